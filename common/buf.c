@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/buf.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+void shfs_closep(int *fd)
+{
+	int saved = errno;
+
+	if (*fd >= 0)
+		close(*fd);
+	errno = saved;
+}
+
+void shfs_buf_free(struct shfs_buf *b)
+{
+	free(b->data);
+	*b = (struct shfs_buf){ 0 };
+}
+
+static bool reserve(struct shfs_buf *b, size_t more)
+{
+	size_t need, cap;
+	char *data;
+
+	if (b->failed || __builtin_add_overflow(b->len, more, &need) ||
+	    need > SIZE_MAX / 4)
+		goto fail;
+	if (need + 1 <= b->cap)
+		return true;
+	cap = MAX(b->cap * 2, MAX(need + 1, (size_t)64));
+	data = realloc(b->data, cap);
+	if (!data)
+		goto fail;
+	b->data = data;
+	b->cap = cap;
+	return true;
+fail:
+	b->failed = true;
+	return false;
+}
+
+void shfs_buf_add(struct shfs_buf *b, const void *data, size_t len)
+{
+	if (!reserve(b, len))
+		return;
+	if (len)
+		memcpy(b->data + b->len, data, len);
+	b->len += len;
+	b->data[b->len] = '\0';
+}
+
+void shfs_buf_str(struct shfs_buf *b, const char *s)
+{
+	shfs_buf_add(b, s, strlen(s));
+}
+
+void shfs_buf_char(struct shfs_buf *b, char c)
+{
+	shfs_buf_add(b, &c, 1);
+}
+
+void shfs_buf_printf(struct shfs_buf *b, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(NULL, 0, fmt, ap);
+	va_end(ap);
+	if (n < 0 || !reserve(b, n)) {
+		b->failed = true;
+		return;
+	}
+	va_start(ap, fmt);
+	vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
+	va_end(ap);
+	b->len += n;
+}
+
+static void add_le(struct shfs_buf *b, uint64_t v, int n)
+{
+	unsigned char le[8];
+
+	for (int i = 0; i < n; i++)
+		le[i] = v >> (8 * i);
+	shfs_buf_add(b, le, n);
+}
+
+void shfs_buf_u8(struct shfs_buf *b, uint8_t v)
+{
+	add_le(b, v, 1);
+}
+
+void shfs_buf_u16(struct shfs_buf *b, uint16_t v)
+{
+	add_le(b, v, 2);
+}
+
+void shfs_buf_u32(struct shfs_buf *b, uint32_t v)
+{
+	add_le(b, v, 4);
+}
+
+void shfs_buf_u64(struct shfs_buf *b, uint64_t v)
+{
+	add_le(b, v, 8);
+}
+
+void shfs_buf_bytes(struct shfs_buf *b, const void *data, size_t len)
+{
+	if (len > UINT32_MAX) {
+		b->failed = true;
+		return;
+	}
+	shfs_buf_u32(b, len);
+	shfs_buf_add(b, data, len);
+}
+
+char *shfs_buf_take(struct shfs_buf *b)
+{
+	char *data;
+
+	shfs_buf_add(b, "", 0);
+	data = b->failed ? NULL : TAKE_PTR(b->data);
+	shfs_buf_free(b);
+	return data;
+}
+
+static uint64_t cursor_le(struct shfs_cursor *c, size_t n)
+{
+	uint64_t v = 0;
+
+	if (c->failed || (size_t)(c->end - c->p) < n) {
+		c->failed = true;
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		v |= (uint64_t)c->p[i] << (8 * i);
+	c->p += n;
+	return v;
+}
+
+uint8_t shfs_cursor_u8(struct shfs_cursor *c)
+{
+	return cursor_le(c, 1);
+}
+
+uint16_t shfs_cursor_u16(struct shfs_cursor *c)
+{
+	return cursor_le(c, 2);
+}
+
+uint32_t shfs_cursor_u32(struct shfs_cursor *c)
+{
+	return cursor_le(c, 4);
+}
+
+uint64_t shfs_cursor_u64(struct shfs_cursor *c)
+{
+	return cursor_le(c, 8);
+}
+
+struct shfs_bytes shfs_cursor_bytes(struct shfs_cursor *c)
+{
+	size_t len = shfs_cursor_u32(c);
+	struct shfs_bytes out = { (const char *)c->p, len };
+
+	if (c->failed || (size_t)(c->end - c->p) < len) {
+		c->failed = true;
+		return (struct shfs_bytes){ "", 0 };
+	}
+	c->p += len;
+	return out;
+}
+
+void shfs_cursor_copy(struct shfs_cursor *c, void *out, size_t len)
+{
+	if (c->failed || (size_t)(c->end - c->p) < len) {
+		c->failed = true;
+		memset(out, 0, len);
+		return;
+	}
+	memcpy(out, c->p, len);
+	c->p += len;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * buf.h - a growing byte buffer, and a bounded cursor to read one back.
+ *
+ * A struct shfs_buf starts as {0} and owns data; shfs_buf_free gives it back. An append
+ * that finds no memory sets failed and changes nothing more, so a chain of appends is
+ * checked once, at its end. Not thread-safe; each buffer belongs to one thread at a time.
+ */
+#pragma once
+
+#include "common/util.h"
+
+#include <stdbool.h>
+
+struct shfs_buf {
+	char *data; /* NUL-terminated behind len when non-NULL */
+	size_t len; /* bytes */
+	size_t cap; /* bytes allocated */
+	bool failed;
+};
+
+void shfs_buf_free(struct shfs_buf *b);
+#define _cleanup_buf_ _cleanup_(shfs_buf_free)
+
+void shfs_buf_add(struct shfs_buf *b, const void *data, size_t len);
+void shfs_buf_str(struct shfs_buf *b, const char *s);
+void shfs_buf_char(struct shfs_buf *b, char c);
+void shfs_buf_printf(struct shfs_buf *b, const char *fmt, ...) _printf_(2, 3);
+
+/* Little-endian, whatever the machine. */
+void shfs_buf_u8(struct shfs_buf *b, uint8_t v);
+void shfs_buf_u16(struct shfs_buf *b, uint16_t v);
+void shfs_buf_u32(struct shfs_buf *b, uint32_t v);
+void shfs_buf_u64(struct shfs_buf *b, uint64_t v);
+/* A u32 length and the bytes. */
+void shfs_buf_bytes(struct shfs_buf *b, const void *data, size_t len);
+
+/* Takes the string out of the buffer, which is then empty. NULL if an append failed. */
+char *shfs_buf_take(struct shfs_buf *b);
+
+/* Bytes borrowed from somewhere; not NUL-terminated unless said so. */
+struct shfs_bytes {
+	const char *data;
+	size_t len;
+};
+
+/* Reads untrusted bytes. Past the end, failed is set and zeros are returned. */
+struct shfs_cursor {
+	const unsigned char *p, *end;
+	bool failed;
+};
+
+uint8_t shfs_cursor_u8(struct shfs_cursor *c);
+uint16_t shfs_cursor_u16(struct shfs_cursor *c);
+uint32_t shfs_cursor_u32(struct shfs_cursor *c);
+uint64_t shfs_cursor_u64(struct shfs_cursor *c);
+/* Borrowed from the bytes under the cursor. */
+struct shfs_bytes shfs_cursor_bytes(struct shfs_cursor *c);
+void shfs_cursor_copy(struct shfs_cursor *c, void *out, size_t len);

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/config.h"
+
+#include "common/buf.h"
+#include "common/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ini.h>
+#include <string.h>
+
+#define CONFIG_MAX_BYTES (1 << 20)
+
+int shfs_config_init(struct shfs_config *cfg)
+{
+	*cfg = (struct shfs_config){
+		.archive_max_bytes = 16 << 20,
+		.read_max_bytes = 1 << 20,
+		.wait_ms = 2000,
+		.compression = 3,
+		.ignore = strdup(""),
+		.archive_read = strdup(""),
+		.color = strdup("auto"),
+	};
+	if (!cfg->ignore || !cfg->archive_read || !cfg->color) {
+		shfs_config_free(cfg);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void shfs_config_free(struct shfs_config *cfg)
+{
+	free(cfg->ignore);
+	free(cfg->archive_read);
+	free(cfg->pager);
+	free(cfg->color);
+	*cfg = (struct shfs_config){ 0 };
+}
+
+int shfs_config_parse_size(const char *text, uint64_t *bytes)
+{
+	static const char units[] = "KMGT";
+	unsigned long long value;
+	int shift = 0;
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno)
+		return -errno;
+	if (*end) {
+		const char *unit = strchr(units, *end >= 'a' ? *end - 32 : *end);
+
+		if (!unit || end[1])
+			return -EINVAL;
+		shift = 10 * (unit - units + 1);
+	}
+	if (value > UINT64_MAX >> shift)
+		return -ERANGE;
+	*bytes = value << shift;
+	return 0;
+}
+
+static int set_size(uint64_t *field, const char *value)
+{
+	return shfs_config_parse_size(value, field);
+}
+
+static int set_number(int64_t *out, const char *value, int64_t least, int64_t most)
+{
+	long long n;
+	char *end;
+
+	errno = 0;
+	n = strtoll(value, &end, 10);
+	if (errno || end == value || *end || n < least || n > most)
+		return -EINVAL;
+	*out = n;
+	return 0;
+}
+
+static int set_text(char **field, const char *value)
+{
+	char *copy = strdup(value);
+
+	if (!copy)
+		return -ENOMEM;
+	free(*field);
+	*field = copy;
+	return 0;
+}
+
+/* A pattern a line: a key given again, or a continued line, adds one. */
+static int add_line(char **field, const char *value)
+{
+	struct shfs_buf b = { 0 };
+	char *text;
+
+	shfs_buf_str(&b, *field);
+	shfs_buf_str(&b, value);
+	shfs_buf_char(&b, '\n');
+	text = shfs_buf_take(&b);
+	if (!text)
+		return -ENOMEM;
+	free(*field);
+	*field = text;
+	return 0;
+}
+
+struct reading {
+	struct shfs_config *cfg;
+	int error, line;
+	char *what;
+};
+
+static int set_archive(struct shfs_config *cfg, const char *name, const char *value)
+{
+	int64_t n;
+	int r;
+
+	if (!strcmp(name, "max-size"))
+		return set_size(&cfg->archive_max_bytes, value);
+	if (!strcmp(name, "max-read-size"))
+		return set_size(&cfg->read_max_bytes, value);
+	if (!strcmp(name, "ignore"))
+		return add_line(&cfg->ignore, value);
+	if (!strcmp(name, "archive-read"))
+		return add_line(&cfg->archive_read, value);
+	if (!strcmp(name, "wait")) {
+		r = set_number(&n, value, 0, 600000);
+		if (!r)
+			cfg->wait_ms = n;
+		return r;
+	}
+	if (!strcmp(name, "compression")) {
+		r = set_number(&n, value, 1, 19);
+		if (!r)
+			cfg->compression = n;
+		return r;
+	}
+	return -ENOENT;
+}
+
+static int set_query(struct shfs_config *cfg, const char *name, const char *value)
+{
+	if (!strcmp(name, "pager"))
+		return set_text(&cfg->pager, value);
+	if (!strcmp(name, "color")) {
+		if (strcmp(value, "auto") && strcmp(value, "always") &&
+		    strcmp(value, "never"))
+			return -EINVAL;
+		return set_text(&cfg->color, value);
+	}
+	return -ENOENT;
+}
+
+/* libinih's handler: 1 to go on. It is called in the order of the lines. */
+static int on_key(void *arg, const char *section, const char *name, const char *value)
+{
+	struct reading *rd = arg;
+	struct shfs_buf what = { 0 };
+	int r = -ENOENT;
+
+	if (!strcmp(section, "archive"))
+		r = set_archive(rd->cfg, name, value);
+	else if (!strcmp(section, "query"))
+		r = set_query(rd->cfg, name, value);
+	if (!r || rd->error)
+		return 1;
+	rd->error = r == -ENOMEM ? -ENOMEM : -EINVAL;
+	if (r == -ENOENT)
+		shfs_buf_printf(&what, "there is no key \"%s\" in [%s]", name, section);
+	else
+		shfs_buf_printf(&what, "bad value \"%s\" for %s", value, name);
+	rd->what = shfs_buf_take(&what);
+	return 0;
+}
+
+/* libinih asks for lines one by one, so the line of the first bad key is known. */
+struct lines {
+	const char *next;
+	struct reading *rd;
+	int line;
+};
+
+static char *next_line(char *out, int size, void *arg)
+{
+	struct lines *l = arg;
+	size_t len;
+
+	if (l->rd->error && !l->rd->line)
+		l->rd->line = l->line;
+	if (!*l->next)
+		return NULL;
+	len = strcspn(l->next, "\n");
+	len += l->next[len] == '\n';
+	l->line++;
+	memcpy(out, l->next, MIN(len, (size_t)size - 1));
+	out[MIN(len, (size_t)size - 1)] = '\0';
+	l->next += len;
+	return out;
+}
+
+static void set_message(char **message, const char *path, int line, const char *what)
+{
+	struct shfs_buf b = { 0 };
+
+	if (line)
+		shfs_buf_printf(&b, "%s:%d: %s", path, line, what);
+	else
+		shfs_buf_printf(&b, "%s: %s", path, what);
+	*message = shfs_buf_take(&b);
+}
+
+int shfs_config_read(struct shfs_config *cfg, const char *path, char **message)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	struct reading rd = { .cfg = cfg };
+	struct lines lines = { .rd = &rd };
+	int r = shfs_read_file_at(AT_FDCWD, path, CONFIG_MAX_BYTES, &text);
+
+	if (r == -ENOENT)
+		return 0;
+	if (r) {
+		set_message(message, path, 0, strerror(-r));
+		return r;
+	}
+	lines.next = text.data;
+	r = ini_parse_stream(next_line, &lines, on_key, &rd);
+	if (!r && !rd.error)
+		return 0;
+	/* r is the first bad line; the handler's word counts if it was the first to
+	 * object. */
+	if (r > 0 && rd.line != r)
+		set_message(message, path, r, "not \"key = value\" in a [section]");
+	else
+		set_message(message, path, MAX(r, 0), rd.what ? rd.what : "no memory");
+	r = rd.error ? rd.error : r > 0 ? -EINVAL : -ENOMEM;
+	free(rd.what);
+	return r;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * config.h - what the user may set in config.ini, and its defaults.
+ *
+ * Only the programs' main files read it and hand the values down. docs/config.md and
+ * shfs-config(5) list every key.
+ */
+#pragma once
+
+#include "common/util.h"
+
+struct shfs_config {
+	uint64_t
+		archive_max_bytes; /* [archive] max-size: written files; default 16 MiB */
+	uint64_t read_max_bytes; /* [archive] max-read-size: read scripts, config; default
+	                            1 MiB */
+	uint32_t wait_ms; /* [archive] wait: a change waits for a capture no longer; 2000
+	                   */
+	int compression;  /* [archive] compression: zstd level; default 3 */
+	/* [archive] ignore, archive-read: patterns separated by newlines, as in
+	 * .gitignore. They are added behind the built-in ones. Never NULL. */
+	char *ignore;
+	char *archive_read;
+	char *pager; /* [query] pager; NULL: unset */
+	char *color; /* [query] color: auto, always, never; never NULL */
+};
+
+/* Fills in the defaults. -ENOMEM. */
+_must_check_ int shfs_config_init(struct shfs_config *cfg);
+void shfs_config_free(struct shfs_config *cfg);
+
+/*
+ * Reads an INI file over the values there are. A file that is not there is fine. Sizes
+ * take K, M, G (powers of 1024). On an unknown key or a bad value: -EINVAL, and *message
+ * is a malloc'ed line "FILE:LINE: what is wrong" (also for -errno of reading). cfg keeps
+ * the values read so far and stays usable.
+ */
+_must_check_ int shfs_config_read(struct shfs_config *cfg, const char *path,
+                                  char **message);
+
+/* "16M" to bytes: digits, then K, M, G, T or nothing. -EINVAL, -ERANGE. */
+_must_check_ int shfs_config_parse_size(const char *text, uint64_t *bytes);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * io.h - whole reads and writes, files by directory fd.
+ *
+ * All retry on EINTR and return 0 (or a byte count) or a negative errno.
+ */
+#pragma once
+
+#include "common/buf.h"
+
+#include <sys/stat.h>
+
+/* Writes all of it. -EIO when write(2) makes no progress. */
+_must_check_ int shfs_write_all(int fd, const void *data, size_t len);
+
+/* Reads up to len bytes from offset; fewer only at the end of the file. Returns the
+ * count. */
+_must_check_ ssize_t shfs_pread_full(int fd, void *data, size_t len, off_t offset);
+
+/* Appends the whole file to out; -EFBIG beyond max_bytes. */
+_must_check_ int shfs_read_fd(int fd, size_t max_bytes, struct shfs_buf *out);
+
+/* The same by name, relative to dirfd (AT_FDCWD allowed). Follows links. */
+_must_check_ int shfs_read_file_at(int dirfd, const char *name, size_t max_bytes,
+                                   struct shfs_buf *out);
+
+/*
+ * Replaces name below dirfd as a whole: a temporary file of this mode beside it, fsync,
+ * rename. Readers see the old bytes or the new ones. The directory is synced too.
+ */
+_must_check_ int shfs_write_file_at(int dirfd, const char *name, mode_t mode,
+                                    const void *data, size_t len);
+
+/* mkdir -p relative to dirfd; each directory made has this mode. Existing ones are left
+ * alone. */
+_must_check_ int shfs_mkdir_p_at(int dirfd, const char *path, mode_t mode);

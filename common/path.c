@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/path.h"
+
+#include "common/buf.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const char *home_dir(void)
+{
+	const char *home = getenv("HOME");
+	struct passwd *pw;
+
+	if (home && home[0] == '/')
+		return home;
+	pw = getpwuid(getuid());
+	return pw ? pw->pw_dir : "/";
+}
+
+char *shfs_path_join(const char *dir, const char *name)
+{
+	struct shfs_buf b = { 0 };
+	size_t len = strlen(dir);
+
+	if (name[0] != '/') {
+		while (len > 1 && dir[len - 1] == '/')
+			len--;
+		shfs_buf_add(&b, dir, len);
+		if (!len || dir[len - 1] != '/')
+			shfs_buf_char(&b, '/');
+	}
+	shfs_buf_str(&b, name);
+	return shfs_buf_take(&b);
+}
+
+/* $variable/shfs, or ~/fallback/shfs: the XDG base directory rules (relative values do
+ * not count). */
+static char *xdg_dir(const char *variable, const char *fallback)
+{
+	const char *value = getenv(variable);
+	_cleanup_free_ char *base = NULL;
+
+	if (value && value[0] == '/')
+		return shfs_path_join(value, "shfs");
+	base = shfs_path_join(home_dir(), fallback);
+	return base ? shfs_path_join(base, "shfs") : NULL;
+}
+
+char *shfs_path_store(const char *override)
+{
+	if (!override)
+		override = getenv("SHFS_STORE");
+	if (override && *override)
+		return shfs_path_absolute(override);
+	return xdg_dir("XDG_DATA_HOME", ".local/share");
+}
+
+char *shfs_path_config(void)
+{
+	_cleanup_free_ char *dir = xdg_dir("XDG_CONFIG_HOME", ".config");
+
+	return dir ? shfs_path_join(dir, "config.ini") : NULL;
+}
+
+char *shfs_path_runtime(void)
+{
+	const char *value = getenv("XDG_RUNTIME_DIR");
+
+	return value && value[0] == '/' ? shfs_path_join(value, "shfs") : NULL;
+}
+
+/* The working directory as the user sees it: $PWD where it is the same directory. */
+static char *working_dir(void)
+{
+	const char *pwd = getenv("PWD");
+	struct stat a, b;
+
+	if (pwd && pwd[0] == '/' && !stat(pwd, &a) && !stat(".", &b) &&
+	    a.st_ino == b.st_ino && a.st_dev == b.st_dev)
+		return strdup(pwd);
+	return getcwd(NULL, 0);
+}
+
+char *shfs_path_absolute(const char *path)
+{
+	_cleanup_free_ char *cwd = NULL;
+	_cleanup_free_ char *full = NULL;
+	struct shfs_buf out = { 0 };
+
+	if (path[0] != '/') {
+		cwd = working_dir();
+		if (!cwd)
+			return NULL;
+	}
+	full = shfs_path_join(cwd ? cwd : "/", path);
+	if (!full)
+		return NULL;
+	for (const char *p = full; *p;) {
+		size_t len;
+
+		p += strspn(p, "/");
+		len = strcspn(p, "/");
+		if (len == 2 && !memcmp(p, "..", 2)) {
+			while (out.len && out.data[--out.len] != '/')
+				;
+		} else if (len && !(len == 1 && *p == '.')) {
+			shfs_buf_char(&out, '/');
+			shfs_buf_add(&out, p, len);
+		}
+		p += len;
+	}
+	if (!out.len)
+		shfs_buf_char(&out, '/');
+	return shfs_buf_take(&out);
+}
+
+bool shfs_path_is_below(const char *path, const char *dir)
+{
+	return shfs_path_relative(path, dir) != NULL;
+}
+
+const char *shfs_path_relative(const char *path, const char *dir)
+{
+	size_t len = strlen(dir);
+
+	while (len && dir[len - 1] == '/')
+		len--;
+	if (strncmp(path, dir, len))
+		return NULL;
+	if (!path[len])
+		return path + len;
+	return path[len] == '/' ? path + len + 1 : NULL;
+}
+
+/* Where a kind of file lies, seen from the directory of the program: installed, then
+ * built. */
+static const struct {
+	const char *kind, *beside[3], *configured;
+} places[] = {
+	{ "libexec", { "../libexec/shfs", "../fusefs" }, SHFS_LIBEXECDIR },
+	{ "lib",
+	  { "../lib/shfs", "../" SHFS_LIBDIR_NAME "/shfs", "../shellhook" },
+	  SHFS_LIBDIR },
+	{ "share", { "../share/shfs", "../shellhook" }, SHFS_SHAREDIR },
+};
+
+static char *if_there(const char *dir, const char *name)
+{
+	char *path = shfs_path_join(dir, name);
+
+	if (path && access(path, R_OK)) {
+		free(path);
+		return NULL;
+	}
+	return path;
+}
+
+char *shfs_path_installed(const char *kind, const char *name)
+{
+	char exe[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	char *slash;
+
+	exe[MAX(n, 0)] = '\0';
+	slash = strrchr(exe, '/');
+	if (slash)
+		*slash = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		if (strcmp(places[i].kind, kind))
+			continue;
+		for (int j = 0; slash && j < 3 && places[i].beside[j]; j++) {
+			_cleanup_free_ char *joined =
+				shfs_path_join(exe, places[i].beside[j]);
+			_cleanup_free_ char *dir =
+				joined ? shfs_path_absolute(joined) : NULL;
+			char *path = dir ? if_there(dir, name) : NULL;
+
+			if (path)
+				return path;
+		}
+		return if_there(places[i].configured, name);
+	}
+	errno = ENOENT;
+	return NULL;
+}

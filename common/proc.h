@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * proc.h - what /proc says of a process and of this machine.
+ *
+ * A process is named by (pid, start_ticks): start_ticks is field 22 of /proc/PID/stat, in
+ * clock ticks (1/100 s) since boot, so a reused pid is another process.
+ */
+#pragma once
+
+#include "common/buf.h"
+
+struct shfs_proc_stat {
+	uint32_t pid, ppid, pgid, sid;
+	uint32_t tty_nr;
+	uint64_t start_ticks;
+	char comm[64]; /* as the kernel tells it, up to 15 bytes (longer for kernel
+	                  threads) */
+};
+
+/* Opens /proc/PID (a thread's id works too). The fd keeps meaning this very process: once
+ * it has ended, look-ups through it fail with ESRCH, also when its pid is used again. */
+_must_check_ int shfs_proc_open(uint32_t pid);
+
+/* Reads stat through such an fd. -ESRCH once the process is gone. */
+_must_check_ int shfs_proc_read_stat(int procfd, struct shfs_proc_stat *out);
+
+/* Parses the text of a stat file: comm may hold blanks and parentheses. -EBADMSG if
+ * malformed. */
+_must_check_ int shfs_proc_parse_stat(const char *text, struct shfs_proc_stat *out);
+
+/* The process that thread tid belongs to (Tgid of /proc/TID/status), or a negative errno.
+ */
+_must_check_ int shfs_proc_thread_group(int procfd, uint32_t *tgid);
+
+/* cmdline (arguments separated by NUL, none behind the last), cut at max_bytes; exe and
+ * cwd are the targets of the links. Each appends to out. */
+_must_check_ int shfs_proc_cmdline(int procfd, size_t max_bytes, struct shfs_buf *out);
+_must_check_ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *out);
+
+/* 36 characters and a NUL: /proc/sys/kernel/random/boot_id. */
+_must_check_ int shfs_proc_boot_id(char out[static 37]);
+
+/* Inode number of this process's pid namespace: pids of two namespaces do not compare. */
+_must_check_ int shfs_proc_pid_namespace(uint64_t *out);
+
+/* This machine's name, made safe as a file name; never empty. */
+void shfs_proc_host(char out[static 65]);

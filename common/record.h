@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * record.h - what a journal record says: every type, field and its encoding. Format
+ * version 1.
+ *
+ * A producer fills one of these structs; shfs_record_encode turns it into payload bytes,
+ * and shfs_record_decode turns untrusted payload bytes back (fuzzed). The frame around a
+ * payload (length, type, sequence number, times, checksum) is the journal's:
+ * store/journal.h. docs/journal.md shows the layout byte by byte.
+ *
+ * Growth: a new field is appended to its payload, and a decoder gives it zero where it is
+ * absent; bytes behind the last known field are ignored; unknown types are skipped. A
+ * change that cannot be made so raises SHFS_RECORD_VERSION.
+ *
+ * Strings are bytes: names and commands may hold anything but NUL. Decoded strings are
+ * borrowed from the payload and are not NUL-terminated.
+ */
+#pragma once
+
+#include "common/buf.h"
+#include "common/clock.h"
+
+#define SHFS_RECORD_VERSION 1
+
+enum shfs_record_type {
+	SHFS_REC_PRODUCER = 1, /* who writes: first in every segment */
+	SHFS_REC_PROCESS = 2,  /* a process, before the first record that names it */
+	SHFS_REC_ACCESS =
+		3, /* a process had a file open; written when that use has ended */
+	SHFS_REC_PATHOP = 4, /* a change to names or modes: rename, unlink, chmod, ... */
+	SHFS_REC_PREIMAGE = 5, /* what a file held before its first change */
+	SHFS_REC_LOST = 6,     /* records that could not be written, counted */
+	SHFS_REC_END =
+		7, /* the producer stopped in good order; last of its last segment */
+	/* the hook's records: text in the hook log (store/hooklog.h), never in a segment
+	 */
+	SHFS_REC_SESSION = 16,
+	SHFS_REC_BEGIN = 17,
+	SHFS_REC_FINISH = 18,
+};
+
+/* The name of an object: XXH3-128 of the content, and which of the contents with that
+ * hash. */
+struct shfs_object_id {
+	uint8_t hash[16]; /* canonical (big-endian) */
+	uint32_t nth;     /* 0; more only where contents collide */
+};
+
+enum shfs_content_flags {
+	SHFS_CONTENT_KNOWN = 1 << 0,  /* the fields below say something */
+	SHFS_CONTENT_OBJECT = 1 << 1, /* archived: object names it */
+	SHFS_CONTENT_PHASH = 1 << 2,  /* phash is set */
+	SHFS_CONTENT_INCOMPLETE =
+		1 << 3, /* changed while it was read: not exactly what a close left */
+	/* why there is no object, although it would have been archived otherwise */
+	SHFS_CONTENT_SKIP_SIZE = 1 << 8, /* larger than the limit */
+	SHFS_CONTENT_SKIP_RULE = 1
+	                         << 9, /* a rule (.shfsignore, config, secrets) says no */
+	SHFS_CONTENT_SKIP_BUDGET = 1 << 10,
+	SHFS_CONTENT_SKIP_ERROR = 1 << 11, /* could not be read or stored */
+	SHFS_CONTENT_SKIP_TYPE = 1 << 12,  /* not a regular file */
+};
+#define SHFS_CONTENT_SKIPPED                                                             \
+	(SHFS_CONTENT_SKIP_SIZE | SHFS_CONTENT_SKIP_RULE | SHFS_CONTENT_SKIP_BUDGET |    \
+	 SHFS_CONTENT_SKIP_ERROR | SHFS_CONTENT_SKIP_TYPE)
+
+/*
+ * What a file held at one moment. Two contents are the same version of a path when their
+ * objects are equal; where one of them has no object, when size, mtime and phash are.
+ */
+struct shfs_content {
+	uint32_t flags; /* enum shfs_content_flags */
+	uint32_t mode;  /* st_mode: type and permissions */
+	uint64_t size;  /* bytes */
+	int64_t mtime_ns, ctime_ns;
+	uint64_t phash; /* XXH3-64 of 3 x 256 bytes at the start, middle and end (all up
+	                   to 768) */
+	struct shfs_object_id object;
+};
+
+struct shfs_rec_producer {
+	uint32_t version; /* SHFS_RECORD_VERSION */
+	struct shfs_bytes host, boot_id;
+	struct shfs_bytes kind; /* "fuse"; "restore" */
+	struct shfs_bytes
+		instance; /* 16 random bytes, the same in all segments of one producer */
+	struct shfs_bytes
+		root; /* absolute path of the project; paths below are relative to it */
+	struct shfs_bytes software; /* "shfs 0.1.0" */
+	uint64_t pid_namespace;
+	uint32_t pid, uid;
+	uint64_t start_ticks;
+	uint32_t segment; /* 0, 1, ... within the instance */
+	uint32_t pid_max; /* where pids wrap around */
+};
+
+struct shfs_rec_process {
+	uint32_t pid, ppid, pgid, sid, uid, tty_nr;
+	uint64_t start_ticks;        /* /proc/PID/stat field 22 */
+	uint64_t parent_start_ticks; /* of ppid at that time; 0 where it was gone */
+	struct shfs_bytes exe, cwd;
+	struct shfs_bytes argv; /* separated by NUL, cut at 64 KiB */
+};
+
+enum shfs_access_flags {
+	SHFS_ACCESS_READ = 1 << 0,    /* really read, or open for reading alone */
+	SHFS_ACCESS_WRITTEN = 1 << 1, /* really changed: written or truncated */
+	SHFS_ACCESS_CREATED = 1 << 2, /* this open made the file */
+	SHFS_ACCESS_TRUNCATED = 1 << 3,
+	SHFS_ACCESS_APPEND = 1 << 4,
+	SHFS_ACCESS_MAPPED =
+		1 << 5, /* written back from a shared mapping: the opener is named */
+	SHFS_ACCESS_EXEC = 1 << 6, /* opened to be executed */
+};
+
+/*
+ * One for each process that used one open file. A version made by several writers is in
+ * one record for each, with the same content.
+ */
+struct shfs_rec_access {
+	uint64_t process; /* sequence number of its SHFS_REC_PROCESS, same producer; 0
+	                     unknown */
+	uint32_t flags;   /* enum shfs_access_flags */
+	struct shfs_time begin; /* open */
+	struct shfs_time last;  /* last write by this process, else = begin */
+	struct shfs_bytes path; /* when the use ended; relative to root */
+	uint64_t dev, ino;
+	struct shfs_content seen; /* what it read; KNOWN only with READ */
+	struct shfs_content made; /* what it left; KNOWN only with WRITTEN */
+};
+
+enum shfs_pathop {
+	SHFS_OP_RENAME =
+		1, /* path -> path2; content: moved file, victim: what path2 held */
+	SHFS_OP_EXCHANGE =
+		2,        /* path <-> path2; content: now at path2, victim: now at path */
+	SHFS_OP_LINK = 3, /* path2 is a new name of path */
+	SHFS_OP_UNLINK = 4, /* victim: what it held, where this was the last name or it
+	                       was known */
+	SHFS_OP_MKDIR = 5,
+	SHFS_OP_RMDIR = 6,
+	SHFS_OP_SYMLINK = 7, /* path is a link to the text path2 */
+	SHFS_OP_MKNOD = 8,
+	SHFS_OP_CHMOD = 9, /* content.mode is the new one */
+	SHFS_OP_CHOWN = 10,
+	SHFS_OP_UTIMES = 11,
+	SHFS_OP_TRUNCATE = 12, /* truncate(2), no open file; content: what it left */
+	SHFS_OP_XATTR = 13,
+};
+
+struct shfs_rec_pathop {
+	uint64_t process;
+	uint32_t op;        /* enum shfs_pathop */
+	uint32_t directory; /* 1: path is a directory, with everything below it */
+	struct shfs_bytes path, path2;
+	struct shfs_content content, victim;
+};
+
+struct shfs_rec_preimage {
+	uint64_t process; /* the one about to change it */
+	struct shfs_bytes path;
+	uint64_t dev, ino;
+	struct shfs_content content;
+};
+
+struct shfs_rec_lost {
+	uint64_t count; /* records since the last SHFS_REC_LOST */
+	int32_t error;  /* errno that began it */
+};
+
+/* --- the hook's --- */
+
+struct shfs_rec_session {
+	struct shfs_bytes host, boot_id, shell, tty, cwd;
+	uint64_t pid_namespace; /* 0 unknown */
+	uint32_t pid;
+	uint64_t start_ticks;
+};
+
+struct shfs_rec_begin {
+	uint64_t number;   /* 1, 2, ... within the session */
+	uint32_t last_pid; /* last pid the kernel handed out before; 0 unknown */
+	uint32_t hidden;   /* 1: typed with a leading blank, the text was kept out */
+	struct shfs_bytes cwd, text;
+};
+
+struct shfs_rec_finish {
+	uint64_t number; /* of its begin */
+	uint32_t last_pid;
+	int32_t status; /* $? */
+};
+
+/* Any record. */
+struct shfs_record {
+	enum shfs_record_type type;
+	uint64_t seq;          /* rises within a producer or a hook log, from 1 */
+	struct shfs_time time; /* when it happened; boot_ns may be coarse in a hook log */
+	uint32_t boot_resolution_ns; /* 1, or 10000000 where boot_ns came from
+	                                /proc/uptime */
+	union {
+		struct shfs_rec_producer producer;
+		struct shfs_rec_process process;
+		struct shfs_rec_access access;
+		struct shfs_rec_pathop pathop;
+		struct shfs_rec_preimage preimage;
+		struct shfs_rec_lost lost;
+		struct shfs_rec_session session;
+		struct shfs_rec_begin begin;
+		struct shfs_rec_finish finish;
+	};
+};
+
+/* Appends the payload of a segment record to out. -EINVAL for a hook's record, -ENOMEM.
+ */
+_must_check_ int shfs_record_encode(const struct shfs_record *rec, struct shfs_buf *out);
+
+/*
+ * Decodes a payload of rec->type; sets the union alone. -EBADMSG where it is too short,
+ * -ENOTSUP for a type that this version does not know (skip it).
+ */
+_must_check_ int shfs_record_decode(const void *payload, size_t len,
+                                    struct shfs_record *rec);
+
+static inline struct shfs_bytes shfs_bytes_str(const char *s)
+{
+	return (struct shfs_bytes){ s ? s : "", s ? __builtin_strlen(s) : 0 };
+}

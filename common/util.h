@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * util.h - what every file needs: scope-bound cleanup, checked results, small macros.
+ *
+ * Results are int: 0 or a count, or a negative errno. An out-parameter comes last and is
+ * written only on success.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define _must_check_        __attribute__((warn_unused_result))
+#define _cleanup_(f)        __attribute__((cleanup(f)))
+#define _printf_(fmt, args) __attribute__((format(printf, fmt, args)))
+#define _unused_            __attribute__((unused))
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b)     ((a) < (b) ? (a) : (b))
+#define MAX(a, b)     ((a) > (b) ? (a) : (b))
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
+
+/* Hands an owned pointer or fd on: the variable no longer owns it. */
+#define TAKE_PTR(p)                                                                      \
+	({                                                                               \
+		typeof(p) p_ = (p);                                                      \
+		(p) = NULL;                                                              \
+		p_;                                                                      \
+	})
+#define TAKE_FD(fd)                                                                      \
+	({                                                                               \
+		int fd_ = (fd);                                                          \
+		(fd) = -1;                                                               \
+		fd_;                                                                     \
+	})
+
+static inline void shfs_freep(void *p)
+{
+	free(*(void **)p);
+}
+
+/* Closes *fd when it is one, and keeps errno. */
+void shfs_closep(int *fd);
+
+static inline void shfs_fclosep(FILE **f)
+{
+	if (*f)
+		fclose(*f);
+}
+
+#define _cleanup_free_   _cleanup_(shfs_freep)
+#define _cleanup_close_  _cleanup_(shfs_closep)
+#define _cleanup_fclose_ _cleanup_(shfs_fclosep)

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * capture.h - the way from "something happened" to a durable record, off the caller's
+ * path.
+ *
+ * A producer (the mount, restore, later the kernel reader) calls shfs_capture_emit for
+ * each event; the order of these calls is the order of the journal. An event may refer to
+ * snapshots: contents that are still being read and archived by the capture's own
+ * threads. One writer thread takes events off the queue in order, waits for their
+ * snapshots, commits the objects of a batch, then appends the batch and syncs: objects
+ * are durable before the record that names them. A batch is closed after 200 ms or 256
+ * events.
+ *
+ * Memory is bounded: beyond queue_max events or bytes in flight, emit drops the event and
+ * counts it (a LOST record follows as soon as one fits). When the store fails (full,
+ * read-only), events are dropped and counted likewise, the failure is kept in the
+ * statistics and in state/alert-*, and the writer tries again each second. Nothing here
+ * ever fails or blocks the user's I/O beyond the documented bound of shfs_snapshot_wait.
+ * All functions are thread-safe.
+ */
+#pragma once
+
+#include "common/config.h"
+#include "store/journal.h"
+#include "store/rules.h"
+
+#include <sys/stat.h>
+
+struct shfs_capture;
+struct shfs_snapshot;
+
+struct shfs_capture_options {
+	const struct shfs_config *config; /* copied */
+	const char *kind, *root;          /* for the journal */
+	size_t queue_max;                 /* events; 0: 100000 */
+	unsigned threads;                 /* archivers; 0: 2 */
+};
+
+/* Starts the threads. */
+_must_check_ int shfs_capture_open(struct shfs_store *store,
+                                   const struct shfs_capture_options *options,
+                                   struct shfs_capture **out);
+/* Writes all that is queued, ends the journal, joins the threads. NULL is fine. */
+void shfs_capture_close(struct shfs_capture *capture);
+
+/* --- snapshots: one content of one file at one moment --- */
+
+enum shfs_depth {
+	SHFS_DEPTH_STAT,        /* size, times, mode and a reason for no more (skip) */
+	SHFS_DEPTH_FINGERPRINT, /* and the partial hash */
+	SHFS_DEPTH_ARCHIVE,     /* and the content */
+};
+
+/* A new one, nothing known yet, one reference. NULL: no memory. */
+struct shfs_snapshot *shfs_snapshot_new(struct shfs_capture *capture);
+struct shfs_snapshot *shfs_snapshot_ref(struct shfs_snapshot *snapshot);
+void shfs_snapshot_unref(struct shfs_snapshot *snapshot); /* NULL is fine */
+
+/*
+ * Makes the snapshot know at least depth of the file behind fd, which is dup'ed where
+ * needed and stays the caller's. STAT and FINGERPRINT are done at once in this thread;
+ * ARCHIVE is handed to an archiver, and the file must not change until shfs_snapshot_wait
+ * has returned. A no-op where that depth is known or under way; a deeper call deepens it.
+ * skip: SHFS_CONTENT_SKIP_* to note, or 0. A file beyond max_bytes becomes FINGERPRINT
+ * with SKIP_SIZE; one that is not regular STAT with SKIP_TYPE. Failures to read become
+ * SKIP_ERROR: there is nothing for the caller to handle.
+ */
+void shfs_snapshot_take(struct shfs_snapshot *snapshot, int fd, enum shfs_depth depth,
+                        uint64_t max_bytes, uint32_t skip);
+
+/* The depth asked for so far; -1 for none. */
+int shfs_snapshot_depth(const struct shfs_snapshot *snapshot);
+
+/*
+ * Returns once the file's bytes have been read (it may then change), at the latest after
+ * timeout_ms: then the content is marked INCOMPLETE if it turns out to have changed under
+ * the read and false is returned. Never waits for compression or for the disk of the
+ * store.
+ */
+bool shfs_snapshot_wait(struct shfs_snapshot *snapshot, unsigned timeout_ms);
+
+/* --- events --- */
+
+/*
+ * Queues a record; its strings are copied, rec->seq and rec->time are set here (time only
+ * where real_ns is 0). content[0] fills seen (ACCESS) or content (PATHOP, PREIMAGE);
+ * content[1] fills made (ACCESS) or victim (PATHOP). Snapshots are referenced, not taken
+ * over; NULL leaves the field as it is in rec. Returns the sequence number, by which
+ * later records name a PROCESS; 0 if lost.
+ */
+uint64_t shfs_capture_emit(struct shfs_capture *capture, struct shfs_record *rec,
+                           struct shfs_snapshot *const content[2]);
+
+/* Calls done(arg, error) from the writer thread once everything emitted before is durable
+ * (0) or known to be lost (its errno). */
+_must_check_ int shfs_capture_sync(struct shfs_capture *capture,
+                                   void (*done)(void *arg, int error), void *arg);
+
+struct shfs_capture_stats {
+	uint64_t records, lost, queued;
+	uint64_t objects, object_bytes,
+		stored_bytes; /* new objects; before and after compression */
+	uint64_t skipped, incomplete;
+	int error; /* why the journal stands still now; 0 */
+};
+void shfs_capture_get_stats(struct shfs_capture *capture, struct shfs_capture_stats *out);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * hooklog.h - reads what a shell hook appended: one file a session, written by bash, zsh
+ * or fish with nothing but builtins (or by our loadable builtin), hence text.
+ *
+ *     <hook dir>/shell-<boot>-<pid>-<start_ticks>.log      0600; <boot>: first 8 hex
+ * digits
+ *
+ * A record is RS (0x1e), then fields that each end in NUL, then LF. The first field is
+ * the tag, the second and the last are the record's sequence number (1, 2, ... in the
+ * file), so a half-written record shows: the fields do not count up, or the numbers
+ * differ. Then the reader looks for the next RS + tag.
+ *
+ *   S1 seq pid start_ticks boot_id pidns real boot host shell tty cwd seq
+ *   B1 seq number real boot lastpid hidden cwd text seq
+ *   F1 seq number real boot lastpid status seq
+ *
+ * real is seconds since 1970 with decimals as $EPOCHREALTIME has them ('.' or ',' as the
+ * locale writes). boot is seconds since boot: two decimals from /proc/uptime (resolution
+ * 10 ms) or nine from CLOCK_BOOTTIME. pidns, lastpid: 0 if unknown. hidden is 0 or 1. A
+ * shell that is replaced (exec bash) or sources its rc again appends a further S1;
+ * numbers may then start again at 1.
+ */
+#pragma once
+
+#include "common/record.h"
+
+struct shfs_hooklog;
+
+/* Opens a hook log from offset (0, or what shfs_hooklog_offset told). */
+_must_check_ int shfs_hooklog_open(int dirfd, const char *name, uint64_t offset,
+                                   struct shfs_hooklog **out);
+_must_check_ int shfs_hooklog_from_memory(const void *data, size_t len,
+                                          struct shfs_hooklog **out);
+void shfs_hooklog_close(struct shfs_hooklog *log);
+
+/* 1 and *rec (strings valid until the next call; type SESSION, BEGIN or FINISH), or 0 at
+ * the end of what is whole. */
+_must_check_ int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec);
+uint64_t shfs_hooklog_offset(const struct shfs_hooklog *log);
+uint64_t shfs_hooklog_damaged(const struct shfs_hooklog *log); /* bytes skipped */

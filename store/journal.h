@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * journal.h - append-only segments of checksummed records; one writer each.
+ *
+ *     journal/<host>/<kind>-<boot>-<instance>-<n>.seg       being written
+ *     journal/<host>/<kind>-<boot>-<instance>-<n>.seg.zst   sealed: the same bytes,
+ * compressed
+ *
+ * <boot> and <instance> are the first 8 hex digits of each. The layout of the frame is
+ * in docs/journal.md: length, type, sequence number, both times, payload, XXH3-64.
+ *
+ * A reader may read while the writer appends: a frame that is not whole yet is the end
+ * for now. Damage in the middle is skipped to the next frame that proves right, and
+ * counted.
+ */
+#pragma once
+
+#include "common/record.h"
+#include "store/store.h"
+
+#include <stdbool.h>
+
+/* --- writing: one thread at a time --- */
+
+struct shfs_journal;
+
+struct shfs_journal_options {
+	const char *kind;      /* "fuse" */
+	const char *root;      /* absolute path of the project */
+	uint64_t rotate_bytes; /* a new segment after so many; 0: 16 MiB */
+};
+
+/* Starts a new instance: makes its first segment with a PRODUCER record. */
+_must_check_ int shfs_journal_open(struct shfs_store *store,
+                                   const struct shfs_journal_options *options,
+                                   struct shfs_journal **out);
+
+/* Appends END, syncs, seals. NULL is fine. */
+int shfs_journal_close(struct shfs_journal *journal);
+
+/*
+ * Encodes n records with the sequence numbers they carry (which must rise) and appends
+ * them with one write, in one segment. Not durable before shfs_journal_sync. When the
+ * write fails in the middle (-ENOSPC, -EIO), the segment is cut back to the last whole
+ * record, so a later append is sound; nothing of this call was then recorded.
+ */
+_must_check_ int shfs_journal_append(struct shfs_journal *journal,
+                                     const struct shfs_record *const *records, size_t n);
+_must_check_ int shfs_journal_sync(struct shfs_journal *journal);
+
+/* --- reading --- */
+
+struct shfs_segment;
+
+/*
+ * Opens the segment name below dirfd, sealed or not, from byte offset of its uncompressed
+ * bytes (0, or what shfs_segment_offset told before). -EBADMSG: not a segment;
+ * -EPROTONOSUPPORT: of a newer format.
+ */
+_must_check_ int shfs_segment_open(int dirfd, const char *name, uint64_t offset,
+                                   struct shfs_segment **out);
+void shfs_segment_close(struct shfs_segment *segment);
+
+/*
+ * The next record: 1 and *rec (its strings are valid until the next call), or 0 at the
+ * end. Records of a type that this version does not know are passed over. The PRODUCER
+ * record comes first when reading from 0; shfs_segment_producer gives it at any offset.
+ */
+_must_check_ int shfs_segment_next(struct shfs_segment *segment, struct shfs_record *rec);
+const struct shfs_rec_producer *shfs_segment_producer(const struct shfs_segment *segment);
+uint64_t
+shfs_segment_offset(const struct shfs_segment *segment); /* behind the last record */
+uint64_t
+shfs_segment_damaged(const struct shfs_segment *segment); /* bytes skipped so far */
+
+/* Reads records out of memory as a segment's file would hold them (fuzzing, tests). */
+_must_check_ int shfs_segment_from_memory(const void *data, size_t len,
+                                          struct shfs_segment **out);
+
+/*
+ * Calls visit for each segment and each hook log (its name ends in ".log") of each host,
+ * in byte order of host and name; a sealed segment is visited once, by its name without
+ * ".zst". hook_dir: a further directory with hook logs of this host, or NULL. size_bytes
+ * is that of the file (of a sealed segment: UINT64_MAX, it will not grow). Stops when
+ * visit returns non-zero, and returns that.
+ */
+struct shfs_journal_file {
+	const char *host, *name;
+	int dirfd; /* borrowed */
+	bool hook_log, sealed;
+	uint64_t size_bytes;
+};
+int shfs_journal_walk(struct shfs_store *store, const char *hook_dir,
+                      int (*visit)(const struct shfs_journal_file *file, void *arg),
+                      void *arg);

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * object.h - the content-addressed part of the store: objects/ab/cdef...
+ *
+ * An object is named by the XXH3-128 of its content (32 hex digits: two for the
+ * directory, thirty for the file, then "-N" for the Nth further content with the same
+ * hash). XXH3 can collide, so a put that finds its name taken compares the bytes before
+ * it believes they are the same. Layout of the file: docs/objects.md.
+ *
+ * Durability: shfs_object_put prepares an unnamed file (O_TMPFILE, or a named temporary
+ * one where the file system has none); shfs_object_commit makes a batch of them durable
+ * and then visible: fdatasync of each, link, fsync of each directory touched (and of
+ * objects/ for a new one). An object that can be opened by name is complete. Thread-safe:
+ * puts and commits may run in parallel, also in several processes.
+ */
+#pragma once
+
+#include "common/record.h"
+#include "store/store.h"
+
+#include <stdbool.h>
+
+/* A content that was put and is not committed yet (or was there already). */
+struct shfs_put;
+
+/*
+ * Takes len bytes (borrowed for the call): hashes, looks for the same content in the
+ * store, else compresses into an unnamed file. level: zstd's. -ENOSPC, -EIO, -ENOMEM and
+ * what open(2) says.
+ */
+_must_check_ int shfs_object_put(struct shfs_store *store, const void *data, size_t len,
+                                 int level, struct shfs_put **out);
+
+/*
+ * Makes all n durable and visible. Two puts of a batch with the same content become one
+ * object. puts[i] keeps its id. On an error none, some or all are visible; those that
+ * are, are complete.
+ */
+_must_check_ int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts,
+                                    size_t n);
+
+/* Valid once committed: in a collision the commit decides nth. */
+struct shfs_object_id shfs_put_id(const struct shfs_put *put);
+uint64_t
+shfs_put_stored_bytes(const struct shfs_put *put); /* 0 where it was there already */
+void shfs_put_free(struct shfs_put *put);
+
+/*
+ * Reads an object as a whole and checks its hash. -ENOENT; -EBADMSG: damaged (wrong
+ * header, size, frame or hash); -EFBIG where the size in its header is above max_bytes
+ * (nothing allocated).
+ */
+_must_check_ int shfs_object_read(struct shfs_store *store,
+                                  const struct shfs_object_id *id, uint64_t max_bytes,
+                                  struct shfs_buf *out);
+
+/* The same, written to fd piece by piece; memory is bounded. The hash is known only at
+ * the end: on -EBADMSG the caller must throw away what was written. */
+_must_check_ int shfs_object_copy(struct shfs_store *store,
+                                  const struct shfs_object_id *id, int fd);
+
+/* Is exactly this content in the store? 1 and *id, or 0. */
+_must_check_ int shfs_object_find(struct shfs_store *store, const void *data, size_t len,
+                                  struct shfs_object_id *id);
+
+/* 32 hex digits, "-N" where nth is not 0, and a NUL. */
+void shfs_object_name(const struct shfs_object_id *id, char out[static 44]);
+_must_check_ int shfs_object_parse(const char *name, struct shfs_object_id *id);
+
+/* XXH3-64 of up to 3 x 256 bytes of fd at the start, the middle and the end of size_bytes
+ * (all of it up to 768): the partial hash of shfs_content. */
+_must_check_ int shfs_object_partial_hash(int fd, uint64_t size_bytes, uint64_t *out);
+uint64_t shfs_object_partial_hash_mem(const void *data, size_t len);
+
+/* XXH3-64, for short names made from identities. */
+uint64_t shfs_object_hash64(const void *data, size_t len);

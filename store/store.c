@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/store.h"
+
+#include "common/io.h"
+#include "common/path.h"
+#include "common/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#define STORE_FORMAT "1\n"
+
+/* Opens a directory of the store, made first if asked to; 0700 whatever the umask. */
+static int open_dir(int dirfd, const char *name, bool create)
+{
+	int fd;
+
+	if (create && mkdirat(dirfd, name, 0700) && errno != EEXIST)
+		return -errno;
+	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int check_owner(int dirfd, bool create)
+{
+	struct stat st;
+
+	if (fstat(dirfd, &st))
+		return -errno;
+	if (st.st_uid != geteuid())
+		return -EPERM;
+	if (!(st.st_mode & 077))
+		return 0;
+	/* An empty directory that the user made for the store is tightened, others are
+	 * refused. */
+	if (create && st.st_nlink == 2 && faccessat(dirfd, "format", F_OK, 0))
+		return fchmod(dirfd, 0700) ? -errno : 0;
+	return st.st_mode & 022 ? -EACCES : 0;
+}
+
+static int check_format(int dirfd, bool create)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = shfs_read_file_at(dirfd, "format", 64, &text);
+
+	if (r == -ENOENT && create)
+		return shfs_write_file_at(dirfd, "format", 0600, STORE_FORMAT,
+		                          strlen(STORE_FORMAT));
+	if (r)
+		return r;
+	return strcmp(text.data, STORE_FORMAT) ? -EPROTONOSUPPORT : 0;
+}
+
+static int open_dirs(struct shfs_store *s, bool create)
+{
+	_cleanup_close_ int journal = -1;
+	int r;
+
+	if ((r = s->objects_fd = open_dir(s->dirfd, "objects", create)) < 0 ||
+	    (r = journal = open_dir(s->dirfd, "journal", create)) < 0 ||
+	    (r = s->state_fd = open_dir(s->dirfd, "state", create)) < 0 ||
+	    (r = s->log_fd = open_dir(s->dirfd, "log", create)) < 0)
+		return r;
+	/* A store that other hosts wrote has no directory for this one yet: a query can
+	 * do without creating anything, so it gets the parent, in which none of its names
+	 * are. */
+	r = s->journal_fd = open_dir(journal, s->host, create);
+	if (r == -ENOENT)
+		s->journal_fd = r = TAKE_FD(journal);
+	return MIN(r, 0);
+}
+
+int shfs_store_open(const char *path, enum shfs_store_flags flags,
+                    struct shfs_store **out)
+{
+	_cleanup_store_ struct shfs_store *s = malloc(sizeof(*s));
+	bool create = flags & SHFS_STORE_CREATE;
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	*s = (struct shfs_store){ NULL, "", -1, -1, -1, -1, -1 };
+	s->path = strdup(path);
+	if (!s->path)
+		return -ENOMEM;
+	shfs_proc_host(s->host);
+	if (create && (r = shfs_mkdir_p_at(AT_FDCWD, path, 0700)))
+		return r;
+	s->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->dirfd < 0)
+		return -errno;
+	if ((r = check_owner(s->dirfd, create)) || (r = check_format(s->dirfd, create)) ||
+	    (r = open_dirs(s, create)))
+		return r;
+	*out = TAKE_PTR(s);
+	return 0;
+}
+
+void shfs_store_close(struct shfs_store *s)
+{
+	if (!s)
+		return;
+	shfs_closep(&s->objects_fd);
+	shfs_closep(&s->journal_fd);
+	shfs_closep(&s->state_fd);
+	shfs_closep(&s->log_fd);
+	shfs_closep(&s->dirfd);
+	free(s->path);
+	free(s);
+}
+
+const char *shfs_store_strerror(int error)
+{
+	switch (abs(error)) {
+	case ENOENT:
+		return "there is none; shfs mount makes it";
+	case EPERM:
+		return "it belongs to somebody else; choose another with --store or "
+		       "SHFS_STORE";
+	case EACCES:
+		return "others may write to it; run chmod go-rwx on it";
+	case EPROTONOSUPPORT:
+		return "a newer shfs made it; upgrade shfs";
+	case ENOSPC:
+		return "no space left on its disk; make room";
+	case ENOTDIR:
+		return "not a directory; choose another with --store or SHFS_STORE";
+	case EROFS:
+		return "its file system is read-only; choose another with --store or "
+		       "SHFS_STORE";
+	default:
+		return strerror(abs(error));
+	}
+}
+
+bool shfs_store_is_remote(const char *path)
+{
+	static const unsigned long remote[] = {
+		NFS_SUPER_MAGIC,
+		SMB_SUPER_MAGIC,
+		CIFS_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC,
+		CODA_SUPER_MAGIC,
+		AFS_SUPER_MAGIC,
+		AFS_FS_MAGIC,
+		CEPH_SUPER_MAGIC,
+		V9FS_MAGIC,
+		0x65735546 /* FUSE */,
+		0x0bd00bd0 /* Lustre */,
+		0x47504653 /* GPFS */,
+		0x19830326 /* BeeGFS */,
+	};
+	_cleanup_free_ char *p = strdup(path);
+	struct statfs fs;
+
+	/* The nearest directory that is there decides for a store not made yet. */
+	while (p && statfs(p, &fs)) {
+		char *slash = strrchr(p, '/');
+
+		if (errno != ENOENT || !slash || slash == p)
+			return false;
+		*slash = '\0';
+	}
+	for (size_t i = 0; p && i < ARRAY_SIZE(remote); i++)
+		if ((unsigned long)fs.f_type == remote[i])
+			return true;
+	return false;
+}
+
+char *shfs_store_hook_dir(const char *store_path)
+{
+	_cleanup_free_ char *runtime = shfs_path_runtime();
+	_cleanup_free_ char *journal = shfs_path_join(store_path, "journal");
+	char host[65];
+
+	if (runtime && shfs_store_is_remote(store_path))
+		return shfs_path_join(runtime, "hooks");
+	shfs_proc_host(host);
+	return journal ? shfs_path_join(journal, host) : NULL;
+}

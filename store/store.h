@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * store.h - the directory that holds everything: journal/, objects/, index.db, log/,
+ * state/.
+ *
+ * A store is held open by directory fds taken once, so a mount that later covers the
+ * store's path does not come between. Directories are 0700 and files 0600 whatever the
+ * umask. Thread-safe after opening: nothing in it changes.
+ */
+#pragma once
+
+#include "common/buf.h"
+
+#include <stdbool.h>
+
+enum shfs_store_flags {
+	SHFS_STORE_CREATE = 1 << 0, /* make what is missing */
+};
+
+struct shfs_store {
+	char *path; /* absolute */
+	char host[65];
+	int dirfd; /* the store itself */
+	int objects_fd;
+	int journal_fd; /* journal/<host>/ */
+	int state_fd;   /* state/: small files, one fact each; what a hook looks at */
+	int log_fd;     /* log/ */
+};
+
+/*
+ * Opens the store at path (made by shfs_path_store). Refuses one that belongs to somebody
+ * else
+ * (-EPERM), that others may write to (-EACCES), or that a newer version made
+ * (-EPROTONOSUPPORT, by the number in its file "format"). -ENOENT without CREATE where
+ * there is none.
+ */
+_must_check_ int shfs_store_open(const char *path, enum shfs_store_flags flags,
+                                 struct shfs_store **out);
+void shfs_store_close(struct shfs_store *store);
+
+static inline void shfs_store_closep(struct shfs_store **s)
+{
+	shfs_store_close(*s);
+}
+#define _cleanup_store_ _cleanup_(shfs_store_closep)
+
+/* One line that says what to do, for an error of shfs_store_open; static storage. */
+const char *shfs_store_strerror(int error);
+
+/* Is the store on a network file system (NFS, SMB, FUSE of sshfs's kind, Lustre, ...)? By
+ * statfs f_type. Hooks then write to $XDG_RUNTIME_DIR/shfs/hooks instead of the journal.
+ */
+bool shfs_store_is_remote(const char *path);
+
+/* Where the hook logs of this host are written: <store>/journal/<host>, or
+ * $XDG_RUNTIME_DIR/shfs/hooks. malloc'ed; NULL: no memory. */
+char *shfs_store_hook_dir(const char *store_path);
