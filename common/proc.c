@@ -124,10 +124,12 @@ int shfs_proc_pid_namespace(uint64_t *out)
 
 void shfs_proc_host(char out[static 65])
 {
-	if (gethostname(out, 65) || !out[0])
-		strcpy(out, "localhost");
-	out[64] = '\0';
-	for (char *p = out; *p; p++)
-		if (*p == '/' || (unsigned char)*p <= ' ' || (p == out && *p == '.'))
+	char name[65] = "";
+
+	if (gethostname(name, sizeof(name) - 1) || !name[0])
+		strcpy(name, "localhost");
+	for (char *p = name; *p; p++)
+		if (*p == '/' || (unsigned char)*p <= ' ' || (p == name && *p == '.'))
 			*p = '_';
+	memcpy(out, name, sizeof(name));
 }

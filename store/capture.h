@@ -13,10 +13,11 @@
  *
  * Memory is bounded: beyond queue_max events or bytes in flight, emit drops the event and
  * counts it (a LOST record follows as soon as one fits). When the store fails (full,
- * read-only), events are dropped and counted likewise, the failure is kept in the
- * statistics and in state/alert-*, and the writer tries again each second. Nothing here
- * ever fails or blocks the user's I/O beyond the documented bound of shfs_snapshot_wait.
- * All functions are thread-safe.
+ * read-only), events are dropped and counted likewise (PROCESS records wait, so that a
+ * sequence number that was given out stays good), the failure is kept in the statistics
+ * and in state/alert-<host>, and the writer tries again each second. Nothing here ever
+ * fails the user's I/O, or blocks it for longer than config.wait_ms. All functions are
+ * thread-safe.
  */
 #pragma once
 
@@ -36,11 +37,15 @@ struct shfs_capture_options {
 	unsigned threads;                 /* archivers; 0: 2 */
 };
 
-/* Starts the threads. */
+/* Starts the threads (so: after a fork into the background). */
 _must_check_ int shfs_capture_open(struct shfs_store *store,
                                    const struct shfs_capture_options *options,
                                    struct shfs_capture **out);
-/* Writes all that is queued, ends the journal, joins the threads. NULL is fine. */
+/*
+ * Writes all that is queued, ends the journal, joins the threads. Nobody may be in a call
+ * on this capture or take a snapshot any more; snapshots may still be unref'ed. NULL is
+ * fine.
+ */
 void shfs_capture_close(struct shfs_capture *capture);
 
 /* --- snapshots: one content of one file at one moment --- */
@@ -58,17 +63,23 @@ void shfs_snapshot_unref(struct shfs_snapshot *snapshot); /* NULL is fine */
 
 /*
  * Makes the snapshot know at least depth of the file behind fd, which is dup'ed where
- * needed and stays the caller's. STAT and FINGERPRINT are done at once in this thread;
- * ARCHIVE is handed to an archiver, and the file must not change until shfs_snapshot_wait
- * has returned. A no-op where that depth is known or under way; a deeper call deepens it.
- * skip: SHFS_CONTENT_SKIP_* to note, or 0. A file beyond max_bytes becomes FINGERPRINT
- * with SKIP_SIZE; one that is not regular STAT with SKIP_TYPE. Failures to read become
- * SKIP_ERROR: there is nothing for the caller to handle.
+ * needed and stays the caller's; it must be readable (for STAT any fd will do). STAT and
+ * FINGERPRINT are done at once in this thread; ARCHIVE is handed to an archiver, and the
+ * file must not change (in size, content or mtime) until shfs_snapshot_wait has returned.
+ * A no-op where that depth is known or under way; a deeper call deepens it. skip:
+ * SHFS_CONTENT_SKIP_* to note, or 0.
+ *
+ * A file beyond max_bytes becomes FINGERPRINT with SKIP_SIZE; one that is not regular
+ * STAT with SKIP_TYPE. Failures to read become SKIP_ERROR: there is nothing for the
+ * caller to handle. Small files are read at once. When too much is in flight, this thread
+ * reads the file itself, and waits up to config.wait_ms for memory to do so; then it is
+ * FINGERPRINT with SKIP_BUDGET.
  */
 void shfs_snapshot_take(struct shfs_snapshot *snapshot, int fd, enum shfs_depth depth,
                         uint64_t max_bytes, uint32_t skip);
 
-/* The depth asked for so far; -1 for none. */
+/* The depth known or under way; -1 for none. Less than was asked for where the file was
+ * too large or could not be archived: a take may then get further than the one before. */
 int shfs_snapshot_depth(const struct shfs_snapshot *snapshot);
 
 /*
@@ -82,25 +93,26 @@ bool shfs_snapshot_wait(struct shfs_snapshot *snapshot, unsigned timeout_ms);
 /* --- events --- */
 
 /*
- * Queues a record; its strings are copied, rec->seq and rec->time are set here (time only
- * where real_ns is 0). content[0] fills seen (ACCESS) or content (PATHOP, PREIMAGE);
- * content[1] fills made (ACCESS) or victim (PATHOP). Snapshots are referenced, not taken
- * over; NULL leaves the field as it is in rec. Returns the sequence number, by which
- * later records name a PROCESS; 0 if lost.
+ * Queues a PROCESS, ACCESS, PATHOP or PREIMAGE record; its strings are copied, rec->seq
+ * and rec->time are set here (time only where real_ns is 0). content[0] fills seen
+ * (ACCESS) or content (PATHOP, PREIMAGE); content[1] fills made (ACCESS) or victim
+ * (PATHOP). Snapshots are referenced, not taken over; NULL leaves the field as it is in
+ * rec. Returns the sequence number, by which later records name a PROCESS; 0 if lost.
  */
 uint64_t shfs_capture_emit(struct shfs_capture *capture, struct shfs_record *rec,
                            struct shfs_snapshot *const content[2]);
 
 /* Calls done(arg, error) from the writer thread once everything emitted before is durable
- * (0) or known to be lost (its errno). */
+ * (0), or some of it since the last sync is known to be lost (its negative errno:
+ * -ENOBUFS where the queue was full). done must not call back. -ENOMEM. */
 _must_check_ int shfs_capture_sync(struct shfs_capture *capture,
                                    void (*done)(void *arg, int error), void *arg);
 
 struct shfs_capture_stats {
-	uint64_t records, lost, queued;
+	uint64_t records, lost, queued; /* events; their sum is what was emitted */
 	uint64_t objects, object_bytes,
-		stored_bytes; /* new objects; before and after compression */
-	uint64_t skipped, incomplete;
-	int error; /* why the journal stands still now; 0 */
+		stored_bytes;         /* new objects; before and after compression */
+	uint64_t skipped, incomplete; /* contents in the journal with such a flag */
+	int error; /* why the journal stands still now: a negative errno; 0 */
 };
 void shfs_capture_get_stats(struct shfs_capture *capture, struct shfs_capture_stats *out);

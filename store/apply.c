@@ -1,0 +1,780 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/index-internal.h"
+
+#include "store/object.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define PATH_BYTES    65536
+#define PID_MAX_LIMIT 4194304 /* the kernel's */
+#define OP_PREIMAGE   100     /* in the table access: a preimage that was cut or torn */
+
+int shfs_string_id(struct shfs_index *index, struct shfs_bytes value, int64_t *out)
+{
+	int64_t hash = shfs_object_hash64(value.len ? value.data : "", value.len);
+	int r = shfs_sql_int(index, out,
+	                     "SELECT string_id FROM string WHERE hash = ? AND value = ?",
+	                     shfs_arg_int(hash), shfs_arg_blob(value));
+
+	if (r)
+		return MIN(r, 0);
+	r = shfs_sql_run(index, "INSERT INTO string (hash, value) VALUES (?, ?)",
+	                 shfs_arg_int(hash), shfs_arg_blob(value));
+	*out = sqlite3_last_insert_rowid(index->db);
+	return r;
+}
+
+/* --- the clock --- */
+
+/*
+ * Records tell how far real time is from boot time. The real time is read first, so where
+ * the writer was held up in between the difference is too small: the largest of a slot is
+ * the best, and does not depend on the order of records.
+ */
+int shfs_clock_flush(struct shfs_ingest *ing)
+{
+	int r = 0;
+
+	if (ing->clock_boot_id)
+		r = shfs_sql_run(ing->index,
+		                 "INSERT INTO clock (boot_id, slot, offset_ns)"
+		                 " VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+		                 " SET offset_ns = max(offset_ns, excluded.offset_ns)",
+		                 shfs_arg_int(ing->clock_boot_id),
+		                 shfs_arg_int(ing->clock_slot),
+		                 shfs_arg_int(ing->clock_offset_ns));
+	ing->clock_boot_id = 0;
+	return r;
+}
+
+static int clock_note(struct shfs_ingest *ing, int64_t boot_id, struct shfs_time t)
+{
+	int64_t slot = t.boot_ns >> 32, offset = t.real_ns - (int64_t)t.boot_ns;
+	int r = 0;
+
+	if (!t.real_ns || !t.boot_ns)
+		return 0;
+	if (ing->clock_boot_id == boot_id && ing->clock_slot == slot) {
+		ing->clock_offset_ns = MAX(ing->clock_offset_ns, offset);
+		return 0;
+	}
+	r = shfs_clock_flush(ing);
+	ing->clock_boot_id = boot_id;
+	ing->clock_slot = slot;
+	ing->clock_offset_ns = offset;
+	return r;
+}
+
+/* Times come from a file; arithmetic on them must not overflow. */
+static struct shfs_time sane_time(struct shfs_time t)
+{
+	t.real_ns = MAX(0, MIN(t.real_ns, INT64_MAX / 4));
+	t.boot_ns = MIN(t.boot_ns, (uint64_t)INT64_MAX / 4);
+	return t;
+}
+
+/* --- counters of commands --- */
+
+/* What this transaction adds to a command. */
+struct shfs_counter {
+	int64_t command_id, read, written, skipped, incomplete;
+	UT_hash_handle hh;
+};
+
+void shfs_counters_forget(struct shfs_ingest *ing)
+{
+	struct shfs_counter *c, *next;
+
+	HASH_ITER (hh, ing->counters, c, next) {
+		HASH_DEL(ing->counters, c);
+		free(c);
+	}
+}
+
+int shfs_counters_flush(struct shfs_ingest *ing)
+{
+	int r = 0;
+
+	for (struct shfs_counter *c = ing->counters; c && !r; c = c->hh.next)
+		r = shfs_sql_run(ing->index,
+		                 "UPDATE command SET n_read = n_read + ?,"
+		                 " n_written = n_written + ?, n_skipped = n_skipped + ?,"
+		                 " n_incomplete = n_incomplete + ? WHERE command_id = ?",
+		                 shfs_arg_int(c->read), shfs_arg_int(c->written),
+		                 shfs_arg_int(c->skipped), shfs_arg_int(c->incomplete),
+		                 shfs_arg_int(c->command_id));
+	shfs_counters_forget(ing);
+	return r;
+}
+
+static int counter_get(struct shfs_ingest *ing, int64_t command_id,
+                       struct shfs_counter **out)
+{
+	struct shfs_counter *c;
+
+	HASH_FIND(hh, ing->counters, &command_id, sizeof(command_id), c);
+	if (!c) {
+		c = calloc(1, sizeof(*c));
+		if (!c)
+			return -ENOMEM;
+		c->command_id = command_id;
+		HASH_ADD(hh, ing->counters, command_id, sizeof(command_id), c);
+		if (!c->hh.tbl) {
+			free(c);
+			return -ENOMEM;
+		}
+	}
+	*out = c;
+	return 0;
+}
+
+static int was_read(struct shfs_ingest *ing, int64_t command_id, int64_t file_id)
+{
+	int64_t one;
+
+	return shfs_sql_int(ing->index, &one,
+	                    "SELECT 1 FROM access WHERE command_id = ? AND file_id = ?"
+	                    " AND is_read = 1 LIMIT 1",
+	                    shfs_arg_int(command_id), shfs_arg_int(file_id));
+}
+
+static int was_written(struct shfs_ingest *ing, int64_t command_id, int64_t file_id)
+{
+	int64_t one;
+
+	return shfs_sql_int(ing->index, &one,
+	                    "SELECT 1 WHERE EXISTS (SELECT 1 FROM access"
+	                    "  WHERE command_id = ?1 AND file_id = ?2"
+	                    "  AND is_read IN (0, 1) AND is_written = 1)"
+	                    " OR EXISTS (SELECT 1 FROM access WHERE file2_id = ?2"
+	                    "  AND command_id = ?1 AND made_version_id IS NOT NULL)",
+	                    shfs_arg_int(command_id), shfs_arg_int(file_id));
+}
+
+/* --- accesses --- */
+
+/* A row of the table access. */
+struct access {
+	uint32_t op, flags;
+	bool is_read, is_written, directory;
+	struct shfs_process process;
+	struct shfs_owner owner;
+	int64_t file_id, file2_id, text_id;
+	int64_t begin_ns, end_ns;
+	uint64_t moment_boot_ns;
+	int64_t seen, made;
+	unsigned cut, torn;
+};
+
+static void count_content(struct access *a, const struct shfs_content *c)
+{
+	if (!(c->flags & SHFS_CONTENT_KNOWN))
+		return;
+	a->cut += !!(c->flags & SHFS_CONTENT_SKIPPED & ~SHFS_CONTENT_SKIP_TYPE);
+	a->torn += !!(c->flags & SHFS_CONTENT_INCOMPLETE);
+}
+
+/* Before the row is there: each file counts once for its command. */
+static int count_access(struct shfs_ingest *ing, const struct access *a)
+{
+	int64_t written = a->is_written ? a->file_id : a->made ? a->file2_id : 0;
+	struct shfs_counter *c;
+	int r;
+
+	if (!a->owner.command_id)
+		return 0;
+	r = counter_get(ing, a->owner.command_id, &c);
+	if (r)
+		return r;
+	c->skipped += a->cut;
+	c->incomplete += a->torn;
+	if (a->is_read) {
+		r = was_read(ing, a->owner.command_id, a->file_id);
+		c->read += !r;
+	}
+	if (r >= 0 && written) {
+		r = was_written(ing, a->owner.command_id, written);
+		c->written += !r;
+	}
+	return MIN(r, 0);
+}
+
+static int access_insert(struct shfs_ingest *ing, const struct access *a)
+{
+	int r = count_access(ing, a);
+
+	if (r)
+		return r;
+	ing->stats.accesses += a->op != OP_PREIMAGE;
+	return shfs_sql_run(
+		ing->index,
+		"INSERT INTO access (access_id, producer_id, op, flags, is_read, "
+		"is_written,"
+		" directory, process_id, session_id, command_id, file_id, file2_id, "
+		"text_id,"
+		" begin_ns, end_ns, moment_boot_ns, seen_version_id, made_version_id, "
+		"cut,"
+		" torn) VALUES"
+		" (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		shfs_arg_int(ing->next_access_id++), shfs_arg_int(ing->producer.id),
+		shfs_arg_int(a->op), shfs_arg_int(a->flags), shfs_arg_int(a->is_read),
+		shfs_arg_int(a->is_written), shfs_arg_int(a->directory),
+		shfs_arg_id(a->process.process_id), shfs_arg_id(a->owner.session_id),
+		shfs_arg_id(a->owner.command_id), shfs_arg_int(a->file_id),
+		shfs_arg_id(a->file2_id), shfs_arg_id(a->text_id),
+		shfs_arg_int(a->begin_ns), shfs_arg_int(MAX(a->begin_ns, a->end_ns)),
+		shfs_arg_int(a->moment_boot_ns), shfs_arg_id(a->seen),
+		shfs_arg_id(a->made), shfs_arg_int(a->cut), shfs_arg_int(a->torn));
+}
+
+static int find_owner(struct shfs_ingest *ing, uint64_t process_seq, struct access *a)
+{
+	int r = shfs_process_find(ing, process_seq, &a->process);
+
+	return r <= 0 ? r
+	              : shfs_process_owner(ing, &a->process, a->moment_boot_ns,
+	                                   &a->owner);
+}
+
+/* --- paths --- */
+
+/* No NUL, no empty component, no "." and no "..": such a record is not from us. */
+static bool plausible_path(struct shfs_bytes p)
+{
+	size_t start = 0;
+
+	if (p.len > PATH_BYTES)
+		return false;
+	for (size_t i = 0; p.len && i <= p.len; i++) {
+		const char *part = p.data + start;
+
+		if (i < p.len && !p.data[i])
+			return false;
+		if (i < p.len && p.data[i] != '/')
+			continue;
+		if (i == start || (i - start == 1 && part[0] == '.') ||
+		    (i - start == 2 && part[0] == '.' && part[1] == '.'))
+			return false;
+		start = i + 1;
+	}
+	return true;
+}
+
+static int absolute(struct shfs_ingest *ing, struct shfs_bytes rel, struct shfs_buf *out)
+{
+	const struct shfs_buf *root = &ing->producer.root;
+
+	if (!plausible_path(rel))
+		return SHFS_DROPPED;
+	out->len = 0;
+	shfs_buf_add(out, root->data, root->len);
+	if (rel.len && root->len > 1)
+		shfs_buf_char(out, '/');
+	shfs_buf_add(out, rel.data, rel.len);
+	return out->failed ? -ENOMEM : 0;
+}
+
+static int file_of(struct shfs_ingest *ing, struct shfs_bytes rel, struct shfs_buf *buf,
+                   struct shfs_file **out)
+{
+	int r = absolute(ing, rel, buf);
+
+	return r ? r
+	         : shfs_file_get(ing, (struct shfs_bytes){ buf->data, buf->len }, out);
+}
+
+/* --- the records of a segment --- */
+
+/* A use that began before the path went away does not bring it back. */
+static void mark_present(struct shfs_file *f, int64_t begin_ns)
+{
+	if (f->present || begin_ns <= f->last_ns)
+		return;
+	f->present = true;
+	f->dirty = true;
+}
+
+static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_access *in = &rec->access;
+	struct shfs_time begin = sane_time(in->begin), last = sane_time(in->last);
+	struct access a = {
+		.flags = in->flags,
+		.is_read = in->flags & SHFS_ACCESS_READ,
+		.is_written = in->flags & SHFS_ACCESS_WRITTEN,
+		.begin_ns = begin.real_ns,
+		.end_ns = rec->time.real_ns,
+	};
+	struct shfs_file *f;
+	int r = file_of(ing, in->path, &ing->path, &f);
+
+	a.moment_boot_ns = a.is_written ? last.boot_ns : begin.boot_ns;
+	if (!r)
+		r = find_owner(ing, in->process, &a);
+	if (r)
+		return r;
+	a.file_id = f->id;
+	mark_present(f, begin.real_ns);
+	if (a.is_read) {
+		count_content(&a, &in->seen);
+		r = shfs_version_seen(ing, f, &in->seen, begin.real_ns, &a.seen);
+	}
+	if (!r && a.is_written) {
+		count_content(&a, &in->made);
+		r = shfs_version_made(ing, f, &in->made, ing->next_access_id,
+		                      last.real_ns, &a.made);
+	}
+	return r ? r : access_insert(ing, &a);
+}
+
+static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_preimage *in = &rec->preimage;
+	struct access a = {
+		.op = OP_PREIMAGE,
+		.begin_ns = rec->time.real_ns,
+		.moment_boot_ns = rec->time.boot_ns,
+	};
+	struct shfs_file *f;
+	int r = file_of(ing, in->path, &ing->path, &f);
+
+	if (!r)
+		r = shfs_version_now(ing, f, &in->content, rec->time.real_ns, &a.seen);
+	if (r)
+		return r;
+	count_content(&a, &in->content);
+	if (!a.cut && !a.torn)
+		return 0;
+	a.file_id = f->id;
+	r = find_owner(ing, in->process, &a);
+	return r ? r : access_insert(ing, &a);
+}
+
+/* Operations that leave the names of files alone. */
+static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
+                          struct access *a)
+{
+	struct shfs_file *f = c->file;
+
+	f->directory = c->op->directory && c->op->op != SHFS_OP_RMDIR;
+	f->dirty = true;
+	switch (c->op->op) {
+	case SHFS_OP_TRUNCATE:
+		a->is_written = true;
+		return shfs_version_made(ing, f, &c->op->content, c->access_id,
+		                         c->real_ns, &c->made);
+	case SHFS_OP_MKDIR:
+	case SHFS_OP_MKNOD:
+		f->directory = c->op->op == SHFS_OP_MKDIR;
+		f->present = true;
+		f->last_ns = c->real_ns;
+		return 0;
+	case SHFS_OP_RMDIR:
+		f->present = false;
+		f->last_ns = c->real_ns;
+		return 0;
+	case SHFS_OP_UTIMES:
+		f->touched = true;
+		return 0;
+	case SHFS_OP_SYMLINK:
+		return shfs_string_id(ing->index, c->op->path2, &a->text_id);
+	default:
+		return 0;
+	}
+}
+
+static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c,
+                         struct access *a)
+{
+	switch (c->op->op) {
+	case SHFS_OP_RENAME:
+		return shfs_version_rename(ing, c);
+	case SHFS_OP_EXCHANGE:
+		return shfs_version_exchange(ing, c);
+	case SHFS_OP_LINK:
+		return shfs_version_link(ing, c);
+	case SHFS_OP_UNLINK:
+		return shfs_version_unlink(ing, c);
+	default:
+		return apply_plain_op(ing, c, a);
+	}
+}
+
+static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_pathop *in = &rec->pathop;
+	bool two = in->op >= SHFS_OP_RENAME && in->op <= SHFS_OP_LINK;
+	struct access a = {
+		.op = in->op,
+		.directory = in->directory,
+		.begin_ns = rec->time.real_ns,
+		.moment_boot_ns = rec->time.boot_ns,
+	};
+	struct shfs_name_change c = {
+		.op = in,
+		.access_id = ing->next_access_id,
+		.real_ns = rec->time.real_ns,
+	};
+	int r;
+
+	if (in->op < SHFS_OP_RENAME || in->op > SHFS_OP_XATTR || in->directory > 1 ||
+	    (two && !plausible_path(in->path2)) ||
+	    (in->op == SHFS_OP_SYMLINK && in->path2.len > PATH_BYTES))
+		return SHFS_DROPPED;
+	r = file_of(ing, in->path, &ing->path, &c.file);
+	if (!r && two)
+		r = file_of(ing, in->path2, &ing->path2, &c.file2);
+	if (!r)
+		r = find_owner(ing, in->process, &a);
+	if (!r)
+		r = apply_name_op(ing, &c, &a);
+	if (r)
+		return r;
+	a.file_id = c.file->id;
+	a.file2_id = c.file2 ? c.file2->id : 0;
+	a.seen = c.seen;
+	a.made = c.made;
+	if (in->op <= SHFS_OP_UNLINK || in->op == SHFS_OP_TRUNCATE) {
+		count_content(&a, &in->content);
+		count_content(&a, &in->victim);
+	}
+	return access_insert(ing, &a);
+}
+
+static int boot_get(struct shfs_ingest *ing, struct shfs_bytes host,
+                    struct shfs_bytes boot, int64_t *out)
+{
+	int r = shfs_sql_int(ing->index, out,
+	                     "SELECT boot_id FROM boot WHERE host = ? AND boot = ?",
+	                     shfs_arg_text(host), shfs_arg_text(boot));
+
+	if (r)
+		return MIN(r, 0);
+	r = shfs_sql_run(ing->index, "INSERT INTO boot (host, boot) VALUES (?, ?)",
+	                 shfs_arg_text(host), shfs_arg_text(boot));
+	*out = sqlite3_last_insert_rowid(ing->index->db);
+	return r;
+}
+
+int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_bytes root;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT boot_id, pid_namespace, last_seq, root FROM producer"
+	                     " WHERE producer_id = ?",
+	                     shfs_arg_int(producer_id));
+
+	ing->producer.id = 0;
+	if (r <= 0)
+		return r;
+	ing->producer.boot_id = sqlite3_column_int64(stmt, 0);
+	ing->producer.pid_namespace = sqlite3_column_int64(stmt, 1);
+	ing->producer.last_seq = sqlite3_column_int64(stmt, 2);
+	ing->producer.records = ing->producer.lost = 0;
+	root.data = (const char *)sqlite3_column_text(stmt, 3);
+	root.len = sqlite3_column_bytes(stmt, 3);
+	ing->producer.root.len = 0;
+	shfs_buf_add(&ing->producer.root, root.data, root.len);
+	if (ing->producer.root.failed)
+		return -ENOMEM;
+	r = shfs_string_id(ing->index, root, &ing->producer.root_id);
+	if (!r)
+		ing->producer.id = producer_id;
+	return r;
+}
+
+int shfs_producer_store(struct shfs_ingest *ing)
+{
+	int r;
+
+	if (!ing->producer.id)
+		return 0;
+	r = shfs_sql_run(ing->index,
+	                 "UPDATE producer SET records = records + ?, lost = lost + ?,"
+	                 " last_seq = ? WHERE producer_id = ?",
+	                 shfs_arg_int(ing->producer.records),
+	                 shfs_arg_int(ing->producer.lost),
+	                 shfs_arg_int(ing->producer.last_seq),
+	                 shfs_arg_int(ing->producer.id));
+	ing->producer.records = ing->producer.lost = 0;
+	return r;
+}
+
+/* host: of the journal's directory, which the hook logs beside it go by too. */
+static int producer_insert(struct shfs_ingest *ing, struct shfs_bytes host,
+                           const struct shfs_record *rec, int64_t *out)
+{
+	const struct shfs_rec_producer *p = &rec->producer;
+	int64_t boot_id = 0;
+	int r = boot_get(ing, host, p->boot_id, &boot_id);
+
+	if (!r)
+		r = shfs_sql_run(
+			ing->index,
+			"INSERT INTO producer (boot_id, instance, kind, root, software,"
+			" pid_namespace, pid, uid, begin_ns)"
+			" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+			" SET begin_ns = min(begin_ns, excluded.begin_ns)",
+			shfs_arg_int(boot_id), shfs_arg_blob(p->instance),
+			shfs_arg_text(p->kind), shfs_arg_text(p->root),
+			shfs_arg_text(p->software), shfs_arg_int(p->pid_namespace),
+			shfs_arg_int(p->pid), shfs_arg_int(p->uid),
+			shfs_arg_int(rec->time.real_ns));
+	if (!r)
+		r = shfs_sql_run(ing->index,
+		                 "UPDATE boot SET pid_max = ?1 WHERE boot_id = ?2"
+		                 " AND pid_max < ?1",
+		                 shfs_arg_int(MIN(p->pid_max, PID_MAX_LIMIT)),
+		                 shfs_arg_int(boot_id));
+	if (!r)
+		r = shfs_sql_int(ing->index, out,
+		                 "SELECT producer_id FROM producer WHERE boot_id = ?"
+		                 " AND instance = ?",
+		                 shfs_arg_int(boot_id), shfs_arg_blob(p->instance));
+	return MIN(r, 0);
+}
+
+static bool plausible_root(struct shfs_bytes root)
+{
+	return root.len && root.data[0] == '/' &&
+	       plausible_path((struct shfs_bytes){ root.data + 1, root.len - 1 });
+}
+
+static int apply_producer(struct shfs_ingest *ing, const char *host,
+                          const struct shfs_record *rec)
+{
+	int64_t id = 0;
+	int r;
+
+	if (!plausible_root(rec->producer.root))
+		return SHFS_DROPPED;
+	r = shfs_producer_store(ing);
+	if (!r)
+		r = producer_insert(ing, shfs_bytes_str(host), rec, &id);
+	if (!r)
+		r = shfs_producer_load(ing, id);
+	return MIN(r, 0);
+}
+
+static int apply_end(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	return shfs_sql_run(ing->index,
+	                    "UPDATE producer SET end_ns = ? WHERE producer_id = ?",
+	                    shfs_arg_int(rec->time.real_ns),
+	                    shfs_arg_int(ing->producer.id));
+}
+
+static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	/* A segment that was cut back after a failed write may give a record again. */
+	if (rec->seq && rec->seq <= ing->producer.last_seq)
+		return 0;
+	ing->producer.last_seq = MAX(rec->seq, ing->producer.last_seq);
+	switch (rec->type) {
+	case SHFS_REC_LOST:
+		ing->producer.lost += MIN(rec->lost.count, (uint64_t)UINT32_MAX);
+		return 0;
+	case SHFS_REC_PROCESS:
+		ing->producer.records++;
+		return shfs_process_add(ing, rec);
+	case SHFS_REC_ACCESS:
+		ing->producer.records++;
+		return apply_access(ing, rec);
+	case SHFS_REC_PATHOP:
+		ing->producer.records++;
+		return apply_pathop(ing, rec);
+	case SHFS_REC_PREIMAGE:
+		ing->producer.records++;
+		return apply_preimage(ing, rec);
+	default:
+		return 0;
+	}
+}
+
+int shfs_apply_record(struct shfs_ingest *ing, const char *host, struct shfs_record *rec)
+{
+	int r;
+
+	rec->time = sane_time(rec->time);
+	if (rec->type == SHFS_REC_PRODUCER)
+		return apply_producer(ing, host, rec);
+	if (!ing->producer.id)
+		return SHFS_DROPPED;
+	r = clock_note(ing, ing->producer.boot_id, rec->time);
+	if (r)
+		return r;
+	return rec->type == SHFS_REC_END ? apply_end(ing, rec) : apply_event(ing, rec);
+}
+
+/* --- the records of a hook log --- */
+
+/* The same after a rebuild, and on every host. */
+static int public_id(struct shfs_bytes host, struct shfs_bytes boot, uint32_t pid,
+                     uint64_t start_ticks, const uint64_t *more, size_t n,
+                     char out[static 17])
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+
+	shfs_buf_bytes(&b, host.data, host.len);
+	shfs_buf_bytes(&b, boot.data, boot.len);
+	shfs_buf_u32(&b, pid);
+	shfs_buf_u64(&b, start_ticks);
+	for (size_t i = 0; i < n; i++)
+		shfs_buf_u64(&b, more[i]);
+	if (b.failed)
+		return -ENOMEM;
+	snprintf(out, 17, "%016" PRIx64, shfs_object_hash64(b.data, b.len));
+	return 0;
+}
+
+static int apply_session(struct shfs_ingest *ing, const char *host,
+                         const struct shfs_record *rec)
+{
+	const struct shfs_rec_session *s = &rec->session;
+	int64_t boot_id = 0, session_id = 0;
+	char id[17];
+	int known, r = boot_get(ing, shfs_bytes_str(host), s->boot_id, &boot_id);
+
+	if (!r)
+		r = public_id(shfs_bytes_str(host), s->boot_id, s->pid, s->start_ticks,
+		              NULL, 0, id);
+	if (r)
+		return r;
+	known = shfs_sql_int(ing->index, &session_id,
+	                     "SELECT session_id FROM session WHERE id = ?",
+	                     shfs_arg_text(shfs_bytes_str(id)));
+	if (known < 0)
+		return known;
+	r = shfs_sql_run(
+		ing->index,
+		"INSERT INTO session (id, boot_id, pid_namespace, pid, start_ticks, "
+		"shell,"
+		" tty, cwd, begin_ns, end_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?10, ?10)"
+		" ON CONFLICT DO UPDATE SET shell = excluded.shell,"
+		" pid_namespace = max(pid_namespace, excluded.pid_namespace),"
+		" end_ns = max(end_ns, excluded.end_ns)",
+		shfs_arg_text(shfs_bytes_str(id)), shfs_arg_int(boot_id),
+		shfs_arg_int(s->pid_namespace), shfs_arg_int(s->pid),
+		shfs_arg_int(s->start_ticks), shfs_arg_text(s->shell),
+		shfs_arg_text(s->tty), shfs_arg_text(s->cwd), shfs_arg_id(0),
+		shfs_arg_int(rec->time.real_ns));
+	if (r)
+		return r;
+	if (!known)
+		session_id = sqlite3_last_insert_rowid(ing->index->db);
+	ing->session.session_id = session_id;
+	ing->session.boot_id = boot_id;
+	return known ? 0
+	             : shfs_news_add(ing, session_id, rec->time.boot_ns, s->start_ticks);
+}
+
+/* A begin without a finish before it (the hook was hindered) ends what ran. */
+static int close_open_command(struct shfs_ingest *ing, int64_t end_ns)
+{
+	return shfs_sql_run(
+		ing->index,
+		"UPDATE command SET end_ns = max(begin_ns, ?) WHERE end_ns IS NULL"
+		" AND command_id = (SELECT command_id FROM session"
+		"  WHERE session_id = ?)",
+		shfs_arg_int(end_ns), shfs_arg_int(ing->session.session_id));
+}
+
+static struct shfs_bytes text_column(sqlite3_stmt *stmt, int col)
+{
+	const char *text = (const char *)sqlite3_column_text(stmt, col);
+
+	return (struct shfs_bytes){ text, sqlite3_column_bytes(stmt, col) };
+}
+
+static int command_id_of(struct shfs_ingest *ing, const struct shfs_record *rec,
+                         char out[static 17])
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	uint64_t more[2] = { rec->begin.number, rec->time.real_ns };
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT b.host, b.boot, s.pid, s.start_ticks FROM session s"
+	                     " JOIN boot b USING (boot_id) WHERE s.session_id = ?",
+	                     shfs_arg_int(ing->session.session_id));
+
+	if (r <= 0)
+		return r ? r : -EBADMSG;
+	return public_id(text_column(stmt, 0), text_column(stmt, 1),
+	                 sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3),
+	                 more, 2, out);
+}
+
+static int apply_begin(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_begin *b = &rec->begin;
+	char id[17];
+	int r = close_open_command(ing, rec->time.real_ns);
+
+	if (!r)
+		r = command_id_of(ing, rec, id);
+	if (!r)
+		r = shfs_sql_run(
+			ing->index,
+			"INSERT INTO command (id, session_id, number, text, hidden, cwd,"
+			" begin_ns, begin_boot_ns, begin_resolution_ns, begin_pid)"
+			" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+			shfs_arg_text(shfs_bytes_str(id)),
+			shfs_arg_int(ing->session.session_id), shfs_arg_int(b->number),
+			shfs_arg_text(b->text), shfs_arg_int(b->hidden != 0),
+			shfs_arg_text(b->cwd), shfs_arg_int(rec->time.real_ns),
+			shfs_arg_int(rec->time.boot_ns),
+			shfs_arg_int(rec->boot_resolution_ns), shfs_arg_int(b->last_pid));
+	/* the same record twice: it was copied */
+	if (r || !sqlite3_changes(ing->index->db))
+		return r;
+	ing->stats.commands++;
+	r = shfs_sql_run(ing->index,
+	                 "UPDATE session SET commands = commands + 1, command_id = ?,"
+	                 " end_ns = max(end_ns, ?) WHERE session_id = ?",
+	                 shfs_arg_int(sqlite3_last_insert_rowid(ing->index->db)),
+	                 shfs_arg_int(rec->time.real_ns),
+	                 shfs_arg_int(ing->session.session_id));
+	return r ? r
+	         : shfs_news_add(ing, ing->session.session_id, rec->time.boot_ns,
+	                         UINT64_MAX);
+}
+
+static int apply_finish(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_finish *f = &rec->finish;
+	int r = shfs_sql_run(
+		ing->index,
+		"UPDATE command SET status = ?, end_ns = max(begin_ns, ?), end_boot_ns = "
+		"?,"
+		" end_resolution_ns = ?, end_pid = ? WHERE number = ? AND end_boot_ns IS "
+		"NULL"
+		" AND command_id = (SELECT command_id FROM session WHERE session_id = ?)",
+		shfs_arg_int(f->status), shfs_arg_int(rec->time.real_ns),
+		shfs_arg_int(rec->time.boot_ns), shfs_arg_int(rec->boot_resolution_ns),
+		shfs_arg_int(f->last_pid), shfs_arg_int(f->number),
+		shfs_arg_int(ing->session.session_id));
+
+	if (!r)
+		r = shfs_sql_run(ing->index,
+		                 "UPDATE session SET end_ns = max(end_ns, ?)"
+		                 " WHERE session_id = ?",
+		                 shfs_arg_int(rec->time.real_ns),
+		                 shfs_arg_int(ing->session.session_id));
+	return r ? r
+	         : shfs_news_add(ing, ing->session.session_id, rec->time.boot_ns,
+	                         UINT64_MAX);
+}
+
+int shfs_apply_hook_record(struct shfs_ingest *ing, const char *host,
+                           struct shfs_record *rec)
+{
+	rec->time = sane_time(rec->time);
+	if (rec->type == SHFS_REC_SESSION)
+		return apply_session(ing, host, rec);
+	if (!ing->session.session_id)
+		return SHFS_DROPPED;
+	return rec->type == SHFS_REC_BEGIN ? apply_begin(ing, rec)
+	                                   : apply_finish(ing, rec);
+}

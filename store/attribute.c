@@ -1,0 +1,920 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/index-internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define TICK_NS   (SHFS_NSEC_PER_SEC / 100) /* of /proc/PID/stat, everywhere */
+#define AGREE_NS  30000000 /* a coarse boot time is taken as exact so far */
+#define EXACT_NS  1000000  /* and is then known to about this much */
+#define DEPTH_MAX 256
+#define CACHE_MAX 65536
+
+/* --- times --- */
+
+/* Times of records are bytes from a file: nothing below may overflow. */
+static int64_t ticks_ns(uint64_t ticks)
+{
+	return MIN(ticks, (uint64_t)INT64_MAX / 4 / TICK_NS) * TICK_NS;
+}
+
+static int64_t sane_ns(uint64_t ns)
+{
+	return MIN(ns, (uint64_t)INT64_MAX / 4);
+}
+
+/* Real time minus boot time, as records nearest to boot_ns had it. 1, or 0: no record. */
+static int clock_offset(struct shfs_index *index, int64_t boot_id, int64_t boot_ns,
+                        int64_t *out)
+{
+	int64_t slot = boot_ns >> 32;
+
+	return shfs_sql_int(
+		index, out,
+		"SELECT offset_ns FROM ("
+		" SELECT * FROM (SELECT slot, offset_ns FROM clock WHERE boot_id = ?1"
+		"  AND slot <= ?2 ORDER BY slot DESC LIMIT 1)"
+		" UNION ALL"
+		" SELECT * FROM (SELECT slot, offset_ns FROM clock WHERE boot_id = ?1"
+		"  AND slot > ?2 ORDER BY slot LIMIT 1))"
+		" ORDER BY abs(slot - ?2), slot LIMIT 1",
+		shfs_arg_int(boot_id), shfs_arg_int(slot));
+}
+
+/* --- boundaries of commands --- */
+
+/* A moment between lo and hi of the boot, and the last pid handed out before it. */
+struct boundary {
+	int64_t lo, hi;
+	uint32_t last_pid;
+	bool begin;
+};
+
+struct command {
+	int64_t id, session_id;
+	int64_t begin_ns, begin_boot, begin_resolution, end_ns, end_boot, end_resolution;
+	uint32_t begin_pid, end_pid;
+	bool ended;
+};
+#define COMMAND_COLUMNS                                                                  \
+	"c.command_id, c.session_id, c.begin_ns, c.begin_boot_ns, "                      \
+	"c.begin_resolution_ns,"                                                         \
+	" c.begin_pid, c.end_ns, c.end_boot_ns, c.end_resolution_ns, c.end_pid"
+
+static struct command command_row(sqlite3_stmt *stmt)
+{
+	return (struct command){
+		.id = sqlite3_column_int64(stmt, 0),
+		.session_id = sqlite3_column_int64(stmt, 1),
+		.begin_ns = sqlite3_column_int64(stmt, 2),
+		.begin_boot = sqlite3_column_int64(stmt, 3),
+		.begin_resolution = sqlite3_column_int64(stmt, 4),
+		.begin_pid = sqlite3_column_int64(stmt, 5),
+		.end_ns = sqlite3_column_int64(stmt, 6),
+		.end_boot = sqlite3_column_int64(stmt, 7),
+		.end_resolution = sqlite3_column_int64(stmt, 8),
+		.end_pid = sqlite3_column_int64(stmt, 9),
+		.ended = sqlite3_column_type(stmt, 7) != SQLITE_NULL,
+	};
+}
+
+/* Where the boot time is coarse, the real time makes it exact, unless the two disagree
+ * (somebody set the clock). */
+static int sharpen(struct shfs_index *index, int64_t boot_id, int64_t real_ns,
+                   int64_t resolution, struct boundary *b)
+{
+	int64_t offset = 0, exact;
+	int r;
+
+	if (resolution <= 1)
+		return 0;
+	r = clock_offset(index, boot_id, b->lo, &offset);
+	if (r < 0)
+		return r;
+	exact = real_ns - offset;
+	if (r && exact >= b->lo - AGREE_NS && exact <= b->lo + AGREE_NS) {
+		b->lo = exact - EXACT_NS;
+		b->hi = exact + EXACT_NS;
+	} else {
+		b->hi = b->lo + resolution;
+	}
+	return 0;
+}
+
+static int begin_of(struct shfs_index *index, int64_t boot_id, const struct command *c,
+                    struct boundary *b)
+{
+	*b = (struct boundary){ c->begin_boot, c->begin_boot, c->begin_pid, true };
+	return sharpen(index, boot_id, c->begin_ns, c->begin_resolution, b);
+}
+
+static int end_of(struct shfs_index *index, int64_t boot_id, const struct command *c,
+                  struct boundary *b)
+{
+	*b = (struct boundary){ c->end_boot, c->end_boot, c->end_pid, false };
+	return sharpen(index, boot_id, c->end_ns, c->end_resolution, b);
+}
+
+/* --- tasks --- */
+
+struct task {
+	int64_t id, boot_id;
+	uint64_t pid_namespace, start_ticks, parent_start_ticks;
+	uint32_t pid, ppid, pgid, sid, pid_max;
+};
+#define TASK_COLUMNS                                                                     \
+	"t.task_id, t.boot_id, t.pid_namespace, t.pid, t.start_ticks, t.ppid,"           \
+	" t.parent_start_ticks, t.pgid, t.sid, b.pid_max"
+
+static struct task task_row(sqlite3_stmt *stmt)
+{
+	return (struct task){
+		.id = sqlite3_column_int64(stmt, 0),
+		.boot_id = sqlite3_column_int64(stmt, 1),
+		.pid_namespace = sqlite3_column_int64(stmt, 2),
+		.pid = sqlite3_column_int64(stmt, 3),
+		.start_ticks = sqlite3_column_int64(stmt, 4),
+		.ppid = sqlite3_column_int64(stmt, 5),
+		.parent_start_ticks = sqlite3_column_int64(stmt, 6),
+		.pgid = sqlite3_column_int64(stmt, 7),
+		.sid = sqlite3_column_int64(stmt, 8),
+		.pid_max = sqlite3_column_int64(stmt, 9),
+	};
+}
+
+static int task_load(struct shfs_index *index, int64_t task_id, struct task *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(
+		index, &stmt,
+		"SELECT " TASK_COLUMNS
+		" FROM task t JOIN boot b USING (boot_id) WHERE t.task_id = ?",
+		shfs_arg_int(task_id));
+
+	if (r > 0)
+		*out = task_row(stmt);
+	return r;
+}
+
+static int task_parent(struct shfs_index *index, const struct task *t, struct task *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(
+		index, &stmt,
+		"SELECT " TASK_COLUMNS
+		" FROM task t JOIN boot b USING (boot_id) WHERE t.boot_id = ?"
+		" AND t.pid = ? AND t.start_ticks = ? AND t.pid_namespace = ?",
+		shfs_arg_int(t->boot_id), shfs_arg_int(t->ppid),
+		shfs_arg_int(t->parent_start_ticks), shfs_arg_int(t->pid_namespace));
+
+	if (r > 0)
+		*out = task_row(stmt);
+	return r;
+}
+
+/* The session whose shell is this process. A hook need not know its pid namespace. */
+static int session_of(struct shfs_index *index, const struct task *t, uint32_t pid,
+                      uint64_t start_ticks, int64_t *out)
+{
+	return shfs_sql_int(index, out,
+	                    "SELECT session_id FROM session WHERE boot_id = ? AND pid = ?"
+	                    " AND start_ticks = ? AND pid_namespace IN (0, ?)",
+	                    shfs_arg_int(t->boot_id), shfs_arg_int(pid),
+	                    shfs_arg_int(start_ticks), shfs_arg_int(t->pid_namespace));
+}
+
+/* --- which command was current --- */
+
+enum current {
+	BEFORE_FIRST, /* no command had begun */
+	COMMAND,
+	PROMPT, /* one had ended, none had begun */
+};
+
+/* Pids are handed out in a circle: was pid handed out after last_pid, by the shorter way?
+ */
+static bool pid_after(const struct task *t, uint32_t pid, uint32_t last_pid)
+{
+	uint32_t max = t->pid_max ? t->pid_max : 4194304;
+	uint32_t distance = (pid % max + max - last_pid % max) % max;
+
+	return distance >= 1 && distance <= max / 2;
+}
+
+/*
+ * Was t forked after b? Its start time is known to a tick: beyond one tick on either side
+ * time decides, within it the pid does. Without one, a boundary in the very tick of the
+ * start is taken so that t is inside the command.
+ */
+static bool forked_after(const struct task *t, const struct boundary *b)
+{
+	int64_t start = ticks_ns(t->start_ticks);
+
+	if (b->hi < start - TICK_NS)
+		return true;
+	if (b->lo >= start + 2 * TICK_NS)
+		return false;
+	if (b->last_pid)
+		return pid_after(t, t->pid, b->last_pid);
+	return b->begin ? b->lo < start + TICK_NS : b->hi < start;
+}
+
+/* The commands of a session that began before this, the latest first. */
+static int commands_before(struct shfs_index *index, int64_t session_id, int64_t boot_ns,
+                           sqlite3_stmt **out)
+{
+	return shfs_sql_get(index, out,
+	                    "SELECT " COMMAND_COLUMNS " FROM command c"
+	                    " WHERE c.session_id = ? AND c.begin_boot_ns <= ?"
+	                    " ORDER BY c.begin_boot_ns DESC, c.command_id DESC",
+	                    shfs_arg_int(session_id), shfs_arg_int(boot_ns + AGREE_NS));
+}
+
+/* What the session was at when t was forked. An enum current. */
+static int current_at_fork(struct shfs_index *index, int64_t session_id,
+                           const struct task *t, int64_t *command_id)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct boundary b;
+	int r = commands_before(index, session_id, ticks_ns(t->start_ticks) + 2 * TICK_NS,
+	                        &stmt);
+
+	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+		struct command c = command_row(stmt);
+
+		r = begin_of(index, t->boot_id, &c, &b);
+		if (r)
+			return r;
+		if (!forked_after(t, &b))
+			continue;
+		if (c.ended) {
+			r = end_of(index, t->boot_id, &c, &b);
+			if (r)
+				return r;
+			if (forked_after(t, &b))
+				return PROMPT;
+		}
+		*command_id = c.id;
+		return COMMAND;
+	}
+	return r ? r : BEFORE_FIRST;
+}
+
+/* The same for something that the shell itself did at boot_ns. */
+static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot_id,
+                      int64_t boot_ns, int64_t *command_id)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct boundary b;
+	int r = commands_before(index, session_id, boot_ns, &stmt);
+
+	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+		struct command c = command_row(stmt);
+
+		r = begin_of(index, boot_id, &c, &b);
+		if (r)
+			return r;
+		if (boot_ns < b.lo)
+			continue;
+		if (c.ended) {
+			r = end_of(index, boot_id, &c, &b);
+			if (r)
+				return r;
+			if (boot_ns > b.hi)
+				return PROMPT;
+		}
+		*command_id = c.id;
+		return COMMAND;
+	}
+	return r ? r : BEFORE_FIRST;
+}
+
+/* --- climbing --- */
+
+/*
+ * From p up to a registered shell; the process below that decides. Before its first
+ * command (its rc files) a shell is itself part of what its parents run. 1: *owner is
+ * final; 0: the way up ends at *top, which has no recorded parent.
+ */
+static int climb(struct shfs_index *index, const struct task *p, struct task *top,
+                 struct shfs_owner *owner)
+{
+	int r = 1;
+
+	*top = *p;
+	for (int depth = 0; depth < DEPTH_MAX && r > 0; depth++) {
+		int64_t session_id = 0, command_id = 0;
+		struct task parent;
+
+		if (!top->ppid || !top->parent_start_ticks ||
+		    top->parent_start_ticks > top->start_ticks)
+			break;
+		r = session_of(index, top, top->ppid, top->parent_start_ticks,
+		               &session_id);
+		if (r < 0)
+			return r;
+		if (r) {
+			r = current_at_fork(index, session_id, top, &command_id);
+			if (r < 0)
+				return r;
+			if (!owner->session_id || r == COMMAND)
+				owner->session_id = session_id;
+			owner->command_id = command_id;
+			if (r != BEFORE_FIRST)
+				return 1;
+		}
+		r = task_parent(index, top, &parent);
+		if (r > 0)
+			*top = parent;
+	}
+	return r < 0 ? r : owner->session_id != 0;
+}
+
+/* --- the process group, where the way up is broken --- */
+
+/* Was the pid handed out during the command, if its pids did not go round? -1: unknown.
+ */
+static int within(const struct task *t, uint32_t pid, uint32_t begin, uint32_t end)
+{
+	uint32_t max = t->pid_max ? t->pid_max : 4194304;
+	uint32_t length, distance;
+
+	if (!begin || !end)
+		return -1;
+	length = (end % max + max - begin % max) % max;
+	distance = (pid % max + max - begin % max) % max;
+	return distance >= 1 && distance <= length;
+}
+
+/* One more command of those that may have made t's group, and where the next begins. */
+static void judge(const struct task *t, const struct command *c, uint32_t next_pid,
+                  int *matches, struct shfs_owner *owner)
+{
+	uint32_t end = c->ended ? c->end_pid : next_pid;
+
+	switch (within(t, t->pgid, c->begin_pid, end)) {
+	case 0:
+		return;
+	case 1:
+		++*matches;
+		owner->session_id = c->session_id;
+		owner->command_id = c->id;
+		return;
+	default:
+		*matches += 2;
+	}
+}
+
+/*
+ * The first process of t's job has the number pgid, which is not given out again while
+ * the group lives. Of all commands before t in shells of t's terminal session, exactly
+ * one must have handed it out: two, or one of which nothing is known, decide nothing.
+ */
+static int group_owner(struct shfs_index *index, const struct task *t,
+                       struct shfs_owner *owner)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_owner only = { 0 };
+	struct command last = { 0 };
+	int matches = 0, r;
+
+	if (!t->pgid || !t->sid)
+		return 0;
+	r = shfs_sql_get(index, &stmt,
+	                 "SELECT " COMMAND_COLUMNS
+	                 " FROM session s JOIN command c USING (session_id)"
+	                 " WHERE s.session_id IN (SELECT session_id FROM session"
+	                 "  WHERE boot_id = ?1 AND pid = ?2"
+	                 "  UNION SELECT l.session_id FROM task k JOIN session l ON"
+	                 "  l.boot_id = k.boot_id AND l.pid = k.pid AND l.start_ticks = "
+	                 "k.start_ticks"
+	                 "  WHERE k.boot_id = ?1 AND k.sid = ?2)"
+	                 " AND s.pid_namespace IN (0, ?3) AND s.start_ticks <= ?4"
+	                 " AND c.begin_boot_ns <= ?5"
+	                 " ORDER BY c.session_id, c.begin_boot_ns, c.command_id",
+	                 shfs_arg_int(t->boot_id), shfs_arg_int(t->sid),
+	                 shfs_arg_int(t->pid_namespace), shfs_arg_int(t->start_ticks),
+	                 shfs_arg_int(ticks_ns(t->start_ticks) + 2 * TICK_NS));
+	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+		struct command c = command_row(stmt);
+
+		if (last.id)
+			judge(t, &last,
+			      c.session_id == last.session_id ? c.begin_pid : t->pid,
+			      &matches, &only);
+		last = c;
+	}
+	if (last.id)
+		judge(t, &last, t->pid, &matches, &only);
+	if (r < 0)
+		return r;
+	if (matches == 1)
+		*owner = only;
+	return matches == 1;
+}
+
+static int attribute(struct shfs_index *index, const struct task *t,
+                     struct shfs_owner *out)
+{
+	struct shfs_owner owner = { 0 };
+	struct task top;
+	int r = session_of(index, t, t->pid, t->start_ticks, &owner.session_id);
+
+	owner.shell = r > 0;
+	if (!r) {
+		r = climb(index, t, &top, &owner);
+		if (!r && top.id != t->id)
+			r = group_owner(index, &top, &owner);
+		if (!r)
+			r = group_owner(index, t, &owner);
+	}
+	if (r < 0)
+		return r;
+	*out = owner;
+	return 0;
+}
+
+/* What a registered shell did itself. */
+static int shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_id,
+                       int64_t boot_ns, struct shfs_owner *out)
+{
+	struct shfs_owner owner = { 0 };
+	struct task t, top;
+	int64_t command_id = 0;
+	int r = task_load(index, task_id, &t);
+
+	if (r <= 0)
+		return r;
+	r = current_at(index, session_id, t.boot_id, boot_ns, &command_id);
+	if (r == BEFORE_FIRST)
+		r = climb(index, &t, &top, &owner);
+	if (r < 0)
+		return r;
+	if (!owner.command_id)
+		owner = (struct shfs_owner){ session_id, command_id, true };
+	*out = owner;
+	return 0;
+}
+
+/* --- attributing again --- */
+
+static int recount(struct shfs_index *index, int64_t command_id)
+{
+	if (!command_id)
+		return 0;
+	return shfs_sql_run(
+		index,
+		"UPDATE command SET"
+		" n_read = (SELECT count(DISTINCT file_id) FROM access"
+		"  WHERE command_id = ?1 AND is_read),"
+		" n_written = (SELECT count(*) FROM (SELECT file_id FROM access"
+		"  WHERE command_id = ?1 AND is_written UNION SELECT file2_id FROM access"
+		"  WHERE command_id = ?1 AND file2_id IS NOT NULL"
+		"  AND made_version_id IS NOT NULL)),"
+		" n_skipped = (SELECT coalesce(sum(cut), 0) FROM access"
+		"  WHERE command_id = ?1),"
+		" n_incomplete = (SELECT coalesce(sum(torn), 0) FROM access"
+		"  WHERE command_id = ?1)"
+		" WHERE command_id = ?1",
+		shfs_arg_int(command_id));
+}
+
+/* An access and the owner that it is to have. */
+struct revision {
+	int64_t access_id, old_command_id;
+	struct shfs_owner owner;
+};
+
+struct revisions {
+	struct revision *list;
+	size_t n, cap;
+};
+
+static void revisions_free(struct revisions *rev)
+{
+	free(rev->list);
+}
+
+static int revisions_add(struct revisions *rev, const struct revision *one)
+{
+	if (rev->n == rev->cap) {
+		size_t cap = MAX(rev->cap * 2, (size_t)64);
+		struct revision *list = reallocarray(rev->list, cap, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		rev->list = list;
+		rev->cap = cap;
+	}
+	rev->list[rev->n++] = *one;
+	return 0;
+}
+
+/* Commands come in runs: the two before need not be counted again for each access. */
+static int apply_revisions(struct shfs_index *index, const struct revisions *rev)
+{
+	int64_t old = 0, new = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < rev->n && !r; i++)
+		r = shfs_sql_run(index,
+		                 "UPDATE access SET session_id = ?, command_id = ?"
+		                 " WHERE access_id = ?",
+		                 shfs_arg_id(rev->list[i].owner.session_id),
+		                 shfs_arg_id(rev->list[i].owner.command_id),
+		                 shfs_arg_int(rev->list[i].access_id));
+	for (size_t i = 0; i < rev->n && !r; i++) {
+		if (rev->list[i].old_command_id != old)
+			r = recount(index, old = rev->list[i].old_command_id);
+		if (!r && rev->list[i].owner.command_id != new)
+			r = recount(index, new = rev->list[i].owner.command_id);
+	}
+	return r;
+}
+
+static int revise_accesses(struct shfs_index *index, const struct task *t,
+                           const struct shfs_owner *owner, int64_t since_boot_ns)
+{
+	_cleanup_(revisions_free) struct revisions rev = { 0 };
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(index, &stmt,
+	                     "SELECT a.access_id, a.session_id, a.command_id,"
+	                     " a.moment_boot_ns FROM process p JOIN access a"
+	                     " USING (process_id) WHERE p.task_id = ?"
+	                     " AND a.moment_boot_ns >= ?",
+	                     shfs_arg_int(t->id), shfs_arg_int(since_boot_ns));
+
+	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+		struct revision one = { sqlite3_column_int64(stmt, 0),
+			                sqlite3_column_int64(stmt, 2), *owner };
+
+		if (owner->shell) {
+			r = shell_owner(index, t->id, owner->session_id,
+			                sqlite3_column_int64(stmt, 3), &one.owner);
+			if (r)
+				return r;
+		}
+		if (one.owner.session_id == sqlite3_column_int64(stmt, 1) &&
+		    one.owner.command_id == one.old_command_id)
+			continue;
+		r = revisions_add(&rev, &one);
+		if (r)
+			return r;
+	}
+	return r ? r : apply_revisions(index, &rev);
+}
+
+/* For a shell, only what it did since then can have changed. */
+static int revise(struct shfs_ingest *ing, int64_t task_id, int64_t since_boot_ns)
+{
+	struct shfs_owner owner;
+	struct task t;
+	int r = task_load(ing->index, task_id, &t);
+
+	if (r <= 0)
+		return r;
+	r = attribute(ing->index, &t, &owner);
+	if (!r)
+		r = shfs_sql_run(ing->index,
+		                 "UPDATE task SET session_id = ?, command_id = ?"
+		                 " WHERE task_id = ?",
+		                 shfs_arg_id(owner.session_id),
+		                 shfs_arg_id(owner.command_id), shfs_arg_int(task_id));
+	if (!r)
+		r = revise_accesses(ing->index, &t, &owner,
+		                    owner.shell ? since_boot_ns : 0);
+	return r;
+}
+
+static int revise_all(struct shfs_ingest *ing, const struct shfs_ids *tasks,
+                      int64_t since_boot_ns)
+{
+	int r = tasks->n ? shfs_counters_flush(ing) : 0;
+
+	for (size_t i = 0; i < tasks->n && !r; i++)
+		r = revise(ing, tasks->ids[i], since_boot_ns);
+	if (tasks->n)
+		shfs_attribute_forget(ing);
+	return r;
+}
+
+static int collect_ids(struct shfs_ingest *ing, sqlite3_stmt *stmt, int r,
+                       struct shfs_ids *out)
+{
+	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
+		r = shfs_ids_add(out, sqlite3_column_int64(stmt, 0));
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+int shfs_attribute_retry(struct shfs_ingest *ing, int64_t last_task_id)
+{
+	_cleanup_ids_ struct shfs_ids tasks = { 0 };
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT task_id FROM task WHERE task_id > ?"
+	                     " AND session_id IS NULL",
+	                     shfs_arg_int(last_task_id));
+
+	r = collect_ids(ing, stmt, r, &tasks);
+	return r ? r : revise_all(ing, &tasks, 0);
+}
+
+/* --- news of hook logs --- */
+
+/*
+ * What a hook log tells of a session after its processes were taken in (it came late,
+ * from another host) may change whose they are: those that were forked since, and what
+ * the shell itself did since. In the usual order there are none.
+ */
+struct shfs_news {
+	int64_t session_id;
+	int64_t boot_ns;     /* from then on */
+	int64_t start_ticks; /* of the first process that can be concerned */
+	UT_hash_handle hh;
+};
+
+int shfs_news_add(struct shfs_ingest *ing, int64_t session_id, uint64_t boot_ns,
+                  uint64_t start_ticks)
+{
+	int64_t boot = MIN(sane_ns(boot_ns), ticks_ns(start_ticks));
+	int64_t ticks = boot / TICK_NS;
+	struct shfs_news *news;
+
+	HASH_FIND(hh, ing->news, &session_id, sizeof(session_id), news);
+	if (!news) {
+		news = calloc(1, sizeof(*news));
+		if (!news)
+			return -ENOMEM;
+		*news = (struct shfs_news){ session_id, boot, ticks };
+		HASH_ADD(hh, ing->news, session_id, sizeof(session_id), news);
+		if (!news->hh.tbl) {
+			free(news);
+			return -ENOMEM;
+		}
+	}
+	news->boot_ns = MIN(news->boot_ns, boot);
+	news->start_ticks = MIN(news->start_ticks, ticks);
+	return 0;
+}
+
+static int news_apply_one(struct shfs_ingest *ing, const struct shfs_news *news)
+{
+	_cleanup_ids_ struct shfs_ids tasks = { 0 };
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT t.task_id FROM session s JOIN task t"
+	                     " ON t.boot_id = s.boot_id AND t.start_ticks >= ?2"
+	                     " WHERE s.session_id = ?1 UNION"
+	                     " SELECT t.task_id FROM session s JOIN task t"
+	                     " ON t.boot_id = s.boot_id AND t.pid = s.pid"
+	                     " AND t.start_ticks = s.start_ticks WHERE s.session_id = ?1",
+	                     shfs_arg_int(news->session_id),
+	                     shfs_arg_int(news->start_ticks - 4));
+
+	r = collect_ids(ing, stmt, r, &tasks);
+	return r ? r : revise_all(ing, &tasks, news->boot_ns - AGREE_NS);
+}
+
+void shfs_news_forget(struct shfs_ingest *ing)
+{
+	struct shfs_news *news, *next;
+
+	HASH_ITER (hh, ing->news, news, next) {
+		HASH_DEL(ing->news, news);
+		free(news);
+	}
+}
+
+int shfs_news_apply(struct shfs_ingest *ing)
+{
+	int r = 0;
+
+	for (struct shfs_news *news = ing->news; news && !r; news = news->hh.next)
+		r = news_apply_one(ing, news);
+	shfs_news_forget(ing);
+	return r;
+}
+
+/* --- records --- */
+
+struct process_key {
+	int64_t producer_id;
+	uint64_t seq;
+};
+
+struct shfs_process_cache {
+	struct process_key key;
+	struct shfs_process process;
+	UT_hash_handle hh;
+};
+
+static void cache_forget(struct shfs_ingest *ing)
+{
+	struct shfs_process_cache *c, *next;
+
+	HASH_ITER (hh, ing->procs, c, next) {
+		HASH_DEL(ing->procs, c);
+		free(c);
+	}
+}
+
+void shfs_attribute_forget(struct shfs_ingest *ing)
+{
+	cache_forget(ing);
+}
+
+static int cache_add(struct shfs_ingest *ing, struct process_key key,
+                     const struct shfs_process *process)
+{
+	struct shfs_process_cache *c;
+
+	if (HASH_COUNT(ing->procs) >= CACHE_MAX)
+		cache_forget(ing);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->key = key;
+	c->process = *process;
+	HASH_ADD(hh, ing->procs, key, sizeof(c->key), c);
+	if (c->hh.tbl)
+		return 0;
+	free(c);
+	return -ENOMEM;
+}
+
+static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
+                       int64_t *task_id)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	int r = shfs_sql_run(
+		ing->index,
+		"INSERT INTO task (boot_id, pid_namespace, pid, start_ticks, ppid,"
+		" parent_start_ticks, pgid, sid, seen_boot_ns)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		shfs_arg_int(ing->producer.boot_id),
+		shfs_arg_int(ing->producer.pid_namespace), shfs_arg_int(p->pid),
+		shfs_arg_int(p->start_ticks), shfs_arg_int(p->ppid),
+		shfs_arg_int(p->parent_start_ticks), shfs_arg_int(p->pgid),
+		shfs_arg_int(p->sid), shfs_arg_int(sane_ns(rec->time.boot_ns)));
+
+	*task_id = sqlite3_last_insert_rowid(ing->index->db);
+	return r;
+}
+
+/* An earlier look at the same process saw more of where it came from. */
+static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
+                       int64_t task_id)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	int r = shfs_sql_run(ing->index,
+	                     "UPDATE task SET ppid = ?, parent_start_ticks = ?, pgid = ?,"
+	                     " sid = ?, seen_boot_ns = ? WHERE task_id = ?",
+	                     shfs_arg_int(p->ppid), shfs_arg_int(p->parent_start_ticks),
+	                     shfs_arg_int(p->pgid), shfs_arg_int(p->sid),
+	                     shfs_arg_int(sane_ns(rec->time.boot_ns)),
+	                     shfs_arg_int(task_id));
+
+	if (!r)
+		r = shfs_counters_flush(ing);
+	if (!r)
+		r = revise(ing, task_id, 0);
+	cache_forget(ing);
+	return r;
+}
+
+static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
+                    int64_t *task_id)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int64_t seen;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT task_id, seen_boot_ns FROM task WHERE boot_id = ?"
+	                     " AND pid = ? AND start_ticks = ? AND pid_namespace = ?",
+	                     shfs_arg_int(ing->producer.boot_id), shfs_arg_int(p->pid),
+	                     shfs_arg_int(p->start_ticks),
+	                     shfs_arg_int(ing->producer.pid_namespace));
+
+	if (r < 0)
+		return r;
+	if (!r)
+		return task_insert(ing, rec, task_id);
+	*task_id = sqlite3_column_int64(stmt, 0);
+	seen = sqlite3_column_int64(stmt, 1);
+	return sane_ns(rec->time.boot_ns) < seen ? task_update(ing, rec, *task_id) : 0;
+}
+
+static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
+                       int64_t task_id, int64_t *out)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	int64_t exe = 0, argv = 0, cwd = 0;
+	int r = shfs_string_id(ing->index, p->exe, &exe);
+
+	if (!r)
+		r = shfs_string_id(ing->index, p->argv, &argv);
+	if (!r)
+		r = shfs_string_id(ing->index, p->cwd, &cwd);
+	if (!r)
+		r = shfs_sql_int(ing->index, out,
+		                 "SELECT process_id FROM process WHERE task_id = ?"
+		                 " AND exe_id = ? AND argv_id = ?",
+		                 shfs_arg_int(task_id), shfs_arg_int(exe),
+		                 shfs_arg_int(argv));
+	if (r)
+		return MIN(r, 0);
+	r = shfs_sql_run(ing->index,
+	                 "INSERT INTO process (task_id, exe_id, argv_id, cwd_id, uid,"
+	                 " first_ns) VALUES (?, ?, ?, ?, ?, ?)",
+	                 shfs_arg_int(task_id), shfs_arg_int(exe), shfs_arg_int(argv),
+	                 shfs_arg_int(cwd), shfs_arg_int(p->uid),
+	                 shfs_arg_int(rec->time.real_ns));
+	*out = sqlite3_last_insert_rowid(ing->index->db);
+	return r;
+}
+
+int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	int64_t task_id = 0, process_id = 0;
+	int r = task_get(ing, rec, &task_id);
+
+	if (!r)
+		r = process_get(ing, rec, task_id, &process_id);
+	if (r)
+		return r;
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO process_ref (producer_id, seq, process_id)"
+	                    " VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+	                    " SET process_id = excluded.process_id",
+	                    shfs_arg_int(ing->producer.id), shfs_arg_int(rec->seq),
+	                    shfs_arg_int(process_id));
+}
+
+/* At its first use all of the ancestors are recorded, so this is the time to attribute.
+ */
+static int process_load(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
+{
+	struct task t;
+	int r;
+
+	{
+		_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+
+		r = shfs_sql_get(ing->index, &stmt,
+		                 "SELECT r.process_id, p.task_id FROM process_ref r"
+		                 " JOIN process p USING (process_id)"
+		                 " WHERE r.producer_id = ? AND r.seq = ?",
+		                 shfs_arg_int(ing->producer.id), shfs_arg_int(seq));
+		if (r <= 0)
+			return r;
+		out->process_id = sqlite3_column_int64(stmt, 0);
+		out->task_id = sqlite3_column_int64(stmt, 1);
+	}
+	r = task_load(ing->index, out->task_id, &t);
+	if (r > 0)
+		r = attribute(ing->index, &t, &out->owner);
+	if (!r)
+		r = shfs_sql_run(ing->index,
+		                 "UPDATE task SET session_id = ?1, command_id = ?2"
+		                 " WHERE task_id = ?3 AND (session_id IS NOT ?1"
+		                 " OR command_id IS NOT ?2)",
+		                 shfs_arg_id(out->owner.session_id),
+		                 shfs_arg_id(out->owner.command_id),
+		                 shfs_arg_int(out->task_id));
+	return r ? r : 1;
+}
+
+int shfs_process_find(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
+{
+	struct process_key key = { ing->producer.id, seq };
+	struct shfs_process_cache *c;
+	int r;
+
+	*out = (struct shfs_process){ 0 };
+	if (!seq)
+		return 0;
+	HASH_FIND(hh, ing->procs, &key, sizeof(key), c);
+	if (c) {
+		*out = c->process;
+		return 1;
+	}
+	r = process_load(ing, seq, out);
+	if (r > 0)
+		r = cache_add(ing, key, out);
+	else
+		return r;
+	return r ? r : 1;
+}
+
+int shfs_process_owner(struct shfs_ingest *ing, const struct shfs_process *process,
+                       uint64_t boot_ns, struct shfs_owner *out)
+{
+	*out = process->owner;
+	if (!process->owner.shell)
+		return 0;
+	return shell_owner(ing->index, process->task_id, process->owner.session_id,
+	                   sane_ns(boot_ns), out);
+}

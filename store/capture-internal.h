@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * capture-internal.h - what capture.c (events), writer.c (the writer's thread) and
+ * snapshot.c (snapshots, the archivers' threads) share. One lock guards all of it; nobody
+ * reads or writes a file while holding it.
+ *
+ * An archive job goes through three lists: reads (its file is still to be read), stores
+ * (its bytes are still to be put into an object), puts (its object is still to be
+ * committed). Archivers take it up to puts, the writer commits. It commits objects as
+ * they come, not when the turn of their event has come, so archivers that wait for room
+ * in puts never wait for themselves.
+ */
+#pragma once
+
+#include "store/capture.h"
+#include "store/object.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define CAPTURE_QUEUE_MAX       100000
+#define CAPTURE_EVENT_BYTES_MAX (64u << 20)
+#define CAPTURE_READS_MAX       128         /* jobs that hold an fd of a user's file */
+#define CAPTURE_PUTS_MAX        512         /* uncommitted objects: an fd each */
+#define CAPTURE_MEMORY_MAX      (64u << 20) /* bytes read and not put yet */
+#define CAPTURE_INLINE_MAX      (16u << 10) /* files up to this are read by the caller */
+#define CAPTURE_BATCH           256
+#define CAPTURE_BATCH_NS        (SHFS_NSEC_PER_SEC / 5)
+#define CAPTURE_RETRY_NS        SHFS_NSEC_PER_SEC
+#define CAPTURE_NICE            5
+#define CAPTURE_THREADS_MAX     16
+
+struct capture_event {
+	struct capture_event *next;
+	struct shfs_record rec;           /* its strings are in text */
+	struct shfs_snapshot *content[2]; /* references */
+	int64_t queued_ns;                /* CLOCK_MONOTONIC */
+	size_t bytes;
+	char text[];
+};
+
+struct capture_job {
+	struct capture_job *prev, *next;
+	struct shfs_snapshot *snapshot; /* a reference */
+	uint64_t claim;                 /* of the snapshot, when the job was made */
+	int fd;                         /* while in reads, else -1 */
+	struct stat before;             /* the state that is wanted */
+	uint64_t max_bytes;
+	bool changed; /* the file was in another state once it had been read */
+	bool touched; /* ... but in its ctime alone, and reading again gave the same */
+	struct shfs_content content;
+	char *data;
+	size_t len, reserved; /* reserved: bytes counted in capture->memory */
+	struct shfs_put *put;
+	int64_t put_ns; /* CLOCK_MONOTONIC */
+};
+
+struct shfs_snapshot {
+	atomic_uint refs;
+	struct shfs_capture *capture;
+	/* under capture->lock */
+	uint64_t claim;          /* counts takes: the result of the last one stays */
+	int depth;               /* known or under way; -1 */
+	unsigned reading;        /* takes that still need the file as it is */
+	unsigned unsettled;      /* takes whose result is not in content yet */
+	bool late;               /* a wait gave up: the file may have changed since */
+	bool counted;            /* in the statistics */
+	struct capture_job *job; /* while it is in reads; borrowed */
+	struct shfs_content content;
+};
+
+struct capture_sync {
+	struct capture_sync *next;
+	void (*done)(void *arg, int error);
+	void *arg;
+	uint64_t seq; /* the last event that it waits for */
+};
+
+struct shfs_capture {
+	struct shfs_store *store;
+	struct shfs_journal *journal; /* the writer's, while its thread runs */
+	char *root;
+	int compression, alert_fd; /* alert_fd: an unnamed file with room for the alert */
+	uint32_t wait_ms;
+	size_t queue_max, puts_max;
+	pthread_t writer, archivers[CAPTURE_THREADS_MAX];
+	unsigned n_threads; /* archivers to join */
+
+	pthread_mutex_t lock;
+	pthread_cond_t work;    /* archivers: a job, room, the end */
+	pthread_cond_t written; /* the writer: something to write, the end */
+	pthread_cond_t change;  /* who waits for a read or for memory */
+
+	/* events, in the order of their sequence numbers */
+	struct capture_event *head, *tail;
+	size_t n_events, event_bytes;
+	uint64_t seq; /* last one given out */
+	struct capture_sync *syncs;
+	uint64_t lost_pending; /* told by no LOST record yet */
+	int lost_error;        /* what began lost_pending */
+	int unsynced_error;    /* a loss that no sync has told yet */
+
+	/* jobs; n_puts also counts those that are being put or committed */
+	struct capture_job *reads, *stores, *puts;
+	size_t n_reads, n_puts, memory;
+	unsigned n_waiters; /* on change */
+
+	struct shfs_capture_stats stats;
+	int error;            /* why the store cannot be written; 0 */
+	uint64_t error_bytes; /* what there was no room for */
+	bool writer_timed;    /* the writer sleeps until its batch is due */
+	bool closing;
+	unsigned n_started, n_archivers; /* threads: that have begun; that run */
+};
+
+int64_t capture_now(void); /* CLOCK_MONOTONIC */
+
+/* Waits on cond until then, with the lock held. false: it is later. */
+bool capture_wait(struct shfs_capture *c, pthread_cond_t *cond, int64_t until_ns);
+
+/* What each thread does first. */
+void capture_thread_begin(struct shfs_capture *c, const char *name);
+
+/* Threads; arg is the capture. */
+void *capture_archiver(void *arg);
+void *capture_writer(void *arg);
+
+/* Takes the alert away and reserves room for the next one. Without the lock. */
+void capture_clear_alert(struct shfs_capture *c);
+
+/* --- the rest is called with the lock held --- */
+
+void capture_free_event(struct capture_event *event);
+
+/* Counts n events as lost. */
+void capture_lose(struct shfs_capture *c, uint64_t n, int error);
+
+/* Queues a LOST record if there is a loss to tell. */
+void capture_tell_lost(struct shfs_capture *c);
+
+/* Is error one of the store, not of this one content? */
+bool capture_is_store_error(int error);
+
+/* The store failed when asked for so many bytes: the writer deals with it. */
+void capture_fail(struct shfs_capture *c, int error, uint64_t bytes);
+
+/* Call when something may have become ready to be written. */
+void capture_wake_writer(struct shfs_capture *c);
+
+/* The job is done, with its object or (NULL) without; frees it. */
+void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id);

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * index-internal.h - what the files of libshfs-index share: SQL with typed arguments, the
+ * state of one ingest, and who does what.
+ *
+ *     index.c      the database: open, schema, statements, errors, rebuild
+ *     rows.c       reading the views
+ *     ingest.c     the journal: order, transactions, how far it was read
+ *     apply.c      one record to rows
+ *     attribute.c  processes, and the commands that they belong to
+ *     version.c    paths, and the contents that they held
+ */
+#pragma once
+
+#include "common/record.h"
+#include "store/index.h"
+
+#define HASH_NONFATAL_OOM 1
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <uthash.h>
+
+/* --- index.c: the database --- */
+
+struct shfs_stmt;
+
+struct shfs_index {
+	sqlite3 *db;
+	struct shfs_store *store; /* borrowed */
+	struct shfs_stmt *stmts;  /* prepared statements, by the address of their text */
+	bool writable;
+};
+
+/* SQLite's result as a negative errno; 0 for OK, ROW and DONE. */
+int shfs_index_errno(sqlite3 *db, int rc);
+
+struct shfs_arg {
+	enum { SHFS_ARG_NULL, SHFS_ARG_INT, SHFS_ARG_TEXT, SHFS_ARG_BLOB } type;
+	int64_t value;
+	struct shfs_bytes bytes;
+};
+
+static inline struct shfs_arg shfs_arg_int(int64_t value)
+{
+	return (struct shfs_arg){ .type = SHFS_ARG_INT, .value = value };
+}
+
+/* 0 is NULL. */
+static inline struct shfs_arg shfs_arg_id(int64_t id)
+{
+	return (struct shfs_arg){ .type = id ? SHFS_ARG_INT : SHFS_ARG_NULL,
+		                  .value = id };
+}
+
+static inline struct shfs_arg shfs_arg_text(struct shfs_bytes bytes)
+{
+	return (struct shfs_arg){ .type = SHFS_ARG_TEXT, .bytes = bytes };
+}
+
+static inline struct shfs_arg shfs_arg_blob(struct shfs_bytes bytes)
+{
+	return (struct shfs_arg){ .type = SHFS_ARG_BLOB, .bytes = bytes };
+}
+
+/*
+ * Both prepare sql once (it must be a literal: its address is the key) and bind the
+ * arguments in order. _run steps to the end. _get steps once: 1 and the statement at its
+ * row, or 0; *out is to be reset by the caller in either case (_cleanup_stmt_), and the
+ * same sql must not be asked again before.
+ */
+_must_check_ int shfs_sql_run_args(struct shfs_index *index, const char *sql,
+                                   const struct shfs_arg *args, size_t n);
+_must_check_ int shfs_sql_get_args(struct shfs_index *index, sqlite3_stmt **out,
+                                   const char *sql, const struct shfs_arg *args,
+                                   size_t n);
+#define SHFS_ARGS(...)                                                                   \
+	(const struct shfs_arg[]){ __VA_ARGS__ },                                        \
+		sizeof((const struct shfs_arg[]){ __VA_ARGS__ }) /                       \
+			sizeof(struct shfs_arg)
+#define shfs_sql_run(index, sql, ...)                                                    \
+	shfs_sql_run_args(index, sql, SHFS_ARGS(__VA_ARGS__))
+#define shfs_sql_get(index, out, sql, ...)                                               \
+	shfs_sql_get_args(index, out, sql, SHFS_ARGS(__VA_ARGS__))
+/* The further rows of a _get: 1, 0 or a negative errno. */
+_must_check_ int shfs_sql_next(struct shfs_index *index, sqlite3_stmt *stmt);
+
+/* The first column of the first row; *out stays as it is where there is none. 1 or 0. */
+#define shfs_sql_int(index, out, sql, ...)                                               \
+	shfs_sql_int_args(index, out, sql, SHFS_ARGS(__VA_ARGS__))
+_must_check_ int shfs_sql_int_args(struct shfs_index *index, int64_t *out,
+                                   const char *sql, const struct shfs_arg *args,
+                                   size_t n);
+
+static inline void shfs_stmt_resetp(sqlite3_stmt **stmt)
+{
+	if (*stmt)
+		sqlite3_reset(*stmt);
+}
+#define _cleanup_stmt_ _cleanup_(shfs_stmt_resetp)
+
+/* Makes the SQL function regexp known to db (rows.c). A SQLite result. */
+int shfs_regexp_register(sqlite3 *db);
+
+/* --- the state of one ingest --- */
+
+/* A list of numbers that only grows; {0} is empty. */
+struct shfs_ids {
+	int64_t *ids;
+	size_t n, cap;
+};
+_must_check_ int shfs_ids_add(struct shfs_ids *list, int64_t id);
+static inline void shfs_ids_free(struct shfs_ids *list)
+{
+	free(list->ids);
+}
+#define _cleanup_ids_ _cleanup_(shfs_ids_free)
+
+/* The session and the command of a process or an access; 0: none. */
+struct shfs_owner {
+	int64_t session_id, command_id;
+	bool shell; /* it is a registered shell: each access goes by its own time */
+};
+
+struct shfs_process {
+	int64_t process_id, task_id;
+	struct shfs_owner owner;
+};
+
+struct shfs_ingest {
+	struct shfs_index *index;
+	struct shfs_ingest_stats stats;
+
+	bool in_transaction;
+	size_t pending;       /* records in this transaction */
+	int64_t data_version; /* changes when another process has written */
+	int64_t next_access_id;
+
+	/* the producer whose segment is being read; id 0: none that can be used */
+	struct {
+		int64_t id, boot_id, root_id;
+		uint64_t pid_namespace, last_seq, records, lost;
+		struct shfs_buf root;
+	} producer;
+
+	/* the hook log that is being read */
+	struct {
+		int64_t session_id, boot_id;
+	} session;
+
+	struct shfs_file *files;          /* version.c: by path */
+	struct shfs_process_cache *procs; /* attribute.c: by producer and seq */
+	struct shfs_counter *counters;    /* apply.c: by command */
+	struct shfs_news *news;           /* attribute.c: what hook logs told anew */
+
+	/* the clock slot that is being filled */
+	int64_t clock_boot_id, clock_slot, clock_offset_ns;
+
+	struct shfs_buf path, path2; /* absolute forms of a record's */
+};
+
+/* --- apply.c --- */
+
+/* What shfs_apply_* return for a record that cannot be believed: it counts as damage. */
+#define SHFS_DROPPED 1
+
+/* Takes in one record of the segment or hook log that is being read. host: that of its
+ * directory in the journal. */
+_must_check_ int shfs_apply_record(struct shfs_ingest *ing, const char *host,
+                                   struct shfs_record *rec);
+_must_check_ int shfs_apply_hook_record(struct shfs_ingest *ing, const char *host,
+                                        struct shfs_record *rec);
+
+/* Makes a known producer the current one (id 0 where there is none), and writes what
+ * was counted for it. */
+_must_check_ int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id);
+_must_check_ int shfs_producer_store(struct shfs_ingest *ing);
+
+/* Writes what is still in memory. */
+_must_check_ int shfs_clock_flush(struct shfs_ingest *ing);
+_must_check_ int shfs_counters_flush(struct shfs_ingest *ing);
+void shfs_counters_forget(struct shfs_ingest *ing);
+
+/* The id of the row for these bytes in the table string. */
+_must_check_ int shfs_string_id(struct shfs_index *index, struct shfs_bytes value,
+                                int64_t *out);
+
+/* --- attribute.c --- */
+
+/* Takes a PROCESS record of the current producer in. */
+_must_check_ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec);
+
+/* The process that the current producer's record seq told of; 1, or 0 and *out zeroed. */
+_must_check_ int shfs_process_find(struct shfs_ingest *ing, uint64_t seq,
+                                   struct shfs_process *out);
+
+/* The owner of what the process did at this time of its boot. */
+_must_check_ int shfs_process_owner(struct shfs_ingest *ing,
+                                    const struct shfs_process *process, uint64_t boot_ns,
+                                    struct shfs_owner *out);
+
+/* Notes that a hook log told something new of a session, from boot_ns on; start_ticks of
+ * a session that was not known, else UINT64_MAX. */
+_must_check_ int shfs_news_add(struct shfs_ingest *ing, int64_t session_id,
+                               uint64_t boot_ns, uint64_t start_ticks);
+/* Attributes again all that the news may change. Before each commit. */
+_must_check_ int shfs_news_apply(struct shfs_ingest *ing);
+void shfs_news_forget(struct shfs_ingest *ing);
+/* Looks again at the processes of this ingest and the last that found no session. */
+_must_check_ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t last_task_id);
+
+void shfs_attribute_forget(struct shfs_ingest *ing); /* frees the caches */
+
+/* --- version.c --- */
+
+enum shfs_version_source {
+	SHFS_SOURCE_WRITTEN = 1,
+	SHFS_SOURCE_FOUND,
+	SHFS_SOURCE_RENAMED,
+	SHFS_SOURCE_LINKED,
+};
+
+/* A path and what it holds, as the table file has it; cached, written back at commit. */
+struct shfs_file {
+	int64_t id, versions, version_id, mtime_ns, last_ns;
+	bool present, directory, touched, dirty;
+	struct shfs_content content; /* of version_id */
+	UT_hash_handle hh;
+	size_t len;
+	char path[];
+};
+
+/* The file at an absolute path, made where it is new. Valid until shfs_files_forget. */
+_must_check_ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path,
+                               struct shfs_file **out);
+_must_check_ int shfs_files_flush(struct shfs_ingest *ing);
+void shfs_files_forget(struct shfs_ingest *ing);
+
+/* Each gives the version that a content of this file is, 0 where it is none (not KNOWN,
+ * or not of a regular file), and numbers it where it is new: what the file holds now
+ * (before a change), what a read saw, what access_id left. */
+_must_check_ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *file,
+                                  const struct shfs_content *content, int64_t real_ns,
+                                  int64_t *out);
+_must_check_ int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *file,
+                                   const struct shfs_content *content, int64_t real_ns,
+                                   int64_t *out);
+_must_check_ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *file,
+                                   const struct shfs_content *content, int64_t access_id,
+                                   int64_t real_ns, int64_t *out);
+
+/* Names change. seen: the version that was moved, linked or removed; made: the one of
+ * path2; 0 for directories and where nothing is known. */
+struct shfs_name_change {
+	struct shfs_file *file, *file2;
+	const struct shfs_rec_pathop *op;
+	int64_t access_id, real_ns;
+	int64_t seen, made;
+};
+_must_check_ int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c);
+_must_check_ int shfs_version_exchange(struct shfs_ingest *ing,
+                                       struct shfs_name_change *c);
+_must_check_ int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c);
+_must_check_ int shfs_version_unlink(struct shfs_ingest *ing, struct shfs_name_change *c);

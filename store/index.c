@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/index-internal.h"
+
+#include "common/path.h"
+#include "schema.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define INDEX_NAME     "index.db"
+#define DAMAGED_NAME   "index.db.damaged"
+#define REBUILD_NAME   "index.db.new"
+#define APPLICATION_ID 0x73686673 /* "shfs" */
+#define SCHEMA_VERSION 1
+#define BUSY_MS        10000
+
+int shfs_index_errno(sqlite3 *db, int rc)
+{
+	int system = db ? sqlite3_system_errno(db) : 0;
+
+	switch (rc & 0xff) {
+	case SQLITE_OK:
+	case SQLITE_ROW:
+	case SQLITE_DONE:
+		return 0;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return -EBUSY;
+	case SQLITE_NOMEM:
+		return -ENOMEM;
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return -EBADMSG;
+	case SQLITE_FULL:
+		return -ENOSPC;
+	case SQLITE_READONLY:
+		return -EROFS;
+	case SQLITE_PERM:
+	case SQLITE_AUTH:
+		return -EACCES;
+	case SQLITE_TOOBIG:
+		return -EFBIG;
+	case SQLITE_IOERR:
+	case SQLITE_CANTOPEN:
+		return system > 0 ? -system : -EIO;
+	default:
+		return -EINVAL;
+	}
+}
+
+const char *shfs_index_error(struct shfs_index *index)
+{
+	return sqlite3_errmsg(index->db);
+}
+
+/* --- statements --- */
+
+struct shfs_stmt {
+	const char *sql;
+	sqlite3_stmt *stmt;
+	UT_hash_handle hh;
+};
+
+static int stmt_prepare(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
+{
+	struct shfs_stmt *s = calloc(1, sizeof(*s));
+	int rc;
+
+	if (!s)
+		return -ENOMEM;
+	s->sql = sql;
+	rc = sqlite3_prepare_v3(index->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->stmt,
+	                        NULL);
+	if (rc) {
+		free(s);
+		return shfs_index_errno(index->db, rc);
+	}
+	HASH_ADD_PTR(index->stmts, sql, s);
+	if (!s->hh.tbl) {
+		sqlite3_finalize(s->stmt);
+		free(s);
+		return -ENOMEM;
+	}
+	*out = s->stmt;
+	return 0;
+}
+
+static int stmt_find(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
+{
+	struct shfs_stmt *s;
+
+	HASH_FIND_PTR(index->stmts, &sql, s);
+	if (!s)
+		return stmt_prepare(index, sql, out);
+	*out = s->stmt;
+	return 0;
+}
+
+static void stmts_free(struct shfs_index *index)
+{
+	struct shfs_stmt *s, *next;
+
+	HASH_ITER (hh, index->stmts, s, next) {
+		HASH_DEL(index->stmts, s);
+		sqlite3_finalize(s->stmt);
+		free(s);
+	}
+}
+
+/* Bytes are borrowed: every statement is stepped or bound anew before they go away. */
+static int bind_arg(sqlite3_stmt *stmt, int n, const struct shfs_arg *arg)
+{
+	const char *data = arg->bytes.len ? arg->bytes.data : "";
+
+	switch (arg->type) {
+	case SHFS_ARG_INT:
+		return sqlite3_bind_int64(stmt, n, arg->value);
+	case SHFS_ARG_TEXT:
+		return sqlite3_bind_text64(stmt, n, data, arg->bytes.len, SQLITE_STATIC,
+		                           SQLITE_UTF8);
+	case SHFS_ARG_BLOB:
+		return sqlite3_bind_blob64(stmt, n, data, arg->bytes.len, SQLITE_STATIC);
+	default:
+		return sqlite3_bind_null(stmt, n);
+	}
+}
+
+int shfs_sql_get_args(struct shfs_index *index, sqlite3_stmt **out, const char *sql,
+                      const struct shfs_arg *args, size_t n)
+{
+	sqlite3_stmt *stmt = NULL;
+	int r = stmt_find(index, sql, &stmt);
+
+	if (r)
+		return r;
+	sqlite3_reset(stmt);
+	for (size_t i = 0; i < n; i++) {
+		int rc = bind_arg(stmt, i + 1, &args[i]);
+
+		if (rc)
+			return shfs_index_errno(index->db, rc);
+	}
+	*out = stmt;
+	return shfs_sql_next(index, stmt);
+}
+
+int shfs_sql_next(struct shfs_index *index, sqlite3_stmt *stmt)
+{
+	int rc = sqlite3_step(stmt);
+
+	return rc == SQLITE_ROW ? 1 : shfs_index_errno(index->db, rc);
+}
+
+int shfs_sql_run_args(struct shfs_index *index, const char *sql,
+                      const struct shfs_arg *args, size_t n)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get_args(index, &stmt, sql, args, n);
+
+	while (r > 0)
+		r = shfs_sql_next(index, stmt);
+	return r;
+}
+
+int shfs_sql_int_args(struct shfs_index *index, int64_t *out, const char *sql,
+                      const struct shfs_arg *args, size_t n)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get_args(index, &stmt, sql, args, n);
+
+	if (r > 0)
+		*out = sqlite3_column_int64(stmt, 0);
+	return r;
+}
+
+static int exec(struct shfs_index *index, const char *sql)
+{
+	return shfs_index_errno(index->db,
+	                        sqlite3_exec(index->db, sql, NULL, NULL, NULL));
+}
+
+/* A value that a PRAGMA or a count tells; not cached, as opening asks it once. */
+static int ask(struct shfs_index *index, const char *sql, int64_t *out)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(index->db, sql, -1, &stmt, NULL);
+
+	if (!rc)
+		rc = sqlite3_step(stmt);
+	if (rc == SQLITE_ROW)
+		*out = sqlite3_column_int64(stmt, 0);
+	else if (rc == SQLITE_DONE)
+		rc = SQLITE_CORRUPT;
+	sqlite3_finalize(stmt);
+	return shfs_index_errno(index->db, rc);
+}
+
+/* --- opening --- */
+
+/* SQLite makes its further files with the mode of the first. */
+static int make_file(struct shfs_store *store, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(store->dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return errno == EEXIST ? 0 : -errno;
+	return fchmod(fd, 0600) ? -errno : 0;
+}
+
+static int check_file(struct shfs_store *store, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(store->dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return -errno;
+	return S_ISREG(st.st_mode) ? 0 : -EBADMSG;
+}
+
+static int configure(struct shfs_index *index)
+{
+	sqlite3 *db = index->db;
+
+	sqlite3_extended_result_codes(db, 1);
+	sqlite3_busy_timeout(db, BUSY_MS);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
+	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
+	return shfs_index_errno(db, shfs_regexp_register(db));
+}
+
+static int open_database(struct shfs_store *store, const char *name, bool writable,
+                   struct shfs_index **out)
+{
+	_cleanup_index_ struct shfs_index *index = calloc(1, sizeof(*index));
+	_cleanup_free_ char *path = shfs_path_join(store->path, name);
+	int r, rc;
+
+	if (!index || !path)
+		return -ENOMEM;
+	r = writable ? make_file(store, name) : 0;
+	if (!r)
+		r = check_file(store, name);
+	if (r)
+		return r;
+	index->store = store;
+	index->writable = writable;
+	rc = sqlite3_open_v2(path, &index->db,
+	                     (writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
+	                             SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+	                     NULL);
+	if (rc)
+		return shfs_index_errno(index->db, rc);
+	r = configure(index);
+	if (r)
+		return r;
+	*out = TAKE_PTR(index);
+	return 0;
+}
+
+enum state {
+	STATE_EMPTY,
+	STATE_CURRENT,
+	STATE_OLDER,
+};
+
+/* Whose database it is; an error where it is not for us to touch. */
+static int examine(struct shfs_index *index)
+{
+	int64_t id = 0, version = 0, objects = 0;
+	int r = ask(index, "PRAGMA application_id", &id);
+
+	if (!r)
+		r = ask(index, "PRAGMA user_version", &version);
+	if (!r)
+		r = ask(index, "SELECT count(*) FROM sqlite_schema", &objects);
+	if (r)
+		return r;
+	if (!id && !version && !objects)
+		return STATE_EMPTY;
+	if (id != APPLICATION_ID || version < 1)
+		return -EBADMSG;
+	if (version > SCHEMA_VERSION)
+		return -EPROTONOSUPPORT;
+	return version < SCHEMA_VERSION ? STATE_OLDER : STATE_CURRENT;
+}
+
+/* Everything of an older schema goes: the next ingest makes it again. */
+static int drop_all(struct shfs_index *index)
+{
+	int r;
+
+	do {
+		_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+		_cleanup_free_ char *drop = NULL;
+
+		r = shfs_sql_get(index, &stmt,
+		                 "SELECT printf('DROP %s \"%w\"', type, name)"
+		                 " FROM sqlite_schema WHERE type IN ('table', 'view')"
+		                 " AND substr(name, 1, 7) <> 'sqlite_' LIMIT 1");
+		if (r <= 0)
+			return r;
+		drop = strdup((const char *)sqlite3_column_text(stmt, 0));
+		shfs_stmt_resetp(&stmt);
+		r = drop ? exec(index, drop) : -ENOMEM;
+	} while (!r);
+	return r;
+}
+
+/* In one transaction, so that a crash leaves the old state or the new one, and two
+ * processes that do it at once do it once. */
+static int make_schema(struct shfs_index *index)
+{
+	char numbers[96];
+	int r = exec(index, "BEGIN IMMEDIATE"), state;
+
+	if (r)
+		return r;
+	state = examine(index);
+	r = state < 0 ? state : 0;
+	if (state == STATE_OLDER)
+		r = drop_all(index);
+	if (!r && state != STATE_CURRENT) {
+		snprintf(numbers, sizeof(numbers),
+		         "PRAGMA application_id = %d; PRAGMA user_version = %d",
+		         APPLICATION_ID, SCHEMA_VERSION);
+		r = exec(index, shfs_schema_tables);
+		if (!r)
+			r = exec(index, shfs_schema_views);
+		if (!r)
+			r = exec(index, numbers);
+	}
+	if (!r)
+		r = exec(index, "COMMIT");
+	if (r && !sqlite3_get_autocommit(index->db))
+		sqlite3_exec(index->db, "ROLLBACK", NULL, NULL, NULL);
+	return r;
+}
+
+static int prepare_writing(struct shfs_index *index)
+{
+	int state = examine(index);
+	int r = state < 0 ? state : 0;
+
+	if (!r)
+		r = exec(index, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+		                "PRAGMA journal_size_limit = 67108864;"
+		                "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY");
+	if (!r && state != STATE_CURRENT)
+		r = make_schema(index);
+	return r;
+}
+
+static int prepare_reading(struct shfs_index *index)
+{
+	int state = examine(index);
+
+	if (state < 0)
+		return state;
+	if (state != STATE_CURRENT)
+		return state == STATE_EMPTY ? -ENOENT : -EBADMSG;
+	return exec(index, "PRAGMA temp_store = MEMORY");
+}
+
+int shfs_index_open(struct shfs_store *store, enum shfs_index_flags flags,
+                    struct shfs_index **out)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	bool writable = flags & SHFS_INDEX_WRITE;
+	int r = open_database(store, INDEX_NAME, writable, &index);
+
+	if (!r)
+		r = writable ? prepare_writing(index) : prepare_reading(index);
+	if (r)
+		return r;
+	*out = TAKE_PTR(index);
+	return 0;
+}
+
+void shfs_index_close(struct shfs_index *index)
+{
+	if (!index)
+		return;
+	stmts_free(index);
+	sqlite3_close(index->db);
+	free(index);
+}
+
+/* --- rebuilding --- */
+
+/*
+ * The new index grows in a file of its own, which the exclusive lock keeps for us and
+ * which nobody reads: no durability is needed, it is thrown away after a crash.
+ */
+static int prepare_rebuild(struct shfs_index *index)
+{
+	int r = exec(index, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF;"
+	                    "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY");
+
+	if (!r)
+		r = exec(index, "PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE; COMMIT");
+	if (!r) {
+		sqlite3_db_config(index->db, SQLITE_DBCONFIG_RESET_DATABASE, 1, NULL);
+		r = exec(index, "VACUUM");
+		sqlite3_db_config(index->db, SQLITE_DBCONFIG_RESET_DATABASE, 0, NULL);
+	}
+	return r ? r : make_schema(index);
+}
+
+static int open_rebuild(struct shfs_store *store, struct shfs_index **out)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	int r = open_database(store, REBUILD_NAME, true, &index);
+
+	if (!r)
+		r = prepare_rebuild(index);
+	if (r == -EBADMSG) {
+		/* what a crash left is beyond use, and nobody's */
+		shfs_index_close(TAKE_PTR(index));
+		if (unlinkat(store->dirfd, REBUILD_NAME, 0))
+			return -errno;
+		r = open_database(store, REBUILD_NAME, true, &index);
+		if (!r)
+			r = prepare_rebuild(index);
+	}
+	if (r)
+		return r;
+	*out = TAKE_PTR(index);
+	return 0;
+}
+
+/* What is in the index's place and cannot be opened is kept aside. Its log must not be
+ * taken for that of its successor. */
+static int move_aside(struct shfs_store *store)
+{
+	if (renameat(store->dirfd, INDEX_NAME, store->dirfd, DAMAGED_NAME))
+		return -errno;
+	unlinkat(store->dirfd, INDEX_NAME "-wal", 0);
+	unlinkat(store->dirfd, INDEX_NAME "-shm", 0);
+	return 0;
+}
+
+static int open_target(struct shfs_store *store, struct shfs_index **out)
+{
+	int r = shfs_index_open(store, SHFS_INDEX_WRITE, out);
+
+	if (r != -EBADMSG)
+		return r;
+	r = move_aside(store);
+	return r ? r : shfs_index_open(store, SHFS_INDEX_WRITE, out);
+}
+
+/*
+ * All pages in one transaction: other processes that have the index open go on with the
+ * new rows. (A rename over the file would leave them with the old file, and one of them
+ * would delete the new file's log when it closes.)
+ */
+static int copy_over(struct shfs_index *from, struct shfs_index *to)
+{
+	sqlite3_backup *backup = sqlite3_backup_init(to->db, "main", from->db, "main");
+	int rc;
+
+	if (!backup)
+		return shfs_index_errno(to->db, sqlite3_errcode(to->db));
+	rc = sqlite3_backup_step(backup, -1);
+	sqlite3_backup_finish(backup);
+	return rc == SQLITE_DONE ? 0 : shfs_index_errno(to->db, rc);
+}
+
+int shfs_index_rebuild(struct shfs_store *store, const char *hook_dir,
+                       struct shfs_ingest_stats *stats)
+{
+	_cleanup_index_ struct shfs_index *target = NULL, *index = NULL;
+	int r = open_rebuild(store, &index);
+
+	if (r)
+		return r;
+	r = shfs_index_ingest(index, hook_dir, stats);
+	if (!r)
+		r = open_target(store, &target);
+	if (!r)
+		r = copy_over(index, target);
+	unlinkat(store->dirfd, REBUILD_NAME, 0);
+	return r;
+}

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/index-internal.h"
+
+#include "store/hooklog.h"
+#include "store/journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define BATCH_RECORDS 20000
+#define FILES_MAX     65536 /* kept in memory from one transaction to the next */
+
+int shfs_ids_add(struct shfs_ids *list, int64_t id)
+{
+	if (list->n == list->cap) {
+		size_t cap = MAX(list->cap * 2, (size_t)64);
+		int64_t *ids = reallocarray(list->ids, cap, sizeof(*ids));
+
+		if (!ids)
+			return -ENOMEM;
+		list->ids = ids;
+		list->cap = cap;
+	}
+	list->ids[list->n++] = id;
+	return 0;
+}
+
+/* --- transactions --- */
+
+static void forget(struct shfs_ingest *ing)
+{
+	shfs_files_forget(ing);
+	shfs_attribute_forget(ing);
+	shfs_counters_forget(ing);
+	ing->producer.id = 0;
+	ing->session.session_id = 0;
+}
+
+/* What is kept in memory is true as long as nobody else writes. */
+static int transaction_begin(struct shfs_ingest *ing)
+{
+	int64_t version = 0;
+	int r;
+
+	if (ing->in_transaction)
+		return 0;
+	r = shfs_sql_run(ing->index, "BEGIN IMMEDIATE");
+	if (r)
+		return r;
+	ing->in_transaction = true;
+	ing->pending = 0;
+	r = shfs_sql_int(ing->index, &version, "PRAGMA data_version");
+	if (r >= 0 &&
+	    (version != ing->data_version || HASH_COUNT(ing->files) > FILES_MAX))
+		forget(ing);
+	ing->data_version = version;
+	if (r >= 0)
+		r = shfs_sql_int(ing->index, &ing->next_access_id,
+		                 "SELECT coalesce(max(access_id), 0) + 1 FROM access");
+	return MIN(r, 0);
+}
+
+static int transaction_commit(struct shfs_ingest *ing)
+{
+	int r;
+
+	if (!ing->in_transaction)
+		return 0;
+	r = shfs_clock_flush(ing);
+	if (!r)
+		r = shfs_counters_flush(ing);
+	if (!r)
+		r = shfs_files_flush(ing);
+	if (!r)
+		r = shfs_news_apply(ing);
+	if (!r)
+		r = shfs_sql_run(ing->index, "COMMIT");
+	if (!r)
+		ing->in_transaction = false;
+	return r;
+}
+
+/* --- positions --- */
+
+struct position {
+	uint64_t offset, damaged;
+	bool known, done;
+	int64_t owner_id;
+};
+
+static int position_load(struct shfs_ingest *ing, const char *host, const char *name,
+                         struct position *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(
+		ing->index, &stmt,
+		"SELECT offset, damaged, done, owner_id FROM segment_position"
+		" WHERE host = ? AND name = ?",
+		shfs_arg_text(shfs_bytes_str(host)), shfs_arg_text(shfs_bytes_str(name)));
+
+	*out = (struct position){ 0 };
+	if (r <= 0)
+		return r;
+	out->known = true;
+	out->offset = sqlite3_column_int64(stmt, 0);
+	out->damaged = sqlite3_column_int64(stmt, 1);
+	out->done = sqlite3_column_int(stmt, 2);
+	out->owner_id = sqlite3_column_int64(stmt, 3);
+	return 0;
+}
+
+static int position_store(struct shfs_ingest *ing, const char *host, const char *name,
+                          const struct position *p)
+{
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO segment_position (host, name, offset, damaged, "
+	                    "done, owner_id)"
+	                    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+	                    " offset = excluded.offset, damaged = excluded.damaged,"
+	                    " done = excluded.done, owner_id = excluded.owner_id",
+	                    shfs_arg_text(shfs_bytes_str(host)),
+	                    shfs_arg_text(shfs_bytes_str(name)), shfs_arg_int(p->offset),
+	                    shfs_arg_int(p->damaged), shfs_arg_int(p->done),
+	                    shfs_arg_id(p->owner_id));
+}
+
+/* --- files of the journal --- */
+
+/* A segment or hook log with something new in it. */
+struct source {
+	char *host, *name;
+	int dirfd; /* of the list's */
+	bool sealed;
+	uint64_t size_bytes; /* read up to here */
+	/* the order of segments */
+	unsigned char instance[16];
+	int64_t begin_ns; /* of the instance */
+	uint32_t number;
+};
+
+struct sources {
+	struct shfs_ingest *ing;
+	struct source *list;
+	size_t n, cap;
+};
+
+struct walk {
+	struct sources logs, segments;
+	struct shfs_ids dirs; /* fds */
+	struct stat dir;      /* of the last of them */
+};
+
+static void source_free(struct source *one)
+{
+	free(one->host);
+	free(one->name);
+}
+
+static void sources_free(struct sources *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		source_free(&s->list[i]);
+	free(s->list);
+}
+
+static void walk_free(struct walk *w)
+{
+	sources_free(&w->logs);
+	sources_free(&w->segments);
+	for (size_t i = 0; i < w->dirs.n; i++)
+		close(w->dirs.ids[i]);
+	shfs_ids_free(&w->dirs);
+}
+
+/* The walk only lends its directory: one fd of our own for each. */
+static int keep_dir(struct walk *w, int dirfd)
+{
+	struct stat st;
+	int fd, r;
+
+	if (fstat(dirfd, &st))
+		return -errno;
+	if (w->dirs.n && st.st_dev == w->dir.st_dev && st.st_ino == w->dir.st_ino)
+		return w->dirs.ids[w->dirs.n - 1];
+	fd = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		return -errno;
+	r = shfs_ids_add(&w->dirs, fd);
+	if (r) {
+		close(fd);
+		return r;
+	}
+	w->dir = st;
+	return fd;
+}
+
+static int sources_add(struct sources *s, const struct shfs_journal_file *file, int dirfd)
+{
+	struct source *one;
+
+	if (s->n == s->cap) {
+		size_t cap = MAX(s->cap * 2, (size_t)32);
+		struct source *list = reallocarray(s->list, cap, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		s->list = list;
+		s->cap = cap;
+	}
+	one = &s->list[s->n++];
+	*one = (struct source){ .host = strdup(file->host),
+		                .name = strdup(file->name),
+		                .dirfd = dirfd,
+		                .sealed = file->sealed,
+		                .size_bytes = file->size_bytes,
+		                .begin_ns = INT64_MAX };
+	return one->host && one->name ? 0 : -ENOMEM;
+}
+
+static int visit(const struct shfs_journal_file *file, void *arg)
+{
+	struct walk *w = arg;
+	struct sources *s = file->hook_log ? &w->logs : &w->segments;
+	struct position p;
+	int fd, r = position_load(s->ing, file->host, file->name, &p);
+
+	if (r)
+		return r;
+	/* Hook logs are all kept: their sizes are looked at again when they are read. */
+	if (!file->hook_log &&
+	    (p.done || (!file->sealed && file->size_bytes <= p.offset)))
+		return 0;
+	fd = keep_dir(w, file->dirfd);
+	return fd < 0 ? fd : sources_add(s, file, fd);
+}
+
+/* What one damaged or foreign file says must not keep the others out. */
+static bool is_files_fault(int r)
+{
+	return r == -EBADMSG || r == -EPROTONOSUPPORT || r == -ENOENT || r == -EFBIG ||
+	       r == -EACCES || r == -ELOOP;
+}
+
+/* --- reading hook logs --- */
+
+static int hook_log_read(struct shfs_ingest *ing, const struct source *src,
+                         struct shfs_hooklog *log, struct position *p)
+{
+	struct shfs_record rec;
+	uint64_t damaged = 0, before = p->offset;
+	int r = 0;
+
+	while (ing->pending < BATCH_RECORDS && (r = shfs_hooklog_next(log, &rec)) > 0) {
+		uint64_t dropped = 0;
+
+		r = shfs_apply_hook_record(ing, src->host, &rec);
+		if (r < 0)
+			return r;
+		p->offset = shfs_hooklog_offset(log);
+		if (r == SHFS_DROPPED)
+			dropped = p->offset - before;
+		dropped += shfs_hooklog_damaged(log) - damaged;
+		p->damaged += dropped;
+		ing->stats.damaged_bytes += dropped;
+		damaged = shfs_hooklog_damaged(log);
+		before = p->offset;
+		ing->pending++;
+		ing->stats.records++;
+	}
+	return r < 0 ? r : ing->pending >= BATCH_RECORDS;
+}
+
+/* 1: there is more, but the transaction is full. */
+static int hook_log_batch(struct shfs_ingest *ing, const struct source *src)
+{
+	struct shfs_hooklog *log;
+	struct position p;
+	int more, r = transaction_begin(ing);
+
+	if (!r)
+		r = position_load(ing, src->host, src->name, &p);
+	if (r)
+		return r;
+	r = shfs_hooklog_open(src->dirfd, src->name, p.offset, &log);
+	if (r)
+		return is_files_fault(r) ? 0 : r;
+	ing->session.session_id = p.owner_id;
+	more = hook_log_read(ing, src, log, &p);
+	shfs_hooklog_close(log);
+	if (more < 0)
+		return more;
+	p.owner_id = ing->session.session_id;
+	r = position_store(ing, src->host, src->name, &p);
+	return r ? r : more;
+}
+
+static int hook_log_ingest(struct shfs_ingest *ing, const struct source *src)
+{
+	struct position p;
+	struct stat st;
+	int r = position_load(ing, src->host, src->name, &p);
+
+	if (r)
+		return r;
+	if (fstatat(src->dirfd, src->name, &st, AT_SYMLINK_NOFOLLOW) ||
+	    (uint64_t)st.st_size <= p.offset)
+		return 0;
+	while ((r = hook_log_batch(ing, src)) > 0) {
+		r = transaction_commit(ing);
+		if (r)
+			break;
+	}
+	return r;
+}
+
+/* --- reading segments --- */
+
+static int begin_of_instance(struct shfs_ingest *ing, const struct source *src,
+                             const struct shfs_rec_producer *p, int64_t *out)
+{
+	int r = shfs_sql_int(ing->index, out,
+	                     "SELECT begin_ns FROM producer JOIN boot USING (boot_id)"
+	                     " WHERE host = ? AND boot = ? AND instance = ?",
+	                     shfs_arg_text(shfs_bytes_str(src->host)),
+	                     shfs_arg_text(p->boot_id), shfs_arg_blob(p->instance));
+
+	return MIN(r, 0);
+}
+
+/* Nothing in it can be read: all of it is damage, until more of it is there. */
+static int segment_unreadable(struct shfs_ingest *ing, const struct source *src)
+{
+	struct position p, next = { .done = src->sealed };
+	struct stat st;
+	char name[300];
+	int r = position_load(ing, src->host, src->name, &p);
+
+	snprintf(name, sizeof(name), "%s%s", src->name, src->sealed ? ".zst" : "");
+	if (r || fstatat(src->dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return r;
+	next.damaged = st.st_size;
+	if (p.damaged == next.damaged && p.done == next.done)
+		return 0;
+	ing->stats.damaged_bytes += next.damaged - MIN(p.damaged, next.damaged);
+	r = transaction_begin(ing);
+	return r ? r : position_store(ing, src->host, src->name, &next);
+}
+
+/* Learns the segment's place in the order. 1: it has none, as it cannot be read. */
+static int segment_peek(struct shfs_ingest *ing, struct source *src)
+{
+	struct shfs_segment *segment;
+	const struct shfs_rec_producer *p;
+	struct shfs_record rec;
+	int64_t known = INT64_MAX;
+	int r = shfs_segment_open(src->dirfd, src->name, 0, &segment);
+
+	if (r == -EBADMSG || r == -EFBIG)
+		return segment_unreadable(ing, src) ?: 1;
+	if (r)
+		return is_files_fault(r) ? 1 : r;
+	p = shfs_segment_producer(segment);
+	src->number = p->segment;
+	memcpy(src->instance, p->instance.data,
+	       MIN(p->instance.len, sizeof(src->instance)));
+	r = begin_of_instance(ing, src, p, &known);
+	if (!r)
+		r = shfs_segment_next(segment, &rec);
+	if (r > 0)
+		src->begin_ns = MIN(known, rec.time.real_ns);
+	shfs_segment_close(segment);
+	return MIN(r, 0);
+}
+
+static int compare_instance(const void *a, const void *b)
+{
+	const struct source *x = a, *y = b;
+
+	return memcmp(x->instance, y->instance, sizeof(x->instance));
+}
+
+static int compare_order(const void *a, const void *b)
+{
+	const struct source *x = a, *y = b;
+	int c = (x->begin_ns > y->begin_ns) - (x->begin_ns < y->begin_ns);
+
+	if (!c)
+		c = compare_instance(a, b);
+	if (!c)
+		c = (x->number > y->number) - (x->number < y->number);
+	return c ? c : strcmp(x->name, y->name);
+}
+
+/* All segments of an instance get the earliest begin that one of them tells. */
+static void share_begin(struct source *list, size_t n)
+{
+	qsort(list, n, sizeof(*list), compare_instance);
+	for (size_t i = 1; i < n; i++)
+		if (!compare_instance(&list[i], &list[i - 1]))
+			list[i].begin_ns = MIN(list[i].begin_ns, list[i - 1].begin_ns);
+	for (size_t i = n; i-- > 1;)
+		if (!compare_instance(&list[i], &list[i - 1]))
+			list[i - 1].begin_ns = list[i].begin_ns;
+}
+
+/* By the begin of the instance, then by instance and number: the same in each rebuild. */
+static int segments_sort(struct shfs_ingest *ing, struct sources *s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < s->n; i++) {
+		struct source src = s->list[i];
+		int r = segment_peek(ing, &src);
+
+		if (r < 0)
+			return r;
+		if (r)
+			continue;
+		s->list[i] = s->list[kept];
+		s->list[kept++] = src;
+	}
+	while (s->n > kept)
+		source_free(&s->list[--s->n]);
+	if (kept) {
+		share_begin(s->list, kept);
+		qsort(s->list, kept, sizeof(*s->list), compare_order);
+	}
+	return 0;
+}
+
+/* 1: there is more, but the transaction is full. */
+static int segment_read(struct shfs_ingest *ing, const struct source *src,
+                        struct shfs_segment *segment, struct position *p)
+{
+	uint64_t damaged = shfs_segment_damaged(segment);
+	struct shfs_record rec;
+	int r = 0;
+
+	while (ing->pending < BATCH_RECORDS) {
+		uint64_t before = p->offset, dropped;
+
+		r = shfs_segment_next(segment, &rec);
+		/* What came after the walk may be of commands that are not read yet. */
+		if (r <= 0 || shfs_segment_offset(segment) > src->size_bytes)
+			break;
+		r = shfs_apply_record(ing, src->host, &rec);
+		if (r < 0)
+			return r;
+		p->offset = shfs_segment_offset(segment);
+		dropped = shfs_segment_damaged(segment) - damaged;
+		damaged += dropped;
+		if (r == SHFS_DROPPED)
+			dropped = p->offset - before;
+		p->damaged += dropped;
+		ing->stats.damaged_bytes += dropped;
+		ing->pending++;
+		ing->stats.records++;
+	}
+	if (r < 0 || ing->pending >= BATCH_RECORDS)
+		return r < 0 ? r : 1;
+	p->done = src->sealed;
+	return 0;
+}
+
+static int segment_batch(struct shfs_ingest *ing, const struct source *src,
+                         struct shfs_segment **segment, uint64_t *read_to)
+{
+	struct position p;
+	int more, r = transaction_begin(ing);
+
+	if (!r)
+		r = position_load(ing, src->host, src->name, &p);
+	if (r || p.done)
+		return r;
+	if (!p.owner_id)
+		p.damaged = 0; /* it could not be opened before */
+	if (!*segment || *read_to != p.offset) {
+		shfs_segment_close(TAKE_PTR(*segment));
+		r = shfs_segment_open(src->dirfd, src->name, p.offset, segment);
+		if (r)
+			return is_files_fault(r) ? 0 : r;
+	}
+	r = shfs_producer_load(ing, p.owner_id);
+	if (r < 0)
+		return r;
+	more = segment_read(ing, src, *segment, &p);
+	if (more < 0)
+		return more;
+	*read_to = p.offset;
+	p.owner_id = ing->producer.id;
+	r = shfs_producer_store(ing);
+	if (!r)
+		r = position_store(ing, src->host, src->name, &p);
+	return r ? r : more;
+}
+
+static int segment_ingest(struct shfs_ingest *ing, const struct source *src)
+{
+	struct shfs_segment *segment = NULL;
+	uint64_t read_to = 0;
+	int r;
+
+	while ((r = segment_batch(ing, src, &segment, &read_to)) > 0) {
+		r = transaction_commit(ing);
+		if (r)
+			break;
+	}
+	shfs_segment_close(segment);
+	return r;
+}
+
+/* --- the whole --- */
+
+/*
+ * The sizes of segments are noted before hook logs are read to their ends: a command's
+ * begin is written before the command starts, so each record up to these sizes finds its
+ * command.
+ */
+static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_dir)
+{
+	int r = shfs_journal_walk(ing->index->store, hook_dir, visit, w);
+
+	for (size_t i = 0; i < w->logs.n && !r; i++)
+		r = hook_log_ingest(ing, &w->logs.list[i]);
+	/* What they told anew is applied before accesses are attributed by it. */
+	if (!r)
+		r = shfs_news_apply(ing);
+	if (!r)
+		r = segments_sort(ing, &w->segments);
+	for (size_t i = 0; i < w->segments.n && !r; i++)
+		r = segment_ingest(ing, &w->segments.list[i]);
+	return r;
+}
+
+/* Processes whose ancestors were recorded after them, or in the next batch. */
+static int retry(struct shfs_ingest *ing, int64_t last_task_id)
+{
+	int64_t mark = 0;
+	int r;
+
+	if (!ing->stats.records)
+		return 0;
+	r = transaction_begin(ing);
+	if (!r)
+		r = shfs_sql_int(ing->index, &mark, "SELECT retry_task_id FROM state");
+	if (r >= 0)
+		r = shfs_attribute_retry(ing, mark);
+	if (!r)
+		r = shfs_sql_run(ing->index, "UPDATE state SET retry_task_id = ?",
+		                 shfs_arg_int(last_task_id));
+	return r;
+}
+
+int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
+                      struct shfs_ingest_stats *stats)
+{
+	struct shfs_ingest ing = { .index = index, .data_version = -1 };
+	_cleanup_(walk_free) struct walk w = { .logs.ing = &ing, .segments.ing = &ing };
+	int64_t last_task_id = 0;
+	int r;
+
+	if (!index->writable)
+		return -EROFS;
+	r = shfs_sql_int(index, &last_task_id,
+	                 "SELECT coalesce(max(task_id), 0) FROM task");
+	if (r >= 0)
+		r = ingest_all(&ing, &w, hook_dir);
+	if (!r)
+		r = retry(&ing, last_task_id);
+	if (!r)
+		r = transaction_commit(&ing);
+	if (r && !sqlite3_get_autocommit(index->db))
+		sqlite3_exec(index->db, "ROLLBACK", NULL, NULL, NULL);
+	forget(&ing);
+	shfs_news_forget(&ing);
+	shfs_buf_free(&ing.producer.root);
+	shfs_buf_free(&ing.path);
+	shfs_buf_free(&ing.path2);
+	if (!r && stats)
+		*stats = ing.stats;
+	return r;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/index-internal.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <string.h>
+
+struct shfs_rows {
+	struct shfs_index *index;
+	sqlite3_stmt *stmt;
+	bool has_row, done;
+};
+
+int shfs_rows_open(struct shfs_index *index, const char *sql, struct shfs_rows **out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = calloc(1, sizeof(*rows));
+	const char *tail;
+	int rc;
+
+	if (!rows)
+		return -ENOMEM;
+	rows->index = index;
+	rc = sqlite3_prepare_v2(index->db, sql, -1, &rows->stmt, &tail);
+	if (rc)
+		return shfs_index_errno(index->db, rc);
+	if (!rows->stmt || tail[strspn(tail, " \t\n;")] ||
+	    !sqlite3_stmt_readonly(rows->stmt))
+		return -EINVAL;
+	*out = TAKE_PTR(rows);
+	return 0;
+}
+
+void shfs_rows_close(struct shfs_rows *rows)
+{
+	if (!rows)
+		return;
+	sqlite3_finalize(rows->stmt);
+	free(rows);
+}
+
+/* SQLite refuses to bind while a statement is in the middle of its rows. */
+static int bindable(struct shfs_rows *rows, int n)
+{
+	if (n < 1 || n > sqlite3_bind_parameter_count(rows->stmt))
+		return -EINVAL;
+	shfs_rows_reset(rows);
+	return 0;
+}
+
+int shfs_rows_bind_int(struct shfs_rows *rows, int n, int64_t value)
+{
+	int r = bindable(rows, n);
+
+	if (r)
+		return r;
+	return shfs_index_errno(rows->index->db,
+	                        sqlite3_bind_int64(rows->stmt, n, value));
+}
+
+int shfs_rows_bind_text(struct shfs_rows *rows, int n, const char *data, size_t len)
+{
+	int r = bindable(rows, n);
+
+	if (r)
+		return r;
+	return shfs_index_errno(rows->index->db,
+	                        sqlite3_bind_text64(rows->stmt, n, len ? data : "", len,
+	                                            SQLITE_TRANSIENT, SQLITE_UTF8));
+}
+
+int shfs_rows_bind_str(struct shfs_rows *rows, int n, const char *s)
+{
+	return shfs_rows_bind_text(rows, n, s, strlen(s));
+}
+
+int shfs_rows_next(struct shfs_rows *rows)
+{
+	int rc;
+
+	if (rows->done)
+		return 0;
+	rc = sqlite3_step(rows->stmt);
+	rows->has_row = rc == SQLITE_ROW;
+	if (rows->has_row)
+		return 1;
+	/* The first error stays in the database's message: a reset would repeat it. */
+	rows->done = true;
+	if (rc == SQLITE_DONE)
+		sqlite3_reset(rows->stmt);
+	return shfs_index_errno(rows->index->db, rc);
+}
+
+void shfs_rows_reset(struct shfs_rows *rows)
+{
+	sqlite3_reset(rows->stmt);
+	rows->has_row = rows->done = false;
+}
+
+int64_t shfs_rows_int(struct shfs_rows *rows, int col)
+{
+	return rows->has_row ? sqlite3_column_int64(rows->stmt, col) : 0;
+}
+
+const char *shfs_rows_text(struct shfs_rows *rows, int col)
+{
+	const unsigned char *text =
+		rows->has_row ? sqlite3_column_text(rows->stmt, col) : NULL;
+
+	return text ? (const char *)text : "";
+}
+
+size_t shfs_rows_bytes(struct shfs_rows *rows, int col)
+{
+	if (!rows->has_row || !sqlite3_column_text(rows->stmt, col))
+		return 0;
+	return sqlite3_column_bytes(rows->stmt, col);
+}
+
+bool shfs_rows_is_null(struct shfs_rows *rows, int col)
+{
+	return !rows->has_row || sqlite3_column_type(rows->stmt, col) == SQLITE_NULL;
+}
+
+/* --- regexp(pattern, text) --- */
+
+static void regex_destroy(void *p)
+{
+	regfree(p);
+	free(p);
+}
+
+static void fail_regcomp(sqlite3_context *ctx, int code, const regex_t *re)
+{
+	char why[160], message[200];
+
+	regerror(code, re, why, sizeof(why));
+	snprintf(message, sizeof(message), "invalid regular expression: %s", why);
+	sqlite3_result_error(ctx, message, -1);
+}
+
+/* NULL: an error was reported. A constant pattern is compiled once: it stays with the
+ * statement as its auxiliary data. */
+static const regex_t *compile(sqlite3_context *ctx, sqlite3_value *pattern)
+{
+	regex_t *re = sqlite3_get_auxdata(ctx, 0);
+	const char *text;
+	int code;
+
+	if (re)
+		return re;
+	text = (const char *)sqlite3_value_text(pattern);
+	re = malloc(sizeof(*re));
+	if (!text || !re) {
+		free(re);
+		sqlite3_result_error_nomem(ctx);
+		return NULL;
+	}
+	code = regcomp(re, text, REG_EXTENDED | REG_NOSUB);
+	if (code) {
+		fail_regcomp(ctx, code, re);
+		free(re);
+		return NULL;
+	}
+	sqlite3_set_auxdata(ctx, 0, re, regex_destroy);
+	/* SQLite may have freed it at once when it found no memory. */
+	re = sqlite3_get_auxdata(ctx, 0);
+	if (!re)
+		sqlite3_result_error_nomem(ctx);
+	return re;
+}
+
+static void regexp(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	const regex_t *re;
+	const char *text;
+
+	if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
+		return;
+	re = compile(ctx, argv[0]);
+	if (!re || sqlite3_value_type(argv[1]) == SQLITE_NULL)
+		return;
+	text = (const char *)sqlite3_value_text(argv[1]);
+	if (!text)
+		return sqlite3_result_error_nomem(ctx);
+	sqlite3_result_int(ctx, !regexec(re, text, 0, NULL, 0));
+}
+
+int shfs_regexp_register(sqlite3 *db)
+{
+	return sqlite3_create_function(db, "regexp", 2,
+	                               SQLITE_UTF8 | SQLITE_DETERMINISTIC |
+	                                       SQLITE_DIRECTONLY,
+	                               NULL, regexp, NULL, NULL);
+}

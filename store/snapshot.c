@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT */
+/* Snapshots, and the archivers that read and store what they are of. */
+#include "store/capture-internal.h"
+
+#include "common/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <utlist.h>
+
+struct shfs_snapshot *shfs_snapshot_new(struct shfs_capture *capture)
+{
+	struct shfs_snapshot *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	atomic_init(&s->refs, 1);
+	s->capture = capture;
+	s->depth = -1;
+	return s;
+}
+
+struct shfs_snapshot *shfs_snapshot_ref(struct shfs_snapshot *s)
+{
+	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+	return s;
+}
+
+/* A job under way holds a reference, so there is nothing to undo here. */
+void shfs_snapshot_unref(struct shfs_snapshot *s)
+{
+	if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+		free(s);
+}
+
+int shfs_snapshot_depth(const struct shfs_snapshot *s)
+{
+	int depth;
+
+	pthread_mutex_lock(&s->capture->lock);
+	depth = s->depth;
+	pthread_mutex_unlock(&s->capture->lock);
+	return depth;
+}
+
+static struct shfs_content content_of_stat(const struct stat *st)
+{
+	return (struct shfs_content){
+		.flags = SHFS_CONTENT_KNOWN,
+		.mode = st->st_mode,
+		.size = (uint64_t)st->st_size,
+		.mtime_ns = shfs_timespec_ns(st->st_mtim),
+		.ctime_ns = shfs_timespec_ns(st->st_ctim),
+	};
+}
+
+/* --- waiting; with the lock held --- */
+
+static void tell_waiters(struct shfs_capture *c)
+{
+	if (c->n_waiters)
+		pthread_cond_broadcast(&c->change);
+}
+
+static bool wait_for_change(struct shfs_capture *c, int64_t until_ns)
+{
+	bool in_time;
+
+	c->n_waiters++;
+	in_time = capture_wait(c, &c->change, until_ns);
+	c->n_waiters--;
+	return in_time;
+}
+
+static int64_t in_ms(unsigned ms)
+{
+	return capture_now() + ms * (SHFS_NSEC_PER_SEC / 1000);
+}
+
+/* The result of one take. A later take of the same snapshot knows better. */
+static void snapshot_settle(struct shfs_snapshot *s, uint64_t claim,
+                            enum shfs_depth depth, const struct shfs_content *content)
+{
+	if (s->claim == claim) {
+		s->content = *content;
+		s->depth = depth;
+	}
+	s->unsettled--;
+	capture_wake_writer(s->capture);
+}
+
+static void snapshot_has_read(struct shfs_snapshot *s)
+{
+	s->reading--;
+	tell_waiters(s->capture);
+}
+
+/* --- a job --- */
+
+static struct capture_job *job_new(struct shfs_snapshot *s, const struct stat *st,
+                                   uint64_t max_bytes, uint64_t claim)
+{
+	struct capture_job *job = calloc(1, sizeof(*job));
+
+	if (!job)
+		return NULL;
+	job->snapshot = shfs_snapshot_ref(s);
+	job->claim = claim;
+	job->fd = -1;
+	job->before = *st;
+	job->max_bytes = max_bytes;
+	job->content = content_of_stat(st);
+	return job;
+}
+
+static void job_free(struct capture_job *job)
+{
+	shfs_snapshot_unref(job->snapshot);
+	free(job);
+}
+
+void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id)
+{
+	struct shfs_content content = job->content;
+
+	if (id) {
+		content.flags |= SHFS_CONTENT_OBJECT;
+		content.object = *id;
+	} else {
+		content.flags |= SHFS_CONTENT_SKIP_ERROR;
+	}
+	snapshot_settle(job->snapshot, job->claim,
+	                id ? SHFS_DEPTH_ARCHIVE : SHFS_DEPTH_FINGERPRINT, &content);
+	job_free(job);
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static int job_read_bytes(struct capture_job *job, int fd, size_t size)
+{
+	char *data = realloc(job->data, MAX(size, (size_t)1));
+	ssize_t n;
+
+	if (!data)
+		return -ENOMEM;
+	job->data = data;
+	n = shfs_pread_full(fd, data, size, 0);
+	if (n < 0)
+		return (int)n;
+	job->len = (size_t)n;
+	return 0;
+}
+
+/*
+ * Reads the file and sees whether it is still in the state that was asked for; if not,
+ * reads once more. A rename or chmod right after the close changes the ctime alone; then
+ * the second reading shows whether the bytes stay.
+ */
+static int job_read(struct capture_job *job, int fd)
+{
+	const struct stat *before = &job->before;
+	struct stat now = *before;
+	uint64_t first = 0;
+
+	for (int attempt = 0; attempt < 2; attempt++) {
+		size_t size = MIN((uint64_t)now.st_size, job->max_bytes);
+		int err = job_read_bytes(job, fd, size);
+		bool same;
+
+		if (err < 0)
+			return err;
+		if (fstat(fd, &now) < 0)
+			return -errno;
+		same = now.st_size == before->st_size && (off_t)job->len == now.st_size &&
+		       same_time(now.st_mtim, before->st_mtim);
+		job->changed = !same || !same_time(now.st_ctim, before->st_ctim);
+		if (!job->changed)
+			break;
+		if (attempt == 0)
+			first = shfs_object_hash64(job->data, job->len);
+		else
+			job->touched =
+				same && shfs_object_hash64(job->data, job->len) == first;
+	}
+	job->content = content_of_stat(&now);
+	job->content.flags |= SHFS_CONTENT_PHASH;
+	job->content.size = job->len;
+	job->content.phash = shfs_object_partial_hash_mem(job->data, job->len);
+	return 0;
+}
+
+/* Lock held. The job is in no list afterwards. */
+static void job_leave_reads(struct capture_job *job)
+{
+	struct shfs_capture *c = job->snapshot->capture;
+
+	if (job->snapshot->job != job)
+		return;
+	DL_DELETE(c->reads, job);
+	c->n_reads--;
+	job->snapshot->job = NULL;
+}
+
+/*
+ * Lock held, and let go meanwhile. Reads the job's file in this thread, through fd, and
+ * hands the job on to stores. read: false if that is not worth it, as the store has
+ * failed.
+ */
+static void job_run_read(struct capture_job *job, int fd, bool read)
+{
+	struct shfs_snapshot *s = job->snapshot;
+	struct shfs_capture *c = s->capture;
+	int err = c->error;
+
+	job_leave_reads(job);
+	job->reserved = (size_t)job->before.st_size;
+	c->memory += job->reserved;
+	pthread_mutex_unlock(&c->lock);
+
+	if (read)
+		err = job_read(job, fd);
+	shfs_closep(&job->fd);
+	job->fd = -1;
+	if (err < 0)
+		free(TAKE_PTR(job->data));
+
+	pthread_mutex_lock(&c->lock);
+	if (job->changed && (s->late || !job->touched))
+		job->content.flags |= SHFS_CONTENT_INCOMPLETE;
+	snapshot_has_read(s);
+	if (err < 0) {
+		c->memory -= job->reserved;
+		capture_finish_job(job, NULL);
+	} else {
+		DL_APPEND(c->stores, job);
+		pthread_cond_signal(&c->work);
+	}
+}
+
+/* Lock held, and let go meanwhile. Hands the job on to puts. */
+static void job_run_store(struct capture_job *job)
+{
+	struct shfs_capture *c = job->snapshot->capture;
+	int err = c->error;
+
+	DL_DELETE(c->stores, job);
+	c->n_puts++;
+	pthread_mutex_unlock(&c->lock);
+
+	if (!err)
+		err = shfs_object_put(c->store, job->data, job->len, c->compression,
+		                      &job->put);
+	free(TAKE_PTR(job->data));
+
+	pthread_mutex_lock(&c->lock);
+	c->memory -= job->reserved;
+	if (err < 0) {
+		c->n_puts--;
+		if (capture_is_store_error(err))
+			capture_fail(c, err, job->len);
+		capture_finish_job(job, NULL);
+	} else {
+		job->put_ns = capture_now();
+		DL_APPEND(c->puts, job);
+		capture_wake_writer(c);
+	}
+	/* There is memory again. */
+	tell_waiters(c);
+	pthread_cond_signal(&c->work);
+}
+
+/* Reading comes first, as users wait for it, until the memory for it is full. */
+void *capture_archiver(void *arg)
+{
+	struct shfs_capture *c = arg;
+
+	capture_thread_begin(c, "shfs-archive");
+	pthread_mutex_lock(&c->lock);
+	for (;;) {
+		if (c->reads && (c->error || c->memory < CAPTURE_MEMORY_MAX))
+			job_run_read(c->reads, c->reads->fd, !c->error);
+		else if (c->stores && (c->error || c->n_puts < c->puts_max))
+			job_run_store(c->stores);
+		else if (c->closing && !c->reads && !c->stores)
+			break;
+		else
+			pthread_cond_wait(&c->work, &c->lock);
+	}
+	c->n_archivers--;
+	pthread_cond_signal(&c->written);
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+/* --- taking --- */
+
+/* Lock held. Would a take tell more than is known? */
+static bool snapshot_wants(const struct shfs_snapshot *s, enum shfs_depth depth,
+                           uint64_t max_bytes)
+{
+	if ((int)depth <= s->depth || (s->content.flags & SHFS_CONTENT_SKIP_TYPE))
+		return false;
+	return depth != SHFS_DEPTH_ARCHIVE ||
+	       !(s->content.flags & SHFS_CONTENT_SKIP_SIZE) ||
+	       s->content.size <= max_bytes;
+}
+
+/* Hands the job to the archivers; false if there are too many or no fd is left. */
+static bool job_enqueue(struct capture_job *job, int fd)
+{
+	struct shfs_capture *c = job->snapshot->capture;
+	bool room;
+
+	job->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (job->fd < 0)
+		return false;
+	pthread_mutex_lock(&c->lock);
+	room = c->n_reads < CAPTURE_READS_MAX;
+	if (room) {
+		DL_APPEND(c->reads, job);
+		c->n_reads++;
+		job->snapshot->job = job;
+		pthread_cond_signal(&c->work);
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (!room) {
+		shfs_closep(&job->fd);
+		job->fd = -1;
+	}
+	return room;
+}
+
+/* Sees to it that the content is archived, or returns why not. */
+static uint32_t snapshot_archive(struct shfs_snapshot *s, int fd, const struct stat *st,
+                                 uint64_t max_bytes, uint64_t claim)
+{
+	struct shfs_capture *c = s->capture;
+	struct capture_job *job = job_new(s, st, max_bytes, claim);
+	int64_t until;
+	bool room;
+
+	if (!job)
+		return SHFS_CONTENT_SKIP_ERROR;
+	if (st->st_size > CAPTURE_INLINE_MAX && job_enqueue(job, fd))
+		return 0;
+
+	/* A small file is read sooner than handed over; and who comes when too much is in
+	 * flight reads for himself, which slows him down to what the store takes. */
+	until = in_ms(c->wait_ms);
+	pthread_mutex_lock(&c->lock);
+	while (c->memory >= CAPTURE_MEMORY_MAX && wait_for_change(c, until))
+		;
+	room = c->memory < CAPTURE_MEMORY_MAX;
+	if (room)
+		job_run_read(job, fd, true);
+	pthread_mutex_unlock(&c->lock);
+	if (!room)
+		job_free(job);
+	return room ? 0 : SHFS_CONTENT_SKIP_BUDGET;
+}
+
+/* What can be said of the file without an archiver. */
+static struct shfs_content content_take(int fd, const struct stat *st,
+                                        enum shfs_depth depth)
+{
+	struct shfs_content content = content_of_stat(st);
+
+	if (depth >= SHFS_DEPTH_FINGERPRINT) {
+		if (shfs_object_partial_hash(fd, content.size, &content.phash) < 0)
+			content.flags |= SHFS_CONTENT_SKIP_ERROR;
+		else
+			content.flags |= SHFS_CONTENT_PHASH;
+	}
+	return content;
+}
+
+void shfs_snapshot_take(struct shfs_snapshot *s, int fd, enum shfs_depth depth,
+                        uint64_t max_bytes, uint32_t skip)
+{
+	struct shfs_capture *c = s->capture;
+	struct shfs_content content = { .flags = SHFS_CONTENT_SKIP_ERROR };
+	struct stat st;
+	uint64_t claim;
+	int err;
+
+	pthread_mutex_lock(&c->lock);
+	if (!snapshot_wants(s, depth, max_bytes)) {
+		pthread_mutex_unlock(&c->lock);
+		return;
+	}
+	claim = ++s->claim;
+	s->depth = depth;
+	s->reading++;
+	s->unsettled++;
+	s->late = false;
+	err = c->error;
+	pthread_mutex_unlock(&c->lock);
+
+	if (fstat(fd, &st) < 0) {
+		depth = SHFS_DEPTH_STAT;
+	} else {
+		if (!S_ISREG(st.st_mode)) {
+			depth = SHFS_DEPTH_STAT;
+			skip |= SHFS_CONTENT_SKIP_TYPE;
+		} else if (depth == SHFS_DEPTH_ARCHIVE) {
+			uint32_t why =
+				(uint64_t)st.st_size > max_bytes ? SHFS_CONTENT_SKIP_SIZE
+				: err < 0
+					? SHFS_CONTENT_SKIP_ERROR
+					: snapshot_archive(s, fd, &st, max_bytes, claim);
+			if (!why)
+				return;
+			depth = SHFS_DEPTH_FINGERPRINT;
+			skip |= why;
+		}
+		content = content_take(fd, &st, depth);
+	}
+	content.flags |= skip;
+
+	pthread_mutex_lock(&c->lock);
+	snapshot_has_read(s);
+	snapshot_settle(s, claim, depth, &content);
+	pthread_mutex_unlock(&c->lock);
+}
+
+bool shfs_snapshot_wait(struct shfs_snapshot *s, unsigned timeout_ms)
+{
+	struct shfs_capture *c = s->capture;
+	bool done;
+
+	pthread_mutex_lock(&c->lock);
+	if (s->reading) {
+		int64_t until = in_ms(timeout_ms);
+
+		/* No archiver has begun: better to read than to wait for one. */
+		while (s->reading) {
+			if (s->job && c->memory < CAPTURE_MEMORY_MAX)
+				job_run_read(s->job, s->job->fd, !c->error);
+			else if (!wait_for_change(c, until))
+				break;
+		}
+	}
+	done = !s->reading;
+	s->late |= !done;
+	pthread_mutex_unlock(&c->lock);
+	return done;
+}

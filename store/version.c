@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/index-internal.h"
+
+#include "store/object.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* --- files --- */
+
+static struct shfs_object_id object_column(sqlite3_stmt *stmt, int col)
+{
+	const char *name = (const char *)sqlite3_column_text(stmt, col);
+	struct shfs_object_id id;
+
+	if (!name || shfs_object_parse(name, &id))
+		return (struct shfs_object_id){ 0 };
+	return id;
+}
+
+static int file_load(struct shfs_ingest *ing, struct shfs_file *f)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT f.file_id, f.versions, f.version_id, f.mtime_ns,"
+	                     " f.touched, f.last_ns, f.present, f.directory,"
+	                     " v.flags, v.mode, v.size, v.mtime_ns, v.ctime_ns, v.phash,"
+	                     " v.object"
+	                     " FROM file f LEFT JOIN version v USING (version_id)"
+	                     " WHERE f.path = ?",
+	                     shfs_arg_text((struct shfs_bytes){ f->path, f->len }));
+
+	if (r <= 0)
+		return r;
+	f->id = sqlite3_column_int64(stmt, 0);
+	f->versions = sqlite3_column_int64(stmt, 1);
+	f->version_id = sqlite3_column_int64(stmt, 2);
+	f->mtime_ns = sqlite3_column_int64(stmt, 3);
+	f->touched = sqlite3_column_int(stmt, 4);
+	f->last_ns = sqlite3_column_int64(stmt, 5);
+	f->present = sqlite3_column_int(stmt, 6);
+	f->directory = sqlite3_column_int(stmt, 7);
+	f->content = (struct shfs_content){
+		.flags = sqlite3_column_int64(stmt, 8),
+		.mode = sqlite3_column_int64(stmt, 9),
+		.size = sqlite3_column_int64(stmt, 10),
+		.mtime_ns = sqlite3_column_int64(stmt, 11),
+		.ctime_ns = sqlite3_column_int64(stmt, 12),
+		.phash = sqlite3_column_int64(stmt, 13),
+		.object = object_column(stmt, 14),
+	};
+	return 1;
+}
+
+static int file_insert(struct shfs_ingest *ing, struct shfs_file *f)
+{
+	int r = shfs_sql_run(
+		ing->index,
+		"INSERT INTO file (path, root_id, versions, mtime_ns, touched,"
+		" last_ns, present, directory) VALUES (?, ?, 0, 0, 0, 0, 1, 0)",
+		shfs_arg_text((struct shfs_bytes){ f->path, f->len }),
+		shfs_arg_int(ing->producer.root_id));
+
+	f->id = sqlite3_last_insert_rowid(ing->index->db);
+	f->present = true;
+	return r;
+}
+
+int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path, struct shfs_file **out)
+{
+	struct shfs_file *f;
+	int r;
+
+	HASH_FIND(hh, ing->files, path.data, path.len, f);
+	if (f) {
+		*out = f;
+		return 0;
+	}
+	f = calloc(1, sizeof(*f) + path.len + 1);
+	if (!f)
+		return -ENOMEM;
+	f->len = path.len;
+	memcpy(f->path, path.data, path.len);
+	r = file_load(ing, f);
+	if (!r)
+		r = file_insert(ing, f);
+	if (r >= 0) {
+		HASH_ADD(hh, ing->files, path, f->len, f);
+		r = f->hh.tbl ? 0 : -ENOMEM;
+	}
+	if (r) {
+		free(f);
+		return r;
+	}
+	*out = f;
+	return 0;
+}
+
+static int file_store(struct shfs_ingest *ing, struct shfs_file *f)
+{
+	int r = shfs_sql_run(ing->index,
+	                     "UPDATE file SET versions = ?, version_id = ?, mtime_ns = ?,"
+	                     " touched = ?, last_ns = ?, present = ?, directory = ?"
+	                     " WHERE file_id = ?",
+	                     shfs_arg_int(f->versions), shfs_arg_id(f->version_id),
+	                     shfs_arg_int(f->mtime_ns), shfs_arg_int(f->touched),
+	                     shfs_arg_int(f->last_ns), shfs_arg_int(f->present),
+	                     shfs_arg_int(f->directory), shfs_arg_int(f->id));
+
+	f->dirty = r != 0;
+	return r;
+}
+
+int shfs_files_flush(struct shfs_ingest *ing)
+{
+	int r = 0;
+
+	for (struct shfs_file *f = ing->files; f && !r; f = f->hh.next)
+		if (f->dirty)
+			r = file_store(ing, f);
+	return r;
+}
+
+void shfs_files_forget(struct shfs_ingest *ing)
+{
+	struct shfs_file *f, *next;
+
+	HASH_ITER (hh, ing->files, f, next) {
+		HASH_DEL(ing->files, f);
+		free(f);
+	}
+}
+
+/* --- contents --- */
+
+/* A content that can be a version. */
+static bool is_content(const struct shfs_content *c)
+{
+	return (c->flags & SHFS_CONTENT_KNOWN) && !(c->flags & SHFS_CONTENT_SKIP_TYPE) &&
+	       (!(c->mode & S_IFMT) || S_ISREG(c->mode));
+}
+
+static bool same_object(const struct shfs_content *a, const struct shfs_content *b)
+{
+	return !memcmp(a->object.hash, b->object.hash, sizeof(a->object.hash)) &&
+	       a->object.nth == b->object.nth;
+}
+
+/* The same snapshot in two records: the only way in which incomplete contents are equal,
+ * for nobody knows what the file held then. */
+static bool same_capture(const struct shfs_content *a, const struct shfs_content *b)
+{
+	return a->flags == b->flags && a->size == b->size && a->mtime_ns == b->mtime_ns &&
+	       a->ctime_ns == b->ctime_ns && a->phash == b->phash && same_object(a, b);
+}
+
+/* Is this what the file's latest version holds? */
+static bool holds(const struct shfs_file *f, const struct shfs_content *c)
+{
+	const struct shfs_content *now = &f->content;
+	uint32_t phash = now->flags & c->flags & SHFS_CONTENT_PHASH;
+
+	if (!f->version_id)
+		return false;
+	if ((now->flags | c->flags) & SHFS_CONTENT_INCOMPLETE)
+		return same_capture(now, c);
+	if (now->flags & c->flags & SHFS_CONTENT_OBJECT)
+		return same_object(now, c);
+	if (now->size != c->size || now->phash != c->phash ||
+	    ((now->flags ^ c->flags) & SHFS_CONTENT_PHASH))
+		return false;
+	return f->touched ? phash : f->mtime_ns == c->mtime_ns;
+}
+
+static struct shfs_arg object_arg(const struct shfs_content *c, char name[static 44])
+{
+	if (!(c->flags & SHFS_CONTENT_OBJECT))
+		return shfs_arg_id(0);
+	shfs_object_name(&c->object, name);
+	return shfs_arg_text(shfs_bytes_str(name));
+}
+
+/* The content was seen again: learn what its version lacked. */
+static int learn(struct shfs_ingest *ing, struct shfs_file *f,
+                 const struct shfs_content *c)
+{
+	char name[44];
+
+	f->dirty |= f->touched || f->mtime_ns != c->mtime_ns;
+	f->touched = false;
+	f->mtime_ns = c->mtime_ns;
+	if ((f->content.flags & SHFS_CONTENT_OBJECT) || !(c->flags & SHFS_CONTENT_OBJECT))
+		return 0;
+	f->content.flags = c->flags;
+	f->content.object = c->object;
+	f->content.phash = c->phash;
+	return shfs_sql_run(ing->index,
+	                    "UPDATE version SET object = ?, flags = ?, phash = ? WHERE "
+	                    "version_id = ?",
+	                    object_arg(c, name), shfs_arg_int(c->flags),
+	                    shfs_arg_int(c->phash), shfs_arg_int(f->version_id));
+}
+
+struct maker {
+	enum shfs_version_source source;
+	int64_t origin_version_id, access_id, time_ns;
+};
+
+static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
+                       const struct shfs_content *c, const struct maker *by)
+{
+	char name[44];
+	int r = shfs_sql_run(
+		ing->index,
+		"INSERT INTO version (file_id, n, flags, mode, size, mtime_ns, ctime_ns,"
+		" phash, object, source, origin_version_id, access_id, time_ns, carried)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+		shfs_arg_int(f->id), shfs_arg_int(f->versions + 1),
+		shfs_arg_int(c->flags), shfs_arg_int(c->mode), shfs_arg_int(c->size),
+		shfs_arg_int(c->mtime_ns), shfs_arg_int(c->ctime_ns),
+		shfs_arg_int(c->phash), object_arg(c, name), shfs_arg_int(by->source),
+		shfs_arg_id(by->origin_version_id), shfs_arg_id(by->access_id),
+		shfs_arg_int(by->time_ns));
+
+	if (r)
+		return r;
+	f->version_id = sqlite3_last_insert_rowid(ing->index->db);
+	f->versions++;
+	f->content = *c;
+	f->mtime_ns = c->mtime_ns;
+	f->touched = false;
+	f->last_ns = MAX(f->last_ns, by->time_ns);
+	f->dirty = true;
+	ing->stats.versions++;
+	return 0;
+}
+
+/* --- the three ways to see a content --- */
+
+static int found(struct shfs_ingest *ing, struct shfs_file *f,
+                 const struct shfs_content *c, int64_t real_ns)
+{
+	bool plausible = c->mtime_ns > 0 && c->mtime_ns <= real_ns;
+
+	return add_version(ing, f, c,
+	                   &(struct maker){
+				   .source = SHFS_SOURCE_FOUND,
+				   .time_ns = plausible ? c->mtime_ns : real_ns,
+			   });
+}
+
+int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
+                     const struct shfs_content *c, int64_t real_ns, int64_t *out)
+{
+	int r;
+
+	*out = 0;
+	if (!is_content(c))
+		return 0;
+	r = holds(f, c) ? learn(ing, f, c) : found(ing, f, c, real_ns);
+	*out = f->version_id;
+	return r;
+}
+
+/* The latest of the file's versions with this content: a record that comes late. */
+static int earlier(struct shfs_ingest *ing, const struct shfs_file *f,
+                   const struct shfs_content *c, int64_t *out)
+{
+	char name[44];
+
+	if (!f->versions || (c->flags & SHFS_CONTENT_INCOMPLETE))
+		return 0;
+	if (c->flags & SHFS_CONTENT_OBJECT)
+		return shfs_sql_int(ing->index, out,
+		                    "SELECT version_id FROM version WHERE file_id = ?"
+		                    " AND object = ? AND NOT flags & 8"
+		                    " ORDER BY n DESC LIMIT 1",
+		                    shfs_arg_int(f->id), object_arg(c, name));
+	return shfs_sql_int(
+		ing->index, out,
+		"SELECT version_id FROM version WHERE file_id = ? AND size = ?"
+		" AND mtime_ns = ? AND phash = ? AND flags & 4"
+		" AND NOT flags & 8 ORDER BY n DESC LIMIT 1",
+		shfs_arg_int(f->id), shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
+		shfs_arg_int(c->phash));
+}
+_Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
+               "the SQL above names these bits");
+
+int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *f,
+                      const struct shfs_content *c, int64_t real_ns, int64_t *out)
+{
+	int r;
+
+	if (!is_content(c) || holds(f, c))
+		return shfs_version_now(ing, f, c, real_ns, out);
+	r = earlier(ing, f, c, out);
+	if (r)
+		return MIN(r, 0);
+	return shfs_version_now(ing, f, c, real_ns, out);
+}
+
+int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
+                      const struct shfs_content *c, int64_t access_id, int64_t real_ns,
+                      int64_t *out)
+{
+	int r;
+
+	*out = 0;
+	if (!is_content(c))
+		return 0;
+	r = holds(f, c) ? learn(ing, f, c)
+	                : add_version(ing, f, c,
+	                              &(struct maker){
+					      .source = SHFS_SOURCE_WRITTEN,
+					      .access_id = access_id,
+					      .time_ns = real_ns,
+				      });
+	f->last_ns = MAX(f->last_ns, real_ns);
+	f->dirty = true;
+	*out = f->version_id;
+	return r;
+}
+
+/* --- names --- */
+
+/* One file on its way to another name: what it held when it left, and the end of its
+ * path below the one that is named in the record ("" for that itself). */
+struct move {
+	struct shfs_file held; /* a copy; its path is not in it */
+	struct shfs_buf rest;
+};
+
+struct moves {
+	struct move *list;
+	size_t n, cap;
+};
+
+static void moves_free(struct moves *m)
+{
+	for (size_t i = 0; i < m->n; i++)
+		shfs_buf_free(&m->list[i].rest);
+	free(m->list);
+}
+#define _cleanup_moves_ _cleanup_(moves_free)
+
+static int moves_add(struct moves *m, const struct shfs_file *f, struct shfs_bytes rest)
+{
+	struct move *one;
+
+	if (m->n == m->cap) {
+		size_t cap = MAX(m->cap * 2, (size_t)16);
+		struct move *list = reallocarray(m->list, cap, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		m->list = list;
+		m->cap = cap;
+	}
+	one = &m->list[m->n++];
+	*one = (struct move){ .held = *f };
+	shfs_buf_add(&one->rest, rest.data, rest.len);
+	return one->rest.failed ? -ENOMEM : 0;
+}
+
+static void leave(struct shfs_file *f, int64_t real_ns)
+{
+	f->present = false;
+	f->directory = false;
+	f->last_ns = MAX(f->last_ns, real_ns);
+	f->dirty = true;
+}
+
+/* The paths known to be below a directory: those from "dir/" up to "dir0", as '0' is the
+ * byte behind '/'. */
+static int below(struct shfs_ingest *ing, const struct shfs_file *dir, struct moves *m)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	_cleanup_buf_ struct shfs_buf from = { 0 }, to = { 0 };
+	int r = shfs_files_flush(ing);
+
+	shfs_buf_add(&from, dir->path, dir->len);
+	shfs_buf_char(&from, '/');
+	shfs_buf_add(&to, dir->path, dir->len);
+	shfs_buf_char(&to, '0');
+	if (from.failed || to.failed)
+		return -ENOMEM;
+	if (!r)
+		r = shfs_sql_get(ing->index, &stmt,
+		                 "SELECT path FROM file WHERE path > ? AND path < ?"
+		                 " AND present ORDER BY path",
+		                 shfs_arg_text(
+					 (struct shfs_bytes){ from.data, from.len }),
+		                 shfs_arg_text((struct shfs_bytes){ to.data, to.len }));
+	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
+		struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
+			                   sqlite3_column_bytes(stmt, 0) };
+		struct shfs_file *f;
+
+		r = shfs_file_get(ing, path, &f);
+		if (!r)
+			r = moves_add(m, f,
+			              (struct shfs_bytes){ path.data + dir->len,
+			                                   path.len - dir->len });
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+/* All that goes with this name leaves it. */
+static int collect(struct shfs_ingest *ing, struct shfs_file *f, bool tree,
+                   int64_t real_ns, struct moves *m)
+{
+	int r = moves_add(m, f, (struct shfs_bytes){ "", 0 });
+
+	if (!r && tree)
+		r = below(ing, f, m);
+	if (r)
+		return r;
+	leave(f, real_ns);
+	for (size_t i = 1; i < m->n; i++) {
+		_cleanup_buf_ struct shfs_buf path = { 0 };
+		struct shfs_file *one;
+
+		shfs_buf_add(&path, f->path, f->len);
+		shfs_buf_add(&path, m->list[i].rest.data, m->list[i].rest.len);
+		if (path.failed)
+			return -ENOMEM;
+		r = shfs_file_get(ing, (struct shfs_bytes){ path.data, path.len }, &one);
+		if (r)
+			return r;
+		leave(one, real_ns);
+	}
+	return 0;
+}
+
+/* A path without a past takes that of the file over, numbers and makers and all. */
+static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
+                 struct shfs_file *to)
+{
+	int r = shfs_sql_run(
+		ing->index,
+		"INSERT INTO version (file_id, n, flags, mode, size, mtime_ns, ctime_ns,"
+		" phash, object, source, origin_version_id, access_id, time_ns, carried)"
+		" SELECT ?, n, flags, mode, size, mtime_ns, ctime_ns, phash, object, "
+		"source,"
+		" version_id, access_id, time_ns, 1 FROM version WHERE file_id = ?"
+		" ORDER BY n",
+		shfs_arg_int(to->id), shfs_arg_int(from->id));
+
+	if (r)
+		return r;
+	to->version_id = sqlite3_last_insert_rowid(ing->index->db);
+	to->versions = from->versions;
+	to->content = from->content;
+	return 0;
+}
+
+/* What a file held is now at another path too. */
+static int place(struct shfs_ingest *ing, const struct shfs_file *from,
+                 struct shfs_file *to, const struct maker *by)
+{
+	bool touched = from->touched;
+	int64_t mtime_ns = from->mtime_ns;
+	int r = 0;
+
+	to->present = true;
+	to->directory = from->directory;
+	to->last_ns = MAX(to->last_ns, by->time_ns);
+	to->dirty = true;
+	if (!from->version_id || from->directory)
+		return 0;
+	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
+		r = carry(ing, from, to);
+	else if (!holds(to, &from->content))
+		r = add_version(ing, to, &from->content, by);
+	to->mtime_ns = mtime_ns;
+	to->touched = touched;
+	return r;
+}
+
+static int place_all(struct shfs_ingest *ing, const struct moves *m,
+                     const struct shfs_file *dest, struct maker by)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < m->n && !r; i++) {
+		_cleanup_buf_ struct shfs_buf path = { 0 };
+		struct shfs_file *to;
+
+		shfs_buf_add(&path, dest->path, dest->len);
+		shfs_buf_add(&path, m->list[i].rest.data, m->list[i].rest.len);
+		if (path.failed)
+			return -ENOMEM;
+		r = shfs_file_get(ing, (struct shfs_bytes){ path.data, path.len }, &to);
+		by.origin_version_id = m->list[i].held.version_id;
+		if (!r)
+			r = place(ing, &m->list[i].held, to, &by);
+	}
+	return r;
+}
+
+static struct maker mover(const struct shfs_name_change *c)
+{
+	return (struct maker){ .source = SHFS_SOURCE_RENAMED,
+		               .access_id = c->access_id,
+		               .time_ns = c->real_ns };
+}
+
+/* Both paths have the versions of what they held before. */
+static int settle(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	int64_t victim;
+	int r = shfs_version_now(ing, c->file, &c->op->content, c->real_ns, &c->seen);
+
+	c->file->directory = c->op->directory;
+	if (!c->seen && !c->op->directory)
+		c->seen = c->file->version_id;
+	if (!r)
+		r = shfs_version_now(ing, c->file2, &c->op->victim, c->real_ns, &victim);
+	return r;
+}
+
+int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	_cleanup_moves_ struct moves moves = { 0 };
+	int r;
+
+	if (c->file == c->file2)
+		return 0;
+	r = settle(ing, c);
+	if (!r)
+		r = collect(ing, c->file, c->op->directory, c->real_ns, &moves);
+	if (!r)
+		r = place_all(ing, &moves, c->file2, mover(c));
+	if (!r && !c->op->directory && c->seen)
+		c->made = c->file2->version_id;
+	return r;
+}
+
+/* The record says of path alone whether it is a directory: the other may be one too. */
+int shfs_version_exchange(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	_cleanup_moves_ struct moves there = { 0 }, back = { 0 };
+	int r;
+
+	if (c->file == c->file2)
+		return 0;
+	r = settle(ing, c);
+	if (!r)
+		r = collect(ing, c->file, true, c->real_ns, &there);
+	if (!r)
+		r = collect(ing, c->file2, true, c->real_ns, &back);
+	if (!r)
+		r = place_all(ing, &there, c->file2, mover(c));
+	if (!r)
+		r = place_all(ing, &back, c->file, mover(c));
+	if (!r && !c->op->directory && c->seen)
+		c->made = c->file2->version_id;
+	return r;
+}
+
+int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	struct maker by = mover(c);
+	int r = settle(ing, c);
+
+	if (r || c->file == c->file2)
+		return r;
+	by.source = SHFS_SOURCE_LINKED;
+	by.origin_version_id = c->file->version_id;
+	c->file->present = true;
+	c->file->dirty = true;
+	r = place(ing, c->file, c->file2, &by);
+	if (!r && c->seen)
+		c->made = c->file2->version_id;
+	return r;
+}
+
+int shfs_version_unlink(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	int r = shfs_version_now(ing, c->file, &c->op->victim, c->real_ns, &c->seen);
+
+	if (!c->seen)
+		c->seen = c->file->version_id;
+	leave(c->file, c->real_ns);
+	return r;
+}

@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/* The writer's thread: commits objects, appends events, and sees the store through
+ * failures. */
+#include "store/capture-internal.h"
+
+#include "common/io.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <utlist.h>
+
+#define ALERT_BYTES    4096
+#define RECOVERY_BYTES (1u << 20) /* as little room as this is as good as none */
+
+/* --- what can be written, and when; with the lock held --- */
+
+static bool event_is_settled(const struct capture_event *event)
+{
+	for (int i = 0; i < 2; i++)
+		if (event->content[i] && event->content[i]->unsettled)
+			return false;
+	return true;
+}
+
+static bool writer_can(const struct shfs_capture *c)
+{
+	return c->puts || (c->head && event_is_settled(c->head));
+}
+
+static bool writer_is_due(const struct shfs_capture *c)
+{
+	return c->closing || c->syncs || c->n_events >= CAPTURE_BATCH ||
+	       c->n_puts >= MIN(c->puts_max, (size_t)CAPTURE_BATCH);
+}
+
+static int64_t writer_deadline(const struct shfs_capture *c)
+{
+	int64_t oldest = INT64_MAX - CAPTURE_BATCH_NS;
+
+	if (c->head)
+		oldest = c->head->queued_ns;
+	if (c->puts)
+		oldest = MIN(oldest, c->puts->put_ns);
+	return oldest + CAPTURE_BATCH_NS;
+}
+
+/* The writer sleeps through what only adds to a batch that is not due. */
+void capture_wake_writer(struct shfs_capture *c)
+{
+	if (writer_can(c) && (!c->writer_timed || writer_is_due(c)))
+		pthread_cond_signal(&c->written);
+}
+
+/* --- failures --- */
+
+bool capture_is_store_error(int error)
+{
+	switch (error) {
+	case -ENOMEM:
+	case -EMFILE:
+	case -ENFILE:
+	case -EFBIG:
+		return false;
+	default:
+		return error < 0;
+	}
+}
+
+void capture_fail(struct shfs_capture *c, int error, uint64_t bytes)
+{
+	if (!c->error)
+		c->error = error;
+	c->error_bytes = MAX(c->error_bytes, bytes);
+	pthread_cond_signal(&c->written);
+	pthread_cond_broadcast(&c->work);
+}
+
+/* The event will not be in the journal. */
+static void writer_lose(struct shfs_capture *c, struct capture_event *event, int error)
+{
+	if (event->rec.type == SHFS_REC_LOST) {
+		if (!c->lost_pending)
+			c->lost_error = -event->rec.lost.error;
+		c->lost_pending += event->rec.lost.count;
+	} else {
+		c->stats.queued--;
+		capture_lose(c, 1, error);
+	}
+	capture_free_event(event);
+}
+
+/* Takes the first event off the queue. */
+static struct capture_event *writer_pop(struct shfs_capture *c)
+{
+	struct capture_event *event = c->head;
+
+	c->head = event->next;
+	if (!c->head)
+		c->tail = NULL;
+	c->n_events--;
+	c->event_bytes -= event->bytes;
+	return event;
+}
+
+/* Puts an event back before all others. */
+static void writer_unpop(struct shfs_capture *c, struct capture_event *event)
+{
+	event->next = c->head;
+	c->head = event;
+	if (!c->tail)
+		c->tail = event;
+	c->n_events++;
+	c->event_bytes += event->bytes;
+}
+
+/*
+ * Drops what is queued. PROCESS records stay, unless all go: accesses after the failure
+ * will name them by numbers that were already given out.
+ */
+static void writer_drop(struct shfs_capture *c, bool all)
+{
+	struct capture_event *kept = NULL;
+
+	while (c->head) {
+		struct capture_event *event = writer_pop(c);
+
+		if (all || event->rec.type != SHFS_REC_PROCESS)
+			writer_lose(c, event, c->error);
+		else
+			LL_PREPEND(kept, event);
+	}
+	while (kept) { /* the last one comes first */
+		struct capture_event *event = kept;
+
+		LL_DELETE(kept, event);
+		writer_unpop(c, event);
+	}
+}
+
+/* --- committing objects --- */
+
+/* Without the lock. done[i] says which objects are there; returns the error of the store.
+ */
+static int commit_puts(struct shfs_store *store, struct shfs_put **puts, size_t n,
+                       bool *done)
+{
+	int err = shfs_object_commit(store, puts, n);
+
+	for (size_t i = 0; i < n; i++)
+		done[i] = err >= 0;
+	if (err >= 0 || capture_is_store_error(err))
+		return MIN(err, 0);
+	for (size_t i = 0; i < n; i++) { /* one of them is to blame */
+		err = shfs_object_commit(store, &puts[i], 1);
+		if (capture_is_store_error(err))
+			return err;
+		done[i] = err >= 0;
+	}
+	return 0;
+}
+
+static void count_object(struct shfs_capture_stats *stats, const struct capture_job *job,
+                         uint64_t stored_bytes)
+{
+	if (!stored_bytes) /* it was there before */
+		return;
+	stats->objects++;
+	stats->object_bytes += job->len;
+	stats->stored_bytes += stored_bytes;
+}
+
+/* Lock held, and let go meanwhile. Commits up to a batch of the objects that are put. */
+static void writer_commit(struct shfs_capture *c)
+{
+	struct capture_job *jobs[CAPTURE_BATCH];
+	struct shfs_put *puts[CAPTURE_BATCH];
+	struct shfs_object_id ids[CAPTURE_BATCH];
+	uint64_t stored[CAPTURE_BATCH], bytes = 0;
+	bool done[CAPTURE_BATCH];
+	size_t n = 0;
+	int err = c->error;
+
+	for (; c->puts && n < CAPTURE_BATCH; n++) {
+		jobs[n] = c->puts;
+		puts[n] = TAKE_PTR(jobs[n]->put);
+		bytes = MAX(bytes, (uint64_t)jobs[n]->len);
+		DL_DELETE(c->puts, jobs[n]);
+	}
+	if (!n)
+		return;
+	pthread_mutex_unlock(&c->lock);
+	memset(done, 0, sizeof(done));
+	if (!err)
+		err = commit_puts(c->store, puts, n, done);
+	for (size_t i = 0; i < n; i++) {
+		if (done[i]) {
+			ids[i] = shfs_put_id(puts[i]);
+			stored[i] = shfs_put_stored_bytes(puts[i]);
+		}
+		shfs_put_free(puts[i]);
+	}
+	pthread_mutex_lock(&c->lock);
+	for (size_t i = 0; i < n; i++) {
+		if (done[i])
+			count_object(&c->stats, jobs[i], stored[i]);
+		capture_finish_job(jobs[i], done[i] ? &ids[i] : NULL);
+	}
+	c->n_puts -= n;
+	if (err < 0 && !c->error)
+		capture_fail(c, err, bytes);
+	pthread_cond_broadcast(&c->work);
+}
+
+/* --- writing events --- */
+
+static void fill_content(struct shfs_capture *c, struct shfs_content *out,
+                         struct shfs_snapshot *s)
+{
+	if (!s)
+		return;
+	*out = s->content;
+	if (!s->counted) {
+		c->stats.skipped += !!(out->flags & SHFS_CONTENT_SKIPPED);
+		c->stats.incomplete += !!(out->flags & SHFS_CONTENT_INCOMPLETE);
+		s->counted = true;
+	}
+}
+
+static void fill_contents(struct shfs_capture *c, struct capture_event *event)
+{
+	struct shfs_record *rec = &event->rec;
+
+	switch (rec->type) {
+	case SHFS_REC_ACCESS:
+		fill_content(c, &rec->access.seen, event->content[0]);
+		fill_content(c, &rec->access.made, event->content[1]);
+		break;
+	case SHFS_REC_PATHOP:
+		fill_content(c, &rec->pathop.content, event->content[0]);
+		fill_content(c, &rec->pathop.victim, event->content[1]);
+		break;
+	case SHFS_REC_PREIMAGE:
+		fill_content(c, &rec->preimage.content, event->content[0]);
+		break;
+	default:
+		break;
+	}
+}
+
+static bool is_record_error(int error)
+{
+	return error == -EINVAL || error == -EMSGSIZE || error == -ENOMEM;
+}
+
+/*
+ * Without the lock. each[i] becomes 0 or the error that kept record i out; a record that
+ * cannot be written takes no other with it. Returns the error of the store.
+ */
+static int append_records(struct shfs_journal *journal,
+                          const struct shfs_record *const *records, size_t n, int *each)
+{
+	int err = shfs_journal_append(journal, records, n);
+	bool singly = n > 1 && is_record_error(err);
+
+	for (size_t i = 0; i < n; i++) {
+		if (singly)
+			err = shfs_journal_append(journal, &records[i], 1);
+		if (singly && err < 0 && !is_record_error(err))
+			singly = false; /* so it is for the rest */
+		each[i] = err;
+	}
+	return is_record_error(err) ? 0 : err;
+}
+
+/* Lock held, and let go meanwhile. Writes the longest prefix of the queue that is
+ * settled, up to a batch. */
+static int writer_write(struct shfs_capture *c)
+{
+	struct capture_event *events[CAPTURE_BATCH];
+	const struct shfs_record *records[CAPTURE_BATCH];
+	int each[CAPTURE_BATCH], err, sync_err = 0;
+	size_t n = 0;
+
+	for (; n < CAPTURE_BATCH && c->head && event_is_settled(c->head); n++) {
+		events[n] = writer_pop(c);
+		fill_contents(c, events[n]);
+		records[n] = &events[n]->rec;
+	}
+	if (!n)
+		return 0;
+	pthread_mutex_unlock(&c->lock);
+	err = append_records(c->journal, records, n, each);
+	if (!err)
+		sync_err = shfs_journal_sync(c->journal);
+	pthread_mutex_lock(&c->lock);
+
+	while (n-- > 0) { /* backwards: what is put back keeps its order */
+		struct capture_event *event = events[n];
+
+		if (!each[n] && !sync_err) {
+			if (event->rec.type != SHFS_REC_LOST) {
+				c->stats.records++;
+				c->stats.queued--;
+			}
+			capture_free_event(event);
+		} else if (each[n] && !is_record_error(each[n]) &&
+		           event->rec.type == SHFS_REC_PROCESS) {
+			writer_unpop(c, event);
+		} else {
+			/* After a failed sync the record may be in the file all the same;
+			 * nobody can tell. */
+			writer_lose(c, event, each[n] ? each[n] : sync_err);
+		}
+	}
+	if (!err)
+		err = sync_err;
+	if (err < 0)
+		capture_fail(c, err, 0);
+	return err;
+}
+
+/* --- syncs --- */
+
+/* Lock held. Tells those whose events are all written or lost; the lock is let go
+ * meanwhile if there are any, and true is returned. */
+static bool writer_tell_syncs(struct shfs_capture *c)
+{
+	int error = c->error ? c->error : c->unsynced_error;
+	struct capture_sync *ready = NULL, *sync, *next;
+
+	LL_FOREACH_SAFE(c->syncs, sync, next)
+	{
+		if (!c->error && c->head && c->head->rec.seq <= sync->seq)
+			continue;
+		LL_DELETE(c->syncs, sync);
+		LL_APPEND(ready, sync);
+	}
+	if (!ready)
+		return false;
+	c->unsynced_error = 0;
+	pthread_mutex_unlock(&c->lock);
+	LL_FOREACH_SAFE(ready, sync, next)
+	{
+		sync->done(sync->arg, error);
+		free(sync);
+	}
+	pthread_mutex_lock(&c->lock);
+	return true;
+}
+
+/* --- the alert: a line in state/ that hooks show at the next prompt --- */
+
+static void alert_name(const struct shfs_capture *c, char out[static 80])
+{
+	snprintf(out, 80, "alert-%s", c->store->host);
+}
+
+static void alert_text(const struct shfs_capture *c, int error, struct shfs_buf *out)
+{
+	shfs_buf_str(out, "shfs: not recording in ");
+	shfs_quote_display(out, c->root, strlen(c->root));
+	if (error == -ENOSPC || error == -EDQUOT)
+		shfs_buf_str(out, ": no space left for the store (");
+	else
+		shfs_buf_str(out, ": cannot write to the store (");
+	shfs_quote_display(out, c->store->path, strlen(c->store->path));
+	shfs_buf_str(out, ")");
+	if (error != -ENOSPC)
+		shfs_buf_printf(out, ": %s", strerrordesc_np(-error));
+	shfs_buf_str(out, "; see shfs status\n");
+}
+
+/* A full disk has no room for the alert that says so: take it before. */
+static void alert_reserve(struct shfs_capture *c)
+{
+	_cleanup_close_ int fd =
+		openat(c->store->state_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd >= 0 && fallocate(fd, 0, 0, ALERT_BYTES) == 0)
+		c->alert_fd = TAKE_FD(fd);
+}
+
+static bool alert_use_reserve(struct shfs_capture *c, const char *name,
+                              const struct shfs_buf *text)
+{
+	_cleanup_close_ int fd = TAKE_FD(c->alert_fd);
+	char path[40];
+
+	if (fd < 0)
+		return false;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return pwrite(fd, text->data, text->len, 0) == (ssize_t)text->len &&
+	       ftruncate(fd, (off_t)text->len) == 0 &&
+	       linkat(AT_FDCWD, path, c->store->state_fd, name, AT_SYMLINK_FOLLOW) == 0;
+}
+
+/* Best effort: what keeps the journal from being written may keep this too. */
+static void alert_raise(struct shfs_capture *c, int error)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	char name[80];
+
+	alert_name(c, name);
+	if (faccessat(c->store->state_fd, name, F_OK, 0) == 0)
+		return;
+	alert_text(c, error, &text);
+	if (text.failed || alert_use_reserve(c, name, &text))
+		return;
+	if (shfs_write_file_at(c->store->state_fd, name, 0600, text.data, text.len) < 0)
+		return;
+}
+
+void capture_clear_alert(struct shfs_capture *c)
+{
+	char name[80];
+
+	alert_name(c, name);
+	unlinkat(c->store->state_fd, name, 0);
+	if (c->alert_fd < 0)
+		alert_reserve(c);
+}
+
+/* --- while the store fails --- */
+
+/* Is there room again? Where that cannot be asked, the journal will tell. */
+static int writer_probe(struct shfs_store *store, uint64_t bytes)
+{
+	_cleanup_close_ int fd =
+		openat(store->state_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return errno == EOPNOTSUPP || errno == EISDIR ? 0 : -errno;
+	if (fallocate(fd, 0, 0, (off_t)bytes) == 0 || errno == EOPNOTSUPP ||
+	    errno == EFBIG)
+		return 0;
+	return -errno;
+}
+
+/* Lock held, and let go meanwhile. Writes what waits, and the count of what was lost. */
+static void writer_recover(struct shfs_capture *c)
+{
+	uint64_t bytes = MAX(c->error_bytes, (uint64_t)RECOVERY_BYTES);
+	int err;
+
+	pthread_mutex_unlock(&c->lock);
+	err = writer_probe(c->store, bytes);
+	pthread_mutex_lock(&c->lock);
+	if (err < 0)
+		return;
+	capture_tell_lost(c);
+	if (writer_write(c) < 0)
+		return;
+	c->error = 0;
+	c->error_bytes = 0;
+	pthread_mutex_unlock(&c->lock);
+	capture_clear_alert(c);
+	pthread_mutex_lock(&c->lock);
+}
+
+/* Lock held, and let go meanwhile. One round of a store that cannot be written. */
+static void writer_failed(struct shfs_capture *c)
+{
+	int64_t until = capture_now() + CAPTURE_RETRY_NS;
+	int error = c->error;
+
+	writer_commit(c); /* gives the objects up */
+	writer_drop(c, false);
+	pthread_mutex_unlock(&c->lock);
+	alert_raise(c, error);
+	pthread_mutex_lock(&c->lock);
+	writer_tell_syncs(c);
+	while (!c->closing && !c->syncs && capture_wait(c, &c->written, until))
+		;
+	while (c->closing && c->n_archivers)
+		pthread_cond_wait(&c->written, &c->lock);
+	writer_recover(c);
+	if (c->error && c->closing)
+		writer_drop(c, true);
+}
+
+/* --- the thread --- */
+
+/* Lock held, and let go meanwhile. Sleeps, or writes. */
+static void writer_step(struct shfs_capture *c)
+{
+	if (!writer_can(c)) {
+		pthread_cond_wait(&c->written, &c->lock);
+		return;
+	}
+	if (!writer_is_due(c)) {
+		int64_t until = writer_deadline(c);
+
+		if (capture_now() < until) {
+			c->writer_timed = true;
+			capture_wait(c, &c->written, until);
+			c->writer_timed = false;
+			return;
+		}
+	}
+	writer_commit(c);
+	if (!c->error)
+		writer_write(c);
+}
+
+void *capture_writer(void *arg)
+{
+	struct shfs_capture *c = arg;
+
+	capture_thread_begin(c, "shfs-journal");
+	pthread_mutex_lock(&c->lock);
+	for (;;) {
+		if (!c->error && c->n_events < c->queue_max)
+			capture_tell_lost(c);
+		if (c->closing && !c->n_archivers && !c->head && !c->n_puts)
+			break;
+		if (c->error)
+			writer_failed(c);
+		else if (!writer_tell_syncs(c))
+			writer_step(c);
+	}
+	writer_tell_syncs(c);
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
