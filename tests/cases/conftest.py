@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""Fixtures of the cases; harness.py has what they are made of.
+
+    user      root or ordinary: every case that uses it runs as both (mark `users` to choose)
+    sandbox   the user's HOME, store and environment; ends and checks all that the case started
+    project   the directory of the case, not mounted yet
+    mount     mount(dir=project, *options) -> Mount: shfs-fuse in the foreground
+    mounted   the project, mounted
+    shfs      shfs(*args, check=True or a status) -> Result
+    shell     shell(kind, before="", after="") -> Shell: an interactive one with the hook loaded
+"""
+
+import itertools
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+sys.path.insert(0, os.path.dirname(__file__))
+import harness
+
+numbers = itertools.count(1)
+
+
+def pytest_generate_tests(metafunc):
+    if "user" in metafunc.fixturenames:
+        mark = metafunc.definition.get_closest_marker("users")
+        names = mark.args if mark else ("root", "ordinary")
+        metafunc.parametrize("user", names, indirect=True)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_stays():
+    os.makedirs(harness.WORK, exist_ok=True)
+    os.chmod(harness.WORK, 0o755)
+    harness.adopt_orphans()
+    yield
+    left = harness.mounts_below(harness.WORK)
+    for directory in left:
+        subprocess.run(["fusermount3", "-u", "-z", directory], check=False)
+    assert not left, f"left mounted: {left}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    sandbox = getattr(item, "funcargs", {}).get("sandbox")
+    if report.failed and sandbox:
+        report.sections.append(("daemons", getattr(sandbox, "details", "") or sandbox.describe()))
+
+
+@pytest.fixture
+def user(request):
+    if request.param == "root" and os.geteuid() != 0:
+        pytest.skip("needs root")
+    return harness.User(request.param)
+
+
+@pytest.fixture
+def sandbox(user):
+    box = harness.Sandbox(user, next(numbers))
+    yield box
+    try:
+        box.close()
+    finally:
+        if not harness.mounts_below(box.path):
+            shutil.rmtree(box.path, ignore_errors=True)
+
+
+@pytest.fixture
+def project(sandbox):
+    return sandbox.project
+
+
+@pytest.fixture
+def mount(sandbox):
+    return sandbox.mount
+
+
+@pytest.fixture
+def mounted(sandbox):
+    return sandbox.mount()
+
+
+@pytest.fixture
+def shfs(sandbox):
+    return sandbox.shfs
+
+
+@pytest.fixture
+def shell(sandbox):
+    return sandbox.shell

@@ -1,0 +1,522 @@
+# SPDX-License-Identifier: MIT
+"""What the cases stand on: a user, a sandbox of theirs, mounts and shells in it.
+
+The project of a case is only ever touched by processes of its user (sandbox.sh, .run, .read,
+.write, a shell): not even root can enter an ordinary user's mount.
+"""
+
+import ctypes
+import glob
+import os
+import pwd
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import time
+
+import pexpect
+import pytest
+
+PREFIX = os.environ["SHFS_TEST_PREFIX"]
+WORK = os.path.join(os.environ["SHFS_TEST_DIR"], "w")
+PATIENCE = float(os.environ.get("SHFS_TEST_PATIENCE", "1"))
+ORDINARY = "shfs-test"
+
+# What a daemon's log must not hold unless a case allows it.
+TROUBLE = re.compile(r"\b(error|errors|fail|fails|failed|cannot|lost|assert\w*)\b|Sanitizer", re.I)
+
+
+def wait_until(condition, what, seconds=10):
+    """Polls; fails the test after so many (patient) seconds. Returns what condition returned."""
+    end = time.monotonic() + seconds * PATIENCE
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > end:
+            pytest.fail(f"waited {seconds * PATIENCE:g} s for {what}")
+        time.sleep(0.01)
+
+
+def mounts_below(directory):
+    """Mount points of shfs at or below directory, the innermost first."""
+    found = []
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
+        for line in mounts:
+            _, where, kind = line.split(" ")[:3]
+            where = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), where)
+            if kind == "fuse.shfs" and (where + "/").startswith(directory.rstrip("/") + "/"):
+                found.append(where)
+    return found[::-1]
+
+
+class User:
+    """Who runs a case: root, or an ordinary user without any privilege."""
+
+    def __init__(self, name):
+        self.name = name
+        if name == "root" or os.geteuid() != 0:
+            entry = pwd.getpwuid(os.geteuid())
+        else:
+            entry = self._ordinary()
+        self.login, self.uid, self.gid = entry.pw_name, entry.pw_uid, entry.pw_gid
+
+    @staticmethod
+    def _ordinary():
+        """Made once; and /dev/fuse as a distribution has it, not as a bare container does."""
+        mode = stat.S_IMODE(os.stat("/dev/fuse").st_mode) if os.path.exists("/dev/fuse") else 0o666
+        if mode & 0o666 != 0o666:
+            os.chmod("/dev/fuse", 0o666)
+        try:
+            return pwd.getpwnam(ORDINARY)
+        except KeyError:
+            command = ["useradd", "--no-create-home", "--home-dir", "/nonexistent"]
+            subprocess.run([*command, "--shell", "/bin/bash", ORDINARY], check=True)
+            return pwd.getpwnam(ORDINARY)
+
+    def become(self):
+        """In a child, before exec."""
+        if os.geteuid() == 0 and self.uid != 0:
+            os.setgroups([])
+            os.setgid(self.gid)
+            os.setuid(self.uid)
+
+    def own(self, path):
+        if os.geteuid() == 0:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+
+class Result:
+    """What a program printed, and how it ended."""
+
+    def __init__(self, argv, run):
+        self.argv, self.status = argv, run.returncode
+        self.stdout_bytes, self.stderr_bytes = run.stdout, run.stderr
+        self.stdout = run.stdout.decode("utf-8", "backslashreplace")
+        self.stderr = run.stderr.decode("utf-8", "backslashreplace")
+
+    def __repr__(self):
+        out = "".join(f"\n  {line}" for line in (self.stdout + self.stderr).splitlines())
+        return f"{self.argv!r} ended with {self.status}:{out}"
+
+
+class Mount:
+    """shfs-fuse in the foreground, as a child of ours. A case that ends it in another way
+    than by unmounting says which exit status it expects."""
+
+    def __init__(self, sandbox, directory, *options):
+        self.sandbox, self.directory, self.expected_status = sandbox, directory, 0
+        self.stderr_path = os.path.join(sandbox.path, f"mount-{len(sandbox.mounts)}.stderr")
+        program = os.path.join(PREFIX, "libexec/shfs/shfs-fuse")
+        argv = [program, "--store", sandbox.store, "--foreground", *options, directory]
+        with open(self.stderr_path, "wb") as stderr:
+            self.process = sandbox.popen(argv, stdout=stderr, stderr=stderr)
+        sandbox.mounts.append(self)
+        wait_until(self._ready, f"the mount of {directory}")
+
+    def _ready(self):
+        if self.process.poll() is not None:
+            self.expected_status = None
+            pytest.fail(f"shfs-fuse ended with {self.process.returncode}: {self.stderr()}")
+        return self.directory in mounts_below(self.directory)
+
+    def stderr(self):
+        with open(self.stderr_path, encoding="utf-8", errors="backslashreplace") as stderr:
+            return stderr.read()
+
+    def status(self):
+        """The lines of user.shfs.status as a dictionary."""
+        argv = ["getfattr", "--only-values", "--absolute-names", "-n", "user.shfs.status"]
+        lines = self.sandbox.run(*argv, self.directory).stdout.splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)
+
+    def unmount(self):
+        """As the user would; then the daemon must end by itself, with success."""
+        if self.directory in mounts_below(self.directory):
+            self.sandbox.unmount(self.directory)
+        self.wait()
+
+    def wait(self):
+        try:
+            status = self.process.wait(20 * PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            pytest.fail("shfs-fuse did not end after it was unmounted")
+        expected, self.expected_status = self.expected_status, None
+        if expected is not None and status != expected:
+            pytest.fail(f"shfs-fuse ended with {status}, not {expected}: {self.stderr()}")
+
+
+class Shell:
+    """A real interactive shell on a terminal of 80 by 24.
+
+    Its rc prints two marks that no screen shows: one before a command runs, one before each
+    prompt. So what a command printed is known exactly, whatever the line editor echoes."""
+
+    BEGIN, READY, PROMPT = "\x1b]7777;begin\x07", "\x1b]7777;ready\x07", "ready> "
+    ESCAPES = re.compile(
+        r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\].*?(?:\x07|\x1b\\)|\x1b[()*+][0-9A-Za-z]|\x1b[=>78cM]"
+    )
+    # fish's sign for a missing newline at the end of the output, written in any case
+    FISH_NO_NEWLINE = re.compile(r"(?:\x1b[\[(][0-9]*[mB])*⏎(?:\x1b[\[(][0-9]*[mB])* +\r⏎ \r")
+    RC = {
+        "bash": (
+            ".bashrc",
+            r"""PS1='ready> ' PS0='\e]7777;begin\a'
+PROMPT_COMMAND="printf '\e]7777;ready\a'"
+""",
+        ),
+        "zsh": (
+            ".zshrc",
+            r"""PS1='ready> '; unsetopt prompt_sp
+precmd_functions+=(test_ready) preexec_functions+=(test_begin)
+test_ready() { printf '\e]7777;ready\a' }
+test_begin() { printf '\e]7777;begin\a' }
+""",
+        ),
+        "fish": (
+            ".config/fish/config.fish",
+            r"""set -g fish_greeting; set -g fish_autosuggestion_enabled 0
+function fish_prompt; echo -n 'ready> '; end
+function test_ready --on-event fish_prompt; printf '\e]7777;ready\a'; end
+function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
+""",
+        ),
+    }
+    INIT = {
+        "bash": 'eval "$(shfs init bash)"\n',
+        "zsh": 'eval "$(shfs init zsh)"\n',
+        "fish": "shfs init fish | source\n",
+    }
+
+    def __init__(self, sandbox, kind, cwd, init=True, before="", after="", env=None):
+        """before and after: lines of the rc around the line that loads the hook."""
+        self.kind, self.at_prompt = kind, False
+        name, rc = self.RC[kind]
+        rc += before + (self.INIT[kind] if init else "") + after
+        sandbox.write_outside(os.path.join(sandbox.home, name), rc)
+        argv = [kind] if kind == "fish" else [kind, "-i"]
+
+        def become():
+            if os.geteuid() == 0:
+                os.fchown(0, sandbox.user.uid, -1)
+            os.chdir("/")
+            sandbox.user.become()
+            os.chdir(cwd)
+
+        sandbox.shells.append(self)
+        self.pty = pexpect.spawn(
+            argv[0],
+            argv[1:],
+            env={**sandbox.env, **(env or {})},
+            preexec_fn=become,
+            dimensions=(24, 80),
+            encoding="utf-8",
+            codec_errors="surrogateescape",
+            timeout=20 * PATIENCE,
+        )
+        self.pty.delaybeforesend = None
+        self.greeting = self.wait()
+
+    @property
+    def pid(self):
+        return self.pty.pid
+
+    def send(self, text):
+        """Types text as it is: "\\r" is Enter, "\\x03" is ^C."""
+        self.at_prompt = False
+        self.pty.send(text)
+
+    def wait(self, timeout=-1):
+        """What was printed until the next prompt, without what was typed."""
+        self.pty.expect_exact(self.READY, timeout=timeout)
+        text = self.pty.before
+        self.pty.expect_exact(self.PROMPT, timeout=timeout)
+        self.at_prompt = True
+        if self.BEGIN in text:
+            text = text.rsplit(self.BEGIN, 1)[1]
+        else:  # nothing was run: all but the line that was typed
+            text = text.partition("\n")[2]
+        return self.plain(text + self.pty.before)
+
+    def run(self, line, timeout=-1):
+        """Types a line and Enter; returns what it printed."""
+        self.send(line.replace("\n", "\r") + "\r")
+        return self.wait(timeout)
+
+    @classmethod
+    def plain(cls, text):
+        """Text as a screen shows it: no escapes, no carriage returns, no newline at the ends."""
+        text = cls.FISH_NO_NEWLINE.sub("", text)
+        text = cls.ESCAPES.sub("", text).replace("\r\n", "\n").replace("\r", "")
+        return text.strip("\n")
+
+    def close(self):
+        """Leaves the shell as a person does. Safe to call again."""
+        if self.pty.closed:
+            return
+        try:
+            if not self.at_prompt:
+                self.send("\x03")
+                self.wait(5 * PATIENCE)
+            self.send("exit\r")
+            if self.pty.expect_exact([pexpect.EOF, self.READY], 5 * PATIENCE) == 1:
+                self.send("exit\r")  # there were jobs
+                self.pty.expect(pexpect.EOF, 5 * PATIENCE)
+        except (pexpect.TIMEOUT, pexpect.EOF, OSError):
+            pass
+        self.pty.close(force=True)
+
+
+class Sandbox:
+    """The directories, the environment and the processes of one case."""
+
+    def __init__(self, user, number):
+        self.user, self.mounts, self.shells, self.programs = user, [], [], {}
+        self.allowed_log, self.allowed_exits = [], {0}
+        self.path = os.path.join(WORK, str(number))
+        self.home = os.path.join(self.path, "home")
+        self.project = os.path.join(self.home, "project")
+        self.store = os.path.join(self.home, ".local/share/shfs")
+        self.reports = os.path.join(self.path, "reports")
+        for name, mode in ("", 0o755), ("reports", 0o777), ("run", 0o700), ("tmp", 0o700):
+            self.mkdir(os.path.join(self.path, name), mode)
+        for name in "home", "home/project", "home/.config", "home/.local", "home/.local/share":
+            self.mkdir(os.path.join(self.path, name), 0o755)
+        self.env = self._environment()
+
+    def _environment(self):
+        log = f"log_path={self.reports}/san"
+        return {
+            "PATH": f"{PREFIX}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": self.home,
+            "USER": self.user.login,
+            "LOGNAME": self.user.login,
+            "SHELL": "/bin/bash",
+            "TERM": "xterm",
+            "TZ": "UTC",
+            "LC_ALL": "C.UTF-8",
+            "TMPDIR": f"{self.path}/tmp",
+            "XDG_CONFIG_HOME": f"{self.home}/.config",
+            "XDG_DATA_HOME": f"{self.home}/.local/share",
+            "XDG_RUNTIME_DIR": f"{self.path}/run",
+            "SHFS_STORE": self.store,
+            "ASAN_OPTIONS": f"{log}:detect_leaks=1",
+            "UBSAN_OPTIONS": f"{log}:print_stacktrace=1",
+            "TSAN_OPTIONS": f"{log}:second_deadlock_stack=1",
+        }
+
+    # --- files outside of any mount, made for the user ---
+
+    def mkdir(self, path, mode=0o755):
+        os.mkdir(path)
+        os.chmod(path, mode)
+        self.user.own(path)
+        return path
+
+    def write_outside(self, path, text, mode=0o644):
+        parent = os.path.dirname(path)
+        if not os.path.isdir(parent):
+            os.makedirs(parent)
+            self.user.own(parent)
+        with open(path, "wb") as out:
+            out.write(text.encode() if isinstance(text, str) else text)
+        os.chmod(path, mode)
+        self.user.own(path)
+        return path
+
+    # --- what the user runs ---
+
+    def popen(self, argv, env=None, cwd=None, **options):
+        options.setdefault("stdin", subprocess.DEVNULL)
+        cwd = cwd or self.project
+
+        def become():
+            self.user.become()
+            os.chdir(cwd)
+
+        return subprocess.Popen(
+            [str(a) if not isinstance(a, bytes) else a for a in argv],
+            env={**self.env, **(env or {})},
+            cwd="/",
+            preexec_fn=become,
+            start_new_session=True,
+            **options,
+        )
+
+    def run(self, *argv, check=True, input=None, env=None, cwd=None, timeout=30):
+        """Runs a program in the project. check: True, or the exit status it must have; False: any."""
+        if input is not None:
+            options = {"stdin": subprocess.PIPE}
+            input = input.encode() if isinstance(input, str) else input
+        else:
+            options = {}
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with self.popen(argv, env=env, cwd=cwd, **pipes, **options) as process:
+            try:
+                out, err = process.communicate(input, timeout * PATIENCE)
+            except BaseException:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        done = subprocess.CompletedProcess(argv, process.returncode, out, err)
+        result = Result(argv, done)
+        expected = 0 if check is True else check
+        if check is not False and result.status != expected:
+            pytest.fail(f"expected status {expected}: {result!r}")
+        return result
+
+    def sh(self, script, **options):
+        """A line of sh in the project, by no registered shell."""
+        return self.run("/bin/sh", "-c", script, **options)
+
+    def shfs(self, *args, **options):
+        return self.run(os.path.join(PREFIX, "bin/shfs"), *args, **options)
+
+    def read(self, name):
+        """Bytes of a file of the project, read by its user."""
+        return self.run("cat", "--", name).stdout_bytes
+
+    def write(self, name, data):
+        self.run("sh", "-c", 'cat > "$1"', "sh", name, input=data)
+
+    def compile(self, name, source):
+        """Path of a helper program, made of C source once a case."""
+        path = os.path.join(self.path, name)
+        if path not in self.programs:
+            gcc = ["gcc", "-O1", "-g", "-pthread", "-D_GNU_SOURCE", "-x", "c", "-", "-o", path]
+            subprocess.run(gcc, input=source.encode(), check=True)
+            self.programs[path] = source
+        return path
+
+    def mount(self, directory=None, *options):
+        if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+            pytest.skip("no access to /dev/fuse")
+        return Mount(self, directory or self.project, *options)
+
+    def shell(self, kind="bash", cwd=None, **options):
+        if not shutil.which(kind, path=self.env["PATH"]):
+            pytest.skip(f"{kind} is not installed")
+        return Shell(self, kind, cwd or self.project, **options)
+
+    def unmount(self, directory):
+        """By the tool of the user, again while it is busy for a moment (a lagging close)."""
+
+        def done():
+            self.last_unmount = self.run(*tool, directory, check=False, cwd="/")
+            return self.last_unmount.status == 0
+
+        tool = ["umount"] if self.user.uid == 0 else ["fusermount3", "-u"]
+        end = time.monotonic() + 5 * PATIENCE
+        while not done():
+            if time.monotonic() > end:
+                subprocess.run(["umount", "-l", directory] if os.geteuid() == 0
+                               else ["fusermount3", "-u", "-z", directory], check=False)
+                pytest.fail(f"cannot unmount: {self.last_unmount!r}")
+            time.sleep(0.05)
+
+    # --- what a case may expect of its daemons ---
+
+    def allow_log(self, pattern):
+        """Lines of daemons' logs that match are what the case wants to see."""
+        self.allowed_log.append(re.compile(pattern))
+
+    def allow_exit(self, *statuses):
+        """Exit statuses of daemons in the background (by `shfs mount`); -9 is SIGKILL."""
+        self.allowed_exits.update(statuses)
+
+    def logs(self):
+        paths = glob.glob(f"{self.store}/log/*") + glob.glob(f"{self.path}/*.stderr")
+        return {p: open(p, encoding="utf-8", errors="backslashreplace").read() for p in sorted(paths)}
+
+    def describe(self):
+        """Daemons' logs and sanitizers' reports, for the report of a failure."""
+        texts = dict(self.logs())
+        for path in glob.glob(f"{self.reports}/*"):
+            with open(path, encoding="utf-8", errors="backslashreplace") as report:
+                texts[path] = report.read()
+        return "\n".join(f"== {path}\n{text}" for path, text in texts.items() if text)
+
+    # --- the end ---
+
+    def close(self):
+        """Ends all that the case started, then says what was wrong with it."""
+        problems = []
+        for step in self._steps():
+            try:
+                step()
+            except BaseException as problem:
+                problems.append(str(problem) or repr(problem))
+        problems += self._check_logs()
+        self.details = self.describe() if problems else ""
+        if problems:
+            pytest.fail("\n".join(problems), pytrace=False)
+
+    def _steps(self):
+        yield from (shell.close for shell in self.shells)
+        yield self._kill_others
+        yield from (mount.unmount for mount in reversed(self.mounts))
+        yield from (lambda d=d: self.unmount(d) for d in mounts_below(self.path))
+        yield self._wait_daemons
+        yield self._check_unmounted
+
+    def _adopted(self):
+        """(pid, name) of processes that lost their parent: we are their subreaper."""
+        known = {m.process.pid for m in self.mounts} | {s.pid for s in self.shells}
+        with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
+            pids = [int(pid) for pid in children.read().split()]
+        for pid in pids:
+            if pid not in known:
+                with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat_file:
+                    text = stat_file.read()
+                yield pid, text[text.index("(") + 1 : text.rindex(")")]
+
+    def _kill_others(self):
+        for pid, name in self._adopted():
+            if not name.startswith("shfs"):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+    def _wait_daemons(self):
+        bad = []
+
+        def reap():
+            left = 0
+            for pid, name in list(self._adopted()):
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if not ended:
+                    left += 1
+                elif os.waitstatus_to_exitcode(status) not in self.allowed_exits:
+                    bad.append(f"{name} ({pid}) ended with {os.waitstatus_to_exitcode(status)}")
+            return left == 0
+
+        try:
+            wait_until(reap, "the daemons to end", 20)
+        finally:
+            for pid, name in list(self._adopted()):
+                bad.append(f"{name} ({pid}) did not end")
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+        assert not bad, "; ".join(bad)
+
+    def _check_unmounted(self):
+        left = mounts_below(self.path)
+        for directory in left:
+            subprocess.run(["fusermount3", "-u", "-z", directory], check=False)
+        assert not left, f"still mounted: {left}"
+
+    def _check_logs(self):
+        for path, text in self.logs().items():
+            for line in text.splitlines():
+                if TROUBLE.search(line) and not any(a.search(line) for a in self.allowed_log):
+                    yield f"{os.path.basename(path)}: {line}"
+        for path in glob.glob(f"{self.reports}/*"):
+            yield f"a sanitizer reported: {os.path.basename(path)}"
+
+
+def adopt_orphans():
+    """Daemons become children of this process, so that their exit status can be seen."""
+    PR_SET_CHILD_SUBREAPER = 36
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
