@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * node.h - the files that the kernel knows of, and how each is reached beneath the mount.
+ *
+ * A node stands for one file of the lower tree, named by (dev, ino). Its id is made from
+ * these alone, so another process that serves the same tree gives the same ids: the inode
+ * number on the root's device, a hash with the top bit set elsewhere; 1 is the root.
+ * generation comes from the time of birth, so a reused inode number is another file.
+ *
+ * A node knows one valid name of its file (parent and name) and is reached by it. O_PATH
+ * fds are kept in a bounded cache; a file that loses its name while it is known keeps an
+ * fd for as long as it is known (it is pinned). What is reached is checked by dev, ino
+ * and generation; another file there is -ESTALE.
+ *
+ * Locks: the tree lock guards parent and name of all nodes. It is taken for writing
+ * around an operation that changes names below, together with the change here; journal
+ * records that name a path are emitted under it, so the order of records is the order of
+ * changes. All functions are thread-safe; those that want the tree lock held say so.
+ */
+#pragma once
+
+#include "common/buf.h"
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+#define SHFS_NODE_ROOT 1
+
+struct shfs_tree;
+struct shfs_watch;
+
+struct shfs_node {
+	uint64_t id;
+	uint64_t dev, ino;
+	mode_t type;            /* S_IFMT bits */
+	uint32_t generation;    /* 0: the file system tells no time of birth */
+	bool hidden;            /* below the store: not recorded */
+	struct shfs_watch *_Atomic watch; /* watch.h's: NULL until it is wanted */
+};
+
+/*
+ * root_fd (O_PATH) and proc_fd (of /proc/self/fd) stay the caller's. max_fds bounds the
+ * cache. drop frees the watch of a node that ends.
+ */
+_must_check_ int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
+                               void (*drop)(struct shfs_watch *watch),
+                               struct shfs_tree **out);
+/* No other thread may use it any more. NULL is fine. */
+void shfs_tree_free(struct shfs_tree *tree);
+
+/* Nodes that are made below this directory from now on are hidden, as is itself. */
+void shfs_tree_hide(struct shfs_tree *tree, uint64_t dev, uint64_t ino);
+
+struct shfs_node *shfs_tree_root(struct shfs_tree *tree);
+
+/* Calls visit for each node, with a reference held. */
+void shfs_tree_each(struct shfs_tree *tree,
+                    void (*visit)(struct shfs_node *node, void *arg), void *arg);
+
+/* The node of this id, borrowed: the kernel knows it for as long as the request lasts. */
+struct shfs_node *shfs_node_find(struct shfs_tree *tree, uint64_t id);
+
+/* The node of this file, with a reference, or NULL. */
+struct shfs_node *shfs_node_get(struct shfs_tree *tree, const struct statx *stx);
+
+/*
+ * Looks name up below parent for the kernel: the node with one more lookup, and what
+ * statx(2) says. -ENOENT, -ENAMETOOLONG, ...
+ */
+_must_check_ int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *parent,
+                                  const char *name, struct statx *stx,
+                                  struct shfs_node **out);
+
+/* The same where the file has been made or opened by now and stx is known. */
+_must_check_ int shfs_node_enter(struct shfs_tree *tree, struct shfs_node *parent,
+                                 const char *name, const struct statx *stx,
+                                 struct shfs_node **out);
+
+/* A node lives as long as it has references or lookups. */
+void shfs_node_ref(struct shfs_tree *tree, struct shfs_node *node);
+void shfs_node_unref(struct shfs_tree *tree, struct shfs_node *node);
+/* The kernel gives n lookups back. */
+void shfs_node_forget(struct shfs_tree *tree, uint64_t id, uint64_t n);
+
+/* --- reaching the file --- */
+
+/* An O_PATH fd of it, kept open until shfs_node_fd_done. -ESTALE, -EMFILE, ... */
+_must_check_ int shfs_node_fd(struct shfs_tree *tree, struct shfs_node *node);
+void shfs_node_fd_done(struct shfs_tree *tree, struct shfs_node *node);
+
+/* A new fd of it, close-on-exec. flags without O_CREAT, O_TRUNC, O_NOFOLLOW. */
+_must_check_ int shfs_node_open(struct shfs_tree *tree, struct shfs_node *node,
+                                int flags);
+_must_check_ int shfs_node_stat(struct shfs_tree *tree, struct shfs_node *node,
+                                struct statx *out);
+
+/* statx(2) with what nodes need; fd with name "" for the file itself. */
+_must_check_ int shfs_node_statx(int fd, const char *name, struct statx *out);
+uint64_t shfs_statx_dev(const struct statx *stx);
+
+/* Closes cached fds that nobody uses just now; true if there were any. Then what failed
+ * with -EMFILE may be tried again. */
+bool shfs_tree_spare_fds(struct shfs_tree *tree);
+
+/* --- names --- */
+
+void shfs_tree_lock_read(struct shfs_tree *tree);
+void shfs_tree_lock_write(struct shfs_tree *tree);
+void shfs_tree_unlock(struct shfs_tree *tree);
+
+/* With the tree lock held: appends the path relative to the root, with name (if not
+ * NULL) below it. A file without a name has the path that it had last. */
+void shfs_node_path(const struct shfs_node *node, const char *name, struct shfs_buf *out);
+
+/* Is this the name that the node is reached by? Tree lock held. */
+bool shfs_node_is_at(const struct shfs_node *node, const struct shfs_node *parent,
+                     const char *name);
+
+/* Before a name goes: sees to it that the file can be reached without it. */
+void shfs_node_pin(struct shfs_tree *tree, struct shfs_node *node,
+                   struct shfs_node *parent, const char *name);
+
+/* The file is known as this name now. Tree lock held for writing. */
+void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *node,
+                     struct shfs_node *parent, const char *name);
+/* This name of it is gone. Tree lock held for writing. */
+void shfs_node_gone(struct shfs_node *node, struct shfs_node *parent, const char *name);

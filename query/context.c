@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/context.h"
+#include "query/mounts.h"
+
+#include "common/path.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <string.h>
+
+void shfs_context_clear(struct shfs_context *ctx)
+{
+	shfs_index_close(ctx->index);
+	shfs_store_close(ctx->store);
+	free(ctx->store_path);
+	if (ctx->config_read)
+		shfs_config_free(&ctx->config);
+	*ctx = (struct shfs_context){ 0 };
+}
+
+const char *shfs_context_store_path(struct shfs_context *ctx)
+{
+	if (!ctx->store_path)
+		ctx->store_path = shfs_path_store(ctx->store_option);
+	if (!ctx->store_path) {
+		shfs_error("out of memory");
+		exit(SHFS_EXIT_FAILURE);
+	}
+	return ctx->store_path;
+}
+
+struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int *code)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	const char *name = shfs_context_store_path(ctx);
+	int r;
+
+	if (ctx->store)
+		return ctx->store;
+	r = shfs_store_open(name, create ? SHFS_STORE_CREATE : 0, &ctx->store);
+	if (!r)
+		return ctx->store;
+	shfs_quote_display(&path, name, strlen(name));
+	if (r == -ENOENT) {
+		shfs_error("there is no store yet at %s", path.data);
+		shfs_hint("shfs mount DIR starts one");
+	} else {
+		shfs_error("cannot use the store %s: %s", path.data,
+		           shfs_store_strerror(r));
+	}
+	*code = SHFS_EXIT_NO_STORE;
+	return NULL;
+}
+
+/* Says why the index cannot be used. */
+static void fail_index(struct shfs_context *ctx, int error, int *code)
+{
+	*code = SHFS_EXIT_FAILURE;
+	if (error == -EPROTONOSUPPORT) {
+		shfs_error("the index was made by a newer version of shfs");
+		shfs_hint("use that version, or make the index again: shfs reindex");
+	} else if (error == -EBADMSG) {
+		shfs_error("the index is damaged");
+		shfs_hint("shfs reindex makes it again from the journal");
+	} else {
+		shfs_error("cannot use the index: %s", strerror(-error));
+	}
+}
+
+/* Takes in what is new; a failure leaves an older answer, and says so. */
+static void freshen(struct shfs_context *ctx)
+{
+	_cleanup_free_ char *hook_dir = shfs_store_hook_dir(ctx->store->path);
+	int r;
+
+	shfs_mounts_sync(ctx->store->path);
+	r = shfs_index_ingest(ctx->index, hook_dir, NULL);
+	if (r)
+		shfs_warn("what follows may not be up to date: %s", strerror(-r));
+}
+
+struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
+{
+	int r;
+
+	if (ctx->index)
+		return ctx->index;
+	if (!shfs_context_store(ctx, false, code))
+		return NULL;
+	r = shfs_index_open(ctx->store, SHFS_INDEX_WRITE, &ctx->index);
+	if (!r) {
+		freshen(ctx);
+		return ctx->index;
+	}
+	if (r == -EROFS || r == -EACCES || r == -ENOSPC) {
+		int error = r;
+
+		r = shfs_index_open(ctx->store, SHFS_INDEX_READ, &ctx->index);
+		if (!r) {
+			shfs_warn("what follows may not be up to date: %s",
+			          strerror(-error));
+			return ctx->index;
+		}
+	}
+	fail_index(ctx, r, code);
+	return NULL;
+}
+
+const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *code)
+{
+	_cleanup_free_ char *name = NULL, *message = NULL;
+	int r;
+
+	if (ctx->config_read)
+		return &ctx->config;
+	r = shfs_config_init(&ctx->config);
+	if (!r) {
+		ctx->config_read = true;
+		name = ctx->config_option ? strdup(ctx->config_option)
+		                          : shfs_path_config();
+		r = name ? shfs_config_read(&ctx->config, name, &message) : -ENOMEM;
+	}
+	if (!ctx->config_read) {
+		shfs_error("out of memory");
+		*code = SHFS_EXIT_FAILURE;
+		return NULL;
+	}
+	if (r)
+		shfs_warn("%s", message ? message : strerror(-r));
+	return &ctx->config;
+}
+
+bool shfs_context_color(struct shfs_context *ctx)
+{
+	const char *when = ctx->color_option, *term = getenv("TERM");
+	const char *no_color = getenv("NO_COLOR");
+	const struct shfs_config *config;
+	int code;
+
+	if (ctx->color >= 0)
+		return ctx->color;
+	if (!when) {
+		config = shfs_context_config(ctx, &code);
+		when = config ? config->color : "auto";
+	}
+	if (!strcmp(when, "auto"))
+		ctx->color = isatty(STDOUT_FILENO) && !(no_color && *no_color) && term &&
+		             strcmp(term, "dumb");
+	else
+		ctx->color = !strcmp(when, "always");
+	return ctx->color;
+}
+
+void shfs_context_pager(struct shfs_context *ctx)
+{
+	const char *command = getenv("SHFS_PAGER");
+	const struct shfs_config *config;
+	int code;
+
+	shfs_context_color(ctx); /* while standard output is what it was */
+	if (ctx->no_pager || !isatty(STDOUT_FILENO))
+		return;
+	if (!command) {
+		config = shfs_context_config(ctx, &code);
+		command = config ? config->pager : NULL;
+	}
+	if (!command)
+		command = getenv("PAGER");
+	if (!command)
+		command = "less";
+	if (*command && strcmp(command, "cat") != 0)
+		shfs_pager_start(command);
+}

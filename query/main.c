@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* shfs, the command line: finds the command, reads its options, runs it. */
+#include "query/context.h"
+
+#include "common/buf.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <locale.h>
+#include <string.h>
+
+#define OPTIONS_MAX 48
+#define COMMANDS_MAX 32
+
+/* In the order of help. */
+const struct shfs_command *const shfs_commands[] = {
+	&shfs_cmd_mount,   &shfs_cmd_umount,   &shfs_cmd_init,    &shfs_cmd_history,
+	&shfs_cmd_show,    &shfs_cmd_log,      &shfs_cmd_why,     &shfs_cmd_cat,
+	&shfs_cmd_diff,    &shfs_cmd_restore,  &shfs_cmd_undelete, &shfs_cmd_status,
+	&shfs_cmd_doctor,  &shfs_cmd_reindex,  &shfs_cmd_help,    &shfs_cmd_ingest,
+	&shfs_cmd_sync,    &shfs_cmd_complete, NULL,
+};
+
+const struct shfs_option shfs_common_options[] = {
+	{ "store", 0, "DIR", "use this store ($SHFS_STORE)" },
+	{ "config", 0, "FILE", "use this configuration file" },
+	{ "color", 0, "WHEN", "auto, always or never" },
+	{ "no-pager", 0, NULL, "write to the terminal directly" },
+	{ "help", 'h', NULL, "explain the command" },
+	{ "version", 'V', NULL, "print the version" },
+	{ 0 },
+};
+
+const struct shfs_command *shfs_command_by_name(const char *name)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	const char *names[COMMANDS_MAX], *meant;
+	size_t n = 0;
+
+	for (const struct shfs_command *const *c = shfs_commands; *c; c++) {
+		if (!strcmp((*c)->name, name))
+			return *c;
+		if (!(*c)->hidden)
+			names[n++] = (*c)->name;
+	}
+	shfs_quote_display(&shown, name, strlen(name));
+	shfs_error("no such command: %s", shown.data);
+	meant = shfs_suggest(name, names, n);
+	if (meant)
+		shfs_hint("did you mean \"shfs %s\"?", meant);
+	else
+		shfs_hint("shfs help lists the commands");
+	return NULL;
+}
+
+static int common_option(struct shfs_context *ctx, const struct shfs_command *command,
+                         const struct shfs_option *opt, const char *value)
+{
+	if (!strcmp(opt->name, "store"))
+		ctx->store_option = value;
+	else if (!strcmp(opt->name, "config"))
+		ctx->config_option = value;
+	else if (!strcmp(opt->name, "no-pager"))
+		ctx->no_pager = true;
+	else if (strcmp(value, "auto") && strcmp(value, "always") &&
+	         strcmp(value, "never")) {
+		shfs_error("--color is auto, always or never");
+		return SHFS_EXIT_USAGE;
+	} else {
+		ctx->color_option = value;
+	}
+	return 0;
+}
+
+/* The options of a command and the common ones, as getopt wants them. */
+struct parser {
+	const struct shfs_option *options[OPTIONS_MAX];
+	struct option longs[OPTIONS_MAX + 1];
+	char shorts[2 * OPTIONS_MAX + 4];
+	size_t n, n_own; /* n_own: of the command; the common ones follow */
+};
+
+static void parser_add(struct parser *p, const struct shfs_option *options)
+{
+	for (; options && options->name && p->n < OPTIONS_MAX; options++) {
+		p->options[p->n] = options;
+		p->longs[p->n++] = (struct option){
+			.name = options->name,
+			.has_arg = options->arg ? required_argument : no_argument,
+		};
+		if (options->letter) {
+			char s[3] = { options->letter, options->arg ? ':' : 0 };
+
+			strcat(p->shorts, s);
+		}
+	}
+}
+
+static void parser_init(struct parser *p, const struct shfs_command *command,
+                        bool in_order)
+{
+	*p = (struct parser){ 0 };
+	strcpy(p->shorts, in_order ? "+:" : ":");
+	if (command)
+		parser_add(p, command->options);
+	p->n_own = p->n;
+	parser_add(p, shfs_common_options);
+}
+
+static void unknown_option(const struct parser *p, const struct shfs_command *command,
+                           const char *word)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	const char *names[OPTIONS_MAX], *meant = NULL;
+
+	shfs_quote_display(&shown, word, strlen(word));
+	shfs_error("no such option: %s", shown.data);
+	if (!strncmp(word, "--", 2)) {
+		_cleanup_free_ char *name = strndup(word + 2, strcspn(word + 2, "="));
+
+		for (size_t i = 0; i < p->n; i++)
+			names[i] = p->options[i]->name;
+		meant = name ? shfs_suggest(name, names, p->n) : NULL;
+	}
+	if (meant)
+		shfs_hint("did you mean --%s?", meant);
+	else
+		shfs_hint("shfs help%s%s lists the options", command ? " " : "",
+		          command ? command->name : "");
+}
+
+/* The table entry that getopt found, or NULL after a message. */
+static const struct shfs_option *parser_found(const struct parser *p,
+                                              const struct shfs_command *command,
+                                              int found, int index, char **argv)
+{
+	char letter[3] = { '-', (char)optopt };
+	/* of a long one optopt tells nothing, and getopt has stepped behind it */
+	const char *word = optopt ? letter : argv[optind - 1];
+
+	if (!found)
+		return p->options[index];
+	for (size_t i = 0; i < p->n; i++)
+		if (p->options[i]->letter == found)
+			return p->options[i];
+	if (found == ':')
+		shfs_error("option %s wants a value", word);
+	else
+		unknown_option(p, command, word);
+	return NULL;
+}
+
+static int show_help(struct shfs_context *ctx, const struct shfs_command *command)
+{
+	char *args[] = { command ? (char *)command->name : NULL, NULL };
+
+	return shfs_cmd_help.run(ctx, command ? 1 : 0, args);
+}
+
+/*
+ * Reads the options in front (command NULL) or of a command. Returns -1 to go on with the
+ * operands from optind, or an exit code.
+ */
+static int parse(struct shfs_context *ctx, const struct shfs_command *command, int argc,
+                 char **argv)
+{
+	struct parser p;
+	int found, index = 0, code;
+
+	parser_init(&p, command, !command);
+	opterr = 0;
+	optind = 0;
+	for (;;) {
+		const struct shfs_option *opt;
+
+		optopt = 0;
+		found = getopt_long(argc, argv, p.shorts, p.longs, &index);
+		if (found < 0)
+			return -1;
+		opt = parser_found(&p, command, found, index, argv);
+		if (!opt)
+			return SHFS_EXIT_USAGE;
+		if (opt >= shfs_common_options &&
+		    opt < shfs_common_options + ARRAY_SIZE(shfs_common_options)) {
+			if (!strcmp(opt->name, "help"))
+				return show_help(ctx, command);
+			if (!strcmp(opt->name, "version")) {
+				puts("shfs " SHFS_VERSION);
+				return SHFS_EXIT_OK;
+			}
+			code = common_option(ctx, command, opt, optarg);
+		} else {
+			code = command->option(ctx, opt, optarg);
+		}
+		if (code)
+			return code;
+	}
+}
+
+static int check_operands(const struct shfs_command *command, int argc, char **argv)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	if (argc < command->min_args) {
+		shfs_error("usage: shfs %s %s", command->name, command->args);
+		return SHFS_EXIT_USAGE;
+	}
+	if (command->max_args >= 0 && argc > command->max_args) {
+		const char *extra = argv[command->max_args];
+
+		shfs_quote_display(&shown, extra, strlen(extra));
+		shfs_error("one argument too many: %s", shown.data);
+		shfs_hint("usage: shfs %s%s%s", command->name, *command->args ? " " : "",
+		          command->args);
+		return SHFS_EXIT_USAGE;
+	}
+	return 0;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	const struct shfs_command *command;
+	int code = parse(ctx, NULL, argc, argv);
+
+	if (code >= 0)
+		return code;
+	argc -= optind;
+	argv += optind;
+	if (!argc) {
+		_cleanup_buf_ struct shfs_buf help = { 0 };
+
+		shfs_help_overview(&help);
+		fputs(help.data ? help.data : "", stderr);
+		return SHFS_EXIT_USAGE;
+	}
+	command = shfs_command_by_name(argv[0]);
+	if (!command)
+		return SHFS_EXIT_USAGE;
+	code = parse(ctx, command, argc, argv);
+	if (code >= 0)
+		return code;
+	argc -= optind;
+	argv += optind;
+	code = check_operands(command, argc, argv);
+	return code ? code : command->run(ctx, argc, argv);
+}
+
+/* Were they closed, a file of ours would be opened as one of them. */
+static void open_standard_fds(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
+int main(int argc, char **argv)
+{
+	struct shfs_context ctx = { .color = -1 };
+	int code;
+
+	open_standard_fds();
+	setlocale(LC_ALL, "");
+	code = run(&ctx, argc, argv);
+	shfs_context_clear(&ctx);
+	if ((fflush(stdout) || ferror(stdout)) && !code) {
+		shfs_error("cannot write the output: %s", strerror(errno));
+		code = SHFS_EXIT_FAILURE;
+	}
+	return code;
+}

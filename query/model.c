@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/model.h"
+
+#include "common/path.h"
+#include "common/quote.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+int shfs_fail_index(struct shfs_index *index, int error)
+{
+	const char *what = shfs_index_error(index);
+
+	if (error == -ENOMEM)
+		shfs_error("out of memory");
+	else if (error == -EBADMSG)
+		shfs_error("the index is damaged; make it again: shfs reindex");
+	else
+		shfs_error("cannot read the index: %s",
+		           what && *what ? what : strerror(-error));
+	return SHFS_EXIT_FAILURE;
+}
+
+static char *column_dup(struct shfs_rows *rows, int col)
+{
+	size_t len = shfs_rows_bytes(rows, col);
+	char *copy = malloc(len + 1);
+
+	if (copy) {
+		memcpy(copy, shfs_rows_text(rows, col), len);
+		copy[len] = '\0';
+	}
+	return copy;
+}
+
+/* One row of a statement with one integer parameter: 1 with *rows at it, or 0. */
+static int row_by_int(struct shfs_index *index, const char *sql, int64_t value,
+                      struct shfs_rows **rows)
+{
+	int r = shfs_rows_open(index, sql, rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 1, value);
+	return r ? r : shfs_rows_next(*rows);
+}
+
+/* --- versions --- */
+
+int shfs_version_from_row(struct shfs_rows *rows, struct shfs_version *out)
+{
+	struct shfs_version v = {
+		.version_id = shfs_rows_int(rows, 0),
+		.file_id = shfs_rows_int(rows, 1),
+		.n = shfs_rows_int(rows, 2),
+		.origin_version_id = shfs_rows_int(rows, 3),
+		.access_id = shfs_rows_int(rows, 4),
+		.process_id = shfs_rows_int(rows, 5),
+		.command_id = shfs_rows_int(rows, 6),
+		.flags = shfs_rows_int(rows, 9),
+		.mode = shfs_rows_int(rows, 10),
+		.size = shfs_rows_int(rows, 11),
+		.phash = shfs_rows_int(rows, 12),
+		.mtime_ns = shfs_rows_int(rows, 13),
+		.time_ns = shfs_rows_int(rows, 14),
+		.carried = shfs_rows_int(rows, 16),
+	};
+
+	v.flags &= ~SHFS_CONTENT_OBJECT;
+	if (!shfs_rows_is_null(rows, 8)) {
+		if (shfs_object_parse(shfs_rows_text(rows, 8), &v.object))
+			return -EBADMSG;
+		v.flags |= SHFS_CONTENT_OBJECT;
+	}
+	snprintf(v.source, sizeof(v.source), "%s", shfs_rows_text(rows, 15));
+	v.path = column_dup(rows, 7);
+	if (!v.path)
+		return -ENOMEM;
+	*out = v;
+	return 1;
+}
+
+int shfs_version_load(struct shfs_index *index, int64_t version_id,
+                      struct shfs_version *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = row_by_int(index,
+	                   "SELECT" SHFS_VERSION_COLUMNS
+	                   "FROM v_version WHERE version_id = ?1",
+	                   version_id, &rows);
+
+	return r > 0 ? shfs_version_from_row(rows, out) : r;
+}
+
+int shfs_version_latest(struct shfs_index *index, const char *path,
+                        struct shfs_version *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT" SHFS_VERSION_COLUMNS
+	                       "FROM v_version WHERE path = ?1 ORDER BY n DESC LIMIT 1",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, path);
+	if (!r)
+		r = shfs_rows_next(rows);
+	return r > 0 ? shfs_version_from_row(rows, out) : r;
+}
+
+void shfs_version_clear(struct shfs_version *version)
+{
+	free(version->path);
+	version->path = NULL;
+}
+
+const char *shfs_version_why_not_archived(uint32_t flags)
+{
+	if (flags & SHFS_CONTENT_OBJECT)
+		return NULL;
+	if (flags & SHFS_CONTENT_SKIP_SIZE)
+		return "larger than the limit";
+	if (flags & SHFS_CONTENT_SKIP_RULE)
+		return "excluded by a rule";
+	if (flags & SHFS_CONTENT_SKIP_BUDGET)
+		return "over the budget of its command";
+	if (flags & SHFS_CONTENT_SKIP_ERROR)
+		return "it could not be read or stored";
+	if (flags & SHFS_CONTENT_SKIP_TYPE)
+		return "not a regular file";
+	return "it was read and never written, so only its fingerprint was kept";
+}
+
+/* --- commands --- */
+
+int shfs_command_load(struct shfs_index *index, int64_t command_id,
+                      struct shfs_command_row *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	struct shfs_command_row c = { .command_id = command_id };
+	int r = row_by_int(index,
+	                   "SELECT id, session, host, cwd, text, begin_ns, end_ns, status,"
+	                   " hidden, n_read, n_written, n_skipped, n_incomplete"
+	                   " FROM v_command WHERE command_id = ?1",
+	                   command_id, &rows);
+
+	if (r <= 0)
+		return r;
+	c.id = column_dup(rows, 0);
+	c.session = column_dup(rows, 1);
+	c.host = column_dup(rows, 2);
+	c.cwd = column_dup(rows, 3);
+	c.text = column_dup(rows, 4);
+	c.text_len = shfs_rows_bytes(rows, 4);
+	c.begin_ns = shfs_rows_int(rows, 5);
+	c.end_ns = shfs_rows_int(rows, 6);
+	c.ended = !shfs_rows_is_null(rows, 6);
+	c.status = shfs_rows_int(rows, 7);
+	c.has_status = !shfs_rows_is_null(rows, 7);
+	c.hidden = shfs_rows_int(rows, 8);
+	c.n_read = shfs_rows_int(rows, 9);
+	c.n_written = shfs_rows_int(rows, 10);
+	c.n_skipped = shfs_rows_int(rows, 11);
+	c.n_incomplete = shfs_rows_int(rows, 12);
+	if (!c.id || !c.session || !c.host || !c.cwd || !c.text) {
+		shfs_command_clear(&c);
+		return -ENOMEM;
+	}
+	*out = c;
+	return 1;
+}
+
+void shfs_command_clear(struct shfs_command_row *c)
+{
+	free(c->id);
+	free(c->session);
+	free(c->host);
+	free(c->cwd);
+	free(c->text);
+	memset(c, 0, sizeof(*c));
+}
+
+bool shfs_command_is_id(const char *text)
+{
+	size_t len = strspn(text, "0123456789abcdefABCDEF");
+
+	return !text[len] && len >= 4 && len <= 16;
+}
+
+static int list_candidates(struct shfs_index *index, const char *prefix,
+                           struct shfs_rows *rows)
+{
+	int r, shown = 0;
+
+	shfs_error("%s is the beginning of several commands:", prefix);
+	shfs_rows_reset(rows);
+	while ((r = shfs_rows_next(rows)) > 0 && shown++ < 10) {
+		_cleanup_buf_ struct shfs_buf line = { 0 };
+
+		shfs_show_first_line(&line, shfs_rows_text(rows, 2),
+		                     shfs_rows_bytes(rows, 2), 56);
+		shfs_hint("%s  %s", shfs_rows_text(rows, 1), line.data ? line.data : "");
+	}
+	if (r > 0)
+		shfs_hint("and more");
+	return r < 0 ? r : -ENOTUNIQ;
+}
+
+int shfs_command_find(struct shfs_index *index, const char *prefix, int64_t *command_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	char low[17];
+	int64_t id;
+	int r;
+
+	if (!shfs_command_is_id(prefix))
+		return 0;
+	for (size_t i = 0; i <= strlen(prefix); i++)
+		low[i] = tolower((unsigned char)prefix[i]);
+	/* 'g' is behind every digit. */
+	r = shfs_rows_open(index,
+	                   "SELECT command_id, id, text FROM v_command"
+	                   " WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id",
+	                   &rows);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, low);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0)
+		return r;
+	id = shfs_rows_int(rows, 0);
+	r = shfs_rows_next(rows);
+	if (r)
+		return r < 0 ? r : list_candidates(index, low, rows);
+	*command_id = id;
+	return 1;
+}
+
+/* --- processes --- */
+
+int shfs_process_from_row(struct shfs_rows *rows, struct shfs_process_row *out)
+{
+	struct shfs_process_row p = {
+		.process_id = shfs_rows_int(rows, 0),
+		.command_id = shfs_rows_int(rows, 1),
+		.host = column_dup(rows, 2),
+		.exe = column_dup(rows, 3),
+		.cwd = column_dup(rows, 4),
+		.argv = column_dup(rows, 5),
+		.argv_len = shfs_rows_bytes(rows, 5),
+		.pid = shfs_rows_int(rows, 6),
+		.ppid = shfs_rows_int(rows, 7),
+		.start_ticks = shfs_rows_int(rows, 8),
+		.first_ns = shfs_rows_int(rows, 9),
+	};
+
+	if (!p.host || !p.exe || !p.cwd || !p.argv) {
+		shfs_process_clear(&p);
+		return -ENOMEM;
+	}
+	*out = p;
+	return 1;
+}
+
+int shfs_process_load(struct shfs_index *index, int64_t process_id,
+                      struct shfs_process_row *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = row_by_int(index,
+	                   "SELECT" SHFS_PROCESS_COLUMNS
+	                   "FROM v_process WHERE process_id = ?1",
+	                   process_id, &rows);
+
+	return r > 0 ? shfs_process_from_row(rows, out) : r;
+}
+
+void shfs_process_clear(struct shfs_process_row *p)
+{
+	free(p->host);
+	free(p->exe);
+	free(p->cwd);
+	free(p->argv);
+	memset(p, 0, sizeof(*p));
+}
+
+/* --- paths --- */
+
+/* Resolves what exists of an absolute path, and keeps the rest. */
+static char *resolve_prefix(const char *absolute)
+{
+	_cleanup_free_ char *head = strdup(absolute);
+	char *slash;
+
+	while (head && (slash = strrchr(head, '/')) && slash != head) {
+		_cleanup_free_ char *real = NULL;
+
+		*slash = '\0';
+		real = realpath(head, NULL);
+		if (real)
+			return shfs_path_join(real, absolute + strlen(head) + 1);
+	}
+	return head ? strdup(absolute) : NULL;
+}
+
+char *shfs_operand_path(const char *operand)
+{
+	const char *slash = strrchr(operand, '/');
+	const char *base = slash ? slash + 1 : operand;
+	_cleanup_free_ char *parent = NULL, *real = NULL, *absolute = NULL;
+	struct stat st;
+
+	if (!stat(operand, &st) && S_ISDIR(st.st_mode) &&
+	    (real = realpath(operand, NULL)))
+		return TAKE_PTR(real);
+	if (*base && strcmp(base, ".") && strcmp(base, "..")) {
+		parent = slash ? strndup(operand, slash - operand + 1) : strdup(".");
+		real = parent ? realpath(parent, NULL) : NULL;
+		if (real)
+			return shfs_path_join(real, base);
+	}
+	absolute = shfs_path_absolute(operand);
+	return absolute ? resolve_prefix(absolute) : NULL;
+}
+
+static int is_known(struct shfs_index *index, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, "SELECT 1 FROM v_file WHERE path = ?1", &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, path);
+	return r ? r : shfs_rows_next(rows);
+}
+
+int shfs_operand_file(struct shfs_index *index, const char *operand, char **path)
+{
+	_cleanup_free_ char *first = shfs_operand_path(operand);
+	_cleanup_free_ char *other = NULL;
+	int r = first ? is_known(index, first) : -ENOMEM;
+
+	if (!r && (other = realpath(operand, NULL))) {
+		r = is_known(index, other);
+		if (!r)
+			free(TAKE_PTR(other));
+	}
+	/* A link that pointed elsewhere in those days. */
+	if (!r && (other = shfs_path_absolute(operand))) {
+		r = is_known(index, other);
+		if (!r)
+			free(TAKE_PTR(other));
+	}
+	if (r >= 0)
+		*path = other ? TAKE_PTR(other) : TAKE_PTR(first);
+	return r;
+}
+
+/* Is it below a directory that was ever mounted? */
+static bool is_in_project(struct shfs_index *index, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+
+	if (shfs_rows_open(index, "SELECT DISTINCT root FROM v_producer", &rows))
+		return false;
+	while (shfs_rows_next(rows) > 0)
+		if (shfs_path_is_below(path, shfs_rows_text(rows, 0)))
+			return true;
+	return false;
+}
+
+int shfs_fail_unseen(struct shfs_index *index, const char *path)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_show_path(&shown, path);
+	shfs_error("%s: never seen", shown.data ? shown.data : "?");
+	if (is_in_project(index, path))
+		shfs_hint("nothing has used it while its project was mounted");
+	else
+		shfs_hint("is it below a mounted project? see: shfs status");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+/* --- SQL conditions --- */
+
+void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n)
+{
+	/* '0' is the byte behind '/'. */
+	shfs_buf_printf(sql, "(%s = ?%d OR (%s > ?%d || '/' AND %s < ?%d || '0'))", expr,
+	                n, expr, n, expr, n);
+}
+
+/* --- what is shown --- */
+
+static const char *working_directory(void)
+{
+	static char *cwd;
+
+	if (!cwd)
+		cwd = getcwd(NULL, 0);
+	return cwd;
+}
+
+void shfs_show_path(struct shfs_buf *out, const char *path)
+{
+	const char *cwd = working_directory();
+	const char *rest = cwd ? shfs_path_relative(path, cwd) : NULL;
+
+	if (rest)
+		path = *rest ? rest : ".";
+	shfs_quote_display(out, path, strlen(path));
+}
+
+void shfs_show_version(struct shfs_buf *out, const char *path, int64_t n)
+{
+	shfs_show_path(out, path);
+	if (n)
+		shfs_buf_printf(out, "@%lld", (long long)n);
+}
+
+void shfs_show_directory(struct shfs_buf *out, const char *path)
+{
+	const char *home = getenv("HOME");
+	const char *rest = home && home[0] == '/' && home[1] ? shfs_path_relative(path, home)
+	                                                     : NULL;
+
+	if (rest) {
+		shfs_buf_str(out, *rest ? "~/" : "~");
+		path = rest;
+	}
+	shfs_quote_display(out, path, strlen(path));
+}
+
+/* Appends text that is escaped already, cut to width columns. */
+static void show_cut(struct shfs_buf *out, const char *text, size_t len, size_t width)
+{
+	size_t end = 0, columns = 0, fits = 0;
+
+	while (end < len) {
+		size_t n = 1;
+
+		while (end + n < len && (text[end + n] & 0xc0) == 0x80)
+			n++;
+		columns += shfs_quote_width(text + end, n);
+		if (columns > width)
+			break;
+		end += n;
+		if (columns < width)
+			fits = end;
+	}
+	if (end == len) {
+		shfs_buf_add(out, text, len);
+		return;
+	}
+	shfs_buf_add(out, text, fits);
+	shfs_buf_str(out, "…");
+}
+
+void shfs_show_first_line(struct shfs_buf *out, const char *text, size_t len,
+                          size_t width)
+{
+	_cleanup_buf_ struct shfs_buf line = { 0 };
+	const char *newline = memchr(text, '\n', len);
+
+	shfs_quote_display(&line, text, newline ? (size_t)(newline - text) : len);
+	if (newline)
+		shfs_buf_str(&line, " …");
+	if (line.failed)
+		out->failed = true;
+	else
+		show_cut(out, line.data, line.len, width);
+}
+
+void shfs_show_process(struct shfs_buf *out, const struct shfs_process_row *process,
+                       size_t width)
+{
+	_cleanup_buf_ struct shfs_buf line = { 0 };
+
+	for (size_t i = 0; i < process->argv_len;) {
+		size_t len = strnlen(process->argv + i, process->argv_len - i);
+
+		if (i)
+			shfs_buf_char(&line, ' ');
+		shfs_quote_shell(&line, process->argv + i, len);
+		i += len + 1;
+	}
+	if (!process->argv_len)
+		shfs_buf_str(&line, process->exe);
+	shfs_show_first_line(out, line.data ? line.data : "", line.len, width);
+}
+
+void shfs_show_size(struct shfs_buf *out, uint64_t bytes)
+{
+	static const char units[] = "KMGTPE";
+	double value = bytes;
+	int unit = -1;
+
+	while (value >= 1024 && unit + 1 < (int)strlen(units)) {
+		value /= 1024;
+		unit++;
+	}
+	if (unit < 0)
+		shfs_buf_printf(out, "%llu B", (unsigned long long)bytes);
+	else
+		shfs_buf_printf(out, "%.*f %ciB", value < 10, value, units[unit]);
+}
+
+static size_t common_prefix(const char *a, const char *b)
+{
+	size_t n = 0;
+
+	while (a[n] && a[n] == b[n])
+		n++;
+	return n;
+}
+
+int shfs_show_id(struct shfs_index *index, struct shfs_buf *out, const char *id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	size_t shared = 6;
+	int r = shfs_rows_open(index,
+	                       "SELECT (SELECT max(id) FROM v_command WHERE id < ?1),"
+	                       " (SELECT min(id) FROM v_command WHERE id > ?1)",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, id);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r < 0)
+		return r;
+	for (int i = 0; i < 2; i++)
+		shared = MAX(shared, common_prefix(id, shfs_rows_text(rows, i)));
+	shfs_buf_add(out, id, MIN(shared + 1, strlen(id)));
+	return 0;
+}
+
+size_t shfs_show_columns(void)
+{
+	const char *text = getenv("COLUMNS");
+	struct winsize size;
+	int columns = text ? atoi(text) : 0;
+
+	for (int fd = 1; columns <= 0 && fd <= 2; fd++)
+		if (!ioctl(fd, TIOCGWINSZ, &size))
+			columns = size.ws_col;
+	return columns >= 40 ? columns : columns > 0 ? 40 : 80;
+}
+
+const struct shfs_style *shfs_style_of(struct shfs_context *ctx)
+{
+	static const struct shfs_style none = { "", "", "", "", "" };
+	static const struct shfs_style colors = { "\033[33m", "\033[31m", "\033[2m",
+		                                  "\033[1m", "\033[m" };
+
+	return shfs_context_color(ctx) ? &colors : &none;
+}
+
+bool shfs_show_flush(struct shfs_buf *out)
+{
+	bool ok = !out->failed && fwrite(out->data, 1, out->len, stdout) == out->len;
+
+	out->len = 0;
+	return ok;
+}

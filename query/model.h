@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * model.h - rows of the views as structs, and the one way in which each of them is shown.
+ *
+ * Loaders return 1 and fill *out (to be cleared by the caller), 0 where there is no such
+ * row, or a negative errno; shfs_fail_index turns the last into a message.
+ */
+#pragma once
+
+#include "common/buf.h"
+#include "query/cmd.h"
+#include "store/object.h"
+
+/* Says that reading the index failed (error is a negative errno); returns the exit code. */
+int shfs_fail_index(struct shfs_index *index, int error);
+
+/* --- versions --- */
+
+struct shfs_version {
+	int64_t version_id, file_id, n;
+	int64_t origin_version_id, access_id, process_id, command_id; /* 0: none */
+	char *path;
+	struct shfs_object_id object; /* where flags have SHFS_CONTENT_OBJECT */
+	uint32_t flags, mode;
+	uint64_t size, phash;
+	int64_t mtime_ns, time_ns;
+	char source[12];
+	bool carried;
+};
+
+/* What a SELECT over v_version must begin with for shfs_version_from_row. */
+#define SHFS_VERSION_COLUMNS                                                             \
+	" version_id, file_id, n, origin_version_id, access_id, process_id, command_id," \
+	" path, object, flags, mode, size, phash, mtime_ns, time_ns, source, carried "
+#define SHFS_VERSION_N_COLUMNS 17
+
+_must_check_ int shfs_version_from_row(struct shfs_rows *rows, struct shfs_version *out);
+_must_check_ int shfs_version_load(struct shfs_index *index, int64_t version_id,
+                                   struct shfs_version *out);
+/* The latest version of a path. */
+_must_check_ int shfs_version_latest(struct shfs_index *index, const char *path,
+                                     struct shfs_version *out);
+void shfs_version_clear(struct shfs_version *version);
+#define _cleanup_version_ _cleanup_(shfs_version_clear)
+
+/* Why there is no object: "larger than the limit". NULL if there is one. */
+const char *shfs_version_why_not_archived(uint32_t flags);
+
+/* --- commands --- */
+
+struct shfs_command_row {
+	int64_t command_id;
+	char *id, *session, *host, *cwd, *text;
+	size_t text_len;
+	int64_t begin_ns, end_ns, status;
+	bool ended, has_status, hidden;
+	int64_t n_read, n_written, n_skipped, n_incomplete;
+};
+
+_must_check_ int shfs_command_load(struct shfs_index *index, int64_t command_id,
+                                   struct shfs_command_row *out);
+void shfs_command_clear(struct shfs_command_row *command);
+#define _cleanup_command_ _cleanup_(shfs_command_clear)
+
+/* The command whose id begins with prefix (at least 4 hex digits). Where there are
+ * several: -ENOTUNIQ, and they have been listed with a message. */
+_must_check_ int shfs_command_find(struct shfs_index *index, const char *prefix,
+                                   int64_t *command_id);
+
+/* Can it be the beginning of a command's id: 4 to 16 hex digits? */
+bool shfs_command_is_id(const char *text);
+
+/* --- processes --- */
+
+struct shfs_process_row {
+	int64_t process_id, command_id; /* 0: none */
+	char *host, *exe, *cwd, *argv;
+	size_t argv_len;
+	int64_t pid, ppid, start_ticks, first_ns;
+};
+
+#define SHFS_PROCESS_COLUMNS                                                             \
+	" process_id, command_id, host, exe, cwd, argv, pid, ppid, start_ticks, first_ns "
+
+_must_check_ int shfs_process_from_row(struct shfs_rows *rows,
+                                       struct shfs_process_row *out);
+_must_check_ int shfs_process_load(struct shfs_index *index, int64_t process_id,
+                                   struct shfs_process_row *out);
+void shfs_process_clear(struct shfs_process_row *process);
+#define _cleanup_process_ _cleanup_(shfs_process_clear)
+
+/* --- paths --- */
+
+/*
+ * The path by which the index knows what the user names, malloc'ed: absolute, links in
+ * its directories resolved, as far as they exist. NULL: no memory.
+ */
+char *shfs_operand_path(const char *operand);
+
+/* The same, but a link that the index does not know is followed too. 1, 0 where the index
+ * knows no version of any of them (*path is set all the same), or a negative errno. */
+_must_check_ int shfs_operand_file(struct shfs_index *index, const char *operand,
+                                   char **path);
+
+/* "config.yaml: never seen", and what to look at. Returns SHFS_EXIT_NOT_FOUND. */
+int shfs_fail_unseen(struct shfs_index *index, const char *path);
+
+/* --- SQL conditions --- */
+
+/*
+ * A condition for "expr is the path in parameter ?n, or below it". The parameter must not
+ * end in a slash; the root directory is "".
+ */
+void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n);
+
+/* --- what is shown; each appends to out, escaped --- */
+
+/* Relative to the working directory where it is below that. */
+void shfs_show_path(struct shfs_buf *out, const char *path);
+/* config.yaml@3; n 0: the path alone. */
+void shfs_show_version(struct shfs_buf *out, const char *path, int64_t n);
+/* A directory with the user's home as "~". */
+void shfs_show_directory(struct shfs_buf *out, const char *path);
+/* The first line, cut to width columns with an ellipsis. */
+void shfs_show_first_line(struct shfs_buf *out, const char *text, size_t len,
+                          size_t width);
+/* "(no command)" and what the process was called by; cut to width columns. */
+void shfs_show_process(struct shfs_buf *out, const struct shfs_process_row *process,
+                       size_t width);
+/* 812 B, 1.5 KiB. */
+void shfs_show_size(struct shfs_buf *out, uint64_t bytes);
+
+/* The shortest beginning of id, of 7 digits or more, that no other command has. */
+_must_check_ int shfs_show_id(struct shfs_index *index, struct shfs_buf *out,
+                              const char *id);
+
+/* Columns of the terminal, or 80. */
+size_t shfs_show_columns(void);
+
+/* Escape sequences; all "" where there is no colour. */
+struct shfs_style {
+	const char *id, *bad, *dim, *bold, *off;
+};
+const struct shfs_style *shfs_style_of(struct shfs_context *ctx);
+
+/* Writes out to standard output and empties it. False: no memory, or the write failed. */
+bool shfs_show_flush(struct shfs_buf *out);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mounts.h - the live mounts of shfs: who they are, how they are, and waiting for them.
+ *
+ * They are found in /proc/self/mountinfo. Their daemons are asked through extended
+ * attributes of the mount's root, each by a child process of its own: a daemon that is
+ * stuck may hold whoever asks it for ever, uninterruptibly, and that must not be us. So
+ * everything here returns in bounded time, whatever the mounts do.
+ */
+#pragma once
+
+#include "common/util.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* What a daemon tells of itself: user.shfs.status. Strings are malloc'ed. */
+struct shfs_mount_status {
+	char *root, *store, *backend;
+	pid_t pid;
+	int64_t since_ns;
+	uint64_t records, lost, queued, objects, object_bytes, stored_bytes;
+	uint64_t skipped, incomplete;
+	int error; /* why nothing can be recorded now: a positive errno; 0 */
+};
+
+struct shfs_mount {
+	char *dir; /* where it is mounted, as bytes */
+	int mount_id;
+	dev_t dev;
+	uid_t owner;
+	/* 0: the daemon answered, and status holds what it said; -ETIMEDOUT: it hangs;
+	 * -ENOTCONN: it is dead; -EACCES: it is somebody else's; -ENODATA: not asked */
+	int error;
+	struct shfs_mount_status status;
+};
+
+struct shfs_mounts {
+	struct shfs_mount *list; /* in the order of mounting */
+	size_t n;
+};
+
+enum shfs_mounts_flags {
+	SHFS_MOUNTS_ASK = 1 << 0, /* ask the daemons for their status, bounded to 5 s */
+};
+
+/* *out is to be cleared by the caller. -ENOMEM, and what reading /proc may say. */
+_must_check_ int shfs_mounts_list(enum shfs_mounts_flags flags, struct shfs_mounts *out);
+void shfs_mounts_clear(struct shfs_mounts *mounts);
+#define _cleanup_mounts_ _cleanup_(shfs_mounts_clear)
+
+/* The mount at this absolute path (the one on top, where there are several), or the
+ * innermost one that holds it. NULL. */
+const struct shfs_mount *shfs_mounts_at(const struct shfs_mounts *mounts,
+                                        const char *path);
+const struct shfs_mount *shfs_mounts_around(const struct shfs_mounts *mounts,
+                                            const char *path);
+
+/* Is it alive, and does it record into this store? */
+bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_path);
+
+/*
+ * Tells every live mount of ours that records into this store to make durable what
+ * happened so far, all at once, bounded to 5 s in all. Each that could not is left out
+ * with one warning. Returns how many those were.
+ */
+int shfs_mounts_sync(const char *store_path);

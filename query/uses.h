@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * uses.h - what one command did to each path, summed up from its accesses.
+ *
+ * A name that came into being and was gone again within the command (the temporary file of
+ * an editor, of sed -i) is counted and left out; what was renamed from it counts as
+ * written.
+ */
+#pragma once
+
+#include "query/model.h"
+
+enum shfs_use_kind {
+	SHFS_USE_WROTE, /* w: made_n is what it left */
+	SHFS_USE_CHANGED, /* rw: read read_n and left made_n */
+	SHFS_USE_RENAMED, /* mv: from */
+	SHFS_USE_LINKED, /* ln: from, or the text of a symbolic link */
+	SHFS_USE_MADE, /* mk: a directory, a device */
+	SHFS_USE_REMOVED, /* rm: read_n is what it held */
+	SHFS_USE_TOUCHED, /* ch: mode, owner, times */
+	SHFS_USE_READ, /* r: read_n is what it saw */
+	SHFS_USE_KINDS
+};
+
+struct shfs_use {
+	enum shfs_use_kind kind;
+	char *path, *from;
+	bool directory;
+	int64_t read_n, made_n; /* numbers of versions; 0: unknown */
+	int64_t read_id, made_id; /* their version_id */
+	uint32_t read_flags, made_flags; /* enum shfs_content_flags */
+};
+
+struct shfs_uses {
+	struct shfs_use *list; /* by kind, then in the order of first use */
+	size_t n, count[SHFS_USE_KINDS];
+	size_t temporary; /* names left out */
+};
+
+/* Of a command, or (command_id 0) of what a process did outside of any command. */
+_must_check_ int shfs_uses_load(struct shfs_index *index, int64_t command_id,
+                                int64_t process_id, struct shfs_uses *out);
+void shfs_uses_clear(struct shfs_uses *uses);
+#define _cleanup_uses_ _cleanup_(shfs_uses_clear)
+
+/* "w", "rw", "mv", ... as shown, and the word for it in JSON ("wrote"). */
+const char *shfs_use_letter(enum shfs_use_kind kind);
+const char *shfs_use_word(enum shfs_use_kind kind);
+
+/* "results.csv@3", "old.csv -> new.csv@2", ... without the letter. */
+void shfs_use_show(struct shfs_buf *out, const struct shfs_use *use);
+
+/* "2 not archived: larger than the limit", one line each, indented. */
+void shfs_uses_show_cuts(struct shfs_buf *out, const struct shfs_uses *uses,
+                         const char *indent);
