@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/mountpoint.h"
+
+#include "common/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+/* Orders, one byte each; the end of the file means that the daemon died. */
+enum { WATCH = 'w', DETACH = 'd', DISMISS = 'x' };
+
+static int orders = -1; /* the daemon's end */
+
+struct guardian {
+	const char *path, *host;
+	int orders, state_fd;
+	char dev[24]; /* of the mount; "" until it is known */
+};
+
+static void unmount(const struct guardian *g)
+{
+	char dev[24];
+	pid_t pid;
+
+	if (!*g->dev || !shfs_mountpoint_is_ours(g->path, dev) || strcmp(dev, g->dev))
+		return;
+	if (!umount2(g->path, MNT_DETACH | UMOUNT_NOFOLLOW))
+		return;
+	pid = fork();
+	if (pid == 0) {
+		execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", g->path,
+		       (char *)NULL);
+		_exit(127);
+	}
+	if (pid > 0)
+		waitpid(pid, NULL, 0);
+}
+
+/* What the next prompt shows: the recording has stopped. */
+static void alert(const struct guardian *g)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	char name[80];
+
+	snprintf(name, sizeof(name), "alert-%s", g->host);
+	shfs_buf_printf(&text,
+	                "shfs: the recording of %s ended unexpectedly; start it again: "
+	                "shfs mount %s\n",
+	                g->path, g->path);
+	if (!text.failed)
+		(void)!shfs_write_file_at(g->state_fd, name, 0600, text.data, text.len);
+}
+
+/* Only what it needs: no terminal, and nothing that keeps a file system busy. */
+static void let_go(struct guardian *g)
+{
+	int null = open("/dev/null", O_RDWR), high = 16;
+
+	for (int fd = 0; fd <= STDERR_FILENO && null >= 0; fd++)
+		dup2(null, fd);
+	g->orders = fcntl(g->orders, F_DUPFD_CLOEXEC, high);
+	g->state_fd = fcntl(g->state_fd, F_DUPFD_CLOEXEC, high);
+	for (int fd = STDERR_FILENO + 1; fd < high; fd++)
+		close(fd);
+	close_range((unsigned)MAX(g->orders, g->state_fd) + 1, ~0u, 0);
+}
+
+static void guard(struct guardian *g)
+{
+	char order;
+
+	for (;;) {
+		ssize_t n = read(g->orders, &order, 1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		if (order == WATCH && !shfs_mountpoint_is_ours(g->path, g->dev))
+			*g->dev = 0;
+		if (order == DETACH)
+			unmount(g);
+		if (order == DISMISS)
+			_exit(0);
+	}
+	if (*g->dev)
+		alert(g);
+	unmount(g);
+	_exit(0);
+}
+
+int shfs_guardian_start(const char *path, int state_fd, const char *host)
+{
+	struct guardian g = { .path = path, .host = host, .state_fd = state_fd };
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (pid < 0) {
+		int error = errno;
+
+		close(fds[0]);
+		close(fds[1]);
+		return -error;
+	}
+	if (pid == 0) {
+		setsid(); /* ^C at a mount in the foreground is not for it */
+		signal(SIGHUP, SIG_IGN);
+		close(fds[1]);
+		g.orders = fds[0];
+		let_go(&g);
+		prctl(PR_SET_NAME, "shfs-guardian");
+		guard(&g);
+	}
+	close(fds[0]);
+	orders = fds[1];
+	return 0;
+}
+
+static void order(char what)
+{
+	if (orders >= 0)
+		(void)!write(orders, &what, 1);
+}
+
+void shfs_guardian_watch(void)
+{
+	order(WATCH);
+}
+
+void shfs_guardian_detach(void)
+{
+	order(DETACH);
+}
+
+void shfs_guardian_dismiss(void)
+{
+	order(DISMISS);
+	shfs_closep(&orders);
+	orders = -1;
+	while (waitpid(-1, NULL, 0) < 0 && errno == EINTR)
+		;
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/* shfs-fuse: mounts one directory, and serves it until it is unmounted. */
+#include "fusefs/fs.h"
+
+#include "common/io.h"
+#include "common/path.h"
+#include "common/quote.h"
+#include "fusefs/log.h"
+#include "fusefs/mountpoint.h"
+#include "fusefs/ops.h"
+#include "fusefs/sandbox.h"
+#include "fusefs/transport.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+
+#define FD_RESERVE   512 /* for what is no user's file */
+#define FD_CACHE_MAX 16384
+#define DETACH_MS    5000 /* after SIGTERM, for files that are still open */
+
+struct options {
+	const char *store, *config, *dir;
+	bool allow_other, foreground;
+};
+
+static const char usage[] = "usage: shfs-fuse --store DIR [--config FILE] [--allow-other] "
+			    "[--foreground] DIR\n";
+
+/* --- what goes wrong before the mount is there: one line, and an exit code --- */
+
+_printf_(2, 3) static int fail(int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("shfs: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return code;
+}
+
+static int fail_path(int code, const char *path, const char *what)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, path, strlen(path));
+	return fail(code, "%s: %s", shown.data ? shown.data : "", what);
+}
+
+static int parse_options(int argc, char **argv, struct options *out)
+{
+	static const struct option longs[] = {
+		{ "store", required_argument, NULL, 's' },
+		{ "config", required_argument, NULL, 'c' },
+		{ "allow-other", no_argument, NULL, 'a' },
+		{ "foreground", no_argument, NULL, 'f' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
+		if (c == 's')
+			out->store = optarg;
+		else if (c == 'c')
+			out->config = optarg;
+		else if (c == 'a')
+			out->allow_other = true;
+		else if (c == 'f')
+			out->foreground = true;
+		else {
+			fputs(usage, c == 'h' ? stdout : stderr);
+			return c == 'h' ? -1 : SHFS_FUSE_USAGE;
+		}
+	}
+	if (optind + 1 != argc) {
+		fputs(usage, stderr);
+		return SHFS_FUSE_USAGE;
+	}
+	out->dir = argv[optind];
+	return 0;
+}
+
+/* --- the parts of a mount --- */
+
+static int open_root(struct shfs_fs *fs, const char *dir)
+{
+	struct stat st;
+
+	if (stat(dir, &st))
+		return fail_path(SHFS_FUSE_USAGE, dir,
+		                 errno == ENOENT ? "there is no such directory"
+		                                 : strerror(errno));
+	if (!S_ISDIR(st.st_mode))
+		return fail_path(SHFS_FUSE_USAGE, dir, "not a directory");
+	fs->root = realpath(dir, NULL);
+	fs->root_fd = fs->root ? open(fs->root, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (fs->root_fd < 0)
+		return fail_path(SHFS_FUSE_FAILURE, dir, strerror(errno));
+	if (!strcmp(fs->root, "/"))
+		return fail(SHFS_FUSE_REFUSED,
+		            "the root directory cannot be mounted: choose a project");
+	return 0;
+}
+
+static int open_store(struct shfs_fs *fs, const char *override)
+{
+	_cleanup_free_ char *path = shfs_path_store(override);
+	int r = path ? shfs_store_open(path, SHFS_STORE_CREATE, &fs->store) : -ENOMEM;
+
+	if (!r && !strcmp(fs->store->path, fs->root))
+		return fail_path(SHFS_FUSE_REFUSED, fs->root,
+		                 "this is the store itself: it cannot record itself");
+	return r ? fail_path(SHFS_FUSE_NO_STORE, path ? path : "",
+	                     shfs_store_strerror(r))
+	         : 0;
+}
+
+/* A broken configuration is told, and what could be read of it holds. */
+static int read_config(struct shfs_fs *fs, const char *override)
+{
+	_cleanup_free_ char *path = override ? strdup(override) : shfs_path_config();
+	_cleanup_free_ char *message = NULL;
+	int r = shfs_config_init(&fs->config);
+
+	if (r || !path)
+		return fail(SHFS_FUSE_FAILURE, "out of memory");
+	r = shfs_config_read(&fs->config, path, &message);
+	if (r && override)
+		return fail(SHFS_FUSE_USAGE, "%s", message ? message : strerror(-r));
+	if (r)
+		fail(0, "warning: %s", message ? message : strerror(-r));
+	return 0;
+}
+
+void shfs_fs_load_rules(struct shfs_fs *fs)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	struct shfs_rules *rules, *old;
+	int r = shfs_read_file_at(fs->root_fd, ".shfsignore", 1 << 20, &text);
+
+	if (r && r != -ENOENT)
+		shfs_log("cannot read .shfsignore: %s", strerror(-r));
+	if (shfs_rules_new(&fs->config, r ? NULL : text.data, &rules))
+		return;
+	pthread_rwlock_wrlock(&fs->rules_lock);
+	old = fs->rules;
+	fs->rules = rules;
+	pthread_rwlock_unlock(&fs->rules_lock);
+	shfs_rules_free(old);
+}
+
+enum shfs_rule shfs_fs_rule(struct shfs_fs *fs, const char *path)
+{
+	enum shfs_rule rule;
+
+	pthread_rwlock_rdlock(&fs->rules_lock);
+	rule = fs->rules ? shfs_rules_match(fs->rules, path, false) : SHFS_RULE_ARCHIVE;
+	pthread_rwlock_unlock(&fs->rules_lock);
+	return rule;
+}
+
+/* As many files as we may; most of them for the cache of nodes. */
+static size_t raise_fd_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return FD_RESERVE;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur < 3 * FD_RESERVE)
+		return limit.rlim_cur / 4;
+	return MIN((limit.rlim_cur - FD_RESERVE) / 2, FD_CACHE_MAX);
+}
+
+/* Threads start here, so: in the process that stays. */
+static int start_capture(struct shfs_fs *fs)
+{
+	struct shfs_capture_options options = {
+		.config = &fs->config,
+		.kind = "fuse",
+		.root = fs->root,
+	};
+	struct stat st;
+	int r;
+
+	pthread_rwlock_init(&fs->rules_lock, NULL);
+	pthread_mutex_init(&fs->dirty_lock, NULL);
+	shfs_fs_load_rules(fs);
+	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fs->proc_fd < 0)
+		return fail(SHFS_FUSE_FAILURE, "/proc: %s", strerror(errno));
+	r = shfs_tree_new(fs->root_fd, fs->proc_fd, raise_fd_limit(), shfs_watch_free,
+	                  &fs->tree);
+	if (!r && !fstat(fs->store->dirfd, &st))
+		shfs_tree_hide(fs->tree, st.st_dev, st.st_ino);
+	if (!r)
+		r = shfs_capture_open(fs->store, &options, &fs->capture);
+	if (!r)
+		r = shfs_callers_new(fs->capture, &fs->callers);
+	return r ? fail(SHFS_FUSE_NO_STORE, "cannot begin a journal: %s", strerror(-r))
+	         : 0;
+}
+
+static struct fuse_session *new_session(struct shfs_fs *fs, bool allow_other)
+{
+	static struct fuse_lowlevel_ops ops;
+	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
+	struct fuse_session *session = NULL;
+	const char *options = "-ofsname=shfs,subtype=shfs,default_permissions";
+
+	shfs_ops_init(&ops);
+	if (!fuse_opt_add_arg(&args, "shfs-fuse") && !fuse_opt_add_arg(&args, options) &&
+	    (!allow_other || !fuse_opt_add_arg(&args, "-oallow_other")))
+		session = fuse_session_new(&args, &ops, sizeof(ops), fs);
+	fuse_opt_free_args(&args);
+	return session;
+}
+
+static void free_fs(struct shfs_fs *fs)
+{
+	shfs_callers_free(fs->callers);
+	shfs_capture_close(fs->capture);
+	shfs_tree_free(fs->tree);
+	shfs_rules_free(fs->rules);
+	shfs_config_free(&fs->config);
+	shfs_store_close(fs->store);
+	shfs_closep(&fs->root_fd);
+	shfs_closep(&fs->proc_fd);
+	free(fs->root);
+}
+
+/* --- into the background --- */
+
+/* Tells the parent how it went; it waits for that. */
+static int ready_fd = -1;
+
+static void tell_ready(void)
+{
+	char code = SHFS_FUSE_OK;
+
+	if (ready_fd < 0)
+		return;
+	(void)!write(ready_fd, &code, 1);
+	shfs_closep(&ready_fd);
+	ready_fd = -1;
+}
+
+/* In the parent: ends as the child says, or ended. */
+static _Noreturn void await_child(int fd)
+{
+	char code = SHFS_FUSE_FAILURE;
+
+	while (read(fd, &code, 1) < 0 && errno == EINTR)
+		;
+	_exit(code);
+}
+
+/* Returns in the child; it has told nothing yet. */
+static int go_into_background(void)
+{
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid > 0) {
+		close(fds[1]);
+		await_child(fds[0]);
+	}
+	close(fds[0]);
+	ready_fd = fds[1];
+	setsid();
+	return 0;
+}
+
+static void leave_terminal(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = 0; fd <= 2 && null >= 0; fd++)
+		dup2(null, fd);
+	shfs_closep(&null);
+}
+
+/* --- serving --- */
+
+/* Until the mount has gone or a signal says to end; then files still open have a moment. */
+static void wait_for_end(struct shfs_fs *fs, int signals)
+{
+	struct pollfd fds[2] = {
+		{ .fd = shfs_transport_ended_fd(fs->transport), .events = POLLIN },
+		{ .fd = signals, .events = POLLIN },
+	};
+	int timeout = -1, n;
+
+	for (;;) {
+		n = poll(fds, 2, timeout);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0 || fds[0].revents)
+			return;
+		/* a second signal does not wait any more */
+		if (timeout >= 0)
+			return;
+		shfs_guardian_detach();
+		timeout = DETACH_MS;
+		(void)!read(signals, &(struct signalfd_siginfo){ 0 },
+		            sizeof(struct signalfd_siginfo));
+	}
+}
+
+static int serve(struct shfs_fs *fs, int signals)
+{
+	int r = shfs_transport_start(fs->transport);
+
+	if (r)
+		return fail(SHFS_FUSE_FAILURE, "the kernel does not talk to us: %s",
+		            strerror(-r));
+	shfs_guardian_watch();
+	r = shfs_sandbox_enter();
+	if (r)
+		shfs_log("no seccomp filter: %s", strerror(-r));
+	tell_ready();
+	wait_for_end(fs, signals);
+	shfs_transport_stop(fs->transport);
+	shfs_transport_join(fs->transport);
+	shfs_watch_settle_all(fs);
+	return 0;
+}
+
+/* The daemon's signals come by an fd. SIGPIPE would end it for a full log. */
+static int open_signals(void)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN); /* a limit of ours: EFBIG for the user */
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static int run(struct shfs_fs *fs, const struct options *options)
+{
+	_cleanup_buf_ struct shfs_buf message = { 0 };
+	_cleanup_close_ int signals = -1;
+	struct fuse_session *session;
+	int code, r;
+
+	r = shfs_guardian_start(fs->root, fs->store->state_fd, fs->store->host);
+	if (r)
+		return fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
+	signals = open_signals();
+	code = start_capture(fs);
+	if (code)
+		return code;
+	session = new_session(fs, options->allow_other || fs->privileged);
+	if (!session)
+		return fail(SHFS_FUSE_FAILURE, "out of memory");
+	code = shfs_mountpoint_mount(session, fs->root, &message);
+	if (code) {
+		fail(code, "%s", message.data ? message.data : "out of memory");
+		goto out;
+	}
+	r = shfs_transport_new(session, &fs->transport);
+	if (r)
+		code = fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
+	shfs_log_open(fs->store, options->foreground ? STDERR_FILENO : -1);
+	if (!code && !options->foreground)
+		leave_terminal();
+	if (!code)
+		code = serve(fs, signals);
+	shfs_transport_free(fs->transport);
+out:
+	fuse_session_destroy(session);
+	return code;
+}
+
+int main(int argc, char **argv)
+{
+	struct shfs_fs fs = { .root_fd = -1, .proc_fd = -1 };
+	_cleanup_buf_ struct shfs_buf message = { 0 };
+	struct options options = { 0 };
+	int code = parse_options(argc, argv, &options);
+
+	if (code)
+		return MAX(code, 0);
+	umask(0);
+	fs.privileged = geteuid() == 0;
+	fs.since_ns = shfs_clock_ns(CLOCK_REALTIME);
+	code = open_root(&fs, options.dir);
+	if (!code) {
+		code = shfs_mountpoint_check(fs.root, &message);
+		if (code)
+			fail(code, "%s", message.data ? message.data : "out of memory");
+	}
+	if (!code)
+		code = open_store(&fs, options.store);
+	if (!code)
+		code = read_config(&fs, options.config);
+	if (!code && chdir("/"))
+		code = fail(SHFS_FUSE_FAILURE, "%s", strerror(errno));
+	if (!code && !options.foreground) {
+		int r = go_into_background();
+
+		if (r)
+			code = fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
+	}
+	if (!code)
+		code = run(&fs, &options);
+	free_fs(&fs);
+	if (ready_fd >= 0) {
+		char told = (char)code;
+
+		(void)!write(ready_fd, &told, 1);
+	}
+	shfs_guardian_dismiss();
+	return code;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/mountpoint.h"
+
+#include "common/path.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <mntent.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+/* Octal escapes of mountinfo, in place. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	while (*s) {
+		if (s[0] == '\\' && s[1] && s[2] && s[3]) {
+			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			s += 4;
+		} else {
+			*to++ = *s++;
+		}
+	}
+	*to = 0;
+}
+
+bool shfs_mountpoint_is_ours(const char *path, char dev[static 24])
+{
+	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_free_ char *line = NULL, *where = NULL;
+	size_t cap = 0;
+	bool ours = false;
+
+	if (!f)
+		return false;
+	/* the last line is what is on top */
+	while (getline(&line, &cap, f) > 0) {
+		char device[24], *type = strstr(line, " - ");
+
+		free(TAKE_PTR(where));
+		if (!type || sscanf(line, "%*d %*d %23s %*s %ms", device, &where) != 2)
+			continue;
+		unescape(where);
+		if (strcmp(where, path) != 0)
+			continue;
+		ours = !strncmp(type, " - fuse.shfs ", 13);
+		strcpy(dev, device);
+	}
+	return ours;
+}
+
+static void say_path(struct shfs_buf *message, const char *path)
+{
+	shfs_quote_display(message, path, strlen(path));
+}
+
+int shfs_mountpoint_check(const char *path, struct shfs_buf *message)
+{
+	char dev[24];
+
+	if (shfs_mountpoint_is_ours(path, dev)) {
+		say_path(message, path);
+		shfs_buf_str(message, " is mounted already");
+		return SHFS_FUSE_REFUSED;
+	}
+	if (access("/dev/fuse", F_OK)) {
+		shfs_buf_str(message, "this machine has no /dev/fuse; load the module "
+		                      "(modprobe fuse), or give the container the device");
+		return SHFS_FUSE_UNAVAILABLE;
+	}
+	if (access("/dev/fuse", R_OK | W_OK)) {
+		shfs_buf_str(message, "you may not use /dev/fuse; ask for mode 0666, as "
+		                      "distributions have it (shfs doctor)");
+		return SHFS_FUSE_UNAVAILABLE;
+	}
+	return 0;
+}
+
+/* The first line of what libfuse and fusermount3 had to say. */
+static void add_first_line(int fd, struct shfs_buf *message)
+{
+	char text[512];
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+	const char *line = text;
+
+	if (n <= 0)
+		return;
+	text[n] = 0;
+	text[strcspn(text, "\n")] = 0;
+	if (!strncmp(line, "fusermount3: ", 13))
+		line += 13;
+	shfs_buf_str(message, ": ");
+	shfs_quote_display(message, line, strlen(line));
+}
+
+static int explain(int said, const char *path, struct shfs_buf *message)
+{
+	char text[512] = "";
+
+	(void)!pread(said, text, sizeof(text) - 1, 0);
+	if (strstr(text, "failed to exec") || strstr(text, "fusermount3: not found")) {
+		shfs_buf_str(message, "fusermount3 is missing: install the package fuse3");
+		return SHFS_FUSE_UNAVAILABLE;
+	}
+	shfs_buf_str(message, "cannot mount ");
+	say_path(message, path);
+	add_first_line(said, message);
+	return strstr(text, "Operation not permitted") ? SHFS_FUSE_UNAVAILABLE
+	                                               : SHFS_FUSE_REFUSED;
+}
+
+int shfs_mountpoint_mount(struct fuse_session *session, const char *path,
+                          struct shfs_buf *message)
+{
+	/* Both write to standard error: one line is made of that. */
+	_cleanup_close_ int said = memfd_create("shfs-mount", MFD_CLOEXEC);
+	_cleanup_close_ int err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	int r;
+
+	if (said >= 0)
+		dup2(said, STDERR_FILENO);
+	r = fuse_session_mount(session, path);
+	if (err >= 0)
+		dup2(err, STDERR_FILENO);
+	return r ? explain(said, path, message) : 0;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * mountpoint.h - puts the file system over its directory, and takes it away.
+ *
+ * Functions that fail have written one line that says what to do to message, and return
+ * an exit code of shfs(1) (enum shfs_exit in query/cmd.h has the same numbers).
+ */
+#pragma once
+
+#include "common/buf.h"
+
+#include <fuse3/fuse_lowlevel.h>
+#include <stdbool.h>
+
+enum shfs_fuse_exit {
+	SHFS_FUSE_OK = 0,
+	SHFS_FUSE_FAILURE = 1,
+	SHFS_FUSE_USAGE = 2,
+	SHFS_FUSE_REFUSED = 4,
+	SHFS_FUSE_UNAVAILABLE = 5,
+	SHFS_FUSE_NO_STORE = 6,
+};
+
+/* Is there a mount of ours at exactly this path? dev: of it, as in mountinfo ("0:53"). */
+bool shfs_mountpoint_is_ours(const char *path, char dev[static 24]);
+
+/* Can a FUSE file system be mounted here at all, on this directory? */
+_must_check_ int shfs_mountpoint_check(const char *path, struct shfs_buf *message);
+
+_must_check_ int shfs_mountpoint_mount(struct fuse_session *session, const char *path,
+                                       struct shfs_buf *message);
+
+/*
+ * The guardian: a process of its own that takes the mount away when this one ends without
+ * having been unmounted, so that nobody is left with a directory that answers ENOTCONN.
+ * Start it while there is one thread. -errno.
+ */
+_must_check_ int shfs_guardian_start(const char *path, int state_fd, const char *host);
+/* Tells it which mount is ours: once it is there. */
+void shfs_guardian_watch(void);
+/* Asks it to detach the mount now; files that are open stay usable. */
+void shfs_guardian_detach(void);
+/* The mount has gone by itself: the guardian ends too. */
+void shfs_guardian_dismiss(void);

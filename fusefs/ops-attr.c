@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/ops.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+
+static void reply_attr(fuse_req_t req, const struct statx *stx)
+{
+	struct stat st;
+
+	shfs_stat_from_statx(stx, &st);
+	fuse_reply_attr(req, &st, SHFS_TIMEOUT);
+}
+
+static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
+{
+	struct shfs_node *node = shfs_req_node(req, id);
+	struct statx stx;
+	int r;
+
+	if (!node)
+		return;
+	r = shfs_node_stat(shfs_req_fs(req)->tree, node, &stx);
+	if (r)
+		shfs_req_fail(req, r);
+	else
+		reply_attr(req, &stx);
+}
+
+/* --- setattr --- */
+
+static int set_size(fuse_req_t req, struct shfs_node *node, off_t size,
+                    struct fuse_file_info *fi)
+{
+	_cleanup_identity_ struct shfs_identity identity = { 0 };
+	struct shfs_handle *handle = fi ? (struct shfs_handle *)(uintptr_t)fi->fh : NULL;
+	struct shfs_fs *fs = shfs_req_fs(req);
+	_cleanup_close_ int opened = -1;
+
+	if (handle) {
+		shfs_watch_change(fs, handle, shfs_req_tid(req), SHFS_ACCESS_TRUNCATED);
+	} else {
+		opened = shfs_node_open(fs->tree, node, O_WRONLY);
+		if (opened < 0)
+			return opened;
+		shfs_watch_before_truncate(fs, node, shfs_req_tid(req));
+	}
+	/* who writes a set-id file makes it an ordinary one */
+	if (fs->privileged && fuse_req_ctx(req)->uid)
+		shfs_identity_assume(req, &identity);
+	return ftruncate(handle ? handle->fd : opened, size) ? -errno : 0;
+}
+
+static struct timespec wanted_time(int to_set, int set, int now, struct timespec value)
+{
+	if (to_set & now)
+		value.tv_nsec = UTIME_NOW;
+	else if (!(to_set & set))
+		value.tv_nsec = UTIME_OMIT;
+	return value;
+}
+
+static int set_times(struct shfs_fs *fs, int fd, const struct stat *attr, int to_set)
+{
+	struct timespec times[2] = {
+		wanted_time(to_set, FUSE_SET_ATTR_ATIME, FUSE_SET_ATTR_ATIME_NOW,
+		            attr->st_atim),
+		wanted_time(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW,
+		            attr->st_mtim),
+	};
+
+	return utimensat(fs->proc_fd, shfs_fd_name(fd).name, times, 0) ? -errno : 0;
+}
+
+#define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
+#define SET_TIMES                                                                        \
+	(FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |           \
+	 FUSE_SET_ATTR_MTIME_NOW)
+
+static int set_attributes(fuse_req_t req, struct shfs_node *node, int fd,
+                          const struct stat *attr, int to_set, struct fuse_file_info *fi)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	int r = 0;
+
+	if (to_set & FUSE_SET_ATTR_MODE)
+		r = fchmodat(fs->proc_fd, shfs_fd_name(fd).name, attr->st_mode, 0)
+		            ? -errno
+		            : 0;
+	if (!r && (to_set & SET_OWNER))
+		r = fchownat(fd, "", to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1,
+		             to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1,
+		             AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)
+		            ? -errno
+		            : 0;
+	if (!r && (to_set & FUSE_SET_ATTR_SIZE))
+		r = set_size(req, node, attr->st_size, fi);
+	if (!r && (to_set & SET_TIMES))
+		r = set_times(fs, fd, attr, to_set);
+	return r;
+}
+
+static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
+                          const struct statx *stx, struct shfs_snapshot *content)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_rec_pathop record = {
+		.op = op,
+		.directory = S_ISDIR(node->type),
+		.content = {
+			.flags = SHFS_CONTENT_KNOWN,
+			.mode = stx->stx_mode,
+			.size = stx->stx_size,
+			.mtime_ns = stx->stx_mtime.tv_sec * SHFS_NSEC_PER_SEC +
+			            stx->stx_mtime.tv_nsec,
+			.ctime_ns = stx->stx_ctime.tv_sec * SHFS_NSEC_PER_SEC +
+			            stx->stx_ctime.tv_nsec,
+		},
+	};
+	struct shfs_snapshot *contents[2] = { content, NULL };
+	uint64_t process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+
+	shfs_tree_lock_read(fs->tree);
+	shfs_emit_pathop(fs, process, &record, node, NULL, contents);
+	shfs_tree_unlock(fs->tree);
+}
+
+static void record_changes(fuse_req_t req, struct shfs_node *node, int to_set,
+                           const struct statx *stx, struct fuse_file_info *fi)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+
+	if (to_set & FUSE_SET_ATTR_MODE)
+		record_change(req, node, SHFS_OP_CHMOD, stx, NULL);
+	if (to_set & SET_OWNER)
+		record_change(req, node, SHFS_OP_CHOWN, stx, NULL);
+	if ((to_set & FUSE_SET_ATTR_SIZE) && !fi) {
+		struct shfs_snapshot *content = shfs_watch_content(fs, node, true);
+
+		record_change(req, node, SHFS_OP_TRUNCATE, stx, content);
+		shfs_snapshot_unref(content);
+	}
+	if (to_set & SET_TIMES) {
+		shfs_watch_touched(fs, node);
+		record_change(req, node, SHFS_OP_UTIMES, stx, NULL);
+	}
+}
+
+static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_set,
+                       struct fuse_file_info *fi)
+{
+	struct shfs_node *node = shfs_req_node(req, id);
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct statx stx;
+	int fd, r;
+
+	if (!node)
+		return;
+	fd = shfs_node_fd(fs->tree, node);
+	if (fd < 0) {
+		shfs_req_fail(req, fd);
+		return;
+	}
+	r = set_attributes(req, node, fd, attr, to_set, fi);
+	if (!r)
+		r = shfs_node_statx(fd, "", &stx);
+	shfs_node_fd_done(fs->tree, node);
+	if (r) {
+		/* what a failed change of size left is known again */
+		if ((to_set & FUSE_SET_ATTR_SIZE) && !fi)
+			shfs_snapshot_unref(shfs_watch_content(fs, node, true));
+		shfs_req_fail(req, r);
+		return;
+	}
+	record_changes(req, node, to_set, &stx, fi);
+	reply_attr(req, &stx);
+}
+
+static void op_readlink(fuse_req_t req, fuse_ino_t id)
+{
+	struct shfs_node *node = shfs_req_node(req, id);
+	struct shfs_fs *fs = shfs_req_fs(req);
+	char target[PATH_MAX + 1];
+	ssize_t n;
+	int fd;
+
+	if (!node)
+		return;
+	fd = shfs_node_fd(fs->tree, node);
+	if (fd < 0) {
+		shfs_req_fail(req, fd);
+		return;
+	}
+	n = readlinkat(fd, "", target, sizeof(target) - 1);
+	if (n < 0) {
+		shfs_req_fail(req, -errno);
+	} else {
+		target[n] = 0;
+		fuse_reply_readlink(req, target);
+	}
+	shfs_node_fd_done(fs->tree, node);
+}
+
+static void op_statfs(fuse_req_t req, fuse_ino_t id)
+{
+	struct shfs_node *node = shfs_req_node(req, id);
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct statvfs st;
+	int fd;
+
+	if (!node)
+		return;
+	fd = shfs_node_fd(fs->tree, node);
+	if (fd < 0) {
+		shfs_req_fail(req, fd);
+		return;
+	}
+	if (fstatvfs(fd, &st))
+		shfs_req_fail(req, -errno);
+	else
+		fuse_reply_statfs(req, &st);
+	shfs_node_fd_done(fs->tree, node);
+}
+
+/* --- extended attributes --- */
+
+/* What a call by path needs: there is none by an O_PATH fd. */
+struct proc_path {
+	char path[40];
+};
+
+static struct proc_path proc_path(int fd)
+{
+	struct proc_path out;
+
+	snprintf(out.path, sizeof(out.path), "/proc/self/fd/%d", fd);
+	return out;
+}
+
+static bool is_control(fuse_ino_t id, const char *name)
+{
+	return id == SHFS_NODE_ROOT &&
+	       !strncmp(name, SHFS_XATTR_PREFIX, strlen(SHFS_XATTR_PREFIX));
+}
+
+/* Replies with what get or list gave: n bytes, or how many there would be. */
+static void reply_xattr(fuse_req_t req, const char *value, size_t size, ssize_t n)
+{
+	if (n < 0)
+		shfs_req_fail(req, (int)n);
+	else if (size)
+		fuse_reply_buf(req, value, (size_t)n);
+	else
+		fuse_reply_xattr(req, (size_t)n);
+}
+
+static void get_xattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t size)
+{
+	struct shfs_node *node = shfs_req_node(req, id);
+	struct shfs_fs *fs = shfs_req_fs(req);
+	_cleanup_free_ char *value = NULL;
+	ssize_t n;
+	int fd;
+
+	if (!node)
+		return;
+	value = size ? malloc(size) : NULL;
+	fd = size && !value ? -ENOMEM : shfs_node_fd(fs->tree, node);
+	if (fd < 0) {
+		shfs_req_fail(req, fd);
+		return;
+	}
+	n = name ? getxattr(proc_path(fd).path, name, value, size)
+	         : listxattr(proc_path(fd).path, value, size);
+	if (n < 0)
+		n = -errno;
+	shfs_node_fd_done(fs->tree, node);
+	reply_xattr(req, value, size, n);
+}
+
+static void op_getxattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t size)
+{
+	if (is_control(id, name))
+		shfs_control_get(req, name, size);
+	else
+		get_xattr(req, id, name, size);
+}
+
+static void op_listxattr(fuse_req_t req, fuse_ino_t id, size_t size)
+{
+	get_xattr(req, id, NULL, size);
+}
+
+/* value NULL: removes it. */
+static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const char *value,
+                      size_t size, int flags)
+{
+	struct shfs_node *node = shfs_req_node(req, id);
+	struct shfs_rec_pathop record = { .op = SHFS_OP_XATTR };
+	struct shfs_fs *fs = shfs_req_fs(req);
+	uint64_t process;
+	int fd, r;
+
+	if (!node)
+		return;
+	fd = is_control(id, name) ? -EPERM : shfs_node_fd(fs->tree, node);
+	if (fd < 0) {
+		shfs_req_fail(req, fd);
+		return;
+	}
+	r = value ? setxattr(proc_path(fd).path, name, value, size, flags)
+	          : removexattr(proc_path(fd).path, name);
+	r = r ? -errno : 0;
+	shfs_node_fd_done(fs->tree, node);
+	if (!r) {
+		process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+		record.directory = S_ISDIR(node->type);
+		record.path2 = shfs_bytes_str(name);
+		shfs_tree_lock_read(fs->tree);
+		shfs_emit_pathop(fs, process, &record, node, NULL, NULL);
+		shfs_tree_unlock(fs->tree);
+	}
+	shfs_req_result(req, r);
+}
+
+static void op_setxattr(fuse_req_t req, fuse_ino_t id, const char *name,
+                        const char *value, size_t size, int flags)
+{
+	set_xattr(req, id, name, value ? value : "", size, flags);
+}
+
+static void op_removexattr(fuse_req_t req, fuse_ino_t id, const char *name)
+{
+	set_xattr(req, id, name, NULL, 0, 0);
+}
+
+/* --- ioctl: chattr and lsattr --- */
+
+union ioctl_data {
+	unsigned flags;
+	unsigned long version;
+	struct fsxattr fsxattr;
+};
+
+static bool is_known_ioctl(unsigned cmd)
+{
+	return cmd == FS_IOC_GETFLAGS || cmd == FS_IOC_SETFLAGS ||
+	       cmd == FS_IOC_FSGETXATTR || cmd == FS_IOC_FSSETXATTR ||
+	       cmd == FS_IOC_GETVERSION;
+}
+
+static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
+                     struct fuse_file_info *fi, unsigned flags, const void *in,
+                     size_t in_size, size_t out_size)
+{
+	struct shfs_node *node = shfs_req_node(req, id);
+	struct shfs_fs *fs = shfs_req_fs(req);
+	_cleanup_close_ int fd = -1;
+	union ioctl_data data = { 0 };
+	int r;
+
+	if (!node)
+		return;
+	if (!is_known_ioctl(cmd) || (flags & (FUSE_IOCTL_COMPAT | FUSE_IOCTL_UNRESTRICTED)) ||
+	    in_size > sizeof(data) || out_size > sizeof(data)) {
+		shfs_req_fail(req, -ENOTTY);
+		return;
+	}
+	/* not the handle's: the kernel may ask on a directory, or without any */
+	fd = shfs_node_open(fs->tree, node, O_RDONLY);
+	if (fd < 0) {
+		shfs_req_fail(req, fd);
+		return;
+	}
+	memcpy(&data, in, in_size);
+	r = ioctl(fd, cmd, &data);
+	if (r < 0)
+		shfs_req_fail(req, -errno);
+	else
+		fuse_reply_ioctl(req, r, &data, out_size);
+}
+
+void shfs_ops_add_attr(struct fuse_lowlevel_ops *ops)
+{
+	ops->getattr = op_getattr;
+	ops->setattr = op_setattr;
+	ops->readlink = op_readlink;
+	ops->statfs = op_statfs;
+	ops->getxattr = op_getxattr;
+	ops->listxattr = op_listxattr;
+	ops->setxattr = op_setxattr;
+	ops->removexattr = op_removexattr;
+	ops->ioctl = op_ioctl;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/ops.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+struct directory {
+	DIR *dir;
+	struct shfs_node *node; /* referenced */
+	struct dirent *next;    /* read, but there was no room for it */
+	off_t offset;           /* where dir stands */
+	pthread_mutex_t lock;
+};
+
+static struct directory *directory_of(struct fuse_file_info *fi)
+{
+	return (struct directory *)(uintptr_t)fi->fh;
+}
+
+static void directory_free(struct shfs_fs *fs, struct directory *d)
+{
+	if (d->dir)
+		closedir(d->dir);
+	shfs_node_unref(fs->tree, d->node);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
+                          struct directory **out)
+{
+	int fd = shfs_node_open(fs->tree, node, O_RDONLY | O_DIRECTORY);
+	struct directory *d;
+
+	if (fd < 0)
+		return fd;
+	d = calloc(1, sizeof(*d));
+	if (!d) {
+		close(fd);
+		return -ENOMEM;
+	}
+	shfs_node_ref(fs->tree, node);
+	d->node = node;
+	pthread_mutex_init(&d->lock, NULL);
+	d->dir = fdopendir(fd);
+	if (!d->dir) {
+		close(fd);
+		directory_free(fs, d);
+		return -ENOMEM;
+	}
+	*out = d;
+	return 0;
+}
+
+static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
+{
+	struct shfs_node *node = shfs_req_node(req, id);
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct directory *d;
+	int r;
+
+	if (!node)
+		return;
+	r = directory_open(fs, node, &d);
+	if (r) {
+		shfs_req_fail(req, r);
+		return;
+	}
+	fi->fh = (uintptr_t)d;
+	if (fuse_reply_open(req, fi))
+		directory_free(fs, d);
+}
+
+static void op_releasedir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
+{
+	directory_free(shfs_req_fs(req), directory_of(fi));
+	fuse_reply_err(req, 0);
+}
+
+static void op_fsyncdir(fuse_req_t req, fuse_ino_t id, int datasync,
+                        struct fuse_file_info *fi)
+{
+	int fd = dirfd(directory_of(fi)->dir);
+
+	shfs_req_result(req, (datasync ? fdatasync(fd) : fsync(fd)) ? -errno : 0);
+}
+
+static bool is_dot(const char *name)
+{
+	return !strcmp(name, ".") || !strcmp(name, "..");
+}
+
+/* What is needed of an entry: its node with a lookup (plus), or no more than its type. */
+static void fill(struct shfs_fs *fs, struct directory *d, const struct dirent *ent,
+                 bool plus, struct fuse_entry_param *out)
+{
+	struct shfs_node *node;
+	struct statx stx;
+
+	*out = (struct fuse_entry_param){
+		.attr = { .st_ino = ent->d_ino, .st_mode = DTTOIF(ent->d_type) },
+	};
+	if (plus && !is_dot(ent->d_name) &&
+	    !shfs_node_statx(dirfd(d->dir), ent->d_name, &stx) &&
+	    !shfs_node_enter(fs->tree, d->node, ent->d_name, &stx, &node))
+		shfs_fill_entry(node, &stx, out);
+}
+
+static size_t add(fuse_req_t req, char *at, size_t room, const struct dirent *ent,
+                  const struct fuse_entry_param *entry, bool plus)
+{
+	if (plus)
+		return fuse_add_direntry_plus(req, at, room, ent->d_name, entry,
+		                              ent->d_off);
+	return fuse_add_direntry(req, at, room, ent->d_name, &entry->attr, ent->d_off);
+}
+
+/* Fills data from offset on. Returns bytes, or a negative errno. */
+static ssize_t read_entries(fuse_req_t req, struct directory *d, char *data, size_t size,
+                            off_t offset, bool plus)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	size_t used = 0;
+
+	if (offset != d->offset) {
+		seekdir(d->dir, offset);
+		d->next = NULL;
+		d->offset = offset;
+	}
+	for (;;) {
+		struct fuse_entry_param entry;
+		size_t n;
+
+		errno = 0;
+		if (!d->next)
+			d->next = readdir(d->dir);
+		if (!d->next)
+			return errno && !used ? -errno : (ssize_t)used;
+		fill(fs, d, d->next, plus, &entry);
+		n = add(req, data + used, size - used, d->next, &entry, plus);
+		if (n > size - used) {
+			if (entry.ino)
+				shfs_node_forget(fs->tree, entry.ino, 1);
+			return (ssize_t)used;
+		}
+		used += n;
+		d->offset = d->next->d_off;
+		d->next = NULL;
+	}
+}
+
+static void read_directory(fuse_req_t req, size_t size, off_t offset,
+                           struct fuse_file_info *fi, bool plus)
+{
+	struct directory *d = directory_of(fi);
+	_cleanup_free_ char *data = malloc(size);
+	ssize_t n;
+
+	if (!data) {
+		shfs_req_fail(req, -ENOMEM);
+		return;
+	}
+	pthread_mutex_lock(&d->lock);
+	n = read_entries(req, d, data, size, offset, plus);
+	pthread_mutex_unlock(&d->lock);
+	if (n < 0)
+		shfs_req_fail(req, (int)n);
+	else
+		fuse_reply_buf(req, data, (size_t)n);
+}
+
+static void op_readdir(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
+                       struct fuse_file_info *fi)
+{
+	read_directory(req, size, offset, fi, false);
+}
+
+static void op_readdirplus(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
+                           struct fuse_file_info *fi)
+{
+	read_directory(req, size, offset, fi, true);
+}
+
+void shfs_ops_add_dir(struct fuse_lowlevel_ops *ops)
+{
+	ops->opendir = op_opendir;
+	ops->releasedir = op_releasedir;
+	ops->fsyncdir = op_fsyncdir;
+	ops->readdir = op_readdir;
+	ops->readdirplus = op_readdirplus;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/ops.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#define COPY_MAX (1u << 30) /* a reply tells at most 4 GiB */
+
+static struct shfs_handle *handle_of(struct fuse_file_info *fi)
+{
+	return (struct shfs_handle *)(uintptr_t)fi->fh;
+}
+
+int shfs_lower_flags(int flags)
+{
+	/* Data goes through memory of ours that is not aligned: the kernel is told to go
+	 * by its cache instead (direct_io). */
+	return flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_DIRECT | SHFS_O_EXEC);
+}
+
+/* So that what is written can be read again at the close, if the user may read it. */
+static int open_lower(struct shfs_fs *fs, struct shfs_node *node, int flags)
+{
+	int fd;
+
+	flags = shfs_lower_flags(flags);
+	if ((flags & O_ACCMODE) == O_WRONLY) {
+		fd = shfs_node_open(fs->tree, node, (flags & ~O_ACCMODE) | O_RDWR);
+		if (fd != -EACCES && fd != -EPERM)
+			return fd;
+	}
+	return shfs_node_open(fs->tree, node, flags);
+}
+
+static int truncate_opened(struct shfs_fs *fs, struct shfs_handle *handle, int flags)
+{
+	_cleanup_close_ int fd = -1;
+
+	if ((flags & O_ACCMODE) != O_RDONLY)
+		return ftruncate(handle->fd, 0) ? -errno : 0;
+	fd = shfs_node_open(fs->tree, handle->node, O_WRONLY);
+	if (fd < 0)
+		return fd;
+	return ftruncate(fd, 0) ? -errno : 0;
+}
+
+int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
+                   struct shfs_handle **out)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_handle *handle;
+	struct stat st;
+	int fd, r;
+
+	fd = open_lower(fs, node, flags);
+	if (fd < 0)
+		return fd;
+	handle = shfs_handle_new(fs, node, fd, flags, false, shfs_req_tid(req));
+	if (!handle)
+		return -ENOMEM;
+	handle->drops_suid = fs->privileged && (flags & O_ACCMODE) != O_RDONLY &&
+	                     fuse_req_ctx(req)->uid && !fstat(fd, &st) &&
+	                     (st.st_mode & (S_ISUID | S_ISGID));
+	if (flags & O_TRUNC) {
+		_cleanup_identity_ struct shfs_identity id = { 0 };
+
+		shfs_watch_change(fs, handle, shfs_req_tid(req), SHFS_ACCESS_TRUNCATED);
+		if (handle->drops_suid)
+			shfs_identity_assume(req, &id);
+		r = truncate_opened(fs, handle, flags);
+		if (r) {
+			shfs_watch_release(fs, handle);
+			return r;
+		}
+	}
+	*out = handle;
+	return 0;
+}
+
+void shfs_fill_open(const struct shfs_handle *handle, struct fuse_file_info *fi)
+{
+	fi->fh = (uintptr_t)handle;
+	fi->direct_io = !!(fi->flags & O_DIRECT);
+	/* Others must come to us, so that it is seen whether they really read. */
+	fi->keep_cache = (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
+	fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
+}
+
+static void op_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
+{
+	struct shfs_node *node = shfs_req_node(req, id);
+	struct shfs_handle *handle;
+	int r;
+
+	if (!node)
+		return;
+	r = shfs_open_node(req, node, fi->flags, &handle);
+	if (r) {
+		shfs_req_fail(req, r);
+		return;
+	}
+	shfs_fill_open(handle, fi);
+	if (fuse_reply_open(req, fi))
+		shfs_watch_release(shfs_req_fs(req), handle);
+}
+
+/* This thread's, for data on its way. */
+static char *data_buffer(size_t size)
+{
+	static _Thread_local struct {
+		char *data;
+		size_t size;
+	} buffer;
+
+	if (buffer.size < size) {
+		char *grown = realloc(buffer.data, size);
+
+		if (!grown)
+			return NULL;
+		buffer.data = grown;
+		buffer.size = size;
+	}
+	return buffer.data;
+}
+
+static void op_read(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
+                    struct fuse_file_info *fi)
+{
+	struct shfs_handle *handle = handle_of(fi);
+	char *data = data_buffer(size);
+	ssize_t n;
+
+	if (!data) {
+		shfs_req_fail(req, -ENOMEM);
+		return;
+	}
+	do
+		n = pread(handle->fd, data, size, offset);
+	while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		shfs_req_fail(req, -errno);
+		return;
+	}
+	shfs_watch_read(handle);
+	fuse_reply_buf(req, data, (size_t)n);
+}
+
+/* As much as can be written; an error only if that is nothing. */
+static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		ssize_t n = pwrite(fd, data + done, size - done, offset + (off_t)done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && !done)
+			return -errno;
+		if (n <= 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t size,
+                     off_t offset, struct fuse_file_info *fi)
+{
+	_cleanup_identity_ struct shfs_identity identity = { 0 };
+	struct shfs_handle *handle = handle_of(fi);
+	ssize_t n;
+
+	if (fi->writepage)
+		shfs_watch_change(shfs_req_fs(req), handle, 0, SHFS_ACCESS_MAPPED);
+	else
+		shfs_watch_change(shfs_req_fs(req), handle, shfs_req_tid(req), 0);
+	if (handle->drops_suid && !fi->writepage)
+		shfs_identity_assume(req, &identity);
+	n = write_lower(handle->fd, data, size, offset);
+	if (n < 0)
+		shfs_req_fail(req, (int)n);
+	else
+		fuse_reply_write(req, (size_t)n);
+}
+
+static void op_flush(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
+{
+	struct shfs_handle *handle = handle_of(fi);
+	int fd = dup(handle->fd), r = 0;
+
+	/* a close tells of errors that came late (NFS, quota) */
+	if (fd >= 0 && close(fd))
+		r = -errno;
+	shfs_watch_flush(shfs_req_fs(req), handle);
+	shfs_req_result(req, r);
+}
+
+static void op_release(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
+{
+	shfs_watch_release(shfs_req_fs(req), handle_of(fi));
+	fuse_reply_err(req, 0);
+}
+
+static void op_fsync(fuse_req_t req, fuse_ino_t id, int datasync,
+                     struct fuse_file_info *fi)
+{
+	int fd = handle_of(fi)->fd;
+
+	shfs_req_result(req, (datasync ? fdatasync(fd) : fsync(fd)) ? -errno : 0);
+}
+
+static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
+                         off_t length, struct fuse_file_info *fi)
+{
+	_cleanup_identity_ struct shfs_identity identity = { 0 };
+	struct shfs_handle *handle = handle_of(fi);
+
+	shfs_watch_change(shfs_req_fs(req), handle, shfs_req_tid(req), 0);
+	if (handle->drops_suid)
+		shfs_identity_assume(req, &identity);
+	shfs_req_result(req, fallocate(handle->fd, mode, offset, length) ? -errno : 0);
+}
+
+static void op_lseek(fuse_req_t req, fuse_ino_t id, off_t offset, int whence,
+                     struct fuse_file_info *fi)
+{
+	off_t at = lseek(handle_of(fi)->fd, offset, whence);
+
+	if (at < 0)
+		shfs_req_fail(req, -errno);
+	else
+		fuse_reply_lseek(req, at);
+}
+
+static void op_copy_file_range(fuse_req_t req, fuse_ino_t id_in, off_t offset_in,
+                               struct fuse_file_info *fi_in, fuse_ino_t id_out,
+                               off_t offset_out, struct fuse_file_info *fi_out, size_t len,
+                               int flags)
+{
+	struct shfs_handle *in = handle_of(fi_in), *out = handle_of(fi_out);
+	ssize_t n;
+
+	shfs_watch_change(shfs_req_fs(req), out, shfs_req_tid(req), 0);
+	n = copy_file_range(in->fd, &offset_in, out->fd, &offset_out, MIN(len, COPY_MAX),
+	                    (unsigned)flags);
+	if (n < 0) {
+		shfs_req_fail(req, -errno);
+		return;
+	}
+	shfs_watch_read(in);
+	fuse_reply_write(req, (size_t)n);
+}
+
+void shfs_ops_add_file(struct fuse_lowlevel_ops *ops)
+{
+	ops->open = op_open;
+	ops->read = op_read;
+	ops->write = op_write;
+	ops->flush = op_flush;
+	ops->release = op_release;
+	ops->fsync = op_fsync;
+	ops->fallocate = op_fallocate;
+	ops->lseek = op_lseek;
+	ops->copy_file_range = op_copy_file_range;
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/ops.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
+{
+	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
+	struct statx stx;
+	int r;
+
+	if (!parent)
+		return;
+	r = shfs_node_lookup(shfs_req_fs(req)->tree, parent, name, &stx, &node);
+	if (r == -ENOENT) {
+		/* the kernel may remember that there is nothing */
+		fuse_reply_entry(req, &(struct fuse_entry_param){ .entry_timeout =
+		                                                          SHFS_TIMEOUT });
+	} else if (r) {
+		shfs_req_fail(req, r);
+	} else {
+		shfs_reply_entry(req, node, &stx);
+	}
+}
+
+static void op_forget(fuse_req_t req, fuse_ino_t id, uint64_t n)
+{
+	shfs_node_forget(shfs_req_fs(req)->tree, id, n);
+	fuse_reply_none(req);
+}
+
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *list)
+{
+	for (size_t i = 0; i < count; i++)
+		shfs_node_forget(shfs_req_fs(req)->tree, list[i].ino, list[i].nlookup);
+	fuse_reply_none(req);
+}
+
+/* --- things that are made --- */
+
+struct making {
+	struct shfs_node *parent;
+	const char *name;
+	struct shfs_rec_pathop record;
+	mode_t mode;
+	dev_t rdev;
+	const char *target;
+};
+
+static int make_lower(int dirfd, const struct making *m)
+{
+	switch (m->record.op) {
+	case SHFS_OP_MKDIR:
+		return mkdirat(dirfd, m->name, m->mode) ? -errno : 0;
+	case SHFS_OP_SYMLINK:
+		return symlinkat(m->target, dirfd, m->name) ? -errno : 0;
+	default:
+		return mknodat(dirfd, m->name, m->mode, m->rdev) ? -errno : 0;
+	}
+}
+
+static void make(fuse_req_t req, fuse_ino_t parent_id, struct making *m)
+{
+	_cleanup_identity_ struct shfs_identity identity = { 0 };
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
+	struct statx stx;
+	uint64_t process;
+	int dirfd, r;
+
+	m->parent = shfs_req_node(req, parent_id);
+	if (!m->parent)
+		return;
+	dirfd = shfs_node_fd(fs->tree, m->parent);
+	if (dirfd < 0) {
+		shfs_req_fail(req, dirfd);
+		return;
+	}
+	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+	shfs_identity_assume(req, &identity);
+	shfs_tree_lock_read(fs->tree);
+	r = make_lower(dirfd, m);
+	if (!r)
+		shfs_emit_pathop(fs, process, &m->record, m->parent, m->name, NULL);
+	shfs_tree_unlock(fs->tree);
+	shfs_identity_restore(&identity);
+	identity.assumed = false;
+	shfs_node_fd_done(fs->tree, m->parent);
+	if (!r)
+		r = shfs_node_lookup(fs->tree, m->parent, m->name, &stx, &node);
+	if (r)
+		shfs_req_fail(req, r);
+	else
+		shfs_reply_entry(req, node, &stx);
+}
+
+static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct making m = {
+		.name = name,
+		.mode = mode,
+		.record = { .op = SHFS_OP_MKDIR, .directory = 1 },
+	};
+
+	make(req, parent, &m);
+}
+
+static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                     dev_t rdev)
+{
+	struct making m = {
+		.name = name,
+		.mode = mode,
+		.rdev = rdev,
+		.record = { .op = SHFS_OP_MKNOD },
+	};
+
+	make(req, parent, &m);
+}
+
+static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
+                       const char *name)
+{
+	struct making m = {
+		.name = name,
+		.target = target,
+		.record = { .op = SHFS_OP_SYMLINK, .path2 = shfs_bytes_str(target) },
+	};
+
+	make(req, parent, &m);
+}
+
+/* Makes the file anew: its fd, or a negative errno (-EEXIST). */
+static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *name,
+                        mode_t mode, int flags)
+{
+	_cleanup_identity_ struct shfs_identity identity = { 0 };
+	struct shfs_tree *tree = shfs_req_fs(req)->tree;
+	int dirfd = shfs_node_fd(tree, parent), fd;
+
+	if (dirfd < 0)
+		return dirfd;
+	flags = shfs_lower_flags(flags);
+	if ((flags & O_ACCMODE) == O_WRONLY)
+		flags = (flags & ~O_ACCMODE) | O_RDWR; /* to read it at the close */
+	flags |= O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	shfs_identity_assume(req, &identity);
+	fd = openat(dirfd, name, flags, mode);
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE) && shfs_tree_spare_fds(tree))
+		fd = openat(dirfd, name, flags, mode);
+	if (fd < 0)
+		fd = -errno;
+	shfs_node_fd_done(tree, parent);
+	return fd;
+}
+
+/* A new file as a handle; the node has one lookup more. */
+static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name,
+                      mode_t mode, int flags, struct statx *stx, struct shfs_node **node,
+                      struct shfs_handle **handle)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	int fd = create_lower(req, parent, name, mode, flags), r;
+
+	if (fd < 0)
+		return fd;
+	r = shfs_node_statx(fd, "", stx);
+	if (!r)
+		r = shfs_node_enter(fs->tree, parent, name, stx, node);
+	if (r) {
+		close(fd);
+		return r;
+	}
+	*handle = shfs_handle_new(fs, *node, fd, flags, true, shfs_req_tid(req));
+	if (*handle)
+		return 0;
+	shfs_node_forget(fs->tree, (*node)->id, 1);
+	return -ENOMEM;
+}
+
+/* One that came into being before us. */
+static int create_existing(fuse_req_t req, struct shfs_node *parent, const char *name,
+                           int flags, struct statx *stx, struct shfs_node **node,
+                           struct shfs_handle **handle)
+{
+	struct shfs_tree *tree = shfs_req_fs(req)->tree;
+	int r = shfs_node_lookup(tree, parent, name, stx, node);
+
+	if (r)
+		return r;
+	r = S_ISREG((*node)->type) ? shfs_open_node(req, *node, flags, handle) : -ESTALE;
+	if (!r && (flags & O_TRUNC))
+		r = shfs_node_statx((*handle)->fd, "", stx);
+	if (r)
+		shfs_node_forget(tree, (*node)->id, 1);
+	return r;
+}
+
+static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mode_t mode,
+                      struct fuse_file_info *fi)
+{
+	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_handle *handle;
+	struct fuse_entry_param entry;
+	struct statx stx;
+	int r;
+
+	if (!parent)
+		return;
+	do {
+		r = create_new(req, parent, name, mode, fi->flags, &stx, &node, &handle);
+		if (r == -EEXIST && !(fi->flags & O_EXCL))
+			r = create_existing(req, parent, name, fi->flags, &stx, &node,
+			                    &handle);
+	} while (r == -ENOENT && !(fi->flags & O_EXCL) &&
+	         !shfs_node_stat(fs->tree, parent, &stx) && stx.stx_nlink);
+	if (r) {
+		shfs_req_fail(req, r);
+		return;
+	}
+	shfs_fill_open(handle, fi);
+	shfs_fill_entry(node, &stx, &entry);
+	if (fuse_reply_create(req, &entry, fi)) {
+		shfs_watch_release(fs, handle);
+		shfs_node_forget(fs->tree, entry.ino, 1);
+	}
+}
+
+static void op_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent_id, const char *name)
+{
+	struct shfs_node *node = shfs_req_node(req, id), *parent, *made;
+	struct shfs_rec_pathop record = { .op = SHFS_OP_LINK };
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct statx stx;
+	uint64_t process;
+	int fd, dirfd, r;
+
+	parent = node ? shfs_req_node(req, parent_id) : NULL;
+	if (!parent)
+		return;
+	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+	fd = shfs_node_fd(fs->tree, node);
+	dirfd = fd < 0 ? fd : shfs_node_fd(fs->tree, parent);
+	r = dirfd < 0 ? dirfd : 0;
+	if (!r) {
+		shfs_tree_lock_read(fs->tree);
+		r = linkat(fs->proc_fd, shfs_fd_name(fd).name, dirfd, name,
+		           AT_SYMLINK_FOLLOW)
+		            ? -errno
+		            : 0;
+		if (!r)
+			shfs_emit_pathop2(fs, process, &record, node, NULL, parent, name,
+			                  NULL);
+		shfs_tree_unlock(fs->tree);
+		shfs_node_fd_done(fs->tree, parent);
+	}
+	if (fd >= 0)
+		shfs_node_fd_done(fs->tree, node);
+	if (!r)
+		r = shfs_node_lookup(fs->tree, parent, name, &stx, &made);
+	if (r)
+		shfs_req_fail(req, r);
+	else
+		shfs_reply_entry(req, made, &stx);
+}
+
+/* --- names that go --- */
+
+static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
+                        bool directory)
+{
+	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_snapshot *content[2] = { NULL };
+	struct shfs_rec_pathop record = {
+		.op = directory ? SHFS_OP_RMDIR : SHFS_OP_UNLINK,
+		.directory = directory,
+	};
+	struct statx stx;
+	uint64_t process;
+	int dirfd, r;
+
+	if (!parent)
+		return;
+	r = shfs_node_lookup(fs->tree, parent, name, &stx, &node);
+	if (r) {
+		shfs_req_fail(req, r);
+		return;
+	}
+	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+	if (!directory)
+		content[1] = shfs_watch_content(fs, node, true);
+	shfs_node_pin(fs->tree, node, parent, name);
+	dirfd = shfs_node_fd(fs->tree, parent);
+	r = dirfd < 0 ? dirfd : 0;
+	if (!r) {
+		shfs_tree_lock_write(fs->tree);
+		r = unlinkat(dirfd, name, directory ? AT_REMOVEDIR : 0) ? -errno : 0;
+		if (!r) {
+			shfs_emit_pathop(fs, process, &record, parent, name, content);
+			shfs_node_gone(node, parent, name);
+		}
+		shfs_tree_unlock(fs->tree);
+		shfs_node_fd_done(fs->tree, parent);
+	}
+	shfs_snapshot_unref(content[1]);
+	shfs_node_forget(fs->tree, node->id, 1);
+	if (!r && shfs_is_ignore_file(fs, parent, name))
+		shfs_fs_load_rules(fs);
+	shfs_req_result(req, r);
+}
+
+static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	remove_name(req, parent, name, false);
+}
+
+static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	remove_name(req, parent, name, true);
+}
+
+/* --- rename --- */
+
+struct moving {
+	struct shfs_node *parent, *new_parent;
+	const char *name, *new_name;
+	unsigned flags;
+	struct shfs_node *node, *victim; /* each with a lookup; victim: may be NULL */
+	struct shfs_snapshot *content[2];
+};
+
+static int moving_find(struct shfs_fs *fs, struct moving *m)
+{
+	struct statx stx;
+	int r = shfs_node_lookup(fs->tree, m->parent, m->name, &stx, &m->node);
+
+	if (r)
+		return r;
+	r = shfs_node_lookup(fs->tree, m->new_parent, m->new_name, &stx, &m->victim);
+	return r == -ENOENT ? 0 : r;
+}
+
+/* What takes the place of a content, as well as that one, must be there to be brought
+ * back. A file that merely moves keeps its past. */
+static void moving_capture(struct shfs_fs *fs, struct moving *m)
+{
+	m->content[0] = shfs_watch_content(fs, m->node, !!m->victim);
+	if (m->victim)
+		m->content[1] = shfs_watch_content(fs, m->victim, true);
+}
+
+static int moving_run(struct shfs_fs *fs, struct moving *m, uint64_t process)
+{
+	bool exchange = m->flags & RENAME_EXCHANGE;
+	struct shfs_rec_pathop record = {
+		.op = exchange ? SHFS_OP_EXCHANGE : SHFS_OP_RENAME,
+		.directory = S_ISDIR(m->node->type),
+	};
+	int dirfd, new_dirfd, r;
+
+	dirfd = shfs_node_fd(fs->tree, m->parent);
+	if (dirfd < 0)
+		return dirfd;
+	new_dirfd = shfs_node_fd(fs->tree, m->new_parent);
+	if (new_dirfd < 0) {
+		shfs_node_fd_done(fs->tree, m->parent);
+		return new_dirfd;
+	}
+	shfs_tree_lock_write(fs->tree);
+	r = renameat2(dirfd, m->name, new_dirfd, m->new_name, m->flags) ? -errno : 0;
+	if (!r) {
+		shfs_emit_pathop2(fs, process, &record, m->parent, m->name, m->new_parent,
+		                  m->new_name, m->content);
+		if (m->victim && exchange)
+			shfs_node_moved(fs->tree, m->victim, m->parent, m->name);
+		else if (m->victim)
+			shfs_node_gone(m->victim, m->new_parent, m->new_name);
+		shfs_node_moved(fs->tree, m->node, m->new_parent, m->new_name);
+	}
+	shfs_tree_unlock(fs->tree);
+	shfs_node_fd_done(fs->tree, m->new_parent);
+	shfs_node_fd_done(fs->tree, m->parent);
+	return r;
+}
+
+static void moving_clear(struct shfs_fs *fs, struct moving *m)
+{
+	shfs_snapshot_unref(m->content[0]);
+	shfs_snapshot_unref(m->content[1]);
+	if (m->node)
+		shfs_node_forget(fs->tree, m->node->id, 1);
+	if (m->victim)
+		shfs_node_forget(fs->tree, m->victim->id, 1);
+}
+
+static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
+                      fuse_ino_t new_parent, const char *new_name, unsigned flags)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct moving m = { .name = name, .new_name = new_name, .flags = flags };
+	uint64_t process;
+	int r;
+
+	m.parent = shfs_req_node(req, parent);
+	m.new_parent = m.parent ? shfs_req_node(req, new_parent) : NULL;
+	if (!m.new_parent)
+		return;
+	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+	r = moving_find(fs, &m);
+	if (!r && m.victim && (flags & RENAME_NOREPLACE))
+		r = -EEXIST;
+	if (!r) {
+		moving_capture(fs, &m);
+		if (m.victim && !(flags & RENAME_EXCHANGE))
+			shfs_node_pin(fs->tree, m.victim, m.new_parent, new_name);
+		r = moving_run(fs, &m, process);
+	}
+	moving_clear(fs, &m);
+	if (!r && (shfs_is_ignore_file(fs, m.parent, name) ||
+	           shfs_is_ignore_file(fs, m.new_parent, new_name)))
+		shfs_fs_load_rules(fs);
+	shfs_req_result(req, r);
+}
+
+void shfs_ops_add_name(struct fuse_lowlevel_ops *ops)
+{
+	ops->lookup = op_lookup;
+	ops->forget = op_forget;
+	ops->forget_multi = op_forget_multi;
+	ops->mkdir = op_mkdir;
+	ops->mknod = op_mknod;
+	ops->symlink = op_symlink;
+	ops->create = op_create;
+	ops->link = op_link;
+	ops->unlink = op_unlink;
+	ops->rmdir = op_rmdir;
+	ops->rename = op_rename;
+}

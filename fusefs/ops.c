@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/ops.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id)
+{
+	struct shfs_node *node = shfs_node_find(shfs_req_fs(req)->tree, id);
+
+	if (!node)
+		fuse_reply_err(req, ESTALE);
+	return node;
+}
+
+void shfs_req_fail(fuse_req_t req, int error)
+{
+	fuse_reply_err(req, -error);
+}
+
+void shfs_req_result(fuse_req_t req, int result)
+{
+	fuse_reply_err(req, result < 0 ? -result : 0);
+}
+
+struct shfs_fd_name shfs_fd_name(int fd)
+{
+	struct shfs_fd_name out;
+
+	snprintf(out.name, sizeof(out.name), "%d", fd);
+	return out;
+}
+
+static struct timespec timespec_of(struct statx_timestamp t)
+{
+	return (struct timespec){ .tv_sec = t.tv_sec, .tv_nsec = t.tv_nsec };
+}
+
+void shfs_stat_from_statx(const struct statx *stx, struct stat *out)
+{
+	*out = (struct stat){
+		.st_ino = stx->stx_ino,
+		.st_mode = stx->stx_mode,
+		.st_nlink = stx->stx_nlink,
+		.st_uid = stx->stx_uid,
+		.st_gid = stx->stx_gid,
+		.st_rdev = makedev(stx->stx_rdev_major, stx->stx_rdev_minor),
+		.st_size = (off_t)stx->stx_size,
+		.st_blksize = stx->stx_blksize,
+		.st_blocks = (blkcnt_t)stx->stx_blocks,
+		.st_atim = timespec_of(stx->stx_atime),
+		.st_mtim = timespec_of(stx->stx_mtime),
+		.st_ctim = timespec_of(stx->stx_ctime),
+	};
+}
+
+void shfs_fill_entry(const struct shfs_node *node, const struct statx *stx,
+                     struct fuse_entry_param *out)
+{
+	*out = (struct fuse_entry_param){
+		.ino = node->id,
+		.generation = node->generation,
+		.attr_timeout = SHFS_TIMEOUT,
+		.entry_timeout = SHFS_TIMEOUT,
+	};
+	shfs_stat_from_statx(stx, &out->attr);
+}
+
+void shfs_reply_entry(fuse_req_t req, struct shfs_node *node, const struct statx *stx)
+{
+	struct shfs_tree *tree = shfs_req_fs(req)->tree;
+	struct fuse_entry_param entry;
+	uint64_t id = node->id;
+
+	shfs_fill_entry(node, stx, &entry);
+	if (fuse_reply_entry(req, &entry))
+		shfs_node_forget(tree, id, 1);
+}
+
+static void emit(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
+                 const struct shfs_buf *path, struct shfs_snapshot *const content[2])
+{
+	struct shfs_record rec = { .type = SHFS_REC_PATHOP };
+
+	if (path->failed)
+		return;
+	op->process = process;
+	op->path = (struct shfs_bytes){ path->data, path->len };
+	rec.pathop = *op;
+	shfs_capture_emit(fs->capture, &rec, content);
+}
+
+void shfs_emit_pathop(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
+                      const struct shfs_node *node, const char *name,
+                      struct shfs_snapshot *const content[2])
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+
+	if (node->hidden)
+		return;
+	shfs_node_path(node, name, &path);
+	emit(fs, process, op, &path, content);
+}
+
+void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
+                       const struct shfs_node *node, const char *name,
+                       const struct shfs_node *node2, const char *name2,
+                       struct shfs_snapshot *const content[2])
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 }, path2 = { 0 };
+
+	if (node->hidden && node2->hidden)
+		return;
+	shfs_node_path(node, name, &path);
+	shfs_node_path(node2, name2, &path2);
+	if (path2.failed)
+		return;
+	op->path2 = (struct shfs_bytes){ path2.data, path2.len };
+	emit(fs, process, op, &path, content);
+}
+
+bool shfs_is_ignore_file(struct shfs_fs *fs, const struct shfs_node *parent,
+                         const char *name)
+{
+	return parent == shfs_tree_root(fs->tree) && !strcmp(name, ".shfsignore");
+}
+
+void shfs_ops_begin_thread(void)
+{
+	/* cannot fail but for memory; then two threads may disturb each other's umask */
+	(void)!unshare(CLONE_FS);
+}
+
+static void want(struct fuse_conn_info *conn, unsigned capability)
+{
+	conn->want |= conn->capable & capability;
+}
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+	struct shfs_fs *fs = userdata;
+
+	/* Never FUSE_CAP_WRITEBACK_CACHE: what was acknowledged is beneath us already. */
+	conn->want = 0;
+	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_DONT_MASK |
+	                   FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS |
+	                   FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_PARALLEL_DIROPS |
+	                   FUSE_CAP_IOCTL_DIR | FUSE_CAP_HANDLE_KILLPRIV |
+	                   FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPIRE_ONLY);
+	if (fs->privileged)
+		want(conn, FUSE_CAP_POSIX_ACL);
+	conn->max_write = 1 << 20;
+	conn->max_readahead = 1 << 20;
+	conn->max_background = 256;
+	conn->congestion_threshold = 192;
+	conn->time_gran = 1;
+}
+
+void shfs_ops_init(struct fuse_lowlevel_ops *ops)
+{
+	*ops = (struct fuse_lowlevel_ops){ .init = op_init };
+	shfs_ops_add_file(ops);
+	shfs_ops_add_name(ops);
+	shfs_ops_add_attr(ops);
+	shfs_ops_add_dir(ops);
+}

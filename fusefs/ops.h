@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ops.h - the file system's operations, as libfuse calls them, and what they share.
+ *
+ *     ops-file.c    open files: read, write, close
+ *     ops-name.c    lookup, create, rename, unlink, ...
+ *     ops-attr.c    attributes, extended attributes, ioctl
+ *     ops-dir.c     reading directories
+ *     control.c     user.shfs.sync and user.shfs.status
+ */
+#pragma once
+
+#include "fusefs/fs.h"
+#include "fusefs/watch.h"
+
+#include <fuse3/fuse_lowlevel.h>
+
+#define SHFS_XATTR_PREFIX "user.shfs."
+
+/* Seconds for which the kernel believes what it was told. */
+#define SHFS_TIMEOUT 1.0
+
+/* Makes the table; a part fills in its own. */
+void shfs_ops_init(struct fuse_lowlevel_ops *ops);
+void shfs_ops_add_file(struct fuse_lowlevel_ops *ops);
+void shfs_ops_add_name(struct fuse_lowlevel_ops *ops);
+void shfs_ops_add_attr(struct fuse_lowlevel_ops *ops);
+void shfs_ops_add_dir(struct fuse_lowlevel_ops *ops);
+
+/* What each thread that serves requests does first: it gets a umask of its own. */
+void shfs_ops_begin_thread(void);
+
+static inline struct shfs_fs *shfs_req_fs(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+static inline uint32_t shfs_req_tid(fuse_req_t req)
+{
+	return (uint32_t)fuse_req_ctx(req)->pid;
+}
+
+/* The node of an id. NULL, and ESTALE replied: the kernel and we disagree. */
+struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id);
+
+/* Replies -error. */
+void shfs_req_fail(fuse_req_t req, int error);
+/* Replies 0 or -error. */
+void shfs_req_result(fuse_req_t req, int result);
+
+/* An fd of a path as a name below fs->proc_fd; for calls that want a path. */
+struct shfs_fd_name {
+	char name[16];
+};
+struct shfs_fd_name shfs_fd_name(int fd);
+
+/*
+ * While a file is made for somebody else, this thread has that user's identity and umask,
+ * so that owner, group, mode and default ACL come out as they would without us. Without
+ * privilege only the umask matters. identity.c
+ */
+struct shfs_identity {
+	bool assumed;
+};
+void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id);
+void shfs_identity_restore(struct shfs_identity *id);
+#define _cleanup_identity_ _cleanup_(shfs_identity_restore)
+
+void shfs_stat_from_statx(const struct statx *stx, struct stat *out);
+
+/* Replies with an entry; where the kernel does not take it, the lookup is given back. */
+void shfs_reply_entry(fuse_req_t req, struct shfs_node *node, const struct statx *stx);
+void shfs_fill_entry(const struct shfs_node *node, const struct statx *stx,
+                     struct fuse_entry_param *out);
+
+/* --- ops-file.c --- */
+
+/* Opens the node for the caller: a handle, or a negative errno. */
+_must_check_ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
+                                struct shfs_handle **out);
+/* Tells the kernel how to use it. */
+void shfs_fill_open(const struct shfs_handle *handle, struct fuse_file_info *fi);
+/* Flags for the file beneath. */
+int shfs_lower_flags(int flags);
+
+/* --- records of names and attributes --- */
+
+/*
+ * With the tree lock held: records op by the caller on name below node (NULL: on node
+ * itself), unless it is hidden. content as in shfs_capture_emit.
+ */
+void shfs_emit_pathop(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
+                      const struct shfs_node *node, const char *name,
+                      struct shfs_snapshot *const content[2]);
+/* The same with a path of its own as path2. */
+void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
+                       const struct shfs_node *node, const char *name,
+                       const struct shfs_node *node2, const char *name2,
+                       struct shfs_snapshot *const content[2]);
+
+/* Is it the file that says what not to archive? */
+bool shfs_is_ignore_file(struct shfs_fs *fs, const struct shfs_node *parent,
+                         const char *name);
+
+/* --- control.c --- */
+
+/* Answers getxattr of a name that begins with SHFS_XATTR_PREFIX on the root. */
+void shfs_control_get(fuse_req_t req, const char *name, size_t size);

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/sandbox.h"
+
+#include <errno.h>
+#include <seccomp.h>
+
+static const int denied[] = {
+	/* programs */
+	SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(fork), SCMP_SYS(vfork),
+	/* the network */
+	SCMP_SYS(socket), SCMP_SYS(socketpair), SCMP_SYS(connect), SCMP_SYS(bind),
+	SCMP_SYS(listen), SCMP_SYS(accept), SCMP_SYS(accept4),
+	/* other processes */
+	SCMP_SYS(ptrace), SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev),
+	SCMP_SYS(pidfd_getfd), SCMP_SYS(kcmp),
+	/* mounts and namespaces */
+	SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot),
+	SCMP_SYS(setns), SCMP_SYS(move_mount), SCMP_SYS(fsopen), SCMP_SYS(open_tree),
+	/* the kernel */
+	SCMP_SYS(bpf), SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(kexec_load),
+	SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(acct), SCMP_SYS(keyctl),
+	SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(userfaultfd),
+	SCMP_SYS(perf_event_open),
+};
+
+int shfs_sandbox_enter(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	int r = filter ? 0 : -ENOMEM;
+
+	if (!r)
+		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(denied) && !r; i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), denied[i], 0);
+	if (!r)
+		r = seccomp_load(filter);
+	seccomp_release(filter);
+	return r;
+}

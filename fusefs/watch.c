@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <utlist.h>
+
+#define CHECKED_NS SHFS_NSEC_PER_SEC
+
+struct shfs_watch {
+	pthread_mutex_t lock;
+	struct shfs_snapshot *current; /* what the file holds; NULL: not known yet */
+	int asked;    /* the depth that was asked of current; -1 */
+	bool changed; /* by us, since current was known (which is NULL then) */
+	bool fresh;   /* made by us and never written: nothing was there before */
+	struct timespec mtime; /* of current: another one tells a change beneath us */
+	off_t size;
+	struct shfs_handle *dirty; /* that changed it since it was last captured */
+};
+
+static bool is_watched(const struct shfs_node *node)
+{
+	return S_ISREG(node->type) && !node->hidden;
+}
+
+/* The node's watch, locked. NULL: no memory, or not watched. */
+static struct shfs_watch *watch_lock(struct shfs_node *node)
+{
+	struct shfs_watch *watch, *none = NULL;
+
+	if (!is_watched(node))
+		return NULL;
+	watch = atomic_load(&node->watch);
+	if (!watch) {
+		watch = calloc(1, sizeof(*watch));
+		if (!watch)
+			return NULL;
+		watch->asked = -1;
+		pthread_mutex_init(&watch->lock, NULL);
+		if (!atomic_compare_exchange_strong(&node->watch, &none, watch)) {
+			shfs_watch_free(watch);
+			watch = none;
+		}
+	}
+	pthread_mutex_lock(&watch->lock);
+	return watch;
+}
+
+static void watch_unlock(struct shfs_watch *watch)
+{
+	pthread_mutex_unlock(&watch->lock);
+}
+
+void shfs_watch_free(struct shfs_watch *watch)
+{
+	shfs_snapshot_unref(watch->current);
+	pthread_mutex_destroy(&watch->lock);
+	free(watch);
+}
+
+static void forget_current(struct shfs_watch *watch)
+{
+	shfs_snapshot_unref(watch->current);
+	watch->current = NULL;
+	watch->asked = -1;
+}
+
+static void stamp(struct shfs_watch *watch, const struct stat *st)
+{
+	watch->mtime = st->st_mtim;
+	watch->size = st->st_size;
+}
+
+/* --- contents; all with the watch locked --- */
+
+static char *node_path(struct shfs_fs *fs, struct shfs_node *node)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+
+	shfs_tree_lock_read(fs->tree);
+	shfs_node_path(node, NULL, &path);
+	shfs_tree_unlock(fs->tree);
+	return shfs_buf_take(&path);
+}
+
+static enum shfs_rule node_rule(struct shfs_fs *fs, struct shfs_node *node)
+{
+	_cleanup_free_ char *path = node_path(fs, node);
+
+	return path ? shfs_fs_rule(fs, path) : SHFS_RULE_ARCHIVE;
+}
+
+/* A readable fd: the handle's, or a new one in *opened. -1: there is none. */
+static int readable_fd(struct shfs_fs *fs, struct shfs_node *node,
+                       const struct shfs_handle *handle, int *opened)
+{
+	if (handle && handle->readable)
+		return handle->fd;
+	*opened = shfs_node_open(fs->tree, node, O_RDONLY);
+	return *opened < 0 ? -1 : *opened;
+}
+
+static void take_unreadable(struct shfs_fs *fs, struct shfs_node *node,
+                            struct shfs_snapshot *snapshot)
+{
+	int fd = shfs_node_fd(fs->tree, node);
+
+	if (fd < 0)
+		return;
+	shfs_snapshot_take(snapshot, fd, SHFS_DEPTH_STAT, 0, SHFS_CONTENT_SKIP_ERROR);
+	shfs_node_fd_done(fs->tree, node);
+}
+
+/* Makes current known to that depth, as far as the rules allow; max_bytes: to archive. */
+static void take_current(struct shfs_fs *fs, struct shfs_node *node,
+                         struct shfs_watch *watch, const struct shfs_handle *handle,
+                         enum shfs_depth depth, uint64_t max_bytes)
+{
+	bool ignored = node_rule(fs, node) == SHFS_RULE_IGNORE;
+	_cleanup_close_ int opened = -1;
+	struct stat st;
+	int fd;
+
+	if (!watch->current) {
+		watch->current = shfs_snapshot_new(fs->capture);
+		watch->asked = -1;
+	}
+	if (!watch->current || watch->asked >= (int)depth)
+		return;
+	watch->asked = depth;
+	fd = readable_fd(fs, node, handle, &opened);
+	if (fd < 0) {
+		take_unreadable(fs, node, watch->current);
+		return;
+	}
+	if (!fstat(fd, &st))
+		stamp(watch, &st);
+	shfs_snapshot_take(watch->current, fd, ignored ? SHFS_DEPTH_STAT : depth,
+	                   max_bytes, ignored ? SHFS_CONTENT_SKIP_RULE : 0);
+}
+
+static void archive_current(struct shfs_fs *fs, struct shfs_node *node,
+                            struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	take_current(fs, node, watch, handle, SHFS_DEPTH_ARCHIVE,
+	             fs->config.archive_max_bytes);
+}
+
+/* What a reader has seen: scripts and configuration are kept, others recognised. */
+static void identify_current(struct shfs_fs *fs, struct shfs_node *node,
+                             struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	struct stat st;
+
+	if (watch->asked >= SHFS_DEPTH_FINGERPRINT)
+		return;
+	if (node_rule(fs, node) == SHFS_RULE_ARCHIVE_READ && !fstat(handle->fd, &st) &&
+	    (uint64_t)st.st_size <= fs->config.read_max_bytes)
+		take_current(fs, node, watch, handle, SHFS_DEPTH_ARCHIVE,
+		             fs->config.read_max_bytes);
+	else
+		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
+}
+
+/* Something else than we changed the file (through the directory beneath). */
+static void check_beneath(struct shfs_watch *watch, int fd)
+{
+	struct stat st;
+
+	if (watch->changed || fstat(fd, &st))
+		return;
+	if (watch->current &&
+	    (watch->size != st.st_size || watch->mtime.tv_sec != st.st_mtim.tv_sec ||
+	     watch->mtime.tv_nsec != st.st_mtim.tv_nsec))
+		forget_current(watch);
+	stamp(watch, &st);
+}
+
+/* --- records; the watch is locked, so that they come in the order of the changes --- */
+
+static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle,
+                        uint64_t process, uint32_t flags, struct shfs_time last,
+                        struct shfs_snapshot *made)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	struct shfs_snapshot *content[2] = {
+		flags & SHFS_ACCESS_READ ? handle->seen : NULL,
+		flags & SHFS_ACCESS_WRITTEN ? made : NULL,
+	};
+	struct shfs_record rec = {
+		.type = SHFS_REC_ACCESS,
+		.access = {
+			.process = process,
+			.flags = flags,
+			.begin = handle->begin,
+			.last = last,
+			.dev = handle->node->dev,
+			.ino = handle->node->ino,
+		},
+	};
+
+	shfs_tree_lock_read(fs->tree);
+	shfs_node_path(handle->node, NULL, &path);
+	if (!path.failed) {
+		rec.access.path = (struct shfs_bytes){ path.data, path.len };
+		shfs_capture_emit(fs->capture, &rec, content);
+	}
+	shfs_tree_unlock(fs->tree);
+	if (made && path.data && !strcmp(path.data, ".shfsignore"))
+		shfs_fs_load_rules(fs);
+}
+
+static void emit_preimage(struct shfs_fs *fs, struct shfs_node *node,
+                          struct shfs_snapshot *snapshot, uint64_t process)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	struct shfs_snapshot *content[2] = { snapshot, NULL };
+	struct shfs_record rec = {
+		.type = SHFS_REC_PREIMAGE,
+		.preimage = { .process = process, .dev = node->dev, .ino = node->ino },
+	};
+
+	shfs_tree_lock_read(fs->tree);
+	shfs_node_path(node, NULL, &path);
+	if (!path.failed) {
+		rec.preimage.path = (struct shfs_bytes){ path.data, path.len };
+		shfs_capture_emit(fs->capture, &rec, content);
+	}
+	shfs_tree_unlock(fs->tree);
+}
+
+/* --- dirty handles --- */
+
+static void mark_dirty(struct shfs_fs *fs, struct shfs_watch *watch,
+                       struct shfs_handle *handle)
+{
+	if (handle->is_dirty)
+		return;
+	handle->is_dirty = true;
+	DL_APPEND(watch->dirty, handle);
+	pthread_mutex_lock(&fs->dirty_lock);
+	DL_APPEND2(fs->dirty, handle, prev_dirty, next_dirty);
+	pthread_mutex_unlock(&fs->dirty_lock);
+}
+
+static void mark_clean(struct shfs_fs *fs, struct shfs_watch *watch,
+                       struct shfs_handle *handle)
+{
+	handle->is_dirty = false;
+	handle->n_writers = 0;
+	DL_DELETE(watch->dirty, handle);
+	pthread_mutex_lock(&fs->dirty_lock);
+	DL_DELETE2(fs->dirty, handle, prev_dirty, next_dirty);
+	pthread_mutex_unlock(&fs->dirty_lock);
+}
+
+/* One ACCESS for each writer, and one for the opener if it read and did not write. */
+static void emit_writers(struct shfs_fs *fs, struct shfs_handle *handle,
+                         struct shfs_snapshot *made)
+{
+	bool reads = handle->tells_read;
+
+	for (unsigned i = 0; i < handle->n_writers; i++) {
+		const struct shfs_writer *w = &handle->writers[i];
+		uint32_t flags = w->flags | SHFS_ACCESS_WRITTEN;
+
+		if (reads && w->process == handle->opener) {
+			flags |= SHFS_ACCESS_READ;
+			reads = false;
+		}
+		emit_access(fs, handle, w->process, handle->flags | flags, w->last, made);
+	}
+	if (reads)
+		emit_access(fs, handle, handle->opener, handle->flags | SHFS_ACCESS_READ,
+		            handle->begin, NULL);
+	handle->tells_read = false;
+}
+
+/*
+ * Captures what the file holds, and records those of its writers that are done with it:
+ * whose descriptor was closed, and ending.
+ */
+static void settle(struct shfs_fs *fs, struct shfs_node *node, struct shfs_watch *watch,
+                   struct shfs_handle *ending)
+{
+	struct shfs_handle *handle, *next;
+
+	if (watch->changed) {
+		watch->changed = watch->fresh = false;
+		archive_current(fs, node, watch, ending ? ending : watch->dirty);
+	}
+	DL_FOREACH_SAFE (watch->dirty, handle, next) {
+		if (handle != ending && !handle->flushed)
+			continue;
+		emit_writers(fs, handle, watch->current);
+		mark_clean(fs, watch, handle);
+	}
+}
+
+static bool is_some_flushed(const struct shfs_watch *watch,
+                            const struct shfs_handle *but)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH (watch->dirty, handle)
+		if (handle != but && handle->flushed)
+			return true;
+	return false;
+}
+
+static bool is_all_flushed(const struct shfs_watch *watch)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH (watch->dirty, handle)
+		if (!handle->flushed)
+			return false;
+	return true;
+}
+
+static void settle_if_closed(struct shfs_fs *fs, struct shfs_node *node,
+                             struct shfs_watch *watch)
+{
+	if (watch->dirty && is_all_flushed(watch))
+		settle(fs, node, watch, NULL);
+}
+
+/* Nothing is overwritten unseen: before a change by tid, through handle if any. */
+static void before_change(struct shfs_fs *fs, struct shfs_node *node,
+                          struct shfs_watch *watch, struct shfs_handle *handle,
+                          uint32_t tid)
+{
+	if (watch->changed) {
+		if (!is_some_flushed(watch, handle))
+			return;
+		settle(fs, node, watch, NULL);
+	}
+	if (!watch->fresh && watch->asked < SHFS_DEPTH_ARCHIVE) {
+		archive_current(fs, node, watch, handle);
+		if (watch->current)
+			emit_preimage(fs, node, watch->current,
+			              shfs_caller_process(fs->callers, tid));
+	}
+	if (watch->current)
+		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
+	forget_current(watch);
+	watch->changed = true;
+	watch->fresh = false;
+}
+
+/* --- open files --- */
+
+/* The entry of this thread; those beyond the array's end count as the last one. */
+static void note_writer(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid,
+                        uint32_t flags)
+{
+	struct shfs_time now = shfs_time_now();
+	struct shfs_writer *w = NULL;
+	uint64_t process = handle->opener;
+
+	for (unsigned i = 0; i < handle->n_writers && !w; i++)
+		if (handle->writers[i].tid == tid)
+			w = &handle->writers[i];
+	if (!w || now.boot_ns - w->checked_ns > CHECKED_NS) {
+		if (tid)
+			process = shfs_caller_process(fs->callers, tid);
+		if (w && w->process != process)
+			w = NULL;
+		for (unsigned i = 0; i < handle->n_writers && !w; i++)
+			if (handle->writers[i].process == process)
+				w = &handle->writers[i];
+	}
+	if (!w && handle->n_writers < SHFS_WRITERS_MAX) {
+		w = &handle->writers[handle->n_writers++];
+		*w = (struct shfs_writer){ .process = process };
+	} else if (!w) {
+		w = &handle->writers[SHFS_WRITERS_MAX - 1];
+	}
+	w->tid = tid;
+	w->checked_ns = now.boot_ns;
+	w->last = now;
+	w->flags |= flags;
+}
+
+struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
+                                    int flags, bool created, uint32_t tid)
+{
+	struct shfs_handle *handle = calloc(1, sizeof(*handle));
+	int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
+	struct shfs_watch *watch;
+
+	if (!handle) {
+		close(fd);
+		return NULL;
+	}
+	handle->node = node;
+	handle->fd = fd;
+	handle->readable = mode == O_RDONLY || mode == O_RDWR;
+	handle->begin = shfs_time_now();
+	shfs_node_ref(fs->tree, node);
+	watch = watch_lock(node);
+	if (!watch)
+		return handle;
+	handle->opener = shfs_caller_process(fs->callers, tid);
+	handle->flags = (flags & O_APPEND ? SHFS_ACCESS_APPEND : 0) |
+	                (flags & SHFS_O_EXEC ? SHFS_ACCESS_EXEC : 0);
+	handle->reads = (flags & O_ACCMODE) != O_WRONLY;
+	handle->tells_read = (flags & O_ACCMODE) == O_RDONLY;
+	if (created) {
+		watch->fresh = watch->changed = true;
+		forget_current(watch);
+		note_writer(fs, handle, tid, SHFS_ACCESS_CREATED);
+		mark_dirty(fs, watch, handle);
+	} else {
+		settle_if_closed(fs, node, watch);
+		check_beneath(watch, fd);
+		if (handle->reads && !watch->changed) {
+			if (!watch->current)
+				watch->current = shfs_snapshot_new(fs->capture);
+			if (watch->current)
+				handle->seen = shfs_snapshot_ref(watch->current);
+		}
+	}
+	watch_unlock(watch);
+	return handle;
+}
+
+void shfs_watch_change(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid,
+                       uint32_t access_flags)
+{
+	struct shfs_watch *watch = watch_lock(handle->node);
+
+	if (!watch)
+		return;
+	before_change(fs, handle->node, watch, handle, tid);
+	note_writer(fs, handle, tid, access_flags);
+	handle->flushed = false;
+	mark_dirty(fs, watch, handle);
+	watch_unlock(watch);
+}
+
+void shfs_watch_read(struct shfs_handle *handle)
+{
+	if (handle->reads && !atomic_load_explicit(&handle->tells_read, memory_order_relaxed))
+		atomic_store_explicit(&handle->tells_read, true, memory_order_relaxed);
+}
+
+void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle)
+{
+	struct shfs_watch *watch = watch_lock(handle->node);
+
+	if (!watch)
+		return;
+	handle->flushed = true;
+	watch_unlock(watch);
+}
+
+/* What a reader saw, if it is still there, or was left by a writer meanwhile. */
+static void release_reader(struct shfs_fs *fs, struct shfs_handle *handle,
+                           struct shfs_watch *watch)
+{
+	if (!watch->changed && !handle->seen && watch->current)
+		handle->seen = shfs_snapshot_ref(watch->current);
+	if (handle->seen && handle->seen == watch->current && !watch->changed)
+		identify_current(fs, handle->node, watch, handle);
+}
+
+void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
+{
+	struct shfs_watch *watch = watch_lock(handle->node);
+
+	if (watch) {
+		if (handle->tells_read)
+			release_reader(fs, handle, watch);
+		if (handle->is_dirty)
+			settle(fs, handle->node, watch, handle);
+		else if (handle->tells_read)
+			emit_writers(fs, handle, NULL);
+		watch_unlock(watch);
+	}
+	shfs_snapshot_unref(handle->seen);
+	close(handle->fd);
+	shfs_node_unref(fs->tree, handle->node);
+	free(handle);
+}
+
+/* --- files that are not open --- */
+
+void shfs_watch_before_truncate(struct shfs_fs *fs, struct shfs_node *node, uint32_t tid)
+{
+	struct shfs_watch *watch = watch_lock(node);
+
+	if (!watch)
+		return;
+	before_change(fs, node, watch, NULL, tid);
+	watch_unlock(watch);
+}
+
+struct shfs_snapshot *shfs_watch_after_truncate(struct shfs_fs *fs,
+                                                struct shfs_node *node)
+{
+	return shfs_watch_content(fs, node, true);
+}
+
+struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
+                                         bool archive)
+{
+	struct shfs_watch *watch = watch_lock(node);
+	struct shfs_snapshot *content = NULL;
+
+	if (!watch)
+		return NULL;
+	if (watch->changed && is_all_flushed(watch))
+		settle(fs, node, watch, NULL);
+	if (!watch->changed) {
+		if (archive)
+			archive_current(fs, node, watch, NULL);
+		else
+			take_current(fs, node, watch, NULL, SHFS_DEPTH_FINGERPRINT, 0);
+		if (watch->current)
+			content = shfs_snapshot_ref(watch->current);
+	}
+	watch_unlock(watch);
+	return content;
+}
+
+void shfs_watch_touched(struct shfs_fs *fs, struct shfs_node *node)
+{
+	struct shfs_watch *watch = watch_lock(node);
+	struct statx stx;
+
+	if (!watch)
+		return;
+	if (watch->current && !shfs_node_stat(fs->tree, node, &stx) &&
+	    (off_t)stx.stx_size == watch->size) {
+		watch->mtime.tv_sec = stx.stx_mtime.tv_sec;
+		watch->mtime.tv_nsec = stx.stx_mtime.tv_nsec;
+	}
+	watch_unlock(watch);
+}
+
+void shfs_watch_settle_all(struct shfs_fs *fs)
+{
+	struct shfs_node **nodes = NULL;
+	struct shfs_handle *handle;
+	size_t n = 0, total;
+
+	pthread_mutex_lock(&fs->dirty_lock);
+	DL_COUNT2 (fs->dirty, handle, total, next_dirty)
+		;
+	if (total)
+		nodes = calloc(total, sizeof(struct shfs_node *));
+	if (nodes)
+		DL_FOREACH2 (fs->dirty, handle, next_dirty) {
+			shfs_node_ref(fs->tree, handle->node);
+			nodes[n++] = handle->node;
+		}
+	pthread_mutex_unlock(&fs->dirty_lock);
+	for (size_t i = 0; i < n; i++) {
+		struct shfs_watch *watch = watch_lock(nodes[i]);
+
+		if (watch) {
+			settle_if_closed(fs, nodes[i], watch);
+			watch_unlock(watch);
+		}
+		shfs_node_unref(fs->tree, nodes[i]);
+	}
+	free(nodes);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * watch.h - the capture promises: what a file held before it changed, what each close
+ * left, what each reader saw.
+ *
+ * A node's watch knows the snapshot of what its file holds now (current), or that it has
+ * been changed since. Before the first change current is archived and, where no close
+ * made it, recorded (PREIMAGE); the change waits, at most config.wait_ms, until it has
+ * been read. When a written file's last close has come (RELEASE), the content is archived
+ * and becomes current, and one ACCESS for each writer names it. RELEASE lags behind
+ * close(2); a FLUSH does not. So whoever needs the content after a FLUSH (a reader, the
+ * next change, a rename, a sync) has it captured then.
+ *
+ * All functions are thread-safe. Nothing here fails: what cannot be recorded is counted
+ * by the capture. Nodes that are hidden, or no regular files, are left alone.
+ */
+#pragma once
+
+#include "fusefs/fs.h"
+
+#include <stdatomic.h>
+
+/* What the kernel adds to the flags of open(2) when a program is executed. */
+#define SHFS_O_EXEC 0x20
+
+/* --- open files --- */
+
+struct shfs_writer {
+	uint32_t tid;
+	uint64_t process;
+	struct shfs_time last;
+	uint64_t checked_ns; /* when tid was last looked up; CLOCK_BOOTTIME */
+	uint32_t flags;     /* enum shfs_access_flags */
+};
+
+#define SHFS_WRITERS_MAX 8
+
+struct shfs_handle {
+	struct shfs_node *node; /* referenced */
+	int fd;                 /* owned; of the file beneath */
+	bool readable, drops_suid;
+	/* the rest is watch.c's */
+	bool reads, flushed, is_dirty;
+	atomic_bool tells_read;
+	uint32_t flags; /* of its ACCESS: CREATED, APPEND, EXEC, ... */
+	uint64_t opener;
+	struct shfs_time begin;
+	struct shfs_snapshot *seen; /* what was there at open; NULL: being changed */
+	struct shfs_writer writers[SHFS_WRITERS_MAX];
+	unsigned n_writers;
+	struct shfs_handle *prev, *next;             /* of the node's dirty ones */
+	struct shfs_handle *prev_dirty, *next_dirty; /* of the mount's */
+};
+
+/*
+ * An open file: takes fd over, whatever happens, and a reference of node. flags are those
+ * of open(2); created: by this open. NULL: no memory.
+ */
+struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
+                                    int flags, bool created, uint32_t tid);
+
+/* Before a write or truncation through handle by thread tid (0: written back from a
+ * mapping); access_flags to add to its record. */
+void shfs_watch_change(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid,
+                       uint32_t access_flags);
+
+/* It was read through. */
+void shfs_watch_read(struct shfs_handle *handle);
+
+/* One of its descriptors was closed. */
+void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle);
+
+/* The end of its use: records it and frees the handle. */
+void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle);
+
+/* --- files that are not open --- */
+
+/* Before and after truncate(2). The second returns what it holds now; to be unref'ed. */
+void shfs_watch_before_truncate(struct shfs_fs *fs, struct shfs_node *node, uint32_t tid);
+struct shfs_snapshot *shfs_watch_after_truncate(struct shfs_fs *fs,
+                                                struct shfs_node *node);
+
+/* What the file holds now, for a record that names it; archive: so that it can be brought
+ * back. NULL while it is being changed. To be unref'ed. */
+struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
+                                         bool archive);
+
+/* Its times were set: that is no other content. */
+void shfs_watch_touched(struct shfs_fs *fs, struct shfs_node *node);
+
+/* Captures everything whose last close has been seen. */
+void shfs_watch_settle_all(struct shfs_fs *fs);
+
+/* For shfs_tree_new. */
+void shfs_watch_free(struct shfs_watch *watch);
