@@ -46,8 +46,7 @@ static void complete_words(const char *cur, const char *const *words)
 
 static struct shfs_index *open_index(struct shfs_context *ctx)
 {
-	if (!ctx->store &&
-	    shfs_store_open(shfs_context_store_path(ctx), 0, &ctx->store))
+	if (!ctx->store && shfs_store_open(shfs_context_store_path(ctx), 0, &ctx->store))
 		return NULL;
 	if (!ctx->index && shfs_index_open(ctx->store, SHFS_INDEX_READ, &ctx->index))
 		return NULL;
@@ -75,7 +74,8 @@ static void complete_ids(struct shfs_context *ctx, const char *cur)
 		shfs_show_first_line(&text, shfs_rows_text(rows, 1),
 		                     shfs_rows_bytes(rows, 1), 50);
 		if (id && !text.failed)
-			candidate(strlen(cur) > 7 ? "" : cur, id, text.data ? text.data : "");
+			candidate(strlen(cur) > 7 ? "" : cur, id,
+			          text.data ? text.data : "");
 	}
 }
 

@@ -22,8 +22,7 @@ static bool is_directory(const char *path)
 	struct stat st;
 	size_t len = strlen(path);
 
-	return (len && path[len - 1] == '/') ||
-	       (!stat(path, &st) && S_ISDIR(st.st_mode));
+	return (len && path[len - 1] == '/') || (!stat(path, &st) && S_ISDIR(st.st_mode));
 }
 
 /* --to names the file, or the directory to put it in by its own name. */
@@ -176,9 +175,10 @@ const struct shfs_command shfs_cmd_restore = {
 	.name = "restore",
 	.args = "FILE@N…",
 	.summary = "Put a version of a file back, so that nothing is lost by it",
-	.description = "Refuses (exit status 4) to overwrite content that is not itself\n"
-		       "archived, to follow symbolic links, and to replace what is no file.\n"
-		       "Of several files all are restored, or none if one is refused.",
+	.description =
+		"Refuses (exit status 4) to overwrite content that is not itself\n"
+		"archived, to follow symbolic links, and to replace what is no file.\n"
+		"Of several files all are restored, or none if one is refused.",
 	.options = options,
 	.min_args = 0,
 	.max_args = -1,

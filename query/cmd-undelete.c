@@ -185,9 +185,10 @@ static int collect_operand(struct shfs_index *index, const char *operand,
 	if (found.candidates)
 		return 0;
 	shfs_show_path(&shown, path);
-	shfs_error("%s: nothing to bring back: all that is known below it is there, or has"
-	           " moved",
-	           shown.data);
+	shfs_error(
+		"%s: nothing to bring back: all that is known below it is there, or has"
+		" moved",
+		shown.data);
 	if (!opts.all)
 		shfs_hint("temporary files of one command are left out; --all has them");
 	return SHFS_EXIT_NOT_FOUND;
@@ -196,7 +197,7 @@ static int collect_operand(struct shfs_index *index, const char *operand,
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_restore_set_ struct shfs_restore_set set = { 0 };
-	static char *here[] = { ".", NULL };
+	static char dot[] = ".", *here[] = { dot, NULL };
 	int code = SHFS_EXIT_OK;
 	struct shfs_index *index;
 

@@ -3,6 +3,7 @@
 
 #include "common/path.h"
 #include "common/quote.h"
+#include "query/context.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -110,6 +111,26 @@ int shfs_version_latest(struct shfs_index *index, const char *path,
 	return r > 0 ? shfs_version_from_row(rows, out) : r;
 }
 
+void shfs_version_json(struct shfs_json *json, const struct shfs_version *v)
+{
+	char object[44], mode[8];
+
+	shfs_json_str(json, "path", v->path);
+	shfs_json_int(json, "n", v->n);
+	shfs_json_time(json, "time", v->time_ns);
+	shfs_json_int(json, "size", v->size);
+	snprintf(mode, sizeof(mode), "%04o", v->mode & 07777);
+	shfs_json_str(json, "mode", mode);
+	shfs_json_time(json, "mtime", v->mtime_ns);
+	shfs_json_str(json, "source", v->source);
+	shfs_json_bool(json, "carried", v->carried);
+	if (v->flags & SHFS_CONTENT_OBJECT)
+		shfs_object_name(&v->object, object);
+	shfs_json_str(json, "object", v->flags & SHFS_CONTENT_OBJECT ? object : NULL);
+	shfs_json_str(json, "not_archived", shfs_version_why_not_archived(v->flags));
+	shfs_json_bool(json, "incomplete", v->flags & SHFS_CONTENT_INCOMPLETE);
+}
+
 void shfs_version_clear(struct shfs_version *version)
 {
 	free(version->path);
@@ -140,11 +161,12 @@ int shfs_command_load(struct shfs_index *index, int64_t command_id,
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	struct shfs_command_row c = { .command_id = command_id };
-	int r = row_by_int(index,
-	                   "SELECT id, session, host, cwd, text, begin_ns, end_ns, status,"
-	                   " hidden, n_read, n_written, n_skipped, n_incomplete"
-	                   " FROM v_command WHERE command_id = ?1",
-	                   command_id, &rows);
+	int r = row_by_int(
+		index,
+		"SELECT id, session, host, cwd, text, begin_ns, end_ns, status,"
+		" hidden, n_read, n_written, n_skipped, n_incomplete"
+		" FROM v_command WHERE command_id = ?1",
+		command_id, &rows);
 
 	if (r <= 0)
 		return r;
@@ -276,6 +298,23 @@ int shfs_process_load(struct shfs_index *index, int64_t process_id,
 	return r > 0 ? shfs_process_from_row(rows, out) : r;
 }
 
+void shfs_process_json(struct shfs_json *json, const struct shfs_process_row *p)
+{
+	shfs_json_str(json, "host", p->host);
+	shfs_json_int(json, "pid", p->pid);
+	shfs_json_array(json, "argv");
+	for (size_t i = 0; i < p->argv_len;) {
+		size_t len = strnlen(p->argv + i, p->argv_len - i);
+
+		shfs_json_text(json, NULL, p->argv + i, len);
+		i += len + 1;
+	}
+	shfs_json_array_end(json);
+	shfs_json_str(json, "exe", p->exe);
+	shfs_json_str(json, "cwd", p->cwd);
+	shfs_json_time(json, "begin", p->first_ns);
+}
+
 void shfs_process_clear(struct shfs_process_row *p)
 {
 	free(p->host);
@@ -369,16 +408,116 @@ static bool is_in_project(struct shfs_index *index, const char *path)
 	return false;
 }
 
+int shfs_path_is_known(struct shfs_index *index, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
+
+	shfs_buf_str(&sql, "SELECT EXISTS (SELECT 1 FROM v_access WHERE ");
+	shfs_sql_below(&sql, "path", 1);
+	shfs_buf_str(&sql, ") OR EXISTS (SELECT 1 FROM v_file WHERE ");
+	shfs_sql_below(&sql, "path", 1);
+	shfs_buf_str(&sql, ") OR EXISTS (SELECT 1 FROM v_command WHERE ");
+	shfs_sql_below(&sql, "cwd", 1);
+	shfs_buf_str(&sql, ")");
+	if (sql.failed)
+		return -ENOMEM;
+	r = shfs_rows_open(index, sql.data, &rows);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, strcmp(path, "/") ? path : "");
+	if (!r)
+		r = shfs_rows_next(rows);
+	return r > 0 ? shfs_rows_int(rows, 0) != 0 : r;
+}
+
+/* --- a file that was never seen --- */
+
+/* Names beside the one that was meant. */
+#define NEIGHBOURS_MAX 1000
+
+/* The file in the same directory whose name is most like that of path. NULL: none. */
+static char *similar_neighbour(struct shfs_index *index, const char *path)
+{
+	const char *name = strrchr(path, '/') + 1, *meant;
+	_cleanup_free_ char *dir = strndup(path, name - path - 1);
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	char *names[NEIGHBOURS_MAX], *found = NULL;
+	size_t n = 0;
+
+	shfs_buf_str(&sql,
+	             "SELECT substr(path, length(?1) + 2) AS name FROM v_file WHERE ");
+	shfs_sql_below(&sql, "path", 1);
+	shfs_buf_str(&sql, " AND instr(name, '/') = 0");
+	if (!dir || sql.failed || shfs_rows_open(index, sql.data, &rows) ||
+	    shfs_rows_bind_str(rows, 1, dir))
+		return NULL;
+	while (n < NEIGHBOURS_MAX && shfs_rows_next(rows) > 0)
+		if ((names[n] = column_dup(rows, 0)))
+			n++;
+	meant = shfs_suggest(name, (const char *const *)names, n);
+	if (meant)
+		found = shfs_path_join(*dir ? dir : "/", meant);
+	while (n)
+		free(names[--n]);
+	return found;
+}
+
+/* A file of the same name elsewhere, the last one that changed. NULL: none. */
+static char *same_name_elsewhere(struct shfs_index *index, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+
+	if (shfs_rows_open(index,
+	                   "SELECT path FROM v_file WHERE substr(path, -length(?1)) = ?1"
+	                   " ORDER BY last_ns DESC LIMIT 1",
+	                   &rows) ||
+	    shfs_rows_bind_str(rows, 1, strrchr(path, '/')) || shfs_rows_next(rows) <= 0)
+		return NULL;
+	return column_dup(rows, 0);
+}
+
 int shfs_fail_unseen(struct shfs_index *index, const char *path)
 {
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	_cleanup_buf_ struct shfs_buf shown = { 0 }, meant = { 0 };
+	_cleanup_free_ char *other = NULL;
+	int r = shfs_fail_if_empty(index);
 
+	if (r)
+		return r;
 	shfs_show_path(&shown, path);
 	shfs_error("%s: never seen", shown.data ? shown.data : "?");
-	if (is_in_project(index, path))
+	other = similar_neighbour(index, path);
+	if (!other)
+		other = same_name_elsewhere(index, path);
+	if (other) {
+		shfs_show_path(&meant, other);
+		shfs_hint("did you mean %s?", meant.data ? meant.data : "?");
+	} else if (is_in_project(index, path)) {
 		shfs_hint("nothing has used it while its project was mounted");
-	else
+	} else {
 		shfs_hint("is it below a mounted project? see: shfs status");
+	}
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+int shfs_fail_if_empty(struct shfs_index *index)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT EXISTS (SELECT 1 FROM v_command) OR"
+	                       " EXISTS (SELECT 1 FROM v_access)",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r < 0)
+		return shfs_fail_index(index, r);
+	if (r && shfs_rows_int(rows, 0))
+		return 0;
+	shfs_error("nothing has been recorded yet");
+	shfs_hint("mount a project (shfs mount DIR) and work in it");
 	return SHFS_EXIT_NOT_FOUND;
 }
 
@@ -408,8 +547,9 @@ void shfs_show_path(struct shfs_buf *out, const char *path)
 	const char *rest = cwd ? shfs_path_relative(path, cwd) : NULL;
 
 	if (rest)
-		path = *rest ? rest : ".";
-	shfs_quote_display(out, path, strlen(path));
+		shfs_quote_display(out, *rest ? rest : ".", MAX(strlen(rest), (size_t)1));
+	else
+		shfs_show_directory(out, path);
 }
 
 void shfs_show_version(struct shfs_buf *out, const char *path, int64_t n)
@@ -422,8 +562,8 @@ void shfs_show_version(struct shfs_buf *out, const char *path, int64_t n)
 void shfs_show_directory(struct shfs_buf *out, const char *path)
 {
 	const char *home = getenv("HOME");
-	const char *rest = home && home[0] == '/' && home[1] ? shfs_path_relative(path, home)
-	                                                     : NULL;
+	const char *rest =
+		home && home[0] == '/' && home[1] ? shfs_path_relative(path, home) : NULL;
 
 	if (rest) {
 		shfs_buf_str(out, *rest ? "~/" : "~");
@@ -455,6 +595,21 @@ static void show_cut(struct shfs_buf *out, const char *text, size_t len, size_t 
 	}
 	shfs_buf_add(out, text, fits);
 	shfs_buf_str(out, "…");
+}
+
+void shfs_show_tail(struct shfs_buf *out, const char *text, size_t width)
+{
+	size_t start = 0;
+
+	if (shfs_quote_width(text, strlen(text)) > width) {
+		while (text[start] &&
+		       shfs_quote_width(text + start, strlen(text + start)) >= width)
+			do
+				start++;
+			while ((text[start] & 0xc0) == 0x80);
+		shfs_buf_str(out, "…");
+	}
+	shfs_buf_str(out, text + start);
 }
 
 void shfs_show_first_line(struct shfs_buf *out, const char *text, size_t len,

@@ -9,9 +9,11 @@
 
 #include "common/buf.h"
 #include "query/cmd.h"
+#include "query/json.h"
 #include "store/object.h"
 
-/* Says that reading the index failed (error is a negative errno); returns the exit code. */
+/* Says that reading the index failed (error is a negative errno); returns the exit code.
+ */
 int shfs_fail_index(struct shfs_index *index, int error);
 
 /* --- versions --- */
@@ -40,6 +42,8 @@ _must_check_ int shfs_version_load(struct shfs_index *index, int64_t version_id,
 /* The latest version of a path. */
 _must_check_ int shfs_version_latest(struct shfs_index *index, const char *path,
                                      struct shfs_version *out);
+/* Members of one version: see docs/json.md. */
+void shfs_version_json(struct shfs_json *json, const struct shfs_version *version);
 void shfs_version_clear(struct shfs_version *version);
 #define _cleanup_version_ _cleanup_(shfs_version_clear)
 
@@ -80,12 +84,15 @@ struct shfs_process_row {
 };
 
 #define SHFS_PROCESS_COLUMNS                                                             \
-	" process_id, command_id, host, exe, cwd, argv, pid, ppid, start_ticks, first_ns "
+	" process_id, command_id, host, exe, cwd, argv, pid, ppid, start_ticks, "        \
+	"first_ns "
 
 _must_check_ int shfs_process_from_row(struct shfs_rows *rows,
                                        struct shfs_process_row *out);
 _must_check_ int shfs_process_load(struct shfs_index *index, int64_t process_id,
                                    struct shfs_process_row *out);
+/* Members: host, pid, argv, exe, cwd, begin. */
+void shfs_process_json(struct shfs_json *json, const struct shfs_process_row *process);
 void shfs_process_clear(struct shfs_process_row *process);
 #define _cleanup_process_ _cleanup_(shfs_process_clear)
 
@@ -102,8 +109,16 @@ char *shfs_operand_path(const char *operand);
 _must_check_ int shfs_operand_file(struct shfs_index *index, const char *operand,
                                    char **path);
 
-/* "config.yaml: never seen", and what to look at. Returns SHFS_EXIT_NOT_FOUND. */
+/* Does the index know path, something below it, or a command that ran there? 1, 0, or a
+ * negative errno. */
+_must_check_ int shfs_path_is_known(struct shfs_index *index, const char *path);
+
+/* "config.yaml: never seen", what may have been meant, and what to look at. Returns
+ * SHFS_EXIT_NOT_FOUND. */
 int shfs_fail_unseen(struct shfs_index *index, const char *path);
+
+/* Says so, and returns SHFS_EXIT_NOT_FOUND, if nothing was ever recorded; else 0. */
+int shfs_fail_if_empty(struct shfs_index *index);
 
 /* --- SQL conditions --- */
 
@@ -115,7 +130,8 @@ void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n);
 
 /* --- what is shown; each appends to out, escaped --- */
 
-/* Relative to the working directory where it is below that. */
+/* Relative to the working directory where it is below that; else below "~" if it can be.
+ */
 void shfs_show_path(struct shfs_buf *out, const char *path);
 /* config.yaml@3; n 0: the path alone. */
 void shfs_show_version(struct shfs_buf *out, const char *path, int64_t n);
@@ -124,7 +140,10 @@ void shfs_show_directory(struct shfs_buf *out, const char *path);
 /* The first line, cut to width columns with an ellipsis. */
 void shfs_show_first_line(struct shfs_buf *out, const char *text, size_t len,
                           size_t width);
-/* "(no command)" and what the process was called by; cut to width columns. */
+/* Text that is escaped already; where it is wider than width columns, its end behind an
+ * ellipsis. */
+void shfs_show_tail(struct shfs_buf *out, const char *text, size_t width);
+/* What the process was called by, cut to width columns. */
 void shfs_show_process(struct shfs_buf *out, const struct shfs_process_row *process,
                        size_t width);
 /* 812 B, 1.5 KiB. */

@@ -13,7 +13,7 @@
 struct name {
 	struct shfs_use use;
 	struct name *from, *to; /* renamed or linked from; renamed away to */
-	struct name *next; /* in the order of first use */
+	struct name *next;      /* in the order of first use */
 	UT_hash_handle hh;
 	bool born; /* was not there before the command */
 	bool gone; /* is not there now */
@@ -31,6 +31,8 @@ struct event {
 	const char *op, *path, *path2;
 	bool read, written, directory, created;
 	int64_t seen_id, made_id, seen_n, made_n;
+	int64_t past_id; /* what was there, if this appended to it or changed some of it
+	                  */
 	uint32_t seen_flags, made_flags;
 	bool carried;
 };
@@ -103,6 +105,11 @@ static void on_open(struct name *f, const struct event *e, bool fresh)
 		f->born = true;
 	if (e->read)
 		see(f, e);
+	if (e->past_id && !f->read && !f->written && !f->born && !f->renamed) {
+		f->read = true;
+		f->use.read_id = e->past_id;
+		f->use.read_n = e->made_n - 1;
+	}
 	if (e->written || e->created)
 		leave_content(f, e);
 }
@@ -236,6 +243,9 @@ static void event_from_row(struct shfs_rows *rows, struct event *e)
 		.made_n = shfs_rows_int(rows, 11),
 		.made_flags = shfs_rows_int(rows, 12),
 		.carried = shfs_rows_int(rows, 13),
+		.past_id = flags & (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
+		                   ? 0
+		                   : shfs_rows_int(rows, 14),
 	};
 }
 
@@ -247,8 +257,11 @@ static void event_from_row(struct shfs_rows *rows, struct event *e)
 	" made_version_id,"                                                              \
 	" (SELECT n FROM v_version WHERE version_id = made_version_id),"                 \
 	" (SELECT flags FROM v_version WHERE version_id = made_version_id),"             \
-	" (SELECT carried FROM v_version WHERE version_id = made_version_id)"            \
-	" FROM v_access WHERE "
+	" (SELECT carried FROM v_version WHERE version_id = made_version_id),"           \
+	" (SELECT w.version_id FROM v_version v JOIN v_version w"                        \
+	"  ON w.file_id = v.file_id AND w.n = v.n - 1 WHERE op IN ('open', 'truncate')"  \
+	"  AND v.version_id = made_version_id AND v.access_id = c.access_id)"            \
+	" FROM v_access c WHERE "
 
 static int read_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
                        struct names *all)
@@ -396,27 +409,16 @@ void shfs_uses_clear(struct shfs_uses *uses)
 
 /* --- shown --- */
 
-static const struct {
-	const char *letter, *word;
-} kinds[SHFS_USE_KINDS] = {
-	[SHFS_USE_WROTE] = { "w", "wrote" },
-	[SHFS_USE_CHANGED] = { "rw", "changed" },
-	[SHFS_USE_RENAMED] = { "mv", "renamed" },
-	[SHFS_USE_LINKED] = { "ln", "linked" },
-	[SHFS_USE_MADE] = { "mk", "made" },
-	[SHFS_USE_REMOVED] = { "rm", "removed" },
-	[SHFS_USE_TOUCHED] = { "ch", "touched" },
-	[SHFS_USE_READ] = { "r", "read" },
-};
-
-const char *shfs_use_letter(enum shfs_use_kind kind)
-{
-	return kinds[kind].letter;
-}
-
 const char *shfs_use_word(enum shfs_use_kind kind)
 {
-	return kinds[kind].word;
+	static const char *const words[SHFS_USE_KINDS] = {
+		[SHFS_USE_WROTE] = "wrote",     [SHFS_USE_CHANGED] = "changed",
+		[SHFS_USE_RENAMED] = "renamed", [SHFS_USE_LINKED] = "linked",
+		[SHFS_USE_MADE] = "made",       [SHFS_USE_REMOVED] = "removed",
+		[SHFS_USE_TOUCHED] = "touched", [SHFS_USE_READ] = "read",
+	};
+
+	return words[kind];
 }
 
 void shfs_use_show(struct shfs_buf *out, const struct shfs_use *use)

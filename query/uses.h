@@ -2,8 +2,8 @@
 /*
  * uses.h - what one command did to each path, summed up from its accesses.
  *
- * A name that came into being and was gone again within the command (the temporary file of
- * an editor, of sed -i) is counted and left out; what was renamed from it counts as
+ * A name that came into being and was gone again within the command (the temporary file
+ * of an editor, of sed -i) is counted and left out; what was renamed from it counts as
  * written.
  */
 #pragma once
@@ -11,14 +11,14 @@
 #include "query/model.h"
 
 enum shfs_use_kind {
-	SHFS_USE_WROTE, /* w: made_n is what it left */
-	SHFS_USE_CHANGED, /* rw: read read_n and left made_n */
-	SHFS_USE_RENAMED, /* mv: from */
-	SHFS_USE_LINKED, /* ln: from, or the text of a symbolic link */
-	SHFS_USE_MADE, /* mk: a directory, a device */
-	SHFS_USE_REMOVED, /* rm: read_n is what it held */
-	SHFS_USE_TOUCHED, /* ch: mode, owner, times */
-	SHFS_USE_READ, /* r: read_n is what it saw */
+	SHFS_USE_WROTE,   /* made_n is what it left */
+	SHFS_USE_CHANGED, /* read read_n, or changed some of it; left made_n */
+	SHFS_USE_RENAMED, /* from */
+	SHFS_USE_LINKED,  /* from, or the text of a symbolic link */
+	SHFS_USE_MADE,    /* a directory, a device */
+	SHFS_USE_REMOVED, /* read_n is what it held */
+	SHFS_USE_TOUCHED, /* mode, owner, times */
+	SHFS_USE_READ,    /* read_n is what it saw */
 	SHFS_USE_KINDS
 };
 
@@ -26,8 +26,8 @@ struct shfs_use {
 	enum shfs_use_kind kind;
 	char *path, *from;
 	bool directory;
-	int64_t read_n, made_n; /* numbers of versions; 0: unknown */
-	int64_t read_id, made_id; /* their version_id */
+	int64_t read_n, made_n;          /* numbers of versions; 0: unknown */
+	int64_t read_id, made_id;        /* their version_id */
 	uint32_t read_flags, made_flags; /* enum shfs_content_flags */
 };
 
@@ -43,8 +43,7 @@ _must_check_ int shfs_uses_load(struct shfs_index *index, int64_t command_id,
 void shfs_uses_clear(struct shfs_uses *uses);
 #define _cleanup_uses_ _cleanup_(shfs_uses_clear)
 
-/* "w", "rw", "mv", ... as shown, and the word for it in JSON ("wrote"). */
-const char *shfs_use_letter(enum shfs_use_kind kind);
+/* "wrote", ... as shown, and in JSON. */
 const char *shfs_use_word(enum shfs_use_kind kind);
 
 /* "results.csv@3", "old.csv -> new.csv@2", ... without the letter. */

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/cmd.h"
+#include "query/entry.h"
+#include "query/filter.h"
+#include "query/time.h"
+
+#include "common/quote.h"
+
+#include <errno.h>
+#include <regex.h>
+#include <string.h>
+
+static struct shfs_filter filter;
+static bool json;
+
+/* --- options --- */
+
+static int bad_value(const struct shfs_option *opt, const char *value, const char *wanted)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, value, strlen(value));
+	shfs_error("--%s %s: not %s", opt->name, shown.data ? shown.data : "", wanted);
+	return SHFS_EXIT_USAGE;
+}
+
+static int set_time(const struct shfs_option *opt, const char *value)
+{
+	enum shfs_filter_kind kind =
+		!strcmp(opt->name, "since") ? SHFS_FILTER_SINCE : SHFS_FILTER_UNTIL;
+	int64_t ns;
+
+	if (shfs_time_parse(value, &ns)) {
+		bad_value(opt, value, "a time");
+		shfs_hint("try \"2 hours ago\", yesterday, \"2024-05-17 14:00\"");
+		return SHFS_EXIT_USAGE;
+	}
+	return shfs_filter_add_int(&filter, kind, ns);
+}
+
+static int set_limit(const struct shfs_option *opt, const char *value)
+{
+	char *end;
+
+	errno = 0;
+	filter.limit = strtoll(value, &end, 10);
+	if (errno || *end || end == value || filter.limit < 1)
+		return bad_value(opt, value, "a number above 0");
+	return 0;
+}
+
+static int set_regex(const struct shfs_option *opt, const char *value)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	char message[128];
+	regex_t regex;
+	int r = regcomp(&regex, value, REG_EXTENDED | REG_NOSUB);
+
+	if (!r) {
+		regfree(&regex);
+		return shfs_filter_add(&filter, SHFS_FILTER_REGEX, value);
+	}
+	regerror(r, &regex, message, sizeof(message));
+	shfs_quote_display(&shown, value, strlen(value));
+	shfs_error("--regex %s: %s", shown.data ? shown.data : "", message);
+	return SHFS_EXIT_USAGE;
+}
+
+/* Options that are a filter as they stand. */
+static const struct {
+	const char *name;
+	enum shfs_filter_kind kind;
+	const char *wanted;
+} plain[] = {
+	{ "grep", SHFS_FILTER_GREP, "a text" },
+	{ "cwd", SHFS_FILTER_CWD, "a directory" },
+	{ "session", SHFS_FILTER_SESSION, "the id of a session, or its first 4 digits" },
+	{ "host", SHFS_FILTER_HOST, "a host" },
+	{ "read", SHFS_FILTER_READ, "a path" },
+	{ "wrote", SHFS_FILTER_WROTE, "a path" },
+};
+
+static int set_plain(const struct shfs_option *opt, const char *value)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(plain); i++) {
+		int r;
+
+		if (strcmp(opt->name, plain[i].name) != 0)
+			continue;
+		r = *value ? shfs_filter_add(&filter, plain[i].kind, value) : -EINVAL;
+		return r == -EINVAL ? bad_value(opt, value, plain[i].wanted) : r;
+	}
+	return 0;
+}
+
+static int set_status(const struct shfs_option *opt, const char *value)
+{
+	int r = shfs_filter_add_status(&filter, value);
+
+	return r == -EINVAL ? bad_value(opt, value, "ok, fail, a status, or !status") : r;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	int r = 0;
+
+	if (!strcmp(opt->name, "json"))
+		json = true;
+	else if (!strcmp(opt->name, "all"))
+		filter.all = true;
+	else if (!strcmp(opt->name, "reverse"))
+		filter.reverse = true;
+	else if (!strcmp(opt->name, "limit"))
+		r = set_limit(opt, value);
+	else if (!strcmp(opt->name, "since") || !strcmp(opt->name, "until"))
+		r = set_time(opt, value);
+	else if (!strcmp(opt->name, "regex"))
+		r = set_regex(opt, value);
+	else if (!strcmp(opt->name, "failed"))
+		r = shfs_filter_add_status(&filter, "fail");
+	else if (!strcmp(opt->name, "status"))
+		r = set_status(opt, value);
+	else
+		r = set_plain(opt, value);
+	if (r < 0) {
+		shfs_error("%s", strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
+	return r;
+}
+
+/* --- what is shown --- */
+
+struct output {
+	struct shfs_context *ctx;
+	struct shfs_index *index;
+	const struct shfs_style *style;
+	size_t columns, n;
+	struct shfs_json json;
+	struct shfs_buf text;
+};
+
+static int put_entry(struct output *o, const struct shfs_entry *entry)
+{
+	if (json) {
+		shfs_json_object(&o->json, NULL);
+		shfs_entry_json(&o->json, entry);
+		shfs_json_object_end(&o->json);
+		return shfs_json_flush(&o->json) ? 0 : -EIO;
+	}
+	if (o->n)
+		shfs_buf_char(&o->text, '\n');
+	return shfs_entry_show(o->index, o->style, entry, o->columns, &o->text)
+	               ?: shfs_show_flush(&o->text) ? 0
+	                                            : -EIO;
+}
+
+static void begin_output(struct output *o)
+{
+	shfs_context_pager(o->ctx);
+	o->style = shfs_style_of(o->ctx);
+	o->columns = shfs_show_columns();
+	if (json) {
+		shfs_json_begin(&o->json, "history");
+		shfs_json_array(&o->json, "commands");
+	}
+}
+
+static int end_output(struct output *o)
+{
+	if (json) {
+		shfs_json_array_end(&o->json);
+		return shfs_json_end(&o->json) ? 0 : -EIO;
+	}
+	return 0;
+}
+
+static int put_rows(struct output *o, struct shfs_rows *rows)
+{
+	int r;
+
+	while ((r = shfs_rows_next(rows)) > 0) {
+		_cleanup_entry_ struct shfs_entry entry = { 0 };
+
+		r = shfs_entry_load(o->index, shfs_rows_int(rows, 0),
+		                    shfs_rows_int(rows, 1), &entry);
+		if (r > 0) {
+			if (!o->n && !json)
+				begin_output(o);
+			r = put_entry(o, &entry);
+			o->n++;
+		}
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+/* --- nothing --- */
+
+/* Nothing fits: because there is nothing at all, because a path was never seen, or
+ * because of the other conditions, which is no failure. */
+static int explain_nothing(struct shfs_index *index, int argc, char **argv)
+{
+	int r = shfs_fail_if_empty(index);
+
+	if (r)
+		return r;
+	for (int i = 0; i < argc; i++) {
+		_cleanup_free_ char *path = shfs_operand_path(argv[i]);
+
+		r = path ? shfs_path_is_known(index, path) : -ENOMEM;
+		if (r < 0)
+			return shfs_fail_index(index, r);
+		if (!r)
+			return shfs_fail_unseen(index, path);
+	}
+	if (json)
+		return SHFS_EXIT_OK;
+	shfs_error("no command matches");
+	if (!filter.all)
+		shfs_hint("--all also has those that touched no files");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	_cleanup_query_ struct shfs_query query = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	struct output o = { .ctx = ctx };
+	int r = 0, code = SHFS_EXIT_OK;
+
+	o.index = shfs_context_index(ctx, &code);
+	if (!o.index)
+		return code;
+	for (int i = 0; i < argc && !r; i++)
+		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, argv[i]);
+	if (!r)
+		r = shfs_filter_query(&filter, &query);
+	if (!r)
+		r = shfs_query_open(&query, o.index, &rows);
+	if (!r && json)
+		begin_output(&o);
+	if (!r)
+		r = put_rows(&o, rows);
+	if (!r)
+		r = end_output(&o);
+	shfs_buf_free(&o.text);
+	shfs_json_free(&o.json);
+	if (r == -EIO)
+		code = SHFS_EXIT_FAILURE; /* main says that the output failed */
+	else if (r)
+		code = shfs_fail_index(o.index, r);
+	else if (!o.n)
+		code = explain_nothing(o.index, argc, argv);
+	shfs_filter_free(&filter);
+	return code;
+}
+
+static const struct shfs_option options[] = {
+	{ "since", 0, "TIME",
+	  "begun at this time or later (\"2 hours ago\", yesterday)" },
+	{ "until", 0, "TIME", "begun before this time" },
+	{ "grep", 'g', "TEXT", "the text of the command holds this" },
+	{ "regex", 0, "RE", "the text matches this extended regular expression" },
+	{ "cwd", 0, "DIR", "ran in this directory or below" },
+	{ "session", 0, "ID", "of this shell session" },
+	{ "status", 0, "STATUS", "ended so: ok, fail, a number, or !number" },
+	{ "failed", 0, NULL, "the same as --status fail" },
+	{ "host", 0, "HOST", "ran on this host" },
+	{ "read", 0, "PATH", "read this file, something below it, or a pattern's files" },
+	{ "wrote", 0, "PATH",
+	  "wrote this file, something below it, or a pattern's files" },
+	{ "limit", 'n', "N", "at most N" },
+	{ "reverse", 0, NULL, "oldest first" },
+	{ "all", 'a', NULL, "also what touched no files, and what no shell ran" },
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_history = {
+	.name = "history",
+	.args = "[PATH…]",
+	.summary = "List commands, newest first, with the files that each read and wrote",
+	.description =
+		"With PATH, those that ran in it or touched it or something below it;\n"
+		"then also programs that no shell ran, such as editors.\n"
+		"All conditions must hold; of several PATHs, any.",
+	.options = options,
+	.max_args = -1,
+	.option = option,
+	.run = run,
+};

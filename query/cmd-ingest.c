@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/cmd.h"
+#include "query/mounts.h"
+
+#include "common/clock.h"
+#include "common/path.h"
+#include "store/object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#define ROUND_MS      30000
+#define FIRST_WAIT_MS 10000 /* for a mount that is still being made */
+#define DRAIN_MS      60000 /* for a daemon to end after its mount is gone */
+#define LOG_MAX_BYTES (1 << 20)
+
+static struct {
+	bool follow;
+} opts;
+
+static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
+                      const char *value)
+{
+	opts.follow = true;
+	return 0;
+}
+
+/* --- in the background --- */
+
+struct follower {
+	struct shfs_store *store;
+	int mountinfo, lock; /* mountinfo: poll tells when the table of mounts changes */
+	int *ids;            /* of all mounts of shfs, when they were asked last */
+	size_t n_ids;
+	/* the daemons of this store's mounts; n_daemons 0: nothing left to follow */
+	int *daemons;
+	size_t n_daemons;
+	int last_error; /* told in the log already */
+};
+
+/*
+ * One follower a store. The lock is on a file of this host: locks on network file systems
+ * cannot be trusted. -EWOULDBLOCK: there is one already. -ENOENT: no place for the lock.
+ */
+static int follower_lock(struct follower *f)
+{
+	_cleanup_free_ char *dir = NULL, *path = NULL;
+	char name[48];
+
+	if (!shfs_store_is_remote(f->store->path)) {
+		f->lock = openat(f->store->state_fd, "ingest.lock",
+		                 O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	} else {
+		dir = shfs_path_runtime();
+		if (!dir)
+			return -ENOENT;
+		snprintf(name, sizeof(name), "ingest-%016" PRIx64 ".lock",
+		         shfs_object_hash64(f->store->path, strlen(f->store->path)));
+		path = shfs_path_join(dir, name);
+		if (mkdir(dir, 0700) && errno != EEXIST)
+			return -errno;
+		f->lock = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+	}
+	if (f->lock < 0)
+		return -errno;
+	if (!flock(f->lock, LOCK_EX | LOCK_NB))
+		return 0;
+	close(TAKE_FD(f->lock));
+	return -EWOULDBLOCK;
+}
+
+static void follower_ingest(struct follower *f)
+{
+	_cleanup_free_ char *hook_dir = shfs_store_hook_dir(f->store->path);
+	_cleanup_index_ struct shfs_index *index = NULL;
+	/* opened each time: a reindex puts another file in its place */
+	int r = shfs_index_open(f->store, SHFS_INDEX_WRITE, &index);
+
+	if (!r)
+		r = shfs_index_ingest(index, hook_dir, NULL);
+	if (r && r != f->last_error)
+		shfs_warn("the index is not up to date: %s", strerror(-r));
+	f->last_error = r;
+}
+
+static bool same_mounts(const struct follower *f, const struct shfs_mounts *mounts)
+{
+	if (f->n_ids != mounts->n)
+		return false;
+	for (size_t i = 0; i < mounts->n; i++)
+		if (f->ids[i] != mounts->list[i].mount_id)
+			return false;
+	return true;
+}
+
+static void follower_forget(struct follower *f)
+{
+	for (size_t i = 0; i < f->n_daemons; i++)
+		shfs_closep(&f->daemons[i]);
+	free(f->daemons);
+	free(f->ids);
+	f->daemons = f->ids = NULL;
+	f->n_daemons = f->n_ids = 0;
+}
+
+/* The daemons are held by pidfds, so that a pid used again is not taken for one. */
+static int follower_remember(struct follower *f, const struct shfs_mounts *mounts)
+{
+	follower_forget(f);
+	f->ids = calloc(mounts->n + 1, sizeof(*f->ids));
+	f->daemons = calloc(mounts->n + 1, sizeof(*f->daemons));
+	if (!f->ids || !f->daemons)
+		return -ENOMEM;
+	for (size_t i = 0; i < mounts->n; i++) {
+		const struct shfs_mount *m = &mounts->list[i];
+		int fd = -1;
+
+		f->ids[f->n_ids++] = m->mount_id;
+		if (shfs_mount_is_of_store(m, f->store->path))
+			fd = pidfd_open(m->status.pid, 0);
+		if (fd >= 0)
+			f->daemons[f->n_daemons++] = fd;
+	}
+	return 0;
+}
+
+static bool has_ended(int pidfd)
+{
+	struct pollfd p = { pidfd, POLLIN, 0 };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+/* What is recorded last is written after the unmounting. */
+static void wait_for_daemons(const struct follower *f)
+{
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + DRAIN_MS * 1000000LL;
+
+	for (size_t i = 0; i < f->n_daemons; i++) {
+		struct pollfd p = { f->daemons[i], POLLIN, 0 };
+		int64_t left = until - shfs_clock_ns(CLOCK_MONOTONIC);
+
+		if (left > 0)
+			poll(&p, 1, (int)(left / 1000000));
+	}
+}
+
+/*
+ * Looks again, where the table has changed: a daemon is asked only then, because one that
+ * is stuck keeps who asks it for good. 1: there is something to follow.
+ */
+static int follower_look(struct follower *f)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 }, asked = { 0 };
+	int r = shfs_mounts_list(0, &mounts);
+	size_t n_alive = 0;
+
+	if (r)
+		return r;
+	if (!same_mounts(f, &mounts)) {
+		r = shfs_mounts_list(SHFS_MOUNTS_ASK, &asked);
+		if (r)
+			return r;
+		for (size_t i = 0; i < asked.n; i++)
+			n_alive += shfs_mount_is_of_store(&asked.list[i], f->store->path);
+		if (!n_alive)
+			wait_for_daemons(f);
+		r = follower_remember(f, &asked);
+		if (r)
+			return r;
+	}
+	for (size_t i = 0; i < f->n_daemons; i++)
+		if (!has_ended(f->daemons[i]))
+			return 1;
+	return 0;
+}
+
+/* Until ms have passed or the table of mounts has changed. */
+static void follower_sleep(struct follower *f, int64_t ms)
+{
+	struct pollfd p = { f->mountinfo, POLLPRI, 0 };
+
+	poll(&p, 1, (int)MAX(ms, 0));
+}
+
+static int64_t now_ms(void)
+{
+	return shfs_clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
+static int follower_wait_first(struct follower *f)
+{
+	int64_t until = now_ms() + FIRST_WAIT_MS;
+	int r;
+
+	while (!(r = follower_look(f)) && now_ms() < until)
+		follower_sleep(f, until - now_ms());
+	return r;
+}
+
+/* Until no mount of the store is left. */
+static int follower_rounds(struct follower *f)
+{
+	int64_t due = 0;
+	int r;
+
+	while ((r = follower_look(f)) > 0) {
+		if (now_ms() >= due) {
+			follower_ingest(f);
+			due = now_ms() + ROUND_MS;
+		}
+		follower_sleep(f, due - now_ms());
+	}
+	follower_ingest(f);
+	return r;
+}
+
+/*
+ * A mount made while the last round ran has started a follower of its own, which found
+ * the lock taken and left: so look once more without the lock.
+ */
+static int follower_run(struct follower *f)
+{
+	int r = follower_lock(f);
+
+	if (!r)
+		r = follower_wait_first(f);
+	while (r > 0) {
+		r = follower_rounds(f);
+		close(TAKE_FD(f->lock));
+		follower_forget(f);
+		if (!r)
+			r = follower_look(f);
+		if (r > 0 && follower_lock(f))
+			return 0;
+	}
+	return r == -EWOULDBLOCK ? 0 : r;
+}
+
+/* Nobody sees what a follower says: it goes to a log of this host. */
+static int redirect_messages(struct shfs_store *store)
+{
+	char name[sizeof(store->host) + 16];
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	snprintf(name, sizeof(name), "ingest-%s.log", store->host);
+	fd = openat(store->log_fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	if (!fstat(fd, &st) && st.st_size > LOG_MAX_BYTES && ftruncate(fd, 0))
+		return -errno;
+	return dup2(fd, STDERR_FILENO) < 0 ? -errno : 0;
+}
+
+static int follow(struct shfs_context *ctx)
+{
+	struct follower f = { .mountinfo = -1, .lock = -1 };
+	int code = SHFS_EXIT_FAILURE, r;
+
+	f.store = shfs_context_store(ctx, false, &code);
+	if (!f.store)
+		return code;
+	if (!isatty(STDERR_FILENO) && redirect_messages(f.store))
+		return SHFS_EXIT_FAILURE;
+	if (chdir("/"))
+		return SHFS_EXIT_FAILURE;
+	prctl(PR_SET_NAME, "shfs-ingest");
+	setpriority(PRIO_PROCESS, 0, 19);
+	f.mountinfo = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	r = f.mountinfo < 0 ? -errno : follower_run(&f);
+	follower_forget(&f);
+	shfs_closep(&f.lock);
+	shfs_closep(&f.mountinfo);
+	if (r >= 0)
+		return SHFS_EXIT_OK;
+	shfs_error("no ingest in the background: %s", strerror(-r));
+	return SHFS_EXIT_FAILURE;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	int code = SHFS_EXIT_OK;
+
+	if (opts.follow)
+		return follow(ctx);
+	return shfs_context_index(ctx, &code) ? SHFS_EXIT_OK : code;
+}
+
+static const struct shfs_option options[] = {
+	{ "follow", 0, NULL, "again and again, while something is mounted" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_ingest = {
+	.name = "ingest",
+	.args = "",
+	.summary = "Take the journal into the index",
+	.description = "Every query does so first; with --follow it is what shfs mount "
+		       "starts in\n"
+		       "the background, once for each store.",
+	.options = options,
+	.hidden = true,
+	.option = set_option,
+	.run = run,
+};

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Prints what a shell evaluates to load its hook. What the hook needs to know and could
+ * find out only by forking is written into it.
+ */
+#include "query/cmd.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "common/path.h"
+#include "common/proc.h"
+#include "common/quote.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum dialect { POSIX, FISH };
+
+static const struct shell {
+	const char *name, *file, *lib; /* lib: the loadable, where there is one */
+	enum dialect dialect;
+} shells[] = {
+	{ "bash", "shfs.bash", "shfs-bash.so", POSIX },
+	{ "zsh", "shfs.zsh", NULL, POSIX },
+	{ "fish", "shfs.fish", NULL, FISH },
+};
+
+static bool print_path;
+
+static const struct shell *shell_by_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
+		if (!strcmp(shells[i].name, name))
+			return &shells[i];
+	return NULL;
+}
+
+/* In fish's single quotes, \ and ' are escaped and all else is itself. */
+static void quote(struct shfs_buf *out, enum dialect dialect, const char *value)
+{
+	if (dialect == POSIX) {
+		shfs_quote_shell(out, value, strlen(value));
+		return;
+	}
+	shfs_buf_char(out, '\'');
+	for (; *value; value++) {
+		if (*value == '\\' || *value == '\'')
+			shfs_buf_char(out, '\\');
+		shfs_buf_char(out, *value);
+	}
+	shfs_buf_char(out, '\'');
+}
+
+static void assign(struct shfs_buf *out, enum dialect dialect, const char *name,
+                   const char *value)
+{
+	shfs_buf_printf(out, dialect == FISH ? "set -g %s " : "%s=", name);
+	quote(out, dialect, value ? value : "");
+	shfs_buf_char(out, '\n');
+}
+
+/* What the hook says of its session; nothing of it is needed for recording at all. */
+static void assign_session(struct shfs_buf *out, enum dialect dialect)
+{
+	char host[65], boot[37] = "", number[24] = "0";
+	uint64_t pidns = 0;
+
+	shfs_proc_host(host);
+	assign(out, dialect, "_shfs_host", host);
+	if (shfs_proc_boot_id(boot))
+		boot[0] = '\0';
+	assign(out, dialect, "_shfs_boot", boot);
+	if (!shfs_proc_pid_namespace(&pidns))
+		snprintf(number, sizeof(number), "%" PRIu64, pidns);
+	assign(out, dialect, "_shfs_pidns", number);
+	assign(out, dialect, "_shfs_tty", ttyname(STDIN_FILENO));
+}
+
+/* fish cannot tell the time without another program: it adds this to the boot time. */
+static void assign_clock(struct shfs_buf *out)
+{
+	struct shfs_time now = shfs_time_now();
+	int64_t ms = (now.real_ns - (int64_t)now.boot_ns) / 1000000;
+	char seconds[32];
+
+	snprintf(seconds, sizeof(seconds), "%" PRId64 ".%03d", ms / 1000,
+	         (int)(ms % 1000));
+	assign(out, FISH, "_shfs_clock", seconds);
+}
+
+static int assign_places(struct shfs_buf *out, const struct shell *shell,
+                         const char *store)
+{
+	_cleanup_free_ char *dir = shfs_store_hook_dir(store);
+	_cleanup_free_ char *lib =
+		shell->lib ? shfs_path_installed("lib", shell->lib) : NULL;
+	_cleanup_buf_ struct shfs_buf alert = { 0 };
+	char host[65];
+
+	shfs_proc_host(host);
+	shfs_buf_printf(&alert, "%s/state/alert-%s", store, host);
+	if (!dir || alert.failed)
+		return -ENOMEM;
+	/* Where it cannot be made, the hook says so, once, and the shell goes on. */
+	(void)!shfs_mkdir_p_at(AT_FDCWD, dir, 0700);
+	assign(out, shell->dialect, "_shfs_dir", dir);
+	assign(out, shell->dialect, "_shfs_alert", alert.data);
+	if (shell->lib)
+		assign(out, shell->dialect, "_shfs_lib", lib);
+	return 0;
+}
+
+/* su and sudo may keep $HOME: their shell must not leave files in another's store. */
+static bool is_foreign(const char *store)
+{
+	struct stat st;
+
+	return !stat(store, &st) && st.st_uid != geteuid();
+}
+
+static int print_code(const struct shell *shell, const char *store, const char *file)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	if (assign_places(&out, shell, store))
+		return SHFS_EXIT_FAILURE;
+	assign_session(&out, shell->dialect);
+	if (shell->dialect == FISH)
+		assign_clock(&out);
+	shfs_buf_str(&out, "source ");
+	quote(&out, shell->dialect, file);
+	shfs_buf_char(&out, '\n');
+	if (out.failed || shfs_write_all(STDOUT_FILENO, out.data, out.len))
+		return SHFS_EXIT_FAILURE;
+	return SHFS_EXIT_OK;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	print_path = true;
+	return 0;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	const struct shell *shell = shell_by_name(argv[0]);
+	const char *store = shfs_context_store_path(ctx);
+	_cleanup_free_ char *file = NULL;
+
+	if (!shell) {
+		shfs_error("init knows bash, zsh and fish");
+		return SHFS_EXIT_USAGE;
+	}
+	file = shfs_path_installed("share", shell->file);
+	if (!file) {
+		shfs_error("%s is not installed with this program", shell->file);
+		return SHFS_EXIT_FAILURE;
+	}
+	if (print_path)
+		return printf("%s\n", file) < 0 || fflush(stdout) ? SHFS_EXIT_FAILURE
+		                                                  : SHFS_EXIT_OK;
+	if (is_foreign(store)) {
+		shfs_error("the commands of this shell are not recorded: the store %s "
+		           "belongs to somebody else",
+		           store);
+		return SHFS_EXIT_NO_STORE;
+	}
+	return print_code(shell, store, file);
+}
+
+static const struct shfs_option options[] = {
+	{ "print-path", 0, NULL, "print the path of the hook's code instead" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_init = {
+	.name = "init",
+	.args = "SHELL",
+	.summary = "Print the code that loads the hook of a shell",
+	.description = "For bash: eval \"$(shfs init bash)\" in ~/.bashrc.\n"
+		       "For zsh: eval \"$(shfs init zsh)\" in ~/.zshrc.\n"
+		       "For fish: shfs init fish | source in config.fish.",
+	.options = options,
+	.min_args = 1,
+	.max_args = 1,
+	.option = option,
+	.run = run,
+};

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/context.h"
+#include "query/hook.h"
+#include "query/model.h"
+#include "query/mounts.h"
+#include "query/time.h"
+
+#include "common/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/wait.h>
+
+static struct {
+	bool foreground, allow_other;
+} opts;
+
+static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
+                      const char *value)
+{
+	if (!strcmp(opt->name, "foreground")) {
+		opts.foreground = true;
+	} else if (!strcmp(opt->name, "allow-other")) {
+		opts.allow_other = true;
+	} else if (strcmp(value, "auto") != 0 && strcmp(value, "fuse") != 0) {
+		shfs_error("--backend is auto or fuse");
+		return SHFS_EXIT_USAGE;
+	}
+	return 0;
+}
+
+/* --- without DIR: what is mounted --- */
+
+static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
+{
+	shfs_show_directory(out, m->dir);
+	if (m->error == -EACCES) {
+		shfs_buf_printf(out, "  of user %u\n", (unsigned)m->owner);
+	} else if (m->error == -ENOTCONN) {
+		shfs_buf_str(out, "  dead: shfs umount removes it\n");
+	} else if (m->error) {
+		shfs_buf_printf(out, "  does not answer: %s\n", strerror(-m->error));
+	} else {
+		shfs_buf_printf(out, "  %s, since ",
+		                m->status.backend ? m->status.backend : "fuse");
+		shfs_time_show(out, m->status.since_ns);
+		shfs_buf_char(out, '\n');
+	}
+}
+
+static int list_mounts(void)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, &mounts);
+
+	if (r) {
+		shfs_error("cannot look for mounts: %s", strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
+	for (size_t i = 0; i < mounts.n; i++)
+		show_mount(&out, &mounts.list[i]);
+	if (!mounts.n)
+		shfs_buf_str(&out, "nothing is mounted; shfs mount DIR begins\n");
+	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+/* --- the background ingest --- */
+
+/* In a child: becomes `shfs ingest --follow`, tied to nothing of this session. It finds
+ * out by itself whether another one serves this store already. */
+static void become_follower(const char *store)
+{
+	int null = open("/dev/null", O_RDWR);
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	setsid();
+	if (null < 0 || n < 0 || chdir("/") || fork())
+		_exit(0);
+	self[n] = '\0';
+	for (int fd = 0; fd < 3; fd++)
+		dup2(null, fd);
+	close_range(3, ~0U, 0);
+	execl(self, "shfs", "ingest", "--follow", "--store", store, NULL);
+	_exit(1);
+}
+
+static void start_follower(const char *store)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		become_follower(store);
+	if (pid < 0)
+		shfs_warn("no ingest in the background, queries do it: %s",
+		          strerror(errno));
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* --- mounting --- */
+
+static void fill_argv(struct shfs_context *ctx, char *dir, char *argv[static 10])
+{
+	int n = 0;
+
+	argv[n++] = (char *)"shfs-fuse";
+	argv[n++] = (char *)"--store";
+	argv[n++] = (char *)shfs_context_store_path(ctx);
+	if (ctx->config_option) {
+		argv[n++] = (char *)"--config";
+		argv[n++] = (char *)ctx->config_option;
+	}
+	if (opts.allow_other)
+		argv[n++] = (char *)"--allow-other";
+	if (opts.foreground)
+		argv[n++] = (char *)"--foreground";
+	argv[n++] = (char *)"--";
+	argv[n++] = dir;
+	argv[n] = NULL;
+}
+
+static int wait_for(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return SHFS_EXIT_FAILURE;
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	shfs_error("the mount process was ended by signal %d (%s)", WTERMSIG(status),
+	           strsignal(WTERMSIG(status)));
+	shfs_hint("its log is in the folder log of the store: shfs status");
+	return SHFS_EXIT_FAILURE;
+}
+
+/* It says itself what is wrong, in one line on standard error. */
+static int run_daemon(struct shfs_context *ctx, const char *program, char *dir)
+{
+	char *argv[10];
+	pid_t pid;
+
+	fill_argv(ctx, dir, argv);
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0) {
+		shfs_error("cannot start a process: %s", strerror(errno));
+		return SHFS_EXIT_FAILURE;
+	}
+	if (!pid) {
+		execv(program, argv);
+		shfs_error("cannot run %s: %s", program, strerror(errno));
+		_exit(SHFS_EXIT_UNAVAILABLE);
+	}
+	return wait_for(pid);
+}
+
+/* The mount process takes the place of this one. */
+static int become_daemon(struct shfs_context *ctx, const char *program, char *dir)
+{
+	char *argv[10];
+
+	fill_argv(ctx, dir, argv);
+	start_follower(shfs_context_store_path(ctx));
+	fflush(NULL);
+	execv(program, argv);
+	shfs_error("cannot run %s: %s", program, strerror(errno));
+	return SHFS_EXIT_UNAVAILABLE;
+}
+
+static int mount_one(struct shfs_context *ctx, const char *program, char *dir)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	_cleanup_free_ char *path = shfs_path_absolute(dir);
+	int code = run_daemon(ctx, program, dir);
+
+	if (code)
+		return code;
+	shfs_show_directory(&shown, path ? path : dir);
+	printf("%s is mounted: every file is now recorded (fuse)\n", shown.data);
+	return SHFS_EXIT_OK;
+}
+
+/* Once, however many directories were mounted. */
+static void explain(struct shfs_context *ctx)
+{
+	const char *shell = shfs_hook_shell();
+
+	puts("  fuse: needs no privilege, and nothing inside the directory can bypass "
+	     "it");
+	if (shfs_hook_of_ancestor(shfs_context_store_path(ctx)))
+		return;
+	puts("  this shell has no hook: what it runs is recorded without command text");
+	printf("  hint: %s\n", shfs_hook_line(shell));
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	_cleanup_free_ char *program = NULL;
+	int worst = SHFS_EXIT_OK, n_mounted = 0;
+
+	if (!argc)
+		return list_mounts();
+	if (opts.foreground && argc > 1) {
+		shfs_error("--foreground takes one directory");
+		return SHFS_EXIT_USAGE;
+	}
+	program = shfs_path_installed("libexec", "shfs-fuse");
+	if (!program) {
+		shfs_error("shfs-fuse is missing; install shfs as a whole");
+		return SHFS_EXIT_UNAVAILABLE;
+	}
+	if (opts.foreground)
+		return become_daemon(ctx, program, argv[0]);
+	for (int i = 0; i < argc; i++) {
+		int code = mount_one(ctx, program, argv[i]);
+
+		n_mounted += !code;
+		worst = worst ? worst : code;
+	}
+	if (n_mounted) {
+		start_follower(shfs_context_store_path(ctx));
+		explain(ctx);
+	}
+	return worst;
+}
+
+static const struct shfs_option options[] = {
+	{ "backend", 0, "NAME", "auto (the best that this machine offers) or fuse" },
+	{ "allow-other", 0, NULL, "let other users and root enter the mount" },
+	{ "foreground", 'f', NULL, "stay, and end with the mount" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_mount = {
+	.name = "mount",
+	.args = "[DIR…]",
+	.summary = "Record what happens in a directory, or list what is mounted",
+	.description =
+		"The directory is mounted over itself: its files stay where they are, "
+		"and\n"
+		"every use of them is recorded in the store until shfs umount DIR.",
+	.options = options,
+	.max_args = -1,
+	.option = set_option,
+	.run = run,
+};

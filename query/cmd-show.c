@@ -1,0 +1,523 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/cmd.h"
+#include "query/entry.h"
+#include "query/time.h"
+#include "query/version-spec.h"
+
+#include "common/quote.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define INDENT           "    "
+#define NAME_MAX_COLUMNS 44
+
+static bool json;
+
+struct show {
+	struct shfs_index *index;
+	const struct shfs_style *style;
+	size_t columns;
+	struct shfs_entry entry;
+	struct shfs_process_row *processes; /* parents before their children */
+	size_t n_processes;
+	int64_t lost; /* records of mounts that were there meanwhile */
+	struct shfs_buf out;
+};
+
+static void show_clear(struct show *s)
+{
+	shfs_entry_clear(&s->entry);
+	for (size_t i = 0; i < s->n_processes; i++)
+		shfs_process_clear(&s->processes[i]);
+	free(s->processes);
+	shfs_buf_free(&s->out);
+}
+
+/* --- what is known --- */
+
+/* Those that belong to the command, and the shell where it used files itself. */
+#define PROCESSES                                                                        \
+	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_process WHERE command_id = ?1 OR"          \
+	" process_id IN (SELECT process_id FROM v_access WHERE command_id = ?1)"         \
+	" ORDER BY start_ticks, pid, first_ns, process_id"
+
+static int load_processes(struct show *s, int64_t command_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	size_t cap = 0;
+	int r = shfs_rows_open(s->index, PROCESSES, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, command_id);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		if (s->n_processes == cap) {
+			void *more = reallocarray(s->processes, MAX(cap * 2, (size_t)16),
+			                          sizeof(*s->processes));
+
+			if (!more)
+				return -ENOMEM;
+			s->processes = more;
+			cap = MAX(cap * 2, (size_t)16);
+		}
+		r = shfs_process_from_row(rows, &s->processes[s->n_processes]);
+		if (r > 0) {
+			s->n_processes++;
+			r = 0;
+		}
+	}
+	return r;
+}
+
+static int load_lost(struct show *s)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(s->index,
+	                       "SELECT sum(lost) FROM v_producer WHERE host = ?1"
+	                       " AND begin_ns <= ?3 AND coalesce(end_ns, ?2) >= ?2",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, c->host);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, c->begin_ns);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 3, c->ended ? c->end_ns : INT64_MAX);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		s->lost = shfs_rows_int(rows, 0);
+	return MIN(r, 0);
+}
+
+static int load(struct show *s, bool is_process, int64_t id)
+{
+	int r = shfs_entry_load(s->index, is_process, id, &s->entry);
+
+	if (!r)
+		return -ENOENT;
+	if (r < 0 || is_process)
+		return MIN(r, 0);
+	r = load_processes(s, id);
+	return r ? r : load_lost(s);
+}
+
+/* --- the head --- */
+
+static void field(struct show *s, const char *name)
+{
+	shfs_buf_printf(&s->out, "%s%-9s%s", s->style->dim, name, s->style->off);
+}
+
+static int show_session(struct show *s)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(s->index,
+	                       "SELECT shell, pid, tty FROM v_session WHERE id = ?1",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, s->entry.command.session);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0)
+		return r;
+	field(s, "session");
+	shfs_buf_printf(&s->out, "%s  ", s->entry.command.session);
+	shfs_quote_display(&s->out, shfs_rows_text(rows, 0), shfs_rows_bytes(rows, 0));
+	shfs_buf_printf(&s->out, " %lld", (long long)shfs_rows_int(rows, 1));
+	if (shfs_rows_bytes(rows, 2)) {
+		shfs_buf_str(&s->out, " on ");
+		shfs_quote_display(&s->out, shfs_rows_text(rows, 2),
+		                   shfs_rows_bytes(rows, 2));
+	}
+	shfs_buf_char(&s->out, '\n');
+	return 0;
+}
+
+static void show_place(struct show *s, const char *cwd, const char *host)
+{
+	field(s, "cwd");
+	shfs_show_directory(&s->out, cwd);
+	shfs_buf_char(&s->out, '\n');
+	field(s, "host");
+	shfs_quote_display(&s->out, host, strlen(host));
+	shfs_buf_char(&s->out, '\n');
+}
+
+static void show_time(struct show *s, const char *name, int64_t ns)
+{
+	field(s, name);
+	shfs_time_show(&s->out, ns);
+}
+
+static void show_times(struct show *s)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+
+	show_time(s, "begin", c->begin_ns);
+	shfs_buf_str(&s->out, "  (");
+	shfs_time_show_relative(&s->out, c->begin_ns);
+	shfs_buf_str(&s->out, ")\n");
+	if (c->ended) {
+		show_time(s, "end", c->end_ns);
+		shfs_buf_str(&s->out, "  (");
+		shfs_time_show_duration(&s->out, c->end_ns - c->begin_ns);
+		shfs_buf_str(&s->out, ")\n");
+	} else {
+		field(s, "end");
+		shfs_buf_str(&s->out,
+		             "not recorded: it runs still, or its shell was killed\n");
+	}
+}
+
+static void show_status(struct show *s)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+
+	if (!c->has_status)
+		return;
+	field(s, "status");
+	shfs_buf_printf(&s->out, "%s%lld%s", c->status ? s->style->bad : "",
+	                (long long)c->status, s->style->off);
+	if (c->status > 128 && c->status < 128 + 65 && sigdescr_np(c->status - 128))
+		shfs_buf_printf(&s->out, "  (%s)", sigdescr_np(c->status - 128));
+	shfs_buf_char(&s->out, '\n');
+}
+
+/* All of it, to be copied: not cut, each line behind the same blanks. */
+static void show_text(struct show *s)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+	const char *line = c->text, *end = line + c->text_len;
+
+	shfs_buf_char(&s->out, '\n');
+	if (c->hidden)
+		shfs_buf_printf(&s->out, INDENT "%s(text not recorded)%s\n",
+		                s->style->dim, s->style->off);
+	while (line < end) {
+		const char *newline = memchr(line, '\n', end - line);
+		const char *stop = newline ? newline : end;
+
+		shfs_buf_printf(&s->out, INDENT "%s", s->style->bold);
+		shfs_quote_text(&s->out, line, stop - line);
+		shfs_buf_printf(&s->out, "%s\n", s->style->off);
+		line = stop + 1;
+	}
+	shfs_buf_char(&s->out, '\n');
+}
+
+static int show_head(struct show *s)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+	int r;
+
+	field(s, "command");
+	shfs_buf_printf(&s->out, "%s%s%s\n", s->style->id, c->id, s->style->off);
+	show_times(s);
+	show_status(s);
+	show_place(s, c->cwd, c->host);
+	r = show_session(s);
+	show_text(s);
+	return r;
+}
+
+static void show_process_head(struct show *s)
+{
+	const struct shfs_process_row *p = &s->entry.process;
+
+	field(s, "process");
+	shfs_buf_printf(&s->out, "%lld, of no command that was recorded\n",
+	                (long long)p->pid);
+	show_time(s, "begin", p->first_ns);
+	shfs_buf_char(&s->out, '\n');
+	show_place(s, p->cwd, p->host);
+	field(s, "program");
+	shfs_quote_display(&s->out, p->exe, strlen(p->exe));
+	shfs_buf_printf(&s->out, "\n\n" INDENT "%s", s->style->bold);
+	shfs_show_process(&s->out, p, SIZE_MAX);
+	shfs_buf_printf(&s->out, "%s\n\n", s->style->off);
+}
+
+/* --- the processes --- */
+
+/* The one before it in the list that was its parent, or -1. */
+static ssize_t parent_of(const struct show *s, size_t child)
+{
+	const struct shfs_process_row *p = &s->processes[child];
+
+	for (ssize_t i = (ssize_t)child - 1; i >= 0; i--)
+		if (s->processes[i].pid == p->ppid && p->pid != p->ppid &&
+		    !strcmp(s->processes[i].host, p->host))
+			return i;
+	return -1;
+}
+
+static bool is_exe_said(const struct shfs_process_row *p)
+{
+	const char *exe = strrchr(p->exe, '/');
+
+	return !*p->exe || !strcmp(p->argv, p->exe) || (exe && !strcmp(p->argv, exe + 1));
+}
+
+static void show_one_process(struct show *s, const struct shfs_process_row *p,
+                             size_t depth)
+{
+	size_t indent = strlen(INDENT) + 2 * MIN(depth, (size_t)12);
+	size_t start, width = s->columns - indent - 9;
+	_cleanup_buf_ struct shfs_buf argv = { 0 };
+
+	shfs_buf_printf(&s->out, "%*s%-7lld  ", (int)indent, "", (long long)p->pid);
+	shfs_show_process(&argv, p, width);
+	start = argv.data ? shfs_quote_width(argv.data, argv.len) : 0;
+	shfs_buf_add(&s->out, argv.data, argv.len);
+	if (!is_exe_said(p)) {
+		size_t exe = shfs_quote_width(p->exe, strlen(p->exe));
+
+		if (start + 2 + exe <= width)
+			shfs_buf_str(&s->out, "  ");
+		else
+			shfs_buf_printf(&s->out, "\n%*s", (int)indent + 9, "");
+		shfs_buf_str(&s->out, s->style->dim);
+		shfs_quote_display(&s->out, p->exe, strlen(p->exe));
+		shfs_buf_str(&s->out, s->style->off);
+	}
+	shfs_buf_char(&s->out, '\n');
+}
+
+static void show_children(struct show *s, const ssize_t *parents, ssize_t parent,
+                          size_t depth)
+{
+	for (size_t i = parent + 1; i < s->n_processes; i++) {
+		if (parents[i] != parent)
+			continue;
+		show_one_process(s, &s->processes[i], depth);
+		show_children(s, parents, i, depth + 1);
+	}
+}
+
+static int show_processes(struct show *s)
+{
+	_cleanup_free_ ssize_t *parents = calloc(s->n_processes + 1, sizeof(*parents));
+
+	if (!parents)
+		return -ENOMEM;
+	if (!s->n_processes)
+		return 0;
+	for (size_t i = 0; i < s->n_processes; i++)
+		parents[i] = parent_of(s, i);
+	shfs_buf_printf(&s->out, "%sprocesses%s\n", s->style->dim, s->style->off);
+	show_children(s, parents, -1, 0);
+	return 0;
+}
+
+/* --- the files --- */
+
+static int show_use(struct show *s, const struct shfs_use *use)
+{
+	_cleanup_version_ struct shfs_version v = { 0 };
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+	int64_t id = use->made_id ? use->made_id : use->read_id;
+	int r = id && !use->directory ? shfs_version_load(s->index, id, &v) : 0;
+	size_t width;
+
+	if (r < 0)
+		return r;
+	shfs_use_show(&name, use);
+	width = name.data ? shfs_quote_width(name.data, name.len) : 0;
+	shfs_buf_str(&s->out, INDENT);
+	shfs_buf_add(&s->out, name.data, name.len);
+	if (r) {
+		shfs_buf_printf(&s->out, "%*s  ",
+		                (int)(NAME_MAX_COLUMNS - MIN(width, NAME_MAX_COLUMNS)),
+		                "");
+		shfs_show_size(&s->out, v.size);
+		if (v.flags & SHFS_CONTENT_SKIPPED)
+			shfs_buf_printf(&s->out, "  %s%s%s", s->style->dim,
+			                shfs_version_why_not_archived(v.flags),
+			                s->style->off);
+	}
+	shfs_buf_char(&s->out, '\n');
+	return 0;
+}
+
+static int show_files(struct show *s)
+{
+	const struct shfs_uses *uses = &s->entry.uses;
+	int r = 0;
+
+	for (size_t i = 0; i < uses->n && !r; i++) {
+		if (!i || uses->list[i].kind != uses->list[i - 1].kind)
+			shfs_buf_printf(&s->out, "%s%s%s\n", s->style->dim,
+			                shfs_use_word(uses->list[i].kind), s->style->off);
+		r = show_use(s, &uses->list[i]);
+	}
+	if (uses->temporary)
+		shfs_buf_printf(&s->out,
+		                "%s%zu temporary file%s, made and gone again%s\n",
+		                s->style->dim, uses->temporary,
+		                uses->temporary == 1 ? "" : "s", s->style->off);
+	if (!uses->n && !uses->temporary)
+		shfs_buf_printf(&s->out, "%sno files%s\n", s->style->dim, s->style->off);
+	return r;
+}
+
+static void show_troubles(struct show *s)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+
+	shfs_buf_str(&s->out, s->style->dim);
+	shfs_uses_show_cuts(&s->out, &s->entry.uses, "");
+	shfs_buf_str(&s->out, s->style->off);
+	if (c->n_incomplete)
+		shfs_buf_printf(&s->out, "%s%lld incomplete: changed while captured%s\n",
+		                s->style->bad, (long long)c->n_incomplete, s->style->off);
+	if (s->lost)
+		shfs_buf_printf(&s->out,
+		                "%s%lld records were lost by the mounts of that time:"
+		                " more may have been used%s\n",
+		                s->style->bad, (long long)s->lost, s->style->off);
+}
+
+static int show_all(struct show *s)
+{
+	int r = 0;
+
+	if (s->entry.is_process)
+		show_process_head(s);
+	else
+		r = show_head(s);
+	if (!r)
+		r = show_processes(s);
+	if (!r)
+		r = show_files(s);
+	show_troubles(s);
+	if (r)
+		return r;
+	return s->out.failed ? -ENOMEM : shfs_show_flush(&s->out) ? 0 : -EIO;
+}
+
+/* --- JSON --- */
+
+static int json_all(struct show *s)
+{
+	_cleanup_json_ struct shfs_json j = { 0 };
+
+	shfs_json_begin(&j, "show");
+	shfs_entry_json(&j, &s->entry);
+	if (!s->entry.is_process) {
+		shfs_json_array(&j, "processes");
+		for (size_t i = 0; i < s->n_processes; i++) {
+			shfs_json_object(&j, NULL);
+			shfs_process_json(&j, &s->processes[i]);
+			shfs_json_int(&j, "parent", s->processes[i].ppid);
+			shfs_json_object_end(&j);
+		}
+		shfs_json_array_end(&j);
+		shfs_json_int(&j, "lost", s->lost);
+	}
+	return shfs_json_end(&j) ? 0 : -EIO;
+}
+
+/* --- which one --- */
+
+/* The command behind a version, or its process. */
+static int find_maker(struct shfs_index *index, const char *operand, bool *is_process,
+                      int64_t *id)
+{
+	_cleanup_version_ struct shfs_version v = { 0 };
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+	int code = shfs_version_spec_find(index, operand, &v);
+
+	if (code)
+		return code;
+	*is_process = !v.command_id;
+	*id = v.command_id ? v.command_id : v.process_id;
+	if (*id)
+		return 0;
+	shfs_show_version(&name, v.path, v.n);
+	shfs_error("%s was not made by a recorded command: %s",
+	           name.data ? name.data : "",
+	           v.n == 1 ? "it was there before" : "it changed while nothing watched");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+static int find(struct shfs_index *index, const char *operand, bool *is_process,
+                int64_t *id)
+{
+	_cleanup_free_ char *path = NULL;
+	int r = shfs_command_find(index, operand, id);
+
+	*is_process = false;
+	if (r == -ENOTUNIQ)
+		return SHFS_EXIT_NOT_FOUND;
+	if (r)
+		return r < 0 ? shfs_fail_index(index, r) : 0;
+	if (!operand[strspn(operand, "0123456789abcdefABCDEF")]) {
+		r = shfs_operand_file(index, operand, &path);
+		if (r < 0)
+			return shfs_fail_index(index, r);
+		if (!r) {
+			shfs_error("no command's id begins with %s", operand);
+			if (strlen(operand) < 4)
+				shfs_hint("4 digits or more are needed");
+			return SHFS_EXIT_NOT_FOUND;
+		}
+	}
+	return find_maker(index, operand, is_process, id);
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	struct show s = { 0 };
+	bool is_process;
+	int64_t id;
+	int r, code = SHFS_EXIT_OK;
+
+	s.index = shfs_context_index(ctx, &code);
+	if (!s.index)
+		return code;
+	code = find(s.index, argv[0], &is_process, &id);
+	if (code)
+		return code;
+	r = load(&s, is_process, id);
+	if (!r && json) {
+		r = json_all(&s);
+	} else if (!r) {
+		shfs_context_pager(ctx);
+		s.style = shfs_style_of(ctx);
+		s.columns = shfs_show_columns();
+		r = show_all(&s);
+	}
+	show_clear(&s);
+	if (r == -EIO)
+		return SHFS_EXIT_FAILURE; /* main says that the output failed */
+	return r ? shfs_fail_index(s.index, r) : SHFS_EXIT_OK;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	json = true;
+	return 0;
+}
+
+static const struct shfs_option options[] = {
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_show = {
+	.name = "show",
+	.args = "COMMAND|FILE[@N]",
+	.summary = "Show all that is known of a command: its processes, its files",
+	.description = "COMMAND is the beginning of its id, 4 digits or more, as history "
+		       "shows it.\n"
+		       "FILE@N stands for the command that made this version.",
+	.options = options,
+	.min_args = 1,
+	.max_args = 1,
+	.option = option,
+	.run = run,
+};

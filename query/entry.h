@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * entry.h - one entry of history: a command, or a process that belongs to none, with what
+ * it did to files; as text and as JSON.
+ */
+#pragma once
+
+#include "query/json.h"
+#include "query/uses.h"
+
+struct shfs_entry {
+	bool is_process;
+	struct shfs_command_row command;
+	struct shfs_process_row process;
+	struct shfs_uses uses;
+};
+
+/* 1, 0 where there is no such command or process, or a negative errno. */
+_must_check_ int shfs_entry_load(struct shfs_index *index, bool is_process, int64_t id,
+                                 struct shfs_entry *out);
+void shfs_entry_clear(struct shfs_entry *entry);
+#define _cleanup_entry_ _cleanup_(shfs_entry_clear)
+
+/* Some lines of at most columns: what was run, when and how it ended, and what it used,
+ * cut where it is much. */
+_must_check_ int shfs_entry_show(struct shfs_index *index, const struct shfs_style *style,
+                                 const struct shfs_entry *entry, size_t columns,
+                                 struct shfs_buf *out);
+
+/* One line: the id and the text of a command, or what a process was called by. */
+_must_check_ int shfs_entry_show_head(struct shfs_index *index,
+                                      const struct shfs_style *style,
+                                      const struct shfs_entry *entry, size_t columns,
+                                      struct shfs_buf *out);
+
+/* "exit 1, 12 s, no end recorded" in as far as it is worth saying; may be nothing. */
+void shfs_entry_show_end(const struct shfs_style *style,
+                         const struct shfs_command_row *command, struct shfs_buf *out);
+
+/* The members of an object that the caller has begun (docs/json.md). */
+void shfs_entry_json(struct shfs_json *json, const struct shfs_entry *entry);
+/* The same without what it used. */
+void shfs_entry_json_head(struct shfs_json *json, const struct shfs_entry *entry);

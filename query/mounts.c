@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/mounts.h"
+#include "query/model.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "common/path.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+
+#define ASK_NS        (5 * SHFS_NSEC_PER_SEC)
+#define ANSWER_MAX    65536
+#define MOUNTINFO_MAX (64 << 20)
+
+/* --- the list --- */
+
+static void status_clear(struct shfs_mount_status *status)
+{
+	free(status->root);
+	free(status->store);
+	free(status->backend);
+	*status = (struct shfs_mount_status){ 0 };
+}
+
+void shfs_mounts_clear(struct shfs_mounts *mounts)
+{
+	for (size_t i = 0; i < mounts->n; i++) {
+		free(mounts->list[i].dir);
+		status_clear(&mounts->list[i].status);
+	}
+	free(mounts->list);
+	*mounts = (struct shfs_mounts){ 0 };
+}
+
+/* The next word of a line of mountinfo, cut off at its blank; NULL behind the last. */
+static char *next_word(char **line)
+{
+	char *word = strsep(line, " ");
+
+	return word && *word ? word : NULL;
+}
+
+/* Blanks, newlines, "\\" and "#" are written as three octal digits. */
+static void unescape(char *s)
+{
+	char *out = s;
+
+	for (; *s; s++) {
+		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' &&
+		    s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
+			*out++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
+			                (s[3] - '0'));
+			s += 3;
+		} else {
+			*out++ = *s;
+		}
+	}
+	*out = '\0';
+}
+
+/* Is it a whole mount of shfs, and not a part of one that was bound elsewhere? */
+static bool is_shfs(const char *type, const char *root)
+{
+	return !strcmp(type, "fuse.shfs") && !strcmp(root, "/");
+}
+
+/* id parent major:minor root dir options [tag...] - type source super-options
+ * 1: a mount that is wanted; its dir is borrowed from the line. */
+static int parse_line(char *line, bool all, struct shfs_mount *out)
+{
+	char *id = next_word(&line), *parent = next_word(&line), *dev = next_word(&line);
+	char *root = next_word(&line), *dir = next_word(&line), *word, *type, *options;
+	unsigned major, minor;
+
+	if (!id || !parent || !dev || !root || !dir ||
+	    sscanf(dev, "%u:%u", &major, &minor) != 2)
+		return 0;
+	do
+		word = next_word(&line);
+	while (word && strcmp(word, "-") != 0);
+	type = next_word(&line);
+	if (!type || !(all || is_shfs(type, root)))
+		return 0;
+	next_word(&line); /* the source */
+	*out = (struct shfs_mount){ .dir = dir, .error = -ENODATA };
+	unescape(out->dir);
+	out->mount_id = atoi(id);
+	out->dev = makedev(major, minor);
+	options = next_word(&line);
+	options = options ? strstr(options, "user_id=") : NULL;
+	out->owner = options ? (uid_t)strtoul(options + 8, NULL, 10) : (uid_t)-1;
+	return 1;
+}
+
+static int add_mount(struct shfs_mounts *mounts, const struct shfs_mount *mount)
+{
+	struct shfs_mount *grown =
+		reallocarray(mounts->list, mounts->n + 1, sizeof(*grown));
+	char *dir = strdup(mount->dir);
+
+	if (grown)
+		mounts->list = grown;
+	if (!grown || !dir) {
+		free(dir);
+		return -ENOMEM;
+	}
+	grown[mounts->n] = *mount;
+	grown[mounts->n++].dir = dir;
+	return 0;
+}
+
+static int read_mountinfo(bool all, struct shfs_mounts *mounts)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	int r = shfs_read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &text);
+	char *rest = text.data, *line;
+
+	if (r)
+		return r;
+	while ((line = strsep(&rest, "\n"))) {
+		struct shfs_mount mount;
+
+		if (!parse_line(line, all, &mount))
+			continue;
+		r = add_mount(mounts, &mount);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+const struct shfs_mount *shfs_mounts_at(const struct shfs_mounts *mounts,
+                                        const char *path)
+{
+	for (size_t i = mounts->n; i--;)
+		if (!strcmp(mounts->list[i].dir, path))
+			return &mounts->list[i];
+	return NULL;
+}
+
+const struct shfs_mount *shfs_mounts_around(const struct shfs_mounts *mounts,
+                                            const char *path)
+{
+	const struct shfs_mount *inner = NULL;
+
+	for (size_t i = 0; i < mounts->n; i++) {
+		const struct shfs_mount *m = &mounts->list[i];
+
+		if (shfs_path_is_below(path, m->dir) &&
+		    (!inner || strlen(m->dir) >= strlen(inner->dir)))
+			inner = m;
+	}
+	return inner;
+}
+
+/* --- what a daemon says of itself --- */
+
+static uint64_t parse_number(const char *text)
+{
+	return strtoull(text, NULL, 10);
+}
+
+/* A daemon may tell the number of an error, or nothing where all is well. */
+static int parse_error(const char *text)
+{
+	char *end;
+	long n = labs(strtol(text, &end, 10));
+
+	if (!*text)
+		return 0;
+	return *end || n > 4095 ? EIO : (int)n;
+}
+
+static int parse_pair(struct shfs_mount_status *s, const char *key, const char *value)
+{
+	const struct {
+		const char *key;
+		char **text;
+		uint64_t *number;
+	} keys[] = {
+		{ "root", &s->root, NULL },
+		{ "store", &s->store, NULL },
+		{ "backend", &s->backend, NULL },
+		{ "records", NULL, &s->records },
+		{ "lost", NULL, &s->lost },
+		{ "queued", NULL, &s->queued },
+		{ "objects", NULL, &s->objects },
+		{ "object_bytes", NULL, &s->object_bytes },
+		{ "stored_bytes", NULL, &s->stored_bytes },
+		{ "skipped", NULL, &s->skipped },
+		{ "incomplete", NULL, &s->incomplete },
+	};
+
+	if (!strcmp(key, "pid"))
+		s->pid = (pid_t)parse_number(value);
+	else if (!strcmp(key, "since"))
+		s->since_ns = (int64_t)parse_number(value);
+	else if (!strcmp(key, "error"))
+		s->error = parse_error(value);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (strcmp(key, keys[i].key) != 0)
+			continue;
+		if (keys[i].number)
+			*keys[i].number = parse_number(value);
+		else if (!*keys[i].text && !(*keys[i].text = strdup(value)))
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Lines key=value; text is cut up. Keys that this version does not know are passed over.
+ */
+static int parse_status(char *text, struct shfs_mount_status *out)
+{
+	char *line;
+	int r = 0;
+
+	while (!r && (line = strsep(&text, "\n"))) {
+		char *value = strchr(line, '=');
+
+		if (!value)
+			continue;
+		*value++ = '\0';
+		r = parse_pair(out, line, value);
+	}
+	return r;
+}
+
+/* --- asking: in a child, which may be stuck for ever --- */
+
+struct answer {
+	int error;      /* of asking for the status: a negative errno; 0 */
+	int sync_error; /* 1: not asked to, or of another store */
+			/* the text of the status follows */
+};
+
+struct question {
+	pid_t pid;
+	int fd; /* -1: answered, or given up */
+	struct shfs_buf answer;
+};
+
+/* By name, or by another name of the same directory. */
+static bool is_same_store(const char *a, const char *b)
+{
+	struct stat st_a, st_b;
+
+	return !strcmp(a, b) ||
+	       (!stat(a, &st_a) && !stat(b, &st_b) && st_a.st_dev == st_b.st_dev &&
+	        st_a.st_ino == st_b.st_ino);
+}
+
+bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_path)
+{
+	return !mount->error && mount->status.store &&
+	       is_same_store(mount->status.store, store_path);
+}
+
+static int ask_sync(const char *dir)
+{
+	char word[64];
+	ssize_t n = getxattr(dir, "user.shfs.sync", word, sizeof(word));
+
+	if (n < 0)
+		return -errno;
+	return n >= 2 && !memcmp(word, "ok", 2) ? 0 : -EIO;
+}
+
+/* In the child. sync_store: also wait until all is durable, if it records into that. */
+static void ask(int out, const char *dir, const char *sync_store)
+{
+	static char text[ANSWER_MAX];
+	struct answer answer = { .sync_error = 1 };
+	ssize_t n = getxattr(dir, "user.shfs.status", text, sizeof(text) - 1);
+
+	if (n < 0) {
+		answer.error = errno == ECONNABORTED ? -ENOTCONN : -errno;
+		n = 0;
+	} else if (sync_store) {
+		struct shfs_mount_status status = { 0 };
+		_cleanup_free_ char *copy = strndup(text, (size_t)n);
+
+		if (copy && !parse_status(copy, &status) && status.store &&
+		    is_same_store(status.store, sync_store))
+			answer.sync_error = ask_sync(dir);
+		status_clear(&status);
+	}
+	if (!shfs_write_all(out, &answer, sizeof(answer)) &&
+	    shfs_write_all(out, text, (size_t)n))
+		_exit(1);
+}
+
+/* A child that cannot end must hold nothing of ours: no pipe whose reader waits for its
+ * end, no lock, no working directory. */
+static void question_child(int out, pid_t parent, const char *dir, const char *sync_store)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || dup2(out, 0) < 0 || chdir("/"))
+		_exit(1);
+	close_range(1, ~0U, 0);
+	ask(0, dir, sync_store);
+	_exit(0);
+}
+
+static int question_begin(struct question *q, const char *dir, const char *sync_store)
+{
+	pid_t parent = getpid();
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	fflush(NULL);
+	q->pid = fork();
+	if (!q->pid)
+		question_child(fds[1], parent, dir, sync_store);
+	close(fds[1]);
+	if (q->pid < 0) {
+		int error = errno;
+
+		close(fds[0]);
+		return -error;
+	}
+	q->fd = fds[0];
+	return 0;
+}
+
+static void question_read(struct question *q)
+{
+	char chunk[4096];
+	ssize_t n = read(q->fd, chunk, sizeof(chunk));
+
+	if (n > 0)
+		shfs_buf_add(&q->answer, chunk, (size_t)n);
+	else if (n == 0 || errno != EINTR)
+		close(TAKE_FD(q->fd));
+}
+
+/* What is not answered by then keeps its fd. */
+static void questions_wait(struct question *questions, size_t n, int64_t until_ns)
+{
+	struct pollfd polls[n ? n : 1];
+
+	for (;;) {
+		int64_t left = until_ns - shfs_clock_ns(CLOCK_MONOTONIC);
+		bool open = false;
+
+		for (size_t i = 0; i < n; i++) {
+			polls[i] = (struct pollfd){ questions[i].fd, POLLIN, 0 };
+			open = open || questions[i].fd >= 0;
+		}
+		if (!open || left <= 0)
+			return;
+		if (poll(polls, n, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
+			return;
+		for (size_t i = 0; i < n; i++)
+			if (questions[i].fd >= 0 && polls[i].revents)
+				question_read(&questions[i]);
+	}
+}
+
+/* Never waits for a child that did not answer. */
+static int question_end(struct question *q, struct shfs_mount *mount)
+{
+	struct answer answer = { .error = -EIO, .sync_error = 1 };
+	bool answered = q->fd < 0;
+
+	if (!answered) {
+		kill(q->pid, SIGKILL);
+		close(TAKE_FD(q->fd));
+	}
+	while (waitpid(q->pid, NULL, answered ? 0 : WNOHANG) < 0 && errno == EINTR)
+		;
+	if (!answered)
+		answer.error = -ETIMEDOUT;
+	else if (q->answer.len >= sizeof(answer))
+		memcpy(&answer, q->answer.data, sizeof(answer));
+	mount->error = answer.error;
+	if (!mount->error)
+		mount->error =
+			parse_status(q->answer.data + sizeof(answer), &mount->status);
+	shfs_buf_free(&q->answer);
+	return answer.sync_error;
+}
+
+/* Asks all of ours. sync_errors: as struct answer has it, one for each; or NULL. */
+static void ask_all(struct shfs_mounts *mounts, const char *sync_store, int *sync_errors)
+{
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ASK_NS;
+	struct question questions[mounts->n ? mounts->n : 1];
+
+	for (size_t i = 0; i < mounts->n; i++) {
+		struct shfs_mount *m = &mounts->list[i];
+
+		questions[i] = (struct question){ .fd = -1 };
+		if (m->owner != geteuid())
+			m->error = -EACCES;
+		else
+			m->error = question_begin(&questions[i], m->dir, sync_store);
+	}
+	questions_wait(questions, mounts->n, until);
+	for (size_t i = 0; i < mounts->n; i++) {
+		int sync_error = 1;
+
+		if (questions[i].pid > 0)
+			sync_error = question_end(&questions[i], &mounts->list[i]);
+		if (sync_errors)
+			sync_errors[i] = sync_error;
+	}
+}
+
+int shfs_mounts_list(enum shfs_mounts_flags flags, struct shfs_mounts *out)
+{
+	struct shfs_mounts mounts = { 0 };
+	int r = read_mountinfo(flags & SHFS_MOUNTS_ALL, &mounts);
+
+	if (r) {
+		shfs_mounts_clear(&mounts);
+		return r;
+	}
+	if (flags == SHFS_MOUNTS_ASK)
+		ask_all(&mounts, NULL, NULL);
+	*out = mounts;
+	return 0;
+}
+
+/* --- syncing --- */
+
+static int warn_unsynced(const struct shfs_mount *mount, int sync_error)
+{
+	_cleanup_buf_ struct shfs_buf dir = { 0 };
+
+	shfs_show_directory(&dir, mount->dir);
+	if (mount->error == -ETIMEDOUT)
+		shfs_warn("the mount %s does not answer: its latest records are missing",
+		          dir.data);
+	else if (mount->error == -ENOTCONN)
+		shfs_warn("the mount %s is dead; shfs umount removes it", dir.data);
+	else if (!mount->error && sync_error < 0)
+		shfs_warn("the mount %s lost records (%s); see shfs status", dir.data,
+		          strerror(-sync_error));
+	else
+		return 0;
+	return 1;
+}
+
+int shfs_mounts_sync(const char *store_path)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	int r = read_mountinfo(false, &mounts), failed = 0;
+
+	if (r) {
+		shfs_warn("cannot look for mounts: %s", strerror(-r));
+		return 1;
+	}
+	int sync_errors[mounts.n ? mounts.n : 1];
+
+	ask_all(&mounts, store_path, sync_errors);
+	for (size_t i = 0; i < mounts.n; i++)
+		failed += warn_unsynced(&mounts.list[i], sync_errors[i]);
+	return failed;
+}
