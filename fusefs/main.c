@@ -390,6 +390,7 @@ static int run(struct shfs_fs *fs, const struct options *options)
 	if (!code)
 		code = serve(fs, signals);
 	shfs_transport_free(fs->transport);
+	fuse_session_unmount(session); /* it has gone; lets go of the device */
 out:
 	fuse_session_destroy(session);
 	return code;

@@ -16,7 +16,8 @@ int shfs_lower_flags(int flags)
 {
 	/* Data goes through memory of ours that is not aligned: the kernel is told to go
 	 * by its cache instead (direct_io). */
-	return flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_DIRECT | SHFS_O_EXEC);
+	return flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_NOFOLLOW | O_DIRECT |
+	                 SHFS_O_EXEC);
 }
 
 /* So that what is written can be read again at the close, if the user may read it. */
@@ -105,23 +106,31 @@ static void op_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 		shfs_watch_release(shfs_req_fs(req), handle);
 }
 
-/* This thread's, for data on its way. */
+/* --- this thread's buffer for data on its way --- */
+
+static pthread_once_t buffer_once = PTHREAD_ONCE_INIT;
+static pthread_key_t buffer_key; /* frees it when the thread ends */
+static _Thread_local size_t buffer_size;
+
+static void make_buffer_key(void)
+{
+	pthread_key_create(&buffer_key, free);
+}
+
 static char *data_buffer(size_t size)
 {
-	static _Thread_local struct {
-		char *data;
-		size_t size;
-	} buffer;
+	char *data;
 
-	if (buffer.size < size) {
-		char *grown = realloc(buffer.data, size);
-
-		if (!grown)
-			return NULL;
-		buffer.data = grown;
-		buffer.size = size;
-	}
-	return buffer.data;
+	pthread_once(&buffer_once, make_buffer_key);
+	data = pthread_getspecific(buffer_key);
+	if (data && buffer_size >= size)
+		return data;
+	data = realloc(data, size);
+	if (!data)
+		return NULL;
+	buffer_size = size;
+	pthread_setspecific(buffer_key, data);
+	return data;
 }
 
 static void op_read(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,

@@ -31,40 +31,27 @@ int shfs_string_id(struct shfs_index *index, struct shfs_bytes value, int64_t *o
 /*
  * Records tell how far real time is from boot time. The real time is read first, so where
  * the writer was held up in between the difference is too small: the largest of a slot is
- * the best, and does not depend on the order of records.
+ * the best. It is written at once, as what follows is attributed by it; after the first
+ * few records of a slot there is hardly a larger one.
  */
-int shfs_clock_flush(struct shfs_ingest *ing)
-{
-	int r = 0;
-
-	if (ing->clock_boot_id)
-		r = shfs_sql_run(ing->index,
-		                 "INSERT INTO clock (boot_id, slot, offset_ns)"
-		                 " VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
-		                 " SET offset_ns = max(offset_ns, excluded.offset_ns)",
-		                 shfs_arg_int(ing->clock_boot_id),
-		                 shfs_arg_int(ing->clock_slot),
-		                 shfs_arg_int(ing->clock_offset_ns));
-	ing->clock_boot_id = 0;
-	return r;
-}
-
 static int clock_note(struct shfs_ingest *ing, int64_t boot_id, struct shfs_time t)
 {
 	int64_t slot = t.boot_ns >> 32, offset = t.real_ns - (int64_t)t.boot_ns;
-	int r = 0;
 
 	if (!t.real_ns || !t.boot_ns)
 		return 0;
-	if (ing->clock_boot_id == boot_id && ing->clock_slot == slot) {
-		ing->clock_offset_ns = MAX(ing->clock_offset_ns, offset);
+	if (ing->clock_boot_id == boot_id && ing->clock_slot == slot &&
+	    ing->clock_offset_ns >= offset)
 		return 0;
-	}
-	r = shfs_clock_flush(ing);
 	ing->clock_boot_id = boot_id;
 	ing->clock_slot = slot;
 	ing->clock_offset_ns = offset;
-	return r;
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO clock (boot_id, slot, offset_ns)"
+	                    " VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+	                    " SET offset_ns = max(offset_ns, excluded.offset_ns)",
+	                    shfs_arg_int(boot_id), shfs_arg_int(slot),
+	                    shfs_arg_int(offset));
 }
 
 /* Times come from a file; arithmetic on them must not overflow. */

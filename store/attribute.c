@@ -6,7 +6,8 @@
 
 #define TICK_NS   (SHFS_NSEC_PER_SEC / 100) /* of /proc/PID/stat, everywhere */
 #define AGREE_NS  30000000 /* a coarse boot time is taken as exact so far */
-#define EXACT_NS  1000000  /* and is then known to about this much */
+#define EXACT_NS  1000000  /* and is then known to this much at worst, */
+#define LIKELY_NS 100000   /* mostly to this much */
 #define DEPTH_MAX 256
 #define CACHE_MAX 65536
 
@@ -43,9 +44,10 @@ static int clock_offset(struct shfs_index *index, int64_t boot_id, int64_t boot_
 
 /* --- boundaries of commands --- */
 
-/* A moment between lo and hi of the boot, and the last pid handed out before it. */
+/* A moment between lo and hi of the boot, hardly before likely, and the last pid handed
+ * out before it. */
 struct boundary {
-	int64_t lo, hi;
+	int64_t lo, hi, likely;
 	uint32_t last_pid;
 	bool begin;
 };
@@ -95,6 +97,7 @@ static int sharpen(struct shfs_index *index, int64_t boot_id, int64_t real_ns,
 	if (r && exact >= b->lo - AGREE_NS && exact <= b->lo + AGREE_NS) {
 		b->lo = exact - EXACT_NS;
 		b->hi = exact + EXACT_NS;
+		b->likely = exact - LIKELY_NS;
 	} else {
 		b->hi = b->lo + resolution;
 	}
@@ -104,14 +107,15 @@ static int sharpen(struct shfs_index *index, int64_t boot_id, int64_t real_ns,
 static int begin_of(struct shfs_index *index, int64_t boot_id, const struct command *c,
                     struct boundary *b)
 {
-	*b = (struct boundary){ c->begin_boot, c->begin_boot, c->begin_pid, true };
+	*b = (struct boundary){ c->begin_boot, c->begin_boot, c->begin_boot, c->begin_pid,
+		                true };
 	return sharpen(index, boot_id, c->begin_ns, c->begin_resolution, b);
 }
 
 static int end_of(struct shfs_index *index, int64_t boot_id, const struct command *c,
                   struct boundary *b)
 {
-	*b = (struct boundary){ c->end_boot, c->end_boot, c->end_pid, false };
+	*b = (struct boundary){ c->end_boot, c->end_boot, c->end_boot, c->end_pid, false };
 	return sharpen(index, boot_id, c->end_ns, c->end_resolution, b);
 }
 
@@ -260,7 +264,8 @@ static int current_at_fork(struct shfs_index *index, int64_t session_id,
 	return r ? r : BEFORE_FIRST;
 }
 
-/* The same for something that the shell itself did at boot_ns. */
+/* The same for something that the shell itself did at boot_ns: pasted lines follow one
+ * another within a millisecond, but nothing is done before a command has begun. */
 static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot_id,
                       int64_t boot_ns, int64_t *command_id)
 {
@@ -274,7 +279,7 @@ static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot
 		r = begin_of(index, boot_id, &c, &b);
 		if (r)
 			return r;
-		if (boot_ns < b.lo)
+		if (boot_ns < b.likely)
 			continue;
 		if (c.ended) {
 			r = end_of(index, boot_id, &c, &b);

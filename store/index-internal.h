@@ -176,7 +176,6 @@ _must_check_ int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id
 _must_check_ int shfs_producer_store(struct shfs_ingest *ing);
 
 /* Writes what is still in memory. */
-_must_check_ int shfs_clock_flush(struct shfs_ingest *ing);
 _must_check_ int shfs_counters_flush(struct shfs_ingest *ing);
 void shfs_counters_forget(struct shfs_ingest *ing);
 

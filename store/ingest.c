@@ -68,9 +68,8 @@ static int transaction_commit(struct shfs_ingest *ing)
 
 	if (!ing->in_transaction)
 		return 0;
-	r = shfs_clock_flush(ing);
-	if (!r)
-		r = shfs_counters_flush(ing);
+	ing->clock_boot_id = 0;
+	r = shfs_counters_flush(ing);
 	if (!r)
 		r = shfs_files_flush(ing);
 	if (!r)
