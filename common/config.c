@@ -181,25 +181,42 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 
 /* libinih asks for lines one by one, so the line of the first bad key is known. */
 struct lines {
-	const char *next;
+	const char *next, *end;
 	struct reading *rd;
 	int line;
 };
 
+/* What libinih would cut without a word. */
+static const char *line_fault(const char *line, size_t len, size_t size)
+{
+	if (memchr(line, '\0', len))
+		return "a NUL byte";
+	return len < size ? NULL : "the line is too long";
+}
+
 static char *next_line(char *out, int size, void *arg)
 {
 	struct lines *l = arg;
+	struct reading *rd = l->rd;
+	const char *newline, *fault;
 	size_t len;
 
-	if (l->rd->error && !l->rd->line)
-		l->rd->line = l->line;
-	if (!*l->next)
+	if (rd->error && !rd->line)
+		rd->line = l->line;
+	if (l->next == l->end)
 		return NULL;
-	len = strcspn(l->next, "\n");
-	len += l->next[len] == '\n';
+	newline = memchr(l->next, '\n', l->end - l->next);
+	len = newline ? newline + 1 - l->next : l->end - l->next;
 	l->line++;
-	memcpy(out, l->next, MIN(len, (size_t)size - 1));
-	out[MIN(len, (size_t)size - 1)] = '\0';
+	fault = line_fault(l->next, len, size);
+	if (fault && !rd->error) {
+		rd->what = strdup(fault);
+		rd->error = rd->what ? -EINVAL : -ENOMEM;
+		rd->line = l->line;
+	}
+	if (!fault)
+		memcpy(out, l->next, len);
+	out[fault ? 0 : len] = '\0';
 	l->next += len;
 	return out;
 }
@@ -229,16 +246,17 @@ int shfs_config_read(struct shfs_config *cfg, const char *path, char **message)
 		return r;
 	}
 	lines.next = text.data;
+	lines.end = text.data + text.len;
+	/* r: the first line that libinih or the handler objected to; -2: no memory */
 	r = ini_parse_stream(next_line, &lines, on_key, &rd);
 	if (!r && !rd.error)
 		return 0;
-	/* r is the first bad line; the handler's word counts if it was the first to
-	 * object. */
-	if (r > 0 && rd.line != r)
+	if (r > 0 && (!rd.error || r < rd.line)) {
 		set_message(message, path, r, "not \"key = value\" in a [section]");
-	else
-		set_message(message, path, MAX(r, 0), rd.what ? rd.what : "no memory");
-	r = rd.error ? rd.error : r > 0 ? -EINVAL : -ENOMEM;
+		rd.error = -EINVAL;
+	} else {
+		set_message(message, path, rd.line, rd.what ? rd.what : "no memory");
+	}
 	free(rd.what);
-	return r;
+	return rd.error ? rd.error : -ENOMEM;
 }

@@ -28,7 +28,8 @@ _must_check_ int shfs_proc_read_stat(int procfd, struct shfs_proc_stat *out);
  * malformed. */
 _must_check_ int shfs_proc_parse_stat(const char *text, struct shfs_proc_stat *out);
 
-/* The process that thread tid belongs to (Tgid of /proc/TID/status), or a negative errno.
+/*
+ * The process that thread tid belongs to (Tgid of /proc/TID/status), or a negative errno.
  */
 _must_check_ int shfs_proc_thread_group(int procfd, uint32_t *tgid);
 

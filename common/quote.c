@@ -89,7 +89,7 @@ static bool is_plain(const char *s, size_t len)
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 		"_@%+=:,./-";
 
-	if (!len || *s == '~')
+	if (!len || *s == '=') /* zsh takes =ls for the path of ls */
 		return false;
 	for (size_t i = 0; i < len; i++)
 		if (!s[i] || !strchr(safe, s[i]))
@@ -125,7 +125,8 @@ static void quote_dollar(struct shfs_buf *out, const char *s, size_t len)
 		} else if (c == '\n' || c == '\t') {
 			shfs_buf_str(out, c == '\n' ? "\\n" : "\\t");
 		} else {
-			/* Octal of three digits cannot swallow what follows, as \x would.
+			/*
+			 * Octal of three digits cannot swallow what follows, as \x would.
 			 */
 			n = MAX(n, (size_t)1);
 			for (size_t i = 0; i < n; i++)

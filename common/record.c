@@ -41,8 +41,10 @@ static struct shfs_content get_content(struct shfs_cursor *c)
 {
 	struct shfs_content v = { .flags = shfs_cursor_u32(c) };
 
-	if (!(v.flags & SHFS_CONTENT_KNOWN))
-		return (struct shfs_content){ 0 };
+	if (!(v.flags & SHFS_CONTENT_KNOWN)) {
+		v.flags &= SHFS_CONTENT_SKIPPED; /* why nothing is known */
+		return v;
+	}
 	v.mode = shfs_cursor_u32(c);
 	v.size = shfs_cursor_u64(c);
 	v.mtime_ns = shfs_cursor_u64(c);

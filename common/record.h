@@ -32,7 +32,8 @@ enum shfs_record_type {
 	SHFS_REC_LOST = 6,     /* records that could not be written, counted */
 	SHFS_REC_END =
 		7, /* the producer stopped in good order; last of its last segment */
-	/* the hook's records: text in the hook log (store/hooklog.h), never in a segment
+	/*
+	 * the hook's records: text in the hook log (store/hooklog.h), never in a segment
 	 */
 	SHFS_REC_SESSION = 16,
 	SHFS_REC_BEGIN = 17,
@@ -210,7 +211,8 @@ struct shfs_record {
 	};
 };
 
-/* Appends the payload of a segment record to out. -EINVAL for a hook's record, -ENOMEM.
+/*
+ * Appends the payload of a segment record to out. -EINVAL for a hook's record, -ENOMEM.
  */
 _must_check_ int shfs_record_encode(const struct shfs_record *rec, struct shfs_buf *out);
 

@@ -115,7 +115,8 @@ static int begin_of(struct shfs_index *index, int64_t boot_id, const struct comm
 static int end_of(struct shfs_index *index, int64_t boot_id, const struct command *c,
                   struct boundary *b)
 {
-	*b = (struct boundary){ c->end_boot, c->end_boot, c->end_boot, c->end_pid, false };
+	*b = (struct boundary){ c->end_boot, c->end_boot, c->end_boot, c->end_pid,
+		                false };
 	return sharpen(index, boot_id, c->end_ns, c->end_resolution, b);
 }
 
@@ -195,7 +196,8 @@ enum current {
 	PROMPT, /* one had ended, none had begun */
 };
 
-/* Pids are handed out in a circle: was pid handed out after last_pid, by the shorter way?
+/*
+ * Pids are handed out in a circle: was pid handed out after last_pid, by the shorter way?
  */
 static bool pid_after(const struct task *t, uint32_t pid, uint32_t last_pid)
 {
@@ -337,7 +339,8 @@ static int climb(struct shfs_index *index, const struct task *p, struct task *to
 
 /* --- the process group, where the way up is broken --- */
 
-/* Was the pid handed out during the command, if its pids did not go round? -1: unknown.
+/*
+ * Was the pid handed out during the command, if its pids did not go round? -1: unknown.
  */
 static int within(const struct task *t, uint32_t pid, uint32_t begin, uint32_t end)
 {
@@ -858,7 +861,8 @@ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 	                    shfs_arg_int(process_id));
 }
 
-/* At its first use all of the ancestors are recorded, so this is the time to attribute.
+/*
+ * At its first use all of the ancestors are recorded, so this is the time to attribute.
  */
 static int process_load(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
 {

@@ -27,8 +27,10 @@
 #define CAPTURE_BATCH           256
 #define CAPTURE_BATCH_NS        (SHFS_NSEC_PER_SEC / 5)
 #define CAPTURE_RETRY_NS        SHFS_NSEC_PER_SEC
-#define CAPTURE_NICE            5
-#define CAPTURE_THREADS_MAX     16
+#define CAPTURE_TICK_NS                                                                  \
+	(SHFS_NSEC_PER_SEC / 50) /* of a local file system: 10 ms at most */
+#define CAPTURE_NICE        5
+#define CAPTURE_THREADS_MAX 16
 
 struct capture_event {
 	struct capture_event *next;
@@ -59,12 +61,13 @@ struct shfs_snapshot {
 	atomic_uint refs;
 	struct shfs_capture *capture;
 	/* under capture->lock */
-	uint64_t claim;          /* counts takes: the result of the last one stays */
-	int depth;               /* known or under way; -1 */
-	unsigned reading;        /* takes that still need the file as it is */
-	unsigned unsettled;      /* takes whose result is not in content yet */
-	bool late;               /* a wait gave up: the file may have changed since */
-	bool counted;            /* in the statistics */
+	uint64_t claim;     /* counts takes: the result of the last one stays */
+	int depth;          /* known or under way; -1 */
+	unsigned reading;   /* takes that still need the file as it is */
+	unsigned unsettled; /* takes whose result is not in content yet */
+	int64_t late_ns; /* CLOCK_REALTIME when a wait gave up: the file may have changed
+	                    since; 0 */
+	bool counted;    /* in the statistics */
 	struct capture_job *job; /* while it is in reads; borrowed */
 	struct shfs_content content;
 };

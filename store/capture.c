@@ -114,7 +114,8 @@ static int capture_start_threads(struct shfs_capture *c, unsigned n)
 	bool writer;
 	int err;
 
-	/* Signals are for the program's own threads; instead of SIGXFSZ there is EFBIG.
+	/*
+	 * Signals are for the program's own threads; instead of SIGXFSZ there is EFBIG.
 	 */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -174,7 +174,7 @@ static int parse_begin(const struct shfs_bytes *f, struct shfs_record *rec)
 	struct shfs_rec_begin *b = &rec->begin;
 
 	if (parse_uint(f[2], &b->number) || parse_times(f + 3, rec) ||
-	    parse_u32(f[5], &b->last_pid) || parse_u32(f[6], &b->hidden))
+	    parse_u32(f[5], &b->last_pid) || parse_u32(f[6], &b->hidden) || b->hidden > 1)
 		return -EBADMSG;
 	b->cwd = f[7];
 	b->text = f[8];

@@ -234,7 +234,7 @@ static int configure(struct shfs_index *index)
 }
 
 static int open_database(struct shfs_store *store, const char *name, bool writable,
-                   struct shfs_index **out)
+                         struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = calloc(1, sizeof(*index));
 	_cleanup_free_ char *path = shfs_path_join(store->path, name);

@@ -28,6 +28,7 @@ struct shfs_journal {
 	int fd;
 	uint64_t size; /* of the current segment: all of it whole records */
 	uint64_t seq;  /* last one written */
+	bool torn;     /* behind size there is what a failed append left */
 };
 
 static void segment_name(const struct shfs_journal *j, uint32_t n, char *out, size_t size)
@@ -69,15 +70,15 @@ static int encode(struct shfs_buf *b, const struct shfs_record *rec)
 /* Appends bytes or nothing: what a failed write left behind is cut off again. */
 static int append_bytes(struct shfs_journal *j, const struct shfs_buf *b)
 {
-	int r = shfs_write_all(j->fd, b->data, b->len);
+	int r;
 
-	if (r) {
-		if (ftruncate(j->fd, j->size))
-			return -EIO;
-		return r;
-	}
-	j->size += b->len;
-	return 0;
+	if (j->torn && ftruncate(j->fd, j->size))
+		return -errno;
+	r = shfs_write_all(j->fd, b->data, b->len);
+	j->torn = r && ftruncate(j->fd, j->size);
+	if (!r)
+		j->size += b->len;
+	return r;
 }
 
 static int start_segment(struct shfs_journal *j)

@@ -27,8 +27,8 @@ enum encoding {
 };
 
 struct shfs_put {
+	struct shfs_store *store; /* borrowed */
 	struct shfs_object_id id;
-	uint64_t size;   /* of the content */
 	uint64_t stored; /* bytes of the file; 0 where it was there already */
 	int fd;     /* the file that has no name yet (or temp); -1: nothing to commit */
 	char *temp; /* name below objects/, where there is no O_TMPFILE */
@@ -235,10 +235,13 @@ int shfs_object_read(struct shfs_store *store, const struct shfs_object_id *id,
 		return -EFBIG;
 	shfs_buf_add(out, "", 0);
 	r = each_piece(fd, &h, piece_append, out);
-	if (r)
-		return r;
-	shfs_object_hash(out->data + start, out->len - start, hash);
-	return memcmp(hash, id->hash, sizeof(hash)) ? -EBADMSG : 0;
+	if (!r) {
+		shfs_object_hash(out->data + start, out->len - start, hash);
+		r = memcmp(hash, id->hash, sizeof(hash)) ? -EBADMSG : 0;
+	}
+	if (r && out->data) /* nobody shall take it for the content */
+		out->data[out->len = start] = '\0';
+	return r;
 }
 
 struct copying {
@@ -348,23 +351,39 @@ int shfs_object_find(struct shfs_store *store, const void *data, size_t len,
 
 /* --- writing --- */
 
-static int open_unnamed(struct shfs_store *store, struct shfs_put *put)
+/* A file of a name that nobody else uses; a dead process with this id may have. */
+static int open_temp(struct shfs_put *put)
 {
 	static _Atomic unsigned counter;
-	struct shfs_buf name = { 0 };
 
-	put->fd = openat(store->objects_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	do {
+		struct shfs_buf name = { 0 };
+
+		free(put->temp);
+		shfs_buf_printf(&name, "tmp-%d-%u", (int)getpid(), counter++);
+		put->temp = shfs_buf_take(&name);
+		if (!put->temp)
+			return -ENOMEM;
+		put->fd =
+			openat(put->store->objects_fd, put->temp,
+		               O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
+	} while (put->fd < 0 && errno == EEXIST);
+	if (put->fd >= 0)
+		return 0;
+	shfs_freep(&put->temp);
+	put->temp = NULL;
+	return -errno;
+}
+
+static int open_unnamed(struct shfs_put *put)
+{
+	put->fd =
+		openat(put->store->objects_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (put->fd >= 0)
 		return 0;
 	if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOENT)
 		return -errno;
-	shfs_buf_printf(&name, "tmp-%d-%u", (int)getpid(), counter++);
-	put->temp = shfs_buf_take(&name);
-	if (!put->temp)
-		return -ENOMEM;
-	put->fd = openat(store->objects_fd, put->temp,
-	                 O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return put->fd < 0 ? -errno : 0;
+	return open_temp(put);
 }
 
 /* Compresses data behind a head; the smaller of the two encodings. */
@@ -389,14 +408,13 @@ static int encode(const void *data, size_t len, int level, const uint8_t hash[16
 	return out->failed ? -ENOMEM : 0;
 }
 
-static int put_new(struct shfs_store *store, const void *data, size_t len, int level,
-                   struct shfs_put *put)
+static int put_new(struct shfs_put *put, const void *data, size_t len, int level)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
 	int r = encode(data, len, level, put->id.hash, &b);
 
 	if (!r)
-		r = open_unnamed(store, put);
+		r = open_unnamed(put);
 	if (!r)
 		r = shfs_write_all(put->fd, b.data, b.len);
 	put->stored = b.len;
@@ -411,16 +429,13 @@ int shfs_object_put(struct shfs_store *store, const void *data, size_t len, int 
 
 	if (!put)
 		return -ENOMEM;
+	put->store = store;
 	put->fd = -1;
-	put->size = len;
 	shfs_object_hash(data, len, put->id.hash);
 	r = find_place(store, data, len, &put->id, &put->heal);
 	if (!r)
-		r = put_new(store, data, len, level, put);
+		r = put_new(put, data, len, level);
 	if (r < 0) {
-		if (put->temp)
-			unlinkat(store->objects_fd, put->temp, 0);
-		put->temp = NULL;
 		shfs_put_free(put);
 		return r;
 	}
@@ -428,18 +443,15 @@ int shfs_object_put(struct shfs_store *store, const void *data, size_t len, int 
 	return 0;
 }
 
-static int give_name(struct shfs_store *store, const struct shfs_put *put,
-                     const char *path)
+static int give_name(const struct shfs_put *put, const char *path)
 {
+	int dirfd = put->store->objects_fd;
 	char self[40];
 
 	if (put->temp)
-		return linkat(store->objects_fd, put->temp, store->objects_fd, path, 0)
-		               ? -errno
-		               : 0;
+		return linkat(dirfd, put->temp, dirfd, path, 0) ? -errno : 0;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", put->fd);
-	return linkat(AT_FDCWD, self, store->objects_fd, path, AT_SYMLINK_FOLLOW) ? -errno
-	                                                                          : 0;
+	return linkat(AT_FDCWD, self, dirfd, path, AT_SYMLINK_FOLLOW) ? -errno : 0;
 }
 
 /* The content, back from the unnamed file: two puts of one batch may be the same. */
@@ -450,6 +462,17 @@ static int reread(const struct shfs_put *put, struct shfs_buf *out)
 
 	shfs_buf_add(out, "", 0);
 	return r ? r : each_piece(put->fd, &h, piece_append, out);
+}
+
+/* The file keeps the name of the object alone, if it has got that. */
+static void put_drop_file(struct shfs_put *put)
+{
+	if (put->temp)
+		unlinkat(put->store->objects_fd, put->temp, 0);
+	shfs_freep(&put->temp);
+	put->temp = NULL;
+	shfs_closep(&put->fd);
+	put->fd = -1;
 }
 
 static int name_put(struct shfs_store *store, struct shfs_put *put, bool *new_dir)
@@ -466,7 +489,7 @@ static int name_put(struct shfs_store *store, struct shfs_put *put, bool *new_di
 		return -errno;
 	if (put->heal)
 		unlinkat(store->objects_fd, path, 0);
-	r = give_name(store, put, path);
+	r = give_name(put, path);
 	if (r != -EEXIST)
 		return r;
 	/* Somebody else was first since the put: with this content, or with another? */
@@ -522,12 +545,7 @@ int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts, size_t 
 		while (r == -EAGAIN);
 		if (r)
 			break;
-		if (puts[i]->temp)
-			unlinkat(store->objects_fd, puts[i]->temp, 0);
-		shfs_freep(&puts[i]->temp);
-		puts[i]->temp = NULL;
-		shfs_closep(&puts[i]->fd);
-		puts[i]->fd = -1;
+		put_drop_file(puts[i]);
 	}
 	return r ? r : sync_dirs(store, puts, n, new_dir);
 }
@@ -546,7 +564,6 @@ void shfs_put_free(struct shfs_put *put)
 {
 	if (!put)
 		return;
-	shfs_closep(&put->fd);
-	free(put->temp);
+	put_drop_file(put);
 	free(put);
 }

@@ -20,7 +20,8 @@
 
 #include <stdbool.h>
 
-/* A content that was put and is not committed yet (or was there already). */
+/* A content that was put and is not committed yet (or was there already). Borrows the
+ * store. */
 struct shfs_put;
 
 /*

@@ -9,7 +9,8 @@
 /* clang-format off */
 static const char builtin_ignore[] =
 	/* made again by their tools at any time */
-	".git/objects/\n.git/lfs/\n.hg/store/\n.svn/pristine/\n.jj/repo/store/\n"
+	"**/.git/objects/\n**/.git/lfs/\n**/.hg/store/\n**/.svn/pristine/\n"
+	"**/.jj/repo/store/\n"
 	"__pycache__/\n*.py[cod]\n.cache/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
 	".ipynb_checkpoints/\n.snakemake/\n.nextflow/\n.tox/\n.nox/\n.ccache/\n"
 	"node_modules/\n.Rproj.user/\n.direnv/\n.Trash-*/\n"

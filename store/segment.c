@@ -124,6 +124,28 @@ static int check_frame(struct shfs_segment *s, size_t *len)
 	return XXH3_64bits(at_pos(s), *len - SHFS_FRAME_TAIL) == sum ? 1 : -EBADMSG;
 }
 
+/*
+ * pos is at a right frame, start at what was none: skips what is between them. But that
+ * may have been a frame that was still being written, and by now both are there.
+ */
+static int skip_damage(struct shfs_segment *s, uint64_t start, size_t *len)
+{
+	uint64_t right = s->pos;
+	int r;
+
+	s->pos = start;
+	r = check_frame(s, len);
+	if (r && r != -EBADMSG)
+		return r;
+	s->pos = right;
+	r = check_frame(s, len);
+	if (r == 1)
+		s->damaged += right - start;
+	else
+		s->pos = start;
+	return r == -EBADMSG ? 0 : r;
+}
+
 /* Moves pos to the next frame that proves right; 0 where there is none (pos is then
  * unchanged, as the rest may still be being written). */
 static int resync(struct shfs_segment *s, size_t *len)
@@ -142,10 +164,8 @@ static int resync(struct shfs_segment *s, size_t *len)
 		}
 		s->pos += hit - at_pos(s);
 		r = check_frame(s, len);
-		if (r == 1) {
-			s->damaged += s->pos - start;
-			return 1;
-		}
+		if (r == 1)
+			return skip_damage(s, start, len);
 		if (r < 0 && r != -EBADMSG)
 			return r;
 	}
@@ -173,7 +193,8 @@ int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 		size_t len = 0;
 		int r = check_frame(s, &len);
 
-		/* Not whole yet, or its length is damaged: a right frame behind it tells.
+		/*
+		 * Not whole yet, or its length is damaged: a right frame behind it tells.
 		 */
 		if (r == -EBADMSG || !r)
 			r = resync(s, &len);

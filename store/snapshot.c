@@ -131,7 +131,10 @@ void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id
 		content.flags |= SHFS_CONTENT_SKIP_ERROR;
 	}
 	snapshot_settle(job->snapshot, job->claim,
-	                id ? SHFS_DEPTH_ARCHIVE : SHFS_DEPTH_FINGERPRINT, &content);
+	                id                                   ? SHFS_DEPTH_ARCHIVE
+	                : content.flags & SHFS_CONTENT_PHASH ? SHFS_DEPTH_FINGERPRINT
+	                                                     : SHFS_DEPTH_STAT,
+	                &content);
 	job_free(job);
 }
 
@@ -193,6 +196,20 @@ static int job_read(struct capture_job *job, int fd)
 	return 0;
 }
 
+/*
+ * Lock held. May the bytes that were read be other than those that a close left? Within
+ * one tick of the file system's clock a change leaves no trace.
+ */
+static bool job_is_incomplete(const struct capture_job *job)
+{
+	int64_t late_ns = job->snapshot->late_ns;
+
+	if (job->changed)
+		return late_ns || !job->touched;
+	return late_ns &&
+	       late_ns - shfs_timespec_ns(job->before.st_ctim) < CAPTURE_TICK_NS;
+}
+
 /* Lock held. The job is in no list afterwards. */
 static void job_leave_reads(struct capture_job *job)
 {
@@ -229,7 +246,7 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 		free(TAKE_PTR(job->data));
 
 	pthread_mutex_lock(&c->lock);
-	if (job->changed && (s->late || !job->touched))
+	if (job_is_incomplete(job))
 		job->content.flags |= SHFS_CONTENT_INCOMPLETE;
 	snapshot_has_read(s);
 	if (err < 0) {
@@ -396,7 +413,7 @@ void shfs_snapshot_take(struct shfs_snapshot *s, int fd, enum shfs_depth depth,
 	s->depth = depth;
 	s->reading++;
 	s->unsettled++;
-	s->late = false;
+	s->late_ns = 0;
 	err = c->error;
 	pthread_mutex_unlock(&c->lock);
 
@@ -445,7 +462,8 @@ bool shfs_snapshot_wait(struct shfs_snapshot *s, unsigned timeout_ms)
 		}
 	}
 	done = !s->reading;
-	s->late |= !done;
+	if (!done)
+		s->late_ns = shfs_clock_ns(CLOCK_REALTIME);
 	pthread_mutex_unlock(&c->lock);
 	return done;
 }

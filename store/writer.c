@@ -142,7 +142,8 @@ static void writer_drop(struct shfs_capture *c, bool all)
 
 /* --- committing objects --- */
 
-/* Without the lock. done[i] says which objects are there; returns the error of the store.
+/*
+ * Without the lock. done[i] says which objects are there; returns the error of the store.
  */
 static int commit_puts(struct shfs_store *store, struct shfs_put **puts, size_t n,
                        bool *done)
@@ -331,8 +332,7 @@ static bool writer_tell_syncs(struct shfs_capture *c)
 	int error = c->error ? c->error : c->unsynced_error;
 	struct capture_sync *ready = NULL, *sync, *next;
 
-	LL_FOREACH_SAFE(c->syncs, sync, next)
-	{
+	LL_FOREACH_SAFE (c->syncs, sync, next) {
 		if (!c->error && c->head && c->head->rec.seq <= sync->seq)
 			continue;
 		LL_DELETE(c->syncs, sync);
@@ -342,8 +342,7 @@ static bool writer_tell_syncs(struct shfs_capture *c)
 		return false;
 	c->unsynced_error = 0;
 	pthread_mutex_unlock(&c->lock);
-	LL_FOREACH_SAFE(ready, sync, next)
-	{
+	LL_FOREACH_SAFE (ready, sync, next) {
 		sync->done(sync->arg, error);
 		free(sync);
 	}
@@ -448,10 +447,11 @@ static void writer_recover(struct shfs_capture *c)
 	pthread_mutex_unlock(&c->lock);
 	err = writer_probe(c->store, bytes);
 	pthread_mutex_lock(&c->lock);
-	if (err < 0)
+	if (err < 0 && !c->closing)
 		return;
 	capture_tell_lost(c);
-	if (writer_write(c) < 0)
+	/* At the end, a journal that has room for the loss alone still tells it. */
+	if (writer_write(c) < 0 || err < 0)
 		return;
 	c->error = 0;
 	c->error_bytes = 0;

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* The bytes of a hook log: read at once, and in two parts as it grows. */
+#include "tests/fuzz/fuzz.h"
+
+#include "store/hooklog.h"
+
+#include <string.h>
+
+/* What the records say, as text; returns where the reading ended. */
+static size_t read_all(const uint8_t *data, size_t size, struct shfs_buf *out)
+{
+	struct shfs_hooklog *log;
+	struct shfs_record rec;
+	uint64_t end;
+
+	FUZZ_ASSERT(shfs_hooklog_from_memory(data, size, &log) == 0);
+	while (shfs_hooklog_next(log, &rec) == 1) {
+		shfs_buf_printf(out, "%d %llu %lld %llu\n", rec.type,
+		                (unsigned long long)rec.seq, (long long)rec.time.real_ns,
+		                (unsigned long long)rec.time.boot_ns);
+		if (rec.type == SHFS_REC_SESSION) {
+			shfs_buf_add(out, rec.session.boot_id.data,
+			             rec.session.boot_id.len);
+			shfs_buf_add(out, rec.session.cwd.data, rec.session.cwd.len);
+		} else if (rec.type == SHFS_REC_BEGIN) {
+			shfs_buf_add(out, rec.begin.cwd.data, rec.begin.cwd.len);
+			shfs_buf_add(out, rec.begin.text.data, rec.begin.text.len);
+			FUZZ_ASSERT(!memchr(rec.begin.text.data, 0, rec.begin.text.len));
+			FUZZ_ASSERT(rec.begin.hidden <= 1);
+		} else {
+			FUZZ_ASSERT(rec.type == SHFS_REC_FINISH);
+			shfs_buf_printf(out, "%d", rec.finish.status);
+		}
+	}
+	end = shfs_hooklog_offset(log);
+	FUZZ_ASSERT(end <= size);
+	FUZZ_ASSERT(shfs_hooklog_damaged(log) <= end);
+	shfs_hooklog_close(log);
+	return (size_t)end;
+}
+
+void fuzz_hooklog(const uint8_t *data, size_t size)
+{
+	_cleanup_buf_ struct shfs_buf whole = { 0 }, parts = { 0 };
+	size_t end;
+
+	read_all(data, size, &whole);
+	end = read_all(data, size / 2, &parts);
+	read_all(data + end, size - end, &parts);
+	FUZZ_ASSERT(whole.len == parts.len);
+	FUZZ_ASSERT(!whole.len || !memcmp(whole.data, parts.data, whole.len));
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* Replays the corpus of each fuzz target: each file as it is, cut at each length, and
+ * with each byte changed. */
+#include "tests/unit/unit.h"
+
+#include "common/io.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+#define CHANGED_MAX 2000 /* bytes of a file that is also changed */
+
+typedef void (*target_fn)(const uint8_t *data, size_t size);
+
+/* The bytes are cut out, so that a sanitizer sees a read behind them. */
+static void run(target_fn target, const char *data, size_t size)
+{
+	uint8_t *exact = malloc(size ? size : 1);
+
+	assert_non_null(exact);
+	memcpy(exact, data, size);
+	target(exact, size);
+	free(exact);
+}
+
+static void run_changed(target_fn target, struct shfs_buf *b)
+{
+	size_t step = 1 + b->len / 300;
+
+	run(target, b->data, b->len);
+	for (size_t i = 0; i < b->len; i += step) {
+		char was = b->data[i];
+
+		run(target, b->data, i);
+		b->data[i] = (char)~was;
+		run(target, b->data, b->len);
+		b->data[i] = (char)(was ^ 1 << i % 8);
+		run(target, b->data, b->len);
+		b->data[i] = was;
+	}
+}
+
+static void replay(target_fn target, const char *name)
+{
+	_cleanup_free_ char *path = NULL;
+	struct dirent *e;
+	unsigned n = 0;
+	DIR *d;
+
+	assert_true(asprintf(&path, "%s/%s", FUZZ_CORPUS, name) > 0);
+	d = opendir(path);
+	if (!d)
+		fail_msg("no corpus %s", path);
+	while ((e = readdir(d))) {
+		_cleanup_buf_ struct shfs_buf b = { 0 };
+
+		if (e->d_name[0] == '.')
+			continue;
+		assert_int_equal(shfs_read_file_at(dirfd(d), e->d_name, 1 << 20, &b), 0);
+		if (b.len <= CHANGED_MAX)
+			run_changed(target, &b);
+		else
+			run(target, b.data, b.len);
+		n++;
+	}
+	closedir(d);
+	assert_true(n > 0);
+}
+
+static void config(void **state)
+{
+	replay(fuzz_config, "config");
+}
+
+static void hooklog(void **state)
+{
+	replay(fuzz_hooklog, "hooklog");
+}
+
+static void object(void **state)
+{
+	replay(fuzz_object, "object");
+}
+
+static void record(void **state)
+{
+	replay(fuzz_record, "record");
+}
+
+static void rules(void **state)
+{
+	replay(fuzz_rules, "rules");
+}
+
+static void segment(void **state)
+{
+	replay(fuzz_segment, "segment");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(config), cmocka_unit_test(hooklog),
+		cmocka_unit_test(object), cmocka_unit_test(record),
+		cmocka_unit_test(rules),  cmocka_unit_test(segment),
+	};
+
+	return shfs_unit_main(tests, argc, argv);
+}

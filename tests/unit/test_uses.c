@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/unit/indexkit.h"
+
+#include "query/uses.h"
+
+/* What one command did, as it is shown, without the project's path. */
+static void check(struct kit *k, size_t temporary, const char *expected)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	_cleanup_uses_ struct shfs_uses uses = { 0 };
+	_cleanup_buf_ struct shfs_buf got = { 0 };
+	size_t sum = 0;
+
+	kit_end(k, 1, 9000, 600, 0);
+	kit_umount(k);
+	kit_ingest(k);
+	assert_ok(shfs_index_open(k->store, SHFS_INDEX_READ, &index));
+	assert_ok(shfs_uses_load(index, 1, 0, &uses));
+	for (size_t i = 0; i < uses.n; i++) {
+		shfs_buf_printf(&got, "%s%s ", i ? "\n" : "",
+		                shfs_use_word(uses.list[i].kind));
+		shfs_use_show(&got, &uses.list[i]);
+	}
+	for (int kind = 0; kind < SHFS_USE_KINDS; kind++)
+		sum += uses.count[kind];
+	shfs_buf_add(&got, "", 0);
+	assert_string_equal(got.data, expected);
+	assert_int_equal(uses.temporary, temporary);
+	assert_int_equal(sum, uses.n);
+	kit_close(k);
+}
+
+static uint64_t start(struct kit *k)
+{
+	assert_ok(setenv("HOME", "/nowhere", 1));
+	kit_open(k);
+	kit_mount_at(k, "/p", 0);
+	kit_shell(k, 500, 10, 20);
+	kit_begin(k, 1, 1000, 500, "it");
+	return kit_process(k, 501, 1020, 500, 10);
+}
+
+static void write_new(struct kit *k, uint64_t p, const char *path, double ms,
+                      const char *text, uint32_t flags)
+{
+	struct shfs_content c = kit_content(k, text, ms);
+
+	kit_access(k, p, path, ms, ms, SHFS_ACCESS_WRITTEN | flags, NULL, &c);
+}
+
+static void test_read_and_write(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+
+	kit_read(&k, p, "in", 1100, kit_content(&k, "in", 5));
+	kit_read(&k, p, "both", 1110, kit_content(&k, "before", 5));
+	kit_read(&k, p, "in", 1120, kit_content(&k, "in", 5));
+	kit_write(&k, p, "both", 1130, kit_content(&k, "after", 1130));
+	write_new(&k, p, "out", 1140, "1", SHFS_ACCESS_CREATED);
+	kit_read(&k, p, "out", 1150, kit_content(&k, "1", 1140)); /* its own */
+	write_new(&k, p, "out", 1160, "2", SHFS_ACCESS_TRUNCATED);
+	check(&k, 0, "wrote /p/out@2\nchanged /p/both@2 (from @1)\nread /p/in@1");
+}
+
+static void test_changed_in_part(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+
+	kit_preimage(&k, p, "appended", 1100, kit_content(&k, "a", 5));
+	write_new(&k, p, "appended", 1110, "ab", SHFS_ACCESS_APPEND);
+	write_new(&k, p, "appended", 1120, "abc", SHFS_ACCESS_APPEND);
+	kit_preimage(&k, p, "emptied", 1130, kit_content(&k, "a", 5));
+	write_new(&k, p, "emptied", 1140, "x", SHFS_ACCESS_TRUNCATED);
+	write_new(&k, p, "emptied", 1150, "xy", SHFS_ACCESS_APPEND);
+	write_new(&k, p, "new", 1160, "x", SHFS_ACCESS_CREATED);
+	write_new(&k, p, "new", 1170, "xy", SHFS_ACCESS_APPEND);
+	check(&k, 0,
+	      "wrote /p/emptied@3\nwrote /p/new@2\nchanged /p/appended@3 (from @1)");
+}
+
+/* sed -i, and what editors do. */
+static void test_renamed_into_place(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+	struct shfs_content old = kit_content(&k, "old", 5),
+			    new = kit_content(&k, "new", 9);
+
+	kit_read(&k, p, "f", 1100, old);
+	kit_access(&k, p, "sedXYZ", 1110, 1110, SHFS_ACCESS_WRITTEN | SHFS_ACCESS_CREATED,
+	           NULL, &new);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "sedXYZ", "f", 1120, &new, &old, false);
+	write_new(&k, p, "tmp", 1130, "t", SHFS_ACCESS_CREATED);
+	kit_pathop(&k, p, SHFS_OP_UNLINK, "tmp", NULL, 1140, NULL, NULL, false);
+	check(&k, 2, "changed /p/f@2 (from @1)");
+}
+
+static void test_names(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+	struct shfs_content c = kit_content(&k, "c", 5);
+
+	kit_pathop(&k, p, SHFS_OP_RENAME, "a", "b", 1100, &c, NULL, false);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "b", "c", 1110, &c, NULL, false);
+	kit_pathop(&k, p, SHFS_OP_LINK, "c", "hard", 1120, &c, NULL, false);
+	kit_pathop(&k, p, SHFS_OP_SYMLINK, "soft", "../else\nwhere", 1130, NULL, NULL,
+	           false);
+	kit_pathop(&k, p, SHFS_OP_MKDIR, "dir", NULL, 1140, NULL, NULL, true);
+	kit_pathop(&k, p, SHFS_OP_UNLINK, "gone", NULL, 1150, NULL, &c, false);
+	kit_pathop(&k, p, SHFS_OP_RMDIR, "old", NULL, 1160, NULL, NULL, true);
+	kit_pathop(&k, p, SHFS_OP_CHMOD, "mode", NULL, 1170, NULL, NULL, false);
+	check(&k, 1,
+	      "renamed /p/a -> /p/c@1\nlinked /p/hard@1 -> /p/c\n"
+	      "linked /p/soft -> ../else\\nwhere\nmade /p/dir/\nremoved /p/gone@1\n"
+	      "removed /p/old/\ntouched /p/mode");
+}
+
+static void test_incomplete(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+	struct shfs_content c = kit_content(&k, "c", 1100);
+
+	c.flags |= SHFS_CONTENT_INCOMPLETE;
+	kit_write(&k, p, "f", 1100, c);
+	check(&k, 0, "wrote /p/f@1  (incomplete: changed while it was captured)");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_read_and_write),
+		cmocka_unit_test(test_changed_in_part),
+		cmocka_unit_test(test_renamed_into_place),
+		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_incomplete),
+	};
+
+	return shfs_unit_main(tests, argc, argv);
+}
