@@ -59,7 +59,8 @@ static void status(struct shfs_fs *fs, struct shfs_buf *out)
 	shfs_buf_printf(out, "pid=%ld\nroot=%s\nstore=%s\nbackend=fuse\n", (long)getpid(),
 	                fs->root, fs->store->path);
 	shfs_buf_printf(out, "since=%" PRId64 "\n", fs->since_ns);
-	shfs_buf_printf(out, "records=%" PRIu64 "\nlost=%" PRIu64 "\nqueued=%" PRIu64 "\n",
+	shfs_buf_printf(out,
+	                "records=%" PRIu64 "\nlost=%" PRIu64 "\nqueued=%" PRIu64 "\n",
 	                stats.records, stats.lost, stats.queued);
 	shfs_buf_printf(out,
 	                "objects=%" PRIu64 "\nobject_bytes=%" PRIu64

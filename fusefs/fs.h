@@ -26,10 +26,10 @@ struct shfs_fs {
 	struct shfs_callers *callers;
 	struct shfs_tree *tree;
 	struct shfs_transport *transport;
-	char *root;    /* the mounted directory, absolute */
-	int root_fd;   /* of the directory beneath the mount (O_PATH) */
-	int proc_fd;   /* /proc/self/fd */
-	bool privileged; /* serves all users: takes on the caller's identity */
+	char *root;       /* the mounted directory, absolute */
+	int root_fd;      /* of the directory beneath the mount (O_PATH) */
+	int proc_fd;      /* /proc/self/fd */
+	bool privileged;  /* serves all users: takes on the caller's identity */
 	int64_t since_ns; /* CLOCK_REALTIME */
 
 	pthread_rwlock_t rules_lock;

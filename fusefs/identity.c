@@ -42,6 +42,22 @@ void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id)
 	setfsuid(ctx->uid); /* last: with it go the capabilities */
 }
 
+void shfs_identity_assume_to_write(fuse_req_t req, const struct shfs_node *node,
+                                   struct shfs_identity *id)
+{
+	if (node->set_id && shfs_req_fs(req)->privileged && fuse_req_ctx(req)->uid)
+		shfs_identity_assume(req, id);
+}
+
+/* Only who has the privilege to keep the bits must take care that they go. */
+void shfs_look_for_set_id(struct shfs_fs *fs, struct shfs_node *node, int fd)
+{
+	struct stat st;
+
+	if (fs->privileged && !fstat(fd, &st) && (st.st_mode & (S_ISUID | S_ISGID)))
+		node->set_id = true;
+}
+
 void shfs_identity_restore(struct shfs_identity *id)
 {
 	if (!id->assumed)

@@ -32,8 +32,9 @@ struct options {
 	bool allow_other, foreground;
 };
 
-static const char usage[] = "usage: shfs-fuse --store DIR [--config FILE] [--allow-other] "
-			    "[--foreground] DIR\n";
+static const char usage[] =
+	"usage: shfs-fuse --store DIR [--config FILE] [--allow-other] "
+	"[--foreground] DIR\n";
 
 /* --- what goes wrong before the mount is there: one line, and an exit code --- */
 
@@ -121,8 +122,7 @@ static int open_store(struct shfs_fs *fs, const char *override)
 	if (!r && !strcmp(fs->store->path, fs->root))
 		return fail_path(SHFS_FUSE_REFUSED, fs->root,
 		                 "this is the store itself: it cannot record itself");
-	return r ? fail_path(SHFS_FUSE_NO_STORE, path ? path : "",
-	                     shfs_store_strerror(r))
+	return r ? fail_path(SHFS_FUSE_NO_STORE, path ? path : "", shfs_store_strerror(r))
 	         : 0;
 }
 
@@ -300,7 +300,9 @@ static void leave_terminal(void)
 
 /* --- serving --- */
 
-/* Until the mount has gone or a signal says to end; then files still open have a moment. */
+/*
+ * Until the mount has gone or a signal says to end; then files still open have a moment.
+ */
 static void wait_for_end(struct shfs_fs *fs, int signals)
 {
 	struct pollfd fds[2] = {
@@ -325,14 +327,15 @@ static void wait_for_end(struct shfs_fs *fs, int signals)
 	}
 }
 
-static int serve(struct shfs_fs *fs, int signals)
+static int serve(struct shfs_fs *fs, int signals, bool foreground)
 {
 	int r = shfs_transport_start(fs->transport);
 
 	if (r)
 		return fail(SHFS_FUSE_FAILURE, "the kernel does not talk to us: %s",
 		            strerror(-r));
-	shfs_guardian_watch();
+	if (!foreground)
+		leave_terminal();
 	r = shfs_sandbox_enter();
 	if (r)
 		shfs_log("no seccomp filter: %s", strerror(-r));
@@ -381,17 +384,18 @@ static int run(struct shfs_fs *fs, const struct options *options)
 		fail(code, "%s", message.data ? message.data : "out of memory");
 		goto out;
 	}
+	shfs_guardian_watch();
 	r = shfs_transport_new(session, &fs->transport);
 	if (r)
 		code = fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
 	shfs_log_open(fs->store, options->foreground ? STDERR_FILENO : -1);
-	if (!code && !options->foreground)
-		leave_terminal();
 	if (!code)
-		code = serve(fs, signals);
+		code = serve(fs, signals, options->foreground);
 	shfs_transport_free(fs->transport);
-	fuse_session_unmount(session); /* it has gone; lets go of the device */
 out:
+	/* first, as it answers those who wait for a sync */
+	shfs_capture_close(TAKE_PTR(fs->capture));
+	fuse_session_unmount(session); /* it has gone; lets go of the device */
 	fuse_session_destroy(session);
 	return code;
 }

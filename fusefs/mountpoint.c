@@ -18,7 +18,8 @@ static void unescape(char *s)
 
 	while (*s) {
 		if (s[0] == '\\' && s[1] && s[2] && s[3]) {
-			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
+			               (s[3] - '0'));
 			s += 4;
 		} else {
 			*to++ = *s++;
@@ -67,8 +68,9 @@ int shfs_mountpoint_check(const char *path, struct shfs_buf *message)
 		return SHFS_FUSE_REFUSED;
 	}
 	if (access("/dev/fuse", F_OK)) {
-		shfs_buf_str(message, "this machine has no /dev/fuse; load the module "
-		                      "(modprobe fuse), or give the container the device");
+		shfs_buf_str(message,
+		             "this machine has no /dev/fuse; load the module "
+		             "(modprobe fuse), or give the container the device");
 		return SHFS_FUSE_UNAVAILABLE;
 	}
 	if (access("/dev/fuse", R_OK | W_OK)) {
@@ -102,7 +104,8 @@ static int explain(int said, const char *path, struct shfs_buf *message)
 
 	(void)!pread(said, text, sizeof(text) - 1, 0);
 	if (strstr(text, "failed to exec") || strstr(text, "fusermount3: not found")) {
-		shfs_buf_str(message, "fusermount3 is missing: install the package fuse3");
+		shfs_buf_str(message,
+		             "fusermount3 is missing: install the package fuse3");
 		return SHFS_FUSE_UNAVAILABLE;
 	}
 	shfs_buf_str(message, "cannot mount ");

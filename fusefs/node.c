@@ -54,7 +54,7 @@ struct shfs_tree {
 	size_t n_fds, max_fds;
 };
 
-static struct node *private(struct shfs_node *node)
+static struct node *node_private(struct shfs_node *node)
 {
 	return container_of(node, struct node, pub);
 }
@@ -139,8 +139,9 @@ static struct node *shard_find(struct shard *shard, uint64_t id)
 }
 
 /*
- * The node of (dev, ino), or NULL and in *id one that is free for it. Only foreign ids can
- * be taken by another file; all of theirs are looked at, as those before may have gone.
+ * The node of (dev, ino), or NULL and in *id one that is free for it. Only foreign ids
+ * can be taken by another file; all of theirs are looked at, as those before may have
+ * gone.
  */
 static struct node *shard_find_file(struct shard *shard, uint64_t dev, uint64_t ino,
                                     uint64_t *id)
@@ -208,7 +209,7 @@ void shfs_node_ref(struct shfs_tree *tree, struct shfs_node *node)
 	if (node == &tree->root.pub)
 		return;
 	pthread_mutex_lock(&shard->lock);
-	private(node)->refs++;
+	node_private(node)->refs++;
 	pthread_mutex_unlock(&shard->lock);
 }
 
@@ -273,7 +274,9 @@ static int fd_take(struct shfs_tree *tree, struct node *node)
 	return fd;
 }
 
-/* Gives the node its fd (taken over; another thread may have been first), and takes it. */
+/*
+ * Gives the node its fd (taken over; another thread may have been first), and takes it.
+ */
 static int fd_give(struct shfs_tree *tree, struct node *node, int fd)
 {
 	pthread_mutex_lock(&tree->fds_lock);
@@ -294,18 +297,22 @@ static int fd_give(struct shfs_tree *tree, struct node *node, int fd)
 void shfs_node_fd_done(struct shfs_tree *tree, struct shfs_node *node)
 {
 	pthread_mutex_lock(&tree->fds_lock);
-	private(node)->users--;
+	node_private(node)->users--;
 	pthread_mutex_unlock(&tree->fds_lock);
 }
 
 static void fd_drop(struct shfs_tree *tree, struct node *node)
 {
+	int fd = -1;
+
 	pthread_mutex_lock(&tree->fds_lock);
 	if (node->fd >= 0) {
 		fd_unlist(tree, node);
-		close(TAKE_FD(node->fd));
+		fd = TAKE_FD(node->fd);
 	}
 	pthread_mutex_unlock(&tree->fds_lock);
+	/* takes its time where that was all that was left of a large file */
+	shfs_closep(&fd);
 }
 
 /* --- the life of a node --- */
@@ -336,7 +343,7 @@ static bool node_reap(struct shard *shard, struct node *node)
 /* Parents follow their last child; a loop, as trees may be deep. */
 void shfs_node_unref(struct shfs_tree *tree, struct shfs_node *pub)
 {
-	struct node *node = private(pub);
+	struct node *node = node_private(pub);
 
 	while (node && node != &tree->root) {
 		struct shard *shard = shard_of(tree, node->pub.id);
@@ -397,9 +404,9 @@ static struct node *node_new(struct shfs_tree *tree, struct node *parent,
 }
 
 /*
- * Adds made to the table, unless the file is there: then that node is it. One that is of an
- * earlier file with this inode number leaves the table, and the kernel's lookups of it go
- * to the new one, as the kernel will give both back by one id.
+ * Adds made to the table, unless the file is there: then that node is it. One that is of
+ * an earlier file with this inode number leaves the table, and the kernel's lookups of it
+ * go to the new one, as the kernel will give both back by one id.
  */
 static int table_add(struct shfs_tree *tree, struct node *made, struct node **out)
 {
@@ -480,7 +487,7 @@ int shfs_node_enter(struct shfs_tree *tree, struct shfs_node *parent, const char
 		return -ELOOP; /* a bind mount of the root below itself */
 	node = table_look_up(tree, stx);
 	if (!node) {
-		made = node_new(tree, private(parent), name, stx);
+		made = node_new(tree, node_private(parent), name, stx);
 		if (!made)
 			return -ENOMEM;
 		r = table_add(tree, made, &node);
@@ -541,8 +548,8 @@ static int open_checked(struct shfs_tree *tree, const struct node *node, int dir
 }
 
 /*
- * Tree lock held. The nodes from node up to the first whose fd is cached, which is last in
- * the array, with its fd taken. Trees may be deeper than any path or stack.
+ * Tree lock held. The nodes from node up to the first whose fd is cached, which is last
+ * in the array, with its fd taken. Trees may be deeper than any path or stack.
  */
 static int chain_up(struct shfs_tree *tree, struct node *node, struct node ***out)
 {
@@ -591,12 +598,12 @@ static int node_fd_locked(struct shfs_tree *tree, struct node *node)
 
 int shfs_node_fd(struct shfs_tree *tree, struct shfs_node *node)
 {
-	int fd = fd_take(tree, private(node));
+	int fd = fd_take(tree, node_private(node));
 
 	if (fd >= 0)
 		return fd;
 	shfs_tree_lock_read(tree);
-	fd = node_fd_locked(tree, private(node));
+	fd = node_fd_locked(tree, node_private(node));
 	shfs_tree_unlock(tree);
 	return fd;
 }
@@ -629,7 +636,7 @@ static int open_by_fd(struct shfs_tree *tree, int path_fd, int flags)
 
 int shfs_node_open(struct shfs_tree *tree, struct shfs_node *pub, int flags)
 {
-	struct node *node = private(pub);
+	struct node *node = node_private(pub);
 	int path_fd = fd_take(tree, node), fd;
 
 	if (path_fd < 0) {
@@ -664,7 +671,7 @@ static int stat_by_name(struct shfs_tree *tree, struct node *node, struct statx 
 
 int shfs_node_stat(struct shfs_tree *tree, struct shfs_node *pub, struct statx *out)
 {
-	struct node *node = private(pub);
+	struct node *node = node_private(pub);
 	int fd = fd_take(tree, node), r;
 
 	if (fd < 0) {
@@ -737,7 +744,7 @@ bool shfs_node_is_at(const struct shfs_node *pub, const struct shfs_node *parent
 void shfs_node_pin(struct shfs_tree *tree, struct shfs_node *pub,
                    struct shfs_node *parent, const char *name)
 {
-	struct node *node = private(pub);
+	struct node *node = node_private(pub);
 	int dirfd, fd = -1;
 
 	if (fd_take(tree, node) < 0) {
@@ -773,7 +780,7 @@ static void unpin(struct shfs_tree *tree, struct node *node)
 void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *pub,
                      struct shfs_node *parent, const char *name)
 {
-	struct node *node = private(pub), *old = node->parent;
+	struct node *node = node_private(pub), *old = node->parent;
 	char *copy = strdup(name);
 
 	if (!copy || !old) {
@@ -783,7 +790,7 @@ void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *pub,
 	free(node->name);
 	node->name = copy;
 	node->gone = false;
-	node->parent = private(parent);
+	node->parent = node_private(parent);
 	shfs_node_ref(tree, parent);
 	shfs_node_unref(tree, &old->pub);
 	unpin(tree, node);
@@ -792,7 +799,7 @@ void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *pub,
 void shfs_node_gone(struct shfs_node *node, struct shfs_node *parent, const char *name)
 {
 	if (shfs_node_is_at(node, parent, name))
-		private(node)->gone = true;
+		node_private(node)->gone = true;
 }
 
 /* --- the tree --- */

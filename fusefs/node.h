@@ -21,6 +21,7 @@
 
 #include "common/buf.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
@@ -32,9 +33,10 @@ struct shfs_watch;
 struct shfs_node {
 	uint64_t id;
 	uint64_t dev, ino;
-	mode_t type;            /* S_IFMT bits */
-	uint32_t generation;    /* 0: the file system tells no time of birth */
-	bool hidden;            /* below the store: not recorded */
+	mode_t type;         /* S_IFMT bits */
+	uint32_t generation; /* 0: the file system tells no time of birth */
+	bool hidden;         /* below the store: not recorded */
+	atomic_bool set_id;  /* may have a set-id bit, which goes with a write */
 	struct shfs_watch *_Atomic watch; /* watch.h's: NULL until it is wanted */
 };
 

@@ -36,26 +36,69 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 /* --- setattr --- */
 
-static int set_size(fuse_req_t req, struct shfs_node *node, off_t size,
-                    struct fuse_file_info *fi)
+static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
+                          const struct statx *stx, struct shfs_snapshot *content)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_rec_pathop record = {
+		.op = op,
+		.directory = S_ISDIR(node->type),
+		.content = {
+			.flags = SHFS_CONTENT_KNOWN,
+			.mode = stx->stx_mode,
+			.size = stx->stx_size,
+			.mtime_ns = stx->stx_mtime.tv_sec * SHFS_NSEC_PER_SEC +
+			            stx->stx_mtime.tv_nsec,
+			.ctime_ns = stx->stx_ctime.tv_sec * SHFS_NSEC_PER_SEC +
+			            stx->stx_ctime.tv_nsec,
+		},
+	};
+	struct shfs_snapshot *contents[2] = { content, NULL };
+	uint64_t process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+
+	shfs_tree_lock_read(fs->tree);
+	shfs_emit_pathop(fs, process, &record, node, NULL, contents);
+	shfs_tree_unlock(fs->tree);
+}
+
+static int set_open_size(fuse_req_t req, struct shfs_handle *handle, off_t size)
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
-	struct shfs_handle *handle = fi ? (struct shfs_handle *)(uintptr_t)fi->fh : NULL;
-	struct shfs_fs *fs = shfs_req_fs(req);
-	_cleanup_close_ int opened = -1;
+	struct shfs_watch *watch;
+	int r;
 
-	if (handle) {
-		shfs_watch_change(fs, handle, shfs_req_tid(req), SHFS_ACCESS_TRUNCATED);
-	} else {
-		opened = shfs_node_open(fs->tree, node, O_WRONLY);
-		if (opened < 0)
-			return opened;
-		shfs_watch_before_truncate(fs, node, shfs_req_tid(req));
-	}
-	/* who writes a set-id file makes it an ordinary one */
-	if (fs->privileged && fuse_req_ctx(req)->uid)
-		shfs_identity_assume(req, &identity);
-	return ftruncate(handle ? handle->fd : opened, size) ? -errno : 0;
+	watch = shfs_watch_begin_change(shfs_req_fs(req), handle, shfs_req_tid(req),
+	                                SHFS_ACCESS_TRUNCATED);
+	shfs_identity_assume_to_write(req, handle->node, &identity);
+	r = ftruncate(handle->fd, size) ? -errno : 0;
+	shfs_watch_end_change(watch);
+	return r;
+}
+
+/* truncate(2); recorded before anybody can change the file again. */
+static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
+{
+	struct shfs_identity identity = { 0 };
+	struct shfs_fs *fs = shfs_req_fs(req);
+	_cleanup_close_ int fd = shfs_node_open(fs->tree, node, O_WRONLY);
+	struct shfs_snapshot *content;
+	struct shfs_watch *watch;
+	struct statx stx;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	watch = shfs_watch_begin_truncate(fs, node, shfs_req_tid(req));
+	shfs_look_for_set_id(fs, node, fd);
+	shfs_identity_assume_to_write(req, node, &identity);
+	r = ftruncate(fd, size) ? -errno : shfs_node_statx(fd, "", &stx);
+	shfs_identity_restore(&identity);
+	content = shfs_watch_truncated(fs, node, watch);
+	if (!r)
+		record_change(req, node, SHFS_OP_TRUNCATE, &stx, content);
+	shfs_watch_end_change(watch);
+	shfs_snapshot_unref(content);
+	return r;
 }
 
 static struct timespec wanted_time(int to_set, int set, int now, struct timespec value)
@@ -90,65 +133,37 @@ static int set_attributes(fuse_req_t req, struct shfs_node *node, int fd,
 	struct shfs_fs *fs = shfs_req_fs(req);
 	int r = 0;
 
+	if ((to_set & FUSE_SET_ATTR_MODE) && (attr->st_mode & (S_ISUID | S_ISGID)))
+		node->set_id = true;
 	if (to_set & FUSE_SET_ATTR_MODE)
 		r = fchmodat(fs->proc_fd, shfs_fd_name(fd).name, attr->st_mode, 0)
 		            ? -errno
 		            : 0;
 	if (!r && (to_set & SET_OWNER))
-		r = fchownat(fd, "", to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1,
+		r = fchownat(fd, "",
+		             to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1,
 		             to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1,
 		             AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)
 		            ? -errno
 		            : 0;
 	if (!r && (to_set & FUSE_SET_ATTR_SIZE))
-		r = set_size(req, node, attr->st_size, fi);
+		r = fi ? set_open_size(req, (struct shfs_handle *)(uintptr_t)fi->fh,
+		                       attr->st_size)
+		       : set_size(req, node, attr->st_size);
 	if (!r && (to_set & SET_TIMES))
 		r = set_times(fs, fd, attr, to_set);
 	return r;
 }
 
-static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
-                          const struct statx *stx, struct shfs_snapshot *content)
-{
-	struct shfs_fs *fs = shfs_req_fs(req);
-	struct shfs_rec_pathop record = {
-		.op = op,
-		.directory = S_ISDIR(node->type),
-		.content = {
-			.flags = SHFS_CONTENT_KNOWN,
-			.mode = stx->stx_mode,
-			.size = stx->stx_size,
-			.mtime_ns = stx->stx_mtime.tv_sec * SHFS_NSEC_PER_SEC +
-			            stx->stx_mtime.tv_nsec,
-			.ctime_ns = stx->stx_ctime.tv_sec * SHFS_NSEC_PER_SEC +
-			            stx->stx_ctime.tv_nsec,
-		},
-	};
-	struct shfs_snapshot *contents[2] = { content, NULL };
-	uint64_t process = shfs_caller_process(fs->callers, shfs_req_tid(req));
-
-	shfs_tree_lock_read(fs->tree);
-	shfs_emit_pathop(fs, process, &record, node, NULL, contents);
-	shfs_tree_unlock(fs->tree);
-}
-
 static void record_changes(fuse_req_t req, struct shfs_node *node, int to_set,
-                           const struct statx *stx, struct fuse_file_info *fi)
+                           const struct statx *stx)
 {
-	struct shfs_fs *fs = shfs_req_fs(req);
-
 	if (to_set & FUSE_SET_ATTR_MODE)
 		record_change(req, node, SHFS_OP_CHMOD, stx, NULL);
 	if (to_set & SET_OWNER)
 		record_change(req, node, SHFS_OP_CHOWN, stx, NULL);
-	if ((to_set & FUSE_SET_ATTR_SIZE) && !fi) {
-		struct shfs_snapshot *content = shfs_watch_content(fs, node, true);
-
-		record_change(req, node, SHFS_OP_TRUNCATE, stx, content);
-		shfs_snapshot_unref(content);
-	}
 	if (to_set & SET_TIMES) {
-		shfs_watch_touched(fs, node);
+		shfs_watch_touched(shfs_req_fs(req), node);
 		record_change(req, node, SHFS_OP_UTIMES, stx, NULL);
 	}
 }
@@ -173,13 +188,10 @@ static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_
 		r = shfs_node_statx(fd, "", &stx);
 	shfs_node_fd_done(fs->tree, node);
 	if (r) {
-		/* what a failed change of size left is known again */
-		if ((to_set & FUSE_SET_ATTR_SIZE) && !fi)
-			shfs_snapshot_unref(shfs_watch_content(fs, node, true));
 		shfs_req_fail(req, r);
 		return;
 	}
-	record_changes(req, node, to_set, &stx, fi);
+	record_changes(req, node, to_set, &stx);
 	reply_attr(req, &stx);
 }
 
@@ -368,7 +380,8 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
 
 	if (!node)
 		return;
-	if (!is_known_ioctl(cmd) || (flags & (FUSE_IOCTL_COMPAT | FUSE_IOCTL_UNRESTRICTED)) ||
+	if (!is_known_ioctl(cmd) ||
+	    (flags & (FUSE_IOCTL_COMPAT | FUSE_IOCTL_UNRESTRICTED)) ||
 	    in_size > sizeof(data) || out_size > sizeof(data)) {
 		shfs_req_fail(req, -ENOTTY);
 		return;
@@ -379,7 +392,8 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
 		shfs_req_fail(req, fd);
 		return;
 	}
-	memcpy(&data, in, in_size);
+	if (in_size)
+		memcpy(&data, in, in_size);
 	r = ioctl(fd, cmd, &data);
 	if (r < 0)
 		shfs_req_fail(req, -errno);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #define COPY_MAX (1u << 30) /* a reply tells at most 4 GiB */
 
@@ -14,10 +15,12 @@ static struct shfs_handle *handle_of(struct fuse_file_info *fi)
 
 int shfs_lower_flags(int flags)
 {
-	/* Data goes through memory of ours that is not aligned: the kernel is told to go
-	 * by its cache instead (direct_io). */
+	/*
+	 * O_DIRECT: data goes through memory of ours that is not aligned. O_APPEND: what
+	 * is written back from a mapping has its place; others say so with each write.
+	 */
 	return flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_NOFOLLOW | O_DIRECT |
-	                 SHFS_O_EXEC);
+	                 O_APPEND | SHFS_O_EXEC);
 }
 
 /* So that what is written can be read again at the close, if the user may read it. */
@@ -34,16 +37,24 @@ static int open_lower(struct shfs_fs *fs, struct shfs_node *node, int flags)
 	return shfs_node_open(fs->tree, node, flags);
 }
 
-static int truncate_opened(struct shfs_fs *fs, struct shfs_handle *handle, int flags)
+static int truncate_opened(fuse_req_t req, struct shfs_handle *handle, int flags)
 {
-	_cleanup_close_ int fd = -1;
+	_cleanup_identity_ struct shfs_identity identity = { 0 };
+	struct shfs_fs *fs = shfs_req_fs(req);
+	_cleanup_close_ int opened = -1;
+	struct shfs_watch *watch;
+	int fd = handle->fd, r;
 
-	if ((flags & O_ACCMODE) != O_RDONLY)
-		return ftruncate(handle->fd, 0) ? -errno : 0;
-	fd = shfs_node_open(fs->tree, handle->node, O_WRONLY);
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		fd = opened = shfs_node_open(fs->tree, handle->node, O_WRONLY);
 	if (fd < 0)
 		return fd;
-	return ftruncate(fd, 0) ? -errno : 0;
+	watch = shfs_watch_begin_change(fs, handle, shfs_req_tid(req),
+	                                SHFS_ACCESS_TRUNCATED);
+	shfs_identity_assume_to_write(req, handle->node, &identity);
+	r = ftruncate(fd, 0) ? -errno : 0;
+	shfs_watch_end_change(watch);
+	return r;
 }
 
 int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
@@ -51,25 +62,18 @@ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_handle *handle;
-	struct stat st;
 	int fd, r;
 
 	fd = open_lower(fs, node, flags);
 	if (fd < 0)
 		return fd;
+	if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
+		shfs_look_for_set_id(fs, node, fd);
 	handle = shfs_handle_new(fs, node, fd, flags, false, shfs_req_tid(req));
 	if (!handle)
 		return -ENOMEM;
-	handle->drops_suid = fs->privileged && (flags & O_ACCMODE) != O_RDONLY &&
-	                     fuse_req_ctx(req)->uid && !fstat(fd, &st) &&
-	                     (st.st_mode & (S_ISUID | S_ISGID));
 	if (flags & O_TRUNC) {
-		_cleanup_identity_ struct shfs_identity id = { 0 };
-
-		shfs_watch_change(fs, handle, shfs_req_tid(req), SHFS_ACCESS_TRUNCATED);
-		if (handle->drops_suid)
-			shfs_identity_assume(req, &id);
-		r = truncate_opened(fs, handle, flags);
+		r = truncate_opened(req, handle, flags);
 		if (r) {
 			shfs_watch_release(fs, handle);
 			return r;
@@ -82,7 +86,6 @@ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
 void shfs_fill_open(const struct shfs_handle *handle, struct fuse_file_info *fi)
 {
 	fi->fh = (uintptr_t)handle;
-	fi->direct_io = !!(fi->flags & O_DIRECT);
 	/* Others must come to us, so that it is seen whether they really read. */
 	fi->keep_cache = (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
 	fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
@@ -156,12 +159,15 @@ static void op_read(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
 }
 
 /* As much as can be written; an error only if that is nothing. */
-static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset)
+static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset,
+                           bool append)
 {
 	size_t done = 0;
 
 	while (done < size) {
-		ssize_t n = pwrite(fd, data + done, size - done, offset + (off_t)done);
+		struct iovec rest = { (char *)data + done, size - done };
+		ssize_t n = pwritev2(fd, &rest, 1, offset + (off_t)done,
+		                     append ? RWF_APPEND : 0);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -179,15 +185,18 @@ static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t siz
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
 	struct shfs_handle *handle = handle_of(fi);
+	struct shfs_watch *watch;
+	bool mapped = fi->writepage;
 	ssize_t n;
 
-	if (fi->writepage)
-		shfs_watch_change(shfs_req_fs(req), handle, 0, SHFS_ACCESS_MAPPED);
-	else
-		shfs_watch_change(shfs_req_fs(req), handle, shfs_req_tid(req), 0);
-	if (handle->drops_suid && !fi->writepage)
-		shfs_identity_assume(req, &identity);
-	n = write_lower(handle->fd, data, size, offset);
+	watch = shfs_watch_begin_change(shfs_req_fs(req), handle,
+	                                mapped ? 0 : shfs_req_tid(req),
+	                                mapped ? SHFS_ACCESS_MAPPED : 0);
+	if (!mapped)
+		shfs_identity_assume_to_write(req, handle->node, &identity);
+	n = write_lower(handle->fd, data, size, offset,
+	                !mapped && (fi->flags & O_APPEND));
+	shfs_watch_end_change(watch);
 	if (n < 0)
 		shfs_req_fail(req, (int)n);
 	else
@@ -225,11 +234,14 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
 	struct shfs_handle *handle = handle_of(fi);
+	struct shfs_watch *watch;
+	int r;
 
-	shfs_watch_change(shfs_req_fs(req), handle, shfs_req_tid(req), 0);
-	if (handle->drops_suid)
-		shfs_identity_assume(req, &identity);
-	shfs_req_result(req, fallocate(handle->fd, mode, offset, length) ? -errno : 0);
+	watch = shfs_watch_begin_change(shfs_req_fs(req), handle, shfs_req_tid(req), 0);
+	shfs_identity_assume_to_write(req, handle->node, &identity);
+	r = fallocate(handle->fd, mode, offset, length) ? -errno : 0;
+	shfs_watch_end_change(watch);
+	shfs_req_result(req, r);
 }
 
 static void op_lseek(fuse_req_t req, fuse_ino_t id, off_t offset, int whence,
@@ -245,17 +257,23 @@ static void op_lseek(fuse_req_t req, fuse_ino_t id, off_t offset, int whence,
 
 static void op_copy_file_range(fuse_req_t req, fuse_ino_t id_in, off_t offset_in,
                                struct fuse_file_info *fi_in, fuse_ino_t id_out,
-                               off_t offset_out, struct fuse_file_info *fi_out, size_t len,
-                               int flags)
+                               off_t offset_out, struct fuse_file_info *fi_out,
+                               size_t len, int flags)
 {
+	_cleanup_identity_ struct shfs_identity identity = { 0 };
 	struct shfs_handle *in = handle_of(fi_in), *out = handle_of(fi_out);
+	struct shfs_watch *watch;
 	ssize_t n;
 
-	shfs_watch_change(shfs_req_fs(req), out, shfs_req_tid(req), 0);
+	watch = shfs_watch_begin_change(shfs_req_fs(req), out, shfs_req_tid(req), 0);
+	shfs_identity_assume_to_write(req, out->node, &identity);
 	n = copy_file_range(in->fd, &offset_in, out->fd, &offset_out, MIN(len, COPY_MAX),
 	                    (unsigned)flags);
+	if (n < 0)
+		n = -errno;
+	shfs_watch_end_change(watch);
 	if (n < 0) {
-		shfs_req_fail(req, -errno);
+		shfs_req_fail(req, (int)n);
 		return;
 	}
 	shfs_watch_read(in);

@@ -176,6 +176,8 @@ static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name
 		return r;
 	}
 	*handle = shfs_handle_new(fs, *node, fd, flags, true, shfs_req_tid(req));
+	if (stx->stx_mode & (S_ISUID | S_ISGID))
+		(*node)->set_id = true;
 	if (*handle)
 		return 0;
 	shfs_node_forget(fs->tree, (*node)->id, 1);

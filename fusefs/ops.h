@@ -63,6 +63,12 @@ struct shfs_identity {
 	bool assumed;
 };
 void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id);
+/* The same while a file is changed that loses its set-id bits, if somebody else changes
+ * it. */
+void shfs_identity_assume_to_write(fuse_req_t req, const struct shfs_node *node,
+                                   struct shfs_identity *id);
+/* For that: sets node->set_id, if it matters. fd is of its file. */
+void shfs_look_for_set_id(struct shfs_fs *fs, struct shfs_node *node, int fd);
 void shfs_identity_restore(struct shfs_identity *id);
 #define _cleanup_identity_ _cleanup_(shfs_identity_restore)
 

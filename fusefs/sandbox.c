@@ -6,23 +6,47 @@
 
 static const int denied[] = {
 	/* programs */
-	SCMP_SYS(execve), SCMP_SYS(execveat), SCMP_SYS(fork), SCMP_SYS(vfork),
+	SCMP_SYS(execve),
+	SCMP_SYS(execveat),
+	SCMP_SYS(fork),
+	SCMP_SYS(vfork),
 #ifndef __SANITIZE_ADDRESS__ /* its search for leaks traces us */
 	SCMP_SYS(ptrace),
 #endif
 	/* the network */
-	SCMP_SYS(socket), SCMP_SYS(socketpair), SCMP_SYS(connect), SCMP_SYS(bind),
-	SCMP_SYS(listen), SCMP_SYS(accept), SCMP_SYS(accept4),
+	SCMP_SYS(socket),
+	SCMP_SYS(socketpair),
+	SCMP_SYS(connect),
+	SCMP_SYS(bind),
+	SCMP_SYS(listen),
+	SCMP_SYS(accept),
+	SCMP_SYS(accept4),
 	/* other processes */
-	SCMP_SYS(process_vm_readv), SCMP_SYS(process_vm_writev),
-	SCMP_SYS(pidfd_getfd), SCMP_SYS(kcmp),
+	SCMP_SYS(process_vm_readv),
+	SCMP_SYS(process_vm_writev),
+	SCMP_SYS(pidfd_getfd),
+	SCMP_SYS(kcmp),
 	/* mounts and namespaces */
-	SCMP_SYS(mount), SCMP_SYS(umount2), SCMP_SYS(pivot_root), SCMP_SYS(chroot),
-	SCMP_SYS(setns), SCMP_SYS(move_mount), SCMP_SYS(fsopen), SCMP_SYS(open_tree),
+	SCMP_SYS(mount),
+	SCMP_SYS(umount2),
+	SCMP_SYS(pivot_root),
+	SCMP_SYS(chroot),
+	SCMP_SYS(setns),
+	SCMP_SYS(move_mount),
+	SCMP_SYS(fsopen),
+	SCMP_SYS(open_tree),
 	/* the kernel */
-	SCMP_SYS(bpf), SCMP_SYS(init_module), SCMP_SYS(finit_module), SCMP_SYS(kexec_load),
-	SCMP_SYS(reboot), SCMP_SYS(swapon), SCMP_SYS(acct), SCMP_SYS(keyctl),
-	SCMP_SYS(add_key), SCMP_SYS(request_key), SCMP_SYS(userfaultfd),
+	SCMP_SYS(bpf),
+	SCMP_SYS(init_module),
+	SCMP_SYS(finit_module),
+	SCMP_SYS(kexec_load),
+	SCMP_SYS(reboot),
+	SCMP_SYS(swapon),
+	SCMP_SYS(acct),
+	SCMP_SYS(keyctl),
+	SCMP_SYS(add_key),
+	SCMP_SYS(request_key),
+	SCMP_SYS(userfaultfd),
 	SCMP_SYS(perf_event_open),
 };
 

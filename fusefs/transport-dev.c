@@ -12,11 +12,11 @@
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 
-#define THREADS_MIN  2
-#define THREADS_MAX  8
-#define WAKE         SIGUSR1 /* makes read(2) on /dev/fuse return */
-#define GRACE_NS     2000000
-#define QUIESCE_NS   SHFS_NSEC_PER_SEC
+#define THREADS_MIN 2
+#define THREADS_MAX 8
+#define WAKE        SIGUSR1 /* makes read(2) on /dev/fuse return */
+#define GRACE_NS    2000000
+#define QUIESCE_NS  SHFS_NSEC_PER_SEC
 
 struct worker {
 	struct shfs_transport *transport;
@@ -137,9 +137,9 @@ int shfs_transport_new(struct fuse_session *session, struct shfs_transport **out
 		return -ENOMEM;
 	t->session = session;
 	t->ended_fd = eventfd(0, EFD_CLOEXEC);
-	r = t->ended_fd < 0 ? -errno
-	                    : fuse_session_custom_io(session, &dev_io,
-	                                             fuse_session_fd(session));
+	r = t->ended_fd < 0
+	            ? -errno
+	            : fuse_session_custom_io(session, &dev_io, fuse_session_fd(session));
 	if (r) {
 		shfs_transport_free(t);
 		return r;
@@ -213,9 +213,10 @@ void shfs_transport_quiesce(struct shfs_transport *t)
 		atomic_fetch_add(&self->turn, 1);
 	/* one may have read a request and not said so yet */
 	nanosleep(&pause, NULL);
-	for (unsigned i = 0; i < t->n; i++)
+	/* those that were not started have an even turn */
+	for (unsigned i = 0; i < THREADS_MAX; i++)
 		turn[i] = atomic_load(&t->workers[i].turn);
-	for (unsigned i = 0; i < t->n; i++)
+	for (unsigned i = 0; i < THREADS_MAX; i++)
 		while ((turn[i] & 1) && atomic_load(&t->workers[i].turn) == turn[i] &&
 		       shfs_clock_ns(CLOCK_MONOTONIC) < until)
 			nanosleep(&pause, NULL);

@@ -11,7 +11,7 @@
 struct shfs_watch {
 	pthread_mutex_t lock;
 	struct shfs_snapshot *current; /* what the file holds; NULL: not known yet */
-	int asked;    /* the depth that was asked of current; -1 */
+	int asked;                     /* the depth that was asked of current; -1 */
 	bool changed; /* by us, since current was known (which is NULL then) */
 	bool fresh;   /* made by us and never written: nothing was there before */
 	struct timespec mtime; /* of current: another one tells a change beneath us */
@@ -179,9 +179,8 @@ static void check_beneath(struct shfs_watch *watch, int fd)
 
 /* --- records; the watch is locked, so that they come in the order of the changes --- */
 
-static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle,
-                        uint64_t process, uint32_t flags, struct shfs_time last,
-                        struct shfs_snapshot *made)
+static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle, uint64_t process,
+                        uint32_t flags, struct shfs_time last, struct shfs_snapshot *made)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 };
 	struct shfs_snapshot *content[2] = {
@@ -298,8 +297,7 @@ static void settle(struct shfs_fs *fs, struct shfs_node *node, struct shfs_watch
 	}
 }
 
-static bool is_some_flushed(const struct shfs_watch *watch,
-                            const struct shfs_handle *but)
+static bool is_some_flushed(const struct shfs_watch *watch, const struct shfs_handle *but)
 {
 	const struct shfs_handle *handle;
 
@@ -426,23 +424,30 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	return handle;
 }
 
-void shfs_watch_change(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid,
-                       uint32_t access_flags)
+struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
+                                           uint32_t tid, uint32_t access_flags)
 {
 	struct shfs_watch *watch = watch_lock(handle->node);
 
 	if (!watch)
-		return;
+		return NULL;
 	before_change(fs, handle->node, watch, handle, tid);
 	note_writer(fs, handle, tid, access_flags);
 	handle->flushed = false;
 	mark_dirty(fs, watch, handle);
-	watch_unlock(watch);
+	return watch;
+}
+
+void shfs_watch_end_change(struct shfs_watch *watch)
+{
+	if (watch)
+		watch_unlock(watch);
 }
 
 void shfs_watch_read(struct shfs_handle *handle)
 {
-	if (handle->reads && !atomic_load_explicit(&handle->tells_read, memory_order_relaxed))
+	if (handle->reads &&
+	    !atomic_load_explicit(&handle->tells_read, memory_order_relaxed))
 		atomic_store_explicit(&handle->tells_read, true, memory_order_relaxed);
 }
 
@@ -487,40 +492,45 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 
 /* --- files that are not open --- */
 
-void shfs_watch_before_truncate(struct shfs_fs *fs, struct shfs_node *node, uint32_t tid)
+static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *node,
+                                         struct shfs_watch *watch, bool archive)
+{
+	if (watch->changed && is_all_flushed(watch))
+		settle(fs, node, watch, NULL);
+	if (watch->changed)
+		return NULL;
+	if (archive)
+		archive_current(fs, node, watch, NULL);
+	else
+		take_current(fs, node, watch, NULL, SHFS_DEPTH_FINGERPRINT, 0);
+	return watch->current ? shfs_snapshot_ref(watch->current) : NULL;
+}
+
+struct shfs_watch *shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
+                                             uint32_t tid)
 {
 	struct shfs_watch *watch = watch_lock(node);
 
-	if (!watch)
-		return;
-	before_change(fs, node, watch, NULL, tid);
-	watch_unlock(watch);
+	if (watch)
+		before_change(fs, node, watch, NULL, tid);
+	return watch;
 }
 
-struct shfs_snapshot *shfs_watch_after_truncate(struct shfs_fs *fs,
-                                                struct shfs_node *node)
+struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node *node,
+                                           struct shfs_watch *watch)
 {
-	return shfs_watch_content(fs, node, true);
+	return watch ? content_now(fs, node, watch, true) : NULL;
 }
 
 struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
                                          bool archive)
 {
 	struct shfs_watch *watch = watch_lock(node);
-	struct shfs_snapshot *content = NULL;
+	struct shfs_snapshot *content;
 
 	if (!watch)
 		return NULL;
-	if (watch->changed && is_all_flushed(watch))
-		settle(fs, node, watch, NULL);
-	if (!watch->changed) {
-		if (archive)
-			archive_current(fs, node, watch, NULL);
-		else
-			take_current(fs, node, watch, NULL, SHFS_DEPTH_FINGERPRINT, 0);
-		if (watch->current)
-			content = shfs_snapshot_ref(watch->current);
-	}
+	content = content_now(fs, node, watch, archive);
 	watch_unlock(watch);
 	return content;
 }
@@ -547,8 +557,7 @@ void shfs_watch_settle_all(struct shfs_fs *fs)
 	size_t n = 0, total;
 
 	pthread_mutex_lock(&fs->dirty_lock);
-	DL_COUNT2 (fs->dirty, handle, total, next_dirty)
-		;
+	DL_COUNT2(fs->dirty, handle, total, next_dirty);
 	if (total)
 		nodes = calloc(total, sizeof(struct shfs_node *));
 	if (nodes)

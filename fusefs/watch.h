@@ -30,7 +30,7 @@ struct shfs_writer {
 	uint64_t process;
 	struct shfs_time last;
 	uint64_t checked_ns; /* when tid was last looked up; CLOCK_BOOTTIME */
-	uint32_t flags;     /* enum shfs_access_flags */
+	uint32_t flags;      /* enum shfs_access_flags */
 };
 
 #define SHFS_WRITERS_MAX 8
@@ -38,7 +38,7 @@ struct shfs_writer {
 struct shfs_handle {
 	struct shfs_node *node; /* referenced */
 	int fd;                 /* owned; of the file beneath */
-	bool readable, drops_suid;
+	bool readable;
 	/* the rest is watch.c's */
 	bool reads, flushed, is_dirty;
 	atomic_bool tells_read;
@@ -59,10 +59,14 @@ struct shfs_handle {
 struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
                                     int flags, bool created, uint32_t tid);
 
-/* Before a write or truncation through handle by thread tid (0: written back from a
- * mapping); access_flags to add to its record. */
-void shfs_watch_change(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid,
-                       uint32_t access_flags);
+/*
+ * Around a write or truncation through handle by thread tid (0: written back from a
+ * mapping); access_flags to add to its record. In between the file is locked: nothing is
+ * captured while it changes. What begin returned (NULL: not watched) goes to end.
+ */
+struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
+                                           uint32_t tid, uint32_t access_flags);
+void shfs_watch_end_change(struct shfs_watch *watch);
 
 /* It was read through. */
 void shfs_watch_read(struct shfs_handle *handle);
@@ -75,10 +79,12 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle);
 
 /* --- files that are not open --- */
 
-/* Before and after truncate(2). The second returns what it holds now; to be unref'ed. */
-void shfs_watch_before_truncate(struct shfs_fs *fs, struct shfs_node *node, uint32_t tid);
-struct shfs_snapshot *shfs_watch_after_truncate(struct shfs_fs *fs,
-                                                struct shfs_node *node);
+/* The same around truncate(2); end with shfs_watch_end_change, once it is recorded. */
+struct shfs_watch *shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
+                                             uint32_t tid);
+/* In between: what it holds now, as shfs_watch_content. */
+struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node *node,
+                                           struct shfs_watch *watch);
 
 /* What the file holds now, for a record that names it; archive: so that it can be brought
  * back. NULL while it is being changed. To be unref'ed. */
