@@ -227,7 +227,8 @@ static void check_allow_other(struct doctor *d)
 		    "sudo and other users cannot enter your mounts");
 }
 
-/* Fewer than all of its pids are seen from outside, and processes outside not from here.
+/*
+ * Fewer than all of its pids are seen from outside, and processes outside not from here.
  */
 static void check_namespace(struct doctor *d)
 {

@@ -3,20 +3,20 @@
 #include "query/mounts.h"
 
 #include "common/clock.h"
-#include "common/path.h"
 #include "store/object.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 
 #define ROUND_MS      30000
 #define FIRST_WAIT_MS 10000 /* for a mount that is still being made */
@@ -36,10 +36,15 @@ static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 /* --- in the background --- */
 
+/*
+ * Between its rounds it has nothing of the store open and stands in no directory: the
+ * store may lie inside a mount, which it must not keep busy.
+ */
 struct follower {
-	struct shfs_store *store;
-	int mountinfo, lock; /* mountinfo: poll tells when the table of mounts changes */
-	int *ids;            /* of all mounts of shfs, when they were asked last */
+	const char *store_path;
+	int mountinfo; /* poll tells when the table of mounts changes */
+	int lock;
+	int *ids; /* of all mounts of shfs, when they were asked last */
 	size_t n_ids;
 	/* the daemons of this store's mounts; n_daemons 0: nothing left to follow */
 	int *daemons;
@@ -48,47 +53,53 @@ struct follower {
 };
 
 /*
- * One follower a store. The lock is on a file of this host: locks on network file systems
- * cannot be trusted. -EWOULDBLOCK: there is one already. -ENOENT: no place for the lock.
+ * One follower a store. The lock is a socket's name: of this host alone (locks on network
+ * file systems cannot be trusted), and gone with its process. -EADDRINUSE: there is one
+ * already. That others could take the name does no harm, queries ingest by themselves.
  */
 static int follower_lock(struct follower *f)
 {
-	_cleanup_free_ char *dir = NULL, *path = NULL;
-	char name[48];
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	uint64_t hash = shfs_object_hash64(f->store_path, strlen(f->store_path));
+	int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
+	                 "shfs-ingest-%u-%016" PRIx64, (unsigned)geteuid(), hash);
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (!shfs_store_is_remote(f->store->path)) {
-		f->lock = openat(f->store->state_fd, "ingest.lock",
-		                 O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	} else {
-		dir = shfs_path_runtime();
-		if (!dir)
-			return -ENOENT;
-		snprintf(name, sizeof(name), "ingest-%016" PRIx64 ".lock",
-		         shfs_object_hash64(f->store->path, strlen(f->store->path)));
-		path = shfs_path_join(dir, name);
-		if (mkdir(dir, 0700) && errno != EEXIST)
-			return -errno;
-		f->lock = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
-	}
-	if (f->lock < 0)
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, len))
 		return -errno;
-	if (!flock(f->lock, LOCK_EX | LOCK_NB))
-		return 0;
-	close(TAKE_FD(f->lock));
-	return -EWOULDBLOCK;
+	f->lock = TAKE_FD(fd);
+	return 0;
+}
+
+/* Nobody sees what it says: a line in a log of this host. */
+static void follower_log(struct shfs_store *store, const char *what, int error)
+{
+	_cleanup_close_ int fd = -1;
+	char name[sizeof(store->host) + 16];
+	struct stat st;
+
+	snprintf(name, sizeof(name), "ingest-%s.log", store->host);
+	fd = openat(store->log_fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	if (fd < 0 || fstat(fd, &st) || st.st_size > LOG_MAX_BYTES)
+		return;
+	dprintf(fd, "%lld %s: %s\n", (long long)time(NULL), what, strerror(-error));
 }
 
 static void follower_ingest(struct follower *f)
 {
-	_cleanup_free_ char *hook_dir = shfs_store_hook_dir(f->store->path);
+	_cleanup_free_ char *hook_dir = shfs_store_hook_dir(f->store_path);
+	_cleanup_store_ struct shfs_store *store = NULL;
 	_cleanup_index_ struct shfs_index *index = NULL;
-	/* opened each time: a reindex puts another file in its place */
-	int r = shfs_index_open(f->store, SHFS_INDEX_WRITE, &index);
+	int r;
 
+	if (shfs_store_open(f->store_path, 0, &store))
+		return; /* it was removed, or its disk is away: nobody to tell */
+	r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
 	if (!r)
 		r = shfs_index_ingest(index, hook_dir, NULL);
 	if (r && r != f->last_error)
-		shfs_warn("the index is not up to date: %s", strerror(-r));
+		follower_log(store, "the index is not up to date", r);
 	f->last_error = r;
 }
 
@@ -125,7 +136,7 @@ static int follower_remember(struct follower *f, const struct shfs_mounts *mount
 		int fd = -1;
 
 		f->ids[f->n_ids++] = m->mount_id;
-		if (shfs_mount_is_of_store(m, f->store->path))
+		if (shfs_mount_is_of_store(m, f->store_path))
 			fd = pidfd_open(m->status.pid, 0);
 		if (fd >= 0)
 			f->daemons[f->n_daemons++] = fd;
@@ -171,7 +182,7 @@ static int follower_look(struct follower *f)
 		if (r)
 			return r;
 		for (size_t i = 0; i < asked.n; i++)
-			n_alive += shfs_mount_is_of_store(&asked.list[i], f->store->path);
+			n_alive += shfs_mount_is_of_store(&asked.list[i], f->store_path);
 		if (!n_alive)
 			wait_for_daemons(f);
 		r = follower_remember(f, &asked);
@@ -243,39 +254,19 @@ static int follower_run(struct follower *f)
 		if (r > 0 && follower_lock(f))
 			return 0;
 	}
-	return r == -EWOULDBLOCK ? 0 : r;
-}
-
-/* Nobody sees what a follower says: it goes to a log of this host. */
-static int redirect_messages(struct shfs_store *store)
-{
-	char name[sizeof(store->host) + 16];
-	_cleanup_close_ int fd = -1;
-	struct stat st;
-
-	snprintf(name, sizeof(name), "ingest-%s.log", store->host);
-	fd = openat(store->log_fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
-	if (!fstat(fd, &st) && st.st_size > LOG_MAX_BYTES && ftruncate(fd, 0))
-		return -errno;
-	return dup2(fd, STDERR_FILENO) < 0 ? -errno : 0;
+	return r == -EADDRINUSE ? 0 : r;
 }
 
 static int follow(struct shfs_context *ctx)
 {
 	struct follower f = { .mountinfo = -1, .lock = -1 };
-	int code = SHFS_EXIT_FAILURE, r;
+	int r;
 
-	f.store = shfs_context_store(ctx, false, &code);
-	if (!f.store)
-		return code;
-	if (!isatty(STDERR_FILENO) && redirect_messages(f.store))
-		return SHFS_EXIT_FAILURE;
-	if (chdir("/"))
-		return SHFS_EXIT_FAILURE;
+	f.store_path = shfs_context_store_path(ctx);
 	prctl(PR_SET_NAME, "shfs-ingest");
 	setpriority(PRIO_PROCESS, 0, 19);
+	if (chdir("/"))
+		return SHFS_EXIT_FAILURE;
 	f.mountinfo = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	r = f.mountinfo < 0 ? -errno : follower_run(&f);
 	follower_forget(&f);

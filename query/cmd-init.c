@@ -133,8 +133,9 @@ static int print_code(const struct shell *shell, const char *store, const char *
 	shfs_buf_str(&out, "source ");
 	quote(&out, shell->dialect, file);
 	shfs_buf_char(&out, '\n');
-	if (out.failed || shfs_write_all(STDOUT_FILENO, out.data, out.len))
+	if (out.failed)
 		return SHFS_EXIT_FAILURE;
+	fwrite(out.data, 1, out.len, stdout);
 	return SHFS_EXIT_OK;
 }
 
@@ -160,9 +161,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("%s is not installed with this program", shell->file);
 		return SHFS_EXIT_FAILURE;
 	}
-	if (print_path)
-		return printf("%s\n", file) < 0 || fflush(stdout) ? SHFS_EXIT_FAILURE
-		                                                  : SHFS_EXIT_OK;
+	if (print_path) {
+		puts(file);
+		return SHFS_EXIT_OK;
+	}
 	if (is_foreign(store)) {
 		shfs_error("the commands of this shell are not recorded: the store %s "
 		           "belongs to somebody else",

@@ -50,7 +50,8 @@ static int show_doer(struct log *l, const char *lead, int64_t command_id,
 
 	if (r < 0 || (!r && !*lead))
 		return r;
-	shfs_buf_printf(&l->out, INDENT "%s%s%s", l->style->dim, lead, l->style->off);
+	shfs_buf_str(&l->out, INDENT);
+	shfs_show_dim(&l->out, l->style, lead);
 	if (r)
 		r = shfs_entry_show_head(l->index, l->style, &e,
 		                         l->columns - MIN(width, l->columns / 2),
@@ -260,7 +261,7 @@ static int show_version(struct log *l, const struct shfs_version *v)
 	shfs_buf_char(&l->out, '\n');
 	if (!strcmp(v->source, "found") && !v->carried)
 		show_note(l, l->style->dim, "%s",
-		          v->n == 1 ? "there before it was first seen to change"
+		          v->n == 1 ? "found there: no recorded command made it"
 		                    : "changed while nothing watched");
 	r = show_maker(l, v);
 	return r ? r : show_notes(l, v);
@@ -465,8 +466,9 @@ const struct shfs_command shfs_cmd_log = {
 	.args = "FILE[@N]",
 	.summary =
 		"List the versions of a file, newest first, and the command behind each",
-	.description =
-		"The time of a version that was there before is that of its last change.",
+	.description = "With @N, that version and those before it.\n"
+		       "The time of a version that was found there is when it was last "
+		       "modified.",
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,

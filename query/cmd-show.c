@@ -411,7 +411,8 @@ static int json_all(struct show *s)
 		for (size_t i = 0; i < s->n_processes; i++) {
 			shfs_json_object(&j, NULL);
 			shfs_process_json(&j, &s->processes[i]);
-			shfs_json_int(&j, "parent", s->processes[i].ppid);
+			shfs_json_str(&j, "cwd", s->processes[i].cwd);
+			shfs_json_time(&j, "begin", s->processes[i].first_ns);
 			shfs_json_object_end(&j);
 		}
 		shfs_json_array_end(&j);
@@ -458,6 +459,8 @@ static int find(struct shfs_index *index, const char *operand, bool *is_process,
 		r = shfs_operand_file(index, operand, &path);
 		if (r < 0)
 			return shfs_fail_index(index, r);
+		if (!r && shfs_fail_if_empty(index))
+			return SHFS_EXIT_NOT_FOUND;
 		if (!r) {
 			shfs_error("no command's id begins with %s", operand);
 			if (strlen(operand) < 4)

@@ -274,29 +274,42 @@ static void check_config(struct shfs_context *ctx, struct status *s)
 	shfs_config_free(&config);
 }
 
-/* Returns an exit code. */
-static int find_out(struct shfs_context *ctx, struct status *s)
+static bool has_own_mount(const struct status *s)
 {
-	int code = SHFS_EXIT_OK;
+	for (size_t i = 0; i < s->mounts.n; i++)
+		if (s->mounts.list[i].error != -EACCES)
+			return true;
+	return false;
+}
+
+static void list_mounts(struct status *s)
+{
 	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, &s->mounts);
 
 	if (r)
 		problem(s, "cannot look for mounts: %s", strerror(-r));
 	for (size_t i = 0; i < s->mounts.n; i++)
 		check_mount(s, &s->mounts.list[i]);
+}
+
+/* Returns an exit code. */
+static int find_out(struct shfs_context *ctx, struct status *s)
+{
+	int code = SHFS_EXIT_OK;
+
 	s->store_path = shfs_context_store_path(ctx);
 	s->store = shfs_context_store(ctx, false, &code);
-	if (!s->store && !s->mounts.n)
-		return code;
-	s->hook = shfs_hook_of_ancestor(s->store_path);
-	if (s->store) {
-		measure_store(s);
-		read_alerts(s);
-		read_index(ctx, s);
-	} else {
-		problem(s, "the store cannot be used");
-	}
+	if (s->store)
+		read_index(ctx, s); /* it syncs the mounts: they count after that */
+	list_mounts(s);
 	check_config(ctx, s);
+	s->hook = shfs_hook_of_ancestor(s->store_path);
+	if (!s->store) {
+		problem(s, "the store cannot be used");
+		return code;
+	}
+	measure_store(s);
+	read_alerts(s);
 	return s->failed || s->n_problems ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
 }
 
@@ -334,8 +347,6 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 	const struct shfs_mount_status *st = &m->status;
 
 	shfs_show_directory(out, m->dir);
-	if (m->error == -EACCES)
-		shfs_buf_printf(out, "  (of user %u)", (unsigned)m->owner);
 	shfs_buf_char(out, '\n');
 	if (m->error)
 		return;
@@ -354,14 +365,20 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 	shfs_buf_printf(out, " not archived, %" PRIu64 " incomplete\n", st->incomplete);
 }
 
+/* Those of other users say nothing to this one. */
 static void show_mounts(struct shfs_buf *out, const struct shfs_style *style,
                         const struct status *s)
 {
+	bool any = false;
+
 	for (size_t i = 0; i < s->mounts.n; i++) {
-		show_label(out, style, i ? "" : "Mounts");
+		if (s->mounts.list[i].error == -EACCES)
+			continue;
+		show_label(out, style, any ? "" : "Mounts");
 		show_mount(out, &s->mounts.list[i]);
+		any = true;
 	}
-	if (s->mounts.n)
+	if (any)
 		return;
 	show_label(out, style, "Mounts");
 	shfs_buf_str(out, "none: nothing is recorded now; shfs mount DIR begins\n");
@@ -401,10 +418,13 @@ static void show_index(struct shfs_buf *out, const struct shfs_style *style,
 	shfs_buf_str(out, " in ");
 	show_count(out, t[TOTAL_OBJECTS], "object", "objects");
 	shfs_buf_char(out, '\n');
-	if (t[TOTAL_LOST] || t[TOTAL_UNATTRIBUTED]) {
+	if (t[TOTAL_LOST]) {
 		shfs_buf_str(out, "         ");
 		show_count(out, t[TOTAL_LOST], "record", "records");
-		shfs_buf_str(out, " lost in all, ");
+		shfs_buf_str(out, " lost in all\n");
+	}
+	if (t[TOTAL_UNATTRIBUTED]) {
+		shfs_buf_str(out, "         ");
 		show_count(out, t[TOTAL_UNATTRIBUTED], "process", "processes");
 		shfs_buf_str(out, " without a command\n");
 	}
@@ -537,8 +557,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	int code = find_out(ctx, &s);
 	bool shown;
 
-	if (code == SHFS_EXIT_NO_STORE)
-		return code;
+	if (!s.store && !has_own_mount(&s))
+		return code; /* there is nothing to tell but what was told */
 	if (opts.json) {
 		shown = show_json(&s);
 	} else {

@@ -146,9 +146,8 @@ static bool only_stand(const struct shfs_holders *holders)
 	return holders->n > 0;
 }
 
-/* The working directories of shells are no reason to stay: nothing can be lost by them.
- */
-static void tell_standing(const struct shfs_holders *holders)
+/* Who still uses what was taken away lazily. */
+static void tell_holders(const struct shfs_holders *holders)
 {
 	_cleanup_buf_ struct shfs_buf who = { 0 };
 
@@ -159,10 +158,16 @@ static void tell_standing(const struct shfs_holders *holders)
 	}
 	if (holders->n > HOLDERS_SHOWN)
 		shfs_buf_str(&who, ", ...");
-	printf("  %zu process%s still in it: %s\n"
-	       "  shells with the hook see the plain directory at their next prompt,\n"
-	       "  others after a cd\n",
-	       holders->n, holders->n == 1 ? " stands" : "es stand", who.data);
+	if (only_stand(holders))
+		printf("  still standing in it: %s\n"
+		       "  shells with the hook see the plain directory at their next "
+		       "prompt,\n"
+		       "  others after a cd\n",
+		       who.data);
+	else
+		printf("  still using it: %s\n"
+		       "  that is recorded until they end\n",
+		       who.data);
 }
 
 /* A lazy unmount would take away what is mounted inside as well. */
@@ -203,6 +208,14 @@ static int detach_patiently(const struct shfs_mount *mount, struct shfs_buf *sai
 	}
 }
 
+/* Nothing is lost by it where processes only stand inside, nor where the mount is dead.
+ * In one that hangs, it may be our own question that keeps it busy. */
+static bool may_detach(const struct shfs_mount *mount, const struct shfs_holders *holders)
+{
+	return mount->error == -ENOTCONN || only_stand(holders) ||
+	       (mount->error == -ETIMEDOUT && !holders->n);
+}
+
 /* *lazily: it lives on until the last one has left it. Returns an exit code. */
 static int take_away(const struct shfs_mount *mount, const char *shown, bool *lazily,
                      struct shfs_holders *holders)
@@ -212,13 +225,14 @@ static int take_away(const struct shfs_mount *mount, const char *shown, bool *la
 
 	if (!opts.lazy)
 		r = detach_patiently(mount, &said, holders);
+	else if (shfs_holders_find(mount, holders))
+		shfs_holders_clear(holders);
 	if (!r || r != -EBUSY)
 		return r ? fail_detach(shown, r, &said) : SHFS_EXIT_OK;
 	code = check_inside(mount, shown);
 	if (code)
 		return code;
-	/* a dead mount is of no use to those who have files open in it */
-	if (!opts.lazy && mount->error != -ENOTCONN && !only_stand(holders))
+	if (!opts.lazy && !may_detach(mount, holders))
 		return fail_busy(shown, holders);
 	shfs_buf_free(&said);
 	r = detach(mount->dir, true, &said);
@@ -287,8 +301,11 @@ static int unmount(const struct shfs_mount *mount)
 	code = check_owner(mount, shown.data);
 	if (code)
 		return code;
-	if (!mount->error)
+	if (!mount->error && mount->status.store) {
 		pidfd = pidfd_open(mount->status.pid, 0);
+		/* the kernel drops what it has not told the daemon when it unmounts */
+		shfs_mounts_sync(mount->status.store);
+	}
 	if (chdir("/")) /* or this process might be what keeps it busy */
 		shfs_warn("cannot leave the working directory: %s", strerror(errno));
 	code = take_away(mount, shown.data, &lazily, &holders);
@@ -297,7 +314,7 @@ static int unmount(const struct shfs_mount *mount)
 	wait_for_daemon(pidfd, shown.data, lazily);
 	printf("%s is unmounted\n", shown.data);
 	if (lazily && holders.n)
-		tell_standing(&holders);
+		tell_holders(&holders);
 	if (mount->status.store)
 		ingest(mount->status.store);
 	return SHFS_EXIT_OK;
@@ -398,7 +415,7 @@ static const struct shfs_option options[] = {
 
 const struct shfs_command shfs_cmd_umount = {
 	.name = "umount",
-	.args = "DIR…",
+	.args = "[DIR…]",
 	.summary = "Stop recording in a directory",
 	.description =
 		"Waits until all that was recorded is in the store. A shell that stands "

@@ -66,8 +66,8 @@ static void add_line(struct tree *t, const struct shfs_upstream_version *v,
 	}
 	shfs_show_tail(&t->out, name.data, room(t) / 2);
 	used += MIN(shfs_quote_width(name.data, name.len), room(t) / 2);
-	shfs_buf_printf(&t->out, "%s%s%s%s", t->style->dim, source(v), note(v),
-	                t->style->off);
+	shfs_show_dim(&t->out, t->style, source(v));
+	shfs_show_dim(&t->out, t->style, note(v));
 	if (v->maker) {
 		shfs_buf_str(&t->out, " ← ");
 		t->error = shfs_entry_show_head(t->index, t->style, &v->maker->entry,
@@ -75,7 +75,8 @@ static void add_line(struct tree *t, const struct shfs_upstream_version *v,
 		                                    (size_t)20),
 		                                &t->out);
 	}
-	shfs_buf_printf(&t->out, "%s%s%s\n", t->style->dim, end, t->style->off);
+	shfs_show_dim(&t->out, t->style, end);
+	shfs_buf_char(&t->out, '\n');
 }
 
 static void begin_branch(struct tree *t, bool last)
@@ -141,7 +142,7 @@ static void add_version(struct tree *t, struct shfs_upstream_version *v)
 	add_line(t, v, more && maker->mark ? SEE_ABOVE : "");
 	if (!more || maker->mark || t->error)
 		return;
-	if (maker->cut || 3 * t->level > t->columns / 2) {
+	if (maker->cut || 3 * (t->level + 1) > t->columns / 2) {
 		add_continuation(t, v);
 		return;
 	}

@@ -2,8 +2,8 @@
 /*
  * cmd.h - the table of subcommands and options, and what every command is given.
  *
- * One table (query/main.c lists the commands, each cmd-*.c defines its own) makes the parser, the
- * help, the completions and the check of the man pages.
+ * One table (query/main.c lists the commands, each cmd-*.c defines its own) makes the
+ * parser, the help, the completions and the check of the man pages.
  */
 #pragma once
 
@@ -15,18 +15,19 @@
 /* Exit codes, documented in shfs(1). */
 enum shfs_exit {
 	SHFS_EXIT_OK = 0,
-	SHFS_EXIT_FAILURE = 1, /* something went wrong: input/output, memory, damage */
-	SHFS_EXIT_USAGE = 2, /* unknown command or option, bad argument */
+	SHFS_EXIT_FAILURE = 1,   /* something went wrong: input/output, memory, damage */
+	SHFS_EXIT_USAGE = 2,     /* unknown command or option, bad argument */
 	SHFS_EXIT_NOT_FOUND = 3, /* no such file, version or command in the journal */
-	SHFS_EXIT_REFUSED = 4, /* it would lose something, or it is busy: see the message */
+	SHFS_EXIT_REFUSED =
+		4, /* it would lose something, or it is busy: see the message */
 	SHFS_EXIT_UNAVAILABLE = 5, /* this machine lacks what it takes: see shfs doctor */
-	SHFS_EXIT_NO_STORE = 6, /* there is no store yet, or it cannot be used */
+	SHFS_EXIT_NO_STORE = 6,    /* there is no store yet, or it cannot be used */
 };
 
 struct shfs_option {
 	const char *name; /* long name, without dashes */
-	char letter; /* short name, or 0 */
-	const char *arg; /* metavariable ("N", "PATH"), or NULL for a flag */
+	char letter;      /* short name, or 0 */
+	const char *arg;  /* metavariable ("N", "PATH"), or NULL for a flag */
 	const char *help; /* one line, no full stop */
 };
 
@@ -34,35 +35,36 @@ struct shfs_context; /* what the common options and the environment say */
 
 struct shfs_command {
 	const char *name;
-	const char *args; /* "[PATH…]" */
-	const char *summary; /* one line for the list of commands */
-	const char *description; /* for --help; may hold newlines */
+	const char *args;                  /* "[PATH…]" */
+	const char *summary;               /* one line for the list of commands */
+	const char *description;           /* for --help; may hold newlines */
 	const struct shfs_option *options; /* ends with a NULL name; may be NULL */
-	int min_args, max_args; /* of operands; max -1: any number */
-	bool hidden; /* not in lists: for hooks and completions */
+	int min_args, max_args;            /* of operands; max -1: any number */
+	bool hidden;                       /* not in lists: for hooks and completions */
 	/*
-	 * Called for each option in turn; value is NULL for a flag. Returns 0, or an exit code
-	 * after it has said what is wrong. NULL if there are no options.
+	 * Called for each option in turn; value is NULL for a flag. Returns 0, or an exit
+	 * code after it has said what is wrong. NULL if there are no options.
 	 */
-	int (*option)(struct shfs_context *ctx, const struct shfs_option *opt, const char *value);
+	int (*option)(struct shfs_context *ctx, const struct shfs_option *opt,
+	              const char *value);
 	/* argv holds the operands alone, argv[argc] is NULL. Returns an exit code. */
 	int (*run)(struct shfs_context *ctx, int argc, char **argv);
 };
 
-extern const struct shfs_command shfs_cmd_cat, shfs_cmd_complete, shfs_cmd_diff, shfs_cmd_doctor,
-	shfs_cmd_help, shfs_cmd_history, shfs_cmd_ingest, shfs_cmd_init, shfs_cmd_log,
-	shfs_cmd_mount, shfs_cmd_reindex, shfs_cmd_restore, shfs_cmd_show, shfs_cmd_status,
-	shfs_cmd_sync, shfs_cmd_umount, shfs_cmd_undelete, shfs_cmd_why;
+extern const struct shfs_command shfs_cmd_cat, shfs_cmd_complete, shfs_cmd_diff,
+	shfs_cmd_doctor, shfs_cmd_help, shfs_cmd_history, shfs_cmd_ingest, shfs_cmd_init,
+	shfs_cmd_log, shfs_cmd_mount, shfs_cmd_reindex, shfs_cmd_restore, shfs_cmd_show,
+	shfs_cmd_status, shfs_cmd_sync, shfs_cmd_umount, shfs_cmd_undelete, shfs_cmd_why;
 
 /* --- the context --- */
 
-/* All of these open on first use, keep for the rest of the run, and on failure print the one line
- * that says what to do, set *code to the exit code and return NULL. */
+/* All of these open on first use, keep for the rest of the run, and on failure print the
+ * one line that says what to do, set *code to the exit code and return NULL. */
 
 struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int *code);
 
-/* The index, after every live mount of ours has been told to flush (bounded) and the journal has
- * been ingested: an answer is never stale. */
+/* The index, after every live mount of ours has been told to flush (bounded) and the
+ * journal has been ingested: an answer is never stale. */
 struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code);
 
 const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *code);
@@ -72,11 +74,14 @@ const char *shfs_context_store_path(struct shfs_context *ctx);
 
 bool shfs_context_color(struct shfs_context *ctx); /* of standard output, with NO_COLOR */
 
-/* Sends standard output through the pager if it is a terminal (as git: $SHFS_PAGER, config, $PAGER,
- * less; LESS=FRX where unset; --no-pager). Call before the first output. */
+/* Sends standard output through the pager if it is a terminal (as git: $SHFS_PAGER,
+ * config, $PAGER, less; LESS=FRX where unset; --no-pager). Call before the first output.
+ */
 void shfs_context_pager(struct shfs_context *ctx);
 
-/* --- messages: "shfs: ..." on standard error; user bytes are escaped by the caller --- */
+/*
+ * --- messages: "shfs: ..." on standard error; user bytes are escaped by the caller ---
+ */
 
 void shfs_error(const char *fmt, ...) _printf_(1, 2);
 void shfs_warn(const char *fmt, ...) _printf_(1, 2);

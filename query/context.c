@@ -145,7 +145,7 @@ bool shfs_context_color(struct shfs_context *ctx)
 	}
 	if (!strcmp(when, "auto"))
 		ctx->color = isatty(STDOUT_FILENO) && !(no_color && *no_color) && term &&
-		             strcmp(term, "dumb");
+		             *term && strcmp(term, "dumb") != 0;
 	else
 		ctx->color = !strcmp(when, "always");
 	return ctx->color;

@@ -218,6 +218,7 @@ static void show_kind(const struct shfs_style *style, const struct shfs_uses *us
 static void show_uses(const struct shfs_style *style, const struct shfs_uses *uses,
                       size_t columns, struct shfs_buf *out)
 {
+	_cleanup_buf_ struct shfs_buf notes = { 0 };
 	char indent[INDENT + 1];
 	size_t first = 0;
 
@@ -227,9 +228,12 @@ static void show_uses(const struct shfs_style *style, const struct shfs_uses *us
 		first += uses->count[kind];
 	}
 	snprintf(indent, sizeof(indent), "%*s", INDENT, "");
-	shfs_buf_str(out, style->dim);
-	shfs_uses_show_cuts(out, uses, indent);
-	shfs_buf_str(out, style->off);
+	if (!uses->n && uses->temporary)
+		shfs_buf_printf(&notes, "%s%zu temporary file%s, made and gone again\n",
+		                indent, uses->temporary, uses->temporary == 1 ? "" : "s");
+	shfs_uses_show_cuts(&notes, uses, indent);
+	out->failed |= notes.failed;
+	shfs_show_dim(out, style, notes.data ? notes.data : "");
 }
 
 int shfs_entry_show(struct shfs_index *index, const struct shfs_style *style,
@@ -290,14 +294,26 @@ static void json_command(struct shfs_json *json, const struct shfs_command_row *
 		shfs_json_null(json, "status");
 }
 
+/* The same members, and its own. */
+static void json_process(struct shfs_json *json, const struct shfs_process_row *p)
+{
+	shfs_json_null(json, "id");
+	shfs_json_null(json, "session");
+	shfs_json_str(json, "host", p->host);
+	shfs_json_str(json, "cwd", p->cwd);
+	shfs_json_null(json, "text");
+	shfs_json_time(json, "begin", p->first_ns);
+	shfs_json_null(json, "end");
+	shfs_json_null(json, "status");
+	shfs_process_json(json, p);
+}
+
 void shfs_entry_json_head(struct shfs_json *json, const struct shfs_entry *e)
 {
-	if (!e->is_process) {
+	if (e->is_process)
+		json_process(json, &e->process);
+	else
 		json_command(json, &e->command);
-		return;
-	}
-	shfs_json_null(json, "id");
-	shfs_process_json(json, &e->process);
 }
 
 void shfs_entry_json(struct shfs_json *json, const struct shfs_entry *e)

@@ -121,8 +121,8 @@ static bool is_pattern(const char *text)
 	return strpbrk(text, "*?[");
 }
 
-/* A pattern with a slash is below the working directory, whose own name is no pattern; one
- * without is for the last part of a path alone. */
+/* A pattern with a slash is below the working directory, whose own name is no pattern;
+ * one without is for the last part of a path alone. */
 static char *whole_pattern(const char *text)
 {
 	_cleanup_free_ char *here = NULL;
@@ -236,7 +236,7 @@ void shfs_filter_free(struct shfs_filter *f)
  * to none. */
 struct half {
 	const char *row; /* the column that names it in v_access and v_version */
-	const char *id; /* the same in its own view */
+	const char *id;  /* the same in its own view */
 	const char *begin;
 };
 
@@ -261,27 +261,21 @@ static void matches(struct shfs_buf *sql, const char *expr,
 static void used(struct shfs_buf *sql, const struct half *h, const char *how,
                  const struct shfs_filter_item *item, int n)
 {
-	shfs_buf_printf(sql, "%s IN (SELECT %s FROM v_access WHERE %s", h->id, h->row, how);
+	shfs_buf_printf(sql, "%s IN (SELECT %s FROM v_access WHERE %s", h->id, h->row,
+	                how);
 	matches(sql, "path", item, n);
 	shfs_buf_str(sql, ")");
 }
 
-/* A file that came to its path by a rename or a link was not opened there. */
+/* A file that came to its path by a rename or a link was not opened there: whoever moved
+ * it there counts, and those who wrote it at its old path. */
 static void made(struct shfs_buf *sql, const struct half *h,
                  const struct shfs_filter_item *item, int n)
 {
 	shfs_buf_printf(sql, " OR %s IN (SELECT %s FROM v_version WHERE ", h->id, h->row);
 	matches(sql, "path", item, n);
-	shfs_buf_str(sql, ")");
-}
-
-static void touched(struct shfs_buf *sql, const struct half *h,
-                    const struct shfs_filter_item *item, int n)
-{
-	used(sql, h, "", item, n);
-	made(sql, h, item, n);
 	shfs_buf_printf(sql,
-	                " OR %s IN (SELECT %s FROM v_access WHERE file2_id IS NOT NULL"
+	                ") OR %s IN (SELECT %s FROM v_access WHERE file2_id IS NOT NULL"
 	                " AND ",
 	                h->id, h->row);
 	matches(sql, "path2", item, n);
@@ -333,7 +327,8 @@ static void condition(struct shfs_query *q, const struct half *h,
 	case SHFS_FILTER_PATH:
 		shfs_sql_below(sql, "c.cwd", n);
 		shfs_buf_str(sql, " OR ");
-		touched(sql, h, item, n);
+		used(sql, h, "", item, n);
+		made(sql, h, item, n);
 		break;
 	}
 }
@@ -388,9 +383,8 @@ int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
 	shfs_buf_str(&q->sql, "SELECT 0 AS kind, c.command_id AS id, c.begin_ns AS time"
 	                      " FROM v_command c WHERE 1");
 	if (!f->all)
-		shfs_buf_str(&q->sql,
-		             " AND EXISTS (SELECT 1 FROM v_access a"
-		             " WHERE a.command_id = c.command_id)");
+		shfs_buf_str(&q->sql, " AND EXISTS (SELECT 1 FROM v_access a"
+		                      " WHERE a.command_id = c.command_id)");
 	conditions(f, q, &commands);
 	if (wants_processes(f)) {
 		/* A shell's process belongs to no command; what it did itself may. */
@@ -401,8 +395,8 @@ int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
 		             " c.process_id AND a.command_id IS NULL)");
 		conditions(f, q, &processes);
 	}
-	shfs_buf_printf(&q->sql, " ORDER BY time %s, kind, id %s", f->reverse ? "" : "DESC",
-	                f->reverse ? "" : "DESC");
+	shfs_buf_printf(&q->sql, " ORDER BY time %s, kind, id %s",
+	                f->reverse ? "" : "DESC", f->reverse ? "" : "DESC");
 	if (f->limit)
 		shfs_buf_printf(&q->sql, " LIMIT ?%d", shfs_query_int(q, f->limit));
 	return q->failed || q->sql.failed ? -ENOMEM : 0;

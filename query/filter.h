@@ -31,13 +31,13 @@ void shfs_query_free(struct shfs_query *query);
 /* --- the options --- */
 
 enum shfs_filter_kind {
-	SHFS_FILTER_SINCE, /* ns */
-	SHFS_FILTER_UNTIL, /* ns; not including */
-	SHFS_FILTER_GREP, /* text */
-	SHFS_FILTER_REGEX, /* text */
-	SHFS_FILTER_CWD, /* a directory: ran there or below */
+	SHFS_FILTER_SINCE,   /* ns */
+	SHFS_FILTER_UNTIL,   /* ns; not including */
+	SHFS_FILTER_GREP,    /* text */
+	SHFS_FILTER_REGEX,   /* text */
+	SHFS_FILTER_CWD,     /* a directory: ran there or below */
 	SHFS_FILTER_SESSION, /* the beginning of its id */
-	SHFS_FILTER_STATUS, /* ns: the exit status */
+	SHFS_FILTER_STATUS,  /* ns: the exit status */
 	SHFS_FILTER_NOT_STATUS,
 	SHFS_FILTER_HOST,
 	SHFS_FILTER_READ, /* a path or a pattern */
@@ -48,8 +48,9 @@ enum shfs_filter_kind {
 struct shfs_filter {
 	struct shfs_filter_item *items;
 	size_t n, cap;
-	bool all; /* also commands that touched no files, and processes without a command */
-	bool reverse; /* oldest first */
+	bool all; /* also commands that touched no files, and processes without a command
+	           */
+	bool reverse;  /* oldest first */
 	int64_t limit; /* 0: none */
 };
 

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define COLUMNS 80
+
 /* Columns of s, which is UTF-8 of ours. */
 static int columns(const char *s)
 {
@@ -15,13 +17,38 @@ static int columns(const char *s)
 	return n;
 }
 
+/* Text in lines of at most COLUMNS, all but the first indented. */
+static void add_wrapped(struct shfs_buf *out, const char *text, int indent)
+{
+	int column = indent;
+
+	while (*text) {
+		_cleanup_free_ char *word = strndup(text, strcspn(text, " "));
+		int width = word ? columns(word) : 0;
+
+		if (column > indent && column + 1 + width > COLUMNS) {
+			shfs_buf_printf(out, "\n%*s", indent, "");
+			column = indent;
+		} else if (column > indent) {
+			shfs_buf_char(out, ' ');
+			column++;
+		}
+		shfs_buf_str(out, word ? word : "");
+		column += width;
+		text += strcspn(text, " ");
+		text += strspn(text, " ");
+	}
+	shfs_buf_char(out, '\n');
+}
+
 static void add_row(struct shfs_buf *out, const char *left, const char *right, int width)
 {
 	shfs_buf_printf(out, "  %s", left);
 	if (columns(left) > width)
-		shfs_buf_printf(out, "\n  %*s  %s\n", width, "", right);
+		shfs_buf_printf(out, "\n  %*s  ", width, "");
 	else
-		shfs_buf_printf(out, "%*s  %s\n", width - columns(left), "", right);
+		shfs_buf_printf(out, "%*s  ", width - columns(left), "");
+	add_wrapped(out, right, width + 4);
 }
 
 static void add_options(struct shfs_buf *out, const struct shfs_option *options)

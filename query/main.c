@@ -11,16 +11,30 @@
 #include <locale.h>
 #include <string.h>
 
-#define OPTIONS_MAX 48
+#define OPTIONS_MAX  48
 #define COMMANDS_MAX 32
 
 /* In the order of help. */
 const struct shfs_command *const shfs_commands[] = {
-	&shfs_cmd_mount,   &shfs_cmd_umount,   &shfs_cmd_init,    &shfs_cmd_history,
-	&shfs_cmd_show,    &shfs_cmd_log,      &shfs_cmd_why,     &shfs_cmd_cat,
-	&shfs_cmd_diff,    &shfs_cmd_restore,  &shfs_cmd_undelete, &shfs_cmd_status,
-	&shfs_cmd_doctor,  &shfs_cmd_reindex,  &shfs_cmd_help,    &shfs_cmd_ingest,
-	&shfs_cmd_sync,    &shfs_cmd_complete, NULL,
+	&shfs_cmd_mount,
+	&shfs_cmd_umount,
+	&shfs_cmd_init,
+	&shfs_cmd_history,
+	&shfs_cmd_show,
+	&shfs_cmd_log,
+	&shfs_cmd_why,
+	&shfs_cmd_cat,
+	&shfs_cmd_diff,
+	&shfs_cmd_restore,
+	&shfs_cmd_undelete,
+	&shfs_cmd_status,
+	&shfs_cmd_doctor,
+	&shfs_cmd_reindex,
+	&shfs_cmd_help,
+	&shfs_cmd_ingest,
+	&shfs_cmd_sync,
+	&shfs_cmd_complete,
+	NULL,
 };
 
 const struct shfs_option shfs_common_options[] = {
@@ -114,11 +128,12 @@ static void unknown_option(const struct parser *p, const struct shfs_command *co
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	const char *names[OPTIONS_MAX], *meant = NULL;
+	size_t len = strcspn(word, "=");
 
-	shfs_quote_display(&shown, word, strlen(word));
+	shfs_quote_display(&shown, word, len);
 	shfs_error("no such option: %s", shown.data);
-	if (!strncmp(word, "--", 2)) {
-		_cleanup_free_ char *name = strndup(word + 2, strcspn(word + 2, "="));
+	if (len > 2) {
+		_cleanup_free_ char *name = strndup(word + 2, len - 2);
 
 		for (size_t i = 0; i < p->n; i++)
 			names[i] = p->options[i]->name;
@@ -129,6 +144,46 @@ static void unknown_option(const struct parser *p, const struct shfs_command *co
 	else
 		shfs_hint("shfs help%s%s lists the options", command ? " " : "",
 		          command ? command->name : "");
+}
+
+/* Whether the name in word, up to a "=", begins the names of several options. */
+static bool is_ambiguous(const struct parser *p, const char *word)
+{
+	size_t len = strcspn(word, "="), n = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (strncmp(p->options[i]->name, word, len) != 0)
+			continue;
+		if (!p->options[i]->name[len])
+			return false;
+		n++;
+	}
+	return n > 1;
+}
+
+/* What getopt objects to in a word that begins with "--". */
+static void bad_long_option(const struct parser *p, const struct shfs_command *command,
+                            const char *word)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	size_t len = strcspn(word, "=");
+
+	shfs_quote_display(&shown, word, len);
+	if (is_ambiguous(p, word + 2)) {
+		shfs_buf_str(&shown, " is short for several options:");
+		for (size_t i = 0; i < p->n; i++)
+			if (!strncmp(p->options[i]->name, word + 2, len - 2))
+				shfs_buf_printf(&shown, " --%s", p->options[i]->name);
+		shfs_error("%s", shown.data);
+		return;
+	}
+	for (size_t i = 0; i < p->n; i++) {
+		if (word[len] && !strncmp(p->options[i]->name, word + 2, len - 2)) {
+			shfs_error("option --%s takes no value", p->options[i]->name);
+			return;
+		}
+	}
+	unknown_option(p, command, word);
 }
 
 /* The table entry that getopt found, or NULL after a message. */
@@ -147,8 +202,10 @@ static const struct shfs_option *parser_found(const struct parser *p,
 			return p->options[i];
 	if (found == ':')
 		shfs_error("option %s wants a value", word);
-	else
+	else if (optopt)
 		unknown_option(p, command, word);
+	else
+		bad_long_option(p, command, word);
 	return NULL;
 }
 
@@ -204,7 +261,9 @@ static int check_operands(const struct shfs_command *command, int argc, char **a
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
 	if (argc < command->min_args) {
-		shfs_error("usage: shfs %s %s", command->name, command->args);
+		shfs_error("shfs %s wants %s", command->name,
+		           argc ? "more arguments" : "an argument");
+		shfs_hint("usage: shfs %s %s", command->name, command->args);
 		return SHFS_EXIT_USAGE;
 	}
 	if (command->max_args >= 0 && argc > command->max_args) {
@@ -247,16 +306,31 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code ? code : command->run(ctx, argc, argv);
 }
 
-/* Were they closed, a file of ours would be opened as one of them. */
+/* Were they closed, a file of ours would be opened as one of them. Opened the wrong way
+ * round, they still fail to be read and written. */
 static void open_standard_fds(void)
 {
-	int fd;
+	static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
 
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= STDERR_FILENO);
-	if (fd >= 0)
-		close(fd);
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd]) < 0)
+			_exit(SHFS_EXIT_FAILURE);
+}
+
+/* What a write long ago failed by is forgotten by then. */
+static int check_output(int code)
+{
+	errno = 0;
+	if (!fflush(stdout) && !ferror(stdout))
+		return code;
+	clearerr(stdout);
+	if (code)
+		return code;
+	if (errno)
+		shfs_error("cannot write the output: %s", strerror(errno));
+	else
+		shfs_error("cannot write the output");
+	return SHFS_EXIT_FAILURE;
 }
 
 int main(int argc, char **argv)
@@ -266,11 +340,7 @@ int main(int argc, char **argv)
 
 	open_standard_fds();
 	setlocale(LC_ALL, "");
-	code = run(&ctx, argc, argv);
+	code = check_output(run(&ctx, argc, argv));
 	shfs_context_clear(&ctx);
-	if ((fflush(stdout) || ferror(stdout)) && !code) {
-		shfs_error("cannot write the output: %s", strerror(errno));
-		code = SHFS_EXIT_FAILURE;
-	}
 	return code;
 }

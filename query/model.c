@@ -300,8 +300,8 @@ int shfs_process_load(struct shfs_index *index, int64_t process_id,
 
 void shfs_process_json(struct shfs_json *json, const struct shfs_process_row *p)
 {
-	shfs_json_str(json, "host", p->host);
 	shfs_json_int(json, "pid", p->pid);
+	shfs_json_int(json, "parent", p->ppid);
 	shfs_json_array(json, "argv");
 	for (size_t i = 0; i < p->argv_len;) {
 		size_t len = strnlen(p->argv + i, p->argv_len - i);
@@ -311,8 +311,6 @@ void shfs_process_json(struct shfs_json *json, const struct shfs_process_row *p)
 	}
 	shfs_json_array_end(json);
 	shfs_json_str(json, "exe", p->exe);
-	shfs_json_str(json, "cwd", p->cwd);
-	shfs_json_time(json, "begin", p->first_ns);
 }
 
 void shfs_process_clear(struct shfs_process_row *p)
@@ -544,7 +542,7 @@ static const char *working_directory(void)
 void shfs_show_path(struct shfs_buf *out, const char *path)
 {
 	const char *cwd = working_directory();
-	const char *rest = cwd ? shfs_path_relative(path, cwd) : NULL;
+	const char *rest = cwd && cwd[1] ? shfs_path_relative(path, cwd) : NULL;
 
 	if (rest)
 		shfs_quote_display(out, *rest ? rest : ".", MAX(strlen(rest), (size_t)1));
@@ -710,6 +708,12 @@ const struct shfs_style *shfs_style_of(struct shfs_context *ctx)
 		                                  "\033[1m", "\033[m" };
 
 	return shfs_context_color(ctx) ? &colors : &none;
+}
+
+void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style, const char *text)
+{
+	if (*text)
+		shfs_buf_printf(out, "%s%s%s", style->dim, text, style->off);
 }
 
 bool shfs_show_flush(struct shfs_buf *out)

@@ -12,7 +12,8 @@
 #include "query/json.h"
 #include "store/object.h"
 
-/* Says that reading the index failed (error is a negative errno); returns the exit code.
+/*
+ * Says that reading the index failed (error is a negative errno); returns the exit code.
  */
 int shfs_fail_index(struct shfs_index *index, int error);
 
@@ -91,7 +92,7 @@ _must_check_ int shfs_process_from_row(struct shfs_rows *rows,
                                        struct shfs_process_row *out);
 _must_check_ int shfs_process_load(struct shfs_index *index, int64_t process_id,
                                    struct shfs_process_row *out);
-/* Members: host, pid, argv, exe, cwd, begin. */
+/* Members: pid, parent, argv, exe. */
 void shfs_process_json(struct shfs_json *json, const struct shfs_process_row *process);
 void shfs_process_clear(struct shfs_process_row *process);
 #define _cleanup_process_ _cleanup_(shfs_process_clear)
@@ -130,7 +131,8 @@ void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n);
 
 /* --- what is shown; each appends to out, escaped --- */
 
-/* Relative to the working directory where it is below that; else below "~" if it can be.
+/*
+ * Relative to the working directory where it is below that; else below "~" if it can be.
  */
 void shfs_show_path(struct shfs_buf *out, const char *path);
 /* config.yaml@3; n 0: the path alone. */
@@ -161,6 +163,9 @@ struct shfs_style {
 	const char *id, *bad, *dim, *bold, *off;
 };
 const struct shfs_style *shfs_style_of(struct shfs_context *ctx);
+/* Text that is escaped already; "" adds nothing. */
+void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style,
+                   const char *text);
 
 /* Writes out to standard output and empties it. False: no memory, or the write failed. */
 bool shfs_show_flush(struct shfs_buf *out);

@@ -217,7 +217,8 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, const char *
 	return 0;
 }
 
-/* Lines key=value; text is cut up. Keys that this version does not know are passed over.
+/*
+ * Lines key=value; text is cut up. Keys that this version does not know are passed over.
  */
 static int parse_status(char *text, struct shfs_mount_status *out)
 {

@@ -1,30 +1,56 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/context.h"
 
+#include "common/buf.h"
+#include "common/path.h"
+#include "common/quote.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/wait.h>
+
+/* What the shell ends with if it cannot run a program. */
+#define STATUS_NOT_RUN 126
 
 static pid_t pager;
 
-static void wait_for_pager(void)
+static int wait_for_pager(void)
 {
-	while (waitpid(pager, NULL, 0) < 0 && errno == EINTR)
-		;
+	int status;
+
+	while (waitpid(pager, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return status;
 }
 
-/* The reader has seen enough: no failure of ours. */
+/* The reader has seen enough: no failure of ours. But a pager that never ran is. */
 static void on_sigpipe(int sig)
 {
+	int status = wait_for_pager();
+
+	_exit(WIFEXITED(status) && WEXITSTATUS(status) >= STATUS_NOT_RUN
+	              ? SHFS_EXIT_FAILURE
+	              : SHFS_EXIT_OK);
+}
+
+/* ^C ends this program, not the pager: it shows what there is until it is left. */
+static void on_end(int sig)
+{
+	close(STDOUT_FILENO);
+	close(STDERR_FILENO);
 	wait_for_pager();
-	_exit(SHFS_EXIT_OK);
+	signal(sig, SIG_DFL);
+	raise(sig);
 }
 
 static void finish(void)
 {
 	fflush(stdout);
 	close(STDOUT_FILENO);
+	close(STDERR_FILENO);
 	wait_for_pager();
 }
 
@@ -35,15 +61,60 @@ static void run(const char *command, int input)
 	setenv("LV", "-c", 0);
 	dup2(input, STDIN_FILENO);
 	execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-	_exit(127);
+	_exit(STATUS_NOT_RUN);
+}
+
+static bool in_path(const char *name)
+{
+	_cleanup_free_ char *path = strdup(getenv("PATH") ?: "/usr/bin:/bin");
+	char *rest = path, *dir;
+
+	if (strchr(name, '/'))
+		return !access(name, X_OK);
+	while (rest && (dir = strsep(&rest, ":"))) {
+		_cleanup_free_ char *file = shfs_path_join(*dir ? dir : ".", name);
+
+		if (file && !access(file, X_OK))
+			return true;
+	}
+	return false;
+}
+
+/* Its first word; what only a shell understands is left to the shell. */
+static bool can_run(const char *command)
+{
+	_cleanup_free_ char *name = NULL;
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	command += strspn(command, " \t\n");
+	if (strpbrk(command, "|&;<>()$`\\\"'*?[#~={"))
+		return true;
+	name = strndup(command, strcspn(command, " \t\n"));
+	if (!name || in_path(name))
+		return true;
+	if (strcmp(name, "less") != 0) { /* the default need not be installed */
+		shfs_quote_display(&shown, name, strlen(name));
+		shfs_warn("there is no pager %s", shown.data);
+	}
+	return false;
+}
+
+static void handle_signals(void)
+{
+	static const int ends[] = { SIGINT, SIGHUP, SIGTERM, SIGQUIT };
+	struct sigaction action = { .sa_handler = on_sigpipe };
+
+	sigaction(SIGPIPE, &action, NULL);
+	action.sa_handler = on_end;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		sigaction(ends[i], &action, NULL);
 }
 
 void shfs_pager_start(const char *command)
 {
-	struct sigaction action = { .sa_handler = on_sigpipe };
 	int fds[2];
 
-	if (pipe2(fds, O_CLOEXEC))
+	if (!can_run(command) || pipe2(fds, O_CLOEXEC))
 		return;
 	fflush(NULL);
 	pager = fork();
@@ -51,10 +122,9 @@ void shfs_pager_start(const char *command)
 		run(command, fds[0]);
 	if (pager > 0) {
 		dup2(fds[1], STDOUT_FILENO);
-		sigaction(SIGPIPE, &action, NULL);
-		/* ^C is for the pager */
-		signal(SIGINT, SIG_IGN);
-		signal(SIGQUIT, SIG_IGN);
+		if (isatty(STDERR_FILENO))
+			dup2(fds[1], STDERR_FILENO);
+		handle_signals();
 		atexit(finish);
 	}
 	close(fds[0]);

@@ -23,7 +23,7 @@ struct shfs_restore_journal {
 	struct shfs_capture *capture; /* of root; NULL: not begun */
 	struct shfs_rules *rules;
 	char *root;
-	char *directory; /* of the last enter */
+	char *directory;  /* of the last enter */
 	uint64_t process; /* our PROCESS record */
 };
 

@@ -2,8 +2,8 @@
 /*
  * restore-journal.h - restore's own entry in the journal, where no mount makes it.
  *
- * A write below an active mount is seen by that mount like any other. Below a project that
- * is not mounted now, restore is itself a producer, of kind "restore".
+ * A write below an active mount is seen by that mount like any other. Below a project
+ * that is not mounted now, restore is itself a producer, of kind "restore".
  */
 #pragma once
 

@@ -36,7 +36,8 @@ static int find_root(struct shfs_index *index, const struct shfs_version *versio
                      char **root)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index, "SELECT root FROM v_file WHERE file_id = ?1", &rows);
+	int r = shfs_rows_open(index, "SELECT root FROM v_file WHERE file_id = ?1",
+	                       &rows);
 
 	if (!r)
 		r = shfs_rows_bind_int(rows, 1, version->file_id);
@@ -128,7 +129,7 @@ int shfs_restore_set_run(struct shfs_restore_set *set, struct shfs_context *ctx,
                          struct shfs_index *index, struct shfs_restore_options options)
 {
 	struct shfs_restore_options try = options;
-	int code = SHFS_EXIT_OK;
+	int done, code = SHFS_EXIT_OK;
 	struct shfs_store *store = shfs_context_store(ctx, false, &code);
 	const struct shfs_config *config = store ? shfs_context_config(ctx, &code) : NULL;
 
@@ -146,5 +147,6 @@ int shfs_restore_set_run(struct shfs_restore_set *set, struct shfs_context *ctx,
 		/* What cannot be restored has been said: go on without it. */
 		shfs_hint("the others are restored");
 	}
-	return MAX(code, run_all(set, store, index, config, options, true));
+	done = run_all(set, store, index, config, options, true);
+	return MAX(code, done);
 }

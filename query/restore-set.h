@@ -9,7 +9,7 @@
 
 struct shfs_restore_item {
 	struct shfs_version version; /* owned */
-	char *base, *below; /* as in struct shfs_restore_target */
+	char *base, *below;          /* as in struct shfs_restore_target */
 };
 
 struct shfs_restore_set {
@@ -18,8 +18,8 @@ struct shfs_restore_set {
 };
 
 /*
- * Takes version over (it is cleared). Its place is below the directory dir, by its path in
- * its project; dir NULL: where it was.
+ * Takes version over (it is cleared). Its place is below the directory dir, by its path
+ * in its project; dir NULL: where it was.
  */
 _must_check_ int shfs_restore_set_add(struct shfs_restore_set *set,
                                       struct shfs_index *index,

@@ -30,10 +30,10 @@ struct work {
 	struct shfs_restorer *restorer;
 	const struct shfs_version *version;
 	struct shfs_buf *message;
-	bool journalled; /* by us: no mount sees it */
-	char *path; /* of the target, to be shown */
+	bool journalled;  /* by us: no mount sees it */
+	char *path;       /* of the target, to be shown */
 	const char *name; /* its last part, in path */
-	int dirfd; /* -1: not there yet (dry run) */
+	int dirfd;        /* -1: not there yet (dry run) */
 
 	/* what is there now */
 	bool exists;
@@ -294,9 +294,9 @@ static int make_temporary(struct work *w)
 			return -EIO;
 		snprintf(w->tmp, sizeof(w->tmp), ".shfs-restore-%016llx",
 		         (unsigned long long)number);
-		w->tmp_fd = openat(w->dirfd, w->tmp,
-		                   O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		                   0600);
+		w->tmp_fd =
+			openat(w->dirfd, w->tmp,
+		               O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (w->tmp_fd >= 0)
 			return 0;
 		if (errno != EEXIST)
@@ -313,8 +313,7 @@ static int set_attributes(struct work *w)
 		                     { .tv_nsec = UTIME_OMIT } };
 	int64_t mtime = w->version->mtime_ns;
 
-	if (w->exists &&
-	    (w->st.st_uid != geteuid() || w->st.st_gid != getegid()) &&
+	if (w->exists && (w->st.st_uid != geteuid() || w->st.st_gid != getegid()) &&
 	    fchown(w->tmp_fd, w->st.st_uid, w->st.st_gid) && errno != EPERM)
 		return -errno;
 	if (fchmod(w->tmp_fd, w->version->mode & 0777))

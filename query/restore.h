@@ -7,9 +7,10 @@
  * target: at each moment the target is the old file or the new one, whole. Directories
  * below the base are entered without following links, missing ones are made.
  *
- * Refused is what would lose something: a target whose present content is not archived (as
- * some version of some path), unless forced; one that changes meanwhile; and always one
- * that is no regular file, except that a symbolic link is itself replaced when forced.
+ * Refused is what would lose something: a target whose present content is not archived
+ * (as some version of some path), unless forced; one that changes meanwhile; and always
+ * one that is no regular file, except that a symbolic link is itself replaced when
+ * forced.
  */
 #pragma once
 
@@ -20,7 +21,7 @@ struct shfs_restorer;
 
 struct shfs_restore_options {
 	bool force;
-	bool dry_run; /* says what would be done */
+	bool dry_run;     /* says what would be done */
 	bool only_absent; /* refuse whatever is there */
 };
 
@@ -37,7 +38,8 @@ static inline void shfs_restorer_freep(struct shfs_restorer **r)
 #define _cleanup_restorer_ _cleanup_(shfs_restorer_freep)
 
 struct shfs_restore_target {
-	const char *base; /* an absolute path, links in it are followed; made if missing */
+	const char
+		*base; /* an absolute path, links in it are followed; made if missing */
 	const char *below; /* relative to it, normal: no part of it may be a link */
 };
 

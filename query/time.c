@@ -38,7 +38,7 @@ static bool take_word(const char **p, const char *word)
 {
 	size_t len = strlen(word);
 
-	if (strncasecmp(*p, word, len) || isalnum((unsigned char)(*p)[len]))
+	if (strncasecmp(*p, word, len) || isalpha((unsigned char)(*p)[len]))
 		return false;
 	*p += len;
 	skip_blanks(p);

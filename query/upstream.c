@@ -10,6 +10,7 @@
 struct version_node {
 	struct shfs_upstream_version v;
 	int64_t version_id;
+	int64_t made_ns; /* when what made it ended; INT64_MIN: not asked yet */
 	UT_hash_handle hh;
 };
 
@@ -26,6 +27,48 @@ struct maker_node {
 	UT_hash_handle hh;
 };
 
+/* --- questions to the index, each prepared once --- */
+
+/* shfs itself reads a file to compare it: that goes into nothing. */
+#define READS(maker)                                                                     \
+	"SELECT seen_version_id FROM v_access a WHERE " maker                            \
+	" AND is_read = 1 AND begin_ns <= ?2 AND seen_version_id IS NOT NULL"            \
+	" AND NOT EXISTS (SELECT 1 FROM v_process p"                                     \
+	"  WHERE p.process_id = a.process_id AND p.exe GLOB '*/shfs')"                   \
+	" GROUP BY seen_version_id ORDER BY min(seq_key)"
+
+/* What was there before an append, or before some bytes of the file were changed. */
+#define PAST                                                                             \
+	"SELECT w.version_id FROM v_version v JOIN v_version w"                          \
+	" ON w.file_id = v.file_id AND w.n = v.n - 1"                                    \
+	" JOIN v_access a ON a.access_id = v.access_id"                                  \
+	" WHERE v.version_id = ?1 AND v.source = 'written' AND NOT a.flags & ?2"
+
+/* What shfs restored is an earlier content again, of the same path if it can be. */
+#define RESTORED                                                                         \
+	"SELECT w.version_id FROM v_version v JOIN v_process p USING (process_id)"       \
+	" JOIN v_version w ON w.object = v.object"                                       \
+	" WHERE v.version_id = ?1 AND p.exe GLOB '*/shfs'"                               \
+	" AND w.version_id < ?2 AND w.process_id IS NOT v.process_id"                    \
+	" ORDER BY w.file_id = v.file_id DESC, w.version_id LIMIT 1"
+
+enum question {
+	READS_OF_COMMAND,
+	READS_OF_PROCESS,
+	MADE_NS,
+	PAST_OF,
+	RESTORED_FROM,
+	N_QUESTIONS
+};
+
+static const char *const questions[N_QUESTIONS] = {
+	[READS_OF_COMMAND] = READS("command_id = ?1"),
+	[READS_OF_PROCESS] = READS("process_id = ?1 AND command_id IS NULL"),
+	[MADE_NS] = "SELECT end_ns FROM v_access WHERE access_id = ?1 AND ?2 = 0",
+	[PAST_OF] = PAST,
+	[RESTORED_FROM] = RESTORED,
+};
+
 struct shfs_upstream {
 	struct shfs_index *index;
 	size_t max_depth;
@@ -34,7 +77,24 @@ struct shfs_upstream {
 	struct shfs_upstream_version *first_version, **last_version;
 	struct shfs_upstream_maker *first_maker, **last_maker;
 	struct maker_node *queue, **queue_end;
+	struct shfs_rows *rows[N_QUESTIONS];
 };
+
+/* Asks with ?1 and ?2. 1 with *rows at an answer, 0, or a negative errno. */
+static int ask(struct shfs_upstream *up, enum question question, int64_t first,
+               int64_t second, struct shfs_rows **rows)
+{
+	int r = 0;
+
+	if (!up->rows[question])
+		r = shfs_rows_open(up->index, questions[question], &up->rows[question]);
+	*rows = up->rows[question];
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 1, first);
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 2, second);
+	return r ? r : shfs_rows_next(*rows);
+}
 
 static void version_free(struct version_node *node)
 {
@@ -64,6 +124,8 @@ void shfs_upstream_free(struct shfs_upstream *up)
 		HASH_DEL(up->makers, m);
 		maker_free(m);
 	}
+	for (int i = 0; i < N_QUESTIONS; i++)
+		shfs_rows_close(up->rows[i]);
 	free(up);
 }
 
@@ -136,36 +198,17 @@ static int get_maker(struct shfs_upstream *up, const struct shfs_version *v,
 
 /* --- versions --- */
 
-/* When the access that made the version ended. */
-static int made_at(struct shfs_upstream *up, const struct shfs_version *v, int64_t *ns)
+static int load_made_ns(struct shfs_upstream *up, struct version_node *node)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(up->index,
-	                       "SELECT end_ns FROM v_access WHERE access_id = ?1", &rows);
+	struct shfs_rows *rows;
+	int r;
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, v->access_id);
-	if (!r)
-		r = shfs_rows_next(rows);
-	*ns = r > 0 ? shfs_rows_int(rows, 0) : v->time_ns;
+	if (node->made_ns != INT64_MIN)
+		return 0;
+	r = ask(up, MADE_NS, node->v.version.access_id, 0, &rows);
+	if (r >= 0)
+		node->made_ns = r ? shfs_rows_int(rows, 0) : node->v.version.time_ns;
 	return MIN(r, 0);
-}
-
-/* The maker has to be asked (again) for what it read up to this version. */
-static int require(struct shfs_upstream *up, struct maker_node *m,
-                   const struct shfs_version *v, size_t depth)
-{
-	int64_t ns;
-	int r = made_at(up, v, &ns);
-
-	if (r)
-		return r;
-	if (ns > m->m.until_ns || depth < m->m.depth) {
-		m->m.until_ns = MAX(m->m.until_ns, ns);
-		m->m.depth = MIN(m->m.depth, depth);
-		enqueue(up, m);
-	}
-	return 0;
 }
 
 static struct version_node *new_version(struct shfs_upstream *up,
@@ -176,6 +219,7 @@ static struct version_node *new_version(struct shfs_upstream *up,
 	if (!node)
 		return NULL;
 	node->version_id = version->version_id;
+	node->made_ns = INT64_MIN;
 	HASH_ADD(hh, up->versions, version_id, sizeof(int64_t), node);
 	if (!node->hh.tbl) {
 		free(node);
@@ -188,30 +232,53 @@ static struct version_node *new_version(struct shfs_upstream *up,
 	return node;
 }
 
+/*
+ * Its maker, if it has one, has to be asked (again) for what it read up to this version.
+ */
+static int require(struct shfs_upstream *up, struct version_node *node, size_t depth)
+{
+	struct maker_node *m;
+	int r;
+
+	if (!node->v.maker)
+		return 0;
+	m = container_of(node->v.maker, struct maker_node, m);
+	r = load_made_ns(up, node);
+	if (r)
+		return r;
+	if (node->made_ns > m->m.until_ns || (up->max_depth && depth < m->m.depth))
+		enqueue(up, m);
+	m->m.until_ns = MAX(m->m.until_ns, node->made_ns);
+	m->m.depth = MIN(m->m.depth, depth);
+	return 0;
+}
+
+static int attach_maker(struct shfs_upstream *up, struct version_node *node)
+{
+	struct maker_node *m;
+	int r = get_maker(up, &node->v.version, &m);
+
+	if (r <= 0)
+		return r;
+	node->v.maker = &m->m;
+	node->v.next_made = m->m.made;
+	m->m.made = &node->v;
+	enqueue(up, m);
+	return 0;
+}
+
 /* Takes version over. */
 static int add_version(struct shfs_upstream *up, struct shfs_version *version,
                        size_t depth, struct version_node **out)
 {
-	struct version_node *node = NULL;
-	struct maker_node *m = NULL;
-	int r;
+	struct version_node *node = new_version(up, version);
+	int r = node ? attach_maker(up, node) : -ENOMEM;
 
-	HASH_FIND(hh, up->versions, &version->version_id, sizeof(int64_t), node);
-	if (!node)
-		node = new_version(up, version);
-	if (!node)
-		return -ENOMEM;
-	*out = node;
-	r = get_maker(up, &node->v.version, &m);
-	if (r <= 0)
-		return r;
-	if (!node->v.maker) {
-		node->v.maker = &m->m;
-		node->v.next_made = m->m.made;
-		m->m.made = &node->v;
-		enqueue(up, m);
-	}
-	return require(up, m, &node->v.version, depth);
+	if (!r)
+		r = require(up, node, depth);
+	if (!r)
+		*out = node;
+	return r;
 }
 
 /* --- inputs --- */
@@ -222,22 +289,30 @@ static bool is_own(const struct maker_node *m, const struct shfs_version *v)
 	                         : v->command_id == m->key.id;
 }
 
-static int add_input(struct shfs_upstream *up, struct maker_node *m, int64_t version_id)
+/* Nobody made it, in the time of the maker: a new file that was renamed while it was
+ * still open. The record of its writing has the name that it got. */
+static bool is_unfinished(const struct maker_node *m, const struct shfs_version *v)
 {
-	_cleanup_version_ struct shfs_version version = { 0 };
-	struct shfs_upstream_maker *maker = &m->m;
-	struct version_node *node;
-	int r;
+	const struct shfs_entry *e = &m->m.entry;
 
+	return !strcmp(v->source, "found") && v->n == 1 &&
+	       v->time_ns >= (e->is_process ? e->process.first_ns : e->command.begin_ns);
+}
+
+static bool has_input(const struct shfs_upstream_maker *maker,
+                      const struct shfs_upstream_version *input)
+{
 	for (size_t i = 0; i < maker->n_inputs; i++)
-		if (maker->inputs[i]->version.version_id == version_id)
-			return 0;
-	r = shfs_version_load(up->index, version_id, &version);
-	if (r <= 0 || is_own(m, &version))
-		return MIN(r, 0);
-	r = add_version(up, &version, maker->depth + 1, &node);
-	if (r)
-		return r;
+		if (maker->inputs[i] == input)
+			return true;
+	return false;
+}
+
+static int append_input(struct shfs_upstream_maker *maker,
+                        struct shfs_upstream_version *input)
+{
+	if (has_input(maker, input))
+		return 0;
 	if (maker->n_inputs == maker->cap_inputs) {
 		size_t cap = MAX(maker->cap_inputs * 2, (size_t)8);
 		void *inputs = reallocarray(maker->inputs, cap, sizeof(*maker->inputs));
@@ -247,56 +322,56 @@ static int add_input(struct shfs_upstream *up, struct maker_node *m, int64_t ver
 		maker->inputs = inputs;
 		maker->cap_inputs = cap;
 	}
-	maker->inputs[maker->n_inputs++] = &node->v;
+	maker->inputs[maker->n_inputs++] = input;
 	return 0;
 }
 
-#define READS(maker)                                                                     \
-	"SELECT seen_version_id FROM v_access WHERE " maker                              \
-	" AND is_read = 1 AND begin_ns <= ?2 AND seen_version_id IS NOT NULL"            \
-	" GROUP BY seen_version_id ORDER BY min(seq_key)"
+/* Unless the maker made it itself. */
+static int add_input(struct shfs_upstream *up, struct maker_node *m, int64_t version_id)
+{
+	_cleanup_version_ struct shfs_version version = { 0 };
+	size_t depth = m->m.depth + 1;
+	struct version_node *node;
+	int r;
+
+	HASH_FIND(hh, up->versions, &version_id, sizeof(version_id), node);
+	if (node) {
+		if (is_own(m, &node->v.version))
+			return 0;
+		r = require(up, node, depth);
+	} else {
+		r = shfs_version_load(up->index, version_id, &version);
+		if (r <= 0 || is_own(m, &version))
+			return MIN(r, 0);
+		r = add_version(up, &version, depth, &node);
+	}
+	return r ? r : append_input(&m->m, &node->v);
+}
 
 static int add_reads(struct shfs_upstream *up, struct maker_node *m)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(up->index,
-	                       m->key.is_process
-	                               ? READS("process_id = ?1 AND command_id IS NULL")
-	                               : READS("command_id = ?1"),
-	                       &rows);
+	enum question question = m->key.is_process ? READS_OF_PROCESS : READS_OF_COMMAND;
+	struct shfs_rows *rows;
+	int r = ask(up, question, m->key.id, m->m.until_ns, &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, m->key.id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, m->m.until_ns);
-	while (!r && (r = shfs_rows_next(rows)) > 0)
+	for (; r > 0; r = shfs_rows_next(rows)) {
 		r = add_input(up, m, shfs_rows_int(rows, 0));
+		if (r)
+			break;
+	}
 	return r;
 }
 
-/* What was there before an append, or before some bytes of the file were changed. */
-#define PAST                                                                             \
-	"SELECT w.version_id FROM v_version v JOIN v_version w"                          \
-	" ON w.file_id = v.file_id AND w.n = v.n - 1"                                    \
-	" JOIN v_access a ON a.access_id = v.access_id"                                  \
-	" WHERE v.version_id = ?1 AND v.source = 'written' AND NOT a.flags & ?2"
-
 static int past_of(struct shfs_upstream *up, const struct shfs_version *v, int64_t *out)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	struct shfs_rows *rows;
 	int r;
 
 	*out = v->origin_version_id;
 	if (*out)
 		return 1;
-	r = shfs_rows_open(up->index, PAST, &rows);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, v->version_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2,
-		                       SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED);
-	if (!r)
-		r = shfs_rows_next(rows);
+	r = ask(up, PAST_OF, v->version_id, SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED,
+	        &rows);
 	if (r > 0)
 		*out = shfs_rows_int(rows, 0);
 	return r;
@@ -314,13 +389,27 @@ static int add_past(struct shfs_upstream *up, struct maker_node *m,
 		_cleanup_version_ struct shfs_version past = { 0 };
 
 		r = shfs_version_load(up->index, id, &past);
-		if (r <= 0 || !is_own(m, &past))
-			return r > 0 ? add_input(up, m, id) : r;
+		if (r <= 0 || is_unfinished(m, &past))
+			return MIN(r, 0);
+		if (!is_own(m, &past))
+			return add_input(up, m, id);
 		shfs_version_clear(&own);
 		own = past;
 		past.path = NULL;
 		v = &own;
 	}
+	return r;
+}
+
+/* 1 if it was restored, and from what is known; else 0. */
+static int add_restored(struct shfs_upstream *up, struct maker_node *m,
+                        const struct shfs_version *v)
+{
+	struct shfs_rows *rows;
+	int r = ask(up, RESTORED_FROM, v->version_id, v->version_id, &rows);
+
+	if (r > 0)
+		r = add_input(up, m, shfs_rows_int(rows, 0)) ?: 1;
 	return r;
 }
 
@@ -332,8 +421,10 @@ static int expand(struct shfs_upstream *up, struct maker_node *m)
 	if (m->m.cut)
 		return 0;
 	r = add_reads(up, m);
-	for (struct shfs_upstream_version *v = m->m.made; v && !r; v = v->next_made)
-		r = add_past(up, m, &v->version);
+	for (struct shfs_upstream_version *v = m->m.made; v && !r; v = v->next_made) {
+		r = add_restored(up, m, &v->version);
+		r = r ? MIN(r, 0) : add_past(up, m, &v->version);
+	}
 	return r;
 }
 

@@ -15,8 +15,10 @@ struct name {
 	struct name *from, *to; /* renamed or linked from; renamed away to */
 	struct name *next;      /* in the order of first use */
 	UT_hash_handle hh;
-	bool born; /* was not there before the command */
-	bool gone; /* is not there now */
+	bool born;    /* was not there before the command */
+	bool old;     /* was */
+	bool created; /* by an open */
+	bool gone;    /* is not there now */
 	bool read, written, renamed, linked, made, touched;
 	size_t len;
 	char path[];
@@ -35,6 +37,8 @@ struct event {
 	                  */
 	uint32_t seen_flags, made_flags;
 	bool carried;
+	bool seen_new; /* what it saw came to be within the command, by a file still open
+	                */
 };
 
 static struct name *name_get(struct names *all, const char *path, bool *fresh)
@@ -88,21 +92,23 @@ static void see(struct name *f, const struct event *e)
 	f->use.read_flags = e->seen_flags;
 }
 
-static void leave_content(struct name *f, const struct event *e)
+/* Of several writers the one that opened last need not be the one that closed last. */
+static void leave_version(struct name *f, const struct event *e)
 {
-	f->written = true;
-	f->gone = false;
-	if (!e->made_id)
+	if (e->made_n <= f->use.made_n)
 		return;
 	f->use.made_id = e->made_id;
 	f->use.made_n = e->made_n;
 	f->use.made_flags = e->made_flags;
 }
 
-static void on_open(struct name *f, const struct event *e, bool fresh)
+static void on_open(struct name *f, const struct event *e)
 {
-	if (fresh && e->created)
+	f->created |= e->created;
+	if (e->created && !f->old)
 		f->born = true;
+	if (!e->created && !f->born)
+		f->old = true;
 	if (e->read)
 		see(f, e);
 	if (e->past_id && !f->read && !f->written && !f->born && !f->renamed) {
@@ -110,8 +116,11 @@ static void on_open(struct name *f, const struct event *e, bool fresh)
 		f->use.read_id = e->past_id;
 		f->use.read_n = e->made_n - 1;
 	}
-	if (e->written || e->created)
-		leave_content(f, e);
+	if (e->written || e->created) {
+		f->written = true;
+		f->gone = false;
+		leave_version(f, e);
+	}
 }
 
 static void come(struct name *f, struct name *from, const struct event *e, bool fresh)
@@ -121,17 +130,17 @@ static void come(struct name *f, struct name *from, const struct event *e, bool 
 	f->gone = false;
 	f->from = from;
 	f->use.directory = e->directory;
-	if (e->made_id) {
-		f->use.made_id = e->made_id;
-		f->use.made_n = e->made_n;
-		f->use.made_flags = e->made_flags;
-	}
+	leave_version(f, e);
 }
 
 /* A file that the command made for it is what it wrote; else it has moved. */
 static void on_rename(struct name *src, struct name *dst, const struct event *e,
                       bool fresh)
 {
+	/* A file still open: its record has the name that it got, or comes later. */
+	if (!src->old && (e->seen_new || (!e->seen_id && dst->created)))
+		src->born = src->written = true;
+	src->old |= !src->born;
 	come(dst, src, e, fresh);
 	dst->linked = false;
 	dst->written |= src->born && src->written;
@@ -160,6 +169,7 @@ static void on_exchange(struct name *a, struct name *b, const struct event *e)
 
 static void on_remove(struct name *f, const struct event *e)
 {
+	f->old |= !f->born;
 	f->gone = true;
 	f->to = NULL;
 	f->use.directory = e->directory;
@@ -213,7 +223,7 @@ static int on_event(struct names *all, const struct event *e)
 		else
 			on_exchange(f, g, e);
 	} else if (!strcmp(e->op, "open") || !strcmp(e->op, "truncate")) {
-		on_open(f, e, fresh);
+		on_open(f, e);
 	} else if (!strcmp(e->op, "unlink") || !strcmp(e->op, "rmdir")) {
 		on_remove(f, e);
 	} else if (!strcmp(e->op, "mkdir") || !strcmp(e->op, "mknod")) {
@@ -246,9 +256,15 @@ static void event_from_row(struct shfs_rows *rows, struct event *e)
 		.past_id = flags & (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
 		                   ? 0
 		                   : shfs_rows_int(rows, 14),
+		.seen_new = shfs_rows_int(rows, 15),
 	};
 }
 
+/*
+ * In the order in which they began: the record of an open file is written when it is
+ * closed, which may be after it was renamed or another had read it.
+ */
+#define ORDER " ORDER BY begin_ns, seq_key"
 #define EVENTS                                                                           \
 	"SELECT op, flags, is_read, is_written, path, path2, directory,"                 \
 	" seen_version_id,"                                                              \
@@ -260,7 +276,12 @@ static void event_from_row(struct shfs_rows *rows, struct event *e)
 	" (SELECT carried FROM v_version WHERE version_id = made_version_id),"           \
 	" (SELECT w.version_id FROM v_version v JOIN v_version w"                        \
 	"  ON w.file_id = v.file_id AND w.n = v.n - 1 WHERE op IN ('open', 'truncate')"  \
-	"  AND v.version_id = made_version_id AND v.access_id = c.access_id)"            \
+	"  AND v.version_id = made_version_id AND v.access_id = c.access_id),"           \
+	" op = 'rename' AND EXISTS (SELECT 1 FROM v_version v"                           \
+	"  WHERE v.version_id = seen_version_id AND v.source = 'found' AND v.n = 1"      \
+	"  AND v.time_ns >= coalesce("                                                   \
+	"   (SELECT begin_ns FROM v_command WHERE command_id = c.command_id),"           \
+	"   (SELECT first_ns FROM v_process WHERE process_id = c.process_id)))"          \
 	" FROM v_access c WHERE "
 
 static int read_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
@@ -268,9 +289,9 @@ static int read_events(struct shfs_index *index, int64_t command_id, int64_t pro
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(index,
-	                       command_id ? EVENTS "command_id = ?1 ORDER BY seq_key"
+	                       command_id ? EVENTS "command_id = ?1" ORDER
 	                                  : EVENTS "process_id = ?1 AND command_id IS"
-	                                           " NULL ORDER BY seq_key",
+	                                           " NULL" ORDER,
 	                       &rows);
 
 	if (!r)

@@ -1,0 +1,440 @@
+# SPDX-License-Identifier: MIT
+"""The command line itself: words, options, exit codes, output that cannot be written, the pager."""
+
+import os
+import re
+import signal
+import subprocess
+
+import pexpect
+import pytest
+
+import harness
+
+pytestmark = pytest.mark.users("ordinary")
+
+COMMANDS = [
+    "mount", "umount", "init", "history", "show", "log", "why", "cat", "diff", "restore",
+    "undelete", "status", "doctor", "reindex", "help",
+]  # fmt: skip
+HIDDEN = ["complete", "ingest", "sync"]
+PROGRAM = os.path.join(harness.PREFIX, "bin/shfs")
+
+
+@pytest.fixture
+def recorded(sandbox):
+    """A project that was mounted for a while: two versions of a file."""
+    mount = sandbox.mount()
+    sandbox.sh("echo one > file; echo two > file; echo x > 'long name'")
+    mount.unmount()
+    return sandbox
+
+
+# --- help ---
+
+
+def test_alone_is_a_usage_error(shfs):
+    result = shfs(check=2)
+    assert result.stdout == ""
+    assert result.stderr.startswith("usage: shfs COMMAND")
+    for name in COMMANDS:
+        assert re.search(rf"^  {name} ", result.stderr, re.M)
+
+
+def test_help_lists_all_but_the_hidden(shfs):
+    for args in ["--help"], ["-h"], ["help"]:
+        result = shfs(*args)
+        assert result.stderr == ""
+        names = re.findall(r"^  (\w+) ", result.stdout.split("\nOptions")[0], re.M)
+        assert names == COMMANDS
+        assert all(len(line) <= 80 for line in result.stdout.splitlines())
+
+
+@pytest.mark.parametrize("name", COMMANDS + HIDDEN)
+def test_help_of(shfs, name):
+    results = [shfs(name, "--help"), shfs(name, "-h"), shfs("help", name)]
+    assert len({r.stdout for r in results}) == 1
+    text = results[0].stdout
+    assert text.startswith(f"usage: shfs {name}")
+    assert all(len(line) <= 80 for line in text.splitlines()), text
+    assert all(r.stderr == "" for r in results)
+
+
+def test_help_goes_first(shfs, sandbox):
+    """Also where the rest would be wrong, or would do something."""
+    assert shfs("reindex", "--help").stdout.startswith("usage: shfs reindex")
+    assert shfs("cat", "-h").stdout.startswith("usage: shfs cat")
+    assert not os.path.exists(sandbox.store)
+
+
+@pytest.mark.parametrize("args", [["--version"], ["-V"], ["log", "--version"]])
+def test_version(shfs, args):
+    assert re.fullmatch(r"shfs \d+\.\d+\.\d+\n", shfs(*args).stdout)
+
+
+# --- words that are wrong ---
+
+
+@pytest.mark.parametrize(
+    "word, meant",
+    [("histroy", "history"), ("hist", "history"), ("lgo", "log"), ("unmount", "umount"),
+     ("cta", "cat"), ("statsu", "status"), ("reindx", "reindex"), ("HELP", None),
+     ("xyzzy", None), ("", None), ("sync-all-the-things-that-there-are-in-this-world", None)],
+)  # fmt: skip
+def test_unknown_command(shfs, word, meant):
+    result = shfs(word, check=2)
+    assert result.stdout == ""
+    assert "no such command" in result.stderr
+    assert (f'did you mean "shfs {meant}"' if meant else "shfs help") in result.stderr
+    assert shfs("help", word, check=2).stderr == result.stderr
+
+
+@pytest.mark.parametrize("word", ["a\nb", "\x1b[31mred", b"\xff\xfe", "--\x1b[31m", "-\x1b"])
+def test_what_is_shown_is_escaped(shfs, word):
+    result = shfs(word, check=2)
+    assert "\x1b" not in result.stderr
+    assert len(result.stderr.splitlines()) == 2
+    result.stderr_bytes.decode()
+
+
+@pytest.mark.parametrize(
+    "option, meant",
+    [("--lmiit", "limit"), ("--reversed", "reverse"), ("--since-when", None), ("--jsno", "json"),
+     ("--stroe=x", "store"), ("--colour", "color"), ("--nothing", None)],
+)  # fmt: skip
+def test_unknown_option(shfs, option, meant):
+    result = shfs("history", option, check=2)
+    assert f"no such option: {option.split('=')[0]}\n" in result.stderr
+    assert (f"did you mean --{meant}?" if meant else "shfs help history lists") in result.stderr
+    assert result.stdout == ""
+
+
+def test_unknown_letter(shfs):
+    assert "no such option: -x\n" in shfs("history", "-x", check=2).stderr
+    assert "no such option: -x\n" in shfs("-x", check=2).stderr
+    assert "no such option: -z\n" in shfs("history", "-az", check=2).stderr
+
+
+def test_options_of_another_command(shfs):
+    assert "no such option: --patch\n" in shfs("--patch", "log", "x", check=2).stderr
+    assert "no such option: --patch\n" in shfs("history", "--patch", check=2).stderr
+
+
+def test_ambiguous_option(shfs):
+    message = shfs("history", "--re", check=2).stderr
+    assert message == "shfs: --re is short for several options: --regex --read --reverse\n"
+
+
+@pytest.mark.parametrize("args", [["-n"], ["--limit"], ["--lim"], ["--store"], ["--color"]])
+def test_missing_value(shfs, args):
+    assert re.search(r"option -\S+ wants a value", shfs("history", *args, check=2).stderr)
+    if args[0] in ("--store", "--color"):
+        assert "wants a value" in shfs(*args, check=2).stderr
+
+
+def test_value_where_none_belongs(shfs):
+    assert "option --json takes no value" in shfs("history", "--json=3", check=2).stderr
+    assert "option --json takes no value" in shfs("history", "--js=3", check=2).stderr
+    assert "option --no-pager takes no value" in shfs("--no-pager=yes", check=2).stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["history", "-n", "x"], ["history", "-n", ""], ["history", "--limit=-1"], ["log", "-n", "x", "f"],
+     ["history", "--since", "nonsense"], ["history", "--status", "maybe"], ["history", "--regex", "("],
+     ["why", "--depth", "many", "f"], ["diff", "-U", "x", "f"], ["mount", "--backend", "magic"],
+     ["history", "--color", "sometimes"], ["--color", "sometimes", "history"], ["init", "csh"],
+     ["restore", "--to", "", "f@1"], ["restore", "--read", "f@1"],
+     ["restore", "--command", "1234", "f@1"]],
+)  # fmt: skip
+def test_bad_value(recorded, args):
+    result = recorded.shfs(*args, check=2)
+    assert result.stdout == ""
+    assert result.stderr.startswith("shfs: ")
+    assert len(result.stderr.splitlines()) <= 2
+
+
+@pytest.mark.parametrize(
+    "args", [["init"], ["show"], ["log"], ["why"], ["cat"], ["diff"], ["restore"], ["umount"]]
+)
+def test_too_few(shfs, args):
+    result = shfs(*args, check=2)
+    assert result.stdout == ""
+    assert result.stderr.startswith("shfs: ")
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["init", "bash", "x"], ["show", "1234", "x"], ["log", "a", "x"], ["why", "a", "x"],
+     ["diff", "a", "b", "x"], ["status", "x"], ["doctor", "x"], ["reindex", "x"],
+     ["help", "log", "x"], ["sync", "x"]],
+)  # fmt: skip
+def test_too_many(shfs, args):
+    result = shfs(*args, check=2)
+    assert "one argument too many: x\n" in result.stderr
+    assert f"usage: shfs {args[0]}" in result.stderr
+    assert result.stdout == ""
+
+
+# --- words that are right, in every form ---
+
+
+def test_forms_of_options(recorded):
+    expected = recorded.shfs("log", "--limit", "1", "file").stdout
+    assert "file@2" in expected and "file@1" not in expected
+    for args in (
+        ["log", "--limit=1", "file"], ["log", "-n", "1", "file"], ["log", "-n1", "file"],
+        ["log", "--lim", "1", "file"], ["log", "--lim=1", "file"], ["log", "file", "-n", "1"],
+        ["log", "-n", "7", "-n", "1", "file"], ["log", "-n1", "--", "file"],
+        ["--no-pager", "log", "-n1", "file"], ["--store", recorded.store, "log", "-n1", "file"],
+        [f"--store={recorded.store}", "log", "-n1", "file"],
+        ["log", "-n1", "--store", recorded.store, "file"],
+        ["--color", "never", "log", "-n1", "file"], ["--", "log", "-n1", "file"],
+    ):  # fmt: skip
+        assert recorded.shfs(*args).stdout == expected, args
+    changes = recorded.shfs("log", "-p", "file").stdout
+    assert "+two" in changes
+    assert recorded.shfs("log", "-pn2", "file").stdout == changes
+
+
+def test_two_dashes_end_the_options(sandbox):
+    mount = sandbox.mount()
+    sandbox.sh("echo x > ./--limit; echo x > ./-h")
+    mount.unmount()
+    assert "--limit@1" in sandbox.shfs("log", "--", "--limit").stdout
+    assert sandbox.shfs("cat", "--", "-h").stdout == "x\n"
+
+
+def test_the_later_store_counts(recorded):
+    empty = os.path.join(recorded.home, "empty")
+    recorded.shfs("--store", empty, "log", "file", check=6)
+    recorded.shfs("--store", empty, "log", "--store", recorded.store, "file")
+    recorded.shfs("log", "file", env={"SHFS_STORE": empty}, check=6)
+    recorded.shfs("--store", recorded.store, "log", "file", env={"SHFS_STORE": empty})
+
+
+# --- exit codes ---
+
+
+def test_exit_codes(recorded):
+    for args, code in (
+        (["cat", "file@1"], 0), (["cat", "file@9"], 3), (["cat", "file@0"], 3),
+        (["log", "never"], 3), (["show", "ffffffff"], 3), (["why", "never"], 3),
+        (["umount", "."], 3), (["mount", "nowhere"], 2), (["mount", "file"], 2),
+        (["diff", "file@1", "file@2"], 1), (["diff", "file@1", "file@1"], 0),
+        (["diff", "file@9"], 3), (["undelete", "never"], 3),
+    ):  # fmt: skip
+        result = recorded.shfs(*args, check=code)
+        if code > 1:
+            assert result.stdout == ""
+            assert result.stderr.startswith("shfs: ")
+
+
+@pytest.mark.parametrize("name", ["history", "log x", "why x", "cat x", "show 1234", "diff x",
+                                  "restore x@1", "undelete x", "reindex"])  # fmt: skip
+def test_without_a_store(shfs, sandbox, name):
+    result = shfs(*name.split(), check=6)
+    assert "there is no store yet at ~/.local/share/shfs" in result.stderr.replace(
+        sandbox.home, "~"
+    )
+    assert "shfs mount DIR" in result.stderr
+    assert not os.path.exists(sandbox.store)
+
+
+# --- output that cannot be written ---
+
+OUTPUTS = ["--help", "--version", "help log", "history -a", "log file", "log -p file", "why file",
+           "cat file@1", "status", "doctor", "mount", "init bash", "init --print-path bash",
+           "history -a --json", "log --json file", "why --json file", "status --json",
+           "doctor --json", "undelete --list", "restore --dry-run file@1", "reindex"]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", OUTPUTS)
+def test_full_disk(recorded, line):
+    if line == "undelete --list":
+        recorded.sh("mv 'long name' elsewhere; rm elsewhere")
+    with open("/dev/full", "wb") as full:
+        process = recorded.popen([PROGRAM, *line.split()], stdout=full, stderr=subprocess.PIPE)
+        message = process.communicate(timeout=30)[1].decode()
+    expected = recorded.shfs(*line.split(), check=False)
+    assert expected.stdout
+    assert process.returncode == 1, message
+    assert "No space left on device" in message
+    assert len(message.splitlines()) == 1 or line.startswith("status")
+
+
+def test_full_disk_for_a_difference(recorded):
+    """1 would be: they differ."""
+    with open("/dev/full", "wb") as full:
+        process = recorded.popen([PROGRAM, "diff", "file@1", "file@2"], stdout=full,
+                                 stderr=subprocess.PIPE)  # fmt: skip
+        message = process.communicate(timeout=30)[1].decode()
+    assert process.returncode == 2
+    assert message
+
+
+@pytest.mark.parametrize("line", ["--version", "history -a", "cat file@1", "log file", "init bash"])
+def test_closed_output(recorded, line):
+    result = recorded.sh(f"{PROGRAM} {line} >&-", check=1)
+    assert "Bad file descriptor" in result.stderr
+    # nothing of ours is written to a file that happens to get the number
+    assert recorded.sh(f"{PROGRAM} {line} >&- 2>&-", check=1).stderr == ""
+
+
+def test_closed_input_and_errors(recorded):
+    plain = recorded.shfs("log", "file").stdout
+    assert recorded.sh(f"{PROGRAM} log file <&-").stdout == plain
+    assert recorded.sh(f"{PROGRAM} log file <&- 2>&-").stdout == plain
+    assert recorded.sh(f"{PROGRAM} log never 2>&-", check=3).stderr == ""
+
+
+def test_reader_that_leaves(recorded):
+    """head ends first: shfs is ended by SIGPIPE without a word, as programs are."""
+    recorded.sh("i=0; while [ $i -lt 200 ]; do echo $i; i=$((i + 1)); done > many")
+    script = f"set -o pipefail; {PROGRAM} doctor | true; echo ${{PIPESTATUS[0]}}"
+    result = recorded.run("bash", "-c", script, check=False)
+    assert result.stderr == ""
+    assert result.stdout in ("0\n", "1\n", "141\n")
+
+
+# --- colour ---
+
+
+@pytest.fixture
+def terminal(sandbox):
+    """terminal(*args, env, command) -> a program on a terminal; expect EOF for its output."""
+    started = []
+
+    def start(*args, env=None, pager="cat", argv=None):
+        def become():
+            sandbox.user.become()
+            os.chdir(sandbox.project)
+
+        command = argv or [PROGRAM, *args]
+        pty = pexpect.spawn(
+            command[0], command[1:],
+            env={**sandbox.env, "PAGER": pager, **(env or {})},
+            preexec_fn=become, dimensions=(24, 80), encoding="utf-8", timeout=20 * harness.PATIENCE,
+        )  # fmt: skip
+        pty.delaybeforesend = None
+        started.append(pty)
+        return pty
+
+    yield start
+    for pty in started:
+        pty.close(force=True)
+
+
+def output(pty):
+    pty.expect(pexpect.EOF)
+    text = pty.before
+    pty.close()
+    return text.replace("\r\n", "\n")
+
+
+def test_color(recorded, terminal):
+    assert "\x1b[" in output(terminal("log", "file"))
+    for env in {"NO_COLOR": "1"}, {"TERM": "dumb"}, {"TERM": ""}:
+        assert "\x1b[" not in output(terminal("log", "file", env=env)), env
+    assert "\x1b[" in output(terminal("log", "file", env={"NO_COLOR": ""}))
+    assert "\x1b[" in output(terminal("log", "--color=always", "file", env={"NO_COLOR": "1"}))
+    assert "\x1b[" not in output(terminal("--color=never", "log", "file"))
+    assert "\x1b[" not in recorded.shfs("log", "file").stdout
+    assert "\x1b[" in recorded.shfs("log", "--color", "always", "file").stdout
+
+
+def test_color_of_the_configuration(recorded, terminal):
+    config = recorded.write_outside(f"{recorded.home}/.config/shfs/config.ini", "[query]\ncolor=always\n")
+    assert "\x1b[" in recorded.shfs("log", "file").stdout
+    assert "\x1b[" in output(terminal("log", "file", env={"NO_COLOR": "1"}))
+    assert "\x1b[" not in recorded.shfs("--color=auto", "log", "file").stdout
+    recorded.write_outside(config, "[query]\ncolor=never\n")
+    assert "\x1b[" not in output(terminal("log", "file"))
+
+
+# --- the pager ---
+
+
+def test_pager_is_chosen_as_git_does(recorded, terminal):
+    config = f"{recorded.home}/.config/shfs/config.ini"
+    assert "P1:file@2" in output(terminal("log", "--color=never", "file", pager="sed s/^/P1:/"))
+    recorded.write_outside(config, "[query]\npager = sed s/^/P2:/\n")
+    assert "P2:file@2" in output(terminal("log", "--color=never", "file", pager="sed s/^/P1:/"))
+    env = {"SHFS_PAGER": "sed s/^/P3:/"}
+    assert "P3:file@2" in output(terminal("log", "--color=never", "file", env=env))
+    assert output(terminal("--no-pager", "log", "--color=never", "file", env=env)).startswith("file@2")
+    assert output(terminal("log", "--color=never", "file", env={"SHFS_PAGER": ""})).startswith("file@2")
+    assert recorded.shfs("log", "file", env=env).stdout.startswith("file@2"), "not when piped"
+
+
+def test_pager_keeps_colors_and_gets_options(recorded, terminal):
+    assert "\x1b[" in output(terminal("log", "file", pager="cat; true"))
+    assert "LESS=FRX" in output(terminal("log", "file", pager="env"))
+    assert "LESS=-S" in output(terminal("log", "file", pager="env", env={"LESS": "-S"}))
+
+
+def test_pager_that_is_not_there(recorded, terminal):
+    text = output(terminal("log", "--color=never", "file", pager="no-such-pager -x"))
+    assert "there is no pager no-such-pager" in text
+    assert "file@2" in text
+    pty = terminal("log", "file", pager="no-such-pager | cat -n; exit 127")
+    output(pty)
+    assert pty.exitstatus == 0 or pty.exitstatus == 1
+
+
+def test_pager_without_less(recorded, terminal):
+    """The default is no reason to fail, or to complain."""
+    bin_dir = recorded.mkdir(f"{recorded.home}/bin")
+    os.symlink(PROGRAM, f"{bin_dir}/shfs")
+    env = {"PATH": bin_dir}
+    assert output(terminal("log", "--color=never", "file", env=env, pager="less")).startswith("file@2")
+
+
+def big(recorded, n=3000):
+    """A file whose log -p is longer than a pipe holds."""
+    mount = recorded.mount()
+    recorded.sh(f"seq 1 {n} > big; seq 2 {n * 7} > big")
+    mount.unmount()
+
+
+def test_pager_that_is_left_early(recorded, terminal):
+    big(recorded, 30000)
+    pty = terminal("log", "-p", "big", pager="head -n 1")
+    text = output(pty)
+    assert len(text.splitlines()) == 1
+    assert pty.exitstatus == 0 and pty.signalstatus is None
+
+
+def test_interrupt_in_the_pager(recorded, terminal):
+    """^C ends the query; the pager shows what it has until it is left."""
+    big(recorded, 30000)
+    pager = "trap '' INT; read line; echo first: $line; sleep 0.3; echo pager ends"
+    pty = terminal("log", "-p", "big", pager=pager)
+    pty.expect("first: ")
+    pty.sendintr()
+    text = output(pty)
+    assert "pager ends" in text
+    assert pty.signalstatus == signal.SIGINT or pty.exitstatus == 0
+
+
+def test_real_less(recorded, terminal):
+    big(recorded)
+    pty = terminal("log", "-p", "big", pager="less")
+    pty.expect_exact(":")
+    pty.send("q")
+    output(pty)
+    assert pty.exitstatus == 0
+    pty = terminal("log", "file", pager="less")  # one screen: it does not stay
+    assert "file@1" in output(pty)
+    assert pty.exitstatus == 0
+
+
+def test_interrupt(recorded, terminal):
+    """A query that is stopped ends by the signal and leaves the terminal usable."""
+    argv = ["/bin/sh", "-c", f"trap : INT; {PROGRAM} ingest --follow; echo ended with $?"]
+    mount = recorded.mount()
+    pty = terminal(argv=argv)
+    harness.wait_until(lambda: os.path.exists(f"{recorded.store}/index.db"), "the ingest")
+    pty.sendintr()
+    assert re.search(r"ended with (0|130)", output(pty))
+    mount.unmount()

@@ -1,0 +1,476 @@
+# SPDX-License-Identifier: MIT
+"""The questions: history, show, log, why, cat, diff, restore, undelete, on work that a person
+typed into a real shell."""
+
+import json
+import os
+import re
+
+import pytest
+
+FIRST = "rate: 3\nmodel: linear\n"
+ID = re.compile(r"^[0-9a-f]{7,16}  ", re.M)
+
+
+@pytest.fixture
+def study(sandbox, mounted, shell):
+    """A small analysis, done once, its config changed, done again."""
+    for name, text in {
+        "config.yaml": FIRST,
+        "data/in.csv": "1\n2\n3\n",
+        "model.awk": '{ print $1 * rate }\n',
+        "run.sh": 'awk -v rate="$(sed -n s/rate:.//p config.yaml)" -f model.awk data/in.csv > out.csv\n',
+    }.items():
+        sandbox.sh(f"mkdir -p $(dirname {name})")
+        sandbox.write(name, text)
+    bash = shell()
+    for line in (
+        "sh run.sh",
+        "sort -rn out.csv > top.txt",
+        "sed -i 's/rate: 3/rate: 5/' config.yaml",
+        "echo 'seed: 1' >> config.yaml",
+        "sh run.sh; sort -rn out.csv > top.txt",
+        "false; cat top.txt nothere",
+    ):
+        bash.run(line)
+    return bash
+
+
+def entries(text):
+    """The entries of a history: lists of lines."""
+    return [entry.splitlines() for entry in text.strip("\n").split("\n\n")]
+
+
+def commands(sandbox, *args):
+    return json.loads(sandbox.shfs("history", "--json", *args).stdout)["commands"]
+
+
+def used(sandbox, command):
+    """{use: {"name@N"}} of one command of a history's JSON."""
+    found = {}
+    for use in command["files"]:
+        n = use.get("made") or use.get("read")
+        name = os.path.relpath(use["path"], sandbox.project)
+        found.setdefault(use["use"], set()).add(f"{name}@{n}" if n else name)
+    return found
+
+
+def the_id(sandbox, text):
+    [found] = [c["id"] for c in commands(sandbox) if c["text"] == text]
+    return found
+
+
+# --- history ---
+
+
+def test_history(study, sandbox):
+    shown = study.run("shfs history | cat")
+    found = entries(shown)
+    assert [ID.sub("", e[0]) for e in found] == [
+        "false; cat top.txt nothere",
+        "sh run.sh; sort -rn out.csv > top.txt",
+        "echo 'seed: 1' >> config.yaml",
+        "sed -i 's/rate: 3/rate: 5/' config.yaml",
+        "sort -rn out.csv > top.txt",
+        "sh run.sh",
+    ]
+    assert re.fullmatch(r" {9}\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  exit 1  ~/project", found[0][1])
+    assert found[0][2:] == ["         read     top.txt@2"]
+    assert found[2][2:] == ["         changed  config.yaml@3 (from @2)"]
+    assert found[3][2:] == ["         changed  config.yaml@2 (from @1)"]
+    assert found[5][2] == "         wrote    out.csv@1"
+    assert "config.yaml@1" in found[5][3] and "data/in.csv@1" in shown
+    assert "\x1b" not in shown
+
+
+def test_history_json(study, sandbox):
+    newest, again, echo, sed, sort, run = commands(sandbox)
+    assert (newest["status"], run["status"]) == (1, 0)
+    assert run["cwd"] == sandbox.project and run["text"] == "sh run.sh"
+    assert run["begin"] < run["end"] < sort["begin"]
+    reads = {"config.yaml@1", "data/in.csv@1", "model.awk@1", "run.sh@1"}
+    assert used(sandbox, run) == {"wrote": {"out.csv@1"}, "read": reads}
+    assert used(sandbox, sort) == {"wrote": {"top.txt@1"}, "read": {"out.csv@1"}}
+    assert used(sandbox, sed) == {"changed": {"config.yaml@2"}}
+    assert sed["temporary_files"] == 1
+    assert used(sandbox, echo) == {"changed": {"config.yaml@3"}}
+    reads = {"config.yaml@3", "data/in.csv@1", "model.awk@1", "run.sh@1"}
+    assert used(sandbox, again) == {"wrote": {"out.csv@2", "top.txt@2"}, "read": reads}
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize(
+    "options, texts",
+    [
+        (["-n", "1"], ["false"]),
+        (["--reverse", "-n", "1"], ["sh run.sh"]),
+        (["--failed"], ["false"]),
+        (["--status", "1"], ["false"]),
+        (["--status", "!1", "-g", "top"], ["sh run.sh; sort", "sort"]),
+        (["--grep", "seed"], ["echo"]),
+        (["--regex", "^s(ed|h)"], ["sh run.sh; sort", "sed", "sh run.sh"]),
+        (["--wrote", "config.yaml"], ["echo", "sed"]),
+        (["--wrote", "*.csv"], ["sh run.sh; sort", "sh run.sh"]),
+        (["--read", "data"], ["sh run.sh; sort", "sh run.sh"]),
+        (["top.txt"], ["false", "sh run.sh; sort", "sort"]),
+        (["--since", "1 hour ago", "--until", "now", "-g", "sed"], ["sed"]),
+        (["--until", "yesterday"], []),
+        (["--cwd", "data"], []),
+        (["--host", "elsewhere"], []),
+    ],
+)
+def test_history_filters(study, sandbox, options, texts):
+    # the fixture's files were written by no shell
+    found = [c["text"] for c in commands(sandbox, *options) if c["id"]]
+    assert len(found) == len(texts) and all(f.startswith(t) for f, t in zip(found, texts)), found
+
+
+@pytest.mark.users("ordinary")
+def test_history_all(study, sandbox):
+    study.run("true")
+    study.run(" echo secret > hidden.txt")
+    assert "true" not in [c["text"] for c in commands(sandbox)]
+    everything = commands(sandbox, "--all")
+    assert "true" in [c["text"] for c in everything]
+    # the files of the fixture were written by no shell that we know
+    assert any(c["id"] is None and c["argv"][:2] == ["sh", "-c"] for c in everything)
+    [hidden] = [c for c in commands(sandbox) if c["text"] is None]
+    assert used(sandbox, hidden) == {"wrote": {"hidden.txt@1"}}
+    assert "secret" not in sandbox.shfs("history", "--all").stdout
+
+
+@pytest.mark.users("ordinary")
+def test_history_of_several_lines(study, sandbox):
+    study.run("for i in 1 2; do\necho $i\ndone > loop.txt")
+    found = entries(sandbox.shfs("history", "-n", "1").stdout)[0]
+    assert ID.sub("", found[0]).startswith("for i in 1 2; do")
+    shown = sandbox.shfs("show", found[0].split()[0]).stdout
+    assert "echo $i" in shown and "loop.txt@1" in shown
+
+
+@pytest.mark.users("ordinary")
+def test_everything_fits_80_columns(study, sandbox):
+    study.run("mkdir deep; for i in $(seq 60); do echo $i > deep/a-rather-long-name-of-a-file-$i.txt; done")
+    study.run("cat deep/* > sum.txt; : " + "x" * 100)
+    for args in ["history"], ["history", "--all"], ["why", "sum.txt"], ["log", "config.yaml"]:
+        for line in sandbox.shfs(*args).stdout.splitlines():
+            assert len(line) <= 80, line
+    shown = sandbox.shfs("history", "-n", "2").stdout
+    assert re.search(r"\+ \d\d more$", shown, re.M) and "…" in shown
+
+
+@pytest.mark.users("ordinary")
+def test_pager_and_color(study, sandbox):
+    env = {"SHFS_PAGER": "sed s/^/paged:/"}
+    for name, value in env.items():
+        study.run(f"export {name}='{value}'")
+    assert study.run("shfs history -n 1").splitlines()[0].startswith("paged:")
+    assert "paged" not in study.run("shfs --no-pager history -n 1")
+    assert "paged" not in study.run("shfs history -n 1 | cat")
+    assert "\x1b[" in sandbox.shfs("--color", "always", "history", "-n", "1").stdout
+    assert "\x1b[" not in sandbox.shfs("history", "-n", "1").stdout
+    # whoever leaves the pager early is no failure to be told about
+    study.run("export SHFS_PAGER='head -1 >/dev/null; true'")
+    assert study.run("shfs history --all; echo $?").splitlines()[-1] in ("0", "141")
+
+
+# --- show ---
+
+
+def test_show(study, sandbox):
+    wanted = the_id(sandbox, "sh run.sh")
+    shown = sandbox.shfs("show", wanted[:8]).stdout
+    lines = shown.splitlines()
+    assert lines[0] == f"command  {wanted}"
+    assert "    sh run.sh" in lines and "status   0" in lines and "cwd      ~/project" in lines
+    assert re.search(r"^    \d+ +sh run\.sh", shown, re.M)
+    assert re.search(r"^      \d+ +awk -v rate=3 -f model\.awk data/in\.csv", shown, re.M)
+    assert re.search(r"^    out\.csv@1 +6 B$", shown, re.M)
+    assert sandbox.shfs("show", "out.csv@1").stdout == shown
+    # what it read there was written by no command
+    assert sandbox.shfs("show", f"config.yaml@{{{wanted}}}").stdout.startswith("process")
+    found = json.loads(sandbox.shfs("show", wanted, "--json").stdout)
+    assert {"sh", "awk", "sed"} == {p["argv"][0] for p in found["processes"]}
+    assert found["lost"] == 0 and found["id"] == wanted
+
+
+def test_show_a_process(study, sandbox):
+    shown = sandbox.shfs("show", "run.sh@1").stdout
+    assert re.search(r"^process  \d+, of no command", shown) and "run.sh@1" in shown
+
+
+# --- log ---
+
+
+def test_log(study, sandbox):
+    lines = study.run("shfs log config.yaml | cat").splitlines()
+    heads = [line for line in lines if line.startswith("config")]
+    times = r"  \d{4}-\d\d-\d\d \d\d:\d\d:\d\d  "
+    assert len(heads) == 3
+    assert re.fullmatch(f"config.yaml@3{times}30 B  \\+8 B", heads[0])
+    assert re.fullmatch(f"config.yaml@2{times}22 B  \\+0 B", heads[1])
+    assert lines[1].endswith("  echo 'seed: 1' >> config.yaml")
+    assert lines[3].endswith("  sed -i 's/rate: 3/rate: 5/' config.yaml")
+    reverse = sandbox.shfs("log", "--reverse", "config.yaml").stdout
+    assert reverse.startswith("config.yaml@1")
+    assert sandbox.shfs("log", "-n", "1", "config.yaml").stdout.count("config.yaml@") == 1
+    assert sandbox.shfs("log", "config.yaml@2").stdout.startswith("config.yaml@2")
+
+
+@pytest.mark.users("ordinary")
+def test_log_patch(study, sandbox):
+    shown = sandbox.shfs("log", "-p", "config.yaml").stdout
+    assert "-rate: 3\n+rate: 5\n" in shown and "+seed: 1\n" in shown
+    assert "--- /dev/null" in shown
+
+
+def test_log_of_what_went_away(study, sandbox):
+    study.run("mv top.txt best.txt")
+    study.run("rm out.csv")
+    study.run("echo 9 > out.csv")
+    shown = sandbox.shfs("log", "out.csv").stdout
+    order = [line.split()[0] for line in shown.splitlines() if not line.startswith(" ")]
+    assert order == ["out.csv@3", "deleted", "out.csv@2", "out.csv@1"]
+    assert "  rm out.csv" in shown
+    shown = sandbox.shfs("log", "best.txt").stdout
+    assert re.search(r"^    as top\.txt@2: [0-9a-f]{7,}  sh run\.sh; sort", shown, re.M)
+    shown = sandbox.shfs("log", "top.txt").stdout
+    assert re.search(r"^renamed to best\.txt  ", shown, re.M) and "  mv top.txt best.txt" in shown
+
+
+@pytest.mark.users("ordinary")
+def test_log_says_what_is_the_same_again(study, sandbox):
+    study.run("shfs restore config.yaml@1")
+    assert "    the content of @1 again" in sandbox.shfs("log", "-n1", "config.yaml").stdout
+
+
+# --- why ---
+
+
+def test_why(study, sandbox):
+    shown = re.sub(r"← [0-9a-f]{7,}", "←", sandbox.shfs("why", "top.txt@1").stdout)
+    tree = shown.splitlines()
+    assert tree[0] == "top.txt@1 ← sort -rn out.csv > top.txt".replace("← ", "←  ")
+    assert tree[1] == "└─ out.csv@1 ←  sh run.sh"
+    assert "   └─ " in tree[-3] and tree[-1] == "3 commands, 3 sources" or "sources" in tree[-1]
+    assert "config.yaml@1" in shown and "config.yaml@2" not in shown
+    assert "top.txt@2" not in shown and "/usr" not in shown
+
+
+def test_why_goes_through_changes(study, sandbox):
+    graph = json.loads(sandbox.shfs("why", "--json", "top.txt").stdout)
+    made_by = {v["n"]: c for c in graph["commands"] for v in c["made"] if v["path"].endswith("/config.yaml")}
+    assert made_by[3]["text"].startswith("echo") and made_by[2]["text"].startswith("sed")
+    assert [i["n"] for i in made_by[3]["inputs"]] == [2]
+    assert [i["n"] for i in made_by[2]["inputs"]] == [1]
+    assert graph["target"] == {"path": f"{sandbox.project}/top.txt", "n": 2}
+    # each command once, each version once
+    names = [(v["path"], v["n"]) for v in graph["versions"]]
+    assert len(set(names)) == len(names)
+    ids = [c["id"] for c in graph["commands"] if c["id"]]
+    assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.users("ordinary")
+def test_why_depth(study, sandbox):
+    shown = sandbox.shfs("why", "--depth", "1", "top.txt").stdout
+    assert "config.yaml@3" in shown and "config.yaml@2" not in shown
+    assert "… shfs why config.yaml@3" in shown
+    sandbox.shfs("why", "--depth", "0", "top.txt", check=2)
+
+
+@pytest.mark.users("ordinary")
+def test_why_long_chains_end_on_the_screen(study, sandbox):
+    study.run("for i in $(seq 30); do eval \"echo $i >> config.yaml\"; done")
+    for i in range(20):
+        study.run(f"echo step {i} >> steps.txt")
+    shown = sandbox.shfs("why", "steps.txt").stdout
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert "… shfs why steps.txt@" in shown
+    graph = json.loads(sandbox.shfs("why", "--json", "steps.txt").stdout)
+    assert len(graph["versions"]) == 20
+
+
+# --- cat, diff ---
+
+
+def test_cat(study, sandbox):
+    assert sandbox.shfs("cat", "config.yaml@1").stdout == FIRST
+    assert sandbox.shfs("cat", "config.yaml").stdout == FIRST.replace("3", "5") + "seed: 1\n"
+    run = the_id(sandbox, "sh run.sh")
+    assert sandbox.shfs("cat", f"out.csv@{{{run}}}").stdout == "3\n6\n9\n"
+    assert sandbox.shfs("cat", f"config.yaml@{{{run}}}").stdout == FIRST
+    assert sandbox.shfs("cat", "out.csv@{now}").stdout == "5\n10\n15\n"
+    both = sandbox.shfs("cat", "out.csv@1", "out.csv@2").stdout
+    assert both == "3\n6\n9\n5\n10\n15\n"
+
+
+def test_cat_any_bytes(mounted, sandbox):
+    data = bytes(range(256)) * 300
+    sandbox.write("blob", data)
+    assert sandbox.shfs("cat", "blob").stdout_bytes == data
+
+
+def test_diff(study, sandbox):
+    shown = sandbox.shfs("diff", "config.yaml@1", "config.yaml@2", check=1).stdout
+    assert shown.splitlines()[0].startswith("--- config.yaml@1\t")
+    assert "-rate: 3\n+rate: 5\n" in shown
+    assert sandbox.shfs("diff", "config.yaml@1", check=1).stdout.endswith("+seed: 1\n")
+    assert sandbox.shfs("diff", "config.yaml@3").stdout == ""
+    sandbox.shfs("diff", "-q", "config.yaml@1", "config.yaml@3", check=1)
+    sandbox.shfs("diff", "config.yaml@1", "config.yaml@9", check=3)
+    sandbox.sh("rm config.yaml")
+    assert "does not exist now" in sandbox.shfs("diff", "config.yaml@1", check=2).stderr
+
+
+# --- restore, undelete ---
+
+
+def test_restore(study, sandbox):
+    told = study.run("shfs restore config.yaml@1")
+    assert "config.yaml" in told
+    assert sandbox.read("config.yaml") == FIRST.encode()
+    # it is a version like any other, and what it replaced is not lost
+    assert sandbox.shfs("cat", "config.yaml@3").stdout.endswith("seed: 1\n")
+    assert sandbox.shfs("cat", "config.yaml@4").stdout == FIRST
+    newest = commands(sandbox, "-n", "1")[0]
+    assert newest["text"] == "shfs restore config.yaml@1"
+    assert used(sandbox, newest) == {"changed": {"config.yaml@4"}}
+    study.run("sh run.sh")
+    assert sandbox.read("out.csv") == b"3\n6\n9\n"
+    # the new result comes from the old config, not from the one that was replaced
+    shown = sandbox.shfs("why", "out.csv").stdout
+    assert "config.yaml@4" in shown and "config.yaml@1" in shown and "config.yaml@3" not in shown
+
+
+@pytest.mark.users("ordinary")
+def test_restore_elsewhere(study, sandbox):
+    sandbox.shfs("restore", "config.yaml@1", "--to", "old.yaml")
+    assert sandbox.read("old.yaml") == FIRST.encode()
+    sandbox.sh("mkdir then")
+    sandbox.shfs("restore", "config.yaml@2", "out.csv@1", "--to", "then")
+    assert sandbox.read("then/out.csv") == b"3\n6\n9\n"
+    assert sandbox.read("then/config.yaml") == FIRST.replace("3", "5").encode()
+    sandbox.shfs("restore", "config.yaml@1", "--to", f"{sandbox.home}/out of it")
+    with open(f"{sandbox.home}/out of it", encoding="utf-8") as restored:
+        assert restored.read() == FIRST
+
+
+def test_restore_what_a_command_used(study, sandbox):
+    run = the_id(sandbox, "sh run.sh")
+    sandbox.sh("mkdir then")
+    told = sandbox.shfs("restore", "--command", run, "--read", "--to", "then", check=False)
+    # data/in.csv was archived when the fixture wrote it
+    assert told.status == 0, told
+    assert sandbox.read("then/config.yaml") == FIRST.encode()
+    assert sandbox.read("then/data/in.csv") == b"1\n2\n3\n"
+    sandbox.shfs("restore", "--command", run)
+    assert sandbox.read("out.csv") == b"3\n6\n9\n"
+
+
+def test_restore_loses_nothing(study, sandbox):
+    sandbox.sh("umask 022; ln -s config.yaml link; mkdir dir")
+    for target in "link", "dir/":
+        told = sandbox.shfs("restore", "out.csv@1", "--to", target, check=False)
+        if target == "link":
+            assert told.status == 4, told
+    assert sandbox.sh("readlink link").stdout == "config.yaml\n"
+    outside = sandbox.write_outside(f"{sandbox.home}/precious", "only copy\n")
+    told = sandbox.shfs("restore", "config.yaml@1", "--to", outside, check=4)
+    assert "precious" in told.stderr
+    with open(outside, encoding="utf-8") as file:
+        assert file.read() == "only copy\n"
+    sandbox.shfs("restore", "config.yaml@1", "--to", outside, "--force")
+    with open(outside, encoding="utf-8") as file:
+        assert file.read() == FIRST
+
+
+@pytest.mark.users("ordinary")
+def test_restore_dry_run(study, sandbox):
+    before = sandbox.read("config.yaml")
+    sandbox.shfs("restore", "-n", "config.yaml@1")
+    assert sandbox.read("config.yaml") == before
+
+
+def test_undelete(study, sandbox):
+    study.run("rm -r data config.yaml")
+    listed = study.run("shfs undelete --list | cat")
+    assert "config.yaml" in listed and "data/in.csv" in listed
+    sandbox.shfs("undelete", "config.yaml", "data")
+    assert sandbox.read("config.yaml").endswith(b"seed: 1\n")
+    assert sandbox.read("data/in.csv") == b"1\n2\n3\n"
+    sandbox.shfs("undelete", "never-there", check=3)
+
+
+# --- what cannot be answered ---
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize(
+    "args, status, message",
+    [
+        (["cat", "config.yaml@99"], 3, "config.yaml has versions 1 to 3"),
+        (["cat", "config.yaml@0"], 3, "config.yaml has versions 1 to 3"),
+        (["cat", "confg.yaml"], 3, "did you mean config.yaml?"),
+        (["log", "confg.yaml"], 3, "did you mean config.yaml?"),
+        (["why", "confg.yaml@2"], 3, "did you mean config.yaml?"),
+        (["diff", "nothing"], 3, "never seen"),
+        (["restore", "nothing@1"], 3, "never seen"),
+        (["cat", "in.csv"], 3, "did you mean data/in.csv?"),
+        (["cat", "config.yaml@{1971-01-01}"], 3, "was first seen"),
+        (["cat", "config.yaml@{soon}"], 2, "neither a time nor the id"),
+        (["log", "data"], 3, "is a directory"),
+        (["show", "ffff"], 3, "no command's id begins with ffff"),
+        (["show", "abc"], 3, "4 digits or more"),
+        (["show", "nothing"], 3, "never seen"),
+        (["history", "nothing"], 3, "never seen"),
+        (["history", "--grep", "nothing like it"], 3, "no command matches"),
+        (["history", "--regex", "("], 2, "Unmatched"),
+        (["history", "--since", "whenever"], 2, "not a time"),
+        (["history", "--status", "bad"], 2, "not ok, fail"),
+        (["history", "--limit", "0"], 2, "not a number above 0"),
+        (["history", "--session", "zzzz"], 2, "not the id of a session"),
+        (["restore"], 2, "restore what?"),
+        (["why"], 2, "usage: shfs why"),
+        (["why", "a", "b"], 2, "one argument too many"),
+        (["log", "--patsch", "a"], 2, "did you mean --patch?"),
+    ],
+)
+def test_errors(study, sandbox, args, status, message):
+    result = sandbox.shfs(*args, check=status)
+    assert message in result.stderr and result.stdout == ""
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("command", ["history", "log f", "why f", "show f", "cat f", "diff f", "restore f@1"])
+def test_no_store_and_no_rows(sandbox, command):
+    assert "shfs mount DIR" in sandbox.shfs(*command.split(), check=6).stderr
+    sandbox.mount().unmount()
+    assert "nothing has been recorded yet" in sandbox.shfs(*command.split(), check=3).stderr
+
+
+@pytest.mark.users("ordinary")
+def test_names_that_are_meant_to_harm(mounted, sandbox, shell):
+    bash = shell()
+    name = "a\x1b[31m'\"\\$(x)\n%s@2"
+    bash.run("echo 1 > $'a\\e[31m\\'\"\\\\$(x)\\n%s@2'")
+    shown = sandbox.shfs("history").stdout
+    assert "\x1b" not in shown and r"a\e[31m" in shown
+    [command] = commands(sandbox)
+    assert command["files"][0]["path"] == f"{sandbox.project}/{name}"
+    assert sandbox.shfs("cat", name).stdout == "1\n"
+    assert sandbox.shfs("cat", f"{name}@1").stdout == "1\n"
+    for what in "log", "why", "show":
+        assert "\x1b" not in sandbox.shfs(what, name).stdout
+
+
+def test_after_reindex_the_answers_are_the_same(study, sandbox):
+    questions = (
+        ["history", "--all"],
+        ["log", "config.yaml"],
+        ["why", "top.txt"],
+        ["show", the_id(sandbox, "sh run.sh")],
+    )
+    before = [sandbox.shfs(*q, "--json").stdout for q in questions]
+    sandbox.shfs("reindex")
+    assert [sandbox.shfs(*q, "--json").stdout for q in questions] == before
