@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shfs-bash.c - the hook of bash as a loadable builtin: no fork, no trap, no history.
+ *
+ *   PS0='${SHFS_PRE-}'   SHFS_PRE is a dynamic variable: bash expands PS0 once before
+ * each line it executes, and its value, always empty, writes the B1 record _shfs_hook
+ * start DIR ALERT HOST BOOT PIDNS TTY begins the session in DIR (again: only if DIR is
+ * another one) _shfs_hook finish    for PROMPT_COMMAND: writes the F1 record if a command
+ * ran, and shows the alert. Its status is 1 if PS0 is not as it must be.
+ *
+ * Records are those of store/hooklog.h. What is typed is read where bash reads it: its
+ * history has other newlines, and not every line.
+ *
+ * It is built against the headers of one bash and loaded only into versions that are
+ * known to agree with them (shfs.bash). It shares no code with the rest: a shell is not
+ * the place for more.
+ */
+#include <config.h>
+
+#include <builtins.h>
+#include <shell.h>
+
+#include <common.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+/* What bash exports and its installed headers leave out: input.h, bashhist.h, parser.h
+ * and readline. */
+enum stream_type { STREAM_NONE, STREAM_READLINE, STREAM_FILE };
+struct input {
+	enum stream_type type;
+	char *name;
+	void *location;
+	int (*getter)(void);
+	int (*ungetter)(int);
+};
+extern struct input bash_input;
+extern int (*rl_startup_hook)(void);
+extern char *rl_line_buffer;
+extern int current_command_line_count, current_command_number;
+extern int current_command_first_line_saved;
+extern volatile int last_command_exit_value;
+extern int remember_on_history, command_oriented_history, history_control;
+extern int history_expansion, promptvars;
+extern char history_expansion_char, history_subst_char;
+char *last_history_line(void);
+#define HISTORY_IGNORES_DUPS 2 /* in history_control */
+
+struct text {
+	char *data;
+	size_t len, cap;
+	bool failed;
+};
+
+static struct {
+	pid_t pid; /* of the shell; 0: not started. A subshell has another one. */
+	char *log, *alert, *host, *boot, *pidns, *tty;
+	bool greeted; /* this shell's S1 is in the log */
+	uint64_t seq, number;
+	bool open;        /* the last command has its begin and no end yet */
+	int last_command; /* bash's number of it */
+	int told;         /* the last trouble that was told of: errno */
+	char shown[512];  /* the alert that was shown */
+} hook;
+
+/* The lines of the command that is being read, as typed. */
+static struct {
+	struct text typed;
+	bool inside; /* a line has begun and not ended */
+	bool late;   /* attached while bash was reading the first character of a line */
+	bool fresh;  /* something was read from the terminal since the last command */
+	int (*getter)(void);
+	int (*ungetter)(int);
+	int (*startup)(void);
+} reader;
+
+/* --- text --- */
+
+static void text_add(struct text *t, const char *data, size_t len)
+{
+	if (t->cap - t->len < len) {
+		size_t cap = (t->len + len) * 2 + 256;
+		char *larger = t->failed ? NULL : realloc(t->data, cap);
+
+		if (!larger) {
+			t->failed = true;
+			return;
+		}
+		t->data = larger;
+		t->cap = cap;
+	}
+	memcpy(t->data + t->len, data, len);
+	t->len += len;
+}
+
+static void text_clear(struct text *t)
+{
+	if (t->cap > 65536 || t->failed) {
+		free(t->data);
+		*t = (struct text){ 0 };
+	}
+	t->len = 0;
+}
+
+/* A field of a record. */
+static void add_field(struct text *t, const char *s)
+{
+	text_add(t, s, strlen(s) + 1);
+}
+
+static void add_number(struct text *t, uint64_t n)
+{
+	char s[24];
+
+	snprintf(s, sizeof(s), "%" PRIu64, n);
+	add_field(t, s);
+}
+
+static void add_clock(struct text *t, clockid_t id)
+{
+	struct timespec ts;
+	char s[40];
+
+	clock_gettime(id, &ts);
+	snprintf(s, sizeof(s), "%lld.%09ld", (long long)ts.tv_sec, ts.tv_nsec);
+	add_field(t, s);
+}
+
+static void add_times(struct text *t)
+{
+	add_clock(t, CLOCK_REALTIME);
+	add_clock(t, CLOCK_BOOTTIME);
+}
+
+/* --- what /proc and the shell know --- */
+
+static ssize_t read_file(const char *path, char *out, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	n = read(fd, out, size - 1);
+	close(fd);
+	out[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+/* Field 22 of /proc/self/stat; the name in field 2 may hold blanks and parentheses. */
+static uint64_t start_ticks(void)
+{
+	char stat[1024], *p = NULL;
+
+	if (read_file("/proc/self/stat", stat, sizeof(stat)) > 0)
+		p = strrchr(stat, ')');
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+/* The last field of /proc/loadavg. */
+static void add_last_pid(struct text *t)
+{
+	char loadavg[128], *last = NULL;
+
+	if (read_file("/proc/loadavg", loadavg, sizeof(loadavg)) > 0)
+		last = strrchr(loadavg, ' ');
+	add_number(t, last ? strtoull(last, NULL, 10) : 0);
+}
+
+static void add_cwd(struct text *t)
+{
+	char *cwd = getcwd(NULL, 0);
+	const char *pwd = get_string_value("PWD");
+
+	add_field(t, cwd && *cwd == '/' ? cwd : pwd ? pwd : "");
+	free(cwd);
+}
+
+static bool is_disabled(void)
+{
+	const char *value = get_string_value("SHFS_DISABLE");
+
+	return value && *value;
+}
+
+/* --- the log --- */
+
+/* Once for each kind of trouble, however long it lasts. */
+static void trouble(int error)
+{
+	if (hook.told == error)
+		return;
+	hook.told = error;
+	fprintf(stderr, "shfs: the commands of this shell are not recorded: %s: %s\n",
+	        hook.log, strerror(error));
+}
+
+/* A write beyond `ulimit -f` is an error, too, and not the end of the shell. */
+static bool write_all(int fd, const char *data, size_t len)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
+	ssize_t n = 0;
+
+	sigaction(SIGXFSZ, &ignore, &before);
+	while (len && ((n = write(fd, data, len)) > 0 || (n < 0 && errno == EINTR))) {
+		data += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+	sigaction(SIGXFSZ, &before, NULL);
+	if (!n)
+		errno = EIO;
+	return !len;
+}
+
+/* One write, but where the disk is full: then readers skip the half of a record. */
+static bool log_write(int fd, struct text *record)
+{
+	bool written;
+
+	text_add(record, "\n", 1);
+	errno = ENOMEM;
+	written = !record->failed && write_all(fd, record->data, record->len);
+	if (!written)
+		trouble(errno);
+	free(record->data);
+	return written;
+}
+
+static uint64_t record_begin(struct text *t, const char *tag)
+{
+	*t = (struct text){ 0 };
+	text_add(t, "\x1e", 1);
+	add_field(t, tag);
+	add_number(t, ++hook.seq);
+	return hook.seq;
+}
+
+static bool write_session(int fd)
+{
+	struct text t;
+	uint64_t seq = record_begin(&t, "S1");
+
+	fchmod(fd, 0600); /* whatever the umask was */
+	add_number(&t, hook.pid);
+	add_number(&t, start_ticks());
+	add_field(&t, hook.boot);
+	add_field(&t, hook.pidns);
+	add_times(&t);
+	add_field(&t, hook.host);
+	add_field(&t, "bash");
+	add_field(&t, hook.tty);
+	add_cwd(&t);
+	add_number(&t, seq);
+	return log_write(fd, &t);
+}
+
+/* A log that is new, or was taken away meanwhile, begins with the session. */
+static int log_open(void)
+{
+	int fd = open(hook.log,
+	              O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
+	              0600);
+	struct stat st;
+
+	if (fd < 0) {
+		trouble(errno);
+		return -1;
+	}
+	if (hook.greeted && !fstat(fd, &st) && st.st_size)
+		return fd;
+	hook.greeted = write_session(fd);
+	if (hook.greeted)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static void write_finish(int status)
+{
+	int fd = log_open();
+	struct text t;
+	char s[16];
+	uint64_t seq;
+
+	hook.open = false;
+	if (fd < 0)
+		return;
+	seq = record_begin(&t, "F1");
+	add_number(&t, hook.number);
+	add_times(&t);
+	add_last_pid(&t);
+	snprintf(s, sizeof(s), "%d", status);
+	add_field(&t, s);
+	add_number(&t, seq);
+	log_write(fd, &t);
+	close(fd);
+}
+
+static void write_begin(const char *text)
+{
+	int fd = log_open();
+	bool hidden = *text == ' ' || *text == '\t';
+	struct text t;
+	uint64_t seq;
+
+	if (fd < 0)
+		return;
+	seq = record_begin(&t, "B1");
+	add_number(&t, ++hook.number);
+	add_times(&t);
+	add_last_pid(&t);
+	add_field(&t, hidden ? "1" : "0");
+	add_cwd(&t);
+	add_field(&t, hidden ? "" : text);
+	add_number(&t, seq);
+	hook.open = log_write(fd, &t);
+	close(fd);
+}
+
+/* --- what is typed --- */
+
+static int read_char(void)
+{
+	int c;
+
+	if (!reader.inside && !current_command_line_count)
+		text_clear(&reader.typed);
+	c = reader.getter();
+	if (reader.late && rl_line_buffer && *rl_line_buffer)
+		text_add(&reader.typed, rl_line_buffer, 1);
+	reader.late = false;
+	if (c > 0) {
+		char byte = (char)c;
+
+		text_add(&reader.typed, &byte, 1);
+	}
+	reader.inside = c > 0 && c != '\n';
+	return c;
+}
+
+/* Bash looks one character ahead behind a backslash in a here-document. */
+static int unread_char(int c)
+{
+	if (c > 0 && reader.typed.len)
+		reader.typed.len--;
+	return reader.ungetter(c);
+}
+
+/* Only where bash reads from the terminal; while a file or a string is read, its input is
+ * on a stack where it cannot be reached. */
+static bool reader_attach(void)
+{
+	if (bash_input.getter == read_char ||
+	    (bash_input.type != STREAM_READLINE && bash_input.type != STREAM_FILE))
+		return false;
+	reader.getter = bash_input.getter;
+	reader.ungetter = bash_input.ungetter;
+	bash_input.getter = read_char;
+	bash_input.ungetter = unread_char;
+	return true;
+}
+
+/* Readline calls it when it begins to read a line. */
+static int on_readline(void)
+{
+	if (hook.pid == getpid()) {
+		reader.inside = false;
+		reader.fresh = true;
+		reader.late = reader_attach();
+	}
+	return reader.startup ? reader.startup() : 0;
+}
+
+/* May bash have replaced "!!" or its like in the line? Then history has what was run. */
+static bool may_be_expanded(const char *typed)
+{
+	char chars[] = { history_expansion_char, history_subst_char, '\0' };
+
+	return remember_on_history && history_expansion && *chars &&
+	       strpbrk(typed, chars);
+}
+
+/* Is the last entry of the history this command? One that only repeats the last is not
+ * saved again. */
+static bool is_in_history(void)
+{
+	if (!remember_on_history)
+		return false;
+	return current_command_first_line_saved ||
+	       ((history_control & HISTORY_IGNORES_DUPS) &&
+	        !get_string_value("HISTIGNORE"));
+}
+
+/* Borrowed until the next line is read. Empty only if it cannot be known. */
+static const char *command_text(void)
+{
+	char *typed = reader.typed.data;
+	const char *saved = is_in_history() ? last_history_line() : NULL;
+
+	if (!reader.typed.len || reader.typed.failed)
+		return saved ? saved : "";
+	if (typed[reader.typed.len - 1] == '\n')
+		reader.typed.len--;
+	text_add(&reader.typed, "", 1);
+	reader.typed.len--;
+	if (reader.typed.failed)
+		return "";
+	typed = reader.typed.data;
+	if (*typed == ' ' || *typed == '\t' || !saved || !may_be_expanded(typed) ||
+	    (!command_oriented_history && strchr(typed, '\n')))
+		return typed;
+	return saved;
+}
+
+/* --- the mount --- */
+
+static bool is_fuse(const char *path)
+{
+	struct statfs fs;
+
+	return !statfs(path, &fs) && fs.f_type == FUSE_SUPER_MAGIC;
+}
+
+/* A shell that stood in a project when it was mounted stands below the mount, unseen; one
+ * that stood on it when it was unmounted is off it. Both go to what $PWD says, if that is
+ * the same directory. */
+static void follow_mount(void)
+{
+	const char *pwd = get_string_value("PWD");
+	struct stat here, there;
+
+	if (!pwd || *pwd != '/')
+		return;
+	if (stat(".", &here)) {
+		if (errno != ENOTCONN)
+			return;
+	} else if (stat(pwd, &there) || here.st_ino != there.st_ino ||
+	           here.st_dev == there.st_dev || (!is_fuse(".") && !is_fuse(pwd))) {
+		return;
+	}
+	if (chdir(pwd))
+		return; /* it is no worse than before */
+}
+
+/* --- bash calls these --- */
+
+/* The value of SHFS_PRE. Only the first look at it before a command is PS0's. */
+static SHELL_VAR *value_of_pre(SHELL_VAR *self)
+{
+	int error = errno;
+
+	if (executing || current_command_number == hook.last_command ||
+	    getpid() != hook.pid)
+		return self;
+	hook.last_command = current_command_number;
+	/* several lines pasted at once are run without a prompt between them */
+	if (hook.open && !reader.fresh)
+		write_finish(last_command_exit_value);
+	hook.open = false;
+	if (!is_disabled()) {
+		follow_mount();
+		write_begin(command_text());
+	}
+	text_clear(&reader.typed);
+	reader.fresh = false;
+	reader_attach();
+	errno = error;
+	return self;
+}
+
+static SHELL_VAR *assign_pre(SHELL_VAR *self, char *value, arrayind_t index, char *key)
+{
+	return self;
+}
+
+static void show_alert(void)
+{
+	char line[sizeof(hook.shown)];
+
+	if (read_file(hook.alert, line, sizeof(line)) <= 0) {
+		*hook.shown = '\0';
+		return;
+	}
+	line[strcspn(line, "\n")] = '\0';
+	for (char *p = line; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == '\x7f')
+			*p = '?';
+	if (strcmp(line, hook.shown))
+		fprintf(stderr, "%s\n", line);
+	strcpy(hook.shown, line);
+}
+
+static bool is_armed(void)
+{
+	const char *ps0 = get_string_value("PS0");
+
+	return promptvars && ps0 && strstr(ps0, "${SHFS_PRE-}");
+}
+
+static int finish(void)
+{
+	if (getpid() != hook.pid)
+		return EXECUTION_SUCCESS;
+	if (hook.open)
+		write_finish(last_command_exit_value);
+	if (!is_disabled())
+		show_alert();
+	return is_armed() ? EXECUTION_SUCCESS : EXECUTION_FAILURE;
+}
+
+static bool set_text(char **to, const char *s)
+{
+	free(*to);
+	*to = strdup(s);
+	return *to != NULL;
+}
+
+static bool set_log(const char *dir)
+{
+	char *log;
+
+	if (asprintf(&log, "%s/shell-%.8s-%ld-%" PRIu64 ".log", dir, hook.boot,
+	             (long)hook.pid, start_ticks()) < 0)
+		return false;
+	if (!hook.log || strcmp(hook.log, log)) {
+		hook.greeted = hook.open = false;
+		hook.told = 0;
+	}
+	free(hook.log);
+	hook.log = log;
+	return true;
+}
+
+static bool bind_pre(void)
+{
+	char none[] = "";
+	SHELL_VAR *pre = bind_global_variable("SHFS_PRE", none, 0);
+
+	if (!pre)
+		return false;
+	pre->dynamic_value = value_of_pre;
+	pre->assign_func = assign_pre;
+	VUNSETATTR(pre, att_exported);
+	return true;
+}
+
+static int start(const char *const *args)
+{
+	char **const places[] = { &hook.alert, &hook.host, &hook.boot, &hook.pidns,
+		                  &hook.tty };
+	int fd;
+
+	if (hook.pid && hook.pid != getpid())
+		return EXECUTION_FAILURE;
+	hook.pid = getpid();
+	for (int i = 0; i < 5; i++)
+		if (!set_text(places[i], args[i + 1]))
+			return EXECUTION_FAILURE;
+	if (!set_log(args[0]) || !bind_pre())
+		return EXECUTION_FAILURE;
+	fd = log_open();
+	if (fd >= 0)
+		close(fd);
+	return EXECUTION_SUCCESS;
+}
+
+int _shfs_hook_builtin(WORD_LIST *list);
+int _shfs_hook_builtin(WORD_LIST *list)
+{
+	const char *args[7];
+	int n = 0;
+
+	for (; list && n < 7; list = list->next)
+		args[n++] = list->word->word;
+	if (n == 1 && !strcmp(args[0], "finish"))
+		return finish();
+	if (n == 7 && !list && !strcmp(args[0], "start"))
+		return start(args + 1);
+	builtin_usage();
+	return EX_USAGE;
+}
+
+int _shfs_hook_builtin_load(char *name);
+int _shfs_hook_builtin_load(char *name)
+{
+	if (rl_startup_hook != on_readline) {
+		reader.startup = rl_startup_hook;
+		rl_startup_hook = on_readline;
+	}
+	return 1;
+}
+
+/* Ends the recording. Bash may still hold pointers to this code, so it is linked to stay
+ * in memory (-z nodelete). */
+void _shfs_hook_builtin_unload(char *name);
+void _shfs_hook_builtin_unload(char *name)
+{
+	hook.pid = 0;
+}
+
+static char doc[] = "The hook of shfs; see shfs-init(1).";
+static char *const long_doc[] = { doc, NULL };
+
+struct builtin _shfs_hook_struct = {
+	.name = (char[]){ "_shfs_hook" },
+	.function = _shfs_hook_builtin,
+	.flags = BUILTIN_ENABLED,
+	.long_doc = long_doc,
+	.short_doc = "_shfs_hook start DIR ALERT HOST BOOT PIDNS TTY | finish",
+};

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+#
+# shfs.fish - tells the journal which commands are typed in this shell.
+#
+# Sourced by what `shfs init fish` prints, after it has set:
+#   _shfs_dir    where this shell's log of commands goes
+#   _shfs_alert  a file that is there while something is wrong, with one line to show
+#   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
+#   _shfs_clock  seconds from the boot time to the real time
+#
+# fish_preexec and fish_postexec are begin and end of a command. Hardly anything forks.
+
+# Once in a session, however often this is sourced or tried.
+function _shfs_say
+    contains -- $argv[1] $_shfs_said; and return
+    set -ga _shfs_said $argv[1]
+    echo "shfs: $argv[1]" >&2
+end
+
+# FIELD...: appends a record. A log that is new, or was taken away meanwhile, begins with
+# the session. fish shows the error of a redirection, whatever one says: so it asks first.
+function _shfs_write
+    test $argv[1] = S1 -o -s $_shfs_log; or _shfs_session
+    set -g _shfs_seq (math $_shfs_seq + 1)
+    set -l fields $argv[1] $_shfs_seq $argv[2..] $_shfs_seq
+    set -l format '\036'(string repeat -n (count $fields) '%s\0')'\n'
+    if test -w $_shfs_log; or test -d $_shfs_dir -a -w $_shfs_dir
+        printf $format $fields >>$_shfs_log 2>/dev/null
+        and return
+    end
+    _shfs_say "the commands of this shell are not recorded: cannot write to $_shfs_log"
+    return 1
+end
+
+# _shfs_now SHIFT: prints the real time, the boot time and the last pid. fish has no clock
+# but a coarse one, the boot time. A real time made of it tells no more, so it is shifted:
+# ingest takes one that agrees within 30 ms for exact. Behind another command so close that
+# this could not tell the two apart (pasted lines), a program is asked for the real time.
+function _shfs_now
+    set -l boot 0
+    set -l lastpid 0
+    set -l real
+    read -l -d ' ' boot _ </proc/uptime
+    if test (math $boot - $_shfs_ended) -lt 0.05
+        set real (command date +%s.%N | string match -r '^\d+\.\d{9}$')
+        read -l -d ' ' boot _ </proc/uptime
+    end
+    read -l -d ' ' _ _ _ _ lastpid </proc/loadavg
+    test -n "$real"; or set real (math -s2 $_shfs_clock + $boot + $argv[1])
+    echo $real
+    echo $boot
+    echo $lastpid
+end
+
+function _shfs_session
+    set -l now (_shfs_now 0.04)
+    set -l mask (umask)
+    umask 077
+    _shfs_write S1 $fish_pid $_shfs_start "$_shfs_boot" "$_shfs_pidns" $now[1] $now[2] \
+        "$_shfs_host" fish "$_shfs_tty" (pwd -P | string collect)
+    umask $mask
+end
+
+# A shell that stood in a project when it was mounted stands below the mount, unseen; one
+# that stood on it when it was unmounted is off it. Both go to what $PWD says, if that is
+# the same directory. Only there, and where $PWD was replaced, a program is run for it.
+function _shfs_follow_mount
+    test . -ef $PWD; and return
+    test -d $PWD; or return
+    set -l inodes (command stat -c %i . $PWD 2>/dev/null)
+    test -n "$inodes[1]" -a "$inodes[1]" = "$inodes[-1]"
+    and builtin cd $PWD 2>/dev/null
+end
+
+function _shfs_preexec --on-event fish_preexec
+    test -z "$SHFS_DISABLE"; or return
+    set -l text $argv[1]
+    set -l hidden 0
+    # Blanks and comments are no command, but the event comes for them, too.
+    string match -qr '^\s*(#[^\n]*)?$' -- $text; and return
+    _shfs_follow_mount
+    if string match -qr '^[ \t]' -- $text
+        set hidden 1
+        set text ''
+    end
+    set -l now (_shfs_now -0.04)
+    set -g _shfs_number (math $_shfs_number + 1)
+    _shfs_write B1 $_shfs_number $now $hidden (pwd -P | string collect) $text
+    and set -g _shfs_open 1
+end
+
+function _shfs_postexec --on-event fish_postexec
+    set -l code $status
+    test $_shfs_open = 1; or return
+    set -g _shfs_open 0
+    set -g _shfs_ended 0
+    set -l now (_shfs_now 0.04)
+    set -g _shfs_ended $now[2]
+    _shfs_write F1 $_shfs_number $now $code
+end
+
+# The alert: again only when it changes, or was gone in between.
+function _shfs_prompt --on-event fish_prompt
+    set -l line
+    test -z "$SHFS_DISABLE" -a -e $_shfs_alert; and read line <$_shfs_alert 2>/dev/null
+    test -z "$line" -o "$line" = "$_shfs_shown"
+    or string replace -ar '[[:cntrl:]]' '?' -- $line >&2
+    set -g _shfs_shown $line
+end
+
+function _shfs_main
+    read -l -z stat </proc/self/stat
+    set -g _shfs_start (string replace -r '^.*\) ' '' -- $stat | string split ' ')[20]
+    set -l log $_shfs_dir/shell-(string sub -l 8 -- $_shfs_boot)-$fish_pid-$_shfs_start.log
+    test "$log" = "$_shfs_log"; and return
+    set -g _shfs_log $log
+    set -g _shfs_said
+    set -g _shfs_shown
+    set -g _shfs_open 0
+    set -g _shfs_number 0
+    set -g _shfs_ended 0
+    set -g _shfs_seq 0
+    _shfs_session
+end
+
+if status is-interactive; and test -z "$SHFS_DISABLE"
+    _shfs_main
+else
+    functions -e _shfs_preexec _shfs_postexec _shfs_prompt
+end

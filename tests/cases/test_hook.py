@@ -1,0 +1,718 @@
+# SPDX-License-Identifier: MIT
+"""The hooks of bash, zsh and fish: what is typed makes exactly the right records."""
+
+import collections
+import glob
+import os
+import re
+import socket
+import stat
+import subprocess
+import time
+
+import pytest
+
+import harness
+
+KINDS = ["bash", "zsh", "fish"]
+PLAIN = """eval "$(shfs init bash | sed 's/^_shfs_lib=.*/_shfs_lib=/')"\n"""
+
+Session = collections.namedtuple("Session", "pid start boot_id pidns real boot host shell tty cwd")
+Begin = collections.namedtuple("Begin", "number real boot lastpid hidden cwd text")
+Finish = collections.namedtuple("Finish", "number real boot lastpid status")
+LAYOUT = {b"S1": Session, b"B1": Begin, b"F1": Finish}
+
+
+def parse(data):
+    """Every byte of a log as records (store/hooklog.h), with nothing between them."""
+    found, seq = [], 0
+    while data:
+        assert data[:1] == b"\x1e", data[:80]
+        tag, rest = data[1:].split(b"\0", 1)
+        layout = LAYOUT[tag]
+        n = len(layout._fields) + 2
+        fields = rest.split(b"\0", n)
+        assert fields[0] == fields[n - 1], fields
+        assert int(fields[0]) > seq or layout is Session, "the sequence goes back"
+        seq = int(fields[0])
+        assert fields[n][:1] == b"\n"
+        found.append(layout(*fields[1 : n - 1]))
+        data = fields[n][1:]
+    return found
+
+
+def hook_dir(sandbox):
+    return os.path.join(sandbox.store, "journal", socket.gethostname())
+
+
+def log_paths(sandbox):
+    return sorted(glob.glob(hook_dir(sandbox) + "/shell-*.log"))
+
+
+def records(sandbox, path=None):
+    if path is None:
+        [path] = log_paths(sandbox)
+    with open(path, "rb") as log:
+        return parse(log.read())
+
+
+def commands(found):
+    """(text or None if hidden, status or None) of each command, checked against its records."""
+    out, number, boot = [], 0, 0.0
+    assert isinstance(found[0], Session)
+    for record in found:
+        assert float(record.boot) >= boot, "the boot time goes back"
+        boot = float(record.boot)
+        # the time of fish comes from a clock of ten milliseconds, shifted by fifty
+        assert abs(time.time() - float(record.real)) < 120
+        if isinstance(record, Begin):
+            number += 1
+            assert int(record.number) == number and int(record.lastpid) > 0
+            assert record.hidden in (b"0", b"1") and not (record.hidden == b"1" and record.text)
+            out.append([None if record.hidden == b"1" else record.text, None])
+        elif isinstance(record, Finish):
+            assert int(record.number) == number and out[-1][1] is None and int(record.lastpid) > 0
+            out[-1][1] = int(record.status)
+        else:
+            assert not out
+    return [tuple(c) for c in out]
+
+
+def octets(text):
+    return text.encode("utf-8", "surrogateescape")
+
+
+def start(shell, kind, **options):
+    """A shell; "plain bash" is one that cannot load the builtin."""
+    if kind == "plain bash":
+        return shell("bash", init=False, after=PLAIN, **options)
+    return shell(kind, **options)
+
+
+# --- every kind of line ---
+
+LONG = ": " + "0123456789" * 1000
+# name, what is typed ("\r" is Enter, "\x16" quotes the next key), the commands it makes
+COMMON = [
+    ("simple", "true\r", [("true", 0)]),
+    ("status", "false\r", [("false", 1)]),
+    ("again", "false\r", [("false", 1)]),
+    ("status of a program", "sh -c 'exit 7'\r", [("sh -c 'exit 7'", 7)]),
+    ("killed", "sh -c 'kill -9 $$'\r", [("sh -c 'kill -9 $$'", 137)]),
+    ("pipeline", "true | false | cat\r", [("true | false | cat", 0)]),
+    ("list", "true; false\r", [("true; false", 1)]),
+    ("not found", "shfs-no-such-command 2>/dev/null\r", [("shfs-no-such-command 2>/dev/null", 127)]),
+    ("or", "false || true\r", [("false || true", 0)]),
+    ("background", "sleep 0.01 &\r", [("sleep 0.01 &", 0)]),
+    ("redirection", "echo a >/dev/null\r", [("echo a >/dev/null", 0)]),
+    ("quotes", "echo \"it's\" >/dev/null\r", [("echo \"it's\" >/dev/null", 0)]),
+    ("lines in quotes", "echo 'a\rb' >/dev/null\r", [("echo 'a\nb' >/dev/null", 0)]),
+    ("continued line", "echo a \\\rb >/dev/null\r", [("echo a \\\nb >/dev/null", 0)]),
+    ("comment behind", "true # why\r", [("true # why", 0)]),
+    ("empty", "\r", []),
+    ("blanks", "   \r", []),
+    ("leading blank", " true secret\r", [(None, 0)]),
+    ("time", "time true\r", [("time true", 0)]),
+    ("10 kB", LONG + "\r", [(LONG, 0)]),
+    ("UTF-8", "true ä€😀\r", [("true ä€😀", 0)]),
+    ("directory", "cd .\r", [("cd .", 0)]),
+]
+POSIX = [
+    ("subshell", "(exit 3)\r", [("(exit 3)", 3)]),
+    ("group", "{ true; false; }\r", [("{ true; false; }", 1)]),
+    ("subshell in the background", "(true) &\r", [("(true) &", 0)]),
+    ("for", "for i in 1 2 3; do /bin/true; done\r", [("for i in 1 2 3; do /bin/true; done", 0)]),
+    ("while", "while false; do :; done\r", [("while false; do :; done", 0)]),
+    ("if", "if true; then false; fi\r", [("if true; then false; fi", 1)]),
+    ("case", "case a in a) false ;; esac\r", [("case a in a) false ;; esac", 1)]),
+    ("definition", "f() { return 5; }\r", [("f() { return 5; }", 0)]),
+    ("function", "f\r", [("f", 5)]),
+    ("for of lines", "for i in 1 2\rdo :\rdone\r", [("for i in 1 2\ndo :\ndone", 0)]),
+    ("definition of lines", "g() {\r:\r}\r", [("g() {\n:\n}", 0)]),
+    ("here-document", "cat >/dev/null <<E\ra  $HOME\r\r b\rE\r", [("cat >/dev/null <<E\na  $HOME\n\n b\nE", 0)]),
+    ("arithmetic", "((0))\r", [("((0))", 1)]),
+    ("test", "[[ a == b ]]\r", [("[[ a == b ]]", 1)]),
+    ("assignment", "x=1\r", [("x=1", 0)]),
+    ("substitution", "y=$(false)\r", [("y=$(false)", 1)]),
+    ("process substitution", "cat <(true)\r", [("cat <(true)", 0)]),
+    ("alias", "alias aa='sh -c \"exit 4\"'\r", [("alias aa='sh -c \"exit 4\"'", 0)]),
+    ("aliased", "aa\r", [("aa", 4)]),
+    ("syntax error", "echo )\r", []),
+    ("exec", "exec 7>&1 >&7\r", [("exec 7>&1 >&7", 0)]),
+    ("exec back", "exec 7>&-\r", [("exec 7>&-", 0)]),
+    ("eval", "eval 'true; false'\r", [("eval 'true; false'", 1)]),
+    ("escape", ": '\x16\x1b[31m'\r", [(": '\x1b[31m'", 0)]),
+    ("record separator", ": \x16\x1eB1\r", [(": \x1eB1", 0)]),
+    ("interrupted while typing", "echo never\x03", []),
+    ("leading tab", "\x16\ttrue secret\r", [(None, 0)]),
+    ("hidden lines", " for i in 1\rdo :; done\r", [(None, 0)]),
+    ("time of a group", "time { true; false; }\r", [("time { true; false; }", 1)]),
+    ("interrupted in the second line", "echo '\x03", []),
+]
+BASH = [
+    ("no such history", "!no-such-line\rtrue\r", [("true", 0)]),
+    ("coproc", "coproc true\r", [("coproc true", 0)]),
+    ("comment", "# why\r", []),
+    ("here-document with backslashes", "cat >/dev/null <<E\r\\$x \\\\ \\\ry\rE\r",
+     [("cat >/dev/null <<E\n\\$x \\\\ \\\ny\nE", 0)]),
+    ("here-string", "cat <<<a >/dev/null\r", [("cat <<<a >/dev/null", 0)]),
+    ("not UTF-8", ": '\udcff\udcfe'\r", [(": '\udcff\udcfe'", 0)]),
+    ("pasted lines", "\x1b[200~false\ntrue\n\x1b[201~\r", [("false", 1), ("true", 0)]),
+    ("pasted loop", "\x1b[200~for i in 1\ndo false\ndone\x1b[201~\r", [("for i in 1\ndo false\ndone", 1)]),
+]
+HISTORY = [
+    ("before", "sh -c 'exit 9'\r", [("sh -c 'exit 9'", 9)]),
+    ("the last again", "!!\r", [("sh -c 'exit 9'", 9)]),
+    ("more than the last", "!! || false\r", [("sh -c 'exit 9' || false", 1)]),
+    ("a word of the last", "true !$\r", [("true false", 0)]),
+    ("a sign that is none", "echo 'a!' >/dev/null\r", [("echo 'a!' >/dev/null", 0)]),
+]
+ZSH = [
+    ("no such history", "!no-such-line\r", []),
+]
+FISH = [
+    ("interrupted while typing", ("echo never\x03", "true\r"), [("true", 0)]),
+    ("comment", "# why\r", []),
+    ("for", "for i in 1 2 3; /bin/true; end\r", [("for i in 1 2 3; /bin/true; end", 0)]),
+    ("for of lines", "for i in 1 2\rtrue\rend\r", [("for i in 1 2\ntrue\nend", 0)]),
+    ("definition", "function f; return 5; end\r", [("function f; return 5; end", 0)]),
+    ("function", "f\r", [("f", 5)]),
+    ("substitution", "set y (false)\r", [("set y (false)", 1)]),
+    ("group", "begin; true; false; end\r", [("begin; true; false; end", 1)]),
+]
+
+
+def check_kinds(sh, sandbox, kinds):
+    """Types them all in one shell; names those that made other records."""
+    wrong, done = [], 0
+    for name, typed, expected in kinds:
+        for part in typed if isinstance(typed, tuple) else [typed]:
+            sh.send(part)
+            time.sleep(0 if part == typed else 0.3)  # fish throws away what comes with ^C
+        sh.wait()
+        found = commands(records(sandbox))
+        made, done = found[done:], len(found)
+        expected = [(text if text is None else octets(text), status) for text, status in expected]
+        if made != expected:
+            wrong.append((name, made, expected))
+    assert not wrong, "\n".join(f"{n}: {m!r}, not {e!r}" for n, m, e in wrong)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_line(sandbox, shell, kind):
+    table = {"bash": POSIX + BASH + HISTORY, "zsh": POSIX + ZSH + HISTORY, "fish": FISH}[kind]
+    check_kinds(shell(kind), sandbox, COMMON + table)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize(
+    "before",
+    [
+        "HISTCONTROL=ignoreboth",
+        "HISTCONTROL=ignoredups:erasedups",
+        "HISTCONTROL=ignorespace:erasedups; shopt -s histverify; shopt -u histverify",
+        "unset HISTSIZE HISTFILE HISTFILESIZE",
+        "HISTFILE=/nonexistent/x",
+        "HISTTIMEFORMAT='%F %T '; shopt -s lithist",
+        "shopt -u cmdhist",
+        "HISTSIZE=1",
+        "set -u",
+    ],
+)
+def test_bash_whatever_the_history(sandbox, shell, before):
+    check_kinds(shell("bash", before=before + "\n"), sandbox, COMMON + POSIX + BASH + HISTORY)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("before", ["HISTSIZE=0", "set +o history", "HISTIGNORE='*'", "set +H", "set -o posix"])
+def test_bash_without_history(sandbox, shell, before):
+    table = [row for row in COMMON + POSIX + BASH if row[0] not in ("no such history", "process substitution")]
+    check_kinds(shell("bash", before=before + "\n"), sandbox, table)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize(
+    "before",
+    [
+        "HISTSIZE=1; unset HISTFILE",
+        "setopt hist_ignore_space hist_ignore_all_dups hist_no_store",
+        "setopt no_unset ksh_arrays sh_word_split ksh_glob no_bang_hist",
+        "setopt interactive_comments warn_create_global extended_history share_history",
+    ],
+)
+def test_zsh_whatever_the_options(sandbox, shell, before):
+    table = COMMON + POSIX + ([] if "no_bang_hist" in before else ZSH + HISTORY)
+    check_kinds(shell("zsh", before=before + "\n"), sandbox, table)
+
+
+@pytest.mark.users("ordinary")
+def test_bash_without_line_editing(sandbox, shell):
+    sh = shell("bash")
+    sh.run("bash --noediting -i")
+    [path] = [p for p in log_paths(sandbox) if f"-{sh.pid}-" not in p]
+    for line in "false", "for i in 1 2\ndo true\ndone", " true", "", "sh -c 'exit 3'", "!!":
+        sh.run(line)
+    loop = b"for i in 1 2\ndo true\ndone"
+    assert commands(records(sandbox, path)) == [
+        (b"false", 1), (loop, 0), (None, 0), (b"sh -c 'exit 3'", 3), (b"sh -c 'exit 3'", 3)
+    ]
+    sh.run("exit")
+
+
+@pytest.mark.users("ordinary")
+def test_bash_changes_its_editor(sandbox, shell):
+    sh = shell("bash")
+    lines = ["set +o emacs", "false", "for i in 1\ndo false\ndone", "set -o vi", "false", "true; false"]
+    for line in lines:
+        sh.run(line)
+    assert [text for text, _ in commands(records(sandbox))] == [octets(line) for line in lines]
+
+
+def running(parent, name):
+    ps = subprocess.run(["ps", "-o", "comm=", "--ppid", str(parent)], capture_output=True, text=True)
+    return name in ps.stdout
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_interrupted_and_stopped(sandbox, shell, kind):
+    sh = shell(kind)
+    for key in "\x03", "\x1a":
+        sh.send("sleep 60\r")
+        harness.wait_until(lambda: running(sh.pid, "sleep"), "sleep to run")
+        sh.send(key)
+        sh.wait()
+    sh.run("true")
+    sh.run("kill -9 (jobs -lp)" if kind == "fish" else "kill -9 %1")
+    found = commands(records(sandbox))
+    stopped = {"bash": 148, "zsh": 148}.get(kind, found[1][1])
+    assert found[:3] == [(b"sleep 60", 130), (b"sleep 60", stopped), (b"true", 0)]
+    assert len(found) == 4 and found[3][1] == 0
+
+
+# --- what the records say ---
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_session(sandbox, shell, kind):
+    os.symlink(sandbox.project, os.path.join(sandbox.home, "link"))
+    sh = shell(kind, before="umask 0\n")
+    sh.run(f"cd {sandbox.home}/link")
+    before = time.time()
+    sh.run("true")
+    after = time.time()
+    [path] = log_paths(sandbox)
+    session, *rest = records(sandbox)
+    with open(f"/proc/{sh.pid}/stat", encoding="ascii") as text:
+        start = text.read().rpartition(")")[2].split()[19]
+    boot_id = open("/proc/sys/kernel/random/boot_id", encoding="ascii").read().strip()
+    assert int(session.pid) == sh.pid and session.start.decode() == start
+    assert session.boot_id.decode() == boot_id and session.host.decode() == socket.gethostname()
+    assert int(session.pidns) == os.stat("/proc/self/ns/pid").st_ino
+    assert session.shell.decode() == kind and session.tty.decode() == os.readlink(f"/proc/{sh.pid}/fd/0")
+    assert session.cwd.decode() == sandbox.project
+    assert os.path.basename(path) == f"shell-{boot_id[:8]}-{sh.pid}-{start}.log"
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(hook_dir(sandbox)).st_mode) == 0o700
+    assert os.stat(path).st_uid == sandbox.user.uid
+    begin, finish = rest[-2:]
+    assert begin.cwd.decode() == sandbox.project, "the directory itself, whatever leads to it"
+    slack = 0.2 if kind == "fish" else 0.001
+    assert before - slack <= float(begin.real) <= float(finish.real) <= after + slack
+    decimals = {len(r.boot.partition(b".")[2]) for r in (session, begin, finish)}
+    assert decimals == ({9} if kind == "bash" else {2})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_session_inside_a_session(sandbox, shell, kind):
+    sh = shell(kind)
+    own = log_paths(sandbox)
+    sh.run(kind)
+    [inner] = [p for p in log_paths(sandbox) if p not in own]
+    sh.run("false")
+    sh.run("exit")
+    sh.run("true")
+    left = 1 if kind == "fish" else None  # which still has its event for it
+    assert commands(records(sandbox, inner)) == [(b"false", 1), (b"exit", left)]
+    assert commands(records(sandbox, own[0])) == [(octets(kind), 1), (b"true", 0)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shell_replaced_by_itself(sandbox, shell, kind):
+    sh = shell(kind)
+    sh.run("true")
+    sh.run(f"exec {kind}" + (" -i" if kind != "fish" else ""))
+    sh.run("false")
+    found = records(sandbox)
+    second = [i for i, r in enumerate(found) if isinstance(r, Session)][1]
+    assert commands(found[:second]) == [(b"true", 0), (octets(f"exec {kind}" + (" -i" if kind != "fish" else "")), None)]
+    assert commands(found[second:]) == [(b"false", 1)]
+    assert found[0].pid == found[second].pid and found[0].start == found[second].start
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_sourced_again(sandbox, shell, kind):
+    again = {"fish": "shfs init fish | source"}.get(kind, f'eval "$(shfs init {kind})"')
+    show = {
+        "bash": 'echo "$PS0" "${PROMPT_COMMAND[@]}"',
+        "zsh": "echo $precmd_functions $preexec_functions",
+        "fish": "functions --handlers | sort",
+    }
+    sh = shell(kind)
+    before = sh.run(show[kind])
+    assert sh.run(again) == ""
+    assert sh.run(show[kind]) == before
+    if kind != "fish":
+        assert sh.run(f"({again}; true); {kind} -c 'true'") == ""  # a subshell, and no interactive shell
+    sh.run("false")
+    found = commands(records(sandbox))
+    assert found[1] == (octets(again), 0) and found[-1] == (b"false", 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_log_taken_away(sandbox, shell, kind):
+    sh = shell(kind)
+    sh.run("true")
+    os.unlink(log_paths(sandbox)[0])
+    sh.run("true")
+    sh.run("false")
+    found = records(sandbox)
+    assert isinstance(found[0], Session)
+    assert [r.text for r in found if isinstance(r, Begin)][-1] == b"false"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_descriptor_leaks(sandbox, shell, kind):
+    count = "ls /proc/self/fd"
+    plain = shell(kind, init=False).run(count)
+    sh = shell(kind)
+    sh.run("true")
+    assert sh.run(count) == plain
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh"])
+def test_no_fork(sandbox, shell, kind):
+    sh = shell(kind)
+    sh.run(":")
+    out = os.path.join(sandbox.path, "strace")
+    calls = "trace=clone,clone3,fork,vfork,execve,write"
+    with open(out + ".err", "wb") as err:
+        strace = subprocess.Popen(["strace", "-f", "-e", calls, "-o", out, "-p", str(sh.pid)], stderr=err)
+    try:
+        harness.wait_until(lambda: "TracerPid:\t0\n" not in open(f"/proc/{sh.pid}/status").read(), "strace")
+        for line in ":", " :", "false", ": a; : b", "":
+            sh.run(line)
+    finally:
+        strace.terminate()
+        strace.wait()
+    lines = open(out, encoding="utf-8", errors="replace").read()
+    assert not re.search(r"\b(clone3?|v?fork|execve)\(", lines), lines
+    written = re.findall(r'write\(\d+, "\\36([BF])1\\0', lines)
+    assert "".join(written) == "BF" * 4, "one write for each record"
+    assert len(commands(records(sandbox))) == 5
+
+
+# --- what the user has is kept ---
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+def test_status_is_kept(sandbox, shell, kind):
+    sh = start(shell, kind)
+    sh.run("sh -c 'exit 42'")
+    assert sh.run("echo $status" if kind == "fish" else "echo $?") == "42"
+    sh.run("sh -c 'exit 43'")
+    sh.run("")
+    assert sh.run("echo $status" if kind == "fish" else "echo $?") == "43"
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["bash", "plain bash"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        r'PROMPT_COMMAND="seen=\"\$? \${PIPESTATUS[*]}\";$PROMPT_COMMAND"',
+        r"""PROMPT_COMMAND=('seen="$? ${PIPESTATUS[*]}"' "$PROMPT_COMMAND")""",
+        r"""PROMPT_COMMAND=([3]="$PROMPT_COMMAND" [5]='seen="$? ${PIPESTATUS[*]}"')""",
+        r"""declare -x PROMPT_COMMAND="seen=\"\$? \${PIPESTATUS[*]}\";$PROMPT_COMMAND;" """,
+    ],
+)
+def test_prompt_command_is_kept(sandbox, shell, command, kind):
+    sh = start(shell, kind, before=command + "\n")
+    sh.run("(exit 3) | (exit 4)")
+    assert sh.run('echo "$seen"') == "4 3 4"
+    sh.run("true | false | true")
+    assert sh.run('echo "$seen"') == "0 0 1 0"
+    assert commands(records(sandbox))[0] == (b"(exit 3) | (exit 4)", 4)
+
+
+@pytest.mark.users("ordinary")
+def test_prompt_command_changed_later(sandbox, shell):
+    """What a rc does behind our line: another value, or something put before."""
+    sh = shell("bash", after="PROMPT_COMMAND=\"printf '\\e]7777;ready\\a'\"\n")
+    sh.run("false")
+    sh.run('PROMPT_COMMAND="x=1; $PROMPT_COMMAND"')
+    sh.run("false")
+    assert commands(records(sandbox))[::2] == [(b"false", 1), (b"false", 1)]
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["bash", "plain bash"])
+def test_ps0_is_kept(sandbox, shell, kind):
+    sh = start(shell, kind, before="PS0+='zero '\n")
+    assert sh.run("echo one") == "zero one"
+    sh.run("PS0=${PS0/zero/null}")
+    assert sh.run("echo one") == "null one"
+    sh.run("PS0='\\e]7777;begin\\anew '")
+    assert sh.run("echo one") == "new one", "a PS0 that was replaced is taken up again"
+    assert commands(records(sandbox))[-1] == (b"echo one", 0)
+
+
+@pytest.mark.users("ordinary")
+def test_debian_bashrc(sandbox, shell):
+    with open("/etc/skel/.bashrc", encoding="utf-8") as skeleton:
+        rc = skeleton.read()
+    sh = shell("bash", before=rc, after="PS1='ready> '\n", env={"TERM": "xterm-256color"})
+    table = [row for row in COMMON + POSIX if row[0] != "again"]
+    check_kinds(sh, sandbox, table + HISTORY)
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", KINDS)
+def test_strict_shells(sandbox, shell, kind):
+    """set -e and set -u do not meet our code, and -x shows little of it."""
+    sh = shell(kind)
+    if kind != "fish":
+        sh.run("set -eu")
+        sh.run("! true")
+        sh.run("false || true")
+        assert sh.run("echo alive") == "alive"
+        sh.run("set +eu; set -x")
+        sh.send(": traced\r")
+        sh.pty.expect_exact(sh.READY)
+        traced = [line for line in sh.pty.before.splitlines() if "+" in line and "shfs" in line]
+        sh.pty.expect_exact(sh.PROMPT)
+        assert len(traced) <= 2, traced
+    sh.run("alias read=false" + ("" if kind == "fish" else " builtin=false local=false"))
+    sh.run("true last")
+    assert commands(records(sandbox))[-1] == (b"true last", 0)
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["bash", "plain bash"])
+def test_bash_that_cannot_be_armed(sandbox, shell, kind):
+    sh = start(shell, kind, before="echo; shopt -u promptvars\n")
+    assert sh.greeting.count("shfs: ") == 1 and "promptvars" in sh.greeting
+    assert sh.run("echo one") == "one", "PS0 is not printed as it is"
+    assert sh.run("shopt -s promptvars") == ""
+    sh.run("true")
+    assert commands(records(sandbox)) == [(b"true", 0)]
+    sh.run("shopt -u promptvars")
+    assert sh.run("echo one") == "one", "said once"
+    sh.close()
+    sh = start(shell, kind, before="echo; readonly PS0\n")
+    assert sh.greeting.count("shfs: ") == 1 and "PS0 is read-only" in sh.greeting
+    assert sh.run("echo one") == "one"
+    sh.close()
+    sh = start(shell, kind, before="echo; PS1='\\[\\e]7777;ready\\a\\]ready> '; readonly PROMPT_COMMAND=\n")
+    assert sh.greeting.count("shfs: ") == 1 and "PROMPT_COMMAND is read-only" in sh.greeting
+    sh.run("echo one")
+    assert commands(records(sandbox, newest(sandbox))) == [(b"echo one", None)]
+
+
+def newest(sandbox):
+    return max(log_paths(sandbox), key=os.path.getmtime)
+
+
+# --- without the loadable ---
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("before", ["unset HISTCONTROL", "HISTTIMEFORMAT='%F %T '; set -u"])
+def test_bash_without_the_loadable(sandbox, shell, before):
+    """The text is what the history has: lines of a command are joined."""
+    sh = start(shell, "plain bash", before=before + "\n")
+    lines = [row for row in COMMON + POSIX + HISTORY if "\r" not in row[1][:-1]]
+    assert len(lines) > 40
+    check_kinds(sh, sandbox, lines)
+    assert sh.run("type -t _shfs_hook; type -t _shfs_begin") == "function"
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("control", ["ignoreboth", "ignorespace", "ignorespace:erasedups"])
+def test_bash_without_the_loadable_keeps_out_what_it_cannot_know(sandbox, shell, control):
+    sh = start(shell, "plain bash", before=f"HISTCONTROL={control}\n")
+    for line in "true a", "true b", " true secret", "false", "  false", "true a":
+        sh.run(line)
+    texts = [b"true a", b"true b", None, b"false", None, b"true a"]
+    if "erasedups" in control:
+        texts[-1] = commands(records(sandbox))[-1][0]
+        assert texts[-1] in (b"true a", None)
+    assert [text for text, _ in commands(records(sandbox))] == texts
+    assert [status for _, status in commands(records(sandbox))] == [0, 0, 0, 1, 1, 0]
+
+
+# --- trouble ---
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+def test_hook_directory_cannot_be_made(sandbox, shell, kind):
+    sandbox.mkdir(sandbox.store, 0o700)
+    sandbox.write_outside(os.path.join(sandbox.store, "journal"), "")
+    sh = start(shell, kind, before="echo\n")
+    assert len(re.findall("^shfs: ", sh.greeting, re.M)) == 1, sh.greeting
+    assert sh.run("echo one") == "one"
+    sh.run("sh -c 'exit 5'")
+    assert sh.run("echo $status" if kind == "fish" else "echo $?") == "5"
+    # and it works again as soon as it can
+    os.unlink(os.path.join(sandbox.store, "journal"))
+    sandbox.mkdir(os.path.join(sandbox.store, "journal"))
+    sandbox.mkdir(hook_dir(sandbox))
+    sh.run("true")
+    assert sh.run("false") == ""
+    assert commands_of_last(sandbox) == (b"false", 1)
+
+
+def commands_of_last(sandbox):
+    begin, finish = [r for r in records(sandbox) if not isinstance(r, Session)][-2:]
+    assert begin.number == finish.number
+    return begin.text, int(finish.status)
+
+
+def screen(sh, line):
+    """Everything up to the next prompt, whoever printed it and when."""
+    sh.send(line + "\r")
+    sh.pty.expect_exact(sh.PROMPT)
+    sh.at_prompt = True
+    return sh.pty.before
+
+
+def test_no_room_for_the_log(sandbox, shell):
+    """A limit on file sizes stands for a full disk: a record is cut off, the shell lives."""
+    sh = shell("bash")
+    sh.run("true")
+    before = os.path.getsize(log_paths(sandbox)[0])
+    said = screen(sh, "ulimit -S -f 1")
+    said += "".join(screen(sh, ": " + "x" * 100) for _ in range(20))
+    assert said.count("shfs: ") == said.count("File too large") == 1
+    assert before < os.path.getsize(log_paths(sandbox)[0]) <= 1024
+    assert sh.run("echo alive; ulimit -S -f unlimited") == "alive"
+    sh.run("false")
+    with open(log_paths(sandbox)[0], "rb") as log:
+        tail = log.read()[1024:]
+    assert commands_in_tail(tail)[-1] == (b"false", 1)
+
+
+def commands_in_tail(data):
+    begins = [r for r in parse(data[data.index(b"\x1eB1") :]) if isinstance(r, Begin)]
+    finishes = {r.number: int(r.status) for r in parse(data[data.index(b"\x1eB1") :]) if isinstance(r, Finish)}
+    return [(b.text, finishes.get(b.number)) for b in begins]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+def test_alert_is_shown_once(sandbox, shell, kind):
+    sh = start(shell, kind)
+    path = os.path.join(sandbox.store, "state", "alert-" + socket.gethostname())
+
+    def shown():
+        return screen(sh, "true").count("no room")
+
+    assert shown() == 0
+    sandbox.write_outside(path, "shfs: not recording: no room\x1b[31m\n", 0o600)
+    assert [shown(), shown()] == [1, 0]
+    assert "\x1b[31m" not in sh.pty.before
+    sandbox.write_outside(path, "shfs: still no room\n", 0o600)
+    assert [shown(), shown()] == [1, 0]
+    os.unlink(path)
+    assert shown() == 0
+    sandbox.write_outside(path, "shfs: still no room\n", 0o600)
+    assert [shown(), shown()] == [1, 0]
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+def test_disabled(sandbox, shell, kind):
+    sh = start(shell, kind, env={"SHFS_DISABLE": "1"})
+    sh.run("true")
+    assert log_paths(sandbox) == []
+    sh.close()
+    sh = start(shell, kind)
+    sh.run("true")
+    off = "set -g SHFS_DISABLE 1" if kind == "fish" else "SHFS_DISABLE=1"
+    on = "set -e SHFS_DISABLE" if kind == "fish" else "unset SHFS_DISABLE"
+    for line in off, "true secret", on, "false":
+        sh.run(line)
+    assert commands(records(sandbox)) == [(b"true", 0), (octets(off), 0), (b"false", 1)]
+
+
+# --- the mount ---
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+def test_shell_inside_gets_onto_the_mount_and_off(sandbox, shell, kind):
+    sandbox.write("old", b"")
+    sh = start(shell, kind)
+    sh.run("true")
+    mount = sandbox.mount()
+    if kind == "plain bash":
+        sh.run("true")  # it changes at a prompt: a subshell cannot do it for its shell
+    sh.run("echo new > made")
+    assert sh.run("stat -c %d .") == sandbox.run("stat", "-c", "%d", sandbox.project).stdout.strip()
+    sh.run("cd /")
+    mount.unmount()
+    sh.run(f"cd {sandbox.project}")
+    assert sh.run("cat made") == "new"
+
+
+# --- shfs init ---
+
+
+def test_init_refuses(shfs, sandbox):
+    for name in "tcsh", "", "BASH":
+        result = shfs("init", name, check=2)
+        assert all(shell in result.stderr for shell in KINDS) and result.stdout == ""
+    shfs("init", check=2)
+
+
+def test_init_prints_the_path(shfs, sandbox):
+    for kind in KINDS:
+        path = shfs("init", kind, "--print-path").stdout.rstrip("\n")
+        assert path == os.path.join(harness.PREFIX, f"share/shfs/shfs.{kind}")
+        assert os.path.isfile(path)
+    assert not os.path.exists(sandbox.store)
+
+
+def test_init_from_the_build(sandbox):
+    build = os.environ["SHFS_TEST_BUILD"]
+    argv = [os.path.join(build, "query/shfs"), "--store", sandbox.store, "init"]
+    for kind in KINDS:
+        run = subprocess.run([*argv, kind], capture_output=True, text=True, check=True, env=sandbox.env)
+        [path] = re.findall("^source '?(.*?)'?$", run.stdout, re.M)
+        assert path == os.path.join(build, f"shellhook/shfs.{kind}") and os.path.isfile(path)
+    [lib] = re.findall("^_shfs_lib='?(.*?)'?$", subprocess.run(
+        [*argv, "bash"], capture_output=True, text=True, check=True, env=sandbox.env).stdout, re.M)
+    assert lib == os.path.join(build, "shellhook/shfs-bash.so") and os.path.isfile(lib)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_init_quotes(sandbox, shell, kind):
+    store = os.path.join(sandbox.home, "a 'store' \\ $(touch x) \"é\"\n;")
+    sandbox.env["SHFS_STORE"] = sandbox.store = store
+    sh = shell(kind)
+    sh.run("false")
+    path = os.path.join(glob.escape(store), "journal", socket.gethostname(), "shell-*.log")
+    [path] = glob.glob(path)
+    assert commands(records(sandbox, path)) == [(b"false", 1)]
+    assert not os.path.exists(os.path.join(sandbox.project, "x"))
+
+
+def test_init_leaves_the_store_of_others_alone(sandbox, shfs):
+    if os.geteuid() != 0:
+        pytest.skip("needs root to give a directory away")
+    os.mkdir(sandbox.store)
+    os.chown(sandbox.store, sandbox.user.uid + 1, -1)
+    result = shfs("init", "bash", check=6)
+    assert result.stdout == "" and result.stderr.startswith("shfs: ")
+    assert os.listdir(sandbox.store) == []
