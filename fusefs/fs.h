@@ -16,6 +16,7 @@
 
 #include <pthread.h>
 
+struct shfs_directory;
 struct shfs_handle;
 struct shfs_transport;
 
@@ -35,8 +36,9 @@ struct shfs_fs {
 	pthread_rwlock_t rules_lock;
 	struct shfs_rules *rules;
 
-	pthread_mutex_t dirty_lock;
-	struct shfs_handle *dirty; /* written and not captured since */
+	pthread_mutex_t handles_lock;
+	struct shfs_handle *handles;        /* all open files */
+	struct shfs_directory *directories; /* all open directories */
 };
 
 /* Reads ROOT/.shfsignore (again); what cannot be read leaves the built-in rules. */

@@ -197,7 +197,7 @@ static int start_capture(struct shfs_fs *fs)
 	int r;
 
 	pthread_rwlock_init(&fs->rules_lock, NULL);
-	pthread_mutex_init(&fs->dirty_lock, NULL);
+	pthread_mutex_init(&fs->handles_lock, NULL);
 	shfs_fs_load_rules(fs);
 	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fs->proc_fd < 0)
@@ -343,7 +343,8 @@ static int serve(struct shfs_fs *fs, int signals, bool foreground)
 	wait_for_end(fs, signals);
 	shfs_transport_stop(fs->transport);
 	shfs_transport_join(fs->transport);
-	shfs_watch_settle_all(fs);
+	shfs_watch_release_all(fs);
+	shfs_directories_release_all(fs);
 	return 0;
 }
 

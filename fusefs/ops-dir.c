@@ -5,22 +5,27 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <utlist.h>
 
-struct directory {
+struct shfs_directory {
 	DIR *dir;
 	struct shfs_node *node; /* referenced */
 	struct dirent *next;    /* read, but there was no room for it */
 	off_t offset;           /* where dir stands */
 	pthread_mutex_t lock;
+	struct shfs_directory *prev_open, *next_open; /* of the mount's */
 };
 
-static struct directory *directory_of(struct fuse_file_info *fi)
+static struct shfs_directory *directory_of(struct fuse_file_info *fi)
 {
-	return (struct directory *)(uintptr_t)fi->fh;
+	return (struct shfs_directory *)(uintptr_t)fi->fh;
 }
 
-static void directory_free(struct shfs_fs *fs, struct directory *d)
+static void directory_free(struct shfs_fs *fs, struct shfs_directory *d)
 {
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_DELETE2(fs->directories, d, prev_open, next_open);
+	pthread_mutex_unlock(&fs->handles_lock);
 	if (d->dir)
 		closedir(d->dir);
 	shfs_node_unref(fs->tree, d->node);
@@ -29,10 +34,10 @@ static void directory_free(struct shfs_fs *fs, struct directory *d)
 }
 
 static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
-                          struct directory **out)
+                          struct shfs_directory **out)
 {
 	int fd = shfs_node_open(fs->tree, node, O_RDONLY | O_DIRECTORY);
-	struct directory *d;
+	struct shfs_directory *d;
 
 	if (fd < 0)
 		return fd;
@@ -43,6 +48,9 @@ static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
 	}
 	shfs_node_ref(fs->tree, node);
 	d->node = node;
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_APPEND2(fs->directories, d, prev_open, next_open);
+	pthread_mutex_unlock(&fs->handles_lock);
 	pthread_mutex_init(&d->lock, NULL);
 	d->dir = fdopendir(fd);
 	if (!d->dir) {
@@ -54,11 +62,17 @@ static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
 	return 0;
 }
 
+void shfs_directories_release_all(struct shfs_fs *fs)
+{
+	while (fs->directories)
+		directory_free(fs, fs->directories);
+}
+
 static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
 	struct shfs_node *node = shfs_req_node(req, id);
 	struct shfs_fs *fs = shfs_req_fs(req);
-	struct directory *d;
+	struct shfs_directory *d;
 	int r;
 
 	if (!node)
@@ -93,7 +107,7 @@ static bool is_dot(const char *name)
 }
 
 /* What is needed of an entry: its node with a lookup (plus), or no more than its type. */
-static void fill(struct shfs_fs *fs, struct directory *d, const struct dirent *ent,
+static void fill(struct shfs_fs *fs, struct shfs_directory *d, const struct dirent *ent,
                  bool plus, struct fuse_entry_param *out)
 {
 	struct shfs_node *node;
@@ -118,8 +132,8 @@ static size_t add(fuse_req_t req, char *at, size_t room, const struct dirent *en
 }
 
 /* Fills data from offset on. Returns bytes, or a negative errno. */
-static ssize_t read_entries(fuse_req_t req, struct directory *d, char *data, size_t size,
-                            off_t offset, bool plus)
+static ssize_t read_entries(fuse_req_t req, struct shfs_directory *d, char *data,
+                            size_t size, off_t offset, bool plus)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
 	size_t used = 0;
@@ -154,7 +168,7 @@ static ssize_t read_entries(fuse_req_t req, struct directory *d, char *data, siz
 static void read_directory(fuse_req_t req, size_t size, off_t offset,
                            struct fuse_file_info *fi, bool plus)
 {
-	struct directory *d = directory_of(fi);
+	struct shfs_directory *d = directory_of(fi);
 	_cleanup_free_ char *data = malloc(size);
 	ssize_t n;
 

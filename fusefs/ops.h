@@ -27,6 +27,9 @@ void shfs_ops_add_name(struct fuse_lowlevel_ops *ops);
 void shfs_ops_add_attr(struct fuse_lowlevel_ops *ops);
 void shfs_ops_add_dir(struct fuse_lowlevel_ops *ops);
 
+/* Closes those still open, after the last request; as shfs_watch_release_all. */
+void shfs_directories_release_all(struct shfs_fs *fs);
+
 /* What each thread that serves requests does first: it gets a umask of its own. */
 void shfs_ops_begin_thread(void);
 

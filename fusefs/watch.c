@@ -231,27 +231,19 @@ static void emit_preimage(struct shfs_fs *fs, struct shfs_node *node,
 
 /* --- dirty handles --- */
 
-static void mark_dirty(struct shfs_fs *fs, struct shfs_watch *watch,
-                       struct shfs_handle *handle)
+static void mark_dirty(struct shfs_watch *watch, struct shfs_handle *handle)
 {
 	if (handle->is_dirty)
 		return;
 	handle->is_dirty = true;
 	DL_APPEND(watch->dirty, handle);
-	pthread_mutex_lock(&fs->dirty_lock);
-	DL_APPEND2(fs->dirty, handle, prev_dirty, next_dirty);
-	pthread_mutex_unlock(&fs->dirty_lock);
 }
 
-static void mark_clean(struct shfs_fs *fs, struct shfs_watch *watch,
-                       struct shfs_handle *handle)
+static void mark_clean(struct shfs_watch *watch, struct shfs_handle *handle)
 {
 	handle->is_dirty = false;
 	handle->n_writers = 0;
 	DL_DELETE(watch->dirty, handle);
-	pthread_mutex_lock(&fs->dirty_lock);
-	DL_DELETE2(fs->dirty, handle, prev_dirty, next_dirty);
-	pthread_mutex_unlock(&fs->dirty_lock);
 }
 
 /* One ACCESS for each writer, and one for the opener if it read and did not write. */
@@ -293,7 +285,7 @@ static void settle(struct shfs_fs *fs, struct shfs_node *node, struct shfs_watch
 		if (handle != ending && !handle->flushed)
 			continue;
 		emit_writers(fs, handle, watch->current);
-		mark_clean(fs, watch, handle);
+		mark_clean(watch, handle);
 	}
 }
 
@@ -397,6 +389,9 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	handle->readable = mode == O_RDONLY || mode == O_RDWR;
 	handle->begin = shfs_time_now();
 	shfs_node_ref(fs->tree, node);
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_APPEND2(fs->handles, handle, prev_open, next_open);
+	pthread_mutex_unlock(&fs->handles_lock);
 	watch = watch_lock(node);
 	if (!watch)
 		return handle;
@@ -409,7 +404,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 		watch->fresh = watch->changed = true;
 		forget_current(watch);
 		note_writer(fs, handle, tid, SHFS_ACCESS_CREATED);
-		mark_dirty(fs, watch, handle);
+		mark_dirty(watch, handle);
 	} else {
 		settle_if_closed(fs, node, watch);
 		check_beneath(watch, fd);
@@ -434,7 +429,7 @@ struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handl
 	before_change(fs, handle->node, watch, handle, tid);
 	note_writer(fs, handle, tid, access_flags);
 	handle->flushed = false;
-	mark_dirty(fs, watch, handle);
+	mark_dirty(watch, handle);
 	return watch;
 }
 
@@ -484,10 +479,19 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 			emit_writers(fs, handle, NULL);
 		watch_unlock(watch);
 	}
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_DELETE2(fs->handles, handle, prev_open, next_open);
+	pthread_mutex_unlock(&fs->handles_lock);
 	shfs_snapshot_unref(handle->seen);
 	close(handle->fd);
 	shfs_node_unref(fs->tree, handle->node);
 	free(handle);
+}
+
+void shfs_watch_release_all(struct shfs_fs *fs)
+{
+	while (fs->handles)
+		shfs_watch_release(fs, fs->handles);
 }
 
 /* --- files that are not open --- */
@@ -556,16 +560,18 @@ void shfs_watch_settle_all(struct shfs_fs *fs)
 	struct shfs_handle *handle;
 	size_t n = 0, total;
 
-	pthread_mutex_lock(&fs->dirty_lock);
-	DL_COUNT2(fs->dirty, handle, total, next_dirty);
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_COUNT2(fs->handles, handle, total, next_open);
 	if (total)
 		nodes = calloc(total, sizeof(struct shfs_node *));
 	if (nodes)
-		DL_FOREACH2 (fs->dirty, handle, next_dirty) {
+		DL_FOREACH2 (fs->handles, handle, next_open) {
+			if (!handle->is_dirty)
+				continue;
 			shfs_node_ref(fs->tree, handle->node);
 			nodes[n++] = handle->node;
 		}
-	pthread_mutex_unlock(&fs->dirty_lock);
+	pthread_mutex_unlock(&fs->handles_lock);
 	for (size_t i = 0; i < n; i++) {
 		struct shfs_watch *watch = watch_lock(nodes[i]);
 

@@ -40,16 +40,16 @@ struct shfs_handle {
 	int fd;                 /* owned; of the file beneath */
 	bool readable;
 	/* the rest is watch.c's */
-	bool reads, flushed, is_dirty;
-	atomic_bool tells_read;
+	bool reads, flushed;
+	atomic_bool is_dirty, tells_read;
 	uint32_t flags; /* of its ACCESS: CREATED, APPEND, EXEC, ... */
 	uint64_t opener;
 	struct shfs_time begin;
 	struct shfs_snapshot *seen; /* what was there at open; NULL: being changed */
 	struct shfs_writer writers[SHFS_WRITERS_MAX];
 	unsigned n_writers;
-	struct shfs_handle *prev, *next;             /* of the node's dirty ones */
-	struct shfs_handle *prev_dirty, *next_dirty; /* of the mount's */
+	struct shfs_handle *prev, *next;           /* of the node's dirty ones */
+	struct shfs_handle *prev_open, *next_open; /* of the mount's */
 };
 
 /*
@@ -76,6 +76,10 @@ void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle);
 
 /* The end of its use: records it and frees the handle. */
 void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle);
+
+/* Releases what is still open, after the last request: the kernel tells no RELEASE of
+ * files that were closed just before the mount went. */
+void shfs_watch_release_all(struct shfs_fs *fs);
 
 /* --- files that are not open --- */
 
