@@ -26,7 +26,7 @@
 #define ROOM_BYTES (512ULL << 20)
 #define RC_MAX     (4 << 20)
 
-/* The oldest kernel that is kept up (and tested in CI's images). */
+/* The oldest kernel that Debian still keeps up. */
 #define KERNEL_MAJOR 5
 #define KERNEL_MINOR 10
 
@@ -194,6 +194,9 @@ static void check_fusermount(struct doctor *d)
 	if (why)
 		say(d, bad, "as root: apt install --reinstall fuse3", "%s %s", program,
 		    why);
+	else if (geteuid() && access("/etc/mtab", F_OK))
+		say(d, LEVEL_FAIL, "as root: ln -s ../proc/self/mounts /etc/mtab",
+		    "without /etc/mtab fusermount3 cannot unmount");
 	else
 		say(d, LEVEL_OK, NULL, "%s is set-user-id root", program);
 }

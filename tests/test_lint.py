@@ -42,7 +42,34 @@ static const char sql[] = "WITH up(id) AS (SELECT 1)"
     "store/meson.build": "static_library('shfs-capture', 'object.c')\n"
     "static_library('shfs-index',\n  'index.c', 'rows.c',\n  dependencies: dependency('sqlite3'))\n",
     "fusefs/meson.build": "dependency('fuse3')\n",
+    "common/config.c": SPDX
+    + """static int set_archive(struct shfs_config *cfg, const char *name, const char *value)
+{
+	if (!strcmp(name, "wait"))
+		return 0;
+	return -1;
 }
+""",
+    "docs/config.md": "# Keys\n\n## [archive]\n\n| key | |\n|---|---|\n| `wait` | ms |\n\n## [query]\n",
+    "man/shfs-config.5.scd": "# [archive]\n\n*wait* = _MS_\n\n# [query]\n",
+    "store/schema/tables.sql": "CREATE TABLE file (path TEXT, mode INTEGER) STRICT;\n",
+    "store/schema/views.sql": "CREATE VIEW v_file AS SELECT path FROM file;\n",
+    "docs/index.md": "| view | columns |\n|---|---|\n| `v_file` | `path` |\n",
+    "README.md": "[the map](docs/ARCHITECTURE.md#map), [others](https://example.org/x)\n",
+    "tests/data/one": "",
+}
+
+
+def make_map(tree):
+    """The map of a tree, with tests/data/ as a whole."""
+    lines = ["# Architecture", "", "## Map", ""]
+    for folder in sorted({os.path.dirname(path) for path in tree} - {"", "tests/data"}):
+        names = [f"`{os.path.basename(path)}`" for path in tree if os.path.dirname(path) == folder]
+        lines += [f"### {folder}/", "", f"| {' '.join(names)} | what `it` is |", ""]
+    return "\n".join(lines + ["### tests/", "", "| `data/` | |", "", "## Words", "", "| `no file` | |", ""])
+
+
+RIGHT["docs/ARCHITECTURE.md"] = make_map([*RIGHT, "docs/ARCHITECTURE.md"])
 
 LONG = "int f(void)\n{\n" + "\tx();\n" * 101 + "}\n"
 
@@ -75,8 +102,20 @@ WRONG = [
         SPDX + 'const struct shfs_command shfs_cmd_new = {\n\t.name = "new",\n};\n',
         "has no page man/shfs-new.1.scd",
     ),
+    ("query/new.c", SPDX, "query/new.c:1: is not in the map"),
+    ("docs/new.md", "", "docs/new.md:1: is not in the map"),
+    ("tests/data2/one", "", "tests/data2/one:1: is not in the map"),
+    ("docs/config.md", "[the log](../man/shfs-log.1)\n", "a link to ../man/shfs-log.1"),
+    ("docs/config.md", "[the map](docs/ARCHITECTURE.md)\n", "a link to docs/ARCHITECTURE.md"),
+    ("store/schema/views.sql", "CREATE VIEW v_mode AS SELECT mode FROM file;\n", "v_mode.mode is not in"),
+    ("common/record.h", SPDX + "enum f {\n\tSHFS_ACCESS_NEW = 1,\n};\n", "SHFS_ACCESS_NEW is not in"),
+    ("docs/index.md", "| `v_path` | `path` |\n", "there is no v_path"),
     ("man/shfs-log.1.scd", None, "has no page"),
     ("man/shfs.1.scd", None, "is not in man/shfs.1.scd"),
+    ("common/buf.c", None, "there is no common/buf.c"),
+    ("tests/data/one", None, "there is no tests/data/"),
+    ("docs/config.md", None, "[archive] wait is not in docs/config.md"),
+    ("man/shfs-config.5.scd", None, "[archive] wait is not in man/shfs-config.5.scd"),
 ]
 
 
@@ -111,3 +150,10 @@ def test_option_without_a_word_in_the_page(tmp_path):
     tree = dict(RIGHT)
     tree["man/shfs-log.1.scd"] = "*--limits*\n"
     assert "man/shfs-log.1.scd:1: does not name --limit" in check(tmp_path, tree)[1]
+
+
+@pytest.mark.parametrize("page", ["docs/config.md", "man/shfs-config.5.scd"])
+def test_key_under_another_section(tmp_path, page):
+    tree = dict(RIGHT)
+    tree[page] = tree[page].replace("[archive]", "[other]").replace("[query]", "[archive]")
+    assert f"common/config.c:4: [archive] wait is not in {page}" in check(tmp_path, tree)[1]

@@ -5,6 +5,7 @@
 import functools
 import os
 import re
+import sqlite3
 import sys
 
 FUNCTION_LINES = 100
@@ -211,6 +212,105 @@ def check_commands():
             problem(path, line, f"shfs {name} is not in man/shfs.1.scd")
 
 
+# --- the pages ---
+
+MAP = "docs/ARCHITECTURE.md"
+MAPPED = ("common/", "store/", "fusefs/", "shellhook/", "query/", "tests/", "bench/", "docs/", "man/",
+          "completions/")
+
+
+def map_entries(text):
+    """(line, path) of each name in the map: headings name folders, first columns of tables files.
+    A name that ends in a slash stands for all below it."""
+    folder = None
+    for number, line in enumerate(text.splitlines(), 1):
+        heading = re.match(r"(#+) (.*)", line)
+        if heading and heading[1] != "###":
+            folder = "" if heading[2] == "Map" else None
+        elif heading and folder is not None:
+            folder = heading[2] if heading[2].endswith("/") else ""
+        elif folder is not None and line.startswith("|"):
+            for name in re.findall(r"`([^`]+)`", line.split("|")[1]):
+                yield number, folder + name
+
+
+def check_map():
+    """Every file is in the map, and everything in the map is there."""
+    entries = list(map_entries(read(MAP))) if os.path.exists(MAP) else []
+    for number, path in entries:
+        if not os.path.exists(path):
+            problem(MAP, number, f"there is no {path}")
+    names = {path for _, path in entries}
+    folders = tuple(path for path in names if path.endswith("/"))
+    for path in files():
+        if path.startswith(MAPPED) and path not in names and not path.startswith(folders):
+            problem(path, 1, f"is not in the map of {MAP}")
+
+
+def check_references(path, text):
+    """Each relative link of a page leads to a file."""
+    for match in re.finditer(r"\]\(([^)\s#]+)", text):
+        target = os.path.join(os.path.dirname(path), match[1])
+        if not re.match(r"[a-z]+:", match[1]) and not os.path.exists(target):
+            problem(path, line_of(text, match.start()), f"a link to {match[1]}, which is not there")
+
+
+def config_keys():
+    """(line, section, key) of each key that the configuration knows."""
+    text = without_comments(read("common/config.c"))
+    for function in re.finditer(r"^static int set_(\w+)\(struct shfs_config \*.*?^\}", text, re.S | re.M):
+        for match in re.finditer(r'strcmp\(name, "([^"]+)"\)', function[0]):
+            yield line_of(text, function.start() + match.start()), function[1], match[1]
+
+
+def check_config():
+    """Each key stands under its section, in the page and in the man page."""
+    if not os.path.exists("common/config.c"):
+        return
+    pages = (("docs/config.md", "## [{}]", "| `{}` |"), ("man/shfs-config.5.scd", "# [{}]", "*{}* ="))
+    keys = list(config_keys())
+    if not keys:
+        problem("common/config.c", 1, "has no keys that can be seen here")
+    for line, section, key in keys:
+        for page, heading, entry in pages:
+            text = read(page) if os.path.exists(page) else ""
+            part = re.search(rf"^{re.escape(heading.format(section))}\n(.*?)(?=^#+ |\Z)", text, re.S | re.M)
+            if not part or entry.format(key) not in part[1]:
+                problem("common/config.c", line, f"[{section}] {key} is not in {page}")
+
+
+def check_record():
+    """Each flag and operation of the records stands in a table of the page."""
+    page = "docs/journal.md"
+    if not os.path.exists("common/record.h"):
+        return
+    header = without_comments(read("common/record.h"))
+    rows = "\n".join(re.findall(r"^\|.*", read(page), re.M)) if os.path.exists(page) else ""
+    for match in re.finditer(r"\b(SHFS_(ACCESS|CONTENT|OP)_(\w+))\s*=", header):
+        name = match[3].lower() if match[2] == "OP" else match[3]
+        if not re.search(rf"\b{name}\b", rows):
+            problem("common/record.h", line_of(header, match.start()), f"{match[1]} is not in {page}")
+
+
+def check_views():
+    """The table of views names each column, and has no row for a view that is not there."""
+    page, schema = "docs/index.md", [f"store/schema/{name}.sql" for name in ("tables", "views")]
+    if not os.path.exists(schema[1]):
+        return
+    database = sqlite3.connect(":memory:")
+    for path in schema:
+        database.executescript(read(path))
+    text = read(page) if os.path.exists(page) else ""
+    rows = dict(re.findall(r"^\| `(v_\w+)` \|(.*)", text, re.M))
+    views = [name for name, in database.execute("SELECT name FROM sqlite_schema WHERE type = 'view'")]
+    for view in views:
+        for _, column, *_ in database.execute(f"PRAGMA table_info({view})"):
+            if f"`{column}`" not in rows.get(view, ""):
+                problem(schema[1], 1, f"{view}.{column} is not in {page}")
+    for view in rows.keys() - set(views):
+        problem(page, 1, f"there is no {view}")
+
+
 # --- the text of every file ---
 
 
@@ -233,9 +333,15 @@ def main():
             check_function_sizes(path, text)
         if path.startswith("query/") and path.endswith((".c", ".h")):
             check_sql(path, text)
+        if path.endswith(".md"):
+            check_references(path, text)
         if path.endswith((".c", ".h", ".py", ".sql", ".bash", ".zsh", ".fish", ".sh")):
             check_file_size(path, text)
     check_commands()
+    check_map()
+    check_config()
+    check_record()
+    check_views()
     print("\n".join(problems), end="\n" if problems else "")
     return 1 if problems else 0
 
