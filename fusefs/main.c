@@ -135,6 +135,8 @@ static int read_config(struct shfs_fs *fs, const char *override)
 
 	if (r || !path)
 		return fail(SHFS_FUSE_FAILURE, "out of memory");
+	if (override && access(override, F_OK))
+		return fail_path(SHFS_FUSE_USAGE, override, strerror(errno));
 	r = shfs_config_read(&fs->config, path, &message);
 	if (r && override)
 		return fail(SHFS_FUSE_USAGE, "%s", message ? message : strerror(-r));

@@ -69,13 +69,26 @@ const struct shfs_command *shfs_command_by_name(const char *name)
 	return NULL;
 }
 
+/* One that is named must be there; the usual one need not. */
+static int config_option(struct shfs_context *ctx, const char *value)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	ctx->config_option = value;
+	if (!access(value, R_OK))
+		return 0;
+	shfs_quote_display(&shown, value, strlen(value));
+	shfs_error("%s: %s", shown.data, strerror(errno));
+	return SHFS_EXIT_USAGE;
+}
+
 static int common_option(struct shfs_context *ctx, const struct shfs_command *command,
                          const struct shfs_option *opt, const char *value)
 {
 	if (!strcmp(opt->name, "store"))
 		ctx->store_option = value;
 	else if (!strcmp(opt->name, "config"))
-		ctx->config_option = value;
+		return config_option(ctx, value);
 	else if (!strcmp(opt->name, "no-pager"))
 		ctx->no_pager = true;
 	else if (strcmp(value, "auto") && strcmp(value, "always") &&

@@ -10,6 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 #include <zstd.h>
 
@@ -67,17 +68,40 @@ static int encode(struct shfs_buf *b, const struct shfs_record *rec)
 	return b->failed ? -ENOMEM : 0;
 }
 
-/* Appends bytes or nothing: what a failed write left behind is cut off again. */
-static int append_bytes(struct shfs_journal *j, const struct shfs_buf *b)
+/* The bytes of the whole frames among the first len of b, and their number. */
+static size_t whole_frames(const struct shfs_buf *b, size_t len, size_t *n)
 {
+	const unsigned char *p = (const unsigned char *)b->data, *end = p + len;
+
+	for (*n = 0;; ++*n) {
+		struct shfs_cursor at = { p, end, false };
+		uint32_t magic = shfs_cursor_u32(&at), payload = shfs_cursor_u32(&at);
+
+		if (magic != SHFS_FRAME_MAGIC ||
+		    (size_t)(end - p) < SHFS_FRAME_HEAD + payload + SHFS_FRAME_TAIL)
+			return len - (size_t)(end - p);
+		p += SHFS_FRAME_HEAD + payload + SHFS_FRAME_TAIL;
+	}
+}
+
+/*
+ * Appends frames. What a failed write left is cut back to whole ones; these stay, as a
+ * reader may have taken them. *n: how many there are of b's.
+ */
+static int append_frames(struct shfs_journal *j, const struct shfs_buf *b, size_t *n)
+{
+	struct stat st;
+	size_t len = b->len;
 	int r;
 
+	*n = 0;
 	if (j->torn && ftruncate(j->fd, j->size))
 		return -errno;
 	r = shfs_write_all(j->fd, b->data, b->len);
+	if (r)
+		len = fstat(j->fd, &st) ? 0 : MIN((uint64_t)st.st_size - j->size, b->len);
+	j->size += whole_frames(b, len, n);
 	j->torn = r && ftruncate(j->fd, j->size);
-	if (!r)
-		j->size += b->len;
 	return r;
 }
 
@@ -116,7 +140,9 @@ static int start_segment(struct shfs_journal *j)
 	shfs_buf_add(&b, SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN);
 	r = encode(&b, &rec);
 	if (!r)
-		r = append_bytes(j, &b);
+		r = shfs_write_all(j->fd, b.data, b.len);
+	if (!r)
+		j->size = b.len;
 	if (!r && (fsync(j->fd) || fsync(j->store->journal_fd)))
 		r = -errno;
 	if (r) {
@@ -242,19 +268,22 @@ static int rotate(struct shfs_journal *j)
 }
 
 int shfs_journal_append(struct shfs_journal *j, const struct shfs_record *const *records,
-                        size_t n)
+                        size_t n, size_t *appended)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
+	size_t done;
 	int r;
 
+	*appended = 0;
 	for (size_t i = 0; i < n; i++)
 		if ((r = encode(&b, records[i])))
 			return r;
 	if (j->size >= j->rotate_bytes && (r = rotate(j)))
 		return r;
-	r = append_bytes(j, &b);
-	if (!r && n)
-		j->seq = records[n - 1]->seq;
+	r = append_frames(j, &b, &done);
+	if (done)
+		j->seq = records[done - 1]->seq;
+	*appended = done;
 	return r;
 }
 
@@ -267,13 +296,14 @@ int shfs_journal_close(struct shfs_journal *j)
 {
 	struct shfs_record end = { .type = SHFS_REC_END };
 	const struct shfs_record *records[] = { &end };
+	size_t appended;
 	int r;
 
 	if (!j)
 		return 0;
 	end.seq = j->seq + 1;
 	end.time = shfs_time_now();
-	r = shfs_journal_append(j, records, 1);
+	r = shfs_journal_append(j, records, 1, &appended);
 	if (!r)
 		r = shfs_journal_sync(j);
 	if (!r)

@@ -42,10 +42,11 @@ int shfs_journal_close(struct shfs_journal *journal);
  * Encodes n records with the sequence numbers they carry (which must rise) and appends
  * them with one write, in one segment. Not durable before shfs_journal_sync. When the
  * write fails in the middle (-ENOSPC, -EIO), the segment is cut back to the last whole
- * record, so a later append is sound; nothing of this call was then recorded.
+ * record, so a later append is sound; the first *appended records are in it then.
  */
 _must_check_ int shfs_journal_append(struct shfs_journal *journal,
-                                     const struct shfs_record *const *records, size_t n);
+                                     const struct shfs_record *const *records, size_t n,
+                                     size_t *appended);
 _must_check_ int shfs_journal_sync(struct shfs_journal *journal);
 
 /* --- reading --- */

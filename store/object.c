@@ -475,7 +475,7 @@ static void put_drop_file(struct shfs_put *put)
 	put->fd = -1;
 }
 
-static int name_put(struct shfs_store *store, struct shfs_put *put, bool *new_dir)
+static int name_put(struct shfs_store *store, struct shfs_put *put)
 {
 	_cleanup_buf_ struct shfs_buf data = { 0 };
 	char path[46], dir[3] = { 0 };
@@ -483,9 +483,7 @@ static int name_put(struct shfs_store *store, struct shfs_put *put, bool *new_di
 
 	object_path(&put->id, path);
 	memcpy(dir, path, 2);
-	if (!mkdirat(store->objects_fd, dir, 0700))
-		*new_dir = true;
-	else if (errno != EEXIST)
+	if (mkdirat(store->objects_fd, dir, 0700) && errno != EEXIST)
 		return -errno;
 	if (put->heal)
 		unlinkat(store->objects_fd, path, 0);
@@ -509,29 +507,27 @@ static int sync_dir(struct shfs_store *store, const char *name)
 	return fd < 0 || fsync(fd) ? -errno : 0;
 }
 
-static int sync_dirs(struct shfs_store *store, struct shfs_put **puts, size_t n,
-                     bool new_dir)
+/* Also where the object, or its directory, was there already: who made it may not have
+ * come so far. */
+static int sync_dirs(struct shfs_store *store, struct shfs_put **puts, size_t n)
 {
 	bool done[256] = { false };
-	int r = 0;
+	int r = n ? sync_dir(store, ".") : 0;
 
 	for (size_t i = 0; !r && i < n; i++) {
 		char name[3];
 
-		/* Also where the object was there already: its name may not be durable
-		 * yet. */
 		if (done[puts[i]->id.hash[0]])
 			continue;
 		done[puts[i]->id.hash[0]] = true;
 		snprintf(name, sizeof(name), "%02x", puts[i]->id.hash[0]);
 		r = sync_dir(store, name);
 	}
-	return r || !new_dir ? r : sync_dir(store, ".");
+	return r;
 }
 
 int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts, size_t n)
 {
-	bool new_dir = false;
 	int r = 0;
 
 	for (size_t i = 0; i < n; i++)
@@ -541,13 +537,13 @@ int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts, size_t 
 		if (puts[i]->fd < 0)
 			continue;
 		do
-			r = name_put(store, puts[i], &new_dir);
+			r = name_put(store, puts[i]);
 		while (r == -EAGAIN);
 		if (r)
 			break;
 		put_drop_file(puts[i]);
 	}
-	return r ? r : sync_dirs(store, puts, n, new_dir);
+	return r ? r : sync_dirs(store, puts, n);
 }
 
 struct shfs_object_id shfs_put_id(const struct shfs_put *put)

@@ -187,6 +187,17 @@ static int parse_frame(struct shfs_segment *s, size_t len, struct shfs_record *r
 	return shfs_record_decode(c.p, len - SHFS_FRAME_HEAD - SHFS_FRAME_TAIL, rec);
 }
 
+/* What is behind the last frame of a segment that is complete is damage. */
+static void skip_rest(struct shfs_segment *s)
+{
+	uint64_t end = s->base + s->window.len;
+
+	if (s->fd >= 0 || s->pos >= end)
+		return;
+	s->damaged += end - s->pos;
+	s->pos = end;
+}
+
 int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 {
 	for (;;) {
@@ -198,6 +209,8 @@ int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 		 */
 		if (r == -EBADMSG || !r)
 			r = resync(s, &len);
+		if (!r)
+			skip_rest(s);
 		if (r <= 0)
 			return r;
 		r = parse_frame(s, len, rec);

@@ -19,7 +19,7 @@ static int open_dir(int dirfd, const char *name, bool create)
 {
 	int fd;
 
-	if (create && mkdirat(dirfd, name, 0700) && errno != EEXIST)
+	if (create && (mkdirat(dirfd, name, 0700) ? errno != EEXIST : fsync(dirfd)))
 		return -errno;
 	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;

@@ -263,15 +263,16 @@ static bool is_record_error(int error)
 static int append_records(struct shfs_journal *journal,
                           const struct shfs_record *const *records, size_t n, int *each)
 {
-	int err = shfs_journal_append(journal, records, n);
+	size_t appended, one;
+	int err = shfs_journal_append(journal, records, n, &appended);
 	bool singly = n > 1 && is_record_error(err);
 
 	for (size_t i = 0; i < n; i++) {
 		if (singly)
-			err = shfs_journal_append(journal, &records[i], 1);
+			err = shfs_journal_append(journal, &records[i], 1, &one);
 		if (singly && err < 0 && !is_record_error(err))
 			singly = false; /* so it is for the rest */
-		each[i] = err;
+		each[i] = i < appended ? 0 : err;
 	}
 	return is_record_error(err) ? 0 : err;
 }

@@ -30,6 +30,17 @@ def recorded(sandbox):
     return sandbox
 
 
+def test_index_of_a_newer_version(recorded):
+    script = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA user_version = 9999')"
+    before = recorded.run(PROGRAM, "log", "file").stdout
+    index = os.path.join(recorded.store, "index.db")
+    recorded.run("/usr/bin/python3", "-c", script, index)
+    result = recorded.run(PROGRAM, "log", "file", check=1)
+    assert "newer version" in result.stderr and "shfs reindex" in result.stderr
+    recorded.run(PROGRAM, "reindex")
+    assert recorded.run(PROGRAM, "log", "file").stdout == before
+
+
 # --- help ---
 
 
@@ -130,6 +141,15 @@ def test_missing_value(shfs, args):
     assert re.search(r"option -\S+ wants a value", shfs("history", *args, check=2).stderr)
     if args[0] in ("--store", "--color"):
         assert "wants a value" in shfs(*args, check=2).stderr
+
+
+def test_configuration_that_is_not_there(shfs, sandbox):
+    result = shfs("--config", "no\nconfig", "status", check=2)
+    assert result.stderr == "shfs: no\\nconfig: No such file or directory\n"
+    program = os.path.join(harness.PREFIX, "libexec/shfs/shfs-fuse")
+    line = [program, "--store", sandbox.store, "--config", "/nonexistent", sandbox.project]
+    result = sandbox.run(*line, check=2)
+    assert result.stderr == "shfs: /nonexistent: No such file or directory\n"
 
 
 def test_value_where_none_belongs(shfs):

@@ -95,7 +95,7 @@ static uint64_t kit_append(struct kit *k, struct shfs_record *rec)
 
 	rec->seq = ++k->seq;
 	rec->boot_resolution_ns = 1;
-	assert_ok(shfs_journal_append(k->journal, &one, 1));
+	assert_ok(shfs_journal_append(k->journal, &one, 1, &(size_t){ 0 }));
 	return rec->seq;
 }
 
