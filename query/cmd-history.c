@@ -12,6 +12,38 @@
 
 static struct shfs_filter filter;
 static bool json;
+static char **paths; /* that were asked for; ends with NULL */
+static size_t n_paths;
+
+static int add_path(const char *operand)
+{
+	void *more = reallocarray(paths, n_paths + 2, sizeof(*paths));
+
+	if (!more)
+		return -ENOMEM;
+	paths = more;
+	paths[n_paths] = shfs_operand_path(operand);
+	if (!paths[n_paths])
+		return -ENOMEM;
+	paths[++n_paths] = NULL;
+	return 0;
+}
+
+static void free_paths(void)
+{
+	while (n_paths)
+		free(paths[--n_paths]);
+	free(TAKE_PTR(paths));
+}
+
+/* Whoever asks for something in .git wants to see what is in there. */
+static bool is_bookkeeping_asked(void)
+{
+	for (size_t i = 0; i < n_paths; i++)
+		if (shfs_path_bookkeeping(paths[i]))
+			return true;
+	return false;
+}
 
 /* --- options --- */
 
@@ -88,6 +120,9 @@ static int set_plain(const struct shfs_option *opt, const char *value)
 		if (strcmp(opt->name, plain[i].name) != 0)
 			continue;
 		r = *value ? shfs_filter_add(&filter, plain[i].kind, value) : -EINVAL;
+		if (!r && (plain[i].kind == SHFS_FILTER_READ ||
+		           plain[i].kind == SHFS_FILTER_WROTE))
+			r = add_path(value);
 		return r == -EINVAL ? bad_value(opt, value, plain[i].wanted) : r;
 	}
 	return 0;
@@ -135,8 +170,8 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 struct output {
 	struct shfs_context *ctx;
 	struct shfs_index *index;
-	const struct shfs_style *style;
-	size_t columns, n;
+	struct shfs_entry_view view;
+	size_t n;
 	struct shfs_json json;
 	struct shfs_buf text;
 };
@@ -151,7 +186,7 @@ static int put_entry(struct output *o, const struct shfs_entry *entry)
 	}
 	if (o->n)
 		shfs_buf_char(&o->text, '\n');
-	return shfs_entry_show(o->index, o->style, entry, o->columns, &o->text)
+	return shfs_entry_show(o->index, &o->view, entry, &o->text)
 	               ?: shfs_show_flush(&o->text) ? 0
 	                                            : -EIO;
 }
@@ -159,8 +194,12 @@ static int put_entry(struct output *o, const struct shfs_entry *entry)
 static void begin_output(struct output *o)
 {
 	shfs_context_pager(o->ctx);
-	o->style = shfs_style_of(o->ctx);
-	o->columns = shfs_show_columns();
+	o->view = (struct shfs_entry_view){
+		.style = shfs_style_of(o->ctx),
+		.columns = shfs_show_columns(),
+		.paths = paths,
+		.all = filter.all || is_bookkeeping_asked(),
+	};
 	if (json) {
 		shfs_json_begin(&o->json, "history");
 		shfs_json_array(&o->json, "commands");
@@ -235,7 +274,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (!o.index)
 		return code;
 	for (int i = 0; i < argc && !r; i++)
-		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, argv[i]);
+		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, argv[i])
+		            ?: add_path(argv[i]);
 	if (!r)
 		r = shfs_filter_query(&filter, &query);
 	if (!r)
@@ -255,6 +295,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	else if (!o.n)
 		code = explain_nothing(o.index, argc, argv);
 	shfs_filter_free(&filter);
+	free_paths();
 	return code;
 }
 
@@ -274,7 +315,8 @@ static const struct shfs_option options[] = {
 	  "wrote this file, something below it, or a pattern's files" },
 	{ "limit", 'n', "N", "at most N" },
 	{ "reverse", 0, NULL, "oldest first" },
-	{ "all", 'a', NULL, "also what touched no files, and what no shell ran" },
+	{ "all", 'a', NULL,
+	  "also what touched no files, what no shell ran, files of .git" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };
@@ -286,7 +328,9 @@ const struct shfs_command shfs_cmd_history = {
 	.description =
 		"With PATH, those that ran in it or touched it or something below it;\n"
 		"then also programs that no shell ran, such as editors.\n"
-		"All conditions must hold; of several PATHs, any.",
+		"All conditions must hold; of several PATHs, any.\n"
+		"Files in .git, __pycache__ and the like are summed up, unless\n"
+		"PATH names one of them.",
 	.options = options,
 	.max_args = -1,
 	.option = option,

@@ -11,7 +11,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define INDENT "    "
+#define INDENT      "    "
+#define TIME_WIDTH  21 /* with the blanks before it */
+#define SIZES_WIDTH 21 /* "  1023 KiB  +1023 KiB" */
 
 static struct {
 	int64_t limit;
@@ -28,6 +30,19 @@ struct log {
 	struct shfs_json json;
 	bool any;
 };
+
+/* A version's name in what room there is: at least half of the line. */
+static int show_name(struct log *l, const char *path, int64_t n, size_t others,
+                     struct shfs_buf *out)
+{
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+
+	shfs_show_version(&name, path, n);
+	if (name.failed)
+		return -ENOMEM;
+	shfs_show_tail(out, name.data, l->columns - MIN(others, l->columns / 2));
+	return 0;
+}
 
 /* --- who did it --- */
 
@@ -54,8 +69,7 @@ static int show_doer(struct log *l, const char *lead, int64_t command_id,
 	shfs_show_dim(&l->out, l->style, lead);
 	if (r)
 		r = shfs_entry_show_head(l->index, l->style, &e,
-		                         l->columns - MIN(width, l->columns / 2),
-		                         &l->out);
+		                         l->columns - MIN(width, l->columns), &l->out);
 	shfs_buf_char(&l->out, '\n');
 	return r;
 }
@@ -77,24 +91,38 @@ static int json_doer(struct log *l, int64_t command_id, int64_t process_id)
 
 /* --- when the file went away --- */
 
-/* Of the uses of a version those that took it from its path: the last of a kind is the
- * one that did. */
+/*
+ * Of the uses of a version those that took it from its path: the last of a kind is the
+ * one that did. Where the same doer then made the next version that is how it saves, and
+ * not worth a word, unless the old one is still there under another name.
+ */
+#define SAME_DOER(x, y)                                                                  \
+	x ".command_id IS " y ".command_id AND (" x ".command_id IS NOT NULL OR " x      \
+	  ".process_id IS " y ".process_id)"
 #define GONE                                                                             \
-	"SELECT op, path2, end_ns, command_id, process_id FROM v_access"                 \
+	"SELECT op, path2, end_ns, command_id, process_id FROM v_access a"               \
 	" WHERE file_id = ?1 AND seen_version_id = ?2 AND op IN ('unlink', 'rename')"    \
-	" ORDER BY seq_key"
+	" AND NOT (EXISTS (SELECT 1 FROM v_version v WHERE v.file_id = ?1"               \
+	"  AND v.n = ?3 + 1 AND " SAME_DOER(                                             \
+		"v", "a") ") AND (op = 'unlink' OR EXISTS"                               \
+			  "  (SELECT 1 FROM v_access b WHERE b.file_id = a.file2_id"     \
+			  "  AND b.op IN ('unlink', 'rename') AND b.seq_key > a.seq_key" \
+			  "  AND " SAME_DOER("b", "a") ")))"                             \
+						       " ORDER BY seq_key"
 
 static int show_one_gone(struct log *l, struct shfs_rows *rows)
 {
-	_cleanup_buf_ struct shfs_buf what = { 0 };
 	bool renamed = !strcmp(shfs_rows_text(rows, 0), "rename");
+	int r = 0;
 
-	shfs_buf_str(&what, renamed ? "renamed to " : "deleted");
+	shfs_buf_printf(&l->out, "%s%s", l->style->bad,
+	                renamed ? "renamed to " : "deleted");
 	if (renamed)
-		shfs_show_path(&what, shfs_rows_text(rows, 1));
-	if (what.failed)
-		return -ENOMEM;
-	shfs_buf_printf(&l->out, "%s%s%s  ", l->style->bad, what.data, l->style->off);
+		r = show_name(l, shfs_rows_text(rows, 1), 0,
+		              strlen("renamed to ") + TIME_WIDTH, &l->out);
+	if (r)
+		return r;
+	shfs_buf_printf(&l->out, "%s  ", l->style->off);
 	shfs_time_show(&l->out, shfs_rows_int(rows, 2));
 	shfs_buf_char(&l->out, '\n');
 	return show_doer(l, "", shfs_rows_int(rows, 3), shfs_rows_int(rows, 4));
@@ -123,6 +151,8 @@ static int put_gone(struct log *l, const struct shfs_version *v)
 		r = shfs_rows_bind_int(rows, 1, v->file_id);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 2, v->version_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 3, v->n);
 	while (!r && (r = shfs_rows_next(rows)) > 0)
 		r = opts.json ? json_one_gone(l, rows) : show_one_gone(l, rows);
 	return r;
@@ -154,18 +184,24 @@ static int load_before(struct log *l, const struct shfs_version *v,
 static int same_before(struct log *l, const struct shfs_version *v, int64_t *n)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	char object[44];
 	int r;
 
 	*n = 0;
 	if (!(v->flags & SHFS_CONTENT_OBJECT) || (v->flags & SHFS_CONTENT_INCOMPLETE))
 		return 0;
+	shfs_object_name(&v->object, object);
+	/* "+": by the object, of which there are fewer rows than of the file. */
 	r = shfs_rows_open(l->index,
-	                   "SELECT min(w.n) FROM v_version v JOIN v_version w"
-	                   " ON w.file_id = v.file_id AND w.object = v.object"
-	                   " WHERE v.version_id = ?1 AND w.n < v.n",
+	                   "SELECT min(n) FROM v_version"
+	                   " WHERE object = ?1 AND +file_id = ?2 AND +n < ?3",
 	                   &rows);
 	if (!r)
-		r = shfs_rows_bind_int(rows, 1, v->version_id);
+		r = shfs_rows_bind_str(rows, 1, object);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, v->file_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 3, v->n);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r > 0)
@@ -211,20 +247,24 @@ static int show_notes(struct log *l, const struct shfs_version *v)
 
 /* Another name that it had, as the words before the command. A file that its own maker
  * renamed into place is how programs save: not worth a word. */
-static void origin_words(const struct shfs_version *v, const struct shfs_version *origin,
-                         struct shfs_buf *out)
+static int origin_words(struct log *l, const struct shfs_version *v,
+                        const struct shfs_version *origin, struct shfs_buf *out)
 {
-	bool own = origin->command_id == v->command_id &&
-	           origin->process_id == v->process_id;
+	int r;
+
+	bool own = v->command_id
+	                   ? origin->command_id == v->command_id
+	                   : !origin->command_id && origin->process_id == v->process_id;
 
 	if (own && !v->carried)
-		return;
+		return 0;
 	if (v->carried)
 		shfs_buf_str(out, "as ");
 	else
 		shfs_buf_printf(out, "%s from ", v->source);
-	shfs_show_version(out, origin->path, origin->n);
+	r = show_name(l, origin->path, origin->n, l->columns, out);
 	shfs_buf_str(out, ": ");
+	return r;
 }
 
 static int show_maker(struct log *l, const struct shfs_version *v)
@@ -238,9 +278,9 @@ static int show_maker(struct log *l, const struct shfs_version *v)
 	if (r < 0)
 		return r;
 	if (r)
-		origin_words(v, &origin, &words);
-	if (words.failed)
-		return -ENOMEM;
+		r = origin_words(l, v, &origin, &words);
+	if (r || words.failed)
+		return r ?: -ENOMEM;
 	return show_doer(l, words.data ? words.data : "", v->command_id, v->process_id);
 }
 
@@ -252,7 +292,9 @@ static int show_version(struct log *l, const struct shfs_version *v)
 	if (r < 0)
 		return r;
 	shfs_buf_str(&l->out, l->style->bold);
-	shfs_show_version(&l->out, v->path, v->n);
+	r = show_name(l, v->path, v->n, TIME_WIDTH + SIZES_WIDTH, &l->out);
+	if (r)
+		return r;
 	shfs_buf_printf(&l->out, "%s  ", l->style->off);
 	shfs_time_show(&l->out, v->time_ns);
 	shfs_buf_str(&l->out, "  ");

@@ -21,7 +21,8 @@ struct show {
 	struct shfs_entry entry;
 	struct shfs_process_row *processes; /* parents before their children */
 	size_t n_processes;
-	int64_t lost; /* records of mounts that were there meanwhile */
+	struct shfs_process_row shell; /* all 0: not known */
+	int64_t lost;                  /* records of mounts that were there meanwhile */
 	struct shfs_buf out;
 };
 
@@ -31,6 +32,7 @@ static void show_clear(struct show *s)
 	for (size_t i = 0; i < s->n_processes; i++)
 		shfs_process_clear(&s->processes[i]);
 	free(s->processes);
+	shfs_process_clear(&s->shell);
 	shfs_buf_free(&s->out);
 }
 
@@ -69,6 +71,27 @@ static int load_processes(struct show *s, int64_t command_id)
 	return r;
 }
 
+/* As what it runs: whoever execs into another shell keeps its pid. */
+#define SHELL                                                                            \
+	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_process p WHERE EXISTS"                    \
+	" (SELECT 1 FROM v_session s WHERE s.id = ?1 AND s.pid = p.pid"                  \
+	" AND s.start_ticks = p.start_ticks AND s.host = p.host"                         \
+	" AND p.exe GLOB '*/' || s.shell) ORDER BY first_ns DESC LIMIT 1"
+
+static int load_shell(struct show *s)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(s->index, SHELL, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, s->entry.command.session);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		r = shfs_process_from_row(rows, &s->shell);
+	return MIN(r, 0);
+}
+
 static int load_lost(struct show *s)
 {
 	const struct shfs_command_row *c = &s->entry.command;
@@ -99,8 +122,7 @@ static int load(struct show *s, bool is_process, int64_t id)
 		return -ENOENT;
 	if (r < 0 || is_process)
 		return MIN(r, 0);
-	r = load_processes(s, id);
-	return r ? r : load_lost(s);
+	return load_processes(s, id) ?: load_shell(s) ?: load_lost(s);
 }
 
 /* --- the head --- */
@@ -261,21 +283,54 @@ static bool is_exe_said(const struct shfs_process_row *p)
 	return !*p->exe || !strcmp(p->argv, p->exe) || (exe && !strcmp(p->argv, exe + 1));
 }
 
+static bool is_same_process(const struct shfs_process_row *a,
+                            const struct shfs_process_row *b)
+{
+	return a->pid == b->pid && a->start_ticks == b->start_ticks &&
+	       !strcmp(a->host, b->host);
+}
+
+/* The shell, or what it forked and has not executed another program. */
+static bool is_shell(const struct show *s, const struct shfs_process_row *p)
+{
+	return s->shell.argv_len && s->shell.argv_len == p->argv_len &&
+	       !memcmp(s->shell.argv, p->argv, p->argv_len) &&
+	       !strcmp(s->shell.exe, p->exe);
+}
+
+/* Forked to open what the line redirects, before it became the program. */
+static bool is_redirection(const struct show *s, size_t i)
+{
+	return is_shell(s, &s->processes[i]) && i + 1 < s->n_processes &&
+	       is_same_process(&s->processes[i], &s->processes[i + 1]);
+}
+
+static void show_argv(struct show *s, const struct shfs_process_row *p, size_t width,
+                      struct shfs_buf *out)
+{
+	if (!is_shell(s, p))
+		shfs_show_process(out, p, width);
+	else if (is_same_process(p, &s->shell))
+		shfs_buf_str(out, "(the shell itself)");
+	else
+		shfs_buf_str(out, "(the shell, forked)");
+}
+
 static void show_one_process(struct show *s, const struct shfs_process_row *p,
                              size_t depth)
 {
 	size_t indent = strlen(INDENT) + 2 * MIN(depth, (size_t)12);
-	size_t start, width = s->columns - indent - 9;
+	size_t width = s->columns - indent - 9, used;
 	_cleanup_buf_ struct shfs_buf argv = { 0 };
 
 	shfs_buf_printf(&s->out, "%*s%-7lld  ", (int)indent, "", (long long)p->pid);
-	shfs_show_process(&argv, p, width);
-	start = argv.data ? shfs_quote_width(argv.data, argv.len) : 0;
+	show_argv(s, p, width, &argv);
+	used = argv.data ? shfs_quote_width(argv.data, argv.len) : 0;
 	shfs_buf_add(&s->out, argv.data, argv.len);
-	if (!is_exe_said(p)) {
+	if (!is_exe_said(p) && !is_shell(s, p)) {
 		size_t exe = shfs_quote_width(p->exe, strlen(p->exe));
 
-		if (start + 2 + exe <= width)
+		if (used + 2 + exe <= width)
 			shfs_buf_str(&s->out, "  ");
 		else
 			shfs_buf_printf(&s->out, "\n%*s", (int)indent + 9, "");
@@ -292,7 +347,8 @@ static void show_children(struct show *s, const ssize_t *parents, ssize_t parent
 	for (size_t i = parent + 1; i < s->n_processes; i++) {
 		if (parents[i] != parent)
 			continue;
-		show_one_process(s, &s->processes[i], depth);
+		if (!is_redirection(s, i))
+			show_one_process(s, &s->processes[i], depth);
 		show_children(s, parents, i, depth + 1);
 	}
 }
@@ -342,17 +398,33 @@ static int show_use(struct show *s, const struct shfs_use *use)
 	return 0;
 }
 
-static int show_files(struct show *s)
+static int show_uses(struct show *s, bool bookkeeping)
 {
 	const struct shfs_uses *uses = &s->entry.uses;
+	enum shfs_use_kind last = SHFS_USE_KINDS;
 	int r = 0;
 
 	for (size_t i = 0; i < uses->n && !r; i++) {
-		if (!i || uses->list[i].kind != uses->list[i - 1].kind)
-			shfs_buf_printf(&s->out, "%s%s%s\n", s->style->dim,
-			                shfs_use_word(uses->list[i].kind), s->style->off);
-		r = show_use(s, &uses->list[i]);
+		const struct shfs_use *use = &uses->list[i];
+
+		if (!use->bookkeeping == bookkeeping)
+			continue;
+		if (use->kind != last)
+			shfs_buf_printf(&s->out, "%s%s%s%s\n", s->style->dim,
+			                bookkeeping ? "also " : "",
+			                shfs_use_word(use->kind), s->style->off);
+		last = use->kind;
+		r = show_use(s, use);
 	}
+	return r;
+}
+
+/* What programs keep for themselves (.git) comes behind the user's own. */
+static int show_files(struct show *s)
+{
+	const struct shfs_uses *uses = &s->entry.uses;
+	int r = show_uses(s, false) ?: show_uses(s, true);
+
 	if (uses->temporary)
 		shfs_buf_printf(&s->out,
 		                "%s%zu temporary file%s, made and gone again%s\n",
@@ -368,7 +440,7 @@ static void show_troubles(struct show *s)
 	const struct shfs_command_row *c = &s->entry.command;
 
 	shfs_buf_str(&s->out, s->style->dim);
-	shfs_uses_show_cuts(&s->out, &s->entry.uses, "");
+	shfs_uses_show_cuts(&s->out, &s->entry.uses, true, "");
 	shfs_buf_str(&s->out, s->style->off);
 	if (c->n_incomplete)
 		shfs_buf_printf(&s->out, "%s%lld incomplete: changed while captured%s\n",

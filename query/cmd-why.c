@@ -10,11 +10,15 @@
 
 /* Sources of one command that are listed; the others are counted. */
 #define SOURCES_MAX 12
-#define SEE_ABOVE   "  (see above)"
+#define SEE_ABOVE   " (see above)"
+#define ID_WIDTH    7  /* of an id, or what stands for one; seldom more */
+#define HEAD_MIN    15 /* of an id and some of the command */
+#define NAME_MIN    12
+#define ARROW_WIDTH 3
 
 static struct {
 	size_t depth;
-	bool json;
+	bool all, json;
 } opts;
 
 /* --- the tree --- */
@@ -28,7 +32,7 @@ struct tree {
 	int error;
 };
 
-/* What is left of the line; deep in the tree, half of it all the same. */
+/* What is left of the line; half of it or more, or the tree is not drawn further. */
 static size_t room(const struct tree *t)
 {
 	return t->columns - MIN(3 * t->level, t->columns / 2);
@@ -52,30 +56,44 @@ static const char *source(const struct shfs_upstream_version *v)
 	return v->version.n == 1 ? "  source" : "  changed while nothing watched";
 }
 
-/* config.yaml@2 ← 4f2a91c  sed -i … */
-static void add_line(struct tree *t, const struct shfs_upstream_version *v,
-                     const char *end)
+/* The name has what is left beside the words behind it, and most of that. */
+static size_t add_name(struct tree *t, const struct shfs_upstream_version *v,
+                       size_t words)
 {
 	_cleanup_buf_ struct shfs_buf name = { 0 };
-	size_t used = strlen(note(v)) + strlen(end);
+	size_t most = MAX(room(t), words + NAME_MIN) - words, width;
 
+	if (v->maker)
+		most = MAX(MIN(most, room(t) / 2), (size_t)NAME_MIN);
 	shfs_show_version(&name, v->version.path, v->version.n);
 	if (name.failed) {
 		t->error = -ENOMEM;
-		return;
+		return 0;
 	}
-	shfs_show_tail(&t->out, name.data, room(t) / 2);
-	used += MIN(shfs_quote_width(name.data, name.len), room(t) / 2);
+	width = MIN(shfs_quote_width(name.data, name.len), most);
+	shfs_show_tail(&t->out, name.data, width);
+	return width;
+}
+
+/* config.yaml@2 ← 4f2a91c  sed -i …; of a command that was shown the id is enough. */
+static void add_line(struct tree *t, const struct shfs_upstream_version *v, bool above)
+{
+	size_t words = strlen(source(v)) + strlen(note(v)), used;
+
+	if (v->maker)
+		words += ARROW_WIDTH + (above ? ID_WIDTH + strlen(SEE_ABOVE) : HEAD_MIN);
+	used = add_name(t, v, words) + strlen(note(v)) + ARROW_WIDTH;
 	shfs_show_dim(&t->out, t->style, source(v));
 	shfs_show_dim(&t->out, t->style, note(v));
-	if (v->maker) {
+	if (v->maker && !t->error) {
+		size_t left = above ? 0 : MAX(room(t), used) - used;
+
 		shfs_buf_str(&t->out, " ← ");
 		t->error = shfs_entry_show_head(t->index, t->style, &v->maker->entry,
-		                                MAX(room(t) - MIN(used + 3, room(t)),
-		                                    (size_t)20),
-		                                &t->out);
+		                                left, &t->out);
 	}
-	shfs_show_dim(&t->out, t->style, end);
+	if (above)
+		shfs_show_dim(&t->out, t->style, SEE_ABOVE);
 	shfs_buf_char(&t->out, '\n');
 }
 
@@ -99,27 +117,30 @@ static void add_branch(struct tree *t, struct shfs_upstream_version *v, bool las
 	t->prefix.len = len;
 }
 
-static void add_more_sources(struct tree *t, size_t n, bool last)
+static void add_count(struct tree *t, const char *what, size_t n, bool last)
 {
 	begin_branch(t, last);
-	shfs_buf_printf(&t->out, "%s%zu more sources%s\n", t->style->dim, n,
-	                t->style->off);
+	shfs_buf_printf(&t->out, "%s%zu %s%s%s\n", t->style->dim, n, what,
+	                n == 1 ? "" : "s", t->style->off);
 }
 
 /* Sources first: what goes on is below them. */
 static void add_inputs(struct tree *t, const struct shfs_upstream_maker *maker)
 {
 	size_t n = maker->n_inputs, sources = 0, listed = 0;
+	size_t left_out = maker->n_left_out;
 
 	for (size_t i = 0; i < n; i++)
 		sources += !maker->inputs[i]->maker;
+	if (left_out)
+		add_count(t, ".git file", left_out, !n);
 	for (size_t i = 0; i < n && listed < SOURCES_MAX && !t->error; i++)
 		if (!maker->inputs[i]->maker) {
 			listed++;
 			add_branch(t, maker->inputs[i], listed == n);
 		}
 	if (listed < sources)
-		add_more_sources(t, sources - listed, sources == n);
+		add_count(t, "more source", sources - listed, sources == n);
 	for (size_t i = 0, left = n - sources; i < n && !t->error; i++)
 		if (maker->inputs[i]->maker)
 			add_branch(t, maker->inputs[i], !--left);
@@ -137,9 +158,9 @@ static void add_continuation(struct tree *t, const struct shfs_upstream_version 
 static void add_version(struct tree *t, struct shfs_upstream_version *v)
 {
 	struct shfs_upstream_maker *maker = v->maker;
-	bool more = maker && (maker->n_inputs || maker->cut);
+	bool more = maker && (maker->n_inputs || maker->n_left_out || maker->cut);
 
-	add_line(t, v, more && maker->mark ? SEE_ABOVE : "");
+	add_line(t, v, more && maker->mark);
 	if (!more || maker->mark || t->error)
 		return;
 	if (maker->cut || 3 * (t->level + 1) > t->columns / 2) {
@@ -203,6 +224,7 @@ static void json_maker(struct shfs_json *json, const struct shfs_upstream_maker 
 		json_name(json, NULL, &v->version);
 	shfs_json_array_end(json);
 	shfs_json_bool(json, "cut", m->cut);
+	shfs_json_int(json, "left_out", m->n_left_out);
 	shfs_json_array(json, "inputs");
 	for (size_t i = 0; i < m->n_inputs; i++)
 		json_name(json, NULL, &m->inputs[i]->version);
@@ -244,7 +266,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	code = shfs_version_spec_find(index, argv[0], &target);
 	if (code)
 		return code;
-	r = shfs_upstream_new(index, &target, opts.depth, &up);
+	r = shfs_upstream_new(index, &target, opts.depth, opts.all, &up);
 	if (!r)
 		r = opts.json ? show_json(up) : show_tree(ctx, index, up);
 	if (r == -EIO)
@@ -257,8 +279,9 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 {
 	char *end;
 
-	if (!strcmp(opt->name, "json")) {
-		opts.json = true;
+	if (!opt->arg) {
+		opts.json |= !strcmp(opt->name, "json");
+		opts.all |= !strcmp(opt->name, "all");
 		return 0;
 	}
 	errno = 0;
@@ -271,6 +294,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 static const struct shfs_option options[] = {
 	{ "depth", 0, "N", "go back at most N commands" },
+	{ "all", 'a', NULL, "also through the files of version control (.git)" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };

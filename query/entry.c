@@ -2,6 +2,7 @@
 #include "query/entry.h"
 
 #include "common/clock.h"
+#include "common/path.h"
 #include "common/proc.h"
 #include "common/quote.h"
 #include "query/time.h"
@@ -12,10 +13,12 @@
 /* Columns of the id and the blanks behind it; everything below stands behind them. */
 #define INDENT 9
 /* Of the words for uses ("changed"), and the blanks behind them. */
-#define LABEL     9
-#define TEXT_MAX  4 /* lines of a command */
-#define USES_MAX  2 /* lines of one kind of use */
-#define LONG_TIME SHFS_NSEC_PER_SEC
+#define LABEL         9
+#define TEXT_MAX      4 /* lines of a command */
+#define USES_MAX      2 /* lines of one kind of use */
+#define MORE          "  + %zu more"
+#define LONG_TIME     SHFS_NSEC_PER_SEC
+#define DIRECTORY_MIN 8 /* columns of a working directory, however much else there is */
 
 int shfs_entry_load(struct shfs_index *index, bool is_process, int64_t id,
                     struct shfs_entry *out)
@@ -44,14 +47,16 @@ void shfs_entry_clear(struct shfs_entry *e)
 /* --- what was run --- */
 
 static int show_id(struct shfs_index *index, const struct shfs_style *style,
-                   const char *id, struct shfs_buf *out)
+                   const struct shfs_entry *e, struct shfs_buf *out)
 {
-	int r;
+	int r = 0;
 
-	shfs_buf_str(out, style->id);
-	r = shfs_show_id(index, out, id);
+	shfs_buf_str(out, e->is_process ? style->dim : style->id);
+	if (e->is_process)
+		shfs_buf_str(out, "-------");
+	else
+		r = shfs_show_id(index, out, e->command.id);
 	shfs_buf_str(out, style->off);
-	shfs_buf_str(out, "  ");
 	return r;
 }
 
@@ -86,15 +91,16 @@ static int show_what(struct shfs_index *index, const struct shfs_style *style,
                      const struct shfs_entry *e, size_t max_lines, size_t columns,
                      struct shfs_buf *out)
 {
-	int r = 0;
+	int r = show_id(index, style, e, out);
 
+	if (columns <= INDENT)
+		return r;
+	shfs_buf_str(out, "  ");
 	if (e->is_process) {
-		shfs_buf_printf(out, "%s-------%s  %s", style->dim, style->off,
-		                style->bold);
+		shfs_buf_str(out, style->bold);
 		shfs_show_process(out, &e->process, columns - INDENT);
 		shfs_buf_str(out, style->off);
 	} else {
-		r = show_id(index, style, e->command.id, out);
 		show_text(style, &e->command, max_lines, columns, out);
 	}
 	return r;
@@ -132,32 +138,48 @@ void shfs_entry_show_end(const struct shfs_style *style, const struct shfs_comma
 	}
 }
 
-static void show_circumstances(const struct shfs_style *style, const struct shfs_entry *e,
-                               size_t columns, struct shfs_buf *out)
+static void show_end(const struct shfs_style *style, const struct shfs_entry *e,
+                     struct shfs_buf *out)
 {
-	const char *host = e->is_process ? e->process.host : e->command.host;
-	const char *cwd = e->is_process ? e->process.cwd : e->command.cwd;
-	_cleanup_buf_ struct shfs_buf end = { 0 }, where = { 0 };
-	char here[65];
+	size_t start = out->len;
 
-	shfs_buf_printf(out, "%*s%s", INDENT, "", style->dim);
-	shfs_time_show(out, e->is_process ? e->process.first_ns : e->command.begin_ns);
-	shfs_buf_str(out, "  ");
 	if (e->is_process)
-		shfs_buf_printf(&end, "process %lld, no command",
+		shfs_buf_printf(out, "process %lld, no command",
 		                (long long)e->process.pid);
 	else
-		shfs_entry_show_end(style, &e->command, &end);
-	if (end.len)
-		shfs_buf_printf(out, "%s  ", end.data);
-	shfs_show_directory(&where, cwd);
-	shfs_show_tail(out, where.data ? where.data : "", columns - INDENT - 40);
+		shfs_entry_show_end(style, &e->command, out);
+	if (out->len > start)
+		shfs_buf_str(out, "  ");
+}
+
+static void show_circumstances(const struct shfs_entry_view *view,
+                               const struct shfs_entry *e, struct shfs_buf *out)
+{
+	static const struct shfs_style plain = { "", "", "", "", "" };
+	const char *host = e->is_process ? e->process.host : e->command.host;
+	const char *cwd = e->is_process ? e->process.cwd : e->command.cwd;
+	_cleanup_buf_ struct shfs_buf before = { 0 }, where = { 0 }, after = { 0 };
+	size_t used;
+	char here[65];
+
 	shfs_proc_host(here);
 	if (strcmp(host, here) != 0) {
-		shfs_buf_str(out, "  on ");
-		shfs_quote_display(out, host, strlen(host));
+		shfs_buf_str(&after, "  on ");
+		shfs_quote_display(&after, host, strlen(host));
 	}
-	shfs_buf_printf(out, "%s\n", style->off);
+	shfs_time_show(&before,
+	               e->is_process ? e->process.first_ns : e->command.begin_ns);
+	shfs_buf_printf(out, "%*s%s%s  ", INDENT, "", view->style->dim,
+	                before.data ? before.data : "");
+	show_end(view->style, e, out);
+	show_end(&plain, e, &before);
+	used = INDENT + 2 + before.len + shfs_quote_width(after.data, after.len);
+	shfs_show_directory(&where, cwd);
+	shfs_show_tail(out, where.data ? where.data : "",
+	               MAX(view->columns, used + DIRECTORY_MIN) - used);
+	shfs_buf_add(out, after.data, after.len);
+	shfs_buf_printf(out, "%s\n", view->style->off);
+	out->failed |= before.failed || where.failed || after.failed;
 }
 
 /* --- what it used --- */
@@ -165,85 +187,232 @@ static void show_circumstances(const struct shfs_style *style, const struct shfs
 /* Items in lines that are full; none stands alone over the edge. */
 struct flow {
 	struct shfs_buf *out;
-	const struct shfs_style *style;
 	size_t columns, used; /* used: of the present line */
-	int lines, max_lines;
+	int lines;
 };
 
-static bool flow_item(struct flow *f, const char *text, size_t room)
+/* more: columns that the last line must keep for a word on what did not fit. */
+static bool flow_item(struct flow *f, const char *text, size_t more)
 {
 	size_t width = shfs_quote_width(text, strlen(text));
-	size_t avail = f->columns - INDENT - LABEL;
+	size_t room = f->columns - INDENT - LABEL;
+	size_t kept = f->lines == USES_MAX ? more : 0;
 
-	if (f->used && f->used + 2 + width + room > avail) {
-		if (f->lines == f->max_lines)
+	if (f->used && f->used + 2 + width + kept > room) {
+		if (f->lines == USES_MAX)
 			return false;
 		shfs_buf_printf(f->out, "\n%*s", INDENT + LABEL, "");
 		f->lines++;
 		f->used = 0;
+		kept = f->lines == USES_MAX ? more : 0;
 	}
 	if (f->used)
 		shfs_buf_str(f->out, "  ");
-	f->used += (f->used ? 2 : 0) + MIN(width, avail);
-	shfs_show_tail(f->out, text, avail);
+	f->used += f->used ? 2 : 0;
+	width = MIN(width, room - f->used - kept);
+	shfs_show_tail(f->out, text, width);
+	f->used += width;
 	return true;
 }
 
-static void show_kind(const struct shfs_style *style, const struct shfs_uses *uses,
-                      size_t first, size_t n, size_t columns, struct shfs_buf *out)
+static void show_label(const struct shfs_style *style, const char *label,
+                       struct shfs_buf *out)
 {
-	struct flow flow = { .out = out,
-		             .style = style,
-		             .columns = columns,
-		             .lines = 1,
-		             .max_lines = USES_MAX };
+	shfs_buf_printf(out, "%*s%s%-*s%s", INDENT, "", style->dim, LABEL, label,
+	                style->off);
+}
+
+/* One item of history: a use, and how many files of the same kind it stands for. */
+struct item {
+	const struct shfs_use *use;
+	size_t with;
+};
+
+static void item_words(const struct item *item, struct shfs_buf *out)
+{
+	shfs_use_show(out, item->use);
+	if (item->with)
+		shfs_buf_printf(out, " (with %zu file%s)", item->with,
+		                item->with == 1 ? "" : "s");
+}
+
+static void show_items(const struct shfs_entry_view *view, const struct item *items,
+                       size_t n, struct shfs_buf *out)
+{
+	struct flow flow = { .out = out, .columns = view->columns, .lines = 1 };
 	size_t i;
 
-	shfs_buf_printf(out, "%*s%s%-*s%s", INDENT, "", style->dim, LABEL,
-	                shfs_use_word(uses->list[first].kind), style->off);
+	show_label(view->style, shfs_use_word(items[0].use->kind), out);
 	for (i = 0; i < n; i++) {
-		_cleanup_buf_ struct shfs_buf item = { 0 };
-		/* The last line keeps room for the count of those that do not fit. */
-		bool last_line = flow.lines == flow.max_lines && i + 1 < n;
+		_cleanup_buf_ struct shfs_buf words = { 0 };
+		size_t left = n - i - 1;
 
-		shfs_use_show(&item, &uses->list[first + i]);
-		if (!flow_item(&flow, item.data ? item.data : "", last_line ? 12 : 0))
+		item_words(&items[i], &words);
+		out->failed |= words.failed;
+		if (words.failed || !flow_item(&flow, words.data,
+		                               left ? snprintf(NULL, 0, MORE, left) : 0))
 			break;
 	}
-	if (i < n)
-		shfs_buf_printf(out, "  %s+ %zu more%s", style->dim, n - i, style->off);
+	if (i < n) {
+		shfs_buf_str(out, view->style->dim);
+		shfs_buf_printf(out, MORE, n - i);
+		shfs_buf_str(out, view->style->off);
+	}
 	shfs_buf_char(out, '\n');
 }
 
-static void show_uses(const struct shfs_style *style, const struct shfs_uses *uses,
-                      size_t columns, struct shfs_buf *out)
+static bool is_summed_up(const struct shfs_entry_view *view, const struct shfs_use *use)
+{
+	return use->bookkeeping && !view->all;
+}
+
+static bool is_asked(const struct shfs_entry_view *view, const struct shfs_use *use)
+{
+	for (char **path = view->paths; path && *path; path++)
+		if (shfs_path_is_below(use->path, *path) ||
+		    (use->from && shfs_path_is_below(use->from, *path)))
+			return true;
+	return false;
+}
+
+/* Among the removed directories items[0..n) the one that use was in. */
+static struct item *removed_with(struct item *items, size_t n, const struct shfs_use *use)
+{
+	for (size_t i = 0; i < n; i++)
+		if (items[i].use != use &&
+		    shfs_path_is_below(use->path, items[i].use->path))
+			return &items[i];
+	return NULL;
+}
+
+/* With a directory that is gone goes all that was in it: the topmost say so. Returns how
+ * many there are. Files stand before their directory, and it before the one around it. */
+static size_t add_removed_directories(const struct shfs_entry_view *view,
+                                      const struct shfs_use *uses, size_t n,
+                                      struct item *items)
+{
+	size_t found = 0;
+
+	for (size_t i = n; i-- > 0;)
+		if (uses[i].directory && !is_summed_up(view, &uses[i]) &&
+		    !removed_with(items, found, &uses[i]))
+			items[found++].use = &uses[i];
+	for (size_t i = 0; i < n; i++) {
+		struct item *item = removed_with(items, found, &uses[i]);
+
+		if (item && !uses[i].directory && !is_summed_up(view, &uses[i]))
+			item->with++;
+	}
+	return found;
+}
+
+/* Those of one kind, what was asked for first. */
+static int show_kind(const struct shfs_entry_view *view, const struct shfs_use *uses,
+                     size_t n, struct shfs_buf *out)
+{
+	_cleanup_free_ struct item *items = calloc(n + 1, sizeof(*items));
+	size_t found = 0, dirs = 0;
+
+	if (!items)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (!is_summed_up(view, &uses[i]) && is_asked(view, &uses[i]))
+			items[found++].use = &uses[i];
+	if (!found && uses[0].kind == SHFS_USE_REMOVED)
+		dirs = found = add_removed_directories(view, uses, n, items);
+	for (size_t i = 0; i < n; i++)
+		if (!is_summed_up(view, &uses[i]) &&
+		    (dirs || !is_asked(view, &uses[i])) &&
+		    !removed_with(items, dirs, &uses[i]) && !(dirs && uses[i].directory))
+			items[found++].use = &uses[i];
+	if (found)
+		show_items(view, items, found, out);
+	return 0;
+}
+
+/* Files in the directories of this one's kind that programs keep for themselves; 0 if an
+ * earlier use has said so. */
+static bool count_bookkeeping(const struct shfs_uses *uses, size_t first, size_t *files)
+{
+	const struct shfs_use *use = &uses->list[first];
+
+	*files = 0;
+	for (size_t i = 0; i < uses->n; i++) {
+		const struct shfs_use *other = &uses->list[i];
+
+		if (other->bookkeeping != use->bookkeeping ||
+		    memcmp(other->path, use->path, use->bookkeeping) != 0)
+			continue;
+		if (i < first)
+			return false;
+		*files += !other->directory;
+	}
+	return true;
+}
+
+/* .git (12 files)  __pycache__ (1 file) */
+static void show_bookkeeping(const struct shfs_entry_view *view,
+                             const struct shfs_uses *uses, struct shfs_buf *out)
+{
+	struct flow flow = { .out = out, .columns = view->columns };
+	size_t files;
+
+	for (size_t i = 0; i < uses->n; i++) {
+		const struct shfs_use *use = &uses->list[i];
+		_cleanup_free_ char *path = NULL;
+		_cleanup_buf_ struct shfs_buf words = { 0 };
+
+		if (!is_summed_up(view, use) || !count_bookkeeping(uses, i, &files))
+			continue;
+		path = strndup(use->path, use->bookkeeping);
+		if (path)
+			shfs_show_path(&words, path);
+		shfs_buf_printf(&words, " (%zu file%s)", files, files == 1 ? "" : "s");
+		if (!flow.lines++)
+			show_label(view->style, "also", out);
+		out->failed |= !path || words.failed;
+		if (!flow_item(&flow, words.data ? words.data : "", 3)) {
+			shfs_buf_str(out, "  …");
+			break;
+		}
+	}
+	if (flow.lines)
+		shfs_buf_char(out, '\n');
+}
+
+static int show_uses(const struct shfs_entry_view *view, const struct shfs_uses *uses,
+                     struct shfs_buf *out)
 {
 	_cleanup_buf_ struct shfs_buf notes = { 0 };
 	char indent[INDENT + 1];
 	size_t first = 0;
+	int r = 0;
 
-	for (int kind = 0; kind < SHFS_USE_KINDS; kind++) {
+	for (int kind = 0; kind < SHFS_USE_KINDS && !r; kind++) {
 		if (uses->count[kind])
-			show_kind(style, uses, first, uses->count[kind], columns, out);
+			r = show_kind(view, uses->list + first, uses->count[kind], out);
 		first += uses->count[kind];
 	}
+	show_bookkeeping(view, uses, out);
 	snprintf(indent, sizeof(indent), "%*s", INDENT, "");
 	if (!uses->n && uses->temporary)
 		shfs_buf_printf(&notes, "%s%zu temporary file%s, made and gone again\n",
 		                indent, uses->temporary, uses->temporary == 1 ? "" : "s");
-	shfs_uses_show_cuts(&notes, uses, indent);
+	shfs_uses_show_cuts(&notes, uses, view->all, indent);
 	out->failed |= notes.failed;
-	shfs_show_dim(out, style, notes.data ? notes.data : "");
+	shfs_show_dim(out, view->style, notes.data ? notes.data : "");
+	return r;
 }
 
-int shfs_entry_show(struct shfs_index *index, const struct shfs_style *style,
-                    const struct shfs_entry *e, size_t columns, struct shfs_buf *out)
+int shfs_entry_show(struct shfs_index *index, const struct shfs_entry_view *view,
+                    const struct shfs_entry *e, struct shfs_buf *out)
 {
-	int r = show_what(index, style, e, TEXT_MAX, columns, out);
+	int r = show_what(index, view->style, e, TEXT_MAX, view->columns, out);
 
 	shfs_buf_char(out, '\n');
-	show_circumstances(style, e, columns, out);
-	show_uses(style, &e->uses, columns, out);
+	show_circumstances(view, e, out);
+	if (!r)
+		r = show_uses(view, &e->uses, out);
 	return out->failed ? -ENOMEM : r;
 }
 
@@ -264,6 +433,8 @@ static void json_use(struct shfs_json *json, const struct shfs_use *use)
 		shfs_json_int(json, "read", use->read_n);
 	if (use->made_n)
 		shfs_json_int(json, "made", use->made_n);
+	if (use->again)
+		shfs_json_bool(json, "again", true);
 	if (flags & SHFS_CONTENT_INCOMPLETE)
 		shfs_json_bool(json, "incomplete", true);
 	if (flags & SHFS_CONTENT_SKIPPED)

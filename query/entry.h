@@ -21,13 +21,22 @@ _must_check_ int shfs_entry_load(struct shfs_index *index, bool is_process, int6
 void shfs_entry_clear(struct shfs_entry *entry);
 #define _cleanup_entry_ _cleanup_(shfs_entry_clear)
 
-/* Some lines of at most columns: what was run, when and how it ended, and what it used,
- * cut where it is much. */
-_must_check_ int shfs_entry_show(struct shfs_index *index, const struct shfs_style *style,
-                                 const struct shfs_entry *entry, size_t columns,
-                                 struct shfs_buf *out);
+/* How entries are shown. */
+struct shfs_entry_view {
+	const struct shfs_style *style;
+	size_t columns;
+	char **paths; /* that were asked for, shown first; ends with NULL; may be NULL */
+	bool all;     /* what lies in .git and the like is not summed up */
+};
 
-/* One line: the id and the text of a command, or what a process was called by. */
+/* Some lines of at most view->columns: what was run, when and how it ended, and what it
+ * used, cut where it is much. */
+_must_check_ int shfs_entry_show(struct shfs_index *index,
+                                 const struct shfs_entry_view *view,
+                                 const struct shfs_entry *entry, struct shfs_buf *out);
+
+/* One line: the id and the text of a command, or what a process was called by. Where
+ * columns is not enough for any of the text, the id alone. */
 _must_check_ int shfs_entry_show_head(struct shfs_index *index,
                                       const struct shfs_style *style,
                                       const struct shfs_entry *entry, size_t columns,

@@ -429,6 +429,42 @@ int shfs_path_is_known(struct shfs_index *index, const char *path)
 	return r > 0 ? shfs_rows_int(rows, 0) != 0 : r;
 }
 
+/* --- directories that programs keep for themselves --- */
+
+static const char *const version_control[] = { ".git", ".hg", ".svn", ".bzr", ".jj" };
+static const char *const caches[] = {
+	"__pycache__", ".mypy_cache", ".pytest_cache",
+	".ruff_cache", ".tox",        ".ipynb_checkpoints"
+};
+
+/* Where the first component of path ends that is one of names; 0: there is none. */
+static size_t find_component(const char *path, const char *const *names, size_t n)
+{
+	const char *end;
+
+	for (const char *p = path; *p; p = end) {
+		size_t slashes = strspn(p, "/");
+
+		end = p + slashes + strcspn(p + slashes, "/");
+		for (size_t i = 0; i < n; i++)
+			if ((size_t)(end - p) == slashes + strlen(names[i]) &&
+			    !memcmp(p + slashes, names[i], strlen(names[i])))
+				return end - path;
+	}
+	return 0;
+}
+
+size_t shfs_path_bookkeeping(const char *path)
+{
+	return find_component(path, version_control, ARRAY_SIZE(version_control))
+	               ?: find_component(path, caches, ARRAY_SIZE(caches));
+}
+
+bool shfs_path_is_version_control(const char *path)
+{
+	return find_component(path, version_control, ARRAY_SIZE(version_control)) != 0;
+}
+
 /* --- a file that was never seen --- */
 
 /* Names beside the one that was meant. */

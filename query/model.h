@@ -114,6 +114,14 @@ _must_check_ int shfs_operand_file(struct shfs_index *index, const char *operand
  * negative errno. */
 _must_check_ int shfs_path_is_known(struct shfs_index *index, const char *path);
 
+/*
+ * The length of the beginning of path that is a directory which a program keeps for
+ * itself: of version control (.git), or a cache (__pycache__). 0: path is in none.
+ */
+size_t shfs_path_bookkeeping(const char *path);
+/* Is it in one of version control? */
+bool shfs_path_is_version_control(const char *path);
+
 /* "config.yaml: never seen", what may have been meant, and what to look at. Returns
  * SHFS_EXIT_NOT_FOUND. */
 int shfs_fail_unseen(struct shfs_index *index, const char *path);

@@ -29,13 +29,21 @@ struct maker_node {
 
 /* --- questions to the index, each prepared once --- */
 
+/* These bring back contents that they have kept. */
+#define VERSION_CONTROL(p)                                                               \
+	"(" p ".exe GLOB '*/git' OR " p ".exe GLOB '*/git-*' OR " p                      \
+	".exe GLOB '*/hg' OR " p ".exe GLOB '*/svn')"
+
 /* shfs itself reads a file to compare it: that goes into nothing. */
-#define READS(maker)                                                                     \
+#define READS(maker, but_for)                                                            \
 	"SELECT seen_version_id FROM v_access a WHERE " maker                            \
 	" AND is_read = 1 AND begin_ns <= ?2 AND seen_version_id IS NOT NULL"            \
 	" AND NOT EXISTS (SELECT 1 FROM v_process p"                                     \
-	"  WHERE p.process_id = a.process_id AND p.exe GLOB '*/shfs')"                   \
+	"  WHERE p.process_id = a.process_id AND (p.exe GLOB '*/shfs'" but_for "))"      \
 	" GROUP BY seen_version_id ORDER BY min(seq_key)"
+#define BUT_FOR_VERSION_CONTROL " OR " VERSION_CONTROL("p")
+#define COMMAND                 "command_id = ?1"
+#define PROCESS                 "process_id = ?1 AND command_id IS NULL"
 
 /* What was there before an append, or before some bytes of the file were changed. */
 #define PAST                                                                             \
@@ -44,17 +52,21 @@ struct maker_node {
 	" JOIN v_access a ON a.access_id = v.access_id"                                  \
 	" WHERE v.version_id = ?1 AND v.source = 'written' AND NOT a.flags & ?2"
 
-/* What shfs restored is an earlier content again, of the same path if it can be. */
+/* What shfs restored, or version control checked out, is an earlier content again, of the
+ * same path if it can be. */
 #define RESTORED                                                                         \
 	"SELECT w.version_id FROM v_version v JOIN v_process p USING (process_id)"       \
 	" JOIN v_version w ON w.object = v.object"                                       \
-	" WHERE v.version_id = ?1 AND p.exe GLOB '*/shfs'"                               \
-	" AND w.version_id < ?2 AND w.process_id IS NOT v.process_id"                    \
-	" ORDER BY w.file_id = v.file_id DESC, w.version_id LIMIT 1"
+	" WHERE v.version_id = ?1 AND w.version_id < ?2"                                 \
+	" AND w.process_id IS NOT v.process_id"                                          \
+	" AND (p.exe GLOB '*/shfs' OR " VERSION_CONTROL("p") ")" BEST_RESTORED
+#define BEST_RESTORED " ORDER BY w.file_id = v.file_id DESC, w.version_id LIMIT 1"
 
 enum question {
 	READS_OF_COMMAND,
 	READS_OF_PROCESS,
+	OTHER_READS_OF_COMMAND, /* but for version control's */
+	OTHER_READS_OF_PROCESS,
 	MADE_NS,
 	PAST_OF,
 	RESTORED_FROM,
@@ -62,8 +74,10 @@ enum question {
 };
 
 static const char *const questions[N_QUESTIONS] = {
-	[READS_OF_COMMAND] = READS("command_id = ?1"),
-	[READS_OF_PROCESS] = READS("process_id = ?1 AND command_id IS NULL"),
+	[READS_OF_COMMAND] = READS(COMMAND, ""),
+	[READS_OF_PROCESS] = READS(PROCESS, ""),
+	[OTHER_READS_OF_COMMAND] = READS(COMMAND, BUT_FOR_VERSION_CONTROL),
+	[OTHER_READS_OF_PROCESS] = READS(PROCESS, BUT_FOR_VERSION_CONTROL),
 	[MADE_NS] = "SELECT end_ns FROM v_access WHERE access_id = ?1 AND ?2 = 0",
 	[PAST_OF] = PAST,
 	[RESTORED_FROM] = RESTORED,
@@ -72,6 +86,7 @@ static const char *const questions[N_QUESTIONS] = {
 struct shfs_upstream {
 	struct shfs_index *index;
 	size_t max_depth;
+	bool all;
 	struct version_node *versions;
 	struct maker_node *makers;
 	struct shfs_upstream_version *first_version, **last_version;
@@ -343,17 +358,24 @@ static int add_input(struct shfs_upstream *up, struct maker_node *m, int64_t ver
 		r = shfs_version_load(up->index, version_id, &version);
 		if (r <= 0 || is_own(m, &version))
 			return MIN(r, 0);
+		if (!up->all && shfs_path_is_version_control(version.path)) {
+			m->m.n_left_out++;
+			return 0;
+		}
 		r = add_version(up, &version, depth, &node);
 	}
 	return r ? r : append_input(&m->m, &node->v);
 }
 
-static int add_reads(struct shfs_upstream *up, struct maker_node *m)
+static int add_reads(struct shfs_upstream *up, struct maker_node *m, bool others)
 {
-	enum question question = m->key.is_process ? READS_OF_PROCESS : READS_OF_COMMAND;
+	enum question question =
+		m->key.is_process ? (others ? OTHER_READS_OF_PROCESS : READS_OF_PROCESS)
+				  : (others ? OTHER_READS_OF_COMMAND : READS_OF_COMMAND);
 	struct shfs_rows *rows;
 	int r = ask(up, question, m->key.id, m->m.until_ns, &rows);
 
+	m->m.n_left_out = 0; /* those of an earlier round are asked for again */
 	for (; r > 0; r = shfs_rows_next(rows)) {
 		r = add_input(up, m, shfs_rows_int(rows, 0));
 		if (r)
@@ -413,23 +435,27 @@ static int add_restored(struct shfs_upstream *up, struct maker_node *m,
 	return r;
 }
 
+/* Where all that is asked for was brought back as it had been, version control has read
+ * other files to see whether they changed: that goes into nothing either. */
 static int expand(struct shfs_upstream *up, struct maker_node *m)
 {
-	int r;
+	bool restored = !up->all;
+	int r = 0;
 
 	m->m.cut = up->max_depth && m->m.depth >= up->max_depth;
 	if (m->m.cut)
 		return 0;
-	r = add_reads(up, m);
-	for (struct shfs_upstream_version *v = m->m.made; v && !r; v = v->next_made) {
+	for (struct shfs_upstream_version *v = m->m.made; v && r >= 0; v = v->next_made) {
 		r = add_restored(up, m, &v->version);
-		r = r ? MIN(r, 0) : add_past(up, m, &v->version);
+		restored &= r > 0;
+		if (!r)
+			r = add_past(up, m, &v->version);
 	}
-	return r;
+	return r < 0 ? r : add_reads(up, m, restored);
 }
 
 int shfs_upstream_new(struct shfs_index *index, const struct shfs_version *target,
-                      size_t max_depth, struct shfs_upstream **out)
+                      size_t max_depth, bool all, struct shfs_upstream **out)
 {
 	_cleanup_upstream_ struct shfs_upstream *up = calloc(1, sizeof(*up));
 	_cleanup_version_ struct shfs_version copy = *target;
@@ -442,6 +468,7 @@ int shfs_upstream_new(struct shfs_index *index, const struct shfs_version *targe
 		return -ENOMEM;
 	up->index = index;
 	up->max_depth = max_depth;
+	up->all = all || shfs_path_is_version_control(target->path);
 	up->queue_end = &up->queue;
 	up->last_version = &up->first_version;
 	up->last_maker = &up->first_maker;

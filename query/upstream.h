@@ -6,8 +6,11 @@
  * A graph of versions and makers. A maker is a command, or a process that belongs to
  * none. Its inputs are what it read before the last of its versions in the graph was
  * done, but for what it made itself; also the past of a file that it appended to or
- * changed in place, and what it moved or linked. Versions cannot go round in circles;
- * makers can (one long session of an editor), so whoever walks the graph marks them.
+ * changed in place, and what it moved or linked. What shfs or a program of version
+ * control wrote again comes from the version that it equals; what lies in .git and the
+ * like is counted and left out unless it is asked for, or all history would lead to all
+ * other. Versions cannot go round in circles; makers can (one long session of an editor),
+ * so whoever walks the graph marks them.
  */
 #pragma once
 
@@ -24,6 +27,7 @@ struct shfs_upstream_maker {
 	struct shfs_entry entry;               /* without its uses */
 	struct shfs_upstream_version **inputs; /* in the order of first use */
 	size_t n_inputs, cap_inputs;
+	size_t n_left_out; /* inputs in .git and the like */
 	struct shfs_upstream_version *made;
 	struct shfs_upstream_maker *next;
 	bool cut;         /* too far up: its inputs were not looked for */
@@ -34,10 +38,11 @@ struct shfs_upstream_maker {
 
 struct shfs_upstream;
 
-/* max_depth: how many makers one behind the other; 0: all. */
+/* max_depth: how many makers one behind the other; 0: all. all: also through .git, as
+ * also if target lies in there. */
 _must_check_ int shfs_upstream_new(struct shfs_index *index,
                                    const struct shfs_version *target, size_t max_depth,
-                                   struct shfs_upstream **out);
+                                   bool all, struct shfs_upstream **out);
 void shfs_upstream_free(struct shfs_upstream *up);
 
 static inline void shfs_upstream_freep(struct shfs_upstream **up)

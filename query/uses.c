@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/uses.h"
 
+#include "common/path.h"
 #include "common/quote.h"
 
 #include <errno.h>
@@ -20,11 +21,13 @@ struct name {
 	bool created; /* by an open */
 	bool gone;    /* is not there now */
 	bool read, written, renamed, linked, made, touched;
+	bool own; /* made_n is a version that the command made */
 	size_t len;
 	char path[];
 };
 
 struct names {
+	struct shfs_index *index;
 	struct name *table, *first, **last;
 };
 
@@ -36,7 +39,9 @@ struct event {
 	int64_t past_id; /* what was there, if this appended to it or changed some of it
 	                  */
 	uint32_t seen_flags, made_flags;
+	bool emptied; /* the open made it, or cut it to nothing */
 	bool carried;
+	bool own;      /* what it made is a version of this command */
 	bool seen_new; /* what it saw came to be within the command, by a file still open
 	                */
 };
@@ -95,8 +100,10 @@ static void see(struct name *f, const struct event *e)
 /* Of several writers the one that opened last need not be the one that closed last. */
 static void leave_version(struct name *f, const struct event *e)
 {
+	f->own |= e->own && e->made_n == f->use.made_n;
 	if (e->made_n <= f->use.made_n)
 		return;
+	f->own = e->own;
 	f->use.made_id = e->made_id;
 	f->use.made_n = e->made_n;
 	f->use.made_flags = e->made_flags;
@@ -109,7 +116,8 @@ static void on_open(struct name *f, const struct event *e)
 		f->born = true;
 	if (!e->created && !f->born)
 		f->old = true;
-	if (e->read)
+	/* What is there is its own alone, whatever it may read. */
+	if (e->read && (e->seen_id || !e->emptied))
 		see(f, e);
 	if (e->past_id && !f->read && !f->written && !f->born && !f->renamed) {
 		f->read = true;
@@ -133,7 +141,7 @@ static void come(struct name *f, struct name *from, const struct event *e, bool 
 	leave_version(f, e);
 }
 
-/* A file that the command made for it is what it wrote; else it has moved. */
+/* What the command made for it is what it made; else it has moved. */
 static void on_rename(struct name *src, struct name *dst, const struct event *e,
                       bool fresh)
 {
@@ -142,15 +150,72 @@ static void on_rename(struct name *src, struct name *dst, const struct event *e,
 		src->born = src->written = true;
 	src->old |= !src->born;
 	come(dst, src, e, fresh);
-	dst->linked = false;
 	dst->written |= src->born && src->written;
-	dst->renamed = !(src->born && src->written) || src->renamed;
+	dst->made |= src->born && src->made;
+	dst->linked = src->born && src->use.from;
+	dst->renamed = src->renamed ||
+	               !(src->born && (src->written || src->made || dst->linked));
+	if (dst->linked) {
+		free(dst->use.from);
+		dst->use.from = TAKE_PTR(src->use.from);
+		dst->from = NULL;
+	}
 	src->gone = true;
 	src->to = dst;
 	if (!src->use.read_id) {
 		src->use.read_id = e->seen_id;
 		src->use.read_n = e->seen_n;
 	}
+}
+
+/* The version that came along when the directory of the file was renamed. */
+static int load_carried(struct names *all, const struct name *f, struct event *e)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(all->index,
+	                       "SELECT version_id, n, flags FROM v_version"
+	                       " WHERE path = ?1 AND origin_version_id = ?2",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, e->path2);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, f->use.made_id);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0) {
+		e->made_id = shfs_rows_int(rows, 0);
+		e->made_n = shfs_rows_int(rows, 1);
+		e->made_flags = shfs_rows_int(rows, 2);
+		e->own = e->carried = true;
+	}
+	return MIN(r, 0);
+}
+
+/* With a directory goes what the command made in it. */
+static int move_contents(struct names *all, const char *from, const char *to)
+{
+	int r = 0;
+
+	for (struct name *f = all->first; f && !r; f = f->next) {
+		const char *rest = shfs_path_relative(f->path, from);
+		_cleanup_free_ char *path = NULL;
+		struct event e = { .directory = f->use.directory };
+		struct name *g;
+		bool fresh;
+
+		if (!rest || !*rest || !f->born || f->gone)
+			continue;
+		path = shfs_path_join(to, rest);
+		g = path ? name_get(all, path, &fresh) : NULL;
+		if (!g)
+			return -ENOMEM;
+		e.path2 = path;
+		if (f->use.made_id)
+			r = load_carried(all, f, &e);
+		on_rename(f, g, &e, fresh);
+	}
+	return r;
 }
 
 static void on_link(struct name *src, struct name *dst, const struct event *e, bool fresh)
@@ -216,12 +281,15 @@ static int on_event(struct names *all, const struct event *e)
 			return -ENOMEM;
 		if (f == g)
 			return 0;
-		if (e->op[0] == 'r')
+		if (e->op[0] == 'r') {
 			on_rename(f, g, e, fresh2);
-		else if (e->op[0] == 'l')
+			if (e->directory)
+				return move_contents(all, e->path, e->path2);
+		} else if (e->op[0] == 'l') {
 			on_link(f, g, e, fresh2);
-		else
+		} else {
 			on_exchange(f, g, e);
+		}
 	} else if (!strcmp(e->op, "open") || !strcmp(e->op, "truncate")) {
 		on_open(f, e);
 	} else if (!strcmp(e->op, "unlink") || !strcmp(e->op, "rmdir")) {
@@ -234,6 +302,8 @@ static int on_event(struct names *all, const struct event *e)
 	return 0;
 }
 
+#define EMPTIED (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
+
 static void event_from_row(struct shfs_rows *rows, struct event *e)
 {
 	uint32_t flags = shfs_rows_int(rows, 1);
@@ -241,6 +311,7 @@ static void event_from_row(struct shfs_rows *rows, struct event *e)
 	*e = (struct event){
 		.op = shfs_rows_text(rows, 0),
 		.created = flags & SHFS_ACCESS_CREATED,
+		.emptied = flags & EMPTIED,
 		.read = shfs_rows_int(rows, 2),
 		.written = shfs_rows_int(rows, 3),
 		.path = shfs_rows_text(rows, 4),
@@ -253,10 +324,9 @@ static void event_from_row(struct shfs_rows *rows, struct event *e)
 		.made_n = shfs_rows_int(rows, 11),
 		.made_flags = shfs_rows_int(rows, 12),
 		.carried = shfs_rows_int(rows, 13),
-		.past_id = flags & (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
-		                   ? 0
-		                   : shfs_rows_int(rows, 14),
+		.past_id = flags & EMPTIED ? 0 : shfs_rows_int(rows, 14),
 		.seen_new = shfs_rows_int(rows, 15),
+		.own = shfs_rows_int(rows, 16),
 	};
 }
 
@@ -281,7 +351,10 @@ static void event_from_row(struct shfs_rows *rows, struct event *e)
 	"  WHERE v.version_id = seen_version_id AND v.source = 'found' AND v.n = 1"      \
 	"  AND v.time_ns >= coalesce("                                                   \
 	"   (SELECT begin_ns FROM v_command WHERE command_id = c.command_id),"           \
-	"   (SELECT first_ns FROM v_process WHERE process_id = c.process_id)))"          \
+	"   (SELECT first_ns FROM v_process WHERE process_id = c.process_id))),"         \
+	" (SELECT v.command_id IS c.command_id AND"                                      \
+	"  (v.command_id IS NOT NULL OR v.process_id IS c.process_id)"                   \
+	"  FROM v_version v WHERE v.version_id = made_version_id)"                       \
 	" FROM v_access c WHERE "
 
 static int read_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
@@ -341,7 +414,9 @@ static enum shfs_use_kind kind_of(const struct name *f)
 	if (f->renamed)
 		return SHFS_USE_RENAMED;
 	if (f->written)
-		return f->read ? SHFS_USE_CHANGED : SHFS_USE_WROTE;
+		return f->read && (!f->use.made_n || f->use.read_n != f->use.made_n)
+		               ? SHFS_USE_CHANGED
+		               : SHFS_USE_WROTE;
 	if (f->linked)
 		return SHFS_USE_LINKED;
 	if (f->made)
@@ -360,7 +435,15 @@ static int sum_up(struct name *f, struct shfs_uses *out)
 	}
 	if (f->gone && destination(f))
 		return 0;
+	/* Written under another name, and that was taken away: renamed, but for the word.
+	 */
+	if (from && f->linked && is_temporary(from) && from->written) {
+		f->written = true;
+		f->linked = false;
+	}
 	f->use.kind = kind_of(f);
+	f->use.again = f->use.made_n && !f->own && f->written && !f->renamed;
+	f->use.bookkeeping = shfs_path_bookkeeping(f->path);
 	/* An open of which nothing is known but that it was: neither read nor written. */
 	if (f->use.kind == SHFS_USE_TOUCHED && !f->touched)
 		return 0;
@@ -409,6 +492,7 @@ int shfs_uses_load(struct shfs_index *index, int64_t command_id, int64_t process
 	struct shfs_uses uses = { 0 };
 	int r;
 
+	all.index = index;
 	all.last = &all.first;
 	r = read_events(index, command_id, process_id, &all);
 	if (!r)
@@ -447,15 +531,18 @@ void shfs_use_show(struct shfs_buf *out, const struct shfs_use *use)
 	int64_t n = use->kind == SHFS_USE_READ || use->kind == SHFS_USE_REMOVED
 	                    ? use->read_n
 	                    : use->made_n;
+	bool in_words = use->kind == SHFS_USE_WROTE || use->kind == SHFS_USE_CHANGED;
 
 	if (use->kind == SHFS_USE_RENAMED && use->from) {
 		shfs_show_path(out, use->from);
-		shfs_buf_str(out, " -> ");
+		shfs_buf_str(out, use->directory ? "/ -> " : " -> ");
 	}
 	shfs_show_version(out, use->path, use->directory ? 0 : n);
 	if (use->directory)
 		shfs_buf_char(out, '/');
-	if (use->kind == SHFS_USE_CHANGED && use->read_n)
+	if (in_words && use->again)
+		shfs_buf_str(out, " (again)");
+	else if (use->kind == SHFS_USE_CHANGED && use->read_n)
 		shfs_buf_printf(out, " (from @%lld)", (long long)use->read_n);
 	if (use->kind == SHFS_USE_LINKED && use->from) {
 		shfs_buf_str(out, " -> ");
@@ -468,7 +555,7 @@ void shfs_use_show(struct shfs_buf *out, const struct shfs_use *use)
 		shfs_buf_str(out, "  (incomplete: changed while it was captured)");
 }
 
-void shfs_uses_show_cuts(struct shfs_buf *out, const struct shfs_uses *uses,
+void shfs_uses_show_cuts(struct shfs_buf *out, const struct shfs_uses *uses, bool all,
                          const char *indent)
 {
 	static const uint32_t reasons[] = { SHFS_CONTENT_SKIP_SIZE,
@@ -482,6 +569,9 @@ void shfs_uses_show_cuts(struct shfs_buf *out, const struct shfs_uses *uses,
 		for (size_t i = 0; i < uses->n; i++) {
 			const struct shfs_use *use = &uses->list[i];
 
+			if (!all && use->bookkeeping &&
+			    reasons[k] == SHFS_CONTENT_SKIP_RULE)
+				continue;
 			n += (use->read_flags & reasons[k]) ||
 			     (use->made_flags & reasons[k]);
 		}

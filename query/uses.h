@@ -3,8 +3,8 @@
  * uses.h - what one command did to each path, summed up from its accesses.
  *
  * A name that came into being and was gone again within the command (the temporary file
- * of an editor, of sed -i) is counted and left out; what was renamed from it counts as
- * written.
+ * of an editor, of sed -i) is counted and left out; what was renamed or linked from it
+ * counts as written, what lay in a directory of that kind as written where that went.
  */
 #pragma once
 
@@ -26,6 +26,8 @@ struct shfs_use {
 	enum shfs_use_kind kind;
 	char *path, *from;
 	bool directory;
+	bool again; /* what it wrote was there before: made_n is no version of its own */
+	size_t bookkeeping;              /* shfs_path_bookkeeping of path */
 	int64_t read_n, made_n;          /* numbers of versions; 0: unknown */
 	int64_t read_id, made_id;        /* their version_id */
 	uint32_t read_flags, made_flags; /* enum shfs_content_flags */
@@ -49,6 +51,7 @@ const char *shfs_use_word(enum shfs_use_kind kind);
 /* "results.csv@3", "old.csv -> new.csv@2", ... without the letter. */
 void shfs_use_show(struct shfs_buf *out, const struct shfs_use *use);
 
-/* "2 not archived: larger than the limit", one line each, indented. */
-void shfs_uses_show_cuts(struct shfs_buf *out, const struct shfs_uses *uses,
+/* "2 not archived: larger than the limit", one line each, indented; unless all, without
+ * what rules keep out of the directories that programs keep for themselves. */
+void shfs_uses_show_cuts(struct shfs_buf *out, const struct shfs_uses *uses, bool all,
                          const char *indent);

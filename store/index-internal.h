@@ -28,8 +28,13 @@ struct shfs_index {
 	sqlite3 *db;
 	struct shfs_store *store; /* borrowed */
 	struct shfs_stmt *stmts;  /* prepared statements, by the address of their text */
+	sqlite3_stmt *kept[16];   /* of closed shfs_rows, to be used again */
+	size_t next_kept;
 	bool writable;
 };
+
+/* Before the database is closed. */
+void shfs_rows_drop_kept(struct shfs_index *index);
 
 /* SQLite's result as a negative errno; 0 for OK, ROW and DONE. */
 int shfs_index_errno(sqlite3 *db, int rc);

@@ -341,13 +341,39 @@ static int make_schema(struct shfs_index *index)
 	return r;
 }
 
+/* In one transaction, as another process may be making the schema just now. */
+static int examine_at_once(struct shfs_index *index)
+{
+	int r = exec(index, "BEGIN"), state;
+
+	if (r)
+		return r;
+	state = examine(index);
+	r = exec(index, "ROLLBACK");
+	return state >= 0 && r ? r : state;
+}
+
+/* SQLite itself does not wait where two processes switch a new index to it at once. */
+static int use_log(struct shfs_index *index)
+{
+	for (int ms = 0;; ms += 10) {
+		int r = exec(index, "PRAGMA journal_mode = WAL");
+
+		if (r != -EBUSY || ms >= BUSY_MS)
+			return r;
+		sqlite3_sleep(10);
+	}
+}
+
 static int prepare_writing(struct shfs_index *index)
 {
-	int state = examine(index);
+	int state = examine_at_once(index);
 	int r = state < 0 ? state : 0;
 
 	if (!r)
-		r = exec(index, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+		r = use_log(index);
+	if (!r)
+		r = exec(index, "PRAGMA synchronous = NORMAL;"
 		                "PRAGMA journal_size_limit = 67108864;"
 		                "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY");
 	if (!r && state != STATE_CURRENT)
@@ -357,7 +383,7 @@ static int prepare_writing(struct shfs_index *index)
 
 static int prepare_reading(struct shfs_index *index)
 {
-	int state = examine(index);
+	int state = examine_at_once(index);
 
 	if (state < 0)
 		return state;
@@ -386,6 +412,7 @@ void shfs_index_close(struct shfs_index *index)
 	if (!index)
 		return;
 	stmts_free(index);
+	shfs_rows_drop_kept(index);
 	sqlite3_close(index->db);
 	free(index);
 }
@@ -433,8 +460,8 @@ static int open_rebuild(struct shfs_store *store, struct shfs_index **out)
 	return 0;
 }
 
-/* What is in the index's place and cannot be opened is kept aside. Its log must not be
- * taken for that of its successor. */
+/* What is in the index's place and cannot be read (it may be a newer shfs's) is kept
+ * aside. Its log must not be taken for that of its successor. */
 static int move_aside(struct shfs_store *store)
 {
 	if (renameat(store->dirfd, INDEX_NAME, store->dirfd, DAMAGED_NAME))
@@ -448,7 +475,7 @@ static int open_target(struct shfs_store *store, struct shfs_index **out)
 {
 	int r = shfs_index_open(store, SHFS_INDEX_WRITE, out);
 
-	if (r != -EBADMSG)
+	if (r != -EBADMSG && r != -EPROTONOSUPPORT)
 		return r;
 	r = move_aside(store);
 	return r ? r : shfs_index_open(store, SHFS_INDEX_WRITE, out);

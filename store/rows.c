@@ -11,6 +11,32 @@ struct shfs_rows {
 	bool has_row, done;
 };
 
+/* A statement that was closed and is asked for again need not be compiled again, which
+ * takes longer than most questions. */
+static sqlite3_stmt *take_kept(struct shfs_index *index, const char *sql)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(index->kept); i++)
+		if (index->kept[i] && !strcmp(sqlite3_sql(index->kept[i]), sql))
+			return TAKE_PTR(index->kept[i]);
+	return NULL;
+}
+
+static void keep(struct shfs_index *index, sqlite3_stmt *stmt)
+{
+	sqlite3_stmt **slot = &index->kept[index->next_kept++ % ARRAY_SIZE(index->kept)];
+
+	sqlite3_reset(stmt);
+	sqlite3_clear_bindings(stmt);
+	sqlite3_finalize(*slot);
+	*slot = stmt;
+}
+
+void shfs_rows_drop_kept(struct shfs_index *index)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(index->kept); i++)
+		sqlite3_finalize(TAKE_PTR(index->kept[i]));
+}
+
 int shfs_rows_open(struct shfs_index *index, const char *sql, struct shfs_rows **out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = calloc(1, sizeof(*rows));
@@ -20,12 +46,17 @@ int shfs_rows_open(struct shfs_index *index, const char *sql, struct shfs_rows *
 	if (!rows)
 		return -ENOMEM;
 	rows->index = index;
-	rc = sqlite3_prepare_v2(index->db, sql, -1, &rows->stmt, &tail);
-	if (rc)
-		return shfs_index_errno(index->db, rc);
-	if (!rows->stmt || tail[strspn(tail, " \t\n;")] ||
-	    !sqlite3_stmt_readonly(rows->stmt))
-		return -EINVAL;
+	rows->stmt = take_kept(index, sql);
+	if (!rows->stmt) {
+		rc = sqlite3_prepare_v2(index->db, sql, -1, &rows->stmt, &tail);
+		if (rc)
+			return shfs_index_errno(index->db, rc);
+		if (!rows->stmt || tail[strspn(tail, " \t\n;")] ||
+		    !sqlite3_stmt_readonly(rows->stmt)) {
+			sqlite3_finalize(TAKE_PTR(rows->stmt)); /* not to be kept */
+			return -EINVAL;
+		}
+	}
 	*out = TAKE_PTR(rows);
 	return 0;
 }
@@ -34,7 +65,8 @@ void shfs_rows_close(struct shfs_rows *rows)
 {
 	if (!rows)
 		return;
-	sqlite3_finalize(rows->stmt);
+	if (rows->stmt)
+		keep(rows->index, rows->stmt);
 	free(rows);
 }
 

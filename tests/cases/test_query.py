@@ -174,7 +174,209 @@ def test_pager_and_color(study, sandbox):
     assert study.run("shfs history --all; echo $?").splitlines()[-1] in ("0", "141")
 
 
+# --- how programs save ---
+
+
+def vim(bash, options, keys):
+    """A session of vim on config.yaml."""
+    bash.send(f"vim -u NONE -N --cmd 'set backupskip= {options}' config.yaml\r")
+    bash.pty.expect_exact("config.yaml")
+    bash.send(keys)
+    bash.wait()
+
+
+SAVES = {
+    "sed -i 's/3/4/' config.yaml": {"changed": {"config.yaml@2"}},
+    "sed -i 's/nothing like it/4/' config.yaml": {"wrote": {"config.yaml@1"}},
+    "sed -i.bak 's/3/4/' config.yaml": {
+        "changed": {"config.yaml@2"},
+        "renamed": {"config.yaml.bak@1"},
+    },
+    "perl -pi -e 's/3/4/' config.yaml": {"changed": {"config.yaml@2"}},
+    "echo 9 > tmp; mv tmp config.yaml": {"wrote": {"config.yaml@2"}},
+    "mv old.yaml config.yaml": {"renamed": {"config.yaml@2"}},
+    "cp old.yaml config.yaml": {"wrote": {"config.yaml@2"}, "read": {"old.yaml@1"}},
+    "cp config.yaml new.yaml": {"wrote": {"new.yaml@1"}, "read": {"config.yaml@1"}},
+    "echo 9 > tmp; ln -f tmp new.yaml; rm tmp": {"wrote": {"new.yaml@1"}},
+    "rm config.yaml; echo 9 > config.yaml": {"wrote": {"config.yaml@2"}},
+    "mkdir tmp; echo 9 > tmp/a; mv tmp dir": {"wrote": {"dir/a@1"}, "made": {"dir"}},
+    "shfs restore old.yaml@1 --to new.yaml": {"wrote": {"new.yaml@1"}},
+}
+
+
+@pytest.fixture
+def two_files(sandbox, mounted, shell):
+    bash = shell()
+    bash.run("echo rate: 3 > config.yaml")
+    bash.run("echo rate: 2 > old.yaml")
+    return bash
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("line", SAVES)
+def test_saved(two_files, sandbox, line):
+    two_files.run(line)
+    [command] = commands(sandbox, "-n", "1")
+    assert command["text"] == line and used(sandbox, command) == SAVES[line]
+    shown = "\n".join(entries(two_files.run("shfs history -n 1 | cat"))[0][2:])
+    files = sandbox.shfs("show", command["id"]).stdout.partition("\nprocesses\n")[2]
+    files = re.sub(r"^ +\d+ .*$", "", files, flags=re.M)
+    for text in shown, files:
+        assert not re.search(r"\btmp\b|sed[A-Za-z0-9]{6}|shfs-restore", text), text
+    if "again" in str(command):
+        assert "wrote    config.yaml@1 (again)" in shown
+    [target] = [f for f in SAVES[line].get("wrote", SAVES[line].get("changed", {"config.yaml@2"}))]
+    log = sandbox.shfs("log", target.split("@")[0]).stdout
+    assert line in sandbox.shfs("show", target).stdout or "(again)" in shown
+    assert line in log or "(again)" in shown
+    assert "deleted" not in log and "renamed to tmp" not in log
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize(
+    "options, keys, kept",
+    [
+        ("backupcopy=no", ":s/3/4/\r:wq\r", None),
+        ("backupcopy=no nowritebackup", ":s/3/4/\r:wq\r", None),
+        ("backupcopy=yes", ":s/3/4/\r:wq\r", None),
+        ("backupcopy=no backup", ":s/3/4/\r:wq\r", "config.yaml~"),
+    ],
+)
+def test_saved_by_vim(two_files, sandbox, options, keys, kept):
+    vim(two_files, options, keys)
+    [command] = commands(sandbox, "-n", "1")
+    found = used(sandbox, command)
+    assert found.pop("changed") == {"config.yaml@2"}
+    assert found == ({"renamed": {f"{kept}@1"}} if kept else {})
+    log = sandbox.shfs("log", "config.yaml").stdout
+    heads = [line.split("  ")[0] for line in log.splitlines() if not line.startswith(" ")]
+    renamed = [f"renamed to {kept}"] if kept else []
+    assert heads == ["config.yaml@2", *renamed, "config.yaml@1"], log
+    why = sandbox.shfs("why", "config.yaml").stdout
+    assert "config.yaml@1" in why and ".sw" not in why and "config.yaml~" not in why
+
+
+@pytest.mark.users("ordinary")
+def test_saved_by_undelete(two_files, sandbox):
+    two_files.run("rm config.yaml")
+    two_files.run("shfs undelete config.yaml")
+    undelete, remove = commands(sandbox, "-n", "2")
+    assert used(sandbox, remove) == {"removed": {"config.yaml@1"}}
+    assert used(sandbox, undelete) == {"wrote": {"config.yaml@1"}}
+
+
+# --- directories that programs keep for themselves ---
+
+
+@pytest.fixture
+def repository(two_files):
+    for line in (
+        "git init -q -b main . && git config user.name A && git config user.email a@b",
+        "git add -A; git commit -qm first",
+        "git checkout -q -b try",
+        "sed -i s/3/4/ config.yaml",
+        "git commit -qam second",
+        "git checkout -q main",
+    ):
+        assert two_files.run(line) == ""
+    return two_files
+
+
+@pytest.mark.users("ordinary")
+def test_git_is_summed_up(repository, sandbox):
+    found = {e[0].split("  ", 1)[1]: e[2:] for e in entries(repository.run("shfs history | cat"))}
+    assert re.fullmatch(r" {9}also     \.git \(\d+ files\)", found["git commit -qam second"][-1])
+    switched = found["git checkout -q main"]
+    assert switched[0] == "         changed  config.yaml@3 (from @2)"
+    assert all(".git" not in line for line in switched[:-1])
+    text = "\n".join(sum(found.values(), []))
+    assert "not archived" not in text and "tmp_obj" not in text and ".lock" not in text
+    assert len(entries(repository.run("shfs history -n1 | cat"))[0]) <= 6
+    # all of it where it is asked for
+    assert ".git/HEAD" in sandbox.shfs("history", "--all").stdout
+    assert ".git/HEAD@3" in sandbox.shfs("history", ".git/HEAD").stdout
+    [command] = [c for c in commands(sandbox) if c["text"] == "git checkout -q main"]
+    assert ".git/HEAD@3" in str(used(sandbox, command))
+    shown = sandbox.shfs("show", command["id"]).stdout
+    assert shown.index("config.yaml@3") < shown.index("also ") < shown.index(".git/HEAD@3")
+
+
+@pytest.mark.users("ordinary")
+def test_why_goes_past_git(repository, sandbox):
+    repository.run("cp config.yaml out")
+    shown = re.sub(r"← [0-9a-f]{7,}  ", "← ", sandbox.shfs("why", "out").stdout)
+    assert shown.splitlines()[:-2] == [
+        "out@1 ← cp config.yaml out",
+        "└─ config.yaml@3 ← git checkout -q main",
+        "   └─ config.yaml@1 ← echo rate: 3 > config.yaml",
+    ]
+    assert ".git/HEAD" in sandbox.shfs("why", "--all", "out").stdout
+    graph = json.loads(sandbox.shfs("why", "--json", "out").stdout)
+    assert not any("/.git/" in v["path"] for v in graph["versions"])
+    log = sandbox.shfs("log", "config.yaml").stdout
+    assert "deleted" not in log and "the content of @1 again" in log
+
+
+@pytest.mark.users("ordinary")
+def test_caches_are_summed_up(two_files, sandbox):
+    two_files.run("echo x=1 > mod.py")
+    two_files.run("python3 -c 'import mod; open(\"out\", \"w\").write(\"1\")'")
+    lines = entries(sandbox.shfs("history", "-n", "1").stdout)[0][2:]
+    assert lines == [
+        "         wrote    out@1",
+        "         read     mod.py@1",
+        "         also     __pycache__ (1 file)",
+    ]
+    assert "mod.cpython" in sandbox.shfs("history", "--all", "-n", "1").stdout
+
+
+# --- much of it ---
+
+
+@pytest.mark.users("ordinary")
+def test_what_was_asked_for_is_shown_first(two_files, sandbox):
+    two_files.run("mkdir many; for i in $(seq 100 300); do echo $i > many/f$i; done")
+    first = entries(sandbox.shfs("history", "many/f222").stdout)[0]
+    assert first[2].startswith("         wrote    many/f222@1  many/f100@1")
+    for option in "--wrote", "--read":
+        two_files.run("cat many/* > /dev/null")
+        first = entries(sandbox.shfs("history", option, "many/f250", "-n1").stdout)[0]
+        assert "many/f250@1  many/f1" in "\n".join(first)
+    two_files.run("rm -r many")
+    assert entries(sandbox.shfs("history", "-n1").stdout)[0][2:] == [
+        "         removed  many/ (with 201 files)"
+    ]
+    gone = entries(sandbox.shfs("history", "-n1", "many/f120").stdout)[0]
+    assert gone[2].startswith("         removed  many/f120@1  ")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("columns", [80, 60])
+def test_nothing_is_wider_than_the_terminal(repository, sandbox, columns):
+    deep = "a-directory-with-a-name/" + "x" * 60
+    repository.run(f"mkdir -p {deep}; for i in 1 2 3; do cp config.yaml {deep}/$i-{'y' * 40}.txt; done")
+    repository.run(f"mv {deep}/1-* {deep}/{'z' * 70}; mv {deep}/2-* b; mv {deep}/3-* c")
+    repository.run("truncate -s 20M big; cat big config.yaml | head -c 9 > s0")
+    for i in range(10):
+        repository.run(f"cat s{i} config.yaml big > s{i + 1}")
+    env = {"COLUMNS": str(columns)}
+    for args in ["history"], ["history", "--all"], ["why", "s10"], ["log", "config.yaml"], ["log", "c"]:
+        for line in sandbox.shfs(*args, env=env).stdout.splitlines():
+            assert len(line) <= columns, line
+
+
 # --- show ---
+
+
+@pytest.mark.users("ordinary")
+def test_show_names_the_shell(two_files, sandbox):
+    two_files.run("cat config.yaml > a")
+    two_files.run("echo 1 > b")
+    two_files.run("(read x; echo $x) < config.yaml > c")
+    processes = [
+        re.findall(r"^ {4}\d+ +(.*)$", sandbox.shfs("show", name).stdout, re.M) for name in "abc"
+    ]
+    assert processes == [["cat config.yaml"], ["(the shell itself)"], ["(the shell, forked)"]]
 
 
 def test_show(study, sandbox):

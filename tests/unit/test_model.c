@@ -3,6 +3,7 @@
 
 #include "query/model.h"
 
+#include <errno.h>
 #include <locale.h>
 
 static struct shfs_buf out;
@@ -89,6 +90,20 @@ static void test_path(void **state)
 	assert_string_equal(path("/home/uu/f"), "/home/uu/f");
 }
 
+static void test_bookkeeping(void **state)
+{
+	assert_int_equal(shfs_path_bookkeeping("/p/.git/objects/ab"), strlen("/p/.git"));
+	assert_int_equal(shfs_path_bookkeeping("/p/a/.git"), strlen("/p/a/.git"));
+	assert_int_equal(shfs_path_bookkeeping("/p/__pycache__/x.pyc"),
+	                 strlen("/p/__pycache__"));
+	assert_int_equal(shfs_path_bookkeeping("/p/.gitignore"), 0);
+	assert_int_equal(shfs_path_bookkeeping("/p/x.git/f"), 0);
+	assert_int_equal(shfs_path_bookkeeping("/p/git/f"), 0);
+	assert_true(shfs_path_is_version_control("/p/.hg/store/f"));
+	assert_false(shfs_path_is_version_control("/p/__pycache__/x.pyc"));
+	assert_false(shfs_path_is_version_control("/"));
+}
+
 static void test_is_id(void **state)
 {
 	assert_true(shfs_command_is_id("0123"));
@@ -127,6 +142,34 @@ static void test_ids(void **state)
 	kit_close(&k);
 }
 
+/* A statement that is used again knows nothing of the one before. */
+static void test_rows_again(void **state)
+{
+	static const char sql[] = "SELECT ?1";
+	_cleanup_index_ struct shfs_index *index = NULL;
+	struct shfs_rows *rows, *other;
+	struct kit k;
+
+	kit_open(&k);
+	kit_ingest(&k);
+	assert_ok(shfs_index_open(k.store, SHFS_INDEX_READ, &index));
+	for (int i = 0; i < 40; i++) {
+		assert_ok(shfs_rows_open(index, sql, &rows));
+		assert_ok(shfs_rows_open(index, sql, &other));
+		assert_ok(shfs_rows_bind_int(rows, 1, 7));
+		assert_int_equal(shfs_rows_next(other), 1);
+		assert_true(shfs_rows_is_null(other, 0));
+		assert_int_equal(shfs_rows_next(rows), 1);
+		assert_int_equal(shfs_rows_int(rows, 0), 7);
+		shfs_rows_close(rows);
+		shfs_rows_close(other);
+		/* what may not be asked is not kept for the next one either */
+		assert_int_equal(shfs_rows_open(index, "DELETE FROM access", &rows),
+		                 -EINVAL);
+	}
+	kit_close(&k);
+}
+
 static int teardown(void **state)
 {
 	shfs_buf_free(&out);
@@ -141,8 +184,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_tail, teardown),
 		cmocka_unit_test_teardown(test_size, teardown),
 		cmocka_unit_test_teardown(test_path, teardown),
+		cmocka_unit_test_teardown(test_bookkeeping, teardown),
 		cmocka_unit_test_teardown(test_is_id, teardown),
 		cmocka_unit_test_teardown(test_ids, teardown),
+		cmocka_unit_test_teardown(test_rows_again, teardown),
 	};
 
 	setlocale(LC_ALL, "C.UTF-8");

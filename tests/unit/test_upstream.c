@@ -4,6 +4,7 @@
 #include "query/upstream.h"
 
 static struct kit k;
+static bool everything;
 
 static uint64_t command(unsigned number, const char *text)
 {
@@ -55,7 +56,7 @@ static void check_depth(const char *path, int64_t n, size_t depth, const char *e
 	assert_ok(shfs_rows_bind_int(rows, 2, n));
 	assert_int_equal(shfs_rows_next(rows), 1);
 	assert_int_equal(shfs_version_from_row(rows, &target), 1);
-	assert_ok(shfs_upstream_new(index, &target, depth, &up));
+	assert_ok(shfs_upstream_new(index, &target, depth, everything, &up));
 	assert_string_equal(shfs_upstream_versions(up)->version.path, path);
 	for (struct shfs_upstream_maker *m = shfs_upstream_makers(up); m; m = m->next) {
 		if (got.len)
@@ -70,6 +71,8 @@ static void check_depth(const char *path, int64_t n, size_t depth, const char *e
 			shfs_buf_printf(&got, " %s@%d%s", m->inputs[i]->version.path + 3,
 			                (int)m->inputs[i]->version.n,
 			                m->inputs[i]->maker ? "" : "*");
+		if (m->n_left_out)
+			shfs_buf_printf(&got, " and %zu", m->n_left_out);
 		if (m->cut)
 			shfs_buf_str(&got, " …");
 	}
@@ -237,6 +240,41 @@ static void test_restored(void **state)
 	check("/p/f", 2, "f@2 <- break:");
 }
 
+/* What git checks out was there before; its own files, and those that it looks at, would
+ * join all history to all other. */
+static void test_version_control(void **state)
+{
+	uint64_t p;
+
+	start();
+	p = command(1, "edit");
+	write_as(p, "f", 1100, "1", SHFS_ACCESS_CREATED);
+	write_as(p, "other", 1110, "o", SHFS_ACCESS_CREATED);
+	end(1);
+	p = command(2, "break");
+	write_as(p, "f", 2100, "2", SHFS_ACCESS_TRUNCATED);
+	end(2);
+	kit_begin(&k, 3, 3000, 503, "git checkout f");
+	p = kit_process(&k, 504, 3020, 500, 10, .exe = "/usr/bin/git");
+	kit_read(&k, p, ".git/index", 3100, text("i"));
+	kit_read(&k, p, "other", 3110, text("o"));
+	write_as(p, "f", 3120, "1", SHFS_ACCESS_CREATED);
+	kit_end(&k, 3, 3500, 504, 0);
+	kit_begin(&k, 4, 4000, 504, "git apply other");
+	p = kit_process(&k, 505, 4020, 500, 10, .exe = "/usr/bin/git");
+	kit_read(&k, p, ".git/index", 4100, text("i"));
+	kit_read(&k, p, "other", 4110, text("o"));
+	write_as(p, "f", 4120, "new", SHFS_ACCESS_CREATED);
+	kit_end(&k, 4, 4500, 505, 0);
+	check("/p/f", 3, "f@3 <- git checkout f: f@1\nf@1 <- edit:");
+	check("/p/f", 4, "f@4 <- git apply other: other@1 and 1\nother@1 <- edit:");
+	check("/p/.git/index", 1, "");
+	everything = true;
+	check("/p/f", 4,
+	      "f@4 <- git apply other: .git/index@1* other@1\nother@1 <- edit:");
+	everything = false;
+}
+
 static void test_process(void **state)
 {
 	uint64_t p;
@@ -255,7 +293,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		TEST(test_pipeline), TEST(test_depth),    TEST(test_round),
 		TEST(test_append),   TEST(test_moved),    TEST(test_renamed_into_place),
-		TEST(test_process),  TEST(test_restored),
+		TEST(test_process),  TEST(test_restored), TEST(test_version_control),
 	};
 
 	return shfs_unit_main(tests, argc, argv);

@@ -97,6 +97,73 @@ static void test_renamed_into_place(void **state)
 	check(&k, 2, "changed /p/f@2 (from @1)");
 }
 
+/* git: the new file is linked to its name, and the temporary one unlinked. */
+static void test_linked_into_place(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+	struct shfs_content new = kit_content(&k, "new", 9);
+
+	write_new(&k, p, "tmp", 1100, "new", SHFS_ACCESS_CREATED);
+	kit_pathop(&k, p, SHFS_OP_LINK, "tmp", "f", 1110, &new, NULL, false);
+	kit_pathop(&k, p, SHFS_OP_UNLINK, "tmp", NULL, 1120, NULL, NULL, false);
+	write_new(&k, p, "kept", 1130, "k", SHFS_ACCESS_CREATED);
+	new = kit_content(&k, "k", 9);
+	kit_pathop(&k, p, SHFS_OP_LINK, "kept", "too", 1140, &new, NULL, false);
+	check(&k, 1, "wrote /p/f@1\nwrote /p/kept@1\nlinked /p/too@1 -> /p/kept");
+}
+
+/* vim: the old file becomes the backup, and goes when the new one is there. */
+static void test_backup_renamed(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+	struct shfs_content old = kit_content(&k, "old", 5);
+
+	kit_read(&k, p, "f", 1100, old);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "f", "f~", 1110, &old, NULL, false);
+	write_new(&k, p, "f", 1120, "new", SHFS_ACCESS_CREATED);
+	kit_pathop(&k, p, SHFS_OP_UNLINK, "f~", NULL, 1130, NULL, &old, false);
+	check(&k, 1, "changed /p/f@2 (from @1)");
+}
+
+/* What is made in a temporary directory is where that goes. */
+static void test_directory_renamed(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+
+	kit_pathop(&k, p, SHFS_OP_MKDIR, "tmp", NULL, 1100, NULL, NULL, true);
+	kit_pathop(&k, p, SHFS_OP_MKDIR, "tmp/sub", NULL, 1110, NULL, NULL, true);
+	write_new(&k, p, "tmp/sub/f", 1120, "f", SHFS_ACCESS_CREATED);
+	write_new(&k, p, "tmpf", 1130, "f", SHFS_ACCESS_CREATED);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "tmp", "out", 1140, NULL, NULL, true);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "old", "new", 1150, NULL, NULL, true);
+	check(&k, 3,
+	      "wrote /p/tmpf@1\nwrote /p/out/sub/f@1\nrenamed /p/old/ -> /p/new/\n"
+	      "made /p/out/\nmade /p/out/sub/");
+}
+
+/* A program that makes the same again has changed nothing. */
+static void test_the_same_again(void **state)
+{
+	struct kit k;
+	uint64_t p, first;
+
+	p = start(&k);
+	first = kit_process(&k, 400, 900, 1, 0);
+	write_new(&k, first, "out", 950, "1", SHFS_ACCESS_CREATED);
+	write_new(&k, first, "conf", 955, "c", SHFS_ACCESS_CREATED);
+	write_new(&k, first, "gone", 960, "g", SHFS_ACCESS_CREATED);
+	write_new(&k, p, "out", 1100, "1", SHFS_ACCESS_TRUNCATED);
+	kit_read(&k, p, "conf", 1110, kit_content(&k, "c", 955));
+	write_new(&k, p, "conf", 1120, "c", SHFS_ACCESS_TRUNCATED);
+	kit_pathop(&k, p, SHFS_OP_UNLINK, "gone", NULL, 1130, NULL, NULL, false);
+	/* a linker reads what it has just made */
+	write_new(&k, p, "gone", 1140, "g2", SHFS_ACCESS_CREATED | SHFS_ACCESS_READ);
+	check(&k, 0, "wrote /p/out@1 (again)\nwrote /p/conf@1 (again)\nwrote /p/gone@2");
+}
+
 static void test_names(void **state)
 {
 	struct kit k;
@@ -135,6 +202,10 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_read_and_write),
 		cmocka_unit_test(test_changed_in_part),
 		cmocka_unit_test(test_renamed_into_place),
+		cmocka_unit_test(test_linked_into_place),
+		cmocka_unit_test(test_backup_renamed),
+		cmocka_unit_test(test_directory_renamed),
+		cmocka_unit_test(test_the_same_again),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_incomplete),
 	};
