@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/resource.h>
 
 int shfs_proc_open(uint32_t pid)
 {
@@ -132,4 +133,17 @@ void shfs_proc_host(char out[static 65])
 		if (*p == '/' || (unsigned char)*p <= ' ' || (p == name && *p == '.'))
 			*p = '_';
 	memcpy(out, name, sizeof(name));
+}
+
+bool shfs_proc_raise_limit(int resource)
+{
+	struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY }, limit;
+
+	if (!setrlimit(resource, &none))
+		return true;
+	if (getrlimit(resource, &limit))
+		return false;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(resource, &limit);
+	return limit.rlim_max == RLIM_INFINITY;
 }

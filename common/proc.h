@@ -46,3 +46,7 @@ _must_check_ int shfs_proc_pid_namespace(uint64_t *out);
 
 /* This machine's name, made safe as a file name; never empty. */
 void shfs_proc_host(char out[static 65]);
+
+/* Takes the limit off this process (RLIMIT_*), or raises it as far as it may. True: there
+ * is none any more. */
+bool shfs_proc_raise_limit(int resource);

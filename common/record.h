@@ -111,7 +111,9 @@ enum shfs_access_flags {
 	SHFS_ACCESS_APPEND = 1 << 4,
 	SHFS_ACCESS_MAPPED =
 		1 << 5, /* written back from a shared mapping: the opener is named */
-	SHFS_ACCESS_EXEC = 1 << 6, /* opened to be executed */
+	SHFS_ACCESS_EXEC = 1 << 6,     /* opened to be executed */
+	SHFS_ACCESS_NAMELESS = 1 << 7, /* the file had been removed or replaced by then;
+	                                  path was its last name */
 };
 
 /*

@@ -68,6 +68,7 @@ static void status(struct shfs_fs *fs, struct shfs_buf *out)
 	                stats.objects, stats.object_bytes, stats.stored_bytes);
 	shfs_buf_printf(out, "skipped=%" PRIu64 "\nincomplete=%" PRIu64 "\nerror=%d\n",
 	                stats.skipped, stats.incomplete, stats.error);
+	shfs_buf_printf(out, "rules_error=%d\n", shfs_fs_rules_error(fs));
 }
 
 void shfs_control_get(fuse_req_t req, const char *name, size_t size)

@@ -35,14 +35,21 @@ struct shfs_fs {
 
 	pthread_rwlock_t rules_lock;
 	struct shfs_rules *rules;
+	struct statx rules_stamp; /* of the .shfsignore that they are from */
+	int64_t rules_read_ns;    /* when it was read; CLOCK_REALTIME */
+	int rules_error;          /* why that is not followed; 0 */
 
 	pthread_mutex_t handles_lock;
 	struct shfs_handle *handles;        /* all open files */
 	struct shfs_directory *directories; /* all open directories */
 };
 
-/* Reads ROOT/.shfsignore (again); what cannot be read leaves the built-in rules. */
-void shfs_fs_load_rules(struct shfs_fs *fs);
+/* Before anything is matched. */
+void shfs_fs_rules_init(struct shfs_fs *fs);
 
-/* What to do with the content of this path. */
+/* What to do with the content of this path, by ROOT/.shfsignore as it is now. One that
+ * cannot be read leaves the rules that were there before. */
 enum shfs_rule shfs_fs_rule(struct shfs_fs *fs, const char *path);
+
+/* Why .shfsignore is not followed, as it is now: a negative errno, or 0. */
+int shfs_fs_rules_error(struct shfs_fs *fs);

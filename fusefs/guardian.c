@@ -12,6 +12,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#define FD_KEPT (STDERR_FILENO + 1)
+
 /* Orders, one byte each; the end of the file means that the daemon died. */
 enum { WATCH = 'w', DETACH = 'd', DISMISS = 'x' };
 
@@ -60,15 +62,16 @@ static void alert(const struct guardian *g)
 /* Only what it needs: no terminal, and nothing that keeps a file system busy. */
 static void let_go(struct guardian *g)
 {
-	int null = open("/dev/null", O_RDWR), high = 16;
+	int null = open("/dev/null", O_RDWR);
 
 	for (int fd = 0; fd <= STDERR_FILENO && null >= 0; fd++)
 		dup2(null, fd);
-	g->orders = fcntl(g->orders, F_DUPFD_CLOEXEC, high);
-	g->state_fd = fcntl(g->state_fd, F_DUPFD_CLOEXEC, high);
-	for (int fd = STDERR_FILENO + 1; fd < high; fd++)
-		close(fd);
-	close_range((unsigned)MAX(g->orders, g->state_fd) + 1, ~0u, 0);
+	/* to the two lowest places, by way of two that are free */
+	g->orders = fcntl(g->orders, F_DUPFD, FD_KEPT + 2);
+	g->state_fd = fcntl(g->state_fd, F_DUPFD, FD_KEPT + 2);
+	g->orders = dup3(g->orders, FD_KEPT, O_CLOEXEC);
+	g->state_fd = dup3(g->state_fd, FD_KEPT + 1, O_CLOEXEC);
+	close_range(FD_KEPT + 2, ~0u, 0);
 }
 
 static void guard(struct guardian *g)

@@ -36,26 +36,23 @@ void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id)
 	if (!shfs_req_fs(req)->privileged || (!ctx->uid && !ctx->gid))
 		return;
 	id->assumed = true;
-	if (ctx->uid)
+	id->groups = ctx->uid != 0;
+	if (id->groups)
 		set_callers_groups(req);
 	setfsgid(ctx->gid);
 	setfsuid(ctx->uid); /* last: with it go the capabilities */
 }
 
-void shfs_identity_assume_to_write(fuse_req_t req, const struct shfs_node *node,
-                                   struct shfs_identity *id)
+void shfs_identity_assume_to_write(fuse_req_t req, struct shfs_identity *id)
 {
-	if (node->set_id && shfs_req_fs(req)->privileged && fuse_req_ctx(req)->uid)
-		shfs_identity_assume(req, id);
-}
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 
-/* Only who has the privilege to keep the bits must take care that they go. */
-void shfs_look_for_set_id(struct shfs_fs *fs, struct shfs_node *node, int fd)
-{
-	struct stat st;
-
-	if (fs->privileged && !fstat(fd, &st) && (st.st_mode & (S_ISUID | S_ISGID)))
-		node->set_id = true;
+	*id = (struct shfs_identity){ 0 };
+	if (!shfs_req_fs(req)->privileged || !ctx->uid)
+		return;
+	id->assumed = true;
+	setfsgid(ctx->gid);
+	setfsuid(ctx->uid);
 }
 
 void shfs_identity_restore(struct shfs_identity *id)
@@ -64,5 +61,7 @@ void shfs_identity_restore(struct shfs_identity *id)
 		return;
 	setfsuid(0);
 	setfsgid(0);
-	set_groups(NULL, 0);
+	if (id->groups)
+		set_groups(NULL, 0);
+	id->assumed = false;
 }

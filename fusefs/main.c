@@ -4,6 +4,7 @@
 
 #include "common/io.h"
 #include "common/path.h"
+#include "common/proc.h"
 #include "common/quote.h"
 #include "fusefs/log.h"
 #include "fusefs/mountpoint.h"
@@ -145,43 +146,38 @@ static int read_config(struct shfs_fs *fs, const char *override)
 	return 0;
 }
 
-void shfs_fs_load_rules(struct shfs_fs *fs)
+/*
+ * What the caller's shell was limited to would hold for all who work in the mount. A
+ * limit that cannot be raised, and that would fail their writes or end us, is refused.
+ */
+static int raise_limits(void)
 {
-	_cleanup_buf_ struct shfs_buf text = { 0 };
-	struct shfs_rules *rules, *old;
-	int r = shfs_read_file_at(fs->root_fd, ".shfsignore", 1 << 20, &text);
+	static const struct {
+		int resource;
+		const char *option; /* of ulimit; NULL: a low one is only slower */
+	} limits[] = {
+		{ RLIMIT_FSIZE, "-f" }, { RLIMIT_CPU, "-t" },    { RLIMIT_AS, "-v" },
+		{ RLIMIT_DATA, "-d" },  { RLIMIT_NOFILE, NULL },
+	};
 
-	if (r && r != -ENOENT)
-		shfs_log("cannot read .shfsignore: %s", strerror(-r));
-	if (shfs_rules_new(&fs->config, r ? NULL : text.data, &rules))
-		return;
-	pthread_rwlock_wrlock(&fs->rules_lock);
-	old = fs->rules;
-	fs->rules = rules;
-	pthread_rwlock_unlock(&fs->rules_lock);
-	shfs_rules_free(old);
-}
-
-enum shfs_rule shfs_fs_rule(struct shfs_fs *fs, const char *path)
-{
-	enum shfs_rule rule;
-
-	pthread_rwlock_rdlock(&fs->rules_lock);
-	rule = fs->rules ? shfs_rules_match(fs->rules, path, false) : SHFS_RULE_ARCHIVE;
-	pthread_rwlock_unlock(&fs->rules_lock);
-	return rule;
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		if (!shfs_proc_raise_limit(limits[i].resource) && limits[i].option)
+			return fail(
+				SHFS_FUSE_REFUSED,
+				"the limit of this shell (ulimit %s) would hold for all "
+				"who work in the mount; mount from a shell without it",
+				limits[i].option);
+	}
+	return 0;
 }
 
 /* As many files as we may; most of them for the cache of nodes. */
-static size_t raise_fd_limit(void)
+static size_t fds_for_nodes(void)
 {
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		return FD_RESERVE;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-	getrlimit(RLIMIT_NOFILE, &limit);
 	if (limit.rlim_cur < 3 * FD_RESERVE)
 		return limit.rlim_cur / 4;
 	return MIN((limit.rlim_cur - FD_RESERVE) / 2, FD_CACHE_MAX);
@@ -198,13 +194,15 @@ static int start_capture(struct shfs_fs *fs)
 	struct stat st;
 	int r;
 
-	pthread_rwlock_init(&fs->rules_lock, NULL);
 	pthread_mutex_init(&fs->handles_lock, NULL);
-	shfs_fs_load_rules(fs);
+	shfs_fs_rules_init(fs);
+	if (shfs_fs_rules_error(fs))
+		fail(0, "warning: .shfsignore is not followed: %s",
+		     strerror(-shfs_fs_rules_error(fs)));
 	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fs->proc_fd < 0)
 		return fail(SHFS_FUSE_FAILURE, "/proc: %s", strerror(errno));
-	r = shfs_tree_new(fs->root_fd, fs->proc_fd, raise_fd_limit(), shfs_watch_free,
+	r = shfs_tree_new(fs->root_fd, fs->proc_fd, fds_for_nodes(), shfs_watch_free,
 	                  &fs->tree);
 	if (!r && !fstat(fs->store->dirfd, &st))
 		shfs_tree_hide(fs->tree, st.st_dev, st.st_ino);
@@ -365,13 +363,15 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
-static int run(struct shfs_fs *fs, const struct options *options)
+/* lock: of the mount point; let go of when it is mounted. */
+static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 {
 	_cleanup_buf_ struct shfs_buf message = { 0 };
 	_cleanup_close_ int signals = -1;
 	struct fuse_session *session;
 	int code, r;
 
+	shfs_sandbox_drop_resource();
 	r = shfs_guardian_start(fs->root, fs->store->state_fd, fs->store->host);
 	if (r)
 		return fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
@@ -383,6 +383,8 @@ static int run(struct shfs_fs *fs, const struct options *options)
 	if (!session)
 		return fail(SHFS_FUSE_FAILURE, "out of memory");
 	code = shfs_mountpoint_mount(session, fs->root, &message);
+	shfs_closep(lock);
+	*lock = -1;
 	if (code) {
 		fail(code, "%s", message.data ? message.data : "out of memory");
 		goto out;
@@ -408,19 +410,24 @@ int main(int argc, char **argv)
 	struct shfs_fs fs = { .root_fd = -1, .proc_fd = -1 };
 	_cleanup_buf_ struct shfs_buf message = { 0 };
 	struct options options = { 0 };
+	_cleanup_close_ int lock = -1;
 	int code = parse_options(argc, argv, &options);
 
 	if (code)
 		return MAX(code, 0);
+	close_range(STDERR_FILENO + 1, ~0u, 0);
 	umask(0);
 	fs.privileged = geteuid() == 0;
 	fs.since_ns = shfs_clock_ns(CLOCK_REALTIME);
 	code = open_root(&fs, options.dir);
 	if (!code) {
+		lock = shfs_mountpoint_lock(fs.root_fd);
 		code = shfs_mountpoint_check(fs.root, &message);
 		if (code)
 			fail(code, "%s", message.data ? message.data : "out of memory");
 	}
+	if (!code)
+		code = raise_limits();
 	if (!code)
 		code = open_store(&fs, options.store);
 	if (!code)
@@ -434,7 +441,7 @@ int main(int argc, char **argv)
 			code = fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
 	}
 	if (!code)
-		code = run(&fs, &options);
+		code = run(&fs, &options, &lock);
 	free_fs(&fs);
 	if (ready_fd >= 0) {
 		char told = (char)code;

@@ -6,10 +6,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <mntent.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+
+#define LOCK_POLL_MS 10
+#define LOCK_WAIT_MS 5000
 
 /* Octal escapes of mountinfo, in place. */
 static void unescape(char *s)
@@ -53,6 +61,28 @@ bool shfs_mountpoint_is_ours(const char *path, char dev[static 24])
 	return ours;
 }
 
+int shfs_mountpoint_lock(int root_fd)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct stat st;
+	socklen_t len;
+	int n;
+
+	if (fd < 0 || fstat(root_fd, &st))
+		return -1;
+	n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
+	             "shfs-mount-%u-%" PRIu64 "-%" PRIu64, geteuid(), (uint64_t)st.st_dev,
+	             (uint64_t)st.st_ino);
+	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
+	for (int ms = 0; bind(fd, (struct sockaddr *)&address, len); ms += LOCK_POLL_MS) {
+		if (errno != EADDRINUSE || ms >= LOCK_WAIT_MS)
+			return -1;
+		nanosleep(&(struct timespec){ .tv_nsec = LOCK_POLL_MS * 1000000L }, NULL);
+	}
+	return TAKE_FD(fd);
+}
+
 static void say_path(struct shfs_buf *message, const char *path)
 {
 	shfs_quote_display(message, path, strlen(path));
@@ -76,6 +106,12 @@ int shfs_mountpoint_check(const char *path, struct shfs_buf *message)
 	if (access("/dev/fuse", R_OK | W_OK)) {
 		shfs_buf_str(message, "you may not use /dev/fuse; ask for mode 0666, as "
 		                      "distributions have it (shfs doctor)");
+		return SHFS_FUSE_UNAVAILABLE;
+	}
+	/* fusermount3 mounts without it, and then cannot unmount */
+	if (getuid() && access("/etc/mtab", F_OK)) {
+		shfs_buf_str(message, "this machine has no /etc/mtab; as root: "
+		                      "ln -s ../proc/self/mounts /etc/mtab");
 		return SHFS_FUSE_UNAVAILABLE;
 	}
 	return 0;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "common/buf.h"
+#include "store/store.h"
 
 #include <fuse3/fuse_lowlevel.h>
 #include <stdbool.h>
@@ -23,6 +24,14 @@ enum shfs_fuse_exit {
 
 /* Is there a mount of ours at exactly this path? dev: of it, as in mountinfo ("0:53"). */
 bool shfs_mountpoint_is_ours(const char *path, char dev[static 24]);
+
+/*
+ * Taken before the check and held until the mount is there, so that of two mounts at once
+ * one sees the other. Returns an fd to close, or -1: go on without it. A name of this
+ * host alone, of the user, and gone with its process; who will not let go of it is not
+ * waited for longer than a few seconds.
+ */
+int shfs_mountpoint_lock(int root_fd);
 
 /* Can a FUSE file system be mounted here at all, on this directory? */
 _must_check_ int shfs_mountpoint_check(const char *path, struct shfs_buf *message);

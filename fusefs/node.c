@@ -15,6 +15,8 @@
 #define FOREIGN_BIT (UINT64_C(1) << 63)
 /* Ids that are tried for one file before the next free one is given. */
 #define PROBES 8
+/* Nodes that left the table, kept for requests that still use them. */
+#define REPLACED_MAX 256
 
 /*
  * lookups are the kernel's, refs those of children, open files and requests: both are
@@ -29,11 +31,15 @@ struct node {
 	struct node *parent; /* referenced */
 	char *name;
 	bool gone; /* parent and name are what they were last */
+	/* of a file with several names: the one that it was known by before; or NULL */
+	struct node *alias_parent; /* referenced */
+	char *alias;
 
 	int fd;
 	unsigned users; /* of fd */
 	bool pinned;    /* in no list: stays open */
 	struct node *prev, *next;
+	struct node *prev_replaced, *next_replaced;
 };
 
 struct shard {
@@ -48,6 +54,10 @@ struct shfs_tree {
 	uint64_t hidden_dev, hidden_ino;
 	pthread_rwlock_t lock;
 	struct shard shards[N_SHARDS];
+
+	pthread_mutex_t replaced_lock;
+	struct node *replaced; /* each with a reference, the oldest first */
+	size_t n_replaced;
 
 	pthread_mutex_t fds_lock;
 	struct node *fds; /* cached, the longest unused first */
@@ -317,6 +327,18 @@ static void fd_drop(struct shfs_tree *tree, struct node *node)
 
 /* --- the life of a node --- */
 
+/* With the tree lock, or when nobody else can reach it. An alias's parent is a directory,
+ * which has no alias: this goes no deeper. */
+static void alias_drop(struct shfs_tree *tree, struct node *node)
+{
+	struct node *parent = node->alias_parent;
+
+	free(TAKE_PTR(node->alias));
+	node->alias_parent = NULL;
+	if (parent)
+		shfs_node_unref(tree, &parent->pub);
+}
+
 /* Nobody else can reach it any more. Returns its parent, and its reference with it. */
 static struct node *node_destroy(struct shfs_tree *tree, struct node *node)
 {
@@ -325,6 +347,7 @@ static struct node *node_destroy(struct shfs_tree *tree, struct node *node)
 	fd_drop(tree, node);
 	if (node->pub.watch)
 		tree->drop(node->pub.watch);
+	alias_drop(tree, node);
 	free(node->name);
 	free(node);
 	return parent;
@@ -403,6 +426,23 @@ static struct node *node_new(struct shfs_tree *tree, struct node *parent,
 	return node;
 }
 
+/* A request may have found it by its id a moment ago. Takes a reference over. */
+static void keep_replaced(struct shfs_tree *tree, struct node *node)
+{
+	struct node *oldest = NULL;
+
+	pthread_mutex_lock(&tree->replaced_lock);
+	DL_APPEND2(tree->replaced, node, prev_replaced, next_replaced);
+	if (++tree->n_replaced > REPLACED_MAX) {
+		oldest = tree->replaced;
+		DL_DELETE2(tree->replaced, oldest, prev_replaced, next_replaced);
+		tree->n_replaced--;
+	}
+	pthread_mutex_unlock(&tree->replaced_lock);
+	if (oldest)
+		shfs_node_unref(tree, &oldest->pub);
+}
+
 /*
  * Adds made to the table, unless the file is there: then that node is it. One that is of
  * an earlier file with this inode number leaves the table, and the kernel's lookups of it
@@ -432,16 +472,35 @@ static int table_add(struct shfs_tree *tree, struct node *made, struct node **ou
 			old->unhashed = true;
 			made->lookups += old->lookups;
 			old->lookups = 0;
-			old->refs++; /* dropped by the caller, outside of the lock */
+			old->refs++;
 		}
 		made->pub.id = id;
 		HASH_ADD(hh, shard->nodes, pub.id, sizeof(id), made);
 		*out = made;
 	}
 	pthread_mutex_unlock(&shard->lock);
-	if (old && old->unhashed)
-		shfs_node_unref(tree, &old->pub);
+	if (old && *out == made)
+		keep_replaced(tree, old);
 	return r;
+}
+
+/*
+ * Tree lock held for writing. A file that was found by another name may have both: the
+ * one before is kept for when this one goes.
+ */
+static void alias_keep(struct shfs_tree *tree, struct node *node)
+{
+	char *name;
+
+	if (S_ISDIR(node->pub.type) || node->gone)
+		return;
+	name = strdup(node->name);
+	if (!name)
+		return;
+	alias_drop(tree, node);
+	node->alias = name;
+	node->alias_parent = node->parent;
+	shfs_node_ref(tree, &node->parent->pub);
 }
 
 /* A name that was just found is as good as any, and better than one that may be gone. */
@@ -456,7 +515,10 @@ static void node_is_at(struct shfs_tree *tree, struct node *node,
 	if (same)
 		return;
 	shfs_tree_lock_write(tree);
-	shfs_node_moved(tree, &node->pub, parent, name);
+	if (!shfs_node_is_at(&node->pub, parent, name)) {
+		alias_keep(tree, node);
+		shfs_node_moved(tree, &node->pub, parent, name);
+	}
 	shfs_tree_unlock(tree);
 }
 
@@ -796,10 +858,38 @@ void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *pub,
 	unpin(tree, node);
 }
 
-void shfs_node_gone(struct shfs_node *node, struct shfs_node *parent, const char *name)
+/* Tree lock held. Is the file still there by its other name? */
+static bool alias_is_there(struct shfs_tree *tree, struct node *node)
 {
-	if (shfs_node_is_at(node, parent, name))
-		node_private(node)->gone = true;
+	struct statx stx;
+	int dirfd, r;
+
+	if (!node->alias)
+		return false;
+	dirfd = node_fd_locked(tree, node->alias_parent);
+	if (dirfd < 0)
+		return false;
+	r = shfs_node_statx(dirfd, node->alias, &stx);
+	shfs_node_fd_done(tree, &node->alias_parent->pub);
+	return !r && is_same_birth(&node->pub, &stx);
+}
+
+void shfs_node_gone(struct shfs_tree *tree, struct shfs_node *pub,
+                    struct shfs_node *parent, const char *name)
+{
+	struct node *node = node_private(pub);
+
+	if (!shfs_node_is_at(pub, parent, name))
+		return;
+	node->gone = true;
+	if (alias_is_there(tree, node))
+		shfs_node_moved(tree, pub, &node->alias_parent->pub, node->alias);
+	alias_drop(tree, node);
+}
+
+bool shfs_node_is_gone(const struct shfs_node *node)
+{
+	return private_const(node)->gone;
 }
 
 /* --- the tree --- */
@@ -829,6 +919,7 @@ int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
 	tree->root.pub.type = stx.stx_mode & S_IFMT;
 	pthread_rwlock_init(&tree->lock, NULL);
 	pthread_mutex_init(&tree->fds_lock, NULL);
+	pthread_mutex_init(&tree->replaced_lock, NULL);
 	for (size_t i = 0; i < N_SHARDS; i++)
 		pthread_mutex_init(&tree->shards[i].lock, NULL);
 	*out = tree;
@@ -844,13 +935,19 @@ void shfs_tree_free(struct shfs_tree *tree)
 	for (size_t i = 0; i < N_SHARDS; i++) {
 		HASH_ITER (hh, tree->shards[i].nodes, node, next) {
 			HASH_DEL(tree->shards[i].nodes, node);
+			node->alias_parent = NULL; /* all go, in any order */
 			node_destroy(tree, node);
 		}
 		pthread_mutex_destroy(&tree->shards[i].lock);
 	}
+	DL_FOREACH_SAFE2 (tree->replaced, node, next, next_replaced) {
+		node->alias_parent = NULL;
+		node_destroy(tree, node);
+	}
 	if (tree->root.pub.watch)
 		tree->drop(tree->root.pub.watch);
 	pthread_mutex_destroy(&tree->fds_lock);
+	pthread_mutex_destroy(&tree->replaced_lock);
 	pthread_rwlock_destroy(&tree->lock);
 	free(tree);
 }

@@ -33,10 +33,9 @@ struct shfs_watch;
 struct shfs_node {
 	uint64_t id;
 	uint64_t dev, ino;
-	mode_t type;         /* S_IFMT bits */
-	uint32_t generation; /* 0: the file system tells no time of birth */
-	bool hidden;         /* below the store: not recorded */
-	atomic_bool set_id;  /* may have a set-id bit, which goes with a write */
+	mode_t type;                      /* S_IFMT bits */
+	uint32_t generation;              /* 0: the file system tells no time of birth */
+	bool hidden;                      /* below the store: not recorded */
 	struct shfs_watch *_Atomic watch; /* watch.h's: NULL until it is wanted */
 };
 
@@ -125,5 +124,9 @@ void shfs_node_pin(struct shfs_tree *tree, struct shfs_node *node,
 /* The file is known as this name now. Tree lock held for writing. */
 void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *node,
                      struct shfs_node *parent, const char *name);
-/* This name of it is gone. Tree lock held for writing. */
-void shfs_node_gone(struct shfs_node *node, struct shfs_node *parent, const char *name);
+/* This name of it is gone; another that is known takes its place. Tree lock held for
+ * writing. */
+void shfs_node_gone(struct shfs_tree *tree, struct shfs_node *node,
+                    struct shfs_node *parent, const char *name);
+/* Is no name of it known any more? Tree lock held. */
+bool shfs_node_is_gone(const struct shfs_node *node);

@@ -69,7 +69,7 @@ static int set_open_size(fuse_req_t req, struct shfs_handle *handle, off_t size)
 
 	watch = shfs_watch_begin_change(shfs_req_fs(req), handle, shfs_req_tid(req),
 	                                SHFS_ACCESS_TRUNCATED);
-	shfs_identity_assume_to_write(req, handle->node, &identity);
+	shfs_identity_assume_to_write(req, &identity);
 	r = ftruncate(handle->fd, size) ? -errno : 0;
 	shfs_watch_end_change(watch);
 	return r;
@@ -89,8 +89,7 @@ static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
 	if (fd < 0)
 		return fd;
 	watch = shfs_watch_begin_truncate(fs, node, shfs_req_tid(req));
-	shfs_look_for_set_id(fs, node, fd);
-	shfs_identity_assume_to_write(req, node, &identity);
+	shfs_identity_assume_to_write(req, &identity);
 	r = ftruncate(fd, size) ? -errno : shfs_node_statx(fd, "", &stx);
 	shfs_identity_restore(&identity);
 	content = shfs_watch_truncated(fs, node, watch);
@@ -133,8 +132,6 @@ static int set_attributes(fuse_req_t req, struct shfs_node *node, int fd,
 	struct shfs_fs *fs = shfs_req_fs(req);
 	int r = 0;
 
-	if ((to_set & FUSE_SET_ATTR_MODE) && (attr->st_mode & (S_ISUID | S_ISGID)))
-		node->set_id = true;
 	if (to_set & FUSE_SET_ATTR_MODE)
 		r = fchmodat(fs->proc_fd, shfs_fd_name(fd).name, attr->st_mode, 0)
 		            ? -errno
@@ -273,6 +270,21 @@ static void reply_xattr(fuse_req_t req, const char *value, size_t size, ssize_t 
 		fuse_reply_xattr(req, (size_t)n);
 }
 
+/* The names that only a privileged caller sees (listxattr(2)) leave the list. */
+static ssize_t drop_trusted(char *list, ssize_t n)
+{
+	ssize_t kept = 0;
+
+	for (ssize_t at = 0, len; at < n; at += len) {
+		len = (ssize_t)strlen(list + at) + 1;
+		if (!strncmp(list + at, "trusted.", strlen("trusted.")))
+			continue;
+		memmove(list + kept, list + at, (size_t)len);
+		kept += len;
+	}
+	return kept;
+}
+
 static void get_xattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t size)
 {
 	struct shfs_node *node = shfs_req_node(req, id);
@@ -293,6 +305,8 @@ static void get_xattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t si
 	         : listxattr(proc_path(fd).path, value, size);
 	if (n < 0)
 		n = -errno;
+	if (!name && value && n > 0 && fuse_req_ctx(req)->uid)
+		n = drop_trusted(value, n);
 	shfs_node_fd_done(fs->tree, node);
 	reply_xattr(req, value, size, n);
 }

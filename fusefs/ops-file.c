@@ -24,17 +24,26 @@ int shfs_lower_flags(int flags)
 }
 
 /* So that what is written can be read again at the close, if the user may read it. */
-static int open_lower(struct shfs_fs *fs, struct shfs_node *node, int flags)
+static int open_readable(struct shfs_fs *fs, struct shfs_node *node, int flags)
 {
 	int fd;
 
-	flags = shfs_lower_flags(flags);
 	if ((flags & O_ACCMODE) == O_WRONLY) {
 		fd = shfs_node_open(fs->tree, node, (flags & ~O_ACCMODE) | O_RDWR);
 		if (fd != -EACCES && fd != -EPERM)
 			return fd;
 	}
 	return shfs_node_open(fs->tree, node, flags);
+}
+
+static int open_lower(struct shfs_fs *fs, struct shfs_node *node, int flags)
+{
+	int fd = open_readable(fs, node, shfs_lower_flags(flags));
+
+	/* a file that can only be appended to (chattr +a) */
+	if (fd == -EPERM && (flags & O_APPEND))
+		fd = open_readable(fs, node, shfs_lower_flags(flags) | O_APPEND);
+	return fd;
 }
 
 static int truncate_opened(fuse_req_t req, struct shfs_handle *handle, int flags)
@@ -51,7 +60,7 @@ static int truncate_opened(fuse_req_t req, struct shfs_handle *handle, int flags
 		return fd;
 	watch = shfs_watch_begin_change(fs, handle, shfs_req_tid(req),
 	                                SHFS_ACCESS_TRUNCATED);
-	shfs_identity_assume_to_write(req, handle->node, &identity);
+	shfs_identity_assume_to_write(req, &identity);
 	r = ftruncate(fd, 0) ? -errno : 0;
 	shfs_watch_end_change(watch);
 	return r;
@@ -67,8 +76,6 @@ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
 	fd = open_lower(fs, node, flags);
 	if (fd < 0)
 		return fd;
-	if ((flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC))
-		shfs_look_for_set_id(fs, node, fd);
 	handle = shfs_handle_new(fs, node, fd, flags, false, shfs_req_tid(req));
 	if (!handle)
 		return -ENOMEM;
@@ -193,7 +200,7 @@ static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t siz
 	                                mapped ? 0 : shfs_req_tid(req),
 	                                mapped ? SHFS_ACCESS_MAPPED : 0);
 	if (!mapped)
-		shfs_identity_assume_to_write(req, handle->node, &identity);
+		shfs_identity_assume_to_write(req, &identity);
 	n = write_lower(handle->fd, data, size, offset,
 	                !mapped && (fi->flags & O_APPEND));
 	shfs_watch_end_change(watch);
@@ -238,7 +245,7 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
 	int r;
 
 	watch = shfs_watch_begin_change(shfs_req_fs(req), handle, shfs_req_tid(req), 0);
-	shfs_identity_assume_to_write(req, handle->node, &identity);
+	shfs_identity_assume_to_write(req, &identity);
 	r = fallocate(handle->fd, mode, offset, length) ? -errno : 0;
 	shfs_watch_end_change(watch);
 	shfs_req_result(req, r);
@@ -266,7 +273,7 @@ static void op_copy_file_range(fuse_req_t req, fuse_ino_t id_in, off_t offset_in
 	ssize_t n;
 
 	watch = shfs_watch_begin_change(shfs_req_fs(req), out, shfs_req_tid(req), 0);
-	shfs_identity_assume_to_write(req, out->node, &identity);
+	shfs_identity_assume_to_write(req, &identity);
 	n = copy_file_range(in->fd, &offset_in, out->fd, &offset_out, MIN(len, COPY_MAX),
 	                    (unsigned)flags);
 	if (n < 0)

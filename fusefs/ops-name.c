@@ -88,7 +88,6 @@ static void make(fuse_req_t req, fuse_ino_t parent_id, struct making *m)
 		shfs_emit_pathop(fs, process, &m->record, m->parent, m->name, NULL);
 	shfs_tree_unlock(fs->tree);
 	shfs_identity_restore(&identity);
-	identity.assumed = false;
 	shfs_node_fd_done(fs->tree, m->parent);
 	if (!r)
 		r = shfs_node_lookup(fs->tree, m->parent, m->name, &stx, &node);
@@ -176,8 +175,6 @@ static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name
 		return r;
 	}
 	*handle = shfs_handle_new(fs, *node, fd, flags, true, shfs_req_tid(req));
-	if (stx->stx_mode & (S_ISUID | S_ISGID))
-		(*node)->set_id = true;
 	if (*handle)
 		return 0;
 	shfs_node_forget(fs->tree, (*node)->id, 1);
@@ -305,15 +302,13 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 		r = unlinkat(dirfd, name, directory ? AT_REMOVEDIR : 0) ? -errno : 0;
 		if (!r) {
 			shfs_emit_pathop(fs, process, &record, parent, name, content);
-			shfs_node_gone(node, parent, name);
+			shfs_node_gone(fs->tree, node, parent, name);
 		}
 		shfs_tree_unlock(fs->tree);
 		shfs_node_fd_done(fs->tree, parent);
 	}
 	shfs_snapshot_unref(content[1]);
 	shfs_node_forget(fs->tree, node->id, 1);
-	if (!r && shfs_is_ignore_file(fs, parent, name))
-		shfs_fs_load_rules(fs);
 	shfs_req_result(req, r);
 }
 
@@ -382,7 +377,7 @@ static int moving_run(struct shfs_fs *fs, struct moving *m, uint64_t process)
 		if (m->victim && exchange)
 			shfs_node_moved(fs->tree, m->victim, m->parent, m->name);
 		else if (m->victim)
-			shfs_node_gone(m->victim, m->new_parent, m->new_name);
+			shfs_node_gone(fs->tree, m->victim, m->new_parent, m->new_name);
 		shfs_node_moved(fs->tree, m->node, m->new_parent, m->new_name);
 	}
 	shfs_tree_unlock(fs->tree);
@@ -424,9 +419,6 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		r = moving_run(fs, &m, process);
 	}
 	moving_clear(fs, &m);
-	if (!r && (shfs_is_ignore_file(fs, m.parent, name) ||
-	           shfs_is_ignore_file(fs, m.new_parent, new_name)))
-		shfs_fs_load_rules(fs);
 	shfs_req_result(req, r);
 }
 

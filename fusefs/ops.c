@@ -121,12 +121,6 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
 	emit(fs, process, op, &path, content);
 }
 
-bool shfs_is_ignore_file(struct shfs_fs *fs, const struct shfs_node *parent,
-                         const char *name)
-{
-	return parent == shfs_tree_root(fs->tree) && !strcmp(name, ".shfsignore");
-}
-
 void shfs_ops_begin_thread(void)
 {
 	/* cannot fail but for memory; then two threads may disturb each other's umask */
@@ -140,17 +134,14 @@ static void want(struct fuse_conn_info *conn, unsigned capability)
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
-	struct shfs_fs *fs = userdata;
-
 	/* Never FUSE_CAP_WRITEBACK_CACHE: what was acknowledged is beneath us already. */
 	conn->want = 0;
 	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_DONT_MASK |
 	                   FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS |
 	                   FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_PARALLEL_DIROPS |
 	                   FUSE_CAP_IOCTL_DIR | FUSE_CAP_HANDLE_KILLPRIV |
-	                   FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPIRE_ONLY);
-	if (fs->privileged)
-		want(conn, FUSE_CAP_POSIX_ACL);
+	                   FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPIRE_ONLY |
+	                   FUSE_CAP_POSIX_ACL);
 	conn->max_write = 1 << 20;
 	conn->max_readahead = 1 << 20;
 	conn->max_background = 256;

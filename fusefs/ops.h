@@ -63,15 +63,12 @@ struct shfs_fd_name shfs_fd_name(int fd);
  * privilege only the umask matters. identity.c
  */
 struct shfs_identity {
-	bool assumed;
+	bool assumed, groups;
 };
 void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id);
-/* The same while a file is changed that loses its set-id bits, if somebody else changes
- * it. */
-void shfs_identity_assume_to_write(fuse_req_t req, const struct shfs_node *node,
-                                   struct shfs_identity *id);
-/* For that: sets node->set_id, if it matters. fd is of its file. */
-void shfs_look_for_set_id(struct shfs_fs *fs, struct shfs_node *node, int fd);
+/* While a file is written, without the groups: so quotas and reserved blocks are the
+ * caller's, and set-id bits go. */
+void shfs_identity_assume_to_write(fuse_req_t req, struct shfs_identity *id);
 void shfs_identity_restore(struct shfs_identity *id);
 #define _cleanup_identity_ _cleanup_(shfs_identity_restore)
 
@@ -106,10 +103,6 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
                        const struct shfs_node *node, const char *name,
                        const struct shfs_node *node2, const char *name2,
                        struct shfs_snapshot *const content[2]);
-
-/* Is it the file that says what not to archive? */
-bool shfs_is_ignore_file(struct shfs_fs *fs, const struct shfs_node *parent,
-                         const char *name);
 
 /* --- control.c --- */
 

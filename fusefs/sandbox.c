@@ -2,7 +2,9 @@
 #include "fusefs/sandbox.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <seccomp.h>
+#include <sys/syscall.h>
 
 static const int denied[] = {
 	/* programs */
@@ -49,6 +51,18 @@ static const int denied[] = {
 	SCMP_SYS(userfaultfd),
 	SCMP_SYS(perf_event_open),
 };
+
+void shfs_sandbox_drop_resource(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &head, data))
+		return;
+	data[CAP_TO_INDEX(CAP_SYS_RESOURCE)].effective &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
+	data[CAP_TO_INDEX(CAP_SYS_RESOURCE)].permitted &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
+	(void)!syscall(SYS_capset, &head, data);
+}
 
 int shfs_sandbox_enter(void)
 {

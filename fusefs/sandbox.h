@@ -7,5 +7,9 @@
 
 #include "common/util.h"
 
+/* Before there are threads: as root, the right to go beyond quotas, reserved blocks and
+ * limits, which would be everybody's who writes through us. */
+void shfs_sandbox_drop_resource(void);
+
 /* For all threads, those that run already too. -errno. */
 _must_check_ int shfs_sandbox_enter(void);

@@ -12,6 +12,7 @@ struct shfs_watch {
 	pthread_mutex_t lock;
 	struct shfs_snapshot *current; /* what the file holds; NULL: not known yet */
 	int asked;                     /* the depth that was asked of current; -1 */
+	uint64_t asked_bytes;          /* and the limit */
 	bool changed; /* by us, since current was known (which is NULL then) */
 	bool fresh;   /* made by us and never written: nothing was there before */
 	struct timespec mtime; /* of current: another one tells a change beneath us */
@@ -126,9 +127,11 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 		watch->current = shfs_snapshot_new(fs->capture);
 		watch->asked = -1;
 	}
-	if (!watch->current || watch->asked >= (int)depth)
+	if (!watch->current || watch->asked > (int)depth ||
+	    (watch->asked == (int)depth && watch->asked_bytes >= max_bytes))
 		return;
 	watch->asked = depth;
+	watch->asked_bytes = max_bytes;
 	fd = readable_fd(fs, node, handle, &opened);
 	if (fd < 0) {
 		take_unreadable(fs, node, watch->current);
@@ -151,12 +154,9 @@ static void archive_current(struct shfs_fs *fs, struct shfs_node *node,
 static void identify_current(struct shfs_fs *fs, struct shfs_node *node,
                              struct shfs_watch *watch, const struct shfs_handle *handle)
 {
-	struct stat st;
-
 	if (watch->asked >= SHFS_DEPTH_FINGERPRINT)
 		return;
-	if (node_rule(fs, node) == SHFS_RULE_ARCHIVE_READ && !fstat(handle->fd, &st) &&
-	    (uint64_t)st.st_size <= fs->config.read_max_bytes)
+	if (node_rule(fs, node) == SHFS_RULE_ARCHIVE_READ)
 		take_current(fs, node, watch, handle, SHFS_DEPTH_ARCHIVE,
 		             fs->config.read_max_bytes);
 	else
@@ -201,13 +201,13 @@ static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle, uint64_t
 
 	shfs_tree_lock_read(fs->tree);
 	shfs_node_path(handle->node, NULL, &path);
+	if (shfs_node_is_gone(handle->node))
+		rec.access.flags |= SHFS_ACCESS_NAMELESS;
 	if (!path.failed) {
 		rec.access.path = (struct shfs_bytes){ path.data, path.len };
 		shfs_capture_emit(fs->capture, &rec, content);
 	}
 	shfs_tree_unlock(fs->tree);
-	if (made && path.data && !strcmp(path.data, ".shfsignore"))
-		shfs_fs_load_rules(fs);
 }
 
 static void emit_preimage(struct shfs_fs *fs, struct shfs_node *node,

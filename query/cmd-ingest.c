@@ -3,6 +3,7 @@
 #include "query/mounts.h"
 
 #include "common/clock.h"
+#include "common/proc.h"
 #include "store/object.h"
 
 #include <errno.h>
@@ -265,6 +266,9 @@ static int follow(struct shfs_context *ctx)
 	f.store_path = shfs_context_store_path(ctx);
 	prctl(PR_SET_NAME, "shfs-ingest");
 	setpriority(PRIO_PROCESS, 0, 19);
+	/* it outlives the shell whose limits it has */
+	shfs_proc_raise_limit(RLIMIT_FSIZE);
+	shfs_proc_raise_limit(RLIMIT_CPU);
 	if (chdir("/"))
 		return SHFS_EXIT_FAILURE;
 	f.mountinfo = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);

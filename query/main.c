@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <locale.h>
+#include <signal.h>
 #include <string.h>
 
 #define OPTIONS_MAX  48
@@ -352,6 +353,7 @@ int main(int argc, char **argv)
 	int code;
 
 	open_standard_fds();
+	signal(SIGXFSZ, SIG_IGN); /* an index beyond ulimit -f is an error, not the end */
 	setlocale(LC_ALL, "");
 	code = check_output(run(&ctx, argc, argv));
 	shfs_context_clear(&ctx);

@@ -157,8 +157,6 @@ struct access {
 
 static void count_content(struct access *a, const struct shfs_content *c)
 {
-	if (!(c->flags & SHFS_CONTENT_KNOWN))
-		return;
 	a->cut += !!(c->flags & SHFS_CONTENT_SKIPPED & ~SHFS_CONTENT_SKIP_TYPE);
 	a->torn += !!(c->flags & SHFS_CONTENT_INCOMPLETE);
 }
@@ -303,16 +301,18 @@ static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
 	if (r)
 		return r;
 	a.file_id = f->id;
-	mark_present(f, begin.real_ns);
+	if (!(in->flags & SHFS_ACCESS_NAMELESS))
+		mark_present(f, begin.real_ns);
 	if (a.is_read) {
 		count_content(&a, &in->seen);
 		r = shfs_version_seen(ing, f, &in->seen, begin.real_ns, &a.seen);
 	}
-	if (!r && a.is_written) {
+	if (!r && a.is_written)
 		count_content(&a, &in->made);
+	/* what a file that was replaced held later was never at this path */
+	if (!r && a.is_written && !(in->flags & SHFS_ACCESS_NAMELESS && f->present))
 		r = shfs_version_made(ing, f, &in->made, ing->next_access_id,
 		                      last.real_ns, &a.made);
-	}
 	return r ? r : access_insert(ing, &a);
 }
 

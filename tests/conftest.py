@@ -56,8 +56,10 @@ class Counts:
 
     def print(self):
         print()
-        for name, reason in self.reasons.items():
-            print(f"skipped: {name}: {reason}")
+        for reason in sorted(set(self.reasons.values())):
+            names = [name for name, r in self.reasons.items() if r == reason]
+            more = f" and {len(names) - 1} more" if names[1:] else ""
+            print(f"skipped: {names[0]}{more}: {reason}")
         counts = [
             f"{sum(o == kind for o in self.outcome.values())} {kind}"
             for kind in ("passed", "failed", "skipped")
@@ -65,7 +67,17 @@ class Counts:
         print(", ".join(counts), flush=True)
 
 
+def start_afresh():
+    """What all that the tests start would inherit: a strict umask, and the signals that are
+    ignored for good in what a shell or a CI runner started in the background."""
+    os.umask(0o022)
+    for number in signal.SIGINT, signal.SIGQUIT, signal.SIGHUP:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def pytest_configure(config):
+    start_afresh()
     config.pluginmanager.register(Counts(), "counts")
 
 

@@ -65,10 +65,13 @@ class User:
 
     @staticmethod
     def _ordinary():
-        """Made once; and /dev/fuse as a distribution has it, not as a bare container does."""
+        """Made once; and /dev/fuse and /etc/mtab as a distribution has them, not as a bare
+        container does."""
         mode = stat.S_IMODE(os.stat("/dev/fuse").st_mode) if os.path.exists("/dev/fuse") else 0o666
         if mode & 0o666 != 0o666:
             os.chmod("/dev/fuse", 0o666)
+        if not os.path.lexists("/etc/mtab"):
+            os.symlink("../proc/self/mounts", "/etc/mtab")
         try:
             return pwd.getpwnam(ORDINARY)
         except KeyError:

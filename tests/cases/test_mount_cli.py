@@ -137,6 +137,7 @@ def shfs_where(sandbox):
 
 NO_PROGRAMS = [("none", "/usr/bin", "tmpfs", 0)]
 NO_DEVICES = [("none", "/dev", "tmpfs", 0)]
+NO_ETC = [("none", "/etc", "tmpfs", 0)]
 
 
 @pytest.mark.users("ordinary")
@@ -147,6 +148,15 @@ def test_mount_without_fusermount(sandbox, shfs_where, project):
     doctor = shfs_where(NO_PROGRAMS, "doctor", check=FAILURE)
     assert "fail  fusermount3 is not in PATH" in doctor.stdout
     assert "apt install fuse3" in doctor.stdout
+
+
+@pytest.mark.users("ordinary")
+def test_mount_without_mtab(sandbox, shfs_where, project):
+    sandbox.allow_exit(UNAVAILABLE)
+    result = shfs_where(NO_ETC, "mount", project, check=UNAVAILABLE)
+    assert "ln -s ../proc/self/mounts /etc/mtab" in one_line(result)
+    doctor = shfs_where(NO_ETC, "doctor", check=FAILURE)
+    assert "fail  without /etc/mtab" in doctor.stdout
 
 
 @pytest.mark.users("ordinary")

@@ -42,7 +42,6 @@ class Terminal:
     """An interactive bash on a terminal of its own, shown as it goes."""
 
     def __init__(self, home, prefix):
-        self.count = 0
         env = {
             "HOME": home,
             "PATH": f"{prefix}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -64,31 +63,31 @@ class Terminal:
         self.bash.expect(READY)
         text, status = self.bash.before, int(self.bash.match[1])
         self.bash.expect_exact("$ " if os.geteuid() else "# ")
-        self.prompt = self.bash.before.replace("\r", "") + self.bash.after
+        self.prompt = plain(self.bash.before + self.bash.after)
         typed, _, output = text.rpartition(BEGIN)
-        return typed, output, status
+        return plain(typed).strip(), plain(output), status
 
-    def type(self, line, status=0, quiet=False):
-        """Types a line; returns its output. It must end with this status."""
-        self.count += 1
+    def type(self, line, status=0):
+        """Types a line and shows it with its output. It must end with this status."""
         prompt = self.prompt
         self.bash.send(line + "\r")
         typed, output, ended = self._wait()
-        if not quiet:
-            show(prompt + typed.rstrip() + "\n", pause=0.8)
-            show(output, pause=0.4 + 0.12 * output.count("\n"))
+        show(f"{prompt}{typed}\n", pause=0.8)
+        show(output, pause=0.4 + 0.12 * output.count("\n"))
         if ended != status:
             raise Failed(f"`{line}` ended with {ended}, not {status}")
-        return output
 
     def close(self):
         self.bash.close(force=True)
 
 
-def show(text, pause=0):
+def plain(text):
+    """What a screen shows of it."""
     text = TITLES.sub("", text).replace("\r", "")
-    if not COLORS:
-        text = STYLES.sub("", text)
+    return text if COLORS else STYLES.sub("", text)
+
+
+def show(text, pause=0):
     sys.stdout.write(text)
     sys.stdout.flush()
     if PACED:
@@ -114,10 +113,9 @@ def tell(home, prefix):
 
 
 def story(shell, home):
-    say("A study in ~/study. From now on the directory keeps a journal of itself.")
+    say('A study, in a shell whose ~/.bashrc has the line: eval "$(shfs init bash)"')
     shell.type("shfs mount ~/study")
     shell.type("cd ~/study")
-    shell.type("cat config.yaml")
     shell.type("python3 simulate.py config.yaml data/towns.csv > cases.csv")
     shell.type("sh peaks.sh cases.csv > peaks.txt")
     shell.type("awk -f plot.awk peaks.txt > figure.txt")
@@ -125,27 +123,27 @@ def story(shell, home):
     shell.type("cp figure.txt ~/submitted.txt")
     first = figure(home)
 
-    say("Weeks of trying things later, the figure comes out differently.")
+    say("Later: two more ideas, all of it made again, and the first figure is gone.")
     shell.type("sed -i 's/contacts: 0.30/contacts: 0.21/' config.yaml")
     shell.type("echo 'season: 0.3' >> config.yaml")
     shell.type("sh run.sh")
-    shell.type("cmp figure.txt ~/submitted.txt", status=1)
+    shell.type("cat figure.txt")
     broken = figure(home)
 
-    say("What was done here, and what did each command read and write?")
-    shell.type("shfs history")
-    say("What did the first figure come from?")
+    say("Which commands made this figure, and from what?")
+    shell.type("shfs history --wrote figure.txt")
+    say("What is upstream of the first one?")
     shell.type("shfs why figure.txt@1")
-    say("That config: who changed it since, and how?")
+    say("What happened to that config?")
     shell.type("shfs log config.yaml")
     shell.type("shfs diff config.yaml@1", status=1)
     say("Have it back, and make the figure again.")
     shell.type("shfs restore config.yaml@1")
     shell.type("sh run.sh")
-    shell.type("cmp figure.txt ~/submitted.txt && echo 'the same, byte for byte'")
+    shell.type("cmp figure.txt ~/submitted.txt && echo the same, byte for byte")
     again = figure(home)
-    shell.type("cd; shfs umount ~/study", quiet=True)
-    return first, broken, again, shell.count
+    shell.type("cd; shfs umount ~/study")
+    return first, broken, again
 
 
 def clean(home):
@@ -164,12 +162,13 @@ def main():
         sys.exit(__doc__)
     prefix = os.path.join(sys.argv[1], "install/usr/local")
     home = os.path.join(sys.argv[1], "home")
+    sys.stdout.reconfigure(errors="replace")  # the locale may be anything
     os.mkdir(home, 0o700)
     try:
         shutil.copytree(f"{HERE}/study", f"{home}/study")
         with open(f"{home}/.bashrc", "w", encoding="utf-8") as rc:
             rc.write(BASHRC)
-        first, broken, again, count = tell(home, prefix)
+        first, broken, again = tell(home, prefix)
         # what lies on the disk now that nothing is mounted, not what the mount said
         on_disk = figure(home)
         if broken == first:
@@ -179,10 +178,11 @@ def main():
     except (Failed, pexpect.ExceptionPexpect, OSError) as problem:
         print(f"\ndemo: {problem}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     finally:
         clean(home)
-    say(f"{count} commands, nothing told in advance: the first figure ({len(first)} bytes) was lost,")
-    print("    its config found by what the commands read and wrote, and the figure made again, equal.")
+    say("Nothing had to be noted down. For your own work: ./dev install; shfs doctor")
     return 0
 
 

@@ -1,0 +1,573 @@
+# SPDX-License-Identifier: MIT
+"""The promises of capture, through a real mount: what was there before the first change, what
+each close left, which version a reader saw, and that nothing is left out silently."""
+
+import ctypes
+import json
+import os
+import random
+import re
+
+import pytest
+
+from harness import wait_until
+from test_mount import python
+from test_mount_cli import status_of
+
+OLD = bytes(range(256)) * 400  # more than is read in the caller's thread
+BEFORE = 0, 1_000_000_007_123_456_789  # atime, mtime of what was there before the mount
+
+READ, WRITTEN, CREATED, TRUNCATED, APPEND, MAPPED, EXEC = (1 << i for i in range(7))
+
+
+def rows(sandbox, sql):
+    """What the index answers, as the user, once all that was done is in it."""
+    sandbox.shfs("sync")
+    script = (
+        "import json, sqlite3, sys\n"
+        "db = sqlite3.connect(f'file:{sys.argv[1]}/index.db?mode=ro', uri=True)\n"
+        "db.text_factory = os.fsdecode\n"
+        "print(json.dumps(db.execute(sys.argv[2]).fetchall()))\n"
+    )
+    argv = "/usr/bin/python3", "-c", "import os\n" + script, sandbox.store, sql
+    return [tuple(row) for row in json.loads(sandbox.run(*argv, cwd="/").stdout)]
+
+
+def versions(sandbox, name):
+    """The versions of a file as log's JSON has them, the oldest first."""
+    name = os.fsencode(name)
+    log = json.loads(sandbox.shfs("log", "--reverse", "--json", "--", name).stdout)
+    assert [v["n"] for v in log["versions"]] == list(range(1, len(log["versions"]) + 1))
+    return log["versions"]
+
+
+def contents(sandbox, name, found=None):
+    """What each version of a file held, the oldest first; None where it is not archived."""
+    found = found or versions(sandbox, name)
+    assert not [v for v in found if v["incomplete"]]
+    specs = [os.fsencode(f"{name}@{v['n']}") for v in found if v["object"]]
+    data = sandbox.shfs("cat", "--", *specs, timeout=60).stdout_bytes if specs else b""
+    result = []
+    for version in found:
+        size = version["size"] if version["object"] else 0
+        result.append(data[:size] if version["object"] else None)
+        assert result[-1] is None or len(result[-1]) == size
+        data = data[size:]
+    assert not data
+    return result
+
+
+def accesses(sandbox, name, what="open"):
+    """(flags, version seen, version made) of each use of a file, in their order."""
+    path = os.path.join(sandbox.project, name).replace("'", "''")
+    return rows(sandbox, f"""
+SELECT a.flags, s.n, m.n FROM v_access a LEFT JOIN v_version s ON s.version_id = a.seen_version_id
+LEFT JOIN v_version m ON m.version_id = a.made_version_id
+WHERE a.path = '{path}' AND a.op = '{what}' ORDER BY a.seq_key""")
+
+
+def prepare(sandbox, name, data=OLD, mode=0o640):
+    """A file that was there before the mount."""
+    path = sandbox.write_outside(os.path.join(sandbox.project, name), data, mode)
+    os.utime(path, ns=BEFORE)
+
+
+# --- nothing is overwritten unseen ---
+
+# What a program can do to a file f that was there before.
+CHANGES = {
+    "write": "fd = os.open(f, os.O_WRONLY); os.write(fd, b'new')",
+    "write through a read-write descriptor": "fd = os.open(f, os.O_RDWR); os.read(fd, 9); os.write(fd, b'new')",
+    "pwrite": "fd = os.open(f, os.O_WRONLY); os.pwrite(fd, b'new', 70000)",
+    "append": "fd = os.open(f, os.O_WRONLY | os.O_APPEND); os.write(fd, b'new')",
+    "O_TRUNC": "fd = os.open(f, os.O_WRONLY | os.O_TRUNC); os.write(fd, b'new')",
+    "O_TRUNC and nothing else": "fd = os.open(f, os.O_WRONLY | os.O_TRUNC)",
+    "O_TRUNC to read": "fd = os.open(f, os.O_RDONLY | os.O_TRUNC)",
+    "O_CREAT and O_TRUNC": "fd = os.open(f, os.O_RDWR | os.O_CREAT | os.O_TRUNC); os.write(fd, b'new')",
+    "ftruncate": "fd = os.open(f, os.O_WRONLY); os.ftruncate(fd, 5)",
+    "ftruncate beyond the end": "fd = os.open(f, os.O_WRONLY); os.ftruncate(fd, 200000)",
+    "truncate": "os.truncate(f, 7)",
+    "rename over": "write(f + '.new', b'new'); os.rename(f + '.new', f)",
+    "exchange": "write(f + '.new', b'new'); renameat2(f + '.new', f, 2)",
+    "unlink": "os.unlink(f)",
+    "unlink and make anew": "os.unlink(f); write(f, b'new')",
+    "fallocate": "fd = os.open(f, os.O_RDWR); os.posix_fallocate(fd, 0, 150000)",
+    "punching a hole": "fd = os.open(f, os.O_RDWR); say(call('fallocate', fd, 3, ctypes.c_long(0), ctypes.c_long(50000)))",
+    "copy_file_range": "write('from', b'n' * 99); a = os.open('from', os.O_RDONLY); fd = os.open(f, os.O_WRONLY); os.copy_file_range(a, fd, 99, 0, 10)",
+    "sendfile": "write('from', b'n' * 99); a = os.open('from', os.O_RDONLY); fd = os.open(f, os.O_WRONLY); os.sendfile(fd, a, 0, 99)",
+    "a shared mapping": "fd = os.open(f, os.O_RDWR); m = mmap.mmap(fd, 0); m[9:12] = b'new'; m.flush(); m.close()",
+    "a mapping after the close": "fd = os.open(f, os.O_RDWR); m = mmap.mmap(fd, 0); os.close(fd); m[9:12] = b'new'; m.close(); fd = -1",
+    "another name": "os.link(f, f + '.link'); write(f + '.link', b'new', os.O_WRONLY)",
+    "a name that was there before": "write(f + '.second', b'new', os.O_WRONLY)",
+    "O_DIRECT": "fd = os.open(f, os.O_WRONLY | os.O_DIRECT); p = mmap.mmap(-1, 4096); os.writev(fd, [p])",
+    "a descriptor of /proc": "a = os.open(f, os.O_RDONLY); fd = os.open('/proc/self/fd/%d' % a, os.O_WRONLY); os.write(fd, b'new')",
+    "unlinked but open": "fd = os.open(f, os.O_RDWR); os.unlink(f); os.write(fd, b'new')",
+    "replaced but open": "fd = os.open(f, os.O_RDWR); write(f + '.new', b'new'); os.rename(f + '.new', f); os.write(fd, b'not this')",
+    "renamed and then written": "os.rename(f, f + '.moved'); write(f + '.moved', b'new'); os.rename(f + '.moved', f)",
+    "its directory renamed": "os.mkdir('d'); os.rename(f, 'd/x'); os.rename('d', 'e'); write('e/x', b'new'); os.rename('e/x', f); os.rmdir('e')",
+}
+
+
+@pytest.mark.parametrize("size", [100, len(OLD), 1 << 20])
+def test_what_was_there_before(sandbox, size):
+    """The first thing that is ever done to a file is to change it."""
+    old = (OLD * (size // len(OLD) + 1))[:size]
+    names = {f"{n}": change for n, change in enumerate(CHANGES.values())}
+    for name in names:
+        prepare(sandbox, name, old)
+    second = list(CHANGES).index("a name that was there before")
+    os.link(f"{sandbox.project}/{second}", f"{sandbox.project}/{second}.second")
+    sandbox.mount()
+    lines = [f"f = '{name}'; fd = -1; {change}\nif fd >= 0: os.close(fd)" for name, change in names.items()]
+    python(sandbox, "\n".join(lines))
+
+    got, expected = {}, {}
+    for what, name in zip(CHANGES, names):
+        name = {"another name": f"{name}.link", "a name that was there before": f"{name}.second"}.get(what, name)
+        now = sandbox.run("cat", name, check=False)
+        first, *later = versions(sandbox, name)
+        held = contents(sandbox, name, [first, *later])
+        last = now.stdout_bytes if now.status == 0 else b"new" + old[3:] if "open" in what else old
+        got[what] = first["mode"], first["mtime"], held[0] == old, held[-1] == last
+        expected[what] = "0640", "2001-09-09T01:46:47.123456789Z", True, True
+    assert got == expected
+
+
+def test_a_change_waits_for_the_capture(sandbox):
+    """Overwritten right after the mount, in place, faster than the archivers can be."""
+    data = os.urandom(8 << 20)
+    for i in range(8):
+        prepare(sandbox, f"f{i}", data + b"%d" % i)
+    sandbox.mount()
+    python(sandbox, """
+def change(i):
+    fd = os.open("f%d" % i, os.O_WRONLY)
+    os.pwrite(fd, b"end", 8 << 20)   # what is read last
+    os.ftruncate(fd, 3); os.close(fd)
+threads = [threading.Thread(target=change, args=(i,)) for i in range(8)]
+for t in threads: t.start()
+for t in threads: t.join()
+""")
+    for i in range(8):
+        before, after = contents(sandbox, f"f{i}")
+        assert before == data + b"%d" % i and after == data[:3]
+
+
+def test_no_wait_is_never_silently_wrong(sandbox):
+    """Where a change may not wait, what was not caught is told."""
+    config = sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[archive]\nwait = 0\n")
+    data = os.urandom(6 << 20)
+    for i in range(6):
+        prepare(sandbox, f"f{i}", data)
+    mount = sandbox.mount(None, "--config", config)
+    python(sandbox, """
+for i in range(6):
+    fd = os.open("f%d" % i, os.O_WRONLY); os.pwrite(fd, b"x" * 100000, 3 << 20); os.ftruncate(fd, 5 << 20); os.close(fd)
+""")
+    sandbox.shfs("sync")
+    flagged = 0
+    for i in range(6):
+        first = versions(sandbox, f"f{i}")[0]
+        flagged += first["incomplete"]
+        if not first["incomplete"] and first["object"]:
+            assert sandbox.shfs("cat", f"f{i}@1").stdout_bytes == data
+    assert int(mount.status()["incomplete"]) == flagged
+
+
+# --- exactly what a close left ---
+
+
+def test_each_close_is_a_version(sandbox, mounted):
+    """One program, as fast as it can."""
+    python(sandbox, """
+for i in range(150): write("f", b"%d " % i * (i % 7 * 900 + 1))
+for i in range(50): write("f", b"+", os.O_WRONLY | os.O_APPEND)
+""")
+    expected = [b"%d " % i * (i % 7 * 900 + 1) for i in range(150)]
+    expected += [expected[-1] + b"+" * (i + 1) for i in range(50)]
+    assert contents(sandbox, "f") == expected
+
+
+def test_two_writers_of_one_file(sandbox, mounted):
+    python(sandbox, """
+a = os.open("f", os.O_WRONLY | os.O_CREAT); b = os.open("f", os.O_WRONLY)
+os.write(a, b"AAAA"); os.pwrite(b, b"BB", 4); os.close(a)
+os.pwrite(b, b"CC", 2)
+c = os.open("f", os.O_RDWR); os.pwrite(c, b"D", 0); os.close(c)
+os.pwrite(b, b"E", 1); os.close(b)
+""")
+    assert contents(sandbox, "f") == [b"AAAABB", b"DACCBB", b"DECCBB"]
+
+
+def test_what_shells_do(sandbox, mounted):
+    """Created, written and gone within moments: nothing of it is missing."""
+    sandbox.sh("echo foo > bar; mv bar bar_old")
+    assert contents(sandbox, "bar_old") == [b"foo\n"]
+    sandbox.sh("echo v1 > twice; echo v2222 > twice")
+    assert contents(sandbox, "twice") == [b"v1\n", b"v2222\n"]
+    sandbox.sh("for i in 1 2 3; do echo $i >> log; (echo sub $i >> log); done")
+    assert len(contents(sandbox, "log")) == 6 and contents(sandbox, "log")[-1] == sandbox.read("log")
+    sandbox.sh("echo short-lived > gone; rm gone; echo again > gone; rm gone")
+    assert contents(sandbox, "gone") == [b"short-lived\n", b"again\n"]
+    sandbox.sh("exec 3> kept; echo 1 >&3; (echo 2) >&3; (exec 4>&3; exec 4>&-); echo 3 >&3; exec 3>&-")
+    assert contents(sandbox, "kept")[-1] == b"1\n2\n3\n"
+    sandbox.sh("echo x > a; ln a b; rm a; echo y >> b")
+    assert contents(sandbox, "b")[-1] == b"x\ny\n" and contents(sandbox, "a") == [b"x\n"]
+
+
+def test_the_same_content_is_the_same_version(sandbox, mounted):
+    sandbox.sh("printf 1 > f; printf 1 > f; touch f; chmod 700 f; touch -d 1999-01-01 f; cp f g; cat g > f")
+    assert contents(sandbox, "f") == [b"1"]
+    sandbox.sh("printf 2 > f; printf 1 > f")
+    assert contents(sandbox, "f") == [b"1", b"2", b"1"]
+
+
+def test_a_byte_that_no_sample_sees(sandbox):
+    """Changed between the sampled chunks, size and times set back."""
+    prepare(sandbox, "f")
+    sandbox.mount()
+    sandbox.sh("touch -r f ref; printf X | dd of=f bs=1 seek=30000 conv=notrunc status=none; touch -r ref f")
+    before, after = contents(sandbox, "f")
+    assert before == OLD and after == OLD[:30000] + b"X" + OLD[30001:]
+
+
+def test_stores_to_a_mapping(sandbox, mounted):
+    """Before and after the close; the end of its use is the end of the mapping."""
+    python(sandbox, """
+write("f", b"a" * 9000)
+fd = os.open("f", os.O_RDWR); m = mmap.mmap(fd, 9000)
+m[0:3] = b"bbb"; os.close(fd); m[5000:5003] = b"ccc"; m.close()
+""")
+    held = contents(sandbox, "f")
+    assert held[0] == b"a" * 9000
+    assert held[-1] == b"bbb" + b"a" * 4997 + b"ccc" + b"a" * 3997
+    assert accesses(sandbox, "f")[-1][0] & MAPPED
+
+
+WRITERS = r"""
+import hashlib, json, random
+SECONDS, KINDS = 3, 4
+log = sys.argv[1]
+
+def body(kind, n):
+    # describes itself, in several sizes
+    line = b"%d %06d\n" % (kind, n)
+    return line * random.Random(n * 7 + kind).choice((1, 10, 300, 3000, 9000))
+
+def put(name, data, flags):
+    fd = os.open(name, flags, 0o644)
+    half = len(data) // 2
+    os.write(fd, data[:half]); os.write(fd, data[half:])
+    os.close(fd)
+
+def own(kind, n):
+    # a file that nobody else writes, in turn by each way to save a file
+    data, name = body(kind, n), "own%d" % kind
+    if n % 4 == 0: put(name, data, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    elif n % 4 == 1:
+        put(name + ".new", data, os.O_WRONLY | os.O_CREAT | os.O_EXCL); os.rename(name + ".new", name)
+    elif n % 4 == 2:
+        fd = os.open(name, os.O_RDWR)
+        os.ftruncate(fd, len(data)); m = mmap.mmap(fd, len(data)); m[:] = data; m.close(); os.close(fd)
+    else:
+        os.unlink(name); put(name, data, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+
+def shared(kind, n, lock):
+    # one file of all, one at a time; the order is known
+    with open(lock, "r+") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        put("shared", body(kind, n), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        turn.seek(0, 2); turn.write("%d %d\n" % (kind, n))
+
+def region(kind, n):
+    # each its own part of one file, all at once
+    fd = os.open("regions", os.O_WRONLY | os.O_CREAT)
+    for i in range(4): os.pwrite(fd, b"%d %05d " % (kind, n), kind * 32 + i * 8)
+    os.close(fd)
+
+def worker(kind):
+    end, n = time.monotonic() + SECONDS, 0
+    while time.monotonic() < end:
+        own(kind, n); shared(kind, n, log + ".shared")
+        if n % 8 == 0: region(kind, n // 8)
+        n += 1
+    write("%s.%d" % (log, kind), b"%d %d" % (n, os.getpid()))
+
+write(log + ".shared", b"")
+children = []
+for kind in range(KINDS):
+    pid = os.fork()
+    if not pid:
+        try: worker(kind)
+        except BaseException as e: print(repr(e), file=sys.stderr, flush=True); os._exit(1)
+        os._exit(0)
+    children.append(pid)
+assert all([os.waitpid(pid, 0)[1] == 0 for pid in children])
+"""
+
+
+class Hash(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+
+
+def object_name(data):
+    """XXH3-128 of a content: the name of its object."""
+    hash128 = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
+    hash128.restype, hash128.argtypes = Hash, (ctypes.c_char_p, ctypes.c_size_t)
+    found = hash128(data, len(data))
+    return f"{found.high:016x}{found.low:016x}"
+
+
+def body(kind, n):
+    """As in WRITERS."""
+    return b"%d %06d\n" % (kind, n) * random.Random(n * 7 + kind).choice((1, 10, 300, 3000, 9000))
+
+
+def assert_held(sandbox, name, expected):
+    """The versions are exactly these bodies, in this order."""
+    found = versions(sandbox, name)
+    got = [v["object"] for v in found]
+    bodies = [body(*e) for e in expected]
+    wanted = [object_name(data) for data in bodies]
+    wrong = [(v["n"], v["size"], v["incomplete"]) for v in found if v["object"] not in wanted]
+    assert not wrong, f"{name}: versions that no close left: {wrong[:5]} of {len(found)}"
+    assert got == wanted, f"{name}: {len(got)} versions, {len(wanted)} closes"
+    some = range(0, len(expected), max(len(expected) // 20, 1))
+    data = sandbox.shfs("cat", *(f"{name}@{n + 1}" for n in some)).stdout_bytes
+    assert data == b"".join(bodies[n] for n in some)
+
+
+def writers_of(sandbox, name):
+    """[(pid, number of the version it left)] of each written access, in order."""
+    return rows(sandbox, f"""
+SELECT p.pid, v.n FROM v_access a JOIN v_process p USING (process_id)
+LEFT JOIN v_version v ON v.version_id = a.made_version_id
+WHERE a.path = '{sandbox.project}/{name}' AND a.is_written AND a.op = 'open' ORDER BY a.seq_key""")
+
+
+@pytest.mark.timeout(120)
+def test_stress_of_closes(sandbox, mounted):
+    """Four processes, as fast as they can: every version is one that a close left, whole, in order."""
+    log = os.path.join(sandbox.path, "tmp", "log")
+    script = WRITERS.replace("sys.argv[1]", repr(log))
+    python(sandbox, script, timeout=60)
+    # a query does not wait for so much
+    wait_until(lambda: mounted.status()["queued"] == "0", "all to be recorded", 60)
+    assert mounted.status()["lost"] == mounted.status()["incomplete"] == "0"
+
+    kinds = {}
+    for kind in range(4):
+        with open(f"{log}.{kind}", encoding="ascii") as told:
+            n, pid = map(int, told.read().split())
+        kinds[pid] = kind
+        assert_held(sandbox, f"own{kind}", [(kind, i) for i in range(n)])
+    with open(f"{log}.shared", encoding="ascii") as order:
+        assert_held(sandbox, "shared", [tuple(map(int, line.split())) for line in order])
+
+    # the version of each close has what its writer had written by then, whole
+    held, closes = contents(sandbox, "regions"), dict.fromkeys(kinds, 0)
+    for pid, n in writers_of(sandbox, "regions"):
+        kind = kinds[pid]
+        assert held[n - 1][kind * 32 : kind * 32 + 32] == b"%d %05d " % (kind, closes[pid]) * 4, (pid, n)
+        closes[pid] += 1
+    assert min(closes.values()) > 5 and sandbox.read("regions") == held[-1]
+
+
+# --- reads ---
+
+
+def test_reads_are_tied_to_what_they_saw(sandbox):
+    """Also where what they saw is known only later to be worth keeping."""
+    prepare(sandbox, "data.bin")
+    prepare(sandbox, "run.sh", b"echo $0\n", 0o755)
+    sandbox.mount()
+    sandbox.sh("cat data.bin > /dev/null; sh run.sh; ./run.sh")
+    assert contents(sandbox, "run.sh") == [b"echo $0\n"]  # a script is kept when it is read
+    assert contents(sandbox, "data.bin") == [None]  # data is only recognised
+    sandbox.sh("cat data.bin > /dev/null; printf new > data.bin; cat data.bin > /dev/null; printf newer >> data.bin")
+    assert contents(sandbox, "data.bin") == [OLD, b"new", b"newnewer"]
+    flags = accesses(sandbox, "data.bin")
+    assert [seen for _, seen, _ in flags] == [1, 1, None, 2, None]
+    assert [made for _, _, made in flags] == [None, None, 2, None, 3]
+    assert [bool(f & EXEC) for f, _, _ in accesses(sandbox, "run.sh")].count(True) == 1
+    assert all(seen == 1 and f & READ for f, seen, _ in accesses(sandbox, "run.sh"))
+
+
+def test_a_reader_and_a_writer_at_once(sandbox, mounted):
+    """Open before the change, closed after it: it is tied to what was there when it opened."""
+    python(sandbox, """
+write("f", b"one")
+r = os.open("f", os.O_RDONLY); say(os.read(r, 9))
+write("f", b"two2"); s = os.open("f", os.O_RDONLY)
+write("g", b"three"); os.rename("g", "f")
+say(os.pread(s, 9, 0)); os.close(s); os.close(r)
+say(read("f"))
+""")
+    assert contents(sandbox, "f") == [b"one", b"two2", b"three"]
+    assert sorted(seen for f, seen, _ in accesses(sandbox, "f") if f & READ) == [1, 2, 3]
+
+
+def test_read_write_opens_by_what_happened(sandbox):
+    for name in "abcdefgh":
+        prepare(sandbox, name, b"text")
+    sandbox.mount()
+    python(sandbox, """
+fd = os.open("a", os.O_RDWR); os.close(fd)
+fd = os.open("b", os.O_RDWR); os.read(fd, 2); os.close(fd)
+fd = os.open("c", os.O_RDWR); os.write(fd, b"X"); os.close(fd)
+fd = os.open("d", os.O_RDWR); os.read(fd, 2); os.write(fd, b"X"); os.close(fd)
+fd = os.open("e", os.O_WRONLY | os.O_APPEND); os.close(fd)
+fd = os.open("f", os.O_RDONLY); os.close(fd)
+fd = os.open("g", os.O_RDWR); m = mmap.mmap(fd, 4); say(m[0:2]); m.close(); os.close(fd)
+fd = os.open("h", os.O_RDWR); os.ftruncate(fd, 2); os.close(fd)
+fd = os.open("i", os.O_RDWR | os.O_CREAT); os.close(fd)
+""")
+    kinds = {name: [f & (READ | WRITTEN | CREATED) for f, _, _ in accesses(sandbox, name)] for name in "abcdefghi"}
+    assert kinds == {
+        "a": [], "b": [READ], "c": [WRITTEN], "d": [READ | WRITTEN], "e": [], "f": [READ],
+        "g": [READ], "h": [WRITTEN], "i": [WRITTEN | CREATED],
+    }
+    [(_, seen, made)] = accesses(sandbox, "d")
+    assert (seen, made) == (1, 2) and contents(sandbox, "d") == [b"text", b"teXt"]
+    assert contents(sandbox, "h") == [b"text", b"te"] and contents(sandbox, "i") == [b""]
+
+
+# --- what is not archived ---
+
+
+def test_limits_are_visible(sandbox, shell):
+    config = sandbox.write_outside(
+        f"{sandbox.home}/.config/shfs/config.ini", "[archive]\nmax-size = 1000\nignore = *.tmp\n"
+    )
+    prepare(sandbox, ".shfsignore", b"scratch/\n")
+    prepare(sandbox, "before", OLD)
+    mount = sandbox.mount(None, "--config", config)
+    bash = shell()
+    bash.run("mkdir scratch; head -c 2000 /dev/zero > big; echo 1 > small; echo 2 > a.tmp; echo 3 > scratch/x")
+    secret = "correct-horse-battery"
+    sandbox.write(".env", f"PASSWORD={secret}\n".encode())
+    bash.run("printf x >> before; cat big a.tmp > /dev/null")
+
+    def reason(name):
+        return [bool(v["object"]) or v["not_archived"] for v in versions(sandbox, name)]
+
+    assert reason("small") == [True]
+    assert "larger" in reason("big")[0] and "larger" in reason("before")[0]
+    assert all("rule" in reason(name)[0] for name in ("a.tmp", "scratch/x", ".env"))
+    commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
+    assert [c["skipped"] for c in commands if c["text"]][::-1] == [3, 2 + 2]
+    assert "not archived" in sandbox.shfs("history").stdout
+    assert "larger" in sandbox.shfs("log", "big").stdout
+    assert "larger" in sandbox.shfs("cat", "big", check=1).stderr
+    entry, status = status_of(sandbox.shfs, sandbox.project)
+    assert status["index"]["left_out"]["rule"] == 3 and status["index"]["left_out"]["size"] >= 2
+    assert entry["skipped"] == int(mount.status()["skipped"]) >= 5
+    assert sandbox.run("grep", "-r", "-c", secret, sandbox.store, check=1, cwd="/").stdout.count(":0") > 3
+
+
+# --- names ---
+
+
+def test_history_follows_names(sandbox, mounted):
+    sandbox.sh("mkdir -p d/sub; echo 1 > d/sub/f; echo 2 > d/sub/f; mv d e; echo 3 > e/sub/f; mv e/sub/f g; echo 4 > g")
+    assert contents(sandbox, "g") == [b"1\n", b"2\n", b"3\n", b"4\n"]
+    assert contents(sandbox, "d/sub/f") == [b"1\n", b"2\n"]
+    assert [v["carried"] for v in versions(sandbox, "g")] == [True, True, True, False]
+    sandbox.sh("mv -T e/sub d; echo 5 > d/f; rm -r d; mkdir d; echo 6 > d/f")
+    assert contents(sandbox, "d/f") == [b"5\n", b"6\n"]
+
+
+def test_open_files_follow_their_directory(sandbox, mounted):
+    python(sandbox, """
+os.mkdir("d"); fd = os.open("d/f", os.O_RDWR | os.O_CREAT); os.write(fd, b"12345")
+os.rename("d", "e"); os.write(fd, b"6789"); os.close(fd)
+write("e/f", b"later")
+""")
+    assert contents(sandbox, "e/f") == [b"123456789", b"later"]
+
+
+def test_names_that_are_no_text(sandbox, mounted):
+    names = [b"\xff\xfe", b"a\nb", b"--", b"@2", b"a@1", b" ", b"\x1b[31m"]
+    for name in names:
+        sandbox.run("sh", "-c", 'printf 1 > "./$1"; printf 2 > "./$1"', "sh", name)
+    for name in names:
+        assert sandbox.shfs("cat", "--", b"./" + name + b"@1", b"./" + name + b"@2").stdout_bytes == b"12"
+
+
+def test_restore_gives_back_all(sandbox):
+    """Bytes, permissions and time, as they were before shfs came."""
+    prepare(sandbox, "f", OLD, 0o751)
+    sandbox.mount()
+    sandbox.sh("printf changed > f; chmod 600 f; sleep 0.01; echo more >> f; rm f")
+    sandbox.shfs("restore", "f@1")
+    state = sandbox.sh("stat -c '%a %y' f").stdout
+    assert sandbox.read("f") == OLD and state.startswith("751 2001-09-09 01:46:47.123456789")
+    sandbox.shfs("restore", "f@2")
+    assert sandbox.read("f") == b"changed"
+
+
+# --- programs that save files in their own ways ---
+
+
+SAVES = {
+    "shell": "echo two > f",
+    "sed -i": "sed -i s/one/two/ f",
+    "cp": "echo two > n; cp n f",
+    "cp -p": "echo two > n; touch -d 2005-05-05 n; cp -p n f",
+    "mv": "echo two > n; mv n f",
+    "install": "echo two > n; install -m 600 n f",
+    "dd conv=notrunc": "printf two | dd of=f bs=1 conv=notrunc status=none",
+    "tee": "echo two | tee f > /dev/null",
+    "vim": "vim -Nesu NONE -c '%s/one/two/' -c wq f",
+    "vim, keeping a backup": "vim -Nesu NONE -c 'set backup backupcopy=no' -c '%s/one/two/' -c wq f",
+    "vim, in place": "vim -Nesu NONE -c 'set backupcopy=yes' -c '%s/one/two/' -c wq f",
+    "ex": "printf '%s\\n' '%s/one/two/' wq | vim -Nesu NONE -n f",
+    "perl -i": "perl -pi -e s/one/two/ f",
+    "python": "python3 -c 'open(\"f\", \"w\").write(\"two\\n\")'",
+    "python mmap": "python3 -c 'import mmap; f = open(\"f\", \"r+b\"); m = mmap.mmap(f.fileno(), 0); m[0:3] = b\"two\"'",
+    "sort -o": "echo two > n; sort -o f n",
+    "rsync": "echo two > n; rsync -t --ignore-times n f",
+    "rsync --inplace": "echo two > n; rsync --inplace --ignore-times n f",
+    "tar": "mkdir t; echo two > t/f; tar cf t.tar -C t f; tar xf t.tar",
+    "patch": "printf -- '--- f\\n+++ f\\n@@ -1 +1 @@\\n-one\\n+two\\n' | git apply",
+    "ln": "echo two > n; ln -f n f",
+    "exchange": "echo two > n; python3 -c 'import ctypes; ctypes.CDLL(None).renameat2(-100, b\"n\", -100, b\"f\", 2)'",
+}
+
+
+def test_each_way_to_save(sandbox):
+    for n in range(len(SAVES)):
+        directory = sandbox.mkdir(f"{sandbox.project}/{n}")
+        os.utime(sandbox.write_outside(f"{directory}/f", "one\n"), ns=BEFORE)
+    sandbox.mount()
+    for n, how in enumerate(SAVES.values()):
+        sandbox.sh(f"cd {n}; {how}", check=False)
+    held = {what: contents(sandbox, f"{n}/f") for n, what in enumerate(SAVES)}
+    assert held == {what: [b"one\n", b"two\n"] for what in SAVES}
+
+
+def test_git_checkout(sandbox, mounted):
+    """Back and forth between branches: each is a version."""
+    sandbox.sh("""
+set -e
+export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a
+git init -q -b main .; echo one > f; git add f; git commit -qm 1
+git checkout -qb side; echo two > f; git commit -qam 2; git checkout -q main; git checkout -q side
+git mv f g; git commit -qm 3; git checkout -q main
+""")
+    assert contents(sandbox, "f") == [b"one\n", b"two\n", b"one\n", b"two\n", b"one\n"]
+    assert contents(sandbox, "g")[-1] == b"two\n"
+
+
+def test_an_editor_on_a_terminal(sandbox, mounted, shell):
+    """vim as a person uses it, saving twice; the past of the file stays with its name."""
+    sandbox.sh("echo one > f")
+    bash = shell()
+    bash.send("vim -Nu NONE f\r")
+    wait_until(lambda: sandbox.run("test", "-e", ".f.swp", check=False).status == 0, "vim to begin")
+    bash.send("otwo\x1b:w\rothree\x1b:wq\r")
+    bash.wait()
+    assert contents(sandbox, "f") == [b"one\n", b"one\ntwo\n", b"one\ntwo\nthree\n"]
+    [command] = json.loads(sandbox.shfs("history", "--json").stdout)["commands"]
+    [use] = [u for u in command["files"] if u["path"].endswith("/f")]
+    assert (use["use"], use["made"]) == ("changed", 3)

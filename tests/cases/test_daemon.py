@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: MIT
+"""The process behind a mount: killed, ended, without room, with many files, with others beside it;
+and what is done beneath it or to its rules meanwhile."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+import harness
+from harness import wait_until
+from test_capture import contents, prepare, rows, versions
+from test_mount import PRELUDE, limited_mount, python
+from test_mount_cli import daemon_pid, is_mounted, mounted_cli, pids_of, small_store, status_of
+
+FAILURE, USAGE = 1, 2
+
+
+# --- the daemon dies ---
+
+# Acknowledges each line that was written, in a file outside of the mount.
+WRITER = r"""
+ack = os.open(os.environ["ACK"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+fd = os.open("log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+n = 0
+while True:
+    line = b"%06d\n" % n
+    try:
+        os.write(fd, line)
+        write("small%d" % (n % 7), line)
+    except OSError as error:
+        say(errno.errorcode[error.errno]); break
+    os.write(ack, line); n += 1
+"""
+
+
+def start_python(sandbox, script, **options):
+    """As test_mount's python, without waiting."""
+    prelude = sandbox.write_outside(f"{sandbox.path}/prelude.py", PRELUDE)
+    argv = "/usr/bin/python3", "-B", "-c", "from prelude import *\n" + script
+    return sandbox.popen(argv, env={"PYTHONPATH": os.path.dirname(prelude)}, **options)
+
+
+@pytest.fixture
+def killed(sandbox, shfs, mounted_cli, shell):
+    """A daemon that was killed while a program wrote; the shell that was open."""
+    sandbox.allow_exit(-signal.SIGKILL)
+    sandbox.allow_log("ended")
+    bash = shell()
+    bash.run("echo early > early; echo later >> early")
+    sandbox.ack = os.path.join(sandbox.path, "tmp/ack")
+    script = WRITER.replace('os.environ["ACK"]', repr(sandbox.ack))
+    writer = start_python(sandbox, script, stdout=subprocess.PIPE)
+    wait_until(lambda: os.path.exists(sandbox.ack) and os.path.getsize(sandbox.ack) > 700, "the writer to write")
+    shfs("sync")
+    with open(sandbox.ack, "rb") as ack:
+        sandbox.synced = len(ack.read()) // 7
+    daemon = daemon_pid(shfs, mounted_cli)
+    os.kill(daemon, signal.SIGKILL)
+    begin = time.monotonic()
+    wait_until(lambda: not is_mounted(mounted_cli), "the mount to go")
+    sandbox.sh("ls > /dev/null", cwd="/", env={"PWD": "/"})
+    assert sandbox.run("ls", mounted_cli, cwd="/", check=False).status == 0
+    sandbox.gone_after = time.monotonic() - begin
+    sandbox.told = writer.communicate(timeout=20)[0]
+    return bash
+
+
+def test_killed_daemon_leaves_no_dead_directory(killed, sandbox, project):
+    assert sandbox.gone_after < 1 * harness.PATIENCE
+    assert sandbox.told.strip() in (b"ENOTCONN", b"ECONNABORTED"), sandbox.told
+    with open(sandbox.ack, "rb") as ack:
+        acknowledged = ack.read()
+    # whole: nothing that was acknowledged is missing, and nothing else is there
+    log = sandbox.run("cat", f"{project}/log", cwd="/").stdout_bytes
+    assert log.startswith(acknowledged) and len(log) - len(acknowledged) in (0, 7)
+    wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the guardian to end")
+
+
+def test_killed_daemon_is_told(killed, sandbox, shfs, project):
+    told = killed.run(":") + killed.run(":")
+    assert told.count("the recording of") == 1 and "shfs mount" in told, told
+    status = shfs("status", check=FAILURE, cwd="/")
+    assert re.search("^! .*ended unexpectedly", status.stdout, re.M), status
+
+
+def test_history_after_a_killed_daemon(killed, sandbox, shfs, project):
+    """What was durable stays; the next mount goes on, and the alert goes."""
+    assert shfs("cat", f"{project}/early@1", f"{project}/early@2", cwd="/").stdout == "early\nearly\nlater\n"
+    shfs("mount", project, cwd="/")
+    sandbox.run("sh", "-c", "echo again >> early")
+    assert contents(sandbox, "early") == [b"early\n", b"early\nlater\n", b"early\nlater\nagain\n"]
+    small = {n for i in range(7) for data in contents(sandbox, f"small{i}") for n in data.split()}
+    assert {b"%06d" % n for n in range(sandbox.synced)} <= small
+    status, answer = status_of(shfs, project)
+    assert status["state"] == "recording" and not [p for p in answer["problems"] if "ended" in p]
+    assert not [n for n in os.listdir(f"{sandbox.store}/state") if n.startswith("alert-")]
+    shfs("umount", project, cwd="/")
+
+
+def test_killed_again_and_again(sandbox, shfs, project):
+    """Objects and records of each life are found."""
+    sandbox.allow_exit(-signal.SIGKILL)
+    sandbox.allow_log("ended")
+    for life in range(4):
+        shfs("mount", project, cwd="/")
+        python(sandbox, f"for i in range(40): write('f%d' % i, b'{life} %d' % i)")
+        shfs("sync")
+        os.kill(daemon_pid(shfs, project), signal.SIGKILL)
+        wait_until(lambda: not is_mounted(project), "the mount to go")
+        wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the guardian to end")
+    for i in range(0, 40, 13):
+        assert contents(sandbox, f"f{i}") == [b"%d %d" % (life, i) for life in range(4)]
+    shfs("mount", project, cwd="/")
+    shfs("umount", project, cwd="/")
+
+
+# --- the daemon is ended ---
+
+
+def test_ended_daemon_has_recorded_all(sandbox, mounted):
+    """SIGTERM, while files are open: they have a moment, and what they hold then is kept."""
+    script = "echo one > a; exec 3> b; echo 1 >&3; echo ready; cat > /dev/null; echo 2 >&3"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    writer = sandbox.popen(["sh", "-c", script], **pipes)
+    assert writer.stdout.readline() == b"ready\n"
+    python(sandbox, "for i in range(500): write('m%d' % i, b'%d' % i)")
+    mounted.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: not is_mounted(mounted.directory), "the mount to be detached")
+    writer.communicate(b"go", timeout=20)
+    mounted.wait()  # with status 0
+    assert contents(sandbox, "a") == [b"one\n"] and contents(sandbox, "b")[-1] == b"1\n2\n"
+    [(n,)] = rows(sandbox, f"SELECT count(*) FROM v_version WHERE path GLOB '{sandbox.project}/m*' AND object IS NOT NULL")
+    assert n == 500
+    assert rows(sandbox, "SELECT end_ns IS NOT NULL, lost FROM v_producer") == [(1, 0)]
+    assert not [n for n in os.listdir(f"{sandbox.store}/state") if n.startswith("alert-")]
+
+
+def test_ended_daemon_does_not_wait_for_ever(sandbox, mounted):
+    """A second signal ends the waiting for a file that stays open; what it holds is kept."""
+    sandbox.allow_log("fuse: failed to unmount")  # libfuse tries, the sandbox says no
+    holder = sandbox.popen(["sh", "-c", "exec 3> held; echo kept >&3; echo ready; cat > /dev/null"],
+                           stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert holder.stdout.readline() == b"ready\n"
+    mounted.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: not is_mounted(mounted.directory), "the mount to be detached")
+    mounted.process.send_signal(signal.SIGTERM)
+    begin = time.monotonic()
+    mounted.wait()
+    assert time.monotonic() - begin < 3 * harness.PATIENCE
+    holder.communicate(timeout=20)
+    assert contents(sandbox, "held") == [b"kept\n"] and sandbox.read("held") == b"kept\n"
+
+
+# --- no room ---
+
+
+def test_full_store_is_told_at_the_prompt(small_store, sandbox, shfs, project, shell):
+    """Once; the user's writes succeed, the loss is in the journal, and it goes on by itself."""
+    sandbox.allow_log(r"No space left|not up to date|lost")
+    shfs("mount", project)
+    bash = shell(cwd="/")
+    os.posix_fallocate(filler := os.open(f"{small_store}/filler", os.O_WRONLY | os.O_CREAT), 0, 3 << 20)
+    python(sandbox, "for i in range(60): write('f%d' % i, os.urandom(40000))")
+    python(sandbox, "assert all(len(read('f%d' % i)) == 40000 for i in range(60)); os.rename('f1', 'g1')")
+    wait_until(lambda: status_of(shfs, project)[0]["error"] == "ENOSPC", "the failure")
+    told = bash.run("true") + bash.run("true")
+    assert told.count("space") == 1, told
+    os.ftruncate(filler, 0)
+    os.close(filler)
+    wait_until(lambda: status_of(shfs, project)[0]["state"] == "recording", "the recording to go on")
+    sandbox.write("after", b"recorded")
+    shfs("sync", check=False)
+    assert shfs("cat", "after").stdout == "recorded" and "space" not in bash.run("true")
+    [(lost,)] = rows_unsynced(sandbox, "SELECT lost FROM v_producer")
+    assert lost == status_of(shfs, project)[0]["lost"] > 0
+    bash.close()
+    shfs("umount", project)
+
+
+def rows_unsynced(sandbox, sql):
+    """As rows, where a sync tells of the loss."""
+    shfs = sandbox.shfs
+    try:
+        sandbox.shfs = lambda *args, **options: shfs(*args, check=False, **options)
+        return rows(sandbox, sql)
+    finally:
+        del sandbox.shfs
+
+
+# --- the store and the rules ---
+
+
+def test_the_store_is_not_recorded(sandbox, shfs):
+    """Where it lies inside the project: nothing of it is an event, so nothing feeds itself."""
+    mount = sandbox.mount(sandbox.home)
+    sandbox.sh("echo text > f; ls -R ~/.local > /dev/null; cat ~/.local/share/shfs/format > /dev/null")
+    shfs("sync")
+    assert rows(sandbox, f"SELECT path FROM v_access WHERE path GLOB '{sandbox.store}/*'") == []
+    assert contents(sandbox, "f") == [b"text\n"]
+
+    def is_quiet():
+        before = mount.status()
+        time.sleep(0.5)
+        return mount.status()["records"] == before["records"] and before["queued"] == "0"
+
+    wait_until(is_quiet, "the records to end")
+
+
+def test_rules_change_while_mounted(sandbox, mounted):
+    """Written, appended to, replaced and removed: each counts from then on."""
+
+    def kept(name):
+        sandbox.sh(f"echo $$ > {name}")
+        return bool(versions(sandbox, name)[-1]["object"])
+
+    assert kept("a.dat")
+    sandbox.sh("echo '*.dat' > .shfsignore")
+    assert not kept("a.dat") and not kept("b.dat") and kept("c.txt")
+    sandbox.sh("echo '*.txt' >> .shfsignore")
+    assert not kept("b.dat") and not kept("c.txt")
+    sandbox.sh("echo '!c.txt' > new; echo 'out/' >> new; mv new .shfsignore; mkdir out")
+    assert kept("b.dat") and kept("c.txt") and not kept("out/x")
+    sandbox.sh("sed -i s/out/in/ .shfsignore")
+    assert kept("out/x")
+    sandbox.sh("echo x > .shfsignore; rm .shfsignore")
+    assert kept("x") and kept("a.dat")
+    sandbox.sh("head -c 2000000 /dev/urandom > .shfsignore; rm .shfsignore", check=False)
+    sandbox.allow_log("cannot read .shfsignore")
+    assert kept("a.dat")
+
+
+def test_config_errors_do_not_hinder(sandbox, shfs, project):
+    """They are told where somebody sees it, and what is right in front of them holds."""
+    path = f"{sandbox.home}/.config/shfs/config.ini"
+    sandbox.write_outside(path, "[archive]\nmax-size = 10\nwait = soon\n")
+    result = shfs("mount", project)
+    assert "config.ini:3" in result.stderr, result
+    sandbox.sh("echo 1 > small; seq 100 > large")
+    assert [bool(versions(sandbox, n)[0]["object"]) for n in ("small", "large")] == [True, False]
+    shfs("umount", project)
+    assert "config.ini:3" in shfs("mount", "--config", path, project, check=USAGE).stderr
+    assert not is_mounted(project)
+
+
+# --- many files, several mounts ---
+
+
+def memory(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii", errors="replace") as status:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status.read())[1])
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.timeout(120)
+def test_memory_stays_bounded(sandbox):
+    """20,000 files: a node each while the kernel knows it, nothing that grows with each use."""
+    sandbox.env["ASAN_OPTIONS"] += ":quarantine_size_mb=1:malloc_context_size=2"
+    mount = limited_mount(sandbox, 1024)
+    pid = mount.process.pid
+    empty = memory(pid)
+    python(sandbox, """
+for d in range(200):
+    os.mkdir("d%d" % d)
+    for i in range(100): write("d%d/%d" % (d, i), b"%d" % i)
+""", timeout=60)
+    wait_until(lambda: mount.status()["queued"] == "0", "all to be recorded", 60)
+    first, fds = memory(pid), len(os.listdir(f"/proc/{pid}/fd"))
+    assert fds <= 1024 and (first - empty) / 20000 < 2, (empty, first, fds)  # KiB a file
+    python(sandbox, """
+for n in range(2):
+    for d in range(0, 200, 2):
+        for i in range(50):
+            write("d%d/%d" % (d, i), b"again %d" % n); read("d%d/%d" % (d, i + 50))
+""", timeout=60)
+    wait_until(lambda: mount.status()["queued"] == "0", "all to be recorded", 60)
+    assert memory(pid) - first < 8000, (first, memory(pid))
+    sandbox.sh("rm -r d*", timeout=60)
+    wait_until(lambda: mount.status()["queued"] == "0", "all to be recorded", 60)
+    assert len(os.listdir(f"/proc/{pid}/fd")) <= fds and mount.status()["lost"] == "0"
+    assert mount.status()["queued"] == "0"
+
+
+def test_hard_links_keep_no_descriptors(sandbox):
+    """One of two names goes, for more files than may be open."""
+    mount = limited_mount(sandbox, 256)
+    python(sandbox, """
+os.mkdir("a"); os.mkdir("b")
+for i in range(600): write("a/%d" % i, b"%d" % i); os.link("a/%d" % i, "b/%d" % i)
+keep = [os.stat("a/%d" % i) for i in range(600)]
+for i in range(600): os.unlink("b/%d" % i)
+for i in range(600): write("a/%d" % i, b"+", os.O_WRONLY | os.O_APPEND); assert read("a/%d" % i) == b"%d+" % i
+""", timeout=60)
+    assert len(os.listdir(f"/proc/{mount.process.pid}/fd")) < 200
+    assert contents(sandbox, "a/77") == [b"77", b"77+"]
+
+
+def test_two_mounts_share_a_store(sandbox, shfs, project):
+    other = sandbox.mkdir(f"{sandbox.home}/other")
+    mounts = [sandbox.mount(), sandbox.mount(other)]
+    script = "for i in range(300): write('f', b'%s %d' % (os.getcwd().encode(), i)); write('same', b'%d' % i)"
+    writers = [start_python(sandbox, script, cwd=directory) for directory in (project, other)]
+    assert [w.wait(60) for w in writers] == [0, 0]
+    for directory in project, other:
+        assert contents(sandbox, f"{directory}/f") == [b"%s %d" % (directory.encode(), i) for i in range(300)]
+        assert contents(sandbox, f"{directory}/same") == [b"%d" % i for i in range(300)]
+    sandbox.run("mv", f"{other}/f", f"{project}/moved")
+    assert contents(sandbox, "moved") == [b"%s 299" % other.encode()]
+    mounts[1].unmount()
+    sandbox.sh("echo goes on > same")
+    assert contents(sandbox, "same")[-1] == b"goes on\n"
+    assert status_of(shfs, project)[0]["state"] == "recording"
+
+
+# --- beneath the mount ---
+
+
+def test_a_directory_above_is_renamed(sandbox, shfs):
+    """The mount goes with it, and works on; so does the end."""
+    area = sandbox.mkdir(f"{sandbox.home}/area")
+    project = sandbox.mkdir(f"{area}/project")
+    sandbox.mount(project)
+    sandbox.sh("echo 1 > f", cwd=project)
+    moved = f"{sandbox.home}/moved"
+    sandbox.run("mv", area, moved, cwd="/")
+    sandbox.sh("echo 2 > f; cat f", cwd=f"{moved}/project")
+    sandbox.unmount(f"{moved}/project")
+    sandbox.mounts[0].wait()
+    sandbox.run("mv", moved, area, cwd="/")
+    assert contents(sandbox, f"{project}/f") == [b"1\n", b"2\n"]
+
+
+@pytest.mark.users("root")
+def test_the_directory_is_renamed_beneath(sandbox, mounted, project):
+    """By somebody who does not see the mount."""
+    sandbox.sh("echo 1 > f")
+    other = f"{sandbox.home}/elsewhere"
+    subprocess.run(["unshare", "-m", "sh", "-c", f"umount {project} && mv {project} {other}"], check=True)
+    sandbox.sh("echo 2 > f; cat f > /dev/null", cwd=other)
+    sandbox.mkdir(project)
+    assert contents(sandbox, f"{project}/f") == [b"1\n", b"2\n"]
+    sandbox.unmount(other)
+    mounted.wait()
+
+
+@pytest.mark.users("root")
+def test_the_directory_is_removed_beneath(sandbox, mounted, project):
+    """The kernel takes the mount away; the daemon ends by itself and has recorded all."""
+    sandbox.sh("echo 1 > f")
+    subprocess.run(["unshare", "-m", "sh", "-c", f"umount {project} && rm -r {project}"], check=True)
+    wait_until(lambda: not is_mounted(project), "the mount to go")
+    mounted.wait()
+    sandbox.mkdir(project)
+    assert contents(sandbox, "f") == [b"1\n"]
+
+
+def test_files_change_beneath(sandbox, mounted, project):
+    """What somebody else does below the mount is seen a second later, and recorded as found."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    sandbox.sh("echo 1 > f; echo 1 > g; cat f g > /dev/null")
+    script = "umask 0; echo changed > f; rm g; echo new > h; mkdir d; echo x > d/y"
+    hidden = f"umount {project} && cd {project} && {{ {script}; }}"
+    subprocess.run(["unshare", "-m", "sh", "-c", hidden], check=True)
+    time.sleep(1.2)
+    assert sandbox.sh("cat f h d/y; cat g 2>/dev/null", check=1).stdout == "changed\nnew\nx\n"
+    sandbox.sh("echo 2 >> f; echo 2 > h")
+    assert contents(sandbox, "f") == [b"1\n", b"changed\n", b"changed\n2\n"]
+    assert contents(sandbox, "h") == [b"new\n", b"2\n"]
+
+
+def test_a_project_that_cannot_be_written(sandbox, project):
+    """Reads are recorded; writes fail as without shfs, with the same error."""
+    top = sandbox.mkdir(f"{project}/top")
+    is_root = sandbox.user.uid == 0
+    if is_root:
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", top], check=True)
+    try:
+        prepare(sandbox, "top/run.sh", b"echo run\n", 0o444)
+        if is_root:
+            subprocess.run(["mount", "-o", "remount,ro", top], check=True)
+        else:
+            os.chmod(top, 0o555)
+            sandbox.allow_exit(4)
+            assert "write access" in sandbox.shfs("mount", top, check=4).stderr
+        script = r"""
+say(attempt(write, "new", b""), attempt(write, "run.sh", b"x"), attempt(os.unlink, "run.sh"), attempt(os.mkdir, "d"))
+say(attempt(os.rename, "run.sh", "x"), attempt(os.truncate, "run.sh", 0), read("run.sh"))
+"""
+        expected = python(sandbox, script, cwd=top)
+        mount = sandbox.mount(top if is_root else project)
+        assert python(sandbox, script, cwd=top) == expected
+        sandbox.sh("sh top/run.sh > /dev/null")
+        assert contents(sandbox, "top/run.sh") == [b"echo run\n"]
+        assert rows(sandbox, "SELECT op, path FROM v_access WHERE is_written OR op <> 'open'") == []
+        mount.unmount()
+    finally:
+        if is_root:
+            subprocess.run(["umount", top], check=True)
