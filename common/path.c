@@ -65,11 +65,23 @@ char *shfs_path_config(void)
 	return dir ? shfs_path_join(dir, "config.ini") : NULL;
 }
 
+static bool is_private(const char *dir)
+{
+	struct stat st;
+
+	return !stat(dir, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+	       !(st.st_mode & 022);
+}
+
 char *shfs_path_runtime(void)
 {
 	const char *value = getenv("XDG_RUNTIME_DIR");
+	char usual[40];
 
-	return value && value[0] == '/' ? shfs_path_join(value, "shfs") : NULL;
+	if (value && value[0] == '/' && is_private(value))
+		return shfs_path_join(value, "shfs");
+	snprintf(usual, sizeof(usual), "/run/user/%u", (unsigned)geteuid());
+	return is_private(usual) ? shfs_path_join(usual, "shfs") : NULL;
 }
 
 /* The working directory as the user sees it: $PWD where it is the same directory. */

@@ -19,7 +19,9 @@ char *shfs_path_store(const char *override);
 /* $XDG_CONFIG_HOME/shfs/config.ini, else ~/.config/shfs/config.ini. */
 char *shfs_path_config(void);
 
-/* $XDG_RUNTIME_DIR/shfs, or NULL where the variable is unset or not an absolute path. */
+/* $XDG_RUNTIME_DIR/shfs, else /run/user/UID/shfs; NULL where neither directory is there.
+ * One that is not this user's, or that others may write to (su keeps the variable), does
+ * not count. */
 char *shfs_path_runtime(void);
 
 /* Absolute form of path without touching the file system: cwd put before it where needed

@@ -20,39 +20,119 @@ int shfs_proc_open(uint32_t pid)
 	return fd < 0 ? -errno : fd;
 }
 
+/* Numbers of fields as proc(5) counts them. */
+enum {
+	PPID = 4,
+	PGID,
+	SID,
+	TTY_NR,
+	FLAGS = 9,
+	N_THREADS = 20,
+	START_TICKS = 22,
+	START_CODE = 26,
+	START_STACK = 28,
+	START_BRK = 47,
+	ARG_START,
+	ARG_END,
+	ENV_END = 51,
+};
+#define PF_FORKNOEXEC 0x40 /* in FLAGS */
+
+/* The numbers behind the state, without their signs; those that an older kernel does not
+ * tell stay. By hand, as this is on the way of each open and strtoull is slow. */
+static int parse_fields(const char *p, uint64_t fields[static ENV_END + 1])
+{
+	int n = PPID;
+
+	p += strspn(p, " ");
+	p += *p != '\0'; /* the state: a letter */
+	for (; n <= ENV_END; n++) {
+		uint64_t value = 0;
+
+		p += *p == ' ';
+		p += *p == '-';
+		if (*p < '0' || *p > '9')
+			break;
+		for (; *p >= '0' && *p <= '9'; p++)
+			value = value * 10 + (uint64_t)(*p - '0');
+		fields[n] = value;
+	}
+	return n > START_TICKS ? 0 : -EBADMSG;
+}
+
 int shfs_proc_parse_stat(const char *text, struct shfs_proc_stat *out)
 {
-	struct shfs_proc_stat s = { 0 };
 	const char *open = strchr(text, '('), *close = strrchr(text, ')');
+	uint64_t f[ENV_END + 1] = { 0 };
+	struct shfs_proc_stat s;
 	size_t len;
+	char *end;
 
-	if (!open || !close || close < open)
+	if (!open || !close || close < open || parse_fields(close + 1, f))
 		return -EBADMSG;
-	if (sscanf(text, "%" SCNu32, &s.pid) != 1 ||
-	    sscanf(close + 1,
-	           " %*c %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32
-	           " %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %" SCNu64,
-	           &s.ppid, &s.pgid, &s.sid, &s.tty_nr, &s.start_ticks) != 5)
+	s = (struct shfs_proc_stat){
+		.pid = (uint32_t)strtoul(text, &end, 10),
+		.ppid = (uint32_t)f[PPID],
+		.pgid = (uint32_t)f[PGID],
+		.sid = (uint32_t)f[SID],
+		.tty_nr = (uint32_t)f[TTY_NR],
+		.n_threads = (uint32_t)f[N_THREADS],
+		.start_ticks = f[START_TICKS],
+		.forked = f[FLAGS] & PF_FORKNOEXEC,
+	};
+	if (end == text)
 		return -EBADMSG;
+	if (f[START_STACK])
+		memcpy(s.image,
+		       (uint64_t[]){ f[START_STACK], f[START_CODE], f[START_BRK],
+		                     f[ARG_START], f[ARG_END], f[ENV_END] },
+		       sizeof(s.image));
 	len = MIN((size_t)(close - open - 1), sizeof(s.comm) - 1);
 	memcpy(s.comm, open + 1, len);
 	*out = s;
 	return 0;
 }
 
+int shfs_proc_reread_stat(int statfd, struct shfs_proc_stat *out)
+{
+	char text[1024];
+	ssize_t n = pread(statfd, text, sizeof(text) - 1, 0); /* in one piece */
+
+	if (n < 0)
+		return -errno;
+	text[n] = '\0';
+	return shfs_proc_parse_stat(text, out);
+}
+
 int shfs_proc_read_stat(int procfd, struct shfs_proc_stat *out)
 {
 	_cleanup_close_ int fd = openat(procfd, "stat", O_RDONLY | O_CLOEXEC);
-	char text[1024];
-	ssize_t n;
 
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
-	n = shfs_pread_full(fd, text, sizeof(text) - 1, 0);
-	if (n < 0)
-		return n;
-	text[n] = '\0';
-	return shfs_proc_parse_stat(text, out);
+	return shfs_proc_reread_stat(fd, out);
+}
+
+int shfs_proc_open_stat(int procfd, uint32_t tid)
+{
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "task/%" PRIu32 "/stat", tid);
+	fd = openat(procfd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return fd;
+}
+
+bool shfs_proc_same_program(const struct shfs_proc_stat *a,
+                            const struct shfs_proc_stat *b)
+{
+	if (a->forked != b->forked)
+		return false;
+	if (a->image[0] && b->image[0])
+		return !memcmp(a->image, b->image, sizeof(a->image));
+	return !strcmp(a->comm, b->comm);
 }
 
 int shfs_proc_thread_group(int procfd, uint32_t *tgid)

@@ -12,9 +12,13 @@
 struct shfs_proc_stat {
 	uint32_t pid, ppid, pgid, sid;
 	uint32_t tty_nr;
+	uint32_t n_threads;
 	uint64_t start_ticks;
-	char comm[64]; /* as the kernel tells it, up to 15 bytes (longer for kernel
-	                  threads) */
+	bool forked;       /* has executed nothing since its fork */
+	uint64_t image[6]; /* where code, stack, heap and arguments begin or end; zeros
+	                      where we may not know */
+	char comm[64];     /* as the kernel tells it, up to 15 bytes (longer for kernel
+	                      threads) */
 };
 
 /* Opens /proc/PID (a thread's id works too). The fd keeps meaning this very process: once
@@ -24,17 +28,36 @@ _must_check_ int shfs_proc_open(uint32_t pid);
 /* Reads stat through such an fd. -ESRCH once the process is gone. */
 _must_check_ int shfs_proc_read_stat(int procfd, struct shfs_proc_stat *out);
 
+/* For who asks often: opens stat of thread tid alone through its fd; what is read from it
+ * is always as of now. */
+_must_check_ int shfs_proc_open_stat(int procfd, uint32_t tid);
+_must_check_ int shfs_proc_reread_stat(int statfd, struct shfs_proc_stat *out);
+
 /* Parses the text of a stat file: comm may hold blanks and parentheses. -EBADMSG if
  * malformed. */
 _must_check_ int shfs_proc_parse_stat(const char *text, struct shfs_proc_stat *out);
+
+/*
+ * Of two looks at one process: had it executed nothing in between? Each exec places the
+ * image anew, at random. So an exec is missed only where that is switched off (setarch
+ * -R) and program, arguments and environment are as long as before; and where we may not
+ * know the image, if comm stays the same.
+ */
+bool shfs_proc_same_program(const struct shfs_proc_stat *a,
+                            const struct shfs_proc_stat *b);
 
 /*
  * The process that thread tid belongs to (Tgid of /proc/TID/status), or a negative errno.
  */
 _must_check_ int shfs_proc_thread_group(int procfd, uint32_t *tgid);
 
-/* cmdline (arguments separated by NUL, none behind the last), cut at max_bytes; exe and
- * cwd are the targets of the links. Each appends to out. */
+/*
+ * cmdline (arguments separated by NUL, none behind the last), cut at max_bytes; exe and
+ * cwd are the targets of the links. Each appends to out.
+ *
+ * All else here is told by the kernel at once; cmdline waits for the process's memory
+ * map, which a page fault may hold until a file system has answered.
+ */
 _must_check_ int shfs_proc_cmdline(int procfd, size_t max_bytes, struct shfs_buf *out);
 _must_check_ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *out);
 

@@ -67,7 +67,8 @@ enum shfs_content_flags {
 
 /*
  * What a file held at one moment. Two contents are the same version of a path when their
- * objects are equal; where one of them has no object, when size, mtime and phash are.
+ * objects are equal; where one of them has no object, when size, phash, mtime and ctime
+ * are (docs/index.md says what is allowed for).
  */
 struct shfs_content {
 	uint32_t flags; /* enum shfs_content_flags */

@@ -2,68 +2,79 @@
 #include "fusefs/caller.h"
 
 #include "common/proc.h"
+#include "fusefs/argv.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <uthash.h>
-#include <utlist.h>
 
 #define THREADS_MAX 256
-#define ARGV_MAX    (64u << 10)
+#define KNOWN_MAX   16384
 #define DEPTH_MAX   64
+#define ARGV_WAIT   (SHFS_NSEC_PER_SEC / 4)
 
-/* A process in the journal. */
+/* A process in the journal, with the program that it ran when it was last recorded. */
 struct known {
 	struct {
 		uint64_t start_ticks;
 		uint64_t pid;
 	} key;
+	struct shfs_proc_stat stat;
 	uint64_t seq;
 	UT_hash_handle hh;
 };
 
-/* A thread that called, and what its process ran then. */
+/* A thread that called, and the record of what it ran then. Only refs ever changes. */
 struct thread {
+	atomic_uint refs;
 	uint32_t tid;
-	int procfd;
+	int statfd;
+	struct shfs_proc_stat stat;
 	uint64_t seq;
-	bool forked; /* it runs what its parent runs: an exec may show in argv alone */
-	struct shfs_buf exe, argv;
 	UT_hash_handle hh;
 };
 
 struct shfs_callers {
 	struct shfs_capture *capture;
-	pthread_mutex_t lock;
-	struct thread *threads; /* the longest unused first */
+	struct shfs_argv_readers *readers;
+	pthread_mutex_t lock; /* of both tables; the longest unused are first in them */
+	struct thread *threads;
 	struct known *known;
-	size_t sweep_at; /* known entries */
 };
 
 int shfs_callers_new(struct shfs_capture *capture, struct shfs_callers **out)
 {
 	struct shfs_callers *c = calloc(1, sizeof(*c));
+	int r;
 
 	if (!c)
 		return -ENOMEM;
+	r = shfs_argv_readers_new(&c->readers);
+	if (r) {
+		free(c);
+		return r;
+	}
 	c->capture = capture;
-	c->sweep_at = 4096;
 	pthread_mutex_init(&c->lock, NULL);
 	*out = c;
 	return 0;
 }
 
-static void drop_thread(struct shfs_callers *c, struct thread *t)
+static void thread_unref(struct thread *t)
 {
-	HASH_DEL(c->threads, t);
-	shfs_closep(&t->procfd);
-	shfs_buf_free(&t->exe);
-	shfs_buf_free(&t->argv);
+	if (!t || atomic_fetch_sub(&t->refs, 1) > 1)
+		return;
+	shfs_closep(&t->statfd);
 	free(t);
+}
+
+static void thread_unrefp(struct thread **t)
+{
+	thread_unref(*t);
 }
 
 void shfs_callers_free(struct shfs_callers *c)
@@ -73,8 +84,11 @@ void shfs_callers_free(struct shfs_callers *c)
 
 	if (!c)
 		return;
-	HASH_ITER (hh, c->threads, t, next)
-		drop_thread(c, t);
+	shfs_argv_readers_free(c->readers);
+	HASH_ITER (hh, c->threads, t, next) {
+		HASH_DEL(c->threads, t);
+		thread_unref(t);
+	}
 	HASH_ITER (hh, c->known, k, next_known) {
 		HASH_DEL(c->known, k);
 		free(k);
@@ -83,39 +97,18 @@ void shfs_callers_free(struct shfs_callers *c)
 	free(c);
 }
 
-/* --- processes in the journal --- */
+/* --- processes in the journal; with the lock held --- */
 
 static struct known *find_known(struct shfs_callers *c, const struct shfs_proc_stat *stat)
 {
 	struct known *k, key = { .key = { stat->start_ticks, stat->pid } };
 
 	HASH_FIND(hh, c->known, &key.key, sizeof(key.key), k);
-	return k;
-}
-
-static bool is_alive(const struct known *k)
-{
-	_cleanup_close_ int procfd = shfs_proc_open((uint32_t)k->key.pid);
-	struct shfs_proc_stat stat;
-
-	return procfd >= 0 && !shfs_proc_read_stat(procfd, &stat) &&
-	       stat.start_ticks == k->key.start_ticks;
-}
-
-/* Forgets those that have ended, whenever there are twice as many as lived last time. */
-static void sweep(struct shfs_callers *c)
-{
-	struct known *k, *next;
-
-	if (HASH_COUNT(c->known) < c->sweep_at)
-		return;
-	HASH_ITER (hh, c->known, k, next) {
-		if (is_alive(k))
-			continue;
+	if (k && k->hh.next) {
 		HASH_DEL(c->known, k);
-		free(k);
+		HASH_ADD(hh, c->known, key, sizeof(k->key), k);
 	}
-	c->sweep_at = MAX(4096, 2 * HASH_COUNT(c->known));
+	return k;
 }
 
 static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
@@ -124,7 +117,12 @@ static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
 	struct known *k = find_known(c, stat);
 
 	if (!k) {
-		sweep(c);
+		if (HASH_COUNT(c->known) >= KNOWN_MAX) {
+			struct known *oldest = c->known;
+
+			HASH_DEL(c->known, oldest);
+			free(oldest);
+		}
 		k = calloc(1, sizeof(*k));
 		if (!k)
 			return;
@@ -132,211 +130,274 @@ static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
 		k->key.pid = stat->pid;
 		HASH_ADD(hh, c->known, key, sizeof(k->key), k);
 	}
+	k->stat = *stat;
 	k->seq = seq;
 }
 
-static uint64_t emit(struct shfs_callers *c, int procfd, const struct shfs_proc_stat *s,
-                     uint64_t parent_start, const struct shfs_buf *exe,
-                     const struct shfs_buf *argv)
+/* The record of the process with the program that it runs; 0: there is none. */
+static uint64_t find_program(struct shfs_callers *c, const struct shfs_proc_stat *stat)
 {
-	_cleanup_buf_ struct shfs_buf cwd = { 0 };
-	struct stat st = { 0 };
+	struct known *k = find_known(c, stat);
+
+	return k && shfs_proc_same_program(&k->stat, stat) ? k->seq : 0;
+}
+
+/* --- looking at processes; without the lock --- */
+
+/* All that a record tells of a process. */
+struct sight {
+	int procfd;
+	struct shfs_proc_stat stat;
+	uint64_t parent_start;
+	uint32_t uid;
+	struct shfs_buf exe, cwd, argv;
+	struct shfs_argv *asked;
+};
+
+static void sight_clear(struct sight *s)
+{
+	shfs_closep(&s->procfd);
+	shfs_buf_free(&s->exe);
+	shfs_buf_free(&s->cwd);
+	shfs_buf_free(&s->argv);
+}
+
+/* Of a process of which procfd and stat are there. */
+static void look(struct shfs_callers *c, struct sight *s)
+{
+	struct stat st;
+
+	s->asked = shfs_argv_ask(c->readers, s->procfd);
+	/* neither is there for a kernel thread, or where /proc hides it */
+	(void)!shfs_proc_link(s->procfd, "exe", &s->exe);
+	(void)!shfs_proc_link(s->procfd, "cwd", &s->cwd);
+	s->uid = fstat(s->procfd, &st) ? 0 : st.st_uid;
+}
+
+/* What was asked for; unless the process, which is not the caller, went on to another
+ * program in the meantime. */
+static void finish_look(struct shfs_callers *c, struct sight *s, int64_t until_ns,
+                        bool is_blocked)
+{
+	struct shfs_proc_stat now;
+
+	shfs_argv_take(c->readers, TAKE_PTR(s->asked), until_ns, &s->argv);
+	if (!is_blocked && (shfs_proc_read_stat(s->procfd, &now) ||
+	                    !shfs_proc_same_program(&now, &s->stat)))
+		s->argv.len = 0;
+}
+
+/*
+ * Looks at the ancestors that are not in the journal, from the parent in sights[0] on, as
+ * far as the next that is. Returns how many.
+ */
+static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
+                             struct sight sights[static DEPTH_MAX])
+{
+	int n = 0;
+
+	while (n < DEPTH_MAX && child->stat.ppid) {
+		struct sight s = { .procfd = shfs_proc_open(child->stat.ppid) };
+		bool known;
+
+		if (s.procfd < 0 || shfs_proc_read_stat(s.procfd, &s.stat)) {
+			sight_clear(&s);
+			break;
+		}
+		child->parent_start = s.stat.start_ticks;
+		pthread_mutex_lock(&c->lock);
+		known = find_known(c, &s.stat);
+		pthread_mutex_unlock(&c->lock);
+		if (known) {
+			sight_clear(&s);
+			break;
+		}
+		look(c, &s);
+		sights[n] = s;
+		child = &sights[n++];
+	}
+	return n;
+}
+
+/* --- recording --- */
+
+/* With the lock held. */
+static uint64_t emit(struct shfs_callers *c, const struct sight *s)
+{
 	struct shfs_record rec = {
 		.type = SHFS_REC_PROCESS,
 		.process = {
-			.pid = s->pid,
-			.ppid = s->ppid,
-			.pgid = s->pgid,
-			.sid = s->sid,
-			.tty_nr = s->tty_nr,
-			.start_ticks = s->start_ticks,
-			.parent_start_ticks = parent_start,
-			.exe = { exe->data, exe->len },
-			.argv = { argv->data, argv->len },
+			.pid = s->stat.pid,
+			.ppid = s->stat.ppid,
+			.pgid = s->stat.pgid,
+			.sid = s->stat.sid,
+			.uid = s->uid,
+			.tty_nr = s->stat.tty_nr,
+			.start_ticks = s->stat.start_ticks,
+			.parent_start_ticks = s->parent_start,
+			.exe = { s->exe.data, s->exe.len },
+			.cwd = { s->cwd.data, s->cwd.len },
+			.argv = { s->argv.data, s->argv.len },
 		},
 	};
-	uint64_t seq;
+	uint64_t seq = shfs_capture_emit(c->capture, &rec, NULL);
 
-	if (!fstat(procfd, &st))
-		rec.process.uid = st.st_uid;
-	if (!shfs_proc_link(procfd, "cwd", &cwd) && !cwd.failed)
-		rec.process.cwd = (struct shfs_bytes){ cwd.data, cwd.len };
-	seq = shfs_capture_emit(c->capture, &rec, NULL);
 	if (seq)
-		remember(c, s, seq);
+		remember(c, &s->stat, seq);
 	return seq;
 }
 
-static bool read_program(int procfd, struct shfs_buf *exe, struct shfs_buf *argv)
+/*
+ * The calling process, after its ancestors, the oldest first: each names its parent. Two
+ * threads may have looked at the same process at once: what the other one has recorded
+ * meanwhile stands.
+ */
+static uint64_t record(struct shfs_callers *c, struct sight *caller)
 {
-	exe->len = argv->len = 0;
-	/* neither is there for a kernel thread, or where /proc hides it */
-	(void)!shfs_proc_link(procfd, "exe", exe);
-	(void)!shfs_proc_cmdline(procfd, ARGV_MAX, argv);
-	return !exe->failed && !argv->failed;
+	struct sight sights[DEPTH_MAX];
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ARGV_WAIT;
+	uint64_t seq;
+	int n;
+
+	look(c, caller);
+	n = look_at_ancestors(c, caller, sights);
+	finish_look(c, caller, until, true);
+	for (int i = 0; i < n; i++)
+		finish_look(c, &sights[i], until, false);
+
+	pthread_mutex_lock(&c->lock);
+	for (int i = n - 1; i >= 0; i--)
+		if (!find_known(c, &sights[i].stat))
+			emit(c, &sights[i]);
+	seq = find_program(c, &caller->stat);
+	if (!seq)
+		seq = emit(c, caller);
+	pthread_mutex_unlock(&c->lock);
+	for (int i = 0; i < n; i++)
+		sight_clear(&sights[i]);
+	return seq;
 }
 
-/* Sees to it that the ancestors are in the journal: from the oldest on, as a loop, since
- * each names its parent. Returns the start of the nearest, 0 if that is gone. */
-static uint64_t record_ancestors(struct shfs_callers *c, uint32_t pid)
+/* Goes on from a thread to its process: that has the same program, but its leader, after
+ * which it is called, may have ended before the others. */
+static int go_to_leader(struct sight *s)
 {
-	struct {
-		int procfd;
-		struct shfs_proc_stat stat;
-	} chain[DEPTH_MAX];
-	uint64_t start = 0, nearest = 0;
-	int n = 0;
+	struct shfs_proc_stat thread = s->stat;
+	uint32_t tgid;
+	int r;
 
-	while (pid && n < DEPTH_MAX) {
-		int procfd = shfs_proc_open(pid);
+	if (thread.n_threads == 1)
+		return 0;
+	r = shfs_proc_thread_group(s->procfd, &tgid);
+	if (r || tgid == thread.pid)
+		return r;
+	shfs_closep(&s->procfd);
+	s->procfd = shfs_proc_open(tgid);
+	r = s->procfd < 0 ? s->procfd : shfs_proc_read_stat(s->procfd, &s->stat);
+	if (!r)
+		memcpy(s->stat.image, thread.image, sizeof(thread.image));
+	return r;
+}
 
-		if (procfd < 0)
-			break;
-		if (shfs_proc_read_stat(procfd, &chain[n].stat)) {
-			close(procfd);
-			break;
-		}
-		if (!n)
-			nearest = chain[n].stat.start_ticks;
-		if (find_known(c, &chain[n].stat)) {
-			start = chain[n].stat.start_ticks;
-			close(procfd);
-			break;
-		}
-		chain[n].procfd = procfd;
-		pid = chain[n++].stat.ppid;
-	}
-	while (n--) {
-		_cleanup_buf_ struct shfs_buf exe = { 0 }, argv = { 0 };
+/* The record of the process that the thread with this stat belongs to. procfd is taken.
+ */
+static uint64_t process_of(struct shfs_callers *c, int procfd,
+                           const struct shfs_proc_stat *stat)
+{
+	_cleanup_(sight_clear) struct sight s = { .procfd = procfd, .stat = *stat };
+	uint64_t seq;
 
-		if (read_program(chain[n].procfd, &exe, &argv))
-			emit(c, chain[n].procfd, &chain[n].stat, start, &exe, &argv);
-		start = chain[n].stat.start_ticks;
-		close(chain[n].procfd);
-	}
-	return nearest;
+	if (go_to_leader(&s))
+		return 0;
+	pthread_mutex_lock(&c->lock);
+	seq = find_program(c, &s.stat);
+	pthread_mutex_unlock(&c->lock);
+	return seq ? seq : record(c, &s);
 }
 
 /* --- threads --- */
 
-static bool same(const struct shfs_buf *a, const struct shfs_buf *b)
+/* NULL: it is gone, or cannot be recorded. */
+static struct thread *thread_new(struct shfs_callers *c, uint32_t tid)
 {
-	return a->len == b->len && (!a->len || !memcmp(a->data, b->data, a->len));
-}
+	int procfd = shfs_proc_open(tid);
+	struct thread *t = procfd < 0 ? NULL : calloc(1, sizeof(*t));
 
-/* The parent's program, to tell a fork that has not executed anything yet. */
-static bool runs_what_parent_runs(uint32_t ppid, const struct shfs_buf *exe)
-{
-	_cleanup_buf_ struct shfs_buf parent = { 0 };
-	_cleanup_close_ int procfd = ppid ? shfs_proc_open(ppid) : -1;
-
-	return procfd >= 0 && !shfs_proc_link(procfd, "exe", &parent) &&
-	       same(exe, &parent);
-}
-
-/* The thread's program is in t->exe and t->argv: records its process. 0 or -errno. */
-static int record(struct shfs_callers *c, struct thread *t)
-{
-	_cleanup_close_ int leader = -1;
-	struct shfs_proc_stat stat;
-	uint64_t parent_start;
-	uint32_t tgid = t->tid;
-	int r = shfs_proc_thread_group(t->procfd, &tgid);
-
-	if (!r && tgid != t->tid) {
-		leader = shfs_proc_open(tgid);
-		r = leader < 0 ? leader : 0;
-	}
-	if (!r)
-		r = shfs_proc_read_stat(leader >= 0 ? leader : t->procfd, &stat);
-	if (r)
-		return r;
-	parent_start = record_ancestors(c, stat.ppid);
-	t->forked = runs_what_parent_runs(stat.ppid, &t->exe);
-	t->seq = emit(c, leader >= 0 ? leader : t->procfd, &stat, parent_start, &t->exe,
-	              &t->argv);
-	return 0;
-}
-
-/* Another thread of a process that is known runs the same program. */
-static uint64_t find_sibling(struct shfs_callers *c, const struct thread *t)
-{
-	_cleanup_buf_ struct shfs_buf exe = { 0 };
-	_cleanup_close_ int leader = -1;
-	struct thread *other;
-	uint32_t tgid;
-
-	if (shfs_proc_thread_group(t->procfd, &tgid) || tgid == t->tid)
-		return 0;
-	HASH_FIND(hh, c->threads, &tgid, sizeof(tgid), other);
-	if (!other || shfs_proc_link(other->procfd, "exe", &exe) ||
-	    !same(&exe, &other->exe) || !same(&exe, &t->exe))
-		return 0;
-	return other->seq;
-}
-
-static struct thread *add_thread(struct shfs_callers *c, uint32_t tid)
-{
-	struct thread *t;
-
-	if (HASH_COUNT(c->threads) >= THREADS_MAX)
-		drop_thread(c, c->threads);
-	t = calloc(1, sizeof(*t));
-	if (!t)
+	if (!t) {
+		shfs_closep(&procfd);
 		return NULL;
+	}
+	t->refs = 1;
 	t->tid = tid;
-	t->procfd = shfs_proc_open(tid);
-	HASH_ADD(hh, c->threads, tid, sizeof(t->tid), t);
-	if (t->procfd < 0 || !read_program(t->procfd, &t->exe, &t->argv))
-		goto fail;
-	t->seq = find_sibling(c, t);
-	if (t->seq || !record(c, t))
+	t->statfd = shfs_proc_open_stat(procfd, tid);
+	if (t->statfd < 0 || shfs_proc_reread_stat(t->statfd, &t->stat))
+		shfs_closep(&procfd);
+	else
+		t->seq = process_of(c, procfd, &t->stat);
+	if (t->seq)
 		return t;
-fail:
-	drop_thread(c, t);
+	thread_unref(t);
 	return NULL;
 }
 
-/* Looks again at what the thread runs. False: it is gone. */
-static bool refresh(struct shfs_callers *c, struct thread *t)
+static struct thread *find_thread(struct shfs_callers *c, uint32_t tid)
 {
-	_cleanup_buf_ struct shfs_buf exe = { 0 }, argv = { 0 };
-	int r = shfs_proc_link(t->procfd, "exe", &exe);
+	struct thread *t;
 
-	if (r == -ESRCH || (r == -ENOENT && t->exe.len))
-		return false;
-	if (same(&exe, &t->exe)) {
-		if (!t->forked)
-			return true;
-		if (shfs_proc_cmdline(t->procfd, ARGV_MAX, &argv))
-			return false;
-		if (same(&argv, &t->argv))
-			return true;
+	pthread_mutex_lock(&c->lock);
+	HASH_FIND(hh, c->threads, &tid, sizeof(tid), t);
+	if (t && t->hh.next) {
+		HASH_DEL(c->threads, t);
+		HASH_ADD(hh, c->threads, tid, sizeof(t->tid), t);
 	}
-	return read_program(t->procfd, &t->exe, &t->argv) && !record(c, t);
+	if (t)
+		atomic_fetch_add(&t->refs, 1);
+	pthread_mutex_unlock(&c->lock);
+	return t;
+}
+
+/* Keeps t, in place of what is there of the same thread. */
+static void keep_thread(struct shfs_callers *c, struct thread *t)
+{
+	struct thread *old;
+
+	pthread_mutex_lock(&c->lock);
+	HASH_FIND(hh, c->threads, &t->tid, sizeof(t->tid), old);
+	if (!old && HASH_COUNT(c->threads) >= THREADS_MAX)
+		old = c->threads;
+	if (old)
+		HASH_DEL(c->threads, old);
+	atomic_fetch_add(&t->refs, 1);
+	HASH_ADD(hh, c->threads, tid, sizeof(t->tid), t);
+	pthread_mutex_unlock(&c->lock);
+	thread_unref(old);
+}
+
+uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *job)
+{
+	_cleanup_(thread_unrefp) struct thread *t = tid ? find_thread(c, tid) : NULL;
+	struct shfs_proc_stat now;
+
+	*job = (struct shfs_job){ 0 };
+	if (!tid)
+		return 0;
+	if (!t || shfs_proc_reread_stat(t->statfd, &now) ||
+	    !shfs_proc_same_program(&now, &t->stat)) {
+		thread_unref(t);
+		t = thread_new(c, tid);
+		if (!t)
+			return 0;
+		keep_thread(c, t);
+		now = t->stat;
+	}
+	job->group = now.pgid;
+	job->leads_session = now.sid == now.pid;
+	return t->seq;
 }
 
 uint64_t shfs_caller_process(struct shfs_callers *c, uint32_t tid)
 {
-	struct thread *t;
-	uint64_t seq;
+	struct shfs_job job;
 
-	if (!tid)
-		return 0;
-	pthread_mutex_lock(&c->lock);
-	HASH_FIND(hh, c->threads, &tid, sizeof(tid), t);
-	if (t && !refresh(c, t)) {
-		drop_thread(c, t);
-		t = NULL;
-	}
-	if (t) {
-		/* to the end of the list */
-		HASH_DEL(c->threads, t);
-		HASH_ADD(hh, c->threads, tid, sizeof(t->tid), t);
-	} else {
-		t = add_thread(c, tid);
-	}
-	seq = t ? t->seq : 0;
-	pthread_mutex_unlock(&c->lock);
-	return seq;
+	return shfs_caller_job(c, tid, &job);
 }

@@ -4,9 +4,15 @@
  *
  * The kernel tells the id of the calling thread, and the caller is blocked in its request
  * meanwhile, so /proc is true. Each process is recorded once, after its ancestors, and
- * again when it executes another program. What is known is checked at each use through
- * an fd of /proc/TID, which never means another process: a reused pid is a new one.
- * Thread-safe.
+ * again when it has executed another program, or the same one again. What is known is
+ * checked at each use through an fd of the thread's stat, which never means another
+ * thread: a reused id is a new one.
+ *
+ * A caller's other threads may hold its memory map until we answer them. So what is read
+ * here of /proc is only what does not wait for that map; arguments are argv.h's. Where
+ * they could not be read within a moment, the record has none.
+ *
+ * Thread-safe. Nothing of /proc is read with the lock held.
  */
 #pragma once
 
@@ -14,6 +20,7 @@
 
 struct shfs_callers;
 
+/* Starts the threads of argv.h (so: after a fork into the background). */
 _must_check_ int shfs_callers_new(struct shfs_capture *capture,
                                   struct shfs_callers **out);
 void shfs_callers_free(struct shfs_callers *callers);
@@ -21,3 +28,11 @@ void shfs_callers_free(struct shfs_callers *callers);
 /* The sequence number of the PROCESS record; 0 where the kernel did not tell (a caller in
  * another pid namespace), or it is gone. */
 uint64_t shfs_caller_process(struct shfs_callers *callers, uint32_t tid);
+
+/* The same, and which job of a shell it belongs to. */
+struct shfs_job {
+	uint32_t group;     /* of processes; 0 with process 0 */
+	bool leads_session; /* is the shell of a terminal, most likely */
+};
+uint64_t shfs_caller_job(struct shfs_callers *callers, uint32_t tid,
+                         struct shfs_job *job);

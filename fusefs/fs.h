@@ -5,7 +5,11 @@
  * Made by main.c before the first request and unchanged after it, but for what its parts
  * guard themselves. Locks, in the order in which they may be taken: the content of a file
  * (watch.c), the tree (node.h), then those of the table of nodes, of the callers, of the
- * capture.
+ * capture. That of the readers of arguments (argv.c) is taken alone.
+ *
+ * A request never waits, but for a moment, for what its caller's threads may keep until
+ * they are answered: their memory map. So /proc/PID/cmdline, environ, maps and the like
+ * are read by the threads of argv.c alone, or not at all.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/mountpoint.h"
 
-#include "common/io.h"
+#include "common/quote.h"
+#include "store/alert.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,8 +21,9 @@ enum { WATCH = 'w', DETACH = 'd', DISMISS = 'x' };
 static int orders = -1; /* the daemon's end */
 
 struct guardian {
-	const char *path, *host;
-	int orders, state_fd;
+	const char *path;
+	struct shfs_store store; /* a copy; of its fds only state_fd is good */
+	int orders;
 	char dev[24]; /* of the mount; "" until it is known */
 };
 
@@ -47,16 +49,15 @@ static void unmount(const struct guardian *g)
 /* What the next prompt shows: the recording has stopped. */
 static void alert(const struct guardian *g)
 {
-	_cleanup_buf_ struct shfs_buf text = { 0 };
-	char name[80];
+	_cleanup_buf_ struct shfs_buf text = { 0 }, path = { 0 };
 
-	snprintf(name, sizeof(name), "alert-%s", g->host);
+	shfs_quote_display(&path, g->path, strlen(g->path));
 	shfs_buf_printf(&text,
 	                "shfs: the recording of %s ended unexpectedly; start it again: "
 	                "shfs mount %s\n",
-	                g->path, g->path);
-	if (!text.failed)
-		(void)!shfs_write_file_at(g->state_fd, name, 0600, text.data, text.len);
+	                path.data, path.data);
+	if (!text.failed && !path.failed)
+		shfs_alert_raise(&g->store, g->path, text.data, NULL);
 }
 
 /* Only what it needs: no terminal, and nothing that keeps a file system busy. */
@@ -68,9 +69,9 @@ static void let_go(struct guardian *g)
 		dup2(null, fd);
 	/* to the two lowest places, by way of two that are free */
 	g->orders = fcntl(g->orders, F_DUPFD, FD_KEPT + 2);
-	g->state_fd = fcntl(g->state_fd, F_DUPFD, FD_KEPT + 2);
+	g->store.state_fd = fcntl(g->store.state_fd, F_DUPFD, FD_KEPT + 2);
 	g->orders = dup3(g->orders, FD_KEPT, O_CLOEXEC);
-	g->state_fd = dup3(g->state_fd, FD_KEPT + 1, O_CLOEXEC);
+	g->store.state_fd = dup3(g->store.state_fd, FD_KEPT + 1, O_CLOEXEC);
 	close_range(FD_KEPT + 2, ~0u, 0);
 }
 
@@ -98,9 +99,9 @@ static void guard(struct guardian *g)
 	_exit(0);
 }
 
-int shfs_guardian_start(const char *path, int state_fd, const char *host)
+int shfs_guardian_start(const char *path, const struct shfs_store *store)
 {
-	struct guardian g = { .path = path, .host = host, .state_fd = state_fd };
+	struct guardian g = { .path = path, .store = *store };
 	int fds[2];
 	pid_t pid;
 

@@ -372,7 +372,7 @@ static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 	int code, r;
 
 	shfs_sandbox_drop_resource();
-	r = shfs_guardian_start(fs->root, fs->store->state_fd, fs->store->host);
+	r = shfs_guardian_start(fs->root, fs->store);
 	if (r)
 		return fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
 	signals = open_signals();

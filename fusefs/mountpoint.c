@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/mountpoint.h"
 
+#include "common/lock.h"
 #include "common/path.h"
 #include "common/quote.h"
 
@@ -8,15 +9,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <mntent.h>
-#include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
-#include <time.h>
 
-#define LOCK_POLL_MS 10
 #define LOCK_WAIT_MS 5000
 
 /* Octal escapes of mountinfo, in place. */
@@ -63,24 +59,14 @@ bool shfs_mountpoint_is_ours(const char *path, char dev[static 24])
 
 int shfs_mountpoint_lock(int root_fd)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	char name[80];
 	struct stat st;
-	socklen_t len;
-	int n;
 
-	if (fd < 0 || fstat(root_fd, &st))
-		return -1;
-	n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
-	             "shfs-mount-%u-%" PRIu64 "-%" PRIu64, geteuid(), (uint64_t)st.st_dev,
-	             (uint64_t)st.st_ino);
-	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-	for (int ms = 0; bind(fd, (struct sockaddr *)&address, len); ms += LOCK_POLL_MS) {
-		if (errno != EADDRINUSE || ms >= LOCK_WAIT_MS)
-			return -1;
-		nanosleep(&(struct timespec){ .tv_nsec = LOCK_POLL_MS * 1000000L }, NULL);
-	}
-	return TAKE_FD(fd);
+	if (fstat(root_fd, &st))
+		return -errno;
+	snprintf(name, sizeof(name), "mount-%" PRIu64 "-%" PRIu64, (uint64_t)st.st_dev,
+	         (uint64_t)st.st_ino);
+	return shfs_lock_take(name, LOCK_WAIT_MS);
 }
 
 static void say_path(struct shfs_buf *message, const char *path)

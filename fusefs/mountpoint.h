@@ -27,9 +27,8 @@ bool shfs_mountpoint_is_ours(const char *path, char dev[static 24]);
 
 /*
  * Taken before the check and held until the mount is there, so that of two mounts at once
- * one sees the other. Returns an fd to close, or -1: go on without it. A name of this
- * host alone, of the user, and gone with its process; who will not let go of it is not
- * waited for longer than a few seconds.
+ * one sees the other: an fd to close. Negative: somebody has kept it for seconds; go on
+ * without it.
  */
 int shfs_mountpoint_lock(int root_fd);
 
@@ -44,7 +43,7 @@ _must_check_ int shfs_mountpoint_mount(struct fuse_session *session, const char 
  * having been unmounted, so that nobody is left with a directory that answers ENOTCONN.
  * Start it while there is one thread. -errno.
  */
-_must_check_ int shfs_guardian_start(const char *path, int state_fd, const char *host);
+_must_check_ int shfs_guardian_start(const char *path, const struct shfs_store *store);
 /* Tells it which mount is ours: once it is there. */
 void shfs_guardian_watch(void);
 /* Asks it to detach the mount now; files that are open stay usable. */

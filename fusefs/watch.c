@@ -7,6 +7,9 @@
 #include <utlist.h>
 
 #define CHECKED_NS SHFS_NSEC_PER_SEC
+#define BUILTIN_NS                                                                       \
+	(SHFS_NSEC_PER_SEC / 5) /* between two commands that somebody types              \
+	                         */
 
 struct shfs_watch {
 	pthread_mutex_t lock;
@@ -241,7 +244,7 @@ static void mark_dirty(struct shfs_watch *watch, struct shfs_handle *handle)
 
 static void mark_clean(struct shfs_watch *watch, struct shfs_handle *handle)
 {
-	handle->is_dirty = false;
+	handle->is_dirty = handle->wrote = false;
 	handle->n_writers = 0;
 	DL_DELETE(watch->dirty, handle);
 }
@@ -250,11 +253,17 @@ static void mark_clean(struct shfs_watch *watch, struct shfs_handle *handle)
 static void emit_writers(struct shfs_fs *fs, struct shfs_handle *handle,
                          struct shfs_snapshot *made)
 {
+	uint32_t anew = 0; /* nothing of what was there before is in it */
 	bool reads = handle->tells_read;
 
+	for (unsigned i = 0; i < handle->n_writers; i++)
+		anew |= handle->writers[i].flags &
+		        (SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED);
+	/* the one that wrote last made it, the others had a part in it */
 	for (unsigned i = 0; i < handle->n_writers; i++) {
-		const struct shfs_writer *w = &handle->writers[i];
-		uint32_t flags = w->flags | SHFS_ACCESS_WRITTEN;
+		unsigned turn = (handle->last_writer + i) % handle->n_writers;
+		const struct shfs_writer *w = &handle->writers[turn];
+		uint32_t flags = w->flags | SHFS_ACCESS_WRITTEN | (i ? 0 : anew);
 
 		if (reads && w->process == handle->opener) {
 			flags |= SHFS_ACCESS_READ;
@@ -316,15 +325,36 @@ static void settle_if_closed(struct shfs_fs *fs, struct shfs_node *node,
 		settle(fs, node, watch, NULL);
 }
 
-/* Nothing is overwritten unseen: before a change by tid, through handle if any. */
+/* Has another command than the one that wrote through handle last come to write? */
+static bool is_handed_on(const struct shfs_handle *handle, const struct shfs_writer *next)
+{
+	const struct shfs_writer *last = &handle->writers[handle->last_writer];
+
+	if (!handle->n_writers)
+		return false;
+	if (next->job.group != last->job.group)
+		return (handle->wrote && handle->flushed) ||
+		       handle->n_writers == SHFS_WRITERS_MAX;
+	return handle->wrote && handle->flushed && next->process == last->process &&
+	       next->job.leads_session &&
+	       next->last.boot_ns - last->last.boot_ns > BUILTIN_NS;
+}
+
+/*
+ * Nothing is overwritten unseen: before a change by tid, through handle, as writer, if
+ * any.
+ */
 static void before_change(struct shfs_fs *fs, struct shfs_node *node,
                           struct shfs_watch *watch, struct shfs_handle *handle,
-                          uint32_t tid)
+                          const struct shfs_writer *writer, uint32_t tid)
 {
 	if (watch->changed) {
-		if (!is_some_flushed(watch, handle))
+		if (handle && is_handed_on(handle, writer))
+			settle(fs, node, watch, handle);
+		else if (is_some_flushed(watch, handle))
+			settle(fs, node, watch, NULL);
+		else
 			return;
-		settle(fs, node, watch, NULL);
 	}
 	if (!watch->fresh && watch->asked < SHFS_DEPTH_ARCHIVE) {
 		archive_current(fs, node, watch, handle);
@@ -341,36 +371,44 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 
 /* --- open files --- */
 
-/* The entry of this thread; those beyond the array's end count as the last one. */
-static void note_writer(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid,
+/* Who writes now. A thread that wrote a moment ago is still the same process. */
+static struct shfs_writer writer_now(struct shfs_fs *fs, const struct shfs_handle *handle,
+                                     uint32_t tid)
+{
+	struct shfs_writer w = { .tid = tid, .last = shfs_time_now() };
+
+	for (unsigned i = 0; i < handle->n_writers; i++) {
+		const struct shfs_writer *known = &handle->writers[i];
+
+		if (known->tid != tid || w.last.boot_ns - known->checked_ns > CHECKED_NS)
+			continue;
+		w.process = known->process;
+		w.job = known->job;
+		w.checked_ns = known->checked_ns;
+		return w;
+	}
+	w.process = tid ? shfs_caller_job(fs->callers, tid, &w.job) : handle->opener;
+	w.checked_ns = w.last.boot_ns;
+	return w;
+}
+
+/* One entry for each process; those of one job that have no room share the last. */
+static void note_writer(struct shfs_handle *handle, const struct shfs_writer *now,
                         uint32_t flags)
 {
-	struct shfs_time now = shfs_time_now();
-	struct shfs_writer *w = NULL;
-	uint64_t process = handle->opener;
+	unsigned i = 0;
 
-	for (unsigned i = 0; i < handle->n_writers && !w; i++)
-		if (handle->writers[i].tid == tid)
-			w = &handle->writers[i];
-	if (!w || now.boot_ns - w->checked_ns > CHECKED_NS) {
-		if (tid)
-			process = shfs_caller_process(fs->callers, tid);
-		if (w && w->process != process)
-			w = NULL;
-		for (unsigned i = 0; i < handle->n_writers && !w; i++)
-			if (handle->writers[i].process == process)
-				w = &handle->writers[i];
+	while (i < handle->n_writers && handle->writers[i].process != now->process)
+		i++;
+	if (i < handle->n_writers) {
+		flags |= handle->writers[i].flags;
+	} else {
+		i = MIN(handle->n_writers, SHFS_WRITERS_MAX - 1u);
+		handle->n_writers = i + 1;
 	}
-	if (!w && handle->n_writers < SHFS_WRITERS_MAX) {
-		w = &handle->writers[handle->n_writers++];
-		*w = (struct shfs_writer){ .process = process };
-	} else if (!w) {
-		w = &handle->writers[SHFS_WRITERS_MAX - 1];
-	}
-	w->tid = tid;
-	w->checked_ns = now.boot_ns;
-	w->last = now;
-	w->flags |= flags;
+	handle->writers[i] = *now;
+	handle->writers[i].flags = flags;
+	handle->last_writer = i;
 }
 
 struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
@@ -378,6 +416,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 {
 	struct shfs_handle *handle = calloc(1, sizeof(*handle));
 	int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
+	struct shfs_writer writer;
 	struct shfs_watch *watch;
 
 	if (!handle) {
@@ -403,7 +442,8 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	if (created) {
 		watch->fresh = watch->changed = true;
 		forget_current(watch);
-		note_writer(fs, handle, tid, SHFS_ACCESS_CREATED);
+		writer = writer_now(fs, handle, tid);
+		note_writer(handle, &writer, SHFS_ACCESS_CREATED);
 		mark_dirty(watch, handle);
 	} else {
 		settle_if_closed(fs, node, watch);
@@ -423,12 +463,15 @@ struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handl
                                            uint32_t tid, uint32_t access_flags)
 {
 	struct shfs_watch *watch = watch_lock(handle->node);
+	struct shfs_writer writer;
 
 	if (!watch)
 		return NULL;
-	before_change(fs, handle->node, watch, handle, tid);
-	note_writer(fs, handle, tid, access_flags);
+	writer = writer_now(fs, handle, tid);
+	before_change(fs, handle->node, watch, handle, &writer, tid);
+	note_writer(handle, &writer, access_flags);
 	handle->flushed = false;
+	handle->wrote = handle->wrote || !(access_flags & SHFS_ACCESS_TRUNCATED);
 	mark_dirty(watch, handle);
 	return watch;
 }
@@ -516,7 +559,7 @@ struct shfs_watch *shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_nod
 	struct shfs_watch *watch = watch_lock(node);
 
 	if (watch)
-		before_change(fs, node, watch, NULL, tid);
+		before_change(fs, node, watch, NULL, NULL, tid);
 	return watch;
 }
 

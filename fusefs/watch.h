@@ -11,6 +11,11 @@
  * close(2); a FLUSH does not. So whoever needs the content after a FLUSH (a reader, the
  * next change, a rename, a sync) has it captured then.
  *
+ * Commands may share an open file (exec 3>>log): between the last write of one job of the
+ * shell and the first of another it is captured too, and between two of the shell's own
+ * writes that are not close together. Not between the processes of one job, which may be
+ * thousands.
+ *
  * All functions are thread-safe. Nothing here fails: what cannot be recorded is counted
  * by the capture. Nodes that are hidden, or no regular files, are left alone.
  */
@@ -28,6 +33,7 @@
 struct shfs_writer {
 	uint32_t tid;
 	uint64_t process;
+	struct shfs_job job;
 	struct shfs_time last;
 	uint64_t checked_ns; /* when tid was last looked up; CLOCK_BOOTTIME */
 	uint32_t flags;      /* enum shfs_access_flags */
@@ -41,6 +47,8 @@ struct shfs_handle {
 	bool readable;
 	/* the rest is watch.c's */
 	bool reads, flushed;
+	bool wrote; /* since it was captured; what an open with O_TRUNC did aside */
+	unsigned last_writer;
 	atomic_bool is_dirty, tells_read;
 	uint32_t flags; /* of its ACCESS: CREATED, APPEND, EXEC, ... */
 	uint64_t opener;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/context.h"
+#include "query/gap.h"
 #include "query/hook.h"
 #include "query/json.h"
 #include "query/model.h"
@@ -399,13 +400,31 @@ static void check_remote(struct doctor *d, const struct shfs_store *store)
 {
 	_cleanup_free_ char *runtime = shfs_path_runtime();
 
-	if (!shfs_store_is_remote(store->path))
+	if (!shfs_store_may_hang(store->path))
 		return;
 	if (runtime)
-		say(d, LEVEL_OK, NULL, "it is on a network file system");
+		say(d, LEVEL_OK, NULL,
+		    "it is on a network or FUSE file system; prompts do not wait for it");
 	else
-		say(d, LEVEL_WARN, "set XDG_RUNTIME_DIR to a directory of this machine",
-		    "it is on a network file system, and hooks write there too");
+		say(d, LEVEL_WARN,
+		    "set XDG_RUNTIME_DIR to a directory of this machine, 0700",
+		    "it is on a network or FUSE file system, and prompts wait for it");
+}
+
+/* How many there are, or a negative errno. */
+static int check_gaps(struct doctor *d, struct shfs_index *index)
+{
+	_cleanup_gaps_ struct shfs_gaps gaps = { 0 };
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int r = shfs_gaps_load(index, &gaps);
+
+	if (r || !gaps.n)
+		return r;
+	shfs_gap_show(&shown, &gaps.list[0]);
+	if (gaps.n > 1)
+		shfs_buf_printf(&shown, " (and %zu times before)", gaps.n - 1);
+	say(d, LEVEL_WARN, NULL, "%s; " SHFS_GAP_MEANS, shown.data ? shown.data : "");
+	return (int)gaps.n;
 }
 
 static void check_journal(struct doctor *d, struct shfs_index *index)
@@ -413,9 +432,14 @@ static void check_journal(struct doctor *d, struct shfs_index *index)
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(index, "SELECT damaged_bytes, lost FROM v_stats", &rows);
 	int64_t damaged, lost;
+	int gaps = 0;
 
 	if (!r)
 		r = shfs_rows_next(rows);
+	if (r > 0) {
+		gaps = check_gaps(d, index);
+		r = gaps < 0 ? gaps : r;
+	}
 	if (r <= 0) {
 		say(d, LEVEL_FAIL, "shfs reindex", "the index cannot be read: %s",
 		    shfs_index_error(index));
@@ -430,7 +454,7 @@ static void check_journal(struct doctor *d, struct shfs_index *index)
 	if (lost)
 		say(d, LEVEL_WARN, NULL, "%" PRId64 " records were lost in the past",
 		    lost);
-	if (!damaged && !lost)
+	if (!damaged && !lost && !gaps)
 		say(d, LEVEL_OK, NULL, "the journal is sound, the index opens");
 }
 

@@ -2,8 +2,10 @@
 #include "query/cmd.h"
 #include "query/entry.h"
 #include "query/filter.h"
+#include "query/gap.h"
 #include "query/time.h"
 
+#include "common/path.h"
 #include "common/quote.h"
 
 #include <errno.h>
@@ -14,6 +16,10 @@ static struct shfs_filter filter;
 static bool json;
 static char **paths; /* that were asked for; ends with NULL */
 static size_t n_paths;
+static struct {
+	int64_t since_ns, until_ns; /* 0: any */
+	const char *host;
+} within; /* of gaps */
 
 static int add_path(const char *operand)
 {
@@ -67,6 +73,7 @@ static int set_time(const struct shfs_option *opt, const char *value)
 		shfs_hint("try \"2 hours ago\", yesterday, \"2024-05-17 14:00\"");
 		return SHFS_EXIT_USAGE;
 	}
+	*(kind == SHFS_FILTER_SINCE ? &within.since_ns : &within.until_ns) = ns;
 	return shfs_filter_add_int(&filter, kind, ns);
 }
 
@@ -119,6 +126,8 @@ static int set_plain(const struct shfs_option *opt, const char *value)
 
 		if (strcmp(opt->name, plain[i].name) != 0)
 			continue;
+		if (plain[i].kind == SHFS_FILTER_HOST)
+			within.host = value;
 		r = *value ? shfs_filter_add(&filter, plain[i].kind, value) : -EINVAL;
 		if (!r && (plain[i].kind == SHFS_FILTER_READ ||
 		           plain[i].kind == SHFS_FILTER_WROTE))
@@ -172,9 +181,71 @@ struct output {
 	struct shfs_index *index;
 	struct shfs_entry_view view;
 	size_t n;
+	struct shfs_gaps gaps; /* that were asked for, in the order of the commands */
+	size_t next_gap;
 	struct shfs_json json;
 	struct shfs_buf text;
 };
+
+/* --- gaps --- */
+
+static bool is_gap_wanted(const struct shfs_gap *gap)
+{
+	bool any = !n_paths;
+
+	for (size_t i = 0; i < n_paths && !any; i++)
+		any = shfs_path_is_below(paths[i], gap->root) ||
+		      shfs_path_is_below(gap->root, paths[i]);
+	return any && (!within.host || !strcmp(within.host, gap->host)) &&
+	       gap->begin_ns >= within.since_ns &&
+	       (!within.until_ns || gap->begin_ns < within.until_ns);
+}
+
+static int load_gaps(struct output *o)
+{
+	struct shfs_gaps *gaps = &o->gaps;
+	int r = shfs_gaps_load(o->index, gaps);
+	size_t n = 0;
+
+	for (size_t i = 0; i < gaps->n; i++) {
+		struct shfs_gap gap = gaps->list[i];
+
+		if (!is_gap_wanted(&gap))
+			continue;
+		gaps->list[i] = gaps->list[n];
+		gaps->list[n++] = gap;
+	}
+	while (gaps->n > n) {
+		free(gaps->list[--gaps->n].host);
+		free(gaps->list[gaps->n].root);
+	}
+	for (size_t i = 0; filter.reverse && i < n / 2; i++) {
+		struct shfs_gap gap = gaps->list[i];
+
+		gaps->list[i] = gaps->list[n - 1 - i];
+		gaps->list[n - 1 - i] = gap;
+	}
+	return r;
+}
+
+/* Lines between the commands, for those in front of what is of this time. */
+static void put_gaps(struct output *o, int64_t time_ns)
+{
+	const struct shfs_style *style = o->view.style;
+
+	for (; o->next_gap < o->gaps.n; o->next_gap++) {
+		const struct shfs_gap *gap = &o->gaps.list[o->next_gap];
+
+		if (filter.reverse ? gap->begin_ns >= time_ns : gap->begin_ns < time_ns)
+			return;
+		if (o->n || o->next_gap)
+			shfs_buf_char(&o->text, '\n');
+		shfs_buf_printf(&o->text, "%s-------  ", style->bad);
+		shfs_gap_show(&o->text, gap);
+		shfs_buf_printf(&o->text, "%s\n         " SHFS_GAP_MEANS "\n",
+		                style->off);
+	}
+}
 
 static int put_entry(struct output *o, const struct shfs_entry *entry)
 {
@@ -184,7 +255,9 @@ static int put_entry(struct output *o, const struct shfs_entry *entry)
 		shfs_json_object_end(&o->json);
 		return shfs_json_flush(&o->json) ? 0 : -EIO;
 	}
-	if (o->n)
+	put_gaps(o,
+	         entry->is_process ? entry->process.first_ns : entry->command.begin_ns);
+	if (o->n || o->next_gap)
 		shfs_buf_char(&o->text, '\n');
 	return shfs_entry_show(o->index, &o->view, entry, &o->text)
 	               ?: shfs_show_flush(&o->text) ? 0
@@ -208,11 +281,19 @@ static void begin_output(struct output *o)
 
 static int end_output(struct output *o)
 {
-	if (json) {
-		shfs_json_array_end(&o->json);
-		return shfs_json_end(&o->json) ? 0 : -EIO;
+	bool all = !filter.limit || (int64_t)o->n < filter.limit;
+
+	if (!json) {
+		if (o->n && all)
+			put_gaps(o, filter.reverse ? INT64_MAX : INT64_MIN);
+		return shfs_show_flush(&o->text) ? 0 : -EIO;
 	}
-	return 0;
+	shfs_json_array_end(&o->json);
+	shfs_json_array(&o->json, "gaps");
+	for (size_t i = 0; i < o->gaps.n; i++)
+		shfs_gap_json(&o->json, &o->gaps.list[i]);
+	shfs_json_array_end(&o->json);
+	return shfs_json_end(&o->json) ? 0 : -EIO;
 }
 
 static int put_rows(struct output *o, struct shfs_rows *rows)
@@ -280,12 +361,15 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		r = shfs_filter_query(&filter, &query);
 	if (!r)
 		r = shfs_query_open(&query, o.index, &rows);
+	if (!r)
+		r = load_gaps(&o);
 	if (!r && json)
 		begin_output(&o);
 	if (!r)
 		r = put_rows(&o, rows);
 	if (!r)
 		r = end_output(&o);
+	shfs_gaps_clear(&o.gaps);
 	shfs_buf_free(&o.text);
 	shfs_json_free(&o.json);
 	if (r == -EIO)

@@ -3,25 +3,28 @@
 #include "query/mounts.h"
 
 #include "common/clock.h"
+#include "common/io.h"
+#include "common/lock.h"
 #include "common/proc.h"
 #include "store/object.h"
+#include "store/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 
 #define ROUND_MS      30000
 #define FIRST_WAIT_MS 10000 /* for a mount that is still being made */
 #define DRAIN_MS      60000 /* for a daemon to end after its mount is gone */
+#define COPY_MS       1000  /* hook logs are behind by no more than this */
 #define LOG_MAX_BYTES (1 << 20)
 
 static struct {
@@ -43,7 +46,9 @@ static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
  */
 struct follower {
 	const char *store_path;
-	int mountinfo; /* poll tells when the table of mounts changes */
+	int mountinfo;  /* poll tells when the table of mounts changes */
+	char *hook_dir; /* shfs_runtime_hook_dir */
+	int changes;    /* inotify of it: -1 where it is not there */
 	int lock;
 	int *ids; /* of all mounts of shfs, when they were asked last */
 	size_t n_ids;
@@ -53,24 +58,15 @@ struct follower {
 	int last_error; /* told in the log already */
 };
 
-/*
- * One follower a store. The lock is a socket's name: of this host alone (locks on network
- * file systems cannot be trusted), and gone with its process. -EADDRINUSE: there is one
- * already. That others could take the name does no harm, queries ingest by themselves.
- */
+/* One follower a store. -EADDRINUSE: there is one already. */
 static int follower_lock(struct follower *f)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	uint64_t hash = shfs_object_hash64(f->store_path, strlen(f->store_path));
-	int n = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
-	                 "shfs-ingest-%u-%016" PRIx64, (unsigned)geteuid(), hash);
-	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + n);
-	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	char name[40];
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, len))
-		return -errno;
-	f->lock = TAKE_FD(fd);
-	return 0;
+	snprintf(name, sizeof(name), "ingest-%016" PRIx64,
+	         shfs_object_hash64(f->store_path, strlen(f->store_path)));
+	f->lock = shfs_lock_take(name, 0);
+	return MIN(f->lock, 0);
 }
 
 /* Nobody sees what it says: a line in a log of this host. */
@@ -89,7 +85,6 @@ static void follower_log(struct shfs_store *store, const char *what, int error)
 
 static void follower_ingest(struct follower *f)
 {
-	_cleanup_free_ char *hook_dir = shfs_store_hook_dir(f->store_path);
 	_cleanup_store_ struct shfs_store *store = NULL;
 	_cleanup_index_ struct shfs_index *index = NULL;
 	int r;
@@ -98,7 +93,7 @@ static void follower_ingest(struct follower *f)
 		return; /* it was removed, or its disk is away: nobody to tell */
 	r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
 	if (!r)
-		r = shfs_index_ingest(index, hook_dir, NULL);
+		r = shfs_index_ingest(index, f->hook_dir, NULL);
 	if (r && r != f->last_error)
 		follower_log(store, "the index is not up to date", r);
 	f->last_error = r;
@@ -196,17 +191,62 @@ static int follower_look(struct follower *f)
 	return 0;
 }
 
-/* Until ms have passed or the table of mounts has changed. */
-static void follower_sleep(struct follower *f, int64_t ms)
-{
-	struct pollfd p = { f->mountinfo, POLLPRI, 0 };
-
-	poll(&p, 1, (int)MAX(ms, 0));
-}
-
 static int64_t now_ms(void)
 {
 	return shfs_clock_ns(CLOCK_MONOTONIC) / 1000000;
+}
+
+/*
+ * The directory in which hooks write where the store may hang is gone after a logout, and
+ * it comes back: so what they write is copied soon, and it is watched anew each round.
+ */
+static void follower_watch(struct follower *f)
+{
+	uint32_t events = IN_MODIFY | IN_CREATE | IN_MOVED_TO | IN_ONLYDIR;
+
+	free(f->hook_dir);
+	f->hook_dir = shfs_runtime_hook_dir(f->store_path);
+	/* there before the first shell is */
+	if (f->hook_dir && shfs_store_may_hang(f->store_path))
+		(void)!shfs_mkdir_p_at(AT_FDCWD, f->hook_dir, 0700);
+	shfs_closep(&f->changes);
+	f->changes = f->hook_dir ? inotify_init1(IN_CLOEXEC | IN_NONBLOCK) : -1;
+	if (f->changes >= 0 && inotify_add_watch(f->changes, f->hook_dir, events) < 0) {
+		shfs_closep(&f->changes);
+		f->changes = -1;
+	}
+}
+
+static void follower_copy(struct follower *f)
+{
+	_cleanup_store_ struct shfs_store *store = NULL;
+	char events[4096];
+
+	/* all at once: what comes now is copied the next time */
+	while (read(f->changes, events, sizeof(events)) > 0)
+		;
+	if (shfs_store_open(f->store_path, 0, &store))
+		return;
+	/* The next round tells of what goes wrong. */
+	(void)!shfs_runtime_collect(store, f->hook_dir);
+}
+
+/* Until then, or the table of mounts has changed; copies what hooks write meanwhile. */
+static void follower_sleep(struct follower *f, int64_t until_ms)
+{
+	struct pollfd p[] = { { f->mountinfo, POLLPRI, 0 }, { f->changes, POLLIN, 0 } };
+	int64_t ms;
+
+	while ((ms = until_ms - now_ms()) > 0) {
+		int n = poll(p, 2, (int)ms);
+
+		if (n <= 0 || p[0].revents)
+			return;
+		/* A mount that changes now can wait as long as the hooks. */
+		if (poll(p, 1, COPY_MS) > 0)
+			return;
+		follower_copy(f);
+	}
 }
 
 static int follower_wait_first(struct follower *f)
@@ -215,7 +255,7 @@ static int follower_wait_first(struct follower *f)
 	int r;
 
 	while (!(r = follower_look(f)) && now_ms() < until)
-		follower_sleep(f, until - now_ms());
+		follower_sleep(f, until);
 	return r;
 }
 
@@ -227,10 +267,11 @@ static int follower_rounds(struct follower *f)
 
 	while ((r = follower_look(f)) > 0) {
 		if (now_ms() >= due) {
+			follower_watch(f); /* before what it would miss is copied */
 			follower_ingest(f);
 			due = now_ms() + ROUND_MS;
 		}
-		follower_sleep(f, due - now_ms());
+		follower_sleep(f, due);
 	}
 	follower_ingest(f);
 	return r;
@@ -260,7 +301,7 @@ static int follower_run(struct follower *f)
 
 static int follow(struct shfs_context *ctx)
 {
-	struct follower f = { .mountinfo = -1, .lock = -1 };
+	struct follower f = { .mountinfo = -1, .changes = -1, .lock = -1 };
 	int r;
 
 	f.store_path = shfs_context_store_path(ctx);
@@ -276,6 +317,8 @@ static int follow(struct shfs_context *ctx)
 	follower_forget(&f);
 	shfs_closep(&f.lock);
 	shfs_closep(&f.mountinfo);
+	shfs_closep(&f.changes);
+	free(f.hook_dir);
 	if (r >= 0)
 		return SHFS_EXIT_OK;
 	shfs_error("no ingest in the background: %s", strerror(-r));

@@ -10,12 +10,14 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "common/quote.h"
-#include "store/store.h"
+#include "store/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+
+#define ALERT_MAX (1 << 20)
 
 enum dialect { POSIX, FISH };
 
@@ -91,21 +93,39 @@ static void assign_clock(struct shfs_buf *out)
 	assign(out, FISH, "_shfs_clock", seconds);
 }
 
+/* Hooks that do not look into the store look into a directory that may be new. */
+static void bring_alert(const char *store, const char *state, const char *name)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 }, text = { 0 };
+
+	if (shfs_path_is_below(state, store) || shfs_mkdir_p_at(AT_FDCWD, state, 0700))
+		return;
+	shfs_buf_printf(&path, "%s/state/%s", store, name);
+	if (path.failed)
+		return;
+	if (shfs_read_file_at(AT_FDCWD, path.data, ALERT_MAX, &text) || !text.len)
+		shfs_runtime_alert(store, name, NULL);
+	else
+		shfs_runtime_alert(store, name, text.data);
+}
+
 static int assign_places(struct shfs_buf *out, const struct shell *shell,
                          const char *store)
 {
 	_cleanup_free_ char *dir = shfs_store_hook_dir(store);
 	_cleanup_free_ char *lib =
 		shell->lib ? shfs_path_installed("lib", shell->lib) : NULL;
+	_cleanup_free_ char *state = shfs_store_hook_state_dir(store);
 	_cleanup_buf_ struct shfs_buf alert = { 0 };
 	char host[65];
 
 	shfs_proc_host(host);
-	shfs_buf_printf(&alert, "%s/state/alert-%s", store, host);
-	if (!dir || alert.failed)
+	shfs_buf_printf(&alert, "%s/alert-%s", state ? state : "", host);
+	if (!dir || !state || alert.failed)
 		return -ENOMEM;
 	/* Where it cannot be made, the hook says so, once, and the shell goes on. */
 	(void)!shfs_mkdir_p_at(AT_FDCWD, dir, 0700);
+	bring_alert(store, state, strrchr(alert.data, '/') + 1);
 	assign(out, shell->dialect, "_shfs_dir", dir);
 	assign(out, shell->dialect, "_shfs_alert", alert.data);
 	if (shell->lib)

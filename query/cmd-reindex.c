@@ -5,6 +5,7 @@
 #include "query/time.h"
 
 #include "common/clock.h"
+#include "store/runtime.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -43,7 +44,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (!store)
 		return code;
 	shfs_mounts_sync(store->path);
-	hook_dir = shfs_store_hook_dir(store->path);
+	hook_dir = shfs_runtime_hook_dir(store->path);
 	r = shfs_index_rebuild(store, hook_dir, &stats);
 	if (!r)
 		return show(&stats, shfs_clock_ns(CLOCK_MONOTONIC) - begin_ns);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/context.h"
+#include "query/gap.h"
 #include "query/hook.h"
 #include "query/json.h"
 #include "query/model.h"
@@ -21,7 +22,8 @@
 #include <sys/statvfs.h>
 
 #define MEASURE_NS (2 * SHFS_NSEC_PER_SEC) /* a large store on a slow disk */
-#define ALERT_MAX  4096
+#define ALERT_MAX  (64 << 10)
+#define GAPS_SHOWN 3
 
 static struct {
 	bool json;
@@ -69,6 +71,7 @@ struct status {
 	bool at_least; /* store_bytes: there was no time to measure all */
 	bool indexed;  /* totals and left_out are known */
 	int64_t totals[N_TOTALS], left_out[ARRAY_SIZE(reasons)];
+	struct shfs_gaps gaps;
 	struct shfs_mounts mounts;
 	pid_t hook;
 	char **problems;
@@ -79,6 +82,7 @@ struct status {
 static void status_clear(struct status *s)
 {
 	shfs_mounts_clear(&s->mounts);
+	shfs_gaps_clear(&s->gaps);
 	for (size_t i = 0; i < s->n_problems; i++)
 		free(s->problems[i]);
 	free(s->problems);
@@ -143,20 +147,37 @@ static bool records_nothing(const struct status *s)
 	return false;
 }
 
-/* A file that is there while something is wrong. A mount's own error says the same. */
-static void read_alert(struct status *s, const char *name)
+/* A mount's own error says the same as its alert. */
+static void show_alert(struct status *s, const char *line, size_t len, bool ours)
 {
-	_cleanup_buf_ struct shfs_buf text = { 0 }, shown = { 0 };
-	const char *begin;
+	static const char self[] = "shfs: ", fails[] = "not recording in ";
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
-	if (shfs_read_file_at(s->store->state_fd, name, ALERT_MAX, &text) || !text.len)
+	if (len >= strlen(self) && !strncmp(line, self, strlen(self))) {
+		line += strlen(self);
+		len -= strlen(self);
+	}
+	if (!len || (ours && records_nothing(s) && !strncmp(line, fails, strlen(fails))))
 		return;
-	if (!strcmp(name + strlen("alert-"), s->store->host) && records_nothing(s))
-		return;
-	begin = text.data + (strncmp(text.data, "shfs: ", 6) ? 0 : 6);
-	shfs_quote_display(&shown, begin, strcspn(begin, "\n"));
+	shfs_quote_display(&shown, line, len);
 	if (!shown.failed)
 		problem(s, "%s", shown.data);
+}
+
+/* A file that is there while something is wrong: a line for each project. */
+static void read_alert(struct status *s, const char *name)
+{
+	bool ours = !strcmp(name + strlen("alert-"), s->store->host);
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	const char *line;
+
+	if (shfs_read_file_at(s->store->state_fd, name, ALERT_MAX, &text))
+		return;
+	line = text.data;
+	for (size_t len; *line; line += len + (line[len] == '\n')) {
+		len = strcspn(line, "\n");
+		show_alert(s, line, len, ours);
+	}
 }
 
 static void read_alerts(struct status *s)
@@ -168,7 +189,9 @@ static void read_alerts(struct status *s)
 	if (!dir && fd >= 0)
 		close(fd);
 	while (dir && (entry = readdir(dir)))
-		if (!strncmp(entry->d_name, "alert-", 6))
+		/* and not what a write that was cut short left behind */
+		if (!strncmp(entry->d_name, "alert-", 6) &&
+		    !strstr(entry->d_name, ".tmp-"))
 			read_alert(s, entry->d_name);
 	if (dir)
 		closedir(dir);
@@ -221,6 +244,8 @@ static void read_index(struct shfs_context *ctx, struct status *s)
 	r = read_totals(index, s);
 	if (!r)
 		r = read_left_out(index, s);
+	if (!r)
+		r = shfs_gaps_load(index, &s->gaps);
 	if (r)
 		problem(s, "the index cannot be read (%s): shfs reindex makes it again",
 		        shfs_index_error(index));
@@ -430,6 +455,23 @@ static void show_index(struct shfs_buf *out, const struct shfs_style *style,
 	}
 }
 
+static void show_gaps(struct shfs_buf *out, const struct shfs_style *style,
+                      const struct status *s)
+{
+	size_t n = MIN(s->gaps.n, (size_t)GAPS_SHOWN);
+
+	for (size_t i = 0; i < n; i++) {
+		show_label(out, style, i ? "" : "Gaps");
+		shfs_gap_show(out, &s->gaps.list[i]);
+		shfs_buf_char(out, '\n');
+	}
+	if (n < s->gaps.n)
+		shfs_buf_printf(out, "         and %zu more, longer ago\n",
+		                s->gaps.n - n);
+	if (n)
+		shfs_buf_str(out, "         " SHFS_GAP_MEANS "\n");
+}
+
 static void show_hook(struct shfs_buf *out, const struct shfs_style *style,
                       const struct status *s)
 {
@@ -456,6 +498,7 @@ static void show_text(struct shfs_context *ctx, const struct status *s,
 	if (s->indexed) {
 		show_index(out, style, s);
 		show_left_out(out, style, s);
+		show_gaps(out, style, s);
 	}
 	show_hook(out, style, s);
 }
@@ -543,6 +586,10 @@ static bool show_json(const struct status *s)
 	shfs_json_array_end(&json);
 	json_store(&json, s);
 	json_index(&json, s);
+	shfs_json_array(&json, "gaps");
+	for (size_t i = 0; i < s->gaps.n; i++)
+		shfs_gap_json(&json, &s->gaps.list[i]);
+	shfs_json_array_end(&json);
 	if (s->hook)
 		shfs_json_int(&json, "hook_pid", s->hook);
 	else

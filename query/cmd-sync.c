@@ -2,6 +2,8 @@
 #include "query/cmd.h"
 #include "query/mounts.h"
 
+#include "store/runtime.h"
+
 #include <string.h>
 
 static int run(struct shfs_context *ctx, int argc, char **argv)
@@ -15,7 +17,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (!store)
 		return code;
 	failed = shfs_mounts_sync(store->path);
-	hook_dir = shfs_store_hook_dir(store->path);
+	hook_dir = shfs_runtime_hook_dir(store->path);
 	r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
 	if (!r)
 		r = shfs_index_ingest(index, hook_dir, NULL);

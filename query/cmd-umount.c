@@ -7,6 +7,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
+#include "store/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -262,7 +263,7 @@ static void ingest(const char *store_path)
 {
 	_cleanup_store_ struct shfs_store *store = NULL;
 	_cleanup_index_ struct shfs_index *index = NULL;
-	_cleanup_free_ char *hook_dir = shfs_store_hook_dir(store_path);
+	_cleanup_free_ char *hook_dir = shfs_runtime_hook_dir(store_path);
 	int r = shfs_store_open(store_path, 0, &store);
 
 	if (!r)

@@ -4,6 +4,7 @@
 
 #include "common/path.h"
 #include "common/quote.h"
+#include "store/runtime.h"
 
 #include <errno.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static void fail_index(struct shfs_context *ctx, int error, int *code)
 /* Takes in what is new; a failure leaves an older answer, and says so. */
 static void freshen(struct shfs_context *ctx)
 {
-	_cleanup_free_ char *hook_dir = shfs_store_hook_dir(ctx->store->path);
+	_cleanup_free_ char *hook_dir = shfs_runtime_hook_dir(ctx->store->path);
 	int r;
 
 	shfs_mounts_sync(ctx->store->path);

@@ -2,7 +2,7 @@
 #include "query/hook.h"
 
 #include "common/proc.h"
-#include "store/store.h"
+#include "store/runtime.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,24 +10,54 @@
 
 #define ANCESTORS_MAX 256
 
-static bool has_log(int dirfd, const char *boot_id, const struct shfs_proc_stat *shell)
+/* Where shells of this host may write: both places, as a shell keeps to the one that was
+ * right when it started. */
+struct places {
+	int fds[2];
+};
+
+static void places_close(struct places *p)
+{
+	shfs_closep(&p->fds[0]);
+	shfs_closep(&p->fds[1]);
+}
+
+static struct places places_open(const char *store_path)
+{
+	_cleanup_free_ char *runtime = shfs_runtime_hook_dir(store_path);
+	_cleanup_free_ char *path = NULL;
+	char host[65];
+	struct places p = { { -1, -1 } };
+	int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+
+	shfs_proc_host(host);
+	if (asprintf(&path, "%s/journal/%s", store_path, host) < 0)
+		path = NULL;
+	p.fds[0] = path ? open(path, flags) : -1;
+	p.fds[1] = runtime ? open(runtime, flags) : -1;
+	return p;
+}
+
+static bool has_log(const struct places *p, const char *boot_id,
+                    const struct shfs_proc_stat *shell)
 {
 	char name[80];
 
 	snprintf(name, sizeof(name), "shell-%.8s-%" PRIu32 "-%" PRIu64 ".log", boot_id,
 	         shell->pid, shell->start_ticks);
-	return !faccessat(dirfd, name, F_OK, 0);
+	for (int i = 0; i < 2; i++)
+		if (p->fds[i] >= 0 && !faccessat(p->fds[i], name, F_OK, 0))
+			return true;
+	return false;
 }
 
 pid_t shfs_hook_of_ancestor(const char *store_path)
 {
-	_cleanup_free_ char *dir = shfs_store_hook_dir(store_path);
-	_cleanup_close_ int dirfd =
-		dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	_cleanup_(places_close) struct places places = places_open(store_path);
 	uint32_t pid = (uint32_t)getppid();
 	char boot_id[37];
 
-	if (dirfd < 0 || shfs_proc_boot_id(boot_id))
+	if (shfs_proc_boot_id(boot_id))
 		return 0;
 	for (int i = 0; pid && i < ANCESTORS_MAX; i++) {
 		_cleanup_close_ int procfd = shfs_proc_open(pid);
@@ -35,7 +65,7 @@ pid_t shfs_hook_of_ancestor(const char *store_path)
 
 		if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
 			return 0;
-		if (has_log(dirfd, boot_id, &stat))
+		if (has_log(&places, boot_id, &stat))
 			return (pid_t)pid;
 		pid = stat.ppid;
 	}

@@ -6,6 +6,7 @@
 #include "common/path.h"
 #include "common/quote.h"
 #include "query/restore-journal.h"
+#include "query/xattr.h"
 #include "store/object.h"
 
 #include <errno.h>
@@ -43,7 +44,8 @@ struct work {
 	struct shfs_buf known_as; /* "config.yaml@5" */
 
 	int tmp_fd;
-	char tmp[40]; /* its name, while it is there */
+	char tmp[40];         /* its name, while it is there */
+	struct shfs_buf left; /* extended attributes that it could not be given */
 };
 
 int shfs_restorer_new(struct shfs_store *store, struct shfs_index *index,
@@ -306,16 +308,33 @@ static int make_temporary(struct work *w)
 	return -errno;
 }
 
+static int copy_xattrs(struct work *w)
+{
+	_cleanup_close_ int unreadable = -1;
+	int fd = w->fd;
+
+	if (fd < 0)
+		fd = unreadable =
+			openat(w->dirfd, w->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : shfs_xattr_copy(fd, w->tmp_fd, &w->left);
+}
+
 /* The owner stays who it was; where only root may see to that, others need not. */
 static int set_attributes(struct work *w)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
 		                     { .tv_nsec = UTIME_OMIT } };
 	int64_t mtime = w->version->mtime_ns;
+	int r;
 
 	if (w->exists && (w->st.st_uid != geteuid() || w->st.st_gid != getegid()) &&
 	    fchown(w->tmp_fd, w->st.st_uid, w->st.st_gid) && errno != EPERM)
 		return -errno;
+	if (w->exists && S_ISREG(w->st.st_mode)) {
+		r = copy_xattrs(w);
+		if (r)
+			return r;
+	}
 	if (fchmod(w->tmp_fd, w->version->mode & 0777))
 		return -errno;
 	if (mtime > 0) {
@@ -342,7 +361,15 @@ static int write_new(struct work *w)
 	r = set_attributes(w);
 	if (!r && fsync(w->tmp_fd))
 		r = -errno;
-	return r ? fail(w, "cannot finish the new file", r) : 0;
+	if (r)
+		return fail(w, "cannot finish the new file", r);
+	if (!w->left.len || w->restorer->options.force)
+		return 0;
+	say_target(w);
+	shfs_buf_printf(w->message,
+	                " would lose extended attributes: %s; --force does without them",
+	                w->left.data);
+	return SHFS_EXIT_REFUSED;
 }
 
 /* --- in its place --- */
@@ -435,6 +462,9 @@ static void say_done(struct work *w)
 		shfs_buf_str(w->message, "; it was a symbolic link");
 	else
 		shfs_buf_str(w->message, "; what it held was not archived before");
+	if (w->left.len)
+		shfs_buf_printf(w->message, "; it lost extended attributes: %s",
+		                w->left.data);
 	if (w->st.st_nlink > 1 && !S_ISLNK(w->st.st_mode))
 		shfs_buf_printf(w->message, " (its %llu other names keep that)",
 		                (unsigned long long)w->st.st_nlink - 1);
@@ -474,6 +504,7 @@ static void work_clear(struct work *w)
 	shfs_closep(&w->fd);
 	shfs_closep(&w->dirfd);
 	shfs_buf_free(&w->known_as);
+	shfs_buf_free(&w->left);
 	free(w->path);
 }
 

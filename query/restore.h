@@ -3,14 +3,15 @@
  * restore.h - puts an archived content back, so that nothing is lost by it.
  *
  * The content is written to a new file beside the target, checked against its hash, given
- * its permission bits (never set-id bits) and its time, synced, and renamed over the
+ * its permission bits (never set-id bits) and its time, and the owner, the access ACL and
+ * the extended attributes of the file that it replaces, synced, and renamed over the
  * target: at each moment the target is the old file or the new one, whole. Directories
  * below the base are entered without following links, missing ones are made.
  *
  * Refused is what would lose something: a target whose present content is not archived
- * (as some version of some path), unless forced; one that changes meanwhile; and always
- * one that is no regular file, except that a symbolic link is itself replaced when
- * forced.
+ * (as some version of some path), or which has extended attributes that cannot be copied,
+ * unless forced; one that changes meanwhile; and always one that is no regular file,
+ * except that a symbolic link is itself replaced when forced.
  */
 #pragma once
 

@@ -72,7 +72,7 @@ static struct {
 	bool open;        /* the last command has its begin and no end yet */
 	int last_command; /* bash's number of it */
 	int told;         /* the last trouble that was told of: errno */
-	char shown[512];  /* the alert that was shown */
+	char shown[4096]; /* the alerts that were shown */
 } hook;
 
 /* The lines of the command that is being read, as typed. */
@@ -487,21 +487,36 @@ static SHELL_VAR *assign_pre(SHELL_VAR *self, char *value, arrayind_t index, cha
 	return self;
 }
 
+static bool was_shown(const char *line, size_t len)
+{
+	for (const char *p = hook.shown; *p; p += strcspn(p, "\n"), p += *p == '\n')
+		if (strcspn(p, "\n") == len && !memcmp(p, line, len))
+			return true;
+	return false;
+}
+
+static void show_line(const char *line, size_t len)
+{
+	for (; len; line++, len--)
+		putc((unsigned char)*line < ' ' || *line == '\x7f' ? '?' : *line, stderr);
+	putc('\n', stderr);
+}
+
+/* Each line again only if it was gone in between. */
 static void show_alert(void)
 {
-	char line[sizeof(hook.shown)];
+	char text[sizeof(hook.shown)];
 
-	if (read_file(hook.alert, line, sizeof(line)) <= 0) {
-		*hook.shown = '\0';
-		return;
+	if (read_file(hook.alert, text, sizeof(text)) <= 0)
+		*text = '\0';
+	for (const char *p = text; *p; p += *p == '\n') {
+		size_t len = strcspn(p, "\n");
+
+		if (len && !was_shown(p, len))
+			show_line(p, len);
+		p += len;
 	}
-	line[strcspn(line, "\n")] = '\0';
-	for (char *p = line; *p; p++)
-		if ((unsigned char)*p < ' ' || *p == '\x7f')
-			*p = '?';
-	if (strcmp(line, hook.shown))
-		fprintf(stderr, "%s\n", line);
-	strcpy(hook.shown, line);
+	strcpy(hook.shown, text);
 }
 
 static bool is_armed(void)

@@ -5,7 +5,7 @@
 #
 # Sourced by what `shfs init bash` prints, after it has set:
 #   _shfs_dir    where this shell's log of commands goes
-#   _shfs_alert  a file that is there while something is wrong, with one line to show
+#   _shfs_alert  a file that is there while something is wrong, with lines to show
 #   _shfs_lib    the loadable builtin (shfs-bash.c), or empty
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
 #
@@ -146,15 +146,20 @@ _shfs_trouble()
 	_shfs_say "the commands of this shell are not recorded: cannot write to $_shfs_log"
 }
 
-# Again only when it changes, or was gone in between.
+# Each line again only if it was gone in between.
 _shfs_show_alert()
 {
-	local line=
+	local line seen='' new=''
 
-	[[ -e $_shfs_alert ]] && IFS='' builtin read -r line <"$_shfs_alert"
-	[[ -z $line || $line == "$_shfs_shown" ]] ||
-		builtin printf '%s\n' "${line//[[:cntrl:]]/?}" >&2
-	_shfs_shown=$line
+	if [[ -e $_shfs_alert ]]; then
+		while IFS='' builtin read -r line; do
+			[[ -z $line || $'\n'$_shfs_shown == *$'\n'"$line"$'\n'* ]] ||
+				new+=${line//[[:cntrl:]]/?}$'\n'
+			seen+=$line$'\n'
+		done 2>/dev/null <"$_shfs_alert"
+	fi
+	builtin printf %s "$new" >&2
+	_shfs_shown=$seen
 }
 
 # A shell that stood in a project when it was mounted stands below the mount, unseen; one

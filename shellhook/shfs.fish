@@ -4,7 +4,7 @@
 #
 # Sourced by what `shfs init fish` prints, after it has set:
 #   _shfs_dir    where this shell's log of commands goes
-#   _shfs_alert  a file that is there while something is wrong, with one line to show
+#   _shfs_alert  a file that is there while something is wrong, with lines to show
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
 #   _shfs_clock  seconds from the boot time to the real time
 #
@@ -99,13 +99,17 @@ function _shfs_postexec --on-event fish_postexec
     _shfs_write F1 $_shfs_number $now $code
 end
 
-# The alert: again only when it changes, or was gone in between.
+# The alert: each line again only if it was gone in between.
 function _shfs_prompt --on-event fish_prompt
-    set -l line
-    test -z "$SHFS_DISABLE" -a -e $_shfs_alert; and read line <$_shfs_alert 2>/dev/null
-    test -z "$line" -o "$line" = "$_shfs_shown"
-    or string replace -ar '[[:cntrl:]]' '?' -- $line >&2
-    set -g _shfs_shown $line
+    set -l seen
+    if test -z "$SHFS_DISABLE" -a -e $_shfs_alert
+        while read -l line
+            test -z "$line"; or contains -- $line $_shfs_shown
+            or string replace -ar '[[:cntrl:]]' '?' -- $line >&2
+            set -a seen $line
+        end <$_shfs_alert
+    end
+    set -g _shfs_shown $seen
 end
 
 function _shfs_main

@@ -4,7 +4,7 @@
 #
 # Sourced by what `shfs init zsh` prints, after it has set:
 #   _shfs_dir    where this shell's log of commands goes
-#   _shfs_alert  a file that is there while something is wrong, with one line to show
+#   _shfs_alert  a file that is there while something is wrong, with lines to show
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
 #
 # preexec and precmd are begin and end of a command. Nothing forks. Each entry first leaves
@@ -96,13 +96,17 @@ _shfs_precmd() {
 	return 0
 }
 
-# Again only when it changes, or was gone in between.
+# Each line again only if it was gone in between.
 _shfs_show_alert() {
-	local line=
+	local line seen= new=
 
-	IFS= builtin read -r line <$_shfs_alert
-	[[ -z $line || $line == $_shfs_shown ]] || builtin print -r -- "${line//[[:cntrl:]]/?}" >&2
-	_shfs_shown=$line
+	while IFS= builtin read -r line; do
+		[[ -z $line || $'\n'$_shfs_shown == *$'\n'$line$'\n'* ]] ||
+			new+=${line//[[:cntrl:]]/?}$'\n'
+		seen+=$line$'\n'
+	done 2>/dev/null <$_shfs_alert
+	builtin print -rn -- $new >&2
+	_shfs_shown=$seen
 }
 
 _shfs_main() {

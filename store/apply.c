@@ -331,12 +331,22 @@ static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec
 		r = shfs_version_now(ing, f, &in->content, rec->time.real_ns, &a.seen);
 	if (r)
 		return r;
+	shfs_version_unknown(f); /* it is about to change */
 	count_content(&a, &in->content);
 	if (!a.cut && !a.torn)
 		return 0;
 	a.file_id = f->id;
 	r = find_owner(ing, in->process, &a);
 	return r ? r : access_insert(ing, &a);
+}
+
+/* The record's content has the ctime that the change has set; else its own time is about
+ * that. */
+static int64_t ctime_of_op(const struct shfs_name_change *c)
+{
+	const struct shfs_content *after = &c->op->content;
+
+	return after->flags & SHFS_CONTENT_KNOWN ? after->ctime_ns : c->real_ns;
 }
 
 /* Operations that leave the names of files alone. */
@@ -357,15 +367,21 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
 		f->directory = c->op->op == SHFS_OP_MKDIR;
 		f->present = true;
 		f->last_ns = c->real_ns;
+		shfs_version_unknown(f);
 		return 0;
 	case SHFS_OP_RMDIR:
 		f->present = false;
 		f->last_ns = c->real_ns;
 		return 0;
+	case SHFS_OP_CHMOD:
+	case SHFS_OP_CHOWN:
 	case SHFS_OP_UTIMES:
-		f->touched = true;
+	case SHFS_OP_XATTR:
+		shfs_version_metadata(ing, f, ctime_of_op(c),
+		                      c->op->op == SHFS_OP_UTIMES);
 		return 0;
 	case SHFS_OP_SYMLINK:
+		shfs_version_unknown(f);
 		return shfs_string_id(ing->index, c->op->path2, &a->text_id);
 	default:
 		return 0;
@@ -450,8 +466,8 @@ int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id)
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	struct shfs_bytes root;
 	int r = shfs_sql_get(ing->index, &stmt,
-	                     "SELECT boot_id, pid_namespace, last_seq, root FROM producer"
-	                     " WHERE producer_id = ?",
+	                     "SELECT boot_id, pid_namespace, last_seq, lost_seq, last_ns,"
+	                     " root FROM producer WHERE producer_id = ?",
 	                     shfs_arg_int(producer_id));
 
 	ing->producer.id = 0;
@@ -461,8 +477,10 @@ int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id)
 	ing->producer.pid_namespace = sqlite3_column_int64(stmt, 1);
 	ing->producer.last_seq = sqlite3_column_int64(stmt, 2);
 	ing->producer.records = ing->producer.lost = 0;
-	root.data = (const char *)sqlite3_column_text(stmt, 3);
-	root.len = sqlite3_column_bytes(stmt, 3);
+	ing->producer.lost_seq = sqlite3_column_int64(stmt, 3);
+	ing->producer.last_ns = sqlite3_column_int64(stmt, 4);
+	root.data = (const char *)sqlite3_column_text(stmt, 5);
+	root.len = sqlite3_column_bytes(stmt, 5);
 	ing->producer.root.len = 0;
 	shfs_buf_add(&ing->producer.root, root.data, root.len);
 	if (ing->producer.root.failed)
@@ -481,10 +499,12 @@ int shfs_producer_store(struct shfs_ingest *ing)
 		return 0;
 	r = shfs_sql_run(ing->index,
 	                 "UPDATE producer SET records = records + ?, lost = lost + ?,"
-	                 " last_seq = ? WHERE producer_id = ?",
+	                 " last_seq = ?, lost_seq = ?, last_ns = ? WHERE producer_id = ?",
 	                 shfs_arg_int(ing->producer.records),
 	                 shfs_arg_int(ing->producer.lost),
 	                 shfs_arg_int(ing->producer.last_seq),
+	                 shfs_arg_int(ing->producer.lost_seq),
+	                 shfs_arg_int(ing->producer.last_ns),
 	                 shfs_arg_int(ing->producer.id));
 	ing->producer.records = ing->producer.lost = 0;
 	return r;
@@ -502,14 +522,15 @@ static int producer_insert(struct shfs_ingest *ing, struct shfs_bytes host,
 		r = shfs_sql_run(
 			ing->index,
 			"INSERT INTO producer (boot_id, instance, kind, root, software,"
-			" pid_namespace, pid, uid, begin_ns)"
-			" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+			" pid_namespace, pid, start_ticks, uid, begin_ns, last_ns)"
+			" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?10, ?10)"
+			" ON CONFLICT DO UPDATE"
 			" SET begin_ns = min(begin_ns, excluded.begin_ns)",
 			shfs_arg_int(boot_id), shfs_arg_blob(p->instance),
 			shfs_arg_text(p->kind), shfs_arg_text(p->root),
 			shfs_arg_text(p->software), shfs_arg_int(p->pid_namespace),
-			shfs_arg_int(p->pid), shfs_arg_int(p->uid),
-			shfs_arg_int(rec->time.real_ns));
+			shfs_arg_int(p->pid), shfs_arg_int(p->start_ticks),
+			shfs_arg_int(p->uid), shfs_arg_int(rec->time.real_ns));
 	if (!r)
 		r = shfs_sql_run(ing->index,
 		                 "UPDATE boot SET pid_max = ?1 WHERE boot_id = ?2"
@@ -560,8 +581,10 @@ static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 	if (rec->seq && rec->seq <= ing->producer.last_seq)
 		return 0;
 	ing->producer.last_seq = MAX(rec->seq, ing->producer.last_seq);
+	ing->producer.last_ns = rec->time.real_ns;
 	switch (rec->type) {
 	case SHFS_REC_LOST:
+		ing->producer.lost_seq = rec->seq;
 		ing->producer.lost += MIN(rec->lost.count, (uint64_t)UINT32_MAX);
 		return 0;
 	case SHFS_REC_PROCESS:

@@ -84,6 +84,7 @@ struct shfs_capture {
 	struct shfs_journal *journal; /* the writer's, while its thread runs */
 	char *root;
 	int compression, alert_fd; /* alert_fd: an unnamed file with room for the alert */
+	bool alerts;               /* it is a mount: whoever restores sees his errors */
 	uint32_t wait_ms;
 	size_t queue_max, puts_max;
 	pthread_t writer, archivers[CAPTURE_THREADS_MAX];

@@ -84,6 +84,7 @@ static int capture_new(struct shfs_store *store,
 	c->queue_max = options->queue_max ? options->queue_max : CAPTURE_QUEUE_MAX;
 	c->puts_max = capture_puts_max();
 	c->alert_fd = -1;
+	c->alerts = strcmp(options->kind, "restore") != 0;
 	c->root = strdup(options->root);
 	err = c->root ? capture_init_locks(c) : -ENOMEM;
 	if (err < 0) {
@@ -158,7 +159,7 @@ int shfs_capture_open(struct shfs_store *store,
 		capture_free(c);
 		return err;
 	}
-	/* The journal could be begun, so an alert that a dead process left is over. */
+	/* The journal could be begun: what was wrong with this project's is over. */
 	capture_clear_alert(c);
 	err = capture_start_threads(c, MIN(threads, CAPTURE_THREADS_MAX));
 	if (err < 0) {

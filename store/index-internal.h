@@ -9,6 +9,7 @@
  *     apply.c      one record to rows
  *     attribute.c  processes, and the commands that they belong to
  *     version.c    paths, and the contents that they held
+ *     gap.c        producers that died
  */
 #pragma once
 
@@ -143,7 +144,8 @@ struct shfs_ingest {
 	/* the producer whose segment is being read; id 0: none that can be used */
 	struct {
 		int64_t id, boot_id, root_id;
-		uint64_t pid_namespace, last_seq, records, lost;
+		uint64_t pid_namespace, last_seq, lost_seq, records, lost;
+		int64_t last_ns; /* of the last record */
 		struct shfs_buf root;
 	} producer;
 
@@ -214,6 +216,14 @@ _must_check_ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t last_task
 
 void shfs_attribute_forget(struct shfs_ingest *ing); /* frees the caches */
 
+/* --- gap.c --- */
+
+/* The producers without END whose process is dead (as far as can be told from here), and
+ * that are not noted yet: their ids. */
+_must_check_ int shfs_gaps_find(struct shfs_ingest *ing, struct shfs_ids *out);
+/* Notes them, but for those whose END was read meanwhile. */
+_must_check_ int shfs_gaps_note(struct shfs_ingest *ing, const struct shfs_ids *dead);
+
 /* --- version.c --- */
 
 enum shfs_version_source {
@@ -223,11 +233,27 @@ enum shfs_version_source {
 	SHFS_SOURCE_LINKED,
 };
 
+/*
+ * Between which ctimes a file is known to hold its latest version: from the one it had
+ * when that was last found by its bytes, to the one that the last change of its names or
+ * attributes has set. Such a change counts if its producer (by) has seen the content
+ * itself before (in the record seq), and lost no record since: then nobody wrote in
+ * between.
+ */
+struct shfs_known {
+	int64_t ctime_first_ns, ctime_last_ns;
+	int64_t mtime_ns;
+	bool touched; /* its times were set meanwhile: mtime_ns says nothing */
+	int64_t by;   /* producer_id; 0: nobody has */
+	uint64_t seq;
+};
+
 /* A path and what it holds, as the table file has it; cached, written back at commit. */
 struct shfs_file {
-	int64_t id, versions, version_id, mtime_ns, last_ns;
-	bool present, directory, touched, dirty;
+	int64_t id, versions, version_id, last_ns;
+	bool present, directory, dirty;
 	struct shfs_content content; /* of version_id */
+	struct shfs_known known;
 	UT_hash_handle hh;
 	size_t len;
 	char path[];
@@ -251,6 +277,13 @@ _must_check_ int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *fi
 _must_check_ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *file,
                                    const struct shfs_content *content, int64_t access_id,
                                    int64_t real_ns, int64_t *out);
+
+/* The producer saw names or attributes of the file change, its times too if times is set:
+ * that set its ctime to ctime_ns, or to a time shortly before. */
+void shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *file,
+                           int64_t ctime_ns, bool times);
+/* What is at the path from now on is not known to be its latest version. */
+void shfs_version_unknown(struct shfs_file *file);
 
 /* Names change. seen: the version that was moved, linked or removed; made: the one of
  * path2; 0 for directories and where nothing is known. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/index-internal.h"
 
+#include "common/lock.h"
 #include "common/path.h"
 #include "schema.h"
+#include "store/object.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,10 +14,11 @@
 
 #define INDEX_NAME     "index.db"
 #define DAMAGED_NAME   "index.db.damaged"
-#define REBUILD_NAME   "index.db.new"
 #define APPLICATION_ID 0x73686673 /* "shfs" */
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 #define BUSY_MS        10000
+#define REOPEN_MS      1000
+#define LOOK_AGAIN_MS  100
 
 int shfs_index_errno(sqlite3 *db, int rc)
 {
@@ -353,14 +356,32 @@ static int examine_at_once(struct shfs_index *index)
 	return state >= 0 && r ? r : state;
 }
 
+/* 1: it is the index's journal mode now; 0: it could not be, and that is no error. */
+static int switch_to_log(struct shfs_index *index)
+{
+	sqlite3_stmt *stmt;
+	int rc = sqlite3_prepare_v2(index->db, "PRAGMA journal_mode = WAL", -1, &stmt,
+	                            NULL);
+	bool is_log = false;
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(stmt);
+	if (rc == SQLITE_ROW)
+		is_log = !strcmp((const char *)sqlite3_column_text(stmt, 0), "wal");
+	rc = sqlite3_finalize(stmt);
+	return rc ? shfs_index_errno(index->db, rc) : is_log;
+}
+
 /* SQLite itself does not wait where two processes switch a new index to it at once. */
 static int use_log(struct shfs_index *index)
 {
 	for (int ms = 0;; ms += 10) {
-		int r = exec(index, "PRAGMA journal_mode = WAL");
+		int r = switch_to_log(index);
 
-		if (r != -EBUSY || ms >= BUSY_MS)
-			return r;
+		if (r == 1)
+			return 0;
+		if ((r && r != -EBUSY) || ms >= BUSY_MS)
+			return r ? r : -EBUSY;
 		sqlite3_sleep(10);
 	}
 }
@@ -392,19 +413,41 @@ static int prepare_reading(struct shfs_index *index)
 	return exec(index, "PRAGMA temp_store = MEMORY");
 }
 
+/* SQLite cannot open the log that another process takes away just then: once more. */
+static int open_writing(struct shfs_store *store, struct shfs_index **out)
+{
+	for (int ms = 0;; ms += 10) {
+		_cleanup_index_ struct shfs_index *index = NULL;
+		int r = open_database(store, INDEX_NAME, true, &index);
+
+		if (r)
+			return r;
+		r = prepare_writing(index);
+		if (!r)
+			*out = TAKE_PTR(index);
+		if (r != -ENOENT || ms >= REOPEN_MS)
+			return r;
+		sqlite3_sleep(10);
+	}
+}
+
+static int open_reading(struct shfs_store *store, struct shfs_index **out)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	int r = open_database(store, INDEX_NAME, false, &index);
+
+	if (!r)
+		r = prepare_reading(index);
+	if (!r)
+		*out = TAKE_PTR(index);
+	return r;
+}
+
 int shfs_index_open(struct shfs_store *store, enum shfs_index_flags flags,
                     struct shfs_index **out)
 {
-	_cleanup_index_ struct shfs_index *index = NULL;
-	bool writable = flags & SHFS_INDEX_WRITE;
-	int r = open_database(store, INDEX_NAME, writable, &index);
-
-	if (!r)
-		r = writable ? prepare_writing(index) : prepare_reading(index);
-	if (r)
-		return r;
-	*out = TAKE_PTR(index);
-	return 0;
+	return flags & SHFS_INDEX_WRITE ? open_writing(store, out)
+	                                : open_reading(store, out);
 }
 
 void shfs_index_close(struct shfs_index *index)
@@ -420,44 +463,52 @@ void shfs_index_close(struct shfs_index *index)
 /* --- rebuilding --- */
 
 /*
- * The new index grows in a file of its own, which the exclusive lock keeps for us and
- * which nobody reads: no durability is needed, it is thrown away after a crash.
+ * The new index grows in a file of its own, which nobody reads: no durability is needed,
+ * it is thrown away after a crash. Hosts that share a store have one each.
  */
-static int prepare_rebuild(struct shfs_index *index)
-{
-	int r = exec(index, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = OFF;"
-	                    "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY");
+struct rebuild {
+	struct shfs_store *store;
+	int lock; /* two at once on this host wait for each other */
+	char name[sizeof("index.db.new-") + 64];
+	struct shfs_index *index;
+};
 
-	if (!r)
-		r = exec(index, "PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE; COMMIT");
-	if (!r) {
-		sqlite3_db_config(index->db, SQLITE_DBCONFIG_RESET_DATABASE, 1, NULL);
-		r = exec(index, "VACUUM");
-		sqlite3_db_config(index->db, SQLITE_DBCONFIG_RESET_DATABASE, 0, NULL);
-	}
-	return r ? r : make_schema(index);
+static int rebuild_lock(struct rebuild *b)
+{
+	char name[40];
+	int r;
+
+	snprintf(name, sizeof(name), "reindex-%016" PRIx64,
+	         shfs_object_hash64(b->store->path, strlen(b->store->path)));
+	r = b->lock = shfs_lock_take(name, BUSY_MS);
+	return r == -EADDRINUSE ? -EBUSY : MIN(r, 0);
 }
 
-static int open_rebuild(struct shfs_store *store, struct shfs_index **out)
+static void rebuild_end(struct rebuild *b)
 {
-	_cleanup_index_ struct shfs_index *index = NULL;
-	int r = open_database(store, REBUILD_NAME, true, &index);
+	shfs_index_close(b->index);
+	if (b->lock >= 0)
+		unlinkat(b->store->dirfd, b->name, 0);
+	shfs_closep(&b->lock);
+}
 
-	if (!r)
-		r = prepare_rebuild(index);
-	if (r == -EBADMSG) {
-		/* what a crash left is beyond use, and nobody's */
-		shfs_index_close(TAKE_PTR(index));
-		if (unlinkat(store->dirfd, REBUILD_NAME, 0))
-			return -errno;
-		r = open_database(store, REBUILD_NAME, true, &index);
-		if (!r)
-			r = prepare_rebuild(index);
-	}
+static int rebuild_begin(struct shfs_store *store, struct rebuild *b)
+{
+	int r;
+
+	*b = (struct rebuild){ .store = store };
+	snprintf(b->name, sizeof(b->name), "index.db.new-%s", store->host);
+	r = rebuild_lock(b);
 	if (r)
 		return r;
-	*out = TAKE_PTR(index);
-	return 0;
+	unlinkat(store->dirfd, b->name, 0); /* what a crash left */
+	r = open_database(store, b->name, true, &b->index);
+	if (!r)
+		r = exec(b->index,
+		         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY;"
+		         "PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
+		         "PRAGMA temp_store = MEMORY");
+	return r ? r : make_schema(b->index);
 }
 
 /* What is in the index's place and cannot be read (it may be a newer shfs's) is kept
@@ -471,12 +522,18 @@ static int move_aside(struct shfs_store *store)
 	return 0;
 }
 
+/* Nobody else moves it away now: who does holds the lock of the rebuild, as we do. It is
+ * looked at twice, as the name of a good one is not taken away for one wrong look. */
 static int open_target(struct shfs_store *store, struct shfs_index **out)
 {
-	int r = shfs_index_open(store, SHFS_INDEX_WRITE, out);
+	int r = -EBADMSG;
 
-	if (r != -EBADMSG && r != -EPROTONOSUPPORT)
-		return r;
+	for (int looks = 0; looks < 2; looks++) {
+		r = shfs_index_open(store, SHFS_INDEX_WRITE, out);
+		if (r != -EBADMSG && r != -EPROTONOSUPPORT)
+			return r;
+		sqlite3_sleep(LOOK_AGAIN_MS);
+	}
 	r = move_aside(store);
 	return r ? r : shfs_index_open(store, SHFS_INDEX_WRITE, out);
 }
@@ -501,16 +558,15 @@ static int copy_over(struct shfs_index *from, struct shfs_index *to)
 int shfs_index_rebuild(struct shfs_store *store, const char *hook_dir,
                        struct shfs_ingest_stats *stats)
 {
-	_cleanup_index_ struct shfs_index *target = NULL, *index = NULL;
-	int r = open_rebuild(store, &index);
+	_cleanup_index_ struct shfs_index *target = NULL;
+	_cleanup_(rebuild_end) struct rebuild b;
+	int r = rebuild_begin(store, &b);
 
-	if (r)
-		return r;
-	r = shfs_index_ingest(index, hook_dir, stats);
+	if (!r)
+		r = shfs_index_ingest(b.index, hook_dir, stats);
 	if (!r)
 		r = open_target(store, &target);
 	if (!r)
-		r = copy_over(index, target);
-	unlinkat(store->dirfd, REBUILD_NAME, 0);
+		r = copy_over(b.index, target);
 	return r;
 }

@@ -44,7 +44,8 @@ struct shfs_ingest_stats {
 /*
  * Takes in all that the journal has and the index has not, in transactions of bounded
  * size, each of which also commits how far it read. Idempotent. stats may be NULL.
- * hook_dir as in shfs_journal_walk.
+ * hook_dir: shfs_runtime_hook_dir, from which logs are copied into the journal first, or
+ * NULL. Where that fails, the rest is taken in all the same.
  */
 _must_check_ int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
                                    struct shfs_ingest_stats *stats);

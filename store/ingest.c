@@ -3,6 +3,7 @@
 
 #include "store/hooklog.h"
 #include "store/journal.h"
+#include "store/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -140,15 +141,18 @@ struct source {
 };
 
 struct sources {
-	struct shfs_ingest *ing;
 	struct source *list;
 	size_t n, cap;
 };
 
 struct walk {
+	struct shfs_ingest *ing;
 	struct sources logs, segments;
 	struct shfs_ids dirs; /* fds */
 	struct stat dir;      /* of the last of them */
+	/* the known positions, in the order in which the walk comes by their files */
+	sqlite3_stmt *positions;
+	int more; /* as shfs_sql_next says */
 };
 
 static void source_free(struct source *one)
@@ -218,21 +222,62 @@ static int sources_add(struct sources *s, const struct shfs_journal_file *file, 
 	return one->host && one->name ? 0 : -ENOMEM;
 }
 
+/* How the row in front lies to the file: as strcmp says. */
+static int position_compare(const struct walk *w, const struct shfs_journal_file *file)
+{
+	const char *host = (const char *)sqlite3_column_text(w->positions, 0);
+	const char *name = (const char *)sqlite3_column_text(w->positions, 1);
+	int c = strcmp(host ? host : "", file->host);
+
+	return c ? c : strcmp(name ? name : "", file->name);
+}
+
+/*
+ * Is there something in the file that was not read? A journal has many files, and hardly
+ * one of them has news: so no question for each, but one walk beside the other. A file
+ * that is out of order counts as news, which is only slower.
+ */
+static int has_news(struct walk *w, const struct shfs_journal_file *file)
+{
+	int c = 1;
+
+	while (w->more > 0 && (c = position_compare(w, file)) < 0)
+		w->more = shfs_sql_next(w->ing->index, w->positions);
+	if (w->more <= 0 || c)
+		return w->more < 0 ? w->more : 1;
+	if (sqlite3_column_int(w->positions, 3))
+		return 0;
+	return file->sealed ||
+	       file->size_bytes > (uint64_t)sqlite3_column_int64(w->positions, 2);
+}
+
 static int visit(const struct shfs_journal_file *file, void *arg)
 {
 	struct walk *w = arg;
-	struct sources *s = file->hook_log ? &w->logs : &w->segments;
-	struct position p;
-	int fd, r = position_load(s->ing, file->host, file->name, &p);
+	int fd, r = has_news(w, file);
 
-	if (r)
+	if (r <= 0)
 		return r;
-	/* Hook logs are all kept: their sizes are looked at again when they are read. */
-	if (!file->hook_log &&
-	    (p.done || (!file->sealed && file->size_bytes <= p.offset)))
-		return 0;
 	fd = keep_dir(w, file->dirfd);
-	return fd < 0 ? fd : sources_add(s, file, fd);
+	return fd < 0 ? fd
+	              : sources_add(file->hook_log ? &w->logs : &w->segments, file, fd);
+}
+
+static int walk_files(struct walk *w, enum shfs_journal_kinds kind)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r;
+
+	w->more = shfs_sql_get(w->ing->index, &stmt,
+	                       "SELECT host, name, offset, done FROM segment_position"
+	                       " WHERE (substr(name, -4) = '.log') = ?"
+	                       " ORDER BY host, name",
+	                       shfs_arg_int(kind == SHFS_JOURNAL_HOOK_LOGS));
+	w->positions = stmt;
+	r = w->more < 0 ? w->more
+	                : shfs_journal_walk(w->ing->index->store, kind, visit, w);
+	w->positions = NULL;
+	return r;
 }
 
 /* What one damaged or foreign file says must not keep the others out. */
@@ -297,15 +342,8 @@ static int hook_log_batch(struct shfs_ingest *ing, const struct source *src)
 
 static int hook_log_ingest(struct shfs_ingest *ing, const struct source *src)
 {
-	struct position p;
-	struct stat st;
-	int r = position_load(ing, src->host, src->name, &p);
+	int r;
 
-	if (r)
-		return r;
-	if (fstatat(src->dirfd, src->name, &st, AT_SYMLINK_NOFOLLOW) ||
-	    (uint64_t)st.st_size <= p.offset)
-		return 0;
 	while ((r = hook_log_batch(ing, src)) > 0) {
 		r = transaction_commit(ing);
 		if (r)
@@ -513,14 +551,19 @@ static int segment_ingest(struct shfs_ingest *ing, const struct source *src)
 /* --- the whole --- */
 
 /*
- * The sizes of segments are noted before hook logs are read to their ends: a command's
- * begin is written before the command starts, so each record up to these sizes finds its
- * command.
+ * The sizes of segments are noted before hook logs are copied and read to their ends: a
+ * command's begin is written before the command starts, so each record up to these sizes
+ * finds its command.
  */
-static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_dir)
+static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_dir,
+                      int *not_copied)
 {
-	int r = shfs_journal_walk(ing->index->store, hook_dir, visit, w);
+	int r = walk_files(w, SHFS_JOURNAL_SEGMENTS);
 
+	if (!r && hook_dir)
+		*not_copied = shfs_runtime_collect(ing->index->store, hook_dir);
+	if (!r)
+		r = walk_files(w, SHFS_JOURNAL_HOOK_LOGS);
 	for (size_t i = 0; i < w->logs.n && !r; i++)
 		r = hook_log_ingest(ing, &w->logs.list[i]);
 	/* What they told anew is applied before accesses are attributed by it. */
@@ -552,20 +595,40 @@ static int retry(struct shfs_ingest *ing, int64_t last_task_id)
 	return r;
 }
 
+/*
+ * Who is dead now has written all that it ever will: what came after the first reading is
+ * read, and if its END is not there, it has none.
+ */
+static int note_gaps(struct shfs_ingest *ing, const char *hook_dir, int *not_copied)
+{
+	_cleanup_(walk_free) struct walk w = { .ing = ing };
+	_cleanup_ids_ struct shfs_ids dead = { 0 };
+	int r = shfs_gaps_find(ing, &dead);
+
+	if (r || !dead.n)
+		return r;
+	r = ingest_all(ing, &w, hook_dir, not_copied);
+	if (!r)
+		r = transaction_begin(ing);
+	return r ? r : shfs_gaps_note(ing, &dead);
+}
+
 int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
                       struct shfs_ingest_stats *stats)
 {
 	struct shfs_ingest ing = { .index = index, .data_version = -1 };
-	_cleanup_(walk_free) struct walk w = { .logs.ing = &ing, .segments.ing = &ing };
+	_cleanup_(walk_free) struct walk w = { .ing = &ing };
 	int64_t last_task_id = 0;
-	int r;
+	int r, not_copied = 0;
 
 	if (!index->writable)
 		return -EROFS;
 	r = shfs_sql_int(index, &last_task_id,
 	                 "SELECT coalesce(max(task_id), 0) FROM task");
 	if (r >= 0)
-		r = ingest_all(&ing, &w, hook_dir);
+		r = ingest_all(&ing, &w, hook_dir, &not_copied);
+	if (!r)
+		r = note_gaps(&ing, hook_dir, &not_copied);
 	if (!r)
 		r = retry(&ing, last_task_id);
 	if (!r)
@@ -579,5 +642,5 @@ int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
 	shfs_buf_free(&ing.path2);
 	if (!r && stats)
 		*stats = ing.stats;
-	return r;
+	return r ? r : not_copied;
 }

@@ -79,18 +79,23 @@ _must_check_ int shfs_segment_from_memory(const void *data, size_t len,
                                           struct shfs_segment **out);
 
 /*
- * Calls visit for each segment and each hook log (its name ends in ".log") of each host,
- * in byte order of host and name; a sealed segment is visited once, by its name without
- * ".zst". hook_dir: a further directory with hook logs of this host, or NULL. size_bytes
- * is that of the file (of a sealed segment: UINT64_MAX, it will not grow). Stops when
- * visit returns non-zero, and returns that.
+ * Calls visit for each segment or hook log (its name ends in ".log"), or both, of each
+ * host, in byte order of host and name; a sealed segment is visited once, by its name
+ * without ".zst". size_bytes is that of the file (of a sealed segment: UINT64_MAX, it
+ * will not grow). Stops when visit returns non-zero, and returns that.
  */
+enum shfs_journal_kinds {
+	SHFS_JOURNAL_SEGMENTS = 1 << 0,
+	SHFS_JOURNAL_HOOK_LOGS = 1 << 1,
+	SHFS_JOURNAL_ALL = SHFS_JOURNAL_SEGMENTS | SHFS_JOURNAL_HOOK_LOGS,
+};
+
 struct shfs_journal_file {
 	const char *host, *name;
 	int dirfd; /* borrowed */
 	bool hook_log, sealed;
 	uint64_t size_bytes;
 };
-int shfs_journal_walk(struct shfs_store *store, const char *hook_dir,
+int shfs_journal_walk(struct shfs_store *store, enum shfs_journal_kinds kinds,
                       int (*visit)(const struct shfs_journal_file *file, void *arg),
                       void *arg);

@@ -414,7 +414,9 @@ static int name_list_add(struct name_list *l, const char *name)
 	return 0;
 }
 
-static int list_dir(int dirfd, struct name_list *out)
+/* wanted: which names; NULL: all. */
+static int list_dir(int dirfd, bool (*wanted)(const char *name, int kinds), int kinds,
+                    struct name_list *out)
 {
 	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -427,7 +429,7 @@ static int list_dir(int dirfd, struct name_list *out)
 		return r;
 	}
 	while (!r && (e = readdir(d)))
-		if (e->d_name[0] != '.')
+		if (e->d_name[0] != '.' && (!wanted || wanted(e->d_name, kinds)))
 			r = name_list_add(out, e->d_name);
 	closedir(d);
 	if (!r && out->n)
@@ -460,47 +462,43 @@ static int visit_name(const char *host, int dirfd, char *name, const char *next,
 	return visit(&f, arg);
 }
 
-static int walk_host(const char *host, int dirfd, bool logs_only, visit_fn visit,
-                     void *arg)
+static bool is_of_kind(const char *name, int kinds)
+{
+	bool log = ends_with(name, ".log");
+
+	return kinds & (log ? SHFS_JOURNAL_HOOK_LOGS : SHFS_JOURNAL_SEGMENTS);
+}
+
+static int walk_host(const char *host, int dirfd, enum shfs_journal_kinds kinds,
+                     visit_fn visit, void *arg)
 {
 	_cleanup_(name_list_free) struct name_list l = { 0 };
-	int r = list_dir(dirfd, &l);
+	int r = list_dir(dirfd, is_of_kind, kinds, &l);
 
 	for (size_t i = 0; !r && i < l.n; i++)
-		if (!logs_only || ends_with(l.names[i], ".log"))
-			r = visit_name(host, dirfd, l.names[i],
-			               i + 1 < l.n ? l.names[i + 1] : NULL, visit, arg);
+		r = visit_name(host, dirfd, l.names[i],
+		               i + 1 < l.n ? l.names[i + 1] : NULL, visit, arg);
 	return r;
 }
 
-int shfs_journal_walk(struct shfs_store *store, const char *hook_dir, visit_fn visit,
-                      void *arg)
+int shfs_journal_walk(struct shfs_store *store, enum shfs_journal_kinds kinds,
+                      visit_fn visit, void *arg)
 {
 	_cleanup_close_ int journal =
 		openat(store->dirfd, "journal", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_(name_list_free) struct name_list hosts = { 0 };
-	struct stat extra, own;
 	int r;
 
 	if (journal < 0)
 		return errno == ENOENT ? 0 : -errno;
-	r = list_dir(journal, &hosts);
+	r = list_dir(journal, NULL, 0, &hosts);
 	for (size_t i = 0; !r && i < hosts.n; i++) {
 		_cleanup_close_ int fd =
 			openat(journal, hosts.names[i],
 		               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 		if (fd >= 0)
-			r = walk_host(hosts.names[i], fd, false, visit, arg);
-	}
-	if (!r && hook_dir && !stat(hook_dir, &extra)) {
-		_cleanup_close_ int fd =
-			open(hook_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-		/* usually the very directory of this host, which was walked already */
-		if (fd >= 0 && !fstat(store->journal_fd, &own) &&
-		    (own.st_ino != extra.st_ino || own.st_dev != extra.st_dev))
-			r = walk_host(store->host, fd, true, visit, arg);
+			r = walk_host(hosts.names[i], fd, kinds, visit, arg);
 	}
 	return r;
 }

@@ -4,6 +4,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "store/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -137,9 +138,9 @@ const char *shfs_store_strerror(int error)
 	}
 }
 
-bool shfs_store_is_remote(const char *path)
+bool shfs_store_may_hang(const char *path)
 {
-	static const unsigned long remote[] = {
+	static const unsigned long served[] = {
 		NFS_SUPER_MAGIC,
 		SMB_SUPER_MAGIC,
 		CIFS_SUPER_MAGIC,
@@ -165,20 +166,34 @@ bool shfs_store_is_remote(const char *path)
 			return false;
 		*slash = '\0';
 	}
-	for (size_t i = 0; p && i < ARRAY_SIZE(remote); i++)
-		if ((unsigned long)fs.f_type == remote[i])
+	for (size_t i = 0; p && i < ARRAY_SIZE(served); i++)
+		if ((unsigned long)fs.f_type == served[i])
 			return true;
 	return false;
 }
 
+/* What has the layout of a store and does not keep a prompt waiting. */
+static char *hook_base(const char *store_path)
+{
+	char *runtime =
+		shfs_store_may_hang(store_path) ? shfs_runtime_dir(store_path) : NULL;
+
+	return runtime ? runtime : strdup(store_path);
+}
+
 char *shfs_store_hook_dir(const char *store_path)
 {
-	_cleanup_free_ char *runtime = shfs_path_runtime();
-	_cleanup_free_ char *journal = shfs_path_join(store_path, "journal");
+	_cleanup_free_ char *base = hook_base(store_path);
+	_cleanup_free_ char *journal = base ? shfs_path_join(base, "journal") : NULL;
 	char host[65];
 
-	if (runtime && shfs_store_is_remote(store_path))
-		return shfs_path_join(runtime, "hooks");
 	shfs_proc_host(host);
 	return journal ? shfs_path_join(journal, host) : NULL;
+}
+
+char *shfs_store_hook_state_dir(const char *store_path)
+{
+	_cleanup_free_ char *base = hook_base(store_path);
+
+	return base ? shfs_path_join(base, "state") : NULL;
 }

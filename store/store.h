@@ -47,11 +47,15 @@ static inline void shfs_store_closep(struct shfs_store **s)
 /* One line that says what to do, for an error of shfs_store_open; static storage. */
 const char *shfs_store_strerror(int error);
 
-/* Is the store on a network file system (NFS, SMB, FUSE of sshfs's kind, Lustre, ...)? By
- * statfs f_type. Hooks then write to $XDG_RUNTIME_DIR/shfs/hooks instead of the journal.
+/*
+ * May a look at the store wait for another machine or program? It may on a network file
+ * system (NFS, SMB, Lustre, ...) and on FUSE: below one of our own mounts, too. By statfs
+ * f_type.
  */
-bool shfs_store_is_remote(const char *path);
+bool shfs_store_may_hang(const char *path);
 
-/* Where the hook logs of this host are written: <store>/journal/<host>, or
- * $XDG_RUNTIME_DIR/shfs/hooks. malloc'ed; NULL: no memory. */
+/* Where hooks write the logs of this host, and look for alerts: journal/<host> and state
+ * of the store; if that may hang and there is one, of shfs_runtime_dir (store/runtime.h).
+ * malloc'ed; NULL: no memory. */
 char *shfs_store_hook_dir(const char *store_path);
+char *shfs_store_hook_state_dir(const char *store_path);

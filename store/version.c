@@ -22,33 +22,41 @@ static struct shfs_object_id object_column(sqlite3_stmt *stmt, int col)
 static int file_load(struct shfs_ingest *ing, struct shfs_file *f)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(ing->index, &stmt,
-	                     "SELECT f.file_id, f.versions, f.version_id, f.mtime_ns,"
-	                     " f.touched, f.last_ns, f.present, f.directory,"
-	                     " v.flags, v.mode, v.size, v.mtime_ns, v.ctime_ns, v.phash,"
-	                     " v.object"
-	                     " FROM file f LEFT JOIN version v USING (version_id)"
-	                     " WHERE f.path = ?",
-	                     shfs_arg_text((struct shfs_bytes){ f->path, f->len }));
+	int r = shfs_sql_get(
+		ing->index, &stmt,
+		"SELECT f.file_id, f.versions, f.version_id, f.last_ns,"
+		" f.present, f.directory, f.mtime_ns, f.touched,"
+		" f.ctime_first_ns, f.ctime_last_ns, f.known_by, f.known_seq,"
+		" v.flags, v.mode, v.size, v.mtime_ns, v.ctime_ns, v.phash,"
+		" v.object"
+		" FROM file f LEFT JOIN version v USING (version_id)"
+		" WHERE f.path = ?",
+		shfs_arg_text((struct shfs_bytes){ f->path, f->len }));
 
 	if (r <= 0)
 		return r;
 	f->id = sqlite3_column_int64(stmt, 0);
 	f->versions = sqlite3_column_int64(stmt, 1);
 	f->version_id = sqlite3_column_int64(stmt, 2);
-	f->mtime_ns = sqlite3_column_int64(stmt, 3);
-	f->touched = sqlite3_column_int(stmt, 4);
-	f->last_ns = sqlite3_column_int64(stmt, 5);
-	f->present = sqlite3_column_int(stmt, 6);
-	f->directory = sqlite3_column_int(stmt, 7);
+	f->last_ns = sqlite3_column_int64(stmt, 3);
+	f->present = sqlite3_column_int(stmt, 4);
+	f->directory = sqlite3_column_int(stmt, 5);
+	f->known = (struct shfs_known){
+		.mtime_ns = sqlite3_column_int64(stmt, 6),
+		.touched = sqlite3_column_int(stmt, 7),
+		.ctime_first_ns = sqlite3_column_int64(stmt, 8),
+		.ctime_last_ns = sqlite3_column_int64(stmt, 9),
+		.by = sqlite3_column_int64(stmt, 10),
+		.seq = sqlite3_column_int64(stmt, 11),
+	};
 	f->content = (struct shfs_content){
-		.flags = sqlite3_column_int64(stmt, 8),
-		.mode = sqlite3_column_int64(stmt, 9),
-		.size = sqlite3_column_int64(stmt, 10),
-		.mtime_ns = sqlite3_column_int64(stmt, 11),
-		.ctime_ns = sqlite3_column_int64(stmt, 12),
-		.phash = sqlite3_column_int64(stmt, 13),
-		.object = object_column(stmt, 14),
+		.flags = sqlite3_column_int64(stmt, 12),
+		.mode = sqlite3_column_int64(stmt, 13),
+		.size = sqlite3_column_int64(stmt, 14),
+		.mtime_ns = sqlite3_column_int64(stmt, 15),
+		.ctime_ns = sqlite3_column_int64(stmt, 16),
+		.phash = sqlite3_column_int64(stmt, 17),
+		.object = object_column(stmt, 18),
 	};
 	return 1;
 }
@@ -57,8 +65,8 @@ static int file_insert(struct shfs_ingest *ing, struct shfs_file *f)
 {
 	int r = shfs_sql_run(
 		ing->index,
-		"INSERT INTO file (path, root_id, versions, mtime_ns, touched,"
-		" last_ns, present, directory) VALUES (?, ?, 0, 0, 0, 0, 1, 0)",
+		"INSERT INTO file (path, root_id, versions, last_ns, present, directory)"
+		" VALUES (?, ?, 0, 0, 1, 0)",
 		shfs_arg_text((struct shfs_bytes){ f->path, f->len }),
 		shfs_arg_int(ing->producer.root_id));
 
@@ -99,14 +107,18 @@ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path, struct shfs_f
 
 static int file_store(struct shfs_ingest *ing, struct shfs_file *f)
 {
+	const struct shfs_known *k = &f->known;
 	int r = shfs_sql_run(ing->index,
-	                     "UPDATE file SET versions = ?, version_id = ?, mtime_ns = ?,"
-	                     " touched = ?, last_ns = ?, present = ?, directory = ?"
-	                     " WHERE file_id = ?",
+	                     "UPDATE file SET versions = ?, version_id = ?, last_ns = ?,"
+	                     " present = ?, directory = ?, mtime_ns = ?, touched = ?,"
+	                     " ctime_first_ns = ?, ctime_last_ns = ?, known_by = ?,"
+	                     " known_seq = ? WHERE file_id = ?",
 	                     shfs_arg_int(f->versions), shfs_arg_id(f->version_id),
-	                     shfs_arg_int(f->mtime_ns), shfs_arg_int(f->touched),
 	                     shfs_arg_int(f->last_ns), shfs_arg_int(f->present),
-	                     shfs_arg_int(f->directory), shfs_arg_int(f->id));
+	                     shfs_arg_int(f->directory), shfs_arg_int(k->mtime_ns),
+	                     shfs_arg_int(k->touched), shfs_arg_int(k->ctime_first_ns),
+	                     shfs_arg_int(k->ctime_last_ns), shfs_arg_int(k->by),
+	                     shfs_arg_int(k->seq), shfs_arg_int(f->id));
 
 	f->dirty = r != 0;
 	return r;
@@ -132,6 +144,12 @@ void shfs_files_forget(struct shfs_ingest *ing)
 	}
 }
 
+/* Has the producer seen the latest version at this path, and missed nothing since? */
+static bool is_known(const struct shfs_ingest *ing, const struct shfs_file *f)
+{
+	return f->known.by == ing->producer.id && f->known.seq > ing->producer.lost_seq;
+}
+
 /* --- contents --- */
 
 /* A content that can be a version. */
@@ -155,22 +173,94 @@ static bool same_capture(const struct shfs_content *a, const struct shfs_content
 	       a->ctime_ns == b->ctime_ns && a->phash == b->phash && same_object(a, b);
 }
 
-/* Is this what the file's latest version holds? */
+static bool is_whole(const struct shfs_content *c)
+{
+	return !(c->flags & SHFS_CONTENT_INCOMPLETE);
+}
+
+/*
+ * Any change of a file sets its ctime, also one that sets the mtime back. So a file is
+ * unchanged if its ctime is one that it had while the content was known to be this one:
+ * that of the version, or one of those that known changes of its names and attributes
+ * have set.
+ */
+static bool is_unchanged(const struct shfs_file *f, const struct shfs_content *c)
+{
+	const struct shfs_known *k = &f->known;
+
+	if (c->ctime_ns == f->content.ctime_ns && c->mtime_ns == f->content.mtime_ns)
+		return true;
+	return c->ctime_ns >= k->ctime_first_ns && c->ctime_ns <= k->ctime_last_ns &&
+	       (k->touched || c->mtime_ns == k->mtime_ns);
+}
+
+/* Is this what the file's latest version holds? Never, where that is not proven. */
 static bool holds(const struct shfs_file *f, const struct shfs_content *c)
 {
 	const struct shfs_content *now = &f->content;
-	uint32_t phash = now->flags & c->flags & SHFS_CONTENT_PHASH;
 
 	if (!f->version_id)
 		return false;
-	if ((now->flags | c->flags) & SHFS_CONTENT_INCOMPLETE)
-		return same_capture(now, c);
+	if (same_capture(now, c))
+		return true;
+	if (!is_whole(now) || !is_whole(c))
+		return false;
 	if (now->flags & c->flags & SHFS_CONTENT_OBJECT)
 		return same_object(now, c);
-	if (now->size != c->size || now->phash != c->phash ||
-	    ((now->flags ^ c->flags) & SHFS_CONTENT_PHASH))
+	return now->size == c->size && now->phash == c->phash &&
+	       !((now->flags ^ c->flags) & SHFS_CONTENT_PHASH) && is_unchanged(f, c);
+}
+
+/* The same after a change of the content: only the bytes can tell. */
+static bool left_the_same(const struct shfs_file *f, const struct shfs_content *c)
+{
+	const struct shfs_content *now = &f->content;
+
+	if (!f->version_id)
 		return false;
-	return f->touched ? phash : f->mtime_ns == c->mtime_ns;
+	return same_capture(now, c) ||
+	       (is_whole(now) && is_whole(c) &&
+	        (now->flags & c->flags & SHFS_CONTENT_OBJECT) && same_object(now, c));
+}
+
+/* --- what a mount knows of a file --- */
+
+/* The producer has seen, or made, this content here. */
+static void know(struct shfs_ingest *ing, struct shfs_file *f,
+                 const struct shfs_content *c)
+{
+	struct shfs_known *k = &f->known;
+
+	/* A record that comes late tells of an earlier time. */
+	if (!is_unchanged(f, c) && c->ctime_ns > k->ctime_last_ns) {
+		k->ctime_first_ns = k->ctime_last_ns = c->ctime_ns;
+		k->mtime_ns = c->mtime_ns;
+		k->touched = false;
+		f->dirty = true;
+	}
+	if (!is_known(ing, f)) {
+		k->by = ing->producer.id;
+		k->seq = ing->producer.last_seq;
+		f->dirty = true;
+	}
+}
+
+void shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t ctime_ns,
+                           bool times)
+{
+	struct shfs_known *k = &f->known;
+
+	if (!is_known(ing, f))
+		return;
+	k->ctime_last_ns = MAX(k->ctime_last_ns, ctime_ns);
+	k->touched |= times;
+	f->dirty = true;
+}
+
+void shfs_version_unknown(struct shfs_file *f)
+{
+	f->dirty |= f->known.by != 0;
+	f->known.by = 0;
 }
 
 static struct shfs_arg object_arg(const struct shfs_content *c, char name[static 44])
@@ -187,9 +277,7 @@ static int learn(struct shfs_ingest *ing, struct shfs_file *f,
 {
 	char name[44];
 
-	f->dirty |= f->touched || f->mtime_ns != c->mtime_ns;
-	f->touched = false;
-	f->mtime_ns = c->mtime_ns;
+	know(ing, f, c);
 	if ((f->content.flags & SHFS_CONTENT_OBJECT) || !(c->flags & SHFS_CONTENT_OBJECT))
 		return 0;
 	f->content.flags = c->flags;
@@ -228,8 +316,11 @@ static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
 	f->version_id = sqlite3_last_insert_rowid(ing->index->db);
 	f->versions++;
 	f->content = *c;
-	f->mtime_ns = c->mtime_ns;
-	f->touched = false;
+	f->known = (struct shfs_known){ .mtime_ns = c->mtime_ns,
+		                        .ctime_first_ns = c->ctime_ns,
+		                        .ctime_last_ns = c->ctime_ns,
+		                        .by = ing->producer.id,
+		                        .seq = ing->producer.last_seq };
 	f->last_ns = MAX(f->last_ns, by->time_ns);
 	f->dirty = true;
 	ing->stats.versions++;
@@ -280,10 +371,10 @@ static int earlier(struct shfs_ingest *ing, const struct shfs_file *f,
 	return shfs_sql_int(
 		ing->index, out,
 		"SELECT version_id FROM version WHERE file_id = ? AND size = ?"
-		" AND mtime_ns = ? AND phash = ? AND flags & 4"
+		" AND mtime_ns = ? AND ctime_ns = ? AND phash = ? AND flags & 4"
 		" AND NOT flags & 8 ORDER BY n DESC LIMIT 1",
 		shfs_arg_int(f->id), shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
-		shfs_arg_int(c->phash));
+		shfs_arg_int(c->ctime_ns), shfs_arg_int(c->phash));
 }
 _Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
                "the SQL above names these bits");
@@ -310,13 +401,13 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
 	*out = 0;
 	if (!is_content(c))
 		return 0;
-	r = holds(f, c) ? learn(ing, f, c)
-	                : add_version(ing, f, c,
-	                              &(struct maker){
-					      .source = SHFS_SOURCE_WRITTEN,
-					      .access_id = access_id,
-					      .time_ns = real_ns,
-				      });
+	r = left_the_same(f, c) ? learn(ing, f, c)
+	                        : add_version(ing, f, c,
+	                                      &(struct maker){
+						      .source = SHFS_SOURCE_WRITTEN,
+						      .access_id = access_id,
+						      .time_ns = real_ns,
+					      });
 	f->last_ns = MAX(f->last_ns, real_ns);
 	f->dirty = true;
 	*out = f->version_id;
@@ -370,6 +461,7 @@ static void leave(struct shfs_file *f, int64_t real_ns)
 	f->directory = false;
 	f->last_ns = MAX(f->last_ns, real_ns);
 	f->dirty = true;
+	shfs_version_unknown(f);
 }
 
 /* The paths known to be below a directory: those from "dir/" up to "dir0", as '0' is the
@@ -462,22 +554,20 @@ static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
 static int place(struct shfs_ingest *ing, const struct shfs_file *from,
                  struct shfs_file *to, const struct maker *by)
 {
-	bool touched = from->touched;
-	int64_t mtime_ns = from->mtime_ns;
 	int r = 0;
 
 	to->present = true;
 	to->directory = from->directory;
 	to->last_ns = MAX(to->last_ns, by->time_ns);
 	to->dirty = true;
+	shfs_version_unknown(to);
 	if (!from->version_id || from->directory)
 		return 0;
 	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
 		r = carry(ing, from, to);
 	else if (!holds(to, &from->content))
 		r = add_version(ing, to, &from->content, by);
-	to->mtime_ns = mtime_ns;
-	to->touched = touched;
+	to->known = from->known;
 	return r;
 }
 
@@ -535,6 +625,8 @@ int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c)
 		r = collect(ing, c->file, c->op->directory, c->real_ns, &moves);
 	if (!r)
 		r = place_all(ing, &moves, c->file2, mover(c));
+	if (!r && !c->op->directory)
+		shfs_version_metadata(ing, c->file2, c->real_ns, false);
 	if (!r && !c->op->directory && c->seen)
 		c->made = c->file2->version_id;
 	return r;
@@ -557,6 +649,10 @@ int shfs_version_exchange(struct shfs_ingest *ing, struct shfs_name_change *c)
 		r = place_all(ing, &there, c->file2, mover(c));
 	if (!r)
 		r = place_all(ing, &back, c->file, mover(c));
+	if (!r) {
+		shfs_version_metadata(ing, c->file, c->real_ns, false);
+		shfs_version_metadata(ing, c->file2, c->real_ns, false);
+	}
 	if (!r && !c->op->directory && c->seen)
 		c->made = c->file2->version_id;
 	return r;
@@ -573,6 +669,7 @@ int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
 	by.origin_version_id = c->file->version_id;
 	c->file->present = true;
 	c->file->dirty = true;
+	shfs_version_metadata(ing, c->file, c->real_ns, false);
 	r = place(ing, c->file, c->file2, &by);
 	if (!r && c->seen)
 		c->made = c->file2->version_id;

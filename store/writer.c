@@ -5,6 +5,7 @@
 
 #include "common/io.h"
 #include "common/quote.h"
+#include "store/alert.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,6 @@
 #include <sys/stat.h>
 #include <utlist.h>
 
-#define ALERT_BYTES    4096
 #define RECOVERY_BYTES (1u << 20) /* as little room as this is as good as none */
 
 /* --- what can be written, and when; with the lock held --- */
@@ -353,11 +353,6 @@ static bool writer_tell_syncs(struct shfs_capture *c)
 
 /* --- the alert: a line in state/ that hooks show at the next prompt --- */
 
-static void alert_name(const struct shfs_capture *c, char out[static 80])
-{
-	snprintf(out, 80, "alert-%s", c->store->host);
-}
-
 static void alert_text(const struct shfs_capture *c, int error, struct shfs_buf *out)
 {
 	shfs_buf_str(out, "shfs: not recording in ");
@@ -373,54 +368,24 @@ static void alert_text(const struct shfs_capture *c, int error, struct shfs_buf 
 	shfs_buf_str(out, "; see shfs status\n");
 }
 
-/* A full disk has no room for the alert that says so: take it before. */
-static void alert_reserve(struct shfs_capture *c)
-{
-	_cleanup_close_ int fd =
-		openat(c->store->state_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	if (fd >= 0 && fallocate(fd, 0, 0, ALERT_BYTES) == 0)
-		c->alert_fd = TAKE_FD(fd);
-}
-
-static bool alert_use_reserve(struct shfs_capture *c, const char *name,
-                              const struct shfs_buf *text)
-{
-	_cleanup_close_ int fd = TAKE_FD(c->alert_fd);
-	char path[40];
-
-	if (fd < 0)
-		return false;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return pwrite(fd, text->data, text->len, 0) == (ssize_t)text->len &&
-	       ftruncate(fd, (off_t)text->len) == 0 &&
-	       linkat(AT_FDCWD, path, c->store->state_fd, name, AT_SYMLINK_FOLLOW) == 0;
-}
-
-/* Best effort: what keeps the journal from being written may keep this too. */
 static void alert_raise(struct shfs_capture *c, int error)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	char name[80];
 
-	alert_name(c, name);
-	if (faccessat(c->store->state_fd, name, F_OK, 0) == 0)
+	if (!c->alerts)
 		return;
 	alert_text(c, error, &text);
-	if (text.failed || alert_use_reserve(c, name, &text))
-		return;
-	if (shfs_write_file_at(c->store->state_fd, name, 0600, text.data, text.len) < 0)
-		return;
+	if (!text.failed)
+		shfs_alert_raise(c->store, c->root, text.data, &c->alert_fd);
 }
 
 void capture_clear_alert(struct shfs_capture *c)
 {
-	char name[80];
-
-	alert_name(c, name);
-	unlinkat(c->store->state_fd, name, 0);
+	if (!c->alerts)
+		return;
+	shfs_alert_clear(c->store, c->root);
 	if (c->alert_fd < 0)
-		alert_reserve(c);
+		c->alert_fd = shfs_alert_reserve(c->store);
 }
 
 /* --- while the store fails --- */

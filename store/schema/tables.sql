@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The tables of index.db, version 1. Only store/ names them; docs/index.md describes them.
+-- The tables of index.db, version 2. Only store/ names them; docs/index.md describes them.
 
 -- How far each segment and hook log has been read; written with the rows it led to.
 CREATE TABLE segment_position (
@@ -41,14 +41,20 @@ CREATE TABLE producer (
 	software TEXT NOT NULL,
 	pid_namespace INTEGER NOT NULL,
 	pid INTEGER NOT NULL,
+	start_ticks INTEGER NOT NULL,
 	uid INTEGER NOT NULL,
 	begin_ns INTEGER NOT NULL,
-	end_ns INTEGER,
+	last_ns INTEGER NOT NULL,       -- of its last record
+	end_ns INTEGER,                 -- NULL: no END record
+	dead INTEGER NOT NULL DEFAULT 0, -- it ended, without END as far as was read
 	records INTEGER NOT NULL DEFAULT 0,
 	lost INTEGER NOT NULL DEFAULT 0,
 	last_seq INTEGER NOT NULL DEFAULT 0,
+	lost_seq INTEGER NOT NULL DEFAULT 0, -- of its last LOST record
 	UNIQUE (boot_id, instance)
 ) STRICT;
+CREATE INDEX producer_root ON producer (root, begin_ns);
+CREATE INDEX producer_open ON producer (dead) WHERE end_ns IS NULL;
 
 -- Bytes that repeat: programs, arguments, roots. hash is XXH3-64 of value.
 CREATE TABLE string (
@@ -147,11 +153,16 @@ CREATE TABLE file (
 	root_id INTEGER NOT NULL,
 	versions INTEGER NOT NULL,      -- the highest number given
 	version_id INTEGER,             -- the latest version
-	mtime_ns INTEGER NOT NULL,      -- of that content, when it was last seen
-	touched INTEGER NOT NULL,       -- its times were set since: mtime_ns says nothing
 	last_ns INTEGER NOT NULL,
 	present INTEGER NOT NULL,
-	directory INTEGER NOT NULL
+	directory INTEGER NOT NULL,
+	-- when it was surely that version: struct shfs_known
+	mtime_ns INTEGER NOT NULL DEFAULT 0,
+	touched INTEGER NOT NULL DEFAULT 0,
+	ctime_first_ns INTEGER NOT NULL DEFAULT 0,
+	ctime_last_ns INTEGER NOT NULL DEFAULT 0,
+	known_by INTEGER NOT NULL DEFAULT 0, -- producer_id; 0: none
+	known_seq INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
 CREATE TABLE version (

@@ -66,6 +66,15 @@ SELECT p.producer_id, b.host, p.kind, p.root, p.pid, b.boot AS boot_id, p.begin_
 	p.end_ns, p.records, p.lost
 FROM producer p JOIN boot b USING (boot_id);
 
+-- Its end is the next begin of a recording of that project on that host.
+CREATE VIEW v_gap AS
+SELECT p.producer_id, b.host, p.root, p.last_ns AS begin_ns,
+	(SELECT min(q.begin_ns) FROM producer q JOIN boot c USING (boot_id)
+		WHERE q.root = p.root AND q.begin_ns > p.begin_ns AND q.kind = p.kind
+			AND c.host = b.host) AS end_ns
+FROM producer p JOIN boot b USING (boot_id)
+WHERE p.dead = 1 AND p.end_ns IS NULL;
+
 CREATE VIEW v_stats AS
 SELECT (SELECT count(*) FROM command) AS commands,
 	(SELECT count(*) FROM session) AS sessions,

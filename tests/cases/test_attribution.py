@@ -2,6 +2,7 @@
 """Whose was it: each file is tied to the command that wrote or read it, by the process tree."""
 
 import json
+import time
 
 import pytest
 
@@ -70,6 +71,45 @@ def test_background_job_keeps_its_command(sandbox, shfs, mounted, shell, kind):
     assert wrote(found[job]) == {"late"}
     for n in range(3):
         assert wrote(found[f"echo {n} > between{n}"]) == {f"between{n}"}
+
+
+def makers(shfs, name):
+    """What made each version of the file, the latest first."""
+    log = json.loads(shfs("log", "--json", name).stdout)
+    return [v["command"]["text"] for v in log["versions"] if v.get("command")]
+
+
+@SHELLS
+def test_commands_that_share_an_open_file(sandbox, shfs, mounted, shell, kind):
+    """Each is the maker of what it left, though the file is closed by the last alone."""
+    terminal = shell(kind)
+    terminal.run("exec 3>>log")
+    lines = [f"/bin/echo {n} >&3" for n in range(12)]
+    for line in lines:
+        terminal.run(line)
+    terminal.run("exec 3>&-")
+    assert makers(shfs, "log") == lines[::-1]
+    assert shfs("cat", "log@3").stdout == "0\n1\n2\n"
+
+
+@SHELLS
+def test_builtins_that_share_an_open_file(sandbox, shfs, mounted, shell, kind):
+    terminal = shell(kind)
+    terminal.run("exec 3>>log")
+    lines = [f"echo {n} >&3" for n in range(4)]
+    for line in lines:
+        terminal.run(line)
+        time.sleep(0.3)
+    terminal.run("exec 3>&-")
+    assert makers(shfs, "log") == lines[::-1]
+
+
+def test_one_command_makes_one_version(sandbox, shfs, mounted, shell):
+    """However many of its processes share the file."""
+    terminal = shell("bash")
+    line = "(for i in 1 2 3 4 5 6 7 8 9 10 11 12; do /bin/echo $i; sleep 0.05; done) > log"
+    terminal.run(line)
+    assert makers(shfs, "log") == [line]
 
 
 @SHELLS

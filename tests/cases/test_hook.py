@@ -5,6 +5,8 @@ import collections
 import glob
 import os
 import re
+import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -470,6 +472,70 @@ def test_ps0_is_kept(sandbox, shell, kind):
     assert commands(records(sandbox))[-1] == (b"echo one", 0)
 
 
+# What bash-preexec and direnv do, as they do it.
+PREEXEC = """
+precmds() { local status=$?; precmd_status=$status; return $status; }
+preexecs() { [[ $BASH_COMMAND == "$PROMPT_COMMAND" ]] || last_debug=$BASH_COMMAND; }
+PROMPT_COMMAND="precmds${PROMPT_COMMAND:+;$PROMPT_COMMAND}"
+trap 'preexecs "$_"' DEBUG
+"""
+DIRENV = """
+_direnv_hook() { local previous=$?; trap -- '' SIGINT; trap - SIGINT; return $previous; }
+PROMPT_COMMAND="_direnv_hook${PROMPT_COMMAND:+;$PROMPT_COMMAND}"
+"""
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["bash", "plain bash"])
+@pytest.mark.parametrize("other", [PREEXEC, DIRENV, PREEXEC + DIRENV], ids=["preexec", "direnv", "both"])
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_beside_others(sandbox, shell, kind, other, place):
+    init = PLAIN if kind == "plain bash" else shell_init("bash")
+    lines = other + init if place == "before" else init + other
+    sh = shell("bash", init=False, after=lines)
+    for line in "true", "false", "(exit 7)", "echo a | cat >/dev/null", " true hidden", "sh -c 'exit 3'":
+        sh.run(line)
+    if "precmds" in other:
+        assert sh.run("echo $precmd_status") == "3"
+        sh.run(": one; : two")
+        assert sh.run("trap -p DEBUG") == "trap -- 'preexecs \"$_\"' DEBUG"
+    found = commands(records(sandbox))[:6]
+    assert [status for _, status in found] == [0, 1, 7, 0, 0, 3]
+    assert found[2][0] == b"(exit 7)" and (kind == "plain bash" or found[4][0] is None)
+
+
+def shell_init(kind):
+    return harness.Shell.INIT[kind]
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["bash", "zsh"])
+def test_vi_mode(sandbox, shell, kind):
+    sh = shell(kind, before="set -o vi\n" if kind == "bash" else "bindkey -v\n")
+    sh.send("tru fals\x1bbbAe\r")  # escape, two words back, append at the end
+    sh.wait()
+    sh.send("echo never\x03")
+    sh.wait()
+    sh.run("false")
+    assert [text for text, _ in commands(records(sandbox))] == [b"tru false", b"false"]
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["bash", "plain bash"])
+def test_100_kib(sandbox, shell, kind):
+    sh = start(shell, kind, before="PS2='more> '; set +o emacs\n")
+    lines = [": "] + [f"{n:04d}" + " abcdefghi" * 300 for n in range(40)]
+    for line in lines:
+        sh.send(line + "\\\r")
+        sh.pty.expect_exact("more> ")
+    sh.send("\r")
+    sh.wait()
+    sh.run("false")
+    (text, status), last = commands(records(sandbox))
+    assert last == (b"false", 1) and status == 0 and len(text) > 100 * 1024
+    assert (text + b"\n").replace(b"\\\n", b"") == octets("".join(lines))
+
+
 @pytest.mark.users("ordinary")
 def test_debian_bashrc(sandbox, shell):
     with open("/etc/skel/.bashrc", encoding="utf-8") as skeleton:
@@ -629,6 +695,13 @@ def test_alert_is_shown_once(sandbox, shell, kind):
     assert shown() == 0
     sandbox.write_outside(path, "shfs: still no room\n", 0o600)
     assert [shown(), shown()] == [1, 0]
+    # what another project has to say is shown, and nothing else again
+    sandbox.write_outside(path, "shfs: no room here\nshfs: still no room\nshfs: no room there\n", 0o600)
+    assert [shown(), shown()] == [2, 0] and "still" not in sh.pty.before
+    sandbox.write_outside(path, "shfs: no room there\n", 0o600)
+    assert shown() == 0
+    sandbox.write_outside(path, "shfs: no room there\nshfs: still no room\n", 0o600)
+    assert [shown(), shown()] == [1, 0]
 
 
 @pytest.mark.users("ordinary")
@@ -645,6 +718,109 @@ def test_disabled(sandbox, shell, kind):
     for line in off, "true secret", on, "false":
         sh.run(line)
     assert commands(records(sandbox)) == [(b"true", 0), (octets(off), 0), (b"false", 1)]
+
+
+# --- a store that may hang ---
+
+
+@pytest.fixture
+def served(sandbox):
+    """The store lies in what another daemon serves, as a server would: it can be stopped."""
+    directory, own = sandbox.mkdir(os.path.join(sandbox.path, "served")), sandbox.store
+    sandbox.store = os.path.join(sandbox.path, "store-of-the-server")
+    server = sandbox.mount(directory)
+    sandbox.store = sandbox.env["SHFS_STORE"] = os.path.join(directory, "store")
+    yield server
+    os.kill(server.process.pid, signal.SIGCONT)
+    for sh in sandbox.shells:
+        sh.close()
+    for mount in sandbox.mounts[:0:-1]:
+        mount.unmount()
+    server.unmount()
+    sandbox.store = own
+
+
+def runtime(sandbox, name="journal/*/shell-*.log"):
+    return sorted(glob.glob(f"{sandbox.env['XDG_RUNTIME_DIR']}/shfs/*/{name}"))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+def test_prompt_while_the_store_hangs(sandbox, shell, shfs, served, kind):
+    project = sandbox.mount()
+    sh = start(shell, kind, cwd="/")
+    sh.run("true before")
+    os.kill(served.process.pid, signal.SIGSTOP)
+    begin = time.monotonic()
+    for n in range(5):
+        sh.run(f"true {n}", timeout=5 * harness.PATIENCE)
+    assert time.monotonic() - begin < 3 * harness.PATIENCE
+    [path] = runtime(sandbox)
+    state = os.path.join(path.partition("/journal/")[0], "state")
+    alert = os.path.join(state, "alert-" + socket.gethostname())
+    sandbox.write_outside(alert, "shfs: no server\n", 0o600)
+    assert "no server" in screen(sh, "true"), "alerts come from there, too"
+    os.unlink(alert)
+    expected = [b"true before"] + [b"true %d" % n for n in range(5)] + [b"true"]
+    assert [text for text, _ in commands(records(sandbox, path))] == expected
+    os.kill(served.process.pid, signal.SIGCONT)
+    assert "true before" in shfs("history", "--all", cwd="/").stdout
+    project.unmount()
+
+
+@pytest.mark.users("ordinary")
+def test_alert_of_a_daemon_whose_store_may_hang(sandbox, shell, served):
+    project = sandbox.mount()
+    early = shell("bash", cwd="/")
+    project.expected_status = -9
+    os.kill(project.process.pid, signal.SIGKILL)
+    harness.wait_until(lambda: runtime(sandbox, "state/alert-*"), "the alert")
+    assert "ended unexpectedly" in screen(early, "true")
+    # and a shell that starts in a new session of the user sees it as well
+    shutil.rmtree(sandbox.env["XDG_RUNTIME_DIR"] + "/shfs")
+    late = shell("bash", cwd="/", before="echo\n")
+    assert "ended unexpectedly" in late.greeting + screen(late, "true")
+    project.wait()
+    sandbox.mount().unmount()
+    assert not runtime(sandbox, "state/alert-*")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logout_where_the_store_is_below_the_mount(sandbox, shell, shfs, kind):
+    """As below a mount of the home directory: the logs go with the session, the text stays."""
+    directory = os.path.join(sandbox.home, ".local")
+    mount = sandbox.mount(directory)
+    sh = shell(kind, cwd=directory)
+    sh.run("echo one > made")
+    [log] = runtime(sandbox)
+    assert "echo one" in shfs("log", "made", cwd=directory).stdout
+    assert os.path.exists(log), "its shell lives"
+    sh.run("cp made copy")
+    sh.close()
+    assert "cp made" in shfs("log", "copy", cwd=directory).stdout
+    assert not runtime(sandbox), "copied, and its shell has ended"
+    shutil.rmtree(sandbox.env["XDG_RUNTIME_DIR"] + "/shfs")
+    mount.unmount()
+    before = shfs("history", "--all").stdout
+    shfs("reindex")
+    assert "echo one > made" in before and "cp made copy" in before
+    assert shfs("history", "--all").stdout == before
+    assert "echo one" in shfs("log", "made", cwd=directory).stdout
+
+
+@pytest.mark.users("ordinary")
+def test_logs_are_copied_in_the_background(sandbox, shell, shfs):
+    """A logout does not wait for a query."""
+    directory = os.path.join(sandbox.home, ".local")
+    shfs("mount", directory)
+    sh = shell("bash", cwd=directory)
+    sh.run("true copied")
+    search = 'cat "$SHFS_STORE"/journal/*/shell-*.log 2>/dev/null || :'
+    harness.wait_until(lambda: "true copied" in sandbox.sh(search).stdout, "the copy")
+    shutil.rmtree(sandbox.env["XDG_RUNTIME_DIR"] + "/shfs")
+    sh.run("cd /")
+    shfs("umount", directory)
+    shfs("reindex")
+    assert "true copied" in shfs("history", "--all").stdout
 
 
 # --- the mount ---

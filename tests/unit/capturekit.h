@@ -261,7 +261,7 @@ static inline _unused_ struct kit_journal *kit_read_journal(struct kit *k)
 	struct kit_journal *j = calloc(1, sizeof(*j));
 
 	assert_non_null(j);
-	assert_ok(shfs_journal_walk(k->store, NULL, kit_read_segment, j));
+	assert_ok(shfs_journal_walk(k->store, SHFS_JOURNAL_ALL, kit_read_segment, j));
 	return j;
 }
 

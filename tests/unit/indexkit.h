@@ -451,6 +451,7 @@ static _unused_ char *kit_dump(struct kit *k)
 		{ 9,
 		  "SELECT host, kind, root, pid, boot_id, begin_ns, end_ns, records, lost"
 		  " FROM v_producer ORDER BY begin_ns" },
+		{ 4, "SELECT host, root, begin_ns, end_ns FROM v_gap ORDER BY 3, 2" },
 		{ 9, "SELECT * FROM v_stats" },
 	};
 	_cleanup_buf_ struct shfs_buf all = { 0 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/capturekit.h"
 
+#include "store/alert.h"
+
 #include <sys/wait.h>
 
 #define MANY (16 << 20)
@@ -659,6 +661,96 @@ static void stale_alert(void **state)
 	kit_end(&k);
 }
 
+static void alert_is(struct kit *k, const char *expected)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+
+	assert_true(alert_read(k, &text));
+	assert_string_equal(text.data, expected);
+}
+
+/* Each project has its line, which a mount of another one leaves alone, and a restore. */
+static void alerts_of_projects(void **state)
+{
+	struct shfs_store *store = kit_store();
+	struct shfs_capture_options o = { .kind = "restore", .root = "/home/u/project" };
+	struct shfs_capture *restore;
+	struct kit k = { 0 };
+
+	shfs_alert_raise(store, "/home/u/project", "ours\n", NULL);
+	shfs_alert_raise(store, "/elsewhere", "theirs\n", NULL);
+	k.store = store;
+	assert_ok(shfs_config_init(&k.config));
+	o.config = &k.config;
+	assert_ok(shfs_capture_open(store, &o, &restore));
+	shfs_capture_close(restore);
+	{
+		_cleanup_buf_ struct shfs_buf text = { 0 };
+
+		assert_true(alert_read(&k, &text));
+		assert_non_null(strstr(text.data, "ours\n"));
+		assert_non_null(strstr(text.data, "theirs\n"));
+		assert_int_equal(text.len, 12);
+	}
+	kit_begin(&k, store, 0, 0);
+	alert_is(&k, "theirs\n");
+	shfs_alert_raise(store, "/elsewhere", "still\n", NULL);
+	alert_is(&k, "still\n");
+	shfs_alert_clear(store, "/elsewhere");
+	assert_false(alert_is_there(&k));
+	kit_end(&k);
+}
+
+/* In the end there is what each said last. */
+static void change_line(struct shfs_store *store, int i, int round)
+{
+	char root[16], line[32];
+
+	snprintf(root, sizeof(root), "/p%d", i);
+	snprintf(line, sizeof(line), "<%d: %d>\n", i, round);
+	shfs_alert_raise(store, root, "first\n", NULL);
+	shfs_alert_raise(store, root, line, NULL);
+	if (i % 2)
+		shfs_alert_clear(store, root);
+}
+
+/* Many processes change their lines at the same time, again and again. */
+static void alerts_at_once(void **state)
+{
+	enum { N = 12, ROUNDS = 20 };
+	struct shfs_store *store = kit_store();
+	struct kit k = { .store = store };
+
+	for (int round = 0; round < ROUNDS; round++) {
+		_cleanup_buf_ struct shfs_buf text = { 0 }, expected = { 0 };
+		unsigned lines = 0;
+		pid_t children[N];
+
+		for (int i = 0; i < N; i++) {
+			children[i] = fork();
+			assert_true(children[i] >= 0);
+			if (!children[i]) {
+				change_line(store, i, round);
+				_exit(0);
+			}
+		}
+		for (int i = 0, status; i < N; i++) {
+			assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+			assert_int_equal(status, 0);
+		}
+		assert_true(alert_read(&k, &text));
+		for (int i = 0; i < N; i += 2) {
+			expected.len = 0;
+			shfs_buf_printf(&expected, "<%d: %d>\n", i, round);
+			assert_non_null(strstr(text.data, expected.data));
+		}
+		for (const char *p = text.data; *p; p++)
+			lines += *p == '\n';
+		assert_int_equal(lines, N / 2);
+	}
+	shfs_store_close(store);
+}
+
 /* --- closing --- */
 
 static void close_drains(void **state)
@@ -880,6 +972,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(object_without_room),
 		cmocka_unit_test(close_of_a_failed_store),
 		cmocka_unit_test(stale_alert),
+		cmocka_unit_test(alerts_of_projects),
+		cmocka_unit_test(alerts_at_once),
 		cmocka_unit_test(close_drains),
 		cmocka_unit_test(close_of_nothing),
 		cmocka_unit_test(open_without_a_store),

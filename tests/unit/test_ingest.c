@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/indexkit.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -282,7 +283,7 @@ static char *segment_name(struct kit *k, bool hook)
 {
 	struct found f = { .hook = hook };
 
-	assert_ok(shfs_journal_walk(k->store, NULL, remember, &f));
+	assert_ok(shfs_journal_walk(k->store, SHFS_JOURNAL_ALL, remember, &f));
 	assert_true(f.name[0]);
 	return strdup(f.name);
 }
@@ -477,6 +478,264 @@ static void test_copied_log(void **state)
 	kit_close(&k);
 }
 
+/* --- many at once --- */
+
+#define MANY 50
+
+/* Runs them all at the same moment; each must succeed. */
+static void at_once(struct kit *k, int n, int (*run)(struct kit *k, int i))
+{
+	pid_t children[MANY];
+	int gate[2], bad = 0;
+
+	assert_ok(pipe(gate));
+	for (int i = 0; i < n; i++) {
+		children[i] = fork();
+		assert_true(children[i] >= 0);
+		if (!children[i]) {
+			char c;
+			int r;
+
+			close(gate[1]);
+			(void)!read(gate[0], &c, 1);
+			r = run(k, i);
+			if (r)
+				fprintf(stderr, "child: %s\n", strerror(-r));
+			_exit(r ? 1 : 0);
+		}
+	}
+	close(gate[0]);
+	close(gate[1]);
+	for (int i = 0; i < n; i++) {
+		int status;
+
+		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+		bad += status != 0;
+	}
+	assert_int_equal(bad, 0);
+}
+
+static int query(struct kit *k, int i)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	int r = shfs_index_open(k->store, SHFS_INDEX_WRITE, &index);
+
+	return r ? r : shfs_index_ingest(index, NULL, NULL);
+}
+
+static int query_or_rebuild(struct kit *k, int i)
+{
+	return i % 5 ? query(k, i) : shfs_index_rebuild(k->store, NULL, NULL);
+}
+
+static int rebuild(struct kit *k, int i)
+{
+	return shfs_index_rebuild(k->store, NULL, NULL);
+}
+
+static void remove_index(struct kit *k)
+{
+	unlinkat(k->store->dirfd, "index.db", 0);
+	unlinkat(k->store->dirfd, "index.db-wal", 0);
+	unlinkat(k->store->dirfd, "index.db-shm", 0);
+}
+
+static bool is_set_aside(struct kit *k)
+{
+	return !faccessat(k->store->dirfd, "index.db.damaged", F_OK, 0);
+}
+
+/* Nobody may see an index that is half made, and take it for damaged. */
+static void test_first_queries_at_once(void **state)
+{
+	struct kit k;
+
+	kit_open(&k);
+	kit_mount(&k);
+	session(&k, 10000, 500, "data.txt");
+	for (int round = 0; round < 2; round++) {
+		remove_index(&k);
+		at_once(&k, MANY, query);
+		assert_string_equal(kit_ask(&k, 1, "SELECT commands FROM v_stats"), "2");
+		remove_index(&k);
+		at_once(&k, 20, query_or_rebuild);
+		assert_string_equal(kit_ask(&k, 1, "SELECT commands FROM v_stats"), "2");
+		assert_false(is_set_aside(&k));
+	}
+	kit_close(&k);
+}
+
+/* Several rebuilds of a damaged index: it is set aside once, and never its successor. */
+static void test_rebuilds_at_once(void **state)
+{
+	static const char rubbish[] = "this is no database, and was never one";
+	struct kit k;
+
+	kit_open(&k);
+	kit_mount(&k);
+	session(&k, 10000, 500, "data.txt");
+	for (int round = 0; round < 2; round++) {
+		_cleanup_buf_ struct shfs_buf aside = { 0 };
+
+		remove_index(&k);
+		unlinkat(k.store->dirfd, "index.db.damaged", 0);
+		assert_ok(shfs_write_file_at(k.store->dirfd, "index.db", 0600, rubbish,
+		                             sizeof(rubbish)));
+		at_once(&k, 8, rebuild);
+		assert_string_equal(kit_ask(&k, 1, "SELECT commands FROM v_stats"), "2");
+		assert_ok(shfs_read_file_at(k.store->dirfd, "index.db.damaged", 1 << 20,
+		                            &aside));
+		assert_int_equal(aside.len, sizeof(rubbish));
+		assert_memory_equal(aside.data, rubbish, sizeof(rubbish));
+	}
+	kit_close(&k);
+}
+
+/* --- recordings that ended unexpectedly --- */
+
+#define GAPS                                                                             \
+	"SELECT replace(root, '" KIT_ROOT "', 'R') || CASE WHEN end_ns IS NULL"          \
+	" THEN ' open' ELSE ' closed' END FROM v_gap ORDER BY begin_ns, root"
+
+/* A producer whose process ends in the middle. */
+static void die(struct kit *k, const char *root, const char *kind)
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (!child) {
+		struct shfs_journal_options o = { .kind = kind, .root = root };
+
+		assert_ok(shfs_journal_open(k->store, &o, &k->journal));
+		k->seq = 0;
+		kit_write(k, 0, "f", 3000, kit_content(k, "1", 3000));
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void check_gaps(struct kit *k, const char *expected)
+{
+	_cleanup_free_ char *before = NULL, *after = NULL;
+
+	kit_ingest(k);
+	assert_string_equal(kit_ask(k, 1, GAPS), expected);
+	before = kit_dump(k);
+	kit_ingest(k);
+	assert_ok(shfs_index_rebuild(k->store, NULL, NULL));
+	after = kit_dump(k);
+	assert_string_equal(before, after);
+	assert_string_equal(kit_ask(k, 1, GAPS), expected);
+}
+
+static void test_gap(void **state)
+{
+	struct kit k;
+
+	kit_open(&k);
+	kit_mount(&k); /* it lives, and then ends well */
+	check_gaps(&k, "");
+	kit_umount(&k);
+	check_gaps(&k, "");
+	die(&k, KIT_ROOT "/x", "restore");
+	check_gaps(&k, "");
+	die(&k, KIT_ROOT, "fuse");
+	check_gaps(&k, "R open");
+	assert_int_equal(strtoll(kit_ask(&k, 1, "SELECT begin_ns FROM v_gap"), NULL, 10),
+	                 kit_time(&k, 3001).real_ns);
+	kit_mount_at(&k, KIT_ROOT "/other", 0);
+	check_gaps(&k, "R open");
+	kit_umount(&k);
+	kit_mount(&k);
+	check_gaps(&k, "R closed");
+	kit_umount(&k);
+	die(&k, KIT_ROOT, "fuse");
+	check_gaps(&k, "R closed\nR open");
+	kit_close(&k);
+}
+
+/* It lived when all of it was read, and dies without another word. */
+static void test_gap_without_news(void **state)
+{
+	int go[2], ready[2], status;
+	struct kit k;
+	pid_t child;
+	char c;
+
+	kit_open(&k);
+	assert_ok(pipe(go));
+	assert_ok(pipe(ready));
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		kit_mount(&k);
+		kit_write(&k, 0, "f", 3000, kit_content(&k, "1", 3000));
+		(void)!write(ready[1], "r", 1);
+		close(go[1]);
+		(void)!read(go[0], &c, 1);
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	check_gaps(&k, "");
+	assert_int_equal(kill(child, SIGKILL), 0);
+	/* it has ended, though nobody has waited for it */
+	assert_ok(waitid(P_PID, child, &(siginfo_t){ 0 }, WEXITED | WNOWAIT));
+	assert_int_equal(kit_ingest(&k).records, 0);
+	assert_string_equal(kit_ask(&k, 1, GAPS), "R open");
+	assert_int_equal(waitpid(child, &status, 0), child);
+	check_gaps(&k, "R open");
+	kit_close(&k);
+}
+
+/* The only segment, as another boot's: all of its PRODUCER record is made right again. */
+static void change_boot(struct kit *k, const char *dir)
+{
+	_cleanup_free_ char *name = segment_name(k, false);
+	_cleanup_buf_ struct shfs_buf bytes = { 0 }, path = { 0 };
+	size_t at = 8, len;
+	uint64_t sum;
+	uint32_t n;
+	char *boot;
+
+	assert_ok(shfs_read_file_at(k->store->journal_fd, name, 1 << 20, &bytes));
+	assert_ok(unlinkat(k->store->journal_fd, name, 0));
+	memcpy(&n, bytes.data + at + 4, sizeof(n));
+	len = 36 + n;
+	boot = memmem(bytes.data + at, len, k->boot_id, 36);
+	assert_non_null(boot);
+	memset(boot, '0', 8);
+	sum = shfs_object_hash64(bytes.data + at, len);
+	memcpy(bytes.data + at + len, &sum, 8);
+	shfs_buf_printf(&path, "journal/%s", dir);
+	assert_ok(shfs_mkdir_p_at(k->store->dirfd, path.data, 0700));
+	shfs_buf_printf(&path, "/%s", name);
+	assert_ok(shfs_write_file_at(k->store->dirfd, path.data, 0600, bytes.data,
+	                             bytes.len));
+}
+
+/* Of another boot of this host: dead, whoever has its pid now. Of another host: only once
+ * the journal says more. */
+static void test_gap_of_another_boot(void **state)
+{
+	struct kit k;
+
+	kit_open(&k);
+	kit_mount(&k);
+	kit_write(&k, 0, "f", 3000, kit_content(&k, "1", 3000));
+	change_boot(&k, k.store->host);
+	check_gaps(&k, "R open");
+	kit_close(&k);
+
+	kit_open(&k);
+	kit_mount(&k);
+	kit_write(&k, 0, "f", 3000, kit_content(&k, "1", 3000));
+	change_boot(&k, "elsewhere");
+	check_gaps(&k, "");
+	kit_close(&k);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_rows),
 	cmocka_unit_test(test_again_changes_nothing),
@@ -492,6 +751,11 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_same_seq_twice),
 	cmocka_unit_test(test_missing_finish),
 	cmocka_unit_test(test_copied_log),
+	cmocka_unit_test(test_first_queries_at_once),
+	cmocka_unit_test(test_rebuilds_at_once),
+	cmocka_unit_test(test_gap),
+	cmocka_unit_test(test_gap_without_news),
+	cmocka_unit_test(test_gap_of_another_boot),
 };
 
 int main(int argc, char **argv)

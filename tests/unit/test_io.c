@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -157,6 +158,45 @@ static void malformed_stat_lines(void **state)
 	assert_int_equal(st.pid, 77);
 }
 
+/* Fields of one process, and of the same with another program. */
+static void programs_in_stat_lines(void **state)
+{
+	static const char format[] =
+		"9 (%s) S 1 9 9 0 -1 %u 1 2 3 4 5 6 7 8 20 0 3 0 777 8 9 10 %" PRIu64
+		" 2 %" PRIu64 " 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 50 51"
+		" %" PRIu64 " 53 54";
+	static const struct {
+		const char *comm;
+		unsigned flags;
+		uint64_t code, stack, argv;
+		bool same;
+	} looks[] = {
+		{ "sh", 0x400000, 94682777874432, 140732421733056, 40, true },
+		{ "other-name", 0x400000, 94682777874432, 140732421733056, 40, true },
+		{ "sh", 0x400040, 94682777874432, 140732421733056, 40, false },
+		{ "sh", 0x400000, 94682777874433, 140732421733056, 40, false },
+		{ "sh", 0x400000, 94682777874432, 140732421733057, 40, false },
+		{ "sh", 0x400000, 94682777874432, 140732421733056, 41, false },
+		/* not for us to know */
+		{ "sh", 0x400000, 1, 0, 0, true },
+		{ "cat", 0x400000, 1, 0, 0, false },
+	};
+	struct shfs_proc_stat first, st;
+
+	for (size_t i = 0; i < ARRAY_SIZE(looks); i++) {
+		char line[500];
+
+		snprintf(line, sizeof(line), format, looks[i].comm, looks[i].flags,
+		         looks[i].code, looks[i].stack, looks[i].argv);
+		assert_int_equal(shfs_proc_parse_stat(line, &st), 0);
+		first = i ? first : st;
+		assert_int_equal(st.n_threads, 3);
+		assert_int_equal(st.start_ticks, 777);
+		assert_int_equal(shfs_proc_same_program(&first, &st), looks[i].same);
+		assert_int_equal(shfs_proc_same_program(&st, &first), looks[i].same);
+	}
+}
+
 static void comm_is_cut(void **state)
 {
 	struct shfs_proc_stat st;
@@ -277,11 +317,17 @@ static void machine(void **state)
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(write_and_read), cmocka_unit_test(replaced_as_a_whole),
-		cmocka_unit_test(short_reads),    cmocka_unit_test(make_directories),
-		cmocka_unit_test(stat_lines),     cmocka_unit_test(malformed_stat_lines),
-		cmocka_unit_test(comm_is_cut),    cmocka_unit_test(this_process),
-		cmocka_unit_test(cmdlines),       cmocka_unit_test(ended_process),
+		cmocka_unit_test(write_and_read),
+		cmocka_unit_test(replaced_as_a_whole),
+		cmocka_unit_test(short_reads),
+		cmocka_unit_test(make_directories),
+		cmocka_unit_test(stat_lines),
+		cmocka_unit_test(malformed_stat_lines),
+		cmocka_unit_test(programs_in_stat_lines),
+		cmocka_unit_test(comm_is_cut),
+		cmocka_unit_test(this_process),
+		cmocka_unit_test(cmdlines),
+		cmocka_unit_test(ended_process),
 		cmocka_unit_test(machine),
 	};
 

@@ -100,7 +100,7 @@ static struct shfs_segment *first_segment(struct shfs_store *store)
 {
 	struct shfs_segment *s = NULL;
 
-	assert_int_equal(shfs_journal_walk(store, NULL, open_first, &s), 1);
+	assert_int_equal(shfs_journal_walk(store, SHFS_JOURNAL_ALL, open_first, &s), 1);
 	return s;
 }
 
@@ -113,7 +113,7 @@ static int read_first(const struct shfs_journal_file *file, void *arg)
 /* All bytes of the first segment, which is not sealed. */
 static void segment_bytes(struct shfs_store *store, struct shfs_buf *out)
 {
-	assert_int_equal(shfs_journal_walk(store, NULL, read_first, out), 1);
+	assert_int_equal(shfs_journal_walk(store, SHFS_JOURNAL_ALL, read_first, out), 1);
 }
 
 /* Reads numbered records up to the end: they must be from..to-1, but for one at most. */
@@ -300,14 +300,14 @@ static void rotation(void **state)
 	struct stat st;
 
 	append_numbered(j, 1, 60);
-	assert_ok(shfs_journal_walk(store, NULL, note_name, &f));
+	assert_ok(shfs_journal_walk(store, SHFS_JOURNAL_ALL, note_name, &f));
 	assert_true(f.n > 5);
 	assert_non_null(strstr(f.names[0], "-000000.seg sealed"));
 	assert_non_null(strstr(f.names[1], "-000001.seg sealed"));
 	assert_null(strstr(f.names[f.n - 1], "sealed"));
 	assert_ok(shfs_journal_close(j));
 	f.n = 0;
-	assert_ok(shfs_journal_walk(store, NULL, note_name, &f));
+	assert_ok(shfs_journal_walk(store, SHFS_JOURNAL_ALL, note_name, &f));
 	for (unsigned i = 0; i < f.n; i++) {
 		char *name = strchr(f.names[i], '/') + 1, file[300];
 		const struct shfs_rec_producer *p;
@@ -353,7 +353,7 @@ static void offsets(void **state)
 		at[n] = shfs_segment_offset(s);
 		assert_int_equal(shfs_segment_next(s, &rec), n < 10);
 	}
-	assert_ok(shfs_journal_walk(store, NULL, note_name, &f));
+	assert_ok(shfs_journal_walk(store, SHFS_JOURNAL_ALL, note_name, &f));
 	name = strchr(f.names[0], '/') + 1;
 	for (int sealed = 0; sealed < 2; sealed++) {
 		for (unsigned n = 1; n <= 10; n++) {
@@ -658,7 +658,7 @@ static void damaged_seal(void **state)
 
 	append_numbered(j, 1, 200);
 	assert_ok(shfs_journal_close(j));
-	assert_ok(shfs_journal_walk(store, NULL, note_name, &f));
+	assert_ok(shfs_journal_walk(store, SHFS_JOURNAL_ALL, note_name, &f));
 	name = strchr(f.names[0], '/') + 1;
 	*strchr(name, ' ') = '\0';
 	snprintf(file, sizeof(file), "%s.zst", name);
@@ -756,7 +756,7 @@ static void full_disk(void **state)
 	for (unsigned i = 0;; i++) {
 		struct found f = { 0 };
 
-		assert_ok(shfs_journal_walk(store, NULL, note_name, &f));
+		assert_ok(shfs_journal_walk(store, SHFS_JOURNAL_ALL, note_name, &f));
 		if (i == f.n)
 			break;
 		*strchr(strchr(f.names[i], '/'), ' ') = '\0';
@@ -856,7 +856,7 @@ static void two_writers(void **state)
 	assert_ok(shfs_journal_close(a));
 	assert_ok(shfs_journal_close(b));
 	assert_ok(shfs_journal_close(NULL));
-	assert_ok(shfs_journal_walk(store, NULL, note_name, &f));
+	assert_ok(shfs_journal_walk(store, SHFS_JOURNAL_ALL, note_name, &f));
 	assert_int_equal(f.n, 2);
 	shfs_store_close(store);
 }
@@ -876,9 +876,7 @@ static int stop_at_second(const struct shfs_journal_file *file, void *arg)
 static void walk(void **state)
 {
 	struct shfs_store *store = kit_store();
-	const char *hooks = shfs_unit_tmpdir();
-	int other, extra = open(hooks, O_RDONLY | O_DIRECTORY), n = 0;
-	_cleanup_free_ char *own = NULL;
+	int other, n = 0;
 	struct found f = { 0 };
 	char text[200];
 
@@ -895,33 +893,29 @@ static void walk(void **state)
 	assert_ok(mkdirat(other, "e.seg", 0700));
 	assert_ok(mkfifoat(other, "f.log", 0600));
 	make(store->journal_fd, "z.log");
-	make(extra, "hook.log");
-	make(extra, "not-here.seg");
 	assert_ok(symlinkat("/", store->journal_fd, "../link"));
 	assert_ok(symlinkat("/tmp", store->dirfd, "journal/tmp"));
 
-	assert_ok(shfs_journal_walk(store, hooks, note_name, &f));
-	assert_int_equal(f.n, 5);
+	assert_ok(shfs_journal_walk(store, SHFS_JOURNAL_ALL, note_name, &f));
+	assert_int_equal(f.n, 4);
 	assert_string_equal(f.names[0], "!other/a.seg sealed");
 	assert_string_equal(f.names[1], "!other/b.seg sealed");
 	assert_string_equal(f.names[2], "!other/c.log log");
 	snprintf(text, sizeof(text), "%s/z.log log", store->host);
 	assert_string_equal(f.names[3], text);
-	snprintf(text, sizeof(text), "%s/hook.log log", store->host);
-	assert_string_equal(f.names[4], text);
 
-	/* the directory of the hooks is usually the host's own */
 	f.n = 0;
-	own = shfs_store_hook_dir(store->path);
-	assert_ok(shfs_journal_walk(store, own, note_name, &f));
-	assert_int_equal(f.n, 4);
+	assert_ok(shfs_journal_walk(store, SHFS_JOURNAL_SEGMENTS, note_name, &f));
+	assert_int_equal(f.n, 2);
+	assert_string_equal(f.names[1], "!other/b.seg sealed");
 	f.n = 0;
-	assert_ok(shfs_journal_walk(store, "/nonexistent", note_name, &f));
-	assert_int_equal(f.n, 4);
-	assert_int_equal(shfs_journal_walk(store, NULL, stop_at_second, &n), -EINTR);
+	assert_ok(shfs_journal_walk(store, SHFS_JOURNAL_HOOK_LOGS, note_name, &f));
+	assert_int_equal(f.n, 2);
+	assert_string_equal(f.names[0], "!other/c.log log");
+	assert_int_equal(shfs_journal_walk(store, SHFS_JOURNAL_ALL, stop_at_second, &n),
+	                 -EINTR);
 	assert_int_equal(n, 2);
 	close(other);
-	close(extra);
 	shfs_store_close(store);
 }
 

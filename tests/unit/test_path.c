@@ -111,19 +111,41 @@ static void store_is_where_the_user_says(void **state)
 	assert_path(shfs_path_store("/mine"), "/mine");
 }
 
+/* Where the variable does not help there is the usual place, or none. */
+static void assert_no_runtime(void)
+{
+	_cleanup_free_ char *path = shfs_path_runtime();
+	char usual[40];
+
+	snprintf(usual, sizeof(usual), "/run/user/%u/shfs", (unsigned)geteuid());
+	if (path)
+		assert_string_equal(path, usual);
+}
+
 static void config_and_runtime(void **state)
 {
+	_cleanup_free_ char *expected = NULL;
+	const char *dir;
+
 	setenv("HOME", "/home/u", 1);
 	unsetenv("XDG_CONFIG_HOME");
 	assert_path(shfs_path_config(), "/home/u/.config/shfs/config.ini");
 	setenv("XDG_CONFIG_HOME", "/c", 1);
 	assert_path(shfs_path_config(), "/c/shfs/config.ini");
 	unsetenv("XDG_RUNTIME_DIR");
-	assert_null(shfs_path_runtime());
+	assert_no_runtime();
 	setenv("XDG_RUNTIME_DIR", "run", 1);
-	assert_null(shfs_path_runtime());
-	setenv("XDG_RUNTIME_DIR", "/run/user/1", 1);
-	assert_path(shfs_path_runtime(), "/run/user/1/shfs");
+	assert_no_runtime();
+	dir = shfs_unit_tmpdir();
+	expected = shfs_path_join(dir, "shfs");
+	setenv("XDG_RUNTIME_DIR", dir, 1);
+	assert_path(shfs_path_runtime(), expected);
+	/* what others could put there is not ours */
+	assert_int_equal(chmod(dir, 0770), 0);
+	assert_no_runtime();
+	assert_int_equal(chmod(dir, 0700), 0);
+	setenv("XDG_RUNTIME_DIR", geteuid() ? "/" : "/proc/self/fd/nothing", 1);
+	assert_no_runtime();
 }
 
 /* Without a usable $HOME there is the password database. */

@@ -162,9 +162,9 @@ static void local_hooks(void **state)
 	_cleanup_free_ char *hooks = NULL, *journal = NULL, *expected = NULL;
 	char host[65];
 
-	assert_false(shfs_store_is_remote(dir));
-	assert_false(shfs_store_is_remote(store));
-	assert_false(shfs_store_is_remote("/proc/self/no/such/thing"));
+	assert_false(shfs_store_may_hang(dir));
+	assert_false(shfs_store_may_hang(store));
+	assert_false(shfs_store_may_hang("/proc/self/no/such/thing"));
 	setenv("XDG_RUNTIME_DIR", dir, 1);
 	shfs_proc_host(host);
 	hooks = shfs_store_hook_dir(store);

@@ -145,6 +145,220 @@ static void test_touched(void **state)
 	kit_close(&k);
 }
 
+/* --- without objects, only what is proven to be unchanged is the same --- */
+
+/* A fingerprint of another time, of a file that looks the same but for its ctime. */
+static struct shfs_content later(const struct kit *k, struct shfs_content c,
+                                 double ctime_ms)
+{
+	c.ctime_ns = kit_time(k, ctime_ms).real_ns;
+	return c;
+}
+
+static uint64_t remount(struct kit *k)
+{
+	kit_umount(k);
+	kit_mount(k);
+	return kit_process(k, 501, 2000, 500, 1000);
+}
+
+static void utimes(struct kit *k, uint64_t p, const char *path, double ms, double mtime)
+{
+	struct shfs_content after = later(k, kit_print(k, "", mtime), ms);
+
+	kit_pathop(k, p, SHFS_OP_UTIMES, path, NULL, ms, &after, NULL, false);
+}
+
+/* A byte that no fingerprint has was changed beneath, and the mtime set back: what was
+ * read must not become what is there now. */
+static void test_changed_unseen(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+
+	kit_read(&k, p, "f", 2010, kit_print(&k, "aa", 1000));
+	p = remount(&k);
+	kit_preimage(&k, p, "f", 2100, later(&k, kit_content(&k, "aa", 1000), 2050));
+	check_versions(&k, "f@1 2 found\nf@2 2 found");
+	assert_string_equal(kit_ask(&k, 1,
+	                            "SELECT object IS NOT NULL FROM v_version"
+	                            " ORDER BY n"),
+	                    "0\n1");
+	check_rebuild(&k);
+	kit_close(&k);
+}
+
+static void test_unchanged_over_mounts(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+
+	kit_read(&k, p, "f", 2010, kit_print(&k, "aa", 1000));
+	kit_write(&k, p, "g", 2020, kit_content(&k, "bb", 2020));
+	for (int i = 1; i <= 3; i++) {
+		p = remount(&k);
+		kit_read(&k, p, "f", 2100 * i, kit_print(&k, "aa", 1000));
+		kit_read(&k, p, "g", 2100 * i, kit_print(&k, "bb", 2020));
+	}
+	kit_preimage(&k, p, "f", 9000, kit_content(&k, "aa", 1000));
+	check_versions(&k, "f@1 2 found\ng@1 2 written");
+	check_rebuild(&k);
+	kit_close(&k);
+}
+
+/* git checkout, unpacking: the same bytes for all we know, but written anew. */
+static void test_written_beneath(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+
+	kit_write(&k, p, "f", 2010, kit_content(&k, "aa", 2010));
+	p = remount(&k);
+	kit_read(&k, p, "f", 2100, kit_print(&k, "aa", 2050));
+	/* its bytes tell: nothing is lost by the doubt */
+	kit_preimage(&k, p, "f", 2110, kit_content(&k, "aa", 2050));
+	check_versions(&k, "f@1 2 written\nf@2 2 found");
+	assert_string_equal(kit_ask(&k, 1,
+	                            "SELECT count(DISTINCT object) FROM v_version"),
+	                    "1");
+	kit_close(&k);
+}
+
+/* What a mount changes of a file that it has seen sets the ctime, and says so. */
+static void test_attributes(void **state)
+{
+	static const enum shfs_pathop ops[] = { SHFS_OP_CHMOD, SHFS_OP_CHOWN,
+		                                SHFS_OP_XATTR };
+	struct kit k;
+	uint64_t p = start(&k);
+
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		struct shfs_content c = kit_print(&k, "aa", 1000), after;
+		char name[2] = { 'a' + i };
+
+		kit_read(&k, p, name, 2010, c);
+		after = later(&k, c, 2020);
+		kit_pathop(&k, p, ops[i], name, NULL, 2020,
+		           ops[i] == SHFS_OP_XATTR ? NULL : &after, NULL, false);
+		after = later(&k, c, 2030);
+		kit_pathop(&k, p, ops[i], name, NULL, 2030,
+		           ops[i] == SHFS_OP_XATTR ? NULL : &after, NULL, false);
+		kit_read(&k, p, name, 2040, c); /* known from before */
+		kit_read(&k, p, name, 2040, later(&k, c, 2020));
+		kit_read(&k, p, name, 2040, later(&k, c, 2030));
+	}
+	kit_read(&k, p, "t", 2010, kit_print(&k, "tt", 1000));
+	utimes(&k, p, "t", 2020, 500);
+	kit_read(&k, p, "t", 2030, kit_print(&k, "tt", 1000));
+	kit_read(&k, p, "t", 2030, later(&k, kit_print(&k, "tt", 500), 2020));
+	utimes(&k, p, "t", 2040, 600);
+	p = remount(&k);
+	for (size_t i = 0; i < ARRAY_SIZE(ops); i++) {
+		char name[2] = { 'a' + i };
+
+		kit_read(&k, p, name, 2100, later(&k, kit_print(&k, "aa", 1000), 2030));
+	}
+	kit_read(&k, p, "t", 2100, later(&k, kit_print(&k, "tt", 600), 2040));
+	check_versions(&k, "a@1 2 found\nb@1 2 found\nc@1 2 found\nt@1 2 found");
+	check_rebuild(&k);
+	kit_close(&k);
+}
+
+/* But not of a file that this mount has not seen: it may have changed before. */
+static void test_attributes_of_the_unseen(void **state)
+{
+	struct shfs_content c;
+	struct kit k;
+	uint64_t p = start(&k);
+
+	c = kit_print(&k, "aa", 1000);
+	kit_read(&k, p, "f", 2010, c);
+	p = remount(&k);
+	c = later(&k, c, 2110);
+	kit_pathop(&k, p, SHFS_OP_CHMOD, "f", NULL, 2110, &c, NULL, false);
+	kit_read(&k, p, "f", 2120, c);
+	check_versions(&k, "f@1 2 found\nf@2 2 found");
+	kit_close(&k);
+}
+
+/* Nor where records were lost, or between the beginning of a change and its end. */
+static void test_attributes_after_a_gap(void **state)
+{
+	struct shfs_record lost = { .type = SHFS_REC_LOST, .lost = { .count = 1 } };
+	struct shfs_content c, after;
+	struct kit k;
+	uint64_t p = start(&k);
+
+	c = kit_print(&k, "aa", 1000);
+	after = later(&k, c, 2020);
+	kit_read(&k, p, "f", 2010, c);
+	kit_append(&k, &lost);
+	kit_pathop(&k, p, SHFS_OP_CHMOD, "f", NULL, 2020, &after, NULL, false);
+	kit_read(&k, p, "f", 2030, after);
+	kit_preimage(&k, p, "g", 2040, c);
+	kit_pathop(&k, p, SHFS_OP_CHMOD, "g", NULL, 2050, &after, NULL, false);
+	kit_read(&k, p, "g", 2060, after);
+	check_versions(&k, "f@1 2 found\nf@2 2 found\ng@1 2 found\ng@2 2 found");
+	check_rebuild(&k);
+	kit_close(&k);
+}
+
+/* A rename and a link set the ctime of the file too. */
+static void test_names_and_ctime(void **state)
+{
+	struct shfs_content c;
+	struct kit k;
+	uint64_t p = start(&k);
+
+	c = kit_print(&k, "aa", 1000);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "a", "b", 2020, &c, NULL, false);
+	kit_read(&k, p, "l", 2010, c);
+	kit_pathop(&k, p, SHFS_OP_LINK, "l", "m", 2020, NULL, NULL, false);
+	p = remount(&k);
+	c = later(&k, c, 2020);
+	kit_read(&k, p, "b", 2100, c);
+	kit_read(&k, p, "l", 2100, c);
+	kit_read(&k, p, "m", 2100, c);
+	check_versions(&k, "a@1 2 found\nb@1 2 found a@1 carried\n"
+	                   "l@1 2 found\nm@1 2 linked l@1");
+	check_rebuild(&k);
+	kit_close(&k);
+}
+
+/* Too large to be kept, written, and its times set back before the close. */
+static void test_written_and_set_back(void **state)
+{
+	struct shfs_content c;
+	struct kit k;
+	uint64_t p = start(&k);
+
+	c = kit_print(&k, "aa", 1000);
+	kit_write(&k, p, "f", 2010, c);
+	utimes(&k, p, "f", 2020, 1000);
+	kit_write(&k, p, "f", 2030, later(&k, c, 2020));
+	kit_write(&k, p, "f", 2030, later(&k, c, 2020)); /* a second writer */
+	kit_write(&k, p, "f", 2040, later(&k, c, 2040));
+	check_versions(&k, "f@1 2 written\nf@2 2 written\nf@3 2 written");
+	kit_close(&k);
+}
+
+/* Another file took the name, of which nothing is known. */
+static void test_another_file(void **state)
+{
+	struct shfs_content c, other;
+	struct kit k;
+	uint64_t p = start(&k);
+
+	c = kit_print(&k, "aa", 1000);
+	other = later(&k, c, 2030);
+	kit_read(&k, p, "f", 2010, c);
+	kit_rename(&k, p, "unknown", "f", 2020);
+	kit_pathop(&k, p, SHFS_OP_CHMOD, "f", NULL, 2030, &other, NULL, false);
+	kit_read(&k, p, "f", 2040, other);
+	check_versions(&k, "f@1 2 found\nf@2 2 found");
+	kit_close(&k);
+}
+
 /* Nobody knows what an incomplete content was: two are never the same version, unless it
  * is one capture in the records of two writers. */
 static void test_incomplete(void **state)
@@ -391,15 +605,32 @@ static void test_names_are_bytes(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
-	cmocka_unit_test(test_numbers),         cmocka_unit_test(test_found),
-	cmocka_unit_test(test_late_read),       cmocka_unit_test(test_fingerprints),
-	cmocka_unit_test(test_touched),         cmocka_unit_test(test_incomplete),
-	cmocka_unit_test(test_not_regular),     cmocka_unit_test(test_move),
-	cmocka_unit_test(test_save_by_rename),  cmocka_unit_test(test_backup_rename),
-	cmocka_unit_test(test_unlink),          cmocka_unit_test(test_link),
-	cmocka_unit_test(test_exchange),        cmocka_unit_test(test_truncate),
-	cmocka_unit_test(test_directory),       cmocka_unit_test(test_two_roots),
+	cmocka_unit_test(test_numbers),
+	cmocka_unit_test(test_found),
+	cmocka_unit_test(test_late_read),
+	cmocka_unit_test(test_fingerprints),
+	cmocka_unit_test(test_touched),
+	cmocka_unit_test(test_incomplete),
+	cmocka_unit_test(test_not_regular),
+	cmocka_unit_test(test_move),
+	cmocka_unit_test(test_save_by_rename),
+	cmocka_unit_test(test_backup_rename),
+	cmocka_unit_test(test_unlink),
+	cmocka_unit_test(test_link),
+	cmocka_unit_test(test_exchange),
+	cmocka_unit_test(test_truncate),
+	cmocka_unit_test(test_directory),
+	cmocka_unit_test(test_two_roots),
 	cmocka_unit_test(test_names_are_bytes),
+	cmocka_unit_test(test_changed_unseen),
+	cmocka_unit_test(test_unchanged_over_mounts),
+	cmocka_unit_test(test_written_beneath),
+	cmocka_unit_test(test_attributes),
+	cmocka_unit_test(test_attributes_of_the_unseen),
+	cmocka_unit_test(test_attributes_after_a_gap),
+	cmocka_unit_test(test_names_and_ctime),
+	cmocka_unit_test(test_written_and_set_back),
+	cmocka_unit_test(test_another_file),
 };
 
 int main(int argc, char **argv)
