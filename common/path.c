@@ -152,11 +152,12 @@ const char *shfs_path_relative(const char *path, const char *dir)
 static const struct {
 	const char *kind, *beside[3], *configured;
 } places[] = {
-	{ "libexec", { "../libexec/shfs", "../fusefs" }, SHFS_LIBEXECDIR },
+	{ "libexec",
+	  { "../libexec/shfs", "../fusefs", "../shellhook" },
+	  SHFS_LIBEXECDIR },
 	{ "lib",
 	  { "../lib/shfs", "../" SHFS_LIBDIR_NAME "/shfs", "../shellhook" },
 	  SHFS_LIBDIR },
-	{ "share", { "../share/shfs", "../shellhook" }, SHFS_SHAREDIR },
 };
 
 static char *if_there(const char *dir, const char *name)

@@ -40,7 +40,7 @@ bool shfs_path_is_below(const char *path, const char *dir);
 const char *shfs_path_relative(const char *path, const char *dir);
 
 /*
- * A file of this installation: kind "libexec", "lib" or "share", then a name
+ * A file of this installation: kind "libexec" or "lib", then a name
  * ("shfs-fuse", "shfs-bash.so", "shfs.bash"). Looked for beside the running program (so a
  * tree can be moved or run from the build), then where it was configured to be installed.
  * NULL, errno ENOENT, if it is in neither.

@@ -176,7 +176,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("init knows bash, zsh and fish");
 		return SHFS_EXIT_USAGE;
 	}
-	file = shfs_path_installed("share", shell->file);
+	file = shfs_path_installed("libexec", shell->file);
 	if (!file) {
 		shfs_error("%s is not installed with this program", shell->file);
 		return SHFS_EXIT_FAILURE;

@@ -855,9 +855,11 @@ def test_init_refuses(shfs, sandbox):
 def test_init_prints_the_path(shfs, sandbox):
     for kind in KINDS:
         path = shfs("init", kind, "--print-path").stdout.rstrip("\n")
-        assert path == os.path.join(harness.PREFIX, f"share/shfs/shfs.{kind}")
+        assert path == os.path.join(harness.PREFIX, f"libexec/shfs/shfs.{kind}")
         assert os.path.isfile(path)
     assert not os.path.exists(sandbox.store)
+    # below ~/.local this would be the store
+    assert not os.path.exists(os.path.join(harness.PREFIX, "share/shfs"))
 
 
 def test_init_from_the_build(sandbox):
