@@ -29,16 +29,14 @@ struct guardian {
 
 static void unmount(const struct guardian *g)
 {
-	char dev[24];
+	_cleanup_free_ char *where = *g->dev ? shfs_mountpoint_of(g->dev) : NULL;
 	pid_t pid;
 
-	if (!*g->dev || !shfs_mountpoint_is_ours(g->path, dev) || strcmp(dev, g->dev))
-		return;
-	if (!umount2(g->path, MNT_DETACH | UMOUNT_NOFOLLOW))
+	if (!where || !umount2(where, MNT_DETACH | UMOUNT_NOFOLLOW))
 		return;
 	pid = fork();
 	if (pid == 0) {
-		execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", g->path,
+		execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", where,
 		       (char *)NULL);
 		_exit(127);
 	}

@@ -32,29 +32,83 @@ static void unescape(char *s)
 	*to = 0;
 }
 
-bool shfs_mountpoint_is_ours(const char *path, char dev[static 24])
+/* A line of mountinfo. */
+struct mounted {
+	char dev[24];
+	char *where; /* malloc'ed */
+	bool is_shfs;
+};
+
+static bool parse_mounted(char *line, struct mounted *out)
+{
+	char *type = strstr(line, " - ");
+
+	if (!type || sscanf(line, "%*d %*d %23s %*s %ms", out->dev, &out->where) != 2)
+		return false;
+	unescape(out->where);
+	out->is_shfs = !strncmp(type, " - fuse.shfs ", strlen(" - fuse.shfs "));
+	return true;
+}
+
+/* Calls visit for each mount; those on top come last. */
+static void each_mounted(void (*visit)(const struct mounted *m, void *arg), void *arg)
 {
 	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
-	_cleanup_free_ char *line = NULL, *where = NULL;
+	_cleanup_free_ char *line = NULL;
 	size_t cap = 0;
-	bool ours = false;
 
-	if (!f)
-		return false;
-	/* the last line is what is on top */
-	while (getline(&line, &cap, f) > 0) {
-		char device[24], *type = strstr(line, " - ");
+	while (f && getline(&line, &cap, f) > 0) {
+		struct mounted m = { .where = NULL };
 
-		free(TAKE_PTR(where));
-		if (!type || sscanf(line, "%*d %*d %23s %*s %ms", device, &where) != 2)
-			continue;
-		unescape(where);
-		if (strcmp(where, path) != 0)
-			continue;
-		ours = !strncmp(type, " - fuse.shfs ", 13);
-		strcpy(dev, device);
+		if (parse_mounted(line, &m))
+			visit(&m, arg);
+		free(m.where);
 	}
-	return ours;
+}
+
+struct at_path {
+	const char *path;
+	char *dev;
+	bool ours;
+};
+
+static void look_at_path(const struct mounted *m, void *arg)
+{
+	struct at_path *at = arg;
+
+	if (strcmp(m->where, at->path) != 0)
+		return;
+	at->ours = m->is_shfs;
+	strcpy(at->dev, m->dev);
+}
+
+bool shfs_mountpoint_is_ours(const char *path, char dev[static 24])
+{
+	struct at_path at = { .path = path, .dev = dev };
+
+	each_mounted(look_at_path, &at);
+	return at.ours;
+}
+
+struct by_dev {
+	const char *dev;
+	char *where;
+};
+
+static void look_for_dev(const struct mounted *m, void *arg)
+{
+	struct by_dev *by = arg;
+
+	if (m->is_shfs && !by->where && !strcmp(m->dev, by->dev))
+		by->where = strdup(m->where);
+}
+
+char *shfs_mountpoint_of(const char *dev)
+{
+	struct by_dev by = { .dev = dev };
+
+	each_mounted(look_for_dev, &by);
+	return by.where;
 }
 
 int shfs_mountpoint_lock(int root_fd)

@@ -25,6 +25,10 @@ enum shfs_fuse_exit {
 /* Is there a mount of ours at exactly this path? dev: of it, as in mountinfo ("0:53"). */
 bool shfs_mountpoint_is_ours(const char *path, char dev[static 24]);
 
+/* Where the mount of this device is now: a directory above it may have been renamed.
+ * malloc'ed; NULL: nowhere. */
+char *shfs_mountpoint_of(const char *dev);
+
 /*
  * Taken before the check and held until the mount is there, so that of two mounts at once
  * one sees the other: an fd to close. Negative: somebody has kept it for seconds; go on

@@ -333,6 +333,19 @@ def test_a_directory_above_is_renamed(sandbox, shfs):
     assert contents(sandbox, f"{project}/f") == [b"1\n", b"2\n"]
 
 
+def test_killed_after_a_directory_above_was_renamed(sandbox, shfs):
+    """No dead directory is left there either."""
+    sandbox.allow_exit(-signal.SIGKILL)
+    area = sandbox.mkdir(f"{sandbox.home}/area")
+    project = sandbox.mkdir(f"{area}/project")
+    shfs("mount", project)
+    moved = f"{sandbox.home}/moved"
+    sandbox.run("mv", area, moved, cwd="/")
+    os.kill(daemon_pid(shfs, f"{moved}/project"), signal.SIGKILL)
+    wait_until(lambda: not is_mounted(f"{moved}/project"), "the mount to go")
+    sandbox.run("ls", f"{moved}/project", cwd="/")
+
+
 @pytest.mark.users("root")
 def test_the_directory_is_renamed_beneath(sandbox, mounted, project):
     """By somebody who does not see the mount."""
