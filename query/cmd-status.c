@@ -276,6 +276,11 @@ static void check_mount(struct status *s, const struct shfs_mount *m)
 		        dir.data);
 	else if (m->status.error)
 		problem(s, "%s IS NOT RECORDED: %s", dir.data, strerror(m->status.error));
+	if (!m->error && m->status.rules_error)
+		problem(s, "%s: .shfsignore is not followed: %s", dir.data,
+		        m->status.rules_error == ELOOP || m->status.rules_error == EINVAL
+		                ? "it is no plain file"
+		                : strerror(m->status.rules_error));
 	if (!m->error && m->status.lost)
 		problem(s, "%s: %" PRIu64 " records lost since it was mounted", dir.data,
 		        m->status.lost);

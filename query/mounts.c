@@ -206,6 +206,8 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, const char *
 		s->since_ns = (int64_t)parse_number(value);
 	else if (!strcmp(key, "error"))
 		s->error = parse_error(value);
+	else if (!strcmp(key, "rules_error"))
+		s->rules_error = parse_error(value);
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strcmp(key, keys[i].key) != 0)
 			continue;

@@ -21,7 +21,8 @@ struct shfs_mount_status {
 	int64_t since_ns;
 	uint64_t records, lost, queued, objects, object_bytes, stored_bytes;
 	uint64_t skipped, incomplete;
-	int error; /* why nothing can be recorded now: a positive errno; 0 */
+	int error;       /* why nothing can be recorded now: a positive errno; 0 */
+	int rules_error; /* why .shfsignore is not followed, likewise */
 };
 
 struct shfs_mount {

@@ -87,7 +87,7 @@ def test_limits_of_the_caller_are_not_everybodys(sandbox, shfs, project, option,
 # --- .shfsignore ---
 
 
-def test_ignore_file_that_is_none(sandbox, mounted):
+def test_ignore_file_that_is_none(sandbox, shfs, mounted):
     """A FIFO, a link, a directory: not followed, said so, and nothing waits for it."""
     sandbox.write("rules", b"*.secret\n")
     for make, name in [
@@ -98,6 +98,8 @@ def test_ignore_file_that_is_none(sandbox, mounted):
     ]:
         sandbox.sh(f"{make} && mv x .shfsignore && echo {name} > file && cat file", timeout=20)
         assert int(mounted.status()["rules_error"]) < 0, name
+        told = shfs("status", check=1).stdout
+        assert "! ~/project: .shfsignore is not followed: it is no plain file" in told
         sandbox.sh("rm -r .shfsignore")
         assert mounted.status()["rules_error"] == "0"
     sandbox.allow_log(r"\.shfsignore is not followed")
