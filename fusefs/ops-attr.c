@@ -109,16 +109,20 @@ static struct timespec wanted_time(int to_set, int set, int now, struct timespec
 	return value;
 }
 
-static int set_times(struct shfs_fs *fs, int fd, const struct stat *attr, int to_set)
+static int set_times(struct shfs_fs *fs, struct shfs_node *node, int fd,
+                     const struct stat *attr, int to_set)
 {
+	struct shfs_watch *watch = shfs_watch_begin_touch(node);
 	struct timespec times[2] = {
 		wanted_time(to_set, FUSE_SET_ATTR_ATIME, FUSE_SET_ATTR_ATIME_NOW,
 		            attr->st_atim),
 		wanted_time(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW,
 		            attr->st_mtim),
 	};
+	int r = utimensat(fs->proc_fd, shfs_fd_name(fd).name, times, 0) ? -errno : 0;
 
-	return utimensat(fs->proc_fd, shfs_fd_name(fd).name, times, 0) ? -errno : 0;
+	shfs_watch_end_touch(watch, fd);
+	return r;
 }
 
 #define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
@@ -148,7 +152,7 @@ static int set_attributes(fuse_req_t req, struct shfs_node *node, int fd,
 		                       attr->st_size)
 		       : set_size(req, node, attr->st_size);
 	if (!r && (to_set & SET_TIMES))
-		r = set_times(fs, fd, attr, to_set);
+		r = set_times(fs, node, fd, attr, to_set);
 	return r;
 }
 
@@ -159,10 +163,8 @@ static void record_changes(fuse_req_t req, struct shfs_node *node, int to_set,
 		record_change(req, node, SHFS_OP_CHMOD, stx, NULL);
 	if (to_set & SET_OWNER)
 		record_change(req, node, SHFS_OP_CHOWN, stx, NULL);
-	if (to_set & SET_TIMES) {
-		shfs_watch_touched(shfs_req_fs(req), node);
+	if (to_set & SET_TIMES)
 		record_change(req, node, SHFS_OP_UTIMES, stx, NULL);
-	}
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_set,

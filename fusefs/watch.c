@@ -582,18 +582,23 @@ struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *n
 	return content;
 }
 
-void shfs_watch_touched(struct shfs_fs *fs, struct shfs_node *node)
+struct shfs_watch *shfs_watch_begin_touch(struct shfs_node *node)
 {
 	struct shfs_watch *watch = watch_lock(node);
-	struct statx stx;
+
+	if (watch && watch->current)
+		shfs_snapshot_touch(watch->current);
+	return watch;
+}
+
+void shfs_watch_end_touch(struct shfs_watch *watch, int fd)
+{
+	struct stat st;
 
 	if (!watch)
 		return;
-	if (watch->current && !shfs_node_stat(fs->tree, node, &stx) &&
-	    (off_t)stx.stx_size == watch->size) {
-		watch->mtime.tv_sec = stx.stx_mtime.tv_sec;
-		watch->mtime.tv_nsec = stx.stx_mtime.tv_nsec;
-	}
+	if (watch->current && !fstat(fd, &st) && st.st_size == watch->size)
+		watch->mtime = st.st_mtim;
 	watch_unlock(watch);
 }
 

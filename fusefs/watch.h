@@ -103,8 +103,10 @@ struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node 
 struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
                                          bool archive);
 
-/* Its times were set: that is no other content. */
-void shfs_watch_touched(struct shfs_fs *fs, struct shfs_node *node);
+/* Around setting its times: that makes no other content. What begin returned (NULL: not
+ * watched) goes to end. */
+struct shfs_watch *shfs_watch_begin_touch(struct shfs_node *node);
+void shfs_watch_end_touch(struct shfs_watch *watch, int fd);
 
 /* Captures everything whose last close has been seen. */
 void shfs_watch_settle_all(struct shfs_fs *fs);

@@ -49,7 +49,7 @@ struct capture_job {
 	struct stat before;             /* the state that is wanted */
 	uint64_t max_bytes;
 	bool changed; /* the file was in another state once it had been read */
-	bool touched; /* ... but in its ctime alone, and reading again gave the same */
+	bool touched; /* ... but in its times alone, and reading again gave the same */
 	struct shfs_content content;
 	char *data;
 	size_t len, reserved; /* reserved: bytes counted in capture->memory */
@@ -59,6 +59,7 @@ struct capture_job {
 
 struct shfs_snapshot {
 	atomic_uint refs;
+	atomic_bool touched; /* its times may have been set since they were looked at */
 	struct shfs_capture *capture;
 	/* under capture->lock */
 	uint64_t claim;     /* counts takes: the result of the last one stays */

@@ -82,6 +82,9 @@ void shfs_snapshot_take(struct shfs_snapshot *snapshot, int fd, enum shfs_depth 
  * too large or could not be archived: a take may then get further than the one before. */
 int shfs_snapshot_depth(const struct shfs_snapshot *snapshot);
 
+/* The times of the file are about to be set by somebody who does not change its bytes. */
+void shfs_snapshot_touch(struct shfs_snapshot *snapshot);
+
 /*
  * Returns once the file's bytes have been read (it may then change), at the latest after
  * timeout_ms: then the content is marked INCOMPLETE if it turns out to have changed under

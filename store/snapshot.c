@@ -27,6 +27,11 @@ struct shfs_snapshot *shfs_snapshot_ref(struct shfs_snapshot *s)
 	return s;
 }
 
+void shfs_snapshot_touch(struct shfs_snapshot *s)
+{
+	atomic_store(&s->touched, true);
+}
+
 /* A job under way holds a reference, so there is nothing to undo here. */
 void shfs_snapshot_unref(struct shfs_snapshot *s)
 {
@@ -160,8 +165,9 @@ static int job_read_bytes(struct capture_job *job, int fd, size_t size)
 
 /*
  * Reads the file and sees whether it is still in the state that was asked for; if not,
- * reads once more. A rename or chmod right after the close changes the ctime alone; then
- * the second reading shows whether the bytes stay.
+ * reads once more. A rename or chmod right after the close changes the ctime alone, and
+ * utimes (shfs_snapshot_touch) the mtime too; then the second reading shows whether the
+ * bytes stay.
  */
 static int job_read(struct capture_job *job, int fd)
 {
@@ -179,7 +185,8 @@ static int job_read(struct capture_job *job, int fd)
 		if (fstat(fd, &now) < 0)
 			return -errno;
 		same = now.st_size == before->st_size && (off_t)job->len == now.st_size &&
-		       same_time(now.st_mtim, before->st_mtim);
+		       (same_time(now.st_mtim, before->st_mtim) ||
+		        atomic_load(&job->snapshot->touched));
 		job->changed = !same || !same_time(now.st_ctim, before->st_ctim);
 		if (!job->changed)
 			break;

@@ -546,6 +546,18 @@ def test_each_way_to_save(sandbox):
     assert held == {what: [b"one\n", b"two\n"] for what in SAVES}
 
 
+def test_times_set_after_the_close(sandbox, mounted):
+    """As rsync does, at once; the file may still be about to be read."""
+    python(sandbox, """
+for n in range(400):
+    for name, size in ("small", 10), ("large", 100_000):
+        write(name, str(n).encode().ljust(size))
+        os.utime(name, ns=(n, n))
+""")
+    for name in ("small", "large"):
+        assert [int(held) for held in contents(sandbox, name)] == list(range(400))
+
+
 def test_git_checkout(sandbox, mounted):
     """Back and forth between branches: each is a version."""
     sandbox.sh("""

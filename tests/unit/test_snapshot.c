@@ -404,6 +404,26 @@ static void chmod_under_the_read(void **state)
 	kit_end(&k);
 }
 
+/* cp -p and rsync set the times right after the close: that makes no other content. */
+static void times_set_under_the_read(void **state)
+{
+	const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+	struct kit k = { 0 };
+	struct shfs_snapshot *s;
+	struct shfs_content c;
+	int fd;
+
+	kit_begin(&k, kit_store(), 0, 0);
+	fd = hang(&k, &s);
+	shfs_snapshot_touch(s);
+	assert_ok(futimens(fd, times));
+	c = unhang(&k, s, fd);
+	assert_false(c.flags & SHFS_CONTENT_INCOMPLETE);
+	assert_int_equal(c.mtime_ns, SHFS_NSEC_PER_SEC);
+	kit_assert_object(&k, &c, 100000, 5);
+	kit_end(&k);
+}
+
 /* All archivers hang: who waits for another file reads it himself. */
 static void wait_reads_itself(void **state)
 {
@@ -592,6 +612,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(change_within_a_tick),
 		cmocka_unit_test(change_under_the_read),
 		cmocka_unit_test(chmod_under_the_read),
+		cmocka_unit_test(times_set_under_the_read),
 		cmocka_unit_test(wait_reads_itself),
 		cmocka_unit_test(budget),
 		cmocka_unit_test(many_at_once),
