@@ -243,6 +243,8 @@ static void op_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent_id, const c
 	if (!parent)
 		return;
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+	/* what was written is to be recorded by the name that it has now */
+	shfs_watch_settle(fs, node);
 	fd = shfs_node_fd(fs->tree, node);
 	dirfd = fd < 0 ? fd : shfs_node_fd(fs->tree, parent);
 	r = dirfd < 0 ? dirfd : 0;

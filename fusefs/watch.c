@@ -416,7 +416,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 {
 	struct shfs_handle *handle = calloc(1, sizeof(*handle));
 	int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
-	struct shfs_writer writer;
+	struct shfs_writer opener;
 	struct shfs_watch *watch;
 
 	if (!handle) {
@@ -434,7 +434,8 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	watch = watch_lock(node);
 	if (!watch)
 		return handle;
-	handle->opener = shfs_caller_process(fs->callers, tid);
+	opener = writer_now(fs, handle, tid);
+	handle->opener = opener.process;
 	handle->flags = (flags & O_APPEND ? SHFS_ACCESS_APPEND : 0) |
 	                (flags & SHFS_O_EXEC ? SHFS_ACCESS_EXEC : 0);
 	handle->reads = (flags & O_ACCMODE) != O_WRONLY;
@@ -442,8 +443,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	if (created) {
 		watch->fresh = watch->changed = true;
 		forget_current(watch);
-		writer = writer_now(fs, handle, tid);
-		note_writer(handle, &writer, SHFS_ACCESS_CREATED);
+		note_writer(handle, &opener, SHFS_ACCESS_CREATED);
 		mark_dirty(watch, handle);
 	} else {
 		settle_if_closed(fs, node, watch);
@@ -602,6 +602,16 @@ void shfs_watch_end_touch(struct shfs_watch *watch, int fd)
 	watch_unlock(watch);
 }
 
+void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node)
+{
+	struct shfs_watch *watch = watch_lock(node);
+
+	if (!watch)
+		return;
+	settle_if_closed(fs, node, watch);
+	watch_unlock(watch);
+}
+
 void shfs_watch_settle_all(struct shfs_fs *fs)
 {
 	struct shfs_node **nodes = NULL;
@@ -621,12 +631,7 @@ void shfs_watch_settle_all(struct shfs_fs *fs)
 		}
 	pthread_mutex_unlock(&fs->handles_lock);
 	for (size_t i = 0; i < n; i++) {
-		struct shfs_watch *watch = watch_lock(nodes[i]);
-
-		if (watch) {
-			settle_if_closed(fs, nodes[i], watch);
-			watch_unlock(watch);
-		}
+		shfs_watch_settle(fs, nodes[i]);
 		shfs_node_unref(fs->tree, nodes[i]);
 	}
 	free(nodes);

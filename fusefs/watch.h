@@ -108,7 +108,8 @@ struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *n
 struct shfs_watch *shfs_watch_begin_touch(struct shfs_node *node);
 void shfs_watch_end_touch(struct shfs_watch *watch, int fd);
 
-/* Captures everything whose last close has been seen. */
+/* Captures it if its last close has been seen; all such files. */
+void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node);
 void shfs_watch_settle_all(struct shfs_fs *fs);
 
 /* For shfs_tree_new. */

@@ -558,6 +558,16 @@ for n in range(400):
         assert [int(held) for held in contents(sandbox, name)] == list(range(400))
 
 
+def test_linked_right_after_the_close(sandbox, mounted):
+    """What was written is recorded by the name by which it was."""
+    python(sandbox, """
+for n in range(300):
+    write("a%d" % n, b"text"); os.link("a%d" % n, "b%d" % n); os.stat("b%d" % n)
+""")
+    written = "SELECT path FROM v_access WHERE op = 'open' AND is_written"
+    assert {os.path.basename(path) for (path,) in rows(sandbox, written)} == {f"a{n}" for n in range(300)}
+
+
 def test_git_checkout(sandbox, mounted):
     """Back and forth between branches: each is a version."""
     sandbox.sh("""
