@@ -24,12 +24,12 @@ struct guardian {
 	const char *path;
 	struct shfs_store store; /* a copy; of its fds only state_fd is good */
 	int orders;
-	char dev[24]; /* of the mount; "" until it is known */
+	dev_t dev; /* of the mount; 0 until it is known */
 };
 
 static void unmount(const struct guardian *g)
 {
-	_cleanup_free_ char *where = *g->dev ? shfs_mountpoint_of(g->dev) : NULL;
+	_cleanup_free_ char *where = g->dev ? shfs_mountpoint_of(g->dev) : NULL;
 	pid_t pid;
 
 	if (!where || !umount2(where, MNT_DETACH | UMOUNT_NOFOLLOW))
@@ -84,14 +84,14 @@ static void guard(struct guardian *g)
 			continue;
 		if (n <= 0)
 			break;
-		if (order == WATCH && !shfs_mountpoint_is_ours(g->path, g->dev))
-			*g->dev = 0;
+		if (order == WATCH && !shfs_mountpoint_is_ours(g->path, &g->dev))
+			g->dev = 0;
 		if (order == DETACH)
 			unmount(g);
 		if (order == DISMISS)
 			_exit(0);
 	}
-	if (*g->dev)
+	if (g->dev)
 		alert(g);
 	unmount(g);
 	_exit(0);

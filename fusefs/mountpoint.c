@@ -8,107 +8,46 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <mntent.h>
+#include <libmount.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #define LOCK_WAIT_MS 5000
 
-/* Octal escapes of mountinfo, in place. */
-static void unescape(char *s)
+static struct libmnt_table *read_mounts(void)
 {
-	char *to = s;
-
-	while (*s) {
-		if (s[0] == '\\' && s[1] && s[2] && s[3]) {
-			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
-			               (s[3] - '0'));
-			s += 4;
-		} else {
-			*to++ = *s++;
-		}
-	}
-	*to = 0;
+	return mnt_new_table_from_file("/proc/self/mountinfo");
 }
 
-/* A line of mountinfo. */
-struct mounted {
-	char dev[24];
-	char *where; /* malloc'ed */
-	bool is_shfs;
-};
-
-static bool parse_mounted(char *line, struct mounted *out)
+static bool is_ours(struct libmnt_fs *fs)
 {
-	char *type = strstr(line, " - ");
+	const char *type = mnt_fs_get_fstype(fs);
 
-	if (!type || sscanf(line, "%*d %*d %23s %*s %ms", out->dev, &out->where) != 2)
-		return false;
-	unescape(out->where);
-	out->is_shfs = !strncmp(type, " - fuse.shfs ", strlen(" - fuse.shfs "));
-	return true;
+	return type && !strcmp(type, "fuse.shfs");
 }
 
-/* Calls visit for each mount; those on top come last. */
-static void each_mounted(void (*visit)(const struct mounted *m, void *arg), void *arg)
+bool shfs_mountpoint_is_ours(const char *path, dev_t *dev)
 {
-	_cleanup_fclose_ FILE *f = fopen("/proc/self/mountinfo", "re");
-	_cleanup_free_ char *line = NULL;
-	size_t cap = 0;
+	struct libmnt_table *table = read_mounts();
+	/* the one on top */
+	struct libmnt_fs *fs = mnt_table_find_target(table, path, MNT_ITER_BACKWARD);
+	bool ours = fs && is_ours(fs);
 
-	while (f && getline(&line, &cap, f) > 0) {
-		struct mounted m = { .where = NULL };
-
-		if (parse_mounted(line, &m))
-			visit(&m, arg);
-		free(m.where);
-	}
+	if (ours)
+		*dev = mnt_fs_get_devno(fs);
+	mnt_unref_table(table);
+	return ours;
 }
 
-struct at_path {
-	const char *path;
-	char *dev;
-	bool ours;
-};
-
-static void look_at_path(const struct mounted *m, void *arg)
+char *shfs_mountpoint_of(dev_t dev)
 {
-	struct at_path *at = arg;
+	struct libmnt_table *table = read_mounts();
+	struct libmnt_fs *fs = mnt_table_find_devno(table, dev, MNT_ITER_FORWARD);
+	char *where = fs && is_ours(fs) ? strdup(mnt_fs_get_target(fs)) : NULL;
 
-	if (strcmp(m->where, at->path) != 0)
-		return;
-	at->ours = m->is_shfs;
-	strcpy(at->dev, m->dev);
-}
-
-bool shfs_mountpoint_is_ours(const char *path, char dev[static 24])
-{
-	struct at_path at = { .path = path, .dev = dev };
-
-	each_mounted(look_at_path, &at);
-	return at.ours;
-}
-
-struct by_dev {
-	const char *dev;
-	char *where;
-};
-
-static void look_for_dev(const struct mounted *m, void *arg)
-{
-	struct by_dev *by = arg;
-
-	if (m->is_shfs && !by->where && !strcmp(m->dev, by->dev))
-		by->where = strdup(m->where);
-}
-
-char *shfs_mountpoint_of(const char *dev)
-{
-	struct by_dev by = { .dev = dev };
-
-	each_mounted(look_for_dev, &by);
-	return by.where;
+	mnt_unref_table(table);
+	return where;
 }
 
 int shfs_mountpoint_lock(int root_fd)
@@ -130,9 +69,9 @@ static void say_path(struct shfs_buf *message, const char *path)
 
 int shfs_mountpoint_check(const char *path, struct shfs_buf *message)
 {
-	char dev[24];
+	dev_t dev;
 
-	if (shfs_mountpoint_is_ours(path, dev)) {
+	if (shfs_mountpoint_is_ours(path, &dev)) {
 		say_path(message, path);
 		shfs_buf_str(message, " is mounted already");
 		return SHFS_FUSE_REFUSED;

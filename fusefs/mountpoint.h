@@ -12,6 +12,7 @@
 
 #include <fuse3/fuse_lowlevel.h>
 #include <stdbool.h>
+#include <sys/types.h>
 
 enum shfs_fuse_exit {
 	SHFS_FUSE_OK = 0,
@@ -22,12 +23,12 @@ enum shfs_fuse_exit {
 	SHFS_FUSE_NO_STORE = 6,
 };
 
-/* Is there a mount of ours at exactly this path? dev: of it, as in mountinfo ("0:53"). */
-bool shfs_mountpoint_is_ours(const char *path, char dev[static 24]);
+/* Is there a mount of ours at exactly this path? *dev: its device. */
+bool shfs_mountpoint_is_ours(const char *path, dev_t *dev);
 
 /* Where the mount of this device is now: a directory above it may have been renamed.
  * malloc'ed; NULL: nowhere. */
-char *shfs_mountpoint_of(const char *dev);
+char *shfs_mountpoint_of(dev_t dev);
 
 /*
  * Taken before the check and held until the mount is there, so that of two mounts at once

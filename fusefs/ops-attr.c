@@ -19,6 +19,19 @@ static void reply_attr(fuse_req_t req, const struct statx *stx)
 	fuse_reply_attr(req, &st, SHFS_TIMEOUT);
 }
 
+/* The node of an id, and an fd of it, which ends with shfs_node_fd_done. false: replied.
+ */
+static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *fd)
+{
+	*node = shfs_req_node(req, id);
+	if (!*node)
+		return false;
+	*fd = shfs_node_fd(shfs_req_fs(req)->tree, *node);
+	if (*fd < 0)
+		shfs_req_fail(req, *fd);
+	return *fd >= 0;
+}
+
 static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
 	struct shfs_node *node = shfs_req_node(req, id);
@@ -170,18 +183,13 @@ static void record_changes(fuse_req_t req, struct shfs_node *node, int to_set,
 static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_set,
                        struct fuse_file_info *fi)
 {
-	struct shfs_node *node = shfs_req_node(req, id);
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
 	struct statx stx;
 	int fd, r;
 
-	if (!node)
+	if (!begin(req, id, &node, &fd))
 		return;
-	fd = shfs_node_fd(fs->tree, node);
-	if (fd < 0) {
-		shfs_req_fail(req, fd);
-		return;
-	}
 	r = set_attributes(req, node, fd, attr, to_set, fi);
 	if (!r)
 		r = shfs_node_statx(fd, "", &stx);
@@ -196,19 +204,14 @@ static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_
 
 static void op_readlink(fuse_req_t req, fuse_ino_t id)
 {
-	struct shfs_node *node = shfs_req_node(req, id);
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
 	char target[PATH_MAX + 1];
 	ssize_t n;
 	int fd;
 
-	if (!node)
+	if (!begin(req, id, &node, &fd))
 		return;
-	fd = shfs_node_fd(fs->tree, node);
-	if (fd < 0) {
-		shfs_req_fail(req, fd);
-		return;
-	}
 	n = readlinkat(fd, "", target, sizeof(target) - 1);
 	if (n < 0) {
 		shfs_req_fail(req, -errno);
@@ -221,18 +224,13 @@ static void op_readlink(fuse_req_t req, fuse_ino_t id)
 
 static void op_statfs(fuse_req_t req, fuse_ino_t id)
 {
-	struct shfs_node *node = shfs_req_node(req, id);
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
 	struct statvfs st;
 	int fd;
 
-	if (!node)
+	if (!begin(req, id, &node, &fd))
 		return;
-	fd = shfs_node_fd(fs->tree, node);
-	if (fd < 0) {
-		shfs_req_fail(req, fd);
-		return;
-	}
 	if (fstatvfs(fd, &st))
 		shfs_req_fail(req, -errno);
 	else
@@ -289,20 +287,18 @@ static ssize_t drop_trusted(char *list, ssize_t n)
 
 static void get_xattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t size)
 {
-	struct shfs_node *node = shfs_req_node(req, id);
+	_cleanup_free_ char *value = size ? malloc(size) : NULL;
 	struct shfs_fs *fs = shfs_req_fs(req);
-	_cleanup_free_ char *value = NULL;
+	struct shfs_node *node;
 	ssize_t n;
 	int fd;
 
-	if (!node)
-		return;
-	value = size ? malloc(size) : NULL;
-	fd = size && !value ? -ENOMEM : shfs_node_fd(fs->tree, node);
-	if (fd < 0) {
-		shfs_req_fail(req, fd);
+	if (size && !value) {
+		shfs_req_fail(req, -ENOMEM);
 		return;
 	}
+	if (!begin(req, id, &node, &fd))
+		return;
 	n = name ? getxattr(proc_path(fd).path, name, value, size)
 	         : listxattr(proc_path(fd).path, value, size);
 	if (n < 0)
@@ -330,19 +326,18 @@ static void op_listxattr(fuse_req_t req, fuse_ino_t id, size_t size)
 static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const char *value,
                       size_t size, int flags)
 {
-	struct shfs_node *node = shfs_req_node(req, id);
 	struct shfs_rec_pathop record = { .op = SHFS_OP_XATTR };
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
 	uint64_t process;
 	int fd, r;
 
-	if (!node)
-		return;
-	fd = is_control(id, name) ? -EPERM : shfs_node_fd(fs->tree, node);
-	if (fd < 0) {
-		shfs_req_fail(req, fd);
+	if (is_control(id, name)) {
+		shfs_req_fail(req, -EPERM);
 		return;
 	}
+	if (!begin(req, id, &node, &fd))
+		return;
 	r = value ? setxattr(proc_path(fd).path, name, value, size, flags)
 	          : removexattr(proc_path(fd).path, name);
 	r = r ? -errno : 0;

@@ -63,7 +63,6 @@ _must_check_ int shfs_filter_add(struct shfs_filter *filter, enum shfs_filter_ki
 _must_check_ int shfs_filter_add_status(struct shfs_filter *filter, const char *text);
 bool shfs_filter_has(const struct shfs_filter *filter, enum shfs_filter_kind kind);
 void shfs_filter_free(struct shfs_filter *filter);
-#define _cleanup_filter_ _cleanup_(shfs_filter_free)
 
 /*
  * The statement: rows of (0, command_id, begin_ns), and of (1, process_id, first_ns) for

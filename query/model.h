@@ -35,7 +35,6 @@ struct shfs_version {
 #define SHFS_VERSION_COLUMNS                                                             \
 	" version_id, file_id, n, origin_version_id, access_id, process_id, command_id," \
 	" path, object, flags, mode, size, phash, mtime_ns, time_ns, source, carried "
-#define SHFS_VERSION_N_COLUMNS 17
 
 _must_check_ int shfs_version_from_row(struct shfs_rows *rows, struct shfs_version *out);
 _must_check_ int shfs_version_load(struct shfs_index *index, int64_t version_id,
@@ -95,7 +94,6 @@ _must_check_ int shfs_process_load(struct shfs_index *index, int64_t process_id,
 /* Members: pid, parent, argv, exe. */
 void shfs_process_json(struct shfs_json *json, const struct shfs_process_row *process);
 void shfs_process_clear(struct shfs_process_row *process);
-#define _cleanup_process_ _cleanup_(shfs_process_clear)
 
 /* --- paths --- */
 

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libmount.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -17,9 +18,8 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
-#define ASK_NS        (5 * SHFS_NSEC_PER_SEC)
-#define ANSWER_MAX    65536
-#define MOUNTINFO_MAX (64 << 20)
+#define ASK_NS     (5 * SHFS_NSEC_PER_SEC)
+#define ANSWER_MAX 65536
 
 /* --- the list --- */
 
@@ -41,71 +41,19 @@ void shfs_mounts_clear(struct shfs_mounts *mounts)
 	*mounts = (struct shfs_mounts){ 0 };
 }
 
-/* The next word of a line of mountinfo, cut off at its blank; NULL behind the last. */
-static char *next_word(char **line)
-{
-	char *word = strsep(line, " ");
-
-	return word && *word ? word : NULL;
-}
-
-/* Blanks, newlines, "\\" and "#" are written as three octal digits. */
-static void unescape(char *s)
-{
-	char *out = s;
-
-	for (; *s; s++) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' &&
-		    s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
-			*out++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
-			                (s[3] - '0'));
-			s += 3;
-		} else {
-			*out++ = *s;
-		}
-	}
-	*out = '\0';
-}
-
 /* Is it a whole mount of shfs, and not a part of one that was bound elsewhere? */
-static bool is_shfs(const char *type, const char *root)
+static bool is_shfs(struct libmnt_fs *fs)
 {
-	return !strcmp(type, "fuse.shfs") && !strcmp(root, "/");
+	const char *type = mnt_fs_get_fstype(fs), *root = mnt_fs_get_root(fs);
+
+	return type && root && !strcmp(type, "fuse.shfs") && !strcmp(root, "/");
 }
 
-/* id parent major:minor root dir options [tag...] - type source super-options
- * 1: a mount that is wanted; its dir is borrowed from the line. */
-static int parse_line(char *line, bool all, struct shfs_mount *out)
-{
-	char *id = next_word(&line), *parent = next_word(&line), *dev = next_word(&line);
-	char *root = next_word(&line), *dir = next_word(&line), *word, *type, *options;
-	unsigned major, minor;
-
-	if (!id || !parent || !dev || !root || !dir ||
-	    sscanf(dev, "%u:%u", &major, &minor) != 2)
-		return 0;
-	do
-		word = next_word(&line);
-	while (word && strcmp(word, "-") != 0);
-	type = next_word(&line);
-	if (!type || !(all || is_shfs(type, root)))
-		return 0;
-	next_word(&line); /* the source */
-	*out = (struct shfs_mount){ .dir = dir, .error = -ENODATA };
-	unescape(out->dir);
-	out->mount_id = atoi(id);
-	out->dev = makedev(major, minor);
-	options = next_word(&line);
-	options = options ? strstr(options, "user_id=") : NULL;
-	out->owner = options ? (uid_t)strtoul(options + 8, NULL, 10) : (uid_t)-1;
-	return 1;
-}
-
-static int add_mount(struct shfs_mounts *mounts, const struct shfs_mount *mount)
+static int add_mount(struct shfs_mounts *mounts, struct libmnt_fs *fs)
 {
 	struct shfs_mount *grown =
 		reallocarray(mounts->list, mounts->n + 1, sizeof(*grown));
-	char *dir = strdup(mount->dir);
+	char *dir = strdup(mnt_fs_get_target(fs)), *owner;
 
 	if (grown)
 		mounts->list = grown;
@@ -113,29 +61,31 @@ static int add_mount(struct shfs_mounts *mounts, const struct shfs_mount *mount)
 		free(dir);
 		return -ENOMEM;
 	}
-	grown[mounts->n] = *mount;
-	grown[mounts->n++].dir = dir;
+	grown[mounts->n++] = (struct shfs_mount){
+		.dir = dir,
+		.mount_id = mnt_fs_get_id(fs),
+		.dev = mnt_fs_get_devno(fs),
+		.owner = mnt_fs_get_option(fs, "user_id", &owner, NULL)
+		                 ? (uid_t)-1
+		                 : (uid_t)strtoul(owner, NULL, 10),
+		.error = -ENODATA,
+	};
 	return 0;
 }
 
 static int read_mountinfo(bool all, struct shfs_mounts *mounts)
 {
-	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int r = shfs_read_file_at(AT_FDCWD, "/proc/self/mountinfo", MOUNTINFO_MAX, &text);
-	char *rest = text.data, *line;
+	struct libmnt_table *table = mnt_new_table_from_file("/proc/self/mountinfo");
+	struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_fs *fs;
+	int r = table && iter ? 0 : -errno;
 
-	if (r)
-		return r;
-	while ((line = strsep(&rest, "\n"))) {
-		struct shfs_mount mount;
-
-		if (!parse_line(line, all, &mount))
-			continue;
-		r = add_mount(mounts, &mount);
-		if (r)
-			return r;
-	}
-	return 0;
+	while (!r && !mnt_table_next_fs(table, iter, &fs))
+		if (all || is_shfs(fs))
+			r = add_mount(mounts, fs);
+	mnt_free_iter(iter);
+	mnt_unref_table(table);
+	return r;
 }
 
 const struct shfs_mount *shfs_mounts_at(const struct shfs_mounts *mounts,

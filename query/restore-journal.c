@@ -4,6 +4,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "query/mounts.h"
 #include "store/capture.h"
 
 #include <errno.h>
@@ -112,23 +113,17 @@ static uint64_t emit_process(struct shfs_capture *capture, uint32_t pid, unsigne
 /* Is the directory served by one of our mounts? */
 static int is_mounted(int dirfd)
 {
-	_cleanup_buf_ struct shfs_buf text = { 0 };
-	struct statx st;
-	char *save = NULL;
-	int r;
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	struct stat st;
+	int r = shfs_mounts_list(0, &mounts);
 
-	if (statx(dirfd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st))
-		return -errno;
-	r = shfs_read_file_at(AT_FDCWD, "/proc/self/mountinfo", 64 << 20, &text);
 	if (r)
 		return r;
-	for (char *line = text.data ? strtok_r(text.data, "\n", &save) : NULL; line;
-	     line = strtok_r(NULL, "\n", &save)) {
-		const char *type = strstr(line, " - ");
-
-		if (strtoull(line, NULL, 10) == st.stx_mnt_id)
-			return type && !strncmp(type + 3, "fuse.shfs ", 10);
-	}
+	if (fstat(dirfd, &st))
+		return -errno;
+	for (size_t i = 0; i < mounts.n; i++)
+		if (mounts.list[i].dev == st.st_dev)
+			return 1;
 	return 0;
 }
 

@@ -33,11 +33,8 @@ char *shfs_runtime_dir(const char *store_path)
 char *shfs_runtime_hook_dir(const char *store_path)
 {
 	_cleanup_free_ char *dir = shfs_runtime_dir(store_path);
-	_cleanup_free_ char *journal = dir ? shfs_path_join(dir, "journal") : NULL;
-	char host[65];
 
-	shfs_proc_host(host);
-	return journal ? shfs_path_join(journal, host) : NULL;
+	return dir ? shfs_store_journal_dir(dir) : NULL;
 }
 
 /* --- logs --- */

@@ -172,6 +172,15 @@ bool shfs_store_may_hang(const char *path)
 	return false;
 }
 
+char *shfs_store_journal_dir(const char *base)
+{
+	_cleanup_free_ char *journal = shfs_path_join(base, "journal");
+	char host[65];
+
+	shfs_proc_host(host);
+	return journal ? shfs_path_join(journal, host) : NULL;
+}
+
 /* What has the layout of a store and does not keep a prompt waiting. */
 static char *hook_base(const char *store_path)
 {
@@ -184,11 +193,8 @@ static char *hook_base(const char *store_path)
 char *shfs_store_hook_dir(const char *store_path)
 {
 	_cleanup_free_ char *base = hook_base(store_path);
-	_cleanup_free_ char *journal = base ? shfs_path_join(base, "journal") : NULL;
-	char host[65];
 
-	shfs_proc_host(host);
-	return journal ? shfs_path_join(journal, host) : NULL;
+	return base ? shfs_store_journal_dir(base) : NULL;
 }
 
 char *shfs_store_hook_state_dir(const char *store_path)

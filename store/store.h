@@ -59,3 +59,7 @@ bool shfs_store_may_hang(const char *path);
  * malloc'ed; NULL: no memory. */
 char *shfs_store_hook_dir(const char *store_path);
 char *shfs_store_hook_state_dir(const char *store_path);
+
+/* The directory of this host's journal below base, which has the layout of a store.
+ * malloc'ed; NULL: no memory. */
+char *shfs_store_journal_dir(const char *base);

@@ -31,6 +31,7 @@ LIBRARIES = {
     r"(fuse3/)?(fuse|fuse_\w+)\.h|linux/fuse\.h": ({"fusefs"}, "fuse3"),
     r"seccomp\.h": ({"fusefs"}, "libseccomp"),
     r"libsmartcols/.*|libsmartcols\.h": ({"query"}, "smartcols"),
+    r"libmount/.*|libmount\.h": ({"fusefs", "query"}, "mount"),
     r"ini\.h": ({"common"}, "inih"),
 }
 
