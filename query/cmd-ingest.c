@@ -4,14 +4,11 @@
 
 #include "common/clock.h"
 #include "common/io.h"
-#include "common/lock.h"
 #include "common/proc.h"
-#include "store/object.h"
 #include "store/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -61,11 +58,7 @@ struct follower {
 /* One follower a store. -EADDRINUSE: there is one already. */
 static int follower_lock(struct follower *f)
 {
-	char name[40];
-
-	snprintf(name, sizeof(name), "ingest-%016" PRIx64,
-	         shfs_object_hash64(f->store_path, strlen(f->store_path)));
-	f->lock = shfs_lock_take(name, 0);
+	f->lock = shfs_store_lock(f->store_path, "ingest", 0);
 	return MIN(f->lock, 0);
 }
 

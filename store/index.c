@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/index-internal.h"
 
-#include "common/lock.h"
 #include "common/path.h"
 #include "schema.h"
-#include "store/object.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -475,12 +472,8 @@ struct rebuild {
 
 static int rebuild_lock(struct rebuild *b)
 {
-	char name[40];
-	int r;
+	int r = b->lock = shfs_store_lock(b->store->path, "reindex", BUSY_MS);
 
-	snprintf(name, sizeof(name), "reindex-%016" PRIx64,
-	         shfs_object_hash64(b->store->path, strlen(b->store->path)));
-	r = b->lock = shfs_lock_take(name, BUSY_MS);
 	return r == -EADDRINUSE ? -EBUSY : MIN(r, 0);
 }
 

@@ -2,12 +2,15 @@
 #include "store/store.h"
 
 #include "common/io.h"
+#include "common/lock.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "store/object.h"
 #include "store/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -136,6 +139,15 @@ const char *shfs_store_strerror(int error)
 	default:
 		return strerror(abs(error));
 	}
+}
+
+int shfs_store_lock(const char *path, const char *what, int wait_ms)
+{
+	char name[80];
+
+	snprintf(name, sizeof(name), "%s-%016" PRIx64, what,
+	         shfs_object_hash64(path, strlen(path)));
+	return shfs_lock_take(name, wait_ms);
 }
 
 bool shfs_store_may_hang(const char *path)

@@ -29,8 +29,7 @@ struct shfs_store {
 
 /*
  * Opens the store at path (made by shfs_path_store). Refuses one that belongs to somebody
- * else
- * (-EPERM), that others may write to (-EACCES), or that a newer version made
+ * else (-EPERM), that others may write to (-EACCES), or that a newer version made
  * (-EPROTONOSUPPORT, by the number in its file "format"). -ENOENT without CREATE where
  * there is none.
  */
@@ -46,6 +45,9 @@ static inline void shfs_store_closep(struct shfs_store **s)
 
 /* One line that says what to do, for an error of shfs_store_open; static storage. */
 const char *shfs_store_strerror(int error);
+
+/* The lock (common/lock.h) on doing what, a word, with this store on this host. */
+_must_check_ int shfs_store_lock(const char *path, const char *what, int wait_ms);
 
 /*
  * May a look at the store wait for another machine or program? It may on a network file
