@@ -19,8 +19,7 @@ static void reply_attr(fuse_req_t req, const struct statx *stx)
 	fuse_reply_attr(req, &st, SHFS_TIMEOUT);
 }
 
-/* The node of an id, and an fd of it, which ends with shfs_node_fd_done. false: replied.
- */
+/* The node of an id, and its fd until shfs_node_fd_done. false: failed, and replied. */
 static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *fd)
 {
 	*node = shfs_req_node(req, id);

@@ -41,12 +41,28 @@ void shfs_mounts_clear(struct shfs_mounts *mounts)
 	*mounts = (struct shfs_mounts){ 0 };
 }
 
-/* Is it a whole mount of shfs, and not a part of one that was bound elsewhere? */
+static int read_table(struct libmnt_table **out)
+{
+	errno = 0;
+	*out = mnt_new_table_from_file("/proc/self/mountinfo");
+	if (*out)
+		return 0;
+	return errno ? -errno : -EIO;
+}
+
 static bool is_shfs(struct libmnt_fs *fs)
 {
-	const char *type = mnt_fs_get_fstype(fs), *root = mnt_fs_get_root(fs);
+	const char *type = mnt_fs_get_fstype(fs);
 
-	return type && root && !strcmp(type, "fuse.shfs") && !strcmp(root, "/");
+	return type && !strcmp(type, "fuse.shfs");
+}
+
+/* Is it a whole mount, and not a part of one that was bound elsewhere? */
+static bool is_whole(struct libmnt_fs *fs)
+{
+	const char *root = mnt_fs_get_root(fs);
+
+	return root && !strcmp(root, "/");
 }
 
 static int add_mount(struct shfs_mounts *mounts, struct libmnt_fs *fs)
@@ -75,15 +91,29 @@ static int add_mount(struct shfs_mounts *mounts, struct libmnt_fs *fs)
 
 static int read_mountinfo(bool all, struct shfs_mounts *mounts)
 {
-	struct libmnt_table *table = mnt_new_table_from_file("/proc/self/mountinfo");
 	struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_table *table = NULL;
 	struct libmnt_fs *fs;
-	int r = table && iter ? 0 : -errno;
+	int r = iter ? read_table(&table) : -ENOMEM;
 
 	while (!r && !mnt_table_next_fs(table, iter, &fs))
-		if (all || is_shfs(fs))
+		if (all || (is_shfs(fs) && is_whole(fs)))
 			r = add_mount(mounts, fs);
 	mnt_free_iter(iter);
+	mnt_unref_table(table);
+	return r;
+}
+
+int shfs_mounts_serve(dev_t dev)
+{
+	struct libmnt_table *table;
+	struct libmnt_fs *fs;
+	int r = read_table(&table);
+
+	if (r)
+		return r;
+	fs = mnt_table_find_devno(table, dev, MNT_ITER_FORWARD);
+	r = fs && is_shfs(fs);
 	mnt_unref_table(table);
 	return r;
 }

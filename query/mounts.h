@@ -51,6 +51,9 @@ _must_check_ int shfs_mounts_list(enum shfs_mounts_flags flags, struct shfs_moun
 void shfs_mounts_clear(struct shfs_mounts *mounts);
 #define _cleanup_mounts_ _cleanup_(shfs_mounts_clear)
 
+/* Is this the device of a mount of shfs, wherever that is mounted or bound? 1, 0. */
+_must_check_ int shfs_mounts_serve(dev_t dev);
+
 /* The mount at this absolute path (the one on top, where there are several), or the
  * innermost one that holds it. NULL. */
 const struct shfs_mount *shfs_mounts_at(const struct shfs_mounts *mounts,

@@ -113,18 +113,9 @@ static uint64_t emit_process(struct shfs_capture *capture, uint32_t pid, unsigne
 /* Is the directory served by one of our mounts? */
 static int is_mounted(int dirfd)
 {
-	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
 	struct stat st;
-	int r = shfs_mounts_list(0, &mounts);
 
-	if (r)
-		return r;
-	if (fstat(dirfd, &st))
-		return -errno;
-	for (size_t i = 0; i < mounts.n; i++)
-		if (mounts.list[i].dev == st.st_dev)
-			return 1;
-	return 0;
+	return fstat(dirfd, &st) ? -errno : shfs_mounts_serve(st.st_dev);
 }
 
 static char *directory_path(int dirfd)
