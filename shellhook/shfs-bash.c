@@ -2,11 +2,25 @@
 /*
  * shfs-bash.c - the hook of bash as a loadable builtin: no fork, no trap, no history.
  *
- *   PS0='${SHFS_PRE-}'   SHFS_PRE is a dynamic variable: bash expands PS0 once before
- * each line it executes, and its value, always empty, writes the B1 record _shfs_hook
- * start DIR ALERT HOST BOOT PIDNS TTY begins the session in DIR (again: only if DIR is
- * another one) _shfs_hook finish    for PROMPT_COMMAND: writes the F1 record if a command
- * ran, and shows the alert. Its status is 1 if PS0 is not as it must be.
+ *   PS0='${SHFS_PRE-}'
+ *
+ * SHFS_PRE is a dynamic variable: bash expands PS0 once before each line it executes, and
+ * its value, always empty, writes the B1 record.
+ *
+ *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY
+ *
+ * begins the session in DIR (again: only if DIR is another one).
+ *
+ *   _shfs_hook finish
+ *
+ * is the first of PROMPT_COMMAND: it writes the F1 record if a command ran, before other
+ * prompt commands take time, and shows the alert. Where it was taken out, the record is
+ * written when the next line is read.
+ *
+ * Both are put in place at each prompt, behind all prompt commands, so others that
+ * install themselves at the first prompt find what they left. Nothing of ours is the last
+ * of PROMPT_COMMAND: hooks by the DEBUG trap (bash-preexec) would take it for what was
+ * typed.
  *
  * Records are those of store/hooklog.h. What is typed is read where bash reads it: its
  * history has other newlines, and not every line.
@@ -20,6 +34,7 @@
 #include <builtins.h>
 #include <shell.h>
 
+#include <arrayfunc.h>
 #include <common.h>
 
 #include <errno.h>
@@ -54,9 +69,13 @@ extern int current_command_first_line_saved;
 extern volatile int last_command_exit_value;
 extern int remember_on_history, command_oriented_history, history_control;
 extern int history_expansion, promptvars;
+extern char *ps0_prompt; /* what PS0 was at the last prompt */
 extern char history_expansion_char, history_subst_char;
 char *last_history_line(void);
 #define HISTORY_IGNORES_DUPS 2 /* in history_control */
+
+#define PS0_WORD "${SHFS_PRE-}"
+#define FINISH   "_shfs_hook finish"
 
 struct text {
 	char *data;
@@ -72,7 +91,10 @@ static struct {
 	bool open;        /* the last command has its begin and no end yet */
 	int last_command; /* bash's number of it */
 	int told;         /* the last trouble that was told of: errno */
+	bool told_promptvars, told_ps0;
+	bool was_first;   /* in PROMPT_COMMAND */
 	char shown[4096]; /* the alerts that were shown */
+	char id[64];      /* of the session, as the marker has it */
 } hook;
 
 /* The lines of the command that is being read, as typed. */
@@ -80,7 +102,6 @@ static struct {
 	struct text typed;
 	bool inside; /* a line has begun and not ended */
 	bool late;   /* attached while bash was reading the first character of a line */
-	bool fresh;  /* something was read from the terminal since the last command */
 	int (*getter)(void);
 	int (*ungetter)(int);
 	int (*startup)(void);
@@ -197,6 +218,51 @@ static bool is_disabled(void)
 	return value && *value;
 }
 
+/* --- the marker, which programs find in their environment --- */
+
+static void export_variable(const char *name, char *value)
+{
+	SHELL_VAR *v = find_variable(name);
+
+	if (v && readonly_p(v))
+		return;
+	v = bind_global_variable(name, value, 0);
+	if (!v)
+		return;
+	VSETATTR(v, att_exported);
+	array_needs_making = 1;
+}
+
+/* 0: at the prompt. */
+static void mark_command(uint64_t number)
+{
+	char s[24];
+
+	snprintf(s, sizeof(s), "%" PRIu64, number);
+	export_variable("SHFS_COMMAND", s);
+}
+
+/* Numbers go on where this shell was executed by itself (exec bash). */
+static void mark_session(void)
+{
+	const char *before = get_string_value("SHFS_SESSION");
+	const char *number = get_string_value("SHFS_COMMAND");
+	const char *unit = get_string_value("INVOCATION_ID");
+	size_t len;
+	char s[256];
+
+	snprintf(hook.id, sizeof(hook.id), "%.8s-%ld-%" PRIu64, hook.boot, (long)hook.pid,
+	         start_ticks());
+	len = strlen(hook.id);
+	if (!hook.number && before && number && !strncmp(before, hook.id, len) &&
+	    (!before[len] || before[len] == '-'))
+		hook.number = strtoull(number, NULL, 10);
+	snprintf(s, sizeof(s), "%s%s%.128s", hook.id, unit && *unit ? "-" : "",
+	         unit ? unit : "");
+	export_variable("SHFS_SESSION", s);
+	mark_command(0);
+}
+
 /* --- the log --- */
 
 /* Once for each kind of trouble, however long it lasts. */
@@ -297,6 +363,7 @@ static void write_finish(int status)
 	uint64_t seq;
 
 	hook.open = false;
+	mark_command(0);
 	if (fd < 0)
 		return;
 	seq = record_begin(&t, "F1");
@@ -310,10 +377,9 @@ static void write_finish(int status)
 	close(fd);
 }
 
-static void write_begin(const char *text)
+static void write_begin(const char *text, bool hidden)
 {
 	int fd = log_open();
-	bool hidden = *text == ' ' || *text == '\t';
 	struct text t;
 	uint64_t seq;
 
@@ -337,8 +403,13 @@ static int read_char(void)
 {
 	int c;
 
-	if (!reader.inside && !current_command_line_count)
+	if (!reader.inside && !current_command_line_count) {
 		text_clear(&reader.typed);
+		/* no prompt command has told: lines pasted at once, or ours was taken out
+		 */
+		if (hook.open && !executing && hook.pid == getpid())
+			write_finish(last_command_exit_value);
+	}
 	c = reader.getter();
 	if (reader.late && rl_line_buffer && *rl_line_buffer)
 		text_add(&reader.typed, rl_line_buffer, 1);
@@ -374,13 +445,101 @@ static bool reader_attach(void)
 	return true;
 }
 
+/* --- our places --- */
+
+static void say_once(bool *told, const char *what)
+{
+	if (!*told)
+		fprintf(stderr, "shfs: nothing is recorded%s\n", what);
+	*told = true;
+}
+
+/* Puts our word last into PS0, so that nothing else of it belongs to the command; takes
+ * it out where it would be shown itself. */
+static void arm_ps0(void)
+{
+	SHELL_VAR *var = find_variable("PS0");
+	const char *old = get_string_value("PS0"), *hit;
+	struct text t = { 0 };
+
+	old = old ? old : "";
+	for (const char *p = old; (hit = strstr(p, PS0_WORD)); p = old) {
+		text_add(&t, old, hit - old);
+		old = hit + strlen(PS0_WORD);
+	}
+	text_add(&t, old, strlen(old));
+	if (promptvars)
+		text_add(&t, PS0_WORD, strlen(PS0_WORD));
+	else
+		say_once(&hook.told_promptvars,
+		         " while the shell option promptvars is off");
+	text_add(&t, "", 1);
+	old = get_string_value("PS0");
+	if (t.failed || !strcmp(old ? old : "", t.data))
+		;
+	else if (var && readonly_p(var))
+		say_once(&hook.told_ps0, ": PS0 is read-only");
+	else if (bind_variable("PS0", t.data, 0))
+		ps0_prompt = get_string_value("PS0");
+	free(t.data);
+}
+
+static void remove_element(ARRAY *a, arrayind_t index)
+{
+	ARRAY_ELEMENT *e = array_remove(a, index);
+
+	if (e)
+		array_dispose_element(e);
+}
+
+/* Ours is taken out wherever it is. What is first now was so already, if it is there
+ * again: somebody has set it anew, as a startup file does that is read again. */
+static void remove_former(ARRAY *a)
+{
+	const char *first = array_reference(a, 0);
+	bool again = false;
+	ARRAY_ELEMENT *e, *next;
+
+	for (e = element_forw(a->head); e != a->head; e = next) {
+		next = element_forw(e);
+		if (!strcmp(element_value(e), FINISH))
+			remove_element(a, element_index(e));
+		else if (first && element_index(e) && !strcmp(element_value(e), first))
+			again = true;
+	}
+	if (again && hook.was_first)
+		remove_element(a, 0);
+}
+
+static void take_first_place(void)
+{
+	char name[] = "PROMPT_COMMAND", finish[] = FINISH;
+	SHELL_VAR *var = find_variable(name);
+	const char *first = get_string_value(name);
+
+	if (first && !strcmp(first, FINISH))
+		return;
+	if (!var)
+		var = make_new_array_variable(name);
+	if (!var || readonly_p(var) || assoc_p(var) || nameref_p(var) ||
+	    var->dynamic_value)
+		return;
+	if (!array_p(var))
+		var = convert_var_to_array(var);
+	remove_former(array_cell(var));
+	array_rshift(array_cell(var), 1, finish);
+	VUNSETATTR(var, att_invisible);
+	hook.was_first = true;
+}
+
 /* Readline calls it when it begins to read a line. */
 static int on_readline(void)
 {
-	if (hook.pid == getpid()) {
+	if (hook.pid == getpid() && !executing) {
 		reader.inside = false;
-		reader.fresh = true;
 		reader.late = reader_attach();
+		arm_ps0();
+		take_first_place();
 	}
 	return reader.startup ? reader.startup() : 0;
 }
@@ -426,6 +585,21 @@ static const char *command_text(void)
 	return saved;
 }
 
+/* The user keeps it out of the history: by a blank in front of it, or by HISTIGNORE. For
+ * the latter, bash knows: a line that it did not save, and that is not there already. */
+static bool is_kept_out(const char *text)
+{
+	const char *ignore = get_string_value("HISTIGNORE"), *last;
+
+	if (*text == ' ' || *text == '\t')
+		return true;
+	if (!ignore || !*ignore || !remember_on_history ||
+	    current_command_first_line_saved)
+		return false;
+	last = last_history_line();
+	return !last || strcmp(last, text) != 0;
+}
+
 /* --- the mount --- */
 
 static bool is_fuse(const char *path)
@@ -467,17 +641,17 @@ static SHELL_VAR *value_of_pre(SHELL_VAR *self)
 	    getpid() != hook.pid)
 		return self;
 	hook.last_command = current_command_number;
-	/* several lines pasted at once are run without a prompt between them */
-	if (hook.open && !reader.fresh)
-		write_finish(last_command_exit_value);
 	hook.open = false;
 	if (!is_disabled()) {
+		const char *text = command_text();
+
 		follow_mount();
-		write_begin(command_text());
+		write_begin(text, is_kept_out(text));
+		mark_command(hook.number);
 	}
 	text_clear(&reader.typed);
-	reader.fresh = false;
 	reader_attach();
+	take_first_place(); /* without line editing there was no other moment */
 	errno = error;
 	return self;
 }
@@ -519,13 +693,6 @@ static void show_alert(void)
 	strcpy(hook.shown, text);
 }
 
-static bool is_armed(void)
-{
-	const char *ps0 = get_string_value("PS0");
-
-	return promptvars && ps0 && strstr(ps0, "${SHFS_PRE-}");
-}
-
 static int finish(void)
 {
 	if (getpid() != hook.pid)
@@ -534,7 +701,8 @@ static int finish(void)
 		write_finish(last_command_exit_value);
 	if (!is_disabled())
 		show_alert();
-	return is_armed() ? EXECUTION_SUCCESS : EXECUTION_FAILURE;
+	arm_ps0();
+	return EXECUTION_SUCCESS;
 }
 
 static bool set_text(char **to, const char *s)
@@ -553,6 +721,7 @@ static bool set_log(const char *dir)
 		return false;
 	if (!hook.log || strcmp(hook.log, log)) {
 		hook.greeted = hook.open = false;
+		hook.told_promptvars = hook.told_ps0 = false;
 		hook.told = 0;
 	}
 	free(hook.log);
@@ -587,9 +756,12 @@ static int start(const char *const *args)
 			return EXECUTION_FAILURE;
 	if (!set_log(args[0]) || !bind_pre())
 		return EXECUTION_FAILURE;
+	mark_session();
 	fd = log_open();
 	if (fd >= 0)
 		close(fd);
+	arm_ps0();
+	show_alert();
 	return EXECUTION_SUCCESS;
 }
 

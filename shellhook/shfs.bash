@@ -13,7 +13,7 @@
 # prompt: begin and end of a command. With the loadable builtin neither forks. Without it,
 # bash 5.3 does not fork either, older versions do. The DEBUG trap, HISTCONTROL and the
 # history are left alone. Names are prefixed and everything is a builtin by name, so that
-# neither aliases nor functions of the user come between.
+# neither aliases nor functions nor read-only variables of the user come between.
 
 # Once in a session, however often this is sourced or tried.
 _shfs_say()
@@ -27,35 +27,45 @@ _shfs_say()
 # shell is in where PS0 is read-only.
 _shfs_arm()
 {
-	local rest=${PS0-}
+	local _rest=${PS0-}
 
-	rest=${rest//"$_shfs_ps0"/}
+	_rest=${_rest//"$_shfs_ps0"/}
+	if [[ $- == *r* ]]; then
+		_shfs_say 'nothing is recorded: this shell is restricted'
+		[[ ${PS0@a} == *r* ]] || PS0=$_rest
+		return 0
+	fi
 	if ! builtin shopt -q promptvars; then
 		_shfs_say 'nothing is recorded while the shell option promptvars is off'
-		[[ ${PS0-} == "$rest" ]] && return 0
+		[[ ${PS0-} == "$_rest" ]] && return 0
 	else
-		rest+=$_shfs_ps0
-		[[ ${PS0-} == "$rest" ]] && return 0
+		_rest+=$_shfs_ps0
+		[[ ${PS0-} == "$_rest" ]] && return 0
 	fi
-	builtin printf -v PS0 %s "$rest" 2>/dev/null ||
+	builtin printf -v PS0 %s "$_rest" 2>/dev/null ||
 		_shfs_say 'nothing is recorded: PS0 is read-only'
 	return 0
 }
 
-# Puts $1 before and behind what is in PROMPT_COMMAND: the first one sees the end before
-# other prompt commands take time, the last one survives an assignment to PROMPT_COMMAND,
-# which replaces the first element alone. Before 5.1 it is not an array.
+# Puts $1 last into PROMPT_COMMAND while the shell starts, where nobody who is still to
+# install himself minds, and first at the first prompt: that one sees the end before other
+# prompt commands take time. Nothing of ours stays the last: hooks by the DEBUG trap
+# (bash-preexec) would take it for what was typed. Before 5.1 it is not an array.
 _shfs_prompt_command()
 {
-	local item kept=()
+	local _item _kept=()
 
 	if ! builtin printf -v PROMPT_COMMAND %s "${PROMPT_COMMAND-}" 2>/dev/null; then
 		_shfs_say 'ends of commands are not recorded: PROMPT_COMMAND is read-only'
 	elif ((_shfs_version >= 501)); then
-		for item in "${PROMPT_COMMAND[@]}"; do
-			[[ -z $item || $item == "$1" ]] || kept+=("$item")
+		for _item in "${PROMPT_COMMAND[@]}"; do
+			[[ -z $_item || $_item == "$1" ]] || _kept+=("$_item")
 		done
-		PROMPT_COMMAND=("$1" ${kept[@]+"${kept[@]}"} "$1")
+		if [[ $2 == first ]]; then
+			PROMPT_COMMAND=("$1" ${_kept[@]+"${_kept[@]}"})
+		else
+			PROMPT_COMMAND=("${_kept[@]-}" "$1")
+		fi
 	elif [[ $PROMPT_COMMAND != *"$1"* ]]; then
 		PROMPT_COMMAND=$1${PROMPT_COMMAND:+;$PROMPT_COMMAND}
 	fi
@@ -75,13 +85,13 @@ _shfs_builtin()
 # up to the size of its buffer.
 _shfs_write()
 {
-	local format='\036' i
+	local _format='\036' _i
 
-	for ((i = 0; i <= $#; i++)); do
-		format+='%s\0'
+	for ((_i = 0; _i <= $#; _i++)); do
+		_format+='%s\0'
 	done
 	# shellcheck disable=SC2059 # the format is made above
-	{ builtin printf "$format\n" "$@" "$2" >>"$_shfs_log"; } 2>/dev/null
+	{ builtin printf "$_format\n" "$@" "$2" >>"$_shfs_log"; } 2>/dev/null
 }
 
 # Sets real, boot and lastpid.
@@ -89,21 +99,21 @@ _shfs_now()
 {
 	local IFS=' '
 
-	real=${EPOCHREALTIME-} boot=0 lastpid=0
-	[[ -n $real ]] || builtin printf -v real '%(%s)T' -1
-	builtin read -r boot _ </proc/uptime
-	builtin read -r _ _ _ _ lastpid </proc/loadavg
+	_real=${EPOCHREALTIME-} _boot=0 _lastpid=0
+	[[ -n $_real ]] || builtin printf -v _real '%(%s)T' -1
+	builtin read -r _boot _ </proc/uptime
+	builtin read -r _ _ _ _ _lastpid </proc/loadavg
 }
 
 # The number before the next record's is kept free for it.
 _shfs_session()
 {
-	local real boot lastpid
+	local _real _boot _lastpid
 
 	_shfs_now
 	(umask 077 && : >>"$_shfs_log") 2>/dev/null
 	_shfs_write S1 $((_shfs_seq - 1)) $$ "$_shfs_start" "$_shfs_boot" "$_shfs_pidns" \
-		"$real" "$boot" "$_shfs_host" bash "$_shfs_tty" "$PWD" || _shfs_trouble
+		"$_real" "$_boot" "$_shfs_host" bash "$_shfs_tty" "$PWD" || _shfs_trouble
 }
 
 # In PS0, mostly in a subshell; what must stay set has been set by PS0 itself. The last
@@ -111,33 +121,33 @@ _shfs_session()
 # repetition or was not to be saved; where that cannot be told apart, the text is left out.
 _shfs_begin()
 {
-	local - real boot lastpid line cwd hidden=0
+	local - _real _boot _lastpid _line _cwd _hidden=0
 
 	set +eux
 	((_shfs_open)) || return 0
 	_shfs_now
 	builtin eval "$_shfs_look"
-	line=${line#"${line%%[0-9]*}"}
-	line=${line#*[ *] }
-	if [[ -z $line || $line == [[:blank:]]* || ! -o history ]] ||
+	_line=${_line#"${_line%%[0-9]*}"}
+	_line=${_line#*[ *] }
+	if [[ -z $_line || $_line == [[:blank:]]* || ! -o history ]] ||
 		[[ $HISTCMD == "$_shfs_history" &&
 			${HISTCONTROL-}${HISTIGNORE:+ignoreboth} == *@(ignorespace|ignoreboth)* ]]; then
-		hidden=1 line=
+		_hidden=1 _line=
 	fi
 	[[ -s $_shfs_log ]] || _shfs_session
-	_shfs_write B1 "$_shfs_seq" "$_shfs_number" "$real" "$boot" "$lastpid" "$hidden" \
-		"${cwd:-$PWD}" "$line"
+	_shfs_write B1 "$_shfs_seq" "$_shfs_number" "$_real" "$_boot" "$_lastpid" "$_hidden" \
+		"${_cwd:-$PWD}" "$_line"
 }
 
 _shfs_end()
 {
-	local real boot lastpid
+	local _real _boot _lastpid
 
-	_shfs_open=0
+	_shfs_open=0 SHFS_COMMAND=0
 	_shfs_now
 	((_shfs_seq += 2))
 	[[ -s $_shfs_log ]] || _shfs_session
-	_shfs_write F1 "$_shfs_seq" "$_shfs_number" "$real" "$boot" "$lastpid" "$1" ||
+	_shfs_write F1 "$_shfs_seq" "$_shfs_number" "$_real" "$_boot" "$_lastpid" "$1" ||
 		_shfs_trouble
 }
 
@@ -149,17 +159,17 @@ _shfs_trouble()
 # Each line again only if it was gone in between.
 _shfs_show_alert()
 {
-	local line seen='' new=''
+	local _line _seen='' _new=''
 
 	if [[ -e $_shfs_alert ]]; then
-		while IFS='' builtin read -r line; do
-			[[ -z $line || $'\n'$_shfs_shown == *$'\n'"$line"$'\n'* ]] ||
-				new+=${line//[[:cntrl:]]/?}$'\n'
-			seen+=$line$'\n'
+		while IFS='' builtin read -r _line; do
+			[[ -z $_line || $'\n'$_shfs_shown == *$'\n'"$_line"$'\n'* ]] ||
+				_new+=${_line//[[:cntrl:]]/?}$'\n'
+			_seen+=$_line$'\n'
 		done 2>/dev/null <"$_shfs_alert"
 	fi
-	builtin printf %s "$new" >&2
-	_shfs_shown=$seen
+	builtin printf %s "$_new" >&2
+	_shfs_shown=$_seen
 }
 
 # A shell that stood in a project when it was mounted stands below the mount, unseen; one
@@ -167,53 +177,71 @@ _shfs_show_alert()
 # the same directory.
 _shfs_follow_mount()
 {
-	local inodes old=${OLDPWD-}
+	local _inodes _old=${OLDPWD-}
 
 	[[ . -ef $PWD || ! -d $PWD ]] && return
-	inodes=$(command stat -c %i . "$PWD" 2>/dev/null)
-	[[ -n $inodes && ${inodes%$'\n'*} == "${inodes#*$'\n'}" ]] &&
-		builtin cd "$PWD" && OLDPWD=$old
+	_inodes=$(command stat -c %i . "$PWD" 2>/dev/null)
+	[[ -n $_inodes && ${_inodes%$'\n'*} == "${_inodes#*$'\n'}" ]] &&
+		builtin cd "$PWD" && OLDPWD=$_old
 }
 
 # $? is kept where a string of commands follows; but with set -e it would end the shell.
 _shfs_finish()
 {
-	local status=$? flags=$-
+	local _status=$? _flags=$-
 	local -
 
+	if [[ $_flags == *r* ]]; then
+		_shfs_arm
+		return "$_status"
+	fi
 	{ set +eux; } 2>/dev/null
 	[[ $BASHPID == "$$" ]] || return 0
-	((_shfs_open)) && _shfs_end "$status"
+	((_shfs_open)) && _shfs_end "$_status"
 	_shfs_show_alert
 	_shfs_follow_mount
 	_shfs_arm
+	if [[ -z $_shfs_placed ]]; then
+		_shfs_placed=1
+		_shfs_prompt_command _shfs_finish first
+	fi
 	_shfs_history=$HISTCMD
-	((_shfs_version >= 501)) || [[ $flags == *e* ]] || return "$status"
+	((_shfs_version >= 501)) || [[ $_flags == *e* ]] || return "$_status"
 	return 0
+}
+
+# The marker, which programs find in their environment. Numbers go on where this shell was
+# executed by itself (exec bash).
+_shfs_mark()
+{
+	[[ ${SHFS_SESSION-}- == "$1"-* && ${SHFS_COMMAND-} == +([0-9]) ]] &&
+		_shfs_number=$SHFS_COMMAND
+	export SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0
 }
 
 _shfs_plain()
 {
-	local stat IFS=' ' history='HISTTIMEFORMAT= builtin history 1'
+	local _stat IFS=' ' _history='HISTTIMEFORMAT= builtin history 1'
 
-	builtin read -r stat </proc/self/stat
-	stat=${stat##*) }
+	builtin read -r _stat </proc/self/stat
+	_stat=${_stat##*) }
 	# shellcheck disable=SC2086 # fields
-	builtin set -- $stat
+	builtin set -- $_stat
 	_shfs_start=${20} _shfs_log=$_shfs_dir/shell-${_shfs_boot:0:8}-$$-${20}.log
 	# An array is never exported: where these words reach another shell, they are nothing.
 	_shfs_none=('')
 	_shfs_ps0='${_shfs_none[_shfs_open=0${SHFS_DISABLE:+1}==0,'
-	_shfs_ps0+='_shfs_number+=_shfs_open,_shfs_seq+=2,0]-}'
+	_shfs_ps0+='SHFS_COMMAND=_shfs_number+=_shfs_open,_shfs_seq+=2,0]-}'
 	if ((_shfs_version >= 503)); then
 		_shfs_ps0+='${_shfs_none+${ { _shfs_begin; } 2>/dev/null; }}'
-		_shfs_look="line=\${ $history; } cwd=\${ builtin pwd -P; }"
+		_shfs_look="_line=\${ $_history; } _cwd=\${ builtin pwd -P; }"
 	else
 		_shfs_ps0+='${_shfs_none+$({ _shfs_begin; } 2>/dev/null)}'
-		_shfs_look="line=\$($history); builtin cd -P .; cwd=\$PWD"
+		_shfs_look="_line=\$($_history); builtin cd -P .; _cwd=\$PWD"
 	fi
 	[[ ${_shfs_begun-} == "$_shfs_log" ]] && return
 	_shfs_begun=$_shfs_log _shfs_open=0 _shfs_number=0 _shfs_seq=2 _shfs_shown=
+	_shfs_mark "${_shfs_boot:0:8}-$$-$_shfs_start"
 	_shfs_session
 }
 
@@ -225,13 +253,10 @@ _shfs_main()
 	[[ $- == *i* && -z ${SHFS_DISABLE-} && $BASHPID == "$$" ]] || return 0
 	if ((_shfs_version < 404)); then
 		_shfs_say "bash $BASH_VERSION is too old: bash 4.4 or later is needed"
-	elif _shfs_builtin; then
-		_shfs_ps0='${SHFS_PRE-}'
-		_shfs_prompt_command '_shfs_hook finish || _shfs_arm'
-		_shfs_arm
-	else
+	elif ! _shfs_builtin; then
 		_shfs_plain
-		_shfs_prompt_command _shfs_finish
+		_shfs_prompt_command _shfs_finish last
+		_shfs_placed=
 		_shfs_arm
 	fi
 }

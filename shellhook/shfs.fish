@@ -18,15 +18,22 @@ function _shfs_say
 end
 
 # FIELD...: appends a record. A log that is new, or was taken away meanwhile, begins with
-# the session. fish shows the error of a redirection, whatever one says: so it asks first.
+# the session. fish shows the error of a redirection and of a write, whatever one says: so it
+# asks first, and after a write that failed has a program try.
 function _shfs_write
     test $argv[1] = S1 -o -s $_shfs_log; or _shfs_session
     set -g _shfs_seq (math $_shfs_seq + 1)
     set -l fields $argv[1] $_shfs_seq $argv[2..] $_shfs_seq
     set -l format '\036'(string repeat -n (count $fields) '%s\0')'\n'
     if test -w $_shfs_log; or test -d $_shfs_dir -a -w $_shfs_dir
-        printf $format $fields >>$_shfs_log 2>/dev/null
-        and return
+        if set -q _shfs_failed
+            command printf $format $fields >>$_shfs_log 2>/dev/null
+            and set -e _shfs_failed
+            and return
+        else if builtin printf $format $fields >>$_shfs_log 2>/dev/null
+            return
+        end
+        set -g _shfs_failed
     end
     _shfs_say "the commands of this shell are not recorded: cannot write to $_shfs_log"
     return 1
@@ -79,18 +86,20 @@ function _shfs_preexec --on-event fish_preexec
     # Blanks and comments are no command, but the event comes for them, too.
     string match -qr '^\s*(#[^\n]*)?$' -- $text; and return
     _shfs_follow_mount
-    if string match -qr '^[ \t]' -- $text
+    if set -q fish_private_mode; or string match -qr '^[ \t]' -- $text
         set hidden 1
         set text ''
     end
     set -l now (_shfs_now -0.04)
     set -g _shfs_number (math $_shfs_number + 1)
+    set -gx SHFS_COMMAND $_shfs_number
     _shfs_write B1 $_shfs_number $now $hidden (pwd -P | string collect) $text
     and set -g _shfs_open 1
 end
 
 function _shfs_postexec --on-event fish_postexec
     set -l code $status
+    set -gx SHFS_COMMAND 0
     test $_shfs_open = 1; or return
     set -g _shfs_open 0
     set -g _shfs_ended 0
@@ -112,6 +121,16 @@ function _shfs_prompt --on-event fish_prompt
     set -g _shfs_shown $seen
 end
 
+# The marker, which programs find in their environment. Numbers go on where this shell was
+# executed by itself (exec fish).
+function _shfs_mark
+    string match -q -- "$argv[1]-*" "$SHFS_SESSION-"
+    and string match -qr '^\d+$' -- $SHFS_COMMAND
+    and set -g _shfs_number $SHFS_COMMAND
+    set -gx SHFS_SESSION (string join -n - $argv[1] "$INVOCATION_ID")
+    set -gx SHFS_COMMAND 0
+end
+
 function _shfs_main
     read -l -z stat </proc/self/stat
     set -g _shfs_start (string replace -r '^.*\) ' '' -- $stat | string split ' ')[20]
@@ -122,6 +141,7 @@ function _shfs_main
     set -g _shfs_shown
     set -g _shfs_open 0
     set -g _shfs_number 0
+    _shfs_mark (string sub -l 8 -- $_shfs_boot)-$fish_pid-$_shfs_start
     set -g _shfs_ended 0
     set -g _shfs_seq 0
     _shfs_session

@@ -66,6 +66,11 @@ _shfs_follow_mount() {
 	builtin cd -q -- $PWD 2>/dev/null && OLDPWD=$old
 }
 
+# A pattern that is none matches nothing, as for zsh itself.
+_shfs_is_ignored() {
+	{ [[ $1 == ${~HISTORY_IGNORE} ]] } always { TRY_BLOCK_ERROR=0 } 2>/dev/null
+}
+
 # $1 is the line as typed; it is empty where zsh was told to keep it out of its history.
 _shfs_preexec() {
 	{ emulate -L zsh; setopt no_err_exit no_err_return unset no_xtrace } 2>/dev/null
@@ -74,7 +79,8 @@ _shfs_preexec() {
 	[[ $sysparams[pid] == $$ && -z $SHFS_DISABLE ]] || return 0
 	[[ . -ef $PWD ]] || _shfs_follow_mount
 	[[ -n $text && $text != [[:blank:]]* ]] || hidden=1 text=
-	((++_shfs_number))
+	[[ -n $HISTORY_IGNORE ]] && _shfs_is_ignored "$text" && hidden=1 text=
+	typeset -gx SHFS_COMMAND=$((++_shfs_number))
 	_shfs_write B1 $hidden "${PWD:P}" "$text" && _shfs_open=1
 	return 0
 }
@@ -84,6 +90,7 @@ _shfs_precmd() {
 	{ emulate -L zsh; setopt no_err_exit no_err_return unset no_xtrace } 2>/dev/null
 
 	[[ $sysparams[pid] == $$ ]] || return 0
+	SHFS_COMMAND=0
 	if ((_shfs_open)); then
 		_shfs_open=0
 		_shfs_write F1 $stat
@@ -109,6 +116,13 @@ _shfs_show_alert() {
 	_shfs_shown=$seen
 }
 
+# The marker, which programs find in their environment. Numbers go on where this shell was
+# executed by itself (exec zsh).
+_shfs_mark() {
+	[[ $SHFS_SESSION- == $1-* && $SHFS_COMMAND == <-> ]] && _shfs_number=$SHFS_COMMAND
+	typeset -gx SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0
+}
+
 _shfs_main() {
 	emulate -L zsh
 	setopt no_err_exit no_err_return
@@ -131,6 +145,7 @@ _shfs_main() {
 	[[ $log == ${_shfs_log-} ]] && return 0
 	typeset -g _shfs_log=$log _shfs_shown=
 	typeset -gi _shfs_open=0 _shfs_number=0 _shfs_seq=0
+	_shfs_mark $_shfs_boot[1,8]-$$-$_shfs_start
 	_shfs_session
 	return 0
 }
