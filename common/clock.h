@@ -32,7 +32,18 @@ static inline struct shfs_time shfs_time_now(void)
 		                   shfs_clock_ns(CLOCK_BOOTTIME) };
 }
 
+/* Of a file: one that has no room (before 1677, after 2262) is the nearest that has. */
+static inline int64_t shfs_time_ns(int64_t sec, int64_t nsec)
+{
+	int64_t ns;
+
+	if (__builtin_mul_overflow(sec, SHFS_NSEC_PER_SEC, &ns) ||
+	    __builtin_add_overflow(ns, nsec, &ns))
+		return sec < 0 ? INT64_MIN : INT64_MAX;
+	return ns;
+}
+
 static inline int64_t shfs_timespec_ns(struct timespec ts)
 {
-	return ts.tv_sec * SHFS_NSEC_PER_SEC + ts.tv_nsec;
+	return shfs_time_ns(ts.tv_sec, ts.tv_nsec);
 }

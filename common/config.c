@@ -3,6 +3,7 @@
 
 #include "common/buf.h"
 #include "common/io.h"
+#include "common/quote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@ int shfs_config_init(struct shfs_config *cfg)
 		.read_max_bytes = 1 << 20,
 		.wait_ms = 2000,
 		.compression = 3,
+		.known_files = 250000,
 		.ignore = strdup(""),
 		.archive_read = strdup(""),
 		.color = strdup("auto"),
@@ -76,7 +78,7 @@ static int set_number(int64_t *out, const char *value, int64_t least, int64_t mo
 
 	errno = 0;
 	n = strtoll(value, &end, 10);
-	if (errno || end == value || *end || n < least || n > most)
+	if (errno || *value < '0' || *value > '9' || *end || n < least || n > most)
 		return -EINVAL;
 	*out = n;
 	return 0;
@@ -144,6 +146,19 @@ static int set_archive(struct shfs_config *cfg, const char *name, const char *va
 	return -ENOENT;
 }
 
+static int set_mount(struct shfs_config *cfg, const char *name, const char *value)
+{
+	int64_t n;
+	int r;
+
+	if (strcmp(name, "known-files") != 0)
+		return -ENOENT;
+	r = set_number(&n, value, 1000, UINT32_MAX);
+	if (!r)
+		cfg->known_files = (uint32_t)n;
+	return r;
+}
+
 static int set_query(struct shfs_config *cfg, const char *name, const char *value)
 {
 	if (!strcmp(name, "pager"))
@@ -157,6 +172,12 @@ static int set_query(struct shfs_config *cfg, const char *name, const char *valu
 	return -ENOENT;
 }
 
+static void add_quoted(struct shfs_buf *out, const char *before, const char *s)
+{
+	shfs_buf_str(out, before);
+	shfs_quote_display(out, s, strlen(s));
+}
+
 /* libinih's handler: 1 to go on. It is called in the order of the lines. */
 static int on_key(void *arg, const char *section, const char *name, const char *value)
 {
@@ -166,15 +187,21 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 
 	if (!strcmp(section, "archive"))
 		r = set_archive(rd->cfg, name, value);
+	else if (!strcmp(section, "mount"))
+		r = set_mount(rd->cfg, name, value);
 	else if (!strcmp(section, "query"))
 		r = set_query(rd->cfg, name, value);
 	if (!r || rd->error)
 		return 1;
 	rd->error = r == -ENOMEM ? -ENOMEM : -EINVAL;
-	if (r == -ENOENT)
-		shfs_buf_printf(&what, "there is no key \"%s\" in [%s]", name, section);
-	else
-		shfs_buf_printf(&what, "bad value \"%s\" for %s", value, name);
+	if (r == -ENOENT) {
+		add_quoted(&what, "there is no key \"", name);
+		add_quoted(&what, "\" in [", section);
+		shfs_buf_char(&what, ']');
+	} else {
+		add_quoted(&what, "bad value \"", value);
+		shfs_buf_printf(&what, "\" for %s", name);
+	}
 	rd->what = shfs_buf_take(&what);
 	return 0;
 }
@@ -225,10 +252,10 @@ static void set_message(char **message, const char *path, int line, const char *
 {
 	struct shfs_buf b = { 0 };
 
+	add_quoted(&b, "", path);
 	if (line)
-		shfs_buf_printf(&b, "%s:%d: %s", path, line, what);
-	else
-		shfs_buf_printf(&b, "%s: %s", path, what);
+		shfs_buf_printf(&b, ":%d", line);
+	shfs_buf_printf(&b, ": %s", what);
 	*message = shfs_buf_take(&b);
 }
 

@@ -21,8 +21,9 @@ struct shfs_config {
 	 * .gitignore. They are added behind the built-in ones. Never NULL. */
 	char *ignore;
 	char *archive_read;
-	char *pager; /* [query] pager; NULL: unset */
-	char *color; /* [query] color: auto, always, never; never NULL */
+	uint32_t known_files; /* [mount] known-files: more are forgotten; 250000 */
+	char *pager;          /* [query] pager; NULL: unset */
+	char *color;          /* [query] color: auto, always, never; never NULL */
 };
 
 /* Fills in the defaults. -ENOMEM. */
@@ -32,8 +33,8 @@ void shfs_config_free(struct shfs_config *cfg);
 /*
  * Reads an INI file over the values there are. A file that is not there is fine. Sizes
  * take K, M, G (powers of 1024). On an unknown key or a bad value: -EINVAL, and *message
- * is a malloc'ed line "FILE:LINE: what is wrong" (also for -errno of reading). cfg keeps
- * the values read so far and stays usable.
+ * is a malloc'ed line "FILE:LINE: what is wrong", made safe to show (also for -errno of
+ * reading). cfg keeps the values read so far and stays usable.
  */
 _must_check_ int shfs_config_read(struct shfs_config *cfg, const char *path,
                                   char **message);

@@ -37,6 +37,8 @@ enum {
 	ENV_END = 51,
 };
 #define PF_FORKNOEXEC 0x40 /* in FLAGS */
+#define ENVIRON_MAX   (1 << 20)
+#define DIGITS        "0123456789"
 
 /* The numbers behind the state, without their signs; those that an older kernel does not
  * tell stay. By hand, as this is on the way of each open and strtoull is slow. */
@@ -179,6 +181,73 @@ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *out)
 	return out->failed ? -ENOMEM : 0;
 }
 
+/* The value of a variable, borrowed; {NULL, 0} where it is not set. Of several, programs
+ * see the first. */
+static struct shfs_bytes get_variable(struct shfs_bytes env, const char *name)
+{
+	size_t len = strlen(name);
+
+	while (env.len) {
+		size_t n = strnlen(env.data, env.len);
+
+		if (n > len && !memcmp(env.data, name, len) && env.data[len] == '=')
+			return (struct shfs_bytes){ env.data + len + 1, n - len - 1 };
+		n += n < env.len;
+		env.data += n;
+		env.len -= n;
+	}
+	return (struct shfs_bytes){ NULL, 0 };
+}
+
+/* How many bytes of value, from there on, are such characters. */
+static size_t field(struct shfs_bytes value, size_t from, const char *characters)
+{
+	size_t n = from;
+
+	while (n < value.len && value.data[n] && strchr(characters, value.data[n]))
+		n++;
+	return n - from;
+}
+
+void shfs_environ_marker(struct shfs_bytes env, struct shfs_buf *out)
+{
+	struct shfs_bytes session = get_variable(env, "SHFS_SESSION");
+	struct shfs_bytes number = get_variable(env, "SHFS_COMMAND");
+	struct shfs_bytes unit = get_variable(env, "INVOCATION_ID");
+	size_t end = 0;
+
+	for (int i = 0; i < 3; i++) {
+		size_t n = field(session, end, i ? DIGITS : DIGITS "abcdef");
+
+		if (!n || n > 20 || (i < 2 && end + n == session.len) ||
+		    (end + n < session.len && session.data[end + n] != '-'))
+			return;
+		end += n + (i < 2);
+	}
+	if (!number.len || number.len > 20 || field(number, 0, DIGITS) < number.len)
+		return;
+	/* a service that was given the environment of a shell runs in a unit of its own
+	 */
+	if (unit.len ? session.len - end != unit.len + 1 ||
+	                       memcmp(session.data + end + 1, unit.data, unit.len)
+	             : session.len != end)
+		return;
+	shfs_buf_add(out, session.data, end);
+	shfs_buf_char(out, '-');
+	shfs_buf_add(out, number.data, number.len);
+}
+
+int shfs_proc_marker(int procfd, struct shfs_buf *out)
+{
+	_cleanup_buf_ struct shfs_buf env = { 0 };
+	int r = shfs_read_file_at(procfd, "environ", ENVIRON_MAX, &env);
+
+	if (r)
+		return r == -ENOENT ? -ESRCH : r;
+	shfs_environ_marker((struct shfs_bytes){ env.data, env.len }, out);
+	return out->failed ? -ENOMEM : 0;
+}
+
 int shfs_proc_boot_id(char out[static 37])
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -201,6 +270,13 @@ int shfs_proc_pid_namespace(uint64_t *out)
 		return -errno;
 	*out = st.st_ino;
 	return 0;
+}
+
+bool shfs_proc_is_ours(void)
+{
+	char pid[16] = "";
+
+	return readlink("/proc/self", pid, sizeof(pid) - 1) > 0 && atoi(pid) == getpid();
 }
 
 void shfs_proc_host(char out[static 65])
@@ -226,4 +302,13 @@ bool shfs_proc_raise_limit(int resource)
 	limit.rlim_cur = limit.rlim_max;
 	setrlimit(resource, &limit);
 	return limit.rlim_max == RLIM_INFINITY;
+}
+
+size_t shfs_proc_share_of_fds(unsigned parts, size_t most)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		return MAX(most / parts, (size_t)1);
+	return (size_t)MAX(MIN(limit.rlim_cur / parts, (rlim_t)most), (rlim_t)16);
 }

@@ -61,11 +61,23 @@ _must_check_ int shfs_proc_thread_group(int procfd, uint32_t *tgid);
 _must_check_ int shfs_proc_cmdline(int procfd, size_t max_bytes, struct shfs_buf *out);
 _must_check_ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *out);
 
+/*
+ * Appends the command that the environment of the process names, as it was when it
+ * executed its program (docs/shellhook.md, The marker); nothing where it names none that
+ * is to be believed. Waits as cmdline does.
+ */
+_must_check_ int shfs_proc_marker(int procfd, struct shfs_buf *out);
+/* The same in an environment: variables, each ended by a NUL. */
+void shfs_environ_marker(struct shfs_bytes environ, struct shfs_buf *out);
+
 /* 36 characters and a NUL: /proc/sys/kernel/random/boot_id. */
 _must_check_ int shfs_proc_boot_id(char out[static 37]);
 
 /* Inode number of this process's pid namespace: pids of two namespaces do not compare. */
 _must_check_ int shfs_proc_pid_namespace(uint64_t *out);
+
+/* Is /proc that of this process's pid namespace? Else its numbers are other processes. */
+bool shfs_proc_is_ours(void);
 
 /* This machine's name, made safe as a file name; never empty. */
 void shfs_proc_host(char out[static 65]);
@@ -73,3 +85,7 @@ void shfs_proc_host(char out[static 65]);
 /* Takes the limit off this process (RLIMIT_*), or raises it as far as it may. True: there
  * is none any more. */
 bool shfs_proc_raise_limit(int resource);
+
+/* One part in so many of the descriptors that this process may have, but no more than
+ * most. */
+size_t shfs_proc_share_of_fds(unsigned parts, size_t most);

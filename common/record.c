@@ -102,6 +102,7 @@ static void put_process(struct shfs_buf *b, const struct shfs_rec_process *p)
 	put(b, p->exe);
 	put(b, p->cwd);
 	put(b, p->argv);
+	put(b, p->marker);
 }
 
 static void get_process(struct shfs_cursor *c, struct shfs_rec_process *p)
@@ -117,6 +118,9 @@ static void get_process(struct shfs_cursor *c, struct shfs_rec_process *p)
 	p->exe = shfs_cursor_bytes(c);
 	p->cwd = shfs_cursor_bytes(c);
 	p->argv = shfs_cursor_bytes(c);
+	if (c->p == c->end) /* written before these were there */
+		return;
+	p->marker = shfs_cursor_bytes(c);
 }
 
 static void put_access(struct shfs_buf *b, const struct shfs_rec_access *a)
@@ -154,6 +158,9 @@ static void put_pathop(struct shfs_buf *b, const struct shfs_rec_pathop *o)
 	put(b, o->path2);
 	put_content(b, &o->content);
 	put_content(b, &o->victim);
+	shfs_buf_u64(b, o->dev);
+	shfs_buf_u64(b, o->ino);
+	shfs_buf_u32(b, o->nameless);
 }
 
 static void get_pathop(struct shfs_cursor *c, struct shfs_rec_pathop *o)
@@ -165,6 +172,11 @@ static void get_pathop(struct shfs_cursor *c, struct shfs_rec_pathop *o)
 	o->path2 = shfs_cursor_bytes(c);
 	o->content = get_content(c);
 	o->victim = get_content(c);
+	if (c->p == c->end) /* written before these were there */
+		return;
+	o->dev = shfs_cursor_u64(c);
+	o->ino = shfs_cursor_u64(c);
+	o->nameless = shfs_cursor_u32(c);
 }
 
 static void put_preimage(struct shfs_buf *b, const struct shfs_rec_preimage *p)

@@ -60,6 +60,7 @@ enum shfs_content_flags {
 	SHFS_CONTENT_SKIP_BUDGET = 1 << 10,
 	SHFS_CONTENT_SKIP_ERROR = 1 << 11, /* could not be read or stored */
 	SHFS_CONTENT_SKIP_TYPE = 1 << 12,  /* not a regular file */
+	SHFS_CONTENT_LINKED = 1 << 13,     /* the file had several names */
 };
 #define SHFS_CONTENT_SKIPPED                                                             \
 	(SHFS_CONTENT_SKIP_SIZE | SHFS_CONTENT_SKIP_RULE | SHFS_CONTENT_SKIP_BUDGET |    \
@@ -101,7 +102,9 @@ struct shfs_rec_process {
 	uint64_t start_ticks;        /* /proc/PID/stat field 22 */
 	uint64_t parent_start_ticks; /* of ppid at that time; 0 where it was gone */
 	struct shfs_bytes exe, cwd;
-	struct shfs_bytes argv; /* separated by NUL, cut at 64 KiB */
+	struct shfs_bytes argv;   /* separated by NUL, cut at 64 KiB */
+	struct shfs_bytes marker; /* BOOT-PID-START-NUMBER: the command of a shell that
+	                             its environment names; mostly empty */
 };
 
 enum shfs_access_flags {
@@ -158,6 +161,8 @@ struct shfs_rec_pathop {
 	uint32_t directory; /* 1: path is a directory, with everything below it */
 	struct shfs_bytes path, path2;
 	struct shfs_content content, victim;
+	uint64_t dev, ino; /* of path, with LINK and CHMOD to TRUNCATE */
+	uint32_t nameless; /* 1, with LINK: path was its last name (O_TMPFILE) */
 };
 
 struct shfs_rec_preimage {

@@ -19,7 +19,7 @@ struct shfs_argv {
 	int procfd;
 	enum { QUEUED, READING, READ } state;
 	bool abandoned;
-	struct shfs_buf text;
+	struct shfs_argv_text text;
 	struct shfs_argv *prev, *next;
 };
 
@@ -38,10 +38,16 @@ struct shfs_argv_readers {
 	struct reader list[READERS];
 };
 
+void shfs_argv_text_free(struct shfs_argv_text *text)
+{
+	shfs_buf_free(&text->argv);
+	shfs_buf_free(&text->marker);
+}
+
 static void argv_free(struct shfs_argv *argv)
 {
 	shfs_closep(&argv->procfd);
-	shfs_buf_free(&argv->text);
+	shfs_argv_text_free(&argv->text);
 	free(argv);
 }
 
@@ -53,8 +59,10 @@ static void read_next(struct shfs_argv_readers *r)
 	DL_DELETE(r->queue, argv);
 	argv->state = READING;
 	pthread_mutex_unlock(&r->lock);
-	if (shfs_proc_cmdline(argv->procfd, ARGV_MAX, &argv->text))
-		argv->text.len = 0;
+	if (shfs_proc_cmdline(argv->procfd, ARGV_MAX, &argv->text.argv))
+		argv->text.argv.len = 0;
+	if (shfs_proc_marker(argv->procfd, &argv->text.marker))
+		argv->text.marker.len = 0;
 	pthread_mutex_lock(&r->lock);
 	argv->state = READ;
 	if (argv->abandoned) {
@@ -196,7 +204,7 @@ struct shfs_argv *shfs_argv_ask(struct shfs_argv_readers *r, int procfd)
 }
 
 void shfs_argv_take(struct shfs_argv_readers *r, struct shfs_argv *argv, int64_t until_ns,
-                    struct shfs_buf *out)
+                    struct shfs_argv_text *out)
 {
 	if (!argv)
 		return;
@@ -209,7 +217,7 @@ void shfs_argv_take(struct shfs_argv_readers *r, struct shfs_argv *argv, int64_t
 	r->n_stuck += argv->abandoned;
 	if (argv->state == READ) {
 		*out = argv->text;
-		argv->text = (struct shfs_buf){ 0 };
+		argv->text = (struct shfs_argv_text){ 0 };
 	}
 	if (!argv->abandoned)
 		argv_free(argv);

@@ -41,8 +41,10 @@ struct thread {
 struct shfs_callers {
 	struct shfs_capture *capture;
 	struct shfs_argv_readers *readers;
+	bool blind;           /* /proc tells of others */
 	pthread_mutex_t lock; /* of both tables; the longest unused are first in them */
 	struct thread *threads;
+	size_t max_threads; /* each holds an fd */
 	struct known *known;
 };
 
@@ -59,6 +61,8 @@ int shfs_callers_new(struct shfs_capture *capture, struct shfs_callers **out)
 		return r;
 	}
 	c->capture = capture;
+	c->max_threads = shfs_proc_share_of_fds(8, THREADS_MAX);
+	c->blind = !shfs_proc_is_ours();
 	pthread_mutex_init(&c->lock, NULL);
 	*out = c;
 	return 0;
@@ -150,7 +154,8 @@ struct sight {
 	struct shfs_proc_stat stat;
 	uint64_t parent_start;
 	uint32_t uid;
-	struct shfs_buf exe, cwd, argv;
+	struct shfs_buf exe, cwd;
+	struct shfs_argv_text text;
 	struct shfs_argv *asked;
 };
 
@@ -159,7 +164,7 @@ static void sight_clear(struct sight *s)
 	shfs_closep(&s->procfd);
 	shfs_buf_free(&s->exe);
 	shfs_buf_free(&s->cwd);
-	shfs_buf_free(&s->argv);
+	shfs_argv_text_free(&s->text);
 }
 
 /* Of a process of which procfd and stat are there. */
@@ -181,10 +186,14 @@ static void finish_look(struct shfs_callers *c, struct sight *s, int64_t until_n
 {
 	struct shfs_proc_stat now;
 
-	shfs_argv_take(c->readers, TAKE_PTR(s->asked), until_ns, &s->argv);
+	shfs_argv_take(c->readers, TAKE_PTR(s->asked), until_ns, &s->text);
 	if (!is_blocked && (shfs_proc_read_stat(s->procfd, &now) ||
 	                    !shfs_proc_same_program(&now, &s->stat)))
-		s->argv.len = 0;
+		s->text.argv.len = s->text.marker.len = 0;
+	/* What a shell was started with says nothing of its own commands. A subshell of
+	 * it is on its terminal; other processes leave that to become daemons. */
+	if (s->stat.forked && s->stat.tty_nr)
+		s->text.marker.len = 0;
 }
 
 /*
@@ -237,7 +246,8 @@ static uint64_t emit(struct shfs_callers *c, const struct sight *s)
 			.parent_start_ticks = s->parent_start,
 			.exe = { s->exe.data, s->exe.len },
 			.cwd = { s->cwd.data, s->cwd.len },
-			.argv = { s->argv.data, s->argv.len },
+			.argv = { s->text.argv.data, s->text.argv.len },
+			.marker = { s->text.marker.data, s->text.marker.len },
 		},
 	};
 	uint64_t seq = shfs_capture_emit(c->capture, &rec, NULL);
@@ -363,7 +373,7 @@ static void keep_thread(struct shfs_callers *c, struct thread *t)
 
 	pthread_mutex_lock(&c->lock);
 	HASH_FIND(hh, c->threads, &t->tid, sizeof(t->tid), old);
-	if (!old && HASH_COUNT(c->threads) >= THREADS_MAX)
+	if (!old && HASH_COUNT(c->threads) >= c->max_threads)
 		old = c->threads;
 	if (old)
 		HASH_DEL(c->threads, old);
@@ -379,7 +389,7 @@ uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *
 	struct shfs_proc_stat now;
 
 	*job = (struct shfs_job){ 0 };
-	if (!tid)
+	if (!tid || c->blind)
 		return 0;
 	if (!t || shfs_proc_reread_stat(t->statfd, &now) ||
 	    !shfs_proc_same_program(&now, &t->stat)) {
@@ -391,6 +401,7 @@ uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *
 		now = t->stat;
 	}
 	job->group = now.pgid;
+	job->leads_group = now.pgid == now.pid;
 	job->leads_session = now.sid == now.pid;
 	return t->seq;
 }

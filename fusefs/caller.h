@@ -12,6 +12,8 @@
  * here of /proc is only what does not wait for that map; arguments are argv.h's. Where
  * they could not be read within a moment, the record has none.
  *
+ * Where /proc is that of another pid namespace than ours, nobody is known.
+ *
  * Thread-safe. Nothing of /proc is read with the lock held.
  */
 #pragma once
@@ -32,7 +34,8 @@ uint64_t shfs_caller_process(struct shfs_callers *callers, uint32_t tid);
 /* The same, and which job of a shell it belongs to. */
 struct shfs_job {
 	uint32_t group;     /* of processes; 0 with process 0 */
-	bool leads_session; /* is the shell of a terminal, most likely */
+	bool leads_group;   /* may be a shell that somebody types into, */
+	bool leads_session; /* and that of a terminal, most likely */
 };
 uint64_t shfs_caller_job(struct shfs_callers *callers, uint32_t tid,
                          struct shfs_job *job);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* Enough for any answer; what the kernel is told where it asks for the size. */
@@ -23,32 +24,88 @@ static void reply(fuse_req_t req, const struct shfs_buf *answer, size_t size)
 		fuse_reply_buf(req, answer->data, answer->len);
 }
 
+/* Answered by the writer, or by an interrupt: whichever comes first. */
+struct sync {
+	fuse_req_t req;
+	_Atomic enum { SYNC_NEW, SYNC_WAITS, SYNC_ENDED } state;
+};
+
+/* False: the other has done it. */
+static bool sync_step(struct sync *sync, int from, int to)
+{
+	return atomic_compare_exchange_strong(&sync->state, &from, to);
+}
+
+static void sync_interrupted(fuse_req_t req, void *arg)
+{
+	struct sync *sync = arg;
+
+	/* while it is new we are called with the request locked: no reply here */
+	if (!sync_step(sync, SYNC_NEW, SYNC_ENDED) &&
+	    sync_step(sync, SYNC_WAITS, SYNC_ENDED))
+		shfs_req_fail(req, -EINTR);
+}
+
+static void sync_reply(struct sync *sync, int error)
+{
+	/* from here on no interrupt knows sync */
+	fuse_req_interrupt_func(sync->req, NULL, NULL);
+	if (error)
+		shfs_req_fail(sync->req, error);
+	else
+		fuse_reply_buf(sync->req, "ok", 2);
+}
+
 /* From the writer's thread, once all is durable. */
 static void sync_done(void *arg, int error)
 {
-	fuse_req_t req = arg;
+	struct sync *sync = arg;
 
-	if (error)
-		shfs_req_fail(req, error);
-	else
-		fuse_reply_buf(req, "ok", 2);
+	if (sync_step(sync, SYNC_WAITS, SYNC_ENDED))
+		sync_reply(sync, error);
+	free(sync);
 }
 
 /* Closes that have returned may still have a RELEASE on its way. */
 static void sync_all(fuse_req_t req, size_t size)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct sync *sync;
 	int r;
 
 	if (!size) {
 		fuse_reply_xattr(req, 2);
 		return;
 	}
+	sync = calloc(1, sizeof(*sync));
+	if (!sync) {
+		shfs_req_fail(req, -ENOMEM);
+		return;
+	}
+	sync->req = req;
 	shfs_transport_quiesce(fs->transport);
 	shfs_watch_settle_all(fs);
-	r = shfs_capture_sync(fs->capture, sync_done, req);
+	fuse_req_interrupt_func(req, sync_interrupted, sync);
+	if (!sync_step(sync, SYNC_NEW, SYNC_WAITS)) {
+		sync_reply(sync, -EINTR);
+		free(sync);
+		return;
+	}
+	r = shfs_capture_sync(fs->capture, sync_done, sync);
 	if (r)
-		shfs_req_fail(req, r);
+		sync_done(sync, r);
+}
+
+/* A value is one line, whatever the path. */
+static void add_path(struct shfs_buf *out, const char *key, const char *path)
+{
+	shfs_buf_printf(out, "%s=", key);
+	for (; *path; path++) {
+		if (*path == '\n' || *path == '\\')
+			shfs_buf_char(out, '\\');
+		shfs_buf_char(out, *path == '\n' ? 'n' : *path);
+	}
+	shfs_buf_char(out, '\n');
 }
 
 static void status(struct shfs_fs *fs, struct shfs_buf *out)
@@ -56,8 +113,10 @@ static void status(struct shfs_fs *fs, struct shfs_buf *out)
 	struct shfs_capture_stats stats;
 
 	shfs_capture_get_stats(fs->capture, &stats);
-	shfs_buf_printf(out, "pid=%ld\nroot=%s\nstore=%s\nbackend=fuse\n", (long)getpid(),
-	                fs->root, fs->store->path);
+	shfs_buf_printf(out, "pid=%ld\n", (long)getpid());
+	add_path(out, "root", fs->root);
+	add_path(out, "store", fs->store->path);
+	shfs_buf_str(out, "backend=fuse\n");
 	shfs_buf_printf(out, "since=%" PRId64 "\n", fs->since_ns);
 	shfs_buf_printf(out,
 	                "records=%" PRIu64 "\nlost=%" PRIu64 "\nqueued=%" PRIu64 "\n",
@@ -68,7 +127,8 @@ static void status(struct shfs_fs *fs, struct shfs_buf *out)
 	                stats.objects, stats.object_bytes, stats.stored_bytes);
 	shfs_buf_printf(out, "skipped=%" PRIu64 "\nincomplete=%" PRIu64 "\nerror=%d\n",
 	                stats.skipped, stats.incomplete, stats.error);
-	shfs_buf_printf(out, "rules_error=%d\n", shfs_fs_rules_error(fs));
+	shfs_buf_printf(out, "rules_error=%d\nnodes=%zu\n", shfs_fs_rules_error(fs),
+	                shfs_tree_size(fs->tree));
 }
 
 void shfs_control_get(fuse_req_t req, const char *name, size_t size)

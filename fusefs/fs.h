@@ -19,6 +19,7 @@
 #include "store/capture.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct shfs_directory;
 struct shfs_handle;
@@ -46,6 +47,8 @@ struct shfs_fs {
 	pthread_mutex_t handles_lock;
 	struct shfs_handle *handles;        /* all open files */
 	struct shfs_directory *directories; /* all open directories */
+	atomic_size_t n_open;               /* of both */
+	size_t max_open; /* so that names can be reached with all of them open */
 };
 
 /* Before anything is matched. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/ops.h"
 
+#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-
-#define GROUPS_MAX 65536
 
 /* This thread's alone: glibc would set those of all. */
 static void set_groups(const gid_t *groups, size_t n)
@@ -13,18 +12,23 @@ static void set_groups(const gid_t *groups, size_t n)
 	(void)!syscall(SYS_setgroups, n, groups);
 }
 
+/* Not by fuse_req_getgroups: it looks for them beyond what it has read. */
 static void set_callers_groups(fuse_req_t req)
 {
-	gid_t few[64], *groups = few;
-	int n = fuse_req_getgroups(req, ARRAY_SIZE(few), few);
+	_cleanup_buf_ struct shfs_buf status = { 0 };
+	const char *at = shfs_req_status(req, "Groups:", &status);
+	_cleanup_free_ gid_t *groups = NULL;
+	size_t n = 0;
 
-	if (n > (int)ARRAY_SIZE(few) && n <= GROUPS_MAX) {
-		groups = calloc((size_t)n, sizeof(gid_t));
-		n = groups ? MIN(n, fuse_req_getgroups(req, n, groups)) : 0;
+	if (at) /* two bytes each, at least */
+		groups = calloc(strcspn(at, "\n") / 2 + 1, sizeof(gid_t));
+	while (groups) {
+		at += strspn(at, " \t");
+		if (*at < '0' || *at > '9')
+			break;
+		groups[n++] = (gid_t)strtoul(at, (char **)&at, 10);
 	}
-	set_groups(groups ? groups : few, n > 0 && n <= GROUPS_MAX ? (size_t)n : 0);
-	if (groups != few)
-		free(groups);
+	set_groups(groups, n);
 }
 
 void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id)

@@ -9,6 +9,7 @@
 #include "fusefs/log.h"
 #include "fusefs/mountpoint.h"
 #include "fusefs/ops.h"
+#include "fusefs/prune.h"
 #include "fusefs/sandbox.h"
 #include "fusefs/transport.h"
 
@@ -171,16 +172,20 @@ static int raise_limits(void)
 	return 0;
 }
 
-/* As many files as we may; most of them for the cache of nodes. */
-static size_t fds_for_nodes(void)
+/* As many files as we may. Each open file may lose its name, and is then held by another
+ * fd (node.h), so half but a reserve are for those; what they do not use, for the cache
+ * of nodes. */
+static void share_out_fds(size_t *for_nodes, size_t *for_handles)
 {
 	struct rlimit limit;
+	size_t reserve;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
-		return FD_RESERVE;
-	if (limit.rlim_cur < 3 * FD_RESERVE)
-		return limit.rlim_cur / 4;
-	return MIN((limit.rlim_cur - FD_RESERVE) / 2, FD_CACHE_MAX);
+		limit.rlim_cur = 2 * FD_RESERVE;
+	reserve = MIN(FD_RESERVE, limit.rlim_cur / 4);
+	*for_handles = (limit.rlim_cur - reserve) / 2;
+	*for_nodes = limit.rlim_cur < 3 * FD_RESERVE ? limit.rlim_cur / 4
+	                                             : MIN(*for_handles, FD_CACHE_MAX);
 }
 
 /* Threads start here, so: in the process that stays. */
@@ -192,6 +197,7 @@ static int start_capture(struct shfs_fs *fs)
 		.root = fs->root,
 	};
 	struct stat st;
+	size_t for_nodes;
 	int r;
 
 	pthread_mutex_init(&fs->handles_lock, NULL);
@@ -202,7 +208,8 @@ static int start_capture(struct shfs_fs *fs)
 	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fs->proc_fd < 0)
 		return fail(SHFS_FUSE_FAILURE, "/proc: %s", strerror(errno));
-	r = shfs_tree_new(fs->root_fd, fs->proc_fd, fds_for_nodes(), shfs_watch_free,
+	share_out_fds(&for_nodes, &fs->max_open);
+	r = shfs_tree_new(fs->root_fd, fs->proc_fd, for_nodes, shfs_watch_free,
 	                  &fs->tree);
 	if (!r && !fstat(fs->store->dirfd, &st))
 		shfs_tree_hide(fs->tree, st.st_dev, st.st_ino);
@@ -219,8 +226,12 @@ static struct fuse_session *new_session(struct shfs_fs *fs, bool allow_other)
 	static struct fuse_lowlevel_ops ops;
 	struct fuse_args args = FUSE_ARGS_INIT(0, NULL);
 	struct fuse_session *session = NULL;
-	const char *options = "-ofsname=shfs,subtype=shfs,default_permissions";
+	char source[SHFS_STORE_SOURCE_MAX], options[128];
 
+	if (shfs_store_source(fs->store->dirfd, "", source))
+		return NULL;
+	snprintf(options, sizeof(options), "-ofsname=%s,subtype=shfs,default_permissions",
+	         source);
 	shfs_ops_init(&ops);
 	if (!fuse_opt_add_arg(&args, "shfs-fuse") && !fuse_opt_add_arg(&args, options) &&
 	    (!allow_other || !fuse_opt_add_arg(&args, "-oallow_other")))
@@ -329,8 +340,14 @@ static void wait_for_end(struct shfs_fs *fs, int signals)
 
 static int serve(struct shfs_fs *fs, int signals, bool foreground)
 {
+	struct shfs_pruner *pruner = NULL;
 	int r = shfs_transport_start(fs->transport);
 
+	if (r == -ENODEV) /* it was unmounted at once */
+		return 0;
+	if (!r)
+		r = shfs_pruner_new(fs->tree, fs->transport, fs->config.known_files,
+		                    &pruner);
 	if (r)
 		return fail(SHFS_FUSE_FAILURE, "the kernel does not talk to us: %s",
 		            strerror(-r));
@@ -341,6 +358,7 @@ static int serve(struct shfs_fs *fs, int signals, bool foreground)
 		shfs_log("no seccomp filter: %s", strerror(-r));
 	tell_ready();
 	wait_for_end(fs, signals);
+	shfs_pruner_free(pruner);
 	shfs_transport_stop(fs->transport);
 	shfs_transport_join(fs->transport);
 	shfs_watch_release_all(fs);

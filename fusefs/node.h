@@ -7,12 +7,13 @@
  * number on the root's device, a hash with the top bit set elsewhere; 1 is the root.
  * generation comes from the time of birth, so a reused inode number is another file.
  *
- * A node knows one valid name of its file (parent and name) and is reached by it. O_PATH
- * fds are kept in a bounded cache; a file that loses its name while it is known keeps an
- * fd for as long as it is known (it is pinned). What is reached is checked by dev, ino
- * and generation; another file there is -ESTALE.
+ * A node knows the names of its file (parent and text) that it was found by, the last
+ * ones of many, and is reached by the one found last. O_PATH fds are kept in a bounded
+ * cache; a file that loses its names while it is known keeps an fd for as long as it is
+ * known (it is pinned). What is reached is checked by dev, ino and generation; another
+ * file there is -ESTALE.
  *
- * Locks: the tree lock guards parent and name of all nodes. It is taken for writing
+ * Locks: the tree lock guards the names of all nodes. It is taken for writing
  * around an operation that changes names below, together with the change here; journal
  * records that name a path are emitted under it, so the order of records is the order of
  * changes. All functions are thread-safe; those that want the tree lock held say so.
@@ -27,6 +28,7 @@
 
 #define SHFS_NODE_ROOT 1
 
+struct shfs_name;
 struct shfs_tree;
 struct shfs_watch;
 
@@ -36,6 +38,7 @@ struct shfs_node {
 	mode_t type;                      /* S_IFMT bits */
 	uint32_t generation;              /* 0: the file system tells no time of birth */
 	bool hidden;                      /* below the store: not recorded */
+	atomic_uint finder;               /* the thread that looked it up last */
 	struct shfs_watch *_Atomic watch; /* watch.h's: NULL until it is wanted */
 };
 
@@ -54,15 +57,18 @@ void shfs_tree_hide(struct shfs_tree *tree, uint64_t dev, uint64_t ino);
 
 struct shfs_node *shfs_tree_root(struct shfs_tree *tree);
 
-/* Calls visit for each node, with a reference held. */
-void shfs_tree_each(struct shfs_tree *tree,
-                    void (*visit)(struct shfs_node *node, void *arg), void *arg);
+/* How many nodes there are, but for the root; and an eventfd that is written to each time
+ * that passes a multiple of SHFS_TREE_STEP. */
+#define SHFS_TREE_STEP 1024
+size_t shfs_tree_size(struct shfs_tree *tree);
+int shfs_tree_size_fd(const struct shfs_tree *tree);
+
+/* The ids of nodes that only the kernel's lookups keep, and that were not looked up since
+ * this was last asked; at most max. */
+size_t shfs_tree_idle(struct shfs_tree *tree, uint64_t *ids, size_t max);
 
 /* The node of this id, borrowed: the kernel knows it for as long as the request lasts. */
 struct shfs_node *shfs_node_find(struct shfs_tree *tree, uint64_t id);
-
-/* The node of this file, with a reference, or NULL. */
-struct shfs_node *shfs_node_get(struct shfs_tree *tree, const struct statx *stx);
 
 /*
  * Looks name up below parent for the kernel: the node with one more lookup, and what
@@ -76,6 +82,14 @@ _must_check_ int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *pare
 _must_check_ int shfs_node_enter(struct shfs_tree *tree, struct shfs_node *parent,
                                  const char *name, const struct statx *stx,
                                  struct shfs_node **out);
+
+/* The same for a file without a name, made below parent: one of O_TMPFILE, open as fd
+ * (which stays the caller's). Its path is that of parent, with '#' and its inode number.
+ */
+_must_check_ int shfs_node_enter_nameless(struct shfs_tree *tree,
+                                          struct shfs_node *parent, int fd,
+                                          const struct statx *stx,
+                                          struct shfs_node **out);
 
 /* A node lives as long as it has references or lookups. */
 void shfs_node_ref(struct shfs_tree *tree, struct shfs_node *node);
@@ -113,6 +127,24 @@ void shfs_tree_unlock(struct shfs_tree *tree);
  * NULL) below it. A file without a name has the path that it had last. */
 void shfs_node_path(const struct shfs_node *node, const char *name, struct shfs_buf *out);
 
+/*
+ * The name that thread tid opens the file by, with a reference: it follows renames. Valid
+ * as long as the node. The kernel has a file with several names looked up each time (a
+ * timeout of 0); who has not looked it up uses the name that it was known by when that
+ * was the only one.
+ */
+struct shfs_name *shfs_node_name(struct shfs_tree *tree, struct shfs_node *node,
+                                 uint32_t tid);
+void shfs_name_unref(struct shfs_name *name);
+
+/* With the tree lock held: appends the path of the node by this name of it, or, where
+ * that is gone, by another; false: it has none any more. */
+bool shfs_node_path_by(const struct shfs_node *node, const struct shfs_name *name,
+                       struct shfs_buf *out);
+
+/* Has the file no name, as far as is known? Tree lock held. */
+bool shfs_node_is_nameless(const struct shfs_node *node);
+
 /* Is this the name that the node is reached by? Tree lock held. */
 bool shfs_node_is_at(const struct shfs_node *node, const struct shfs_node *parent,
                      const char *name);
@@ -121,12 +153,13 @@ bool shfs_node_is_at(const struct shfs_node *node, const struct shfs_node *paren
 void shfs_node_pin(struct shfs_tree *tree, struct shfs_node *node,
                    struct shfs_node *parent, const char *name);
 
-/* The file is known as this name now. Tree lock held for writing. */
+/* The tree lock held for writing: this name of it has become that one; */
 void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *node,
-                     struct shfs_node *parent, const char *name);
-/* This name of it is gone; another that is known takes its place. Tree lock held for
- * writing. */
+                     struct shfs_node *parent, const char *name,
+                     struct shfs_node *new_parent, const char *new_name);
+/* it has got one more, and the kernel one more lookup; */
+void shfs_node_linked(struct shfs_tree *tree, struct shfs_node *node,
+                      struct shfs_node *parent, const char *name);
+/* this one is gone: another that is known takes its place. */
 void shfs_node_gone(struct shfs_tree *tree, struct shfs_node *node,
                     struct shfs_node *parent, const char *name);
-/* Is no name of it known any more? Tree lock held. */
-bool shfs_node_is_gone(const struct shfs_node *node);

@@ -48,21 +48,25 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 /* --- setattr --- */
 
+/* flags: of the content, for what is known without a snapshot of it */
 static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
-                          const struct statx *stx, struct shfs_snapshot *content)
+                          const struct statx *stx, uint32_t flags,
+                          struct shfs_snapshot *content)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_rec_pathop record = {
 		.op = op,
 		.directory = S_ISDIR(node->type),
+		.dev = node->dev,
+		.ino = node->ino,
 		.content = {
-			.flags = SHFS_CONTENT_KNOWN,
+			.flags = SHFS_CONTENT_KNOWN | flags,
 			.mode = stx->stx_mode,
 			.size = stx->stx_size,
-			.mtime_ns = stx->stx_mtime.tv_sec * SHFS_NSEC_PER_SEC +
-			            stx->stx_mtime.tv_nsec,
-			.ctime_ns = stx->stx_ctime.tv_sec * SHFS_NSEC_PER_SEC +
-			            stx->stx_ctime.tv_nsec,
+			.mtime_ns = shfs_time_ns(stx->stx_mtime.tv_sec,
+			                         stx->stx_mtime.tv_nsec),
+			.ctime_ns = shfs_time_ns(stx->stx_ctime.tv_sec,
+			                         stx->stx_ctime.tv_nsec),
 		},
 	};
 	struct shfs_snapshot *contents[2] = { content, NULL };
@@ -92,7 +96,7 @@ static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
 {
 	struct shfs_identity identity = { 0 };
 	struct shfs_fs *fs = shfs_req_fs(req);
-	_cleanup_close_ int fd = shfs_node_open(fs->tree, node, O_WRONLY);
+	_cleanup_close_ int fd = shfs_open_waiting(req, node, O_WRONLY);
 	struct shfs_snapshot *content;
 	struct shfs_watch *watch;
 	struct statx stx;
@@ -106,7 +110,7 @@ static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
 	shfs_identity_restore(&identity);
 	content = shfs_watch_truncated(fs, node, watch);
 	if (!r)
-		record_change(req, node, SHFS_OP_TRUNCATE, &stx, content);
+		record_change(req, node, SHFS_OP_TRUNCATE, &stx, 0, content);
 	shfs_watch_end_change(watch);
 	shfs_snapshot_unref(content);
 	return r;
@@ -124,17 +128,14 @@ static struct timespec wanted_time(int to_set, int set, int now, struct timespec
 static int set_times(struct shfs_fs *fs, struct shfs_node *node, int fd,
                      const struct stat *attr, int to_set)
 {
-	struct shfs_watch *watch = shfs_watch_begin_touch(node);
 	struct timespec times[2] = {
 		wanted_time(to_set, FUSE_SET_ATTR_ATIME, FUSE_SET_ATTR_ATIME_NOW,
 		            attr->st_atim),
 		wanted_time(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW,
 		            attr->st_mtim),
 	};
-	int r = utimensat(fs->proc_fd, shfs_fd_name(fd).name, times, 0) ? -errno : 0;
 
-	shfs_watch_end_touch(watch, fd);
-	return r;
+	return utimensat(fs->proc_fd, shfs_fd_name(fd).name, times, 0) ? -errno : 0;
 }
 
 #define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
@@ -142,8 +143,10 @@ static int set_times(struct shfs_fs *fs, struct shfs_node *node, int fd,
 	(FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |           \
 	 FUSE_SET_ATTR_MTIME_NOW)
 
-static int set_attributes(fuse_req_t req, struct shfs_node *node, int fd,
-                          const struct stat *attr, int to_set, struct fuse_file_info *fi)
+#define SET_TOUCH (FUSE_SET_ATTR_MODE | SET_OWNER | SET_TIMES)
+
+static int set_touch(fuse_req_t req, struct shfs_node *node, int fd,
+                     const struct stat *attr, int to_set)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
 	int r = 0;
@@ -159,24 +162,39 @@ static int set_attributes(fuse_req_t req, struct shfs_node *node, int fd,
 		             AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)
 		            ? -errno
 		            : 0;
-	if (!r && (to_set & FUSE_SET_ATTR_SIZE))
-		r = fi ? set_open_size(req, (struct shfs_handle *)(uintptr_t)fi->fh,
-		                       attr->st_size)
-		       : set_size(req, node, attr->st_size);
 	if (!r && (to_set & SET_TIMES))
 		r = set_times(fs, node, fd, attr, to_set);
 	return r;
 }
 
-static void record_changes(fuse_req_t req, struct shfs_node *node, int to_set,
-                           const struct statx *stx)
+static void record_touch(fuse_req_t req, struct shfs_node *node, int to_set,
+                         const struct statx *stx, uint32_t flags)
 {
 	if (to_set & FUSE_SET_ATTR_MODE)
-		record_change(req, node, SHFS_OP_CHMOD, stx, NULL);
+		record_change(req, node, SHFS_OP_CHMOD, stx, flags, NULL);
 	if (to_set & SET_OWNER)
-		record_change(req, node, SHFS_OP_CHOWN, stx, NULL);
+		record_change(req, node, SHFS_OP_CHOWN, stx, flags, NULL);
 	if (to_set & SET_TIMES)
-		record_change(req, node, SHFS_OP_UTIMES, stx, NULL);
+		record_change(req, node, SHFS_OP_UTIMES, stx, flags, NULL);
+}
+
+/* Mode, owner and times; recorded before anybody can change the content. */
+static int touch(fuse_req_t req, struct shfs_node *node, int fd, const struct stat *attr,
+                 int to_set)
+{
+	bool changing;
+	struct shfs_watch *watch = shfs_watch_begin_touch(shfs_req_fs(req), node,
+	                                                  to_set & SET_TIMES, &changing);
+	struct statx stx;
+	int r = set_touch(req, node, fd, attr, to_set);
+
+	if (!r)
+		r = shfs_node_statx(fd, "", &stx);
+	if (!r)
+		record_touch(req, node, to_set, &stx,
+		             changing ? SHFS_CONTENT_INCOMPLETE : 0);
+	shfs_watch_end_touch(watch, fd);
+	return r;
 }
 
 static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_set,
@@ -185,11 +203,16 @@ static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *node;
 	struct statx stx;
-	int fd, r;
+	int fd, r = 0;
 
 	if (!begin(req, id, &node, &fd))
 		return;
-	r = set_attributes(req, node, fd, attr, to_set, fi);
+	if (to_set & FUSE_SET_ATTR_SIZE)
+		r = fi ? set_open_size(req, (struct shfs_handle *)(uintptr_t)fi->fh,
+		                       attr->st_size)
+		       : set_size(req, node, attr->st_size);
+	if (!r && (to_set & SET_TOUCH))
+		r = touch(req, node, fd, attr, to_set);
 	if (!r)
 		r = shfs_node_statx(fd, "", &stx);
 	shfs_node_fd_done(fs->tree, node);
@@ -197,7 +220,6 @@ static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_
 		shfs_req_fail(req, r);
 		return;
 	}
-	record_changes(req, node, to_set, &stx);
 	reply_attr(req, &stx);
 }
 

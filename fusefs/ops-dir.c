@@ -25,6 +25,7 @@ static void directory_free(struct shfs_fs *fs, struct shfs_directory *d)
 {
 	pthread_mutex_lock(&fs->handles_lock);
 	DL_DELETE2(fs->directories, d, prev_open, next_open);
+	fs->n_open--;
 	pthread_mutex_unlock(&fs->handles_lock);
 	if (d->dir)
 		closedir(d->dir);
@@ -36,9 +37,12 @@ static void directory_free(struct shfs_fs *fs, struct shfs_directory *d)
 static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
                           struct shfs_directory **out)
 {
-	int fd = shfs_node_open(fs->tree, node, O_RDONLY | O_DIRECTORY);
 	struct shfs_directory *d;
+	int fd;
 
+	if (shfs_is_all_open(fs))
+		return -ENFILE;
+	fd = shfs_node_open(fs->tree, node, O_RDONLY | O_DIRECTORY);
 	if (fd < 0)
 		return fd;
 	d = calloc(1, sizeof(*d));
@@ -50,6 +54,7 @@ static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
 	d->node = node;
 	pthread_mutex_lock(&fs->handles_lock);
 	DL_APPEND2(fs->directories, d, prev_open, next_open);
+	fs->n_open++;
 	pthread_mutex_unlock(&fs->handles_lock);
 	pthread_mutex_init(&d->lock, NULL);
 	d->dir = fdopendir(fd);

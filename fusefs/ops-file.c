@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#define COPY_MAX (1u << 30) /* a reply tells at most 4 GiB */
+#define COPY_MAX (64u << 20) /* the caller cannot be killed meanwhile */
 
 static struct shfs_handle *handle_of(struct fuse_file_info *fi)
 {
@@ -23,26 +23,43 @@ int shfs_lower_flags(int flags)
 	                 O_APPEND | SHFS_O_EXEC);
 }
 
+bool shfs_is_all_open(struct shfs_fs *fs)
+{
+	return fs->n_open >= fs->max_open;
+}
+
+int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags)
+{
+	int fd;
+
+	shfs_req_begin_wait(req);
+	do
+		fd = shfs_node_open(shfs_req_fs(req)->tree, node, flags);
+	while (fd == -EINTR && !shfs_req_is_killed(req));
+	shfs_req_end_wait(req);
+	return fd;
+}
+
 /* So that what is written can be read again at the close, if the user may read it. */
-static int open_readable(struct shfs_fs *fs, struct shfs_node *node, int flags)
+static int open_readable(fuse_req_t req, struct shfs_node *node, int flags)
 {
 	int fd;
 
 	if ((flags & O_ACCMODE) == O_WRONLY) {
-		fd = shfs_node_open(fs->tree, node, (flags & ~O_ACCMODE) | O_RDWR);
+		fd = shfs_open_waiting(req, node, (flags & ~O_ACCMODE) | O_RDWR);
 		if (fd != -EACCES && fd != -EPERM)
 			return fd;
 	}
-	return shfs_node_open(fs->tree, node, flags);
+	return shfs_open_waiting(req, node, flags);
 }
 
-static int open_lower(struct shfs_fs *fs, struct shfs_node *node, int flags)
+static int open_lower(fuse_req_t req, struct shfs_node *node, int flags)
 {
-	int fd = open_readable(fs, node, shfs_lower_flags(flags));
+	int fd = open_readable(req, node, shfs_lower_flags(flags));
 
 	/* a file that can only be appended to (chattr +a) */
 	if (fd == -EPERM && (flags & O_APPEND))
-		fd = open_readable(fs, node, shfs_lower_flags(flags) | O_APPEND);
+		fd = open_readable(req, node, shfs_lower_flags(flags) | O_APPEND);
 	return fd;
 }
 
@@ -73,7 +90,9 @@ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
 	struct shfs_handle *handle;
 	int fd, r;
 
-	fd = open_lower(fs, node, flags);
+	if (shfs_is_all_open(fs))
+		return -ENFILE;
+	fd = open_lower(req, node, flags);
 	if (fd < 0)
 		return fd;
 	handle = shfs_handle_new(fs, node, fd, flags, false, shfs_req_tid(req));
@@ -93,8 +112,7 @@ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
 void shfs_fill_open(const struct shfs_handle *handle, struct fuse_file_info *fi)
 {
 	fi->fh = (uintptr_t)handle;
-	/* Others must come to us, so that it is seen whether they really read. */
-	fi->keep_cache = (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
+	fi->keep_cache = handle->keeps_cache;
 	fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
 }
 

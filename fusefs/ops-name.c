@@ -23,6 +23,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 	} else if (r) {
 		shfs_req_fail(req, r);
 	} else {
+		atomic_store(&node->finder, shfs_req_tid(req));
 		shfs_reply_entry(req, node, &stx);
 	}
 }
@@ -133,6 +134,11 @@ static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
 	make(req, parent, &m);
 }
 
+static bool is_nameless(int flags)
+{
+	return (flags & O_TMPFILE) == O_TMPFILE;
+}
+
 /* Makes the file anew: its fd, or a negative errno (-EEXIST). */
 static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *name,
                         mode_t mode, int flags)
@@ -143,10 +149,13 @@ static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *na
 
 	if (dirfd < 0)
 		return dirfd;
-	flags = shfs_lower_flags(flags);
-	if ((flags & O_ACCMODE) == O_WRONLY)
-		flags = (flags & ~O_ACCMODE) | O_RDWR; /* to read it at the close */
-	flags |= O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+	if (is_nameless(flags)) {
+		flags = O_TMPFILE | (flags & O_EXCL); /* it may never get one */
+		name = ".";
+	} else {
+		flags = shfs_lower_flags(flags) | O_CREAT | O_EXCL | O_NOFOLLOW;
+	}
+	flags = (flags & ~O_ACCMODE) | O_RDWR | O_CLOEXEC; /* to read it at the close */
 	shfs_identity_assume(req, &identity);
 	fd = openat(dirfd, name, flags, mode);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE) && shfs_tree_spare_fds(tree))
@@ -163,13 +172,18 @@ static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name
                       struct shfs_handle **handle)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
-	int fd = create_lower(req, parent, name, mode, flags), r;
+	int fd, r;
 
+	if (shfs_is_all_open(fs))
+		return -ENFILE;
+	fd = create_lower(req, parent, name, mode, flags);
 	if (fd < 0)
 		return fd;
 	r = shfs_node_statx(fd, "", stx);
 	if (!r)
-		r = shfs_node_enter(fs->tree, parent, name, stx, node);
+		r = is_nameless(flags)
+		            ? shfs_node_enter_nameless(fs->tree, parent, fd, stx, node)
+		            : shfs_node_enter(fs->tree, parent, name, stx, node);
 	if (r) {
 		close(fd);
 		return r;
@@ -230,44 +244,64 @@ static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mo
 	}
 }
 
+static int link_run(struct shfs_fs *fs, struct shfs_node *node, struct shfs_node *parent,
+                    const char *name, uint64_t process)
+{
+	struct shfs_snapshot *content[2] = { NULL };
+	struct shfs_rec_pathop record = {
+		.op = SHFS_OP_LINK,
+		.dev = node->dev,
+		.ino = node->ino,
+	};
+	int fd, dirfd, r;
+
+	fd = shfs_node_fd(fs->tree, node);
+	if (fd < 0)
+		return fd;
+	dirfd = shfs_node_fd(fs->tree, parent);
+	if (dirfd < 0) {
+		shfs_node_fd_done(fs->tree, node);
+		return dirfd;
+	}
+	content[0] = shfs_watch_content(fs, node, false);
+	shfs_tree_lock_write(fs->tree);
+	r = linkat(fs->proc_fd, shfs_fd_name(fd).name, dirfd, name, AT_SYMLINK_FOLLOW)
+	            ? -errno
+	            : 0;
+	if (!r) {
+		record.nameless = shfs_node_is_nameless(node);
+		shfs_emit_pathop2(fs, process, &record, node, NULL, parent, name,
+		                  content);
+		shfs_node_linked(fs->tree, node, parent, name);
+	}
+	shfs_tree_unlock(fs->tree);
+	shfs_snapshot_unref(content[0]);
+	shfs_node_fd_done(fs->tree, parent);
+	shfs_node_fd_done(fs->tree, node);
+	return r;
+}
+
 static void op_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent_id, const char *name)
 {
-	struct shfs_node *node = shfs_req_node(req, id), *parent, *made;
-	struct shfs_rec_pathop record = { .op = SHFS_OP_LINK };
+	struct shfs_node *node = shfs_req_node(req, id), *parent;
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct statx stx;
-	uint64_t process;
-	int fd, dirfd, r;
+	int r;
 
 	parent = node ? shfs_req_node(req, parent_id) : NULL;
 	if (!parent)
 		return;
-	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
-	/* what was written is to be recorded by the name that it has now */
-	shfs_watch_settle(fs, node);
-	fd = shfs_node_fd(fs->tree, node);
-	dirfd = fd < 0 ? fd : shfs_node_fd(fs->tree, parent);
-	r = dirfd < 0 ? dirfd : 0;
+	r = link_run(fs, node, parent, name,
+	             shfs_caller_process(fs->callers, shfs_req_tid(req)));
 	if (!r) {
-		shfs_tree_lock_read(fs->tree);
-		r = linkat(fs->proc_fd, shfs_fd_name(fd).name, dirfd, name,
-		           AT_SYMLINK_FOLLOW)
-		            ? -errno
-		            : 0;
-		if (!r)
-			shfs_emit_pathop2(fs, process, &record, node, NULL, parent, name,
-			                  NULL);
-		shfs_tree_unlock(fs->tree);
-		shfs_node_fd_done(fs->tree, parent);
+		r = shfs_node_stat(fs->tree, node, &stx);
+		if (r)
+			shfs_node_forget(fs->tree, node->id, 1);
 	}
-	if (fd >= 0)
-		shfs_node_fd_done(fs->tree, node);
-	if (!r)
-		r = shfs_node_lookup(fs->tree, parent, name, &stx, &made);
 	if (r)
 		shfs_req_fail(req, r);
 	else
-		shfs_reply_entry(req, made, &stx);
+		shfs_reply_entry(req, node, &stx);
 }
 
 /* --- names that go --- */
@@ -295,7 +329,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	}
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 	if (!directory)
-		content[1] = shfs_watch_content(fs, node, true);
+		content[1] = shfs_watch_last_content(fs, node);
 	shfs_node_pin(fs->tree, node, parent, name);
 	dirfd = shfs_node_fd(fs->tree, parent);
 	r = dirfd < 0 ? dirfd : 0;
@@ -345,13 +379,32 @@ static int moving_find(struct shfs_fs *fs, struct moving *m)
 	return r == -ENOENT ? 0 : r;
 }
 
+static bool is_ignored(struct shfs_fs *fs, struct shfs_node *parent, const char *name)
+{
+	_cleanup_free_ char *path = NULL;
+	struct shfs_buf buf = { 0 };
+
+	shfs_tree_lock_read(fs->tree);
+	shfs_node_path(parent, name, &buf);
+	shfs_tree_unlock(fs->tree);
+	path = shfs_buf_take(&buf);
+	return path && shfs_fs_rule(fs, path) == SHFS_RULE_IGNORE;
+}
+
 /* What takes the place of a content, as well as that one, must be there to be brought
- * back. A file that merely moves keeps its past. */
+ * back. A file that merely moves keeps its past; unless it gets a name by which it will
+ * not be archived any more. */
 static void moving_capture(struct shfs_fs *fs, struct moving *m)
 {
-	m->content[0] = shfs_watch_content(fs, m->node, !!m->victim);
-	if (m->victim)
+	if (S_ISDIR(m->node->type) || (m->victim && S_ISDIR(m->victim->type)))
+		shfs_watch_settle_all(fs); /* what was closed below, by its old name */
+	m->content[0] = shfs_watch_content(fs, m->node,
+	                                   m->victim || is_ignored(fs, m->new_parent,
+	                                                           m->new_name));
+	if (m->victim && (m->flags & RENAME_EXCHANGE))
 		m->content[1] = shfs_watch_content(fs, m->victim, true);
+	else if (m->victim)
+		m->content[1] = shfs_watch_last_content(fs, m->victim);
 }
 
 static int moving_run(struct shfs_fs *fs, struct moving *m, uint64_t process)
@@ -377,10 +430,12 @@ static int moving_run(struct shfs_fs *fs, struct moving *m, uint64_t process)
 		shfs_emit_pathop2(fs, process, &record, m->parent, m->name, m->new_parent,
 		                  m->new_name, m->content);
 		if (m->victim && exchange)
-			shfs_node_moved(fs->tree, m->victim, m->parent, m->name);
+			shfs_node_moved(fs->tree, m->victim, m->new_parent, m->new_name,
+			                m->parent, m->name);
 		else if (m->victim)
 			shfs_node_gone(fs->tree, m->victim, m->new_parent, m->new_name);
-		shfs_node_moved(fs->tree, m->node, m->new_parent, m->new_name);
+		shfs_node_moved(fs->tree, m->node, m->parent, m->name, m->new_parent,
+		                m->new_name);
 	}
 	shfs_tree_unlock(fs->tree);
 	shfs_node_fd_done(fs->tree, m->new_parent);

@@ -1,10 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/ops.h"
 
+#include "common/io.h"
+#include "fusefs/transport.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+
+#define PROC_STATUS_MAX (1 << 20) /* a caller may be in 65536 groups */
+
+const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *status)
+{
+	const char *at;
+	char path[40];
+
+	snprintf(path, sizeof(path), "/proc/%u/status", shfs_req_tid(req));
+	if (!shfs_req_tid(req) ||
+	    shfs_read_file_at(AT_FDCWD, path, PROC_STATUS_MAX, status))
+		return NULL;
+	/* newlines in the name of a program are escaped there */
+	for (at = status->data; at; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (!strncmp(at, field, strlen(field)))
+			return at + strlen(field);
+	}
+	return NULL;
+}
 
 struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id)
 {
@@ -23,6 +48,33 @@ void shfs_req_fail(fuse_req_t req, int error)
 void shfs_req_result(fuse_req_t req, int result)
 {
 	fuse_reply_err(req, result < 0 ? -result : 0);
+}
+
+static void on_interrupt(fuse_req_t req, void *thread)
+{
+	shfs_transport_wake(shfs_req_fs(req)->transport, *(pthread_t *)thread);
+}
+
+void shfs_req_begin_wait(fuse_req_t req)
+{
+	static _Thread_local pthread_t self;
+
+	self = pthread_self();
+	fuse_req_interrupt_func(req, on_interrupt, &self);
+}
+
+void shfs_req_end_wait(fuse_req_t req)
+{
+	fuse_req_interrupt_func(req, NULL, NULL);
+}
+
+bool shfs_req_is_killed(fuse_req_t req)
+{
+	_cleanup_buf_ struct shfs_buf status = { 0 };
+	/* whatever signal ends a process, each of its threads is sent this one */
+	const char *pending = shfs_req_status(req, "SigPnd:", &status);
+
+	return pending && (strtoull(pending, NULL, 16) & (1ull << (SIGKILL - 1)));
 }
 
 struct shfs_fd_name shfs_fd_name(int fd)
@@ -65,6 +117,9 @@ void shfs_fill_entry(const struct shfs_node *node, const struct statx *stx,
 		.attr_timeout = SHFS_TIMEOUT,
 		.entry_timeout = SHFS_TIMEOUT,
 	};
+	/* which of its names is used is to be seen each time */
+	if (S_ISREG(stx->stx_mode) && stx->stx_nlink > 1)
+		out->entry_timeout = 0;
 	shfs_stat_from_statx(stx, &out->attr);
 }
 
@@ -137,11 +192,10 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	/* Never FUSE_CAP_WRITEBACK_CACHE: what was acknowledged is beneath us already. */
 	conn->want = 0;
 	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_DONT_MASK |
-	                   FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS |
-	                   FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_PARALLEL_DIROPS |
-	                   FUSE_CAP_IOCTL_DIR | FUSE_CAP_HANDLE_KILLPRIV |
-	                   FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_EXPIRE_ONLY |
-	                   FUSE_CAP_POSIX_ACL);
+	                   FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
+	                   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
+	                   FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_CACHE_SYMLINKS |
+	                   FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
 	conn->max_write = 1 << 20;
 	conn->max_readahead = 1 << 20;
 	conn->max_background = 256;

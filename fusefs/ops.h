@@ -6,6 +6,7 @@
  *     ops-name.c    lookup, create, rename, unlink, ...
  *     ops-attr.c    attributes, extended attributes, ioctl
  *     ops-dir.c     reading directories
+ *     statx.c       times of birth
  *     control.c     user.shfs.sync and user.shfs.status
  */
 #pragma once
@@ -51,6 +52,17 @@ void shfs_req_fail(fuse_req_t req, int error);
 /* Replies 0 or -error. */
 void shfs_req_result(fuse_req_t req, int result);
 
+/* What /proc says of the caller behind field ("Groups:"), in status. NULL: unknown. */
+const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *status);
+
+/*
+ * Between these a system call of this thread that waits for others returns EINTR when a
+ * signal comes for the caller; it is tried again unless he is being killed.
+ */
+void shfs_req_begin_wait(fuse_req_t req);
+void shfs_req_end_wait(fuse_req_t req);
+bool shfs_req_is_killed(fuse_req_t req);
+
 /* An fd of a path as a name below fs->proc_fd; for calls that want a path. */
 struct shfs_fd_name {
 	char name[16];
@@ -84,6 +96,10 @@ void shfs_fill_entry(const struct shfs_node *node, const struct statx *stx,
 /* Opens the node for the caller: a handle, or a negative errno. */
 _must_check_ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
                                 struct shfs_handle **out);
+/* shfs_node_open, which may wait for a lease of somebody below. */
+_must_check_ int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags);
+/* Then no more may be opened: -ENFILE. */
+bool shfs_is_all_open(struct shfs_fs *fs);
 /* Tells the kernel how to use it. */
 void shfs_fill_open(const struct shfs_handle *handle, struct fuse_file_info *fi);
 /* Flags for the file beneath. */
@@ -103,6 +119,12 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
                        const struct shfs_node *node, const char *name,
                        const struct shfs_node *node2, const char *name2,
                        struct shfs_snapshot *const content[2]);
+
+/* --- statx.c --- */
+
+/* Is this request, as it came from the device fd, one for more of a file's attributes
+ * than libfuse knows? Then it has been answered. */
+bool shfs_statx_serve(struct shfs_fs *fs, int fd, const void *request, size_t size);
 
 /* --- control.c --- */
 

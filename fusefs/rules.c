@@ -64,7 +64,7 @@ static bool is_racy(const struct shfs_fs *fs)
 {
 	const struct statx_timestamp *t = &fs->rules_stamp.stx_ctime;
 
-	return fs->rules_read_ns - (t->tv_sec * SHFS_NSEC_PER_SEC + t->tv_nsec) < RACY_NS;
+	return fs->rules_read_ns - shfs_time_ns(t->tv_sec, t->tv_nsec) < RACY_NS;
 }
 
 static void load_if_changed(struct shfs_fs *fs)

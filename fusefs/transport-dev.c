@@ -37,9 +37,15 @@ static _Thread_local struct worker *self;
 /* --- the handshake --- */
 
 /*
- * libfuse 3.14 does not know FUSE_HANDLE_KILLPRIV_V2, without which the kernel asks for
- * security.capability before every write. We do as it says (see identity.c), so it is put
- * into the first reply, which is INIT's, where the kernel offers it.
+ * What libfuse 3.14 does not know, is told here in words that it knows.
+ *
+ * FUSE_HANDLE_KILLPRIV_V2, without which the kernel asks for security.capability before
+ * every write. We do as it says (see identity.c), so it is put into the first reply,
+ * which is INIT's, where the kernel offers it.
+ *
+ * FUSE_TMPFILE: it has the arguments of FUSE_CREATE, with O_TMPFILE among the flags.
+ *
+ * FUSE_STATX is answered at once.
  */
 static struct {
 	bool offered, answered;
@@ -48,12 +54,20 @@ static struct {
 static ssize_t dev_read(int fd, void *buf, size_t size, void *userdata)
 {
 	ssize_t n = read(fd, buf, size);
-	const struct fuse_in_header *header = buf;
+	struct fuse_in_header *header = buf;
 	const struct fuse_init_in *init = (const void *)(header + 1);
 
-	if (!handshake.answered && n >= (ssize_t)(sizeof(*header) + sizeof(*init)) &&
-	    header->opcode == FUSE_INIT)
+	if (n < (ssize_t)sizeof(*header))
+		return n;
+	if (!handshake.answered && header->opcode == FUSE_INIT &&
+	    n >= (ssize_t)(sizeof(*header) + sizeof(*init)))
 		handshake.offered = init->flags & FUSE_HANDLE_KILLPRIV_V2;
+	if (header->opcode == FUSE_TMPFILE)
+		header->opcode = FUSE_CREATE;
+	if (shfs_statx_serve(userdata, fd, buf, (size_t)n)) {
+		errno = EINTR; /* there is no request any more */
+		return -1;
+	}
 	return n;
 }
 
@@ -195,6 +209,11 @@ void shfs_transport_stop(struct shfs_transport *t)
 	}
 }
 
+void shfs_transport_wake(struct shfs_transport *t, pthread_t thread)
+{
+	pthread_kill(thread, WAKE);
+}
+
 void shfs_transport_join(struct shfs_transport *t)
 {
 	for (unsigned i = 0; i < t->n; i++)
@@ -222,4 +241,21 @@ void shfs_transport_quiesce(struct shfs_transport *t)
 			nanosleep(&pause, NULL);
 	if (self)
 		atomic_fetch_add(&self->turn, 1);
+}
+
+/* FUSE_NOTIFY_PRUNE, since Linux 6.18 */
+int shfs_transport_forget(struct shfs_transport *t, const uint64_t *ids, size_t n)
+{
+	struct {
+		struct fuse_out_header header;
+		uint32_t count, padding;
+		uint64_t spare;
+	} notice = { .header.error = 9, .count = (uint32_t)n };
+	struct iovec iov[] = {
+		{ &notice, sizeof(notice) },
+		{ (void *)ids, n * sizeof(*ids) },
+	};
+
+	notice.header.len = (uint32_t)(iov[0].iov_len + iov[1].iov_len);
+	return writev(fuse_session_fd(t->session), iov, 2) < 0 ? -errno : 0;
 }

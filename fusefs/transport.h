@@ -28,6 +28,16 @@ void shfs_transport_stop(struct shfs_transport *transport);
 void shfs_transport_join(struct shfs_transport *transport);
 
 /*
+ * Asks the kernel to forget these nodes, if nobody uses them; those that it does forget
+ * come back as FORGETs. Never while serving a request. -EINVAL: it cannot be asked.
+ */
+_must_check_ int shfs_transport_forget(struct shfs_transport *transport,
+                                       const uint64_t *ids, size_t n);
+
+/* A system call that makes this thread of it wait returns EINTR. */
+void shfs_transport_wake(struct shfs_transport *transport, pthread_t thread);
+
+/*
  * Waits, a second at most, until every request that was sent before this call has been
  * answered; called while serving a request.
  */

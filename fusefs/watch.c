@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/watch.h"
 
+#include "fusefs/log.h"
+#include "fusefs/ops.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <utlist.h>
 
+#define NO_STAMP   (-1)
 #define CHECKED_NS SHFS_NSEC_PER_SEC
-#define BUILTIN_NS                                                                       \
-	(SHFS_NSEC_PER_SEC / 5) /* between two commands that somebody types              \
-	                         */
+#define ENDING_NS  (SHFS_NSEC_PER_SEC / 10)
+#define NAP_NS     500000
+#define LINE_NS    30000                   /* between two lines that are pasted */
+#define BUILTIN_NS (SHFS_NSEC_PER_SEC / 5) /* between two commands that are typed */
 
 struct shfs_watch {
 	pthread_mutex_t lock;
@@ -18,9 +23,11 @@ struct shfs_watch {
 	uint64_t asked_bytes;          /* and the limit */
 	bool changed; /* by us, since current was known (which is NULL then) */
 	bool fresh;   /* made by us and never written: nothing was there before */
-	struct timespec mtime; /* of current: another one tells a change beneath us */
-	off_t size;
+	struct timespec mtime;     /* as we saw it last: another tells a change beneath */
+	off_t size;                /* too; or NO_STAMP, while we change it ourselves */
+	bool stale;                /* it was changed beneath since the kernel cached it */
 	struct shfs_handle *dirty; /* that changed it since it was last captured */
+	unsigned n_writable;       /* open handles that may change it */
 };
 
 static bool is_watched(const struct shfs_node *node)
@@ -41,6 +48,7 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 		if (!watch)
 			return NULL;
 		watch->asked = -1;
+		watch->size = NO_STAMP;
 		pthread_mutex_init(&watch->lock, NULL);
 		if (!atomic_compare_exchange_strong(&node->watch, &none, watch)) {
 			shfs_watch_free(watch);
@@ -54,6 +62,41 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 static void watch_unlock(struct shfs_watch *watch)
 {
 	pthread_mutex_unlock(&watch->lock);
+}
+
+/*
+ * All its descriptors are closed, and what was stored to a mapping has come a moment ago.
+ * If that was at its end, RELEASE is on its way: nothing else tells that it was.
+ */
+static bool is_ending(const struct shfs_handle *handle, uint64_t now_ns)
+{
+	return handle->closed && !handle->flushed && handle->n_writers &&
+	       now_ns - handle->writers[handle->last_writer].last.boot_ns < ENDING_NS;
+}
+
+/* As watch_lock, once no mapping of another handle is about to end. */
+static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
+                                           const struct shfs_handle *but)
+{
+	struct shfs_watch *watch = watch_lock(node);
+	const struct shfs_handle *handle;
+	uint64_t now_ns, until_ns = 0;
+
+	while (watch && watch->dirty) {
+		now_ns = shfs_time_now().boot_ns;
+		until_ns = until_ns ? until_ns : now_ns + ENDING_NS;
+		if (now_ns >= until_ns)
+			break;
+		DL_FOREACH (watch->dirty, handle)
+			if (handle != but && is_ending(handle, now_ns))
+				break;
+		if (!handle)
+			break;
+		watch_unlock(watch);
+		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+		watch = watch_lock(node);
+	}
+	return watch;
 }
 
 void shfs_watch_free(struct shfs_watch *watch)
@@ -70,8 +113,21 @@ static void forget_current(struct shfs_watch *watch)
 	watch->asked = -1;
 }
 
+/* Has something else than we changed the file (through the directory beneath)? */
+static bool is_changed_beneath(const struct shfs_watch *watch, const struct stat *st)
+{
+	return watch->size != NO_STAMP &&
+	       (watch->size != st->st_size || watch->mtime.tv_sec != st->st_mtim.tv_sec ||
+	        watch->mtime.tv_nsec != st->st_mtim.tv_nsec);
+}
+
+/* The file is that of st: what was known of another content is of that one alone. */
 static void stamp(struct shfs_watch *watch, const struct stat *st)
 {
+	if (is_changed_beneath(watch, st)) {
+		forget_current(watch);
+		watch->stale = true;
+	}
 	watch->mtime = st->st_mtim;
 	watch->size = st->st_size;
 }
@@ -105,6 +161,31 @@ static int readable_fd(struct shfs_fs *fs, struct shfs_node *node,
 	return *opened < 0 ? -1 : *opened;
 }
 
+/*
+ * Its owner may change a file that nobody may read, by chmod at the latest: to keep what
+ * it held, the permission is lent for a moment. Permissions are set with the watch locked
+ * (shfs_watch_begin_touch).
+ */
+static int open_forbidden(struct shfs_fs *fs, struct shfs_node *node)
+{
+	int fd = shfs_node_fd(fs->tree, node), opened = -EACCES;
+	struct stat st;
+
+	if (fd < 0)
+		return fd;
+	if (!fstat(fd, &st) && st.st_uid == geteuid() &&
+	    !(st.st_mode & (S_IRUSR | S_ISUID | S_ISGID)) &&
+	    !fchmodat(fs->proc_fd, shfs_fd_name(fd).name,
+	              (st.st_mode & ALLPERMS) | S_IRUSR, 0)) {
+		opened = shfs_node_open(fs->tree, node, O_RDONLY);
+		if (fchmodat(fs->proc_fd, shfs_fd_name(fd).name, st.st_mode & ALLPERMS,
+		             0))
+			shfs_log("cannot take back the permission to read: %m");
+	}
+	shfs_node_fd_done(fs->tree, node);
+	return opened;
+}
+
 static void take_unreadable(struct shfs_fs *fs, struct shfs_node *node,
                             struct shfs_snapshot *snapshot)
 {
@@ -126,22 +207,24 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 	struct stat st;
 	int fd;
 
-	if (!watch->current) {
-		watch->current = shfs_snapshot_new(fs->capture);
-		watch->asked = -1;
-	}
-	if (!watch->current || watch->asked > (int)depth ||
+	if (watch->asked > (int)depth ||
 	    (watch->asked == (int)depth && watch->asked_bytes >= max_bytes))
+		return;
+	fd = readable_fd(fs, node, handle, &opened);
+	if (opened == -EACCES && depth == SHFS_DEPTH_ARCHIVE && !ignored)
+		fd = opened = open_forbidden(fs, node);
+	if (fd >= 0 && !fstat(fd, &st))
+		stamp(watch, &st);
+	if (!watch->current)
+		watch->current = shfs_snapshot_new(fs->capture);
+	if (!watch->current)
 		return;
 	watch->asked = depth;
 	watch->asked_bytes = max_bytes;
-	fd = readable_fd(fs, node, handle, &opened);
 	if (fd < 0) {
 		take_unreadable(fs, node, watch->current);
 		return;
 	}
-	if (!fstat(fd, &st))
-		stamp(watch, &st);
 	shfs_snapshot_take(watch->current, fd, ignored ? SHFS_DEPTH_STAT : depth,
 	                   max_bytes, ignored ? SHFS_CONTENT_SKIP_RULE : 0);
 }
@@ -166,18 +249,27 @@ static void identify_current(struct shfs_fs *fs, struct shfs_node *node,
 		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
 }
 
-/* Something else than we changed the file (through the directory beneath). */
 static void check_beneath(struct shfs_watch *watch, int fd)
 {
 	struct stat st;
 
-	if (watch->changed || fstat(fd, &st))
-		return;
-	if (watch->current &&
-	    (watch->size != st.st_size || watch->mtime.tv_sec != st.st_mtim.tv_sec ||
-	     watch->mtime.tv_nsec != st.st_mtim.tv_nsec))
-		forget_current(watch);
-	stamp(watch, &st);
+	if (!watch->changed && !fstat(fd, &st))
+		stamp(watch, &st);
+}
+
+/*
+ * What the kernel has cached is what the file holds: all changes but those beneath go
+ * through it. It must not be told to drop that while others write: what they are about to
+ * write is in there. Else who may read and write has it dropped, so that it is seen
+ * whether they really read.
+ */
+static bool keeps_cache(struct shfs_watch *watch, int flags)
+{
+	bool keeps =
+		!watch->stale && ((flags & O_ACCMODE) != O_RDWR || watch->n_writable);
+
+	watch->stale = false;
+	return keeps;
 }
 
 /* --- records; the watch is locked, so that they come in the order of the changes --- */
@@ -203,8 +295,7 @@ static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle, uint64_t
 	};
 
 	shfs_tree_lock_read(fs->tree);
-	shfs_node_path(handle->node, NULL, &path);
-	if (shfs_node_is_gone(handle->node))
+	if (!shfs_node_path_by(handle->node, handle->name, &path))
 		rec.access.flags |= SHFS_ACCESS_NAMELESS;
 	if (!path.failed) {
 		rec.access.path = (struct shfs_bytes){ path.data, path.len };
@@ -213,7 +304,9 @@ static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle, uint64_t
 	shfs_tree_unlock(fs->tree);
 }
 
+/* handle: that is about to change it; or NULL. */
 static void emit_preimage(struct shfs_fs *fs, struct shfs_node *node,
+                          const struct shfs_handle *handle,
                           struct shfs_snapshot *snapshot, uint64_t process)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 };
@@ -224,7 +317,10 @@ static void emit_preimage(struct shfs_fs *fs, struct shfs_node *node,
 	};
 
 	shfs_tree_lock_read(fs->tree);
-	shfs_node_path(node, NULL, &path);
+	if (handle)
+		shfs_node_path_by(node, handle->name, &path);
+	else
+		shfs_node_path(node, NULL, &path);
 	if (!path.failed) {
 		rec.preimage.path = (struct shfs_bytes){ path.data, path.len };
 		shfs_capture_emit(fs->capture, &rec, content);
@@ -245,7 +341,7 @@ static void mark_dirty(struct shfs_watch *watch, struct shfs_handle *handle)
 static void mark_clean(struct shfs_watch *watch, struct shfs_handle *handle)
 {
 	handle->is_dirty = handle->wrote = false;
-	handle->n_writers = 0;
+	handle->n_writers = handle->n_lines = 0;
 	DL_DELETE(watch->dirty, handle);
 }
 
@@ -271,31 +367,79 @@ static void emit_writers(struct shfs_fs *fs, struct shfs_handle *handle,
 		}
 		emit_access(fs, handle, w->process, handle->flags | flags, w->last, made);
 	}
+	for (unsigned i = 0; i < handle->n_lines; i++)
+		emit_access(fs, handle, handle->lines[i].process,
+		            handle->flags | SHFS_ACCESS_WRITTEN, handle->lines[i].last,
+		            made);
 	if (reads)
 		emit_access(fs, handle, handle->opener, handle->flags | SHFS_ACCESS_READ,
 		            handle->begin, NULL);
 	handle->tells_read = false;
 }
 
-/*
- * Captures what the file holds, and records those of its writers that are done with it:
- * whose descriptor was closed, and ending.
- */
+/* Captures what the file holds. */
+static void capture_change(struct shfs_fs *fs, struct shfs_node *node,
+                           struct shfs_watch *watch, struct shfs_handle *handle)
+{
+	if (!watch->changed)
+		return;
+	watch->changed = watch->fresh = false;
+	archive_current(fs, node, watch, handle ? handle : watch->dirty);
+}
+
+/* And records those of its writers that are done with it: whose descriptor was closed,
+ * and ending. */
 static void settle(struct shfs_fs *fs, struct shfs_node *node, struct shfs_watch *watch,
                    struct shfs_handle *ending)
 {
 	struct shfs_handle *handle, *next;
 
-	if (watch->changed) {
-		watch->changed = watch->fresh = false;
-		archive_current(fs, node, watch, ending ? ending : watch->dirty);
-	}
+	capture_change(fs, node, watch, ending);
 	DL_FOREACH_SAFE (watch->dirty, handle, next) {
 		if (handle != ending && !handle->flushed)
 			continue;
 		emit_writers(fs, handle, watch->current);
 		mark_clean(watch, handle);
 	}
+}
+
+/* And records all that have written, although they may go on. */
+static void settle_open(struct shfs_fs *fs, struct shfs_node *node,
+                        struct shfs_watch *watch)
+{
+	struct shfs_handle *handle, *next;
+
+	capture_change(fs, node, watch, NULL);
+	DL_FOREACH_SAFE (watch->dirty, handle, next) {
+		emit_writers(fs, handle, watch->current);
+		mark_clean(watch, handle);
+	}
+}
+
+static bool is_some_written(const struct shfs_watch *watch)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH (watch->dirty, handle)
+		if (handle->wrote)
+			return true;
+	return false;
+}
+
+/* Has nobody written for a while, and not the one that comes now either? */
+static bool is_silent(const struct shfs_watch *watch, const struct shfs_writer *now)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH (watch->dirty, handle)
+		for (unsigned i = 0; i < handle->n_writers; i++) {
+			const struct shfs_writer *w = &handle->writers[i];
+
+			if (w->process == now->process ||
+			    now->last.boot_ns - w->last.boot_ns < BUILTIN_NS)
+				return false;
+		}
+	return is_some_written(watch);
 }
 
 static bool is_some_flushed(const struct shfs_watch *watch, const struct shfs_handle *but)
@@ -325,6 +469,14 @@ static void settle_if_closed(struct shfs_fs *fs, struct shfs_node *node,
 		settle(fs, node, watch, NULL);
 }
 
+/* The same process comes again: may it be a shell that does the next line itself? */
+static bool is_next_line(const struct shfs_handle *handle, const struct shfs_writer *last,
+                         const struct shfs_writer *next)
+{
+	return next->process == last->process && next->job.leads_group && handle->wrote &&
+	       handle->flushed && next->last.boot_ns - last->last.boot_ns > LINE_NS;
+}
+
 /* Has another command than the one that wrote through handle last come to write? */
 static bool is_handed_on(const struct shfs_handle *handle, const struct shfs_writer *next)
 {
@@ -335,8 +487,7 @@ static bool is_handed_on(const struct shfs_handle *handle, const struct shfs_wri
 	if (next->job.group != last->job.group)
 		return (handle->wrote && handle->flushed) ||
 		       handle->n_writers == SHFS_WRITERS_MAX;
-	return handle->wrote && handle->flushed && next->process == last->process &&
-	       next->job.leads_session &&
+	return is_next_line(handle, last, next) && next->job.leads_session &&
 	       next->last.boot_ns - last->last.boot_ns > BUILTIN_NS;
 }
 
@@ -359,12 +510,13 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 	if (!watch->fresh && watch->asked < SHFS_DEPTH_ARCHIVE) {
 		archive_current(fs, node, watch, handle);
 		if (watch->current)
-			emit_preimage(fs, node, watch->current,
+			emit_preimage(fs, node, handle, watch->current,
 			              shfs_caller_process(fs->callers, tid));
 	}
 	if (watch->current)
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
 	forget_current(watch);
+	watch->size = NO_STAMP;
 	watch->changed = true;
 	watch->fresh = false;
 }
@@ -392,6 +544,29 @@ static struct shfs_writer writer_now(struct shfs_fs *fs, const struct shfs_handl
 	return w;
 }
 
+/* Only the log of a shell tells its lines apart, so each gets a record of its own. Where
+ * there are too many, the two that are closest to one another are one. */
+static void note_line(struct shfs_handle *handle, const struct shfs_writer *w)
+{
+	struct shfs_line *line = handle->lines;
+	unsigned closest = 0;
+
+	if (!line)
+		line = handle->lines = calloc(SHFS_LINES_MAX, sizeof(*line));
+	if (!line)
+		return;
+	if (handle->n_lines == SHFS_LINES_MAX) {
+		for (unsigned i = 1; i + 1 < SHFS_LINES_MAX; i++)
+			if (line[i + 1].last.boot_ns - line[i].last.boot_ns <
+			    line[closest + 1].last.boot_ns - line[closest].last.boot_ns)
+				closest = i;
+		memmove(line + closest, line + closest + 1,
+		        (SHFS_LINES_MAX - closest - 1) * sizeof(*line));
+		handle->n_lines--;
+	}
+	line[handle->n_lines++] = (struct shfs_line){ w->process, w->last };
+}
+
 /* One entry for each process; those of one job that have no room share the last. */
 static void note_writer(struct shfs_handle *handle, const struct shfs_writer *now,
                         uint32_t flags)
@@ -401,6 +576,8 @@ static void note_writer(struct shfs_handle *handle, const struct shfs_writer *no
 	while (i < handle->n_writers && handle->writers[i].process != now->process)
 		i++;
 	if (i < handle->n_writers) {
+		if (is_next_line(handle, &handle->writers[i], now))
+			note_line(handle, &handle->writers[i]);
 		flags |= handle->writers[i].flags;
 	} else {
 		i = MIN(handle->n_writers, SHFS_WRITERS_MAX - 1u);
@@ -428,10 +605,12 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	handle->readable = mode == O_RDONLY || mode == O_RDWR;
 	handle->begin = shfs_time_now();
 	shfs_node_ref(fs->tree, node);
+	handle->name = shfs_node_name(fs->tree, node, tid);
 	pthread_mutex_lock(&fs->handles_lock);
 	DL_APPEND2(fs->handles, handle, prev_open, next_open);
+	fs->n_open++;
 	pthread_mutex_unlock(&fs->handles_lock);
-	watch = watch_lock(node);
+	watch = watch_lock_ended(node, NULL);
 	if (!watch)
 		return handle;
 	opener = writer_now(fs, handle, tid);
@@ -442,12 +621,16 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	handle->tells_read = (flags & O_ACCMODE) == O_RDONLY;
 	if (created) {
 		watch->fresh = watch->changed = true;
+		watch->size = NO_STAMP;
 		forget_current(watch);
 		note_writer(handle, &opener, SHFS_ACCESS_CREATED);
 		mark_dirty(watch, handle);
 	} else {
 		settle_if_closed(fs, node, watch);
+		if (handle->reads && watch->changed && is_silent(watch, &opener))
+			settle_open(fs, node, watch);
 		check_beneath(watch, fd);
+		handle->keeps_cache = keeps_cache(watch, flags);
 		if (handle->reads && !watch->changed) {
 			if (!watch->current)
 				watch->current = shfs_snapshot_new(fs->capture);
@@ -455,6 +638,8 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 				handle->seen = shfs_snapshot_ref(watch->current);
 		}
 	}
+	handle->writable = (flags & O_ACCMODE) != O_RDONLY;
+	watch->n_writable += handle->writable;
 	watch_unlock(watch);
 	return handle;
 }
@@ -462,7 +647,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
                                            uint32_t tid, uint32_t access_flags)
 {
-	struct shfs_watch *watch = watch_lock(handle->node);
+	struct shfs_watch *watch = watch_lock_ended(handle->node, handle);
 	struct shfs_writer writer;
 
 	if (!watch)
@@ -471,6 +656,7 @@ struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handl
 	before_change(fs, handle->node, watch, handle, &writer, tid);
 	note_writer(handle, &writer, access_flags);
 	handle->flushed = false;
+	handle->closed = handle->closed && !tid;
 	handle->wrote = handle->wrote || !(access_flags & SHFS_ACCESS_TRUNCATED);
 	mark_dirty(watch, handle);
 	return watch;
@@ -495,7 +681,7 @@ void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle)
 
 	if (!watch)
 		return;
-	handle->flushed = true;
+	handle->flushed = handle->closed = true;
 	watch_unlock(watch);
 }
 
@@ -520,14 +706,18 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 			settle(fs, handle->node, watch, handle);
 		else if (handle->tells_read)
 			emit_writers(fs, handle, NULL);
+		watch->n_writable -= handle->writable;
 		watch_unlock(watch);
 	}
 	pthread_mutex_lock(&fs->handles_lock);
 	DL_DELETE2(fs->handles, handle, prev_open, next_open);
+	fs->n_open--;
 	pthread_mutex_unlock(&fs->handles_lock);
 	shfs_snapshot_unref(handle->seen);
 	close(handle->fd);
+	shfs_name_unref(handle->name);
 	shfs_node_unref(fs->tree, handle->node);
+	free(handle->lines);
 	free(handle);
 }
 
@@ -556,7 +746,7 @@ static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *n
 struct shfs_watch *shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
                                              uint32_t tid)
 {
-	struct shfs_watch *watch = watch_lock(node);
+	struct shfs_watch *watch = watch_lock_ended(node, NULL);
 
 	if (watch)
 		before_change(fs, node, watch, NULL, NULL, tid);
@@ -572,7 +762,7 @@ struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node 
 struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
                                          bool archive)
 {
-	struct shfs_watch *watch = watch_lock(node);
+	struct shfs_watch *watch = watch_lock_ended(node, NULL);
 	struct shfs_snapshot *content;
 
 	if (!watch)
@@ -582,11 +772,31 @@ struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *n
 	return content;
 }
 
-struct shfs_watch *shfs_watch_begin_touch(struct shfs_node *node)
+struct shfs_snapshot *shfs_watch_last_content(struct shfs_fs *fs, struct shfs_node *node)
 {
-	struct shfs_watch *watch = watch_lock(node);
+	struct shfs_watch *watch = watch_lock_ended(node, NULL);
+	struct shfs_snapshot *content;
 
-	if (watch && watch->current)
+	if (!watch)
+		return NULL;
+	if (watch->changed && is_some_written(watch))
+		settle_open(fs, node, watch);
+	content = content_now(fs, node, watch, true);
+	watch_unlock(watch);
+	return content;
+}
+
+struct shfs_watch *shfs_watch_begin_touch(struct shfs_fs *fs, struct shfs_node *node,
+                                          bool times, bool *changing)
+{
+	struct shfs_watch *watch = watch_lock_ended(node, NULL);
+
+	*changing = false;
+	if (!watch)
+		return NULL;
+	settle_if_closed(fs, node, watch);
+	*changing = watch->changed;
+	if (times && watch->current)
 		shfs_snapshot_touch(watch->current);
 	return watch;
 }
@@ -604,7 +814,7 @@ void shfs_watch_end_touch(struct shfs_watch *watch, int fd)
 
 void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node)
 {
-	struct shfs_watch *watch = watch_lock(node);
+	struct shfs_watch *watch = watch_lock_ended(node, NULL);
 
 	if (!watch)
 		return;

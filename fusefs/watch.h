@@ -14,7 +14,8 @@
  * Commands may share an open file (exec 3>>log): between the last write of one job of the
  * shell and the first of another it is captured too, and between two of the shell's own
  * writes that are not close together. Not between the processes of one job, which may be
- * thousands.
+ * thousands. And so it is for who opens it to read while its writers, other processes,
+ * are silent: a log of a server.
  *
  * All functions are thread-safe. Nothing here fails: what cannot be recorded is counted
  * by the capture. Nodes that are hidden, or no regular files, are left alone.
@@ -41,13 +42,25 @@ struct shfs_writer {
 
 #define SHFS_WRITERS_MAX 8
 
+/* A writer wrote until then, and later again: maybe a shell, in a further line. */
+struct shfs_line {
+	uint64_t process;
+	struct shfs_time last;
+};
+
+#define SHFS_LINES_MAX 64
+
 struct shfs_handle {
 	struct shfs_node *node; /* referenced */
+	struct shfs_name *name; /* by which it was opened, referenced */
 	int fd;                 /* owned; of the file beneath */
 	bool readable;
+	bool keeps_cache; /* what the kernel has cached of the file may be read through it
+	                   */
 	/* the rest is watch.c's */
-	bool reads, flushed;
-	bool wrote; /* since it was captured; what an open with O_TRUNC did aside */
+	bool reads, writable, flushed;
+	bool closed; /* all its descriptors, as far as is known; mappings may be there */
+	bool wrote;  /* since it was captured; what an open with O_TRUNC did aside */
 	unsigned last_writer;
 	atomic_bool is_dirty, tells_read;
 	uint32_t flags; /* of its ACCESS: CREATED, APPEND, EXEC, ... */
@@ -56,6 +69,8 @@ struct shfs_handle {
 	struct shfs_snapshot *seen; /* what was there at open; NULL: being changed */
 	struct shfs_writer writers[SHFS_WRITERS_MAX];
 	unsigned n_writers;
+	struct shfs_line *lines; /* SHFS_LINES_MAX, or NULL: there was none */
+	unsigned n_lines;
 	struct shfs_handle *prev, *next;           /* of the node's dirty ones */
 	struct shfs_handle *prev_open, *next_open; /* of the mount's */
 };
@@ -103,9 +118,15 @@ struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node 
 struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
                                          bool archive);
 
-/* Around setting its times: that makes no other content. What begin returned (NULL: not
- * watched) goes to end. */
-struct shfs_watch *shfs_watch_begin_touch(struct shfs_node *node);
+/* The same of a file that is about to lose its name, archived: also where it is still
+ * being written, for it may not be found by that name any more. */
+struct shfs_snapshot *shfs_watch_last_content(struct shfs_fs *fs, struct shfs_node *node);
+
+/* Around setting its mode, owner or times, until that is recorded: that makes no other
+ * content. *changing: it is being written, so what is set is no state of a version. What
+ * begin returned (NULL: not watched) goes to end. */
+struct shfs_watch *shfs_watch_begin_touch(struct shfs_fs *fs, struct shfs_node *node,
+                                          bool times, bool *changing);
 void shfs_watch_end_touch(struct shfs_watch *watch, int fd);
 
 /* Captures it if its last close has been seen; all such files. */

@@ -36,12 +36,9 @@ static int cat_version(struct shfs_store *store, const struct shfs_version *vers
 	r = copy_checked(store, &version->object);
 	if (!r)
 		return SHFS_EXIT_OK;
-	if (r == -EBADMSG)
-		shfs_error("%s: the archived content is damaged", name.data);
-	else if (r == -ENOENT)
-		shfs_error("%s: its content is missing in the store", name.data);
-	else
-		shfs_error("%s: cannot copy it: %s", name.data, strerror(-r));
+	name.len = 0;
+	shfs_show_content_error(&name, version, r);
+	shfs_error("%s", name.data);
 	return SHFS_EXIT_FAILURE;
 }
 

@@ -508,7 +508,8 @@ static void check_store(struct doctor *d)
 static void check_mounts(struct doctor *d)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
-	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, &mounts);
+	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, shfs_context_store_path(d->ctx),
+	                         &mounts);
 
 	if (r)
 		say(d, LEVEL_FAIL, NULL, "mounts cannot be listed: %s", strerror(-r));
@@ -518,7 +519,7 @@ static void check_mounts(struct doctor *d)
 		_cleanup_free_ char *fix = NULL;
 
 		shfs_show_directory(&dir, m->dir);
-		if (m->error == -EACCES)
+		if (m->error == -EACCES || m->error == -EXDEV)
 			continue;
 		if (m->error && asprintf(&fix, "shfs umount %s", dir.data) < 0)
 			fix = NULL;

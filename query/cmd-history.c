@@ -83,7 +83,7 @@ static int set_limit(const struct shfs_option *opt, const char *value)
 
 	errno = 0;
 	filter.limit = strtoll(value, &end, 10);
-	if (errno || *end || end == value || filter.limit < 1)
+	if (errno || *end || *value < '0' || *value > '9' || filter.limit < 1)
 		return bad_value(opt, value, "a number above 0");
 	return 0;
 }

@@ -161,13 +161,13 @@ static void wait_for_daemons(const struct follower *f)
 static int follower_look(struct follower *f)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 }, asked = { 0 };
-	int r = shfs_mounts_list(0, &mounts);
+	int r = shfs_mounts_list(0, NULL, &mounts);
 	size_t n_alive = 0;
 
 	if (r)
 		return r;
 	if (!same_mounts(f, &mounts)) {
-		r = shfs_mounts_list(SHFS_MOUNTS_ASK, &asked);
+		r = shfs_mounts_list(SHFS_MOUNTS_ASK, f->store_path, &asked);
 		if (r)
 			return r;
 		for (size_t i = 0; i < asked.n; i++)

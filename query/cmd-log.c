@@ -487,7 +487,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 	} else {
 		errno = 0;
 		opts.limit = strtoll(value, &end, 10);
-		if (errno || *end || end == value || opts.limit < 1) {
+		if (errno || *end || *value < '0' || *value > '9' || opts.limit < 1) {
 			shfs_error("--limit wants a number above 0");
 			return SHFS_EXIT_USAGE;
 		}

@@ -38,6 +38,8 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 	shfs_show_directory(out, m->dir);
 	if (m->error == -EACCES) {
 		shfs_buf_printf(out, "  of user %u\n", (unsigned)m->owner);
+	} else if (m->error == -EXDEV) {
+		shfs_buf_str(out, "  records into another store\n");
 	} else if (m->error == -ENOTCONN) {
 		shfs_buf_str(out, "  dead: shfs umount removes it\n");
 	} else if (m->error) {
@@ -50,11 +52,11 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 	}
 }
 
-static int list_mounts(void)
+static int list_mounts(struct shfs_context *ctx)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
 	_cleanup_buf_ struct shfs_buf out = { 0 };
-	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, &mounts);
+	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, shfs_context_store_path(ctx), &mounts);
 
 	if (r) {
 		shfs_error("cannot look for mounts: %s", strerror(-r));
@@ -206,7 +208,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	int worst = SHFS_EXIT_OK, n_mounted = 0;
 
 	if (!argc)
-		return list_mounts();
+		return list_mounts(ctx);
 	if (opts.foreground && argc > 1) {
 		shfs_error("--foreground takes one directory");
 		return SHFS_EXIT_USAGE;

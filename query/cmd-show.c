@@ -419,18 +419,28 @@ static int show_uses(struct show *s, bool bookkeeping)
 	return r;
 }
 
+static void show_temporary(struct show *s)
+{
+	const struct shfs_uses *uses = &s->entry.uses;
+
+	if (uses->n_temporary)
+		shfs_buf_printf(&s->out, "%stemporary, made and gone again%s\n",
+		                s->style->dim, s->style->off);
+	for (size_t i = 0; i < uses->n_temporary; i++) {
+		shfs_buf_str(&s->out, INDENT);
+		shfs_temporary_show(&s->out, &uses->temporary[i]);
+		shfs_buf_char(&s->out, '\n');
+	}
+}
+
 /* What programs keep for themselves (.git) comes behind the user's own. */
 static int show_files(struct show *s)
 {
 	const struct shfs_uses *uses = &s->entry.uses;
 	int r = show_uses(s, false) ?: show_uses(s, true);
 
-	if (uses->temporary)
-		shfs_buf_printf(&s->out,
-		                "%s%zu temporary file%s, made and gone again%s\n",
-		                s->style->dim, uses->temporary,
-		                uses->temporary == 1 ? "" : "s", s->style->off);
-	if (!uses->n && !uses->temporary)
+	show_temporary(s);
+	if (!uses->n && !uses->n_temporary)
 		shfs_buf_printf(&s->out, "%sno files%s\n", s->style->dim, s->style->off);
 	return r;
 }
@@ -472,12 +482,32 @@ static int show_all(struct show *s)
 
 /* --- JSON --- */
 
+static void json_temporary(struct shfs_json *j, const struct shfs_uses *uses)
+{
+	shfs_json_array(j, "temporary");
+	for (size_t i = 0; i < uses->n_temporary; i++) {
+		const struct shfs_temporary *t = &uses->temporary[i];
+
+		shfs_json_object(j, NULL);
+		shfs_json_str(j, "path", t->path);
+		if (t->to)
+			shfs_json_str(j, "to", t->to);
+		if (t->directory)
+			shfs_json_bool(j, "directory", true);
+		if (t->n)
+			shfs_json_int(j, "n", t->n);
+		shfs_json_object_end(j);
+	}
+	shfs_json_array_end(j);
+}
+
 static int json_all(struct show *s)
 {
 	_cleanup_json_ struct shfs_json j = { 0 };
 
 	shfs_json_begin(&j, "show");
 	shfs_entry_json(&j, &s->entry);
+	json_temporary(&j, &s->entry.uses);
 	if (!s->entry.is_process) {
 		shfs_json_array(&j, "processes");
 		for (size_t i = 0; i < s->n_processes; i++) {

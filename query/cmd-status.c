@@ -257,12 +257,17 @@ static void read_index(struct shfs_context *ctx, struct status *s)
 		        s->totals[TOTAL_DAMAGED_BYTES]);
 }
 
+static bool is_own(const struct shfs_mount *m)
+{
+	return m->error != -EACCES && m->error != -EXDEV;
+}
+
 static void check_mount(struct status *s, const struct shfs_mount *m)
 {
 	_cleanup_buf_ struct shfs_buf dir = { 0 };
 
 	shfs_show_directory(&dir, m->dir);
-	if (dir.failed || m->error == -EACCES)
+	if (dir.failed || !is_own(m))
 		return;
 	if (m->error == -ENOTCONN)
 		problem(s, "%s is dead: shfs umount removes it, then mount it again",
@@ -307,14 +312,14 @@ static void check_config(struct shfs_context *ctx, struct status *s)
 static bool has_own_mount(const struct status *s)
 {
 	for (size_t i = 0; i < s->mounts.n; i++)
-		if (s->mounts.list[i].error != -EACCES)
+		if (is_own(&s->mounts.list[i]))
 			return true;
 	return false;
 }
 
 static void list_mounts(struct status *s)
 {
-	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, &s->mounts);
+	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, s->store_path, &s->mounts);
 
 	if (r)
 		problem(s, "cannot look for mounts: %s", strerror(-r));
@@ -395,14 +400,14 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 	shfs_buf_printf(out, " not archived, %" PRIu64 " incomplete\n", st->incomplete);
 }
 
-/* Those of other users say nothing to this one. */
+/* Those of other users and of other stores say nothing to this one. */
 static void show_mounts(struct shfs_buf *out, const struct shfs_style *style,
                         const struct status *s)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < s->mounts.n; i++) {
-		if (s->mounts.list[i].error == -EACCES)
+		if (!is_own(&s->mounts.list[i]))
 			continue;
 		show_label(out, style, any ? "" : "Mounts");
 		show_mount(out, &s->mounts.list[i]);
@@ -529,6 +534,8 @@ static const char *mount_state(const struct shfs_mount *m)
 		return m->status.error ? "failing" : "recording";
 	if (m->error == -EACCES)
 		return "foreign";
+	if (m->error == -EXDEV)
+		return "elsewhere";
 	return m->error == -ENOTCONN ? "dead" : "hangs";
 }
 

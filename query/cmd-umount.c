@@ -175,7 +175,7 @@ static void tell_holders(const struct shfs_holders *holders)
 static int check_inside(const struct shfs_mount *mount, const char *shown)
 {
 	_cleanup_mounts_ struct shfs_mounts all = { 0 };
-	int r = shfs_mounts_list(SHFS_MOUNTS_ALL, &all);
+	int r = shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all);
 
 	for (size_t i = 0; !r && i < all.n; i++) {
 		_cleanup_buf_ struct shfs_buf inner = { 0 };
@@ -345,7 +345,7 @@ static int fail_not_mounted(const struct shfs_mounts *mounts, const char *path)
 }
 
 /* As it was typed first: resolving links asks the mount, which may hang. */
-static int unmount_path(const struct shfs_mounts *mounts, const char *path)
+static int unmount_path(struct shfs_mounts *mounts, const char *path)
 {
 	const struct shfs_mount *mount = shfs_mounts_at(mounts, path);
 	_cleanup_free_ char *resolved = NULL;
@@ -354,9 +354,10 @@ static int unmount_path(const struct shfs_mounts *mounts, const char *path)
 		resolved = realpath(path, NULL);
 		mount = resolved ? shfs_mounts_at(mounts, resolved) : NULL;
 	}
-	if (mount)
-		return unmount(mount);
-	return fail_not_mounted(mounts, resolved ? resolved : path);
+	if (!mount)
+		return fail_not_mounted(mounts, resolved ? resolved : path);
+	shfs_mount_ask(&mounts->list[mount - mounts->list]);
+	return unmount(mount);
 }
 
 /* The inner ones first. */
@@ -367,7 +368,7 @@ static int unmount_all(const struct shfs_mounts *mounts)
 	for (size_t i = mounts->n; i--;) {
 		int code = SHFS_EXIT_OK;
 
-		if (mounts->list[i].owner == geteuid())
+		if (mounts->list[i].owner == geteuid() && mounts->list[i].error != -EXDEV)
 			code = unmount(&mounts->list[i]);
 		worst = worst ? worst : code;
 	}
@@ -385,7 +386,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		                    : "which directory? shfs umount DIR, or --all");
 		return SHFS_EXIT_USAGE;
 	}
-	r = shfs_mounts_list(SHFS_MOUNTS_ASK, &mounts);
+	r = shfs_mounts_list(opts.all ? SHFS_MOUNTS_ASK : 0,
+	                     opts.all ? shfs_context_store_path(ctx) : NULL, &mounts);
 	if (r) {
 		shfs_error("cannot look for mounts: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
@@ -409,7 +411,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 }
 
 static const struct shfs_option options[] = {
-	{ "all", 'a', NULL, "all that you have mounted" },
+	{ "all", 'a', NULL, "all that you have mounted with this store" },
 	{ "lazy", 'l', NULL, "also while files are open in it: they stay usable" },
 	{ 0 },
 };

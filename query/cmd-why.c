@@ -15,6 +15,7 @@
 #define HEAD_MIN    15 /* of an id and some of the command */
 #define NAME_MIN    12
 #define ARROW_WIDTH 3
+#define LINE_MIN    40 /* of a name, an arrow, an id and what is said of it */
 
 static struct {
 	size_t depth;
@@ -163,7 +164,7 @@ static void add_version(struct tree *t, struct shfs_upstream_version *v)
 	add_line(t, v, more && maker->mark);
 	if (!more || maker->mark || t->error)
 		return;
-	if (maker->cut || 3 * (t->level + 1) > t->columns / 2) {
+	if (maker->cut || 3 * (t->level + 1) + LINE_MIN > t->columns) {
 		add_continuation(t, v);
 		return;
 	}

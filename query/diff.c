@@ -32,12 +32,11 @@ static void label(struct shfs_diff_side *s, const char *path, int64_t n, int64_t
 int shfs_diff_version(struct shfs_store *store, const struct shfs_version *version,
                       struct shfs_diff_side *s)
 {
+	_cleanup_buf_ struct shfs_buf name = { 0 };
 	int r;
 
 	label(s, version->path, version->n, version->time_ns);
 	if (!(version->flags & SHFS_CONTENT_OBJECT)) {
-		_cleanup_buf_ struct shfs_buf name = { 0 };
-
 		shfs_show_version(&name, version->path, version->n);
 		shfs_error("%s is not archived: %s", name.data,
 		           shfs_version_why_not_archived(version->flags));
@@ -49,8 +48,8 @@ int shfs_diff_version(struct shfs_store *store, const struct shfs_version *versi
 		r = -errno;
 	if (!r)
 		return 0;
-	shfs_error("cannot read an archived content: %s",
-	           r == -EBADMSG ? "it is damaged" : strerror(-r));
+	shfs_show_content_error(&name, version, r);
+	shfs_error("%s", name.data);
 	return TROUBLE;
 }
 

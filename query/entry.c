@@ -395,9 +395,10 @@ static int show_uses(const struct shfs_entry_view *view, const struct shfs_uses 
 	}
 	show_bookkeeping(view, uses, out);
 	snprintf(indent, sizeof(indent), "%*s", INDENT, "");
-	if (!uses->n && uses->temporary)
+	if (!uses->n && uses->n_temporary)
 		shfs_buf_printf(&notes, "%s%zu temporary file%s, made and gone again\n",
-		                indent, uses->temporary, uses->temporary == 1 ? "" : "s");
+		                indent, uses->n_temporary,
+		                uses->n_temporary == 1 ? "" : "s");
 	shfs_uses_show_cuts(&notes, uses, view->all, indent);
 	out->failed |= notes.failed;
 	shfs_show_dim(out, view->style, notes.data ? notes.data : "");
@@ -494,7 +495,7 @@ void shfs_entry_json(struct shfs_json *json, const struct shfs_entry *e)
 		shfs_json_int(json, "skipped", e->command.n_skipped);
 		shfs_json_int(json, "incomplete", e->command.n_incomplete);
 	}
-	shfs_json_int(json, "temporary_files", e->uses.temporary);
+	shfs_json_int(json, "temporary_files", e->uses.n_temporary);
 	shfs_json_array(json, "files");
 	for (size_t i = 0; i < e->uses.n; i++)
 		json_use(json, &e->uses.list[i]);

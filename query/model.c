@@ -521,6 +521,15 @@ int shfs_fail_unseen(struct shfs_index *index, const char *path)
 	if (r)
 		return r;
 	shfs_show_path(&shown, path);
+	r = shfs_path_is_known(index, path);
+	if (r < 0)
+		return shfs_fail_index(index, r);
+	if (r) {
+		shfs_error("%s has no versions", shown.data ? shown.data : "?");
+		shfs_hint("what was done to it: shfs history %s",
+		          shown.data ? shown.data : "");
+		return SHFS_EXIT_NOT_FOUND;
+	}
 	shfs_error("%s: never seen", shown.data ? shown.data : "?");
 	other = similar_neighbour(index, path);
 	if (!other)
@@ -725,6 +734,18 @@ int shfs_show_id(struct shfs_index *index, struct shfs_buf *out, const char *id)
 	return 0;
 }
 
+void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *version,
+                             int error)
+{
+	shfs_show_version(out, version->path, version->n);
+	if (error == -EBADMSG)
+		shfs_buf_str(out, ": the archived content is damaged");
+	else if (error == -ENOENT)
+		shfs_buf_str(out, ": its content is missing in the store");
+	else
+		shfs_buf_printf(out, ": cannot copy its content: %s", strerror(-error));
+}
+
 size_t shfs_show_columns(void)
 {
 	const char *text = getenv("COLUMNS");
@@ -754,7 +775,8 @@ void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style, const c
 
 bool shfs_show_flush(struct shfs_buf *out)
 {
-	bool ok = !out->failed && fwrite(out->data, 1, out->len, stdout) == out->len;
+	bool ok = !out->failed &&
+	          (!out->len || fwrite(out->data, 1, out->len, stdout) == out->len);
 
 	out->len = 0;
 	return ok;

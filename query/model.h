@@ -120,7 +120,8 @@ size_t shfs_path_bookkeeping(const char *path);
 /* Is it in one of version control? */
 bool shfs_path_is_version_control(const char *path);
 
-/* "config.yaml: never seen", what may have been meant, and what to look at. Returns
+/* No version was found: "config.yaml: never seen", what may have been meant, and what to
+ * look at; or that it is none of the files that have versions. Returns
  * SHFS_EXIT_NOT_FOUND. */
 int shfs_fail_unseen(struct shfs_index *index, const char *path);
 
@@ -170,6 +171,10 @@ struct shfs_style {
 };
 const struct shfs_style *shfs_style_of(struct shfs_context *ctx);
 /* Text that is escaped already; "" adds nothing. */
+/* Why the content of a version could not be copied out of the store: a negative errno. */
+void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *version,
+                             int error);
+
 void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style,
                    const char *text);
 

@@ -6,6 +6,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
+#include "store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,6 +36,7 @@ void shfs_mounts_clear(struct shfs_mounts *mounts)
 {
 	for (size_t i = 0; i < mounts->n; i++) {
 		free(mounts->list[i].dir);
+		free(mounts->list[i].source);
 		status_clear(&mounts->list[i].status);
 	}
 	free(mounts->list);
@@ -69,6 +71,7 @@ static int add_mount(struct shfs_mounts *mounts, struct libmnt_fs *fs)
 {
 	struct shfs_mount *grown =
 		reallocarray(mounts->list, mounts->n + 1, sizeof(*grown));
+	const char *source = mnt_fs_get_source(fs);
 	char *dir = strdup(mnt_fs_get_target(fs)), *owner;
 
 	if (grown)
@@ -79,6 +82,7 @@ static int add_mount(struct shfs_mounts *mounts, struct libmnt_fs *fs)
 	}
 	grown[mounts->n++] = (struct shfs_mount){
 		.dir = dir,
+		.source = source ? strdup(source) : NULL,
 		.mount_id = mnt_fs_get_id(fs),
 		.dev = mnt_fs_get_devno(fs),
 		.owner = mnt_fs_get_option(fs, "user_id", &owner, NULL)
@@ -160,7 +164,21 @@ static int parse_error(const char *text)
 	return *end || n > 4095 ? EIO : (int)n;
 }
 
-static int parse_pair(struct shfs_mount_status *s, const char *key, const char *value)
+/* Takes back what the daemon does to a newline and a backslash. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (; *text; text++) {
+		if (*text == '\\' && text[1])
+			*to++ = *++text == 'n' ? '\n' : *text;
+		else
+			*to++ = *text;
+	}
+	*to = '\0';
+}
+
+static int parse_pair(struct shfs_mount_status *s, const char *key, char *value)
 {
 	const struct {
 		const char *key;
@@ -193,7 +211,11 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, const char *
 			continue;
 		if (keys[i].number)
 			*keys[i].number = parse_number(value);
-		else if (!*keys[i].text && !(*keys[i].text = strdup(value)))
+		if (keys[i].number || *keys[i].text)
+			continue;
+		unescape(value);
+		*keys[i].text = strdup(value);
+		if (!*keys[i].text)
 			return -ENOMEM;
 	}
 	return 0;
@@ -374,19 +396,42 @@ static int question_end(struct question *q, struct shfs_mount *mount)
 	return answer.sync_error;
 }
 
-/* Asks all of ours. sync_errors: as struct answer has it, one for each; or NULL. */
-static void ask_all(struct shfs_mounts *mounts, const char *sync_store, int *sync_errors)
+/* What the mounts of this store have as their source; empty if that cannot be told: where
+ * others serve its file system, its numbers need not be those that a daemon saw. */
+static void source_of_store(const char *store_path, char out[SHFS_STORE_SOURCE_MAX])
 {
+	if (!store_path || shfs_store_may_hang(store_path) ||
+	    shfs_store_source(AT_FDCWD, store_path, out))
+		*out = '\0';
+}
+
+/* Why it is not asked, or 0. */
+static int not_to_ask(const struct shfs_mount *m, const char *source)
+{
+	if (m->owner != geteuid())
+		return -EACCES;
+	if (*source && m->source && !strncmp(m->source, "shfs:", 5) &&
+	    strcmp(m->source, source) != 0)
+		return -EXDEV;
+	return 0;
+}
+
+/* Asks ours that record into store_path (NULL: all of ours). sync_errors: they are to
+ * sync, and how that went, as struct answer has it, one for each; or NULL. */
+static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *sync_errors)
+{
+	const char *sync_store = sync_errors ? store_path : NULL;
+	char source[SHFS_STORE_SOURCE_MAX];
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ASK_NS;
 	struct question questions[mounts->n ? mounts->n : 1];
 
+	source_of_store(store_path, source);
 	for (size_t i = 0; i < mounts->n; i++) {
 		struct shfs_mount *m = &mounts->list[i];
 
 		questions[i] = (struct question){ .fd = -1 };
-		if (m->owner != geteuid())
-			m->error = -EACCES;
-		else
+		m->error = not_to_ask(m, source);
+		if (!m->error)
 			m->error = question_begin(&questions[i], m->dir, sync_store);
 	}
 	questions_wait(questions, mounts->n, until);
@@ -400,7 +445,8 @@ static void ask_all(struct shfs_mounts *mounts, const char *sync_store, int *syn
 	}
 }
 
-int shfs_mounts_list(enum shfs_mounts_flags flags, struct shfs_mounts *out)
+int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
+                     struct shfs_mounts *out)
 {
 	struct shfs_mounts mounts = { 0 };
 	int r = read_mountinfo(flags & SHFS_MOUNTS_ALL, &mounts);
@@ -410,9 +456,16 @@ int shfs_mounts_list(enum shfs_mounts_flags flags, struct shfs_mounts *out)
 		return r;
 	}
 	if (flags == SHFS_MOUNTS_ASK)
-		ask_all(&mounts, NULL, NULL);
+		ask_all(&mounts, store_path, NULL);
 	*out = mounts;
 	return 0;
+}
+
+void shfs_mount_ask(struct shfs_mount *mount)
+{
+	status_clear(&mount->status);
+	mount->status = (struct shfs_mount_status){ 0 };
+	ask_all(&(struct shfs_mounts){ .list = mount, .n = 1 }, NULL, NULL);
 }
 
 /* --- syncing --- */

@@ -26,12 +26,14 @@ struct shfs_mount_status {
 };
 
 struct shfs_mount {
-	char *dir; /* where it is mounted, as bytes */
+	char *dir;    /* where it is mounted, as bytes */
+	char *source; /* of it, as the table of mounts has it */
 	int mount_id;
 	dev_t dev;
 	uid_t owner;
 	/* 0: the daemon answered, and status holds what it said; -ETIMEDOUT: it hangs;
-	 * -ENOTCONN: it is dead; -EACCES: it is somebody else's; -ENODATA: not asked */
+	 * -ENOTCONN: it is dead; not asked: -EACCES: it is somebody else's; -EXDEV: it
+	 * records into another store; -ENODATA */
 	int error;
 	struct shfs_mount_status status;
 };
@@ -46,9 +48,14 @@ enum shfs_mounts_flags {
 	SHFS_MOUNTS_ALL = 1 << 1, /* of any type; without ASK */
 };
 
-/* *out is to be cleared by the caller. -ENOMEM, and what reading /proc may say. */
-_must_check_ int shfs_mounts_list(enum shfs_mounts_flags flags, struct shfs_mounts *out);
+/* store_path: only those that record into that are asked; NULL: all. *out is to be
+ * cleared by the caller. -ENOMEM, and what reading /proc may say. */
+_must_check_ int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
+                                  struct shfs_mounts *out);
 void shfs_mounts_clear(struct shfs_mounts *mounts);
+
+/* Asks the daemon of one that was listed without, whichever store it records into. */
+void shfs_mount_ask(struct shfs_mount *mount);
 #define _cleanup_mounts_ _cleanup_(shfs_mounts_clear)
 
 /* Is this the device of a mount of shfs, wherever that is mounted or bound? 1, 0. */

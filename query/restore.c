@@ -351,13 +351,10 @@ static int write_new(struct work *w)
 	if (r)
 		return fail(w, "cannot make a file beside it", r);
 	r = shfs_object_copy(w->restorer->store, &w->version->object, w->tmp_fd);
-	if (r == -EBADMSG) {
-		say_target(w);
-		shfs_buf_str(w->message, ": the archived content is damaged");
+	if (r) {
+		shfs_show_content_error(w->message, w->version, r);
 		return SHFS_EXIT_FAILURE;
 	}
-	if (r)
-		return fail(w, "cannot write the content", r);
 	r = set_attributes(w);
 	if (!r && fsync(w->tmp_fd))
 		r = -errno;

@@ -430,7 +430,7 @@ static int sum_up(struct name *f, struct shfs_uses *out)
 	const struct name *from = origin(f);
 
 	if (is_temporary(f)) {
-		out->temporary++;
+		out->n_temporary++;
 		return 0;
 	}
 	if (f->gone && destination(f))
@@ -455,6 +455,29 @@ static int sum_up(struct name *f, struct shfs_uses *out)
 	}
 	f->use.path = strdup(f->path);
 	return f->use.path ? 1 : -ENOMEM;
+}
+
+static int temporary_from_name(const struct name *f, struct shfs_temporary *out)
+{
+	const struct name *to = destination(f);
+
+	out->path = strdup(f->path);
+	out->to = to ? strdup(to->path) : NULL;
+	out->directory = f->use.directory;
+	out->n = f->use.made_n ?: f->use.read_n;
+	return out->path && (out->to || !to) ? 0 : -ENOMEM;
+}
+
+static int collect_temporary(const struct names *all, struct shfs_uses *out)
+{
+	struct shfs_temporary *next = calloc(out->n_temporary + 1, sizeof(*next));
+	int r = next ? 0 : -ENOMEM;
+
+	out->temporary = next;
+	for (const struct name *f = all->first; f && !r; f = f->next)
+		if (is_temporary(f))
+			r = temporary_from_name(f, next++);
+	return r;
 }
 
 static int collect(struct names *all, struct shfs_uses *out)
@@ -496,8 +519,10 @@ int shfs_uses_load(struct shfs_index *index, int64_t command_id, int64_t process
 	all.last = &all.first;
 	r = read_events(index, command_id, process_id, &all);
 	if (!r)
-		r = collect(&all, &uses);
-	if (!r)
+		r = collect(&all, &uses) ?: collect_temporary(&all, &uses);
+	if (r)
+		shfs_uses_clear(&uses);
+	else
 		*out = uses;
 	return r;
 }
@@ -509,6 +534,11 @@ void shfs_uses_clear(struct shfs_uses *uses)
 		free(uses->list[i].from);
 	}
 	free(uses->list);
+	for (size_t i = 0; uses->temporary && i < uses->n_temporary; i++) {
+		free(uses->temporary[i].path);
+		free(uses->temporary[i].to);
+	}
+	free(uses->temporary);
 	memset(uses, 0, sizeof(*uses));
 }
 
@@ -553,6 +583,19 @@ void shfs_use_show(struct shfs_buf *out, const struct shfs_use *use)
 	}
 	if ((use->read_flags | use->made_flags) & SHFS_CONTENT_INCOMPLETE)
 		shfs_buf_str(out, "  (incomplete: changed while it was captured)");
+}
+
+void shfs_temporary_show(struct shfs_buf *out, const struct shfs_temporary *t)
+{
+	const char *slash = t->directory ? "/" : "";
+
+	shfs_show_version(out, t->path, t->directory ? 0 : t->n);
+	shfs_buf_str(out, slash);
+	if (!t->to)
+		return;
+	shfs_buf_str(out, " -> ");
+	shfs_show_path(out, t->to);
+	shfs_buf_str(out, slash);
 }
 
 void shfs_uses_show_cuts(struct shfs_buf *out, const struct shfs_uses *uses, bool all,

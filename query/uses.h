@@ -3,7 +3,7 @@
  * uses.h - what one command did to each path, summed up from its accesses.
  *
  * A name that came into being and was gone again within the command (the temporary file
- * of an editor, of sed -i) is counted and left out; what was renamed or linked from it
+ * of an editor, of sed -i) is in a list of its own; what was renamed or linked from it
  * counts as written, what lay in a directory of that kind as written where that went.
  */
 #pragma once
@@ -33,10 +33,18 @@ struct shfs_use {
 	uint32_t read_flags, made_flags; /* enum shfs_content_flags */
 };
 
+/* A name that came into being and was gone again. */
+struct shfs_temporary {
+	char *path, *to; /* to: where it was renamed; NULL: it was removed */
+	bool directory;
+	int64_t n; /* the last version that it held; 0: none, or unknown */
+};
+
 struct shfs_uses {
 	struct shfs_use *list; /* by kind, then in the order of first use */
 	size_t n, count[SHFS_USE_KINDS];
-	size_t temporary; /* names left out */
+	struct shfs_temporary *temporary; /* names left out, in the order of first use */
+	size_t n_temporary;
 };
 
 /* Of a command, or (command_id 0) of what a process did outside of any command. */
@@ -50,6 +58,8 @@ const char *shfs_use_word(enum shfs_use_kind kind);
 
 /* "results.csv@3", "old.csv -> new.csv@2", ... without the letter. */
 void shfs_use_show(struct shfs_buf *out, const struct shfs_use *use);
+/* "sedXYZ@1 -> config.yaml" */
+void shfs_temporary_show(struct shfs_buf *out, const struct shfs_temporary *temporary);
 
 /* "2 not archived: larger than the limit", one line each, indented; unless all, without
  * what rules keep out of the directories that programs keep for themselves. */

@@ -281,6 +281,12 @@ static void mark_present(struct shfs_file *f, int64_t begin_ns)
 	f->dirty = true;
 }
 
+static int note_links(struct shfs_ingest *ing, struct shfs_file *f, uint32_t flags,
+                      uint64_t dev, uint64_t ino)
+{
+	return flags & SHFS_CONTENT_LINKED ? shfs_version_linked(ing, f, dev, ino) : 0;
+}
+
 static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	const struct shfs_rec_access *in = &rec->access;
@@ -301,9 +307,13 @@ static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
 	if (r)
 		return r;
 	a.file_id = f->id;
-	if (!(in->flags & SHFS_ACCESS_NAMELESS))
+	if (!(in->flags & SHFS_ACCESS_NAMELESS)) {
 		mark_present(f, begin.real_ns);
-	if (a.is_read) {
+		r = note_links(ing, f, in->seen.flags | in->made.flags, in->dev, in->ino);
+	} else if (!f->last_ns) {
+		f->present = false; /* it never had a name */
+	}
+	if (!r && a.is_read) {
 		count_content(&a, &in->seen);
 		r = shfs_version_seen(ing, f, &in->seen, begin.real_ns, &a.seen);
 	}
@@ -327,6 +337,8 @@ static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec
 	struct shfs_file *f;
 	int r = file_of(ing, in->path, &ing->path, &f);
 
+	if (!r)
+		r = note_links(ing, f, in->content.flags, in->dev, in->ino);
 	if (!r)
 		r = shfs_version_now(ing, f, &in->content, rec->time.real_ns, &a.seen);
 	if (r)
@@ -354,14 +366,17 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
                           struct access *a)
 {
 	struct shfs_file *f = c->file;
+	int r;
 
 	f->directory = c->op->directory && c->op->op != SHFS_OP_RMDIR;
 	f->dirty = true;
 	switch (c->op->op) {
 	case SHFS_OP_TRUNCATE:
 		a->is_written = true;
-		return shfs_version_made(ing, f, &c->op->content, c->access_id,
-		                         c->real_ns, &c->made);
+		r = note_links(ing, f, c->op->content.flags, c->op->dev, c->op->ino);
+		return r ? r
+		         : shfs_version_made(ing, f, &c->op->content, c->access_id,
+		                             c->real_ns, &c->made);
 	case SHFS_OP_MKDIR:
 	case SHFS_OP_MKNOD:
 		f->directory = c->op->op == SHFS_OP_MKDIR;
@@ -377,9 +392,10 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
 	case SHFS_OP_CHOWN:
 	case SHFS_OP_UTIMES:
 	case SHFS_OP_XATTR:
-		shfs_version_metadata(ing, f, ctime_of_op(c),
-		                      c->op->op == SHFS_OP_UTIMES);
-		return 0;
+		r = shfs_version_attributes(ing, f, &c->op->content);
+		return r ? r
+		         : shfs_version_metadata(ing, f, ctime_of_op(c),
+		                                 c->op->op == SHFS_OP_UTIMES);
 	case SHFS_OP_SYMLINK:
 		shfs_version_unknown(f);
 		return shfs_string_id(ing->index, c->op->path2, &a->text_id);

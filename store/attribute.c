@@ -2,14 +2,16 @@
 #include "store/index-internal.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
-#define TICK_NS   (SHFS_NSEC_PER_SEC / 100) /* of /proc/PID/stat, everywhere */
-#define AGREE_NS  30000000 /* a coarse boot time is taken as exact so far */
-#define EXACT_NS  1000000  /* and is then known to this much at worst, */
-#define LIKELY_NS 100000   /* mostly to this much */
-#define DEPTH_MAX 256
-#define CACHE_MAX 65536
+#define TICK_NS         (SHFS_NSEC_PER_SEC / 100) /* of /proc/PID/stat, everywhere */
+#define AGREE_NS        30000000 /* a coarse boot time is taken as exact so far */
+#define EXACT_NS        1000000  /* and is then known to this much at worst, */
+#define LIKELY_NS       100000   /* mostly to this much */
+#define DEPTH_MAX       256
+#define PIDS_PER_SECOND 100000 /* more are hardly handed out */
 
 /* --- times --- */
 
@@ -17,11 +19,6 @@
 static int64_t ticks_ns(uint64_t ticks)
 {
 	return MIN(ticks, (uint64_t)INT64_MAX / 4 / TICK_NS) * TICK_NS;
-}
-
-static int64_t sane_ns(uint64_t ns)
-{
-	return MIN(ns, (uint64_t)INT64_MAX / 4);
 }
 
 /* Real time minus boot time, as records nearest to boot_ns had it. 1, or 0: no record. */
@@ -196,12 +193,17 @@ enum current {
 	PROMPT, /* one had ended, none had begun */
 };
 
+static uint32_t circle(const struct task *t)
+{
+	return t->pid_max ? t->pid_max : 4194304;
+}
+
 /*
  * Pids are handed out in a circle: was pid handed out after last_pid, by the shorter way?
  */
 static bool pid_after(const struct task *t, uint32_t pid, uint32_t last_pid)
 {
-	uint32_t max = t->pid_max ? t->pid_max : 4194304;
+	uint32_t max = circle(t);
 	uint32_t distance = (pid % max + max - last_pid % max) % max;
 
 	return distance >= 1 && distance <= max / 2;
@@ -344,7 +346,7 @@ static int climb(struct shfs_index *index, const struct task *p, struct task *to
  */
 static int within(const struct task *t, uint32_t pid, uint32_t begin, uint32_t end)
 {
-	uint32_t max = t->pid_max ? t->pid_max : 4194304;
+	uint32_t max = circle(t);
 	uint32_t length, distance;
 
 	if (!begin || !end)
@@ -354,13 +356,26 @@ static int within(const struct task *t, uint32_t pid, uint32_t begin, uint32_t e
 	return distance >= 1 && distance <= length;
 }
 
-/* One more command of those that may have made t's group, and where the next begins. */
-static void judge(const struct task *t, const struct command *c, uint32_t next_pid,
-                  int *matches, struct shfs_owner *owner)
+/* Can all pids have been handed out in that time? Then they tell nothing of it. */
+static bool may_go_round(const struct task *t, int64_t begin_ns, int64_t end_ns)
 {
-	uint32_t end = c->ended ? c->end_pid : next_pid;
+	return end_ns - begin_ns >= circle(t) * (SHFS_NSEC_PER_SEC / PIDS_PER_SECOND);
+}
 
-	switch (within(t, t->pgid, c->begin_pid, end)) {
+/* One more command of those that may have made t's group. Without an end of its own it
+ * ends where the next begins, or at t. */
+static void judge(const struct task *t, const struct command *c,
+                  const struct command *next, int *matches, struct shfs_owner *owner)
+{
+	bool followed = next && next->session_id == c->session_id;
+	uint32_t end = c->ended ? c->end_pid : followed ? next->begin_pid : t->pid;
+	int64_t end_ns = c->ended   ? c->end_boot
+	                 : followed ? next->begin_boot
+	                            : ticks_ns(t->start_ticks);
+
+	switch (may_go_round(t, c->begin_boot, end_ns)
+	                ? -1
+	                : within(t, t->pgid, c->begin_pid, end)) {
 	case 0:
 		return;
 	case 1:
@@ -375,7 +390,7 @@ static void judge(const struct task *t, const struct command *c, uint32_t next_p
 
 /*
  * The first process of t's job has the number pgid, which is not given out again while
- * the group lives. Of all commands before t in shells of t's terminal session, exactly
+ * the group lives. Of all commands before t in shells of t's terminal, exactly
  * one must have handed it out: two, or one of which nothing is known, decide nothing.
  */
 static int group_owner(struct shfs_index *index, const struct task *t,
@@ -391,12 +406,15 @@ static int group_owner(struct shfs_index *index, const struct task *t,
 	r = shfs_sql_get(index, &stmt,
 	                 "SELECT " COMMAND_COLUMNS
 	                 " FROM session s JOIN command c USING (session_id)"
-	                 " WHERE s.session_id IN (SELECT session_id FROM session"
-	                 "  WHERE boot_id = ?1 AND pid = ?2"
-	                 "  UNION SELECT l.session_id FROM task k JOIN session l ON"
-	                 "  l.boot_id = k.boot_id AND l.pid = k.pid AND l.start_ticks = "
-	                 "k.start_ticks"
+	                 " WHERE s.session_id IN (WITH known AS (SELECT session_id, tty"
+	                 "  FROM session WHERE boot_id = ?1 AND pid = ?2"
+	                 "  UNION SELECT l.session_id, l.tty FROM task k"
+	                 "  JOIN session l ON l.boot_id = k.boot_id AND l.pid = k.pid"
+	                 "  AND l.start_ticks = k.start_ticks"
 	                 "  WHERE k.boot_id = ?1 AND k.sid = ?2)"
+	                 "  SELECT session_id FROM known UNION"
+	                 "  SELECT s.session_id FROM known k JOIN session s"
+	                 "  ON s.boot_id = ?1 AND (s.tty = k.tty OR s.tty = ''))"
 	                 " AND s.pid_namespace IN (0, ?3) AND s.start_ticks <= ?4"
 	                 " AND c.begin_boot_ns <= ?5"
 	                 " ORDER BY c.session_id, c.begin_boot_ns, c.command_id",
@@ -405,20 +423,123 @@ static int group_owner(struct shfs_index *index, const struct task *t,
 	                 shfs_arg_int(ticks_ns(t->start_ticks) + 2 * TICK_NS));
 	for (; r > 0; r = shfs_sql_next(index, stmt)) {
 		struct command c = command_row(stmt);
+		struct boundary b;
+		int failed = begin_of(index, t->boot_id, &c, &b);
 
+		if (failed)
+			return failed;
+		if (!forked_after(t, &b))
+			continue;
 		if (last.id)
-			judge(t, &last,
-			      c.session_id == last.session_id ? c.begin_pid : t->pid,
-			      &matches, &only);
+			judge(t, &last, &c, &matches, &only);
 		last = c;
 	}
 	if (last.id)
-		judge(t, &last, t->pid, &matches, &only);
+		judge(t, &last, NULL, &matches, &only);
 	if (r < 0)
 		return r;
 	if (matches == 1)
 		*owner = only;
 	return matches == 1;
+}
+
+/* --- the marker, where the process was adopted --- */
+
+static int marker_of(struct shfs_index *index, const struct task *t, char out[static 128])
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(index, &stmt, "SELECT marker FROM task WHERE task_id = ?",
+	                     shfs_arg_int(t->id));
+
+	if (r > 0)
+		snprintf(out, 128, "%s", (const char *)sqlite3_column_text(stmt, 0));
+	return MIN(r, 0);
+}
+
+/* The command that a marker names, or the prompt before command 0. It must be one alone:
+ * numbers may begin again. */
+static int named_owner(struct shfs_index *index, const struct task *t, const char *marker,
+                       struct shfs_owner *owner)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	uint64_t start_ticks, number;
+	struct shfs_owner only;
+	uint32_t pid;
+	char boot[9];
+	int r;
+
+	if (sscanf(marker, "%8[0-9a-f]-%" SCNu32 "-%" SCNu64 "-%" SCNu64, boot, &pid,
+	           &start_ticks, &number) != 4)
+		return 0;
+	r = shfs_sql_get(index, &stmt,
+	                 "SELECT s.session_id, c.command_id FROM boot b"
+	                 " JOIN boot o ON o.host = b.host"
+	                 "  AND substr(o.boot, 1, 8) = ?2"
+	                 " JOIN session s ON s.boot_id = o.boot_id AND s.pid = ?3"
+	                 "  AND s.start_ticks = ?4"
+	                 " LEFT JOIN command c ON c.session_id = s.session_id"
+	                 "  AND c.number = ?5 WHERE b.boot_id = ?1",
+	                 shfs_arg_int(t->boot_id), shfs_arg_text(shfs_bytes_str(boot)),
+	                 shfs_arg_int(pid), shfs_arg_int(start_ticks),
+	                 shfs_arg_int(number));
+	if (r <= 0)
+		return r;
+	only = (struct shfs_owner){ sqlite3_column_int64(stmt, 0),
+		                    sqlite3_column_int64(stmt, 1) };
+	if (number && !only.command_id)
+		return 0;
+	r = shfs_sql_next(index, stmt);
+	if (r)
+		return MIN(r, 0);
+	*owner = only;
+	return 1;
+}
+
+/* The nearest ancestor that has a marker decides, or t itself. */
+static int marker_owner(struct shfs_index *index, const struct task *t,
+                        struct shfs_owner *owner)
+{
+	char marker[128] = "";
+	struct task at = *t;
+	int r = 1;
+
+	for (int depth = 0; depth < DEPTH_MAX && r > 0; depth++) {
+		struct task parent;
+
+		r = marker_of(index, &at, marker);
+		if (r)
+			return r;
+		if (*marker)
+			return named_owner(index, &at, marker, owner);
+		if (!at.ppid || at.parent_start_ticks > at.start_ticks)
+			return 0;
+		r = task_parent(index, &at, &parent);
+		if (r > 0)
+			at = parent;
+	}
+	return MIN(r, 0);
+}
+
+/* Of a process that no shell is above of. Pids come again, and an environment may be
+ * anybody's: two that disagree tell nothing. */
+static int adopted_owner(struct shfs_index *index, const struct task *t,
+                         const struct task *top, struct shfs_owner *out)
+{
+	struct shfs_owner group = { 0 }, marker = { 0 };
+	int by_group = 0, by_marker = marker_owner(index, t, &marker);
+
+	if (by_marker < 0)
+		return by_marker;
+	if (top->id != t->id)
+		by_group = group_owner(index, top, &group);
+	if (!by_group)
+		by_group = group_owner(index, t, &group);
+	if (by_group < 0)
+		return by_group;
+	if (by_group && by_marker && group.command_id != marker.command_id)
+		return 0;
+	*out = by_marker ? marker : group;
+	return by_group || by_marker;
 }
 
 static int attribute(struct shfs_index *index, const struct task *t,
@@ -431,10 +552,8 @@ static int attribute(struct shfs_index *index, const struct task *t,
 	owner.shell = r > 0;
 	if (!r) {
 		r = climb(index, t, &top, &owner);
-		if (!r && top.id != t->id)
-			r = group_owner(index, &top, &owner);
 		if (!r)
-			r = group_owner(index, t, &owner);
+			r = adopted_owner(index, t, &top, &owner);
 	}
 	if (r < 0)
 		return r;
@@ -442,9 +561,16 @@ static int attribute(struct shfs_index *index, const struct task *t,
 	return 0;
 }
 
-/* What a registered shell did itself. */
-static int shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_id,
-                       int64_t boot_ns, struct shfs_owner *out)
+int shfs_task_owner(struct shfs_index *index, int64_t task_id, struct shfs_owner *out)
+{
+	struct task t;
+	int r = task_load(index, task_id, &t);
+
+	return r > 0 ? attribute(index, &t, out) : r;
+}
+
+int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_id,
+                     int64_t boot_ns, struct shfs_owner *out)
 {
 	struct shfs_owner owner = { 0 };
 	struct task t, top;
@@ -557,8 +683,8 @@ static int revise_accesses(struct shfs_index *index, const struct task *t,
 			                sqlite3_column_int64(stmt, 2), *owner };
 
 		if (owner->shell) {
-			r = shell_owner(index, t->id, owner->session_id,
-			                sqlite3_column_int64(stmt, 3), &one.owner);
+			r = shfs_shell_owner(index, t->id, owner->session_id,
+			                     sqlite3_column_int64(stmt, 3), &one.owner);
 			if (r)
 				return r;
 		}
@@ -572,8 +698,7 @@ static int revise_accesses(struct shfs_index *index, const struct task *t,
 	return r ? r : apply_revisions(index, &rev);
 }
 
-/* For a shell, only what it did since then can have changed. */
-static int revise(struct shfs_ingest *ing, int64_t task_id, int64_t since_boot_ns)
+int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id, int64_t since_boot_ns)
 {
 	struct shfs_owner owner;
 	struct task t;
@@ -600,9 +725,9 @@ static int revise_all(struct shfs_ingest *ing, const struct shfs_ids *tasks,
 	int r = tasks->n ? shfs_counters_flush(ing) : 0;
 
 	for (size_t i = 0; i < tasks->n && !r; i++)
-		r = revise(ing, tasks->ids[i], since_boot_ns);
+		r = shfs_task_revise(ing, tasks->ids[i], since_boot_ns);
 	if (tasks->n)
-		shfs_attribute_forget(ing);
+		shfs_processes_forget(ing);
 	return r;
 }
 
@@ -647,7 +772,7 @@ struct shfs_news {
 int shfs_news_add(struct shfs_ingest *ing, int64_t session_id, uint64_t boot_ns,
                   uint64_t start_ticks)
 {
-	int64_t boot = MIN(sane_ns(boot_ns), ticks_ns(start_ticks));
+	int64_t boot = MIN(shfs_sane_ns(boot_ns), ticks_ns(start_ticks));
 	int64_t ticks = boot / TICK_NS;
 	struct shfs_news *news;
 
@@ -704,226 +829,4 @@ int shfs_news_apply(struct shfs_ingest *ing)
 		r = news_apply_one(ing, news);
 	shfs_news_forget(ing);
 	return r;
-}
-
-/* --- records --- */
-
-struct process_key {
-	int64_t producer_id;
-	uint64_t seq;
-};
-
-struct shfs_process_cache {
-	struct process_key key;
-	struct shfs_process process;
-	UT_hash_handle hh;
-};
-
-static void cache_forget(struct shfs_ingest *ing)
-{
-	struct shfs_process_cache *c, *next;
-
-	HASH_ITER (hh, ing->procs, c, next) {
-		HASH_DEL(ing->procs, c);
-		free(c);
-	}
-}
-
-void shfs_attribute_forget(struct shfs_ingest *ing)
-{
-	cache_forget(ing);
-}
-
-static int cache_add(struct shfs_ingest *ing, struct process_key key,
-                     const struct shfs_process *process)
-{
-	struct shfs_process_cache *c;
-
-	if (HASH_COUNT(ing->procs) >= CACHE_MAX)
-		cache_forget(ing);
-	c = calloc(1, sizeof(*c));
-	if (!c)
-		return -ENOMEM;
-	c->key = key;
-	c->process = *process;
-	HASH_ADD(hh, ing->procs, key, sizeof(c->key), c);
-	if (c->hh.tbl)
-		return 0;
-	free(c);
-	return -ENOMEM;
-}
-
-static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
-                       int64_t *task_id)
-{
-	const struct shfs_rec_process *p = &rec->process;
-	int r = shfs_sql_run(
-		ing->index,
-		"INSERT INTO task (boot_id, pid_namespace, pid, start_ticks, ppid,"
-		" parent_start_ticks, pgid, sid, seen_boot_ns)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		shfs_arg_int(ing->producer.boot_id),
-		shfs_arg_int(ing->producer.pid_namespace), shfs_arg_int(p->pid),
-		shfs_arg_int(p->start_ticks), shfs_arg_int(p->ppid),
-		shfs_arg_int(p->parent_start_ticks), shfs_arg_int(p->pgid),
-		shfs_arg_int(p->sid), shfs_arg_int(sane_ns(rec->time.boot_ns)));
-
-	*task_id = sqlite3_last_insert_rowid(ing->index->db);
-	return r;
-}
-
-/* An earlier look at the same process saw more of where it came from. */
-static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
-                       int64_t task_id)
-{
-	const struct shfs_rec_process *p = &rec->process;
-	int r = shfs_sql_run(ing->index,
-	                     "UPDATE task SET ppid = ?, parent_start_ticks = ?, pgid = ?,"
-	                     " sid = ?, seen_boot_ns = ? WHERE task_id = ?",
-	                     shfs_arg_int(p->ppid), shfs_arg_int(p->parent_start_ticks),
-	                     shfs_arg_int(p->pgid), shfs_arg_int(p->sid),
-	                     shfs_arg_int(sane_ns(rec->time.boot_ns)),
-	                     shfs_arg_int(task_id));
-
-	if (!r)
-		r = shfs_counters_flush(ing);
-	if (!r)
-		r = revise(ing, task_id, 0);
-	cache_forget(ing);
-	return r;
-}
-
-static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
-                    int64_t *task_id)
-{
-	const struct shfs_rec_process *p = &rec->process;
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int64_t seen;
-	int r = shfs_sql_get(ing->index, &stmt,
-	                     "SELECT task_id, seen_boot_ns FROM task WHERE boot_id = ?"
-	                     " AND pid = ? AND start_ticks = ? AND pid_namespace = ?",
-	                     shfs_arg_int(ing->producer.boot_id), shfs_arg_int(p->pid),
-	                     shfs_arg_int(p->start_ticks),
-	                     shfs_arg_int(ing->producer.pid_namespace));
-
-	if (r < 0)
-		return r;
-	if (!r)
-		return task_insert(ing, rec, task_id);
-	*task_id = sqlite3_column_int64(stmt, 0);
-	seen = sqlite3_column_int64(stmt, 1);
-	return sane_ns(rec->time.boot_ns) < seen ? task_update(ing, rec, *task_id) : 0;
-}
-
-static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
-                       int64_t task_id, int64_t *out)
-{
-	const struct shfs_rec_process *p = &rec->process;
-	int64_t exe = 0, argv = 0, cwd = 0;
-	int r = shfs_string_id(ing->index, p->exe, &exe);
-
-	if (!r)
-		r = shfs_string_id(ing->index, p->argv, &argv);
-	if (!r)
-		r = shfs_string_id(ing->index, p->cwd, &cwd);
-	if (!r)
-		r = shfs_sql_int(ing->index, out,
-		                 "SELECT process_id FROM process WHERE task_id = ?"
-		                 " AND exe_id = ? AND argv_id = ?",
-		                 shfs_arg_int(task_id), shfs_arg_int(exe),
-		                 shfs_arg_int(argv));
-	if (r)
-		return MIN(r, 0);
-	r = shfs_sql_run(ing->index,
-	                 "INSERT INTO process (task_id, exe_id, argv_id, cwd_id, uid,"
-	                 " first_ns) VALUES (?, ?, ?, ?, ?, ?)",
-	                 shfs_arg_int(task_id), shfs_arg_int(exe), shfs_arg_int(argv),
-	                 shfs_arg_int(cwd), shfs_arg_int(p->uid),
-	                 shfs_arg_int(rec->time.real_ns));
-	*out = sqlite3_last_insert_rowid(ing->index->db);
-	return r;
-}
-
-int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
-{
-	int64_t task_id = 0, process_id = 0;
-	int r = task_get(ing, rec, &task_id);
-
-	if (!r)
-		r = process_get(ing, rec, task_id, &process_id);
-	if (r)
-		return r;
-	return shfs_sql_run(ing->index,
-	                    "INSERT INTO process_ref (producer_id, seq, process_id)"
-	                    " VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
-	                    " SET process_id = excluded.process_id",
-	                    shfs_arg_int(ing->producer.id), shfs_arg_int(rec->seq),
-	                    shfs_arg_int(process_id));
-}
-
-/*
- * At its first use all of the ancestors are recorded, so this is the time to attribute.
- */
-static int process_load(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
-{
-	struct task t;
-	int r;
-
-	{
-		_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-
-		r = shfs_sql_get(ing->index, &stmt,
-		                 "SELECT r.process_id, p.task_id FROM process_ref r"
-		                 " JOIN process p USING (process_id)"
-		                 " WHERE r.producer_id = ? AND r.seq = ?",
-		                 shfs_arg_int(ing->producer.id), shfs_arg_int(seq));
-		if (r <= 0)
-			return r;
-		out->process_id = sqlite3_column_int64(stmt, 0);
-		out->task_id = sqlite3_column_int64(stmt, 1);
-	}
-	r = task_load(ing->index, out->task_id, &t);
-	if (r > 0)
-		r = attribute(ing->index, &t, &out->owner);
-	if (!r)
-		r = shfs_sql_run(ing->index,
-		                 "UPDATE task SET session_id = ?1, command_id = ?2"
-		                 " WHERE task_id = ?3 AND (session_id IS NOT ?1"
-		                 " OR command_id IS NOT ?2)",
-		                 shfs_arg_id(out->owner.session_id),
-		                 shfs_arg_id(out->owner.command_id),
-		                 shfs_arg_int(out->task_id));
-	return r ? r : 1;
-}
-
-int shfs_process_find(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
-{
-	struct process_key key = { ing->producer.id, seq };
-	struct shfs_process_cache *c;
-	int r;
-
-	*out = (struct shfs_process){ 0 };
-	if (!seq)
-		return 0;
-	HASH_FIND(hh, ing->procs, &key, sizeof(key), c);
-	if (c) {
-		*out = c->process;
-		return 1;
-	}
-	r = process_load(ing, seq, out);
-	if (r > 0)
-		r = cache_add(ing, key, out);
-	else
-		return r;
-	return r ? r : 1;
-}
-
-int shfs_process_owner(struct shfs_ingest *ing, const struct shfs_process *process,
-                       uint64_t boot_ns, struct shfs_owner *out)
-{
-	*out = process->owner;
-	if (!process->owner.shell)
-		return 0;
-	return shell_owner(ing->index, process->task_id, process->owner.session_id,
-	                   sane_ns(boot_ns), out);
 }

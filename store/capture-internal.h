@@ -23,6 +23,7 @@
 #define CAPTURE_READS_MAX       128         /* jobs that hold an fd of a user's file */
 #define CAPTURE_PUTS_MAX        512         /* uncommitted objects: an fd each */
 #define CAPTURE_MEMORY_MAX      (64u << 20) /* bytes read and not put yet */
+#define CAPTURE_JOB_BYTES       1024        /* of a job, besides those of its file */
 #define CAPTURE_INLINE_MAX      (16u << 10) /* files up to this are read by the caller */
 #define CAPTURE_BATCH           256
 #define CAPTURE_BATCH_NS        (SHFS_NSEC_PER_SEC / 5)
@@ -87,7 +88,7 @@ struct shfs_capture {
 	int compression, alert_fd; /* alert_fd: an unnamed file with room for the alert */
 	bool alerts;               /* it is a mount: whoever restores sees his errors */
 	uint32_t wait_ms;
-	size_t queue_max, puts_max;
+	size_t queue_max, reads_max, puts_max;
 	pthread_t writer, archivers[CAPTURE_THREADS_MAX];
 	unsigned n_threads; /* archivers to join */
 
@@ -108,12 +109,13 @@ struct shfs_capture {
 	/* jobs; n_puts also counts those that are being put or committed */
 	struct capture_job *reads, *stores, *puts;
 	size_t n_reads, n_puts, memory;
-	unsigned n_waiters; /* on change */
+	unsigned n_waiters; /* on change: for room, or until a file has been read */
 
 	struct shfs_capture_stats stats;
 	int error;            /* why the store cannot be written; 0 */
 	uint64_t error_bytes; /* what there was no room for */
 	bool writer_timed;    /* the writer sleeps until its batch is due */
+	bool stalled;         /* no event was taken off the full queue for wait_ms */
 	bool closing;
 	unsigned n_started, n_archivers; /* threads: that have begun; that run */
 };

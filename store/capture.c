@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/capture-internal.h"
 
+#include "common/proc.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -52,16 +54,6 @@ static int capture_init_locks(struct shfs_capture *c)
 	return -err;
 }
 
-/* An uncommitted object holds an fd: most of them are for the rest of the process. */
-static size_t capture_puts_max(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return CAPTURE_BATCH;
-	return MIN(MAX(limit.rlim_cur / 4, (rlim_t)16), (rlim_t)CAPTURE_PUTS_MAX);
-}
-
 static void capture_free(struct shfs_capture *c)
 {
 	shfs_closep(&c->alert_fd);
@@ -82,7 +74,8 @@ static int capture_new(struct shfs_store *store,
 	c->compression = options->config->compression;
 	c->wait_ms = options->config->wait_ms;
 	c->queue_max = options->queue_max ? options->queue_max : CAPTURE_QUEUE_MAX;
-	c->puts_max = capture_puts_max();
+	c->reads_max = shfs_proc_share_of_fds(8, CAPTURE_READS_MAX);
+	c->puts_max = shfs_proc_share_of_fds(4, CAPTURE_PUTS_MAX);
 	c->alert_fd = -1;
 	c->alerts = strcmp(options->kind, "restore") != 0;
 	c->root = strdup(options->root);
@@ -187,14 +180,15 @@ void shfs_capture_close(struct shfs_capture *c)
 /* --- events --- */
 
 /* The strings of a record that producers may emit; -1: they may not. */
-static int record_strings(struct shfs_record *rec, struct shfs_bytes *out[static 3])
+static int record_strings(struct shfs_record *rec, struct shfs_bytes *out[static 4])
 {
 	switch (rec->type) {
 	case SHFS_REC_PROCESS:
 		out[0] = &rec->process.exe;
 		out[1] = &rec->process.cwd;
 		out[2] = &rec->process.argv;
-		return 3;
+		out[3] = &rec->process.marker;
+		return 4;
 	case SHFS_REC_ACCESS:
 		out[0] = &rec->access.path;
 		return 1;
@@ -216,7 +210,7 @@ static struct capture_event *event_new(const struct shfs_record *rec,
                                        struct shfs_snapshot *const content[2])
 {
 	struct shfs_record copy = *rec;
-	struct shfs_bytes *strings[3];
+	struct shfs_bytes *strings[4];
 	size_t bytes = sizeof(struct capture_event);
 	int n = record_strings(&copy, strings);
 	struct capture_event *event;
@@ -316,6 +310,23 @@ static int capture_refuses(const struct shfs_capture *c,
 	return 0;
 }
 
+/*
+ * Lock held, and let go meanwhile. Users are slowed down to what the store takes; but
+ * one that takes nothing for so long is not waited for again until it does.
+ */
+static int capture_await_room(struct shfs_capture *c, const struct capture_event *event)
+{
+	int64_t until = capture_now() + c->wait_ms * (SHFS_NSEC_PER_SEC / 1000);
+	int err;
+
+	while ((err = capture_refuses(c, event)) == -ENOBUFS && !c->stalled) {
+		c->n_waiters++;
+		c->stalled = !capture_wait(c, &c->change, until);
+		c->n_waiters--;
+	}
+	return err;
+}
+
 uint64_t shfs_capture_emit(struct shfs_capture *c, struct shfs_record *rec,
                            struct shfs_snapshot *const content[2])
 {
@@ -323,7 +334,7 @@ uint64_t shfs_capture_emit(struct shfs_capture *c, struct shfs_record *rec,
 	int err;
 
 	pthread_mutex_lock(&c->lock);
-	err = capture_refuses(c, event);
+	err = capture_await_room(c, event);
 	if (err < 0) {
 		capture_lose(c, 1, err);
 		rec->seq = 0;

@@ -11,11 +11,13 @@
  * are durable before the record that names them. A batch is closed after 200 ms or 256
  * events.
  *
- * Memory is bounded: beyond queue_max events or bytes in flight, emit drops the event and
- * counts it (a LOST record follows as soon as one fits). When the store fails (full,
- * read-only), events are dropped and counted likewise (PROCESS records wait, so that a
- * sequence number that was given out stays good), the failure is kept in the statistics
- * and in state/alert-<host>, and the writer tries again each second. Nothing here ever
+ * Memory is bounded: beyond queue_max events or bytes in flight, emit waits for room, so
+ * that users are no faster than the store; where none comes within config.wait_ms, it
+ * drops the event and counts it (a LOST record follows as soon as one fits), and so those
+ * that follow until there is some. When the store fails (full, read-only), events are
+ * dropped and counted likewise (PROCESS records wait, so that a sequence number that was
+ * given out stays good), the failure is kept in the statistics and in
+ * state/alert-<host>, and the writer tries again each second. Nothing here ever
  * fails the user's I/O, or blocks it for longer than config.wait_ms. All functions are
  * thread-safe.
  */

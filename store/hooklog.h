@@ -19,7 +19,7 @@
  * locale writes). boot is seconds since boot: two decimals from /proc/uptime (resolution
  * 10 ms) or nine from CLOCK_BOOTTIME. pidns, lastpid: 0 if unknown. hidden is 0 or 1. A
  * shell that is replaced (exec bash) or sources its rc again appends a further S1;
- * numbers may then start again at 1.
+ * record numbers may then start again at 1.
  */
 #pragma once
 

@@ -7,7 +7,8 @@
  *     rows.c       reading the views
  *     ingest.c     the journal: order, transactions, how far it was read
  *     apply.c      one record to rows
- *     attribute.c  processes, and the commands that they belong to
+ *     process.c    PROCESS records to rows
+ *     attribute.c  the commands that processes belong to
  *     version.c    paths, and the contents that they held
  *     gap.c        producers that died
  */
@@ -155,7 +156,7 @@ struct shfs_ingest {
 	} session;
 
 	struct shfs_file *files;          /* version.c: by path */
-	struct shfs_process_cache *procs; /* attribute.c: by producer and seq */
+	struct shfs_process_cache *procs; /* process.c: by producer and seq */
 	struct shfs_counter *counters;    /* apply.c: by command */
 	struct shfs_news *news;           /* attribute.c: what hook logs told anew */
 
@@ -190,7 +191,7 @@ void shfs_counters_forget(struct shfs_ingest *ing);
 _must_check_ int shfs_string_id(struct shfs_index *index, struct shfs_bytes value,
                                 int64_t *out);
 
-/* --- attribute.c --- */
+/* --- process.c --- */
 
 /* Takes a PROCESS record of the current producer in. */
 _must_check_ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec);
@@ -204,6 +205,28 @@ _must_check_ int shfs_process_owner(struct shfs_ingest *ing,
                                     const struct shfs_process *process, uint64_t boot_ns,
                                     struct shfs_owner *out);
 
+void shfs_processes_forget(struct shfs_ingest *ing); /* frees the cache */
+
+/* --- attribute.c --- */
+
+/* Times of records are bytes from a file: no arithmetic on them may overflow. */
+static inline int64_t shfs_sane_ns(uint64_t ns)
+{
+	return MIN(ns, (uint64_t)INT64_MAX / 4);
+}
+
+/* Of a process, by the rules of docs/index.md. */
+_must_check_ int shfs_task_owner(struct shfs_index *index, int64_t task_id,
+                                 struct shfs_owner *out);
+/* What a registered shell did itself at this time of its boot. */
+_must_check_ int shfs_shell_owner(struct shfs_index *index, int64_t task_id,
+                                  int64_t session_id, int64_t boot_ns,
+                                  struct shfs_owner *out);
+/* Attributes a process and its accesses again. For a shell, only what it did since then
+ * can have changed. The counters must have been flushed. */
+_must_check_ int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id,
+                                  int64_t since_boot_ns);
+
 /* Notes that a hook log told something new of a session, from boot_ns on; start_ticks of
  * a session that was not known, else UINT64_MAX. */
 _must_check_ int shfs_news_add(struct shfs_ingest *ing, int64_t session_id,
@@ -213,8 +236,6 @@ _must_check_ int shfs_news_apply(struct shfs_ingest *ing);
 void shfs_news_forget(struct shfs_ingest *ing);
 /* Looks again at the processes of this ingest and the last that found no session. */
 _must_check_ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t last_task_id);
-
-void shfs_attribute_forget(struct shfs_ingest *ing); /* frees the caches */
 
 /* --- gap.c --- */
 
@@ -254,6 +275,7 @@ struct shfs_file {
 	bool present, directory, dirty;
 	struct shfs_content content; /* of version_id */
 	struct shfs_known known;
+	uint64_t dev, ino; /* where it was seen with several names; else 0 */
 	UT_hash_handle hh;
 	size_t len;
 	char path[];
@@ -264,6 +286,11 @@ _must_check_ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path,
                                struct shfs_file **out);
 _must_check_ int shfs_files_flush(struct shfs_ingest *ing);
 void shfs_files_forget(struct shfs_ingest *ing);
+
+/* The file has, or had a moment ago, several names: the paths that were said to be the
+ * same file get each other's versions from now on. */
+_must_check_ int shfs_version_linked(struct shfs_ingest *ing, struct shfs_file *file,
+                                     uint64_t dev, uint64_t ino);
 
 /* Each gives the version that a content of this file is, 0 where it is none (not KNOWN,
  * or not of a regular file), and numbers it where it is new: what the file holds now
@@ -280,8 +307,12 @@ _must_check_ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *fi
 
 /* The producer saw names or attributes of the file change, its times too if times is set:
  * that set its ctime to ctime_ns, or to a time shortly before. */
-void shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *file,
-                           int64_t ctime_ns, bool times);
+_must_check_ int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *file,
+                                       int64_t ctime_ns, bool times);
+/* The mode or the times of the file were set, and not its bytes: so its version is
+ * restored. */
+_must_check_ int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *file,
+                                         const struct shfs_content *now);
 /* What is at the path from now on is not known to be its latest version. */
 void shfs_version_unknown(struct shfs_file *file);
 

@@ -33,7 +33,7 @@ int shfs_ids_add(struct shfs_ids *list, int64_t id)
 static void forget(struct shfs_ingest *ing)
 {
 	shfs_files_forget(ing);
-	shfs_attribute_forget(ing);
+	shfs_processes_forget(ing);
 	shfs_counters_forget(ing);
 	ing->producer.id = 0;
 	ing->session.session_id = 0;

@@ -52,7 +52,9 @@ int shfs_snapshot_depth(const struct shfs_snapshot *s)
 static struct shfs_content content_of_stat(const struct stat *st)
 {
 	return (struct shfs_content){
-		.flags = SHFS_CONTENT_KNOWN,
+		.flags = SHFS_CONTENT_KNOWN |
+		         (S_ISREG(st->st_mode) && st->st_nlink > 1 ? SHFS_CONTENT_LINKED
+		                                                   : 0),
 		.mode = st->st_mode,
 		.size = (uint64_t)st->st_size,
 		.mtime_ns = shfs_timespec_ns(st->st_mtim),
@@ -241,7 +243,7 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 	int err = c->error;
 
 	job_leave_reads(job);
-	job->reserved = (size_t)job->before.st_size;
+	job->reserved = (size_t)job->before.st_size + CAPTURE_JOB_BYTES;
 	c->memory += job->reserved;
 	pthread_mutex_unlock(&c->lock);
 
@@ -343,7 +345,7 @@ static bool job_enqueue(struct capture_job *job, int fd)
 	if (job->fd < 0)
 		return false;
 	pthread_mutex_lock(&c->lock);
-	room = c->n_reads < CAPTURE_READS_MAX;
+	room = c->n_reads < c->reads_max;
 	if (room) {
 		DL_APPEND(c->reads, job);
 		c->n_reads++;

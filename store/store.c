@@ -11,12 +11,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
 #define STORE_FORMAT "1\n"
+#define NAMES_MAX    256 /* what is opened by path below the store is no longer */
 
 /* Opens a directory of the store, made first if asked to; 0700 whatever the umask. */
 static int open_dir(int dirfd, const char *name, bool create)
@@ -92,6 +94,8 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 	if (!s->path)
 		return -ENOMEM;
 	shfs_proc_host(s->host);
+	if (strlen(path) + NAMES_MAX > PATH_MAX)
+		return -ENAMETOOLONG;
 	if (create && (r = shfs_mkdir_p_at(AT_FDCWD, path, 0700)))
 		return r;
 	s->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -148,6 +152,17 @@ int shfs_store_lock(const char *path, const char *what, int wait_ms)
 	snprintf(name, sizeof(name), "%s-%016" PRIx64, what,
 	         shfs_object_hash64(path, strlen(path)));
 	return shfs_lock_take(name, wait_ms);
+}
+
+int shfs_store_source(int dirfd, const char *path, char out[static SHFS_STORE_SOURCE_MAX])
+{
+	struct stat st;
+
+	if (fstatat(dirfd, path, &st, AT_EMPTY_PATH))
+		return -errno;
+	snprintf(out, SHFS_STORE_SOURCE_MAX, "shfs:%" PRIx64 "-%" PRIx64,
+	         (uint64_t)st.st_dev, (uint64_t)st.st_ino);
+	return 0;
 }
 
 bool shfs_store_may_hang(const char *path)

@@ -46,6 +46,15 @@ static inline void shfs_store_closep(struct shfs_store **s)
 /* One line that says what to do, for an error of shfs_store_open; static storage. */
 const char *shfs_store_strerror(int error);
 
+/*
+ * What the table of mounts has as the source of a mount that records into the store at
+ * this path (relative to dirfd, or "" for that itself), so that its mounts are known
+ * without asking them: "shfs:" with device and inode number. -errno of stat(2).
+ */
+#define SHFS_STORE_SOURCE_MAX 48
+_must_check_ int shfs_store_source(int dirfd, const char *path,
+                                   char out[static SHFS_STORE_SOURCE_MAX]);
+
 /* The lock (common/lock.h) on doing what, a word, with this store on this host. */
 _must_check_ int shfs_store_lock(const char *path, const char *what, int wait_ms);
 

@@ -27,6 +27,7 @@ static int file_load(struct shfs_ingest *ing, struct shfs_file *f)
 		"SELECT f.file_id, f.versions, f.version_id, f.last_ns,"
 		" f.present, f.directory, f.mtime_ns, f.touched,"
 		" f.ctime_first_ns, f.ctime_last_ns, f.known_by, f.known_seq,"
+		" f.dev, f.ino,"
 		" v.flags, v.mode, v.size, v.mtime_ns, v.ctime_ns, v.phash,"
 		" v.object"
 		" FROM file f LEFT JOIN version v USING (version_id)"
@@ -49,14 +50,16 @@ static int file_load(struct shfs_ingest *ing, struct shfs_file *f)
 		.by = sqlite3_column_int64(stmt, 10),
 		.seq = sqlite3_column_int64(stmt, 11),
 	};
+	f->dev = sqlite3_column_int64(stmt, 12);
+	f->ino = sqlite3_column_int64(stmt, 13);
 	f->content = (struct shfs_content){
-		.flags = sqlite3_column_int64(stmt, 12),
-		.mode = sqlite3_column_int64(stmt, 13),
-		.size = sqlite3_column_int64(stmt, 14),
-		.mtime_ns = sqlite3_column_int64(stmt, 15),
-		.ctime_ns = sqlite3_column_int64(stmt, 16),
-		.phash = sqlite3_column_int64(stmt, 17),
-		.object = object_column(stmt, 18),
+		.flags = sqlite3_column_int64(stmt, 14),
+		.mode = sqlite3_column_int64(stmt, 15),
+		.size = sqlite3_column_int64(stmt, 16),
+		.mtime_ns = sqlite3_column_int64(stmt, 17),
+		.ctime_ns = sqlite3_column_int64(stmt, 18),
+		.phash = sqlite3_column_int64(stmt, 19),
+		.object = object_column(stmt, 20),
 	};
 	return 1;
 }
@@ -112,13 +115,14 @@ static int file_store(struct shfs_ingest *ing, struct shfs_file *f)
 	                     "UPDATE file SET versions = ?, version_id = ?, last_ns = ?,"
 	                     " present = ?, directory = ?, mtime_ns = ?, touched = ?,"
 	                     " ctime_first_ns = ?, ctime_last_ns = ?, known_by = ?,"
-	                     " known_seq = ? WHERE file_id = ?",
+	                     " known_seq = ?, dev = ?, ino = ? WHERE file_id = ?",
 	                     shfs_arg_int(f->versions), shfs_arg_id(f->version_id),
 	                     shfs_arg_int(f->last_ns), shfs_arg_int(f->present),
 	                     shfs_arg_int(f->directory), shfs_arg_int(k->mtime_ns),
 	                     shfs_arg_int(k->touched), shfs_arg_int(k->ctime_first_ns),
 	                     shfs_arg_int(k->ctime_last_ns), shfs_arg_int(k->by),
-	                     shfs_arg_int(k->seq), shfs_arg_int(f->id));
+	                     shfs_arg_int(k->seq), shfs_arg_int(f->dev),
+	                     shfs_arg_int(f->ino), shfs_arg_int(f->id));
 
 	f->dirty = r != 0;
 	return r;
@@ -245,8 +249,70 @@ static void know(struct shfs_ingest *ing, struct shfs_file *f,
 	}
 }
 
-void shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t ctime_ns,
-                           bool times)
+/* --- files with several names --- */
+
+struct names {
+	struct shfs_file **list;
+	size_t n;
+};
+
+static void names_free(struct names *names)
+{
+	free(names->list);
+}
+#define _cleanup_names_ _cleanup_(names_free)
+
+static bool is_same_file(const struct shfs_file *f, const struct shfs_file *g)
+{
+	return f != g && f->ino == g->ino && f->dev == g->dev && g->present;
+}
+
+/* The other paths that name this file. */
+static int other_names(struct shfs_ingest *ing, const struct shfs_file *f,
+                       struct names *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r;
+
+	if (!f->ino)
+		return 0;
+	r = shfs_sql_get(ing->index, &stmt,
+	                 "SELECT path FROM file WHERE ino = ? AND dev = ?",
+	                 shfs_arg_int(f->ino), shfs_arg_int(f->dev));
+	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
+		struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
+			                   sqlite3_column_bytes(stmt, 0) };
+		struct shfs_file **list, *g;
+
+		r = shfs_file_get(ing, path, &g);
+		if (r)
+			return r;
+		if (!is_same_file(f, g))
+			continue;
+		list = reallocarray(out->list, out->n + 1, sizeof(*list));
+		if (!list)
+			return -ENOMEM;
+		out->list = list;
+		out->list[out->n++] = g;
+	}
+	return r;
+}
+
+/* Written at once, as others are found by it. */
+int shfs_version_linked(struct shfs_ingest *ing, struct shfs_file *f, uint64_t dev,
+                        uint64_t ino)
+{
+	if (f->dev == dev && f->ino == ino)
+		return 0;
+	f->dev = dev;
+	f->ino = ino;
+	return shfs_sql_run(ing->index,
+	                    "UPDATE file SET dev = ?, ino = ? WHERE file_id = ?",
+	                    shfs_arg_int(dev), shfs_arg_int(ino), shfs_arg_int(f->id));
+}
+
+static void metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t ctime_ns,
+                     bool times)
 {
 	struct shfs_known *k = &f->known;
 
@@ -255,6 +321,50 @@ void shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t
 	k->ctime_last_ns = MAX(k->ctime_last_ns, ctime_ns);
 	k->touched |= times;
 	f->dirty = true;
+}
+
+int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t ctime_ns,
+                          bool times)
+{
+	_cleanup_names_ struct names names = { 0 };
+	int r = other_names(ing, f, &names);
+
+	metadata(ing, f, ctime_ns, times);
+	for (size_t i = 0; i < names.n; i++)
+		metadata(ing, names.list[i], ctime_ns, times);
+	return r;
+}
+
+static int attributes(struct shfs_ingest *ing, struct shfs_file *f,
+                      const struct shfs_content *now)
+{
+	struct shfs_content *c = &f->content;
+
+	if (!f->version_id || !is_known(ing, f) || !(now->flags & SHFS_CONTENT_KNOWN) ||
+	    !is_whole(now) || now->size != c->size)
+		return 0;
+	if (now->mode == c->mode && now->mtime_ns == c->mtime_ns)
+		return 0;
+	c->mode = now->mode;
+	c->mtime_ns = now->mtime_ns;
+	return shfs_sql_run(
+		ing->index,
+		"UPDATE version SET mode = ?, mtime_ns = ? WHERE version_id = ?",
+		shfs_arg_int(c->mode), shfs_arg_int(c->mtime_ns),
+		shfs_arg_int(f->version_id));
+}
+
+int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *f,
+                            const struct shfs_content *now)
+{
+	_cleanup_names_ struct names names = { 0 };
+	int r = other_names(ing, f, &names);
+
+	if (!r)
+		r = attributes(ing, f, now);
+	for (size_t i = 0; i < names.n && !r; i++)
+		r = attributes(ing, names.list[i], now);
+	return r;
 }
 
 void shfs_version_unknown(struct shfs_file *f)
@@ -327,23 +437,52 @@ static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
 	return 0;
 }
 
+/* f held before what its other names held; now they hold what it does. */
+static int others_follow(struct shfs_ingest *ing, const struct shfs_file *f,
+                         const struct shfs_content *before, struct maker by)
+{
+	_cleanup_names_ struct names names = { 0 };
+	int r = other_names(ing, f, &names);
+
+	by.source = SHFS_SOURCE_LINKED;
+	by.origin_version_id = f->version_id;
+	for (size_t i = 0; i < names.n && !r; i++) {
+		struct shfs_file *g = names.list[i];
+
+		if (holds(g, before))
+			r = holds(g, &f->content) ? learn(ing, g, &f->content)
+			                          : add_version(ing, g, &f->content, &by);
+	}
+	return r;
+}
+
 /* --- the three ways to see a content --- */
 
+/* Nobody here made it; or it was made by another name of the file. */
 static int found(struct shfs_ingest *ing, struct shfs_file *f,
                  const struct shfs_content *c, int64_t real_ns)
 {
 	bool plausible = c->mtime_ns > 0 && c->mtime_ns <= real_ns;
+	_cleanup_names_ struct names names = { 0 };
+	struct maker by = {
+		.source = SHFS_SOURCE_FOUND,
+		.time_ns = plausible ? c->mtime_ns : real_ns,
+	};
+	int r = other_names(ing, f, &names);
 
-	return add_version(ing, f, c,
-	                   &(struct maker){
-				   .source = SHFS_SOURCE_FOUND,
-				   .time_ns = plausible ? c->mtime_ns : real_ns,
-			   });
+	for (size_t i = 0; i < names.n; i++) {
+		if (!holds(names.list[i], c))
+			continue;
+		by.source = SHFS_SOURCE_LINKED;
+		by.origin_version_id = names.list[i]->version_id;
+	}
+	return r ? r : add_version(ing, f, c, &by);
 }
 
 int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
                      const struct shfs_content *c, int64_t real_ns, int64_t *out)
 {
+	struct shfs_content before = f->content;
 	int r;
 
 	*out = 0;
@@ -351,6 +490,8 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 		return 0;
 	r = holds(f, c) ? learn(ing, f, c) : found(ing, f, c, real_ns);
 	*out = f->version_id;
+	if (!r && !same_capture(&before, &f->content))
+		r = others_follow(ing, f, &before, (struct maker){ .time_ns = real_ns });
 	return r;
 }
 
@@ -396,22 +537,22 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
                       const struct shfs_content *c, int64_t access_id, int64_t real_ns,
                       int64_t *out)
 {
+	struct shfs_content before = f->content;
+	struct maker by = {
+		.source = SHFS_SOURCE_WRITTEN,
+		.access_id = access_id,
+		.time_ns = real_ns,
+	};
 	int r;
 
 	*out = 0;
 	if (!is_content(c))
 		return 0;
-	r = left_the_same(f, c) ? learn(ing, f, c)
-	                        : add_version(ing, f, c,
-	                                      &(struct maker){
-						      .source = SHFS_SOURCE_WRITTEN,
-						      .access_id = access_id,
-						      .time_ns = real_ns,
-					      });
+	r = left_the_same(f, c) ? learn(ing, f, c) : add_version(ing, f, c, &by);
 	f->last_ns = MAX(f->last_ns, real_ns);
 	f->dirty = true;
 	*out = f->version_id;
-	return r;
+	return r ? r : others_follow(ing, f, &before, by);
 }
 
 /* --- names --- */
@@ -459,6 +600,7 @@ static void leave(struct shfs_file *f, int64_t real_ns)
 {
 	f->present = false;
 	f->directory = false;
+	f->dev = f->ino = 0;
 	f->last_ns = MAX(f->last_ns, real_ns);
 	f->dirty = true;
 	shfs_version_unknown(f);
@@ -554,13 +696,15 @@ static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
 static int place(struct shfs_ingest *ing, const struct shfs_file *from,
                  struct shfs_file *to, const struct maker *by)
 {
-	int r = 0;
+	int r = shfs_version_linked(ing, to, from->dev, from->ino);
 
 	to->present = true;
 	to->directory = from->directory;
 	to->last_ns = MAX(to->last_ns, by->time_ns);
 	to->dirty = true;
 	shfs_version_unknown(to);
+	if (r)
+		return r;
 	if (!from->version_id || from->directory)
 		return 0;
 	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
@@ -626,7 +770,7 @@ int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c)
 	if (!r)
 		r = place_all(ing, &moves, c->file2, mover(c));
 	if (!r && !c->op->directory)
-		shfs_version_metadata(ing, c->file2, c->real_ns, false);
+		r = shfs_version_metadata(ing, c->file2, c->real_ns, false);
 	if (!r && !c->op->directory && c->seen)
 		c->made = c->file2->version_id;
 	return r;
@@ -649,10 +793,10 @@ int shfs_version_exchange(struct shfs_ingest *ing, struct shfs_name_change *c)
 		r = place_all(ing, &there, c->file2, mover(c));
 	if (!r)
 		r = place_all(ing, &back, c->file, mover(c));
-	if (!r) {
-		shfs_version_metadata(ing, c->file, c->real_ns, false);
-		shfs_version_metadata(ing, c->file2, c->real_ns, false);
-	}
+	if (!r)
+		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
+	if (!r)
+		r = shfs_version_metadata(ing, c->file2, c->real_ns, false);
 	if (!r && !c->op->directory && c->seen)
 		c->made = c->file2->version_id;
 	return r;
@@ -667,10 +811,14 @@ int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
 		return r;
 	by.source = SHFS_SOURCE_LINKED;
 	by.origin_version_id = c->file->version_id;
-	c->file->present = true;
+	c->file->present = !c->op->nameless;
 	c->file->dirty = true;
-	shfs_version_metadata(ing, c->file, c->real_ns, false);
-	r = place(ing, c->file, c->file2, &by);
+	if (c->op->ino && !c->op->nameless)
+		r = shfs_version_linked(ing, c->file, c->op->dev, c->op->ino);
+	if (!r)
+		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
+	if (!r)
+		r = place(ing, c->file, c->file2, &by);
 	if (!r && c->seen)
 		c->made = c->file2->version_id;
 	return r;
@@ -682,6 +830,8 @@ int shfs_version_unlink(struct shfs_ingest *ing, struct shfs_name_change *c)
 
 	if (!c->seen)
 		c->seen = c->file->version_id;
+	if (!r)
+		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
 	leave(c->file, c->real_ns);
 	return r;
 }

@@ -76,6 +76,7 @@ void capture_fail(struct shfs_capture *c, int error, uint64_t bytes)
 	c->error_bytes = MAX(c->error_bytes, bytes);
 	pthread_cond_signal(&c->written);
 	pthread_cond_broadcast(&c->work);
+	pthread_cond_broadcast(&c->change);
 }
 
 /* The event will not be in the journal. */
@@ -293,6 +294,9 @@ static int writer_write(struct shfs_capture *c)
 	}
 	if (!n)
 		return 0;
+	c->stalled = false;
+	if (c->n_waiters)
+		pthread_cond_broadcast(&c->change);
 	pthread_mutex_unlock(&c->lock);
 	err = append_records(c->journal, records, n, each);
 	if (!err)

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The tables of index.db, version 2. Only store/ names them; docs/index.md describes them.
+-- The tables of index.db, version 3. Only store/ names them; docs/index.md describes them.
 
 -- How far each segment and hook log has been read; written with the rows it led to.
 CREATE TABLE segment_position (
@@ -120,6 +120,7 @@ CREATE TABLE task (
 	pgid INTEGER NOT NULL,
 	sid INTEGER NOT NULL,
 	seen_boot_ns INTEGER NOT NULL,
+	marker TEXT NOT NULL,           -- of the first of its programs that has one
 	session_id INTEGER,
 	command_id INTEGER,
 	UNIQUE (boot_id, pid, start_ticks, pid_namespace)
@@ -162,8 +163,12 @@ CREATE TABLE file (
 	ctime_first_ns INTEGER NOT NULL DEFAULT 0,
 	ctime_last_ns INTEGER NOT NULL DEFAULT 0,
 	known_by INTEGER NOT NULL DEFAULT 0, -- producer_id; 0: none
-	known_seq INTEGER NOT NULL DEFAULT 0
+	known_seq INTEGER NOT NULL DEFAULT 0,
+	-- of a file that was seen with several names; 0: none
+	dev INTEGER NOT NULL DEFAULT 0,
+	ino INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+CREATE INDEX file_inode ON file (ino, dev) WHERE ino;
 
 CREATE TABLE version (
 	version_id INTEGER PRIMARY KEY,

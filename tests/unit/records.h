@@ -57,6 +57,7 @@ static inline struct shfs_rec_process records_process(void)
 		.exe = shfs_bytes_str("/usr/bin/env"),
 		.cwd = shfs_bytes_str("/"),
 		.argv = { "env\0\0-i", 7 },
+		.marker = shfs_bytes_str("01234567-1-99-3"),
 	};
 }
 
@@ -104,6 +105,9 @@ static inline bool records_get(unsigned n, struct shfs_record *out)
 			.path2 = shfs_bytes_str("to"),
 			.content = records_content(3),
 			.victim = records_content(4),
+			.dev = 0x800000001,
+			.ino = UINT64_MAX - 1,
+			.nameless = 1,
 		};
 		break;
 	case 5:
@@ -184,6 +188,7 @@ static inline void records_same_process(const struct shfs_rec_process *a,
 	records_same_bytes(a->exe, b->exe);
 	records_same_bytes(a->cwd, b->cwd);
 	records_same_bytes(a->argv, b->argv);
+	records_same_bytes(a->marker, b->marker);
 }
 
 static inline void records_same_access(const struct shfs_rec_access *a,
@@ -222,6 +227,9 @@ static inline void records_same_payload(const struct shfs_record *a,
 		records_same_bytes(a->pathop.path2, b->pathop.path2);
 		records_same_content(&a->pathop.content, &b->pathop.content);
 		records_same_content(&a->pathop.victim, &b->pathop.victim);
+		assert_true(a->pathop.dev == b->pathop.dev);
+		assert_true(a->pathop.ino == b->pathop.ino);
+		assert_int_equal(a->pathop.nameless, b->pathop.nameless);
 		break;
 	case SHFS_REC_PREIMAGE:
 		assert_true(a->preimage.process == b->preimage.process);

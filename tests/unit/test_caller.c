@@ -67,19 +67,19 @@ static int64_t in_ms(int ms)
 
 static void arguments(void **state)
 {
-	_cleanup_buf_ struct shfs_buf argv = { 0 }, none = { 0 };
+	_cleanup_(shfs_argv_text_free) struct shfs_argv_text text = { 0 }, none = { 0 };
 	struct child child = start("read a; exit");
 	_cleanup_close_ int fd = shfs_proc_open((uint32_t)child.pid);
 	struct shfs_argv_readers *readers;
 
 	kit_until(runs(&child, "read a; exit"));
 	assert_ok(shfs_argv_readers_new(&readers));
-	shfs_argv_take(readers, shfs_argv_ask(readers, fd), in_ms(10000), &argv);
-	assert_int_equal(argv.len, sizeof("sh\0-c\0read a; exit") - 1);
-	assert_memory_equal(argv.data, "sh\0-c\0read a; exit", argv.len);
+	shfs_argv_take(readers, shfs_argv_ask(readers, fd), in_ms(10000), &text);
+	assert_int_equal(text.argv.len, sizeof("sh\0-c\0read a; exit") - 1);
+	assert_memory_equal(text.argv.data, "sh\0-c\0read a; exit", text.argv.len);
 	end(&child);
 	shfs_argv_take(readers, shfs_argv_ask(readers, fd), in_ms(10000), &none);
-	assert_int_equal(none.len, 0);
+	assert_int_equal(none.argv.len, 0);
 	shfs_argv_readers_free(readers);
 }
 
@@ -91,9 +91,9 @@ static void arguments_given_up(void **state)
 
 	assert_ok(shfs_argv_readers_new(&readers));
 	for (int i = 0; i < 2000; i++) {
-		_cleanup_buf_ struct shfs_buf argv = { 0 };
+		_cleanup_(shfs_argv_text_free) struct shfs_argv_text text = { 0 };
 
-		shfs_argv_take(readers, shfs_argv_ask(readers, fd), 0, &argv);
+		shfs_argv_take(readers, shfs_argv_ask(readers, fd), 0, &text);
 		if (i % 3 == 0)
 			usleep(50);
 	}
@@ -107,7 +107,8 @@ static void stuck_process(void **state)
 	_cleanup_close_ int fd = shfs_proc_open((uint32_t)stuck.pid);
 	_cleanup_close_ int other_fd = shfs_proc_open((uint32_t)other.pid);
 	_cleanup_close_ int cmdline = openat(fd, "cmdline", O_RDONLY | O_CLOEXEC);
-	_cleanup_buf_ struct shfs_buf none = { 0 }, argv = { 0 }, again = { 0 };
+	_cleanup_(shfs_argv_text_free) struct shfs_argv_text none = { 0 };
+	_cleanup_(shfs_argv_text_free) struct shfs_argv_text text = { 0 }, again = { 0 };
 	struct shfs_argv_readers *readers;
 	struct shfs_argv *asked;
 	int n = 0;
@@ -118,10 +119,10 @@ static void stuck_process(void **state)
 	asked = shfs_argv_ask(readers, fd);
 	kit_until(kit_waiting == 1);
 	shfs_argv_take(readers, asked, in_ms(20), &none);
-	assert_int_equal(none.len, 0);
+	assert_int_equal(none.argv.len, 0);
 	/* others are read meanwhile */
-	shfs_argv_take(readers, shfs_argv_ask(readers, other_fd), in_ms(10000), &argv);
-	assert_true(argv.len > 0);
+	shfs_argv_take(readers, shfs_argv_ask(readers, other_fd), in_ms(10000), &text);
+	assert_true(text.argv.len > 0);
 	/* until all readers are stuck */
 	while ((asked = shfs_argv_ask(readers, fd))) {
 		n++;
@@ -135,10 +136,55 @@ static void stuck_process(void **state)
 	while (!(asked = shfs_argv_ask(readers, other_fd)))
 		usleep(1000);
 	shfs_argv_take(readers, asked, in_ms(10000), &again);
-	assert_int_equal(again.len, argv.len);
+	assert_int_equal(again.argv.len, text.argv.len);
 	shfs_argv_readers_free(readers);
 	end(&stuck);
 	end(&other);
+}
+
+/* --- the marker --- */
+
+static void markers(void **state)
+{
+#define SESSION "SHFS_SESSION=01abcdef-12-345"
+	static const struct {
+		const char *marker, *env;
+		size_t len;
+	} cases[] = {
+#define CASE(marker, env) { marker, env, sizeof(env) - 1 }
+		CASE("01abcdef-12-345-6", "A=b\0" SESSION "\0SHFS_COMMAND=6\0"),
+		CASE("01abcdef-12-345-6", "SHFS_COMMAND=6\0" SESSION),
+		CASE("01abcdef-12-345-0", SESSION "\0SHFS_COMMAND=0\0"),
+		CASE("01abcdef-12-345-6",
+		     SESSION "-u1\0SHFS_COMMAND=6\0INVOCATION_ID=u1"),
+		CASE("01abcdef-12-345-6", SESSION "\0SHFS_COMMAND=6\0INVOCATION_ID="),
+		CASE("", SESSION "-u1\0SHFS_COMMAND=6\0INVOCATION_ID=u2"),
+		CASE("", SESSION "-u1\0SHFS_COMMAND=6\0INVOCATION_ID=u"),
+		CASE("", SESSION "-u1\0SHFS_COMMAND=6\0"),
+		CASE("", SESSION "\0SHFS_COMMAND=6\0INVOCATION_ID=u1"),
+		CASE("", SESSION "-\0SHFS_COMMAND=6\0"),
+		CASE("", SESSION "\0"),
+		CASE("", SESSION "\0SHFS_COMMAND="),
+		CASE("", SESSION "\0SHFS_COMMAND=6x"),
+		CASE("", SESSION "x\0SHFS_COMMAND=6"),
+		CASE("", "SHFS_SESSION=01abcdef-12\0SHFS_COMMAND=6"),
+		CASE("", "SHFS_SESSION=01abcdef-12-\0SHFS_COMMAND=6"),
+		CASE("", "SHFS_SESSION=\0SHFS_COMMAND=6"),
+		CASE("", "SHFS_SESSION"),
+		CASE("", "\0\0\0"),
+		CASE("", ""),
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_buf_ struct shfs_buf out = { 0 };
+		char *env = malloc(
+			MAX(cases[i].len, (size_t)1)); /* exactly, for a sanitizer */
+
+		memcpy(env, cases[i].env, cases[i].len);
+		shfs_environ_marker((struct shfs_bytes){ env, cases[i].len }, &out);
+		assert_string_equal(out.len ? out.data : "", cases[i].marker);
+		free(env);
+	}
 }
 
 /* --- processes --- */
@@ -258,6 +304,7 @@ static void many_threads(void **state)
 }
 
 static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(markers),
 	cmocka_unit_test(arguments),
 	cmocka_unit_test(arguments_given_up),
 	cmocka_unit_test(stuck_process),

@@ -420,6 +420,115 @@ static void test_hostile_records(void **state)
 	kit_close(&k);
 }
 
+/* --- processes that no shell is above of --- */
+
+/* Two commands: pids 1001 to 1010, from 2000 to 2050 ms, and 1011 to 1020, from 2100 to
+ * end_ms. */
+static void two_commands(struct kit *k, double end_ms)
+{
+	kit_open(k);
+	kit_shell(k, 900, 1000, 1100);
+	kit_begin(k, 1, 2000, 1000, "first");
+	kit_end(k, 1, 2050, 1010, 0);
+	kit_begin(k, 2, 2100, 1010, "second");
+	kit_end(k, 2, end_ms, 1020, 0);
+	kit_mount(k);
+}
+
+/* The command of an orphan of that group, forked much later. */
+static const char *owner_of(struct kit *k, uint32_t pgid, const char *marker)
+{
+	double ms = 1e6;
+	uint64_t p = kit_process(k, 3000, ms, 1, 0, .pgid = pgid, .sid = 900,
+	                         .marker = marker);
+
+	kit_write(k, p, "file", ms + 10, kit_content(k, marker ? marker : "", ms));
+	kit_ingest(k);
+	return kit_ask(k, 1,
+	               "SELECT coalesce((SELECT c.text FROM v_access a JOIN v_command c"
+	               " USING (command_id)), 'none')");
+}
+
+static const char *marker_of(struct kit *k, unsigned number)
+{
+	static char text[128];
+
+	snprintf(text, sizeof(text), "%.8s-900-%" PRIu64 "-%u", k->boot_id,
+	         kit_ticks(1000), number);
+	return text;
+}
+
+static void test_adopted_by_group(void **state)
+{
+	struct kit k;
+
+	two_commands(&k, 2150);
+	assert_string_equal(owner_of(&k, 1015, NULL), "second");
+	kit_close(&k);
+}
+
+static void test_adopted_by_marker(void **state)
+{
+	struct kit k;
+
+	two_commands(&k, 2150);
+	assert_string_equal(owner_of(&k, 5000, marker_of(&k, 1)), "first");
+	kit_close(&k);
+}
+
+static void test_adopted_with_two_opinions(void **state)
+{
+	struct kit k;
+
+	two_commands(&k, 2150);
+	assert_string_equal(owner_of(&k, 1015, marker_of(&k, 1)), "none");
+	kit_close(&k);
+	two_commands(&k, 2150);
+	assert_string_equal(owner_of(&k, 1015, marker_of(&k, 2)), "second");
+	kit_close(&k);
+	two_commands(&k, 2150);
+	assert_string_equal(owner_of(&k, 1015, marker_of(&k, 0)), "none");
+	kit_close(&k);
+}
+
+/* Pids may have gone round while it ran: it may have handed out any, or none of these. */
+static void test_group_of_a_long_command(void **state)
+{
+	struct kit k;
+
+	two_commands(&k, 2150);
+	kit_close(&k);
+	two_commands(&k, 2200 + k.pid_max / 100.0);
+	assert_string_equal(owner_of(&k, 1005, NULL), "none");
+	kit_close(&k);
+	two_commands(&k, 2200 + k.pid_max / 100.0);
+	assert_string_equal(owner_of(&k, 1005, marker_of(&k, 1)), "first");
+	kit_close(&k);
+}
+
+static void test_marker_that_names_nothing(void **state)
+{
+	static const char *const markers[] = {
+		"",         "x", "01234567-900-100-1", "-900-100-1", "01234567-900-100-",
+		"\xff-\xff"
+	};
+	struct kit k;
+
+	for (size_t i = 0; i < ARRAY_SIZE(markers); i++) {
+		two_commands(&k, 2150);
+		assert_string_equal(owner_of(&k, 5000, markers[i]), "none");
+		kit_close(&k);
+	}
+	two_commands(&k, 2150);
+	assert_string_equal(owner_of(&k, 5000, marker_of(&k, 3)), "none");
+	kit_close(&k);
+	/* a number that came twice */
+	two_commands(&k, 2150);
+	kit_begin(&k, 1, 2200, 1020, "again");
+	assert_string_equal(owner_of(&k, 5000, marker_of(&k, 1)), "none");
+	kit_close(&k);
+}
+
 /* What a cut-back segment gives again is not taken twice. */
 static void test_same_seq_twice(void **state)
 {
@@ -748,6 +857,11 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_damage),
 	cmocka_unit_test(test_foreign_files),
 	cmocka_unit_test(test_hostile_records),
+	cmocka_unit_test(test_adopted_by_group),
+	cmocka_unit_test(test_adopted_by_marker),
+	cmocka_unit_test(test_adopted_with_two_opinions),
+	cmocka_unit_test(test_group_of_a_long_command),
+	cmocka_unit_test(test_marker_that_names_nothing),
 	cmocka_unit_test(test_same_seq_twice),
 	cmocka_unit_test(test_missing_finish),
 	cmocka_unit_test(test_copied_log),

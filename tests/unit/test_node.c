@@ -137,9 +137,7 @@ static void test_one_node_for_one_file(void **state)
 	assert_int_equal(p.root->id, SHFS_NODE_ROOT);
 	assert_ptr_equal(shfs_node_find(p.tree, SHFS_NODE_ROOT), p.root);
 	assert_int_equal(shfs_node_statx(p.root_fd, "a", &stx), 0);
-	found = shfs_node_get(p.tree, &stx);
-	assert_ptr_equal(found, a);
-	shfs_node_unref(p.tree, found);
+	assert_int_equal(stx.stx_ino, a->ino);
 	assert_int_equal(shfs_node_lookup(p.tree, p.root, "none", &stx, &found), -ENOENT);
 	shfs_node_forget(p.tree, a->id, 1);
 	assert_ptr_equal(shfs_node_find(p.tree, b->id), b);
@@ -214,7 +212,6 @@ static void test_reused_inode_number(void **state)
 	atomic_store(&old->watch, (struct shfs_watch *)1);
 	shfs_node_ref(p.tree, old);
 	stx.stx_btime.tv_nsec ^= 1;
-	assert_null(shfs_node_get(p.tree, &stx));
 	assert_int_equal(shfs_node_enter(p.tree, p.root, "f", &stx, &young), 0);
 	assert_ptr_not_equal(young, old);
 	assert_true(young->id == old->id && young->generation != old->generation);
@@ -309,7 +306,7 @@ static void test_names_move(void **state)
 
 	shfs_tree_lock_write(p.tree);
 	assert_int_equal(renameat(p.root_fd, "a", p.root_fd, "b/c"), 0);
-	shfs_node_moved(p.tree, a, b, "c");
+	shfs_node_moved(p.tree, a, p.root, "a", b, "c");
 	assert_true(shfs_node_is_at(a, b, "c") && !shfs_node_is_at(a, p.root, "a"));
 	shfs_tree_unlock(p.tree);
 	assert_path(&p, f, NULL, "b/c/f");
@@ -336,7 +333,7 @@ static void test_unlinked(void **state)
 		make_file(p.root_fd, name, "x");
 		assert_holds(&p, look_up(&p, p.root, name), "x");
 	}
-	assert_true(shfs_node_is_gone(f));
+	assert_true(shfs_node_is_nameless(f));
 	assert_path(&p, f, NULL, "f");
 	assert_holds(&p, f, "F");
 	assert_int_equal(shfs_node_stat(p.tree, f, &stx), 0);
@@ -379,7 +376,7 @@ static void test_one_of_two_names_goes(void **state)
 	assert_path(&p, f, NULL, "b");
 	unlink_name(&p, "a"); /* looks it up, so it is known as a */
 	assert_path(&p, f, NULL, "b");
-	assert_false(shfs_node_is_gone(f));
+	assert_false(shfs_node_is_nameless(f));
 	while (shfs_tree_spare_fds(p.tree))
 		;
 	assert_int_equal(count_fds(), before); /* it needs no fd of its own */
@@ -390,9 +387,94 @@ static void test_one_of_two_names_goes(void **state)
 	look_up(&p, p.root, "c");
 	assert_int_equal(unlinkat(p.root_fd, "b", 0), 0);
 	unlink_name(&p, "c");
-	assert_true(shfs_node_is_gone(f));
+	assert_true(shfs_node_is_nameless(f));
 	assert_path(&p, f, NULL, "c");
 	assert_holds(&p, f, "A");
+	close_place(&p);
+}
+
+static void assert_path_by(struct place *p, const struct shfs_node *node,
+                           const struct shfs_name *name, const char *expected)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+
+	shfs_tree_lock_read(p->tree);
+	assert_true(shfs_node_path_by(node, name, &path));
+	shfs_tree_unlock(p->tree);
+	shfs_buf_char(&path, '\0');
+	assert_string_equal(path.data, expected);
+}
+
+/* Who opened a file by one of its names goes on to know it by that one. */
+static void test_names_in_use(void **state)
+{
+	struct place p = open_place(100);
+	struct shfs_name *a, *b;
+	struct shfs_node *f;
+	char text[16];
+
+	make_file(p.root_fd, "a", "A");
+	assert_int_equal(linkat(p.root_fd, "a", p.root_fd, "b", 0), 0);
+	f = look_up(&p, p.root, "a");
+	a = shfs_node_name(p.tree, f, 1);
+	look_up(&p, p.root, "b");
+	b = shfs_node_name(p.tree, f, 1);
+	for (int i = 0; i < 50; i++) { /* far more than are kept */
+		snprintf(text, sizeof(text), "link%d", i);
+		assert_int_equal(linkat(p.root_fd, "a", p.root_fd, text, 0), 0);
+		look_up(&p, p.root, text);
+	}
+	assert_path_by(&p, f, a, "a");
+	assert_path_by(&p, f, b, "b");
+	assert_path(&p, f, NULL, "link49");
+
+	shfs_tree_lock_write(p.tree);
+	assert_int_equal(renameat(p.root_fd, "b", p.root_fd, "c"), 0);
+	shfs_node_moved(p.tree, f, p.root, "b", p.root, "c");
+	shfs_tree_unlock(p.tree);
+	assert_path_by(&p, f, b, "c");
+	assert_path_by(&p, f, a, "a");
+	unlink_name(&p, "a");
+	assert_path_by(&p, f, a, "link49"); /* another one that is there */
+	shfs_name_unref(a);
+	shfs_name_unref(b);
+	close_place(&p);
+}
+
+/* It has a path to be told by, and no name until it gets one. */
+static void test_nameless(void **state)
+{
+	struct place p = open_place(2);
+	int fd = openat(p.root_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	struct shfs_node *f;
+	struct statx stx;
+	char text[32];
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "T", 1), 1);
+	assert_int_equal(shfs_node_statx(fd, "", &stx), 0);
+	assert_int_equal(shfs_node_enter_nameless(p.tree, p.root, fd, &stx, &f), 0);
+	close(fd);
+	snprintf(text, sizeof(text), "#%llu", (unsigned long long)stx.stx_ino);
+	assert_path(&p, f, NULL, text);
+	assert_true(shfs_node_is_nameless(f));
+	for (int i = 0; i < 9; i++) { /* its fd stays open */
+		snprintf(text, sizeof(text), "%d", i);
+		make_file(p.root_fd, text, "x");
+		assert_holds(&p, look_up(&p, p.root, text), "x");
+	}
+	assert_holds(&p, f, "T");
+
+	fd = shfs_node_fd(p.tree, f);
+	snprintf(text, sizeof(text), "%d", fd);
+	shfs_tree_lock_write(p.tree);
+	assert_int_equal(linkat(p.proc_fd, text, p.root_fd, "t", AT_SYMLINK_FOLLOW), 0);
+	shfs_node_linked(p.tree, f, p.root, "t");
+	shfs_tree_unlock(p.tree);
+	shfs_node_fd_done(p.tree, f);
+	assert_false(shfs_node_is_nameless(f));
+	assert_path(&p, f, NULL, "t");
+	assert_ptr_equal(look_up(&p, p.root, "t"), f);
 	close_place(&p);
 }
 
@@ -497,27 +579,6 @@ static void test_deep(void **state)
 	close_place(&p);
 }
 
-static void count_visit(struct shfs_node *node, void *arg)
-{
-	(*(unsigned *)arg)++;
-}
-
-static void test_each(void **state)
-{
-	struct place p = open_place(16);
-	unsigned n = 0;
-	char name[16];
-
-	for (int i = 0; i < 200; i++) {
-		snprintf(name, sizeof(name), "%d", i);
-		make_file(p.root_fd, name, "");
-		look_up(&p, p.root, name);
-	}
-	shfs_tree_each(p.tree, count_visit, &n);
-	assert_int_equal(n, 200);
-	close_place(&p);
-}
-
 /* --- from several threads --- */
 
 #define STRESS_NAMES 24
@@ -547,7 +608,7 @@ static void stress_rename(struct place *p, struct shfs_node *node, const char *f
 	if (!renameat(p->root_fd, from, p->root_fd, to)) {
 		if (there)
 			shfs_node_gone(p->tree, victim, p->root, to);
-		shfs_node_moved(p->tree, node, p->root, to);
+		shfs_node_moved(p->tree, node, p->root, from, p->root, to);
 	}
 	shfs_tree_unlock(p->tree);
 	if (there)
@@ -600,7 +661,8 @@ static void test_threads(void **state)
 	struct place p = open_place(6);
 	struct stress stress[4] = { 0 };
 	pthread_t threads[4];
-	unsigned before = count_fds(), left = 0;
+	unsigned before = count_fds();
+	uint64_t ids[STRESS_NAMES];
 
 	for (unsigned i = 0; i < 4; i++) {
 		stress[i] = (struct stress){ .place = &p, .seed = i + 1 };
@@ -613,8 +675,8 @@ static void test_threads(void **state)
 		assert_int_equal(stress[i].failed, 0);
 	}
 	/* all lookups were given back: nothing is known, nothing open */
-	shfs_tree_each(p.tree, count_visit, &left);
-	assert_int_equal(left, 0);
+	for (int i = 0; i < 2; i++) /* the first time they count as used */
+		assert_int_equal(shfs_tree_idle(p.tree, ids, ARRAY_SIZE(ids)), 0);
 	assert_int_equal(count_fds(), before);
 	close_place(&p);
 }
@@ -631,10 +693,11 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_unlinked),
 	cmocka_unit_test(test_replaced_beneath),
 	cmocka_unit_test(test_one_of_two_names_goes),
+	cmocka_unit_test(test_names_in_use),
+	cmocka_unit_test(test_nameless),
 	cmocka_unit_test(test_few_descriptors),
 	cmocka_unit_test(test_fds_in_use_stay),
 	cmocka_unit_test(test_deep),
-	cmocka_unit_test(test_each),
 	cmocka_unit_test(test_threads),
 };
 

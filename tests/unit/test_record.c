@@ -32,6 +32,19 @@ static int decode_copy(const struct shfs_buf *b, size_t len, struct shfs_record 
 	return r;
 }
 
+/* Bytes at the end of a payload that records of shfs 0.1 do not have. */
+static size_t newer_bytes(const struct shfs_record *rec)
+{
+	switch (rec->type) {
+	case SHFS_REC_PROCESS:
+		return 4 + rec->process.marker.len;
+	case SHFS_REC_PATHOP:
+		return 20;
+	default:
+		return 0;
+	}
+}
+
 static void each_truncation_is_refused(void **state)
 {
 	struct shfs_record rec;
@@ -42,8 +55,9 @@ static void each_truncation_is_refused(void **state)
 		assert_int_equal(shfs_record_encode(&rec, &b), 0);
 		for (size_t len = 0; len < b.len; len++) {
 			struct shfs_record back = { .type = rec.type };
+			bool is_whole = len + newer_bytes(&rec) == b.len;
 
-			if (decode_copy(&b, len, &back) != -EBADMSG)
+			if (decode_copy(&b, len, &back) != (is_whole ? 0 : -EBADMSG))
 				fail_msg("record %u cut at %zu of %zu", n, len, b.len);
 		}
 	}

@@ -3,12 +3,13 @@
 
 #include "query/uses.h"
 
-/* What one command did, as it is shown, without the project's path. */
-static void check(struct kit *k, size_t temporary, const char *expected)
+/* What one command did, as it is shown, and what came and went; without the project's
+ * path. */
+static void check(struct kit *k, const char *temporary, const char *expected)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
 	_cleanup_uses_ struct shfs_uses uses = { 0 };
-	_cleanup_buf_ struct shfs_buf got = { 0 };
+	_cleanup_buf_ struct shfs_buf got = { 0 }, gone = { 0 };
 	size_t sum = 0;
 
 	kit_end(k, 1, 9000, 600, 0);
@@ -25,7 +26,12 @@ static void check(struct kit *k, size_t temporary, const char *expected)
 		sum += uses.count[kind];
 	shfs_buf_add(&got, "", 0);
 	assert_string_equal(got.data, expected);
-	assert_int_equal(uses.temporary, temporary);
+	for (size_t i = 0; i < uses.n_temporary; i++) {
+		shfs_buf_str(&gone, i ? "\n" : "");
+		shfs_temporary_show(&gone, &uses.temporary[i]);
+	}
+	shfs_buf_add(&gone, "", 0);
+	assert_string_equal(gone.data, temporary);
 	assert_int_equal(sum, uses.n);
 	kit_close(k);
 }
@@ -60,7 +66,7 @@ static void test_read_and_write(void **state)
 	write_new(&k, p, "out", 1140, "1", SHFS_ACCESS_CREATED);
 	kit_read(&k, p, "out", 1150, kit_content(&k, "1", 1140)); /* its own */
 	write_new(&k, p, "out", 1160, "2", SHFS_ACCESS_TRUNCATED);
-	check(&k, 0, "wrote /p/out@2\nchanged /p/both@2 (from @1)\nread /p/in@1");
+	check(&k, "", "wrote /p/out@2\nchanged /p/both@2 (from @1)\nread /p/in@1");
 }
 
 static void test_changed_in_part(void **state)
@@ -76,7 +82,7 @@ static void test_changed_in_part(void **state)
 	write_new(&k, p, "emptied", 1150, "xy", SHFS_ACCESS_APPEND);
 	write_new(&k, p, "new", 1160, "x", SHFS_ACCESS_CREATED);
 	write_new(&k, p, "new", 1170, "xy", SHFS_ACCESS_APPEND);
-	check(&k, 0,
+	check(&k, "",
 	      "wrote /p/emptied@3\nwrote /p/new@2\nchanged /p/appended@3 (from @1)");
 }
 
@@ -94,7 +100,7 @@ static void test_renamed_into_place(void **state)
 	kit_pathop(&k, p, SHFS_OP_RENAME, "sedXYZ", "f", 1120, &new, &old, false);
 	write_new(&k, p, "tmp", 1130, "t", SHFS_ACCESS_CREATED);
 	kit_pathop(&k, p, SHFS_OP_UNLINK, "tmp", NULL, 1140, NULL, NULL, false);
-	check(&k, 2, "changed /p/f@2 (from @1)");
+	check(&k, "/p/sedXYZ@1 -> /p/f\n/p/tmp@1", "changed /p/f@2 (from @1)");
 }
 
 /* git: the new file is linked to its name, and the temporary one unlinked. */
@@ -110,7 +116,8 @@ static void test_linked_into_place(void **state)
 	write_new(&k, p, "kept", 1130, "k", SHFS_ACCESS_CREATED);
 	new = kit_content(&k, "k", 9);
 	kit_pathop(&k, p, SHFS_OP_LINK, "kept", "too", 1140, &new, NULL, false);
-	check(&k, 1, "wrote /p/f@1\nwrote /p/kept@1\nlinked /p/too@1 -> /p/kept");
+	check(&k, "/p/tmp@1",
+	      "wrote /p/f@1\nwrote /p/kept@1\nlinked /p/too@1 -> /p/kept");
 }
 
 /* vim: the old file becomes the backup, and goes when the new one is there. */
@@ -124,7 +131,7 @@ static void test_backup_renamed(void **state)
 	kit_pathop(&k, p, SHFS_OP_RENAME, "f", "f~", 1110, &old, NULL, false);
 	write_new(&k, p, "f", 1120, "new", SHFS_ACCESS_CREATED);
 	kit_pathop(&k, p, SHFS_OP_UNLINK, "f~", NULL, 1130, NULL, &old, false);
-	check(&k, 1, "changed /p/f@2 (from @1)");
+	check(&k, "/p/f~@1", "changed /p/f@2 (from @1)");
 }
 
 /* What is made in a temporary directory is where that goes. */
@@ -139,7 +146,9 @@ static void test_directory_renamed(void **state)
 	write_new(&k, p, "tmpf", 1130, "f", SHFS_ACCESS_CREATED);
 	kit_pathop(&k, p, SHFS_OP_RENAME, "tmp", "out", 1140, NULL, NULL, true);
 	kit_pathop(&k, p, SHFS_OP_RENAME, "old", "new", 1150, NULL, NULL, true);
-	check(&k, 3,
+	check(&k,
+	      "/p/tmp/ -> /p/out/\n/p/tmp/sub/ -> /p/out/sub/\n/p/tmp/sub/f@1 -> "
+	      "/p/out/sub/f",
 	      "wrote /p/tmpf@1\nwrote /p/out/sub/f@1\nrenamed /p/old/ -> /p/new/\n"
 	      "made /p/out/\nmade /p/out/sub/");
 }
@@ -161,7 +170,7 @@ static void test_the_same_again(void **state)
 	kit_pathop(&k, p, SHFS_OP_UNLINK, "gone", NULL, 1130, NULL, NULL, false);
 	/* a linker reads what it has just made */
 	write_new(&k, p, "gone", 1140, "g2", SHFS_ACCESS_CREATED | SHFS_ACCESS_READ);
-	check(&k, 0, "wrote /p/out@1 (again)\nwrote /p/conf@1 (again)\nwrote /p/gone@2");
+	check(&k, "", "wrote /p/out@1 (again)\nwrote /p/conf@1 (again)\nwrote /p/gone@2");
 }
 
 static void test_names(void **state)
@@ -179,7 +188,7 @@ static void test_names(void **state)
 	kit_pathop(&k, p, SHFS_OP_UNLINK, "gone", NULL, 1150, NULL, &c, false);
 	kit_pathop(&k, p, SHFS_OP_RMDIR, "old", NULL, 1160, NULL, NULL, true);
 	kit_pathop(&k, p, SHFS_OP_CHMOD, "mode", NULL, 1170, NULL, NULL, false);
-	check(&k, 1,
+	check(&k, "/p/b@1 -> /p/c",
 	      "renamed /p/a -> /p/c@1\nlinked /p/hard@1 -> /p/c\n"
 	      "linked /p/soft -> ../else\\nwhere\nmade /p/dir/\nremoved /p/gone@1\n"
 	      "removed /p/old/\ntouched /p/mode");
@@ -193,7 +202,7 @@ static void test_incomplete(void **state)
 
 	c.flags |= SHFS_CONTENT_INCOMPLETE;
 	kit_write(&k, p, "f", 1100, c);
-	check(&k, 0, "wrote /p/f@1  (incomplete: changed while it was captured)");
+	check(&k, "", "wrote /p/f@1  (incomplete: changed while it was captured)");
 }
 
 int main(int argc, char **argv)

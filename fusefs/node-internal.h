@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * node-internal.h - what the parts of the table of nodes share.
+ *
+ *     node.c       which file is which node, and how long it lives
+ *     node-fd.c    reaching the file beneath: cached fds, open, stat
+ *     node-name.c  the names that a file was found by
+ */
+#pragma once
+
+#include "fusefs/node.h"
+
+#include <pthread.h>
+#include <uthash.h>
+
+#define N_SHARDS 64
+
+struct shfs_name {
+	struct node *parent; /* referenced; NULL: of the root */
+	char *text;
+	struct shfs_name *next; /* of the same node; directories have one */
+	atomic_uint refs;       /* of those that are not the node's first */
+	bool gone;              /* it is what the name was last */
+};
+
+/*
+ * lookups are the kernel's, refs those of children, open files and requests: both and
+ * used are guarded by the shard. names: by the tree lock. The rest below: by fds_lock.
+ */
+struct node {
+	struct shfs_node pub;
+	UT_hash_handle hh;
+	uint64_t refs, lookups;
+	bool used;     /* looked up since shfs_tree_idle was last at it */
+	bool unhashed; /* its inode number is another file's now */
+
+	struct shfs_name *name; /* the one that it is reached by */
+	struct shfs_name *lone; /* the one that it was last told by as the only one */
+	struct shfs_name first; /* and the head of the list of all */
+
+	int fd;
+	unsigned users; /* of fd */
+	bool pinned;    /* in no list: stays open */
+	struct node *prev, *next;
+	struct node *prev_replaced, *next_replaced;
+};
+
+struct shard {
+	pthread_mutex_t lock;
+	struct node *nodes;
+};
+
+struct shfs_tree {
+	int proc_fd;
+	void (*drop)(struct shfs_watch *watch);
+	struct node root;
+	uint64_t hidden_dev, hidden_ino;
+	pthread_rwlock_t lock;
+	struct shard shards[N_SHARDS]; /* nodes of each: the longest unpicked first */
+	atomic_size_t n_nodes;
+	int size_fd;
+	unsigned hand; /* the shard that shfs_tree_idle goes on with */
+
+	pthread_mutex_t replaced_lock;
+	struct node *replaced; /* each with a reference, the oldest first */
+	size_t n_replaced;
+
+	pthread_mutex_t fds_lock;
+	struct node *fds; /* cached, the longest unused first */
+	size_t n_fds, max_fds;
+};
+
+static inline struct node *node_private(struct shfs_node *node)
+{
+	return container_of(node, struct node, pub);
+}
+
+static inline const struct node *node_private_const(const struct shfs_node *node)
+{
+	return container_of(node, const struct node, pub);
+}
+
+/* Is this, by its number and time of birth, the node's file? */
+bool node_is_same_birth(const struct shfs_node *node, const struct statx *stx);
+struct shard *tree_shard(struct shfs_tree *tree, uint64_t id);
+
+/* --- node-fd.c --- */
+
+/* The cached fd, with one user more, or -1; until shfs_node_fd_done. */
+int node_fd_take(struct shfs_tree *tree, struct node *node);
+/* Gives the node its fd (taken over; another thread may have been first), and takes it.
+ */
+int node_fd_give(struct shfs_tree *tree, struct node *node, int fd);
+/* Keeps the fd that it has open for as long as it is known, or no longer. */
+void node_set_pinned(struct shfs_tree *tree, struct node *node, bool pinned);
+void node_fd_drop(struct shfs_tree *tree, struct node *node);
+/* As shfs_node_fd, with the tree lock held. */
+int node_fd_locked(struct shfs_tree *tree, struct node *node);
+/* Opens name below dirfd if it is the node's file. */
+int node_open_checked(struct shfs_tree *tree, const struct node *node, int dirfd,
+                      const char *name, int flags);
+/* Opens anew what an fd is of. */
+int node_open_by_fd(struct shfs_tree *tree, int path_fd, int flags);
+
+/* --- node-name.c --- */
+
+/* A name that was just found is as good as any, and better than one that may be gone.
+ * alone: the file has no other. */
+void node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *parent,
+                const char *name, bool alone);
+bool node_is_alone(const struct statx *stx);
+void node_name_free(struct shfs_tree *tree, struct shfs_name *name);

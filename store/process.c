@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/index-internal.h"
+
+#include <errno.h>
+
+#define CACHE_MAX 65536
+
+struct process_key {
+	int64_t producer_id;
+	uint64_t seq;
+};
+
+struct shfs_process_cache {
+	struct process_key key;
+	struct shfs_process process;
+	UT_hash_handle hh;
+};
+
+void shfs_processes_forget(struct shfs_ingest *ing)
+{
+	struct shfs_process_cache *c, *next;
+
+	HASH_ITER (hh, ing->procs, c, next) {
+		HASH_DEL(ing->procs, c);
+		free(c);
+	}
+}
+
+static int cache_add(struct shfs_ingest *ing, struct process_key key,
+                     const struct shfs_process *process)
+{
+	struct shfs_process_cache *c;
+
+	if (HASH_COUNT(ing->procs) >= CACHE_MAX)
+		shfs_processes_forget(ing);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->key = key;
+	c->process = *process;
+	HASH_ADD(hh, ing->procs, key, sizeof(c->key), c);
+	if (c->hh.tbl)
+		return 0;
+	free(c);
+	return -ENOMEM;
+}
+
+static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
+                       int64_t *task_id)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	int r = shfs_sql_run(
+		ing->index,
+		"INSERT INTO task (boot_id, pid_namespace, pid, start_ticks, ppid,"
+		" parent_start_ticks, pgid, sid, seen_boot_ns, marker)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		shfs_arg_int(ing->producer.boot_id),
+		shfs_arg_int(ing->producer.pid_namespace), shfs_arg_int(p->pid),
+		shfs_arg_int(p->start_ticks), shfs_arg_int(p->ppid),
+		shfs_arg_int(p->parent_start_ticks), shfs_arg_int(p->pgid),
+		shfs_arg_int(p->sid), shfs_arg_int(shfs_sane_ns(rec->time.boot_ns)),
+		shfs_arg_text(p->marker));
+
+	*task_id = sqlite3_last_insert_rowid(ing->index->db);
+	return r;
+}
+
+static int task_revise(struct shfs_ingest *ing, int64_t task_id)
+{
+	int r = shfs_counters_flush(ing);
+
+	if (!r)
+		r = shfs_task_revise(ing, task_id, 0);
+	shfs_processes_forget(ing);
+	return r;
+}
+
+/* An earlier look at the same process saw more of where it came from. */
+static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
+                       int64_t task_id)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	int r = shfs_sql_run(
+		ing->index,
+		"UPDATE task SET ppid = ?, parent_start_ticks = ?, pgid = ?,"
+		" sid = ?, seen_boot_ns = ?, marker = iif(?7 = '', marker, ?7)"
+		" WHERE task_id = ?6",
+		shfs_arg_int(p->ppid), shfs_arg_int(p->parent_start_ticks),
+		shfs_arg_int(p->pgid), shfs_arg_int(p->sid),
+		shfs_arg_int(shfs_sane_ns(rec->time.boot_ns)), shfs_arg_int(task_id),
+		shfs_arg_text(p->marker));
+
+	return r ? r : task_revise(ing, task_id);
+}
+
+/* A later program has a marker: the subshell that executed it had none. */
+static int task_mark(struct shfs_ingest *ing, const struct shfs_record *rec,
+                     int64_t task_id)
+{
+	int64_t is_nobodys = 0;
+	int r = 0;
+
+	if (rec->process.marker.len)
+		r = shfs_sql_int(ing->index, &is_nobodys,
+		                 "UPDATE task SET marker = ? WHERE task_id = ?"
+		                 " AND marker = '' RETURNING session_id IS NULL",
+		                 shfs_arg_text(rec->process.marker),
+		                 shfs_arg_int(task_id));
+	return r > 0 && is_nobodys ? task_revise(ing, task_id) : MIN(r, 0);
+}
+
+static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
+                    int64_t *task_id)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int64_t seen;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT task_id, seen_boot_ns FROM task WHERE boot_id = ?"
+	                     " AND pid = ? AND start_ticks = ? AND pid_namespace = ?",
+	                     shfs_arg_int(ing->producer.boot_id), shfs_arg_int(p->pid),
+	                     shfs_arg_int(p->start_ticks),
+	                     shfs_arg_int(ing->producer.pid_namespace));
+
+	if (r < 0)
+		return r;
+	if (!r)
+		return task_insert(ing, rec, task_id);
+	*task_id = sqlite3_column_int64(stmt, 0);
+	seen = sqlite3_column_int64(stmt, 1);
+	return shfs_sane_ns(rec->time.boot_ns) < seen ? task_update(ing, rec, *task_id)
+	                                              : task_mark(ing, rec, *task_id);
+}
+
+static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
+                       int64_t task_id, int64_t *out)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	int64_t exe = 0, argv = 0, cwd = 0;
+	int r = shfs_string_id(ing->index, p->exe, &exe);
+
+	if (!r)
+		r = shfs_string_id(ing->index, p->argv, &argv);
+	if (!r)
+		r = shfs_string_id(ing->index, p->cwd, &cwd);
+	if (!r)
+		r = shfs_sql_int(ing->index, out,
+		                 "SELECT process_id FROM process WHERE task_id = ?"
+		                 " AND exe_id = ? AND argv_id = ?",
+		                 shfs_arg_int(task_id), shfs_arg_int(exe),
+		                 shfs_arg_int(argv));
+	if (r)
+		return MIN(r, 0);
+	r = shfs_sql_run(ing->index,
+	                 "INSERT INTO process (task_id, exe_id, argv_id, cwd_id, uid,"
+	                 " first_ns) VALUES (?, ?, ?, ?, ?, ?)",
+	                 shfs_arg_int(task_id), shfs_arg_int(exe), shfs_arg_int(argv),
+	                 shfs_arg_int(cwd), shfs_arg_int(p->uid),
+	                 shfs_arg_int(rec->time.real_ns));
+	*out = sqlite3_last_insert_rowid(ing->index->db);
+	return r;
+}
+
+int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	int64_t task_id = 0, process_id = 0;
+	int r = task_get(ing, rec, &task_id);
+
+	if (!r)
+		r = process_get(ing, rec, task_id, &process_id);
+	if (r)
+		return r;
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO process_ref (producer_id, seq, process_id)"
+	                    " VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+	                    " SET process_id = excluded.process_id",
+	                    shfs_arg_int(ing->producer.id), shfs_arg_int(rec->seq),
+	                    shfs_arg_int(process_id));
+}
+
+/*
+ * At its first use all of the ancestors are recorded, so this is the time to attribute.
+ */
+static int process_load(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
+{
+	int r;
+
+	{
+		_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+
+		r = shfs_sql_get(ing->index, &stmt,
+		                 "SELECT r.process_id, p.task_id FROM process_ref r"
+		                 " JOIN process p USING (process_id)"
+		                 " WHERE r.producer_id = ? AND r.seq = ?",
+		                 shfs_arg_int(ing->producer.id), shfs_arg_int(seq));
+		if (r <= 0)
+			return r;
+		out->process_id = sqlite3_column_int64(stmt, 0);
+		out->task_id = sqlite3_column_int64(stmt, 1);
+	}
+	r = shfs_task_owner(ing->index, out->task_id, &out->owner);
+	if (!r)
+		r = shfs_sql_run(ing->index,
+		                 "UPDATE task SET session_id = ?1, command_id = ?2"
+		                 " WHERE task_id = ?3 AND (session_id IS NOT ?1"
+		                 " OR command_id IS NOT ?2)",
+		                 shfs_arg_id(out->owner.session_id),
+		                 shfs_arg_id(out->owner.command_id),
+		                 shfs_arg_int(out->task_id));
+	return r ? r : 1;
+}
+
+int shfs_process_find(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
+{
+	struct process_key key = { ing->producer.id, seq };
+	struct shfs_process_cache *c;
+	int r;
+
+	*out = (struct shfs_process){ 0 };
+	if (!seq)
+		return 0;
+	HASH_FIND(hh, ing->procs, &key, sizeof(key), c);
+	if (c) {
+		*out = c->process;
+		return 1;
+	}
+	r = process_load(ing, seq, out);
+	if (r > 0)
+		r = cache_add(ing, key, out);
+	else
+		return r;
+	return r ? r : 1;
+}
+
+int shfs_process_owner(struct shfs_ingest *ing, const struct shfs_process *process,
+                       uint64_t boot_ns, struct shfs_owner *out)
+{
+	*out = process->owner;
+	if (!process->owner.shell)
+		return 0;
+	return shfs_shell_owner(ing->index, process->task_id, process->owner.session_id,
+	                        shfs_sane_ns(boot_ns), out);
+}
