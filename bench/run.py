@@ -6,6 +6,8 @@ Both directories lie on one file system. A round runs the work in both, one righ
 in an order that changes from round to round, so that what else the machine does hits both alike;
 the ratio is that of each round, and its median is what counts. What shfs still archives in the
 background is waited for between the runs (`shfs sync`), and is not part of the time.
+
+`scale` alone is another benchmark: a million files (scale.py).
 """
 
 import argparse
@@ -18,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import scale
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILES = 5000
@@ -186,7 +190,7 @@ def unmount(where):
 
 
 @contextlib.contextmanager
-def file_system(kind):
+def file_system(kind, size="3G", inodes=None):
     """A directory on a fresh ext4 with a journal, in a file; or on tmpfs."""
     if kind == "tmpfs":
         with tempfile.TemporaryDirectory(prefix="shfs-bench.", dir="/dev/shm") as work:
@@ -195,8 +199,9 @@ def file_system(kind):
     with tempfile.TemporaryDirectory(prefix="shfs-bench.") as top:
         image, work = f"{top}/image", f"{top}/fs"
         os.mkdir(work)
-        run("truncate", "-s", "3G", image)
-        run("mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", image)
+        run("truncate", "-s", size, image)
+        more = ["-N", str(inodes)] if inodes else []
+        run("mkfs.ext4", "-q", "-F", *more, "-E", "lazy_itable_init=0,lazy_journal_init=0", image)
         run("mount", "-o", "loop", image, work)
         try:
             yield work
@@ -204,11 +209,16 @@ def file_system(kind):
             unmount(work)
 
 
+def prepare(work, prefix):
+    """The store lies on the same file system."""
+    os.environ.update(SHFS_STORE=f"{work}/store", XDG_CONFIG_HOME=f"{work}/config", LC_ALL="C.UTF-8")
+    return Bench(work, f"{prefix}/bin/shfs")
+
+
 @contextlib.contextmanager
 def mounted(work, prefix):
-    """The bench with one of its directories mounted; the store lies on the same file system."""
-    os.environ.update(SHFS_STORE=f"{work}/store", XDG_CONFIG_HOME=f"{work}/config", LC_ALL="C.UTF-8")
-    bench = Bench(work, f"{prefix}/bin/shfs")
+    """The bench with one of its directories mounted."""
+    bench = prepare(work, prefix)
     run(bench.shfs, "mount", bench.mounted)
     try:
         yield bench
@@ -240,9 +250,11 @@ def row(name, times):
     return [name, *cells, f"{ratio[0]:.2f} ({ratio[1]:.2f}–{ratio[2]:.2f})"]
 
 
-def table(rows):
-    head = ["work", "native (p10–p90)", "mounted (p10–p90)", "ratio (p10–p90)"]
-    widths = [max(len(r[k]) for r in [head, *rows]) for k in range(4)]
+HEAD = ["work", "native (p10–p90)", "mounted (p10–p90)", "ratio (p10–p90)"]
+
+
+def table(head, rows):
+    widths = [max(len(r[k]) for r in [head, *rows]) for k in range(len(head))]
     lines = [head, ["-" * w for w in widths], *rows]
     return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(r, widths)) + " |" for r in lines)
 
@@ -250,14 +262,18 @@ def table(rows):
 def save(text, args):
     command = " ".join(["./dev bench", *sys.argv[3:]])
     version = run(f"{args.prefix}/bin/shfs", "--version").strip()
+    title, how = ("# Results\n", f"{args.rounds} rounds:\n`{command}`. Medians of paired rounds; `bench/run.py` says how.")
+    if is_scale(args):
+        title, how = ("## A million files\n", f"once:\n`{command}`; `bench/scale.py` says how.")
+    text = f"{title}\n{version}, Linux {platform.release()}, {os.cpu_count()} CPUs, {args.on}, {how}\n\n{text}\n"
+    with open(f"{HERE}/RESULTS.md", encoding="utf-8") as old:
+        rounds, heading, million = old.read().partition("\n## A million files\n")
     with open(f"{HERE}/RESULTS.md", "w", encoding="utf-8") as out:
-        out.write(f"""# Results
+        out.write(f"{rounds}\n{text}" if is_scale(args) else text + heading + million)
 
-{version}, Linux {platform.release()}, {os.cpu_count()} CPUs, {args.on}, {args.rounds} rounds:
-`{command}`. Medians of paired rounds; `bench/run.py` says how.
 
-{text}
-""")
+def is_scale(args):
+    return args.names == ["scale"]
 
 
 def main():
@@ -272,17 +288,24 @@ def main():
     parser.add_argument("names", nargs="*", help="part of the name of the work; default: all")
     args = parser.parse_args()
     chosen = {n: w for n, w in WORK.items() if not args.names or any(a in n for a in args.names)}
-    if not chosen:
+    if not chosen and not is_scale(args):
         parser.error("no such work; there are: " + "; ".join(WORK))
     if args.rounds < 2:
         parser.error("at least 2 rounds")
 
+    if is_scale(args):
+        with file_system(args.on, "24G", 4200000) as work:
+            text = scale.run(prepare(work, args.prefix), table)
+        print(text)
+        if args.save:
+            save(text, args)
+        return
     rows = []
     with file_system(args.on) as work, mounted(work, args.prefix) as bench:
         for name, what in chosen.items():
             print(f"{name} ...", file=sys.stderr, flush=True)
             rows.append(row(name, bench.rounds(what, args.rounds)))
-    text = table(rows)
+    text = table(HEAD, rows)
     print(text)
     if args.save:
         save(text, args)
