@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What holds for every test: a time limit, and the counts on the last line."""
+"""What holds for every test: a time limit, its turn, and the counts on the last line."""
 
+import contextlib
+import fcntl
 import os
 import signal
 
@@ -27,11 +29,24 @@ def pytest_runtest_protocol(item):
         signal.setitimer(signal.ITIMER_REAL, limit)  # the teardown has as long again
         raise Timeout(f"not done after {limit:g} s")
 
-    before = signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, limit)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+    with turn(item.get_closest_marker("alone")):
+        before = signal.signal(signal.SIGALRM, expire)
+        signal.setitimer(signal.ITIMER_REAL, limit)
+        yield
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def turn(alone):
+    """Tests run side by side, in several processes; one that is marked alone beside none. It
+    keeps the gate until the others are done, so that no further ones begin."""
+    where = os.environ["SHFS_TEST_DIR"]
+    with open(f"{where}/gate", "w") as gate, open(f"{where}/turn", "w") as lock:
+        fcntl.flock(gate, fcntl.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
 
 
 class Counts:
@@ -78,7 +93,8 @@ def start_afresh():
 
 def pytest_configure(config):
     start_afresh()
-    config.pluginmanager.register(Counts(), "counts")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Counts(), "counts")
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,6 +5,7 @@ The project of a case is only ever touched by processes of its user (sandbox.sh,
 .write, a shell): not even root can enter an ordinary user's mount.
 """
 
+import contextlib
 import ctypes
 import glob
 import os
@@ -20,7 +21,7 @@ import pexpect
 import pytest
 
 PREFIX = os.environ["SHFS_TEST_PREFIX"]
-WORK = os.path.join(os.environ["SHFS_TEST_DIR"], "w")
+WORK = os.path.join(os.environ["SHFS_TEST_DIR"], os.environ.get("PYTEST_XDIST_WORKER", "w"))
 PATIENCE = float(os.environ.get("SHFS_TEST_PATIENCE", "1"))
 ORDINARY = "shfs-test"
 
@@ -70,14 +71,14 @@ class User:
         mode = stat.S_IMODE(os.stat("/dev/fuse").st_mode) if os.path.exists("/dev/fuse") else 0o666
         if mode & 0o666 != 0o666:
             os.chmod("/dev/fuse", 0o666)
-        if not os.path.lexists("/etc/mtab"):
+        # another worker may be at it too
+        with contextlib.suppress(FileExistsError):
             os.symlink("../proc/self/mounts", "/etc/mtab")
-        try:
+        with contextlib.suppress(KeyError):
             return pwd.getpwnam(ORDINARY)
-        except KeyError:
-            command = ["useradd", "--no-create-home", "--home-dir", "/nonexistent"]
-            subprocess.run([*command, "--shell", "/bin/bash", ORDINARY], check=True)
-            return pwd.getpwnam(ORDINARY)
+        command = ["useradd", "--no-create-home", "--home-dir", "/nonexistent"]
+        subprocess.run([*command, "--shell", "/bin/bash", ORDINARY], check=False)
+        return pwd.getpwnam(ORDINARY)
 
     def become(self):
         """In a child, before exec."""
@@ -350,13 +351,14 @@ class Sandbox:
             **options,
         )
 
-    def run(self, *argv, check=True, input=None, env=None, cwd=None, timeout=30):
+    def run(self, *argv, check=True, input=None, env=None, cwd=None, timeout=30, pass_fds=()):
         """Runs a program in the project. check: True, or the exit status it must have; False: any."""
         if input is not None:
             options = {"stdin": subprocess.PIPE}
             input = input.encode() if isinstance(input, str) else input
         else:
             options = {}
+        options["pass_fds"] = pass_fds
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         with self.popen(argv, env=env, cwd=cwd, **pipes, **options) as process:
             try:
@@ -385,11 +387,11 @@ class Sandbox:
     def write(self, name, data):
         self.run("sh", "-c", 'cat > "$1"', "sh", name, input=data)
 
-    def compile(self, name, source):
+    def compile(self, name, source, *options):
         """Path of a helper program, made of C source once a case."""
         path = os.path.join(self.path, name)
         if path not in self.programs:
-            gcc = ["gcc", "-O1", "-g", "-pthread", "-D_GNU_SOURCE", "-x", "c", "-", "-o", path]
+            gcc = ["gcc", "-O1", "-g", "-pthread", "-D_GNU_SOURCE", "-x", "c", "-", "-o", path, *options]
             subprocess.run(gcc, input=source.encode(), check=True)
             self.programs[path] = source
         return path
@@ -517,6 +519,26 @@ class Sandbox:
                     yield f"{os.path.basename(path)}: {line}"
         for path in glob.glob(f"{self.reports}/*"):
             yield f"a sanitizer reported: {os.path.basename(path)}"
+
+
+@contextlib.contextmanager
+def ext4_disk(sandbox, megabytes, *options):
+    """A new ext4 of its own, for all to write, as long as the context lasts: its directory."""
+    if sandbox.user.uid != 0:
+        pytest.skip("needs root")
+    image, where = os.path.join(sandbox.path, "disk.img"), os.path.join(sandbox.path, "disk")
+    with open(image, "wb") as disk:
+        disk.truncate(megabytes << 20)
+    subprocess.run(["mkfs.ext4", "-q", *options, image], check=True)
+    os.mkdir(where)
+    subprocess.run(["mount", "-o", "loop", image, where], check=True)
+    os.chmod(where, 0o777)
+    try:
+        yield where
+    finally:
+        for mount in sandbox.mounts:
+            mount.unmount()
+        subprocess.run(["umount", where], check=True)
 
 
 def adopt_orphans():

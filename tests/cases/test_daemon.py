@@ -13,8 +13,9 @@ import pytest
 import harness
 from harness import wait_until
 from test_capture import contents, prepare, rows, versions
-from test_mount import PRELUDE, limited_mount, python
+from test_mount import limited_mount
 from test_mount_cli import daemon_pid, is_mounted, mounted_cli, pids_of, small_store, status_of
+from twins import PRELUDE, python
 
 FAILURE, USAGE = 1, 2
 

@@ -19,19 +19,8 @@ FUSE = os.path.join(harness.PREFIX, "libexec/shfs/shfs-fuse")
 @pytest.fixture
 def small_disk(sandbox):
     """A small ext4 of its own, for what the file system of the tests may not have."""
-    if sandbox.user.name != "root":
-        pytest.skip("needs root")
-    image, where = os.path.join(sandbox.path, "disk.img"), os.path.join(sandbox.path, "disk")
-    with open(image, "wb") as disk:
-        disk.truncate(64 << 20)
-    subprocess.run(["mkfs.ext4", "-q", "-m", "20", image], check=True)
-    os.mkdir(where)
-    subprocess.run(["mount", "-o", "loop", image, where], check=True)
-    os.chmod(where, 0o777)
-    yield where
-    for mount in sandbox.mounts:
-        mount.unmount()
-    subprocess.run(["umount", where], check=True)
+    with harness.ext4_disk(sandbox, 64, "-m", "20") as where:
+        yield where
 
 
 # --- the process that mounts ---

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: MIT
+"""Files with several names, and with none: which name was used, what the others hold since,
+and what becomes of a file of O_TMPFILE."""
+
+import os
+
+from test_capture import BEFORE, contents, prepare, rows, versions
+from twins import python
+
+
+def written(sandbox):
+    """The names by which files were written, in order."""
+    sql = "SELECT path FROM v_access WHERE op = 'open' AND is_written ORDER BY access_id"
+    return [os.path.relpath(path, sandbox.project) for (path,) in rows(sandbox, sql)]
+
+
+def linked_before(sandbox, *names, data=b"old"):
+    """One file that had these names before the mount."""
+    prepare(sandbox, names[0], data)
+    for name in names[1:]:
+        os.link(sandbox.project + "/" + names[0], sandbox.project + "/" + name)
+
+
+def test_the_name_that_was_used(sandbox):
+    """By turns, and both open at once."""
+    linked_before(sandbox, "a", "b")
+    sandbox.mount()
+    python(sandbox, """
+for n in range(50):
+    for name in "a", "b":
+        write(name, str(n).encode() + name.encode())
+a = os.open("a", os.O_WRONLY | os.O_APPEND); b = os.open("b", os.O_WRONLY | os.O_APPEND)
+os.write(a, b"+"); os.close(a); os.stat("b"); os.write(b, b"-"); os.stat("a"); os.close(b)
+""")
+    assert written(sandbox) == ["a", "b"] * 51
+
+
+def test_the_name_that_was_used_right_after_the_link(sandbox, mounted):
+    """The kernel knows the first name since before there was another, and asks only for that."""
+    python(sandbox, """
+import threading
+def in_a_thread(*args):
+    t = threading.Thread(target=write, args=args); t.start(); t.join()
+for n in range(20):
+    a, b = "a%d" % n, "b%d" % n
+    write(a, b"1"); os.link(a, b); os.stat(b); in_a_thread(a, b"2"); in_a_thread(b, b"3")
+""")
+    assert [name[0] for name in written(sandbox)] == ["a", "a", "b"] * 20
+
+
+def test_every_name_has_the_versions(sandbox):
+    """Also those that nobody used; from the write by the other name on."""
+    linked_before(sandbox, "a", "b")
+    sandbox.mount()
+    sandbox.sh("cat a b > /dev/null; echo 1 > a; echo 2 >> b; truncate -s 1 a")
+    for name in "a", "b":
+        assert contents(sandbox, name) == [b"old", b"1\n", b"1\n2\n", b"1"], name
+    assert [v["source"] for v in versions(sandbox, "b")][1:] == ["linked", "written", "linked"]
+
+
+def test_what_was_there_under_the_other_name(sandbox):
+    """Nothing is overwritten unseen: a name that nobody had looked at yet can be asked too."""
+    linked_before(sandbox, "a", "b", "dir.txt")
+    sandbox.mount()
+    sandbox.sh("echo new > b; cat a > /dev/null")
+    assert contents(sandbox, "b") == [b"old", b"new\n"]
+    assert contents(sandbox, "a")[-1] == b"new\n" and versions(sandbox, "a")[-1]["source"] == "linked"
+
+
+def test_names_come_and_go(sandbox, mounted):
+    """link, rename of one, unlink of one, and a new file in its place, which is another."""
+    sandbox.sh("""
+echo 1 > a; ln a b; ln a c; mv b d; echo 2 > d; rm a; echo 3 > c; echo other > a; echo 4 > d
+""")
+    assert contents(sandbox, "d") == [b"1\n", b"2\n", b"3\n", b"4\n"]
+    assert contents(sandbox, "c") == [b"1\n", b"2\n", b"3\n", b"4\n"]
+    assert contents(sandbox, "a") == [b"1\n", b"2\n", b"other\n"]
+    assert contents(sandbox, "b") == [b"1\n"]
+
+
+def test_a_name_taken_over(sandbox, mounted):
+    """rename over one of two names leaves the other with what it held."""
+    sandbox.sh("echo 1 > a; ln a b; echo 2 > n; mv n a; echo 3 > b; echo 4 > a")
+    assert contents(sandbox, "a") == [b"1\n", b"2\n", b"4\n"]
+    assert contents(sandbox, "b") == [b"1\n", b"3\n"]
+
+
+def test_directories_with_names_in_them_move(sandbox, mounted):
+    sandbox.sh("mkdir d; echo 1 > d/a; ln d/a b; mv d e; echo 2 > b; echo 3 > e/a")
+    assert contents(sandbox, "e/a") == contents(sandbox, "b") == [b"1\n", b"2\n", b"3\n"]
+
+
+def test_a_mode_set_by_one_name(sandbox):
+    """It makes no version of the other, and is that one's too."""
+    linked_before(sandbox, "a", "b", data=b"x" * 3000)
+    sandbox.mount()
+    sandbox.sh("cat a b > /dev/null; chmod 600 a; touch -d 2001-01-01 b; cat a b > /dev/null")
+    assert len(versions(sandbox, "a")) == len(versions(sandbox, "b")) == 1
+    sandbox.sh("chmod 751 a; rm a b")
+    sandbox.shfs("restore", "b@1")
+    assert sandbox.sh("stat -c %a b").stdout == "751\n"
+
+
+def test_the_numbers_of_a_file_that_is_gone(sandbox):
+    """An inode number that is used again is another file: its writes are not the old one's."""
+    linked_before(sandbox, "a", "b")
+    beneath = os.open(sandbox.project, os.O_PATH)
+    sandbox.mount()
+    sandbox.sh("cat a b > /dev/null")
+    for name in "a", "b":
+        os.unlink(name, dir_fd=beneath)
+    os.close(beneath)
+    for n in range(20):
+        sandbox.sh(f"echo {n} > c{n}; ln c{n} d{n}; echo more >> d{n}")
+    assert contents(sandbox, "a")[1:] == contents(sandbox, "b")[1:] == []
+
+
+def test_history_names_the_one_used(sandbox, mounted, shell):
+    bash = shell()
+    bash.run("echo 1 > a; ln a b")
+    bash.run("echo 2 >> a; cat b")
+    bash.run("echo 3 >> b")
+    log = versions(sandbox, "a")
+    assert [v["command"]["text"] for v in log] == ["echo 1 > a; ln a b", "echo 2 >> a; cat b", "echo 3 >> b"]
+    last = sandbox.shfs("history", "-n", "1").stdout
+    assert " b@3" in last and " a@" not in last
+
+
+TMPFILE = "fd = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o640); os.write(fd, b'made')\n"
+
+
+def test_unnamed_then_named(sandbox, mounted):
+    python(sandbox, TMPFILE + """
+os.link(f"/proc/self/fd/{fd}", "f", src_dir_fd=fd)
+print(os.stat("f").st_nlink, oct(os.stat("f").st_mode), os.fstat(fd).st_ino == os.stat("f").st_ino)
+os.write(fd, b' it'); os.close(fd)
+""")
+    assert contents(sandbox, "f") == [b"made it"]
+    assert sandbox.read("f") == b"made it" and written(sandbox) == ["f"]
+
+
+def test_unnamed_over_another(sandbox):
+    """As programs save that want the old file or the new one, and nothing between."""
+    prepare(sandbox, "f", b"old")
+    sandbox.mount()
+    python(sandbox, TMPFILE + """
+os.fsync(fd); os.link(f"/proc/self/fd/{fd}", "f.new", src_dir_fd=fd)
+os.rename("f.new", "f"); os.close(fd)
+""")
+    assert contents(sandbox, "f") == [b"old", b"made"]
+
+
+def test_captured_before_it_was_named(sandbox, mounted):
+    """A copy of the descriptor was closed: what it held is known by then."""
+    python(sandbox, TMPFILE + """
+os.close(os.dup(fd)); os.link(f"/proc/self/fd/{fd}", "f", src_dir_fd=fd); os.stat("f"); os.close(fd)
+""")
+    assert contents(sandbox, "f") == [b"made"]
+
+
+def test_never_named(sandbox, mounted):
+    """It leaves nothing but its trace; and one that may not be named is not."""
+    out = python(sandbox, TMPFILE + """
+print(os.fstat(fd).st_nlink, os.listdir(".")); os.close(fd)
+fd = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_EXCL)
+try:
+    os.link(f"/proc/self/fd/{fd}", "f", src_dir_fd=fd)
+except OSError as e:
+    print(e.strerror)
+""")
+    assert out == b"0 []\nNo such file or directory\n"
+    assert {name[0] for name in written(sandbox)} == {"#"}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""What each close left, in its order, while eight processes rewrite the same few files at full
+speed. SHFS_TEST_STRESS sets for how many seconds (3; a release should stand 60)."""
+
+import os
+import time
+
+import pytest
+
+from harness import wait_until
+from test_capture import rows
+from twins import python
+
+SECONDS = float(os.environ.get("SHFS_TEST_STRESS", "3"))
+PROCESSES, FILES = 8, 4
+HERE = os.path.dirname(__file__)
+
+
+def history(sandbox):
+    """{name: [(object or None, incomplete, source)]} of all that was ever there, the oldest first."""
+    found = {}
+    sql = "SELECT path, object, flags & 8, source FROM v_version ORDER BY path, n"
+    for path, name, torn, source in rows(sandbox, sql):
+        found.setdefault(os.path.basename(path), []).append((name, bool(torn), source))
+    return found
+
+
+def told(log, name):
+    with open(f"{log}.{name}", encoding="ascii") as lines:
+        return [line.split() for line in lines]
+
+
+def check_turns(held, closes):
+    """Exactly the closes, each in its place; where one was cut or torn, that is told there."""
+    left = list(closes)
+    for n, (name, torn, _) in enumerate(held):
+        whole = name is not None and not torn
+        if left and left[0][0] == "maybe" and whole and left[0][2] != name:
+            del left[0]
+        assert left and (not whole or left[0][2] == name), (n, held[max(n - 2, 0) : n + 3], left[:3])
+        del left[0]
+    assert not [close for close in left if close[0] == "left"]
+    return sum(name is None or torn for name, torn, _ in held)
+
+
+def check_free(held, closes):
+    """Of writes that overlap: none torn, none out of order, none missing that nobody overwrote
+    before its close."""
+    when = {name: tuple(map(int, times)) for *times, name in closes}
+    assert len(when) == len(closes)
+    unknown = [v for v in held if v[0] not in when and v[0] is not None and not v[1]]
+    assert not unknown, (len(unknown), unknown[:5])
+    names = [v[0] for v in held if v[0] in when and not v[1]]
+    assert len(set(names)) == len(names)  # each content is there once
+    latest = 0
+    for name in names:
+        begin, _, closed = when[name]
+        assert closed > latest, f"{name} came before what was recorded before it"
+        latest = max(latest, begin)
+    cut = len(held) - len(names)
+    # writes in the order in which they began; one is alone if none of the others touches it
+    order, ends, missing = sorted(when.values()), 0, 0
+    by_time = {times: name for name, times in when.items()}
+    alone = 0
+    for i, times in enumerate(order):
+        begin, _, closed = times
+        if begin > ends and (i + 1 == len(order) or order[i + 1][0] > closed):
+            alone += 1
+            missing += by_time[times] not in names
+        ends = max(ends, times[1])
+    assert missing <= cut, f"{missing} of {alone} closes that nobody disturbed are missing"
+    return cut
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.timeout(120 + 20 * SECONDS)
+def test_closes_at_full_speed(sandbox, mounted):
+    with open(os.path.join(HERE, "closes.c"), encoding="utf-8") as source:
+        program = sandbox.compile("closes", source.read())
+    log = os.path.join(sandbox.path, "tmp", "log")
+    sandbox.run(program, log, SECONDS, PROCESSES, FILES, timeout=60 + 4 * SECONDS)
+    # a query does not wait for so much
+    wait_until(lambda: mounted.status()["queued"] == "0", "all to be recorded", 60 + 4 * SECONDS)
+    status = mounted.status()
+    assert status["lost"] == "0", status
+
+    held, cut, closes = history(sandbox), 0, 0
+    for n in range(FILES):
+        turns = told(log, f"t{n}")
+        cut += check_turns(held[f"t{n}"], turns)
+        closes += len(turns)
+    for n in range((FILES + 1) // 2):
+        free = told(log, f"f{n}")
+        cut += check_free(held[f"f{n}"], free)
+        closes += len(free)
+    print(f"{closes} closes, {cut} of them cut or torn and counted as that; {status}")
+    assert cut <= int(status["skipped"]) + int(status["incomplete"])
+    assert cut < closes / 10
+
+    # and the bytes are there, not their names alone
+    for name in "t0", "f0":
+        last = len(held[name])
+        some = range(1, last + 1, max(last // 40, 1))
+        data = sandbox.shfs("cat", *(f"{name}@{n}" for n in some if held[name][n - 1][0]), timeout=60)
+        sizes = rows(sandbox, f"SELECT n, size FROM v_version WHERE path = '{sandbox.project}/{name}'")
+        sizes = dict(sizes)
+        assert len(data.stdout_bytes) == sum(sizes[n] for n in some if held[name][n - 1][0])
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.timeout(120)
+def test_ten_thousand_versions(sandbox, mounted):
+    """Of one file: the answers are right, and come as quickly as for a few."""
+    python(sandbox, """
+for n in range(1, 10001): write("f", b"version %d\\\\n" % n)
+""".replace("\\\\", "\\"), timeout=60)
+    wait_until(lambda: mounted.status()["queued"] == "0", "all to be recorded", 60)
+    begin = time.monotonic()
+    sandbox.shfs("sync", timeout=60)
+    sandbox.shfs("log", "-n1", "f", timeout=60)  # this one reads the journal
+    print(f"ingest: {time.monotonic() - begin:.2f} s")
+    questions = {
+        ("cat", "f@1", "f@5000", "f@10000"): "version 1\nversion 5000\nversion 10000\n",
+        ("log", "-n1", "f"): "f@10000",
+        ("diff", "f@4999", "f@5000"): "-version 4999\n+version 5000",
+        ("why", "f@5000"): "f@5000",
+        ("history", "f"): "f@10000",
+        ("restore", "f@7777"): "it was f@10000",
+    }
+    for question, answer in questions.items():
+        begin = time.monotonic()
+        assert answer in sandbox.shfs(*question, check=False).stdout, question
+        print(f"{question[0]}: {time.monotonic() - begin:.2f} s")
+    assert sandbox.read("f") == b"version 7777\n"
+    assert rows(sandbox, "SELECT versions FROM v_file WHERE path LIKE '%/f'") == [(10001,)]
