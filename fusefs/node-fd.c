@@ -289,28 +289,3 @@ int shfs_node_stat(struct shfs_tree *tree, struct shfs_node *pub, struct statx *
 	shfs_node_fd_done(tree, pub);
 	return r;
 }
-
-void shfs_node_pin(struct shfs_tree *tree, struct shfs_node *pub,
-                   struct shfs_node *parent, const char *name)
-{
-	struct node *node = node_private(pub);
-	int dirfd, fd = -1;
-
-	if (node_fd_take(tree, node) < 0) {
-		dirfd = shfs_node_fd(tree, parent);
-		if (dirfd < 0)
-			return;
-		fd = node_open_checked(tree, node, dirfd, name, O_PATH);
-		shfs_node_fd_done(tree, parent);
-		if (fd < 0)
-			return;
-		node_fd_give(tree, node, fd);
-	}
-	pthread_mutex_lock(&tree->fds_lock);
-	if (!node->pinned) {
-		fd_unlist(tree, node);
-		node->pinned = true;
-	}
-	node->users--;
-	pthread_mutex_unlock(&tree->fds_lock);
-}

@@ -19,7 +19,8 @@ struct shfs_name {
 	struct node *parent; /* referenced; NULL: of the root */
 	char *text;
 	struct shfs_name *next; /* of the same node; directories have one */
-	atomic_uint refs;       /* of those that are not the node's first */
+	atomic_uint refs;       /* without, it may be freed, but for the node's first */
+	atomic_uint finder;     /* the thread that looked it up last; 0 */
 	bool gone;              /* it is what the name was last */
 };
 
@@ -35,7 +36,8 @@ struct node {
 	bool unhashed; /* its inode number is another file's now */
 
 	struct shfs_name *name; /* the one that it is reached by */
-	struct shfs_name *lone; /* the one that it was last told by as the only one */
+	struct shfs_name *lone; /* the one that was its only one, believed until: */
+	uint64_t lone_until_ns; /* CLOCK_BOOTTIME */
 	struct shfs_name first; /* and the head of the list of all */
 
 	int fd;
@@ -105,8 +107,7 @@ int node_open_by_fd(struct shfs_tree *tree, int path_fd, int flags);
 /* --- node-name.c --- */
 
 /* A name that was just found is as good as any, and better than one that may be gone.
- * alone: the file has no other. */
+ */
 void node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *parent,
-                const char *name, bool alone);
-bool node_is_alone(const struct statx *stx);
+                const char *name);
 void node_name_free(struct shfs_tree *tree, struct shfs_name *name);

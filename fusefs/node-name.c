@@ -2,6 +2,8 @@
 /* The names of files. */
 #include "fusefs/node-internal.h"
 
+#include "common/clock.h"
+
 #include <errno.h>
 #include <string.h>
 #include <utlist.h>
@@ -109,22 +111,33 @@ static void node_named(struct shfs_tree *tree, struct node *node,
 
 /* A name that was just found is as good as any, and better than one that may be gone. */
 void node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *parent,
-                const char *name, bool alone)
+                const char *name)
 {
 	bool same;
 
 	shfs_tree_lock_read(tree);
-	same = shfs_node_is_at(&node->pub, parent, name) &&
-	       (node->lone == node->name) == alone;
+	same = shfs_node_is_at(&node->pub, parent, name);
 	shfs_tree_unlock(tree);
 	if (same)
 		return;
 	shfs_tree_lock_write(tree);
 	node_named(tree, node, parent, name, true);
-	if (alone)
-		node->lone = node->name;
-	else if (node->lone == node->name)
-		node->lone = NULL;
+	shfs_tree_unlock(tree);
+}
+
+void shfs_node_found(struct shfs_tree *tree, struct shfs_node *pub,
+                     const struct shfs_node *parent, const char *text, uint32_t tid)
+{
+	struct node *node = node_private(pub);
+	struct shfs_name *name, *found;
+
+	shfs_tree_lock_read(tree);
+	found = name_find(node, parent, text);
+	LL_FOREACH (&node->first, name)
+		if (name == found)
+			atomic_store(&name->finder, tid);
+		else if (atomic_load(&name->finder) == tid)
+			atomic_store(&name->finder, 0);
 	shfs_tree_unlock(tree);
 }
 
@@ -172,9 +185,14 @@ struct shfs_name *shfs_node_name(struct shfs_tree *tree, struct shfs_node *pub,
 	struct shfs_name *name;
 
 	shfs_tree_lock_read(tree);
-	name = node->name;
-	if (node->lone && !node->lone->gone && atomic_load(&pub->finder) != tid)
+	LL_FOREACH (&node->first, name)
+		if (!name->gone && atomic_load(&name->finder) == tid)
+			break;
+	if (!name && node->lone && !node->lone->gone &&
+	    shfs_time_now().boot_ns < node->lone_until_ns)
 		name = node->lone;
+	if (!name)
+		name = node->name;
 	atomic_fetch_add(&name->refs, 1);
 	shfs_tree_unlock(tree);
 	return name;
@@ -219,13 +237,15 @@ void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *pub,
 }
 
 void shfs_node_linked(struct shfs_tree *tree, struct shfs_node *pub,
-                      struct shfs_node *parent, const char *text)
+                      struct shfs_node *parent, const char *text, uint64_t until_ns)
 {
 	struct node *node = node_private(pub);
 	struct shard *shard = tree_shard(tree, pub->id);
 
-	if (node->name->gone)
-		node->lone = node->name; /* which becomes this one */
+	if (until_ns) {
+		node->lone = node->name;
+		node->lone_until_ns = until_ns;
+	}
 	node_named(tree, node, parent, text, false);
 	pthread_mutex_lock(&shard->lock);
 	node->lookups++;

@@ -44,11 +44,6 @@ static uint32_t generation_of(const struct statx *stx)
 	return h ? h : 1;
 }
 
-bool node_is_alone(const struct statx *stx)
-{
-	return S_ISREG(stx->stx_mode) && stx->stx_nlink == 1;
-}
-
 /* dev and ino alone tell the file as long as it is pinned by something. */
 static bool is_same_file(const struct shfs_node *node, const struct statx *stx)
 {
@@ -239,7 +234,6 @@ static struct node *node_new(struct shfs_tree *tree, struct node *parent,
 	if (!node)
 		return NULL;
 	node->name = &node->first;
-	node->lone = node_is_alone(stx) ? node->name : NULL;
 	node->first.text = strdup(name);
 	if (!node->first.text) {
 		free(node);
@@ -370,7 +364,7 @@ int shfs_node_enter(struct shfs_tree *tree, struct shfs_node *parent, const char
 	if (r)
 		return r;
 	if (!is_new)
-		node_is_at(tree, node, parent, name, node_is_alone(stx));
+		node_is_at(tree, node, parent, name);
 	*out = &node->pub;
 	return 0;
 }

@@ -38,7 +38,6 @@ struct shfs_node {
 	mode_t type;                      /* S_IFMT bits */
 	uint32_t generation;              /* 0: the file system tells no time of birth */
 	bool hidden;                      /* below the store: not recorded */
-	atomic_uint finder;               /* the thread that looked it up last */
 	struct shfs_watch *_Atomic watch; /* watch.h's: NULL until it is wanted */
 };
 
@@ -127,11 +126,15 @@ void shfs_tree_unlock(struct shfs_tree *tree);
  * NULL) below it. A file without a name has the path that it had last. */
 void shfs_node_path(const struct shfs_node *node, const char *name, struct shfs_buf *out);
 
+/* Thread tid has looked the file up by this name of several. */
+void shfs_node_found(struct shfs_tree *tree, struct shfs_node *node,
+                     const struct shfs_node *parent, const char *name, uint32_t tid);
+
 /*
  * The name that thread tid opens the file by, with a reference: it follows renames. Valid
  * as long as the node. The kernel has a file with several names looked up each time (a
- * timeout of 0); who has not looked it up uses the name that it was known by when that
- * was the only one.
+ * timeout of 0). Who has not looked it up uses the name that was its only one, and that
+ * the kernel still believes.
  */
 struct shfs_name *shfs_node_name(struct shfs_tree *tree, struct shfs_node *node,
                                  uint32_t tid);
@@ -149,17 +152,14 @@ bool shfs_node_is_nameless(const struct shfs_node *node);
 bool shfs_node_is_at(const struct shfs_node *node, const struct shfs_node *parent,
                      const char *name);
 
-/* Before a name goes: sees to it that the file can be reached without it. */
-void shfs_node_pin(struct shfs_tree *tree, struct shfs_node *node,
-                   struct shfs_node *parent, const char *name);
-
 /* The tree lock held for writing: this name of it has become that one; */
 void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *node,
                      struct shfs_node *parent, const char *name,
                      struct shfs_node *new_parent, const char *new_name);
-/* it has got one more, and the kernel one more lookup; */
+/* it has got one more, and the kernel one more lookup; until_ns (CLOCK_BOOTTIME): for so
+ * long the kernel believes the one that was the only one, 0: there was none; */
 void shfs_node_linked(struct shfs_tree *tree, struct shfs_node *node,
-                      struct shfs_node *parent, const char *name);
+                      struct shfs_node *parent, const char *name, uint64_t until_ns);
 /* this one is gone: another that is known takes its place. */
 void shfs_node_gone(struct shfs_tree *tree, struct shfs_node *node,
                     struct shfs_node *parent, const char *name);

@@ -10,12 +10,13 @@
 static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 {
 	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
+	struct shfs_fs *fs = shfs_req_fs(req);
 	struct statx stx;
 	int r;
 
 	if (!parent)
 		return;
-	r = shfs_node_lookup(shfs_req_fs(req)->tree, parent, name, &stx, &node);
+	r = shfs_node_lookup(fs->tree, parent, name, &stx, &node);
 	if (r == -ENOENT) {
 		/* the kernel may remember that there is nothing */
 		fuse_reply_entry(req, &(struct fuse_entry_param){ .entry_timeout =
@@ -23,7 +24,8 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 	} else if (r) {
 		shfs_req_fail(req, r);
 	} else {
-		atomic_store(&node->finder, shfs_req_tid(req));
+		if (S_ISREG(stx.stx_mode) && stx.stx_nlink > 1)
+			shfs_node_found(fs->tree, node, parent, name, shfs_req_tid(req));
 		shfs_reply_entry(req, node, &stx);
 	}
 }
@@ -221,17 +223,18 @@ static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mo
 	struct shfs_handle *handle;
 	struct fuse_entry_param entry;
 	struct statx stx;
+	bool is_there;
 	int r;
 
 	if (!parent)
 		return;
 	do {
 		r = create_new(req, parent, name, mode, fi->flags, &stx, &node, &handle);
-		if (r == -EEXIST && !(fi->flags & O_EXCL))
+		is_there = r == -EEXIST && !(fi->flags & O_EXCL);
+		if (is_there)
 			r = create_existing(req, parent, name, fi->flags, &stx, &node,
 			                    &handle);
-	} while (r == -ENOENT && !(fi->flags & O_EXCL) &&
-	         !shfs_node_stat(fs->tree, parent, &stx) && stx.stx_nlink);
+	} while (is_there && r == -ENOENT); /* it went in between */
 	if (r) {
 		shfs_req_fail(req, r);
 		return;
@@ -253,6 +256,8 @@ static int link_run(struct shfs_fs *fs, struct shfs_node *node, struct shfs_node
 		.dev = node->dev,
 		.ino = node->ino,
 	};
+	uint64_t until_ns = 0;
+	struct statx stx;
 	int fd, dirfd, r;
 
 	fd = shfs_node_fd(fs->tree, node);
@@ -272,7 +277,10 @@ static int link_run(struct shfs_fs *fs, struct shfs_node *node, struct shfs_node
 		record.nameless = shfs_node_is_nameless(node);
 		shfs_emit_pathop2(fs, process, &record, node, NULL, parent, name,
 		                  content);
-		shfs_node_linked(fs->tree, node, parent, name);
+		if (!shfs_node_statx(fd, "", &stx) && stx.stx_nlink == 2)
+			until_ns = shfs_time_now().boot_ns +
+			           SHFS_TIMEOUT * SHFS_NSEC_PER_SEC;
+		shfs_node_linked(fs->tree, node, parent, name, until_ns);
 	}
 	shfs_tree_unlock(fs->tree);
 	shfs_snapshot_unref(content[0]);
@@ -318,7 +326,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	};
 	struct statx stx;
 	uint64_t process;
-	int dirfd, r;
+	int fd, dirfd, r;
 
 	if (!parent)
 		return;
@@ -330,7 +338,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 	if (!directory)
 		content[1] = shfs_watch_last_content(fs, node);
-	shfs_node_pin(fs->tree, node, parent, name);
+	fd = shfs_node_fd(fs->tree, node); /* by which it is reached then */
 	dirfd = shfs_node_fd(fs->tree, parent);
 	r = dirfd < 0 ? dirfd : 0;
 	if (!r) {
@@ -343,6 +351,8 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 		shfs_tree_unlock(fs->tree);
 		shfs_node_fd_done(fs->tree, parent);
 	}
+	if (fd >= 0)
+		shfs_node_fd_done(fs->tree, node);
 	shfs_snapshot_unref(content[1]);
 	shfs_node_forget(fs->tree, node->id, 1);
 	shfs_req_result(req, r);
@@ -459,7 +469,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct moving m = { .name = name, .new_name = new_name, .flags = flags };
 	uint64_t process;
-	int r;
+	int victim_fd = -1, r;
 
 	m.parent = shfs_req_node(req, parent);
 	m.new_parent = m.parent ? shfs_req_node(req, new_parent) : NULL;
@@ -471,10 +481,12 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		r = -EEXIST;
 	if (!r) {
 		moving_capture(fs, &m);
-		if (m.victim && !(flags & RENAME_EXCHANGE))
-			shfs_node_pin(fs->tree, m.victim, m.new_parent, new_name);
+		if (m.victim) /* by which it is reached then */
+			victim_fd = shfs_node_fd(fs->tree, m.victim);
 		r = moving_run(fs, &m, process);
 	}
+	if (victim_fd >= 0)
+		shfs_node_fd_done(fs->tree, m.victim);
 	moving_clear(fs, &m);
 	shfs_req_result(req, r);
 }

@@ -249,19 +249,28 @@ static void identify_current(struct shfs_fs *fs, struct shfs_node *node,
 		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
 }
 
-static void check_beneath(struct shfs_watch *watch, int fd)
+/* Notices a change beneath since the file was seen last. handle: of it, or NULL. */
+static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
+                          struct shfs_watch *watch, const struct shfs_handle *handle)
 {
+	int fd = handle ? handle->fd : -1;
 	struct stat st;
 
-	if (!watch->changed && !fstat(fd, &st))
+	if (watch->changed)
+		return;
+	if (!handle)
+		fd = shfs_node_fd(fs->tree, node);
+	if (fd >= 0 && !fstat(fd, &st))
 		stamp(watch, &st);
+	if (!handle && fd >= 0)
+		shfs_node_fd_done(fs->tree, node);
 }
 
 /*
  * What the kernel has cached is what the file holds: all changes but those beneath go
- * through it. It must not be told to drop that while others write: what they are about to
- * write is in there. Else who may read and write has it dropped, so that it is seen
- * whether they really read.
+ * through it. Who may read and write has it dropped, so that it is seen whether they
+ * really read; but not while others may write: what they are about to write is in there,
+ * and who read it again meanwhile would go on to see what was there before.
  */
 static bool keeps_cache(struct shfs_watch *watch, int flags)
 {
@@ -469,6 +478,14 @@ static void settle_if_closed(struct shfs_fs *fs, struct shfs_node *node,
 		settle(fs, node, watch, NULL);
 }
 
+/* A log that grows is not archived each time that somebody looks at it. */
+static bool is_small(const struct shfs_fs *fs, int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (uint64_t)st.st_size <= fs->config.read_max_bytes;
+}
+
 /* The same process comes again: may it be a shell that does the next line itself? */
 static bool is_next_line(const struct shfs_handle *handle, const struct shfs_writer *last,
                          const struct shfs_writer *next)
@@ -507,6 +524,7 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 		else
 			return;
 	}
+	check_beneath(fs, node, watch, handle);
 	if (!watch->fresh && watch->asked < SHFS_DEPTH_ARCHIVE) {
 		archive_current(fs, node, watch, handle);
 		if (watch->current)
@@ -627,9 +645,10 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 		mark_dirty(watch, handle);
 	} else {
 		settle_if_closed(fs, node, watch);
-		if (handle->reads && watch->changed && is_silent(watch, &opener))
+		if (handle->reads && watch->changed && is_silent(watch, &opener) &&
+		    is_small(fs, fd))
 			settle_open(fs, node, watch);
-		check_beneath(watch, fd);
+		check_beneath(fs, node, watch, handle);
 		handle->keeps_cache = keeps_cache(watch, flags);
 		if (handle->reads && !watch->changed) {
 			if (!watch->current)
@@ -736,6 +755,7 @@ static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *n
 		settle(fs, node, watch, NULL);
 	if (watch->changed)
 		return NULL;
+	check_beneath(fs, node, watch, NULL);
 	if (archive)
 		archive_current(fs, node, watch, NULL);
 	else
@@ -796,6 +816,7 @@ struct shfs_watch *shfs_watch_begin_touch(struct shfs_fs *fs, struct shfs_node *
 		return NULL;
 	settle_if_closed(fs, node, watch);
 	*changing = watch->changed;
+	check_beneath(fs, node, watch, NULL);
 	if (times && watch->current)
 		shfs_snapshot_touch(watch->current);
 	return watch;
@@ -807,7 +828,7 @@ void shfs_watch_end_touch(struct shfs_watch *watch, int fd)
 
 	if (!watch)
 		return;
-	if (watch->current && !fstat(fd, &st) && st.st_size == watch->size)
+	if (!fstat(fd, &st) && st.st_size == watch->size)
 		watch->mtime = st.st_mtim;
 	watch_unlock(watch);
 }

@@ -281,10 +281,18 @@ static void mark_present(struct shfs_file *f, int64_t begin_ns)
 	f->dirty = true;
 }
 
-static int note_links(struct shfs_ingest *ing, struct shfs_file *f, uint32_t flags,
-                      uint64_t dev, uint64_t ino)
+/* now: the content was looked at when the record was made, so that it tells whether there
+ * are other names still. */
+static int note_links(struct shfs_ingest *ing, struct shfs_file *f,
+                      const struct shfs_content *c, bool now, uint64_t dev, uint64_t ino)
 {
-	return flags & SHFS_CONTENT_LINKED ? shfs_version_linked(ing, f, dev, ino) : 0;
+	bool same = f->ino == ino && f->dev == dev;
+
+	if (c->flags & SHFS_CONTENT_LINKED)
+		return shfs_version_linked(ing, f, dev, ino);
+	if (same && !(now && c->flags & SHFS_CONTENT_KNOWN))
+		return 0;
+	return shfs_version_linked(ing, f, 0, 0);
 }
 
 static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
@@ -309,7 +317,8 @@ static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
 	a.file_id = f->id;
 	if (!(in->flags & SHFS_ACCESS_NAMELESS)) {
 		mark_present(f, begin.real_ns);
-		r = note_links(ing, f, in->seen.flags | in->made.flags, in->dev, in->ino);
+		r = note_links(ing, f, a.is_written ? &in->made : &in->seen, a.is_written,
+		               in->dev, in->ino);
 	} else if (!f->last_ns) {
 		f->present = false; /* it never had a name */
 	}
@@ -338,7 +347,7 @@ static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec
 	int r = file_of(ing, in->path, &ing->path, &f);
 
 	if (!r)
-		r = note_links(ing, f, in->content.flags, in->dev, in->ino);
+		r = note_links(ing, f, &in->content, false, in->dev, in->ino);
 	if (!r)
 		r = shfs_version_now(ing, f, &in->content, rec->time.real_ns, &a.seen);
 	if (r)
@@ -366,14 +375,14 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
                           struct access *a)
 {
 	struct shfs_file *f = c->file;
-	int r;
+	int r = 0;
 
 	f->directory = c->op->directory && c->op->op != SHFS_OP_RMDIR;
 	f->dirty = true;
 	switch (c->op->op) {
 	case SHFS_OP_TRUNCATE:
 		a->is_written = true;
-		r = note_links(ing, f, c->op->content.flags, c->op->dev, c->op->ino);
+		r = note_links(ing, f, &c->op->content, true, c->op->dev, c->op->ino);
 		return r ? r
 		         : shfs_version_made(ing, f, &c->op->content, c->access_id,
 		                             c->real_ns, &c->made);
@@ -392,7 +401,11 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
 	case SHFS_OP_CHOWN:
 	case SHFS_OP_UTIMES:
 	case SHFS_OP_XATTR:
-		r = shfs_version_attributes(ing, f, &c->op->content);
+		if (c->op->content.flags & SHFS_CONTENT_KNOWN)
+			r = note_links(ing, f, &c->op->content, true, c->op->dev,
+			               c->op->ino);
+		if (!r)
+			r = shfs_version_attributes(ing, f, &c->op->content);
 		return r ? r
 		         : shfs_version_metadata(ing, f, ctime_of_op(c),
 		                                 c->op->op == SHFS_OP_UTIMES);

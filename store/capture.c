@@ -321,7 +321,8 @@ static int capture_await_room(struct shfs_capture *c, const struct capture_event
 
 	while ((err = capture_refuses(c, event)) == -ENOBUFS && !c->stalled) {
 		c->n_waiters++;
-		c->stalled = !capture_wait(c, &c->change, until);
+		if (!capture_wait(c, &c->change, until))
+			c->stalled = true;
 		c->n_waiters--;
 	}
 	return err;

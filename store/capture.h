@@ -18,7 +18,7 @@
  * dropped and counted likewise (PROCESS records wait, so that a sequence number that was
  * given out stays good), the failure is kept in the statistics and in
  * state/alert-<host>, and the writer tries again each second. Nothing here ever
- * fails the user's I/O, or blocks it for longer than config.wait_ms. All functions are
+ * fails the user's I/O; one emit blocks it for config.wait_ms at most. All functions are
  * thread-safe.
  */
 #pragma once

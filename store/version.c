@@ -277,7 +277,7 @@ static int other_names(struct shfs_ingest *ing, const struct shfs_file *f,
 	if (!f->ino)
 		return 0;
 	r = shfs_sql_get(ing->index, &stmt,
-	                 "SELECT path FROM file WHERE ino = ? AND dev = ?",
+	                 "SELECT path FROM file WHERE ino = ? AND dev = ? AND ino",
 	                 shfs_arg_int(f->ino), shfs_arg_int(f->dev));
 	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
 		struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
@@ -439,10 +439,11 @@ static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
 
 /* f held before what its other names held; now they hold what it does. */
 static int others_follow(struct shfs_ingest *ing, const struct shfs_file *f,
-                         const struct shfs_content *before, struct maker by)
+                         const struct shfs_content *before, const struct shfs_content *c,
+                         struct maker by)
 {
 	_cleanup_names_ struct names names = { 0 };
-	int r = other_names(ing, f, &names);
+	int r = c->flags & SHFS_CONTENT_LINKED ? other_names(ing, f, &names) : 0;
 
 	by.source = SHFS_SOURCE_LINKED;
 	by.origin_version_id = f->version_id;
@@ -468,7 +469,7 @@ static int found(struct shfs_ingest *ing, struct shfs_file *f,
 		.source = SHFS_SOURCE_FOUND,
 		.time_ns = plausible ? c->mtime_ns : real_ns,
 	};
-	int r = other_names(ing, f, &names);
+	int r = c->flags & SHFS_CONTENT_LINKED ? other_names(ing, f, &names) : 0;
 
 	for (size_t i = 0; i < names.n; i++) {
 		if (!holds(names.list[i], c))
@@ -491,7 +492,8 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 	r = holds(f, c) ? learn(ing, f, c) : found(ing, f, c, real_ns);
 	*out = f->version_id;
 	if (!r && !same_capture(&before, &f->content))
-		r = others_follow(ing, f, &before, (struct maker){ .time_ns = real_ns });
+		r = others_follow(ing, f, &before, c,
+		                  (struct maker){ .time_ns = real_ns });
 	return r;
 }
 
@@ -552,7 +554,7 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
 	f->last_ns = MAX(f->last_ns, real_ns);
 	f->dirty = true;
 	*out = f->version_id;
-	return r ? r : others_follow(ing, f, &before, by);
+	return r ? r : others_follow(ing, f, &before, c, by);
 }
 
 /* --- names --- */

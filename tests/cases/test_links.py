@@ -116,6 +116,26 @@ def test_the_numbers_of_a_file_that_is_gone(sandbox):
     assert contents(sandbox, "a")[1:] == contents(sandbox, "b")[1:] == []
 
 
+def test_one_name_used_by_several_at_once(sandbox):
+    """Long after the link."""
+    sandbox.mount()
+    sandbox.sh("echo 1 > a; ln a b; sleep 1.2; for i in 1 2 3 4; do (for j in $(seq 50); do cat b; done) & done; wait")
+    assert rows(sandbox, "SELECT count(*) FROM v_access WHERE is_read AND path LIKE '%/a'") == [(0,)]
+
+
+def test_a_link_that_was_broken_unwatched(sandbox):
+    """A name that became another file meanwhile has nothing of what is written by the other."""
+    mount = sandbox.mount()
+    sandbox.sh("echo same > a; ln a b; ln a c")
+    mount.unmount()
+    mount.wait()
+    sandbox.sh("cp a n; mv n a")
+    sandbox.mount()
+    sandbox.sh("cat a > /dev/null; echo changed > b; echo again > b")
+    assert contents(sandbox, "c") == [b"same\n", b"changed\n", b"again\n"]
+    assert b"changed\n" not in contents(sandbox, "a")
+
+
 def test_history_names_the_one_used(sandbox, mounted, shell):
     bash = shell()
     bash.run("echo 1 > a; ln a b")

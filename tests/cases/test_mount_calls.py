@@ -10,6 +10,7 @@ import subprocess
 import pytest
 
 from harness import PATIENCE, wait_until
+from test_mount import limited_mount
 from twins import python
 
 
@@ -192,6 +193,40 @@ def test_content_changed_beneath(sandbox, project):
         os.close(fd)
         assert sandbox.read("f") == b"%d" % n * 5000
     os.close(beneath)
+
+
+def test_content_changed_beneath_before_a_chmod(sandbox, project):
+    """Is seen none the less, and what it was is not said to be what it is."""
+    beneath = os.open(project, os.O_PATH)
+    sandbox.mount()
+    sandbox.sh("echo aaaa > f; cat f")
+    fd = os.open("f", os.O_WRONLY, dir_fd=beneath)
+    os.write(fd, b"bbbb")
+    os.close(fd)
+    os.close(beneath)
+    assert sandbox.sh("chmod 755 f; cat f; rm f; shfs undelete f > /dev/null; cat f").stdout == "bbbb\nbbbb\n"
+
+
+def test_refusals_cost_no_descriptors(sandbox):
+    """Directories that are not empty can be neither removed nor replaced."""
+    limited_mount(sandbox, 256)
+    sandbox.run("/bin/bash", "-c", "mkdir -p {1..400}/sub")
+    sandbox.run("/bin/bash", "-c", "! rmdir {1..400} 2> /dev/null")
+    sandbox.run("/bin/bash", "-c", "mkdir e; for i in {1..400}; do ! mv -T e $i 2> /dev/null || exit; done")
+    sandbox.sh("touch new; mkdir other; ls > /dev/null; cat new")
+
+
+@pytest.mark.users("root")
+def test_no_file_can_be_made_there(sandbox, project):
+    """An error from below ends the request."""
+    os.mkdir(f"{project}/proc")
+    subprocess.run(["mount", "-t", "proc", "proc", f"{project}/proc"], check=True)
+    try:
+        mount = sandbox.mount()
+        assert sandbox.sh("touch proc/x", check=False, timeout=20).status == 1
+        mount.unmount()
+    finally:
+        subprocess.run(["umount", f"{project}/proc"], check=True)
 
 
 def test_locks_of_descriptions_and_processes(twins):

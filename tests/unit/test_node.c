@@ -100,11 +100,12 @@ static void unlink_name(struct place *p, const char *name)
 {
 	struct shfs_node *node = look_up(p, p->root, name);
 
-	shfs_node_pin(p->tree, node, p->root, name);
+	assert_true(shfs_node_fd(p->tree, node) >= 0);
 	shfs_tree_lock_write(p->tree);
 	assert_int_equal(unlinkat(p->root_fd, name, 0), 0);
 	shfs_node_gone(p->tree, node, p->root, name);
 	shfs_tree_unlock(p->tree);
+	shfs_node_fd_done(p->tree, node);
 	shfs_node_forget(p->tree, node->id, 1);
 }
 
@@ -469,7 +470,7 @@ static void test_nameless(void **state)
 	snprintf(text, sizeof(text), "%d", fd);
 	shfs_tree_lock_write(p.tree);
 	assert_int_equal(linkat(p.proc_fd, text, p.root_fd, "t", AT_SYMLINK_FOLLOW), 0);
-	shfs_node_linked(p.tree, f, p.root, "t");
+	shfs_node_linked(p.tree, f, p.root, "t", 0);
 	shfs_tree_unlock(p.tree);
 	shfs_node_fd_done(p.tree, f);
 	assert_false(shfs_node_is_nameless(f));
@@ -602,8 +603,8 @@ static void stress_rename(struct place *p, struct shfs_node *node, const char *f
 	struct statx stx;
 	bool there = !shfs_node_lookup(p->tree, p->root, to, &stx, &victim);
 
-	if (there)
-		shfs_node_pin(p->tree, victim, p->root, to);
+	int fd = there ? shfs_node_fd(p->tree, victim) : -1;
+
 	shfs_tree_lock_write(p->tree);
 	if (!renameat(p->root_fd, from, p->root_fd, to)) {
 		if (there)
@@ -611,6 +612,8 @@ static void stress_rename(struct place *p, struct shfs_node *node, const char *f
 		shfs_node_moved(p->tree, node, p->root, from, p->root, to);
 	}
 	shfs_tree_unlock(p->tree);
+	if (fd >= 0)
+		shfs_node_fd_done(p->tree, victim);
 	if (there)
 		shfs_node_forget(p->tree, victim->id, 1);
 }
