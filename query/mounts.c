@@ -396,13 +396,17 @@ static int question_end(struct question *q, struct shfs_mount *mount)
 	return answer.sync_error;
 }
 
-/* What the mounts of this store have as their source; empty if that cannot be told: where
- * others serve its file system, its numbers need not be those that a daemon saw. */
+/* What the mounts of this store have as their source, or what none has if there is no
+ * store; empty if that cannot be told: where others serve its file system, its numbers
+ * need not be those that a daemon saw. */
 static void source_of_store(const char *store_path, char out[SHFS_STORE_SOURCE_MAX])
 {
-	if (!store_path || shfs_store_may_hang(store_path) ||
-	    shfs_store_source(AT_FDCWD, store_path, out))
-		*out = '\0';
+	int r = -EREMOTE;
+
+	if (store_path && !shfs_store_may_hang(store_path))
+		r = shfs_store_source(AT_FDCWD, store_path, out);
+	if (r)
+		strcpy(out, r == -ENOENT ? "no store" : "");
 }
 
 /* Why it is not asked, or 0. */

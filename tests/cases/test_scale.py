@@ -265,6 +265,8 @@ def test_mounts_of_other_stores_are_not_asked(sandbox, shfs):
             assert "answer" not in result.stdout + result.stderr, result
         assert "does not answer" in shfs("--store", f"{sandbox.home}/other-store", "sync", check=1).stderr
         assert "other  records into another store" in shfs("mount").stdout
+        # nor where there is no store yet
+        assert "answer" not in shfs("--store", f"{sandbox.home}/no-store", "doctor").stdout
     finally:
         os.kill(hung.process.pid, signal.SIGCONT)
     assert harness.mounts_below(other) == [other]
