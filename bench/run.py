@@ -1,315 +1,269 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Times the same work in a plain directory and in one mounted by shfs.
+"""Times the same work in a plain directory, on mounts of shfs in its forms, and in or under others.
 
-Both directories lie on one file system. A round runs the work in both, one right after the other,
-in an order that changes from round to round, so that what else the machine does hits both alike;
-the ratio is that of each round, and its median is what counts. What shfs still archives in the
-background is waited for between the runs (`shfs sync`), and is not part of the time.
-
-`scale` alone is another benchmark: a million files (scale.py).
+All directories lie on one fresh file system. In a round each variant does the work right before or
+right after the plain directory, by turns, so that what else the machine does hits both alike; the
+ratio is that of such a pair, and the median of the rounds is what counts. A round that is not
+counted comes first, and fills the caches. Before each run what the last one wrote is on the disk.
+What shfs still archives in the background is waited for between the runs: it is not part of the
+time, but the CPU time of the mount's process counts until it is done ("CPU besides"). For a tracer
+that column is what the whole takes more than the work alone.
 """
 
 import argparse
+import collections
 import contextlib
+import importlib
+import json
 import os
-import platform
+import re
+import shlex
 import shutil
-import statistics
-import subprocess
+import signal
 import sys
-import tempfile
-import time
 
-import scale
+import prompt
+import report
+import variants
+from fuse_requests import counted
+from place import Failed, Place, file_system, io_uring_allowed, run
+from work import WORK
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FILES = 5000
+TRACED_ROUNDS = 3  # they are slow, and far from any bar
+PATIENCE = 60  # seconds with a run of what others made
+OF_OTHERS = ("peer", "tracer")
+INODES = 1500000
+# Modules of their own, with TITLE and run(place, quick) -> text; and what they need of the file system.
+OTHERS = {"store": ("24G", 1000000), "archive": ("8G", 1000000), "scale": ("24G", 4200000)}
+SMALL = ("1G", 100000)
 
 
-def run(*argv, cwd=None):
-    done = subprocess.run(argv, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"bench: {' '.join(argv)}: {done.stdout}{done.stderr}")
-    return done.stdout
+def say(text):
+    print(text, file=sys.stderr, flush=True)
 
 
-def timed(*argv, cwd):
-    begin = time.perf_counter()
-    run(*argv, cwd=cwd)
-    return time.perf_counter() - begin
+class Fixtures:
+    """Made when first asked for, and kept."""
+
+    def __init__(self, place, quick):
+        self.place, self.quick = place, quick
+
+    def made(self, make, size):
+        where = f"{self.place.work}/fixture/{make.__name__}-{size}"
+        if not os.path.exists(where):
+            os.makedirs(where)
+            make(where, size)
+        return where
+
+    def copy(self, work, variant):
+        if work.fixture:
+            made = self.made(work.fixture, work.sizes[self.quick])
+            run("cp", "-a", f"{made}/.", variant.source)
+            run("chown", "-R", f"{variant.user.uid}:{variant.user.gid}", variant.source)
 
 
-# --- the work: prepare(bench, dir) once, then time(bench, dir) -> seconds in each round ---
+class Session:
+    """One work, in or under all variants."""
+
+    def __init__(self, work, fixtures):
+        self.work, self.fixtures, self.place, self.quick = work, fixtures, fixtures.place, fixtures.quick
+        known = {"loop": f"{self.place.work}/loop", "outside": ""}
+        if work.outside:
+            known["outside"] = fixtures.made(work.outside, work.sizes[self.quick])
+        self.script, self.before, self.after = (
+            work.fill(text, self.quick, **known) for text in (work.script, work.before, work.after))
+
+    @contextlib.contextmanager
+    def ready(self, chosen):
+        with contextlib.ExitStack() as stack:
+            for variant in chosen:
+                variant.settle_in(self.place)
+                stack.callback(variant.leave)
+                if variant not in variants.TRACERS:
+                    self.fixtures.copy(self.work, variant)
+                stack.callback(variant.stop)
+                variant.start()
+            yield
+
+    def once(self, variant, requests=None):
+        """One run: what it took; requests is a Counter for them, at the cost of time."""
+        self.place.shell(variant.user, self.before, variant.directory)
+        run("sync", "-f", self.place.work)
+        if self.work.cold:
+            with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as drop:
+                drop.write("3")
+        cpu = variant.cpu()
+        with counted(variant.directory, requests, self.place.work):
+            seconds, work_cpu, out = self.place.timed(
+                variant.user, variant.wrap(["sh", "-ec", self.script]), variant.directory,
+                PATIENCE if variant.kind in OF_OTHERS else None)
+        variant.wait()
+        cpu = variant.cpu() - cpu
+        if self.work.loop:
+            # tracers print too
+            seconds = float(re.search(r"^ns=([\d.]+)$", out, re.M)[1]) / 1e9
+        self.place.shell(variant.user, self.after, variant.directory)
+        return {"seconds": seconds, "cpu": work_cpu, "own_cpu": cpu}
+
+    def requests(self, chosen):
+        """{variant: {request: how many}} of one more run in each mount, which is not timed."""
+        found = {v.name: collections.Counter() for v in chosen}
+        for variant in chosen:
+            if variant not in variants.TRACERS:
+                self.once(variant, found[variant.name])
+        return found
+
+    def pair(self, variant, native_first):
+        order = [variants.NATIVE, variant]
+        done = {v.name: self.once(v) for v in (order if native_first else order[::-1])}
+        return {**done[variant.name], "native": done["native"]}
+
+    def warm_up(self, chosen):
+        for variant in chosen:
+            if variant not in variants.TRACERS:
+                self.once(variant)
+
+    def rounds(self, chosen, count):
+        """(samples of each variant by its name, why one of others did not do the work). Samples of
+        native are all that were made."""
+        samples, unable = {v.name: [] for v in chosen}, {}
+        for number in range(count):
+            others = [v for v in chosen[1:] if v not in variants.TRACERS or number < TRACED_ROUNDS]
+            turn = number % max(len(others), 1)
+            for variant in others[turn:] + others[:turn]:
+                if variant.name in unable:
+                    continue
+                try:
+                    sample = self.pair(variant, number % 2 == 0)
+                except Failed as failure:
+                    if variant.kind not in OF_OTHERS:
+                        raise
+                    unable[variant.name] = f"it failed ({str(failure).splitlines()[-1][-100:]})"
+                    continue
+                samples[variant.name].append(sample)
+                samples["native"].append({**sample["native"], "native": sample["native"]})
+        return samples, unable
 
 
-class Loop:
-    """One system call sequence, many times; seconds of one."""
-
-    def __init__(self, kind, count):
-        self.kind, self.count = kind, count
-
-    def prepare(self, bench, where):
-        with open(f"{where}/loop.{self.kind}", "wb") as file:
-            file.write(bytes(1024))
-
-    def time(self, bench, where):
-        path = f"{where}/loop.{self.kind}"
-        return int(run(f"{bench.work}/loop", self.kind, path, str(self.count))) / 1e9
+def absence(variant, work, place):
+    return (f"{work.program} is not installed" if work.program and not shutil.which(work.program)
+            else variant.missing(place))
 
 
-class Copy:
-    def prepare(self, bench, where):
-        pass
-
-    def time(self, bench, where):
-        seconds = timed("cp", "-r", bench.tree(), f"{where}/copy", cwd=where)
-        shutil.rmtree(f"{where}/copy")
-        return seconds
-
-
-class Grep:
-    def prepare(self, bench, where):
-        run("cp", "-r", bench.tree(), f"{where}/grep")
-
-    def time(self, bench, where):
-        return timed("grep", "-rl", "line 77 of", "grep", cwd=where)
-
-
-class GitStatus:
-    def prepare(self, bench, where):
-        bench.repository(f"{where}/status")
-
-    def time(self, bench, where):
-        return timed("git", "status", "--short", cwd=f"{where}/status")
+def measure(work, wanted, fixtures, rounds):
+    absent = {v.name: absence(v, work, fixtures.place) for v in wanted}
+    chosen = [v for v in wanted if not absent[v.name]]
+    session = Session(work, fixtures)
+    with session.ready(chosen):
+        if not fixtures.quick:
+            session.warm_up(chosen)
+        samples, unable = session.rounds(chosen, rounds)
+        requests = {} if fixtures.quick else session.requests([v for v in chosen if v.name not in unable])
+    absent.update(unable)
+    return {
+        "name": work.name, "title": work.title, "script": session.script, "quick": fixtures.quick,
+        "operations": work.operations(fixtures.quick), "units": work.units(fixtures.quick),
+        "variants": [{"name": v.name, "title": v.title, "kind": v.kind, "missing": absent[v.name],
+                      "samples": samples.get(v.name, []), "requests": requests.get(v.name, {})} for v in wanted],
+    }
 
 
-class GitCheckout:
-    """To the other branch, where each file differs, and back."""
-
-    def prepare(self, bench, where):
-        bench.repository(f"{where}/checkout")
-
-    def time(self, bench, where):
-        repository = f"{where}/checkout"
-        there = timed("git", "checkout", "-q", "other", cwd=repository)
-        return there + timed("git", "checkout", "-q", "main", cwd=repository)
+# --- the command line ---
 
 
-class Compile:
-    """40 C files, make -j2."""
-
-    def prepare(self, bench, where):
-        os.mkdir(f"{where}/cc")
-        for n in range(40):
-            with open(f"{where}/cc/f{n}.c", "w", encoding="ascii") as file:
-                file.write("#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n")
-                for k in range(50):
-                    file.write(f"int f{n}_{k}(int a) {{ return printf(\"%d\", a * {k}); }}\n")
-        with open(f"{where}/cc/Makefile", "w", encoding="ascii") as file:
-            file.write("lib.a: $(patsubst %.c,%.o,$(wildcard *.c))\n\tar rc $@ $^\n")
-
-    def time(self, bench, where):
-        for name in os.listdir(f"{where}/cc"):
-            if name.endswith((".o", ".a")):
-                os.unlink(f"{where}/cc/{name}")
-        return timed("make", "-s", "-j2", cwd=f"{where}/cc")
-
-
-WORK = {
-    "open+read+close, hot": Loop("read", 20000),
-    "open+write+close": Loop("write", 2000),
-    f"cp -r, {FILES:,} files": Copy(),
-    f"grep -r, {FILES:,} files, hot": Grep(),
-    "git status, 2,000 files": GitStatus(),
-    "git checkout, 2,000 files": GitCheckout(),
-    "C build, make -j2": Compile(),
-}
-
-
-# --- where it happens ---
+def parse():
+    names = [w.name for w in WORK] + ["prompt", *OTHERS]
+    parser = argparse.ArgumentParser(
+        prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="NAME: " + "; ".join(f"{w.name} ({w.title})" for w in WORK) +
+               "; prompt (what the hook adds to a prompt); store (ingest and queries of ten million accesses);"
+               " archive (a history of saves, beside git and restic); scale (how cost grows, to a million files)")
+    parser.add_argument("--prefix", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--build", help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="small sizes, one round: does the bench itself work?")
+    parser.add_argument("--only", metavar="VARIANT", action="append",
+                        choices=[v.name for v in variants.ALL], help="besides native; may be given again")
+    parser.add_argument("--save", action="store_true", help="write bench/RESULTS.md")
+    parser.add_argument("--json", metavar="FILE", help="each single measurement")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
+    args = parser.parse_args()
+    for name in args.names:
+        if name not in names:
+            parser.error(f"no such benchmark: {name}; there are: " + ", ".join(names))
+    args.names = args.names or names
+    if args.rounds < 1:
+        parser.error("at least 1 round")
+    if args.quick:
+        args.rounds = 1
+    if os.geteuid() != 0:
+        parser.error("needs root: it mounts a file system of its own")
+    return args
 
 
-class Bench:
-    def __init__(self, work, shfs):
-        self.work, self.shfs = work, shfs
-        self.native, self.mounted = f"{work}/native", f"{work}/mounted"
-        os.mkdir(self.native)
-        os.mkdir(self.mounted)
-        run("gcc", "-O2", "-o", f"{work}/loop", f"{HERE}/loop.c")
+class Results:
+    """Shown, and kept where that was asked for, as they come."""
 
-    def tree(self):
-        """The tree that is copied and searched: small files in 50 directories."""
-        top = f"{self.work}/tree"
-        if not os.path.exists(top):
-            for n in range(FILES):
-                os.makedirs(f"{top}/{n % 50}", exist_ok=True)
-                with open(f"{top}/{n % 50}/{n}.txt", "w", encoding="ascii") as file:
-                    file.write(f"line {n} of many\n" * (10 + n % 90))
-        return top
+    def __init__(self, args):
+        self.args, self.data = args, []
+        hidden = ("--prefix", args.prefix, "--build", args.build)
+        self.command = shlex.join(["./dev", "bench", *(w for w in sys.argv[1:] if w not in hidden)])
 
-    def repository(self, where):
-        """2,000 files on two branches that differ in every file."""
-        git = ["git", "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
-        os.mkdir(where)
-        run(*git, "init", "-q", "-b", "main", cwd=where)
-        for branch in "main", "other":
-            if branch == "other":
-                run(*git, "checkout", "-q", "-b", branch, cwd=where)
-            for n in range(2000):
-                os.makedirs(f"{where}/{n % 40}", exist_ok=True)
-                with open(f"{where}/{n % 40}/{n}.c", "w", encoding="ascii") as file:
-                    file.write(f"int {branch}_{n};\n" * 20)
-            run(*git, "add", "-A", cwd=where)
-            run(*git, "commit", "-q", "-m", branch, cwd=where)
-        run(*git, "checkout", "-q", "main", cwd=where)
-
-    def rounds(self, work, count):
-        """[(native seconds, mounted seconds)]; one round first to warm up, not counted."""
-        work.prepare(self, self.native)
-        work.prepare(self, self.mounted)
-        times = []
-        for number in range(count + 1):
-            pair = {}
-            order = [self.native, self.mounted]
-            for where in order if number % 2 else order[::-1]:
-                pair[where] = work.time(self, where)
-                if where == self.mounted:
-                    run(self.shfs, "sync")
-            times.append((pair[self.native], pair[self.mounted]))
-        return times[1:]
-
-
-def unmount(where):
-    """As soon as shfs's processes have let go of the store on it."""
-    deadline = time.monotonic() + 30
-    while subprocess.run(["umount", where], capture_output=True, check=False).returncode != 0:
-        if time.monotonic() > deadline:
-            sys.exit(f"bench: {where} stays busy")
-        time.sleep(0.1)
+    def take(self, name, title, text, versions, data=None):
+        text += "\n\n" + report.circumstances(self.command, versions)
+        print(f"{name}: {title}\n\n{text}\n", flush=True)
+        if self.args.save:
+            report.save(f"{HERE}/RESULTS.md", name, title, text)
+        if data:
+            self.data.append(data)
+        if self.args.json and data:
+            with open(self.args.json, "w", encoding="utf-8") as out:
+                json.dump(self.data, out, indent=1)
 
 
 @contextlib.contextmanager
-def file_system(kind, size="3G", inodes=None):
-    """A directory on a fresh ext4 with a journal, in a file; or on tmpfs."""
-    if kind == "tmpfs":
-        with tempfile.TemporaryDirectory(prefix="shfs-bench.", dir="/dev/shm") as work:
-            yield work
+def a_place(args, size, inodes):
+    with file_system(*(SMALL if args.quick else (size, inodes))) as work, io_uring_allowed():
+        yield Place(work, args.prefix, args.build)
+
+
+def bench_work(args, results):
+    chosen = [w for w in WORK if w.name in args.names]
+    if not chosen and "prompt" not in args.names:
         return
-    with tempfile.TemporaryDirectory(prefix="shfs-bench.") as top:
-        image, work = f"{top}/image", f"{top}/fs"
-        os.mkdir(work)
-        run("truncate", "-s", size, image)
-        more = ["-N", str(inodes)] if inodes else []
-        run("mkfs.ext4", "-q", "-F", *more, "-E", "lazy_itable_init=0,lazy_journal_init=0", image)
-        run("mount", "-o", "loop", image, work)
-        try:
-            yield work
-        finally:
-            unmount(work)
-
-
-def prepare(work, prefix):
-    """The store lies on the same file system."""
-    os.environ.update(SHFS_STORE=f"{work}/store", XDG_CONFIG_HOME=f"{work}/config", LC_ALL="C.UTF-8")
-    return Bench(work, f"{prefix}/bin/shfs")
-
-
-@contextlib.contextmanager
-def mounted(work, prefix):
-    """The bench with one of its directories mounted."""
-    bench = prepare(work, prefix)
-    run(bench.shfs, "mount", bench.mounted)
-    try:
-        yield bench
-    finally:
-        run(bench.shfs, "umount", bench.mounted)
-
-
-# --- what comes out ---
-
-
-def show_time(seconds):
-    for unit, scale in ("s", 1), ("ms", 1e3), ("µs", 1e6):
-        if seconds * scale >= 1 or unit == "µs":
-            return f"{seconds * scale:.3g} {unit}"
-    raise AssertionError
-
-
-def spread(values):
-    """median (p10 to p90)"""
-    deciles = statistics.quantiles(values, n=10, method="inclusive")
-    return statistics.median(values), deciles[0], deciles[-1]
-
-
-def row(name, times):
-    native, on_mount = (spread([pair[k] for pair in times]) for k in (0, 1))
-    ratio = spread([b / a for a, b in times])
-    cells = [f"{show_time(m)} ({show_time(low)}–{show_time(high)})"
-             for m, low, high in (native, on_mount)]
-    return [name, *cells, f"{ratio[0]:.2f} ({ratio[1]:.2f}–{ratio[2]:.2f})"]
-
-
-HEAD = ["work", "native (p10–p90)", "mounted (p10–p90)", "ratio (p10–p90)"]
-
-
-def table(head, rows):
-    widths = [max(len(r[k]) for r in [head, *rows]) for k in range(len(head))]
-    lines = [head, ["-" * w for w in widths], *rows]
-    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(r, widths)) + " |" for r in lines)
-
-
-def save(text, args):
-    command = " ".join(["./dev bench", *sys.argv[3:]])
-    version = run(f"{args.prefix}/bin/shfs", "--version").strip()
-    title, how = ("# Results\n", f"{args.rounds} rounds:\n`{command}`. Medians of paired rounds; `bench/run.py` says how.")
-    if is_scale(args):
-        title, how = ("## A million files\n", f"once:\n`{command}`; `bench/scale.py` says how.")
-    text = f"{title}\n{version}, Linux {platform.release()}, {os.cpu_count()} CPUs, {args.on}, {how}\n\n{text}\n"
-    with open(f"{HERE}/RESULTS.md", encoding="utf-8") as old:
-        rounds, heading, million = old.read().partition("\n## A million files\n")
-    with open(f"{HERE}/RESULTS.md", "w", encoding="utf-8") as out:
-        out.write(f"{rounds}\n{text}" if is_scale(args) else text + heading + million)
-
-
-def is_scale(args):
-    return args.names == ["scale"]
+    wanted = [v for v in variants.ALL if v is variants.NATIVE or not args.only or v.name in args.only]
+    with a_place(args, "32G", INODES) as place:
+        run("gcc", "-O2", "-D_GNU_SOURCE", "-o", f"{place.work}/loop", f"{HERE}/loop.c")
+        fixtures = Fixtures(place, args.quick)
+        versions = list(dict.fromkeys(v.version(place) for v in wanted[1:] if not v.missing(place)))
+        for work in chosen:
+            say(f"{work.name} ...")
+            data = measure(work, wanted, fixtures, args.rounds)
+            results.take(work.name, work.title, report.show(data), versions, data)
+        if "prompt" in args.names:
+            say("prompt ...")
+            data = prompt.measure(place, 2 if args.quick else 20)
+            results.take("prompt", prompt.TITLE, prompt.show(data), prompt.versions(place), data)
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--prefix", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--rounds", type=int, default=11)
-    parser.add_argument("--on", choices=["ext4", "tmpfs"],
-                        default="ext4" if os.geteuid() == 0 else "tmpfs",
-                        help="ext4 is loop-mounted and needs root")
-    parser.add_argument("--save", action="store_true", help="write bench/RESULTS.md")
-    parser.add_argument("names", nargs="*", help="part of the name of the work; default: all")
-    args = parser.parse_args()
-    chosen = {n: w for n, w in WORK.items() if not args.names or any(a in n for a in args.names)}
-    if not chosen and not is_scale(args):
-        parser.error("no such work; there are: " + "; ".join(WORK))
-    if args.rounds < 2:
-        parser.error("at least 2 rounds")
-
-    if is_scale(args):
-        with file_system(args.on, "24G", 4200000) as work:
-            text = scale.run(prepare(work, args.prefix), table)
-        print(text)
-        if args.save:
-            save(text, args)
-        return
-    rows = []
-    with file_system(args.on) as work, mounted(work, args.prefix) as bench:
-        for name, what in chosen.items():
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            rows.append(row(name, bench.rounds(what, args.rounds)))
-    text = table(HEAD, rows)
-    print(text)
-    if args.save:
-        save(text, args)
+    args = parse()
+    # so that what is mounted is unmounted
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    results = Results(args)
+    bench_work(args, results)
+    for name in [n for n in args.names if n in OTHERS]:
+        say(f"{name} ...")
+        module = importlib.import_module(name)
+        with a_place(args, *OTHERS[name]) as place:
+            text = module.run(place, args.quick)
+            results.take(name, module.TITLE, text, [prompt.MOUNT.version(place)])
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Failed as failure:
+        sys.exit(f"bench: {failure}")

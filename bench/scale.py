@@ -1,22 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""A million small files: walked, read and removed, in a plain directory and on a mount, with what the
-process of the mount takes meanwhile; then how long the index and the queries take."""
+"""How cost grows: the same steps with ten times and a hundred times the files, in a plain directory
+and on a mount, and what the mount's process takes meanwhile; then the index and the queries."""
 
 import os
 import re
-import shutil
-import subprocess
 import threading
 import time
 
-DIRECTORIES = 1000
+import report
+from variants import ALL, NATIVE, Shfs
+
+TITLE = "how cost grows, to a million files"
+FILES = (10000, 100000, 1000000)
+QUICK = (100, 1000)
 PER_DIRECTORY = 1000
-ENTRIES = 100000
-STEPS = {
+STEPS = {  # of all files, then of a tenth as many in one directory
     "find -ls": "find tree -ls > /dev/null",
     "cat all": "find tree -type f -print0 | xargs -0 -n 5000 cat > /dev/null",
-    "grep -r": "grep -r 'file 77 of' tree > /dev/null",
-    f"make {ENTRIES:,} files in one directory": f"mkdir one; cd one; seq {ENTRIES} | xargs touch",
+    "grep -r": "grep -r 'file 77 of' tree > /dev/null || true",
+    "make a tenth as many in one directory": "mkdir one; cd one; seq {tenth} | xargs touch",
     "ls -l of it": "ls -l one > /dev/null",
     "rm -r of it": "rm -r one",
     "rm -r all": "rm -r tree",
@@ -43,69 +45,76 @@ class Watch(threading.Thread):
         return self
 
 
-def make(where):
-    """Beneath the mount, or where there is none."""
-    for d in range(DIRECTORIES):
-        os.makedirs(f"{where}/tree/{d}")
-        for i in range(PER_DIRECTORY):
-            with open(f"{where}/tree/{d}/{i}", "w", encoding="ascii") as file:
-                file.write(f"file {d * PER_DIRECTORY + i} of {DIRECTORIES * PER_DIRECTORY - 1}\n")
+def make(where, files):
+    for n in range(files):
+        if n % PER_DIRECTORY == 0:
+            os.makedirs(f"{where}/tree/{n // PER_DIRECTORY}")
+        with open(f"{where}/tree/{n // PER_DIRECTORY}/{n}", "w", encoding="ascii") as file:
+            file.write(f"file {n} of {files - 1}\n")
+    return where
 
 
-def status(bench):
-    lines = os.getxattr(bench.mounted, "user.shfs.status").decode().splitlines()
-    return dict(line.split("=", 1) for line in lines)
-
-
-def seconds(where, script):
+def queries(place, mount):
+    """[(what, seconds)], once all is in the journal."""
     begin = time.perf_counter()
-    subprocess.run(["sh", "-c", script], cwd=where, check=True)
-    return time.perf_counter() - begin
-
-
-def measure(bench):
-    """Rows of the table: the step; seconds without and with the mount; MiB, descriptors, nodes."""
-    for name, script in STEPS.items():
-        native = seconds(bench.native, script)
-        watch = Watch(int(status(bench)["pid"]))
-        watch.start()
-        mounted = seconds(bench.mounted, script)
-        watch.stop()
-        now = status(bench)
-        if now["lost"] != "0":
-            raise SystemExit(f"bench: {now['lost']} records lost in {name}")
-        yield [name, f"{native:.1f} s", f"{mounted:.1f} s", f"{watch.rss:.0f}", str(watch.fds), now["nodes"]]
-
-
-def queries(bench):
-    """Once all is in the journal and none of it in the index by more than the background's work."""
-    begin = time.perf_counter()
-    while status(bench)["queued"] != "0":
-        time.sleep(0.1)
+    mount.wait()
     yield "all is in the journal after", time.perf_counter() - begin
-    yield "ingest of what the background has left", seconds(bench.work, f"{bench.shfs} ingest")
-    yield "log of a file", seconds(bench.mounted, f"{bench.shfs} log tree/7/500 > /dev/null")
-    yield "history", seconds(bench.work, f"{bench.shfs} history --all -n 10 > /dev/null")
-    yield "status", seconds(bench.work, f"{bench.shfs} status > /dev/null || true")
-    yield "reindex", seconds(bench.work, f"{bench.shfs} reindex > /dev/null")
+    shfs = f"{place.prefix}/bin/shfs --store {mount.base}/store"
+    for name, script in (
+            ("ingest", "ingest"), ("log of a file", f"log {mount.directory}/tree/0/50"),
+            ("history", "history --all -n 10"), ("status", "status"), ("reindex", "reindex")):
+        yield name, place.timed(mount.user, ["sh", "-c", f"{shfs} {script} > /dev/null || true"], "/")[0]
 
 
-def size(path):
-    du = subprocess.run(["du", "-sk", path], capture_output=True, text=True, check=True)
-    return int(du.stdout.split()[0]) / 1024
+def mebibytes(path):
+    return sum(os.lstat(f"{top}/{name}").st_blocks for top, _, names in os.walk(path) for name in names) / 2048
 
 
-def run(bench, table):
-    """bench: not mounted yet. The text of the results."""
-    make(bench.native)
-    shutil.copytree(f"{bench.native}/tree", f"{bench.mounted}/tree")
-    subprocess.run([bench.shfs, "mount", bench.mounted], check=True, capture_output=True)
+def measure(place, mount, files):
+    """With so many files: {step: (native, mounted, MiB, descriptors)}, queries, sizes."""
+    for variant in NATIVE, mount:
+        variant.settle_in(place)
+        make(variant.source, files)
+        place.timed(place.users["root"], ["chown", "-R", f"{variant.user.uid}:{variant.user.gid}", variant.source], "/")
     try:
-        rows = list(measure(bench))
-        store = os.environ["SHFS_STORE"]
-        times = [[name, f"{took:.2f} s"] for name, took in queries(bench)]
-        sizes = f"journal {size(store + '/journal'):.0f} MiB, index {size(store + '/index.db'):.0f} MiB"
+        mount.start()
+        steps = {}
+        for name, script in STEPS.items():
+            script = ["sh", "-ec", script.format(tenth=files // 10)]
+            native = place.timed(NATIVE.user, script, NATIVE.directory)[0]
+            cpu, watch = mount.cpu(), Watch(mount.process.pid)
+            watch.start()
+            mounted = place.timed(mount.user, script, mount.directory)[0]
+            watch.stop()
+            steps[name] = (native, mounted, mount.cpu() - cpu, watch.rss, watch.fds)
+        then = list(queries(place, mount))
+        store = f"{mount.base}/store"
+        return steps, then, [mebibytes(f"{store}/journal"), os.stat(f"{store}/index.db").st_size / (1 << 20)]
     finally:
-        subprocess.run([bench.shfs, "umount", bench.mounted], check=True, capture_output=True)
-    head = ["work", "native", "mounted", "RSS peak, MiB", "descriptors", "nodes after"]
-    return f"{table(head, rows)}\n\n{table(['then', 'takes'], times)}\n\nAt the end: {sizes}."
+        mount.stop()
+        for variant in mount, NATIVE:
+            place.timed(place.users["root"], ["rm", "-rf", variant.base], "/")
+
+
+def run(place, quick):
+    """The text of the results."""
+    mount = next(v for v in ALL if isinstance(v, Shfs) and not v.missing(place))
+    sizes = QUICK if quick else FILES
+    found = {files: measure(place, mount, files) for files in sizes}
+
+    def each(name, files):
+        return files // 10 if "tenth" in name or "of it" in name else files
+
+    rows = [[name, *(cell for files in sizes for cell in (
+        report.show_time(found[files][0][name][1] / each(name, files)),
+        f"{found[files][0][name][1] / found[files][0][name][0]:.1f}"))] for name in STEPS]
+    head = ["time for one file", *(cell for files in sizes for cell in (f"of {files:,}", "× native"))]
+    then = [[found[sizes[0]][1][k][0], *(report.show_time(found[files][1][k][1]) for files in sizes)]
+            for k in range(len(found[sizes[0]][1]))]
+    most = [["memory of the mount, MiB", *(f"{max(s[3] for s in found[f][0].values()):.0f}" for f in sizes)],
+            ["its descriptors", *(str(max(s[4] for s in found[f][0].values())) for f in sizes)],
+            ["its CPU time", *(report.show_time(sum(s[2] for s in found[f][0].values())) for f in sizes)],
+            ["journal, MiB", *(f"{found[f][2][0]:.1f}" for f in sizes)],
+            ["index, MiB", *(f"{found[f][2][1]:.1f}" for f in sizes)]]
+    head_all = ["in all", *(f"{files:,}" for files in sizes)]
+    return (f"{mount.title}.\n\n{report.table(head, rows)}\n\n{report.table(head_all, then + most)}")

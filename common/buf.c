@@ -42,6 +42,11 @@ fail:
 	return false;
 }
 
+void shfs_buf_reserve(struct shfs_buf *b, size_t more)
+{
+	reserve(b, more);
+}
+
 void shfs_buf_add(struct shfs_buf *b, const void *data, size_t len)
 {
 	if (!reserve(b, len))

@@ -22,6 +22,9 @@ struct shfs_buf {
 void shfs_buf_free(struct shfs_buf *b);
 #define _cleanup_buf_ _cleanup_(shfs_buf_free)
 
+/* Makes room for so many more bytes. */
+void shfs_buf_reserve(struct shfs_buf *b, size_t more);
+
 void shfs_buf_add(struct shfs_buf *b, const void *data, size_t len);
 void shfs_buf_str(struct shfs_buf *b, const char *s);
 void shfs_buf_char(struct shfs_buf *b, char c);

@@ -26,11 +26,12 @@ static inline int64_t shfs_clock_ns(clockid_t id)
 	return ts.tv_sec * SHFS_NSEC_PER_SEC + ts.tv_nsec;
 }
 
-static inline struct shfs_time shfs_time_now(void)
-{
-	return (struct shfs_time){ shfs_clock_ns(CLOCK_REALTIME),
-		                   shfs_clock_ns(CLOCK_BOOTTIME) };
-}
+/*
+ * Both, as records have them: in whole microseconds, rounded up, and with a distance that
+ * changes only where the clocks do. So the real time is some microseconds late at most,
+ * and never early.
+ */
+struct shfs_time shfs_time_now(void);
 
 /* Of a file: one that has no room (before 1677, after 2262) is the nearest that has. */
 static inline int64_t shfs_time_ns(int64_t sec, int64_t nsec)

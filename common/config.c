@@ -20,6 +20,7 @@ int shfs_config_init(struct shfs_config *cfg)
 		.wait_ms = 2000,
 		.compression = 3,
 		.known_files = 250000,
+		.passthrough = true,
 		.ignore = strdup(""),
 		.archive_read = strdup(""),
 		.color = strdup("auto"),
@@ -146,11 +147,36 @@ static int set_archive(struct shfs_config *cfg, const char *name, const char *va
 	return -ENOENT;
 }
 
+int shfs_config_parse_transport(const char *text, enum shfs_transport_kind *out)
+{
+	static const char *const names[] = {
+		[SHFS_TRANSPORT_AUTO] = "auto",
+		[SHFS_TRANSPORT_DEV] = "dev",
+		[SHFS_TRANSPORT_URING] = "uring",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (strcmp(text, names[i]) != 0)
+			continue;
+		*out = (enum shfs_transport_kind)i;
+		return 0;
+	}
+	return -EINVAL;
+}
+
 static int set_mount(struct shfs_config *cfg, const char *name, const char *value)
 {
 	int64_t n;
 	int r;
 
+	if (!strcmp(name, "transport"))
+		return shfs_config_parse_transport(value, &cfg->transport);
+	if (!strcmp(name, "passthrough")) {
+		if (strcmp(value, "auto") && strcmp(value, "off"))
+			return -EINVAL;
+		cfg->passthrough = !strcmp(value, "auto");
+		return 0;
+	}
 	if (strcmp(name, "known-files") != 0)
 		return -ENOENT;
 	r = set_number(&n, value, 1000, UINT32_MAX);

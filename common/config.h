@@ -9,6 +9,15 @@
 
 #include "common/util.h"
 
+#include <stdbool.h>
+
+/* How a mount talks to the kernel. */
+enum shfs_transport_kind {
+	SHFS_TRANSPORT_AUTO,
+	SHFS_TRANSPORT_DEV,
+	SHFS_TRANSPORT_URING,
+};
+
 struct shfs_config {
 	uint64_t
 		archive_max_bytes; /* [archive] max-size: written files; default 16 MiB */
@@ -22,8 +31,10 @@ struct shfs_config {
 	char *ignore;
 	char *archive_read;
 	uint32_t known_files; /* [mount] known-files: more are forgotten; 250000 */
-	char *pager;          /* [query] pager; NULL: unset */
-	char *color;          /* [query] color: auto, always, never; never NULL */
+	enum shfs_transport_kind transport; /* [mount] transport: auto, dev, uring */
+	bool passthrough; /* [mount] passthrough: auto (where it can), off */
+	char *pager;      /* [query] pager; NULL: unset */
+	char *color;      /* [query] color: auto, always, never; never NULL */
 };
 
 /* Fills in the defaults. -ENOMEM. */
@@ -38,6 +49,10 @@ void shfs_config_free(struct shfs_config *cfg);
  */
 _must_check_ int shfs_config_read(struct shfs_config *cfg, const char *path,
                                   char **message);
+
+/* Of its name. -EINVAL. */
+_must_check_ int shfs_config_parse_transport(const char *text,
+                                             enum shfs_transport_kind *out);
 
 /* "16M" to bytes: digits, then K, M, G, T or nothing. -EINVAL, -ERANGE. */
 _must_check_ int shfs_config_parse_size(const char *text, uint64_t *bytes);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <string.h>
 
 int shfs_write_all(int fd, const void *data, size_t len)
@@ -124,4 +125,35 @@ int shfs_mkdir_p_at(int dirfd, const char *path, mode_t mode)
 		if (!p[strspn(p, "/")])
 			return 0;
 	}
+}
+
+bool shfs_is_served(const struct statfs *fs)
+{
+	static const unsigned long served[] = {
+		NFS_SUPER_MAGIC,
+		SMB_SUPER_MAGIC,
+		CIFS_SUPER_MAGIC,
+		SMB2_SUPER_MAGIC,
+		CODA_SUPER_MAGIC,
+		AFS_SUPER_MAGIC,
+		AFS_FS_MAGIC,
+		CEPH_SUPER_MAGIC,
+		V9FS_MAGIC,
+		0x65735546 /* FUSE */,
+		0x0bd00bd0 /* Lustre */,
+		0x47504653 /* GPFS */,
+		0x19830326 /* BeeGFS */,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(served); i++)
+		if ((unsigned long)fs->f_type == served[i])
+			return true;
+	return false;
+}
+
+bool shfs_fd_is_served(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) || shfs_is_served(&fs);
 }

@@ -8,7 +8,9 @@
 
 #include "common/buf.h"
 
+#include <stdbool.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 /* Writes all of it. -EIO when write(2) makes no progress. */
 _must_check_ int shfs_write_all(int fd, const void *data, size_t len);
@@ -30,6 +32,11 @@ _must_check_ int shfs_read_file_at(int dirfd, const char *name, size_t max_bytes
  */
 _must_check_ int shfs_write_file_at(int dirfd, const char *name, mode_t mode,
                                     const void *data, size_t len);
+
+/* Is it on a file system that another machine or program serves (NFS, SMB, Lustre, FUSE)?
+ * A look at it may hang, and others may change it unseen. By statfs f_type. */
+bool shfs_fd_is_served(int fd);
+bool shfs_is_served(const struct statfs *fs);
 
 /* mkdir -p relative to dirfd; each directory made has this mode. Existing ones are left
  * alone. */

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 int shfs_proc_open(uint32_t pid)
 {
@@ -36,7 +37,8 @@ enum {
 	ARG_END,
 	ENV_END = 51,
 };
-#define PF_FORKNOEXEC 0x40 /* in FLAGS */
+#define PF_EXITING    0x4 /* in FLAGS */
+#define PF_FORKNOEXEC 0x40
 #define ENVIRON_MAX   (1 << 20)
 #define DIGITS        "0123456789"
 
@@ -81,6 +83,7 @@ int shfs_proc_parse_stat(const char *text, struct shfs_proc_stat *out)
 		.n_threads = (uint32_t)f[N_THREADS],
 		.start_ticks = f[START_TICKS],
 		.forked = f[FLAGS] & PF_FORKNOEXEC,
+		.ending = f[FLAGS] & PF_EXITING,
 	};
 	if (end == text)
 		return -EBADMSG;
@@ -135,6 +138,68 @@ bool shfs_proc_same_program(const struct shfs_proc_stat *a,
 	if (a->image[0] && b->image[0])
 		return !memcmp(a->image, b->image, sizeof(a->image));
 	return !strcmp(a->comm, b->comm);
+}
+
+int64_t shfs_proc_bytes_written(uint32_t tid)
+{
+	char path[32], text[512], *at;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/io", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = read(fd, text, sizeof(text) - 1);
+	if (n < 0)
+		n = -errno;
+	close(fd);
+	if (n < 0)
+		return n;
+	text[n] = '\0';
+	at = strstr(text, "wchar:");
+	return at ? strtoll(at + strlen("wchar:"), NULL, 10) : -EBADMSG;
+}
+
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL /* since Linux 6.9 */
+#endif
+
+int shfs_proc_mark(int procfd, const struct shfs_proc_stat *stat, bool is_first,
+                   struct shfs_proc_mark *out)
+{
+	struct shfs_proc_mark mark = { -1, -1 };
+
+	if (is_first && stat->forked)
+		return -EOPNOTSUPP;
+	mark.pidfd = (int)syscall(SYS_pidfd_open, stat->pid, is_first ? 0 : PIDFD_THREAD);
+	if (mark.pidfd >= 0 && is_first)
+		mark.mapfd = openat(procfd, "pagemap", O_RDONLY | O_CLOEXEC);
+	if (mark.pidfd < 0 || (is_first && mark.mapfd < 0) ||
+	    !shfs_proc_is_marked(&mark)) {
+		shfs_proc_unmark(&mark);
+		return -EOPNOTSUPP;
+	}
+	*out = mark;
+	return 0;
+}
+
+void shfs_proc_unmark(struct shfs_proc_mark *mark)
+{
+	shfs_closep(&mark->pidfd);
+	shfs_closep(&mark->mapfd);
+	mark->pidfd = mark->mapfd = -1;
+}
+
+bool shfs_proc_is_marked(const struct shfs_proc_mark *mark)
+{
+	char none;
+
+	/* of a map that is used by nobody any more 0 bytes are read; of others whole
+	 * entries only, so no lock of it is taken for this */
+	if (mark->mapfd >= 0 && (pread(mark->mapfd, &none, 1, 0) >= 0 || errno != EINVAL))
+		return false;
+	return !syscall(SYS_pidfd_send_signal, mark->pidfd, 0, NULL, 0) || errno == EPERM;
 }
 
 int shfs_proc_thread_group(int procfd, uint32_t *tgid)

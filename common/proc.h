@@ -15,6 +15,7 @@ struct shfs_proc_stat {
 	uint32_t n_threads;
 	uint64_t start_ticks;
 	bool forked;       /* has executed nothing since its fork */
+	bool ending;       /* it is in its exit */
 	uint64_t image[6]; /* where code, stack, heap and arguments begin or end; zeros
 	                      where we may not know */
 	char comm[64];     /* as the kernel tells it, up to 15 bytes (longer for kernel
@@ -45,6 +46,26 @@ _must_check_ int shfs_proc_parse_stat(const char *text, struct shfs_proc_stat *o
  */
 bool shfs_proc_same_program(const struct shfs_proc_stat *a,
                             const struct shfs_proc_stat *b);
+
+/* Bytes that the process of this thread has given to write(2) and its like; -errno. Waits
+ * for an exec of that process to get on. */
+_must_check_ int64_t shfs_proc_bytes_written(uint32_t tid);
+
+/*
+ * By which it is cheaply seen that a thread is the one that it was and has executed
+ * nothing since: its task, and for the first thread of a process, which keeps its id when
+ * any of them executes a program, its memory map. -EOPNOTSUPP where that is not certain:
+ * a forked process may share the map of its parent, and who executes a program leaves it
+ * as it was. (So may others that a process makes by clone(2) with CLONE_VM alone; if it
+ * executes a program before those end, that is missed.)
+ */
+struct shfs_proc_mark {
+	int pidfd, mapfd;
+};
+_must_check_ int shfs_proc_mark(int procfd, const struct shfs_proc_stat *stat,
+                                bool is_first, struct shfs_proc_mark *out);
+void shfs_proc_unmark(struct shfs_proc_mark *mark);
+bool shfs_proc_is_marked(const struct shfs_proc_mark *mark);
 
 /*
  * The process that thread tid belongs to (Tgid of /proc/TID/status), or a negative errno.

@@ -1,260 +1,695 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Each record is written and read by the same function, which names its fields once: a
+ * coder goes in one of the two directions. docs/journal.md shows the layout.
+ */
 #include "common/record.h"
 
 #include <errno.h>
+#include <string.h>
 
-static void put(struct shfs_buf *b, struct shfs_bytes v)
+#define FIXED_MAX 512 /* bytes of a record that are not in its strings, at most */
+
+struct coder {
+	struct shfs_record_context *context;
+	struct shfs_buf *out;   /* writing: there is room for FIXED_MAX */
+	struct shfs_cursor *in; /* reading */
+};
+
+/* In the first byte of a record. */
+enum head {
+	HEAD_TYPE = 7,      /* 0: it follows */
+	HEAD_LONG = 1 << 3, /* the length of what is behind the head follows */
+	HEAD_GAP = 1 << 4,
+	HEAD_CLOCK = 1 << 5,
+	HEAD_PROCESS = 1 << 6,
+	HEAD_NS = 1 << 7, /* its times are in nanoseconds, not microseconds */
+};
+
+/* In the first byte of the rest of an ACCESS. */
+enum shape {
+	SHAPE_LAST = 1 << 0,
+	SHAPE_CLOCKS = 1 << 1,
+	SHAPE_DEV = 1 << 2,
+	SHAPE_NEAR = 1 << 3,
+	SHAPE_SEEN = 1 << 4,
+	SHAPE_MADE = 1 << 5,
+	SHAPE_FILE = 1 << 6, /* one that was told in this batch before */
+	SHAPE_SAME = 1 << 7, /* what was seen is what was told last of that file */
+};
+
+#define FILES_MAX 1024 /* told again by their number */
+#define SLOTS     (2 * FILES_MAX)
+
+struct shfs_record_file {
+	size_t path, path_len; /* in the context's names */
+	uint64_t dev, ino;
+	struct shfs_content content;
+};
+
+struct shfs_record_files {
+	size_t n;
+	struct shfs_buf names;
+	struct shfs_record_file list[FILES_MAX];
+	uint16_t slots[SLOTS]; /* writing: number + 1 of the last one with that path */
+};
+
+/* --- numbers --- */
+
+static void put_varint(struct shfs_buf *b, uint64_t v)
 {
-	shfs_buf_bytes(b, v.data, v.len);
+	for (; v >= 0x80; v >>= 7)
+		b->data[b->len++] = (char)(v | 0x80);
+	b->data[b->len++] = (char)v;
 }
 
-static void put_time(struct shfs_buf *b, struct shfs_time t)
+static uint64_t get_varint(struct shfs_cursor *c)
 {
-	shfs_buf_u64(b, t.real_ns);
-	shfs_buf_u64(b, t.boot_ns);
+	uint64_t v = 0;
+
+	for (int shift = 0; shift < 64 && c->p < c->end; shift += 7) {
+		unsigned char byte = *c->p++;
+
+		v |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			return v;
+	}
+	c->failed = true;
+	return 0;
 }
 
-static struct shfs_time get_time(struct shfs_cursor *c)
+static uint64_t unit_of(unsigned head)
 {
-	struct shfs_time t;
-
-	t.real_ns = shfs_cursor_u64(c);
-	t.boot_ns = shfs_cursor_u64(c);
-	return t;
+	return head & HEAD_NS ? 1 : 1000;
 }
 
-static void put_content(struct shfs_buf *b, const struct shfs_content *v)
+static uint64_t zigzag(uint64_t v)
 {
-	shfs_buf_u32(b, v->flags);
-	if (!(v->flags & SHFS_CONTENT_KNOWN))
-		return;
-	shfs_buf_u32(b, v->mode);
-	shfs_buf_u64(b, v->size);
-	shfs_buf_u64(b, v->mtime_ns);
-	shfs_buf_u64(b, v->ctime_ns);
-	shfs_buf_u64(b, v->phash);
-	shfs_buf_add(b, v->object.hash, sizeof(v->object.hash));
-	shfs_buf_u32(b, v->object.nth);
+	return v << 1 ^ -(v >> 63);
 }
 
-static struct shfs_content get_content(struct shfs_cursor *c)
+static uint64_t unzigzag(uint64_t v)
 {
-	struct shfs_content v = { .flags = shfs_cursor_u32(c) };
+	return v >> 1 ^ -(v & 1);
+}
 
+static uint64_t x_u64(struct coder *c, uint64_t v)
+{
+	if (c->in)
+		return get_varint(c->in);
+	put_varint(c->out, v);
+	return v;
+}
+
+static unsigned x_u8(struct coder *c, unsigned v)
+{
+	if (c->in)
+		return shfs_cursor_u8(c->in);
+	shfs_buf_u8(c->out, v);
+	return v;
+}
+
+static uint32_t x_u32(struct coder *c, uint32_t v)
+{
+	return (uint32_t)x_u64(c, v);
+}
+
+/* v, told by its distance from base, which may wrap around. */
+static uint64_t x_near(struct coder *c, uint64_t base, uint64_t v)
+{
+	return base + unzigzag(x_u64(c, zigzag(v - base)));
+}
+
+static uint32_t x_near32(struct coder *c, uint32_t base, uint32_t v)
+{
+	return (uint32_t)x_near(c, base, v);
+}
+
+static void x_raw(struct coder *c, void *v, size_t len)
+{
+	if (c->in) {
+		shfs_cursor_copy(c->in, v, len);
+	} else {
+		memcpy(c->out->data + c->out->len, v, len);
+		c->out->len += len;
+	}
+}
+
+/* Eight bytes: what looks the same each time is found by the compression. */
+static uint64_t x_fixed64(struct coder *c, uint64_t v)
+{
+	if (c->in)
+		return shfs_cursor_u64(c->in);
+	shfs_buf_u64(c->out, v);
+	return v;
+}
+
+/* --- strings --- */
+
+static size_t common_prefix(const struct shfs_buf *a, const struct shfs_bytes *b)
+{
+	size_t n = 0, max = MIN(a->len, b->len);
+
+	while (n < max && a->data[n] == b->data[n])
+		n++;
+	return n;
+}
+
+/* Against the last one of its kind, which is kept in last. */
+static struct shfs_bytes x_text(struct coder *c, struct shfs_buf *last,
+                                struct shfs_bytes v)
+{
+	size_t same = x_u64(c, c->in ? 0 : common_prefix(last, &v));
+	size_t len = x_u64(c, v.len - same);
+	const char *rest = v.len ? v.data + same : "";
+
+	if (c->in) {
+		if (same > last->len || len > (size_t)(c->in->end - c->in->p))
+			c->in->failed = true;
+		if (c->in->failed)
+			return (struct shfs_bytes){ "", 0 };
+		rest = (const char *)c->in->p;
+		c->in->p += len;
+	} else {
+		shfs_buf_add(c->out, rest, len);
+		shfs_buf_reserve(c->out, FIXED_MAX);
+	}
+	last->len = same;
+	shfs_buf_add(last, rest, len);
+	return (struct shfs_bytes){ last->data, last->len };
+}
+
+/* --- parts of records --- */
+
+static uint64_t offset_of(struct shfs_time t)
+{
+	return (uint64_t)t.real_ns - t.boot_ns;
+}
+
+static struct shfs_content x_content(struct coder *c, struct shfs_content v)
+{
+	struct shfs_content zero = { .flags = x_u32(c, v.flags) };
+
+	if (c->in)
+		v = zero;
 	if (!(v.flags & SHFS_CONTENT_KNOWN)) {
 		v.flags &= SHFS_CONTENT_SKIPPED; /* why nothing is known */
 		return v;
 	}
-	v.mode = shfs_cursor_u32(c);
-	v.size = shfs_cursor_u64(c);
-	v.mtime_ns = shfs_cursor_u64(c);
-	v.ctime_ns = shfs_cursor_u64(c);
-	v.phash = shfs_cursor_u64(c);
-	shfs_cursor_copy(c, v.object.hash, sizeof(v.object.hash));
-	v.object.nth = shfs_cursor_u32(c);
+	v.mode = x_near32(c, c->context->mode, v.mode);
+	c->context->mode = v.mode;
+	v.size = x_u64(c, v.size);
+	v.mtime_ns = (int64_t)x_fixed64(c, v.mtime_ns);
+	v.ctime_ns = (int64_t)x_near(c, v.mtime_ns, v.ctime_ns);
+	if (v.flags & SHFS_CONTENT_PHASH)
+		v.phash = x_fixed64(c, v.phash);
+	if (v.flags & SHFS_CONTENT_OBJECT) {
+		x_raw(c, v.object.hash, sizeof(v.object.hash));
+		v.object.nth = x_u32(c, v.object.nth);
+	}
 	return v;
 }
 
-static void put_producer(struct shfs_buf *b, const struct shfs_rec_producer *p)
+static struct shfs_bytes x_bytes(struct coder *c, struct shfs_bytes v)
 {
-	shfs_buf_u32(b, p->version);
-	put(b, p->host);
-	put(b, p->boot_id);
-	put(b, p->kind);
-	put(b, p->instance);
-	put(b, p->root);
-	put(b, p->software);
-	shfs_buf_u64(b, p->pid_namespace);
-	shfs_buf_u32(b, p->pid);
-	shfs_buf_u32(b, p->uid);
-	shfs_buf_u64(b, p->start_ticks);
-	shfs_buf_u32(b, p->segment);
-	shfs_buf_u32(b, p->pid_max);
+	size_t len = x_u64(c, v.len);
+
+	if (c->in) {
+		v = (struct shfs_bytes){ (const char *)c->in->p, len };
+		if (c->in->failed || len > (size_t)(c->in->end - c->in->p)) {
+			c->in->failed = true;
+			return (struct shfs_bytes){ "", 0 };
+		}
+		c->in->p += len;
+		return v;
+	}
+	shfs_buf_add(c->out, v.data, len);
+	shfs_buf_reserve(c->out, FIXED_MAX);
+	return v;
 }
 
-static void get_producer(struct shfs_cursor *c, struct shfs_rec_producer *p)
+static uint64_t x_process_of(struct coder *c, unsigned head, uint64_t v)
 {
-	p->version = shfs_cursor_u32(c);
-	p->host = shfs_cursor_bytes(c);
-	p->boot_id = shfs_cursor_bytes(c);
-	p->kind = shfs_cursor_bytes(c);
-	p->instance = shfs_cursor_bytes(c);
-	p->root = shfs_cursor_bytes(c);
-	p->software = shfs_cursor_bytes(c);
-	p->pid_namespace = shfs_cursor_u64(c);
-	p->pid = shfs_cursor_u32(c);
-	p->uid = shfs_cursor_u32(c);
-	p->start_ticks = shfs_cursor_u64(c);
-	p->segment = shfs_cursor_u32(c);
-	p->pid_max = shfs_cursor_u32(c);
+	if (head & HEAD_PROCESS)
+		c->context->process = x_near(c, c->context->process, v);
+	return c->context->process;
 }
 
-static void put_process(struct shfs_buf *b, const struct shfs_rec_process *p)
+/* --- records --- */
+
+static void x_producer(struct coder *c, struct shfs_rec_producer *p)
 {
-	shfs_buf_u32(b, p->pid);
-	shfs_buf_u32(b, p->ppid);
-	shfs_buf_u32(b, p->pgid);
-	shfs_buf_u32(b, p->sid);
-	shfs_buf_u32(b, p->uid);
-	shfs_buf_u32(b, p->tty_nr);
-	shfs_buf_u64(b, p->start_ticks);
-	shfs_buf_u64(b, p->parent_start_ticks);
-	put(b, p->exe);
-	put(b, p->cwd);
-	put(b, p->argv);
-	put(b, p->marker);
+	p->version = x_u32(c, p->version);
+	p->host = x_bytes(c, p->host);
+	p->boot_id = x_bytes(c, p->boot_id);
+	p->kind = x_bytes(c, p->kind);
+	p->instance = x_bytes(c, p->instance);
+	p->root = x_bytes(c, p->root);
+	p->software = x_bytes(c, p->software);
+	p->pid_namespace = x_u64(c, p->pid_namespace);
+	p->pid = x_u32(c, p->pid);
+	p->uid = x_u32(c, p->uid);
+	p->start_ticks = x_u64(c, p->start_ticks);
+	p->segment = x_u32(c, p->segment);
+	p->pid_max = x_u32(c, p->pid_max);
 }
 
-static void get_process(struct shfs_cursor *c, struct shfs_rec_process *p)
+static void x_process(struct coder *c, struct shfs_rec_process *p)
 {
-	p->pid = shfs_cursor_u32(c);
-	p->ppid = shfs_cursor_u32(c);
-	p->pgid = shfs_cursor_u32(c);
-	p->sid = shfs_cursor_u32(c);
-	p->uid = shfs_cursor_u32(c);
-	p->tty_nr = shfs_cursor_u32(c);
-	p->start_ticks = shfs_cursor_u64(c);
-	p->parent_start_ticks = shfs_cursor_u64(c);
-	p->exe = shfs_cursor_bytes(c);
-	p->cwd = shfs_cursor_bytes(c);
-	p->argv = shfs_cursor_bytes(c);
-	if (c->p == c->end) /* written before these were there */
+	struct shfs_record_context *last = c->context;
+
+	p->pid = last->pid = x_near32(c, last->pid, p->pid);
+	p->ppid = x_near32(c, p->pid, p->ppid);
+	p->pgid = x_near32(c, p->pid, p->pgid);
+	p->sid = x_near32(c, p->ppid, p->sid);
+	p->uid = x_u32(c, p->uid);
+	p->tty_nr = x_u32(c, p->tty_nr);
+	p->start_ticks = last->start_ticks = x_near(c, last->start_ticks, p->start_ticks);
+	p->parent_start_ticks = x_near(c, p->start_ticks, p->parent_start_ticks);
+	p->exe = x_text(c, &last->exe, p->exe);
+	p->cwd = x_text(c, &last->cwd, p->cwd);
+	p->argv = x_text(c, &last->argv, p->argv);
+	p->marker = x_text(c, &last->marker, p->marker);
+}
+
+/* --- files of a batch --- */
+
+static struct shfs_bytes path_of(const struct shfs_record_files *files,
+                                 const struct shfs_record_file *f)
+{
+	return (struct shfs_bytes){ files->names.data + f->path, f->path_len };
+}
+
+static uint32_t hash_path(struct shfs_bytes path)
+{
+	uint64_t h = path.len, word;
+	size_t i = 0;
+
+	for (; i + 8 <= path.len; i += 8) {
+		memcpy(&word, path.data + i, 8);
+		h = (h ^ word) * 0x9e3779b97f4a7c15;
+		h ^= h >> 29;
+	}
+	for (; i < path.len; i++)
+		h = (h ^ (unsigned char)path.data[i]) * 0x9e3779b97f4a7c15;
+	return h >> 40;
+}
+
+/* The slot of the path: that of its last file, or a free one. */
+static uint16_t *find_slot(struct shfs_record_files *files, struct shfs_bytes path)
+{
+	uint32_t i = hash_path(path) % SLOTS;
+
+	for (;; i = (i + 1) % SLOTS) {
+		const struct shfs_record_file *f;
+
+		if (!files->slots[i])
+			return &files->slots[i];
+		f = &files->list[files->slots[i] - 1];
+		if (f->path_len == path.len &&
+		    !memcmp(path_of(files, f).data, path.data, path.len))
+			return &files->slots[i];
+	}
+}
+
+/* Both directions keep the same list. NULL: it is full, or there is no memory. */
+static struct shfs_record_file *add_file(struct coder *c, const struct shfs_rec_access *a)
+{
+	struct shfs_record_files *files = c->context->files;
+	struct shfs_record_file *f;
+
+	if (files->n == FILES_MAX)
+		return NULL;
+	if (c->out)
+		*find_slot(files, a->path) = files->n + 1;
+	f = &files->list[files->n++];
+	*f = (struct shfs_record_file){ .path = files->names.len,
+		                        .path_len = a->path.len,
+		                        .dev = a->dev,
+		                        .ino = a->ino };
+	shfs_buf_add(&files->names, a->path.data, a->path.len);
+	return f;
+}
+
+/* Writing: the file of the access, if it was told before. */
+static struct shfs_record_file *known_file(struct shfs_record_files *files,
+                                           const struct shfs_rec_access *a)
+{
+	uint16_t number = *find_slot(files, a->path);
+	struct shfs_record_file *f = number ? &files->list[number - 1] : NULL;
+
+	return f && f->dev == a->dev && f->ino == a->ino ? f : NULL;
+}
+
+static bool same_content(const struct shfs_content *a, const struct shfs_content *b)
+{
+	return a->flags == b->flags && a->mode == b->mode && a->size == b->size &&
+	       a->mtime_ns == b->mtime_ns && a->ctime_ns == b->ctime_ns &&
+	       a->phash == b->phash && a->object.nth == b->object.nth &&
+	       !memcmp(a->object.hash, b->object.hash, sizeof(a->object.hash));
+}
+
+/* --- an access --- */
+
+static bool same_time(struct shfs_time a, struct shfs_time b)
+{
+	return a.boot_ns == b.boot_ns && a.real_ns == b.real_ns;
+}
+
+static unsigned access_shape(const struct shfs_record_context *last,
+                             const struct shfs_record_file *known,
+                             const struct shfs_rec_access *a)
+{
+	unsigned shape = 0;
+
+	if (!same_time(a->last, a->begin))
+		shape |= SHAPE_LAST;
+	if (offset_of(a->begin) != last->offset_ns ||
+	    offset_of(a->last) != last->offset_ns)
+		shape |= SHAPE_CLOCKS;
+	if (known)
+		shape |= SHAPE_FILE;
+	else if (a->dev != last->dev)
+		shape |= SHAPE_DEV;
+	if (!known && a->ino - last->ino + 32 < 64)
+		shape |= SHAPE_NEAR;
+	if (known && a->seen.flags && same_content(&a->seen, &known->content))
+		shape |= SHAPE_SAME;
+	else if (a->seen.flags)
+		shape |= SHAPE_SEEN;
+	if (a->made.flags)
+		shape |= SHAPE_MADE;
+	return shape;
+}
+
+/* Deltas of times are multiples of unit. */
+static uint64_t x_ns(struct coder *c, uint64_t unit, uint64_t base, uint64_t v)
+{
+	int64_t units = c->in ? 0 : (int64_t)(v - base) / (int64_t)unit;
+
+	return base + unit * x_near(c, 0, (uint64_t)units);
+}
+
+/* clocks: the two are not as far apart as in the time of the record. */
+static struct shfs_time x_time(struct coder *c, uint64_t unit, bool clocks, uint64_t base,
+                               struct shfs_time t)
+{
+	uint64_t offset = c->context->offset_ns;
+
+	t.boot_ns = x_ns(c, unit, base, t.boot_ns);
+	if (clocks)
+		offset = x_ns(c, unit, offset, offset_of(t));
+	t.real_ns = (int64_t)(t.boot_ns + offset);
+	return t;
+}
+
+/* A file that was told before, by its number. NULL: there is none. */
+static struct shfs_record_file *
+x_known_file(struct coder *c, struct shfs_record_file *known, struct shfs_rec_access *a)
+{
+	struct shfs_record_files *files = c->context->files;
+	size_t number = x_u64(c, known ? (size_t)(known - files->list) : 0);
+
+	if (number >= files->n) {
+		c->in->failed = true;
+		return NULL;
+	}
+	known = &files->list[number];
+	a->path = path_of(files, known);
+	a->dev = known->dev;
+	a->ino = known->ino;
+	return known;
+}
+
+static struct shfs_record_file *x_new_file(struct coder *c, unsigned shape,
+                                           struct shfs_rec_access *a)
+{
+	struct shfs_record_context *last = c->context;
+
+	if (shape & SHAPE_DEV)
+		last->dev = x_u64(c, a->dev);
+	a->dev = last->dev;
+	a->path = x_text(c, &last->path, a->path);
+	a->ino = last->ino = x_near(c, shape & SHAPE_NEAR ? last->ino : 0, a->ino);
+	return add_file(c, a);
+}
+
+static void x_contents(struct coder *c, unsigned shape, struct shfs_record_file *file,
+                       struct shfs_rec_access *a)
+{
+	if (shape & SHAPE_SEEN)
+		a->seen = x_content(c, a->seen);
+	else if (shape & SHAPE_SAME && file)
+		a->seen = file->content;
+	if (shape & SHAPE_MADE)
+		a->made = x_content(c, a->made);
+	if (!file)
 		return;
-	p->marker = shfs_cursor_bytes(c);
+	if (a->made.flags)
+		file->content = a->made;
+	else if (a->seen.flags)
+		file->content = a->seen;
 }
 
-static void put_access(struct shfs_buf *b, const struct shfs_rec_access *a)
+static void x_access(struct coder *c, unsigned head, uint64_t now_ns,
+                     struct shfs_rec_access *a)
 {
-	shfs_buf_u64(b, a->process);
-	shfs_buf_u32(b, a->flags);
-	put_time(b, a->begin);
-	put_time(b, a->last);
-	put(b, a->path);
-	shfs_buf_u64(b, a->dev);
-	shfs_buf_u64(b, a->ino);
-	put_content(b, &a->seen);
-	put_content(b, &a->made);
+	struct shfs_record_file *file = c->out ? known_file(c->context->files, a) : NULL;
+	unsigned shape = c->out ? access_shape(c->context, file, a) : 0;
+	bool clocks;
+
+	shape = x_u8(c, shape);
+	clocks = shape & SHAPE_CLOCKS;
+	a->flags = x_u32(c, a->flags);
+	a->begin = x_time(c, unit_of(head), clocks, now_ns, a->begin);
+	a->last = shape & SHAPE_LAST ? x_time(c, unit_of(head), clocks, now_ns, a->last)
+	                             : a->begin;
+	a->process = x_process_of(c, head, a->process);
+	file = shape & SHAPE_FILE ? x_known_file(c, file, a) : x_new_file(c, shape, a);
+	x_contents(c, shape, file, a);
 }
 
-static void get_access(struct shfs_cursor *c, struct shfs_rec_access *a)
+static void x_pathop(struct coder *c, unsigned head, struct shfs_rec_pathop *o)
 {
-	a->process = shfs_cursor_u64(c);
-	a->flags = shfs_cursor_u32(c);
-	a->begin = get_time(c);
-	a->last = get_time(c);
-	a->path = shfs_cursor_bytes(c);
-	a->dev = shfs_cursor_u64(c);
-	a->ino = shfs_cursor_u64(c);
-	a->seen = get_content(c);
-	a->made = get_content(c);
+	struct shfs_record_context *last = c->context;
+
+	o->op = x_u32(c, o->op);
+	o->directory = x_u32(c, o->directory);
+	o->process = x_process_of(c, head, o->process);
+	o->path = x_text(c, &last->path, o->path);
+	/* mostly in the same directory */
+	last->path2.len = 0;
+	shfs_buf_add(&last->path2, o->path.data, o->path.len);
+	o->path2 = x_text(c, &last->path2, o->path2);
+	o->content = x_content(c, o->content);
+	o->victim = x_content(c, o->victim);
+	o->dev = x_u64(c, o->dev);
+	o->ino = x_u64(c, o->ino);
+	o->nameless = x_u32(c, o->nameless);
 }
 
-static void put_pathop(struct shfs_buf *b, const struct shfs_rec_pathop *o)
+static void x_preimage(struct coder *c, unsigned head, struct shfs_rec_preimage *p)
 {
-	shfs_buf_u64(b, o->process);
-	shfs_buf_u32(b, o->op);
-	shfs_buf_u32(b, o->directory);
-	put(b, o->path);
-	put(b, o->path2);
-	put_content(b, &o->content);
-	put_content(b, &o->victim);
-	shfs_buf_u64(b, o->dev);
-	shfs_buf_u64(b, o->ino);
-	shfs_buf_u32(b, o->nameless);
+	p->process = x_process_of(c, head, p->process);
+	p->path = x_text(c, &c->context->path, p->path);
+	p->dev = x_u64(c, p->dev);
+	p->ino = x_u64(c, p->ino);
+	p->content = x_content(c, p->content);
 }
 
-static void get_pathop(struct shfs_cursor *c, struct shfs_rec_pathop *o)
+static void x_lost(struct coder *c, struct shfs_rec_lost *l)
 {
-	o->process = shfs_cursor_u64(c);
-	o->op = shfs_cursor_u32(c);
-	o->directory = shfs_cursor_u32(c);
-	o->path = shfs_cursor_bytes(c);
-	o->path2 = shfs_cursor_bytes(c);
-	o->content = get_content(c);
-	o->victim = get_content(c);
-	if (c->p == c->end) /* written before these were there */
-		return;
-	o->dev = shfs_cursor_u64(c);
-	o->ino = shfs_cursor_u64(c);
-	o->nameless = shfs_cursor_u32(c);
+	l->count = x_u64(c, l->count);
+	l->error = (int32_t)x_near32(c, 0, (uint32_t)l->error);
 }
 
-static void put_preimage(struct shfs_buf *b, const struct shfs_rec_preimage *p)
-{
-	shfs_buf_u64(b, p->process);
-	put(b, p->path);
-	shfs_buf_u64(b, p->dev);
-	shfs_buf_u64(b, p->ino);
-	put_content(b, &p->content);
-}
-
-static void get_preimage(struct shfs_cursor *c, struct shfs_rec_preimage *p)
-{
-	p->process = shfs_cursor_u64(c);
-	p->path = shfs_cursor_bytes(c);
-	p->dev = shfs_cursor_u64(c);
-	p->ino = shfs_cursor_u64(c);
-	p->content = get_content(c);
-}
-
-int shfs_record_encode(const struct shfs_record *rec, struct shfs_buf *out)
+/* false: not of a type that stands in segments. */
+static bool x_body(struct coder *c, unsigned head, struct shfs_record *rec)
 {
 	switch (rec->type) {
 	case SHFS_REC_PRODUCER:
-		put_producer(out, &rec->producer);
-		break;
+		x_producer(c, &rec->producer);
+		return true;
 	case SHFS_REC_PROCESS:
-		put_process(out, &rec->process);
-		break;
+		x_process(c, &rec->process);
+		return true;
 	case SHFS_REC_ACCESS:
-		put_access(out, &rec->access);
-		break;
+		x_access(c, head, rec->time.boot_ns, &rec->access);
+		return true;
 	case SHFS_REC_PATHOP:
-		put_pathop(out, &rec->pathop);
-		break;
+		x_pathop(c, head, &rec->pathop);
+		return true;
 	case SHFS_REC_PREIMAGE:
-		put_preimage(out, &rec->preimage);
-		break;
+		x_preimage(c, head, &rec->preimage);
+		return true;
 	case SHFS_REC_LOST:
-		shfs_buf_u64(out, rec->lost.count);
-		shfs_buf_u32(out, rec->lost.error);
-		break;
+		x_lost(c, &rec->lost);
+		return true;
 	case SHFS_REC_END:
-		break;
+		return true;
 	default:
+		return false;
+	}
+}
+
+/* Whose it is; 0 where the type does not say. */
+static uint64_t process_of(const struct shfs_record *rec, uint64_t otherwise)
+{
+	switch (rec->type) {
+	case SHFS_REC_ACCESS:
+		return rec->access.process;
+	case SHFS_REC_PATHOP:
+		return rec->pathop.process;
+	case SHFS_REC_PREIMAGE:
+		return rec->preimage.process;
+	default:
+		return otherwise;
+	}
+}
+
+static void x_head(struct coder *c, unsigned head, struct shfs_record *rec)
+{
+	struct shfs_record_context *last = c->context;
+	uint64_t offset = last->offset_ns;
+
+	rec->seq = head & HEAD_GAP ? x_near(c, last->seq + 1, rec->seq) : last->seq + 1;
+	rec->time.boot_ns = x_ns(c, unit_of(head), last->boot_ns, rec->time.boot_ns);
+	if (head & HEAD_CLOCK)
+		offset = x_ns(c, unit_of(head), offset, offset_of(rec->time));
+	rec->time.real_ns = (int64_t)(rec->time.boot_ns + offset);
+	last->seq = rec->seq;
+	last->boot_ns = rec->time.boot_ns;
+	last->offset_ns = offset;
+}
+
+static bool context_failed(const struct shfs_record_context *context)
+{
+	return context->files->names.failed || context->path.failed ||
+	       context->path2.failed || context->exe.failed || context->cwd.failed ||
+	       context->argv.failed || context->marker.failed;
+}
+
+/* Is it of whole microseconds, and so far from the ends that no distance overflows? */
+static bool is_whole(struct shfs_time t)
+{
+	return t.boot_ns % 1000 == 0 && t.real_ns % 1000 == 0 && t.real_ns >= 0 &&
+	       t.real_ns < INT64_C(1) << 62 && t.boot_ns < UINT64_C(1) << 60;
+}
+
+static bool has_whole_times(const struct shfs_record *rec)
+{
+	if (rec->type == SHFS_REC_ACCESS &&
+	    !(is_whole(rec->access.begin) && is_whole(rec->access.last)))
+		return false;
+	return is_whole(rec->time);
+}
+
+/* What is too large to be part of the context. */
+static int context_begin(struct shfs_record_context *context)
+{
+	if (!context->files)
+		context->files = calloc(1, sizeof(*context->files));
+	return context->files ? 0 : -ENOMEM;
+}
+
+int shfs_record_pack(struct shfs_record_context *context, const struct shfs_record *rec,
+                     struct shfs_buf *out)
+{
+	struct coder c = { .context = context, .out = out };
+	struct shfs_record copy = *rec;
+	unsigned head = rec->type;
+
+	if (rec->type < SHFS_REC_PRODUCER || rec->type > SHFS_REC_END)
 		return -EINVAL;
-	}
-	return out->failed ? -ENOMEM : 0;
+	shfs_buf_reserve(out, FIXED_MAX);
+	if (out->failed || context_begin(context))
+		return -ENOMEM;
+	if (rec->seq != context->seq + 1)
+		head |= HEAD_GAP;
+	if (offset_of(rec->time) != context->offset_ns)
+		head |= HEAD_CLOCK;
+	if (process_of(rec, context->process) != context->process)
+		head |= HEAD_PROCESS;
+	context->whole = context->whole && has_whole_times(rec);
+	if (!context->whole)
+		head |= HEAD_NS;
+	shfs_buf_u8(out, head);
+	x_head(&c, head, &copy);
+	x_body(&c, head, &copy);
+	return out->failed || context_failed(context) ? -ENOMEM : 0;
 }
 
-int shfs_record_decode(const void *payload, size_t len, struct shfs_record *rec)
+/* type: of the record in front of the cursor; end: where it ends, if it says so. */
+static void unpack_head(struct coder *c, struct shfs_record *rec, unsigned *head)
 {
-	struct shfs_cursor c = { payload, (const unsigned char *)payload + len, false };
+	*head = shfs_cursor_u8(c->in);
+	*rec = (struct shfs_record){ .type = *head & HEAD_TYPE, .boot_resolution_ns = 1 };
+	if (!rec->type)
+		rec->type = x_u32(c, 0);
+	x_head(c, *head, rec);
+}
 
-	switch (rec->type) {
-	case SHFS_REC_PRODUCER:
-		get_producer(&c, &rec->producer);
-		break;
-	case SHFS_REC_PROCESS:
-		get_process(&c, &rec->process);
-		break;
-	case SHFS_REC_ACCESS:
-		get_access(&c, &rec->access);
-		break;
-	case SHFS_REC_PATHOP:
-		get_pathop(&c, &rec->pathop);
-		break;
-	case SHFS_REC_PREIMAGE:
-		get_preimage(&c, &rec->preimage);
-		break;
-	case SHFS_REC_LOST:
-		rec->lost.count = shfs_cursor_u64(&c);
-		rec->lost.error = shfs_cursor_u32(&c);
-		break;
-	case SHFS_REC_END:
-		break;
-	default:
-		return -ENOTSUP;
+int shfs_record_unpack(struct shfs_record_context *context, struct shfs_cursor *in,
+                       struct shfs_record *rec)
+{
+	struct coder c = { .context = context, .in = in };
+	const unsigned char *end = NULL;
+	bool known;
+	unsigned head;
+
+	if (context_begin(context))
+		return -ENOMEM;
+	unpack_head(&c, rec, &head);
+	if (head & HEAD_LONG) {
+		size_t len = get_varint(in);
+
+		if (in->failed || len > (size_t)(in->end - in->p))
+			in->failed = true;
+		else
+			end = in->p + len;
 	}
-	return c.failed ? -EBADMSG : 0;
+	known = !in->failed && x_body(&c, head, rec);
+	if (context_failed(context))
+		return -ENOMEM;
+	if (in->failed || (end && in->p > end) || (!known && !end))
+		return -EBADMSG;
+	if (end)
+		in->p = end;
+	return known ? 0 : -ENOTSUP;
+}
+
+void shfs_record_context_reset(struct shfs_record_context *context)
+{
+	struct shfs_record_context empty = {
+		.whole = true,
+		.path = context->path,
+		.path2 = context->path2,
+		.exe = context->exe,
+		.cwd = context->cwd,
+		.argv = context->argv,
+		.marker = context->marker,
+		.files = context->files,
+	};
+
+	empty.path.len = empty.path2.len = empty.exe.len = 0;
+	empty.cwd.len = empty.argv.len = empty.marker.len = 0;
+	*context = empty;
+	if (!context->files)
+		return;
+	context->files->n = context->files->names.len = 0;
+	memset(context->files->slots, 0, sizeof(context->files->slots));
+}
+
+void shfs_record_context_free(struct shfs_record_context *context)
+{
+	shfs_buf_free(&context->path);
+	shfs_buf_free(&context->path2);
+	shfs_buf_free(&context->exe);
+	shfs_buf_free(&context->cwd);
+	shfs_buf_free(&context->argv);
+	shfs_buf_free(&context->marker);
+	if (context->files)
+		shfs_buf_free(&context->files->names);
+	free(context->files);
+	*context = (struct shfs_record_context){ 0 };
 }

@@ -1,26 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * record.h - what a journal record says: every type, field and its encoding. Format
- * version 1.
+ * version 2; version 1 is still read.
  *
- * A producer fills one of these structs; shfs_record_encode turns it into payload bytes,
- * and shfs_record_decode turns untrusted payload bytes back (fuzzed). The frame around a
- * payload (length, type, sequence number, times, checksum) is the journal's:
- * store/journal.h. docs/journal.md shows the layout byte by byte.
+ * A producer fills one of these structs; shfs_record_pack turns it into bytes of a batch,
+ * and shfs_record_unpack turns untrusted bytes back (fuzzed). The frame around a batch
+ * (length, checksum) is the journal's: store/journal.h. docs/journal.md shows the layout
+ * byte by byte.
  *
- * Growth: a new field is appended to its payload, and a decoder gives it zero where it is
- * absent; bytes behind the last known field are ignored; unknown types are skipped. A
- * change that cannot be made so raises SHFS_RECORD_VERSION.
+ * Growth: a record may be longer than its known fields say, if it tells its length; types
+ * that are not known are skipped. A change that cannot be made so raises
+ * SHFS_RECORD_VERSION.
  *
  * Strings are bytes: names and commands may hold anything but NUL. Decoded strings are
- * borrowed from the payload and are not NUL-terminated.
+ * borrowed and are not NUL-terminated.
  */
 #pragma once
 
 #include "common/buf.h"
 #include "common/clock.h"
 
-#define SHFS_RECORD_VERSION 1
+#include <stdbool.h>
+
+#define SHFS_RECORD_VERSION 2
 
 enum shfs_record_type {
 	SHFS_REC_PRODUCER = 1, /* who writes: first in every segment */
@@ -118,6 +120,8 @@ enum shfs_access_flags {
 	SHFS_ACCESS_EXEC = 1 << 6,     /* opened to be executed */
 	SHFS_ACCESS_NAMELESS = 1 << 7, /* the file had been removed or replaced by then;
 	                                  path was its last name */
+	SHFS_ACCESS_SHARED = 1 << 8, /* several processes had the open file: which of them
+	                                wrote is not known */
 };
 
 /*
@@ -220,16 +224,44 @@ struct shfs_record {
 };
 
 /*
- * Appends the payload of a segment record to out. -EINVAL for a hook's record, -ENOMEM.
+ * Records stand in batches: each is told by what differs from those before it in the same
+ * batch, which is the context. Begins as {0} and is reset at the beginning of each batch.
+ * Opaque.
  */
-_must_check_ int shfs_record_encode(const struct shfs_record *rec, struct shfs_buf *out);
+struct shfs_record_context {
+	uint64_t seq, boot_ns, offset_ns; /* offset_ns: real minus boot time */
+	uint64_t process, dev, ino, start_ticks;
+	uint32_t pid, mode;
+	bool whole; /* all times so far were whole microseconds */
+	struct shfs_buf path, path2, exe, cwd, argv, marker;
+	struct shfs_record_files *files; /* told in this batch */
+};
+
+void shfs_record_context_reset(struct shfs_record_context *context);
+void shfs_record_context_free(struct shfs_record_context *context);
 
 /*
- * Decodes a payload of rec->type; sets the union alone. -EBADMSG where it is too short,
- * -ENOTSUP for a type that this version does not know (skip it).
+ * Appends a record to the batch in out. -EINVAL for a hook's record (nothing is changed);
+ * -ENOMEM: give the batch up.
  */
-_must_check_ int shfs_record_decode(const void *payload, size_t len,
-                                    struct shfs_record *rec);
+_must_check_ int shfs_record_pack(struct shfs_record_context *context,
+                                  const struct shfs_record *rec, struct shfs_buf *out);
+
+/*
+ * Takes the next record of a batch. Its strings are valid until the next call for this
+ * context, or as long as the batch is. -EBADMSG: it is damaged, and so is the rest of the
+ * batch; -ENOTSUP: of a type that this version does not know (in has passed it); -ENOMEM.
+ */
+_must_check_ int shfs_record_unpack(struct shfs_record_context *context,
+                                    struct shfs_cursor *in, struct shfs_record *rec);
+
+/*
+ * Version 1: decodes a payload of rec->type; sets the union alone, strings are borrowed
+ * from the payload. -EBADMSG where it is too short, -ENOTSUP for a type that is not
+ * known.
+ */
+_must_check_ int shfs_record_decode1(const void *payload, size_t len,
+                                     struct shfs_record *rec);
 
 static inline struct shfs_bytes shfs_bytes_str(const char *s)
 {

@@ -16,6 +16,7 @@
 #define KNOWN_MAX   16384
 #define DEPTH_MAX   64
 #define ARGV_WAIT   (SHFS_NSEC_PER_SEC / 4)
+#define TICK_NS     (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
 
 /* A process in the journal, with the program that it ran when it was last recorded. */
 struct known {
@@ -25,16 +26,20 @@ struct known {
 	} key;
 	struct shfs_proc_stat stat;
 	uint64_t seq;
+	bool is_shell;
 	UT_hash_handle hh;
 };
 
-/* A thread that called, and the record of what it ran then. Only refs ever changes. */
+/* A thread that called, and the record of what it ran then. Only refs ever changes. It is
+ * recognised by its mark; where it can have none (statfd is there), by what stat says. */
 struct thread {
 	atomic_uint refs;
 	uint32_t tid;
+	struct shfs_proc_mark mark;
 	int statfd;
 	struct shfs_proc_stat stat;
 	uint64_t seq;
+	bool is_shell;
 	UT_hash_handle hh;
 };
 
@@ -44,7 +49,7 @@ struct shfs_callers {
 	bool blind;           /* /proc tells of others */
 	pthread_mutex_t lock; /* of both tables; the longest unused are first in them */
 	struct thread *threads;
-	size_t max_threads; /* each holds an fd */
+	size_t max_threads; /* each holds two fds, at most */
 	struct known *known;
 };
 
@@ -61,7 +66,7 @@ int shfs_callers_new(struct shfs_capture *capture, struct shfs_callers **out)
 		return r;
 	}
 	c->capture = capture;
-	c->max_threads = shfs_proc_share_of_fds(8, THREADS_MAX);
+	c->max_threads = shfs_proc_share_of_fds(16, THREADS_MAX);
 	c->blind = !shfs_proc_is_ours();
 	pthread_mutex_init(&c->lock, NULL);
 	*out = c;
@@ -72,6 +77,7 @@ static void thread_unref(struct thread *t)
 {
 	if (!t || atomic_fetch_sub(&t->refs, 1) > 1)
 		return;
+	shfs_proc_unmark(&t->mark);
 	shfs_closep(&t->statfd);
 	free(t);
 }
@@ -116,7 +122,7 @@ static struct known *find_known(struct shfs_callers *c, const struct shfs_proc_s
 }
 
 static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
-                     uint64_t seq)
+                     uint64_t seq, bool is_shell)
 {
 	struct known *k = find_known(c, stat);
 
@@ -136,14 +142,30 @@ static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
 	}
 	k->stat = *stat;
 	k->seq = seq;
+	k->is_shell = is_shell;
 }
 
 /* The record of the process with the program that it runs; 0: there is none. */
-static uint64_t find_program(struct shfs_callers *c, const struct shfs_proc_stat *stat)
+static uint64_t find_program(struct shfs_callers *c, const struct shfs_proc_stat *stat,
+                             bool *is_shell)
 {
 	struct known *k = find_known(c, stat);
 
-	return k && shfs_proc_same_program(&k->stat, stat) ? k->seq : 0;
+	if (!k || !shfs_proc_same_program(&k->stat, stat))
+		return 0;
+	*is_shell = k->is_shell;
+	return k->seq;
+}
+
+/* sh, bash, zsh-5.9, /usr/bin/fish, busybox; and what else ends like these. */
+static bool is_shell_program(const struct shfs_buf *exe)
+{
+	const char *slash = exe->len ? strrchr(exe->data, '/') : NULL;
+	const char *name = slash ? slash + 1 : "";
+	size_t len = strcspn(name, "-.0123456789 ");
+
+	return (len >= 2 && !strncmp(name + len - 2, "sh", 2)) ||
+	       !strncmp(name, "busybox", 7);
 }
 
 /* --- looking at processes; without the lock --- */
@@ -253,7 +275,7 @@ static uint64_t emit(struct shfs_callers *c, const struct sight *s)
 	uint64_t seq = shfs_capture_emit(c->capture, &rec, NULL);
 
 	if (seq)
-		remember(c, &s->stat, seq);
+		remember(c, &s->stat, seq, is_shell_program(&s->exe));
 	return seq;
 }
 
@@ -262,7 +284,7 @@ static uint64_t emit(struct shfs_callers *c, const struct sight *s)
  * threads may have looked at the same process at once: what the other one has recorded
  * meanwhile stands.
  */
-static uint64_t record(struct shfs_callers *c, struct sight *caller)
+static uint64_t record(struct shfs_callers *c, struct sight *caller, bool *is_shell)
 {
 	struct sight sights[DEPTH_MAX];
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ARGV_WAIT;
@@ -279,9 +301,11 @@ static uint64_t record(struct shfs_callers *c, struct sight *caller)
 	for (int i = n - 1; i >= 0; i--)
 		if (!find_known(c, &sights[i].stat))
 			emit(c, &sights[i]);
-	seq = find_program(c, &caller->stat);
-	if (!seq)
+	seq = find_program(c, &caller->stat, is_shell);
+	if (!seq) {
 		seq = emit(c, caller);
+		*is_shell = is_shell_program(&caller->exe);
+	}
 	pthread_mutex_unlock(&c->lock);
 	for (int i = 0; i < n; i++)
 		sight_clear(&sights[i]);
@@ -309,20 +333,22 @@ static int go_to_leader(struct sight *s)
 	return r;
 }
 
-/* The record of the process that the thread with this stat belongs to. procfd is taken.
- */
-static uint64_t process_of(struct shfs_callers *c, int procfd,
-                           const struct shfs_proc_stat *stat)
+/* The record of the process that the thread belongs to. procfd is taken. */
+static uint64_t process_of(struct shfs_callers *c, int procfd, struct thread *t)
 {
-	_cleanup_(sight_clear) struct sight s = { .procfd = procfd, .stat = *stat };
+	_cleanup_(sight_clear) struct sight s = { .procfd = procfd, .stat = t->stat };
 	uint64_t seq;
 
 	if (go_to_leader(&s))
 		return 0;
+	if (!shfs_proc_mark(s.procfd, &t->stat, s.stat.pid == t->tid, &t->mark)) {
+		shfs_closep(&t->statfd);
+		t->statfd = -1;
+	}
 	pthread_mutex_lock(&c->lock);
-	seq = find_program(c, &s.stat);
+	seq = find_program(c, &s.stat, &t->is_shell);
 	pthread_mutex_unlock(&c->lock);
-	return seq ? seq : record(c, &s);
+	return seq ? seq : record(c, &s, &t->is_shell);
 }
 
 /* --- threads --- */
@@ -339,11 +365,12 @@ static struct thread *thread_new(struct shfs_callers *c, uint32_t tid)
 	}
 	t->refs = 1;
 	t->tid = tid;
+	t->mark = (struct shfs_proc_mark){ -1, -1 };
 	t->statfd = shfs_proc_open_stat(procfd, tid);
 	if (t->statfd < 0 || shfs_proc_reread_stat(t->statfd, &t->stat))
 		shfs_closep(&procfd);
 	else
-		t->seq = process_of(c, procfd, &t->stat);
+		t->seq = process_of(c, procfd, t);
 	if (t->seq)
 		return t;
 	thread_unref(t);
@@ -383,32 +410,70 @@ static void keep_thread(struct shfs_callers *c, struct thread *t)
 	thread_unref(old);
 }
 
-uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *job)
+/* Is it still the same thread, running the same program? */
+static bool is_known(const struct thread *t)
 {
-	_cleanup_(thread_unrefp) struct thread *t = tid ? find_thread(c, tid) : NULL;
 	struct shfs_proc_stat now;
 
-	*job = (struct shfs_job){ 0 };
+	if (t->statfd < 0)
+		return shfs_proc_is_marked(&t->mark);
+	return !shfs_proc_reread_stat(t->statfd, &now) &&
+	       shfs_proc_same_program(&now, &t->stat);
+}
+
+/* Referenced; NULL: it is not known. */
+static struct thread *thread_of(struct shfs_callers *c, uint32_t tid)
+{
+	struct thread *t;
+
 	if (!tid || c->blind)
-		return 0;
-	if (!t || shfs_proc_reread_stat(t->statfd, &now) ||
-	    !shfs_proc_same_program(&now, &t->stat)) {
-		thread_unref(t);
-		t = thread_new(c, tid);
-		if (!t)
-			return 0;
+		return NULL;
+	t = find_thread(c, tid);
+	if (t && is_known(t))
+		return t;
+	thread_unref(t);
+	t = thread_new(c, tid);
+	if (t)
 		keep_thread(c, t);
-		now = t->stat;
-	}
-	job->group = now.pgid;
-	job->leads_group = now.pgid == now.pid;
-	job->leads_session = now.sid == now.pid;
-	return t->seq;
+	return t;
 }
 
 uint64_t shfs_caller_process(struct shfs_callers *c, uint32_t tid)
 {
-	struct shfs_job job;
+	_cleanup_(thread_unrefp) struct thread *t = thread_of(c, tid);
 
-	return shfs_caller_job(c, tid, &job);
+	return t ? t->seq : 0;
+}
+
+uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *job)
+{
+	_cleanup_(thread_unrefp) struct thread *t = thread_of(c, tid);
+	pid_t pid = (pid_t)tid, group = t ? getpgid(pid) : -1;
+
+	*job = (struct shfs_job){ 0 };
+	if (group >= 0) {
+		job->group = (uint32_t)group;
+		job->leads_group = group == pid;
+		job->leads_session = job->leads_group && getsid(pid) == pid;
+		job->is_shell = t->is_shell;
+	}
+	return t ? t->seq : 0;
+}
+
+bool shfs_caller_may_have_written(uint32_t tid, int64_t changed_ns)
+{
+	_cleanup_close_ int procfd = tid ? shfs_proc_open(tid) : -ESRCH;
+	struct shfs_time now = shfs_time_now();
+	struct shfs_proc_stat stat;
+
+	if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
+		return true;
+	/* a thread may be younger than its process */
+	if (stat.n_threads <= 1 && changed_ns - now.real_ns + (int64_t)now.boot_ns <
+	                                   (int64_t)(stat.start_ticks * TICK_NS))
+		return false;
+	/* its exec would wait for us */
+	if (!stat.ending && !stat.image[0])
+		return true;
+	return shfs_proc_bytes_written(tid) != 0;
 }

@@ -5,8 +5,8 @@
  * The kernel tells the id of the calling thread, and the caller is blocked in its request
  * meanwhile, so /proc is true. Each process is recorded once, after its ancestors, and
  * again when it has executed another program, or the same one again. What is known is
- * checked at each use through an fd of the thread's stat, which never means another
- * thread: a reused id is a new one.
+ * checked at each use, by marks that never mean another thread or another program
+ * (proc.h), or where there can be none through an fd of its stat: a reused id is a new one.
  *
  * A caller's other threads may hold its memory map until we answer them. So what is read
  * here of /proc is only what does not wait for that map; arguments are argv.h's. Where
@@ -36,6 +36,12 @@ struct shfs_job {
 	uint32_t group;     /* of processes; 0 with process 0 */
 	bool leads_group;   /* may be a shell that somebody types into, */
 	bool leads_session; /* and that of a terminal, most likely */
+	bool is_shell;      /* of the name of its program */
 };
 uint64_t shfs_caller_job(struct shfs_callers *callers, uint32_t tid,
                          struct shfs_job *job);
+
+/* Might the process of tid have written to what it closes now, changed last at changed_ns
+ * (CLOCK_REALTIME)? Not what was changed last before it came into being, and not if it
+ * has written nothing at all. */
+bool shfs_caller_may_have_written(uint32_t tid, int64_t changed_ns);

@@ -110,13 +110,24 @@ static void add_path(struct shfs_buf *out, const char *key, const char *path)
 
 static void status(struct shfs_fs *fs, struct shfs_buf *out)
 {
+	static const char *const passing[] = {
+		[SHFS_PASSING_NONE] = "off",
+		[SHFS_PASSING_READS] = "reads",
+		[SHFS_PASSING_ALL] = "on",
+	};
 	struct shfs_capture_stats stats;
+	enum shfs_passing_mode mode = shfs_passthrough_mode(fs);
 
 	shfs_capture_get_stats(fs->capture, &stats);
 	shfs_buf_printf(out, "pid=%ld\n", (long)getpid());
 	add_path(out, "root", fs->root);
 	add_path(out, "store", fs->store->path);
-	shfs_buf_str(out, "backend=fuse\n");
+	shfs_buf_printf(out, "backend=%s\npassthrough=%s\ntransport=%s\n",
+	                mode == SHFS_PASSING_NONE ? "fuse" : "fuse+passthrough",
+	                passing[mode], shfs_transport_name(fs->transport));
+	if (shfs_transport_reason(fs->transport))
+		shfs_buf_printf(out, "transport_reason=%s\n",
+		                shfs_transport_reason(fs->transport));
 	shfs_buf_printf(out, "since=%" PRId64 "\n", fs->since_ns);
 	shfs_buf_printf(out,
 	                "records=%" PRIu64 "\nlost=%" PRIu64 "\nqueued=%" PRIu64 "\n",

@@ -21,9 +21,18 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct shfs_beneath;
 struct shfs_directory;
 struct shfs_handle;
 struct shfs_transport;
+
+/* What the kernel may read and write without us: passthrough.h. */
+enum shfs_passing_mode {
+	SHFS_PASSING_UNKNOWN,
+	SHFS_PASSING_NONE,
+	SHFS_PASSING_READS,
+	SHFS_PASSING_ALL,
+};
 
 struct shfs_fs {
 	struct shfs_store *store;
@@ -32,11 +41,18 @@ struct shfs_fs {
 	struct shfs_callers *callers;
 	struct shfs_tree *tree;
 	struct shfs_transport *transport;
+	struct shfs_beneath *beneath; /* NULL: changes beneath cannot be noticed */
 	char *root;       /* the mounted directory, absolute */
 	int root_fd;      /* of the directory beneath the mount (O_PATH) */
 	int proc_fd;      /* /proc/self/fd */
+	bool served;      /* root_fd is on a network or the like: shfs_fd_is_served */
 	bool privileged;  /* serves all users: takes on the caller's identity */
 	int64_t since_ns; /* CLOCK_REALTIME */
+
+	atomic_int passing;   /* enum shfs_passing_mode */
+	int passing_device;   /* the mount's; borrowed */
+	uint64_t passing_dev; /* where writes may be passed */
+	atomic_bool passing_tried; /* they are told by the mtime there */
 
 	pthread_rwlock_t rules_lock;
 	struct shfs_rules *rules;

@@ -6,6 +6,7 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "common/quote.h"
+#include "fusefs/beneath.h"
 #include "fusefs/log.h"
 #include "fusefs/mountpoint.h"
 #include "fusefs/ops.h"
@@ -31,12 +32,13 @@
 
 struct options {
 	const char *store, *config, *dir;
-	bool allow_other, foreground;
+	enum shfs_transport_kind transport;
+	bool allow_other, foreground, no_passthrough;
 };
 
 static const char usage[] =
 	"usage: shfs-fuse --store DIR [--config FILE] [--allow-other] "
-	"[--foreground] DIR\n";
+	"[--transport auto|dev|uring] [--no-passthrough] [--foreground] DIR\n";
 
 /* --- what goes wrong before the mount is there: one line, and an exit code --- */
 
@@ -67,11 +69,16 @@ static int parse_options(int argc, char **argv, struct options *out)
 		{ "config", required_argument, NULL, 'c' },
 		{ "allow-other", no_argument, NULL, 'a' },
 		{ "foreground", no_argument, NULL, 'f' },
+		{ "transport", required_argument, NULL, 't' },
+		{ "no-passthrough", no_argument, NULL, 'p' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
+	const char *transport = getenv("SHFS_TRANSPORT");
 	int c;
 
+	if (transport && shfs_config_parse_transport(transport, &out->transport))
+		return fail(SHFS_FUSE_USAGE, "SHFS_TRANSPORT is auto, dev or uring");
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
 		if (c == 's')
 			out->store = optarg;
@@ -81,7 +88,10 @@ static int parse_options(int argc, char **argv, struct options *out)
 			out->allow_other = true;
 		else if (c == 'f')
 			out->foreground = true;
-		else {
+		else if (c == 'p')
+			out->no_passthrough = true;
+		else if (c != 't' ||
+		         shfs_config_parse_transport(optarg, &out->transport)) {
 			fputs(usage, c == 'h' ? stdout : stderr);
 			return c == 'h' ? -1 : SHFS_FUSE_USAGE;
 		}
@@ -110,6 +120,7 @@ static int open_root(struct shfs_fs *fs, const char *dir)
 	fs->root_fd = fs->root ? open(fs->root, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (fs->root_fd < 0)
 		return fail_path(SHFS_FUSE_FAILURE, dir, strerror(errno));
+	fs->served = shfs_fd_is_served(fs->root_fd);
 	if (!strcmp(fs->root, "/"))
 		return fail(SHFS_FUSE_REFUSED,
 		            "the root directory cannot be mounted: choose a project");
@@ -338,13 +349,21 @@ static void wait_for_end(struct shfs_fs *fs, int signals)
 	}
 }
 
-static int serve(struct shfs_fs *fs, int signals, bool foreground)
+static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground)
 {
 	struct shfs_pruner *pruner = NULL;
-	int r = shfs_transport_start(fs->transport);
+	int r = shfs_beneath_new(fs, &fs->beneath);
 
+	if (r)
+		shfs_log("names and attributes are kept for a second: changes beneath "
+		         "cannot be noticed: %s", strerror(-r));
+	shfs_passthrough_begin(fs, device_fd);
+	r = shfs_transport_start(fs->transport);
 	if (r == -ENODEV) /* it was unmounted at once */
 		return 0;
+	if (r == -EOPNOTSUPP)
+		return fail(SHFS_FUSE_UNAVAILABLE, "no FUSE over io_uring: %s",
+		            shfs_transport_reason(fs->transport));
 	if (!r)
 		r = shfs_pruner_new(fs->tree, fs->transport, fs->config.known_files,
 		                    &pruner);
@@ -360,7 +379,7 @@ static int serve(struct shfs_fs *fs, int signals, bool foreground)
 	wait_for_end(fs, signals);
 	shfs_pruner_free(pruner);
 	shfs_transport_stop(fs->transport);
-	shfs_transport_join(fs->transport);
+	shfs_beneath_free(fs->beneath);
 	shfs_watch_release_all(fs);
 	shfs_directories_release_all(fs);
 	return 0;
@@ -408,18 +427,25 @@ static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 		goto out;
 	}
 	shfs_guardian_watch();
-	r = shfs_transport_new(session, &fs->transport);
+	r = shfs_transport_new(fs, session,
+	                       options->transport ? options->transport
+	                                          : fs->config.transport,
+	                       &fs->transport);
 	if (r)
 		code = fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
+	if (!code && fs->privileged && fs->config.passthrough && !options->no_passthrough)
+		shfs_transport_want_passthrough(fs->transport);
 	shfs_log_open(fs->store, options->foreground ? STDERR_FILENO : -1);
 	if (!code)
-		code = serve(fs, signals, options->foreground);
-	shfs_transport_free(fs->transport);
+		code = serve(fs, signals, fuse_session_fd(session), options->foreground);
 out:
-	/* first, as it answers those who wait for a sync */
+	/* first, as it answers those who wait for a sync, and threads wait for that */
 	shfs_capture_close(TAKE_PTR(fs->capture));
+	if (fs->transport)
+		shfs_transport_join(fs->transport);
 	fuse_session_unmount(session); /* it has gone; lets go of the device */
 	fuse_session_destroy(session);
+	shfs_transport_free(fs->transport);
 	return code;
 }
 

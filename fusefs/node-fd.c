@@ -272,6 +272,23 @@ static int stat_by_name(struct shfs_tree *tree, struct node *node, struct statx 
 	return r || node_is_same_birth(&node->pub, out) ? r : -ESTALE;
 }
 
+int shfs_node_recheck(struct shfs_tree *tree, struct shfs_node *pub)
+{
+	struct shard *shard = tree_shard(tree, pub->id);
+	struct statx stx;
+	bool is_open;
+	int r = stat_by_name(tree, node_private(pub), &stx);
+
+	if (!r) {
+		atomic_store(&pub->suspect, false);
+		return 0;
+	}
+	pthread_mutex_lock(&shard->lock);
+	is_open = node_private(pub)->refs && !S_ISDIR(pub->type);
+	pthread_mutex_unlock(&shard->lock);
+	return is_open ? 0 : -ESTALE;
+}
+
 int shfs_node_stat(struct shfs_tree *tree, struct shfs_node *pub, struct statx *out)
 {
 	struct node *node = node_private(pub);

@@ -20,7 +20,7 @@ struct shfs_name {
 	char *text;
 	struct shfs_name *next; /* of the same node; directories have one */
 	atomic_uint refs;       /* without, it may be freed, but for the node's first */
-	atomic_uint finder;     /* the thread that looked it up last; 0 */
+	uint64_t serial;        /* tells it from all others */
 	bool gone;              /* it is what the name was last */
 };
 
@@ -36,8 +36,8 @@ struct node {
 	bool unhashed; /* its inode number is another file's now */
 
 	struct shfs_name *name; /* the one that it is reached by */
-	struct shfs_name *lone; /* the one that was its only one, believed until: */
-	uint64_t lone_until_ns; /* CLOCK_BOOTTIME */
+	struct shfs_name *_Atomic lone; /* the one that was its only one, and that the
+	                                   kernel may still believe */
 	struct shfs_name first; /* and the head of the list of all */
 
 	int fd;
@@ -52,6 +52,18 @@ struct shard {
 	struct node *nodes;
 };
 
+/* A thread that has looked a file of several names up, or was told to do so. */
+struct seeker {
+	uint32_t tid;
+	bool asked;
+	uint64_t node;   /* its id */
+	uint64_t serial; /* of the name that it found; 0: none yet */
+	uint64_t at_ns;  /* CLOCK_BOOTTIME */
+};
+
+#define SEEKER_SETS 64
+#define SEEKER_WAYS 4
+
 struct shfs_tree {
 	int proc_fd;
 	void (*drop)(struct shfs_watch *watch);
@@ -62,6 +74,10 @@ struct shfs_tree {
 	atomic_size_t n_nodes;
 	int size_fd;
 	unsigned hand; /* the shard that shfs_tree_idle goes on with */
+
+	atomic_ullong serial; /* of the name that was made last */
+	pthread_mutex_t seekers_lock;
+	struct seeker seekers[SEEKER_SETS][SEEKER_WAYS];
 
 	pthread_mutex_t replaced_lock;
 	struct node *replaced; /* each with a reference, the oldest first */

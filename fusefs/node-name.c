@@ -10,6 +10,8 @@
 
 /* Names of one file that are kept, as long as nobody uses them. */
 #define NAMES_MAX 8
+/* Who was told to look again has done so by then, or never will. */
+#define ASKED_NS SHFS_NSEC_PER_SEC
 
 void node_name_free(struct shfs_tree *tree, struct shfs_name *name)
 {
@@ -65,6 +67,7 @@ static struct shfs_name *name_add(struct shfs_tree *tree, struct node *node,
 		free(name);
 		return NULL;
 	}
+	name->serial = atomic_fetch_add(&tree->serial, 1) + 1;
 	name->parent = node_private(parent);
 	shfs_node_ref(tree, parent);
 	name->next = node->first.next;
@@ -83,6 +86,7 @@ static struct shfs_name *name_set(struct shfs_tree *tree, struct shfs_name *name
 		return NULL;
 	free(name->text);
 	name->text = copy;
+	name->serial = atomic_fetch_add(&tree->serial, 1) + 1;
 	name->gone = false;
 	name->parent = node_private(parent);
 	shfs_node_ref(tree, parent);
@@ -125,21 +129,155 @@ void node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *par
 	shfs_tree_unlock(tree);
 }
 
+/* --- who uses which --- */
+
+/* seekers_lock held. What is known of this thread and node; NULL. */
+static struct seeker *seeker_find(struct shfs_tree *tree, uint64_t node, uint32_t tid)
+{
+	struct seeker *set = tree->seekers[tid % SEEKER_SETS];
+
+	for (unsigned i = 0; i < SEEKER_WAYS; i++)
+		if (set[i].tid == tid && set[i].node == node)
+			return &set[i];
+	return NULL;
+}
+
+/* The same, or one in place of the oldest; NULL: all were asked just now. */
+static struct seeker *seeker_add(struct shfs_tree *tree, uint64_t node, uint32_t tid)
+{
+	struct seeker *set = tree->seekers[tid % SEEKER_SETS];
+	struct seeker *found = seeker_find(tree, node, tid);
+	uint64_t now_ns = shfs_time_now().boot_ns;
+
+	if (found)
+		return found;
+	for (unsigned i = 0; i < SEEKER_WAYS; i++)
+		if ((!set[i].asked || now_ns - set[i].at_ns > ASKED_NS) &&
+		    (!found || set[i].at_ns < found->at_ns))
+			found = &set[i];
+	if (found)
+		*found = (struct seeker){
+			.tid = tid,
+			.node = node,
+			.at_ns = now_ns,
+		};
+	return found;
+}
+
 void shfs_node_found(struct shfs_tree *tree, struct shfs_node *pub,
                      const struct shfs_node *parent, const char *text, uint32_t tid)
 {
 	struct node *node = node_private(pub);
-	struct shfs_name *name, *found;
+	struct shfs_name *name;
+	struct seeker *seeker;
 
 	shfs_tree_lock_read(tree);
-	found = name_find(node, parent, text);
-	LL_FOREACH (&node->first, name)
-		if (name == found)
-			atomic_store(&name->finder, tid);
-		else if (atomic_load(&name->finder) == tid)
-			atomic_store(&name->finder, 0);
+	name = name_find(node, parent, text);
+	if (name && name == atomic_load(&node->lone))
+		atomic_store(&node->lone, NULL);
+	pthread_mutex_lock(&tree->seekers_lock);
+	seeker = seeker_add(tree, pub->id, tid);
+	if (seeker)
+		seeker->serial = name ? name->serial : 0;
+	pthread_mutex_unlock(&tree->seekers_lock);
 	shfs_tree_unlock(tree);
 }
+
+/* seekers_lock held. Was it told to look again a moment ago? It has, by now. */
+static bool seeker_asked(struct shfs_tree *tree, uint32_t tid)
+{
+	struct seeker *set = tree->seekers[tid % SEEKER_SETS];
+	uint64_t now_ns = shfs_time_now().boot_ns;
+	bool asked = false;
+
+	for (unsigned i = 0; i < SEEKER_WAYS; i++) {
+		if (set[i].tid != tid || !set[i].asked)
+			continue;
+		asked |= now_ns - set[i].at_ns <= ASKED_NS;
+		set[i].asked = false;
+	}
+	return asked;
+}
+
+/* seekers_lock held. False: too many are to look again at once. */
+static bool seeker_ask(struct shfs_tree *tree, uint64_t node, uint32_t tid)
+{
+	struct seeker *seeker = seeker_add(tree, node, tid);
+
+	if (!seeker)
+		return false;
+	seeker->asked = true;
+	seeker->serial = 0;
+	seeker->at_ns = shfs_time_now().boot_ns;
+	return true;
+}
+
+/*
+ * Told once, it looks the name up again and comes back, maybe to another file, if that
+ * has the name by now; who gets there without a name (/proc/PID/fd) comes back as it was.
+ * Told twice, it would give up.
+ */
+bool shfs_node_name_is_sure(struct shfs_tree *tree, struct shfs_node *pub, uint32_t tid)
+{
+	bool sure;
+
+	if (!atomic_load(&node_private(pub)->lone))
+		return true;
+	pthread_mutex_lock(&tree->seekers_lock);
+	sure = seeker_asked(tree, tid) || !seeker_ask(tree, pub->id, tid);
+	pthread_mutex_unlock(&tree->seekers_lock);
+	return sure;
+}
+
+void shfs_tree_told_stale(struct shfs_tree *tree, uint32_t tid)
+{
+	pthread_mutex_lock(&tree->seekers_lock);
+	seeker_ask(tree, 0, tid);
+	pthread_mutex_unlock(&tree->seekers_lock);
+}
+
+/* Tree lock held. */
+static struct shfs_name *name_found_by(struct shfs_tree *tree, struct node *node,
+                                       uint32_t tid)
+{
+	struct shfs_name *name = NULL;
+	struct seeker *seeker;
+
+	if (!node->first.next)
+		return NULL;
+	pthread_mutex_lock(&tree->seekers_lock);
+	seeker = seeker_find(tree, node->pub.id, tid);
+	if (seeker && seeker->serial)
+		LL_FOREACH (&node->first, name)
+			if (!name->gone && name->serial == seeker->serial)
+				break;
+	pthread_mutex_unlock(&tree->seekers_lock);
+	return name;
+}
+
+struct shfs_name *shfs_node_name(struct shfs_tree *tree, struct shfs_node *pub,
+                                 uint32_t tid)
+{
+	struct node *node = node_private(pub);
+	struct shfs_name *name;
+
+	shfs_tree_lock_read(tree);
+	name = name_found_by(tree, node, tid);
+	if (!name)
+		name = atomic_load(&node->lone);
+	if (!name || name->gone)
+		name = node->name;
+	atomic_fetch_add(&name->refs, 1);
+	shfs_tree_unlock(tree);
+	return name;
+}
+
+void shfs_name_unref(struct shfs_name *name)
+{
+	atomic_fetch_sub(&name->refs, 1);
+}
+
+/* --- paths --- */
 
 /* Written from the end, as the chain goes up. */
 static void path_of(const struct shfs_name *last, const char *below, struct shfs_buf *out)
@@ -178,31 +316,6 @@ bool shfs_node_is_nameless(const struct shfs_node *node)
 	return node_private_const(node)->name->gone;
 }
 
-struct shfs_name *shfs_node_name(struct shfs_tree *tree, struct shfs_node *pub,
-                                 uint32_t tid)
-{
-	struct node *node = node_private(pub);
-	struct shfs_name *name;
-
-	shfs_tree_lock_read(tree);
-	LL_FOREACH (&node->first, name)
-		if (!name->gone && atomic_load(&name->finder) == tid)
-			break;
-	if (!name && node->lone && !node->lone->gone &&
-	    shfs_time_now().boot_ns < node->lone_until_ns)
-		name = node->lone;
-	if (!name)
-		name = node->name;
-	atomic_fetch_add(&name->refs, 1);
-	shfs_tree_unlock(tree);
-	return name;
-}
-
-void shfs_name_unref(struct shfs_name *name)
-{
-	atomic_fetch_sub(&name->refs, 1);
-}
-
 bool shfs_node_path_by(const struct shfs_node *pub, const struct shfs_name *name,
                        struct shfs_buf *out)
 {
@@ -237,15 +350,13 @@ void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *pub,
 }
 
 void shfs_node_linked(struct shfs_tree *tree, struct shfs_node *pub,
-                      struct shfs_node *parent, const char *text, uint64_t until_ns)
+                      struct shfs_node *parent, const char *text, bool had_one)
 {
 	struct node *node = node_private(pub);
 	struct shard *shard = tree_shard(tree, pub->id);
 
-	if (until_ns) {
-		node->lone = node->name;
-		node->lone_until_ns = until_ns;
-	}
+	if (had_one)
+		atomic_store(&node->lone, node->name);
 	node_named(tree, node, parent, text, false);
 	pthread_mutex_lock(&shard->lock);
 	node->lookups++;

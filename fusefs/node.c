@@ -247,6 +247,7 @@ static struct node *node_new(struct shfs_tree *tree, struct node *parent,
 	node->pub.hidden = parent->pub.hidden || (node->pub.ino == tree->hidden_ino &&
 	                                          node->pub.dev == tree->hidden_dev);
 	node->first.parent = parent;
+	node->first.serial = atomic_fetch_add(&tree->serial, 1) + 1;
 	shfs_node_ref(tree, &parent->pub);
 	count_node(tree, 1);
 	return node;
@@ -441,6 +442,7 @@ int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
 	pthread_rwlock_init(&tree->lock, NULL);
 	pthread_mutex_init(&tree->fds_lock, NULL);
 	pthread_mutex_init(&tree->replaced_lock, NULL);
+	pthread_mutex_init(&tree->seekers_lock, NULL);
 	for (size_t i = 0; i < N_SHARDS; i++)
 		pthread_mutex_init(&tree->shards[i].lock, NULL);
 	*out = tree;
@@ -476,6 +478,7 @@ void shfs_tree_free(struct shfs_tree *tree)
 	}
 	if (tree->root.pub.watch)
 		tree->drop(tree->root.pub.watch);
+	pthread_mutex_destroy(&tree->seekers_lock);
 	pthread_mutex_destroy(&tree->fds_lock);
 	pthread_mutex_destroy(&tree->replaced_lock);
 	pthread_rwlock_destroy(&tree->lock);
@@ -527,6 +530,38 @@ size_t shfs_tree_idle(struct shfs_tree *tree, uint64_t *ids, size_t max)
 		n += shard_idle(shard, ids + n, MIN(max - n, max / N_SHARDS + 1));
 	}
 	return n;
+}
+
+static bool is_some_changed(const struct node *node,
+                            bool (*is_changed)(uint64_t, const char *, void *), void *arg)
+{
+	const struct shfs_name *name;
+
+	LL_FOREACH (&node->first, name)
+		if (name->parent && !name->gone &&
+		    is_changed(name->parent->pub.id, name->text, arg))
+			return true;
+	return false;
+}
+
+void shfs_tree_suspect(struct shfs_tree *tree,
+                       bool (*is_changed)(uint64_t parent, const char *name, void *arg),
+                       void (*visit)(uint64_t id, void *arg), void *arg)
+{
+	struct node *node, *next;
+
+	shfs_tree_lock_read(tree);
+	for (size_t i = 0; i < N_SHARDS; i++) {
+		pthread_mutex_lock(&tree->shards[i].lock);
+		HASH_ITER (hh, tree->shards[i].nodes, node, next) {
+			if (!is_some_changed(node, is_changed, arg))
+				continue;
+			atomic_store(&node->pub.suspect, true);
+			visit(node->pub.id, arg);
+		}
+		pthread_mutex_unlock(&tree->shards[i].lock);
+	}
+	shfs_tree_unlock(tree);
 }
 
 void shfs_tree_hide(struct shfs_tree *tree, uint64_t dev, uint64_t ino)

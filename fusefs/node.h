@@ -38,6 +38,12 @@ struct shfs_node {
 	mode_t type;                      /* S_IFMT bits */
 	uint32_t generation;              /* 0: the file system tells no time of birth */
 	bool hidden;                      /* below the store: not recorded */
+	atomic_bool incapable;            /* we have made it, and nobody gave it capabilities */
+	atomic_bool suspect;              /* its name beneath may lead elsewhere by now */
+	atomic_bool lasting;              /* a change to it by others would be noticed */
+	atomic_bool moving;               /* watch.c's: stored to, unseen by the kernel too */
+	atomic_int watched;               /* beneath.c's, of a directory */
+	_Atomic int64_t listed_ns;        /* ops-dir.c's: mtime when it was last opened */
 	struct shfs_watch *_Atomic watch; /* watch.h's: NULL until it is wanted */
 };
 
@@ -102,6 +108,18 @@ void shfs_node_forget(struct shfs_tree *tree, uint64_t id, uint64_t n);
 _must_check_ int shfs_node_fd(struct shfs_tree *tree, struct shfs_node *node);
 void shfs_node_fd_done(struct shfs_tree *tree, struct shfs_node *node);
 
+/*
+ * Of a suspect: is its name (the one that it is reached by) still its? If not, and nobody
+ * has it open, -ESTALE: told that, the kernel looks the name up again. Else 0.
+ */
+_must_check_ int shfs_node_recheck(struct shfs_tree *tree, struct shfs_node *node);
+
+/* Marks as suspect, and calls visit for, each node that a name of these is known to lead
+ * to: is_changed says which (borrowed for the call). */
+void shfs_tree_suspect(struct shfs_tree *tree,
+                       bool (*is_changed)(uint64_t parent, const char *name, void *arg),
+                       void (*visit)(uint64_t id, void *arg), void *arg);
+
 /* A new fd of it, close-on-exec. flags without O_CREAT, O_TRUNC, O_NOFOLLOW. */
 _must_check_ int shfs_node_open(struct shfs_tree *tree, struct shfs_node *node,
                                 int flags);
@@ -133,9 +151,13 @@ void shfs_node_found(struct shfs_tree *tree, struct shfs_node *node,
 /*
  * The name that thread tid opens the file by, with a reference: it follows renames. Valid
  * as long as the node. The kernel has a file with several names looked up each time (a
- * timeout of 0). Who has not looked it up uses the name that was its only one, and that
- * the kernel still believes.
+ * timeout of 0); but the name that was its only one is believed for longer. So whoever
+ * opens the file before that was looked up again is told -ESTALE first, for which the
+ * kernel looks up the name in question: shfs_node_name_is_sure is false, once.
  */
+bool shfs_node_name_is_sure(struct shfs_tree *tree, struct shfs_node *node, uint32_t tid);
+/* It was told -ESTALE for another reason: the kernel tries again but once. */
+void shfs_tree_told_stale(struct shfs_tree *tree, uint32_t tid);
 struct shfs_name *shfs_node_name(struct shfs_tree *tree, struct shfs_node *node,
                                  uint32_t tid);
 void shfs_name_unref(struct shfs_name *name);
@@ -156,10 +178,9 @@ bool shfs_node_is_at(const struct shfs_node *node, const struct shfs_node *paren
 void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *node,
                      struct shfs_node *parent, const char *name,
                      struct shfs_node *new_parent, const char *new_name);
-/* it has got one more, and the kernel one more lookup; until_ns (CLOCK_BOOTTIME): for so
- * long the kernel believes the one that was the only one, 0: there was none; */
+/* it has got one more, and the kernel one more lookup; had_one: it had one name alone; */
 void shfs_node_linked(struct shfs_tree *tree, struct shfs_node *node,
-                      struct shfs_node *parent, const char *name, uint64_t until_ns);
+                      struct shfs_node *parent, const char *name, bool had_one);
 /* this one is gone: another that is known takes its place. */
 void shfs_node_gone(struct shfs_tree *tree, struct shfs_node *node,
                     struct shfs_node *parent, const char *name);

@@ -10,16 +10,19 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
+#include <utlist.h>
 
-static void reply_attr(fuse_req_t req, const struct statx *stx)
+static void reply_attr(fuse_req_t req, const struct shfs_node *node,
+                       const struct statx *stx)
 {
 	struct stat st;
 
 	shfs_stat_from_statx(stx, &st);
-	fuse_reply_attr(req, &st, SHFS_TIMEOUT);
+	fuse_reply_attr(req, &st, shfs_attr_timeout(node, stx));
 }
 
-/* The node of an id, and its fd until shfs_node_fd_done. false: failed, and replied. */
+/* The node of an id, and its fd until shfs_node_fd_done: before the reply, with which the
+ * kernel may forget the node. false: failed, and replied. */
 static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *fd)
 {
 	*node = shfs_req_node(req, id);
@@ -31,19 +34,38 @@ static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *f
 	return *fd >= 0;
 }
 
+/* Of one that lost its name beneath while it is open. */
+static int stat_open(struct shfs_fs *fs, const struct shfs_node *node, struct statx *out)
+{
+	const struct shfs_handle *handle;
+	int r = -ESTALE;
+
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_FOREACH2 (fs->handles, handle, next_open)
+		if (handle->node == node)
+			break;
+	if (handle)
+		r = shfs_node_statx(handle->fd, "", out);
+	pthread_mutex_unlock(&fs->handles_lock);
+	return r;
+}
+
 static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
+	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *node = shfs_req_node(req, id);
 	struct statx stx;
 	int r;
 
 	if (!node)
 		return;
-	r = shfs_node_stat(shfs_req_fs(req)->tree, node, &stx);
+	r = shfs_node_stat(fs->tree, node, &stx);
+	if (r == -ESTALE)
+		r = stat_open(fs, node, &stx);
 	if (r)
 		shfs_req_fail(req, r);
 	else
-		reply_attr(req, &stx);
+		reply_attr(req, node, &stx);
 }
 
 /* --- setattr --- */
@@ -223,7 +245,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_
 		shfs_req_fail(req, r);
 		return;
 	}
-	reply_attr(req, &stx);
+	reply_attr(req, node, &stx);
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t id)
@@ -237,13 +259,15 @@ static void op_readlink(fuse_req_t req, fuse_ino_t id)
 	if (!begin(req, id, &node, &fd))
 		return;
 	n = readlinkat(fd, "", target, sizeof(target) - 1);
+	if (n < 0)
+		n = -errno;
+	shfs_node_fd_done(fs->tree, node);
 	if (n < 0) {
-		shfs_req_fail(req, -errno);
+		shfs_req_fail(req, (int)n);
 	} else {
 		target[n] = 0;
 		fuse_reply_readlink(req, target);
 	}
-	shfs_node_fd_done(fs->tree, node);
 }
 
 static void op_statfs(fuse_req_t req, fuse_ino_t id)
@@ -251,15 +275,16 @@ static void op_statfs(fuse_req_t req, fuse_ino_t id)
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *node;
 	struct statvfs st;
-	int fd;
+	int fd, r;
 
 	if (!begin(req, id, &node, &fd))
 		return;
-	if (fstatvfs(fd, &st))
-		shfs_req_fail(req, -errno);
+	r = fstatvfs(fd, &st) ? -errno : 0;
+	shfs_node_fd_done(fs->tree, node);
+	if (r)
+		shfs_req_fail(req, r);
 	else
 		fuse_reply_statfs(req, &st);
-	shfs_node_fd_done(fs->tree, node);
 }
 
 /* --- extended attributes --- */
@@ -333,10 +358,23 @@ static void get_xattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t si
 	reply_xattr(req, value, size, n);
 }
 
+/* The kernel asks for the capabilities of each file before it is first written to. */
+static bool has_no_capability(fuse_req_t req, fuse_ino_t id, const char *name)
+{
+	const struct shfs_node *node;
+
+	if (strcmp(name, "security.capability") != 0)
+		return false;
+	node = shfs_node_find(shfs_req_fs(req)->tree, id);
+	return node && atomic_load(&node->incapable);
+}
+
 static void op_getxattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t size)
 {
 	if (is_control(id, name))
 		shfs_control_get(req, name, size);
+	else if (has_no_capability(req, id, name))
+		shfs_req_fail(req, -ENODATA);
 	else
 		get_xattr(req, id, name, size);
 }
@@ -362,6 +400,7 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	}
 	if (!begin(req, id, &node, &fd))
 		return;
+	atomic_store(&node->incapable, false);
 	r = value ? setxattr(proc_path(fd).path, name, value, size, flags)
 	          : removexattr(proc_path(fd).path, name);
 	r = r ? -errno : 0;
@@ -407,8 +446,8 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
                      struct fuse_file_info *fi, unsigned flags, const void *in,
                      size_t in_size, size_t out_size)
 {
-	struct shfs_node *node = shfs_req_node(req, id);
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node = shfs_req_node(req, id);
 	_cleanup_close_ int fd = -1;
 	union ioctl_data data = { 0 };
 	int r;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "fusefs/beneath.h"
 #include "fusefs/ops.h"
 
 #include <dirent.h>
@@ -6,6 +7,8 @@
 #include <fcntl.h>
 #include <string.h>
 #include <utlist.h>
+
+#define SETTLED_NS 20000000 /* no file system's clock ticks less often */
 
 struct shfs_directory {
 	DIR *dir;
@@ -73,21 +76,45 @@ void shfs_directories_release_all(struct shfs_fs *fs)
 		directory_free(fs, fs->directories);
 }
 
+/*
+ * Does it have the entries that it had when it was opened last? Then the kernel may go on
+ * with those that it has cached; unless it has forgotten the files, and would look up one
+ * after the other what it reads with attributes otherwise.
+ */
+static bool is_as_listed(struct shfs_fs *fs, struct shfs_node *node,
+                         const struct shfs_directory *d)
+{
+	int64_t now_ns = shfs_clock_ns(CLOCK_REALTIME), mtime_ns, listed_ns;
+	struct stat st;
+
+	if (fstat(dirfd(d->dir), &st))
+		return false;
+	mtime_ns = shfs_time_ns(st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
+	/* what changes right now may change again without a new mtime */
+	listed_ns = atomic_exchange(&node->listed_ns,
+	                            now_ns - mtime_ns > SETTLED_NS ? mtime_ns : 0);
+	return listed_ns && listed_ns == mtime_ns &&
+	       shfs_tree_size(fs->tree) < fs->config.known_files / 2;
+}
+
 static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
-	struct shfs_node *node = shfs_req_node(req, id);
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node = shfs_req_node(req, id);
 	struct shfs_directory *d;
 	int r;
 
 	if (!node)
 		return;
+	shfs_beneath_watch(fs->beneath, node);
 	r = directory_open(fs, node, &d);
 	if (r) {
 		shfs_req_fail(req, r);
 		return;
 	}
 	fi->fh = (uintptr_t)d;
+	fi->cache_readdir = shfs_beneath_is_watched(node);
+	fi->keep_cache = fi->cache_readdir && is_as_listed(fs, node, d);
 	if (fuse_reply_open(req, fi))
 		directory_free(fs, d);
 }
@@ -124,7 +151,7 @@ static void fill(struct shfs_fs *fs, struct shfs_directory *d, const struct dire
 	if (plus && !is_dot(ent->d_name) &&
 	    !shfs_node_statx(dirfd(d->dir), ent->d_name, &stx) &&
 	    !shfs_node_enter(fs->tree, d->node, ent->d_name, &stx, &node))
-		shfs_fill_entry(node, &stx, out);
+		shfs_fill_entry(d->node, node, &stx, out);
 }
 
 static size_t add(fuse_req_t req, char *at, size_t room, const struct dirent *ent,

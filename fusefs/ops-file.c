@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/ops.h"
+#include "fusefs/protocol.h"
+#include "fusefs/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <time.h>
 
+#define LEASE_NS 5000000
 #define COPY_MAX (64u << 20) /* the caller cannot be killed meanwhile */
 
 static struct shfs_handle *handle_of(struct fuse_file_info *fi)
@@ -28,16 +32,20 @@ bool shfs_is_all_open(struct shfs_fs *fs)
 	return fs->n_open >= fs->max_open;
 }
 
+/* Looked at again and again, as who is being killed has to go at once: a signal for this
+ * thread would be lost if it came just before the system call. */
 int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags)
 {
 	int fd;
 
-	shfs_req_begin_wait(req);
-	do
-		fd = shfs_node_open(shfs_req_fs(req)->tree, node, flags);
-	while (fd == -EINTR && !shfs_req_is_killed(req));
-	shfs_req_end_wait(req);
-	return fd;
+	for (;;) {
+		fd = shfs_node_open(shfs_req_fs(req)->tree, node, flags | O_NONBLOCK);
+		if (fd != -EWOULDBLOCK && fd != -EINTR)
+			return fd;
+		if (shfs_req_is_killed(req))
+			return -EINTR;
+		nanosleep(&(struct timespec){ .tv_nsec = LEASE_NS }, NULL);
+	}
 }
 
 /* So that what is written can be read again at the close, if the user may read it. */
@@ -109,11 +117,88 @@ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
 	return 0;
 }
 
-void shfs_fill_open(const struct shfs_handle *handle, struct fuse_file_info *fi)
+/* libfuse does not know of backing ids. */
+static struct shfs_fuse_open_out open_reply(const struct shfs_handle *handle,
+                                            const struct fuse_file_info *fi)
 {
+	return (struct shfs_fuse_open_out){
+		.fh = fi->fh,
+		.open_flags = SHFS_FOPEN_PASSTHROUGH |
+		              (fi->direct_io ? FOPEN_DIRECT_IO : 0) |
+		              (fi->noflush ? FOPEN_NOFLUSH : 0),
+		.backing_id = handle->backing_id,
+	};
+}
+
+static bool begin_io(fuse_req_t req, struct shfs_handle *handle,
+                     struct fuse_file_info *fi)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+	shfs_handle_begin_io(shfs_req_fs(req), handle, fi->flags, ctx->uid, ctx->gid);
 	fi->fh = (uintptr_t)handle;
 	fi->keep_cache = handle->keeps_cache;
+	fi->direct_io = handle->io == SHFS_IO_JOINED;
 	fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
+	return handle->io == SHFS_IO_PASSED || handle->io == SHFS_IO_JOINED;
+}
+
+int shfs_reply_open(fuse_req_t req, struct shfs_handle *handle, struct fuse_file_info *fi)
+{
+	struct shfs_fuse_open_out out;
+
+	if (!begin_io(req, handle, fi))
+		return fuse_reply_open(req, fi);
+	out = open_reply(handle, fi);
+	return fuse_reply_buf(req, (const char *)&out, sizeof(out));
+}
+
+static struct fuse_attr attr_of(const struct stat *st)
+{
+	return (struct fuse_attr){
+		.ino = st->st_ino,
+		.size = (uint64_t)st->st_size,
+		.blocks = (uint64_t)st->st_blocks,
+		.atime = (uint64_t)st->st_atim.tv_sec,
+		.mtime = (uint64_t)st->st_mtim.tv_sec,
+		.ctime = (uint64_t)st->st_ctim.tv_sec,
+		.atimensec = (uint32_t)st->st_atim.tv_nsec,
+		.mtimensec = (uint32_t)st->st_mtim.tv_nsec,
+		.ctimensec = (uint32_t)st->st_ctim.tv_nsec,
+		.mode = st->st_mode,
+		.nlink = (uint32_t)st->st_nlink,
+		.uid = st->st_uid,
+		.gid = st->st_gid,
+		.rdev = (uint32_t)st->st_rdev,
+		.blksize = (uint32_t)st->st_blksize,
+	};
+}
+
+static void split_timeout(double timeout, uint64_t *sec, uint32_t *nsec)
+{
+	*sec = (uint64_t)timeout;
+	*nsec = (uint32_t)((timeout - (double)*sec) * SHFS_NSEC_PER_SEC);
+}
+
+int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
+                      struct shfs_handle *handle, struct fuse_file_info *fi)
+{
+	struct {
+		struct fuse_entry_out entry;
+		struct shfs_fuse_open_out open;
+	} out = { 0 };
+
+	if (!begin_io(req, handle, fi))
+		return fuse_reply_create(req, entry, fi);
+	out.entry.nodeid = entry->ino;
+	out.entry.generation = entry->generation;
+	out.entry.attr = attr_of(&entry->attr);
+	split_timeout(entry->entry_timeout, &out.entry.entry_valid,
+	              &out.entry.entry_valid_nsec);
+	split_timeout(entry->attr_timeout, &out.entry.attr_valid,
+	              &out.entry.attr_valid_nsec);
+	out.open = open_reply(handle, fi);
+	return fuse_reply_buf(req, (const char *)&out, sizeof(out));
 }
 
 static void op_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
@@ -124,13 +209,16 @@ static void op_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 	if (!node)
 		return;
+	if (!shfs_node_name_is_sure(shfs_req_fs(req)->tree, node, shfs_req_tid(req))) {
+		shfs_req_fail(req, -ESTALE);
+		return;
+	}
 	r = shfs_open_node(req, node, fi->flags, &handle);
 	if (r) {
 		shfs_req_fail(req, r);
 		return;
 	}
-	shfs_fill_open(handle, fi);
-	if (fuse_reply_open(req, fi))
+	if (shfs_reply_open(req, handle, fi))
 		shfs_watch_release(shfs_req_fs(req), handle);
 }
 
@@ -165,9 +253,11 @@ static void op_read(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
                     struct fuse_file_info *fi)
 {
 	struct shfs_handle *handle = handle_of(fi);
-	char *data = data_buffer(size);
+	char *data = shfs_transport_reply_space(size);
 	ssize_t n;
 
+	if (!data)
+		data = data_buffer(size);
 	if (!data) {
 		shfs_req_fail(req, -ENOMEM);
 		return;
@@ -231,12 +321,13 @@ static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t siz
 static void op_flush(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
 	struct shfs_handle *handle = handle_of(fi);
-	int fd = dup(handle->fd), r = 0;
+	struct shfs_fs *fs = shfs_req_fs(req);
+	int fd = fs->served ? dup(handle->fd) : -1, r = 0;
 
-	/* a close tells of errors that came late (NFS, quota) */
+	/* there a close tells of errors that came late */
 	if (fd >= 0 && close(fd))
 		r = -errno;
-	shfs_watch_flush(shfs_req_fs(req), handle);
+	shfs_watch_flush(fs, handle, shfs_req_tid(req));
 	shfs_req_result(req, r);
 }
 

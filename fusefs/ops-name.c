@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "fusefs/beneath.h"
 #include "fusefs/ops.h"
 
 #include <errno.h>
@@ -9,13 +10,14 @@
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 {
-	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
 	struct statx stx;
 	int r;
 
 	if (!parent)
 		return;
+	shfs_beneath_watch(fs->beneath, parent);
 	r = shfs_node_lookup(fs->tree, parent, name, &stx, &node);
 	if (r == -ENOENT) {
 		/* the kernel may remember that there is nothing */
@@ -26,7 +28,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 	} else {
 		if (S_ISREG(stx.stx_mode) && stx.stx_nlink > 1)
 			shfs_node_found(fs->tree, node, parent, name, shfs_req_tid(req));
-		shfs_reply_entry(req, node, &stx);
+		shfs_reply_entry(req, parent, node, &stx);
 	}
 }
 
@@ -97,7 +99,7 @@ static void make(fuse_req_t req, fuse_ino_t parent_id, struct making *m)
 	if (r)
 		shfs_req_fail(req, r);
 	else
-		shfs_reply_entry(req, node, &stx);
+		shfs_reply_entry(req, m->parent, node, &stx);
 }
 
 static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
@@ -190,6 +192,7 @@ static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name
 		close(fd);
 		return r;
 	}
+	atomic_store(&(*node)->incapable, true);
 	*handle = shfs_handle_new(fs, *node, fd, flags, true, shfs_req_tid(req));
 	if (*handle)
 		return 0;
@@ -207,6 +210,7 @@ static int create_existing(fuse_req_t req, struct shfs_node *parent, const char 
 
 	if (r)
 		return r;
+	shfs_node_found(tree, *node, parent, name, shfs_req_tid(req));
 	r = S_ISREG((*node)->type) ? shfs_open_node(req, *node, flags, handle) : -ESTALE;
 	if (!r && (flags & O_TRUNC))
 		r = shfs_node_statx((*handle)->fd, "", stx);
@@ -218,8 +222,8 @@ static int create_existing(fuse_req_t req, struct shfs_node *parent, const char 
 static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mode_t mode,
                       struct fuse_file_info *fi)
 {
-	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
 	struct shfs_handle *handle;
 	struct fuse_entry_param entry;
 	struct statx stx;
@@ -239,9 +243,8 @@ static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mo
 		shfs_req_fail(req, r);
 		return;
 	}
-	shfs_fill_open(handle, fi);
-	shfs_fill_entry(node, &stx, &entry);
-	if (fuse_reply_create(req, &entry, fi)) {
+	shfs_fill_entry(parent, node, &stx, &entry);
+	if (shfs_reply_create(req, &entry, handle, fi)) {
 		shfs_watch_release(fs, handle);
 		shfs_node_forget(fs->tree, entry.ino, 1);
 	}
@@ -256,8 +259,8 @@ static int link_run(struct shfs_fs *fs, struct shfs_node *node, struct shfs_node
 		.dev = node->dev,
 		.ino = node->ino,
 	};
-	uint64_t until_ns = 0;
 	struct statx stx;
+	bool had_one;
 	int fd, dirfd, r;
 
 	fd = shfs_node_fd(fs->tree, node);
@@ -277,10 +280,8 @@ static int link_run(struct shfs_fs *fs, struct shfs_node *node, struct shfs_node
 		record.nameless = shfs_node_is_nameless(node);
 		shfs_emit_pathop2(fs, process, &record, node, NULL, parent, name,
 		                  content);
-		if (!shfs_node_statx(fd, "", &stx) && stx.stx_nlink == 2)
-			until_ns = shfs_time_now().boot_ns +
-			           SHFS_TIMEOUT * SHFS_NSEC_PER_SEC;
-		shfs_node_linked(fs->tree, node, parent, name, until_ns);
+		had_one = !shfs_node_statx(fd, "", &stx) && stx.stx_nlink == 2;
+		shfs_node_linked(fs->tree, node, parent, name, had_one);
 	}
 	shfs_tree_unlock(fs->tree);
 	shfs_snapshot_unref(content[0]);
@@ -291,8 +292,8 @@ static int link_run(struct shfs_fs *fs, struct shfs_node *node, struct shfs_node
 
 static void op_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent_id, const char *name)
 {
-	struct shfs_node *node = shfs_req_node(req, id), *parent;
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node = shfs_req_node(req, id), *parent;
 	struct statx stx;
 	int r;
 
@@ -309,7 +310,7 @@ static void op_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent_id, const c
 	if (r)
 		shfs_req_fail(req, r);
 	else
-		shfs_reply_entry(req, node, &stx);
+		shfs_reply_entry(req, parent, node, &stx);
 }
 
 /* --- names that go --- */
@@ -317,8 +318,8 @@ static void op_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent_id, const c
 static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
                         bool directory)
 {
-	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
 	struct shfs_snapshot *content[2] = { NULL };
 	struct shfs_rec_pathop record = {
 		.op = directory ? SHFS_OP_RMDIR : SHFS_OP_UNLINK,
@@ -475,6 +476,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 	m.new_parent = m.parent ? shfs_req_node(req, new_parent) : NULL;
 	if (!m.new_parent)
 		return;
+	shfs_beneath_watch(fs->beneath, m.new_parent); /* the kernel takes its belief along */
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 	r = moving_find(fs, &m);
 	if (!r && m.victim && (flags & RENAME_NOREPLACE))

@@ -2,7 +2,7 @@
 #include "fusefs/ops.h"
 
 #include "common/io.h"
-#include "fusefs/transport.h"
+#include "fusefs/beneath.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,39 +33,27 @@ const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *
 
 struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id)
 {
-	struct shfs_node *node = shfs_node_find(shfs_req_fs(req)->tree, id);
+	struct shfs_tree *tree = shfs_req_fs(req)->tree;
+	struct shfs_node *node = shfs_node_find(tree, id);
 
+	if (node && atomic_load_explicit(&node->suspect, memory_order_relaxed) &&
+	    shfs_node_recheck(tree, node))
+		node = NULL;
 	if (!node)
-		fuse_reply_err(req, ESTALE);
+		shfs_req_fail(req, -ESTALE);
 	return node;
 }
 
 void shfs_req_fail(fuse_req_t req, int error)
 {
+	if (error == -ESTALE)
+		shfs_tree_told_stale(shfs_req_fs(req)->tree, shfs_req_tid(req));
 	fuse_reply_err(req, -error);
 }
 
 void shfs_req_result(fuse_req_t req, int result)
 {
 	fuse_reply_err(req, result < 0 ? -result : 0);
-}
-
-static void on_interrupt(fuse_req_t req, void *thread)
-{
-	shfs_transport_wake(shfs_req_fs(req)->transport, *(pthread_t *)thread);
-}
-
-void shfs_req_begin_wait(fuse_req_t req)
-{
-	static _Thread_local pthread_t self;
-
-	self = pthread_self();
-	fuse_req_interrupt_func(req, on_interrupt, &self);
-}
-
-void shfs_req_end_wait(fuse_req_t req)
-{
-	fuse_req_interrupt_func(req, NULL, NULL);
 }
 
 bool shfs_req_is_killed(fuse_req_t req)
@@ -108,28 +96,48 @@ void shfs_stat_from_statx(const struct statx *stx, struct stat *out)
 	};
 }
 
-void shfs_fill_entry(const struct shfs_node *node, const struct statx *stx,
-                     struct fuse_entry_param *out)
+/* A file with several names may be changed by one that is not beneath the mount. */
+static bool has_names(const struct statx *stx)
 {
+	return S_ISREG(stx->stx_mode) && stx->stx_nlink > 1;
+}
+
+double shfs_attr_timeout(const struct shfs_node *node, const struct statx *stx)
+{
+	if (atomic_load(&node->suspect) || atomic_load(&node->moving))
+		return 0;
+	if (!atomic_load(&node->lasting) || has_names(stx) ||
+	    (S_ISDIR(node->type) && !shfs_beneath_is_watched(node)))
+		return SHFS_TIMEOUT;
+	return SHFS_TIMEOUT_LONG;
+}
+
+void shfs_fill_entry(const struct shfs_node *parent, struct shfs_node *node,
+                     const struct statx *stx, struct fuse_entry_param *out)
+{
+	bool lasting = shfs_beneath_is_watched(parent) && node->dev == parent->dev;
+
+	atomic_store(&node->lasting, lasting);
 	*out = (struct fuse_entry_param){
 		.ino = node->id,
 		.generation = node->generation,
-		.attr_timeout = SHFS_TIMEOUT,
-		.entry_timeout = SHFS_TIMEOUT,
+		.attr_timeout = shfs_attr_timeout(node, stx),
+		.entry_timeout = lasting ? SHFS_TIMEOUT_LONG : SHFS_TIMEOUT,
 	};
 	/* which of its names is used is to be seen each time */
-	if (S_ISREG(stx->stx_mode) && stx->stx_nlink > 1)
+	if (has_names(stx))
 		out->entry_timeout = 0;
 	shfs_stat_from_statx(stx, &out->attr);
 }
 
-void shfs_reply_entry(fuse_req_t req, struct shfs_node *node, const struct statx *stx)
+void shfs_reply_entry(fuse_req_t req, const struct shfs_node *parent,
+                      struct shfs_node *node, const struct statx *stx)
 {
 	struct shfs_tree *tree = shfs_req_fs(req)->tree;
 	struct fuse_entry_param entry;
 	uint64_t id = node->id;
 
-	shfs_fill_entry(node, stx, &entry);
+	shfs_fill_entry(parent, node, stx, &entry);
 	if (fuse_reply_entry(req, &entry))
 		shfs_node_forget(tree, id, 1);
 }

@@ -18,8 +18,10 @@
 
 #define SHFS_XATTR_PREFIX "user.shfs."
 
-/* Seconds for which the kernel believes what it was told. */
-#define SHFS_TIMEOUT 1.0
+/* Seconds for which the kernel believes what it was told: where changes by others would be
+ * noticed (beneath.h), and elsewhere; and that there is nothing of a name. */
+#define SHFS_TIMEOUT_LONG (24 * 60 * 60.0)
+#define SHFS_TIMEOUT      1.0
 
 /* Makes the table; a part fills in its own. */
 void shfs_ops_init(struct fuse_lowlevel_ops *ops);
@@ -44,7 +46,7 @@ static inline uint32_t shfs_req_tid(fuse_req_t req)
 	return (uint32_t)fuse_req_ctx(req)->pid;
 }
 
-/* The node of an id. NULL, and ESTALE replied: the kernel and we disagree. */
+/* The node of an id. NULL, and ESTALE replied (req is gone): the kernel and we disagree. */
 struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id);
 
 /* Replies -error. */
@@ -55,12 +57,7 @@ void shfs_req_result(fuse_req_t req, int result);
 /* What /proc says of the caller behind field ("Groups:"), in status. NULL: unknown. */
 const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *status);
 
-/*
- * Between these a system call of this thread that waits for others returns EINTR when a
- * signal comes for the caller; it is tried again unless he is being killed.
- */
-void shfs_req_begin_wait(fuse_req_t req);
-void shfs_req_end_wait(fuse_req_t req);
+/* He is being killed: what he asked for is of no use any more. */
 bool shfs_req_is_killed(fuse_req_t req);
 
 /* An fd of a path as a name below fs->proc_fd; for calls that want a path. */
@@ -87,9 +84,11 @@ void shfs_identity_restore(struct shfs_identity *id);
 void shfs_stat_from_statx(const struct statx *stx, struct stat *out);
 
 /* Replies with an entry; where the kernel does not take it, the lookup is given back. */
-void shfs_reply_entry(fuse_req_t req, struct shfs_node *node, const struct statx *stx);
-void shfs_fill_entry(const struct shfs_node *node, const struct statx *stx,
-                     struct fuse_entry_param *out);
+void shfs_reply_entry(fuse_req_t req, const struct shfs_node *parent,
+                      struct shfs_node *node, const struct statx *stx);
+void shfs_fill_entry(const struct shfs_node *parent, struct shfs_node *node,
+                     const struct statx *stx, struct fuse_entry_param *out);
+double shfs_attr_timeout(const struct shfs_node *node, const struct statx *stx);
 
 /* --- ops-file.c --- */
 
@@ -100,8 +99,11 @@ _must_check_ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flag
 _must_check_ int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags);
 /* Then no more may be opened: -ENFILE. */
 bool shfs_is_all_open(struct shfs_fs *fs);
-/* Tells the kernel how to use it. */
-void shfs_fill_open(const struct shfs_handle *handle, struct fuse_file_info *fi);
+/* Replies with it, and how the kernel is to use it, as fuse_reply_open and _create. */
+int shfs_reply_open(fuse_req_t req, struct shfs_handle *handle,
+                    struct fuse_file_info *fi);
+int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
+                      struct shfs_handle *handle, struct fuse_file_info *fi);
 /* Flags for the file beneath. */
 int shfs_lower_flags(int flags);
 
@@ -122,9 +124,13 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
 
 /* --- statx.c --- */
 
-/* Is this request, as it came from the device fd, one for more of a file's attributes
- * than libfuse knows? Then it has been answered. */
-bool shfs_statx_serve(struct shfs_fs *fs, int fd, const void *request, size_t size);
+struct fuse_out_header;
+struct shfs_fuse_statx_out;
+
+/* Is this a request for more of a file's attributes than libfuse knows? Then out and, but
+ * for an error in there, reply are the answer. */
+bool shfs_statx_answer(struct shfs_fs *fs, const void *request, size_t size,
+                       struct fuse_out_header *out, struct shfs_fuse_statx_out *reply);
 
 /* --- control.c --- */
 

@@ -2,8 +2,11 @@
 /*
  * transport.h - brings requests to libfuse's protocol code, and its replies back.
  *
- * transport-dev.c does it by reading and writing /dev/fuse in a few threads. Another way
- * (io_uring) would be another file behind these functions.
+ * They come over io_uring where the kernel offers that (since Linux 6.14, if it is
+ * switched on), else they are read from /dev/fuse: transport-internal.h says how.
+ *
+ * An operation uses nothing of its arguments any more once it has replied: the reply may
+ * take their place.
  */
 #pragma once
 
@@ -11,19 +14,38 @@
 
 #include <fuse3/fuse_lowlevel.h>
 
+#define SHFS_MAX_WRITE (1u << 20) /* bytes of one request */
+
 struct shfs_transport;
 
-/* session is mounted; both stay the caller's. Starts no thread yet. */
-_must_check_ int shfs_transport_new(struct fuse_session *session,
+/* session, whose userdata is fs, is mounted; all stay the caller's. Starts no thread yet.
+ */
+_must_check_ int shfs_transport_new(struct shfs_fs *fs, struct fuse_session *session,
+                                    enum shfs_transport_kind kind,
                                     struct shfs_transport **out);
+/* Of one that is not running, when the mount is gone. NULL is fine. */
 void shfs_transport_free(struct shfs_transport *transport);
 
-/* Starts the threads. ended becomes readable (an eventfd) when the last has ended: the
- * mount is gone, or stop was called. */
+/* Before the start: the kernel is to read and write files beneath itself, if it can
+ * (protocol.h). After it: it can, and was asked to. */
+void shfs_transport_want_passthrough(struct shfs_transport *transport);
+bool shfs_transport_offers_passthrough(const struct shfs_transport *transport);
+
+/*
+ * Starts the threads. ended becomes readable (an eventfd) when the last has ended: the
+ * mount is gone, or stop was called. -EOPNOTSUPP: there is no io_uring, and it must be.
+ */
 _must_check_ int shfs_transport_start(struct shfs_transport *transport);
 int shfs_transport_ended_fd(const struct shfs_transport *transport);
 
-/* Ends the threads once they have answered what they are at. Then join them. */
+/* Once started: "io_uring" or "dev", and why it is not io_uring (NULL: it is). */
+const char *shfs_transport_name(const struct shfs_transport *transport);
+const char *shfs_transport_reason(const struct shfs_transport *transport);
+
+/*
+ * Ends the threads once they have answered what they are at. Those whose reply is still
+ * to come from elsewhere end with that. Then join them.
+ */
 void shfs_transport_stop(struct shfs_transport *transport);
 void shfs_transport_join(struct shfs_transport *transport);
 
@@ -34,11 +56,16 @@ void shfs_transport_join(struct shfs_transport *transport);
 _must_check_ int shfs_transport_forget(struct shfs_transport *transport,
                                        const uint64_t *ids, size_t n);
 
-/* A system call that makes this thread of it wait returns EINTR. */
-void shfs_transport_wake(struct shfs_transport *transport, pthread_t thread);
+/* Asks the kernel to forget the attributes of a node; what fails is one that it does not
+ * know. Takes no lock of the kernel that a request may hold. */
+void shfs_transport_invalidate(struct shfs_transport *transport, uint64_t id);
 
 /*
  * Waits, a second at most, until every request that was sent before this call has been
  * answered; called while serving a request.
  */
 void shfs_transport_quiesce(struct shfs_transport *transport);
+
+/* Where the data of the reply to the request that this thread is at can be put, so that
+ * it need not be copied there. NULL: nowhere. */
+void *shfs_transport_reply_space(size_t size);

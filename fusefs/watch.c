@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
-#include "fusefs/watch.h"
+#include "fusefs/watch-internal.h"
 
 #include "fusefs/log.h"
 #include "fusefs/ops.h"
+#include "fusefs/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <utlist.h>
 
-#define NO_STAMP   (-1)
-#define CHECKED_NS SHFS_NSEC_PER_SEC
-#define ENDING_NS  (SHFS_NSEC_PER_SEC / 10)
-#define NAP_NS     500000
-#define LINE_NS    30000                   /* between two lines that are pasted */
-#define BUILTIN_NS (SHFS_NSEC_PER_SEC / 5) /* between two commands that are typed */
+#define NO_STAMP  (-1)
+#define TRIES     3
+#define JOIN_NAPS 20
+#define JOIN_NS   100000
+#define ENDING_NS (SHFS_NSEC_PER_SEC / 10)
+#define NAP_NS    500000
 
 struct shfs_watch {
 	pthread_mutex_t lock;
 	struct shfs_snapshot *current; /* what the file holds; NULL: not known yet */
+	struct shfs_snapshot *before;  /* what it held before, until current is known */
 	int asked;                     /* the depth that was asked of current; -1 */
 	uint64_t asked_bytes;          /* and the limit */
 	bool changed; /* by us, since current was known (which is NULL then) */
@@ -28,7 +30,11 @@ struct shfs_watch {
 	bool stale;                /* it was changed beneath since the kernel cached it */
 	struct shfs_handle *dirty; /* that changed it since it was last captured */
 	unsigned n_writable;       /* open handles that may change it */
+	struct shfs_passing passing;
+	bool was_passed; /* to a writer */
 };
+
+static void notice_blind(struct shfs_watch *watch);
 
 static bool is_watched(const struct shfs_node *node)
 {
@@ -56,6 +62,8 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 		}
 	}
 	pthread_mutex_lock(&watch->lock);
+	if (watch->passing.blind && shfs_passing_is_changed(&watch->passing))
+		notice_blind(watch);
 	return watch;
 }
 
@@ -74,6 +82,19 @@ static bool is_ending(const struct shfs_handle *handle, uint64_t now_ns)
 	       now_ns - handle->writers[handle->last_writer].last.boot_ns < ENDING_NS;
 }
 
+/* One that may be mapped, and then changes the file unseen, was closed a moment ago. */
+static bool is_mapping_ending(const struct shfs_watch *watch,
+                              const struct shfs_handle *but, uint64_t now_ns)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH2 (watch->passing.blind, handle, next_blind)
+		if (handle != but && handle->is_mappable && handle->closed &&
+		    now_ns - handle->closed_ns < ENDING_NS)
+			return true;
+	return false;
+}
+
 /* As watch_lock, once no mapping of another handle is about to end. */
 static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
                                            const struct shfs_handle *but)
@@ -82,7 +103,7 @@ static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
 	const struct shfs_handle *handle;
 	uint64_t now_ns, until_ns = 0;
 
-	while (watch && watch->dirty) {
+	while (watch && (watch->dirty || watch->passing.blind)) {
 		now_ns = shfs_time_now().boot_ns;
 		until_ns = until_ns ? until_ns : now_ns + ENDING_NS;
 		if (now_ns >= until_ns)
@@ -90,7 +111,7 @@ static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
 		DL_FOREACH (watch->dirty, handle)
 			if (handle != but && is_ending(handle, now_ns))
 				break;
-		if (!handle)
+		if (!handle && !is_mapping_ending(watch, but, now_ns))
 			break;
 		watch_unlock(watch);
 		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
@@ -102,15 +123,30 @@ static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
 void shfs_watch_free(struct shfs_watch *watch)
 {
 	shfs_snapshot_unref(watch->current);
+	shfs_snapshot_unref(watch->before);
 	pthread_mutex_destroy(&watch->lock);
 	free(watch);
 }
 
 static void forget_current(struct shfs_watch *watch)
 {
-	shfs_snapshot_unref(watch->current);
+	if (watch->asked == SHFS_DEPTH_ARCHIVE) {
+		shfs_snapshot_unref(watch->before);
+		watch->before = watch->current;
+	} else {
+		shfs_snapshot_unref(watch->current);
+	}
 	watch->current = NULL;
 	watch->asked = -1;
+}
+
+static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)
+{
+	watch->current = shfs_snapshot_new(fs->capture);
+	if (watch->current && watch->before)
+		shfs_snapshot_follow(watch->current, watch->before);
+	shfs_snapshot_unref(watch->before);
+	watch->before = NULL;
 }
 
 /* Has something else than we changed the file (through the directory beneath)? */
@@ -216,7 +252,7 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 	if (fd >= 0 && !fstat(fd, &st))
 		stamp(watch, &st);
 	if (!watch->current)
-		watch->current = shfs_snapshot_new(fs->capture);
+		begin_current(fs, watch);
 	if (!watch->current)
 		return;
 	watch->asked = depth;
@@ -272,10 +308,11 @@ static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
  * really read; but not while others may write: what they are about to write is in there,
  * and who read it again meanwhile would go on to see what was there before.
  */
-static bool keeps_cache(struct shfs_watch *watch, int flags)
+static bool keeps_cache(struct shfs_watch *watch, const struct shfs_handle *handle,
+                        int flags)
 {
-	bool keeps =
-		!watch->stale && ((flags & O_ACCMODE) != O_RDWR || watch->n_writable);
+	bool keeps = !watch->stale && ((flags & O_ACCMODE) != O_RDWR ||
+	                               watch->n_writable > handle->writable);
 
 	watch->stale = false;
 	return keeps;
@@ -386,6 +423,37 @@ static void emit_writers(struct shfs_fs *fs, struct shfs_handle *handle,
 	handle->tells_read = false;
 }
 
+static bool is_mapped_blind(const struct shfs_watch *watch)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH2 (watch->passing.blind, handle, next_blind)
+		if (handle->is_mapped)
+			return true;
+	return false;
+}
+
+/* Of a file that may be written meanwhile, and told by its mtime: what it holds at some
+ * moment from now on. */
+static void archive_moving(struct shfs_fs *fs, struct shfs_node *node,
+                           struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	bool whole = false;
+
+	for (int i = 0; i < TRIES && !whole; i++) {
+		forget_current(watch);
+		watch->size = NO_STAMP;
+		shfs_passing_stamp(&watch->passing);
+		shfs_passing_finish_writes(&watch->passing);
+		archive_current(fs, node, watch, handle);
+		whole = watch->current &&
+		        shfs_snapshot_wait(watch->current, fs->config.wait_ms) &&
+		        !shfs_passing_is_other(&watch->passing);
+	}
+	if (watch->current && (!whole || is_mapped_blind(watch)))
+		shfs_snapshot_spoil(watch->current);
+}
+
 /* Captures what the file holds. */
 static void capture_change(struct shfs_fs *fs, struct shfs_node *node,
                            struct shfs_watch *watch, struct shfs_handle *handle)
@@ -393,7 +461,11 @@ static void capture_change(struct shfs_fs *fs, struct shfs_node *node,
 	if (!watch->changed)
 		return;
 	watch->changed = watch->fresh = false;
-	archive_current(fs, node, watch, handle ? handle : watch->dirty);
+	handle = handle ? handle : watch->dirty;
+	if (watch->passing.blind)
+		archive_moving(fs, node, watch, handle);
+	else
+		archive_current(fs, node, watch, handle);
 }
 
 /* And records those of its writers that are done with it: whose descriptor was closed,
@@ -445,7 +517,7 @@ static bool is_silent(const struct shfs_watch *watch, const struct shfs_writer *
 			const struct shfs_writer *w = &handle->writers[i];
 
 			if (w->process == now->process ||
-			    now->last.boot_ns - w->last.boot_ns < BUILTIN_NS)
+			    now->last.boot_ns - w->last.boot_ns < SHFS_BUILTIN_NS)
 				return false;
 		}
 	return is_some_written(watch);
@@ -486,28 +558,6 @@ static bool is_small(const struct shfs_fs *fs, int fd)
 	return !fstat(fd, &st) && (uint64_t)st.st_size <= fs->config.read_max_bytes;
 }
 
-/* The same process comes again: may it be a shell that does the next line itself? */
-static bool is_next_line(const struct shfs_handle *handle, const struct shfs_writer *last,
-                         const struct shfs_writer *next)
-{
-	return next->process == last->process && next->job.leads_group && handle->wrote &&
-	       handle->flushed && next->last.boot_ns - last->last.boot_ns > LINE_NS;
-}
-
-/* Has another command than the one that wrote through handle last come to write? */
-static bool is_handed_on(const struct shfs_handle *handle, const struct shfs_writer *next)
-{
-	const struct shfs_writer *last = &handle->writers[handle->last_writer];
-
-	if (!handle->n_writers)
-		return false;
-	if (next->job.group != last->job.group)
-		return (handle->wrote && handle->flushed) ||
-		       handle->n_writers == SHFS_WRITERS_MAX;
-	return is_next_line(handle, last, next) && next->job.leads_session &&
-	       next->last.boot_ns - last->last.boot_ns > BUILTIN_NS;
-}
-
 /*
  * Nothing is overwritten unseen: before a change by tid, through handle, as writer, if
  * any.
@@ -517,7 +567,7 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
                           const struct shfs_writer *writer, uint32_t tid)
 {
 	if (watch->changed) {
-		if (handle && is_handed_on(handle, writer))
+		if (handle && shfs_handle_is_handed_on(handle, writer))
 			settle(fs, node, watch, handle);
 		else if (is_some_flushed(watch, handle))
 			settle(fs, node, watch, NULL);
@@ -541,69 +591,32 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 
 /* --- open files --- */
 
-/* Who writes now. A thread that wrote a moment ago is still the same process. */
-static struct shfs_writer writer_now(struct shfs_fs *fs, const struct shfs_handle *handle,
-                                     uint32_t tid)
+/*
+ * A blind one has changed the file since the watch was locked last. Where there are
+ * several (one that writes, others that may map it), it is not known which.
+ */
+static void notice_blind(struct shfs_watch *watch)
 {
-	struct shfs_writer w = { .tid = tid, .last = shfs_time_now() };
+	struct shfs_handle *blind = watch->passing.blind, *handle;
 
-	for (unsigned i = 0; i < handle->n_writers; i++) {
-		const struct shfs_writer *known = &handle->writers[i];
-
-		if (known->tid != tid || w.last.boot_ns - known->checked_ns > CHECKED_NS)
-			continue;
-		w.process = known->process;
-		w.job = known->job;
-		w.checked_ns = known->checked_ns;
-		return w;
+	DL_FOREACH2 (blind, handle, next_blind) {
+		if (blind->next_blind)
+			handle->flags |= SHFS_ACCESS_SHARED;
+		handle->flushed = false;
+		handle->closed = handle->closed && handle->is_mappable;
+		handle->self.last = shfs_time_now();
+		shfs_handle_note_writer(handle, &handle->self,
+		                        handle->is_mappable ? SHFS_ACCESS_MAPPED : 0);
+		handle->wrote = true;
+		handle->is_mapped = handle->is_mappable;
+		mark_dirty(watch, handle);
 	}
-	w.process = tid ? shfs_caller_job(fs->callers, tid, &w.job) : handle->opener;
-	w.checked_ns = w.last.boot_ns;
-	return w;
-}
-
-/* Only the log of a shell tells its lines apart, so each gets a record of its own. Where
- * there are too many, the two that are closest to one another are one. */
-static void note_line(struct shfs_handle *handle, const struct shfs_writer *w)
-{
-	struct shfs_line *line = handle->lines;
-	unsigned closest = 0;
-
-	if (!line)
-		line = handle->lines = calloc(SHFS_LINES_MAX, sizeof(*line));
-	if (!line)
+	if (watch->changed)
 		return;
-	if (handle->n_lines == SHFS_LINES_MAX) {
-		for (unsigned i = 1; i + 1 < SHFS_LINES_MAX; i++)
-			if (line[i + 1].last.boot_ns - line[i].last.boot_ns <
-			    line[closest + 1].last.boot_ns - line[closest].last.boot_ns)
-				closest = i;
-		memmove(line + closest, line + closest + 1,
-		        (SHFS_LINES_MAX - closest - 1) * sizeof(*line));
-		handle->n_lines--;
-	}
-	line[handle->n_lines++] = (struct shfs_line){ w->process, w->last };
-}
-
-/* One entry for each process; those of one job that have no room share the last. */
-static void note_writer(struct shfs_handle *handle, const struct shfs_writer *now,
-                        uint32_t flags)
-{
-	unsigned i = 0;
-
-	while (i < handle->n_writers && handle->writers[i].process != now->process)
-		i++;
-	if (i < handle->n_writers) {
-		if (is_next_line(handle, &handle->writers[i], now))
-			note_line(handle, &handle->writers[i]);
-		flags |= handle->writers[i].flags;
-	} else {
-		i = MIN(handle->n_writers, SHFS_WRITERS_MAX - 1u);
-		handle->n_writers = i + 1;
-	}
-	handle->writers[i] = *now;
-	handle->writers[i].flags = flags;
-	handle->last_writer = i;
+	forget_current(watch);
+	watch->size = NO_STAMP;
+	watch->changed = true;
+	watch->fresh = false;
 }
 
 struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
@@ -611,7 +624,6 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 {
 	struct shfs_handle *handle = calloc(1, sizeof(*handle));
 	int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
-	struct shfs_writer opener;
 	struct shfs_watch *watch;
 
 	if (!handle) {
@@ -631,8 +643,8 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	watch = watch_lock_ended(node, NULL);
 	if (!watch)
 		return handle;
-	opener = writer_now(fs, handle, tid);
-	handle->opener = opener.process;
+	handle->self = shfs_handle_writer_now(fs, handle, tid);
+	handle->opener = handle->self.process;
 	handle->flags = (flags & O_APPEND ? SHFS_ACCESS_APPEND : 0) |
 	                (flags & SHFS_O_EXEC ? SHFS_ACCESS_EXEC : 0);
 	handle->reads = (flags & O_ACCMODE) != O_WRONLY;
@@ -641,18 +653,17 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 		watch->fresh = watch->changed = true;
 		watch->size = NO_STAMP;
 		forget_current(watch);
-		note_writer(handle, &opener, SHFS_ACCESS_CREATED);
+		shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_CREATED);
 		mark_dirty(watch, handle);
 	} else {
 		settle_if_closed(fs, node, watch);
-		if (handle->reads && watch->changed && is_silent(watch, &opener) &&
+		if (handle->reads && watch->changed && is_silent(watch, &handle->self) &&
 		    is_small(fs, fd))
 			settle_open(fs, node, watch);
 		check_beneath(fs, node, watch, handle);
-		handle->keeps_cache = keeps_cache(watch, flags);
 		if (handle->reads && !watch->changed) {
 			if (!watch->current)
-				watch->current = shfs_snapshot_new(fs->capture);
+				begin_current(fs, watch);
 			if (watch->current)
 				handle->seen = shfs_snapshot_ref(watch->current);
 		}
@@ -663,6 +674,65 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	return handle;
 }
 
+/* It may store to a mapping unseen: so what the file holds is kept now. */
+static void expect_mapping(struct shfs_fs *fs, struct shfs_watch *watch,
+                           struct shfs_handle *handle)
+{
+	/* the kernel would believe the times that it was told before */
+	atomic_store(&handle->node->moving, true);
+	shfs_transport_invalidate(fs->transport, handle->node->id);
+	if (watch->changed)
+		return;
+	if (watch->asked < SHFS_DEPTH_ARCHIVE) {
+		archive_current(fs, handle->node, watch, handle);
+		if (watch->current)
+			emit_preimage(fs, handle->node, handle, watch->current,
+			              handle->opener);
+	}
+	if (watch->current)
+		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
+}
+
+/* As watch_lock. Those that the file is passed to may be at their end, so that who may
+ * map it to write need not join them. */
+static struct shfs_watch *watch_lock_to_join(struct shfs_node *node, int flags)
+{
+	struct shfs_watch *watch = watch_lock(node);
+
+	for (int i = 0; i < JOIN_NAPS && watch && (flags & O_ACCMODE) == O_RDWR &&
+	                watch->passing.n_passed;
+	     i++) {
+		watch_unlock(watch);
+		nanosleep(&(struct timespec){ .tv_nsec = JOIN_NS }, NULL);
+		watch = watch_lock(node);
+	}
+	return watch;
+}
+
+void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int flags,
+                          uint32_t uid, uint32_t gid)
+{
+	struct shfs_watch *watch = watch_lock_to_join(handle->node, flags);
+	struct shfs_passing_wish wish = {
+		.uid = uid,
+		.gid = gid,
+		.flags = flags,
+		.emptied = shfs_handle_has_emptied(handle),
+		.alone = handle->self.process && !handle->self.job.is_shell,
+	};
+
+	if (!watch)
+		return;
+	shfs_passing_enter(fs, &watch->passing, handle, &wish);
+	if (handle->io == SHFS_IO_CACHED)
+		handle->keeps_cache = keeps_cache(watch, handle, flags);
+	else if (handle->writable)
+		watch->stale = watch->was_passed = true; /* what the kernel has cached */
+	if (handle->is_mappable)
+		expect_mapping(fs, watch, handle);
+	watch_unlock(watch);
+}
+
 struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
                                            uint32_t tid, uint32_t access_flags)
 {
@@ -671,9 +741,9 @@ struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handl
 
 	if (!watch)
 		return NULL;
-	writer = writer_now(fs, handle, tid);
+	writer = shfs_handle_writer_now(fs, handle, tid);
 	before_change(fs, handle->node, watch, handle, &writer, tid);
-	note_writer(handle, &writer, access_flags);
+	shfs_handle_note_writer(handle, &writer, access_flags);
 	handle->flushed = false;
 	handle->closed = handle->closed && !tid;
 	handle->wrote = handle->wrote || !(access_flags & SHFS_ACCESS_TRUNCATED);
@@ -683,8 +753,10 @@ struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handl
 
 void shfs_watch_end_change(struct shfs_watch *watch)
 {
-	if (watch)
-		watch_unlock(watch);
+	if (!watch)
+		return;
+	shfs_passing_stamp(&watch->passing);
+	watch_unlock(watch);
 }
 
 void shfs_watch_read(struct shfs_handle *handle)
@@ -694,14 +766,46 @@ void shfs_watch_read(struct shfs_handle *handle)
 		atomic_store_explicit(&handle->tells_read, true, memory_order_relaxed);
 }
 
-void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle)
+/* Who closes what is written unseen may be one of its writers. */
+static void note_sharer(struct shfs_fs *fs, struct shfs_watch *watch,
+                        struct shfs_handle *handle, uint32_t tid)
+{
+	struct shfs_writer writer = shfs_handle_writer_now(fs, handle, tid);
+	struct stat st;
+
+	if (!handle->is_dirty || writer.process == handle->opener)
+		return;
+	if (writer.process && !fstat(handle->fd, &st) &&
+	    !shfs_caller_may_have_written(tid, shfs_timespec_ns(st.st_ctim)))
+		return;
+	shfs_handle_note_writer(handle, &writer, 0);
+	handle->flags |= SHFS_ACCESS_SHARED;
+}
+
+void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid)
 {
 	struct shfs_watch *watch = watch_lock(handle->node);
 
 	if (!watch)
 		return;
+	if (handle->is_blind)
+		note_sharer(fs, watch, handle, tid);
 	handle->flushed = handle->closed = true;
+	handle->closed_ns = shfs_time_now().boot_ns;
 	watch_unlock(watch);
+}
+
+/* It was captured while it was mapped: what was stored since then left no trace. */
+static void end_mapping(struct shfs_watch *watch, struct shfs_handle *handle)
+{
+	handle->flags |= SHFS_ACCESS_SHARED;
+	shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_MAPPED);
+	mark_dirty(watch, handle);
+	if (watch->changed)
+		return;
+	forget_current(watch);
+	watch->size = NO_STAMP;
+	watch->changed = true;
 }
 
 /* What a reader saw, if it is still there, or was left by a writer meanwhile. */
@@ -719,6 +823,11 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 	struct shfs_watch *watch = watch_lock(handle->node);
 
 	if (watch) {
+		if (handle->is_mapped && !handle->is_dirty)
+			end_mapping(watch, handle);
+		shfs_passing_leave(fs, &watch->passing, handle);
+		if (handle->is_mappable)
+			atomic_store(&handle->node->moving, watch->passing.blind != NULL);
 		if (handle->tells_read)
 			release_reader(fs, handle, watch);
 		if (handle->is_dirty)
@@ -830,7 +939,29 @@ void shfs_watch_end_touch(struct shfs_watch *watch, int fd)
 		return;
 	if (!fstat(fd, &st) && st.st_size == watch->size)
 		watch->mtime = st.st_mtim;
+	shfs_passing_stamp(&watch->passing);
 	watch_unlock(watch);
+}
+
+bool shfs_watch_explains_change(struct shfs_fs *fs, struct shfs_node *node)
+{
+	struct shfs_watch *watch = atomic_load(&node->watch) ? watch_lock(node) : NULL;
+	bool explains = false;
+	struct stat st;
+	int fd;
+
+	if (!watch)
+		return false;
+	if (watch->was_passed && watch->changed) {
+		explains = true;
+	} else if (watch->was_passed && watch->size != NO_STAMP) {
+		fd = shfs_node_fd(fs->tree, node);
+		explains = fd >= 0 && !fstat(fd, &st) && !is_changed_beneath(watch, &st);
+		if (fd >= 0)
+			shfs_node_fd_done(fs->tree, node);
+	}
+	watch_unlock(watch);
+	return explains;
 }
 
 void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node)

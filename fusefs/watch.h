@@ -17,12 +17,17 @@
  * thousands. And so it is for who opens it to read while its writers, other processes,
  * are silent: a log of a server.
  *
+ * Who writes without us (passthrough.h) is noticed by the file's size and mtime whenever
+ * its watch is locked. It cannot be held up: what is captured while it is there is read
+ * until it stays the same meanwhile, three times at most; then it is INCOMPLETE.
+ *
  * All functions are thread-safe. Nothing here fails: what cannot be recorded is counted
  * by the capture. Nodes that are hidden, or no regular files, are left alone.
  */
 #pragma once
 
 #include "fusefs/fs.h"
+#include "fusefs/passthrough.h"
 
 #include <stdatomic.h>
 
@@ -55,16 +60,26 @@ struct shfs_handle {
 	struct shfs_name *name; /* by which it was opened, referenced */
 	int fd;                 /* owned; of the file beneath */
 	bool readable;
+	/* once shfs_handle_begin_io was called */
 	bool keeps_cache; /* what the kernel has cached of the file may be read through it
 	                   */
+	enum shfs_io io;
+	int32_t backing_id; /* where io is not CACHED */
+	/* passthrough.c's */
+	bool is_blind, is_mappable;
+	struct shfs_handle *prev_blind, *next_blind;
 	/* the rest is watch.c's */
+	bool is_mapped; /* it is mappable, and the file was changed: that may go on unseen
+	                 */
+	struct shfs_writer self;
+	uint64_t closed_ns; /* when it was closed last; CLOCK_BOOTTIME */
 	bool reads, writable, flushed;
 	bool closed; /* all its descriptors, as far as is known; mappings may be there */
 	bool wrote;  /* since it was captured; what an open with O_TRUNC did aside */
 	unsigned last_writer;
 	atomic_bool is_dirty, tells_read;
-	uint32_t flags; /* of its ACCESS: CREATED, APPEND, EXEC, ... */
-	uint64_t opener;
+	uint32_t flags;  /* of its ACCESS: CREATED, APPEND, EXEC, ... */
+	uint64_t opener; /* that of self */
 	struct shfs_time begin;
 	struct shfs_snapshot *seen; /* what was there at open; NULL: being changed */
 	struct shfs_writer writers[SHFS_WRITERS_MAX];
@@ -82,6 +97,11 @@ struct shfs_handle {
 struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
                                     int flags, bool created, uint32_t tid);
 
+/* How the kernel is to use it, once all that its open does to the file is done: just
+ * before the reply. flags are those of open(2), for a caller uid, gid. */
+void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int flags,
+                          uint32_t uid, uint32_t gid);
+
 /*
  * Around a write or truncation through handle by thread tid (0: written back from a
  * mapping); access_flags to add to its record. In between the file is locked: nothing is
@@ -94,8 +114,8 @@ void shfs_watch_end_change(struct shfs_watch *watch);
 /* It was read through. */
 void shfs_watch_read(struct shfs_handle *handle);
 
-/* One of its descriptors was closed. */
-void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle);
+/* One of its descriptors was closed by thread tid. */
+void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid);
 
 /* The end of its use: records it and frees the handle. */
 void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle);
@@ -128,6 +148,12 @@ struct shfs_snapshot *shfs_watch_last_content(struct shfs_fs *fs, struct shfs_no
 struct shfs_watch *shfs_watch_begin_touch(struct shfs_fs *fs, struct shfs_node *node,
                                           bool times, bool *changing);
 void shfs_watch_end_touch(struct shfs_watch *watch, int fd);
+
+/*
+ * Somebody else than this process has changed the file beneath, as fanotify(7) tells. Was
+ * it the kernel for one who writes without us, as far as is seen? No lock may be held.
+ */
+bool shfs_watch_explains_change(struct shfs_fs *fs, struct shfs_node *node);
 
 /* Captures it if its last close has been seen; all such files. */
 void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node);

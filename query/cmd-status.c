@@ -385,9 +385,14 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 	shfs_buf_char(out, '\n');
 	if (m->error)
 		return;
-	shfs_buf_printf(out, "         %s, pid %d, since ",
-	                st->backend ? st->backend : "fuse", (int)st->pid);
+	shfs_buf_printf(out, "         %s, ", st->backend ? st->backend : "fuse");
+	if (st->transport && !st->transport_reason)
+		shfs_buf_printf(out, "by %s, ", st->transport);
+	shfs_buf_printf(out, "pid %d, since ", (int)st->pid);
 	shfs_time_show(out, st->since_ns);
+	if (st->transport_reason)
+		shfs_buf_printf(out, "\n         not by io_uring: %s",
+		                st->transport_reason);
 	shfs_buf_printf(out, "\n         ");
 	show_count(out, (int64_t)st->records, "record", "records");
 	shfs_buf_printf(out, ", %" PRIu64 " lost, ", st->lost);
@@ -549,6 +554,8 @@ static void json_mount(struct shfs_json *json, const struct shfs_mount *m)
 	shfs_json_int(json, "uid", m->owner);
 	if (!m->error) {
 		shfs_json_str(json, "backend", st->backend);
+		shfs_json_str(json, "transport", st->transport);
+		shfs_json_str(json, "transport_reason", st->transport_reason);
 		shfs_json_str(json, "store", st->store);
 		shfs_json_int(json, "pid", st->pid);
 		shfs_json_time(json, "since", st->since_ns);

@@ -29,6 +29,8 @@ static void status_clear(struct shfs_mount_status *status)
 	free(status->root);
 	free(status->store);
 	free(status->backend);
+	free(status->transport);
+	free(status->transport_reason);
 	*status = (struct shfs_mount_status){ 0 };
 }
 
@@ -188,6 +190,8 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, char *value)
 		{ "root", &s->root, NULL },
 		{ "store", &s->store, NULL },
 		{ "backend", &s->backend, NULL },
+		{ "transport", &s->transport, NULL },
+		{ "transport_reason", &s->transport_reason, NULL },
 		{ "records", NULL, &s->records },
 		{ "lost", NULL, &s->lost },
 		{ "queued", NULL, &s->queued },

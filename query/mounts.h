@@ -17,6 +17,7 @@
 /* What a daemon tells of itself: user.shfs.status. Strings are malloc'ed. */
 struct shfs_mount_status {
 	char *root, *store, *backend;
+	char *transport, *transport_reason; /* the latter: why it is not io_uring */
 	pid_t pid;
 	int64_t since_ns;
 	uint64_t records, lost, queued, objects, object_bytes, stored_bytes;

@@ -29,6 +29,8 @@
  * known to agree with them (shfs.bash). It shares no code with the rest: a shell is not
  * the place for more.
  */
+#include "shellhook/bash-held.h"
+
 #include <config.h>
 
 #include <builtins.h>
@@ -41,6 +43,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,7 +65,7 @@ struct input {
 	int (*ungetter)(int);
 };
 extern struct input bash_input;
-extern int (*rl_startup_hook)(void);
+extern int (*rl_startup_hook)(void), (*rl_pre_input_hook)(void);
 extern char *rl_line_buffer;
 extern int current_command_line_count, current_command_number;
 extern int current_command_first_line_saved;
@@ -85,17 +88,24 @@ struct text {
 
 static struct {
 	pid_t pid; /* of the shell; 0: not started. A subshell has another one. */
-	char *log, *alert, *host, *boot, *pidns, *tty;
+	char *log, *alert, *state, *host, *boot, *pidns,
+		*tty; /* state: alert's directory */
 	bool greeted; /* this shell's S1 is in the log */
 	uint64_t seq, number;
 	bool open;        /* the last command has its begin and no end yet */
 	int last_command; /* bash's number of it */
 	int told;         /* the last trouble that was told of: errno */
 	bool told_promptvars, told_ps0;
-	bool was_first;   /* in PROMPT_COMMAND */
-	char shown[4096]; /* the alerts that were shown */
-	char id[64];      /* of the session, as the marker has it */
+	bool was_first;           /* in PROMPT_COMMAND */
+	char shown[4096];         /* the alerts that were shown */
+	char id[64];              /* of the session, as the marker has it */
+	struct text begun;        /* what the B1 of the last command says */
+	struct text record;       /* kept for its memory */
+	bool settled;             /* the shell stands where $PWD says */
+	struct timespec no_alert; /* the directory's time when there was none */
 } hook;
+
+static struct held held_log, held_state, held_loadavg, held_mounts;
 
 /* The lines of the command that is being read, as typed. */
 static struct {
@@ -105,6 +115,7 @@ static struct {
 	int (*getter)(void);
 	int (*ungetter)(int);
 	int (*startup)(void);
+	int (*pre_input)(void);
 } reader;
 
 /* --- text --- */
@@ -195,11 +206,16 @@ static uint64_t start_ticks(void)
 /* The last field of /proc/loadavg. */
 static void add_last_pid(struct text *t)
 {
+	int fd = use_proc(&held_loadavg, "/proc/loadavg");
 	char loadavg[128], *last = NULL;
+	ssize_t n = fd < 0 ? -1 : pread(fd, loadavg, sizeof(loadavg) - 1, 0);
 
-	if (read_file("/proc/loadavg", loadavg, sizeof(loadavg)) > 0)
+	if (n > 0) {
+		loadavg[n] = '\0';
 		last = strrchr(loadavg, ' ');
+	}
 	add_number(t, last ? strtoull(last, NULL, 10) : 0);
+	use_end(&held_loadavg, fd);
 }
 
 static void add_cwd(struct text *t)
@@ -292,50 +308,58 @@ static bool write_all(int fd, const char *data, size_t len)
 	return !len;
 }
 
-/* One write, but where the disk is full: then readers skip the half of a record. */
-static bool log_write(int fd, struct text *record)
-{
-	bool written;
-
-	text_add(record, "\n", 1);
-	errno = ENOMEM;
-	written = !record->failed && write_all(fd, record->data, record->len);
-	if (!written)
-		trouble(errno);
-	free(record->data);
-	return written;
-}
-
 static uint64_t record_begin(struct text *t, const char *tag)
 {
-	*t = (struct text){ 0 };
+	text_clear(t);
 	text_add(t, "\x1e", 1);
 	add_field(t, tag);
 	add_number(t, ++hook.seq);
 	return hook.seq;
 }
 
-static bool write_session(int fd)
+/* One write, but where the disk is full: then readers skip the half of a record. */
+static bool record_write(struct text *t, uint64_t seq, int fd)
 {
-	struct text t;
-	uint64_t seq = record_begin(&t, "S1");
-
-	fchmod(fd, 0600); /* whatever the umask was */
-	add_number(&t, hook.pid);
-	add_number(&t, start_ticks());
-	add_field(&t, hook.boot);
-	add_field(&t, hook.pidns);
-	add_times(&t);
-	add_field(&t, hook.host);
-	add_field(&t, "bash");
-	add_field(&t, hook.tty);
-	add_cwd(&t);
-	add_number(&t, seq);
-	return log_write(fd, &t);
+	add_number(t, seq);
+	text_add(t, "\n", 1);
+	errno = ENOMEM;
+	if (!t->failed && write_all(fd, t->data, t->len))
+		return true;
+	trouble(errno);
+	return false;
 }
 
-/* A log that is new, or was taken away meanwhile, begins with the session. */
-static int log_open(void)
+static bool write_session(int fd)
+{
+	struct text *t = &hook.record;
+	uint64_t seq = record_begin(t, "S1");
+
+	fchmod(fd, 0600); /* whatever the umask was */
+	add_number(t, hook.pid);
+	add_number(t, start_ticks());
+	add_field(t, hook.boot);
+	add_field(t, hook.pidns);
+	add_times(t);
+	add_field(t, hook.host);
+	add_field(t, "bash");
+	add_field(t, hook.tty);
+	add_cwd(t);
+	return record_write(t, seq, fd);
+}
+
+static bool write_begun(int fd)
+{
+	struct text *t = &hook.record;
+	uint64_t seq = record_begin(t, "B1");
+
+	text_add(t, hook.begun.data, hook.begun.len);
+	t->failed |= hook.begun.failed;
+	return record_write(t, seq, fd);
+}
+
+/* A log that is new, or was taken away meanwhile, begins with the session, and goes on
+ * with the command that runs. */
+static int log_begin(void)
 {
 	int fd = open(hook.log,
 	              O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
@@ -346,19 +370,50 @@ static int log_open(void)
 		trouble(errno);
 		return -1;
 	}
-	if (hook.greeted && !fstat(fd, &st) && st.st_size)
-		return fd;
-	hook.greeted = write_session(fd);
-	if (hook.greeted)
-		return fd;
-	close(fd);
-	return -1;
+	if (!hook.greeted || fstat(fd, &st) || !st.st_size) {
+		hook.greeted = write_session(fd);
+		if (!hook.greeted || (hook.open && !write_begun(fd))) {
+			close(fd);
+			return -1;
+		}
+	}
+	return may_hold(fd) ? hold(&held_log, fd) : fd;
+}
+
+/* -1: there was trouble. Then log_close. One that was removed since the last prompt is
+ * noticed at the end of a command, and begun again. */
+static int log_open(bool at_end)
+{
+	struct stat st;
+
+	if (held_log.fd && !at_end)
+		return held_log.fd;
+	if (is_held(&held_log, &st) && st.st_nlink && st.st_size)
+		return held_log.fd;
+	let_go(&held_log);
+	return log_begin();
+}
+
+static void log_close(int fd)
+{
+	use_end(&held_log, fd);
+}
+
+/* What is held may have been closed, or moved away with the store. */
+static void check_held(void)
+{
+	struct stat st;
+
+	is_held(&held_loadavg, &st);
+	is_held(&held_mounts, &st);
+	check_name(&held_log, hook.log);
+	check_name(&held_state, hook.state);
 }
 
 static void write_finish(int status)
 {
-	int fd = log_open();
-	struct text t;
+	struct text *t = &hook.record;
+	int fd = log_open(true);
 	char s[16];
 	uint64_t seq;
 
@@ -366,35 +421,32 @@ static void write_finish(int status)
 	mark_command(0);
 	if (fd < 0)
 		return;
-	seq = record_begin(&t, "F1");
-	add_number(&t, hook.number);
-	add_times(&t);
-	add_last_pid(&t);
+	seq = record_begin(t, "F1");
+	add_number(t, hook.number);
+	add_times(t);
+	add_last_pid(t);
 	snprintf(s, sizeof(s), "%d", status);
-	add_field(&t, s);
-	add_number(&t, seq);
-	log_write(fd, &t);
-	close(fd);
+	add_field(t, s);
+	record_write(t, seq, fd);
+	log_close(fd);
 }
 
 static void write_begin(const char *text, bool hidden)
 {
-	int fd = log_open();
-	struct text t;
-	uint64_t seq;
+	struct text *t = &hook.begun;
+	int fd = log_open(false);
 
 	if (fd < 0)
 		return;
-	seq = record_begin(&t, "B1");
-	add_number(&t, ++hook.number);
-	add_times(&t);
-	add_last_pid(&t);
-	add_field(&t, hidden ? "1" : "0");
-	add_cwd(&t);
-	add_field(&t, hidden ? "" : text);
-	add_number(&t, seq);
-	hook.open = log_write(fd, &t);
-	close(fd);
+	text_clear(t);
+	add_number(t, ++hook.number);
+	add_times(t);
+	add_last_pid(t);
+	add_field(t, hidden ? "1" : "0");
+	add_cwd(t);
+	add_field(t, hidden ? "" : text);
+	hook.open = write_begun(fd);
+	log_close(fd);
 }
 
 /* --- what is typed --- */
@@ -431,6 +483,13 @@ static int unread_char(int c)
 	return reader.ungetter(c);
 }
 
+/* With line editing, on_readline comes before each line; without it, there is no moment
+ * but those of the command before and of this one. */
+static bool is_edited(void)
+{
+	return bash_input.type == STREAM_READLINE;
+}
+
 /* Only where bash reads from the terminal; while a file or a string is read, its input is
  * on a stack where it cannot be reached. */
 static bool reader_attach(void)
@@ -458,11 +517,15 @@ static void say_once(bool *told, const char *what)
  * it out where it would be shown itself. */
 static void arm_ps0(void)
 {
-	SHELL_VAR *var = find_variable("PS0");
 	const char *old = get_string_value("PS0"), *hit;
 	struct text t = { 0 };
+	SHELL_VAR *var;
 
 	old = old ? old : "";
+	hit = promptvars ? strstr(old, PS0_WORD) : NULL;
+	if (hit && !hit[strlen(PS0_WORD)])
+		return; /* as nearly always */
+	var = find_variable("PS0");
 	for (const char *p = old; (hit = strstr(p, PS0_WORD)); p = old) {
 		text_add(&t, old, hit - old);
 		old = hit + strlen(PS0_WORD);
@@ -544,6 +607,14 @@ static int on_readline(void)
 	return reader.startup ? reader.startup() : 0;
 }
 
+/* And when it has shown the prompt: nobody waits now. */
+static int on_prompt(void)
+{
+	if (hook.pid == getpid() && !executing)
+		check_held();
+	return reader.pre_input ? reader.pre_input() : 0;
+}
+
 /* May bash have replaced "!!" or its like in the line? Then history has what was run. */
 static bool may_be_expanded(const char *typed)
 {
@@ -609,6 +680,19 @@ static bool is_fuse(const char *path)
 	return !statfs(path, &fs) && fs.f_type == FUSE_SUPER_MAGIC;
 }
 
+/* True also where it cannot be told. The first poll after a change tells of it. */
+static bool have_mounts_changed(void)
+{
+	bool was_held = held_mounts.fd;
+	struct pollfd mounts = { .events = POLLPRI };
+	bool changed;
+
+	mounts.fd = use_proc(&held_mounts, "/proc/self/mountinfo");
+	changed = !was_held || mounts.fd < 0 || poll(&mounts, 1, 0) != 0;
+	use_end(&held_mounts, mounts.fd);
+	return changed;
+}
+
 /* A shell that stood in a project when it was mounted stands below the mount, unseen; one
  * that stood on it when it was unmounted is off it. Both go to what $PWD says, if that is
  * the same directory. */
@@ -617,13 +701,19 @@ static void follow_mount(void)
 	const char *pwd = get_string_value("PWD");
 	struct stat here, there;
 
-	if (!pwd || *pwd != '/')
+	if (have_mounts_changed())
+		hook.settled = false;
+	if (hook.settled || !pwd || *pwd != '/')
 		return;
 	if (stat(".", &here)) {
 		if (errno != ENOTCONN)
 			return;
-	} else if (stat(pwd, &there) || here.st_ino != there.st_ino ||
-	           here.st_dev == there.st_dev || (!is_fuse(".") && !is_fuse(pwd))) {
+	} else if (stat(pwd, &there)) {
+		return;
+	} else if (here.st_ino == there.st_ino && here.st_dev == there.st_dev) {
+		hook.settled = true;
+		return;
+	} else if (here.st_ino != there.st_ino || (!is_fuse(".") && !is_fuse(pwd))) {
 		return;
 	}
 	if (chdir(pwd))
@@ -651,7 +741,8 @@ static SHELL_VAR *value_of_pre(SHELL_VAR *self)
 	}
 	text_clear(&reader.typed);
 	reader_attach();
-	take_first_place(); /* without line editing there was no other moment */
+	if (!is_edited())
+		take_first_place();
 	errno = error;
 	return self;
 }
@@ -676,11 +767,36 @@ static void show_line(const char *line, size_t len)
 	putc('\n', stderr);
 }
 
+/* Its directory has not changed since there was none. What has changed within the last
+ * second may do so again without another time. */
+static bool is_still_quiet(void)
+{
+	struct timespec now;
+	struct stat st;
+	bool quiet;
+	int fd;
+
+	if (!held_state.fd) {
+		fd = open(hook.state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		use_end(&held_state,
+		        fd >= 0 && may_hold(fd) ? hold(&held_state, fd) : fd);
+	}
+	if (!is_held(&held_state, &st))
+		return false;
+	quiet = !memcmp(&st.st_mtim, &hook.no_alert, sizeof(st.st_mtim));
+	clock_gettime(CLOCK_REALTIME, &now);
+	hook.no_alert =
+		st.st_mtim.tv_sec < now.tv_sec - 1 ? st.st_mtim : (struct timespec){ 0 };
+	return quiet;
+}
+
 /* Each line again only if it was gone in between. */
 static void show_alert(void)
 {
 	char text[sizeof(hook.shown)];
 
+	if (!*hook.shown && is_still_quiet())
+		return;
 	if (read_file(hook.alert, text, sizeof(text)) <= 0)
 		*text = '\0';
 	for (const char *p = text; *p; p += *p == '\n') {
@@ -701,7 +817,8 @@ static int finish(void)
 		write_finish(last_command_exit_value);
 	if (!is_disabled())
 		show_alert();
-	arm_ps0();
+	if (!is_edited())
+		arm_ps0();
 	return EXECUTION_SUCCESS;
 }
 
@@ -710,6 +827,19 @@ static bool set_text(char **to, const char *s)
 	free(*to);
 	*to = strdup(s);
 	return *to != NULL;
+}
+
+static bool set_state(void)
+{
+	char *slash;
+
+	if (!set_text(&hook.state, hook.alert))
+		return false;
+	slash = strrchr(hook.state, '/');
+	if (slash)
+		*slash = '\0';
+	let_go(&held_state);
+	return true;
 }
 
 static bool set_log(const char *dir)
@@ -724,6 +854,7 @@ static bool set_log(const char *dir)
 		hook.told_promptvars = hook.told_ps0 = false;
 		hook.told = 0;
 	}
+	let_go(&held_log);
 	free(hook.log);
 	hook.log = log;
 	return true;
@@ -746,7 +877,6 @@ static int start(const char *const *args)
 {
 	char **const places[] = { &hook.alert, &hook.host, &hook.boot, &hook.pidns,
 		                  &hook.tty };
-	int fd;
 
 	if (hook.pid && hook.pid != getpid())
 		return EXECUTION_FAILURE;
@@ -754,12 +884,10 @@ static int start(const char *const *args)
 	for (int i = 0; i < 5; i++)
 		if (!set_text(places[i], args[i + 1]))
 			return EXECUTION_FAILURE;
-	if (!set_log(args[0]) || !bind_pre())
+	if (!set_state() || !set_log(args[0]) || !bind_pre())
 		return EXECUTION_FAILURE;
 	mark_session();
-	fd = log_open();
-	if (fd >= 0)
-		close(fd);
+	log_close(log_open(true));
 	arm_ps0();
 	show_alert();
 	return EXECUTION_SUCCESS;
@@ -787,6 +915,10 @@ int _shfs_hook_builtin_load(char *name)
 	if (rl_startup_hook != on_readline) {
 		reader.startup = rl_startup_hook;
 		rl_startup_hook = on_readline;
+	}
+	if (rl_pre_input_hook != on_prompt) {
+		reader.pre_input = rl_pre_input_hook;
+		rl_pre_input_hook = on_prompt;
 	}
 	return 1;
 }

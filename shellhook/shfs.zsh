@@ -7,8 +7,10 @@
 #   _shfs_alert  a file that is there while something is wrong, with lines to show
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
 #
-# preexec and precmd are begin and end of a command. Nothing forks. Each entry first leaves
-# the user's options, without a trace under xtrace.
+# preexec and precmd are begin and end of a command. Nothing forks. A prompt waits for them, and in
+# zsh calls of functions, redirections and looking up names is what takes time: so each is one
+# function on its usual way, the log stays open from one command to the next, and a sticky
+# emulation (_shfs_main) leaves the user's options, without a trace under xtrace.
 
 # Once in a session, however often this is sourced or tried.
 _shfs_say() {
@@ -16,42 +18,59 @@ _shfs_say() {
 	_shfs_said+="<$1>"
 }
 
-# FIELD...: appends a record with one write.
-_shfs_append() {
-	local fd failed=1
+# The user may have closed it, and have another file there now.
+_shfs_close() {
+	local -A file
 
-	if sysopen -w -a -o creat,cloexec,nofollow -m 600 -u fd -- $_shfs_log; then
-		syswrite -o $fd -- $'\x1e'"${(pj:\0:)@}"$'\0\n' && failed=0
-		exec {fd}>&-
-	fi 2>/dev/null
-	((failed)) || return 0
+	((_shfs_fd)) && zstat -H file -f $_shfs_fd 2>/dev/null &&
+		[[ $file[device]:$file[inode] == $_shfs_file ]] && { exec {_shfs_fd}>&- } 2>/dev/null
+	_shfs_fd=0
+}
+
+_shfs_trouble() {
+	_shfs_close
 	_shfs_say "the commands of this shell are not recorded: cannot write to $_shfs_log"
 	return 1
 }
 
-_shfs_session() {
-	local -a now=($epochtime)
-	local boot
+# On a mount of ours the log would keep that busy: there it is opened for each record.
+_shfs_may_stay_open() {
+	local -A file
+	local -a mounts
 
-	sysread boot </proc/uptime
-	((++_shfs_seq))
-	_shfs_append S1 $_shfs_seq $$ $_shfs_start "$_shfs_boot" "$_shfs_pidns" \
-		$now[1].${(l:9::0:)now[2]} ${boot%% *} "$_shfs_host" zsh "$_shfs_tty" "${PWD:P}" \
-		$_shfs_seq
+	mounts=("${(@f)$(</proc/self/mountinfo)}")
+	zstat -H file -f $_shfs_fd 2>/dev/null || return
+	_shfs_file=$file[device]:$file[inode]
+	[[ ${(M)mounts:#* $((file[device] >> 8 & 0xfff)):$((file[device] & 0xff | file[device] >> 12 & 0xfff00)) *} != *' - fuse'* ]]
 }
 
-# TAG FIELD...: writes the begin or the end of a command. A log that is new, or was taken
-# away meanwhile, begins with the session.
-_shfs_write() {
-	local -a now=($epochtime)
-	local boot=0 last=0
+# Opens the log. One that is new, or was taken away meanwhile, begins with the session, and goes
+# on with the command that runs.
+_shfs_open_log() {
+	local boot=0
+	local -a now
 
+	_shfs_close
+	if ! sysopen -w -a -o creat,cloexec,nofollow -m 600 -u _shfs_fd -- $_shfs_log 2>/dev/null; then
+		_shfs_fd=0
+		_shfs_trouble
+		return
+	fi
+	_shfs_may_stay_open
+	_shfs_stays_open=$((!$?))
+	((_shfs_seq)) && [[ -s $_shfs_log ]] && return
 	sysread boot </proc/uptime
-	sysread last </proc/loadavg
-	[[ -s $_shfs_log ]] || _shfs_session
+	now=($epochtime)
+	_shfs_append S1 $$ $_shfs_ticks "$_shfs_boot" "$_shfs_pidns" $now[1].${(l:9::0:)now[2]} ${boot%% *} \
+		"$_shfs_host" zsh "$_shfs_tty" "${PWD:P}" || return
+	((!_shfs_running)) || _shfs_append B1 "$_shfs_begun"
+}
+
+# TAG FIELD...: a record, with one write. The usual ones are written without this call.
+_shfs_append() {
 	((++_shfs_seq))
-	_shfs_append $1 $_shfs_seq $_shfs_number $now[1].${(l:9::0:)now[2]} ${boot%% *} \
-		${${last##* }%$'\n'} "${@:2}" $_shfs_seq
+	syswrite -o $_shfs_fd -- $'\x1e'$1$'\0'$_shfs_seq$'\0'"${(pj:\0:)@:2}"$'\0'$_shfs_seq$'\0\n' ||
+		_shfs_trouble
 }
 
 # A shell that stood in a project when it was mounted stands below the mount, unseen; one
@@ -71,29 +90,48 @@ _shfs_is_ignored() {
 	{ [[ $1 == ${~HISTORY_IGNORE} ]] } always { TRY_BLOCK_ERROR=0 } 2>/dev/null
 }
 
-# $1 is the line as typed; it is empty where zsh was told to keep it out of its history.
+# $1 is the line as typed; it is empty where zsh was told to keep it out of its history. A log that
+# was taken away is noticed at the end of the command.
 _shfs_preexec() {
-	{ emulate -L zsh; setopt no_err_exit no_err_return unset no_xtrace } 2>/dev/null
-	local text=$1 hidden=0
+	local text=$1 hidden=0 boot=0 last=0
+	local -a now
 
 	[[ $sysparams[pid] == $$ && -z $SHFS_DISABLE ]] || return 0
 	[[ . -ef $PWD ]] || _shfs_follow_mount
 	[[ -n $text && $text != [[:blank:]]* ]] || hidden=1 text=
 	[[ -n $HISTORY_IGNORE ]] && _shfs_is_ignored "$text" && hidden=1 text=
+	[[ $PWD == $_shfs_pwd ]] || _shfs_pwd=$PWD _shfs_cwd=${PWD:P}
 	typeset -gx SHFS_COMMAND=$((++_shfs_number))
-	_shfs_write B1 $hidden "${PWD:P}" "$text" && _shfs_open=1
+	_shfs_running=0
+	((_shfs_fd)) || _shfs_open_log || return 0
+	now=($epochtime)
+	sysread boot </proc/uptime
+	sysread last </proc/loadavg
+	printf -v _shfs_begun '%d\0%d.%09d\0%s\0%d\0%d\0%s\0%s' $_shfs_number $now ${boot%% *} ${last##* } \
+		$hidden "$_shfs_cwd" "$text"
+	syswrite -o $_shfs_fd -- $'\x1eB1\0'$((++_shfs_seq))$'\0'$_shfs_begun$'\0'$_shfs_seq$'\0\n' &&
+		_shfs_running=1 || _shfs_trouble
+	((_shfs_stays_open)) || _shfs_close
 	return 0
 }
 
 _shfs_precmd() {
-	local stat=$?
-	{ emulate -L zsh; setopt no_err_exit no_err_return unset no_xtrace } 2>/dev/null
+	local stat=$? boot=0 last=0
+	local -a now
 
 	[[ $sysparams[pid] == $$ ]] || return 0
 	SHFS_COMMAND=0
-	if ((_shfs_open)); then
-		_shfs_open=0
-		_shfs_write F1 $stat
+	if ((_shfs_running)); then
+		now=($epochtime)
+		sysread boot </proc/uptime
+		sysread last </proc/loadavg
+		[[ /proc/self/fd/$_shfs_fd -ef $_shfs_log ]] && ((_shfs_fd)) || _shfs_open_log
+		_shfs_running=0
+		((++_shfs_seq))
+		printf -v last '\x1eF1\0%d\0%d\0%d.%09d\0%s\0%d\0%d\0%d\0\n' $_shfs_seq $_shfs_number $now ${boot%% *} \
+			${last##* } $stat $_shfs_seq
+		((!_shfs_fd)) || syswrite -o $_shfs_fd -- $last || _shfs_trouble
+		((_shfs_stays_open)) || _shfs_close
 	fi
 	if [[ -e $_shfs_alert && -z $SHFS_DISABLE ]]; then
 		_shfs_show_alert
@@ -137,16 +175,20 @@ _shfs_main() {
 	fi
 	[[ $sysparams[pid] == $$ ]] || return 0
 	sysread stat </proc/self/stat
-	typeset -g _shfs_start=${${(z)stat##*\) }[20]}
-	log=$_shfs_dir/shell-${_shfs_boot[1,8]}-$$-$_shfs_start.log
+	typeset -g _shfs_ticks=${${(z)stat##*\) }[20]}
+	log=$_shfs_dir/shell-${_shfs_boot[1,8]}-$$-$_shfs_ticks.log
+	emulate zsh -o no_err_exit -o no_err_return -o unset -o no_xtrace -c '
+		functions[_shfs_precmd]=$functions[_shfs_precmd]
+		functions[_shfs_preexec]=$functions[_shfs_preexec]'
 	# First at the end, so that others' hooks do not count; last before the command.
 	precmd_functions=(_shfs_precmd ${precmd_functions:#_shfs_precmd})
 	preexec_functions=(${preexec_functions:#_shfs_preexec} _shfs_preexec)
 	[[ $log == ${_shfs_log-} ]] && return 0
-	typeset -g _shfs_log=$log _shfs_shown=
-	typeset -gi _shfs_open=0 _shfs_number=0 _shfs_seq=0
-	_shfs_mark $_shfs_boot[1,8]-$$-$_shfs_start
-	_shfs_session
+	((!${_shfs_fd-0})) || _shfs_close
+	typeset -g _shfs_log=$log _shfs_shown= _shfs_begun= _shfs_file= _shfs_pwd= _shfs_cwd=
+	typeset -gi _shfs_fd=0 _shfs_stays_open=0 _shfs_running=0 _shfs_number=0 _shfs_seq=0
+	_shfs_mark $_shfs_boot[1,8]-$$-$_shfs_ticks
+	_shfs_open_log && ((!_shfs_stays_open)) && _shfs_close
 	return 0
 }
 

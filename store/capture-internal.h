@@ -22,10 +22,12 @@
 #define CAPTURE_EVENT_BYTES_MAX (64u << 20)
 #define CAPTURE_READS_MAX       128         /* jobs that hold an fd of a user's file */
 #define CAPTURE_PUTS_MAX        512         /* uncommitted objects: an fd each */
-#define CAPTURE_MEMORY_MAX      (64u << 20) /* bytes read and not put yet */
+#define CAPTURE_MEMORY_MAX      (64u << 20) /* bytes read and not committed yet */
 #define CAPTURE_JOB_BYTES       1024        /* of a job, besides those of its file */
 #define CAPTURE_INLINE_MAX      (16u << 10) /* files up to this are read by the caller */
-#define CAPTURE_BATCH           256
+#define CAPTURE_BATCH           4096        /* events that share a sync */
+#define CAPTURE_COMMIT          256         /* objects that do */
+#define CAPTURE_TAKE            256 /* events taken off the queue with the lock held */
 #define CAPTURE_BATCH_NS        (SHFS_NSEC_PER_SEC / 5)
 #define CAPTURE_RETRY_NS        SHFS_NSEC_PER_SEC
 #define CAPTURE_TICK_NS                                                                  \
@@ -53,7 +55,8 @@ struct capture_job {
 	bool touched; /* ... but in its times alone, and reading again gave the same */
 	struct shfs_content content;
 	char *data;
-	size_t len, reserved; /* reserved: bytes counted in capture->memory */
+	size_t len;
+	size_t reserved; /* bytes counted in capture->memory, until the end */
 	struct shfs_put *put;
 	int64_t put_ns; /* CLOCK_MONOTONIC */
 };
@@ -69,8 +72,12 @@ struct shfs_snapshot {
 	unsigned unsettled; /* takes whose result is not in content yet */
 	int64_t late_ns; /* CLOCK_REALTIME when a wait gave up: the file may have changed
 	                    since; 0 */
+	bool spoiled;    /* its content is INCOMPLETE, whatever comes */
 	bool counted;    /* in the statistics */
-	struct capture_job *job; /* while it is in reads; borrowed */
+	bool is_put;     /* put names its object, which may not be committed yet */
+	struct shfs_object_id put;
+	struct shfs_snapshot *before; /* what the file held before; a reference */
+	struct capture_job *job;      /* while it is in reads; borrowed */
 	struct shfs_content content;
 };
 
@@ -109,7 +116,8 @@ struct shfs_capture {
 	/* jobs; n_puts also counts those that are being put or committed */
 	struct capture_job *reads, *stores, *puts;
 	size_t n_reads, n_puts, memory;
-	unsigned n_waiters; /* on change: for room, or until a file has been read */
+	unsigned n_waiters;  /* on change: for room, or until a file has been read */
+	atomic_bool crowded; /* the queue is more than half full */
 
 	struct shfs_capture_stats stats;
 	int error;            /* why the store cannot be written; 0 */
@@ -137,10 +145,13 @@ void capture_clear_alert(struct shfs_capture *c);
 
 /* --- the rest is called with the lock held --- */
 
-void capture_free_event(struct capture_event *event);
+void capture_free_event(struct capture_event *event); /* without it, too */
 
 /* Counts n events as lost. */
 void capture_lose(struct shfs_capture *c, uint64_t n, int error);
+
+/* Events came or went. */
+void capture_note_crowd(struct shfs_capture *c);
 
 /* Queues a LOST record if there is a loss to tell. */
 void capture_tell_lost(struct shfs_capture *c);

@@ -152,6 +152,12 @@ int shfs_capture_open(struct shfs_store *store,
 		capture_free(c);
 		return err;
 	}
+	err = shfs_object_begin(store);
+	if (err < 0) {
+		shfs_journal_close(c->journal);
+		capture_free(c);
+		return err;
+	}
 	/* The journal could be begun: what was wrong with this project's is over. */
 	capture_clear_alert(c);
 	err = capture_start_threads(c, MIN(threads, CAPTURE_THREADS_MAX));
@@ -248,13 +254,22 @@ void capture_free_event(struct capture_event *event)
 	free(event);
 }
 
+void capture_note_crowd(struct shfs_capture *c)
+{
+	bool crowded = c->n_events > c->queue_max / 2 ||
+	               c->event_bytes > CAPTURE_EVENT_BYTES_MAX / 2;
+
+	if (crowded != atomic_load_explicit(&c->crowded, memory_order_relaxed))
+		atomic_store_explicit(&c->crowded, crowded, memory_order_relaxed);
+}
+
 /* The number is given under the same lock as the place in the queue. */
 static void capture_push(struct shfs_capture *c, struct capture_event *event)
 {
 	event->rec.seq = ++c->seq;
 	if (event->rec.time.real_ns == 0)
 		event->rec.time = shfs_time_now();
-	event->queued_ns = capture_now();
+	event->queued_ns = shfs_clock_ns(CLOCK_MONOTONIC_COARSE);
 	if (c->tail)
 		c->tail->next = event;
 	else
@@ -264,6 +279,7 @@ static void capture_push(struct shfs_capture *c, struct capture_event *event)
 	c->event_bytes += event->bytes;
 	if (event->rec.type != SHFS_REC_LOST)
 		c->stats.queued++;
+	capture_note_crowd(c);
 	capture_wake_writer(c);
 }
 
@@ -326,6 +342,23 @@ static int capture_await_room(struct shfs_capture *c, const struct capture_event
 		c->n_waiters--;
 	}
 	return err;
+}
+
+void shfs_capture_throttle(struct shfs_capture *c)
+{
+	int64_t until;
+
+	if (!atomic_load_explicit(&c->crowded, memory_order_relaxed))
+		return;
+	until = capture_now() + c->wait_ms * (SHFS_NSEC_PER_SEC / 1000);
+	pthread_mutex_lock(&c->lock);
+	while (c->crowded && !c->error && !c->stalled && !c->closing) {
+		c->n_waiters++;
+		if (!capture_wait(c, &c->change, until))
+			c->stalled = true;
+		c->n_waiters--;
+	}
+	pthread_mutex_unlock(&c->lock);
 }
 
 uint64_t shfs_capture_emit(struct shfs_capture *c, struct shfs_record *rec,

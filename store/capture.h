@@ -8,18 +8,18 @@
  * snapshots: contents that are still being read and archived by the capture's own
  * threads. One writer thread takes events off the queue in order, waits for their
  * snapshots, commits the objects of a batch, then appends the batch and syncs: objects
- * are durable before the record that names them. A batch is closed after 200 ms or 256
- * events.
+ * are durable before the record that names them. A batch is due after 200 ms or with 4096
+ * events; it takes what has come until then.
  *
  * Memory is bounded: beyond queue_max events or bytes in flight, emit waits for room, so
- * that users are no faster than the store; where none comes within config.wait_ms, it
- * drops the event and counts it (a LOST record follows as soon as one fits), and so those
- * that follow until there is some. When the store fails (full, read-only), events are
- * dropped and counted likewise (PROCESS records wait, so that a sequence number that was
- * given out stays good), the failure is kept in the statistics and in
- * state/alert-<host>, and the writer tries again each second. Nothing here ever
- * fails the user's I/O; one emit blocks it for config.wait_ms at most. All functions are
- * thread-safe.
+ * that users are no faster than the store (shfs_capture_throttle does so earlier and
+ * where nobody else is held up); where none comes within config.wait_ms, it drops the
+ * event and counts it (a LOST record follows as soon as one fits), and so those that
+ * follow until there is some. When the store fails (full, read-only), events are dropped
+ * and counted likewise (PROCESS records wait, so that a sequence number that was given
+ * out stays good), the failure is kept in the statistics and in state/alert-<host>, and
+ * the writer tries again each second. Nothing here ever fails the user's I/O; one emit
+ * blocks it for config.wait_ms at most. All functions are thread-safe.
  */
 #pragma once
 
@@ -63,6 +63,9 @@ struct shfs_snapshot *shfs_snapshot_new(struct shfs_capture *capture);
 struct shfs_snapshot *shfs_snapshot_ref(struct shfs_snapshot *snapshot);
 void shfs_snapshot_unref(struct shfs_snapshot *snapshot); /* NULL is fine */
 
+/* The file held before until now: what is alike is stored once. Before the first take. */
+void shfs_snapshot_follow(struct shfs_snapshot *snapshot, struct shfs_snapshot *before);
+
 /*
  * Makes the snapshot know at least depth of the file behind fd, which is dup'ed where
  * needed and stays the caller's; it must be readable (for STAT any fd will do). STAT and
@@ -87,6 +90,9 @@ int shfs_snapshot_depth(const struct shfs_snapshot *snapshot);
 /* The times of the file are about to be set by somebody who does not change its bytes. */
 void shfs_snapshot_touch(struct shfs_snapshot *snapshot);
 
+/* What is being read, or was, is of no one moment: it is INCOMPLETE. */
+void shfs_snapshot_spoil(struct shfs_snapshot *snapshot);
+
 /*
  * Returns once the file's bytes have been read (it may then change), at the latest after
  * timeout_ms: then the content is marked INCOMPLETE if it turns out to have changed under
@@ -106,6 +112,14 @@ bool shfs_snapshot_wait(struct shfs_snapshot *snapshot, unsigned timeout_ms);
  */
 uint64_t shfs_capture_emit(struct shfs_capture *capture, struct shfs_record *rec,
                            struct shfs_snapshot *const content[2]);
+
+/*
+ * Waits until the queue is less than half full, as emit does for room: at once where it
+ * is, config.wait_ms at most, and not again while nothing is taken off it. For who is
+ * about to do what ends in events, before he takes locks: emit is called with locks that
+ * others wait for.
+ */
+void shfs_capture_throttle(struct shfs_capture *capture);
 
 /* Calls done(arg, error) from the writer thread once everything emitted before is durable
  * (0), or some of it since the last sync is known to be lost (its negative errno:

@@ -15,7 +15,8 @@
 #include <zstd.h>
 
 #define ROTATE_BYTES (16 << 20)
-#define SEAL_LEVEL   3
+#define SEAL_LEVEL   9  /* a fifth of a second for a segment */
+#define SEAL_WINDOW  24 /* log2: all of a segment */
 
 struct shfs_journal {
 	struct shfs_store *store; /* borrowed */
@@ -30,7 +31,15 @@ struct shfs_journal {
 	uint64_t size; /* of the current segment: all of it whole records */
 	uint64_t seq;  /* last one written */
 	bool torn;     /* behind size there is what a failed append left */
+	struct shfs_record_context context;
+	struct shfs_buf frame; /* the one that is being made */
 };
+
+static void put_length(struct shfs_buf *frame, uint32_t len)
+{
+	for (int i = 0; i < 4; i++)
+		frame->data[4 + i] = (char)(len >> 8 * i);
+}
 
 static void segment_name(const struct shfs_journal *j, uint32_t n, char *out, size_t size)
 {
@@ -38,79 +47,66 @@ static void segment_name(const struct shfs_journal *j, uint32_t n, char *out, si
 	         j->instance, n);
 }
 
-static void add_frame(struct shfs_buf *b, const struct shfs_record *rec,
-                      struct shfs_time time, const struct shfs_buf *payload)
+/*
+ * Makes a frame of the first records, at least of one; *n is how many. A record that
+ * cannot be told ends it, and is the error if it is the first.
+ */
+static int make_frame(struct shfs_journal *j, const struct shfs_record *const *records,
+                      size_t max, size_t *n)
 {
-	size_t start = b->len;
+	struct shfs_buf *b = &j->frame;
+	size_t len = SHFS_FRAME_HEAD;
+	int r = 0;
 
+	shfs_record_context_reset(&j->context);
+	b->len = 0;
 	shfs_buf_u32(b, SHFS_FRAME_MAGIC);
-	shfs_buf_u32(b, payload->len);
-	shfs_buf_u16(b, rec->type);
-	shfs_buf_u16(b, 0);
-	shfs_buf_u64(b, rec->seq);
-	shfs_buf_u64(b, time.real_ns);
-	shfs_buf_u64(b, time.boot_ns);
-	shfs_buf_add(b, payload->data, payload->len);
-	if (!b->failed)
-		shfs_buf_u64(b, XXH3_64bits(b->data + start, b->len - start));
-}
-
-static int encode(struct shfs_buf *b, const struct shfs_record *rec)
-{
-	_cleanup_buf_ struct shfs_buf payload = { 0 };
-	int r = shfs_record_encode(rec, &payload);
-
-	if (r)
+	shfs_buf_u32(b, 0);
+	for (*n = 0; *n < max && len < SHFS_FRAME_HEAD + SHFS_BATCH_BYTES; ++*n) {
+		r = shfs_record_pack(&j->context, records[*n], b);
+		if (!r && b->len > SHFS_FRAME_HEAD + SHFS_PAYLOAD_MAX)
+			r = -EMSGSIZE;
+		if (r)
+			break;
+		len = b->len;
+	}
+	if (r == -ENOMEM) { /* the next frame may find some */
+		shfs_record_context_free(&j->context);
+		j->context = (struct shfs_record_context){ 0 };
+		shfs_buf_free(b);
+		*n = 0;
+	}
+	if (!*n)
 		return r;
-	if (payload.len > SHFS_PAYLOAD_MAX)
-		return -EMSGSIZE;
-	add_frame(b, rec, rec->time.real_ns ? rec->time : shfs_time_now(), &payload);
+	b->len = len;
+	put_length(b, len - SHFS_FRAME_HEAD);
+	shfs_buf_u64(b, XXH3_64bits(b->data, b->len));
 	return b->failed ? -ENOMEM : 0;
 }
 
-/* The bytes of the whole frames among the first len of b, and their number. */
-static size_t whole_frames(const struct shfs_buf *b, size_t len, size_t *n)
-{
-	const unsigned char *p = (const unsigned char *)b->data, *end = p + len;
-
-	for (*n = 0;; ++*n) {
-		struct shfs_cursor at = { p, end, false };
-		uint32_t magic = shfs_cursor_u32(&at), payload = shfs_cursor_u32(&at);
-
-		if (magic != SHFS_FRAME_MAGIC ||
-		    (size_t)(end - p) < SHFS_FRAME_HEAD + payload + SHFS_FRAME_TAIL)
-			return len - (size_t)(end - p);
-		p += SHFS_FRAME_HEAD + payload + SHFS_FRAME_TAIL;
-	}
-}
-
 /*
- * Appends frames. What a failed write left is cut back to whole ones; these stay, as a
- * reader may have taken them. *n: how many there are of b's.
+ * Appends the frame. What a failed write left is cut back: its checksum comes last, so no
+ * reader has taken any of it.
  */
-static int append_frames(struct shfs_journal *j, const struct shfs_buf *b, size_t *n)
+static int append_frame(struct shfs_journal *j)
 {
-	struct stat st;
-	size_t len = b->len;
 	int r;
 
-	*n = 0;
-	if (j->torn && ftruncate(j->fd, j->size))
-		return -errno;
-	r = shfs_write_all(j->fd, b->data, b->len);
-	if (r)
-		len = fstat(j->fd, &st) ? 0 : MIN((uint64_t)st.st_size - j->size, b->len);
-	j->size += whole_frames(b, len, n);
-	j->torn = r && ftruncate(j->fd, j->size);
+	r = shfs_write_all(j->fd, j->frame.data, j->frame.len);
+	if (!r) {
+		j->size += j->frame.len;
+		return 0;
+	}
+	j->torn = ftruncate(j->fd, j->size);
 	return r;
 }
 
 static int start_segment(struct shfs_journal *j)
 {
-	_cleanup_buf_ struct shfs_buf b = { 0 };
 	struct shfs_record rec = {
 		.type = SHFS_REC_PRODUCER,
 		.seq = j->seq,
+		.time = shfs_time_now(),
 		.producer = {
 			.version = SHFS_RECORD_VERSION,
 			.host = shfs_bytes_str(j->store->host),
@@ -127,7 +123,9 @@ static int start_segment(struct shfs_journal *j)
 			.pid_max = j->pid_max,
 		},
 	};
+	const struct shfs_record *records = &rec;
 	char name[256];
+	size_t n;
 	int r;
 
 	segment_name(j, j->segment, name, sizeof(name));
@@ -137,12 +135,13 @@ static int start_segment(struct shfs_journal *j)
 	if (j->fd < 0)
 		return -errno;
 	j->size = 0;
-	shfs_buf_add(&b, SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN);
-	r = encode(&b, &rec);
+	r = shfs_write_all(j->fd, SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN);
 	if (!r)
-		r = shfs_write_all(j->fd, b.data, b.len);
+		j->size = SHFS_SEGMENT_MAGIC_LEN;
 	if (!r)
-		j->size = b.len;
+		r = make_frame(j, &records, 1, &n);
+	if (!r)
+		r = append_frame(j);
 	if (!r && (fsync(j->fd) || fsync(j->store->journal_fd)))
 		r = -errno;
 	if (r) {
@@ -187,6 +186,8 @@ static void journal_free(struct shfs_journal *j)
 	if (!j)
 		return;
 	shfs_closep(&j->fd);
+	shfs_record_context_free(&j->context);
+	shfs_buf_free(&j->frame);
 	free(j->kind);
 	free(j->root);
 	free(j);
@@ -218,6 +219,20 @@ int shfs_journal_open(struct shfs_store *store,
 	return 0;
 }
 
+static size_t pack(void *out, size_t cap, const struct shfs_buf *b)
+{
+	ZSTD_CCtx *ctx = ZSTD_createCCtx();
+	size_t n;
+
+	if (!ctx)
+		return 0;
+	ZSTD_CCtx_setParameter(ctx, ZSTD_c_compressionLevel, SEAL_LEVEL);
+	ZSTD_CCtx_setParameter(ctx, ZSTD_c_windowLog, SEAL_WINDOW);
+	n = ZSTD_compress2(ctx, out, cap, b->data, b->len);
+	ZSTD_freeCCtx(ctx);
+	return ZSTD_isError(n) ? 0 : n;
+}
+
 /* Compresses bytes into name.zst, durable before it is visible. */
 static int write_sealed(int dirfd, const char *name, const struct shfs_buf *b)
 {
@@ -227,9 +242,9 @@ static int write_sealed(int dirfd, const char *name, const struct shfs_buf *b)
 
 	if (!packed)
 		return -ENOMEM;
-	n = ZSTD_compress(packed, cap, b->data, b->len, SEAL_LEVEL);
-	if (ZSTD_isError(n))
-		return -EIO;
+	n = pack(packed, cap, b);
+	if (!n)
+		return -ENOMEM;
 	snprintf(sealed, sizeof(sealed), "%s.zst", name);
 	return shfs_write_file_at(dirfd, sealed, 0600, packed, n);
 }
@@ -270,20 +285,24 @@ static int rotate(struct shfs_journal *j)
 int shfs_journal_append(struct shfs_journal *j, const struct shfs_record *const *records,
                         size_t n, size_t *appended)
 {
-	_cleanup_buf_ struct shfs_buf b = { 0 };
-	size_t done;
-	int r;
+	size_t part;
+	int r = 0;
 
 	*appended = 0;
-	for (size_t i = 0; i < n; i++)
-		if ((r = encode(&b, records[i])))
-			return r;
+	if (j->torn && ftruncate(j->fd, j->size))
+		return -errno;
+	j->torn = false;
 	if (j->size >= j->rotate_bytes && (r = rotate(j)))
 		return r;
-	r = append_frames(j, &b, &done);
-	if (done)
-		j->seq = records[done - 1]->seq;
-	*appended = done;
+	while (!r && *appended < n) {
+		r = make_frame(j, records + *appended, n - *appended, &part);
+		if (!r)
+			r = append_frame(j);
+		if (!r) {
+			*appended += part;
+			j->seq = records[*appended - 1]->seq;
+		}
+	}
 	return r;
 }
 

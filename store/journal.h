@@ -6,8 +6,8 @@
  *     journal/<host>/<kind>-<boot>-<instance>-<n>.seg.zst   sealed: the same bytes,
  * compressed
  *
- * <boot> and <instance> are the first 8 hex digits of each. The layout of the frame is
- * in docs/journal.md: length, type, sequence number, both times, payload, XXH3-64.
+ * <boot> and <instance> are the first 8 hex digits of each. The layout is in
+ * docs/journal.md: a frame holds a batch of records and one checksum.
  *
  * A reader may read while the writer appends: a frame that is not whole yet is the end
  * for now. Damage in the middle is skipped to the next frame that proves right, and
@@ -39,10 +39,10 @@ _must_check_ int shfs_journal_open(struct shfs_store *store,
 int shfs_journal_close(struct shfs_journal *journal);
 
 /*
- * Encodes n records with the sequence numbers they carry (which must rise) and appends
- * them with one write, in one segment. Not durable before shfs_journal_sync. When the
- * write fails in the middle (-ENOSPC, -EIO), the segment is cut back to the last whole
- * record, so a later append is sound; the first *appended records are in it then.
+ * Appends n records with the sequence numbers they carry (which must rise), in one
+ * segment. Not durable before shfs_journal_sync. On an error the first *appended are in
+ * it and the segment is sound: of a write that failed (-ENOSPC, -EIO) nothing stays; of
+ * a record that cannot be told (-EINVAL, -EMSGSIZE), those in front of it do.
  */
 _must_check_ int shfs_journal_append(struct shfs_journal *journal,
                                      const struct shfs_record *const *records, size_t n,
@@ -69,8 +69,8 @@ void shfs_segment_close(struct shfs_segment *segment);
  */
 _must_check_ int shfs_segment_next(struct shfs_segment *segment, struct shfs_record *rec);
 const struct shfs_rec_producer *shfs_segment_producer(const struct shfs_segment *segment);
-uint64_t
-shfs_segment_offset(const struct shfs_segment *segment); /* behind the last record */
+/* Behind the last record, also where that is in the middle of a batch. */
+uint64_t shfs_segment_offset(const struct shfs_segment *segment);
 uint64_t
 shfs_segment_damaged(const struct shfs_segment *segment); /* bytes skipped so far */
 

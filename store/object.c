@@ -2,40 +2,16 @@
 #include "store/object.h"
 
 #include "common/io.h"
+#include "store/content.h"
 #include "store/object-internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 #include <xxhash.h>
-#include <zstd.h>
 
-/*
- * An object's file: magic (8 bytes, the last is the format's number), u32 encoding, u32
- * zero, u64 size of the content, hash (16 bytes), then the content, encoded.
- */
-#define OBJECT_MAGIC   "shfsobj\1"
-#define HEAD_BYTES     40
-#define COLLISIONS_MAX 64
-#define PIECE_BYTES    (128 << 10)
-
-enum encoding {
-	ENCODING_RAW = 0,
-	ENCODING_ZSTD = 1,
-};
-
-struct shfs_put {
-	struct shfs_store *store; /* borrowed */
-	struct shfs_object_id id;
-	uint64_t stored; /* bytes of the file; 0 where it was there already */
-	int fd;     /* the file that has no name yet (or temp); -1: nothing to commit */
-	char *temp; /* name below objects/, where there is no O_TMPFILE */
-	bool heal;  /* the object of that name is damaged: replace it */
-};
-
-static void hash_xxh3(const void *data, size_t len, uint8_t out[16])
+void shfs_object_hash_xxh3(const void *data, size_t len, uint8_t out[16])
 {
 	XXH128_canonical_t c;
 
@@ -43,7 +19,8 @@ static void hash_xxh3(const void *data, size_t len, uint8_t out[16])
 	memcpy(out, c.digest, 16);
 }
 
-void (*shfs_object_hash)(const void *data, size_t len, uint8_t out[16]) = hash_xxh3;
+void (*shfs_object_hash)(const void *data, size_t len,
+                         uint8_t out[16]) = shfs_object_hash_xxh3;
 
 uint64_t shfs_object_hash64(const void *data, size_t len)
 {
@@ -84,15 +61,6 @@ int shfs_object_parse(const char *name, struct shfs_object_id *id)
 	return 0;
 }
 
-/* "ab/cdef..." */
-static void object_path(const struct shfs_object_id *id, char out[static 46])
-{
-	char name[44];
-
-	shfs_object_name(id, name);
-	snprintf(out, 46, "%.2s/%s", name, name + 2);
-}
-
 /* --- partial hash --- */
 
 #define SAMPLE 256
@@ -129,204 +97,49 @@ int shfs_object_partial_hash(int fd, uint64_t size, uint64_t *out)
 	return 0;
 }
 
-/* --- reading --- */
+/* --- putting --- */
 
-struct head {
-	uint32_t encoding;
-	uint64_t size;
-	uint8_t hash[16];
+#define LEVEL_DELTA   5           /* at least, for deltas of small contents */
+#define SMALL_BYTES   (256 << 10) /* with what they are made against */
+#define DELTA_LEN_MIN 128         /* a smaller content has nothing to win */
+#define DELTA_SURE    16          /* a delta of this part of its content needs no rival */
+#define FEATURES_OF   (1u << 20)  /* bytes */
+
+struct shfs_put {
+	struct shfs_store *store; /* borrowed */
+	struct shfs_object_id id;
+	size_t len;       /* of the content */
+	uint64_t stored;  /* bytes; 0 where it was there already */
+	bool there;       /* nothing to write */
+	bool just_there;  /* since the commit under way; it may fail */
+	bool heal;        /* the object of that name is damaged: replace it */
+	bool there_loose; /* in a file of its own */
+	bool loose;       /* it gets such a file */
+	struct loose_file file;
+	struct frame frame; /* of the pack, if it is not loose: with coded */
+	struct coded coded;
+	struct pack *
+		unsynced; /* must be durable first: the content lies there, or its base */
+	struct recent *self;
+	struct recent *base; /* of a delta: while that is no object yet */
 };
 
-static int read_head(int fd, struct head *h)
+static bool same_id(const struct shfs_object_id *a, const struct shfs_object_id *b)
 {
-	unsigned char raw[HEAD_BYTES];
-	ssize_t n = shfs_pread_full(fd, raw, sizeof(raw), 0);
-	struct shfs_cursor c = { raw + 8, raw + sizeof(raw), false };
-
-	if (n < 0)
-		return n;
-	if (n != HEAD_BYTES || memcmp(raw, OBJECT_MAGIC, 8))
-		return -EBADMSG;
-	h->encoding = shfs_cursor_u32(&c);
-	shfs_cursor_u32(&c);
-	h->size = shfs_cursor_u64(&c);
-	shfs_cursor_copy(&c, h->hash, sizeof(h->hash));
-	return h->encoding <= ENCODING_ZSTD ? 0 : -EBADMSG;
-}
-
-static int open_object(struct shfs_store *store, const struct shfs_object_id *id,
-                       struct head *h)
-{
-	_cleanup_close_ int fd = -1;
-	char path[46];
-	int r;
-
-	object_path(id, path);
-	fd = openat(store->objects_fd, path,
-	            O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return -errno;
-	r = read_head(fd, h);
-	if (r)
-		return r;
-	return memcmp(h->hash, id->hash, sizeof(h->hash)) ? -EBADMSG : TAKE_FD(fd);
-}
-
-typedef int (*piece_fn)(void *arg, const void *data, size_t len);
-
-/* Hands the content on piece by piece. Never more than the size in the head says, and all
- * of it. */
-static int each_piece(int fd, const struct head *h, piece_fn fn, void *arg)
-{
-	_cleanup_free_ char *in = malloc(PIECE_BYTES), *part = malloc(PIECE_BYTES);
-	ZSTD_DStream *ds = h->encoding == ENCODING_ZSTD ? ZSTD_createDStream() : NULL;
-	uint64_t done = 0;
-	off_t off = HEAD_BYTES;
-	int r = in && part && (ds || h->encoding == ENCODING_RAW) ? 0 : -ENOMEM;
-
-	while (!r) {
-		ssize_t n = shfs_pread_full(fd, in, PIECE_BYTES, off);
-		ZSTD_inBuffer src = { in, MAX(n, 0), 0 };
-
-		if (n <= 0) {
-			r = n ? n : done == h->size ? 0 : -EBADMSG;
-			break;
-		}
-		off += n;
-		while (!r && src.pos < src.size) {
-			ZSTD_outBuffer dst = { part, PIECE_BYTES, 0 };
-			const void *data = part;
-
-			if (ds && ZSTD_isError(ZSTD_decompressStream(ds, &dst, &src)))
-				r = -EBADMSG;
-			if (!ds) {
-				data = in;
-				dst.pos = src.pos = src.size;
-			}
-			if (dst.pos > h->size - done)
-				r = -EBADMSG;
-			if (!r && dst.pos)
-				r = fn(arg, data, dst.pos);
-			done += dst.pos;
-		}
-	}
-	ZSTD_freeDStream(ds);
-	return r;
-}
-
-static int piece_append(void *arg, const void *data, size_t len)
-{
-	shfs_buf_add(arg, data, len);
-	return ((struct shfs_buf *)arg)->failed ? -ENOMEM : 0;
-}
-
-int shfs_object_read(struct shfs_store *store, const struct shfs_object_id *id,
-                     uint64_t max_bytes, struct shfs_buf *out)
-{
-	struct head h;
-	_cleanup_close_ int fd = open_object(store, id, &h);
-	size_t start = out->len;
-	uint8_t hash[16];
-	int r;
-
-	if (fd < 0)
-		return fd;
-	if (h.size > max_bytes)
-		return -EFBIG;
-	shfs_buf_add(out, "", 0);
-	r = each_piece(fd, &h, piece_append, out);
-	if (!r) {
-		shfs_object_hash(out->data + start, out->len - start, hash);
-		r = memcmp(hash, id->hash, sizeof(hash)) ? -EBADMSG : 0;
-	}
-	if (r && out->data) /* nobody shall take it for the content */
-		out->data[out->len = start] = '\0';
-	return r;
-}
-
-struct copying {
-	int fd;
-	XXH3_state_t *hash;
-};
-
-static int piece_write(void *arg, const void *data, size_t len)
-{
-	struct copying *c = arg;
-
-	XXH3_128bits_update(c->hash, data, len);
-	return shfs_write_all(c->fd, data, len);
-}
-
-int shfs_object_copy(struct shfs_store *store, const struct shfs_object_id *id, int fd)
-{
-	struct head h;
-	_cleanup_close_ int from = open_object(store, id, &h);
-	struct copying c = { fd, XXH3_createState() };
-	XXH128_canonical_t hash;
-	int r = from < 0 ? from : c.hash ? 0 : -ENOMEM;
-
-	if (!r) {
-		XXH3_128bits_reset(c.hash);
-		r = each_piece(from, &h, piece_write, &c);
-	}
-	if (!r) {
-		XXH128_canonicalFromHash(&hash, XXH3_128bits_digest(c.hash));
-		/* (a test's hash is not this one, and names its objects itself) */
-		if (shfs_object_hash == hash_xxh3 && memcmp(hash.digest, id->hash, 16))
-			r = -EBADMSG;
-	}
-	XXH3_freeState(c.hash);
-	return r;
-}
-
-struct comparing {
-	const char *p;
-	size_t left;
-};
-
-static int piece_compare(void *arg, const void *data, size_t len)
-{
-	struct comparing *c = arg;
-
-	if (len > c->left || memcmp(c->p, data, len))
-		return 1;
-	c->p += len;
-	c->left -= len;
-	return 0;
-}
-
-/* Does the object of this name hold these bytes? 1 yes, 0 no: another content with the
- * same hash, -ENOENT: the name is free, -EBADMSG: the object is damaged. */
-static int same_content(struct shfs_store *store, const struct shfs_object_id *id,
-                        const void *data, size_t len)
-{
-	struct comparing c = { data, len };
-	_cleanup_buf_ struct shfs_buf whole = { 0 };
-	struct head h;
-	_cleanup_close_ int fd = open_object(store, id, &h);
-	int r;
-
-	if (fd < 0)
-		return fd;
-	r = h.size == len ? each_piece(fd, &h, piece_compare, &c) : 1;
-	if (r != 1)
-		return r ? r : 1;
-	/* It differs: another content, or this one damaged? Its own hash tells. */
-	r = shfs_object_read(store, id, MAX(h.size, (uint64_t)len), &whole);
-	return r == -EFBIG ? -EBADMSG : r;
+	return a->nth == b->nth && !memcmp(a->hash, b->hash, sizeof(a->hash));
 }
 
 /*
- * Finds the name for these bytes, from id->nth on. 1: they are there; 0: *id is free, or
- * taken by a damaged object (*heal).
+ * Finds the name for these bytes, from id->nth on. 1: they are there, as *found says; 0:
+ * *id is free, or taken by a damaged object (*heal).
  */
 static int find_place(struct shfs_store *store, const void *data, size_t len,
-                      struct shfs_object_id *id, bool *heal)
+                      struct shfs_object_id *id, bool *heal, struct content *found)
 {
 	for (; id->nth < COLLISIONS_MAX; id->nth++) {
-		int r = same_content(store, id, data, len);
+		int r = content_is(store, id, data, len, found);
 
-		*heal = r == -EBADMSG || r == -ELOOP;
+		*heal = r == -EBADMSG;
 		if (r == -ENOENT || *heal)
 			return 0;
 		if (r)
@@ -339,211 +152,261 @@ int shfs_object_find(struct shfs_store *store, const void *data, size_t len,
                      struct shfs_object_id *id)
 {
 	struct shfs_object_id v = { 0 };
+	struct content found;
 	bool heal;
-	int r;
+	int r = packs_refresh(store);
 
+	if (r)
+		return r;
 	shfs_object_hash(data, len, v.hash);
-	r = find_place(store, data, len, &v, &heal);
+	r = find_place(store, data, len, &v, &heal, &found);
 	if (r == 1)
 		*id = v;
 	return r;
 }
 
-/* --- writing --- */
+/* --- what a delta is made against --- */
 
-/* A file of a name that nobody else uses; a dead process with this id may have. */
-static int open_temp(struct shfs_put *put)
+struct base {
+	struct recent *recent;
+	struct shfs_object_id id;
+	char *read; /* where it is not a recent one; owned */
+	const char *data;
+	size_t len;
+	unsigned depth;
+	uint64_t chain_bytes;
+	struct pack *unsynced;
+};
+
+static void base_free(struct base *b)
 {
-	static _Atomic unsigned counter;
-
-	do {
-		struct shfs_buf name = { 0 };
-
-		free(put->temp);
-		shfs_buf_printf(&name, "tmp-%d-%u", (int)getpid(), counter++);
-		put->temp = shfs_buf_take(&name);
-		if (!put->temp)
-			return -ENOMEM;
-		put->fd =
-			openat(put->store->objects_fd, put->temp,
-		               O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0600);
-	} while (put->fd < 0 && errno == EEXIST);
-	if (put->fd >= 0)
-		return 0;
-	shfs_freep(&put->temp);
-	put->temp = NULL;
-	return -errno;
+	recent_unref(b->recent);
+	free(b->read);
 }
 
-static int open_unnamed(struct shfs_put *put)
+static bool base_fits(const struct base *b, size_t len)
 {
-	put->fd =
-		openat(put->store->objects_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (put->fd >= 0)
-		return 0;
-	if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOENT)
-		return -errno;
-	return open_temp(put);
+	uint64_t most = MAX((uint64_t)DELTA_CHAIN_MAX, DELTA_CHAIN_OWN * (uint64_t)len);
+
+	return b->data && b->len >= DELTA_LEN_MIN && b->len <= DELTA_LEN_MAX &&
+	       b->depth < DELTA_DEPTH_MAX && b->chain_bytes + len <= most;
 }
 
-/* Compresses data behind a head; the smaller of the two encodings. */
-static int encode(const void *data, size_t len, int level, const uint8_t hash[16],
-                  struct shfs_buf *out)
+static void base_of_recent(struct shfs_store *store, struct base *b,
+                           struct recent *recent)
 {
-	size_t cap = len >= 64 ? ZSTD_compressBound(len) : 0, n = 0;
-	_cleanup_free_ void *packed = cap ? malloc(cap) : NULL;
+	*b = (struct base){
+		.recent = recent,
+		.data = recent->data,
+		.len = recent->len,
+		.depth = recent->depth,
+		.chain_bytes = recent->chain_bytes,
+	};
+	recent_state(store->recents, recent, &b->id); /* it may become another yet */
+}
 
-	if (cap && !packed)
+static void base_of_object(struct shfs_store *store, struct base *b,
+                           const struct shfs_object_id *id)
+{
+	struct content c;
+
+	if (content_read(store, id, DELTA_LEN_MAX, &c))
+		return;
+	*b = (struct base){
+		.id = *id,
+		.read = c.data,
+		.data = c.data,
+		.len = c.len,
+		.depth = c.depth,
+		.chain_bytes = c.chain_bytes,
+		.unsynced = c.unsynced,
+	};
+}
+
+/* The content before this one, else one that looks like it. */
+static void base_find(struct shfs_store *store, const struct shfs_object_id *before,
+                      size_t len, const uint32_t features[static RECENT_FEATURES],
+                      struct base *out)
+{
+	struct recent *recent = before ? recents_find(store->recents, before) : NULL;
+
+	*out = (struct base){ 0 };
+	if (recent)
+		base_of_recent(store, out, recent);
+	else if (before)
+		base_of_object(store, out, before);
+	if (base_fits(out, len))
+		return;
+	base_free(out);
+	*out = (struct base){ 0 };
+	recent = recents_similar(store->recents, features);
+	if (recent)
+		base_of_recent(store, out, recent);
+	if (base_fits(out, len))
+		return;
+	base_free(out);
+	*out = (struct base){ 0 };
+}
+
+/* --- encoding --- */
+
+static int raw_code(const void *data, size_t len, struct coded *out)
+{
+	out->bytes = malloc(FRAME_HEAD_BYTES + len);
+	if (!out->bytes)
 		return -ENOMEM;
-	if (cap)
-		n = ZSTD_compress(packed, cap, data, len, level);
-	if (ZSTD_isError(n) || n >= len)
-		n = 0;
-	shfs_buf_add(out, OBJECT_MAGIC, 8);
-	shfs_buf_u32(out, n ? ENCODING_ZSTD : ENCODING_RAW);
-	shfs_buf_u32(out, 0);
-	shfs_buf_u64(out, len);
-	shfs_buf_add(out, hash, 16);
-	shfs_buf_add(out, n ? packed : data, n ? n : len);
-	return out->failed ? -ENOMEM : 0;
+	memcpy(out->bytes + FRAME_HEAD_BYTES, data, len);
+	out->head = FRAME_HEAD_BYTES;
+	out->len = len;
+	return 0;
 }
 
-static int put_new(struct shfs_put *put, const void *data, size_t len, int level)
+/* Without a base, in less than max bytes. 1: it cannot be. */
+static int encode_alone(struct shfs_put *put, const void *data, size_t len, int level,
+                        size_t max)
 {
-	_cleanup_buf_ struct shfs_buf b = { 0 };
-	int r = encode(data, len, level, put->id.hash, &b);
+	struct coded c = { 0 };
+	int r = 1;
 
-	if (!r)
-		r = open_unnamed(put);
-	if (!r)
-		r = shfs_write_all(put->fd, b.data, b.len);
-	put->stored = b.len;
+	if (len >= 64 && max)
+		r = codec_compress(put->store->codecs, data, len, level, NULL, 0,
+		                   FRAME_HEAD_BYTES, MIN(max, len), &c);
+	if (r < 0 || (r && max <= len))
+		return r;
+	put->loose = (r ? len : c.len) > FRAME_STORED_MAX;
+	if (put->loose) {
+		bool packed = !r;
+
+		r = loose_write(put->store, &put->id, len,
+		                packed ? c.bytes + c.head - CODEC_MAGIC_BYTES : data,
+		                packed ? c.len + CODEC_MAGIC_BYTES : len, packed,
+		                &put->file);
+		coded_free(&c);
+		put->stored =
+			LOOSE_HEAD_BYTES + (packed ? c.len + CODEC_MAGIC_BYTES : len);
+		return r;
+	}
+	put->frame = (struct frame){ .kind = r ? FRAME_RAW : FRAME_ZSTD, .size = len };
+	if (r && (r = raw_code(data, len, &c)))
+		return r;
+	put->coded = c;
+	put->frame.stored = (uint32_t)c.len;
+	put->stored = c.head + c.len;
+	return 0;
+}
+
+/* As a delta, if that is clearly smaller. 1: it is not. */
+static int encode_delta(struct shfs_put *put, const void *data, size_t len, int level,
+                        struct base *base)
+{
+	struct coded delta = { 0 };
+	size_t extra = FRAME_DELTA_BYTES - FRAME_HEAD_BYTES;
+	int alone_level = level, r;
+
+	if (base->len + len <= SMALL_BYTES)
+		level = MAX(level, LEVEL_DELTA);
+	r = codec_compress(put->store->codecs, data, len, level, base->data, base->len,
+	                   FRAME_DELTA_BYTES, MIN(len, (size_t)FRAME_STORED_MAX), &delta);
+	if (r)
+		return r;
+	if (delta.len > len / DELTA_SURE) {
+		r = encode_alone(put, data, len, alone_level,
+		                 delta.len + extra + delta.len / 8);
+		if (r <= 0) {
+			coded_free(&delta);
+			return r;
+		}
+	}
+	put->coded = delta;
+	put->stored = delta.head + delta.len;
+	put->frame = (struct frame){
+		.kind = FRAME_DELTA,
+		.size = len,
+		.stored = (uint32_t)delta.len,
+		.base = base->id,
+		.depth = (uint8_t)(base->depth + 1),
+		.chain_kib = (uint32_t)((base->chain_bytes + len) >> 10),
+	};
+	put->base = TAKE_PTR(base->recent);
+	if (base->unsynced)
+		put->unsynced = base->unsynced;
+	return 0;
+}
+
+static int put_new(struct shfs_put *put, const void *data, size_t len, int level,
+                   const struct shfs_object_id *before)
+{
+	struct base base = { 0 };
+	unsigned depth = 0;
+	uint64_t chain_bytes = len;
+	uint32_t features[RECENT_FEATURES];
+	int r = 1;
+
+	recent_features(data, MIN(len, (size_t)FEATURES_OF), features);
+	/* What takes the place of a damaged object leans on no other: that might lean on
+	 * it. */
+	if (len >= DELTA_LEN_MIN && len <= DELTA_LEN_MAX && !put->heal)
+		base_find(put->store, before, len, features, &base);
+	if (base.data) {
+		r = encode_delta(put, data, len, level, &base);
+		if (!r && !put->loose && put->frame.kind == FRAME_DELTA) {
+			depth = base.depth + 1;
+			chain_bytes = base.chain_bytes + len;
+		}
+	}
+	if (r == 1)
+		r = encode_alone(put, data, len, level, SIZE_MAX);
+	base_free(&base);
+	if (!r && len >= DELTA_LEN_MIN)
+		put->self = recents_add(put->store->recents, &put->id, data, len,
+		                        features, depth, chain_bytes);
 	return r;
 }
 
+/* It may be what the next one is a delta against. */
+static void put_there(struct shfs_put *put, const void *data, const struct content *found)
+{
+	uint32_t features[RECENT_FEATURES];
+
+	put->there = true;
+	put->there_loose = found->loose;
+	put->unsynced = found->unsynced;
+	if (put->len < DELTA_LEN_MIN)
+		return;
+	put->self = recents_find(put->store->recents, &put->id);
+	if (put->self)
+		return;
+	recent_features(data, MIN(put->len, (size_t)FEATURES_OF), features);
+	put->self = recents_add(put->store->recents, &put->id, data, put->len, features,
+	                        found->depth, found->chain_bytes);
+}
+
 int shfs_object_put(struct shfs_store *store, const void *data, size_t len, int level,
-                    struct shfs_put **out)
+                    const struct shfs_object_id *before, struct shfs_put **out)
 {
 	struct shfs_put *put = calloc(1, sizeof(*put));
+	struct content found = { 0 };
 	int r;
 
 	if (!put)
 		return -ENOMEM;
 	put->store = store;
-	put->fd = -1;
+	put->len = len;
+	put->file = LOOSE_FILE_NONE;
 	shfs_object_hash(data, len, put->id.hash);
-	r = find_place(store, data, len, &put->id, &put->heal);
+	r = packs_begin(store);
 	if (!r)
-		r = put_new(put, data, len, level);
+		r = find_place(store, data, len, &put->id, &put->heal, &found);
+	if (r == 1)
+		put_there(put, data, &found);
+	else if (!r)
+		r = put_new(put, data, len, level, before);
 	if (r < 0) {
 		shfs_put_free(put);
 		return r;
 	}
 	*out = put;
 	return 0;
-}
-
-static int give_name(const struct shfs_put *put, const char *path)
-{
-	int dirfd = put->store->objects_fd;
-	char self[40];
-
-	if (put->temp)
-		return linkat(dirfd, put->temp, dirfd, path, 0) ? -errno : 0;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", put->fd);
-	return linkat(AT_FDCWD, self, dirfd, path, AT_SYMLINK_FOLLOW) ? -errno : 0;
-}
-
-/* The content, back from the unnamed file: two puts of one batch may be the same. */
-static int reread(const struct shfs_put *put, struct shfs_buf *out)
-{
-	struct head h;
-	int r = read_head(put->fd, &h);
-
-	shfs_buf_add(out, "", 0);
-	return r ? r : each_piece(put->fd, &h, piece_append, out);
-}
-
-/* The file keeps the name of the object alone, if it has got that. */
-static void put_drop_file(struct shfs_put *put)
-{
-	if (put->temp)
-		unlinkat(put->store->objects_fd, put->temp, 0);
-	shfs_freep(&put->temp);
-	put->temp = NULL;
-	shfs_closep(&put->fd);
-	put->fd = -1;
-}
-
-static int name_put(struct shfs_store *store, struct shfs_put *put)
-{
-	_cleanup_buf_ struct shfs_buf data = { 0 };
-	char path[46], dir[3] = { 0 };
-	int r;
-
-	object_path(&put->id, path);
-	memcpy(dir, path, 2);
-	if (mkdirat(store->objects_fd, dir, 0700) && errno != EEXIST)
-		return -errno;
-	if (put->heal)
-		unlinkat(store->objects_fd, path, 0);
-	r = give_name(put, path);
-	if (r != -EEXIST)
-		return r;
-	/* Somebody else was first since the put: with this content, or with another? */
-	r = reread(put, &data);
-	if (!r)
-		r = find_place(store, data.data, data.len, &put->id, &put->heal);
-	if (r == 1)
-		put->stored = 0;
-	return r == 1 ? 0 : r ? r : -EAGAIN;
-}
-
-static int sync_dir(struct shfs_store *store, const char *name)
-{
-	_cleanup_close_ int fd =
-		openat(store->objects_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	return fd < 0 || fsync(fd) ? -errno : 0;
-}
-
-/* Also where the object, or its directory, was there already: who made it may not have
- * come so far. */
-static int sync_dirs(struct shfs_store *store, struct shfs_put **puts, size_t n)
-{
-	bool done[256] = { false };
-	int r = n ? sync_dir(store, ".") : 0;
-
-	for (size_t i = 0; !r && i < n; i++) {
-		char name[3];
-
-		if (done[puts[i]->id.hash[0]])
-			continue;
-		done[puts[i]->id.hash[0]] = true;
-		snprintf(name, sizeof(name), "%02x", puts[i]->id.hash[0]);
-		r = sync_dir(store, name);
-	}
-	return r;
-}
-
-int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts, size_t n)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < n; i++)
-		if (puts[i]->fd >= 0 && fdatasync(puts[i]->fd))
-			return -errno;
-	for (size_t i = 0; !r && i < n; i++) {
-		if (puts[i]->fd < 0)
-			continue;
-		do
-			r = name_put(store, puts[i]);
-		while (r == -EAGAIN);
-		if (r)
-			break;
-		put_drop_file(puts[i]);
-	}
-	return r ? r : sync_dirs(store, puts, n);
 }
 
 struct shfs_object_id shfs_put_id(const struct shfs_put *put)
@@ -553,13 +416,297 @@ struct shfs_object_id shfs_put_id(const struct shfs_put *put)
 
 uint64_t shfs_put_stored_bytes(const struct shfs_put *put)
 {
-	return put->stored;
+	return put->there ? 0 : put->stored;
+}
+
+uint64_t shfs_put_memory(const struct shfs_put *put)
+{
+	return put->coded.bytes ? put->coded.head + put->coded.len : 0;
+}
+
+/* What was prepared is not needed, or was written. */
+static void put_drop_bytes(struct shfs_put *put)
+{
+	loose_drop(put->store, &put->file);
+	coded_free(&put->coded);
+	put->coded = (struct coded){ 0 };
+	recent_unref(put->base);
+	put->base = NULL;
 }
 
 void shfs_put_free(struct shfs_put *put)
 {
+	struct shfs_object_id id;
+
 	if (!put)
 		return;
-	put_drop_file(put);
+	if (put->self &&
+	    recent_state(put->store->recents, put->self, &id) == RECENT_PENDING)
+		recent_settle(put->store->recents, put->self, RECENT_DEAD);
+	recent_unref(put->self);
+	put_drop_bytes(put);
 	free(put);
+}
+
+/* --- committing --- */
+
+struct batch {
+	struct shfs_store *store;
+	struct shfs_put **puts;
+	size_t n;
+	struct shfs_buf bytes; /* of frames */
+	struct packs_frame *frames;
+	size_t n_frames;
+	struct shfs_put **written; /* that this batch writes, with their final names */
+	size_t n_written;
+};
+
+static int piece_append(void *arg, const void *data, size_t len)
+{
+	shfs_buf_add(arg, data, len);
+	return ((struct shfs_buf *)arg)->failed ? -ENOMEM : 0;
+}
+
+/* What was put, again. */
+static int put_content(struct shfs_put *put, char **out)
+{
+	struct content base = { 0 };
+	struct shfs_buf b = { 0 };
+	unsigned char *stored = put->coded.bytes + put->coded.head;
+	int r = 0;
+
+	if (put->loose) {
+		shfs_buf_add(&b, "", 0);
+		r = loose_each_piece(put->file.fd, piece_append, &b);
+		if (!r && b.len != put->len)
+			r = -EBADMSG;
+		if (!r)
+			*out = TAKE_PTR(b.data);
+		shfs_buf_free(&b);
+		return r;
+	}
+	if (put->frame.kind != FRAME_DELTA)
+		return content_decode(put->store, &put->frame, stored, NULL, 0, out);
+	if (put->base)
+		return content_decode(put->store, &put->frame, stored, put->base->data,
+		                      put->base->len, out);
+	r = content_read(put->store, &put->frame.base, DELTA_LEN_MAX, &base);
+	if (!r)
+		r = content_decode(put->store, &put->frame, stored, base.data, base.len,
+		                   out);
+	content_free(&base);
+	return r;
+}
+
+static struct shfs_put *batch_find(struct batch *b, const struct shfs_object_id *id)
+{
+	for (size_t i = 0; i < b->n_written; i++)
+		if (same_id(&b->written[i]->id, id))
+			return b->written[i];
+	return NULL;
+}
+
+static bool name_is_taken(struct batch *b, const struct shfs_object_id *id)
+{
+	uint64_t size;
+	_cleanup_close_ int fd = -1;
+
+	if (batch_find(b, id) || packs_may_have(b->store, id))
+		return true;
+	fd = loose_open(b->store, id, &size);
+	return fd != -ENOENT;
+}
+
+static int is_same_put(struct shfs_put *other, const char *data, size_t len)
+{
+	_cleanup_free_ char *content = NULL;
+	int r;
+
+	if (other->len != len)
+		return 0;
+	r = put_content(other, &content);
+	return r ? r : !memcmp(content, data, len);
+}
+
+/* Somebody else was first since the put, or another of this batch: with this content, or
+ * with another? */
+static int find_name(struct batch *b, struct shfs_put *put)
+{
+	_cleanup_free_ char *data = NULL;
+	int r = put_content(put, &data);
+
+	for (; !r && put->id.nth < COLLISIONS_MAX; put->id.nth++) {
+		struct shfs_put *other = batch_find(b, &put->id);
+		struct content found = { 0 };
+
+		put->heal = false;
+		r = other ? is_same_put(other, data, put->len)
+		          : content_is(b->store, &put->id, data, put->len, &found);
+		if (r == 1) {
+			put->there = put->just_there = true;
+			put->there_loose = other ? other->loose : found.loose;
+			put->unsynced = found.unsynced;
+			return 0;
+		}
+		put->heal = !other && r == -EBADMSG;
+		if (!other && (r == -ENOENT || put->heal))
+			return 0;
+	}
+	return r ? r : -EEXIST;
+}
+
+/* The base of a delta is an object now, or in this batch before it; else it goes alone.
+ */
+static int settle_base(struct shfs_put *put)
+{
+	_cleanup_free_ char *data = NULL;
+	enum recent_state state;
+	int r;
+
+	if (!put->base)
+		return 0;
+	state = recent_state(put->store->recents, put->base, &put->frame.base);
+	if (state == RECENT_COMMITTED || state == RECENT_NAMED)
+		return 0;
+	r = put_content(put, &data);
+	if (r)
+		return r;
+	put_drop_bytes(put);
+	r = encode_alone(put, data, put->len, 1, SIZE_MAX);
+	if (!r && put->loose && fdatasync(put->file.fd))
+		r = -errno;
+	return r;
+}
+
+static int name_loose(struct batch *b, struct shfs_put *put)
+{
+	int r;
+
+	if (put->heal)
+		loose_remove(b->store, &put->id);
+	r = loose_name(b->store, &put->file, &put->id);
+	if (r == -EEXIST) /* a program that does not know of packs */
+		r = -EAGAIN;
+	return r;
+}
+
+static void batch_add_frame(struct batch *b, struct shfs_put *put)
+{
+	put->frame.id = put->id;
+	frame_seal(&put->frame, put->coded.bytes);
+	b->frames[b->n_frames++] = (struct packs_frame){ put->id, b->bytes.len };
+	shfs_buf_add(&b->bytes, put->coded.bytes, put->coded.head + put->coded.len);
+}
+
+/* Gives the put its name, among those of the batch. */
+static int batch_add(struct batch *b, struct shfs_put *put)
+{
+	int r = 0;
+
+	while (!put->there) {
+		r = name_is_taken(b, &put->id) ? find_name(b, put) : 0;
+		if (r || put->there)
+			break;
+		r = settle_base(put);
+		if (!r && put->loose)
+			r = name_loose(b, put);
+		if (r != -EAGAIN)
+			break;
+	}
+	if (r)
+		return r;
+	if (!put->there) {
+		if (!put->loose)
+			batch_add_frame(b, put);
+		b->written[b->n_written++] = put;
+	}
+	if (put->self)
+		recent_name(b->store->recents, put->self, &put->id);
+	return b->bytes.failed ? -ENOMEM : 0;
+}
+
+/* What was there already, and what deltas are of: who wrote it may not have come so far
+ * as to sync it. */
+static int sync_others(struct batch *b)
+{
+	bool done[256] = { false };
+	int r = 0;
+
+	for (size_t i = 0; !r && i < b->n; i++) {
+		struct shfs_put *put = b->puts[i];
+		uint8_t dir = put->id.hash[0];
+
+		if (put->unsynced)
+			r = packs_sync(b->store, put->unsynced);
+		if (r || done[dir] || !(put->there ? put->there_loose : put->loose))
+			continue;
+		done[dir] = true;
+		r = loose_sync_name(b->store, &put->id);
+	}
+	return r;
+}
+
+static int batch_write(struct batch *b)
+{
+	int r = packs_commit_begin(b->store);
+
+	if (r)
+		return r;
+	for (size_t i = 0; !r && i < b->n; i++)
+		r = batch_add(b, b->puts[i]);
+	if (!r && b->bytes.len)
+		r = packs_append(b->store, b->bytes.data, b->bytes.len);
+	packs_commit_written(b->store);
+	if (!r)
+		r = sync_others(b);
+	return packs_commit_end(b->store, r, b->frames, b->n_frames);
+}
+
+/* After an error the puts are as before: they can be committed again. */
+static void batch_end(struct batch *b, int error)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		struct shfs_put *put = b->puts[i];
+
+		if (put->self)
+			recent_settle(b->store->recents, put->self,
+			              error ? RECENT_PENDING : RECENT_COMMITTED);
+		if (error && put->just_there)
+			put->there = false;
+		put->just_there = false;
+		if (error)
+			continue;
+		put->unsynced = NULL;
+		put_drop_bytes(put);
+	}
+	free(b->frames);
+	free(b->written);
+	shfs_buf_free(&b->bytes);
+}
+
+int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts, size_t n)
+{
+	struct batch b = { .store = store, .puts = puts, .n = n };
+	bool all_there = true;
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		all_there = all_there && puts[i]->there;
+		if (puts[i]->file.fd >= 0 && fdatasync(puts[i]->file.fd))
+			return -errno;
+	}
+	if (all_there) {
+		r = sync_others(&b);
+	} else {
+		b.frames = calloc(n, sizeof(*b.frames));
+		b.written = calloc(n, sizeof(struct shfs_put *));
+		r = b.frames && b.written ? batch_write(&b) : -ENOMEM;
+	}
+	batch_end(&b, r);
+	return r;
+}
+
+int shfs_object_begin(struct shfs_store *store)
+{
+	return packs_begin(store);
 }

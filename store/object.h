@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * object.h - the content-addressed part of the store: objects/ab/cdef...
+ * object.h - the content-addressed part of the store: packs of objects, and large ones in
+ * files of their own.
  *
- * An object is named by the XXH3-128 of its content (32 hex digits: two for the
- * directory, thirty for the file, then "-N" for the Nth further content with the same
- * hash). XXH3 can collide, so a put that finds its name taken compares the bytes before
- * it believes they are the same. Layout of the file: docs/objects.md.
+ * An object is named by the XXH3-128 of its content (32 hex digits, then "-N" for the Nth
+ * further content with the same hash). XXH3 can collide, so a put that finds its name
+ * taken compares the bytes before it believes they are the same. Contents that are like
+ * an earlier one are stored as a delta of that. Layout of the files: docs/objects.md.
  *
- * Durability: shfs_object_put prepares an unnamed file (O_TMPFILE, or a named temporary
- * one where the file system has none); shfs_object_commit makes a batch of them durable
- * and then visible: fdatasync of each, link, fsync of each directory touched (and of
- * objects/ for a new one). An object that can be opened by name is complete. Thread-safe:
- * puts and commits may run in parallel, also in several processes.
+ * Durability: shfs_object_put hashes and encodes (a large content into an unnamed file);
+ * shfs_object_commit makes a batch durable and then visible: one append to this process'
+ * pack and one fdatasync. An object that can be read is complete. Thread-safe: puts and
+ * commits may run in parallel, also in several processes.
  */
 #pragma once
 
@@ -26,16 +26,22 @@ struct shfs_put;
 
 /*
  * Takes len bytes (borrowed for the call): hashes, looks for the same content in the
- * store, else compresses into an unnamed file. level: zstd's. -ENOSPC, -EIO, -ENOMEM and
- * what open(2) says.
+ * store, else encodes them. level: zstd's. before: the object of a content that this one
+ * is probably like (what the file held before), or NULL. -ENOSPC, -EIO, -ENOMEM and what
+ * open(2) says.
  */
 _must_check_ int shfs_object_put(struct shfs_store *store, const void *data, size_t len,
-                                 int level, struct shfs_put **out);
+                                 int level, const struct shfs_object_id *before,
+                                 struct shfs_put **out);
+
+/* Prepares for puts, so that they need no system call that a sandbox may forbid. The
+ * first put does it if nobody did. */
+_must_check_ int shfs_object_begin(struct shfs_store *store);
 
 /*
  * Makes all n durable and visible. Two puts of a batch with the same content become one
- * object. puts[i] keeps its id. On an error none, some or all are visible; those that
- * are, are complete.
+ * object. puts[i] keeps its id. On an error those in packs are not visible, of the large
+ * ones none, some or all; those that are, are complete. The puts can be committed again.
  */
 _must_check_ int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts,
                                     size_t n);
@@ -44,6 +50,8 @@ _must_check_ int shfs_object_commit(struct shfs_store *store, struct shfs_put **
 struct shfs_object_id shfs_put_id(const struct shfs_put *put);
 uint64_t
 shfs_put_stored_bytes(const struct shfs_put *put); /* 0 where it was there already */
+/* Bytes that it takes until it is committed. */
+uint64_t shfs_put_memory(const struct shfs_put *put);
 void shfs_put_free(struct shfs_put *put);
 
 /*

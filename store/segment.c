@@ -15,11 +15,38 @@
 
 #define READ_BYTES (256 << 10)
 
+/* What the two formats have in different ways. */
+struct format {
+	uint32_t magic;
+	size_t head;
+};
+
+static const struct format formats[] = {
+	{ SHFS_FRAME1_MAGIC, SHFS_FRAME1_HEAD },
+	{ SHFS_FRAME_MAGIC, SHFS_FRAME_HEAD },
+};
+
 struct shfs_segment {
-	int fd;                 /* of a plain file; -1: all bytes are in window */
-	struct shfs_buf window; /* bytes of the segment from offset base on */
+	int fd; /* -1: all bytes are in window */
+	const struct format *format;
+
+	/* a sealed one */
+	ZSTD_DStream *unpacker;
+	unsigned char *packed;
+	ZSTD_inBuffer in; /* of packed */
+	uint64_t packed_offset;
+	bool ended; /* nothing comes behind what is in window */
+
+	unsigned char *window; /* bytes of the segment from offset base on */
+	size_t len, cap;
 	uint64_t base, pos; /* offsets in the segment: of the window, of the next frame */
+	uint64_t resume;    /* what ends up to here was taken before */
 	uint64_t damaged;
+
+	struct shfs_cursor batch; /* what is left of that in the frame at pos */
+	size_t frame_len;
+	struct shfs_record_context context;
+
 	struct shfs_buf producer_payload;
 	struct shfs_rec_producer producer;
 };
@@ -29,9 +56,15 @@ const struct shfs_rec_producer *shfs_segment_producer(const struct shfs_segment 
 	return &s->producer;
 }
 
+/* Of the next record of the batch. */
+static uint64_t batch_offset(const struct shfs_segment *s)
+{
+	return s->pos + s->frame_len - SHFS_FRAME_TAIL - (s->batch.end - s->batch.p);
+}
+
 uint64_t shfs_segment_offset(const struct shfs_segment *s)
 {
-	return s->pos;
+	return s->batch.p == s->batch.end ? s->pos : batch_offset(s);
 }
 
 uint64_t shfs_segment_damaged(const struct shfs_segment *s)
@@ -44,9 +77,94 @@ void shfs_segment_close(struct shfs_segment *s)
 	if (!s)
 		return;
 	shfs_closep(&s->fd);
-	shfs_buf_free(&s->window);
+	ZSTD_freeDStream(s->unpacker);
+	free(s->packed);
+	free(s->window);
+	shfs_record_context_free(&s->context);
 	shfs_buf_free(&s->producer_payload);
 	free(s);
+}
+
+/* --- bytes --- */
+
+/* Room for need bytes from pos on; what is in front of pos goes. */
+static int make_room(struct shfs_segment *s, size_t need)
+{
+	size_t skip = MIN(s->pos - s->base, (uint64_t)s->len);
+	size_t cap = MAX(need, (size_t)READ_BYTES);
+
+	s->len -= skip;
+	s->base += skip;
+	if (skip && s->len)
+		memmove(s->window, s->window + skip, s->len);
+	if (cap > s->cap) {
+		unsigned char *window = realloc(s->window, cap);
+
+		if (!window)
+			return -ENOMEM;
+		s->window = window;
+		s->cap = cap;
+	}
+	return 0;
+}
+
+/* Reads what follows the window into it. */
+static int read_plain(struct shfs_segment *s)
+{
+	ssize_t n = shfs_pread_full(s->fd, s->window + s->len, s->cap - s->len,
+	                            s->base + s->len);
+
+	if (n > 0)
+		s->len += n;
+	return MIN(n, 0);
+}
+
+/*
+ * The same of a sealed segment, as far as it can be unpacked: one that is cut short or
+ * damaged ends there, as does one that unpacks to more than a segment has.
+ */
+static int read_sealed(struct shfs_segment *s)
+{
+	ZSTD_outBuffer out = { s->window, s->cap, s->len };
+	ssize_t n;
+
+	while (!s->ended && out.pos < out.size) {
+		if (s->in.pos == s->in.size) {
+			n = shfs_pread_full(s->fd, s->packed, ZSTD_DStreamInSize(),
+			                    s->packed_offset);
+			if (n < 0)
+				return n;
+			s->packed_offset += n;
+			s->in = (ZSTD_inBuffer){ s->packed, n, 0 };
+			s->ended = !n;
+		}
+		if (ZSTD_isError(ZSTD_decompressStream(s->unpacker, &out, &s->in)))
+			s->ended = true;
+	}
+	s->len = out.pos;
+	if (s->base + s->len > SHFS_SEGMENT_MAX)
+		s->ended = true;
+	return 0;
+}
+
+/* What can be had only in order is read up to pos. */
+static int skip_sealed(struct shfs_segment *s)
+{
+	int r = 0;
+
+	while (!r && !s->ended && s->pos > s->base + s->len) {
+		s->base += s->len;
+		s->len = 0;
+		r = read_sealed(s);
+	}
+	return r;
+}
+
+static size_t available(const struct shfs_segment *s)
+{
+	uint64_t end = s->base + s->len;
+
+	return s->pos < end ? end - s->pos : 0;
 }
 
 /*
@@ -55,43 +173,53 @@ void shfs_segment_close(struct shfs_segment *s)
  */
 static ssize_t fill(struct shfs_segment *s, size_t need)
 {
-	struct shfs_buf *w = &s->window;
-	size_t skip = s->pos - s->base;
+	int r = 0;
 
-	if (skip <= w->len && w->len - skip >= need)
-		return w->len - skip;
-	if (s->fd >= 0) {
-		size_t want = MAX(need, (size_t)READ_BYTES), have;
-		struct shfs_buf fresh = { 0 };
-		char *chunk;
-		ssize_t n;
-
-		skip = MIN(skip, w->len);
-		have = w->len - skip;
-		chunk = malloc(want);
-		if (!chunk)
-			return -ENOMEM;
-		n = shfs_pread_full(s->fd, chunk, want - have, s->pos + have);
-		if (n > 0 || have)
-			shfs_buf_add(&fresh, w->data + skip, have);
-		if (n > 0)
-			shfs_buf_add(&fresh, chunk, n);
-		free(chunk);
-		if (n < 0 || fresh.failed) {
-			shfs_buf_free(&fresh);
-			return n < 0 ? n : -ENOMEM;
-		}
-		shfs_buf_free(w);
-		*w = fresh;
+	if (s->fd >= 0 && !s->unpacker &&
+	    (s->pos < s->base || s->pos > s->base + s->len)) {
 		s->base = s->pos;
-		return w->len;
+		s->len = 0;
 	}
-	return skip <= w->len ? w->len - skip : 0;
+	if (available(s) >= need || s->fd < 0)
+		return available(s);
+	if (s->unpacker)
+		r = skip_sealed(s);
+	if (!r && !s->ended)
+		r = make_room(s, need);
+	if (!r)
+		r = s->unpacker ? read_sealed(s) : read_plain(s);
+	return r ? r : (ssize_t)available(s);
 }
 
 static const unsigned char *at_pos(const struct shfs_segment *s)
 {
-	return (const unsigned char *)s->window.data + (s->pos - s->base);
+	return s->window + (s->pos - s->base);
+}
+
+/* Will nothing be added behind what is there? */
+static bool is_complete(const struct shfs_segment *s)
+{
+	return s->fd < 0 || s->unpacker;
+}
+
+/* --- frames --- */
+
+/* 1: the length of the frame at pos, by its head alone; 0: the file ends; -EBADMSG. */
+static int frame_length(struct shfs_segment *s, size_t *len)
+{
+	ssize_t have = fill(s, SHFS_FRAME_HEAD);
+	struct shfs_cursor c;
+	uint32_t magic, payload;
+
+	if (have < SHFS_FRAME_HEAD)
+		return have < 0 ? have : 0;
+	c = (struct shfs_cursor){ at_pos(s), at_pos(s) + SHFS_FRAME_HEAD, false };
+	magic = shfs_cursor_u32(&c);
+	payload = shfs_cursor_u32(&c);
+	if (magic != s->format->magic || payload > SHFS_PAYLOAD_MAX)
+		return -EBADMSG;
+	*len = s->format->head + payload + SHFS_FRAME_TAIL;
+	return 1;
 }
 
 /*
@@ -100,19 +228,12 @@ static const unsigned char *at_pos(const struct shfs_segment *s)
  */
 static int check_frame(struct shfs_segment *s, size_t *len)
 {
-	ssize_t have = fill(s, SHFS_FRAME_HEAD);
+	int r = frame_length(s, len);
 	struct shfs_cursor c;
-	uint32_t magic, payload;
-	uint64_t sum;
+	ssize_t have;
 
-	if (have < SHFS_FRAME_HEAD)
-		return have < 0 ? have : 0;
-	c = (struct shfs_cursor){ at_pos(s), at_pos(s) + SHFS_FRAME_HEAD, false };
-	magic = shfs_cursor_u32(&c);
-	payload = shfs_cursor_u32(&c);
-	if (magic != SHFS_FRAME_MAGIC || payload > SHFS_PAYLOAD_MAX)
-		return -EBADMSG;
-	*len = SHFS_FRAME_HEAD + payload + SHFS_FRAME_TAIL;
+	if (r <= 0)
+		return r;
 	have = fill(s, *len);
 	if (have < 0)
 		return have;
@@ -120,8 +241,16 @@ static int check_frame(struct shfs_segment *s, size_t *len)
 		return 0;
 	c = (struct shfs_cursor){ at_pos(s) + *len - SHFS_FRAME_TAIL, at_pos(s) + *len,
 		                  false };
-	sum = shfs_cursor_u64(&c);
-	return XXH3_64bits(at_pos(s), *len - SHFS_FRAME_TAIL) == sum ? 1 : -EBADMSG;
+	return XXH3_64bits(at_pos(s), *len - SHFS_FRAME_TAIL) == shfs_cursor_u64(&c)
+	               ? 1
+	               : -EBADMSG;
+}
+
+static void count_damage(struct shfs_segment *s, uint64_t from, uint64_t to)
+{
+	from = MAX(from, s->resume);
+	if (to > from)
+		s->damaged += to - from;
 }
 
 /*
@@ -133,14 +262,16 @@ static int skip_damage(struct shfs_segment *s, uint64_t start, size_t *len)
 	uint64_t right = s->pos;
 	int r;
 
-	s->pos = start;
-	r = check_frame(s, len);
-	if (r && r != -EBADMSG)
-		return r;
-	s->pos = right;
+	if (!is_complete(s)) {
+		s->pos = start;
+		r = check_frame(s, len);
+		if (r && r != -EBADMSG)
+			return r;
+		s->pos = right;
+	}
 	r = check_frame(s, len);
 	if (r == 1)
-		s->damaged += right - start;
+		count_damage(s, start, right);
 	else
 		s->pos = start;
 	return r == -EBADMSG ? 0 : r;
@@ -169,11 +300,21 @@ static int resync(struct shfs_segment *s, size_t *len)
 		if (r < 0 && r != -EBADMSG)
 			return r;
 	}
-	s->pos = start;
-	return have < 0 ? have : 0;
+	if (have < 0)
+		return have;
+	if (is_complete(s)) { /* what is behind its last frame is damage */
+		s->pos = s->base + s->len;
+		count_damage(s, start, s->pos);
+	} else {
+		s->pos = start;
+	}
+	return 0;
 }
 
-static int parse_frame(struct shfs_segment *s, size_t len, struct shfs_record *rec)
+/* --- records --- */
+
+/* Of the payload of a frame of format 1. */
+static int parse_record1(struct shfs_segment *s, size_t len, struct shfs_record *rec)
 {
 	struct shfs_cursor c = { at_pos(s), at_pos(s) + len, false };
 
@@ -184,75 +325,163 @@ static int parse_frame(struct shfs_segment *s, size_t len, struct shfs_record *r
 	rec->seq = shfs_cursor_u64(&c);
 	rec->time.real_ns = shfs_cursor_u64(&c);
 	rec->time.boot_ns = shfs_cursor_u64(&c);
-	return shfs_record_decode(c.p, len - SHFS_FRAME_HEAD - SHFS_FRAME_TAIL, rec);
+	return shfs_record_decode1(c.p, len - SHFS_FRAME1_HEAD - SHFS_FRAME_TAIL, rec);
 }
 
-/* What is behind the last frame of a segment that is complete is damage. */
-static void skip_rest(struct shfs_segment *s)
+static void begin_batch(struct shfs_segment *s, size_t len)
 {
-	uint64_t end = s->base + s->window.len;
+	s->batch = (struct shfs_cursor){ at_pos(s) + SHFS_FRAME_HEAD,
+		                         at_pos(s) + len - SHFS_FRAME_TAIL, false };
+	s->frame_len = len;
+	shfs_record_context_reset(&s->context);
+	if (s->batch.p == s->batch.end)
+		s->pos += len;
+}
 
-	if (s->fd >= 0 || s->pos >= end)
-		return;
-	s->damaged += end - s->pos;
-	s->pos = end;
+static void end_batch(struct shfs_segment *s)
+{
+	s->batch = (struct shfs_cursor){ 0 };
+	s->pos += s->frame_len;
+}
+
+/* The next record of the batch, as shfs_record_unpack says; -EEXIST for one that was
+ * taken before. What cannot be understood takes what follows it in the batch with it. */
+static int next_of_batch(struct shfs_segment *s, struct shfs_record *rec)
+{
+	uint64_t begin = batch_offset(s), end;
+	int r = shfs_record_unpack(&s->context, &s->batch, rec);
+
+	end = batch_offset(s);
+	if (r == -EBADMSG)
+		count_damage(s, begin, s->pos + s->frame_len);
+	if (r == -EBADMSG || s->batch.p == s->batch.end)
+		end_batch(s);
+	return !r && end <= s->resume ? -EEXIST : r;
+}
+
+static int next_of_frame(struct shfs_segment *s, size_t len, struct shfs_record *rec)
+{
+	uint64_t begin = s->pos;
+	int r;
+
+	if (s->format->magic == SHFS_FRAME_MAGIC) {
+		begin_batch(s, len);
+		return s->batch.p < s->batch.end ? next_of_batch(s, rec) : -ENOTSUP;
+	}
+	r = parse_record1(s, len, rec);
+	s->pos += len;
+	if (r == -EBADMSG)
+		count_damage(s, begin, s->pos);
+	return r;
 }
 
 int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 {
 	for (;;) {
 		size_t len = 0;
-		int r = check_frame(s, &len);
+		int r;
 
-		/*
-		 * Not whole yet, or its length is damaged: a right frame behind it tells.
-		 */
-		if (r == -EBADMSG || !r)
-			r = resync(s, &len);
-		if (!r)
-			skip_rest(s);
-		if (r <= 0)
-			return r;
-		r = parse_frame(s, len, rec);
-		s->pos += len;
+		if (s->batch.p < s->batch.end) {
+			r = next_of_batch(s, rec);
+		} else {
+			r = check_frame(s, &len);
+			/* Not whole yet, or its length is damaged: a right frame behind
+			 * it tells. */
+			if (r == -EBADMSG || !r)
+				r = resync(s, &len);
+			if (r <= 0)
+				return r;
+			r = next_of_frame(s, len, rec);
+		}
 		if (!r)
 			return 1;
-		if (r == -EBADMSG)
-			s->damaged += len;
-		else if (r != -ENOTSUP)
+		if (r != -EBADMSG && r != -ENOTSUP && r != -EEXIST)
 			return r;
 	}
+}
+
+/* --- opening --- */
+
+static int read_format(struct shfs_segment *s)
+{
+	ssize_t have = fill(s, SHFS_SEGMENT_MAGIC_LEN);
+	unsigned number;
+
+	if (have < SHFS_SEGMENT_MAGIC_LEN)
+		return have < 0 ? have : -EBADMSG;
+	if (memcmp(at_pos(s), SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN - 1))
+		return -EBADMSG;
+	number = at_pos(s)[SHFS_SEGMENT_MAGIC_LEN - 1];
+	if (number < 1 || number > ARRAY_SIZE(formats))
+		return -EPROTONOSUPPORT;
+	s->format = &formats[number - 1];
+	s->pos = SHFS_SEGMENT_MAGIC_LEN;
+	return 0;
 }
 
 /* The first record says who writes; its strings are kept, as the window moves on. */
 static int read_producer(struct shfs_segment *s)
 {
-	struct shfs_record rec;
-	size_t len = 0, payload;
-	ssize_t have = fill(s, SHFS_SEGMENT_MAGIC_LEN);
-	int r;
+	struct shfs_record rec = { .type = SHFS_REC_PRODUCER };
+	struct shfs_record_context context = { 0 };
+	struct shfs_buf *kept = &s->producer_payload;
+	struct shfs_cursor c;
+	size_t len = 0;
+	int r = check_frame(s, &len);
 
-	if (have < SHFS_SEGMENT_MAGIC_LEN)
-		return have < 0 ? have : -EBADMSG;
-	if (memcmp(at_pos(s), SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN))
-		return memcmp(at_pos(s), SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN - 1)
-		               ? -EBADMSG
-		               : -EPROTONOSUPPORT;
-	s->pos = SHFS_SEGMENT_MAGIC_LEN;
-	r = check_frame(s, &len);
 	if (r <= 0)
 		return r ? r : -EBADMSG;
-	payload = len - SHFS_FRAME_HEAD - SHFS_FRAME_TAIL;
-	shfs_buf_add(&s->producer_payload, at_pos(s) + SHFS_FRAME_HEAD, payload);
-	if (s->producer_payload.failed)
+	shfs_buf_add(kept, at_pos(s) + s->format->head,
+	             len - s->format->head - SHFS_FRAME_TAIL);
+	if (kept->failed)
 		return -ENOMEM;
-	if (parse_frame(s, len, &rec) || rec.type != SHFS_REC_PRODUCER ||
-	    shfs_record_decode(s->producer_payload.data, payload, &rec))
+	c = (struct shfs_cursor){ (unsigned char *)kept->data,
+		                  (unsigned char *)kept->data + kept->len, false };
+	if (s->format->magic == SHFS_FRAME_MAGIC) {
+		r = shfs_record_unpack(&context, &c, &rec);
+		shfs_record_context_free(&context);
+	} else {
+		r = at_pos(s)[8] == SHFS_REC_PRODUCER && !at_pos(s)[9]
+		            ? shfs_record_decode1(kept->data, kept->len, &rec)
+		            : -EBADMSG;
+	}
+	if (r || rec.type != SHFS_REC_PRODUCER)
 		return -EBADMSG;
 	if (rec.producer.version > SHFS_RECORD_VERSION)
 		return -EPROTONOSUPPORT;
 	s->producer = rec.producer;
 	return 0;
+}
+
+/* From the beginning on, to the frame that has offset in it. */
+static int count_frames(struct shfs_segment *s, uint64_t offset)
+{
+	size_t len = 0;
+	int r;
+
+	s->pos = SHFS_SEGMENT_MAGIC_LEN;
+	while ((r = frame_length(s, &len)) > 0 && s->pos + len <= offset)
+		s->pos += len;
+	return r == -EBADMSG ? 0 : MIN(r, 0);
+}
+
+/* An offset mostly is one where a frame begins or will begin; but it may have been told
+ * in the middle of a batch. */
+static int go_to(struct shfs_segment *s, uint64_t offset)
+{
+	size_t len = 0;
+	int r;
+
+	s->resume = offset;
+	if (s->format->magic == SHFS_FRAME_MAGIC && is_complete(s))
+		return count_frames(s, offset);
+	s->pos = MAX(offset, (uint64_t)SHFS_SEGMENT_MAGIC_LEN);
+	if (s->format->magic != SHFS_FRAME_MAGIC)
+		return 0;
+	r = check_frame(s, &len);
+	if (r < 0 ? r != -EBADMSG : r || !available(s))
+		return MIN(r, 0);
+	return count_frames(s, offset);
 }
 
 static struct shfs_segment *segment_new(void)
@@ -266,18 +495,15 @@ static struct shfs_segment *segment_new(void)
 
 static int finish_open(struct shfs_segment *s, uint64_t offset, struct shfs_segment **out)
 {
-	int r = read_producer(s);
+	int r = read_format(s);
 
+	if (!r)
+		r = read_producer(s);
+	if (!r)
+		r = go_to(s, offset);
 	if (r) {
 		shfs_segment_close(s);
 		return r;
-	}
-	s->pos = MAX(offset, (uint64_t)SHFS_SEGMENT_MAGIC_LEN);
-	if (s->fd >= 0) { /* the window must hold pos */
-		shfs_buf_free(&s->window);
-		s->base = s->pos;
-	} else {
-		s->pos = MIN(s->pos, (uint64_t)s->window.len);
 	}
 	*out = s;
 	return 0;
@@ -289,81 +515,48 @@ int shfs_segment_from_memory(const void *data, size_t len, struct shfs_segment *
 
 	if (!s)
 		return -ENOMEM;
-	shfs_buf_add(&s->window, data, len);
-	if (s->window.failed) {
+	s->window = malloc(MAX(len, (size_t)1));
+	if (!s->window) {
 		shfs_segment_close(s);
 		return -ENOMEM;
 	}
+	if (len)
+		memcpy(s->window, data, len);
+	s->len = len;
 	return finish_open(s, 0, out);
 }
 
-/* Streams, so that a small file that claims to be a huge one is found out in time. */
-static int unpack(int fd, struct shfs_buf *out)
+static int open_packed(struct shfs_segment *s)
 {
-	ZSTD_DStream *ds = ZSTD_createDStream();
-	size_t in_cap = ZSTD_DStreamInSize(), out_cap = ZSTD_DStreamOutSize(), left = 1;
-	_cleanup_free_ char *in = malloc(in_cap), *part = malloc(out_cap);
-	int r = ds && in && part ? 0 : -ENOMEM;
-	off_t off = 0;
-
-	while (!r) {
-		ssize_t n = shfs_pread_full(fd, in, in_cap, off);
-		ZSTD_inBuffer src = { in, MAX(n, 0), 0 };
-
-		if (n <=
-		    0) { /* ends in the middle of a frame: what there is still counts */
-			r = n;
-			break;
-		}
-		off += n;
-		while (!r && src.pos < src.size) {
-			ZSTD_outBuffer dst = { part, out_cap, 0 };
-
-			left = ZSTD_decompressStream(ds, &dst, &src);
-			if (ZSTD_isError(left))
-				r = -EBADMSG;
-			shfs_buf_add(out, part, dst.pos);
-			if (out->len > SHFS_SEGMENT_MAX || out->failed)
-				r = out->failed ? -ENOMEM : -EFBIG;
-		}
-	}
-	ZSTD_freeDStream(ds);
-	return r == -EBADMSG && out->len ? 0 : r;
-}
-
-static int open_sealed(int fd, uint64_t offset, struct shfs_segment **out)
-{
-	struct shfs_segment *s = segment_new();
-	int r;
-
-	if (!s)
-		return -ENOMEM;
-	r = unpack(fd, &s->window);
-	if (r) {
-		shfs_segment_close(s);
-		return r;
-	}
-	return finish_open(s, offset, out);
+	s->unpacker = ZSTD_createDStream();
+	s->packed = malloc(ZSTD_DStreamInSize());
+	return s->unpacker && s->packed ? 0 : -ENOMEM;
 }
 
 int shfs_segment_open(int dirfd, const char *name, uint64_t offset,
                       struct shfs_segment **out)
 {
-	_cleanup_close_ int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	struct shfs_segment *s;
-	char sealed[300];
+	struct shfs_segment *s = segment_new();
+	bool sealed = false;
+	char file[300];
+	int r = 0;
 
-	if (fd < 0 && errno != ENOENT)
-		return -errno;
-	if (fd < 0) { /* sealed meanwhile */
-		snprintf(sealed, sizeof(sealed), "%s.zst", name);
-		fd = openat(dirfd, sealed, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-		return fd < 0 ? -errno : open_sealed(fd, offset, out);
-	}
-	s = segment_new();
 	if (!s)
 		return -ENOMEM;
-	s->fd = TAKE_FD(fd);
+	s->fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->fd < 0 && errno == ENOENT) { /* sealed meanwhile */
+		snprintf(file, sizeof(file), "%s.zst", name);
+		s->fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		sealed = true;
+	}
+	if (s->fd < 0)
+		r = -errno;
+	else if (sealed)
+		r = open_packed(s);
+	if (r) {
+		shfs_segment_close(s);
+		return r;
+	}
 	return finish_open(s, offset, out);
 }
 

@@ -35,8 +35,25 @@ void shfs_snapshot_touch(struct shfs_snapshot *s)
 /* A job under way holds a reference, so there is nothing to undo here. */
 void shfs_snapshot_unref(struct shfs_snapshot *s)
 {
-	if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1)
+	while (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
+		struct shfs_snapshot *before = s->before;
+
 		free(s);
+		s = before;
+	}
+}
+
+void shfs_snapshot_follow(struct shfs_snapshot *s, struct shfs_snapshot *before)
+{
+	struct shfs_snapshot *after = NULL;
+
+	pthread_mutex_lock(&s->capture->lock);
+	if (s->depth < 0 && !s->before && s != before)
+		s->before = after = shfs_snapshot_ref(before);
+	/* one step back is as far as anybody looks */
+	after = after && !after->unsettled ? TAKE_PTR(after->before) : NULL;
+	pthread_mutex_unlock(&s->capture->lock);
+	shfs_snapshot_unref(after);
 }
 
 int shfs_snapshot_depth(const struct shfs_snapshot *s)
@@ -91,6 +108,8 @@ static void snapshot_settle(struct shfs_snapshot *s, uint64_t claim,
 {
 	if (s->claim == claim) {
 		s->content = *content;
+		if (s->spoiled)
+			s->content.flags |= SHFS_CONTENT_INCOMPLETE;
 		s->depth = depth;
 	}
 	s->unsettled--;
@@ -130,7 +149,10 @@ static void job_free(struct capture_job *job)
 void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id)
 {
 	struct shfs_content content = job->content;
+	struct shfs_capture *c = job->snapshot->capture;
 
+	c->memory -= job->reserved;
+	tell_waiters(c);
 	if (id) {
 		content.flags |= SHFS_CONTENT_OBJECT;
 		content.object = *id;
@@ -259,7 +281,6 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 		job->content.flags |= SHFS_CONTENT_INCOMPLETE;
 	snapshot_has_read(s);
 	if (err < 0) {
-		c->memory -= job->reserved;
 		capture_finish_job(job, NULL);
 	} else {
 		DL_APPEND(c->stores, job);
@@ -267,10 +288,39 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 	}
 }
 
+/* Lock held. What the file held before, if that is an object, or about to be one. */
+static bool job_before(const struct capture_job *job, struct shfs_object_id *out)
+{
+	const struct shfs_snapshot *before = job->snapshot->before;
+
+	if (!before || !before->is_put)
+		return false;
+	*out = before->put;
+	return true;
+}
+
+/* Lock held. What is prepared for the commit takes memory until then. */
+static void job_has_put(struct capture_job *job)
+{
+	struct shfs_capture *c = job->snapshot->capture;
+	size_t kept = (size_t)MIN(shfs_put_memory(job->put) + CAPTURE_JOB_BYTES,
+	                          (uint64_t)job->reserved);
+
+	c->memory -= job->reserved - kept;
+	job->reserved = kept;
+	job->put_ns = capture_now();
+	job->snapshot->put = shfs_put_id(job->put);
+	job->snapshot->is_put = true;
+	DL_APPEND(c->puts, job);
+	capture_wake_writer(c);
+}
+
 /* Lock held, and let go meanwhile. Hands the job on to puts. */
 static void job_run_store(struct capture_job *job)
 {
 	struct shfs_capture *c = job->snapshot->capture;
+	struct shfs_object_id before;
+	bool follows = job_before(job, &before);
 	int err = c->error;
 
 	DL_DELETE(c->stores, job);
@@ -279,20 +329,18 @@ static void job_run_store(struct capture_job *job)
 
 	if (!err)
 		err = shfs_object_put(c->store, job->data, job->len, c->compression,
-		                      &job->put);
+		                      follows ? &before : NULL, &job->put);
 	free(TAKE_PTR(job->data));
 
 	pthread_mutex_lock(&c->lock);
-	c->memory -= job->reserved;
+	shfs_snapshot_unref(TAKE_PTR(job->snapshot->before));
 	if (err < 0) {
 		c->n_puts--;
 		if (capture_is_store_error(err))
 			capture_fail(c, err, job->len);
 		capture_finish_job(job, NULL);
 	} else {
-		job->put_ns = capture_now();
-		DL_APPEND(c->puts, job);
-		capture_wake_writer(c);
+		job_has_put(job);
 	}
 	/* There is memory again. */
 	tell_waiters(c);
@@ -451,6 +499,14 @@ void shfs_snapshot_take(struct shfs_snapshot *s, int fd, enum shfs_depth depth,
 	snapshot_has_read(s);
 	snapshot_settle(s, claim, depth, &content);
 	pthread_mutex_unlock(&c->lock);
+}
+
+void shfs_snapshot_spoil(struct shfs_snapshot *s)
+{
+	pthread_mutex_lock(&s->capture->lock);
+	s->spoiled = true;
+	s->content.flags |= SHFS_CONTENT_INCOMPLETE;
+	pthread_mutex_unlock(&s->capture->lock);
 }
 
 bool shfs_snapshot_wait(struct shfs_snapshot *s, unsigned timeout_ms)

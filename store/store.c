@@ -5,14 +5,16 @@
 #include "common/lock.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "store/codec.h"
 #include "store/object.h"
+#include "store/packs.h"
+#include "store/recent.h"
 #include "store/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -89,9 +91,12 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 
 	if (!s)
 		return -ENOMEM;
-	*s = (struct shfs_store){ NULL, "", -1, -1, -1, -1, -1 };
+	*s = (struct shfs_store){ NULL, "", -1, -1, -1, -1, -1, NULL, NULL, NULL };
 	s->path = strdup(path);
-	if (!s->path)
+	s->packs = packs_new();
+	s->recents = recents_new();
+	s->codecs = codecs_new();
+	if (!s->path || !s->packs || !s->recents || !s->codecs)
 		return -ENOMEM;
 	shfs_proc_host(s->host);
 	if (strlen(path) + NAMES_MAX > PATH_MAX)
@@ -112,6 +117,9 @@ void shfs_store_close(struct shfs_store *s)
 {
 	if (!s)
 		return;
+	packs_free(s, s->packs);
+	recents_free(s->recents);
+	codecs_free(s->codecs);
 	shfs_closep(&s->objects_fd);
 	shfs_closep(&s->journal_fd);
 	shfs_closep(&s->state_fd);
@@ -167,21 +175,6 @@ int shfs_store_source(int dirfd, const char *path, char out[static SHFS_STORE_SO
 
 bool shfs_store_may_hang(const char *path)
 {
-	static const unsigned long served[] = {
-		NFS_SUPER_MAGIC,
-		SMB_SUPER_MAGIC,
-		CIFS_SUPER_MAGIC,
-		SMB2_SUPER_MAGIC,
-		CODA_SUPER_MAGIC,
-		AFS_SUPER_MAGIC,
-		AFS_FS_MAGIC,
-		CEPH_SUPER_MAGIC,
-		V9FS_MAGIC,
-		0x65735546 /* FUSE */,
-		0x0bd00bd0 /* Lustre */,
-		0x47504653 /* GPFS */,
-		0x19830326 /* BeeGFS */,
-	};
 	_cleanup_free_ char *p = strdup(path);
 	struct statfs fs;
 
@@ -193,10 +186,7 @@ bool shfs_store_may_hang(const char *path)
 			return false;
 		*slash = '\0';
 	}
-	for (size_t i = 0; p && i < ARRAY_SIZE(served); i++)
-		if ((unsigned long)fs.f_type == served[i])
-			return true;
-	return false;
+	return p && shfs_is_served(&fs);
 }
 
 char *shfs_store_journal_dir(const char *base)

@@ -25,6 +25,10 @@ struct shfs_store {
 	int journal_fd; /* journal/<host>/ */
 	int state_fd;   /* state/: small files, one fact each; what a hook looks at */
 	int log_fd;     /* log/ */
+	/* of objects/; they lock themselves */
+	struct packs *packs;
+	struct recents *recents;
+	struct codecs *codecs;
 };
 
 /*

@@ -32,8 +32,8 @@ static bool writer_can(const struct shfs_capture *c)
 
 static bool writer_is_due(const struct shfs_capture *c)
 {
-	return c->closing || c->syncs || c->n_events >= CAPTURE_BATCH ||
-	       c->n_puts >= MIN(c->puts_max, (size_t)CAPTURE_BATCH);
+	return c->closing || c->syncs || c->n_events >= CAPTURE_BATCH || c->crowded ||
+	       c->n_puts >= MIN(c->puts_max, (size_t)CAPTURE_COMMIT);
 }
 
 static int64_t writer_deadline(const struct shfs_capture *c)
@@ -103,6 +103,7 @@ static struct capture_event *writer_pop(struct shfs_capture *c)
 		c->tail = NULL;
 	c->n_events--;
 	c->event_bytes -= event->bytes;
+	capture_note_crowd(c);
 	return event;
 }
 
@@ -115,6 +116,7 @@ static void writer_unpop(struct shfs_capture *c, struct capture_event *event)
 		c->tail = event;
 	c->n_events++;
 	c->event_bytes += event->bytes;
+	capture_note_crowd(c);
 }
 
 /*
@@ -177,15 +179,15 @@ static void count_object(struct shfs_capture_stats *stats, const struct capture_
 /* Lock held, and let go meanwhile. Commits up to a batch of the objects that are put. */
 static void writer_commit(struct shfs_capture *c)
 {
-	struct capture_job *jobs[CAPTURE_BATCH];
-	struct shfs_put *puts[CAPTURE_BATCH];
-	struct shfs_object_id ids[CAPTURE_BATCH];
-	uint64_t stored[CAPTURE_BATCH], bytes = 0;
-	bool done[CAPTURE_BATCH];
+	struct capture_job *jobs[CAPTURE_COMMIT];
+	struct shfs_put *puts[CAPTURE_COMMIT];
+	struct shfs_object_id ids[CAPTURE_COMMIT];
+	uint64_t stored[CAPTURE_COMMIT], bytes = 0;
+	bool done[CAPTURE_COMMIT];
 	size_t n = 0;
 	int err = c->error;
 
-	for (; c->puts && n < CAPTURE_BATCH; n++) {
+	for (; c->puts && n < CAPTURE_COMMIT; n++) {
 		jobs[n] = c->puts;
 		puts[n] = TAKE_PTR(jobs[n]->put);
 		bytes = MAX(bytes, (uint64_t)jobs[n]->len);
@@ -268,59 +270,101 @@ static int append_records(struct shfs_journal *journal,
 	int err = shfs_journal_append(journal, records, n, &appended);
 	bool singly = n > 1 && is_record_error(err);
 
-	for (size_t i = 0; i < n; i++) {
+	memset(each, 0, appended * sizeof(*each));
+	for (size_t i = appended; i < n; i++) {
 		if (singly)
 			err = shfs_journal_append(journal, &records[i], 1, &one);
 		if (singly && err < 0 && !is_record_error(err))
 			singly = false; /* so it is for the rest */
-		each[i] = i < appended ? 0 : err;
+		each[i] = err;
 	}
 	return is_record_error(err) ? 0 : err;
 }
 
-/* Lock held, and let go meanwhile. Writes the longest prefix of the queue that is
- * settled, up to a batch. */
-static int writer_write(struct shfs_capture *c)
-{
+/* What is written together. */
+struct batch {
 	struct capture_event *events[CAPTURE_BATCH];
 	const struct shfs_record *records[CAPTURE_BATCH];
-	int each[CAPTURE_BATCH], err, sync_err = 0;
-	size_t n = 0;
+	int each[CAPTURE_BATCH];
+	size_t n;
+};
 
-	for (; n < CAPTURE_BATCH && c->head && event_is_settled(c->head); n++) {
-		events[n] = writer_pop(c);
-		fill_contents(c, events[n]);
-		records[n] = &events[n]->rec;
+/* Lock held, and let go meanwhile. Takes the longest prefix of the queue that is settled.
+ */
+static void batch_take(struct shfs_capture *c, struct batch *b)
+{
+	for (b->n = 0; b->n < CAPTURE_BATCH && c->head && event_is_settled(c->head);
+	     b->n++) {
+		if (b->n && b->n % CAPTURE_TAKE == 0) { /* let others in */
+			pthread_mutex_unlock(&c->lock);
+			pthread_mutex_lock(&c->lock);
+		}
+		b->events[b->n] = writer_pop(c);
+		fill_contents(c, b->events[b->n]);
+		b->records[b->n] = &b->events[b->n]->rec;
 	}
-	if (!n)
-		return 0;
+	if (!b->n)
+		return;
 	c->stalled = false;
 	if (c->n_waiters)
 		pthread_cond_broadcast(&c->change);
+}
+
+/* Without the lock. Frees what is in the journal; returns how many of it were events. */
+static size_t batch_free_written(struct batch *b)
+{
+	size_t told = 0;
+
+	for (size_t i = 0; i < b->n; i++) {
+		if (b->each[i])
+			continue;
+		told += b->records[i]->type != SHFS_REC_LOST;
+		capture_free_event(TAKE_PTR(b->events[i]));
+	}
+	return told;
+}
+
+/* Lock held. What is not in the journal is put back or lost. */
+static void batch_give_up(struct shfs_capture *c, struct batch *b, bool synced)
+{
+	while (b->n-- > 0) { /* backwards: what is put back keeps its order */
+		struct capture_event *event = b->events[b->n];
+		int err = b->each[b->n];
+
+		if (!event)
+			continue;
+		/* After a failed sync the record may be in the file all the same; nobody
+		 * can tell. */
+		if (synced && !is_record_error(err) &&
+		    event->rec.type == SHFS_REC_PROCESS)
+			writer_unpop(c, event);
+		else
+			writer_lose(c, event, err);
+	}
+}
+
+/* Lock held, and let go meanwhile. */
+static int writer_write(struct shfs_capture *c)
+{
+	struct batch batch, *b = &batch;
+	int err, sync_err = 0;
+	size_t told;
+
+	batch_take(c, b);
+	if (!b->n)
+		return 0;
 	pthread_mutex_unlock(&c->lock);
-	err = append_records(c->journal, records, n, each);
+	err = append_records(c->journal, b->records, b->n, b->each);
 	if (!err)
 		sync_err = shfs_journal_sync(c->journal);
+	for (size_t i = 0; sync_err && i < b->n; i++)
+		if (!b->each[i])
+			b->each[i] = sync_err;
+	told = batch_free_written(b);
 	pthread_mutex_lock(&c->lock);
-
-	while (n-- > 0) { /* backwards: what is put back keeps its order */
-		struct capture_event *event = events[n];
-
-		if (!each[n] && !sync_err) {
-			if (event->rec.type != SHFS_REC_LOST) {
-				c->stats.records++;
-				c->stats.queued--;
-			}
-			capture_free_event(event);
-		} else if (each[n] && !is_record_error(each[n]) &&
-		           event->rec.type == SHFS_REC_PROCESS) {
-			writer_unpop(c, event);
-		} else {
-			/* After a failed sync the record may be in the file all the same;
-			 * nobody can tell. */
-			writer_lose(c, event, each[n] ? each[n] : sync_err);
-		}
-	}
+	c->stats.records += told;
+	c->stats.queued -= told;
+	batch_give_up(c, b, !sync_err);
 	if (!err)
 		err = sync_err;
 	if (err < 0)

@@ -31,6 +31,24 @@ def pytest_generate_tests(metafunc):
         mark = metafunc.definition.get_closest_marker("users")
         names = mark.args if mark else ("root", "ordinary")
         metafunc.parametrize("user", names, indirect=True)
+    if metafunc.definition.get_closest_marker("transports"):
+        metafunc.parametrize("transport", ["", "dev"] if harness.TRANSPORT == "auto" else [""])
+
+
+def pytest_sessionstart(session):
+    """io_uring for FUSE is switched off at boot."""
+    session.config.enable_uring = None
+    if hasattr(session.config, "workerinput") or not os.access(harness.ENABLE_URING, os.W_OK):
+        return
+    with open(harness.ENABLE_URING, "r+", encoding="ascii") as switch:
+        session.config.enable_uring = switch.read()
+        switch.write("Y")
+
+
+def pytest_sessionfinish(session):
+    if session.config.enable_uring:
+        with open(harness.ENABLE_URING, "w", encoding="ascii") as switch:
+            switch.write(session.config.enable_uring)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -61,8 +79,16 @@ def user(request):
 
 
 @pytest.fixture
-def sandbox(user):
+def transport():
+    """The one of a case that is marked transports, and runs with each."""
+    return ""
+
+
+@pytest.fixture
+def sandbox(user, transport):
     box = harness.Sandbox(user, next(numbers))
+    if transport:
+        box.env["SHFS_TRANSPORT"] = transport
     yield box
     try:
         box.close()

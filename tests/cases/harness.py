@@ -22,6 +22,8 @@ import pytest
 
 PREFIX = os.environ["SHFS_TEST_PREFIX"]
 WORK = os.path.join(os.environ["SHFS_TEST_DIR"], os.environ.get("PYTEST_XDIST_WORKER", "w"))
+TRANSPORT = os.environ.get("SHFS_TEST_TRANSPORT", "auto")  # or uring, dev
+ENABLE_URING = "/sys/module/fuse/parameters/enable_uring"
 PATIENCE = float(os.environ.get("SHFS_TEST_PATIENCE", "1"))
 ORDINARY = "shfs-test"
 
@@ -311,6 +313,7 @@ class Sandbox:
             "ASAN_OPTIONS": f"{log}:detect_leaks=1",
             "UBSAN_OPTIONS": f"{log}:print_stacktrace=1",
             "TSAN_OPTIONS": f"{log}:second_deadlock_stack=1",
+            "SHFS_TRANSPORT": TRANSPORT,
         }
 
     # --- files outside of any mount, made for the user ---

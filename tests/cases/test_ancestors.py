@@ -360,7 +360,7 @@ def test_c13_touched_and_not_changed(sandbox, mounted, shell):
     """shournal stores 3 more full copies of a script that was touched 3 times."""
 
     def objects():
-        return sandbox.run("find", f"{sandbox.store}/objects", "-type", "f").stdout.splitlines()
+        return sandbox.run("find", f"{sandbox.store}/objects", "-type", "f", "-printf", "%p %s\n").stdout.splitlines()
 
     terminal = shell()
     terminal.run("echo 'cat run.sh > /dev/null' > run.sh")

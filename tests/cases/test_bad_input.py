@@ -303,8 +303,9 @@ def forget_index(sandbox):
 def crashed(sandbox):
     """A journal whose last segment has no END: its daemon was killed."""
     mount = sandbox.mount()
-    sandbox.sh("echo one > file; echo two > file; echo x > other")
-    sandbox.run("getfattr", "--only-values", "-n", "user.shfs.sync", ".", check=False)
+    for command in "echo one > file", "echo two > file", "echo y > another", "echo x > other":
+        sandbox.sh(command)  # each in a batch of its own
+        sandbox.run("getfattr", "--only-values", "-n", "user.shfs.sync", ".", check=False)
     mount.expected_status = -9
     os.kill(mount.process.pid, 9)
     mount.wait()
@@ -318,10 +319,10 @@ def crashed(sandbox):
 def frames(data):
     """Offsets of the frames, and the end."""
     at, found = 8, []
-    while at + 44 <= len(data):
-        assert data[at : at + 4] == b"SHFR"
+    while at + 16 <= len(data):
+        assert data[at : at + 4] == b"SHFB"
         found.append(at)
-        at += 44 + struct.unpack_from("<I", data, at + 4)[0]
+        at += 16 + struct.unpack_from("<I", data, at + 4)[0]
     return found, at
 
 
@@ -329,7 +330,7 @@ TAILS = {
     "garbage": lambda d: d + os.urandom(777),
     "zeros": lambda d: d + bytes(70000),
     "half a frame": lambda d: d + d[frames(d)[0][-1] :][:50],
-    "huge length": lambda d: d + b"SHFR\xff\xff\xff\x00" + bytes(100),
+    "huge length": lambda d: d + b"SHFB\xff\xff\xff\x00" + bytes(100),
 }
 
 
@@ -430,20 +431,34 @@ OBJECT_DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("name", [*OBJECT_DAMAGE, "another"])
-def test_bad_object(sandbox, shfs, name):
-    mount = sandbox.mount()
-    sandbox.sh("seq 1 500 > file; seq 2 600 > file; echo now > file")
-    mount.unmount()
+def frame_at(sandbox, name):
+    """The pack that has the object, and where its frame begins: 40 bytes, then what is stored."""
+    [pack] = glob.glob(sandbox.store + "/objects/packs/*.pack")
+    with open(pack, "rb") as file:
+        return pack, file.read().index(bytes.fromhex(name)) - 8
+
+
+def overwrite(path, at, data):
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+FRAME_DAMAGE = {
+    "flip": lambda path, at: overwrite(path, at + 100, b"?"),
+    "zeros": lambda path, at: overwrite(path, at, bytes(200)),
+    "head": lambda path, at: overwrite(path, at + 9, b"garbage"),
+    "length": lambda path, at: overwrite(path, at + 28, b"\xff\xff\x0f\0"),
+}
+
+
+def object_of(shfs, number):
     log = json.loads(shfs("log", "--json", "file").stdout)
-    [name_in_store] = [v["object"] for v in log["versions"] if v["n"] == 1]
-    [wanted] = [p for p in objects(sandbox) if (os.path.basename(os.path.dirname(p)) + os.path.basename(p)) == name_in_store]
-    if name == "another":
-        other = next(p for p in objects(sandbox) if p != wanted)
-        shutil.copyfile(other, wanted) if not os.chmod(wanted, 0o600) else None
-    else:
-        os.chmod(wanted, 0o600)
-        OBJECT_DAMAGE[name](wanted, sandbox)
+    [name] = [v["object"] for v in log["versions"] if v["n"] == number]
+    return name
+
+
+def version_1_is_lost(sandbox, shfs):
     for args in ["cat", "file@1"], ["restore", "file@1"], ["restore", "--to", "new", "file@1"], ["diff", "file@1", "file@2"]:
         result = shfs(*args, check=False)
         assert result.status == (2 if args[0] == "diff" else 1), result
@@ -455,6 +470,32 @@ def test_bad_object(sandbox, shfs, name):
     assert shfs("cat", "file@2").stdout.startswith("2\n"), "the others are there"
     shfs("log", "file")
     assert shfs("log", "-p", "file", check=False).status in (0, 1)
+
+
+@pytest.mark.parametrize("name", [*OBJECT_DAMAGE, "another"])
+def test_bad_object(sandbox, shfs, name):
+    """A large content, which has a file of its own."""
+    mount = sandbox.mount()
+    sandbox.sh("head -c 1200000 /dev/urandom > file; (echo 2; head -c 1200000 /dev/urandom | base64) > file; echo now > file")
+    mount.unmount()
+    name_in_store = object_of(shfs, 1)
+    [wanted] = [p for p in objects(sandbox) if (os.path.basename(os.path.dirname(p)) + os.path.basename(p)) == name_in_store]
+    os.chmod(wanted, 0o600)
+    if name == "another":
+        shutil.copyfile(next(p for p in objects(sandbox) if p != wanted and "/packs/" not in p), wanted)
+    else:
+        OBJECT_DAMAGE[name](wanted, sandbox)
+    version_1_is_lost(sandbox, shfs)
+
+
+@pytest.mark.parametrize("name", FRAME_DAMAGE)
+def test_bad_frame(sandbox, shfs, name):
+    """A small one, in a pack."""
+    mount = sandbox.mount()
+    sandbox.sh("head -c 400 /dev/urandom > file; (echo 2; head -c 400 /dev/urandom | base64) > file; echo now > file")
+    mount.unmount()
+    FRAME_DAMAGE[name](*frame_at(sandbox, object_of(shfs, 1)))
+    version_1_is_lost(sandbox, shfs)
 
 
 # --- the index ---

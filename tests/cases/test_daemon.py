@@ -70,9 +70,10 @@ def killed(sandbox, shfs, mounted_cli, shell):
     return bash
 
 
+@pytest.mark.transports
 def test_killed_daemon_leaves_no_dead_directory(killed, sandbox, project):
     assert sandbox.gone_after < 1 * harness.PATIENCE
-    assert sandbox.told.strip() in (b"ENOTCONN", b"ECONNABORTED"), sandbox.told
+    assert sandbox.told.strip() in (b"ENOTCONN", b"ECONNABORTED", b"ECANCELED"), sandbox.told
     with open(sandbox.ack, "rb") as ack:
         acknowledged = ack.read()
     # whole: nothing that was acknowledged is missing, and nothing else is there
@@ -122,6 +123,7 @@ def test_killed_again_and_again(sandbox, shfs, project):
 # --- the daemon is ended ---
 
 
+@pytest.mark.transports
 def test_ended_daemon_has_recorded_all(sandbox, mounted):
     """SIGTERM, while files are open: they have a moment, and what they hold then is kept."""
     script = "echo one > a; exec 3> b; echo 1 >&3; echo ready; cat > /dev/null; echo 2 >&3"
@@ -140,6 +142,7 @@ def test_ended_daemon_has_recorded_all(sandbox, mounted):
     assert not [n for n in os.listdir(f"{sandbox.store}/state") if n.startswith("alert-")]
 
 
+@pytest.mark.transports
 def test_ended_daemon_does_not_wait_for_ever(sandbox, mounted):
     """A second signal ends the waiting for a file that stays open; what it holds is kept."""
     sandbox.allow_log("fuse: failed to unmount")  # libfuse tries, the sandbox says no
@@ -270,7 +273,7 @@ for d in range(200):
 """, timeout=60)
     wait_until(lambda: mount.status()["queued"] == "0", "all to be recorded", 60)
     first, fds = memory(pid), len(os.listdir(f"/proc/{pid}/fd"))
-    assert fds <= 1024 and (first - empty) / 20000 < 2, (empty, first, fds)  # KiB a file
+    assert fds <= 1024 and (first - empty) / 20000 < 2.5, (empty, first, fds)  # KiB a file
     python(sandbox, """
 for n in range(2):
     for d in range(0, 200, 2):

@@ -387,6 +387,35 @@ def test_log_taken_away(sandbox, shell, kind):
     assert [r.text for r in found if isinstance(r, Begin)][-1] == b"false"
 
 
+@pytest.mark.parametrize("kind, steal", [
+    ("bash", ["for n in {200..204}; do eval exec $n'>&-'; done", "for n in {200..204}; do eval exec $n'>MINE'; done"]),
+    ("zsh", ["n=$_shfs_fd; exec {n}>&-; exec {n}>MINE"]),
+])
+def test_log_closed_by_the_user(sandbox, shell, kind, steal):
+    """The log is held open at a number that a user may take for a file of their own."""
+    mine = os.path.join(sandbox.path, "tmp/mine")
+    sh = shell(kind)
+    sh.run("true")
+    for line in *steal, ":", "false", "print -u $n user || echo user >&$n", ": last":
+        sh.run(line.replace("MINE", mine))
+    assert [r.text for r in records(sandbox) if isinstance(r, Begin)][-1] == b": last"
+    with open(mine, encoding="ascii") as file:
+        assert file.read() == "user\n", "still open, and nothing of ours in it"
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh"])
+def test_log_moved_away(sandbox, shell, kind):
+    """By a command of this shell: the next is in a log at the usual place."""
+    sh = shell(kind)
+    sh.run("true")
+    path = log_paths(sandbox)[0]
+    sh.run(f"mv {path} {sandbox.path}/tmp/moved")
+    sh.run(": after")
+    found = records(sandbox)
+    assert isinstance(found[0], Session)
+    assert [r.text for r in found if isinstance(r, Begin)][-1] == b": after"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_descriptor_leaks(sandbox, shell, kind):
     count = "ls /proc/self/fd"

@@ -4,6 +4,8 @@ errors and attributes as on the plain directory."""
 
 import os
 
+import pytest
+
 from twins import python
 
 
@@ -142,6 +144,7 @@ say(attempt(mmap.mmap, fd, 4096), mmap.mmap(fd, 4096, prot=mmap.PROT_READ)[:3])
 """)
 
 
+@pytest.mark.transports
 def test_direct_io(twins):
     twins.run(r"""
 fd = os.open("d", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
@@ -377,6 +380,7 @@ say(ch("+a", "d"), attempt(write, "d/new", b""), attempt(os.unlink, "d/new"), ch
 """)
 
 
+@pytest.mark.transports
 def test_locks(twins):
     twins.run(r"""
 fd = os.open("f", os.O_RDWR | os.O_CREAT); other = os.open("f", os.O_RDWR)
@@ -431,6 +435,7 @@ say(os.fstat(fd).st_size)
 # --- directories ---
 
 
+@pytest.mark.transports
 def test_big_directory(twins):
     twins.prepare("""
 os.mkdir("big")

@@ -176,6 +176,7 @@ int main(void)
 """
 
 
+@pytest.mark.transports
 def test_what_was_written_is_read(sandbox, mounted):
     """Whoever else writes, reads and opens the file at the same time."""
     program = sandbox.compile("coherence", COHERENCE)
@@ -260,6 +261,7 @@ d = os.open(".", os.O_RDONLY); say(attempt(fcntl.flock, d, fcntl.LOCK_EX | fcntl
 """)
 
 
+@pytest.mark.transports
 def test_a_waiter_for_a_lock_can_be_killed(sandbox, mounted):
     python(sandbox, r"""
 fd = os.open("f", os.O_RDWR | os.O_CREAT)
@@ -435,6 +437,7 @@ def statx(name, mask=0xfff, flags=0x100):
 """
 
 
+@pytest.mark.transports
 def test_time_of_birth(twins):
     if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 6):
         pytest.skip("the kernel does not ask for it")
@@ -571,6 +574,7 @@ def tampered(mount, calls, how, names=()):
             strace.terminate()
 
 
+@pytest.mark.transports
 @pytest.mark.users("root")
 @pytest.mark.parametrize("error", ["EDQUOT", "ENOSPC", "EIO"])
 def test_errors_from_below(sandbox, error):
@@ -602,6 +606,7 @@ def end_of(child):
     assert child.wait(10 * PATIENCE) == -9
 
 
+@pytest.mark.transports
 @pytest.mark.users("root")
 def test_who_waits_for_a_sync_can_be_killed(sandbox):
     mount = sandbox.mount()
@@ -615,6 +620,7 @@ def test_who_waits_for_a_sync_can_be_killed(sandbox):
     assert mount.status()["error"] == "0"
 
 
+@pytest.mark.transports
 @pytest.mark.parametrize("how", ["exec cat f", "echo >> f", "exec /usr/bin/python3 -c 'import os; os.truncate(\"f\", 0)'"])
 def test_who_waits_for_a_lease_below_can_be_killed(sandbox, project, how):
     """And others are served meanwhile."""

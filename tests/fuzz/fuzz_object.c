@@ -109,7 +109,8 @@ static void heal(const struct shfs_object_id *id, const struct shfs_buf *content
 	struct shfs_put *put;
 	struct shfs_object_id got;
 
-	FUZZ_ASSERT(shfs_object_put(store, content->data, content->len, 1, &put) == 0);
+	FUZZ_ASSERT(shfs_object_put(store, content->data, content->len, 1, NULL, &put) ==
+	            0);
 	FUZZ_ASSERT(shfs_object_commit(store, &put, 1) == 0);
 	got = shfs_put_id(put);
 	shfs_put_free(put);

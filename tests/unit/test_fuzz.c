@@ -84,6 +84,11 @@ static void object(void **state)
 	replay(fuzz_object, "object");
 }
 
+static void pack(void **state)
+{
+	replay(fuzz_pack, "pack");
+}
+
 static void record(void **state)
 {
 	replay(fuzz_record, "record");
@@ -102,9 +107,10 @@ static void segment(void **state)
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(config), cmocka_unit_test(hooklog),
-		cmocka_unit_test(object), cmocka_unit_test(record),
-		cmocka_unit_test(rules),  cmocka_unit_test(segment),
+		cmocka_unit_test(config),  cmocka_unit_test(hooklog),
+		cmocka_unit_test(object),  cmocka_unit_test(pack),
+		cmocka_unit_test(record),  cmocka_unit_test(rules),
+		cmocka_unit_test(segment),
 	};
 
 	return shfs_unit_main(tests, argc, argv);

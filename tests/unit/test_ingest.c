@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/indexkit.h"
 
+#include "store/frame.h"
+
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -811,7 +813,7 @@ static void change_boot(struct kit *k, const char *dir)
 	assert_ok(shfs_read_file_at(k->store->journal_fd, name, 1 << 20, &bytes));
 	assert_ok(unlinkat(k->store->journal_fd, name, 0));
 	memcpy(&n, bytes.data + at + 4, sizeof(n));
-	len = 36 + n;
+	len = SHFS_FRAME_HEAD + n;
 	boot = memmem(bytes.data + at, len, k->boot_id, 36);
 	assert_non_null(boot);
 	memset(boot, '0', 8);

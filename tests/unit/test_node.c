@@ -470,7 +470,7 @@ static void test_nameless(void **state)
 	snprintf(text, sizeof(text), "%d", fd);
 	shfs_tree_lock_write(p.tree);
 	assert_int_equal(linkat(p.proc_fd, text, p.root_fd, "t", AT_SYMLINK_FOLLOW), 0);
-	shfs_node_linked(p.tree, f, p.root, "t", 0);
+	shfs_node_linked(p.tree, f, p.root, "t", false);
 	shfs_tree_unlock(p.tree);
 	shfs_node_fd_done(p.tree, f);
 	assert_false(shfs_node_is_nameless(f));

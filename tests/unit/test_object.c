@@ -3,6 +3,7 @@
 
 #include "store/object-internal.h"
 #include "store/object.h"
+#include "tests/unit/packkit.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -44,65 +45,6 @@ static void path_of(const struct shfs_object_id *id, char out[48])
 
 	shfs_object_name(id, name);
 	snprintf(out, 48, "%.2s/%s", name, name + 2);
-}
-
-static struct shfs_object_id put_one(struct shfs_store *store, const void *data,
-                                     size_t len, int level)
-{
-	struct shfs_put *put;
-	struct shfs_object_id id;
-
-	assert_ok(shfs_object_put(store, data, len, level, &put));
-	assert_ok(shfs_object_commit(store, &put, 1));
-	id = shfs_put_id(put);
-	shfs_put_free(put);
-	return id;
-}
-
-static void assert_holds(struct shfs_store *store, const struct shfs_object_id *id,
-                         const void *data, size_t len)
-{
-	_cleanup_buf_ struct shfs_buf out = { 0 }, copy = { 0 };
-	_cleanup_close_ int fd = openat(store->dirfd, ".", O_TMPFILE | O_RDWR, 0600);
-
-	assert_ok(shfs_object_read(store, id, len, &out));
-	assert_int_equal(out.len, len);
-	assert_memory_equal(out.data, len ? data : "", len);
-	assert_true(fd >= 0);
-	assert_ok(shfs_object_copy(store, id, fd));
-	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-	assert_ok(shfs_read_fd(fd, len, &copy));
-	assert_int_equal(copy.len, len);
-	assert_memory_equal(copy.data, out.data, len);
-}
-
-/* Files below objects/, of all kinds. */
-static unsigned count_files(struct shfs_store *store)
-{
-	DIR *top = fdopendir(dup(store->objects_fd));
-	struct dirent *e, *f;
-	unsigned n = 0;
-
-	assert_non_null(top);
-	rewinddir(top);
-	while ((e = readdir(top))) {
-		int fd;
-		DIR *sub;
-
-		if (e->d_name[0] == '.')
-			continue;
-		fd = openat(store->objects_fd, e->d_name, O_RDONLY | O_DIRECTORY);
-		if (fd < 0) {
-			n++;
-			continue;
-		}
-		sub = fdopendir(fd);
-		while ((f = readdir(sub)))
-			n += f->d_name[0] != '.';
-		closedir(sub);
-	}
-	closedir(top);
-	return n;
 }
 
 /* --- a content comes back --- */
@@ -154,27 +96,75 @@ static void each_level_comes_back(void **state)
 	shfs_store_close(store);
 }
 
-static void layout(void **state)
+static void layout_of_a_pack(void **state)
 {
-	static const unsigned char head[40] = "shfsobj\1\0\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0";
+	static const unsigned char head[40] =
+		"shfspak\1\xd5shf????????????????????\0\0\0\0"
+		"\5\0\0";
 	struct shfs_store *store = kit_store();
 	struct shfs_object_id id = put_one(store, "hello", 5, 3);
 	_cleanup_buf_ struct shfs_buf file = { 0 };
-	char path[48];
+	_cleanup_free_ char *path = kit_pack(store);
 	struct stat st;
 
-	/* XXH3-128 of "hello", as xxhsum -H128 prints it */
-	path_of(&id, path);
-	assert_string_equal(path, "b5/e9c1ad071b3e7fc779cfaa5e523818");
 	kit_read(store->objects_fd, path, &file);
-	assert_int_equal(file.len, 45);
-	assert_memory_equal(file.data, head, 24);
-	assert_memory_equal(file.data + 24, id.hash, 16);
-	assert_memory_equal(file.data + 40, "hello", 5);
+	assert_int_equal(file.len, 8 + 40 + 5);
+	memcpy(file.data + 12, head + 12, 20); /* check and hash */
+	assert_memory_equal(file.data, head, 40);
+	assert_memory_equal(file.data + 40, "\5\0\0\0\0\0\0\0hello", 13);
+	kit_read(store->objects_fd, path, &file);
+	assert_memory_equal(file.data + 16, id.hash, 16);
 	assert_ok(fstatat(store->objects_fd, path, &st, 0));
 	assert_int_equal(st.st_mode & 07777, 0600);
-	assert_ok(fstatat(store->objects_fd, "b5", &st, 0));
+	assert_ok(fstatat(store->objects_fd, "packs", &st, 0));
 	assert_int_equal(st.st_mode & 07777, 0700);
+	shfs_store_close(store);
+}
+
+static void layout_of_a_loose_object(void **state)
+{
+	static const unsigned char head[24] = "shfsobj\1\0\0\0\0\0\0\0\0\0\0\x20\0\0\0\0";
+	struct shfs_store *store = kit_store();
+	_cleanup_buf_ struct shfs_buf file = { 0 }, big = { 0 };
+	struct shfs_object_id id;
+	char path[48], dir[3] = { 0 };
+	struct stat st;
+
+	kit_noise(&big, 2 << 20, 1);
+	id = put_one(store, big.data, big.len, 3);
+	path_of(&id, path);
+	kit_read(store->objects_fd, path, &file);
+	assert_int_equal(file.len, 40 + big.len);
+	assert_memory_equal(file.data, head, 24);
+	assert_memory_equal(file.data + 24, id.hash, 16);
+	assert_memory_equal(file.data + 40, big.data, big.len);
+	assert_ok(fstatat(store->objects_fd, path, &st, 0));
+	assert_int_equal(st.st_mode & 07777, 0600);
+	memcpy(dir, path, 2);
+	assert_ok(fstatat(store->objects_fd, dir, &st, 0));
+	assert_int_equal(st.st_mode & 07777, 0700);
+	shfs_store_close(store);
+}
+
+/* What was written before there were packs is read, and not stored again. */
+static void small_loose_objects_stay(void **state)
+{
+	static const unsigned char file[45] =
+		"shfsobj\1\0\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0"
+		"\xb5\xe9\xc1\xad\x07\x1b\x3e\x7f\xc7\x79\xcf\xaa\x5e\x52\x38\x18hello";
+	struct shfs_store *store = kit_store();
+	struct shfs_object_id id, again;
+
+	/* XXH3-128 of "hello", as xxhsum -H128 prints it */
+	assert_ok(shfs_object_parse("b5e9c1ad071b3e7fc779cfaa5e523818", &id));
+	assert_ok(mkdirat(store->objects_fd, "b5", 0700));
+	assert_ok(shfs_write_file_at(store->objects_fd,
+	                             "b5/e9c1ad071b3e7fc779cfaa5e523818", 0600, file,
+	                             45));
+	assert_holds(store, &id, "hello", 5);
+	again = put_one(store, "hello", 5, 3);
+	assert_memory_equal(&id, &again, sizeof(id));
+	assert_int_equal(count_objects(store), 1);
 	shfs_store_close(store);
 }
 
@@ -220,13 +210,13 @@ static void the_same_is_stored_once(void **state)
 	struct shfs_put *puts[3];
 	struct shfs_object_id id, found;
 
-	assert_ok(shfs_object_put(store, "same", 4, 3, &puts[0]));
-	assert_ok(shfs_object_put(store, "same", 4, 3, &puts[1]));
-	assert_ok(shfs_object_put(store, "other", 5, 3, &puts[2]));
+	assert_ok(shfs_object_put(store, "same", 4, 3, NULL, &puts[0]));
+	assert_ok(shfs_object_put(store, "same", 4, 3, NULL, &puts[1]));
+	assert_ok(shfs_object_put(store, "other", 5, 3, NULL, &puts[2]));
 	assert_int_equal(shfs_object_find(store, "same", 4, &id), 0);
-	assert_int_equal(count_files(store), 0); /* nothing is visible yet */
+	assert_int_equal(count_objects(store), 0); /* nothing is visible yet */
 	assert_ok(shfs_object_commit(store, puts, 3));
-	assert_int_equal(count_files(store), 2);
+	assert_int_equal(count_objects(store), 2);
 	id = shfs_put_id(puts[0]);
 	found = shfs_put_id(puts[1]);
 	assert_memory_equal(&id, &found, sizeof(id));
@@ -238,25 +228,29 @@ static void the_same_is_stored_once(void **state)
 	for (int i = 0; i < 3; i++)
 		shfs_put_free(puts[i]);
 
-	assert_ok(shfs_object_put(store, "same", 4, 3, &puts[0]));
+	assert_ok(shfs_object_put(store, "same", 4, 3, NULL, &puts[0]));
 	assert_int_equal(shfs_put_stored_bytes(puts[0]), 0);
 	assert_ok(shfs_object_commit(store, puts, 1));
 	shfs_put_free(puts[0]);
-	assert_int_equal(count_files(store), 2);
+	assert_int_equal(count_objects(store), 2);
 	shfs_store_close(store);
 }
 
 static void dropped_puts_leave_nothing(void **state)
 {
 	struct shfs_store *store = kit_store();
+	_cleanup_buf_ struct shfs_buf big = { 0 };
 	struct shfs_put *put;
 
+	kit_noise(&big, 2 << 20, 1);
 	for (int i = 0; i < 2; i++) {
 		no_tmpfile = i;
-		assert_ok(shfs_object_put(store, "dropped", 7, 3, &put));
+		assert_ok(shfs_object_put(store, "dropped", 7, 3, NULL, &put));
+		shfs_put_free(put);
+		assert_ok(shfs_object_put(store, big.data, big.len, 3, NULL, &put));
 		shfs_put_free(put);
 		no_tmpfile = false;
-		assert_int_equal(count_files(store), 0);
+		assert_int_equal(count_objects(store), 0);
 	}
 	shfs_put_free(NULL);
 	assert_ok(shfs_object_commit(store, NULL, 0));
@@ -267,8 +261,10 @@ static void without_unnamed_files(void **state)
 {
 	struct shfs_store *store = kit_store();
 	struct shfs_object_id a, b, c;
-	_cleanup_buf_ struct shfs_buf stale = { 0 };
+	_cleanup_buf_ struct shfs_buf stale = { 0 }, one = { 0 }, two = { 0 };
 
+	kit_noise(&one, 2 << 20, 1);
+	kit_noise(&two, 2 << 20, 2);
 	/* what a process of the same id left when it was killed */
 	for (int i = 0; i < 4; i++) {
 		stale.len = 0;
@@ -277,14 +273,14 @@ static void without_unnamed_files(void **state)
 			shfs_write_file_at(store->objects_fd, stale.data, 0600, "x", 1));
 	}
 	no_tmpfile = true;
-	a = put_one(store, "one", 3, 3);
-	b = put_one(store, "two", 3, 3);
-	c = put_one(store, "two", 3, 3);
+	a = put_one(store, one.data, one.len, 3);
+	b = put_one(store, two.data, two.len, 3);
+	c = put_one(store, two.data, two.len, 3);
 	no_tmpfile = false;
-	assert_holds(store, &a, "one", 3);
-	assert_holds(store, &b, "two", 3);
+	assert_holds(store, &a, one.data, one.len);
+	assert_holds(store, &b, two.data, two.len);
 	assert_memory_equal(&b, &c, sizeof(b));
-	assert_true(count_files(store) <= 2 + 4);
+	assert_true(count_objects(store) <= 2 + 4);
 	shfs_store_close(store);
 }
 
@@ -344,9 +340,9 @@ static void collisions_in_a_batch(void **state)
 
 	collide_begin();
 	for (int i = 0; i < 5; i++)
-		assert_ok(shfs_object_put(store, texts[i], 4, 3, &puts[i]));
+		assert_ok(shfs_object_put(store, texts[i], 4, 3, NULL, &puts[i]));
 	assert_ok(shfs_object_commit(store, puts, 5));
-	assert_int_equal(count_files(store), 3);
+	assert_int_equal(count_objects(store), 3);
 	for (int i = 0; i < 5; i++) {
 		struct shfs_object_id id = shfs_put_id(puts[i]);
 
@@ -366,7 +362,7 @@ static void collisions_without_end(void **state)
 
 	collide_begin();
 	for (uint32_t i = 0; i < 100 && !r; i++) {
-		r = shfs_object_put(store, &i, 4, 3, &put);
+		r = shfs_object_put(store, &i, 4, 3, NULL, &put);
 		if (r)
 			break;
 		r = shfs_object_commit(store, &put, 1);
@@ -387,66 +383,73 @@ static void write_object(struct shfs_store *store, const char *path,
 	assert_ok(shfs_write_all(fd, file->data, file->len));
 }
 
-/* Never the wrong bytes: each call says that the object is damaged, or is right. */
-static void assert_noticed(struct shfs_store *store, const struct shfs_object_id *id,
-                           const struct shfs_buf *content)
+/* Never the wrong bytes: each call says that the object is damaged (or, to who has not
+ * seen it before, not there), or is right. */
+static bool is_noticed(struct shfs_store *store, const struct shfs_object_id *id,
+                       const struct shfs_buf *content)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 	_cleanup_close_ int null = open("/dev/null", O_WRONLY);
-	int r = shfs_object_read(store, id, 1 << 20, &out);
+	int r = shfs_object_read(store, id, 4 << 20, &out);
 	int copied = shfs_object_copy(store, id, null);
 
 	if (r == 0) {
 		assert_int_equal(out.len, content->len);
 		assert_memory_equal(out.data, content->data, out.len);
 		assert_ok(copied);
-	} else {
-		assert_true(r == -EBADMSG || r == -EFBIG);
-		assert_int_equal(out.len, 0);
-		assert_int_equal(copied, -EBADMSG);
+		return false;
 	}
+	assert_true(r == -EBADMSG || r == -EFBIG || r == -ENOENT);
+	assert_int_equal(out.len, 0);
+	assert_true(copied == -EBADMSG || copied == r);
+	return true;
 }
 
-static void damage(const struct shfs_buf *content)
+/* step: each so manieth byte; spare: that nobody needs. */
+static void damage(const struct shfs_buf *content, size_t step, size_t spare)
 {
-	struct shfs_store *store = kit_store();
+	struct shfs_store *store = kit_store(), *other;
 	struct shfs_object_id id = put_one(store, content->data, content->len, 3);
 	_cleanup_buf_ struct shfs_buf file = { 0 };
-	unsigned noticed = 0;
-	char path[48];
+	_cleanup_free_ char *pack = kit_pack(store);
+	unsigned noticed = 0, seen = 0, tried = 0;
+	char loose[48], *path = pack ? pack : loose;
 
-	path_of(&id, path);
+	path_of(&id, loose);
 	kit_read(store->objects_fd, path, &file);
-	for (size_t i = 0; i < file.len; i++) { /* each byte changed */
-		_cleanup_buf_ struct shfs_buf out = { 0 };
-
+	for (size_t i = 0; i < file.len; i += step) { /* each byte changed */
 		file.data[i] ^= (char)(1 << i % 8);
 		write_object(store, path, &file);
-		assert_noticed(store, &id, content);
-		noticed += shfs_object_read(store, &id, 1 << 20, &out) < 0;
+		noticed += is_noticed(store, &id, content);
+		assert_ok(shfs_store_open(store->path, 0, &other));
+		seen += is_noticed(other, &id, content);
+		shfs_store_close(other);
 		file.data[i] ^= (char)(1 << i % 8);
+		tried++;
 	}
-	/* all but the four zeros of the head, and bits that zstd does not need */
-	assert_true(noticed + 12 >= file.len);
-	for (size_t len = file.len; len-- > 0;) { /* each length */
-		struct shfs_buf cut = { .data = file.data, .len = len };
-		_cleanup_buf_ struct shfs_buf out = { 0 };
+	assert_true(noticed + spare >= tried && seen + spare >= tried);
+	for (size_t len = file.len; len > 0; len -= MIN(len, step)) { /* each length */
+		struct shfs_buf cut = { .data = file.data, .len = len - 1 };
 
 		write_object(store, path, &cut);
-		assert_int_equal(shfs_object_read(store, &id, 1 << 20, &out), -EBADMSG);
+		assert_true(is_noticed(store, &id, content));
+		assert_ok(shfs_store_open(store->path, 0, &other));
+		assert_true(is_noticed(other, &id, content));
+		shfs_store_close(other);
 	}
 	shfs_buf_str(&file, "more");
 	write_object(store, path, &file);
-	assert_noticed(store, &id, content);
+	is_noticed(store, &id, content);
 	shfs_store_close(store);
 }
 
+/* all but the magic of the pack */
 static void damage_of_plain_content(void **state)
 {
 	_cleanup_buf_ struct shfs_buf content = { 0 };
 
 	kit_noise(&content, 300, 1);
-	damage(&content);
+	damage(&content, 1, 8);
 }
 
 static void damage_of_compressed_content(void **state)
@@ -455,47 +458,74 @@ static void damage_of_compressed_content(void **state)
 
 	for (int i = 0; i < 300; i++)
 		shfs_buf_printf(&content, "line %d\n", i * i);
-	damage(&content);
+	damage(&content, 1, 8);
+}
+
+static void damage_of_loose_content(void **state)
+{
+	_cleanup_buf_ struct shfs_buf content = { 0 };
+
+	kit_noise(&content, (1 << 20) + 5000, 1);
+	damage(&content, 54321, 0);
 }
 
 /* A put of the content heals what was damaged. */
 static void put_heals(void **state)
 {
-	static const size_t sizes[] = { 0, 3, 39, 40, 41, 44 };
 	struct shfs_store *store = kit_store();
 	struct shfs_object_id id = put_one(store, "hello", 5, 3), again;
 	_cleanup_buf_ struct shfs_buf file = { 0 };
-	char path[48];
+	_cleanup_free_ char *path = kit_pack(store);
 
-	path_of(&id, path);
-	kit_read(store->objects_fd, path, &file);
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-		struct shfs_buf cut = { .data = file.data, .len = sizes[i] };
-
-		write_object(store, path, &cut);
+	for (int i = 0; i < 3; i++) {
+		kit_read(store->objects_fd, path, &file);
+		file.data[file.len - 1] ^= 1;
+		write_object(store, path, &file);
 		again = put_one(store, "hello", 5, 3);
 		assert_memory_equal(&id, &again, sizeof(id));
 		assert_holds(store, &id, "hello", 5);
 	}
-	file.data[44] = 'O'; /* the right length, another content */
+	shfs_store_close(store);
+}
+
+static void put_heals_loose(void **state)
+{
+	struct shfs_store *store = kit_store();
+	_cleanup_buf_ struct shfs_buf file = { 0 }, big = { 0 };
+	struct shfs_object_id id, again;
+	char path[48];
+
+	kit_noise(&big, 2 << 20, 1);
+	id = put_one(store, big.data, big.len, 3);
+	path_of(&id, path);
+	kit_read(store->objects_fd, path, &file);
+	for (size_t len = 0; len < 60; len += 13) {
+		struct shfs_buf cut = { .data = file.data, .len = len };
+
+		write_object(store, path, &cut);
+		again = put_one(store, big.data, big.len, 3);
+		assert_memory_equal(&id, &again, sizeof(id));
+		assert_holds(store, &id, big.data, big.len);
+	}
+	file.data[44] ^= 1; /* the right length, another content */
 	write_object(store, path, &file);
-	again = put_one(store, "hello", 5, 3);
+	again = put_one(store, big.data, big.len, 3);
 	assert_memory_equal(&id, &again, sizeof(id));
-	assert_holds(store, &id, "hello", 5);
+	assert_holds(store, &id, big.data, big.len);
 	/* a link in its place is not followed */
 	assert_ok(unlinkat(store->objects_fd, path, 0));
 	assert_ok(symlinkat("/etc/passwd", store->objects_fd, path));
-	again = put_one(store, "hello", 5, 3);
+	again = put_one(store, big.data, big.len, 3);
 	assert_memory_equal(&id, &again, sizeof(id));
-	assert_holds(store, &id, "hello", 5);
+	assert_holds(store, &id, big.data, big.len);
 	shfs_store_close(store);
 }
 
 static void limits_of_reading(void **state)
 {
 	struct shfs_store *store = kit_store();
-	struct shfs_object_id id = put_one(store, "hello", 5, 3);
-	_cleanup_buf_ struct shfs_buf out = { 0 }, file = { 0 };
+	struct shfs_object_id id = put_one(store, "hello", 5, 3), big_id;
+	_cleanup_buf_ struct shfs_buf out = { 0 }, file = { 0 }, big = { 0 };
 	char path[48];
 
 	assert_int_equal(shfs_object_read(store, &id, 4, &out), -EFBIG);
@@ -504,11 +534,14 @@ static void limits_of_reading(void **state)
 	assert_ok(shfs_object_read(store, &id, 5, &out));
 	assert_string_equal(out.data, "before hello");
 
-	path_of(&id, path); /* a size that nobody should believe */
+	kit_noise(&big, 2 << 20, 1);
+	big_id = put_one(store, big.data, big.len, 3);
+	assert_int_equal(shfs_object_read(store, &big_id, 2 << 20 >> 1, &out), -EFBIG);
+	path_of(&big_id, path); /* a size that nobody should believe */
 	kit_read(store->objects_fd, path, &file);
 	memset(file.data + 16, 0xff, 8);
 	write_object(store, path, &file);
-	assert_int_equal(shfs_object_read(store, &id, UINT64_MAX, &out), -EBADMSG);
+	assert_int_equal(shfs_object_read(store, &big_id, UINT64_MAX, &out), -EBADMSG);
 	assert_string_equal(out.data, "before hello");
 
 	id.hash[3] ^= 1;
@@ -521,40 +554,72 @@ static void limits_of_reading(void **state)
 
 static void full_disk(void **state)
 {
-	const char *dir = kit_small_begin(1 << 20);
-	_cleanup_buf_ struct shfs_buf big = { 0 };
+	const char *dir = kit_small_begin(2 << 20);
+	_cleanup_buf_ struct shfs_buf big = { 0 }, third = { 0 };
 	struct shfs_store *store;
 	struct shfs_object_id id;
-	struct shfs_put *put;
+	struct shfs_put *put, *puts[3];
 
 	if (!dir)
 		shfs_unit_skip("may not mount a small file system");
 	store = kit_store_at(dir);
-	kit_noise(&big, 2 << 20, 1);
-	assert_int_equal(shfs_object_put(store, big.data, big.len, 1, &put), -ENOSPC);
+	kit_noise(&big, 3 << 20, 1);
+	assert_int_equal(shfs_object_put(store, big.data, big.len, 1, NULL, &put),
+	                 -ENOSPC);
+	/* in the middle of a batch: none of it is visible, all of it can come again */
+	for (unsigned i = 0; i < 3; i++) {
+		kit_noise(&third, 800000, 2 + i);
+		assert_ok(
+			shfs_object_put(store, third.data, third.len, 1, NULL, &puts[i]));
+	}
+	assert_int_equal(shfs_object_commit(store, puts, 3), -ENOSPC);
+	assert_int_equal(count_objects(store), 0);
+	assert_ok(shfs_object_commit(store, puts, 1));
+	assert_int_equal(shfs_object_commit(store, puts + 1, 2), -ENOSPC);
+	kit_noise(&third, 800000, 2);
+	id = shfs_put_id(puts[0]);
+	assert_holds(store, &id, third.data, third.len);
+	for (unsigned i = 0; i < 3; i++)
+		shfs_put_free(puts[i]);
 	id = put_one(store, "hello", 5, 3); /* what fits still does */
 	assert_holds(store, &id, "hello", 5);
+	assert_int_equal(count_objects(store), 2);
 	shfs_store_close(store);
 	kit_small_end();
 }
 
 static void file_too_large(void **state)
 {
-	_cleanup_buf_ struct shfs_buf big = { 0 };
+	_cleanup_buf_ struct shfs_buf big = { 0 }, small = { 0 };
 	struct shfs_store *store = kit_store();
 	struct rlimit before = kit_limit_files(100000);
 	struct shfs_object_id id;
 	struct shfs_put *put;
 
-	kit_noise(&big, 200000, 1);
-	assert_int_equal(shfs_object_put(store, big.data, big.len, 1, &put), -EFBIG);
+	kit_noise(&big, 2 << 20, 1);
+	assert_int_equal(shfs_object_put(store, big.data, big.len, 1, NULL, &put),
+	                 -EFBIG);
 	no_tmpfile = true;
-	assert_int_equal(shfs_object_put(store, big.data, big.len, 1, &put), -EFBIG);
+	assert_int_equal(shfs_object_put(store, big.data, big.len, 1, NULL, &put),
+	                 -EFBIG);
 	no_tmpfile = false;
-	assert_int_equal(count_files(store), 0);
+	assert_ok(shfs_object_put(store, big.data, 200000, 1, NULL, &put));
+	assert_int_equal(shfs_object_commit(store, &put, 1), -EFBIG);
+	assert_int_equal(count_objects(store), 0);
+	for (unsigned i = 0; i < 5;
+	     i++) { /* a pack that has no room makes way for another */
+		kit_noise(&small, 40000, i);
+		id = put_one(store, small.data, small.len, 1);
+		assert_holds(store, &id, small.data, small.len);
+	}
 	assert_ok(setrlimit(RLIMIT_FSIZE, &before));
+	assert_ok(shfs_object_commit(store, &put, 1));
+	id = shfs_put_id(put);
+	shfs_put_free(put);
+	assert_holds(store, &id, big.data, 200000);
 	id = put_one(store, big.data, big.len, 1);
 	assert_holds(store, &id, big.data, big.len);
+	assert_int_equal(count_objects(store), 7);
 	shfs_store_close(store);
 }
 
@@ -574,7 +639,7 @@ static int put_all(struct shfs_store *store, unsigned seed)
 
 			memset(text, (char)n, sizeof(text));
 			memcpy(text, &n, sizeof(n));
-			if (shfs_object_put(store, text, sizeof(text), 1, &puts[k]))
+			if (shfs_object_put(store, text, sizeof(text), 1, NULL, &puts[k]))
 				return 1;
 		}
 		if (shfs_object_commit(store, puts, 4))
@@ -612,7 +677,7 @@ static void assert_all_there(struct shfs_store *store)
 		memcpy(text, &n, sizeof(n));
 		assert_int_equal(shfs_object_find(store, text, sizeof(text), &id), 1);
 	}
-	assert_int_equal(count_files(store), CONTENTS);
+	assert_int_equal(count_objects(store), CONTENTS);
 }
 
 static void threads_put_the_same(struct shfs_store *store)
@@ -678,24 +743,20 @@ static void many_processes(void **state)
 	shfs_store_close(store);
 }
 
-/* Several see the same damage: in the end the object is right. */
+/* Several see the same damage: in the end each object is right. */
 static void many_heal(void **state)
 {
 	struct shfs_store *store = kit_store();
-	_cleanup_buf_ struct shfs_buf cut = { 0 };
+	_cleanup_buf_ struct shfs_buf file = { 0 };
+	_cleanup_free_ char *path = NULL;
 	struct worker w[6];
 
 	assert_ok(put_all(store, 0));
-	for (uint32_t n = 0; n < CONTENTS; n++) {
-		struct shfs_object_id id;
-		char text[1000], path[48];
-
-		memset(text, (char)n, sizeof(text));
-		memcpy(text, &n, sizeof(n));
-		assert_int_equal(shfs_object_find(store, text, sizeof(text), &id), 1);
-		path_of(&id, path);
-		write_object(store, path, &cut);
-	}
+	path = kit_pack(store);
+	kit_read(store->objects_fd, path, &file);
+	for (size_t i = 8 + FRAME_HEAD_BYTES; i < file.len; i += 40)
+		file.data[i] ^= 0x55;
+	write_object(store, path, &file);
 	for (unsigned i = 0; i < ARRAY_SIZE(w); i++) {
 		w[i] = (struct worker){ .store = store, .seed = i / 3 };
 		assert_ok(pthread_create(&w[i].thread, NULL, work, &w[i]));
@@ -743,7 +804,9 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_size_comes_back),
 		cmocka_unit_test(each_level_comes_back),
-		cmocka_unit_test(layout),
+		cmocka_unit_test(layout_of_a_pack),
+		cmocka_unit_test(layout_of_a_loose_object),
+		cmocka_unit_test(small_loose_objects_stay),
 		cmocka_unit_test(names),
 		cmocka_unit_test(the_same_is_stored_once),
 		cmocka_unit_test(dropped_puts_leave_nothing),
@@ -753,7 +816,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(collisions_without_end, collide_end),
 		cmocka_unit_test(damage_of_plain_content),
 		cmocka_unit_test(damage_of_compressed_content),
+		cmocka_unit_test(damage_of_loose_content),
 		cmocka_unit_test(put_heals),
+		cmocka_unit_test(put_heals_loose),
 		cmocka_unit_test(limits_of_reading),
 		cmocka_unit_test(full_disk),
 		cmocka_unit_test(file_too_large),

@@ -595,6 +595,62 @@ static void many_at_once(void **state)
 	kit_end(&k);
 }
 
+/* --- what a file held before --- */
+
+static void on_sync(void *arg, int error)
+{
+	assert_ok(error);
+	atomic_store((atomic_bool *)arg, true);
+}
+
+static void archive(struct kit *k, int fd, struct shfs_snapshot *before,
+                    struct shfs_snapshot **out)
+{
+	struct shfs_snapshot *s = shfs_snapshot_new(k->capture);
+	atomic_bool synced = false;
+
+	if (before)
+		shfs_snapshot_follow(s, before);
+	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	assert_true(shfs_snapshot_wait(s, 10000));
+	kit_emit_preimage(k, "it", s);
+	assert_ok(shfs_capture_sync(k->capture, on_sync, &synced));
+	kit_until(synced);
+	*out = s;
+}
+
+/* A version that follows another is stored as the difference, also if so much came
+ * between them that it is not remembered. */
+static void versions_that_follow(void **state)
+{
+	struct kit k = { 0 };
+	struct shfs_snapshot *first, *second, *other;
+	uint64_t stored;
+	int fd;
+
+	kit_begin(&k, kit_store(), 0, 0);
+	fd = kit_file(&k, "f", 50000, 1);
+	archive(&k, fd, NULL, &first);
+	for (unsigned i = 0; i < 5; i++) {
+		_cleanup_close_ int noise = kit_file(&k, "noise", 3500000, 10 + i);
+
+		archive(&k, noise, NULL, &other);
+		shfs_snapshot_unref(other);
+	}
+	stored = kit_stats(&k).stored_bytes;
+	assert_int_equal(pwrite(fd, "change", 6, 20000), 6);
+	archive(&k, fd, first, &second);
+	assert_true(kit_stats(&k).stored_bytes - stored < 300);
+	assert_int_equal(pwrite(fd, "change", 6, 30000), 6);
+	archive(&k, fd, second, &other);
+	assert_true(kit_stats(&k).stored_bytes - stored < 600);
+	shfs_snapshot_unref(first);
+	shfs_snapshot_unref(second);
+	shfs_snapshot_unref(other);
+	close(fd);
+	kit_end(&k);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -616,6 +672,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(wait_reads_itself),
 		cmocka_unit_test(budget),
 		cmocka_unit_test(many_at_once),
+		cmocka_unit_test(versions_that_follow),
 	};
 
 	return shfs_unit_main(tests, argc, argv);

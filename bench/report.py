@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: MIT
+"""What comes out: figures as tables, held against the bars, and kept in RESULTS.md."""
+
+import os
+import platform
+import re
+import statistics
+import time
+
+# The most that a variant may take, unprivileged and with passthrough: times native, or seconds.
+BARS = {
+    "cc": (1.06, 1.03),
+    "blast": (1.03, 1.01),
+    "pipeline": (1.03, 1.01),
+    "read-cold": (1.2, 1.02),
+    "read-hot": (1.2, 1.02),
+    "write": (1.2, 1.02),
+    "checkout": (1.8, 1.5),
+    "cp": (4, 3),
+    "cp-within": (4, 3),
+}
+BARS_SECONDS = {"open-read": (20e-6, 15e-6)}
+BAR_PROMPT = 50e-6
+# Unprivileged, the part of bindfs's time (both times native) that must not be reached.
+BAR_OF_BINDFS = {"cp": 1 / 3, "cp-within": 1 / 3}
+
+# Others' own figures for work of the same kind, on their machines: never measured here.
+SHOURNAL = ("shournal (Sci Rep 2024, Results and Fig. 1d, cold cache): < 1.005 with the kernel module, < 1.063 "
+            "with fanotify; strace there up to 2.4 and more, SPADE more than 2, Burrito more than 1.2")
+PROBE = "PROBE (Table 3): {} with metadata only, {} with data; strace there {}, CARE {}, PTU {}"
+PUBLISHED = {
+    "cp": SHOURNAL + "; its work: cp of the Linux source",
+    "checkout": SHOURNAL + "; its work: Linux 4.19 to 3.10",
+    "cc": SHOURNAL + "; its work: configure && make -j of elfutils",
+    "blast": PROBE.format("1.00 to 1.01", "0.99 to 1.07", "1.00 to 1.10", "0.99 to 1.04", "1.00 to 1.03"),
+    "postmark": PROBE.format("0.93 ± 0.02", "1.41 ± 0.05", "0.92 ± 0.02", "0.93 ± 0.02", "0.92 ± 0.02"),
+    "open-read": PROBE.format("1.03 ± 0.12", "1.08 ± 0.06", "0.98 ± 0.09", "1.20 ± 0.08", "1.11 ± 0.07")
+                 + "; its work: open and close",
+    "stat": PROBE.format("1.18 ± 0.01", "1.40 ± 0.03", "1.14 ± 0.04", "1.26 ± 0.03", "1.35 ± 0.03"),
+}
+
+
+# --- figures ---
+
+
+def spread(values):
+    """median, p10, p90"""
+    if len(values) == 1:
+        return values * 3
+    deciles = statistics.quantiles(values, n=10, method="inclusive")
+    return statistics.median(values), deciles[0], deciles[-1]
+
+
+def show_time(seconds):
+    for unit, scale in ("s", 1), ("ms", 1e3), ("µs", 1e6):
+        if abs(seconds) * scale >= 1 or unit == "µs":
+            return f"{seconds * scale:.3g} {unit}"
+    raise AssertionError
+
+
+def show_spread(values, show):
+    median, low, high = map(show, spread(values))
+    return median if len(values) == 1 else f"{median} ({low}–{high})"
+
+
+def ratios(result):
+    return [s["seconds"] / s["native"]["seconds"] for s in result["samples"]]
+
+
+def own_cpu(result):
+    """Of a tracer: what the whole takes more than the same work alone."""
+    if result["kind"] == "tracer":
+        return [s["cpu"] - s["native"]["cpu"] for s in result["samples"]]
+    return [s["own_cpu"] for s in result["samples"]]
+
+
+# --- the bars ---
+
+
+def judge(work, result, others):
+    """Sentences of (is it met, what): for each bar on this variant."""
+    if result["kind"] not in ("unprivileged", "passthrough"):
+        return
+    column = ("unprivileged", "passthrough").index(result["kind"])
+    mine = statistics.median(ratios(result))
+    seconds = statistics.median(s["seconds"] for s in result["samples"])
+    if work in BARS:
+        yield mine <= BARS[work][column], f"≤ {BARS[work][column]}"
+    if work in BARS_SECONDS:
+        limit = BARS_SECONDS[work][column]
+        yield seconds <= limit, f"≤ {show_time(limit)}"
+    theirs = {o["name"]: statistics.median(ratios(o)) for o in others
+              if o["kind"] in ("peer", "tracer") and o["samples"]}
+    if work in BAR_OF_BINDFS and column == 0 and "bindfs" in theirs:
+        yield mine < theirs["bindfs"] * BAR_OF_BINDFS[work], "< ⅓ of bindfs"
+    # how far a plain pass-through file system is behind is told, but only these are to be beaten
+    faster = [name for name, ratio in theirs.items() if ratio <= mine and name != "fuse-overlayfs"]
+    if theirs:
+        yield not faster, "behind " + ", ".join(faster) if faster else "ahead of the others"
+
+
+def bars_cell(work, result, others, quick):
+    if quick:
+        return ""
+    return "; ".join(what if what.startswith(("ahead", "behind")) else f"{what} {'met' if met else 'MISSED'}"
+                     for met, what in judge(work, result, others))
+
+
+# --- tables ---
+
+
+def table(head, rows):
+    widths = [max(len(r[k]) for r in [head, *rows]) for k in range(len(head))]
+    lines = [head, ["-" * w for w in widths], *rows]
+    return "\n".join("| " + " | ".join(c.ljust(w) for c, w in zip(r, widths)) + " |" for r in lines)
+
+
+HEAD = ["in, or under", "time (p10–p90)", "× native (p10–p90)", "CPU of the work", "CPU besides", "requests",
+        "bars"]
+
+
+def row(data, result):
+    operations, (unit, units) = data["operations"], data["units"]
+    samples = result["samples"]
+
+    def each(values):
+        return show_time(statistics.median(values) / operations)
+
+    native = result["kind"] == "native"
+    requests = f"{sum(result['requests'].values()) / units:.3g} / {unit}" if result["requests"] else ""
+    tracer = result["kind"] == "tracer"
+    return [result["title"], show_spread([s["seconds"] for s in samples], show_time),
+            "" if native else show_spread(ratios(result), lambda r: f"{r:.3g}" if r >= 10 else f"{r:.2f}"),
+            each([s["native"]["cpu"] if tracer else s["cpu"] for s in samples]),
+            "" if native else each(own_cpu(result)), requests,
+            bars_cell(data["name"], result, data["variants"], data["quick"])]
+
+
+def requests_lines(data, measured):
+    """Which they were, of each mount that differs from the one before."""
+    unit, units = data["units"]
+    said, lines = None, []
+    for result in measured:
+        most = sorted(result["requests"].items(), key=lambda item: -item[1])
+        text = ", ".join(f"{name} {count / units:.2g}" for name, count in most if count / units >= 0.05)
+        if text and text != said:
+            lines.append(f"* {result['title']}: {text}")
+        said = text
+    return [f"Requests per {unit}:\n\n" + "\n".join(lines)] if lines else []
+
+
+def show(data):
+    """The text of one work: a table, and what is to be known of it."""
+    measured = [r for r in data["variants"] if r["samples"]]
+    lines = [table(HEAD, [row(data, r) for r in measured])]
+    if data["quick"]:
+        lines.append("Quick: small sizes, once; nothing to go by.")
+    lines += requests_lines(data, measured)
+    absent = [f"{r['title']}: {r['missing']}" for r in data["variants"] if r["missing"]]
+    if absent:
+        lines.append("Not measured: " + "; ".join(absent) + ".")
+    if data["name"] in PUBLISHED:
+        lines.append(f"Published, × native, not measured here: {PUBLISHED[data['name']]}.")
+    return "\n\n".join(lines)
+
+
+# --- RESULTS.md ---
+
+
+def cpu_model():
+    with open("/proc/cpuinfo", encoding="utf-8") as info:
+        found = re.search(r"model name\s*:\s*(.*)", info.read())
+    return found[1] if found else platform.machine()
+
+
+def circumstances(command, versions):
+    """A line: where and how it was measured."""
+    with open("/proc/meminfo", encoding="ascii") as info:
+        memory = int(re.search(r"MemTotal:\s+(\d+)", info.read())[1]) / (1 << 20)
+    return (f"{time.strftime('%Y-%m-%d')}, `{command}`; Linux {platform.release()}, {os.cpu_count()} × {cpu_model()}, "
+            f"{memory:.0f} GiB, journaled ext4 on a loop device; " + ", ".join(versions))
+
+
+def save(path, name, title, text):
+    """Replaces the section of this benchmark, or appends it; all else stays."""
+    try:
+        with open(path, encoding="utf-8") as old:
+            whole = old.read()
+    except FileNotFoundError:
+        whole = "# Results\n"
+    section = f"## {name}: {title}\n\n{text.strip()}\n"
+    pattern = rf"^## {re.escape(name)}: .*?(?=^## |\Z)"
+    if re.search(pattern, whole, re.M | re.S):
+        whole = re.sub(pattern, lambda _: section + "\n", whole, count=1, flags=re.M | re.S)
+    else:
+        whole = f"{whole.rstrip()}\n\n{section}"
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(whole.rstrip() + "\n")

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""What the same work is done in or under: a plain directory, shfs in its forms, other file
+systems that pass through, and tracers."""
+
+import os
+import shutil
+import signal
+import subprocess
+
+from place import ORDINARY, again_until, cpu_seconds, fail, mounted_at, run, unmount
+
+
+class Variant:
+    """A plain directory. Its fixture is put into source; the work is done in directory."""
+
+    kind, title, in_directory_of = "native", "native", None
+
+    def __init__(self, name, user=ORDINARY):
+        self.name, self.user_name = name, user
+
+    def missing(self, _place):
+        """Why it cannot be measured here, or None."""
+
+    def settle_in(self, place):
+        self.place, self.user = place, place.users[self.user_name]
+        self.base = place.directory(f"{place.work}/{self.in_directory_of or self.name}", self.user)
+        self.source = self.directory = place.directory(f"{self.base}/p", self.user)
+
+    def start(self):
+        pass
+
+    def stop(self):
+        pass
+
+    def leave(self):
+        shutil.rmtree(self.base, ignore_errors=True)
+
+    def wrap(self, argv):
+        return argv
+
+    def wait(self):
+        """Until nothing of the last run goes on in the background."""
+
+    def cpu(self):
+        """Seconds that its own processes have used so far."""
+        return 0.0
+
+    def version(self, _place):
+        return f"Linux {os.uname().release}"
+
+
+class Mount(Variant):
+    """One that is served by a process in the foreground."""
+
+    kind, process = "peer", None
+
+    def argv(self):
+        raise NotImplementedError
+
+    def start(self):
+        self.process = self.place.start(self.user, self.argv(), "/")
+        if not again_until(lambda: self.process.poll() is not None or mounted_at(self.directory), 10):
+            fail(f"{self.name}: no mount after 10 s")
+        if self.process.poll() is not None:
+            fail(f"{self.name} ended with {self.process.returncode}: {self.place.said()}")
+
+    def stop(self):
+        if mounted_at(self.directory):
+            unmount(self.directory)
+        if self.process:
+            try:
+                self.process.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.process.pid, signal.SIGKILL)
+                self.process.wait()
+            self.process = None
+
+    def cpu(self):
+        return cpu_seconds(self.process.pid)
+
+
+class Shfs(Mount):
+    def __init__(self, name, title, user, transport, passthrough):
+        super().__init__(name, user)
+        self.title, self.transport, self.passthrough = title, transport, passthrough
+        self.kind = "passthrough" if passthrough == "on" else "unprivileged"
+
+    def program(self, place):
+        return f"{place.prefix}/libexec/shfs/shfs-fuse"
+
+    def help(self, place):
+        return run(self.program(place), "--help")
+
+    def missing(self, place):
+        if "--transport" not in self.help(place) and self.transport != "dev":
+            return "this shfs knows no other transport than /dev/fuse"
+        if self.passthrough == "on" and "--no-passthrough" not in self.help(place):
+            return "this shfs knows no kernel passthrough"
+        return None
+
+    def argv(self):
+        known = self.help(self.place)
+        store = f"{self.base}/store"
+        argv = [self.program(self.place), "--store", store, "--foreground"]
+        if "--transport" in known:
+            argv.append(f"--transport={self.transport}")
+        if "--no-passthrough" in known and self.passthrough == "off":
+            argv.append("--no-passthrough")
+        return [*argv, self.directory]
+
+    def start(self):
+        super().start()
+        status = self.status()
+        transport = {"uring": "io_uring", "dev": "dev"}[self.transport]
+        for key, wanted in ("transport", transport), ("passthrough", self.passthrough):
+            if status.get(key, wanted) != wanted:
+                fail(f"{self.name}: {key} is {status[key]}, not {wanted}")
+
+    def attribute(self, name):
+        argv = ["getfattr", "--only-values", "--absolute-names", "-n", f"user.shfs.{name}"]
+        return self.place.timed(self.user, [*argv, self.directory], "/")[2]
+
+    def status(self):
+        return dict(line.split("=", 1) for line in self.attribute("status").splitlines())
+
+    def wait(self):
+        """All is archived and durable, and nothing was lost: else it is no recording."""
+        self.attribute("sync")
+        lost = self.status()["lost"]
+        if lost != "0":
+            fail(f"{self.name}: {lost} records lost")
+
+    def version(self, place):
+        return run(f"{place.prefix}/bin/shfs", "--version").strip()
+
+
+class Bindfs(Mount):
+    title = "bindfs"
+
+    def missing(self, _place):
+        return None if shutil.which("bindfs") else "bindfs is not installed"
+
+    def settle_in(self, place):
+        super().settle_in(place)
+        self.source = place.directory(f"{self.base}/source", self.user)
+
+    def argv(self):
+        return ["bindfs", "-f", "--no-allow-other", self.source, self.directory]
+
+    def version(self, _place):
+        return run("bindfs", "--version").strip()
+
+
+class FuseOverlayfs(Mount):
+    title = "fuse-overlayfs"
+
+    def missing(self, _place):
+        return None if shutil.which("fuse-overlayfs") else "fuse-overlayfs is not installed"
+
+    def settle_in(self, place):
+        super().settle_in(place)
+        self.source = place.directory(f"{self.base}/lower", self.user)
+        for name in "upper", "work":
+            place.directory(f"{self.base}/{name}", self.user)
+
+    def argv(self):
+        layers = f"lowerdir={self.source},upperdir={self.base}/upper,workdir={self.base}/work"
+        return ["fuse-overlayfs", "-f", "-o", layers, self.directory]
+
+    def version(self, _place):
+        return next(line.replace(": version", "") for line in run("fuse-overlayfs", "--version").splitlines()
+                    if line.startswith("fuse-overlayfs"))
+
+
+class Tracer(Variant):
+    """A program that runs the work in the plain directory, and what it writes beside it."""
+
+    kind, in_directory_of = "tracer", "native"
+
+    def __init__(self, name, title, argv):
+        super().__init__(name)
+        self.title, self.tracing = title, argv
+
+    def missing(self, _place):
+        return None if shutil.which(self.name) else f"{self.name} is not installed"
+
+    def settle_in(self, place):
+        super().settle_in(place)
+        self.out = f"{self.base}/{self.name}"
+
+    def wrap(self, argv):
+        return ["env", *(word.format(out=self.out) for word in self.tracing), *argv]
+
+    def wait(self):
+        """What it has written is not needed, and would not be taken for a trace again."""
+        self.place.shell(self.user, f"rm -rf {self.out}*", "/")
+
+    def version(self, _place):
+        said = subprocess.run([self.name, "--version"], capture_output=True, text=True, check=False)
+        words = (said.stdout + said.stderr).split()
+        return next(f"{self.name} {word}" for word in words if any(c.isdigit() for c in word))
+
+
+NATIVE = Variant("native")
+ALL = [
+    NATIVE,
+    Shfs("shfs-uring", "shfs, unprivileged, io_uring", ORDINARY, "uring", "off"),
+    Shfs("shfs-dev", "shfs, unprivileged, /dev/fuse", ORDINARY, "dev", "off"),
+    Shfs("pass-uring", "shfs, passthrough, io_uring", "root", "uring", "on"),
+    Shfs("pass-dev", "shfs, passthrough, /dev/fuse", "root", "dev", "on"),
+    Bindfs("bindfs"),
+    FuseOverlayfs("fuse-overlayfs", "root"),
+    Tracer("strace", "strace --seccomp-bpf", [
+        "strace", "-f", "--seccomp-bpf", "-s", "4096", "-o", "{out}.log", "-e", "trace=file,process,desc"]),
+    Tracer("care", "CARE", ["PROOT_NO_SECCOMP=1", "care", "-r", "/tmp", "-r", "/root", "-o", "{out}.tgz"]),
+    Tracer("reprozip", "ReproZip", ["reprozip", "trace", "-w", "-d", "{out}"]),
+]
+TRACERS = [v for v in ALL if isinstance(v, Tracer)]

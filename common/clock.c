@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/clock.h"
+
+#include <stdatomic.h>
+
+#define USEC 1000
+#define NEAR                                                                             \
+	(2 * USEC) /* what reading one clock after the other makes of their distance */
+
+static int64_t whole(int64_t ns)
+{
+	int64_t rest = ns % USEC;
+
+	return rest > 0 ? ns + USEC - rest : ns - rest;
+}
+
+struct shfs_time shfs_time_now(void)
+{
+	static _Atomic int64_t last_offset;
+	int64_t real = shfs_clock_ns(CLOCK_REALTIME);
+	int64_t boot = shfs_clock_ns(CLOCK_BOOTTIME);
+	int64_t offset = whole(real - boot);
+	int64_t last = atomic_load_explicit(&last_offset, memory_order_relaxed);
+
+	if (offset <= last && offset > last - NEAR)
+		offset = last;
+	else
+		atomic_store_explicit(&last_offset, offset, memory_order_relaxed);
+	boot = whole(boot);
+	return (struct shfs_time){ boot + offset, boot };
+}

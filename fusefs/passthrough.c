@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/passthrough.h"
+
+#include "fusefs/log.h"
+#include "fusefs/protocol.h"
+#include "fusefs/transport.h"
+#include "fusefs/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/fsuid.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+#include <utlist.h>
+
+#define LARGE 131072
+#define TRIES 8
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+
+/* --- what may be passed --- */
+
+/* Of a file that was changed just now: does each change have an mtime of its own? */
+static bool has_fine_times(int fd)
+{
+	static const struct timespec now[2] = { { 0, UTIME_OMIT }, { 0, UTIME_NOW } };
+	struct stat before, after;
+
+	if (fd < 0 || fstat(fd, &before))
+		return false;
+	for (int i = 0; i < TRIES; i++) {
+		if (futimens(fd, now) || fstat(fd, &after) ||
+		    (before.st_mtim.tv_sec == after.st_mtim.tv_sec &&
+		     before.st_mtim.tv_nsec == after.st_mtim.tv_nsec))
+			return false;
+		before = after;
+	}
+	return true;
+}
+
+/* As it is where a network file system or an old format does not spoil it. */
+static bool has_kernel_fine_times(long type)
+{
+	_cleanup_close_ int fd = memfd_create("shfs-times", MFD_CLOEXEC);
+
+	return (type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC ||
+	        type == BTRFS_SUPER_MAGIC || type == TMPFS_MAGIC) &&
+	       has_fine_times(fd);
+}
+
+static int32_t backing_open(int device_fd, int fd)
+{
+	struct shfs_fuse_backing_map map = { .fd = fd };
+	int id = ioctl(device_fd, SHFS_FUSE_BACKING_OPEN, &map);
+
+	return id < 0 ? -errno : id;
+}
+
+static void backing_close(int device_fd, int32_t id)
+{
+	uint32_t backing_id = (uint32_t)id;
+
+	ioctl(device_fd, SHFS_FUSE_BACKING_CLOSE, &backing_id);
+}
+
+/* By trying: an administrator of a container has not the right. */
+static bool is_permitted(int device_fd)
+{
+	_cleanup_close_ int fd = memfd_create("shfs-backing", MFD_CLOEXEC);
+	int32_t id = fd < 0 ? -errno : backing_open(device_fd, fd);
+
+	if (id < 0)
+		return false;
+	backing_close(device_fd, id);
+	return true;
+}
+
+void shfs_passthrough_begin(struct shfs_fs *fs, int device_fd)
+{
+	struct stat st;
+
+	fs->passing_device = device_fd;
+	fs->passing_dev = fstat(fs->root_fd, &st) ? 0 : st.st_dev;
+}
+
+static enum shfs_passing_mode find_mode(struct shfs_fs *fs)
+{
+	struct statfs beneath;
+
+	if (!shfs_transport_offers_passthrough(fs->transport) ||
+	    fstatfs(fs->root_fd, &beneath) || beneath.f_type == OVERLAYFS_SUPER_MAGIC ||
+	    !is_permitted(fs->passing_device))
+		return SHFS_PASSING_NONE;
+	return has_kernel_fine_times(beneath.f_type) ? SHFS_PASSING_ALL
+	                                             : SHFS_PASSING_READS;
+}
+
+enum shfs_passing_mode shfs_passthrough_mode(struct shfs_fs *fs)
+{
+	int mode = atomic_load(&fs->passing);
+
+	if (mode == SHFS_PASSING_UNKNOWN &&
+	    atomic_compare_exchange_strong(&fs->passing, &mode, find_mode(fs)))
+		mode = atomic_load(&fs->passing);
+	return (enum shfs_passing_mode)mode;
+}
+
+/* --- of one file --- */
+
+static bool is_to_write(int flags)
+{
+	return (flags & O_ACCMODE) != O_RDONLY;
+}
+
+/*
+ * Of a small file that is read once there is no request for its content. Of one that is
+ * read again the cache of the mount saves a request for each time: after reads that it
+ * has passed the kernel asks for the attributes anew. A large one is not to be cached
+ * twice.
+ */
+static bool pays_to_pass(const struct shfs_passing *passing, int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_size &&
+	       (st.st_size >= LARGE || !passing->was_read);
+}
+
+/* Tried with the first file that is made or emptied. */
+static bool are_writes_told(struct shfs_fs *fs, int fd)
+{
+	if (fs->passing_tried)
+		return true;
+	if (!has_fine_times(fd)) {
+		atomic_store(&fs->passing, SHFS_PASSING_READS);
+		return false;
+	}
+	fs->passing_tried = true;
+	return true;
+}
+
+/* Would the file be passed, if there were no other open? */
+static bool is_wanted(struct shfs_fs *fs, const struct shfs_passing *passing,
+                      const struct shfs_handle *handle,
+                      const struct shfs_passing_wish *wish)
+{
+	if (shfs_passthrough_mode(fs) == SHFS_PASSING_NONE || (wish->flags & O_DIRECT))
+		return false;
+	if (!is_to_write(wish->flags))
+		return pays_to_pass(passing, handle->fd);
+	/* what is read through it would not be known, nor what is mapped */
+	return (wish->flags & O_ACCMODE) == O_WRONLY && wish->emptied && wish->alone &&
+	       shfs_passthrough_mode(fs) == SHFS_PASSING_ALL &&
+	       handle->node->dev == fs->passing_dev && are_writes_told(fs, handle->fd);
+}
+
+/* The kernel writes with the rights that we have here: set-id bits go, and reserved
+ * blocks stay, as the caller's rights say. */
+static int32_t open_as(struct shfs_fs *fs, int fd, const struct shfs_passing_wish *wish)
+{
+	int32_t id;
+
+	if (wish->uid) {
+		setfsgid(wish->gid);
+		setfsuid(wish->uid);
+	}
+	id = backing_open(fs->passing_device, fd);
+	if (wish->uid) {
+		setfsuid(0);
+		setfsgid(0);
+	}
+	return id;
+}
+
+static enum shfs_io choose(struct shfs_fs *fs, struct shfs_passing *passing,
+                           const struct shfs_handle *handle,
+                           const struct shfs_passing_wish *wish)
+{
+	int32_t id;
+
+	if (passing->n_cached)
+		return SHFS_IO_CACHED;
+	if (passing->n_passed) {
+		if (!is_to_write(wish->flags))
+			return SHFS_IO_PASSED;
+		return is_wanted(fs, passing, handle, wish) && !passing->blind &&
+		                       passing->uid == wish->uid &&
+		                       passing->gid == wish->gid
+		               ? SHFS_IO_PASSED
+		               : SHFS_IO_JOINED;
+	}
+	if (!is_wanted(fs, passing, handle, wish))
+		return SHFS_IO_CACHED;
+	id = open_as(fs, handle->fd, wish);
+	if (id < 0)
+		return SHFS_IO_CACHED;
+	passing->backing_id = id;
+	passing->uid = wish->uid;
+	passing->gid = wish->gid;
+	return SHFS_IO_PASSED;
+}
+
+void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
+                        struct shfs_handle *handle, const struct shfs_passing_wish *wish)
+{
+	handle->io = choose(fs, passing, handle, wish);
+	passing->was_read |= (wish->flags & O_ACCMODE) != O_WRONLY;
+	if (handle->io == SHFS_IO_CACHED) {
+		passing->n_cached++;
+		return;
+	}
+	passing->n_passed++;
+	handle->backing_id = passing->backing_id;
+	handle->is_mappable =
+		handle->io == SHFS_IO_JOINED && (wish->flags & O_ACCMODE) == O_RDWR;
+	handle->is_blind = handle->is_mappable ||
+	                   (handle->io == SHFS_IO_PASSED && is_to_write(wish->flags));
+	if (!handle->is_blind)
+		return;
+	DL_APPEND2(passing->blind, handle, prev_blind, next_blind);
+	if (passing->blind == handle)
+		shfs_passing_stamp(passing);
+}
+
+void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
+                        struct shfs_handle *handle)
+{
+	if (handle->is_blind)
+		DL_DELETE2(passing->blind, handle, prev_blind, next_blind);
+	handle->is_blind = false;
+	if (handle->io == SHFS_IO_CACHED)
+		passing->n_cached--;
+	else if (handle->io != SHFS_IO_NONE && !--passing->n_passed)
+		backing_close(fs->passing_device, passing->backing_id);
+}
+
+static bool is_other(const struct shfs_passing *passing, struct stat *st)
+{
+	return passing->blind && !fstat(passing->blind->fd, st) &&
+	       (st->st_size != passing->size ||
+	        st->st_mtim.tv_sec != passing->mtime.tv_sec ||
+	        st->st_mtim.tv_nsec != passing->mtime.tv_nsec);
+}
+
+bool shfs_passing_is_other(const struct shfs_passing *passing)
+{
+	struct stat st;
+
+	return is_other(passing, &st);
+}
+
+bool shfs_passing_is_changed(struct shfs_passing *passing)
+{
+	struct stat st;
+
+	if (!is_other(passing, &st))
+		return false;
+	passing->size = st.st_size;
+	passing->mtime = st.st_mtim;
+	return true;
+}
+
+void shfs_passing_stamp(struct shfs_passing *passing)
+{
+	shfs_passing_is_changed(passing);
+}
+
+/* Nothing is removed by this, but for that the lock of the file is waited for, which a
+ * write holds from before it sets the mtime to its end. */
+void shfs_passing_finish_writes(const struct shfs_passing *passing)
+{
+	if (passing->blind)
+		(void)!fremovexattr(passing->blind->fd, "user.shfs.none");
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* Who writes through an open file: of several, the one that comes next. */
+#include "fusefs/watch-internal.h"
+
+#include <string.h>
+
+#define CHECKED_NS SHFS_NSEC_PER_SEC
+#define LINE_NS    30000 /* between two lines that are pasted */
+
+/* The same process comes again: may it be a shell that does the next line itself? */
+static bool is_next_line(const struct shfs_handle *handle, const struct shfs_writer *last,
+                         const struct shfs_writer *next)
+{
+	return next->process == last->process && next->job.leads_group && handle->wrote &&
+	       handle->flushed && next->last.boot_ns - last->last.boot_ns > LINE_NS;
+}
+
+bool shfs_handle_is_handed_on(const struct shfs_handle *handle,
+                              const struct shfs_writer *next)
+{
+	const struct shfs_writer *last = &handle->writers[handle->last_writer];
+
+	if (!handle->n_writers)
+		return false;
+	if (next->job.group != last->job.group)
+		return (handle->wrote && handle->flushed) ||
+		       handle->n_writers == SHFS_WRITERS_MAX;
+	return is_next_line(handle, last, next) && next->job.leads_session &&
+	       next->last.boot_ns - last->last.boot_ns > SHFS_BUILTIN_NS;
+}
+
+struct shfs_writer shfs_handle_writer_now(struct shfs_fs *fs,
+                                          const struct shfs_handle *handle, uint32_t tid)
+{
+	struct shfs_writer w = { .tid = tid, .last = shfs_time_now() };
+
+	for (unsigned i = 0; i < handle->n_writers; i++) {
+		const struct shfs_writer *known = &handle->writers[i];
+
+		if (known->tid != tid || w.last.boot_ns - known->checked_ns > CHECKED_NS)
+			continue;
+		w.process = known->process;
+		w.job = known->job;
+		w.checked_ns = known->checked_ns;
+		return w;
+	}
+	w.process = tid ? shfs_caller_job(fs->callers, tid, &w.job) : handle->opener;
+	w.checked_ns = w.last.boot_ns;
+	return w;
+}
+
+/* Only the log of a shell tells its lines apart, so each gets a record of its own. Where
+ * there are too many, the two that are closest to one another are one. */
+static void note_line(struct shfs_handle *handle, const struct shfs_writer *w)
+{
+	struct shfs_line *line = handle->lines;
+	unsigned closest = 0;
+
+	if (!line)
+		line = handle->lines = calloc(SHFS_LINES_MAX, sizeof(*line));
+	if (!line)
+		return;
+	if (handle->n_lines == SHFS_LINES_MAX) {
+		for (unsigned i = 1; i + 1 < SHFS_LINES_MAX; i++)
+			if (line[i + 1].last.boot_ns - line[i].last.boot_ns <
+			    line[closest + 1].last.boot_ns - line[closest].last.boot_ns)
+				closest = i;
+		memmove(line + closest, line + closest + 1,
+		        (SHFS_LINES_MAX - closest - 1) * sizeof(*line));
+		handle->n_lines--;
+	}
+	line[handle->n_lines++] = (struct shfs_line){ w->process, w->last };
+}
+
+void shfs_handle_note_writer(struct shfs_handle *handle, const struct shfs_writer *now,
+                             uint32_t flags)
+{
+	unsigned i = 0;
+
+	while (i < handle->n_writers && handle->writers[i].process != now->process)
+		i++;
+	if (i < handle->n_writers) {
+		if (is_next_line(handle, &handle->writers[i], now))
+			note_line(handle, &handle->writers[i]);
+		flags |= handle->writers[i].flags;
+	} else {
+		i = MIN(handle->n_writers, SHFS_WRITERS_MAX - 1u);
+		handle->n_writers = i + 1;
+	}
+	handle->writers[i] = *now;
+	handle->writers[i].flags = flags;
+	handle->last_writer = i;
+}
+
+bool shfs_handle_has_emptied(const struct shfs_handle *handle)
+{
+	return handle->n_writers && (handle->writers[handle->last_writer].flags &
+	                             (SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED));
+}

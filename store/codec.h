@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * codec.h - contents, to the stored bytes of a frame and back. Contexts of zstd are kept
+ * for the next call. Thread-safe.
+ */
+#pragma once
+
+#include "common/util.h"
+
+#include <stdbool.h>
+
+/* An allocated buffer: head bytes of room, then what is stored. In front of a zstd
+ * frame's stored bytes lie the four bytes of its magic number, which are not stored. */
+struct coded {
+	unsigned char *bytes;
+	size_t head, len; /* len: stored bytes */
+};
+
+#define CODEC_MAGIC_BYTES 4
+
+static inline void coded_free(struct coded *c)
+{
+	free(c->bytes);
+}
+#define _cleanup_coded_ _cleanup_(coded_free)
+
+struct codecs;
+
+struct codecs *codecs_new(void); /* NULL: no memory */
+void codecs_free(struct codecs *codecs);
+
+/* base: what comes before the content, or NULL. 0 and *out, 1: it does not become smaller
+ * than max bytes; -ENOMEM. */
+_must_check_ int codec_compress(struct codecs *codecs, const void *data, size_t len,
+                                int level, const void *base, size_t base_len, size_t head,
+                                size_t max, struct coded *out);
+
+/* stored has the room of CODEC_MAGIC_BYTES before it, which is overwritten. To exactly
+ * size bytes at out. -EBADMSG. */
+_must_check_ int codec_decompress(struct codecs *codecs, unsigned char *stored,
+                                  size_t len, const void *base, size_t base_len,
+                                  void *out, size_t size);
+
+typedef int (*codec_piece_fn)(void *arg, const void *data, size_t len);
+
+/* The same without a base, piece by piece: memory is bounded. */
+_must_check_ int codec_each_piece(unsigned char *stored, size_t len, uint64_t size,
+                                  codec_piece_fn fn, void *arg);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * loose.h - objects with a file of their own, objects/ab/cdef...: those that are large,
+ * and what was stored before there were packs. An object that can be opened by name is
+ * complete.
+ */
+#pragma once
+
+#include "common/record.h"
+#include "store/store.h"
+
+#include <stdbool.h>
+
+#define LOOSE_HEAD_BYTES 40
+
+/* A file that has no name yet. */
+struct loose_file {
+	int fd;     /* -1: none */
+	char *temp; /* its name below objects/, where there is no O_TMPFILE */
+};
+
+#define LOOSE_FILE_NONE ((struct loose_file){ .fd = -1 })
+
+/* Writes the content, packed by zstd or (packed NULL) as it is. -ENOSPC, -EIO, ... */
+_must_check_ int loose_write(struct shfs_store *store, const struct shfs_object_id *id,
+                             uint64_t size, const void *bytes, size_t len, bool packed,
+                             struct loose_file *out);
+
+/* Gives the file the name. -EEXIST. */
+_must_check_ int loose_name(struct shfs_store *store, const struct loose_file *file,
+                            const struct shfs_object_id *id);
+
+/* The file keeps the name of the object alone, if it has got that. */
+void loose_drop(struct shfs_store *store, struct loose_file *file);
+
+/* Makes the name durable. */
+_must_check_ int loose_sync_name(struct shfs_store *store,
+                                 const struct shfs_object_id *id);
+
+void loose_remove(struct shfs_store *store, const struct shfs_object_id *id);
+
+/* An fd of the object and the size of its content. -ENOENT, -EBADMSG. */
+_must_check_ int loose_open(struct shfs_store *store, const struct shfs_object_id *id,
+                            uint64_t *size);
+
+typedef int (*loose_piece_fn)(void *arg, const void *data, size_t len);
+
+/* Hands the content of a loose object on piece by piece: never more than the size in its
+ * head, and all of it. -EBADMSG, or what fn returns if that is not 0. */
+_must_check_ int loose_each_piece(int fd, loose_piece_fn fn, void *arg);

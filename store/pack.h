@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pack.h - the layout of packs and of their indexes (docs/objects.md): one file at a
+ * time, no state. packs.h knows all packs of a store.
+ */
+#pragma once
+
+#include "common/record.h"
+
+#include <stdbool.h>
+
+#define PACK_MAGIC        "shfspak\1"
+#define PACK_HEAD_BYTES   8
+#define FRAME_HEAD_BYTES  40
+#define FRAME_DELTA_BYTES 60         /* the head of a delta */
+#define FRAME_STORED_MAX  (1 << 20)  /* bytes behind a head */
+#define PACK_BYTES_MAX    UINT32_MAX /* offsets have 32 bits */
+
+enum frame_kind {
+	FRAME_RAW,
+	FRAME_ZSTD,
+	FRAME_DELTA, /* zstd, with the content of base before it */
+};
+
+struct frame {
+	enum frame_kind kind;
+	struct shfs_object_id id, base;
+	uint64_t size;      /* of the content */
+	uint32_t stored;    /* bytes behind the head */
+	uint32_t chain_kib; /* of a delta: all contents that must be decoded for this one
+	                     */
+	uint8_t depth;      /* and how many deltas they are */
+};
+
+size_t frame_head_bytes(enum frame_kind kind);
+
+/* Fills in the head of a frame whose stored bytes lie behind the room for it. */
+void frame_seal(const struct frame *f, unsigned char *bytes);
+
+/* The head of a frame from at least FRAME_HEAD_BYTES. -EBADMSG: it is none; -EAGAIN: it
+ * is longer than n. */
+_must_check_ int frame_parse(const unsigned char *bytes, size_t n, struct frame *out);
+
+/* Are these, head and stored bytes, as they were sealed? */
+bool frame_is_intact(const unsigned char *bytes, size_t len);
+
+/* The number that a content is looked up by. */
+uint64_t pack_prefix(const struct shfs_object_id *id);
+
+typedef int (*pack_frame_fn)(void *arg, const struct frame *f, uint64_t offset);
+
+/*
+ * Calls fn for each intact frame from offset on. What is damaged is passed over. *end is
+ * where the last intact one ends (or from): what lies behind it may still be written.
+ * Stops with what fn returns if that is not 0.
+ */
+_must_check_ int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg,
+                           uint64_t *end);
+
+/* --- the index of a pack --- */
+
+struct pack_entry {
+	uint64_t prefix;
+	uint32_t offset;
+};
+
+struct pack_index {
+	uint64_t covered; /* bytes of the pack */
+	uint64_t n;       /* entries */
+};
+
+/* An fd. -ENOENT, -EBADMSG. */
+_must_check_ int pack_index_open(int dirfd, const char *name, struct pack_index *out);
+
+/* The offsets of up to max entries, ascending; their count. -EBADMSG. */
+_must_check_ int pack_index_find(int fd, const struct pack_index *index, uint64_t prefix,
+                                 uint32_t *offsets, size_t max);
+
+/* All entries, block by block. -EBADMSG. */
+_must_check_ int pack_index_each(int fd, const struct pack_index *index,
+                                 int (*fn)(void *arg, const struct pack_entry *entries,
+                                           size_t n),
+                                 void *arg);
+
+/* Replaces the index; sorts the entries. */
+_must_check_ int pack_index_write(int dirfd, const char *name, uint64_t covered,
+                                  struct pack_entry *entries, size_t n);

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""The benchmark itself: each kind of work, with what this machine has, small and once."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from harness import PREFIX, WORK
+
+BENCH = os.path.join(os.path.dirname(__file__), "../../bench")
+
+
+def bench(*args, prefix=PREFIX, check=True):
+    if os.geteuid() != 0:
+        pytest.skip("needs root: it mounts a file system")
+    argv = [sys.executable, f"{BENCH}/run.py", "--prefix", prefix, "--quick", *args]
+    env = {**os.environ, "TMPDIR": WORK}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode == 0) == check, done.stdout + done.stderr
+    return done
+
+
+def leftovers():
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
+        return [line for line in mounts if f"{WORK}/shfs-bench." in line]
+
+
+def test_work_is_timed_and_counted(tmp_path):
+    """On each mount that this machine can have, against a peer: times, CPU, and nothing stays mounted."""
+    only = [f"--only={name}" for name in ("shfs-uring", "shfs-dev", "pass-uring", "pass-dev", "strace")]
+    bench(*only, f"--json={tmp_path}/out", "cp", "open-write")
+    with open(tmp_path / "out", encoding="ascii") as out:
+        copy, loop = json.load(out)
+    for work in copy, loop:
+        measured = {v["name"]: v["samples"] for v in work["variants"] if not v["missing"]}
+        assert {"native", "shfs-dev"} <= set(measured)
+        for name, samples in measured.items():
+            assert all(s["seconds"] > 0 and s["native"]["seconds"] > 0 for s in samples), name
+            assert len(samples) == (len(measured) - 1 if name == "native" else 1)
+            if name.startswith(("shfs", "pass")):
+                assert samples[0]["own_cpu"] > 0, "the mount's process did all of it for nothing?"
+        assert all(v["missing"] for v in work["variants"] if not v["samples"])
+    assert loop["variants"][0]["samples"][0]["seconds"] < copy["variants"][0]["samples"][0]["seconds"]
+    assert not leftovers()
+
+
+def test_the_hook_at_the_prompt_is_timed():
+    said = bench("prompt").stdout
+    assert "| bash" in said
+    assert "added, median" in said
+
+
+def test_what_fails_is_unmounted_and_told(tmp_path):
+    """A server that does not start: no figures, but the reason, and nothing stays."""
+    broken = tmp_path / "libexec/shfs"
+    broken.mkdir(parents=True)
+    (broken / "shfs-fuse").write_text('#!/bin/sh\n[ "$1" = --help ] || { echo no luck >&2; exit 5; }\n')
+    (broken / "shfs-fuse").chmod(0o755)
+    for directory in [tmp_path, *tmp_path.parents]:
+        if directory.stat().st_mode & 0o055 != 0o055 and str(directory).startswith(os.environ["SHFS_TEST_DIR"]):
+            directory.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    os.symlink(f"{PREFIX}/bin/shfs", tmp_path / "bin/shfs")
+    done = bench("--only=shfs-dev", "stat", prefix=str(tmp_path), check=False)
+    assert "no luck" in done.stderr
+    assert not leftovers()

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A pack and its index: what is read from them has its hash, or is refused; a put beside
+ * them is stored and read. An input that begins with 'F' is made into frames with checks,
+ * as no fuzzer guesses those, one with 'I' into the index of a good pack; else it is a
+ * pack.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "common/io.h"
+#include "store/object-internal.h"
+#include "store/object.h"
+#include "store/pack.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <string.h>
+
+#define MAX_BYTES (1 << 20)
+#define IDS_MAX   16
+
+static char dir[64];
+static int packs_fd = -1;
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	return remove(path);
+}
+
+static void remove_store(void)
+{
+	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static struct shfs_store *open_store(void)
+{
+	struct shfs_store *store;
+
+	if (packs_fd < 0) {
+		const char *base = access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
+
+		snprintf(dir, sizeof(dir), "%s/shfs-fuzz-XXXXXX", base);
+		FUZZ_ASSERT(mkdtemp(dir));
+		atexit(remove_store);
+	}
+	FUZZ_ASSERT(shfs_store_open(dir, SHFS_STORE_CREATE, &store) == 0);
+	if (packs_fd < 0) {
+		FUZZ_ASSERT(mkdirat(store->objects_fd, "packs", 0700) == 0);
+		packs_fd = openat(store->objects_fd, "packs", O_RDONLY | O_DIRECTORY);
+		FUZZ_ASSERT(packs_fd >= 0);
+	}
+	return store;
+}
+
+static void write_file(const char *name, const struct shfs_buf *b)
+{
+	_cleanup_close_ int fd =
+		openat(packs_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	FUZZ_ASSERT(fd >= 0 && shfs_write_all(fd, b->data, b->len) == 0);
+}
+
+static void add_frame(struct shfs_buf *b, struct frame *f, const void *stored)
+{
+	unsigned char bytes[FRAME_DELTA_BYTES + 256];
+	size_t head = frame_head_bytes(f->kind);
+
+	memcpy(bytes + head, stored, f->stored);
+	frame_seal(f, bytes);
+	shfs_buf_add(b, bytes, head + f->stored);
+}
+
+/* Kind, whose name, whose base (numbers of frames), size (3 bytes), stored bytes (a byte
+ * for their number): a frame. The name of the first is the hash of its bytes. */
+static void build_frames(const uint8_t *data, size_t size, struct shfs_buf *b)
+{
+	struct shfs_cursor c = { data, data + size, false };
+
+	shfs_buf_add(b, PACK_MAGIC, PACK_HEAD_BYTES);
+	for (int n = 0; n < IDS_MAX && c.p < c.end; n++) {
+		struct frame f = { .kind = shfs_cursor_u8(&c) % 3 };
+		uint8_t name = shfs_cursor_u8(&c), base = shfs_cursor_u8(&c);
+
+		f.size = shfs_cursor_u8(&c) | (uint64_t)shfs_cursor_u16(&c) << 8;
+		f.stored = shfs_cursor_u8(&c);
+		f.stored = (uint32_t)MIN((size_t)f.stored, (size_t)(c.end - c.p));
+		if (f.kind == FRAME_RAW)
+			f.size = f.stored;
+		memset(f.id.hash, name % IDS_MAX, 16);
+		memset(f.base.hash, base % IDS_MAX, 16);
+		if (name == UINT8_MAX)
+			shfs_object_hash(c.p, f.stored, f.id.hash);
+		f.id.nth = name >> 6;
+		add_frame(b, &f, c.p);
+		c.p += f.stored;
+	}
+}
+
+/* Entries, and the checks of an index around them. */
+static void build_index(const uint8_t *data, size_t size, struct shfs_buf *b)
+{
+	size_t n = MIN(size / 12, (size_t)300);
+
+	shfs_buf_add(b, "shfsidx\1", 8);
+	shfs_buf_u64(b, size % 2000);
+	shfs_buf_u64(b, n);
+	shfs_buf_u64(b, shfs_object_hash64(b->data, b->len));
+	if (!n)
+		return;
+	shfs_buf_add(b, data, n * 12);
+	shfs_buf_u64(b, shfs_object_hash64(data, n * 12));
+}
+
+struct ids {
+	struct shfs_object_id id[IDS_MAX];
+	unsigned n;
+};
+
+static int add_id(void *arg, const struct frame *f, uint64_t offset)
+{
+	struct ids *ids = arg;
+
+	ids->id[ids->n++] = f->id;
+	return ids->n == IDS_MAX;
+}
+
+static void read_both(struct shfs_store *store, const struct shfs_object_id *id)
+{
+	static int null = -1;
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	uint8_t hash[16];
+	int r = shfs_object_read(store, id, MAX_BYTES, &out), copied;
+
+	if (null < 0)
+		null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	FUZZ_ASSERT(r == 0 || r == -EBADMSG || r == -EFBIG || r == -ENOENT);
+	copied = shfs_object_copy(store, id, null);
+	FUZZ_ASSERT(copied == r || copied == -EBADMSG || r == -EFBIG);
+	if (r)
+		return;
+	FUZZ_ASSERT(copied == 0);
+	shfs_object_hash(out.data, out.len, hash);
+	FUZZ_ASSERT(!memcmp(hash, id->hash, 16));
+}
+
+static void put_beside(struct shfs_store *store, const uint8_t *data, size_t size)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	struct shfs_object_id id;
+	struct shfs_put *put;
+
+	FUZZ_ASSERT(shfs_object_put(store, data, size, 1, NULL, &put) == 0);
+	FUZZ_ASSERT(shfs_object_commit(store, &put, 1) == 0);
+	id = shfs_put_id(put);
+	shfs_put_free(put);
+	FUZZ_ASSERT(shfs_object_read(store, &id, size, &out) == 0);
+	FUZZ_ASSERT(out.len == size && !memcmp(out.data, data, size));
+}
+
+/* All packs, so that inputs know nothing of one another. */
+static void remove_packs(void)
+{
+	DIR *d = fdopendir(openat(packs_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	struct dirent *e;
+
+	FUZZ_ASSERT(d);
+	while ((e = readdir(d)))
+		if (e->d_name[0] != '.')
+			unlinkat(packs_fd, e->d_name, 0);
+	closedir(d);
+}
+
+void fuzz_pack(const uint8_t *data, size_t size)
+{
+	static const uint8_t good[] = "\0\xff\0\0\0\0\5hello\0\xff\0\0\0\0\5world";
+	_cleanup_buf_ struct shfs_buf pack = { 0 }, index = { 0 };
+	struct shfs_store *store = open_store();
+	char mode = size ? (char)data[0] : 0;
+	struct ids ids = { 0 };
+	uint64_t end;
+
+	if (mode == 'F')
+		build_frames(data + 1, size - 1, &pack);
+	else if (mode == 'I')
+		build_frames(good, sizeof(good) - 1, &pack);
+	else
+		shfs_buf_add(&pack, data, size);
+	write_file("a.pack", &pack);
+	if (mode == 'I') {
+		build_index(data + 1, size - 1, &index);
+		write_file("a.idx", &index);
+	}
+	_cleanup_close_ int fd = openat(packs_fd, "a.pack", O_RDONLY | O_CLOEXEC);
+
+	FUZZ_ASSERT(pack_scan(fd, 0, add_id, &ids, &end) >= 0);
+	for (unsigned i = 0; i < ids.n; i++)
+		read_both(store, &ids.id[i]);
+	put_beside(store, data, MIN(size, (size_t)100));
+	for (unsigned i = 0; i < ids.n; i++)
+		read_both(store, &ids.id[i]);
+	shfs_store_close(store);
+	remove_packs();
+}
