@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/beneath.h"
 
-#include "fusefs/fs.h"
+#include "fusefs/passthrough.h"
 #include "fusefs/transport.h"
 
 #include <errno.h>
@@ -16,9 +16,8 @@
 #include <uthash.h>
 
 #define CHANGES                                                                          \
-	(FAN_MODIFY | FAN_ATTRIB | FAN_CLOSE_WRITE | FAN_CREATE | FAN_DELETE |           \
-	 FAN_MOVED_FROM | FAN_MOVED_TO | FAN_DELETE_SELF | FAN_ONDIR |                   \
-	 FAN_EVENT_ON_CHILD)
+	(FAN_MODIFY | FAN_ATTRIB | FAN_CREATE | FAN_DELETE | FAN_MOVED_FROM |            \
+	 FAN_MOVED_TO | FAN_DELETE_SELF | FAN_ONDIR | FAN_EVENT_ON_CHILD)
 
 /* Each mark keeps a directory in the kernel's memory, and counts for its user. */
 #define MARKS_MAX 16384
@@ -78,6 +77,14 @@ static struct marked *find_marked(struct shfs_beneath *b,
 	return marked;
 }
 
+/* Files that the kernel writes for others beneath us (passthrough.h) are closed by them
+ * too, after we have heard that they are. */
+static uint64_t events_of(struct shfs_beneath *b)
+{
+	return CHANGES |
+	       (shfs_passthrough_mode(b->fs) == SHFS_PASSING_ALL ? 0 : FAN_CLOSE_WRITE);
+}
+
 static int add_marked(struct shfs_beneath *b, const struct file_handle *handle,
                       uint64_t id, int fd)
 {
@@ -89,8 +96,8 @@ static int add_marked(struct shfs_beneath *b, const struct file_handle *handle,
 	marked = malloc(sizeof(*marked) + len);
 	if (!marked)
 		return -ENOMEM;
-	if (fanotify_mark(b->fanotify_fd, FAN_MARK_ADD | FAN_MARK_ONLYDIR, CHANGES, fd,
-	                  ".")) {
+	if (fanotify_mark(b->fanotify_fd, FAN_MARK_ADD | FAN_MARK_ONLYDIR, events_of(b),
+	                  fd, ".")) {
 		free(marked);
 		return -errno;
 	}
@@ -128,6 +135,16 @@ void shfs_beneath_watch(struct shfs_beneath *b, struct shfs_node *directory)
 	                                                       : -EXDEV;
 	shfs_node_fd_done(b->fs->tree, directory);
 	atomic_store(&directory->watched, r ? SHFS_WATCHED_NEVER : SHFS_WATCHED);
+}
+
+void shfs_beneath_ignore(struct shfs_beneath *b, int fd, bool ignore)
+{
+	if (b) /* without it there is no more than an attribute asked for too often */
+		(void)!fanotify_mark(b->fanotify_fd,
+		                     FAN_MARK_IGNORED_MASK |
+		                             FAN_MARK_IGNORED_SURV_MODIFY |
+		                             (ignore ? FAN_MARK_ADD : FAN_MARK_REMOVE),
+		                     FAN_MODIFY, fd, NULL);
 }
 
 /* --- changes --- */
@@ -237,7 +254,8 @@ static void tell_changes(struct shfs_beneath *b)
 
 static int64_t last_noted_ns(const struct shfs_beneath *b)
 {
-	const struct change *last = ELMT_FROM_HH(b->changes->hh.tbl, b->changes->hh.tbl->tail);
+	const struct change *last =
+		ELMT_FROM_HH(b->changes->hh.tbl, b->changes->hh.tbl->tail);
 
 	return last->noted_ns;
 }

@@ -13,7 +13,8 @@
  *
  * Not noticed are changes on a network file system by another machine, so nothing is
  * marked there; those of a file by a name in another directory (a file with several names
- * is never believed for long); and stores to a mapping, until its file is closed.
+ * is never believed for long); and stores to a mapping, until its file is closed
+ * (with passthrough.h: until it is opened).
  *
  * Thread-safe.
  */
@@ -33,6 +34,10 @@ void shfs_beneath_free(struct shfs_beneath *beneath); /* NULL is fine */
 /* From now on changes to the entries of this directory are noticed, if they can be:
  * call it before they are looked at. beneath: NULL is fine. */
 void shfs_beneath_watch(struct shfs_beneath *beneath, struct shfs_node *directory);
+
+/* What is written to the file behind fd, no O_PATH, is the doing of who uses the mount:
+ * from now on, or no longer. beneath: NULL is fine. */
+void shfs_beneath_ignore(struct shfs_beneath *beneath, int fd, bool ignore);
 
 enum shfs_watched { SHFS_WATCHED_NEVER = -1, SHFS_WATCHED_NOT_YET, SHFS_WATCHED };
 

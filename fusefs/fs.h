@@ -42,16 +42,16 @@ struct shfs_fs {
 	struct shfs_tree *tree;
 	struct shfs_transport *transport;
 	struct shfs_beneath *beneath; /* NULL: changes beneath cannot be noticed */
-	char *root;       /* the mounted directory, absolute */
-	int root_fd;      /* of the directory beneath the mount (O_PATH) */
-	int proc_fd;      /* /proc/self/fd */
+	char *root;                   /* the mounted directory, absolute */
+	int root_fd;                  /* of the directory beneath the mount (O_PATH) */
+	int proc_fd;                  /* /proc/self/fd */
 	bool served;      /* root_fd is on a network or the like: shfs_fd_is_served */
 	bool privileged;  /* serves all users: takes on the caller's identity */
 	int64_t since_ns; /* CLOCK_REALTIME */
 
-	atomic_int passing;   /* enum shfs_passing_mode */
-	int passing_device;   /* the mount's; borrowed */
-	uint64_t passing_dev; /* where writes may be passed */
+	atomic_int passing;        /* enum shfs_passing_mode */
+	int passing_device;        /* the mount's; borrowed */
+	uint64_t passing_dev;      /* where writes may be passed */
 	atomic_bool passing_tried; /* they are told by the mtime there */
 
 	pthread_rwlock_t rules_lock;

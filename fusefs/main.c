@@ -356,7 +356,8 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 
 	if (r)
 		shfs_log("names and attributes are kept for a second: changes beneath "
-		         "cannot be noticed: %s", strerror(-r));
+		         "cannot be noticed: %s",
+		         strerror(-r));
 	shfs_passthrough_begin(fs, device_fd);
 	r = shfs_transport_start(fs->transport);
 	if (r == -ENODEV) /* it was unmounted at once */

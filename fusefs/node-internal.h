@@ -35,10 +35,10 @@ struct node {
 	bool used;     /* looked up since shfs_tree_idle was last at it */
 	bool unhashed; /* its inode number is another file's now */
 
-	struct shfs_name *name; /* the one that it is reached by */
+	struct shfs_name *name;         /* the one that it is reached by */
 	struct shfs_name *_Atomic lone; /* the one that was its only one, and that the
 	                                   kernel may still believe */
-	struct shfs_name first; /* and the head of the list of all */
+	struct shfs_name first;         /* and the head of the list of all */
 
 	int fd;
 	unsigned users; /* of fd */

@@ -35,15 +35,15 @@ struct shfs_watch;
 struct shfs_node {
 	uint64_t id;
 	uint64_t dev, ino;
-	mode_t type;                      /* S_IFMT bits */
-	uint32_t generation;              /* 0: the file system tells no time of birth */
-	bool hidden;                      /* below the store: not recorded */
-	atomic_bool incapable;            /* we have made it, and nobody gave it capabilities */
-	atomic_bool suspect;              /* its name beneath may lead elsewhere by now */
-	atomic_bool lasting;              /* a change to it by others would be noticed */
-	atomic_bool moving;               /* watch.c's: stored to, unseen by the kernel too */
-	atomic_int watched;               /* beneath.c's, of a directory */
-	_Atomic int64_t listed_ns;        /* ops-dir.c's: mtime when it was last opened */
+	mode_t type;               /* S_IFMT bits */
+	uint32_t generation;       /* 0: the file system tells no time of birth */
+	bool hidden;               /* below the store: not recorded */
+	atomic_bool incapable;     /* we have made it, and nobody gave it capabilities */
+	atomic_bool suspect;       /* its name beneath may lead elsewhere by now */
+	atomic_bool lasting;       /* a change to it by others would be noticed */
+	atomic_bool moving;        /* watch.c's: stored to, unseen by the kernel too */
+	atomic_int watched;        /* beneath.c's, of a directory */
+	_Atomic int64_t listed_ns; /* ops-dir.c's: mtime when it was last opened */
 	struct shfs_watch *_Atomic watch; /* watch.h's: NULL until it is wanted */
 };
 

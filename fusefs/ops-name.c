@@ -476,7 +476,8 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 	m.new_parent = m.parent ? shfs_req_node(req, new_parent) : NULL;
 	if (!m.new_parent)
 		return;
-	shfs_beneath_watch(fs->beneath, m.new_parent); /* the kernel takes its belief along */
+	shfs_beneath_watch(fs->beneath,
+	                   m.new_parent); /* the kernel takes its belief along */
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 	r = moving_find(fs, &m);
 	if (!r && m.victim && (flags & RENAME_NOREPLACE))

@@ -18,8 +18,8 @@
 
 #define SHFS_XATTR_PREFIX "user.shfs."
 
-/* Seconds for which the kernel believes what it was told: where changes by others would be
- * noticed (beneath.h), and elsewhere; and that there is nothing of a name. */
+/* Seconds for which the kernel believes what it was told: where changes by others would
+ * be noticed (beneath.h), and elsewhere; and that there is nothing of a name. */
 #define SHFS_TIMEOUT_LONG (24 * 60 * 60.0)
 #define SHFS_TIMEOUT      1.0
 
@@ -46,7 +46,8 @@ static inline uint32_t shfs_req_tid(fuse_req_t req)
 	return (uint32_t)fuse_req_ctx(req)->pid;
 }
 
-/* The node of an id. NULL, and ESTALE replied (req is gone): the kernel and we disagree. */
+/* The node of an id. NULL, and ESTALE replied (req is gone): the kernel and we disagree.
+ */
 struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id);
 
 /* Replies -error. */

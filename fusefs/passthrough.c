@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/passthrough.h"
 
+#include "fusefs/beneath.h"
 #include "fusefs/log.h"
 #include "fusefs/protocol.h"
 #include "fusefs/transport.h"
@@ -221,6 +222,8 @@ void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
 	                   (handle->io == SHFS_IO_PASSED && is_to_write(wish->flags));
 	if (!handle->is_blind)
 		return;
+	if (!passing->blind)
+		shfs_beneath_ignore(fs->beneath, handle->fd, true);
 	DL_APPEND2(passing->blind, handle, prev_blind, next_blind);
 	if (passing->blind == handle)
 		shfs_passing_stamp(passing);
@@ -229,8 +232,11 @@ void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
 void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
                         struct shfs_handle *handle)
 {
-	if (handle->is_blind)
+	if (handle->is_blind) {
 		DL_DELETE2(passing->blind, handle, prev_blind, next_blind);
+		if (!passing->blind)
+			shfs_beneath_ignore(fs->beneath, handle->fd, false);
+	}
 	handle->is_blind = false;
 	if (handle->io == SHFS_IO_CACHED)
 		passing->n_cached--;

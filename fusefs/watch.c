@@ -31,7 +31,6 @@ struct shfs_watch {
 	struct shfs_handle *dirty; /* that changed it since it was last captured */
 	unsigned n_writable;       /* open handles that may change it */
 	struct shfs_passing passing;
-	bool was_passed; /* to a writer */
 };
 
 static void notice_blind(struct shfs_watch *watch);
@@ -727,7 +726,7 @@ void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int fl
 	if (handle->io == SHFS_IO_CACHED)
 		handle->keeps_cache = keeps_cache(watch, handle, flags);
 	else if (handle->writable)
-		watch->stale = watch->was_passed = true; /* what the kernel has cached */
+		watch->stale = true; /* what the kernel has cached */
 	if (handle->is_mappable)
 		expect_mapping(fs, watch, handle);
 	watch_unlock(watch);
@@ -941,27 +940,6 @@ void shfs_watch_end_touch(struct shfs_watch *watch, int fd)
 		watch->mtime = st.st_mtim;
 	shfs_passing_stamp(&watch->passing);
 	watch_unlock(watch);
-}
-
-bool shfs_watch_explains_change(struct shfs_fs *fs, struct shfs_node *node)
-{
-	struct shfs_watch *watch = atomic_load(&node->watch) ? watch_lock(node) : NULL;
-	bool explains = false;
-	struct stat st;
-	int fd;
-
-	if (!watch)
-		return false;
-	if (watch->was_passed && watch->changed) {
-		explains = true;
-	} else if (watch->was_passed && watch->size != NO_STAMP) {
-		fd = shfs_node_fd(fs->tree, node);
-		explains = fd >= 0 && !fstat(fd, &st) && !is_changed_beneath(watch, &st);
-		if (fd >= 0)
-			shfs_node_fd_done(fs->tree, node);
-	}
-	watch_unlock(watch);
-	return explains;
 }
 
 void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node)

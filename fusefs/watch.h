@@ -149,12 +149,6 @@ struct shfs_watch *shfs_watch_begin_touch(struct shfs_fs *fs, struct shfs_node *
                                           bool times, bool *changing);
 void shfs_watch_end_touch(struct shfs_watch *watch, int fd);
 
-/*
- * Somebody else than this process has changed the file beneath, as fanotify(7) tells. Was
- * it the kernel for one who writes without us, as far as is seen? No lock may be held.
- */
-bool shfs_watch_explains_change(struct shfs_fs *fs, struct shfs_node *node);
-
 /* Captures it if its last close has been seen; all such files. */
 void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node);
 void shfs_watch_settle_all(struct shfs_fs *fs);
