@@ -6,7 +6,8 @@
  * meanwhile, so /proc is true. Each process is recorded once, after its ancestors, and
  * again when it has executed another program, or the same one again. What is known is
  * checked at each use, by marks that never mean another thread or another program
- * (proc.h), or where there can be none through an fd of its stat: a reused id is a new one.
+ * (proc.h), or where there can be none through an fd of its stat: a reused id is a new
+ * one.
  *
  * A caller's other threads may hold its memory map until we answer them. So what is read
  * here of /proc is only what does not wait for that map; arguments are argv.h's. Where

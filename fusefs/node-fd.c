@@ -7,6 +7,8 @@
 #include <string.h>
 #include <utlist.h>
 
+#define AWAIT_MS 200
+
 /* --- cached fds: with fds_lock --- */
 
 static void fd_unlist(struct shfs_tree *tree, struct node *node)
@@ -40,14 +42,25 @@ static size_t fds_shrink(struct shfs_tree *tree, size_t keep)
 	return closed;
 }
 
+/* The fds of removed files go as the kernel forgets them, which lags behind. */
+static bool await_unpinned(struct shfs_tree *tree, size_t n_pinned)
+{
+	for (int i = 0; i < AWAIT_MS; i++) {
+		if (atomic_load(&tree->n_pinned) < n_pinned)
+			return true;
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	return false;
+}
+
 bool shfs_tree_spare_fds(struct shfs_tree *tree)
 {
-	size_t closed;
+	size_t closed, n_pinned = atomic_load(&tree->n_pinned);
 
 	pthread_mutex_lock(&tree->fds_lock);
 	closed = fds_shrink(tree, tree->n_fds / 2);
 	pthread_mutex_unlock(&tree->fds_lock);
-	return closed > 0;
+	return closed || (n_pinned && await_unpinned(tree, n_pinned));
 }
 
 /* The cached fd, with one user more, or -1. */
@@ -98,11 +111,15 @@ void shfs_node_fd_done(struct shfs_tree *tree, struct shfs_node *node)
 void node_set_pinned(struct shfs_tree *tree, struct node *node, bool pinned)
 {
 	pthread_mutex_lock(&tree->fds_lock);
-	if (pinned && node->fd >= 0)
+	pinned = pinned && node->fd >= 0;
+	if (pinned && !node->pinned) {
 		fd_unlist(tree, node);
-	else if (!pinned && node->pinned)
+		atomic_fetch_add(&tree->n_pinned, 1);
+	} else if (!pinned && node->pinned) {
 		fd_list(tree, node);
-	node->pinned = pinned && node->fd >= 0;
+		atomic_fetch_sub(&tree->n_pinned, 1);
+	}
+	node->pinned = pinned;
 	pthread_mutex_unlock(&tree->fds_lock);
 }
 
@@ -113,6 +130,7 @@ void node_fd_drop(struct shfs_tree *tree, struct node *node)
 	pthread_mutex_lock(&tree->fds_lock);
 	if (node->fd >= 0) {
 		fd_unlist(tree, node);
+		atomic_fetch_sub(&tree->n_pinned, node->pinned);
 		fd = TAKE_FD(node->fd);
 	}
 	pthread_mutex_unlock(&tree->fds_lock);

@@ -86,6 +86,7 @@ struct shfs_tree {
 	pthread_mutex_t fds_lock;
 	struct node *fds; /* cached, the longest unused first */
 	size_t n_fds, max_fds;
+	atomic_size_t n_pinned; /* others, but for the root's */
 };
 
 static inline struct node *node_private(struct shfs_node *node)

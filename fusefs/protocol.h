@@ -77,8 +77,7 @@ struct shfs_fuse_backing_map {
 };
 
 /* Of the device; the former returns a backing_id, and needs CAP_SYS_ADMIN. */
-#define SHFS_FUSE_BACKING_OPEN                                                           \
-	_IOW(FUSE_DEV_IOC_MAGIC, 1, struct shfs_fuse_backing_map)
+#define SHFS_FUSE_BACKING_OPEN  _IOW(FUSE_DEV_IOC_MAGIC, 1, struct shfs_fuse_backing_map)
 #define SHFS_FUSE_BACKING_CLOSE _IOW(FUSE_DEV_IOC_MAGIC, 2, uint32_t)
 
 /* --- io_uring: requests without /dev/fuse --- */

@@ -133,6 +133,21 @@ static bool serve_statx(struct shfs_transport *t, const void *request, size_t si
 	return true;
 }
 
+/* Those that are recorded, and that somebody waits for. */
+static bool ends_in_records(uint32_t opcode)
+{
+	static const uint32_t opcodes[] = {
+		FUSE_OPEN,    FUSE_CREATE,  FUSE_MKNOD,   FUSE_MKDIR,
+		FUSE_SYMLINK, FUSE_LINK,    FUSE_UNLINK,  FUSE_RMDIR,
+		FUSE_RENAME,  FUSE_RENAME2, FUSE_SETATTR, FUSE_SETXATTR,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(opcodes); i++)
+		if (opcodes[i] == opcode)
+			return true;
+	return false;
+}
+
 void shfs_transport_serve(struct shfs_transport *t, void *request, size_t size)
 {
 	struct fuse_buf buf = { .mem = request, .size = size };
@@ -143,6 +158,8 @@ void shfs_transport_serve(struct shfs_transport *t, void *request, size_t size)
 		note_init(t, header, size);
 	else if (header->opcode == FUSE_TMPFILE)
 		header->opcode = FUSE_CREATE;
+	if (ends_in_records(header->opcode))
+		shfs_capture_throttle(t->fs->capture);
 	if (header->opcode == FUSE_INTERRUPT && t->kind == SHFS_TRANSPORT_URING)
 		shfs_ring_interrupt(t, interrupt->unique);
 	else if (!serve_statx(t, request, size))
