@@ -141,9 +141,10 @@ static int complete_versions(struct shfs_context *ctx, const char *cur)
 
 	if (!index || !name || shfs_operand_file(index, name, &path) <= 0 ||
 	    shfs_rows_open(index,
-	                   "SELECT n, time_ns, c.text FROM v_version v"
-	                   " LEFT JOIN v_command c USING (command_id)"
-	                   " WHERE path = ?1 ORDER BY n DESC" LIMIT(VERSIONS_MAX),
+	                   "SELECT n, time_ns, (SELECT text FROM v_command c"
+	                   "  WHERE c.command_id = v.command_id) FROM v_version v"
+	                   " WHERE v." SHFS_SQL_FILE("?1") "ORDER BY n DESC" LIMIT(
+				   VERSIONS_MAX),
 	                   &rows) ||
 	    shfs_rows_bind_str(rows, 1, path))
 		return 0;
@@ -169,7 +170,8 @@ static void complete_removed(struct shfs_context *ctx, const char *cur)
 		" JOIN v_version v ON v.file_id = f.file_id AND v.n = f.versions"
 		" JOIN v_access a ON a.access_id ="
 		" (SELECT g.access_id FROM v_access g WHERE g.file_id = f.file_id"
-		" AND g.op IN ('unlink', 'rename') ORDER BY g.seq_key DESC LIMIT 1)"
+		" AND g.is_open = 0 AND g.op IN ('unlink', 'rename') ORDER BY g.seq_key "
+		"DESC LIMIT 1)"
 		" WHERE f.path >= ?1 AND f.path < ?2 AND NOT f.present"
 		" AND NOT f.directory AND a.op = 'unlink'"
 		" AND (a.command_id IS NULL OR a.command_id IS NOT v.command_id)"

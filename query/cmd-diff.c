@@ -28,8 +28,9 @@ static int find_first(struct shfs_index *index, const char *operand,
 		return 0;
 	r = shfs_rows_open(index,
 	                   "SELECT" SHFS_VERSION_COLUMNS
-	                   "FROM v_version WHERE path = ?1 AND object IS NOT NULL"
-	                   " ORDER BY n DESC LIMIT 1",
+	                   "FROM v_version WHERE " SHFS_SQL_FILE(
+				   "?1") "AND object IS NOT NULL"
+	                                 " ORDER BY n DESC LIMIT 1",
 	                   &rows);
 	if (!r)
 		r = shfs_rows_bind_str(rows, 1, out->path);

@@ -12,6 +12,8 @@
 #include <regex.h>
 #include <string.h>
 
+#define USES_MAX 20000 /* accesses of one command that are summed up in a text */
+
 static struct shfs_filter filter;
 static bool json;
 static char **paths; /* that were asked for; ends with NULL */
@@ -304,7 +306,7 @@ static int put_rows(struct output *o, struct shfs_rows *rows)
 		_cleanup_entry_ struct shfs_entry entry = { 0 };
 
 		r = shfs_entry_load(o->index, shfs_rows_int(rows, 0),
-		                    shfs_rows_int(rows, 1), &entry);
+		                    shfs_rows_int(rows, 1), json ? 0 : USES_MAX, &entry);
 		if (r > 0) {
 			if (!o->n && !json)
 				begin_output(o);
@@ -357,6 +359,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	for (int i = 0; i < argc && !r; i++)
 		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, argv[i])
 		            ?: add_path(argv[i]);
+	if (!r)
+		r = shfs_filter_measure(&filter, o.index);
 	if (!r)
 		r = shfs_filter_query(&filter, &query);
 	if (!r)

@@ -101,12 +101,14 @@ static int json_doer(struct log *l, int64_t command_id, int64_t process_id)
 	  ".process_id IS " y ".process_id)"
 #define GONE                                                                             \
 	"SELECT op, path2, end_ns, command_id, process_id FROM v_access a"               \
-	" WHERE file_id = ?1 AND seen_version_id = ?2 AND op IN ('unlink', 'rename')"    \
+	" WHERE file_id = ?1 AND is_open = 0 AND seen_version_id = ?2"                   \
+	" AND op IN ('unlink', 'rename')"                                                \
 	" AND NOT (EXISTS (SELECT 1 FROM v_version v WHERE v.file_id = ?1"               \
 	"  AND v.n = ?3 + 1 AND " SAME_DOER(                                             \
 		"v", "a") ") AND (op = 'unlink' OR EXISTS"                               \
 			  "  (SELECT 1 FROM v_access b WHERE b.file_id = a.file2_id"     \
-			  "  AND b.op IN ('unlink', 'rename') AND b.seq_key > a.seq_key" \
+			  "  AND b.is_open = 0 AND b.op IN ('unlink', 'rename') AND "    \
+			  "b.seq_key > a.seq_key"                                        \
 			  "  AND " SAME_DOER("b", "a") ")))"                             \
 						       " ORDER BY seq_key"
 
@@ -192,10 +194,11 @@ static int same_before(struct log *l, const struct shfs_version *v, int64_t *n)
 		return 0;
 	shfs_object_name(&v->object, object);
 	/* "+": by the object, of which there are fewer rows than of the file. */
-	r = shfs_rows_open(l->index,
-	                   "SELECT min(n) FROM v_version"
-	                   " WHERE object = ?1 AND +file_id = ?2 AND +n < ?3",
-	                   &rows);
+	r = shfs_rows_open(
+		l->index,
+		"SELECT min(n) FROM v_version WHERE object_key = object_key(?1)"
+		" AND object = ?1 AND +file_id = ?2 AND +n < ?3",
+		&rows);
 	if (!r)
 		r = shfs_rows_bind_str(rows, 1, object);
 	if (!r)

@@ -100,7 +100,7 @@ static int collect_command(struct shfs_restore_set *set, struct shfs_index *inde
 	if (!r || r == -ENOTUNIQ)
 		return SHFS_EXIT_NOT_FOUND;
 	if (r > 0)
-		r = shfs_uses_load(index, command_id, 0, &uses);
+		r = shfs_uses_load(index, command_id, 0, 0, &uses);
 	if (!r)
 		r = collect_uses(set, index, &uses, dir);
 	if (r)

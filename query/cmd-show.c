@@ -40,8 +40,9 @@ static void show_clear(struct show *s)
 
 /* Those that belong to the command, and the shell where it used files itself. */
 #define PROCESSES                                                                        \
-	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_process WHERE command_id = ?1 OR"          \
-	" process_id IN (SELECT process_id FROM v_access WHERE command_id = ?1)"         \
+	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_process WHERE process_id IN"               \
+	" (SELECT process_id FROM v_process WHERE command_id = ?1"                       \
+	" UNION SELECT process_id FROM v_access WHERE command_id = ?1)"                  \
 	" ORDER BY start_ticks, pid, first_ns, process_id"
 
 static int load_processes(struct show *s, int64_t command_id)
@@ -73,7 +74,7 @@ static int load_processes(struct show *s, int64_t command_id)
 
 /* As what it runs: whoever execs into another shell keeps its pid. */
 #define SHELL                                                                            \
-	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_process p WHERE EXISTS"                    \
+	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_loose_process p WHERE EXISTS"              \
 	" (SELECT 1 FROM v_session s WHERE s.id = ?1 AND s.pid = p.pid"                  \
 	" AND s.start_ticks = p.start_ticks AND s.host = p.host"                         \
 	" AND p.exe GLOB '*/' || s.shell) ORDER BY first_ns DESC LIMIT 1"
@@ -116,7 +117,7 @@ static int load_lost(struct show *s)
 
 static int load(struct show *s, bool is_process, int64_t id)
 {
-	int r = shfs_entry_load(s->index, is_process, id, &s->entry);
+	int r = shfs_entry_load(s->index, is_process, id, 0, &s->entry);
 
 	if (!r)
 		return -ENOENT;
@@ -447,14 +448,14 @@ static int show_files(struct show *s)
 
 static void show_troubles(struct show *s)
 {
-	const struct shfs_command_row *c = &s->entry.command;
 
 	shfs_buf_str(&s->out, s->style->dim);
 	shfs_uses_show_cuts(&s->out, &s->entry.uses, true, "");
 	shfs_buf_str(&s->out, s->style->off);
-	if (c->n_incomplete)
+	if (s->entry.uses.n_incomplete)
 		shfs_buf_printf(&s->out, "%s%lld incomplete: changed while captured%s\n",
-		                s->style->bad, (long long)c->n_incomplete, s->style->off);
+		                s->style->bad, (long long)s->entry.uses.n_incomplete,
+		                s->style->off);
 	if (s->lost)
 		shfs_buf_printf(&s->out,
 		                "%s%lld records were lost by the mounts of that time:"

@@ -216,10 +216,7 @@ static int read_totals(struct shfs_index *index, struct status *s)
 static int read_left_out(struct shfs_index *index, struct status *s)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       "SELECT flags, count(*) FROM v_version"
-	                       " WHERE object IS NULL AND NOT carried GROUP BY flags",
-	                       &rows);
+	int r = shfs_rows_open(index, "SELECT flags, versions FROM v_left_out", &rows);
 
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		uint32_t flags = (uint32_t)shfs_rows_int(rows, 0);

@@ -26,7 +26,8 @@ static int last_leaving(struct shfs_index *index, const struct shfs_version *ver
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(index,
 	                       "SELECT op, command_id, begin_ns FROM v_access"
-	                       " WHERE file_id = ?1 AND op IN ('unlink', 'rename')"
+	                       " WHERE file_id = ?1 AND is_open = 0"
+	                       " AND op IN ('unlink', 'rename')"
 	                       " ORDER BY seq_key DESC LIMIT 1",
 	                       &rows);
 
@@ -123,7 +124,7 @@ static int open_files(struct shfs_index *index, const char *path, struct shfs_ro
 	shfs_buf_str(&sql, "SELECT" SHFS_VERSION_COLUMNS "FROM v_version v WHERE n ="
 	                   " (SELECT versions FROM v_file f WHERE f.file_id = v.file_id)"
 	                   " AND ");
-	shfs_sql_below(&sql, "path", 1);
+	shfs_sql_files_below(&sql, "file_id", 1);
 	shfs_buf_str(&sql, " ORDER BY path");
 	if (sql.failed)
 		return -ENOMEM;

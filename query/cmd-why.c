@@ -10,12 +10,14 @@
 
 /* Sources of one command that are listed; the others are counted. */
 #define SOURCES_MAX 12
-#define SEE_ABOVE   " (see above)"
-#define ID_WIDTH    7  /* of an id, or what stands for one; seldom more */
-#define HEAD_MIN    15 /* of an id and some of the command */
-#define NAME_MIN    12
-#define ARROW_WIDTH 3
-#define LINE_MIN    40 /* of a name, an arrow, an id and what is said of it */
+/* That are looked at, but for --json: what else there is has a tree of its own. */
+#define VERSIONS_MAX 500
+#define SEE_ABOVE    " (see above)"
+#define ID_WIDTH     7  /* of an id, or what stands for one; seldom more */
+#define HEAD_MIN     15 /* of an id and some of the command */
+#define NAME_MIN     12
+#define ARROW_WIDTH  3
+#define LINE_MIN     40 /* of a name, an arrow, an id and what is said of it */
 
 static struct {
 	size_t depth;
@@ -129,12 +131,14 @@ static void add_count(struct tree *t, const char *what, size_t n, bool last)
 static void add_inputs(struct tree *t, const struct shfs_upstream_maker *maker)
 {
 	size_t n = maker->n_inputs, sources = 0, listed = 0;
-	size_t left_out = maker->n_left_out;
+	size_t left_out = maker->n_left_out, more = maker->n_more;
 
 	for (size_t i = 0; i < n; i++)
 		sources += !maker->inputs[i]->maker;
 	if (left_out)
-		add_count(t, ".git file", left_out, !n);
+		add_count(t, ".git file", left_out, !n && !more);
+	if (more)
+		add_count(t, "more input", more, !n);
 	for (size_t i = 0; i < n && listed < SOURCES_MAX && !t->error; i++)
 		if (!maker->inputs[i]->maker) {
 			listed++;
@@ -159,7 +163,8 @@ static void add_continuation(struct tree *t, const struct shfs_upstream_version 
 static void add_version(struct tree *t, struct shfs_upstream_version *v)
 {
 	struct shfs_upstream_maker *maker = v->maker;
-	bool more = maker && (maker->n_inputs || maker->n_left_out || maker->cut);
+	bool more = maker &&
+	            (maker->n_inputs || maker->n_left_out || maker->n_more || maker->cut);
 
 	add_line(t, v, more && maker->mark);
 	if (!more || maker->mark || t->error)
@@ -267,7 +272,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	code = shfs_version_spec_find(index, argv[0], &target);
 	if (code)
 		return code;
-	r = shfs_upstream_new(index, &target, opts.depth, opts.all, &up);
+	r = shfs_upstream_new(index, &target, opts.depth, opts.json ? 0 : VERSIONS_MAX,
+	                      opts.all, &up);
 	if (!r)
 		r = opts.json ? show_json(up) : show_tree(ctx, index, up);
 	if (r == -EIO)

@@ -20,7 +20,7 @@
 #define LONG_TIME     SHFS_NSEC_PER_SEC
 #define DIRECTORY_MIN 8 /* columns of a working directory, however much else there is */
 
-int shfs_entry_load(struct shfs_index *index, bool is_process, int64_t id,
+int shfs_entry_load(struct shfs_index *index, bool is_process, int64_t id, int64_t max,
                     struct shfs_entry *out)
 {
 	_cleanup_entry_ struct shfs_entry e = { .is_process = is_process };
@@ -29,7 +29,7 @@ int shfs_entry_load(struct shfs_index *index, bool is_process, int64_t id,
 
 	if (r <= 0)
 		return r;
-	r = shfs_uses_load(index, is_process ? 0 : id, is_process ? id : 0, &e.uses);
+	r = shfs_uses_load(index, is_process ? 0 : id, is_process ? id : 0, max, &e.uses);
 	if (r)
 		return r;
 	*out = e;
@@ -400,6 +400,9 @@ static int show_uses(const struct shfs_entry_view *view, const struct shfs_uses 
 		                indent, uses->n_temporary,
 		                uses->n_temporary == 1 ? "" : "s");
 	shfs_uses_show_cuts(&notes, uses, view->all, indent);
+	if (uses->left_out)
+		shfs_buf_printf(&notes, "%sand %lld more uses of files\n", indent,
+		                (long long)uses->left_out);
 	out->failed |= notes.failed;
 	shfs_show_dim(out, view->style, notes.data ? notes.data : "");
 	return r;
@@ -492,8 +495,8 @@ void shfs_entry_json(struct shfs_json *json, const struct shfs_entry *e)
 {
 	shfs_entry_json_head(json, e);
 	if (!e->is_process) {
-		shfs_json_int(json, "skipped", e->command.n_skipped);
-		shfs_json_int(json, "incomplete", e->command.n_incomplete);
+		shfs_json_int(json, "skipped", e->uses.n_skipped);
+		shfs_json_int(json, "incomplete", e->uses.n_incomplete);
 	}
 	shfs_json_int(json, "temporary_files", e->uses.n_temporary);
 	shfs_json_array(json, "files");

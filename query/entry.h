@@ -15,9 +15,10 @@ struct shfs_entry {
 	struct shfs_uses uses;
 };
 
-/* 1, 0 where there is no such command or process, or a negative errno. */
+/* 1, 0 where there is no such command or process, or a negative errno. max: of its
+ * accesses that are summed up; 0: all. */
 _must_check_ int shfs_entry_load(struct shfs_index *index, bool is_process, int64_t id,
-                                 struct shfs_entry *out);
+                                 int64_t max, struct shfs_entry *out);
 void shfs_entry_clear(struct shfs_entry *entry);
 #define _cleanup_entry_ _cleanup_(shfs_entry_clear)
 

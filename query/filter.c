@@ -90,6 +90,7 @@ void shfs_query_free(struct shfs_query *q)
 struct shfs_filter_item {
 	enum shfs_filter_kind kind;
 	bool pattern;
+	bool broad; /* it names so many files that most commands use one of them */
 	char *text; /* NULL: value */
 	int64_t value;
 };
@@ -238,33 +239,54 @@ struct half {
 	const char *row; /* the column that names it in v_access and v_version */
 	const char *id;  /* the same in its own view */
 	const char *begin;
+	const char *all; /* the beginning of one more list of them */
 };
 
-static const struct half commands = { "command_id", "c.command_id", "c.begin_ns" };
-static const struct half processes = { "process_id", "c.process_id", "c.first_ns" };
+static const struct half commands = {
+	"command_id",
+	"c.command_id",
+	"c.begin_ns",
+	" UNION ALL SELECT command_id FROM v_command",
+};
+static const struct half processes = {
+	"process_id",
+	"c.process_id",
+	"c.first_ns",
+	" UNION ALL SELECT process_id FROM v_loose_process",
+};
 
-/* expr is what the item names: the path, something below it, or one that matches. */
-static void matches(struct shfs_buf *sql, const char *expr,
+/* column is the file_id of what the item names: the path, something below it, or one that
+ * matches; a pattern without a slash is one of names. */
+static void matches(struct shfs_buf *sql, const char *column,
                     const struct shfs_filter_item *item, int n)
 {
 	if (!item->pattern)
-		shfs_sql_below(sql, expr, n);
-	else if (strchr(item->text, '/'))
-		shfs_buf_printf(sql, "%s GLOB ?%d", expr, n);
-	else /* what is left of the path when all up to its last slash is taken away */
+		shfs_sql_files_below(sql, column, n);
+	else
 		shfs_buf_printf(sql,
-		                "substr(%s, length(rtrim(%s, replace(%s, '/', ''))) + 1)"
-		                " GLOB ?%d",
-		                expr, expr, expr, n);
+		                "%s IN (SELECT file_id FROM v_path WHERE %s GLOB ?%d)",
+		                column, strchr(item->text, '/') ? "path" : "name", n);
 }
 
+/*
+ * Where few files are meant, those who used them are looked up once, and the rows are
+ * found by that. Where many are, each row is asked for one of them, from the newest on:
+ * so the first come at once there too.
+ */
 static void used(struct shfs_buf *sql, const struct half *h, const char *how,
                  const struct shfs_filter_item *item, int n)
 {
+	if (item->broad) {
+		shfs_buf_printf(sql,
+		                "EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND %s",
+		                h->row, h->id, how);
+		shfs_sql_below(sql, "a.path", n);
+		shfs_buf_str(sql, ")");
+		return;
+	}
 	shfs_buf_printf(sql, "%s IN (SELECT %s FROM v_access WHERE %s", h->id, h->row,
 	                how);
-	matches(sql, "path", item, n);
-	shfs_buf_str(sql, ")");
+	matches(sql, "file_id", item, n);
 }
 
 /* A file that came to its path by a rename or a link was not opened there: whoever moved
@@ -272,14 +294,50 @@ static void used(struct shfs_buf *sql, const struct half *h, const char *how,
 static void made(struct shfs_buf *sql, const struct half *h,
                  const struct shfs_filter_item *item, int n)
 {
-	shfs_buf_printf(sql, " OR %s IN (SELECT %s FROM v_version WHERE ", h->id, h->row);
-	matches(sql, "path", item, n);
-	shfs_buf_printf(sql,
-	                ") OR %s IN (SELECT %s FROM v_access WHERE file2_id IS NOT NULL"
-	                " AND ",
-	                h->id, h->row);
-	matches(sql, "path2", item, n);
-	shfs_buf_str(sql, ")");
+	if (item->broad) {
+		shfs_buf_printf(
+			sql,
+			" OR EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND "
+			"a.file2_id IS NOT NULL AND ",
+			h->row, h->id);
+		shfs_sql_below(sql, "a.path2", n);
+		shfs_buf_printf(sql,
+		                ") OR %s IN (SELECT %s FROM v_version WHERE"
+		                " origin_version_id IS NOT NULL AND ",
+		                h->id, h->row);
+		matches(sql, "file_id", item, n);
+		shfs_buf_str(sql, ")");
+		return;
+	}
+	shfs_buf_printf(sql, " UNION ALL SELECT %s FROM v_version WHERE ", h->row);
+	matches(sql, "file_id", item, n);
+	shfs_buf_printf(sql, " UNION ALL SELECT %s FROM v_access WHERE ", h->row);
+	matches(sql, "file2_id", item, n);
+}
+
+static void used_end(struct shfs_buf *sql, const struct shfs_filter_item *item)
+{
+	if (!item->broad)
+		shfs_buf_str(sql, ")");
+}
+
+/* Those that ran there stand in the list too, as a row is not found by one of two ways.
+ */
+static void path(struct shfs_buf *sql, const struct half *h,
+                 const struct shfs_filter_item *item, int n)
+{
+	if (item->broad) {
+		shfs_sql_below(sql, "c.cwd", n);
+		shfs_buf_str(sql, " OR ");
+	}
+	used(sql, h, "", item, n);
+	made(sql, h, item, n);
+	if (!item->broad) {
+		shfs_buf_str(sql, h->all);
+		shfs_buf_str(sql, " WHERE ");
+		shfs_sql_below(sql, "cwd", n);
+	}
+	used_end(sql, item);
 }
 
 static void condition(struct shfs_query *q, const struct half *h,
@@ -319,16 +377,15 @@ static void condition(struct shfs_query *q, const struct half *h,
 		break;
 	case SHFS_FILTER_READ:
 		used(sql, h, "is_read AND ", item, n);
+		used_end(sql, item);
 		break;
 	case SHFS_FILTER_WROTE:
 		used(sql, h, "is_written AND ", item, n);
 		made(sql, h, item, n);
+		used_end(sql, item);
 		break;
 	case SHFS_FILTER_PATH:
-		shfs_sql_below(sql, "c.cwd", n);
-		shfs_buf_str(sql, " OR ");
-		used(sql, h, "", item, n);
-		made(sql, h, item, n);
+		path(sql, h, item, n);
 		break;
 	}
 }
@@ -348,11 +405,11 @@ static void conditions(const struct shfs_filter *f, struct shfs_query *q,
 	}
 	if (!paths)
 		return;
-	shfs_buf_str(&q->sql, " AND (0");
-	for (size_t i = 0; i < f->n; i++) {
+	shfs_buf_str(&q->sql, " AND (");
+	for (size_t i = 0, n = 0; i < f->n; i++) {
 		if (f->items[i].kind != SHFS_FILTER_PATH)
 			continue;
-		shfs_buf_str(&q->sql, " OR ");
+		shfs_buf_str(&q->sql, n++ ? " OR " : "");
 		condition(q, h, &f->items[i]);
 	}
 	shfs_buf_str(&q->sql, ")");
@@ -378,25 +435,117 @@ static bool wants_processes(const struct shfs_filter *f)
 	       shfs_filter_has(f, SHFS_FILTER_WROTE);
 }
 
+#define FEW_FILES  100
+#define FEW_USES   3000
+#define MANY_FILES 2000
+/* How many of the latest commands are looked at, and what they tell. */
+#define SAMPLE    "50"
+#define OFTEN     10
+#define SOMETIMES 2
+
+static int ask_number(struct shfs_index *index, const struct shfs_buf *sql,
+                      const char *text, int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = sql->failed ? -ENOMEM : shfs_rows_open(index, sql->data, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, text);
+	if (!r)
+		r = shfs_rows_next(rows);
+	*out = r > 0 ? shfs_rows_int(rows, 0) : 0;
+	return MIN(r, 0);
+}
+
+static int count_files(struct shfs_index *index, const char *path, int64_t *out)
+{
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+
+	shfs_buf_printf(&sql,
+	                "SELECT count(*) FROM (SELECT 1 FROM v_path WHERE dir = ?1"
+	                " UNION ALL SELECT 1 FROM v_path WHERE dir > ?1 || '/'"
+	                " AND dir < ?1 || '0' LIMIT %d)",
+	                MANY_FILES);
+	return ask_number(index, &sql, path, out);
+}
+
+/* Of few files. */
+static int count_uses(struct shfs_index *index, const char *path, int64_t *out)
+{
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+
+	shfs_buf_str(&sql, "SELECT count(*) FROM (SELECT 1 FROM v_access WHERE ");
+	shfs_sql_files_below(&sql, "file_id", 1);
+	shfs_buf_printf(&sql, " LIMIT %d)", FEW_USES);
+	return ask_number(index, &sql, path, out);
+}
+
+static int count_users(struct shfs_index *index, struct shfs_filter_item *item,
+                       int64_t *out)
+{
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+
+	shfs_buf_str(&sql, "SELECT count(*) FROM (SELECT c.command_id FROM v_command c"
+	                   " WHERE EXISTS (SELECT 1 FROM v_access a WHERE a.command_id ="
+	                   " c.command_id) ORDER BY c.begin_ns DESC LIMIT " SAMPLE
+	                   ") c WHERE ");
+	item->broad = true;
+	used(&sql, &commands, "", item, 1);
+	item->broad = false;
+	return ask_number(index, &sql, item->text, out);
+}
+
+/* Do so many of the latest commands use it that the first rows are found soon by looking
+ * at one command after the other? Where there are many files, also if few do. */
+static int measure(struct shfs_index *index, struct shfs_filter_item *item)
+{
+	int64_t files, uses = FEW_USES, users = 0;
+	int r = count_files(index, item->text, &files);
+
+	if (!r && files <= FEW_FILES)
+		r = count_uses(index, item->text, &uses);
+	if (!r && uses == FEW_USES)
+		r = count_users(index, item, &users);
+	item->broad = users >= (files == MANY_FILES ? SOMETIMES : OFTEN);
+	return r;
+}
+
+int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < f->n && !r; i++)
+		if (!f->items[i].pattern && (f->items[i].kind == SHFS_FILTER_PATH ||
+		                             f->items[i].kind == SHFS_FILTER_READ ||
+		                             f->items[i].kind == SHFS_FILTER_WROTE))
+			r = measure(index, &f->items[i]);
+	return r;
+}
+
 int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
 {
+	bool both = wants_processes(f);
+	const char *way = f->reverse ? "" : " DESC";
+
 	shfs_buf_str(&q->sql, "SELECT 0 AS kind, c.command_id AS id, c.begin_ns AS time"
 	                      " FROM v_command c WHERE 1");
+	conditions(f, q, &commands);
 	if (!f->all)
 		shfs_buf_str(&q->sql, " AND EXISTS (SELECT 1 FROM v_access a"
 		                      " WHERE a.command_id = c.command_id)");
-	conditions(f, q, &commands);
-	if (wants_processes(f)) {
+	if (both) {
 		/* A shell's process belongs to no command; what it did itself may. */
-		shfs_buf_str(&q->sql,
-		             " UNION ALL SELECT 1, c.process_id, c.first_ns"
-		             " FROM v_process c WHERE c.command_id IS NULL AND EXISTS"
-		             " (SELECT 1 FROM v_access a WHERE a.process_id ="
-		             " c.process_id AND a.command_id IS NULL)");
+		shfs_buf_str(&q->sql, " UNION ALL SELECT 1, c.process_id, c.first_ns"
+		                      " FROM v_loose_process c WHERE 1");
 		conditions(f, q, &processes);
+		shfs_buf_str(&q->sql,
+		             " AND EXISTS (SELECT 1 FROM v_access a WHERE a.process_id ="
+		             " c.process_id AND a.command_id IS NULL)");
 	}
-	shfs_buf_printf(&q->sql, " ORDER BY time %s, kind, id %s",
-	                f->reverse ? "" : "DESC", f->reverse ? "" : "DESC");
+	/* Of commands alone in the order of their index, so that the first come at once.
+	 */
+	shfs_buf_printf(&q->sql, " ORDER BY time%s%s, id%s", way, both ? ", kind" : "",
+	                way);
 	if (f->limit)
 		shfs_buf_printf(&q->sql, " LIMIT ?%d", shfs_query_int(q, f->limit));
 	return q->failed || q->sql.failed ? -ENOMEM : 0;

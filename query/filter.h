@@ -64,6 +64,10 @@ _must_check_ int shfs_filter_add_status(struct shfs_filter *filter, const char *
 bool shfs_filter_has(const struct shfs_filter *filter, enum shfs_filter_kind kind);
 void shfs_filter_free(struct shfs_filter *filter);
 
+/* Looks how many files the paths name: that decides how the query goes about it, and not
+ * what it answers. */
+_must_check_ int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index);
+
 /*
  * The statement: rows of (0, command_id, begin_ns), and of (1, process_id, first_ns) for
  * processes without a command where they are wanted, newest first unless reverse.

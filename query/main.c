@@ -32,8 +32,10 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_doctor,
 	&shfs_cmd_reindex,
 	&shfs_cmd_help,
+	/* hidden */
 	&shfs_cmd_ingest,
 	&shfs_cmd_sync,
+	&shfs_cmd_select,
 	&shfs_cmd_complete,
 	NULL,
 };

@@ -89,7 +89,7 @@ int shfs_version_load(struct shfs_index *index, int64_t version_id,
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = row_by_int(index,
 	                   "SELECT" SHFS_VERSION_COLUMNS
-	                   "FROM v_version WHERE version_id = ?1",
+	                   "FROM v_version WHERE" SHFS_SQL_VERSION("?1"),
 	                   version_id, &rows);
 
 	return r > 0 ? shfs_version_from_row(rows, out) : r;
@@ -101,7 +101,8 @@ int shfs_version_latest(struct shfs_index *index, const char *path,
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(index,
 	                       "SELECT" SHFS_VERSION_COLUMNS
-	                       "FROM v_version WHERE path = ?1 ORDER BY n DESC LIMIT 1",
+	                       "FROM v_version WHERE " SHFS_SQL_FILE(
+				       "?1") "ORDER BY n DESC LIMIT 1",
 	                       &rows);
 
 	if (!r)
@@ -164,7 +165,7 @@ int shfs_command_load(struct shfs_index *index, int64_t command_id,
 	int r = row_by_int(
 		index,
 		"SELECT id, session, host, cwd, text, begin_ns, end_ns, status,"
-		" hidden, n_read, n_written, n_skipped, n_incomplete"
+		" hidden, n_accesses"
 		" FROM v_command WHERE command_id = ?1",
 		command_id, &rows);
 
@@ -182,10 +183,7 @@ int shfs_command_load(struct shfs_index *index, int64_t command_id,
 	c.status = shfs_rows_int(rows, 7);
 	c.has_status = !shfs_rows_is_null(rows, 7);
 	c.hidden = shfs_rows_int(rows, 8);
-	c.n_read = shfs_rows_int(rows, 9);
-	c.n_written = shfs_rows_int(rows, 10);
-	c.n_skipped = shfs_rows_int(rows, 11);
-	c.n_incomplete = shfs_rows_int(rows, 12);
+	c.n_accesses = shfs_rows_int(rows, 9);
 	if (!c.id || !c.session || !c.host || !c.cwd || !c.text) {
 		shfs_command_clear(&c);
 		return -ENOMEM;
@@ -364,7 +362,8 @@ char *shfs_operand_path(const char *operand)
 static int is_known(struct shfs_index *index, const char *path)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index, "SELECT 1 FROM v_file WHERE path = ?1", &rows);
+	int r = shfs_rows_open(index, "SELECT 1 FROM v_file WHERE " SHFS_SQL_FILE("?1"),
+	                       &rows);
 
 	if (!r)
 		r = shfs_rows_bind_str(rows, 1, path);
@@ -412,10 +411,8 @@ int shfs_path_is_known(struct shfs_index *index, const char *path)
 	_cleanup_buf_ struct shfs_buf sql = { 0 };
 	int r;
 
-	shfs_buf_str(&sql, "SELECT EXISTS (SELECT 1 FROM v_access WHERE ");
-	shfs_sql_below(&sql, "path", 1);
-	shfs_buf_str(&sql, ") OR EXISTS (SELECT 1 FROM v_file WHERE ");
-	shfs_sql_below(&sql, "path", 1);
+	shfs_buf_str(&sql, "SELECT EXISTS (SELECT 1 FROM v_path WHERE ");
+	shfs_sql_files_below(&sql, "file_id", 1);
 	shfs_buf_str(&sql, ") OR EXISTS (SELECT 1 FROM v_command WHERE ");
 	shfs_sql_below(&sql, "cwd", 1);
 	shfs_buf_str(&sql, ")");
@@ -480,10 +477,7 @@ static char *similar_neighbour(struct shfs_index *index, const char *path)
 	char *names[NEIGHBOURS_MAX], *found = NULL;
 	size_t n = 0;
 
-	shfs_buf_str(&sql,
-	             "SELECT substr(path, length(?1) + 2) AS name FROM v_file WHERE ");
-	shfs_sql_below(&sql, "path", 1);
-	shfs_buf_str(&sql, " AND instr(name, '/') = 0");
+	shfs_buf_str(&sql, "SELECT name FROM v_file WHERE dir = ?1 AND name <> ''");
 	if (!dir || sql.failed || shfs_rows_open(index, sql.data, &rows) ||
 	    shfs_rows_bind_str(rows, 1, dir))
 		return NULL;
@@ -504,7 +498,7 @@ static char *same_name_elsewhere(struct shfs_index *index, const char *path)
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 
 	if (shfs_rows_open(index,
-	                   "SELECT path FROM v_file WHERE substr(path, -length(?1)) = ?1"
+	                   "SELECT path FROM v_file WHERE name = substr(?1, 2)"
 	                   " ORDER BY last_ns DESC LIMIT 1",
 	                   &rows) ||
 	    shfs_rows_bind_str(rows, 1, strrchr(path, '/')) || shfs_rows_next(rows) <= 0)
@@ -571,6 +565,18 @@ void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n)
 	/* '0' is the byte behind '/'. */
 	shfs_buf_printf(sql, "(%s = ?%d OR (%s > ?%d || '/' AND %s < ?%d || '0'))", expr,
 	                n, expr, n, expr, n);
+}
+
+void shfs_sql_files_below(struct shfs_buf *sql, const char *column, int n)
+{
+	shfs_buf_printf(sql,
+	                "%s IN (SELECT file_id FROM v_path WHERE dir = path_dir(?%d)"
+	                " AND name_key = name_key(path_name(?%d))"
+	                " AND +name = path_name(?%d)"
+	                " UNION ALL SELECT file_id FROM v_path WHERE dir = ?%d"
+	                " UNION ALL SELECT file_id FROM v_path WHERE dir > ?%d || '/'"
+	                " AND dir < ?%d || '0')",
+	                column, n, n, n, n, n, n);
 }
 
 /* --- what is shown --- */
@@ -642,17 +648,17 @@ static void show_cut(struct shfs_buf *out, const char *text, size_t len, size_t 
 
 void shfs_show_tail(struct shfs_buf *out, const char *text, size_t width)
 {
-	size_t start = 0;
+	size_t left = shfs_quote_width(text, strlen(text)), n;
 
-	if (shfs_quote_width(text, strlen(text)) > width) {
-		while (text[start] &&
-		       shfs_quote_width(text + start, strlen(text + start)) >= width)
-			do
-				start++;
-			while ((text[start] & 0xc0) == 0x80);
+	if (left > width) {
+		for (; *text && left >= width; text += n) {
+			for (n = 1; (text[n] & 0xc0) == 0x80; n++)
+				;
+			left -= MIN(shfs_quote_width(text, n), left);
+		}
 		shfs_buf_str(out, "…");
 	}
-	shfs_buf_str(out, text + start);
+	shfs_buf_str(out, text);
 }
 
 void shfs_show_first_line(struct shfs_buf *out, const char *text, size_t len,

@@ -58,7 +58,7 @@ struct shfs_command_row {
 	size_t text_len;
 	int64_t begin_ns, end_ns, status;
 	bool ended, has_status, hidden;
-	int64_t n_read, n_written, n_skipped, n_incomplete;
+	int64_t n_accesses;
 };
 
 _must_check_ int shfs_command_load(struct shfs_index *index, int64_t command_id,
@@ -130,11 +130,23 @@ int shfs_fail_if_empty(struct shfs_index *index);
 
 /* --- SQL conditions --- */
 
+/* Conditions on v_version, v_access: the version with this id; the file at the path in a
+ * parameter. Both are texts of SQL. */
+#define SHFS_SQL_VERSION_OF(v, id)                                                       \
+	" " v ".file_id = (" id ") >> 32 AND " v ".n = (" id ") & 4294967295 "
+#define SHFS_SQL_VERSION(id) SHFS_SQL_VERSION_OF("v_version", id)
+#define SHFS_SQL_FILE(path)                                                              \
+	"file_id = (SELECT file_id FROM v_path WHERE dir = path_dir(" path ")"           \
+	" AND name_key = name_key(path_name(" path "))"                                  \
+	" AND +name = path_name(" path ")) "
+
 /*
  * A condition for "expr is the path in parameter ?n, or below it". The parameter must not
  * end in a slash; the root directory is "".
  */
 void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n);
+/* The same for a column with a file_id, by the index of paths. */
+void shfs_sql_files_below(struct shfs_buf *sql, const char *column, int n);
 
 /* --- what is shown; each appends to out, escaped --- */
 

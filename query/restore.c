@@ -199,10 +199,12 @@ static int find_version(struct work *w, const struct shfs_object_id *id)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	char object[44];
-	int r = shfs_rows_open(w->restorer->index,
-	                       "SELECT path, n FROM v_version WHERE object = ?1"
-	                       " ORDER BY path = ?2 DESC, version_id DESC LIMIT 1",
-	                       &rows);
+	int r = shfs_rows_open(
+		w->restorer->index,
+		"SELECT path, n FROM v_version"
+		" WHERE object_key = object_key(?1) AND object = ?1"
+		" ORDER BY path = ?2 DESC, time_ns DESC, version_id DESC LIMIT 1",
+		&rows);
 
 	shfs_object_name(id, object);
 	if (!r)

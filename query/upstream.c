@@ -10,6 +10,7 @@
 struct version_node {
 	struct shfs_upstream_version v;
 	int64_t version_id;
+	struct maker_node *input_of; /* the last that it was added to */
 	int64_t made_ns; /* when what made it ended; INT64_MIN: not asked yet */
 	UT_hash_handle hh;
 };
@@ -22,7 +23,7 @@ struct maker_key {
 struct maker_node {
 	struct shfs_upstream_maker m;
 	struct maker_key key;
-	bool queued;
+	bool queued, asked;      /* asked: for its inputs, at least once */
 	struct maker_node *next; /* in the queue */
 	UT_hash_handle hh;
 };
@@ -38,8 +39,8 @@ struct maker_node {
 #define READS(maker, but_for)                                                            \
 	"SELECT seen_version_id FROM v_access a WHERE " maker                            \
 	" AND is_read = 1 AND begin_ns <= ?2 AND seen_version_id IS NOT NULL"            \
-	" AND NOT EXISTS (SELECT 1 FROM v_process p"                                     \
-	"  WHERE p.process_id = a.process_id AND (p.exe GLOB '*/shfs'" but_for "))"      \
+	" AND coalesce(process_id, 0) NOT IN (SELECT process_id FROM v_process p "       \
+	"WHERE " maker " AND (p.exe GLOB '*/shfs'" but_for "))"                          \
 	" GROUP BY seen_version_id ORDER BY min(seq_key)"
 #define BUT_FOR_VERSION_CONTROL " OR " VERSION_CONTROL("p")
 #define COMMAND                 "command_id = ?1"
@@ -50,17 +51,22 @@ struct maker_node {
 	"SELECT w.version_id FROM v_version v JOIN v_version w"                          \
 	" ON w.file_id = v.file_id AND w.n = v.n - 1"                                    \
 	" JOIN v_access a ON a.access_id = v.access_id"                                  \
-	" WHERE v.version_id = ?1 AND v.source = 'written' AND NOT a.flags & ?2"
+	" WHERE" SHFS_SQL_VERSION_OF("v", "?1") "AND v.source = 'written'"               \
+						" AND NOT a.flags & ?2"
 
 /* What shfs restored, or version control checked out, is an earlier content again, of the
  * same path if it can be. */
 #define RESTORED                                                                         \
 	"SELECT w.version_id FROM v_version v JOIN v_process p USING (process_id)"       \
-	" JOIN v_version w ON w.object = v.object"                                       \
-	" WHERE v.version_id = ?1 AND w.version_id < ?2"                                 \
-	" AND w.process_id IS NOT v.process_id"                                          \
-	" AND (p.exe GLOB '*/shfs' OR " VERSION_CONTROL("p") ")" BEST_RESTORED
-#define BEST_RESTORED " ORDER BY w.file_id = v.file_id DESC, w.version_id LIMIT 1"
+	" JOIN v_version w ON w.object_key = v.object_key AND w.object = v.object"       \
+	" WHERE" SHFS_SQL_VERSION_OF(                                                    \
+		"v", "?1") "AND w.version_id <> ?2"                                      \
+			   " AND w.time_ns <= v.time_ns"                                 \
+			   " AND w.process_id IS NOT v.process_id"                       \
+			   " AND (p.exe GLOB '*/shfs' OR " VERSION_CONTROL(              \
+				   "p") ")" BEST_RESTORED
+#define BEST_RESTORED                                                                    \
+	" ORDER BY w.file_id = v.file_id DESC, w.time_ns, w.version_id LIMIT 1"
 
 enum question {
 	READS_OF_COMMAND,
@@ -85,7 +91,7 @@ static const char *const questions[N_QUESTIONS] = {
 
 struct shfs_upstream {
 	struct shfs_index *index;
-	size_t max_depth;
+	size_t max_depth, max_versions, n_versions;
 	bool all;
 	struct version_node *versions;
 	struct maker_node *makers;
@@ -242,6 +248,7 @@ static struct version_node *new_version(struct shfs_upstream *up,
 	}
 	node->v.version = *version;
 	version->path = NULL;
+	up->n_versions++;
 	*up->last_version = &node->v;
 	up->last_version = &node->v.next;
 	return node;
@@ -323,11 +330,14 @@ static bool has_input(const struct shfs_upstream_maker *maker,
 	return false;
 }
 
-static int append_input(struct shfs_upstream_maker *maker,
-                        struct shfs_upstream_version *input)
+static int append_input(struct maker_node *m, struct version_node *node)
 {
-	if (has_input(maker, input))
+	struct shfs_upstream_maker *maker = &m->m;
+	struct shfs_upstream_version *input = &node->v;
+
+	if (node->input_of == m || (m->asked && has_input(maker, input)))
 		return 0;
+	node->input_of = m;
 	if (maker->n_inputs == maker->cap_inputs) {
 		size_t cap = MAX(maker->cap_inputs * 2, (size_t)8);
 		void *inputs = reallocarray(maker->inputs, cap, sizeof(*maker->inputs));
@@ -354,6 +364,9 @@ static int add_input(struct shfs_upstream *up, struct maker_node *m, int64_t ver
 		if (is_own(m, &node->v.version))
 			return 0;
 		r = require(up, node, depth);
+	} else if (up->max_versions && up->n_versions >= up->max_versions) {
+		m->m.n_more++;
+		return 0;
 	} else {
 		r = shfs_version_load(up->index, version_id, &version);
 		if (r <= 0 || is_own(m, &version))
@@ -364,7 +377,7 @@ static int add_input(struct shfs_upstream *up, struct maker_node *m, int64_t ver
 		}
 		r = add_version(up, &version, depth, &node);
 	}
-	return r ? r : append_input(&m->m, &node->v);
+	return r ? r : append_input(m, node);
 }
 
 static int add_reads(struct shfs_upstream *up, struct maker_node *m, bool others)
@@ -375,7 +388,8 @@ static int add_reads(struct shfs_upstream *up, struct maker_node *m, bool others
 	struct shfs_rows *rows;
 	int r = ask(up, question, m->key.id, m->m.until_ns, &rows);
 
-	m->m.n_left_out = 0; /* those of an earlier round are asked for again */
+	/* those of an earlier round are asked for again */
+	m->m.n_left_out = m->m.n_more = 0;
 	for (; r > 0; r = shfs_rows_next(rows)) {
 		r = add_input(up, m, shfs_rows_int(rows, 0));
 		if (r)
@@ -442,7 +456,8 @@ static int expand(struct shfs_upstream *up, struct maker_node *m)
 	bool restored = !up->all;
 	int r = 0;
 
-	m->m.cut = up->max_depth && m->m.depth >= up->max_depth;
+	m->m.cut = (up->max_depth && m->m.depth >= up->max_depth) ||
+	           (!m->asked && up->max_versions && up->n_versions >= up->max_versions);
 	if (m->m.cut)
 		return 0;
 	for (struct shfs_upstream_version *v = m->m.made; v && r >= 0; v = v->next_made) {
@@ -451,11 +466,14 @@ static int expand(struct shfs_upstream *up, struct maker_node *m)
 		if (!r)
 			r = add_past(up, m, &v->version);
 	}
-	return r < 0 ? r : add_reads(up, m, restored);
+	r = r < 0 ? r : add_reads(up, m, restored);
+	m->asked = true;
+	return r;
 }
 
 int shfs_upstream_new(struct shfs_index *index, const struct shfs_version *target,
-                      size_t max_depth, bool all, struct shfs_upstream **out)
+                      size_t max_depth, size_t max_versions, bool all,
+                      struct shfs_upstream **out)
 {
 	_cleanup_upstream_ struct shfs_upstream *up = calloc(1, sizeof(*up));
 	_cleanup_version_ struct shfs_version copy = *target;
@@ -468,6 +486,7 @@ int shfs_upstream_new(struct shfs_index *index, const struct shfs_version *targe
 		return -ENOMEM;
 	up->index = index;
 	up->max_depth = max_depth;
+	up->max_versions = max_versions;
 	up->all = all || shfs_path_is_version_control(target->path);
 	up->queue_end = &up->queue;
 	up->last_version = &up->first_version;

@@ -28,6 +28,7 @@ struct shfs_upstream_maker {
 	struct shfs_upstream_version **inputs; /* in the order of first use */
 	size_t n_inputs, cap_inputs;
 	size_t n_left_out; /* inputs in .git and the like */
+	size_t n_more;     /* inputs that would have been more than max_versions */
 	struct shfs_upstream_version *made;
 	struct shfs_upstream_maker *next;
 	bool cut;         /* too far up: its inputs were not looked for */
@@ -38,11 +39,12 @@ struct shfs_upstream_maker {
 
 struct shfs_upstream;
 
-/* max_depth: how many makers one behind the other; 0: all. all: also through .git, as
- * also if target lies in there. */
+/* max_depth: how many makers one behind the other; max_versions: how many versions are
+ * looked at, about; 0: all. all: also through .git, as also if target lies in there. */
 _must_check_ int shfs_upstream_new(struct shfs_index *index,
                                    const struct shfs_version *target, size_t max_depth,
-                                   bool all, struct shfs_upstream **out);
+                                   size_t max_versions, bool all,
+                                   struct shfs_upstream **out);
 void shfs_upstream_free(struct shfs_upstream *up);
 
 static inline void shfs_upstream_freep(struct shfs_upstream **up)

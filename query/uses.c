@@ -26,15 +26,26 @@ struct name {
 	char path[];
 };
 
+/* The name of a file, by its id: most are used again and again. */
+struct name_of_file {
+	int64_t file_id;
+	struct name *name;
+	UT_hash_handle hh;
+};
+
 struct names {
 	struct shfs_index *index;
 	struct name *table, *first, **last;
+	struct name_of_file *by_file;
+	struct shfs_rows *paths, *seen, *made; /* questions, each prepared once */
 };
 
 /* One row of v_access. */
 struct event {
-	const char *op, *path, *path2;
+	const char *op, *path2;
+	int64_t file_id, file2_id, access_id, owner_ns;
 	bool read, written, directory, created;
+	bool flawed; /* seen may be incomplete or not archived */
 	int64_t seen_id, made_id, seen_n, made_n;
 	int64_t past_id; /* what was there, if this appended to it or changed some of it
 	                  */
@@ -70,10 +81,42 @@ static struct name *name_get(struct names *all, const char *path, bool *fresh)
 	return f;
 }
 
+/* The name that this file has, from the index the first time. */
+static struct name *name_of_file(struct names *all, int64_t file_id, bool *fresh)
+{
+	struct name_of_file *known;
+
+	*fresh = false;
+	HASH_FIND(hh, all->by_file, &file_id, sizeof(file_id), known);
+	if (known)
+		return known->name;
+	known = calloc(1, sizeof(*known));
+	if (!known || shfs_rows_bind_int(all->paths, 1, file_id) ||
+	    shfs_rows_next(all->paths) < 0 ||
+	    !(known->name = name_get(all, shfs_rows_text(all->paths, 0), fresh))) {
+		free(known);
+		return NULL;
+	}
+	known->file_id = file_id;
+	HASH_ADD(hh, all->by_file, file_id, sizeof(file_id), known);
+	if (known->hh.tbl)
+		return known->name;
+	free(known);
+	return NULL;
+}
+
 static void names_free(struct names *all)
 {
+	struct name_of_file *known, *next_known;
 	struct name *next;
 
+	HASH_ITER (hh, all->by_file, known, next_known) {
+		HASH_DEL(all->by_file, known);
+		free(known);
+	}
+	shfs_rows_close(all->paths);
+	shfs_rows_close(all->seen);
+	shfs_rows_close(all->made);
 	HASH_CLEAR(hh, all->table);
 	for (struct name *f = all->first; f; f = next) {
 		next = f->next;
@@ -174,7 +217,7 @@ static int load_carried(struct names *all, const struct name *f, struct event *e
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(all->index,
 	                       "SELECT version_id, n, flags FROM v_version"
-	                       " WHERE path = ?1 AND origin_version_id = ?2",
+	                       " WHERE " SHFS_SQL_FILE("?1") "AND origin_version_id = ?2",
 	                       &rows);
 
 	if (!r)
@@ -264,41 +307,101 @@ static int on_symlink(struct name *f, const struct event *e, bool fresh)
 	return f->use.from ? 0 : -ENOMEM;
 }
 
-static int on_event(struct names *all, const struct event *e)
+/* Most reads saw nothing of note. */
+static bool needs_seen(const struct name *f, const struct event *e)
 {
-	bool fresh, fresh2;
-	struct name *f = name_get(all, e->path, &fresh), *g;
+	return e->seen_n && e->flawed && !(f->read && !strcmp(e->op, "open"));
+}
+
+/* What is known of the versions that it saw and made. */
+static int load_seen(struct names *all, struct event *e)
+{
+	int r = shfs_rows_bind_int(all->seen, 1, e->file_id);
+
+	if (!r)
+		r = shfs_rows_bind_int(all->seen, 2, e->seen_n);
+	if (!r)
+		r = shfs_rows_next(all->seen);
+	if (r <= 0)
+		return r;
+	e->seen_flags = shfs_rows_int(all->seen, 0);
+	e->seen_new = !strcmp(e->op, "rename") && e->seen_n == 1 &&
+	              !strcmp(shfs_rows_text(all->seen, 1), "found") &&
+	              shfs_rows_int(all->seen, 2) >= e->owner_ns;
+	return 0;
+}
+
+static int load_made(struct names *all, struct event *e, int64_t command_id,
+                     int64_t process_id)
+{
+	int r = shfs_rows_bind_int(all->made, 1, e->file2_id ?: e->file_id);
+
+	if (!r)
+		r = shfs_rows_bind_int(all->made, 2, e->made_n);
+	if (!r)
+		r = shfs_rows_next(all->made);
+	if (r <= 0)
+		return r;
+	e->made_flags = shfs_rows_int(all->made, 0);
+	e->carried = shfs_rows_int(all->made, 1);
+	/* the version before it */
+	if (!e->emptied && e->made_n > 1 && shfs_rows_int(all->made, 2) == e->access_id &&
+	    (!strcmp(e->op, "open") || !strcmp(e->op, "truncate")))
+		e->past_id = e->made_id - 1;
+	e->own = shfs_rows_int(all->made, 3) == command_id &&
+	         (command_id || shfs_rows_int(all->made, 4) == process_id);
+	return 0;
+}
+
+static int on_two(struct names *all, const struct event *e, struct name *f)
+{
+	bool fresh;
+	struct name *g = name_of_file(all, e->file2_id, &fresh);
+
+	if (!g)
+		return -ENOMEM;
+	if (f == g)
+		return 0;
+	if (e->op[0] == 'r') {
+		on_rename(f, g, e, fresh);
+		return e->directory ? move_contents(all, f->path, g->path) : 0;
+	}
+	if (e->op[0] == 'l')
+		on_link(f, g, e, fresh);
+	else
+		on_exchange(f, g, e);
+	return 0;
+}
+
+static int on_event(struct names *all, struct event *e, int64_t command_id,
+                    int64_t process_id)
+{
+	bool fresh;
+	struct name *f = name_of_file(all, e->file_id, &fresh);
+	int r = 0;
 
 	if (!f)
 		return -ENOMEM;
+	if (needs_seen(f, e))
+		r = load_seen(all, e);
+	if (!r && e->made_n)
+		r = load_made(all, e, command_id, process_id);
+	if (r)
+		return r;
 	f->use.directory |= e->directory;
 	if (!strcmp(e->op, "symlink"))
 		return on_symlink(f, e, fresh);
 	if (!strcmp(e->op, "rename") || !strcmp(e->op, "link") ||
-	    !strcmp(e->op, "exchange")) {
-		g = name_get(all, e->path2, &fresh2);
-		if (!g)
-			return -ENOMEM;
-		if (f == g)
-			return 0;
-		if (e->op[0] == 'r') {
-			on_rename(f, g, e, fresh2);
-			if (e->directory)
-				return move_contents(all, e->path, e->path2);
-		} else if (e->op[0] == 'l') {
-			on_link(f, g, e, fresh2);
-		} else {
-			on_exchange(f, g, e);
-		}
-	} else if (!strcmp(e->op, "open") || !strcmp(e->op, "truncate")) {
+	    !strcmp(e->op, "exchange"))
+		return on_two(all, e, f);
+	if (!strcmp(e->op, "open") || !strcmp(e->op, "truncate"))
 		on_open(f, e);
-	} else if (!strcmp(e->op, "unlink") || !strcmp(e->op, "rmdir")) {
+	else if (!strcmp(e->op, "unlink") || !strcmp(e->op, "rmdir"))
 		on_remove(f, e);
-	} else if (!strcmp(e->op, "mkdir") || !strcmp(e->op, "mknod")) {
+	else if (!strcmp(e->op, "mkdir") || !strcmp(e->op, "mknod"))
 		on_make(f, e, fresh);
-	} else {
+	else
 		f->touched = true;
-	}
 	return 0;
 }
 
@@ -314,66 +417,103 @@ static void event_from_row(struct shfs_rows *rows, struct event *e)
 		.emptied = flags & EMPTIED,
 		.read = shfs_rows_int(rows, 2),
 		.written = shfs_rows_int(rows, 3),
-		.path = shfs_rows_text(rows, 4),
-		.path2 = shfs_rows_text(rows, 5),
-		.directory = shfs_rows_int(rows, 6),
-		.seen_id = shfs_rows_int(rows, 7),
-		.seen_n = shfs_rows_int(rows, 8),
-		.seen_flags = shfs_rows_int(rows, 9),
+		.file_id = shfs_rows_int(rows, 4),
+		.file2_id = shfs_rows_int(rows, 5),
+		.path2 = shfs_rows_text(rows, 6),
+		.directory = shfs_rows_int(rows, 7),
+		.seen_id = shfs_rows_int(rows, 8),
+		.seen_n = shfs_rows_int(rows, 9),
 		.made_id = shfs_rows_int(rows, 10),
 		.made_n = shfs_rows_int(rows, 11),
-		.made_flags = shfs_rows_int(rows, 12),
-		.carried = shfs_rows_int(rows, 13),
-		.past_id = flags & EMPTIED ? 0 : shfs_rows_int(rows, 14),
-		.seen_new = shfs_rows_int(rows, 15),
-		.own = shfs_rows_int(rows, 16),
+		.access_id = shfs_rows_int(rows, 12),
+		.flawed = shfs_rows_int(rows, 13),
 	};
 }
 
 /*
  * In the order in which they began: the record of an open file is written when it is
- * closed, which may be after it was renamed or another had read it.
+ * closed, which may be after it was renamed or another had read it. What is said of the
+ * paths and versions is asked for apart, once for each.
  */
-#define ORDER " ORDER BY begin_ns, seq_key"
 #define EVENTS                                                                           \
-	"SELECT op, flags, is_read, is_written, path, path2, directory,"                 \
-	" seen_version_id,"                                                              \
-	" (SELECT n FROM v_version WHERE version_id = seen_version_id),"                 \
-	" (SELECT flags FROM v_version WHERE version_id = seen_version_id),"             \
-	" made_version_id,"                                                              \
-	" (SELECT n FROM v_version WHERE version_id = made_version_id),"                 \
-	" (SELECT flags FROM v_version WHERE version_id = made_version_id),"             \
-	" (SELECT carried FROM v_version WHERE version_id = made_version_id),"           \
-	" (SELECT w.version_id FROM v_version v JOIN v_version w"                        \
-	"  ON w.file_id = v.file_id AND w.n = v.n - 1 WHERE op IN ('open', 'truncate')"  \
-	"  AND v.version_id = made_version_id AND v.access_id = c.access_id),"           \
-	" op = 'rename' AND EXISTS (SELECT 1 FROM v_version v"                           \
-	"  WHERE v.version_id = seen_version_id AND v.source = 'found' AND v.n = 1"      \
-	"  AND v.time_ns >= coalesce("                                                   \
-	"   (SELECT begin_ns FROM v_command WHERE command_id = c.command_id),"           \
-	"   (SELECT first_ns FROM v_process WHERE process_id = c.process_id))),"         \
-	" (SELECT v.command_id IS c.command_id AND"                                      \
-	"  (v.command_id IS NOT NULL OR v.process_id IS c.process_id)"                   \
-	"  FROM v_version v WHERE v.version_id = made_version_id)"                       \
-	" FROM v_access c WHERE "
+	"SELECT op, flags, is_read, is_written, file_id, file2_id,"                      \
+	" CASE op WHEN 'symlink' THEN path2 END, directory, seen_version_id, seen_n,"    \
+	" made_version_id, made_n, access_id, seen_flawed FROM v_access WHERE "
+#define ORDER " ORDER BY begin_ns, seq_key"
+#define SOME                                                                             \
+	"access_id IN (SELECT access_id FROM v_access WHERE command_id = ?1 LIMIT ?2)"
+#define OF_PROCESS "process_id = ?1 AND command_id IS NULL"
+#define SOME_OF_PROCESS                                                                  \
+	"access_id IN (SELECT access_id FROM v_access WHERE " OF_PROCESS " LIMIT ?2)"
 
-static int read_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
-                       struct names *all)
+static int prepare(struct names *all)
+{
+	int r = shfs_rows_open(all->index, "SELECT path FROM v_path WHERE file_id = ?1",
+	                       &all->paths);
+
+	if (!r)
+		r = shfs_rows_open(all->index,
+		                   "SELECT flags, source, time_ns FROM v_version"
+		                   " WHERE file_id = ?1 AND n = ?2",
+		                   &all->seen);
+	if (!r)
+		r = shfs_rows_open(all->index,
+		                   "SELECT flags, carried, access_id, command_id,"
+		                   " process_id FROM v_version"
+		                   " WHERE file_id = ?1 AND n = ?2",
+		                   &all->made);
+	return r;
+}
+
+/* When the command, or the process, began, and how many accesses there are. */
+static int load_owner(struct shfs_index *index, int64_t command_id, int64_t process_id,
+                      int64_t *begin_ns, int64_t *n)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(index,
-	                       command_id ? EVENTS "command_id = ?1" ORDER
-	                                  : EVENTS "process_id = ?1 AND command_id IS"
-	                                           " NULL" ORDER,
+	                       command_id ? "SELECT begin_ns, n_accesses FROM v_command"
+	                                    " WHERE command_id = ?1"
+	                                  : "SELECT first_ns, n_accesses FROM v_process"
+	                                    " WHERE process_id = ?1",
 	                       &rows);
 
 	if (!r)
-		r = shfs_rows_bind_int(rows, 1, command_id ? command_id : process_id);
+		r = shfs_rows_bind_int(rows, 1, command_id ?: process_id);
+	if (!r)
+		r = shfs_rows_next(rows);
+	*begin_ns = r > 0 ? shfs_rows_int(rows, 0) : 0;
+	*n = r > 0 ? shfs_rows_int(rows, 1) : 0;
+	return MIN(r, 0);
+}
+
+static int read_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
+                       int64_t max, struct names *all, int64_t *left_out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int64_t begin_ns, n;
+	int r = load_owner(index, command_id, process_id, &begin_ns, &n);
+	bool some = max && n > max;
+
+	*left_out = some ? n - max : 0;
+	if (!r)
+		r = prepare(all);
+	if (!r)
+		r = shfs_rows_open(index,
+		                   command_id ? (some ? EVENTS SOME ORDER
+		                                      : EVENTS "command_id = ?1" ORDER)
+		                   : some     ? EVENTS SOME_OF_PROCESS ORDER
+		                              : EVENTS OF_PROCESS ORDER,
+		                   &rows);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, command_id ?: process_id);
+	if (!r && some)
+		r = shfs_rows_bind_int(rows, 2, max);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		struct event e;
 
 		event_from_row(rows, &e);
-		r = on_event(all, &e);
+		e.owner_ns = begin_ns;
+		r = on_event(all, &e, command_id, process_id);
 	}
 	return r;
 }
@@ -508,8 +648,27 @@ static int collect(struct names *all, struct shfs_uses *out)
 	return 0;
 }
 
+static int count_cuts(struct shfs_index *index, int64_t command_id, struct shfs_uses *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT n_skipped, n_incomplete FROM v_command"
+	                       " WHERE command_id = ?1",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, command_id);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0) {
+		out->n_skipped = shfs_rows_int(rows, 0);
+		out->n_incomplete = shfs_rows_int(rows, 1);
+	}
+	return MIN(r, 0);
+}
+
 int shfs_uses_load(struct shfs_index *index, int64_t command_id, int64_t process_id,
-                   struct shfs_uses *out)
+                   int64_t max, struct shfs_uses *out)
 {
 	_cleanup_names_ struct names all = { 0 };
 	struct shfs_uses uses = { 0 };
@@ -517,9 +676,11 @@ int shfs_uses_load(struct shfs_index *index, int64_t command_id, int64_t process
 
 	all.index = index;
 	all.last = &all.first;
-	r = read_events(index, command_id, process_id, &all);
+	r = read_events(index, command_id, process_id, max, &all, &uses.left_out);
 	if (!r)
 		r = collect(&all, &uses) ?: collect_temporary(&all, &uses);
+	if (!r && command_id && !max)
+		r = count_cuts(index, command_id, &uses);
 	if (r)
 		shfs_uses_clear(&uses);
 	else

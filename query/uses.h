@@ -45,11 +45,16 @@ struct shfs_uses {
 	size_t n, count[SHFS_USE_KINDS];
 	struct shfs_temporary *temporary; /* names left out, in the order of first use */
 	size_t n_temporary;
+	/* contents that limits or rules cut, and incomplete ones; of a command, where all
+	 * accesses were asked for */
+	int64_t n_skipped, n_incomplete;
+	int64_t left_out; /* accesses that were not looked at */
 };
 
-/* Of a command, or (command_id 0) of what a process did outside of any command. */
+/* Of a command, or (command_id 0) of what a process did outside of any command. max: of
+ * so many accesses alone; 0: of all. */
 _must_check_ int shfs_uses_load(struct shfs_index *index, int64_t command_id,
-                                int64_t process_id, struct shfs_uses *out);
+                                int64_t process_id, int64_t max, struct shfs_uses *out);
 void shfs_uses_clear(struct shfs_uses *uses);
 #define _cleanup_uses_ _cleanup_(shfs_uses_clear)
 

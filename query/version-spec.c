@@ -91,7 +91,7 @@ static int one_version(struct shfs_index *index, const char *condition, const ch
 
 	shfs_buf_printf(&sql,
 	                "SELECT" SHFS_VERSION_COLUMNS "FROM v_version"
-	                " WHERE path = ?1 AND %s ORDER BY n DESC LIMIT 1",
+	                " WHERE " SHFS_SQL_FILE("?1") "AND %s ORDER BY n DESC LIMIT 1",
 	                condition);
 	if (sql.failed)
 		return -ENOMEM;
@@ -140,8 +140,8 @@ static int by_number(struct shfs_index *index, const char *path, uint64_t n,
 
 /* Clocks may jump, but numbers rise: what counts is that no version up to it is later. */
 #define AT_TIME                                                                          \
-	"?3 = 0 AND n < coalesce((SELECT min(w.n) FROM v_version w WHERE w.path = ?1"    \
-	" AND w.time_ns > ?2), n + 1)"
+	"?3 = 0 AND n < coalesce((SELECT min(w.n) FROM v_version w WHERE "               \
+	"w." SHFS_SQL_FILE("?1") "AND w.time_ns > ?2), n + 1)"
 
 static int by_time(struct shfs_index *index, const char *path, int64_t time_ns,
                    struct shfs_version *out)

@@ -9,11 +9,10 @@
 
 #define PATH_BYTES    65536
 #define PID_MAX_LIMIT 4194304 /* the kernel's */
-#define OP_PREIMAGE   100     /* in the table access: a preimage that was cut or torn */
 
-int shfs_string_id(struct shfs_index *index, struct shfs_bytes value, int64_t *out)
+static int string_find(struct shfs_index *index, struct shfs_bytes value, int64_t hash,
+                       int64_t *out)
 {
-	int64_t hash = shfs_object_hash64(value.len ? value.data : "", value.len);
 	int r = shfs_sql_int(index, out,
 	                     "SELECT string_id FROM string WHERE hash = ? AND value = ?",
 	                     shfs_arg_int(hash), shfs_arg_blob(value));
@@ -24,6 +23,27 @@ int shfs_string_id(struct shfs_index *index, struct shfs_bytes value, int64_t *o
 	                 shfs_arg_int(hash), shfs_arg_blob(value));
 	*out = sqlite3_last_insert_rowid(index->db);
 	return r;
+}
+
+/* Most are short, and asked for again and again. */
+int shfs_string_id(struct shfs_ingest *ing, struct shfs_bytes value, int64_t *out)
+{
+	uint64_t hash = shfs_object_hash64(value.len ? value.data : "", value.len);
+	struct shfs_string *kept = &ing->strings[hash % ARRAY_SIZE(ing->strings)];
+	int r;
+
+	if (kept->id && kept->len == value.len &&
+	    !memcmp(kept->value, value.data, value.len)) {
+		*out = kept->id;
+		return 0;
+	}
+	r = string_find(ing->index, value, (int64_t)hash, out);
+	if (r || !value.len || value.len > sizeof(kept->value))
+		return r;
+	kept->id = *out;
+	kept->len = value.len;
+	memcpy(kept->value, value.data, value.len);
+	return 0;
 }
 
 /* --- the clock --- */
@@ -62,165 +82,70 @@ static struct shfs_time sane_time(struct shfs_time t)
 	return t;
 }
 
-/* --- counters of commands --- */
-
-/* What this transaction adds to a command. */
-struct shfs_counter {
-	int64_t command_id, read, written, skipped, incomplete;
-	UT_hash_handle hh;
-};
-
-void shfs_counters_forget(struct shfs_ingest *ing)
-{
-	struct shfs_counter *c, *next;
-
-	HASH_ITER (hh, ing->counters, c, next) {
-		HASH_DEL(ing->counters, c);
-		free(c);
-	}
-}
-
-int shfs_counters_flush(struct shfs_ingest *ing)
-{
-	int r = 0;
-
-	for (struct shfs_counter *c = ing->counters; c && !r; c = c->hh.next)
-		r = shfs_sql_run(ing->index,
-		                 "UPDATE command SET n_read = n_read + ?,"
-		                 " n_written = n_written + ?, n_skipped = n_skipped + ?,"
-		                 " n_incomplete = n_incomplete + ? WHERE command_id = ?",
-		                 shfs_arg_int(c->read), shfs_arg_int(c->written),
-		                 shfs_arg_int(c->skipped), shfs_arg_int(c->incomplete),
-		                 shfs_arg_int(c->command_id));
-	shfs_counters_forget(ing);
-	return r;
-}
-
-static int counter_get(struct shfs_ingest *ing, int64_t command_id,
-                       struct shfs_counter **out)
-{
-	struct shfs_counter *c;
-
-	HASH_FIND(hh, ing->counters, &command_id, sizeof(command_id), c);
-	if (!c) {
-		c = calloc(1, sizeof(*c));
-		if (!c)
-			return -ENOMEM;
-		c->command_id = command_id;
-		HASH_ADD(hh, ing->counters, command_id, sizeof(command_id), c);
-		if (!c->hh.tbl) {
-			free(c);
-			return -ENOMEM;
-		}
-	}
-	*out = c;
-	return 0;
-}
-
-static int was_read(struct shfs_ingest *ing, int64_t command_id, int64_t file_id)
-{
-	int64_t one;
-
-	return shfs_sql_int(ing->index, &one,
-	                    "SELECT 1 FROM access WHERE command_id = ? AND file_id = ?"
-	                    " AND is_read = 1 LIMIT 1",
-	                    shfs_arg_int(command_id), shfs_arg_int(file_id));
-}
-
-static int was_written(struct shfs_ingest *ing, int64_t command_id, int64_t file_id)
-{
-	int64_t one;
-
-	return shfs_sql_int(ing->index, &one,
-	                    "SELECT 1 WHERE EXISTS (SELECT 1 FROM access"
-	                    "  WHERE command_id = ?1 AND file_id = ?2"
-	                    "  AND is_read IN (0, 1) AND is_written = 1)"
-	                    " OR EXISTS (SELECT 1 FROM access WHERE file2_id = ?2"
-	                    "  AND command_id = ?1 AND made_version_id IS NOT NULL)",
-	                    shfs_arg_int(command_id), shfs_arg_int(file_id));
-}
-
 /* --- accesses --- */
 
-/* A row of the table access. */
-struct access {
-	uint32_t op, flags;
-	bool is_read, is_written, directory;
+/* An access in the making, and whose it is. */
+struct use {
+	struct shfs_access access;
 	struct shfs_process process;
 	struct shfs_owner owner;
-	int64_t file_id, file2_id, text_id;
-	int64_t begin_ns, end_ns;
 	uint64_t moment_boot_ns;
-	int64_t seen, made;
-	unsigned cut, torn;
 };
 
-static void count_content(struct access *a, const struct shfs_content *c)
+static void count_content(struct shfs_access *a, const struct shfs_content *c)
 {
 	a->cut += !!(c->flags & SHFS_CONTENT_SKIPPED & ~SHFS_CONTENT_SKIP_TYPE);
 	a->torn += !!(c->flags & SHFS_CONTENT_INCOMPLETE);
 }
 
-/* Before the row is there: each file counts once for its command. */
-static int count_access(struct shfs_ingest *ing, const struct access *a)
+/* Up, so that what came after a moment is not before it. */
+static int64_t us_up(int64_t ns)
 {
-	int64_t written = a->is_written ? a->file_id : a->made ? a->file2_id : 0;
-	struct shfs_counter *c;
+	return ns / 1000 + (ns % 1000 > 0);
+}
+
+static int own_insert(struct shfs_ingest *ing, const struct use *u)
+{
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO shell_access (access_id, session_id, command_id)"
+	                    " VALUES (?, ?, ?)",
+	                    shfs_arg_int(u->access.access_id),
+	                    shfs_arg_id(u->owner.session_id),
+	                    shfs_arg_id(u->owner.command_id));
+}
+
+static int access_insert(struct shfs_ingest *ing, struct use *u, int64_t begin_ns,
+                         int64_t end_ns)
+{
+	struct shfs_access *a = &u->access;
 	int r;
 
-	if (!a->owner.command_id)
-		return 0;
-	r = counter_get(ing, a->owner.command_id, &c);
-	if (r)
-		return r;
-	c->skipped += a->cut;
-	c->incomplete += a->torn;
-	if (a->is_read) {
-		r = was_read(ing, a->owner.command_id, a->file_id);
-		c->read += !r;
-	}
-	if (r >= 0 && written) {
-		r = was_written(ing, a->owner.command_id, written);
-		c->written += !r;
-	}
-	return MIN(r, 0);
+	a->seq = ++ing->totals.seq;
+	a->begin_us = begin_ns / 1000;
+	a->end_us = us_up(MAX(begin_ns, end_ns));
+	a->moment_us = us_up(shfs_sane_ns(u->moment_boot_ns));
+	r = shfs_chunk_add(ing, u->process.process_id, a);
+	if (!r)
+		r = shfs_file_use_add(ing, a->file_id, a->access_id, a->op != 0);
+	if (!r && a->file2_id && a->file2_id != a->file_id)
+		r = shfs_file_use_add(ing, a->file2_id, a->access_id, true);
+	if (!r && u->process.owner.shell)
+		r = own_insert(ing, u);
+	ing->stats.accesses += a->op != SHFS_OP_PREIMAGE;
+	ing->totals.accesses += a->op != SHFS_OP_PREIMAGE;
+	return r;
 }
 
-static int access_insert(struct shfs_ingest *ing, const struct access *a)
+/* The process, whose it is by that, and the id that it gets. */
+static int find_owner(struct shfs_ingest *ing, uint64_t process_seq, struct use *u)
 {
-	int r = count_access(ing, a);
+	int r = shfs_process_find(ing, process_seq, &u->process);
 
-	if (r)
-		return r;
-	ing->stats.accesses += a->op != OP_PREIMAGE;
-	return shfs_sql_run(
-		ing->index,
-		"INSERT INTO access (access_id, producer_id, op, flags, is_read, "
-		"is_written,"
-		" directory, process_id, session_id, command_id, file_id, file2_id, "
-		"text_id,"
-		" begin_ns, end_ns, moment_boot_ns, seen_version_id, made_version_id, "
-		"cut,"
-		" torn) VALUES"
-		" (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		shfs_arg_int(ing->next_access_id++), shfs_arg_int(ing->producer.id),
-		shfs_arg_int(a->op), shfs_arg_int(a->flags), shfs_arg_int(a->is_read),
-		shfs_arg_int(a->is_written), shfs_arg_int(a->directory),
-		shfs_arg_id(a->process.process_id), shfs_arg_id(a->owner.session_id),
-		shfs_arg_id(a->owner.command_id), shfs_arg_int(a->file_id),
-		shfs_arg_id(a->file2_id), shfs_arg_id(a->text_id),
-		shfs_arg_int(a->begin_ns), shfs_arg_int(MAX(a->begin_ns, a->end_ns)),
-		shfs_arg_int(a->moment_boot_ns), shfs_arg_id(a->seen),
-		shfs_arg_id(a->made), shfs_arg_int(a->cut), shfs_arg_int(a->torn));
-}
-
-static int find_owner(struct shfs_ingest *ing, uint64_t process_seq, struct access *a)
-{
-	int r = shfs_process_find(ing, process_seq, &a->process);
-
-	return r <= 0 ? r
-	              : shfs_process_owner(ing, &a->process, a->moment_boot_ns,
-	                                   &a->owner);
+	if (r > 0)
+		r = shfs_process_owner(ing, &u->process, u->moment_boot_ns, &u->owner);
+	return r < 0 ? r
+	             : shfs_chunk_next_id(ing, u->process.process_id,
+	                                  &u->access.access_id);
 }
 
 /* --- paths --- */
@@ -295,52 +220,63 @@ static int note_links(struct shfs_ingest *ing, struct shfs_file *f,
 	return shfs_version_linked(ing, f, 0, 0);
 }
 
+#define FLAWED (SHFS_CONTENT_SKIPPED | SHFS_CONTENT_INCOMPLETE)
+
+/* What it saw and what it left; names that it has. */
+static int apply_contents(struct shfs_ingest *ing, const struct shfs_rec_access *in,
+                          struct shfs_file *f, struct shfs_access *a)
+{
+	struct shfs_time begin = sane_time(in->begin), last = sane_time(in->last);
+	bool written = shfs_access_is_written(a);
+	int r = 0;
+
+	if (!(in->flags & SHFS_ACCESS_NAMELESS)) {
+		mark_present(f, begin.real_ns);
+		r = note_links(ing, f, written ? &in->made : &in->seen, written, in->dev,
+		               in->ino);
+	} else if (!f->last_ns) {
+		f->present = false; /* it never had a name */
+	}
+	if (!r && in->flags & SHFS_ACCESS_READ) {
+		count_content(a, &in->seen);
+		r = shfs_version_seen(ing, f, &in->seen, begin.real_ns, &a->seen_n);
+	}
+	/* of an earlier version it is not known here */
+	a->flawed = a->seen_n != f->versions || f->content.flags & FLAWED;
+	a->flawed &= a->seen_n != 0;
+	if (!r && written)
+		count_content(a, &in->made);
+	/* what a file that was replaced held later was never at this path */
+	if (!r && written && !(in->flags & SHFS_ACCESS_NAMELESS && f->present))
+		r = shfs_version_made(ing, f, &in->made, a->access_id, last.real_ns,
+		                      &a->made_n);
+	return r;
+}
+
 static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	const struct shfs_rec_access *in = &rec->access;
 	struct shfs_time begin = sane_time(in->begin), last = sane_time(in->last);
-	struct access a = {
-		.flags = in->flags,
-		.is_read = in->flags & SHFS_ACCESS_READ,
-		.is_written = in->flags & SHFS_ACCESS_WRITTEN,
-		.begin_ns = begin.real_ns,
-		.end_ns = rec->time.real_ns,
-	};
+	struct use u = { .access.flags = in->flags };
 	struct shfs_file *f;
 	int r = file_of(ing, in->path, &ing->path, &f);
 
-	a.moment_boot_ns = a.is_written ? last.boot_ns : begin.boot_ns;
+	u.moment_boot_ns =
+		shfs_access_is_written(&u.access) ? last.boot_ns : begin.boot_ns;
 	if (!r)
-		r = find_owner(ing, in->process, &a);
+		r = find_owner(ing, in->process, &u);
 	if (r)
 		return r;
-	a.file_id = f->id;
-	if (!(in->flags & SHFS_ACCESS_NAMELESS)) {
-		mark_present(f, begin.real_ns);
-		r = note_links(ing, f, a.is_written ? &in->made : &in->seen, a.is_written,
-		               in->dev, in->ino);
-	} else if (!f->last_ns) {
-		f->present = false; /* it never had a name */
-	}
-	if (!r && a.is_read) {
-		count_content(&a, &in->seen);
-		r = shfs_version_seen(ing, f, &in->seen, begin.real_ns, &a.seen);
-	}
-	if (!r && a.is_written)
-		count_content(&a, &in->made);
-	/* what a file that was replaced held later was never at this path */
-	if (!r && a.is_written && !(in->flags & SHFS_ACCESS_NAMELESS && f->present))
-		r = shfs_version_made(ing, f, &in->made, ing->next_access_id,
-		                      last.real_ns, &a.made);
-	return r ? r : access_insert(ing, &a);
+	u.access.file_id = f->id;
+	r = apply_contents(ing, in, f, &u.access);
+	return r ? r : access_insert(ing, &u, begin.real_ns, rec->time.real_ns);
 }
 
 static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	const struct shfs_rec_preimage *in = &rec->preimage;
-	struct access a = {
-		.op = OP_PREIMAGE,
-		.begin_ns = rec->time.real_ns,
+	struct use u = {
+		.access.op = SHFS_OP_PREIMAGE,
 		.moment_boot_ns = rec->time.boot_ns,
 	};
 	struct shfs_file *f;
@@ -349,16 +285,17 @@ static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec
 	if (!r)
 		r = note_links(ing, f, &in->content, false, in->dev, in->ino);
 	if (!r)
-		r = shfs_version_now(ing, f, &in->content, rec->time.real_ns, &a.seen);
+		r = shfs_version_now(ing, f, &in->content, rec->time.real_ns,
+		                     &u.access.seen_n);
 	if (r)
 		return r;
 	shfs_version_unknown(f); /* it is about to change */
-	count_content(&a, &in->content);
-	if (!a.cut && !a.torn)
+	count_content(&u.access, &in->content);
+	if (!u.access.cut && !u.access.torn)
 		return 0;
-	a.file_id = f->id;
-	r = find_owner(ing, in->process, &a);
-	return r ? r : access_insert(ing, &a);
+	u.access.file_id = f->id;
+	r = find_owner(ing, in->process, &u);
+	return r ? r : access_insert(ing, &u, rec->time.real_ns, 0);
 }
 
 /* The record's content has the ctime that the change has set; else its own time is about
@@ -372,7 +309,7 @@ static int64_t ctime_of_op(const struct shfs_name_change *c)
 
 /* Operations that leave the names of files alone. */
 static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
-                          struct access *a)
+                          struct shfs_access *a)
 {
 	struct shfs_file *f = c->file;
 	int r = 0;
@@ -381,7 +318,6 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
 	f->dirty = true;
 	switch (c->op->op) {
 	case SHFS_OP_TRUNCATE:
-		a->is_written = true;
 		r = note_links(ing, f, &c->op->content, true, c->op->dev, c->op->ino);
 		return r ? r
 		         : shfs_version_made(ing, f, &c->op->content, c->access_id,
@@ -411,14 +347,14 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
 		                                 c->op->op == SHFS_OP_UTIMES);
 	case SHFS_OP_SYMLINK:
 		shfs_version_unknown(f);
-		return shfs_string_id(ing->index, c->op->path2, &a->text_id);
+		return shfs_string_id(ing, c->op->path2, &a->text_id);
 	default:
 		return 0;
 	}
 }
 
 static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c,
-                         struct access *a)
+                         struct shfs_access *a)
 {
 	switch (c->op->op) {
 	case SHFS_OP_RENAME:
@@ -438,15 +374,14 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	const struct shfs_rec_pathop *in = &rec->pathop;
 	bool two = in->op >= SHFS_OP_RENAME && in->op <= SHFS_OP_LINK;
-	struct access a = {
-		.op = in->op,
-		.directory = in->directory,
-		.begin_ns = rec->time.real_ns,
+	struct use u = {
+		.access.op = in->op,
+		.access.directory = in->directory,
 		.moment_boot_ns = rec->time.boot_ns,
 	};
+	struct shfs_access *a = &u.access;
 	struct shfs_name_change c = {
 		.op = in,
-		.access_id = ing->next_access_id,
 		.real_ns = rec->time.real_ns,
 	};
 	int r;
@@ -459,20 +394,22 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 	if (!r && two)
 		r = file_of(ing, in->path2, &ing->path2, &c.file2);
 	if (!r)
-		r = find_owner(ing, in->process, &a);
+		r = find_owner(ing, in->process, &u);
+	c.access_id = a->access_id;
 	if (!r)
-		r = apply_name_op(ing, &c, &a);
+		r = apply_name_op(ing, &c, a);
 	if (r)
 		return r;
-	a.file_id = c.file->id;
-	a.file2_id = c.file2 ? c.file2->id : 0;
-	a.seen = c.seen;
-	a.made = c.made;
+	a->file_id = c.file->id;
+	a->file2_id = c.file2 ? c.file2->id : 0;
+	a->seen_n = c.seen;
+	a->flawed = c.seen != 0;
+	a->made_n = c.made;
 	if (in->op <= SHFS_OP_UNLINK || in->op == SHFS_OP_TRUNCATE) {
-		count_content(&a, &in->content);
-		count_content(&a, &in->victim);
+		count_content(a, &in->content);
+		count_content(a, &in->victim);
 	}
-	return access_insert(ing, &a);
+	return access_insert(ing, &u, rec->time.real_ns, 0);
 }
 
 static int boot_get(struct shfs_ingest *ing, struct shfs_bytes host,
@@ -514,7 +451,7 @@ int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id)
 	shfs_buf_add(&ing->producer.root, root.data, root.len);
 	if (ing->producer.root.failed)
 		return -ENOMEM;
-	r = shfs_string_id(ing->index, root, &ing->producer.root_id);
+	r = shfs_string_id(ing, root, &ing->producer.root_id);
 	if (!r)
 		ing->producer.id = producer_id;
 	return r;

@@ -130,18 +130,22 @@ struct task {
 
 static struct task task_row(sqlite3_stmt *stmt)
 {
-	return (struct task){
+	struct task t = {
 		.id = sqlite3_column_int64(stmt, 0),
 		.boot_id = sqlite3_column_int64(stmt, 1),
-		.pid_namespace = sqlite3_column_int64(stmt, 2),
+		.pid_namespace = shfs_namespace_column(sqlite3_column_int64(stmt, 2)),
 		.pid = sqlite3_column_int64(stmt, 3),
 		.start_ticks = sqlite3_column_int64(stmt, 4),
 		.ppid = sqlite3_column_int64(stmt, 5),
-		.parent_start_ticks = sqlite3_column_int64(stmt, 6),
-		.pgid = sqlite3_column_int64(stmt, 7),
 		.sid = sqlite3_column_int64(stmt, 8),
 		.pid_max = sqlite3_column_int64(stmt, 9),
 	};
+
+	t.pgid = t.pid + sqlite3_column_int64(stmt, 7);
+	if (sqlite3_column_type(stmt, 6) != SQLITE_NULL)
+		t.parent_start_ticks =
+			t.start_ticks - (uint64_t)sqlite3_column_int64(stmt, 6);
+	return t;
 }
 
 static int task_load(struct shfs_index *index, int64_t task_id, struct task *out)
@@ -167,7 +171,8 @@ static int task_parent(struct shfs_index *index, const struct task *t, struct ta
 		" FROM task t JOIN boot b USING (boot_id) WHERE t.boot_id = ?"
 		" AND t.pid = ? AND t.start_ticks = ? AND t.pid_namespace = ?",
 		shfs_arg_int(t->boot_id), shfs_arg_int(t->ppid),
-		shfs_arg_int(t->parent_start_ticks), shfs_arg_int(t->pid_namespace));
+		shfs_arg_int(t->parent_start_ticks),
+		shfs_arg_int(shfs_namespace_column(t->pid_namespace)));
 
 	if (r > 0)
 		*out = task_row(stmt);
@@ -411,7 +416,7 @@ static int group_owner(struct shfs_index *index, const struct task *t,
 	                 "  UNION SELECT l.session_id, l.tty FROM task k"
 	                 "  JOIN session l ON l.boot_id = k.boot_id AND l.pid = k.pid"
 	                 "  AND l.start_ticks = k.start_ticks"
-	                 "  WHERE k.boot_id = ?1 AND k.sid = ?2)"
+	                 "  WHERE k.boot_id = ?1 AND k.sid = ?2 AND k.shell = 1)"
 	                 "  SELECT session_id FROM known UNION"
 	                 "  SELECT s.session_id FROM known k JOIN session s"
 	                 "  ON s.boot_id = ?1 AND (s.tty = k.tty OR s.tty = ''))"
@@ -448,7 +453,10 @@ static int group_owner(struct shfs_index *index, const struct task *t,
 static int marker_of(struct shfs_index *index, const struct task *t, char out[static 128])
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(index, &stmt, "SELECT marker FROM task WHERE task_id = ?",
+	int r = shfs_sql_get(index, &stmt,
+	                     "SELECT CAST(s.value AS TEXT) FROM task t"
+	                     " JOIN string s ON s.string_id = t.marker_id"
+	                     " WHERE t.task_id = ?",
 	                     shfs_arg_int(t->id));
 
 	if (r > 0)
@@ -592,115 +600,45 @@ int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_
 
 /* --- attributing again --- */
 
-static int recount(struct shfs_index *index, int64_t command_id)
+/* Each access of a shell, from a time on, by that time. */
+static int revise_accesses(struct shfs_index *index, const struct task *t,
+                           const struct shfs_owner *owner, int64_t since_boot_ns)
 {
-	if (!command_id)
-		return 0;
-	return shfs_sql_run(
-		index,
-		"UPDATE command SET"
-		" n_read = (SELECT count(DISTINCT file_id) FROM access"
-		"  WHERE command_id = ?1 AND is_read),"
-		" n_written = (SELECT count(*) FROM (SELECT file_id FROM access"
-		"  WHERE command_id = ?1 AND is_written UNION SELECT file2_id FROM access"
-		"  WHERE command_id = ?1 AND file2_id IS NOT NULL"
-		"  AND made_version_id IS NOT NULL)),"
-		" n_skipped = (SELECT coalesce(sum(cut), 0) FROM access"
-		"  WHERE command_id = ?1),"
-		" n_incomplete = (SELECT coalesce(sum(torn), 0) FROM access"
-		"  WHERE command_id = ?1)"
-		" WHERE command_id = ?1",
-		shfs_arg_int(command_id));
-}
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(
+		index, &stmt,
+		"SELECT a.access_id, a.moment_ns FROM process p"
+		" CROSS JOIN access a USING (process_id)"
+		" WHERE (p.process_id = ?1 OR p.task_id = ?1) AND a.moment_ns >= ?2",
+		shfs_arg_int(t->id), shfs_arg_int(since_boot_ns));
 
-/* An access and the owner that it is to have. */
-struct revision {
-	int64_t access_id, old_command_id;
-	struct shfs_owner owner;
-};
+	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+		struct shfs_owner one;
 
-struct revisions {
-	struct revision *list;
-	size_t n, cap;
-};
-
-static void revisions_free(struct revisions *rev)
-{
-	free(rev->list);
-}
-
-static int revisions_add(struct revisions *rev, const struct revision *one)
-{
-	if (rev->n == rev->cap) {
-		size_t cap = MAX(rev->cap * 2, (size_t)64);
-		struct revision *list = reallocarray(rev->list, cap, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		rev->list = list;
-		rev->cap = cap;
-	}
-	rev->list[rev->n++] = *one;
-	return 0;
-}
-
-/* Commands come in runs: the two before need not be counted again for each access. */
-static int apply_revisions(struct shfs_index *index, const struct revisions *rev)
-{
-	int64_t old = 0, new = 0;
-	int r = 0;
-
-	for (size_t i = 0; i < rev->n && !r; i++)
-		r = shfs_sql_run(index,
-		                 "UPDATE access SET session_id = ?, command_id = ?"
-		                 " WHERE access_id = ?",
-		                 shfs_arg_id(rev->list[i].owner.session_id),
-		                 shfs_arg_id(rev->list[i].owner.command_id),
-		                 shfs_arg_int(rev->list[i].access_id));
-	for (size_t i = 0; i < rev->n && !r; i++) {
-		if (rev->list[i].old_command_id != old)
-			r = recount(index, old = rev->list[i].old_command_id);
-		if (!r && rev->list[i].owner.command_id != new)
-			r = recount(index, new = rev->list[i].owner.command_id);
+		r = shfs_shell_owner(index, t->id, owner->session_id,
+		                     sqlite3_column_int64(stmt, 1), &one);
+		if (!r)
+			r = shfs_sql_run(
+				index,
+				"INSERT INTO shell_access"
+				" (access_id, session_id, command_id) VALUES (?, ?, ?)"
+				" ON CONFLICT DO UPDATE SET"
+				" session_id = excluded.session_id,"
+				" command_id = excluded.command_id",
+				shfs_arg_int(sqlite3_column_int64(stmt, 0)),
+				shfs_arg_id(one.session_id), shfs_arg_id(one.command_id));
+		if (r)
+			return r;
 	}
 	return r;
 }
 
-static int revise_accesses(struct shfs_index *index, const struct task *t,
-                           const struct shfs_owner *owner, int64_t since_boot_ns)
-{
-	_cleanup_(revisions_free) struct revisions rev = { 0 };
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(index, &stmt,
-	                     "SELECT a.access_id, a.session_id, a.command_id,"
-	                     " a.moment_boot_ns FROM process p JOIN access a"
-	                     " USING (process_id) WHERE p.task_id = ?"
-	                     " AND a.moment_boot_ns >= ?",
-	                     shfs_arg_int(t->id), shfs_arg_int(since_boot_ns));
-
-	for (; r > 0; r = shfs_sql_next(index, stmt)) {
-		struct revision one = { sqlite3_column_int64(stmt, 0),
-			                sqlite3_column_int64(stmt, 2), *owner };
-
-		if (owner->shell) {
-			r = shfs_shell_owner(index, t->id, owner->session_id,
-			                     sqlite3_column_int64(stmt, 3), &one.owner);
-			if (r)
-				return r;
-		}
-		if (one.owner.session_id == sqlite3_column_int64(stmt, 1) &&
-		    one.owner.command_id == one.old_command_id)
-			continue;
-		r = revisions_add(&rev, &one);
-		if (r)
-			return r;
-	}
-	return r ? r : apply_revisions(index, &rev);
-}
-
+/* Accesses go by their process, but those of a shell; and all of it, where it was not
+ * known to be one. */
 int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id, int64_t since_boot_ns)
 {
 	struct shfs_owner owner;
+	int64_t was_shell = 0;
 	struct task t;
 	int r = task_load(ing->index, task_id, &t);
 
@@ -708,21 +646,27 @@ int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id, int64_t since_boo
 		return r;
 	r = attribute(ing->index, &t, &owner);
 	if (!r)
-		r = shfs_sql_run(ing->index,
-		                 "UPDATE task SET session_id = ?, command_id = ?"
-		                 " WHERE task_id = ?",
-		                 shfs_arg_id(owner.session_id),
-		                 shfs_arg_id(owner.command_id), shfs_arg_int(task_id));
-	if (!r)
+		r = shfs_sql_int(ing->index, &was_shell,
+		                 "SELECT shell FROM task WHERE task_id = ?",
+		                 shfs_arg_int(task_id));
+	if (r >= 0)
+		r = shfs_sql_run(
+			ing->index,
+			"UPDATE task SET session_id = ?1, command_id = ?2,"
+			" shell = ?4 WHERE task_id = ?3 AND (session_id IS NOT ?1"
+			" OR command_id IS NOT ?2 OR shell <> ?4)",
+			shfs_arg_id(owner.session_id), shfs_arg_id(owner.command_id),
+			shfs_arg_int(task_id), shfs_arg_int(owner.shell));
+	if (!r && owner.shell)
 		r = revise_accesses(ing->index, &t, &owner,
-		                    owner.shell ? since_boot_ns : 0);
+		                    was_shell ? since_boot_ns : 0);
 	return r;
 }
 
 static int revise_all(struct shfs_ingest *ing, const struct shfs_ids *tasks,
                       int64_t since_boot_ns)
 {
-	int r = tasks->n ? shfs_counters_flush(ing) : 0;
+	int r = tasks->n ? shfs_chunks_flush(ing) : 0;
 
 	for (size_t i = 0; i < tasks->n && !r; i++)
 		r = shfs_task_revise(ing, tasks->ids[i], since_boot_ns);

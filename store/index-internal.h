@@ -9,17 +9,25 @@
  *     apply.c      one record to rows
  *     process.c    PROCESS records to rows
  *     attribute.c  the commands that processes belong to
- *     version.c    paths, and the contents that they held
+ *     file.c       paths
+ *     version.c    the contents that they held
+ *     chunk.c      accesses, packed
+ *     byfile.c     which of them are of a file
+ *     access-table.c  them as a table of SQL
+ *     functions.c  what SQL can call
  *     gap.c        producers that died
  */
 #pragma once
 
 #include "common/record.h"
 #include "store/index.h"
+#include "store/object.h"
 
-#define HASH_NONFATAL_OOM 1
+#define HASH_NONFATAL_OOM            1
+#define HASH_FUNCTION(key, len, out) ((out) = (unsigned)shfs_object_hash64(key, len))
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <string.h>
 #include <uthash.h>
 
 /* --- index.c: the database --- */
@@ -105,8 +113,25 @@ static inline void shfs_stmt_resetp(sqlite3_stmt **stmt)
 }
 #define _cleanup_stmt_ _cleanup_(shfs_stmt_resetp)
 
-/* Makes the SQL function regexp known to db (rows.c). A SQLite result. */
-int shfs_regexp_register(sqlite3 *db);
+/* Make the table access and the functions of SQL known to db. A SQLite result. */
+int shfs_access_table_register(sqlite3 *db);
+int shfs_functions_register(sqlite3 *db);
+
+/* An object's name as the table version has it: its length in out. */
+size_t shfs_object_pack(const struct shfs_object_id *id, uint8_t out[static 20]);
+/* -EINVAL: it is none. */
+int shfs_object_unpack(const void *data, size_t len, struct shfs_object_id *out);
+
+/* What is before and behind the last slash of an absolute path; borrowed from it. */
+static inline void shfs_path_split(struct shfs_bytes path, struct shfs_bytes *dir,
+                                   struct shfs_bytes *name)
+{
+	const char *slash = memrchr(path.data, '/', path.len);
+	size_t len = slash ? slash - path.data : 0;
+
+	*dir = (struct shfs_bytes){ path.data, len };
+	*name = slash ? (struct shfs_bytes){ slash + 1, path.len - len - 1 } : path;
+}
 
 /* --- the state of one ingest --- */
 
@@ -133,6 +158,12 @@ struct shfs_process {
 	struct shfs_owner owner;
 };
 
+struct shfs_string {
+	int64_t id;
+	size_t len;
+	char value[240];
+};
+
 struct shfs_ingest {
 	struct shfs_index *index;
 	struct shfs_ingest_stats stats;
@@ -140,7 +171,16 @@ struct shfs_ingest {
 	bool in_transaction;
 	size_t pending;       /* records in this transaction */
 	int64_t data_version; /* changes when another process has written */
-	int64_t next_access_id;
+
+	/* the table state, as it is after this transaction */
+	struct {
+		int64_t accesses, seq, files, versions, objects;
+	} totals;
+	struct shfs_left_out {
+		uint32_t flags;
+		int64_t versions; /* more of them */
+	} left_out[16];
+	size_t n_left_out;
 
 	/* the producer whose segment is being read; id 0: none that can be used */
 	struct {
@@ -155,10 +195,18 @@ struct shfs_ingest {
 		int64_t session_id, boot_id;
 	} session;
 
-	struct shfs_file *files;          /* version.c: by path */
-	struct shfs_process_cache *procs; /* process.c: by producer and seq */
-	struct shfs_counter *counters;    /* apply.c: by command */
-	struct shfs_news *news;           /* attribute.c: what hook logs told anew */
+	/* file.c: by path; in the order of last use, those of this transaction from
+	 * recent on */
+	struct shfs_file *files, *oldest, *recent;
+	struct shfs_directory *dirs;
+	int64_t next_file_id;
+	unsigned round;                    /* counts transactions */
+	struct shfs_process_cache *procs;  /* process.c: by producer and seq */
+	struct shfs_chunk *chunks, *chunk; /* chunk.c: by process; the one used last */
+	struct shfs_file_use *uses;        /* byfile.c: of this transaction */
+	size_t n_uses, cap_uses;
+	struct shfs_string strings[512]; /* apply.c: some that were asked for lately */
+	struct shfs_news *news;          /* attribute.c: what hook logs told anew */
 
 	/* the clock slot that is being filled */
 	int64_t clock_boot_id, clock_slot, clock_offset_ns;
@@ -183,15 +231,17 @@ _must_check_ int shfs_apply_hook_record(struct shfs_ingest *ing, const char *hos
 _must_check_ int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id);
 _must_check_ int shfs_producer_store(struct shfs_ingest *ing);
 
-/* Writes what is still in memory. */
-_must_check_ int shfs_counters_flush(struct shfs_ingest *ing);
-void shfs_counters_forget(struct shfs_ingest *ing);
-
 /* The id of the row for these bytes in the table string. */
-_must_check_ int shfs_string_id(struct shfs_index *index, struct shfs_bytes value,
+_must_check_ int shfs_string_id(struct shfs_ingest *ing, struct shfs_bytes value,
                                 int64_t *out);
 
 /* --- process.c --- */
+
+/* As the table task has a pid namespace: that of nearly all is 0, which takes no room. */
+static inline int64_t shfs_namespace_column(uint64_t pid_namespace)
+{
+	return (int64_t)(pid_namespace ^ 0xeffffffc); /* PROC_PID_INIT_INO */
+}
 
 /* Takes a PROCESS record of the current producer in. */
 _must_check_ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec);
@@ -223,7 +273,7 @@ _must_check_ int shfs_shell_owner(struct shfs_index *index, int64_t task_id,
                                   int64_t session_id, int64_t boot_ns,
                                   struct shfs_owner *out);
 /* Attributes a process and its accesses again. For a shell, only what it did since then
- * can have changed. The counters must have been flushed. */
+ * can have changed. The chunks must have been flushed. */
 _must_check_ int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id,
                                   int64_t since_boot_ns);
 
@@ -245,7 +295,103 @@ _must_check_ int shfs_gaps_find(struct shfs_ingest *ing, struct shfs_ids *out);
 /* Notes them, but for those whose END was read meanwhile. */
 _must_check_ int shfs_gaps_note(struct shfs_ingest *ing, const struct shfs_ids *dead);
 
-/* --- version.c --- */
+/* --- chunk.c --- */
+
+/* Numbers that two parts make, a file's or process's and one within it. */
+static inline int64_t shfs_access_id(int64_t process_id, uint32_t n)
+{
+	return process_id << 32 | n;
+}
+
+static inline int64_t shfs_version_id(int64_t file_id, int64_t n)
+{
+	return n ? file_id << 32 | n : 0;
+}
+
+/* A row of the table access. Times are microseconds: they are compared with each other
+ * alone, and what is in the order of the journal has seq. */
+struct shfs_access {
+	int64_t access_id, seq;
+	uint32_t op, flags; /* op 0: an open; else enum shfs_pathop or SHFS_OP_PREIMAGE */
+	bool directory;
+	bool flawed; /* seen was incomplete or not archived, as far as was known then */
+	int64_t file_id, file2_id, text_id;
+	int64_t begin_us, end_us;
+	int64_t moment_us; /* of the boot: decides the command of a shell's own access */
+	int64_t seen_n, made_n; /* seen: of file; made: of file2 where there is one */
+	unsigned cut, torn; /* contents that limits or rules kept out; incomplete ones */
+};
+#define SHFS_OP_PREIMAGE 100 /* one that was cut or torn counts for its command */
+
+static inline bool shfs_access_is_written(const struct shfs_access *a)
+{
+	return a->op ? a->op == SHFS_OP_TRUNCATE : a->flags & SHFS_ACCESS_WRITTEN;
+}
+
+/* Times of records may be any number; a difference wraps, so that the sum gives them
+ * back. */
+static inline int64_t shfs_wrap_sub(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+static inline int64_t shfs_wrap_add(int64_t a, int64_t b)
+{
+	return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static inline int64_t shfs_us_to_ns(int64_t us)
+{
+	return (int64_t)((uint64_t)us * 1000);
+}
+
+uint8_t *shfs_varint_put(uint8_t *p, uint64_t value); /* up to 10 bytes */
+uint64_t shfs_varint_get(struct shfs_cursor *c);
+static inline uint64_t shfs_zigzag(int64_t value)
+{
+	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
+}
+static inline int64_t shfs_unzigzag(uint64_t value)
+{
+	return (int64_t)(value >> 1 ^ -(value & 1));
+}
+
+struct shfs_chunk_reader {
+	struct shfs_cursor at;
+	struct shfs_access first, access; /* access: after next returned 1 */
+};
+void shfs_chunk_open(struct shfs_chunk_reader *r, int64_t chunk_id, const void *data,
+                     size_t len);
+/* 1, 0 at the end, or -EBADMSG. */
+_must_check_ int shfs_chunk_next(struct shfs_chunk_reader *r);
+
+/* The id that the next access of the process gets; process_id 0: an unknown one. */
+_must_check_ int shfs_chunk_next_id(struct shfs_ingest *ing, int64_t process_id,
+                                    int64_t *out);
+/* Adds it, with that id, and with the seq it has. */
+_must_check_ int shfs_chunk_add(struct shfs_ingest *ing, int64_t process_id,
+                                const struct shfs_access *access);
+/* Before the table access is asked, and before each commit. */
+_must_check_ int shfs_chunks_flush(struct shfs_ingest *ing);
+void shfs_chunks_forget(struct shfs_ingest *ing);
+
+/* --- byfile.c --- */
+
+/* An access that is of a file. */
+struct shfs_file_use {
+	int64_t file_id, access_id;
+	bool change; /* of names or attributes: it is no open */
+};
+_must_check_ int shfs_file_use_add(struct shfs_ingest *ing, int64_t file_id,
+                                   int64_t access_id, bool change);
+/* Before each commit. */
+_must_check_ int shfs_file_uses_flush(struct shfs_ingest *ing);
+void shfs_file_uses_forget(struct shfs_ingest *ing);
+/* Adds the ids of the accesses of a file, in no order: opens, if they are wanted, and
+ * changes of names or attributes. *stmt is kept by the caller. */
+_must_check_ int shfs_file_uses_find(sqlite3 *db, sqlite3_stmt **stmt, int64_t file_id,
+                                     struct shfs_ids *opens, struct shfs_ids *changes);
+
+/* --- file.c, version.c --- */
 
 enum shfs_version_source {
 	SHFS_SOURCE_WRITTEN = 1,
@@ -271,30 +417,50 @@ struct shfs_known {
 
 /* A path and what it holds, as the table file has it; cached, written back at commit. */
 struct shfs_file {
-	int64_t id, versions, version_id, last_ns;
-	bool present, directory, dirty;
-	struct shfs_content content; /* of version_id */
+	int64_t id, versions, last_ns;
+	int64_t directory_id, root_id;          /* root_id 0: the directory's */
+	bool present, directory, dirty, stored; /* stored: the table has it */
+	bool carried;                           /* the latest version is */
+	unsigned round; /* the transaction in which it was used last */
+	struct shfs_file *prev, *next;
+	struct shfs_content content; /* of the latest version */
+	int64_t time_ns;             /* of that too */
 	struct shfs_known known;
 	uint64_t dev, ino; /* where it was seen with several names; else 0 */
 	UT_hash_handle hh;
-	size_t len;
+	size_t len, name_at;
 	char path[];
 };
 
-/* The file at an absolute path, made where it is new. Valid until shfs_files_forget. */
+/* The id of its latest version; 0: none. */
+static inline int64_t shfs_file_latest(const struct shfs_file *f)
+{
+	return shfs_version_id(f->id, f->versions);
+}
+
+/* The file at an absolute path, made where it is new. Valid until shfs_files_forget or
+ * _trim. */
 _must_check_ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path,
                                struct shfs_file **out);
+/* Writes one, or all, to the table. */
+_must_check_ int shfs_file_store(struct shfs_ingest *ing, struct shfs_file *f);
 _must_check_ int shfs_files_flush(struct shfs_ingest *ing);
 void shfs_files_forget(struct shfs_ingest *ing);
+/* At the begin of a transaction: forgets those that were not used lately, where there are
+ * many. */
+void shfs_files_trim(struct shfs_ingest *ing);
+/* Adds to the versions without object of these flags. */
+_must_check_ int shfs_left_out_add(struct shfs_ingest *ing, uint32_t flags, int64_t n);
+_must_check_ int shfs_left_out_flush(struct shfs_ingest *ing);
 
 /* The file has, or had a moment ago, several names: the paths that were said to be the
  * same file get each other's versions from now on. */
 _must_check_ int shfs_version_linked(struct shfs_ingest *ing, struct shfs_file *file,
                                      uint64_t dev, uint64_t ino);
 
-/* Each gives the version that a content of this file is, 0 where it is none (not KNOWN,
- * or not of a regular file), and numbers it where it is new: what the file holds now
- * (before a change), what a read saw, what access_id left. */
+/* Each gives the number of the version that a content of this file is, 0 where it is none
+ * (not KNOWN, or not of a regular file), and numbers it where it is new: what the file
+ * holds now (before a change), what a read saw, what access_id left. */
 _must_check_ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *file,
                                   const struct shfs_content *content, int64_t real_ns,
                                   int64_t *out);
@@ -316,8 +482,8 @@ _must_check_ int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_fi
 /* What is at the path from now on is not known to be its latest version. */
 void shfs_version_unknown(struct shfs_file *file);
 
-/* Names change. seen: the version that was moved, linked or removed; made: the one of
- * path2; 0 for directories and where nothing is known. */
+/* Names change. seen: the number of the version that was moved, linked or removed; made:
+ * that of path2's; 0 for directories and where nothing is known. */
 struct shfs_name_change {
 	struct shfs_file *file, *file2;
 	const struct shfs_rec_pathop *op;

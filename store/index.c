@@ -12,7 +12,7 @@
 #define INDEX_NAME     "index.db"
 #define DAMAGED_NAME   "index.db.damaged"
 #define APPLICATION_ID 0x73686673 /* "shfs" */
-#define SCHEMA_VERSION 3
+#define SCHEMA_VERSION 4
 #define BUSY_MS        10000
 #define REOPEN_MS      1000
 #define LOOK_AGAIN_MS  100
@@ -230,7 +230,8 @@ static int configure(struct shfs_index *index)
 	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
-	return shfs_index_errno(db, shfs_regexp_register(db));
+	return shfs_index_errno(db, shfs_functions_register(db)
+	                                    ?: shfs_access_table_register(db));
 }
 
 static int open_database(struct shfs_store *store, const char *name, bool writable,
@@ -498,7 +499,7 @@ static int rebuild_begin(struct shfs_store *store, struct rebuild *b)
 	r = open_database(store, b->name, true, &b->index);
 	if (!r)
 		r = exec(b->index,
-		         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY;"
+		         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF;"
 		         "PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
 		         "PRAGMA temp_store = MEMORY");
 	return r ? r : make_schema(b->index);

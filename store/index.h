@@ -64,8 +64,7 @@ struct shfs_rows;
 
 /*
  * Prepares one SELECT over the views. Text of users goes into parameters (?1, ?2, ...),
- * never into sql. Functions beside SQLite's own: regexp(pattern, text) (X REGEXP Y, POSIX
- * extended).
+ * never into sql. docs/index.md has the functions beside SQLite's own.
  */
 _must_check_ int shfs_rows_open(struct shfs_index *index, const char *sql,
                                 struct shfs_rows **out);
@@ -94,3 +93,5 @@ int64_t shfs_rows_int(struct shfs_rows *rows, int col);
 const char *shfs_rows_text(struct shfs_rows *rows, int col);
 size_t shfs_rows_bytes(struct shfs_rows *rows, int col);
 bool shfs_rows_is_null(struct shfs_rows *rows, int col);
+bool shfs_rows_is_int(struct shfs_rows *rows, int col);
+int shfs_rows_columns(struct shfs_rows *rows);

@@ -10,8 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define BATCH_RECORDS 20000
-#define FILES_MAX     65536 /* kept in memory from one transaction to the next */
+#define BATCH_RECORDS 100000
 
 int shfs_ids_add(struct shfs_ids *list, int64_t id)
 {
@@ -34,9 +33,42 @@ static void forget(struct shfs_ingest *ing)
 {
 	shfs_files_forget(ing);
 	shfs_processes_forget(ing);
-	shfs_counters_forget(ing);
+	shfs_chunks_forget(ing);
+	shfs_file_uses_forget(ing);
+	memset(ing->strings, 0, sizeof(ing->strings));
 	ing->producer.id = 0;
 	ing->session.session_id = 0;
+}
+
+static int state_load(struct shfs_ingest *ing)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(
+		ing->index, &stmt,
+		"SELECT accesses, seq, files, versions, objects,"
+		" (SELECT coalesce(max(file_id), 0) + 1 FROM file) FROM state");
+
+	if (r <= 0)
+		return r ?: -EBADMSG;
+	ing->totals.accesses = sqlite3_column_int64(stmt, 0);
+	ing->totals.seq = sqlite3_column_int64(stmt, 1);
+	ing->totals.files = sqlite3_column_int64(stmt, 2);
+	ing->totals.versions = sqlite3_column_int64(stmt, 3);
+	ing->totals.objects = sqlite3_column_int64(stmt, 4);
+	ing->next_file_id = sqlite3_column_int64(stmt, 5);
+	return 0;
+}
+
+static int state_store(struct shfs_ingest *ing)
+{
+	return shfs_sql_run(ing->index,
+	                    "UPDATE state SET accesses = ?, seq = ?, files = ?,"
+	                    " versions = ?, objects = ?",
+	                    shfs_arg_int(ing->totals.accesses),
+	                    shfs_arg_int(ing->totals.seq),
+	                    shfs_arg_int(ing->totals.files),
+	                    shfs_arg_int(ing->totals.versions),
+	                    shfs_arg_int(ing->totals.objects));
 }
 
 /* What is kept in memory is true as long as nobody else writes. */
@@ -53,14 +85,12 @@ static int transaction_begin(struct shfs_ingest *ing)
 	ing->in_transaction = true;
 	ing->pending = 0;
 	r = shfs_sql_int(ing->index, &version, "PRAGMA data_version");
-	if (r >= 0 &&
-	    (version != ing->data_version || HASH_COUNT(ing->files) > FILES_MAX))
+	if (r >= 0 && version != ing->data_version)
 		forget(ing);
 	ing->data_version = version;
-	if (r >= 0)
-		r = shfs_sql_int(ing->index, &ing->next_access_id,
-		                 "SELECT coalesce(max(access_id), 0) + 1 FROM access");
-	return MIN(r, 0);
+	ing->round++;
+	shfs_files_trim(ing);
+	return r < 0 ? r : state_load(ing);
 }
 
 static int transaction_commit(struct shfs_ingest *ing)
@@ -70,9 +100,15 @@ static int transaction_commit(struct shfs_ingest *ing)
 	if (!ing->in_transaction)
 		return 0;
 	ing->clock_boot_id = 0;
-	r = shfs_counters_flush(ing);
+	r = shfs_chunks_flush(ing);
+	if (!r)
+		r = shfs_file_uses_flush(ing);
 	if (!r)
 		r = shfs_files_flush(ing);
+	if (!r)
+		r = shfs_left_out_flush(ing);
+	if (!r)
+		r = state_store(ing);
 	if (!r)
 		r = shfs_news_apply(ing);
 	if (!r)

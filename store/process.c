@@ -45,21 +45,47 @@ static int cache_add(struct shfs_ingest *ing, struct process_key key,
 	return -ENOMEM;
 }
 
+/* 0: it has none. */
+static int get_marker(struct shfs_ingest *ing, const struct shfs_record *rec,
+                      int64_t *marker_id)
+{
+	return rec->process.marker.len
+	               ? shfs_string_id(ing, rec->process.marker, marker_id)
+	               : 0;
+}
+
+/* As the table task has it. */
+static struct shfs_arg parent_start(const struct shfs_rec_process *p)
+{
+	return p->parent_start_ticks
+	               ? shfs_arg_int((int64_t)(p->start_ticks - p->parent_start_ticks))
+	               : shfs_arg_id(0);
+}
+
+/* Its first program is inserted next, with the same id. */
 static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t *task_id)
 {
 	const struct shfs_rec_process *p = &rec->process;
-	int r = shfs_sql_run(
+	int64_t marker_id = 0;
+	int r = get_marker(ing, rec, &marker_id);
+
+	if (r)
+		return r;
+	r = shfs_sql_run(
 		ing->index,
-		"INSERT INTO task (boot_id, pid_namespace, pid, start_ticks, ppid,"
-		" parent_start_ticks, pgid, sid, seen_boot_ns, marker)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		"INSERT INTO task (task_id, boot_id, pid_namespace, pid, start_ticks,"
+		" ppid, parent_start_ticks, pgid, sid, seen_boot_ns, marker_id, shell)"
+		" VALUES ((SELECT max(process_id) + 1 FROM process),"
+		" ?1, ?11, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+		" EXISTS (SELECT 1 FROM session WHERE boot_id = ?1 AND pid = ?3"
+		"  AND start_ticks = ?4 AND pid_namespace IN (0, ?2)))",
 		shfs_arg_int(ing->producer.boot_id),
 		shfs_arg_int(ing->producer.pid_namespace), shfs_arg_int(p->pid),
-		shfs_arg_int(p->start_ticks), shfs_arg_int(p->ppid),
-		shfs_arg_int(p->parent_start_ticks), shfs_arg_int(p->pgid),
-		shfs_arg_int(p->sid), shfs_arg_int(shfs_sane_ns(rec->time.boot_ns)),
-		shfs_arg_text(p->marker));
+		shfs_arg_int(p->start_ticks), shfs_arg_int(p->ppid), parent_start(p),
+		shfs_arg_int((int64_t)p->pgid - p->pid), shfs_arg_int(p->sid),
+		shfs_arg_int(shfs_sane_ns(rec->time.boot_ns)), shfs_arg_id(marker_id),
+		shfs_arg_int(shfs_namespace_column(ing->producer.pid_namespace)));
 
 	*task_id = sqlite3_last_insert_rowid(ing->index->db);
 	return r;
@@ -67,7 +93,7 @@ static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
 
 static int task_revise(struct shfs_ingest *ing, int64_t task_id)
 {
-	int r = shfs_counters_flush(ing);
+	int r = shfs_chunks_flush(ing);
 
 	if (!r)
 		r = shfs_task_revise(ing, task_id, 0);
@@ -80,15 +106,19 @@ static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id)
 {
 	const struct shfs_rec_process *p = &rec->process;
-	int r = shfs_sql_run(
-		ing->index,
-		"UPDATE task SET ppid = ?, parent_start_ticks = ?, pgid = ?,"
-		" sid = ?, seen_boot_ns = ?, marker = iif(?7 = '', marker, ?7)"
-		" WHERE task_id = ?6",
-		shfs_arg_int(p->ppid), shfs_arg_int(p->parent_start_ticks),
-		shfs_arg_int(p->pgid), shfs_arg_int(p->sid),
-		shfs_arg_int(shfs_sane_ns(rec->time.boot_ns)), shfs_arg_int(task_id),
-		shfs_arg_text(p->marker));
+	int64_t marker_id = 0;
+	int r = get_marker(ing, rec, &marker_id);
+
+	if (r)
+		return r;
+	r = shfs_sql_run(ing->index,
+	                 "UPDATE task SET ppid = ?, parent_start_ticks = ?, pgid = ?,"
+	                 " sid = ?, seen_boot_ns = ?, marker_id = coalesce(?7, marker_id)"
+	                 " WHERE task_id = ?6",
+	                 shfs_arg_int(p->ppid), parent_start(p),
+	                 shfs_arg_int((int64_t)p->pgid - p->pid), shfs_arg_int(p->sid),
+	                 shfs_arg_int(shfs_sane_ns(rec->time.boot_ns)),
+	                 shfs_arg_int(task_id), shfs_arg_id(marker_id));
 
 	return r ? r : task_revise(ing, task_id);
 }
@@ -97,20 +127,19 @@ static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
 static int task_mark(struct shfs_ingest *ing, const struct shfs_record *rec,
                      int64_t task_id)
 {
-	int64_t is_nobodys = 0;
-	int r = 0;
+	int64_t is_nobodys = 0, marker_id = 0;
+	int r = get_marker(ing, rec, &marker_id);
 
-	if (rec->process.marker.len)
+	if (!r && marker_id)
 		r = shfs_sql_int(ing->index, &is_nobodys,
-		                 "UPDATE task SET marker = ? WHERE task_id = ?"
-		                 " AND marker = '' RETURNING session_id IS NULL",
-		                 shfs_arg_text(rec->process.marker),
-		                 shfs_arg_int(task_id));
+		                 "UPDATE task SET marker_id = ? WHERE task_id = ?"
+		                 " AND marker_id IS NULL RETURNING session_id IS NULL",
+		                 shfs_arg_int(marker_id), shfs_arg_int(task_id));
 	return r > 0 && is_nobodys ? task_revise(ing, task_id) : MIN(r, 0);
 }
 
 static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
-                    int64_t *task_id)
+                    int64_t *task_id, bool *fresh)
 {
 	const struct shfs_rec_process *p = &rec->process;
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -120,8 +149,10 @@ static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	                     " AND pid = ? AND start_ticks = ? AND pid_namespace = ?",
 	                     shfs_arg_int(ing->producer.boot_id), shfs_arg_int(p->pid),
 	                     shfs_arg_int(p->start_ticks),
-	                     shfs_arg_int(ing->producer.pid_namespace));
+	                     shfs_arg_int(
+				     shfs_namespace_column(ing->producer.pid_namespace)));
 
+	*fresh = !r;
 	if (r < 0)
 		return r;
 	if (!r)
@@ -133,29 +164,32 @@ static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 }
 
 static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
-                       int64_t task_id, int64_t *out)
+                       int64_t task_id, bool is_first, int64_t *out)
 {
 	const struct shfs_rec_process *p = &rec->process;
 	int64_t exe = 0, argv = 0, cwd = 0;
-	int r = shfs_string_id(ing->index, p->exe, &exe);
+	int r = shfs_string_id(ing, p->exe, &exe);
 
 	if (!r)
-		r = shfs_string_id(ing->index, p->argv, &argv);
+		r = shfs_string_id(ing, p->argv, &argv);
 	if (!r)
-		r = shfs_string_id(ing->index, p->cwd, &cwd);
+		r = shfs_string_id(ing, p->cwd, &cwd);
 	if (!r)
 		r = shfs_sql_int(ing->index, out,
-		                 "SELECT process_id FROM process WHERE task_id = ?"
-		                 " AND exe_id = ? AND argv_id = ?",
+		                 "SELECT process_id FROM process"
+		                 " WHERE (process_id = ?1 OR task_id = ?1)"
+		                 " AND exe_id = ?2 AND argv_id = ?3",
 		                 shfs_arg_int(task_id), shfs_arg_int(exe),
 		                 shfs_arg_int(argv));
 	if (r)
 		return MIN(r, 0);
 	r = shfs_sql_run(ing->index,
-	                 "INSERT INTO process (task_id, exe_id, argv_id, cwd_id, uid,"
-	                 " first_ns) VALUES (?, ?, ?, ?, ?, ?)",
-	                 shfs_arg_int(task_id), shfs_arg_int(exe), shfs_arg_int(argv),
-	                 shfs_arg_int(cwd), shfs_arg_int(p->uid),
+	                 "INSERT INTO process (process_id, task_id, exe_id, argv_id,"
+	                 " cwd_id, uid, first_ns, accesses)"
+	                 " VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+	                 shfs_arg_id(is_first ? task_id : 0),
+	                 shfs_arg_id(is_first ? 0 : task_id), shfs_arg_int(exe),
+	                 shfs_arg_int(argv), shfs_arg_int(cwd), shfs_arg_int(p->uid),
 	                 shfs_arg_int(rec->time.real_ns));
 	*out = sqlite3_last_insert_rowid(ing->index->db);
 	return r;
@@ -164,10 +198,11 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	int64_t task_id = 0, process_id = 0;
-	int r = task_get(ing, rec, &task_id);
+	bool fresh;
+	int r = task_get(ing, rec, &task_id, &fresh);
 
 	if (!r)
-		r = process_get(ing, rec, task_id, &process_id);
+		r = process_get(ing, rec, task_id, fresh, &process_id);
 	if (r)
 		return r;
 	return shfs_sql_run(ing->index,
@@ -189,7 +224,8 @@ static int process_load(struct shfs_ingest *ing, uint64_t seq, struct shfs_proce
 		_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 
 		r = shfs_sql_get(ing->index, &stmt,
-		                 "SELECT r.process_id, p.task_id FROM process_ref r"
+		                 "SELECT r.process_id, coalesce(p.task_id, p.process_id)"
+		                 " FROM process_ref r"
 		                 " JOIN process p USING (process_id)"
 		                 " WHERE r.producer_id = ? AND r.seq = ?",
 		                 shfs_arg_int(ing->producer.id), shfs_arg_int(seq));
@@ -200,13 +236,14 @@ static int process_load(struct shfs_ingest *ing, uint64_t seq, struct shfs_proce
 	}
 	r = shfs_task_owner(ing->index, out->task_id, &out->owner);
 	if (!r)
-		r = shfs_sql_run(ing->index,
-		                 "UPDATE task SET session_id = ?1, command_id = ?2"
-		                 " WHERE task_id = ?3 AND (session_id IS NOT ?1"
-		                 " OR command_id IS NOT ?2)",
-		                 shfs_arg_id(out->owner.session_id),
-		                 shfs_arg_id(out->owner.command_id),
-		                 shfs_arg_int(out->task_id));
+		r = shfs_sql_run(
+			ing->index,
+			"UPDATE task SET session_id = ?1, command_id = ?2, shell = ?4"
+			" WHERE task_id = ?3 AND (session_id IS NOT ?1"
+			" OR command_id IS NOT ?2 OR shell <> ?4)",
+			shfs_arg_id(out->owner.session_id),
+			shfs_arg_id(out->owner.command_id), shfs_arg_int(out->task_id),
+			shfs_arg_int(out->owner.shell));
 	return r ? r : 1;
 }
 

@@ -2,7 +2,6 @@
 #include "store/index-internal.h"
 
 #include <errno.h>
-#include <regex.h>
 #include <string.h>
 
 struct shfs_rows {
@@ -153,74 +152,12 @@ bool shfs_rows_is_null(struct shfs_rows *rows, int col)
 	return !rows->has_row || sqlite3_column_type(rows->stmt, col) == SQLITE_NULL;
 }
 
-/* --- regexp(pattern, text) --- */
-
-static void regex_destroy(void *p)
+bool shfs_rows_is_int(struct shfs_rows *rows, int col)
 {
-	regfree(p);
-	free(p);
+	return rows->has_row && sqlite3_column_type(rows->stmt, col) == SQLITE_INTEGER;
 }
 
-static void fail_regcomp(sqlite3_context *ctx, int code, const regex_t *re)
+int shfs_rows_columns(struct shfs_rows *rows)
 {
-	char why[160], message[200];
-
-	regerror(code, re, why, sizeof(why));
-	snprintf(message, sizeof(message), "invalid regular expression: %s", why);
-	sqlite3_result_error(ctx, message, -1);
-}
-
-/* NULL: an error was reported. A constant pattern is compiled once: it stays with the
- * statement as its auxiliary data. */
-static const regex_t *compile(sqlite3_context *ctx, sqlite3_value *pattern)
-{
-	regex_t *re = sqlite3_get_auxdata(ctx, 0);
-	const char *text;
-	int code;
-
-	if (re)
-		return re;
-	text = (const char *)sqlite3_value_text(pattern);
-	re = malloc(sizeof(*re));
-	if (!text || !re) {
-		free(re);
-		sqlite3_result_error_nomem(ctx);
-		return NULL;
-	}
-	code = regcomp(re, text, REG_EXTENDED | REG_NOSUB);
-	if (code) {
-		fail_regcomp(ctx, code, re);
-		free(re);
-		return NULL;
-	}
-	sqlite3_set_auxdata(ctx, 0, re, regex_destroy);
-	/* SQLite may have freed it at once when it found no memory. */
-	re = sqlite3_get_auxdata(ctx, 0);
-	if (!re)
-		sqlite3_result_error_nomem(ctx);
-	return re;
-}
-
-static void regexp(sqlite3_context *ctx, int argc, sqlite3_value **argv)
-{
-	const regex_t *re;
-	const char *text;
-
-	if (sqlite3_value_type(argv[0]) == SQLITE_NULL)
-		return;
-	re = compile(ctx, argv[0]);
-	if (!re || sqlite3_value_type(argv[1]) == SQLITE_NULL)
-		return;
-	text = (const char *)sqlite3_value_text(argv[1]);
-	if (!text)
-		return sqlite3_result_error_nomem(ctx);
-	sqlite3_result_int(ctx, !regexec(re, text, 0, NULL, 0));
-}
-
-int shfs_regexp_register(sqlite3 *db)
-{
-	return sqlite3_create_function(db, "regexp", 2,
-	                               SQLITE_UTF8 | SQLITE_DETERMINISTIC |
-	                                       SQLITE_DIRECTONLY,
-	                               NULL, regexp, NULL, NULL);
+	return sqlite3_column_count(rows->stmt);
 }

@@ -7,147 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* --- files --- */
-
-static struct shfs_object_id object_column(sqlite3_stmt *stmt, int col)
-{
-	const char *name = (const char *)sqlite3_column_text(stmt, col);
-	struct shfs_object_id id;
-
-	if (!name || shfs_object_parse(name, &id))
-		return (struct shfs_object_id){ 0 };
-	return id;
-}
-
-static int file_load(struct shfs_ingest *ing, struct shfs_file *f)
-{
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(
-		ing->index, &stmt,
-		"SELECT f.file_id, f.versions, f.version_id, f.last_ns,"
-		" f.present, f.directory, f.mtime_ns, f.touched,"
-		" f.ctime_first_ns, f.ctime_last_ns, f.known_by, f.known_seq,"
-		" f.dev, f.ino,"
-		" v.flags, v.mode, v.size, v.mtime_ns, v.ctime_ns, v.phash,"
-		" v.object"
-		" FROM file f LEFT JOIN version v USING (version_id)"
-		" WHERE f.path = ?",
-		shfs_arg_text((struct shfs_bytes){ f->path, f->len }));
-
-	if (r <= 0)
-		return r;
-	f->id = sqlite3_column_int64(stmt, 0);
-	f->versions = sqlite3_column_int64(stmt, 1);
-	f->version_id = sqlite3_column_int64(stmt, 2);
-	f->last_ns = sqlite3_column_int64(stmt, 3);
-	f->present = sqlite3_column_int(stmt, 4);
-	f->directory = sqlite3_column_int(stmt, 5);
-	f->known = (struct shfs_known){
-		.mtime_ns = sqlite3_column_int64(stmt, 6),
-		.touched = sqlite3_column_int(stmt, 7),
-		.ctime_first_ns = sqlite3_column_int64(stmt, 8),
-		.ctime_last_ns = sqlite3_column_int64(stmt, 9),
-		.by = sqlite3_column_int64(stmt, 10),
-		.seq = sqlite3_column_int64(stmt, 11),
-	};
-	f->dev = sqlite3_column_int64(stmt, 12);
-	f->ino = sqlite3_column_int64(stmt, 13);
-	f->content = (struct shfs_content){
-		.flags = sqlite3_column_int64(stmt, 14),
-		.mode = sqlite3_column_int64(stmt, 15),
-		.size = sqlite3_column_int64(stmt, 16),
-		.mtime_ns = sqlite3_column_int64(stmt, 17),
-		.ctime_ns = sqlite3_column_int64(stmt, 18),
-		.phash = sqlite3_column_int64(stmt, 19),
-		.object = object_column(stmt, 20),
-	};
-	return 1;
-}
-
-static int file_insert(struct shfs_ingest *ing, struct shfs_file *f)
-{
-	int r = shfs_sql_run(
-		ing->index,
-		"INSERT INTO file (path, root_id, versions, last_ns, present, directory)"
-		" VALUES (?, ?, 0, 0, 1, 0)",
-		shfs_arg_text((struct shfs_bytes){ f->path, f->len }),
-		shfs_arg_int(ing->producer.root_id));
-
-	f->id = sqlite3_last_insert_rowid(ing->index->db);
-	f->present = true;
-	return r;
-}
-
-int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path, struct shfs_file **out)
-{
-	struct shfs_file *f;
-	int r;
-
-	HASH_FIND(hh, ing->files, path.data, path.len, f);
-	if (f) {
-		*out = f;
-		return 0;
-	}
-	f = calloc(1, sizeof(*f) + path.len + 1);
-	if (!f)
-		return -ENOMEM;
-	f->len = path.len;
-	memcpy(f->path, path.data, path.len);
-	r = file_load(ing, f);
-	if (!r)
-		r = file_insert(ing, f);
-	if (r >= 0) {
-		HASH_ADD(hh, ing->files, path, f->len, f);
-		r = f->hh.tbl ? 0 : -ENOMEM;
-	}
-	if (r) {
-		free(f);
-		return r;
-	}
-	*out = f;
-	return 0;
-}
-
-static int file_store(struct shfs_ingest *ing, struct shfs_file *f)
-{
-	const struct shfs_known *k = &f->known;
-	int r = shfs_sql_run(ing->index,
-	                     "UPDATE file SET versions = ?, version_id = ?, last_ns = ?,"
-	                     " present = ?, directory = ?, mtime_ns = ?, touched = ?,"
-	                     " ctime_first_ns = ?, ctime_last_ns = ?, known_by = ?,"
-	                     " known_seq = ?, dev = ?, ino = ? WHERE file_id = ?",
-	                     shfs_arg_int(f->versions), shfs_arg_id(f->version_id),
-	                     shfs_arg_int(f->last_ns), shfs_arg_int(f->present),
-	                     shfs_arg_int(f->directory), shfs_arg_int(k->mtime_ns),
-	                     shfs_arg_int(k->touched), shfs_arg_int(k->ctime_first_ns),
-	                     shfs_arg_int(k->ctime_last_ns), shfs_arg_int(k->by),
-	                     shfs_arg_int(k->seq), shfs_arg_int(f->dev),
-	                     shfs_arg_int(f->ino), shfs_arg_int(f->id));
-
-	f->dirty = r != 0;
-	return r;
-}
-
-int shfs_files_flush(struct shfs_ingest *ing)
-{
-	int r = 0;
-
-	for (struct shfs_file *f = ing->files; f && !r; f = f->hh.next)
-		if (f->dirty)
-			r = file_store(ing, f);
-	return r;
-}
-
-void shfs_files_forget(struct shfs_ingest *ing)
-{
-	struct shfs_file *f, *next;
-
-	HASH_ITER (hh, ing->files, f, next) {
-		HASH_DEL(ing->files, f);
-		free(f);
-	}
-}
-
 /* Has the producer seen the latest version at this path, and missed nothing since? */
 static bool is_known(const struct shfs_ingest *ing, const struct shfs_file *f)
 {
@@ -203,7 +62,7 @@ static bool holds(const struct shfs_file *f, const struct shfs_content *c)
 {
 	const struct shfs_content *now = &f->content;
 
-	if (!f->version_id)
+	if (!f->versions)
 		return false;
 	if (same_capture(now, c))
 		return true;
@@ -220,7 +79,7 @@ static bool left_the_same(const struct shfs_file *f, const struct shfs_content *
 {
 	const struct shfs_content *now = &f->content;
 
-	if (!f->version_id)
+	if (!f->versions)
 		return false;
 	return same_capture(now, c) ||
 	       (is_whole(now) && is_whole(c) &&
@@ -277,7 +136,9 @@ static int other_names(struct shfs_ingest *ing, const struct shfs_file *f,
 	if (!f->ino)
 		return 0;
 	r = shfs_sql_get(ing->index, &stmt,
-	                 "SELECT path FROM file WHERE ino = ? AND dev = ? AND ino",
+	                 "SELECT d.path || '/' || f.name FROM file f"
+	                 " JOIN directory d USING (directory_id)"
+	                 " WHERE f.ino = ? AND f.dev = ?",
 	                 shfs_arg_int(f->ino), shfs_arg_int(f->dev));
 	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
 		struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
@@ -306,9 +167,7 @@ int shfs_version_linked(struct shfs_ingest *ing, struct shfs_file *f, uint64_t d
 		return 0;
 	f->dev = dev;
 	f->ino = ino;
-	return shfs_sql_run(ing->index,
-	                    "UPDATE file SET dev = ?, ino = ? WHERE file_id = ?",
-	                    shfs_arg_int(dev), shfs_arg_int(ino), shfs_arg_int(f->id));
+	return shfs_file_store(ing, f);
 }
 
 static void metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t ctime_ns,
@@ -340,18 +199,21 @@ static int attributes(struct shfs_ingest *ing, struct shfs_file *f,
 {
 	struct shfs_content *c = &f->content;
 
-	if (!f->version_id || !is_known(ing, f) || !(now->flags & SHFS_CONTENT_KNOWN) ||
+	if (!f->versions || !is_known(ing, f) || !(now->flags & SHFS_CONTENT_KNOWN) ||
 	    !is_whole(now) || now->size != c->size)
 		return 0;
 	if (now->mode == c->mode && now->mtime_ns == c->mtime_ns)
 		return 0;
 	c->mode = now->mode;
 	c->mtime_ns = now->mtime_ns;
-	return shfs_sql_run(
-		ing->index,
-		"UPDATE version SET mode = ?, mtime_ns = ? WHERE version_id = ?",
-		shfs_arg_int(c->mode), shfs_arg_int(c->mtime_ns),
-		shfs_arg_int(f->version_id));
+	f->dirty = true;
+	return shfs_sql_run(ing->index,
+	                    "UPDATE version SET mode = ?1, mtime_ns = ?2, ctime_ns = ?3,"
+	                    " time_ns = ?4 WHERE file_id = ?5 AND n = ?6",
+	                    shfs_arg_int(c->mode ^ S_IFREG), shfs_arg_int(c->mtime_ns),
+	                    shfs_arg_int(shfs_wrap_sub(c->ctime_ns, c->mtime_ns)),
+	                    shfs_arg_int(shfs_wrap_sub(f->time_ns, c->mtime_ns)),
+	                    shfs_arg_int(f->id), shfs_arg_int(f->versions));
 }
 
 int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *f,
@@ -373,31 +235,52 @@ void shfs_version_unknown(struct shfs_file *f)
 	f->known.by = 0;
 }
 
-static struct shfs_arg object_arg(const struct shfs_content *c, char name[static 44])
+static struct shfs_arg object_arg(const struct shfs_content *c, uint8_t buf[static 20])
 {
 	if (!(c->flags & SHFS_CONTENT_OBJECT))
 		return shfs_arg_id(0);
-	shfs_object_name(&c->object, name);
-	return shfs_arg_text(shfs_bytes_str(name));
+	return shfs_arg_blob((struct shfs_bytes){ (const char *)buf,
+	                                          shfs_object_pack(&c->object, buf) });
+}
+
+/* Before the version is there that has the object. */
+static int count_object(struct shfs_ingest *ing, struct shfs_arg object)
+{
+	int64_t one;
+	int r = shfs_sql_int(ing->index, &one,
+	                     "SELECT 1 FROM version WHERE"
+	                     " substr(object, 1, 3) = substr(?1, 1, 3)"
+	                     " AND object = ?1 LIMIT 1",
+	                     object);
+
+	ing->totals.objects += !r;
+	return MIN(r, 0);
 }
 
 /* The content was seen again: learn what its version lacked. */
 static int learn(struct shfs_ingest *ing, struct shfs_file *f,
                  const struct shfs_content *c)
 {
-	char name[44];
+	uint8_t buf[20];
+	int r;
 
 	know(ing, f, c);
 	if ((f->content.flags & SHFS_CONTENT_OBJECT) || !(c->flags & SHFS_CONTENT_OBJECT))
 		return 0;
+	r = count_object(ing, object_arg(c, buf));
+	if (!r && !f->carried)
+		r = shfs_left_out_add(ing, f->content.flags, -1);
+	if (r)
+		return r;
 	f->content.flags = c->flags;
 	f->content.object = c->object;
 	f->content.phash = c->phash;
 	return shfs_sql_run(ing->index,
-	                    "UPDATE version SET object = ?, flags = ?, phash = ? WHERE "
-	                    "version_id = ?",
-	                    object_arg(c, name), shfs_arg_int(c->flags),
-	                    shfs_arg_int(c->phash), shfs_arg_int(f->version_id));
+	                    "UPDATE version SET object = ?, flags = ?, phash = ?"
+	                    " WHERE file_id = ? AND n = ?",
+	                    object_arg(c, buf), shfs_arg_int(c->flags),
+	                    shfs_arg_int(c->phash), shfs_arg_int(f->id),
+	                    shfs_arg_int(f->versions));
 }
 
 struct maker {
@@ -405,27 +288,45 @@ struct maker {
 	int64_t origin_version_id, access_id, time_ns;
 };
 
+static int insert_version(struct shfs_ingest *ing, const struct shfs_file *f,
+                          const struct shfs_content *c, const struct maker *by)
+{
+	uint8_t buf[20];
+
+	return shfs_sql_run(
+		ing->index,
+		"INSERT INTO version (file_id, n, flags, mode, size, mtime_ns, ctime_ns,"
+		" phash, object, source, origin_version_id, process_id, access_n, "
+		"time_ns)"
+		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		shfs_arg_int(f->id), shfs_arg_int(f->versions + 1),
+		shfs_arg_int(c->flags), shfs_arg_int(c->mode ^ S_IFREG),
+		shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
+		shfs_arg_int(shfs_wrap_sub(c->ctime_ns, c->mtime_ns)),
+		shfs_arg_int(c->phash), object_arg(c, buf), shfs_arg_int(by->source),
+		shfs_arg_id(by->origin_version_id),
+		by->access_id ? shfs_arg_int(by->access_id >> 32) : shfs_arg_id(0),
+		by->access_id ? shfs_arg_int((uint32_t)by->access_id) : shfs_arg_id(0),
+		shfs_arg_int(shfs_wrap_sub(by->time_ns, c->mtime_ns)));
+}
+
 static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
                        const struct shfs_content *c, const struct maker *by)
 {
-	char name[44];
-	int r = shfs_sql_run(
-		ing->index,
-		"INSERT INTO version (file_id, n, flags, mode, size, mtime_ns, ctime_ns,"
-		" phash, object, source, origin_version_id, access_id, time_ns, carried)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-		shfs_arg_int(f->id), shfs_arg_int(f->versions + 1),
-		shfs_arg_int(c->flags), shfs_arg_int(c->mode), shfs_arg_int(c->size),
-		shfs_arg_int(c->mtime_ns), shfs_arg_int(c->ctime_ns),
-		shfs_arg_int(c->phash), object_arg(c, name), shfs_arg_int(by->source),
-		shfs_arg_id(by->origin_version_id), shfs_arg_id(by->access_id),
-		shfs_arg_int(by->time_ns));
+	uint8_t buf[20];
+	int r = c->flags & SHFS_CONTENT_OBJECT ? count_object(ing, object_arg(c, buf))
+	                                       : shfs_left_out_add(ing, c->flags, 1);
 
+	if (!r)
+		r = insert_version(ing, f, c, by);
 	if (r)
 		return r;
-	f->version_id = sqlite3_last_insert_rowid(ing->index->db);
+	ing->totals.files += !f->versions;
+	ing->totals.versions++;
 	f->versions++;
+	f->carried = false;
 	f->content = *c;
+	f->time_ns = by->time_ns;
 	f->known = (struct shfs_known){ .mtime_ns = c->mtime_ns,
 		                        .ctime_first_ns = c->ctime_ns,
 		                        .ctime_last_ns = c->ctime_ns,
@@ -446,7 +347,7 @@ static int others_follow(struct shfs_ingest *ing, const struct shfs_file *f,
 	int r = c->flags & SHFS_CONTENT_LINKED ? other_names(ing, f, &names) : 0;
 
 	by.source = SHFS_SOURCE_LINKED;
-	by.origin_version_id = f->version_id;
+	by.origin_version_id = shfs_file_latest(f);
 	for (size_t i = 0; i < names.n && !r; i++) {
 		struct shfs_file *g = names.list[i];
 
@@ -475,7 +376,7 @@ static int found(struct shfs_ingest *ing, struct shfs_file *f,
 		if (!holds(names.list[i], c))
 			continue;
 		by.source = SHFS_SOURCE_LINKED;
-		by.origin_version_id = names.list[i]->version_id;
+		by.origin_version_id = shfs_file_latest(names.list[i]);
 	}
 	return r ? r : add_version(ing, f, c, &by);
 }
@@ -490,7 +391,7 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 	if (!is_content(c))
 		return 0;
 	r = holds(f, c) ? learn(ing, f, c) : found(ing, f, c, real_ns);
-	*out = f->version_id;
+	*out = f->versions;
 	if (!r && !same_capture(&before, &f->content))
 		r = others_follow(ing, f, &before, c,
 		                  (struct maker){ .time_ns = real_ns });
@@ -501,23 +402,24 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 static int earlier(struct shfs_ingest *ing, const struct shfs_file *f,
                    const struct shfs_content *c, int64_t *out)
 {
-	char name[44];
+	uint8_t buf[20];
 
 	if (!f->versions || (c->flags & SHFS_CONTENT_INCOMPLETE))
 		return 0;
 	if (c->flags & SHFS_CONTENT_OBJECT)
 		return shfs_sql_int(ing->index, out,
-		                    "SELECT version_id FROM version WHERE file_id = ?"
+		                    "SELECT n FROM version WHERE file_id = ?"
 		                    " AND object = ? AND NOT flags & 8"
 		                    " ORDER BY n DESC LIMIT 1",
-		                    shfs_arg_int(f->id), object_arg(c, name));
+		                    shfs_arg_int(f->id), object_arg(c, buf));
 	return shfs_sql_int(
 		ing->index, out,
-		"SELECT version_id FROM version WHERE file_id = ? AND size = ?"
+		"SELECT n FROM version WHERE file_id = ? AND size = ?"
 		" AND mtime_ns = ? AND ctime_ns = ? AND phash = ? AND flags & 4"
 		" AND NOT flags & 8 ORDER BY n DESC LIMIT 1",
 		shfs_arg_int(f->id), shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
-		shfs_arg_int(c->ctime_ns), shfs_arg_int(c->phash));
+		shfs_arg_int(shfs_wrap_sub(c->ctime_ns, c->mtime_ns)),
+		shfs_arg_int(c->phash));
 }
 _Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
                "the SQL above names these bits");
@@ -553,7 +455,7 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
 	r = left_the_same(f, c) ? learn(ing, f, c) : add_version(ing, f, c, &by);
 	f->last_ns = MAX(f->last_ns, real_ns);
 	f->dirty = true;
-	*out = f->version_id;
+	*out = f->versions;
 	return r ? r : others_follow(ing, f, &before, c, by);
 }
 
@@ -608,27 +510,22 @@ static void leave(struct shfs_file *f, int64_t real_ns)
 	shfs_version_unknown(f);
 }
 
-/* The paths known to be below a directory: those from "dir/" up to "dir0", as '0' is the
- * byte behind '/'. */
+/* The paths known to be below a directory: in it, or in those from "dir/" up to "dir0",
+ * as '0' is the byte behind '/'. */
 static int below(struct shfs_ingest *ing, const struct shfs_file *dir, struct moves *m)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	_cleanup_buf_ struct shfs_buf from = { 0 }, to = { 0 };
+	size_t len = dir->len > 1 ? dir->len : 0; /* "/" is "" */
 	int r = shfs_files_flush(ing);
 
-	shfs_buf_add(&from, dir->path, dir->len);
-	shfs_buf_char(&from, '/');
-	shfs_buf_add(&to, dir->path, dir->len);
-	shfs_buf_char(&to, '0');
-	if (from.failed || to.failed)
-		return -ENOMEM;
 	if (!r)
 		r = shfs_sql_get(ing->index, &stmt,
-		                 "SELECT path FROM file WHERE path > ? AND path < ?"
-		                 " AND present ORDER BY path",
-		                 shfs_arg_text(
-					 (struct shfs_bytes){ from.data, from.len }),
-		                 shfs_arg_text((struct shfs_bytes){ to.data, to.len }));
+		                 "SELECT d.path || '/' || f.name AS path"
+		                 " FROM directory d JOIN file f USING (directory_id)"
+		                 " WHERE (d.path = ?1 OR (d.path > ?1 || '/'"
+		                 "  AND d.path < ?1 || '0')) AND NOT f.state & 1"
+		                 " AND f.name <> '' ORDER BY 1",
+		                 shfs_arg_text((struct shfs_bytes){ dir->path, len }));
 	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
 		struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
 			                   sqlite3_column_bytes(stmt, 0) };
@@ -637,8 +534,8 @@ static int below(struct shfs_ingest *ing, const struct shfs_file *dir, struct mo
 		r = shfs_file_get(ing, path, &f);
 		if (!r)
 			r = moves_add(m, f,
-			              (struct shfs_bytes){ path.data + dir->len,
-			                                   path.len - dir->len });
+			              (struct shfs_bytes){ path.data + len,
+			                                   path.len - len });
 		if (r)
 			return r;
 	}
@@ -679,18 +576,20 @@ static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
 	int r = shfs_sql_run(
 		ing->index,
 		"INSERT INTO version (file_id, n, flags, mode, size, mtime_ns, ctime_ns,"
-		" phash, object, source, origin_version_id, access_id, time_ns, carried)"
-		" SELECT ?, n, flags, mode, size, mtime_ns, ctime_ns, phash, object, "
-		"source,"
-		" version_id, access_id, time_ns, 1 FROM version WHERE file_id = ?"
-		" ORDER BY n",
+		" phash, object, source, origin_version_id, process_id, access_n, "
+		"time_ns)"
+		" SELECT ?, n, flags, mode, size, mtime_ns, ctime_ns, phash, object,"
+		" source | 16, file_id << 32 | n, process_id, access_n, time_ns"
+		" FROM version WHERE file_id = ? ORDER BY n",
 		shfs_arg_int(to->id), shfs_arg_int(from->id));
 
 	if (r)
 		return r;
-	to->version_id = sqlite3_last_insert_rowid(ing->index->db);
+	ing->totals.files += !to->versions && from->versions;
 	to->versions = from->versions;
 	to->content = from->content;
+	to->time_ns = from->time_ns;
+	to->carried = true;
 	return 0;
 }
 
@@ -707,7 +606,7 @@ static int place(struct shfs_ingest *ing, const struct shfs_file *from,
 	shfs_version_unknown(to);
 	if (r)
 		return r;
-	if (!from->version_id || from->directory)
+	if (!from->versions || from->directory)
 		return 0;
 	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
 		r = carry(ing, from, to);
@@ -731,7 +630,7 @@ static int place_all(struct shfs_ingest *ing, const struct moves *m,
 		if (path.failed)
 			return -ENOMEM;
 		r = shfs_file_get(ing, (struct shfs_bytes){ path.data, path.len }, &to);
-		by.origin_version_id = m->list[i].held.version_id;
+		by.origin_version_id = shfs_file_latest(&m->list[i].held);
 		if (!r)
 			r = place(ing, &m->list[i].held, to, &by);
 	}
@@ -753,7 +652,7 @@ static int settle(struct shfs_ingest *ing, struct shfs_name_change *c)
 
 	c->file->directory = c->op->directory;
 	if (!c->seen && !c->op->directory)
-		c->seen = c->file->version_id;
+		c->seen = c->file->versions;
 	if (!r)
 		r = shfs_version_now(ing, c->file2, &c->op->victim, c->real_ns, &victim);
 	return r;
@@ -774,7 +673,7 @@ int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c)
 	if (!r && !c->op->directory)
 		r = shfs_version_metadata(ing, c->file2, c->real_ns, false);
 	if (!r && !c->op->directory && c->seen)
-		c->made = c->file2->version_id;
+		c->made = c->file2->versions;
 	return r;
 }
 
@@ -800,7 +699,7 @@ int shfs_version_exchange(struct shfs_ingest *ing, struct shfs_name_change *c)
 	if (!r)
 		r = shfs_version_metadata(ing, c->file2, c->real_ns, false);
 	if (!r && !c->op->directory && c->seen)
-		c->made = c->file2->version_id;
+		c->made = c->file2->versions;
 	return r;
 }
 
@@ -812,7 +711,7 @@ int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
 	if (r || c->file == c->file2)
 		return r;
 	by.source = SHFS_SOURCE_LINKED;
-	by.origin_version_id = c->file->version_id;
+	by.origin_version_id = shfs_file_latest(c->file);
 	c->file->present = !c->op->nameless;
 	c->file->dirty = true;
 	if (c->op->ino && !c->op->nameless)
@@ -822,7 +721,7 @@ int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
 	if (!r)
 		r = place(ing, c->file, c->file2, &by);
 	if (!r && c->seen)
-		c->made = c->file2->version_id;
+		c->made = c->file2->versions;
 	return r;
 }
 
@@ -831,7 +730,7 @@ int shfs_version_unlink(struct shfs_ingest *ing, struct shfs_name_change *c)
 	int r = shfs_version_now(ing, c->file, &c->op->victim, c->real_ns, &c->seen);
 
 	if (!c->seen)
-		c->seen = c->file->version_id;
+		c->seen = c->file->versions;
 	if (!r)
 		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
 	leave(c->file, c->real_ns);

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The tables of index.db, version 3. Only store/ names them; docs/index.md describes them.
+-- The tables of index.db, version 4. Only store/ names them; docs/index.md describes them.
 
 -- How far each segment and hook log has been read; written with the rows it led to.
 CREATE TABLE segment_position (
@@ -12,9 +12,20 @@ CREATE TABLE segment_position (
 	PRIMARY KEY (host, name)
 ) STRICT, WITHOUT ROWID;
 
--- One row. Processes after retry_task_id that found no session are looked at again.
-CREATE TABLE state (retry_task_id INTEGER NOT NULL) STRICT;
-INSERT INTO state VALUES (0);
+-- One row. Processes after retry_task_id that found no session are looked at again;
+-- the totals are kept up by ingest.
+CREATE TABLE state (
+	retry_task_id INTEGER NOT NULL,
+	accesses INTEGER NOT NULL,      -- shown ones
+	seq INTEGER NOT NULL,           -- the last given to an access
+	files INTEGER NOT NULL,         -- that have versions
+	versions INTEGER NOT NULL,      -- not counting carried ones
+	objects INTEGER NOT NULL        -- distinct
+) STRICT;
+INSERT INTO state VALUES (0, 0, 0, 0, 0, 0);
+
+-- Versions without an object, not counting carried ones, by what their flags say.
+CREATE TABLE left_out (flags INTEGER PRIMARY KEY, versions INTEGER NOT NULL) STRICT;
 
 CREATE TABLE boot (
 	boot_id INTEGER PRIMARY KEY,
@@ -98,47 +109,49 @@ CREATE TABLE command (
 	end_ns INTEGER,
 	end_boot_ns INTEGER,            -- NULL: no finish record
 	end_resolution_ns INTEGER,
-	end_pid INTEGER,
-	-- counters, kept up by ingest
-	n_read INTEGER NOT NULL DEFAULT 0,
-	n_written INTEGER NOT NULL DEFAULT 0,
-	n_skipped INTEGER NOT NULL DEFAULT 0,
-	n_incomplete INTEGER NOT NULL DEFAULT 0
+	end_pid INTEGER
 ) STRICT;
 CREATE INDEX command_begin ON command (begin_ns);
+CREATE INDEX command_cwd ON command (cwd);
 CREATE INDEX command_session ON command (session_id, begin_boot_ns);
 
--- A process by its identity; the links are those of its earliest record.
+-- A process by its identity; the links are those of its earliest record. task_id is the
+-- process_id of its first program.
 CREATE TABLE task (
 	task_id INTEGER PRIMARY KEY,
 	boot_id INTEGER NOT NULL,
-	pid_namespace INTEGER NOT NULL,
+	pid_namespace INTEGER NOT NULL, -- xor that of a host
 	pid INTEGER NOT NULL,
 	start_ticks INTEGER NOT NULL,
 	ppid INTEGER NOT NULL,
-	parent_start_ticks INTEGER NOT NULL,
-	pgid INTEGER NOT NULL,
+	parent_start_ticks INTEGER,     -- before start_ticks; NULL: its parent was gone
+	pgid INTEGER NOT NULL,          -- minus pid
 	sid INTEGER NOT NULL,
 	seen_boot_ns INTEGER NOT NULL,
-	marker TEXT NOT NULL,           -- of the first of its programs that has one
+	marker_id INTEGER,              -- a string: of the first of its programs that has one
+	shell INTEGER NOT NULL,         -- 1: a registered one, see shell_access
 	session_id INTEGER,
-	command_id INTEGER,
-	UNIQUE (boot_id, pid, start_ticks, pid_namespace)
+	command_id INTEGER
 ) STRICT;
-CREATE INDEX task_start ON task (boot_id, start_ticks);
-CREATE INDEX task_sid ON task (boot_id, sid);
+CREATE INDEX task_start ON task (boot_id, start_ticks, pid);
+CREATE INDEX task_shell ON task (boot_id, sid) WHERE shell = 1;
+CREATE INDEX task_command ON task (command_id) WHERE command_id IS NOT NULL;
+CREATE INDEX task_nobody ON task (boot_id) WHERE command_id IS NULL;
 
--- A program that a process executed.
+-- A program that a process executed. task_id is NULL where it is the first.
 CREATE TABLE process (
 	process_id INTEGER PRIMARY KEY,
-	task_id INTEGER NOT NULL,
+	task_id INTEGER,
 	exe_id INTEGER NOT NULL,
 	argv_id INTEGER NOT NULL,
 	cwd_id INTEGER NOT NULL,
 	uid INTEGER NOT NULL,
 	first_ns INTEGER NOT NULL,
-	UNIQUE (task_id, exe_id, argv_id)
+	accesses INTEGER NOT NULL       -- the last number given to one
 ) STRICT;
+CREATE INDEX process_task ON process (task_id) WHERE task_id IS NOT NULL;
+-- That of accesses by nobody knows whom.
+INSERT INTO process VALUES (0, NULL, 0, 0, 0, 0, 0, 0);
 
 -- What a producer's records call it.
 CREATE TABLE process_ref (
@@ -148,77 +161,70 @@ CREATE TABLE process_ref (
 	PRIMARY KEY (producer_id, seq)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE directory (
+	directory_id INTEGER PRIMARY KEY,
+	path TEXT NOT NULL UNIQUE,      -- "" is the root
+	root_id INTEGER NOT NULL
+) STRICT;
+
+-- A path. Where a column is NULL, it is as in the latest version, or 0.
 CREATE TABLE file (
 	file_id INTEGER PRIMARY KEY,
-	path TEXT NOT NULL UNIQUE,
-	root_id INTEGER NOT NULL,
+	directory_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
 	versions INTEGER NOT NULL,      -- the highest number given
-	version_id INTEGER,             -- the latest version
-	last_ns INTEGER NOT NULL,
-	present INTEGER NOT NULL,
-	directory INTEGER NOT NULL,
+	state INTEGER NOT NULL,         -- 1 gone, 2 directory, 4 touched
+	root_id INTEGER,                -- NULL: the directory's
+	last_ns INTEGER,                -- NULL: time_ns
 	-- when it was surely that version: struct shfs_known
-	mtime_ns INTEGER NOT NULL DEFAULT 0,
-	touched INTEGER NOT NULL DEFAULT 0,
-	ctime_first_ns INTEGER NOT NULL DEFAULT 0,
-	ctime_last_ns INTEGER NOT NULL DEFAULT 0,
-	known_by INTEGER NOT NULL DEFAULT 0, -- producer_id; 0: none
-	known_seq INTEGER NOT NULL DEFAULT 0,
-	-- of a file that was seen with several names; 0: none
-	dev INTEGER NOT NULL DEFAULT 0,
-	ino INTEGER NOT NULL DEFAULT 0
+	mtime_ns INTEGER,
+	ctime_first_ns INTEGER,
+	ctime_last_ns INTEGER,          -- NULL: ctime_first_ns
+	known_by INTEGER NOT NULL,      -- producer_id; 0: none
+	known_seq INTEGER NOT NULL,
+	-- of a file that was seen with several names
+	dev INTEGER,
+	ino INTEGER
 ) STRICT;
-CREATE INDEX file_inode ON file (ino, dev) WHERE ino;
+CREATE INDEX file_name ON file (directory_id, name_key(name));
+CREATE INDEX file_inode ON file (ino, dev) WHERE ino IS NOT NULL;
 
+-- A content of a file. Its version_id is file_id * 2^32 + n.
 CREATE TABLE version (
-	version_id INTEGER PRIMARY KEY,
 	file_id INTEGER NOT NULL,
 	n INTEGER NOT NULL,
 	flags INTEGER NOT NULL,
-	mode INTEGER NOT NULL,
+	mode INTEGER NOT NULL,          -- xor 0100000
 	size INTEGER NOT NULL,
 	mtime_ns INTEGER NOT NULL,
-	ctime_ns INTEGER NOT NULL,
+	ctime_ns INTEGER NOT NULL,      -- minus mtime_ns
 	phash INTEGER NOT NULL,
-	object TEXT,
-	source INTEGER NOT NULL,        -- enum shfs_version_source
+	object BLOB,                    -- its hash, and 4 bytes more where contents collide
+	source INTEGER NOT NULL,        -- enum shfs_version_source; 16 more: carried
 	origin_version_id INTEGER,
-	access_id INTEGER,              -- what made it
-	time_ns INTEGER NOT NULL,
-	carried INTEGER NOT NULL,
-	UNIQUE (file_id, n)
-) STRICT;
-CREATE INDEX version_object ON version (object) WHERE object IS NOT NULL;
-CREATE INDEX version_access ON version (access_id) WHERE access_id IS NOT NULL;
+	process_id INTEGER,             -- what made it: an access by process and number
+	access_n INTEGER,
+	time_ns INTEGER NOT NULL,       -- minus mtime_ns
+	PRIMARY KEY (file_id, n)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX version_object ON version (substr(object, 1, 3))
+	WHERE substr(object, 1, 3) IS NOT NULL;
 CREATE INDEX version_origin ON version (origin_version_id)
 	WHERE origin_version_id IS NOT NULL;
 
-CREATE TABLE access (
+-- Accesses of one process, packed (chunk.c): chunk_id is process_id * 2^32 + the number of
+-- the first. An access_id is made so too.
+CREATE TABLE chunk (chunk_id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
+
+-- Whose the accesses of a registered shell are, each by its own time.
+CREATE TABLE shell_access (
 	access_id INTEGER PRIMARY KEY,
-	producer_id INTEGER NOT NULL,
-	op INTEGER NOT NULL,            -- 0: open; enum shfs_pathop; 100: see preimages
-	flags INTEGER NOT NULL,
-	is_read INTEGER NOT NULL,
-	is_written INTEGER NOT NULL,
-	directory INTEGER NOT NULL,
-	process_id INTEGER,
 	session_id INTEGER,
-	command_id INTEGER,
-	file_id INTEGER NOT NULL,
-	file2_id INTEGER,
-	text_id INTEGER,                -- what a symbolic link says
-	begin_ns INTEGER NOT NULL,
-	end_ns INTEGER NOT NULL,
-	moment_boot_ns INTEGER NOT NULL, -- decides the command of a shell's own access
-	seen_version_id INTEGER,
-	made_version_id INTEGER,
-	cut INTEGER NOT NULL,           -- contents that limits or rules kept out
-	torn INTEGER NOT NULL           -- contents that are incomplete
+	command_id INTEGER
 ) STRICT;
-CREATE INDEX access_command ON access (command_id, file_id, is_read, is_written)
+CREATE INDEX shell_access_command ON shell_access (command_id)
 	WHERE command_id IS NOT NULL;
-CREATE INDEX access_file ON access (file_id);
-CREATE INDEX access_file2 ON access (file2_id, command_id) WHERE file2_id IS NOT NULL;
-CREATE INDEX access_process ON access (process_id) WHERE process_id IS NOT NULL;
-CREATE INDEX access_seen ON access (seen_version_id) WHERE seen_version_id IS NOT NULL;
-CREATE INDEX access_made ON access (made_version_id) WHERE made_version_id IS NOT NULL;
+
+-- Which accesses are of a file, in sorted runs of pages (byfile.c).
+CREATE TABLE run (run_id INTEGER PRIMARY KEY, entries INTEGER NOT NULL) STRICT;
+CREATE TABLE run_page (page_id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;

@@ -8,38 +8,87 @@ SELECT s.session_id, s.id, b.host, b.boot AS boot_id, s.pid, s.start_ticks, s.sh
 	s.cwd, s.begin_ns, s.end_ns, s.commands
 FROM session s JOIN boot b USING (boot_id);
 
+-- What is counted, is counted when it is asked for.
 CREATE VIEW v_command AS
 SELECT c.command_id, c.id, c.session_id, s.id AS session,
 	(SELECT host FROM boot b WHERE b.boot_id = s.boot_id) AS host,
 	c.number, c.text, c.hidden, c.cwd, c.begin_ns, c.end_ns, c.status,
-	c.n_read, c.n_written, c.n_skipped, c.n_incomplete
+	(SELECT coalesce(sum(p.accesses), 0) FROM task t JOIN process p
+		ON p.process_id = t.task_id OR p.task_id = t.task_id
+		WHERE t.command_id = c.command_id AND NOT t.shell)
+	+ (SELECT count(*) FROM shell_access x WHERE x.command_id = c.command_id)
+		AS n_accesses,
+	(SELECT count(DISTINCT a.file_id) FROM access a
+		WHERE a.command_id = c.command_id AND a.is_read) AS n_read,
+	(SELECT count(*) FROM (SELECT a.file_id FROM access a
+		WHERE a.command_id = c.command_id AND a.is_written
+		UNION SELECT a.file2_id FROM access a WHERE a.command_id = c.command_id
+		AND a.file2_id IS NOT NULL AND a.made_n IS NOT NULL)) AS n_written,
+	(SELECT coalesce(sum(a.cut), 0) FROM access a
+		WHERE a.command_id = c.command_id) AS n_skipped,
+	(SELECT coalesce(sum(a.torn), 0) FROM access a
+		WHERE a.command_id = c.command_id) AS n_incomplete
 FROM command c JOIN session s USING (session_id);
 
 CREATE VIEW v_process AS
 SELECT p.process_id,
 	(SELECT host FROM boot b WHERE b.boot_id = t.boot_id) AS host,
-	t.pid, t.start_ticks, t.ppid, t.pgid, t.sid, p.uid,
+	t.pid, t.start_ticks, t.ppid, (t.pid + t.pgid) & 4294967295 AS pgid, t.sid, p.uid,
 	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.exe_id) AS exe,
 	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.cwd_id) AS cwd,
 	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.argv_id) AS argv,
-	t.command_id, t.session_id, p.first_ns
-FROM process p JOIN task t USING (task_id);
+	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
+FROM process p JOIN task t ON p.process_id = t.task_id OR p.task_id = t.task_id;
+
+-- Those of no command, which are few; also shells.
+CREATE VIEW v_loose_process AS
+SELECT p.process_id,
+	(SELECT host FROM boot b WHERE b.boot_id = t.boot_id) AS host,
+	t.pid, t.start_ticks, t.ppid, (t.pid + t.pgid) & 4294967295 AS pgid, t.sid, p.uid,
+	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.exe_id) AS exe,
+	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.cwd_id) AS cwd,
+	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.argv_id) AS argv,
+	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
+FROM task t INDEXED BY task_nobody CROSS JOIN process p
+	ON p.process_id = t.task_id OR p.task_id = t.task_id
+WHERE t.command_id IS NULL;
 
 CREATE VIEW v_file AS
-SELECT f.file_id, f.path,
-	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = f.root_id) AS root,
-	f.versions, f.present, f.last_ns, f.directory
-FROM file f
+SELECT f.file_id, d.path || '/' || f.name AS path, d.path AS dir, f.name,
+	name_key(f.name) AS name_key,
+	(SELECT CAST(value AS TEXT) FROM string
+		WHERE string_id = coalesce(f.root_id, d.root_id)) AS root,
+	f.versions, NOT f.state & 1 AS present,
+	coalesce(f.last_ns, (SELECT v.mtime_ns + v.time_ns FROM version v
+		WHERE v.file_id = f.file_id AND v.n = f.versions), 0) AS last_ns,
+	(f.state & 2) / 2 AS directory
+FROM file f JOIN directory d USING (directory_id)
 WHERE f.versions > 0;
 
+-- All paths, also those without versions.
+CREATE VIEW v_path AS
+SELECT f.file_id, d.path || '/' || f.name AS path, d.path AS dir, f.name,
+	name_key(f.name) AS name_key
+FROM file f JOIN directory d USING (directory_id);
+
 CREATE VIEW v_version AS
-SELECT v.version_id, v.file_id, f.path, v.n, v.object, v.flags, v.size, v.mode, v.mtime_ns,
-	v.phash,
-	CASE v.source WHEN 1 THEN 'written' WHEN 2 THEN 'found' WHEN 3 THEN 'renamed'
+SELECT v.file_id << 32 | v.n AS version_id, v.file_id,
+	(SELECT d.path || '/' || f.name FROM file f JOIN directory d USING (directory_id)
+		WHERE f.file_id = v.file_id) AS path,
+	v.n, object_name(v.object) AS object, substr(v.object, 1, 3) AS object_key, v.flags,
+	v.size, (v.mode | 32768) - (v.mode & 32768) AS mode, v.mtime_ns, v.phash,
+	CASE v.source & 15 WHEN 1 THEN 'written' WHEN 2 THEN 'found' WHEN 3 THEN 'renamed'
 		WHEN 4 THEN 'linked' END AS source,
-	v.origin_version_id, v.access_id, a.process_id, a.command_id, v.time_ns, v.carried
-FROM version v JOIN file f USING (file_id)
-	LEFT JOIN access a ON a.access_id = v.access_id;
+	v.origin_version_id, v.process_id << 32 | v.access_n AS access_id,
+	nullif(v.process_id, 0) AS process_id,
+	(SELECT CASE WHEN t.shell THEN
+			(SELECT x.command_id FROM shell_access x
+				WHERE x.access_id = v.process_id << 32 | v.access_n)
+			ELSE t.command_id END
+		FROM process p JOIN task t ON t.task_id = coalesce(p.task_id, p.process_id)
+		WHERE p.process_id = v.process_id) AS command_id,
+	v.mtime_ns + v.time_ns AS time_ns, v.source / 16 AS carried
+FROM version v;
 
 CREATE VIEW v_access AS
 SELECT a.access_id,
@@ -48,17 +97,24 @@ SELECT a.access_id,
 		WHEN 7 THEN 'symlink' WHEN 8 THEN 'mknod' WHEN 9 THEN 'chmod'
 		WHEN 10 THEN 'chown' WHEN 11 THEN 'utimes' WHEN 12 THEN 'truncate'
 		WHEN 13 THEN 'xattr' END AS op,
-	a.flags, a.is_read, a.is_written, a.process_id, a.command_id, a.session_id,
-	(SELECT host FROM boot b JOIN producer p USING (boot_id)
-		WHERE p.producer_id = a.producer_id) AS host,
-	a.file_id, f.path, a.file2_id,
+	a.is_open, a.flags, a.is_read, a.is_written, a.process_id, a.command_id, a.session_id,
+	(SELECT b.host FROM process p JOIN task t ON t.task_id = coalesce(p.task_id, p.process_id)
+		JOIN boot b ON b.boot_id = t.boot_id
+		WHERE p.process_id = a.process_id) AS host,
+	a.file_id,
+	(SELECT d.path || '/' || f.name FROM file f JOIN directory d USING (directory_id)
+		WHERE f.file_id = a.file_id) AS path,
+	a.file2_id,
 	CASE WHEN a.file2_id IS NOT NULL
-		THEN (SELECT g.path FROM file g WHERE g.file_id = a.file2_id)
+		THEN (SELECT d.path || '/' || f.name FROM file f
+			JOIN directory d USING (directory_id) WHERE f.file_id = a.file2_id)
 		ELSE (SELECT CAST(value AS TEXT) FROM string WHERE string_id = a.text_id)
 		END AS path2,
-	a.directory, a.begin_ns, a.end_ns, a.seen_version_id, a.made_version_id,
-	a.access_id AS seq_key
-FROM access a JOIN file f USING (file_id)
+	a.directory, a.begin_ns, a.end_ns, a.seen_n, a.flawed AS seen_flawed,
+	a.file_id << 32 | a.seen_n AS seen_version_id,
+	a.made_n, coalesce(a.file2_id, a.file_id) AS made_file_id,
+	coalesce(a.file2_id, a.file_id) << 32 | a.made_n AS made_version_id, a.seq AS seq_key
+FROM access a
 WHERE a.op < 100;
 
 CREATE VIEW v_producer AS
@@ -78,13 +134,11 @@ WHERE p.dead = 1 AND p.end_ns IS NULL;
 CREATE VIEW v_stats AS
 SELECT (SELECT count(*) FROM command) AS commands,
 	(SELECT count(*) FROM session) AS sessions,
-	(SELECT count(*) FROM access WHERE op < 100) AS accesses,
-	(SELECT count(*) FROM file WHERE versions > 0) AS files,
-	(SELECT count(*) FROM version WHERE carried = 0) AS versions,
-	(SELECT count(DISTINCT object) FROM version) AS objects,
+	s.accesses, s.files, s.versions, s.objects,
 	(SELECT coalesce(sum(lost), 0) FROM producer) AS lost,
 	(SELECT coalesce(sum(damaged), 0) FROM segment_position) AS damaged_bytes,
-	(SELECT count(*) FROM process p JOIN task t USING (task_id)
-		WHERE t.session_id IS NULL AND EXISTS
-			(SELECT 1 FROM access a WHERE a.process_id = p.process_id)
-	) AS unattributed;
+	(SELECT count(*) FROM v_loose_process WHERE session_id IS NULL AND n_accesses > 0)
+		AS unattributed
+FROM state s;
+
+CREATE VIEW v_left_out AS SELECT flags, versions FROM left_out WHERE versions > 0;

@@ -19,14 +19,7 @@ READ, WRITTEN, CREATED, TRUNCATED, APPEND, MAPPED, EXEC = (1 << i for i in range
 def rows(sandbox, sql):
     """What the index answers, as the user, once all that was done is in it."""
     sandbox.shfs("sync")
-    script = (
-        "import json, sqlite3, sys\n"
-        "db = sqlite3.connect(f'file:{sys.argv[1]}/index.db?mode=ro', uri=True)\n"
-        "db.text_factory = os.fsdecode\n"
-        "print(json.dumps(db.execute(sys.argv[2]).fetchall()))\n"
-    )
-    argv = "/usr/bin/python3", "-c", "import os\n" + script, sandbox.store, sql
-    return [tuple(row) for row in json.loads(sandbox.run(*argv, cwd="/").stdout)]
+    return [tuple(row) for row in json.loads(sandbox.shfs("select", sql, cwd="/").stdout)["rows"]]
 
 
 def versions(sandbox, name):

@@ -434,7 +434,8 @@ static _unused_ char *kit_dump(struct kit *k)
 		  "SELECT v.path, v.n, v.object, v.flags, v.size, v.mode, v.mtime_ns,"
 		  " v.phash, v.source, o.path, o.n, p.pid, c.id, v.time_ns, v.carried,"
 		  " a.op, a.path, a.begin_ns FROM v_version v"
-		  " LEFT JOIN v_version o ON o.version_id = v.origin_version_id"
+		  " LEFT JOIN v_version o ON o.file_id = v.origin_version_id >> 32"
+		  "  AND o.n = v.origin_version_id & 4294967295"
 		  " LEFT JOIN v_access a ON a.access_id = v.access_id"
 		  " LEFT JOIN v_process p ON p.process_id = v.process_id"
 		  " LEFT JOIN v_command c ON c.command_id = v.command_id"
@@ -446,8 +447,9 @@ static _unused_ char *kit_dump(struct kit *k)
 		  " LEFT JOIN v_process p USING (process_id)"
 		  " LEFT JOIN v_command c ON c.command_id = a.command_id"
 		  " LEFT JOIN v_session s ON s.session_id = a.session_id"
-		  " LEFT JOIN v_version v ON v.version_id = a.seen_version_id"
-		  " LEFT JOIN v_version w ON w.version_id = a.made_version_id"
+		  " LEFT JOIN v_version v ON v.file_id = a.file_id AND v.n = a.seen_n"
+		  " LEFT JOIN v_version w ON w.file_id = a.made_file_id AND w.n = "
+		  "a.made_n"
 		  " ORDER BY a.seq_key" },
 		{ 9,
 		  "SELECT host, kind, root, pid, boot_id, begin_ns, end_ns, records, lost"

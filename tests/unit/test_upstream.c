@@ -56,7 +56,7 @@ static void check_depth(const char *path, int64_t n, size_t depth, const char *e
 	assert_ok(shfs_rows_bind_int(rows, 2, n));
 	assert_int_equal(shfs_rows_next(rows), 1);
 	assert_int_equal(shfs_version_from_row(rows, &target), 1);
-	assert_ok(shfs_upstream_new(index, &target, depth, everything, &up));
+	assert_ok(shfs_upstream_new(index, &target, depth, 0, everything, &up));
 	assert_string_equal(shfs_upstream_versions(up)->version.path, path);
 	for (struct shfs_upstream_maker *m = shfs_upstream_makers(up); m; m = m->next) {
 		if (got.len)

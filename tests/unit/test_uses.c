@@ -16,7 +16,7 @@ static void check(struct kit *k, const char *temporary, const char *expected)
 	kit_umount(k);
 	kit_ingest(k);
 	assert_ok(shfs_index_open(k->store, SHFS_INDEX_READ, &index));
-	assert_ok(shfs_uses_load(index, 1, 0, &uses));
+	assert_ok(shfs_uses_load(index, 1, 0, 0, &uses));
 	for (size_t i = 0; i < uses.n; i++) {
 		shfs_buf_printf(&got, "%s%s ", i ? "\n" : "",
 		                shfs_use_word(uses.list[i].kind));

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which accesses are of a file. What a transaction adds is written as one sorted run, and
+ * runs of about the same size are merged when there are many: so nothing is ever written
+ * in the middle of a large table, and few places have to be looked at.
+ *
+ * A run is pages, whose page_id are in order: run_id, the first file in it, a number. An
+ * entry tells what differs from the one before in its page: file, whether it changes
+ * names or attributes (lowest bit), process, number of the access.
+ */
+#include "store/index-internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PAGE_BYTES  4000 /* fills a page of the database */
+#define ENTRY_MAX   32
+#define MERGE_RUNS  16        /* of one size */
+#define SIZE_FIRST  4096      /* entries: below that all sizes are one */
+#define ENTRIES_MAX (1 << 24) /* of runs that are merged again */
+#define K_BITS      16
+#define RUN_SHIFT   (32 + K_BITS)
+#define RUN_MAX     ((1 << 15) - 1)
+
+static int64_t page_id(int64_t run_id, int64_t file_id, int64_t k)
+{
+	return run_id << RUN_SHIFT | file_id << K_BITS | k;
+}
+
+/* --- pages --- */
+
+static void page_open(struct shfs_cursor *c, struct shfs_file_use *u, const void *data,
+                      size_t len)
+{
+	*c = (struct shfs_cursor){ data, (const uint8_t *)data + len };
+	*u = (struct shfs_file_use){ 0 };
+}
+
+/* 1, 0 at the end, or -EBADMSG. */
+static int page_next(struct shfs_cursor *c, struct shfs_file_use *u)
+{
+	uint64_t file, process, n;
+
+	if (c->p == c->end)
+		return 0;
+	file = shfs_varint_get(c);
+	process = shfs_unzigzag(shfs_varint_get(c));
+	n = shfs_varint_get(c);
+	if (!process)
+		n = (uint32_t)u->access_id + shfs_unzigzag(n);
+	u->change = file & 1;
+	u->file_id += file >> 1;
+	u->access_id =
+		shfs_access_id((u->access_id >> 32) + (int64_t)process, (uint32_t)n);
+	return c->failed ? -EBADMSG : 1;
+}
+
+static uint8_t *page_put(uint8_t *p, const struct shfs_file_use *last,
+                         const struct shfs_file_use *u)
+{
+	int64_t process = (u->access_id >> 32) - (last->access_id >> 32);
+	int64_t n = (uint32_t)u->access_id;
+
+	p = shfs_varint_put(p, (uint64_t)(u->file_id - last->file_id) << 1 | u->change);
+	p = shfs_varint_put(p, shfs_zigzag(process));
+	return shfs_varint_put(p, process ? (uint64_t)n
+	                                  : shfs_zigzag(n - (uint32_t)last->access_id));
+}
+
+/* --- writing a run --- */
+
+struct run_writer {
+	struct shfs_index *index;
+	int64_t run_id, entries, first_file, k;
+	struct shfs_file_use last;
+	size_t len;
+	uint8_t data[PAGE_BYTES + ENTRY_MAX];
+};
+
+/* The first number that is free behind one in use. */
+static int run_begin(struct run_writer *w, struct shfs_index *index)
+{
+	int r;
+
+	w->index = index;
+	w->run_id = 1;
+	w->entries = w->k = 0;
+	w->first_file = -1;
+	w->len = 0;
+	r = shfs_sql_int(index, &w->run_id,
+	                 "SELECT coalesce(min(run_id) + 1, 1) FROM run a WHERE NOT EXISTS"
+	                 " (SELECT 1 FROM run b WHERE b.run_id = a.run_id + 1)");
+	return r < 0 ? r : w->run_id > RUN_MAX ? -EOVERFLOW : 0;
+}
+
+static int run_write_page(struct run_writer *w)
+{
+	struct shfs_bytes data = { (const char *)w->data, w->len };
+
+	if (!w->len)
+		return 0;
+	w->len = 0;
+	return shfs_sql_run(w->index,
+	                    "INSERT INTO run_page (page_id, data) VALUES (?, ?)",
+	                    shfs_arg_int(page_id(w->run_id, w->first_file, w->k)),
+	                    shfs_arg_blob(data));
+}
+
+static int run_add(struct run_writer *w, const struct shfs_file_use *u)
+{
+	int r = w->len > PAGE_BYTES - ENTRY_MAX ? run_write_page(w) : 0;
+
+	if (!w->len) {
+		w->k = u->file_id == w->first_file ? w->k + 1 : 0;
+		w->first_file = u->file_id;
+		w->last = (struct shfs_file_use){ 0 };
+		if (w->k >> K_BITS)
+			return -EOVERFLOW;
+	}
+	w->len = page_put(w->data + w->len, &w->last, u) - w->data;
+	w->last = *u;
+	w->entries++;
+	return r;
+}
+
+static int run_end(struct run_writer *w)
+{
+	int r = run_write_page(w);
+
+	return r ? r
+	         : shfs_sql_run(w->index,
+	                        "INSERT INTO run (run_id, entries) VALUES (?, ?)",
+	                        shfs_arg_int(w->run_id), shfs_arg_int(w->entries));
+}
+
+/* --- merging --- */
+
+struct run_reader {
+	int64_t run_id;
+	sqlite3_stmt *pages;
+	struct shfs_cursor at;
+	struct shfs_file_use use;
+	bool end;
+};
+
+static int compare_use(const void *a, const void *b)
+{
+	const struct shfs_file_use *x = a, *y = b;
+
+	if (x->file_id != y->file_id)
+		return x->file_id < y->file_id ? -1 : 1;
+	return (x->access_id > y->access_id) - (x->access_id < y->access_id);
+}
+
+static int reader_next(struct shfs_index *index, struct run_reader *r)
+{
+	int n;
+
+	while (!(n = r->at.p ? page_next(&r->at, &r->use) : 0)) {
+		n = shfs_sql_next(index, r->pages);
+		if (n <= 0) {
+			r->end = true;
+			return n;
+		}
+		page_open(&r->at, &r->use, sqlite3_column_blob(r->pages, 0),
+		          sqlite3_column_bytes(r->pages, 0));
+	}
+	return MIN(n, 0);
+}
+
+static int reader_open(struct shfs_index *index, struct run_reader *r)
+{
+	int rc = sqlite3_prepare_v2(index->db,
+	                            "SELECT data FROM run_page WHERE page_id >= ?1"
+	                            " AND page_id < ?2 ORDER BY page_id",
+	                            -1, &r->pages, NULL);
+
+	if (rc)
+		return shfs_index_errno(index->db, rc);
+	sqlite3_bind_int64(r->pages, 1, page_id(r->run_id, 0, 0));
+	sqlite3_bind_int64(r->pages, 2, page_id(r->run_id + 1, 0, 0));
+	return reader_next(index, r);
+}
+
+static struct run_reader *smallest(struct run_reader *list, size_t n)
+{
+	struct run_reader *best = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (!list[i].end && (!best || compare_use(&list[i].use, &best->use) < 0))
+			best = &list[i];
+	return best;
+}
+
+static int merge_readers(struct shfs_index *index, struct run_reader *list, size_t n)
+{
+	struct run_writer w;
+	struct run_reader *from;
+	int r = run_begin(&w, index);
+
+	for (size_t i = 0; i < n && !r; i++)
+		r = reader_open(index, &list[i]);
+	while (!r && (from = smallest(list, n))) {
+		r = run_add(&w, &from->use);
+		if (!r)
+			r = reader_next(index, from);
+	}
+	return r ? r : run_end(&w);
+}
+
+static int run_delete(struct shfs_index *index, int64_t run_id)
+{
+	int r = shfs_sql_run(index,
+	                     "DELETE FROM run_page WHERE page_id >= ? AND page_id < ?",
+	                     shfs_arg_int(page_id(run_id, 0, 0)),
+	                     shfs_arg_int(page_id(run_id + 1, 0, 0)));
+
+	return r ? r
+	         : shfs_sql_run(index, "DELETE FROM run WHERE run_id = ?",
+	                        shfs_arg_int(run_id));
+}
+
+static int merge(struct shfs_index *index, const int64_t *run_ids, size_t n)
+{
+	struct run_reader list[MERGE_RUNS] = { 0 };
+	int r;
+
+	for (size_t i = 0; i < n; i++)
+		list[i].run_id = run_ids[i];
+	r = merge_readers(index, list, n);
+	for (size_t i = 0; i < n; i++)
+		sqlite3_finalize(list[i].pages);
+	for (size_t i = 0; i < n && !r; i++)
+		r = run_delete(index, run_ids[i]);
+	return r;
+}
+
+static unsigned size_of(int64_t entries)
+{
+	unsigned size = 0;
+
+	for (entries /= SIZE_FIRST; entries; entries /= MERGE_RUNS)
+		size++;
+	return size;
+}
+
+/* 1: some were merged, and others may be many now. */
+static int merge_one_size(struct shfs_index *index)
+{
+	int64_t ids[16][MERGE_RUNS];
+	size_t n[16] = { 0 };
+	unsigned full = 16;
+	int r;
+
+	{
+		_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+
+		r = shfs_sql_get(index, &stmt,
+		                 "SELECT run_id, entries FROM run WHERE entries < ?"
+		                 " ORDER BY run_id",
+		                 shfs_arg_int(ENTRIES_MAX));
+		for (; r > 0 && full == 16; r = shfs_sql_next(index, stmt)) {
+			unsigned size = size_of(sqlite3_column_int64(stmt, 1)) % 16;
+
+			ids[size][n[size]++] = sqlite3_column_int64(stmt, 0);
+			if (n[size] == MERGE_RUNS)
+				full = size;
+		}
+	}
+	if (r < 0 || full == 16)
+		return MIN(r, 0);
+	return merge(index, ids[full], MERGE_RUNS) ?: 1;
+}
+
+/* --- what an ingest adds --- */
+
+int shfs_file_use_add(struct shfs_ingest *ing, int64_t file_id, int64_t access_id,
+                      bool change)
+{
+	if (ing->n_uses == ing->cap_uses) {
+		size_t cap = MAX(ing->cap_uses * 2, (size_t)256);
+		struct shfs_file_use *uses = reallocarray(ing->uses, cap, sizeof(*uses));
+
+		if (!uses)
+			return -ENOMEM;
+		ing->uses = uses;
+		ing->cap_uses = cap;
+	}
+	ing->uses[ing->n_uses++] = (struct shfs_file_use){ file_id, access_id, change };
+	return 0;
+}
+
+int shfs_file_uses_flush(struct shfs_ingest *ing)
+{
+	struct run_writer w;
+	size_t n = ing->n_uses;
+	int r;
+
+	if (!n)
+		return 0;
+	ing->n_uses = 0;
+	qsort(ing->uses, n, sizeof(*ing->uses), compare_use);
+	r = run_begin(&w, ing->index);
+	for (size_t i = 0; i < n && !r; i++)
+		r = run_add(&w, &ing->uses[i]);
+	if (!r)
+		r = run_end(&w);
+	while (!r && (r = merge_one_size(ing->index)) > 0)
+		r = 0;
+	return r;
+}
+
+void shfs_file_uses_forget(struct shfs_ingest *ing)
+{
+	free(ing->uses);
+	ing->uses = NULL;
+	ing->n_uses = ing->cap_uses = 0;
+}
+
+/* --- asking --- */
+
+/* The page before those that begin with the file may end with it. */
+#define RUN     "(r.run_id << 48)"
+#define OF_FILE "(?1 << 16)"
+#define PAGES                                                                            \
+	"SELECT p.data FROM run r CROSS JOIN run_page p ON p.page_id >="                 \
+	" coalesce((SELECT max(page_id) FROM run_page"                                   \
+	"  WHERE page_id >= " RUN " AND page_id < (" RUN " | " OF_FILE ")),"             \
+	" " RUN " | " OF_FILE ") AND p.page_id <= (" RUN " | " OF_FILE " | 65535)"
+_Static_assert(K_BITS == 16 && RUN_SHIFT == 48, "the SQL above names these shifts");
+
+static int collect_page(sqlite3_stmt *stmt, int64_t file_id, struct shfs_ids *opens,
+                        struct shfs_ids *changes)
+{
+	struct shfs_file_use u;
+	struct shfs_cursor c;
+	int r;
+
+	page_open(&c, &u, sqlite3_column_blob(stmt, 0), sqlite3_column_bytes(stmt, 0));
+	while ((r = page_next(&c, &u)) > 0 && u.file_id <= file_id) {
+		struct shfs_ids *list = u.change ? changes : opens;
+
+		if (u.file_id < file_id || !list)
+			continue;
+		r = shfs_ids_add(list, u.access_id);
+		if (r)
+			return r;
+	}
+	return MIN(r, 0);
+}
+
+int shfs_file_uses_find(sqlite3 *db, sqlite3_stmt **stmt, int64_t file_id,
+                        struct shfs_ids *opens, struct shfs_ids *changes)
+{
+	int rc = *stmt ? SQLITE_OK : sqlite3_prepare_v2(db, PAGES, -1, stmt, NULL), r = 0;
+
+	if (rc)
+		return shfs_index_errno(db, rc);
+	sqlite3_bind_int64(*stmt, 1, file_id);
+	while (!r && (rc = sqlite3_step(*stmt)) == SQLITE_ROW)
+		r = collect_page(*stmt, file_id, opens, changes);
+	sqlite3_reset(*stmt);
+	return r ? r : shfs_index_errno(db, rc);
+}

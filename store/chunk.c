@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Accesses, packed: a chunk has those of one process in the order of the journal, each
+ * told by what differs from the one before. All numbers are varints (7 bits a byte, the
+ * lowest first), signed ones in zigzag.
+ *
+ *     chunk:   the seq before the first, its begin and its moment, then accesses
+ *     access:  head, what the head says
+ */
+#include "store/index-internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define CHUNK_BYTES 950 /* four fill a page */
+#define ACCESS_MAX  96  /* bytes of one */
+
+enum head {
+	HAS_SEEN = 1 << 0,
+	HAS_MADE = 1 << 1,
+	HAS_MOMENT = 1 << 2, /* it is not that of the begin */
+	HAS_FLAGS = 1 << 3,  /* they are not the usual */
+	HAS_OP = 1 << 4,     /* it is no open */
+	HAS_MORE = 1 << 5,   /* a byte of enum more */
+	SAME_FILE = 1 << 6,
+	OTHER_SEQ = 1 << 7, /* it is not the next */
+};
+
+enum more {
+	MORE_DIRECTORY = 1 << 0,
+	MORE_FILE2 = 1 << 1,
+	MORE_TEXT = 1 << 2,
+	MORE_CUT = 1 << 3,
+	MORE_TORN = 1 << 4,
+	MORE_FLAWED = 1 << 5,
+};
+
+/* --- varints --- */
+
+uint8_t *shfs_varint_put(uint8_t *p, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		*p++ = (uint8_t)value | 0x80;
+	*p++ = (uint8_t)value;
+	return p;
+}
+
+uint64_t shfs_varint_get(struct shfs_cursor *c)
+{
+	uint64_t value = 0;
+
+	for (unsigned shift = 0; shift < 64 && c->p < c->end; shift += 7) {
+		uint8_t byte = *c->p++;
+
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return value;
+	}
+	c->failed = true;
+	return 0;
+}
+
+/* --- one access --- */
+
+/* Of an open for reading; a change of names has none. */
+static uint32_t usual_flags(uint32_t op)
+{
+	return op ? 0 : SHFS_ACCESS_READ;
+}
+
+/* Where the clocks of one process are told apart by begin alone, the moment is that. */
+static int64_t usual_moment(const struct shfs_access *first, const struct shfs_access *a)
+{
+	return first->moment_us + (a->begin_us - first->begin_us);
+}
+
+static uint8_t *put_more(uint8_t *p, const struct shfs_access *a)
+{
+	uint8_t *mask = p++;
+
+	*mask = (a->directory ? MORE_DIRECTORY : 0) | (a->file2_id ? MORE_FILE2 : 0) |
+	        (a->text_id ? MORE_TEXT : 0) | (a->cut ? MORE_CUT : 0) |
+	        (a->torn ? MORE_TORN : 0) | (a->flawed ? MORE_FLAWED : 0);
+	if (a->file2_id)
+		p = shfs_varint_put(p, a->file2_id);
+	if (a->text_id)
+		p = shfs_varint_put(p, a->text_id);
+	if (a->cut)
+		p = shfs_varint_put(p, a->cut);
+	if (a->torn)
+		p = shfs_varint_put(p, a->torn);
+	return p;
+}
+
+static uint8_t *put(uint8_t *p, const struct shfs_access *first,
+                    const struct shfs_access *last, const struct shfs_access *a)
+{
+	bool more = a->directory || a->flawed || a->file2_id || a->text_id || a->cut ||
+	            a->torn;
+	int64_t moment = a->moment_us - usual_moment(first, a);
+	unsigned head = (a->seen_n ? HAS_SEEN : 0) | (a->made_n ? HAS_MADE : 0) |
+	                (moment ? HAS_MOMENT : 0) |
+	                (a->flags != usual_flags(a->op) ? HAS_FLAGS : 0) |
+	                (a->op ? HAS_OP : 0) | (more ? HAS_MORE : 0) |
+	                (a->file_id == last->file_id ? SAME_FILE : 0) |
+	                (a->seq != last->seq + 1 ? OTHER_SEQ : 0);
+
+	*p++ = (uint8_t)head;
+	if (head & OTHER_SEQ)
+		p = shfs_varint_put(p, a->seq - last->seq);
+	if (!(head & SAME_FILE))
+		p = shfs_varint_put(p, shfs_zigzag(a->file_id - last->file_id));
+	p = shfs_varint_put(p, shfs_zigzag(a->begin_us - last->begin_us));
+	p = shfs_varint_put(p, a->end_us - a->begin_us);
+	if (head & HAS_SEEN)
+		p = shfs_varint_put(p, a->seen_n);
+	if (head & HAS_MADE)
+		p = shfs_varint_put(p, a->made_n);
+	if (head & HAS_MOMENT)
+		p = shfs_varint_put(p, shfs_zigzag(moment));
+	if (head & HAS_OP)
+		p = shfs_varint_put(p, a->op);
+	if (head & HAS_FLAGS)
+		p = shfs_varint_put(p, a->flags);
+	return head & HAS_MORE ? put_more(p, a) : p;
+}
+
+static void get_more(struct shfs_cursor *c, struct shfs_access *a)
+{
+	uint8_t mask = shfs_cursor_u8(c);
+
+	a->directory = mask & MORE_DIRECTORY;
+	a->flawed = mask & MORE_FLAWED;
+	if (mask & MORE_FILE2)
+		a->file2_id = shfs_varint_get(c);
+	if (mask & MORE_TEXT)
+		a->text_id = shfs_varint_get(c);
+	if (mask & MORE_CUT)
+		a->cut = shfs_varint_get(c);
+	if (mask & MORE_TORN)
+		a->torn = shfs_varint_get(c);
+}
+
+/* Bytes of a damaged index: sums must not overflow. */
+static int64_t add(int64_t a, uint64_t b)
+{
+	return (int64_t)((uint64_t)a + b);
+}
+
+static void get(struct shfs_cursor *c, const struct shfs_access *first,
+                struct shfs_access *a)
+{
+	uint8_t head = shfs_cursor_u8(c);
+	struct shfs_access last = *a;
+
+	*a = (struct shfs_access){ .access_id = last.access_id + 1 };
+	a->seq = add(last.seq, head & OTHER_SEQ ? shfs_varint_get(c) : 1);
+	a->file_id = last.file_id;
+	if (!(head & SAME_FILE))
+		a->file_id = add(a->file_id, shfs_unzigzag(shfs_varint_get(c)));
+	a->begin_us = add(last.begin_us, shfs_unzigzag(shfs_varint_get(c)));
+	a->end_us = add(a->begin_us, shfs_varint_get(c));
+	if (head & HAS_SEEN)
+		a->seen_n = shfs_varint_get(c);
+	if (head & HAS_MADE)
+		a->made_n = shfs_varint_get(c);
+	a->moment_us = add(first->moment_us, (uint64_t)a->begin_us - first->begin_us);
+	if (head & HAS_MOMENT)
+		a->moment_us = add(a->moment_us, shfs_unzigzag(shfs_varint_get(c)));
+	if (head & HAS_OP)
+		a->op = shfs_varint_get(c);
+	a->flags = usual_flags(a->op);
+	if (head & HAS_FLAGS)
+		a->flags = shfs_varint_get(c);
+	if (head & HAS_MORE)
+		get_more(c, a);
+}
+
+/* --- reading --- */
+
+void shfs_chunk_open(struct shfs_chunk_reader *r, int64_t chunk_id, const void *data,
+                     size_t len)
+{
+	*r = (struct shfs_chunk_reader){ .at = { data, (const uint8_t *)data + len } };
+	r->access.access_id = chunk_id - 1;
+	r->access.seq = shfs_varint_get(&r->at);
+	r->access.begin_us = shfs_varint_get(&r->at);
+	r->access.moment_us = shfs_varint_get(&r->at);
+	r->first = r->access;
+}
+
+int shfs_chunk_next(struct shfs_chunk_reader *r)
+{
+	if (!r->at.failed && r->at.p == r->at.end)
+		return 0;
+	get(&r->at, &r->first, &r->access);
+	return r->at.failed ? -EBADMSG : 1;
+}
+
+/* --- writing --- */
+
+/* What a process did in this transaction and is not written yet. */
+struct shfs_chunk {
+	int64_t process_id;
+	uint32_t first_n, n; /* of the first that is in data; the last number given */
+	struct shfs_access first, last;
+	size_t len;
+	uint8_t data[CHUNK_BYTES + ACCESS_MAX];
+	UT_hash_handle hh;
+};
+
+static int chunk_get(struct shfs_ingest *ing, int64_t process_id, struct shfs_chunk **out)
+{
+	struct shfs_chunk *c = ing->chunk;
+	int64_t n = 0;
+	int r;
+
+	if (c && c->process_id == process_id) {
+		*out = c;
+		return 0;
+	}
+	HASH_FIND(hh, ing->chunks, &process_id, sizeof(process_id), c);
+	if (!c) {
+		r = shfs_sql_int(ing->index, &n,
+		                 "SELECT accesses FROM process WHERE process_id = ?",
+		                 shfs_arg_int(process_id));
+		if (r <= 0)
+			return r ?: -EBADMSG;
+		c = malloc(sizeof(*c));
+		if (!c)
+			return -ENOMEM;
+		c->process_id = process_id;
+		c->n = n;
+		c->len = 0;
+		HASH_ADD(hh, ing->chunks, process_id, sizeof(process_id), c);
+		if (!c->hh.tbl) {
+			free(c);
+			return -ENOMEM;
+		}
+	}
+	ing->chunk = *out = c;
+	return 0;
+}
+
+static int chunk_write(struct shfs_ingest *ing, struct shfs_chunk *c)
+{
+	struct shfs_bytes data = { (const char *)c->data, c->len };
+
+	if (!c->len)
+		return 0;
+	c->len = 0;
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO chunk (chunk_id, data) VALUES (?, ?)",
+	                    shfs_arg_int(shfs_access_id(c->process_id, c->first_n)),
+	                    shfs_arg_blob(data));
+}
+
+static void chunk_begin(struct shfs_chunk *c, const struct shfs_access *a)
+{
+	uint8_t *p = c->data;
+
+	c->first = *a;
+	c->last = (struct shfs_access){ .seq = a->seq - 1, .begin_us = a->begin_us };
+	c->first_n = c->n + 1;
+	p = shfs_varint_put(p, c->last.seq);
+	p = shfs_varint_put(p, a->begin_us);
+	p = shfs_varint_put(p, a->moment_us);
+	c->len = p - c->data;
+}
+
+int shfs_chunk_next_id(struct shfs_ingest *ing, int64_t process_id, int64_t *out)
+{
+	struct shfs_chunk *c;
+	int r = chunk_get(ing, process_id, &c);
+
+	if (!r)
+		*out = shfs_access_id(process_id, c->n + 1);
+	return r;
+}
+
+int shfs_chunk_add(struct shfs_ingest *ing, int64_t process_id,
+                   const struct shfs_access *a)
+{
+	struct shfs_chunk *c;
+	int r = chunk_get(ing, process_id, &c);
+
+	if (r)
+		return r;
+	if (!c->len)
+		chunk_begin(c, a);
+	c->len = put(c->data + c->len, &c->first, &c->last, a) - c->data;
+	c->last = *a;
+	c->n++;
+	return c->len > CHUNK_BYTES ? chunk_write(ing, c) : 0;
+}
+
+static int compare_process(struct shfs_chunk *a, struct shfs_chunk *b)
+{
+	return (a->process_id > b->process_id) - (a->process_id < b->process_id);
+}
+
+int shfs_chunks_flush(struct shfs_ingest *ing)
+{
+	struct shfs_chunk *c;
+	int r = 0;
+
+	HASH_SORT(ing->chunks, compare_process);
+	for (c = ing->chunks; c && !r; c = c->hh.next) {
+		r = chunk_write(ing, c);
+		if (!r)
+			r = shfs_sql_run(ing->index,
+			                 "UPDATE process SET accesses = ?"
+			                 " WHERE process_id = ?",
+			                 shfs_arg_int(c->n), shfs_arg_int(c->process_id));
+	}
+	shfs_chunks_forget(ing);
+	return r;
+}
+
+void shfs_chunks_forget(struct shfs_ingest *ing)
+{
+	struct shfs_chunk *c, *next;
+
+	ing->chunk = NULL;
+	HASH_ITER (hh, ing->chunks, c, next) {
+		HASH_DEL(ing->chunks, c);
+		free(c);
+	}
+}

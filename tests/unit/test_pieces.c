@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* Random work, taken in piece by piece. */
+#include "tests/unit/indexkit.h"
+
+/* A line of a hook log. */
+struct late {
+	unsigned shell;
+	bool end;
+	unsigned number;
+	double ms;
+	uint32_t last_pid;
+};
+
+struct work {
+	struct kit *k;
+	unsigned seed;
+	double ms;
+	uint64_t process[4];
+	double start_ms[3];
+	unsigned number[3];
+	bool running[3];
+	bool told[3];         /* the shell's log has begun */
+	struct late late[16]; /* what it does not say yet */
+	unsigned n_late;
+};
+
+static unsigned draw(struct work *w, unsigned below)
+{
+	return rand_r(&w->seed) % below;
+}
+
+static void use_shell(struct work *w, unsigned i)
+{
+	kit_use_shell(w->k, 500 + i, w->start_ms[i]);
+}
+
+/* The logs come late, each with all that happened since it came last. */
+static void logs_come(struct work *w)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		use_shell(w, i);
+		for (unsigned k = 0; k < w->n_late; k++) {
+			const struct late *l = &w->late[k];
+
+			if (l->shell != i)
+				continue;
+			if (!w->told[i])
+				kit_shell(w->k, 500 + i, w->start_ms[i],
+				          w->start_ms[i] + 50);
+			w->told[i] = true;
+			if (l->end)
+				kit_end(w->k, l->number, l->ms, l->last_pid, 0);
+			else
+				kit_begin(w->k, l->number, l->ms, l->last_pid, "work");
+		}
+	}
+	w->n_late = 0;
+}
+
+/* A command of a shell begins, or ends. */
+static void shell_step(struct work *w)
+{
+	unsigned i = draw(w, 3);
+	bool end = w->running[i] && draw(w, 2);
+
+	if (w->n_late == ARRAY_SIZE(w->late))
+		logs_come(w);
+	w->number[i] += !end;
+	w->running[i] = !end;
+	w->late[w->n_late++] =
+		(struct late){ i, end, w->number[i], w->ms, 1000 + draw(w, 3000) };
+	if (!draw(w, 3))
+		logs_come(w);
+}
+
+static void process_step(struct work *w)
+{
+	unsigned shell = draw(w, 3), i = draw(w, 4);
+	bool own = draw(w, 4) == 0;
+
+	w->process[i] = own ? kit_process(w->k, 500 + shell, w->start_ms[shell], 1, 10,
+	                                  .sid = 500 + shell, .seen_ms = w->ms)
+	                    : kit_process(w->k, 1000 + draw(w, 3000), w->ms, 500 + shell,
+	                                  w->start_ms[shell], .sid = 500 + shell);
+}
+
+static void file_step(struct work *w)
+{
+	uint64_t process = w->process[draw(w, 4)];
+	char name[32], other[32], text[32];
+	struct shfs_content c;
+
+	snprintf(name, sizeof(name), "d%u/f%u", draw(w, 3), draw(w, 6));
+	snprintf(other, sizeof(other), "d%u/f%u", draw(w, 3), draw(w, 6));
+	snprintf(text, sizeof(text), "%u", draw(w, 9));
+	c = kit_content(w->k, text, w->ms);
+	switch (draw(w, 9)) {
+	case 0:
+		kit_rename(w->k, process, name, other, w->ms);
+		break;
+	case 1:
+		kit_pathop(w->k, process, SHFS_OP_UNLINK, name, NULL, w->ms, NULL, &c,
+		           false);
+		break;
+	case 2:
+		kit_pathop(w->k, process, SHFS_OP_RENAME, draw(w, 2) ? "d1" : "d2", "d0",
+		           w->ms, NULL, NULL, true);
+		break;
+	case 3:
+		c.flags |= SHFS_CONTENT_INCOMPLETE;
+		kit_preimage(w->k, process, name, w->ms, c);
+		break;
+	case 4:
+		kit_pathop(w->k, process, SHFS_OP_CHMOD, name, NULL, w->ms, &c, NULL,
+		           false);
+		break;
+	case 5:
+		kit_read(w->k, process, name, w->ms, kit_print(w->k, text, w->ms));
+		break;
+	case 6:
+		kit_read(w->k, process, name, w->ms, c);
+		break;
+	default:
+		kit_write(w->k, process, name, w->ms, c);
+	}
+}
+
+static void random_work(struct kit *k, unsigned seed, int steps)
+{
+	struct work w = { k, .seed = seed, .ms = 5000, .start_ms = { 1000, 2000, 3000 } };
+
+	for (int i = 0; i < steps; i++) {
+		unsigned what = draw(&w, 20);
+
+		w.ms += 1 + draw(&w, 200);
+		if (what < 3)
+			shell_step(&w);
+		else if (what < 5)
+			process_step(&w);
+		else if (what == 5)
+			kit_ingest(k);
+		else if (what == 6 && !draw(&w, 4)) {
+			kit_umount(k);
+			kit_mount_at(k, KIT_ROOT, 3000);
+			memset(w.process, 0, sizeof(w.process));
+		} else {
+			file_step(&w);
+		}
+	}
+	logs_come(&w);
+}
+
+/* Taken in as it came, in pieces, or at once: the same rows. */
+static void test_random_pieces(void **state)
+{
+	for (unsigned seed = 1; seed <= 6; seed++) {
+		_cleanup_free_ char *pieces = NULL, *whole = NULL;
+		struct kit k;
+
+		kit_open(&k);
+		kit_mount_at(&k, KIT_ROOT, 3000);
+		random_work(&k, seed, 400);
+		kit_umount(&k);
+		kit_ingest(&k);
+		pieces = kit_dump(&k);
+		assert_ok(shfs_index_rebuild(k.store, NULL, NULL));
+		whole = kit_dump(&k);
+		assert_string_equal(pieces, whole);
+		kit_close(&k);
+	}
+}
+
+static const struct CMUnitTest tests[] = {
+	cmocka_unit_test(test_random_pieces),
+};
+
+int main(int argc, char **argv)
+{
+	return shfs_unit_main(tests, argc, argv);
+}
