@@ -237,7 +237,7 @@ static void invalidate(uint64_t id, void *arg)
 {
 	struct shfs_beneath *b = arg;
 
-	shfs_transport_invalidate(b->fs->transport, id);
+	shfs_transport_invalidate(b->fs->transport, id, false);
 }
 
 /* The names, and the directories that they are in. */

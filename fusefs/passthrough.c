@@ -212,9 +212,11 @@ void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
 	passing->was_read |= (wish->flags & O_ACCMODE) != O_WRONLY;
 	if (handle->io == SHFS_IO_CACHED) {
 		passing->n_cached++;
+		passing->was_cached = true;
 		return;
 	}
 	passing->n_passed++;
+	passing->was_joined |= is_to_write(wish->flags);
 	handle->backing_id = passing->backing_id;
 	handle->is_mappable =
 		handle->io == SHFS_IO_JOINED && (wish->flags & O_ACCMODE) == O_RDWR;
@@ -229,6 +231,20 @@ void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
 		shfs_passing_stamp(passing);
 }
 
+/*
+ * What the kernel has cached of it goes while nobody can use that. The next one who opens
+ * it could do that as well, but while others write through the cache already: what they
+ * are about to write is in there.
+ */
+static void drop_cache(struct shfs_fs *fs, struct shfs_passing *passing,
+                       const struct shfs_node *node)
+{
+	if (passing->was_cached && passing->was_joined)
+		shfs_transport_invalidate(fs->transport, node->id, true);
+	passing->was_cached &= !passing->was_joined;
+	passing->was_joined = false;
+}
+
 void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
                         struct shfs_handle *handle)
 {
@@ -240,8 +256,12 @@ void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
 	handle->is_blind = false;
 	if (handle->io == SHFS_IO_CACHED)
 		passing->n_cached--;
-	else if (handle->io != SHFS_IO_NONE && !--passing->n_passed)
-		backing_close(fs->passing_device, passing->backing_id);
+	if (handle->io != SHFS_IO_PASSED && handle->io != SHFS_IO_JOINED)
+		return;
+	if (--passing->n_passed)
+		return;
+	backing_close(fs->passing_device, passing->backing_id);
+	drop_cache(fs, passing, handle->node);
 }
 
 static bool is_other(const struct shfs_passing *passing, struct stat *st)

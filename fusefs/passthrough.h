@@ -50,6 +50,8 @@ struct shfs_passing {
 	unsigned n_cached, n_passed; /* open files; those JOINED are passed too */
 	int32_t backing_id;          /* with n_passed; one for all */
 	bool was_read;               /* by an open before */
+	bool was_cached;             /* the kernel may have some of it still */
+	bool was_joined;             /* and somebody may have changed it since */
 	uint32_t uid, gid;           /* whose rights its writes have */
 	struct shfs_handle *blind;   /* list */
 	struct timespec mtime;       /* as a blind one, or we, left it */

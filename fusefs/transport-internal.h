@@ -67,6 +67,7 @@ struct shfs_transport {
 
 	pthread_mutex_t lock; /* of the rest; no other is taken with it */
 	pthread_cond_t change;
+	pthread_cond_t call; /* of one spare thread */
 	enum {
 		SHFS_STAGE_PREPARE, /* until INIT */
 		SHFS_STAGE_JOIN,    /* their queues */

@@ -188,6 +188,7 @@ static void set_stage(struct shfs_transport *t, int stage)
 	pthread_mutex_lock(&t->lock);
 	t->stage = stage;
 	pthread_cond_broadcast(&t->change);
+	pthread_cond_broadcast(&t->call);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -201,7 +202,7 @@ static void call_spare(struct shfs_transport *t, struct shfs_queue *q)
 	if (!set_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_SHORT))
 		return;
 	pthread_mutex_lock(&t->lock);
-	pthread_cond_broadcast(&t->change);
+	pthread_cond_signal(&t->call);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -277,7 +278,7 @@ static struct shfs_queue *await_need(struct shfs_transport *t)
 	while (t->stage != SHFS_STAGE_END && !q) {
 		q = find_short(t);
 		if (!q) {
-			pthread_cond_wait(&t->change, &t->lock);
+			pthread_cond_wait(&t->call, &t->lock);
 			continue;
 		}
 		pthread_mutex_unlock(&t->lock);
@@ -684,6 +685,7 @@ int shfs_transport_new(struct shfs_fs *fs, struct fuse_session *session,
 	t->wanted = FUSE_HANDLE_KILLPRIV_V2;
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->change, NULL);
+	pthread_cond_init(&t->call, NULL);
 	pthread_mutex_init(&t->interrupts.lock, NULL);
 	t->ended_fd = eventfd(0, EFD_CLOEXEC);
 	t->bell = eventfd(0, EFD_CLOEXEC);
@@ -709,6 +711,7 @@ void shfs_transport_free(struct shfs_transport *t)
 	free(t->queue_ids);
 	pthread_mutex_destroy(&t->interrupts.lock);
 	pthread_cond_destroy(&t->change);
+	pthread_cond_destroy(&t->call);
 	pthread_mutex_destroy(&t->lock);
 	shfs_closep(&t->ended_fd);
 	shfs_closep(&t->bell);
@@ -862,14 +865,14 @@ int shfs_transport_forget(struct shfs_transport *t, const uint64_t *ids, size_t 
 	return writev(fuse_session_fd(t->session), iov, 2) < 0 ? -errno : 0;
 }
 
-void shfs_transport_invalidate(struct shfs_transport *t, uint64_t id)
+void shfs_transport_invalidate(struct shfs_transport *t, uint64_t id, bool content)
 {
 	struct {
 		struct fuse_out_header header;
 		struct fuse_notify_inval_inode_out inode;
 	} notice = {
 		.header = { .len = sizeof(notice), .error = FUSE_NOTIFY_INVAL_INODE },
-		.inode = { .ino = id, .off = -1 },
+		.inode = { .ino = id, .off = content ? 0 : -1 },
 	};
 
 	(void)!write(fuse_session_fd(t->session), &notice, sizeof(notice));

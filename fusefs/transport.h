@@ -56,9 +56,14 @@ void shfs_transport_join(struct shfs_transport *transport);
 _must_check_ int shfs_transport_forget(struct shfs_transport *transport,
                                        const uint64_t *ids, size_t n);
 
-/* Asks the kernel to forget the attributes of a node; what fails is one that it does not
- * know. Takes no lock of the kernel that a request may hold. */
-void shfs_transport_invalidate(struct shfs_transport *transport, uint64_t id);
+/*
+ * Asks the kernel to forget the attributes of a node; what fails is one that it does not
+ * know. Takes no lock of the kernel that a request may hold. content: and what it has
+ * cached of the file, which waits for reads and writes through the cache: when it is not
+ * open so.
+ */
+void shfs_transport_invalidate(struct shfs_transport *transport, uint64_t id,
+                               bool content);
 
 /*
  * Waits, a second at most, until every request that was sent before this call has been

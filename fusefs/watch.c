@@ -305,16 +305,21 @@ static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
  * What the kernel has cached is what the file holds: all changes but those beneath go
  * through it. Who may read and write has it dropped, so that it is seen whether they
  * really read; but not while others may write: what they are about to write is in there,
- * and who read it again meanwhile would go on to see what was there before.
+ * and who read it again meanwhile would go on to see what was there before. For the same
+ * reason it is dropped at once, and not by the kernel as it hears of the open: others may
+ * write by then.
  */
-static bool keeps_cache(struct shfs_watch *watch, const struct shfs_handle *handle,
-                        int flags)
+static bool keeps_cache(struct shfs_fs *fs, struct shfs_watch *watch,
+                        const struct shfs_handle *handle, int flags)
 {
-	bool keeps = !watch->stale && ((flags & O_ACCMODE) != O_RDWR ||
-	                               watch->n_writable > handle->writable);
+	bool alone = watch->n_writable == handle->writable, stale = watch->stale;
 
 	watch->stale = false;
-	return keeps;
+	if (alone && (stale || (flags & O_ACCMODE) == O_RDWR)) {
+		shfs_transport_invalidate(fs->transport, handle->node->id, true);
+		return true;
+	}
+	return !stale;
 }
 
 /* --- records; the watch is locked, so that they come in the order of the changes --- */
@@ -679,7 +684,7 @@ static void expect_mapping(struct shfs_fs *fs, struct shfs_watch *watch,
 {
 	/* the kernel would believe the times that it was told before */
 	atomic_store(&handle->node->moving, true);
-	shfs_transport_invalidate(fs->transport, handle->node->id);
+	shfs_transport_invalidate(fs->transport, handle->node->id, false);
 	if (watch->changed)
 		return;
 	if (watch->asked < SHFS_DEPTH_ARCHIVE) {
@@ -724,9 +729,7 @@ void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int fl
 		return;
 	shfs_passing_enter(fs, &watch->passing, handle, &wish);
 	if (handle->io == SHFS_IO_CACHED)
-		handle->keeps_cache = keeps_cache(watch, handle, flags);
-	else if (handle->writable)
-		watch->stale = true; /* what the kernel has cached */
+		handle->keeps_cache = keeps_cache(fs, watch, handle, flags);
 	if (handle->is_mappable)
 		expect_mapping(fs, watch, handle);
 	watch_unlock(watch);
