@@ -307,19 +307,20 @@ static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
  * really read; but not while others may write: what they are about to write is in there,
  * and who read it again meanwhile would go on to see what was there before. For the same
  * reason it is dropped at once, and not by the kernel as it hears of the open: others may
- * write by then.
+ * write by then. But only where nobody else has it open: who reads it may wait for us
+ * with what is to be dropped locked, and would wait for ever if we were killed at it.
  */
 static bool keeps_cache(struct shfs_fs *fs, struct shfs_watch *watch,
                         const struct shfs_handle *handle, int flags)
 {
-	bool alone = watch->n_writable == handle->writable, stale = watch->stale;
+	bool drops = watch->stale || ((flags & O_ACCMODE) == O_RDWR &&
+	                              watch->n_writable == handle->writable);
 
 	watch->stale = false;
-	if (alone && (stale || (flags & O_ACCMODE) == O_RDWR)) {
-		shfs_transport_invalidate(fs->transport, handle->node->id, true);
-		return true;
-	}
-	return !stale;
+	if (!drops || watch->passing.n_cached > 1)
+		return !drops;
+	shfs_transport_invalidate(fs->transport, handle->node->id, true);
+	return true;
 }
 
 /* --- records; the watch is locked, so that they come in the order of the changes --- */
