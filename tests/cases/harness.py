@@ -236,6 +236,13 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
         self.at_prompt = False
         self.pty.send(text)
 
+    def interrupt(self, text):
+        """Types text and, once the line editor has read it, ^C: one that comes before would take
+        the text with it, and zsh would show no other prompt."""
+        self.send(text)
+        self.pty.expect_exact(text[-1])
+        self.send("\x03")
+
     def wait(self, timeout=-1):
         """What was printed until the next prompt, without what was typed."""
         self.pty.expect_exact(self.READY, timeout=timeout)

@@ -444,8 +444,15 @@ def overwrite(path, at, data):
         file.write(data)
 
 
+def flip(path, at):
+    with open(path, "rb") as file:
+        file.seek(at)
+        [byte] = file.read(1)
+    overwrite(path, at, bytes([byte ^ 1]))
+
+
 FRAME_DAMAGE = {
-    "flip": lambda path, at: overwrite(path, at + 100, b"?"),
+    "flip": lambda path, at: flip(path, at + 100),
     "zeros": lambda path, at: overwrite(path, at, bytes(200)),
     "head": lambda path, at: overwrite(path, at + 9, b"garbage"),
     "length": lambda path, at: overwrite(path, at + 28, b"\xff\xff\x0f\0"),

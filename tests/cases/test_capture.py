@@ -52,7 +52,7 @@ def accesses(sandbox, name, what="open"):
     return rows(sandbox, f"""
 SELECT a.flags, s.n, m.n FROM v_access a LEFT JOIN v_version s ON s.version_id = a.seen_version_id
 LEFT JOIN v_version m ON m.version_id = a.made_version_id
-WHERE a.path = '{path}' AND a.op = '{what}' ORDER BY a.seq_key""")
+WHERE a.path = '{path}' AND a.op = '{what}' ORDER BY a.begin_ns, a.seq_key""")
 
 
 def prepare(sandbox, name, data=OLD, mode=0o640):

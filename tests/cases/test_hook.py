@@ -190,7 +190,7 @@ def check_kinds(sh, sandbox, kinds):
     wrong, done = [], 0
     for name, typed, expected in kinds:
         for part in typed if isinstance(typed, tuple) else [typed]:
-            sh.send(part)
+            sh.interrupt(part[:-1]) if part.endswith("\x03") else sh.send(part)
             time.sleep(0 if part == typed else 0.3)  # fish throws away what comes with ^C
         sh.wait()
         found = commands(records(sandbox))
@@ -544,7 +544,7 @@ def test_vi_mode(sandbox, shell, kind):
     sh = shell(kind, before="set -o vi\n" if kind == "bash" else "bindkey -v\n")
     sh.send("tru fals\x1bbbAe\r")  # escape, two words back, append at the end
     sh.wait()
-    sh.send("echo never\x03")
+    sh.interrupt("echo never")
     sh.wait()
     sh.run("false")
     assert [text for text, _ in commands(records(sandbox))] == [b"tru false", b"false"]
