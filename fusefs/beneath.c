@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/fanotify.h>
-#include <time.h>
 #include <unistd.h>
 #include <uthash.h>
 
@@ -31,9 +30,8 @@
 /* A marked directory, by its file handle. */
 struct marked {
 	UT_hash_handle hh;
-	uint64_t id; /* of its node */
-	unsigned len;
-	unsigned char handle[]; /* len bytes: type and handle */
+	uint64_t id;            /* of its node */
+	unsigned char handle[]; /* key_len bytes: type and handle */
 };
 
 /* A name that somebody else has changed; "." is the directory itself. */
@@ -102,7 +100,6 @@ static int add_marked(struct shfs_beneath *b, const struct file_handle *handle,
 		return -errno;
 	}
 	marked->id = id;
-	marked->len = len;
 	memcpy(marked->handle, &handle->handle_type, len);
 	HASH_ADD_KEYPTR(hh, b->marked, marked->handle, len, marked);
 	return 0;
@@ -188,7 +185,8 @@ union event {
 	char bytes[1024]; /* handle and name are 128 and 256 at most */
 };
 
-static void take_event(struct shfs_beneath *b, const union event *e, int64_t now_ns)
+/* Has somebody else changed something? */
+static bool take_event(struct shfs_beneath *b, const union event *e, int64_t now_ns)
 {
 	const struct fanotify_event_metadata *event = &e->head;
 	const struct fanotify_event_info_fid *info = (const void *)(event + 1);
@@ -196,12 +194,14 @@ static void take_event(struct shfs_beneath *b, const union event *e, int64_t now
 	struct marked *marked;
 	uint64_t id = 0;
 
-	if (event->mask & FAN_Q_OVERFLOW)
+	if (event->mask & FAN_Q_OVERFLOW) {
 		b->all_ns = now_ns;
+		return true;
+	}
 	if (event->event_len <= sizeof(*event) + sizeof(*info) ||
 	    info->hdr.info_type != FAN_EVENT_INFO_TYPE_DFID_NAME ||
 	    (event->pid == getpid() && !(event->mask & FAN_DELETE_SELF)))
-		return;
+		return false;
 	pthread_mutex_lock(&b->lock);
 	marked = find_marked(b, handle);
 	if (marked)
@@ -211,9 +211,10 @@ static void take_event(struct shfs_beneath *b, const union event *e, int64_t now
 		free(marked);
 	}
 	pthread_mutex_unlock(&b->lock);
-	if (id && event->pid != getpid())
-		note_change(b, id, (const char *)handle->f_handle + handle->handle_bytes,
-		            now_ns);
+	if (!id || event->pid == getpid())
+		return false;
+	note_change(b, id, (const char *)handle->f_handle + handle->handle_bytes, now_ns);
+	return true;
 }
 
 static bool is_changed(uint64_t parent, const char *name, void *arg)
@@ -252,14 +253,6 @@ static void tell_changes(struct shfs_beneath *b)
 		invalidate(change->parent, b);
 }
 
-static int64_t last_noted_ns(const struct shfs_beneath *b)
-{
-	const struct change *last =
-		ELMT_FROM_HH(b->changes->hh.tbl, b->changes->hh.tbl->tail);
-
-	return last->noted_ns;
-}
-
 static bool is_due(const struct shfs_beneath *b, int64_t noted_until_ns)
 {
 	return (b->all_ns && b->all_ns <= noted_until_ns) ||
@@ -271,14 +264,15 @@ static bool read_events(struct shfs_beneath *b, int64_t now_ns)
 {
 	char events[EVENTS];
 	union event event;
+	bool changed = false;
 	ssize_t n;
 
 	while ((n = read(b->fanotify_fd, events, sizeof(events))) > 0)
 		for (ssize_t at = 0; at < n; at += event.head.event_len) {
 			memcpy(&event, events + at, MIN((size_t)(n - at), sizeof(event)));
-			take_event(b, &event, now_ns);
+			changed |= take_event(b, &event, now_ns);
 		}
-	return b->all_ns == now_ns || (b->changes && last_noted_ns(b) == now_ns);
+	return changed;
 }
 
 /*

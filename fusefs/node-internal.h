@@ -99,6 +99,11 @@ static inline const struct node *node_private_const(const struct shfs_node *node
 	return container_of(node, const struct node, pub);
 }
 
+static inline uint64_t tree_next_serial(struct shfs_tree *tree)
+{
+	return atomic_fetch_add(&tree->serial, 1) + 1;
+}
+
 /* Is this, by its number and time of birth, the node's file? */
 bool node_is_same_birth(const struct shfs_node *node, const struct statx *stx);
 struct shard *tree_shard(struct shfs_tree *tree, uint64_t id);

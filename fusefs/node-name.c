@@ -67,7 +67,7 @@ static struct shfs_name *name_add(struct shfs_tree *tree, struct node *node,
 		free(name);
 		return NULL;
 	}
-	name->serial = atomic_fetch_add(&tree->serial, 1) + 1;
+	name->serial = tree_next_serial(tree);
 	name->parent = node_private(parent);
 	shfs_node_ref(tree, parent);
 	name->next = node->first.next;
@@ -86,7 +86,7 @@ static struct shfs_name *name_set(struct shfs_tree *tree, struct shfs_name *name
 		return NULL;
 	free(name->text);
 	name->text = copy;
-	name->serial = atomic_fetch_add(&tree->serial, 1) + 1;
+	name->serial = tree_next_serial(tree);
 	name->gone = false;
 	name->parent = node_private(parent);
 	shfs_node_ref(tree, parent);

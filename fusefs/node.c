@@ -247,7 +247,7 @@ static struct node *node_new(struct shfs_tree *tree, struct node *parent,
 	node->pub.hidden = parent->pub.hidden || (node->pub.ino == tree->hidden_ino &&
 	                                          node->pub.dev == tree->hidden_dev);
 	node->first.parent = parent;
-	node->first.serial = atomic_fetch_add(&tree->serial, 1) + 1;
+	node->first.serial = tree_next_serial(tree);
 	shfs_node_ref(tree, &parent->pub);
 	count_node(tree, 1);
 	return node;

@@ -83,9 +83,7 @@ static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
 		.ino = node->ino,
 		.content = {
 			.flags = SHFS_CONTENT_KNOWN | flags |
-			         (S_ISREG(stx->stx_mode) && stx->stx_nlink > 1
-			                  ? SHFS_CONTENT_LINKED
-			                  : 0),
+			         (shfs_has_names(stx) ? SHFS_CONTENT_LINKED : 0),
 			.mode = stx->stx_mode,
 			.size = stx->stx_size,
 			.mtime_ns = shfs_time_ns(stx->stx_mtime.tv_sec,

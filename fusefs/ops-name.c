@@ -26,7 +26,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 	} else if (r) {
 		shfs_req_fail(req, r);
 	} else {
-		if (S_ISREG(stx.stx_mode) && stx.stx_nlink > 1)
+		if (shfs_has_names(&stx))
 			shfs_node_found(fs->tree, node, parent, name, shfs_req_tid(req));
 		shfs_reply_entry(req, parent, node, &stx);
 	}

@@ -96,8 +96,7 @@ void shfs_stat_from_statx(const struct statx *stx, struct stat *out)
 	};
 }
 
-/* A file with several names may be changed by one that is not beneath the mount. */
-static bool has_names(const struct statx *stx)
+bool shfs_has_names(const struct statx *stx)
 {
 	return S_ISREG(stx->stx_mode) && stx->stx_nlink > 1;
 }
@@ -106,7 +105,9 @@ double shfs_attr_timeout(const struct shfs_node *node, const struct statx *stx)
 {
 	if (atomic_load(&node->suspect) || atomic_load(&node->moving))
 		return 0;
-	if (!atomic_load(&node->lasting) || has_names(stx) ||
+	/* one of several names may not be beneath the mount, and the file changed by that
+	 */
+	if (!atomic_load(&node->lasting) || shfs_has_names(stx) ||
 	    (S_ISDIR(node->type) && !shfs_beneath_is_watched(node)))
 		return SHFS_TIMEOUT;
 	return SHFS_TIMEOUT_LONG;
@@ -125,7 +126,7 @@ void shfs_fill_entry(const struct shfs_node *parent, struct shfs_node *node,
 		.entry_timeout = lasting ? SHFS_TIMEOUT_LONG : SHFS_TIMEOUT,
 	};
 	/* which of its names is used is to be seen each time */
-	if (has_names(stx))
+	if (shfs_has_names(stx))
 		out->entry_timeout = 0;
 	shfs_stat_from_statx(stx, &out->attr);
 }

@@ -82,6 +82,8 @@ void shfs_identity_assume_to_write(fuse_req_t req, struct shfs_identity *id);
 void shfs_identity_restore(struct shfs_identity *id);
 #define _cleanup_identity_ _cleanup_(shfs_identity_restore)
 
+/* Has the file several names? */
+bool shfs_has_names(const struct statx *stx);
 void shfs_stat_from_statx(const struct statx *stx, struct stat *out);
 
 /* Replies with an entry; where the kernel does not take it, the lookup is given back. */

@@ -2,7 +2,6 @@
 #include "fusefs/passthrough.h"
 
 #include "fusefs/beneath.h"
-#include "fusefs/log.h"
 #include "fusefs/protocol.h"
 #include "fusefs/transport.h"
 #include "fusefs/watch.h"

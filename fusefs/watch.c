@@ -148,6 +148,15 @@ static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)
 	watch->before = NULL;
 }
 
+/* What it holds is not known from now on, until it is captured. */
+static void note_changed(struct shfs_watch *watch)
+{
+	forget_current(watch);
+	watch->size = NO_STAMP;
+	watch->changed = true;
+	watch->fresh = false;
+}
+
 /* Has something else than we changed the file (through the directory beneath)? */
 static bool is_changed_beneath(const struct shfs_watch *watch, const struct stat *st)
 {
@@ -588,10 +597,7 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 	}
 	if (watch->current)
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
-	forget_current(watch);
-	watch->size = NO_STAMP;
-	watch->changed = true;
-	watch->fresh = false;
+	note_changed(watch);
 }
 
 /* --- open files --- */
@@ -616,12 +622,8 @@ static void notice_blind(struct shfs_watch *watch)
 		handle->is_mapped = handle->is_mappable;
 		mark_dirty(watch, handle);
 	}
-	if (watch->changed)
-		return;
-	forget_current(watch);
-	watch->size = NO_STAMP;
-	watch->changed = true;
-	watch->fresh = false;
+	if (!watch->changed)
+		note_changed(watch);
 }
 
 struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
@@ -655,9 +657,8 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	handle->reads = (flags & O_ACCMODE) != O_WRONLY;
 	handle->tells_read = (flags & O_ACCMODE) == O_RDONLY;
 	if (created) {
-		watch->fresh = watch->changed = true;
-		watch->size = NO_STAMP;
-		forget_current(watch);
+		note_changed(watch);
+		watch->fresh = true;
 		shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_CREATED);
 		mark_dirty(watch, handle);
 	} else {
@@ -804,11 +805,8 @@ static void end_mapping(struct shfs_watch *watch, struct shfs_handle *handle)
 	handle->flags |= SHFS_ACCESS_SHARED;
 	shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_MAPPED);
 	mark_dirty(watch, handle);
-	if (watch->changed)
-		return;
-	forget_current(watch);
-	watch->size = NO_STAMP;
-	watch->changed = true;
+	if (!watch->changed)
+		note_changed(watch);
 }
 
 /* What a reader saw, if it is still there, or was left by a writer meanwhile. */
