@@ -27,7 +27,6 @@ struct shfs_queue {
 	const uint16_t *ids; /* the kernel's numbers for it, which are several for all */
 	unsigned n;          /* CPUs that are offline */
 	atomic_int n_idle;   /* threads that wait for a request */
-	bool is_sluggish;    /* it is to be stirred; with the transport's lock */
 	_Atomic enum { SHFS_QUEUE_CALM, SHFS_QUEUE_SHORT, SHFS_QUEUE_WATCHED } state;
 };
 
@@ -39,6 +38,8 @@ struct shfs_worker {
 	_Atomic(struct shfs_queue *) queue; /* NULL: a spare one */
 	pthread_t thread;
 	bool is_started;
+	pthread_t stirrer; /* transport.c */
+	bool is_stirred;
 	atomic_uint turn;      /* odd: at a request */
 	atomic_uint looks;     /* how often it was asked to look, and had nothing to do */
 	atomic_bool is_parked; /* waits for replies from elsewhere, and can take none */
@@ -60,8 +61,6 @@ struct shfs_transport {
 	unsigned n_queues;
 	struct shfs_worker *workers; /* the last are spare ones */
 	unsigned n_workers;
-	pthread_t stirrer;
-	bool is_stirred;       /* there is one */
 	atomic_uint n_running; /* those with a queue */
 	atomic_uint n_waiting; /* of them: with a reply that comes from elsewhere */
 

@@ -397,49 +397,18 @@ static void work_at_first(struct shfs_worker *w)
 /*
  * The kernel gives a buffer that is new to a queue no request that waits there already:
  * only who has answered one gets the next. So one is sent after it, from the CPU of the
- * queue, by a thread that can wait for the answer.
+ * queue, by a thread of its own: should another request take the buffer and be stuck too,
+ * this one waits among the others until the next spare thread comes.
  */
-static void call_stirrer(struct shfs_transport *t, struct shfs_queue *q)
-{
-	pthread_mutex_lock(&t->lock);
-	q->is_sluggish = true;
-	pthread_cond_broadcast(&t->change);
-	pthread_mutex_unlock(&t->lock);
-}
-
-static struct shfs_queue *find_sluggish(struct shfs_transport *t)
-{
-	for (unsigned i = 0; i < t->n_queues; i++) {
-		if (!t->queues[i].is_sluggish)
-			continue;
-		t->queues[i].is_sluggish = false;
-		return &t->queues[i];
-	}
-	return NULL;
-}
-
 static void *stir(void *arg)
 {
-	struct shfs_transport *t = arg;
-	struct shfs_queue *q;
+	struct shfs_worker *w = arg;
 	struct statx stx;
 
 	pthread_setname_np(pthread_self(), "fuse-stir");
-	pthread_mutex_lock(&t->lock);
-	while (t->stage != SHFS_STAGE_END) {
-		q = find_sluggish(t);
-		if (!q) {
-			pthread_cond_wait(&t->change, &t->lock);
-			continue;
-		}
-		pthread_mutex_unlock(&t->lock);
-		go_to_cpu(q->cpu);
-		if (q->cpu != SHFS_QUEUE_DEVICE)
-			(void)!statx(AT_FDCWD, t->fs->root, AT_STATX_FORCE_SYNC,
-			             STATX_BASIC_STATS, &stx);
-		pthread_mutex_lock(&t->lock);
-	}
-	pthread_mutex_unlock(&t->lock);
+	go_to_cpu(w->queue->cpu);
+	(void)!statx(AT_FDCWD, w->transport->fs->root, AT_STATX_FORCE_SYNC,
+	             STATX_BASIC_STATS, &stx);
 	return NULL;
 }
 
@@ -455,7 +424,8 @@ static void work_when_needed(struct shfs_worker *w)
 	atomic_fetch_add(&q->n_idle, 1);
 	atomic_store(&q->state, SHFS_QUEUE_CALM);
 	if (!join_queue(w, q)) {
-		call_stirrer(t, q);
+		w->is_stirred = q->cpu != SHFS_QUEUE_DEVICE &&
+		                !pthread_create(&w->stirrer, NULL, stir, w);
 		serve_queue(w, q);
 	} else {
 		atomic_fetch_sub(&q->n_idle, 1);
@@ -516,18 +486,10 @@ static int make_workers(struct shfs_transport *t)
 	return 0;
 }
 
-static void join_stirrer(struct shfs_transport *t)
-{
-	if (t->is_stirred)
-		pthread_join(t->stirrer, NULL);
-	t->is_stirred = false;
-}
-
 static void drop_workers(struct shfs_transport *t)
 {
 	set_stage(t, SHFS_STAGE_END);
 	shfs_transport_join(t);
-	join_stirrer(t);
 	free(t->workers);
 	t->workers = NULL;
 	t->n_workers = t->n_reports = 0;
@@ -546,10 +508,6 @@ static int start_workers(struct shfs_transport *t)
 		w->transport = t;
 		r = -pthread_create(&w->thread, NULL, work, w);
 		w->is_started = !r;
-	}
-	if (!r) {
-		r = -pthread_create(&t->stirrer, NULL, stir, t);
-		t->is_stirred = !r;
 	}
 	if (!r)
 		r = await_reports(t, t->n_workers);
@@ -705,7 +663,9 @@ void shfs_transport_free(struct shfs_transport *t)
 {
 	if (!t)
 		return;
-	join_stirrer(t);
+	for (unsigned i = 0; i < t->n_workers; i++)
+		if (t->workers[i].is_stirred)
+			pthread_join(t->workers[i].stirrer, NULL);
 	free(t->workers);
 	free(t->queues);
 	free(t->queue_ids);

@@ -82,8 +82,8 @@ def test_many_who_wait_hold_up_nobody(sandbox, project):
     before = signal.signal(signal.SIGIO, signal.SIG_IGN)
     try:
         fcntl.fcntl(lower, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        children = [sandbox.popen(["taskset", "-c", cpu, "cat", "f"], stdout=subprocess.DEVNULL) for _ in range(4)]
-        wait_until(lambda: sum(is_waiting(c) for c in children) == 4, "the opens")
+        children = [sandbox.popen(["taskset", "-c", cpu, "cat", "f"], stdout=subprocess.DEVNULL) for _ in range(8)]
+        wait_until(lambda: sum(is_waiting(c) for c in children) == 8, "the opens")
         sandbox.run("taskset", "-c", cpu, "sh", "-c", "echo y > g; mv g h; ls > /dev/null; cat h; rm h", timeout=10)
         mount.process.send_signal(signal.SIGTERM)
         fcntl.fcntl(lower, fcntl.F_SETLEASE, fcntl.F_UNLCK)
