@@ -467,9 +467,16 @@ static void statistics(void **state)
 static void until_it_fails(struct kit *k, int error)
 {
 	int64_t until = kit_now_ms() + 10000;
+	unsigned seed = 1;
+	char path[1000];
 
 	while (!kit_stats(k).error && kit_now_ms() < until) {
-		kit_emit_preimage(k, "probe", NULL);
+		/* a full disk may have room in the last page of the journal: long ones */
+		for (size_t i = 0; i < sizeof(path) - 1; i++)
+			path[i] = (char)('a' +
+			                 (seed = seed * 1103515245 + 12345) / 65536 % 26);
+		path[sizeof(path) - 1] = '\0';
+		kit_emit_preimage(k, path, NULL);
 		usleep(20000);
 	}
 	assert_int_equal(kit_stats(k).error, error);
