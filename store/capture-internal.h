@@ -115,7 +115,8 @@ struct shfs_capture {
 
 	/* jobs; n_puts also counts those that are being put or committed */
 	struct capture_job *reads, *stores, *puts;
-	size_t n_reads, n_puts, memory;
+	size_t n_reads, n_stores, n_puts, memory;
+	unsigned n_up;       /* archivers that do not wait for work */
 	unsigned n_waiters;  /* on change: for room, or until a file has been read */
 	atomic_bool crowded; /* the queue is more than half full */
 

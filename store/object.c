@@ -3,6 +3,7 @@
 
 #include "common/io.h"
 #include "store/content.h"
+#include "store/known.h"
 #include "store/object-internal.h"
 
 #include <errno.h>
@@ -99,16 +100,15 @@ int shfs_object_partial_hash(int fd, uint64_t size, uint64_t *out)
 
 /* --- putting --- */
 
-#define LEVEL_DELTA   5           /* at least, for deltas of small contents */
-#define SMALL_BYTES   (256 << 10) /* with what they are made against */
-#define DELTA_LEN_MIN 128         /* a smaller content has nothing to win */
-#define DELTA_SURE    16          /* a delta of this part of its content needs no rival */
-#define FEATURES_OF   (1u << 20)  /* bytes */
+#define DELTA_LEN_MIN 128        /* a smaller content has nothing to win */
+#define DELTA_SURE    8          /* a delta of this part of its content needs no rival */
+#define FEATURES_OF   (1u << 20) /* bytes */
 
 struct shfs_put {
 	struct shfs_store *store; /* borrowed */
 	struct shfs_object_id id;
-	size_t len;       /* of the content */
+	uint64_t check;   /* of the content, see known.h */
+	size_t len;       /* of it */
 	uint64_t stored;  /* bytes; 0 where it was there already */
 	bool there;       /* nothing to write */
 	bool just_there;  /* since the commit under way; it may fail */
@@ -301,16 +301,14 @@ static int encode_delta(struct shfs_put *put, const void *data, size_t len, int 
 {
 	struct coded delta = { 0 };
 	size_t extra = FRAME_DELTA_BYTES - FRAME_HEAD_BYTES;
-	int alone_level = level, r;
+	int r;
 
-	if (base->len + len <= SMALL_BYTES)
-		level = MAX(level, LEVEL_DELTA);
 	r = codec_compress(put->store->codecs, data, len, level, base->data, base->len,
 	                   FRAME_DELTA_BYTES, MIN(len, (size_t)FRAME_STORED_MAX), &delta);
 	if (r)
 		return r;
 	if (delta.len > len / DELTA_SURE) {
-		r = encode_alone(put, data, len, alone_level,
+		r = encode_alone(put, data, len, level,
 		                 delta.len + extra + delta.len / 8);
 		if (r <= 0) {
 			coded_free(&delta);
@@ -363,29 +361,44 @@ static int put_new(struct shfs_put *put, const void *data, size_t len, int level
 	return r;
 }
 
-/* It may be what the next one is a delta against. */
-static void put_there(struct shfs_put *put, const void *data, const struct content *found)
+/* An object that was seen to be this content, and is still there undamaged. */
+static bool put_is_known(struct shfs_put *put)
 {
-	uint32_t features[RECENT_FEATURES];
+	_cleanup_packed_ struct packed p = { 0 };
 
-	put->there = true;
-	put->there_loose = found->loose;
-	put->unsynced = found->unsynced;
-	if (put->len < DELTA_LEN_MIN)
-		return;
-	put->self = recents_find(put->store->recents, &put->id);
-	if (put->self)
-		return;
-	recent_features(data, MIN(put->len, (size_t)FEATURES_OF), features);
-	put->self = recents_add(put->store->recents, &put->id, data, put->len, features,
-	                        found->depth, found->chain_bytes);
+	if (!known_has(put->store->known, &put->id, put->check) ||
+	    packs_read(put->store, &put->id, 0, &p))
+		return false;
+	if (!p.durable)
+		put->unsynced = p.pack;
+	return true;
+}
+
+/* Is it there? 1: yes, and nothing needs to be written. 0: its name is found. */
+static int put_find(struct shfs_put *put, const void *data)
+{
+	struct content found;
+	int r;
+
+	if (put_is_known(put)) {
+		put->there = true;
+		return 1;
+	}
+	r = find_place(put->store, data, put->len, &put->id, &put->heal, &found);
+	if (r == 1) {
+		put->there = true;
+		put->there_loose = found.loose;
+		put->unsynced = found.unsynced;
+		/* what the next one may be a delta against */
+		put->self = recents_find(put->store->recents, &put->id);
+	}
+	return r;
 }
 
 int shfs_object_put(struct shfs_store *store, const void *data, size_t len, int level,
                     const struct shfs_object_id *before, struct shfs_put **out)
 {
 	struct shfs_put *put = calloc(1, sizeof(*put));
-	struct content found = { 0 };
 	int r;
 
 	if (!put)
@@ -394,12 +407,11 @@ int shfs_object_put(struct shfs_store *store, const void *data, size_t len, int 
 	put->len = len;
 	put->file = LOOSE_FILE_NONE;
 	shfs_object_hash(data, len, put->id.hash);
+	put->check = known_check(store->known, data, len);
 	r = packs_begin(store);
 	if (!r)
-		r = find_place(store, data, len, &put->id, &put->heal, &found);
-	if (r == 1)
-		put_there(put, data, &found);
-	else if (!r)
+		r = put_find(put, data);
+	if (!r)
 		r = put_new(put, data, len, level, before);
 	if (r < 0) {
 		shfs_put_free(put);
@@ -676,6 +688,8 @@ static void batch_end(struct batch *b, int error)
 		put->just_there = false;
 		if (error)
 			continue;
+		if (!(put->there ? put->there_loose : put->loose))
+			known_add(b->store->known, &put->id, put->check);
 		put->unsynced = NULL;
 		put_drop_bytes(put);
 	}

@@ -9,6 +9,9 @@
 #include <string.h>
 #include <utlist.h>
 
+#define CROWD     16 /* stores for each archiver that is up, before another is called */
+#define GATHER_NS 1000000 /* stores that come meanwhile wake nobody */
+
 struct shfs_snapshot *shfs_snapshot_new(struct shfs_capture *capture)
 {
 	struct shfs_snapshot *s = calloc(1, sizeof(*s));
@@ -284,7 +287,10 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 		capture_finish_job(job, NULL);
 	} else {
 		DL_APPEND(c->stores, job);
-		pthread_cond_signal(&c->work);
+		c->n_stores++;
+		/* who is up looks again */
+		if (!c->n_up || c->n_stores > CROWD * c->n_up)
+			pthread_cond_signal(&c->work);
 	}
 }
 
@@ -324,6 +330,7 @@ static void job_run_store(struct capture_job *job)
 	int err = c->error;
 
 	DL_DELETE(c->stores, job);
+	c->n_stores--;
 	c->n_puts++;
 	pthread_mutex_unlock(&c->lock);
 
@@ -344,7 +351,22 @@ static void job_run_store(struct capture_job *job)
 	}
 	/* There is memory again. */
 	tell_waiters(c);
-	pthread_cond_signal(&c->work);
+	if (c->reads)
+		pthread_cond_signal(&c->work);
+}
+
+/* Lock held, and let go meanwhile. Files are read at once, as users wait for it; what has
+ * been read can wait for more. */
+static void await_work(struct shfs_capture *c)
+{
+	c->n_up--;
+	pthread_cond_wait(&c->work, &c->lock);
+	c->n_up++;
+	if (c->reads || !c->stores || c->error || c->closing)
+		return;
+	pthread_mutex_unlock(&c->lock);
+	nanosleep(&(struct timespec){ .tv_nsec = GATHER_NS }, NULL);
+	pthread_mutex_lock(&c->lock);
 }
 
 /* Reading comes first, as users wait for it, until the memory for it is full. */
@@ -354,6 +376,7 @@ void *capture_archiver(void *arg)
 
 	capture_thread_begin(c, "shfs-archive");
 	pthread_mutex_lock(&c->lock);
+	c->n_up++;
 	for (;;) {
 		if (c->reads && (c->error || c->memory < CAPTURE_MEMORY_MAX))
 			job_run_read(c->reads, c->reads->fd, !c->error);
@@ -362,8 +385,9 @@ void *capture_archiver(void *arg)
 		else if (c->closing && !c->reads && !c->stores)
 			break;
 		else
-			pthread_cond_wait(&c->work, &c->lock);
+			await_work(c);
 	}
+	c->n_up--;
 	c->n_archivers--;
 	pthread_cond_signal(&c->written);
 	pthread_mutex_unlock(&c->lock);

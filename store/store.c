@@ -6,6 +6,7 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "store/codec.h"
+#include "store/known.h"
 #include "store/object.h"
 #include "store/packs.h"
 #include "store/recent.h"
@@ -91,12 +92,13 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 
 	if (!s)
 		return -ENOMEM;
-	*s = (struct shfs_store){ NULL, "", -1, -1, -1, -1, -1, NULL, NULL, NULL };
+	*s = (struct shfs_store){ NULL, "", -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL };
 	s->path = strdup(path);
 	s->packs = packs_new();
 	s->recents = recents_new();
+	s->known = known_new();
 	s->codecs = codecs_new();
-	if (!s->path || !s->packs || !s->recents || !s->codecs)
+	if (!s->path || !s->packs || !s->recents || !s->known || !s->codecs)
 		return -ENOMEM;
 	shfs_proc_host(s->host);
 	if (strlen(path) + NAMES_MAX > PATH_MAX)
@@ -119,6 +121,7 @@ void shfs_store_close(struct shfs_store *s)
 		return;
 	packs_free(s, s->packs);
 	recents_free(s->recents);
+	known_free(s->known);
 	codecs_free(s->codecs);
 	shfs_closep(&s->objects_fd);
 	shfs_closep(&s->journal_fd);

@@ -28,6 +28,7 @@ struct shfs_store {
 	/* of objects/; they lock themselves */
 	struct packs *packs;
 	struct recents *recents;
+	struct known *known;
 	struct codecs *codecs;
 };
 
