@@ -90,7 +90,8 @@ void shfs_query_free(struct shfs_query *q)
 struct shfs_filter_item {
 	enum shfs_filter_kind kind;
 	bool pattern;
-	bool broad; /* it names so many files that most commands use one of them */
+	bool broad; /* most commands use one of the files that it names */
+	bool many;  /* these are too many to be kept in a list */
 	char *text; /* NULL: value */
 	int64_t value;
 };
@@ -268,6 +269,16 @@ static void matches(struct shfs_buf *sql, const char *column,
 		                column, strchr(item->text, '/') ? "path" : "name", n);
 }
 
+/* Of one use after the other: is it of the files that a broad item names? */
+static void is_below(struct shfs_buf *sql, const struct shfs_filter_item *item,
+                     const char *path, const char *file_id, int n)
+{
+	if (item->many)
+		shfs_sql_below(sql, path, n);
+	else
+		shfs_sql_files_below(sql, file_id, n);
+}
+
 /*
  * Where few files are meant, those who used them are looked up once, and the rows are
  * found by that. Where many are, each row is asked for one of them, from the newest on:
@@ -280,7 +291,7 @@ static void used(struct shfs_buf *sql, const struct half *h, const char *how,
 		shfs_buf_printf(sql,
 		                "EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND %s",
 		                h->row, h->id, how);
-		shfs_sql_below(sql, "a.path", n);
+		is_below(sql, item, "a.path", "+a.file_id", n);
 		shfs_buf_str(sql, ")");
 		return;
 	}
@@ -300,7 +311,7 @@ static void made(struct shfs_buf *sql, const struct half *h,
 			" OR EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND "
 			"a.file2_id IS NOT NULL AND ",
 			h->row, h->id);
-		shfs_sql_below(sql, "a.path2", n);
+		is_below(sql, item, "a.path2", "+a.file2_id", n);
 		shfs_buf_printf(sql,
 		                ") OR %s IN (SELECT %s FROM v_version WHERE"
 		                " origin_version_id IS NOT NULL AND ",
@@ -502,11 +513,12 @@ static int measure(struct shfs_index *index, struct shfs_filter_item *item)
 	int64_t files, uses = FEW_USES, users = 0;
 	int r = count_files(index, item->text, &files);
 
+	item->many = files == MANY_FILES;
 	if (!r && files <= FEW_FILES)
 		r = count_uses(index, item->text, &uses);
 	if (!r && uses == FEW_USES)
 		r = count_users(index, item, &users);
-	item->broad = users >= (files == MANY_FILES ? SOMETIMES : OFTEN);
+	item->broad = users >= (item->many ? SOMETIMES : OFTEN);
 	return r;
 }
 

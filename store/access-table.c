@@ -44,7 +44,8 @@ enum question {
 	SHELL_OWNER,
 	PROCESSES_OF,
 	SHELL_ACCESSES_OF,
-	FILE_PAGES, /* byfile.c's */
+	FILE_RUNS, /* byfile.c's */
+	FILE_PAGES,
 	N_QUESTIONS
 };
 
@@ -76,12 +77,13 @@ struct table {
 struct cursor {
 	sqlite3_vtab_cursor base;
 	sqlite3_stmt *stmts[N_QUESTIONS];
-	/* ranges of accesses that are read as they lie; then opens of one file, which
-	 * need not be looked at for all that is asked for; then single ones */
-	struct shfs_ids processes, opens, accesses;
+	/* ranges of accesses that are read as they lie; then opens of files, which need
+	 * not be looked at for all that is asked for; then single ones */
+	struct shfs_ids processes, accesses;
+	struct shfs_file_uses opens;
 	size_t next_process, next_open, next_access;
-	int64_t file_id; /* of the opens */
-	int64_t open_id; /* the one that was not looked at; 0: the reader is at the row */
+	struct shfs_file_use open; /* one that was not looked at; access_id 0: the reader
+	                            * is at the row */
 	bool all, in_process, end;
 	struct shfs_chunk_reader reader; /* over the row that CHUNKS or CHUNK_OF is at */
 	int64_t reader_process;          /* single ones: whose chunk it reads; -1: none */
@@ -159,6 +161,14 @@ static const struct {
 	[BY_COMMAND] = { COL_COMMAND_ID, 80, 200 },
 };
 
+#define MANY 64 /* with the way: of all values of an IN at once */
+
+/* The files of a directory lie next to each other in each run. */
+static bool takes_many(enum way way)
+{
+	return way == BY_FILE || way == BY_CHANGE || way == BY_CHANGE2;
+}
+
 static int find_equal(const sqlite3_index_info *info, int column)
 {
 	for (int i = 0; i < info->nConstraint; i++)
@@ -182,6 +192,7 @@ static bool wants_changes(sqlite3_index_info *info)
 static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 {
 	enum way best = ALL;
+	bool many = false;
 
 	for (enum way way = BY_ACCESS; way <= BY_COMMAND && best == ALL; way++) {
 		int i = find_equal(info, ways[way].column);
@@ -192,8 +203,9 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 		info->aConstraintUsage[i].argvIndex = 1;
 		/* a path may be either of the two; what was packed may be damaged */
 		info->aConstraintUsage[i].omit = way == BY_PROCESS || way == BY_ACCESS;
+		many = takes_many(way) && sqlite3_vtab_in(info, i, 1);
 	}
-	info->idxNum = best;
+	info->idxNum = best | (many ? MANY : 0);
 	info->estimatedCost = ways[best].cost;
 	info->estimatedRows = ways[best].rows;
 	if (best == BY_ACCESS)
@@ -226,7 +238,7 @@ static int cursor_close(sqlite3_vtab_cursor *base)
 		sqlite3_finalize(c->stmts[i]);
 	}
 	shfs_ids_free(&c->processes);
-	shfs_ids_free(&c->opens);
+	free(c->opens.list);
 	shfs_ids_free(&c->accesses);
 	free(c);
 	return SQLITE_OK;
@@ -321,7 +333,7 @@ static int next_of_process(struct cursor *c)
 
 static int seek(struct cursor *c, int64_t access_id)
 {
-	sqlite3_stmt *stmt;
+	sqlite3_stmt *stmt = NULL;
 	int rc = ask(c, CHUNK_OF, access_id, &stmt);
 
 	c->reader_process = -1;
@@ -378,9 +390,9 @@ static int cursor_next(sqlite3_vtab_cursor *base)
 	struct cursor *c = to_cursor(base);
 	int rc = next_of_process(c);
 
-	c->open_id = 0;
+	c->open.access_id = 0;
 	if (rc == SQLITE_DONE && c->next_open < c->opens.n) {
-		c->open_id = c->opens.ids[c->next_open++];
+		c->open = c->opens.list[c->next_open++];
 		return SQLITE_OK;
 	}
 	if (rc == SQLITE_DONE)
@@ -396,8 +408,8 @@ static int compare_ids(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* A rename within one directory is a use of both its paths; of one path, it is one. */
-static void sort_accesses(struct shfs_ids *list)
+/* Each is there once: a rename is a use of both its paths. */
+static void sort_ids(struct shfs_ids *list)
 {
 	size_t n = 0;
 
@@ -409,35 +421,72 @@ static void sort_accesses(struct shfs_ids *list)
 	list->n = n;
 }
 
-static int collect_file(struct cursor *c, int64_t file_id, bool changes)
+static int compare_opens(const void *a, const void *b)
 {
-	int r;
+	const struct shfs_file_use *x = a, *y = b;
 
-	if (!c->stmts[FILE_PAGES])
-		c->stmts[FILE_PAGES] = TAKE_PTR(table_of(c)->spare[FILE_PAGES]);
-	r = shfs_file_uses_find(db_of(c), &c->stmts[FILE_PAGES], file_id,
-	                        changes ? NULL : &c->opens, &c->accesses);
+	return (x->access_id > y->access_id) - (x->access_id < y->access_id);
+}
 
-	sort_accesses(&c->opens);
-	sort_accesses(&c->accesses);
-	c->file_id = file_id;
-	return to_sqlite(r);
+/* Numbers that no file can have are left out. */
+static int collect_value(struct shfs_ids *files, sqlite3_value *value)
+{
+	int64_t id = sqlite3_value_int64(value);
+
+	return id > 0 && id < UINT32_MAX ? to_sqlite(shfs_ids_add(files, id)) : SQLITE_OK;
+}
+
+static int collect_values(struct shfs_ids *files, sqlite3_value *list)
+{
+	sqlite3_value *value;
+	int rc = sqlite3_vtab_in_first(list, &value);
+
+	for (; rc == SQLITE_OK; rc = sqlite3_vtab_in_next(list, &value)) {
+		rc = collect_value(files, value);
+		if (rc)
+			return rc;
+	}
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int collect_uses(struct cursor *c, sqlite3_value *value, bool many, bool changes)
+{
+	_cleanup_ids_ struct shfs_ids files = { 0 };
+	int rc = many ? collect_values(&files, value) : collect_value(&files, value);
+
+	if (rc)
+		return rc;
+	for (enum question q = FILE_RUNS; q <= FILE_PAGES; q++)
+		if (!c->stmts[q])
+			c->stmts[q] = TAKE_PTR(table_of(c)->spare[q]);
+	sort_ids(&files);
+	rc = to_sqlite(shfs_file_uses_find(db_of(c), &c->stmts[FILE_RUNS],
+	                                   &c->stmts[FILE_PAGES], &files,
+	                                   changes ? NULL : &c->opens, &c->accesses));
+	if (c->opens.n)
+		qsort(c->opens.list, c->opens.n, sizeof(*c->opens.list), compare_opens);
+	sort_ids(&c->accesses);
+	return rc;
 }
 
 static int cursor_filter(sqlite3_vtab_cursor *base, int way, const char *text, int argc,
                          sqlite3_value **argv)
 {
 	struct cursor *c = to_cursor(base);
-	int64_t value = argc ? sqlite3_value_int64(argv[0]) : 0;
+	bool many = way & MANY;
+	int64_t value = argc && !many ? sqlite3_value_int64(argv[0]) : 0;
 	int rc = SQLITE_OK;
 
+	way &= ~MANY;
 	c->processes.n = c->opens.n = c->accesses.n = 0;
 	c->next_process = c->next_open = c->next_access = 0;
 	c->end = false;
 	c->all = way == ALL;
 	c->in_process = false;
 	c->reader_process = c->owner.process_id = -1;
-	switch (argc && sqlite3_value_type(argv[0]) == SQLITE_NULL ? -1 : way) {
+	if (argc && !many && sqlite3_value_type(argv[0]) == SQLITE_NULL)
+		way = -1;
+	switch (way) {
 	case BY_ACCESS:
 		rc = to_sqlite(shfs_ids_add(&c->accesses, value));
 		break;
@@ -447,7 +496,7 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int way, const char *text, i
 	case BY_FILE:
 	case BY_CHANGE:
 	case BY_CHANGE2:
-		rc = collect_file(c, value, way != BY_FILE);
+		rc = collect_uses(c, argv[0], many, way != BY_FILE);
 		break;
 	case BY_COMMAND:
 		rc = collect(c, PROCESSES_OF, value, &c->processes);
@@ -467,7 +516,7 @@ static int cursor_eof(sqlite3_vtab_cursor *base)
 
 static int64_t row_id(const struct cursor *c)
 {
-	return c->open_id ?: c->reader.access.access_id;
+	return c->open.access_id ?: c->reader.access.access_id;
 }
 
 static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
@@ -534,7 +583,7 @@ static int column_of_open(struct cursor *c, sqlite3_context *ctx, int column)
 		sqlite3_result_int(ctx, column == COL_IS_OPEN);
 		return 1;
 	case COL_FILE_ID:
-		sqlite3_result_int64(ctx, c->file_id);
+		sqlite3_result_int64(ctx, c->open.file_id);
 		return 1;
 	default:
 		return column == COL_FILE2_ID;
@@ -557,13 +606,13 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int co
 	}
 	if (column == COL_SESSION_ID || column == COL_COMMAND_ID)
 		return result_owner(ctx, c, column == COL_COMMAND_ID);
-	if (c->open_id) {
+	if (c->open.access_id) {
 		if (column_of_open(c, ctx, column))
 			return SQLITE_OK;
-		rc = look_at(c, c->open_id);
+		rc = look_at(c, c->open.access_id);
 		if (rc != SQLITE_ROW)
 			return rc == SQLITE_DONE ? SQLITE_CORRUPT_VTAB : rc;
-		c->open_id = 0;
+		c->open.access_id = 0;
 	}
 	switch (column) {
 	case COL_SEQ:

@@ -274,35 +274,42 @@ static int merge_one_size(struct shfs_index *index)
 
 /* --- what an ingest adds --- */
 
+int shfs_file_uses_append(struct shfs_file_uses *uses, struct shfs_file_use use)
+{
+	if (uses->n == uses->cap) {
+		size_t cap = MAX(uses->cap * 2, (size_t)256);
+		struct shfs_file_use *list = reallocarray(uses->list, cap, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		uses->list = list;
+		uses->cap = cap;
+	}
+	uses->list[uses->n++] = use;
+	return 0;
+}
+
 int shfs_file_use_add(struct shfs_ingest *ing, int64_t file_id, int64_t access_id,
                       bool change)
 {
-	if (ing->n_uses == ing->cap_uses) {
-		size_t cap = MAX(ing->cap_uses * 2, (size_t)256);
-		struct shfs_file_use *uses = reallocarray(ing->uses, cap, sizeof(*uses));
-
-		if (!uses)
-			return -ENOMEM;
-		ing->uses = uses;
-		ing->cap_uses = cap;
-	}
-	ing->uses[ing->n_uses++] = (struct shfs_file_use){ file_id, access_id, change };
-	return 0;
+	return shfs_file_uses_append(&ing->uses, (struct shfs_file_use){
+							 file_id, access_id, change });
 }
 
 int shfs_file_uses_flush(struct shfs_ingest *ing)
 {
 	struct run_writer w;
-	size_t n = ing->n_uses;
+	struct shfs_file_use *list = ing->uses.list;
+	size_t n = ing->uses.n;
 	int r;
 
 	if (!n)
 		return 0;
-	ing->n_uses = 0;
-	qsort(ing->uses, n, sizeof(*ing->uses), compare_use);
+	ing->uses.n = 0;
+	qsort(list, n, sizeof(*list), compare_use);
 	r = run_begin(&w, ing->index);
 	for (size_t i = 0; i < n && !r; i++)
-		r = run_add(&w, &ing->uses[i]);
+		r = run_add(&w, &list[i]);
 	if (!r)
 		r = run_end(&w);
 	while (!r && (r = merge_one_size(ing->index)) > 0)
@@ -312,53 +319,115 @@ int shfs_file_uses_flush(struct shfs_ingest *ing)
 
 void shfs_file_uses_forget(struct shfs_ingest *ing)
 {
-	free(ing->uses);
-	ing->uses = NULL;
-	ing->n_uses = ing->cap_uses = 0;
+	free(ing->uses.list);
+	ing->uses = (struct shfs_file_uses){ 0 };
 }
 
 /* --- asking --- */
 
-/* The page before those that begin with the file may end with it. */
-#define RUN     "(r.run_id << 48)"
-#define OF_FILE "(?1 << 16)"
+#define RUNS "SELECT run_id FROM run"
+/* From the begin of a run, where a file would begin, to an end. The page before those
+ * that begin with the file may end with it. */
 #define PAGES                                                                            \
-	"SELECT p.data FROM run r CROSS JOIN run_page p ON p.page_id >="                 \
-	" coalesce((SELECT max(page_id) FROM run_page"                                   \
-	"  WHERE page_id >= " RUN " AND page_id < (" RUN " | " OF_FILE ")),"             \
-	" " RUN " | " OF_FILE ") AND p.page_id <= (" RUN " | " OF_FILE " | 65535)"
-_Static_assert(K_BITS == 16 && RUN_SHIFT == 48, "the SQL above names these shifts");
+	"SELECT page_id, data FROM run_page WHERE page_id >= coalesce((SELECT"           \
+	" max(page_id) FROM run_page WHERE page_id >= ?1 AND page_id < ?2), ?2)"         \
+	" AND page_id < ?3 ORDER BY page_id"
 
-static int collect_page(sqlite3_stmt *stmt, int64_t file_id, struct shfs_ids *opens,
-                        struct shfs_ids *changes)
+/* What is looked for in a run, and how far it is: the files before next were found. */
+struct search {
+	const struct shfs_ids *files;
+	size_t next;
+	struct shfs_file_uses *opens;
+	struct shfs_ids *changes;
+};
+
+static int search_add(struct search *s, const struct shfs_file_use *u)
 {
+	if (u->change)
+		return shfs_ids_add(s->changes, u->access_id);
+	return s->opens ? shfs_file_uses_append(s->opens, *u) : 0;
+}
+
+/* *last: the last file in the page that was looked at. */
+static int search_page(struct search *s, const void *data, size_t len, int64_t *last)
+{
+	const struct shfs_ids *files = s->files;
 	struct shfs_file_use u;
 	struct shfs_cursor c;
 	int r;
 
-	page_open(&c, &u, sqlite3_column_blob(stmt, 0), sqlite3_column_bytes(stmt, 0));
-	while ((r = page_next(&c, &u)) > 0 && u.file_id <= file_id) {
-		struct shfs_ids *list = u.change ? changes : opens;
-
-		if (u.file_id < file_id || !list)
-			continue;
-		r = shfs_ids_add(list, u.access_id);
+	page_open(&c, &u, data, len);
+	while ((r = page_next(&c, &u)) > 0) {
+		while (s->next < files->n && files->ids[s->next] < u.file_id)
+			s->next++;
+		if (s->next == files->n)
+			return 0;
+		r = u.file_id == files->ids[s->next] ? search_add(s, &u) : 0;
 		if (r)
 			return r;
 	}
-	return MIN(r, 0);
+	*last = u.file_id;
+	return r;
 }
 
-int shfs_file_uses_find(sqlite3 *db, sqlite3_stmt **stmt, int64_t file_id,
-                        struct shfs_ids *opens, struct shfs_ids *changes)
+/* Page after page while the next file is likely in the next one. 1: it is further away.
+ */
+static int search_on(struct search *s, sqlite3 *db, sqlite3_stmt *pages)
 {
-	int rc = *stmt ? SQLITE_OK : sqlite3_prepare_v2(db, PAGES, -1, stmt, NULL), r = 0;
+	int64_t first, last = 0;
+	bool sought = true; /* this page was looked for: not again */
+	int rc, r;
+
+	for (; (rc = sqlite3_step(pages)) == SQLITE_ROW; sought = false) {
+		first = sqlite3_column_int64(pages, 0) >> K_BITS & UINT32_MAX;
+		r = search_page(s, sqlite3_column_blob(pages, 1),
+		                sqlite3_column_bytes(pages, 1), &last);
+		if (r || s->next == s->files->n)
+			return r;
+		/* the last file in the page may go on in the next one */
+		if (!sought && s->files->ids[s->next] > last + 2 * (last - first))
+			return 1;
+	}
+	s->next = s->files->n;
+	return shfs_index_errno(db, rc);
+}
+
+static int search_run(struct search *s, sqlite3 *db, sqlite3_stmt *pages, int64_t run_id)
+{
+	int64_t end = s->files->ids[s->files->n - 1] + 1;
+	int r = 1;
+
+	for (s->next = 0; r > 0 && s->next < s->files->n;) {
+		sqlite3_reset(pages);
+		sqlite3_bind_int64(pages, 1, page_id(run_id, 0, 0));
+		sqlite3_bind_int64(pages, 2, page_id(run_id, s->files->ids[s->next], 0));
+		sqlite3_bind_int64(pages, 3, page_id(run_id, end, 0));
+		r = search_on(s, db, pages);
+	}
+	sqlite3_reset(pages);
+	return r;
+}
+
+static int prepare(sqlite3 *db, const char *sql, sqlite3_stmt **stmt)
+{
+	return *stmt ? SQLITE_OK
+	             : sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt,
+	                                  NULL);
+}
+
+int shfs_file_uses_find(sqlite3 *db, sqlite3_stmt **runs, sqlite3_stmt **pages,
+                        const struct shfs_ids *files, struct shfs_file_uses *opens,
+                        struct shfs_ids *changes)
+{
+	struct search s = { .files = files, .opens = opens, .changes = changes };
+	int rc = prepare(db, RUNS, runs) ?: prepare(db, PAGES, pages), r = 0;
 
 	if (rc)
 		return shfs_index_errno(db, rc);
-	sqlite3_bind_int64(*stmt, 1, file_id);
-	while (!r && (rc = sqlite3_step(*stmt)) == SQLITE_ROW)
-		r = collect_page(*stmt, file_id, opens, changes);
-	sqlite3_reset(*stmt);
+	if (!files->n)
+		return 0;
+	while (!r && (rc = sqlite3_step(*runs)) == SQLITE_ROW)
+		r = search_run(&s, db, *pages, sqlite3_column_int64(*runs, 0));
+	sqlite3_reset(*runs);
 	return r ? r : shfs_index_errno(db, rc);
 }

@@ -45,7 +45,7 @@ uint8_t *shfs_varint_put(uint8_t *p, uint64_t value)
 	return p;
 }
 
-uint64_t shfs_varint_get(struct shfs_cursor *c)
+uint64_t shfs_varint_get_long(struct shfs_cursor *c)
 {
 	uint64_t value = 0;
 

@@ -164,6 +164,16 @@ struct shfs_string {
 	char value[240];
 };
 
+/* An access that is of a file. */
+struct shfs_file_use {
+	int64_t file_id, access_id;
+	bool change; /* of names or attributes: it is no open */
+};
+struct shfs_file_uses {
+	struct shfs_file_use *list;
+	size_t n, cap;
+};
+
 struct shfs_ingest {
 	struct shfs_index *index;
 	struct shfs_ingest_stats stats;
@@ -203,10 +213,9 @@ struct shfs_ingest {
 	unsigned round;                    /* counts transactions */
 	struct shfs_process_cache *procs;  /* process.c: by producer and seq */
 	struct shfs_chunk *chunks, *chunk; /* chunk.c: by process; the one used last */
-	struct shfs_file_use *uses;        /* byfile.c: of this transaction */
-	size_t n_uses, cap_uses;
-	struct shfs_string strings[512]; /* apply.c: some that were asked for lately */
-	struct shfs_news *news;          /* attribute.c: what hook logs told anew */
+	struct shfs_file_uses uses;        /* byfile.c: of this transaction */
+	struct shfs_string strings[512];   /* apply.c: some that were asked for lately */
+	struct shfs_news *news;            /* attribute.c: what hook logs told anew */
 
 	/* the clock slot that is being filled */
 	int64_t clock_boot_id, clock_slot, clock_offset_ns;
@@ -345,7 +354,11 @@ static inline int64_t shfs_us_to_ns(int64_t us)
 }
 
 uint8_t *shfs_varint_put(uint8_t *p, uint64_t value); /* up to 10 bytes */
-uint64_t shfs_varint_get(struct shfs_cursor *c);
+uint64_t shfs_varint_get_long(struct shfs_cursor *c);
+static inline uint64_t shfs_varint_get(struct shfs_cursor *c)
+{
+	return c->p < c->end && *c->p < 0x80 ? *c->p++ : shfs_varint_get_long(c);
+}
 static inline uint64_t shfs_zigzag(int64_t value)
 {
 	return (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
@@ -376,20 +389,20 @@ void shfs_chunks_forget(struct shfs_ingest *ing);
 
 /* --- byfile.c --- */
 
-/* An access that is of a file. */
-struct shfs_file_use {
-	int64_t file_id, access_id;
-	bool change; /* of names or attributes: it is no open */
-};
+_must_check_ int shfs_file_uses_append(struct shfs_file_uses *uses,
+                                       struct shfs_file_use use);
 _must_check_ int shfs_file_use_add(struct shfs_ingest *ing, int64_t file_id,
                                    int64_t access_id, bool change);
 /* Before each commit. */
 _must_check_ int shfs_file_uses_flush(struct shfs_ingest *ing);
 void shfs_file_uses_forget(struct shfs_ingest *ing);
-/* Adds the ids of the accesses of a file, in no order: opens, if they are wanted, and
- * changes of names or attributes. *stmt is kept by the caller. */
-_must_check_ int shfs_file_uses_find(sqlite3 *db, sqlite3_stmt **stmt, int64_t file_id,
-                                     struct shfs_ids *opens, struct shfs_ids *changes);
+/* Adds the accesses of the files, which are sorted and no two the same, in no order:
+ * opens, if they are wanted, and changes of names or attributes. The statements are kept
+ * by the caller. */
+_must_check_ int shfs_file_uses_find(sqlite3 *db, sqlite3_stmt **runs,
+                                     sqlite3_stmt **pages, const struct shfs_ids *files,
+                                     struct shfs_file_uses *opens,
+                                     struct shfs_ids *changes);
 
 /* --- file.c, version.c --- */
 

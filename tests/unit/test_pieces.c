@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Random work, taken in piece by piece. */
+/* Random work, taken in piece by piece; what many pieces hold, asked for at once. */
 #include "tests/unit/indexkit.h"
 
 /* A line of a hook log. */
@@ -170,8 +170,70 @@ static void test_random_pieces(void **state)
 	}
 }
 
+/* Of many files at once: the same accesses as by looking at all of them. */
+static void check_files_at_once(struct kit *k, const char *which)
+{
+	_cleanup_free_ char *quick = NULL;
+	char sql[400];
+	const char *columns = "SELECT count(*), total(access_id), total(seq_key),"
+			      " total(file_id), count(file2_id) FROM v_access";
+
+	snprintf(sql, sizeof(sql),
+	         "%s WHERE file_id IN (SELECT file_id FROM v_path WHERE %s)", columns,
+	         which);
+	quick = strdup(kit_ask(k, 5, sql));
+	snprintf(sql, sizeof(sql),
+	         "%s WHERE +file_id IN (SELECT file_id FROM v_path WHERE %s)", columns,
+	         which);
+	assert_string_equal(quick, kit_ask(k, 5, sql));
+}
+
+static void test_files_at_once(void **state)
+{
+	static const char *const sets[] = {
+		"1",
+		"0",
+		"file_id % 7 = 3",
+		"file_id % 1000 = 999",
+		"file_id BETWEEN 600 AND 700",
+		"file_id = 1 OR file_id > 2400",
+		"file_id BETWEEN 10 AND 20 OR file_id % 900 = 1",
+	};
+	double ms = 5000;
+	struct kit k;
+
+	kit_open(&k);
+	kit_mount(&k);
+	for (unsigned round = 1; round <= 3; round++) {
+		for (unsigned i = 0; i < 2500; i++) {
+			char name[32], other[32];
+
+			snprintf(name, sizeof(name), "d%u/f%u", i / 50, i);
+			snprintf(other, sizeof(other), "d%u/g%u", i / 50, i);
+			if (i % round)
+				continue;
+			kit_read(&k, 0, name, ms++, kit_content(&k, "1", 1000));
+			if (i % 20 == 0)
+				kit_rename(&k, 0, name, other, ms++);
+		}
+		/* one file that fills pages */
+		for (unsigned i = 0; i < 2000 && round == 2; i++)
+			kit_read(&k, 0, "d1/f60", ms++, kit_content(&k, "1", 1000));
+		kit_ingest(&k);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++)
+		check_files_at_once(&k, sets[i]);
+	assert_string_not_equal(kit_ask(&k, 1,
+	                                "SELECT count(*) FROM v_access WHERE"
+	                                " file_id IN (SELECT file_id FROM v_path"
+	                                "  WHERE file_id BETWEEN 50 AND 70)"),
+	                        "0");
+	kit_close(&k);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_random_pieces),
+	cmocka_unit_test(test_files_at_once),
 };
 
 int main(int argc, char **argv)
