@@ -240,20 +240,25 @@ struct half {
 	const char *row; /* the column that names it in v_access and v_version */
 	const char *id;  /* the same in its own view */
 	const char *begin;
-	const char *all; /* the beginning of one more list of them */
+	const char *all;  /* the beginning of one more list of them */
+	const char *busy; /* it has accesses that are shown with it */
 };
 
 static const struct half commands = {
 	"command_id",
 	"c.command_id",
 	"c.begin_ns",
-	" UNION ALL SELECT command_id FROM v_command",
+	" UNION ALL SELECT c.command_id FROM v_command c",
+	" AND EXISTS (SELECT 1 FROM v_access a WHERE a.command_id = c.command_id)",
 };
 static const struct half processes = {
 	"process_id",
 	"c.process_id",
 	"c.first_ns",
-	" UNION ALL SELECT process_id FROM v_loose_process",
+	" UNION ALL SELECT c.process_id FROM v_loose_process c",
+	/* A shell's process belongs to no command; what it did itself may. */
+	" AND EXISTS (SELECT 1 FROM v_access a WHERE a.process_id = c.process_id"
+	" AND a.command_id IS NULL)",
 };
 
 /* column is the file_id of what the item names: the path, something below it, or one that
@@ -333,12 +338,13 @@ static void used_end(struct shfs_buf *sql, const struct shfs_filter_item *item)
 }
 
 /* Those that ran there stand in the list too, as a row is not found by one of two ways.
- */
-static void path(struct shfs_buf *sql, const struct half *h,
+ * busy: a condition on these, or "". */
+static void path(struct shfs_buf *sql, const struct half *h, const char *busy,
                  const struct shfs_filter_item *item, int n)
 {
 	if (item->broad) {
 		shfs_sql_below(sql, "c.cwd", n);
+		shfs_buf_str(sql, busy);
 		shfs_buf_str(sql, " OR ");
 	}
 	used(sql, h, "", item, n);
@@ -346,12 +352,13 @@ static void path(struct shfs_buf *sql, const struct half *h,
 	if (!item->broad) {
 		shfs_buf_str(sql, h->all);
 		shfs_buf_str(sql, " WHERE ");
-		shfs_sql_below(sql, "cwd", n);
+		shfs_sql_below(sql, "c.cwd", n);
+		shfs_buf_str(sql, busy);
 	}
 	used_end(sql, item);
 }
 
-static void condition(struct shfs_query *q, const struct half *h,
+static void condition(struct shfs_query *q, const struct half *h, const char *busy,
                       const struct shfs_filter_item *item)
 {
 	struct shfs_buf *sql = &q->sql;
@@ -396,9 +403,17 @@ static void condition(struct shfs_query *q, const struct half *h,
 		used_end(sql, item);
 		break;
 	case SHFS_FILTER_PATH:
-		path(sql, h, item, n);
+		path(sql, h, busy, item, n);
 		break;
 	}
+}
+
+/* Who used a file has accesses. */
+static bool names_files(const struct shfs_filter *f)
+{
+	return shfs_filter_has(f, SHFS_FILTER_PATH) ||
+	       shfs_filter_has(f, SHFS_FILTER_READ) ||
+	       shfs_filter_has(f, SHFS_FILTER_WROTE);
 }
 
 /* All items are to hold; of paths, any. */
@@ -406,14 +421,17 @@ static void conditions(const struct shfs_filter *f, struct shfs_query *q,
                        const struct half *h)
 {
 	bool paths = shfs_filter_has(f, SHFS_FILTER_PATH);
+	const char *busy = f->all && h == &commands ? "" : h->busy;
 
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->items[i].kind == SHFS_FILTER_PATH)
 			continue;
 		shfs_buf_str(&q->sql, " AND (");
-		condition(q, h, &f->items[i]);
+		condition(q, h, busy, &f->items[i]);
 		shfs_buf_str(&q->sql, ")");
 	}
+	if (!names_files(f))
+		shfs_buf_str(&q->sql, busy);
 	if (!paths)
 		return;
 	shfs_buf_str(&q->sql, " AND (");
@@ -421,7 +439,7 @@ static void conditions(const struct shfs_filter *f, struct shfs_query *q,
 		if (f->items[i].kind != SHFS_FILTER_PATH)
 			continue;
 		shfs_buf_str(&q->sql, n++ ? " OR " : "");
-		condition(q, h, &f->items[i]);
+		condition(q, h, busy, &f->items[i]);
 	}
 	shfs_buf_str(&q->sql, ")");
 }
@@ -441,9 +459,7 @@ static bool wants_processes(const struct shfs_filter *f)
 			break;
 		}
 	}
-	return f->all || shfs_filter_has(f, SHFS_FILTER_PATH) ||
-	       shfs_filter_has(f, SHFS_FILTER_READ) ||
-	       shfs_filter_has(f, SHFS_FILTER_WROTE);
+	return f->all || names_files(f);
 }
 
 #define FEW_FILES  100
@@ -542,17 +558,10 @@ int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
 	shfs_buf_str(&q->sql, "SELECT 0 AS kind, c.command_id AS id, c.begin_ns AS time"
 	                      " FROM v_command c WHERE 1");
 	conditions(f, q, &commands);
-	if (!f->all)
-		shfs_buf_str(&q->sql, " AND EXISTS (SELECT 1 FROM v_access a"
-		                      " WHERE a.command_id = c.command_id)");
 	if (both) {
-		/* A shell's process belongs to no command; what it did itself may. */
 		shfs_buf_str(&q->sql, " UNION ALL SELECT 1, c.process_id, c.first_ns"
 		                      " FROM v_loose_process c WHERE 1");
 		conditions(f, q, &processes);
-		shfs_buf_str(&q->sql,
-		             " AND EXISTS (SELECT 1 FROM v_access a WHERE a.process_id ="
-		             " c.process_id AND a.command_id IS NULL)");
 	}
 	/* Of commands alone in the order of their index, so that the first come at once.
 	 */

@@ -26,23 +26,26 @@ struct name {
 	char path[];
 };
 
-/* The name of a file, by its id: most are used again and again. */
+/* The name of a file, by its id. */
 struct name_of_file {
 	int64_t file_id;
-	struct name *name;
-	UT_hash_handle hh;
+	char *path;        /* NULL: the index has no such file */
+	struct name *name; /* NULL: not used yet */
 };
 
 struct names {
 	struct shfs_index *index;
 	struct name *table, *first, **last;
-	struct name_of_file *by_file;
-	struct shfs_rows *paths, *seen, *made; /* questions, each prepared once */
+	struct name_of_file *files; /* all that are used, in the order of their ids */
+	size_t n_files;
+	struct shfs_rows *seen, *made; /* questions, each prepared once */
 };
 
 /* One row of v_access. */
 struct event {
-	const char *op, *path2;
+	const char *op;
+	char *path2; /* of a symbolic link */
+	int64_t begin_ns, seq;
 	int64_t file_id, file2_id, access_id, owner_ns;
 	bool read, written, directory, created;
 	bool flawed; /* seen may be incomplete or not archived */
@@ -81,40 +84,33 @@ static struct name *name_get(struct names *all, const char *path, bool *fresh)
 	return f;
 }
 
-/* The name that this file has, from the index the first time. */
+static int compare_files(const void *a, const void *b)
+{
+	const struct name_of_file *x = a, *y = b;
+
+	return (x->file_id > y->file_id) - (x->file_id < y->file_id);
+}
+
+/* NULL: no memory. */
 static struct name *name_of_file(struct names *all, int64_t file_id, bool *fresh)
 {
-	struct name_of_file *known;
+	struct name_of_file key = { .file_id = file_id };
+	struct name_of_file *f =
+		bsearch(&key, all->files, all->n_files, sizeof(*f), compare_files);
 
 	*fresh = false;
-	HASH_FIND(hh, all->by_file, &file_id, sizeof(file_id), known);
-	if (known)
-		return known->name;
-	known = calloc(1, sizeof(*known));
-	if (!known || shfs_rows_bind_int(all->paths, 1, file_id) ||
-	    shfs_rows_next(all->paths) < 0 ||
-	    !(known->name = name_get(all, shfs_rows_text(all->paths, 0), fresh))) {
-		free(known);
-		return NULL;
-	}
-	known->file_id = file_id;
-	HASH_ADD(hh, all->by_file, file_id, sizeof(file_id), known);
-	if (known->hh.tbl)
-		return known->name;
-	free(known);
-	return NULL;
+	if (!f->name)
+		f->name = name_get(all, f->path ?: "", fresh);
+	return f->name;
 }
 
 static void names_free(struct names *all)
 {
-	struct name_of_file *known, *next_known;
 	struct name *next;
 
-	HASH_ITER (hh, all->by_file, known, next_known) {
-		HASH_DEL(all->by_file, known);
-		free(known);
-	}
-	shfs_rows_close(all->paths);
+	for (size_t i = 0; i < all->n_files; i++)
+		free(all->files[i].path);
+	free(all->files);
 	shfs_rows_close(all->seen);
 	shfs_rows_close(all->made);
 	HASH_CLEAR(hh, all->table);
@@ -303,7 +299,7 @@ static int on_symlink(struct name *f, const struct event *e, bool fresh)
 	f->linked = true;
 	f->from = NULL;
 	free(f->use.from);
-	f->use.from = strdup(e->path2);
+	f->use.from = strdup(e->path2 ?: "");
 	return f->use.from ? 0 : -ENOMEM;
 }
 
@@ -407,19 +403,58 @@ static int on_event(struct names *all, struct event *e, int64_t command_id,
 
 #define EMPTIED (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
 
-static void event_from_row(struct shfs_rows *rows, struct event *e)
+struct events {
+	struct event *list;
+	size_t n, cap;
+};
+
+static void events_free(struct events *events)
+{
+	for (size_t i = 0; i < events->n; i++)
+		free(events->list[i].path2);
+	free(events->list);
+}
+#define _cleanup_events_ _cleanup_(events_free)
+
+/* The word, as long as the program runs. */
+static const char *op_word(const char *op)
+{
+	static const char *const words[] = { "open",   "rename",  "exchange", "link",
+		                             "unlink", "mkdir",   "rmdir",    "symlink",
+		                             "mknod",  "chmod",   "chown",    "utimes",
+		                             "xattr",  "truncate" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (!strcmp(op, words[i]))
+			return words[i];
+	return "";
+}
+
+static int events_add(struct events *events, struct shfs_rows *rows, int64_t owner_ns)
 {
 	uint32_t flags = shfs_rows_int(rows, 1);
+	bool text = !shfs_rows_is_null(rows, 6);
+	struct event *e;
 
+	if (events->n == events->cap) {
+		size_t cap = MAX(events->cap * 2, (size_t)64);
+
+		e = reallocarray(events->list, cap, sizeof(*e));
+		if (!e)
+			return -ENOMEM;
+		events->list = e;
+		events->cap = cap;
+	}
+	e = &events->list[events->n++];
 	*e = (struct event){
-		.op = shfs_rows_text(rows, 0),
+		.op = op_word(shfs_rows_text(rows, 0)),
 		.created = flags & SHFS_ACCESS_CREATED,
 		.emptied = flags & EMPTIED,
 		.read = shfs_rows_int(rows, 2),
 		.written = shfs_rows_int(rows, 3),
 		.file_id = shfs_rows_int(rows, 4),
 		.file2_id = shfs_rows_int(rows, 5),
-		.path2 = shfs_rows_text(rows, 6),
+		.path2 = text ? strdup(shfs_rows_text(rows, 6)) : NULL,
 		.directory = shfs_rows_int(rows, 7),
 		.seen_id = shfs_rows_int(rows, 8),
 		.seen_n = shfs_rows_int(rows, 9),
@@ -427,19 +462,33 @@ static void event_from_row(struct shfs_rows *rows, struct event *e)
 		.made_n = shfs_rows_int(rows, 11),
 		.access_id = shfs_rows_int(rows, 12),
 		.flawed = shfs_rows_int(rows, 13),
+		.begin_ns = shfs_rows_int(rows, 14),
+		.seq = shfs_rows_int(rows, 15),
+		.owner_ns = owner_ns,
 	};
+	return text && !e->path2 ? -ENOMEM : 0;
 }
 
 /*
  * In the order in which they began: the record of an open file is written when it is
- * closed, which may be after it was renamed or another had read it. What is said of the
- * paths and versions is asked for apart, once for each.
+ * closed, which may be after it was renamed or another had read it.
  */
+static int compare_events(const void *a, const void *b)
+{
+	const struct event *x = a, *y = b;
+
+	if (x->begin_ns != y->begin_ns)
+		return x->begin_ns < y->begin_ns ? -1 : 1;
+	return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+/* What is said of the paths and versions is asked for apart, once for each. They are
+ * sorted here, as SQLite takes longer for that than for all else. */
 #define EVENTS                                                                           \
 	"SELECT op, flags, is_read, is_written, file_id, file2_id,"                      \
 	" CASE op WHEN 'symlink' THEN path2 END, directory, seen_version_id, seen_n,"    \
-	" made_version_id, made_n, access_id, seen_flawed FROM v_access WHERE "
-#define ORDER " ORDER BY begin_ns, seq_key"
+	" made_version_id, made_n, access_id, seen_flawed, begin_ns, seq_key"            \
+	" FROM v_access WHERE "
 #define SOME                                                                             \
 	"access_id IN (SELECT access_id FROM v_access WHERE command_id = ?1 LIMIT ?2)"
 #define OF_PROCESS "process_id = ?1 AND command_id IS NULL"
@@ -448,20 +497,68 @@ static void event_from_row(struct shfs_rows *rows, struct event *e)
 
 static int prepare(struct names *all)
 {
-	int r = shfs_rows_open(all->index, "SELECT path FROM v_path WHERE file_id = ?1",
-	                       &all->paths);
+	int r = shfs_rows_open(all->index,
+	                       "SELECT flags, source, time_ns FROM v_version"
+	                       " WHERE file_id = ?1 AND n = ?2",
+	                       &all->seen);
 
-	if (!r)
-		r = shfs_rows_open(all->index,
-		                   "SELECT flags, source, time_ns FROM v_version"
-		                   " WHERE file_id = ?1 AND n = ?2",
-		                   &all->seen);
 	if (!r)
 		r = shfs_rows_open(all->index,
 		                   "SELECT flags, carried, access_id, command_id,"
 		                   " process_id FROM v_version"
 		                   " WHERE file_id = ?1 AND n = ?2",
 		                   &all->made);
+	return r;
+}
+
+/* The files of the events, each once. */
+static int list_files(struct names *all, const struct events *events)
+{
+	size_t n = 0;
+
+	all->files = calloc(2 * events->n + 1, sizeof(*all->files));
+	if (!all->files)
+		return -ENOMEM;
+	for (size_t i = 0; i < events->n; i++) {
+		all->files[n++].file_id = events->list[i].file_id;
+		if (events->list[i].file2_id)
+			all->files[n++].file_id = events->list[i].file2_id;
+	}
+	qsort(all->files, n, sizeof(*all->files), compare_files);
+	for (size_t i = 0; i < n; i++)
+		if (!i || all->files[i].file_id != all->files[i - 1].file_id)
+			all->files[all->n_files++] = all->files[i];
+	return 0;
+}
+
+#define NEAR 8
+
+/* Most lie next to each other: so they are read one after the other, from the first that
+ * is not near the one before. */
+static int load_paths(struct names *all)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int64_t at = INT64_MIN;
+	int r = shfs_rows_open(all->index,
+	                       "SELECT file_id, path FROM v_path WHERE file_id >= ?1"
+	                       " ORDER BY file_id",
+	                       &rows);
+
+	for (size_t i = 0; i < all->n_files && !r; i++) {
+		struct name_of_file *f = &all->files[i];
+
+		if (at < f->file_id - NEAR)
+			r = shfs_rows_bind_int(rows, 1, f->file_id);
+		while (!r && at < f->file_id) {
+			r = shfs_rows_next(rows);
+			at = r > 0 ? shfs_rows_int(rows, 0) : INT64_MAX;
+			r = MIN(r, 0);
+		}
+		if (r || at != f->file_id)
+			continue;
+		f->path = strdup(shfs_rows_text(rows, 1));
+		r = f->path ? 0 : -ENOMEM;
+	}
 	return r;
 }
 
@@ -487,7 +584,7 @@ static int load_owner(struct shfs_index *index, int64_t command_id, int64_t proc
 }
 
 static int read_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
-                       int64_t max, struct names *all, int64_t *left_out)
+                       int64_t max, struct events *events, int64_t *left_out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int64_t begin_ns, n;
@@ -496,25 +593,20 @@ static int read_events(struct shfs_index *index, int64_t command_id, int64_t pro
 
 	*left_out = some ? n - max : 0;
 	if (!r)
-		r = prepare(all);
-	if (!r)
 		r = shfs_rows_open(index,
-		                   command_id ? (some ? EVENTS SOME ORDER
-		                                      : EVENTS "command_id = ?1" ORDER)
-		                   : some     ? EVENTS SOME_OF_PROCESS ORDER
-		                              : EVENTS OF_PROCESS ORDER,
+		                   command_id ? (some ? EVENTS SOME
+		                                      : EVENTS "command_id = ?1")
+		                   : some     ? EVENTS SOME_OF_PROCESS
+		                              : EVENTS OF_PROCESS,
 		                   &rows);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 1, command_id ?: process_id);
 	if (!r && some)
 		r = shfs_rows_bind_int(rows, 2, max);
-	while (!r && (r = shfs_rows_next(rows)) > 0) {
-		struct event e;
-
-		event_from_row(rows, &e);
-		e.owner_ns = begin_ns;
-		r = on_event(all, &e, command_id, process_id);
-	}
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = events_add(events, rows, begin_ns);
+	if (events->n)
+		qsort(events->list, events->n, sizeof(*events->list), compare_events);
 	return r;
 }
 
@@ -671,12 +763,17 @@ int shfs_uses_load(struct shfs_index *index, int64_t command_id, int64_t process
                    int64_t max, struct shfs_uses *out)
 {
 	_cleanup_names_ struct names all = { 0 };
+	_cleanup_events_ struct events events = { 0 };
 	struct shfs_uses uses = { 0 };
 	int r;
 
 	all.index = index;
 	all.last = &all.first;
-	r = read_events(index, command_id, process_id, max, &all, &uses.left_out);
+	r = read_events(index, command_id, process_id, max, &events, &uses.left_out);
+	if (!r)
+		r = list_files(&all, &events) ?: load_paths(&all) ?: prepare(&all);
+	for (size_t i = 0; i < events.n && !r; i++)
+		r = on_event(&all, &events.list[i], command_id, process_id);
 	if (!r)
 		r = collect(&all, &uses) ?: collect_temporary(&all, &uses);
 	if (!r && command_id && !max)
