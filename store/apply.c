@@ -10,42 +10,6 @@
 #define PATH_BYTES    65536
 #define PID_MAX_LIMIT 4194304 /* the kernel's */
 
-static int string_find(struct shfs_index *index, struct shfs_bytes value, int64_t hash,
-                       int64_t *out)
-{
-	int r = shfs_sql_int(index, out,
-	                     "SELECT string_id FROM string WHERE hash = ? AND value = ?",
-	                     shfs_arg_int(hash), shfs_arg_blob(value));
-
-	if (r)
-		return MIN(r, 0);
-	r = shfs_sql_run(index, "INSERT INTO string (hash, value) VALUES (?, ?)",
-	                 shfs_arg_int(hash), shfs_arg_blob(value));
-	*out = sqlite3_last_insert_rowid(index->db);
-	return r;
-}
-
-/* Most are short, and asked for again and again. */
-int shfs_string_id(struct shfs_ingest *ing, struct shfs_bytes value, int64_t *out)
-{
-	uint64_t hash = shfs_object_hash64(value.len ? value.data : "", value.len);
-	struct shfs_string *kept = &ing->strings[hash % ARRAY_SIZE(ing->strings)];
-	int r;
-
-	if (kept->id && kept->len == value.len &&
-	    !memcmp(kept->value, value.data, value.len)) {
-		*out = kept->id;
-		return 0;
-	}
-	r = string_find(ing->index, value, (int64_t)hash, out);
-	if (r || !value.len || value.len > sizeof(kept->value))
-		return r;
-	kept->id = *out;
-	kept->len = value.len;
-	memcpy(kept->value, value.data, value.len);
-	return 0;
-}
-
 /* --- the clock --- */
 
 /*
@@ -533,12 +497,18 @@ static int apply_producer(struct shfs_ingest *ing, const char *host,
 	return MIN(r, 0);
 }
 
+/* No record comes after it, so nothing names processes any more. */
 static int apply_end(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
-	return shfs_sql_run(ing->index,
-	                    "UPDATE producer SET end_ns = ? WHERE producer_id = ?",
-	                    shfs_arg_int(rec->time.real_ns),
-	                    shfs_arg_int(ing->producer.id));
+	int r = shfs_sql_run(ing->index,
+	                     "UPDATE producer SET end_ns = ? WHERE producer_id = ?",
+	                     shfs_arg_int(rec->time.real_ns),
+	                     shfs_arg_int(ing->producer.id));
+
+	return r ? r
+	         : shfs_sql_run(ing->index,
+	                        "DELETE FROM process_ref WHERE producer_id = ?",
+	                        shfs_arg_int(ing->producer.id));
 }
 
 static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)

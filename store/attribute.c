@@ -454,13 +454,13 @@ static int marker_of(struct shfs_index *index, const struct task *t, char out[st
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(index, &stmt,
-	                     "SELECT CAST(s.value AS TEXT) FROM task t"
-	                     " JOIN string s ON s.string_id = t.marker_id"
+	                     "SELECT s.text FROM task t"
+	                     " JOIN string_text_of s ON s.string_id = t.marker_id"
 	                     " WHERE t.task_id = ?",
 	                     shfs_arg_int(t->id));
 
 	if (r > 0)
-		snprintf(out, 128, "%s", (const char *)sqlite3_column_text(stmt, 0));
+		snprintf(out, 128, "%s", (const char *)sqlite3_column_text(stmt, 0) ?: "");
 	return MIN(r, 0);
 }
 

@@ -110,7 +110,7 @@ static uint8_t *put(uint8_t *p, const struct shfs_access *first,
 		p = shfs_varint_put(p, a->seq - last->seq);
 	if (!(head & SAME_FILE))
 		p = shfs_varint_put(p, shfs_zigzag(a->file_id - last->file_id));
-	p = shfs_varint_put(p, shfs_zigzag(a->begin_us - last->begin_us));
+	p = shfs_varint_put(p, shfs_zigzag(a->begin_us - last->end_us));
 	p = shfs_varint_put(p, a->end_us - a->begin_us);
 	if (head & HAS_SEEN)
 		p = shfs_varint_put(p, a->seen_n);
@@ -158,7 +158,7 @@ static void get(struct shfs_cursor *c, const struct shfs_access *first,
 	a->file_id = last.file_id;
 	if (!(head & SAME_FILE))
 		a->file_id = add(a->file_id, shfs_unzigzag(shfs_varint_get(c)));
-	a->begin_us = add(last.begin_us, shfs_unzigzag(shfs_varint_get(c)));
+	a->begin_us = add(last.end_us, shfs_unzigzag(shfs_varint_get(c)));
 	a->end_us = add(a->begin_us, shfs_varint_get(c));
 	if (head & HAS_SEEN)
 		a->seen_n = shfs_varint_get(c);
@@ -186,6 +186,7 @@ void shfs_chunk_open(struct shfs_chunk_reader *r, int64_t chunk_id, const void *
 	r->access.seq = shfs_varint_get(&r->at);
 	r->access.begin_us = shfs_varint_get(&r->at);
 	r->access.moment_us = shfs_varint_get(&r->at);
+	r->access.end_us = r->access.begin_us;
 	r->first = r->access;
 }
 
@@ -260,7 +261,7 @@ static void chunk_begin(struct shfs_chunk *c, const struct shfs_access *a)
 	uint8_t *p = c->data;
 
 	c->first = *a;
-	c->last = (struct shfs_access){ .seq = a->seq - 1, .begin_us = a->begin_us };
+	c->last = (struct shfs_access){ .seq = a->seq - 1, .end_us = a->begin_us };
 	c->first_n = c->n + 1;
 	p = shfs_varint_put(p, c->last.seq);
 	p = shfs_varint_put(p, a->begin_us);

@@ -100,33 +100,32 @@ static int64_t column_or(sqlite3_stmt *stmt, int col, int64_t usual)
 	               : sqlite3_column_int64(stmt, col);
 }
 
-static void content_row(sqlite3_stmt *stmt, int col, struct shfs_file *f)
+static int content_row(sqlite3_stmt *stmt, int col, struct shfs_file *f)
 {
-	int64_t mtime_ns = sqlite3_column_int64(stmt, col + 3);
+	struct shfs_version_row row;
+	int r = shfs_version_unpack(sqlite3_column_blob(stmt, col),
+	                            sqlite3_column_bytes(stmt, col), &row);
 
-	f->content = (struct shfs_content){
-		.flags = sqlite3_column_int64(stmt, col),
-		.mode = sqlite3_column_int64(stmt, col + 1) ^ S_IFREG,
-		.size = sqlite3_column_int64(stmt, col + 2),
-		.mtime_ns = mtime_ns,
-		.ctime_ns = shfs_wrap_add(mtime_ns, sqlite3_column_int64(stmt, col + 4)),
-		.phash = sqlite3_column_int64(stmt, col + 5),
-	};
-	(void)!shfs_object_unpack(sqlite3_column_blob(stmt, col + 6),
-	                          sqlite3_column_bytes(stmt, col + 6),
+	if (r)
+		return r;
+	f->content = row.content;
+	f->source = row.source;
+	f->maker_id = row.access_id;
+	f->time_ns = row.time_ns;
+	(void)!shfs_object_unpack(sqlite3_column_blob(stmt, col + 1),
+	                          sqlite3_column_bytes(stmt, col + 1),
 	                          &f->content.object);
-	f->time_ns = shfs_wrap_add(mtime_ns, sqlite3_column_int64(stmt, col + 7));
-	f->carried = sqlite3_column_int(stmt, col + 8) & 16;
+	return 0;
 }
 
-static void file_row(sqlite3_stmt *stmt, struct shfs_file *f)
+static int file_row(sqlite3_stmt *stmt, struct shfs_file *f)
 {
-	int state = sqlite3_column_int(stmt, 2);
+	int state = sqlite3_column_int(stmt, 2), r = 0;
 
 	f->id = sqlite3_column_int64(stmt, 0);
 	f->versions = sqlite3_column_int64(stmt, 1);
 	if (f->versions)
-		content_row(stmt, 12, f);
+		r = content_row(stmt, 12, f);
 	f->present = !(state & STATE_GONE);
 	f->directory = state & STATE_DIRECTORY;
 	f->root_id = sqlite3_column_int64(stmt, 3);
@@ -142,6 +141,7 @@ static void file_row(sqlite3_stmt *stmt, struct shfs_file *f)
 	f->dev = sqlite3_column_int64(stmt, 10);
 	f->ino = sqlite3_column_int64(stmt, 11);
 	f->stored = true;
+	return r;
 }
 
 static int file_load(struct shfs_ingest *ing, struct shfs_file *f, struct shfs_bytes name)
@@ -150,18 +150,15 @@ static int file_load(struct shfs_ingest *ing, struct shfs_file *f, struct shfs_b
 	int r = shfs_sql_get(
 		ing->index, &stmt,
 		"SELECT f.file_id, f.versions, f.state, f.root_id, f.last_ns, f.mtime_ns,"
-		" f.ctime_first_ns, f.ctime_last_ns, f.known_by, f.known_seq, f.dev, "
-		"f.ino,"
-		" v.flags, v.mode, v.size, v.mtime_ns, v.ctime_ns, v.phash, v.object,"
-		" v.time_ns, v.source FROM file f LEFT JOIN version v"
+		" f.ctime_first_ns, f.ctime_last_ns, f.known_by, f.known_seq, f.dev,"
+		" f.ino,"
+		" v.data, v.object FROM file f LEFT JOIN version v"
 		" ON v.file_id = f.file_id AND v.n = f.versions"
 		" WHERE f.directory_id = ?1 AND name_key(f.name) = name_key(?2)"
 		" AND +f.name = ?2",
 		shfs_arg_int(f->directory_id), shfs_arg_text(name));
 
-	if (r > 0)
-		file_row(stmt, f);
-	return r;
+	return r > 0 ? file_row(stmt, f) ?: 1 : r;
 }
 
 static int file_find(struct shfs_ingest *ing, struct shfs_file *f)

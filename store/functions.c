@@ -141,27 +141,54 @@ static void path_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	path_part(ctx, argv[0], true);
 }
 
-/* Few names of a directory have the same. */
+/* Few names of a directory have the same; it takes three bytes. */
 static void name_key(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	const void *name = sqlite3_value_text(argv[0]);
+	size_t len = sqlite3_value_bytes(argv[0]);
 
 	if (name)
-		sqlite3_result_int(ctx,
-		                   (int32_t)shfs_object_hash64(name, sqlite3_value_bytes(
-									     argv[0])));
+		sqlite3_result_int(ctx, (int32_t)shfs_object_hash64(name, len) >> 8);
 }
 
-int shfs_functions_register(sqlite3 *db)
+/* --- strings: string_text(value, value of the base) --- */
+
+static struct shfs_bytes bytes_of(sqlite3_value *value)
+{
+	const char *data = sqlite3_value_blob(value);
+
+	return (struct shfs_bytes){ data ?: "", sqlite3_value_bytes(value) };
+}
+
+/* NULL where it cannot be. */
+static void string_text(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	struct shfs_bytes value = bytes_of(argv[0]);
+	int r = 0;
+
+	if (sqlite3_value_type(argv[1]) != SQLITE_NULL) {
+		r = shfs_string_unpack(sqlite3_user_data(ctx), value, bytes_of(argv[1]),
+		                       &text);
+		value = (struct shfs_bytes){ text.data, text.len };
+	}
+	if (r == -ENOMEM)
+		sqlite3_result_error_nomem(ctx);
+	else if (!r)
+		sqlite3_result_text(ctx, value.data, (int)value.len, SQLITE_TRANSIENT);
+}
+
+int shfs_functions_register(sqlite3 *db, struct codecs *codecs)
 {
 	static const struct {
 		const char *name;
 		int n;
 		void (*call)(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 	} functions[] = {
-		{ "regexp", 2, regexp },         { "object_name", 1, object_name },
-		{ "object_key", 1, object_key }, { "path_dir", 1, path_dir },
-		{ "path_name", 1, path_name },   { "name_key", 1, name_key },
+		{ "regexp", 2, regexp },           { "object_name", 1, object_name },
+		{ "object_key", 1, object_key },   { "path_dir", 1, path_dir },
+		{ "path_name", 1, path_name },     { "name_key", 1, name_key },
+		{ "string_text", 2, string_text },
 	};
 	int rc = SQLITE_OK;
 
@@ -169,6 +196,6 @@ int shfs_functions_register(sqlite3 *db)
 		rc = sqlite3_create_function(db, functions[i].name, functions[i].n,
 		                             SQLITE_UTF8 | SQLITE_DETERMINISTIC |
 		                                     SQLITE_INNOCUOUS,
-		                             NULL, functions[i].call, NULL, NULL);
+		                             codecs, functions[i].call, NULL, NULL);
 	return rc;
 }

@@ -7,10 +7,12 @@
  *     rows.c       reading the views
  *     ingest.c     the journal: order, transactions, how far it was read
  *     apply.c      one record to rows
+ *     string.c     bytes that repeat
  *     process.c    PROCESS records to rows
  *     attribute.c  the commands that processes belong to
  *     file.c       paths
  *     version.c    the contents that they held
+ *     version-row.c  them as they are stored
  *     chunk.c      accesses, packed
  *     byfile.c     which of them are of a file
  *     access-table.c  them as a table of SQL
@@ -33,10 +35,12 @@
 /* --- index.c: the database --- */
 
 struct shfs_stmt;
+struct codecs;
 
 struct shfs_index {
 	sqlite3 *db;
 	struct shfs_store *store; /* borrowed */
+	struct codecs *codecs;    /* of strings */
 	struct shfs_stmt *stmts;  /* prepared statements, by the address of their text */
 	sqlite3_stmt *kept[16];   /* of closed shfs_rows, to be used again */
 	size_t next_kept;
@@ -115,7 +119,8 @@ static inline void shfs_stmt_resetp(sqlite3_stmt **stmt)
 
 /* Make the table access and the functions of SQL known to db. A SQLite result. */
 int shfs_access_table_register(sqlite3 *db);
-int shfs_functions_register(sqlite3 *db);
+int shfs_version_functions_register(sqlite3 *db);
+int shfs_functions_register(sqlite3 *db, struct codecs *codecs);
 
 /* An object's name as the table version has it: its length in out. */
 size_t shfs_object_pack(const struct shfs_object_id *id, uint8_t out[static 20]);
@@ -174,6 +179,13 @@ struct shfs_file_uses {
 	size_t n, cap;
 };
 
+/* What strings that begin alike are packed against. */
+struct shfs_string_base {
+	uint32_t key;      /* the begin */
+	int64_t string_id; /* 0: none yet */
+	struct shfs_buf value;
+};
+
 struct shfs_ingest {
 	struct shfs_index *index;
 	struct shfs_ingest_stats stats;
@@ -214,8 +226,9 @@ struct shfs_ingest {
 	struct shfs_process_cache *procs;  /* process.c: by producer and seq */
 	struct shfs_chunk *chunks, *chunk; /* chunk.c: by process; the one used last */
 	struct shfs_file_uses uses;        /* byfile.c: of this transaction */
-	struct shfs_string strings[512];   /* apply.c: some that were asked for lately */
-	struct shfs_news *news;            /* attribute.c: what hook logs told anew */
+	struct shfs_string strings[512];   /* string.c: some that were asked for lately */
+	struct shfs_string_base bases[64];
+	struct shfs_news *news; /* attribute.c: what hook logs told anew */
 
 	/* the clock slot that is being filled */
 	int64_t clock_boot_id, clock_slot, clock_offset_ns;
@@ -240,9 +253,15 @@ _must_check_ int shfs_apply_hook_record(struct shfs_ingest *ing, const char *hos
 _must_check_ int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id);
 _must_check_ int shfs_producer_store(struct shfs_ingest *ing);
 
+/* --- string.c --- */
+
 /* The id of the row for these bytes in the table string. */
 _must_check_ int shfs_string_id(struct shfs_ingest *ing, struct shfs_bytes value,
                                 int64_t *out);
+void shfs_strings_forget(struct shfs_ingest *ing);
+/* Of a row that has a base. -EBADMSG. */
+_must_check_ int shfs_string_unpack(struct codecs *codecs, struct shfs_bytes packed,
+                                    struct shfs_bytes base, struct shfs_buf *out);
 
 /* --- process.c --- */
 
@@ -411,7 +430,24 @@ enum shfs_version_source {
 	SHFS_SOURCE_FOUND,
 	SHFS_SOURCE_RENAMED,
 	SHFS_SOURCE_LINKED,
+	SHFS_SOURCE_CARRIED = 16, /* one of these, and came with the file by a rename */
 };
+
+/* What the table version has in a packed form. */
+struct shfs_version_row {
+	struct shfs_content content; /* not its object; of phash the lower half */
+	unsigned source;
+	int64_t access_id; /* that made it; 0: none */
+	int64_t time_ns;   /* when */
+};
+#define SHFS_VERSION_PACKED 80
+
+/* version-row.c. Returns the length. */
+size_t shfs_version_pack(const struct shfs_version_row *row,
+                         uint8_t out[static SHFS_VERSION_PACKED]);
+/* -EBADMSG. */
+_must_check_ int shfs_version_unpack(const void *data, size_t len,
+                                     struct shfs_version_row *out);
 
 /*
  * Between which ctimes a file is known to hold its latest version: from the one it had
@@ -433,11 +469,11 @@ struct shfs_file {
 	int64_t id, versions, last_ns;
 	int64_t directory_id, root_id;          /* root_id 0: the directory's */
 	bool present, directory, dirty, stored; /* stored: the table has it */
-	bool carried;                           /* the latest version is */
 	unsigned round; /* the transaction in which it was used last */
 	struct shfs_file *prev, *next;
 	struct shfs_content content; /* of the latest version */
-	int64_t time_ns;             /* of that too */
+	unsigned source;             /* of that too, as are the next two */
+	int64_t maker_id, time_ns;
 	struct shfs_known known;
 	uint64_t dev, ino; /* where it was seen with several names; else 0 */
 	UT_hash_handle hh;

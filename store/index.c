@@ -3,6 +3,7 @@
 
 #include "common/path.h"
 #include "schema.h"
+#include "store/codec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 #define INDEX_NAME     "index.db"
 #define DAMAGED_NAME   "index.db.damaged"
 #define APPLICATION_ID 0x73686673 /* "shfs" */
-#define SCHEMA_VERSION 4
+#define SCHEMA_VERSION 5
 #define BUSY_MS        10000
 #define REOPEN_MS      1000
 #define LOOK_AGAIN_MS  100
@@ -230,7 +231,8 @@ static int configure(struct shfs_index *index)
 	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
-	return shfs_index_errno(db, shfs_functions_register(db)
+	return shfs_index_errno(db, shfs_functions_register(db, index->codecs)
+	                                    ?: shfs_version_functions_register(db)
 	                                    ?: shfs_access_table_register(db));
 }
 
@@ -250,6 +252,9 @@ static int open_database(struct shfs_store *store, const char *name, bool writab
 		return r;
 	index->store = store;
 	index->writable = writable;
+	index->codecs = codecs_new();
+	if (!index->codecs)
+		return -ENOMEM;
 	rc = sqlite3_open_v2(path, &index->db,
 	                     (writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
 	                             SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
@@ -455,6 +460,7 @@ void shfs_index_close(struct shfs_index *index)
 	stmts_free(index);
 	shfs_rows_drop_kept(index);
 	sqlite3_close(index->db);
+	codecs_free(index->codecs);
 	free(index);
 }
 

@@ -35,7 +35,7 @@ static void forget(struct shfs_ingest *ing)
 	shfs_processes_forget(ing);
 	shfs_chunks_forget(ing);
 	shfs_file_uses_forget(ing);
-	memset(ing->strings, 0, sizeof(ing->strings));
+	shfs_strings_forget(ing);
 	ing->producer.id = 0;
 	ing->session.session_id = 0;
 }

@@ -28,12 +28,18 @@ static bool same_object(const struct shfs_content *a, const struct shfs_content 
 	       a->object.nth == b->object.nth;
 }
 
+/* Of one that was stored, half is left. */
+static bool same_phash(const struct shfs_content *a, const struct shfs_content *b)
+{
+	return (uint32_t)a->phash == (uint32_t)b->phash;
+}
+
 /* The same snapshot in two records: the only way in which incomplete contents are equal,
  * for nobody knows what the file held then. */
 static bool same_capture(const struct shfs_content *a, const struct shfs_content *b)
 {
 	return a->flags == b->flags && a->size == b->size && a->mtime_ns == b->mtime_ns &&
-	       a->ctime_ns == b->ctime_ns && a->phash == b->phash && same_object(a, b);
+	       a->ctime_ns == b->ctime_ns && same_phash(a, b) && same_object(a, b);
 }
 
 static bool is_whole(const struct shfs_content *c)
@@ -70,7 +76,7 @@ static bool holds(const struct shfs_file *f, const struct shfs_content *c)
 		return false;
 	if (now->flags & c->flags & SHFS_CONTENT_OBJECT)
 		return same_object(now, c);
-	return now->size == c->size && now->phash == c->phash &&
+	return now->size == c->size && same_phash(now, c) &&
 	       !((now->flags ^ c->flags) & SHFS_CONTENT_PHASH) && is_unchanged(f, c);
 }
 
@@ -194,6 +200,34 @@ int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t 
 	return r;
 }
 
+static struct shfs_arg object_arg(const struct shfs_content *c, uint8_t buf[static 20])
+{
+	if (!(c->flags & SHFS_CONTENT_OBJECT))
+		return shfs_arg_id(0);
+	return shfs_arg_blob((struct shfs_bytes){ (const char *)buf,
+	                                          shfs_object_pack(&c->object, buf) });
+}
+
+static struct shfs_arg data_arg(const struct shfs_version_row *row,
+                                uint8_t buf[static SHFS_VERSION_PACKED])
+{
+	return shfs_arg_blob(
+		(struct shfs_bytes){ (const char *)buf, shfs_version_pack(row, buf) });
+}
+
+/* Writes what is known of the latest version now. */
+static int version_update(struct shfs_ingest *ing, const struct shfs_file *f)
+{
+	struct shfs_version_row row = { f->content, f->source, f->maker_id, f->time_ns };
+	uint8_t object[20], data[SHFS_VERSION_PACKED];
+
+	return shfs_sql_run(ing->index,
+	                    "UPDATE version SET data = ?, object = ?"
+	                    " WHERE file_id = ? AND n = ?",
+	                    data_arg(&row, data), object_arg(&f->content, object),
+	                    shfs_arg_int(f->id), shfs_arg_int(f->versions));
+}
+
 static int attributes(struct shfs_ingest *ing, struct shfs_file *f,
                       const struct shfs_content *now)
 {
@@ -207,13 +241,7 @@ static int attributes(struct shfs_ingest *ing, struct shfs_file *f,
 	c->mode = now->mode;
 	c->mtime_ns = now->mtime_ns;
 	f->dirty = true;
-	return shfs_sql_run(ing->index,
-	                    "UPDATE version SET mode = ?1, mtime_ns = ?2, ctime_ns = ?3,"
-	                    " time_ns = ?4 WHERE file_id = ?5 AND n = ?6",
-	                    shfs_arg_int(c->mode ^ S_IFREG), shfs_arg_int(c->mtime_ns),
-	                    shfs_arg_int(shfs_wrap_sub(c->ctime_ns, c->mtime_ns)),
-	                    shfs_arg_int(shfs_wrap_sub(f->time_ns, c->mtime_ns)),
-	                    shfs_arg_int(f->id), shfs_arg_int(f->versions));
+	return version_update(ing, f);
 }
 
 int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *f,
@@ -233,14 +261,6 @@ void shfs_version_unknown(struct shfs_file *f)
 {
 	f->dirty |= f->known.by != 0;
 	f->known.by = 0;
-}
-
-static struct shfs_arg object_arg(const struct shfs_content *c, uint8_t buf[static 20])
-{
-	if (!(c->flags & SHFS_CONTENT_OBJECT))
-		return shfs_arg_id(0);
-	return shfs_arg_blob((struct shfs_bytes){ (const char *)buf,
-	                                          shfs_object_pack(&c->object, buf) });
 }
 
 /* Before the version is there that has the object. */
@@ -268,19 +288,14 @@ static int learn(struct shfs_ingest *ing, struct shfs_file *f,
 	if ((f->content.flags & SHFS_CONTENT_OBJECT) || !(c->flags & SHFS_CONTENT_OBJECT))
 		return 0;
 	r = count_object(ing, object_arg(c, buf));
-	if (!r && !f->carried)
+	if (!r && !(f->source & SHFS_SOURCE_CARRIED))
 		r = shfs_left_out_add(ing, f->content.flags, -1);
 	if (r)
 		return r;
 	f->content.flags = c->flags;
 	f->content.object = c->object;
 	f->content.phash = c->phash;
-	return shfs_sql_run(ing->index,
-	                    "UPDATE version SET object = ?, flags = ?, phash = ?"
-	                    " WHERE file_id = ? AND n = ?",
-	                    object_arg(c, buf), shfs_arg_int(c->flags),
-	                    shfs_arg_int(c->phash), shfs_arg_int(f->id),
-	                    shfs_arg_int(f->versions));
+	return version_update(ing, f);
 }
 
 struct maker {
@@ -291,23 +306,15 @@ struct maker {
 static int insert_version(struct shfs_ingest *ing, const struct shfs_file *f,
                           const struct shfs_content *c, const struct maker *by)
 {
-	uint8_t buf[20];
+	struct shfs_version_row row = { *c, by->source, by->access_id, by->time_ns };
+	uint8_t object[20], data[SHFS_VERSION_PACKED];
 
-	return shfs_sql_run(
-		ing->index,
-		"INSERT INTO version (file_id, n, flags, mode, size, mtime_ns, ctime_ns,"
-		" phash, object, source, origin_version_id, process_id, access_n, "
-		"time_ns)"
-		" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		shfs_arg_int(f->id), shfs_arg_int(f->versions + 1),
-		shfs_arg_int(c->flags), shfs_arg_int(c->mode ^ S_IFREG),
-		shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
-		shfs_arg_int(shfs_wrap_sub(c->ctime_ns, c->mtime_ns)),
-		shfs_arg_int(c->phash), object_arg(c, buf), shfs_arg_int(by->source),
-		shfs_arg_id(by->origin_version_id),
-		by->access_id ? shfs_arg_int(by->access_id >> 32) : shfs_arg_id(0),
-		by->access_id ? shfs_arg_int((uint32_t)by->access_id) : shfs_arg_id(0),
-		shfs_arg_int(shfs_wrap_sub(by->time_ns, c->mtime_ns)));
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO version (file_id, n, data, object,"
+	                    " origin_version_id) VALUES (?, ?, ?, ?, ?)",
+	                    shfs_arg_int(f->id), shfs_arg_int(f->versions + 1),
+	                    data_arg(&row, data), object_arg(c, object),
+	                    shfs_arg_id(by->origin_version_id));
 }
 
 static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
@@ -324,7 +331,8 @@ static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
 	ing->totals.files += !f->versions;
 	ing->totals.versions++;
 	f->versions++;
-	f->carried = false;
+	f->source = by->source;
+	f->maker_id = by->access_id;
 	f->content = *c;
 	f->time_ns = by->time_ns;
 	f->known = (struct shfs_known){ .mtime_ns = c->mtime_ns,
@@ -409,17 +417,17 @@ static int earlier(struct shfs_ingest *ing, const struct shfs_file *f,
 	if (c->flags & SHFS_CONTENT_OBJECT)
 		return shfs_sql_int(ing->index, out,
 		                    "SELECT n FROM version WHERE file_id = ?"
-		                    " AND object = ? AND NOT flags & 8"
+		                    " AND object = ? AND NOT version_flags(data) & 8"
 		                    " ORDER BY n DESC LIMIT 1",
 		                    shfs_arg_int(f->id), object_arg(c, buf));
 	return shfs_sql_int(
 		ing->index, out,
-		"SELECT n FROM version WHERE file_id = ? AND size = ?"
-		" AND mtime_ns = ? AND ctime_ns = ? AND phash = ? AND flags & 4"
-		" AND NOT flags & 8 ORDER BY n DESC LIMIT 1",
+		"SELECT n FROM version WHERE file_id = ? AND version_size(data) = ?"
+		" AND version_mtime_ns(data) = ? AND version_ctime_ns(data) = ?"
+		" AND version_phash(data) = ? AND version_flags(data) & 4"
+		" AND NOT version_flags(data) & 8 ORDER BY n DESC LIMIT 1",
 		shfs_arg_int(f->id), shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
-		shfs_arg_int(shfs_wrap_sub(c->ctime_ns, c->mtime_ns)),
-		shfs_arg_int(c->phash));
+		shfs_arg_int(c->ctime_ns), shfs_arg_int((uint32_t)c->phash));
 }
 _Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
                "the SQL above names these bits");
@@ -575,11 +583,8 @@ static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
 {
 	int r = shfs_sql_run(
 		ing->index,
-		"INSERT INTO version (file_id, n, flags, mode, size, mtime_ns, ctime_ns,"
-		" phash, object, source, origin_version_id, process_id, access_n, "
-		"time_ns)"
-		" SELECT ?, n, flags, mode, size, mtime_ns, ctime_ns, phash, object,"
-		" source | 16, file_id << 32 | n, process_id, access_n, time_ns"
+		"INSERT INTO version (file_id, n, data, object, origin_version_id)"
+		" SELECT ?, n, version_carried(data), object, file_id << 32 | n"
 		" FROM version WHERE file_id = ? ORDER BY n",
 		shfs_arg_int(to->id), shfs_arg_int(from->id));
 
@@ -589,7 +594,8 @@ static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
 	to->versions = from->versions;
 	to->content = from->content;
 	to->time_ns = from->time_ns;
-	to->carried = true;
+	to->maker_id = from->maker_id;
+	to->source = from->source | SHFS_SOURCE_CARRIED;
 	return 0;
 }
 

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The tables of index.db, version 4. Only store/ names them; docs/index.md describes them.
+-- The tables of index.db, version 5. Only store/ names them; docs/index.md describes them.
 
 -- How far each segment and hook log has been read; written with the rows it led to.
 CREATE TABLE segment_position (
@@ -67,13 +67,16 @@ CREATE TABLE producer (
 CREATE INDEX producer_root ON producer (root, begin_ns);
 CREATE INDEX producer_open ON producer (dead) WHERE end_ns IS NULL;
 
--- Bytes that repeat: programs, arguments, roots. hash is XXH3-64 of value.
+-- Bytes that repeat: programs, arguments, roots. hash is the lower half of their XXH3-64.
 CREATE TABLE string (
 	string_id INTEGER PRIMARY KEY,
 	hash INTEGER NOT NULL,
+	base_id INTEGER,                -- a string that value is packed against (string.c)
 	value BLOB NOT NULL
 ) STRICT;
 CREATE INDEX string_hash ON string (hash);
+-- What strings that begin with these four bytes are packed against now.
+CREATE TABLE string_base (key INTEGER PRIMARY KEY, string_id INTEGER NOT NULL) STRICT;
 
 CREATE TABLE session (
 	session_id INTEGER PRIMARY KEY,
@@ -153,7 +156,7 @@ CREATE INDEX process_task ON process (task_id) WHERE task_id IS NOT NULL;
 -- That of accesses by nobody knows whom.
 INSERT INTO process VALUES (0, NULL, 0, 0, 0, 0, 0, 0);
 
--- What a producer's records call it.
+-- What the records of a producer without END call it.
 CREATE TABLE process_ref (
 	producer_id INTEGER NOT NULL,
 	seq INTEGER NOT NULL,
@@ -193,18 +196,9 @@ CREATE INDEX file_inode ON file (ino, dev) WHERE ino IS NOT NULL;
 CREATE TABLE version (
 	file_id INTEGER NOT NULL,
 	n INTEGER NOT NULL,
-	flags INTEGER NOT NULL,
-	mode INTEGER NOT NULL,          -- xor 0100000
-	size INTEGER NOT NULL,
-	mtime_ns INTEGER NOT NULL,
-	ctime_ns INTEGER NOT NULL,      -- minus mtime_ns
-	phash INTEGER NOT NULL,
+	data BLOB NOT NULL,             -- all else that is known of it (version-row.c)
 	object BLOB,                    -- its hash, and 4 bytes more where contents collide
-	source INTEGER NOT NULL,        -- enum shfs_version_source; 16 more: carried
 	origin_version_id INTEGER,
-	process_id INTEGER,             -- what made it: an access by process and number
-	access_n INTEGER,
-	time_ns INTEGER NOT NULL,       -- minus mtime_ns
 	PRIMARY KEY (file_id, n)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX version_object ON version (substr(object, 1, 3))

@@ -3,6 +3,12 @@
 -- (host, path2) is a scalar subquery: it costs nothing where it is not asked for, and the
 -- planner cannot begin with it.
 
+-- The strings, unpacked.
+CREATE VIEW string_text_of AS
+SELECT s.string_id,
+	string_text(s.value, (SELECT b.value FROM string b WHERE b.string_id = s.base_id)) AS text
+FROM string s;
+
 CREATE VIEW v_session AS
 SELECT s.session_id, s.id, b.host, b.boot AS boot_id, s.pid, s.start_ticks, s.shell, s.tty,
 	s.cwd, s.begin_ns, s.end_ns, s.commands
@@ -34,9 +40,9 @@ CREATE VIEW v_process AS
 SELECT p.process_id,
 	(SELECT host FROM boot b WHERE b.boot_id = t.boot_id) AS host,
 	t.pid, t.start_ticks, t.ppid, (t.pid + t.pgid) & 4294967295 AS pgid, t.sid, p.uid,
-	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.exe_id) AS exe,
-	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.cwd_id) AS cwd,
-	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.argv_id) AS argv,
+	(SELECT text FROM string_text_of WHERE string_id = p.exe_id) AS exe,
+	(SELECT text FROM string_text_of WHERE string_id = p.cwd_id) AS cwd,
+	(SELECT text FROM string_text_of WHERE string_id = p.argv_id) AS argv,
 	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
 FROM process p JOIN task t ON p.process_id = t.task_id OR p.task_id = t.task_id;
 
@@ -45,9 +51,9 @@ CREATE VIEW v_loose_process AS
 SELECT p.process_id,
 	(SELECT host FROM boot b WHERE b.boot_id = t.boot_id) AS host,
 	t.pid, t.start_ticks, t.ppid, (t.pid + t.pgid) & 4294967295 AS pgid, t.sid, p.uid,
-	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.exe_id) AS exe,
-	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.cwd_id) AS cwd,
-	(SELECT CAST(value AS TEXT) FROM string WHERE string_id = p.argv_id) AS argv,
+	(SELECT text FROM string_text_of WHERE string_id = p.exe_id) AS exe,
+	(SELECT text FROM string_text_of WHERE string_id = p.cwd_id) AS cwd,
+	(SELECT text FROM string_text_of WHERE string_id = p.argv_id) AS argv,
 	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
 FROM task t INDEXED BY task_nobody CROSS JOIN process p
 	ON p.process_id = t.task_id OR p.task_id = t.task_id
@@ -56,10 +62,9 @@ WHERE t.command_id IS NULL;
 CREATE VIEW v_file AS
 SELECT f.file_id, d.path || '/' || f.name AS path, d.path AS dir, f.name,
 	name_key(f.name) AS name_key,
-	(SELECT CAST(value AS TEXT) FROM string
-		WHERE string_id = coalesce(f.root_id, d.root_id)) AS root,
+	(SELECT text FROM string_text_of WHERE string_id = coalesce(f.root_id, d.root_id)) AS root,
 	f.versions, NOT f.state & 1 AS present,
-	coalesce(f.last_ns, (SELECT v.mtime_ns + v.time_ns FROM version v
+	coalesce(f.last_ns, (SELECT version_time_ns(v.data) FROM version v
 		WHERE v.file_id = f.file_id AND v.n = f.versions), 0) AS last_ns,
 	(f.state & 2) / 2 AS directory
 FROM file f JOIN directory d USING (directory_id)
@@ -75,19 +80,21 @@ CREATE VIEW v_version AS
 SELECT v.file_id << 32 | v.n AS version_id, v.file_id,
 	(SELECT d.path || '/' || f.name FROM file f JOIN directory d USING (directory_id)
 		WHERE f.file_id = v.file_id) AS path,
-	v.n, object_name(v.object) AS object, substr(v.object, 1, 3) AS object_key, v.flags,
-	v.size, (v.mode | 32768) - (v.mode & 32768) AS mode, v.mtime_ns, v.phash,
-	CASE v.source & 15 WHEN 1 THEN 'written' WHEN 2 THEN 'found' WHEN 3 THEN 'renamed'
-		WHEN 4 THEN 'linked' END AS source,
-	v.origin_version_id, v.process_id << 32 | v.access_n AS access_id,
-	nullif(v.process_id, 0) AS process_id,
+	v.n, object_name(v.object) AS object, substr(v.object, 1, 3) AS object_key,
+	version_flags(v.data) AS flags, version_size(v.data) AS size,
+	version_mode(v.data) AS mode, version_mtime_ns(v.data) AS mtime_ns,
+	version_phash(v.data) AS phash,
+	CASE version_source(v.data) & 15 WHEN 1 THEN 'written' WHEN 2 THEN 'found'
+		WHEN 3 THEN 'renamed' WHEN 4 THEN 'linked' END AS source,
+	v.origin_version_id, version_access_id(v.data) AS access_id,
+	nullif(version_access_id(v.data) >> 32, 0) AS process_id,
 	(SELECT CASE WHEN t.shell THEN
 			(SELECT x.command_id FROM shell_access x
-				WHERE x.access_id = v.process_id << 32 | v.access_n)
+				WHERE x.access_id = version_access_id(v.data))
 			ELSE t.command_id END
 		FROM process p JOIN task t ON t.task_id = coalesce(p.task_id, p.process_id)
-		WHERE p.process_id = v.process_id) AS command_id,
-	v.mtime_ns + v.time_ns AS time_ns, v.source / 16 AS carried
+		WHERE p.process_id = version_access_id(v.data) >> 32) AS command_id,
+	version_time_ns(v.data) AS time_ns, version_source(v.data) / 16 AS carried
 FROM version v;
 
 CREATE VIEW v_access AS
@@ -108,7 +115,7 @@ SELECT a.access_id,
 	CASE WHEN a.file2_id IS NOT NULL
 		THEN (SELECT d.path || '/' || f.name FROM file f
 			JOIN directory d USING (directory_id) WHERE f.file_id = a.file2_id)
-		ELSE (SELECT CAST(value AS TEXT) FROM string WHERE string_id = a.text_id)
+		ELSE (SELECT text FROM string_text_of WHERE string_id = a.text_id)
 		END AS path2,
 	a.directory, a.begin_ns, a.end_ns, a.seen_n, a.flawed AS seen_flawed,
 	a.file_id << 32 | a.seen_n AS seen_version_id,
