@@ -304,11 +304,13 @@ def check_views():
             database.create_function(name, int(n), lambda *_: None, deterministic=True)
         for made in re.findall(r"#define COLUMNS(.*?)\n\n", read(source), re.S):
             database.execute("".join(re.findall(r'"(.*)"', made)))
+    for name in re.findall(r'\] = "(\w+)"', read("store/version-row.c") if os.path.exists("store/version-row.c") else ""):
+        database.create_function(name, 1, lambda *_: None, deterministic=True)
     for path in schema:
         database.executescript(read(path))
     text = read(page) if os.path.exists(page) else ""
     rows = dict(re.findall(r"^\| `(v_\w+)` \|(.*)", text, re.M))
-    views = [name for name, in database.execute("SELECT name FROM sqlite_schema WHERE type = 'view'")]
+    views = [name for name, in database.execute("SELECT name FROM sqlite_schema WHERE type = 'view' AND name GLOB 'v_*'")]
     for view in views:
         for _, column, *_ in database.execute(f"PRAGMA table_info({view})"):
             if f"`{column}`" not in rows.get(view, ""):
