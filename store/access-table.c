@@ -70,6 +70,7 @@ static const char *const questions[N_QUESTIONS] = {
 struct table {
 	sqlite3_vtab base;
 	sqlite3 *db;
+	struct codecs *codecs;
 	/* of closed cursors, to be used again: a subquery opens one for each row */
 	sqlite3_stmt *spare[N_QUESTIONS];
 };
@@ -120,7 +121,7 @@ static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
 	t = sqlite3_malloc(sizeof(*t));
 	if (!t)
 		return SQLITE_NOMEM;
-	*t = (struct table){ .db = db };
+	*t = (struct table){ .db = db, .codecs = aux };
 	*out = &t->base;
 	return SQLITE_OK;
 }
@@ -460,9 +461,10 @@ static int collect_uses(struct cursor *c, sqlite3_value *value, bool many, bool 
 		if (!c->stmts[q])
 			c->stmts[q] = TAKE_PTR(table_of(c)->spare[q]);
 	sort_ids(&files);
-	rc = to_sqlite(shfs_file_uses_find(db_of(c), &c->stmts[FILE_RUNS],
-	                                   &c->stmts[FILE_PAGES], &files,
-	                                   changes ? NULL : &c->opens, &c->accesses));
+	rc = to_sqlite(shfs_file_uses_find(db_of(c), table_of(c)->codecs,
+	                                   &c->stmts[FILE_RUNS], &c->stmts[FILE_PAGES],
+	                                   &files, changes ? NULL : &c->opens,
+	                                   &c->accesses));
 	if (c->opens.n)
 		qsort(c->opens.list, c->opens.n, sizeof(*c->opens.list), compare_opens);
 	sort_ids(&c->accesses);
@@ -675,7 +677,7 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int co
 	return SQLITE_OK;
 }
 
-int shfs_access_table_register(sqlite3 *db)
+int shfs_access_table_register(sqlite3 *db, struct codecs *codecs)
 {
 	/* Without xCreate it is there under its name, and cannot be made under others. */
 	static const sqlite3_module module = {
@@ -691,5 +693,5 @@ int shfs_access_table_register(sqlite3 *db)
 		.xRowid = cursor_rowid,
 	};
 
-	return sqlite3_create_module(db, "access", &module, NULL);
+	return sqlite3_create_module(db, "access", &module, codecs);
 }

@@ -4,16 +4,23 @@
  * runs of about the same size are merged when there are many: so nothing is ever written
  * in the middle of a large table, and few places have to be looked at.
  *
- * A run is pages, whose page_id are in order: run_id, the first file in it, a number. An
- * entry tells what differs from the one before in its page: file, whether it changes
- * names or attributes (lowest bit), process, number of the access.
+ * A run is pages, whose page_id are in order: run_id, the first file in it, a number. A
+ * page is the length of its entries, and these packed by zstd; or 0, and they as they
+ * are. An entry tells what differs from the one before in its page: file, whether it
+ * changes names or attributes (lowest bit), process, number of the access.
  */
 #include "store/index-internal.h"
+
+#include "store/codec.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define PAGE_BYTES  4000 /* fills a page of the database */
+#define PAGE_BYTES  4040 /* fill a page of the database */
+#define ROOM        240  /* of these, as what follows may be packed less well */
+#define RAW_MAX     16384
+#define PACK_MIN    256
+#define LEVEL       3
 #define ENTRY_MAX   32
 #define MERGE_RUNS  16        /* of one size */
 #define SIZE_FIRST  4096      /* entries: below that all sizes are one */
@@ -29,11 +36,28 @@ static int64_t page_id(int64_t run_id, int64_t file_id, int64_t k)
 
 /* --- pages --- */
 
-static void page_open(struct shfs_cursor *c, struct shfs_file_use *u, const void *data,
-                      size_t len)
+/* Unpacked to where there is room for RAW_MAX bytes. */
+static int page_open(struct codecs *codecs, sqlite3_stmt *row, int col, uint8_t *raw,
+                     struct shfs_cursor *c, struct shfs_file_use *u)
 {
-	*c = (struct shfs_cursor){ data, (const uint8_t *)data + len };
+	uint8_t stored[CODEC_MAGIC_BYTES + RAW_MAX];
+	const uint8_t *data = sqlite3_column_blob(row, col);
+	uint64_t len;
+	size_t n;
+	int r;
+
+	*c = (struct shfs_cursor){ data, data + sqlite3_column_bytes(row, col) };
 	*u = (struct shfs_file_use){ 0 };
+	len = shfs_varint_get(c);
+	n = c->end - c->p;
+	if (c->failed || len > RAW_MAX || n > RAW_MAX)
+		return -EBADMSG;
+	if (!len)
+		return 0;
+	memcpy(stored + CODEC_MAGIC_BYTES, c->p, n);
+	r = codec_decompress(codecs, stored + CODEC_MAGIC_BYTES, n, NULL, 0, raw, len);
+	*c = (struct shfs_cursor){ raw, raw + len };
+	return r;
 }
 
 /* 1, 0 at the end, or -EBADMSG. */
@@ -73,8 +97,8 @@ struct run_writer {
 	struct shfs_index *index;
 	int64_t run_id, entries, first_file, k;
 	struct shfs_file_use last;
-	size_t len;
-	uint8_t data[PAGE_BYTES + ENTRY_MAX];
+	size_t len, full; /* full: so many bytes are about a page when they are packed */
+	uint8_t data[RAW_MAX];
 };
 
 /* The first number that is free behind one in use. */
@@ -87,28 +111,53 @@ static int run_begin(struct run_writer *w, struct shfs_index *index)
 	w->entries = w->k = 0;
 	w->first_file = -1;
 	w->len = 0;
+	w->full = PAGE_BYTES;
 	r = shfs_sql_int(index, &w->run_id,
 	                 "SELECT coalesce(min(run_id) + 1, 1) FROM run a WHERE NOT EXISTS"
 	                 " (SELECT 1 FROM run b WHERE b.run_id = a.run_id + 1)");
 	return r < 0 ? r : w->run_id > RUN_MAX ? -EOVERFLOW : 0;
 }
 
-static int run_write_page(struct run_writer *w)
+static int run_insert_page(struct run_writer *w, size_t len, const uint8_t *data,
+                           size_t n)
 {
-	struct shfs_bytes data = { (const char *)w->data, w->len };
+	uint8_t page[10 + RAW_MAX], *p = shfs_varint_put(page, len);
 
-	if (!w->len)
-		return 0;
-	w->len = 0;
+	memcpy(p, data, n);
+	p += n;
 	return shfs_sql_run(w->index,
 	                    "INSERT INTO run_page (page_id, data) VALUES (?, ?)",
 	                    shfs_arg_int(page_id(w->run_id, w->first_file, w->k)),
-	                    shfs_arg_blob(data));
+	                    shfs_arg_blob(
+				    (struct shfs_bytes){ (const char *)page, p - page }));
+}
+
+/* How many bytes the next page may have follows from how well this one was packed. */
+static int run_write_page(struct run_writer *w)
+{
+	_cleanup_coded_ struct coded coded = { 0 };
+	size_t len = w->len;
+	int r;
+
+	if (!len)
+		return 0;
+	w->len = 0;
+	r = len < PACK_MIN ? 1
+	                   : codec_compress(w->index->codecs, w->data, len, LEVEL, NULL,
+	                                    0, CODEC_MAGIC_BYTES, len, &coded);
+	if (r < 0)
+		return r;
+	if (r) {
+		w->full = PAGE_BYTES;
+		return run_insert_page(w, 0, w->data, len);
+	}
+	w->full = MIN(len * (PAGE_BYTES - ROOM) / coded.len, (size_t)RAW_MAX);
+	return run_insert_page(w, len, coded.bytes + CODEC_MAGIC_BYTES, coded.len);
 }
 
 static int run_add(struct run_writer *w, const struct shfs_file_use *u)
 {
-	int r = w->len > PAGE_BYTES - ENTRY_MAX ? run_write_page(w) : 0;
+	int r = w->len > w->full - ENTRY_MAX ? run_write_page(w) : 0;
 
 	if (!w->len) {
 		w->k = u->file_id == w->first_file ? w->k + 1 : 0;
@@ -141,6 +190,7 @@ struct run_reader {
 	struct shfs_cursor at;
 	struct shfs_file_use use;
 	bool end;
+	uint8_t *raw;
 };
 
 static int compare_use(const void *a, const void *b)
@@ -162,8 +212,9 @@ static int reader_next(struct shfs_index *index, struct run_reader *r)
 			r->end = true;
 			return n;
 		}
-		page_open(&r->at, &r->use, sqlite3_column_blob(r->pages, 0),
-		          sqlite3_column_bytes(r->pages, 0));
+		n = page_open(index->codecs, r->pages, 0, r->raw, &r->at, &r->use);
+		if (n)
+			return n;
 	}
 	return MIN(n, 0);
 }
@@ -177,6 +228,9 @@ static int reader_open(struct shfs_index *index, struct run_reader *r)
 
 	if (rc)
 		return shfs_index_errno(index->db, rc);
+	r->raw = malloc(RAW_MAX);
+	if (!r->raw)
+		return -ENOMEM;
 	sqlite3_bind_int64(r->pages, 1, page_id(r->run_id, 0, 0));
 	sqlite3_bind_int64(r->pages, 2, page_id(r->run_id + 1, 0, 0));
 	return reader_next(index, r);
@@ -228,8 +282,10 @@ static int merge(struct shfs_index *index, const int64_t *run_ids, size_t n)
 	for (size_t i = 0; i < n; i++)
 		list[i].run_id = run_ids[i];
 	r = merge_readers(index, list, n);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		sqlite3_finalize(list[i].pages);
+		free(list[i].raw);
+	}
 	for (size_t i = 0; i < n && !r; i++)
 		r = run_delete(index, run_ids[i]);
 	return r;
@@ -339,6 +395,7 @@ struct search {
 	size_t next;
 	struct shfs_file_uses *opens;
 	struct shfs_ids *changes;
+	struct codecs *codecs;
 };
 
 static int search_add(struct search *s, const struct shfs_file_use *u)
@@ -349,14 +406,16 @@ static int search_add(struct search *s, const struct shfs_file_use *u)
 }
 
 /* *last: the last file in the page that was looked at. */
-static int search_page(struct search *s, const void *data, size_t len, int64_t *last)
+static int search_page(struct search *s, sqlite3_stmt *pages, int64_t *last)
 {
 	const struct shfs_ids *files = s->files;
+	uint8_t raw[RAW_MAX];
 	struct shfs_file_use u;
 	struct shfs_cursor c;
-	int r;
+	int r = page_open(s->codecs, pages, 1, raw, &c, &u);
 
-	page_open(&c, &u, data, len);
+	if (r)
+		return r;
 	while ((r = page_next(&c, &u)) > 0) {
 		while (s->next < files->n && files->ids[s->next] < u.file_id)
 			s->next++;
@@ -380,8 +439,7 @@ static int search_on(struct search *s, sqlite3 *db, sqlite3_stmt *pages)
 
 	for (; (rc = sqlite3_step(pages)) == SQLITE_ROW; sought = false) {
 		first = sqlite3_column_int64(pages, 0) >> K_BITS & UINT32_MAX;
-		r = search_page(s, sqlite3_column_blob(pages, 1),
-		                sqlite3_column_bytes(pages, 1), &last);
+		r = search_page(s, pages, &last);
 		if (r || s->next == s->files->n)
 			return r;
 		/* the last file in the page may go on in the next one */
@@ -415,11 +473,13 @@ static int prepare(sqlite3 *db, const char *sql, sqlite3_stmt **stmt)
 	                                  NULL);
 }
 
-int shfs_file_uses_find(sqlite3 *db, sqlite3_stmt **runs, sqlite3_stmt **pages,
-                        const struct shfs_ids *files, struct shfs_file_uses *opens,
-                        struct shfs_ids *changes)
+int shfs_file_uses_find(sqlite3 *db, struct codecs *codecs, sqlite3_stmt **runs,
+                        sqlite3_stmt **pages, const struct shfs_ids *files,
+                        struct shfs_file_uses *opens, struct shfs_ids *changes)
 {
-	struct search s = { .files = files, .opens = opens, .changes = changes };
+	struct search s = {
+		.files = files, .opens = opens, .changes = changes, .codecs = codecs
+	};
 	int rc = prepare(db, RUNS, runs) ?: prepare(db, PAGES, pages), r = 0;
 
 	if (rc)

@@ -86,18 +86,101 @@ static void directories_forget(struct shfs_ingest *ing)
 
 /* --- from the table --- */
 
+/* Below the number of versions. */
 enum state {
 	STATE_GONE = 1,
 	STATE_DIRECTORY = 2,
 	STATE_TOUCHED = 4,
+	STATE_BITS = 3,
 };
 
-/* A column that need not be there. */
-static int64_t column_or(sqlite3_stmt *stmt, int col, int64_t usual)
+/* What the column data tells, in this order, after a byte of these: times as what they
+ * differ from those of the latest version, but for the second. No data: none of it. */
+enum data {
+	DATA_ROOT = 1 << 0,
+	DATA_LAST = 1 << 1, /* 8 bytes */
+	DATA_MTIME = 1 << 2,
+	DATA_CTIME_FIRST = 1 << 3,
+	DATA_CTIME_LAST = 1 << 4, /* differs from the first */
+	DATA_KNOWN = 1 << 5,      /* by whom, and in which record */
+	DATA_DEV = 1 << 6,
+};
+#define DATA_MAX 80
+
+static int64_t get_time(struct shfs_cursor *c, bool told, int64_t usual)
 {
-	return sqlite3_column_type(stmt, col) == SQLITE_NULL
-	               ? usual
-	               : sqlite3_column_int64(stmt, col);
+	return told ? shfs_wrap_add(usual, shfs_unzigzag(shfs_varint_get(c))) : usual;
+}
+
+static int data_get(struct shfs_file *f, const void *data, size_t len)
+{
+	struct shfs_cursor c = { data, (const uint8_t *)data + len };
+	unsigned mask = len ? shfs_cursor_u8(&c) : 0;
+	struct shfs_known *k = &f->known;
+
+	f->root_id = mask & DATA_ROOT ? shfs_varint_get(&c) : 0;
+	f->last_ns = mask & DATA_LAST ? (int64_t)shfs_cursor_u64(&c) : f->time_ns;
+	k->mtime_ns = get_time(&c, mask & DATA_MTIME, f->content.mtime_ns);
+	k->ctime_first_ns = get_time(&c, mask & DATA_CTIME_FIRST, f->content.ctime_ns);
+	k->ctime_last_ns = get_time(&c, mask & DATA_CTIME_LAST, k->ctime_first_ns);
+	k->by = mask & DATA_KNOWN ? shfs_varint_get(&c) : 0;
+	k->seq = mask & DATA_KNOWN ? shfs_varint_get(&c) : 0;
+	f->dev = mask & DATA_DEV ? shfs_varint_get(&c) : 0;
+	return c.failed ? -EBADMSG : 0;
+}
+
+static uint8_t *put_time(uint8_t *p, unsigned *mask, unsigned bit, int64_t value,
+                         int64_t usual)
+{
+	if (value == usual)
+		return p;
+	*mask |= bit;
+	return shfs_varint_put(p, shfs_zigzag(shfs_wrap_sub(value, usual)));
+}
+
+static struct shfs_arg data_arg(const struct shfs_file *f, uint8_t buf[static DATA_MAX])
+{
+	const struct shfs_known *k = &f->known;
+	uint8_t *p = buf + 1;
+	unsigned mask = (f->root_id ? DATA_ROOT : 0) | (k->by ? DATA_KNOWN : 0) |
+	                (f->last_ns != f->time_ns ? DATA_LAST : 0) |
+	                (f->dev ? DATA_DEV : 0);
+
+	if (f->root_id)
+		p = shfs_varint_put(p, f->root_id);
+	for (int i = 0; i < 8 && mask & DATA_LAST; i++)
+		*p++ = (uint8_t)((uint64_t)f->last_ns >> 8 * i);
+	p = put_time(p, &mask, DATA_MTIME, k->mtime_ns, f->content.mtime_ns);
+	p = put_time(p, &mask, DATA_CTIME_FIRST, k->ctime_first_ns, f->content.ctime_ns);
+	p = put_time(p, &mask, DATA_CTIME_LAST, k->ctime_last_ns, k->ctime_first_ns);
+	if (k->by) {
+		p = shfs_varint_put(p, k->by);
+		p = shfs_varint_put(p, k->seq);
+	}
+	if (f->dev)
+		p = shfs_varint_put(p, f->dev);
+	*buf = mask;
+	return mask ? shfs_arg_blob((struct shfs_bytes){ (const char *)buf, p - buf })
+	            : shfs_arg_id(0);
+}
+
+void shfs_file_root_id(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	struct shfs_file f = { 0 };
+
+	if (!data_get(&f, sqlite3_value_blob(argv[0]), sqlite3_value_bytes(argv[0])) &&
+	    f.root_id)
+		sqlite3_result_int64(ctx, f.root_id);
+}
+
+void shfs_file_last_ns(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	const uint8_t *data = sqlite3_value_blob(argv[0]);
+	struct shfs_file f = { 0 };
+
+	if (data && *data & DATA_LAST &&
+	    !data_get(&f, data, sqlite3_value_bytes(argv[0])))
+		sqlite3_result_int64(ctx, f.last_ns);
 }
 
 static int content_row(sqlite3_stmt *stmt, int col, struct shfs_file *f)
@@ -120,26 +203,19 @@ static int content_row(sqlite3_stmt *stmt, int col, struct shfs_file *f)
 
 static int file_row(sqlite3_stmt *stmt, struct shfs_file *f)
 {
-	int state = sqlite3_column_int(stmt, 2), r = 0;
+	int64_t state = sqlite3_column_int64(stmt, 1);
+	int r;
 
 	f->id = sqlite3_column_int64(stmt, 0);
-	f->versions = sqlite3_column_int64(stmt, 1);
-	if (f->versions)
-		r = content_row(stmt, 12, f);
+	f->versions = state >> STATE_BITS;
+	r = f->versions ? content_row(stmt, 4, f) : 0;
+	if (!r)
+		r = data_get(f, sqlite3_column_blob(stmt, 2),
+		             sqlite3_column_bytes(stmt, 2));
 	f->present = !(state & STATE_GONE);
 	f->directory = state & STATE_DIRECTORY;
-	f->root_id = sqlite3_column_int64(stmt, 3);
-	f->last_ns = column_or(stmt, 4, f->time_ns);
-	f->known = (struct shfs_known){
-		.mtime_ns = column_or(stmt, 5, f->content.mtime_ns),
-		.touched = state & STATE_TOUCHED,
-		.ctime_first_ns = column_or(stmt, 6, f->content.ctime_ns),
-		.by = sqlite3_column_int64(stmt, 8),
-		.seq = sqlite3_column_int64(stmt, 9),
-	};
-	f->known.ctime_last_ns = column_or(stmt, 7, f->known.ctime_first_ns);
-	f->dev = sqlite3_column_int64(stmt, 10);
-	f->ino = sqlite3_column_int64(stmt, 11);
+	f->known.touched = state & STATE_TOUCHED;
+	f->ino = sqlite3_column_int64(stmt, 3);
 	f->stored = true;
 	return r;
 }
@@ -149,11 +225,9 @@ static int file_load(struct shfs_ingest *ing, struct shfs_file *f, struct shfs_b
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(
 		ing->index, &stmt,
-		"SELECT f.file_id, f.versions, f.state, f.root_id, f.last_ns, f.mtime_ns,"
-		" f.ctime_first_ns, f.ctime_last_ns, f.known_by, f.known_seq, f.dev,"
-		" f.ino,"
-		" v.data, v.object FROM file f LEFT JOIN version v"
-		" ON v.file_id = f.file_id AND v.n = f.versions"
+		"SELECT f.file_id, f.state, f.data, f.ino, v.data, v.object"
+		" FROM file f LEFT JOIN version v"
+		" ON v.file_id = f.file_id AND v.n = f.state >> 3"
 		" WHERE f.directory_id = ?1 AND name_key(f.name) = name_key(?2)"
 		" AND +f.name = ?2",
 		shfs_arg_int(f->directory_id), shfs_arg_text(name));
@@ -226,58 +300,28 @@ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path, struct shfs_f
 
 /* --- to the table --- */
 
-static struct shfs_arg unless(int64_t value, int64_t usual)
-{
-	return value == usual ? (struct shfs_arg){ .type = SHFS_ARG_NULL }
-	                      : shfs_arg_int(value);
-}
-
-static int file_update(struct shfs_ingest *ing, struct shfs_file *f, int state)
-{
-	const struct shfs_known *k = &f->known;
-
-	return shfs_sql_run(ing->index,
-	                    "UPDATE file SET versions = ?, state = ?, last_ns = ?,"
-	                    " mtime_ns = ?, ctime_first_ns = ?, ctime_last_ns = ?,"
-	                    " known_by = ?, known_seq = ?, dev = ?, ino = ?"
-	                    " WHERE file_id = ?",
-	                    shfs_arg_int(f->versions), shfs_arg_int(state),
-	                    unless(f->last_ns, f->time_ns),
-	                    unless(k->mtime_ns, f->content.mtime_ns),
-	                    unless(k->ctime_first_ns, f->content.ctime_ns),
-	                    unless(k->ctime_last_ns, k->ctime_first_ns),
-	                    shfs_arg_int(k->by), shfs_arg_int(k->by ? k->seq : 0),
-	                    shfs_arg_id(f->dev), shfs_arg_id(f->ino),
-	                    shfs_arg_int(f->id));
-}
-
-static int file_insert(struct shfs_ingest *ing, struct shfs_file *f, int state)
-{
-	const struct shfs_known *k = &f->known;
-	struct shfs_bytes name = { f->path + f->name_at, f->len - f->name_at };
-
-	return shfs_sql_run(ing->index,
-	                    "INSERT INTO file (file_id, directory_id, name, root_id,"
-	                    " versions, state, last_ns, mtime_ns, ctime_first_ns,"
-	                    " ctime_last_ns, known_by, known_seq, dev, ino)"
-	                    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-	                    shfs_arg_int(f->id), shfs_arg_int(f->directory_id),
-	                    shfs_arg_text(name), shfs_arg_id(f->root_id),
-	                    shfs_arg_int(f->versions), shfs_arg_int(state),
-	                    unless(f->last_ns, f->time_ns),
-	                    unless(k->mtime_ns, f->content.mtime_ns),
-	                    unless(k->ctime_first_ns, f->content.ctime_ns),
-	                    unless(k->ctime_last_ns, k->ctime_first_ns),
-	                    shfs_arg_int(k->by), shfs_arg_int(k->by ? k->seq : 0),
-	                    shfs_arg_id(f->dev), shfs_arg_id(f->ino));
-}
-
 int shfs_file_store(struct shfs_ingest *ing, struct shfs_file *f)
 {
-	int state = (f->present ? 0 : STATE_GONE) | (f->directory ? STATE_DIRECTORY : 0) |
-	            (f->known.touched ? STATE_TOUCHED : 0);
-	int r = f->stored ? file_update(ing, f, state) : file_insert(ing, f, state);
+	struct shfs_bytes name = { f->path + f->name_at, f->len - f->name_at };
+	int64_t state = f->versions << STATE_BITS | (f->present ? 0 : STATE_GONE) |
+	                (f->directory ? STATE_DIRECTORY : 0) |
+	                (f->known.touched ? STATE_TOUCHED : 0);
+	uint8_t data[DATA_MAX];
+	int r;
 
+	if (f->stored)
+		r = shfs_sql_run(ing->index,
+		                 "UPDATE file SET state = ?, data = ?, ino = ?"
+		                 " WHERE file_id = ?",
+		                 shfs_arg_int(state), data_arg(f, data),
+		                 shfs_arg_id(f->ino), shfs_arg_int(f->id));
+	else
+		r = shfs_sql_run(ing->index,
+		                 "INSERT INTO file (file_id, directory_id, name, state,"
+		                 " data, ino) VALUES (?, ?, ?, ?, ?, ?)",
+		                 shfs_arg_int(f->id), shfs_arg_int(f->directory_id),
+		                 shfs_arg_text(name), shfs_arg_int(state),
+		                 data_arg(f, data), shfs_arg_id(f->ino));
 	f->dirty = r != 0;
 	f->stored |= !r;
 	return r;

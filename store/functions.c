@@ -185,10 +185,15 @@ int shfs_functions_register(sqlite3 *db, struct codecs *codecs)
 		int n;
 		void (*call)(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 	} functions[] = {
-		{ "regexp", 2, regexp },           { "object_name", 1, object_name },
-		{ "object_key", 1, object_key },   { "path_dir", 1, path_dir },
-		{ "path_name", 1, path_name },     { "name_key", 1, name_key },
+		{ "regexp", 2, regexp },
+		{ "object_name", 1, object_name },
+		{ "object_key", 1, object_key },
+		{ "path_dir", 1, path_dir },
+		{ "path_name", 1, path_name },
+		{ "name_key", 1, name_key },
 		{ "string_text", 2, string_text },
+		{ "file_root_id", 1, shfs_file_root_id },
+		{ "file_last_ns", 1, shfs_file_last_ns },
 	};
 	int rc = SQLITE_OK;
 

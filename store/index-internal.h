@@ -40,7 +40,7 @@ struct codecs;
 struct shfs_index {
 	sqlite3 *db;
 	struct shfs_store *store; /* borrowed */
-	struct codecs *codecs;    /* of strings */
+	struct codecs *codecs;    /* of strings and runs */
 	struct shfs_stmt *stmts;  /* prepared statements, by the address of their text */
 	sqlite3_stmt *kept[16];   /* of closed shfs_rows, to be used again */
 	size_t next_kept;
@@ -118,7 +118,7 @@ static inline void shfs_stmt_resetp(sqlite3_stmt **stmt)
 #define _cleanup_stmt_ _cleanup_(shfs_stmt_resetp)
 
 /* Make the table access and the functions of SQL known to db. A SQLite result. */
-int shfs_access_table_register(sqlite3 *db);
+int shfs_access_table_register(sqlite3 *db, struct codecs *codecs);
 int shfs_version_functions_register(sqlite3 *db);
 int shfs_functions_register(sqlite3 *db, struct codecs *codecs);
 
@@ -418,8 +418,9 @@ void shfs_file_uses_forget(struct shfs_ingest *ing);
 /* Adds the accesses of the files, which are sorted and no two the same, in no order:
  * opens, if they are wanted, and changes of names or attributes. The statements are kept
  * by the caller. */
-_must_check_ int shfs_file_uses_find(sqlite3 *db, sqlite3_stmt **runs,
-                                     sqlite3_stmt **pages, const struct shfs_ids *files,
+_must_check_ int shfs_file_uses_find(sqlite3 *db, struct codecs *codecs,
+                                     sqlite3_stmt **runs, sqlite3_stmt **pages,
+                                     const struct shfs_ids *files,
                                      struct shfs_file_uses *opens,
                                      struct shfs_ids *changes);
 
@@ -495,6 +496,9 @@ _must_check_ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path,
 _must_check_ int shfs_file_store(struct shfs_ingest *ing, struct shfs_file *f);
 _must_check_ int shfs_files_flush(struct shfs_ingest *ing);
 void shfs_files_forget(struct shfs_ingest *ing);
+/* Functions of SQL of the column data; NULL where it does not tell. */
+void shfs_file_root_id(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void shfs_file_last_ns(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 /* At the begin of a transaction: forgets those that were not used lately, where there are
  * many. */
 void shfs_files_trim(struct shfs_ingest *ing);

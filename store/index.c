@@ -13,7 +13,7 @@
 #define INDEX_NAME     "index.db"
 #define DAMAGED_NAME   "index.db.damaged"
 #define APPLICATION_ID 0x73686673 /* "shfs" */
-#define SCHEMA_VERSION 5
+#define SCHEMA_VERSION 6
 #define BUSY_MS        10000
 #define REOPEN_MS      1000
 #define LOOK_AGAIN_MS  100
@@ -233,7 +233,7 @@ static int configure(struct shfs_index *index)
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
 	return shfs_index_errno(db, shfs_functions_register(db, index->codecs)
 	                                    ?: shfs_version_functions_register(db)
-	                                    ?: shfs_access_table_register(db));
+	                                    ?: shfs_access_table_register(db, index->codecs));
 }
 
 static int open_database(struct shfs_store *store, const char *name, bool writable,

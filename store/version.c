@@ -144,8 +144,8 @@ static int other_names(struct shfs_ingest *ing, const struct shfs_file *f,
 	r = shfs_sql_get(ing->index, &stmt,
 	                 "SELECT d.path || '/' || f.name FROM file f"
 	                 " JOIN directory d USING (directory_id)"
-	                 " WHERE f.ino = ? AND f.dev = ?",
-	                 shfs_arg_int(f->ino), shfs_arg_int(f->dev));
+	                 " WHERE f.ino = ?",
+	                 shfs_arg_int(f->ino));
 	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
 		struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
 			                   sqlite3_column_bytes(stmt, 0) };

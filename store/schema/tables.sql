@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The tables of index.db, version 5. Only store/ names them; docs/index.md describes them.
+-- The tables of index.db, version 6. Only store/ names them; docs/index.md describes them.
 
 -- How far each segment and hook log has been read; written with the rows it led to.
 CREATE TABLE segment_position (
@@ -170,27 +170,17 @@ CREATE TABLE directory (
 	root_id INTEGER NOT NULL
 ) STRICT;
 
--- A path. Where a column is NULL, it is as in the latest version, or 0.
+-- A path.
 CREATE TABLE file (
 	file_id INTEGER PRIMARY KEY,
 	directory_id INTEGER NOT NULL,
 	name TEXT NOT NULL,
-	versions INTEGER NOT NULL,      -- the highest number given
-	state INTEGER NOT NULL,         -- 1 gone, 2 directory, 4 touched
-	root_id INTEGER,                -- NULL: the directory's
-	last_ns INTEGER,                -- NULL: time_ns
-	-- when it was surely that version: struct shfs_known
-	mtime_ns INTEGER,
-	ctime_first_ns INTEGER,
-	ctime_last_ns INTEGER,          -- NULL: ctime_first_ns
-	known_by INTEGER NOT NULL,      -- producer_id; 0: none
-	known_seq INTEGER NOT NULL,
-	-- of a file that was seen with several names
-	dev INTEGER,
-	ino INTEGER
+	state INTEGER NOT NULL,         -- 1 gone, 2 directory, 4 touched; 8 * the highest n
+	data BLOB,                      -- root, times, who knows it (file.c); NULL: the usual
+	ino INTEGER                     -- of a file that was seen with several names
 ) STRICT;
 CREATE INDEX file_name ON file (directory_id, name_key(name));
-CREATE INDEX file_inode ON file (ino, dev) WHERE ino IS NOT NULL;
+CREATE INDEX file_inode ON file (ino) WHERE ino IS NOT NULL;
 
 -- A content of a file. Its version_id is file_id * 2^32 + n.
 CREATE TABLE version (

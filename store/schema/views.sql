@@ -62,13 +62,13 @@ WHERE t.command_id IS NULL;
 CREATE VIEW v_file AS
 SELECT f.file_id, d.path || '/' || f.name AS path, d.path AS dir, f.name,
 	name_key(f.name) AS name_key,
-	(SELECT text FROM string_text_of WHERE string_id = coalesce(f.root_id, d.root_id)) AS root,
-	f.versions, NOT f.state & 1 AS present,
-	coalesce(f.last_ns, (SELECT version_time_ns(v.data) FROM version v
-		WHERE v.file_id = f.file_id AND v.n = f.versions), 0) AS last_ns,
+	(SELECT text FROM string_text_of WHERE string_id = coalesce(file_root_id(f.data), d.root_id)) AS root,
+	f.state >> 3 AS versions, NOT f.state & 1 AS present,
+	coalesce(file_last_ns(f.data), (SELECT version_time_ns(v.data) FROM version v
+		WHERE v.file_id = f.file_id AND v.n = f.state >> 3), 0) AS last_ns,
 	(f.state & 2) / 2 AS directory
 FROM file f JOIN directory d USING (directory_id)
-WHERE f.versions > 0;
+WHERE f.state >= 8;
 
 -- All paths, also those without versions.
 CREATE VIEW v_path AS
