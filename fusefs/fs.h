@@ -38,6 +38,7 @@ struct shfs_fs {
 	struct shfs_store *store;
 	struct shfs_config config;
 	struct shfs_capture *capture;
+	struct shfs_spool *spool; /* for the guardian */
 	struct shfs_callers *callers;
 	struct shfs_tree *tree;
 	struct shfs_transport *transport;

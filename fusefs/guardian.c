@@ -3,6 +3,7 @@
 
 #include "common/quote.h"
 #include "store/alert.h"
+#include "store/spool.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,9 @@ static int orders = -1; /* the daemon's end */
 
 struct guardian {
 	const char *path;
-	struct shfs_store store; /* a copy; of its fds only state_fd is good */
+	struct shfs_store
+		store; /* a copy; of its fds only those that let_go keeps are good */
+	struct shfs_spool *spool;
 	int orders;
 	dev_t dev; /* of the mount; 0 until it is known */
 };
@@ -61,16 +64,17 @@ static void alert(const struct guardian *g)
 /* Only what it needs: no terminal, and nothing that keeps a file system busy. */
 static void let_go(struct guardian *g)
 {
-	int null = open("/dev/null", O_RDWR);
+	int *kept[] = { &g->orders, &g->store.state_fd, &g->store.journal_fd };
+	int null = open("/dev/null", O_RDWR), n = ARRAY_SIZE(kept);
 
 	for (int fd = 0; fd <= STDERR_FILENO && null >= 0; fd++)
 		dup2(null, fd);
-	/* to the two lowest places, by way of two that are free */
-	g->orders = fcntl(g->orders, F_DUPFD, FD_KEPT + 2);
-	g->store.state_fd = fcntl(g->store.state_fd, F_DUPFD, FD_KEPT + 2);
-	g->orders = dup3(g->orders, FD_KEPT, O_CLOEXEC);
-	g->store.state_fd = dup3(g->store.state_fd, FD_KEPT + 1, O_CLOEXEC);
-	close_range(FD_KEPT + 2, ~0u, 0);
+	/* to the lowest places, by way of some that are free */
+	for (int i = 0; i < n; i++)
+		*kept[i] = fcntl(*kept[i], F_DUPFD, FD_KEPT + n);
+	for (int i = 0; i < n; i++)
+		*kept[i] = dup3(*kept[i], FD_KEPT + i, O_CLOEXEC);
+	close_range(FD_KEPT + (unsigned)n, ~0u, 0);
 }
 
 static void guard(struct guardian *g)
@@ -94,12 +98,15 @@ static void guard(struct guardian *g)
 	if (g->dev)
 		alert(g);
 	unmount(g);
+	/* where that fails, it is told that the recording ended without an end */
+	(void)!shfs_spool_rescue(g->spool, &g->store, g->path);
 	_exit(0);
 }
 
-int shfs_guardian_start(const char *path, const struct shfs_store *store)
+int shfs_guardian_start(const char *path, const struct shfs_store *store,
+                        struct shfs_spool *spool)
 {
-	struct guardian g = { .path = path, .store = *store };
+	struct guardian g = { .path = path, .store = *store, .spool = spool };
 	int fds[2];
 	pid_t pid;
 

@@ -206,6 +206,7 @@ static int start_capture(struct shfs_fs *fs)
 		.config = &fs->config,
 		.kind = "fuse",
 		.root = fs->root,
+		.spool = fs->spool,
 	};
 	struct stat st;
 	size_t for_nodes;
@@ -255,6 +256,7 @@ static void free_fs(struct shfs_fs *fs)
 {
 	shfs_callers_free(fs->callers);
 	shfs_capture_close(fs->capture);
+	shfs_spool_free(fs->spool);
 	shfs_tree_free(fs->tree);
 	shfs_rules_free(fs->rules);
 	shfs_config_free(&fs->config);
@@ -410,7 +412,8 @@ static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 	int code, r;
 
 	shfs_sandbox_drop_resource();
-	r = shfs_guardian_start(fs->root, fs->store);
+	fs->spool = shfs_spool_new();
+	r = fs->spool ? shfs_guardian_start(fs->root, fs->store, fs->spool) : -ENOMEM;
 	if (r)
 		return fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
 	signals = open_signals();

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "common/buf.h"
+#include "store/spool.h"
 #include "store/store.h"
 
 #include <fuse3/fuse_lowlevel.h>
@@ -45,10 +46,12 @@ _must_check_ int shfs_mountpoint_mount(struct fuse_session *session, const char 
 
 /*
  * The guardian: a process of its own that takes the mount away when this one ends without
- * having been unmounted, so that nobody is left with a directory that answers ENOTCONN.
- * Start it while there is one thread. -errno.
+ * having been unmounted, so that nobody is left with a directory that answers ENOTCONN,
+ * and writes what the journal still lacks (spool.h). Start it while there is one thread.
+ * -errno.
  */
-_must_check_ int shfs_guardian_start(const char *path, const struct shfs_store *store);
+_must_check_ int shfs_guardian_start(const char *path, const struct shfs_store *store,
+                                     struct shfs_spool *spool);
 /* Tells it which mount is ours: once it is there. */
 void shfs_guardian_watch(void);
 /* Asks it to detach the mount now; files that are open stay usable. */

@@ -19,8 +19,10 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 
-#define ASK_NS     (5 * SHFS_NSEC_PER_SEC)
-#define ANSWER_MAX 65536
+#define ASK_NS      (5 * SHFS_NSEC_PER_SEC)
+#define ANSWER_MAX  65536
+#define GUARDIAN_NS (SHFS_NSEC_PER_SEC / 2)
+#define NAP_NS      20000000
 
 /* --- the list --- */
 
@@ -496,6 +498,31 @@ static int warn_unsynced(const struct shfs_mount *mount, int sync_error)
 	return 1;
 }
 
+static bool is_mounted(const struct shfs_mount *mount)
+{
+	_cleanup_mounts_ struct shfs_mounts now = { 0 };
+	bool is_there = read_mountinfo(false, &now) != 0;
+
+	for (size_t i = 0; i < now.n && !is_there; i++)
+		is_there = now.list[i].mount_id == mount->mount_id;
+	return is_there;
+}
+
+/* The guardian of a mount that died a moment ago is about to take it away. */
+static bool has_gone(const struct shfs_mount *mount)
+{
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + GUARDIAN_NS;
+
+	if (mount->error != -ENOTCONN)
+		return false;
+	while (is_mounted(mount)) {
+		if (shfs_clock_ns(CLOCK_MONOTONIC) > until)
+			return false;
+		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+	}
+	return true;
+}
+
 int shfs_mounts_sync(const char *store_path)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
@@ -509,6 +536,7 @@ int shfs_mounts_sync(const char *store_path)
 
 	ask_all(&mounts, store_path, sync_errors);
 	for (size_t i = 0; i < mounts.n; i++)
-		failed += warn_unsynced(&mounts.list[i], sync_errors[i]);
+		if (!has_gone(&mounts.list[i]))
+			failed += warn_unsynced(&mounts.list[i], sync_errors[i]);
 	return failed;
 }

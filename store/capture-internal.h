@@ -91,6 +91,7 @@ struct capture_sync {
 struct shfs_capture {
 	struct shfs_store *store;
 	struct shfs_journal *journal; /* the writer's, while its thread runs */
+	struct shfs_spool *spool;     /* borrowed; or NULL */
 	char *root;
 	int compression, alert_fd; /* alert_fd: an unnamed file with room for the alert */
 	bool alerts;               /* it is a mount: whoever restores sees his errors */
@@ -128,6 +129,11 @@ struct shfs_capture {
 	bool closing;
 	unsigned n_started, n_archivers; /* threads: that have begun; that run */
 };
+
+/* The strings of a record that producers may emit; -1: they may not. */
+int capture_record_strings(struct shfs_record *rec, struct shfs_bytes *out[static 4]);
+/* Its two contents; NULL: it has not so many. */
+void capture_record_contents(struct shfs_record *rec, struct shfs_content *out[static 2]);
 
 int64_t capture_now(void); /* CLOCK_MONOTONIC */
 

@@ -78,6 +78,7 @@ static int capture_new(struct shfs_store *store,
 	c->puts_max = shfs_proc_share_of_fds(4, CAPTURE_PUTS_MAX);
 	c->alert_fd = -1;
 	c->alerts = strcmp(options->kind, "restore") != 0;
+	c->spool = options->spool;
 	c->root = strdup(options->root);
 	err = c->root ? capture_init_locks(c) : -ENOMEM;
 	if (err < 0) {
@@ -139,8 +140,11 @@ int shfs_capture_open(struct shfs_store *store,
                       const struct shfs_capture_options *options,
                       struct shfs_capture **out)
 {
-	const struct shfs_journal_options journal = { .kind = options->kind,
-		                                      .root = options->root };
+	const struct shfs_journal_options journal = {
+		.kind = options->kind,
+		.root = options->root,
+		.told = options->spool ? shfs_spool_identity(options->spool) : NULL,
+	};
 	unsigned threads = options->threads ? options->threads : 2;
 	struct shfs_capture *c;
 	int err = capture_new(store, options, &c);
@@ -185,8 +189,7 @@ void shfs_capture_close(struct shfs_capture *c)
 
 /* --- events --- */
 
-/* The strings of a record that producers may emit; -1: they may not. */
-static int record_strings(struct shfs_record *rec, struct shfs_bytes *out[static 4])
+int capture_record_strings(struct shfs_record *rec, struct shfs_bytes *out[static 4])
 {
 	switch (rec->type) {
 	case SHFS_REC_PROCESS:
@@ -218,7 +221,7 @@ static struct capture_event *event_new(const struct shfs_record *rec,
 	struct shfs_record copy = *rec;
 	struct shfs_bytes *strings[4];
 	size_t bytes = sizeof(struct capture_event);
-	int n = record_strings(&copy, strings);
+	int n = capture_record_strings(&copy, strings);
 	struct capture_event *event;
 	char *text;
 
@@ -269,6 +272,9 @@ static void capture_push(struct shfs_capture *c, struct capture_event *event)
 	event->rec.seq = ++c->seq;
 	if (event->rec.time.real_ns == 0)
 		event->rec.time = shfs_time_now();
+	if (c->spool)
+		shfs_spool_add(c->spool, &event->rec,
+		               (bool[]){ event->content[0], event->content[1] });
 	event->queued_ns = shfs_clock_ns(CLOCK_MONOTONIC_COARSE);
 	if (c->tail)
 		c->tail->next = event;

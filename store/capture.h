@@ -26,6 +26,7 @@
 #include "common/config.h"
 #include "store/journal.h"
 #include "store/rules.h"
+#include "store/spool.h"
 
 #include <sys/stat.h>
 
@@ -37,6 +38,7 @@ struct shfs_capture_options {
 	const char *kind, *root;          /* for the journal */
 	size_t queue_max;                 /* events; 0: 100000 */
 	unsigned threads;                 /* archivers; 0: 2 */
+	struct shfs_spool *spool;         /* borrowed; or NULL */
 };
 
 /* Starts the threads (so: after a fork into the background). */

@@ -20,13 +20,9 @@
 
 struct shfs_journal {
 	struct shfs_store *store; /* borrowed */
-	char *kind, *root;
+	char *root;
 	uint64_t rotate_bytes;
-	char boot_id[37];
-	char instance[33]; /* hex */
-	struct shfs_proc_stat self;
-	uint64_t pid_namespace;
-	uint32_t pid_max, segment;
+	struct shfs_journal_identity id, *told;
 	int fd;
 	uint64_t size; /* of the current segment: all of it whole records */
 	uint64_t seq;  /* last one written */
@@ -41,10 +37,11 @@ static void put_length(struct shfs_buf *frame, uint32_t len)
 		frame->data[4 + i] = (char)(len >> 8 * i);
 }
 
-static void segment_name(const struct shfs_journal *j, uint32_t n, char *out, size_t size)
+static void segment_name(const struct shfs_journal_identity *id, uint32_t n, char *out,
+                         size_t size)
 {
-	snprintf(out, size, "%s-%.8s-%.8s-%06" PRIu32 ".seg", j->kind, j->boot_id,
-	         j->instance, n);
+	snprintf(out, size, "%s-%.8s-%.8s-%06" PRIu32 ".seg", id->kind, id->boot_id,
+	         id->instance, n);
 }
 
 /*
@@ -110,17 +107,17 @@ static int start_segment(struct shfs_journal *j)
 		.producer = {
 			.version = SHFS_RECORD_VERSION,
 			.host = shfs_bytes_str(j->store->host),
-			.boot_id = shfs_bytes_str(j->boot_id),
-			.kind = shfs_bytes_str(j->kind),
-			.instance = shfs_bytes_str(j->instance),
+			.boot_id = shfs_bytes_str(j->id.boot_id),
+			.kind = shfs_bytes_str(j->id.kind),
+			.instance = shfs_bytes_str(j->id.instance),
 			.root = shfs_bytes_str(j->root),
 			.software = shfs_bytes_str("shfs " SHFS_VERSION),
-			.pid_namespace = j->pid_namespace,
-			.pid = j->self.pid,
+			.pid_namespace = j->id.pid_namespace,
+			.pid = j->id.pid,
 			.uid = geteuid(),
-			.start_ticks = j->self.start_ticks,
-			.segment = j->segment,
-			.pid_max = j->pid_max,
+			.start_ticks = j->id.start_ticks,
+			.segment = j->id.segment,
+			.pid_max = j->id.pid_max,
 		},
 	};
 	const struct shfs_record *records = &rec;
@@ -128,7 +125,7 @@ static int start_segment(struct shfs_journal *j)
 	size_t n;
 	int r;
 
-	segment_name(j, j->segment, name, sizeof(name));
+	segment_name(&j->id, j->id.segment, name, sizeof(name));
 	j->fd = openat(j->store->journal_fd, name,
 	               O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
 	               0600);
@@ -148,6 +145,8 @@ static int start_segment(struct shfs_journal *j)
 		shfs_closep(&j->fd);
 		j->fd = -1;
 		unlinkat(j->store->journal_fd, name, 0);
+	} else if (j->told) {
+		*j->told = j->id;
 	}
 	return r;
 }
@@ -161,62 +160,120 @@ static uint32_t read_pid_max(void)
 	return strtoul(text.data, NULL, 10);
 }
 
-static int identify(struct shfs_journal *j)
+static int identify(struct shfs_journal_identity *id)
 {
 	_cleanup_close_ int procfd = shfs_proc_open(getpid());
+	struct shfs_proc_stat self;
 	unsigned char random[16];
 	int r;
 
 	if (procfd < 0)
 		return procfd;
-	if ((r = shfs_proc_read_stat(procfd, &j->self)) ||
-	    (r = shfs_proc_boot_id(j->boot_id)) ||
-	    (r = shfs_proc_pid_namespace(&j->pid_namespace)))
+	if ((r = shfs_proc_read_stat(procfd, &self)) ||
+	    (r = shfs_proc_boot_id(id->boot_id)) ||
+	    (r = shfs_proc_pid_namespace(&id->pid_namespace)))
 		return r;
+	id->pid = self.pid;
+	id->start_ticks = self.start_ticks;
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		return -EIO;
 	for (size_t i = 0; i < sizeof(random); i++)
-		snprintf(j->instance + 2 * i, 3, "%02x", random[i]);
-	j->pid_max = read_pid_max();
+		snprintf(id->instance + 2 * i, 3, "%02x", random[i]);
+	id->pid_max = read_pid_max();
 	return 0;
 }
 
-static void journal_free(struct shfs_journal *j)
+void shfs_journal_free(struct shfs_journal *j)
 {
 	if (!j)
 		return;
 	shfs_closep(&j->fd);
 	shfs_record_context_free(&j->context);
 	shfs_buf_free(&j->frame);
-	free(j->kind);
 	free(j->root);
 	free(j);
+}
+
+static struct shfs_journal *journal_new(struct shfs_store *store, const char *root,
+                                        uint64_t rotate_bytes)
+{
+	struct shfs_journal *j = calloc(1, sizeof(*j));
+
+	if (!j)
+		return NULL;
+	j->fd = -1;
+	j->store = store;
+	j->rotate_bytes = rotate_bytes ? rotate_bytes : ROTATE_BYTES;
+	j->root = strdup(root);
+	if (j->root)
+		return j;
+	free(j);
+	return NULL;
 }
 
 int shfs_journal_open(struct shfs_store *store,
                       const struct shfs_journal_options *options,
                       struct shfs_journal **out)
 {
-	struct shfs_journal *j = calloc(1, sizeof(*j));
-	int r = -ENOMEM;
+	struct shfs_journal *j = journal_new(store, options->root, options->rotate_bytes);
+	int r;
 
 	if (!j)
-		return r;
-	j->fd = -1;
-	j->store = store;
-	j->kind = strdup(options->kind);
-	j->root = strdup(options->root);
-	j->rotate_bytes = options->rotate_bytes ? options->rotate_bytes : ROTATE_BYTES;
-	if (j->kind && j->root)
-		r = identify(j);
+		return -ENOMEM;
+	j->told = options->told;
+	snprintf(j->id.kind, sizeof(j->id.kind), "%s", options->kind);
+	r = identify(&j->id);
 	if (!r)
 		r = start_segment(j);
 	if (r) {
-		journal_free(j);
+		shfs_journal_free(j);
 		return r;
 	}
 	*out = j;
 	return 0;
+}
+
+/* It may have died when it had begun a segment and not told that yet. */
+int shfs_journal_resume(struct shfs_store *store, const char *root,
+                        const struct shfs_journal_identity *identity, uint64_t seq,
+                        struct shfs_journal **out)
+{
+	struct shfs_journal *j = journal_new(store, root, 0);
+	int r;
+
+	if (!j)
+		return -ENOMEM;
+	j->id = *identity;
+	j->seq = seq;
+	do {
+		j->id.segment++;
+		r = start_segment(j);
+	} while (r == -EEXIST && j->id.segment < identity->segment + 2);
+	if (r) {
+		shfs_journal_free(j);
+		return r;
+	}
+	*out = j;
+	return 0;
+}
+
+uint64_t shfs_journal_last_seq(const struct shfs_store *store,
+                               const struct shfs_journal_identity *identity)
+{
+	struct shfs_segment *segment;
+	struct shfs_record rec;
+	uint64_t seq = 0;
+	char name[256];
+
+	for (uint32_t n = identity->segment; n <= identity->segment + 1; n++) {
+		segment_name(identity, n, name, sizeof(name));
+		if (shfs_segment_open(store->journal_fd, name, 0, &segment))
+			continue;
+		while (shfs_segment_next(segment, &rec) == 1)
+			seq = MAX(seq, rec.seq);
+		shfs_segment_close(segment);
+	}
+	return seq;
 }
 
 static size_t pack(void *out, size_t cap, const struct shfs_buf *b)
@@ -255,7 +312,7 @@ static void seal(struct shfs_journal *j, uint32_t n)
 	_cleanup_buf_ struct shfs_buf b = { 0 };
 	char name[256];
 
-	segment_name(j, n, name, sizeof(name));
+	segment_name(&j->id, n, name, sizeof(name));
 	if (shfs_read_file_at(j->store->journal_fd, name, SHFS_SEGMENT_MAX, &b) ||
 	    write_sealed(j->store->journal_fd, name, &b))
 		return;
@@ -269,16 +326,16 @@ static int rotate(struct shfs_journal *j)
 
 	if (fdatasync(old))
 		return -errno;
-	j->segment++;
+	j->id.segment++;
 	r = start_segment(j);
 	if (r) { /* no room for a new one: go on in the old one */
-		j->segment--;
+		j->id.segment--;
 		j->fd = old;
 		j->size = old_size;
 		return 0;
 	}
 	close(old);
-	seal(j, j->segment - 1);
+	seal(j, j->id.segment - 1);
 	return 0;
 }
 
@@ -326,7 +383,7 @@ int shfs_journal_close(struct shfs_journal *j)
 	if (!r)
 		r = shfs_journal_sync(j);
 	if (!r)
-		seal(j, j->segment);
-	journal_free(j);
+		seal(j, j->id.segment);
+	shfs_journal_free(j);
 	return r;
 }

@@ -24,16 +24,39 @@
 
 struct shfs_journal;
 
+/* Which instance it is, and which segment it writes. */
+struct shfs_journal_identity {
+	char kind[16];
+	char boot_id[37];
+	char instance[33]; /* hex */
+	uint64_t start_ticks, pid_namespace;
+	uint32_t pid, pid_max, segment;
+};
+
 struct shfs_journal_options {
-	const char *kind;      /* "fuse" */
-	const char *root;      /* absolute path of the project */
-	uint64_t rotate_bytes; /* a new segment after so many; 0: 16 MiB */
+	const char *kind;                   /* "fuse" */
+	const char *root;                   /* absolute path of the project */
+	uint64_t rotate_bytes;              /* a new segment after so many; 0: 16 MiB */
+	struct shfs_journal_identity *told; /* kept up to date; or NULL */
 };
 
 /* Starts a new instance: makes its first segment with a PRODUCER record. */
 _must_check_ int shfs_journal_open(struct shfs_store *store,
                                    const struct shfs_journal_options *options,
                                    struct shfs_journal **out);
+
+/* Goes on with the instance of a process that has died, in a new segment. seq: the last
+ * one that is in the others. */
+_must_check_ int shfs_journal_resume(struct shfs_store *store, const char *root,
+                                     const struct shfs_journal_identity *identity,
+                                     uint64_t seq, struct shfs_journal **out);
+
+/* Frees it as it is. NULL is fine. */
+void shfs_journal_free(struct shfs_journal *journal);
+
+/* The last sequence number in the instance's segment that is being written; 0: none. */
+uint64_t shfs_journal_last_seq(const struct shfs_store *store,
+                               const struct shfs_journal_identity *identity);
 
 /* Appends END, syncs, seals. NULL is fine. */
 int shfs_journal_close(struct shfs_journal *journal);

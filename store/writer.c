@@ -233,25 +233,34 @@ static void fill_content(struct shfs_capture *c, struct shfs_content *out,
 	}
 }
 
-static void fill_contents(struct shfs_capture *c, struct capture_event *event)
+void capture_record_contents(struct shfs_record *rec, struct shfs_content *out[static 2])
 {
-	struct shfs_record *rec = &event->rec;
-
+	out[0] = out[1] = NULL;
 	switch (rec->type) {
 	case SHFS_REC_ACCESS:
-		fill_content(c, &rec->access.seen, event->content[0]);
-		fill_content(c, &rec->access.made, event->content[1]);
+		out[0] = &rec->access.seen;
+		out[1] = &rec->access.made;
 		break;
 	case SHFS_REC_PATHOP:
-		fill_content(c, &rec->pathop.content, event->content[0]);
-		fill_content(c, &rec->pathop.victim, event->content[1]);
+		out[0] = &rec->pathop.content;
+		out[1] = &rec->pathop.victim;
 		break;
 	case SHFS_REC_PREIMAGE:
-		fill_content(c, &rec->preimage.content, event->content[0]);
+		out[0] = &rec->preimage.content;
 		break;
 	default:
 		break;
 	}
+}
+
+static void fill_contents(struct shfs_capture *c, struct capture_event *event)
+{
+	struct shfs_content *contents[2];
+
+	capture_record_contents(&event->rec, contents);
+	for (int i = 0; i < 2; i++)
+		if (contents[i])
+			fill_content(c, contents[i], event->content[i]);
 }
 
 static bool is_record_error(int error)
@@ -343,6 +352,13 @@ static void batch_give_up(struct shfs_capture *c, struct batch *b, bool synced)
 	}
 }
 
+/* Lock held. What is not queued is in the journal, or counted as lost. */
+static void note_done(struct shfs_capture *c)
+{
+	if (c->spool)
+		shfs_spool_done(c->spool, c->head ? c->head->rec.seq - 1 : c->seq);
+}
+
 /* Lock held, and let go meanwhile. */
 static int writer_write(struct shfs_capture *c)
 {
@@ -365,6 +381,7 @@ static int writer_write(struct shfs_capture *c)
 	c->stats.records += told;
 	c->stats.queued -= told;
 	batch_give_up(c, b, !sync_err);
+	note_done(c);
 	if (!err)
 		err = sync_err;
 	if (err < 0)

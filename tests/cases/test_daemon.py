@@ -198,6 +198,7 @@ def rows_unsynced(sandbox, sql):
 # --- the store and the rules ---
 
 
+@pytest.mark.alone  # all mounts are asked, also those that hang for a test
 def test_the_store_is_not_recorded(sandbox, shfs):
     """Where it lies inside the project: nothing of it is an event, so nothing feeds itself."""
     mount = sandbox.mount(sandbox.home)

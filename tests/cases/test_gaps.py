@@ -53,6 +53,21 @@ def test_gap_is_told(killed, sandbox, shfs, project):
     assert gaps(shfs, "status") == [gap], again
 
 
+def test_the_last_closes_are_known(killed, sandbox, shfs, project):
+    """Also those that were not in the journal yet: who closed what, though not what it held."""
+    def uses(i):
+        found = json.loads(shfs("history", "--json", f"{project}/late{i}", cwd="/").stdout)
+        return [(c["argv"][:2], f["use"]) for c in found["commands"] for f in c["files"] if f["path"].endswith(f"late{i}")]
+
+    for again in range(2):
+        assert [uses(i) for i in range(1, 5)] == [[(["/bin/sh", "-c"], "wrote")]] * 4
+        shfs("reindex", cwd="/")
+    shfs("mount", project, cwd="/")
+    sandbox.run("sh", "-c", "cat late3; echo new > late3")
+    assert contents(sandbox, "late3") == [b"3\n", b"new\n"]
+    shfs("umount", project, cwd="/")
+
+
 def test_gap_in_history(killed, sandbox, shfs, project):
     shfs("mount", project, cwd="/")
     killed.run(f"cd {project}")  # the shell stands beside the mount

@@ -614,6 +614,7 @@ def test_remount_at_once_keeps_a_follower(sandbox, shfs, project):
     shfs("umount", project)
 
 
+@pytest.mark.alone  # where the store lies on a mount, all are asked, also those that hang for a test
 def test_mount_that_holds_the_store(sandbox, shfs):
     """A home directory with the store in it: nothing of ours keeps it busy."""
     home = sandbox.home
