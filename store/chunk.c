@@ -33,6 +33,7 @@ enum more {
 	MORE_CUT = 1 << 3,
 	MORE_TORN = 1 << 4,
 	MORE_FLAWED = 1 << 5,
+	MORE_CUT_ONE = 1 << 6, /* and how often need not be told */
 };
 
 /* --- varints --- */
@@ -68,10 +69,13 @@ static uint32_t usual_flags(uint32_t op)
 	return op ? 0 : SHFS_ACCESS_READ;
 }
 
-/* Where the clocks of one process are told apart by begin alone, the moment is that. */
+/* Where the clocks of one process are told apart by begin alone, the moment is that; who
+ * wrote did so shortly before the end. */
 static int64_t usual_moment(const struct shfs_access *first, const struct shfs_access *a)
 {
-	return first->moment_us + (a->begin_us - first->begin_us);
+	int64_t us = shfs_access_is_written(a) ? a->end_us : a->begin_us;
+
+	return shfs_wrap_add(first->moment_us, shfs_wrap_sub(us, first->begin_us));
 }
 
 static uint8_t *put_more(uint8_t *p, const struct shfs_access *a)
@@ -79,13 +83,16 @@ static uint8_t *put_more(uint8_t *p, const struct shfs_access *a)
 	uint8_t *mask = p++;
 
 	*mask = (a->directory ? MORE_DIRECTORY : 0) | (a->file2_id ? MORE_FILE2 : 0) |
-	        (a->text_id ? MORE_TEXT : 0) | (a->cut ? MORE_CUT : 0) |
+	        (a->text_id ? MORE_TEXT : 0) |
+	        (a->cut == 1 ? MORE_CUT_ONE
+	         : a->cut    ? MORE_CUT
+	                     : 0) |
 	        (a->torn ? MORE_TORN : 0) | (a->flawed ? MORE_FLAWED : 0);
 	if (a->file2_id)
 		p = shfs_varint_put(p, a->file2_id);
 	if (a->text_id)
 		p = shfs_varint_put(p, a->text_id);
-	if (a->cut)
+	if (a->cut > 1)
 		p = shfs_varint_put(p, a->cut);
 	if (a->torn)
 		p = shfs_varint_put(p, a->torn);
@@ -97,7 +104,7 @@ static uint8_t *put(uint8_t *p, const struct shfs_access *first,
 {
 	bool more = a->directory || a->flawed || a->file2_id || a->text_id || a->cut ||
 	            a->torn;
-	int64_t moment = a->moment_us - usual_moment(first, a);
+	int64_t moment = shfs_wrap_sub(a->moment_us, usual_moment(first, a));
 	unsigned head = (a->seen_n ? HAS_SEEN : 0) | (a->made_n ? HAS_MADE : 0) |
 	                (moment ? HAS_MOMENT : 0) |
 	                (a->flags != usual_flags(a->op) ? HAS_FLAGS : 0) |
@@ -135,6 +142,7 @@ static void get_more(struct shfs_cursor *c, struct shfs_access *a)
 		a->file2_id = shfs_varint_get(c);
 	if (mask & MORE_TEXT)
 		a->text_id = shfs_varint_get(c);
+	a->cut = !!(mask & MORE_CUT_ONE);
 	if (mask & MORE_CUT)
 		a->cut = shfs_varint_get(c);
 	if (mask & MORE_TORN)
@@ -152,6 +160,7 @@ static void get(struct shfs_cursor *c, const struct shfs_access *first,
 {
 	uint8_t head = shfs_cursor_u8(c);
 	struct shfs_access last = *a;
+	int64_t moment = 0;
 
 	*a = (struct shfs_access){ .access_id = last.access_id + 1 };
 	a->seq = add(last.seq, head & OTHER_SEQ ? shfs_varint_get(c) : 1);
@@ -164,14 +173,14 @@ static void get(struct shfs_cursor *c, const struct shfs_access *first,
 		a->seen_n = shfs_varint_get(c);
 	if (head & HAS_MADE)
 		a->made_n = shfs_varint_get(c);
-	a->moment_us = add(first->moment_us, (uint64_t)a->begin_us - first->begin_us);
 	if (head & HAS_MOMENT)
-		a->moment_us = add(a->moment_us, shfs_unzigzag(shfs_varint_get(c)));
+		moment = shfs_unzigzag(shfs_varint_get(c));
 	if (head & HAS_OP)
 		a->op = shfs_varint_get(c);
 	a->flags = usual_flags(a->op);
 	if (head & HAS_FLAGS)
 		a->flags = shfs_varint_get(c);
+	a->moment_us = shfs_wrap_add(usual_moment(first, a), moment);
 	if (head & HAS_MORE)
 		get_more(c, a);
 }

@@ -13,6 +13,7 @@
 
 struct shfs_directory {
 	int64_t id, root_id;
+	unsigned made; /* the transaction that made it; 0: an earlier ingest */
 	UT_hash_handle hh;
 	size_t len;
 	char path[];
@@ -42,6 +43,7 @@ static int directory_load(struct shfs_ingest *ing, struct shfs_directory *d)
 	                 "INSERT INTO directory (path, root_id) VALUES (?, ?)",
 	                 shfs_arg_text(path), shfs_arg_int(d->root_id));
 	d->id = sqlite3_last_insert_rowid(ing->index->db);
+	d->made = ing->round;
 	return r;
 }
 
@@ -247,7 +249,8 @@ static int file_find(struct shfs_ingest *ing, struct shfs_file *f)
 		return r;
 	f->directory_id = d->id;
 	f->name_at = f->len - name.len;
-	r = file_load(ing, f, name);
+	/* In a directory that is new, all files that are known are in memory. */
+	r = d->made == ing->round ? 0 : file_load(ing, f, name);
 	if (r)
 		return MIN(r, 0);
 	f->id = ing->next_file_id++;

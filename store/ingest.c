@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define BATCH_RECORDS 100000
+#define BATCH_RECORDS 200000
 
 int shfs_ids_add(struct shfs_ids *list, int64_t id)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/index-internal.h"
 
+#include "common/clock.h"
+
 #include <errno.h>
 
 #define CACHE_MAX 65536
@@ -62,6 +64,14 @@ static struct shfs_arg parent_start(const struct shfs_rec_process *p)
 	               : shfs_arg_id(0);
 }
 
+/* From the begin of the process on, which takes fewer bytes than the time itself. */
+static int64_t seen_column(const struct shfs_record *rec)
+{
+	uint64_t begin_ns = rec->process.start_ticks * (SHFS_NSEC_PER_SEC / 100);
+
+	return shfs_wrap_sub(shfs_sane_ns(rec->time.boot_ns), (int64_t)begin_ns);
+}
+
 /* Its first program is inserted next, with the same id. */
 static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t *task_id)
@@ -75,7 +85,7 @@ static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
 	r = shfs_sql_run(
 		ing->index,
 		"INSERT INTO task (task_id, boot_id, pid_namespace, pid, start_ticks,"
-		" ppid, parent_start_ticks, pgid, sid, seen_boot_ns, marker_id, shell)"
+		" ppid, parent_start_ticks, pgid, sid, seen_ns, marker_id, shell)"
 		" VALUES ((SELECT max(process_id) + 1 FROM process),"
 		" ?1, ?11, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
 		" EXISTS (SELECT 1 FROM session WHERE boot_id = ?1 AND pid = ?3"
@@ -84,7 +94,7 @@ static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
 		shfs_arg_int(ing->producer.pid_namespace), shfs_arg_int(p->pid),
 		shfs_arg_int(p->start_ticks), shfs_arg_int(p->ppid), parent_start(p),
 		shfs_arg_int((int64_t)p->pgid - p->pid), shfs_arg_int(p->sid),
-		shfs_arg_int(shfs_sane_ns(rec->time.boot_ns)), shfs_arg_id(marker_id),
+		shfs_arg_int(seen_column(rec)), shfs_arg_id(marker_id),
 		shfs_arg_int(shfs_namespace_column(ing->producer.pid_namespace)));
 
 	*task_id = sqlite3_last_insert_rowid(ing->index->db);
@@ -113,12 +123,12 @@ static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
 		return r;
 	r = shfs_sql_run(ing->index,
 	                 "UPDATE task SET ppid = ?, parent_start_ticks = ?, pgid = ?,"
-	                 " sid = ?, seen_boot_ns = ?, marker_id = coalesce(?7, marker_id)"
+	                 " sid = ?, seen_ns = ?, marker_id = coalesce(?7, marker_id)"
 	                 " WHERE task_id = ?6",
 	                 shfs_arg_int(p->ppid), parent_start(p),
 	                 shfs_arg_int((int64_t)p->pgid - p->pid), shfs_arg_int(p->sid),
-	                 shfs_arg_int(shfs_sane_ns(rec->time.boot_ns)),
-	                 shfs_arg_int(task_id), shfs_arg_id(marker_id));
+	                 shfs_arg_int(seen_column(rec)), shfs_arg_int(task_id),
+	                 shfs_arg_id(marker_id));
 
 	return r ? r : task_revise(ing, task_id);
 }
@@ -145,7 +155,7 @@ static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int64_t seen;
 	int r = shfs_sql_get(ing->index, &stmt,
-	                     "SELECT task_id, seen_boot_ns FROM task WHERE boot_id = ?"
+	                     "SELECT task_id, seen_ns FROM task WHERE boot_id = ?"
 	                     " AND pid = ? AND start_ticks = ? AND pid_namespace = ?",
 	                     shfs_arg_int(ing->producer.boot_id), shfs_arg_int(p->pid),
 	                     shfs_arg_int(p->start_ticks),
@@ -159,8 +169,8 @@ static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 		return task_insert(ing, rec, task_id);
 	*task_id = sqlite3_column_int64(stmt, 0);
 	seen = sqlite3_column_int64(stmt, 1);
-	return shfs_sane_ns(rec->time.boot_ns) < seen ? task_update(ing, rec, *task_id)
-	                                              : task_mark(ing, rec, *task_id);
+	return seen_column(rec) < seen ? task_update(ing, rec, *task_id)
+	                               : task_mark(ing, rec, *task_id);
 }
 
 static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,

@@ -2,9 +2,9 @@
 /*
  * What a row of the table version says of its content, packed:
  *
- *     head, flags, mode, size (varints; the head: the source, and enum head),
- *     mtime (8 bytes), 4 bytes of the partial hash if the flags say that there is one,
- *     what the head says (varints): how far the ctime and the time it was made are from
+ *     head (the source, and enum head), flags, mode (if the head says so), size
+ * (varints), mtime (8 bytes), 4 bytes of the partial hash if the flags say that there is
+ * one, what the head says (varints): how far the ctime and the time it was made are from
  *     the mtime; the access that made it, by process and number
  *
  * and the functions of SQL that read it.
@@ -14,8 +14,12 @@
 #include <errno.h>
 #include <sys/stat.h>
 
+#define USUAL_MODE (S_IFREG | 0644)
+
 enum head {
-	HEAD_SOURCE = 31,
+	HEAD_SOURCE = 7,
+	HEAD_CARRIED = 1 << 3,
+	HEAD_MODE = 1 << 4, /* it is not the usual */
 	HEAD_CTIME = 1 << 5,
 	HEAD_TIME = 1 << 6,
 	HEAD_ACCESS = 1 << 7,
@@ -36,10 +40,13 @@ size_t shfs_version_pack(const struct shfs_version_row *row,
 	int64_t time = shfs_wrap_sub(row->time_ns, c->mtime_ns);
 	uint8_t *p = out;
 
-	*p++ = row->source | (ctime ? HEAD_CTIME : 0) | (time ? HEAD_TIME : 0) |
-	       (row->access_id ? HEAD_ACCESS : 0);
+	*p++ = (row->source & HEAD_SOURCE) |
+	       (row->source & SHFS_SOURCE_CARRIED ? HEAD_CARRIED : 0) |
+	       (c->mode != USUAL_MODE ? HEAD_MODE : 0) | (ctime ? HEAD_CTIME : 0) |
+	       (time ? HEAD_TIME : 0) | (row->access_id ? HEAD_ACCESS : 0);
 	p = shfs_varint_put(p, c->flags);
-	p = shfs_varint_put(p, c->mode ^ (S_IFREG | 0644));
+	if (c->mode != USUAL_MODE)
+		p = shfs_varint_put(p, c->mode);
 	p = shfs_varint_put(p, c->size);
 	p = put_fixed(p, c->mtime_ns, 8);
 	if (c->flags & SHFS_CONTENT_PHASH)
@@ -62,8 +69,10 @@ int shfs_version_unpack(const void *data, size_t len, struct shfs_version_row *o
 	struct shfs_version_row row = { .source = head & HEAD_SOURCE };
 	struct shfs_content *c = &row.content;
 
+	if (head & HEAD_CARRIED)
+		row.source |= SHFS_SOURCE_CARRIED;
 	c->flags = shfs_varint_get(&at);
-	c->mode = shfs_varint_get(&at) ^ (S_IFREG | 0644);
+	c->mode = head & HEAD_MODE ? shfs_varint_get(&at) : USUAL_MODE;
 	c->size = shfs_varint_get(&at);
 	c->mtime_ns = (int64_t)shfs_cursor_u64(&at);
 	if (c->flags & SHFS_CONTENT_PHASH)

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The tables of index.db, version 6. Only store/ names them; docs/index.md describes them.
+-- The tables of index.db, version 7. Only store/ names them; docs/index.md describes them.
 
 -- How far each segment and hook log has been read; written with the rows it led to.
 CREATE TABLE segment_position (
@@ -130,7 +130,7 @@ CREATE TABLE task (
 	parent_start_ticks INTEGER,     -- before start_ticks; NULL: its parent was gone
 	pgid INTEGER NOT NULL,          -- minus pid
 	sid INTEGER NOT NULL,
-	seen_boot_ns INTEGER NOT NULL,
+	seen_ns INTEGER NOT NULL,       -- its earliest record, after its begin
 	marker_id INTEGER,              -- a string: of the first of its programs that has one
 	shell INTEGER NOT NULL,         -- 1: a registered one, see shell_access
 	session_id INTEGER,
