@@ -15,7 +15,7 @@
 #include <zstd.h>
 
 #define ROTATE_BYTES (16 << 20)
-#define SEAL_LEVEL   9  /* a fifth of a second for a segment */
+#define SEAL_LEVEL   11 /* a second for a full segment, 4 us for a record */
 #define SEAL_WINDOW  24 /* log2: all of a segment */
 
 struct shfs_journal {
