@@ -252,17 +252,31 @@ static int chunk_get(struct shfs_ingest *ing, int64_t process_id, struct shfs_ch
 	return 0;
 }
 
-static int chunk_write(struct shfs_ingest *ing, struct shfs_chunk *c)
+/* It is written with all of the transaction, in the order of the table. */
+static int chunk_put_by(struct shfs_ingest *ing, struct shfs_chunk *c)
 {
-	struct shfs_bytes data = { (const char *)c->data, c->len };
+	struct shfs_packed_chunks *all = &ing->packed;
+	struct shfs_packed_chunk *list = all->list;
 
 	if (!c->len)
 		return 0;
+	if (all->n == all->cap) {
+		size_t cap = MAX(all->cap * 2, (size_t)256);
+
+		list = reallocarray(list, cap, sizeof(*list));
+		if (!list)
+			return -ENOMEM;
+		all->list = list;
+		all->cap = cap;
+	}
+	list[all->n++] = (struct shfs_packed_chunk){
+		.chunk_id = shfs_access_id(c->process_id, c->first_n),
+		.at = all->data.len,
+		.len = c->len,
+	};
+	shfs_buf_add(&all->data, c->data, c->len);
 	c->len = 0;
-	return shfs_sql_run(ing->index,
-	                    "INSERT INTO chunk (chunk_id, data) VALUES (?, ?)",
-	                    shfs_arg_int(shfs_access_id(c->process_id, c->first_n)),
-	                    shfs_arg_blob(data));
+	return all->data.failed ? -ENOMEM : 0;
 }
 
 static void chunk_begin(struct shfs_chunk *c, const struct shfs_access *a)
@@ -301,12 +315,37 @@ int shfs_chunk_add(struct shfs_ingest *ing, int64_t process_id,
 	c->len = put(c->data + c->len, &c->first, &c->last, a) - c->data;
 	c->last = *a;
 	c->n++;
-	return c->len > CHUNK_BYTES ? chunk_write(ing, c) : 0;
+	return c->len > CHUNK_BYTES ? chunk_put_by(ing, c) : 0;
 }
 
 static int compare_process(struct shfs_chunk *a, struct shfs_chunk *b)
 {
 	return (a->process_id > b->process_id) - (a->process_id < b->process_id);
+}
+
+static int compare_packed(const void *a, const void *b)
+{
+	const struct shfs_packed_chunk *x = a, *y = b;
+
+	return (x->chunk_id > y->chunk_id) - (x->chunk_id < y->chunk_id);
+}
+
+static int write_packed(struct shfs_ingest *ing)
+{
+	struct shfs_packed_chunks *all = &ing->packed;
+	int r = 0;
+
+	if (all->n)
+		qsort(all->list, all->n, sizeof(*all->list), compare_packed);
+	for (size_t i = 0; i < all->n && !r; i++) {
+		struct shfs_packed_chunk *c = &all->list[i];
+		struct shfs_bytes data = { all->data.data + c->at, c->len };
+
+		r = shfs_sql_run(ing->index,
+		                 "INSERT INTO chunk (chunk_id, data) VALUES (?, ?)",
+		                 shfs_arg_int(c->chunk_id), shfs_arg_blob(data));
+	}
+	return r;
 }
 
 int shfs_chunks_flush(struct shfs_ingest *ing)
@@ -316,13 +355,15 @@ int shfs_chunks_flush(struct shfs_ingest *ing)
 
 	HASH_SORT(ing->chunks, compare_process);
 	for (c = ing->chunks; c && !r; c = c->hh.next) {
-		r = chunk_write(ing, c);
+		r = chunk_put_by(ing, c);
 		if (!r)
 			r = shfs_sql_run(ing->index,
 			                 "UPDATE process SET accesses = ?"
 			                 " WHERE process_id = ?",
 			                 shfs_arg_int(c->n), shfs_arg_int(c->process_id));
 	}
+	if (!r)
+		r = write_packed(ing);
 	shfs_chunks_forget(ing);
 	return r;
 }
@@ -331,6 +372,9 @@ void shfs_chunks_forget(struct shfs_ingest *ing)
 {
 	struct shfs_chunk *c, *next;
 
+	free(ing->packed.list);
+	shfs_buf_free(&ing->packed.data);
+	ing->packed = (struct shfs_packed_chunks){ 0 };
 	ing->chunk = NULL;
 	HASH_ITER (hh, ing->chunks, c, next) {
 		HASH_DEL(ing->chunks, c);

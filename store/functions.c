@@ -141,14 +141,14 @@ static void path_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	path_part(ctx, argv[0], true);
 }
 
-/* Few names of a directory have the same; it takes three bytes. */
+/* Few names of a directory have the same; it takes two bytes. */
 static void name_key(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	const void *name = sqlite3_value_text(argv[0]);
 	size_t len = sqlite3_value_bytes(argv[0]);
 
 	if (name)
-		sqlite3_result_int(ctx, (int32_t)shfs_object_hash64(name, len) >> 8);
+		sqlite3_result_int(ctx, (int16_t)shfs_object_hash64(name, len));
 }
 
 /* --- strings: string_text(value, value of the base) --- */

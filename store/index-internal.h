@@ -186,6 +186,16 @@ struct shfs_string_base {
 	struct shfs_buf value;
 };
 
+/* Chunks of this transaction that are full. */
+struct shfs_packed_chunks {
+	struct shfs_packed_chunk {
+		int64_t chunk_id;
+		size_t at, len; /* in data */
+	} * list;
+	size_t n, cap;
+	struct shfs_buf data;
+};
+
 struct shfs_ingest {
 	struct shfs_index *index;
 	struct shfs_ingest_stats stats;
@@ -225,8 +235,9 @@ struct shfs_ingest {
 	unsigned round;                    /* counts transactions */
 	struct shfs_process_cache *procs;  /* process.c: by producer and seq */
 	struct shfs_chunk *chunks, *chunk; /* chunk.c: by process; the one used last */
-	struct shfs_file_uses uses;        /* byfile.c: of this transaction */
-	struct shfs_string strings[512];   /* string.c: some that were asked for lately */
+	struct shfs_packed_chunks packed;
+	struct shfs_file_uses uses;      /* byfile.c: of this transaction */
+	struct shfs_string strings[512]; /* string.c: some that were asked for lately */
 	struct shfs_string_base bases[64];
 	struct shfs_news *news; /* attribute.c: what hook logs told anew */
 
@@ -436,12 +447,18 @@ enum shfs_version_source {
 
 /* What the table version has in a packed form. */
 struct shfs_version_row {
-	struct shfs_content content; /* not its object; of phash the lower half */
+	struct shfs_content content; /* not its object; of phash the low bits */
 	unsigned source;
 	int64_t access_id; /* that made it; 0: none */
 	int64_t time_ns;   /* when */
 };
 #define SHFS_VERSION_PACKED 80
+#define SHFS_PHASH_KEPT     24 /* bits; equal ones decide only where times agree too */
+
+static inline int64_t shfs_phash_kept(const struct shfs_content *c)
+{
+	return c->phash & ((1 << SHFS_PHASH_KEPT) - 1);
+}
 
 /* version-row.c. Returns the length. */
 size_t shfs_version_pack(const struct shfs_version_row *row,

@@ -3,7 +3,7 @@
  * What a row of the table version says of its content, packed:
  *
  *     head (the source, and enum head), flags, mode (if the head says so), size
- * (varints), mtime (8 bytes), 4 bytes of the partial hash if the flags say that there is
+ * (varints), mtime (8 bytes), 3 bytes of the partial hash if the flags say that there is
  * one, what the head says (varints): how far the ctime and the time it was made are from
  *     the mtime; the access that made it, by process and number
  *
@@ -50,7 +50,7 @@ size_t shfs_version_pack(const struct shfs_version_row *row,
 	p = shfs_varint_put(p, c->size);
 	p = put_fixed(p, c->mtime_ns, 8);
 	if (c->flags & SHFS_CONTENT_PHASH)
-		p = put_fixed(p, c->phash, 4);
+		p = put_fixed(p, c->phash, SHFS_PHASH_KEPT / 8);
 	if (ctime)
 		p = shfs_varint_put(p, shfs_zigzag(ctime));
 	if (time)
@@ -75,8 +75,9 @@ int shfs_version_unpack(const void *data, size_t len, struct shfs_version_row *o
 	c->mode = head & HEAD_MODE ? shfs_varint_get(&at) : USUAL_MODE;
 	c->size = shfs_varint_get(&at);
 	c->mtime_ns = (int64_t)shfs_cursor_u64(&at);
-	if (c->flags & SHFS_CONTENT_PHASH)
-		c->phash = shfs_cursor_u32(&at);
+	for (int bit = 0; c->flags & SHFS_CONTENT_PHASH && bit < SHFS_PHASH_KEPT;
+	     bit += 8)
+		c->phash |= (uint64_t)shfs_cursor_u8(&at) << bit;
 	c->ctime_ns = row.time_ns = c->mtime_ns;
 	if (head & HEAD_CTIME)
 		c->ctime_ns =

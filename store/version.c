@@ -28,10 +28,10 @@ static bool same_object(const struct shfs_content *a, const struct shfs_content 
 	       a->object.nth == b->object.nth;
 }
 
-/* Of one that was stored, half is left. */
+/* Of one that was stored, not all is left. */
 static bool same_phash(const struct shfs_content *a, const struct shfs_content *b)
 {
-	return (uint32_t)a->phash == (uint32_t)b->phash;
+	return shfs_phash_kept(a) == shfs_phash_kept(b);
 }
 
 /* The same snapshot in two records: the only way in which incomplete contents are equal,
@@ -427,7 +427,7 @@ static int earlier(struct shfs_ingest *ing, const struct shfs_file *f,
 		" AND version_phash(data) = ? AND version_flags(data) & 4"
 		" AND NOT version_flags(data) & 8 ORDER BY n DESC LIMIT 1",
 		shfs_arg_int(f->id), shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
-		shfs_arg_int(c->ctime_ns), shfs_arg_int((uint32_t)c->phash));
+		shfs_arg_int(c->ctime_ns), shfs_arg_int(shfs_phash_kept(c)));
 }
 _Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
                "the SQL above names these bits");
