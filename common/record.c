@@ -41,6 +41,8 @@ enum shape {
 #define FILES_MAX 1024 /* told again by their number */
 #define SLOTS     (2 * FILES_MAX)
 
+#define PATH_BYTES_MAX 65536
+
 struct shfs_record_file {
 	size_t path, path_len; /* in the context's names */
 	uint64_t dev, ino;
@@ -58,6 +60,8 @@ struct shfs_record_files {
 
 static void put_varint(struct shfs_buf *b, uint64_t v)
 {
+	if (b->failed) /* there may be no room */
+		return;
 	for (; v >= 0x80; v >>= 7)
 		b->data[b->len++] = (char)(v | 0x80);
 	b->data[b->len++] = (char)v;
@@ -129,7 +133,7 @@ static void x_raw(struct coder *c, void *v, size_t len)
 {
 	if (c->in) {
 		shfs_cursor_copy(c->in, v, len);
-	} else {
+	} else if (!c->out->failed) {
 		memcpy(c->out->data + c->out->len, v, len);
 		c->out->len += len;
 	}
@@ -430,6 +434,10 @@ static struct shfs_record_file *x_new_file(struct coder *c, unsigned shape,
 		last->dev = x_u64(c, a->dev);
 	a->dev = last->dev;
 	a->path = x_text(c, &last->path, a->path);
+	if (c->in && a->path.len > PATH_BYTES_MAX) { /* the files keep a copy of each */
+		c->in->failed = true;
+		return NULL;
+	}
 	a->ino = last->ino = x_near(c, shape & SHAPE_NEAR ? last->ino : 0, a->ino);
 	return add_file(c, a);
 }

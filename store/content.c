@@ -18,6 +18,7 @@
 struct chain {
 	struct packed links[LINKS_MAX];
 	unsigned n;
+	const uint8_t *skips; /* which of the frames of its name each one is */
 	size_t kept;
 	char *base; /* what the last one is a delta of, where that is loose */
 	size_t base_len;
@@ -55,15 +56,15 @@ static int chain_end_loose(struct shfs_store *store, struct chain *c,
 	return 0;
 }
 
-/* Reads the frames, the wanted one being skip+1'th of its name. */
+/* Reads the frames. */
 static int chain_read(struct shfs_store *store, const struct shfs_object_id *wanted,
-                      unsigned skip, uint64_t max_bytes, struct chain *c)
+                      uint64_t max_bytes, struct chain *c)
 {
 	struct shfs_object_id id = *wanted;
 
 	while (c->n < LINKS_MAX) {
 		struct packed *link = &c->links[c->n];
-		int r = packs_read(store, &id, c->n ? 0 : skip, link);
+		int r = packs_read(store, &id, c->skips[c->n], link);
 
 		if (c->n && (r == -ENOENT || r == -EBADMSG))
 			return chain_end_loose(store, c, &id);
@@ -131,7 +132,7 @@ static int chain_decode(struct shfs_store *store, struct chain *c, char **out)
 		struct packed *link = &c->links[i];
 		struct shfs_object_id id = link->frame.id;
 		char *data;
-		int r = link->bytes ? 0 : packs_read(store, &id, 0, link);
+		int r = link->bytes ? 0 : packs_read(store, &id, c->skips[i], link);
 
 		if (!r)
 			r = content_decode(store, &link->frame,
@@ -153,13 +154,20 @@ static int chain_decode(struct shfs_store *store, struct chain *c, char **out)
 	return 0;
 }
 
-static int packed_read(struct shfs_store *store, const struct shfs_object_id *id,
-                       unsigned skip, uint64_t max_bytes, struct content *out)
+static int packed_read_one(struct shfs_store *store, const struct shfs_object_id *id,
+                           const uint8_t skips[static LINKS_MAX], uint64_t max_bytes,
+                           struct content *out, unsigned *n)
 {
 	_cleanup_(chain_freep) struct chain *c = calloc(1, sizeof(*c));
 	struct content v = { 0 };
-	int r = c ? chain_read(store, id, skip, max_bytes, c) : -ENOMEM;
+	int r;
 
+	*n = 0;
+	if (!c)
+		return -ENOMEM;
+	c->skips = skips;
+	r = chain_read(store, id, max_bytes, c);
+	*n = c->n;
 	if (r)
 		return r;
 	for (unsigned i = 0; i < c->n; i++) {
@@ -174,6 +182,24 @@ static int packed_read(struct shfs_store *store, const struct shfs_object_id *id
 	if (!r)
 		*out = v;
 	return r;
+}
+
+/* The skip+1'th frame of the name. Of its bases, too, another frame may be a better one:
+ * what took the place of a damaged object is not always the one that is found first. */
+static int packed_read(struct shfs_store *store, const struct shfs_object_id *id,
+                       unsigned skip, uint64_t max_bytes, struct content *out)
+{
+	uint8_t skips[LINKS_MAX] = { (uint8_t)skip };
+	unsigned n;
+	int r;
+
+	for (unsigned tries = 0;; tries++) {
+		r = packed_read_one(store, id, skips, max_bytes, out, &n);
+		if (r != -EBADMSG || n < 2 || tries == LINKS_MAX)
+			return r;
+		skips[n - 1]++;
+		memset(skips + n, 0, LINKS_MAX - n);
+	}
 }
 
 /* --- loose contents --- */
@@ -299,7 +325,7 @@ int content_is(struct shfs_store *store, const struct shfs_object_id *id,
 	found = (struct content){ 0 };
 	r = content_read(store, id, MAX((uint64_t)len, DELTA_LEN_MAX), &found);
 	if (r)
-		return r != -EFBIG ? r : packed ? 0 : -EBADMSG;
+		return r == -EFBIG ? 0 : r;
 	r = found.len == len && !memcmp(found.data, data, len);
 	free(TAKE_PTR(found.data));
 	if (r)

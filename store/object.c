@@ -433,7 +433,9 @@ uint64_t shfs_put_stored_bytes(const struct shfs_put *put)
 
 uint64_t shfs_put_memory(const struct shfs_put *put)
 {
-	return put->coded.bytes ? put->coded.head + put->coded.len : 0;
+	/* what recents have dropped meanwhile is kept by us */
+	return (put->coded.bytes ? put->coded.head + put->coded.len : 0) +
+	       (put->self ? put->self->len : 0);
 }
 
 /* What was prepared is not needed, or was written. */
@@ -573,6 +575,7 @@ static int settle_base(struct shfs_put *put)
 {
 	_cleanup_free_ char *data = NULL;
 	enum recent_state state;
+	struct shfs_put alone;
 	int r;
 
 	if (!put->base)
@@ -583,11 +586,19 @@ static int settle_base(struct shfs_put *put)
 	r = put_content(put, &data);
 	if (r)
 		return r;
-	put_drop_bytes(put);
-	r = encode_alone(put, data, put->len, 1, SIZE_MAX);
-	if (!r && put->loose && fdatasync(put->file.fd))
+	alone = *put;
+	alone.coded = (struct coded){ 0 };
+	r = encode_alone(&alone, data, put->len, 1, SIZE_MAX);
+	if (!r && alone.loose && fdatasync(alone.file.fd)) {
 		r = -errno;
-	return r;
+		loose_drop(put->store, &alone.file);
+	}
+	if (r) /* it is still the delta */
+		return r;
+	alone.base = NULL;
+	put_drop_bytes(put);
+	*put = alone;
+	return 0;
 }
 
 static int name_loose(struct batch *b, struct shfs_put *put)
@@ -642,14 +653,15 @@ static int batch_add(struct batch *b, struct shfs_put *put)
 static int sync_others(struct batch *b)
 {
 	bool done[256] = { false };
+	struct pack *synced = NULL;
 	int r = 0;
 
 	for (size_t i = 0; !r && i < b->n; i++) {
 		struct shfs_put *put = b->puts[i];
 		uint8_t dir = put->id.hash[0];
 
-		if (put->unsynced)
-			r = packs_sync(b->store, put->unsynced);
+		if (put->unsynced && put->unsynced != synced)
+			r = packs_sync(b->store, synced = put->unsynced);
 		if (r || done[dir] || !(put->there ? put->there_loose : put->loose))
 			continue;
 		done[dir] = true;

@@ -81,7 +81,12 @@ static int adopt(struct shfs_store *store, struct packs *p)
 		newest = p->list[i];
 	}
 	p->next = (uint32_t)(last + 1);
-	if (!newest || newest->settled || newest->scanned >= packs_full_bytes)
+	/* One without its magic was just being made: offset 0 is none of a frame. */
+	if (!newest || newest->settled || newest->scanned >= packs_full_bytes ||
+	    newest->scanned < PACK_HEAD_BYTES)
+		return 0;
+	/* An index of more than the pack has would be believed once that has grown. */
+	if (!newest->index.covered && pack_remove_index(p, newest))
 		return 0;
 	p->own_fd = openat(p->dirfd, newest->name,
 	                   O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -205,6 +210,13 @@ static int catch_up(struct packs *p)
 		return 0;
 	if (fstat(p->own_fd, &st))
 		return -errno;
+	if (!st.st_nlink) { /* somebody removed it: nobody would find what we append */
+		p->own->own = false;
+		p->own = NULL;
+		shfs_closep(&p->own_fd);
+		p->own_fd = -1;
+		return 0;
+	}
 	return (uint64_t)st.st_size > p->own->scanned ? pack_scan_tail(p, p->own) : 0;
 }
 
@@ -306,6 +318,7 @@ static int append_once(struct shfs_store *store, struct packs *p, const void *da
 	if (fstat(p->own_fd, &st))
 		return -errno;
 	p->append_at = (uint64_t)st.st_size;
+	p->append_end = p->append_at + len;
 	r = shfs_write_all(p->own_fd, data, len);
 	if (r)
 		take_back(p, p->append_at + len - 1);
@@ -338,7 +351,6 @@ void packs_commit_written(struct shfs_store *store)
 /* Lock held. The frames of the batch are known to all from now on. */
 static int publish(struct packs *p, const struct packs_frame *frames, size_t n)
 {
-	struct stat st;
 	int r = 0;
 
 	for (size_t i = 0; !r && i < n; i++)
@@ -346,8 +358,8 @@ static int publish(struct packs *p, const struct packs_frame *frames, size_t n)
 		                   (struct pack_entry){
 					   pack_prefix(&frames[i].id),
 					   (uint32_t)(p->append_at + frames[i].at) });
-	if (!r && !fstat(p->own_fd, &st))
-		p->own->scanned = p->own->durable_bytes = (uint64_t)st.st_size;
+	if (!r)
+		p->own->scanned = p->own->durable_bytes = p->append_end;
 	return r;
 }
 
@@ -359,7 +371,7 @@ int packs_commit_end(struct shfs_store *store, int error,
 	if (!error && p->appended && fdatasync(p->own_fd)) {
 		error = -errno;
 		/* The kernel may hold for written what is not: nobody shall read it. */
-		take_back(p, UINT64_MAX);
+		take_back(p, p->append_end);
 		leave_own(p);
 	} else if (!error && p->appended) {
 		pthread_mutex_lock(&p->lock);

@@ -36,6 +36,7 @@ struct packs {
 	uint32_t slot, next; /* the number of the pack after ours */
 	bool locks;          /* flock may be used */
 	uint64_t append_at;  /* where the batch begins */
+	uint64_t append_end; /* and ends: behind it others may have appended */
 	bool appended;
 
 	/* under lock */
@@ -61,6 +62,9 @@ _must_check_ int pack_scan_tail(struct packs *p, struct pack *pack);
 
 /* The tail goes into the index. The pack is durable that far. */
 _must_check_ int pack_write_index(struct packs *p, struct pack *pack);
+
+/* 0 also where there is none. */
+_must_check_ int pack_remove_index(struct packs *p, const struct pack *pack);
 
 /* Opens the directory, made first if asked to. -ENOENT. */
 _must_check_ int packs_open_dir(struct shfs_store *store, struct packs *p, bool create);

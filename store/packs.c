@@ -12,6 +12,8 @@
 
 #define OPEN_MAX       8   /* packs that are held open for reading */
 #define CANDIDATES_MAX 128 /* frames with one prefix */
+#define TAIL_WORTH     256 /* entries in memory that an index is looked for instead of */
+#define TAIL_MUCH      (1 << 16) /* and at each look, though the pack still grows */
 #define DIR_TICK_NS    (SHFS_NSEC_PER_SEC / 10)
 
 uint64_t packs_full_bytes = 64u << 20;
@@ -122,8 +124,7 @@ int pack_scan_tail(struct packs *p, struct pack *pack)
 	if (fd < 0)
 		return fd;
 	r = pack_scan(fd, pack->scanned, add_frame, pack, &end);
-	if (!r)
-		pack->scanned = end;
+	pack->scanned = end; /* also after an error: those are in the table */
 	return r == -EFBIG ? 0 : r;
 }
 
@@ -216,13 +217,23 @@ static int pack_find(struct packs *p, struct pack *pack, uint64_t prefix,
 			r = pack_index_find(fd, &pack->index, prefix, offsets,
 			                    CANDIDATES_MAX / 2);
 		n = MAX(r, 0);
-		if (r == -EBADMSG || r == -ENOENT)
+		if (r == -EBADMSG || r == -ENOENT || r == -EIO)
 			r = pack_drop_index(p, pack);
-		if (r < 0)
+		if (r < 0 && r != -EIO)
 			return r;
 	}
 	return n + (int)table_find(&pack->tail, prefix, offsets + n,
 	                           (size_t)(CANDIDATES_MAX - n));
+}
+
+int pack_remove_index(struct packs *p, const struct pack *pack)
+{
+	char name[PACK_NAME_BYTES];
+
+	index_name(pack, name);
+	if (unlinkat(p->dirfd, name, 0))
+		return errno == ENOENT ? 0 : -errno;
+	return fsync(p->dirfd) ? -errno : 0;
 }
 
 struct all_entries {
@@ -248,8 +259,15 @@ int pack_write_index(struct packs *p, struct pack *pack)
 	uint64_t covered = pack->scanned;
 	int r = 0;
 
-	if (fd < 0)
-		pack->index.n = 0;
+	if (pack->index.n && fd < 0) {
+		/* What it has is not in memory: without it all is scanned. */
+		if (fd != -EBADMSG && fd != -ENOENT)
+			return fd;
+		r = pack_drop_index(p, pack);
+		if (r)
+			return r;
+		covered = pack->scanned;
+	}
 	all.entries = entries =
 		calloc(pack->index.n + pack->tail.n + 1, sizeof(*entries));
 	if (!entries)
@@ -310,6 +328,25 @@ int packs_add(struct packs *p, const char *name, struct pack **out)
 	return 0;
 }
 
+/* Its producer may have written an index since: what that has needs no memory. */
+static void pack_take_index(struct packs *p, struct pack *pack, uint64_t size)
+{
+	char name[PACK_NAME_BYTES];
+	struct pack_index now;
+	int fd;
+
+	index_name(pack, name);
+	fd = pack_index_open(p->dirfd, name, &now);
+	shfs_closep(&fd);
+	if (fd < 0 || now.covered <= pack->index.covered || now.covered > size)
+		return;
+	free(TAKE_PTR(pack->filter));
+	table_clear(&pack->tail);
+	pack->index = now;
+	pack->scanned = now.covered;
+	pack->durable_bytes = MAX(pack->durable_bytes, now.covered);
+}
+
 /* Learns of what was appended to the pack. */
 static int pack_refresh(struct packs *p, struct pack *pack)
 {
@@ -325,6 +362,9 @@ static int pack_refresh(struct packs *p, struct pack *pack)
 	}
 	if ((uint64_t)st.st_size < pack->index.covered)
 		return pack_drop_index(p, pack);
+	if (pack->tail.n >= TAIL_WORTH &&
+	    ((uint64_t)st.st_size <= pack->scanned || pack->tail.n >= TAIL_MUCH))
+		pack_take_index(p, pack, (uint64_t)st.st_size);
 	if ((uint64_t)st.st_size > pack->scanned)
 		return pack_scan_tail(p, pack);
 	pack->settled = pack->index.covered == (uint64_t)st.st_size &&
@@ -394,8 +434,11 @@ int packs_learn(struct shfs_store *store, struct packs *p)
 		return 0;
 	if (!r)
 		r = find_new_packs(p);
-	for (size_t i = 0; !r && i < p->n; i++)
+	for (size_t i = 0; !r && i < p->n; i++) {
 		r = pack_refresh(p, p->list[i]);
+		if (r == -EIO) /* what can be read of it is known */
+			r = 0;
+	}
 	return r;
 }
 
@@ -508,6 +551,8 @@ int packs_refresh(struct shfs_store *store)
 int packs_sync(struct shfs_store *store, struct pack *pack)
 {
 	struct packs *p = store->packs;
+	struct stat st;
+	bool cut = false; /* meanwhile */
 	uint64_t upto;
 	int fd, r = 0;
 
@@ -516,12 +561,16 @@ int packs_sync(struct shfs_store *store, struct pack *pack)
 	fd = openat(p->dirfd, pack->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	pthread_mutex_unlock(&p->lock);
 	/* its name too: who made it may not have come so far */
-	if (fd < 0 || fdatasync(fd) || fsync(p->dirfd))
+	if (fd < 0 || fdatasync(fd) || fsync(p->dirfd) || fstat(fd, &st))
 		r = -errno;
+	else if ((cut = (uint64_t)st.st_size < upto)) /* its producer failed */
+		r = -EIO;
 	shfs_closep(&fd);
 	pthread_mutex_lock(&p->lock);
 	if (!r)
 		pack->durable_bytes = MAX(pack->durable_bytes, upto);
+	else if (cut)
+		pack->scanned = MIN(pack->scanned, (uint64_t)st.st_size);
 	pthread_mutex_unlock(&p->lock);
 	return r;
 }

@@ -156,6 +156,8 @@ void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id
 
 	c->memory -= job->reserved;
 	tell_waiters(c);
+	if (c->reads) /* that wait for memory */
+		pthread_cond_signal(&c->work);
 	if (id) {
 		content.flags |= SHFS_CONTENT_OBJECT;
 		content.object = *id;

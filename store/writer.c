@@ -33,6 +33,7 @@ static bool writer_can(const struct shfs_capture *c)
 static bool writer_is_due(const struct shfs_capture *c)
 {
 	return c->closing || c->syncs || c->n_events >= CAPTURE_BATCH || c->crowded ||
+	       (c->puts && c->memory >= CAPTURE_MEMORY_MAX) ||
 	       c->n_puts >= MIN(c->puts_max, (size_t)CAPTURE_COMMIT);
 }
 
@@ -63,6 +64,8 @@ bool capture_is_store_error(int error)
 	case -EMFILE:
 	case -ENFILE:
 	case -EFBIG:
+	case -EBADMSG: /* what it is a delta of is damaged */
+	case -EEXIST:  /* too many contents of one hash */
 		return false;
 	default:
 		return error < 0;
