@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- The tables of index.db, version 8. Only store/ names them; docs/index.md describes them.
+-- The tables of index.db, version 9. Only store/ names them; docs/index.md describes them.
 
 -- How far each segment and hook log has been read; written with the rows it led to.
 CREATE TABLE segment_position (
@@ -136,7 +136,7 @@ CREATE TABLE task (
 	session_id INTEGER,
 	command_id INTEGER
 ) STRICT;
-CREATE INDEX task_start ON task (boot_id, start_ticks, pid);
+CREATE INDEX task_start ON task (boot_id, start_ticks);
 CREATE INDEX task_shell ON task (boot_id, sid) WHERE shell = 1;
 CREATE INDEX task_command ON task (command_id) WHERE command_id IS NOT NULL;
 CREATE INDEX task_nobody ON task (boot_id) WHERE command_id IS NULL;
