@@ -337,14 +337,13 @@ static void used_end(struct shfs_buf *sql, const struct shfs_filter_item *item)
 		shfs_buf_str(sql, ")");
 }
 
-/* Those that ran there stand in the list too, as a row is not found by one of two ways.
- * busy: a condition on these, or "". */
+/* Those that ran there stand in the list too, as a row is not found by one of two ways;
+ * of the others it is known that they have accesses. */
 static void path(struct shfs_buf *sql, const struct half *h, const char *busy,
                  const struct shfs_filter_item *item, int n)
 {
 	if (item->broad) {
 		shfs_sql_below(sql, "c.cwd", n);
-		shfs_buf_str(sql, busy);
 		shfs_buf_str(sql, " OR ");
 	}
 	used(sql, h, "", item, n);
@@ -408,7 +407,6 @@ static void condition(struct shfs_query *q, const struct half *h, const char *bu
 	}
 }
 
-/* Who used a file has accesses. */
 static bool names_files(const struct shfs_filter *f)
 {
 	return shfs_filter_has(f, SHFS_FILTER_PATH) ||
@@ -416,12 +414,23 @@ static bool names_files(const struct shfs_filter *f)
 	       shfs_filter_has(f, SHFS_FILTER_WROTE);
 }
 
+/* Is there a list of those that used the files that are named? Commands in it need not be
+ * asked for accesses one by one. */
+static bool lists_users(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->items[i].broad)
+			return false;
+	return names_files(f);
+}
+
 /* All items are to hold; of paths, any. */
 static void conditions(const struct shfs_filter *f, struct shfs_query *q,
                        const struct half *h)
 {
 	bool paths = shfs_filter_has(f, SHFS_FILTER_PATH);
-	const char *busy = f->all && h == &commands ? "" : h->busy;
+	bool is_command = h == &commands;
+	const char *busy = f->all && is_command ? "" : h->busy;
 
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->items[i].kind == SHFS_FILTER_PATH)
@@ -430,7 +439,7 @@ static void conditions(const struct shfs_filter *f, struct shfs_query *q,
 		condition(q, h, busy, &f->items[i]);
 		shfs_buf_str(&q->sql, ")");
 	}
-	if (!names_files(f))
+	if (!is_command || !lists_users(f))
 		shfs_buf_str(&q->sql, busy);
 	if (!paths)
 		return;
