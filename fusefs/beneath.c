@@ -38,7 +38,8 @@ struct marked {
 struct change {
 	UT_hash_handle hh;
 	int64_t noted_ns; /* CLOCK_MONOTONIC */
-	uint64_t parent;  /* the key goes on from here to the end of the name */
+	bool leads_elsewhere;
+	uint64_t parent; /* the key goes on from here to the end of the name */
 	char name[];
 };
 
@@ -50,6 +51,8 @@ struct shfs_beneath {
 	struct marked *marked;
 	/* the thread's */
 	struct change *changes; /* the first noted first */
+	bool leads_elsewhere;   /* the change that is_changed found last */
+	bool expires;           /* a name leads elsewhere, and the kernel would not ask */
 	int64_t all_ns; /* when it was noted that what has changed is not known; or 0 */
 };
 
@@ -153,7 +156,7 @@ static void drop_change(struct shfs_beneath *b, struct change *change)
 }
 
 static void note_change(struct shfs_beneath *b, uint64_t parent, const char *name,
-                        int64_t now_ns)
+                        bool leads_elsewhere, int64_t now_ns)
 {
 	unsigned len = (unsigned)(sizeof(parent) + strlen(name));
 	struct change *change = malloc(sizeof(*change) + strlen(name) + 1), *known;
@@ -163,11 +166,14 @@ static void note_change(struct shfs_beneath *b, uint64_t parent, const char *nam
 		return;
 	}
 	change->noted_ns = now_ns;
+	change->leads_elsewhere = leads_elsewhere;
 	change->parent = parent;
 	strcpy(change->name, name);
 	HASH_FIND(hh, b->changes, &change->parent, len, known);
-	if (known)
+	if (known) {
+		change->leads_elsewhere |= known->leads_elsewhere;
 		drop_change(b, known);
+	}
 	HASH_ADD(hh, b->changes, parent, len, change);
 }
 
@@ -213,7 +219,10 @@ static bool take_event(struct shfs_beneath *b, const union event *e, int64_t now
 	pthread_mutex_unlock(&b->lock);
 	if (!id || event->pid == getpid())
 		return false;
-	note_change(b, id, (const char *)handle->f_handle + handle->handle_bytes, now_ns);
+	note_change(b, id, (const char *)handle->f_handle + handle->handle_bytes,
+	            event->mask &
+	                    (FAN_CREATE | FAN_DELETE | FAN_MOVED_FROM | FAN_MOVED_TO),
+	            now_ns);
 	return true;
 }
 
@@ -227,10 +236,12 @@ static bool is_changed(uint64_t parent, const char *name, void *arg)
 		char name[NAME_MAX + 1];
 	} key = { .parent = parent };
 
+	b->leads_elsewhere = true;
 	if (b->all_ns || len > NAME_MAX)
 		return true;
 	memcpy(key.name, name, len);
 	HASH_FIND(hh, b->changes, &key, sizeof(parent) + len, change);
+	b->leads_elsewhere = change && change->leads_elsewhere;
 	return change;
 }
 
@@ -241,12 +252,25 @@ static void invalidate(uint64_t id, void *arg)
 	shfs_transport_invalidate(b->fs->transport, id, false);
 }
 
+/* Who has it open may go on to ask for the attributes of what was there: so the name has
+ * to be asked for. */
+static void visit(const struct shfs_node *node, bool is_used, void *arg)
+{
+	struct shfs_beneath *b = arg;
+
+	b->expires |= b->leads_elsewhere && is_used && S_ISREG(node->type);
+	invalidate(node->id, b);
+}
+
 /* The names, and the directories that they are in. */
 static void tell_changes(struct shfs_beneath *b)
 {
 	struct change *change, *next;
 
-	shfs_tree_suspect(b->fs->tree, is_changed, invalidate, b);
+	b->expires = false;
+	shfs_tree_suspect(b->fs->tree, is_changed, visit, b);
+	if (b->expires)
+		shfs_transport_expire_names(b->fs->transport);
 	if (b->all_ns)
 		invalidate(SHFS_NODE_ROOT, b);
 	HASH_ITER (hh, b->changes, change, next)

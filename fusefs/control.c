@@ -142,12 +142,22 @@ static void status(struct shfs_fs *fs, struct shfs_buf *out)
 	                shfs_tree_size(fs->tree));
 }
 
+/* It is the business of whose mount it is, and of root. */
+static bool may_ask(fuse_req_t req)
+{
+	uid_t uid = fuse_req_ctx(req)->uid;
+
+	return !uid || uid == geteuid();
+}
+
 void shfs_control_get(fuse_req_t req, const char *name, size_t size)
 {
 	_cleanup_buf_ struct shfs_buf answer = { 0 };
 
 	name += strlen(SHFS_XATTR_PREFIX);
-	if (!strcmp(name, "sync")) {
+	if (!may_ask(req)) {
+		shfs_req_fail(req, -EACCES);
+	} else if (!strcmp(name, "sync")) {
 		sync_all(req, size);
 	} else if (!strcmp(name, "status")) {
 		status(shfs_req_fs(req), &answer);

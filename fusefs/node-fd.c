@@ -235,6 +235,14 @@ int shfs_node_fd(struct shfs_tree *tree, struct shfs_node *node)
 	return fd;
 }
 
+int shfs_node_adopt_fd(struct shfs_tree *tree, struct shfs_node *node, int fd)
+{
+	int path_fd = node_open_by_fd(tree, fd, O_PATH);
+
+	close(fd);
+	return path_fd < 0 ? path_fd : node_fd_give(tree, node_private(node), path_fd);
+}
+
 /* By its name, without an fd of its own: most files are opened once. */
 static int open_by_name(struct shfs_tree *tree, struct node *node, int flags)
 {

@@ -132,4 +132,6 @@ int node_open_by_fd(struct shfs_tree *tree, int path_fd, int flags);
  */
 void node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *parent,
                 const char *name);
+/* Was the file ever found by this name? Tree lock held. */
+bool node_has_name(struct node *node, const struct shfs_node *parent, const char *text);
 void node_name_free(struct shfs_tree *tree, struct shfs_name *name);

@@ -34,6 +34,11 @@ static struct shfs_name *name_find(struct node *node, const struct shfs_node *pa
 	return NULL;
 }
 
+bool node_has_name(struct node *node, const struct shfs_node *parent, const char *text)
+{
+	return name_find(node, parent, text);
+}
+
 static bool is_spare(const struct node *node, const struct shfs_name *name)
 {
 	return name != &node->first && name != node->name && name != node->lone &&

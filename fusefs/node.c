@@ -411,6 +411,39 @@ int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *parent, const cha
 	return r ? r : shfs_node_enter(tree, parent, name, stx, out);
 }
 
+/* Does the kernel know this file by this name? */
+static bool is_known_at(struct shfs_tree *tree, const struct shfs_node *parent,
+                        const char *name, const struct statx *stx)
+{
+	uint64_t dev = shfs_statx_dev(stx), id = id_of(tree, dev, stx->stx_ino);
+	struct shard *shard = tree_shard(tree, id);
+	struct node *node;
+	bool is_known;
+
+	shfs_tree_lock_read(tree);
+	pthread_mutex_lock(&shard->lock);
+	node = shard_find_file(shard, dev, stx->stx_ino, &id);
+	is_known = node && node->lookups && node_is_same_birth(&node->pub, stx) &&
+	           node_has_name(node, parent, name);
+	pthread_mutex_unlock(&shard->lock);
+	shfs_tree_unlock(tree);
+	return is_known;
+}
+
+int shfs_node_lookup_known(struct shfs_tree *tree, struct shfs_node *parent,
+                           const char *name, struct statx *stx, struct shfs_node **out)
+{
+	int fd = shfs_node_fd(tree, parent), r;
+
+	if (fd < 0)
+		return fd;
+	r = shfs_node_statx(fd, name, stx);
+	shfs_node_fd_done(tree, parent);
+	if (!r && !is_known_at(tree, parent, name, stx))
+		r = -ESTALE;
+	return r ? r : shfs_node_enter(tree, parent, name, stx, out);
+}
+
 /* --- the tree --- */
 
 int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
@@ -546,7 +579,9 @@ static bool is_some_changed(const struct node *node,
 
 void shfs_tree_suspect(struct shfs_tree *tree,
                        bool (*is_changed)(uint64_t parent, const char *name, void *arg),
-                       void (*visit)(uint64_t id, void *arg), void *arg)
+                       void (*visit)(const struct shfs_node *node, bool is_used,
+                                     void *arg),
+                       void *arg)
 {
 	struct node *node, *next;
 
@@ -557,7 +592,7 @@ void shfs_tree_suspect(struct shfs_tree *tree,
 			if (!is_some_changed(node, is_changed, arg))
 				continue;
 			atomic_store(&node->pub.suspect, true);
-			visit(node->pub.id, arg);
+			visit(&node->pub, node->refs, arg);
 		}
 		pthread_mutex_unlock(&tree->shards[i].lock);
 	}

@@ -83,6 +83,12 @@ _must_check_ int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *pare
                                   const char *name, struct statx *stx,
                                   struct shfs_node **out);
 
+/* The same of a name that the kernel has judged already. -ESTALE: it was by another file,
+ * and this one came in its place beneath. */
+_must_check_ int shfs_node_lookup_known(struct shfs_tree *tree, struct shfs_node *parent,
+                                        const char *name, struct statx *stx,
+                                        struct shfs_node **out);
+
 /* The same where the file has been made or opened by now and stx is known. */
 _must_check_ int shfs_node_enter(struct shfs_tree *tree, struct shfs_node *parent,
                                  const char *name, const struct statx *stx,
@@ -106,6 +112,9 @@ void shfs_node_forget(struct shfs_tree *tree, uint64_t id, uint64_t n);
 
 /* An O_PATH fd of it, kept open until shfs_node_fd_done. -ESTALE, -EMFILE, ... */
 _must_check_ int shfs_node_fd(struct shfs_tree *tree, struct shfs_node *node);
+/* The same from an fd of it (taken over), where its name is gone. */
+_must_check_ int shfs_node_adopt_fd(struct shfs_tree *tree, struct shfs_node *node,
+                                    int fd);
 void shfs_node_fd_done(struct shfs_tree *tree, struct shfs_node *node);
 
 /*
@@ -118,7 +127,9 @@ _must_check_ int shfs_node_recheck(struct shfs_tree *tree, struct shfs_node *nod
  * to: is_changed says which (borrowed for the call). */
 void shfs_tree_suspect(struct shfs_tree *tree,
                        bool (*is_changed)(uint64_t parent, const char *name, void *arg),
-                       void (*visit)(uint64_t id, void *arg), void *arg);
+                       void (*visit)(const struct shfs_node *node, bool is_used,
+                                     void *arg),
+                       void *arg);
 
 /* A new fd of it, close-on-exec. flags without O_CREAT, O_TRUNC, O_NOFOLLOW. */
 _must_check_ int shfs_node_open(struct shfs_tree *tree, struct shfs_node *node,

@@ -21,6 +21,24 @@ static void reply_attr(fuse_req_t req, const struct shfs_node *node,
 	fuse_reply_attr(req, &st, shfs_attr_timeout(node, stx));
 }
 
+/* The fd of one that lost its name beneath while it is open, as shfs_node_fd. */
+static int adopt_open(struct shfs_fs *fs, struct shfs_node *node)
+{
+	const struct shfs_handle *handle;
+	int fd = -ESTALE;
+
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_FOREACH2 (fs->handles, handle, next_open)
+		if (handle->node == node)
+			break;
+	if (handle)
+		fd = fcntl(handle->fd, F_DUPFD_CLOEXEC, 0);
+	pthread_mutex_unlock(&fs->handles_lock);
+	if (fd < 0)
+		return fd;
+	return shfs_node_adopt_fd(fs->tree, node, fd);
+}
+
 /* The node of an id, and its fd until shfs_node_fd_done: before the reply, with which the
  * kernel may forget the node. false: failed, and replied. */
 static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *fd)
@@ -29,6 +47,8 @@ static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *f
 	if (!*node)
 		return false;
 	*fd = shfs_node_fd(shfs_req_fs(req)->tree, *node);
+	if (*fd == -ESTALE)
+		*fd = adopt_open(shfs_req_fs(req), *node);
 	if (*fd < 0)
 		shfs_req_fail(req, *fd);
 	return *fd >= 0;
@@ -50,6 +70,13 @@ static int stat_open(struct shfs_fs *fs, const struct shfs_node *node, struct st
 	return r;
 }
 
+int shfs_stat_node(struct shfs_fs *fs, struct shfs_node *node, struct statx *out)
+{
+	int r = shfs_node_stat(fs->tree, node, out);
+
+	return r == -ESTALE ? stat_open(fs, node, out) : r;
+}
+
 static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
@@ -59,9 +86,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 	if (!node)
 		return;
-	r = shfs_node_stat(fs->tree, node, &stx);
-	if (r == -ESTALE)
-		r = stat_open(fs, node, &stx);
+	r = shfs_stat_node(fs, node, &stx);
 	if (r)
 		shfs_req_fail(req, r);
 	else
@@ -171,13 +196,19 @@ static int set_times(struct shfs_fs *fs, struct shfs_node *node, int fd,
 static int set_touch(fuse_req_t req, struct shfs_node *node, int fd,
                      const struct stat *attr, int to_set)
 {
+	struct shfs_identity identity = { 0 };
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct stat st;
 	int r = 0;
 
 	if (to_set & FUSE_SET_ATTR_MODE)
 		r = fchmodat(fs->proc_fd, shfs_fd_name(fd).name, attr->st_mode, 0)
 		            ? -errno
 		            : 0;
+	/* so does an owner who changes the group, where it is not executable */
+	if (!r && (to_set & SET_OWNER) && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    (st.st_mode & (S_ISGID | S_IXGRP)) == S_ISGID)
+		shfs_identity_assume(req, &identity);
 	if (!r && (to_set & SET_OWNER))
 		r = fchownat(fd, "",
 		             to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1,
@@ -185,6 +216,7 @@ static int set_touch(fuse_req_t req, struct shfs_node *node, int fd,
 		             AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)
 		            ? -errno
 		            : 0;
+	shfs_identity_restore(&identity);
 	if (!r && (to_set & SET_TIMES))
 		r = set_times(fs, node, fd, attr, to_set);
 	return r;
@@ -387,6 +419,8 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
                       size_t size, int flags)
 {
 	struct shfs_rec_pathop record = { .op = SHFS_OP_XATTR };
+	struct shfs_identity identity = { 0 };
+	struct stat st;
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *node;
 	uint64_t process;
@@ -399,9 +433,14 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	if (!begin(req, id, &node, &fd))
 		return;
 	atomic_store(&node->incapable, false);
+	/* an ACL set by an owner who is not in the group takes the set-gid bit */
+	if (!strcmp(name, "system.posix_acl_access") && !fstat(fd, &st) &&
+	    (st.st_mode & S_ISGID))
+		shfs_identity_assume(req, &identity);
 	r = value ? setxattr(proc_path(fd).path, name, value, size, flags)
 	          : removexattr(proc_path(fd).path, name);
 	r = r ? -errno : 0;
+	shfs_identity_restore(&identity);
 	shfs_node_fd_done(fs->tree, node);
 	if (!r) {
 		process = shfs_caller_process(fs->callers, shfs_req_tid(req));

@@ -42,7 +42,8 @@ int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags)
 		fd = shfs_node_open(shfs_req_fs(req)->tree, node, flags | O_NONBLOCK);
 		if (fd != -EWOULDBLOCK && fd != -EINTR)
 			return fd;
-		if (shfs_req_is_killed(req))
+		if (shfs_req_is_killed(req) ||
+		    shfs_transport_is_ending(shfs_req_fs(req)->transport))
 			return -EINTR;
 		nanosleep(&(struct timespec){ .tv_nsec = LEASE_NS }, NULL);
 	}

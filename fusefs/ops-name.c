@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/beneath.h"
 #include "fusefs/ops.h"
+#include "fusefs/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -200,25 +201,6 @@ static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name
 	return -ENOMEM;
 }
 
-/* One that came into being before us. */
-static int create_existing(fuse_req_t req, struct shfs_node *parent, const char *name,
-                           int flags, struct statx *stx, struct shfs_node **node,
-                           struct shfs_handle **handle)
-{
-	struct shfs_tree *tree = shfs_req_fs(req)->tree;
-	int r = shfs_node_lookup(tree, parent, name, stx, node);
-
-	if (r)
-		return r;
-	shfs_node_found(tree, *node, parent, name, shfs_req_tid(req));
-	r = S_ISREG((*node)->type) ? shfs_open_node(req, *node, flags, handle) : -ESTALE;
-	if (!r && (flags & O_TRUNC))
-		r = shfs_node_statx((*handle)->fd, "", stx);
-	if (r)
-		shfs_node_forget(tree, (*node)->id, 1);
-	return r;
-}
-
 static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mode_t mode,
                       struct fuse_file_info *fi)
 {
@@ -227,18 +209,15 @@ static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mo
 	struct shfs_handle *handle;
 	struct fuse_entry_param entry;
 	struct statx stx;
-	bool is_there;
 	int r;
 
 	if (!parent)
 		return;
-	do {
-		r = create_new(req, parent, name, mode, fi->flags, &stx, &node, &handle);
-		is_there = r == -EEXIST && !(fi->flags & O_EXCL);
-		if (is_there)
-			r = create_existing(req, parent, name, fi->flags, &stx, &node,
-			                    &handle);
-	} while (is_there && r == -ENOENT); /* it went in between */
+	r = create_new(req, parent, name, mode, fi->flags, &stx, &node, &handle);
+	/* It came into being before us. The kernel has not seen it, and would not ask
+	 * whether the caller may open it: told ESTALE, it looks again. */
+	if (r == -EEXIST && !(fi->flags & O_EXCL))
+		r = -ESTALE;
 	if (r) {
 		shfs_req_fail(req, r);
 		return;
@@ -331,7 +310,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 
 	if (!parent)
 		return;
-	r = shfs_node_lookup(fs->tree, parent, name, &stx, &node);
+	r = shfs_node_lookup_known(fs->tree, parent, name, &stx, &node);
 	if (r) {
 		shfs_req_fail(req, r);
 		return;
@@ -382,7 +361,7 @@ struct moving {
 static int moving_find(struct shfs_fs *fs, struct moving *m)
 {
 	struct statx stx;
-	int r = shfs_node_lookup(fs->tree, m->parent, m->name, &stx, &m->node);
+	int r = shfs_node_lookup_known(fs->tree, m->parent, m->name, &stx, &m->node);
 
 	if (r)
 		return r;
@@ -454,6 +433,18 @@ static int moving_run(struct shfs_fs *fs, struct moving *m, uint64_t process)
 	return r;
 }
 
+/* The kernel takes along what it was told to believe for long: not to where a change
+ * beneath would not be noticed. */
+static void moving_doubt(struct shfs_fs *fs, struct shfs_node *node,
+                         const struct shfs_node *new_parent)
+{
+	if (!node || shfs_beneath_is_watched(new_parent) ||
+	    !atomic_exchange(&node->lasting, false))
+		return;
+	shfs_transport_invalidate(fs->transport, node->id, false);
+	shfs_transport_expire_names(fs->transport);
+}
+
 static void moving_clear(struct shfs_fs *fs, struct moving *m)
 {
 	shfs_snapshot_unref(m->content[0]);
@@ -488,10 +479,18 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 			victim_fd = shfs_node_fd(fs->tree, m.victim);
 		r = moving_run(fs, &m, process);
 	}
+	if (!r) {
+		moving_doubt(fs, m.node, m.new_parent);
+		if (flags & RENAME_EXCHANGE)
+			moving_doubt(fs, m.victim, m.parent);
+	}
 	if (victim_fd >= 0)
 		shfs_node_fd_done(fs->tree, m.victim);
 	moving_clear(fs, &m);
-	shfs_req_result(req, r);
+	if (r)
+		shfs_req_fail(req, r);
+	else
+		shfs_req_result(req, 0);
 }
 
 void shfs_ops_add_name(struct fuse_lowlevel_ops *ops)

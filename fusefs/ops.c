@@ -125,6 +125,9 @@ void shfs_fill_entry(const struct shfs_node *parent, struct shfs_node *node,
 		.attr_timeout = shfs_attr_timeout(node, stx),
 		.entry_timeout = lasting ? SHFS_TIMEOUT_LONG : SHFS_TIMEOUT,
 	};
+	/* nothing is asked about a link that is followed */
+	if (S_ISLNK(node->type))
+		out->entry_timeout = SHFS_TIMEOUT;
 	/* which of its names is used is to be seen each time */
 	if (shfs_has_names(stx))
 		out->entry_timeout = 0;

@@ -125,6 +125,12 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
                        const struct shfs_node *node2, const char *name2,
                        struct shfs_snapshot *const content[2]);
 
+/* --- ops-attr.c --- */
+
+/* As shfs_node_stat, also of one that lost its name beneath while it is open. */
+_must_check_ int shfs_stat_node(struct shfs_fs *fs, struct shfs_node *node,
+                                struct statx *out);
+
 /* --- statx.c --- */
 
 struct fuse_out_header;

@@ -133,14 +133,18 @@ static bool pays_to_pass(const struct shfs_passing *passing, int fd)
 /* Tried with the first file that is made or emptied. */
 static bool are_writes_told(struct shfs_fs *fs, int fd)
 {
+	struct stat st = { 0 };
+	bool fine;
+
 	if (fs->passing_tried)
 		return true;
-	if (!has_fine_times(fd)) {
+	fine = !fstat(fd, &st) && has_fine_times(fd);
+	/* the kernel is about to be told the time that it had */
+	(void)!futimens(fd, (struct timespec[]){ { .tv_nsec = UTIME_OMIT }, st.st_mtim });
+	if (!fine)
 		atomic_store(&fs->passing, SHFS_PASSING_READS);
-		return false;
-	}
-	fs->passing_tried = true;
-	return true;
+	fs->passing_tried = fine;
+	return fine;
 }
 
 /* Would the file be passed, if there were no other open? */

@@ -12,8 +12,9 @@
 
 /* --- requests and notices --- */
 
-#define SHFS_FUSE_STATX        52 /* 7.39, Linux 6.6 */
-#define SHFS_FUSE_NOTIFY_PRUNE 9  /* 7.45, Linux 6.18 */
+#define SHFS_FUSE_STATX            52 /* 7.39, Linux 6.6 */
+#define SHFS_FUSE_NOTIFY_INC_EPOCH 8  /* 7.44, Linux 6.16 */
+#define SHFS_FUSE_NOTIFY_PRUNE     9  /* 7.45, Linux 6.18 */
 
 /* Set in the unique of an INTERRUPT, beside that of the request it is for. */
 #define SHFS_FUSE_INTERRUPT_BIT 1ull

@@ -47,7 +47,11 @@ bool shfs_statx_answer(struct shfs_fs *fs, const void *request, size_t size,
 		return false;
 	*out = (struct fuse_out_header){ .len = sizeof(*out), .unique = in->unique };
 	node = shfs_node_find(fs->tree, in->nodeid);
-	out->error = node ? shfs_node_stat(fs->tree, node, &stx) : -ESTALE;
+	if (node && atomic_load(&node->suspect) && shfs_node_recheck(fs->tree, node))
+		node = NULL;
+	out->error = node ? shfs_stat_node(fs, node, &stx) : -ESTALE;
+	if (out->error == -ESTALE)
+		shfs_tree_told_stale(fs->tree, in->pid);
 	if (!out->error) {
 		*reply = reply_of(node, &stx);
 		out->len += sizeof(*reply);

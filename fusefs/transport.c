@@ -718,6 +718,11 @@ void shfs_transport_stop(struct shfs_transport *t)
 	}
 }
 
+bool shfs_transport_is_ending(const struct shfs_transport *t)
+{
+	return fuse_session_exited(t->session);
+}
+
 void shfs_transport_join(struct shfs_transport *t)
 {
 	for (unsigned i = 0; i < t->n_workers; i++) {
@@ -834,6 +839,14 @@ void shfs_transport_invalidate(struct shfs_transport *t, uint64_t id, bool conte
 		.header = { .len = sizeof(notice), .error = FUSE_NOTIFY_INVAL_INODE },
 		.inode = { .ino = id, .off = content ? 0 : -1 },
 	};
+
+	(void)!write(fuse_session_fd(t->session), &notice, sizeof(notice));
+}
+
+void shfs_transport_expire_names(struct shfs_transport *t)
+{
+	struct fuse_out_header notice = { .len = sizeof(notice),
+		                          .error = SHFS_FUSE_NOTIFY_INC_EPOCH };
 
 	(void)!write(fuse_session_fd(t->session), &notice, sizeof(notice));
 }

@@ -47,6 +47,8 @@ const char *shfs_transport_reason(const struct shfs_transport *transport);
  * to come from elsewhere end with that. Then join them.
  */
 void shfs_transport_stop(struct shfs_transport *transport);
+/* Then nobody is to wait any more. */
+bool shfs_transport_is_ending(const struct shfs_transport *transport);
 void shfs_transport_join(struct shfs_transport *transport);
 
 /*
@@ -64,6 +66,9 @@ _must_check_ int shfs_transport_forget(struct shfs_transport *transport,
  */
 void shfs_transport_invalidate(struct shfs_transport *transport, uint64_t id,
                                bool content);
+
+/* Has the kernel ask for every name again. Takes no lock either; since Linux 6.16. */
+void shfs_transport_expire_names(struct shfs_transport *transport);
 
 /*
  * Waits, a second at most, until every request that was sent before this call has been

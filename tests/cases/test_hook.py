@@ -775,7 +775,9 @@ def served(sandbox):
 
 
 def runtime(sandbox, name="journal/*/shell-*.log"):
-    return sorted(glob.glob(f"{sandbox.env['XDG_RUNTIME_DIR']}/shfs/*/{name}"))
+    """Those that are there whole."""
+    found = glob.glob(f"{sandbox.env['XDG_RUNTIME_DIR']}/shfs/*/{name}")
+    return sorted(path for path in found if ".tmp-" not in path)
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
