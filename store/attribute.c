@@ -460,7 +460,8 @@ static int marker_of(struct shfs_index *index, const struct task *t, char out[st
 	                     shfs_arg_int(t->id));
 
 	if (r > 0)
-		snprintf(out, 128, "%s", (const char *)sqlite3_column_text(stmt, 0) ?: "");
+		snprintf(out, 128, "%s",
+		         (const char *)sqlite3_column_text(stmt, 0) ?: "");
 	return MIN(r, 0);
 }
 
