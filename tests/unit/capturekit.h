@@ -16,8 +16,8 @@
 
 /* --- system calls --- */
 
-/* Reads of this inode wait while it is set. */
-static _Atomic ino_t kit_gate;
+/* Reads of these inodes wait while they are set. */
+static _Atomic ino_t kit_gate, kit_other_gate;
 static atomic_int kit_waiting; /* so many do */
 
 /* What writes and allocations below the store fail with; 0. */
@@ -27,13 +27,18 @@ ssize_t pread64(int fd, void *data, size_t len, off_t offset);
 ssize_t write(int fd, const void *data, size_t len);
 int fallocate64(int fd, int mode, off_t offset, off_t len);
 
+static inline bool kit_is_gated(ino_t inode)
+{
+	return inode == kit_gate || inode == kit_other_gate;
+}
+
 ssize_t pread64(int fd, void *data, size_t len, off_t offset)
 {
 	struct stat st;
 
-	if (kit_gate && !fstat(fd, &st) && st.st_ino == kit_gate) {
+	if ((kit_gate || kit_other_gate) && !fstat(fd, &st) && kit_is_gated(st.st_ino)) {
 		kit_waiting++;
-		while (kit_gate == st.st_ino)
+		while (kit_is_gated(st.st_ino))
 			usleep(1000);
 		kit_waiting--;
 	}
@@ -105,7 +110,7 @@ static inline _unused_ void kit_close(struct kit *k)
 
 static inline _unused_ void kit_end(struct kit *k)
 {
-	kit_gate = 0;
+	kit_gate = kit_other_gate = 0;
 	kit_write_error = 0;
 	kit_close(k);
 	shfs_config_free(&k->config);

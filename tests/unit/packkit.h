@@ -9,6 +9,15 @@
 
 #include <dirent.h>
 
+/* As another mount, or a later one. */
+static inline _unused_ struct shfs_store *open_again(struct shfs_store *store)
+{
+	struct shfs_store *again;
+
+	assert_ok(shfs_store_open(store->path, 0, &again));
+	return again;
+}
+
 static inline _unused_ struct shfs_object_id
 put_one(struct shfs_store *store, const void *data, size_t len, int level)
 {
@@ -94,6 +103,14 @@ static inline _unused_ char *kit_pack(struct shfs_store *store)
 
 	assert_true(p.n <= 1);
 	return p.n ? p.names[0] : NULL;
+}
+
+static inline _unused_ char *index_path(const char *pack)
+{
+	char *path = strdup(pack);
+
+	strcpy(path + strlen(path) - 5, ".idx");
+	return path;
 }
 
 /* Calls fn for each frame of all packs. */

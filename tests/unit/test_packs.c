@@ -44,14 +44,6 @@ static int end_test(void **state)
 	return 0;
 }
 
-static struct shfs_store *open_again(struct shfs_store *store)
-{
-	struct shfs_store *again;
-
-	assert_ok(shfs_store_open(store->path, 0, &again));
-	return again;
-}
-
 /* A text of its own for each n. */
 static size_t text_of(unsigned n, char out[static 2000])
 {
@@ -361,14 +353,6 @@ static void assert_all_there(struct shfs_store *store,
 	}
 	len = text_of(7, text);
 	assert_int_equal(shfs_object_find(store, text, len, &absent), 1);
-}
-
-static char *index_path(const char *pack)
-{
-	char *path = strdup(pack);
-
-	strcpy(path + strlen(path) - 5, ".idx");
-	return path;
 }
 
 /* Many packs, each with an index or too small for one; and who opens them later. */

@@ -406,6 +406,28 @@ static void huge_strings(void **state)
 	shfs_record_context_free(&context);
 }
 
+/* A reader keeps the path of each file of a batch, which tells one that is like the last
+ * in a few bytes: short batches must not become gigabytes. */
+static void paths_of_files_are_bounded(void **state)
+{
+	static const struct {
+		size_t len;
+		int r;
+	} cases[] = { { 65536, 0 }, { 65537, -EBADMSG }, { 2 << 20, -EBADMSG } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct shfs_record rec = { .type = SHFS_REC_ACCESS }, back;
+		_cleanup_free_ char *path = malloc(cases[i].len);
+		_cleanup_buf_ struct shfs_buf b = { 0 };
+
+		assert_non_null(path);
+		memset(path, 'a', cases[i].len);
+		rec.access.path = (struct shfs_bytes){ path, cases[i].len };
+		pack_one(&rec, &b);
+		assert_int_equal(unpack_one(b.data, b.len, &back), cases[i].r);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
@@ -420,6 +442,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(reasons_without_a_content),
 		cmocka_unit_test(unknown_content_claims_nothing),
 		cmocka_unit_test(huge_strings),
+		cmocka_unit_test(paths_of_files_are_bounded),
 	};
 
 	return shfs_unit_main(tests, argc, argv);

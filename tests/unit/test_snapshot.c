@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/capturekit.h"
 
+#include "store/capture-internal.h"
+
 #define MANY (16 << 20)
 
 /* Takes fd at this depth and returns what the journal then says. */
@@ -521,6 +523,69 @@ static void budget(void **state)
 	kit_end(&k);
 }
 
+static bool archivers_sleep(struct kit *k)
+{
+	bool sleep;
+
+	pthread_mutex_lock(&k->capture->lock);
+	sleep = !k->capture->n_up;
+	pthread_mutex_unlock(&k->capture->lock);
+	return sleep;
+}
+
+static struct shfs_snapshot *take_all(struct kit *k, int fd)
+{
+	struct shfs_snapshot *s = shfs_snapshot_new(k->capture);
+
+	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, UINT64_MAX, 0);
+	return s;
+}
+
+static void *wait_long(void *arg)
+{
+	shfs_snapshot_wait(arg, 60000);
+	return NULL;
+}
+
+/* A file takes all the memory while who waits for it reads it; when that fails, the
+ * archiver goes on with the next one. */
+static void lost_wakeup(void **state)
+{
+	_cleanup_free_ struct kit_journal *j = NULL;
+	struct shfs_snapshot *first, *huge, *next;
+	struct kit k = { 0 };
+	pthread_t waiter;
+	int fds[3];
+
+	kit_begin(&k, kit_store(), 0, 1);
+	fds[0] = kit_file(&k, "first", 20000, 1);
+	fds[1] = openat(k.dirfd, "huge", O_WRONLY | O_CREAT, 0600); /* not readable */
+	assert_ok(ftruncate(fds[1], CAPTURE_MEMORY_MAX));
+	fds[2] = kit_file(&k, "next", 20000, 3);
+	kit_gate = kit_inode(fds[0]);
+	kit_other_gate = kit_inode(fds[1]);
+	first = take_all(&k, fds[0]);
+	kit_until(kit_waiting == 1); /* the archiver */
+	huge = take_all(&k, fds[1]);
+	assert_ok(pthread_create(&waiter, NULL, wait_long, huge));
+	kit_until(kit_waiting == 2);
+	next = take_all(&k, fds[2]);
+	kit_gate = 0;
+	kit_until(archivers_sleep(&k));
+	kit_other_gate = 0;
+	assert_ok(pthread_join(waiter, NULL));
+	kit_emit_preimage(&k, "next", next);
+	kit_until(kit_stats(&k).records == 1);
+	j = kit_read_journal(&k);
+	kit_assert_object(&k, &kit_find(j, "next")->preimage.content, 20000, 3);
+	shfs_snapshot_unref(first);
+	shfs_snapshot_unref(huge);
+	shfs_snapshot_unref(next);
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+		close(fds[i]);
+	kit_end(&k);
+}
+
 /* --- many at once --- */
 
 struct taker {
@@ -671,6 +736,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(times_set_under_the_read),
 		cmocka_unit_test(wait_reads_itself),
 		cmocka_unit_test(budget),
+		cmocka_unit_test(lost_wakeup),
 		cmocka_unit_test(many_at_once),
 		cmocka_unit_test(versions_that_follow),
 	};
