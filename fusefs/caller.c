@@ -456,6 +456,7 @@ uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *
 		job->leads_group = group == pid;
 		job->leads_session = job->leads_group && getsid(pid) == pid;
 		job->is_shell = t->is_shell;
+		job->is_forked = t->stat.forked;
 	}
 	return t ? t->seq : 0;
 }

@@ -38,6 +38,7 @@ struct shfs_job {
 	bool leads_group;   /* may be a shell that somebody types into, */
 	bool leads_session; /* and that of a terminal, most likely */
 	bool is_shell;      /* of the name of its program */
+	bool is_forked;     /* and has executed none yet: it may at any time */
 };
 uint64_t shfs_caller_job(struct shfs_callers *callers, uint32_t tid,
                          struct shfs_job *job);

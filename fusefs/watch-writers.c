@@ -37,7 +37,8 @@ struct shfs_writer shfs_handle_writer_now(struct shfs_fs *fs,
 	for (unsigned i = 0; i < handle->n_writers; i++) {
 		const struct shfs_writer *known = &handle->writers[i];
 
-		if (known->tid != tid || w.last.boot_ns - known->checked_ns > CHECKED_NS)
+		if (known->tid != tid || known->job.is_forked ||
+		    w.last.boot_ns - known->checked_ns > CHECKED_NS)
 			continue;
 		w.process = known->process;
 		w.job = known->job;
@@ -72,12 +73,22 @@ static void note_line(struct shfs_handle *handle, const struct shfs_writer *w)
 	line[handle->n_lines++] = (struct shfs_line){ w->process, w->last };
 }
 
+/* Has it made or emptied the file for the program that it has executed since, as a shell
+ * does (command > file)? Then it is that program's. */
+static bool is_made_for(const struct shfs_handle *handle, const struct shfs_writer *w,
+                        const struct shfs_writer *now)
+{
+	return w->tid == now->tid && w->job.group == now->job.group && w->job.is_forked &&
+	       !now->job.is_forked && !handle->wrote;
+}
+
 void shfs_handle_note_writer(struct shfs_handle *handle, const struct shfs_writer *now,
                              uint32_t flags)
 {
 	unsigned i = 0;
 
-	while (i < handle->n_writers && handle->writers[i].process != now->process)
+	while (i < handle->n_writers && handle->writers[i].process != now->process &&
+	       !is_made_for(handle, &handle->writers[i], now))
 		i++;
 	if (i < handle->n_writers) {
 		if (is_next_line(handle, &handle->writers[i], now))

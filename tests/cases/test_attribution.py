@@ -2,11 +2,13 @@
 """Whose was it: each file is tied to the command that wrote or read it, by the process tree."""
 
 import json
+import os
 import time
 
 import pytest
 
 from harness import wait_until
+from test_capture import rows
 
 SHELLS = pytest.mark.parametrize("kind", ["bash", "zsh"])
 
@@ -206,6 +208,17 @@ def test_no_shell_is_recorded_under_its_process(sandbox, shfs, mounted):
     found = json.loads(shfs("history", "--all", "--json").stdout)["commands"]
     mine = [c for c in found if "by-nobody" in wrote(c)]
     assert len(mine) == 1 and mine[0]["id"] is None and mine[0]["argv"][0] == "/bin/sh"
+
+
+def test_the_program_that_wrote_is_named(sandbox, mounted):
+    """Not the shell that opened the file for it, and executed it only then."""
+    sandbox.run("bash", "-c", "/bin/cat /proc/self/comm > a; /bin/echo b >> a; (echo c; /bin/echo d) > c; : > e")
+    found = rows(sandbox, f"""
+SELECT a.path, p.exe FROM v_access a JOIN v_process p USING (process_id)
+WHERE a.path GLOB '{sandbox.project}/?' AND a.is_written AND a.op = 'open' ORDER BY a.seq_key""")
+    found = [(os.path.basename(path), os.path.basename(exe)) for path, exe in found]
+    assert found[:2] == [("a", "cat"), ("a", "echo")] and found[-1] == ("e", "bash")
+    assert sorted(found[2:-1]) == [("c", "bash"), ("c", "echo")]
 
 
 def test_reindex_gives_the_same_answers(sandbox, shfs, mounted, shell):
