@@ -592,7 +592,7 @@ def test_one_follower_as_long_as_mounts(sandbox, shfs, project):
     assert os.getsid(pid) != os.getsid(0)
     wait_until(lambda: not open_in_store(sandbox, pid), "it to close the store between rounds")
     shfs("umount", other)
-    assert followers(sandbox) == [pid]
+    wait_until(lambda: followers(sandbox) == [pid], "that of the second mount to see that there is one")
     shfs("umount", project)
     wait_until(lambda: not followers(sandbox), "the follower to end")
 
