@@ -3,6 +3,7 @@
 all the same."""
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -63,8 +64,36 @@ def test_our_own_changes_are_not_those_of_others(sandbox, project):
         assert outcome(sandbox, "print(os.stat('d/g').st_size, oct(os.stat('d/g').st_mode))") == "4 0o100640"
 
 
-def soon(sandbox, text, expected):
-    wait_until(lambda: outcome(sandbox, text) == expected, f"{expected} of {text}")
+def soon(sandbox, text, expected, seconds=10):
+    wait_until(lambda: outcome(sandbox, text) == expected, f"{expected} of {text}", seconds)
+
+
+def replace(sandbox, path, content):
+    """By the file of another, with a rename."""
+    sandbox.write_outside(f"{path}.new", content)
+    os.rename(f"{path}.new", path)
+
+
+@contextlib.contextmanager
+def holding(sandbox, name):
+    """A process that has a file open: what it says to an expression of its fd."""
+    script = """
+import os, subprocess, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+for line in sys.stdin:
+    try: print(eval(line), flush=True)
+    except (OSError, subprocess.CalledProcessError) as error: print(error, flush=True)
+"""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with sandbox.popen([sys.executable, "-I", "-c", script, name], text=True, **pipes) as process:
+
+        def ask(text):
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+            return process.stdout.readline().rstrip("\n")
+
+        assert ask("'open'") == "open"
+        yield ask
 
 
 def test_written(sandbox, beneath):
@@ -130,6 +159,93 @@ print(os.fstat(f.fileno()).st_size, f.read())
     os.unlink(beneath("d/f"))
     soon(sandbox, "try: open('d/f')\nexcept OSError as e: print(e.errno)", "2")
     assert holder.communicate("\n", timeout=20)[0] == "4 one\n\n"
+
+
+def test_changed_by_descriptor_when_removed(sandbox, beneath):
+    """What has lost its name is still that of who has it open."""
+    with holding(sandbox, "d/f") as ask:
+        os.unlink(beneath("d/f"))
+        soon(sandbox, "try: open('d/f')\nexcept OSError as e: print(e.errno)", "2")
+        changes = "ftruncate(fd, 2)", "fchmod(fd, 0o604)", "setxattr(fd, 'user.a', b'1')", "utime(fd, (1, 1))"
+        assert [ask(f"os.{change}") for change in changes] == ["None"] * 4
+        assert ask("os.getxattr(fd, 'user.a'), os.pread(fd, 9, 0)") == "(b'1', b'on')"
+        assert ask("oct(os.fstat(fd).st_mode), os.fstat(fd).st_mtime, os.fstat(fd).st_size") == "('0o100604', 1.0, 2)"
+
+
+def test_time_of_birth_when_removed(sandbox, beneath):
+    with holding(sandbox, "d/f") as ask:
+        ino = os.stat(beneath("d/f")).st_ino
+        os.unlink(beneath("d/f"))
+        said = ask("subprocess.check_output(['stat', '-c', '%W %i %s %h', '-'], stdin=fd).decode()[:-1]")
+        assert said.split()[1:] == [str(ino), "4", "0"]
+
+
+@pytest.mark.parametrize("name", ["d/f", "d/sub"])
+def test_time_of_birth_when_replaced(sandbox, beneath, name):
+    """Asked for with the attributes, it has them asked of the file that is there."""
+
+    def ino():
+        return sandbox.sh(f"stat -c '%W %i' {name}").stdout.split()[1]
+
+    sandbox.sh(f"chmod u+x {name}")  # the mount has an fd of it now
+    assert ino() == str(os.stat(beneath(name)).st_ino)
+    if name == "d/f":
+        replace(sandbox, beneath(name), "another")
+    else:
+        os.rename(beneath(name), beneath("moved"))
+        os.mkdir(beneath(name))
+    wait_until(lambda: ino() == str(os.stat(beneath(name)).st_ino), "the other file")
+
+
+@pytest.mark.parametrize("kept", ["pass", "os.utime('d/f')"], ids=["without-fd", "with-fd"])
+def test_replaced_while_it_is_open(sandbox, beneath, kept):
+    """By its name it is the new one for all, while who has the old one open keeps that; also
+    where the mount has an fd of its own of that."""
+    if tuple(map(int, os.uname().release.split(".")[:2])) < (6, 16):
+        pytest.skip("needs Linux 6.16: FUSE_NOTIFY_INC_EPOCH")
+    with holding(sandbox, "d/f") as ask:
+        outcome(sandbox, kept)
+        replace(sandbox, beneath("d/f"), "new content")
+        soon(sandbox, "print(open('d/f').read())", "new content")
+        soon(sandbox, "print(os.stat('d/f').st_ino, os.stat('d/f').st_size)", f"{os.stat(beneath('d/f')).st_ino} 11")
+        sandbox.sh("chmod 604 d/f")
+        assert oct(os.stat(beneath("d/f")).st_mode) == "0o100604"
+        assert ask("oct(os.fstat(fd).st_mode), os.pread(fd, 99, 0)") == "('0o100644', b'one\\n')"
+
+
+def test_link_replaced(sandbox, beneath):
+    """It is followed to where it leads now, though nobody asks for its attributes."""
+    sandbox.sh("ln -s f d/link; cat d/link; readlink d/link")
+    os.symlink("g", beneath("d/new"))
+    os.rename(beneath("d/new"), beneath("d/link"))
+    soon(sandbox, "print(open('d/link').read(), os.readlink('d/link'))", "two\n g", seconds=3)
+
+
+@pytest.mark.users("root")
+def test_first_file_made_has_its_times(sandbox, beneath):
+    """Whether writes may be passed is tried with it: that leaves no trace."""
+    for name in "d/first", "d/second":
+        said = outcome(sandbox, f"fd = os.open('{name}', os.O_WRONLY | os.O_CREAT); print(os.fstat(fd).st_mtime_ns)")
+        assert said == str(os.stat(beneath(name)).st_mtime_ns)
+        assert outcome(sandbox, f"print(os.stat('{name}').st_mtime_ns)") == said
+
+
+def test_ends_while_an_open_waits_for_a_lease(sandbox, beneath):
+    """Told to, it waits no longer for who holds the lease."""
+    sandbox.allow_log("fuse: failed to unmount")  # libfuse tries, the sandbox says no
+    mount = sandbox.mounts[0]
+    lower = os.open(beneath("d/f"), os.O_RDONLY)
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    try:
+        fcntl.fcntl(lower, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        child = sandbox.popen(["sh", "-c", "echo >> d/f"], stderr=subprocess.DEVNULL)
+        wait_until(lambda: fcntl.fcntl(lower, fcntl.F_GETLEASE) != fcntl.F_RDLCK, "the open")
+        mount.process.send_signal(signal.SIGTERM)
+        mount.wait()
+        assert child.wait(10) != 0
+    finally:
+        os.close(lower)
+        signal.signal(signal.SIGIO, before)
 
 
 def test_many_at_once(sandbox, beneath):

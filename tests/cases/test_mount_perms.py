@@ -115,15 +115,23 @@ os.umask(0o022)
 
 @pytest.fixture
 def several(sandbox):
-    """Runs a script of root's, which turns into others, in a plain directory and on a mount."""
+    """Runs a script of root's, which turns into others, in a plain directory and on a mount.
+    What it does at beneath(name) is done under the mount."""
     plain = sandbox.mkdir(os.path.join(sandbox.home, "plain"), 0o777)
     os.chmod(sandbox.project, 0o777)
+    fds = [os.open(d, os.O_PATH) for d in (plain, sandbox.project)]
     sandbox.mount(sandbox.project, "--allow-other")
 
-    def run(script):
-        compare(*(python(sandbox, WHO + script, cwd=d) for d in (plain, sandbox.project)))
+    def in_one(script, fd, cwd):
+        beneath = f"def beneath(name): return f'/proc/self/fd/{fd}/{{name}}'\n"
+        return python(sandbox, WHO + beneath + script, cwd=cwd, pass_fds=(fd,))
 
-    return run
+    def run(script):
+        compare(*(in_one(script, *where) for where in zip(fds, (plain, sandbox.project))))
+
+    yield run
+    for fd in fds:
+        os.close(fd)
 
 
 @pytest.mark.users("root")
@@ -183,6 +191,23 @@ if subprocess.run(["setfacl", "-d", "-m", "u::rwx,g::rx,o::-,u:2002:rwx,g:2100:r
 
 
 @pytest.mark.users("root")
+def test_set_gid_goes_with_what_its_owner_sets(several):
+    """Where the owner is not in the group, or the group may not execute the file."""
+    several(r"""
+def fresh(mode):
+    if os.path.lexists("f"): os.unlink("f")
+    write("f", b"x"); os.chown("f", 2001, TEAM); os.chmod("f", mode)
+def acl(): return subprocess.run(["setfacl", "-m", "u:2002:rwx", "f"], stderr=subprocess.DEVNULL).returncode
+for mode in 0o2755, 0o2644, 0o6755:
+    for who in A, (0, 0):
+        for groups in [], [TEAM]:
+            fresh(mode); by(*who, groups, acl); say("acl", shape("f"))
+            fresh(mode); by(*who, groups, lambda: os.chown("f", -1, 2001)); say("chown", shape("f"))
+            fresh(mode); by(*who, groups, lambda: os.setxattr("f", "user.a", b"1")); say("xattr", shape("f"))
+""")
+
+
+@pytest.mark.users("root")
 def test_capabilities_of_files_go_with_a_write(several):
     several(r"""
 CAP = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)
@@ -206,6 +231,41 @@ def run(*argv): return subprocess.run(argv, stderr=subprocess.DEVNULL).returncod
 for who in A, (0, 0):
     for argv in ("./t",), ("./only-x", "-c", "exit 5"), ("./s",), ("./secret",), ("closed/t",): by(*who, [], lambda: run(*argv))
     by(*who, [], lambda: read("t")); by(*who, [], lambda: os.listdir("closed"))
+""")
+
+
+@pytest.mark.users("root")
+def test_made_beneath_before_it_is_created(several):
+    """The kernel was told that there is no such file: who may open it is still asked."""
+    several(r"""
+def create(flags=0):
+    fd = os.open(name, os.O_RDWR | os.O_CREAT | flags, 0o644)
+    os.pwrite(fd, b"T", 0); return os.pread(fd, 99, 0)
+for mode in 0o600, 0o640, 0o660, 0o666:
+    for groups in [], [TEAM]:
+        for flags in 0, os.O_TRUNC, os.O_EXCL:
+            name = f"{mode}-{groups}-{flags}"
+            by(*A, groups, lambda: os.path.lexists(name))
+            write(beneath(name), b"top secret", mode=0o600); os.chown(beneath(name), 0, TEAM); os.chmod(beneath(name), mode)
+            by(*A, groups, lambda: create(flags)); say(shape(name), read(beneath(name)))
+name = "kept"; by(*A, [], lambda: os.path.lexists(name)); write(beneath(name), b"top secret"); by(0, 0, [], create); say(read(name))
+""")
+
+
+@pytest.mark.users("root")
+@pytest.mark.parametrize("replace", [
+    "os.unlink(beneath('x')); write(beneath('x'), b'root', mode=0o600)",
+    "write(beneath('new'), b'root', mode=0o600); os.rename(beneath('new'), beneath('x'))",
+], ids=["removed", "renamed"])
+def test_replaced_beneath_in_a_sticky_directory(several, replace):
+    """It is not any more the file of whom the kernel believes it is."""
+    several(f"""
+os.chmod(beneath("."), 0o1777)
+def make(): write("x", b"mine"); write("y", b"mine too"); return shape("x"), shape("y")
+for act in (lambda: os.unlink("x")), (lambda: os.rename("x", "z")), (lambda: os.rename("y", "x")), (lambda: renameat2("x", "y", 2)):
+    by(*A, [], make); {replace}
+    by(*A, [], act); say([(n, attempt(read, beneath(n)), attempt(shape, n)) for n in "xyz"])
+    for name in os.listdir(): os.unlink(name)
 """)
 
 
