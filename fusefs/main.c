@@ -344,10 +344,11 @@ static void wait_for_end(struct shfs_fs *fs, int signals)
 		/* a second signal does not wait any more */
 		if (timeout >= 0)
 			return;
-		shfs_guardian_detach();
-		timeout = DETACH_MS;
+		/* first, as a second one that came before would be lost in it */
 		(void)!read(signals, &(struct signalfd_siginfo){ 0 },
 		            sizeof(struct signalfd_siginfo));
+		shfs_guardian_detach();
+		timeout = DETACH_MS;
 	}
 }
 

@@ -412,7 +412,8 @@ fd = os.open("log", os.O_WRONLY | os.O_CREAT); os.write(fd, b"one")
 time.sleep(0.3); subprocess.run(["cat", "log"]); os.write(fd, b"two"); read("log"); os.close(fd)
 """)
     assert contents(sandbox, "log") == [b"one", b"onetwo"]
-    assert [seen for f, seen, _ in accesses(sandbox, "log") if f & READ] == [1, None]
+    # the end of a use comes after the close: the second may come after that of the writer, which made a version
+    assert [seen for f, seen, _ in accesses(sandbox, "log") if f & READ] in ([1, None], [1, 2])
 
 
 def test_read_write_opens_by_what_happened(sandbox):
