@@ -240,7 +240,8 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
         """Types text and, once the line editor has read it, ^C: one that comes before would take
         the text with it, and zsh would show no other prompt."""
         self.send(text)
-        self.pty.expect_exact(text[-1])
+        escapes = f"(?:{self.ESCAPES.pattern})*"
+        self.pty.expect(escapes.join(re.escape(char) for char in text.split()[-1]))
         self.send("\x03")
 
     def wait(self, timeout=-1):

@@ -191,7 +191,9 @@ def check_kinds(sh, sandbox, kinds):
     for name, typed, expected in kinds:
         for part in typed if isinstance(typed, tuple) else [typed]:
             sh.interrupt(part[:-1]) if part.endswith("\x03") else sh.send(part)
-            time.sleep(0 if part == typed else 0.3)  # fish throws away what comes with ^C
+            if part != typed and part.endswith("\x03"):
+                sh.pty.expect_exact(sh.PROMPT)
+                time.sleep(0.3)  # fish throws away what comes with ^C
         sh.wait()
         found = commands(records(sandbox))
         made, done = found[done:], len(found)
