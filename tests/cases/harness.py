@@ -544,12 +544,13 @@ def ext4_disk(sandbox, megabytes, *options):
     os.mkdir(where)
     subprocess.run(["mount", "-o", "loop", image, where], check=True)
     os.chmod(where, 0o777)
-    try:
-        yield where
-    finally:
-        for mount in sandbox.mounts:
-            mount.unmount()
-        subprocess.run(["umount", where], check=True)
+    with contextlib.ExitStack() as ends:
+        ends.callback(subprocess.run, ["umount", where], check=True)
+        try:
+            yield where
+        finally:
+            for mount in sandbox.mounts:
+                ends.callback(mount.unmount)
 
 
 def adopt_orphans():
