@@ -399,8 +399,8 @@ int shfs_node_enter_nameless(struct shfs_tree *tree, struct shfs_node *parent, i
 	return 0;
 }
 
-int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *parent, const char *name,
-                     struct statx *stx, struct shfs_node **out)
+static int stat_name(struct shfs_tree *tree, struct shfs_node *parent, const char *name,
+                     struct statx *stx)
 {
 	int fd = shfs_node_fd(tree, parent), r;
 
@@ -408,6 +408,14 @@ int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *parent, const cha
 		return fd;
 	r = shfs_node_statx(fd, name, stx);
 	shfs_node_fd_done(tree, parent);
+	return r;
+}
+
+int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *parent, const char *name,
+                     struct statx *stx, struct shfs_node **out)
+{
+	int r = stat_name(tree, parent, name, stx);
+
 	return r ? r : shfs_node_enter(tree, parent, name, stx, out);
 }
 
@@ -433,12 +441,8 @@ static bool is_known_at(struct shfs_tree *tree, const struct shfs_node *parent,
 int shfs_node_lookup_known(struct shfs_tree *tree, struct shfs_node *parent,
                            const char *name, struct statx *stx, struct shfs_node **out)
 {
-	int fd = shfs_node_fd(tree, parent), r;
+	int r = stat_name(tree, parent, name, stx);
 
-	if (fd < 0)
-		return fd;
-	r = shfs_node_statx(fd, name, stx);
-	shfs_node_fd_done(tree, parent);
 	if (!r && !is_known_at(tree, parent, name, stx))
 		r = -ESTALE;
 	return r ? r : shfs_node_enter(tree, parent, name, stx, out);

@@ -21,6 +21,18 @@ static void reply_attr(fuse_req_t req, const struct shfs_node *node,
 	fuse_reply_attr(req, &st, shfs_attr_timeout(node, stx));
 }
 
+/* Where it is open; with the lock of the handles. */
+static const struct shfs_handle *find_open(const struct shfs_fs *fs,
+                                           const struct shfs_node *node)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH2 (fs->handles, handle, next_open)
+		if (handle->node == node)
+			return handle;
+	return NULL;
+}
+
 /* The fd of one that lost its name beneath while it is open, as shfs_node_fd. */
 static int adopt_open(struct shfs_fs *fs, struct shfs_node *node)
 {
@@ -28,9 +40,7 @@ static int adopt_open(struct shfs_fs *fs, struct shfs_node *node)
 	int fd = -ESTALE;
 
 	pthread_mutex_lock(&fs->handles_lock);
-	DL_FOREACH2 (fs->handles, handle, next_open)
-		if (handle->node == node)
-			break;
+	handle = find_open(fs, node);
 	if (handle)
 		fd = fcntl(handle->fd, F_DUPFD_CLOEXEC, 0);
 	pthread_mutex_unlock(&fs->handles_lock);
@@ -61,9 +71,7 @@ static int stat_open(struct shfs_fs *fs, const struct shfs_node *node, struct st
 	int r = -ESTALE;
 
 	pthread_mutex_lock(&fs->handles_lock);
-	DL_FOREACH2 (fs->handles, handle, next_open)
-		if (handle->node == node)
-			break;
+	handle = find_open(fs, node);
 	if (handle)
 		r = shfs_node_statx(handle->fd, "", out);
 	pthread_mutex_unlock(&fs->handles_lock);

@@ -31,14 +31,20 @@ const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *
 	return NULL;
 }
 
-struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id)
+struct shfs_node *shfs_fs_node(struct shfs_fs *fs, fuse_ino_t id)
 {
-	struct shfs_tree *tree = shfs_req_fs(req)->tree;
-	struct shfs_node *node = shfs_node_find(tree, id);
+	struct shfs_node *node = shfs_node_find(fs->tree, id);
 
 	if (node && atomic_load_explicit(&node->suspect, memory_order_relaxed) &&
-	    shfs_node_recheck(tree, node))
-		node = NULL;
+	    shfs_node_recheck(fs->tree, node))
+		return NULL;
+	return node;
+}
+
+struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id)
+{
+	struct shfs_node *node = shfs_fs_node(shfs_req_fs(req), id);
+
 	if (!node)
 		shfs_req_fail(req, -ESTALE);
 	return node;

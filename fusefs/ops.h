@@ -46,8 +46,9 @@ static inline uint32_t shfs_req_tid(fuse_req_t req)
 	return (uint32_t)fuse_req_ctx(req)->pid;
 }
 
-/* The node of an id. NULL, and ESTALE replied (req is gone): the kernel and we disagree.
- */
+/* The node of an id. NULL: the kernel and we disagree. */
+struct shfs_node *shfs_fs_node(struct shfs_fs *fs, fuse_ino_t id);
+/* The same; where it is NULL, ESTALE was replied (req is gone). */
 struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id);
 
 /* Replies -error. */

@@ -46,9 +46,7 @@ bool shfs_statx_answer(struct shfs_fs *fs, const void *request, size_t size,
 	if (size < sizeof(*in) || in->opcode != SHFS_FUSE_STATX)
 		return false;
 	*out = (struct fuse_out_header){ .len = sizeof(*out), .unique = in->unique };
-	node = shfs_node_find(fs->tree, in->nodeid);
-	if (node && atomic_load(&node->suspect) && shfs_node_recheck(fs->tree, node))
-		node = NULL;
+	node = shfs_fs_node(fs, in->nodeid);
 	out->error = node ? shfs_stat_node(fs, node, &stx) : -ESTALE;
 	if (out->error == -ESTALE)
 		shfs_tree_told_stale(fs->tree, in->pid);

@@ -132,6 +132,8 @@ struct shfs_capture {
 
 /* The strings of a record that producers may emit; -1: they may not. */
 int capture_record_strings(struct shfs_record *rec, struct shfs_bytes *out[static 4]);
+/* Copies them to where there is room for all, one behind another: there they lie then. */
+void capture_move_strings(struct shfs_bytes *const strings[static 4], int n, char *to);
 /* Its two contents; NULL: it has not so many. */
 void capture_record_contents(struct shfs_record *rec, struct shfs_content *out[static 2]);
 

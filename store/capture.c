@@ -215,6 +215,16 @@ int capture_record_strings(struct shfs_record *rec, struct shfs_bytes *out[stati
 	}
 }
 
+void capture_move_strings(struct shfs_bytes *const strings[static 4], int n, char *to)
+{
+	for (int i = 0; i < n; i++) {
+		if (strings[i]->len)
+			memcpy(to, strings[i]->data, strings[i]->len);
+		strings[i]->data = to;
+		to += strings[i]->len;
+	}
+}
+
 static struct capture_event *event_new(const struct shfs_record *rec,
                                        struct shfs_snapshot *const content[2])
 {
@@ -223,20 +233,13 @@ static struct capture_event *event_new(const struct shfs_record *rec,
 	size_t bytes = sizeof(struct capture_event);
 	int n = capture_record_strings(&copy, strings);
 	struct capture_event *event;
-	char *text;
 
 	for (int i = 0; i < n; i++)
 		bytes += strings[i]->len;
 	event = n < 0 ? NULL : malloc(bytes);
 	if (!event)
 		return NULL;
-	text = event->text;
-	for (int i = 0; i < n; i++) {
-		if (strings[i]->len)
-			memcpy(text, strings[i]->data, strings[i]->len);
-		strings[i]->data = text;
-		text += strings[i]->len;
-	}
+	capture_move_strings(strings, n, event->text);
 	if (!copy.boot_resolution_ns)
 		copy.boot_resolution_ns = 1;
 	event->next = NULL;

@@ -109,7 +109,6 @@ void shfs_spool_add(struct shfs_spool *spool, const struct shfs_record *rec,
 	struct shfs_bytes *strings[4];
 	int n = capture_record_strings(&copy, strings);
 	struct entry *e;
-	char *text;
 
 	for (int i = 0; i < n; i++)
 		size += strings[i]->len;
@@ -120,13 +119,7 @@ void shfs_spool_add(struct shfs_spool *spool, const struct shfs_record *rec,
 		note_missed(spool, rec->seq);
 		return;
 	}
-	text = e->text;
-	for (int i = 0; i < n; i++) {
-		if (strings[i]->len)
-			memcpy(text, strings[i]->data, strings[i]->len);
-		strings[i]->data = text;
-		text += strings[i]->len;
-	}
+	capture_move_strings(strings, n, e->text);
 	e->size = size;
 	e->is_end = false;
 	e->has[0] = has[0];

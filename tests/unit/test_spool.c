@@ -32,6 +32,12 @@ static void add(struct kit *k, unsigned n)
 	memset(path, 'x', sizeof(path));
 }
 
+static void add_all(struct kit *k, unsigned from, unsigned to)
+{
+	for (unsigned n = from; n < to; n++)
+		add(k, n);
+}
+
 static void write_to_journal(struct kit *k, unsigned from, unsigned to)
 {
 	append_numbered(k->journal, from, to);
@@ -92,8 +98,7 @@ static void what_is_not_written_yet(void **state)
 	struct kit k = kit_begin();
 	struct seen seen;
 
-	for (unsigned n = 1; n < 500; n++)
-		add(&k, n);
+	add_all(&k, 1, 500);
 	write_to_journal(&k, 1, 100);
 	shfs_spool_done(k.spool, 99);
 	seen = rescued(&k);
@@ -106,8 +111,7 @@ static void what_is_written_and_not_noted(void **state)
 {
 	struct kit k = kit_begin();
 
-	for (unsigned n = 1; n < 500; n++)
-		add(&k, n);
+	add_all(&k, 1, 500);
 	write_to_journal(&k, 1, 300);
 	assert_int_equal(rescued(&k).next, 500);
 }
@@ -150,8 +154,7 @@ static void no_room(void **state)
 	unsigned end = SHFS_SPOOL_BYTES / 64;
 	struct seen seen;
 
-	for (unsigned n = 1; n < end; n++)
-		add(&k, n);
+	add_all(&k, 1, end);
 	seen = rescued(&k);
 	assert_true(seen.next > 1000 && seen.next < end);
 	assert_int_equal(seen.lost, end - seen.next);
@@ -164,12 +167,10 @@ static void room_again(void **state)
 	unsigned end = SHFS_SPOOL_BYTES / 64;
 	struct seen seen;
 
-	for (unsigned n = 1; n < end; n++)
-		add(&k, n);
+	add_all(&k, 1, end);
 	write_to_journal(&k, 1, end);
 	shfs_spool_done(k.spool, end - 1);
-	for (unsigned n = end; n < end + 100; n++)
-		add(&k, n);
+	add_all(&k, end, end + 100);
 	seen = rescued(&k);
 	assert_int_equal(seen.next, end + 100);
 	assert_int_equal(seen.lost, 0);
