@@ -72,6 +72,7 @@ struct shfs_transport {
 		SHFS_STAGE_JOIN,    /* their queues */
 		SHFS_STAGE_SERVE,
 		SHFS_STAGE_END,
+		SHFS_STAGE_DROPPED, /* without having served */
 	} stage;
 	unsigned n_reports; /* of workers, in this stage */
 	int error;          /* the first of them */

@@ -275,7 +275,7 @@ static struct shfs_queue *await_need(struct shfs_transport *t)
 	struct shfs_queue *q = NULL;
 
 	pthread_mutex_lock(&t->lock);
-	while (t->stage != SHFS_STAGE_END && !q) {
+	while (t->stage < SHFS_STAGE_END && !q) {
 		q = find_short(t);
 		if (!q) {
 			pthread_cond_wait(&t->call, &t->lock);
@@ -319,14 +319,15 @@ static int await_reports(struct shfs_transport *t, unsigned n)
 /* False: it came to the end instead. */
 static bool await_stage(struct shfs_transport *t, int stage)
 {
-	bool is_there;
+	bool has_come;
 
 	pthread_mutex_lock(&t->lock);
 	while (t->stage < (unsigned)stage)
 		pthread_cond_wait(&t->change, &t->lock);
-	is_there = t->stage != SHFS_STAGE_END;
+	/* also where it is over by now: the end waits for all that are counted */
+	has_come = t->stage != SHFS_STAGE_DROPPED;
 	pthread_mutex_unlock(&t->lock);
-	return is_there;
+	return has_come;
 }
 
 /* Callers wait on the CPU that they called from: who answers there needs no other to be
@@ -488,7 +489,7 @@ static int make_workers(struct shfs_transport *t)
 
 static void drop_workers(struct shfs_transport *t)
 {
-	set_stage(t, SHFS_STAGE_END);
+	set_stage(t, SHFS_STAGE_DROPPED);
 	shfs_transport_join(t);
 	free(t->workers);
 	t->workers = NULL;

@@ -244,6 +244,16 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
         self.pty.expect(escapes.join(re.escape(char) for char in text.split()[-1]))
         self.send("\x03")
 
+    def wait_for_job(self, name):
+        """Until a child of this name has the terminal: before, its keys are not for it."""
+
+        def is_there():
+            argv = ["ps", "-o", "comm=", "--ppid", str(self.pid)]
+            ps = subprocess.run(argv, capture_output=True, text=True, check=False)
+            return os.tcgetpgrp(self.pty.child_fd) != self.pid and name in ps.stdout.split()
+
+        wait_until(is_there, f"{name} to run")
+
     def wait(self, timeout=-1):
         """What was printed until the next prompt, without what was typed."""
         self.pty.expect_exact(self.READY, timeout=timeout)

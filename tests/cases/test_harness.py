@@ -30,15 +30,10 @@ def test_shell_output_is_exact(shell, kind):
 def test_shell_survives_interrupt(shell, kind):
     sh = shell(kind, init=False)
     sh.send("sleep 60\r")
-    harness.wait_until(lambda: running(sh.pid, "sleep"), "sleep to start")
+    sh.wait_for_job("sleep")
     sh.send("\x03")
     sh.wait()
     assert sh.run("echo alive") == "alive"
-
-
-def running(parent, name):
-    ps = subprocess.run(["ps", "-o", "comm=", "--ppid", str(parent)], capture_output=True, text=True)
-    return name in ps.stdout
 
 
 def test_user_is_who_runs(sandbox, shell, user):

@@ -277,17 +277,12 @@ def test_bash_changes_its_editor(sandbox, shell):
     assert [text for text, _ in commands(records(sandbox))] == [octets(line) for line in lines]
 
 
-def running(parent, name):
-    ps = subprocess.run(["ps", "-o", "comm=", "--ppid", str(parent)], capture_output=True, text=True)
-    return name in ps.stdout
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_interrupted_and_stopped(sandbox, shell, kind):
     sh = shell(kind)
     for key in "\x03", "\x1a":
         sh.send("sleep 60\r")
-        harness.wait_until(lambda: running(sh.pid, "sleep"), "sleep to run")
+        sh.wait_for_job("sleep")
         sh.send(key)
         sh.wait()
     sh.run("true")

@@ -10,7 +10,7 @@ import pytest
 import harness
 from test_hook import (
     BASH, COMMON, HISTORY, KINDS, PLAIN, POSIX, Begin, check_kinds, commands, log_paths, newest,
-    octets, records, running, screen, start,
+    octets, records, screen, start,
 )  # fmt: skip
 
 pytestmark = pytest.mark.users("ordinary")
@@ -276,18 +276,18 @@ def test_history_ignore_of_zsh(sandbox, shell):
 @pytest.mark.parametrize("kind", KINDS)
 def test_stopped_and_gone_on(sandbox, shell, kind):
     sh = shell(kind)
-    sh.send("sh -c 'sleep 60; exit 5'\r")
-    harness.wait_until(lambda: running(sh.pid, "sh"), "sleep to run")
+    sh.send("perl -e 'sleep 60'\r")  # sh would have a child by vfork, whose stop holds it up
+    sh.wait_for_job("perl")
     sh.send("\x1a")
     sh.wait()
     sh.run("bg")
     sh.send("fg\r")
-    time.sleep(0.3)
+    sh.wait_for_job("perl")
     sh.send("\x03")
     sh.wait()
     sh.run("true last")
     found = commands(records(sandbox))
-    assert [text for text, _ in found] == [b"sh -c 'sleep 60; exit 5'", b"bg", b"fg", b"true last"]
+    assert [text for text, _ in found] == [b"perl -e 'sleep 60'", b"bg", b"fg", b"true last"]
     assert found[1][1] == 0 and (found[2][1] == 130 or kind == "fish") and found[3][1] == 0
 
 
