@@ -50,7 +50,8 @@ function _shfs_now
     read -l -d ' ' boot _ </proc/uptime
     if test (math $boot - $_shfs_ended) -lt 0.05
         set real (command date +%s.%N | string match -r '^\d+\.\d{9}$')
-        read -l -d ' ' boot _ </proc/uptime
+        read -l -d ' ' now _ </proc/uptime
+        set boot $now
     end
     read -l -d ' ' _ _ _ _ lastpid </proc/loadavg
     test -n "$real"; or set real (math -s2 $_shfs_clock + $boot + $argv[1])

@@ -7,6 +7,7 @@ The project of a case is only ever touched by processes of its user (sandbox.sh,
 
 import contextlib
 import ctypes
+import functools
 import glob
 import os
 import pwd
@@ -100,8 +101,14 @@ class Result:
     def __init__(self, argv, run):
         self.argv, self.status = argv, run.returncode
         self.stdout_bytes, self.stderr_bytes = run.stdout, run.stderr
-        self.stdout = run.stdout.decode("utf-8", "backslashreplace")
-        self.stderr = run.stderr.decode("utf-8", "backslashreplace")
+
+    @functools.cached_property
+    def stdout(self):  # not always wanted, and slow for what is not text
+        return self.stdout_bytes.decode("utf-8", "backslashreplace")
+
+    @functools.cached_property
+    def stderr(self):
+        return self.stderr_bytes.decode("utf-8", "backslashreplace")
 
     def __repr__(self):
         out = "".join(f"\n  {line}" for line in (self.stdout + self.stderr).splitlines())

@@ -15,6 +15,7 @@ import time
 import pytest
 
 import harness
+from test_mount_cli import pids_of
 
 KINDS = ["bash", "zsh", "fish"]
 PLAIN = """eval "$(shfs init bash | sed 's/^_shfs_lib=.*/_shfs_lib=/')"\n"""
@@ -808,6 +809,7 @@ def test_alert_of_a_daemon_whose_store_may_hang(sandbox, shell, served):
     os.kill(project.process.pid, signal.SIGKILL)
     harness.wait_until(lambda: runtime(sandbox, "state/alert-*"), "the alert")
     assert "ended unexpectedly" in screen(early, "true")
+    harness.wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the guardian to end")
     # and a shell that starts in a new session of the user sees it as well
     shutil.rmtree(sandbox.env["XDG_RUNTIME_DIR"] + "/shfs")
     late = shell("bash", cwd="/", before="echo\n")
