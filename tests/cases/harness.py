@@ -550,16 +550,23 @@ class Sandbox:
 
 
 @contextlib.contextmanager
-def ext4_disk(sandbox, megabytes, *options):
-    """A new ext4 of its own, for all to write, as long as the context lasts: its directory."""
+def disk(sandbox, megabytes, *options, kind="ext4", where=None):
+    """A new file system of its own, for all to write, as long as the context lasts: its directory."""
     if sandbox.user.uid != 0:
         pytest.skip("needs root")
-    image, where = os.path.join(sandbox.path, "disk.img"), os.path.join(sandbox.path, "disk")
-    with open(image, "wb") as disk:
-        disk.truncate(megabytes << 20)
-    subprocess.run(["mkfs.ext4", "-q", *options, image], check=True)
-    os.mkdir(where)
-    subprocess.run(["mount", "-o", "loop", image, where], check=True)
+    image, where = os.path.join(sandbox.path, "disk.img"), where or os.path.join(sandbox.path, "disk")
+    os.makedirs(where, exist_ok=True)
+    if kind == "overlay":
+        layers = {f"{name}dir": os.path.join(sandbox.path, name) for name in ("lower", "upper", "work")}
+        for layer in layers.values():
+            os.mkdir(layer)
+        source = "overlay", "-o", ",".join("=".join(layer) for layer in layers.items())
+    else:
+        with open(image, "wb") as file:
+            file.truncate(megabytes << 20)
+        subprocess.run([f"mkfs.{kind}", "-q", *options, image], check=True)
+        source = image, "-o", "loop"
+    subprocess.run(["mount", "-t", kind, *source, where], check=True)
     os.chmod(where, 0o777)
     with contextlib.ExitStack() as ends:
         ends.callback(subprocess.run, ["umount", where], check=True)

@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+import harness
 from test_mount_cli import status_of
 from twins import python
 
@@ -113,6 +114,17 @@ CHANGES = {
 @pytest.mark.parametrize("size", [100, 1 << 20])  # read by the caller, and by an archiver
 def test_what_was_there_before(sandbox, size):
     """The first thing that is ever done to a file is to change it."""
+    check_what_was_there_before(sandbox, size)
+
+
+@pytest.mark.users("root")
+@pytest.mark.parametrize("kind", ["xfs", "btrfs", "overlay"])
+def test_what_was_there_before_on(sandbox, kind):
+    with harness.disk(sandbox, 400, kind=kind, where=sandbox.project):
+        check_what_was_there_before(sandbox, 1 << 18)
+
+
+def check_what_was_there_before(sandbox, size):
     old = (OLD * (size // len(OLD) + 1))[:size]
     names = {f"{n}": change for n, change in enumerate(CHANGES.values())}
     for name in names:

@@ -19,7 +19,7 @@ FUSE = os.path.join(harness.PREFIX, "libexec/shfs/shfs-fuse")
 @pytest.fixture
 def small_disk(sandbox):
     """A small ext4 of its own, for what the file system of the tests may not have."""
-    with harness.ext4_disk(sandbox, 64, "-m", "20") as where:
+    with harness.disk(sandbox, 64, "-m", "20") as where:
         yield where
 
 

@@ -44,7 +44,7 @@ class Disk:
 
 @pytest.fixture
 def disk(sandbox):
-    with harness.ext4_disk(sandbox, 8192 if LONG else 1024, "-O", "^has_journal", "-i", "8192") as where:
+    with harness.disk(sandbox, 8192 if LONG else 1024, "-O", "^has_journal", "-i", "8192") as where:
         both = Disk(sandbox, where)
         try:
             yield both
