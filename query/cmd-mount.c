@@ -176,6 +176,22 @@ static int become_daemon(struct shfs_context *ctx, const char *program, char *di
 	return SHFS_EXIT_UNAVAILABLE;
 }
 
+static void print_backend(const char *dir)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	_cleanup_free_ char *path = realpath(dir, NULL);
+	const struct shfs_mount *found = NULL;
+	struct shfs_mount *mount = NULL;
+
+	if (path && !shfs_mounts_list(0, NULL, &mounts))
+		found = shfs_mounts_at(&mounts, path);
+	if (found) {
+		mount = &mounts.list[found - mounts.list];
+		shfs_mount_ask(mount);
+	}
+	fputs(mount && mount->status.backend ? mount->status.backend : "fuse", stdout);
+}
+
 static int mount_one(struct shfs_context *ctx, const char *program, char *dir)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -185,7 +201,9 @@ static int mount_one(struct shfs_context *ctx, const char *program, char *dir)
 	if (code)
 		return code;
 	shfs_show_directory(&shown, path ? path : dir);
-	printf("%s is mounted: every file is now recorded (fuse)\n", shown.data);
+	printf("%s is mounted: every file is now recorded (", shown.data);
+	print_backend(dir);
+	puts(")");
 	return SHFS_EXIT_OK;
 }
 

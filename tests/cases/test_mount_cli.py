@@ -307,7 +307,8 @@ def test_full_disk(small_store, sandbox, shfs, project):
 def test_mount_says_what_it_does(shfs, project):
     result = shfs("mount", project)
     lines = result.stdout.splitlines()
-    assert lines[0] == "~/project is mounted: every file is now recorded (fuse)"
+    backend = status_of(shfs, project)[0]["backend"]
+    assert lines[0] == f"~/project is mounted: every file is now recorded ({backend})"
     assert 'hint: eval "$(shfs init bash)"' in result.stdout
     assert all(len(line) <= 80 for line in lines)
     assert re.search(r"^~/project  fuse(\+passthrough)?, since \d{4}-", shfs("mount").stdout, re.M)
