@@ -682,12 +682,18 @@ def test_doctor_names_the_line_that_lacks(sandbox, shfs):
 def test_damaged_index(sandbox, shfs, mounted_cli):
     sandbox.write("file", b"text")
     shfs("sync")
-    for name in "index.db-wal", "index.db-shm":
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{sandbox.store}/{name}")
-    with open(f"{sandbox.store}/index.db", "r+b") as index:
-        index.write(b"nonsense" * 64)
-    assert "fail  the index is damaged" in shfs("doctor", check=FAILURE).stdout
+
+    def doctor_finds_damage():
+        for name in "index.db-wal", "index.db-shm":
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{sandbox.store}/{name}")
+        with open(f"{sandbox.store}/index.db", "r+b") as index:
+            index.write(b"nonsense" * 64)
+        doctor = shfs("doctor", check=False)
+        return doctor.status == FAILURE and "fail  the index is damaged" in doctor.stdout
+
+    # the ingest in the background may just be writing there, too
+    wait_until(doctor_finds_damage, "the damage to be found")
     status = shfs("status", check=FAILURE)
     assert "! the index cannot be used" in status.stdout and "reindex" in status.stderr
     result = shfs("reindex")
