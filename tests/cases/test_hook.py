@@ -193,8 +193,10 @@ def check_kinds(sh, sandbox, kinds):
         for part in typed if isinstance(typed, tuple) else [typed]:
             sh.interrupt(part[:-1]) if part.endswith("\x03") else sh.send(part)
             if part != typed and part.endswith("\x03"):
-                sh.pty.expect_exact(sh.PROMPT)
-                time.sleep(0.3)  # fish throws away what comes with ^C
+                # fish loses a signal that comes while it draws, and throws away what comes with ^C
+                while sh.pty.expect_exact([sh.PROMPT, harness.pexpect.TIMEOUT], timeout=3):
+                    sh.send("\x03")
+                time.sleep(0.3)
         sh.wait()
         found = commands(records(sandbox))
         made, done = found[done:], len(found)
