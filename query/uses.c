@@ -38,14 +38,13 @@ struct names {
 	struct name *table, *first, **last;
 	struct name_of_file *files; /* all that are used, in the order of their ids */
 	size_t n_files;
-	struct shfs_rows *seen, *made; /* questions, each prepared once */
 };
 
-/* One row of v_access. */
+/* One access. */
 struct event {
-	const char *op;
+	uint32_t op; /* as struct shfs_access has it */
 	char *path2; /* of a symbolic link */
-	int64_t begin_ns, seq;
+	int64_t begin_us, seq;
 	int64_t file_id, file2_id, access_id, owner_ns;
 	bool read, written, directory, created;
 	bool flawed; /* seen may be incomplete or not archived */
@@ -111,8 +110,6 @@ static void names_free(struct names *all)
 	for (size_t i = 0; i < all->n_files; i++)
 		free(all->files[i].path);
 	free(all->files);
-	shfs_rows_close(all->seen);
-	shfs_rows_close(all->made);
 	HASH_CLEAR(hh, all->table);
 	for (struct name *f = all->first; f; f = next) {
 		next = f->next;
@@ -289,7 +286,7 @@ static void on_make(struct name *f, const struct event *e, bool fresh)
 	f->born |= fresh;
 	f->gone = false;
 	f->made = true;
-	f->use.directory = !strcmp(e->op, "mkdir");
+	f->use.directory = e->op == SHFS_OP_MKDIR;
 }
 
 static int on_symlink(struct name *f, const struct event *e, bool fresh)
@@ -306,47 +303,64 @@ static int on_symlink(struct name *f, const struct event *e, bool fresh)
 /* Most reads saw nothing of note. */
 static bool needs_seen(const struct name *f, const struct event *e)
 {
-	return e->seen_n && e->flawed && !(f->read && !strcmp(e->op, "open"));
+	return e->seen_n && e->flawed && !(f->read && !e->op);
 }
 
 /* What is known of the versions that it saw and made. */
 static int load_seen(struct names *all, struct event *e)
 {
-	int r = shfs_rows_bind_int(all->seen, 1, e->file_id);
+	struct shfs_version_look v;
+	int r = shfs_version_look(all->index, e->file_id, e->seen_n, &v);
 
-	if (!r)
-		r = shfs_rows_bind_int(all->seen, 2, e->seen_n);
-	if (!r)
-		r = shfs_rows_next(all->seen);
 	if (r <= 0)
 		return r;
-	e->seen_flags = shfs_rows_int(all->seen, 0);
-	e->seen_new = !strcmp(e->op, "rename") && e->seen_n == 1 &&
-	              !strcmp(shfs_rows_text(all->seen, 1), "found") &&
-	              shfs_rows_int(all->seen, 2) >= e->owner_ns;
+	e->seen_flags = v.flags;
+	e->seen_new = e->op == SHFS_OP_RENAME && e->seen_n == 1 && v.found &&
+	              v.time_ns >= e->owner_ns;
 	return 0;
+}
+
+/* Is the version that of another access of the command, or of the process? */
+static int is_own(struct names *all, const struct event *e, int64_t command_id,
+                  int64_t process_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(all->index,
+	                       "SELECT command_id, process_id FROM v_version"
+	                       " WHERE file_id = ?1 AND n = ?2",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, e->file2_id ?: e->file_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, e->made_n);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0)
+		return r;
+	return shfs_rows_int(rows, 0) == command_id &&
+	       (command_id || shfs_rows_int(rows, 1) == process_id);
 }
 
 static int load_made(struct names *all, struct event *e, int64_t command_id,
                      int64_t process_id)
 {
-	int r = shfs_rows_bind_int(all->made, 1, e->file2_id ?: e->file_id);
+	struct shfs_version_look v;
+	int r = shfs_version_look(all->index, e->file2_id ?: e->file_id, e->made_n, &v);
+	bool made;
 
-	if (!r)
-		r = shfs_rows_bind_int(all->made, 2, e->made_n);
-	if (!r)
-		r = shfs_rows_next(all->made);
 	if (r <= 0)
 		return r;
-	e->made_flags = shfs_rows_int(all->made, 0);
-	e->carried = shfs_rows_int(all->made, 1);
+	made = v.access_id == e->access_id;
+	e->made_flags = v.flags;
+	e->carried = v.carried;
 	/* the version before it */
-	if (!e->emptied && e->made_n > 1 && shfs_rows_int(all->made, 2) == e->access_id &&
-	    (!strcmp(e->op, "open") || !strcmp(e->op, "truncate")))
+	if (!e->emptied && e->made_n > 1 && made &&
+	    (!e->op || e->op == SHFS_OP_TRUNCATE))
 		e->past_id = e->made_id - 1;
-	e->own = shfs_rows_int(all->made, 3) == command_id &&
-	         (command_id || shfs_rows_int(all->made, 4) == process_id);
-	return 0;
+	r = made ? 1 : is_own(all, e, command_id, process_id);
+	e->own = r > 0;
+	return MIN(r, 0);
 }
 
 static int on_two(struct names *all, const struct event *e, struct name *f)
@@ -358,11 +372,11 @@ static int on_two(struct names *all, const struct event *e, struct name *f)
 		return -ENOMEM;
 	if (f == g)
 		return 0;
-	if (e->op[0] == 'r') {
+	if (e->op == SHFS_OP_RENAME) {
 		on_rename(f, g, e, fresh);
 		return e->directory ? move_contents(all, f->path, g->path) : 0;
 	}
-	if (e->op[0] == 'l')
+	if (e->op == SHFS_OP_LINK)
 		on_link(f, g, e, fresh);
 	else
 		on_exchange(f, g, e);
@@ -385,20 +399,29 @@ static int on_event(struct names *all, struct event *e, int64_t command_id,
 	if (r)
 		return r;
 	f->use.directory |= e->directory;
-	if (!strcmp(e->op, "symlink"))
-		return on_symlink(f, e, fresh);
-	if (!strcmp(e->op, "rename") || !strcmp(e->op, "link") ||
-	    !strcmp(e->op, "exchange"))
-		return on_two(all, e, f);
-	if (!strcmp(e->op, "open") || !strcmp(e->op, "truncate"))
+	switch (e->op) {
+	case 0:
+	case SHFS_OP_TRUNCATE:
 		on_open(f, e);
-	else if (!strcmp(e->op, "unlink") || !strcmp(e->op, "rmdir"))
+		return 0;
+	case SHFS_OP_RENAME:
+	case SHFS_OP_LINK:
+	case SHFS_OP_EXCHANGE:
+		return on_two(all, e, f);
+	case SHFS_OP_UNLINK:
+	case SHFS_OP_RMDIR:
 		on_remove(f, e);
-	else if (!strcmp(e->op, "mkdir") || !strcmp(e->op, "mknod"))
+		return 0;
+	case SHFS_OP_MKDIR:
+	case SHFS_OP_MKNOD:
 		on_make(f, e, fresh);
-	else
+		return 0;
+	case SHFS_OP_SYMLINK:
+		return on_symlink(f, e, fresh);
+	default:
 		f->touched = true;
-	return 0;
+		return 0;
+	}
 }
 
 #define EMPTIED (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
@@ -406,6 +429,7 @@ static int on_event(struct names *all, struct event *e, int64_t command_id,
 struct events {
 	struct event *list;
 	size_t n, cap;
+	int64_t max; /* 0: all */
 };
 
 static void events_free(struct events *events)
@@ -416,57 +440,46 @@ static void events_free(struct events *events)
 }
 #define _cleanup_events_ _cleanup_(events_free)
 
-/* The word, as long as the program runs. */
-static const char *op_word(const char *op)
+/* What the index says of the versions is NULL where there is none of that number. */
+static int64_t version_id(int64_t file_id, int64_t n)
 {
-	static const char *const words[] = { "open",   "rename",  "exchange", "link",
-		                             "unlink", "mkdir",   "rmdir",    "symlink",
-		                             "mknod",  "chmod",   "chown",    "utimes",
-		                             "xattr",  "truncate" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (!strcmp(op, words[i]))
-			return words[i];
-	return "";
+	return n ? file_id << 32 | n : 0;
 }
 
-static int events_add(struct events *events, struct shfs_rows *rows, int64_t owner_ns)
+static int events_add(const struct shfs_access *a, void *arg)
 {
-	uint32_t flags = shfs_rows_int(rows, 1);
-	bool text = !shfs_rows_is_null(rows, 6);
-	struct event *e;
+	struct events *events = arg;
 
+	if (events->max && (int64_t)events->n == events->max)
+		return 1;
 	if (events->n == events->cap) {
 		size_t cap = MAX(events->cap * 2, (size_t)64);
+		struct event *list = reallocarray(events->list, cap, sizeof(*list));
 
-		e = reallocarray(events->list, cap, sizeof(*e));
-		if (!e)
+		if (!list)
 			return -ENOMEM;
-		events->list = e;
+		events->list = list;
 		events->cap = cap;
 	}
-	e = &events->list[events->n++];
-	*e = (struct event){
-		.op = op_word(shfs_rows_text(rows, 0)),
-		.created = flags & SHFS_ACCESS_CREATED,
-		.emptied = flags & EMPTIED,
-		.read = shfs_rows_int(rows, 2),
-		.written = shfs_rows_int(rows, 3),
-		.file_id = shfs_rows_int(rows, 4),
-		.file2_id = shfs_rows_int(rows, 5),
-		.path2 = text ? strdup(shfs_rows_text(rows, 6)) : NULL,
-		.directory = shfs_rows_int(rows, 7),
-		.seen_id = shfs_rows_int(rows, 8),
-		.seen_n = shfs_rows_int(rows, 9),
-		.made_id = shfs_rows_int(rows, 10),
-		.made_n = shfs_rows_int(rows, 11),
-		.access_id = shfs_rows_int(rows, 12),
-		.flawed = shfs_rows_int(rows, 13),
-		.begin_ns = shfs_rows_int(rows, 14),
-		.seq = shfs_rows_int(rows, 15),
-		.owner_ns = owner_ns,
+	events->list[events->n++] = (struct event){
+		.op = a->op,
+		.created = a->flags & SHFS_ACCESS_CREATED,
+		.emptied = a->flags & EMPTIED,
+		.read = a->flags & SHFS_ACCESS_READ,
+		.written = shfs_access_is_written(a),
+		.file_id = a->file_id,
+		.file2_id = a->file2_id,
+		.directory = a->directory,
+		.seen_id = version_id(a->file_id, a->seen_n),
+		.seen_n = a->seen_n,
+		.made_id = version_id(a->file2_id ?: a->file_id, a->made_n),
+		.made_n = a->made_n,
+		.access_id = a->access_id,
+		.flawed = a->flawed,
+		.begin_us = a->begin_us,
+		.seq = a->seq,
 	};
-	return text && !e->path2 ? -ENOMEM : 0;
+	return 0;
 }
 
 /*
@@ -477,38 +490,9 @@ static int compare_events(const void *a, const void *b)
 {
 	const struct event *x = a, *y = b;
 
-	if (x->begin_ns != y->begin_ns)
-		return x->begin_ns < y->begin_ns ? -1 : 1;
+	if (x->begin_us != y->begin_us)
+		return x->begin_us < y->begin_us ? -1 : 1;
 	return (x->seq > y->seq) - (x->seq < y->seq);
-}
-
-/* What is said of the paths and versions is asked for apart, once for each. They are
- * sorted here, as SQLite takes longer for that than for all else. */
-#define EVENTS                                                                           \
-	"SELECT op, flags, is_read, is_written, file_id, file2_id,"                      \
-	" CASE op WHEN 'symlink' THEN path2 END, directory, seen_version_id, seen_n,"    \
-	" made_version_id, made_n, access_id, seen_flawed, begin_ns, seq_key"            \
-	" FROM v_access WHERE "
-#define SOME                                                                             \
-	"access_id IN (SELECT access_id FROM v_access WHERE command_id = ?1 LIMIT ?2)"
-#define OF_PROCESS "process_id = ?1 AND command_id IS NULL"
-#define SOME_OF_PROCESS                                                                  \
-	"access_id IN (SELECT access_id FROM v_access WHERE " OF_PROCESS " LIMIT ?2)"
-
-static int prepare(struct names *all)
-{
-	int r = shfs_rows_open(all->index,
-	                       "SELECT flags, source, time_ns FROM v_version"
-	                       " WHERE file_id = ?1 AND n = ?2",
-	                       &all->seen);
-
-	if (!r)
-		r = shfs_rows_open(all->index,
-		                   "SELECT flags, carried, access_id, command_id,"
-		                   " process_id FROM v_version"
-		                   " WHERE file_id = ?1 AND n = ?2",
-		                   &all->made);
-	return r;
 }
 
 /* The files of the events, each once. */
@@ -531,80 +515,106 @@ static int list_files(struct names *all, const struct events *events)
 	return 0;
 }
 
-#define NEAR 8
-
-/* Most lie next to each other: so they are read one after the other, from the first that
- * is not near the one before. */
-static int load_paths(struct names *all)
+static int add_path(size_t i, const char *path, void *arg)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int64_t at = INT64_MIN;
-	int r = shfs_rows_open(all->index,
-	                       "SELECT file_id, path FROM v_path WHERE file_id >= ?1"
-	                       " ORDER BY file_id",
-	                       &rows);
+	struct names *all = arg;
 
-	for (size_t i = 0; i < all->n_files && !r; i++) {
-		struct name_of_file *f = &all->files[i];
-
-		if (at < f->file_id - NEAR)
-			r = shfs_rows_bind_int(rows, 1, f->file_id);
-		while (!r && at < f->file_id) {
-			r = shfs_rows_next(rows);
-			at = r > 0 ? shfs_rows_int(rows, 0) : INT64_MAX;
-			r = MIN(r, 0);
-		}
-		if (r || at != f->file_id)
-			continue;
-		f->path = strdup(shfs_rows_text(rows, 1));
-		r = f->path ? 0 : -ENOMEM;
-	}
-	return r;
+	all->files[i].path = strdup(path);
+	return all->files[i].path ? 0 : -ENOMEM;
 }
 
-/* When the command, or the process, began, and how many accesses there are. */
-static int load_owner(struct shfs_index *index, int64_t command_id, int64_t process_id,
-                      int64_t *begin_ns, int64_t *n)
+static int load_paths(struct names *all)
+{
+	_cleanup_free_ int64_t *ids = calloc(all->n_files + 1, sizeof(*ids));
+
+	if (!ids)
+		return -ENOMEM;
+	for (size_t i = 0; i < all->n_files; i++)
+		ids[i] = all->files[i].file_id;
+	return shfs_paths_of(all->index, ids, all->n_files, add_path, all);
+}
+
+/* What a symbolic link says. */
+static int load_text(struct shfs_index *index, struct event *e)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       command_id ? "SELECT begin_ns, n_accesses FROM v_command"
-	                                    " WHERE command_id = ?1"
-	                                  : "SELECT first_ns, n_accesses FROM v_process"
-	                                    " WHERE process_id = ?1",
+	int r = shfs_rows_open(index, "SELECT path2 FROM v_access WHERE access_id = ?1",
 	                       &rows);
 
 	if (!r)
-		r = shfs_rows_bind_int(rows, 1, command_id ?: process_id);
+		r = shfs_rows_bind_int(rows, 1, e->access_id);
 	if (!r)
 		r = shfs_rows_next(rows);
-	*begin_ns = r > 0 ? shfs_rows_int(rows, 0) : 0;
-	*n = r > 0 ? shfs_rows_int(rows, 1) : 0;
+	if (r <= 0 || shfs_rows_is_null(rows, 0))
+		return MIN(r, 0);
+	e->path2 = strdup(shfs_rows_text(rows, 0));
+	return e->path2 ? 0 : -ENOMEM;
+}
+
+static int ask_number(struct shfs_index *index, const char *sql, int64_t id, int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, sql, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, id);
+	if (!r)
+		r = shfs_rows_next(rows);
+	*out = r > 0 ? shfs_rows_int(rows, 0) : 0;
 	return MIN(r, 0);
 }
 
-static int read_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
-                       int64_t max, struct events *events, int64_t *left_out)
+/* When the command, or the process, began. */
+static int load_begin(struct shfs_index *index, int64_t command_id, int64_t process_id,
+                      int64_t *out)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int64_t begin_ns, n;
-	int r = load_owner(index, command_id, process_id, &begin_ns, &n);
-	bool some = max && n > max;
+	return command_id ? ask_number(index,
+	                               "SELECT begin_ns FROM v_command"
+	                               " WHERE command_id = ?1",
+	                               command_id, out)
+	                  : ask_number(index,
+	                               "SELECT first_ns FROM v_process"
+	                               " WHERE process_id = ?1",
+	                               process_id, out);
+}
 
-	*left_out = some ? n - max : 0;
+/* How many accesses there are beside those that were read. */
+static int count_left_out(struct shfs_index *index, int64_t command_id,
+                          int64_t process_id, int64_t max, int64_t *out)
+{
+	int64_t n;
+	int r = command_id ? ask_number(index,
+	                                "SELECT n_accesses FROM v_command"
+	                                " WHERE command_id = ?1",
+	                                command_id, &n)
+	                   : ask_number(index,
+	                                "SELECT n_accesses FROM v_process"
+	                                " WHERE process_id = ?1",
+	                                process_id, &n);
+
+	*out = n > max ? n - max : 0;
+	return r;
+}
+
+/* They are sorted here, as SQLite takes longer for that than for all else. */
+static int read_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
+                       struct events *events, int64_t *left_out)
+{
+	int64_t begin_ns;
+	int r = load_begin(index, command_id, process_id, &begin_ns);
+
 	if (!r)
-		r = shfs_rows_open(index,
-		                   command_id ? (some ? EVENTS SOME
-		                                      : EVENTS "command_id = ?1")
-		                   : some     ? EVENTS SOME_OF_PROCESS
-		                              : EVENTS OF_PROCESS,
-		                   &rows);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, command_id ?: process_id);
-	if (!r && some)
-		r = shfs_rows_bind_int(rows, 2, max);
-	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = events_add(events, rows, begin_ns);
+		r = command_id ? shfs_accesses_of_command(index, command_id, events_add,
+		                                          events)
+		               : shfs_accesses_of_nobody(index, process_id, events_add,
+		                                         events);
+	if (r > 0)
+		r = count_left_out(index, command_id, process_id, events->max, left_out);
+	for (size_t i = 0; i < events->n && !r; i++) {
+		events->list[i].owner_ns = begin_ns;
+		if (events->list[i].op == SHFS_OP_SYMLINK)
+			r = load_text(index, &events->list[i]);
+	}
 	if (events->n)
 		qsort(events->list, events->n, sizeof(*events->list), compare_events);
 	return r;
@@ -763,15 +773,15 @@ int shfs_uses_load(struct shfs_index *index, int64_t command_id, int64_t process
                    int64_t max, struct shfs_uses *out)
 {
 	_cleanup_names_ struct names all = { 0 };
-	_cleanup_events_ struct events events = { 0 };
+	_cleanup_events_ struct events events = { .max = max };
 	struct shfs_uses uses = { 0 };
 	int r;
 
 	all.index = index;
 	all.last = &all.first;
-	r = read_events(index, command_id, process_id, max, &events, &uses.left_out);
+	r = read_events(index, command_id, process_id, &events, &uses.left_out);
 	if (!r)
-		r = list_files(&all, &events) ?: load_paths(&all) ?: prepare(&all);
+		r = list_files(&all, &events) ?: load_paths(&all);
 	for (size_t i = 0; i < events.n && !r; i++)
 		r = on_event(&all, &events.list[i], command_id, process_id);
 	if (!r)

@@ -67,12 +67,15 @@ static const char *const questions[N_QUESTIONS] = {
 			      " ORDER BY access_id",
 };
 
+#define SPARE 4
+
 struct table {
 	sqlite3_vtab base;
 	sqlite3 *db;
 	struct codecs *codecs;
-	/* of closed cursors, to be used again: a subquery opens one for each row */
-	sqlite3_stmt *spare[N_QUESTIONS];
+	/* of closed cursors, to be used again: a subquery opens one for each row, and
+	 * questions may be asked between the rows of another */
+	sqlite3_stmt *spare[N_QUESTIONS][SPARE];
 };
 
 struct cursor {
@@ -131,7 +134,8 @@ static int table_disconnect(sqlite3_vtab *base)
 	struct table *t = container_of(base, struct table, base);
 
 	for (int i = 0; i < N_QUESTIONS; i++)
-		sqlite3_finalize(t->spare[i]);
+		for (int k = 0; k < SPARE; k++)
+			sqlite3_finalize(t->spare[i][k]);
 	sqlite3_free(t);
 	return SQLITE_OK;
 }
@@ -226,18 +230,33 @@ static int cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
 	return SQLITE_OK;
 }
 
+static sqlite3_stmt *take_spare(struct cursor *c, enum question question)
+{
+	sqlite3_stmt **spare = table_of(c)->spare[question];
+
+	for (int k = 0; k < SPARE; k++)
+		if (spare[k])
+			return TAKE_PTR(spare[k]);
+	return NULL;
+}
+
+static void keep_spare(struct cursor *c, enum question question, sqlite3_stmt *stmt)
+{
+	sqlite3_stmt **spare = table_of(c)->spare[question];
+
+	sqlite3_reset(stmt);
+	for (int k = 0; k < SPARE && stmt; k++)
+		if (!spare[k])
+			spare[k] = TAKE_PTR(stmt);
+	sqlite3_finalize(stmt);
+}
+
 static int cursor_close(sqlite3_vtab_cursor *base)
 {
 	struct cursor *c = to_cursor(base);
 
-	for (int i = 0; i < N_QUESTIONS; i++) {
-		sqlite3_stmt **spare = &table_of(c)->spare[i];
-
-		sqlite3_reset(c->stmts[i]);
-		if (!*spare)
-			*spare = TAKE_PTR(c->stmts[i]);
-		sqlite3_finalize(c->stmts[i]);
-	}
+	for (int i = 0; i < N_QUESTIONS; i++)
+		keep_spare(c, i, c->stmts[i]);
 	shfs_ids_free(&c->processes);
 	free(c->opens.list);
 	shfs_ids_free(&c->accesses);
@@ -251,7 +270,7 @@ static int ask(struct cursor *c, enum question question, int64_t value,
 	int rc = SQLITE_OK;
 
 	if (!c->stmts[question])
-		c->stmts[question] = TAKE_PTR(table_of(c)->spare[question]);
+		c->stmts[question] = take_spare(c, question);
 	if (!c->stmts[question])
 		rc = sqlite3_prepare_v3(db_of(c), questions[question], -1,
 		                        SQLITE_PREPARE_PERSISTENT, &c->stmts[question],
@@ -459,7 +478,7 @@ static int collect_uses(struct cursor *c, sqlite3_value *value, bool many, bool 
 		return rc;
 	for (enum question q = FILE_RUNS; q <= FILE_PAGES; q++)
 		if (!c->stmts[q])
-			c->stmts[q] = TAKE_PTR(table_of(c)->spare[q]);
+			c->stmts[q] = take_spare(c, q);
 	sort_ids(&files);
 	rc = to_sqlite(shfs_file_uses_find(db_of(c), table_of(c)->codecs,
 	                                   &c->stmts[FILE_RUNS], &c->stmts[FILE_PAGES],

@@ -16,6 +16,7 @@
  *     chunk.c      accesses, packed
  *     byfile.c     which of them are of a file
  *     access-table.c  them as a table of SQL
+ *     walk.c       what queries ask most
  *     functions.c  what SQL can call
  *     gap.c        producers that died
  */
@@ -347,25 +348,7 @@ static inline int64_t shfs_version_id(int64_t file_id, int64_t n)
 	return n ? file_id << 32 | n : 0;
 }
 
-/* A row of the table access. Times are microseconds: they are compared with each other
- * alone, and what is in the order of the journal has seq. */
-struct shfs_access {
-	int64_t access_id, seq;
-	uint32_t op, flags; /* op 0: an open; else enum shfs_pathop or SHFS_OP_PREIMAGE */
-	bool directory;
-	bool flawed; /* seen was incomplete or not archived, as far as was known then */
-	int64_t file_id, file2_id, text_id;
-	int64_t begin_us, end_us;
-	int64_t moment_us; /* of the boot: decides the command of a shell's own access */
-	int64_t seen_n, made_n; /* seen: of file; made: of file2 where there is one */
-	unsigned cut, torn; /* contents that limits or rules kept out; incomplete ones */
-};
 #define SHFS_OP_PREIMAGE 100 /* one that was cut or torn counts for its command */
-
-static inline bool shfs_access_is_written(const struct shfs_access *a)
-{
-	return a->op ? a->op == SHFS_OP_TRUNCATE : a->flags & SHFS_ACCESS_WRITTEN;
-}
 
 /* Times of records may be any number; a difference wraps, so that the sum gives them
  * back. */

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "common/record.h"
 #include "store/store.h"
 
 #include <stdbool.h>
@@ -95,3 +96,54 @@ size_t shfs_rows_bytes(struct shfs_rows *rows, int col);
 bool shfs_rows_is_null(struct shfs_rows *rows, int col);
 bool shfs_rows_is_int(struct shfs_rows *rows, int col);
 int shfs_rows_columns(struct shfs_rows *rows);
+
+/* --- what is asked most, without SQL --- */
+
+/*
+ * A row of v_access, as it is stored; 0 is NULL. Times are microseconds: they are
+ * compared with each other alone, and what is in the order of the journal has seq.
+ */
+struct shfs_access {
+	int64_t access_id, seq;
+	uint32_t op, flags; /* op 0: an open; else enum shfs_pathop (or what no view shows) */
+	bool directory;
+	bool flawed; /* seen was incomplete or not archived, as far as was known then */
+	int64_t file_id, file2_id, text_id;
+	int64_t begin_us, end_us;
+	int64_t moment_us; /* of the boot: decides the command of a shell's own access */
+	int64_t seen_n, made_n; /* seen: of file; made: of file2 where there is one */
+	unsigned cut, torn; /* contents that limits or rules kept out; incomplete ones */
+};
+
+static inline bool shfs_access_is_written(const struct shfs_access *a)
+{
+	return a->op ? a->op == SHFS_OP_TRUNCATE : a->flags & SHFS_ACCESS_WRITTEN;
+}
+
+/* Not 0 ends the walk, and is what that returns. It must not begin another. */
+typedef int (*shfs_access_fn)(const struct shfs_access *access, void *arg);
+
+/* Those that v_access has with this command_id; those of a process and of no command. */
+_must_check_ int shfs_accesses_of_command(struct shfs_index *index, int64_t command_id,
+                                          shfs_access_fn fn, void *arg);
+_must_check_ int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
+                                         shfs_access_fn fn, void *arg);
+
+/* i: which of the ids. path is borrowed for the call. As shfs_access_fn. */
+typedef int (*shfs_path_fn)(size_t i, const char *path, void *arg);
+
+/* The paths of files, whose ids are sorted; of those that there are. */
+_must_check_ int shfs_paths_of(struct shfs_index *index, const int64_t *file_ids,
+                               size_t n, shfs_path_fn fn, void *arg);
+
+/* Some of a row of v_version. */
+struct shfs_version_look {
+	uint32_t flags;
+	bool found, carried; /* its source is that it was found */
+	int64_t access_id;   /* 0: NULL */
+	int64_t time_ns;
+};
+
+/* 1, 0: there is none, or a negative errno. */
+_must_check_ int shfs_version_look(struct shfs_index *index, int64_t file_id, int64_t n,
+                                   struct shfs_version_look *out);
