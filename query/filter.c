@@ -257,6 +257,7 @@ static const struct half processes = {
 	"c.first_ns",
 	" UNION ALL SELECT c.process_id FROM v_loose_process c",
 	/* A shell's process belongs to no command; what it did itself may. */
+	" AND c.n_accesses > 0"
 	" AND EXISTS (SELECT 1 FROM v_access a WHERE a.process_id = c.process_id"
 	" AND a.command_id IS NULL)",
 };
@@ -284,84 +285,125 @@ static void is_below(struct shfs_buf *sql, const struct shfs_filter_item *item,
 		shfs_sql_files_below(sql, file_id, n);
 }
 
-/*
- * Where few files are meant, those who used them are looked up once, and the rows are
- * found by that. Where many are, each row is asked for one of them, from the newest on:
- * so the first come at once there too.
- */
-static void used(struct shfs_buf *sql, const struct half *h, const char *how,
-                 const struct shfs_filter_item *item, int n)
+/* "is_read AND ", as the item says. */
+static const char *how_used(const struct shfs_filter_item *item)
 {
-	if (item->broad) {
-		shfs_buf_printf(sql,
-		                "EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND %s",
-		                h->row, h->id, how);
-		is_below(sql, item, "a.path", "+a.file_id", n);
-		shfs_buf_str(sql, ")");
-		return;
-	}
-	shfs_buf_printf(sql, "%s IN (SELECT %s FROM v_access WHERE %s", h->id, h->row,
-	                how);
-	matches(sql, "file_id", item, n);
+	return item->kind == SHFS_FILTER_READ    ? "is_read AND "
+	       : item->kind == SHFS_FILTER_WROTE ? "is_written AND "
+	                                         : "";
 }
 
-/* A file that came to its path by a rename or a link was not opened there: whoever moved
- * it there counts, and those who wrote it at its old path. */
-static void made(struct shfs_buf *sql, const struct half *h,
-                 const struct shfs_filter_item *item, int n)
+/*
+ * Where few files are meant, those who used them are looked up once, for commands and
+ * processes, and the rows are found by that. Where many are, each row is asked for one of
+ * them, from the newest on: so the first come at once there too.
+ *
+ * A file that came to its path by a rename or a link was not opened there: whoever moved
+ * it there counts, and those who wrote it at its old path. (Who wrote it without having
+ * opened it to write, made it.)
+ */
+static void list_users(struct shfs_buf *sql, const struct shfs_filter_item *item, int n)
 {
-	if (item->broad) {
-		shfs_buf_printf(
-			sql,
-			" OR EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND "
-			"a.file2_id IS NOT NULL AND ",
-			h->row, h->id);
-		is_below(sql, item, "a.path2", "+a.file2_id", n);
-		shfs_buf_printf(sql,
-		                ") OR %s IN (SELECT %s FROM v_version WHERE"
-		                " origin_version_id IS NOT NULL AND ",
-		                h->id, h->row);
-		matches(sql, "file_id", item, n);
-		shfs_buf_str(sql, ")");
-		return;
-	}
-	shfs_buf_printf(sql, " UNION ALL SELECT %s FROM v_version WHERE ", h->row);
+	shfs_buf_printf(sql, "SELECT command_id, process_id FROM v_access WHERE %s",
+	                how_used(item));
 	matches(sql, "file_id", item, n);
-	shfs_buf_printf(sql, " UNION ALL SELECT %s FROM v_access WHERE ", h->row);
+	if (item->kind == SHFS_FILTER_READ)
+		return;
+	shfs_buf_printf(sql,
+	                " UNION ALL SELECT command_id, process_id FROM v_version WHERE "
+	                "%s",
+	                item->kind == SHFS_FILTER_PATH
+	                        ? "origin_version_id IS NOT NULL AND "
+	                        : "");
+	matches(sql, "file_id", item, n);
+	shfs_buf_str(sql, " UNION ALL SELECT command_id, process_id FROM v_access WHERE ");
 	matches(sql, "file2_id", item, n);
 }
 
-static void used_end(struct shfs_buf *sql, const struct shfs_filter_item *item)
+static void used_one(struct shfs_buf *sql, const struct half *h, const char *how,
+                     const struct shfs_filter_item *item, int n)
 {
-	if (!item->broad)
-		shfs_buf_str(sql, ")");
+	shfs_buf_printf(sql, "EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND %s",
+	                h->row, h->id, how);
+	is_below(sql, item, "a.path", "+a.file_id", n);
+	shfs_buf_str(sql, ")");
+}
+
+static void used_each(struct shfs_buf *sql, const struct half *h,
+                      const struct shfs_filter_item *item, int n)
+{
+	used_one(sql, h, how_used(item), item, n);
+	if (item->kind == SHFS_FILTER_READ)
+		return;
+	shfs_buf_printf(sql,
+	                " OR EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND "
+	                "a.file2_id IS NOT NULL AND ",
+	                h->row, h->id);
+	is_below(sql, item, "a.path2", "+a.file2_id", n);
+	shfs_buf_printf(sql,
+	                ") OR %s IN (SELECT %s FROM v_version WHERE"
+	                " origin_version_id IS NOT NULL AND ",
+	                h->id, h->row);
+	matches(sql, "file_id", item, n);
+	shfs_buf_str(sql, ")");
 }
 
 /* Those that ran there stand in the list too, as a row is not found by one of two ways;
- * of the others it is known that they have accesses. */
-static void path(struct shfs_buf *sql, const struct half *h, const char *busy,
-                 const struct shfs_filter_item *item, int n)
+ * of the others it is known that they have accesses. i: which item it is. */
+static void used(struct shfs_query *q, const struct half *h, const char *busy,
+                 const struct shfs_filter_item *item, size_t i)
 {
+	bool by_cwd = item->kind == SHFS_FILTER_PATH;
+	int n = item->broad || by_cwd ? shfs_query_str(q, item->text) : 0;
+	struct shfs_buf *sql = &q->sql;
+
 	if (item->broad) {
-		shfs_sql_below(sql, "c.cwd", n);
-		shfs_buf_str(sql, " OR ");
+		if (by_cwd) {
+			shfs_sql_below(sql, "c.cwd", n);
+			shfs_buf_str(sql, " OR ");
+		}
+		used_each(sql, h, item, n);
+		return;
 	}
-	used(sql, h, "", item, n);
-	made(sql, h, item, n);
-	if (!item->broad) {
+	shfs_buf_printf(sql, "%s IN (SELECT %s FROM used%zu", h->id, h->row, i);
+	if (by_cwd) {
 		shfs_buf_str(sql, h->all);
 		shfs_buf_str(sql, " WHERE ");
 		shfs_sql_below(sql, "c.cwd", n);
 		shfs_buf_str(sql, busy);
 	}
-	used_end(sql, item);
+	shfs_buf_str(sql, ")");
+}
+
+static bool names_files_of(const struct shfs_filter_item *item)
+{
+	return item->kind == SHFS_FILTER_PATH || item->kind == SHFS_FILTER_READ ||
+	       item->kind == SHFS_FILTER_WROTE;
+}
+
+/* The lists that the conditions refer to. */
+static void lists(const struct shfs_filter *f, struct shfs_query *q)
+{
+	const char *before = "WITH ";
+
+	for (size_t i = 0; i < f->n; i++) {
+		const struct shfs_filter_item *item = &f->items[i];
+
+		if (!names_files_of(item) || item->broad)
+			continue;
+		shfs_buf_printf(&q->sql, "%sused%zu AS MATERIALIZED (", before, i);
+		list_users(&q->sql, item, shfs_query_str(q, item->text));
+		shfs_buf_str(&q->sql, ") ");
+		before = ", ";
+	}
 }
 
 static void condition(struct shfs_query *q, const struct half *h, const char *busy,
-                      const struct shfs_filter_item *item)
+                      const struct shfs_filter_item *item, size_t i)
 {
 	struct shfs_buf *sql = &q->sql;
-	int n = item->text ? shfs_query_str(q, item->text)
+	int n = names_files_of(item) ? 0
+	        : item->text         ? shfs_query_str(q, item->text)
 	                   : shfs_query_int(q, item->value);
 
 	switch (item->kind) {
@@ -393,25 +435,19 @@ static void condition(struct shfs_query *q, const struct half *h, const char *bu
 		shfs_buf_printf(sql, "c.host = ?%d", n);
 		break;
 	case SHFS_FILTER_READ:
-		used(sql, h, "is_read AND ", item, n);
-		used_end(sql, item);
-		break;
 	case SHFS_FILTER_WROTE:
-		used(sql, h, "is_written AND ", item, n);
-		made(sql, h, item, n);
-		used_end(sql, item);
-		break;
 	case SHFS_FILTER_PATH:
-		path(sql, h, busy, item, n);
+		used(q, h, busy, item, i);
 		break;
 	}
 }
 
 static bool names_files(const struct shfs_filter *f)
 {
-	return shfs_filter_has(f, SHFS_FILTER_PATH) ||
-	       shfs_filter_has(f, SHFS_FILTER_READ) ||
-	       shfs_filter_has(f, SHFS_FILTER_WROTE);
+	for (size_t i = 0; i < f->n; i++)
+		if (names_files_of(&f->items[i]))
+			return true;
+	return false;
 }
 
 /* Is there a list of those that used the files that are named? Commands in it need not be
@@ -436,7 +472,7 @@ static void conditions(const struct shfs_filter *f, struct shfs_query *q,
 		if (f->items[i].kind == SHFS_FILTER_PATH)
 			continue;
 		shfs_buf_str(&q->sql, " AND (");
-		condition(q, h, busy, &f->items[i]);
+		condition(q, h, busy, &f->items[i], i);
 		shfs_buf_str(&q->sql, ")");
 	}
 	if (!is_command || !lists_users(f))
@@ -448,7 +484,7 @@ static void conditions(const struct shfs_filter *f, struct shfs_query *q,
 		if (f->items[i].kind != SHFS_FILTER_PATH)
 			continue;
 		shfs_buf_str(&q->sql, n++ ? " OR " : "");
-		condition(q, h, busy, &f->items[i]);
+		condition(q, h, busy, &f->items[i], i);
 	}
 	shfs_buf_str(&q->sql, ")");
 }
@@ -525,9 +561,7 @@ static int count_users(struct shfs_index *index, struct shfs_filter_item *item,
 	                   " WHERE EXISTS (SELECT 1 FROM v_access a WHERE a.command_id ="
 	                   " c.command_id) ORDER BY c.begin_ns DESC LIMIT " SAMPLE
 	                   ") c WHERE ");
-	item->broad = true;
-	used(&sql, &commands, "", item, 1);
-	item->broad = false;
+	used_one(&sql, &commands, "", item, 1);
 	return ask_number(index, &sql, item->text, out);
 }
 
@@ -552,9 +586,7 @@ int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index)
 	int r = 0;
 
 	for (size_t i = 0; i < f->n && !r; i++)
-		if (!f->items[i].pattern && (f->items[i].kind == SHFS_FILTER_PATH ||
-		                             f->items[i].kind == SHFS_FILTER_READ ||
-		                             f->items[i].kind == SHFS_FILTER_WROTE))
+		if (!f->items[i].pattern && names_files_of(&f->items[i]))
 			r = measure(index, &f->items[i]);
 	return r;
 }
@@ -564,6 +596,7 @@ int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
 	bool both = wants_processes(f);
 	const char *way = f->reverse ? "" : " DESC";
 
+	lists(f, q);
 	shfs_buf_str(&q->sql, "SELECT 0 AS kind, c.command_id AS id, c.begin_ns AS time"
 	                      " FROM v_command c WHERE 1");
 	conditions(f, q, &commands);

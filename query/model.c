@@ -444,7 +444,8 @@ static size_t find_component(const char *path, const char *const *names, size_t 
 
 		end = p + slashes + strcspn(p + slashes, "/");
 		for (size_t i = 0; i < n; i++)
-			if ((size_t)(end - p) == slashes + strlen(names[i]) &&
+			if (p[slashes] == names[i][0] &&
+			    (size_t)(end - p) == slashes + strlen(names[i]) &&
 			    !memcmp(p + slashes, names[i], strlen(names[i])))
 				return end - path;
 	}

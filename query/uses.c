@@ -36,8 +36,10 @@ struct name_of_file {
 struct names {
 	struct shfs_index *index;
 	struct name *table, *first, **last;
-	struct name_of_file *files; /* all that are used, in the order of their ids */
+	struct name_of_file *files; /* all that are used */
 	size_t n_files;
+	uint32_t *slots; /* by a hash of the id: its place in files, from 1 on; 0: none */
+	unsigned bits;   /* so many slots: 2 to that power */
 };
 
 /* One access. */
@@ -83,19 +85,21 @@ static struct name *name_get(struct names *all, const char *path, bool *fresh)
 	return f;
 }
 
-static int compare_files(const void *a, const void *b)
+/* Where the file is noted, or would be. */
+static uint32_t *slot_of(struct names *all, int64_t file_id)
 {
-	const struct name_of_file *x = a, *y = b;
+	size_t mask = ((size_t)1 << all->bits) - 1;
+	size_t i = (uint64_t)file_id * 0x9e3779b97f4a7c15 >> (64 - all->bits);
 
-	return (x->file_id > y->file_id) - (x->file_id < y->file_id);
+	while (all->slots[i] && all->files[all->slots[i] - 1].file_id != file_id)
+		i = (i + 1) & mask;
+	return &all->slots[i];
 }
 
 /* NULL: no memory. */
 static struct name *name_of_file(struct names *all, int64_t file_id, bool *fresh)
 {
-	struct name_of_file key = { .file_id = file_id };
-	struct name_of_file *f =
-		bsearch(&key, all->files, all->n_files, sizeof(*f), compare_files);
+	struct name_of_file *f = &all->files[*slot_of(all, file_id) - 1];
 
 	*fresh = false;
 	if (!f->name)
@@ -110,6 +114,7 @@ static void names_free(struct names *all)
 	for (size_t i = 0; i < all->n_files; i++)
 		free(all->files[i].path);
 	free(all->files);
+	free(all->slots);
 	HASH_CLEAR(hh, all->table);
 	for (struct name *f = all->first; f; f = next) {
 		next = f->next;
@@ -495,32 +500,58 @@ static int compare_events(const void *a, const void *b)
 	return (x->seq > y->seq) - (x->seq < y->seq);
 }
 
+/* What one process did alone is in order already. */
+static void sort_events(struct events *events)
+{
+	for (size_t i = 1; i < events->n; i++) {
+		if (compare_events(&events->list[i - 1], &events->list[i]) <= 0)
+			continue;
+		qsort(events->list, events->n, sizeof(*events->list), compare_events);
+		return;
+	}
+}
+
+static void note_file(struct names *all, int64_t file_id)
+{
+	uint32_t *slot = slot_of(all, file_id);
+
+	if (*slot)
+		return;
+	all->files[all->n_files++].file_id = file_id;
+	*slot = (uint32_t)all->n_files;
+}
+
 /* The files of the events, each once. */
 static int list_files(struct names *all, const struct events *events)
 {
-	size_t n = 0;
-
+	for (all->bits = 4; (size_t)1 << all->bits < 4 * events->n; all->bits++)
+		;
 	all->files = calloc(2 * events->n + 1, sizeof(*all->files));
-	if (!all->files)
+	all->slots = calloc((size_t)1 << all->bits, sizeof(*all->slots));
+	if (!all->files || !all->slots)
 		return -ENOMEM;
 	for (size_t i = 0; i < events->n; i++) {
-		all->files[n++].file_id = events->list[i].file_id;
+		note_file(all, events->list[i].file_id);
 		if (events->list[i].file2_id)
-			all->files[n++].file_id = events->list[i].file2_id;
+			note_file(all, events->list[i].file2_id);
 	}
-	qsort(all->files, n, sizeof(*all->files), compare_files);
-	for (size_t i = 0; i < n; i++)
-		if (!i || all->files[i].file_id != all->files[i - 1].file_id)
-			all->files[all->n_files++] = all->files[i];
 	return 0;
 }
 
-static int add_path(size_t i, const char *path, void *arg)
+static int compare_ids(const void *a, const void *b)
+{
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int add_path(int64_t file_id, const char *path, void *arg)
 {
 	struct names *all = arg;
+	struct name_of_file *f = &all->files[*slot_of(all, file_id) - 1];
 
-	all->files[i].path = strdup(path);
-	return all->files[i].path ? 0 : -ENOMEM;
+	f->path = strdup(path);
+	return f->path ? 0 : -ENOMEM;
 }
 
 static int load_paths(struct names *all)
@@ -531,6 +562,7 @@ static int load_paths(struct names *all)
 		return -ENOMEM;
 	for (size_t i = 0; i < all->n_files; i++)
 		ids[i] = all->files[i].file_id;
+	qsort(ids, all->n_files, sizeof(*ids), compare_ids);
 	return shfs_paths_of(all->index, ids, all->n_files, add_path, all);
 }
 
@@ -615,8 +647,7 @@ static int read_events(struct shfs_index *index, int64_t command_id, int64_t pro
 		if (events->list[i].op == SHFS_OP_SYMLINK)
 			r = load_text(index, &events->list[i]);
 	}
-	if (events->n)
-		qsort(events->list, events->n, sizeof(*events->list), compare_events);
+	sort_events(events);
 	return r;
 }
 

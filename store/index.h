@@ -129,8 +129,8 @@ _must_check_ int shfs_accesses_of_command(struct shfs_index *index, int64_t comm
 _must_check_ int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
                                          shfs_access_fn fn, void *arg);
 
-/* i: which of the ids. path is borrowed for the call. As shfs_access_fn. */
-typedef int (*shfs_path_fn)(size_t i, const char *path, void *arg);
+/* path is borrowed for the call. As shfs_access_fn. */
+typedef int (*shfs_path_fn)(int64_t file_id, const char *path, void *arg);
 
 /* The paths of files, whose ids are sorted; of those that there are. */
 _must_check_ int shfs_paths_of(struct shfs_index *index, const int64_t *file_ids,

@@ -167,7 +167,7 @@ static int directory_path(struct shfs_index *index, struct directory *d, int64_t
 }
 
 static int give_path(struct shfs_index *index, struct directory *d, sqlite3_stmt *stmt,
-                     size_t i, shfs_path_fn fn, void *arg)
+                     int64_t file_id, shfs_path_fn fn, void *arg)
 {
 	int r = directory_path(index, d, sqlite3_column_int64(stmt, 1));
 
@@ -176,7 +176,7 @@ static int give_path(struct shfs_index *index, struct directory *d, sqlite3_stmt
 	shfs_buf_add(&d->path, sqlite3_column_text(stmt, 2),
 	             sqlite3_column_bytes(stmt, 2));
 	shfs_buf_char(&d->path, '\0');
-	return d->path.failed ? -ENOMEM : fn(i, d->path.data, arg);
+	return d->path.failed ? -ENOMEM : fn(file_id, d->path.data, arg);
 }
 
 /* Files that are near are read one after the other, from the first that is not near the
@@ -201,7 +201,7 @@ static int paths(struct shfs_index *index, struct directory *d, const int64_t *i
 			at = r > 0 ? sqlite3_column_int64(stmt, 0) : INT64_MAX;
 			seek = false;
 		}
-		r = r >= 0 && at == ids[i] ? give_path(index, d, stmt, i, fn, arg)
+		r = r >= 0 && at == ids[i] ? give_path(index, d, stmt, at, fn, arg)
 		                           : MIN(r, 0);
 	}
 	return r;
