@@ -515,68 +515,102 @@ static bool wants_processes(const struct shfs_filter *f)
 #define OFTEN     10
 #define SOMETIMES 2
 
-static int ask_number(struct shfs_index *index, const struct shfs_buf *sql,
-                      const char *text, int64_t *out)
+/* Some of the files that are meant, sorted: all, where these are not MANY_FILES. */
+struct files {
+	int64_t ids[MANY_FILES];
+	size_t n;
+};
+
+static int compare_ids(const void *a, const void *b)
+{
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int list_files(struct shfs_index *index, const char *path, struct files *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = sql->failed ? -ENOMEM : shfs_rows_open(index, sql->data, &rows);
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
 
+	out->n = 0;
+	shfs_buf_str(&sql, "SELECT file_id FROM (");
+	shfs_sql_list_files_below(&sql, 1);
+	shfs_buf_printf(&sql, ") LIMIT %d", MANY_FILES);
+	r = sql.failed ? -ENOMEM : shfs_rows_open(index, sql.data, &rows);
 	if (!r)
-		r = shfs_rows_bind_str(rows, 1, text);
+		r = shfs_rows_bind_str(rows, 1, path);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		out->ids[out->n++] = shfs_rows_int(rows, 0);
+		r = 0;
+	}
+	qsort(out->ids, out->n, sizeof(*out->ids), compare_ids);
+	return r;
+}
+
+static int is_of_files(const struct shfs_access *access, void *arg)
+{
+	const struct files *files = arg;
+
+	return bsearch(&access->file_id, files->ids, files->n, sizeof(*files->ids),
+	               compare_ids) != NULL;
+}
+
+#define LATEST                                                                           \
+	"SELECT c.command_id FROM v_command c WHERE EXISTS (SELECT 1 FROM v_access a"    \
+	" WHERE a.command_id = c.command_id) ORDER BY c.begin_ns DESC LIMIT " SAMPLE
+
+static int count_users(struct shfs_index *index, struct files *files, int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, LATEST, &rows);
+
+	*out = 0;
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		r = shfs_accesses_of_command(index, shfs_rows_int(rows, 0), is_of_files,
+		                             files);
+		if (r < 0)
+			return r;
+		*out += r;
+		r = 0;
+	}
+	return r;
+}
+
+/* Of too many files to list them. */
+static int count_users_by_path(struct shfs_index *index,
+                               const struct shfs_filter_item *item, int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
+
+	shfs_buf_str(&sql, "SELECT count(*) FROM (" LATEST ") c WHERE ");
+	used_one(&sql, &commands, "", item, 1);
+	r = sql.failed ? -ENOMEM : shfs_rows_open(index, sql.data, &rows);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, item->text);
 	if (!r)
 		r = shfs_rows_next(rows);
 	*out = r > 0 ? shfs_rows_int(rows, 0) : 0;
 	return MIN(r, 0);
 }
 
-static int count_files(struct shfs_index *index, const char *path, int64_t *out)
-{
-	_cleanup_buf_ struct shfs_buf sql = { 0 };
-
-	shfs_buf_printf(&sql,
-	                "SELECT count(*) FROM (SELECT 1 FROM v_path WHERE dir = ?1"
-	                " UNION ALL SELECT 1 FROM v_path WHERE dir > ?1 || '/'"
-	                " AND dir < ?1 || '0' LIMIT %d)",
-	                MANY_FILES);
-	return ask_number(index, &sql, path, out);
-}
-
-/* Of few files. */
-static int count_uses(struct shfs_index *index, const char *path, int64_t *out)
-{
-	_cleanup_buf_ struct shfs_buf sql = { 0 };
-
-	shfs_buf_str(&sql, "SELECT count(*) FROM (SELECT 1 FROM v_access WHERE ");
-	shfs_sql_files_below(&sql, "file_id", 1);
-	shfs_buf_printf(&sql, " LIMIT %d)", FEW_USES);
-	return ask_number(index, &sql, path, out);
-}
-
-static int count_users(struct shfs_index *index, struct shfs_filter_item *item,
-                       int64_t *out)
-{
-	_cleanup_buf_ struct shfs_buf sql = { 0 };
-
-	shfs_buf_str(&sql, "SELECT count(*) FROM (SELECT c.command_id FROM v_command c"
-	                   " WHERE EXISTS (SELECT 1 FROM v_access a WHERE a.command_id ="
-	                   " c.command_id) ORDER BY c.begin_ns DESC LIMIT " SAMPLE
-	                   ") c WHERE ");
-	used_one(&sql, &commands, "", item, 1);
-	return ask_number(index, &sql, item->text, out);
-}
-
 /* Do so many of the latest commands use it that the first rows are found soon by looking
  * at one command after the other? Where there are many files, also if few do. */
 static int measure(struct shfs_index *index, struct shfs_filter_item *item)
 {
-	int64_t files, uses = FEW_USES, users = 0;
-	int r = count_files(index, item->text, &files);
+	int64_t uses = FEW_USES, users = 0;
+	struct files files;
+	int r = list_files(index, item->text, &files);
 
-	item->many = files == MANY_FILES;
-	if (!r && files <= FEW_FILES)
-		r = count_uses(index, item->text, &uses);
-	if (!r && uses == FEW_USES)
-		r = count_users(index, item, &users);
+	item->many = files.n == MANY_FILES;
+	if (!r && files.n <= FEW_FILES)
+		r = shfs_uses_count(index, files.ids, files.n, &uses);
+	if (!r && uses >= FEW_USES)
+		r = item->many ? count_users_by_path(index, item, &users)
+		               : count_users(index, &files, &users);
 	item->broad = users >= (item->many ? SOMETIMES : OFTEN);
 	return r;
 }

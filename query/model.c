@@ -568,16 +568,23 @@ void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n)
 	                n, expr, n, expr, n);
 }
 
-void shfs_sql_files_below(struct shfs_buf *sql, const char *column, int n)
+void shfs_sql_list_files_below(struct shfs_buf *sql, int n)
 {
 	shfs_buf_printf(sql,
-	                "%s IN (SELECT file_id FROM v_path WHERE dir = path_dir(?%d)"
+	                "SELECT file_id FROM v_path WHERE dir = path_dir(?%d)"
 	                " AND name_key = name_key(path_name(?%d))"
 	                " AND +name = path_name(?%d)"
 	                " UNION ALL SELECT file_id FROM v_path WHERE dir = ?%d"
 	                " UNION ALL SELECT file_id FROM v_path WHERE dir > ?%d || '/'"
-	                " AND dir < ?%d || '0')",
-	                column, n, n, n, n, n, n);
+	                " AND dir < ?%d || '0'",
+	                n, n, n, n, n, n);
+}
+
+void shfs_sql_files_below(struct shfs_buf *sql, const char *column, int n)
+{
+	shfs_buf_printf(sql, "%s IN (", column);
+	shfs_sql_list_files_below(sql, n);
+	shfs_buf_str(sql, ")");
 }
 
 /* --- what is shown --- */

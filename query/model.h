@@ -147,6 +147,8 @@ int shfs_fail_if_empty(struct shfs_index *index);
 void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n);
 /* The same for a column with a file_id, by the index of paths. */
 void shfs_sql_files_below(struct shfs_buf *sql, const char *column, int n);
+/* The SELECT of these files alone. */
+void shfs_sql_list_files_below(struct shfs_buf *sql, int n);
 
 /* --- what is shown; each appends to out, escaped --- */
 

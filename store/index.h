@@ -129,6 +129,10 @@ _must_check_ int shfs_accesses_of_command(struct shfs_index *index, int64_t comm
 _must_check_ int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
                                          shfs_access_fn fn, void *arg);
 
+/* How many rows of v_access have one of these, which are sorted, as file_id or file2_id. */
+_must_check_ int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids,
+                                 size_t n, int64_t *out);
+
 /* path is borrowed for the call. As shfs_access_fn. */
 typedef int (*shfs_path_fn)(int64_t file_id, const char *path, void *arg);
 

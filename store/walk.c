@@ -133,6 +133,23 @@ int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
 	return walk_process(&w, process_id, shell);
 }
 
+int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,
+                    int64_t *out)
+{
+	const struct shfs_ids files = { .ids = (int64_t *)file_ids, .n = n };
+	_cleanup_ids_ struct shfs_ids changes = { 0 };
+	struct shfs_file_uses opens = { 0 };
+	sqlite3_stmt *runs = NULL, *pages = NULL;
+	int r = shfs_file_uses_find(index->db, index->codecs, &runs, &pages, &files,
+	                            &opens, &changes);
+
+	*out = (int64_t)(opens.n + changes.n);
+	sqlite3_finalize(runs);
+	sqlite3_finalize(pages);
+	free(opens.list);
+	return r;
+}
+
 /* --- paths --- */
 
 #define NEAR 24
