@@ -299,8 +299,7 @@ static const char *how_used(const struct shfs_filter_item *item)
  * them, from the newest on: so the first come at once there too.
  *
  * A file that came to its path by a rename or a link was not opened there: whoever moved
- * it there counts, and those who wrote it at its old path. (Who wrote it without having
- * opened it to write, made it.)
+ * it there counts, and those who wrote it at its old path.
  */
 static void list_users(struct shfs_buf *sql, const struct shfs_filter_item *item, int n)
 {
@@ -309,14 +308,11 @@ static void list_users(struct shfs_buf *sql, const struct shfs_filter_item *item
 	matches(sql, "file_id", item, n);
 	if (item->kind == SHFS_FILTER_READ)
 		return;
-	shfs_buf_printf(sql,
-	                " UNION ALL SELECT command_id, process_id FROM v_version WHERE "
-	                "%s",
-	                item->kind == SHFS_FILTER_PATH
-	                        ? "origin_version_id IS NOT NULL AND "
-	                        : "");
+	shfs_buf_str(sql, " UNION ALL SELECT command_id, process_id FROM v_version"
+	                  " WHERE origin_version_id IS NOT NULL AND ");
 	matches(sql, "file_id", item, n);
-	shfs_buf_str(sql, " UNION ALL SELECT command_id, process_id FROM v_access WHERE ");
+	shfs_buf_str(sql,
+	             " UNION ALL SELECT command_id, process_id FROM v_access WHERE ");
 	matches(sql, "file2_id", item, n);
 }
 
@@ -404,7 +400,7 @@ static void condition(struct shfs_query *q, const struct half *h, const char *bu
 	struct shfs_buf *sql = &q->sql;
 	int n = names_files_of(item) ? 0
 	        : item->text         ? shfs_query_str(q, item->text)
-	                   : shfs_query_int(q, item->value);
+	                             : shfs_query_int(q, item->value);
 
 	switch (item->kind) {
 	case SHFS_FILTER_SINCE:

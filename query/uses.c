@@ -360,8 +360,7 @@ static int load_made(struct names *all, struct event *e, int64_t command_id,
 	e->made_flags = v.flags;
 	e->carried = v.carried;
 	/* the version before it */
-	if (!e->emptied && e->made_n > 1 && made &&
-	    (!e->op || e->op == SHFS_OP_TRUNCATE))
+	if (!e->emptied && e->made_n > 1 && made && (!e->op || e->op == SHFS_OP_TRUNCATE))
 		e->past_id = e->made_id - 1;
 	r = made ? 1 : is_own(all, e, command_id, process_id);
 	e->own = r > 0;

@@ -105,7 +105,8 @@ int shfs_rows_columns(struct shfs_rows *rows);
  */
 struct shfs_access {
 	int64_t access_id, seq;
-	uint32_t op, flags; /* op 0: an open; else enum shfs_pathop (or what no view shows) */
+	uint32_t op,
+		flags; /* op 0: an open; else enum shfs_pathop (or what no view shows) */
 	bool directory;
 	bool flawed; /* seen was incomplete or not archived, as far as was known then */
 	int64_t file_id, file2_id, text_id;
@@ -129,7 +130,8 @@ _must_check_ int shfs_accesses_of_command(struct shfs_index *index, int64_t comm
 _must_check_ int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
                                          shfs_access_fn fn, void *arg);
 
-/* How many rows of v_access have one of these, which are sorted, as file_id or file2_id. */
+/* How many rows of v_access have one of these, which are sorted, as file_id or file2_id.
+ */
 _must_check_ int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids,
                                  size_t n, int64_t *out);
 

@@ -15,6 +15,7 @@ struct process_key {
 struct shfs_process_cache {
 	struct process_key key;
 	struct shfs_process process;
+	bool owned; /* its owner was looked for */
 	UT_hash_handle hh;
 };
 
@@ -29,10 +30,17 @@ void shfs_processes_forget(struct shfs_ingest *ing)
 }
 
 static int cache_add(struct shfs_ingest *ing, struct process_key key,
-                     const struct shfs_process *process)
+                     const struct shfs_process *process, struct shfs_process_cache **out)
 {
 	struct shfs_process_cache *c;
 
+	HASH_FIND(hh, ing->procs, &key, sizeof(key), c);
+	if (c) {
+		c->process = *process;
+		c->owned = false;
+		*out = c;
+		return 0;
+	}
 	if (HASH_COUNT(ing->procs) >= CACHE_MAX)
 		shfs_processes_forget(ing);
 	c = calloc(1, sizeof(*c));
@@ -41,6 +49,7 @@ static int cache_add(struct shfs_ingest *ing, struct process_key key,
 	c->key = key;
 	c->process = *process;
 	HASH_ADD(hh, ing->procs, key, sizeof(c->key), c);
+	*out = c;
 	if (c->hh.tbl)
 		return 0;
 	free(c);
@@ -205,78 +214,83 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	return r;
 }
 
+/* It is most likely used next. */
 int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
-	int64_t task_id = 0, process_id = 0;
+	struct process_key key = { ing->producer.id, rec->seq };
+	struct shfs_process process = { 0 };
+	struct shfs_process_cache *c;
 	bool fresh;
-	int r = task_get(ing, rec, &task_id, &fresh);
+	int r = task_get(ing, rec, &process.task_id, &fresh);
 
 	if (!r)
-		r = process_get(ing, rec, task_id, fresh, &process_id);
-	if (r)
+		r = process_get(ing, rec, process.task_id, fresh, &process.process_id);
+	if (!r)
+		r = shfs_sql_run(ing->index,
+		                 "INSERT INTO process_ref (producer_id, seq, process_id)"
+		                 " VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+		                 " SET process_id = excluded.process_id",
+		                 shfs_arg_int(ing->producer.id), shfs_arg_int(rec->seq),
+		                 shfs_arg_int(process.process_id));
+	return r ? r : cache_add(ing, key, &process, &c);
+}
+
+static int process_load(struct shfs_ingest *ing, struct process_key key,
+                        struct shfs_process_cache **out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_process process = { 0 };
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT r.process_id, coalesce(p.task_id, p.process_id)"
+	                     " FROM process_ref r"
+	                     " JOIN process p USING (process_id)"
+	                     " WHERE r.producer_id = ? AND r.seq = ?",
+	                     shfs_arg_int(key.producer_id), shfs_arg_int(key.seq));
+
+	if (r <= 0)
 		return r;
-	return shfs_sql_run(ing->index,
-	                    "INSERT INTO process_ref (producer_id, seq, process_id)"
-	                    " VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
-	                    " SET process_id = excluded.process_id",
-	                    shfs_arg_int(ing->producer.id), shfs_arg_int(rec->seq),
-	                    shfs_arg_int(process_id));
+	process.process_id = sqlite3_column_int64(stmt, 0);
+	process.task_id = sqlite3_column_int64(stmt, 1);
+	return cache_add(ing, key, &process, out) ?: 1;
 }
 
 /*
  * At its first use all of the ancestors are recorded, so this is the time to attribute.
  */
-static int process_load(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
+static int process_attribute(struct shfs_ingest *ing, struct shfs_process_cache *c)
 {
-	int r;
+	const struct shfs_owner *owner = &c->process.owner;
+	int r = shfs_task_owner(ing->index, c->process.task_id, &c->process.owner);
 
-	{
-		_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-
-		r = shfs_sql_get(ing->index, &stmt,
-		                 "SELECT r.process_id, coalesce(p.task_id, p.process_id)"
-		                 " FROM process_ref r"
-		                 " JOIN process p USING (process_id)"
-		                 " WHERE r.producer_id = ? AND r.seq = ?",
-		                 shfs_arg_int(ing->producer.id), shfs_arg_int(seq));
-		if (r <= 0)
-			return r;
-		out->process_id = sqlite3_column_int64(stmt, 0);
-		out->task_id = sqlite3_column_int64(stmt, 1);
-	}
-	r = shfs_task_owner(ing->index, out->task_id, &out->owner);
 	if (!r)
 		r = shfs_sql_run(
 			ing->index,
 			"UPDATE task SET session_id = ?1, command_id = ?2, shell = ?4"
 			" WHERE task_id = ?3 AND (session_id IS NOT ?1"
 			" OR command_id IS NOT ?2 OR shell <> ?4)",
-			shfs_arg_id(out->owner.session_id),
-			shfs_arg_id(out->owner.command_id), shfs_arg_int(out->task_id),
-			shfs_arg_int(out->owner.shell));
-	return r ? r : 1;
+			shfs_arg_id(owner->session_id), shfs_arg_id(owner->command_id),
+			shfs_arg_int(c->process.task_id), shfs_arg_int(owner->shell));
+	c->owned = !r;
+	return r;
 }
 
 int shfs_process_find(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
 {
 	struct process_key key = { ing->producer.id, seq };
 	struct shfs_process_cache *c;
-	int r;
+	int r = 1;
 
 	*out = (struct shfs_process){ 0 };
 	if (!seq)
 		return 0;
 	HASH_FIND(hh, ing->procs, &key, sizeof(key), c);
-	if (c) {
-		*out = c->process;
-		return 1;
-	}
-	r = process_load(ing, seq, out);
+	if (!c)
+		r = process_load(ing, key, &c);
+	if (r > 0 && !c->owned)
+		r = process_attribute(ing, c) ?: 1;
 	if (r > 0)
-		r = cache_add(ing, key, out);
-	else
-		return r;
-	return r ? r : 1;
+		*out = c->process;
+	return r;
 }
 
 int shfs_process_owner(struct shfs_ingest *ing, const struct shfs_process *process,

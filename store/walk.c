@@ -77,8 +77,7 @@ static int walk_one(const struct walk *w, int64_t access_id)
 		return r;
 	shfs_chunk_open(&reader, sqlite3_column_int64(stmt, 0),
 	                sqlite3_column_blob(stmt, 1), sqlite3_column_bytes(stmt, 1));
-	while ((r = shfs_chunk_next(&reader)) > 0 &&
-	       reader.access.access_id < access_id)
+	while ((r = shfs_chunk_next(&reader)) > 0 && reader.access.access_id < access_id)
 		;
 	return r > 0 && reader.access.access_id == access_id ? show(w, &reader.access)
 	                                                     : MIN(r, 0);
@@ -253,8 +252,7 @@ int shfs_version_look(struct shfs_index *index, int64_t file_id, int64_t n,
 		*out = (struct shfs_version_look){
 			.flags = row.content.flags,
 			.found = row.source == SHFS_SOURCE_FOUND ||
-			         row.source ==
-			                 (SHFS_SOURCE_FOUND | SHFS_SOURCE_CARRIED),
+			         row.source == (SHFS_SOURCE_FOUND | SHFS_SOURCE_CARRIED),
 			.carried = row.source & SHFS_SOURCE_CARRIED,
 			.access_id = row.access_id,
 			.time_ns = row.time_ns,

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* What is read without SQL is what the views say. */
+#include "tests/unit/indexkit.h"
+
+static struct kit k;
+static struct shfs_index *the_index;
+
+/* Two commands, what the shell did in one of them and before any, and an editor; enough
+ * in one process for several chunks. */
+static int setup(void **state)
+{
+	struct shfs_content cut = { .flags = SHFS_CONTENT_KNOWN | SHFS_CONTENT_SKIP_SIZE,
+		                    .mode = 0100644,
+		                    .size = 1 << 30 };
+	uint64_t shell, p;
+	char name[32];
+
+	kit_open(&k);
+	kit_mount(&k);
+	kit_shell(&k, 500, 10, 20);
+	shell = kit_process(&k, 500, 10, 1, 0);
+	kit_write(&k, shell, "history", 500, kit_content(&k, "h", 500));
+	kit_begin(&k, 1, 1000, 500, "one");
+	kit_write(&k, shell, "redirected", 1005, kit_content(&k, "r", 1005));
+	p = kit_process(&k, 501, 1020, 500, 10);
+	for (int i = 0; i < 300; i++) {
+		snprintf(name, sizeof(name), "d%d/f%d", i / 20, i);
+		kit_read(&k, p, name, 1100 + i, kit_content(&k, name, 5));
+	}
+	kit_preimage(&k, p, "cut", 1500, cut);
+	kit_write(&k, p, "out", 1510, kit_content(&k, "o", 1510));
+	kit_rename(&k, p, "out", "d1/moved", 1520);
+	kit_end(&k, 1, 2000, 501, 0);
+	kit_begin(&k, 2, 3000, 501, "two");
+	p = kit_process(&k, 502, 3020, 500, 10);
+	kit_pathop(&k, p, SHFS_OP_SYMLINK, "link", "d1/moved", 3100, NULL, NULL, false);
+	kit_pathop(&k, p, SHFS_OP_UNLINK, "d1/moved", NULL, 3110, NULL, NULL, false);
+	kit_end(&k, 2, 4000, 502, 0);
+	p = kit_process(&k, 900, 8000, 1, 0, .exe = "/usr/bin/editor");
+	kit_write(&k, p, "d2/f40", 8100, kit_content(&k, "z", 8100));
+	kit_umount(&k);
+	kit_ingest(&k);
+	return shfs_index_open(k.store, SHFS_INDEX_READ, &the_index);
+}
+
+static int teardown(void **state)
+{
+	shfs_index_close(the_index);
+	kit_close(&k);
+	return 0;
+}
+
+static int add_access(const struct shfs_access *a, void *arg)
+{
+	shfs_buf_printf(arg, "%lld %lld %u %d %d %lld %lld %lld %lld\n",
+	                (long long)a->access_id, (long long)a->seq, a->flags,
+	                shfs_access_is_written(a), a->flawed, (long long)a->file_id,
+	                (long long)a->file2_id, (long long)a->seen_n,
+	                (long long)a->made_n);
+	return 0;
+}
+
+#define AS_ADDED                                                                         \
+	"SELECT printf('%d %d %d %d %d %d %d %d %d', access_id, seq_key, flags,"         \
+	" is_written, seen_flawed, file_id, file2_id, seen_n, made_n) FROM v_access"
+
+/* The rows of a SELECT with one parameter. */
+static void ask(const char *sql, int64_t id, struct shfs_buf *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r;
+
+	assert_ok(shfs_rows_open(the_index, sql, &rows));
+	assert_ok(shfs_rows_bind_int(rows, 1, id));
+	while ((r = shfs_rows_next(rows)) > 0)
+		shfs_buf_printf(out, "%s\n", shfs_rows_text(rows, 0));
+	assert_ok(r);
+	shfs_buf_add(out, "", 0);
+}
+
+static void check(int64_t command_id, int64_t process_id, size_t at_least)
+{
+	_cleanup_buf_ struct shfs_buf got = { 0 }, expected = { 0 };
+
+	if (command_id) {
+		ask(AS_ADDED " WHERE command_id = ?1", command_id, &expected);
+		assert_ok(shfs_accesses_of_command(the_index, command_id, add_access,
+		                                   &got));
+	} else {
+		ask(AS_ADDED " WHERE process_id = ?1 AND command_id IS NULL", process_id,
+		    &expected);
+		assert_ok(
+			shfs_accesses_of_nobody(the_index, process_id, add_access, &got));
+	}
+	shfs_buf_add(&got, "", 0);
+	assert_string_equal(got.data, expected.data);
+	for (const char *line = got.data; (line = strchr(line, '\n')); line++)
+		at_least -= at_least > 0;
+	assert_int_equal(at_least, 0);
+}
+
+static int64_t number(const char *sql)
+{
+	return strtoll(kit_ask(&k, 1, sql), NULL, 10);
+}
+
+static void test_accesses(void **state)
+{
+	check(1, 0, 303);
+	check(2, 0, 2);
+	check(99, 0, 0);
+	check(0, number("SELECT process_id FROM v_process WHERE shell"), 1);
+	check(0, number("SELECT process_id FROM v_process WHERE pid = 900"), 1);
+	check(0, number("SELECT process_id FROM v_process WHERE pid = 501"), 0);
+	check(0, 999, 0);
+}
+
+static int stop_at(const struct shfs_access *a, void *arg)
+{
+	return --*(int *)arg ? 0 : 7;
+}
+
+static void test_stopped(void **state)
+{
+	int left = 250;
+
+	assert_int_equal(shfs_accesses_of_command(the_index, 1, stop_at, &left), 7);
+	assert_int_equal(left, 0);
+	check(1, 0, 303); /* again from the begin */
+}
+
+static int add_path(int64_t file_id, const char *path, void *arg)
+{
+	shfs_buf_printf(arg, "%lld %s\n", (long long)file_id, path);
+	return 0;
+}
+
+static void test_paths(void **state)
+{
+	_cleanup_buf_ struct shfs_buf got = { 0 }, expected = { 0 };
+	int64_t n = number("SELECT max(file_id) FROM v_path"), ids[400];
+	size_t some = 0;
+
+	for (int64_t id = 1; id <= n + 3; id += id % 50 == 7 ? 40 : 1)
+		ids[some++] = id;
+	assert_ok(shfs_paths_of(the_index, ids, some, add_path, &got));
+	shfs_buf_add(&got, "", 0);
+	for (size_t i = 0; i < some; i++)
+		ask("SELECT file_id || ' ' || path FROM v_path WHERE file_id = ?1",
+		    ids[i], &expected);
+	assert_string_equal(got.data, expected.data);
+	assert_ok(shfs_paths_of(the_index, ids, 0, add_path, &got));
+}
+
+static void test_uses_counted(void **state)
+{
+	int64_t ids[2] = {
+		number("SELECT file_id FROM v_path WHERE name = 'moved'"),
+		number("SELECT file_id FROM v_path WHERE name = 'f40'"),
+	};
+	int64_t n = 0;
+
+	assert_true(ids[0] > ids[1]);
+	assert_ok(shfs_uses_count(the_index, &ids[1], 1, &n));
+	assert_int_equal(n, 2);
+	assert_ok(shfs_uses_count(the_index, ids, 1, &n));
+	assert_int_equal(n, 2); /* renamed, unlinked */
+	assert_ok(shfs_uses_count(the_index, (int64_t[]){ ids[1], ids[0] }, 2, &n));
+	assert_int_equal(n, 4);
+	assert_ok(shfs_uses_count(the_index, ids, 0, &n));
+	assert_int_equal(n, 0);
+}
+
+static void test_versions(void **state)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	struct shfs_version_look v;
+	int r, n = 0;
+
+	assert_ok(shfs_rows_open(the_index,
+	                         "SELECT file_id, n, flags, source, carried, access_id,"
+	                         " time_ns FROM v_version",
+	                         &rows));
+	for (; (r = shfs_rows_next(rows)) > 0; n++) {
+		assert_int_equal(shfs_version_look(the_index, shfs_rows_int(rows, 0),
+		                                   shfs_rows_int(rows, 1), &v),
+		                 1);
+		assert_int_equal(v.flags, shfs_rows_int(rows, 2));
+		assert_int_equal(v.found, !strcmp(shfs_rows_text(rows, 3), "found"));
+		assert_int_equal(v.carried, shfs_rows_int(rows, 4));
+		assert_int_equal(v.access_id, shfs_rows_int(rows, 5));
+		assert_int_equal(v.time_ns, shfs_rows_int(rows, 6));
+	}
+	assert_ok(r);
+	assert_true(n > 300);
+	assert_int_equal(shfs_version_look(the_index, 1, 77, &v), 0);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(int argc, char **argv)
+{
+	static const struct CMUnitTest tests[] = {
+		TEST(test_accesses),     TEST(test_stopped),  TEST(test_paths),
+		TEST(test_uses_counted), TEST(test_versions),
+	};
+
+	return shfs_unit_main(tests, argc, argv);
+}
