@@ -361,7 +361,7 @@ static void used(struct shfs_query *q, const struct half *h, const char *busy,
 		used_each(sql, h, item, n);
 		return;
 	}
-	shfs_buf_printf(sql, "%s IN (SELECT %s FROM used%zu", h->id, h->row, i);
+	shfs_buf_printf(sql, "%s IN (SELECT %s FROM v_used%zu", h->id, h->row, i);
 	if (by_cwd) {
 		shfs_buf_str(sql, h->all);
 		shfs_buf_str(sql, " WHERE ");
@@ -387,7 +387,7 @@ static void lists(const struct shfs_filter *f, struct shfs_query *q)
 
 		if (!names_files_of(item) || item->broad)
 			continue;
-		shfs_buf_printf(&q->sql, "%sused%zu AS MATERIALIZED (", before, i);
+		shfs_buf_printf(&q->sql, "%sv_used%zu AS MATERIALIZED (", before, i);
 		list_users(&q->sql, item, shfs_query_str(q, item->text));
 		shfs_buf_str(&q->sql, ") ");
 		before = ", ";

@@ -219,6 +219,21 @@ struct shfs_chunk {
 	UT_hash_handle hh;
 };
 
+/* The last number given to an access of the process: of one of this transaction, 0 unless
+ * its accesses were written already. */
+static int last_number(struct shfs_ingest *ing, int64_t process_id, int64_t *out)
+{
+	int r;
+
+	*out = 0;
+	if (process_id > ing->last_process_id && !ing->flushed_early)
+		return 0;
+	r = shfs_sql_int(ing->index, out,
+	                 "SELECT accesses FROM process WHERE process_id = ?",
+	                 shfs_arg_int(process_id));
+	return r < 0 ? r : r ? 0 : -EBADMSG;
+}
+
 static int chunk_get(struct shfs_ingest *ing, int64_t process_id, struct shfs_chunk **out)
 {
 	struct shfs_chunk *c = ing->chunk;
@@ -231,11 +246,9 @@ static int chunk_get(struct shfs_ingest *ing, int64_t process_id, struct shfs_ch
 	}
 	HASH_FIND(hh, ing->chunks, &process_id, sizeof(process_id), c);
 	if (!c) {
-		r = shfs_sql_int(ing->index, &n,
-		                 "SELECT accesses FROM process WHERE process_id = ?",
-		                 shfs_arg_int(process_id));
-		if (r <= 0)
-			return r ?: -EBADMSG;
+		r = last_number(ing, process_id, &n);
+		if (r)
+			return r;
 		c = malloc(sizeof(*c));
 		if (!c)
 			return -ENOMEM;
@@ -353,6 +366,7 @@ int shfs_chunks_flush(struct shfs_ingest *ing)
 	struct shfs_chunk *c;
 	int r = 0;
 
+	ing->flushed_early = true;
 	HASH_SORT(ing->chunks, compare_process);
 	for (c = ing->chunks; c && !r; c = c->hh.next) {
 		r = chunk_put_by(ing, c);

@@ -330,36 +330,51 @@ int shfs_file_store(struct shfs_ingest *ing, struct shfs_file *f)
 	return r;
 }
 
-static int compare_file(const void *a, const void *b)
+/* Sorted by what lies here, as the files themselves are scattered in memory. */
+struct dirty_file {
+	int64_t id;
+	struct shfs_file *file;
+};
+
+static int compare_dirty(const void *a, const void *b)
 {
-	const struct shfs_file *x = *(struct shfs_file *const *)a,
-			       *y = *(struct shfs_file *const *)b;
+	const struct dirty_file *x = a, *y = b;
 
 	return (x->id > y->id) - (x->id < y->id);
+}
+
+static int list_dirty(struct shfs_ingest *ing, struct dirty_file **list, size_t *n)
+{
+	size_t cap = 0;
+
+	for (struct shfs_file *f = ing->recent; f; f = f->next) {
+		if (!f->dirty)
+			continue;
+		if (*n == cap) {
+			struct dirty_file *more;
+
+			cap = MAX(cap * 2, (size_t)1024);
+			more = reallocarray(*list, cap, sizeof(*more));
+			if (!more)
+				return -ENOMEM;
+			*list = more;
+		}
+		(*list)[(*n)++] = (struct dirty_file){ f->id, f };
+	}
+	return 0;
 }
 
 /* In the order of the table, where those that lie in one page are next to each other. */
 int shfs_files_flush(struct shfs_ingest *ing)
 {
-	_cleanup_free_ struct shfs_file **list = NULL;
-	struct shfs_file *f;
+	_cleanup_free_ struct dirty_file *list = NULL;
 	size_t n = 0;
-	int r = 0;
+	int r = list_dirty(ing, &list, &n);
 
-	for (f = ing->recent; f; f = f->next)
-		n += f->dirty;
-	if (!n)
-		return 0;
-	list = calloc(n, sizeof(struct shfs_file *));
-	if (!list)
-		return -ENOMEM;
-	n = 0;
-	for (f = ing->recent; f; f = f->next)
-		if (f->dirty)
-			list[n++] = f;
-	qsort(list, n, sizeof(struct shfs_file *), compare_file);
+	if (n)
+		qsort(list, n, sizeof(*list), compare_dirty);
 	for (size_t i = 0; i < n && !r; i++)
-		r = shfs_file_store(ing, list[i]);
+		r = shfs_file_store(ing, list[i].file);
 	return r;
 }
 

@@ -233,7 +233,9 @@ struct shfs_ingest {
 	struct shfs_file *files, *oldest, *recent;
 	struct shfs_directory *dirs;
 	int64_t next_file_id;
-	unsigned round;                    /* counts transactions */
+	int64_t last_process_id; /* before this transaction */
+	bool flushed_early;      /* some chunks of this transaction are written already */
+	unsigned round;          /* counts transactions */
 	struct shfs_process_cache *procs;  /* process.c: by producer and seq */
 	struct shfs_chunk *chunks, *chunk; /* chunk.c: by process; the one used last */
 	struct shfs_packed_chunks packed;

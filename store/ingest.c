@@ -10,6 +10,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Of one transaction. The longer it is, the fewer times a file is written; but who waits
+ * for it waits up to BUSY_MS. */
 #define BATCH_RECORDS 200000
 
 int shfs_ids_add(struct shfs_ids *list, int64_t id)
@@ -43,10 +45,10 @@ static void forget(struct shfs_ingest *ing)
 static int state_load(struct shfs_ingest *ing)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(
-		ing->index, &stmt,
-		"SELECT accesses, seq, files, versions, objects,"
-		" (SELECT coalesce(max(file_id), 0) + 1 FROM file) FROM state");
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT accesses, seq, files, versions, objects,"
+	                     " (SELECT coalesce(max(file_id), 0) + 1 FROM file),"
+	                     " (SELECT max(process_id) FROM process) FROM state");
 
 	if (r <= 0)
 		return r ?: -EBADMSG;
@@ -56,6 +58,7 @@ static int state_load(struct shfs_ingest *ing)
 	ing->totals.versions = sqlite3_column_int64(stmt, 3);
 	ing->totals.objects = sqlite3_column_int64(stmt, 4);
 	ing->next_file_id = sqlite3_column_int64(stmt, 5);
+	ing->last_process_id = sqlite3_column_int64(stmt, 6);
 	return 0;
 }
 
@@ -89,6 +92,7 @@ static int transaction_begin(struct shfs_ingest *ing)
 		forget(ing);
 	ing->data_version = version;
 	ing->round++;
+	ing->flushed_early = false;
 	shfs_files_trim(ing);
 	return r < 0 ? r : state_load(ing);
 }

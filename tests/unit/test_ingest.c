@@ -478,6 +478,28 @@ static void test_adopted_by_marker(void **state)
 	kit_close(&k);
 }
 
+/* What it did before is written by then; what it does after gets further numbers. */
+static void test_marked_later(void **state)
+{
+	struct kit k;
+	uint64_t p, q;
+
+	two_commands(&k, 2150);
+	p = kit_process(&k, 3000, 1e6, 1, 0);
+	kit_write(&k, p, "a", 1000010, kit_content(&k, "a", 1000010));
+	q = kit_process(&k, 3000, 1e6, 1, 0, .exe = "/bin/later",
+	                .marker = marker_of(&k, 1), .seen_ms = 1000020);
+	kit_write(&k, p, "b", 1000030, kit_content(&k, "b", 1000030));
+	kit_write(&k, q, "c", 1000040, kit_content(&k, "c", 1000040));
+	kit_ingest(&k);
+	assert_string_equal(kit_ask(&k, 2,
+	                            "SELECT count(DISTINCT access_id),"
+	                            " group_concat(text) FROM v_access"
+	                            " LEFT JOIN v_command USING (command_id)"),
+	                    "3|first,first,first");
+	kit_close(&k);
+}
+
 static void test_adopted_with_two_opinions(void **state)
 {
 	struct kit k;
@@ -861,6 +883,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_hostile_records),
 	cmocka_unit_test(test_adopted_by_group),
 	cmocka_unit_test(test_adopted_by_marker),
+	cmocka_unit_test(test_marked_later),
 	cmocka_unit_test(test_adopted_with_two_opinions),
 	cmocka_unit_test(test_group_of_a_long_command),
 	cmocka_unit_test(test_marker_that_names_nothing),
