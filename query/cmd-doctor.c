@@ -106,13 +106,13 @@ static char *find_program(const char *name)
 	return NULL;
 }
 
-/* Runs bash on a script of ours, without the user's settings; its exit status, or -1. */
-static int run_bash(const char *bash, const char *script, const char *arg)
+/* Runs a shell on a script of ours, without the user's settings; its exit status, or -1.
+ * With -c, bash reads none, and zsh none but those of the system with -f. */
+static int run_shell(const char *shell, const char *flag, const char *script,
+                     const char *arg)
 {
-	char *argv[] = { (char *)"bash",        (char *)"--norc",
-		         (char *)"--noprofile", (char *)"-c",
-		         (char *)script,        (char *)"bash",
-		         (char *)arg,           NULL };
+	char *argv[] = { (char *)shell, (char *)flag, (char *)script,
+		         (char *)shell, (char *)arg,  NULL };
 	posix_spawn_file_actions_t actions;
 	int status, r;
 	pid_t pid;
@@ -120,7 +120,7 @@ static int run_bash(const char *bash, const char *script, const char *arg)
 	posix_spawn_file_actions_init(&actions);
 	for (int fd = 0; fd < 3; fd++)
 		posix_spawn_file_actions_addopen(&actions, fd, "/dev/null", O_RDWR, 0);
-	r = posix_spawn(&pid, bash, &actions, NULL, argv, environ);
+	r = posix_spawn(&pid, shell, &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	if (r)
 		return -1;
@@ -324,20 +324,33 @@ static void check_shell(struct doctor *d, const char *shell)
 	}
 }
 
-static void check_builtin(struct doctor *d)
-{
-	_cleanup_free_ char *bash = find_program("bash");
-	_cleanup_free_ char *lib = shfs_path_installed("lib", "shfs-bash.so");
+static const struct loadable {
+	const char *shell, *file, *flag, *load, *package;
+	double ms; /* what is lost without it */
+} loadables[] = {
+	{ "bash", "shfs-bash.so", "-c", "enable -f \"$1\" _shfs_hook", "bash-builtins",
+	  1 },
+	{ "zsh", "shfs_zsh.so", "-fc", "module_path=($1:h); zmodload $1:t:r", "zsh-dev",
+	  0.3 },
+};
 
-	if (!bash)
+static void check_loadable(struct doctor *d, const struct loadable *l)
+{
+	_cleanup_free_ char *program = find_program(l->shell), *fix = NULL;
+	_cleanup_free_ char *lib = shfs_path_installed("lib", l->file);
+
+	if (!program)
 		return;
-	if (lib && !run_bash(bash, "enable -f \"$1\" _shfs_hook", lib))
-		say(d, LEVEL_OK, NULL, "bash loads the builtin of the hook");
-	else
-		say(d, LEVEL_WARN,
-		    lib ? "build shfs against this bash" : "build it with bash-builtins",
-		    "bash %s the builtin of the hook: the prompt is about 1 ms slower",
-		    lib ? "cannot load" : "has not");
+	if (lib && !run_shell(program, l->flag, l->load, lib)) {
+		say(d, LEVEL_OK, NULL, "%s loads the compiled hook", l->shell);
+		return;
+	}
+	if (asprintf(&fix, lib ? "build shfs against this %s" : "build it with %s",
+	             lib ? l->shell : l->package) < 0)
+		fix = NULL;
+	say(d, LEVEL_WARN, fix,
+	    "%s %s the compiled hook: the prompt is about %g ms slower", l->shell,
+	    lib ? "cannot load" : "has not", l->ms);
 }
 
 static void check_shells(struct doctor *d)
@@ -345,7 +358,8 @@ static void check_shells(struct doctor *d)
 	check_shell(d, "bash");
 	check_shell(d, "zsh");
 	check_shell(d, "fish");
-	check_builtin(d);
+	for (size_t i = 0; i < ARRAY_SIZE(loadables); i++)
+		check_loadable(d, &loadables[i]);
 }
 
 /* --- configuration and store --- */

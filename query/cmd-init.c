@@ -26,7 +26,7 @@ static const struct shell {
 	enum dialect dialect;
 } shells[] = {
 	{ "bash", "shfs.bash", "shfs-bash.so", POSIX },
-	{ "zsh", "shfs.zsh", NULL, POSIX },
+	{ "zsh", "shfs.zsh", "shfs_zsh.so", POSIX },
 	{ "fish", "shfs.fish", NULL, FISH },
 };
 

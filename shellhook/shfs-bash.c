@@ -26,10 +26,9 @@
  * history has other newlines, and not every line.
  *
  * It is built against the headers of one bash and loaded only into versions that are
- * known to agree with them (shfs.bash). It shares no code with the rest: a shell is not
- * the place for more.
+ * known to agree with them (shfs.bash).
  */
-#include "shellhook/bash-held.h"
+#include "shellhook/hook.h"
 
 #include <config.h>
 
@@ -40,19 +39,10 @@
 #include <common.h>
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <linux/magic.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
-#include <time.h>
-#include <unistd.h>
 
 /* What bash exports and its installed headers leave out: input.h, bashhist.h, parser.h
  * and readline. */
@@ -80,32 +70,11 @@ char *last_history_line(void);
 #define PS0_WORD "${SHFS_PRE-}"
 #define FINISH   "_shfs_hook finish"
 
-struct text {
-	char *data;
-	size_t len, cap;
-	bool failed;
-};
-
 static struct {
-	pid_t pid; /* of the shell; 0: not started. A subshell has another one. */
-	char *log, *alert, *state, *host, *boot, *pidns,
-		*tty; /* state: alert's directory */
-	bool greeted; /* this shell's S1 is in the log */
-	uint64_t seq, number;
-	bool open;        /* the last command has its begin and no end yet */
 	int last_command; /* bash's number of it */
-	int told;         /* the last trouble that was told of: errno */
 	bool told_promptvars, told_ps0;
-	bool was_first;           /* in PROMPT_COMMAND */
-	char shown[4096];         /* the alerts that were shown */
-	char id[64];              /* of the session, as the marker has it */
-	struct text begun;        /* what the B1 of the last command says */
-	struct text record;       /* kept for its memory */
-	bool settled;             /* the shell stands where $PWD says */
-	struct timespec no_alert; /* the directory's time when there was none */
-} hook;
-
-static struct held held_log, held_state, held_loadavg, held_mounts;
+	bool was_first; /* in PROMPT_COMMAND */
+} places;
 
 /* The lines of the command that is being read, as typed. */
 static struct {
@@ -118,335 +87,31 @@ static struct {
 	int (*pre_input)(void);
 } reader;
 
-/* --- text --- */
+/* --- what hook.c asks for --- */
 
-static void text_add(struct text *t, const char *data, size_t len)
+const char shell_kind[] = "bash";
+
+const char *shell_get(const char *name)
 {
-	if (t->cap - t->len < len) {
-		size_t cap = (t->len + len) * 2 + 256;
-		char *larger = t->failed ? NULL : realloc(t->data, cap);
-
-		if (!larger) {
-			t->failed = true;
-			return;
-		}
-		t->data = larger;
-		t->cap = cap;
-	}
-	memcpy(t->data + t->len, data, len);
-	t->len += len;
+	return get_string_value(name);
 }
 
-static void text_clear(struct text *t)
-{
-	if (t->cap > 65536 || t->failed) {
-		free(t->data);
-		*t = (struct text){ 0 };
-	}
-	t->len = 0;
-}
-
-/* A field of a record. */
-static void add_field(struct text *t, const char *s)
-{
-	text_add(t, s, strlen(s) + 1);
-}
-
-static void add_number(struct text *t, uint64_t n)
-{
-	char s[24];
-
-	snprintf(s, sizeof(s), "%" PRIu64, n);
-	add_field(t, s);
-}
-
-static void add_clock(struct text *t, clockid_t id)
-{
-	struct timespec ts;
-	char s[40];
-
-	clock_gettime(id, &ts);
-	snprintf(s, sizeof(s), "%lld.%09ld", (long long)ts.tv_sec, ts.tv_nsec);
-	add_field(t, s);
-}
-
-static void add_times(struct text *t)
-{
-	add_clock(t, CLOCK_REALTIME);
-	add_clock(t, CLOCK_BOOTTIME);
-}
-
-/* --- what /proc and the shell know --- */
-
-static ssize_t read_file(const char *path, char *out, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-	ssize_t n;
-
-	if (fd < 0)
-		return -1;
-	n = read(fd, out, size - 1);
-	close(fd);
-	out[n > 0 ? n : 0] = '\0';
-	return n;
-}
-
-/* Field 22 of /proc/self/stat; the name in field 2 may hold blanks and parentheses. */
-static uint64_t start_ticks(void)
-{
-	char stat[1024], *p = NULL;
-
-	if (read_file("/proc/self/stat", stat, sizeof(stat)) > 0)
-		p = strrchr(stat, ')');
-	for (int field = 2; p && field < 22; field++)
-		p = strchr(p + 1, ' ');
-	return p ? strtoull(p, NULL, 10) : 0;
-}
-
-/* The last field of /proc/loadavg. */
-static void add_last_pid(struct text *t)
-{
-	int fd = use_proc(&held_loadavg, "/proc/loadavg");
-	char loadavg[128], *last = NULL;
-	ssize_t n = fd < 0 ? -1 : pread(fd, loadavg, sizeof(loadavg) - 1, 0);
-
-	if (n > 0) {
-		loadavg[n] = '\0';
-		last = strrchr(loadavg, ' ');
-	}
-	add_number(t, last ? strtoull(last, NULL, 10) : 0);
-	use_end(&held_loadavg, fd);
-}
-
-static void add_cwd(struct text *t)
-{
-	char *cwd = getcwd(NULL, 0);
-	const char *pwd = get_string_value("PWD");
-
-	add_field(t, cwd && *cwd == '/' ? cwd : pwd ? pwd : "");
-	free(cwd);
-}
-
-static bool is_disabled(void)
-{
-	const char *value = get_string_value("SHFS_DISABLE");
-
-	return value && *value;
-}
-
-/* --- the marker, which programs find in their environment --- */
-
-static void export_variable(const char *name, char *value)
+void shell_export(const char *name, const char *value)
 {
 	SHELL_VAR *v = find_variable(name);
 
 	if (v && readonly_p(v))
 		return;
-	v = bind_global_variable(name, value, 0);
+	v = bind_global_variable(name, (char *)value, 0);
 	if (!v)
 		return;
 	VSETATTR(v, att_exported);
 	array_needs_making = 1;
 }
 
-/* 0: at the prompt. */
-static void mark_command(uint64_t number)
+void shell_mark(const char *number)
 {
-	char s[24];
-
-	snprintf(s, sizeof(s), "%" PRIu64, number);
-	export_variable("SHFS_COMMAND", s);
-}
-
-/* Numbers go on where this shell was executed by itself (exec bash). */
-static void mark_session(void)
-{
-	const char *before = get_string_value("SHFS_SESSION");
-	const char *number = get_string_value("SHFS_COMMAND");
-	const char *unit = get_string_value("INVOCATION_ID");
-	size_t len;
-	char s[256];
-
-	snprintf(hook.id, sizeof(hook.id), "%.8s-%ld-%" PRIu64, hook.boot, (long)hook.pid,
-	         start_ticks());
-	len = strlen(hook.id);
-	if (!hook.number && before && number && !strncmp(before, hook.id, len) &&
-	    (!before[len] || before[len] == '-'))
-		hook.number = strtoull(number, NULL, 10);
-	snprintf(s, sizeof(s), "%s%s%.128s", hook.id, unit && *unit ? "-" : "",
-	         unit ? unit : "");
-	export_variable("SHFS_SESSION", s);
-	mark_command(0);
-}
-
-/* --- the log --- */
-
-/* Once for each kind of trouble, however long it lasts. */
-static void trouble(int error)
-{
-	if (hook.told == error)
-		return;
-	hook.told = error;
-	fprintf(stderr, "shfs: the commands of this shell are not recorded: %s: %s\n",
-	        hook.log, strerror(error));
-}
-
-/* A write beyond `ulimit -f` is an error, too, and not the end of the shell. */
-static bool write_all(int fd, const char *data, size_t len)
-{
-	struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
-	ssize_t n = 0;
-
-	sigaction(SIGXFSZ, &ignore, &before);
-	while (len && ((n = write(fd, data, len)) > 0 || (n < 0 && errno == EINTR))) {
-		data += n > 0 ? n : 0;
-		len -= n > 0 ? (size_t)n : 0;
-	}
-	sigaction(SIGXFSZ, &before, NULL);
-	if (!n)
-		errno = EIO;
-	return !len;
-}
-
-static uint64_t record_begin(struct text *t, const char *tag)
-{
-	text_clear(t);
-	text_add(t, "\x1e", 1);
-	add_field(t, tag);
-	add_number(t, ++hook.seq);
-	return hook.seq;
-}
-
-/* One write, but where the disk is full: then readers skip the half of a record. */
-static bool record_write(struct text *t, uint64_t seq, int fd)
-{
-	add_number(t, seq);
-	text_add(t, "\n", 1);
-	errno = ENOMEM;
-	if (!t->failed && write_all(fd, t->data, t->len))
-		return true;
-	trouble(errno);
-	return false;
-}
-
-static bool write_session(int fd)
-{
-	struct text *t = &hook.record;
-	uint64_t seq = record_begin(t, "S1");
-
-	fchmod(fd, 0600); /* whatever the umask was */
-	add_number(t, hook.pid);
-	add_number(t, start_ticks());
-	add_field(t, hook.boot);
-	add_field(t, hook.pidns);
-	add_times(t);
-	add_field(t, hook.host);
-	add_field(t, "bash");
-	add_field(t, hook.tty);
-	add_cwd(t);
-	return record_write(t, seq, fd);
-}
-
-static bool write_begun(int fd)
-{
-	struct text *t = &hook.record;
-	uint64_t seq = record_begin(t, "B1");
-
-	text_add(t, hook.begun.data, hook.begun.len);
-	t->failed |= hook.begun.failed;
-	return record_write(t, seq, fd);
-}
-
-/* A log that is new, or was taken away meanwhile, begins with the session, and goes on
- * with the command that runs. */
-static int log_begin(void)
-{
-	int fd = open(hook.log,
-	              O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
-	              0600);
-	struct stat st;
-
-	if (fd < 0) {
-		trouble(errno);
-		return -1;
-	}
-	if (!hook.greeted || fstat(fd, &st) || !st.st_size) {
-		hook.greeted = write_session(fd);
-		if (!hook.greeted || (hook.open && !write_begun(fd))) {
-			close(fd);
-			return -1;
-		}
-	}
-	return may_hold(fd) ? hold(&held_log, fd) : fd;
-}
-
-/* -1: there was trouble. Then log_close. One that was removed since the last prompt is
- * noticed at the end of a command, and begun again. */
-static int log_open(bool at_end)
-{
-	struct stat st;
-
-	if (held_log.fd && !at_end)
-		return held_log.fd;
-	if (is_held(&held_log, &st) && st.st_nlink && st.st_size)
-		return held_log.fd;
-	let_go(&held_log);
-	return log_begin();
-}
-
-static void log_close(int fd)
-{
-	use_end(&held_log, fd);
-}
-
-/* What is held may have been closed, or moved away with the store. */
-static void check_held(void)
-{
-	struct stat st;
-
-	is_held(&held_loadavg, &st);
-	is_held(&held_mounts, &st);
-	check_name(&held_log, hook.log);
-	check_name(&held_state, hook.state);
-}
-
-static void write_finish(int status)
-{
-	struct text *t = &hook.record;
-	int fd = log_open(true);
-	char s[16];
-	uint64_t seq;
-
-	hook.open = false;
-	mark_command(0);
-	if (fd < 0)
-		return;
-	seq = record_begin(t, "F1");
-	add_number(t, hook.number);
-	add_times(t);
-	add_last_pid(t);
-	snprintf(s, sizeof(s), "%d", status);
-	add_field(t, s);
-	record_write(t, seq, fd);
-	log_close(fd);
-}
-
-static void write_begin(const char *text, bool hidden)
-{
-	struct text *t = &hook.begun;
-	int fd = log_open(false);
-
-	if (fd < 0)
-		return;
-	text_clear(t);
-	add_number(t, ++hook.number);
-	add_times(t);
-	add_last_pid(t);
-	add_field(t, hidden ? "1" : "0");
-	add_cwd(t);
-	add_field(t, hidden ? "" : text);
-	hook.open = write_begun(fd);
-	log_close(fd);
+	shell_export("SHFS_COMMAND", number);
 }
 
 /* --- what is typed --- */
@@ -459,8 +124,8 @@ static int read_char(void)
 		text_clear(&reader.typed);
 		/* no prompt command has told: lines pasted at once, or ours was taken out
 		 */
-		if (hook.open && !executing && hook.pid == getpid())
-			write_finish(last_command_exit_value);
+		if (hook_is_running() && !executing && hook_is_ours())
+			hook_end(last_command_exit_value);
 	}
 	c = reader.getter();
 	if (reader.late && rl_line_buffer && *rl_line_buffer)
@@ -483,8 +148,8 @@ static int unread_char(int c)
 	return reader.ungetter(c);
 }
 
-/* With line editing, on_readline comes before each line; without it, there is no moment
- * but those of the command before and of this one. */
+/* With line editing, on_readline and on_prompt come before each line; without it, there
+ * is no moment but those of the command before and of this one. */
 static bool is_edited(void)
 {
 	return bash_input.type == STREAM_READLINE;
@@ -534,14 +199,14 @@ static void arm_ps0(void)
 	if (promptvars)
 		text_add(&t, PS0_WORD, strlen(PS0_WORD));
 	else
-		say_once(&hook.told_promptvars,
+		say_once(&places.told_promptvars,
 		         " while the shell option promptvars is off");
 	text_add(&t, "", 1);
 	old = get_string_value("PS0");
 	if (t.failed || !strcmp(old ? old : "", t.data))
 		;
 	else if (var && readonly_p(var))
-		say_once(&hook.told_ps0, ": PS0 is read-only");
+		say_once(&places.told_ps0, ": PS0 is read-only");
 	else if (bind_variable("PS0", t.data, 0))
 		ps0_prompt = get_string_value("PS0");
 	free(t.data);
@@ -570,7 +235,7 @@ static void remove_former(ARRAY *a)
 		else if (first && element_index(e) && !strcmp(element_value(e), first))
 			again = true;
 	}
-	if (again && hook.was_first)
+	if (again && places.was_first)
 		remove_element(a, 0);
 }
 
@@ -592,17 +257,15 @@ static void take_first_place(void)
 	remove_former(array_cell(var));
 	array_rshift(array_cell(var), 1, finish);
 	VUNSETATTR(var, att_invisible);
-	hook.was_first = true;
+	places.was_first = true;
 }
 
 /* Readline calls it when it begins to read a line. */
 static int on_readline(void)
 {
-	if (hook.pid == getpid() && !executing) {
+	if (!executing && hook_is_ours()) {
 		reader.inside = false;
 		reader.late = reader_attach();
-		arm_ps0();
-		take_first_place();
 	}
 	return reader.startup ? reader.startup() : 0;
 }
@@ -610,8 +273,11 @@ static int on_readline(void)
 /* And when it has shown the prompt: nobody waits now. */
 static int on_prompt(void)
 {
-	if (hook.pid == getpid() && !executing)
-		check_held();
+	if (!executing && hook_is_ours()) {
+		arm_ps0();
+		take_first_place();
+		hook_at_prompt();
+	}
 	return reader.pre_input ? reader.pre_input() : 0;
 }
 
@@ -671,55 +337,6 @@ static bool is_kept_out(const char *text)
 	return !last || strcmp(last, text) != 0;
 }
 
-/* --- the mount --- */
-
-static bool is_fuse(const char *path)
-{
-	struct statfs fs;
-
-	return !statfs(path, &fs) && fs.f_type == FUSE_SUPER_MAGIC;
-}
-
-/* True also where it cannot be told. The first poll after a change tells of it. */
-static bool have_mounts_changed(void)
-{
-	bool was_held = held_mounts.fd;
-	struct pollfd mounts = { .events = POLLPRI };
-	bool changed;
-
-	mounts.fd = use_proc(&held_mounts, "/proc/self/mountinfo");
-	changed = !was_held || mounts.fd < 0 || poll(&mounts, 1, 0) != 0;
-	use_end(&held_mounts, mounts.fd);
-	return changed;
-}
-
-/* A shell that stood in a project when it was mounted stands below the mount, unseen; one
- * that stood on it when it was unmounted is off it. Both go to what $PWD says, if that is
- * the same directory. */
-static void follow_mount(void)
-{
-	const char *pwd = get_string_value("PWD");
-	struct stat here, there;
-
-	if (have_mounts_changed())
-		hook.settled = false;
-	if (hook.settled || !pwd || *pwd != '/')
-		return;
-	if (stat(".", &here)) {
-		if (errno != ENOTCONN)
-			return;
-	} else if (stat(pwd, &there)) {
-		return;
-	} else if (here.st_ino == there.st_ino && here.st_dev == there.st_dev) {
-		hook.settled = true;
-		return;
-	} else if (here.st_ino != there.st_ino || (!is_fuse(".") && !is_fuse(pwd))) {
-		return;
-	}
-	if (chdir(pwd))
-		return; /* it is no worse than before */
-}
-
 /* --- bash calls these --- */
 
 /* The value of SHFS_PRE. Only the first look at it before a command is PS0's. */
@@ -727,17 +344,15 @@ static SHELL_VAR *value_of_pre(SHELL_VAR *self)
 {
 	int error = errno;
 
-	if (executing || current_command_number == hook.last_command ||
-	    getpid() != hook.pid)
+	if (executing || current_command_number == places.last_command || !hook_is_ours())
 		return self;
-	hook.last_command = current_command_number;
-	hook.open = false;
-	if (!is_disabled()) {
+	places.last_command = current_command_number;
+	if (hook_is_disabled()) {
+		hook_forget();
+	} else {
 		const char *text = command_text();
 
-		follow_mount();
-		write_begin(text, is_kept_out(text));
-		mark_command(hook.number);
+		hook_begin(text, is_kept_out(text));
 	}
 	text_clear(&reader.typed);
 	reader_attach();
@@ -752,112 +367,17 @@ static SHELL_VAR *assign_pre(SHELL_VAR *self, char *value, arrayind_t index, cha
 	return self;
 }
 
-static bool was_shown(const char *line, size_t len)
-{
-	for (const char *p = hook.shown; *p; p += strcspn(p, "\n"), p += *p == '\n')
-		if (strcspn(p, "\n") == len && !memcmp(p, line, len))
-			return true;
-	return false;
-}
-
-static void show_line(const char *line, size_t len)
-{
-	for (; len; line++, len--)
-		putc((unsigned char)*line < ' ' || *line == '\x7f' ? '?' : *line, stderr);
-	putc('\n', stderr);
-}
-
-/* Its directory has not changed since there was none. What has changed within the last
- * second may do so again without another time. */
-static bool is_still_quiet(void)
-{
-	struct timespec now;
-	struct stat st;
-	bool quiet;
-	int fd;
-
-	if (!held_state.fd) {
-		fd = open(hook.state, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		use_end(&held_state,
-		        fd >= 0 && may_hold(fd) ? hold(&held_state, fd) : fd);
-	}
-	if (!is_held(&held_state, &st))
-		return false;
-	quiet = !memcmp(&st.st_mtim, &hook.no_alert, sizeof(st.st_mtim));
-	clock_gettime(CLOCK_REALTIME, &now);
-	hook.no_alert =
-		st.st_mtim.tv_sec < now.tv_sec - 1 ? st.st_mtim : (struct timespec){ 0 };
-	return quiet;
-}
-
-/* Each line again only if it was gone in between. */
-static void show_alert(void)
-{
-	char text[sizeof(hook.shown)];
-
-	if (!*hook.shown && is_still_quiet())
-		return;
-	if (read_file(hook.alert, text, sizeof(text)) <= 0)
-		*text = '\0';
-	for (const char *p = text; *p; p += *p == '\n') {
-		size_t len = strcspn(p, "\n");
-
-		if (len && !was_shown(p, len))
-			show_line(p, len);
-		p += len;
-	}
-	strcpy(hook.shown, text);
-}
-
 static int finish(void)
 {
-	if (getpid() != hook.pid)
+	if (!hook_is_ours())
 		return EXECUTION_SUCCESS;
-	if (hook.open)
-		write_finish(last_command_exit_value);
-	if (!is_disabled())
-		show_alert();
+	if (hook_is_running())
+		hook_end(last_command_exit_value);
+	if (!hook_is_disabled())
+		hook_show_alert();
 	if (!is_edited())
 		arm_ps0();
 	return EXECUTION_SUCCESS;
-}
-
-static bool set_text(char **to, const char *s)
-{
-	free(*to);
-	*to = strdup(s);
-	return *to != NULL;
-}
-
-static bool set_state(void)
-{
-	char *slash;
-
-	if (!set_text(&hook.state, hook.alert))
-		return false;
-	slash = strrchr(hook.state, '/');
-	if (slash)
-		*slash = '\0';
-	let_go(&held_state);
-	return true;
-}
-
-static bool set_log(const char *dir)
-{
-	char *log;
-
-	if (asprintf(&log, "%s/shell-%.8s-%ld-%" PRIu64 ".log", dir, hook.boot,
-	             (long)hook.pid, start_ticks()) < 0)
-		return false;
-	if (!hook.log || strcmp(hook.log, log)) {
-		hook.greeted = hook.open = false;
-		hook.told_promptvars = hook.told_ps0 = false;
-		hook.told = 0;
-	}
-	let_go(&held_log);
-	free(hook.log);
-	hook.log = log;
-	return true;
 }
 
 static bool bind_pre(void)
@@ -875,35 +395,24 @@ static bool bind_pre(void)
 
 static int start(const char *const *args)
 {
-	char **const places[] = { &hook.alert, &hook.host, &hook.boot, &hook.pidns,
-		                  &hook.tty };
-
-	if (hook.pid && hook.pid != getpid())
+	if (!hook_start(args) || !bind_pre())
 		return EXECUTION_FAILURE;
-	hook.pid = getpid();
-	for (int i = 0; i < 5; i++)
-		if (!set_text(places[i], args[i + 1]))
-			return EXECUTION_FAILURE;
-	if (!set_state() || !set_log(args[0]) || !bind_pre())
-		return EXECUTION_FAILURE;
-	mark_session();
-	log_close(log_open(true));
 	arm_ps0();
-	show_alert();
+	hook_show_alert();
 	return EXECUTION_SUCCESS;
 }
 
 int _shfs_hook_builtin(WORD_LIST *list);
 int _shfs_hook_builtin(WORD_LIST *list)
 {
-	const char *args[7];
+	const char *args[1 + HOOK_START_ARGS];
 	int n = 0;
 
-	for (; list && n < 7; list = list->next)
+	for (; list && n < 1 + HOOK_START_ARGS; list = list->next)
 		args[n++] = list->word->word;
 	if (n == 1 && !strcmp(args[0], "finish"))
 		return finish();
-	if (n == 7 && !list && !strcmp(args[0], "start"))
+	if (n == 1 + HOOK_START_ARGS && !list && !strcmp(args[0], "start"))
 		return start(args + 1);
 	builtin_usage();
 	return EX_USAGE;
@@ -928,7 +437,7 @@ int _shfs_hook_builtin_load(char *name)
 void _shfs_hook_builtin_unload(char *name);
 void _shfs_hook_builtin_unload(char *name)
 {
-	hook.pid = 0;
+	hook_stop();
 }
 
 static char doc[] = "The hook of shfs; see shfs-init(1).";

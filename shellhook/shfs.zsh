@@ -5,18 +5,32 @@
 # Sourced by what `shfs init zsh` prints, after it has set:
 #   _shfs_dir    where this shell's log of commands goes
 #   _shfs_alert  a file that is there while something is wrong, with lines to show
+#   _shfs_lib    the module (shfs-zsh.c), or empty
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
 #
 # preexec and precmd are begin and end of a command. Nothing forks. A prompt waits for them, and in
 # zsh calls of functions, redirections and looking up names is what takes time: so each is one
-# function on its usual way, the log stays open from one command to the next, and a sticky
-# emulation (_shfs_main) leaves the user's options, without a trace under xtrace.
+# function on its usual way, which calls the module if that fits this zsh. Without it, the log stays
+# open from one command to the next. A sticky emulation (_shfs_functions) leaves the user's options,
+# without a trace under xtrace.
 
 # Once in a session, however often this is sourced or tried.
 _shfs_say() {
 	[[ $_shfs_said == *"<$1>"* ]] || builtin print -r -- "shfs: $1" >&2
 	_shfs_said+="<$1>"
 }
+
+# The module refuses every zsh but the one it was built for.
+_shfs_module() {
+	[[ -n $_shfs_lib && ! -o restricted ]] || return
+	local -a module_path
+
+	module_path=($_shfs_lib:h)
+	zmodload ${_shfs_lib:t:r} 2>/dev/null &&
+		_shfs_hook start "$_shfs_dir" "$_shfs_alert" "$_shfs_host" "$_shfs_boot" "$_shfs_pidns" "$_shfs_tty"
+}
+
+# --- the same in zsh, where the module cannot be loaded ---
 
 # The user may have closed it, and have another file there now.
 _shfs_close() {
@@ -161,34 +175,50 @@ _shfs_mark() {
 	typeset -gx SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0
 }
 
-_shfs_main() {
-	emulate -L zsh
-	setopt no_err_exit no_err_return
+_shfs_plain() {
 	local stat log
 
-	[[ -o interactive && -z $SHFS_DISABLE ]] || return 0
-	typeset -g _shfs_said=${_shfs_said-}
 	if ! zmodload zsh/datetime zsh/system 2>/dev/null ||
 		! zmodload -F zsh/stat b:zstat 2>/dev/null; then
 		_shfs_say 'nothing is recorded: this zsh lacks the modules datetime, system or stat'
-		return 0
+		return 1
 	fi
-	[[ $sysparams[pid] == $$ ]] || return 0
+	[[ $sysparams[pid] == $$ ]] || return
 	sysread stat </proc/self/stat
 	typeset -g _shfs_ticks=${${(z)stat##*\) }[20]}
 	log=$_shfs_dir/shell-${_shfs_boot[1,8]}-$$-$_shfs_ticks.log
-	emulate zsh -o no_err_exit -o no_err_return -o unset -o no_xtrace -c '
-		functions[_shfs_precmd]=$functions[_shfs_precmd]
-		functions[_shfs_preexec]=$functions[_shfs_preexec]'
-	# First at the end, so that others' hooks do not count; last before the command.
-	precmd_functions=(_shfs_precmd ${precmd_functions:#_shfs_precmd})
-	preexec_functions=(${preexec_functions:#_shfs_preexec} _shfs_preexec)
-	[[ $log == ${_shfs_log-} ]] && return 0
+	[[ $log == ${_shfs_log-} ]] && return
 	((!${_shfs_fd-0})) || _shfs_close
 	typeset -g _shfs_log=$log _shfs_shown= _shfs_begun= _shfs_file= _shfs_pwd= _shfs_cwd=
 	typeset -gi _shfs_fd=0 _shfs_stays_open=0 _shfs_running=0 _shfs_number=0 _shfs_seq=0
 	_shfs_mark $_shfs_boot[1,8]-$$-$_shfs_ticks
 	_shfs_open_log && ((!_shfs_stays_open)) && _shfs_close
+	return 0
+}
+
+# --- the start ---
+
+# BEGIN END: bodies of functions. First at the end, so that others' hooks do not count; last before
+# the command.
+_shfs_functions() {
+	emulate zsh -o no_err_exit -o no_err_return -o unset -o no_xtrace -c '
+		functions[_shfs_preexec]=$1
+		functions[_shfs_precmd]=$2'
+	precmd_functions=(_shfs_precmd ${precmd_functions:#_shfs_precmd})
+	preexec_functions=(${preexec_functions:#_shfs_preexec} _shfs_preexec)
+}
+
+_shfs_main() {
+	emulate -L zsh
+	setopt no_err_exit no_err_return
+
+	[[ -o interactive && -z $SHFS_DISABLE ]] || return 0
+	typeset -g _shfs_said=${_shfs_said-}
+	if _shfs_module; then
+		_shfs_functions '_shfs_hook begin "$1"' '_shfs_hook end'
+	elif _shfs_plain; then
+		_shfs_functions $functions[_shfs_preexec] $functions[_shfs_precmd]
+	fi
 	return 0
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bash-held.h - files that the hook of bash keeps open from one command to the next.
+ * held.h - files that a compiled hook keeps open from one command to the next.
  *
  * Enter wakes a shell whose part of the kernel has gone cold: there a name that is looked
  * up costs ten times what it costs in a loop, and this is what a prompt waits for. What

@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: MIT */
+#include "shellhook/hook.h"
+
+#include "shellhook/held.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define ALERT_MAX 4096
+
+static struct {
+	pid_t pid; /* of the shell; 0: not started. A subshell has another one. */
+	uint64_t start;
+	/* state: alert's directory */
+	char *log, *alert, *state, *host, *boot, *pidns, *tty;
+	bool greeted; /* this shell's S1 is in the log */
+	uint64_t seq, number;
+	bool open;                /* the last command has its begin and no end yet */
+	bool unlimited;           /* files may grow; false if it is not known */
+	int told;                 /* the last trouble that was told of: errno */
+	struct text begun;        /* what the B1 of the last command says */
+	struct text record;       /* kept for its memory */
+	bool settled;             /* the shell stands where $PWD says */
+	struct timespec no_alert; /* the directory's time when there was none */
+	char shown[ALERT_MAX];    /* the alerts that were shown */
+} hook;
+
+static struct held held_log, held_state, held_loadavg, held_mounts;
+
+bool hook_is_ours(void)
+{
+	return hook.pid && hook.pid == getpid();
+}
+
+bool hook_is_disabled(void)
+{
+	const char *value = shell_get("SHFS_DISABLE");
+
+	return value && *value;
+}
+
+bool hook_is_running(void)
+{
+	return hook.open;
+}
+
+void hook_forget(void)
+{
+	hook.open = false;
+}
+
+/* --- text --- */
+
+void text_add(struct text *t, const char *data, size_t len)
+{
+	if (t->cap - t->len < len) {
+		size_t cap = (t->len + len) * 2 + 256;
+		char *larger = t->failed ? NULL : realloc(t->data, cap);
+
+		if (!larger) {
+			t->failed = true;
+			return;
+		}
+		t->data = larger;
+		t->cap = cap;
+	}
+	memcpy(t->data + t->len, data, len);
+	t->len += len;
+}
+
+void text_clear(struct text *t)
+{
+	if (t->cap > 65536 || t->failed) {
+		free(t->data);
+		*t = (struct text){ 0 };
+	}
+	t->len = 0;
+}
+
+/* A field of a record. */
+static void add_field(struct text *t, const char *s)
+{
+	text_add(t, s, strlen(s) + 1);
+}
+
+#define NUMBER_MAX 24
+
+/* The digits of n, at least width of them, in front of end. */
+static char *digits(char *end, uint64_t n, int width)
+{
+	for (; n || width > 0; n /= 10, width--)
+		*--end = (char)('0' + n % 10);
+	return end;
+}
+
+static void add_number(struct text *t, uint64_t n)
+{
+	char s[NUMBER_MAX] = "";
+
+	add_field(t, digits(s + sizeof(s) - 1, n, 1));
+}
+
+static void add_clock(struct text *t, clockid_t id)
+{
+	char s[2 * NUMBER_MAX] = "", *p = s + sizeof(s) - 1;
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	p = digits(p, ts.tv_nsec, 9);
+	*--p = '.';
+	add_field(t, digits(p, ts.tv_sec, 1));
+}
+
+static void add_times(struct text *t)
+{
+	add_clock(t, CLOCK_REALTIME);
+	add_clock(t, CLOCK_BOOTTIME);
+}
+
+/* --- what /proc and the shell know --- */
+
+static ssize_t read_file(const char *path, char *out, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	n = read(fd, out, size - 1);
+	close(fd);
+	out[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+/* Field 22 of /proc/self/stat; the name in field 2 may hold blanks and parentheses. */
+static uint64_t start_ticks(void)
+{
+	char stat[1024], *p = NULL;
+
+	if (read_file("/proc/self/stat", stat, sizeof(stat)) > 0)
+		p = strrchr(stat, ')');
+	for (int field = 2; p && field < 22; field++)
+		p = strchr(p + 1, ' ');
+	return p ? strtoull(p, NULL, 10) : 0;
+}
+
+/* The last field of /proc/loadavg. */
+static void add_last_pid(struct text *t)
+{
+	int fd = use_proc(&held_loadavg, "/proc/loadavg");
+	char loadavg[128], *last;
+	ssize_t n = fd < 0 ? -1 : pread(fd, loadavg, sizeof(loadavg), 0);
+
+	use_end(&held_loadavg, fd);
+	last = n > 0 && loadavg[n - 1] == '\n' ? memrchr(loadavg, ' ', n) : NULL;
+	if (!last) {
+		add_number(t, 0);
+		return;
+	}
+	loadavg[n - 1] = '\0';
+	add_field(t, last + 1);
+}
+
+static void add_cwd(struct text *t)
+{
+	char near[PATH_MAX], *far = NULL;
+	const char *cwd = getcwd(near, sizeof(near));
+
+	if (!cwd)
+		cwd = far = getcwd(NULL, 0);
+	if (!cwd || *cwd != '/')
+		cwd = shell_get("PWD");
+	add_field(t, cwd ? cwd : "");
+	free(far);
+}
+
+/* --- the marker, which programs find in their environment --- */
+
+/* 0: at the prompt. */
+static void mark_command(uint64_t number)
+{
+	char s[NUMBER_MAX] = "";
+
+	shell_mark(digits(s + sizeof(s) - 1, number, 1));
+}
+
+/* Numbers go on where this shell was executed by itself (exec bash). */
+static void mark_session(void)
+{
+	const char *before = shell_get("SHFS_SESSION");
+	const char *number = shell_get("SHFS_COMMAND");
+	const char *unit = shell_get("INVOCATION_ID");
+	char id[64], s[256];
+	size_t len;
+
+	snprintf(id, sizeof(id), "%.8s-%ld-%" PRIu64, hook.boot, (long)hook.pid,
+	         hook.start);
+	len = strlen(id);
+	if (!hook.number && before && number && !strncmp(before, id, len) &&
+	    (!before[len] || before[len] == '-'))
+		hook.number = strtoull(number, NULL, 10);
+	snprintf(s, sizeof(s), "%s%s%.128s", id, unit && *unit ? "-" : "",
+	         unit ? unit : "");
+	shell_export("SHFS_SESSION", s);
+	mark_command(hook.open ? hook.number : 0);
+}
+
+/* --- the log --- */
+
+/* Once for each kind of trouble, however long it lasts. */
+static void trouble(int error)
+{
+	if (hook.told == error)
+		return;
+	hook.told = error;
+	fprintf(stderr, "shfs: the commands of this shell are not recorded: %s: %s\n",
+	        hook.log, strerror(error));
+	fflush(stderr); /* zsh buffers it, and forks */
+}
+
+/* A write beyond `ulimit -f` is an error, too, and not the end of the shell. */
+static bool write_all(int fd, const char *data, size_t len)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
+	bool unlimited = hook.unlimited;
+	ssize_t n = 0;
+
+	if (!unlimited)
+		sigaction(SIGXFSZ, &ignore, &before);
+	while (len && ((n = write(fd, data, len)) > 0 || (n < 0 && errno == EINTR))) {
+		data += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+	if (!unlimited)
+		sigaction(SIGXFSZ, &before, NULL);
+	if (!n)
+		errno = EIO;
+	return !len;
+}
+
+static uint64_t record_begin(struct text *t, const char *tag)
+{
+	text_clear(t);
+	text_add(t, "\x1e", 1);
+	add_field(t, tag);
+	add_number(t, ++hook.seq);
+	return hook.seq;
+}
+
+/* One write, but where the disk is full: then readers skip the half of a record. */
+static bool record_write(struct text *t, uint64_t seq, int fd)
+{
+	add_number(t, seq);
+	text_add(t, "\n", 1);
+	errno = ENOMEM;
+	if (!t->failed && write_all(fd, t->data, t->len))
+		return true;
+	trouble(errno);
+	return false;
+}
+
+static bool write_session(int fd)
+{
+	struct text *t = &hook.record;
+	uint64_t seq = record_begin(t, "S1");
+
+	fchmod(fd, 0600); /* whatever the umask was */
+	add_number(t, hook.pid);
+	add_number(t, hook.start);
+	add_field(t, hook.boot);
+	add_field(t, hook.pidns);
+	add_times(t);
+	add_field(t, hook.host);
+	add_field(t, shell_kind);
+	add_field(t, hook.tty);
+	add_cwd(t);
+	return record_write(t, seq, fd);
+}
+
+static bool write_begun(int fd)
+{
+	struct text *t = &hook.record;
+	uint64_t seq = record_begin(t, "B1");
+
+	text_add(t, hook.begun.data, hook.begun.len);
+	t->failed |= hook.begun.failed;
+	return record_write(t, seq, fd);
+}
+
+/* A log that is new, or was taken away meanwhile, begins with the session, and goes on
+ * with the command that runs. */
+static int log_begin(void)
+{
+	int fd = open(hook.log,
+	              O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY,
+	              0600);
+	struct stat st;
+
+	if (fd < 0) {
+		trouble(errno);
+		return -1;
+	}
+	if (!hook.greeted || fstat(fd, &st) || !st.st_size) {
+		hook.greeted = write_session(fd);
+		if (!hook.greeted || (hook.open && !write_begun(fd))) {
+			close(fd);
+			return -1;
+		}
+	}
+	return may_hold(fd) ? hold(&held_log, fd) : fd;
+}
+
+/* -1: there was trouble. Then log_close. One that was removed since the last prompt is
+ * noticed at the end of a command, and begun again. */
+static int log_open(bool at_end)
+{
+	struct stat st;
+
+	if (held_log.fd && !at_end)
+		return held_log.fd;
+	if (is_held(&held_log, &st) && st.st_nlink && st.st_size)
+		return held_log.fd;
+	let_go(&held_log);
+	return log_begin();
+}
+
+static void log_close(int fd)
+{
+	use_end(&held_log, fd);
+}
+
+/* --- the mount --- */
+
+static bool is_fuse(const char *path)
+{
+	struct statfs fs;
+
+	return !statfs(path, &fs) && fs.f_type == FUSE_SUPER_MAGIC;
+}
+
+/* True also where it cannot be told. The first poll after a change tells of it. */
+static bool have_mounts_changed(void)
+{
+	bool was_held = held_mounts.fd;
+	struct pollfd mounts = { .events = POLLPRI };
+	bool changed;
+
+	mounts.fd = use_proc(&held_mounts, "/proc/self/mountinfo");
+	changed = !was_held || mounts.fd < 0 || poll(&mounts, 1, 0) != 0;
+	use_end(&held_mounts, mounts.fd);
+	return changed;
+}
+
+/* A shell that stood in a project when it was mounted stands below the mount, unseen; one
+ * that stood on it when it was unmounted is off it. Both go to what $PWD says, if that is
+ * the same directory. */
+static void follow_mount(void)
+{
+	const char *pwd = shell_get("PWD");
+	struct stat here, there;
+
+	if (have_mounts_changed())
+		hook.settled = false;
+	if (hook.settled || !pwd || *pwd != '/')
+		return;
+	if (stat(".", &here)) {
+		if (errno != ENOTCONN)
+			return;
+	} else if (stat(pwd, &there)) {
+		return;
+	} else if (here.st_ino == there.st_ino && here.st_dev == there.st_dev) {
+		hook.settled = true;
+		return;
+	} else if (here.st_ino != there.st_ino || (!is_fuse(".") && !is_fuse(pwd))) {
+		return;
+	}
+	if (chdir(pwd))
+		return; /* it is no worse than before */
+}
+
+/* --- the commands --- */
+
+void hook_begin(const char *text, bool hidden)
+{
+	struct text *t = &hook.begun;
+	int fd;
+
+	hook.open = false;
+	follow_mount();
+	fd = log_open(false);
+	text_clear(t);
+	add_number(t, ++hook.number);
+	add_times(t);
+	add_last_pid(t);
+	add_field(t, hidden ? "1" : "0");
+	add_cwd(t);
+	add_field(t, hidden ? "" : text);
+	hook.open = fd >= 0 && write_begun(fd);
+	log_close(fd);
+	hook.unlimited = false;
+	mark_command(hook.number);
+}
+
+void hook_end(int status)
+{
+	struct text *t = &hook.record;
+	int fd = log_open(true);
+	uint64_t seq;
+
+	hook.open = false;
+	mark_command(0);
+	if (fd < 0)
+		return;
+	seq = record_begin(t, "F1");
+	add_number(t, hook.number);
+	add_times(t);
+	add_last_pid(t);
+	if (status < 0)
+		text_add(t, "-", 1);
+	add_number(t, status < 0 ? -(int64_t)status : status);
+	(void)!record_write(t, seq, fd);
+	log_close(fd);
+}
+
+/* What is held may have been closed, or moved away with the store. */
+void hook_at_prompt(void)
+{
+	struct rlimit size;
+	struct stat st;
+
+	is_held(&held_loadavg, &st);
+	is_held(&held_mounts, &st);
+	check_name(&held_log, hook.log);
+	check_name(&held_state, hook.state);
+	hook.unlimited =
+		!getrlimit(RLIMIT_FSIZE, &size) && size.rlim_cur == RLIM_INFINITY;
+}
+
+/* --- the alert --- */
+
+static bool was_shown(const char *line, size_t len)
+{
+	for (const char *p = hook.shown; *p; p += strcspn(p, "\n"), p += *p == '\n')
+		if (strcspn(p, "\n") == len && !memcmp(p, line, len))
+			return true;
+	return false;
+}
+
+static void show_line(const char *line, size_t len)
+{
+	for (; len; line++, len--)
+		putc((unsigned char)*line < ' ' || *line == '\x7f' ? '?' : *line, stderr);
+	putc('\n', stderr);
+}
+
+/* Its directory has not changed since there was none. What has changed within the last
+ * second may do so again without another time. */
+static bool is_still_quiet(void)
+{
+	struct timespec now;
+	struct stat st;
+	bool quiet;
+	int fd;
+
+	if (!held_state.fd) {
+		fd = open(hook.state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		use_end(&held_state,
+		        fd >= 0 && may_hold(fd) ? hold(&held_state, fd) : fd);
+	}
+	if (!is_held(&held_state, &st))
+		return false;
+	quiet = !memcmp(&st.st_mtim, &hook.no_alert, sizeof(st.st_mtim));
+	clock_gettime(CLOCK_REALTIME, &now);
+	hook.no_alert =
+		st.st_mtim.tv_sec < now.tv_sec - 1 ? st.st_mtim : (struct timespec){ 0 };
+	return quiet;
+}
+
+/* Each line again only if it was gone in between. */
+static void show_new(void)
+{
+	char text[sizeof(hook.shown)];
+
+	if (read_file(hook.alert, text, sizeof(text)) <= 0)
+		*text = '\0';
+	for (const char *p = text; *p; p += *p == '\n') {
+		size_t len = strcspn(p, "\n");
+
+		if (len && !was_shown(p, len))
+			show_line(p, len);
+		p += len;
+	}
+	fflush(stderr);
+	strcpy(hook.shown, text);
+}
+
+void hook_show_alert(void)
+{
+	if (*hook.shown || !is_still_quiet())
+		show_new();
+}
+
+/* --- the start --- */
+
+static bool set_text(char **to, const char *s)
+{
+	free(*to);
+	*to = strdup(s);
+	return *to != NULL;
+}
+
+static bool set_state(void)
+{
+	char *slash;
+
+	if (!set_text(&hook.state, hook.alert))
+		return false;
+	slash = strrchr(hook.state, '/');
+	if (slash)
+		*slash = '\0';
+	let_go(&held_state);
+	return true;
+}
+
+static bool set_log(const char *dir)
+{
+	char *log;
+
+	if (asprintf(&log, "%s/shell-%.8s-%ld-%" PRIu64 ".log", dir, hook.boot,
+	             (long)hook.pid, hook.start) < 0)
+		return false;
+	if (!hook.log || strcmp(hook.log, log)) {
+		hook.greeted = hook.open = false;
+		hook.told = 0;
+	}
+	let_go(&held_log);
+	free(hook.log);
+	hook.log = log;
+	return true;
+}
+
+bool hook_start(const char *const *args)
+{
+	char **const places[] = { &hook.alert, &hook.host, &hook.boot, &hook.pidns,
+		                  &hook.tty };
+
+	if (hook.pid && hook.pid != getpid())
+		return false;
+	hook.pid = getpid();
+	hook.start = start_ticks();
+	for (int i = 0; i < HOOK_START_ARGS - 1; i++)
+		if (!set_text(places[i], args[i + 1]))
+			return false;
+	if (!set_state() || !set_log(args[0]))
+		return false;
+	mark_session();
+	log_close(log_open(true));
+	return true;
+}
+
+void hook_stop(void)
+{
+	hook.pid = 0;
+}

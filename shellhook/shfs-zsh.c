@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shfs-zsh.c - the hook of zsh as a module: what shfs.zsh does in functions, compiled.
+ *
+ *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY
+ *   _shfs_hook begin TEXT
+ *   _shfs_hook end
+ *
+ * begin and end are all that the functions of preexec and precmd call (shfs.zsh). Records
+ * are those of store/hooklog.h.
+ *
+ * zsh takes any module that has the right names in it. This one is built against the
+ * headers of one zsh, whose structures it uses, and refuses all others.
+ */
+#include "shellhook/hook.h"
+
+/* As zsh's own modules, but without libcap, which one of them needs. */
+#define MODULE
+#define mod_import_function
+#define mod_import_variable
+#define mod_export
+#include <zsh/config.h>
+#undef HAVE_SYS_CAPABILITY_H
+#include <zsh/zsh_system.h>
+
+#include <zsh/zsh.h>
+
+#include <zsh/hashtable.h>
+#include <zsh/prototypes.h>
+#include <zsh/sigcount.h>
+#include <zsh/signals.h>
+#include <zsh/version.h>
+#include <zsh/ztype.h>
+#ifndef CUSTOM_PATCHLEVEL
+#include <zsh/patchlevel.h>
+#define CUSTOM_PATCHLEVEL ZSH_PATCHLEVEL
+#endif
+
+#include <zsh/builtin.epro>
+#include <zsh/glob.epro>
+#include <zsh/hist.epro>
+#include <zsh/init.epro>
+#include <zsh/mem.epro>
+#include <zsh/module.epro>
+#include <zsh/options.epro>
+#include <zsh/params.epro>
+#include <zsh/pattern.epro>
+#include <zsh/string.epro>
+#include <zsh/utils.epro>
+
+#include <string.h>
+#include <wchar.h>
+#include <wctype.h>
+
+/* --- what hook.c asks for --- */
+
+const char shell_kind[] = "zsh";
+
+/* Without zsh's own escapes, on its heap. */
+static char *plain(const char *s)
+{
+	return strchr(s, Meta) ? unmetafy(dupstring(s), NULL) : (char *)s;
+}
+
+const char *shell_get(const char *name)
+{
+	const char *value = getsparam((char *)name);
+
+	return value ? plain(value) : NULL;
+}
+
+void shell_export(const char *name, const char *value)
+{
+	Param p = (Param)paramtab->getnode(paramtab, name);
+
+	if (!p || (p->node.flags & PM_UNSET))
+		p = assignsparam((char *)name, ztrdup(""), 0);
+	if (!p || (p->node.flags & PM_READONLY))
+		return;
+	p->node.flags |= PM_EXPORTED;
+	assignsparam((char *)name, ztrdup(value), 0);
+}
+
+/* What the environment has of SHFS_COMMAND, changed in place: glibc's setenv keeps every
+ * value that it was ever given, and looks through them. */
+#define MARK "SHFS_COMMAND="
+static char mark[sizeof(MARK) + 20] = MARK;
+static bool is_in_environment;
+
+static void look_for_mark(void)
+{
+	char **e = environ;
+
+	while (*e && *e != mark)
+		e++;
+	is_in_environment = *e;
+}
+
+void shell_mark(const char *number)
+{
+	Param p = (Param)paramtab->getnode(paramtab, "SHFS_COMMAND");
+	bool usual =
+		p && PM_TYPE(p->node.flags) == PM_SCALAR &&
+		(p->node.flags & (PM_EXPORTED | PM_READONLY | PM_UNSET)) == PM_EXPORTED;
+
+	strcpy(mark + strlen(MARK), number);
+	if (usual && is_in_environment) {
+		p->gsu.s->setfn(p, ztrdup(number));
+		return;
+	}
+	shell_export("SHFS_COMMAND", number);
+	if (usual)
+		is_in_environment = !putenv(mark);
+}
+
+/* --- the commands --- */
+
+static int start(char **args)
+{
+	const char *plain_args[HOOK_START_ARGS];
+
+	for (int i = 0; i < HOOK_START_ARGS; i++)
+		plain_args[i] = plain(args[i]);
+	return !hook_start(plain_args);
+}
+
+static bool is_blank(const char *text)
+{
+	mbstate_t state = { 0 };
+	wchar_t first;
+	size_t n;
+
+	if (!(*text & 0x80)) /* as nearly always */
+		return *text == ' ' || *text == '\t';
+	n = mbrtowc(&first, text, strlen(text), &state);
+	return n && n < (size_t)-2 && iswblank(first);
+}
+
+/* A pattern that is none matches nothing, as for zsh itself. */
+static bool is_ignored(char *text)
+{
+	char *ignore = getsparam("HISTORY_IGNORE");
+	Patprog pattern;
+
+	if (!ignore || !*ignore)
+		return false;
+	ignore = dupstring(ignore);
+	tokenize(ignore);
+	remnulargs(ignore);
+	pattern = patcompile(ignore, 0, NULL);
+	return pattern && pattry(pattern, text);
+}
+
+/* text is empty where zsh was told to keep the line out of its history. */
+static void begin(char *text)
+{
+	if (hook_is_disabled())
+		return;
+	hook_begin(plain(text), !*text || is_blank(plain(text)) || is_ignored(text));
+}
+
+/* Zsh calls it when it waits for the first key. */
+static void at_prompt(void)
+{
+	deltimedfn(at_prompt);
+	if (!hook_is_ours())
+		return;
+	look_for_mark();
+	hook_at_prompt();
+}
+
+static bool is_edited(void)
+{
+	return interact && isset(SHINSTDIN) && SHTTY != -1 && isset(USEZLE);
+}
+
+static void end(void)
+{
+	if (hook_is_running())
+		hook_end((int)lastval);
+	if (!hook_is_disabled())
+		hook_show_alert();
+	if (is_edited())
+		addtimedfn(at_prompt, 0);
+}
+
+static int run(char *name, char **args, Options ops, int func)
+{
+	int n = arrlen(args);
+
+	if (n == 1 + HOOK_START_ARGS && !strcmp(*args, "start"))
+		return start(args + 1);
+	if (!hook_is_ours())
+		return 0;
+	if (n == 1 && !strcmp(*args, "end"))
+		end();
+	else if (n == 2 && !strcmp(*args, "begin"))
+		begin(args[1]);
+	else
+		zwarnnam(name, "start DIR ALERT HOST BOOT PIDNS TTY | begin TEXT | end");
+	return 0;
+}
+
+/* --- zsh calls these --- */
+
+static struct builtin builtins[] = {
+	BUILTIN("_shfs_hook", 0, run, 1, 1 + HOOK_START_ARGS, 0, NULL, NULL),
+};
+static struct features features = { builtins, 1, NULL, 0, NULL, 0, NULL, 0, 0 };
+
+static bool is(char *name, const char *value)
+{
+	const char *found = getsparam(name);
+
+	return found && !strcmp(found, value);
+}
+
+int setup_(Module m)
+{
+	return !is("ZSH_VERSION", ZSH_VERSION) ||
+	       !is("ZSH_PATCHLEVEL", CUSTOM_PATCHLEVEL);
+}
+
+int features_(Module m, char ***found)
+{
+	*found = featuresarray(m, &features);
+	return 0;
+}
+
+int enables_(Module m, int **enables)
+{
+	return handlefeatures(m, &features, enables);
+}
+
+int boot_(Module m)
+{
+	return 0;
+}
+
+/* It stays: the functions of the hook call it. */
+int cleanup_(Module m)
+{
+	return 1;
+}
+
+int finish_(Module m)
+{
+	return 0;
+}
