@@ -86,10 +86,18 @@ def octets(text):
     return text.encode("utf-8", "surrogateescape")
 
 
+def shell_of(kind):
+    return kind.split()[-1]
+
+
+def plain(name):
+    return PLAIN.replace("bash", name)
+
+
 def start(shell, kind, **options):
-    """A shell; "plain bash" is one that cannot load the builtin."""
-    if kind == "plain bash":
-        return shell("bash", init=False, after=PLAIN, **options)
+    """A shell; "plain bash" and "plain zsh" are those that cannot load what is compiled."""
+    if kind.startswith("plain "):
+        return shell(shell_of(kind), init=False, after=plain(shell_of(kind)), **options)
     return shell(kind, **options)
 
 
@@ -138,6 +146,7 @@ POSIX = [
     ("test", "[[ a == b ]]\r", [("[[ a == b ]]", 1)]),
     ("assignment", "x=1\r", [("x=1", 0)]),
     ("substitution", "y=$(false)\r", [("y=$(false)", 1)]),
+    ("and one that leaves 0", "y=$(true)\r", [("y=$(true)", 0)]),  # zsh has it as the status of a later exec
     ("process substitution", "cat <(true)\r", [("cat <(true)", 0)]),
     ("alias", "alias aa='sh -c \"exit 4\"'\r", [("alias aa='sh -c \"exit 4\"'", 0)]),
     ("aliased", "aa\r", [("aa", 4)]),
@@ -207,10 +216,10 @@ def check_kinds(sh, sandbox, kinds):
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_every_kind_of_line(sandbox, shell, kind):
-    table = {"bash": POSIX + BASH + HISTORY, "zsh": POSIX + ZSH + HISTORY, "fish": FISH}[kind]
-    check_kinds(shell(kind), sandbox, COMMON + table)
+    table = {"bash": POSIX + BASH + HISTORY, "zsh": POSIX + ZSH + HISTORY, "fish": FISH}[shell_of(kind)]
+    check_kinds(start(shell, kind), sandbox, COMMON + table)
 
 
 @pytest.mark.timeout(120)
@@ -243,6 +252,7 @@ def test_bash_without_history(sandbox, shell, before):
 
 @pytest.mark.timeout(120)
 @pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["zsh", "plain zsh"])
 @pytest.mark.parametrize(
     "before",
     [
@@ -252,9 +262,9 @@ def test_bash_without_history(sandbox, shell, before):
         "setopt interactive_comments warn_create_global extended_history share_history",
     ],
 )
-def test_zsh_whatever_the_options(sandbox, shell, before):
+def test_zsh_whatever_the_options(sandbox, shell, kind, before):
     table = COMMON + POSIX + ([] if "no_bang_hist" in before else ZSH + HISTORY)
-    check_kinds(shell("zsh", before=before + "\n"), sandbox, table)
+    check_kinds(start(shell, kind, before=before + "\n"), sandbox, table)
 
 
 @pytest.mark.users("ordinary")
@@ -280,9 +290,9 @@ def test_bash_changes_its_editor(sandbox, shell):
     assert [text for text, _ in commands(records(sandbox))] == [octets(line) for line in lines]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_interrupted_and_stopped(sandbox, shell, kind):
-    sh = shell(kind)
+    sh = start(shell, kind)
     for key in "\x03", "\x1a":
         sh.send("sleep 60\r")
         sh.wait_for_job("sleep")
@@ -291,7 +301,7 @@ def test_interrupted_and_stopped(sandbox, shell, kind):
     sh.run("true")
     sh.run("kill -9 (jobs -lp)" if kind == "fish" else "kill -9 %1")
     found = commands(records(sandbox))
-    stopped = {"bash": 148, "zsh": 148}.get(kind, found[1][1])
+    stopped = {"bash": 148, "zsh": 148}.get(shell_of(kind), found[1][1])
     assert found[:3] == [(b"sleep 60", 130), (b"sleep 60", stopped), (b"true", 0)]
     assert len(found) == 4 and found[3][1] == 0
 
@@ -299,10 +309,10 @@ def test_interrupted_and_stopped(sandbox, shell, kind):
 # --- what the records say ---
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_session(sandbox, shell, kind):
     os.symlink(sandbox.project, os.path.join(sandbox.home, "link"))
-    sh = shell(kind, before="umask 0\n")
+    sh = start(shell, kind, before="umask 0\n")
     sh.run(f"cd {sandbox.home}/link")
     before = time.time()
     sh.run("true")
@@ -310,14 +320,14 @@ def test_session(sandbox, shell, kind):
     [path] = log_paths(sandbox)
     session, *rest = records(sandbox)
     with open(f"/proc/{sh.pid}/stat", encoding="ascii") as text:
-        start = text.read().rpartition(")")[2].split()[19]
+        since = text.read().rpartition(")")[2].split()[19]
     boot_id = open("/proc/sys/kernel/random/boot_id", encoding="ascii").read().strip()
-    assert int(session.pid) == sh.pid and session.start.decode() == start
+    assert int(session.pid) == sh.pid and session.start.decode() == since
     assert session.boot_id.decode() == boot_id and session.host.decode() == socket.gethostname()
     assert int(session.pidns) == os.stat("/proc/self/ns/pid").st_ino
-    assert session.shell.decode() == kind and session.tty.decode() == os.readlink(f"/proc/{sh.pid}/fd/0")
+    assert session.shell.decode() == shell_of(kind) and session.tty.decode() == os.readlink(f"/proc/{sh.pid}/fd/0")
     assert session.cwd.decode() == sandbox.project
-    assert os.path.basename(path) == f"shell-{boot_id[:8]}-{sh.pid}-{start}.log"
+    assert os.path.basename(path) == f"shell-{boot_id[:8]}-{sh.pid}-{since}.log"
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(hook_dir(sandbox)).st_mode) == 0o700
     assert os.stat(path).st_uid == sandbox.user.uid
@@ -326,58 +336,61 @@ def test_session(sandbox, shell, kind):
     slack = 0.2 if kind == "fish" else 0.001
     assert before - slack <= float(begin.real) <= float(finish.real) <= after + slack
     decimals = {len(r.boot.partition(b".")[2]) for r in (session, begin, finish)}
-    assert decimals == ({9} if kind == "bash" else {2})
+    assert decimals == ({9} if kind in ("bash", "zsh") else {2})
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_session_inside_a_session(sandbox, shell, kind):
-    sh = shell(kind)
+    sh = start(shell, kind)
     own = log_paths(sandbox)
-    sh.run(kind)
+    sh.run(shell_of(kind))
     [inner] = [p for p in log_paths(sandbox) if p not in own]
     sh.run("false")
     sh.run("exit")
     sh.run("true")
     left = 1 if kind == "fish" else None  # which still has its event for it
     assert commands(records(sandbox, inner)) == [(b"false", 1), (b"exit", left)]
-    assert commands(records(sandbox, own[0])) == [(octets(kind), 1), (b"true", 0)]
+    assert commands(records(sandbox, own[0])) == [(octets(shell_of(kind)), 1), (b"true", 0)]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_shell_replaced_by_itself(sandbox, shell, kind):
-    sh = shell(kind)
+    sh = start(shell, kind)
     sh.run("true")
-    sh.run(f"exec {kind}" + (" -i" if kind != "fish" else ""))
+    line = f"exec {shell_of(kind)}" + (" -i" if kind != "fish" else "")
+    sh.run(line)
     sh.run("false")
     found = records(sandbox)
     second = [i for i, r in enumerate(found) if isinstance(r, Session)][1]
-    assert commands(found[:second]) == [(b"true", 0), (octets(f"exec {kind}" + (" -i" if kind != "fish" else "")), None)]
+    assert commands(found[:second]) == [(b"true", 0), (octets(line), None)]
     assert commands(found[second:], number=2) == [(b"false", 1)]  # numbers go on
     assert found[0].pid == found[second].pid and found[0].start == found[second].start
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_sourced_again(sandbox, shell, kind):
-    again = {"fish": "shfs init fish | source"}.get(kind, f'eval "$(shfs init {kind})"')
+    name = shell_of(kind)
+    again = plain(name) if kind != name else shell_init(kind)
+    again = again.rstrip("\n")
     show = {
         "bash": 'echo "$PS0" "${PROMPT_COMMAND[@]}"',
         "zsh": "echo $precmd_functions $preexec_functions",
         "fish": "functions --handlers | sort",
     }
-    sh = shell(kind)
-    before = sh.run(show[kind])
+    sh = start(shell, kind)
+    before = sh.run(show[name])
     assert sh.run(again) == ""
-    assert sh.run(show[kind]) == before
+    assert sh.run(show[name]) == before
     if kind != "fish":
-        assert sh.run(f"({again}; true); {kind} -c 'true'") == ""  # a subshell, and no interactive shell
+        assert sh.run(f"({again}; true); {name} -c 'true'") == ""  # a subshell, and no interactive shell
     sh.run("false")
     found = commands(records(sandbox))
     assert found[1] == (octets(again), 0) and found[-1] == (b"false", 1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_log_taken_away(sandbox, shell, kind):
-    sh = shell(kind)
+    sh = start(shell, kind)
     sh.run("true")
     os.unlink(log_paths(sandbox)[0])
     sh.run("true")
@@ -389,12 +402,13 @@ def test_log_taken_away(sandbox, shell, kind):
 
 @pytest.mark.parametrize("kind, steal", [
     ("bash", ["for n in {200..204}; do eval exec $n'>&-'; done", "for n in {200..204}; do eval exec $n'>MINE'; done"]),
-    ("zsh", ["n=$_shfs_fd; exec {n}>&-; exec {n}>MINE"]),
+    ("zsh", ["n=200; exec {n}>&-; exec {n}>MINE"]),
+    ("plain zsh", ["n=$_shfs_fd; exec {n}>&-; exec {n}>MINE"]),
 ])
 def test_log_closed_by_the_user(sandbox, shell, kind, steal):
     """The log is held open at a number that a user may take for a file of their own."""
     mine = os.path.join(sandbox.path, "tmp/mine")
-    sh = shell(kind)
+    sh = start(shell, kind)
     sh.run("true")
     for line in *steal, ":", "false", "print -u $n user || echo user >&$n", ": last":
         sh.run(line.replace("MINE", mine))
@@ -403,10 +417,10 @@ def test_log_closed_by_the_user(sandbox, shell, kind, steal):
         assert file.read() == "user\n", "still open, and nothing of ours in it"
 
 
-@pytest.mark.parametrize("kind", ["bash", "zsh"])
+@pytest.mark.parametrize("kind", ["bash", "zsh", "plain zsh"])
 def test_log_moved_away(sandbox, shell, kind):
     """By a command of this shell: the next is in a log at the usual place."""
-    sh = shell(kind)
+    sh = start(shell, kind)
     sh.run("true")
     path = log_paths(sandbox)[0]
     sh.run(f"mv {path} {sandbox.path}/tmp/moved")
@@ -425,9 +439,9 @@ def test_no_descriptor_leaks(sandbox, shell, kind):
     assert sh.run(count) == plain
 
 
-@pytest.mark.parametrize("kind", ["bash", "zsh"])
+@pytest.mark.parametrize("kind", ["bash", "zsh", "plain zsh"])
 def test_no_fork(sandbox, shell, kind):
-    sh = shell(kind)
+    sh = start(shell, kind)
     sh.run(":")
     out = os.path.join(sandbox.path, "strace")
     calls = "trace=clone,clone3,fork,vfork,execve,write"
@@ -450,7 +464,7 @@ def test_no_fork(sandbox, shell, kind):
 # --- what the user has is kept ---
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash", "plain zsh"])
 def test_status_is_kept(sandbox, shell, kind):
     sh = start(shell, kind)
     sh.run("sh -c 'exit 42'")
@@ -539,9 +553,9 @@ def shell_init(kind):
 
 
 @pytest.mark.users("ordinary")
-@pytest.mark.parametrize("kind", ["bash", "zsh"])
+@pytest.mark.parametrize("kind", ["bash", "zsh", "plain zsh"])
 def test_vi_mode(sandbox, shell, kind):
-    sh = shell(kind, before="set -o vi\n" if kind == "bash" else "bindkey -v\n")
+    sh = start(shell, kind, before="set -o vi\n" if kind == "bash" else "bindkey -v\n")
     sh.send("tru fals\x1bbbAe\r")  # escape, two words back, append at the end
     sh.wait()
     sh.interrupt("echo never")
@@ -576,10 +590,10 @@ def test_debian_bashrc(sandbox, shell):
 
 
 @pytest.mark.users("ordinary")
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_strict_shells(sandbox, shell, kind):
     """set -e and set -u do not meet our code, and -x shows little of it."""
-    sh = shell(kind)
+    sh = start(shell, kind)
     if kind != "fish":
         sh.run("set -eu")
         sh.run("! true")
@@ -657,7 +671,7 @@ def test_bash_without_the_loadable_keeps_out_what_it_cannot_know(sandbox, shell,
 # --- trouble ---
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash", "plain zsh"])
 def test_hook_directory_cannot_be_made(sandbox, shell, kind):
     sandbox.mkdir(sandbox.store, 0o700)
     sandbox.write_outside(os.path.join(sandbox.store, "journal"), "")
@@ -711,7 +725,7 @@ def commands_in_tail(data):
     return [(b.text, finishes.get(b.number)) for b in begins]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash", "plain zsh"])
 def test_alert_is_shown_once(sandbox, shell, kind):
     sh = start(shell, kind)
     path = os.path.join(sandbox.store, "state", "alert-" + socket.gethostname())
@@ -739,7 +753,7 @@ def test_alert_is_shown_once(sandbox, shell, kind):
 
 
 @pytest.mark.users("ordinary")
-@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash", "plain zsh"])
 def test_disabled(sandbox, shell, kind):
     sh = start(shell, kind, env={"SHFS_DISABLE": "1"})
     sh.run("true")
@@ -780,7 +794,7 @@ def runtime(sandbox, name="journal/*/shell-*.log"):
     return sorted(path for path in found if ".tmp-" not in path)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash", "plain zsh"])
 def test_prompt_while_the_store_hangs(sandbox, shell, shfs, served, kind):
     project = sandbox.mount()
     sh = start(shell, kind, cwd="/")
@@ -863,7 +877,7 @@ def test_logs_are_copied_in_the_background(sandbox, shell, shfs):
 # --- the mount ---
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash", "plain zsh"])
 def test_shell_inside_gets_onto_the_mount_and_off(sandbox, shell, kind):
     sandbox.write("old", b"")
     sh = start(shell, kind)
@@ -906,16 +920,41 @@ def test_init_from_the_build(sandbox):
         run = subprocess.run([*argv, kind], capture_output=True, text=True, check=True, env=sandbox.env)
         [path] = re.findall("^source '?(.*?)'?$", run.stdout, re.M)
         assert path == os.path.join(build, f"shellhook/shfs.{kind}") and os.path.isfile(path)
-    [lib] = re.findall("^_shfs_lib='?(.*?)'?$", subprocess.run(
-        [*argv, "bash"], capture_output=True, text=True, check=True, env=sandbox.env).stdout, re.M)
-    assert lib == os.path.join(build, "shellhook/shfs-bash.so") and os.path.isfile(lib)
+    for kind, file in ("bash", "shfs-bash.so"), ("zsh", "shfs_zsh.so"):
+        [lib] = re.findall("^_shfs_lib='?(.*?)'?$", subprocess.run(
+            [*argv, kind], capture_output=True, text=True, check=True, env=sandbox.env).stdout, re.M)
+        assert lib == os.path.join(build, "shellhook", file) and os.path.isfile(lib)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.users("ordinary")
+def test_module_for_another_zsh(sandbox, shell):
+    """zsh itself would take it."""
+    ours = os.path.join(os.environ["SHFS_TEST_BUILD"], "shellhook/shfs_zsh.so")
+    version = subprocess.run(["zsh", "-fc", "echo -n $ZSH_PATCHLEVEL"], capture_output=True, check=True).stdout + b"\0"
+    with open(ours, "rb") as file:
+        data = file.read()
+    assert version in data
+    directory = os.path.join(sandbox.path, "tmp/lib")
+    os.mkdir(directory, 0o755)
+    for name, content in ("shfs_zsh.so", data.replace(version, b"?" + version[1:])), ("same/shfs_zsh.so", data):
+        os.makedirs(os.path.dirname(os.path.join(directory, name)), exist_ok=True)
+        with open(os.path.join(directory, name), "wb") as file:
+            file.write(content)
+    for name, is_used in ("", False), ("/same", True):
+        lib = f"{directory}{name}/shfs_zsh.so"
+        init = f"""eval "$(shfs init zsh | sed 's|^_shfs_lib=.*|_shfs_lib={lib}|')"\n"""
+        sh = shell("zsh", init=False, after=init)
+        assert bool(sh.run("whence -w _shfs_hook").endswith("builtin")) == is_used
+        sh.run("false")
+        assert commands(records(sandbox, newest(sandbox)))[-1] == (b"false", 1)
+        sh.close()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_init_quotes(sandbox, shell, kind):
     store = os.path.join(sandbox.home, "a 'store' \\ $(touch x) \"é\"\n;")
     sandbox.env["SHFS_STORE"] = sandbox.store = store
-    sh = shell(kind)
+    sh = start(shell, kind)
     sh.run("false")
     path = os.path.join(glob.escape(store), "journal", socket.gethostname(), "shell-*.log")
     [path] = glob.glob(path)

@@ -9,7 +9,7 @@ import pytest
 
 import harness
 from test_hook import (
-    BASH, COMMON, HISTORY, KINDS, PLAIN, POSIX, Begin, check_kinds, commands, log_paths, newest,
+    BASH, COMMON, HISTORY, KINDS, PLAIN, POSIX, Begin, check_kinds, commands, log_paths, newest, plain, shell_of,
     octets, records, screen, start,
 )  # fmt: skip
 
@@ -204,14 +204,15 @@ ASKED_ZSH = [
 ]  # fmt: skip
 
 
-def test_zsh_is_as_without_us(sandbox, shell):
+@pytest.mark.parametrize("kind", ["zsh", "plain zsh"])
+def test_zsh_is_as_without_us(sandbox, shell, kind):
     def answers(sh):
         out = [sh.run(line) for line in ASKED_ZSH]
         sh.close()
         return out
 
     plain = answers(shell("zsh", init=False))
-    ours = answers(shell("zsh"))
+    ours = answers(start(shell, kind))
     for index, (theirs, mine) in enumerate(zip(plain, ours)):
         assert mine == theirs, ASKED_ZSH[index]
     assert [text for text, _ in commands(records(sandbox))] == [*[octets(line) for line in ASKED_ZSH if line], b"exit"]
@@ -244,7 +245,7 @@ def test_histignore_of_plain_bash(sandbox, shell):
     assert commands(records(sandbox)) == [(b"true a", 0), (None, 0), (b"false", 1)]
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash", "plain zsh"])
 def test_a_hidden_command_keeps_its_accesses(sandbox, shell, shfs, mounted, kind):
     sh = start(shell, kind, before="HISTCONTROL=ignorespace\n" if "bash" in kind else "")
     sh.run(" echo password > made")
@@ -263,8 +264,9 @@ def test_fish_private_mode(sandbox, shell):
     assert commands(records(sandbox))[2] == (None, 1)
 
 
-def test_history_ignore_of_zsh(sandbox, shell):
-    sh = shell("zsh", before="HISTORY_IGNORE='(*secret*|ls)'\n")
+@pytest.mark.parametrize("kind", ["zsh", "plain zsh"])
+def test_history_ignore_of_zsh(sandbox, shell, kind):
+    sh = start(shell, kind, before="HISTORY_IGNORE='(*secret*|ls)'\n")
     lines = "true a", "false secret", "HISTORY_IGNORE='(('", "false b"
     assert "".join(sh.run(line) for line in lines) == ""
     assert commands(records(sandbox)) == [(b"true a", 0), (None, 1), (octets(lines[2]), 0), (b"false b", 1)]
@@ -273,9 +275,9 @@ def test_history_ignore_of_zsh(sandbox, shell):
 # --- jobs, and ends that are none ---
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_stopped_and_gone_on(sandbox, shell, kind):
-    sh = shell(kind)
+    sh = start(shell, kind)
     sh.send("perl -e 'sleep 60'\r")  # sh would have a child by vfork, whose stop holds it up
     sh.wait_for_job("perl")
     sh.send("\x1a")
@@ -291,9 +293,9 @@ def test_stopped_and_gone_on(sandbox, shell, kind):
     assert found[1][1] == 0 and (found[2][1] == 130 or kind == "fish") and found[3][1] == 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_killed_shell(sandbox, shell, shfs, mounted, kind):
-    sh = shell(kind)
+    sh = start(shell, kind)
     sh.run("echo one > made")
     sh.send("echo two > made; kill -9 %s; echo three > made\r" % ("$fish_pid" if kind == "fish" else "$$"))
     harness.wait_until(lambda: not sh.pty.isalive(), "the shell to die")
@@ -322,9 +324,9 @@ FILL = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
 def test_100_kib_in_the_line_editor(sandbox, shell, kind):
-    sh = shell(kind, before=FILL[kind])
+    sh = start(shell, kind, before=FILL[shell_of(kind)])
     sh.send("\x07\r")
     sh.wait()
     sh.run("false")
@@ -453,12 +455,13 @@ SLOW = "interrupted while typing", "interrupted in the second line", "escape", "
 HIGHLIGHT = "source /usr/share/zsh-syntax-highlighting/zsh-syntax-highlighting.zsh\n"
 
 
+@pytest.mark.parametrize("kind", ["zsh", "plain zsh"])
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_zsh_plugins(sandbox, shell, place):
+def test_zsh_plugins(sandbox, shell, kind, place):
     for package in "autosuggestions/zsh-autosuggestions", "syntax-highlighting/zsh-syntax-highlighting":
         if not os.path.exists(f"/usr/share/zsh-{package}.zsh"):
             pytest.skip("zsh-autosuggestions or zsh-syntax-highlighting is not installed")
-    other, init = ZSH_PLUGINS + HIGHLIGHT, harness.Shell.INIT["zsh"]
+    other, init = ZSH_PLUGINS + HIGHLIGHT, harness.Shell.INIT["zsh"] if kind == "zsh" else plain("zsh")
     sh = shell("zsh", init=False, after=other + init if place == "before" else init + other)
     check_kinds(sh, sandbox, COMMON[:16] + [row for row in POSIX if row[0] not in SLOW])
     sh.run("sh -c 'exit 9'")
@@ -489,10 +492,10 @@ function others_pre --on-event fish_preexec; set -g others_line $argv; false; en
 NAMES = "real boot lastpid line cwd hidden seen new inodes old status flags item kept rest format i stat IFS_ history log text now last failed fd here there PWD_ name"
 
 
-@pytest.mark.parametrize("kind", ["bash", "plain bash", "zsh"])
+@pytest.mark.parametrize("kind", ["bash", "plain bash", "zsh", "plain zsh"])
 def test_readonly_variables(sandbox, shell, kind):
     """Whatever the user made read-only, by whatever name."""
-    names = " ".join(n for n in NAMES.split() if not (kind == "zsh" and n in ("status", "history")))
+    names = " ".join(n for n in NAMES.split() if not (kind.endswith("zsh") and n in ("status", "history")))
     sh = start(shell, kind, before="echo; " + "; ".join(f"{n}=mine" for n in names.split()) + f"; readonly {names}\n")
     assert "shfs" not in sh.greeting and "read" not in sh.greeting, sh.greeting
     for line in "false", "(exit 4)", "true":
@@ -547,7 +550,7 @@ def test_rc_read_again(sandbox, shell):
     assert commands(records(sandbox))[-1] == (b"false", 1)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash", "plain zsh"])
 @pytest.mark.parametrize("mask", ["000", "077"])
 def test_umask(sandbox, shell, kind, mask):
     sh = start(shell, kind, before=f"umask {mask}\n")
@@ -558,7 +561,7 @@ def test_umask(sandbox, shell, kind, mask):
     assert commands(records(sandbox))[0] == (b"false", 1)
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "plain bash"])
+@pytest.mark.parametrize("kind", [*KINDS, "plain bash", "plain zsh"])
 def test_without_a_home(sandbox, shell, kind):
     """Unset later, or a directory that cannot be written: the store has its place already."""
     sh = start(shell, kind, before="echo\n")
@@ -569,7 +572,7 @@ def test_without_a_home(sandbox, shell, kind):
     assert [c for c in commands(records(sandbox))][1] == (b"false", 1)
 
 
-@pytest.mark.parametrize("kind", ["zsh", "fish", "plain bash"])
+@pytest.mark.parametrize("kind", ["zsh", "fish", "plain bash", "plain zsh"])
 def test_no_room_for_the_log(sandbox, shell, kind):
     sh = start(shell, kind, before="trap '' XFSZ\n" if kind == "plain bash" else "")
     sh.run("true before")
@@ -603,10 +606,10 @@ KINDS_MORE = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["bash", "zsh"])
+@pytest.mark.parametrize("kind", ["bash", "zsh", "plain zsh"])
 def test_more_kinds_of_lines(sandbox, shell, kind):
     sandbox.write("script", "true\n(exit 6)\n")
-    sh = shell(kind)
+    sh = start(shell, kind)
     check_kinds(sh, sandbox, KINDS_MORE)
     if kind == "bash":
         check_kinds_after(sh, sandbox, [("echo aa bb >/dev/null\r", "echo aa bb >/dev/null"), ("^aa^cc^\r", "echo cc bb >/dev/null")])
