@@ -98,7 +98,7 @@ static void bring_alert(const char *store, const char *state, const char *name)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 }, text = { 0 };
 
-	if (shfs_path_is_below(state, store) || shfs_mkdir_p_at(AT_FDCWD, state, 0700))
+	if (shfs_path_is_below(state, store))
 		return;
 	shfs_buf_printf(&path, "%s/state/%s", store, name);
 	if (path.failed)
@@ -125,6 +125,8 @@ static int assign_places(struct shfs_buf *out, const struct shell *shell,
 		return -ENOMEM;
 	/* Where it cannot be made, the hook says so, once, and the shell goes on. */
 	(void)!shfs_mkdir_p_at(AT_FDCWD, dir, 0700);
+	/* A hook holds it open rather than look for it at each prompt. */
+	(void)!shfs_mkdir_p_at(AT_FDCWD, state, 0700);
 	bring_alert(store, state, strrchr(alert.data, '/') + 1);
 	assign(out, shell->dialect, "_shfs_dir", dir);
 	assign(out, shell->dialect, "_shfs_alert", alert.data);

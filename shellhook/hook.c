@@ -364,12 +364,15 @@ static bool have_mounts_changed(void)
  * the same directory. */
 static void follow_mount(void)
 {
-	const char *pwd = shell_get("PWD");
 	struct stat here, there;
+	const char *pwd;
 
 	if (have_mounts_changed())
 		hook.settled = false;
-	if (hook.settled || !pwd || *pwd != '/')
+	if (hook.settled)
+		return;
+	pwd = shell_get("PWD");
+	if (!pwd || *pwd != '/')
 		return;
 	if (stat(".", &here)) {
 		if (errno != ENOTCONN)
@@ -504,7 +507,7 @@ static void show_new(void)
 
 void hook_show_alert(void)
 {
-	if (*hook.shown || !is_still_quiet())
+	if ((*hook.shown || !is_still_quiet()) && !hook_is_disabled())
 		show_new();
 }
 

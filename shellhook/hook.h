@@ -62,7 +62,7 @@ void hook_begin(const char *text, bool hidden);
 void hook_forget(void);
 /* It has ended, with F1. */
 void hook_end(int status);
-/* Before the prompt. */
+/* Before the prompt, and not if disabled. */
 void hook_show_alert(void);
 /* When the prompt has been shown, and nobody waits: looks after what is held. Without it,
  * all else takes longer. */

@@ -102,7 +102,8 @@ void shell_export(const char *name, const char *value)
 
 	if (v && readonly_p(v))
 		return;
-	v = bind_global_variable(name, (char *)value, 0);
+	v = v ? bind_variable_value(v, (char *)value, 0)
+	      : bind_global_variable(name, (char *)value, 0);
 	if (!v)
 		return;
 	VSETATTR(v, att_exported);
@@ -326,12 +327,14 @@ static const char *command_text(void)
  * the latter, bash knows: a line that it did not save, and that is not there already. */
 static bool is_kept_out(const char *text)
 {
-	const char *ignore = get_string_value("HISTIGNORE"), *last;
+	const char *ignore, *last;
 
 	if (*text == ' ' || *text == '\t')
 		return true;
-	if (!ignore || !*ignore || !remember_on_history ||
-	    current_command_first_line_saved)
+	if (!remember_on_history || current_command_first_line_saved)
+		return false; /* as nearly always */
+	ignore = get_string_value("HISTIGNORE");
+	if (!ignore || !*ignore)
 		return false;
 	last = last_history_line();
 	return !last || strcmp(last, text) != 0;
@@ -373,8 +376,7 @@ static int finish(void)
 		return EXECUTION_SUCCESS;
 	if (hook_is_running())
 		hook_end(last_command_exit_value);
-	if (!hook_is_disabled())
-		hook_show_alert();
+	hook_show_alert();
 	if (!is_edited())
 		arm_ps0();
 	return EXECUTION_SUCCESS;

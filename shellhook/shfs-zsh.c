@@ -178,8 +178,7 @@ static void end(void)
 {
 	if (hook_is_running())
 		hook_end((int)lastval);
-	if (!hook_is_disabled())
-		hook_show_alert();
+	hook_show_alert();
 	if (is_edited())
 		addtimedfn(at_prompt, 0);
 }
