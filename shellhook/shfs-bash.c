@@ -7,20 +7,17 @@
  * SHFS_PRE is a dynamic variable: bash expands PS0 once before each line it executes, and
  * its value, always empty, writes the B1 record.
  *
+ * So is PROMPT_COMMAND, which stays as the user has it: bash looks for it before each
+ * prompt, and this look writes the F1 record if a command ran, before prompt commands
+ * take time, and shows the alert. Where the variable has become another one, the record
+ * is written after them.
+ *
  *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY
  *
  * begins the session in DIR (again: only if DIR is another one).
  *
- *   _shfs_hook finish
- *
- * is the first of PROMPT_COMMAND: it writes the F1 record if a command ran, before other
- * prompt commands take time, and shows the alert. Where it was taken out, the record is
- * written when the next line is read.
- *
- * Both are put in place at each prompt, behind all prompt commands, so others that
- * install themselves at the first prompt find what they left. Nothing of ours is the last
- * of PROMPT_COMMAND: hooks by the DEBUG trap (bash-preexec) would take it for what was
- * typed.
+ * PS0 and PROMPT_COMMAND are put in place when a prompt has been shown, behind all prompt
+ * commands, so others that install themselves at the first prompt find what they left.
  *
  * Records are those of store/hooklog.h. What is typed is read where bash reads it: its
  * history has other newlines, and not every line.
@@ -68,12 +65,11 @@ char *last_history_line(void);
 #define HISTORY_IGNORES_DUPS 2 /* in history_control */
 
 #define PS0_WORD "${SHFS_PRE-}"
-#define FINISH   "_shfs_hook finish"
 
 static struct {
 	int last_command; /* bash's number of it */
 	bool told_promptvars, told_ps0;
-	bool was_first; /* in PROMPT_COMMAND */
+	bool is_others; /* whoever looks at PROMPT_COMMAND now, it is not for a prompt */
 } places;
 
 /* The lines of the command that is being read, as typed. */
@@ -123,12 +119,12 @@ static int read_char(void)
 
 	if (!reader.inside && !current_command_line_count) {
 		text_clear(&reader.typed);
-		/* no prompt command has told: lines pasted at once, or ours was taken out
-		 */
+		/* as with lines pasted at once */
 		if (hook_is_running() && !executing && hook_is_ours())
 			hook_end(last_command_exit_value);
 	}
 	c = reader.getter();
+	places.is_others = false;
 	if (reader.late && rl_line_buffer && *rl_line_buffer)
 		text_add(&reader.typed, rl_line_buffer, 1);
 	reader.late = false;
@@ -213,58 +209,51 @@ static void arm_ps0(void)
 	free(t.data);
 }
 
-static void remove_element(ARRAY *a, arrayind_t index)
+/* Before each prompt, also an empty line's. Looks while a line is edited (completion) or
+ * a command is executed are others'. */
+static SHELL_VAR *value_of_prompt_command(SHELL_VAR *self)
 {
-	ARRAY_ELEMENT *e = array_remove(a, index);
+	int error = errno;
 
-	if (e)
-		array_dispose_element(e);
+	if (executing || places.is_others || !hook_is_ours())
+		return self;
+	if (hook_is_running())
+		hook_end(last_command_exit_value);
+	hook_show_alert();
+	if (!is_edited())
+		arm_ps0();
+	errno = error;
+	return self;
 }
 
-/* Ours is taken out wherever it is. What is first now was so already, if it is there
- * again: somebody has set it anew, as a startup file does that is read again. */
-static void remove_former(ARRAY *a)
+/* It is an array: where it becomes one, bash forgets what is dynamic. */
+static void watch_prompt_command(void)
 {
-	const char *first = array_reference(a, 0);
-	bool again = false;
-	ARRAY_ELEMENT *e, *next;
+	char name[] = "PROMPT_COMMAND";
+	bool before = places.is_others;
+	SHELL_VAR *var;
 
-	for (e = element_forw(a->head); e != a->head; e = next) {
-		next = element_forw(e);
-		if (!strcmp(element_value(e), FINISH))
-			remove_element(a, element_index(e));
-		else if (first && element_index(e) && !strcmp(element_value(e), first))
-			again = true;
-	}
-	if (again && places.was_first)
-		remove_element(a, 0);
-}
-
-static void take_first_place(void)
-{
-	char name[] = "PROMPT_COMMAND", finish[] = FINISH;
-	SHELL_VAR *var = find_variable(name);
-	const char *first = get_string_value(name);
-
-	if (first && !strcmp(first, FINISH))
+	places.is_others = true;
+	var = find_variable(name);
+	places.is_others = before;
+	if (var && var->dynamic_value)
 		return;
-	if (!var)
+	if (!var) {
 		var = make_new_array_variable(name);
-	if (!var || readonly_p(var) || assoc_p(var) || nameref_p(var) ||
-	    var->dynamic_value)
-		return;
-	if (!array_p(var))
+		VSETATTR(var, att_invisible); /* as one that is not set */
+	} else if (!array_p(var) && !assoc_p(var) && !readonly_p(var)) {
 		var = convert_var_to_array(var);
-	remove_former(array_cell(var));
-	array_rshift(array_cell(var), 1, finish);
-	VUNSETATTR(var, att_invisible);
-	places.was_first = true;
+	}
+	var->dynamic_value = value_of_prompt_command;
 }
 
 /* Readline calls it when it begins to read a line. */
 static int on_readline(void)
 {
 	if (!executing && hook_is_ours()) {
+		if (hook_is_running())
+			hook_end(last_command_exit_value);
+		places.is_others = true;
 		reader.inside = false;
 		reader.late = reader_attach();
 	}
@@ -276,7 +265,7 @@ static int on_prompt(void)
 {
 	if (!executing && hook_is_ours()) {
 		arm_ps0();
-		take_first_place();
+		watch_prompt_command();
 		hook_at_prompt();
 	}
 	return reader.pre_input ? reader.pre_input() : 0;
@@ -360,7 +349,7 @@ static SHELL_VAR *value_of_pre(SHELL_VAR *self)
 	text_clear(&reader.typed);
 	reader_attach();
 	if (!is_edited())
-		take_first_place();
+		watch_prompt_command();
 	errno = error;
 	return self;
 }
@@ -368,18 +357,6 @@ static SHELL_VAR *value_of_pre(SHELL_VAR *self)
 static SHELL_VAR *assign_pre(SHELL_VAR *self, char *value, arrayind_t index, char *key)
 {
 	return self;
-}
-
-static int finish(void)
-{
-	if (!hook_is_ours())
-		return EXECUTION_SUCCESS;
-	if (hook_is_running())
-		hook_end(last_command_exit_value);
-	hook_show_alert();
-	if (!is_edited())
-		arm_ps0();
-	return EXECUTION_SUCCESS;
 }
 
 static bool bind_pre(void)
@@ -412,8 +389,6 @@ int _shfs_hook_builtin(WORD_LIST *list)
 
 	for (; list && n < 1 + HOOK_START_ARGS; list = list->next)
 		args[n++] = list->word->word;
-	if (n == 1 && !strcmp(args[0], "finish"))
-		return finish();
 	if (n == 1 + HOOK_START_ARGS && !list && !strcmp(args[0], "start"))
 		return start(args + 1);
 	builtin_usage();
@@ -450,5 +425,5 @@ struct builtin _shfs_hook_struct = {
 	.function = _shfs_hook_builtin,
 	.flags = BUILTIN_ENABLED,
 	.long_doc = long_doc,
-	.short_doc = "_shfs_hook start DIR ALERT HOST BOOT PIDNS TTY | finish",
+	.short_doc = "_shfs_hook start DIR ALERT HOST BOOT PIDNS TTY",
 };
