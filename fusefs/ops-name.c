@@ -388,6 +388,10 @@ static void moving_capture(struct shfs_fs *fs, struct moving *m)
 {
 	if (S_ISDIR(m->node->type) || (m->victim && S_ISDIR(m->victim->type)))
 		shfs_watch_settle_all(fs); /* what was closed below, by its old name */
+	/* who has closed it read it by its old name, and the kernel does not wait for
+	 * that to be told */
+	if (shfs_watch_is_read(fs, m->node))
+		shfs_transport_quiesce(fs->transport);
 	m->content[0] = shfs_watch_content(fs, m->node,
 	                                   m->victim || is_ignored(fs, m->new_parent,
 	                                                           m->new_name));

@@ -978,3 +978,15 @@ void shfs_watch_settle_all(struct shfs_fs *fs)
 	}
 	free(nodes);
 }
+
+bool shfs_watch_is_read(struct shfs_fs *fs, const struct shfs_node *node)
+{
+	const struct shfs_handle *handle;
+
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_FOREACH2 (fs->handles, handle, next_open)
+		if (handle->node == node && handle->tells_read && !handle->is_dirty)
+			break;
+	pthread_mutex_unlock(&fs->handles_lock);
+	return handle;
+}

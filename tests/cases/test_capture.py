@@ -622,3 +622,16 @@ for n in range(300):
 """)
     written = "SELECT path FROM v_access WHERE op = 'open' AND is_written"
     assert {os.path.basename(path) for (path,) in rows(sandbox, written)} == {f"a{n}" for n in range(300)}
+
+
+@pytest.mark.transports
+def test_read_and_renamed_at_once(sandbox, mounted):
+    """The kernel does not wait until it has told of the close; the read is by the old name."""
+    python(sandbox, """
+for i in range(300):
+    write('f%d' % i, b'x')
+for i in range(300):
+    read('f%d' % i); os.rename('f%d' % i, 'g%d' % i)
+""")
+    read = rows(sandbox, "SELECT path FROM v_access WHERE op = 'open' AND is_read")
+    assert {path for (path,) in read} == {f"{sandbox.project}/f{i}" for i in range(300)}
