@@ -38,6 +38,14 @@
 		fd_;                                                                     \
 	})
 
+/* For qsort and bsearch of int64_t, upwards. */
+static inline int shfs_compare_int64(const void *a, const void *b)
+{
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
 static inline void shfs_freep(void *p)
 {
 	free(*(void **)p);

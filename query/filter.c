@@ -517,13 +517,6 @@ struct files {
 	size_t n;
 };
 
-static int compare_ids(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static int list_files(struct shfs_index *index, const char *path, struct files *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -541,7 +534,7 @@ static int list_files(struct shfs_index *index, const char *path, struct files *
 		out->ids[out->n++] = shfs_rows_int(rows, 0);
 		r = 0;
 	}
-	qsort(out->ids, out->n, sizeof(*out->ids), compare_ids);
+	qsort(out->ids, out->n, sizeof(*out->ids), shfs_compare_int64);
 	return r;
 }
 
@@ -550,7 +543,7 @@ static int is_of_files(const struct shfs_access *access, void *arg)
 	const struct files *files = arg;
 
 	return bsearch(&access->file_id, files->ids, files->n, sizeof(*files->ids),
-	               compare_ids) != NULL;
+	               shfs_compare_int64) != NULL;
 }
 
 #define LATEST                                                                           \

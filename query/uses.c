@@ -537,13 +537,6 @@ static int list_files(struct names *all, const struct events *events)
 	return 0;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 static int add_path(int64_t file_id, const char *path, void *arg)
 {
 	struct names *all = arg;
@@ -561,7 +554,7 @@ static int load_paths(struct names *all)
 		return -ENOMEM;
 	for (size_t i = 0; i < all->n_files; i++)
 		ids[i] = all->files[i].file_id;
-	qsort(ids, all->n_files, sizeof(*ids), compare_ids);
+	qsort(ids, all->n_files, sizeof(*ids), shfs_compare_int64);
 	return shfs_paths_of(all->index, ids, all->n_files, add_path, all);
 }
 

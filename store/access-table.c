@@ -421,20 +421,13 @@ static int cursor_next(sqlite3_vtab_cursor *base)
 	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
 /* Each is there once: a rename is a use of both its paths. */
 static void sort_ids(struct shfs_ids *list)
 {
 	size_t n = 0;
 
 	if (list->n)
-		qsort(list->ids, list->n, sizeof(*list->ids), compare_ids);
+		qsort(list->ids, list->n, sizeof(*list->ids), shfs_compare_int64);
 	for (size_t i = 0; i < list->n; i++)
 		if (!n || list->ids[n - 1] != list->ids[i])
 			list->ids[n++] = list->ids[i];
