@@ -6,8 +6,11 @@
  *   _shfs_hook begin TEXT
  *   _shfs_hook end
  *
- * begin and end are all that the functions of preexec and precmd call (shfs.zsh). Records
- * are those of store/hooklog.h.
+ * begin and end are all that the functions of preexec and precmd call (shfs.zsh). But to
+ * call a function takes zsh longer than a record does: where it looks for them as its
+ * hooks, this look begins and ends the command, and finds nothing to call.
+ *
+ * Records are those of store/hooklog.h.
  *
  * zsh takes any module that has the right names in it. This one is built against the
  * headers of one zsh, whose structures it uses, and refuses all others.
@@ -37,7 +40,9 @@
 #endif
 
 #include <zsh/builtin.epro>
+#include <zsh/exec.epro>
 #include <zsh/glob.epro>
+#include <zsh/hashtable.epro>
 #include <zsh/hist.epro>
 #include <zsh/init.epro>
 #include <zsh/mem.epro>
@@ -45,6 +50,7 @@
 #include <zsh/options.epro>
 #include <zsh/params.epro>
 #include <zsh/pattern.epro>
+#include <zsh/signals.epro>
 #include <zsh/string.epro>
 #include <zsh/utils.epro>
 
@@ -200,6 +206,51 @@ static int run(char *name, char **args, Options ops, int func)
 	return 0;
 }
 
+/* --- zsh looks for functions --- */
+
+static GetNodeFunc find_function;
+
+/* What $1 of preexec will be; other functions of preexec may change the history. */
+static struct text typed;
+
+static void keep_typed(void)
+{
+	const char *line = "";
+
+	if (hist_ring && curline.histnum == curhist)
+		line = hist_ring->node.nam;
+	text_clear(&typed);
+	text_add(&typed, line, strlen(line) + 1);
+}
+
+/* What our functions would do. */
+static bool is_done(const char *name)
+{
+	if (!strcmp(name, "_shfs_preexec") && typed.len && hook_is_ours())
+		begin(typed.data);
+	else if (!strcmp(name, "_shfs_precmd") && hook_is_ours())
+		end();
+	else
+		return false;
+	return true;
+}
+
+/* In a hook, but not in a function that it called, nobody but zsh itself looks. */
+static HashNode look_up(HashTable functions, const char *name)
+{
+	HashNode found = find_function(functions, name);
+
+	if (sfcontext != SFC_HOOK || locallevel)
+		return found;
+	queue_signals();
+	if (!strcmp(name, "preexec"))
+		keep_typed();
+	else if (found && is_done(name))
+		found = NULL;
+	unqueue_signals();
+	return found;
+}
+
 /* --- zsh calls these --- */
 
 static struct builtin builtins[] = {
@@ -233,6 +284,9 @@ int enables_(Module m, int **enables)
 
 int boot_(Module m)
 {
+	if (shfunctab->getnode != look_up)
+		find_function = shfunctab->getnode;
+	shfunctab->getnode = look_up;
 	return 0;
 }
 

@@ -10,9 +10,9 @@
 #
 # preexec and precmd are begin and end of a command. Nothing forks. A prompt waits for them, and in
 # zsh calls of functions, redirections and looking up names is what takes time: so each is one
-# function on its usual way, which calls the module if that fits this zsh. Without it, the log stays
-# open from one command to the next. A sticky emulation (_shfs_functions) leaves the user's options,
-# without a trace under xtrace.
+# function on its usual way. The module, if it fits this zsh, does not even have them called, but sees
+# zsh look for them. Without it, the log stays open from one command to the next. A sticky emulation
+# (_shfs_functions) leaves the user's options, without a trace under xtrace.
 
 # Once in a session, however often this is sourced or tried.
 _shfs_say() {

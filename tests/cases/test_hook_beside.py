@@ -470,6 +470,36 @@ def test_zsh_plugins(sandbox, shell, kind, place):
     )
 
 
+def test_zsh_calls_no_function_of_ours(sandbox, shell):
+    """Its look for them is enough, so a prompt does not wait for the call."""
+    sh = shell("zsh", after="zmodload zsh/zprof\n")
+    for line in "true", "false":
+        sh.run(line)
+    profile = sh.run("zprof")
+    assert "test_begin" in profile and "_shfs" not in profile
+    assert commands(records(sandbox))[:2] == [(b"true", 0), (b"false", 1)]
+
+
+@pytest.mark.parametrize("kind", ["zsh", "plain zsh"])
+def test_zsh_hooks_of_others(sandbox, shell, kind):
+    """They run before the command begins and after it has ended, and may change the history; they may
+    call our functions as zsh does."""
+    pids = os.path.join(sandbox.path, "tmp/pids")
+    other = f"""
+before() {{ sh -c 'echo $$ >>{pids}'; print -s changed; print -s twice }}; preexec_functions+=(before)
+after() {{ sh -c 'echo $$ >>{pids}' }}; precmd_functions+=(after)
+chpwd() {{ _shfs_precmd }}
+"""
+    sh = start(shell, kind, before=other)
+    assert sh.run("cd .") == ""
+    sh.run("false")
+    [begin, end] = records(sandbox)[-2:]
+    assert begin.text == b"false" and end.status == b"1"
+    with open(pids, encoding="ascii") as file:
+        before, after = [int(line) for line in file][-2:]
+    assert before <= int(begin.lastpid) <= int(end.lastpid) < after
+
+
 def test_fish_prompts(sandbox, shell):
     prompt = """
 function fish_prompt; set -g seen $status $pipestatus; false; echo -n 'ready> '; end
