@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -262,6 +263,7 @@ static int follower_rounds(struct follower *f)
 		if (now_ms() >= due) {
 			follower_watch(f); /* before what it would miss is copied */
 			follower_ingest(f);
+			malloc_trim(0); /* what a long one took; it may stay for weeks */
 			due = now_ms() + ROUND_MS;
 		}
 		follower_sleep(f, due);

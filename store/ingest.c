@@ -14,6 +14,12 @@
  * for it waits up to BUSY_MS. */
 #define BATCH_RECORDS 200000
 
+/* A log of so many pages is copied into the database, by the transaction that makes it so
+ * long. Where transaction follows transaction they change the same pages again and again,
+ * so each of them is copied once for several. */
+#define LOG_PAGES      1000
+#define LOG_PAGES_MORE 65536
+
 int shfs_ids_add(struct shfs_ids *list, int64_t id)
 {
 	if (list->n == list->cap) {
@@ -97,12 +103,14 @@ static int transaction_begin(struct shfs_ingest *ing)
 	return r < 0 ? r : state_load(ing);
 }
 
-static int transaction_commit(struct shfs_ingest *ing)
+/* more: the next one follows at once. */
+static int transaction_commit(struct shfs_ingest *ing, bool more)
 {
 	int r;
 
 	if (!ing->in_transaction)
 		return 0;
+	sqlite3_wal_autocheckpoint(ing->index->db, more ? LOG_PAGES_MORE : LOG_PAGES);
 	ing->clock_boot_id = 0;
 	r = shfs_chunks_flush(ing);
 	if (!r)
@@ -385,7 +393,7 @@ static int hook_log_ingest(struct shfs_ingest *ing, const struct source *src)
 	int r;
 
 	while ((r = hook_log_batch(ing, src)) > 0) {
-		r = transaction_commit(ing);
+		r = transaction_commit(ing, true);
 		if (r)
 			break;
 	}
@@ -580,7 +588,7 @@ static int segment_ingest(struct shfs_ingest *ing, const struct source *src)
 	int r;
 
 	while ((r = segment_batch(ing, src, &segment, &read_to)) > 0) {
-		r = transaction_commit(ing);
+		r = transaction_commit(ing, true);
 		if (r)
 			break;
 	}
@@ -672,7 +680,7 @@ int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
 	if (!r)
 		r = retry(&ing, last_task_id);
 	if (!r)
-		r = transaction_commit(&ing);
+		r = transaction_commit(&ing, false);
 	if (r && !sqlite3_get_autocommit(index->db))
 		sqlite3_exec(index->db, "ROLLBACK", NULL, NULL, NULL);
 	forget(&ing);
