@@ -138,8 +138,8 @@ static void status(struct shfs_fs *fs, struct shfs_buf *out)
 	                stats.objects, stats.object_bytes, stats.stored_bytes);
 	shfs_buf_printf(out, "skipped=%" PRIu64 "\nincomplete=%" PRIu64 "\nerror=%d\n",
 	                stats.skipped, stats.incomplete, stats.error);
-	shfs_buf_printf(out, "rules_error=%d\nnodes=%zu\n", shfs_fs_rules_error(fs),
-	                shfs_tree_size(fs->tree));
+	shfs_buf_printf(out, "rules_error=%d\nnodes=%zu\n",
+	                shfs_project_rules_error(&fs->rules), shfs_tree_size(fs->tree));
 }
 
 /* It is the business of whose mount it is, and of root. */

@@ -17,6 +17,7 @@
 #include "fusefs/caller.h"
 #include "fusefs/node.h"
 #include "store/capture.h"
+#include "store/project-rules.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -55,11 +56,7 @@ struct shfs_fs {
 	uint64_t passing_dev;      /* where writes may be passed */
 	atomic_bool passing_tried; /* they are told by the mtime there */
 
-	pthread_rwlock_t rules_lock;
-	struct shfs_rules *rules;
-	struct statx rules_stamp; /* of the .shfsignore that they are from */
-	int64_t rules_read_ns;    /* when it was read; CLOCK_REALTIME */
-	int rules_error;          /* why that is not followed; 0 */
+	struct shfs_project_rules rules;
 
 	pthread_mutex_t handles_lock;
 	struct shfs_handle *handles;        /* all open files */
@@ -67,13 +64,3 @@ struct shfs_fs {
 	atomic_size_t n_open;               /* of both */
 	size_t max_open; /* so that names can be reached with all of them open */
 };
-
-/* Before anything is matched. */
-void shfs_fs_rules_init(struct shfs_fs *fs);
-
-/* What to do with the content of this path, by ROOT/.shfsignore as it is now. One that
- * cannot be read leaves the rules that were there before. */
-enum shfs_rule shfs_fs_rule(struct shfs_fs *fs, const char *path);
-
-/* Why .shfsignore is not followed, as it is now: a negative errno, or 0. */
-int shfs_fs_rules_error(struct shfs_fs *fs);

@@ -7,12 +7,13 @@
 #include "common/proc.h"
 #include "common/quote.h"
 #include "fusefs/beneath.h"
-#include "fusefs/log.h"
 #include "fusefs/mountpoint.h"
 #include "fusefs/ops.h"
 #include "fusefs/prune.h"
 #include "fusefs/sandbox.h"
 #include "fusefs/transport.h"
+#include "store/guardian.h"
+#include "store/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -213,10 +214,10 @@ static int start_capture(struct shfs_fs *fs)
 	int r;
 
 	pthread_mutex_init(&fs->handles_lock, NULL);
-	shfs_fs_rules_init(fs);
-	if (shfs_fs_rules_error(fs))
+	shfs_project_rules_init(&fs->rules, &fs->config, fs->root_fd);
+	if (shfs_project_rules_error(&fs->rules))
 		fail(0, "warning: .shfsignore is not followed: %s",
-		     strerror(-shfs_fs_rules_error(fs)));
+		     strerror(-shfs_project_rules_error(&fs->rules)));
 	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fs->proc_fd < 0)
 		return fail(SHFS_FUSE_FAILURE, "/proc: %s", strerror(errno));
@@ -258,7 +259,7 @@ static void free_fs(struct shfs_fs *fs)
 	shfs_capture_close(fs->capture);
 	shfs_spool_free(fs->spool);
 	shfs_tree_free(fs->tree);
-	shfs_rules_free(fs->rules);
+	shfs_project_rules_free(&fs->rules);
 	shfs_config_free(&fs->config);
 	shfs_store_close(fs->store);
 	shfs_closep(&fs->root_fd);
@@ -347,7 +348,7 @@ static void wait_for_end(struct shfs_fs *fs, int signals)
 		/* first, as a second one that came before would be lost in it */
 		(void)!read(signals, &(struct signalfd_siginfo){ 0 },
 		            sizeof(struct signalfd_siginfo));
-		shfs_guardian_detach();
+		shfs_mountpoint_detach();
 		timeout = DETACH_MS;
 	}
 }
@@ -414,7 +415,7 @@ static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 
 	shfs_sandbox_drop_resource();
 	fs->spool = shfs_spool_new();
-	r = fs->spool ? shfs_guardian_start(fs->root, fs->store, fs->spool) : -ENOMEM;
+	r = fs->spool ? shfs_mountpoint_guard(fs->root, fs->store, fs->spool) : -ENOMEM;
 	if (r)
 		return fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
 	signals = open_signals();
@@ -431,7 +432,7 @@ static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 		fail(code, "%s", message.data ? message.data : "out of memory");
 		goto out;
 	}
-	shfs_guardian_watch();
+	shfs_mountpoint_guarded();
 	r = shfs_transport_new(fs, session,
 	                       options->transport ? options->transport
 	                                          : fs->config.transport,
@@ -440,7 +441,7 @@ static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 		code = fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
 	if (!code && fs->privileged && fs->config.passthrough && !options->no_passthrough)
 		shfs_transport_want_passthrough(fs->transport);
-	shfs_log_open(fs->store, options->foreground ? STDERR_FILENO : -1);
+	shfs_log_open(fs->store, "fuse", options->foreground ? STDERR_FILENO : -1);
 	if (!code)
 		code = serve(fs, signals, fuse_session_fd(session), options->foreground);
 out:

@@ -45,16 +45,13 @@ _must_check_ int shfs_mountpoint_mount(struct fuse_session *session, const char 
                                        struct shfs_buf *message);
 
 /*
- * The guardian: a process of its own that takes the mount away when this one ends without
- * having been unmounted, so that nobody is left with a directory that answers ENOTCONN,
- * and writes what the journal still lacks (spool.h). Start it while there is one thread.
- * -errno.
+ * Starts a guardian (store/guardian.h) that also takes the mount away when this process
+ * ends without having been unmounted, so that nobody is left with a directory that
+ * answers ENOTCONN. While there is one thread. -errno.
  */
-_must_check_ int shfs_guardian_start(const char *path, const struct shfs_store *store,
-                                     struct shfs_spool *spool);
+_must_check_ int shfs_mountpoint_guard(const char *path, const struct shfs_store *store,
+                                       struct shfs_spool *spool);
 /* Tells it which mount is ours: once it is there. */
-void shfs_guardian_watch(void);
+void shfs_mountpoint_guarded(void);
 /* Asks it to detach the mount now; files that are open stay usable. */
-void shfs_guardian_detach(void);
-/* The mount has gone by itself: the guardian ends too. */
-void shfs_guardian_dismiss(void);
+void shfs_mountpoint_detach(void);

@@ -378,7 +378,7 @@ static bool is_ignored(struct shfs_fs *fs, struct shfs_node *parent, const char 
 	shfs_node_path(parent, name, &buf);
 	shfs_tree_unlock(fs->tree);
 	path = shfs_buf_take(&buf);
-	return path && shfs_fs_rule(fs, path) == SHFS_RULE_IGNORE;
+	return path && shfs_project_rules_match(&fs->rules, path) == SHFS_RULE_IGNORE;
 }
 
 /* What takes the place of a content, as well as that one, must be there to be brought

@@ -16,7 +16,7 @@
 
 #include "common/clock.h"
 #include "common/io.h"
-#include "fusefs/log.h"
+#include "store/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

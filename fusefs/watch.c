@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/watch-internal.h"
 
-#include "fusefs/log.h"
 #include "fusefs/ops.h"
 #include "fusefs/transport.h"
+#include "store/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -192,7 +192,7 @@ static enum shfs_rule node_rule(struct shfs_fs *fs, struct shfs_node *node)
 {
 	_cleanup_free_ char *path = node_path(fs, node);
 
-	return path ? shfs_fs_rule(fs, path) : SHFS_RULE_ARCHIVE;
+	return path ? shfs_project_rules_match(&fs->rules, path) : SHFS_RULE_ARCHIVE;
 }
 
 /* A readable fd: the handle's, or a new one in *opened. -1: there is none. */

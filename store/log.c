@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "fusefs/log.h"
+#include "store/log.h"
 
 #include "common/clock.h"
 #include "common/io.h"
@@ -11,13 +11,15 @@
 static struct {
 	pthread_mutex_t lock;
 	int dirfd, fd;
-} log_state = { PTHREAD_MUTEX_INITIALIZER, -1, -1 };
+	const char *name;
+} log_state = { PTHREAD_MUTEX_INITIALIZER, -1, -1, "" };
 
-void shfs_log_open(const struct shfs_store *store, int fd)
+void shfs_log_open(const struct shfs_store *store, const char *name, int fd)
 {
 	pthread_mutex_lock(&log_state.lock);
 	log_state.dirfd = store->log_fd;
 	log_state.fd = fd;
+	log_state.name = name;
 	pthread_mutex_unlock(&log_state.lock);
 }
 
@@ -26,7 +28,8 @@ static int log_fd(void)
 	char name[40];
 
 	if (log_state.fd < 0 && log_state.dirfd >= 0) {
-		snprintf(name, sizeof(name), "fuse-%ld.log", (long)getpid());
+		snprintf(name, sizeof(name), "%.16s-%ld.log", log_state.name,
+		         (long)getpid());
 		log_state.fd = openat(log_state.dirfd, name,
 		                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	}
@@ -46,8 +49,9 @@ void shfs_log(const char *fmt, ...)
 	va_end(ap);
 	localtime_r(&now, &tm);
 	strftime(when, sizeof(when), "%F %T%z", &tm);
-	shfs_buf_printf(&line, "%s shfs-fuse[%ld]: %s\n", when, (long)getpid(), text);
 	pthread_mutex_lock(&log_state.lock);
+	shfs_buf_printf(&line, "%s shfs-%s[%ld]: %s\n", when, log_state.name,
+	                (long)getpid(), text);
 	if (!line.failed && log_fd() >= 0)
 		(void)!shfs_write_all(log_state.fd, line.data, line.len);
 	pthread_mutex_unlock(&log_state.lock);

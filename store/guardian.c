@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/guardian.h"
+
+#include "common/quote.h"
+#include "store/alert.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#define FD_KEPT (STDERR_FILENO + 1)
+#define DISMISS '\0' /* the end of the file means that the other died */
+
+static int orders = -1; /* the end of who is guarded */
+
+void shfs_guardian_alert(const struct shfs_guardian *g)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 }, path = { 0 };
+
+	shfs_quote_display(&path, g->root, strlen(g->root));
+	shfs_buf_printf(&text,
+	                "shfs: the recording of %s ended unexpectedly; start it again: "
+	                "shfs mount %s\n",
+	                path.data, path.data);
+	if (!text.failed && !path.failed)
+		shfs_alert_raise(&g->store, g->root, text.data, NULL);
+}
+
+/* Only what it needs: no terminal, and nothing that keeps a file system busy. */
+static void let_go(struct shfs_guardian *g)
+{
+	int *kept[] = { &g->orders, &g->store.state_fd, &g->store.journal_fd };
+	int null = open("/dev/null", O_RDWR), n = ARRAY_SIZE(kept);
+
+	for (int fd = 0; fd <= STDERR_FILENO && null >= 0; fd++)
+		dup2(null, fd);
+	/* to the lowest places, by way of some that are free */
+	for (int i = 0; i < n; i++)
+		*kept[i] = fcntl(*kept[i], F_DUPFD, FD_KEPT + n);
+	for (int i = 0; i < n; i++)
+		*kept[i] = dup3(*kept[i], FD_KEPT + i, O_CLOEXEC);
+	close_range(FD_KEPT + (unsigned)n, ~0u, 0);
+}
+
+static void guard(struct shfs_guardian *g)
+{
+	char order;
+
+	for (;;) {
+		ssize_t n = read(g->orders, &order, 1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		if (order == DISMISS)
+			_exit(0);
+		if (g->order)
+			g->order(g, order);
+	}
+	g->died(g);
+	/* where that fails, it is told that the recording ended without an end */
+	(void)!shfs_spool_rescue(g->spool, &g->store, g->root);
+	_exit(0);
+}
+
+int shfs_guardian_start(const struct shfs_guardian *guardian,
+                        const struct shfs_store *store)
+{
+	struct shfs_guardian g = *guardian;
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (pid < 0) {
+		int error = errno;
+
+		close(fds[0]);
+		close(fds[1]);
+		return -error;
+	}
+	if (pid == 0) {
+		setsid(); /* ^C at a mount in the foreground is not for it */
+		signal(SIGHUP, SIG_IGN);
+		close(fds[1]);
+		g.orders = fds[0];
+		g.store = *store;
+		let_go(&g);
+		prctl(PR_SET_NAME, "shfs-guardian");
+		guard(&g);
+	}
+	close(fds[0]);
+	orders = fds[1];
+	return 0;
+}
+
+void shfs_guardian_order(char order)
+{
+	if (orders >= 0)
+		(void)!write(orders, &order, 1);
+}
+
+void shfs_guardian_dismiss(void)
+{
+	shfs_guardian_order(DISMISS);
+	shfs_closep(&orders);
+	orders = -1;
+	while (waitpid(-1, NULL, 0) < 0 && errno == EINTR)
+		;
+}

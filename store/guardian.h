@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * guardian.h - a process of its own that outlives one that records: where that ends
+ * without having said so, it tells at the next prompt that the recording has stopped, and
+ * writes what the journal still lacks (spool.h).
+ */
+#pragma once
+
+#include "store/spool.h"
+#include "store/store.h"
+
+/* In the guardian's process. Of the fds of the one that made it none is there. */
+struct shfs_guardian {
+	const char *root;
+	struct shfs_spool *spool;
+	/* a byte that shfs_guardian_order sent; may be NULL */
+	void (*order)(struct shfs_guardian *guardian, char order);
+	/* that process has died: ends what it held, and raises the alert if it recorded
+	 */
+	void (*died)(struct shfs_guardian *guardian);
+	dev_t dev; /* fusefs/guardian.c's */
+
+	struct shfs_store store; /* guardian.c's, as is orders */
+	int orders;
+};
+
+/* Starts it: while there is one thread. One for each process. -errno. */
+_must_check_ int shfs_guardian_start(const struct shfs_guardian *guardian,
+                                     const struct shfs_store *store);
+/* Any but NUL. */
+void shfs_guardian_order(char order);
+/* For died: what the next prompt shows, the recording has stopped. */
+void shfs_guardian_alert(const struct shfs_guardian *guardian);
+/* All is well: the guardian ends. */
+void shfs_guardian_dismiss(void);
