@@ -122,6 +122,7 @@ enum shfs_access_flags {
 	                                  path was its last name */
 	SHFS_ACCESS_SHARED = 1 << 8, /* several processes had the open file: which of them
 	                                wrote is not known */
+	SHFS_ACCESS_LATE = 1 << 9,   /* it was at last, or up to 40 ms before */
 };
 
 /*

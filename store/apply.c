@@ -106,7 +106,8 @@ static int find_owner(struct shfs_ingest *ing, uint64_t process_seq, struct use 
 	int r = shfs_process_find(ing, process_seq, &u->process);
 
 	if (r > 0)
-		r = shfs_process_owner(ing, &u->process, u->moment_boot_ns, &u->owner);
+		r = shfs_process_owner(ing, &u->process, u->moment_boot_ns,
+		                       shfs_late_ns(u->access.flags), &u->owner);
 	return r < 0 ? r
 	             : shfs_chunk_next_id(ing, u->process.process_id,
 	                                  &u->access.access_id);

@@ -273,34 +273,56 @@ static int current_at_fork(struct shfs_index *index, int64_t session_id,
 	return r ? r : BEFORE_FIRST;
 }
 
-/* The same for something that the shell itself did at boot_ns: pasted lines follow one
- * another within a millisecond, but nothing is done before a command has begun. */
+/* Did the command run at boot_ns, or by late_ns earlier? *over: it had ended by then. */
+static int ran_at(struct shfs_index *index, int64_t boot_id, const struct command *c,
+                  int64_t boot_ns, int64_t late_ns, bool *over)
+{
+	struct boundary b;
+	int r = begin_of(index, boot_id, c, &b);
+
+	*over = false;
+	if (r || boot_ns < b.likely)
+		return r;
+	if (!c->ended)
+		return 1;
+	r = end_of(index, boot_id, c, &b);
+	*over = !r && boot_ns - late_ns > b.hi;
+	return r ? r : !*over;
+}
+
+/*
+ * The same for something that the shell itself did at boot_ns: pasted lines follow one
+ * another within a millisecond, but nothing is done before a command has begun. late_ns:
+ * it may have been earlier, by so much at most; that is in one command alone, or nobody
+ * knows.
+ */
 static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot_id,
-                      int64_t boot_ns, int64_t *command_id)
+                      int64_t boot_ns, int64_t late_ns, int64_t *command_id)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	struct boundary b;
-	int r = commands_before(index, session_id, boot_ns, &stmt);
+	bool over = false;
+	int r = commands_before(index, session_id, boot_ns, &stmt), ran;
 
-	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+	for (; r > 0 && !over; r = shfs_sql_next(index, stmt)) {
 		struct command c = command_row(stmt);
 
-		r = begin_of(index, boot_id, &c, &b);
-		if (r)
-			return r;
-		if (boot_ns < b.likely)
-			continue;
-		if (c.ended) {
-			r = end_of(index, boot_id, &c, &b);
-			if (r)
-				return r;
-			if (boot_ns > b.hi)
-				return PROMPT;
+		ran = ran_at(index, boot_id, &c, boot_ns, late_ns, &over);
+		if (ran < 0)
+			return ran;
+		if (*command_id && !c.ended)
+			break; /* it was over when the next one began */
+		if (ran && *command_id) {
+			*command_id = 0;
+			return PROMPT;
 		}
-		*command_id = c.id;
-		return COMMAND;
+		if (ran)
+			*command_id = c.id;
+		if (ran && !late_ns)
+			return COMMAND;
 	}
-	return r ? r : BEFORE_FIRST;
+	if (r < 0)
+		return r;
+	return *command_id ? COMMAND : over ? PROMPT : BEFORE_FIRST;
 }
 
 /* --- climbing --- */
@@ -579,7 +601,7 @@ int shfs_task_owner(struct shfs_index *index, int64_t task_id, struct shfs_owner
 }
 
 int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_id,
-                     int64_t boot_ns, struct shfs_owner *out)
+                     int64_t boot_ns, int64_t late_ns, struct shfs_owner *out)
 {
 	struct shfs_owner owner = { 0 };
 	struct task t, top;
@@ -588,7 +610,7 @@ int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_
 
 	if (r <= 0)
 		return r;
-	r = current_at(index, session_id, t.boot_id, boot_ns, &command_id);
+	r = current_at(index, session_id, t.boot_id, boot_ns, late_ns, &command_id);
 	if (r == BEFORE_FIRST)
 		r = climb(index, &t, &top, &owner);
 	if (r < 0)
@@ -608,7 +630,7 @@ static int revise_accesses(struct shfs_index *index, const struct task *t,
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(
 		index, &stmt,
-		"SELECT a.access_id, a.moment_ns FROM process p"
+		"SELECT a.access_id, a.moment_ns, a.flags FROM process p"
 		" CROSS JOIN access a USING (process_id)"
 		" WHERE (p.process_id = ?1 OR p.task_id = ?1) AND a.moment_ns >= ?2",
 		shfs_arg_int(t->id), shfs_arg_int(since_boot_ns));
@@ -617,7 +639,9 @@ static int revise_accesses(struct shfs_index *index, const struct task *t,
 		struct shfs_owner one;
 
 		r = shfs_shell_owner(index, t->id, owner->session_id,
-		                     sqlite3_column_int64(stmt, 1), &one);
+		                     sqlite3_column_int64(stmt, 1),
+		                     shfs_late_ns(sqlite3_column_int64(stmt, 2)),
+		                     &one);
 		if (!r)
 			r = shfs_sql_run(
 				index,

@@ -292,10 +292,10 @@ _must_check_ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_rec
 _must_check_ int shfs_process_find(struct shfs_ingest *ing, uint64_t seq,
                                    struct shfs_process *out);
 
-/* The owner of what the process did at this time of its boot. */
+/* The owner of what the process did at this time of its boot, or by late_ns earlier. */
 _must_check_ int shfs_process_owner(struct shfs_ingest *ing,
                                     const struct shfs_process *process, uint64_t boot_ns,
-                                    struct shfs_owner *out);
+                                    int64_t late_ns, struct shfs_owner *out);
 
 void shfs_processes_forget(struct shfs_ingest *ing); /* frees the cache */
 
@@ -310,9 +310,15 @@ static inline int64_t shfs_sane_ns(uint64_t ns)
 /* Of a process, by the rules of docs/index.md. */
 _must_check_ int shfs_task_owner(struct shfs_index *index, int64_t task_id,
                                  struct shfs_owner *out);
-/* What a registered shell did itself at this time of its boot. */
+/* By how much the time of an access may be late. */
+static inline int64_t shfs_late_ns(uint32_t access_flags)
+{
+	return access_flags & SHFS_ACCESS_LATE ? 40 * (SHFS_NSEC_PER_SEC / 1000) : 0;
+}
+
+/* What a registered shell did itself at this time of its boot, or by late_ns earlier. */
 _must_check_ int shfs_shell_owner(struct shfs_index *index, int64_t task_id,
-                                  int64_t session_id, int64_t boot_ns,
+                                  int64_t session_id, int64_t boot_ns, int64_t late_ns,
                                   struct shfs_owner *out);
 /* Attributes a process and its accesses again. For a shell, only what it did since then
  * can have changed. The chunks must have been flushed. */

@@ -294,11 +294,11 @@ int shfs_process_find(struct shfs_ingest *ing, uint64_t seq, struct shfs_process
 }
 
 int shfs_process_owner(struct shfs_ingest *ing, const struct shfs_process *process,
-                       uint64_t boot_ns, struct shfs_owner *out)
+                       uint64_t boot_ns, int64_t late_ns, struct shfs_owner *out)
 {
 	*out = process->owner;
 	if (!process->owner.shell)
 		return 0;
 	return shfs_shell_owner(ing->index, process->task_id, process->owner.session_id,
-	                        shfs_sane_ns(boot_ns), out);
+	                        shfs_sane_ns(boot_ns), late_ns, out);
 }
