@@ -150,11 +150,12 @@ const char *shfs_path_relative(const char *path, const char *dir)
 /* Where a kind of file lies, seen from the directory of the program: installed, then
  * built. */
 static const struct {
-	const char *kind, *beside[3], *configured;
+	const char *kind, *beside[4], *configured;
 } places[] = {
 	{ "libexec",
-	  { "../libexec/shfs", "../fusefs", "../shellhook" },
+	  { "../libexec/shfs", "../fusefs", "../shellhook", "../kmod-fast-path" },
 	  SHFS_LIBEXECDIR },
+	{ "sbin", { "../../sbin", "../sbin", "../kmod-fast-path" }, SHFS_SBINDIR },
 	{ "lib",
 	  { "../lib/shfs", "../" SHFS_LIBDIR_NAME "/shfs", "../shellhook" },
 	  SHFS_LIBDIR },
@@ -184,7 +185,7 @@ char *shfs_path_installed(const char *kind, const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		if (strcmp(places[i].kind, kind))
 			continue;
-		for (int j = 0; slash && j < 3 && places[i].beside[j]; j++) {
+		for (int j = 0; slash && j < 4 && places[i].beside[j]; j++) {
 			_cleanup_free_ char *joined =
 				shfs_path_join(exe, places[i].beside[j]);
 			_cleanup_free_ char *dir =

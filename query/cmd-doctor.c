@@ -10,6 +10,7 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "common/quote.h"
+#include "common/watches.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +20,10 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/un.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
@@ -549,6 +552,27 @@ static void check_mounts(struct doctor *d)
 	}
 }
 
+/* Not having one is no fault: FUSE does without. */
+static void check_helper(struct doctor *d)
+{
+	const char *path = getenv("SHFS_HELPER");
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	path = path ? path : SHFS_HELPER_SOCKET;
+	if (strlen(path) >= sizeof(address.sun_path) || fd < 0)
+		return;
+	strcpy(address.sun_path, path);
+	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
+		say(d, LEVEL_OK, NULL,
+		    "a helper runs: shfs mount can do without FUSE (--backend)");
+	else if (errno == ENOENT)
+		say(d, LEVEL_OK, NULL, "mounts are by FUSE: no helper runs at %s", path);
+	else
+		say(d, LEVEL_WARN, "sudo systemctl restart shfs-helper.socket",
+		    "the helper at %s cannot be reached: %s", path, strerror(errno));
+}
+
 /* --- all of them --- */
 
 static const struct {
@@ -559,7 +583,8 @@ static const struct {
 	{ "device", check_device },      { "fusermount", check_fusermount },
 	{ "others", check_allow_other }, { "proc", check_namespace },
 	{ "shells", check_shells },      { "config", check_config },
-	{ "store", check_store },        { "mounts", check_mounts },
+	{ "store", check_store },        { "helper", check_helper },
+	{ "mounts", check_mounts },
 };
 
 static bool finish(struct doctor *d)

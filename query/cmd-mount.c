@@ -6,6 +6,7 @@
 #include "query/time.h"
 
 #include "common/path.h"
+#include "common/watches.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +14,37 @@
 #include <string.h>
 #include <sys/wait.h>
 
+/* What may record; "fuse" and "auto", and those that shfs-watch knows. */
+static const char *const backends[] = {
+	"auto", "fuse", "module", "bpf", "bpf-tracepoints", "fanotify"
+};
+
 static struct {
 	bool foreground, allow_other;
-} opts;
+	const char *backend;
+} opts = { .backend = "auto" };
+
+static bool is_auto(void)
+{
+	return !strcmp(opts.backend, "auto");
+}
+
+static bool is_watch(void)
+{
+	return !is_auto() && strcmp(opts.backend, "fuse") != 0;
+}
+
+static int set_backend(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(backends); i++) {
+		if (!strcmp(backends[i], name)) {
+			opts.backend = backends[i];
+			return 0;
+		}
+	}
+	shfs_error("--backend is auto, fuse, module, bpf, bpf-tracepoints or fanotify");
+	return SHFS_EXIT_USAGE;
+}
 
 static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
                       const char *value)
@@ -24,9 +53,8 @@ static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
 		opts.foreground = true;
 	} else if (!strcmp(opt->name, "allow-other")) {
 		opts.allow_other = true;
-	} else if (strcmp(value, "auto") != 0 && strcmp(value, "fuse") != 0) {
-		shfs_error("--backend is auto or fuse");
-		return SHFS_EXIT_USAGE;
+	} else {
+		return set_backend(value);
 	}
 	return 0;
 }
@@ -107,11 +135,20 @@ static void start_follower(const char *store)
 
 /* --- mounting --- */
 
-static void fill_argv(struct shfs_context *ctx, char *dir, char *argv[static 10])
+/* The programs that record; each says itself what is wrong, in one line on standard
+ * error, and ends with an exit code of ours. */
+static const char fuse[] = "shfs-fuse", watch[] = "shfs-watch";
+
+static void fill_argv(struct shfs_context *ctx, const char *program, char *dir,
+                      char *argv[static 12])
 {
 	int n = 0;
 
-	argv[n++] = (char *)"shfs-fuse";
+	argv[n++] = (char *)program;
+	if (program == watch) {
+		argv[n++] = (char *)"--driver";
+		argv[n++] = (char *)opts.backend;
+	}
 	argv[n++] = (char *)"--store";
 	argv[n++] = (char *)shfs_context_store_path(ctx);
 	if (ctx->config_option) {
@@ -142,38 +179,56 @@ static int wait_for(pid_t pid)
 	return SHFS_EXIT_FAILURE;
 }
 
-/* It says itself what is wrong, in one line on standard error. */
+/* In the place of this process. */
+static int become_daemon(struct shfs_context *ctx, const char *program, char *dir)
+{
+	_cleanup_free_ char *path = shfs_path_installed("libexec", program);
+	char *argv[12];
+
+	if (!path) {
+		shfs_error("%s is missing; install shfs as a whole", program);
+		return SHFS_EXIT_UNAVAILABLE;
+	}
+	fill_argv(ctx, program, dir, argv);
+	execv(path, argv);
+	shfs_error("cannot run %s: %s", path, strerror(errno));
+	return SHFS_EXIT_UNAVAILABLE;
+}
+
 static int run_daemon(struct shfs_context *ctx, const char *program, char *dir)
 {
-	char *argv[10];
 	pid_t pid;
 
-	fill_argv(ctx, dir, argv);
 	fflush(NULL);
 	pid = fork();
 	if (pid < 0) {
 		shfs_error("cannot start a process: %s", strerror(errno));
 		return SHFS_EXIT_FAILURE;
 	}
-	if (!pid) {
-		execv(program, argv);
-		shfs_error("cannot run %s: %s", program, strerror(errno));
-		_exit(SHFS_EXIT_UNAVAILABLE);
-	}
+	if (!pid)
+		_exit(become_daemon(ctx, program, dir));
 	return wait_for(pid);
 }
 
-/* The mount process takes the place of this one. */
-static int become_daemon(struct shfs_context *ctx, const char *program, char *dir)
+/* Has the administrator started what can do without FUSE? */
+static bool has_helper(void)
 {
-	char *argv[10];
+	const char *socket = getenv("SHFS_HELPER");
 
-	fill_argv(ctx, dir, argv);
-	start_follower(shfs_context_store_path(ctx));
-	fflush(NULL);
-	execv(program, argv);
-	shfs_error("cannot run %s: %s", program, strerror(errno));
-	return SHFS_EXIT_UNAVAILABLE;
+	return !access(socket ? socket : SHFS_HELPER_SOCKET, F_OK);
+}
+
+/* *program: what records. auto: what the helper offers, or says why it offers nothing. */
+static int begin(struct shfs_context *ctx, char *dir, const char **program)
+{
+	int code;
+
+	*program = is_watch() || (is_auto() && has_helper()) ? watch : fuse;
+	code = run_daemon(ctx, *program, dir);
+	if (code != SHFS_EXIT_UNAVAILABLE || !is_auto() || *program == fuse)
+		return code;
+	*program = fuse;
+	return run_daemon(ctx, fuse, dir);
 }
 
 static void print_backend(const char *dir)
@@ -192,28 +247,33 @@ static void print_backend(const char *dir)
 	fputs(mount && mount->status.backend ? mount->status.backend : "fuse", stdout);
 }
 
-static int mount_one(struct shfs_context *ctx, const char *program, char *dir)
+static int mount_one(struct shfs_context *ctx, char *dir, const char **program)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	_cleanup_free_ char *path = shfs_path_absolute(dir);
-	int code = run_daemon(ctx, program, dir);
+	int code = begin(ctx, dir, program);
 
 	if (code)
 		return code;
 	shfs_show_directory(&shown, path ? path : dir);
-	printf("%s is mounted: every file is now recorded (", shown.data);
+	printf(*program == watch ? "%s is watched: every file is now recorded ("
+	                         : "%s is mounted: every file is now recorded (",
+	       shown.data);
 	print_backend(dir);
 	puts(")");
 	return SHFS_EXIT_OK;
 }
 
 /* Once, however many directories were mounted. */
-static void explain(struct shfs_context *ctx)
+static void explain(struct shfs_context *ctx, const char *program)
 {
 	const char *shell = shfs_hook_shell();
 
-	puts("  fuse: needs no privilege, and nothing inside the directory can bypass "
-	     "it");
+	puts(program == watch
+	             ? "  without FUSE nothing waits for shfs; what is weaker then: "
+	               "shfs help mount"
+	             : "  fuse: needs no privilege, and nothing inside the directory "
+	               "can bypass it");
 	if (shfs_hook_of_ancestor(shfs_context_store_path(ctx)))
 		return;
 	puts("  this shell has no hook: what it runs is recorded without command text");
@@ -222,8 +282,8 @@ static void explain(struct shfs_context *ctx)
 
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
-	_cleanup_free_ char *program = NULL;
 	int worst = SHFS_EXIT_OK, n_mounted = 0;
+	const char *program = fuse;
 
 	if (!argc)
 		return list_mounts(ctx);
@@ -231,28 +291,32 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("--foreground takes one directory");
 		return SHFS_EXIT_USAGE;
 	}
-	program = shfs_path_installed("libexec", "shfs-fuse");
-	if (!program) {
-		shfs_error("shfs-fuse is missing; install shfs as a whole");
-		return SHFS_EXIT_UNAVAILABLE;
+	if (is_watch() && opts.allow_other) {
+		shfs_error("--allow-other is of a mount with FUSE: others may enter the "
+		           "directory as ever");
+		return SHFS_EXIT_USAGE;
 	}
-	if (opts.foreground)
-		return become_daemon(ctx, program, argv[0]);
+	if (opts.foreground) {
+		start_follower(shfs_context_store_path(ctx));
+		fflush(NULL);
+		return become_daemon(ctx, is_watch() ? watch : fuse, argv[0]);
+	}
 	for (int i = 0; i < argc; i++) {
-		int code = mount_one(ctx, program, argv[i]);
+		int code = mount_one(ctx, argv[i], &program);
 
 		n_mounted += !code;
 		worst = worst ? worst : code;
 	}
 	if (n_mounted) {
 		start_follower(shfs_context_store_path(ctx));
-		explain(ctx);
+		explain(ctx, program);
 	}
 	return worst;
 }
 
 static const struct shfs_option options[] = {
-	{ "backend", 0, "NAME", "auto (the best that this machine offers) or fuse" },
+	{ "backend", 0, "NAME",
+	  "auto (the best that this machine offers), fuse, module, bpf or fanotify" },
 	{ "allow-other", 0, NULL, "let other users and root enter the mount" },
 	{ "foreground", 'f', NULL, "stay, and end with the mount" },
 	{ 0 },

@@ -7,6 +7,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
+#include "common/watches.h"
 #include "store/runtime.h"
 
 #include <errno.h>
@@ -290,6 +291,27 @@ static int check_owner(const struct shfs_mount *mount, const char *shown)
 	return SHFS_EXIT_REFUSED;
 }
 
+/* Asks it to end, and waits until it has. */
+static int end_watch(const struct shfs_mount *mount, const char *shown)
+{
+	const struct shfs_watch_name name = { mount->dev, mount->ino };
+	int fd = shfs_watches_ask(&name, "end");
+	struct pollfd p = { fd, POLLIN, 0 };
+	char word[8];
+
+	if (fd < 0 && fd != -ECONNREFUSED) {
+		shfs_error("cannot end the recording of %s: %s", shown, strerror(-fd));
+		return SHFS_EXIT_FAILURE;
+	}
+	while (fd >= 0 && poll(&p, 1, DRAIN_MS) > 0 && read(fd, word, sizeof(word)) > 0)
+		;
+	shfs_closep(&fd);
+	printf("%s is no longer recorded\n", shown);
+	if (mount->status.store)
+		ingest(mount->status.store);
+	return SHFS_EXIT_OK;
+}
+
 static int unmount(const struct shfs_mount *mount)
 {
 	_cleanup_holders_ struct shfs_holders holders = { 0 };
@@ -302,6 +324,8 @@ static int unmount(const struct shfs_mount *mount)
 	code = check_owner(mount, shown.data);
 	if (code)
 		return code;
+	if (shfs_mount_is_watch(mount))
+		return end_watch(mount, shown.data);
 	if (!mount->error && mount->status.store) {
 		pidfd = pidfd_open(mount->status.pid, 0);
 		/* the kernel drops what it has not told the daemon when it unmounts */

@@ -152,6 +152,8 @@ const char *shfs_version_why_not_archived(uint32_t flags)
 		return "it could not be read or stored";
 	if (flags & SHFS_CONTENT_SKIP_TYPE)
 		return "not a regular file";
+	if (flags & SHFS_CONTENT_INCOMPLETE)
+		return "it was changed again before it could be read";
 	return "it was read and never written, so only its fingerprint was kept";
 }
 

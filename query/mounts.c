@@ -6,15 +6,18 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
+#include "common/watches.h"
 #include "store/store.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <libmount.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -112,6 +115,40 @@ static int read_mountinfo(bool all, struct shfs_mounts *mounts)
 	return r;
 }
 
+static int add_watch(struct shfs_mounts *mounts, const struct shfs_watch_name *name)
+{
+	_cleanup_buf_ struct shfs_buf root = { 0 };
+	struct shfs_mount *grown;
+
+	/* one that does not answer may have ended by now */
+	if (shfs_watches_answer(name, "root", &root))
+		return 0;
+	grown = reallocarray(mounts->list, mounts->n + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	mounts->list = grown;
+	grown[mounts->n++] = (struct shfs_mount){
+		.dir = shfs_buf_take(&root),
+		.mount_id = -1 - (int)((name->ino ^ name->dev) & INT_MAX >> 1),
+		.dev = name->dev,
+		.ino = name->ino,
+		.owner = geteuid(),
+		.error = -ENODATA,
+	};
+	return 0;
+}
+
+static int read_watches(struct shfs_mounts *mounts)
+{
+	_cleanup_free_ struct shfs_watch_name *names = NULL;
+	size_t n = 0;
+	int r = shfs_watches_list(&names, &n);
+
+	for (size_t i = 0; !r && i < n; i++)
+		r = add_watch(mounts, &names[i]);
+	return r == -ENOENT ? 0 : r;
+}
+
 int shfs_mounts_serve(dev_t dev)
 {
 	struct libmnt_table *table;
@@ -123,6 +160,17 @@ int shfs_mounts_serve(dev_t dev)
 	fs = mnt_table_find_devno(table, dev, MNT_ITER_FORWARD);
 	r = fs && is_shfs(fs);
 	mnt_unref_table(table);
+	return r;
+}
+
+int shfs_mounts_watch(const char *path)
+{
+	_cleanup_mounts_ struct shfs_mounts watches = { 0 };
+	int r = read_watches(&watches);
+
+	for (size_t i = 0; !r && i < watches.n; i++)
+		if (shfs_path_is_below(path, watches.list[i].dir))
+			return 1;
 	return r;
 }
 
@@ -276,25 +324,52 @@ bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_pa
 	       is_same_store(mount->status.store, store_path);
 }
 
-static int ask_sync(const char *dir)
+/* Of a mount through an attribute of its root, of a watch through its socket. */
+static ssize_t ask_for(const struct shfs_mount *mount, const char *word, char *text,
+                       size_t size)
 {
-	char word[64];
-	ssize_t n = getxattr(dir, "user.shfs.sync", word, sizeof(word));
+	const struct shfs_watch_name name = { mount->dev, mount->ino };
+	char attribute[32];
+	ssize_t n;
+	int fd;
+
+	if (!shfs_mount_is_watch(mount)) {
+		snprintf(attribute, sizeof(attribute), "user.shfs.%s", word);
+		n = getxattr(mount->dir, attribute, text, size);
+		return n < 0 ? errno == ECONNABORTED ? -ENOTCONN : -errno : n;
+	}
+	fd = shfs_watches_ask(&name, word);
+	if (fd < 0)
+		return fd == -ECONNREFUSED ? -ENOTCONN : fd;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ 0 },
+	           sizeof(struct timeval));
+	n = recv(fd, text, size, 0);
+	n = n < 0 ? -errno : !n ? -ENOTCONN : n;
+	close(fd);
+	return n;
+}
+
+static int ask_sync(const struct shfs_mount *mount)
+{
+	char word[64] = "";
+	ssize_t n = ask_for(mount, "sync", word, sizeof(word) - 1);
 
 	if (n < 0)
-		return -errno;
-	return n >= 2 && !memcmp(word, "ok", 2) ? 0 : -EIO;
+		return (int)n;
+	if (n >= 2 && !memcmp(word, "ok", 2))
+		return 0;
+	return atoi(word) ? -abs(atoi(word)) : -EIO;
 }
 
 /* In the child. sync_store: also wait until all is durable, if it records into that. */
-static void ask(int out, const char *dir, const char *sync_store)
+static void ask(int out, const struct shfs_mount *mount, const char *sync_store)
 {
 	static char text[ANSWER_MAX];
 	struct answer answer = { .sync_error = 1 };
-	ssize_t n = getxattr(dir, "user.shfs.status", text, sizeof(text) - 1);
+	ssize_t n = ask_for(mount, "status", text, sizeof(text) - 1);
 
 	if (n < 0) {
-		answer.error = errno == ECONNABORTED ? -ENOTCONN : -errno;
+		answer.error = (int)n;
 		n = 0;
 	} else if (sync_store) {
 		struct shfs_mount_status status = { 0 };
@@ -302,7 +377,7 @@ static void ask(int out, const char *dir, const char *sync_store)
 
 		if (copy && !parse_status(copy, &status) && status.store &&
 		    is_same_store(status.store, sync_store))
-			answer.sync_error = ask_sync(dir);
+			answer.sync_error = ask_sync(mount);
 		status_clear(&status);
 	}
 	if (!shfs_write_all(out, &answer, sizeof(answer)) &&
@@ -312,17 +387,19 @@ static void ask(int out, const char *dir, const char *sync_store)
 
 /* A child that cannot end must hold nothing of ours: no pipe whose reader waits for its
  * end, no lock, no working directory. */
-static void question_child(int out, pid_t parent, const char *dir, const char *sync_store)
+static void question_child(int out, pid_t parent, const struct shfs_mount *mount,
+                           const char *sync_store)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || dup2(out, 0) < 0 || chdir("/"))
 		_exit(1);
 	close_range(1, ~0U, 0);
-	ask(0, dir, sync_store);
+	ask(0, mount, sync_store);
 	_exit(0);
 }
 
-static int question_begin(struct question *q, const char *dir, const char *sync_store)
+static int question_begin(struct question *q, const struct shfs_mount *mount,
+                          const char *sync_store)
 {
 	pid_t parent = getpid();
 	int fds[2];
@@ -332,7 +409,7 @@ static int question_begin(struct question *q, const char *dir, const char *sync_
 	fflush(NULL);
 	q->pid = fork();
 	if (!q->pid)
-		question_child(fds[1], parent, dir, sync_store);
+		question_child(fds[1], parent, mount, sync_store);
 	close(fds[1]);
 	if (q->pid < 0) {
 		int error = errno;
@@ -442,7 +519,7 @@ static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *syn
 		questions[i] = (struct question){ .fd = -1 };
 		m->error = not_to_ask(m, source);
 		if (!m->error)
-			m->error = question_begin(&questions[i], m->dir, sync_store);
+			m->error = question_begin(&questions[i], m, sync_store);
 	}
 	questions_wait(questions, mounts->n, until);
 	for (size_t i = 0; i < mounts->n; i++) {
@@ -461,6 +538,8 @@ int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
 	struct shfs_mounts mounts = { 0 };
 	int r = read_mountinfo(flags & SHFS_MOUNTS_ALL, &mounts);
 
+	if (!r && !(flags & SHFS_MOUNTS_ALL))
+		r = read_watches(&mounts);
 	if (r) {
 		shfs_mounts_clear(&mounts);
 		return r;
@@ -515,6 +594,8 @@ static bool has_gone(const struct shfs_mount *mount)
 
 	if (mount->error != -ENOTCONN)
 		return false;
+	if (shfs_mount_is_watch(mount))
+		return true;
 	while (is_mounted(mount)) {
 		if (shfs_clock_ns(CLOCK_MONOTONIC) > until)
 			return false;
@@ -528,6 +609,8 @@ int shfs_mounts_sync(const char *store_path)
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
 	int r = read_mountinfo(false, &mounts), failed = 0;
 
+	if (!r)
+		r = read_watches(&mounts);
 	if (r) {
 		shfs_warn("cannot look for mounts: %s", strerror(-r));
 		return 1;

@@ -2,7 +2,9 @@
 /*
  * mounts.h - the live mounts of shfs: who they are, how they are, and waiting for them.
  *
- * They are found in /proc/self/mountinfo. Their daemons are asked through extended
+ * They are found in /proc/self/mountinfo; those without a FUSE layer, which mount
+ * nothing, by common/watches.h, through which they are asked, too. Daemons are asked
+ * through extended
  * attributes of the mount's root, each by a child process of its own: a daemon that is
  * stuck may hold whoever asks it for ever, uninterruptibly, and that must not be us. So
  * everything here returns in bounded time, whatever the mounts do.
@@ -28,9 +30,10 @@ struct shfs_mount_status {
 
 struct shfs_mount {
 	char *dir;    /* where it is mounted, as bytes */
-	char *source; /* of it, as the table of mounts has it */
-	int mount_id;
-	dev_t dev;
+	char *source; /* of it, as the table of mounts has it; NULL */
+	int mount_id; /* negative: it is a watch, without a FUSE layer; */
+	dev_t dev;    /* of the mount; of the directory of a watch, */
+	ino_t ino;    /* with this */
 	uid_t owner;
 	/* 0: the daemon answered, and status holds what it said; -ETIMEDOUT: it hangs;
 	 * -ENOTCONN: it is dead; not asked: -EACCES: it is somebody else's; -EXDEV: it
@@ -62,12 +65,21 @@ void shfs_mount_ask(struct shfs_mount *mount);
 /* Is this the device of a mount of shfs, wherever that is mounted or bound? 1, 0. */
 _must_check_ int shfs_mounts_serve(dev_t dev);
 
+/* Is a directory of this absolute path recorded without a FUSE layer? 1, 0. */
+_must_check_ int shfs_mounts_watch(const char *path);
+
 /* The mount at this absolute path (the one on top, where there are several), or the
  * innermost one that holds it. NULL. */
 const struct shfs_mount *shfs_mounts_at(const struct shfs_mounts *mounts,
                                         const char *path);
 const struct shfs_mount *shfs_mounts_around(const struct shfs_mounts *mounts,
                                             const char *path);
+
+/* Is it one without a FUSE layer? */
+static inline bool shfs_mount_is_watch(const struct shfs_mount *mount)
+{
+	return mount->mount_id < 0;
+}
 
 /* Is it alive, and does it record into this store? */
 bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_path);

@@ -197,6 +197,9 @@ int shfs_restore_journal_enter(struct shfs_restore_journal *j, int dirfd)
 	directory = directory_path(dirfd);
 	if (!directory)
 		return -ENOMEM;
+	r = shfs_mounts_watch(directory);
+	if (r)
+		return MIN(r, 0);
 	r = find_root(j->index, directory, &root);
 	if (r <= 0)
 		return r;

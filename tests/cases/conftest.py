@@ -33,6 +33,10 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("user", names, indirect=True)
     if metafunc.definition.get_closest_marker("transports"):
         metafunc.parametrize("transport", ["", "dev"] if harness.TRANSPORT == "auto" else [""])
+    mark = metafunc.definition.get_closest_marker("backends")
+    if mark:
+        without = mark.kwargs.get("without", ())
+        metafunc.parametrize("backend", [b for b in harness.BACKENDS if b not in without])
 
 
 def pytest_sessionstart(session):
@@ -85,8 +89,26 @@ def transport():
 
 
 @pytest.fixture
-def sandbox(user, transport):
+def backend():
+    """What records: of a case that is marked backends, each of them."""
+    return "fuse"
+
+
+@pytest.fixture(scope="session")
+def helper():
+    running = harness.Helper()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def sandbox(request, user, transport, backend):
     box = harness.Sandbox(user, next(numbers))
+    box.backend = backend
+    if backend != "fuse":
+        if os.geteuid() != 0:
+            pytest.skip("needs root")
+        box.env["SHFS_HELPER"] = request.getfixturevalue("helper").socket
     if transport:
         box.env["SHFS_TRANSPORT"] = transport
     yield box

@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import functools
 import glob
+import json
 import os
 import pwd
 import re
@@ -23,6 +24,8 @@ import pytest
 
 PREFIX = os.environ["SHFS_TEST_PREFIX"]
 WORK = os.path.join(os.environ["SHFS_TEST_DIR"], os.environ.get("PYTEST_XDIST_WORKER", "w"))
+# fanotify by hand: under load what a shell itself wrote is not always known to be its line's
+BACKENDS = os.environ.get("SHFS_TEST_BACKENDS", "fuse bpf-tracepoints").split()
 TRANSPORT = os.environ.get("SHFS_TEST_TRANSPORT", "auto")  # or uring, dev
 ENABLE_URING = "/sys/module/fuse/parameters/enable_uring"
 PATIENCE = float(os.environ.get("SHFS_TEST_PATIENCE", "1"))
@@ -163,6 +166,72 @@ class Mount:
             pytest.fail(f"shfs-fuse ended with {status}, not {expected}: {self.stderr()}")
 
 
+class Helper:
+    """shfs-helper as root, for those who run a case."""
+
+    pid = None
+
+    def __init__(self):
+        self.socket = os.path.join(WORK, "helper.sock")
+        self.stderr = os.path.join(WORK, "helper.stderr")
+        with open(self.stderr, "wb") as stderr:
+            argv = [os.path.join(PREFIX, "sbin/shfs-helper"), "--foreground", "--socket", self.socket]
+            self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr)
+        Helper.pid = self.process.pid
+        wait_until(lambda: os.path.exists(self.socket), "the helper")
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(20 * PATIENCE)
+
+
+class Watch:
+    """shfs-watch in the foreground, as a child of ours: a recording without a FUSE layer."""
+
+    def __init__(self, sandbox, directory, driver):
+        self.sandbox, self.directory, self.driver = sandbox, directory, driver
+        self.stderr_path = os.path.join(sandbox.path, f"watch-{len(sandbox.mounts)}.stderr")
+        argv = [os.path.join(PREFIX, "libexec/shfs/shfs-watch"), "--store", sandbox.store]
+        argv += ["--driver", driver, "--foreground", directory]
+        with open(self.stderr_path, "wb") as stderr:
+            self.process = sandbox.popen(argv, stdout=stderr, stderr=stderr)
+        sandbox.mounts.append(self)
+        # root, and fanotify for anybody, see all processes of a machine that runs tests
+        if sandbox.user.uid == 0 or driver == "fanotify":
+            sandbox.allow_log("events were lost")
+        wait_until(self._ready, f"the recording of {directory}")
+
+    def stderr(self):
+        with open(self.stderr_path, encoding="utf-8", errors="backslashreplace") as stderr:
+            return stderr.read()
+
+    def _ready(self):
+        if self.process.poll() is not None:
+            pytest.fail(f"shfs-watch ended with {self.process.returncode}: {self.stderr()}")
+        return self.status().get("backend", "none") != "none"
+
+    def status(self):
+        """The first of its mounts in `shfs status --json`, or nothing."""
+        status = self.sandbox.shfs("status", "--json", cwd="/", check=False)
+        found = json.loads(status.stdout)["mounts"] if status.stdout else []
+        return next((m for m in found if m["path"] == self.directory), {})
+
+    def unmount(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.wait()
+
+    def wait(self):
+        try:
+            status = self.process.wait(20 * PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            pytest.fail("shfs-watch did not end")
+        if status:
+            pytest.fail(f"shfs-watch ended with {status}: {self.stderr()}")
+
+
 class Shell:
     """A real interactive shell on a terminal of 80 by 24.
 
@@ -208,6 +277,9 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
     def __init__(self, sandbox, kind, cwd, init=True, before="", after="", env=None):
         """before and after: lines of the rc around the line that loads the hook."""
         self.kind, self.at_prompt = kind, False
+        # fanotify tells no times: what a shell itself does is told apart as people type;
+        # and what is changed again before it was read is lost to all but FUSE
+        self.pause = {"fuse": 0, "fanotify": 0.1}.get(sandbox.backend, 0.03)
         name, rc = self.RC[kind]
         rc += before + (self.INIT[kind] if init else "") + after
         sandbox.write_outside(os.path.join(sandbox.home, name), rc)
@@ -275,6 +347,7 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
 
     def run(self, line, timeout=-1):
         """Types a line and Enter; returns what it printed."""
+        time.sleep(self.pause)
         self.send(line.replace("\n", "\r") + "\r")
         return self.wait(timeout)
 
@@ -307,7 +380,7 @@ class Sandbox:
 
     def __init__(self, user, number):
         self.user, self.mounts, self.shells, self.programs = user, [], [], {}
-        self.allowed_log, self.allowed_exits = [], {0}
+        self.allowed_log, self.allowed_exits, self.backend = [], {0}, "fuse"
         self.path = os.path.join(WORK, str(number))
         self.home = os.path.join(self.path, "home")
         self.project = os.path.join(self.home, "project")
@@ -425,6 +498,8 @@ class Sandbox:
         return path
 
     def mount(self, directory=None, *options):
+        if self.backend != "fuse":
+            return Watch(self, directory or self.project, self.backend)
         if not os.access("/dev/fuse", os.R_OK | os.W_OK):
             pytest.skip("no access to /dev/fuse")
         return Mount(self, directory or self.project, *options)
@@ -497,7 +572,7 @@ class Sandbox:
 
     def _adopted(self):
         """(pid, name) of processes that lost their parent: we are their subreaper."""
-        known = {m.process.pid for m in self.mounts} | {s.pid for s in self.shells}
+        known = {m.process.pid for m in self.mounts} | {s.pid for s in self.shells} | {Helper.pid}
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
             pids = [int(pid) for pid in children.read().split()]
         for pid in pids:

@@ -10,6 +10,12 @@ import pytest
 from harness import wait_until
 from test_capture import rows
 
+pytestmark = pytest.mark.backends
+# these tell no writes, only closes
+WRITES = pytest.mark.backends(without=["fanotify", "bpf-tracepoints"])
+# and this no times, nor what was executed and ended at once
+TIMES = pytest.mark.backends(without=["fanotify"])
+
 SHELLS = pytest.mark.parametrize("kind", ["bash", "zsh"])
 
 
@@ -81,6 +87,7 @@ def makers(shfs, name):
     return [v["command"]["text"] for v in log["versions"] if v.get("command")]
 
 
+@WRITES
 @SHELLS
 def test_commands_that_share_an_open_file(sandbox, shfs, mounted, shell, kind):
     """Each is the maker of what it left, though the file is closed by the last alone."""
@@ -94,6 +101,7 @@ def test_commands_that_share_an_open_file(sandbox, shfs, mounted, shell, kind):
     assert shfs("cat", "log@3").stdout == "0\n1\n2\n"
 
 
+@WRITES
 @SHELLS
 def test_builtins_that_share_an_open_file(sandbox, shfs, mounted, shell, kind):
     terminal = shell(kind)
@@ -162,6 +170,7 @@ def test_nested_shell_is_a_session_of_its_own(sandbox, shfs, mounted, shell, kin
     assert wrote(inner) == {"inner"}
 
 
+@TIMES
 @SHELLS
 def test_pasted_lines(shfs, mounted, shell, kind):
     """Two commands within a tick of the clock of /proc."""
@@ -202,6 +211,7 @@ def test_static_binary_and_raw_system_calls(sandbox, shfs, mounted, shell):
     assert wrote(history(shfs)[program]) == {"raw"}
 
 
+@TIMES
 def test_no_shell_is_recorded_under_its_process(sandbox, shfs, mounted):
     sandbox.sh("echo x > by-nobody")
     assert history(shfs) == {}
@@ -210,6 +220,7 @@ def test_no_shell_is_recorded_under_its_process(sandbox, shfs, mounted):
     assert len(mine) == 1 and mine[0]["id"] is None and mine[0]["argv"][0] == "/bin/sh"
 
 
+@WRITES
 def test_the_program_that_wrote_is_named(sandbox, mounted):
     """Not the shell that opened the file for it, and executed it only then."""
     sandbox.run("bash", "-c", "/bin/cat /proc/self/comm > a; /bin/echo b >> a; (echo c; /bin/echo d) > c; : > e")

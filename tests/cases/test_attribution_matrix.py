@@ -10,6 +10,11 @@ import pytest
 
 from harness import PREFIX, wait_until
 
+pytestmark = pytest.mark.backends
+# these tell no writes, only closes
+WRITES = pytest.mark.backends(without=["fanotify", "bpf-tracepoints"])
+TIMES = pytest.mark.backends(without=["fanotify"])  # and this no times
+
 SHELLS = pytest.mark.parametrize("kind", ["bash", "zsh"])
 ALL_SHELLS = pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
 
@@ -115,6 +120,7 @@ def test_jobs_that_write_later(sandbox, shfs, mounted, shell, kind):
     check(shfs, lines)
 
 
+@TIMES
 @ALL_SHELLS
 def test_pasted_builtins(shfs, mounted, shell, kind):
     """Nothing but their times tells what the shell itself does in one and the next."""
@@ -126,6 +132,7 @@ def test_pasted_builtins(shfs, mounted, shell, kind):
     check(shfs, lines)
 
 
+@TIMES
 @SHELLS
 def test_lines_in_one_paste(shfs, mounted, shell, kind):
     """As a terminal marks it: what follows has no prompt in front of it."""
@@ -141,6 +148,7 @@ def test_lines_in_one_paste(shfs, mounted, shell, kind):
         assert made[f"a{n}"] == made[f"b{n}"] == whole
 
 
+@WRITES
 def test_two_shells_at_once(sandbox, shfs, mounted, shell):
     """What they do is mixed in time, in one file even."""
     first, second = shell("bash"), shell("zsh")
@@ -172,6 +180,7 @@ def test_exec_of_a_shell(shfs, mounted, shell, kind, following):
     check(shfs, lines)
 
 
+@TIMES
 @pytest.mark.parametrize("inner", ["bash", "zsh", "bash --norc", "zsh -f", "sh"])
 def test_nested_shells(sandbox, shfs, mounted, shell, inner):
     """One with the hook has commands of its own; without, all is part of the one that began it."""
@@ -194,6 +203,7 @@ def test_nested_shells(sandbox, shfs, mounted, shell, inner):
     check(shfs, {"echo 1 > before": "before", **inside, "echo 4 > after": "after"})
 
 
+@TIMES
 def test_panes_of_tmux(sandbox, shfs, mounted, shell):
     """A server that left the terminal; shells on other terminals, at the same time."""
     shell("bash").close()
@@ -447,6 +457,7 @@ def free_pid():
     return next(pid for pid in range(2000, 4000) if not os.path.exists(f"/proc/{pid}"))
 
 
+@TIMES
 @pytest.mark.alone
 @pytest.mark.users("root")
 @SHELLS
@@ -487,6 +498,7 @@ def test_pids_that_come_again(few_pids, sandbox, shfs, mounted, shell, kind):
     check(shfs, lines, {"by-orphan": made["by-orphan"]})
 
 
+@WRITES
 @pytest.mark.parametrize("nested", [False, True])
 @SHELLS
 def test_builtins_that_share_an_open_file_at_once(shfs, mounted, shell, kind, nested):

@@ -361,7 +361,7 @@ def test_mount_foreground(sandbox, project):
     assert process.wait(20 * harness.PATIENCE) == 0
 
 
-@pytest.mark.parametrize("args", [["--backend", "bpf", "."], ["--bakend=fuse"], ["-f", "a", "b"]])
+@pytest.mark.parametrize("args", [["--backend", "kmod", "."], ["--bakend=fuse"], ["-f", "a", "b"]])
 def test_mount_bad_option(shfs, args):
     one_line(shfs("mount", *args, check=USAGE))
 

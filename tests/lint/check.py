@@ -18,9 +18,10 @@ LAYERS = {
     "capture": {"common", "capture"},
     "index": {"common", "capture", "index"},
     "fusefs": {"common", "capture", "fusefs"},
+    "kmod-fast-path": {"common", "capture", "kmod-fast-path"},
     "query": {"common", "capture", "index", "query"},
     "shellhook": {"shellhook"},
-    "tests": {"common", "capture", "index", "fusefs", "query", "tests"},
+    "tests": {"common", "capture", "index", "fusefs", "kmod-fast-path", "query", "tests"},
 }
 
 # headers of a library: (the only layers that may include them, its name for meson)
@@ -29,13 +30,26 @@ LIBRARIES = {
     r"xxh(ash|3)\.h": ({"capture"}, "libxxhash"),
     r"(zstd|zstd_errors|zdict)\.h": ({"capture"}, "libzstd"),
     r"(fuse3/)?(fuse|fuse_\w+)\.h|linux/fuse\.h": ({"fusefs"}, "fuse3"),
-    r"seccomp\.h": ({"fusefs"}, "libseccomp"),
+    r"seccomp\.h": ({"fusefs", "kmod-fast-path"}, "libseccomp"),
     r"libsmartcols/.*|libsmartcols\.h": ({"query"}, "smartcols"),
     r"libmount/.*|libmount\.h": ({"fusefs", "query"}, "mount"),
     r"ini\.h": ({"common"}, "inih"),
 }
 
+# what is not MIT: the kernel's
+LICENCES = {
+    "common/event.h": "GPL-2.0-only OR MIT",
+    "kmod-fast-path/bpf": "GPL-2.0-only",
+    "kmod-fast-path/module": "GPL-2.0-only",
+    "kmod-fast-path/bpf/record.h": "GPL-2.0-only OR MIT",
+    "kmod-fast-path/module/device.h": "GPL-2.0-only OR MIT",
+}
+
 problems = []
+
+
+def is_kernels(path):
+    return os.path.dirname(path) in ("kmod-fast-path/bpf", "kmod-fast-path/module")
 
 
 def problem(path, line, text):
@@ -45,7 +59,7 @@ def problem(path, line, text):
 def files(*suffixes):
     for top, dirs, names in os.walk("."):
         dirs[:] = [d for d in sorted(dirs) if not re.match(r"build|\.git$|__pycache__", d)]
-        for name in sorted(names):
+        for name in sorted(set(names) - {".git"}):
             path = os.path.normpath(os.path.join(top, name))
             if not suffixes or path.endswith(suffixes):
                 yield path
@@ -86,7 +100,7 @@ def check_includes(path, text):
             target = layer_of(name)
             if target not in LAYERS.get(layer, set()):
                 problem(path, line, f"{layer} must not know {target} ({name})")
-        elif quoted and not name.endswith("schema.h"):
+        elif quoted and not re.search(r"(^schema|\.skel)\.h$", name) and not is_kernels(path):
             problem(path, line, f'include from the root of the tree: "{name}"')
         for pattern, (owners, _) in LIBRARIES.items():
             if re.fullmatch(pattern, name) and layer not in owners | {"tests"}:
@@ -326,8 +340,9 @@ def check_text(path, text):
     """No path of the machine that it was written on; a licence in every source file."""
     for match in re.finditer(r"(?<![\w.}$*/])/(?:work|root)/\w", text):
         problem(path, line_of(text, match.start()), "a path of one machine")
-    if path.endswith((".c", ".h")) and not text.startswith("/* SPDX-License-Identifier: MIT */\n"):
-        problem(path, 1, "the first line must be /* SPDX-License-Identifier: MIT */")
+    licence = LICENCES.get(path, LICENCES.get(os.path.dirname(path), "MIT"))
+    if path.endswith((".c", ".h")) and not re.match(rf"(//|/\*) SPDX-License-Identifier: {licence}( \*/)?\n", text):
+        problem(path, 1, f"the first line must be /* SPDX-License-Identifier: {licence} */")
 
 
 def main():

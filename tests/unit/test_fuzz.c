@@ -89,6 +89,11 @@ static void pack(void **state)
 	replay(fuzz_pack, "pack");
 }
 
+static void packet(void **state)
+{
+	replay(fuzz_packet, "packet");
+}
+
 static void record(void **state)
 {
 	replay(fuzz_record, "record");
@@ -107,10 +112,10 @@ static void segment(void **state)
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(config),  cmocka_unit_test(hooklog),
-		cmocka_unit_test(object),  cmocka_unit_test(pack),
-		cmocka_unit_test(record),  cmocka_unit_test(rules),
-		cmocka_unit_test(segment),
+		cmocka_unit_test(config), cmocka_unit_test(hooklog),
+		cmocka_unit_test(object), cmocka_unit_test(pack),
+		cmocka_unit_test(packet), cmocka_unit_test(record),
+		cmocka_unit_test(rules),  cmocka_unit_test(segment),
 	};
 
 	return shfs_unit_main(tests, argc, argv);

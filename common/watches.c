@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/watches.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define BACKLOG  16
+#define WAIT_SEC 1
+#define NAME     "shfs-%u-watch-%" PRIx64 "-%" PRIx64
+
+static socklen_t address_of(const struct shfs_watch_name *name,
+                            struct sockaddr_un *address)
+{
+	int n;
+
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	n = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, NAME,
+	             (unsigned)geteuid(), (uint64_t)name->dev, (uint64_t)name->ino);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+/* Nobody keeps the other waiting for long. */
+static int open_socket(void)
+{
+	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+}
+
+static void limit_wait(int fd)
+{
+	const struct timeval wait = { .tv_sec = WAIT_SEC };
+
+	(void)!setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
+	(void)!setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+}
+
+static bool is_of(int fd, uid_t uid)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) &&
+	       (peer.uid == uid || !peer.uid);
+}
+
+int shfs_watches_listen(int root_fd)
+{
+	_cleanup_close_ int fd = open_socket();
+	struct sockaddr_un address;
+	struct stat st;
+	socklen_t len;
+
+	if (fd < 0 || fstat(root_fd, &st))
+		return -errno;
+	len = address_of(&(struct shfs_watch_name){ st.st_dev, st.st_ino }, &address);
+	if (bind(fd, (struct sockaddr *)&address, len) || listen(fd, BACKLOG))
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+int shfs_watches_accept(int listening, char word[static SHFS_WATCH_WORD_MAX])
+{
+	_cleanup_close_ int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	if (!is_of(fd, geteuid()))
+		return -EACCES;
+	limit_wait(fd);
+	n = recv(fd, word, SHFS_WATCH_WORD_MAX - 1, 0);
+	if (n <= 0)
+		return n ? -errno : -ECONNRESET;
+	word[n] = '\0';
+	return TAKE_FD(fd);
+}
+
+/* A line of /proc/net/unix ends with the name, and "@" for the NUL before it. */
+static bool parse(const char *line, struct shfs_watch_name *out)
+{
+	const char *name = strstr(line, " @shfs-");
+	uint64_t dev, ino;
+	unsigned uid;
+	int end = 0;
+
+	if (!name || sscanf(name + 2, NAME "%n", &uid, &dev, &ino, &end) != 3 ||
+	    name[2 + end] != '\n' || uid != geteuid())
+		return false;
+	*out = (struct shfs_watch_name){ (dev_t)dev, (ino_t)ino };
+	return true;
+}
+
+/* Connections that were accepted have the name of their listener. */
+static bool is_listed(const struct shfs_watch_name *names, size_t n,
+                      const struct shfs_watch_name *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (names[i].dev == name->dev && names[i].ino == name->ino)
+			return true;
+	return false;
+}
+
+int shfs_watches_list(struct shfs_watch_name **out, size_t *n_out)
+{
+	_cleanup_fclose_ FILE *file = fopen("/proc/net/unix", "re");
+	_cleanup_free_ struct shfs_watch_name *names = NULL;
+	_cleanup_free_ char *line = NULL;
+	struct shfs_watch_name name, *grown;
+	size_t n = 0, size = 0;
+
+	if (!file)
+		return -errno;
+	while (getline(&line, &size, file) > 0) {
+		if (!parse(line, &name) || is_listed(names, n, &name))
+			continue;
+		grown = reallocarray(names, n + 1, sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		names = grown;
+		names[n++] = name;
+	}
+	*out = TAKE_PTR(names);
+	*n_out = n;
+	return 0;
+}
+
+int shfs_watches_ask(const struct shfs_watch_name *name, const char *word)
+{
+	_cleanup_close_ int fd = open_socket();
+	struct sockaddr_un address;
+	socklen_t len = address_of(name, &address);
+
+	if (fd < 0)
+		return -errno;
+	limit_wait(fd);
+	if (connect(fd, (struct sockaddr *)&address, len))
+		return -errno;
+	/* who took the name of one of ours must not be believed */
+	if (!is_of(fd, geteuid()))
+		return -EACCES;
+	if (send(fd, word, strlen(word), MSG_NOSIGNAL) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}
+
+int shfs_watches_answer(const struct shfs_watch_name *name, const char *word,
+                        struct shfs_buf *out)
+{
+	_cleanup_free_ char *answer = malloc(SHFS_WATCH_ANSWER_MAX);
+	_cleanup_close_ int fd = answer ? shfs_watches_ask(name, word) : -ENOMEM;
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	n = recv(fd, answer, SHFS_WATCH_ANSWER_MAX, 0);
+	if (n <= 0)
+		return n ? -errno : -ECONNRESET;
+	shfs_buf_add(out, answer, (size_t)n);
+	return out->failed ? -ENOMEM : 0;
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What is told where the kernel lets programs be attached to its functions: exact last
+ * closes, and changes of names when they have succeeded.
+ */
+#include "kmod-fast-path/bpf/shared.h"
+
+static __always_inline bool is_regular(struct file *file)
+{
+	return (file->f_inode->i_mode & S_IFMT) == S_IFREG;
+}
+
+/* Of security_file_release, or of __fput where there is none. */
+SEC("fentry/__fput")
+int BPF_PROG(on_close, struct file *file)
+{
+	struct inode *inode = file->f_inode;
+	u32 mode = file->f_mode;
+
+	if ((mode & FMODE_OPENED) && (inode->i_mode & S_IFMT) == S_IFREG)
+		note_close(file, mode, inode, 0);
+	return 0;
+}
+
+SEC("fentry/security_file_permission")
+int BPF_PROG(on_permission, struct file *file, int mask)
+{
+	if ((mask & MAY_WRITE) && is_regular(file))
+		note_written(file, SHFS_EVENT_WRITTEN);
+	return 0;
+}
+
+SEC("fentry/security_mmap_file")
+int BPF_PROG(on_mmap, struct file *file, unsigned long prot, unsigned long flags)
+{
+	u32 type = flags & MAP_TYPE;
+
+	if (file && (type == MAP_SHARED || type == MAP_SHARED_VALIDATE) &&
+	    (file->f_mode & FMODE_WRITE) && is_regular(file))
+		note_written(file, SHFS_EVENT_MAPPED);
+	return 0;
+}
+
+/* --- names, when they have changed --- */
+
+/* Flags of any file. */
+static __always_inline u32 kind(struct inode *inode)
+{
+	return (inode->i_mode & S_IFMT) == S_IFDIR ? SHFS_EVENT_DIRECTORY_FILE : 0;
+}
+
+static __always_inline void tell_named(u16 type, struct dentry *dentry)
+{
+	struct inode *inode = dentry->d_inode;
+	struct place place;
+	struct who who;
+
+	if (!inode || !watched() || !find(dentry, NULL, &place))
+		return;
+	who_is((void *)bpf_get_current_task_btf(), &who);
+	tell(type, kind(inode), &who, dentry, inode, &place, 0, false);
+}
+
+static __always_inline void tell_renamed(struct dentry *from, struct dentry *to,
+                                         u32 flags)
+{
+	struct place place, place2;
+	struct inode *inode = from->d_inode;
+	bool below;
+
+	if (!inode || !watched())
+		return;
+	below = find(from, NULL, &place);
+	if (!find(to, NULL, &place2) && !below)
+		return;
+	if (to->d_inode && !(flags & SHFS_EVENT_EXCHANGED))
+		flags |= SHFS_EVENT_REPLACED;
+	tell_two(SHFS_EVENT_RENAME, flags | kind(inode), inode, from, &place, to,
+	         &place2);
+}
+
+/* Called once a rename has succeeded, when the names still are the old ones. */
+SEC("fentry/d_move")
+int BPF_PROG(on_move, struct dentry *from, struct dentry *to)
+{
+	tell_renamed(from, to, 0);
+	return 0;
+}
+
+SEC("fentry/d_exchange")
+int BPF_PROG(on_exchange, struct dentry *from, struct dentry *to)
+{
+	tell_renamed(from, to, SHFS_EVENT_EXCHANGED);
+	return 0;
+}
+
+/* The same for unlink and rmdir. */
+SEC("fentry/d_delete")
+int BPF_PROG(on_delete, struct dentry *dentry)
+{
+	tell_named(SHFS_EVENT_UNLINK, dentry);
+	return 0;
+}
+
+/* What a call has returned, be it an int or (of vfs_mkdir, since 6.15) a pointer. */
+static __always_inline bool succeeded(void *ctx)
+{
+	u64 result = 0;
+
+	bpf_get_func_ret(ctx, &result);
+	return (u32)result < (u32)-4095 || (result >> 32 && result >> 32 != (u32)-1);
+}
+
+SEC("fexit/vfs_mkdir")
+int BPF_PROG(on_mkdir, void *idmap, struct inode *dir, struct dentry *dentry)
+{
+	if (succeeded(ctx))
+		tell_named(SHFS_EVENT_MAKE, dentry);
+	return 0;
+}
+
+SEC("fexit/vfs_mknod")
+int BPF_PROG(on_mknod, void *idmap, struct inode *dir, struct dentry *dentry)
+{
+	if (succeeded(ctx))
+		tell_named(SHFS_EVENT_MAKE, dentry);
+	return 0;
+}
+
+/* By mknod(2): what is opened to be made is made without it. */
+SEC("fexit/vfs_create")
+int BPF_PROG(on_create, void *idmap, struct inode *dir, struct dentry *dentry)
+{
+	if (succeeded(ctx))
+		tell_named(SHFS_EVENT_MAKE, dentry);
+	return 0;
+}
+
+SEC("fexit/vfs_symlink")
+int BPF_PROG(on_symlink, void *idmap, struct inode *dir, struct dentry *dentry,
+             const char *target)
+{
+	struct inode *inode = dentry->d_inode;
+	struct shfs_bpf_record *record;
+	struct place place;
+	struct who who;
+	long n;
+
+	if (!succeeded(ctx) || !inode || !watched() || !find(dentry, NULL, &place) ||
+	    !know(dentry, &place))
+		return 0;
+	record = bpf_ringbuf_reserve(
+		&ring, sizeof(*record) + SHFS_BPF_NAME_MAX + SHFS_EVENT_PATH_MAX, 0);
+	if (!record) {
+		count_lost();
+		return 0;
+	}
+	who_is((void *)bpf_get_current_task_btf(), &who);
+	fill(record, SHFS_EVENT_MAKE, 0, &who, inode, &place, 0);
+	bpf_probe_read_kernel(record->text, within(place.len, SHFS_BPF_NAME_MAX),
+	                      place.name);
+	n = bpf_probe_read_kernel_str(record->text + SHFS_BPF_NAME_MAX,
+	                              SHFS_EVENT_PATH_MAX, target);
+	record->name2_at = SHFS_BPF_NAME_MAX;
+	record->name2_len = n > 0 ? n - 1 : 0;
+	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	return 0;
+}
+
+SEC("fexit/vfs_link")
+int BPF_PROG(on_link, struct dentry *from, void *idmap, struct inode *dir,
+             struct dentry *to)
+{
+	struct inode *inode = from->d_inode;
+	struct place place, place2;
+
+	if (!succeeded(ctx) || !inode || !watched() || !find(to, NULL, &place2))
+		return 0;
+	find(from, NULL, &place);
+	if (!from->d_hash.pprev) /* made by O_TMPFILE: it had no name */
+		place.key = place.len = 0;
+	tell_two(SHFS_EVENT_LINK, 0, inode, from, &place, to, &place2);
+	return 0;
+}
+
+/* Also for ftruncate(2) and O_TRUNC, then with an open file. */
+SEC("fexit/do_truncate")
+int BPF_PROG(on_truncate, void *idmap, struct dentry *dentry, long long length,
+             unsigned int times, struct file *file)
+{
+	if (!succeeded(ctx))
+		return 0;
+	if (file)
+		note_written(file, SHFS_EVENT_WRITTEN | SHFS_EVENT_TRUNCATED);
+	else
+		tell_named(SHFS_EVENT_TRUNCATE, dentry);
+	return 0;
+}
+
+SEC("fexit/notify_change")
+int BPF_PROG(on_change, void *idmap, struct dentry *dentry, struct iattr *attr)
+{
+	if (!(attr->ia_valid & ATTR_SIZE) && succeeded(ctx))
+		tell_named(SHFS_EVENT_CHANGE, dentry);
+	return 0;
+}
+
+/* --- what happens seldom --- */
+
+SEC("fentry/security_sb_mount")
+int on_mount(void *ctx)
+{
+	state.other_mounts = 1;
+	return 0;
+}
+
+SEC("fentry/security_move_mount")
+int on_move_mount(void *ctx)
+{
+	state.other_mounts = 1;
+	return 0;
+}
+
+/* After the files of the process were closed. Of proc_exit_connector, or cgroup_exit. */
+SEC("fentry/proc_exit_connector")
+int BPF_PROG(on_exit, struct task_struct *task)
+{
+	/* the others are gone, or about to be: what they have closed was told */
+	if (task->signal->nr_threads <= 1 && watched() && claim_end(task))
+		note_exit(task);
+	return 0;
+}

@@ -1,0 +1,887 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * shared.h - what both sets of programs do alike: who is watched, what is below the root,
+ * and how it is told.
+ *
+ * The fast case of each has loads through typed pointers, which the verifier makes safe
+ * without a call; loops in it are unrolled, as 6.1 takes no others. What is rare (other
+ * mounts, deep directories) has a slow case, that calls bpf_probe_read_kernel.
+ *
+ * A function that is not static is verified once, and not for each call of it; it cannot
+ * be given typed pointers.
+ */
+#ifndef SHFS_BPF_SHARED_H
+#define SHFS_BPF_SHARED_H
+
+#include "kernel.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define SHFS_EVENT_NO_TYPES
+#include "common/event.h"
+#include "kmod-fast-path/bpf/record.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define WAKE_BYTES (256 << 10)
+#define WAKE_NS    1000000    /* but no more often than that, for one file */
+#define NSEC_MASK  0x7fffffff /* since 6.13, bit 31 says that somebody has seen it */
+#define KEY_MIX    0x9E3779B97F4A7C15ull
+
+const volatile struct shfs_bpf_config config;
+struct shfs_bpf_state state;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, SHFS_BPF_RING_SIZE);
+} ring SEC(".maps");
+
+/* Keys of directories whose path was told. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 32768);
+	__type(key, u64);
+	__type(value, u8);
+} told SEC(".maps");
+
+/* Which process does something, or did. */
+struct who {
+	u32 pid, tid;
+	u64 start_ns;
+	u32 uid;
+};
+
+/* Of an open file that somebody has written to, by its address. */
+struct written {
+	u64 id;
+	struct who who;      /* the last */
+	u32 flags;           /* enum shfs_event_flags */
+	s64 ctime_ns, bytes; /* of the file, when it was mapped */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, u64);
+	__type(value, struct written);
+} files SEC(".maps");
+
+/* Of a length below that power of two: where the verifier sees it, as 6.1 forgets. */
+static __always_inline u32 within(u32 len, u32 limit)
+{
+	asm volatile("" : "+r"(len));
+	return len & (limit - 1);
+}
+
+/* The address alone: what a function that is not static takes. For slow cases. */
+static __always_inline u64 address_of(const void *pointer)
+{
+	u64 address = 0;
+
+	bpf_probe_read_kernel(&address, sizeof(address), &pointer);
+	return address;
+}
+
+/* --- who --- */
+
+static __always_inline bool watched(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	const struct cred *cred = task->cred;
+
+	if (config.all_users)
+		return true;
+	return cred->uid.val == config.uid && cred->euid.val == config.uid;
+}
+
+static __noinline u32 pid_of_level(u64 pid_address)
+{
+	struct pid *pid = (void *)pid_address;
+	struct upid upid;
+
+	if (!pid || BPF_CORE_READ(pid, level) < state.level)
+		return 0;
+	if (bpf_probe_read_kernel(&upid, sizeof(upid),
+	                          (void *)pid +
+	                                  bpf_core_field_offset(struct pid, numbers) +
+	                                  state.level * sizeof(upid)))
+		return 0;
+	return (u64)upid.ns == state.namespace ? upid.nr : 0;
+}
+
+/* The id of a process, as the watcher knows it. */
+static __always_inline u32 process_id(struct task_struct *task)
+{
+	if (!state.level)
+		return task->tgid;
+	return pid_of_level((u64)BPF_CORE_READ(task, signal, pids[PIDTYPE_TGID]));
+}
+
+static __always_inline u32 thread_id(struct task_struct *task)
+{
+	if (!state.level)
+		return task->pid;
+	return pid_of_level((u64)BPF_CORE_READ(task, thread_pid));
+}
+
+static __always_inline void who_is(struct task_struct *task, struct who *who)
+{
+	who->pid = process_id(task);
+	who->tid = thread_id(task);
+	who->start_ns = task->group_leader->start_boottime;
+	who->uid = task->cred->uid.val;
+}
+
+/* --- where --- */
+
+static __always_inline u64 mix(u64 key, u64 with)
+{
+	return (key ^ with) * KEY_MIX;
+}
+
+static __always_inline u64 key_end(u64 key)
+{
+	return (key ^ key >> 32) | 1;
+}
+
+/* Where a file is: its name, and the key of its directory. */
+struct place {
+	u64 key; /* 0: not below the root */
+	const unsigned char *name;
+	u32 len;
+	bool slow;         /* the directory is to be told in the slow way */
+	u64 dentry, mount; /* then: the directory, and what it is on, 0: unknown */
+};
+
+/* A walk up from a directory, over mounts. */
+struct walk {
+	u64 dentry, mount, key;
+	bool below, top;
+};
+
+/* One step up; 1 where it ends. */
+static __always_inline long walk_step(struct walk *walk)
+{
+	struct dentry *dentry = (void *)walk->dentry, *parent;
+	struct mount *mount = (void *)walk->mount, *under;
+
+	if (walk->dentry == state.root) {
+		walk->below = true;
+		return 1;
+	}
+	if (mount && BPF_CORE_READ(mount, mnt.mnt_root) == dentry) {
+		under = BPF_CORE_READ(mount, mnt_parent);
+		if (!under || under == mount) {
+			walk->top = true;
+			return 1;
+		}
+		walk->dentry = (u64)BPF_CORE_READ(mount, mnt_mountpoint);
+		walk->mount = (u64)under;
+		return 0;
+	}
+	parent = BPF_CORE_READ(dentry, d_parent);
+	if (!parent || parent == dentry) {
+		walk->top = true;
+		return 1;
+	}
+	walk->key = mix(walk->key, BPF_CORE_READ(dentry, d_name.hash));
+	walk->dentry = (u64)parent;
+	return 0;
+}
+
+static long walk_one(u32 i, void *arg)
+{
+	return walk_step(arg);
+}
+
+static __always_inline u64 mount_of(u64 vfsmount)
+{
+	return vfsmount ? vfsmount - bpf_core_field_offset(struct mount, mnt) : 0;
+}
+
+/* The directory of a file, where the fast way has not found the root. */
+__noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
+{
+	struct walk walk = { .mount = mount_of(vfsmount) };
+	struct dentry *dentry = (void *)address, *parent;
+
+	if (!place)
+		return 0;
+	for (int i = 0; i < 2; i++) { /* a mount upon a file */
+		struct mount *mount = (void *)walk.mount, *under;
+
+		if (!mount || BPF_CORE_READ(mount, mnt.mnt_root) != dentry)
+			break;
+		under = BPF_CORE_READ(mount, mnt_parent);
+		if (under == mount)
+			break;
+		dentry = BPF_CORE_READ(mount, mnt_mountpoint);
+		walk.mount = (u64)under;
+	}
+	parent = BPF_CORE_READ(dentry, d_parent);
+	place->dentry = (u64)parent;
+	place->mount = walk.mount;
+	place->name = BPF_CORE_READ(dentry, d_name.name);
+	place->len = BPF_CORE_READ(dentry, d_name.len);
+	place->slow = true;
+	if (parent == dentry)
+		return 0;
+	walk.dentry = (u64)parent;
+	bpf_loop(SHFS_BPF_DEPTH_MAX, walk_one, &walk, 0);
+	if (walk.below)
+		place->key =
+			key_end(mix(walk.key, BPF_CORE_READ(parent, d_inode, i_ino)));
+	return 0;
+}
+
+/* The key of a directory that was seen to be below the root. */
+static __noinline u64 key_of(struct dentry *first, u64 root)
+{
+	u64 key = 0, ino = first->d_inode->i_ino;
+	struct dentry *dir = first;
+
+#pragma clang loop unroll(full)
+	for (int i = 0; i < SHFS_BPF_LEVELS; i++) {
+		if ((u64)dir == root)
+			return key_end(mix(key, ino));
+		key = mix(key, dir->d_name.hash);
+		dir = dir->d_parent;
+	}
+	return 0; /* it has been moved away meanwhile */
+}
+
+/*
+ * Is it below the root, and where? The root itself is not. Most files are not: what they
+ * need is looked at first, and nothing else. file: that of this dentry, where it is open.
+ */
+static __always_inline bool find(struct dentry *dentry, struct file *file,
+                                 struct place *place)
+{
+	struct dentry *first = dentry->d_parent, *dir = first, *parent;
+	u64 root = state.root;
+
+	asm volatile("" : "+r"(root)); /* one load for all levels */
+#pragma clang loop unroll(full)
+	for (int i = 0; i < SHFS_BPF_LEVELS; i++) {
+		if ((u64)dir == root)
+			goto below;
+		parent = dir->d_parent;
+		if (parent == dir) {
+			if (state.other_mounts)
+				break;
+			place->key = 0;
+			return false;
+		}
+		dir = parent;
+	}
+	place->key = 0;
+	find_slow(address_of(dentry), file ? (u64)BPF_CORE_READ(file, f_path.mnt) : 0,
+	          place);
+	return place->key;
+below:
+	place->slow = false;
+	place->key = key_of(first, root);
+	place->name = dentry->d_name.name;
+	place->len = dentry->d_name.len;
+	return place->key;
+}
+
+/* --- telling --- */
+
+static __always_inline void count_lost(void)
+{
+	__sync_fetch_and_add(&state.lost, 1);
+}
+
+/* How to submit: wakes the reader for what is urgent, and before the ring gets full. */
+static __always_inline u64 wake(u64 now, bool urgent)
+{
+	if (urgent && now - state.woken_ns > WAKE_NS) {
+		state.woken_ns = now;
+		return BPF_RB_FORCE_WAKEUP;
+	}
+	if (!(++state.told & 63) &&
+	    bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > WAKE_BYTES)
+		return BPF_RB_FORCE_WAKEUP;
+	return BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline void begin(struct shfs_bpf_record *record, u16 type, u32 flags,
+                                  const struct who *who)
+{
+	record->type = type;
+	record->cpu = bpf_get_smp_processor_id();
+	record->flags = flags;
+	record->time_ns = bpf_ktime_get_boot_ns();
+	record->lost = state.lost;
+	record->pid = who->pid;
+	record->tid = who->tid;
+	record->start_ns = who->start_ns;
+	record->uid = who->uid;
+	record->directory = record->directory2 = 0;
+	record->name_len = record->name2_len = record->name2_at = 0;
+}
+
+/* The process with its parent and session. */
+static __always_inline void add_session(struct shfs_bpf_record *record,
+                                        struct task_struct *task)
+{
+	struct signal_struct *signal = task->signal;
+	struct tty_struct *tty = signal->tty;
+	struct pid *pgid = signal->pids[PIDTYPE_PGID], *sid = signal->pids[PIDTYPE_SID];
+
+	record->flags |= SHFS_BPF_SESSION;
+	record->ppid = process_id(task->real_parent);
+	record->pgid = pid_of_level((u64)pgid);
+	record->sid = pid_of_level((u64)sid);
+	record->tty = 0;
+	if (tty)
+		record->tty = (tty->driver->major << 20) +
+		              (tty->driver->minor_start + tty->index);
+}
+
+struct times {
+	s64 mtime_ns, ctime_ns;
+};
+
+static __always_inline void times_of(struct inode *inode, struct times *times)
+{
+	if (bpf_core_field_exists(inode->i_ctime_sec)) {
+		times->mtime_ns = inode->i_mtime_sec * 1000000000ll +
+		                  (inode->i_mtime_nsec & NSEC_MASK);
+		times->ctime_ns = inode->i_ctime_sec * 1000000000ll +
+		                  (inode->i_ctime_nsec & NSEC_MASK);
+	} else if (bpf_core_field_exists(((struct inode___since_6_7 *)0)->__i_ctime)) {
+		struct inode___since_6_7 *old = (void *)inode;
+
+		times->mtime_ns = BPF_CORE_READ(old, __i_mtime.tv_sec) * 1000000000ll +
+		                  BPF_CORE_READ(old, __i_mtime.tv_nsec);
+		times->ctime_ns = BPF_CORE_READ(old, __i_ctime.tv_sec) * 1000000000ll +
+		                  BPF_CORE_READ(old, __i_ctime.tv_nsec);
+	} else {
+		struct inode___old *old = (void *)inode;
+		struct timespec64 time[2];
+
+		bpf_core_read(&time[0], sizeof(time[0]), &old->i_mtime);
+		bpf_core_read(&time[1], sizeof(time[1]), &old->i_ctime);
+		times->mtime_ns = time[0].tv_sec * 1000000000ll + time[0].tv_nsec;
+		times->ctime_ns = time[1].tv_sec * 1000000000ll + time[1].tv_nsec;
+	}
+}
+
+static __always_inline void add_inode(struct shfs_bpf_record *record, struct inode *inode)
+{
+	struct times times;
+
+	times_of(inode, &times);
+	record->mtime_ns = times.mtime_ns;
+	record->ctime_ns = times.ctime_ns;
+	record->ino = inode->i_ino;
+	record->bytes = inode->i_size;
+	record->generation = inode->i_generation;
+	record->mode = inode->i_mode;
+	record->nlink = inode->i_nlink;
+	record->owner = inode->i_uid.val;
+	record->dev = inode->i_sb->s_dev;
+}
+
+/* A walk that tells the directories that it passes. */
+struct tell {
+	struct walk walk;
+	struct who who;
+	u64 key, ino;
+	u32 flags;
+	bool failed;
+};
+
+static long tell_one(u32 i, void *arg)
+{
+	struct tell *tell = arg;
+	struct dentry *dentry = (void *)tell->walk.dentry;
+	struct shfs_bpf_record *record;
+	u64 key = tell->walk.key;
+	long end = walk_step(&tell->walk), n = 0;
+
+	if (!end && key == tell->walk.key)
+		return 0; /* from a mount to where it is mounted */
+	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_MAX, 0);
+	if (!record) {
+		tell->failed = true;
+		return 1;
+	}
+	begin(record, SHFS_EVENT_DIRECTORY, tell->flags, &tell->who);
+	record->directory = tell->key;
+	record->ino = tell->ino;
+	if (end)
+		record->flags |= SHFS_BPF_LAST | (tell->walk.top ? SHFS_BPF_TOP : 0);
+	else
+		n = bpf_probe_read_kernel_str(record->text, SHFS_BPF_NAME_MAX,
+		                              BPF_CORE_READ(dentry, d_name.name));
+	record->name_len = n > 0 ? n : 0;
+	tell->flags = 0;
+	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return end;
+}
+
+/* Each level in a record of its own. */
+__noinline int tell_slow(u64 dentry, u64 mount, u64 key)
+{
+	struct tell tell = {
+		.walk = { .dentry = dentry, .mount = mount },
+		.key = key,
+		.ino = BPF_CORE_READ((struct dentry *)dentry, d_inode, i_ino),
+		.flags = SHFS_BPF_FIRST,
+	};
+
+	who_is((void *)bpf_get_current_task_btf(), &tell.who);
+	bpf_loop(SHFS_BPF_DEPTH_MAX, tell_one, &tell, 0);
+	return tell.failed || !(tell.walk.below || tell.walk.top);
+}
+
+/* All in one record, if they have room in it. */
+static __noinline long tell_fast(struct dentry *first, u64 key)
+{
+	struct shfs_bpf_record *record;
+	struct dentry *dir = first;
+	struct who who;
+	u32 at = 0;
+	long n;
+
+	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAMES_MAX, 0);
+	if (!record)
+		return 1;
+	who_is((void *)bpf_get_current_task_btf(), &who);
+	begin(record, SHFS_EVENT_DIRECTORY, SHFS_BPF_FIRST | SHFS_BPF_LAST, &who);
+	record->directory = key;
+	record->ino = dir->d_inode->i_ino;
+#pragma clang loop unroll(full)
+	for (int i = 0; i < SHFS_BPF_LEVELS; i++) {
+		if ((u64)dir == state.root) {
+			record->name_len = at;
+			bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+			return 0;
+		}
+		if (at > SHFS_BPF_NAMES_MAX - SHFS_BPF_NAME_MAX)
+			break;
+		n = bpf_probe_read_kernel_str(record->text + at, SHFS_BPF_NAME_MAX,
+		                              dir->d_name.name);
+		if (n <= 0 || n > SHFS_BPF_NAME_MAX)
+			break;
+		at += n;
+		dir = dir->d_parent;
+	}
+	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+	return tell_slow(address_of(first), 0, key);
+}
+
+/* Makes sure that the directory of this place is known. */
+static __always_inline bool know(struct dentry *dentry, const struct place *place)
+{
+	u64 key = place->key;
+	u8 one = 1;
+
+	if (bpf_map_lookup_elem(&told, &key))
+		return true;
+	if (place->slow ? tell_slow(place->dentry, place->mount, key)
+	                : tell_fast(dentry->d_parent, key)) {
+		count_lost();
+		return false;
+	}
+	bpf_map_update_elem(&told, &key, &one, BPF_ANY);
+	return true;
+}
+
+static __always_inline void fill(struct shfs_bpf_record *record, u16 type, u32 flags,
+                                 const struct who *who, struct inode *inode,
+                                 const struct place *place, u64 id)
+{
+	begin(record, type, flags, who);
+	add_inode(record, inode);
+	record->id = id;
+	record->directory = place->key;
+	record->name_len = place->len;
+}
+
+/* Tells something of a file with one name. */
+static __always_inline void tell(u16 type, u32 flags, const struct who *who,
+                                 struct dentry *dentry, struct inode *inode,
+                                 const struct place *place, u64 id, bool urgent)
+{
+	struct shfs_bpf_record *record;
+	u32 len = place->len;
+
+	if (!know(dentry, place))
+		return;
+	if (len < SHFS_BPF_NAME_SHORT) {
+		record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_SHORT,
+		                             0);
+		if (!record)
+			goto full;
+		fill(record, type, flags, who, inode, place, id);
+		bpf_probe_read_kernel(record->text, within(len, SHFS_BPF_NAME_SHORT),
+		                      place->name);
+	} else {
+		record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_MAX,
+		                             0);
+		if (!record)
+			goto full;
+		fill(record, type, flags, who, inode, place, id);
+		bpf_probe_read_kernel(record->text, within(len, SHFS_BPF_NAME_MAX),
+		                      place->name);
+	}
+	if (type == SHFS_EVENT_WRITE)
+		add_session(record, (void *)bpf_get_current_task_btf());
+	bpf_ringbuf_submit(record, wake(record->time_ns, urgent));
+	return;
+full:
+	count_lost();
+}
+
+/* Tells something of a file with two names: either may have no place below the root. */
+static __always_inline void tell_two(u16 type, u32 flags, struct inode *inode,
+                                     struct dentry *from, const struct place *place,
+                                     struct dentry *to, const struct place *place2)
+{
+	struct shfs_bpf_record *record;
+	struct who who;
+
+	if ((place->key && !know(from, place)) || (place2->key && !know(to, place2)))
+		return;
+	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + 2 * SHFS_BPF_NAME_MAX, 0);
+	if (!record) {
+		count_lost();
+		return;
+	}
+	who_is((void *)bpf_get_current_task_btf(), &who);
+	fill(record, type, flags, &who, inode, place, 0);
+	record->directory2 = place2->key;
+	record->name_len = 0;
+	if (place->key) {
+		record->name_len = place->len;
+		bpf_probe_read_kernel(record->text, within(place->len, SHFS_BPF_NAME_MAX),
+		                      place->name);
+	}
+	if (place2->key) {
+		record->name2_len = place2->len;
+		record->name2_at = SHFS_BPF_NAME_MAX;
+		bpf_probe_read_kernel(record->text + SHFS_BPF_NAME_MAX,
+		                      within(place2->len, SHFS_BPF_NAME_MAX),
+		                      place2->name);
+	}
+	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+}
+
+/* --- open files --- */
+
+static __always_inline u32 open_flags(struct file *file)
+{
+	u32 mode = file->f_mode, flags = file->f_flags, told_flags = 0;
+
+	if (mode & FMODE_READ)
+		told_flags |= SHFS_EVENT_READABLE;
+	if (mode & FMODE_WRITE) {
+		told_flags |= SHFS_EVENT_WRITABLE;
+		if (mode & FMODE_CREATED)
+			told_flags |= SHFS_EVENT_CREATED;
+		if (flags & O_APPEND)
+			told_flags |= SHFS_EVENT_APPEND;
+		if (file->f_inode->i_writecount.counter == 1)
+			told_flags |= SHFS_EVENT_LAST_WRITER;
+	} else {
+		if (mode & FMODE_CREATED)
+			told_flags |= SHFS_EVENT_CREATED;
+		if (flags & FLAG_EXEC)
+			told_flags |= SHFS_EVENT_EXECUTED;
+	}
+	return told_flags;
+}
+
+/* A store to a map is not seen, but the first to a page sets the times of most files. */
+static __always_inline void note_mapped(struct inode *inode, struct written *known)
+{
+	struct times times;
+
+	times_of(inode, &times);
+	known->ctime_ns = times.ctime_ns;
+	known->bytes = inode->i_size;
+}
+
+static __always_inline bool changed_by_map(struct inode *inode,
+                                           const struct written *known)
+{
+	struct times times;
+
+	if ((known->flags & (SHFS_EVENT_MAPPED | SHFS_EVENT_WRITTEN)) !=
+	    SHFS_EVENT_MAPPED)
+		return false;
+	times_of(inode, &times);
+	return known->ctime_ns != times.ctime_ns || known->bytes != inode->i_size;
+}
+
+/* This process writes, maps or truncates through an open file. */
+static __always_inline void note_written(struct file *file, u32 flags)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct written *known, first = {};
+	struct place place;
+	struct who who;
+	u64 address = (u64)file;
+	/* who opened it answers for what others write: programs with other rights */
+	bool mine = watched() || file->f_cred->uid.val == config.uid;
+
+	known = bpf_map_lookup_elem(&files, &address);
+	if (known) {
+		if ((known->flags & flags) != flags) {
+			known->flags |= flags;
+			if (flags & SHFS_EVENT_MAPPED)
+				note_mapped(file->f_inode, known);
+		}
+		if (!mine) {
+			known->flags |= SHFS_EVENT_SHARED;
+			return;
+		}
+		if (known->who.start_ns == task->group_leader->start_boottime &&
+		    known->who.pid == process_id(task))
+			return;
+		known->flags |= SHFS_EVENT_SHARED;
+		who_is(task, &known->who);
+		first = *known;
+	} else if (!mine) {
+		return;
+	}
+	if (!find(file->f_path.dentry, file, &place))
+		return;
+	who_is(task, &who);
+	if (!known) {
+		first.id = __sync_fetch_and_add(&state.next_id, 1) + 1;
+		first.who = who;
+		first.flags = flags;
+		if (flags & SHFS_EVENT_MAPPED)
+			note_mapped(file->f_inode, &first);
+		if (bpf_map_update_elem(&files, &address, &first, BPF_ANY)) {
+			count_lost();
+			return;
+		}
+	}
+	tell(SHFS_EVENT_WRITE, first.flags | open_flags(file), &who, file->f_path.dentry,
+	     file->f_inode, &place, first.id, false);
+}
+
+/* Made by O_TMPFILE, it may have got a name since, which its open file does not know. */
+static __always_inline bool find_linked(struct dentry *dentry, struct inode *inode,
+                                        struct file *file, struct place *place)
+{
+	const unsigned char *name = dentry->d_name.name;
+	struct dentry *linked;
+	u8 first = 0;
+	u64 node;
+
+	bpf_probe_read_kernel(&first, 1, name);
+	node = (u64)BPF_CORE_READ(inode, i_dentry.first);
+	if (first != '#' || !node)
+		return false;
+	linked = (void *)node - bpf_core_field_offset(struct dentry, d_u.d_alias);
+	if (!BPF_CORE_READ(linked, d_hash.pprev))
+		return false;
+	find_slow((u64)linked, (u64)BPF_CORE_READ(file, f_path.mnt), place);
+	return true;
+}
+
+/*
+ * The last reference to an open file goes, or (flags) what may be that. Of a file that
+ * was written, the process is the last that did, whoever closes it.
+ */
+static __always_inline void note_close(struct file *file, u32 mode, struct inode *inode,
+                                       u32 flags)
+{
+	struct written *known = NULL;
+	u64 address = (u64)file, id = 0;
+	struct dentry *dentry;
+	struct place place;
+	struct who who;
+
+	if (mode & FMODE_WRITE)
+		known = bpf_map_lookup_elem(&files, &address);
+	else if (!(mode & FMODE_READ)) /* O_PATH */
+		return;
+	if (!known && !watched())
+		return;
+	dentry = file->f_path.dentry;
+	if (!find(dentry, file, &place)) {
+		if (known)
+			bpf_map_delete_elem(&files, &address);
+		return;
+	}
+	if (!dentry->d_hash.pprev && inode->i_nlink && known)
+		find_linked(dentry, inode, file, &place);
+	if (known) {
+		who = known->who;
+		id = known->id;
+		flags |= known->flags;
+		if (changed_by_map(inode, known))
+			flags |= SHFS_EVENT_WRITTEN;
+		bpf_map_delete_elem(&files, &address);
+	} else {
+		who_is((void *)bpf_get_current_task_btf(), &who);
+	}
+	tell(SHFS_EVENT_CLOSE, flags | open_flags(file), &who, dentry, inode, &place, id,
+	     id);
+}
+
+/* --- processes --- */
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct shfs_bpf_record *record;
+	struct who who;
+
+	if (child->pid != child->tgid || !watched())
+		return 0;
+	record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+	if (!record) {
+		count_lost();
+		return 0;
+	}
+	who_is(parent, &who);
+	begin(record, SHFS_EVENT_FORK, 0, &who);
+	add_session(record, parent);
+	record->ino = process_id(child);
+	record->id = child->start_boottime;
+	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	return 0;
+}
+
+#define EXEC_NAME_SHORT 256
+#define EXEC_ARGV_SHORT 512
+
+static __always_inline void fill_exec(struct shfs_bpf_record *record,
+                                      struct linux_binprm *bprm)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	struct who who;
+
+	who_is(task, &who);
+	begin(record, SHFS_EVENT_EXEC, 0, &who);
+	add_session(record, task);
+	add_inode(record, bprm->file->f_inode);
+	record->id = 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+{
+	struct shfs_bpf_record *record;
+	const char *name = bprm->filename;
+	u64 argv, len;
+	long n;
+
+	if (!watched())
+		return 0;
+	argv = task->mm->arg_start;
+	len = task->mm->arg_end - argv;
+	if (len < EXEC_ARGV_SHORT) {
+		record = bpf_ringbuf_reserve(
+			&ring, sizeof(*record) + EXEC_NAME_SHORT + EXEC_ARGV_SHORT, 0);
+		if (!record)
+			goto full;
+		n = bpf_probe_read_kernel_str(record->text, EXEC_NAME_SHORT, name);
+		if (n > 0 && n < EXEC_NAME_SHORT) {
+			fill_exec(record, bprm);
+			record->name_len = n - 1;
+			record->name2_at = EXEC_NAME_SHORT;
+			if (!bpf_probe_read_user(record->text + EXEC_NAME_SHORT,
+			                         within(len, EXEC_ARGV_SHORT),
+			                         (void *)argv))
+				record->name2_len = len;
+			bpf_ringbuf_submit(record, wake(record->time_ns, true));
+			return 0;
+		}
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		len = task->mm->arg_end - argv;
+	}
+	record = bpf_ringbuf_reserve(
+		&ring, sizeof(*record) + SHFS_EVENT_PATH_MAX + SHFS_EVENT_ARGV_MAX, 0);
+	if (!record)
+		goto full;
+	fill_exec(record, bprm);
+	n = bpf_probe_read_kernel_str(record->text, SHFS_EVENT_PATH_MAX, name);
+	record->name_len = n > 0 ? n - 1 : 0;
+	record->name2_at = SHFS_EVENT_PATH_MAX;
+	if (len >= SHFS_EVENT_ARGV_MAX) {
+		len = SHFS_EVENT_ARGV_MAX - 1;
+		record->flags |= SHFS_EVENT_CUT;
+	}
+	if (!bpf_probe_read_user(record->text + SHFS_EVENT_PATH_MAX,
+	                         within(len, SHFS_EVENT_ARGV_MAX), (void *)argv))
+		record->name2_len = len;
+	bpf_ringbuf_submit(record, wake(record->time_ns, true));
+	return 0;
+full:
+	count_lost();
+	return 0;
+}
+
+/* Processes whose end was told, or is about to be: two threads may each be the last. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u64);
+	__type(value, u8);
+} ended SEC(".maps");
+
+/* Is this thread the one that tells the end of its process? */
+static __always_inline bool claim_end(struct task_struct *task)
+{
+	u64 key = mix(task->group_leader->start_boottime, task->tgid);
+	u8 one = 1;
+
+	return !task->signal->live.counter &&
+	       !bpf_map_update_elem(&ended, &key, &one, BPF_NOEXIST);
+}
+
+static __always_inline void note_exit(struct task_struct *task)
+{
+	struct shfs_bpf_record *record;
+	struct who who;
+
+	record = bpf_ringbuf_reserve(&ring, sizeof(*record), 0);
+	if (!record) {
+		count_lost();
+		return;
+	}
+	who_is(task, &who);
+	begin(record, SHFS_EVENT_EXIT, 0, &who);
+	add_session(record, task);
+	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+}
+
+/* --- what must be known before --- */
+
+/* Finds, among the files of the process that reads this, the root and the pid namespace.
+ */
+SEC("iter/task_file")
+int learn(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+	struct pid_namespace *pids;
+
+	if (!task || !file || task->tgid != (u32)(bpf_get_current_pid_tgid() >> 32))
+		return 0;
+	if (ctx->fd == (u32)config.root_fd) {
+		state.root = (u64)BPF_CORE_READ(file, f_path.dentry);
+		state.root_dev = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+	}
+	if (ctx->fd == (u32)config.namespace_fd) {
+		pids = BPF_CORE_READ(file, f_inode, i_private) -
+		       bpf_core_field_offset(struct pid_namespace, ns);
+		state.namespace = (u64)pids;
+		state.level = BPF_CORE_READ(pids, level);
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+#include "kmod-fast-path/contents.h"
+
+#include "common/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <uthash.h>
+
+#define KNOWN_MAX 65536
+#define LEASE_BYTES_MAX                                                                  \
+	(64u << 20) /* of a longer one, who writes next would wait long                  \
+	             */
+
+/* What a file held when it was last seen. */
+struct known {
+	struct {
+		uint64_t dev, ino;
+	} key;
+	uint64_t bytes;
+	int64_t mtime_ns;
+	bool archived;                  /* as it was asked for */
+	struct shfs_snapshot *snapshot; /* a reference */
+	UT_hash_handle hh;
+};
+
+struct shfs_contents {
+	struct shfs_capture *capture;
+	const struct shfs_config *config;
+	struct shfs_project_rules *rules;
+	int root_fd;
+	pthread_mutex_t lock;
+	struct known *known; /* the longest unused first */
+};
+
+int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *config,
+                      struct shfs_project_rules *rules, int root_fd,
+                      struct shfs_contents **out)
+{
+	struct shfs_contents *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->capture = capture;
+	c->config = config;
+	c->rules = rules;
+	c->root_fd = root_fd;
+	pthread_mutex_init(&c->lock, NULL);
+	*out = c;
+	return 0;
+}
+
+/* --- what is known; with the lock held --- */
+
+static void forget(struct shfs_contents *c, struct known *known)
+{
+	HASH_DEL(c->known, known);
+	shfs_snapshot_unref(known->snapshot);
+	free(known);
+}
+
+void shfs_contents_free(struct shfs_contents *c)
+{
+	struct known *known, *next;
+
+	if (!c)
+		return;
+	HASH_ITER (hh, c->known, known, next)
+		forget(c, known);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+static struct known *find(struct shfs_contents *c, const struct shfs_event_file *file)
+{
+	struct known *known, at = { .key = { file->dev, file->ino } };
+
+	HASH_FIND(hh, c->known, &at.key, sizeof(at.key), known);
+	if (known && known->hh.next) {
+		HASH_DEL(c->known, known);
+		HASH_ADD(hh, c->known, key, sizeof(known->key), known);
+	}
+	return known;
+}
+
+static bool is_same_state(const struct known *known, const struct shfs_event_file *file)
+{
+	return known->bytes == file->bytes && known->mtime_ns == file->mtime_ns;
+}
+
+static void remember(struct shfs_contents *c, const struct shfs_event_file *file,
+                     struct shfs_snapshot *snapshot, bool archived)
+{
+	struct known *known = find(c, file);
+
+	if (!known) {
+		if (HASH_COUNT(c->known) >= KNOWN_MAX)
+			forget(c, c->known);
+		known = calloc(1, sizeof(*known));
+		if (!known)
+			return;
+		known->key.dev = file->dev;
+		known->key.ino = file->ino;
+		HASH_ADD(hh, c->known, key, sizeof(known->key), known);
+	}
+	shfs_snapshot_unref(known->snapshot);
+	known->snapshot = shfs_snapshot_ref(snapshot);
+	known->bytes = file->bytes;
+	known->mtime_ns = file->mtime_ns;
+	known->archived = archived;
+}
+
+/* --- reading a file --- */
+
+/* For an ordinary user to his own files: without a trace in their atime. */
+static int open_noatime(int dirfd, const char *path, uint64_t resolve)
+{
+	struct open_how how = { .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC |
+		                         O_NOATIME,
+		                .resolve = resolve };
+	long fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+
+	if (fd < 0 && errno == EPERM) {
+		how.flags &= ~(uint64_t)O_NOATIME;
+		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+	}
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* An fd of the event's file. -ESTALE: at its path is another one. */
+static int open_file(struct shfs_contents *c, const struct shfs_event_file *file,
+                     const char *path, int content_fd)
+{
+	char name[40];
+	struct stat st;
+	int fd;
+
+	if (content_fd >= 0) {
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", content_fd);
+		return open_noatime(AT_FDCWD, name, 0);
+	}
+	fd = open_noatime(c->root_fd, path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	if (fd < 0 || (!fstat(fd, &st) && st.st_ino == file->ino))
+		return fd;
+	close(fd);
+	return -ESTALE;
+}
+
+static bool is_as_told(int fd, const struct shfs_event_file *file)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (uint64_t)st.st_size == file->bytes &&
+	       shfs_timespec_ns(st.st_mtim) == file->mtime_ns;
+}
+
+/* Who would change it waits for the lease, which ends with fd. */
+static void lease(int fd, const struct shfs_event_file *file)
+{
+	if (file->bytes <= LEASE_BYTES_MAX)
+		(void)!fcntl(fd, F_SETLEASE, F_RDLCK);
+}
+
+/* What the event alone tells. */
+static struct shfs_content content_as_told(const struct shfs_event_file *file,
+                                           uint32_t flags)
+{
+	return (struct shfs_content){
+		.flags = SHFS_CONTENT_KNOWN | flags |
+		         (file->nlink > 1 ? SHFS_CONTENT_LINKED : 0),
+		.mode = file->mode,
+		.size = file->bytes,
+		.mtime_ns = file->mtime_ns,
+		.ctime_ns = file->ctime_ns,
+	};
+}
+
+static struct shfs_snapshot *take(struct shfs_contents *c, int fd,
+                                  struct shfs_snapshot *before, bool ignored,
+                                  enum shfs_depth depth, uint64_t max_bytes)
+{
+	struct shfs_snapshot *snapshot = shfs_snapshot_new(c->capture);
+
+	if (!snapshot)
+		return NULL;
+	if (before)
+		shfs_snapshot_follow(snapshot, before);
+	shfs_snapshot_take(snapshot, fd, ignored ? SHFS_DEPTH_STAT : depth, max_bytes,
+	                   ignored ? SHFS_CONTENT_SKIP_RULE : 0);
+	if (depth == SHFS_DEPTH_ARCHIVE)
+		shfs_snapshot_wait(snapshot, c->config->wait_ms);
+	return snapshot;
+}
+
+/* What it held when it was last taken: a reference, or NULL. */
+static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
+                                           const struct shfs_event_file *file, bool *same,
+                                           bool *archived)
+{
+	struct shfs_snapshot *snapshot = NULL;
+	const struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	if (known) {
+		snapshot = shfs_snapshot_ref(known->snapshot);
+		*same = is_same_state(known, file);
+		*archived = known->archived;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return snapshot;
+}
+
+/* Reads it, and sees that it is what the event tells of. NULL: it is not, any more. */
+static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
+                                          const struct shfs_event_file *file,
+                                          struct shfs_snapshot *before, bool ignored,
+                                          enum shfs_depth depth, uint64_t max_bytes)
+{
+	struct shfs_snapshot *snapshot;
+
+	lease(fd, file);
+	if (!is_as_told(fd, file))
+		return NULL;
+	snapshot = take(c, fd, before, ignored, depth, max_bytes);
+	if (!snapshot)
+		return NULL;
+	if (!is_as_told(fd, file))
+		shfs_snapshot_spoil(snapshot);
+	pthread_mutex_lock(&c->lock);
+	remember(c, file, snapshot, depth == SHFS_DEPTH_ARCHIVE);
+	pthread_mutex_unlock(&c->lock);
+	return snapshot;
+}
+
+struct shfs_held shfs_contents_take(struct shfs_contents *c,
+                                    const struct shfs_event_file *file, const char *path,
+                                    int content_fd, enum shfs_contents_why why)
+{
+	enum shfs_rule rule = shfs_project_rules_match(c->rules, path);
+	bool keeps = why != SHFS_CONTENTS_READ || rule == SHFS_RULE_ARCHIVE_READ;
+	bool same = false, kept = false;
+	struct shfs_snapshot *last = last_snapshot(c, file, &same, &kept);
+	struct shfs_held held = { 0 };
+	_cleanup_close_ int fd = -1;
+
+	if (last && why != SHFS_CONTENTS_WRITTEN && same && kept >= keeps)
+		return (struct shfs_held){ .snapshot = last };
+	fd = open_file(c, file, path, content_fd);
+	if (fd >= 0)
+		held.snapshot =
+			take_as_told(c, fd, file, kept ? last : NULL,
+		                     rule == SHFS_RULE_IGNORE,
+		                     keeps ? SHFS_DEPTH_ARCHIVE : SHFS_DEPTH_FINGERPRINT,
+		                     why != SHFS_CONTENTS_READ
+		                             ? c->config->archive_max_bytes
+		                             : c->config->read_max_bytes);
+	shfs_snapshot_unref(last);
+	if (!held.snapshot)
+		held.value = content_as_told(file, fd == -EACCES ? SHFS_CONTENT_SKIP_ERROR
+		                                   : why != SHFS_CONTENTS_READ
+		                                           ? SHFS_CONTENT_INCOMPLETE
+		                                           : 0);
+	return held;
+}
+
+struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
+                                     const struct shfs_event_file *file)
+{
+	struct shfs_held held = {
+		.snapshot = take_as_told(c, fd, file, NULL, false, SHFS_DEPTH_ARCHIVE,
+		                         c->config->read_max_bytes),
+	};
+
+	if (!held.snapshot)
+		held.value = content_as_told(file, SHFS_CONTENT_INCOMPLETE);
+	return held;
+}
+
+struct shfs_held shfs_contents_last(struct shfs_contents *c,
+                                    const struct shfs_event_file *file)
+{
+	struct shfs_held held = { 0 };
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	if (known && is_same_state(known, file))
+		held.snapshot = shfs_snapshot_ref(known->snapshot);
+	else
+		held.value = content_as_told(file, SHFS_CONTENT_INCOMPLETE);
+	pthread_mutex_unlock(&c->lock);
+	return held;
+}
+
+bool shfs_contents_is_changed(struct shfs_contents *c, const struct shfs_event_file *file)
+{
+	const struct known *known;
+	bool changed;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	changed = !known || !is_same_state(known, file);
+	pthread_mutex_unlock(&c->lock);
+	return changed;
+}
+
+void shfs_contents_touch(struct shfs_contents *c, const struct shfs_event_file *file)
+{
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	if (known && known->bytes == file->bytes)
+		known->mtime_ns = file->mtime_ns;
+	pthread_mutex_unlock(&c->lock);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * contents.h - what files hold, read after the fact: the bytes are those of the event, or
+ * known not to be.
+ *
+ * Nobody waits for us in the kernel, so when an event is read, its file may have been
+ * changed again. What is read is compared with what the event says of size and mtime,
+ * before and after. While it is read it is under a read lease (fcntl(2), F_SETLEASE),
+ * where the kernel gives one: then who opens the file to write waits for that moment, as
+ * on a mount. A content that was superseded before it could be read is known by its size
+ * and times alone, and INCOMPLETE.
+ *
+ * Thread-safe.
+ */
+#pragma once
+
+#include "common/event.h"
+#include "store/capture.h"
+#include "store/project-rules.h"
+
+struct shfs_contents;
+
+/* A content for a record: as a snapshot (a reference; to be unref'ed), or where that is
+ * NULL by value. */
+struct shfs_held {
+	struct shfs_snapshot *snapshot;
+	struct shfs_content value;
+};
+
+/* All borrowed. -ENOMEM. */
+_must_check_ int shfs_contents_new(struct shfs_capture *capture,
+                                   const struct shfs_config *config,
+                                   struct shfs_project_rules *rules, int root_fd,
+                                   struct shfs_contents **out);
+void shfs_contents_free(struct shfs_contents *contents); /* NULL is fine */
+
+/* Why a content is wanted. */
+enum shfs_contents_why {
+	SHFS_CONTENTS_READ, /* kept if it is a script or configuration, recognised else */
+	SHFS_CONTENTS_NAMED,   /* it has another name: kept */
+	SHFS_CONTENTS_WRITTEN, /* kept, and read also where size and mtime are as before
+	                        */
+};
+
+/* What the file of the event held then, at path. content_fd: as in driver.h, or -1: it is
+ * opened by its path. */
+struct shfs_held shfs_contents_take(struct shfs_contents *contents,
+                                    const struct shfs_event_file *file, const char *path,
+                                    int content_fd, enum shfs_contents_why why);
+
+/* What it held when it was last taken, of a file that is not to be found any more. */
+struct shfs_held shfs_contents_last(struct shfs_contents *contents,
+                                    const struct shfs_event_file *file);
+
+/* Has it another size or mtime than when it was last taken? True where it never was. */
+bool shfs_contents_is_changed(struct shfs_contents *contents,
+                              const struct shfs_event_file *file);
+
+/* Nobody has changed it, but its mtime was set. */
+void shfs_contents_touch(struct shfs_contents *contents,
+                         const struct shfs_event_file *file);
+
+/* What a file that is found holds, of the baseline: archived. fd: readable. */
+struct shfs_held shfs_contents_found(struct shfs_contents *contents, int fd,
+                                     const struct shfs_event_file *file);

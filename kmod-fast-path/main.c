@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: MIT */
+/* shfs-watch: records what happens below one directory without a FUSE layer over it, as a
+ * driver tells it (driver.h) that runs in the helper. */
+#include "kmod-fast-path/baseline.h"
+#include "kmod-fast-path/connection.h"
+#include "kmod-fast-path/control.h"
+
+#include "common/io.h"
+#include "common/path.h"
+#include "common/quote.h"
+#include "common/watches.h"
+#include "store/alert.h"
+#include "store/guardian.h"
+#include "store/log.h"
+#include "store/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/signalfd.h>
+
+#define RETRY_MS  1000 /* to reach a helper that has gone */
+#define SYNCS_MAX 64   /* who wait for the helper */
+
+/* As those of shfs-fuse (fusefs/mountpoint.h), and of shfs(1). */
+enum {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_REFUSED = 4,
+	EXIT_UNAVAILABLE = 5,
+	EXIT_NO_STORE = 6,
+};
+
+struct options {
+	const char *store, *config, *driver, *helper, *dir;
+	bool foreground;
+};
+
+/* All of this process. */
+struct watch {
+	struct shfs_recorder recorder;
+	struct options options;
+	struct shfs_baseline *baseline;
+	struct shfs_connection *connection; /* NULL: the helper has gone */
+	char driver[32];                    /* the first that it was */
+	struct shfs_buf why;                /* why no other driver */
+	int listening, signals;
+	int ending;              /* who asked to end, to be told: an fd; -1 */
+	uint64_t cookie, synced; /* of the last sync: asked for, answered */
+	int syncs[SYNCS_MAX];    /* who waits for which: cookie modulo that; -1 */
+	bool ends;
+};
+
+static const char usage[] =
+	"usage: shfs-watch --store DIR [--config FILE] [--driver NAME] "
+	"[--helper SOCKET] [--foreground] DIR\n";
+
+/* --- what goes wrong before it records: one line, and an exit code --- */
+
+_printf_(2, 3) static int fail(int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("shfs: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return code;
+}
+
+static int fail_path(int code, const char *path, const char *what)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, path, strlen(path));
+	return fail(code, "%s: %s", shown.data ? shown.data : "", what);
+}
+
+static int parse_options(int argc, char **argv, struct options *out)
+{
+	static const struct option longs[] = {
+		{ "store", required_argument, NULL, 's' },
+		{ "config", required_argument, NULL, 'c' },
+		{ "driver", required_argument, NULL, 'd' },
+		{ "helper", required_argument, NULL, 'r' },
+		{ "foreground", no_argument, NULL, 'f' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	int c;
+
+	*out = (struct options){ .driver = "", .helper = getenv("SHFS_HELPER") };
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
+		if (c == 's')
+			out->store = optarg;
+		else if (c == 'c')
+			out->config = optarg;
+		else if (c == 'd')
+			out->driver = optarg;
+		else if (c == 'r')
+			out->helper = optarg;
+		else if (c == 'f')
+			out->foreground = true;
+		else {
+			fputs(usage, c == 'h' ? stdout : stderr);
+			return c == 'h' ? -1 : EXIT_USAGE;
+		}
+	}
+	if (optind + 1 != argc) {
+		fputs(usage, stderr);
+		return EXIT_USAGE;
+	}
+	out->dir = argv[optind];
+	return 0;
+}
+
+/* --- the parts --- */
+
+static int open_root(struct shfs_recorder *r, const char *dir)
+{
+	r->root = realpath(dir, NULL);
+	if (!r->root)
+		return fail_path(EXIT_USAGE, dir,
+		                 errno == ENOENT ? "there is no such directory"
+		                                 : strerror(errno));
+	r->root_fd = open(r->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (r->root_fd < 0)
+		return fail_path(EXIT_USAGE, dir,
+		                 errno == ENOTDIR ? "not a directory" : strerror(errno));
+	if (!strcmp(r->root, "/"))
+		return fail(EXIT_REFUSED,
+		            "the root directory cannot be recorded: choose a project");
+	return 0;
+}
+
+static int open_store(struct shfs_recorder *r, const char *override)
+{
+	_cleanup_free_ char *path = shfs_path_store(override);
+	int error = path ? shfs_store_open(path, SHFS_STORE_CREATE, &r->store) : -ENOMEM;
+
+	if (!error && !strcmp(r->store->path, r->root))
+		return fail_path(EXIT_REFUSED, r->root,
+		                 "this is the store itself: it cannot record itself");
+	return error ? fail_path(EXIT_NO_STORE, path ? path : "",
+	                         shfs_store_strerror(error))
+	             : 0;
+}
+
+/* A broken configuration is told, and what could be read of it holds. */
+static int read_config(struct shfs_recorder *r, const char *override)
+{
+	_cleanup_free_ char *path = override ? strdup(override) : shfs_path_config();
+	_cleanup_free_ char *message = NULL;
+	int error = shfs_config_init(&r->config);
+
+	if (error || !path)
+		return fail(EXIT_FAILED, "out of memory");
+	if (override && access(override, F_OK))
+		return fail_path(EXIT_USAGE, override, strerror(errno));
+	error = shfs_config_read(&r->config, path, &message);
+	if (error && override)
+		return fail(EXIT_USAGE, "%s", message ? message : strerror(-error));
+	if (error)
+		fail(0, "warning: %s", message ? message : strerror(-error));
+	return 0;
+}
+
+static int take_name(struct watch *w)
+{
+	w->listening = shfs_watches_listen(w->recorder.root_fd);
+	if (w->listening == -EADDRINUSE)
+		return fail_path(EXIT_REFUSED, w->recorder.root, "is recorded already");
+	return w->listening < 0 ? fail(EXIT_FAILED, "%s", strerror(-w->listening)) : 0;
+}
+
+/* --- the helper --- */
+
+/* That of this machine; root may have one of its own. */
+static int open_connection(struct watch *w)
+{
+	_cleanup_free_ char *program = shfs_path_installed("sbin", "shfs-helper");
+	int r = shfs_connection_open(w->options.helper, &w->connection, &w->why);
+
+	if (!r || geteuid() || w->options.helper || !program)
+		return r;
+	w->why.len = 0;
+	return shfs_connection_spawn(program, &w->connection, &w->why);
+}
+
+static int reach_driver(struct watch *w, const char *driver)
+{
+	int r;
+
+	w->why.len = 0;
+	r = open_connection(w);
+	if (!r)
+		r = shfs_connection_watch(w->connection, w->recorder.root_fd, driver,
+		                          &w->why);
+	if (r)
+		shfs_connection_close(TAKE_PTR(w->connection));
+	return r;
+}
+
+/* BPF is fentry where that is allowed, else tracepoints. auto is what is as exact as
+ * can be without FUSE. */
+static int reach_helper(struct watch *w)
+{
+	const struct {
+		const char *name, *drivers[2];
+	} choices[] = {
+		{ "auto", { "module", "bpf" } },
+		{ "bpf", { "bpf", "bpf-tracepoints" } },
+	};
+	const char *name = w->options.driver;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(choices); i++) {
+		if (strcmp(choices[i].name, name) != 0)
+			continue;
+		r = reach_driver(w, choices[i].drivers[0]);
+		return r ? reach_driver(w, choices[i].drivers[1]) : 0;
+	}
+	return reach_driver(w, *name ? name : NULL);
+}
+
+static void answer_error(int fd, int error)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%d", error);
+
+	shfs_control_answer(fd, text, (size_t)len);
+}
+
+/* What happens from now on is not seen, until it is back. */
+static void lose_helper(struct watch *w, int error)
+{
+	_cleanup_buf_ struct shfs_buf line = { 0 }, path = { 0 };
+	const struct shfs_event lost = { .type = SHFS_EVENT_LOST, .lost = { 1 } };
+
+	shfs_connection_close(TAKE_PTR(w->connection));
+	shfs_recorder_event(&w->recorder, &lost, -1);
+	for (size_t i = 0; i < SYNCS_MAX; i++)
+		if (w->syncs[i] >= 0)
+			answer_error(TAKE_FD(w->syncs[i]), error);
+	shfs_log("the helper has gone: %s", strerror(-error));
+	shfs_quote_display(&path, w->recorder.root, strlen(w->recorder.root));
+	shfs_buf_printf(&line,
+	                "shfs: nothing of %s is recorded: shfs-helper has gone; start it "
+	                "again\n",
+	                path.data ? path.data : "");
+	if (!line.failed)
+		shfs_alert_raise(w->recorder.store, w->recorder.root, line.data, NULL);
+}
+
+static void return_to_helper(struct watch *w)
+{
+	if (reach_helper(w))
+		return;
+	shfs_log("the helper is back");
+	shfs_alert_clear(w->recorder.store, w->recorder.root);
+}
+
+static void end_sync(struct watch *w, uint64_t cookie)
+{
+	int *fd = &w->syncs[cookie % SYNCS_MAX];
+
+	w->synced = cookie;
+	if (*fd >= 0)
+		shfs_control_sync(&w->recorder, TAKE_FD(*fd));
+}
+
+static void receive(struct watch *w)
+{
+	struct shfs_told told;
+	int r;
+
+	while ((r = shfs_connection_next(w->connection, &told)) > 0) {
+		if (r == SHFS_TOLD_SYNCED) {
+			end_sync(w, told.cookie);
+			continue;
+		}
+		shfs_recorder_event(&w->recorder, told.event, told.content_fd);
+		shfs_closep(&told.content_fd);
+	}
+	if (r < 0)
+		lose_helper(w, r);
+}
+
+/* --- who asks --- */
+
+static void begin_sync(struct watch *w, int fd)
+{
+	int *slot = &w->syncs[++w->cookie % SYNCS_MAX];
+	int r = w->connection ? shfs_connection_sync(w->connection, w->cookie)
+	                      : -ENOTCONN;
+
+	if (r || *slot >= 0) {
+		answer_error(fd, r ? r : -EBUSY);
+		return;
+	}
+	*slot = fd;
+}
+
+static void tell_status(struct watch *w, int fd)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	const struct shfs_control_driver driver = {
+		.name = w->connection ? shfs_connection_driver(w->connection) : "none",
+		.why = w->connection ? shfs_connection_why(w->connection) : "",
+	};
+
+	shfs_control_status(&w->recorder, &driver, &text);
+	if (!w->connection)
+		shfs_buf_printf(&text, "error=%d\n", -ENOTCONN);
+	shfs_control_answer(fd, text.data, text.len);
+}
+
+static void answer(struct watch *w)
+{
+	char word[SHFS_WATCH_WORD_MAX];
+	int fd = shfs_watches_accept(w->listening, word);
+
+	if (fd < 0)
+		return;
+	if (!strcmp(word, "root")) {
+		shfs_control_answer(fd, w->recorder.root, strlen(w->recorder.root));
+	} else if (!strcmp(word, "status")) {
+		tell_status(w, fd);
+	} else if (!strcmp(word, "sync")) {
+		begin_sync(w, fd);
+	} else if (!strcmp(word, "end") && w->ending < 0) {
+		w->ending = fd;
+		w->ends = true;
+	} else {
+		close(fd);
+	}
+}
+
+/* --- into the background --- */
+
+/* Tells the parent how it went; it waits for that. */
+static int ready_fd = -1;
+
+static void tell_ready(int code)
+{
+	char told = (char)code;
+
+	if (ready_fd < 0)
+		return;
+	(void)!write(ready_fd, &told, 1);
+	close(TAKE_FD(ready_fd));
+}
+
+/* In the parent: ends as the child says, or ended. */
+static _Noreturn void await_child(int fd)
+{
+	char code = EXIT_FAILED;
+
+	while (read(fd, &code, 1) < 0 && errno == EINTR)
+		;
+	_exit(code);
+}
+
+/* Returns in the child; it has told nothing yet. */
+static int go_into_background(void)
+{
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid > 0) {
+		close(fds[1]);
+		await_child(fds[0]);
+	}
+	close(fds[0]);
+	ready_fd = fds[1];
+	setsid();
+	return 0;
+}
+
+static void leave_terminal(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = 0; fd <= 2 && null >= 0; fd++)
+		dup2(null, fd);
+	shfs_closep(&null);
+}
+
+/* SIGIO is the end of a lease: who wants the file waits until it has been read. */
+static int open_signals(void)
+{
+	sigset_t set;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGIO, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+/* --- serving --- */
+
+static void serve(struct watch *w)
+{
+	while (!w->ends) {
+		struct pollfd fds[] = {
+			{ .fd = w->signals, .events = POLLIN },
+			{ .fd = w->listening, .events = POLLIN },
+			{ .fd = w->connection ? shfs_connection_fd(w->connection) : -1,
+			  .events = POLLIN },
+		};
+		int n = poll(fds, ARRAY_SIZE(fds), w->connection ? -1 : RETRY_MS);
+
+		if (n < 0)
+			continue;
+		if (fds[0].revents)
+			return;
+		if (!w->connection)
+			return_to_helper(w);
+		if (fds[2].revents)
+			receive(w);
+		if (fds[1].revents)
+			answer(w);
+	}
+}
+
+/* What had happened when it was asked to end is recorded. */
+static void drain(struct watch *w)
+{
+	uint64_t last = ++w->cookie;
+	struct pollfd p;
+
+	if (!w->connection || shfs_connection_sync(w->connection, last))
+		return;
+	p = (struct pollfd){ .fd = shfs_connection_fd(w->connection), .events = POLLIN };
+	while (w->connection && w->synced != last && poll(&p, 1, RETRY_MS) > 0)
+		receive(w);
+}
+
+static void guardian_died(struct shfs_guardian *g)
+{
+	shfs_guardian_alert(g);
+}
+
+static int start_recorder(struct watch *w)
+{
+	struct shfs_recorder *r = &w->recorder;
+	struct shfs_guardian guardian = { .root = r->root, .died = guardian_died };
+	int error;
+
+	r->spool = shfs_spool_new();
+	guardian.spool = r->spool;
+	error = r->spool ? shfs_guardian_start(&guardian, r->store) : -ENOMEM;
+	if (error)
+		return fail(EXIT_FAILED, "%s", strerror(-error));
+	w->signals = open_signals();
+	error = shfs_recorder_begin(r);
+	if (error)
+		return fail(EXIT_NO_STORE, "cannot begin a journal: %s",
+		            strerror(-error));
+	if (shfs_project_rules_error(&r->rules))
+		fail(0, "warning: .shfsignore is not followed: %s",
+		     strerror(-shfs_project_rules_error(&r->rules)));
+	return 0;
+}
+
+static int run(struct watch *w)
+{
+	int code, r = reach_helper(w);
+
+	if (r)
+		return fail(EXIT_UNAVAILABLE, "%s",
+		            w->why.len ? w->why.data : strerror(-r));
+	snprintf(w->driver, sizeof(w->driver), "%s",
+	         shfs_connection_driver(w->connection));
+	w->recorder.driver = w->driver;
+	code = start_recorder(w);
+	if (code)
+		return code;
+	r = shfs_baseline_begin(&w->recorder, &w->baseline);
+	if (r)
+		return fail(EXIT_FAILED, "%s", strerror(-r));
+	shfs_log_open(w->recorder.store, "watch",
+	              w->options.foreground ? STDERR_FILENO : -1);
+	if (!w->options.foreground)
+		leave_terminal();
+	tell_ready(EXIT_OK);
+	serve(w);
+	drain(w);
+	return EXIT_OK;
+}
+
+static void free_watch(struct watch *w)
+{
+	shfs_baseline_end(w->baseline);
+	shfs_connection_close(w->connection);
+	shfs_recorder_end(&w->recorder);
+	shfs_spool_free(w->recorder.spool);
+	shfs_config_free(&w->recorder.config);
+	shfs_store_close(w->recorder.store);
+	shfs_closep(&w->recorder.root_fd);
+	shfs_closep(&w->listening);
+	shfs_closep(&w->signals);
+	shfs_buf_free(&w->why);
+	free(w->recorder.root);
+	if (w->ending >= 0)
+		shfs_control_answer(w->ending, "ok", 2);
+}
+
+int main(int argc, char **argv)
+{
+	static struct watch w = { .recorder = { .root_fd = -1 },
+		                  .listening = -1,
+		                  .signals = -1,
+		                  .ending = -1 };
+	int code = parse_options(argc, argv, &w.options);
+
+	if (code)
+		return MAX(code, 0);
+	for (size_t i = 0; i < SYNCS_MAX; i++)
+		w.syncs[i] = -1;
+	w.recorder.since_ns = shfs_clock_ns(CLOCK_REALTIME);
+	code = open_root(&w.recorder, w.options.dir);
+	if (!code)
+		code = take_name(&w);
+	if (!code)
+		code = open_store(&w.recorder, w.options.store);
+	if (!code)
+		code = read_config(&w.recorder, w.options.config);
+	if (!code && !w.options.foreground) {
+		int r = go_into_background();
+
+		if (r)
+			code = fail(EXIT_FAILED, "%s", strerror(-r));
+	}
+	if (!code)
+		code = run(&w);
+	free_watch(&w);
+	tell_ready(code);
+	shfs_guardian_dismiss();
+	return code;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* what differs between kernels, from 5.10 on, in one place. */
+#ifndef SHFS_MODULE_COMPAT_H
+#define SHFS_MODULE_COMPAT_H
+
+#include <linux/file.h>
+#include <linux/fs.h>
+#include <linux/ftrace.h>
+#include <linux/kprobes.h>
+#include <linux/ptrace.h>
+#include <linux/version.h>
+
+#define SHFS_KERNEL(a, b) (KERNEL_VERSION(a, b, 0) <= LINUX_VERSION_CODE)
+
+/*
+ * Arguments of a traced function. Where the kernel saves them on each call,
+ * which is cheap, nothing more is asked for.
+ */
+#if !SHFS_KERNEL(5, 11)
+#define ftrace_regs pt_regs
+#define SHFS_FTRACE_FLAGS (FTRACE_OPS_FL_SAVE_REGS | FTRACE_OPS_FL_RECURSION_SAFE)
+#define shfs_ftrace_argument(regs, n) regs_get_kernel_argument(regs, n)
+#elif defined(ftrace_regs_get_argument)
+#define SHFS_FTRACE_FLAGS 0
+#define shfs_ftrace_argument(regs, n) ftrace_regs_get_argument(regs, n)
+#elif defined(CONFIG_X86_64) && defined(CONFIG_DYNAMIC_FTRACE_WITH_ARGS)
+#define SHFS_FTRACE_FLAGS 0
+#define shfs_ftrace_argument(fregs, n) regs_get_kernel_argument(&(fregs)->regs, n)
+#else
+#define SHFS_FTRACE_FLAGS FTRACE_OPS_FL_SAVE_REGS
+#define shfs_ftrace_argument(fregs, n) regs_get_kernel_argument(ftrace_get_regs(fregs), n)
+#endif
+
+/*
+ * Calls of the VFS got the mount's user namespace (5.12), later its idmap, to
+ * begin with.
+ */
+#if SHFS_KERNEL(5, 12)
+#define SHFS_IDMAP 1
+#else
+#define SHFS_IDMAP 0
+#endif
+
+/* vfs_create lost the directory. */
+#if SHFS_KERNEL(6, 19)
+#define SHFS_CREATE_DENTRY 1
+#else
+#define SHFS_CREATE_DENTRY (SHFS_IDMAP + 1)
+#endif
+
+/* vfs_mkdir returns the dentry, which may be another. */
+#define SHFS_MKDIR_RETURNS_DENTRY SHFS_KERNEL(6, 15)
+
+static inline s64 shfs_ctime_ns(const struct inode *inode)
+{
+#if SHFS_KERNEL(6, 6)
+	struct timespec64 time = inode_get_ctime(inode);
+#else
+	struct timespec64 time = inode->i_ctime;
+#endif
+	return timespec64_to_ns(&time);
+}
+
+static inline s64 shfs_mtime_ns(const struct inode *inode)
+{
+#if SHFS_KERNEL(6, 7)
+	struct timespec64 time = inode_get_mtime(inode);
+#else
+	struct timespec64 time = inode->i_mtime;
+#endif
+	return timespec64_to_ns(&time);
+}
+
+/*
+ * The file beneath that overlayfs and the like open for one of theirs is no
+ * file of its own: what is done to it was asked of the other.
+ */
+static inline bool shfs_is_backing_file(const struct file *file)
+{
+#ifdef FMODE_BACKING
+	if (file->f_mode & FMODE_BACKING)
+		return true;
+#endif
+	return file_inode(file) != d_inode(file->f_path.dentry);
+}
+
+#endif

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * what changes names and attributes: told when it has succeeded, with
+ * the names as they were before. Each call is followed from its begin to its
+ * end, with what is to be told kept meanwhile in one of a fixed number of
+ * places.
+ */
+#include <linux/bitmap.h>
+#include <linux/dcache.h>
+#include <linux/vmalloc.h>
+
+#include "shfs.h"
+
+#define CHANGES 128
+#define CALLS_MAX 128 /* of one kind at once */
+
+struct change {
+	struct change *next; /* of the same call: for another watch */
+	u64 serial; /* of the watch */
+	struct dentry *dentry; /* held by the caller of what is traced */
+	u16 type;
+	u32 flags, len, len2;
+	struct shfs_event_file file;
+	char text[2 * SHFS_EVENT_PATH_MAX];
+};
+
+struct call {
+	struct change *first;
+};
+
+static struct change *changes;
+static DECLARE_BITMAP(changes_used, CHANGES);
+static atomic64_t no_room;
+
+/* --- before: what is to be told --- */
+
+static struct change *get_change(void)
+{
+	unsigned long i;
+
+	do {
+		i = find_first_zero_bit(changes_used, CHANGES);
+		if (i >= CHANGES) {
+			atomic64_inc(&no_room);
+			return NULL;
+		}
+	} while (test_and_set_bit_lock(i, changes_used));
+	return &changes[i];
+}
+
+static void put_change(struct change *change)
+{
+	clear_bit_unlock(change - changes, changes_used);
+}
+
+/* Where a name is: its length, 0 where it is not below the root. */
+static u32 add_path(struct shfs_watch *watch, struct change *change,
+		    struct dentry *dentry, bool *below)
+{
+	struct shfs_text text;
+	u32 room = sizeof(change->text) - change->len;
+
+	if (!dentry || !shfs_path(watch, dentry, shfs_ring_here(watch)->text, &text))
+		return 0;
+	*below = true;
+	change->file.dev = text.dev;
+	if (text.cut)
+		change->flags |= SHFS_EVENT_CUT;
+	text.len = min(text.len, room);
+	memcpy(change->text + change->len, text.at, text.len);
+	return text.len;
+}
+
+static u32 add_string(struct change *change, const char *string)
+{
+	u32 len = strnlen(string, SHFS_EVENT_PATH_MAX);
+
+	memcpy(change->text + change->len, string, len);
+	return len;
+}
+
+struct what {
+	u16 type;
+	u32 flags;
+	struct dentry *dentry; /* what is told of */
+	struct dentry *name, *name2; /* text, text2; NULL: none */
+	const char *string; /* text2 */
+};
+
+static struct change *make_change(struct shfs_watch *watch, const struct what *what)
+{
+	struct change *change = get_change();
+	const struct inode *inode = d_inode_rcu(what->dentry);
+	bool below = false;
+	u64 dev;
+
+	if (!change)
+		return NULL;
+	change->serial = watch->serial;
+	change->dentry = what->dentry;
+	change->type = what->type;
+	change->flags = what->flags;
+	change->len = 0;
+	change->len2 = 0;
+	memset(&change->file, 0, sizeof(change->file));
+	change->len = add_path(watch, change, what->name, &below);
+	if (what->name2)
+		change->len2 = add_path(watch, change, what->name2, &below);
+	else if (what->string)
+		change->len2 = add_string(change, what->string);
+	if (!below) {
+		put_change(change);
+		return NULL;
+	}
+	dev = change->file.dev;
+	if (inode)
+		shfs_fill_file(watch, &change->file, inode, what->dentry, dev);
+	return change;
+}
+
+/* As the entry handlers return: 1 if there is nothing to wait for. */
+static int begin(struct kretprobe_instance *instance, const struct what *what)
+{
+	struct call *call = (struct call *)instance->data;
+	struct shfs_watch *watch;
+	struct change *change;
+
+	call->first = NULL;
+	if (!shfs_watched())
+		return 1;
+	shfs_enter();
+	shfs_for_each_watch(watch) {
+		if (!shfs_is_of(watch, current_cred()))
+			continue;
+		change = make_change(watch, what);
+		if (change) {
+			change->next = call->first;
+			call->first = change;
+		}
+	}
+	shfs_leave();
+	return call->first ? 0 : 1;
+}
+
+/* --- after: told --- */
+
+static void finish_file(struct shfs_watch *watch, struct change *change)
+{
+	const struct inode *inode = d_inode_rcu(change->dentry);
+
+	if (change->type == SHFS_EVENT_UNLINK) {
+		if (S_ISDIR(change->file.mode))
+			change->file.nlink = 0;
+		else if (change->file.nlink)
+			change->file.nlink--;
+	} else if (inode) {
+		shfs_fill_file(watch, &change->file, inode, change->dentry,
+			       change->file.dev);
+	}
+	if (S_ISDIR(change->file.mode))
+		change->flags |= SHFS_EVENT_DIRECTORY_FILE;
+}
+
+static void tell(struct shfs_watch *watch, struct change *change)
+{
+	struct shfs_ring *ring = shfs_ring_here(watch);
+	struct shfs_event *event;
+
+	finish_file(watch, change);
+	shfs_event_begin(ring);
+	event = shfs_event_make(watch, ring, change->type, change->len, change->len2);
+	if (event) {
+		event->flags = change->flags;
+		shfs_fill_process(watch, &event->process, current);
+		event->file = change->file;
+		shfs_copy(event->text, change->text, change->len + change->len2);
+	}
+	shfs_event_end(watch, ring, event);
+}
+
+static void end(struct kretprobe_instance *instance, bool done)
+{
+	struct call *call = (struct call *)instance->data;
+	struct change *change, *next;
+	struct shfs_watch *watch;
+
+	shfs_enter();
+	for (change = call->first; change; change = next) {
+		next = change->next;
+		shfs_for_each_watch(watch)
+			if (done && watch->serial == change->serial)
+				tell(watch, change);
+		put_change(change);
+	}
+	shfs_leave();
+}
+
+static int after(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	end(instance, (int)regs_return_value(regs) == 0);
+	return 0;
+}
+
+static int after_mkdir(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+#if SHFS_MKDIR_RETURNS_DENTRY
+	end(instance, !IS_ERR((void *)regs_return_value(regs)));
+	return 0;
+#else
+	return after(instance, regs);
+#endif
+}
+
+/* --- what is followed --- */
+
+#define ARGUMENT(type, n) ((type)regs_get_kernel_argument(regs, n))
+
+static int on_rename(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	struct what what = {.type = SHFS_EVENT_RENAME};
+	struct dentry *from, *to;
+	unsigned int flags;
+
+#if SHFS_KERNEL(5, 12)
+	struct renamedata *data = ARGUMENT(struct renamedata *, 0);
+
+	from = data->old_dentry;
+	to = data->new_dentry;
+	flags = data->flags;
+#else
+	from = ARGUMENT(struct dentry *, 1);
+	to = ARGUMENT(struct dentry *, 3);
+	flags = ARGUMENT(unsigned int, 5);
+#endif
+	/* two names of one file: nothing happens */
+	if (d_inode(from) == d_inode(to))
+		return 1;
+	if (flags & RENAME_EXCHANGE)
+		what.flags = SHFS_EVENT_EXCHANGED;
+	else if (d_is_positive(to))
+		what.flags = SHFS_EVENT_REPLACED;
+	what.dentry = from;
+	what.name = from;
+	what.name2 = to;
+	return begin(instance, &what);
+}
+
+static int on_link(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	struct dentry *to = ARGUMENT(struct dentry *, 2 + SHFS_IDMAP);
+	struct what what = {
+		.type = SHFS_EVENT_LINK,
+		.dentry = to,
+		.name = ARGUMENT(struct dentry *, 0),
+		.name2 = to,
+	};
+
+	return begin(instance, &what);
+}
+
+static int on_unlink(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	struct dentry *dentry = ARGUMENT(struct dentry *, 1 + SHFS_IDMAP);
+	struct what what = {
+		.type = SHFS_EVENT_UNLINK,
+		.dentry = dentry,
+		.name = dentry,
+	};
+
+	return begin(instance, &what);
+}
+
+static int make(struct kretprobe_instance *instance, struct dentry *dentry,
+		const char *string)
+{
+	struct what what = {
+		.type = SHFS_EVENT_MAKE,
+		.dentry = dentry,
+		.name = dentry,
+		.string = string,
+	};
+
+	return begin(instance, &what);
+}
+
+static int on_make(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	return make(instance, ARGUMENT(struct dentry *, 1 + SHFS_IDMAP), NULL);
+}
+
+static int on_create(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	return make(instance, ARGUMENT(struct dentry *, SHFS_CREATE_DENTRY), NULL);
+}
+
+static int on_symlink(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	return make(instance, ARGUMENT(struct dentry *, 1 + SHFS_IDMAP),
+		    ARGUMENT(const char *, 2 + SHFS_IDMAP));
+}
+
+/* One that is open is file.c's. */
+static int on_truncate(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	struct dentry *dentry = ARGUMENT(struct dentry *, SHFS_IDMAP);
+	struct what what = {
+		.type = SHFS_EVENT_TRUNCATE,
+		.dentry = dentry,
+		.name = dentry,
+	};
+
+	if (ARGUMENT(struct file *, 3 + SHFS_IDMAP))
+		return 1;
+	return begin(instance, &what);
+}
+
+static int on_change(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	struct dentry *dentry = ARGUMENT(struct dentry *, SHFS_IDMAP);
+	unsigned int set = ARGUMENT(struct iattr *, 1 + SHFS_IDMAP)->ia_valid;
+	struct what what = {
+		.type = SHFS_EVENT_CHANGE,
+		.dentry = dentry,
+		.name = dentry,
+	};
+
+	if ((set & ATTR_SIZE) ||
+	    !(set & (ATTR_MODE | ATTR_UID | ATTR_GID | ATTR_ATIME | ATTR_MTIME)))
+		return 1;
+	return begin(instance, &what);
+}
+
+#define FOLLOW(symbol, entry, exit)                                                      \
+	{                                                                                \
+		.kp.symbol_name = symbol, .entry_handler = entry, .handler = exit,       \
+		.data_size = sizeof(struct call), .maxactive = CALLS_MAX,                \
+	}
+
+static struct kretprobe follow[] = {
+	FOLLOW("vfs_rename", on_rename, after),
+	FOLLOW("vfs_link", on_link, after),
+	FOLLOW("vfs_unlink", on_unlink, after),
+	FOLLOW("vfs_rmdir", on_unlink, after),
+	FOLLOW("vfs_mkdir", on_make, after_mkdir),
+	FOLLOW("vfs_mknod", on_make, after),
+	FOLLOW("vfs_create", on_create, after),
+	FOLLOW("vfs_symlink", on_symlink, after),
+	FOLLOW("do_truncate", on_truncate, after),
+	FOLLOW("notify_change", on_change, after),
+};
+
+static struct kretprobe *followed[ARRAY_SIZE(follow)];
+static int followed_count;
+
+u64 shfs_name_unseen(void)
+{
+	u64 unseen = atomic64_read(&no_room);
+
+	for (int i = 0; i < followed_count; i++)
+		unseen += followed[i]->nmissed;
+	return unseen;
+}
+
+int shfs_name_hook(void)
+{
+	int r;
+
+	changes = vmalloc(array_size(CHANGES, sizeof(*changes)));
+	if (!changes)
+		return -ENOMEM;
+	for (int i = 0; i < ARRAY_SIZE(follow); i++) {
+		r = register_kretprobe(&follow[i]);
+		if (r) {
+			pr_err("cannot follow %s: %d\n", follow[i].kp.symbol_name, r);
+			return r;
+		}
+		followed[followed_count++] = &follow[i];
+	}
+	return 0;
+}
+
+void shfs_name_unhook(void)
+{
+	unregister_kretprobes(followed, followed_count);
+	followed_count = 0;
+	vfree(changes);
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* fork, exec and exit; who does what is told. */
+#include <linux/binfmts.h>
+#include <linux/kdev_t.h>
+#include <linux/mm_types.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task.h>
+#include <linux/tracepoint.h>
+#include <linux/tty.h>
+#include <linux/uaccess.h>
+
+#include "shfs.h"
+
+void shfs_fill_process(const struct shfs_watch *watch, struct shfs_event_process *process,
+		       struct task_struct *task)
+{
+	struct task_struct *parent = rcu_dereference(task->real_parent);
+	struct pid_namespace *ns = watch->pid_ns;
+
+	if (likely(ns == &init_pid_ns)) {
+		process->pid = task->tgid;
+		process->tid = task->pid;
+		process->ppid = parent->tgid;
+		process->pgid = pid_nr(task_pgrp(task));
+		process->sid = pid_nr(task_session(task));
+	} else {
+		process->pid = task_tgid_nr_ns(task, ns);
+		process->tid = task_pid_nr_ns(task, ns);
+		process->ppid = task_tgid_nr_ns(parent, ns);
+		process->pgid = task_pgrp_nr_ns(task, ns);
+		process->sid = task_session_nr_ns(task, ns);
+	}
+	process->start_ns = task->group_leader->start_boottime;
+	process->tty = 0;
+	process->uid = from_kuid_munged(watch->user_ns, task_uid(task));
+	process->reserved = 0;
+}
+
+static u32 tty_of_current(void)
+{
+	struct tty_struct *tty = get_current_tty();
+	u32 dev = 0;
+
+	if (tty) {
+		dev = new_encode_dev(tty_devnum(tty));
+		tty_kref_put(tty);
+	}
+	return dev;
+}
+
+static void on_fork(void *data, struct task_struct *parent, struct task_struct *child)
+{
+	struct shfs_watch *watch;
+	struct shfs_event *event;
+	struct shfs_ring *ring;
+
+	if (!shfs_watched() || child->tgid == parent->tgid ||
+	    (parent->flags & PF_KTHREAD))
+		return;
+	shfs_enter();
+	shfs_for_each_watch(watch) {
+		if (!shfs_is_of(watch, current_cred()))
+			continue;
+		ring = shfs_ring_here(watch);
+		shfs_event_begin(ring);
+		event = shfs_event_make(watch, ring, SHFS_EVENT_FORK, 0, 0);
+		if (event) {
+			shfs_fill_process(watch, &event->process, current);
+			event->process.tty = tty_of_current();
+			event->child.pid = task_tgid_nr_ns(child, watch->pid_ns);
+			event->child.reserved = 0;
+			event->child.start_ns = child->start_boottime;
+		}
+		shfs_event_end(watch, ring, event);
+	}
+	shfs_leave();
+}
+
+/*
+ * They were just put there: what is not in memory is no argument of a moment
+ * ago.
+ */
+static u32 copy_arguments(const struct mm_struct *mm, char *to)
+{
+	unsigned long start = mm->arg_start, end = mm->arg_end;
+	u32 len = min_t(unsigned long, end - start, SHFS_EVENT_ARGV_MAX);
+
+	if (copy_from_user_nofault(to, (const void __user *)start, len))
+		return 0;
+	/* the NUL of the last one separates nothing */
+	return len && !to[len - 1] ? len - 1 : len;
+}
+
+static void tell_exec(struct shfs_watch *watch, const struct linux_binprm *bprm)
+{
+	struct shfs_ring *ring = shfs_ring_here(watch);
+	u32 len = min_t(size_t, strlen(bprm->filename), SHFS_EVENT_PATH_MAX);
+	u32 len2 = copy_arguments(current->mm, ring->text);
+	struct shfs_event *event;
+
+	shfs_event_begin(ring);
+	event = shfs_event_make(watch, ring, SHFS_EVENT_EXEC, len, len2);
+	if (event) {
+		if (len2 == SHFS_EVENT_ARGV_MAX)
+			event->flags |= SHFS_EVENT_CUT;
+		shfs_fill_process(watch, &event->process, current);
+		event->process.tty = tty_of_current();
+		shfs_fill_file(watch, &event->file, file_inode(bprm->file),
+			       bprm->file->f_path.dentry, 0);
+		shfs_copy(event->text, bprm->filename, len);
+		shfs_copy(event->text + len, ring->text, len2);
+	}
+	shfs_event_end(watch, ring, event);
+}
+
+static void on_exec(void *data, struct task_struct *task, pid_t old_pid,
+		    struct linux_binprm *bprm)
+{
+	struct shfs_watch *watch;
+
+	if (!shfs_watched())
+		return;
+	shfs_enter();
+	shfs_for_each_watch(watch)
+		if (shfs_is_of(watch, current_cred()))
+			tell_exec(watch, bprm);
+	shfs_leave();
+}
+
+/* Behind the last close of the process, before its parent knows. */
+static void notrace on_exit(unsigned long ip, unsigned long parent_ip,
+			    struct ftrace_ops *op, struct ftrace_regs *regs)
+{
+	struct shfs_watch *watch;
+	struct shfs_event *event;
+	struct shfs_ring *ring;
+
+	if (!shfs_watched() || atomic_read(&current->signal->live) ||
+	    (current->flags & PF_KTHREAD))
+		return;
+	shfs_enter();
+	shfs_for_each_watch(watch) {
+		if (!shfs_is_of(watch, current_cred()))
+			continue;
+		ring = shfs_ring_here(watch);
+		shfs_event_begin(ring);
+		event = shfs_event_make(watch, ring, SHFS_EVENT_EXIT, 0, 0);
+		if (event)
+			shfs_fill_process(watch, &event->process, current);
+		shfs_event_end(watch, ring, event);
+	}
+	shfs_leave();
+}
+
+static struct {
+	const char *name;
+	void *func;
+	struct tracepoint *tracepoint;
+	bool on;
+} points[] = {
+	{.name = "sched_process_fork", .func = on_fork},
+	{.name = "sched_process_exec", .func = on_exec},
+};
+
+/*
+ * The first that is there; all of them come between closes and the parent's
+ * knowing.
+ */
+static struct shfs_ftrace exits[] = {
+	{.name = "cgroup_exit"},
+	{.name = "cgroup_task_exit"},
+	{.name = "sched_autogroup_exit_task"},
+};
+
+static void find_point(struct tracepoint *tracepoint, void *data)
+{
+	for (int i = 0; i < ARRAY_SIZE(points); i++)
+		if (!strcmp(tracepoint->name, points[i].name))
+			points[i].tracepoint = tracepoint;
+}
+
+static int hook_points(void)
+{
+	int i, r;
+
+	for_each_kernel_tracepoint(find_point, NULL);
+	for (i = 0; i < ARRAY_SIZE(points); i++) {
+		r = points[i].tracepoint ? tracepoint_probe_register(points[i].tracepoint,
+								     points[i].func, NULL)
+					 : -ENOENT;
+		if (r) {
+			pr_err("no tracepoint %s: %d\n", points[i].name, r);
+			return r;
+		}
+		points[i].on = true;
+	}
+	return 0;
+}
+
+int shfs_process_hook(void)
+{
+	int i, r = hook_points();
+
+	if (r)
+		return r;
+	for (i = 0; i < ARRAY_SIZE(exits); i++) {
+		r = shfs_ftrace_on(&exits[i], on_exit);
+		if (!r)
+			return 0;
+	}
+	pr_err("this kernel does not let see the end of a process: %d\n", r);
+	return r;
+}
+
+void shfs_process_unhook(void)
+{
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(exits); i++)
+		shfs_ftrace_off(&exits[i]);
+	for (i = 0; i < ARRAY_SIZE(points); i++)
+		if (points[i].on)
+			tracepoint_probe_unregister(points[i].tracepoint, points[i].func,
+						    NULL);
+	tracepoint_synchronize_unregister();
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* the events of a watch, for its reader: one ring for each CPU. */
+#include <linux/kernel.h>
+#include <linux/log2.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+#include <linux/timekeeping.h>
+#include <linux/vmalloc.h>
+
+#include "shfs.h"
+
+#define RINGS_BYTES (32u << 20) /* of all */
+#define RING_BYTES_MAX (8u << 20)
+#define RING_BYTES_MIN (128u << 10)
+
+void shfs_event_begin(struct shfs_ring *ring)
+{
+	/* seen before the time is taken: the reader waits for what may be older */
+	smp_store_mb(ring->shared->busy, 1);
+	ring->time_ns = ktime_get_boottime_ns();
+}
+
+static bool wants_reader(const struct shfs_watch *watch, const struct shfs_ring *ring)
+{
+	return ring->head - READ_ONCE(ring->shared->tail) > watch->ring_bytes / 8;
+}
+
+struct shfs_event *shfs_event_make(struct shfs_watch *watch, struct shfs_ring *ring,
+				   u16 type, u32 len, u32 len2)
+{
+	u32 size = ALIGN(sizeof(struct shfs_event) + len + len2, 8);
+	u32 offset = ring->head & (watch->ring_bytes - 1);
+	u32 left = watch->ring_bytes - offset, skip = left < size ? left : 0;
+	/* the reader may have written anything there: never more than is free */
+	u64 used = ring->head - smp_load_acquire(&ring->shared->tail);
+	struct shfs_event *event;
+
+	ring->sequence++;
+	if (used > watch->ring_bytes || size + skip > watch->ring_bytes - used) {
+		WRITE_ONCE(ring->shared->lost, ++ring->lost);
+		return NULL;
+	}
+	if (skip) {
+		event = (struct shfs_event *)(ring->data + offset);
+		event->size = skip;
+		event->type = SHFS_DEVICE_FILLER;
+		ring->head += skip;
+		offset = 0;
+	}
+	event = (struct shfs_event *)(ring->data + offset);
+	event->size = size;
+	event->type = type;
+	event->cpu = raw_smp_processor_id();
+	event->flags = 0;
+	event->text_len = len;
+	event->text2_len = len2;
+	event->sequence = ring->sequence;
+	event->time_ns = ring->time_ns;
+	return event;
+}
+
+void shfs_event_end(struct shfs_watch *watch, struct shfs_ring *ring,
+		    struct shfs_event *event)
+{
+	if (event) {
+		ring->head += event->size;
+		/* the event is whole: the reader acquires the head */
+		smp_store_release(&ring->shared->head, ring->head);
+	}
+	/* behind the head: who sees the end of it sees that, too */
+	smp_store_release(&ring->shared->busy, 0);
+	if (event && unlikely(wants_reader(watch, ring)) &&
+	    /* without a barrier: one who goes to sleep now looks again in 10 ms */
+	    waitqueue_active(&watch->wait))
+		wake_up_interruptible(&watch->wait);
+}
+
+bool shfs_rings_want_reader(const struct shfs_watch *watch)
+{
+	unsigned int cpu;
+
+	for_each_possible_cpu(cpu)
+		if (wants_reader(watch, watch->rings[cpu]))
+			return true;
+	return false;
+}
+
+static struct shfs_ring *make_ring(u32 bytes, int node)
+{
+	struct shfs_ring *ring = kzalloc_node(sizeof(*ring), GFP_KERNEL, node);
+
+	if (!ring)
+		return NULL;
+	ring->shared = vmalloc_user(SHFS_DEVICE_HEADER_BYTES + bytes);
+	if (!ring->shared) {
+		kfree(ring);
+		return NULL;
+	}
+	ring->data = (char *)ring->shared + SHFS_DEVICE_HEADER_BYTES;
+	return ring;
+}
+
+int shfs_rings_make(struct shfs_watch *watch)
+{
+	u32 bytes = rounddown_pow_of_two(RINGS_BYTES / num_possible_cpus());
+	unsigned int cpu;
+
+	watch->ring_bytes = clamp_t(u32, bytes, RING_BYTES_MIN, RING_BYTES_MAX);
+	watch->rings = kcalloc(nr_cpu_ids, sizeof(*watch->rings), GFP_KERNEL);
+	if (!watch->rings)
+		return -ENOMEM;
+	for_each_possible_cpu(cpu) {
+		watch->rings[cpu] = make_ring(watch->ring_bytes, cpu_to_node(cpu));
+		if (!watch->rings[cpu])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+void shfs_rings_free(struct shfs_watch *watch)
+{
+	unsigned int cpu;
+
+	if (!watch->rings)
+		return;
+	for_each_possible_cpu(cpu) {
+		if (!watch->rings[cpu])
+			continue;
+		vfree(watch->rings[cpu]->shared);
+		kfree(watch->rings[cpu]);
+	}
+	kfree(watch->rings);
+}

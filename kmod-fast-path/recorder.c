@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+#include "kmod-fast-path/recorder.h"
+
+#include "common/path.h"
+#include "store/log.h"
+#include "store/spool.h"
+
+#include <errno.h>
+#include <string.h>
+#include <uthash.h>
+
+#define WRITERS_MAX 8
+
+struct writer {
+	uint64_t process;
+	struct shfs_time begin, last;
+};
+
+/* A file that is open, by the id that events give it, and who has written through it. */
+struct shfs_open_file {
+	uint64_t id;
+	struct writer writers[WRITERS_MAX];
+	unsigned n_writers, last; /* last: who wrote last */
+	UT_hash_handle hh;
+};
+
+/* An event, ready to be recorded. Paths end with a NUL. */
+struct happening {
+	const struct shfs_event *event;
+	char path[SHFS_EVENT_PATH_MAX + 1], path2[SHFS_EVENT_PATH_MAX + 1];
+	int content_fd;
+	struct shfs_time time;
+	uint64_t process;
+};
+
+int shfs_recorder_begin(struct shfs_recorder *r)
+{
+	const struct shfs_capture_options options = {
+		.config = &r->config,
+		.kind = "watch",
+		.root = r->root,
+		.spool = r->spool,
+	};
+	const char *hidden = shfs_path_relative(r->store->path, r->root);
+	int error;
+
+	if (hidden) {
+		r->hidden = strdup(hidden);
+		if (!r->hidden)
+			return -ENOMEM;
+	}
+	shfs_project_rules_init(&r->rules, &r->config, r->root_fd);
+	error = shfs_capture_open(r->store, &options, &r->capture);
+	if (!error)
+		error = shfs_contents_new(r->capture, &r->config, &r->rules, r->root_fd,
+		                          &r->contents);
+	if (!error)
+		error = shfs_processes_new(r->capture, &r->processes);
+	return error;
+}
+
+void shfs_recorder_end(struct shfs_recorder *r)
+{
+	struct shfs_open_file *open, *next;
+
+	HASH_ITER (hh, r->open, open, next) {
+		HASH_DEL(r->open, open);
+		free(open);
+	}
+	shfs_contents_free(TAKE_PTR(r->contents));
+	shfs_processes_free(TAKE_PTR(r->processes));
+	shfs_capture_close(TAKE_PTR(r->capture));
+	shfs_project_rules_free(&r->rules);
+	free(TAKE_PTR(r->hidden));
+}
+
+/* --- what is common to all events --- */
+
+/* fanotify tells no times: they are those at which it was read, or soon after the ctime.
+ */
+static bool is_late(const struct shfs_recorder *r)
+{
+	return !strcmp(r->driver, "fanotify");
+}
+
+/* Where times are not exact, the order of the events is better known. */
+static struct shfs_time time_of(struct shfs_recorder *r, const struct shfs_event *event)
+{
+	struct shfs_time now = shfs_time_now();
+	uint64_t boot_ns = event->time_ns;
+
+	if (is_late(r))
+		boot_ns = r->last_ns = MAX(boot_ns, r->last_ns);
+	return (struct shfs_time){
+		.real_ns = now.real_ns - (int64_t)(now.boot_ns - boot_ns),
+		.boot_ns = boot_ns,
+	};
+}
+
+static bool is_hidden(const struct shfs_recorder *r, const char *path)
+{
+	size_t len = r->hidden ? strlen(r->hidden) : 0;
+
+	return r->hidden && !strncmp(path, r->hidden, len) &&
+	       (!path[len] || path[len] == '/');
+}
+
+static struct shfs_bytes bytes(const char *text)
+{
+	return (struct shfs_bytes){ text, strlen(text) };
+}
+
+static void held_clear(struct shfs_held *held)
+{
+	shfs_snapshot_unref(held->snapshot);
+}
+
+/* --- accesses --- */
+
+static void emit_access(struct shfs_recorder *r, const struct happening *h,
+                        const struct writer *writer, uint32_t flags,
+                        const struct shfs_held *seen, const struct shfs_held *made)
+{
+	struct shfs_snapshot *content[2] = { seen ? seen->snapshot : NULL,
+		                             made ? made->snapshot : NULL };
+	struct shfs_record rec = {
+		.type = SHFS_REC_ACCESS,
+		.time = h->time,
+		.access = {
+			.process = writer->process,
+			.flags = flags,
+			.begin = writer->begin,
+			.last = writer->last,
+			.path = bytes(h->path),
+			.dev = h->event->file.dev,
+			.ino = h->event->file.ino,
+		},
+	};
+
+	if (seen && !seen->snapshot)
+		rec.access.seen = seen->value;
+	if (made && !made->snapshot)
+		rec.access.made = made->value;
+	shfs_capture_emit(r->capture, &rec, content);
+}
+
+/* Of the open file; those of the event, where it has not told more. */
+static uint32_t access_flags(const struct shfs_recorder *r,
+                             const struct shfs_event *event)
+{
+	static const struct {
+		uint32_t event, access;
+	} flags[] = {
+		{ SHFS_EVENT_CREATED, SHFS_ACCESS_CREATED },
+		{ SHFS_EVENT_TRUNCATED, SHFS_ACCESS_TRUNCATED },
+		{ SHFS_EVENT_APPEND, SHFS_ACCESS_APPEND },
+		{ SHFS_EVENT_MAPPED, SHFS_ACCESS_MAPPED },
+		{ SHFS_EVENT_EXECUTED, SHFS_ACCESS_EXEC },
+		{ SHFS_EVENT_SHARED, SHFS_ACCESS_SHARED },
+	};
+	uint32_t out = (event->file.nlink ? 0 : SHFS_ACCESS_NAMELESS) |
+	               (is_late(r) ? SHFS_ACCESS_LATE : 0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (event->flags & flags[i].event)
+			out |= flags[i].access;
+	return out;
+}
+
+/* Really, as far as anybody can tell: by who saw the writes, or by what they left. */
+static bool is_written(struct shfs_recorder *r, const struct shfs_event *event)
+{
+	if (event->flags &
+	    (SHFS_EVENT_WRITTEN | SHFS_EVENT_CREATED | SHFS_EVENT_TRUNCATED))
+		return true;
+	return event->flags & SHFS_EVENT_WRITABLE &&
+	       event->flags & (SHFS_EVENT_MAPPED | SHFS_EVENT_INEXACT) &&
+	       shfs_contents_is_changed(r->contents, &event->file);
+}
+
+/* One for each writer, the last one first: that made it, the others had a part in it. */
+static void record_writers(struct shfs_recorder *r, const struct happening *h,
+                           const struct shfs_open_file *open)
+{
+	const struct shfs_event *event = h->event;
+	const uint32_t of_opener = SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED;
+	uint32_t flags = access_flags(r, event) | SHFS_ACCESS_WRITTEN;
+	_cleanup_(held_clear) struct shfs_held made =
+		shfs_contents_take(r->contents, &event->file, h->path, h->content_fd,
+	                           SHFS_CONTENTS_WRITTEN);
+	const struct writer closer = { h->process, h->time, h->time };
+
+	if (!open)
+		emit_access(r, h, &closer, flags, NULL, &made);
+	for (unsigned i = 0; open && i < open->n_writers; i++)
+		emit_access(r, h, &open->writers[(open->last + i) % open->n_writers],
+		            i ? flags & ~of_opener : flags, NULL, &made);
+}
+
+static void record_reader(struct shfs_recorder *r, const struct happening *h)
+{
+	const struct writer reader = { h->process, h->time, h->time };
+	_cleanup_(held_clear) struct shfs_held seen =
+		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
+	                           SHFS_CONTENTS_READ);
+
+	emit_access(r, h, &reader, access_flags(r, h->event) | SHFS_ACCESS_READ, &seen,
+	            NULL);
+}
+
+static void note_close(struct shfs_recorder *r, const struct happening *h)
+{
+	uint64_t id = h->event->file.id;
+	struct shfs_open_file *open = NULL;
+
+	if (id)
+		HASH_FIND(hh, r->open, &id, sizeof(id), open);
+	if (open || is_written(r, h->event))
+		record_writers(r, h, open);
+	else if (h->event->flags & SHFS_EVENT_READABLE)
+		record_reader(r, h);
+	if (open) {
+		HASH_DEL(r->open, open);
+		free(open);
+	}
+}
+
+static struct writer *find_writer(struct shfs_open_file *open, uint64_t process)
+{
+	for (unsigned i = 0; i < open->n_writers; i++)
+		if (open->writers[i].process == process)
+			return &open->writers[i];
+	if (open->n_writers == WRITERS_MAX)
+		return NULL;
+	open->writers[open->n_writers] = (struct writer){ .process = process };
+	return &open->writers[open->n_writers++];
+}
+
+static void note_write(struct shfs_recorder *r, const struct happening *h)
+{
+	uint64_t id = h->event->file.id;
+	struct shfs_open_file *open = NULL;
+	struct writer *writer;
+
+	if (!id)
+		return;
+	HASH_FIND(hh, r->open, &id, sizeof(id), open);
+	if (!open) {
+		open = calloc(1, sizeof(*open));
+		if (!open)
+			return;
+		open->id = id;
+		HASH_ADD(hh, r->open, id, sizeof(open->id), open);
+	}
+	writer = find_writer(open, h->process);
+	if (!writer)
+		return;
+	if (!writer->begin.boot_ns)
+		writer->begin = h->time;
+	writer->last = h->time;
+	open->last = (unsigned)(writer - open->writers);
+}
+
+/* --- names and modes --- */
+
+static void emit_pathop(struct shfs_recorder *r, const struct happening *h,
+                        enum shfs_pathop op, const char *path, const char *path2,
+                        const struct shfs_held *content, const struct shfs_held *victim)
+{
+	struct shfs_snapshot *contents[2] = { content ? content->snapshot : NULL,
+		                              victim ? victim->snapshot : NULL };
+	struct shfs_record rec = {
+		.type = SHFS_REC_PATHOP,
+		.time = h->time,
+		.pathop = {
+			.process = h->process,
+			.op = op,
+			.directory = S_ISDIR(h->event->file.mode),
+			.path = bytes(path),
+			.path2 = bytes(path2),
+			.dev = h->event->file.dev,
+			.ino = h->event->file.ino,
+		},
+	};
+
+	if (content && !content->snapshot)
+		rec.pathop.content = content->value;
+	if (victim && !victim->snapshot)
+		rec.pathop.victim = victim->value;
+	shfs_capture_emit(r->capture, &rec, contents);
+}
+
+static void note_gone(struct shfs_recorder *r, const struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held victim = { 0 };
+	bool directory = S_ISDIR(h->event->file.mode);
+
+	if (S_ISREG(h->event->file.mode))
+		victim = shfs_contents_last(r->contents, &h->event->file);
+	emit_pathop(r, h, directory ? SHFS_OP_RMDIR : SHFS_OP_UNLINK, h->path, "", NULL,
+	            directory ? NULL : &victim);
+}
+
+/* What it holds under the name that it has got. */
+static struct shfs_held content_at(struct shfs_recorder *r, const struct happening *h,
+                                   const char *path)
+{
+	struct shfs_held held = { 0 };
+
+	if (S_ISREG(h->event->file.mode))
+		held = shfs_contents_take(r->contents, &h->event->file, path,
+		                          h->content_fd, SHFS_CONTENTS_NAMED);
+	return held;
+}
+
+/* A file that comes from outside is one that was made here. */
+static void note_come(struct shfs_recorder *r, struct happening *h)
+{
+	memcpy(h->path, h->path2, sizeof(h->path));
+	if (S_ISREG(h->event->file.mode)) {
+		record_writers(r, h, NULL);
+		return;
+	}
+	emit_pathop(r, h, S_ISDIR(h->event->file.mode) ? SHFS_OP_MKDIR : SHFS_OP_MKNOD,
+	            h->path, "", NULL, NULL);
+}
+
+static void note_rename(struct shfs_recorder *r, struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held content = { 0 };
+
+	if (!*h->path2) {
+		note_gone(r, h);
+	} else if (!*h->path) {
+		note_come(r, h);
+	} else {
+		content = content_at(r, h, h->path2);
+		emit_pathop(r, h,
+		            h->event->flags & SHFS_EVENT_EXCHANGED ? SHFS_OP_EXCHANGE
+		                                                   : SHFS_OP_RENAME,
+		            h->path, h->path2, &content, NULL);
+	}
+}
+
+static void note_link(struct shfs_recorder *r, const struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held content = content_at(r, h, h->path2);
+
+	emit_pathop(r, h, SHFS_OP_LINK, h->path, h->path2, &content, NULL);
+}
+
+static void note_truncate(struct shfs_recorder *r, const struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held content =
+		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
+	                           SHFS_CONTENTS_WRITTEN);
+
+	emit_pathop(r, h, SHFS_OP_TRUNCATE, h->path, "", &content, NULL);
+}
+
+static void note_made(struct shfs_recorder *r, const struct happening *h)
+{
+	mode_t mode = h->event->file.mode;
+
+	emit_pathop(r, h,
+	            S_ISDIR(mode)   ? SHFS_OP_MKDIR
+	            : S_ISLNK(mode) ? SHFS_OP_SYMLINK
+	                            : SHFS_OP_MKNOD,
+	            h->path, h->path2, NULL, NULL);
+}
+
+static void note_changed(struct shfs_recorder *r, const struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held content = { 0 };
+
+	shfs_contents_touch(r->contents, &h->event->file);
+	content = content_at(r, h, h->path);
+	emit_pathop(r, h, SHFS_OP_CHMOD, h->path, "", &content, NULL);
+}
+
+static void note_lost(struct shfs_recorder *r, const struct shfs_event *event)
+{
+	struct shfs_record rec = {
+		.type = SHFS_REC_LOST,
+		.lost = { .count = event->lost.count, .error = ENOBUFS },
+	};
+
+	if (!r->lost)
+		shfs_log("events were lost: there was no room for them");
+	r->lost += event->lost.count;
+	shfs_capture_emit(r->capture, &rec, NULL);
+}
+
+/* --- all of them --- */
+
+static void note_file(struct shfs_recorder *r, struct happening *h)
+{
+	const struct shfs_event *event = h->event;
+
+	switch (event->type) {
+	case SHFS_EVENT_CLOSE:
+		note_close(r, h);
+		break;
+	case SHFS_EVENT_WRITE:
+		note_write(r, h);
+		break;
+	case SHFS_EVENT_RENAME:
+		note_rename(r, h);
+		break;
+	case SHFS_EVENT_LINK:
+		note_link(r, h);
+		break;
+	case SHFS_EVENT_UNLINK:
+		note_gone(r, h);
+		break;
+	case SHFS_EVENT_TRUNCATE:
+		note_truncate(r, h);
+		break;
+	case SHFS_EVENT_MAKE:
+		note_made(r, h);
+		break;
+	case SHFS_EVENT_CHANGE:
+		note_changed(r, h);
+		break;
+	default:
+		break;
+	}
+}
+
+static void copy_text(char *to, const char *from, size_t len)
+{
+	len = MIN(len, (size_t)SHFS_EVENT_PATH_MAX);
+	memcpy(to, from, len);
+	to[len] = '\0';
+}
+
+void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_fd)
+{
+	struct shfs_recorder *r = arg;
+	static _Thread_local struct happening h;
+
+	if (event->type == SHFS_EVENT_LOST) {
+		note_lost(r, event);
+		return;
+	}
+	if (event->process.pid == (uint32_t)getpid())
+		return;
+	if (event->type >= SHFS_EVENT_FORK) {
+		shfs_processes_note(r->processes, event);
+		return;
+	}
+	copy_text(h.path, event->text, event->text_len);
+	copy_text(h.path2, event->text + event->text_len, event->text2_len);
+	if (is_hidden(r, h.path) || is_hidden(r, h.path2))
+		return;
+	h.event = event;
+	h.content_fd = content_fd;
+	h.time = time_of(r, event);
+	h.process = shfs_processes_record(r->processes, &event->process);
+	note_file(r, &h);
+}

@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: MIT
+"""What the drivers of kmod-fast-path tell, each by itself: no helper, no recorder."""
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from watching import FILES, TOOL, Watch, fnv
+
+HERE = os.path.dirname(__file__)
+# alone: they hear of all processes of the machine, and would lose some under its load
+pytestmark = [pytest.mark.users("ordinary"), pytest.mark.alone]
+DRIVERS = ("bpf", "bpf-tracepoints", "fanotify")
+
+
+@pytest.fixture(params=DRIVERS)
+def watch(request, sandbox):
+    return Watch(sandbox, request.param)
+
+
+@pytest.fixture
+def edges(sandbox):
+    with open(os.path.join(HERE, "edges.c"), encoding="utf-8") as source:
+        return sandbox.compile("edges", source.read())
+
+
+# way: is it written? (all that are not here are)
+NOT_WRITTEN = {"read", "rdwr-only-read", "wronly-nothing", "append-nothing", "map-shared-write-nothing", "map-private"}
+# what a driver need not pin, as it has no name by then
+NAMELESS = {"fanotify": set()}
+NAMELESS["bpf"] = NAMELESS["bpf-tracepoints"] = {"unlinked-before", "unlinked-behind", "called (deleted)", "renamed.tmp"}
+# no call of a process gives back their last reference
+UNSEEN_BY_TRACEPOINTS = {"left-in-a-socket", "orphan"}
+HELD = {
+    "write": b"x", "truncate-by-open": b"", "truncate-open-file": b"012", "map-then-close-then-write": b"M123456789",
+    "map-until-exit": b"\0E" + bytes(4094), "map-then-protect": b"R123456789", "dup": b"dD", "inherited": b"pc",
+    "thread": b"T", "io-uring": b"uring", "copy-file-range": b"0123456789", "sendfile": b"0123456789", "splice": b"abc",
+    "fallocate": bytes(100), "without-name": b"t", "orphan": b"x", "left-in-a-socket": b"g", "passed": b"sr",
+    "close-on-exec": b"e", "killed": b"k", "renamed.tmp": b"x", "unlinked-before": b"u", "unlinked-behind": b"x",
+    "called (deleted)": b"x", "write-of-nothing": b"",
+}
+
+
+def test_ways_to_use_a_file(watch, edges, sandbox):
+    sandbox.run(edges, "prepare")
+    events = watch.script(f"{edges} run > ../closers", options=["--hash"])
+    assert not events.of("LOST")
+    closers = dict(line.split("\t") for line in open(f"{sandbox.home}/closers", encoding="utf-8").read().splitlines())
+    closers["renamed.tmp"] = closers.pop("renamed-behind")
+    for name, closer in closers.items():
+        closes = events.of("CLOSE", path=name)
+        if watch.driver == "bpf-tracepoints" and name in UNSEEN_BY_TRACEPOINTS and not closes:
+            continue
+        assert len(closes) == 1, (name, closes)
+        close = closes[0]
+        if name != "write-of-nothing":  # a matter of taste
+            assert ("WRITTEN" in close.flags) == (name not in NOT_WRITTEN), close
+        assert ("WRITABLE" in close.flags) == (name != "read"), close
+        if closer != "-1":
+            assert close.pid == int(closer), close
+        if "WRITTEN" in close.flags and ("PINNED" in close.flags or name not in NAMELESS[watch.driver]):
+            assert close.hash == fnv(HELD[name]), close
+    assert "READABLE" in events.of("CLOSE", path="read")[0].flags
+    assert len(events.of("CLOSE", path="source")) in (1, 2)  # fanotify may tell them as one
+
+
+@pytest.mark.parametrize("options", [[], ["--late"]], ids=["drained", "late"])
+@pytest.mark.timeout(180)
+def test_no_content_is_lost(watch, edges, options):
+    """Also of 20,000 files that are unlinked at once, and that nobody takes before the end."""
+    count = 20000
+    events = watch.run(edges, "loop", str(count), options=["--hash", *options])
+    assert not events.of("LOST")
+    expected = {f"loop{i}": fnv(b"the content of file %d" % i) for i in range(count)}
+    closes = events.of("CLOSE")
+    assert len(closes) == count and {e.path for e in closes} == set(expected)
+    pinned = {e.path: e.hash for e in closes if "PINNED" in e.flags}
+    assert pinned.items() <= expected.items()
+    if not watch.driver.startswith("bpf"):  # they find no file that has no name
+        assert pinned == expected
+    order = {}
+    for i, event in enumerate(events.of("CLOSE", "UNLINK")):
+        order.setdefault(event.path, []).append(event.type)
+    assert set(map(tuple, order.values())) == {("CLOSE", "UNLINK")}
+
+
+def test_who_made_whom_under_load(watch, edges, sandbox):
+    load = "for i in 1 2 3 4; do (i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done) & done; "
+    events = watch.script(f"{load} {edges} storm 100 > ../pids; wait")
+    assert not events.of("LOST")
+    pids = [int(line) for line in open(f"{sandbox.home}/pids", encoding="utf-8")]
+    parent = {e.child: (e.pid, e.child_start) for e in events.of("FORK")}
+    ended = {e.pid: i for i, e in enumerate(events) if e.type == "EXIT"}
+    forked = {e.child: i for i, e in enumerate(events) if e.type == "FORK"}
+    for n, pid in enumerate(pids):
+        if n:
+            assert parent[pid][0] == pids[n - 1]
+        (i, close) = next((i, e) for i, e in enumerate(events) if e.type == "CLOSE" and e.path == f"storm{100 - n}")
+        assert close.pid == pid and close.start == parent[pid][1] and close.uid == sandbox.user.uid
+        assert forked[pid] < i < ended[pid]
+    assert len(forked) >= 1300
+
+
+def test_programs(watch):
+    events = watch.script("sleep 0.1; exec sleep 0.2")
+    said = [(e.path, e.path2.split("\0")) for e in events.of("EXEC") if "INEXACT" not in e.flags]
+    assert (os.path.realpath("/bin/sleep"), ["sleep", "0.2"]) in said
+    program = next(e for e in events.of("EXEC") if e.path2 == "sleep\x000.2")
+    assert program.ino == os.stat("/bin/sleep").st_ino and program.mode & 0o111
+
+
+def test_another_users_work_is_not_told(watch, sandbox):
+    os.chmod(watch.root, 0o777)
+    sandbox.run("sh", "-c", "echo theirs > open; chmod 666 open")
+    script = "echo x > mine; cat open >&2; echo y >> open; mkdir d; mv mine d; sh -c 'echo z > d/z'; rm -r d"
+    events = watch.run("sh", "-c", script, as_uid=12345)
+    assert not events.of(*FILES, "LOST"), events
+    assert 12345 not in {e.uid for e in events}
+
+
+def test_what_a_setuid_program_does_is_not_told(watch, sandbox):
+    program = sandbox.compile("other", "#include <fcntl.h>\n#include <unistd.h>\nint main(void) { return close(creat(\"by-root\", 0644)); }")
+    os.chown(program, 0, 0)
+    os.chmod(program, 0o4755)
+    os.chmod(watch.root, 0o777)
+    events = watch.script(f"echo a > before; {program}; echo b > after")
+    assert events.said("CLOSE") == [("CLOSE", "before"), ("CLOSE", "after")]
+
+
+CASES = {
+    "renamed at once": ("echo foo > bar; mv bar bar_old", [("CLOSE", "bar"), ("RENAME", "bar", "bar_old")]),
+    "saved": (
+        "echo 1 > f; echo 2 > t; mv t f; cat f",
+        [("CLOSE", "f"), ("CLOSE", "t"), ("RENAME", "t", "f"), ("CLOSE", "f")],
+    ),
+    "moved away, made anew": (
+        "echo 1 > f; mv f f~; echo 2 > f; cat f~; rm f~",
+        [("CLOSE", "f"), ("RENAME", "f", "f~"), ("CLOSE", "f"), ("CLOSE", "f~"), ("UNLINK", "f~")],
+    ),
+    "directory renamed": (
+        "mkdir d d/e; echo 1 > d/e/f; mv d g; cat g/e/f; rm -r g",
+        [
+            ("MAKE", "d"), ("MAKE", "d/e"), ("CLOSE", "d/e/f"), ("RENAME", "d", "g"), ("CLOSE", "g/e/f"),
+            ("UNLINK", "g/e/f"), ("UNLINK", "g/e"), ("UNLINK", "g"),
+        ],
+    ),
+    "hard links": (
+        "mkdir d; echo 1 > a; ln a d/b; mv d e; ln e/b c; rm a; echo 2 >> c; rm e/b c",
+        [
+            ("MAKE", "d"), ("CLOSE", "a"), ("LINK", "a", "d/b"), ("RENAME", "d", "e"), ("LINK", "e/b", "c"),
+            ("UNLINK", "a"), ("CLOSE", "c"), ("UNLINK", "e/b"), ("UNLINK", "c"),
+        ],
+    ),
+    "called (deleted)": (
+        "echo 1 > 'a (deleted)'; cat 'a (deleted)'; rm a*",
+        [("CLOSE", "a (deleted)"), ("CLOSE", "a (deleted)"), ("UNLINK", "a (deleted)")],
+    ),
+    "others": (
+        "ln -s 'to where' s; mkfifo p; mkdir d; rmdir d; rm s p",
+        [("MAKE", "s", "to where"), ("MAKE", "p"), ("MAKE", "d"), ("UNLINK", "d"), ("UNLINK", "s"), ("UNLINK", "p")],
+    ),
+    "mode": ("echo 1 > f; chmod 600 f", [("CLOSE", "f"), ("CHANGE", "f")]),
+    "out and in": (
+        "mkdir d; echo 1 > d/f; mv d ../d; echo 2 > ../d/f; cat ../d/f; mv ../d e; cat e/f; echo 3 > e/f",
+        [
+            ("MAKE", "d"), ("CLOSE", "d/f"), ("RENAME", "d"), ("RENAME", "", "e"), ("CLOSE", "e/f"), ("CLOSE", "e/f"),
+        ],
+    ),
+    "files out and in": (
+        "echo 1 > f; mv f ../f; echo 2 > ../f; mv ../f g; echo 3 > g; ln g ../h; rm ../h; ln ../project/g i",
+        [("CLOSE", "f"), ("RENAME", "f"), ("RENAME", "", "g"), ("CLOSE", "g"), ("LINK", "g", "i")],
+    ),
+}
+
+
+# What one process closes twice may be told once, and who lives on does not tell when it was: so each
+# write has a process of its own.
+CASES = {
+    name: (re.sub(r"(echo \w+ >+ [^;]+)", r'sh -c "\1"', script), expected) for name, (script, expected) in CASES.items()
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_names(watch, name):
+    script, expected = CASES[name]
+    assert watch.script(script).said(*FILES) == expected
+
+
+@pytest.mark.parametrize("name", ["renamed at once", "saved", "moved away, made anew", "hard links", "directory renamed"])
+def test_names_when_drained_late(watch, name):
+    """Nothing in the queues says in which order a close and a rename were; still."""
+    script, expected = CASES[name]
+    # what one process closes twice may be told once: the shell itself closes nothing here
+    script = script.replace("echo", "/bin/echo")
+    assert watch.script(script, options=["--late"]).said(*FILES) == expected
+
+
+def test_closed_without_a_name(watch):
+    """Whether it was closed before the unlink or behind it may be unknown, its name is not."""
+    script = "exec 3> 'a (deleted)' 4> b 5> c; ln c d; rm a* b c; echo 1 >&3; echo 12 >&4; echo 123 >&5; exec 3>&- 4>&- 5>&-"
+    events = watch.script(script, options=["--hash"])
+    closes = {e.path: (e.hash if "PINNED" in e.flags else None, e.nlink) for e in events.of("CLOSE")}
+    a, b = (None, None) if NAMELESS[watch.driver] else (fnv(b"1\n"), fnv(b"12\n"))
+    assert closes == {"a (deleted)": (a, 0), "b": (b, 0), "c": (fnv(b"123\n"), 1)}
+    assert sorted(events.said("UNLINK")) == [("UNLINK", "a (deleted)"), ("UNLINK", "b"), ("UNLINK", "c")]
+
+
+def test_exchange(watch):
+    code = "import ctypes; ctypes.CDLL(None).renameat2(-100, b'a', -100, b'b', 2)"
+    events = watch.script(f"echo 1 > a; mkdir b; echo 2 > b/f; python3 -c \"{code}\"; cat a/f")
+    told = events.said(*FILES)
+    assert told[-2:] == [("RENAME", "a", "b"), ("CLOSE", "a/f")], told
+    assert "EXCHANGED" in events.of("RENAME")[0].flags
+
+
+def test_replaced(watch):
+    if watch.driver == "bpf-tracepoints":
+        pytest.skip("it cannot know")
+    events = watch.script("echo 1 > a; echo 2 > b; mv a c; mv b c")
+    assert ["REPLACED" in e.flags for e in events.of("RENAME")] == [False, True], events.of("RENAME")
+
+
+def test_created(watch):
+    events = watch.script("echo 1 > a; sh -c 'echo 2 >> a'; : > b; cat a")
+    assert [(e.path, "CREATED" in e.flags) for e in events.of("CLOSE")] == [
+        ("a", True), ("a", False), ("b", True), ("a", False),
+    ]
+
+
+def test_a_script_is_executed(watch, sandbox):
+    sandbox.run("sh", "-c", "printf '#!/bin/sh\\nsleep 0.1\\n' > script; chmod 755 script")
+    closes = watch.script("./script").of("CLOSE", path="script")
+    assert closes and all("READABLE" in e.flags for e in closes)
+    assert any("EXECUTED" in e.flags for e in closes)
+
+
+def test_seen_through_any_mount(watch, sandbox):
+    """Another mount of the root, in another namespace, by a process that called it otherwise."""
+    other = f"{sandbox.home}/elsewhere"
+    sandbox.mkdir(other, 0o755)
+    uid = sandbox.user.uid
+    script = (
+        f"mount --bind {watch.root} {other} && mount -t tmpfs none {watch.root} && cd {other} && "
+        f"exec setpriv --reuid {uid} --clear-groups sh -c 'echo 1 > f; mkdir d; echo 2 > d/g; cat d/g >&2; rm d/g'"
+    )
+    events = watch.run("unshare", "-m", "sh", "-c", script, as_uid=0)
+    assert events.said(*FILES) == [
+        ("CLOSE", "f"), ("MAKE", "d"), ("CLOSE", "d/g"), ("CLOSE", "d/g"), ("UNLINK", "d/g"),
+    ]
+
+
+def test_mounts_below_the_root(watch, sandbox):
+    """One that is there, and one that comes; and the users are not kept from unmounting."""
+    uid = sandbox.user.uid
+    for name in "there", "later":
+        sandbox.mkdir(f"{watch.root}/{name}", 0o755)
+    there = f"{watch.root}/there"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"uid={uid}", "none", there], check=True)
+    try:
+        script = (
+            f"mount -t tmpfs -o uid={uid} none later; sleep 0.1; setpriv --reuid {uid} --clear-groups sh -c '"
+            "echo 1 > there/a; mv there/a there/b; echo 2 > later/c; rm later/c; cat there/b >&2'; sleep 0.1; umount later"
+        )
+        events = watch.run("sh", "-c", script, as_uid=0)
+    finally:
+        subprocess.run(["umount", there], check=True)
+    assert events.said(*FILES) == [
+        ("CLOSE", "there/a"), ("RENAME", "there/a", "there/b"), ("CLOSE", "later/c"), ("UNLINK", "later/c"),
+        ("CLOSE", "there/b"),
+    ]
+
+
+def test_the_root_is_renamed(watch):
+    moved = watch.root + ".moved"
+    events = watch.script(f"echo 1 > a; mv {watch.root} {moved}; echo 2 > b; sleep 0.1; cat a; mv {moved} {watch.root}")
+    assert events.said(*FILES) == [("CLOSE", "a"), ("CLOSE", "b"), ("CLOSE", "a")]
+
+
+def test_many_files_by_many(watch):
+    """cp -r of directories, renamed under way: each content under its right name."""
+    script = (
+        "mkdir src; for i in $(seq 200); do echo $i > src/f$i; done; "
+        "for k in 1 2 3 4; do (cp -r src t$k; mv t$k d$k; rm d$k/f7; mv d$k/f8 d$k/g8) & done; wait"
+    )
+    events = watch.script(script, options=["--hash"])
+    assert not events.of("LOST")
+    held = {}
+    for e in events.of(*FILES):
+        if e.type == "CLOSE" and "WRITTEN" in e.flags:
+            held[e.path] = e.hash if "PINNED" in e.flags else None
+        elif e.type == "UNLINK":
+            held.pop(e.path)
+        elif e.type == "RENAME":
+            for path in [p for p in held if p == e.path or p.startswith(e.path + "/")]:
+                held[e.path2 + path[len(e.path) :]] = held.pop(path)
+    expected = {}
+    for top, _, names in os.walk(watch.root):
+        for name in names:
+            path = os.path.join(top, name)
+            with open(path, "rb") as file:
+                expected[os.path.relpath(path, watch.root)] = fnv(file.read())
+    if watch.driver.startswith("bpf"):  # what was renamed before it was looked for is not found
+        expected = {path: held.get(path) and content for path, content in expected.items()}
+    assert held == expected
+
+
+@pytest.mark.timeout(180)
+def test_losses_are_told(watch):
+    """More processes than the queue has room for, while nobody reads."""
+    script = "i=0; while [ $i -lt 30000 ]; do (:); i=$((i+1)); done; echo 1 > last"
+    events = watch.script(script, options=["--late"])
+    if len(events.of("FORK")) < 30000:
+        assert sum(e.count for e in events.of("LOST")) >= 1
+    assert events.of("CLOSE", path="last")
+
+
+def test_refuses(watch, sandbox):
+    run = subprocess.run([TOOL, "nonsense", "/", "--", "true"], capture_output=True, text=True)
+    assert run.returncode == 126 and "no such driver" in run.stderr
+    setpriv = ["setpriv", "--reuid", str(sandbox.user.uid), "--clear-groups"]
+    run = subprocess.run([*setpriv, TOOL, watch.driver, "/", "--", "true"], capture_output=True, text=True)
+    assert run.returncode == 126 and run.stderr.count("\n") == 1 and "Operation not permitted" in run.stderr

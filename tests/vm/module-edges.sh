@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# In the machine: unusual uses of files, by an ordinary user.
+insmod /shfs.ko || exit 1
+cp /bin/edges /bin/edges-setuid
+chmod 4755 /bin/edges-setuid
+mkdir /tmp/p
+edges /tmp/p prepare && chmod -R 777 /tmp/p || exit 2
+echo "begin edges"
+shfs-watch-tool module /tmp/p --uid 1000 --as 1000 -- edges /tmp/p || exit 3
+echo "end edges"
+rmmod shfs
