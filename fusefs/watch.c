@@ -313,23 +313,25 @@ static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
 /*
  * What the kernel has cached is what the file holds: all changes but those beneath go
  * through it. Who may read and write has it dropped, so that it is seen whether they
- * really read; but not while others may write: what they are about to write is in there,
- * and who read it again meanwhile would go on to see what was there before. For the same
- * reason it is dropped at once, and not by the kernel as it hears of the open: others may
- * write by then. But only where nobody else has it open: who reads it may wait for us
- * with what is to be dropped locked, and would wait for ever if we were killed at it.
+ * really read; but only where nobody else has it open. What others are about to write is
+ * in there: who read it again meanwhile would go on to see what was there before. And who
+ * reads it may wait for us with what is to be dropped locked, and would wait for ever if
+ * we were killed at it. For the first reason it is dropped at once, and not by the kernel
+ * as it hears of the open: others may write by then. Beside others, they are taken to
+ * read, as who opens a file to read it. What has become stale must go, whoever reads it.
  */
 static bool keeps_cache(struct shfs_fs *fs, struct shfs_watch *watch,
-                        const struct shfs_handle *handle, int flags)
+                        struct shfs_handle *handle, int flags)
 {
-	bool drops = watch->stale || ((flags & O_ACCMODE) == O_RDWR &&
-	                              watch->n_writable == handle->writable);
+	bool stale = watch->stale, updates = (flags & O_ACCMODE) == O_RDWR,
+	     alone = watch->passing.n_cached == 1;
 
 	watch->stale = false;
-	if (!drops || watch->passing.n_cached > 1)
-		return !drops;
-	shfs_transport_invalidate(fs->transport, handle->node->id, true);
-	return true;
+	if (alone && (stale || updates))
+		shfs_transport_invalidate(fs->transport, handle->node->id, true);
+	else if (updates)
+		handle->tells_read = true;
+	return alone || !stale;
 }
 
 /* --- records; the watch is locked, so that they come in the order of the changes --- */

@@ -127,14 +127,19 @@ static int stale, end;
 static void *work(void *arg)
 {
 	long i = (long)arg, n = 0;
-	int fd = open("f", O_RDWR);
+	int fd = -1;
 	char text[32], back[32];
 
 	for (int k = 0; k < 400; k++) {
+		if (k % 8 == 0) { /* now and then the only one who writes */
+			close(fd);
+			fd = open("f", O_RDWR);
+		}
 		sprintf(text, "%06ld-%08d\n", i, k);
 		n += pwrite(fd, text, 16, 16 * i) != 16 || pread(fd, back, 16, 16 * i) != 16 ||
 		     memcmp(text, back, 16);
 	}
+	close(fd);
 	__sync_fetch_and_add(&stale, n);
 	return NULL;
 }
