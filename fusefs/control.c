@@ -2,10 +2,9 @@
 #include "fusefs/ops.h"
 #include "fusefs/transport.h"
 
-#include "common/buf.h"
+#include "store/status.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -96,18 +95,6 @@ static void sync_all(fuse_req_t req, size_t size)
 		sync_done(sync, r);
 }
 
-/* A value is one line, whatever the path. */
-static void add_path(struct shfs_buf *out, const char *key, const char *path)
-{
-	shfs_buf_printf(out, "%s=", key);
-	for (; *path; path++) {
-		if (*path == '\n' || *path == '\\')
-			shfs_buf_char(out, '\\');
-		shfs_buf_char(out, *path == '\n' ? 'n' : *path);
-	}
-	shfs_buf_char(out, '\n');
-}
-
 static void status(struct shfs_fs *fs, struct shfs_buf *out)
 {
 	static const char *const passing[] = {
@@ -115,31 +102,23 @@ static void status(struct shfs_fs *fs, struct shfs_buf *out)
 		[SHFS_PASSING_READS] = "reads",
 		[SHFS_PASSING_ALL] = "on",
 	};
-	struct shfs_capture_stats stats;
+	const struct shfs_status common = {
+		.root = fs->root,
+		.store = fs->store,
+		.capture = fs->capture,
+		.rules = &fs->rules,
+		.since_ns = fs->since_ns,
+	};
 	enum shfs_passing_mode mode = shfs_passthrough_mode(fs);
 
-	shfs_capture_get_stats(fs->capture, &stats);
-	shfs_buf_printf(out, "pid=%ld\n", (long)getpid());
-	add_path(out, "root", fs->root);
-	add_path(out, "store", fs->store->path);
+	shfs_status_write(out, &common);
 	shfs_buf_printf(out, "backend=%s\npassthrough=%s\ntransport=%s\n",
 	                mode == SHFS_PASSING_NONE ? "fuse" : "fuse+passthrough",
 	                passing[mode], shfs_transport_name(fs->transport));
 	if (shfs_transport_reason(fs->transport))
-		shfs_buf_printf(out, "transport_reason=%s\n",
-		                shfs_transport_reason(fs->transport));
-	shfs_buf_printf(out, "since=%" PRId64 "\n", fs->since_ns);
-	shfs_buf_printf(out,
-	                "records=%" PRIu64 "\nlost=%" PRIu64 "\nqueued=%" PRIu64 "\n",
-	                stats.records, stats.lost, stats.queued);
-	shfs_buf_printf(out,
-	                "objects=%" PRIu64 "\nobject_bytes=%" PRIu64
-	                "\nstored_bytes=%" PRIu64 "\n",
-	                stats.objects, stats.object_bytes, stats.stored_bytes);
-	shfs_buf_printf(out, "skipped=%" PRIu64 "\nincomplete=%" PRIu64 "\nerror=%d\n",
-	                stats.skipped, stats.incomplete, stats.error);
-	shfs_buf_printf(out, "rules_error=%d\nnodes=%zu\n",
-	                shfs_project_rules_error(&fs->rules), shfs_tree_size(fs->tree));
+		shfs_status_line(out, "transport_reason",
+		                 shfs_transport_reason(fs->transport));
+	shfs_buf_printf(out, "nodes=%zu\n", shfs_tree_size(fs->tree));
 }
 
 /* It is the business of whose mount it is, and of root. */

@@ -5,13 +5,13 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/proc.h"
-#include "common/quote.h"
 #include "fusefs/beneath.h"
 #include "fusefs/mountpoint.h"
 #include "fusefs/ops.h"
 #include "fusefs/prune.h"
 #include "fusefs/sandbox.h"
 #include "fusefs/transport.h"
+#include "store/daemon.h"
 #include "store/guardian.h"
 #include "store/log.h"
 
@@ -20,7 +20,6 @@
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -41,28 +40,6 @@ static const char usage[] =
 	"usage: shfs-fuse --store DIR [--config FILE] [--allow-other] "
 	"[--transport auto|dev|uring] [--no-passthrough] [--foreground] DIR\n";
 
-/* --- what goes wrong before the mount is there: one line, and an exit code --- */
-
-_printf_(2, 3) static int fail(int code, const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("shfs: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return code;
-}
-
-static int fail_path(int code, const char *path, const char *what)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	shfs_quote_display(&shown, path, strlen(path));
-	return fail(code, "%s: %s", shown.data ? shown.data : "", what);
-}
-
 static int parse_options(int argc, char **argv, struct options *out)
 {
 	static const struct option longs[] = {
@@ -79,7 +56,8 @@ static int parse_options(int argc, char **argv, struct options *out)
 	int c;
 
 	if (transport && shfs_config_parse_transport(transport, &out->transport))
-		return fail(SHFS_FUSE_USAGE, "SHFS_TRANSPORT is auto, dev or uring");
+		return shfs_daemon_fail(SHFS_EXIT_USAGE,
+		                        "SHFS_TRANSPORT is auto, dev or uring");
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
 		if (c == 's')
 			out->store = optarg;
@@ -94,12 +72,12 @@ static int parse_options(int argc, char **argv, struct options *out)
 		else if (c != 't' ||
 		         shfs_config_parse_transport(optarg, &out->transport)) {
 			fputs(usage, c == 'h' ? stdout : stderr);
-			return c == 'h' ? -1 : SHFS_FUSE_USAGE;
+			return c == 'h' ? -1 : SHFS_EXIT_USAGE;
 		}
 	}
 	if (optind + 1 != argc) {
 		fputs(usage, stderr);
-		return SHFS_FUSE_USAGE;
+		return SHFS_EXIT_USAGE;
 	}
 	out->dir = argv[optind];
 	return 0;
@@ -112,50 +90,21 @@ static int open_root(struct shfs_fs *fs, const char *dir)
 	struct stat st;
 
 	if (stat(dir, &st))
-		return fail_path(SHFS_FUSE_USAGE, dir,
-		                 errno == ENOENT ? "there is no such directory"
-		                                 : strerror(errno));
+		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, dir,
+		                             errno == ENOENT
+		                                     ? "there is no such directory"
+		                                     : strerror(errno));
 	if (!S_ISDIR(st.st_mode))
-		return fail_path(SHFS_FUSE_USAGE, dir, "not a directory");
+		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, dir, "not a directory");
 	fs->root = realpath(dir, NULL);
 	fs->root_fd = fs->root ? open(fs->root, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	if (fs->root_fd < 0)
-		return fail_path(SHFS_FUSE_FAILURE, dir, strerror(errno));
+		return shfs_daemon_fail_path(SHFS_EXIT_FAILURE, dir, strerror(errno));
 	fs->served = shfs_fd_is_served(fs->root_fd);
 	if (!strcmp(fs->root, "/"))
-		return fail(SHFS_FUSE_REFUSED,
-		            "the root directory cannot be mounted: choose a project");
-	return 0;
-}
-
-static int open_store(struct shfs_fs *fs, const char *override)
-{
-	_cleanup_free_ char *path = shfs_path_store(override);
-	int r = path ? shfs_store_open(path, SHFS_STORE_CREATE, &fs->store) : -ENOMEM;
-
-	if (!r && !strcmp(fs->store->path, fs->root))
-		return fail_path(SHFS_FUSE_REFUSED, fs->root,
-		                 "this is the store itself: it cannot record itself");
-	return r ? fail_path(SHFS_FUSE_NO_STORE, path ? path : "", shfs_store_strerror(r))
-	         : 0;
-}
-
-/* A broken configuration is told, and what could be read of it holds. */
-static int read_config(struct shfs_fs *fs, const char *override)
-{
-	_cleanup_free_ char *path = override ? strdup(override) : shfs_path_config();
-	_cleanup_free_ char *message = NULL;
-	int r = shfs_config_init(&fs->config);
-
-	if (r || !path)
-		return fail(SHFS_FUSE_FAILURE, "out of memory");
-	if (override && access(override, F_OK))
-		return fail_path(SHFS_FUSE_USAGE, override, strerror(errno));
-	r = shfs_config_read(&fs->config, path, &message);
-	if (r && override)
-		return fail(SHFS_FUSE_USAGE, "%s", message ? message : strerror(-r));
-	if (r)
-		fail(0, "warning: %s", message ? message : strerror(-r));
+		return shfs_daemon_fail(
+			SHFS_EXIT_REFUSED,
+			"the root directory cannot be mounted: choose a project");
 	return 0;
 }
 
@@ -175,8 +124,8 @@ static int raise_limits(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
 		if (!shfs_proc_raise_limit(limits[i].resource) && limits[i].option)
-			return fail(
-				SHFS_FUSE_REFUSED,
+			return shfs_daemon_fail(
+				SHFS_EXIT_REFUSED,
 				"the limit of this shell (ulimit %s) would hold for all "
 				"who work in the mount; mount from a shell without it",
 				limits[i].option);
@@ -216,11 +165,11 @@ static int start_capture(struct shfs_fs *fs)
 	pthread_mutex_init(&fs->handles_lock, NULL);
 	shfs_project_rules_init(&fs->rules, &fs->config, fs->root_fd);
 	if (shfs_project_rules_error(&fs->rules))
-		fail(0, "warning: .shfsignore is not followed: %s",
-		     strerror(-shfs_project_rules_error(&fs->rules)));
+		shfs_daemon_fail(0, "warning: .shfsignore is not followed: %s",
+		                 strerror(-shfs_project_rules_error(&fs->rules)));
 	fs->proc_fd = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fs->proc_fd < 0)
-		return fail(SHFS_FUSE_FAILURE, "/proc: %s", strerror(errno));
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "/proc: %s", strerror(errno));
 	share_out_fds(&for_nodes, &fs->max_open);
 	r = shfs_tree_new(fs->root_fd, fs->proc_fd, for_nodes, shfs_watch_free,
 	                  &fs->tree);
@@ -230,7 +179,8 @@ static int start_capture(struct shfs_fs *fs)
 		r = shfs_capture_open(fs->store, &options, &fs->capture);
 	if (!r)
 		r = shfs_callers_new(fs->capture, &fs->callers);
-	return r ? fail(SHFS_FUSE_NO_STORE, "cannot begin a journal: %s", strerror(-r))
+	return r ? shfs_daemon_fail(SHFS_EXIT_NO_STORE, "cannot begin a journal: %s",
+	                            strerror(-r))
 	         : 0;
 }
 
@@ -265,62 +215,6 @@ static void free_fs(struct shfs_fs *fs)
 	shfs_closep(&fs->root_fd);
 	shfs_closep(&fs->proc_fd);
 	free(fs->root);
-}
-
-/* --- into the background --- */
-
-/* Tells the parent how it went; it waits for that. */
-static int ready_fd = -1;
-
-static void tell_ready(void)
-{
-	char code = SHFS_FUSE_OK;
-
-	if (ready_fd < 0)
-		return;
-	(void)!write(ready_fd, &code, 1);
-	shfs_closep(&ready_fd);
-	ready_fd = -1;
-}
-
-/* In the parent: ends as the child says, or ended. */
-static _Noreturn void await_child(int fd)
-{
-	char code = SHFS_FUSE_FAILURE;
-
-	while (read(fd, &code, 1) < 0 && errno == EINTR)
-		;
-	_exit(code);
-}
-
-/* Returns in the child; it has told nothing yet. */
-static int go_into_background(void)
-{
-	int fds[2];
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC))
-		return -errno;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid > 0) {
-		close(fds[1]);
-		await_child(fds[0]);
-	}
-	close(fds[0]);
-	ready_fd = fds[1];
-	setsid();
-	return 0;
-}
-
-static void leave_terminal(void)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int fd = 0; fd <= 2 && null >= 0; fd++)
-		dup2(null, fd);
-	shfs_closep(&null);
 }
 
 /* --- serving --- */
@@ -367,20 +261,22 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 	if (r == -ENODEV) /* it was unmounted at once */
 		return 0;
 	if (r == -EOPNOTSUPP)
-		return fail(SHFS_FUSE_UNAVAILABLE, "no FUSE over io_uring: %s",
-		            shfs_transport_reason(fs->transport));
+		return shfs_daemon_fail(SHFS_EXIT_UNAVAILABLE,
+		                        "no FUSE over io_uring: %s",
+		                        shfs_transport_reason(fs->transport));
 	if (!r)
 		r = shfs_pruner_new(fs->tree, fs->transport, fs->config.known_files,
 		                    &pruner);
 	if (r)
-		return fail(SHFS_FUSE_FAILURE, "the kernel does not talk to us: %s",
-		            strerror(-r));
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE,
+		                        "the kernel does not talk to us: %s",
+		                        strerror(-r));
 	if (!foreground)
-		leave_terminal();
+		shfs_daemon_leave_terminal();
 	r = shfs_sandbox_enter();
 	if (r)
 		shfs_log("no seccomp filter: %s", strerror(-r));
-	tell_ready();
+	shfs_daemon_tell(SHFS_EXIT_OK);
 	wait_for_end(fs, signals);
 	shfs_pruner_free(pruner);
 	shfs_transport_stop(fs->transport);
@@ -388,21 +284,6 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 	shfs_watch_release_all(fs);
 	shfs_directories_release_all(fs);
 	return 0;
-}
-
-/* The daemon's signals come by an fd. SIGPIPE would end it for a full log. */
-static int open_signals(void)
-{
-	sigset_t set;
-
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN); /* a limit of ours: EFBIG for the user */
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
 /* lock: of the mount point; let go of when it is mounted. */
@@ -417,19 +298,20 @@ static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 	fs->spool = shfs_spool_new();
 	r = fs->spool ? shfs_mountpoint_guard(fs->root, fs->store, fs->spool) : -ENOMEM;
 	if (r)
-		return fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
-	signals = open_signals();
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-r));
+	signals = shfs_daemon_signals();
 	code = start_capture(fs);
 	if (code)
 		return code;
 	session = new_session(fs, options->allow_other || fs->privileged);
 	if (!session)
-		return fail(SHFS_FUSE_FAILURE, "out of memory");
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "out of memory");
 	code = shfs_mountpoint_mount(session, fs->root, &message);
 	shfs_closep(lock);
 	*lock = -1;
 	if (code) {
-		fail(code, "%s", message.data ? message.data : "out of memory");
+		shfs_daemon_fail(code, "%s",
+		                 message.data ? message.data : "out of memory");
 		goto out;
 	}
 	shfs_mountpoint_guarded();
@@ -438,7 +320,7 @@ static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 	                                          : fs->config.transport,
 	                       &fs->transport);
 	if (r)
-		code = fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
+		code = shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-r));
 	if (!code && fs->privileged && fs->config.passthrough && !options->no_passthrough)
 		shfs_transport_want_passthrough(fs->transport);
 	shfs_log_open(fs->store, "fuse", options->foreground ? STDERR_FILENO : -1);
@@ -474,30 +356,23 @@ int main(int argc, char **argv)
 		lock = shfs_mountpoint_lock(fs.root_fd);
 		code = shfs_mountpoint_check(fs.root, &message);
 		if (code)
-			fail(code, "%s", message.data ? message.data : "out of memory");
+			shfs_daemon_fail(code, "%s",
+			                 message.data ? message.data : "out of memory");
 	}
 	if (!code)
 		code = raise_limits();
 	if (!code)
-		code = open_store(&fs, options.store);
+		code = shfs_daemon_open_store(options.store, fs.root, &fs.store);
 	if (!code)
-		code = read_config(&fs, options.config);
+		code = shfs_daemon_read_config(options.config, &fs.config);
 	if (!code && chdir("/"))
-		code = fail(SHFS_FUSE_FAILURE, "%s", strerror(errno));
-	if (!code && !options.foreground) {
-		int r = go_into_background();
-
-		if (r)
-			code = fail(SHFS_FUSE_FAILURE, "%s", strerror(-r));
-	}
+		code = shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(errno));
+	if (!code && !options.foreground)
+		code = shfs_daemon_fork();
 	if (!code)
 		code = run(&fs, &options, &lock);
 	free_fs(&fs);
-	if (ready_fd >= 0) {
-		char told = (char)code;
-
-		(void)!write(ready_fd, &told, 1);
-	}
+	shfs_daemon_tell(code);
 	shfs_guardian_dismiss();
 	return code;
 }

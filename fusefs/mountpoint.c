@@ -74,24 +74,24 @@ int shfs_mountpoint_check(const char *path, struct shfs_buf *message)
 	if (shfs_mountpoint_is_ours(path, &dev)) {
 		say_path(message, path);
 		shfs_buf_str(message, " is mounted already");
-		return SHFS_FUSE_REFUSED;
+		return SHFS_EXIT_REFUSED;
 	}
 	if (access("/dev/fuse", F_OK)) {
 		shfs_buf_str(message,
 		             "this machine has no /dev/fuse; load the module "
 		             "(modprobe fuse), or give the container the device");
-		return SHFS_FUSE_UNAVAILABLE;
+		return SHFS_EXIT_UNAVAILABLE;
 	}
 	if (access("/dev/fuse", R_OK | W_OK)) {
 		shfs_buf_str(message, "you may not use /dev/fuse; ask for mode 0666, as "
 		                      "distributions have it (shfs doctor)");
-		return SHFS_FUSE_UNAVAILABLE;
+		return SHFS_EXIT_UNAVAILABLE;
 	}
 	/* fusermount3 mounts without it, and then cannot unmount */
 	if (getuid() && access("/etc/mtab", F_OK)) {
 		shfs_buf_str(message, "this machine has no /etc/mtab; as root: "
 		                      "ln -s ../proc/self/mounts /etc/mtab");
-		return SHFS_FUSE_UNAVAILABLE;
+		return SHFS_EXIT_UNAVAILABLE;
 	}
 	return 0;
 }
@@ -121,13 +121,13 @@ static int explain(int said, const char *path, struct shfs_buf *message)
 	if (strstr(text, "failed to exec") || strstr(text, "fusermount3: not found")) {
 		shfs_buf_str(message,
 		             "fusermount3 is missing: install the package fuse3");
-		return SHFS_FUSE_UNAVAILABLE;
+		return SHFS_EXIT_UNAVAILABLE;
 	}
 	shfs_buf_str(message, "cannot mount ");
 	say_path(message, path);
 	add_first_line(said, message);
-	return strstr(text, "Operation not permitted") ? SHFS_FUSE_UNAVAILABLE
-	                                               : SHFS_FUSE_REFUSED;
+	return strstr(text, "Operation not permitted") ? SHFS_EXIT_UNAVAILABLE
+	                                               : SHFS_EXIT_REFUSED;
 }
 
 int shfs_mountpoint_mount(struct fuse_session *session, const char *path,

@@ -3,26 +3,18 @@
  * mountpoint.h - puts the file system over its directory, and takes it away.
  *
  * Functions that fail have written one line that says what to do to message, and return
- * an exit code of shfs(1) (enum shfs_exit in query/cmd.h has the same numbers).
+ * an exit code.
  */
 #pragma once
 
 #include "common/buf.h"
+#include "common/exit.h"
 #include "store/spool.h"
 #include "store/store.h"
 
 #include <fuse3/fuse_lowlevel.h>
 #include <stdbool.h>
 #include <sys/types.h>
-
-enum shfs_fuse_exit {
-	SHFS_FUSE_OK = 0,
-	SHFS_FUSE_FAILURE = 1,
-	SHFS_FUSE_USAGE = 2,
-	SHFS_FUSE_REFUSED = 4,
-	SHFS_FUSE_UNAVAILABLE = 5,
-	SHFS_FUSE_NO_STORE = 6,
-};
 
 /* Is there a mount of ours at exactly this path? *dev: its device. */
 bool shfs_mountpoint_is_ours(const char *path, dev_t *dev);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "kmod-fast-path/control.h"
 
+#include "store/status.h"
+
 #include <errno.h>
-#include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -12,41 +13,22 @@ void shfs_control_answer(int fd, const char *text, size_t len)
 	close(fd);
 }
 
-/* A value is one line, whatever the path. */
-static void add_path(struct shfs_buf *out, const char *key, const char *path)
-{
-	shfs_buf_printf(out, "%s=", key);
-	for (; *path; path++) {
-		if (*path == '\n' || *path == '\\')
-			shfs_buf_char(out, '\\');
-		shfs_buf_char(out, *path == '\n' ? 'n' : *path);
-	}
-	shfs_buf_char(out, '\n');
-}
-
 void shfs_control_status(struct shfs_recorder *r,
                          const struct shfs_control_driver *driver, struct shfs_buf *out)
 {
-	struct shfs_capture_stats stats;
+	const struct shfs_status common = {
+		.root = r->root,
+		.store = r->store,
+		.capture = r->capture,
+		.rules = &r->rules,
+		.since_ns = r->since_ns,
+		.lost = r->lost,
+	};
 
-	shfs_capture_get_stats(r->capture, &stats);
-	shfs_buf_printf(out, "pid=%ld\n", (long)getpid());
-	add_path(out, "root", r->root);
-	add_path(out, "store", r->store->path);
-	shfs_buf_printf(out, "backend=%s\n", driver->name);
+	shfs_status_write(out, &common);
+	shfs_status_line(out, "backend", driver->name);
 	if (*driver->why)
-		add_path(out, "backend_reason", driver->why);
-	shfs_buf_printf(out, "since=%" PRId64 "\n", r->since_ns);
-	shfs_buf_printf(out,
-	                "records=%" PRIu64 "\nlost=%" PRIu64 "\nqueued=%" PRIu64 "\n",
-	                stats.records, stats.lost + r->lost, stats.queued);
-	shfs_buf_printf(out,
-	                "objects=%" PRIu64 "\nobject_bytes=%" PRIu64
-	                "\nstored_bytes=%" PRIu64 "\n",
-	                stats.objects, stats.object_bytes, stats.stored_bytes);
-	shfs_buf_printf(out, "skipped=%" PRIu64 "\nincomplete=%" PRIu64 "\nerror=%d\n",
-	                stats.skipped, stats.incomplete, stats.error);
-	shfs_buf_printf(out, "rules_error=%d\n", shfs_project_rules_error(&r->rules));
+		shfs_status_line(out, "backend_reason", driver->why);
 }
 
 struct sync {

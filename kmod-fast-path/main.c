@@ -10,6 +10,7 @@
 #include "common/quote.h"
 #include "common/watches.h"
 #include "store/alert.h"
+#include "store/daemon.h"
 #include "store/guardian.h"
 #include "store/log.h"
 #include "store/spool.h"
@@ -19,22 +20,10 @@
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <string.h>
-#include <sys/signalfd.h>
 
 #define RETRY_MS  1000 /* to reach a helper that has gone */
 #define SYNCS_MAX 64   /* who wait for the helper */
-
-/* As those of shfs-fuse (fusefs/mountpoint.h), and of shfs(1). */
-enum {
-	EXIT_OK = 0,
-	EXIT_FAILED = 1,
-	EXIT_USAGE = 2,
-	EXIT_REFUSED = 4,
-	EXIT_UNAVAILABLE = 5,
-	EXIT_NO_STORE = 6,
-};
 
 struct options {
 	const char *store, *config, *driver, *helper, *dir;
@@ -59,28 +48,6 @@ struct watch {
 static const char usage[] =
 	"usage: shfs-watch --store DIR [--config FILE] [--driver NAME] "
 	"[--helper SOCKET] [--foreground] DIR\n";
-
-/* --- what goes wrong before it records: one line, and an exit code --- */
-
-_printf_(2, 3) static int fail(int code, const char *fmt, ...)
-{
-	va_list ap;
-
-	fputs("shfs: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return code;
-}
-
-static int fail_path(int code, const char *path, const char *what)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	shfs_quote_display(&shown, path, strlen(path));
-	return fail(code, "%s: %s", shown.data ? shown.data : "", what);
-}
 
 static int parse_options(int argc, char **argv, struct options *out)
 {
@@ -109,12 +76,12 @@ static int parse_options(int argc, char **argv, struct options *out)
 			out->foreground = true;
 		else {
 			fputs(usage, c == 'h' ? stdout : stderr);
-			return c == 'h' ? -1 : EXIT_USAGE;
+			return c == 'h' ? -1 : SHFS_EXIT_USAGE;
 		}
 	}
 	if (optind + 1 != argc) {
 		fputs(usage, stderr);
-		return EXIT_USAGE;
+		return SHFS_EXIT_USAGE;
 	}
 	out->dir = argv[optind];
 	return 0;
@@ -126,48 +93,19 @@ static int open_root(struct shfs_recorder *r, const char *dir)
 {
 	r->root = realpath(dir, NULL);
 	if (!r->root)
-		return fail_path(EXIT_USAGE, dir,
-		                 errno == ENOENT ? "there is no such directory"
-		                                 : strerror(errno));
+		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, dir,
+		                             errno == ENOENT
+		                                     ? "there is no such directory"
+		                                     : strerror(errno));
 	r->root_fd = open(r->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (r->root_fd < 0)
-		return fail_path(EXIT_USAGE, dir,
-		                 errno == ENOTDIR ? "not a directory" : strerror(errno));
+		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, dir,
+		                             errno == ENOTDIR ? "not a directory"
+		                                              : strerror(errno));
 	if (!strcmp(r->root, "/"))
-		return fail(EXIT_REFUSED,
-		            "the root directory cannot be recorded: choose a project");
-	return 0;
-}
-
-static int open_store(struct shfs_recorder *r, const char *override)
-{
-	_cleanup_free_ char *path = shfs_path_store(override);
-	int error = path ? shfs_store_open(path, SHFS_STORE_CREATE, &r->store) : -ENOMEM;
-
-	if (!error && !strcmp(r->store->path, r->root))
-		return fail_path(EXIT_REFUSED, r->root,
-		                 "this is the store itself: it cannot record itself");
-	return error ? fail_path(EXIT_NO_STORE, path ? path : "",
-	                         shfs_store_strerror(error))
-	             : 0;
-}
-
-/* A broken configuration is told, and what could be read of it holds. */
-static int read_config(struct shfs_recorder *r, const char *override)
-{
-	_cleanup_free_ char *path = override ? strdup(override) : shfs_path_config();
-	_cleanup_free_ char *message = NULL;
-	int error = shfs_config_init(&r->config);
-
-	if (error || !path)
-		return fail(EXIT_FAILED, "out of memory");
-	if (override && access(override, F_OK))
-		return fail_path(EXIT_USAGE, override, strerror(errno));
-	error = shfs_config_read(&r->config, path, &message);
-	if (error && override)
-		return fail(EXIT_USAGE, "%s", message ? message : strerror(-error));
-	if (error)
-		fail(0, "warning: %s", message ? message : strerror(-error));
+		return shfs_daemon_fail(
+			SHFS_EXIT_REFUSED,
+			"the root directory cannot be recorded: choose a project");
 	return 0;
 }
 
@@ -175,8 +113,11 @@ static int take_name(struct watch *w)
 {
 	w->listening = shfs_watches_listen(w->recorder.root_fd);
 	if (w->listening == -EADDRINUSE)
-		return fail_path(EXIT_REFUSED, w->recorder.root, "is recorded already");
-	return w->listening < 0 ? fail(EXIT_FAILED, "%s", strerror(-w->listening)) : 0;
+		return shfs_daemon_fail_path(SHFS_EXIT_REFUSED, w->recorder.root,
+		                             "is recorded already");
+	return w->listening < 0 ? shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s",
+	                                           strerror(-w->listening))
+	                        : 0;
 }
 
 /* --- the helper --- */
@@ -204,6 +145,23 @@ static int reach_driver(struct watch *w, const char *driver)
 		                          &w->why);
 	if (r)
 		shfs_connection_close(TAKE_PTR(w->connection));
+	else
+		shfs_buf_str(&w->why, shfs_connection_why(w->connection));
+	return r;
+}
+
+/* The first of both that can be had. */
+static int reach_either(struct watch *w, const char *const drivers[static 2])
+{
+	_cleanup_free_ char *first = NULL;
+	int r = reach_driver(w, drivers[0]);
+
+	if (!r)
+		return 0;
+	first = shfs_buf_take(&w->why);
+	r = reach_driver(w, drivers[1]);
+	if (first && (!w->why.len || strcmp(first, w->why.data) != 0))
+		shfs_buf_printf(&w->why, "%s%s", w->why.len ? "; " : "", first);
 	return r;
 }
 
@@ -218,14 +176,10 @@ static int reach_helper(struct watch *w)
 		{ "bpf", { "bpf", "bpf-tracepoints" } },
 	};
 	const char *name = w->options.driver;
-	int r;
 
-	for (size_t i = 0; i < ARRAY_SIZE(choices); i++) {
-		if (strcmp(choices[i].name, name) != 0)
-			continue;
-		r = reach_driver(w, choices[i].drivers[0]);
-		return r ? reach_driver(w, choices[i].drivers[1]) : 0;
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(choices); i++)
+		if (!strcmp(choices[i].name, name))
+			return reach_either(w, choices[i].drivers);
 	return reach_driver(w, *name ? name : NULL);
 }
 
@@ -312,7 +266,7 @@ static void tell_status(struct watch *w, int fd)
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	const struct shfs_control_driver driver = {
 		.name = w->connection ? shfs_connection_driver(w->connection) : "none",
-		.why = w->connection ? shfs_connection_why(w->connection) : "",
+		.why = w->why.len ? w->why.data : "",
 	};
 
 	shfs_control_status(&w->recorder, &driver, &text);
@@ -340,77 +294,6 @@ static void answer(struct watch *w)
 	} else {
 		close(fd);
 	}
-}
-
-/* --- into the background --- */
-
-/* Tells the parent how it went; it waits for that. */
-static int ready_fd = -1;
-
-static void tell_ready(int code)
-{
-	char told = (char)code;
-
-	if (ready_fd < 0)
-		return;
-	(void)!write(ready_fd, &told, 1);
-	close(TAKE_FD(ready_fd));
-}
-
-/* In the parent: ends as the child says, or ended. */
-static _Noreturn void await_child(int fd)
-{
-	char code = EXIT_FAILED;
-
-	while (read(fd, &code, 1) < 0 && errno == EINTR)
-		;
-	_exit(code);
-}
-
-/* Returns in the child; it has told nothing yet. */
-static int go_into_background(void)
-{
-	int fds[2];
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC))
-		return -errno;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid > 0) {
-		close(fds[1]);
-		await_child(fds[0]);
-	}
-	close(fds[0]);
-	ready_fd = fds[1];
-	setsid();
-	return 0;
-}
-
-static void leave_terminal(void)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int fd = 0; fd <= 2 && null >= 0; fd++)
-		dup2(null, fd);
-	shfs_closep(&null);
-}
-
-/* SIGIO is the end of a lease: who wants the file waits until it has been read. */
-static int open_signals(void)
-{
-	sigset_t set;
-
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
-	signal(SIGIO, SIG_IGN);
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC);
 }
 
 /* --- serving --- */
@@ -467,15 +350,16 @@ static int start_recorder(struct watch *w)
 	guardian.spool = r->spool;
 	error = r->spool ? shfs_guardian_start(&guardian, r->store) : -ENOMEM;
 	if (error)
-		return fail(EXIT_FAILED, "%s", strerror(-error));
-	w->signals = open_signals();
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-error));
+	w->signals = shfs_daemon_signals();
+	signal(SIGIO, SIG_IGN); /* the end of a lease: who wants the file waits */
 	error = shfs_recorder_begin(r);
 	if (error)
-		return fail(EXIT_NO_STORE, "cannot begin a journal: %s",
-		            strerror(-error));
+		return shfs_daemon_fail(SHFS_EXIT_NO_STORE, "cannot begin a journal: %s",
+		                        strerror(-error));
 	if (shfs_project_rules_error(&r->rules))
-		fail(0, "warning: .shfsignore is not followed: %s",
-		     strerror(-shfs_project_rules_error(&r->rules)));
+		shfs_daemon_fail(0, "warning: .shfsignore is not followed: %s",
+		                 strerror(-shfs_project_rules_error(&r->rules)));
 	return 0;
 }
 
@@ -484,8 +368,8 @@ static int run(struct watch *w)
 	int code, r = reach_helper(w);
 
 	if (r)
-		return fail(EXIT_UNAVAILABLE, "%s",
-		            w->why.len ? w->why.data : strerror(-r));
+		return shfs_daemon_fail(SHFS_EXIT_UNAVAILABLE, "%s",
+		                        w->why.len ? w->why.data : strerror(-r));
 	snprintf(w->driver, sizeof(w->driver), "%s",
 	         shfs_connection_driver(w->connection));
 	w->recorder.driver = w->driver;
@@ -494,15 +378,15 @@ static int run(struct watch *w)
 		return code;
 	r = shfs_baseline_begin(&w->recorder, &w->baseline);
 	if (r)
-		return fail(EXIT_FAILED, "%s", strerror(-r));
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-r));
 	shfs_log_open(w->recorder.store, "watch",
 	              w->options.foreground ? STDERR_FILENO : -1);
 	if (!w->options.foreground)
-		leave_terminal();
-	tell_ready(EXIT_OK);
+		shfs_daemon_leave_terminal();
+	shfs_daemon_tell(SHFS_EXIT_OK);
 	serve(w);
 	drain(w);
-	return EXIT_OK;
+	return SHFS_EXIT_OK;
 }
 
 static void free_watch(struct watch *w)
@@ -539,19 +423,16 @@ int main(int argc, char **argv)
 	if (!code)
 		code = take_name(&w);
 	if (!code)
-		code = open_store(&w.recorder, w.options.store);
+		code = shfs_daemon_open_store(w.options.store, w.recorder.root,
+		                              &w.recorder.store);
 	if (!code)
-		code = read_config(&w.recorder, w.options.config);
-	if (!code && !w.options.foreground) {
-		int r = go_into_background();
-
-		if (r)
-			code = fail(EXIT_FAILED, "%s", strerror(-r));
-	}
+		code = shfs_daemon_read_config(w.options.config, &w.recorder.config);
+	if (!code && !w.options.foreground)
+		code = shfs_daemon_fork();
 	if (!code)
 		code = run(&w);
 	free_watch(&w);
-	tell_ready(code);
+	shfs_daemon_tell(code);
 	shfs_guardian_dismiss();
 	return code;
 }

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * daemon.h - what the programs that record have in common as programs: how they begin,
+ * what they say then, how they leave the terminal. A library of its own, as it prints,
+ * forks and sets signals; for the main of a program, before it has threads.
+ *
+ * Functions that fail have said so on standard error, in one line, and return an exit
+ * code of exit.h; 0: all is well.
+ */
+#pragma once
+
+#include "common/config.h"
+#include "common/exit.h"
+#include "store/store.h"
+
+/* Says it, and returns the code. */
+_printf_(2, 3) int shfs_daemon_fail(int code, const char *fmt, ...);
+int shfs_daemon_fail_path(int code, const char *path, const char *what);
+
+/* The store of this user, made if there is none. root: what is to be recorded. override:
+ * --store; NULL. *out is to be closed, also after a failure; NULL: it was not opened. */
+_must_check_ int shfs_daemon_open_store(const char *override, const char *root,
+                                        struct shfs_store **out);
+
+/* *out is to be freed, also after a failure. A broken configuration is told, and what
+ * could be read of it holds; one that was asked for (override: --config) is a failure. */
+_must_check_ int shfs_daemon_read_config(const char *override, struct shfs_config *out);
+
+/* Returns in a child with a session of its own. Its parent waits until it is ready, or
+ * has ended, and ends with its code. */
+_must_check_ int shfs_daemon_fork(void);
+/* Tells the parent how it went, once; without one, does nothing. */
+void shfs_daemon_tell(int code);
+/* Standard input, output and error are /dev/null from now on. */
+void shfs_daemon_leave_terminal(void);
+
+/* SIGTERM, SIGINT and SIGHUP come by this signalfd from now on, which is to be closed;
+ * what a full log or a limit would raise is an error of the call instead. -errno. */
+_must_check_ int shfs_daemon_signals(void);
