@@ -47,6 +47,6 @@ _must_check_ int shfs_watches_list(struct shfs_watch_name **out, size_t *n);
  * not one of ours, whatever its name is. */
 _must_check_ int shfs_watches_ask(const struct shfs_watch_name *name, const char *word);
 
-/* The same, and waits for the answer, a second at most: appended to out. */
+/* The same, and waits for the answer, a second at most (-EAGAIN): appended to out. */
 _must_check_ int shfs_watches_answer(const struct shfs_watch_name *name, const char *word,
                                      struct shfs_buf *out);

@@ -387,6 +387,8 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 		shfs_buf_printf(out, "by %s, ", st->transport);
 	shfs_buf_printf(out, "pid %d, since ", (int)st->pid);
 	shfs_time_show(out, st->since_ns);
+	if (st->backend_reason)
+		shfs_buf_printf(out, "\n         not otherwise: %s", st->backend_reason);
 	if (st->transport_reason)
 		shfs_buf_printf(out, "\n         not by io_uring: %s",
 		                st->transport_reason);
@@ -551,6 +553,7 @@ static void json_mount(struct shfs_json *json, const struct shfs_mount *m)
 	shfs_json_int(json, "uid", m->owner);
 	if (!m->error) {
 		shfs_json_str(json, "backend", st->backend);
+		shfs_json_str(json, "backend_reason", st->backend_reason);
 		shfs_json_str(json, "transport", st->transport);
 		shfs_json_str(json, "transport_reason", st->transport_reason);
 		shfs_json_str(json, "store", st->store);

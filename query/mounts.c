@@ -34,6 +34,7 @@ static void status_clear(struct shfs_mount_status *status)
 	free(status->root);
 	free(status->store);
 	free(status->backend);
+	free(status->backend_reason);
 	free(status->transport);
 	free(status->transport_reason);
 	*status = (struct shfs_mount_status){ 0 };
@@ -119,9 +120,12 @@ static int add_watch(struct shfs_mounts *mounts, const struct shfs_watch_name *n
 {
 	_cleanup_buf_ struct shfs_buf root = { 0 };
 	struct shfs_mount *grown;
+	int r = shfs_watches_answer(name, "root", &root);
 
-	/* one that does not answer may have ended by now */
-	if (shfs_watches_answer(name, "root", &root))
+	if (r == -EAGAIN) /* it hangs */
+		shfs_buf_printf(&root, "(inode %ju of device %u:%u)",
+		                (uintmax_t)name->ino, major(name->dev), minor(name->dev));
+	else if (r) /* it has ended by now */
 		return 0;
 	grown = reallocarray(mounts->list, mounts->n + 1, sizeof(*grown));
 	if (!grown)
@@ -240,6 +244,7 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, char *value)
 		{ "root", &s->root, NULL },
 		{ "store", &s->store, NULL },
 		{ "backend", &s->backend, NULL },
+		{ "backend_reason", &s->backend_reason, NULL },
 		{ "transport", &s->transport, NULL },
 		{ "transport_reason", &s->transport_reason, NULL },
 		{ "records", NULL, &s->records },
@@ -492,6 +497,13 @@ static void source_of_store(const char *store_path, char out[SHFS_STORE_SOURCE_M
 		strcpy(out, r == -ENOENT ? "no store" : "");
 }
 
+/* A watch has no source, and tells where it records as it answers. */
+static bool is_elsewhere(const struct shfs_mount *m, const char *store_path)
+{
+	return !m->error && shfs_mount_is_watch(m) && store_path &&
+	       !shfs_mount_is_of_store(m, store_path);
+}
+
 /* Why it is not asked, or 0. */
 static int not_to_ask(const struct shfs_mount *m, const char *source)
 {
@@ -527,6 +539,8 @@ static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *syn
 
 		if (questions[i].pid > 0)
 			sync_error = question_end(&questions[i], &mounts->list[i]);
+		if (is_elsewhere(&mounts->list[i], store_path))
+			mounts->list[i].error = -EXDEV;
 		if (sync_errors)
 			sync_errors[i] = sync_error;
 	}

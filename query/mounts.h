@@ -18,7 +18,8 @@
 
 /* What a daemon tells of itself: user.shfs.status. Strings are malloc'ed. */
 struct shfs_mount_status {
-	char *root, *store, *backend;
+	char *root, *store;
+	char *backend, *backend_reason;     /* the latter: why it is no better one */
 	char *transport, *transport_reason; /* the latter: why it is not io_uring */
 	pid_t pid;
 	int64_t since_ns;

@@ -189,7 +189,7 @@ class Watch:
     """shfs-watch in the foreground, as a child of ours: a recording without a FUSE layer."""
 
     def __init__(self, sandbox, directory, driver):
-        self.sandbox, self.directory, self.driver = sandbox, directory, driver
+        self.sandbox, self.directory, self.store = sandbox, directory, sandbox.store
         self.stderr_path = os.path.join(sandbox.path, f"watch-{len(sandbox.mounts)}.stderr")
         argv = [os.path.join(PREFIX, "libexec/shfs/shfs-watch"), "--store", sandbox.store]
         argv += ["--driver", driver, "--foreground", directory]
@@ -212,7 +212,7 @@ class Watch:
 
     def status(self):
         """The first of its mounts in `shfs status --json`, or nothing."""
-        status = self.sandbox.shfs("status", "--json", cwd="/", check=False)
+        status = self.sandbox.shfs("--store", self.store, "status", "--json", cwd="/", check=False)
         found = json.loads(status.stdout)["mounts"] if status.stdout else []
         return next((m for m in found if m["path"] == self.directory), {})
 

@@ -270,3 +270,26 @@ def test_mounts_of_other_stores_are_not_asked(sandbox, shfs):
     finally:
         os.kill(hung.process.pid, signal.SIGCONT)
     assert harness.mounts_below(other) == [other]
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.backends(without=["fuse", "fanotify"])
+def test_recordings_without_a_mount(sandbox, shfs):
+    """status says which they are and why, of this store alone; one that hangs is told."""
+    sandbox.allow_exit(-signal.SIGKILL)  # who asks the one that hangs
+    sandbox.backend = "bpf"
+    other = sandbox.mkdir(f"{sandbox.home}/other")
+    store, sandbox.store = sandbox.store, f"{sandbox.home}/other-store"
+    sandbox.mount(other)
+    sandbox.store = store
+    watch = sandbox.mount()
+    assert shfs("status").stdout.count(" pid ") == 1
+    assert "other  records into another store" in shfs("mount").stdout
+    status = watch.status()
+    assert status["backend"] == "bpf" or status["backend_reason"].startswith("bpf: the kernel does not take")
+    os.kill(watch.process.pid, signal.SIGSTOP)
+    try:
+        assert "does not answer" in shfs("sync", check=1).stderr
+    finally:
+        os.kill(watch.process.pid, signal.SIGCONT)
+    shfs("sync")
