@@ -9,11 +9,11 @@
 #include "fusefs/mountpoint.h"
 #include "fusefs/ops.h"
 #include "fusefs/prune.h"
-#include "fusefs/sandbox.h"
 #include "fusefs/transport.h"
 #include "store/daemon.h"
 #include "store/guardian.h"
 #include "store/log.h"
+#include "store/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -273,7 +273,7 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 		                        strerror(-r));
 	if (!foreground)
 		shfs_daemon_leave_terminal();
-	r = shfs_sandbox_enter();
+	r = shfs_sandbox_enter(0);
 	if (r)
 		shfs_log("no seccomp filter: %s", strerror(-r));
 	shfs_daemon_tell(SHFS_EXIT_OK);

@@ -20,7 +20,7 @@
 struct shfs_baseline {
 	struct shfs_recorder *recorder;
 	pthread_t thread;
-	atomic_bool ending, done;
+	atomic_bool ending;
 };
 
 /* path: below the root. */
@@ -93,7 +93,6 @@ static void *run(void *arg)
 	}
 	if (fts)
 		fts_close(fts);
-	atomic_store(&b->done, true);
 	return NULL;
 }
 
@@ -112,11 +111,6 @@ int shfs_baseline_begin(struct shfs_recorder *recorder, struct shfs_baseline **o
 	}
 	*out = b;
 	return 0;
-}
-
-bool shfs_baseline_is_done(const struct shfs_baseline *b)
-{
-	return atomic_load(&b->done);
 }
 
 void shfs_baseline_end(struct shfs_baseline *b)

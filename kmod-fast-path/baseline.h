@@ -16,7 +16,5 @@ struct shfs_baseline;
 /* Begins. The recorder must outlive it. -errno. */
 _must_check_ int shfs_baseline_begin(struct shfs_recorder *recorder,
                                      struct shfs_baseline **out);
-/* Has all been seen? */
-bool shfs_baseline_is_done(const struct shfs_baseline *baseline);
 /* Ends it, wherever it is. NULL is fine. */
 void shfs_baseline_end(struct shfs_baseline *baseline);

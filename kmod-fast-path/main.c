@@ -13,6 +13,7 @@
 #include "store/daemon.h"
 #include "store/guardian.h"
 #include "store/log.h"
+#include "store/sandbox.h"
 #include "store/spool.h"
 
 #include <errno.h>
@@ -122,13 +123,18 @@ static int take_name(struct watch *w)
 
 /* --- the helper --- */
 
+static bool may_start_helper(const struct watch *w)
+{
+	return !geteuid() && !w->options.helper;
+}
+
 /* That of this machine; root may have one of its own. */
 static int open_connection(struct watch *w)
 {
 	_cleanup_free_ char *program = shfs_path_installed("sbin", "shfs-helper");
 	int r = shfs_connection_open(w->options.helper, &w->connection, &w->why);
 
-	if (!r || geteuid() || w->options.helper || !program)
+	if (!r || !may_start_helper(w) || !program)
 		return r;
 	w->why.len = 0;
 	return shfs_connection_spawn(program, &w->connection, &w->why);
@@ -383,6 +389,10 @@ static int run(struct watch *w)
 	              w->options.foreground ? STDERR_FILENO : -1);
 	if (!w->options.foreground)
 		shfs_daemon_leave_terminal();
+	/* a helper of ours would be in it too, and be of no use */
+	r = may_start_helper(w) ? 0 : shfs_sandbox_enter(SHFS_SANDBOX_SOCKETS);
+	if (r)
+		shfs_log("no seccomp filter: %s", strerror(-r));
 	shfs_daemon_tell(SHFS_EXIT_OK);
 	serve(w);
 	drain(w);

@@ -344,14 +344,13 @@ uint64_t shfs_processes_record(struct shfs_processes *p,
                                const struct shfs_event_process *who)
 {
 	struct process *process = process_of(p, who), *chain[DEPTH_MAX];
+	struct process *next = process;
 	int n = 0;
 
-	if (!process)
-		return 0;
-	for (; process && n < DEPTH_MAX && !process->seq; process = parent_of(p, process))
-		chain[n++] = process;
+	/* those in the chain are the last that make room for others */
+	for (; next && n < DEPTH_MAX && !next->seq; next = parent_of(p, next))
+		chain[n++] = next;
 	while (n--)
 		emit(p, chain[n]);
-	process = process_of(p, who);
 	return process ? process->seq : 0;
 }

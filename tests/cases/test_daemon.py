@@ -418,3 +418,16 @@ say(attempt(os.rename, "run.sh", "x"), attempt(os.truncate, "run.sh", 0), read("
     finally:
         if is_root:
             subprocess.run(["umount", top], check=True)
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.backends(without=["fanotify"])
+def test_runs_under_a_filter(sandbox):
+    pid = sandbox.mount().process.pid
+
+    def said():
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            return dict(line.split(":\t", 1) for line in status.read().splitlines())
+
+    wait_until(lambda: said()["Seccomp"] == "2", "the filter")
+    assert said()["NoNewPrivs"] == "1"

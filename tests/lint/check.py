@@ -30,7 +30,7 @@ LIBRARIES = {
     r"xxh(ash|3)\.h": ({"capture"}, "libxxhash"),
     r"(zstd|zstd_errors|zdict)\.h": ({"capture"}, "libzstd"),
     r"(fuse3/)?(fuse|fuse_\w+)\.h|linux/fuse\.h": ({"fusefs"}, "fuse3"),
-    r"seccomp\.h": ({"fusefs", "kmod-fast-path"}, "libseccomp"),
+    r"seccomp\.h": ({"capture", "kmod-fast-path"}, "libseccomp"),
     r"libsmartcols/.*|libsmartcols\.h": ({"query"}, "smartcols"),
     r"libmount/.*|libmount\.h": ({"fusefs", "query"}, "mount"),
     r"ini\.h": ({"common"}, "inih"),

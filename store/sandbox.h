@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sandbox.h - takes from this process what it never needs once it serves: other programs,
- * the network, other processes, mounts.
+ * sandbox.h - takes from a process that records what it never needs once it serves: other
+ * programs, the network, other processes, mounts. In the library of daemon.h.
  */
 #pragma once
 
@@ -11,5 +11,9 @@
  * limits, which would be everybody's who writes through us. */
 void shfs_sandbox_drop_resource(void);
 
+enum {
+	SHFS_SANDBOX_SOCKETS = 1, /* it goes on to connect and to accept */
+};
+
 /* For all threads, those that run already too. -errno. */
-_must_check_ int shfs_sandbox_enter(void);
+_must_check_ int shfs_sandbox_enter(unsigned needs);
