@@ -341,6 +341,15 @@ static bool has_function(const struct btf *btf, const char *name)
 	return btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
 }
 
+static unsigned count_arguments(const struct btf *btf, const char *function)
+{
+	int id = btf__find_by_name_kind(btf, function, BTF_KIND_FUNC);
+	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (unsigned)id) : NULL;
+
+	type = type ? btf__type_by_id(btf, type->type) : NULL;
+	return type ? btf_vlen(type) : 0;
+}
+
 static bool has_tracepoint(const struct btf *btf, const char *name)
 {
 	char type[64];
@@ -394,6 +403,10 @@ static int prepare_fentry(struct shfs_driver *d, const struct btf *btf,
 		    program != d->fentry->progs.on_exit && !has_function(btf, name + 1))
 			bpf_program__set_autoload(program, false);
 	}
+	bpf_program__set_autoload(count_arguments(btf, "vfs_create") < 5
+	                                  ? d->fentry->progs.on_create
+	                                  : d->fentry->progs.on_create_by_dentry,
+	                          false);
 	return 0;
 }
 

@@ -136,6 +136,15 @@ int BPF_PROG(on_create, void *idmap, struct inode *dir, struct dentry *dentry)
 	return 0;
 }
 
+/* Since 6.19 it is not told the directory. */
+SEC("fexit/vfs_create")
+int BPF_PROG(on_create_by_dentry, void *idmap, struct dentry *dentry)
+{
+	if (succeeded(ctx))
+		tell_named(SHFS_EVENT_MAKE, dentry);
+	return 0;
+}
+
 SEC("fexit/vfs_symlink")
 int BPF_PROG(on_symlink, void *idmap, struct inode *dir, struct dentry *dentry,
              const char *target)

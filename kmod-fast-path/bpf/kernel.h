@@ -145,6 +145,10 @@ struct dentry {
 	} d_u;
 };
 
+struct dentry___since_7 {
+	struct hlist_node d_alias;
+};
+
 struct vfsmount {
 	struct dentry *mnt_root;
 };

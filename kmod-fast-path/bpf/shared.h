@@ -682,7 +682,11 @@ static __always_inline bool find_linked(struct dentry *dentry, struct inode *ino
 	node = (u64)BPF_CORE_READ(inode, i_dentry.first);
 	if (first != '#' || !node)
 		return false;
-	linked = (void *)node - bpf_core_field_offset(struct dentry, d_u.d_alias);
+	if (bpf_core_field_exists(struct dentry, d_u.d_alias))
+		linked = (void *)node - bpf_core_field_offset(struct dentry, d_u.d_alias);
+	else
+		linked = (void *)node -
+		         bpf_core_field_offset(struct dentry___since_7, d_alias);
 	if (!BPF_CORE_READ(linked, d_hash.pprev))
 		return false;
 	find_slow((u64)linked, (u64)BPF_CORE_READ(file, f_path.mnt), place);
