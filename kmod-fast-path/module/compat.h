@@ -41,6 +41,11 @@
 #define SHFS_IDMAP 0
 #endif
 
+/* vfs_rename is told by a structure, as later ones of 5.10 do, too. */
+#define SHFS_RENAMEDATA                                                                  \
+	(SHFS_KERNEL(5, 12) ||                                                           \
+	 (!SHFS_KERNEL(5, 11) && LINUX_VERSION_CODE >= KERNEL_VERSION(5, 10, 220)))
+
 /* vfs_create lost the directory. */
 #if SHFS_KERNEL(6, 19)
 #define SHFS_CREATE_DENTRY 1
@@ -50,6 +55,30 @@
 
 /* vfs_mkdir returns the dentry, which may be another. */
 #define SHFS_MKDIR_RETURNS_DENTRY SHFS_KERNEL(6, 15)
+
+/*
+ * Arguments are read by their number: where a kernel was given another function
+ * than its version says, as stable ones are, this must not be built.
+ */
+#define SHFS_PROTOTYPE(function, result, ...)                                            \
+	static_assert(__builtin_types_compatible_p(typeof(function), result(__VA_ARGS__)))
+
+#if SHFS_KERNEL(6, 3)
+#define SHFS_IDMAP_ARGUMENT struct mnt_idmap *,
+#elif SHFS_IDMAP
+#define SHFS_IDMAP_ARGUMENT struct user_namespace *,
+#else
+#define SHFS_IDMAP_ARGUMENT
+#endif
+
+/* The inode that a lease is to be broken of; since 6.19 also of the directory. */
+#if SHFS_KERNEL(6, 19)
+#define SHFS_DELEGATED_ARGUMENT struct delegated_inode *
+#define SHFS_DELEGATED_DIRECTORY , struct delegated_inode *
+#else
+#define SHFS_DELEGATED_ARGUMENT struct inode **
+#define SHFS_DELEGATED_DIRECTORY
+#endif
 
 static inline s64 shfs_ctime_ns(const struct inode *inode)
 {

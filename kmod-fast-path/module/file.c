@@ -4,6 +4,7 @@
 #include <linux/kdev_t.h>
 #include <linux/mman.h>
 #include <linux/sched/signal.h>
+#include <linux/security.h>
 #include <linux/slab.h>
 
 #include "shfs.h"
@@ -326,6 +327,9 @@ static void notrace on_fput(unsigned long ip, unsigned long parent_ip,
 		close_in(watch, file);
 	shfs_leave();
 }
+
+SHFS_PROTOTYPE(security_file_permission, int, struct file *, int);
+SHFS_PROTOTYPE(security_mmap_file, int, struct file *, unsigned long, unsigned long);
 
 static struct shfs_ftrace fput_hook = {.name = "__fput"};
 static struct shfs_ftrace release_hook = {.name = "security_file_release"};

@@ -27,7 +27,8 @@ void shfs_ftrace_off(struct shfs_ftrace *ftrace)
 	if (ftrace->on)
 		unregister_ftrace_function(&ftrace->ops);
 	ftrace->on = false;
-	ftrace_free_filter(&ftrace->ops);
+	/* as ftrace_free_filter does, which 5.10 keeps for itself */
+	ftrace_set_filter(&ftrace->ops, NULL, 0, 1);
 }
 
 static struct miscdevice misc = {

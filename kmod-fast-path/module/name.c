@@ -221,7 +221,7 @@ static int on_rename(struct kretprobe_instance *instance, struct pt_regs *regs)
 	struct dentry *from, *to;
 	unsigned int flags;
 
-#if SHFS_KERNEL(5, 12)
+#if SHFS_RENAMEDATA
 	struct renamedata *data = ARGUMENT(struct renamedata *, 0);
 
 	from = data->old_dentry;
@@ -330,17 +330,81 @@ static int on_change(struct kretprobe_instance *instance, struct pt_regs *regs)
 	return begin(instance, &what);
 }
 
+/*
+ * A directory, once it has been removed: vfs_rmdir is a part of its caller in
+ * some kernels (5.10), where it cannot be followed.
+ */
+static void notrace on_delete(unsigned long ip, unsigned long parent_ip,
+			      struct ftrace_ops *op, struct ftrace_regs *regs)
+{
+	struct dentry *dentry = (struct dentry *)shfs_ftrace_argument(regs, 0);
+	const struct inode *inode = d_inode_rcu(dentry);
+	struct what what = {
+		.type = SHFS_EVENT_UNLINK,
+		.dentry = dentry,
+		.name = dentry,
+	};
+	struct shfs_watch *watch;
+	struct change *change;
+
+	if (!inode || !S_ISDIR(inode->i_mode) || !IS_DEADDIR(inode) || !shfs_watched())
+		return;
+	shfs_enter();
+	shfs_for_each_watch(watch) {
+		if (!shfs_is_of(watch, current_cred()))
+			continue;
+		change = make_change(watch, &what);
+		if (!change)
+			continue;
+		tell(watch, change);
+		put_change(change);
+	}
+	shfs_leave();
+}
+
 #define FOLLOW(symbol, entry, exit)                                                      \
 	{                                                                                \
 		.kp.symbol_name = symbol, .entry_handler = entry, .handler = exit,       \
 		.data_size = sizeof(struct call), .maxactive = CALLS_MAX,                \
 	}
 
+#if SHFS_RENAMEDATA
+SHFS_PROTOTYPE(vfs_rename, int, struct renamedata *);
+#else
+SHFS_PROTOTYPE(vfs_rename, int, struct inode *, struct dentry *, struct inode *,
+	       struct dentry *, struct inode **, unsigned int);
+#endif
+SHFS_PROTOTYPE(vfs_link, int, struct dentry *, SHFS_IDMAP_ARGUMENT struct inode *,
+	       struct dentry *, SHFS_DELEGATED_ARGUMENT);
+SHFS_PROTOTYPE(vfs_unlink, int, SHFS_IDMAP_ARGUMENT struct inode *, struct dentry *,
+	       SHFS_DELEGATED_ARGUMENT);
+#if SHFS_MKDIR_RETURNS_DENTRY
+SHFS_PROTOTYPE(vfs_mkdir, struct dentry *, SHFS_IDMAP_ARGUMENT struct inode *,
+	       struct dentry *, umode_t SHFS_DELEGATED_DIRECTORY);
+#else
+SHFS_PROTOTYPE(vfs_mkdir, int, SHFS_IDMAP_ARGUMENT struct inode *, struct dentry *,
+	       umode_t);
+#endif
+SHFS_PROTOTYPE(vfs_mknod, int, SHFS_IDMAP_ARGUMENT struct inode *, struct dentry *,
+	       umode_t, dev_t SHFS_DELEGATED_DIRECTORY);
+#if SHFS_KERNEL(6, 19)
+SHFS_PROTOTYPE(vfs_create, int, SHFS_IDMAP_ARGUMENT struct dentry *,
+	       umode_t SHFS_DELEGATED_DIRECTORY);
+#else
+SHFS_PROTOTYPE(vfs_create, int, SHFS_IDMAP_ARGUMENT struct inode *, struct dentry *,
+	       umode_t, bool);
+#endif
+SHFS_PROTOTYPE(vfs_symlink, int, SHFS_IDMAP_ARGUMENT struct inode *, struct dentry *,
+	       const char *SHFS_DELEGATED_DIRECTORY);
+SHFS_PROTOTYPE(do_truncate, int, SHFS_IDMAP_ARGUMENT struct dentry *, loff_t,
+	       unsigned int, struct file *);
+SHFS_PROTOTYPE(notify_change, int, SHFS_IDMAP_ARGUMENT struct dentry *, struct iattr *,
+	       SHFS_DELEGATED_ARGUMENT);
+
 static struct kretprobe follow[] = {
 	FOLLOW("vfs_rename", on_rename, after),
 	FOLLOW("vfs_link", on_link, after),
 	FOLLOW("vfs_unlink", on_unlink, after),
-	FOLLOW("vfs_rmdir", on_unlink, after),
 	FOLLOW("vfs_mkdir", on_make, after_mkdir),
 	FOLLOW("vfs_mknod", on_make, after),
 	FOLLOW("vfs_create", on_create, after),
@@ -348,6 +412,8 @@ static struct kretprobe follow[] = {
 	FOLLOW("do_truncate", on_truncate, after),
 	FOLLOW("notify_change", on_change, after),
 };
+
+static struct shfs_ftrace delete_hook = {.name = "d_delete"};
 
 static struct kretprobe *followed[ARRAY_SIZE(follow)];
 static int followed_count;
@@ -376,11 +442,12 @@ int shfs_name_hook(void)
 		}
 		followed[followed_count++] = &follow[i];
 	}
-	return 0;
+	return shfs_ftrace_on(&delete_hook, on_delete);
 }
 
 void shfs_name_unhook(void)
 {
+	shfs_ftrace_off(&delete_hook);
 	unregister_kretprobes(followed, followed_count);
 	followed_count = 0;
 	vfree(changes);
