@@ -113,7 +113,7 @@ static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 		return;
 	}
 	fi->fh = (uintptr_t)d;
-	fi->cache_readdir = shfs_beneath_is_watched(node);
+	fi->cache_readdir = !node->hidden && shfs_beneath_is_watched(node);
 	fi->keep_cache = fi->cache_readdir && is_as_listed(fs, node, d);
 	if (fuse_reply_open(req, fi))
 		directory_free(fs, d);

@@ -22,8 +22,10 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 	r = shfs_node_lookup(fs->tree, parent, name, &stx, &node);
 	if (r == -ENOENT) {
 		/* the kernel may remember that there is nothing */
-		fuse_reply_entry(req, &(struct fuse_entry_param){ .entry_timeout =
-		                                                          SHFS_TIMEOUT });
+		fuse_reply_entry(req,
+		                 &(struct fuse_entry_param){
+					 .entry_timeout =
+						 parent->hidden ? 0 : SHFS_TIMEOUT });
 	} else if (r) {
 		shfs_req_fail(req, r);
 	} else {

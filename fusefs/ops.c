@@ -109,7 +109,8 @@ bool shfs_has_names(const struct statx *stx)
 
 double shfs_attr_timeout(const struct shfs_node *node, const struct statx *stx)
 {
-	if (atomic_load(&node->suspect) || atomic_load(&node->moving))
+	/* what we write to our own store comes from beneath, and a query is next */
+	if (node->hidden || atomic_load(&node->suspect) || atomic_load(&node->moving))
 		return 0;
 	/* one of several names may not be beneath the mount, and the file changed by that
 	 */
@@ -135,7 +136,7 @@ void shfs_fill_entry(const struct shfs_node *parent, struct shfs_node *node,
 	if (S_ISLNK(node->type))
 		out->entry_timeout = SHFS_TIMEOUT;
 	/* which of its names is used is to be seen each time */
-	if (shfs_has_names(stx))
+	if (node->hidden || shfs_has_names(stx))
 		out->entry_timeout = 0;
 	shfs_stat_from_statx(stx, &out->attr);
 }
