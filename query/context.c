@@ -74,7 +74,6 @@ static void freshen(struct shfs_context *ctx)
 	_cleanup_free_ char *hook_dir = shfs_runtime_hook_dir(ctx->store->path);
 	int r;
 
-	shfs_mounts_sync(ctx->store->path);
 	r = shfs_index_ingest(ctx->index, hook_dir, NULL);
 	if (r)
 		shfs_warn("what follows may not be up to date: %s", strerror(-r));
@@ -88,6 +87,9 @@ struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
 		return ctx->index;
 	if (!shfs_context_store(ctx, false, code))
 		return NULL;
+	/* first: a process that asks one that hangs would go on to have the index mapped,
+	 * which may lie on a mount itself */
+	shfs_mounts_sync(ctx->store->path);
 	r = shfs_index_open(ctx->store, SHFS_INDEX_WRITE, &ctx->index);
 	if (!r) {
 		freshen(ctx);

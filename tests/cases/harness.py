@@ -7,6 +7,7 @@ The project of a case is only ever touched by processes of its user (sandbox.sh,
 
 import contextlib
 import ctypes
+import fcntl
 import functools
 import glob
 import json
@@ -80,11 +81,14 @@ class User:
         # another worker may be at it too
         with contextlib.suppress(FileExistsError):
             os.symlink("../proc/self/mounts", "/etc/mtab")
-        with contextlib.suppress(KeyError):
+        # two at once would give it two ids, one after the other
+        with open(os.path.join(os.environ["SHFS_TEST_DIR"], "user.lock"), "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with contextlib.suppress(KeyError):
+                return pwd.getpwnam(ORDINARY)
+            command = ["useradd", "--no-create-home", "--home-dir", "/nonexistent"]
+            subprocess.run([*command, "--shell", "/bin/bash", ORDINARY], check=True)
             return pwd.getpwnam(ORDINARY)
-        command = ["useradd", "--no-create-home", "--home-dir", "/nonexistent"]
-        subprocess.run([*command, "--shell", "/bin/bash", ORDINARY], check=False)
-        return pwd.getpwnam(ORDINARY)
 
     def become(self):
         """In a child, before exec."""
