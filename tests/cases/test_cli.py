@@ -14,7 +14,7 @@ import harness
 pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
-    "mount", "umount", "init", "history", "show", "log", "why", "cat", "diff", "restore",
+    "mount", "umount", "init", "history", "show", "log", "why", "stats", "cat", "diff", "restore",
     "undelete", "status", "doctor", "reindex", "help",
 ]  # fmt: skip
 HIDDEN = ["complete", "ingest", "sync"]
@@ -89,7 +89,7 @@ def test_version(shfs, args):
 @pytest.mark.parametrize(
     "word, meant",
     [("histroy", "history"), ("hist", "history"), ("lgo", "log"), ("unmount", "umount"),
-     ("cta", "cat"), ("statsu", "status"), ("reindx", "reindex"), ("HELP", None),
+     ("cta", "cat"), ("sttatus", "status"), ("reindx", "reindex"), ("HELP", None),
      ("xyzzy", None), ("", None), ("sync-all-the-things-that-there-are-in-this-world", None)],
 )  # fmt: skip
 def test_unknown_command(shfs, word, meant):

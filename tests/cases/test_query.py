@@ -60,6 +60,31 @@ def the_id(sandbox, text):
     return found
 
 
+# --- stats ---
+
+
+def test_stats(study, sandbox, shfs):
+    study.run("A=1 sort in.csv; sleep 0.3; git init -q; git add .; sort /dev/null")
+    found = json.loads(shfs("stats", "--json").stdout)
+    listed = [c for c in commands(sandbox, "--all") if c["id"]]
+    assert found["commands"] == len(listed) and found["sessions"] == found["hosts"] == 1
+    assert found["failed"] == len([c for c in listed if c["status"] not in (0, None)])
+    assert sum(day["commands"] for day in found["days"]) == len(listed)
+    assert {"name": "sort", "commands": 2} in found["programs"], "with a variable before it, too"
+    assert found["slowest"][0]["text"].startswith("A=1") and found["slowest"][0]["duration_ns"] >= 3e8
+    versions = {os.path.relpath(f["path"], sandbox.project): f["versions"] for f in found["busiest"]}
+    assert versions["config.yaml"] == 3 and not [name for name in versions if ".git" in name]
+    sizes = {os.path.basename(f["path"]): f["size"] for f in found["largest"]}
+    assert sizes["model.awk"] == len("{ print $1 * rate }\n")
+
+    below = json.loads(shfs("stats", "--json", f"{sandbox.project}/data").stdout)
+    assert below["commands"] == 0 and [os.path.basename(f["path"]) for f in below["largest"]] == ["in.csv"]
+    assert json.loads(shfs("stats", "--json", "--until", "yesterday").stdout)["days"] == []
+    text = shfs("stats", "-n", "2").stdout
+    assert "Took longest" in text and "A=1 sort" in text and max(map(len, text.splitlines())) <= 80
+    assert shfs("stats", "--limit", "0", check=2) and shfs("stats", "nowhere", check=3)
+
+
 # --- history ---
 
 
