@@ -31,7 +31,6 @@ LIBRARIES = {
     r"(zstd|zstd_errors|zdict)\.h": ({"capture"}, "libzstd"),
     r"(fuse3/)?(fuse|fuse_\w+)\.h|linux/fuse\.h": ({"fusefs"}, "fuse3"),
     r"seccomp\.h": ({"capture", "kmod-fast-path"}, "libseccomp"),
-    r"libsmartcols/.*|libsmartcols\.h": ({"query"}, "smartcols"),
     r"libmount/.*|libmount\.h": ({"fusefs", "query"}, "mount"),
     r"ini\.h": ({"common"}, "inih"),
 }
