@@ -593,6 +593,60 @@ static void test_missing_finish(void **state)
 	kit_close(&k);
 }
 
+/* --- what a shell did itself, as a producer without times tells it --- */
+
+static void three_commands(struct kit *k)
+{
+	kit_shell(k, 900, 1000, 1100);
+	kit_begin(k, 1, 2000, 900, "first");
+	kit_end(k, 1, 2050, 900, 0);
+	kit_begin(k, 2, 2060, 900, "second");
+	kit_end(k, 2, 2100, 900, 0);
+	kit_begin(k, 3, 3000, 900, "third");
+	kit_end(k, 3, 3050, 900, 0);
+}
+
+static void write_of_shell(struct kit *k, uint64_t shell, const char *path, double ms,
+                           uint32_t late)
+{
+	struct shfs_content made = kit_content(k, path, ms);
+
+	kit_access(k, shell, path, ms, ms, SHFS_ACCESS_WRITTEN | late, NULL, &made);
+}
+
+/* It was then, or up to 40 ms before: that is one command's alone, or nobody's. Also
+ * where the log comes later than the accesses. */
+static void test_late_accesses(void **state)
+{
+	for (int later = 0; later < 2; later++) {
+		struct kit k;
+		uint64_t shell;
+
+		kit_open(&k);
+		kit_mount(&k);
+		if (!later)
+			three_commands(&k);
+		shell = kit_process(&k, 900, 1000, 1, 0);
+		write_of_shell(&k, shell, "a exact, at the prompt", 2055, 0);
+		write_of_shell(&k, shell, "b of the first", 2055, SHFS_ACCESS_LATE);
+		write_of_shell(&k, shell, "c of two", 2070, SHFS_ACCESS_LATE);
+		write_of_shell(&k, shell, "d exact, of the second", 2070, 0);
+		write_of_shell(&k, shell, "e after the third", 3070, SHFS_ACCESS_LATE);
+		write_of_shell(&k, shell, "f long after", 3200, SHFS_ACCESS_LATE);
+		kit_ingest(&k);
+		if (later)
+			three_commands(&k);
+		kit_ingest(&k);
+		assert_string_equal(
+			kit_ask(&k, 1,
+		                "SELECT coalesce((SELECT text FROM v_command c WHERE"
+		                " c.command_id = a.command_id), 'nobody') FROM v_access a"
+		                " ORDER BY path"),
+			"nobody\nfirst\nnobody\nsecond\nthird\nnobody");
+		kit_close(&k);
+	}
+}
+
 /* A hook log that was copied into the journal says nothing new. */
 static void test_copied_log(void **state)
 {
@@ -889,6 +943,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_marker_that_names_nothing),
 	cmocka_unit_test(test_same_seq_twice),
 	cmocka_unit_test(test_missing_finish),
+	cmocka_unit_test(test_late_accesses),
 	cmocka_unit_test(test_copied_log),
 	cmocka_unit_test(test_first_queries_at_once),
 	cmocka_unit_test(test_rebuilds_at_once),
