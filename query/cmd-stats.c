@@ -520,7 +520,7 @@ const struct shfs_command shfs_cmd_stats = {
 	.name = "stats",
 	.args = "[PATH…]",
 	.summary = "Count what was done: days, programs, slow commands, busy and large "
-	           "files",
+		   "files",
 	.description =
 		"With PATH, of commands that ran in it or below, and of files there.\n"
 		"Files in .git, __pycache__ and the like are left out, unless PATH\n"

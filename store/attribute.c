@@ -640,8 +640,7 @@ static int revise_accesses(struct shfs_index *index, const struct task *t,
 
 		r = shfs_shell_owner(index, t->id, owner->session_id,
 		                     sqlite3_column_int64(stmt, 1),
-		                     shfs_late_ns(sqlite3_column_int64(stmt, 2)),
-		                     &one);
+		                     shfs_late_ns(sqlite3_column_int64(stmt, 2)), &one);
 		if (!r)
 			r = shfs_sql_run(
 				index,
