@@ -5,13 +5,14 @@
  * has programs, maps and a ring of its own, which end with it.
  *
  * What the programs say comes through the ring (bpf/record.h); bpf-compose.c makes events
- * of it. A file that was written is opened by a handle made of its numbers, which finds
- * it under any name, but not once it has none.
+ * of it. A file that was written is held by bpf-pins.c, or opened by a handle made of its
+ * numbers, which finds it under any name, but not once it has none.
  */
 #include "common/clock.h"
 #include "common/util.h"
 #include "kmod-fast-path/bpf-calls.h"
 #include "kmod-fast-path/bpf-compose.h"
+#include "kmod-fast-path/bpf-pins.h"
 #include "kmod-fast-path/driver.h"
 
 #include "fentry.skel.h"
@@ -59,6 +60,7 @@ struct shfs_driver {
 	char root_path[PATH_MAX];
 	enum handle_form handle_form;
 	struct handle root_handle;
+	struct shfs_pins *pins;
 
 	struct shfs_composer *composer;
 	shfs_event_sink sink; /* while draining */
@@ -161,22 +163,32 @@ static int pin_by_path(const struct shfs_driver *d, const struct shfs_event *eve
 	return TAKE_FD(fd);
 }
 
-/*
- * O_PATH of the file of an event, or -1. A descriptor that fanotify has made when it was
- * closed would come from here too; it alone holds a file without a name.
- */
-static int pin(const struct shfs_driver *d, const struct shfs_event *event)
+/* By what it is called now, or its numbers: as long as it has a name. */
+static int pin_by_name(const struct shfs_driver *d, const struct shfs_event *event)
 {
 	struct handle handle;
+
+	if (event->file.dev || d->handle_form == HANDLE_NONE)
+		return pin_by_path(d, event);
+	make_handle(d, event->file.ino, event->file.generation, &handle);
+	return open_by_handle_at(d->root_fd, &handle.head, O_PATH | O_CLOEXEC);
+}
+
+/* O_PATH of the file of an event, or -1. */
+static int pin(struct shfs_driver *d, const struct shfs_event *event)
+{
+	int fd;
 
 	if (event->type != SHFS_EVENT_CLOSE ||
 	    !(event->flags &
 	      (SHFS_EVENT_WRITTEN | SHFS_EVENT_MAPPED | SHFS_EVENT_CREATED)))
 		return -1;
-	if (event->file.dev || d->handle_form == HANDLE_NONE)
-		return pin_by_path(d, event);
-	make_handle(d, event->file.ino, event->file.generation, &handle);
-	return open_by_handle_at(d->root_fd, &handle.head, O_PATH | O_CLOEXEC);
+	do {
+		fd = shfs_pins_find(d->pins, event);
+		if (fd < 0)
+			fd = pin_by_name(d, event);
+	} while (fd < 0 && shfs_pins_wait(d->pins, event));
+	return fd;
 }
 
 /* --- what the composer asks --- */
@@ -309,7 +321,9 @@ static int driver_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 
 	d->sink = sink;
 	d->sink_arg = arg;
+	shfs_pins_begin(d->pins);
 	r = drain_ring(d);
+	shfs_pins_end(d->pins);
 	if (!r)
 		shfs_compose_lost(d->composer, lost);
 	if (!r && now - d->trimmed_ns > TRIM_NS) {
@@ -454,6 +468,7 @@ static void driver_close(struct shfs_driver *d)
 	if (!d)
 		return;
 	unmap_ring(d);
+	shfs_pins_close(d->pins);
 	shfs_composer_free(d->composer);
 	fentry_bpf__destroy(d->fentry);
 	tracepoints_bpf__destroy(d->tracepoints);
@@ -672,7 +687,11 @@ static int tracepoints_probe(struct shfs_buf *why)
 static int tracepoints_open(const struct shfs_watch_order *order,
                             struct shfs_driver **out, struct shfs_buf *why)
 {
-	return open_driver(order, open_tracepoints, ON_TRACEPOINTS, out, why);
+	int r = open_driver(order, open_tracepoints, ON_TRACEPOINTS, out, why);
+
+	if (!r)
+		(*out)->pins = shfs_pins_open((*out)->root_fd);
+	return r;
 }
 
 const struct shfs_driver_ops shfs_driver_bpf = {

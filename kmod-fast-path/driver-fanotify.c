@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "kmod-fast-path/fanotify-closes.h"
 #include "kmod-fast-path/fanotify-internal.h"
 
 #include "common/clock.h"
@@ -11,7 +12,6 @@
 #include <sys/epoll.h>
 #include <sys/fanotify.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
 #include <sys/sysmacros.h>
 
 #define CTIME_LAG_NS 20000000 /* behind a change: a tick, and more where CPUs sleep */
@@ -257,7 +257,7 @@ static bool look(struct shfs_driver *d, struct close *c)
 	if (statx(c->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &c->st))
 		return false;
 	if (!S_ISREG(c->st.stx_mode)) {
-		fan_ignore_file(d, c->fd);
+		fan_closes_ignore(d->closes_fd, c->fd);
 		return false;
 	}
 	c->path = read_link(d, c->fd);
@@ -309,14 +309,6 @@ static bool is_written(struct shfs_driver *d, const struct close *c)
 	return written;
 }
 
-static int pin(int fd)
-{
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return open(path, O_PATH | O_CLOEXEC);
-}
-
 static void tell_close(struct shfs_driver *d, const struct close *c, unsigned flags)
 {
 	struct shfs_event *e = fan_event(d, SHFS_EVENT_CLOSE, c->pid);
@@ -335,7 +327,7 @@ static void tell_close(struct shfs_driver *d, const struct close *c, unsigned fl
 		e->time_ns = MIN(e->time_ns, changed_ns);
 	}
 	if (flags & SHFS_EVENT_WRITTEN || !c->st.stx_nlink)
-		content_fd = pin(c->fd);
+		content_fd = fan_closes_pin(c->fd);
 	if (content_fd >= 0)
 		e->flags |= SHFS_EVENT_PINNED;
 	shfs_event_set_text(&d->room, (struct shfs_bytes){ path, strlen(path) },
@@ -567,15 +559,8 @@ static void close_driver(struct shfs_driver *d)
 
 static int open_closes(struct shfs_driver *d, struct shfs_buf *why)
 {
-	/* O_NONBLOCK: the kernel opens what was closed, which may be a FIFO */
-	d->closes_fd = fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK |
-	                                     FAN_UNLIMITED_QUEUE | FAN_UNLIMITED_MARKS,
-	                             O_RDONLY | O_CLOEXEC | O_LARGEFILE | O_NONBLOCK |
-	                                     O_NOATIME);
-	if (d->closes_fd >= 0)
-		return 0;
-	shfs_buf_printf(why, "fanotify cannot be used: %s", strerror(errno));
-	return -errno;
+	d->closes_fd = fan_closes_open(FAN_UNLIMITED_QUEUE | FAN_UNLIMITED_MARKS, why);
+	return MIN(d->closes_fd, 0);
 }
 
 static int open_poll(struct shfs_driver *d)
@@ -615,7 +600,6 @@ static int open_all(struct shfs_driver *d, const struct shfs_watch_order *order,
 		shfs_buf_str(why, "the watcher is in another pid namespace");
 		return r;
 	}
-	shfs_proc_raise_limit(RLIMIT_NOFILE);
 	clock_getres(CLOCK_REALTIME_COARSE, &tick);
 	d->tick_ns = shfs_timespec_ns(tick);
 	d->since_real_ns = shfs_clock_ns(CLOCK_REALTIME);

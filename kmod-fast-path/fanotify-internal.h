@@ -140,8 +140,6 @@ int fan_closes_mark(struct shfs_driver *d, int dir_fd);
 
 /* A file outside the root was read: is nothing to be heard of its directory again? */
 void fan_ignore_dir_of(struct shfs_driver *d, const char *path, const struct statx *st);
-/* Nor of this file, which is none that is told. */
-void fan_ignore_file(struct shfs_driver *d, int fd);
 void fan_ignore_none(struct shfs_driver *d);
 
 /* --- fanotify-objects.c --- */

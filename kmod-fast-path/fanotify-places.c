@@ -264,18 +264,6 @@ void fan_ignore_dir_of(struct shfs_driver *d, const char *path, const struct sta
 		d->ignores = false;
 }
 
-void fan_ignore_file(struct shfs_driver *d, int fd)
-{
-	char path[32];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* one that is made and opened again is seen again: no harm */
-	(void)fanotify_mark(d->closes_fd,
-	                    FAN_MARK_ADD | FAN_MARK_IGNORED_MASK |
-	                            FAN_MARK_IGNORED_SURV_MODIFY,
-	                    CLOSE_EVENTS, AT_FDCWD, path);
-}
-
 void fan_ignore_none(struct shfs_driver *d)
 {
 	(void)fanotify_mark(d->closes_fd, FAN_MARK_FLUSH, 0, AT_FDCWD, NULL);
