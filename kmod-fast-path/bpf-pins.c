@@ -10,10 +10,11 @@
 #include <poll.h>
 #include <sys/fanotify.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <uthash.h>
 
-#define PINS_MAX   16384 /* fds; as many closes wait in the kernel at most */
+#define PINS_MAX   16384 /* as many closes wait in the kernel at most */
 #define AT_ONCE    128
 #define CLOSING_NS 2000000 /* a close may be told so much before fanotify has it */
 
@@ -27,8 +28,8 @@ struct pin {
 struct shfs_pins {
 	int closes_fd;
 	dev_t dev;
-	unsigned turn;
-	struct pin *pins; /* by ino: what is held cannot be another file's; the oldest
+	unsigned turn, max;
+	struct pin *pins; /* by ino: while it is held no other file gets that; the oldest
 	                     first */
 };
 
@@ -36,6 +37,7 @@ struct shfs_pins *shfs_pins_open(int root_fd)
 {
 	_cleanup_buf_ struct shfs_buf why = { 0 };
 	struct shfs_pins *p = calloc(1, sizeof(*p));
+	struct rlimit fds = { 0 };
 	struct stat st;
 
 	if (!p)
@@ -45,6 +47,8 @@ struct shfs_pins *shfs_pins_open(int root_fd)
 	    !fanotify_mark(p->closes_fd, FAN_MARK_ADD | FAN_MARK_MOUNT, FAN_CLOSE_WRITE,
 	                   root_fd, NULL)) {
 		p->dev = st.st_dev;
+		getrlimit(RLIMIT_NOFILE, &fds);
+		p->max = (unsigned)MIN(fds.rlim_cur / 2, (rlim_t)PINS_MAX);
 		return p;
 	}
 	shfs_pins_close(p);
@@ -86,13 +90,16 @@ static void add(struct shfs_pins *p, int file_fd)
 	HASH_FIND(hh, p->pins, &st.st_ino, sizeof(st.st_ino), pin);
 	if (pin)
 		drop(p, pin);
-	else if (HASH_COUNT(p->pins) >= PINS_MAX)
-		drop(p, p->pins);
 	pin = calloc(1, sizeof(*pin));
 	if (!pin)
 		return;
 	*pin = (struct pin){ .ino = st.st_ino, .fd = TAKE_FD(fd), .turn = p->turn };
 	HASH_ADD(hh, p->pins, ino, sizeof(pin->ino), pin);
+}
+
+static bool has_room(const struct shfs_pins *p)
+{
+	return HASH_COUNT(p->pins) + AT_ONCE <= p->max;
 }
 
 /* false: that was all. */
@@ -109,12 +116,6 @@ static bool read_some(struct shfs_pins *p)
 		if (e->fd >= 0) /* no overflow */
 			add(p, e->fd);
 	return count == AT_ONCE;
-}
-
-static void read_all(struct shfs_pins *p)
-{
-	while (read_some(p))
-		;
 }
 
 static const struct pin *find(const struct shfs_pins *p,
@@ -134,15 +135,18 @@ static const struct pin *find(const struct shfs_pins *p,
 int shfs_pins_find(struct shfs_pins *p, const struct shfs_event *event)
 {
 	const struct pin *pin;
+	bool more = true;
 
 	if (!p || event->file.dev)
 		return -1;
-	pin = find(p, &event->file);
-	if (!pin) {
-		read_all(p);
-		pin = find(p, &event->file);
-	}
-	return pin ? fan_closes_pin(pin->fd) : -1;
+	while (!(pin = find(p, &event->file)) && more)
+		more = has_room(p) && read_some(p);
+	if (!pin)
+		return -1;
+	if (!has_room(p)) /* both tell of closes in almost the same order */
+		while (p->pins != pin)
+			drop(p, p->pins);
+	return fan_closes_pin(pin->fd);
 }
 
 bool shfs_pins_wait(struct shfs_pins *p, const struct shfs_event *event)
@@ -158,7 +162,8 @@ void shfs_pins_begin(struct shfs_pins *p)
 {
 	if (!p)
 		return;
-	read_all(p);
+	while (has_room(p) && read_some(p))
+		;
 	p->turn++;
 }
 
