@@ -8,6 +8,10 @@
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif
+#ifndef SYS_setxattrat
+#define SYS_setxattrat    463
+#define SYS_removexattrat 466
+#endif
 
 #define NAMES SHFS_BPF_NAMES
 
@@ -56,6 +60,16 @@ static const struct {
 	{ SYS_fchmodat2, { NAMES, SHFS_EVENT_CHANGE, 0, 1, -1, -1, -1, 0 } },
 	{ SYS_fchownat, { NAMES, SHFS_EVENT_CHANGE, 0, 1, -1, -1, -1, 0 } },
 	{ SYS_utimensat, { NAMES, SHFS_EVENT_CHANGE, 0, 1, -1, -1, -1, 0 } },
+	{ SYS_setxattr, { NAMES, SHFS_EVENT_CHANGE, -1, 0, -1, -1, -1, 0 } },
+	{ SYS_lsetxattr, { NAMES, SHFS_EVENT_CHANGE, -1, 0, -1, -1, -1, 0 } },
+	{ SYS_fsetxattr,
+	  { SHFS_BPF_CHANGE_FD, SHFS_EVENT_CHANGE, 0, -1, -1, -1, -1, 0 } },
+	{ SYS_setxattrat, { NAMES, SHFS_EVENT_CHANGE, 0, 1, -1, -1, -1, 0 } },
+	{ SYS_removexattr, { NAMES, SHFS_EVENT_CHANGE, -1, 0, -1, -1, -1, 0 } },
+	{ SYS_lremovexattr, { NAMES, SHFS_EVENT_CHANGE, -1, 0, -1, -1, -1, 0 } },
+	{ SYS_fremovexattr,
+	  { SHFS_BPF_CHANGE_FD, SHFS_EVENT_CHANGE, 0, -1, -1, -1, -1, 0 } },
+	{ SYS_removexattrat, { NAMES, SHFS_EVENT_CHANGE, 0, 1, -1, -1, -1, 0 } },
 
 	{ SYS_mount, { SHFS_BPF_MOUNT, 0, -1, -1, -1, -1, -1, 0 } },
 	{ SYS_move_mount, { SHFS_BPF_MOUNT, 0, -1, -1, -1, -1, -1, 0 } },

@@ -345,7 +345,7 @@ static unsigned flags_of_write(struct shfs_driver *d, const struct close *c)
 	}
 	if (is_written(d, c))
 		return flags | SHFS_EVENT_WRITTEN | SHFS_EVENT_INEXACT;
-	return flags | SHFS_EVENT_READABLE | SHFS_EVENT_INEXACT;
+	return flags | SHFS_EVENT_READABLE;
 }
 
 static unsigned flags_of_read(const struct close *c)

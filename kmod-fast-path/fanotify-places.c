@@ -127,6 +127,7 @@ static void see_mount(struct shfs_driver *d, uint64_t mount_id, const char *path
 		return;
 }
 
+/* Not those with FUSE: who serves one may never answer, and hold up all else. */
 static void read_mounts(struct shfs_driver *d)
 {
 	_cleanup_fclose_ FILE *file = NULL;
@@ -146,7 +147,8 @@ static void read_mounts(struct shfs_driver *d)
 
 		if (sscanf(line, "%llu %*s %*s %*s %ms", &id, &path) == 2) {
 			unescape(path);
-			if (strcmp(path, d->root) && shfs_path_is_below(path, d->root))
+			if (strcmp(path, d->root) && shfs_path_is_below(path, d->root) &&
+			    !strstr(line, " - fuse"))
 				see_mount(d, id, path);
 		}
 		free(path);

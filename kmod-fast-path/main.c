@@ -19,16 +19,26 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 
 #define RETRY_MS  1000 /* to reach a helper that has gone */
+#define LOOK_MS   5000 /* for the directory, where nothing happens */
 #define SYNCS_MAX 64   /* who wait for the helper */
 
 struct options {
 	const char *store, *config, *driver, *helper, *dir;
 	bool foreground;
+};
+
+/* What the next prompt is told. */
+enum trouble {
+	NO_TROUBLE,
+	NO_HELPER,
+	RENAMED,
+	REMOVED,
 };
 
 /* All of this process. */
@@ -43,6 +53,7 @@ struct watch {
 	int ending;              /* who asked to end, to be told: an fd; -1 */
 	uint64_t cookie, synced; /* of the last sync: asked for, answered */
 	int syncs[SYNCS_MAX];    /* who waits for which: cookie modulo that; -1 */
+	enum trouble trouble;
 	bool ends;
 };
 
@@ -200,7 +211,6 @@ static void answer_error(int fd, int error)
 /* What happens from now on is not seen, until it is back. */
 static void lose_helper(struct watch *w, int error)
 {
-	_cleanup_buf_ struct shfs_buf line = { 0 }, path = { 0 };
 	const struct shfs_event lost = { .type = SHFS_EVENT_LOST, .lost = { 1 } };
 
 	shfs_connection_close(TAKE_PTR(w->connection));
@@ -209,21 +219,12 @@ static void lose_helper(struct watch *w, int error)
 		if (w->syncs[i] >= 0)
 			answer_error(TAKE_FD(w->syncs[i]), error);
 	shfs_log("the helper has gone: %s", strerror(-error));
-	shfs_quote_display(&path, w->recorder.root, strlen(w->recorder.root));
-	shfs_buf_printf(&line,
-	                "shfs: nothing of %s is recorded: shfs-helper has gone; start it "
-	                "again\n",
-	                path.data ? path.data : "");
-	if (!line.failed)
-		shfs_alert_raise(w->recorder.store, w->recorder.root, line.data, NULL);
 }
 
 static void return_to_helper(struct watch *w)
 {
-	if (reach_helper(w))
-		return;
-	shfs_log("the helper is back");
-	shfs_alert_clear(w->recorder.store, w->recorder.root);
+	if (!reach_helper(w))
+		shfs_log("the helper is back");
 }
 
 static void end_sync(struct watch *w, uint64_t cookie)
@@ -250,6 +251,64 @@ static void receive(struct watch *w)
 	}
 	if (r < 0)
 		lose_helper(w, r);
+}
+
+/* --- what is wrong --- */
+
+/* All is recorded by the name that the directory had at first. */
+static enum trouble find_trouble(const struct watch *w)
+{
+	char link[32], name[PATH_MAX];
+	struct stat st;
+	ssize_t len;
+
+	if (!w->connection)
+		return NO_HELPER;
+	if (!fstat(w->recorder.root_fd, &st) && !st.st_nlink)
+		return REMOVED;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", w->recorder.root_fd);
+	len = readlink(link, name, sizeof(name) - 1);
+	if (len < 0)
+		return NO_TROUBLE;
+	name[len] = '\0';
+	return strcmp(name, w->recorder.root) ? RENAMED : NO_TROUBLE;
+}
+
+static void raise_alert(struct watch *w, const char *before, const char *after)
+{
+	_cleanup_buf_ struct shfs_buf line = { 0 }, path = { 0 };
+
+	shfs_quote_display(&path, w->recorder.root, strlen(w->recorder.root));
+	shfs_buf_printf(&line, "shfs: %s%s%s\n", before, path.data ? path.data : "",
+	                after);
+	if (!line.failed)
+		shfs_alert_raise(w->recorder.store, w->recorder.root, line.data, NULL);
+}
+
+/* What was removed ends. */
+static void look_for_trouble(struct watch *w)
+{
+	static const char *const lines[][2] = {
+		[NO_HELPER] = { "nothing of ",
+		                " is recorded: shfs-helper has gone; start it again" },
+		[RENAMED] = { "", " was renamed, and is recorded by its old name: shfs "
+		                  "umount that, and mount the new one" },
+		[REMOVED] = { "", " was removed, and its recording has ended with it; "
+		                  "shfs mount begins a new one" },
+	};
+	enum trouble found = find_trouble(w);
+
+	if (found == w->trouble)
+		return;
+	w->trouble = found;
+	w->ends = w->ends || found == REMOVED;
+	if (found)
+		raise_alert(w, lines[found][0], lines[found][1]);
+	else
+		shfs_alert_clear(w->recorder.store, w->recorder.root);
+	if (found > NO_HELPER)
+		shfs_log("the directory was %s",
+		         found == REMOVED ? "removed" : "renamed");
 }
 
 /* --- who asks --- */
@@ -313,7 +372,7 @@ static void serve(struct watch *w)
 			{ .fd = w->connection ? shfs_connection_fd(w->connection) : -1,
 			  .events = POLLIN },
 		};
-		int n = poll(fds, ARRAY_SIZE(fds), w->connection ? -1 : RETRY_MS);
+		int n = poll(fds, ARRAY_SIZE(fds), w->connection ? LOOK_MS : RETRY_MS);
 
 		if (n < 0)
 			continue;
@@ -323,6 +382,7 @@ static void serve(struct watch *w)
 			return_to_helper(w);
 		if (fds[2].revents)
 			receive(w);
+		look_for_trouble(w);
 		if (fds[1].revents)
 			answer(w);
 	}
@@ -396,6 +456,8 @@ static int run(struct watch *w)
 	shfs_daemon_tell(SHFS_EXIT_OK);
 	serve(w);
 	drain(w);
+	if (w->trouble && w->trouble != REMOVED)
+		shfs_alert_clear(w->recorder.store, w->recorder.root);
 	return SHFS_EXIT_OK;
 }
 

@@ -342,10 +342,15 @@ static void note_rename(struct shfs_recorder *r, struct happening *h)
 	}
 }
 
-static void note_link(struct shfs_recorder *r, const struct happening *h)
+static void note_link(struct shfs_recorder *r, struct happening *h)
 {
-	_cleanup_(held_clear) struct shfs_held content = content_at(r, h, h->path2);
+	_cleanup_(held_clear) struct shfs_held content = { 0 };
 
+	if (!*h->path) {
+		note_come(r, h);
+		return;
+	}
+	content = content_at(r, h, h->path2);
 	emit_pathop(r, h, SHFS_OP_LINK, h->path, h->path2, &content, NULL);
 }
 

@@ -225,19 +225,22 @@ static void follower_copy(struct follower *f)
 	(void)!shfs_runtime_collect(store, f->hook_dir);
 }
 
-/* Until then, or the table of mounts has changed; copies what hooks write meanwhile. */
+/* Until then, or the table of mounts has changed, or a daemon ends, which need not have a
+ * mount; copies what hooks write meanwhile. */
 static void follower_sleep(struct follower *f, int64_t until_ms)
 {
-	struct pollfd p[] = { { f->mountinfo, POLLPRI, 0 }, { f->changes, POLLIN, 0 } };
+	struct pollfd p[2 + f->n_daemons];
+	size_t n = 0;
 	int64_t ms;
 
+	p[n++] = (struct pollfd){ f->mountinfo, POLLPRI, 0 };
+	for (size_t i = 0; i < f->n_daemons; i++)
+		if (!has_ended(f->daemons[i]))
+			p[n++] = (struct pollfd){ f->daemons[i], POLLIN, 0 };
+	p[n] = (struct pollfd){ f->changes, POLLIN, 0 };
 	while ((ms = until_ms - now_ms()) > 0) {
-		int n = poll(p, 2, (int)ms);
-
-		if (n <= 0 || p[0].revents)
-			return;
-		/* A mount that changes now can wait as long as the hooks. */
-		if (poll(p, 1, COPY_MS) > 0)
+		/* what ends or is mounted now can wait as long as the hooks */
+		if (poll(p, n + 1, (int)ms) <= 0 || !p[n].revents || poll(p, n, COPY_MS))
 			return;
 		follower_copy(f);
 	}

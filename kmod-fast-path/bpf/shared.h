@@ -179,7 +179,8 @@ static __always_inline long walk_step(struct walk *walk)
 		}
 		walk->dentry = (u64)BPF_CORE_READ(mount, mnt_mountpoint);
 		walk->mount = (u64)under;
-		return 0;
+		walk->top = walk->dentry == state.root; /* which it covers */
+		return walk->top;
 	}
 	parent = BPF_CORE_READ(dentry, d_parent);
 	if (!parent || parent == dentry) {

@@ -122,29 +122,51 @@ class Result:
         return f"{self.argv!r} ended with {self.status}:{out}"
 
 
-class Mount:
-    """shfs-fuse in the foreground, as a child of ours. A case that ends it in another way
-    than by unmounting says which exit status it expects."""
+class Daemon:
+    """What records a directory, in the foreground, as a child of ours. A case that ends it in another
+    way than by unmounting says which exit status it expects."""
 
-    def __init__(self, sandbox, directory, *options):
+    def __init__(self, sandbox, directory, program, *options):
         self.sandbox, self.directory, self.expected_status = sandbox, directory, 0
+        self.program = program
         self.stderr_path = os.path.join(sandbox.path, f"mount-{len(sandbox.mounts)}.stderr")
-        program = os.path.join(PREFIX, "libexec/shfs/shfs-fuse")
-        argv = [program, "--store", sandbox.store, "--foreground", *options, directory]
+        argv = [os.path.join(PREFIX, "libexec/shfs", program), "--store", sandbox.store]
         with open(self.stderr_path, "wb") as stderr:
+            argv += ["--foreground", *options, directory]
             self.process = sandbox.popen(argv, stdout=stderr, stderr=stderr)
         sandbox.mounts.append(self)
-        wait_until(self._ready, f"the mount of {directory}")
+        wait_until(self._ready, f"the recording of {directory}")
 
     def _ready(self):
         if self.process.poll() is not None:
             self.expected_status = None
-            pytest.fail(f"shfs-fuse ended with {self.process.returncode}: {self.stderr()}")
-        return self.directory in mounts_below(self.directory)
+            pytest.fail(f"{self.program} ended with {self.process.returncode}: {self.stderr()}")
+        return self.is_there()
 
     def stderr(self):
         with open(self.stderr_path, encoding="utf-8", errors="backslashreplace") as stderr:
             return stderr.read()
+
+    def wait(self):
+        try:
+            status = self.process.wait(20 * PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+            pytest.fail(f"{self.program} did not end")
+        expected, self.expected_status = self.expected_status, None
+        if expected is not None and status != expected:
+            pytest.fail(f"{self.program} ended with {status}, not {expected}: {self.stderr()}")
+
+
+class Mount(Daemon):
+    """By shfs-fuse."""
+
+    def __init__(self, sandbox, directory, *options):
+        super().__init__(sandbox, directory, "shfs-fuse", *options)
+
+    def is_there(self):
+        return self.directory in mounts_below(self.directory)
 
     def status(self):
         """The lines of user.shfs.status as a dictionary."""
@@ -154,20 +176,35 @@ class Mount:
 
     def unmount(self):
         """As the user would; then the daemon must end by itself, with success."""
-        if self.directory in mounts_below(self.directory):
+        if self.is_there():
             self.sandbox.unmount(self.directory)
         self.wait()
 
-    def wait(self):
-        try:
-            status = self.process.wait(20 * PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            pytest.fail("shfs-fuse did not end after it was unmounted")
-        expected, self.expected_status = self.expected_status, None
-        if expected is not None and status != expected:
-            pytest.fail(f"shfs-fuse ended with {status}, not {expected}: {self.stderr()}")
+
+class Watch(Daemon):
+    """By shfs-watch: without a FUSE layer."""
+
+    def __init__(self, sandbox, directory, driver):
+        # root, and fanotify for anybody, see all processes of a machine that runs tests
+        if sandbox.user.uid == 0 or driver == "fanotify":
+            sandbox.allow_log("events were lost")
+        self.store = sandbox.store
+        super().__init__(sandbox, directory, "shfs-watch", "--driver", driver)
+
+    def is_there(self):
+        return self.status().get("backend", "none") != "none"
+
+    def status(self):
+        """The values of user.shfs.status of a mount, as `shfs status` has them."""
+        status = self.sandbox.shfs("--store", self.store, "status", "--json", cwd="/", check=False)
+        found = json.loads(status.stdout)["mounts"] if status.stdout else []
+        found = next((m for m in found if m["path"] == self.directory), {})
+        return {key: value if isinstance(value, str) else str(value) for key, value in found.items()}
+
+    def unmount(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+        self.wait()
 
 
 class Helper:
@@ -187,53 +224,6 @@ class Helper:
     def close(self):
         self.process.terminate()
         self.process.wait(20 * PATIENCE)
-
-
-class Watch:
-    """shfs-watch in the foreground, as a child of ours: a recording without a FUSE layer."""
-
-    def __init__(self, sandbox, directory, driver):
-        self.sandbox, self.directory, self.store = sandbox, directory, sandbox.store
-        self.stderr_path = os.path.join(sandbox.path, f"watch-{len(sandbox.mounts)}.stderr")
-        argv = [os.path.join(PREFIX, "libexec/shfs/shfs-watch"), "--store", sandbox.store]
-        argv += ["--driver", driver, "--foreground", directory]
-        with open(self.stderr_path, "wb") as stderr:
-            self.process = sandbox.popen(argv, stdout=stderr, stderr=stderr)
-        sandbox.mounts.append(self)
-        # root, and fanotify for anybody, see all processes of a machine that runs tests
-        if sandbox.user.uid == 0 or driver == "fanotify":
-            sandbox.allow_log("events were lost")
-        wait_until(self._ready, f"the recording of {directory}")
-
-    def stderr(self):
-        with open(self.stderr_path, encoding="utf-8", errors="backslashreplace") as stderr:
-            return stderr.read()
-
-    def _ready(self):
-        if self.process.poll() is not None:
-            pytest.fail(f"shfs-watch ended with {self.process.returncode}: {self.stderr()}")
-        return self.status().get("backend", "none") != "none"
-
-    def status(self):
-        """The first of its mounts in `shfs status --json`, or nothing."""
-        status = self.sandbox.shfs("--store", self.store, "status", "--json", cwd="/", check=False)
-        found = json.loads(status.stdout)["mounts"] if status.stdout else []
-        return next((m for m in found if m["path"] == self.directory), {})
-
-    def unmount(self):
-        if self.process.poll() is None:
-            self.process.terminate()
-        self.wait()
-
-    def wait(self):
-        try:
-            status = self.process.wait(20 * PATIENCE)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-            pytest.fail("shfs-watch did not end")
-        if status:
-            pytest.fail(f"shfs-watch ended with {status}: {self.stderr()}")
 
 
 class Shell:
@@ -571,6 +561,8 @@ class Sandbox:
         yield self._kill_others
         yield from (mount.unmount for mount in reversed(self.mounts))
         yield from (lambda d=d: self.unmount(d) for d in mounts_below(self.path))
+        if self.backend != "fuse":
+            yield self._end_watches
         yield self._wait_daemons
         yield self._check_unmounted
 
@@ -584,6 +576,13 @@ class Sandbox:
                 with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat_file:
                     text = stat_file.read()
                 yield pid, text[text.index("(") + 1 : text.rindex(")")]
+
+    def _end_watches(self):
+        """Those by `shfs mount`."""
+        listed = self.shfs("status", "--json", cwd="/", check=False).stdout
+        for watch in json.loads(listed)["mounts"] if listed else ():
+            if watch["path"].startswith(f"{self.path}/"):  # and not others of this user
+                self.shfs("umount", watch["path"], cwd="/")
 
     def _kill_others(self):
         for pid, name in self._adopted():
