@@ -210,16 +210,32 @@ class Watch(Daemon):
 class Helper:
     """shfs-helper as root, for those who run a case."""
 
-    pid = None
+    pids = set()
 
-    def __init__(self):
-        self.socket = os.path.join(WORK, "helper.sock")
-        self.stderr = os.path.join(WORK, "helper.stderr")
-        with open(self.stderr, "wb") as stderr:
+    def __init__(self, where=WORK):
+        self.socket = os.path.join(where, "helper.sock")
+        self.stderr = os.path.join(where, "helper.log")
+        self.start()
+
+    def start(self):
+        with open(self.stderr, "ab") as stderr:
             argv = [os.path.join(PREFIX, "sbin/shfs-helper"), "--foreground", "--socket", self.socket]
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr)
-        Helper.pid = self.process.pid
+        self.pids.add(self.process.pid)
         wait_until(lambda: os.path.exists(self.socket), "the helper")
+
+    def children(self):
+        pid = self.process.pid
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+            return [int(child) for child in children.read().split()]
+
+    def kill(self):
+        """With its watches, which we adopt."""
+        children = self.children()
+        self.process.kill()
+        self.process.wait()
+        for child in children:
+            os.waitpid(child, 0)
 
     def close(self):
         self.process.terminate()
@@ -568,7 +584,7 @@ class Sandbox:
 
     def _adopted(self):
         """(pid, name) of processes that lost their parent: we are their subreaper."""
-        known = {m.process.pid for m in self.mounts} | {s.pid for s in self.shells} | {Helper.pid}
+        known = {m.process.pid for m in self.mounts} | {s.pid for s in self.shells} | Helper.pids
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as children:
             pids = [int(pid) for pid in children.read().split()]
         for pid in pids:
@@ -630,7 +646,7 @@ class Sandbox:
 @contextlib.contextmanager
 def disk(sandbox, megabytes, *options, kind="ext4", where=None):
     """A new file system of its own, for all to write, as long as the context lasts: its directory."""
-    if sandbox.user.uid != 0:
+    if os.geteuid() != 0:
         pytest.skip("needs root")
     image, where = os.path.join(sandbox.path, "disk.img"), where or os.path.join(sandbox.path, "disk")
     os.makedirs(where, exist_ok=True)

@@ -675,12 +675,19 @@ def test_without_a_helper_it_says_what_to_start(sandbox, where):
                 os.chmod(f"{where}/s", 0o666)
 
 
-def test_mount_says_what_to_start(sandbox, where, shfs):
+@pytest.mark.parametrize("name", ["module", "bpf", "bpf-tracepoints", "fanotify"])
+def test_mount_says_what_to_start(sandbox, where, shfs, name):
     sandbox.env["SHFS_HELPER"] = f"{where}/s"
     sandbox.allow_exit(5)  # of the process that would record
-    run = shfs("mount", "--backend=bpf", sandbox.project, check=False)
-    assert run.status != 0
+    run = shfs("mount", f"--backend={name}", sandbox.project, check=5)
+    assert run.stderr.count("\n") == 1
     assert "no helper runs here" in run.stderr and "systemctl enable --now shfs-helper.socket" in run.stderr
+
+
+def test_mount_without_a_helper_is_fuse(sandbox, where, shfs):
+    sandbox.env["SHFS_HELPER"] = f"{where}/s"
+    run = shfs("mount", sandbox.project)
+    assert "is mounted: every file is now recorded (fuse" in run.stdout and not run.stderr
 
 
 @pytest.mark.users("ordinary")
@@ -903,3 +910,23 @@ def test_a_driver_tells_a_user_of_his_own_work_alone(sandbox, installed, driver)
         assert not [line for line in lines if "theirs" in line or f" {STRANGER} " in line]
     else:
         assert [line for line in lines if "theirs" in line]
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", ["subvolume", "overlay"])
+def test_file_systems_that_fanotify_cannot_watch(sandbox, installed, kind):
+    """They say so, and FUSE is left."""
+    only_as_root(sandbox)
+    sandbox.env["SHFS_HELPER"] = installed.socket
+    sandbox.allow_exit(5)  # of the process that would record
+    with harness.disk(sandbox, 200, kind="overlay" if kind == "overlay" else "btrfs") as disk:
+        project = f"{disk}/volume"
+        if kind == "subvolume":
+            subprocess.run(["btrfs", "-q", "subvolume", "create", project], check=True)
+        else:
+            os.mkdir(project)
+        os.chown(project, sandbox.user.uid, -1)
+        run = sandbox.shfs("mount", "--backend=fanotify", project, check=5, cwd="/")
+        assert run.stderr.count("\n") == 1 and "the file system does not tell of its files" in run.stderr
+        assert "(fuse" in sandbox.shfs("mount", project, cwd="/").stdout
+        sandbox.shfs("umount", project, cwd="/")
