@@ -158,11 +158,24 @@ static bool is_as_told(int fd, const struct shfs_event_file *file)
 	       shfs_timespec_ns(st.st_mtim) == file->mtime_ns;
 }
 
-/* Who would change it waits for the lease, which ends with fd. */
-static void lease(int fd, const struct shfs_event_file *file)
+/* Who would change it waits for the lease, which ends with fd. false: somebody has it
+ * open to write already. */
+static bool lease(int fd, const struct shfs_event_file *file)
 {
-	if (file->bytes <= LEASE_BYTES_MAX)
-		(void)!fcntl(fd, F_SETLEASE, F_RDLCK);
+	return file->bytes > LEASE_BYTES_MAX || !fcntl(fd, F_SETLEASE, F_RDLCK) ||
+	       errno != EAGAIN;
+}
+
+/* Until its times would tell of another change. */
+static void outlast_tick(const struct shfs_event_file *file)
+{
+	int64_t now_ns = shfs_clock_ns(CLOCK_REALTIME), span_ns;
+	struct timespec tick;
+
+	clock_getres(CLOCK_REALTIME_COARSE, &tick);
+	span_ns = 2 * shfs_timespec_ns(tick);
+	if (now_ns >= file->mtime_ns && now_ns < file->mtime_ns + span_ns)
+		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);
 }
 
 /* What the event alone tells. */
@@ -223,7 +236,8 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
 {
 	struct shfs_snapshot *snapshot;
 
-	lease(fd, file);
+	if (!lease(fd, file))
+		outlast_tick(file);
 	if (!is_as_told(fd, file))
 		return NULL;
 	snapshot = take(c, fd, before, ignored, depth, max_bytes);

@@ -19,21 +19,13 @@ struct fixture {
 	int first_fd; /* that was free before */
 };
 
-static int free_fd(void)
-{
-	int fd = dup(0);
-
-	close(fd);
-	return fd;
-}
-
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	int pair[2];
 
-	f->first_fd = free_fd();
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	f->first_fd = shfs_unit_free_fd();
+	shfs_unit_socketpair(pair);
 	f->helper = pair[0];
 	f->c = shfs_connection_adopt(pair[1]);
 	*state = f;
@@ -47,7 +39,7 @@ static int teardown(void **state)
 
 	shfs_connection_close(f->c);
 	close(f->helper);
-	assert_int_equal(free_fd(), f->first_fd);
+	assert_int_equal(shfs_unit_free_fd(), f->first_fd);
 	free(f);
 	return 0;
 }
@@ -184,7 +176,7 @@ static void contents_beyond_the_limit_are_missing(void **state)
 	for (int i = 0; i < 10; i++)
 		add_event(&b, SHFS_EVENT_CLOSE, SHFS_EVENT_PINNED, "x");
 	say(f, &b, 10);
-	few = (struct rlimit){ (rlim_t)free_fd() + 4, was.rlim_max };
+	few = (struct rlimit){ (rlim_t)shfs_unit_free_fd() + 4, was.rlim_max };
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
 	while (next(f, &told) == SHFS_TOLD_EVENT) {
 		n++;
@@ -317,7 +309,7 @@ static void packets_that_are_too_much(void **state)
 	f->c = NULL;
 	/* the other way round: from the helper's end to itself */
 	int pair[2];
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	shfs_unit_socketpair(pair);
 	assert_int_equal(shfs_packet_receive(pair[1], in), 0);
 	assert_int_equal(shfs_packet_send(pair[0], data, SHFS_PACKET_MAX, fds, 200), 0);
 	assert_int_equal(shfs_packet_receive(pair[1], in), 1);

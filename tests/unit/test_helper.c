@@ -24,21 +24,13 @@ struct fixture {
 	uint64_t sequence; /* the next that is told */
 };
 
-static int free_fd(void)
-{
-	int fd = dup(0);
-
-	close(fd);
-	return fd;
-}
-
 static int setup(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
 	int pair[2];
 
-	f->first_fd = free_fd();
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+	f->first_fd = shfs_unit_free_fd();
+	shfs_unit_socketpair(pair);
 	f->ours = pair[0];
 	f->theirs = pair[1];
 	*state = f;
@@ -52,7 +44,7 @@ static int teardown(void **state)
 	shfs_queue_free(&f->q);
 	close(f->ours);
 	close(f->theirs);
-	assert_int_equal(free_fd(), f->first_fd);
+	assert_int_equal(shfs_unit_free_fd(), f->first_fd);
 	free(f);
 	return 0;
 }

@@ -106,13 +106,19 @@ static void write_now(struct scene *s, const char *path, size_t len, uint64_t se
 	kit_write_file(&s->kit, path, &b);
 }
 
+static void fill_close(struct scene *s, union event *e, uint32_t pid, const char *path,
+                       uint32_t flags)
+{
+	fill(s, e, SHFS_EVENT_CLOSE, pid, path, "");
+	fill_file(s, e, path);
+	e->event.flags = flags;
+}
+
 static void tell_close(struct scene *s, const char *path, uint32_t pid, uint32_t flags)
 {
 	union event e;
 
-	fill(s, &e, SHFS_EVENT_CLOSE, pid, path, "");
-	fill_file(s, &e, path);
-	e.event.flags = flags;
+	fill_close(s, &e, pid, path, flags);
 	tell(s, &e);
 }
 
@@ -155,9 +161,7 @@ static void superseded_is_never_invented(void **state)
 
 	scene_begin(&s);
 	write_now(&s, "f", 5000, 1);
-	fill(&s, &e, SHFS_EVENT_CLOSE, PID, "f", "");
-	fill_file(&s, &e, "f");
-	e.event.flags = SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN;
+	fill_close(&s, &e, PID, "f", SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
 	write_now(&s, "f", 6000, 2); /* before anybody looked */
 	tell(&s, &e);
 	j = scene_journal(&s);
@@ -177,9 +181,7 @@ static void another_file_is_not_taken_for_it(void **state)
 
 	scene_begin(&s);
 	write_now(&s, "f", 5000, 1);
-	fill(&s, &e, SHFS_EVENT_CLOSE, PID, "f", "");
-	fill_file(&s, &e, "f");
-	e.event.flags = SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN;
+	fill_close(&s, &e, PID, "f", SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
 	write_now(&s, "g", 5000, 2);
 	assert_ok(renameat(s.r.root_fd, "g", s.r.root_fd, "f"));
 	tell(&s, &e);
@@ -198,9 +200,8 @@ static void pinned_is_read_without_a_name(void **state)
 
 	scene_begin(&s);
 	write_now(&s, "f", 5000, 1);
-	fill(&s, &e, SHFS_EVENT_CLOSE, PID, "f", "");
-	fill_file(&s, &e, "f");
-	e.event.flags = SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN | SHFS_EVENT_PINNED;
+	fill_close(&s, &e, PID, "f",
+	           SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN | SHFS_EVENT_PINNED);
 	pin = openat(s.r.root_fd, "f", O_PATH | O_CLOEXEC);
 	assert_ok(unlinkat(s.r.root_fd, "f", 0));
 	shfs_recorder_event(&s.r, &e.event, pin);

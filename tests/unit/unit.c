@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <unistd.h>
 
@@ -60,6 +61,19 @@ const char *shfs_unit_tmpdir(void)
 	unit_tmpdirs[unit_n_tmpdirs].path = dir;
 	unit_tmpdirs[unit_n_tmpdirs++].owner = getpid();
 	return dir;
+}
+
+int shfs_unit_free_fd(void)
+{
+	int fd = dup(0);
+
+	close(fd);
+	return fd;
+}
+
+void shfs_unit_socketpair(int pair[static 2])
+{
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 }
 
 void shfs_unit_skipped(const char *why)

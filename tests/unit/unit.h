@@ -39,6 +39,12 @@ int shfs_unit_run(const struct CMUnitTest *tests, size_t n, int argc, char **arg
  */
 const char *shfs_unit_tmpdir(void);
 
+/* The lowest that is free: the same again where nothing was left open. */
+int shfs_unit_free_fd(void);
+
+/* Two ends of a connection, by packets. */
+void shfs_unit_socketpair(int pair[static 2]);
+
 /* Skips the running test and says why; never skip() alone. */
 #define shfs_unit_skip(why)                                                              \
 	do {                                                                             \
