@@ -25,7 +25,8 @@ import pytest
 
 PREFIX = os.environ["SHFS_TEST_PREFIX"]
 WORK = os.path.join(os.environ["SHFS_TEST_DIR"], os.environ.get("PYTEST_XDIST_WORKER", "w"))
-# fanotify by hand: under load what a shell itself wrote is not always known to be its line's
+# fanotify by hand: beside other work, what a shell itself wrote is not always known to be its line's, and
+# closes that it has not read in time are one
 BACKENDS = os.environ.get("SHFS_TEST_BACKENDS", "fuse bpf-tracepoints").split()
 TRANSPORT = os.environ.get("SHFS_TEST_TRANSPORT", "auto")  # or uring, dev
 ENABLE_URING = "/sys/module/fuse/parameters/enable_uring"
@@ -663,7 +664,8 @@ def disk(sandbox, megabytes, *options, kind="ext4", where=None):
     subprocess.run(["mount", "-t", kind, *source, where], check=True)
     os.chmod(where, 0o777)
     with contextlib.ExitStack() as ends:
-        ends.callback(subprocess.run, ["umount", where], check=True)
+        # the helper's process of a watch ends a moment later
+        ends.callback(wait_until, lambda: not subprocess.run(["umount", where], check=False).returncode, "umount")
         try:
             yield where
         finally:
