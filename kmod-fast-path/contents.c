@@ -33,12 +33,13 @@ struct shfs_contents {
 	const struct shfs_config *config;
 	struct shfs_project_rules *rules;
 	int root_fd;
+	bool late;
 	pthread_mutex_t lock;
 	struct known *known; /* the longest unused first */
 };
 
 int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *config,
-                      struct shfs_project_rules *rules, int root_fd,
+                      struct shfs_project_rules *rules, int root_fd, bool late,
                       struct shfs_contents **out)
 {
 	struct shfs_contents *c = calloc(1, sizeof(*c));
@@ -49,6 +50,7 @@ int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *co
 	c->config = config;
 	c->rules = rules;
 	c->root_fd = root_fd;
+	c->late = late;
 	pthread_mutex_init(&c->lock, NULL);
 	*out = c;
 	return 0;
@@ -235,15 +237,16 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
                                           enum shfs_depth depth, uint64_t max_bytes)
 {
 	struct shfs_snapshot *snapshot;
+	bool leased = lease(fd, file);
 
-	if (!lease(fd, file))
+	if (!leased)
 		outlast_tick(file);
 	if (!is_as_told(fd, file))
 		return NULL;
 	snapshot = take(c, fd, before, ignored, depth, max_bytes);
 	if (!snapshot)
 		return NULL;
-	if (!is_as_told(fd, file))
+	if (!is_as_told(fd, file) || (!leased && c->late))
 		shfs_snapshot_spoil(snapshot);
 	pthread_mutex_lock(&c->lock);
 	remember(c, file, snapshot, depth == SHFS_DEPTH_ARCHIVE);

@@ -27,11 +27,13 @@ struct shfs_held {
 	struct shfs_content value;
 };
 
-/* All borrowed. -ENOMEM. */
+/* All borrowed. late: size and times of an event are those that the driver has looked up
+ * after the close; a file that somebody has open to write by then may hold half of what
+ * they write, so its content is INCOMPLETE. -ENOMEM. */
 _must_check_ int shfs_contents_new(struct shfs_capture *capture,
                                    const struct shfs_config *config,
                                    struct shfs_project_rules *rules, int root_fd,
-                                   struct shfs_contents **out);
+                                   bool late, struct shfs_contents **out);
 void shfs_contents_free(struct shfs_contents *contents); /* NULL is fine */
 
 /* Why a content is wanted. */

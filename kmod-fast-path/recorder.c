@@ -33,6 +33,20 @@ struct happening {
 	uint64_t process;
 };
 
+/* fanotify tells no times: they are those at which it was read, or soon after the ctime.
+ */
+static bool is_late(const struct shfs_recorder *r)
+{
+	return !strcmp(r->driver, "fanotify");
+}
+
+/* A file's size and times are looked up after its close, and are not those that it left.
+ */
+static bool looks_late(const struct shfs_recorder *r)
+{
+	return is_late(r) || !strcmp(r->driver, "bpf-tracepoints");
+}
+
 int shfs_recorder_begin(struct shfs_recorder *r)
 {
 	const struct shfs_capture_options options = {
@@ -53,7 +67,7 @@ int shfs_recorder_begin(struct shfs_recorder *r)
 	error = shfs_capture_open(r->store, &options, &r->capture);
 	if (!error)
 		error = shfs_contents_new(r->capture, &r->config, &r->rules, r->root_fd,
-		                          &r->contents);
+		                          looks_late(r), &r->contents);
 	if (!error)
 		error = shfs_processes_new(r->capture, &r->processes);
 	return error;
@@ -75,13 +89,6 @@ void shfs_recorder_end(struct shfs_recorder *r)
 }
 
 /* --- what is common to all events --- */
-
-/* fanotify tells no times: they are those at which it was read, or soon after the ctime.
- */
-static bool is_late(const struct shfs_recorder *r)
-{
-	return !strcmp(r->driver, "fanotify");
-}
 
 /* Where times are not exact, the order of the events is better known. */
 static struct shfs_time time_of(struct shfs_recorder *r, const struct shfs_event *event)
