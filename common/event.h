@@ -25,8 +25,10 @@ enum shfs_event_type {
 	 */
 	SHFS_EVENT_CLOSE =
 		1, /* an open file has ended: all its descriptors and mappings */
-	SHFS_EVENT_WRITE = 2, /* this process is the first, or another than the one
-	                         before, that writes through an open file */
+	SHFS_EVENT_WRITE = 2, /* this program is the first, or another than the one
+	                         before, that writes through an open file; of the shell
+	                         of a terminal each SHFS_EVENT_LINE_NS. The size and times
+	                         are those from before it. */
 	SHFS_EVENT_RENAME =
 		3, /* text, text2: from, to; one of them may be empty: outside */
 	SHFS_EVENT_LINK = 4,     /* text, text2: a name of it, the new one */
@@ -75,6 +77,7 @@ enum shfs_event_flags {
 		1 << 19, /* what it holds is kept at hand by the driver: pin */
 };
 
+#define SHFS_EVENT_LINE_NS  100000 /* between two lines of a shell */
 #define SHFS_EVENT_PATH_MAX 4096
 #define SHFS_EVENT_ARGV_MAX 2048
 #define SHFS_EVENT_SIZE_MAX 16384

@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#define READY_MS 15000
+#define READY_MS 30000
 #define REAP_MS  2000
 
 static const char how_to_start[] =

@@ -35,7 +35,7 @@ struct shfs_connection *shfs_connection_adopt(int socket);
 void shfs_connection_close(struct shfs_connection *c);
 
 /*
- * Waits until the watch has begun, 15 s at most. driver: its name, or NULL: the best that
+ * Waits until the watch has begun, 30 s at most. driver: its name, or NULL: the best that
  * works. root_fd: of the directory, O_RDONLY. Once for each connection. -errno, and why
  * as above, as the helper says it.
  */

@@ -298,6 +298,23 @@ struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
 	return held;
 }
 
+void shfs_contents_look(struct shfs_contents *c, const struct shfs_event_file *file,
+                        const char *path)
+{
+	_cleanup_close_ int fd = -1;
+	struct shfs_event_file now = *file;
+	struct stat st;
+
+	if (shfs_project_rules_match(c->rules, path) == SHFS_RULE_IGNORE)
+		return;
+	fd = open_file(c, file, path, -1);
+	if (fd < 0 || fstat(fd, &st))
+		return;
+	now.bytes = (uint64_t)st.st_size;
+	now.mtime_ns = shfs_timespec_ns(st.st_mtim);
+	shfs_snapshot_unref(shfs_contents_found(c, fd, &now).snapshot);
+}
+
 struct shfs_held shfs_contents_last(struct shfs_contents *c,
                                     const struct shfs_event_file *file)
 {

@@ -50,6 +50,10 @@ struct shfs_held shfs_contents_take(struct shfs_contents *contents,
                                     const struct shfs_event_file *file, const char *path,
                                     int content_fd, enum shfs_contents_why why);
 
+/* Takes what the file at path holds now, if it is still that of the event. */
+void shfs_contents_look(struct shfs_contents *contents,
+                        const struct shfs_event_file *file, const char *path);
+
 /* What it held when it was last taken, of a file that is not to be found any more. */
 struct shfs_held shfs_contents_last(struct shfs_contents *contents,
                                     const struct shfs_event_file *file);

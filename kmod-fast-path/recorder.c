@@ -2,27 +2,12 @@
 #include "kmod-fast-path/recorder.h"
 
 #include "common/path.h"
+#include "kmod-fast-path/writers.h"
 #include "store/log.h"
 #include "store/spool.h"
 
 #include <errno.h>
 #include <string.h>
-#include <uthash.h>
-
-#define WRITERS_MAX 8
-
-struct writer {
-	uint64_t process;
-	struct shfs_time begin, last;
-};
-
-/* A file that is open, by the id that events give it, and who has written through it. */
-struct shfs_open_file {
-	uint64_t id;
-	struct writer writers[WRITERS_MAX];
-	unsigned n_writers, last; /* last: who wrote last */
-	UT_hash_handle hh;
-};
 
 /* An event, ready to be recorded. Paths end with a NUL. */
 struct happening {
@@ -77,10 +62,8 @@ void shfs_recorder_end(struct shfs_recorder *r)
 {
 	struct shfs_open_file *open, *next;
 
-	HASH_ITER (hh, r->open, open, next) {
-		HASH_DEL(r->open, open);
-		free(open);
-	}
+	HASH_ITER (hh, r->open, open, next)
+		shfs_open_file_free(&r->open, open);
 	shfs_contents_free(TAKE_PTR(r->contents));
 	shfs_processes_free(TAKE_PTR(r->processes));
 	shfs_capture_close(TAKE_PTR(r->capture));
@@ -125,7 +108,7 @@ static void held_clear(struct shfs_held *held)
 /* --- accesses --- */
 
 static void emit_access(struct shfs_recorder *r, const struct happening *h,
-                        const struct writer *writer, uint32_t flags,
+                        const struct shfs_writer *writer, uint32_t flags,
                         const struct shfs_held *seen, const struct shfs_held *made)
 {
 	struct shfs_snapshot *content[2] = { seen ? seen->snapshot : NULL,
@@ -186,27 +169,37 @@ static bool is_written(struct shfs_recorder *r, const struct shfs_event *event)
 }
 
 /* One for each writer, the last one first: that made it, the others had a part in it. */
+static void emit_writers(struct shfs_recorder *r, const struct happening *h,
+                         const struct shfs_open_file *open, const struct shfs_held *made)
+{
+	const uint32_t of_opener = SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED;
+	uint32_t flags = access_flags(r, h->event) | SHFS_ACCESS_WRITTEN;
+
+	for (unsigned i = 0; i < open->n_writers; i++)
+		emit_access(r, h, &open->writers[(open->last + i) % open->n_writers],
+		            i || open->handed_on ? flags & ~of_opener : flags, NULL,
+		            made);
+}
+
 static void record_writers(struct shfs_recorder *r, const struct happening *h,
                            const struct shfs_open_file *open)
 {
-	const struct shfs_event *event = h->event;
-	const uint32_t of_opener = SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED;
-	uint32_t flags = access_flags(r, event) | SHFS_ACCESS_WRITTEN;
 	_cleanup_(held_clear) struct shfs_held made =
-		shfs_contents_take(r->contents, &event->file, h->path, h->content_fd,
+		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
 	                           SHFS_CONTENTS_WRITTEN);
-	const struct writer closer = { h->process, h->time, h->time };
+	struct shfs_writer closer = { .process = h->process,
+		                      .begin = h->time,
+		                      .last = h->time };
+	const struct shfs_open_file by_closer = { .writers = &closer, .n_writers = 1 };
 
-	if (!open)
-		emit_access(r, h, &closer, flags, NULL, &made);
-	for (unsigned i = 0; open && i < open->n_writers; i++)
-		emit_access(r, h, &open->writers[(open->last + i) % open->n_writers],
-		            i ? flags & ~of_opener : flags, NULL, &made);
+	emit_writers(r, h, open ? open : &by_closer, &made);
 }
 
 static void record_reader(struct shfs_recorder *r, const struct happening *h)
 {
-	const struct writer reader = { h->process, h->time, h->time };
+	const struct shfs_writer reader = { .process = h->process,
+		                            .begin = h->time,
+		                            .last = h->time };
 	_cleanup_(held_clear) struct shfs_held seen =
 		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
 	                           SHFS_CONTENTS_READ);
@@ -217,55 +210,48 @@ static void record_reader(struct shfs_recorder *r, const struct happening *h)
 
 static void note_close(struct shfs_recorder *r, const struct happening *h)
 {
-	uint64_t id = h->event->file.id;
-	struct shfs_open_file *open = NULL;
+	struct shfs_open_file *open = shfs_open_file_find(r->open, h->event->file.id);
 
-	if (id)
-		HASH_FIND(hh, r->open, &id, sizeof(id), open);
 	if (open || is_written(r, h->event))
 		record_writers(r, h, open);
 	else if (h->event->flags & SHFS_EVENT_READABLE)
 		record_reader(r, h);
-	if (open) {
-		HASH_DEL(r->open, open);
-		free(open);
-	}
+	if (open)
+		shfs_open_file_free(&r->open, open);
 }
 
-static struct writer *find_writer(struct shfs_open_file *open, uint64_t process)
+/* What the file holds when another command comes to write is what those before left. */
+static void hand_on(struct shfs_recorder *r, const struct happening *h,
+                    struct shfs_open_file *open)
 {
-	for (unsigned i = 0; i < open->n_writers; i++)
-		if (open->writers[i].process == process)
-			return &open->writers[i];
-	if (open->n_writers == WRITERS_MAX)
-		return NULL;
-	open->writers[open->n_writers] = (struct writer){ .process = process };
-	return &open->writers[open->n_writers++];
+	_cleanup_(held_clear) struct shfs_held made =
+		shfs_contents_last(r->contents, &h->event->file);
+
+	emit_writers(r, h, open, &made);
+	shfs_open_file_hand_on(open);
 }
 
 static void note_write(struct shfs_recorder *r, const struct happening *h)
 {
-	uint64_t id = h->event->file.id;
 	struct shfs_open_file *open = NULL;
-	struct writer *writer;
 
-	if (!id)
+	if (h->event->file.id)
+		open = shfs_open_file_get(&r->open, h->event, h->path);
+	if (!open)
 		return;
-	HASH_FIND(hh, r->open, &id, sizeof(id), open);
-	if (!open) {
-		open = calloc(1, sizeof(*open));
-		if (!open)
-			return;
-		open->id = id;
-		HASH_ADD(hh, r->open, id, sizeof(open->id), open);
-	}
-	writer = find_writer(open, h->process);
-	if (!writer)
-		return;
-	if (!writer->begin.boot_ns)
-		writer->begin = h->time;
-	writer->last = h->time;
-	open->last = (unsigned)(writer - open->writers);
+	if (shfs_open_file_is_handed_on(open, h->event))
+		hand_on(r, h, open);
+	shfs_open_file_note(open, h->event, h->process, h->time);
+}
+
+/* Of files that others may go on to write: what it has left. */
+static void note_exit(struct shfs_recorder *r, const struct shfs_event *event)
+{
+	struct shfs_open_file *open, *next;
+
+	HASH_ITER (hh, r->open, open, next)
+		if (shfs_open_file_note_exit(open, event) && open->path)
+			shfs_contents_look(r->contents, &open->file, open->path);
 }
 
 /* --- names and modes --- */
@@ -459,6 +445,8 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 		return;
 	if (event->type >= SHFS_EVENT_FORK) {
 		shfs_processes_note(r->processes, event);
+		if (event->type == SHFS_EVENT_EXIT)
+			note_exit(r, event);
 		return;
 	}
 	copy_text(h.path, event->text, event->text_len);

@@ -225,6 +225,7 @@ struct signal_struct {
 	int nr_threads;
 	struct pid *pids[4];
 	struct tty_struct *tty;
+	int leader;
 };
 
 struct mm_struct {
@@ -252,7 +253,7 @@ struct task_struct {
 	} thread_info;
 	u32 flags;
 	int pid, tgid;
-	u64 start_boottime;
+	u64 start_boottime, self_exec_id;
 	struct task_struct *real_parent, *group_leader;
 	struct pid *thread_pid;
 	const struct cred *cred;

@@ -56,7 +56,9 @@ struct who {
 /* Of an open file that somebody has written to, by its address. */
 struct written {
 	u64 id;
-	struct who who;      /* the last */
+	struct who who; /* the last */
+	u64 exec_id;    /* which program that runs */
+	u64 told_ns;
 	u32 flags;           /* enum shfs_event_flags */
 	s64 ctime_ns, bytes; /* of the file, when it was mapped */
 };
@@ -621,13 +623,35 @@ static __always_inline bool changed_by_map(struct inode *inode,
 	return known->ctime_ns != times.ctime_ns || known->bytes != inode->i_size;
 }
 
+static __always_inline bool is_by(const struct written *known, struct task_struct *task)
+{
+	return known->who.start_ns == task->group_leader->start_boottime &&
+	       known->who.pid == process_id(task);
+}
+
+/* Nothing new is to be told of who writes. The shell of a terminal may do so for another
+ * line than before. */
+static __always_inline bool is_told(const struct written *known, struct task_struct *task)
+{
+	return is_by(known, task) && known->exec_id == task->self_exec_id &&
+	       (!task->signal->leader || !task->signal->tty ||
+	        bpf_ktime_get_boot_ns() - known->told_ns < SHFS_EVENT_LINE_NS);
+}
+
+static __always_inline void write_now(struct written *known, struct task_struct *task)
+{
+	who_is(task, &known->who);
+	known->exec_id = task->self_exec_id;
+	if (task->signal->leader)
+		known->told_ns = bpf_ktime_get_boot_ns();
+}
+
 /* This process writes, maps or truncates through an open file. */
 static __always_inline void note_written(struct file *file, u32 flags)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct written *known, first = {};
 	struct place place;
-	struct who who;
 	u64 address = (u64)file;
 	/* who opened it answers for what others write: programs with other rights */
 	bool mine = watched() || file->f_cred->uid.val == config.uid;
@@ -643,21 +667,20 @@ static __always_inline void note_written(struct file *file, u32 flags)
 			known->flags |= SHFS_EVENT_SHARED;
 			return;
 		}
-		if (known->who.start_ns == task->group_leader->start_boottime &&
-		    known->who.pid == process_id(task))
+		if (is_told(known, task))
 			return;
-		known->flags |= SHFS_EVENT_SHARED;
-		who_is(task, &known->who);
+		if (!is_by(known, task))
+			known->flags |= SHFS_EVENT_SHARED;
+		write_now(known, task);
 		first = *known;
 	} else if (!mine) {
 		return;
 	}
 	if (!find(file->f_path.dentry, file, &place))
 		return;
-	who_is(task, &who);
 	if (!known) {
 		first.id = __sync_fetch_and_add(&state.next_id, 1) + 1;
-		first.who = who;
+		write_now(&first, task);
 		first.flags = flags;
 		if (flags & SHFS_EVENT_MAPPED)
 			note_mapped(file->f_inode, &first);
@@ -666,8 +689,8 @@ static __always_inline void note_written(struct file *file, u32 flags)
 			return;
 		}
 	}
-	tell(SHFS_EVENT_WRITE, first.flags | open_flags(file), &who, file->f_path.dentry,
-	     file->f_inode, &place, first.id, false);
+	tell(SHFS_EVENT_WRITE, first.flags | open_flags(file), &first.who,
+	     file->f_path.dentry, file->f_inode, &place, first.id, false);
 }
 
 /* Made by O_TMPFILE, it may have got a name since, which its open file does not know. */

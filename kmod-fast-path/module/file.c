@@ -81,6 +81,29 @@ static bool is_by_current(const struct shfs_writer *writer)
 	       writer->process.start_ns == current->group_leader->start_boottime;
 }
 
+/* The shell of a terminal writes itself: for another line than before, maybe. */
+static bool is_next_line(const struct shfs_writer *writer)
+{
+	return current->signal->leader && current->signal->tty &&
+	       ktime_get_boottime_ns() - READ_ONCE(writer->told_ns) > SHFS_EVENT_LINE_NS;
+}
+
+/* Nothing new is to be told of who writes. */
+static bool is_told(const struct shfs_writer *writer)
+{
+	return is_by_current(writer) && writer->exec_id == current->self_exec_id &&
+	       !is_next_line(writer);
+}
+
+static void write_now(const struct shfs_watch *watch, struct shfs_writer *writer)
+{
+	writer->tgid = current->tgid;
+	writer->exec_id = current->self_exec_id;
+	if (current->signal->leader)
+		writer->told_ns = ktime_get_boottime_ns();
+	shfs_fill_process(watch, &writer->process, current);
+}
+
 /*
  * Adds fresh, or takes over what another CPU has added meanwhile: fresh is
  * freed then.
@@ -114,10 +137,10 @@ static bool note_writer(struct shfs_watch *watch, const struct file *file, u32 f
 	if (writer) {
 		is_new = writer == fresh;
 		writer->flags |= flags;
-		if (!is_new && !is_by_current(writer)) {
-			shfs_fill_process(watch, &writer->process, current);
-			writer->tgid = current->tgid;
-			writer->flags |= SHFS_EVENT_SHARED;
+		if (!is_new && !is_told(writer)) {
+			if (!is_by_current(writer))
+				writer->flags |= SHFS_EVENT_SHARED;
+			write_now(watch, writer);
 			is_new = true;
 		}
 		*told = *writer;
@@ -135,9 +158,37 @@ static struct shfs_writer *make_writer(struct shfs_watch *watch, const struct fi
 		return NULL;
 	}
 	writer->file = file;
-	writer->tgid = current->tgid;
-	shfs_fill_process(watch, &writer->process, current);
+	write_now(watch, writer);
 	return writer;
+}
+
+static u32 flags_of(const struct file *file, const struct shfs_writer *writer)
+{
+	const struct inode *inode = file_inode(file);
+	u32 flags = writer ? writer->flags : 0;
+
+	if (file->f_mode & FMODE_READ)
+		flags |= SHFS_EVENT_READABLE;
+	if (file->f_flags & __FMODE_EXEC)
+		flags |= SHFS_EVENT_EXECUTED;
+	if (!(file->f_mode & FMODE_WRITE))
+		return flags;
+	flags |= SHFS_EVENT_WRITABLE;
+	if (file->f_mode & FMODE_CREATED)
+		flags |= SHFS_EVENT_CREATED;
+	if (file->f_flags & O_APPEND)
+		flags |= SHFS_EVENT_APPEND;
+	if (atomic_read(&inode->i_writecount) == 1)
+		flags |= SHFS_EVENT_LAST_WRITER;
+	/*
+	 * core dumps are written without asking; whoever else has the mapping may
+	 * write
+	 */
+	if (!writer && (file->f_mode & FMODE_CREATED) && i_size_read(inode))
+		flags |= SHFS_EVENT_WRITTEN;
+	if (writer && (flags & SHFS_EVENT_MAPPED) && !is_by_current(writer))
+		flags |= SHFS_EVENT_SHARED;
+	return flags;
 }
 
 static void tell_write(struct shfs_watch *watch, const struct file *file,
@@ -149,7 +200,7 @@ static void tell_write(struct shfs_watch *watch, const struct file *file,
 	shfs_event_begin(ring);
 	event = shfs_event_make(watch, ring, SHFS_EVENT_WRITE, text->len, 0);
 	if (event) {
-		event->flags = writer->flags | (text->cut ? SHFS_EVENT_CUT : 0);
+		event->flags = flags_of(file, writer) | (text->cut ? SHFS_EVENT_CUT : 0);
 		event->process = writer->process;
 		shfs_fill_file(watch, &event->file, file_inode(file), file->f_path.dentry,
 			       text->dev);
@@ -173,8 +224,7 @@ static void write_in(struct shfs_watch *watch, struct file *file, u32 flags)
 	struct shfs_writer *writer = find_writer(watch, file), told;
 	struct shfs_text text;
 
-	if (writer && is_by_current(writer) &&
-	    (READ_ONCE(writer->flags) & flags) == flags)
+	if (writer && is_told(writer) && (READ_ONCE(writer->flags) & flags) == flags)
 		return;
 	if (!is_of(watch, file) ||
 	    !shfs_path(watch, file->f_path.dentry, shfs_ring_here(watch)->text, &text))
@@ -232,35 +282,6 @@ static void notrace on_truncate(unsigned long ip, unsigned long parent_ip,
 
 	if (file && shfs_watched() && S_ISREG(file_inode(file)->i_mode))
 		write_to(file, SHFS_EVENT_WRITTEN | SHFS_EVENT_TRUNCATED);
-}
-
-static u32 flags_of(const struct file *file, const struct shfs_writer *writer)
-{
-	const struct inode *inode = file_inode(file);
-	u32 flags = writer ? writer->flags : 0;
-
-	if (file->f_mode & FMODE_READ)
-		flags |= SHFS_EVENT_READABLE;
-	if (file->f_flags & __FMODE_EXEC)
-		flags |= SHFS_EVENT_EXECUTED;
-	if (!(file->f_mode & FMODE_WRITE))
-		return flags;
-	flags |= SHFS_EVENT_WRITABLE;
-	if (file->f_mode & FMODE_CREATED)
-		flags |= SHFS_EVENT_CREATED;
-	if (file->f_flags & O_APPEND)
-		flags |= SHFS_EVENT_APPEND;
-	if (atomic_read(&inode->i_writecount) == 1)
-		flags |= SHFS_EVENT_LAST_WRITER;
-	/*
-	 * core dumps are written without asking; whoever else has the mapping may
-	 * write
-	 */
-	if (!writer && (file->f_mode & FMODE_CREATED) && i_size_read(inode))
-		flags |= SHFS_EVENT_WRITTEN;
-	if (writer && (flags & SHFS_EVENT_MAPPED) && !is_by_current(writer))
-		flags |= SHFS_EVENT_SHARED;
-	return flags;
 }
 
 static void tell_close(struct shfs_watch *watch, const struct file *file,

@@ -60,6 +60,7 @@ struct shfs_writer {
 	struct rcu_head rcu;
 	const struct file *file;
 	pid_t tgid; /* with process.start_ns: who */
+	u64 exec_id, told_ns;
 	u64 id;
 	u32 flags; /* enum shfs_event_flags */
 	struct shfs_event_process process;

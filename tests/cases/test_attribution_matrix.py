@@ -13,6 +13,8 @@ from harness import PREFIX, wait_until
 pytestmark = pytest.mark.backends
 # these tell no writes, only closes
 WRITES = pytest.mark.backends(without=["fanotify", "bpf-tracepoints"])
+# and no lines but of the shell of a terminal
+LINES = pytest.mark.backends(without=["fanotify", "bpf-tracepoints", "module", "bpf"])
 TIMES = pytest.mark.backends(without=["fanotify"])  # and this no times
 
 SHELLS = pytest.mark.parametrize("kind", ["bash", "zsh"])
@@ -498,15 +500,9 @@ def test_pids_that_come_again(few_pids, sandbox, shfs, mounted, shell, kind):
     check(shfs, lines, {"by-orphan": made["by-orphan"]})
 
 
-@WRITES
-@pytest.mark.parametrize("nested", [False, True])
-@SHELLS
-def test_builtins_that_share_an_open_file_at_once(shfs, mounted, shell, kind, nested):
+def check_lines_at_once(shfs, terminal):
     """All is the shell itself, by one descriptor: what tells the lines apart is when they wrote.
     The contents between them are not kept, but each is shown to have written."""
-    terminal = shell(kind)
-    if nested:
-        terminal.run(kind)
     terminal.run("exec 3>>log")
     lines = [f"echo {n} >&3" for n in range(20)]
     terminal.send("".join(line + "\r" for line in lines))
@@ -516,6 +512,20 @@ def test_builtins_that_share_an_open_file_at_once(shfs, mounted, shell, kind, ne
     assert set(lines) <= set(makers(shfs)["log"]) <= {*lines, "exec 3>>log"}
     found = versions(shfs, "log")
     assert found[-1] == lines[-1] and set(found) <= {*lines, "exec 3>>log"}
+
+
+@WRITES
+@SHELLS
+def test_builtins_that_share_an_open_file_at_once(shfs, mounted, shell, kind):
+    check_lines_at_once(shfs, shell(kind))
+
+
+@LINES
+@SHELLS
+def test_builtins_of_a_nested_shell_that_share_an_open_file_at_once(shfs, mounted, shell, kind):
+    terminal = shell(kind)
+    terminal.run(kind)
+    check_lines_at_once(shfs, terminal)
 
 
 @SHELLS

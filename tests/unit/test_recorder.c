@@ -272,6 +272,67 @@ static void writer_and_not_closer(void **state)
 	scene_end(&s);
 }
 
+static void tell_write(struct scene *s, const char *path, uint32_t pid)
+{
+	union event e;
+
+	fill(s, &e, SHFS_EVENT_WRITE, pid, path, "");
+	fill_file(s, &e, path);
+	e.event.file.id = 7;
+	e.event.process.pgid = pid;
+	tell(s, &e);
+}
+
+static const struct shfs_record *nth_access(const struct kit_journal *j, unsigned n)
+{
+	for (unsigned i = 0; i < j->n; i++)
+		if (j->recs[i].type == SHFS_REC_ACCESS && !n--)
+			return &j->recs[i];
+	fail();
+	return NULL;
+}
+
+/* Of three commands that share an open file the first has ended before the next wrote,
+ * and what the second left was overwritten before anybody looked. */
+static void each_command_made_what_it_left(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	union event e;
+
+	scene_begin(&s);
+	write_now(&s, "f", 0, 1);
+	tell_write(&s, "f", PID + 1);
+	write_now(&s, "f", 100, 1);
+	fill(&s, &e, SHFS_EVENT_EXIT, PID + 1, "", "");
+	tell(&s, &e);
+	tell_write(&s, "f", PID + 2);
+	write_now(&s, "f", 200, 2);
+	s.time_ns += SHFS_NSEC_PER_SEC;
+	tell_write(&s, "f", PID + 3);
+	write_now(&s, "f", 300, 3);
+	fill(&s, &e, SHFS_EVENT_CLOSE, PID, "f", "");
+	fill_file(&s, &e, "f");
+	e.event.file.id = 7;
+	e.event.flags = SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN | SHFS_EVENT_CREATED;
+	tell(&s, &e);
+
+	j = scene_journal(&s);
+	for (unsigned n = 0; n < 3; n++) {
+		const struct shfs_record *rec = nth_access(j, n);
+
+		assert_int_equal(rec->access.process, record_of_pid(j, PID + 1 + n)->seq);
+		assert_int_equal(rec->access.made.size, 100 * (n + 1));
+		assert_int_equal(!(rec->access.made.flags & SHFS_CONTENT_INCOMPLETE),
+		                 n != 1);
+		assert_int_equal(rec->access.flags, SHFS_ACCESS_WRITTEN);
+		if (n != 1)
+			kit_assert_object(&s.kit, &rec->access.made, 100 * (n + 1),
+			                  n + 1);
+	}
+	scene_end(&s);
+}
+
 static void parent_that_ended_is_known(void **state)
 {
 	struct scene s;
@@ -365,6 +426,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(readers_see_what_is_there),
 		cmocka_unit_test(opened_to_write_is_not_written),
 		cmocka_unit_test(writer_and_not_closer),
+		cmocka_unit_test(each_command_made_what_it_left),
 		cmocka_unit_test(parent_that_ended_is_known),
 		cmocka_unit_test(another_program_is_another_record),
 		cmocka_unit_test(losses_are_told),
