@@ -27,6 +27,7 @@
 #define RETRY_MS  1000 /* to reach a helper that has gone */
 #define LOOK_MS   5000 /* for the directory, where nothing happens */
 #define SYNCS_MAX 64   /* who wait for the helper */
+#define TURN      64   /* events, then whoever asks gets his answer */
 
 struct options {
 	const char *store, *config, *driver, *helper, *dir;
@@ -236,12 +237,16 @@ static void end_sync(struct watch *w, uint64_t cookie)
 		shfs_control_sync(&w->recorder, TAKE_FD(*fd));
 }
 
-static void receive(struct watch *w)
+/* true: there may be more. */
+static bool receive(struct watch *w)
 {
 	struct shfs_told told;
-	int r;
+	int r = 1;
 
-	while ((r = shfs_connection_next(w->connection, &told)) > 0) {
+	for (unsigned n = 0; n < TURN; n++) {
+		r = shfs_connection_next(w->connection, &told);
+		if (r <= 0)
+			break;
 		if (r == SHFS_TOLD_SYNCED) {
 			end_sync(w, told.cookie);
 			continue;
@@ -251,6 +256,7 @@ static void receive(struct watch *w)
 	}
 	if (r < 0)
 		lose_helper(w, r);
+	return r > 0;
 }
 
 /* --- what is wrong --- */
@@ -365,6 +371,8 @@ static void answer(struct watch *w)
 
 static void serve(struct watch *w)
 {
+	bool more = false;
+
 	while (!w->ends) {
 		struct pollfd fds[] = {
 			{ .fd = w->signals, .events = POLLIN },
@@ -372,7 +380,8 @@ static void serve(struct watch *w)
 			{ .fd = w->connection ? shfs_connection_fd(w->connection) : -1,
 			  .events = POLLIN },
 		};
-		int n = poll(fds, ARRAY_SIZE(fds), w->connection ? LOOK_MS : RETRY_MS);
+		int wait = more ? 0 : w->connection ? LOOK_MS : RETRY_MS;
+		int n = poll(fds, ARRAY_SIZE(fds), wait);
 
 		if (n < 0)
 			continue;
@@ -380,8 +389,8 @@ static void serve(struct watch *w)
 			return;
 		if (!w->connection)
 			return_to_helper(w);
-		if (fds[2].revents)
-			receive(w);
+		if (more || fds[2].revents)
+			more = receive(w);
 		look_for_trouble(w);
 		if (fds[1].revents)
 			answer(w);
@@ -393,12 +402,14 @@ static void drain(struct watch *w)
 {
 	uint64_t last = ++w->cookie;
 	struct pollfd p;
+	bool more = false;
 
 	if (!w->connection || shfs_connection_sync(w->connection, last))
 		return;
 	p = (struct pollfd){ .fd = shfs_connection_fd(w->connection), .events = POLLIN };
-	while (w->connection && w->synced != last && poll(&p, 1, RETRY_MS) > 0)
-		receive(w);
+	while (w->connection && w->synced != last &&
+	       (more || poll(&p, 1, RETRY_MS) > 0))
+		more = receive(w);
 }
 
 static void guardian_died(struct shfs_guardian *g)
