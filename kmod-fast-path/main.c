@@ -24,6 +24,7 @@
 #include <signal.h>
 #include <string.h>
 
+#define NICE      "10" /* a tenth of a processor, where others want it whole */
 #define RETRY_MS  1000 /* to reach a helper that has gone */
 #define LOOK_MS   5000 /* for the directory, where nothing happens */
 #define SYNCS_MAX 64   /* who wait for the helper */
@@ -417,6 +418,18 @@ static void guardian_died(struct shfs_guardian *g)
 	shfs_guardian_alert(g);
 }
 
+/* Nobody waits for it. The kernel may divide its time among sessions, and then looks at
+ * their nice values alone (sched(7), autogroup); in the foreground ours is the user's. */
+static void let_others_go_first(bool own_session)
+{
+	int fd = own_session ? open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC) : -1;
+
+	(void)!nice(atoi(NICE));
+	if (fd >= 0)
+		(void)!write(fd, NICE, strlen(NICE));
+	shfs_closep(&fd);
+}
+
 static int start_recorder(struct watch *w)
 {
 	struct shfs_recorder *r = &w->recorder;
@@ -450,6 +463,7 @@ static int run(struct watch *w)
 	snprintf(w->driver, sizeof(w->driver), "%s",
 	         shfs_connection_driver(w->connection));
 	w->recorder.driver = w->driver;
+	let_others_go_first(!w->options.foreground);
 	code = start_recorder(w);
 	if (code)
 		return code;
