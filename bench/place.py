@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-ORDINARY = "shfs-test"
+ORDINARY = "shfs-bench"  # not who runs tests, which may end all recordings of their user
 URING = "/sys/module/fuse/parameters/enable_uring"
 
 

@@ -8,7 +8,8 @@ ratio is that of such a pair, and the median of the rounds is what counts. A rou
 counted comes first, and fills the caches. Before each run what the last one wrote is on the disk.
 What shfs still archives in the background is waited for between the runs: it is not part of the
 time, but the CPU time of the mount's process counts until it is done ("CPU besides"). For a tracer
-that column is what the whole takes more than the work alone.
+that column is what the whole takes more than the work alone. A driver without FUSE watches only while
+its own run lasts, as others pay for it too.
 """
 
 import argparse
@@ -90,30 +91,41 @@ class Session:
     def once(self, variant, requests=None):
         """One run: what it took; requests is a Counter for them, at the cost of time."""
         self.place.shell(variant.user, self.before, variant.directory)
-        run("sync", "-f", self.place.work)
-        if self.work.cold:
-            with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as drop:
-                drop.write("3")
-        cpu = variant.cpu()
-        with counted(variant.directory, requests, self.place.work):
-            seconds, work_cpu, out = self.place.timed(
-                variant.user, variant.wrap(["sh", "-ec", self.script]), variant.directory,
-                PATIENCE if variant.kind in OF_OTHERS else None)
-        variant.wait()
-        cpu = variant.cpu() - cpu
+        with variant.attached():
+            run("sync", "-f", self.place.work)
+            if self.work.cold:
+                with open("/proc/sys/vm/drop_caches", "w", encoding="ascii") as drop:
+                    drop.write("3")
+            cpu = variant.cpu()
+            with counted(variant.directory, requests, self.place.work):
+                seconds, work_cpu, out = self.place.timed(
+                    variant.user, variant.wrap(["sh", "-ec", self.script]), variant.directory,
+                    PATIENCE if variant.kind in OF_OTHERS else None)
+            variant.wait()
+            cpu = variant.cpu() - cpu
+            closes = variant.closes() if variant.kind == "driver" else None
         if self.work.loop:
             # tracers print too
             seconds = float(re.search(r"^ns=([\d.]+)$", out, re.M)[1]) / 1e9
         self.place.shell(variant.user, self.after, variant.directory)
-        return {"seconds": seconds, "cpu": work_cpu, "own_cpu": cpu}
+        return {"seconds": seconds, "cpu": work_cpu, "own_cpu": cpu, "closes": closes}
 
     def requests(self, chosen):
         """{variant: {request: how many}} of one more run in each mount, which is not timed."""
         found = {v.name: collections.Counter() for v in chosen}
         for variant in chosen:
-            if variant not in variants.TRACERS:
+            if isinstance(variant, variants.Mount):
                 self.once(variant, found[variant.name])
         return found
+
+    def opens(self):
+        """How many files one more run opens, wherever they are; None: nobody can count."""
+        counter = variants.Opens()
+        if counter.missing(self.place):
+            return None
+        counter.settle_in(self.place)
+        self.once(counter)
+        return counter.count
 
     def pair(self, variant, native_first):
         order = [variants.NATIVE, variant]
@@ -161,10 +173,11 @@ def measure(work, wanted, fixtures, rounds):
             session.warm_up(chosen)
         samples, unable = session.rounds(chosen, rounds)
         requests = {} if fixtures.quick else session.requests([v for v in chosen if v.name not in unable])
+        opens = session.opens() if any(v.kind == "driver" for v in chosen) else None
     absent.update(unable)
     return {
         "name": work.name, "title": work.title, "script": session.script, "quick": fixtures.quick,
-        "operations": work.operations(fixtures.quick), "units": work.units(fixtures.quick),
+        "opens": opens, "operations": work.operations(fixtures.quick), "units": work.units(fixtures.quick),
         "variants": [{"name": v.name, "title": v.title, "kind": v.kind, "missing": absent[v.name],
                       "samples": samples.get(v.name, []), "requests": requests.get(v.name, {})} for v in wanted],
     }

@@ -2,12 +2,15 @@
 """What the same work is done in or under: a plain directory, shfs in its forms, other file
 systems that pass through, and tracers."""
 
+import contextlib
+import functools
+import json
 import os
 import shutil
 import signal
 import subprocess
 
-from place import ORDINARY, again_until, cpu_seconds, fail, mounted_at, run, unmount
+from place import ORDINARY, Failed, again_until, cpu_seconds, fail, mounted_at, run, unmount
 
 
 class Variant:
@@ -34,6 +37,10 @@ class Variant:
 
     def leave(self):
         shutil.rmtree(self.base, ignore_errors=True)
+
+    def attached(self):
+        """While it works: what would cost others too is there for its own runs alone."""
+        return contextlib.nullcontext()
 
     def wrap(self, argv):
         return argv
@@ -134,6 +141,103 @@ class Shfs(Mount):
         return run(f"{place.prefix}/bin/shfs", "--version").strip()
 
 
+class Driver(Variant):
+    """A plain directory that is recorded without FUSE: shfs-watch, and root's shfs-helper. Each run has a
+    store of its own: one that had the contents would read and compare them."""
+
+    kind, helper = "driver", None
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.title = f"shfs, {name}"
+
+    @functools.cache  # pylint: disable=method-cache-max-size-none
+    def missing(self, place):
+        """Tried: only the kernel knows what it allows."""
+        self.settle_in(place)
+        try:
+            self.start()
+            with self.attached():
+                return None
+        except Failed as failure:
+            return str(failure).split("shfs: ")[-1].splitlines()[0].removeprefix(f"{self.name}: ")
+        finally:
+            self.stop()
+            self.leave()
+
+    def settle_in(self, place):
+        super().settle_in(place)
+        self.store, self.socket = f"{self.base}/store", f"{place.work}/{self.name}.helper"
+
+    def start(self):
+        program = f"{self.place.prefix}/sbin/shfs-helper"
+        self.helper = self.place.start(self.place.users["root"], [program, "--foreground", "--socket", self.socket], "/")
+        if not again_until(lambda: os.path.exists(self.socket), 10):
+            fail(f"{self.name}: no helper after 10 s: {self.place.said()}")
+
+    def stop(self):
+        if self.helper:
+            self.helper.terminate()
+            self.helper.wait(10)
+            self.helper = None
+
+    @contextlib.contextmanager
+    def attached(self):
+        """Once the background has read what it reads at the beginning."""
+        shutil.rmtree(self.store, ignore_errors=True)
+        self.shfs("libexec/shfs/shfs-watch", "--driver", self.name, self.directory)
+        try:
+            status = self.status()
+            if status["backend"] != self.name:
+                fail(status.get("backend_reason") or f"{status['backend']} is taken")
+            tasks = f"/proc/{status['pid']}/task"
+            if not again_until(lambda: "baseline" not in thread_names(tasks), 30):
+                fail(f"{self.name}: not recorded after 30 s")
+            self.pids = [status["pid"], self.helper.pid]
+            yield
+        finally:
+            self.shfs("bin/shfs", "umount", self.directory)
+
+    def shfs(self, program, *argv):
+        env = ["env", f"SHFS_STORE={self.store}", f"SHFS_HELPER={self.socket}"]
+        return self.place.timed(self.user, [*env, f"{self.place.prefix}/{program}", *argv], "/")[2]
+
+    def status(self):
+        found = json.loads(self.shfs("bin/shfs", "status", "--json"))["mounts"]
+        return next(m for m in found if m["path"] == self.directory)
+
+    def wait(self):
+        """As with FUSE."""
+        self.shfs("bin/shfs", "sync")
+        status = self.status()
+        if status["lost"]:
+            fail(f"{self.name}: {status['lost']} records lost")
+
+    def cpu(self):
+        return sum(cpu_seconds(pid) for pid in with_children(*self.pids))
+
+    def closes(self):
+        """Recorded: of files that were read, and that were written."""
+        sql = "SELECT coalesce(sum(is_read AND NOT is_written), 0), coalesce(sum(is_written), 0) FROM v_access WHERE is_open"
+        return json.loads(self.shfs("bin/shfs", "select", sql))["rows"][0]
+
+    def version(self, place):
+        return run(f"{place.prefix}/bin/shfs", "--version").strip()
+
+
+def thread_names(tasks):
+    for task in os.listdir(tasks):
+        with contextlib.suppress(OSError), open(f"{tasks}/{task}/comm", encoding="utf-8") as comm:
+            yield comm.read().strip()
+
+
+def with_children(*pids):
+    for pid in pids:
+        yield pid
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as children:
+            yield from with_children(*map(int, children.read().split()))
+
+
 class Bindfs(Mount):
     title = "bindfs"
 
@@ -201,6 +305,21 @@ class Tracer(Variant):
         return next(f"{self.name} {word}" for word in words if any(c.isdigit() for c in word))
 
 
+class Opens(Tracer):
+    """Counts the files that the work opens, wherever they are."""
+
+    def __init__(self):
+        super().__init__("strace", "opens", ["strace", "-f", "--seccomp-bpf", "-c", "-U", "calls,errors,name", "-o", "{out}",
+                                             "-e", "trace=open,openat,openat2,creat"])
+
+    def wait(self):
+        with open(self.out, encoding="ascii") as out:
+            rows = [line.split() for line in out]
+        # no errors are an empty column
+        self.count = sum(int(r[0]) - int(r[1] if len(r) > 2 else 0) for r in rows if r[-1].startswith(("open", "creat")))
+        super().wait()
+
+
 NATIVE = Variant("native")
 ALL = [
     NATIVE,
@@ -208,6 +327,7 @@ ALL = [
     Shfs("shfs-dev", "shfs, unprivileged, /dev/fuse", ORDINARY, "dev", "off"),
     Shfs("pass-uring", "shfs, passthrough, io_uring", "root", "uring", "on"),
     Shfs("pass-dev", "shfs, passthrough, /dev/fuse", "root", "dev", "on"),
+    *(Driver(name) for name in ("module", "bpf", "bpf-tracepoints", "fanotify")),
     Bindfs("bindfs"),
     FuseOverlayfs("fuse-overlayfs", "root"),
     Tracer("strace", "strace --seccomp-bpf", [

@@ -408,8 +408,7 @@ static void drain(struct watch *w)
 	if (!w->connection || shfs_connection_sync(w->connection, last))
 		return;
 	p = (struct pollfd){ .fd = shfs_connection_fd(w->connection), .events = POLLIN };
-	while (w->connection && w->synced != last &&
-	       (more || poll(&p, 1, RETRY_MS) > 0))
+	while (w->connection && w->synced != last && (more || poll(&p, 1, RETRY_MS) > 0))
 		more = receive(w);
 }
 
