@@ -431,3 +431,15 @@ def test_runs_under_a_filter(sandbox):
 
     wait_until(lambda: said()["Seccomp"] == "2", "the filter")
     assert said()["NoNewPrivs"] == "1"
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.backends(without=["fuse"])
+def test_ends_when_asked_while_it_has_much_to_record(sandbox):
+    """More than it can take in seconds: who asks is not taken for one that found nobody."""
+    sandbox.mount()
+    code = "import os\nfor i in range(15000): open(f'{os.getpid()}.{i}', 'w').write(str(i) * 2000)"
+    busy = [sandbox.popen(["python3", "-c", code]) for _ in range(3)]
+    for process in busy:
+        assert process.wait() == 0
+    sandbox.shfs("umount", sandbox.project)
