@@ -206,9 +206,18 @@ class Driver(Variant):
         found = json.loads(self.shfs("bin/shfs", "status", "--json"))["mounts"]
         return next(m for m in found if m["path"] == self.directory)
 
+    def synced(self):
+        """It gives up after 5 s."""
+        try:
+            self.shfs("bin/shfs", "sync")
+            return True
+        except Failed:
+            return False
+
     def wait(self):
         """As with FUSE."""
-        self.shfs("bin/shfs", "sync")
+        if not again_until(self.synced, 120):
+            fail(f"{self.name}: not archived after 120 s")
         status = self.status()
         if status["lost"]:
             fail(f"{self.name}: {status['lost']} records lost")
