@@ -14,13 +14,13 @@ import pytest
 import harness
 from harness import ORDINARY, wait_until
 
-pytestmark = pytest.mark.backends
+pytestmark = pytest.mark.backends(by_hand=True)
 # who writes again at once waits with FUSE alone until it is known what was there
 WAITS = pytest.mark.backends(without=["fanotify", "bpf-tracepoints"])
 # these find no file that has lost its name
-NAMELESS = pytest.mark.backends(without=["bpf-tracepoints"])
+NAMELESS = pytest.mark.backends(without=["bpf-tracepoints"], by_hand=True)
 # and this tells writing by times, and several closes of one process as one
-TIMES = pytest.mark.backends(without=["fanotify"])
+TIMES = pytest.mark.backends(without=["fanotify"], by_hand=True)
 
 SHELLS = pytest.mark.parametrize("kind", ["bash", "zsh"])
 

@@ -15,7 +15,7 @@ import harness
 LONG = os.environ.get("SHFS_TEST_LONG") == "1"
 FSX = os.path.join(os.path.dirname(__file__), "fsx.py")
 
-pytestmark = [pytest.mark.users("root"), pytest.mark.timeout(600 if LONG else 120), pytest.mark.backends]
+pytestmark = [pytest.mark.users("root"), pytest.mark.timeout(600 if LONG else 120), pytest.mark.backends(by_hand=True)]
 
 
 class Disk:
