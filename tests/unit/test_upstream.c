@@ -42,7 +42,7 @@ static void check_depth(const char *path, int64_t n, size_t depth, const char *e
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	_cleanup_upstream_ struct shfs_upstream *up = NULL;
+	_cleanup_graph_ struct shfs_graph *up = NULL;
 	_cleanup_version_ struct shfs_version target = { 0 };
 	_cleanup_buf_ struct shfs_buf got = { 0 };
 
@@ -56,12 +56,15 @@ static void check_depth(const char *path, int64_t n, size_t depth, const char *e
 	assert_ok(shfs_rows_bind_int(rows, 2, n));
 	assert_int_equal(shfs_rows_next(rows), 1);
 	assert_int_equal(shfs_version_from_row(rows, &target), 1);
-	assert_ok(shfs_upstream_new(index, &target, depth, 0, everything, &up));
-	assert_string_equal(shfs_upstream_versions(up)->version.path, path);
-	for (struct shfs_upstream_maker *m = shfs_upstream_makers(up); m; m = m->next) {
+	assert_ok(shfs_upstream_new(index, &target,
+	                            &(struct shfs_graph_limits){ .max_depth = depth,
+	                                                         .all = everything },
+	                            &up));
+	assert_string_equal(shfs_graph_versions(up)->version.path, path);
+	for (struct shfs_graph_maker *m = shfs_graph_makers(up); m; m = m->next) {
 		if (got.len)
 			shfs_buf_char(&got, '\n');
-		for (struct shfs_upstream_version *v = m->made; v; v = v->next_made)
+		for (struct shfs_graph_version *v = m->made; v; v = v->next_made)
 			shfs_buf_printf(&got, "%s@%d ", v->version.path + 3,
 			                (int)v->version.n);
 		shfs_buf_printf(&got, "<- %s:",
