@@ -25,9 +25,12 @@ struct maker_node {
 	struct shfs_graph_maker m;
 	struct maker_key key;
 	bool queued;
-	struct maker_node *next; /* in the queue */
-	struct made *results;    /* downstream: what it made, the last first */
+	struct maker_node *next;        /* in the queue */
+	struct version_node *last_read; /* downstream: the last that it was added to */
+	struct made *results;           /* downstream: what it made, the last first */
 	size_t n_results;
+	struct gone *gone; /* downstream: which names it removed */
+	size_t n_gone;
 	bool asked; /* for its inputs, or its results, at least once */
 	int64_t since_ns[2];
 	size_t reached[2]; /* so many of its results */
@@ -45,7 +48,7 @@ struct shfs_graph {
 	struct shfs_graph_version *first_version, **last_version;
 	struct shfs_graph_maker *first_maker, **last_maker;
 	const char *const *questions; /* each prepared once */
-	struct shfs_rows *rows[QUESTIONS_MAX];
+	struct shfs_rows *rows[QUESTIONS_MAX], *makers_rows;
 };
 
 /* Programs of version control bring back contents that they have kept. */

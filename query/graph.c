@@ -32,6 +32,7 @@ static void maker_free(struct maker_node *node)
 	shfs_entry_clear(&node->m.entry);
 	free(node->m.inputs);
 	free(node->results);
+	free(node->gone);
 	free(node);
 }
 
@@ -50,6 +51,7 @@ void shfs_graph_free(struct shfs_graph *g)
 		HASH_DEL(g->makers, m);
 		maker_free(m);
 	}
+	shfs_rows_close(g->makers_rows);
 	for (int i = 0; i < QUESTIONS_MAX; i++)
 		shfs_rows_close(g->rows[i]);
 	free(g);
@@ -87,10 +89,22 @@ struct maker_key shfs_graph_maker_of(const struct shfs_version *v)
 static int load_maker(struct shfs_graph *g, struct maker_node *m)
 {
 	struct shfs_entry *e = &m->m.entry;
+	struct shfs_rows **rows = &g->makers_rows;
+	int r = 0;
 
 	e->is_process = m->key.is_process;
-	return e->is_process ? shfs_process_load(g->index, m->key.id, &e->process)
-	                     : shfs_command_load(g->index, m->key.id, &e->command);
+	if (e->is_process)
+		return shfs_process_load(g->index, m->key.id, &e->process);
+	if (!*rows)
+		r = shfs_rows_open(g->index,
+		                   "SELECT" SHFS_COMMAND_COLUMNS
+		                   "FROM v_command WHERE command_id = ?1",
+		                   rows);
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 1, m->key.id);
+	if (!r)
+		r = shfs_rows_next(*rows);
+	return r > 0 ? shfs_command_from_row(*rows, &e->command) : r;
 }
 
 int shfs_graph_maker(struct shfs_graph *g, struct maker_key key, struct maker_node **out)

@@ -20,8 +20,10 @@ struct shfs_graph_version {
 	struct shfs_graph_version *via;
 	struct shfs_graph_maker **readers; /* downstream alone */
 	size_t n_readers, cap_readers;
+	size_t n_more; /* readers that were not looked at, for max_versions */
 	struct shfs_graph_version *carried, *next_carried; /* the same, renamed */
 	size_t number; /* 1, 2, … in the order of discovery */
+	bool passing;  /* downstream: its maker moved it on, or removed it */
 	bool cut;      /* downstream alone: too far, its readers were not looked for */
 	bool mark;
 };

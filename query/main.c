@@ -29,6 +29,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_log,
 	&shfs_cmd_why,
 	&shfs_cmd_stats,
+	&shfs_cmd_impact,
 	&shfs_cmd_cat,
 	&shfs_cmd_diff,
 	&shfs_cmd_restore,

@@ -159,39 +159,46 @@ const char *shfs_version_why_not_archived(uint32_t flags)
 
 /* --- commands --- */
 
-int shfs_command_load(struct shfs_index *index, int64_t command_id,
-                      struct shfs_command_row *out)
+int shfs_command_from_row(struct shfs_rows *rows, struct shfs_command_row *out)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	struct shfs_command_row c = { .command_id = command_id };
-	int r = row_by_int(
-		index,
-		"SELECT id, session, host, cwd, text, begin_ns, end_ns, status,"
-		" hidden, n_accesses"
-		" FROM v_command WHERE command_id = ?1",
-		command_id, &rows);
+	struct shfs_command_row c = {
+		.command_id = shfs_rows_int(rows, 0),
+		.id = column_dup(rows, 1),
+		.session = column_dup(rows, 2),
+		.host = column_dup(rows, 3),
+		.cwd = column_dup(rows, 4),
+		.text = column_dup(rows, 5),
+		.text_len = shfs_rows_bytes(rows, 5),
+		.begin_ns = shfs_rows_int(rows, 6),
+		.end_ns = shfs_rows_int(rows, 7),
+		.ended = !shfs_rows_is_null(rows, 7),
+		.status = shfs_rows_int(rows, 8),
+		.has_status = !shfs_rows_is_null(rows, 8),
+		.hidden = shfs_rows_int(rows, 9),
+	};
 
-	if (r <= 0)
-		return r;
-	c.id = column_dup(rows, 0);
-	c.session = column_dup(rows, 1);
-	c.host = column_dup(rows, 2);
-	c.cwd = column_dup(rows, 3);
-	c.text = column_dup(rows, 4);
-	c.text_len = shfs_rows_bytes(rows, 4);
-	c.begin_ns = shfs_rows_int(rows, 5);
-	c.end_ns = shfs_rows_int(rows, 6);
-	c.ended = !shfs_rows_is_null(rows, 6);
-	c.status = shfs_rows_int(rows, 7);
-	c.has_status = !shfs_rows_is_null(rows, 7);
-	c.hidden = shfs_rows_int(rows, 8);
-	c.n_accesses = shfs_rows_int(rows, 9);
 	if (!c.id || !c.session || !c.host || !c.cwd || !c.text) {
 		shfs_command_clear(&c);
 		return -ENOMEM;
 	}
 	*out = c;
 	return 1;
+}
+
+int shfs_command_load(struct shfs_index *index, int64_t command_id,
+                      struct shfs_command_row *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = row_by_int(index,
+	                   "SELECT" SHFS_COMMAND_COLUMNS
+	                   ", n_accesses FROM v_command WHERE command_id = ?1",
+	                   command_id, &rows);
+
+	if (r > 0)
+		r = shfs_command_from_row(rows, out);
+	if (r > 0)
+		out->n_accesses = shfs_rows_int(rows, 10);
+	return r;
 }
 
 void shfs_command_clear(struct shfs_command_row *c)

@@ -61,6 +61,12 @@ struct shfs_command_row {
 	int64_t n_accesses;
 };
 
+#define SHFS_COMMAND_COLUMNS                                                             \
+	" command_id, id, session, host, cwd, text, begin_ns, end_ns, status, hidden "
+
+/* n_accesses is 0, as it takes a while to count. */
+_must_check_ int shfs_command_from_row(struct shfs_rows *rows,
+                                       struct shfs_command_row *out);
 _must_check_ int shfs_command_load(struct shfs_index *index, int64_t command_id,
                                    struct shfs_command_row *out);
 void shfs_command_clear(struct shfs_command_row *command);

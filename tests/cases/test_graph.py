@@ -133,3 +133,113 @@ def test_programs(study, sandbox):
     shown = plain(sandbox.shfs("why", "top.txt", "--from", sort.removesuffix("/sort")).stdout)
     assert shown.splitlines()[-1].endswith("  program")
     assert ask(sandbox, "why", "top.txt", "--from", sort)["program"] == sort
+
+
+# --- impact ---
+
+
+def impact(sandbox, *args):
+    return plain(sandbox.shfs("impact", *args).stdout).splitlines()
+
+
+def test_impact(study, sandbox):
+    study.run("cat config.yaml")
+    assert impact(sandbox, "config.yaml") == [
+        "config.yaml@1",
+        "├─ ID  cat config.yaml  made nothing",
+        "└─ out.csv@1 ← ID  sh run.sh",
+        "   └─ top.txt@1 ← ID  sort -rn out.csv > top.txt",
+        "",
+        "3 commands, 2 results",
+    ]
+    assert impact(sandbox, "top.txt") == ["top.txt: no recorded command has read it"]
+    assert impact(sandbox, "top.txt@1") == ["top.txt@1: no recorded command has read it"]
+    found = ask(sandbox, "impact", "data/in.csv@1")
+    assert names(sandbox, found["targets"]) == {"data/in.csv@1"}
+    assert names(sandbox, found["versions"]) == {"data/in.csv@1", "out.csv@1", "top.txt@1"}
+    edges = {c["text"]: (names(sandbox, c["inputs"]), names(sandbox, c["made"])) for c in found["commands"]}
+    assert edges == {
+        "sh run.sh": ({"data/in.csv@1"}, {"out.csv@1"}),
+        "sort -rn out.csv > top.txt": ({"out.csv@1"}, {"top.txt@1"}),
+    }
+
+
+def test_impact_of_any_version_and_of_one(study, sandbox):
+    study.run("sed -i s/3/5/ config.yaml")
+    study.run("sh run.sh")
+    assert impact(sandbox, "config.yaml") == [
+        "config.yaml@2 ← ID  sed -i s/3/5/ config.yaml",
+        "└─ out.csv@2 ← ID  sh run.sh",
+        "",
+        "config.yaml@1",
+        "└─ out.csv@1 ← ID  sh run.sh",
+        "   └─ top.txt@1 ← ID  sort -rn out.csv > top.txt",
+        "",
+        "4 commands, 3 results",
+    ]
+    assert impact(sandbox, "config.yaml@2")[:2] == ["config.yaml@2", "└─ out.csv@2 ← ID  sh run.sh"]
+    # the edited file comes of the first, too, and what was made of that
+    assert "   └─ out.csv@2 ← ID  sh run.sh" in impact(sandbox, "config.yaml@1")
+
+
+def test_impact_depth_and_dot(study, sandbox):
+    assert impact(sandbox, "--depth", "1", "config.yaml")[:3] == [
+        "config.yaml@1",
+        "└─ out.csv@1 ← ID  sh run.sh",
+        "   └─ … shfs impact out.csv@1",
+    ]
+    found = {v["n"]: v["cut"] for v in ask(sandbox, "impact", "--depth", "2", "config.yaml")["versions"]}
+    assert not any(found.values())
+    boxes, ellipses, edges, _ = labels(sandbox.shfs("impact", "--dot", "config.yaml").stdout)
+    assert boxes == ["sh run.sh", "sort -rn out.csv > top.txt"] and edges == 4
+    assert ellipses == ["config.yaml@1", "out.csv@1", "top.txt@1"]
+    sandbox.shfs("impact", "--dot", "--json", "config.yaml", check=2)
+
+
+def test_impact_goes_through_changes(study, sandbox):
+    for line in "cp data/in.csv a", "echo 4 >> a", "mv a b", "cat b b > c", "mv c model.awk":
+        study.run(line)
+    assert impact(sandbox, "data/in.csv")[1:-2] == [
+        "├─ out.csv@1 ← ID  sh run.sh",
+        "│  └─ top.txt@1 ← ID  sort -rn out.csv > top.txt",
+        "└─ a@1 ← ID  cp data/in.csv a",
+        "   └─ b@2 ← ID  echo 4 >> a",
+        "      └─ c@1 ← ID  cat b b > c",
+        "         └─ model.awk@2 ← ID  mv c model.awk",
+    ]
+    assert impact(sandbox, "a@2")[1] == "└─ b@2  the same, renamed"
+    # the same the other way round
+    assert "data/in.csv@1" in sandbox.shfs("why", "model.awk").stdout
+    [version] = [v for v in ask(sandbox, "impact", "a@2")["versions"] if v["carried"]]
+    assert version["origin"] == {"path": f"{sandbox.project}/a", "n": 2}
+
+
+def test_impact_without_temporary_names(study, sandbox):
+    study.run("sort out.csv > tmp; head -1 tmp > first; rm tmp")
+    study.run("sort -r out.csv > tmp2; mv tmp2 second; cat second > third")
+    found = [line.split(" ←")[0] for line in impact(sandbox, "out.csv")]
+    assert sorted(line[3:] for line in found[1:-2]) == ["first@1", "second@1", "third@1", "top.txt@1"]
+    assert names(sandbox, ask(sandbox, "impact", "out.csv@1")["versions"]) == {
+        "out.csv@1", "top.txt@1", "first@1", "second@1", "third@1",
+    }  # fmt: skip
+
+
+def test_impact_of_what_was_made_before_it_was_read(study, sandbox):
+    study.run("echo 1 > early; cat data/in.csv > late")
+    assert "early@1" not in sandbox.shfs("impact", "data/in.csv").stdout
+    assert "late@1" in sandbox.shfs("impact", "data/in.csv").stdout
+
+
+def test_impact_past_git(study, sandbox):
+    for line in (
+        "git init -q -b main . && git config user.name A && git config user.email a@b",
+        "git add -A; git commit -qm first",
+        "sed -i s/3/4/ config.yaml; git commit -qam second",
+        "git checkout -q HEAD^ config.yaml",
+        "cp config.yaml out",
+    ):
+        assert study.run(line) == ""
+    shown = sandbox.shfs("impact", "config.yaml@1").stdout
+    assert "config.yaml@3 ← " in shown and "out@1 ← " in shown and ".git/" not in shown
+    assert "out@1" not in sandbox.shfs("impact", "data/in.csv@1").stdout
+    assert ".git/" in sandbox.shfs("impact", "--all", "config.yaml@1").stdout

@@ -661,6 +661,8 @@ def test_undelete(study, sandbox):
         (["restore"], 2, "restore what?"),
         (["why"], 2, "usage: shfs why"),
         (["why", "a", "b"], 2, "one argument too many"),
+        (["impact", "confg.yaml"], 3, "did you mean config.yaml?"),
+        (["impact", "--depth", "x", "a"], 2, "a number above 0"),
         (["log", "--patsch", "a"], 2, "did you mean --patch?"),
     ],
 )
@@ -670,7 +672,7 @@ def test_errors(study, sandbox, args, status, message):
 
 
 @pytest.mark.users("ordinary")
-@pytest.mark.parametrize("command", ["history", "log f", "why f", "show f", "cat f", "diff f", "restore f@1"])
+@pytest.mark.parametrize("command", ["history", "log f", "why f", "impact f", "show f", "cat f", "diff f", "restore f@1"])
 def test_no_store_and_no_rows(sandbox, command):
     assert "shfs mount DIR" in sandbox.shfs(*command.split(), check=6).stderr
     sandbox.mount().unmount()
@@ -688,7 +690,7 @@ def test_names_that_are_meant_to_harm(mounted, sandbox, shell):
     assert command["files"][0]["path"] == f"{sandbox.project}/{name}"
     assert sandbox.shfs("cat", name).stdout == "1\n"
     assert sandbox.shfs("cat", f"{name}@1").stdout == "1\n"
-    for what in "log", "why", "show":
+    for what in "log", "why", "impact", "show":
         assert "\x1b" not in sandbox.shfs(what, name).stdout
 
 
@@ -697,6 +699,7 @@ def test_after_reindex_the_answers_are_the_same(study, sandbox):
         ["history", "--all"],
         ["log", "config.yaml"],
         ["why", "top.txt"],
+        ["impact", "config.yaml"],
         ["show", the_id(sandbox, "sh run.sh")],
     )
     before = [sandbox.shfs(*q, "--json").stdout for q in questions]
