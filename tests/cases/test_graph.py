@@ -243,3 +243,148 @@ def test_impact_past_git(study, sandbox):
     assert "config.yaml@3 ← " in shown and "out@1 ← " in shown and ".git/" not in shown
     assert "out@1" not in sandbox.shfs("impact", "data/in.csv@1").stdout
     assert ".git/" in sandbox.shfs("impact", "--all", "config.yaml@1").stdout
+
+
+def test_completion(study, sandbox):
+    def offered(*words):
+        return sandbox.shfs("complete", "--", *words).stdout.split("\n")[:-1]
+
+    sandbox.shfs("sync")
+    assert offered("why", "--from", "") == [":directories"]
+    assert offered("impact", "con") == [":files"] and offered("stale", "con") == [":files"]
+    assert offered("impact", "out.csv@")[0] == ":behind @" and len(offered("impact", "out.csv@")) == 2
+    assert [o.split("\t")[0] for o in offered("why", "--d")] == ["--depth", "--dot"]
+
+
+# --- stale ---
+
+
+def stale(sandbox, *args):
+    """{command: (results, reasons)} of what is to be run again, in order."""
+    found = json.loads(sandbox.shfs("stale", "--json", *args, check=False).stdout)
+    return {
+        c["text"]: (
+            names(sandbox, c["results"]),
+            {f"{r['path'].removeprefix(sandbox.project + '/')}@{r['read']}" for r in c["reasons"]},
+        )
+        for c in found["commands"]
+    }
+
+
+SORT = "sort -rn out.csv > top.txt"
+
+
+def test_stale(study, sandbox):
+    assert sandbox.shfs("stale").stdout == "0 of 2 results stale\n"
+    study.run("sed -i s/3/5/ config.yaml")
+    shown = plain(re.sub("(?m)^[0-9a-f]{7,}  ", "ID  ", sandbox.shfs("stale", check=1).stdout))
+    assert shown.splitlines() == [
+        "out.csv@1",
+        "└─ config.yaml@1  is @2 now",
+        "",
+        "top.txt@1",
+        "└─ out.csv@1  stale",
+        "",
+        "To run again, in this order:",
+        "ID  sh run.sh",
+        "         in ~/project",
+        f"ID  {SORT}",
+        "         in ~/project",
+        "",
+        "2 of 2 results stale",
+    ]
+    assert stale(sandbox) == {
+        "sh run.sh": ({"out.csv@1"}, {"config.yaml@1"}),
+        SORT: ({"top.txt@1"}, {"out.csv@1"}),
+    }
+    # one by one it is up to date again
+    study.run("sh run.sh")
+    assert stale(sandbox) == {SORT: ({"top.txt@1"}, {"out.csv@1"})}
+    study.run(SORT)
+    assert sandbox.shfs("stale").stdout == "0 of 2 results stale\n"
+
+
+def test_stale_of_one_file(study, sandbox):
+    study.run("wc -l < data/in.csv > lines")
+    study.run("sed -i s/3/5/ config.yaml")
+    assert sandbox.shfs("stale", "lines").stdout == "0 of 1 result stale\n"
+    assert list(stale(sandbox, "top.txt")) == ["sh run.sh", SORT]
+    assert list(stale(sandbox, "out.csv", "out.csv")) == ["sh run.sh"]
+    assert stale(sandbox, "data") == {}
+    assert "did you mean" in sandbox.shfs("stale", "top.tx", check=3).stderr
+
+
+def test_the_same_content_again_is_not_stale(study, sandbox):
+    study.run("echo 'rate: 5' > config.yaml")
+    assert stale(sandbox)
+    study.run("echo 'rate: 3' > config.yaml")
+    assert stale(sandbox) == {}
+    study.run("echo 'rate: 6' > config.yaml")
+    study.run("shfs restore config.yaml@1")
+    assert stale(sandbox) == {}
+
+
+def test_a_result_that_was_made_again_the_same(study, sandbox):
+    """It keeps its version, whose maker had read the older input."""
+    study.run("echo '# a remark' >> model.awk")
+    assert set(stale(sandbox)) == {"sh run.sh", SORT}
+    study.run("sh run.sh; : again")
+    assert sandbox.shfs("stale").stdout == "0 of 2 results stale\n"
+    study.run("awk 1 out.csv > new; mv new moved")
+    study.run("echo '# more' >> model.awk")
+    study.run("sh run.sh")
+    study.run("awk 1 out.csv > new; mv new moved")
+    assert stale(sandbox) == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["sed -i s/3/5/ data/in.csv; : model.awk", "cat config.yaml >> grows", "cp config.yaml config.bak", "ed -s model.awk < config.yaml",
+     "cat config.yaml; echo 1 > unread"],
+)  # fmt: skip
+def test_what_is_no_result(study, sandbox, line):
+    study.run("echo 1 > grows")
+    study.run(line)
+    before = set(stale(sandbox))
+    study.run("echo 'rate: 9' > config.yaml")
+    found = set(stale(sandbox)) - before - {"sh run.sh", SORT}
+    assert found == ({line} if "unread" in line else set())
+
+
+def test_stale_order_and_what_was_removed(study, sandbox):
+    """The last command was run first; what made a removed file is run for those that read it."""
+    study.run("sort top.txt > mid; cat mid > twin")
+    study.run("sort mid > last")
+    study.run("rm mid")
+    study.run("echo 'extra' > extra")
+    study.run("sort twin extra > all; sort last >> all")
+    study.run("echo 'other' > extra")
+    assert list(stale(sandbox)) == ["sort twin extra > all; sort last >> all"]
+    study.run("sort mid extra > part; true")
+    study.run("sed -i s/3/5/ config.yaml")
+    found = list(stale(sandbox))
+    assert found.index("sh run.sh") < found.index(SORT) < found.index("sort top.txt > mid; cat mid > twin")
+    assert found.index("sort top.txt > mid; cat mid > twin") < found.index("sort mid > last")
+
+
+def test_stale_with_a_needed_command(study, sandbox):
+    study.run("sort out.csv > mid")
+    study.run("echo x > extra")
+    study.run("sort mid extra > last")
+    study.run("rm mid")
+    study.run("echo y > extra")
+    found = ask(sandbox, "stale", "last", check=1)
+    assert [(c["text"], c["needed"]) for c in found["commands"]] == [
+        ("sort out.csv > mid", True),
+        ("sort mid extra > last", False),
+    ]
+    assert (found["results"], found["stale"]) == (1, 1)
+
+
+def test_git_brings_back_no_results(study, sandbox):
+    study.run("git init -q . && git config user.name A && git config user.email a@b")
+    study.run("git add -A; git commit -qm first")
+    study.run("sed -i s/3/5/ config.yaml; sh run.sh; git commit -qam second")
+    study.run("git checkout -q HEAD^")
+    assert sandbox.shfs("stale", check=False).status in (0, 1)
+    assert "out.csv" not in sandbox.shfs("stale", "out.csv").stdout

@@ -672,7 +672,7 @@ def test_errors(study, sandbox, args, status, message):
 
 
 @pytest.mark.users("ordinary")
-@pytest.mark.parametrize("command", ["history", "log f", "why f", "impact f", "show f", "cat f", "diff f", "restore f@1"])
+@pytest.mark.parametrize("command", ["history", "log f", "why f", "impact f", "stale", "stale f", "show f", "cat f", "diff f", "restore f@1"])
 def test_no_store_and_no_rows(sandbox, command):
     assert "shfs mount DIR" in sandbox.shfs(*command.split(), check=6).stderr
     sandbox.mount().unmount()
@@ -700,6 +700,7 @@ def test_after_reindex_the_answers_are_the_same(study, sandbox):
         ["log", "config.yaml"],
         ["why", "top.txt"],
         ["impact", "config.yaml"],
+        ["stale", "data"],
         ["show", the_id(sandbox, "sh run.sh")],
     )
     before = [sandbox.shfs(*q, "--json").stdout for q in questions]

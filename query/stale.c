@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/stale.h"
+
+#include "query/graph-internal.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+
+struct file_node {
+	struct shfs_stale_file f;
+	int64_t file_id;
+	bool asked; /* it was asked about */
+	UT_hash_handle hh;
+};
+
+struct run_node {
+	struct shfs_stale_run r;
+	int64_t command_id;
+	int64_t until_ns; /* the end of the last of its results that were asked about */
+	enum { RUN_NEW, RUN_OPEN, RUN_DONE } state;
+	size_t n_files;         /* that it made */
+	size_t at;              /* the input that it is at */
+	struct run_node *below; /* on the stack */
+	struct run_node *queued;
+	UT_hash_handle hh;
+};
+
+struct shfs_stale {
+	struct shfs_graph *graph; /* for its questions alone */
+	struct file_node *files;
+	struct run_node *runs;
+	struct shfs_stale_run *first, **last;
+	int64_t judged; /* the process that is_computed was last asked about */
+	bool computes;
+};
+
+#define FILE_STATE "SELECT versions, present, last_ns FROM v_file WHERE file_id = ?1"
+
+/* Who wrote it last, if not who made it: the same content again. */
+#define WRITTEN_AGAIN                                                                    \
+	"SELECT command_id, process_id, end_ns FROM v_access"                            \
+	" WHERE file_id = ?1 AND file2_id IS NULL AND made_n = ?2"                       \
+	" AND command_id IS NOT NULL ORDER BY seq_key DESC LIMIT 1"
+#define MOVED_AGAIN                                                                      \
+	"SELECT command_id, process_id, end_ns FROM v_access"                            \
+	" WHERE file2_id = ?1 AND made_n = ?2"                                           \
+	" AND command_id IS NOT NULL ORDER BY seq_key DESC LIMIT 1"
+
+#define MADE "SELECT end_ns FROM v_access WHERE access_id = ?1"
+
+/* Version ?2 of a file: who made it, and how. */
+#define ANEW                                                                             \
+	"SELECT command_id, source <> 'written', (SELECT flags FROM v_access a"          \
+	" WHERE a.access_id = v.access_id) FROM v_version v"                             \
+	" WHERE file_id = ?1 AND n = ?2"
+
+#define READS                                                                            \
+	"SELECT seen_version_id FROM v_access a WHERE command_id = ?1"                   \
+	" AND is_read = 1 AND begin_ns <= ?2 AND seen_version_id IS NOT NULL"            \
+	" AND coalesce(process_id, 0) NOT IN (SELECT process_id FROM v_process p"        \
+	" WHERE command_id = ?1 AND (" SQL_SHFS("p.exe") " OR " SQL_VERSION_CONTROL(     \
+		"p.exe") "))"                                                            \
+			 " GROUP BY seen_version_id ORDER BY min(seq_key)"
+
+enum question {
+	STATE_OF,
+	LAST_WRITER,
+	LAST_MOVER,
+	MADE_BY,
+	MADE_ANEW,
+	READS_OF,
+	VERSION,
+	PROCESS,
+};
+
+static const char *const questions[] = {
+	[STATE_OF] = FILE_STATE,
+	[LAST_WRITER] = WRITTEN_AGAIN,
+	[LAST_MOVER] = MOVED_AGAIN,
+	[MADE_BY] = MADE,
+	[MADE_ANEW] = ANEW,
+	[READS_OF] = READS,
+	[VERSION] = SQL_VERSION,
+	[PROCESS] = "SELECT" SHFS_PROCESS_COLUMNS "FROM v_process WHERE process_id = ?1",
+};
+
+void shfs_stale_free(struct shfs_stale *s)
+{
+	struct file_node *f, *next_f;
+	struct run_node *r, *next_r;
+
+	if (!s)
+		return;
+	HASH_ITER (hh, s->files, f, next_f) {
+		HASH_DEL(s->files, f);
+		shfs_version_clear(&f->f.version);
+		free(f);
+	}
+	HASH_ITER (hh, s->runs, r, next_r) {
+		HASH_DEL(s->runs, r);
+		shfs_entry_clear(&r->r.entry);
+		free(r->r.inputs);
+		free(r);
+	}
+	shfs_graph_free(s->graph);
+	free(s);
+}
+
+/* --- what is no computation --- */
+
+static bool is_one_of(const char *name, const char *const *patterns, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!fnmatch(patterns[i], name, 0))
+			return true;
+	return false;
+}
+
+/* What somebody sat at. */
+static bool is_interactive_program(const struct shfs_process_row *p)
+{
+	static const char *const programs[] = {
+		"vi",     "vim*",  "nvim*", "view",     "nano",     "pico",      "emacs*",
+		"ed",     "micro", "helix", "hx",       "kak",      "joe",       "jed",
+		"mcedit", "ne",    "code*", "gedit",    "kate",     "git",       "git-*",
+		"hg",     "svn",   "shfs",  "jupyter*", "rstudio*", "rsession*",
+	};
+	const char *slash = strrchr(p->exe, '/');
+
+	return is_one_of(slash ? slash + 1 : p->exe, programs, ARRAY_SIZE(programs)) ||
+	       memmem(p->argv, p->argv_len, "ipykernel", strlen("ipykernel"));
+}
+
+/* An interpreter that was given neither a script nor input. */
+static bool is_prompt(const struct shfs_process_row *p, const struct shfs_command_row *c)
+{
+	static const char *const programs[] = { "python*", "R",     "julia*",
+		                                "octave*", "ghci*", "ipython*" };
+	const char *slash = strrchr(p->exe, '/');
+
+	return strnlen(p->argv, p->argv_len) + 1 >= p->argv_len &&
+	       !strpbrk(c->text, "<|") &&
+	       is_one_of(slash ? slash + 1 : p->exe, programs, ARRAY_SIZE(programs));
+}
+
+/* "cp a b": a copy is kept as it is, or it would be none. */
+static bool is_copy(const struct shfs_command_row *c)
+{
+	static const char *const words[] = {
+		"cp", "mv", "ln", "rsync", "install", "scp"
+	};
+	const char *text = c->text + strspn(c->text, " \t");
+	size_t len = strcspn(text, " \t\n");
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (strlen(words[i]) == len && !memcmp(text, words[i], len))
+			return !strpbrk(text, ";|&\n");
+	return false;
+}
+
+/* Many files in a row are of one process. */
+static int is_computed(struct shfs_stale *s, int64_t process_id,
+                       const struct shfs_command_row *command)
+{
+	struct shfs_process_row p;
+	struct shfs_rows *rows;
+	int r;
+
+	if (process_id == s->judged)
+		return s->computes;
+	r = shfs_graph_ask(s->graph, PROCESS, process_id, 0, &rows);
+	if (r > 0)
+		r = shfs_process_from_row(rows, &p);
+	if (r <= 0)
+		return r;
+	s->judged = process_id;
+	s->computes = !is_copy(command) && !is_interactive_program(&p) &&
+	              !is_prompt(&p, command);
+	shfs_process_clear(&p);
+	return s->computes;
+}
+
+/* --- files and runs --- */
+
+static int get_run(struct shfs_stale *s, int64_t command_id, struct run_node **out)
+{
+	struct run_node *run;
+	int r;
+
+	HASH_FIND(hh, s->runs, &command_id, sizeof(command_id), run);
+	if (!run) {
+		run = calloc(1, sizeof(*run));
+		if (!run)
+			return -ENOMEM;
+		run->command_id = command_id;
+		run->until_ns = INT64_MIN;
+		r = shfs_command_load(s->graph->index, command_id, &run->r.entry.command);
+		if (r > 0)
+			HASH_ADD(hh, s->runs, command_id, sizeof(command_id), run);
+		if (r <= 0 || !run->hh.tbl) {
+			shfs_entry_clear(&run->r.entry);
+			free(run);
+			return r < 0 ? r : -ENOMEM;
+		}
+	}
+	*out = run;
+	return 1;
+}
+
+struct writer {
+	int64_t command_id, process_id, end_ns;
+};
+
+/* One that wrote the same content again, later than what is in w. */
+static int later_writer(struct shfs_stale *s, enum question question,
+                        const struct shfs_version *v, struct writer *w)
+{
+	struct shfs_rows *rows;
+	int r = shfs_graph_ask(s->graph, question, v->file_id, v->n, &rows);
+
+	if (r > 0 && shfs_rows_int(rows, 2) > w->end_ns)
+		*w = (struct writer){ shfs_rows_int(rows, 0), shfs_rows_int(rows, 1),
+			              shfs_rows_int(rows, 2) };
+	return MIN(r, 0);
+}
+
+/* Was all of it made by its command, and not only appended or changed? */
+static int is_made_anew(struct shfs_stale *s, const struct shfs_version *v)
+{
+	for (int64_t n = v->n; v->n > 1; n--) {
+		struct shfs_rows *rows;
+		int r = shfs_graph_ask(s->graph, MADE_ANEW, v->file_id, n, &rows);
+
+		if (r <= 0 || shfs_rows_int(rows, 0) != v->command_id)
+			return MIN(r, 0);
+		if (n == 1 || shfs_rows_int(rows, 1) ||
+		    shfs_rows_int(rows, 2) & WRITTEN_ANEW)
+			return 1;
+	}
+	return 1;
+}
+
+/* 1 and *w; 0: no command made it, or not all of it. */
+static int writer_of(struct shfs_stale *s, const struct shfs_version *v, bool touched,
+                     struct writer *w)
+{
+	struct shfs_rows *rows;
+	int r = is_made_anew(s, v);
+
+	if (r > 0)
+		r = shfs_graph_ask(s->graph, MADE_BY, v->access_id, 0, &rows);
+	if (r <= 0)
+		return r;
+	*w = (struct writer){ v->command_id, v->process_id, shfs_rows_int(rows, 0) };
+	r = touched ? later_writer(s, LAST_WRITER, v, w)
+	                      ?: later_writer(s, LAST_MOVER, v, w)
+	            : 0;
+	return r ? r : w->command_id != 0;
+}
+
+static int find_run(struct shfs_stale *s, struct file_node *f, bool touched)
+{
+	struct writer w;
+	struct run_node *run;
+	int r = writer_of(s, &f->f.version, touched, &w);
+
+	if (r > 0)
+		r = get_run(s, w.command_id, &run);
+	if (r > 0)
+		r = is_computed(s, w.process_id, &run->r.entry.command);
+	if (r <= 0)
+		return r;
+	f->f.run = &run->r;
+	run->n_files++;
+	run->until_ns = MAX(run->until_ns, w.end_ns);
+	return 0;
+}
+
+static int load_version(struct shfs_stale *s, int64_t file_id, int64_t n,
+                        struct shfs_version *out)
+{
+	struct shfs_rows *rows;
+	int r = shfs_graph_ask(s->graph, VERSION, file_id << 32 | n, 0, &rows);
+
+	return r > 0 ? shfs_version_from_row(rows, out) : r;
+}
+
+/* touched: something was done to it since its latest version was made. */
+static int load_file(struct shfs_stale *s, struct file_node *f, bool *touched)
+{
+	struct shfs_rows *rows;
+	int64_t last_ns = 0;
+	int r = shfs_graph_ask(s->graph, STATE_OF, f->file_id, 0, &rows);
+
+	if (r > 0) {
+		f->f.present = shfs_rows_int(rows, 1);
+		last_ns = shfs_rows_int(rows, 2);
+		r = load_version(s, f->file_id, shfs_rows_int(rows, 0), &f->f.version);
+	}
+	*touched = last_ns > f->f.version.time_ns;
+	return r;
+}
+
+/* 1, or 0 where it has no version. */
+static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **out)
+{
+	struct file_node *f;
+	bool touched;
+	int r;
+
+	HASH_FIND(hh, s->files, &file_id, sizeof(file_id), f);
+	if (f) {
+		*out = f;
+		return 1;
+	}
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return -ENOMEM;
+	f->file_id = file_id;
+	r = load_file(s, f, &touched);
+	if (r > 0)
+		HASH_ADD(hh, s->files, file_id, sizeof(file_id), f);
+	if (r <= 0 || !f->hh.tbl) {
+		shfs_version_clear(&f->f.version);
+		free(f);
+		return r <= 0 ? r : -ENOMEM;
+	}
+	*out = f;
+	return find_run(s, f, touched) ?: 1;
+}
+
+/* --- inputs --- */
+
+static bool is_same_content(const struct shfs_version *a, const struct shfs_version *b)
+{
+	return a->n == b->n || ((a->flags & b->flags & SHFS_CONTENT_OBJECT) &&
+	                        !memcmp(&a->object, &b->object, sizeof(a->object)));
+}
+
+static int append_input(struct shfs_stale_run *run, const struct shfs_stale_input *input)
+{
+	if (run->n_inputs == run->cap_inputs) {
+		size_t cap = MAX(run->cap_inputs * 2, (size_t)8);
+		void *inputs = reallocarray(run->inputs, cap, sizeof(*run->inputs));
+
+		if (!inputs)
+			return -ENOMEM;
+		run->inputs = inputs;
+		run->cap_inputs = cap;
+	}
+	run->inputs[run->n_inputs++] = *input;
+	return 0;
+}
+
+/* What was read of f, where that is not the latest version: 1 if it is an input and *same
+ * whether the content is, 0 if the run made it itself. */
+static int look_at_older(struct shfs_stale *s, const struct run_node *run,
+                         const struct shfs_stale_file *f, int64_t n, bool *same)
+{
+	_cleanup_version_ struct shfs_version seen = { 0 };
+	int r = load_version(s, f->version.file_id, n, &seen);
+
+	if (r <= 0 || seen.command_id == run->command_id)
+		return MIN(r, 0);
+	*same = is_same_content(&seen, &f->version);
+	return 1;
+}
+
+/* What it made itself is no input; and a result that it had read before was edited. */
+static int add_input(struct shfs_stale *s, struct run_node *run, int64_t version_id)
+{
+	struct shfs_stale_input input = { .n = version_id & UINT32_MAX };
+	struct file_node *f;
+	bool same = true;
+	int r = get_file(s, version_id >> 32, &f);
+
+	if (r <= 0 || shfs_path_bookkeeping(f->f.version.path))
+		return MIN(r, 0);
+	if (f->f.version.n != input.n)
+		r = look_at_older(s, run, &f->f, input.n, &same);
+	else if (f->f.version.command_id == run->command_id)
+		r = 0;
+	if (r <= 0)
+		return r;
+	if (f->f.run == &run->r) {
+		f->f.run = NULL;
+		run->n_files--;
+		return 0;
+	}
+	if (f->f.version.command_id == run->command_id)
+		return 0;
+	input.file = &f->f;
+	input.changed = !same;
+	return append_input(&run->r, &input);
+}
+
+static int load_inputs(struct shfs_stale *s, struct run_node *run)
+{
+	struct shfs_rows *rows;
+	int r = shfs_graph_ask(s->graph, READS_OF, run->command_id, run->until_ns, &rows);
+
+	for (; r > 0; r = shfs_rows_next(rows)) {
+		r = add_input(s, run, shfs_rows_int(rows, 0));
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+/* --- the order, and what is stale --- */
+
+static struct run_node *run_of(const struct shfs_stale_file *f)
+{
+	return f->run ? container_of(f->run, struct run_node, r) : NULL;
+}
+
+static void finish(struct shfs_stale *s, struct run_node *run)
+{
+	for (size_t i = 0; i < run->r.n_inputs && run->n_files; i++) {
+		const struct shfs_stale_input *input = &run->r.inputs[i];
+
+		run->r.stale |=
+			input->changed || (input->file->run && input->file->run->stale);
+	}
+	run->state = RUN_DONE;
+	*s->last = &run->r;
+	s->last = &run->r.next;
+}
+
+/* A run behind all that its inputs come from; of a circle, in any order. */
+static int visit(struct shfs_stale *s, struct run_node *top)
+{
+	int r = 0;
+
+	while (top && !r) {
+		struct run_node *next = NULL;
+
+		if (top->state == RUN_NEW) {
+			top->state = RUN_OPEN;
+			r = load_inputs(s, top);
+		}
+		while (!next && top->at < top->r.n_inputs) {
+			next = run_of(top->r.inputs[top->at++].file);
+			if (next && next->state != RUN_NEW)
+				next = NULL;
+		}
+		if (next) {
+			next->below = top;
+			top = next;
+		} else {
+			finish(s, top);
+			top = top->below;
+		}
+	}
+	return r;
+}
+
+/* The makers of inputs that were removed since. */
+static void add_needed(struct shfs_stale *s)
+{
+	struct run_node *queue = NULL;
+
+	for (struct shfs_stale_run *run = s->first; run; run = run->next)
+		if (run->stale) {
+			struct run_node *node = container_of(run, struct run_node, r);
+
+			node->queued = queue;
+			queue = node;
+		}
+	while (queue) {
+		struct run_node *run = queue;
+
+		queue = run->queued;
+		for (size_t i = 0; i < run->r.n_inputs; i++) {
+			struct run_node *maker = run_of(run->r.inputs[i].file);
+
+			if (!maker || run->r.inputs[i].file->present || maker->r.stale ||
+			    maker->r.needed)
+				continue;
+			maker->r.needed = true;
+			maker->queued = queue;
+			queue = maker;
+		}
+	}
+}
+
+/* --- what was asked about --- */
+
+static int add_result(struct shfs_stale *s, int64_t file_id)
+{
+	struct file_node *f;
+	int r = get_file(s, file_id, &f);
+
+	if (r <= 0 || !f->f.run || f->asked || shfs_path_bookkeeping(f->f.version.path))
+		return MIN(r, 0);
+	f->asked = true;
+	f->f.next_result = f->f.run->results;
+	f->f.run->results = &f->f;
+	return 0;
+}
+
+static int add_path(struct shfs_stale *s, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
+
+	shfs_buf_str(&sql,
+	             "SELECT file_id FROM v_file WHERE present AND NOT directory AND ");
+	shfs_sql_files_below(&sql, "file_id", 1);
+	if (sql.failed)
+		return -ENOMEM;
+	r = shfs_rows_open(s->graph->index, sql.data, &rows);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, strcmp(path, "/") ? path : "");
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = add_result(s, shfs_rows_int(rows, 0));
+	return r;
+}
+
+/* Only now it is known which of them were edited in place, or made of nothing. */
+static void drop_others(struct shfs_stale_run *run)
+{
+	if (!run->n_inputs)
+		run->results = NULL;
+	for (struct shfs_stale_file **f = &run->results; *f;)
+		if (!(*f)->run)
+			*f = (*f)->next_result;
+		else
+			f = &(*f)->next_result;
+}
+
+int shfs_stale_new(struct shfs_index *index, char *const *paths, size_t n,
+                   struct shfs_stale **out)
+{
+	static const struct shfs_graph_limits limits;
+	_cleanup_stale_ struct shfs_stale *s = calloc(1, sizeof(*s));
+	struct run_node *run, *next;
+	int r = 0;
+
+	if (!s)
+		return -ENOMEM;
+	s->last = &s->first;
+	s->graph = shfs_graph_new(index, &limits, questions);
+	if (!s->graph)
+		return -ENOMEM;
+	for (size_t i = 0; i < n && !r; i++)
+		r = add_path(s, paths[i]);
+	HASH_ITER (hh, s->runs, run, next)
+		if (!r && run->state == RUN_NEW && run->r.results)
+			r = visit(s, run);
+	for (struct shfs_stale_run *one = s->first; one && !r; one = one->next)
+		drop_others(one);
+	add_needed(s);
+	if (!r)
+		*out = TAKE_PTR(s);
+	return r;
+}
+
+struct shfs_stale_run *shfs_stale_runs(struct shfs_stale *s)
+{
+	return s->first;
+}
