@@ -35,12 +35,25 @@ static bool is_reason(const struct shfs_stale_input *input)
 
 /* --- text --- */
 
+/* In what is left of a line beside so many columns. */
+static void show_name(struct shfs_buf *out, const struct shfs_version *v, int64_t n,
+                      size_t beside)
+{
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+
+	shfs_show_version(&name, v->path, n);
+	shfs_show_tail(out, name.data ? name.data : "?", shfs_show_columns() - beside);
+}
+
+#define BRANCH_WIDTH 3
+#define WORDS_WIDTH  37 /* "  is @1000000 now  removed, and stale" */
+
 static void show_reason(struct shfs_buf *out, const struct shfs_style *style,
                         const struct shfs_stale_input *input)
 {
 	const struct shfs_version *v = &input->file->version;
 
-	shfs_show_version(out, v->path, input->n);
+	show_name(out, v, input->n, BRANCH_WIDTH + WORDS_WIDTH);
 	shfs_buf_str(out, style->dim);
 	if (input->changed)
 		shfs_buf_printf(out, "  is @%lld now", (long long)v->n);
@@ -77,7 +90,7 @@ static void show_results(struct shfs_buf *out, const struct shfs_stale_run *run)
 	for (struct shfs_stale_file *f = run->results; f; f = f->next_result, n++) {
 		if (n >= SHFS_TREE_LISTED)
 			continue;
-		shfs_show_version(out, f->version.path, f->version.n);
+		show_name(out, &f->version, f->version.n, 0);
 		shfs_buf_char(out, '\n');
 	}
 	if (n > SHFS_TREE_LISTED)

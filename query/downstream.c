@@ -10,12 +10,11 @@
 enum reader { READER, READER_VERSION_CONTROL, READER_SHFS };
 
 #define READS                                                                            \
-	"SELECT seen_n, command_id, process_id, begin_ns, (SELECT CASE"                  \
-	" WHEN " SQL_SHFS("p.exe") " THEN 2 WHEN " SQL_VERSION_CONTROL(                  \
-		"p.exe") " THEN 1 ELSE 0 END FROM v_process p WHERE p.process_id = "     \
-			 "a.process_id)"                                                 \
-			 " FROM v_access a WHERE file_id = ?1 AND is_read = 1"           \
-			 " AND seen_n IS NOT NULL AND process_id IS NOT NULL"
+	"SELECT seen_n, command_id, process_id, begin_ns,"                               \
+	" (SELECT CASE WHEN " SQL_BY_SHFS " THEN 2 WHEN " SQL_BY_VERSION_CONTROL         \
+	" THEN 1 ELSE 0 END FROM v_process p WHERE p.process_id = a.process_id)"         \
+	" FROM v_access a WHERE file_id = ?1 AND is_read = 1"                            \
+	" AND seen_n IS NOT NULL AND process_id IS NOT NULL"
 
 /* What it made, and the names that it removed. */
 #define MADE(maker)                                                                      \
@@ -40,14 +39,10 @@ enum reader { READER, READER_VERSION_CONTROL, READER_SHFS };
 #define AGAIN                                                                            \
 	"SELECT w.version_id FROM v_version v JOIN v_version w"                          \
 	" ON w.object_key = v.object_key AND w.object = v.object"                        \
-	" JOIN v_process p ON p.process_id = w.process_id"                               \
-	" WHERE" SHFS_SQL_VERSION_OF(                                                    \
-		"v", "?1") "AND v.size > 0 AND w.version_id <> v.version_id AND "        \
-			   "w.time_ns >= v.time_ns"                                      \
-			   " AND (" SQL_SHFS("p.exe") " OR " SQL_VERSION_CONTROL(        \
-				   "p.exe") ")"                                          \
-					    " ORDER BY w.file_id = v.file_id DESC, "     \
-					    "w.time_ns LIMIT 100"
+	" JOIN v_process p ON p.process_id = w.process_id WHERE" SQL_IS_V                \
+	"AND v.size > 0 AND w.version_id <> v.version_id AND w.time_ns >= v.time_ns"     \
+	" AND (" SQL_BY_SHFS " OR " SQL_BY_VERSION_CONTROL ")"                           \
+	" ORDER BY w.file_id = v.file_id DESC, w.time_ns LIMIT 100"
 
 enum question {
 	READS_OF_FILE,

@@ -51,12 +51,14 @@ struct shfs_graph {
 	struct shfs_rows *rows[QUESTIONS_MAX], *makers_rows;
 };
 
-/* Programs of version control bring back contents that they have kept. */
-#define SQL_VERSION_CONTROL(exe)                                                         \
-	"(" exe " GLOB '*/git' OR " exe " GLOB '*/git-*' OR " exe " GLOB '*/hg' OR " exe \
-	" GLOB '*/svn')"
-#define SQL_SHFS(exe) exe " GLOB '*/shfs'"
+/* Is p.exe one of version control, which brings back contents that it has kept; shfs? */
+#define SQL_BY_VERSION_CONTROL                                                           \
+	"(p.exe GLOB '*/git' OR p.exe GLOB '*/git-*' OR p.exe GLOB '*/hg'"               \
+	" OR p.exe GLOB '*/svn')"
+#define SQL_BY_SHFS "p.exe GLOB '*/shfs'"
 
+/* v is version ?1. */
+#define SQL_IS_V SHFS_SQL_VERSION_OF("v", "?1")
 #define SQL_VERSION                                                                      \
 	"SELECT" SHFS_VERSION_COLUMNS "FROM v_version WHERE" SHFS_SQL_VERSION("?1")
 
@@ -70,8 +72,7 @@ struct shfs_graph {
 	"SELECT w.version_id FROM v_version v JOIN v_version w"                          \
 	" ON w.file_id = v.file_id AND w.n = v.n - 1"                                    \
 	" JOIN v_access a ON a.access_id = v.access_id"                                  \
-	" WHERE" SHFS_SQL_VERSION_OF("v", "?1") "AND v.source = 'written'"               \
-						" AND NOT a.flags & ?2"
+	" WHERE" SQL_IS_V "AND v.source = 'written' AND NOT a.flags & ?2"
 #define WRITTEN_ANEW (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
 
 /* What shfs restored, or version control checked out, is an earlier content again, of the
@@ -79,13 +80,9 @@ struct shfs_graph {
 #define SQL_RESTORED                                                                     \
 	"SELECT w.version_id FROM v_version v JOIN v_process p USING (process_id)"       \
 	" JOIN v_version w ON w.object_key = v.object_key AND w.object = v.object"       \
-	" WHERE" SHFS_SQL_VERSION_OF(                                                    \
-		"v", "?1") "AND w.version_id <> ?2"                                      \
-			   " AND w.time_ns <= v.time_ns"                                 \
-			   " AND w.process_id IS NOT v.process_id"                       \
-			   " AND (" SQL_SHFS("p.exe") " OR " SQL_VERSION_CONTROL(        \
-				   "p.exe") ")" SQL_BEST_RESTORED
-#define SQL_BEST_RESTORED                                                                \
+	" WHERE" SQL_IS_V "AND w.version_id <> ?2 AND w.time_ns <= v.time_ns"            \
+	" AND w.process_id IS NOT v.process_id"                                          \
+	" AND (" SQL_BY_SHFS " OR " SQL_BY_VERSION_CONTROL ")"                           \
 	" ORDER BY w.file_id = v.file_id DESC, w.time_ns, w.version_id LIMIT 1"
 
 /* questions: texts of SQL with at most ?1 and ?2, for shfs_graph_ask; borrowed. NULL: no

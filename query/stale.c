@@ -59,9 +59,8 @@ struct shfs_stale {
 	"SELECT seen_version_id FROM v_access a WHERE command_id = ?1"                   \
 	" AND is_read = 1 AND begin_ns <= ?2 AND seen_version_id IS NOT NULL"            \
 	" AND coalesce(process_id, 0) NOT IN (SELECT process_id FROM v_process p"        \
-	" WHERE command_id = ?1 AND (" SQL_SHFS("p.exe") " OR " SQL_VERSION_CONTROL(     \
-		"p.exe") "))"                                                            \
-			 " GROUP BY seen_version_id ORDER BY min(seq_key)"
+	" WHERE command_id = ?1 AND (" SQL_BY_SHFS " OR " SQL_BY_VERSION_CONTROL "))"    \
+	" GROUP BY seen_version_id ORDER BY min(seq_key)"
 
 enum question {
 	STATE_OF,
@@ -121,13 +120,15 @@ static bool is_one_of(const char *name, const char *const *patterns, size_t n)
 static bool is_interactive_program(const struct shfs_process_row *p)
 {
 	static const char *const programs[] = {
-		"vi",     "vim*",  "nvim*", "view",     "nano",     "pico",      "emacs*",
-		"ed",     "micro", "helix", "hx",       "kak",      "joe",       "jed",
-		"mcedit", "ne",    "code*", "gedit",    "kate",     "git",       "git-*",
-		"hg",     "svn",   "shfs",  "jupyter*", "rstudio*", "rsession*",
+		"vi",    "vim*",     "nvim*",    "nano",      "pico",  "emacs*", "ed",
+		"micro", "helix",    "hx",       "kak",       "joe",   "jed",    "mcedit",
+		"code",  "gedit",    "kate",     "git",       "git-*", "hg",     "svn",
+		"shfs",  "jupyter*", "rstudio*", "rsession*",
 	};
 	const char *slash = strrchr(p->exe, '/');
 
+	if (memmem(p->argv, p->argv_len, "-batch", strlen("-batch")))
+		return false;
 	return is_one_of(slash ? slash + 1 : p->exe, programs, ARRAY_SIZE(programs)) ||
 	       memmem(p->argv, p->argv_len, "ipykernel", strlen("ipykernel"));
 }
@@ -439,6 +440,8 @@ static int visit(struct shfs_stale *s, struct run_node *top)
 		if (top->state == RUN_NEW) {
 			top->state = RUN_OPEN;
 			r = load_inputs(s, top);
+			if (!top->n_files) /* all that it made was edited */
+				top->at = top->r.n_inputs;
 		}
 		while (!next && top->at < top->r.n_inputs) {
 			next = run_of(top->r.inputs[top->at++].file);

@@ -10,11 +10,10 @@
 #define READS(maker, but_for)                                                            \
 	"SELECT seen_version_id FROM v_access a WHERE " maker                            \
 	" AND is_read = 1 AND begin_ns <= ?2 AND seen_version_id IS NOT NULL"            \
-	" AND coalesce(process_id, 0) NOT IN (SELECT process_id FROM v_process p "       \
-	"WHERE " maker " AND (" SQL_SHFS("p.exe") but_for                                \
-		"))"                                                                     \
-		" GROUP BY seen_version_id ORDER BY min(seq_key)"
-#define BUT_FOR_VERSION_CONTROL " OR " SQL_VERSION_CONTROL("p.exe")
+	" AND coalesce(process_id, 0) NOT IN (SELECT process_id FROM v_process p"        \
+	" WHERE " maker " AND (" SQL_BY_SHFS but_for "))"                                \
+	" GROUP BY seen_version_id ORDER BY min(seq_key)"
+#define BUT_FOR_VERSION_CONTROL " OR " SQL_BY_VERSION_CONTROL
 
 enum question {
 	READS_OF_COMMAND,

@@ -3,6 +3,7 @@
 #include "tests/unit/indexkit.h"
 
 #include "query/downstream.h"
+#include "query/stale.h"
 #include "query/upstream.h"
 
 #define MANY 10000
@@ -128,6 +129,24 @@ static void check_up(const char *path, int64_t n, size_t versions, size_t makers
 	count(graph, versions, makers);
 }
 
+static void check_stale(const char *at, size_t stale)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	_cleanup_stale_ struct shfs_stale *found = NULL;
+	char *path = (char *)at;
+	size_t n = 0;
+	int64_t before;
+
+	kit_ingest(&k);
+	assert_ok(shfs_index_open(k.store, SHFS_INDEX_READ, &index));
+	before = now_ms();
+	assert_ok(shfs_stale_new(index, &path, 1, &found));
+	print_message("stale: %d ms\n", (int)(now_ms() - before));
+	for (struct shfs_stale_run *r = shfs_stale_runs(found); r; r = r->next)
+		n += r->stale;
+	assert_int_equal(n, stale);
+}
+
 static void test_chain(void **state)
 {
 	start();
@@ -136,6 +155,11 @@ static void test_chain(void **state)
 		           SHFS_ACCESS_CREATED, text("f", i));
 	check_down("/p/f0", 1, MANY + 1, MANY);
 	check_up("/p/f10000", 1, MANY + 1, MANY);
+	check_stale("/p", 0);
+	read_write(MANY + 1, NULL, text("f", 0), "f0", SHFS_ACCESS_TRUNCATED,
+	           text("f", MANY + 1));
+	check_stale("/p", MANY);
+	check_stale("/p/f10000", MANY);
 }
 
 static void test_hot_file(void **state)
@@ -145,6 +169,7 @@ static void test_hot_file(void **state)
 		read_write(i, "hot", text("hot", 0), name("f", i), SHFS_ACCESS_CREATED,
 		           text("f", i));
 	check_down("/p/hot", 1, MANY + 1, MANY);
+	check_stale("/p", 0);
 }
 
 /* Each reads the version of the one before, and makes the next one. */
