@@ -14,7 +14,7 @@ import harness
 pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
-    "mount", "umount", "init", "history", "show", "log", "why", "stats", "impact", "stale", "cat", "diff", "restore",
+    "mount", "umount", "init", "history", "show", "log", "why", "impact", "stale", "stats", "cat", "diff", "restore",
     "undelete", "status", "doctor", "reindex", "help",
 ]  # fmt: skip
 HIDDEN = ["complete", "ingest", "sync"]
