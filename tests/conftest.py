@@ -29,12 +29,18 @@ def pytest_runtest_protocol(item):
         signal.setitimer(signal.ITIMER_REAL, limit)  # the teardown has as long again
         raise Timeout(f"not done after {limit:g} s")
 
-    with turn(item.get_closest_marker("alone")):
+    apart = item.get_closest_marker("apart")
+    with contextlib.nullcontext() if apart else turn(item.get_closest_marker("alone")):
         before = signal.signal(signal.SIGALRM, expire)
         signal.setitimer(signal.ITIMER_REAL, limit)
         yield
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def pytest_collection_modifyitems(items):
+    """What takes minutes first, beside all else."""
+    items.sort(key=lambda item: not item.get_closest_marker("apart"))
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ PROGRAMS = ("edges", "opens", "short")
 SECONDS = 150 * harness.PATIENCE
 
 pytestmark = [
+    pytest.mark.apart,
     pytest.mark.timeout(400),
     pytest.mark.skipif(not shutil.which("qemu-system-x86_64"), reason="needs qemu-system-x86"),
 ]
