@@ -91,6 +91,9 @@ struct shfs_graph *shfs_graph_new(struct shfs_index *index,
                                   const struct shfs_graph_limits *limits,
                                   const char *const *questions);
 
+/* *rows is the question, for one that asks with something else than numbers. */
+_must_check_ int shfs_graph_prepare(struct shfs_graph *g, int question,
+                                    struct shfs_rows **rows);
 /* 1 with *rows at an answer, 0, or a negative errno. *rows is good until the same is
  * asked again. */
 _must_check_ int shfs_graph_ask(struct shfs_graph *g, int question, int64_t first,

@@ -57,18 +57,24 @@ void shfs_graph_free(struct shfs_graph *g)
 	free(g);
 }
 
-int shfs_graph_ask(struct shfs_graph *g, int question, int64_t first, int64_t second,
-                   struct shfs_rows **rows)
+int shfs_graph_prepare(struct shfs_graph *g, int question, struct shfs_rows **rows)
 {
-	const char *sql = g->questions[question];
 	int r = 0;
 
 	if (!g->rows[question])
-		r = shfs_rows_open(g->index, sql, &g->rows[question]);
+		r = shfs_rows_open(g->index, g->questions[question], &g->rows[question]);
 	*rows = g->rows[question];
+	return r;
+}
+
+int shfs_graph_ask(struct shfs_graph *g, int question, int64_t first, int64_t second,
+                   struct shfs_rows **rows)
+{
+	int r = shfs_graph_prepare(g, question, rows);
+
 	if (!r)
 		r = shfs_rows_bind_int(*rows, 1, first);
-	if (!r && strstr(sql, "?2"))
+	if (!r && strstr(g->questions[question], "?2"))
 		r = shfs_rows_bind_int(*rows, 2, second);
 	return r ? r : shfs_rows_next(*rows);
 }

@@ -15,6 +15,17 @@
 	" GROUP BY seen_version_id ORDER BY min(seq_key)"
 #define BUT_FOR_VERSION_CONTROL " OR " SQL_BY_VERSION_CONTROL
 
+/* Who first brought the version to its path; a directory there, with what was in it. */
+#define MOVED                                                                            \
+	"SELECT command_id, process_id FROM v_access WHERE file2_id = ?1"                \
+	" AND is_open = 0 AND op = 'rename' AND made_n >= ?2 ORDER BY seq_key LIMIT 1"
+#define MOVED_WITH                                                                       \
+	"SELECT command_id, process_id FROM v_access WHERE file2_id ="                   \
+	" (SELECT file_id FROM v_path WHERE dir = path_dir(?1)"                          \
+	"  AND name_key = name_key(path_name(?1)) AND +name = path_name(?1))"            \
+	" AND is_open = 0 AND op = 'rename' AND directory AND begin_ns >= ?2"            \
+	" ORDER BY seq_key LIMIT 1"
+
 enum question {
 	READS_OF_COMMAND,
 	READS_OF_PROCESS,
@@ -24,6 +35,8 @@ enum question {
 	PAST_OF,
 	RESTORED_FROM,
 	VERSION,
+	MOVED_BY,
+	MOVED_WITH_DIRECTORY,
 };
 
 static const char *const questions[] = {
@@ -35,6 +48,8 @@ static const char *const questions[] = {
 	[PAST_OF] = SQL_PAST,
 	[RESTORED_FROM] = SQL_RESTORED,
 	[VERSION] = SQL_VERSION,
+	[MOVED_BY] = MOVED,
+	[MOVED_WITH_DIRECTORY] = MOVED_WITH,
 };
 
 struct upstream {
@@ -42,12 +57,57 @@ struct upstream {
 	struct maker_node *queue, **queue_end;
 };
 
+/* --- what was moved --- */
+
+static int ask_directory(struct shfs_graph *graph, const struct shfs_version *version,
+                         struct shfs_rows **rows)
+{
+	_cleanup_free_ char *dir = strdup(version->path);
+	int r = shfs_graph_prepare(graph, MOVED_WITH_DIRECTORY, rows);
+
+	if (!dir)
+		return -ENOMEM;
+	for (char *slash; !r && (slash = strrchr(dir, '/')) && slash > dir;) {
+		*slash = 0;
+		shfs_rows_reset(*rows);
+		r = shfs_rows_bind_str(*rows, 1, dir);
+		if (!r)
+			r = shfs_rows_bind_int(*rows, 2, version->time_ns);
+		if (!r)
+			r = shfs_rows_next(*rows);
+	}
+	return r;
+}
+
+int shfs_upstream_attribute(struct shfs_graph *graph, struct shfs_version *version)
+{
+	struct shfs_rows *rows;
+	int r;
+
+	if (!graph->limits.whole || !version->carried || !version->origin_version_id)
+		return 0;
+	r = shfs_graph_ask(graph, MOVED_BY, version->file_id, version->n, &rows);
+	if (!r)
+		r = ask_directory(graph, version, &rows);
+	if (r <= 0)
+		return r;
+	if (!version->command_id || version->command_id != shfs_rows_int(rows, 0)) {
+		version->command_id = shfs_rows_int(rows, 0);
+		version->process_id = shfs_rows_int(rows, 1);
+		strcpy(version->source, "renamed");
+	}
+	shfs_rows_reset(rows);
+	return 0;
+}
+
 static int load_version(struct upstream *up, int64_t version_id, struct shfs_version *out)
 {
 	struct shfs_rows *rows;
 	int r = shfs_graph_ask(up->graph, VERSION, version_id, 0, &rows);
 
-	return r > 0 ? shfs_version_from_row(rows, out) : r;
+	if (r > 0)
+		r = shfs_version_from_row(rows, out);
+	return r > 0 ? shfs_upstream_attribute(up->graph, out) ?: 1 : r;
 }
 
 /* --- makers that are to be asked for their inputs --- */
@@ -84,6 +144,10 @@ static int load_made_ns(struct upstream *up, struct version_node *node)
 
 	if (node->made_ns != INT64_MIN)
 		return 0;
+	if (up->graph->limits.whole) {
+		node->made_ns = INT64_MAX;
+		return 0;
+	}
 	r = shfs_graph_ask(up->graph, MADE_NS, node->v.version.access_id, 0, &rows);
 	if (r >= 0)
 		node->made_ns = r ? shfs_rows_int(rows, 0) : node->v.version.time_ns;
@@ -271,26 +335,40 @@ static int expand(struct upstream *up, struct maker_node *m)
 	return r;
 }
 
+int shfs_upstream_add(struct shfs_graph *graph, const struct shfs_version *target,
+                      struct shfs_graph_version **out)
+{
+	struct version_node *node = shfs_graph_find(graph, target->version_id);
+	_cleanup_version_ struct shfs_version copy = *target;
+	struct upstream up = { .graph = graph };
+	struct maker_node *m;
+	int r;
+
+	copy.path = strdup(target->path);
+	if (!copy.path)
+		return -ENOMEM;
+	graph->limits.all |= shfs_path_is_version_control(target->path);
+	r = shfs_upstream_attribute(graph, &copy);
+	if (r)
+		return r;
+	up.queue_end = &up.queue;
+	r = node ? require(&up, node, 0) : add_version(&up, &copy, 0, &node);
+	/* Ends: until_ns only rises and depth only falls, over finitely many versions. */
+	while (!r && (m = dequeue(&up)))
+		r = expand(&up, m);
+	if (!r)
+		*out = &node->v;
+	return r;
+}
+
 int shfs_upstream_new(struct shfs_index *index, const struct shfs_version *target,
                       const struct shfs_graph_limits *limits, struct shfs_graph **out)
 {
 	_cleanup_graph_ struct shfs_graph *graph =
 		shfs_graph_new(index, limits, questions);
-	_cleanup_version_ struct shfs_version copy = *target;
-	struct upstream up = { .graph = graph };
-	struct version_node *node;
-	struct maker_node *m;
-	int r;
+	struct shfs_graph_version *first;
+	int r = graph ? shfs_upstream_add(graph, target, &first) : -ENOMEM;
 
-	copy.path = strdup(target->path);
-	if (!graph || !copy.path)
-		return -ENOMEM;
-	graph->limits.all |= shfs_path_is_version_control(target->path);
-	up.queue_end = &up.queue;
-	r = add_version(&up, &copy, 0, &node);
-	/* Ends: until_ns only rises and depth only falls, over finitely many versions. */
-	while (!r && (m = dequeue(&up)))
-		r = expand(&up, m);
 	if (!r)
 		*out = TAKE_PTR(graph);
 	return r;

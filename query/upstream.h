@@ -20,3 +20,10 @@ _must_check_ int shfs_upstream_new(struct shfs_index *index,
                                    const struct shfs_version *target,
                                    const struct shfs_graph_limits *limits,
                                    struct shfs_graph **out);
+/* What is behind another version, too; *out is that one. */
+_must_check_ int shfs_upstream_add(struct shfs_graph *graph,
+                                   const struct shfs_version *target,
+                                   struct shfs_graph_version **out);
+/* Puts the maker that limits->whole means into a version that was loaded. */
+_must_check_ int shfs_upstream_attribute(struct shfs_graph *graph,
+                                         struct shfs_version *version);
