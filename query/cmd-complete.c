@@ -203,17 +203,21 @@ static void complete_words(const char *cur, const char *kind)
 {
 	static const struct {
 		const char *kind; /* as the help calls it */
-		const char *words[4];
+		const char *words[8];
 	} kinds[] = {
 		{ "WHEN", { "auto", "always", "never" } },
 		{ "SHELL", { "bash", "zsh", "fish" } },
 		{ "STATUS", { "ok", "fail" } },
 		{ "NAME", { "auto", "fuse" } },
 		{ "TIME", { "today", "yesterday" } },
+		{ "FORMAT",
+		  { "sh", "make", "snakemake", "dot", "json", "jsonl", "csv" } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		for (int j = 0; !strcmp(kinds[i].kind, kind) && kinds[i].words[j]; j++)
+		for (size_t j = 0; j < ARRAY_SIZE(kinds[i].words) && kinds[i].words[j] &&
+		                   !strcmp(kinds[i].kind, kind);
+		     j++)
 			candidate(cur, kinds[i].words[j], "");
 }
 
@@ -243,7 +247,7 @@ static void complete_value(struct shfs_context *ctx, const char *cur,
 }
 
 static void complete_operand(struct shfs_context *ctx, const char *cur,
-                             const struct shfs_command *command)
+                             const struct shfs_command *command, int n_before)
 {
 	const char *args = command->args;
 
@@ -254,6 +258,8 @@ static void complete_operand(struct shfs_context *ctx, const char *cur,
 		puts(":directories");
 	} else if (!strcmp(args, "SHELL")) {
 		complete_words(cur, args);
+	} else if (!strncmp(args, "FORMAT ", 7) && !n_before) {
+		complete_words(cur, "FORMAT");
 	} else if (strstr(args, "DIR")) {
 		puts(":directories");
 	} else {
@@ -358,7 +364,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	else if (!line.command)
 		complete_commands(cur);
 	else if (line.command->max_args < 0 || line.n_operands < line.command->max_args)
-		complete_operand(ctx, cur, line.command);
+		complete_operand(ctx, cur, line.command, line.n_operands);
 	return SHFS_EXIT_OK;
 }
 

@@ -55,12 +55,31 @@ bool shfs_json_flush(struct shfs_json *j)
 	return ok;
 }
 
+void shfs_json_close(struct shfs_json *j)
+{
+	close_level(j, '}');
+	shfs_buf_char(&j->out, '\n');
+}
+
+#define DEPTH_OF_LINES 3 /* nothing stands on a line of its own */
+
+void shfs_json_line(struct shfs_json *j)
+{
+	j->depth = DEPTH_OF_LINES;
+	j->more = false;
+	open_level(j, NULL, '{');
+}
+
+void shfs_json_line_end(struct shfs_json *j)
+{
+	shfs_json_close(j);
+}
+
 bool shfs_json_end(struct shfs_json *j)
 {
 	bool ok;
 
-	close_level(j, '}');
-	shfs_buf_char(&j->out, '\n');
+	shfs_json_close(j);
 	ok = shfs_json_flush(j);
 	shfs_json_free(j);
 	return ok;

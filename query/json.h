@@ -25,6 +25,11 @@ void shfs_json_begin(struct shfs_json *json, const char *kind);
 /* Ends it, writes it to standard output and frees it. False: no memory, or the write
  * failed. */
 _must_check_ bool shfs_json_end(struct shfs_json *json);
+/* Ends it in json->out, which the caller takes over; false is out.failed. */
+void shfs_json_close(struct shfs_json *json);
+/* A document of one line, an object, behind what there is in json->out. */
+void shfs_json_line(struct shfs_json *json);
+void shfs_json_line_end(struct shfs_json *json);
 /* Writes out what there is so far. */
 _must_check_ bool shfs_json_flush(struct shfs_json *json);
 void shfs_json_free(struct shfs_json *json);

@@ -31,6 +31,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_impact,
 	&shfs_cmd_stale,
 	&shfs_cmd_stats,
+	&shfs_cmd_export,
 	&shfs_cmd_cat,
 	&shfs_cmd_diff,
 	&shfs_cmd_restore,

@@ -132,6 +132,25 @@ void shfs_version_json(struct shfs_json *json, const struct shfs_version *v)
 	shfs_json_bool(json, "incomplete", v->flags & SHFS_CONTENT_INCOMPLETE);
 }
 
+int shfs_version_root(struct shfs_index *index, const struct shfs_version *version,
+                      char **root)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, "SELECT root FROM v_file WHERE file_id = ?1",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, version->file_id);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0)
+		return r;
+	if (!shfs_path_is_below(version->path, shfs_rows_text(rows, 0)))
+		return 0;
+	*root = strdup(shfs_rows_text(rows, 0));
+	return *root ? 1 : -ENOMEM;
+}
+
 void shfs_version_clear(struct shfs_version *version)
 {
 	free(version->path);

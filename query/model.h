@@ -42,6 +42,9 @@ _must_check_ int shfs_version_load(struct shfs_index *index, int64_t version_id,
 /* The latest version of a path. */
 _must_check_ int shfs_version_latest(struct shfs_index *index, const char *path,
                                      struct shfs_version *out);
+/* The project that the version's file is in: 1, or 0. */
+_must_check_ int shfs_version_root(struct shfs_index *index,
+                                   const struct shfs_version *version, char **root);
 /* Members of one version: see docs/json.md. */
 void shfs_version_json(struct shfs_json *json, const struct shfs_version *version);
 void shfs_version_clear(struct shfs_version *version);

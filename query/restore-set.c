@@ -31,32 +31,12 @@ static int add(struct shfs_restore_set *set, struct shfs_version *version, char 
 	return 0;
 }
 
-/* The project that the version's file is in: 1, or 0. */
-static int find_root(struct shfs_index *index, const struct shfs_version *version,
-                     char **root)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index, "SELECT root FROM v_file WHERE file_id = ?1",
-	                       &rows);
-
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, version->file_id);
-	if (!r)
-		r = shfs_rows_next(rows);
-	if (r <= 0)
-		return r;
-	if (!shfs_path_is_below(version->path, shfs_rows_text(rows, 0)))
-		return 0;
-	*root = strdup(shfs_rows_text(rows, 0));
-	return *root ? 1 : -ENOMEM;
-}
-
 int shfs_restore_set_add(struct shfs_restore_set *set, struct shfs_index *index,
                          struct shfs_version *version, const char *dir)
 {
 	_cleanup_free_ char *root = NULL;
 	const char *below;
-	int r = find_root(index, version, &root);
+	int r = shfs_version_root(index, version, &root);
 
 	if (r < 0)
 		return r;

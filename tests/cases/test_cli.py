@@ -14,8 +14,8 @@ import harness
 pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
-    "mount", "umount", "init", "history", "show", "log", "why", "impact", "stale", "stats", "cat", "diff", "restore",
-    "undelete", "status", "doctor", "reindex", "help",
+    "mount", "umount", "init", "history", "show", "log", "why", "impact", "stale", "stats", "export",
+    "cat", "diff", "restore", "undelete", "status", "doctor", "reindex", "help",
 ]  # fmt: skip
 HIDDEN = ["complete", "ingest", "sync"]
 PROGRAM = os.path.join(harness.PREFIX, "bin/shfs")
@@ -239,7 +239,7 @@ def test_the_later_store_counts(recorded):
 def test_exit_codes(recorded):
     for args, code in (
         (["cat", "file@1"], 0), (["cat", "file@9"], 3), (["cat", "file@0"], 3),
-        (["log", "never"], 3), (["show", "ffffffff"], 3), (["why", "never"], 3),
+        (["log", "never"], 3), (["show", "ffffffff"], 3), (["why", "never"], 3), (["export", "sh", "never"], 3),
         (["umount", "."], 3), (["mount", "nowhere"], 2), (["mount", "file"], 2),
         (["diff", "file@1", "file@2"], 1), (["diff", "file@1", "file@1"], 0),
         (["diff", "file@9"], 3), (["undelete", "never"], 3),
@@ -266,7 +266,7 @@ def test_without_a_store(shfs, sandbox, name):
 OUTPUTS = ["--help", "--version", "help log", "history -a", "log file", "log -p file", "why file",
            "cat file@1", "status", "doctor", "mount", "init bash", "init --print-path bash",
            "history -a --json", "log --json file", "why --json file", "status --json",
-           "doctor --json", "undelete --list", "restore --dry-run file@1", "reindex"]  # fmt: skip
+           "doctor --json", "export sh file", "export json file", "undelete --list", "restore --dry-run file@1", "reindex"]  # fmt: skip
 
 
 @pytest.mark.parametrize("line", OUTPUTS)

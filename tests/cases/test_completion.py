@@ -120,6 +120,8 @@ def test_files(typist, sandbox):
     assert typist.tab("shfs cat my") == "shfs cat my\\ notes.txt "
     assert typist.tab("shfs why 'my") in ("shfs why 'my notes.txt' ", "shfs why 'my notes.txt'")
     assert typist.tab("shfs diff data/") == "shfs diff data/x.csv "
+    assert typist.tab("shfs export ma") == "shfs export make "
+    assert typist.tab("shfs export make conf") == "shfs export make config.yaml "
     assert typist.tab("shfs history ~/proj") == "shfs history ~/project/"
     assert typist.tab("shfs log ü") == "shfs log übung.txt "
     assert typist.tab("shfs mount da") == "shfs mount data/"

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/export.h"
+#include "query/version-spec.h"
+
+#include "common/io.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+static struct {
+	const char *output;
+	bool force;
+} opts;
+
+static const struct shfs_export_format *const formats[] = {
+	&shfs_export_sh,   &shfs_export_make,  &shfs_export_snakemake, &shfs_export_dot,
+	&shfs_export_json, &shfs_export_jsonl, &shfs_export_csv,
+};
+
+static const struct shfs_export_format *find_format(const char *name)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 }, known = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		if (!strcmp(formats[i]->name, name))
+			return formats[i];
+		shfs_buf_printf(&known, "%s%s", i ? ", " : "", formats[i]->name);
+	}
+	shfs_quote_display(&shown, name, strlen(name));
+	shfs_error("no such format: %s", shown.data ?: "");
+	shfs_hint("the formats are %s", known.data ?: "");
+	return NULL;
+}
+
+/* A file that is there is not overwritten unless asked. */
+static int open_output(int *fd)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	if (!opts.output || !strcmp(opts.output, "-"))
+		return 0;
+	*fd = open(opts.output,
+	           O_WRONLY | O_CREAT | O_CLOEXEC | (opts.force ? O_TRUNC : O_EXCL),
+	           0666);
+	if (*fd >= 0)
+		return 0;
+	shfs_quote_display(&shown, opts.output, strlen(opts.output));
+	shfs_error("%s: %s", shown.data ?: "", strerror(errno));
+	if (errno != EEXIST)
+		return SHFS_EXIT_FAILURE;
+	shfs_hint("--force overwrites it");
+	return SHFS_EXIT_REFUSED;
+}
+
+static int put(const struct shfs_export *x)
+{
+	int fd = -1, r, code = open_output(&fd);
+
+	if (code)
+		return code;
+	if (fd < 0)
+		return fwrite(x->out.data, 1, x->out.len, stdout) == x->out.len
+		               ? SHFS_EXIT_OK
+		               : SHFS_EXIT_FAILURE; /* main says so */
+	r = shfs_write_all(fd, x->out.data, x->out.len);
+	if (close(fd) && !r)
+		r = -errno;
+	if (!r)
+		return SHFS_EXIT_OK;
+	shfs_error("cannot write the output: %s", strerror(-r));
+	return SHFS_EXIT_FAILURE;
+}
+
+static int export(struct shfs_export *x, const struct shfs_export_format *format)
+{
+	int r = shfs_workflow_order(x->wf, format->runs);
+
+	if (!r && format->runs)
+		r = shfs_workflow_check(x->wf);
+	if (!r)
+		r = format->write(x);
+	if (!r && x->out.failed)
+		r = -ENOMEM;
+	return r;
+}
+
+static int find_targets(struct shfs_index *index, int n, char **names,
+                        struct shfs_version *targets)
+{
+	int code = 0;
+
+	for (int i = 0; i < n && !code; i++)
+		code = shfs_version_spec_find(index, names[i], &targets[i]);
+	return code;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	const struct shfs_export_format *format = find_format(argv[0]);
+	_cleanup_workflow_ struct shfs_workflow *wf = NULL;
+	struct shfs_export x = { .store = shfs_context_store_path(ctx) };
+	struct shfs_version *targets;
+	struct shfs_index *index;
+	int r, n = argc - 1, code = SHFS_EXIT_USAGE;
+
+	if (!format || !(index = shfs_context_index(ctx, &code)))
+		return code;
+	targets = calloc(n, sizeof(*targets));
+	if (!targets)
+		return shfs_fail_index(index, -ENOMEM);
+	code = find_targets(index, n, argv + 1, targets);
+	r = code ? 0 : shfs_workflow_new(index, targets, n, &wf);
+	x.wf = wf;
+	if (!code && !r)
+		r = export(&x, format);
+	if (r)
+		code = r > 0 ? r : shfs_fail_index(index, r);
+	if (!code)
+		code = put(&x);
+	shfs_buf_free(&x.out);
+	for (int i = 0; i < n; i++)
+		shfs_version_clear(&targets[i]);
+	free(targets);
+	return code;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	if (value)
+		opts.output = value;
+	else
+		opts.force = true;
+	return 0;
+}
+
+static const struct shfs_option options[] = {
+	{ "output", 'o', "FILE", "write to this file" },
+	{ "force", 'f', NULL, "overwrite it if it is there" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_export = {
+	.name = "export",
+	.args = "FORMAT FILE[@N]…",
+	.summary = "Write the commands behind files as a script or a workflow",
+	.description =
+		"FORMAT is sh (a script), make (a Makefile) or snakemake (a Snakefile),\n"
+		"to make the files again in an empty directory; or dot, json, jsonl,\n"
+		"csv: the graph. What no command made that can be run again is taken\n"
+		"from the store.",
+	.options = options,
+	.min_args = 2,
+	.max_args = -1,
+	.option = option,
+	.run = run,
+};

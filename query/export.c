@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/* What several formats have in common. */
+#include "query/export.h"
+
+#include "common/clock.h"
+#include "common/quote.h"
+#include "query/time.h"
+
+#include <string.h>
+
+#define TEXT_WIDTH 60
+
+void shfs_export_when(struct shfs_buf *out, const struct shfs_step *step)
+{
+	shfs_buf_printf(out, "%s, ", step->entry->command.id);
+	shfs_time_show_utc(out, step->entry->command.begin_ns);
+	shfs_buf_str(out, ", in ");
+	shfs_show_directory(out, step->entry->command.cwd);
+}
+
+void shfs_export_left_by(struct shfs_buf *out, const struct shfs_workflow_file *source)
+{
+	const struct shfs_entry *entry = source->left_by ? &source->left_by->entry : NULL;
+
+	if (!entry)
+		return;
+	shfs_buf_str(out, "left by ");
+	if (entry->is_process) {
+		shfs_show_process(out, &entry->process, TEXT_WIDTH);
+		return;
+	}
+	shfs_buf_printf(out, "%s (", entry->command.id);
+	if (entry->command.hidden)
+		shfs_buf_str(out, "text not kept");
+	else
+		shfs_show_first_line(out, entry->command.text, entry->command.text_len,
+		                     TEXT_WIDTH);
+	shfs_buf_char(out, ')');
+}
+
+void shfs_export_names(struct shfs_buf *out, const struct shfs_files *files)
+{
+	for (size_t i = 0; i < files->n; i++) {
+		const struct shfs_workflow_file *file = files->list[i];
+
+		shfs_buf_str(out, i ? "  " : "");
+		shfs_quote_display(out, file->name, strlen(file->name));
+		shfs_buf_printf(out, "@%lld", (long long)file->version.n);
+	}
+}
+
+void shfs_export_list(struct shfs_buf *out, const char *lead,
+                      const struct shfs_files *files)
+{
+	if (!files->n)
+		return;
+	shfs_buf_str(out, lead);
+	shfs_export_names(out, files);
+}
+
+bool shfs_export_is_archived(const struct shfs_workflow_file *file)
+{
+	return file->version.flags & SHFS_CONTENT_OBJECT;
+}
+
+void shfs_export_spec(struct shfs_buf *out, const struct shfs_version *version)
+{
+	_cleanup_buf_ struct shfs_buf spec = { 0 };
+
+	shfs_buf_printf(&spec, "%s@%lld", version->path, (long long)version->n);
+	shfs_quote_shell(out, spec.data ?: "", spec.len);
+	out->failed |= spec.failed;
+}
+
+void shfs_export_seconds(struct shfs_buf *out, int64_t ns)
+{
+	int64_t s = ns / SHFS_NSEC_PER_SEC, rest = ns % SHFS_NSEC_PER_SEC;
+
+	if (rest < 0) {
+		rest += SHFS_NSEC_PER_SEC;
+		s--;
+	}
+	shfs_buf_printf(out, "%lld.%09lld", (long long)s, (long long)rest);
+}
+
+/* Is there a "&" that is neither "&&" nor of a redirection? */
+static bool has_job(const char *text)
+{
+	for (const char *p = text; (p = strchr(p, '&')); p++) {
+		if (p[1] == '&')
+			p++;
+		else if (p[1] != '>' && (p == text || !strchr("<>|", p[-1])))
+			return true;
+	}
+	return false;
+}
+
+static void add_command(struct shfs_buf *out, const struct shfs_step *step)
+{
+	const struct shfs_command_row *command = &step->entry->command;
+	bool fish = !strcmp(step->shell, "fish"), job = has_job(command->text);
+
+	if (fish)
+		shfs_buf_str(out, "fish --no-config -c ");
+	else
+		shfs_buf_str(out, strcmp(step->shell, "zsh") ? "bash -c " : "zsh -fc ");
+	if (job && fish)
+		shfs_buf_str(out, "'eval $argv[1]; set s $status; wait; exit $s' ");
+	else if (job)
+		shfs_buf_printf(out, "'eval \"$1\"; s=$?; wait; exit \"$s\"' %s ",
+		                step->shell);
+	shfs_quote_shell(out, command->text, command->text_len);
+	shfs_buf_str(out, " </dev/null");
+	if (!command->has_status)
+		shfs_buf_str(out, " || :");
+	else if (command->status)
+		shfs_buf_printf(out, "; test $? -eq %lld", (long long)command->status);
+}
+
+static void quote(struct shfs_buf *out, const char *word)
+{
+	shfs_quote_shell(out, word, strlen(word));
+}
+
+static void add_copy(struct shfs_buf *out, const struct shfs_workflow_file *source)
+{
+	shfs_buf_str(out, "test \"$(stat -c '%s %.9Y' -- ");
+	quote(out, source->version.path);
+	shfs_buf_printf(out, ")\" = '%llu ", (unsigned long long)source->version.size);
+	shfs_export_seconds(out, source->version.mtime_ns);
+	shfs_buf_str(out, "' && cp -p -- ");
+	quote(out, source->version.path);
+	shfs_buf_char(out, ' ');
+	quote(out, source->name);
+}
+
+void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step)
+{
+	_cleanup_buf_ struct shfs_buf to = { 0 };
+
+	if (step->source && shfs_export_is_archived(step->source)) {
+		shfs_buf_printf(&to, "./%s", step->source->name);
+		shfs_buf_str(out, "shfs restore --to ");
+		shfs_quote_shell(out, to.data ?: "", to.len);
+		shfs_buf_str(out, " -- ");
+		shfs_export_spec(out, &step->source->version);
+		out->failed |= to.failed;
+	} else if (step->source) {
+		add_copy(out, step->source);
+	} else if (*step->cwd) {
+		shfs_buf_str(out, "cd -- ");
+		quote(out, step->cwd);
+		shfs_buf_str(out, " && { ");
+		add_command(out, step);
+		shfs_buf_str(out, "; }");
+	} else {
+		add_command(out, step);
+	}
+}
+
+bool shfs_export_dirs(struct shfs_buf *out, const struct shfs_step *step)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < step->dirs.n; i++) {
+		if (!*step->dirs.list[i])
+			continue;
+		shfs_buf_str(out, any ? " " : "mkdir -p -- ");
+		quote(out, step->dirs.list[i]);
+		any = true;
+	}
+	return any;
+}
+
+const char *shfs_export_first_output(const struct shfs_step *step)
+{
+	for (size_t i = 0; i < step->outputs.n; i++)
+		if (step->outputs.list[i]->needed)
+			return step->outputs.list[i]->name;
+	return NULL;
+}
+
+static int refuse_rivals(struct shfs_workflow *wf, const struct shfs_workflow_file *file,
+                         const char *program)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, file->name, strlen(file->name));
+	shfs_buf_str(&shown, " has several contents, of ");
+	shfs_step_show(&shown, wf, file->step);
+	shfs_buf_str(&shown, " and of ");
+	shfs_step_show(&shown, wf, file->rival);
+	shfs_error("%s: %s knows files by their names alone", shown.data ?: "", program);
+	shfs_hint("shfs export sh can say it");
+	return SHFS_EXIT_REFUSED;
+}
+
+int shfs_export_check_contents(struct shfs_workflow *wf, const char *program)
+{
+	for (size_t i = 0; i < wf->files.n; i++)
+		if (wf->files.list[i]->needed && wf->files.list[i]->rival)
+			return refuse_rivals(wf, wf->files.list[i], program);
+	return 0;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * export.h - the commands behind some versions, in the words of other programs.
+ *
+ * A writer appends the whole text to out, or returns SHFS_EXIT_REFUSED after a message
+ * that says which file or command its language has no words for, or a negative errno.
+ */
+#pragma once
+
+#include "query/workflow.h"
+
+struct shfs_export {
+	struct shfs_workflow *wf;
+	const char *store; /* its path */
+	struct shfs_buf out;
+};
+
+struct shfs_export_format {
+	const char *name;
+	bool runs; /* made to be run: the steps have an order, and can be run elsewhere */
+	int (*write)(struct shfs_export *x);
+};
+
+extern const struct shfs_export_format shfs_export_csv, shfs_export_dot, shfs_export_json,
+	shfs_export_jsonl, shfs_export_make, shfs_export_sh, shfs_export_snakemake;
+
+/* --- what several have in common --- */
+
+/* "4f2a91c03be81d22, 2026-11-21 09:18:36, ~/study" */
+void shfs_export_when(struct shfs_buf *out, const struct shfs_step *step);
+/* What it was left by: "left by 4f2a91c (vim config.yaml)"; may be nothing. */
+void shfs_export_left_by(struct shfs_buf *out, const struct shfs_workflow_file *source);
+/* "a@1  b@3", escaped; behind a lead, if there are any. */
+void shfs_export_names(struct shfs_buf *out, const struct shfs_files *files);
+void shfs_export_list(struct shfs_buf *out, const char *lead,
+                      const struct shfs_files *files);
+/* Its content can be had from the store. */
+bool shfs_export_is_archived(const struct shfs_workflow_file *file);
+/* FILE@N by its absolute path, for a shell. */
+void shfs_export_spec(struct shfs_buf *out, const struct shfs_version *version);
+/* As stat -c %.9Y prints a time. */
+void shfs_export_seconds(struct shfs_buf *out, int64_t ns);
+/* "mkdir -p -- a b"; false: nothing is to be made. */
+bool shfs_export_dirs(struct shfs_buf *out, const struct shfs_step *step);
+/* One line for bash, that does the step in the directory of the run. It fails where the
+ * command does not end as it did; and ends when all that it began has ended. */
+void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step);
+/* SHFS_EXIT_REFUSED after a message where a path has several contents. */
+int shfs_export_check_contents(struct shfs_workflow *wf, const char *program);
+/* The first of what others need of a step. */
+const char *shfs_export_first_output(const struct shfs_step *step);

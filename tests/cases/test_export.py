@@ -1,0 +1,490 @@
+# SPDX-License-Identifier: MIT
+"""export: each format is read by a program that knows it, run in an empty directory, and what
+comes out is compared with what was there."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+
+import jsonschema
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+PROJECT = {
+    "config.yaml": "rate: 3\nmodel: linear\n",
+    "data/in.csv": "1\n2\n3\n",
+    "model.awk": "{ print $1 * rate }\n",
+    "run.sh": 'awk -v rate="$(sed -n s/rate:.//p config.yaml)" -f model.awk data/in.csv > out.csv\n',
+}
+
+# what names and commands can hold; * is a file of three lines that each begins with a number
+HOSTILE = [
+    "two words", "it's", 'a "b"', "back\\slash", "new\nline", "dol$lar", "$(touch pwned)", "`touch pwned`",
+    "per%cent", "%s%d", "-dash", "-n", "hash#tag", "semi;colon", "amp&ersand", "pi|pe", "a=b", "col:on",
+    "star*", "que?", "[ab]", "{brace}", "{{x}}", "~", "~root", "tab\tin", "ünïcödé-文件", "\udcff\udc80", "\x1besc", "#",
+    "a,b", "b@2", "END", "all", "(par)", "!bang", "<lt>", " lead", "trail ", "a'\"$`\\", ".hidden", "-- x",
+]
+
+
+def encoded(name):
+    return name.encode("utf-8", "surrogateescape")
+
+
+def escaped(name):
+    """For $'...'."""
+    return "".join(chr(b) if chr(b).isalnum() and b < 128 else f"\\{b:03o}" for b in encoded(name))
+
+
+@pytest.fixture
+def study(sandbox, mounted, shell):
+    for name, text in PROJECT.items():
+        sandbox.sh(f"mkdir -p $(dirname {name})")
+        sandbox.write(name, text)
+    return shell()
+
+
+def empty(sandbox, name="again"):
+    return sandbox.mkdir(os.path.join(sandbox.path, name))
+
+
+def contents(top):
+    """{name: content} of all files below."""
+    found = {}
+    for where, _, names in os.walk(os.fsencode(top)):
+        for name in names:
+            path = os.path.join(where, name)
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, os.fsencode(top)).decode("utf-8", "surrogateescape")] = file.read()
+    return found
+
+
+class Export:
+    """One format: exports, and runs in an empty directory."""
+
+    def __init__(self, sandbox, name):
+        self.sandbox, self.name = sandbox, name
+
+    def text(self, *files, **options):
+        return self.sandbox.shfs("export", self.name, "--", *files, **options)
+
+    def run(self, *files, check=True):
+        """The files that are there in the end."""
+        n = len(os.listdir(self.sandbox.path))
+        path = os.path.join(self.sandbox.path, f"{self.name}-{n}")
+        self.sandbox.shfs("export", "-o", path, self.name, "--", *files)
+        return self.start(path, empty(self.sandbox, f"again-{n}"), check)
+
+    def start(self, path, top, check):
+        getattr(self, f"start_{self.name}")(path, top, check)
+        return contents(top)
+
+    def start_sh(self, path, top, check):
+        subprocess.run(["shellcheck", path], check=True)
+        self.result = self.sandbox.run("bash", path, top, cwd="/", check=check)
+
+    def start_make(self, path, top, check):
+        self.result = self.sandbox.run("make", "-j4", "-f", path, cwd=top, check=check)
+        # all is done, and nothing would be done again
+        if check is True:
+            self.sandbox.run("make", "-q", "-f", path, cwd=top)
+
+
+    def start_snakemake(self, path, top, check):
+        snakemake = ["snakemake", "-q", "-s", path]
+        self.lint = self.sandbox.run("snakemake", "-s", path, "--lint", cwd=top, check=False, timeout=60).stderr
+        self.sandbox.run(*snakemake, "-n", cwd=top, timeout=60)
+        self.result = self.sandbox.run(*snakemake, "-c4", cwd=top, check=check, timeout=60)
+
+
+@pytest.fixture(params=["sh", "make"])
+def export(request, sandbox):
+    return Export(sandbox, request.param)
+
+
+@pytest.fixture
+def sh(sandbox):
+    return Export(sandbox, "sh")
+
+
+@pytest.fixture
+def make(sandbox):
+    return Export(sandbox, "make")
+
+
+def same(sandbox, found, *names):
+    for name in names:
+        assert found[name] == sandbox.read(b"./" + encoded(name)), name
+
+
+def test_a_chain(study, sandbox, export):
+    study.run("sh run.sh")
+    study.run("sort -rn out.csv > top.txt")
+    found = export.run("top.txt")
+    same(sandbox, found, "top.txt", "out.csv", *PROJECT)
+    assert set(found) == {"top.txt", "out.csv", *PROJECT}
+
+
+def test_an_earlier_version(study, sandbox, export):
+    """By the sources as they were then, not as they are now."""
+    study.run("sh run.sh")
+    study.run("echo 'rate: 9' > config.yaml")
+    study.run("sh run.sh")
+    assert export.run("out.csv@1")["out.csv"] == b"3\n6\n9\n"
+    assert export.run("out.csv@2")["out.csv"] == b"9\n18\n27\n"
+
+
+def test_several_results(study, sandbox, export):
+    study.run("sh run.sh; sort -rn out.csv | tee top.txt | wc -l > count")
+    study.run("cat count top.txt > both")
+    found = export.run("both", "count", "out.csv")
+    same(sandbox, found, "both", "count", "top.txt", "out.csv")
+
+
+def test_in_directories(study, sandbox, export):
+    study.run("mkdir -p results/deep && cp data/in.csv results/deep/a")
+    study.run("cd data")
+    study.run("sort -r in.csv ../results/deep/a > ../results/b")
+    study.run("cd ../results; mkdir made")
+    study.run("cat b b > made/c")
+    same(sandbox, export.run("results/made/c"), "results/made/c", "results/b", "results/deep/a")
+
+
+def test_directories_that_a_command_makes(study, sandbox, export):
+    """Also where a source comes into them later."""
+    study.run("mkdir new; sort -r data/in.csv > new/a")
+    sandbox.sh("mkdir new/deep; echo 5 > new/deep/source")
+    study.run("cat new/a new/deep/source > new/b")
+    same(sandbox, export.run("new/b"), "new/b")
+
+
+def test_statuses_and_jobs(study, sandbox, export):
+    study.run("sort -rn data/in.csv > a; false")
+    study.run("{ sleep 0.2; cat a a > b; } & sleep 0.01")
+    study.run("wait")
+    study.run("cat < b > c; exit_not() { return 7; }; exit_not")
+    same(sandbox, export.run("c"), "a", "b", "c")
+
+
+def test_programs_that_were_made(study, sandbox, export):
+    study.run("printf '#!/bin/sh\\ntr 1 x\\n' > prog && chmod +x prog")
+    study.run("./prog < data/in.csv > out")
+    assert export.run("out")["out"] == b"x\n2\n3\n"
+
+
+@pytest.mark.users("ordinary")
+def test_renamed(study, sandbox, sh, export):
+    study.run("sort -rn data/in.csv > a")
+    study.run("mv a b")
+    study.run("cat b b > c")
+    found = export.run("c")
+    same(sandbox, found, "b", "c")
+    assert "a" not in found
+    study.run("mkdir d; cp c d/x; sort d/x > e")
+    study.run("mv d f; cat e >> f/x")
+    study.run("mv f g; mv g/x g/y; mv g h")
+    study.run("cat h/y > z")
+    same(sandbox, sh.run("z"), "z", "h/y")
+
+
+def test_text_that_is_taken_as_it_is(study, sandbox, export):
+    study.run("cat data/in.csv > 'a b'; echo '$(touch pwned) '\"'\\\\\"$'\\x01\\t' \\\n  `echo x` >> 'a b' # END")
+    study.run("cat 'a b' <<END > c - \n1 $((2+3)) %s {} {0} $HOME\nEND")
+    found = export.run("c")
+    same(sandbox, found, "a b", "c")
+    assert "pwned" not in found
+    # control characters as they are typed: behind ^V
+    study.run("cat c - <<< '\x16\x1b[31m \x16\x01 \\n' > d")
+    assert b"\x1b[31m \x01" in sandbox.read("d") and "\x1b" not in export.text("d").stdout
+    same(sandbox, export.run("d"), "d")
+
+
+@pytest.mark.users("ordinary")
+def test_zsh_and_fish(study, sandbox, shell, export):
+    shell("zsh").run("print -l ${(s:,:):-3,1,2} > a")
+    shell("fish").run("for i in (cat a); echo n$i; end > b")
+    same(sandbox, export.run("b"), "a", "b")
+
+
+# --- one path, several versions ---
+
+
+def test_in_place(study, sandbox, sh):
+    study.run("sh run.sh")
+    study.run("cp out.csv first")
+    study.run("sed -i 's/rate: 3/rate: 5/' config.yaml")
+    study.run("echo 'seed: 1' >> config.yaml")
+    study.run("sh run.sh")
+    study.run("cat first out.csv config.yaml > sum")
+    found = sh.run("sum")
+    same(sandbox, found, "sum", "config.yaml", "out.csv", "first")
+    assert found["out.csv"] == b"5\n10\n15\n" and found["first"] == b"3\n6\n9\n"
+
+
+def test_a_loop(study, sandbox, sh):
+    for _ in range(4):
+        study.run("cat data/in.csv data/in.csv > x; wc -l < x >> data/in.csv")
+        study.run("cp x y; sort -u y x > z")
+    same(sandbox, sh.run("z"), "x", "y", "z", "data/in.csv")
+
+
+@pytest.mark.users("ordinary")
+def test_removed_and_made_anew(study, sandbox, sh):
+    study.run("echo 1 >> log; cp log one")
+    study.run("rm log")
+    study.run("echo 2 >> log; cat one log > two")
+    assert sh.run("two")["two"] == b"1\n2\n"
+
+
+@pytest.mark.users("ordinary")
+def test_what_is_not_there_in_the_end(study, sandbox, sh):
+    study.run("echo 1 > a; cat a > b; sleep 0.1; echo 2 > a")
+    run = sh.text("a@1", check=4)
+    assert "a@1 is not there in the end: it is overwritten by" in run.stderr
+    study.run("sort -r a > c; rm a")
+    run = sh.text("a@2", "c", check=4)
+    assert "a@2 is not there in the end: it is removed by" in run.stderr and "sort -r a" in run.stderr
+    assert sh.run("c")["c"] == b"2\n"
+
+
+# --- sources ---
+
+
+@pytest.mark.users("ordinary")
+def test_what_cannot_be_run_again_is_a_source(study, sandbox, export):
+    study.run(" echo secret > hidden")
+    study.run("git --version > version")
+    study.run("cat hidden version > both")
+    study.run("shfs restore config.yaml@1 --to restored")
+    study.run("cat both restored > all3")
+    found = export.run("all3")
+    same(sandbox, found, "all3", "hidden", "version")
+    assert "secret" not in export.text("all3").stdout
+    study.run("x=1 y=2; cat both > other; true && command /usr/bin/git --version; ls '; nothing'")
+    study.run("x=1 y=2; cat both > fine # emacs, 'vim'")
+    for name, runs in ("other", False), ("fine", True):
+        assert ("cat both" in re.sub("#.*", "", export.text(name).stdout)) == runs, name
+    # a source alone
+    same(sandbox, export.run("config.yaml"), "config.yaml")
+
+
+def test_what_is_not_archived_is_copied(sandbox, mount, shell, export):
+    path = sandbox.write_outside(f"{sandbox.project}/big.bin", b"\0\1\2" * 1000)
+    mount()
+    bash = shell()
+    bash.run("cksum < big.bin > sum")
+    same(sandbox, export.run("sum"), "sum", "big.bin")
+    bash.run("echo more >> big.bin")
+    bash.run("rm big.bin")
+    script = os.path.join(sandbox.path, "script")
+    sandbox.shfs("export", "sh", "sum", "-o", script)
+    versions = json.loads(sandbox.shfs("log", "--json", "big.bin").stdout)["versions"]
+    if versions[-1]["object"] is None:
+        run = sandbox.run("bash", script, empty(sandbox), cwd="/", check=1)
+        assert "not archived" in run.stderr and path in run.stderr
+
+
+# --- what cannot come out right ---
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("where", ["$PROJECT/data", "~/project/data", "$HOME/project/data", '"$HOME"/project/data'])
+def test_absolute_paths_are_refused(study, sandbox, export, where):
+    study.run("cat " + where.replace("$PROJECT", sandbox.project) + "/in.csv > out")
+    run = export.text("out", check=4)
+    assert "by their absolute paths" in run.stderr and "(cat " in run.stderr and not run.stdout
+
+
+@pytest.mark.users("ordinary")
+def test_a_failing_step_is_told(study, sandbox, sh):
+    study.run("cat data/in.csv > a; [ -e ~/project/config.yaml ]".replace("~/project/", ""))
+    path = os.path.join(sandbox.path, "script")
+    sandbox.shfs("export", "sh", "a", "-o", path)
+    run = sandbox.run("bash", path, empty(sandbox), cwd="/", check=1)
+    assert "ended with 1, not 0" in run.stderr
+
+
+@pytest.mark.users("ordinary")
+def test_a_directory_that_is_not_empty(study, sandbox, sh):
+    study.run("sh run.sh")
+    path = os.path.join(sandbox.path, "script")
+    sandbox.shfs("export", "sh", "out.csv", "-o", path)
+    assert "is not empty" in sandbox.run("bash", path, sandbox.home, cwd="/", check=1).stderr
+    # without one: a new one, and the result is told
+    told = sandbox.run("bash", path, cwd="/").stdout.strip()
+    with open(told, encoding="utf-8") as result:
+        assert result.read() == "3\n6\n9\n"
+    sandbox.shfs("export", "sh", "out.csv", "-o", path, check=4)
+    sandbox.shfs("export", "sh", "out.csv", "-f", "-o", path)
+
+
+# --- names and texts of all kinds ---
+
+
+@pytest.mark.users("ordinary")
+def test_hostile_names(study, sandbox, sh):
+    for n, name in enumerate(HOSTILE):
+        study.run(f"cat data/in.csv > ./$'{escaped(name)}'; echo {n} >> ./$'{escaped(name)}'")
+    study.run("cat ./* .hidden > /dev/null 2>&1; LC_ALL=C; cat " + " ".join("./$'" + escaped(n) + "'" for n in HOSTILE)
+              + " > sum")
+    found = sh.run("sum")
+    same(sandbox, found, "sum", *HOSTILE)
+    assert "pwned" not in found
+    # as targets, and as sources
+    found = sh.run(*(b"./" + encoded(n) for n in HOSTILE[:8]))
+    same(sandbox, found, *HOSTILE[:8])
+
+
+
+@pytest.mark.users("ordinary")
+def test_names_in_a_makefile(study, sandbox, make):
+    """Quoted, or refused with the name."""
+    fine = [n for n in HOSTILE if not re.search(r"[\x00-\x1f\\;|&*?\[\]()]|^ | $|^~", n)]
+    for n, name in enumerate(HOSTILE):
+        study.run(f"cat data/in.csv > ./$'{escaped(name)}'; echo {n} >> ./$'{escaped(name)}'")
+    study.run("LC_ALL=C; cat " + " ".join("./$'" + escaped(n) + "'" for n in fine) + " > sum")
+    assert len(fine) > 20
+    same(sandbox, make.run("sum"), "sum", *fine)
+    for name in set(HOSTILE) - set(fine):
+        assert "a Makefile cannot hold this name" in make.text(b"./" + encoded(name), check=4).stderr
+
+
+@pytest.mark.users("ordinary")
+def test_what_make_has_no_words_for(study, sandbox, make):
+    study.run("sh run.sh")
+    study.run("sed -i 's/rate: 3/rate: 5/' config.yaml")
+    study.run("cat out.csv config.yaml > sum")
+    told = make.text("sum", check=4).stderr
+    assert "config.yaml has several contents" in told and "sed -i" in told and "config.yaml@1" in told
+    study.run("sort -r data/in.csv > a")
+    study.run("cat a > b; cat a > d")
+    study.run("mv a c; cat c > e")
+    told = make.text("b", "e", check=4).stderr
+    assert "a is used by others than" in told and "mv a c" in told
+    assert set(make.run("e")) == {"data/in.csv", "c", "e"}
+
+
+@pytest.mark.users("ordinary")
+def test_what_a_command_does_besides(study, sandbox, export):
+    """It has to be there to be removed, moved, linked, though no result comes of it."""
+    sandbox.sh("mkdir old; echo 1 > old/f; echo 2 > gone; echo 3 > moved; echo 4 > linked")
+    study.run("set -e; rm -r old; rm gone; mv moved away; ln linked link; sort data/in.csv > out; set +e")
+    assert export.run("out")["out"] == b"1\n2\n3\n"
+    # what it takes was changed by a command that is there for another reason
+    study.run("echo a > log")
+    study.run("sort out > part; echo b >> log")
+    study.run("set -e; mv log log.old; cat part > end; set +e")
+    same(sandbox, Export(sandbox, "sh").run("end"), "end", "log.old")
+
+
+@pytest.mark.users("ordinary")
+def test_make_goes_side_by_side(study, sandbox, make):
+    for i in range(4):
+        study.run(f"sleep 0.1; sort -r data/in.csv > part{i}; echo {i} >> part{i}")
+    study.run("cat part* > whole")
+    same(sandbox, make.run("whole"), "whole", "part0", "part3")
+
+
+@pytest.mark.users("ordinary")
+def test_snakemake(study, sandbox):
+    """In one, as it takes seconds to start."""
+    snakemake = Export(sandbox, "snakemake")
+    fine = [n for n in HOSTILE if not re.search(r"[\x00-\x1f\\{}\udc80-\udcff]|^ | $", n)]
+    for n, name in enumerate(HOSTILE):
+        study.run(f"cat data/in.csv > ./$'{escaped(name)}'; echo {n} >> ./$'{escaped(name)}'")
+    study.run("sh run.sh; false")
+    study.run("mkdir -p results; cd results")
+    study.run("cat ../out.csv " + " ".join("../$'" + escaped(n) + "'" for n in fine) + " | awk '{print $1}' > sum; wc sum > wc")
+    study.run("awk '{ print \"{x}\", $0 }' sum wc > sum2")
+    same(sandbox, snakemake.run("results/sum2"), "results/sum2", "results/sum", "results/wc", "out.csv", *fine)
+    # what software there was is not recorded
+    lints = set(re.findall(r"^ +\* (.*)", snakemake.lint, re.M))
+    assert lints == {"Specify a conda environment or container for each rule.:"}, snakemake.lint
+    for name in set(HOSTILE) - set(fine):
+        assert "a Snakefile cannot hold this name" in snakemake.text(b"../" + encoded(name), check=4, cwd=f"{sandbox.project}/results").stderr
+    study.run("sed -i s/1/2/ sum; cp sum sum3")
+    assert "sum has several contents" in snakemake.text("results/sum3", check=4).stderr
+    study.run("mv sum2 moved; mkdir new; cp moved new/moved")
+    assert "a later command removes it" in snakemake.text("results/moved", check=4).stderr
+    study.run("mkdir more; cp ../data/in.csv more/x")
+    assert "its command makes the directory" in snakemake.text("results/more/x", check=4).stderr
+
+
+# --- the graph, for other programs ---
+
+
+@pytest.fixture
+def history(study, sandbox):
+    """One that no Makefile can hold, with names of all kinds: the names of its last step's inputs."""
+    for n, name in enumerate(HOSTILE):
+        study.run(f"cat data/in.csv > ./$'{escaped(name)}'; echo {n} >> ./$'{escaped(name)}'")
+    study.run("sed -i s/3/5/ config.yaml; echo more >> config.yaml")
+    study.run("cat config.yaml " + " ".join("./$'" + escaped(n) + "'" for n in HOSTILE) + " > sum # END")
+    return ["config.yaml", *HOSTILE]
+
+
+def names(sandbox, uses):
+    prefix = sandbox.project + "/"
+    return [u["path"].removeprefix(prefix) for u in uses]
+
+
+@pytest.mark.users("ordinary")
+def test_json(history, sandbox):
+    with open(os.path.join(ROOT, "docs/export.schema.json"), encoding="utf-8") as file:
+        schema = json.load(file)
+    document = json.loads(sandbox.shfs("export", "json", "sum").stdout)
+    lines = [json.loads(line) for line in sandbox.shfs("export", "jsonl", "sum").stdout_bytes.splitlines()]
+    for thing in document, *lines:
+        jsonschema.validate(thing, schema)
+    assert names(sandbox, document["targets"]) == ["sum"]
+    last = document["steps"][-1]
+    assert sorted(names(sandbox, last["inputs"])) == sorted(history) and names(sandbox, last["outputs"]) == ["sum"]
+    sources = {f["name"] for f in document["files"] if f["is_source"]}
+    assert sources == {"config.yaml", "data/in.csv"}
+    # the lines are the same, one each
+    head, *rest = lines
+    assert (head["type"], head["base"]) == ("export", sandbox.project)
+    for kind, all_of in ("file", document["files"]), ("step", document["steps"]):
+        of_kind = [{k: v for k, v in line.items() if k != "type"} for line in rest if line["type"] == kind]
+        assert of_kind == all_of
+    assert len(rest) == len(document["files"]) + len(document["steps"])
+
+
+@pytest.mark.users("ordinary")
+def test_dot(history, sandbox):
+    text = sandbox.shfs("export", "dot", "sum").stdout_bytes
+    run = subprocess.run(["dot", "-Tjson"], input=text, capture_output=True, check=True)
+    assert not run.stderr
+    graph = json.loads(run.stdout)
+    labels = [o["label"] for o in graph["objects"]]
+    assert len([n for n in labels if n.startswith("cat config.yaml")]) == 1 and "sum@1" in labels
+    document = json.loads(sandbox.shfs("export", "json", "sum").stdout)
+    assert len(graph["objects"]) == len(document["files"]) + len(document["steps"])
+    uses = sum(len(s["inputs"]) + len(s["outputs"]) for s in document["steps"])
+    assert len(graph["edges"]) == uses
+
+
+@pytest.mark.users("ordinary")
+def test_csv(history, sandbox):
+    text = sandbox.shfs("export", "csv", "sum").stdout_bytes.decode("utf-8", "surrogateescape")
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    prefix = sandbox.project + "/"
+    inputs = [r["path"].removeprefix(prefix) for r in rows if r["use"] == "input" and r["text"].startswith("cat config")]
+    assert sorted(inputs) == sorted(history)
+    assert {r["path"].removeprefix(prefix) for r in rows if r["use"] == "source"} == {"config.yaml", "data/in.csv"}
+    [last] = [r for r in rows if r["use"] == "output" and r["path"] == prefix + "sum"]
+    assert last["status"] == "0" and last["cwd"] == sandbox.project and re.fullmatch("[0-9a-f]{16}", last["command"])
+
+
+@pytest.mark.users("ordinary")
+def test_what_export_refuses(study, sandbox):
+    assert "did you" in sandbox.shfs("export", "sh", "confg.yaml", check=3).stderr
+    assert "the formats are sh, make" in sandbox.shfs("export", "pdf", "run.sh", check=2).stderr
+    sandbox.shfs("export", "sh", check=2)
+    study.run("sh run.sh")
+    sandbox.shfs("export", "sh", "out.csv", "-o", f"{sandbox.project}/nowhere/script", check=1)
+    sandbox.shfs("export", "sh", "out.csv", "-o", f"{sandbox.project}/run.sh", check=4)
+    assert sandbox.read("run.sh").decode() == PROJECT["run.sh"]
