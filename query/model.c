@@ -136,13 +136,9 @@ int shfs_version_root(struct shfs_index *index, const struct shfs_version *versi
                       char **root)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index, "SELECT root FROM v_file WHERE file_id = ?1",
-	                       &rows);
+	int r = row_by_int(index, "SELECT root FROM v_file WHERE file_id = ?1",
+	                   version->file_id, &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, version->file_id);
-	if (!r)
-		r = shfs_rows_next(rows);
 	if (r <= 0)
 		return r;
 	if (!shfs_path_is_below(version->path, shfs_rows_text(rows, 0)))
