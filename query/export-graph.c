@@ -3,6 +3,7 @@
 #include "query/export.h"
 
 #include "common/quote.h"
+#include "query/graph-show.h"
 #include "query/time.h"
 
 #include <string.h>
@@ -10,19 +11,6 @@
 #define TEXT_WIDTH 60
 
 /* --- dot --- */
-
-/* In double quotes; text is escaped for a person already. */
-static void add_label(struct shfs_buf *out, const struct shfs_buf *text)
-{
-	shfs_buf_char(out, '"');
-	for (size_t i = 0; i < text->len; i++) {
-		if (strchr("\"\\", text->data[i]))
-			shfs_buf_char(out, '\\');
-		shfs_buf_char(out, text->data[i]);
-	}
-	shfs_buf_char(out, '"');
-	out->failed |= text->failed;
-}
 
 static void add_file(struct shfs_buf *out, const struct shfs_workflow_file *file)
 {
@@ -32,7 +20,7 @@ static void add_file(struct shfs_buf *out, const struct shfs_workflow_file *file
 	shfs_buf_printf(&label, "@%lld", (long long)file->version.n);
 	shfs_buf_printf(out, "\tf%zu [shape=note%s, label=", file->id,
 	                file->target ? ", style=bold" : "");
-	add_label(out, &label);
+	shfs_dot_string(out, &label);
 	shfs_buf_str(out, "];\n");
 }
 
@@ -44,7 +32,7 @@ static void add_step(struct shfs_buf *out, const struct shfs_step *step)
 	shfs_show_first_line(&label, command->text, command->text_len, TEXT_WIDTH);
 	shfs_buf_printf(out, "\tc%zu [shape=box, style=rounded, tooltip=\"%s\", label=",
 	                step->id, command->id);
-	add_label(out, &label);
+	shfs_dot_string(out, &label);
 	shfs_buf_str(out, "];\n");
 	for (size_t i = 0; i < step->inputs.n; i++)
 		shfs_buf_printf(out, "\tf%zu -> c%zu;\n", step->inputs.list[i]->id,

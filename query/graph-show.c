@@ -200,25 +200,26 @@ void shfs_json_maker(struct shfs_json *json, const struct shfs_graph_maker *m)
 
 #define LABEL_WIDTH 60
 
-/* Text that is escaped already, as a string of DOT: "&" would begin an entity, and a
- * backslash a letter's place. */
-static void dot_text(struct shfs_buf *out, const char *text)
+void shfs_dot_string(struct shfs_buf *out, const struct shfs_buf *text)
 {
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
+	shfs_buf_char(out, '"');
+	for (size_t i = 0; i < text->len; i++) {
+		if (text->data[i] == '"' || text->data[i] == '\\')
 			shfs_buf_char(out, '\\');
-		shfs_buf_char(out, *text);
-		if (*text == '&')
+		shfs_buf_char(out, text->data[i]);
+		if (text->data[i] == '&')
 			shfs_buf_str(out, "amp;");
 	}
+	shfs_buf_char(out, '"');
+	out->failed |= text->failed;
 }
 
 static void dot_node(struct shfs_buf *out, char kind, size_t number, const char *shape,
                      const struct shfs_buf *label, const char *more)
 {
-	shfs_buf_printf(out, "\t%c%zu [shape=%s, label=\"", kind, number, shape);
-	dot_text(out, label->data ? label->data : "");
-	shfs_buf_printf(out, "\"%s];\n", more);
+	shfs_buf_printf(out, "\t%c%zu [shape=%s, label=", kind, number, shape);
+	shfs_dot_string(out, label);
+	shfs_buf_printf(out, "%s];\n", more);
 }
 
 static void dot_version(struct shfs_buf *out, const struct shfs_graph_version *v)

@@ -64,6 +64,10 @@ void shfs_json_maker(struct shfs_json *json, const struct shfs_graph_maker *make
 
 /* --- DOT --- */
 
+/* Text that is escaped for people already, in double quotes; "&" would begin an entity,
+ * and a backslash a letter's place. */
+void shfs_dot_string(struct shfs_buf *out, const struct shfs_buf *text);
+
 /* Writes a digraph: commands are boxes, versions ellipses, bold where the search began;
  * with programs, these too. */
 _must_check_ int shfs_graph_dot(struct shfs_graph *graph, bool programs);
