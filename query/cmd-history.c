@@ -69,12 +69,10 @@ static int set_time(const struct shfs_option *opt, const char *value)
 	enum shfs_filter_kind kind =
 		!strcmp(opt->name, "since") ? SHFS_FILTER_SINCE : SHFS_FILTER_UNTIL;
 	int64_t ns;
+	int code = shfs_time_option(opt, value, &ns);
 
-	if (shfs_time_parse(value, &ns)) {
-		bad_value(opt, value, "a time");
-		shfs_hint("try \"2 hours ago\", yesterday, \"2024-05-17 14:00\"");
-		return SHFS_EXIT_USAGE;
-	}
+	if (code)
+		return code;
 	*(kind == SHFS_FILTER_SINCE ? &within.since_ns : &within.until_ns) = ns;
 	return shfs_filter_add_int(&filter, kind, ns);
 }

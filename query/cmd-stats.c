@@ -4,8 +4,6 @@
 #include "query/filter.h"
 #include "query/time.h"
 
-#include "common/quote.h"
-
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -483,7 +481,6 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	int64_t *ns = !strcmp(opt->name, "since") ? &opts.since_ns : &opts.until_ns;
 	char *end;
 
@@ -491,14 +488,8 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 		opts.json = true;
 		return 0;
 	}
-	if (strcmp(opt->name, "limit") != 0) {
-		if (!shfs_time_parse(value, ns))
-			return 0;
-		shfs_quote_display(&shown, value, strlen(value));
-		shfs_error("--%s %s: not a time", opt->name, shown.data ?: "");
-		shfs_hint("try \"2 hours ago\", yesterday, \"2024-05-17 14:00\"");
-		return SHFS_EXIT_USAGE;
-	}
+	if (strcmp(opt->name, "limit") != 0)
+		return shfs_time_option(opt, value, ns);
 	errno = 0;
 	opts.limit = strtoll(value, &end, 10);
 	if (!errno && !*end && *value >= '0' && *value <= '9' && opts.limit > 0 &&

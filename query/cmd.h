@@ -77,3 +77,7 @@ void shfs_context_pager(struct shfs_context *ctx);
 void shfs_error(const char *fmt, ...) _printf_(1, 2);
 void shfs_warn(const char *fmt, ...) _printf_(1, 2);
 void shfs_hint(const char *fmt, ...) _printf_(1, 2); /* "  hint: ..." */
+
+/* The value of an option that wants a time (time.h). Returns an exit code, after it has
+ * said what is wrong. */
+int shfs_time_option(const struct shfs_option *opt, const char *value, int64_t *ns);
