@@ -31,7 +31,8 @@ BACKENDS = os.environ.get("SHFS_TEST_BACKENDS", "fuse bpf-tracepoints").split()
 TRANSPORT = os.environ.get("SHFS_TEST_TRANSPORT", "auto")  # or uring, dev
 ENABLE_URING = "/sys/module/fuse/parameters/enable_uring"
 PATIENCE = float(os.environ.get("SHFS_TEST_PATIENCE", "1"))
-ORDINARY = "shfs-test"
+# one for each worker, as a query asks all mounts of its user, and some cases have them hang
+ORDINARY = "shfs-test-" + os.path.basename(WORK)
 
 # What a daemon's log must not hold unless a case allows it.
 TROUBLE = re.compile(r"\b(error|errors|fail|fails|failed|cannot|lost|assert\w*)\b|Sanitizer", re.I)

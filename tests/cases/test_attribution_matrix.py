@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from harness import PREFIX, wait_until
+from harness import PREFIX, User, wait_until
 
 pytestmark = pytest.mark.backends
 # these tell no writes, only closes
@@ -247,21 +247,22 @@ SETUID = r"""
 @SHELLS
 def test_su_and_sudo(sandbox, shfs, mount, shell, kind):
     """To another user and back, who have no part in the store."""
+    other = User("ordinary").login
     mount(sandbox.project, "--allow-other")
     sandbox.sh("chmod 777 .")
     as_root = sandbox.compile("setuid", SETUID)
     os.chmod(as_root, 0o4755)
     lines = {
-        "su shfs-test -s /bin/sh -c 'echo x > by-su'": "by-su",
-        "sudo -n -u shfs-test sh -c 'echo x > by-sudo'": "by-sudo",
-        f"sudo -n -u shfs-test {as_root} /bin/sh -c 'id -u > by-root'": "by-root",
-        "sudo -n -u shfs-test setsid -w sh -c 'echo x > by-sudo-setsid'": "by-sudo-setsid",
+        f"su {other} -s /bin/sh -c 'echo x > by-su'": "by-su",
+        f"sudo -n -u {other} sh -c 'echo x > by-sudo'": "by-sudo",
+        f"sudo -n -u {other} {as_root} /bin/sh -c 'id -u > by-root'": "by-root",
+        f"sudo -n -u {other} setsid -w sh -c 'echo x > by-sudo-setsid'": "by-sudo-setsid",
         "echo x > by-us": "by-us",
     }
     terminal = shell(kind)
     for line in lines:
         terminal.run(line)
-    su = "su shfs-test -s /bin/sh"
+    su = f"su {other} -s /bin/sh"
     type_into(terminal, su, "echo x > inside-su", "cat by-us > inside-su2", "exit")
     lines[su] = "inside-su inside-su2"
     terminal.run("echo x > at-the-end")

@@ -838,7 +838,6 @@ def test_alert_of_a_daemon_whose_store_may_hang(sandbox, shell, served):
 @pytest.mark.parametrize("kind", KINDS)
 def test_logout_where_the_store_is_below_the_mount(sandbox, shell, shfs, kind):
     """As below a mount of the home directory: the logs go with the session, the text stays."""
-    sandbox.allow_exit(-signal.SIGKILL)  # who asks a mount that hangs for another test
     directory = os.path.join(sandbox.home, ".local")
     mount = sandbox.mount(directory)
     sh = shell(kind, cwd=directory)
@@ -862,7 +861,6 @@ def test_logout_where_the_store_is_below_the_mount(sandbox, shell, shfs, kind):
 @pytest.mark.users("ordinary")
 def test_logs_are_copied_in_the_background(sandbox, shell, shfs):
     """A logout does not wait for a query."""
-    sandbox.allow_exit(-signal.SIGKILL)  # who asks a mount that hangs for another test
     directory = os.path.join(sandbox.home, ".local")
     shfs("mount", directory)
     sh = shell("bash", cwd=directory)
