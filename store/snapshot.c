@@ -105,12 +105,31 @@ static int64_t in_ms(unsigned ms)
 	return capture_now() + ms * (SHFS_NSEC_PER_SEC / 1000);
 }
 
-/* The result of one take. A later take of the same snapshot knows better. */
+/* Two takes of the same content, as far as each tells. */
+static bool snapshot_is_same(const struct shfs_snapshot *s, const struct shfs_content *a,
+                             const struct shfs_content *b)
+{
+	uint32_t both = a->flags & b->flags;
+
+	return (both & SHFS_CONTENT_KNOWN) && a->size == b->size &&
+	       (a->mtime_ns == b->mtime_ns || atomic_load(&s->touched)) &&
+	       (!(both & SHFS_CONTENT_PHASH) || a->phash == b->phash);
+}
+
+/*
+ * The result of one take. A later take of the same snapshot knows better, but for the
+ * ctime: a rename may have come between, whose record tells of this content, too.
+ */
 static void snapshot_settle(struct shfs_snapshot *s, uint64_t claim,
                             enum shfs_depth depth, const struct shfs_content *content)
 {
 	if (s->claim == claim) {
+		int64_t first_ns = snapshot_is_same(s, &s->content, content)
+		                           ? s->content.ctime_ns
+		                           : content->ctime_ns;
+
 		s->content = *content;
+		s->content.ctime_ns = first_ns;
 		if (s->spoiled)
 			s->content.flags |= SHFS_CONTENT_INCOMPLETE;
 		s->depth = depth;

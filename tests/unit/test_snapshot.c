@@ -166,13 +166,15 @@ static void unreadable(void **state)
 	}
 }
 
-/* What was read worse before is read again, what is known is not. */
+/* What was read worse before is read again, what is known is not: nor a ctime that a
+ * rename has set meanwhile. */
 static void deepening(void **state)
 {
 	_cleanup_free_ struct kit_journal *j = NULL;
 	struct kit k = { 0 };
 	struct shfs_snapshot *s;
 	struct shfs_content c;
+	struct stat first;
 	int fd, wronly;
 
 	kit_begin(&k, kit_store(), 0, 0);
@@ -183,6 +185,9 @@ static void deepening(void **state)
 	assert_int_equal(shfs_snapshot_depth(s), SHFS_DEPTH_STAT);
 	shfs_snapshot_take(s, fd, SHFS_DEPTH_FINGERPRINT, MANY, 0);
 	assert_int_equal(shfs_snapshot_depth(s), SHFS_DEPTH_FINGERPRINT);
+	assert_ok(fstat(fd, &first));
+	usleep(20000);
+	assert_ok(renameat(k.dirfd, "f", k.dirfd, "renamed"));
 	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, 4999, 0);
 	assert_int_equal(shfs_snapshot_depth(s), SHFS_DEPTH_FINGERPRINT);
 	shfs_snapshot_take(s, wronly, SHFS_DEPTH_ARCHIVE, MANY, 0);
@@ -198,6 +203,7 @@ static void deepening(void **state)
 	c = kit_find(j, "it")->preimage.content;
 	assert_int_equal(c.flags,
 	                 SHFS_CONTENT_KNOWN | SHFS_CONTENT_PHASH | SHFS_CONTENT_OBJECT);
+	assert_true(c.ctime_ns == shfs_timespec_ns(first.st_ctim));
 	kit_assert_object(&k, &c, 5000, 1);
 	close(fd);
 	close(wronly);
