@@ -215,17 +215,24 @@ static struct shfs_arg data_arg(const struct shfs_version_row *row,
 		(struct shfs_bytes){ (const char *)buf, shfs_version_pack(row, buf) });
 }
 
-/* Writes what is known of the latest version now. */
-static int version_update(struct shfs_ingest *ing, const struct shfs_file *f)
+static int version_write(struct shfs_ingest *ing, int64_t file_id, int64_t n,
+                         const struct shfs_version_row *row)
 {
-	struct shfs_version_row row = { f->content, f->source, f->maker_id, f->time_ns };
 	uint8_t object[20], data[SHFS_VERSION_PACKED];
 
 	return shfs_sql_run(ing->index,
 	                    "UPDATE version SET data = ?, object = ?"
 	                    " WHERE file_id = ? AND n = ?",
-	                    data_arg(&row, data), object_arg(&f->content, object),
-	                    shfs_arg_int(f->id), shfs_arg_int(f->versions));
+	                    data_arg(row, data), object_arg(&row->content, object),
+	                    shfs_arg_int(file_id), shfs_arg_int(n));
+}
+
+/* Writes what is known of the latest version now. */
+static int version_update(struct shfs_ingest *ing, const struct shfs_file *f)
+{
+	struct shfs_version_row row = { f->content, f->source, f->maker_id, f->time_ns };
+
+	return version_write(ing, f->id, f->versions, &row);
 }
 
 static int attributes(struct shfs_ingest *ing, struct shfs_file *f,
@@ -277,25 +284,97 @@ static int count_object(struct shfs_ingest *ing, struct shfs_arg object)
 	return MIN(r, 0);
 }
 
-/* The content was seen again: learn what its version lacked. */
+/* A content without object was stored after all. */
+static int learn_object(struct shfs_ingest *ing, struct shfs_content *known,
+                        unsigned source, const struct shfs_content *c)
+{
+	uint8_t buf[20];
+	int r = count_object(ing, object_arg(c, buf));
+
+	if (!r && !(source & SHFS_SOURCE_CARRIED))
+		r = shfs_left_out_add(ing, known->flags, -1);
+	known->flags = c->flags;
+	known->object = c->object;
+	known->phash = c->phash;
+	return r;
+}
+
+/* What the cache has of the file whose latest version this is, if it is one's. */
+static int latest_of(struct shfs_ingest *ing, int64_t version_id, struct shfs_file **out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_files_flush(ing);
+
+	if (!r)
+		r = shfs_sql_get(ing->index, &stmt,
+		                 "SELECT d.path || '/' || f.name FROM file f"
+		                 " JOIN directory d USING (directory_id)"
+		                 " WHERE f.file_id = ?",
+		                 shfs_arg_int(version_id >> 32));
+	if (r > 0)
+		r = shfs_file_get(ing,
+		                  (struct shfs_bytes){
+					  (const char *)sqlite3_column_text(stmt, 0),
+					  (size_t)sqlite3_column_bytes(stmt, 0) },
+		                  out);
+	if (!r && *out && shfs_file_latest(*out) != version_id)
+		*out = NULL;
+	return r;
+}
+
+/* The version that this one came from learns its content. *id becomes that, or 0. */
+static int origin_learns(struct shfs_ingest *ing, int64_t *id,
+                         const struct shfs_content *c)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_version_row row;
+	struct shfs_file *f = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT o.file_id << 32 | o.n, o.data FROM version v"
+	                     " JOIN version o ON o.file_id = v.origin_version_id >> 32"
+	                     "  AND o.n = v.origin_version_id & 0xffffffff"
+	                     " WHERE v.file_id = ? AND v.n = ? AND o.object IS NULL",
+	                     shfs_arg_int(*id >> 32), shfs_arg_int((uint32_t)*id));
+
+	*id = 0;
+	if (r > 0)
+		r = shfs_version_unpack(sqlite3_column_blob(stmt, 1),
+		                        (size_t)sqlite3_column_bytes(stmt, 1), &row)
+		            ?: 1;
+	if (r <= 0 || !is_whole(&row.content) || row.content.size != c->size ||
+	    !(row.content.flags & SHFS_CONTENT_PHASH) || !same_phash(&row.content, c))
+		return MIN(r, 0);
+	*id = sqlite3_column_int64(stmt, 0);
+	r = learn_object(ing, &row.content, row.source, c);
+	if (!r)
+		r = version_write(ing, *id >> 32, (uint32_t)*id, &row);
+	if (!r)
+		r = latest_of(ing, *id, &f);
+	if (f) {
+		f->content.flags = row.content.flags;
+		f->content.object = row.content.object;
+		f->content.phash = row.content.phash;
+	}
+	return r;
+}
+
+/* The content was seen again: learn what its version lacked, and those that this came
+ * from by a rename or a link. */
 static int learn(struct shfs_ingest *ing, struct shfs_file *f,
                  const struct shfs_content *c)
 {
-	uint8_t buf[20];
+	int64_t id = shfs_file_latest(f);
 	int r;
 
 	know(ing, f, c);
 	if ((f->content.flags & SHFS_CONTENT_OBJECT) || !(c->flags & SHFS_CONTENT_OBJECT))
 		return 0;
-	r = count_object(ing, object_arg(c, buf));
-	if (!r && !(f->source & SHFS_SOURCE_CARRIED))
-		r = shfs_left_out_add(ing, f->content.flags, -1);
-	if (r)
-		return r;
-	f->content.flags = c->flags;
-	f->content.object = c->object;
-	f->content.phash = c->phash;
-	return version_update(ing, f);
+	r = learn_object(ing, &f->content, f->source, c);
+	if (!r)
+		r = version_update(ing, f);
+	while (!r && id)
+		r = origin_learns(ing, &id, c);
+	return r;
 }
 
 struct maker {

@@ -472,6 +472,29 @@ static void test_backup_rename(void **state)
 	kit_close(&k);
 }
 
+/* What was only recognised as it was moved, and stored as that was removed. */
+static void test_stored_by_another_name(void **state)
+{
+	static const char *const stored =
+		"SELECT replace(path, '" KIT_ROOT "/', '') || ' ' || (object IS NOT NULL)"
+		" FROM v_version ORDER BY path, n";
+	struct kit k;
+	uint64_t p = start(&k);
+	struct shfs_content c = kit_content(&k, "1", 1000), seen = c;
+
+	seen.flags &= ~SHFS_CONTENT_OBJECT;
+	kit_pathop(&k, p, SHFS_OP_RENAME, "a", "b", 2000, &seen, NULL, false);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "b", "c", 2010, &seen, NULL, false);
+	kit_write(&k, p, "a", 2020, kit_content(&k, "22", 2020));
+	kit_ingest(&k);
+	assert_string_equal(kit_ask(&k, 1, stored), "a 0\na 1\nb 0\nc 0");
+	kit_pathop(&k, p, SHFS_OP_UNLINK, "c", NULL, 2030, NULL, &c, false);
+	kit_ingest(&k);
+	assert_string_equal(kit_ask(&k, 1, stored), "a 1\na 1\nb 1\nc 1");
+	check_rebuild(&k);
+	kit_close(&k);
+}
+
 static void test_unlink(void **state)
 {
 	struct kit k;
@@ -615,6 +638,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_move),
 	cmocka_unit_test(test_save_by_rename),
 	cmocka_unit_test(test_backup_rename),
+	cmocka_unit_test(test_stored_by_another_name),
 	cmocka_unit_test(test_unlink),
 	cmocka_unit_test(test_link),
 	cmocka_unit_test(test_exchange),
