@@ -85,29 +85,6 @@ static int parse_options(int argc, char **argv, struct options *out)
 
 /* --- the parts of a mount --- */
 
-static int open_root(struct shfs_fs *fs, const char *dir)
-{
-	struct stat st;
-
-	if (stat(dir, &st))
-		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, dir,
-		                             errno == ENOENT
-		                                     ? "there is no such directory"
-		                                     : strerror(errno));
-	if (!S_ISDIR(st.st_mode))
-		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, dir, "not a directory");
-	fs->root = realpath(dir, NULL);
-	fs->root_fd = fs->root ? open(fs->root, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
-	if (fs->root_fd < 0)
-		return shfs_daemon_fail_path(SHFS_EXIT_FAILURE, dir, strerror(errno));
-	fs->served = shfs_fd_is_served(fs->root_fd);
-	if (!strcmp(fs->root, "/"))
-		return shfs_daemon_fail(
-			SHFS_EXIT_REFUSED,
-			"the root directory cannot be mounted: choose a project");
-	return 0;
-}
-
 /*
  * What the caller's shell was limited to would hold for all who work in the mount. A
  * limit that cannot be raised, and that would fail their writes or end us, is refused.
@@ -351,8 +328,10 @@ int main(int argc, char **argv)
 	umask(0);
 	fs.privileged = geteuid() == 0;
 	fs.since_ns = shfs_clock_ns(CLOCK_REALTIME);
-	code = open_root(&fs, options.dir);
+	code = shfs_daemon_open_root(options.dir, O_PATH, "mounted", &fs.root,
+	                             &fs.root_fd);
 	if (!code) {
+		fs.served = shfs_fd_is_served(fs.root_fd);
 		lock = shfs_mountpoint_lock(fs.root_fd);
 		code = shfs_mountpoint_check(fs.root, &message);
 		if (code)

@@ -103,26 +103,6 @@ static int parse_options(int argc, char **argv, struct options *out)
 
 /* --- the parts --- */
 
-static int open_root(struct shfs_recorder *r, const char *dir)
-{
-	r->root = realpath(dir, NULL);
-	if (!r->root)
-		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, dir,
-		                             errno == ENOENT
-		                                     ? "there is no such directory"
-		                                     : strerror(errno));
-	r->root_fd = open(r->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (r->root_fd < 0)
-		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, dir,
-		                             errno == ENOTDIR ? "not a directory"
-		                                              : strerror(errno));
-	if (!strcmp(r->root, "/"))
-		return shfs_daemon_fail(
-			SHFS_EXIT_REFUSED,
-			"the root directory cannot be recorded: choose a project");
-	return 0;
-}
-
 static int take_name(struct watch *w)
 {
 	w->listening = shfs_watches_listen(w->recorder.root_fd);
@@ -515,7 +495,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < SYNCS_MAX; i++)
 		w.syncs[i] = -1;
 	w.recorder.since_ns = shfs_clock_ns(CLOCK_REALTIME);
-	code = open_root(&w.recorder, w.options.dir);
+	code = shfs_daemon_open_root(w.options.dir, O_RDONLY, "recorded",
+	                             &w.recorder.root, &w.recorder.root_fd);
 	if (!code)
 		code = take_name(&w);
 	if (!code)

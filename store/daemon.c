@@ -32,6 +32,24 @@ int shfs_daemon_fail_path(int code, const char *path, const char *what)
 	return shfs_daemon_fail(code, "%s: %s", shown.data ? shown.data : "", what);
 }
 
+int shfs_daemon_open_root(const char *dir, int mode, const char *done, char **root,
+                          int *fd)
+{
+	*root = realpath(dir, NULL);
+	*fd = *root ? open(*root, mode | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (*fd < 0)
+		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, dir,
+		                             errno == ENOENT
+		                                     ? "there is no such directory"
+		                             : errno == ENOTDIR ? "not a directory"
+		                                                : strerror(errno));
+	if (!strcmp(*root, "/"))
+		return shfs_daemon_fail(
+			SHFS_EXIT_REFUSED,
+			"the root directory cannot be %s: choose a project", done);
+	return 0;
+}
+
 int shfs_daemon_open_store(const char *override, const char *root,
                            struct shfs_store **out)
 {

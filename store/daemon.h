@@ -17,6 +17,12 @@
 _printf_(2, 3) int shfs_daemon_fail(int code, const char *fmt, ...);
 int shfs_daemon_fail_path(int code, const char *path, const char *what);
 
+/* The directory to be recorded: *root is its real path, to be freed; *fd, to be closed,
+ * is opened with mode (O_RDONLY or O_PATH) besides. done: "mounted", say, which "/" is
+ * not. */
+_must_check_ int shfs_daemon_open_root(const char *dir, int mode, const char *done,
+                                       char **root, int *fd);
+
 /* The store of this user, made if there is none. root: what is to be recorded. override:
  * --store; NULL. *out is to be closed, also after a failure; NULL: it was not opened. */
 _must_check_ int shfs_daemon_open_store(const char *override, const char *root,
