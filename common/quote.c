@@ -187,6 +187,56 @@ void shfs_quote_json(struct shfs_buf *out, const char *s, size_t len)
 	shfs_buf_char(out, '"');
 }
 
+void shfs_quote_turtle(struct shfs_buf *out, const char *s, size_t len)
+{
+	shfs_buf_char(out, '"');
+	while (len) {
+		uint32_t c = 0;
+		size_t n = decode(s, len, &c);
+
+		if (!n) {
+			shfs_buf_printf(out, "\\\\x%02x", (unsigned char)*s);
+			n = 1;
+		} else if (c == '"' || c == '\\') {
+			shfs_buf_printf(out, "\\%c", c);
+		} else if (c == '\n' || c == '\t') {
+			shfs_buf_str(out, c == '\n' ? "\\n" : "\\t");
+		} else if (is_control(c)) {
+			shfs_buf_printf(out, c < 0x10000 ? "\\u%04X" : "\\U%08X", c);
+		} else {
+			shfs_buf_add(out, s, n);
+		}
+		s += n;
+		len -= n;
+	}
+	shfs_buf_char(out, '"');
+}
+
+void shfs_quote_uri(struct shfs_buf *out, const char *s, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = s[i];
+
+		if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+		    (c >= 'a' && c <= 'z') || (c && strchr("-._~/", c)))
+			shfs_buf_char(out, c);
+		else
+			shfs_buf_printf(out, "%%%02X", c);
+	}
+}
+
+bool shfs_is_utf8(const char *s, size_t len)
+{
+	for (size_t n; len; s += n, len -= n) {
+		uint32_t c;
+
+		n = decode(s, len, &c);
+		if (!n)
+			return false;
+	}
+	return true;
+}
+
 size_t shfs_quote_width(const char *s, size_t len)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };

@@ -25,5 +25,13 @@ void shfs_quote_shell(struct shfs_buf *out, const char *s, size_t len);
  * (as Python's surrogateescape does), so that no two names become one. */
 void shfs_quote_json(struct shfs_buf *out, const char *s, size_t len);
 
+/* A string of Turtle with its quotes. It cannot hold bytes that are not UTF-8: \\xHH. */
+void shfs_quote_turtle(struct shfs_buf *out, const char *s, size_t len);
+
+/* A path of a URI, in its smallest set of characters: all others are %HH. */
+void shfs_quote_uri(struct shfs_buf *out, const char *s, size_t len);
+
+bool shfs_is_utf8(const char *s, size_t len);
+
 /* Columns that a terminal needs for these bytes, after shfs_quote_display. */
 size_t shfs_quote_width(const char *s, size_t len);

@@ -2,11 +2,9 @@
 #include "query/export.h"
 #include "query/version-spec.h"
 
-#include "common/io.h"
 #include "common/quote.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 static struct {
@@ -16,7 +14,8 @@ static struct {
 
 static const struct shfs_export_format *const formats[] = {
 	&shfs_export_sh,   &shfs_export_make,  &shfs_export_snakemake, &shfs_export_dot,
-	&shfs_export_json, &shfs_export_jsonl, &shfs_export_csv,
+	&shfs_export_json, &shfs_export_jsonl, &shfs_export_csv, &shfs_export_prov,
+	&shfs_export_prov_o, &shfs_export_cwl,
 };
 
 static const struct shfs_export_format *find_format(const char *name)
@@ -35,16 +34,16 @@ static const struct shfs_export_format *find_format(const char *name)
 }
 
 /* A file that is there is not overwritten unless asked. */
-static int open_output(int *fd)
+static int open_output(struct shfs_export *x)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
-	if (!opts.output || !strcmp(opts.output, "-"))
+	if (!opts.output || !strcmp(opts.output, "-")) {
+		x->file = stdout;
 		return 0;
-	*fd = open(opts.output,
-	           O_WRONLY | O_CREAT | O_CLOEXEC | (opts.force ? O_TRUNC : O_EXCL),
-	           0666);
-	if (*fd >= 0)
+	}
+	x->file = fopen(opts.output, opts.force ? "we" : "wxe");
+	if (x->file)
 		return 0;
 	shfs_quote_display(&shown, opts.output, strlen(opts.output));
 	shfs_error("%s: %s", shown.data ?: "", strerror(errno));
@@ -54,36 +53,46 @@ static int open_output(int *fd)
 	return SHFS_EXIT_REFUSED;
 }
 
-static int put(const struct shfs_export *x)
+/* main sees to standard output. */
+static int close_output(struct shfs_export *x)
 {
-	int fd = -1, r, code = open_output(&fd);
+	bool failed;
 
-	if (code)
-		return code;
-	if (fd < 0)
-		return fwrite(x->out.data, 1, x->out.len, stdout) == x->out.len
-		               ? SHFS_EXIT_OK
-		               : SHFS_EXIT_FAILURE; /* main says so */
-	r = shfs_write_all(fd, x->out.data, x->out.len);
-	if (close(fd) && !r)
-		r = -errno;
-	if (!r)
-		return SHFS_EXIT_OK;
-	shfs_error("cannot write the output: %s", strerror(-r));
+	if (!x->file || x->file == stdout)
+		return 0;
+	errno = 0;
+	failed = ferror(x->file);
+	if (!fclose(x->file) && !failed)
+		return 0;
+	shfs_error("cannot write the output: %s", strerror(errno ?: EIO));
 	return SHFS_EXIT_FAILURE;
 }
 
-static int export(struct shfs_export *x, const struct shfs_export_format *format)
+static int write_text(struct shfs_export *x, const struct shfs_export_format *format)
 {
-	int r = shfs_workflow_order(x->wf, format->runs);
+	int r = format->runs ? 0 : open_output(x);
 
-	if (!r && format->runs)
-		r = shfs_workflow_check(x->wf);
 	if (!r)
 		r = format->write(x);
 	if (!r && x->out.failed)
 		r = -ENOMEM;
+	if (!r && format->runs)
+		r = open_output(x);
+	if (!r && x->out.len)
+		fwrite(x->out.data, 1, x->out.len, x->file);
 	return r;
+}
+
+static int export(struct shfs_export *x, const struct shfs_export_format *format)
+{
+	int code, r = shfs_workflow_order(x->wf, format->runs);
+
+	if (!r && format->runs)
+		r = shfs_workflow_check(x->wf);
+	if (!r)
+		r = write_text(x, format);
+	code = close_output(x);
+	return r ? r : code;
 }
 
 static int find_targets(struct shfs_index *index, int n, char **names,
@@ -117,8 +126,6 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		r = export(&x, format);
 	if (r)
 		code = r > 0 ? r : shfs_fail_index(index, r);
-	if (!code)
-		code = put(&x);
 	shfs_buf_free(&x.out);
 	for (int i = 0; i < n; i++)
 		shfs_version_clear(&targets[i]);

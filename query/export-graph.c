@@ -45,11 +45,15 @@ static void add_step(struct shfs_buf *out, const struct shfs_step *step)
 static int write_dot(struct shfs_export *x)
 {
 	shfs_buf_str(&x->out, "digraph shfs {\n");
-	for (size_t i = 0; i < x->wf->files.n; i++)
+	for (size_t i = 0; i < x->wf->files.n; i++) {
 		add_file(&x->out, x->wf->files.list[i]);
-	for (size_t i = 0; i < x->wf->n_steps; i++)
+		shfs_export_flush(x, &x->out);
+	}
+	for (size_t i = 0; i < x->wf->n_steps; i++) {
 		if (!x->wf->steps[i]->source)
 			add_step(&x->out, x->wf->steps[i]);
+		shfs_export_flush(x, &x->out);
+	}
 	shfs_buf_str(&x->out, "}\n");
 	return 0;
 }
@@ -104,6 +108,7 @@ static int write_csv(struct shfs_export *x)
 			add_row(&x->out, step, "input", step->inputs.list[k]);
 		for (size_t k = 0; k < step->outputs.n && !step->source; k++)
 			add_row(&x->out, step, "output", step->outputs.list[k]);
+		shfs_export_flush(x, &x->out);
 	}
 	return 0;
 }

@@ -59,6 +59,7 @@ static int write_json(struct shfs_export *x)
 		shfs_json_object(&json, NULL);
 		add_file(&json, x->wf->files.list[i]);
 		shfs_json_object_end(&json);
+		shfs_export_flush(x, &json.out);
 	}
 	shfs_json_array_end(&json);
 	shfs_json_array(&json, "steps");
@@ -68,6 +69,7 @@ static int write_json(struct shfs_export *x)
 		shfs_json_object(&json, NULL);
 		add_step(&json, x->wf->steps[i]);
 		shfs_json_object_end(&json);
+		shfs_export_flush(x, &json.out);
 	}
 	shfs_json_array_end(&json);
 	shfs_json_close(&json);
@@ -94,6 +96,7 @@ static int write_jsonl(struct shfs_export *x)
 		begin_line(&json, "file");
 		add_file(&json, x->wf->files.list[i]);
 		shfs_json_line_end(&json);
+		shfs_export_flush(x, &json.out);
 	}
 	for (size_t i = 0; i < x->wf->n_steps; i++) {
 		if (x->wf->steps[i]->source)
@@ -101,6 +104,7 @@ static int write_jsonl(struct shfs_export *x)
 		begin_line(&json, "step");
 		add_step(&json, x->wf->steps[i]);
 		shfs_json_line_end(&json);
+		shfs_export_flush(x, &json.out);
 	}
 	x->out = json.out;
 	return 0;

@@ -9,6 +9,15 @@
 #include <string.h>
 
 #define TEXT_WIDTH 60
+#define FLUSH_SIZE 65536
+
+void shfs_export_flush(struct shfs_export *x, struct shfs_buf *text)
+{
+	if (text->failed || text->len < FLUSH_SIZE)
+		return;
+	fwrite(text->data, 1, text->len, x->file); /* who closes it sees errors */
+	text->len = 0;
+}
 
 void shfs_export_when(struct shfs_buf *out, const struct shfs_step *step)
 {
@@ -172,6 +181,34 @@ bool shfs_export_dirs(struct shfs_buf *out, const struct shfs_step *step)
 	return any;
 }
 
+void shfs_export_utf8(struct shfs_json *json, const char *key, const char *text,
+                      size_t len)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	if (shfs_is_utf8(text, len)) {
+		shfs_json_text(json, key, text, len);
+		return;
+	}
+	shfs_quote_text(&shown, text, len);
+	shfs_json_text(json, key, shown.data ?: "", shown.len);
+	json->out.failed |= shown.failed;
+}
+
+const struct shfs_entry *shfs_export_maker(const struct shfs_workflow_file *file)
+{
+	if (!file->step)
+		return NULL;
+	if (!file->step->source)
+		return file->step->entry;
+	return file->left_by ? &file->left_by->entry : NULL;
+}
+
+void shfs_export_label(struct shfs_buf *out, const struct shfs_workflow_file *file)
+{
+	shfs_buf_printf(out, "%s@%lld", file->name, (long long)file->version.n);
+}
+
 const char *shfs_export_first_output(const struct shfs_step *step)
 {
 	for (size_t i = 0; i < step->outputs.n; i++)
@@ -201,4 +238,8 @@ int shfs_export_check_contents(struct shfs_workflow *wf, const char *program)
 		if (wf->files.list[i]->needed && wf->files.list[i]->rival)
 			return refuse_rivals(wf, wf->files.list[i], program);
 	return 0;
+}
+
+void shfs_crate_uri(struct shfs_buf *out, const struct shfs_workflow_file *file)
+{
 }

@@ -2,8 +2,9 @@
 /*
  * export.h - the commands behind some versions, in the words of other programs.
  *
- * A writer appends the whole text to out, or returns SHFS_EXIT_REFUSED after a message
- * that says which file or command its language has no words for, or a negative errno.
+ * A writer appends the text to out, or returns SHFS_EXIT_REFUSED after a message that says
+ * which file or command its language has no words for, or a negative errno. One that can
+ * say everything lets parts of it go with shfs_export_flush.
  */
 #pragma once
 
@@ -13,16 +14,27 @@ struct shfs_export {
 	struct shfs_workflow *wf;
 	const char *store; /* its path */
 	struct shfs_buf out;
+	FILE *file; /* for what is let go */
+	/* of a crate */
+	bool crate;
+	const char *directory;
+	struct shfs_store *objects;
 };
 
 struct shfs_export_format {
 	const char *name;
-	bool runs; /* made to be run: the steps have an order, and can be run elsewhere */
+	/* Made to be run: the steps have an order, and can be run elsewhere. May be
+	 * refused, so nothing is written before all of it is there. */
+	bool runs;
 	int (*write)(struct shfs_export *x);
 };
 
-extern const struct shfs_export_format shfs_export_csv, shfs_export_dot, shfs_export_json,
-	shfs_export_jsonl, shfs_export_make, shfs_export_sh, shfs_export_snakemake;
+extern const struct shfs_export_format shfs_export_csv, shfs_export_cwl, shfs_export_dot,
+	shfs_export_json, shfs_export_jsonl, shfs_export_make, shfs_export_prov,
+	shfs_export_prov_o, shfs_export_ro_crate, shfs_export_sh, shfs_export_snakemake;
+
+/* Lets go what has come together of the text, in out or another buffer. */
+void shfs_export_flush(struct shfs_export *x, struct shfs_buf *text);
 
 /* --- what several have in common --- */
 
@@ -47,5 +59,14 @@ bool shfs_export_dirs(struct shfs_buf *out, const struct shfs_step *step);
 void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step);
 /* SHFS_EXIT_REFUSED after a message where a path has several contents. */
 int shfs_export_check_contents(struct shfs_workflow *wf, const char *program);
+/* A member for a program that knows UTF-8 alone: text, or as it is shown. */
+void shfs_export_utf8(struct shfs_json *json, const char *key, const char *text,
+                      size_t len);
+/* Who left or made it; NULL: nobody that we know of. */
+const struct shfs_entry *shfs_export_maker(const struct shfs_workflow_file *file);
+/* "config.yaml@3" */
+void shfs_export_label(struct shfs_buf *out, const struct shfs_workflow_file *file);
+/* Its URI in a crate. */
+void shfs_crate_uri(struct shfs_buf *out, const struct shfs_workflow_file *file);
 /* The first of what others need of a step. */
 const char *shfs_export_first_output(const struct shfs_step *step);

@@ -433,6 +433,37 @@ static int add_taken(struct builder *b, struct shfs_step *step, int64_t version_
 	return r;
 }
 
+static int add_origin(struct builder *b, struct shfs_step *step,
+                      const struct shfs_version *version)
+{
+	if (!strcmp(version->source, "renamed"))
+		return add_taken(b, step, version->origin_version_id, true);
+	if (!strcmp(version->source, "linked"))
+		return add_taken(b, step, version->origin_version_id, false);
+	return 0;
+}
+
+/* What the step had moved there, before it left something else. */
+static int add_moved(struct builder *b, struct shfs_step *step, int64_t version_id)
+{
+	bool carried = false;
+	int r = 1;
+
+	while (r > 0 && !carried && (version_id & UINT32_MAX) > 1) {
+		_cleanup_version_ struct shfs_version version = { 0 };
+
+		r = shfs_version_load(b->wf->index, --version_id, &version);
+		if (r > 0)
+			r = shfs_upstream_attribute(b->wf->graph, &version) ?: 1;
+		if (r > 0 && version.command_id != step->entry->command.command_id)
+			return 0;
+		if (r > 0)
+			r = add_origin(b, step, &version) ?: 1;
+		carried = version.carried;
+	}
+	return MIN(r, 0);
+}
+
 static int add_output(struct builder *b, struct shfs_step *step, int64_t version_id)
 {
 	struct shfs_workflow_file *file;
@@ -446,11 +477,9 @@ static int add_output(struct builder *b, struct shfs_step *step, int64_t version
 	if (!r)
 		r = add_touch(b->wf, step, file->version.path, version_id,
 		              SHFS_TOUCH_WRITE, true);
-	if (!r && !strcmp(file->version.source, "renamed"))
-		r = add_taken(b, step, file->version.origin_version_id, true);
-	else if (!r && !strcmp(file->version.source, "linked"))
-		r = add_taken(b, step, file->version.origin_version_id, false);
-	return r;
+	if (!r)
+		r = add_origin(b, step, &file->version);
+	return r || file->version.carried ? r : add_moved(b, step, version_id);
 }
 
 static int add_use(struct builder *b, struct shfs_step *step, const struct shfs_use *use)

@@ -3,14 +3,18 @@
 comes out is compared with what was there."""
 
 import csv
+import datetime
 import io
 import json
 import os
 import re
 import subprocess
+import urllib.parse
 
 import jsonschema
+import prov.model
 import pytest
+import rdflib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -80,7 +84,7 @@ class Export:
 
     def start(self, path, top, check):
         getattr(self, f"start_{self.name}")(path, top, check)
-        return contents(top)
+        return contents(os.path.join(top, "results") if self.name == "cwl" else top)
 
     def start_sh(self, path, top, check):
         subprocess.run(["shellcheck", path], check=True)
@@ -92,6 +96,11 @@ class Export:
         if check is True:
             self.sandbox.run("make", "-q", "-f", path, cwd=top)
 
+    def start_cwl(self, path, top, check):
+        cwltool = ["cwltool", "--quiet", "--preserve-entire-environment"]
+        valid = self.sandbox.run(*cwltool, "--validate", path, cwd=top, timeout=60)
+        assert not valid.stderr and "is valid CWL" in valid.stdout
+        self.result = self.sandbox.run(*cwltool, "--outdir", top, path, cwd=top, check=check, timeout=60)
 
     def start_snakemake(self, path, top, check):
         snakemake = ["snakemake", "-q", "-s", path]
@@ -188,6 +197,10 @@ def test_renamed(study, sandbox, sh, export):
     study.run("mv f g; mv g/x g/y; mv g h")
     study.run("cat h/y > z")
     same(sandbox, sh.run("z"), "z", "h/y")
+    # and written to at once
+    study.run("mv z moved; sed -i s/1/7/ moved; echo 8 >> moved")
+    study.run("cat moved > last")
+    same(sandbox, sh.run("last"), "last")
 
 
 def test_text_that_is_taken_as_it_is(study, sandbox, export):
@@ -413,6 +426,60 @@ def test_snakemake(study, sandbox):
     assert "its command makes the directory" in snakemake.text("results/more/x", check=4).stderr
 
 
+# --- CWL ---
+
+
+@pytest.fixture
+def cwl(sandbox):
+    return Export(sandbox, "cwl")
+
+
+@pytest.mark.users("ordinary")
+def test_cwl_hostile_names(study, sandbox, cwl):
+    for n, name in enumerate(HOSTILE):
+        study.run(f"cat data/in.csv > ./$'{escaped(name)}'; echo {n} >> ./$'{escaped(name)}'")
+    study.run("LC_ALL=C; cat " + " ".join("./$'" + escaped(n) + "'" for n in HOSTILE) + " > sum")
+    fine = [n for n in HOSTILE if encoded(n).decode("utf-8", "ignore").encode() == encoded(n)]
+    assert len(HOSTILE) - len(fine) == 1
+    found = cwl.run("sum", *(b"./" + encoded(n) for n in fine))
+    assert set(found) == {"sum", *fine}
+    same(sandbox, found, "sum", *fine)
+    for name in set(HOSTILE) - set(fine):
+        assert "a name in UTF-8" in cwl.text(b"./" + encoded(name), check=4).stderr
+
+
+@pytest.mark.users("ordinary")
+def test_cwl_commands_of_all_kinds(study, sandbox, shell, cwl):
+    study.run("sh run.sh; sort -rn out.csv | tee top.txt | wc -l > count")
+    study.run("mkdir -p results/deep && cp data/in.csv results/deep/a")
+    study.run("cd data")
+    study.run("sort -r in.csv ../results/deep/a > ../results/b; cd ../results; mkdir made; cat b b > made/c; false")
+    study.run("cd ..")
+    study.run("{ sleep 0.2; cat count count > job; } & sleep 0.01")
+    study.run("wait")
+    study.run("printf '#!/bin/sh\\ntr 1 x\\n' > prog && chmod +x prog")
+    study.run("./prog < job > made; echo '$(inputs.f0) ${f0} \"$x\" \\$(y) {}' `echo x` >> made # END")
+    study.run("mv made moved; exit_not() { return 7; }; exit_not")
+    # a path with several contents
+    study.run("cp out.csv first; sed -i 's/rate: 3/rate: 5/' config.yaml")
+    study.run("echo 'seed: 1' >> config.yaml; sh run.sh")
+    shell("zsh").run("print -l ${(s:,:):-3,1,2} > zsh")
+    shell("fish").run("for i in (cat zsh); echo n$i; end > fish")
+    study.run("ln top.txt link; cat first out.csv config.yaml fish link results/made/c moved > sum")
+    names = ["sum", "config.yaml", "out.csv", "first", "fish", "results/made/c", "moved", "link", "count"]
+    found = cwl.run(*names)
+    same(sandbox, found, *names)
+    assert set(found) == set(names) and found["out.csv"] == b"5\n10\n15\n"
+
+
+@pytest.mark.users("ordinary")
+def test_cwl_says_what_failed(study, sandbox, cwl):
+    study.run("cat data/in.csv > a; [ -e config.yaml ]")
+    study.run("cat a a > b")
+    cwl.run("b", check=1)
+    assert "completed permanentFail" in cwl.result.stderr or "permanentFail" in cwl.result.stderr
+
+
 # --- the graph, for other programs ---
 
 
@@ -477,6 +544,96 @@ def test_csv(history, sandbox):
     assert {r["path"].removeprefix(prefix) for r in rows if r["use"] == "source"} == {"config.yaml", "data/in.csv"}
     [last] = [r for r in rows if r["use"] == "output" and r["path"] == prefix + "sum"]
     assert last["status"] == "0" and last["cwd"] == sandbox.project and re.fullmatch("[0-9a-f]{16}", last["command"])
+
+
+def version_uri(sandbox, name, n=1):
+    return f"urn:shfs:version:{urllib.parse.quote(os.fsencode(f'{sandbox.project}/{name}'), safe='/')}@{n}"
+
+
+@pytest.mark.users("ordinary")
+def test_prov(history, study, sandbox):
+    study.run("mv sum moved")
+    study.run("sed -i s/1/2/ moved")
+    study.run("sort moved > result & sleep 0.3")
+    text = sandbox.shfs("export", "prov", "result").stdout_bytes
+    document = prov.model.ProvDocument.deserialize(content=text, format="json")
+    plain = json.loads(text)
+    # each record is understood, and written again the same
+    assert {k: len(v) for k, v in plain.items()} == {k: len(v) for k, v in json.loads(document.serialize()).items()}
+    exported = json.loads(sandbox.shfs("export", "json", "result").stdout)
+    commands = {f"urn:shfs:command:{s['id']}": s for s in exported["steps"]}
+    entities = {r.identifier.uri: r for r in document.get_records(prov.model.ProvEntity)}
+    assert set(entities) == {version_uri(sandbox, f["name"], f["n"]) for f in exported["files"]}
+    activities = {r.identifier.uri: r for r in document.get_records(prov.model.ProvActivity)}
+    # besides who left the sources
+    assert {a for a in activities if ":process:" not in a} == set(commands)
+    made = {}
+    for r in document.get_records(prov.model.ProvGeneration):
+        entity, activity, time = r.args
+        made[entity.uri] = activity.uri
+        begin, end = activities[activity.uri].get_startTime(), activities[activity.uri].get_endTime()
+        assert time is None or begin <= time <= (end or time) and begin.utcoffset() == datetime.timedelta(0), r
+    assert set(made) == set(entities)
+    sources = {version_uri(sandbox, n) for n in ("config.yaml", "data/in.csv")}
+    assert sources == {e for e, a in made.items() if ":process:" in a}
+    used = {(a.uri, e.uri) for r in document.get_records(prov.model.ProvUsage) for a, e in [r.args[:2]]}
+    assert used == {(c, version_uri(sandbox, i["path"].removeprefix(sandbox.project + "/"), i["n"]))
+                    for c, s in commands.items() for i in s["inputs"]}
+    informed = {(a.uri, b.uri) for r in document.get_records(prov.model.ProvCommunication) for a, b in [r.args[:2]]}
+    assert informed == {(a, made[e]) for a, e in used if e in made and made[e] != a}
+    derived = {}
+    for r in document.get_records(prov.model.ProvDerivation):
+        derived[r.args[0].uri] = (r.args[1].uri, bool(r.get_asserted_types()))
+    assert derived[version_uri(sandbox, "moved")] == (version_uri(sandbox, "sum"), False)
+    assert derived[version_uri(sandbox, "moved", 2)] == (version_uri(sandbox, "moved"), True)
+    assert derived[version_uri(sandbox, "config.yaml", 3)] == (version_uri(sandbox, "config.yaml"), True)
+    assert version_uri(sandbox, "result") not in derived
+    [agent] = document.get_records(prov.model.ProvAgent)
+    assert agent.identifier.localpart == sandbox.user.login
+
+
+@pytest.mark.users("ordinary")
+def test_prov_o(history, study, sandbox):
+    """Says what PROV-JSON says."""
+    study.run("mv sum moved")
+    study.run("sed -i s/1/2/ moved")
+    study.run("sort moved > result")
+    turtle = sandbox.shfs("export", "prov-o", "result").stdout_bytes
+    rapper = subprocess.run(["rapper", "-q", "-c", "-i", "turtle", "-", "urn:base"], input=turtle, capture_output=True,
+                            check=True)
+    assert not rapper.stderr
+    graph = rdflib.Graph().parse(data=turtle, format="turtle")
+    said = prov.model.ProvDocument.deserialize(content=sandbox.shfs("export", "prov", "result").stdout_bytes,
+                                               format="json")
+    for kind, name in (("Usage", "used"), ("Generation", "wasGeneratedBy"), ("Communication", "wasInformedBy"),
+                       ("Association", "wasAssociatedWith")):
+        told = {tuple(v.uri for v in r.args[:2]) for r in said.get_records(getattr(prov.model, f"Prov{kind}"))}
+        assert told and {(str(a), str(b)) for a, b in graph.subject_objects(rdflib.PROV[name])} == told, kind
+    derived = {tuple(v.uri for v in r.args[:2]) for r in said.get_records(prov.model.ProvDerivation)}
+    assert derived == {(str(a), str(b)) for name in ("wasDerivedFrom", "wasRevisionOf")
+                       for a, b in graph.subject_objects(rdflib.PROV[name])}
+    # names and texts come back; what is not UTF-8 as it is shown
+    labels = {str(o) for e in graph.subjects(rdflib.RDF.type, rdflib.PROV.Entity) for o in graph.objects(e, rdflib.RDFS.label)}
+    for name in HOSTILE:
+        shown = encoded(name).decode("utf-8", "backslashreplace")
+        assert f"{shown}@2" in labels, name
+    texts = {str(o) for a in graph.subjects(rdflib.RDF.type, rdflib.PROV.Activity) for o in graph.objects(a, rdflib.RDFS.label)}
+    exported = json.loads(sandbox.shfs("export", "json", "result").stdout)
+    assert texts == {s["text"] for s in exported["steps"]} | {"cat"}  # which left the sources
+    times = [o for name in ("startedAtTime", "endedAtTime", "generatedAtTime") for o in graph.objects(None, rdflib.PROV[name])]
+    assert len(times) > len(HOSTILE) and {t.datatype for t in times} == {rdflib.XSD.dateTime}
+    assert all(isinstance(t.value, datetime.datetime) for t in times)
+
+
+@pytest.mark.users("ordinary")
+def test_who_left_a_source(study, sandbox):
+    study.run(" echo secret > hidden; cp hidden hidden2")
+    study.run("cat hidden hidden2 > both")
+    for form in "prov", "prov-o":
+        text = sandbox.shfs("export", form, "both").stdout
+        assert "secret" not in text and "text was not kept" in text
+    said = json.loads(sandbox.shfs("export", "prov", "both").stdout)
+    assert len(said["activity"]) == 2 and len(said["wasGeneratedBy"]) == 3 and len(said["wasInformedBy"]) == 1
 
 
 @pytest.mark.users("ordinary")

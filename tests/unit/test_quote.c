@@ -232,6 +232,23 @@ static void every_pair_of_bytes(void **state)
 	}
 }
 
+static void turtle(void **state)
+{
+	CHECK(shfs_quote_turtle, "a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
+	CHECK(shfs_quote_turtle, "\n\t\r\x7f", "\"\\n\\t\\u000D\\u007F\"");
+	CHECK(shfs_quote_turtle, "ä🐙\u202e\U000e0041", "\"ä🐙\\u202E\\U000E0041\"");
+	CHECK(shfs_quote_turtle, "a\xff\xc3", "\"a\\\\xff\\\\xc3\"");
+}
+
+static void uri(void **state)
+{
+	CHECK(shfs_quote_uri, "/a/B-1._~", "/a/B-1._~");
+	CHECK(shfs_quote_uri, " %?#:@\n\xff", "%20%25%3F%23%3A%40%0A%FF");
+	CHECK(shfs_quote_uri, "ä", "%C3%A4");
+	assert_true(shfs_is_utf8("ä\n", 3) && shfs_is_utf8("", 0));
+	assert_false(shfs_is_utf8("a\xff", 2) || shfs_is_utf8("\xc3", 1));
+}
+
 static void width(void **state)
 {
 	assert_int_equal(shfs_quote_width("", 0), 0);
@@ -256,6 +273,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(json),
 		cmocka_unit_test(json_is_json),
 		cmocka_unit_test(every_pair_of_bytes),
+		cmocka_unit_test(turtle),
+		cmocka_unit_test(uri),
 		cmocka_unit_test(width),
 	};
 
