@@ -203,7 +203,7 @@ static void complete_words(const char *cur, const char *kind)
 {
 	static const struct {
 		const char *kind; /* as the help calls it */
-		const char *words[8];
+		const char *words[13];
 	} kinds[] = {
 		{ "WHEN", { "auto", "always", "never" } },
 		{ "SHELL", { "bash", "zsh", "fish" } },
@@ -211,7 +211,8 @@ static void complete_words(const char *cur, const char *kind)
 		{ "NAME", { "auto", "fuse" } },
 		{ "TIME", { "today", "yesterday" } },
 		{ "FORMAT",
-		  { "sh", "make", "snakemake", "dot", "json", "jsonl", "csv" } },
+		  { "sh", "make", "snakemake", "cwl", "dot", "json", "jsonl", "csv",
+		    "prov", "prov-o", "ro-crate", "workflow-crate" } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)

@@ -15,7 +15,8 @@ static struct {
 static const struct shfs_export_format *const formats[] = {
 	&shfs_export_sh,   &shfs_export_make,  &shfs_export_snakemake, &shfs_export_dot,
 	&shfs_export_json, &shfs_export_jsonl, &shfs_export_csv, &shfs_export_prov,
-	&shfs_export_prov_o, &shfs_export_cwl,
+	&shfs_export_prov_o, &shfs_export_cwl, &shfs_export_ro_crate,
+	&shfs_export_workflow_crate,
 };
 
 static const struct shfs_export_format *find_format(const char *name)
@@ -70,13 +71,13 @@ static int close_output(struct shfs_export *x)
 
 static int write_text(struct shfs_export *x, const struct shfs_export_format *format)
 {
-	int r = format->runs ? 0 : open_output(x);
+	int r = format->runs || format->directory ? 0 : open_output(x);
 
 	if (!r)
 		r = format->write(x);
 	if (!r && x->out.failed)
 		r = -ENOMEM;
-	if (!r && format->runs)
+	if (!r && !x->file)
 		r = open_output(x);
 	if (!r && x->out.len)
 		fwrite(x->out.data, 1, x->out.len, x->file);
@@ -105,6 +106,23 @@ static int find_targets(struct shfs_index *index, int n, char **names,
 	return code;
 }
 
+/* What a directory takes besides. */
+static int prepare(struct shfs_context *ctx, struct shfs_export *x,
+                   const struct shfs_export_format *format)
+{
+	int code = 0;
+
+	if (!format->directory)
+		return 0;
+	x->path = opts.output;
+	if (!x->path) {
+		shfs_error("%s is a directory: name it with -o DIR", format->name);
+		return SHFS_EXIT_USAGE;
+	}
+	x->objects = shfs_context_store(ctx, false, &code);
+	return code;
+}
+
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct shfs_export_format *format = find_format(argv[0]);
@@ -115,6 +133,9 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	int r, n = argc - 1, code = SHFS_EXIT_USAGE;
 
 	if (!format || !(index = shfs_context_index(ctx, &code)))
+		return code;
+	code = prepare(ctx, &x, format);
+	if (code)
 		return code;
 	targets = calloc(n, sizeof(*targets));
 	if (!targets)

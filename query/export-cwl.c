@@ -202,7 +202,7 @@ static void add_collect(struct shfs_json *json, const struct shfs_files *targets
 
 static bool is_in_crate(const struct shfs_export *x, const struct shfs_step *step)
 {
-	return x->crate && step->source;
+	return x->workflow && step->source;
 }
 
 static void begin_step(struct shfs_json *json, const struct shfs_step *step)
@@ -281,7 +281,7 @@ static void add_sources(struct shfs_json *json, const struct shfs_export *x)
 		add_label(json, step->source);
 		shfs_json_object(json, "default");
 		shfs_json_str(json, "class", "File");
-		shfs_crate_uri(&place, step->source);
+		shfs_crate_uri(&place, x, step->source);
 		add_member(json, "location", &place);
 		shfs_json_object_end(json);
 		shfs_json_object_end(json);

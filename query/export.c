@@ -239,7 +239,3 @@ int shfs_export_check_contents(struct shfs_workflow *wf, const char *program)
 			return refuse_rivals(wf, wf->files.list[i], program);
 	return 0;
 }
-
-void shfs_crate_uri(struct shfs_buf *out, const struct shfs_workflow_file *file)
-{
-}

@@ -16,9 +16,11 @@ struct shfs_export {
 	struct shfs_buf out;
 	FILE *file; /* for what is let go */
 	/* of a crate */
-	bool crate;
-	const char *directory;
+	const char *path;
+	int directory;
 	struct shfs_store *objects;
+	bool workflow; /* it has one, which takes the sources from it */
+	bool *earlier; /* for each file: there is a later version in it */
 };
 
 struct shfs_export_format {
@@ -26,12 +28,14 @@ struct shfs_export_format {
 	/* Made to be run: the steps have an order, and can be run elsewhere. May be
 	 * refused, so nothing is written before all of it is there. */
 	bool runs;
+	bool directory; /* it is one, and writes it itself */
 	int (*write)(struct shfs_export *x);
 };
 
 extern const struct shfs_export_format shfs_export_csv, shfs_export_cwl, shfs_export_dot,
 	shfs_export_json, shfs_export_jsonl, shfs_export_make, shfs_export_prov,
-	shfs_export_prov_o, shfs_export_ro_crate, shfs_export_sh, shfs_export_snakemake;
+	shfs_export_prov_o, shfs_export_ro_crate, shfs_export_sh, shfs_export_snakemake,
+	shfs_export_workflow_crate;
 
 /* Lets go what has come together of the text, in out or another buffer. */
 void shfs_export_flush(struct shfs_export *x, struct shfs_buf *text);
@@ -66,7 +70,8 @@ void shfs_export_utf8(struct shfs_json *json, const char *key, const char *text,
 const struct shfs_entry *shfs_export_maker(const struct shfs_workflow_file *file);
 /* "config.yaml@3" */
 void shfs_export_label(struct shfs_buf *out, const struct shfs_workflow_file *file);
-/* Its URI in a crate. */
-void shfs_crate_uri(struct shfs_buf *out, const struct shfs_workflow_file *file);
+/* Its URI in the crate. */
+void shfs_crate_uri(struct shfs_buf *out, const struct shfs_export *x,
+                    const struct shfs_workflow_file *file);
 /* The first of what others need of a step. */
 const char *shfs_export_first_output(const struct shfs_step *step);

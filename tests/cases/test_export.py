@@ -4,10 +4,12 @@ comes out is compared with what was there."""
 
 import csv
 import datetime
+import fcntl
 import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import urllib.parse
 
@@ -478,6 +480,106 @@ def test_cwl_says_what_failed(study, sandbox, cwl):
     study.run("cat a a > b")
     cwl.run("b", check=1)
     assert "completed permanentFail" in cwl.result.stderr or "permanentFail" in cwl.result.stderr
+
+
+# --- RO-Crate ---
+
+
+@pytest.fixture(scope="session")
+def crate_problems():
+    """crate_problems(directory): what tests/npm/crate.mjs finds; with SHFS_TEST_SHAPES, a directory with *.ttl,
+    also by the shapes in it: those of the profiles are in no registry that holds more than this program."""
+    if not shutil.which("npm"):
+        pytest.skip("needs npm")
+    work = os.path.join(os.environ["SHFS_TEST_BUILD"], "npm")
+    os.makedirs(work, exist_ok=True)
+    with open(os.path.join(work, "lock"), "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for name in "package.json", "package-lock.json", "crate.mjs":
+            shutil.copy(os.path.join(ROOT, "tests/npm", name), work)
+        if not os.path.exists(os.path.join(work, "node_modules/ro-crate")):
+            subprocess.run(["npm", "ci", "--silent"], cwd=work, check=True, timeout=120)
+
+    def problems(directory, shapes):
+        where = os.environ.get("SHFS_TEST_SHAPES")
+        files = [os.path.join(where, n) for n in sorted(os.listdir(where)) if re.match(shapes, n)] if where else []
+        run = subprocess.run(["node", os.path.join(work, "crate.mjs"), directory, *files], capture_output=True,
+                             text=True, check=True, timeout=60)
+        return run.stdout
+
+    return problems
+
+
+def crate(sandbox, form, *files):
+    path = os.path.join(sandbox.path, f"crate-{len(os.listdir(sandbox.path))}")
+    sandbox.shfs("export", form, "-o", path, "--", *files)
+    with open(os.path.join(path, "ro-crate-metadata.json"), encoding="utf-8") as file:
+        graph = json.load(file)["@graph"]
+    return path, {thing["@id"]: thing for thing in graph}
+
+
+@pytest.mark.users("ordinary")
+def test_process_run_crate(history, study, sandbox, crate_problems):
+    study.run("cp sum last; echo more >> sum; false")
+    study.run("cat sum last > result")
+    path, things = crate(sandbox, "ro-crate", "result")
+    assert crate_problems(path, "process") == ""
+    # all that was read and written, by its own name
+    found = contents(path)
+    exported = json.loads(sandbox.shfs("export", "json", "result").stdout)
+    latest = {f["name"]: f["n"] for f in sorted(exported["files"], key=lambda f: f["n"])}
+    names = {(f"files/{f['name']}" if latest[f["name"]] == f["n"] else f"earlier/{f['n']}/{f['name']}"): f
+             for f in exported["files"] if f["object"]}
+    assert set(found) == {"ro-crate-metadata.json", *names} and any(n.startswith("earlier/") for n in names)
+    for name, file in names.items():
+        assert found[name] == sandbox.shfs("cat", f"{os.fsdecode(encoded(file['path']))}@{file['n']}").stdout_bytes, name
+        assert things[urllib.parse.quote(os.fsencode(name), safe="/")]["@type"] == "File"
+    for file in exported["files"]:
+        if not file["object"]:  # "~", for its name
+            assert "a rule" in things["file://" + urllib.parse.quote(file["path"])]["description"]
+    for step in exported["steps"]:
+        action = things[f"#command-{step['id']}"]
+        assert action["description"] == step["text"]
+        assert len(action["object"]) == len(step["inputs"]) and len(action["result"]) == len(step["outputs"])
+        begin = datetime.datetime.fromisoformat(action["startTime"])
+        assert abs(begin - datetime.datetime.fromisoformat(step["begin"][:26] + "+00:00")).total_seconds() < 0.001
+    assert {a["error"] for a in things.values() if "error" in a} == {"exit status 1"}
+
+
+@pytest.mark.users("ordinary")
+def test_workflow_run_crate(history, study, sandbox, crate_problems):
+    """Run where the store is not."""
+    study.run("sh run.sh; cat out.csv sum > result")
+    path, things = crate(sandbox, "workflow-crate", "result", "out.csv")
+    assert crate_problems(path, "process|workflow") == ""
+    assert things["./"]["mainEntity"]["@id"] == "workflow.cwl"
+    copied = os.path.join(sandbox.path, "copied")
+    os.rename(path, copied)
+    top = empty(sandbox)
+    env = {"SHFS_STORE": "/nonexistent"}
+    cwltool = ["cwltool", "--quiet", "--preserve-entire-environment"]
+    valid = sandbox.run(*cwltool, "--validate", f"{copied}/workflow.cwl", cwd="/", env=env, timeout=60)
+    assert not valid.stderr
+    sandbox.run(*cwltool, "--outdir", top, f"{copied}/workflow.cwl", cwd=top, env=env, timeout=60)
+    found = contents(os.path.join(top, "results"))
+    same(sandbox, found, "result", "out.csv")
+    assert set(found) == {"result", "out.csv"}
+
+
+@pytest.mark.users("ordinary")
+def test_where_a_crate_goes(study, sandbox, mount):
+    study.run("sh run.sh")
+    assert "-o DIR" in sandbox.shfs("export", "ro-crate", "out.csv", check=2).stderr
+    assert "is not empty" in sandbox.shfs("export", "ro-crate", "-o", sandbox.project, "out.csv", check=4).stderr
+    assert "Not a directory" in sandbox.shfs("export", "ro-crate", "-o", "run.sh", "out.csv", check=1).stderr
+    # an empty one is taken; nothing is left of what is refused
+    path = empty(sandbox)
+    sandbox.shfs("export", "ro-crate", "-o", path, "out.csv")
+    assert set(contents(path)) == {"ro-crate-metadata.json", "files/out.csv", *(f"files/{n}" for n in PROJECT)}
+    study.run("echo 1 > $'\\377'")
+    refused = os.path.join(sandbox.path, "refused")
+    assert "UTF-8" in sandbox.shfs("export", "workflow-crate", "-o", refused, b"./\xff", check=4).stderr
+    assert not os.path.exists(refused)
 
 
 # --- the graph, for other programs ---
