@@ -90,6 +90,8 @@ static int export(struct shfs_export *x, const struct shfs_export_format *format
 
 	if (!r && format->runs)
 		r = shfs_workflow_check(x->wf);
+	if (!r && format->runs)
+		shfs_workflow_look_at_contents(x->wf, x->objects);
 	if (!r)
 		r = write_text(x, format);
 	code = close_output(x);
@@ -106,20 +108,18 @@ static int find_targets(struct shfs_index *index, int n, char **names,
 	return code;
 }
 
-/* What a directory takes besides. */
 static int prepare(struct shfs_context *ctx, struct shfs_export *x,
                    const struct shfs_export_format *format)
 {
 	int code = 0;
 
-	if (!format->directory)
-		return 0;
 	x->path = opts.output;
-	if (!x->path) {
+	if (!x->path && format->directory) {
 		shfs_error("%s is a directory: name it with -o DIR", format->name);
 		return SHFS_EXIT_USAGE;
 	}
-	x->objects = shfs_context_store(ctx, false, &code);
+	if (format->runs || format->directory)
+		x->objects = shfs_context_store(ctx, false, &code);
 	return code;
 }
 

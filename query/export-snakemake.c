@@ -112,7 +112,10 @@ static int add_step(struct shfs_buf *out, const struct shfs_step *step)
 	r = add_inputs(out, step);
 	if (!r)
 		r = add_outputs(out, step);
-	shfs_buf_printf(out, "    log:\n        \".shfs/%zu.log\",\n    shell:\n        ",
+	shfs_buf_printf(out,
+	                "    log:\n        \".shfs/%zu.log\",\n"
+	                "    conda:\n        environment\n"
+	                "    shell:\n        ",
 	                step->id);
 	shfs_buf_str(&line, "( ");
 	if (shfs_export_dirs(&line, step))
@@ -136,7 +139,11 @@ static void add_head(struct shfs_export *x)
 	                      ": snakemake -c4 -s FILE, in an empty directory.\n"
 	                      "shell.executable(\"bash\")\nshell.prefix(");
 	add_string(&x->out, prefix.data ?: "");
-	shfs_buf_str(&x->out, ")\n\n\nrule all:\n    input:\n");
+	shfs_buf_str(&x->out,
+	             ")\n# Which software there was is not recorded: with --use-conda "
+	             "--config conda=ENVIRONMENT, that of it.\n"
+	             "environment = lambda wildcards: config.get(\"conda\")\n"
+	             "\n\nrule all:\n    input:\n");
 	x->out.failed |= prefix.failed;
 }
 

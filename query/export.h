@@ -15,10 +15,10 @@ struct shfs_export {
 	const char *store; /* its path */
 	struct shfs_buf out;
 	FILE *file; /* for what is let go */
+	struct shfs_store *objects; /* of a format that runs, or is a directory */
 	/* of a crate */
 	const char *path;
 	int directory;
-	struct shfs_store *objects;
 	bool workflow; /* it has one, which takes the sources from it */
 	bool *earlier; /* for each file: there is a later version in it */
 };

@@ -785,12 +785,63 @@ static bool names_root(const char *text, const char *root)
 	       mentions(text, "${HOME}", below) || mentions(text, "\"$HOME\"", below);
 }
 
+/* Where a "cd" goes, if it can be told: the word without its quotes. */
+static void add_cd_target(struct shfs_buf *out, const char *word)
+{
+	static const char *const homes[] = { "~", "$HOME", "${HOME}" };
+	const char *home = getenv("HOME") ?: "";
+	size_t len;
+
+	word += strspn(word, " \t");
+	if (!strncmp(word, "-- ", 3))
+		word += 3 + strspn(word + 3, " \t");
+	len = strcspn(word, BLANKS SEPARATORS);
+	if (!len)
+		shfs_buf_str(out, home);
+	word += strspn(word, "\"'");
+	for (size_t i = 0; i < ARRAY_SIZE(homes); i++) {
+		size_t n = strlen(homes[i]);
+
+		if (strncmp(word, homes[i], n) != 0 || continues_name(word[n]))
+			continue;
+		shfs_buf_str(out, home);
+		word += n;
+		break;
+	}
+	for (; *word && !strchr(BLANKS SEPARATORS, *word); word++)
+		if (!strchr("\"'\\", *word))
+			shfs_buf_char(out, *word);
+	while (out->len > 1 && out->data[out->len - 1] == '/')
+		out->data[--out->len] = 0;
+}
+
+/* Does it go to a directory above root, to name files from there? */
+static bool goes_above(const char *text, const char *root)
+{
+	for (const char *p = text;; p++) {
+		_cleanup_buf_ struct shfs_buf target = { 0 };
+
+		p += strspn(p, " \t{");
+		if (p[0] == 'c' && p[1] == 'd' &&
+		    (!p[2] || strchr(BLANKS SEPARATORS, p[2])))
+			add_cd_target(&target, p + 2);
+		if (target.len && *target.data == '/' &&
+		    shfs_path_is_below(root, target.data))
+			return true;
+		p = strpbrk(p, SEPARATORS);
+		if (!p)
+			return false;
+	}
+}
+
 static int check_step(struct shfs_workflow *wf, const struct shfs_step *step)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	const char *text = step->entry->command.text;
 
 	for (size_t i = 0; i < wf->roots.n; i++) {
-		if (!names_root(step->entry->command.text, wf->roots.list[i]))
+		if (!names_root(text, wf->roots.list[i]) &&
+		    !goes_above(text, wf->roots.list[i]))
 			continue;
 		shfs_step_show(&shown, wf, step);
 		shfs_error("%s names files by their absolute paths: run elsewhere, it "
@@ -826,4 +877,28 @@ int shfs_workflow_check(struct shfs_workflow *wf)
 		if (wf->steps[i]->source)
 			warn_of_source(&wf->steps[i]->source->version);
 	return r;
+}
+
+#define LOOK_AT_MAX 65536 /* bytes of a file */
+
+void shfs_workflow_look_at_contents(struct shfs_workflow *wf, struct shfs_store *store)
+{
+	for (size_t i = 0; i < wf->files.n; i++) {
+		const struct shfs_version *v = &wf->files.list[i]->version;
+		_cleanup_buf_ struct shfs_buf text = { 0 }, shown = { 0 };
+		bool found = false;
+
+		if (!wf->files.list[i]->needed || !(v->flags & SHFS_CONTENT_OBJECT) ||
+		    v->size > LOOK_AT_MAX ||
+		    shfs_object_read(store, &v->object, LOOK_AT_MAX, &text))
+			continue;
+		for (size_t k = 0; k < wf->roots.n && text.len && !found; k++)
+			found = names_root(text.data, wf->roots.list[k]);
+		if (!found)
+			continue;
+		shfs_show_version(&shown, v->path, v->n);
+		shfs_warn("%s names files by their absolute paths: run elsewhere, a "
+		          "command that reads it may use those",
+		          shown.data ?: "");
+	}
 }

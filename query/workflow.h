@@ -95,6 +95,9 @@ _must_check_ int shfs_workflow_order(struct shfs_workflow *wf, bool strict);
  */
 _must_check_ int shfs_workflow_check(struct shfs_workflow *wf);
 
+/* Warns of files of the project (scripts, lists) that do so. */
+void shfs_workflow_look_at_contents(struct shfs_workflow *wf, struct shfs_store *store);
+
 /* A step for a message: "4f2a91c  sort …". */
 void shfs_step_show(struct shfs_buf *out, struct shfs_workflow *wf,
                     const struct shfs_step *step);

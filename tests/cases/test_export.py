@@ -106,7 +106,8 @@ class Export:
 
     def start_snakemake(self, path, top, check):
         snakemake = ["snakemake", "-q", "-s", path]
-        self.lint = self.sandbox.run("snakemake", "-s", path, "--lint", cwd=top, check=False, timeout=60).stderr
+        lint = self.sandbox.run("snakemake", "-s", path, "--lint", cwd=top, timeout=60)
+        assert "Congratulations" in lint.stderr, lint
         self.sandbox.run(*snakemake, "-n", cwd=top, timeout=60)
         self.result = self.sandbox.run(*snakemake, "-c4", cwd=top, check=check, timeout=60)
 
@@ -314,6 +315,28 @@ def test_absolute_paths_are_refused(study, sandbox, export, where):
 
 
 @pytest.mark.users("ordinary")
+def test_going_above_the_project(study, sandbox, sh):
+    goes = ["cd", "cd ~", "cd ~/", "cd $HOME", 'cd -- "${HOME}"', f"cd {sandbox.home}/", "cd /", "x=1; (cd ~", "{ cd ~"]
+    stays = ["cd ~+", "cd /usr", "cd data", "echo cd ~", "cd ..", "cd -", "cd $HOMES", "cd ~/.config"]
+    for n, command in enumerate(goes + stays):
+        end = {"(": ")", "{": "; }"}.get(re.sub("[^({]", "", command.replace("${", ""))[:1], "")
+        study.run(f"cat data/in.csv > out{n}; {command}{end}")
+        study.run(f"cd {sandbox.project}")
+    for n, command in enumerate(goes):
+        assert "by their absolute paths" in sh.text(f"out{n}", check=4).stderr, command
+    for n, command in enumerate(stays, len(goes)):
+        sh.text(f"out{n}")
+
+
+@pytest.mark.users("ordinary")
+def test_absolute_paths_in_scripts_are_told(study, sandbox, sh):
+    study.run("echo sort $PWD/data/in.csv > script; echo sort data/in.csv > other")
+    study.run("sh script > a; sh other > b")
+    warned = sh.text("b").stderr
+    assert "script@1 names files by their absolute paths" in warned and "other@1" not in warned
+
+
+@pytest.mark.users("ordinary")
 def test_a_failing_step_is_told(study, sandbox, sh):
     study.run("cat data/in.csv > a; [ -e ~/project/config.yaml ]".replace("~/project/", ""))
     path = os.path.join(sandbox.path, "script")
@@ -415,9 +438,6 @@ def test_snakemake(study, sandbox):
     study.run("cat ../out.csv " + " ".join("../$'" + escaped(n) + "'" for n in fine) + " | awk '{print $1}' > sum; wc sum > wc")
     study.run("awk '{ print \"{x}\", $0 }' sum wc > sum2")
     same(sandbox, snakemake.run("results/sum2"), "results/sum2", "results/sum", "results/wc", "out.csv", *fine)
-    # what software there was is not recorded
-    lints = set(re.findall(r"^ +\* (.*)", snakemake.lint, re.M))
-    assert lints == {"Specify a conda environment or container for each rule.:"}, snakemake.lint
     for name in set(HOSTILE) - set(fine):
         assert "a Snakefile cannot hold this name" in snakemake.text(b"../" + encoded(name), check=4, cwd=f"{sandbox.project}/results").stderr
     study.run("sed -i s/1/2/ sum; cp sum sum3")
