@@ -13,10 +13,10 @@ static struct {
 } opts;
 
 static const struct shfs_export_format *const formats[] = {
-	&shfs_export_sh,   &shfs_export_make,  &shfs_export_snakemake, &shfs_export_dot,
-	&shfs_export_json, &shfs_export_jsonl, &shfs_export_csv, &shfs_export_prov,
-	&shfs_export_prov_o, &shfs_export_cwl, &shfs_export_ro_crate,
-	&shfs_export_workflow_crate,
+	&shfs_export_sh,     &shfs_export_make,     &shfs_export_snakemake,
+	&shfs_export_cwl,    &shfs_export_dot,      &shfs_export_json,
+	&shfs_export_jsonl,  &shfs_export_csv,      &shfs_export_prov,
+	&shfs_export_prov_o, &shfs_export_ro_crate, &shfs_export_workflow_crate,
 };
 
 static const struct shfs_export_format *find_format(const char *name)
@@ -165,7 +165,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 }
 
 static const struct shfs_option options[] = {
-	{ "output", 'o', "FILE", "write to this file" },
+	{ "output", 'o', "FILE", "write to this file, or directory" },
 	{ "force", 'f', NULL, "overwrite it if it is there" },
 	{ 0 },
 };
@@ -175,10 +175,11 @@ const struct shfs_command shfs_cmd_export = {
 	.args = "FORMAT FILE[@N]…",
 	.summary = "Write the commands behind files as a script or a workflow",
 	.description =
-		"FORMAT is sh (a script), make (a Makefile) or snakemake (a Snakefile),\n"
-		"to make the files again in an empty directory; or dot, json, jsonl,\n"
-		"csv: the graph. What no command made that can be run again is taken\n"
-		"from the store.",
+		"FORMAT is sh (a script), make (a Makefile), snakemake (a Snakefile)\n"
+		"or cwl (a workflow), to make the files again in an empty directory;\n"
+		"dot, json, jsonl, csv, prov, prov-o: the graph; ro-crate,\n"
+		"workflow-crate: a directory with all contents. What no command made\n"
+		"that can be run again is taken from the store.",
 	.options = options,
 	.min_args = 2,
 	.max_args = -1,

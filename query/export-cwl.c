@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A workflow of the Common Workflow Language 1.2: a tool for each step. Files go from step
- * to step under the names f0, f1, …, each version by itself; the script of a tool puts
- * them where its command finds them, below w, and takes the results from there. So names
- * are in scripts alone, and a path may have several contents.
+ * A workflow of the Common Workflow Language 1.2: a tool for each step. Files go from
+ * step to step under the names f0, f1, …, each version by itself; the script of a tool
+ * puts them where its command finds them, below w, and takes the results from there. So
+ * names are in scripts alone, and a path may have several contents.
  */
 #include "query/export.h"
 

@@ -360,8 +360,7 @@ static void add_derivations(struct prov *p, const struct shfs_step *step)
 static void add_communications(struct prov *p, const struct shfs_step *step)
 {
 	for (size_t i = 0; i < step->inputs.n; i++) {
-		const struct shfs_entry *entry =
-			informant(p, step, step->inputs.list[i]);
+		const struct shfs_entry *entry = informant(p, step, step->inputs.list[i]);
 
 		if (!entry)
 			continue;

@@ -2,9 +2,9 @@
 /*
  * export.h - the commands behind some versions, in the words of other programs.
  *
- * A writer appends the text to out, or returns SHFS_EXIT_REFUSED after a message that says
- * which file or command its language has no words for, or a negative errno. One that can
- * say everything lets parts of it go with shfs_export_flush.
+ * A writer appends the text to out, or returns SHFS_EXIT_REFUSED after a message that
+ * says which file or command its language has no words for, or a negative errno. One that
+ * can say everything lets parts of it go with shfs_export_flush.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ struct shfs_export {
 	struct shfs_workflow *wf;
 	const char *store; /* its path */
 	struct shfs_buf out;
-	FILE *file; /* for what is let go */
+	FILE *file;                 /* for what is let go */
 	struct shfs_store *objects; /* of a format that runs, or is a directory */
 	/* of a crate */
 	const char *path;
