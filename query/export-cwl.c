@@ -202,7 +202,7 @@ static void add_collect(struct shfs_json *json, const struct shfs_files *targets
 
 static bool is_in_crate(const struct shfs_export *x, const struct shfs_step *step)
 {
-	return x->workflow && step->source;
+	return x->workflow && step && step->source;
 }
 
 static void begin_step(struct shfs_json *json, const struct shfs_step *step)
@@ -272,7 +272,7 @@ static void add_sources(struct shfs_json *json, const struct shfs_export *x)
 	shfs_json_object(json, "inputs");
 	for (size_t i = 0; i < x->wf->n_steps; i++) {
 		const struct shfs_step *step = x->wf->steps[i];
-		struct shfs_buf place = { 0 };
+		struct shfs_buf place = { 0 }, name = { 0 };
 
 		if (!is_in_crate(x, step))
 			continue;
@@ -283,6 +283,8 @@ static void add_sources(struct shfs_json *json, const struct shfs_export *x)
 		shfs_json_str(json, "class", "File");
 		shfs_crate_uri(&place, x, step->source);
 		add_member(json, "location", &place);
+		shfs_buf_printf(&name, "f%zu", step->source->id);
+		add_member(json, "basename", &name);
 		shfs_json_object_end(json);
 		shfs_json_object_end(json);
 	}
@@ -316,16 +318,18 @@ static void add_workflow(struct shfs_json *json, const struct shfs_export *x)
 	shfs_json_object_end(json);
 }
 
-static int check(const struct shfs_workflow *wf)
+/* Names that a runner would see. */
+static int check(const struct shfs_export *x)
 {
-	for (size_t i = 0; i < wf->targets.n; i++) {
-		const char *name = wf->targets.list[i]->name;
+	for (size_t i = 0; i < x->wf->files.n; i++) {
+		const struct shfs_workflow_file *file = x->wf->files.list[i];
 		_cleanup_buf_ struct shfs_buf shown = { 0 };
 
-		if (shfs_is_utf8(name, strlen(name)))
+		if (shfs_is_utf8(file->name, strlen(file->name)) ||
+		    (!file->target && !is_in_crate(x, file->step)))
 			continue;
-		shfs_quote_display(&shown, name, strlen(name));
-		shfs_error("%s: in CWL a result has a name in UTF-8", shown.data ?: "");
+		shfs_quote_display(&shown, file->name, strlen(file->name));
+		shfs_error("%s: CWL knows files by names in UTF-8", shown.data ?: "");
 		return SHFS_EXIT_REFUSED;
 	}
 	return 0;
@@ -334,7 +338,7 @@ static int check(const struct shfs_workflow *wf)
 static int write_cwl(struct shfs_export *x)
 {
 	struct shfs_json json = { 0 };
-	int r = check(x->wf);
+	int r = check(x);
 
 	if (r)
 		return r;

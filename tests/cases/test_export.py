@@ -448,6 +448,13 @@ def test_snakemake(study, sandbox):
     assert "its command makes the directory" in snakemake.text("results/more/x", check=4).stderr
 
 
+def make_hostile(study, chunk=8):
+    """All names, some by each of a few commands."""
+    for i in range(0, len(HOSTILE), chunk):
+        study.run("; ".join(f"tac data/in.csv > ./$'{escaped(name)}'; echo {i} >> ./$'{escaped(name)}'"
+                            for name in HOSTILE[i:i + chunk]))
+
+
 # --- CWL ---
 
 
@@ -458,8 +465,7 @@ def cwl(sandbox):
 
 @pytest.mark.users("ordinary")
 def test_cwl_hostile_names(study, sandbox, cwl):
-    for n, name in enumerate(HOSTILE):
-        study.run(f"cat data/in.csv > ./$'{escaped(name)}'; echo {n} >> ./$'{escaped(name)}'")
+    make_hostile(study)
     study.run("LC_ALL=C; cat " + " ".join("./$'" + escaped(n) + "'" for n in HOSTILE) + " > sum")
     fine = [n for n in HOSTILE if encoded(n).decode("utf-8", "ignore").encode() == encoded(n)]
     assert len(HOSTILE) - len(fine) == 1
@@ -467,7 +473,7 @@ def test_cwl_hostile_names(study, sandbox, cwl):
     assert set(found) == {"sum", *fine}
     same(sandbox, found, "sum", *fine)
     for name in set(HOSTILE) - set(fine):
-        assert "a name in UTF-8" in cwl.text(b"./" + encoded(name), check=4).stderr
+        assert "names in UTF-8" in cwl.text(b"./" + encoded(name), check=4).stderr
 
 
 @pytest.mark.users("ordinary")
@@ -539,7 +545,9 @@ def crate(sandbox, form, *files):
 
 
 @pytest.mark.users("ordinary")
-def test_process_run_crate(history, study, sandbox, crate_problems):
+def test_process_run_crate(study, sandbox, crate_problems):
+    make_hostile(study)
+    study.run("cat " + " ".join("./$'" + escaped(n) + "'" for n in HOSTILE) + " > sum")
     study.run("cp sum last; echo more >> sum; false")
     study.run("cat sum last > result")
     path, things = crate(sandbox, "ro-crate", "result")
@@ -552,7 +560,10 @@ def test_process_run_crate(history, study, sandbox, crate_problems):
              for f in exported["files"] if f["object"]}
     assert set(found) == {"ro-crate-metadata.json", *names} and any(n.startswith("earlier/") for n in names)
     for name, file in names.items():
-        assert found[name] == sandbox.shfs("cat", f"{os.fsdecode(encoded(file['path']))}@{file['n']}").stdout_bytes, name
+        if name.startswith("files/"):
+            same(sandbox, {file["name"]: found[name]}, file["name"])
+        else:
+            assert found[name] == sandbox.shfs("cat", f"{os.fsdecode(encoded(file['path']))}@{file['n']}").stdout_bytes, name
         assert things[urllib.parse.quote(os.fsencode(name), safe="/")]["@type"] == "File"
     for file in exported["files"]:
         if not file["object"]:  # "~", for its name
@@ -567,8 +578,12 @@ def test_process_run_crate(history, study, sandbox, crate_problems):
 
 
 @pytest.mark.users("ordinary")
-def test_workflow_run_crate(history, study, sandbox, crate_problems):
-    """Run where the store is not."""
+def test_workflow_run_crate(study, sandbox, crate_problems):
+    """Run where the store is not; with sources of all names."""
+    for name in HOSTILE:
+        sandbox.write(b"./" + encoded(name), name.encode("utf-8", "surrogateescape"))
+    names = [n for n in HOSTILE if n not in ("~", "\udcff\udc80")]  # not archived; not UTF-8
+    study.run("cat " + " ".join("./$'" + escaped(n) + "'" for n in names) + " > sum")
     study.run("sh run.sh; cat out.csv sum > result")
     path, things = crate(sandbox, "workflow-crate", "result", "out.csv")
     assert crate_problems(path, "process|workflow") == ""
@@ -597,8 +612,11 @@ def test_where_a_crate_goes(study, sandbox, mount):
     sandbox.shfs("export", "ro-crate", "-o", path, "out.csv")
     assert set(contents(path)) == {"ro-crate-metadata.json", "files/out.csv", *(f"files/{n}" for n in PROJECT)}
     study.run("echo 1 > $'\\377'")
+    sandbox.write(b"source-\xff", b"1")
+    study.run("cat source-* > of-source")
     refused = os.path.join(sandbox.path, "refused")
-    assert "UTF-8" in sandbox.shfs("export", "workflow-crate", "-o", refused, b"./\xff", check=4).stderr
+    for name in b"./\xff", "of-source":
+        assert "UTF-8" in sandbox.shfs("export", "workflow-crate", "-o", refused, name, check=4).stderr
     assert not os.path.exists(refused)
 
 
