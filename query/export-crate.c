@@ -209,13 +209,6 @@ static int fill(struct shfs_export *x)
 
 /* --- the description: an object for each thing, which others name by its id --- */
 
-static void add_member(struct shfs_json *json, const char *key, struct shfs_buf *value)
-{
-	json->out.failed |= value->failed;
-	shfs_export_utf8(json, key, value->data ?: "", value->len);
-	shfs_buf_free(value);
-}
-
 static void add_reference(struct shfs_json *json, const char *key, const char *id)
 {
 	shfs_json_object(json, key);
@@ -230,7 +223,7 @@ static void refer_to_file(struct shfs_json *json, const struct shfs_export *x,
 
 	shfs_json_object(json, NULL);
 	shfs_crate_uri(&id, x, file);
-	add_member(json, "@id", &id);
+	shfs_export_member(json, "@id", &id);
 	shfs_json_object_end(json);
 }
 
@@ -284,7 +277,7 @@ static void add_time(struct shfs_json *json, const char *key, int64_t ns)
 	if (!text.failed)
 		text.len -= strlen("000000Z");
 	shfs_buf_str(&text, "+00:00");
-	add_member(json, key, &text);
+	shfs_export_member(json, key, &text);
 }
 
 static bool has_profile(const struct shfs_export *x, const struct profile *profile)
@@ -331,8 +324,8 @@ static void add_root(struct shfs_export *x, struct shfs_json *json)
 	shfs_export_names(&name, &x->wf->targets);
 	shfs_buf_printf(&about, "%s, and what the commands behind it read and wrote",
 	                name.data ?: "");
-	add_member(json, "name", &name);
-	add_member(json, "description", &about);
+	shfs_export_member(json, "name", &name);
+	shfs_export_member(json, "description", &about);
 	add_time(json, "datePublished", shfs_time_now().real_ns);
 	add_reference(json, "license", "#licence");
 	shfs_json_array(json, "conformsTo");
@@ -379,7 +372,7 @@ static void add_file(struct shfs_export *x, struct shfs_json *json,
 	json->out.failed |= id.failed;
 	shfs_buf_free(&id);
 	shfs_export_label(&name, file);
-	add_member(json, "name", &name);
+	shfs_export_member(json, "name", &name);
 	snprintf(size, sizeof(size), "%llu", (unsigned long long)v->size);
 	shfs_json_str(json, "contentSize", size);
 	add_time(json, "dateModified", v->mtime_ns);
@@ -389,7 +382,7 @@ static void add_file(struct shfs_export *x, struct shfs_json *json,
 	else
 		shfs_export_left_by(&note, file);
 	if (note.len)
-		add_member(json, "description", &note);
+		shfs_export_member(json, "description", &note);
 	shfs_buf_free(&note);
 	if (x->workflow && is_source(file))
 		refer_to_port(json, "exampleOfWork", file);
@@ -423,7 +416,7 @@ static void add_action(struct shfs_export *x, struct shfs_json *json,
 	snprintf(id, sizeof(id), "#command-%s", command->id);
 	begin_thing(json, id, "CreateAction");
 	shfs_show_first_line(&name, command->text, command->text_len, TEXT_WIDTH);
-	add_member(json, "name", &name);
+	shfs_export_member(json, "name", &name);
 	shfs_export_utf8(json, "description", command->text, command->text_len);
 	add_time(json, "startTime", command->begin_ns);
 	if (command->ended)

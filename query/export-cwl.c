@@ -75,13 +75,6 @@ static void add_id(struct shfs_buf *out, const struct shfs_step *step)
 		shfs_buf_printf(out, "command_%s", step->entry->command.id);
 }
 
-static void add_member(struct shfs_json *json, const char *key, struct shfs_buf *value)
-{
-	shfs_json_str(json, key, value->data ?: "");
-	json->out.failed |= value->failed;
-	shfs_buf_free(value);
-}
-
 static void begin_port(struct shfs_json *json, const struct shfs_workflow_file *file)
 {
 	char id[24];
@@ -92,11 +85,10 @@ static void begin_port(struct shfs_json *json, const struct shfs_workflow_file *
 
 static void add_label(struct shfs_json *json, const struct shfs_workflow_file *file)
 {
-	_cleanup_buf_ struct shfs_buf label = { 0 };
+	struct shfs_buf label = { 0 };
 
 	shfs_export_label(&label, file);
-	shfs_export_utf8(json, "label", label.data ?: "", label.len);
-	json->out.failed |= label.failed;
+	shfs_export_member(json, "label", &label);
 }
 
 /* --- tools --- */
@@ -113,15 +105,19 @@ static void add_inputs(struct shfs_json *json, struct shfs_buf *script,
 {
 	shfs_json_object(json, "inputs");
 	shfs_json_object(json, "script");
-	shfs_json_str(json, "type", "string");
-	add_member(json, "default", script);
+	shfs_json_str(json, "type", "File");
+	shfs_json_object(json, "default");
+	shfs_json_str(json, "class", "File");
+	shfs_json_str(json, "basename", "script");
+	shfs_export_member(json, "contents", script);
+	shfs_json_object_end(json);
 	add_position(json, 0);
 	shfs_json_object_end(json);
 	for (size_t i = 0; i < files->n; i++) {
 		begin_port(json, files->list[i]);
 		shfs_json_str(json, "type", "File");
 		add_label(json, files->list[i]);
-		add_position(json, i + 2);
+		add_position(json, i + 1);
 		shfs_json_object_end(json);
 	}
 	shfs_json_object_end(json);
@@ -138,18 +134,9 @@ static void add_glob(struct shfs_json *json, const char *type, const char *glob)
 static void begin_tool(struct shfs_json *json, struct shfs_buf *id)
 {
 	shfs_json_object(json, NULL);
-	add_member(json, "id", id);
+	shfs_export_member(json, "id", id);
 	shfs_json_str(json, "class", "CommandLineTool");
-	shfs_json_array(json, "baseCommand");
-	shfs_json_str(json, NULL, "bash");
-	shfs_json_str(json, NULL, "-c");
-	shfs_json_array_end(json);
-	shfs_json_array(json, "arguments");
-	shfs_json_object(json, NULL);
-	shfs_json_str(json, "valueFrom", "bash");
-	shfs_json_int(json, "position", 1);
-	shfs_json_object_end(json);
-	shfs_json_array_end(json);
+	shfs_json_str(json, "baseCommand", "bash");
 }
 
 static void add_tool(struct shfs_json *json, const struct shfs_export *x,
@@ -220,7 +207,7 @@ static void begin_step(struct shfs_json *json, const struct shfs_step *step)
 	shfs_json_object(json, id.data ?: "");
 	json->out.failed |= id.failed;
 	shfs_buf_free(&id);
-	add_member(json, "run", &run);
+	shfs_export_member(json, "run", &run);
 }
 
 static void add_links(struct shfs_json *json, const struct shfs_export *x,
@@ -239,7 +226,7 @@ static void add_links(struct shfs_json *json, const struct shfs_export *x,
 		}
 		shfs_buf_printf(&from, "f%zu", file->id);
 		snprintf(key, sizeof(key), "f%zu", file->id);
-		add_member(json, key, &from);
+		shfs_export_member(json, key, &from);
 	}
 	shfs_json_object_end(json);
 	shfs_json_array(json, "out");
@@ -282,9 +269,9 @@ static void add_sources(struct shfs_json *json, const struct shfs_export *x)
 		shfs_json_object(json, "default");
 		shfs_json_str(json, "class", "File");
 		shfs_crate_uri(&place, x, step->source);
-		add_member(json, "location", &place);
+		shfs_export_member(json, "location", &place);
 		shfs_buf_printf(&name, "f%zu", step->source->id);
-		add_member(json, "basename", &name);
+		shfs_export_member(json, "basename", &name);
 		shfs_json_object_end(json);
 		shfs_json_object_end(json);
 	}

@@ -246,13 +246,6 @@ static void end_element(struct prov *p)
 	shfs_export_flush(p->x, &p->json.out);
 }
 
-static void add_text(struct prov *p, const char *key, struct shfs_buf *text)
-{
-	p->json.out.failed |= text->failed;
-	shfs_export_utf8(&p->json, key, text->data ?: "", text->len);
-	shfs_buf_free(text);
-}
-
 static void add_entity(struct prov *p, const struct shfs_workflow_file *file)
 {
 	struct shfs_buf id = { 0 }, label = { 0 };
@@ -261,7 +254,7 @@ static void add_entity(struct prov *p, const struct shfs_workflow_file *file)
 	add_version(&id, &file->version);
 	begin_element(p, &id);
 	shfs_export_label(&label, file);
-	add_text(p, "prov:label", &label);
+	shfs_export_member(&p->json, "prov:label", &label);
 	add_uri(&p->json, file->version.path);
 	shfs_json_int(&p->json, "shfs:size", file->version.size);
 	if (shfs_export_is_archived(file)) {
@@ -282,7 +275,7 @@ static void add_activity_json(struct prov *p, const struct activity *a)
 	if (has_ended(a))
 		shfs_json_time(&p->json, "prov:endTime", a->end_ns);
 	add_label(&label, a->entry);
-	add_text(p, "prov:label", &label);
+	shfs_export_member(&p->json, "prov:label", &label);
 	if (!a->entry->is_process) {
 		add_uri(&p->json, command->cwd);
 		if (command->has_status)

@@ -195,6 +195,13 @@ void shfs_export_utf8(struct shfs_json *json, const char *key, const char *text,
 	json->out.failed |= shown.failed;
 }
 
+void shfs_export_member(struct shfs_json *json, const char *key, struct shfs_buf *text)
+{
+	json->out.failed |= text->failed;
+	shfs_export_utf8(json, key, text->data ?: "", text->len);
+	shfs_buf_free(text);
+}
+
 const struct shfs_entry *shfs_export_maker(const struct shfs_workflow_file *file)
 {
 	if (!file->step)

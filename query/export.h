@@ -66,6 +66,8 @@ int shfs_export_check_contents(struct shfs_workflow *wf, const char *program);
 /* A member for a program that knows UTF-8 alone: text, or as it is shown. */
 void shfs_export_utf8(struct shfs_json *json, const char *key, const char *text,
                       size_t len);
+/* The same of a text that is freed. */
+void shfs_export_member(struct shfs_json *json, const char *key, struct shfs_buf *text);
 /* Who left or made it; NULL: nobody that we know of. */
 const struct shfs_entry *shfs_export_maker(const struct shfs_workflow_file *file);
 /* "config.yaml@3" */

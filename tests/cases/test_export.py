@@ -501,6 +501,15 @@ def test_cwl_commands_of_all_kinds(study, sandbox, shell, cwl):
 
 
 @pytest.mark.users("ordinary")
+def test_cwl_with_long_names(study, sandbox, cwl):
+    """More of them than the kernel takes for one argument."""
+    long = "d=$(printf 'x%.0s' {1..250}); d=$d/$d/$d/$d; d=$d/$d/$d; "
+    study.run(long + "mkdir -p $d; seq 45 | split -l 1 -a 2 - $d/")
+    study.run(long + "cat $d/* > sum")
+    same(sandbox, cwl.run("sum"), "sum")
+
+
+@pytest.mark.users("ordinary")
 def test_cwl_says_what_failed(study, sandbox, cwl):
     study.run("cat data/in.csv > a; [ -e config.yaml ]")
     study.run("cat a a > b")
@@ -785,3 +794,5 @@ def test_what_export_refuses(study, sandbox):
     sandbox.shfs("export", "sh", "out.csv", "-o", f"{sandbox.project}/nowhere/script", check=1)
     sandbox.shfs("export", "sh", "out.csv", "-o", f"{sandbox.project}/run.sh", check=4)
     assert sandbox.read("run.sh").decode() == PROJECT["run.sh"]
+    for form in "json", "prov-o", "sh":
+        assert "cannot write" in sandbox.shfs("export", "-f", "-o", "/dev/full", form, "out.csv", check=1).stderr
