@@ -4,7 +4,7 @@
  * Crate it says what commands were run; as a Workflow Run Crate it also has a workflow in
  * CWL, which makes the results again of the sources in the crate.
  *
- * Of each path the latest version is below files/, others below earlier/N/.
+ * Of each path the latest version is below files/, others are earlier/PATH@N.
  */
 #include "query/export.h"
 
@@ -46,9 +46,40 @@ static bool is_source(const struct shfs_workflow_file *file)
 static int compare_files(const void *a, const void *b)
 {
 	struct shfs_workflow_file *const *s = a, *const *t = b;
-	int64_t m = (*s)->version.version_id, n = (*t)->version.version_id;
+	int64_t m = (*s)->version.n, n = (*t)->version.n;
 
-	return (m > n) - (m < n);
+	return strcmp((*s)->name, (*t)->name) ?: (m > n) - (m < n);
+}
+
+static int compare_name(const void *name, const void *file)
+{
+	return strcmp(name, (*(struct shfs_workflow_file *const *)file)->name);
+}
+
+/* Those where there is a directory now. */
+static int mark_replaced(struct shfs_export *x, struct shfs_workflow_file **sorted)
+{
+	size_t n = x->wf->files.n;
+
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_free_ char *name = strdup(sorted[i]->name);
+		char *slash = name;
+
+		while (slash && (slash = strchr(slash, '/'))) {
+			struct shfs_workflow_file **found;
+
+			*slash = 0;
+			found = bsearch(name, sorted, n, sizeof(*sorted), compare_name);
+			for (;
+			     found && found < sorted + n && !strcmp((*found)->name, name);
+			     found++)
+				x->earlier[(*found)->id] = true;
+			*slash++ = '/';
+		}
+		if (!name)
+			return -ENOMEM;
+	}
+	return 0;
 }
 
 /* x->earlier, by the ids of files. */
@@ -64,17 +95,16 @@ static int find_earlier(struct shfs_export *x)
 	memcpy(sorted, files->list, files->n * sizeof(*sorted));
 	qsort(sorted, files->n, sizeof(*sorted), compare_files);
 	for (size_t i = 0; i + 1 < files->n; i++)
-		x->earlier[sorted[i]->id] =
-			sorted[i]->version.file_id == sorted[i + 1]->version.file_id;
-	return 0;
+		x->earlier[sorted[i]->id] = !strcmp(sorted[i]->name, sorted[i + 1]->name);
+	return mark_replaced(x, sorted);
 }
 
 static void add_place(struct shfs_buf *out, const struct shfs_export *x,
                       const struct shfs_workflow_file *file)
 {
 	if (x->earlier[file->id])
-		shfs_buf_printf(out, "earlier/%lld/%s", (long long)file->version.n,
-		                file->name);
+		shfs_buf_printf(out, "earlier/%s@%lld", file->name,
+		                (long long)file->version.n);
 	else
 		shfs_buf_printf(out, "files/%s", file->name);
 }

@@ -20,7 +20,7 @@ struct shfs_export {
 	const char *path;
 	int directory;
 	bool workflow; /* it has one, which takes the sources from it */
-	bool *earlier; /* for each file: there is a later version in it */
+	bool *earlier; /* for each file: another has its place */
 };
 
 struct shfs_export_format {

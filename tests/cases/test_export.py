@@ -559,13 +559,15 @@ def test_process_run_crate(study, sandbox, crate_problems):
     study.run("cat " + " ".join("./$'" + escaped(n) + "'" for n in HOSTILE) + " > sum")
     study.run("cp sum last; echo more >> sum; false")
     study.run("cat sum last > result")
+    study.run("mv last was; mkdir last; cp was last/was; cat last/was >> result")
     path, things = crate(sandbox, "ro-crate", "result")
     assert crate_problems(path, "process") == ""
     # all that was read and written, by its own name
     found = contents(path)
     exported = json.loads(sandbox.shfs("export", "json", "result").stdout)
     latest = {f["name"]: f["n"] for f in sorted(exported["files"], key=lambda f: f["n"])}
-    names = {(f"files/{f['name']}" if latest[f["name"]] == f["n"] else f"earlier/{f['n']}/{f['name']}"): f
+    latest.pop("last")  # is a directory now
+    names = {(f"files/{f['name']}" if latest.get(f["name"]) == f["n"] else f"earlier/{f['name']}@{f['n']}"): f
              for f in exported["files"] if f["object"]}
     assert set(found) == {"ro-crate-metadata.json", *names} and any(n.startswith("earlier/") for n in names)
     for name, file in names.items():
