@@ -235,7 +235,7 @@ static void complete_value(struct shfs_context *ctx, const char *cur,
                            const struct shfs_option *opt)
 {
 	complete_words(cur, opt->arg);
-	if (!strcmp(opt->arg, "DIR"))
+	if (!strcmp(opt->arg, "DIR") || !strcmp(opt->arg, "[=DIR]"))
 		puts(":directories");
 	else if (!strcmp(opt->arg, "FILE") || !strcmp(opt->arg, "PATH"))
 		puts(":files");
@@ -316,7 +316,7 @@ static void line_add(struct line *line, struct shfs_context *ctx, const char *wo
 		line->only_operands = true;
 	} else if (!line->only_operands && word[0] == '-') {
 		line->waiting = line_option(line, word, strlen(word));
-		if (line->waiting && !line->waiting->arg)
+		if (line->waiting && (!line->waiting->arg || *line->waiting->arg == '['))
 			line->waiting = NULL;
 		if (!strncmp(word, "--store=", 8))
 			ctx->store_option = word + 8;

@@ -93,28 +93,6 @@ static int load_shell(struct show *s)
 	return MIN(r, 0);
 }
 
-static int load_lost(struct show *s)
-{
-	const struct shfs_command_row *c = &s->entry.command;
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(s->index,
-	                       "SELECT sum(lost) FROM v_producer WHERE host = ?1"
-	                       " AND begin_ns <= ?3 AND coalesce(end_ns, ?2) >= ?2",
-	                       &rows);
-
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, c->host);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, c->begin_ns);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 3, c->ended ? c->end_ns : INT64_MAX);
-	if (!r)
-		r = shfs_rows_next(rows);
-	if (r > 0)
-		s->lost = shfs_rows_int(rows, 0);
-	return MIN(r, 0);
-}
-
 static int load(struct show *s, bool is_process, int64_t id)
 {
 	int r = shfs_entry_load(s->index, is_process, id, 0, &s->entry);
@@ -123,7 +101,9 @@ static int load(struct show *s, bool is_process, int64_t id)
 		return -ENOENT;
 	if (r < 0 || is_process)
 		return MIN(r, 0);
-	return load_processes(s, id) ?: load_shell(s) ?: load_lost(s);
+	return load_processes(s, id)
+	               ?: load_shell(s)
+	               ?: shfs_command_lost(s->index, &s->entry.command, &s->lost);
 }
 
 /* --- the head --- */

@@ -208,22 +208,6 @@ static int answer(struct shfs_context *ctx, struct shfs_index *index, char *cons
 	return opts.json ? show_json(stale) : show_text(ctx, index, stale);
 }
 
-/* Returns an exit code. */
-static int find_paths(struct shfs_index *index, size_t n, char **operands, char **paths)
-{
-	for (size_t i = 0; i < n; i++) {
-		int r = shfs_operand_file(index, operands[i], &paths[i]);
-
-		if (!r)
-			r = shfs_path_is_known(index, paths[i]);
-		if (!r)
-			return shfs_fail_unseen(index, paths[i]);
-		if (r < 0)
-			return shfs_fail_index(index, r);
-	}
-	return SHFS_EXIT_OK;
-}
-
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	static char here[] = ".", *all[] = { here };
@@ -237,7 +221,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (index)
 		code = shfs_fail_if_empty(index);
 	if (index && !code)
-		code = find_paths(index, n, argc ? argv : all, paths);
+		code = shfs_operand_paths(index, n, argc ? argv : all, paths);
 	if (index && !code)
 		r = answer(ctx, index, paths, n, &code);
 	for (size_t i = 0; i < n; i++)

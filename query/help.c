@@ -62,7 +62,8 @@ static void add_options(struct shfs_buf *out, const struct shfs_option *options)
 			shfs_buf_str(&left, "    ");
 		shfs_buf_printf(&left, "--%s", options->name);
 		if (options->arg)
-			shfs_buf_printf(&left, " %s", options->arg);
+			shfs_buf_printf(&left, "%s%s", *options->arg == '[' ? "" : " ",
+			                options->arg);
 		if (!left.failed)
 			add_row(out, left.data, options->help, 22);
 	}

@@ -30,6 +30,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_why,
 	&shfs_cmd_impact,
 	&shfs_cmd_stale,
+	&shfs_cmd_rerun,
 	&shfs_cmd_stats,
 	&shfs_cmd_export,
 	&shfs_cmd_cat,
@@ -126,7 +127,9 @@ static void parser_add(struct parser *p, const struct shfs_option *options)
 		p->options[p->n] = options;
 		p->longs[p->n++] = (struct option){
 			.name = options->name,
-			.has_arg = options->arg ? required_argument : no_argument,
+			.has_arg = !options->arg         ? no_argument
+			           : *options->arg == '[' ? optional_argument
+			                                  : required_argument,
 		};
 		if (options->letter) {
 			char s[3] = { options->letter, options->arg ? ':' : 0 };

@@ -11,6 +11,8 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
+#define TEXT_WIDTH 50 /* of a command in a message */
+
 int shfs_fail_index(struct shfs_index *index, int error)
 {
 	const char *what = shfs_index_error(index);
@@ -224,6 +226,28 @@ void shfs_command_clear(struct shfs_command_row *c)
 	free(c->cwd);
 	free(c->text);
 	memset(c, 0, sizeof(*c));
+}
+
+int shfs_command_lost(struct shfs_index *index, const struct shfs_command_row *c,
+                      int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT sum(lost) FROM v_producer WHERE host = ?1"
+	                       " AND begin_ns <= ?3 AND coalesce(end_ns, ?2) >= ?2",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, c->host);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, c->begin_ns);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 3, c->ended ? c->end_ns : INT64_MAX);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r >= 0)
+		*out = r ? shfs_rows_int(rows, 0) : 0;
+	return MIN(r, 0);
 }
 
 bool shfs_command_is_id(const char *text)
@@ -583,6 +607,21 @@ int shfs_fail_if_empty(struct shfs_index *index)
 	return SHFS_EXIT_NOT_FOUND;
 }
 
+int shfs_operand_paths(struct shfs_index *index, size_t n, char **operands, char **paths)
+{
+	for (size_t i = 0; i < n; i++) {
+		int r = shfs_operand_file(index, operands[i], &paths[i]);
+
+		if (!r)
+			r = shfs_path_is_known(index, paths[i]);
+		if (!r)
+			return shfs_fail_unseen(index, paths[i]);
+		if (r < 0)
+			return shfs_fail_index(index, r);
+	}
+	return SHFS_EXIT_OK;
+}
+
 /* --- SQL conditions --- */
 
 void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n)
@@ -749,6 +788,16 @@ static size_t common_prefix(const char *a, const char *b)
 	while (a[n] && a[n] == b[n])
 		n++;
 	return n;
+}
+
+void shfs_command_show(struct shfs_buf *out, struct shfs_index *index,
+                       const struct shfs_command_row *command)
+{
+	if (shfs_show_id(index, out, command->id))
+		shfs_buf_str(out, command->id);
+	shfs_buf_str(out, " (");
+	shfs_show_first_line(out, command->text, command->text_len, TEXT_WIDTH);
+	shfs_buf_char(out, ')');
 }
 
 int shfs_show_id(struct shfs_index *index, struct shfs_buf *out, const char *id)

@@ -80,6 +80,10 @@ void shfs_command_clear(struct shfs_command_row *command);
 _must_check_ int shfs_command_find(struct shfs_index *index, const char *prefix,
                                    int64_t *command_id);
 
+/* How many records the mounts of its time could not write. */
+_must_check_ int shfs_command_lost(struct shfs_index *index,
+                                   const struct shfs_command_row *command, int64_t *out);
+
 /* Can it be the beginning of a command's id: 4 to 16 hex digits? */
 bool shfs_command_is_id(const char *text);
 
@@ -120,6 +124,11 @@ _must_check_ int shfs_operand_file(struct shfs_index *index, const char *operand
 /* Does the index know path, something below it, or a command that ran there? 1, 0, or a
  * negative errno. */
 _must_check_ int shfs_path_is_known(struct shfs_index *index, const char *path);
+
+/* The paths of n operands, each of which the index must know. Returns an exit code; where
+ * it is not 0, the reason has been said. The caller frees paths[i]. */
+_must_check_ int shfs_operand_paths(struct shfs_index *index, size_t n, char **operands,
+                                    char **paths);
 
 /*
  * The length of the beginning of path that is a directory which a program keeps for
@@ -184,6 +193,10 @@ void shfs_show_size(struct shfs_buf *out, uint64_t bytes);
 /* The shortest beginning of id, of 7 digits or more, that no other command has. */
 _must_check_ int shfs_show_id(struct shfs_index *index, struct shfs_buf *out,
                               const char *id);
+
+/* For a message: "4f2a91c (sort …)". */
+void shfs_command_show(struct shfs_buf *out, struct shfs_index *index,
+                       const struct shfs_command_row *command);
 
 /* Columns of the terminal, or 80. */
 size_t shfs_show_columns(void);

@@ -708,6 +708,7 @@ static int sum_up(struct name *f, struct shfs_uses *out)
 	}
 	f->use.kind = kind_of(f);
 	f->use.again = f->use.made_n && !f->own && f->written && !f->renamed;
+	f->use.born = f->born;
 	f->use.bookkeeping = shfs_path_bookkeeping(f->path);
 	/* An open of which nothing is known but that it was: neither read nor written. */
 	if (f->use.kind == SHFS_USE_TOUCHED && !f->touched)
@@ -831,6 +832,21 @@ void shfs_uses_clear(struct shfs_uses *uses)
 	}
 	free(uses->temporary);
 	memset(uses, 0, sizeof(*uses));
+}
+
+bool shfs_uses_make_dir(const struct shfs_uses *uses, const char *dir)
+{
+	for (size_t i = 0; i < uses->n; i++)
+		if (uses->list[i].directory &&
+		    (uses->list[i].kind == SHFS_USE_MADE ||
+		     uses->list[i].kind == SHFS_USE_RENAMED) &&
+		    shfs_path_is_below(dir, uses->list[i].path))
+			return true;
+	for (size_t i = 0; i < uses->n_temporary; i++)
+		if (uses->temporary[i].directory &&
+		    shfs_path_is_below(dir, uses->temporary[i].path))
+			return true;
+	return false;
 }
 
 /* --- shown --- */

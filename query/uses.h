@@ -26,6 +26,7 @@ struct shfs_use {
 	enum shfs_use_kind kind;
 	char *path, *from;
 	bool directory;
+	bool born;  /* was not there before */
 	bool again; /* what it wrote was there before: made_n is no version of its own */
 	size_t bookkeeping;              /* shfs_path_bookkeeping of path */
 	int64_t read_n, made_n;          /* numbers of versions; 0: unknown */
@@ -56,6 +57,9 @@ struct shfs_uses {
 _must_check_ int shfs_uses_load(struct shfs_index *index, int64_t command_id,
                                 int64_t process_id, int64_t max, struct shfs_uses *out);
 void shfs_uses_clear(struct shfs_uses *uses);
+
+/* Is it a directory that came into being with them, or in one? */
+bool shfs_uses_make_dir(const struct shfs_uses *uses, const char *dir);
 #define _cleanup_uses_ _cleanup_(shfs_uses_clear)
 
 /* "wrote", ... as shown, and in JSON. */

@@ -7,8 +7,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define TEXT_WIDTH 50 /* of a command in a message */
-
 /* --- lists --- */
 
 static int files_add(struct shfs_files *files, struct shfs_workflow_file *file)
@@ -218,11 +216,9 @@ static bool begins_not_again(const char *text)
 }
 
 /* Quotes are not looked at: what is in them and looks like it makes a source, too. */
-static bool can_run(const struct shfs_graph_maker *maker)
+bool shfs_command_runs_again(const struct shfs_command_row *command)
 {
-	const struct shfs_command_row *command = &maker->entry.command;
-
-	if (maker->entry.is_process || command->hidden || !command->text)
+	if (command->hidden || !command->text)
 		return false;
 	for (const char *p = command->text;; p++) {
 		if (begins_not_again(p))
@@ -277,22 +273,6 @@ struct builder {
 	struct shfs_rows *shells;
 };
 
-/* A directory that the step makes, or one in it? */
-static bool makes_dir(const struct shfs_uses *uses, const char *dir)
-{
-	for (size_t i = 0; i < uses->n; i++)
-		if (uses->list[i].directory &&
-		    (uses->list[i].kind == SHFS_USE_MADE ||
-		     uses->list[i].kind == SHFS_USE_RENAMED) &&
-		    shfs_path_is_below(dir, uses->list[i].path))
-			return true;
-	for (size_t i = 0; i < uses->n_temporary; i++)
-		if (uses->temporary[i].directory &&
-		    shfs_path_is_below(dir, uses->temporary[i].path))
-			return true;
-	return false;
-}
-
 /* The path of a directory, or of the one that holds path. */
 static int add_dir(struct shfs_workflow *wf, struct shfs_step *step,
                    const struct shfs_uses *uses, const char *path, bool parent)
@@ -303,7 +283,7 @@ static int add_dir(struct shfs_workflow *wf, struct shfs_step *step,
 
 	if (!dir)
 		return -ENOMEM;
-	if (uses && makes_dir(uses, dir))
+	if (uses && shfs_uses_make_dir(uses, dir))
 		return 0;
 	r = names_add(&step->dirs, TAKE_PTR(dir));
 	return r || n == step->dirs.n ? r : touch_dirs(wf, step, step->dirs.list[n]);
@@ -385,7 +365,8 @@ static int need(struct builder *b, struct shfs_graph_version *v,
 	file->needed = true;
 	if (file->step)
 		return 0;
-	if (!v->maker || !can_run(v->maker))
+	if (!v->maker || v->maker->entry.is_process ||
+	    !shfs_command_runs_again(&v->maker->entry.command))
 		return add_source(b, file, v->maker);
 	return get_step(b, v->maker, &file->step);
 }
@@ -605,7 +586,7 @@ static void builder_clear(struct builder *b)
 
 /* --- the base --- */
 
-static void widen(char *base, const char *path)
+void shfs_base_widen(char *base, const char *path)
 {
 	while (!shfs_path_is_below(path, base)) {
 		char *slash = strrchr(base, '/');
@@ -644,12 +625,12 @@ static int find_base(struct shfs_workflow *wf)
 	if (!wf->base)
 		return -ENOMEM;
 	for (size_t i = 0; i < wf->files.n; i++)
-		widen(wf->base, wf->files.list[i]->version.path);
+		shfs_base_widen(wf->base, wf->files.list[i]->version.path);
 	for (size_t i = 0; i < wf->n_steps; i++) {
 		if (wf->steps[i]->entry)
-			widen(wf->base, wf->steps[i]->entry->command.cwd);
+			shfs_base_widen(wf->base, wf->steps[i]->entry->command.cwd);
 		for (size_t k = 0; k < wf->steps[i]->dirs.n; k++)
-			widen(wf->base, wf->steps[i]->dirs.list[k]);
+			shfs_base_widen(wf->base, wf->steps[i]->dirs.list[k]);
 	}
 	return 0;
 }
@@ -740,12 +721,7 @@ void shfs_step_show(struct shfs_buf *out, struct shfs_workflow *wf,
 		                  step->source->version.n);
 		return;
 	}
-	if (shfs_show_id(wf->index, out, step->entry->command.id))
-		shfs_buf_str(out, step->entry->command.id);
-	shfs_buf_str(out, " (");
-	shfs_show_first_line(out, step->entry->command.text,
-	                     step->entry->command.text_len, TEXT_WIDTH);
-	shfs_buf_char(out, ')');
+	shfs_command_show(out, wf->index, &step->entry->command);
 }
 
 /* --- can it be run elsewhere --- */
@@ -767,8 +743,7 @@ static bool mentions(const char *text, const char *start, const char *path)
 	return false;
 }
 
-/* The path as such, and as one writes what is in a home. */
-static bool names_root(const char *text, const char *root)
+bool shfs_text_names_path(const char *text, const char *root)
 {
 	const char *home = getenv("HOME"), *below;
 
@@ -840,7 +815,7 @@ static int check_step(struct shfs_workflow *wf, const struct shfs_step *step)
 	const char *text = step->entry->command.text;
 
 	for (size_t i = 0; i < wf->roots.n; i++) {
-		if (!names_root(text, wf->roots.list[i]) &&
+		if (!shfs_text_names_path(text, wf->roots.list[i]) &&
 		    !goes_above(text, wf->roots.list[i]))
 			continue;
 		shfs_step_show(&shown, wf, step);
@@ -893,7 +868,7 @@ void shfs_workflow_look_at_contents(struct shfs_workflow *wf, struct shfs_store 
 		    shfs_object_read(store, &v->object, LOOK_AT_MAX, &text))
 			continue;
 		for (size_t k = 0; k < wf->roots.n && text.len && !found; k++)
-			found = names_root(text.data, wf->roots.list[k]);
+			found = shfs_text_names_path(text.data, wf->roots.list[k]);
 		if (!found)
 			continue;
 		shfs_show_version(&shown, v->path, v->n);

@@ -98,6 +98,15 @@ _must_check_ int shfs_workflow_check(struct shfs_workflow *wf);
 /* Warns of files of the project (scripts, lists) that do so. */
 void shfs_workflow_look_at_contents(struct shfs_workflow *wf, struct shfs_store *store);
 
+/* Is there a text, and nobody in it that waits for a person (an editor), or brings back
+ * what it has kept (version control, shfs)? */
+bool shfs_command_runs_again(const struct shfs_command_row *command);
+/* Does the text name the path as such, or as one writes what is in a home? */
+bool shfs_text_names_path(const char *text, const char *path);
+
+/* Cuts the directory base until path is below it. */
+void shfs_base_widen(char *base, const char *path);
+
 /* A step for a message: "4f2a91c  sort …". */
 void shfs_step_show(struct shfs_buf *out, struct shfs_workflow *wf,
                     const struct shfs_step *step);

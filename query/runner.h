@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * runner.h - a process that runs texts of commands one after the other, each by a shell of
+ * its own, and tells a hook log of each as the hook of a shell does: so what they do is
+ * theirs, as if they had been typed.
+ *
+ * It is in a session of its own without a terminal: nobody can be asked anything. The
+ * shells read no files of the user (bash -c, zsh -f, fish --no-config).
+ */
+#pragma once
+
+#include "common/util.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct shfs_runner {
+	pid_t pid;
+	int fd; /* to it, and back */
+};
+
+struct shfs_runner_options {
+	const char *shell;      /* "bash", "zsh", "fish" */
+	const char *store_path; /* whose hook log is written; NULL: none */
+	bool to_stderr;         /* what the commands print */
+};
+
+/* *out is to be ended. A negative errno. */
+_must_check_ int shfs_runner_begin(const struct shfs_runner_options *options,
+                                   struct shfs_runner *out);
+/* Also one that is all 0. */
+void shfs_runner_end(struct shfs_runner *runner);
+
+/*
+ * Runs text in the directory cwd, with all that it leaves in the background, and waits:
+ * *status as a shell has it in $?. -EINTR: a signal of ours came (shfs_runner_signal), and
+ * the command was given it and has ended. Else a negative errno.
+ */
+_must_check_ int shfs_runner_run(struct shfs_runner *runner, const char *text, size_t len,
+                                 const char *cwd, int *status);
+
+/* From now on SIGINT, SIGTERM and SIGHUP end the command that runs, or no further one
+ * begins: the signal that came, or 0. */
+void shfs_runner_catch(void);
+int shfs_runner_signal(void);

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/shell-text.h"
+
+#include "common/quote.h"
+
+#include <string.h>
+
+#define DEPTH_MAX  32
+#define BLANKS     " \t"
+#define SEPARATORS "\n;|&(){}`"
+
+static bool is_name(char c)
+{
+	return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+	       (c >= 'a' && c <= 'z');
+}
+
+static bool is_word(const char *word, size_t len, const char *const *words)
+{
+	for (; *words; words++)
+		if (strlen(*words) == len && !memcmp(word, *words, len))
+			return true;
+	return false;
+}
+
+/* --- variables --- */
+
+/* Those that each shell sets by itself. */
+static bool is_special(const char *name, size_t len)
+{
+	static const char *const names[] = {
+		"HOME",      "PWD",       "RANDOM",    "SECONDS",  "LINENO",     "UID",
+		"EUID",      "PPID",      "HOSTNAME",  "HOSTTYPE", "OSTYPE",     "IFS",
+		"MACHTYPE",  "SHLVL",     "PATH",      "REPLY",    "PIPESTATUS", "COLUMNS",
+		"LINES",     "OPTARG",    "OPTIND",    "MAPFILE",  "FUNCNAME",   "GROUPS",
+		"status",    "pipestatus", "argv",     "match",    "MATCH",      "BASHPID",
+		"BASH",      "BASH_VERSION", "EPOCHSECONDS", "EPOCHREALTIME", "USER", "CPUTYPE",
+		NULL,
+	};
+
+	return is_word(name, len, names);
+}
+
+/* Does the command that the word stands in give values to the names behind it? */
+static bool is_behind_setter(const char *text, const char *word)
+{
+	static const char *const setters[] = {
+		"for",  "select", "read",    "mapfile", "readarray", "getopts", "printf",
+		"set",  "let",    "declare", "local",   "typeset",   "vared",   "foreach",
+		NULL,
+	};
+	const char *begin = word;
+
+	while (begin > text && !strchr(SEPARATORS, begin[-1]))
+		begin--;
+	while (begin < word) {
+		size_t len = strcspn(begin, BLANKS);
+
+		if (is_word(begin, MIN(len, (size_t)(word - begin)), setters))
+			return true;
+		begin += len;
+		begin += strspn(begin, BLANKS);
+	}
+	return false;
+}
+
+static bool is_assigned(const char *text, const char *name, size_t len)
+{
+	_cleanup_free_ char *word = strndup(name, len);
+
+	for (const char *p = text; word && (p = strstr(p, word)); p++) {
+		const char *behind = p + len;
+
+		if ((p > text && (is_name(p[-1]) || strchr("${-", p[-1]))) ||
+		    is_name(*behind))
+			continue;
+		if (*behind == '=' || *behind == '[' || !strncmp(behind, "+=", 2) ||
+		    is_behind_setter(text, p))
+			return true;
+	}
+	return false;
+}
+
+static bool is_known(const char *text, const char *name, size_t len)
+{
+	_cleanup_free_ char *variable = strndup(name, len);
+
+	if (len == strlen("OLDPWD") && !memcmp(name, "OLDPWD", len))
+		return false;
+	return is_special(name, len) || (variable && getenv(variable)) ||
+	       is_assigned(text, name, len);
+}
+
+/* Where the shell would go on behind what begins at p and means nothing to it. */
+static const char *skip_quoted(const char *p, bool in_double)
+{
+	bool escapes = p[0] == '$';
+	const char *end;
+
+	if (*p == '\\')
+		return p + (p[1] ? 2 : 1);
+	if (in_double)
+		return p + 1;
+	for (end = p + 1 + escapes; *end && *end != '\''; end++)
+		if (escapes && *end == '\\' && end[1])
+			end++;
+	return end + (*end != 0);
+}
+
+/* The end of the name that "$" or "${" begins at p, and *name; or NULL. */
+static const char *variable_at(const char *p, const char **name)
+{
+	bool braces = p[1] == '{';
+	const char *end;
+
+	p += 1 + braces;
+	if (braces)
+		p += strspn(p, "#!");
+	for (end = p; is_name(*end); end++)
+		;
+	if (end == p || (*p >= '0' && *p <= '9'))
+		return NULL;
+	/* one that says what to take where there is none */
+	if (braces && (strchr("-=+?", *end) || (*end == ':' && strchr("-=+?", end[1]))))
+		return NULL;
+	*name = p;
+	return end;
+}
+
+/* Quotes as the shell sees them; within "$(…)" they begin anew. */
+struct quotes {
+	bool in_double, outer[DEPTH_MAX];
+	size_t depth;
+};
+
+static void quotes_step(struct quotes *q, const char *p, const char *text)
+{
+	if (*p == '"') {
+		q->in_double = !q->in_double;
+	} else if (*p == '(' && q->depth < DEPTH_MAX &&
+	           (!q->in_double || (p > text && p[-1] == '$'))) {
+		q->outer[q->depth++] = q->in_double;
+		q->in_double = false;
+	} else if (*p == ')' && q->depth && !q->in_double) {
+		q->in_double = q->outer[--q->depth];
+	}
+}
+
+static bool is_literal_document(const char *p)
+{
+	if (strncmp(p, "<<", 2) != 0 || p[2] == '<')
+		return false;
+	p += 2;
+	p += strspn(p, "-" BLANKS);
+	return *p && strchr("'\"\\", *p);
+}
+
+/* The first name that has no value that we know of; or NULL. */
+static const char *unknown_variable(const char *text, size_t *len)
+{
+	struct quotes q = { 0 };
+	const char *name, *end;
+
+	for (const char *p = text; *p; p++) {
+		if (*p == '\\' || *p == '\'' || (*p == '$' && p[1] == '\'')) {
+			p = skip_quoted(p, q.in_double) - 1;
+			continue;
+		}
+		if (!q.in_double && is_literal_document(p))
+			return NULL;
+		if (!q.in_double && *p == '#' && (p == text || strchr(" \t\n;", p[-1]))) {
+			p += strcspn(p, "\n");
+			if (!*p)
+				return NULL;
+		}
+		quotes_step(&q, p, text);
+		if (*p != '$' || !(end = variable_at(p, &name)))
+			continue;
+		*len = end - name;
+		if (!is_known(text, name, *len))
+			return name;
+		p = end - 1;
+	}
+	return NULL;
+}
+
+/* --- jobs, and the terminal --- */
+
+/* Of the command that begins at text. */
+static const char *needs_here(const char *text, bool has_input)
+{
+	static const char *const state[] = { "fg",   "bg",     "popd",   "dirs", "fc",
+		                             "jobs", "disown", "history", NULL };
+	static const char *const prompts[] = { "python", "python3", "R",    "julia",
+		                               "octave", "ghci",    "node", "irb",
+		                               "ipython", "sqlite3", "psql", "mysql",
+		                               "bash",   "zsh",     "fish", "sh",
+		                               "bc",     "cat",     NULL };
+	const char *word = text + strspn(text, BLANKS), *next;
+	size_t len = strcspn(word, BLANKS SEPARATORS "<>");
+
+	next = word + len + strspn(word + len, BLANKS);
+	if (is_word(word, len, state))
+		return "uses what the shell remembers";
+	if (len == 2 && !memcmp(word, "cd", 2) && next[0] == '-' &&
+	    (!next[1] || strchr(BLANKS SEPARATORS, next[1])))
+		return "goes to where the shell was before";
+	if (has_input)
+		return NULL;
+	if (len == 4 && !memcmp(word, "read", 4))
+		return "reads from the terminal";
+	if (is_word(word, len, prompts) && (!*next || strchr(SEPARATORS ">", *next)))
+		return "reads from the terminal";
+	return NULL;
+}
+
+bool shfs_text_needs_shell(const char *text, struct shfs_buf *what)
+{
+	bool has_input = strpbrk(text, "<|");
+	const char *name, *found = NULL;
+	size_t len;
+
+	for (const char *p = text; p && !found; p = strpbrk(p, SEPARATORS), p += p != NULL)
+		found = needs_here(p, has_input);
+	if (found) {
+		shfs_buf_str(what, found);
+		return true;
+	}
+	name = unknown_variable(text, &len);
+	if (!name)
+		return false;
+	shfs_buf_str(what, "uses the variable ");
+	shfs_quote_display(what, name, len);
+	return true;
+}

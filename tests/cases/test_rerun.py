@@ -1,0 +1,475 @@
+# SPDX-License-Identifier: MIT
+"""rerun: commands typed into real shells are run again, in place and in a copy, and what comes out is
+compared with what was there."""
+
+import json
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from harness import Shell, wait_until
+
+PROJECT = {
+    "config.yaml": "rate: 3\nmodel: linear\n",
+    "data/in.csv": "1\n2\n3\n",
+    "model.awk": "{ print $1 * rate }\n",
+    "run.sh": 'awk -v rate="$(sed -n s/rate:.//p config.yaml)" -f model.awk data/in.csv > out.csv\n',
+}
+SORT = "sort -rn out.csv > top.txt"
+
+
+@pytest.fixture
+def work(sandbox, mounted, shell):
+    for name, text in PROJECT.items():
+        sandbox.sh(f"mkdir -p $(dirname {name})")
+        sandbox.write(name, text)
+    return shell()
+
+
+@pytest.fixture
+def study(work):
+    """out.csv and top.txt."""
+    work.run("sh run.sh")
+    work.run(SORT)
+    return work
+
+
+def rerun(sandbox, *args, check=True):
+    """[(text, state, {file: outcome})] of what was run."""
+    found = json.loads(sandbox.shfs("rerun", "--json", "--yes", *args, check=check).stdout)
+    return [
+        (c["text"], c["state"], {r["path"].removeprefix(sandbox.project + "/"): r["outcome"] for r in c["results"]})
+        for c in found["commands"]
+    ]
+
+
+def command(sandbox, text):
+    """The id of the latest command with this text."""
+    commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
+    return next(c["id"] for c in commands if c["text"] == text)
+
+
+def contents(top):
+    found = {}
+    for where, _, names in os.walk(top):
+        for name in names:
+            path = os.path.join(where, name)
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, top)] = file.read()
+    return found
+
+
+def stale(sandbox):
+    return json.loads(sandbox.shfs("stale", "--json", check=False).stdout)["stale"]
+
+
+# --- in place ---
+
+
+def test_in_place(study, sandbox):
+    assert sandbox.shfs("rerun").stdout == "Nothing is stale.\n"
+    study.run("sed -i s/3/5/ config.yaml")
+    found = rerun(sandbox)
+    assert found == [("sh run.sh", "ran", {"out.csv": "different"}), (SORT, "ran", {"top.txt": "different"})]
+    assert sandbox.read("top.txt") == b"15\n10\n5\n"
+    assert stale(sandbox) == 0 and rerun(sandbox) == []
+    # what was there is not lost
+    assert sandbox.shfs("cat", "top.txt@1").stdout == "9\n6\n3\n"
+
+
+def test_what_it_shows(study, sandbox):
+    study.run("sed -i s/3/5/ config.yaml")
+    shown = Shell.plain(study.run("shfs rerun -n"))
+    assert re.sub("(?m)^[0-9a-f]{7,}  ", "ID  ", shown).splitlines() == [
+        "ID  sh run.sh",
+        "         in ~/project",
+        f"ID  {SORT}",
+        "         in ~/project",
+    ]
+    assert stale(sandbox) == 2
+    shown = Shell.plain(study.run("shfs rerun -y"))
+    assert re.sub("(?m)^[0-9a-f]{7,}  ", "ID  ", shown).splitlines() == [
+        "ID  sh run.sh",
+        "         in ~/project",
+        "         out.csv@1  different",
+        f"ID  {SORT}",
+        "         in ~/project",
+        "         top.txt@1  different",
+        "2 commands run; results: 0 same, 2 different",
+    ]
+
+
+def test_it_asks(study, sandbox):
+    study.run("sed -i s/3/5/ config.yaml")
+    # nobody is there to be asked
+    assert "--yes" in sandbox.shfs("rerun", check=4).stderr and stale(sandbox) == 2
+    study.send("shfs rerun\r")
+    study.pty.expect_exact("Run these commands? [y/N]")
+    study.send("\r")
+    assert "Nothing was run." in study.wait() and stale(sandbox) == 2
+    study.send("shfs rerun\r")
+    study.pty.expect_exact("Run these commands? [y/N]")
+    study.send("y\r")
+    study.wait()
+    assert stale(sandbox) == 0
+
+
+def test_of_one_file(study, sandbox):
+    study.run("wc -l < data/in.csv > lines")
+    study.run("echo 4 >> data/in.csv; sed -i s/3/5/ config.yaml")
+    assert [c[0] for c in rerun(sandbox, "lines")] == ["wc -l < data/in.csv > lines"]
+    assert [c[0] for c in rerun(sandbox, "-n")] == ["sh run.sh", SORT]
+    assert [c[0] for c in rerun(sandbox, "top.txt")] == ["sh run.sh", SORT]
+    assert stale(sandbox) == 0
+
+
+def test_what_comes_out_the_same_is_followed_no_further(study, sandbox):
+    study.run("echo '# a remark' >> config.yaml")
+    assert rerun(sandbox) == [("sh run.sh", "ran", {"out.csv": "same"}), (SORT, "unneeded", {"top.txt": None})]
+    assert stale(sandbox) == 0
+    study.run("sed -i s/3/7/ config.yaml")
+    assert [c[1] for c in rerun(sandbox)] == ["ran", "ran"]
+    assert sandbox.read("top.txt") == b"21\n14\n7\n"
+
+
+def test_they_are_recorded_as_if_they_had_been_typed(study, sandbox):
+    study.run("sed -i s/3/5/ config.yaml")
+    study.run("shfs rerun --yes")
+    entries = json.loads(sandbox.shfs("history", "--json", "--wrote", "top.txt").stdout)["commands"]
+    assert [c["text"] for c in entries] == [SORT, SORT]
+    assert entries[0]["cwd"] == sandbox.project and entries[0]["status"] == 0
+    assert [c["text"] for c in json.loads(sandbox.shfs("why", "--json", "top.txt").stdout)["commands"]] == [
+        SORT, "sh run.sh", *[c for c in ["sed -i s/3/5/ config.yaml"]],
+    ]  # fmt: skip
+    shown = sandbox.shfs("show", entries[0]["id"]).stdout
+    assert "bash" in shown and "out.csv@2" in shown
+    # and so can be run again themselves
+    assert rerun(sandbox, "--command", entries[0]["id"]) == [(SORT, "ran", {"top.txt": "same"})]
+    script = sandbox.shfs("export", "sh", "top.txt").stdout
+    assert "shfs rerun" not in script and SORT in script
+
+
+def test_one_command(study, sandbox):
+    found = rerun(sandbox, "--command", command(sandbox, SORT)[:7])
+    assert found == [(SORT, "ran", {"top.txt": "same"})]
+    assert "no command's id" in sandbox.shfs("rerun", "--command", "ffffffff", check=3).stderr
+    sandbox.shfs("rerun", "--command", "ffffffff", "out.csv", check=2)
+    study.run("date +%N > now")
+    assert rerun(sandbox, "--command", command(sandbox, "date +%N > now")) == [
+        ("date +%N > now", "ran", {"now": "different"})
+    ]
+
+
+@pytest.mark.users("ordinary")
+def test_each_by_its_shell_in_its_directory(work, sandbox, shell):
+    zsh, fish = shell("zsh"), shell("fish")
+    zsh.run("cd data")
+    zsh.run("print -l ${(s:,:):-3,1,2} ${(f)$(<in.csv)} > ../a")
+    fish.run("for i in (cat a); echo n$i; end > b")
+    work.run("cat b b > c")
+    work.run("echo 9 >> data/in.csv")
+    assert [c[1] for c in rerun(sandbox)] == ["ran", "ran", "ran"]
+    assert sandbox.read("c") == b"n3\nn1\nn2\nn1\nn2\nn3\nn9\n" * 2
+    assert stale(sandbox) == 0
+
+
+@pytest.mark.users("ordinary")
+def test_what_was_not_there_is_not_there_again(work, sandbox):
+    """Or ">>" would write it twice, and mkdir would fail."""
+    work.run("sort data/in.csv >> a; [ -e b ] || cp a b; mkdir new; cp a new/c")
+    work.run("echo 0 >> data/in.csv")
+    [(_, state, outcomes)] = rerun(sandbox)
+    assert state == "ran" and outcomes == {"a": "different", "b": "different", "new/c": "different"}
+    assert sandbox.read("a") == sandbox.read("b") == sandbox.read("new/c") == b"0\n1\n2\n3\n"
+
+
+@pytest.mark.users("ordinary")
+def test_jobs_and_statuses(work, sandbox):
+    work.run("{ sleep 0.2; sort data/in.csv > a; } & sleep 0.01")
+    work.run("wait; grep nothing data/in.csv > b")
+    work.run("echo 0 >> data/in.csv")
+    assert sorted(c[1] for c in rerun(sandbox)) == ["ran", "ran"]
+    assert sandbox.read("a") == b"0\n1\n2\n3\n"
+
+
+@pytest.mark.users("ordinary")
+def test_a_daemon_keeps_its_command(work, sandbox):
+    text = "setsid -f sh -c 'sleep 0.5; cat data/in.csv > late'; cat data/in.csv > early"
+    work.run(text)
+    wait_until(lambda: sandbox.sh("cat late", check=False).stdout == "1\n2\n3\n", "the daemon")
+    work.run("echo 4 >> data/in.csv")
+    rerun(sandbox, "--force", "early", check=False)
+    wait_until(lambda: sandbox.sh("cat late", check=False).stdout == "1\n2\n3\n4\n", "the daemon")
+    assert text[:20] in sandbox.shfs("log", "late").stdout.splitlines()[0] + sandbox.shfs("why", "late").stdout
+
+
+# --- what fails ---
+
+
+@pytest.mark.users("ordinary")
+def test_a_failing_command_stops_the_run(study, sandbox):
+    study.run("wc -l < data/in.csv > lines")
+    study.run("sed -i s/3/5/ config.yaml; echo 4 >> data/in.csv; echo 'exit 7' > run.sh")
+    run = sandbox.shfs("rerun", "--yes", check=1)
+    assert "ended with 7" in run.stderr and "shfs restore out.csv@1 brings back" in run.stderr
+    assert "commands run" in run.stdout
+    sandbox.shfs("restore", "out.csv@1")
+    assert sandbox.read("out.csv") == b"3\n6\n9\n"
+
+
+@pytest.mark.users("ordinary")
+def test_keep_going(study, sandbox):
+    study.run("wc -l < data/in.csv > lines")
+    study.run("echo 4 >> data/in.csv; echo 'exit 7' > run.sh")
+    found = {text: state for text, state, _ in rerun(sandbox, "-k", check=1)}
+    assert found == {"sh run.sh": "failed", SORT: "left_out", "wc -l < data/in.csv > lines": "ran"}
+    assert sandbox.read("lines") == b"4\n" and sandbox.read("top.txt") == b"9\n6\n3\n"
+
+
+@pytest.mark.users("ordinary")
+def test_interrupted(work, sandbox):
+    work.run("sleep 0.1; cat data/in.csv > a; sleep 0.2")
+    work.run("cat a > b")
+    work.run("echo 4 >> data/in.csv; echo 'sleep 30' > slow.sh; sh slow.sh & sleep 0.1; kill %1")
+    work.run("{ sh slow.sh; cat data/in.csv; } > c & sleep 0.1; kill %%; wait")
+    text = "if [ -s slow.sh ]; then sleep 0.1; [ ! -e slower ] || sleep 30; cat data/in.csv > d; fi"
+    work.run(text)
+    sandbox.sh("touch slower")
+    work.send(f"shfs rerun --command {command(sandbox, text)}\r")
+    work.pty.expect_exact("in ~/project")
+    time.sleep(0.5)
+    work.send("\x03")
+    begun = time.monotonic()
+    shown = work.wait()
+    assert "was interrupted" in shown and time.monotonic() - begun < 20
+    assert work.run("echo $?") == str(128 + signal.SIGINT)
+    assert not sandbox.sh("pgrep -u $(id -u) -f '^sleep 30$'", check=False).stdout
+
+
+# --- what is refused ---
+
+
+REFUSED = {
+    "vim -es +wq config.yaml; cat data/in.csv > x": "waits for a person",
+    "cat data/in.csv > x; git --version": "brings back what it has kept",
+    "cat data/in.csv > $x": "uses the variable x",
+    'awk "/$pattern/" data/in.csv > x': "uses the variable pattern",
+    "cat data/in.csv > x; cd -": "goes to where the shell was before",
+    "read a; cat data/in.csv > x": "reads from the terminal",
+    "sed -i s/1/7/ data/in.csv": "changes data/in.csv, which held something else then (data/in.csv@",
+    "echo 5 >> data/in.csv": "changes data/in.csv, which held something else",
+    "cat gone > x": "needs gone@1, which is not there now",
+    "mv moved x": "needs moved, which is not there now",
+    " cat data/in.csv > x": "its text was not kept",
+}
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("text", REFUSED)
+def test_refused(work, sandbox, text):
+    work.run("x=x; pattern=1; cd data; cd ..; cp data/in.csv gone; cp data/in.csv moved")
+    if text.startswith("read"):
+        work.send(text + "\r")
+        work.pty.expect_exact(Shell.BEGIN)
+        time.sleep(0.3)
+        work.send("1\n")
+        work.wait()
+    else:
+        work.run(text)
+    sandbox.sh("rm -f gone")
+    before = sandbox.sh("find . -type f | sort | xargs cat").stdout
+    entries = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
+    ident = next(c["id"] for c in entries if c["id"] and c["text"] in (text, None))
+    run = sandbox.shfs("rerun", "--command", ident, check=4)
+    assert REFUSED[text] in run.stderr and ident[:7] in run.stderr
+    assert sandbox.sh("find . -type f | sort | xargs cat").stdout == before
+    assert sandbox.shfs("rerun", "-n", "--command", ident, check=4).stderr == run.stderr
+
+
+@pytest.mark.users("ordinary")
+def test_variables_that_are_known(work, sandbox):
+    work.run("export rate=4")
+    texts = [
+        "for f in data/in.csv; do sort $f > ${f##*/}.out; done",
+        "n=2; head -$n data/in.csv > two; while read -r line; do echo \"$line\" >> three; done < data/in.csv",
+        "awk '{ print $NF }' data/in.csv > four # $remark",
+        'echo "$(awk \'{ print $NF * 2 }\' data/in.csv)" "${none:-x}" $? > five',
+        "cat <<'END' > six; cat data/in.csv >> six\n$nothing\nEND",
+    ]
+    for text in texts:
+        work.run(text)
+        assert rerun(sandbox, "--command", command(sandbox, text))[0][1] == "ran", text
+    work.run("echo $rate $(cat data/in.csv) > rated")
+    ident = command(sandbox, "echo $rate $(cat data/in.csv) > rated")
+    assert "uses the variable rate" in sandbox.shfs("rerun", "--command", ident, check=4).stderr
+    # whoever gives it a value knows it
+    sandbox.shfs("rerun", "--command", ident, env={"rate": "4"})
+    assert sandbox.read("rated") == b"4 1 2 3\n"
+
+
+@pytest.mark.users("ordinary")
+def test_the_work_of_others_is_not_overwritten(study, sandbox):
+    text = "cp out.csv a; cat out.csv > b"
+    study.run(text)
+    study.run("echo mine >> b")
+    study.run("sed -i s/3/5/ config.yaml")
+    run = sandbox.shfs("rerun", "--yes", check=4)
+    assert "would overwrite b, which was changed since, by" in run.stderr and "echo mine >> b" in run.stderr
+    # none of them was run
+    assert sandbox.read("out.csv") == b"3\n6\n9\n" and sandbox.read("b").endswith(b"mine\n")
+    rerun(sandbox, "--force")
+    assert sandbox.read("b") == b"5\n10\n15\n"
+    assert sandbox.shfs("cat", "b@2").stdout.endswith("mine\n")
+
+
+@pytest.mark.users("ordinary")
+def test_what_is_not_archived_is_not_overwritten(sandbox, mount, shell):
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[archive]\nmax-size = 1000\n")
+    mount()
+    bash = shell()
+    bash.run("seq 9 > in")
+    bash.run("for i in $(seq 100); do cat in; done > out")
+    bash.run("echo 10 >> in")
+    run = sandbox.shfs("rerun", "--yes", check=4)
+    assert "would overwrite out, which is not archived" in run.stderr
+    assert rerun(sandbox, "--force")[0][2] == {"out": "uncompared"}
+
+
+def test_not_recorded(sandbox, mount, shell):
+    """Nothing that is overwritten could be brought back; what is known to be overwritten is, if forced."""
+    there = mount()
+    bash = shell()
+    bash.run("seq 3 > in")
+    bash.run("sort -r in > out")
+    bash.run("cd ..")
+    bash.close()
+    there.unmount()
+    ident = command(sandbox, "sort -r in > out")
+    run = sandbox.shfs("rerun", "--command", ident, check=4)
+    assert "is not recorded now" in run.stderr and "--scratch" in run.stderr
+    sandbox.write("out", "by hand\n")
+    run = sandbox.shfs("rerun", "--command", ident, check=4)
+    assert "changed while nothing was recorded" in run.stderr
+    rerun(sandbox, "--force", "--command", ident)
+    assert sandbox.read("out") == b"3\n2\n1\n"
+    versions = json.loads(sandbox.shfs("log", "--json", "out").stdout)["versions"]
+    assert "by hand\n" in [sandbox.shfs("cat", f"out@{v['n']}").stdout for v in versions]
+
+
+# --- in a copy ---
+
+
+def test_scratch(study, sandbox):
+    study.run("sed -i s/3/5/ config.yaml")
+    before = {name: sandbox.sh(f"stat -c '%Y %Z %i' {name}; cat {name}").stdout for name in ("out.csv", "top.txt")}
+    top = f"{sandbox.path}/tmp/copy"
+    found = rerun(sandbox, f"--scratch={top}")
+    assert [c[2] for c in found] == [{"out.csv": "different"}, {"top.txt": "different"}]
+    assert contents(top) == {
+        **{name: text.encode() for name, text in PROJECT.items()},
+        "config.yaml": b"rate: 5\nmodel: linear\n", "out.csv": b"5\n10\n15\n", "top.txt": b"15\n10\n5\n",
+    }  # fmt: skip
+    # the project is as it was
+    assert before == {name: sandbox.sh(f"stat -c '%Y %Z %i' {name}; cat {name}").stdout for name in before}
+    assert stale(sandbox) == 2
+    assert "is not empty" in sandbox.shfs("rerun", "--yes", f"--scratch={top}", check=4).stderr
+    run = sandbox.shfs("rerun", "--yes", "--scratch=copy", check=4)
+    assert "is in the project" in run.stderr and sandbox.sh("ls").stdout.split() == [
+        "config.yaml", "data", "model.awk", "out.csv", "run.sh", "top.txt",
+    ]  # fmt: skip
+    told = sandbox.shfs("rerun", "--yes", "--scratch").stdout.splitlines()[-1].removeprefix("in ")
+    assert contents(told)["top.txt"] == b"15\n10\n5\n"
+    assert [n for n in os.listdir(f"{sandbox.path}/tmp") if n.startswith("shfs-rerun")] == [os.path.basename(told)]
+
+
+def test_a_command_with_what_it_read_then(study, sandbox):
+    study.run("sed -i s/3/5/ config.yaml; rm data/in.csv")
+    first = command(sandbox, "sh run.sh")
+    top = f"{sandbox.path}/tmp/copy"
+    assert rerun(sandbox, f"--scratch={top}", "--command", first) == [("sh run.sh", "ran", {"out.csv": "same"})]
+    assert contents(top)["config.yaml"].startswith(b"rate: 3")
+    study.run("date +%N > now; cat config.yaml >> now")
+    found = rerun(sandbox, "--scratch", "--command", command(sandbox, "date +%N > now; cat config.yaml >> now"))
+    assert found[0][2] == {"now": "different"}
+
+
+@pytest.mark.users("ordinary")
+def test_what_was_edited_in_place_can_be_in_a_copy(work, sandbox):
+    work.run("cp data/in.csv a")
+    work.run("sed -i s/1/7/ a; cat a > b")
+    work.run("mv b c; rm a")
+    for text, outcome in ("sed -i s/1/7/ a; cat a > b", {"a": "same", "b": "same"}), ("mv b c; rm a", {"c": "same"}):
+        assert rerun(sandbox, "--scratch", "--command", command(sandbox, text))[0][2] == outcome
+
+
+@pytest.mark.users("ordinary")
+def test_in_directories(work, sandbox):
+    work.run("mkdir -p results/deep && cp data/in.csv results/deep/a")
+    work.run("cd data")
+    work.run("sort -r in.csv ../results/deep/a > ../results/b; mkdir ../made; cp in.csv ../made/c")
+    text = "sort -r in.csv ../results/deep/a > ../results/b; mkdir ../made; cp in.csv ../made/c"
+    top = f"{sandbox.path}/tmp/copy"
+    found = rerun(sandbox, f"--scratch={top}", "--command", command(sandbox, text))
+    assert found[0][1:] == ("ran", {"results/b": "same", "made/c": "same"})
+    assert set(contents(top)) == {"data/in.csv", "results/deep/a", "results/b", "made/c"}
+
+
+@pytest.mark.users("ordinary")
+def test_what_a_copy_cannot_have(work, sandbox):
+    work.run(f"cat {sandbox.project}/data/in.csv > x")
+    ident = command(sandbox, f"cat {sandbox.project}/data/in.csv > x")
+    assert "by their absolute paths" in sandbox.shfs("rerun", "--scratch", "--command", ident, check=4).stderr
+    assert not [n for n in os.listdir(f"{sandbox.path}/tmp") if n.startswith("shfs-rerun")]
+
+
+@pytest.mark.users("ordinary")
+def test_missing_version(sandbox, mount, shell):
+    sandbox.write_outside(f"{sandbox.project}/big.bin", b"\0\1\2" * 1000)
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[archive]\nmax-size = 1000\nmax-read-size = 1000\n")
+    mount()
+    shell().run("cksum < big.bin > sum")
+    run = sandbox.shfs("rerun", "--scratch", "--command", command(sandbox, "cksum < big.bin > sum"), check=4)
+    assert "needs big.bin@1, which is not archived" in run.stderr
+
+
+# --- names and texts of all kinds ---
+
+
+@pytest.mark.users("ordinary")
+def test_hostile_names(work, sandbox):
+    names = ["two words", "it's", "new\nline", "$(touch pwned)", "-dash", "\udcff\x1b[31m", "ünïcödé", "a;b|c&d"]
+    for n, name in enumerate(names):
+        quoted = "".join(f"\\{b:03o}" for b in name.encode("utf-8", "surrogateescape"))
+        work.run(f"sort data/in.csv > ./$'{quoted}'; echo {n} >> ./$'{quoted}'")
+    work.run("echo 0 >> data/in.csv")
+    run = sandbox.shfs("rerun", "--yes")
+    assert "\x1b" not in run.stdout and "8 commands run; results: 0 same, 8 different" in run.stdout
+    for n, name in enumerate(names):
+        assert sandbox.read(b"./" + name.encode("utf-8", "surrogateescape")) == f"0\n1\n2\n3\n{n}\n".encode()
+    assert sandbox.sh("[ ! -e pwned ]") and stale(sandbox) == 0
+
+
+@pytest.mark.users("ordinary")
+def test_texts_of_many_lines(work, sandbox):
+    work.run("cat data/in.csv - <<END > a; echo '$(touch pwned) '\"'\\\\\"$'\\x01\\t' \\\n >> a\n1 $((2+3)) %s {}\nEND")
+    before = sandbox.read("a")
+    work.run("touch data/in.csv; echo >> data/in.csv")
+    rerun(sandbox)
+    assert sandbox.read("a") == before.replace(b"3\n1 5", b"3\n\n1 5")
+
+
+# --- completion ---
+
+
+@pytest.mark.users("ordinary")
+def test_completion(study, sandbox):
+    def offered(*words):
+        return sandbox.shfs("complete", "--", *words).stdout.split("\n")[:-1]
+
+    ident = command(sandbox, SORT)
+    assert any(o.startswith(ident[:7]) for o in offered("rerun", "--command", ident[:5]))
+    assert offered("rerun", "con") == [":files"] and offered("rerun", "--scratch", "con") == [":files"]
+    assert offered("rerun", "--scratch=") == [":behind =", ":directories"]
