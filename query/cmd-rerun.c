@@ -46,8 +46,10 @@ static void show_head(struct rerun *rerun, const struct shfs_rerun_step *step)
 static const char *outcome_words(enum shfs_rerun_outcome outcome)
 {
 	static const char *const words[] = {
-		[SHFS_RERUN_SAME] = "same",         [SHFS_RERUN_DIFFERENT] = "different",
-		[SHFS_RERUN_NEW] = "new",           [SHFS_RERUN_NOT_MADE] = "not made",
+		[SHFS_RERUN_SAME] = "same",
+		[SHFS_RERUN_DIFFERENT] = "different",
+		[SHFS_RERUN_NEW] = "new",
+		[SHFS_RERUN_NOT_MADE] = "not made",
 		[SHFS_RERUN_UNCOMPARED] = "made; what was there is not archived",
 	};
 
@@ -90,7 +92,8 @@ static void on_end(void *arg, const struct shfs_rerun_step *step)
 		shfs_error("%s ended with %d", shown.data ?: "", step->status);
 	else if (step->state == SHFS_RERUN_FAILED)
 		shfs_error("%s did not make all that it made then", shown.data ?: "");
-	if (opts.json || (step->state != SHFS_RERUN_RAN && step->state != SHFS_RERUN_FAILED))
+	if (opts.json ||
+	    (step->state != SHFS_RERUN_RAN && step->state != SHFS_RERUN_FAILED))
 		return;
 	for (size_t i = 0; i < step->n_results; i++)
 		if (step->results[i].outcome)
@@ -103,8 +106,8 @@ static void hint_lost(const struct rerun *rerun)
 	for (size_t i = 0; i < rerun->plan.n; i++) {
 		const struct shfs_rerun_step *step = &rerun->plan.steps[i];
 
-		for (size_t k = 0; k < step->n_results && step->state == SHFS_RERUN_FAILED;
-		     k++) {
+		for (size_t k = 0;
+		     k < step->n_results && step->state == SHFS_RERUN_FAILED; k++) {
 			const struct shfs_rerun_result *result = &step->results[k];
 			_cleanup_buf_ struct shfs_buf name = { 0 };
 
@@ -126,7 +129,8 @@ static size_t count_state(const struct shfs_rerun *plan, enum shfs_rerun_state s
 	return n;
 }
 
-static size_t count_outcome(const struct shfs_rerun *plan, enum shfs_rerun_outcome outcome)
+static size_t count_outcome(const struct shfs_rerun *plan,
+                            enum shfs_rerun_outcome outcome)
 {
 	size_t n = 0;
 
@@ -147,7 +151,8 @@ static void show_sum(const struct rerun *rerun)
 	shfs_buf_printf(&out, "%s%zu command%s run", rerun->style->dim, ran,
 	                ran == 1 ? "" : "s");
 	if (unneeded)
-		shfs_buf_printf(&out, ", %zu not needed: nothing it reads changed", unneeded);
+		shfs_buf_printf(&out, ", %zu not needed: nothing it reads changed",
+		                unneeded);
 	if (rest)
 		shfs_buf_printf(&out, ", %zu not run", rest);
 	shfs_buf_printf(&out, "; results: %zu same, %zu different",
@@ -167,8 +172,10 @@ static void show_sum(const struct rerun *rerun)
 static void json_result(struct shfs_json *json, const struct shfs_rerun_result *result)
 {
 	static const char *const words[] = {
-		[SHFS_RERUN_SAME] = "same",         [SHFS_RERUN_DIFFERENT] = "different",
-		[SHFS_RERUN_NEW] = "new",           [SHFS_RERUN_NOT_MADE] = "not_made",
+		[SHFS_RERUN_SAME] = "same",
+		[SHFS_RERUN_DIFFERENT] = "different",
+		[SHFS_RERUN_NEW] = "new",
+		[SHFS_RERUN_NOT_MADE] = "not_made",
 		[SHFS_RERUN_UNCOMPARED] = "uncompared",
 	};
 
@@ -246,8 +253,8 @@ static int make_temporary(struct rerun *rerun)
 {
 	const char *tmp = getenv("TMPDIR");
 
-	if (asprintf(&rerun->top, "%s/shfs-rerun.XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp") <
-	    0) {
+	if (asprintf(&rerun->top, "%s/shfs-rerun.XXXXXX",
+	             tmp && *tmp == '/' ? tmp : "/tmp") < 0) {
 		rerun->top = NULL;
 		return shfs_fail_index(NULL, -ENOMEM);
 	}
@@ -278,7 +285,8 @@ static int check_top(const struct rerun *rerun)
 {
 	if (rerun->top && rerun->plan.base && strcmp(rerun->plan.base, "/") != 0 &&
 	    shfs_path_is_below(rerun->top, rerun->plan.base))
-		return fail_top(rerun->top, "is in the project, which is not to be touched");
+		return fail_top(rerun->top,
+		                "is in the project, which is not to be touched");
 	return 0;
 }
 
@@ -309,7 +317,8 @@ static int add_stale(struct rerun *rerun, char *const *paths, size_t n)
 	for (const struct shfs_stale_run *run = r ? NULL : shfs_stale_runs(rerun->stale);
 	     run && !r; run = run->next)
 		if (run->stale || run->needed)
-			r = shfs_rerun_add(&rerun->plan, run->entry.command.command_id, run);
+			r = shfs_rerun_add(&rerun->plan, run->entry.command.command_id,
+			                   run);
 	return r ? shfs_fail_index(rerun->plan.index, r) : 0;
 }
 
@@ -347,7 +356,8 @@ static int ask(const struct rerun *rerun)
 	}
 	for (size_t i = 0; i < rerun->plan.n; i++)
 		show_head((struct rerun *)rerun, &rerun->plan.steps[i]);
-	printf("\nRun %s? [y/N] ", rerun->plan.n == 1 ? "this command" : "these commands");
+	printf("\nRun %s? [y/N] ",
+	       rerun->plan.n == 1 ? "this command" : "these commands");
 	fflush(stdout);
 	if (fgets(answer, sizeof(answer), stdin) && (*answer == 'y' || *answer == 'Y')) {
 		putchar('\n');

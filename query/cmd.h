@@ -16,8 +16,8 @@
 struct shfs_option {
 	const char *name; /* long name, without dashes */
 	char letter;      /* short name, or 0 */
-	const char *arg;  /* metavariable ("N", "PATH"), or NULL for a flag; a value that may be
-	                     left out: "[=DIR]" */
+	const char *arg;  /* metavariable ("N", "PATH"), or NULL for a flag; a value that
+	                     may be  left out: "[=DIR]" */
 	const char *help; /* one line, no full stop */
 };
 
@@ -41,8 +41,8 @@ struct shfs_command {
 	int (*run)(struct shfs_context *ctx, int argc, char **argv);
 };
 
-extern const struct shfs_command shfs_cmd_cat, shfs_cmd_complete, shfs_cmd_diff,
-	shfs_cmd_doctor, shfs_cmd_export, shfs_cmd_help, shfs_cmd_history,
+extern const struct shfs_command shfs_cmd_cat, shfs_cmd_compare, shfs_cmd_complete,
+	shfs_cmd_diff, shfs_cmd_doctor, shfs_cmd_export, shfs_cmd_help, shfs_cmd_history,
 	shfs_cmd_impact, shfs_cmd_ingest, shfs_cmd_init, shfs_cmd_log, shfs_cmd_mount,
 	shfs_cmd_reindex, shfs_cmd_rerun, shfs_cmd_restore, shfs_cmd_show, shfs_cmd_stale,
 	shfs_cmd_select, shfs_cmd_stats, shfs_cmd_status, shfs_cmd_sync, shfs_cmd_umount,

@@ -31,6 +31,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_impact,
 	&shfs_cmd_stale,
 	&shfs_cmd_rerun,
+	&shfs_cmd_compare,
 	&shfs_cmd_stats,
 	&shfs_cmd_export,
 	&shfs_cmd_cat,
@@ -127,7 +128,7 @@ static void parser_add(struct parser *p, const struct shfs_option *options)
 		p->options[p->n] = options;
 		p->longs[p->n++] = (struct option){
 			.name = options->name,
-			.has_arg = !options->arg         ? no_argument
+			.has_arg = !options->arg          ? no_argument
 			           : *options->arg == '[' ? optional_argument
 			                                  : required_argument,
 		};

@@ -18,7 +18,8 @@ struct run {
 	struct shfs_runner runner;
 	const char *shell; /* of the runner; NULL: none runs */
 	struct shfs_restorer *restorer;
-	struct shfs_restore_journal *journal; /* forced, where nothing records: else NULL */
+	struct shfs_restore_journal
+		*journal; /* forced, where nothing records: else NULL */
 };
 
 /* --- is it needed, and can it be --- */
@@ -99,7 +100,8 @@ static int clear_place(struct run *run, const struct shfs_rerun_step *step)
 		if (!r && use->born && unlink(use->path) && errno != ENOENT)
 			r = -errno;
 	}
-	/* Directories that are empty now, the innermost first: it made them in this order. */
+	/* Directories that are empty now, the innermost first: it made them in this
+	 * order. */
 	for (size_t i = uses->n; i-- && !r;)
 		if (uses->list[i].kind == SHFS_USE_MADE && uses->list[i].directory)
 			(void)!rmdir(uses->list[i].path);
@@ -182,8 +184,8 @@ static int judge(struct run *run, struct shfs_rerun_step *step)
 			return -ENOMEM;
 		r = result->before.path
 		            ? shfs_rerun_compare(run->rr, place, &result->before)
-		            : access(place, F_OK) ? -errno
-		                                  : 0;
+		    : access(place, F_OK) ? -errno
+		                          : 0;
 		if (access(place, F_OK)) {
 			result->outcome = SHFS_RERUN_NOT_MADE;
 			is_there = false;
@@ -239,7 +241,8 @@ static int run_step(struct run *run, struct shfs_rerun_step *step)
 	if (!r && shfs_runner_signal())
 		r = -EINTR;
 	if (!r)
-		r = shfs_runner_run(&run->runner, c->text, c->text_len, cwd, &step->status);
+		r = shfs_runner_run(&run->runner, c->text, c->text_len, cwd,
+		                    &step->status);
 	if (r == -EINTR)
 		step->state = SHFS_RERUN_FAILED;
 	if (r)
@@ -273,8 +276,8 @@ static int prepare(struct run *run)
 	if (rr->options.top)
 		return shfs_restorer_new(rr->store, rr->index, rr->config, options,
 		                         &run->restorer);
-	return rr->options.force ? shfs_restore_journal_new(rr->store, rr->index, rr->config,
-	                                                    &run->journal)
+	return rr->options.force ? shfs_restore_journal_new(rr->store, rr->index,
+	                                                    rr->config, &run->journal)
 	                         : 0;
 }
 

@@ -186,9 +186,9 @@ bool shfs_rerun_need(const struct shfs_use *use, struct shfs_rerun_need *out)
 
 char *shfs_rerun_place(const struct shfs_rerun *rr, const char *path)
 {
-	return rr->options.top
-	               ? shfs_path_join(rr->options.top, shfs_path_relative(path, rr->base))
-	               : strdup(path);
+	return rr->options.top ? shfs_path_join(rr->options.top,
+	                                        shfs_path_relative(path, rr->base))
+	                       : strdup(path);
 }
 
 static int compare_bytes(const struct shfs_rerun *rr, int fd,
@@ -284,12 +284,14 @@ static int check_command(struct check *c)
 	else if (!command->ended)
 		refuse(c, "has no end: it runs still, or its shell was killed");
 	else if (!shfs_command_runs_again(command))
-		refuse(c, "waits for a person, or brings back what it has kept (an editor, "
-		          "git, shfs)");
+		refuse(c,
+		       "waits for a person, or brings back what it has kept (an editor, "
+		       "git, shfs)");
 	else if (shfs_text_needs_shell(command->text, &what))
 		refuse(c, "%s, which is not recorded", what.data ?: "");
 	if (lost)
-		shfs_warn("%lld records of the time of %.7s were lost: it may have used more",
+		shfs_warn("%lld records of the time of %.7s were lost: it may have used "
+		          "more",
 		          (long long)lost, command->id);
 	return r;
 }
@@ -352,7 +354,8 @@ static int refuse_overwriting(struct check *c, const struct shfs_rerun_result *r
 
 	shfs_show_path(&name, result->use->path);
 	if (same == -ENODATA) {
-		refuse(c, "would overwrite %s, which is not archived (%s)", name.data ?: "",
+		refuse(c, "would overwrite %s, which is not archived (%s)",
+		       name.data ?: "",
 		       shfs_version_why_not_archived(now->flags) ?: "unknown");
 		return 0;
 	}
@@ -504,7 +507,8 @@ static int check_source(struct check *c, const struct shfs_rerun_need *need)
 		refuse(c, "needs %s, which is not archived: %s", name.data ?: "",
 		       shfs_version_why_not_archived(v.flags) ?: "unknown");
 	else if (v.flags & SHFS_CONTENT_INCOMPLETE)
-		refuse(c, "needs %s, which is incomplete: it changed while it was captured",
+		refuse(c,
+		       "needs %s, which is incomplete: it changed while it was captured",
 		       name.data ?: "");
 	return 0;
 }
@@ -526,8 +530,9 @@ static int check_scratch(struct check *c)
 
 	if (c->step->entry.command.text &&
 	    shfs_text_names_path(c->step->entry.command.text, c->rr->base))
-		refuse(c, "names files by their absolute paths: run elsewhere, it would use "
-		          "those");
+		refuse(c,
+		       "names files by their absolute paths: run elsewhere, it would use "
+		       "those");
 	for (size_t i = 0; i < uses->n && !r; i++) {
 		struct shfs_rerun_need need;
 
@@ -557,8 +562,9 @@ int shfs_rerun_check(struct shfs_rerun *rr)
 
 	if (!rr->n)
 		return 0;
-	r = c.in_place ? shfs_mounts_list(SHFS_MOUNTS_ASK, rr->options.store_path, &c.mounts)
-	               : find_base(rr);
+	r = c.in_place
+	            ? shfs_mounts_list(SHFS_MOUNTS_ASK, rr->options.store_path, &c.mounts)
+	            : find_base(rr);
 	for (size_t i = 0; i < rr->n && !r; i++) {
 		int before = c.code;
 

@@ -4,9 +4,9 @@
  * done so that it is the same run and nothing is lost, and doing it.
  *
  * In place a command finds what is there now, but no file that it made itself: those are
- * taken away first, as they were not there then. All of them must be archived and the work
- * of a command that is run again, and their project be recorded, unless forced. What a
- * command read has to be there; what it changed in place, or took away, as it was then.
+ * taken away first, as they were not there then. All of them must be archived and the
+ * work of a command that is run again, and their project be recorded, unless forced. What
+ * a command read has to be there; what it changed in place, or took away, as it was then.
  *
  * In a scratch copy it finds the versions that it is given, and nothing else.
  */
@@ -26,8 +26,8 @@ enum shfs_rerun_outcome {
 
 struct shfs_rerun_result {
 	const struct shfs_use *use; /* of its step */
-	/* What it is compared with: what is there now; in a scratch copy of a command that
-	 * was named, what it made then. Without a path: nothing. */
+	/* What it is compared with: what is there now; in a scratch copy of a command
+	 * that was named, what it made then. Without a path: nothing. */
 	struct shfs_version before;
 	enum shfs_rerun_outcome outcome;
 };
@@ -110,7 +110,8 @@ struct shfs_rerun_result *shfs_rerun_result_of(struct shfs_rerun_step *step,
                                                const char *path);
 /* Where path is in the run; malloc'ed. */
 char *shfs_rerun_place(const struct shfs_rerun *rerun, const char *path);
-/* Does the file hold exactly what the version does? 1, 0; -ENODATA: that has no object. */
+/* Does the file hold exactly what the version does? 1, 0; -ENODATA: that has no object.
+ */
 _must_check_ int shfs_rerun_compare(const struct shfs_rerun *rerun, const char *file,
                                     const struct shfs_version *version);
 /* The version of a need that a scratch copy is given: 1, 0 for none. */

@@ -148,15 +148,16 @@ static int log_open(struct log *log, const struct shfs_runner_options *o)
 		r = dir ? shfs_mkdir_p_at(AT_FDCWD, dir, 0700) : -ENOMEM;
 	if (r)
 		return r;
-	snprintf(log->session, sizeof(log->session), "%.8s-%" PRIu32 "-%" PRIu64 "%s%.100s",
-	         log->boot, log->self.pid, log->self.start_ticks, unit && *unit ? "-" : "",
-	         unit ? unit : "");
+	snprintf(log->session, sizeof(log->session),
+	         "%.8s-%" PRIu32 "-%" PRIu64 "%s%.100s", log->boot, log->self.pid,
+	         log->self.start_ticks, unit && *unit ? "-" : "", unit ? unit : "");
 	if (asprintf(&path, "%s/shell-%.8s-%" PRIu32 "-%" PRIu64 ".log", dir, log->boot,
 	             log->self.pid, log->self.start_ticks) < 0) {
 		path = NULL;
 		return -ENOMEM;
 	}
-	log->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	log->fd =
+		open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (log->fd < 0)
 		return -errno;
 	log_session(log, o->shell);
@@ -239,7 +240,7 @@ static int run_text(struct log *log, const char *shell, char *text)
 		become_shell(log, shell, text);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	status = pid < 0             ? NOT_FOUND
+	status = pid < 0               ? NOT_FOUND
 	         : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
 	                               : WEXITSTATUS(status);
 	log_finish(log, status);
@@ -396,7 +397,6 @@ int shfs_runner_run(struct shfs_runner *runner, const char *text, size_t len,
 	shfs_buf_add(&message, text, len);
 	shfs_buf_add(&message, "", 1);
 	fflush(NULL);
-	r = message.failed ? -ENOMEM
-	                   : send_all(runner->fd, message.data, message.len);
+	r = message.failed ? -ENOMEM : send_all(runner->fd, message.data, message.len);
 	return r ? r : read_status(runner, status);
 }

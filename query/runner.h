@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * runner.h - a process that runs texts of commands one after the other, each by a shell of
- * its own, and tells a hook log of each as the hook of a shell does: so what they do is
- * theirs, as if they had been typed.
+ * runner.h - a process that runs texts of commands one after the other, each by a shell
+ * of its own, and tells a hook log of each as the hook of a shell does: so what they do
+ * is theirs, as if they had been typed.
  *
  * It is in a session of its own without a terminal: nobody can be asked anything. The
  * shells read no files of the user (bash -c, zsh -f, fish --no-config).
@@ -33,8 +33,8 @@ void shfs_runner_end(struct shfs_runner *runner);
 
 /*
  * Runs text in the directory cwd, with all that it leaves in the background, and waits:
- * *status as a shell has it in $?. -EINTR: a signal of ours came (shfs_runner_signal), and
- * the command was given it and has ended. Else a negative errno.
+ * *status as a shell has it in $?. -EINTR: a signal of ours came (shfs_runner_signal),
+ * and the command was given it and has ended. Else a negative errno.
  */
 _must_check_ int shfs_runner_run(struct shfs_runner *runner, const char *text, size_t len,
                                  const char *cwd, int *status);

@@ -29,13 +29,14 @@ static bool is_word(const char *word, size_t len, const char *const *words)
 static bool is_special(const char *name, size_t len)
 {
 	static const char *const names[] = {
-		"HOME",      "PWD",       "RANDOM",    "SECONDS",  "LINENO",     "UID",
-		"EUID",      "PPID",      "HOSTNAME",  "HOSTTYPE", "OSTYPE",     "IFS",
-		"MACHTYPE",  "SHLVL",     "PATH",      "REPLY",    "PIPESTATUS", "COLUMNS",
-		"LINES",     "OPTARG",    "OPTIND",    "MAPFILE",  "FUNCNAME",   "GROUPS",
-		"status",    "pipestatus", "argv",     "match",    "MATCH",      "BASHPID",
-		"BASH",      "BASH_VERSION", "EPOCHSECONDS", "EPOCHREALTIME", "USER", "CPUTYPE",
-		NULL,
+		"HOME",       "PWD",          "RANDOM",       "SECONDS",       "LINENO",
+		"UID",        "EUID",         "PPID",         "HOSTNAME",      "HOSTTYPE",
+		"OSTYPE",     "IFS",          "MACHTYPE",     "SHLVL",         "PATH",
+		"REPLY",      "PIPESTATUS",   "COLUMNS",      "LINES",         "OPTARG",
+		"OPTIND",     "MAPFILE",      "FUNCNAME",     "GROUPS",        "status",
+		"pipestatus", "argv",         "match",        "MATCH",         "BASHPID",
+		"BASH",       "BASH_VERSION", "EPOCHSECONDS", "EPOCHREALTIME", "USER",
+		"CPUTYPE",    NULL,
 	};
 
 	return is_word(name, len, names);
@@ -45,9 +46,9 @@ static bool is_special(const char *name, size_t len)
 static bool is_behind_setter(const char *text, const char *word)
 {
 	static const char *const setters[] = {
-		"for",  "select", "read",    "mapfile", "readarray", "getopts", "printf",
-		"set",  "let",    "declare", "local",   "typeset",   "vared",   "foreach",
-		NULL,
+		"for",     "select",  "read",  "mapfile", "readarray",
+		"getopts", "printf",  "set",   "let",     "declare",
+		"local",   "typeset", "vared", "foreach", NULL,
 	};
 	const char *begin = word;
 
@@ -189,13 +190,13 @@ static const char *unknown_variable(const char *text, size_t *len)
 /* Of the command that begins at text. */
 static const char *needs_here(const char *text, bool has_input)
 {
-	static const char *const state[] = { "fg",   "bg",     "popd",   "dirs", "fc",
+	static const char *const state[] = { "fg",   "bg",     "popd",    "dirs", "fc",
 		                             "jobs", "disown", "history", NULL };
-	static const char *const prompts[] = { "python", "python3", "R",    "julia",
-		                               "octave", "ghci",    "node", "irb",
+	static const char *const prompts[] = { "python",  "python3", "R",    "julia",
+		                               "octave",  "ghci",    "node", "irb",
 		                               "ipython", "sqlite3", "psql", "mysql",
-		                               "bash",   "zsh",     "fish", "sh",
-		                               "bc",     "cat",     NULL };
+		                               "bash",    "zsh",     "fish", "sh",
+		                               "bc",      "cat",     NULL };
 	const char *word = text + strspn(text, BLANKS), *next;
 	size_t len = strcspn(word, BLANKS SEPARATORS "<>");
 
@@ -220,7 +221,8 @@ bool shfs_text_needs_shell(const char *text, struct shfs_buf *what)
 	const char *name, *found = NULL;
 	size_t len;
 
-	for (const char *p = text; p && !found; p = strpbrk(p, SEPARATORS), p += p != NULL)
+	for (const char *p = text; p && !found;
+	     p = strpbrk(p, SEPARATORS), p += p != NULL)
 		found = needs_here(p, has_input);
 	if (found) {
 		shfs_buf_str(what, found);

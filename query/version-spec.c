@@ -261,3 +261,53 @@ int shfs_version_spec_find(struct shfs_index *index, const char *operand,
 		return SHFS_EXIT_FAILURE;
 	return find_spec(index, &spec, path, out);
 }
+
+/* --- commands --- */
+
+/* The command behind a version, or its process. */
+static int find_maker(struct shfs_index *index, const char *operand, bool *is_process,
+                      int64_t *id)
+{
+	_cleanup_version_ struct shfs_version v = { 0 };
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+	int code = shfs_version_spec_find(index, operand, &v);
+
+	if (code)
+		return code;
+	*is_process = !v.command_id;
+	*id = v.command_id ? v.command_id : v.process_id;
+	if (*id)
+		return 0;
+	shfs_show_version(&name, v.path, v.n);
+	shfs_error("%s was not made by a recorded command: %s",
+	           name.data ? name.data : "",
+	           v.n == 1 ? "it was there before" : "it changed while nothing watched");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+int shfs_command_spec_find(struct shfs_index *index, const char *operand,
+                           bool *is_process, int64_t *id)
+{
+	_cleanup_free_ char *path = NULL;
+	int r = shfs_command_find(index, operand, id);
+
+	*is_process = false;
+	if (r == -ENOTUNIQ)
+		return SHFS_EXIT_NOT_FOUND;
+	if (r)
+		return r < 0 ? shfs_fail_index(index, r) : 0;
+	if (!operand[strspn(operand, "0123456789abcdefABCDEF")]) {
+		r = shfs_operand_file(index, operand, &path);
+		if (r < 0)
+			return shfs_fail_index(index, r);
+		if (!r && shfs_fail_if_empty(index))
+			return SHFS_EXIT_NOT_FOUND;
+		if (!r) {
+			shfs_error("no command's id begins with %s", operand);
+			if (strlen(operand) < 4)
+				shfs_hint("4 digits or more are needed");
+			return SHFS_EXIT_NOT_FOUND;
+		}
+	}
+	return find_maker(index, operand, is_process, id);
+}

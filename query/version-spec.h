@@ -37,3 +37,8 @@ void shfs_version_spec_clear(struct shfs_version_spec *spec);
  * reason has been said. */
 _must_check_ int shfs_version_spec_find(struct shfs_index *index, const char *operand,
                                         struct shfs_version *out);
+
+/* The command with this id, or that made this version; or the process, if that was of no
+ * command. Returns an exit code, as above. */
+_must_check_ int shfs_command_spec_find(struct shfs_index *index, const char *operand,
+                                        bool *is_process, int64_t *id);
