@@ -47,6 +47,13 @@ static bool is_needed(const struct shfs_rerun *rr, const struct shfs_rerun_step 
 	for (size_t i = 0; i < step->stale->n_inputs; i++)
 		if (is_changed(rr, step, &step->stale->inputs[i]))
 			return true;
+	for (size_t i = 0; i < step->n_results; i++) {
+		struct shfs_rerun_step *other =
+			shfs_rerun_maker(rr, step->results[i].use->path, step);
+
+		if (other && other->state == SHFS_RERUN_RAN) /* it has overwritten it */
+			return true;
+	}
 	return false;
 }
 
@@ -58,9 +65,7 @@ static bool lacks_input(const struct shfs_rerun *rr, const struct shfs_rerun_ste
 		struct shfs_rerun_need need;
 		struct shfs_rerun_step *maker;
 
-		if (!shfs_rerun_need(&uses->list[i], &need))
-			continue;
-		maker = shfs_rerun_maker(rr, need.path, step);
+		shfs_rerun_need(rr, step, &uses->list[i], &need, &maker);
 		if (maker && (maker->state == SHFS_RERUN_FAILED ||
 		              maker->state == SHFS_RERUN_LEFT_OUT))
 			return true;
@@ -157,10 +162,10 @@ static int put_needs(struct run *run, const struct shfs_rerun_step *step)
 
 	for (size_t i = 0; i < uses->n && !r; i++) {
 		_cleanup_version_ struct shfs_version v = { 0 };
+		struct shfs_rerun_step *maker;
 		struct shfs_rerun_need need;
 
-		if (!shfs_rerun_need(&uses->list[i], &need) ||
-		    shfs_rerun_maker(run->rr, need.path, step))
+		if (!shfs_rerun_need(run->rr, step, &uses->list[i], &need, &maker))
 			continue;
 		r = shfs_rerun_load_need(run->rr, step, &need, &v);
 		if (r > 0)

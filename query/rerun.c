@@ -153,9 +153,11 @@ struct shfs_rerun_result *shfs_rerun_result_of(struct shfs_rerun_step *step,
 	return NULL;
 }
 
-static bool is_of_plan(const struct shfs_rerun *rr, int64_t command_id)
+/* Is it run, and not before step? */
+static bool comes_later(const struct shfs_rerun *rr, const struct shfs_rerun_step *step,
+                        int64_t command_id)
 {
-	for (size_t i = 0; i < rr->n; i++)
+	for (size_t i = step - rr->steps; i < rr->n; i++)
 		if (rr->steps[i].entry.command.command_id == command_id)
 			return true;
 	return false;
@@ -163,7 +165,7 @@ static bool is_of_plan(const struct shfs_rerun *rr, int64_t command_id)
 
 /* --- files --- */
 
-bool shfs_rerun_need(const struct shfs_use *use, struct shfs_rerun_need *out)
+static bool need_of(const struct shfs_use *use, struct shfs_rerun_need *out)
 {
 	*out = (struct shfs_rerun_need){ use, use->path, use->read_id, false };
 	if (use->bookkeeping && !shfs_path_is_version_control(use->path))
@@ -182,6 +184,26 @@ bool shfs_rerun_need(const struct shfs_use *use, struct shfs_rerun_need *out)
 	default:
 		return use->read_id && !use->directory;
 	}
+}
+
+/* What a later step makes was another content when this one read it. */
+bool shfs_rerun_need(const struct shfs_rerun *rr, const struct shfs_rerun_step *step,
+                     const struct shfs_use *use, struct shfs_rerun_need *out,
+                     struct shfs_rerun_step **maker)
+{
+	struct shfs_rerun_maker *m;
+
+	*maker = NULL;
+	if (!need_of(use, out))
+		return false;
+	HASH_FIND_STR(rr->makers, out->path, m);
+	if (!m || m->step == (size_t)(step - rr->steps))
+		return true;
+	if (m->step < (size_t)(step - rr->steps))
+		*maker = &rr->steps[m->step];
+	else
+		out->as_then = true;
+	return !*maker;
 }
 
 char *shfs_rerun_place(const struct shfs_rerun *rr, const char *path)
@@ -340,7 +362,10 @@ static int check_need(struct check *c, const struct shfs_rerun_need *need)
 		return r;
 	if (r <= 0)
 		refuse(c, "%s %s, which held something else then (%s)",
-		       need->use->kind == SHFS_USE_CHANGED ? "changes" : "takes away",
+		       need->use->kind == SHFS_USE_CHANGED ? "changes"
+		       : need->use->kind == SHFS_USE_READ
+		               ? "reads, and a later command makes,"
+		               : "takes away",
 		       name.data ?: "", version.data ?: "");
 	return 0;
 }
@@ -381,7 +406,7 @@ static bool is_own_work(const struct check *c, const struct shfs_rerun_result *r
 	_cleanup_version_ struct shfs_version made = { 0 };
 
 	if (now->version_id == result->use->made_id ||
-	    (now->command_id && is_of_plan(c->rr, now->command_id)))
+	    (now->command_id && comes_later(c->rr, c->step, now->command_id)))
 		return true;
 	return shfs_version_load(c->rr->index, result->use->made_id, &made) > 0 &&
 	       (made.flags & now->flags & SHFS_CONTENT_OBJECT) &&
@@ -430,10 +455,10 @@ static int check_in_place(struct check *c)
 		return 0;
 	}
 	for (size_t i = 0; i < uses->n && !r; i++) {
+		struct shfs_rerun_step *maker;
 		struct shfs_rerun_need need;
 
-		if (shfs_rerun_need(&uses->list[i], &need) &&
-		    !shfs_rerun_maker(c->rr, need.path, c->step))
+		if (shfs_rerun_need(c->rr, c->step, &uses->list[i], &need, &maker))
 			r = check_need(c, &need);
 	}
 	for (size_t i = 0; i < c->step->n_results && !r; i++)
@@ -451,7 +476,7 @@ static int widen_by(struct shfs_rerun *rr, const struct shfs_rerun_step *step)
 	shfs_base_widen(rr->base, step->entry.command.cwd);
 	for (size_t i = 0; i < uses->n; i++) {
 		shfs_base_widen(rr->base, uses->list[i].path);
-		if (shfs_rerun_need(&uses->list[i], &need))
+		if (need_of(&uses->list[i], &need))
 			shfs_base_widen(rr->base, need.path);
 	}
 	for (size_t i = 0; i < uses->n_temporary; i++)
@@ -534,10 +559,10 @@ static int check_scratch(struct check *c)
 		       "names files by their absolute paths: run elsewhere, it would use "
 		       "those");
 	for (size_t i = 0; i < uses->n && !r; i++) {
+		struct shfs_rerun_step *maker;
 		struct shfs_rerun_need need;
 
-		if (shfs_rerun_need(&uses->list[i], &need) &&
-		    !shfs_rerun_maker(c->rr, need.path, c->step))
+		if (shfs_rerun_need(c->rr, c->step, &uses->list[i], &need, &maker))
 			r = check_source(c, &need);
 	}
 	for (size_t i = 0; i < c->step->n_results && !r; i++)

@@ -101,8 +101,10 @@ struct shfs_rerun_need {
 	int64_t version_id; /* that it had then; 0: not known */
 	bool as_then;       /* no other will do */
 };
-/* False: use needs none. */
-bool shfs_rerun_need(const struct shfs_use *use, struct shfs_rerun_need *out);
+/* False: use needs none, or an earlier step makes it: that is *maker then. */
+bool shfs_rerun_need(const struct shfs_rerun *rerun, const struct shfs_rerun_step *step,
+                     const struct shfs_use *use, struct shfs_rerun_need *out,
+                     struct shfs_rerun_step **maker);
 /* The first step that makes path, if that is before step; or NULL. */
 struct shfs_rerun_step *shfs_rerun_maker(const struct shfs_rerun *rerun, const char *path,
                                          const struct shfs_rerun_step *step);

@@ -14,7 +14,8 @@ import harness
 pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
-    "mount", "umount", "init", "history", "show", "log", "why", "impact", "stale", "stats", "export",
+    "mount", "umount", "init", "history", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
+    "export",
     "cat", "diff", "restore", "undelete", "status", "doctor", "reindex", "help",
 ]  # fmt: skip
 HIDDEN = ["complete", "ingest", "sync"]
@@ -240,6 +241,7 @@ def test_exit_codes(recorded):
     for args, code in (
         (["cat", "file@1"], 0), (["cat", "file@9"], 3), (["cat", "file@0"], 3),
         (["log", "never"], 3), (["show", "ffffffff"], 3), (["why", "never"], 3), (["export", "sh", "never"], 3),
+        (["rerun", "never"], 3), (["rerun", "--command", "ffffffff"], 3), (["compare", "ffffffff", "never"], 3),
         (["umount", "."], 3), (["mount", "nowhere"], 2), (["mount", "file"], 2),
         (["diff", "file@1", "file@2"], 1), (["diff", "file@1", "file@1"], 0),
         (["diff", "file@9"], 3), (["undelete", "never"], 3),

@@ -148,9 +148,9 @@ def test_what_does_not_depend_on_input_alone(work, sandbox):
     work.run(text)
     work.run(text)
     [(_, differences)] = compare(sandbox, *ids(sandbox, text))
-    assert differences == [("result", "now@1", "now@2", False)]
-    shown = sandbox.shfs("compare", "now@1", "now@2", check=1).stdout
-    assert "it did not depend on its input alone" in shown and "+++ now@2" in shown
+    assert [(d[0], d[3]) for d in differences] == [("result", False)]
+    shown = sandbox.shfs("compare", *ids(sandbox, text), check=1).stdout
+    assert "it did not depend on its input alone" in shown and "+++ now@" in shown
 
 
 @pytest.mark.users("ordinary")
@@ -252,9 +252,9 @@ def test_contents_that_are_not_archived(sandbox, mount, shell):
     bash = shell()
     for n in 1000, 2000:
         bash.run(f"seq {n} > big")
-        bash.run("{ head -c 4000 big | tail -c 5; wc -l < big; } > end")
+        bash.run("wc -l < big > end")
     stages = compare(sandbox, "end@1", "end@2")
-    assert [s[0][0] for s in stages] == ["seq 1000 > big", "{ head -c 4000 big | tail -c 5; wc -l < big; } > end"]
+    assert [s[0][0] for s in stages] == ["seq 1000 > big", "wc -l < big > end"]
     assert "text" in [d[0] for d in stages[0][1]]
     shown = sandbox.shfs("compare", "end@1", "end@2", check=1).stdout
     assert "-seq 1000 > big" in shown and "result big@1  big@2" in shown

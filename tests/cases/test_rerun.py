@@ -205,6 +205,50 @@ def test_a_daemon_keeps_its_command(work, sandbox):
     assert text[:20] in sandbox.shfs("log", "late").stdout.splitlines()[0] + sandbox.shfs("why", "late").stdout
 
 
+@pytest.mark.users("ordinary")
+def test_what_another_overwrites_is_made_again(work, sandbox):
+    for text in (
+        "grep -v '#' config.yaml > clean", "cat data/in.csv > both; cat data/in.csv > a", "sort clean data/in.csv > both",
+    ):  # fmt: skip
+        work.run(text)
+    work.run("echo '# a remark' >> config.yaml; echo 4 >> data/in.csv")
+    run = sandbox.shfs("rerun", "--json", "--yes", check=False)
+    if run.status == 4:  # the other way round
+        assert "would overwrite both, which was changed since, by" in run.stderr
+    else:
+        assert [c["state"] for c in json.loads(run.stdout)["commands"]] == ["ran"] * 3
+        assert sandbox.read("both") == b"1\n2\n3\n4\nmodel: linear\nrate: 3\n"
+
+
+@pytest.mark.users("ordinary")
+def test_circles(work, sandbox):
+    work.run("cp data/in.csv a")
+    work.run("sort a > b")
+    work.run("sort -r b > a")
+    run = sandbox.shfs("rerun", "--yes", check=False)
+    if run.status:  # whatever is refused, is for what was there is gone
+        assert run.status == 4 and "held something else then" in run.stderr
+        assert sandbox.read("a") == b"3\n2\n1\n"
+    rerun(sandbox, "--scratch", "--command", command(sandbox, "sort a > b"))
+
+
+@pytest.mark.backends
+@pytest.mark.users("ordinary")
+def test_without_a_fuse_layer(sandbox, shell):
+    for name, text in PROJECT.items():
+        sandbox.sh(f"mkdir -p $(dirname {name})")
+        sandbox.write(name, text)
+    sandbox.mount()
+    bash = shell()
+    bash.run("sh run.sh")
+    bash.run(SORT)
+    bash.run("sed -i s/3/5/ config.yaml")
+    assert [c[1:] for c in rerun(sandbox)] == [("ran", {"out.csv": "different"}), ("ran", {"top.txt": "different"})]
+    assert stale(sandbox) == 0 and sandbox.shfs("cat", "top.txt@1").stdout == "9\n6\n3\n"
+    entries = json.loads(sandbox.shfs("history", "--json", "--wrote", "top.txt").stdout)["commands"]
+    assert [c["text"] for c in entries] == [SORT, SORT]
+
+
 # --- what fails ---
 
 
