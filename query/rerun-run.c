@@ -2,6 +2,7 @@
 /* Runs what rerun.c found fit to be run. */
 #include "query/rerun.h"
 
+#include "common/clock.h"
 #include "common/io.h"
 #include "common/path.h"
 #include "query/restore-journal.h"
@@ -10,7 +11,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
+
+#define COPY_BYTES (1 << 20)
 
 struct run {
 	struct shfs_rerun *rr;
@@ -143,12 +147,39 @@ static int make_dirs(struct run *run, const struct shfs_rerun_step *step)
 	return r;
 }
 
+/* What is not archived, and is still there: 0, 1 after a message. */
+static int copy_file(struct run *run, const char *path, const struct shfs_version *v)
+{
+	_cleanup_free_ char *place = shfs_rerun_place(run->rr, path);
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+		                     { v->mtime_ns / SHFS_NSEC_PER_SEC,
+		                       v->mtime_ns % SHFS_NSEC_PER_SEC } };
+	_cleanup_close_ int from = -1, to = -1;
+	ssize_t n = 1;
+
+	if (!place || make_dir(run, &(struct shfs_uses){ 0 }, path, true))
+		return -ENOMEM;
+	from = open(v->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	to = open(place, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, v->mode & 0777);
+	while (from >= 0 && to >= 0 && n > 0)
+		n = sendfile(to, from, NULL, COPY_BYTES);
+	if (from >= 0 && to >= 0 && !n && !futimens(to, times) && shfs_rerun_is_there(v))
+		return 0;
+	shfs_show_path(&shown, v->path);
+	shfs_error("cannot copy %s: %s", shown.data ?: "",
+	           errno ? strerror(errno) : "it was changed");
+	return 1;
+}
+
 static int put_version(struct run *run, const char *path, const struct shfs_version *v)
 {
 	struct shfs_restore_target target = { run->rr->options.top,
 		                              shfs_path_relative(path, run->rr->base) };
 	_cleanup_buf_ struct shfs_buf message = { 0 };
 
+	if (!(v->flags & SHFS_CONTENT_OBJECT))
+		return copy_file(run, path, v);
 	if (!shfs_restore(run->restorer, v, &target, &message))
 		return 0;
 	shfs_error("%s", message.data ?: "");
@@ -248,10 +279,10 @@ static int run_step(struct run *run, struct shfs_rerun_step *step)
 	if (!r)
 		r = shfs_runner_run(&run->runner, c->text, c->text_len, cwd,
 		                    &step->status);
-	if (r == -EINTR)
+	if (r == -EINTR || r > 0)
 		step->state = SHFS_RERUN_FAILED;
 	if (r)
-		return r;
+		return MIN(r, 0);
 	step->state = is_success(step) ? SHFS_RERUN_RAN : SHFS_RERUN_FAILED;
 	return judge(run, step);
 }

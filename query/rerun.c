@@ -2,6 +2,7 @@
 /* What is to be run again, and whether it can be. */
 #include "query/rerun.h"
 
+#include "common/clock.h"
 #include "common/io.h"
 #include "common/path.h"
 #include "query/mounts.h"
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 
 #define COMPARE_MAX (256ULL << 20)
+#define REASONS_MAX 20 /* that are said */
 
 /* Who makes a path first. */
 struct shfs_rerun_maker {
@@ -272,6 +274,7 @@ struct check {
 	struct shfs_rerun *rr;
 	struct shfs_rerun_step *step;
 	struct shfs_mounts mounts;
+	size_t n_refused;
 	int code;
 	bool in_place, unrecorded;
 };
@@ -288,9 +291,11 @@ static void refuse(struct check *c, const char *fmt, ...)
 	if (vasprintf(&why, fmt, args) < 0)
 		why = NULL;
 	va_end(args);
+	c->code = SHFS_EXIT_REFUSED;
+	if (c->n_refused++ >= REASONS_MAX)
+		return;
 	shfs_command_show(&shown, c->rr->index, &c->step->entry.command);
 	shfs_error("%s %s", shown.data ?: "", why ?: "");
-	c->code = SHFS_EXIT_REFUSED;
 }
 
 /* Of the text, and of the record. */
@@ -511,6 +516,15 @@ static int find_base(struct shfs_rerun *rr)
 	return 0;
 }
 
+bool shfs_rerun_is_there(const struct shfs_version *version)
+{
+	struct stat st;
+
+	return !lstat(version->path, &st) && S_ISREG(st.st_mode) &&
+	       (uint64_t)st.st_size == version->size &&
+	       shfs_timespec_ns(st.st_mtim) == version->mtime_ns;
+}
+
 static int check_source(struct check *c, const struct shfs_rerun_need *need)
 {
 	_cleanup_version_ struct shfs_version v = { 0 };
@@ -528,7 +542,7 @@ static int check_source(struct check *c, const struct shfs_rerun_need *need)
 	say_version(&name, c->rr, need->path, r ? v.version_id : 0);
 	if (!r)
 		refuse(c, "needs %s, of which no version is known", name.data ?: "");
-	else if (!(v.flags & SHFS_CONTENT_OBJECT))
+	else if (!(v.flags & SHFS_CONTENT_OBJECT) && !shfs_rerun_is_there(&v))
 		refuse(c, "needs %s, which is not archived: %s", name.data ?: "",
 		       shfs_version_why_not_archived(v.flags) ?: "unknown");
 	else if (v.flags & SHFS_CONTENT_INCOMPLETE)
@@ -600,6 +614,8 @@ int shfs_rerun_check(struct shfs_rerun *rr)
 			r = c.in_place ? check_in_place(&c) : check_scratch(&c);
 		c.code = MAX(c.code, before);
 	}
+	if (c.n_refused > REASONS_MAX)
+		shfs_error("… and for %zu more reasons", c.n_refused - REASONS_MAX);
 	if (!r)
 		refuse_unrecorded(&c);
 	shfs_mounts_clear(&c.mounts);

@@ -116,6 +116,8 @@ char *shfs_rerun_place(const struct shfs_rerun *rerun, const char *path);
  */
 _must_check_ int shfs_rerun_compare(const struct shfs_rerun *rerun, const char *file,
                                     const struct shfs_version *version);
+/* Is it still at its path, by size and time? */
+bool shfs_rerun_is_there(const struct shfs_version *version);
 /* The version of a need that a scratch copy is given: 1, 0 for none. */
 _must_check_ int shfs_rerun_load_need(const struct shfs_rerun *rerun,
                                       const struct shfs_rerun_step *step,

@@ -147,9 +147,9 @@ static void quotes_step(struct quotes *q, const char *p, const char *text)
 	}
 }
 
-static bool is_literal_document(const char *p)
+static bool is_literal_document(const char *p, const char *text)
 {
-	if (strncmp(p, "<<", 2) != 0 || p[2] == '<')
+	if (strncmp(p, "<<", 2) != 0 || p[2] == '<' || (p > text && p[-1] == '<'))
 		return false;
 	p += 2;
 	p += strspn(p, "-" BLANKS);
@@ -167,7 +167,7 @@ static const char *unknown_variable(const char *text, size_t *len)
 			p = skip_quoted(p, q.in_double) - 1;
 			continue;
 		}
-		if (!q.in_double && is_literal_document(p))
+		if (!q.in_double && is_literal_document(p, text))
 			return NULL;
 		if (!q.in_double && *p == '#' && (p == text || strchr(" \t\n;", p[-1]))) {
 			p += strcspn(p, "\n");

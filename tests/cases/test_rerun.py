@@ -473,7 +473,11 @@ def test_missing_version(sandbox, mount, shell):
     sandbox.write_outside(f"{sandbox.project}/big.bin", b"\0\1\2" * 1000)
     sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[archive]\nmax-size = 1000\nmax-read-size = 1000\n")
     mount()
-    shell().run("cksum < big.bin > sum")
+    bash = shell()
+    bash.run("cksum < big.bin > sum")
+    # as long as it is there
+    assert rerun(sandbox, "--scratch", "--command", command(sandbox, "cksum < big.bin > sum"))[0][2] == {"sum": "same"}
+    bash.run("rm big.bin")
     run = sandbox.shfs("rerun", "--scratch", "--command", command(sandbox, "cksum < big.bin > sum"), check=4)
     assert "needs big.bin@1, which is not archived" in run.stderr
 
