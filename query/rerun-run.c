@@ -97,7 +97,9 @@ static int save(struct run *run, const struct shfs_rerun_result *result)
 	return r > 0 ? shfs_restore_journal_before(run->journal, name, fd) : r;
 }
 
-static int clear_place(struct run *run, const struct shfs_rerun_step *step)
+/* Files that were not there then; and directories that it made, the innermost first. */
+static int clear_place(struct run *run, const struct shfs_rerun_step *step,
+                       struct shfs_buf *away)
 {
 	const struct shfs_uses *uses = &step->entry.uses;
 	int r = 0;
@@ -106,15 +108,35 @@ static int clear_place(struct run *run, const struct shfs_rerun_step *step)
 		const struct shfs_use *use = step->results[i].use;
 
 		r = save(run, &step->results[i]);
-		if (!r && use->born && unlink(use->path) && errno != ENOENT)
-			r = -errno;
+		if (use->born)
+			shfs_buf_add(away, use->path, strlen(use->path) + 1);
 	}
-	/* Directories that are empty now, the innermost first: it made them in this
-	 * order. */
-	for (size_t i = uses->n; i-- && !r;)
-		if (uses->list[i].kind == SHFS_USE_MADE && uses->list[i].directory)
-			(void)!rmdir(uses->list[i].path);
+	for (size_t i = uses->n; i--;)
+		if (uses->list[i].kind == SHFS_USE_MADE && uses->list[i].directory) {
+			shfs_buf_str(away, uses->list[i].path);
+			shfs_buf_add(away, "/", 2);
+		}
 	return r;
+}
+
+/* It may be long since all was checked. 1 after a message. */
+static int check_still(struct run *run, const struct shfs_rerun_step *step)
+{
+	for (size_t i = 0; i < step->n_results && !run->rr->options.force; i++) {
+		const struct shfs_rerun_result *result = &step->results[i];
+		const char *path = result->use->path;
+		_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+		if (access(path, F_OK) || shfs_rerun_maker(run->rr, path, step))
+			continue;
+		if (result->before.path &&
+		    shfs_rerun_compare(run->rr, path, &result->before) > 0)
+			continue;
+		shfs_show_path(&shown, path);
+		shfs_error("%s was changed meanwhile", shown.data ?: "");
+		return 1;
+	}
+	return 0;
 }
 
 /* --- in a scratch copy: what was there then --- */
@@ -266,19 +288,33 @@ static bool is_success(const struct shfs_rerun_step *step)
 	return !step->status || (c->has_status && c->status == step->status);
 }
 
+static int prepare_step(struct run *run, const struct shfs_rerun_step *step,
+                        struct shfs_buf *away)
+{
+	int r = get_runner(run, step->shell);
+
+	if (!r && run->rr->options.top)
+		r = put_needs(run, step);
+	else if (!r)
+		r = check_still(run, step) ?: clear_place(run, step, away);
+	return r ? r : shfs_runner_signal() ? -EINTR : 0;
+}
+
 static int run_step(struct run *run, struct shfs_rerun_step *step)
 {
 	const struct shfs_command_row *c = &step->entry.command;
 	_cleanup_free_ char *cwd = shfs_rerun_place(run->rr, c->cwd);
-	int r = cwd ? get_runner(run, step->shell) : -ENOMEM;
+	struct shfs_runner_command command = {
+		.text = c->text,
+		.text_len = c->text_len,
+		.cwd = cwd,
+		.expected = c->has_status ? (int)c->status : 0,
+	};
+	int r = cwd ? prepare_step(run, step, &command.away) : -ENOMEM;
 
 	if (!r)
-		r = run->rr->options.top ? put_needs(run, step) : clear_place(run, step);
-	if (!r && shfs_runner_signal())
-		r = -EINTR;
-	if (!r)
-		r = shfs_runner_run(&run->runner, c->text, c->text_len, cwd,
-		                    &step->status);
+		r = shfs_runner_run(&run->runner, &command, &step->status);
+	shfs_buf_free(&command.away);
 	if (r == -EINTR || r > 0)
 		step->state = SHFS_RERUN_FAILED;
 	if (r)

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/io.h"
 #include "common/proc.h"
+#include "query/xattr.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -12,10 +13,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
-#define NOT_FOUND 127 /* as shells have it */
+#define NOT_FOUND  127 /* as shells have it */
+#define COPY_BYTES (1 << 20)
 
 /* --- signals --- */
 
@@ -247,10 +251,6 @@ static int run_text(struct log *log, const char *shell, char *text)
 	return status;
 }
 
-struct request {
-	size_t cwd_len, text_len; /* each with a NUL, both behind this */
-};
-
 static bool read_all(int fd, void *data, size_t len)
 {
 	ssize_t n = 0;
@@ -265,19 +265,137 @@ static bool read_all(int fd, void *data, size_t len)
 	return true;
 }
 
+/* --- what is not to be there --- */
+
+struct away {
+	const char *path; /* borrowed */
+	int fd;           /* what it was; -1: nothing, or a directory */
+};
+
+static int take_file(struct away *file)
+{
+	file->fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (file->fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return unlink(file->path) ? -errno : 0;
+}
+
+/* A directory that is not empty stays: whoever minds will say so. */
+static int take_away(struct away *file)
+{
+	if (file->path[strlen(file->path) - 1] != '/')
+		return take_file(file);
+	(void)!rmdir(file->path);
+	return 0;
+}
+
+static int copy_bytes(int from, int to)
+{
+	off_t offset = 0;
+	ssize_t n;
+
+	while ((n = sendfile(to, from, &offset, COPY_BYTES)) > 0)
+		;
+	return n ? -errno : 0;
+}
+
+static int copy_file(int from, int to)
+{
+	_cleanup_buf_ struct shfs_buf left = { 0 };
+	struct timespec times[2];
+	struct stat st;
+	int r = fstat(from, &st) ? -errno : copy_bytes(from, to);
+
+	if (!r)
+		r = shfs_xattr_copy(from, to, &left);
+	if (r)
+		return r;
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	return fchmod(to, st.st_mode & 0777) || futimens(to, times) ? -errno : 0;
+}
+
+/* Unless there is another now. */
+static int put_back(const struct away *file)
+{
+	_cleanup_free_ char *dir = strdup(file->path);
+	_cleanup_close_ int fd = -1;
+	int r = -ENOMEM;
+
+	if (dir) {
+		*strrchr(dir, '/') = '\0';
+		r = shfs_mkdir_p_at(AT_FDCWD, *dir ? dir : "/", 0777);
+	}
+	if (r)
+		return r;
+	fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno == EEXIST ? 0 : -errno;
+	return copy_file(file->fd, fd);
+}
+
+/* --- one command --- */
+
+struct request {
+	size_t cwd_len, text_len, away_len; /* of what is behind this, with NULs */
+	int expected;
+};
+
+static int run_request(struct log *log, const char *shell, const struct request *request,
+                       char *text, struct away *away, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && !r; i++)
+		r = take_away(&away[i]);
+	if (!r)
+		r = run_text(log, shell, text);
+	for (size_t i = 0; i < n && r && r != request->expected; i++) {
+		int error = away[i].fd < 0 ? 0 : put_back(&away[i]);
+
+		if (error)
+			dprintf(STDERR_FILENO,
+			        "shfs: cannot put back what was there: %s\n",
+			        strerror(-error));
+	}
+	return r;
+}
+
+static int serve_request(struct log *log, const char *shell,
+                         const struct request *request, char *bytes)
+{
+	char *text = bytes + request->cwd_len, *paths = text + request->text_len;
+	struct away *away = calloc(request->away_len + 1, sizeof(*away));
+	size_t n = 0;
+	int r;
+
+	for (char *path = paths; away && path < paths + request->away_len;
+	     path += strlen(path) + 1)
+		away[n++] = (struct away){ path, -1 };
+	r = !away          ? -ENOMEM
+	    : chdir(bytes) ? -errno
+	                   : run_request(log, shell, request, text, away, n);
+	for (size_t i = 0; i < n; i++)
+		shfs_closep(&away[i].fd);
+	free(away);
+	return r;
+}
+
 /* False: nothing more is to come. */
 static bool serve(int fd, struct log *log, const char *shell)
 {
 	_cleanup_free_ char *bytes = NULL;
 	struct request request;
+	size_t len;
 	int answer;
 
 	if (!read_all(fd, &request, sizeof(request)))
 		return false;
-	bytes = malloc(request.cwd_len + request.text_len);
-	if (!bytes || !read_all(fd, bytes, request.cwd_len + request.text_len))
+	len = request.cwd_len + request.text_len + request.away_len;
+	bytes = malloc(len);
+	if (!bytes || !read_all(fd, bytes, len))
 		return false;
-	answer = chdir(bytes) ? -errno : run_text(log, shell, bytes + request.cwd_len);
+	answer = serve_request(log, shell, &request, bytes);
 	return !shfs_write_all(fd, &answer, sizeof(answer));
 }
 
@@ -383,20 +501,24 @@ static int send_all(int fd, const char *data, size_t len)
 	return 0;
 }
 
-int shfs_runner_run(struct shfs_runner *runner, const char *text, size_t len,
-                    const char *cwd, int *status)
+int shfs_runner_run(struct shfs_runner *runner, const struct shfs_runner_command *command,
+                    int *status)
 {
 	_cleanup_buf_ struct shfs_buf message = { 0 };
-	struct request request = { strlen(cwd) + 1, len + 1 };
+	struct request request = { strlen(command->cwd) + 1, command->text_len + 1,
+		                   command->away.len, command->expected };
 	int r;
 
 	if (caught)
 		return -EINTR;
 	shfs_buf_add(&message, &request, sizeof(request));
-	shfs_buf_add(&message, cwd, request.cwd_len);
-	shfs_buf_add(&message, text, len);
+	shfs_buf_add(&message, command->cwd, request.cwd_len);
+	shfs_buf_add(&message, command->text, command->text_len);
 	shfs_buf_add(&message, "", 1);
+	shfs_buf_add(&message, command->away.data, command->away.len);
 	fflush(NULL);
-	r = message.failed ? -ENOMEM : send_all(runner->fd, message.data, message.len);
+	r = message.failed || command->away.failed
+	            ? -ENOMEM
+	            : send_all(runner->fd, message.data, message.len);
 	return r ? r : read_status(runner, status);
 }

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "common/util.h"
+#include "common/buf.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -31,13 +31,23 @@ _must_check_ int shfs_runner_begin(const struct shfs_runner_options *options,
 /* Also one that is all 0. */
 void shfs_runner_end(struct shfs_runner *runner);
 
+struct shfs_runner_command {
+	const char *text, *cwd;
+	size_t text_len;
+	int expected; /* it may end so, or with 0 */
+	/* Paths, each with a NUL: files that are taken away first, and put back if it
+	 * ends in another way and has made no others; one that ends in a slash: a
+	 * directory, taken away if it is empty. */
+	struct shfs_buf away;
+};
+
 /*
- * Runs text in the directory cwd, with all that it leaves in the background, and waits:
- * *status as a shell has it in $?. -EINTR: a signal of ours came (shfs_runner_signal),
- * and the command was given it and has ended. Else a negative errno.
+ * Runs it, with all that it leaves in the background, and waits: *status as a shell has
+ * it in $?. -EINTR: a signal of ours came (shfs_runner_signal), and the command was given
+ * it and has ended. Else a negative errno.
  */
-_must_check_ int shfs_runner_run(struct shfs_runner *runner, const char *text, size_t len,
-                                 const char *cwd, int *status);
+_must_check_ int shfs_runner_run(struct shfs_runner *runner,
+                                 const struct shfs_runner_command *command, int *status);
 
 /* From now on SIGINT, SIGTERM and SIGHUP end the command that runs, or no further one
  * begins: the signal that came, or 0. */
