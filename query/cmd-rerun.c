@@ -56,16 +56,20 @@ static const char *outcome_words(enum shfs_rerun_outcome outcome)
 	return words[outcome];
 }
 
-static void show_result(struct rerun *rerun, const struct shfs_rerun_result *result)
+static void show_result(struct rerun *rerun, const struct shfs_rerun_step *step,
+                        const struct shfs_rerun_result *result)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 	const char *path = result->use->path;
 	bool bad = result->outcome == SHFS_RERUN_NOT_MADE;
+	bool put_back =
+		step->state == SHFS_RERUN_FAILED && result->outcome == SHFS_RERUN_SAME;
 
 	shfs_buf_str(&out, "         ");
 	shfs_show_version(&out, path, result->before.path ? result->before.n : 0);
 	shfs_buf_printf(&out, "  %s%s%s\n", bad ? rerun->style->bad : rerun->style->dim,
-	                outcome_words(result->outcome), rerun->style->off);
+	                put_back ? "as it was" : outcome_words(result->outcome),
+	                rerun->style->off);
 	(void)!shfs_show_flush(&out);
 }
 
@@ -97,7 +101,7 @@ static void on_end(void *arg, const struct shfs_rerun_step *step)
 		return;
 	for (size_t i = 0; i < step->n_results; i++)
 		if (step->results[i].outcome)
-			show_result(rerun, &step->results[i]);
+			show_result(rerun, step, &step->results[i]);
 }
 
 /* What is there no more, and can be had. */
@@ -111,7 +115,8 @@ static void hint_lost(const struct rerun *rerun)
 			const struct shfs_rerun_result *result = &step->results[k];
 			_cleanup_buf_ struct shfs_buf name = { 0 };
 
-			if (!result->before.path || result->outcome == SHFS_RERUN_SAME)
+			if (!result->before.path || result->outcome == SHFS_RERUN_SAME ||
+			    !(result->before.flags & SHFS_CONTENT_OBJECT))
 				continue;
 			shfs_show_version(&name, result->use->path, result->before.n);
 			shfs_hint("shfs restore %s brings back what it held",
@@ -136,7 +141,8 @@ static size_t count_outcome(const struct shfs_rerun *plan,
 
 	for (size_t i = 0; i < plan->n; i++)
 		for (size_t k = 0; k < plan->steps[i].n_results; k++)
-			n += plan->steps[i].results[k].outcome == outcome;
+			n += plan->steps[i].state == SHFS_RERUN_RAN &&
+			     plan->steps[i].results[k].outcome == outcome;
 	return n;
 }
 
@@ -145,7 +151,8 @@ static void show_sum(const struct rerun *rerun)
 	const struct shfs_rerun *plan = &rerun->plan;
 	size_t ran = count_state(plan, SHFS_RERUN_RAN);
 	size_t unneeded = count_state(plan, SHFS_RERUN_UNNEEDED);
-	size_t rest = plan->n - ran - unneeded - count_state(plan, SHFS_RERUN_FAILED);
+	size_t failed = count_state(plan, SHFS_RERUN_FAILED);
+	size_t rest = plan->n - ran - unneeded - failed;
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
 	shfs_buf_printf(&out, "%s%zu command%s run", rerun->style->dim, ran,
@@ -153,6 +160,8 @@ static void show_sum(const struct rerun *rerun)
 	if (unneeded)
 		shfs_buf_printf(&out, ", %zu not needed: nothing it reads changed",
 		                unneeded);
+	if (failed)
+		shfs_buf_printf(&out, ", %zu failed", failed);
 	if (rest)
 		shfs_buf_printf(&out, ", %zu not run", rest);
 	shfs_buf_printf(&out, "; results: %zu same, %zu different",

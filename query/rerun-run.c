@@ -265,7 +265,9 @@ static int get_runner(struct run *run, const char *shell)
 {
 	struct shfs_runner_options options = {
 		.shell = shell,
-		.store_path = run->rr->options.top ? NULL : run->rr->options.store_path,
+		.store_path = run->rr->options.top || getenv("SHFS_DISABLE")
+		                      ? NULL
+		                      : run->rr->options.store_path,
 		.to_stderr = run->rr->options.to_stderr,
 	};
 	int r;
@@ -317,6 +319,8 @@ static int run_step(struct run *run, struct shfs_rerun_step *step)
 	shfs_buf_free(&command.away);
 	if (r == -EINTR || r > 0)
 		step->state = SHFS_RERUN_FAILED;
+	if (r == -EINTR && judge(run, step))
+		return -ENOMEM;
 	if (r)
 		return MIN(r, 0);
 	step->state = is_success(step) ? SHFS_RERUN_RAN : SHFS_RERUN_FAILED;

@@ -186,6 +186,22 @@ def test_what_was_not_there_is_not_there_again(work, sandbox):
 
 
 @pytest.mark.users("ordinary")
+def test_what_was_removed_is_made_again(work, sandbox):
+    work.run("sort data/in.csv > mid; echo 5 > other")
+    work.run("cat mid other > last")
+    work.run("rm mid; echo 6 > other")
+    run = sandbox.shfs("rerun", "--yes", "last", check=4)
+    assert "would overwrite other, which was changed since" in run.stderr
+    work.run("sort data/in.csv > mid")
+    work.run("cat mid other > last")
+    work.run("rm mid; echo 7 > other")
+    assert rerun(sandbox, "last") == [
+        ("sort data/in.csv > mid", "ran", {"mid": "new"}), ("cat mid other > last", "ran", {"last": "different"}),
+    ]  # fmt: skip
+    assert sandbox.read("last") == b"1\n2\n3\n7\n"
+
+
+@pytest.mark.users("ordinary")
 def test_jobs_and_statuses(work, sandbox):
     work.run("{ sleep 0.2; sort data/in.csv > a; } & sleep 0.01")
     work.run("wait; grep nothing data/in.csv > b")
@@ -257,7 +273,8 @@ def test_a_failing_command_stops_the_run(study, sandbox):
     study.run("wc -l < data/in.csv > lines")
     study.run("sed -i s/3/5/ config.yaml; echo 4 >> data/in.csv; echo 'exit 7' > run.sh")
     run = sandbox.shfs("rerun", "--yes", check=1)
-    assert "ended with 7" in run.stderr and "run; results:" in run.stdout
+    assert "ended with 7" in run.stderr and "out.csv@1  as it was" in run.stdout
+    assert ", 1 failed, " in run.stdout
     # what it did not make anew is as it was
     assert sandbox.read("out.csv") == b"3\n6\n9\n" and stale(sandbox) == 2 + ("wc -l" not in run.stdout)
     # below the hook, too, which knows whose each access is
@@ -302,7 +319,7 @@ def test_interrupted(work, sandbox):
     begun = time.monotonic()
     shown = work.wait()
     assert sandbox.read("d") == b"1\n2\n3\n4\n"
-    assert "was interrupted" in shown and time.monotonic() - begun < 20
+    assert "was interrupted" in shown and "brings back" not in shown and time.monotonic() - begun < 20
     assert work.run("echo $?") == str(128 + signal.SIGINT)
     assert not sandbox.sh("pgrep -u $(id -u) -f '^sleep 30$'", check=False).stdout
 
