@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/cmd.h"
 #include "query/entry.h"
-#include "query/filter.h"
+#include "query/filter-options.h"
 #include "query/gap.h"
 #include "query/time.h"
 
@@ -9,7 +9,6 @@
 #include "common/quote.h"
 
 #include <errno.h>
-#include <regex.h>
 #include <string.h>
 
 #define USES_MAX 20000 /* accesses of one command that are summed up in a text */
@@ -55,123 +54,27 @@ static bool is_bookkeeping_asked(void)
 
 /* --- options --- */
 
-static int bad_value(const struct shfs_option *opt, const char *value, const char *wanted)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	shfs_quote_display(&shown, value, strlen(value));
-	shfs_error("--%s %s: not %s", opt->name, shown.data ? shown.data : "", wanted);
-	return SHFS_EXIT_USAGE;
-}
-
-static int set_time(const struct shfs_option *opt, const char *value)
-{
-	enum shfs_filter_kind kind =
-		!strcmp(opt->name, "since") ? SHFS_FILTER_SINCE : SHFS_FILTER_UNTIL;
-	int64_t ns;
-	int code = shfs_time_option(opt, value, &ns);
-
-	if (code)
-		return code;
-	*(kind == SHFS_FILTER_SINCE ? &within.since_ns : &within.until_ns) = ns;
-	return shfs_filter_add_int(&filter, kind, ns);
-}
-
-static int set_limit(const struct shfs_option *opt, const char *value)
-{
-	char *end;
-
-	errno = 0;
-	filter.limit = strtoll(value, &end, 10);
-	if (errno || *end || *value < '0' || *value > '9' || filter.limit < 1)
-		return bad_value(opt, value, "a number above 0");
-	return 0;
-}
-
-static int set_regex(const struct shfs_option *opt, const char *value)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	char message[128];
-	regex_t regex;
-	int r = regcomp(&regex, value, REG_EXTENDED | REG_NOSUB);
-
-	if (!r) {
-		regfree(&regex);
-		return shfs_filter_add(&filter, SHFS_FILTER_REGEX, value);
-	}
-	regerror(r, &regex, message, sizeof(message));
-	shfs_quote_display(&shown, value, strlen(value));
-	shfs_error("--regex %s: %s", shown.data ? shown.data : "", message);
-	return SHFS_EXIT_USAGE;
-}
-
-/* Options that are a filter as they stand. */
-static const struct {
-	const char *name;
-	enum shfs_filter_kind kind;
-	const char *wanted;
-} plain[] = {
-	{ "grep", SHFS_FILTER_GREP, "a text" },
-	{ "cwd", SHFS_FILTER_CWD, "a directory" },
-	{ "session", SHFS_FILTER_SESSION, "the id of a session, or its first 4 digits" },
-	{ "host", SHFS_FILTER_HOST, "a host" },
-	{ "read", SHFS_FILTER_READ, "a path" },
-	{ "wrote", SHFS_FILTER_WROTE, "a path" },
-};
-
-static int set_plain(const struct shfs_option *opt, const char *value)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(plain); i++) {
-		int r;
-
-		if (strcmp(opt->name, plain[i].name) != 0)
-			continue;
-		if (plain[i].kind == SHFS_FILTER_HOST)
-			within.host = value;
-		r = *value ? shfs_filter_add(&filter, plain[i].kind, value) : -EINVAL;
-		if (!r && (plain[i].kind == SHFS_FILTER_READ ||
-		           plain[i].kind == SHFS_FILTER_WROTE))
-			r = add_path(value);
-		return r == -EINVAL ? bad_value(opt, value, plain[i].wanted) : r;
-	}
-	return 0;
-}
-
-static int set_status(const struct shfs_option *opt, const char *value)
-{
-	int r = shfs_filter_add_status(&filter, value);
-
-	return r == -EINVAL ? bad_value(opt, value, "ok, fail, a status, or !status") : r;
-}
-
 static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
-	int r = 0;
+	int code = 0;
 
 	if (!strcmp(opt->name, "json"))
 		json = true;
-	else if (!strcmp(opt->name, "all"))
-		filter.all = true;
 	else if (!strcmp(opt->name, "reverse"))
 		filter.reverse = true;
-	else if (!strcmp(opt->name, "limit"))
-		r = set_limit(opt, value);
-	else if (!strcmp(opt->name, "since") || !strcmp(opt->name, "until"))
-		r = set_time(opt, value);
-	else if (!strcmp(opt->name, "regex"))
-		r = set_regex(opt, value);
-	else if (!strcmp(opt->name, "failed"))
-		r = shfs_filter_add_status(&filter, "fail");
-	else if (!strcmp(opt->name, "status"))
-		r = set_status(opt, value);
 	else
-		r = set_plain(opt, value);
-	if (r < 0) {
-		shfs_error("%s", strerror(-r));
-		return SHFS_EXIT_FAILURE;
-	}
-	return r;
+		code = shfs_filter_option(&filter, opt, value);
+	if (code)
+		return code;
+	if (!strcmp(opt->name, "host"))
+		within.host = value;
+	if (strcmp(opt->name, "read") != 0 && strcmp(opt->name, "wrote") != 0)
+		return 0;
+	if (!add_path(value))
+		return 0;
+	shfs_error("%s", strerror(ENOMEM));
+	return SHFS_EXIT_FAILURE;
 }
 
 /* --- what is shown --- */
@@ -354,6 +257,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	o.index = shfs_context_index(ctx, &code);
 	if (!o.index)
 		return code;
+	within.since_ns = shfs_filter_int(&filter, SHFS_FILTER_SINCE);
+	within.until_ns = shfs_filter_int(&filter, SHFS_FILTER_UNTIL);
 	for (int i = 0; i < argc && !r; i++)
 		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, argv[i])
 		            ?: add_path(argv[i]);
@@ -386,19 +291,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 }
 
 static const struct shfs_option options[] = {
-	{ "since", 0, "TIME",
-	  "begun at this time or later (\"2 hours ago\", yesterday)" },
-	{ "until", 0, "TIME", "begun before this time" },
-	{ "grep", 'g', "TEXT", "the text of the command holds this" },
-	{ "regex", 0, "RE", "the text matches this extended regular expression" },
-	{ "cwd", 0, "DIR", "ran in this directory or below" },
-	{ "session", 0, "ID", "of this shell session" },
-	{ "status", 0, "STATUS", "ended so: ok, fail, a number, or !number" },
-	{ "failed", 0, NULL, "the same as --status fail" },
-	{ "host", 0, "HOST", "ran on this host" },
-	{ "read", 0, "PATH", "read this file, something below it, or a pattern's files" },
-	{ "wrote", 0, "PATH",
-	  "wrote this file, something below it, or a pattern's files" },
+	SHFS_FILTER_OPTIONS,
 	{ "limit", 'n', "N", "at most N" },
 	{ "reverse", 0, NULL, "oldest first" },
 	{ "all", 'a', NULL,

@@ -224,6 +224,16 @@ bool shfs_filter_has(const struct shfs_filter *f, enum shfs_filter_kind kind)
 	return false;
 }
 
+int64_t shfs_filter_int(const struct shfs_filter *f, enum shfs_filter_kind kind)
+{
+	int64_t value = 0;
+
+	for (size_t i = 0; i < f->n; i++)
+		if (f->items[i].kind == kind)
+			value = f->items[i].value;
+	return value;
+}
+
 void shfs_filter_free(struct shfs_filter *f)
 {
 	for (size_t i = 0; i < f->n; i++)

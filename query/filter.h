@@ -62,6 +62,8 @@ _must_check_ int shfs_filter_add(struct shfs_filter *filter, enum shfs_filter_ki
 /* "ok", "fail", "2", "!0". -EINVAL. */
 _must_check_ int shfs_filter_add_status(struct shfs_filter *filter, const char *text);
 bool shfs_filter_has(const struct shfs_filter *filter, enum shfs_filter_kind kind);
+/* The value of the last item of a kind; 0: there is none. */
+int64_t shfs_filter_int(const struct shfs_filter *filter, enum shfs_filter_kind kind);
 void shfs_filter_free(struct shfs_filter *filter);
 
 /* Looks how many files the paths name: that decides how the query goes about it, and not

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT
+// The data of the page (docs/map.md), and what is looked up in it.
+import { oneLine } from './text.js';
+
+const STRIDE = 6; // numbers for one use of a file
+const VERSIONS = 2 ** 21; // more than a path can have here
+
+export const AGAIN = 2, INCOMPLETE = 4, NOT_ARCHIVED = 8;
+
+export class Model {
+	constructor(data, readContents) {
+		this.data = data;
+		this.kinds = data.kinds;
+		this.paths = data.paths;
+		this.sessions = data.sessions;
+		this.readContents = readContents;
+		this.commands = data.commands.reverse(); // the latest came first
+		this.commands.forEach((c, i) => {
+			c.index = i;
+			c.stop = c.end ?? c.begin;
+			c.title = this.title(c);
+		});
+		this.root = this.commonRoot();
+		this.joinSessions();
+		this.indexFiles();
+	}
+
+	title(c) {
+		if (c.pid !== undefined)
+			return oneLine((c.argv.length ? c.argv.join(' ') : c.exe) || `process ${c.pid}`);
+		return c.text === null ? '(text not recorded)' : oneLine(c.text);
+	}
+
+	// Commands of no session, which are processes, are in one of their own.
+	joinSessions() {
+		const outside = { id: null, shell: 'outside of shells', commands: [] };
+
+		this.sessions.forEach((s) => (s.commands = []));
+		for (const c of this.commands) {
+			c.of = c.session === null ? outside : this.sessions[c.session];
+			c.of.commands.push(c);
+		}
+		this.rows = this.sessions.filter((s) => s.commands.length);
+		this.rows.sort((a, b) => a.commands[0].begin - b.commands[0].begin);
+		if (outside.commands.length)
+			this.rows.push(outside);
+		this.rows.forEach((s, i) => {
+			s.index = i;
+			s.first = s.commands[0].begin;
+			s.last = s.commands.reduce((last, c) => Math.max(last, c.stop), 0);
+		});
+	}
+
+	// For each file where its uses are: in the order of time.
+	indexFiles() {
+		const start = new Int32Array(this.paths.length + 1);
+
+		for (const c of this.commands)
+			for (let k = 0; k < c.uses.length; k += STRIDE)
+				start[c.uses[k + 1] + 1]++;
+		for (let p = 0; p < this.paths.length; p++)
+			start[p + 1] += start[p];
+		const next = start.slice(), command = new Int32Array(start[this.paths.length]),
+			place = new Int32Array(command.length);
+		for (const c of this.commands)
+			for (let k = 0; k < c.uses.length; k += STRIDE) {
+				const at = next[c.uses[k + 1]]++;
+
+				command[at] = c.index;
+				place[at] = k;
+			}
+		Object.assign(this, { start, useCommand: command, usePlace: place });
+	}
+
+	use(c, k) {
+		const [kind, path, read, made, from, flags] = c.uses.slice(k, k + STRIDE);
+
+		return { command: c, kind: this.kinds[kind], path, read, made, from, flags };
+	}
+
+	uses(c) {
+		const found = [];
+
+		for (let k = 0; k < c.uses.length; k += STRIDE)
+			found.push(this.use(c, k));
+		return found;
+	}
+
+	// All uses of a file, the earliest first.
+	usesOf(path) {
+		const found = [];
+
+		for (let at = this.start[path]; at < this.start[path + 1]; at++)
+			found.push(this.use(this.commands[this.useCommand[at]], this.usePlace[at]));
+		return found;
+	}
+
+	commandsOf(path) {
+		return Array.from(this.useCommand.subarray(this.start[path], this.start[path + 1]), (i) => this.commands[i]);
+	}
+
+	// Does a kind of use leave a content?
+	writes(kind) {
+		return kind < 4 || kind === 5; // wrote, changed, renamed, linked; removed
+	}
+
+	// The numbers of versions of a file that are known here.
+	numbersOf(path) {
+		const found = new Set();
+
+		for (const use of this.usesOf(path)) {
+			found.add(use.read);
+			found.add(use.made);
+		}
+		found.delete(0);
+		return [...found].sort((a, b) => a - b);
+	}
+
+	makerOf(path, n) {
+		return this.usesOf(path).find((use) => use.made === n && !(use.flags & AGAIN))?.command;
+	}
+
+	readersOf(path, n) {
+		return this.usesOf(path)
+			.filter((use) => use.read === n && (use.kind === 'read' || use.kind === 'changed'))
+			.map((use) => use.command);
+	}
+
+	// What is known of a version beside its number; made when first asked for.
+	version(path, n) {
+		this.versions ??= new Map(this.data.versions.map(([p, number, time, bytes, source, content, why, from, fromN]) => [
+			p * VERSIONS + number,
+			{ path: p, n: number, time, bytes, source: this.data.sources[source],
+			  content: content < 0 ? null : content, why: why < 0 ? null : this.data.reasons[why],
+			  from: from < 0 ? null : { path: from, n: fromN } },
+		]));
+		return this.versions.get(path * VERSIONS + n);
+	}
+
+	// Its text, or null.
+	content(path, n) {
+		const found = this.version(path, n);
+
+		if (!found || found.content === null)
+			return null;
+		this.contents ??= this.readContents();
+		return this.contents[found.content];
+	}
+
+	commonRoot() {
+		let root = null;
+
+		for (const path of this.paths) {
+			if (root === null)
+				root = path.slice(0, path.lastIndexOf('/') + 1);
+			while (!path.startsWith(root))
+				root = root.slice(0, root.lastIndexOf('/', root.length - 2) + 1);
+		}
+		return root ?? '/';
+	}
+
+	// A path below what all of them have in common.
+	short(path) {
+		return oneLine(this.paths[path].slice(this.root.length));
+	}
+
+	name(path, n) {
+		return this.short(path) + (n ? `@${n}` : '');
+	}
+
+	// Commands that a search finds: by text, id, or the name of a file that they used.
+	find(query) {
+		const found = new Set(), wanted = query.toLowerCase();
+
+		this.words ??= this.commands.map((c) => `${c.id ?? ''}\n${c.title}`.toLowerCase());
+		this.names ??= this.paths.map((path) => path.toLowerCase());
+		this.words.forEach((text, i) => {
+			if (text.includes(wanted))
+				found.add(i);
+		});
+		this.names.forEach((name, p) => {
+			if (name.includes(wanted, this.root.length))
+				for (let at = this.start[p]; at < this.start[p + 1]; at++)
+					found.add(this.useCommand[at]);
+		});
+		return [...found].sort((a, b) => a - b);
+	}
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// From time to a line on which idle time is short, and back. Both in microseconds.
+
+const MINUTE = 60e6, HOUR = 60 * MINUTE;
+
+function lowerBound(list, value) {
+	let low = 0, high = list.length;
+
+	while (low < high) {
+		const middle = (low + high) >> 1;
+
+		if (list[middle] < value)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+// How long a time without anything is idle: much longer than most are.
+function idleFrom(moments) {
+	const steps = [];
+
+	for (let i = 1; i < moments.length; i++)
+		if (moments[i] - moments[i - 1] > 1e6)
+			steps.push(moments[i] - moments[i - 1]);
+	steps.sort((a, b) => a - b);
+	return Math.min(Math.max(20 * (steps[steps.length >> 1] ?? 0), 3 * MINUTE), HOUR);
+}
+
+export class Scale {
+	constructor(commands, squeezed) {
+		const moments = Float64Array.from(commands.flatMap((c) => [c.begin, c.stop])).sort();
+		const idle = squeezed ? idleFrom(moments) : Infinity, short = idle / 4;
+		let u = 0;
+
+		this.times = [moments[0] ?? 0];
+		this.places = [0];
+		this.gaps = []; // of idle time: {from, to}
+		for (let i = 1; i < moments.length; i++) {
+			const step = moments[i] - moments[i - 1];
+
+			if (step <= idle) {
+				u += step;
+				continue;
+			}
+			this.add(moments[i - 1], u);
+			u += short;
+			this.add(moments[i], u);
+			this.gaps.push({ from: moments[i - 1], to: moments[i] });
+		}
+		this.add(moments.at(-1) ?? 0, u);
+		if (u < 10e6) // so that there is something to divide by
+			this.add(this.times.at(-1) + 10e6, u + 10e6);
+		this.length = this.places.at(-1);
+	}
+
+	add(t, u) {
+		if (t > this.times.at(-1)) {
+			this.times.push(t);
+			this.places.push(u);
+		}
+	}
+
+	static map(from, to, value) {
+		const i = Math.min(Math.max(lowerBound(from, value), 1), from.length - 1);
+		const part = (value - from[i - 1]) / (from[i] - from[i - 1]);
+
+		return to[i - 1] + part * (to[i] - to[i - 1]);
+	}
+
+	place(t) {
+		return Scale.map(this.times, this.places, t);
+	}
+
+	time(u) {
+		return Scale.map(this.places, this.times, u);
+	}
+
+	// The spans between idle times that reach into [from, to].
+	spans(from, to) {
+		const found = [];
+		let begin = this.times[0];
+
+		for (const gap of this.gaps) {
+			if (gap.from > from && begin < to)
+				found.push([begin, gap.from]);
+			begin = gap.to;
+		}
+		if (begin < to)
+			found.push([begin, this.times.at(-1)]);
+		return found;
+	}
+}
