@@ -2,7 +2,7 @@
 // The axis: days above, times below, what is idle between.
 import { scaleTime } from 'd3-scale';
 import { colours } from './theme.js';
-import { date, day, duration } from './text.js';
+import { clock, date, day, duration } from './text.js';
 
 export const AXIS_HEIGHT = 42;
 const TICK = 84, GAP = 16; // pixels: from tick to tick, between labels
@@ -15,13 +15,13 @@ export function drawAxis(ctx, view, height) {
 	ctx.textBaseline = 'middle';
 	const label = (us) => day(us) + (years ? ` ${date(us).slice(0, 4)}` : '');
 	const putDay = (x, us) => {
-		const text = label(us), at = Math.max(x, view.left);
+		const text = label(us), at = Math.max(x, view.left) + 4, end = at + ctx.measureText(text).width;
 
-		if (at < dayEnd + GAP && dayEnd)
+		if ((at < dayEnd + GAP && dayEnd) || end > view.width - 4)
 			return;
 		ctx.fillStyle = colours.text;
-		ctx.fillText(text, at + 4, 11);
-		dayEnd = at + 4 + ctx.measureText(text).width;
+		ctx.fillText(text, at, 11);
+		dayEnd = end;
 	};
 	let last = null;
 	for (const [begin, end] of view.scale.spans(from, to)) {
@@ -40,7 +40,7 @@ export function drawAxis(ctx, view, height) {
 				putDay(x, us);
 				last = date(us);
 			}
-			drawTick(ctx, x, axis.tickFormat(n, undefined)(tick), height);
+			drawTick(ctx, x, n * 86400e6 > b - a ? clock(us) : '', height);
 		}
 	}
 	for (const gap of view.scale.gaps)
@@ -53,7 +53,7 @@ export function drawAxis(ctx, view, height) {
 		context.moveTo(x, 24);
 		context.lineTo(x, bottom);
 		context.stroke();
-		if (x < timeEnd + GAP / 2 || !/\d:|:\d|\d\d/.test(text))
+		if (x < timeEnd + GAP / 2 || !text)
 			return;
 		context.fillStyle = colours.dim;
 		context.fillText(text, x + 4, 31);

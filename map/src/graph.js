@@ -188,7 +188,7 @@ export class Graph {
 	}
 
 	fit({ width, height }, target) {
-		const box = this.picture.getBoundingClientRect(), k = Math.min(1.1, Math.max(0.55, Math.min(box.width / width, box.height / height)));
+		const box = this.picture.getBoundingClientRect(), k = Math.min(1.1, Math.max(0.75, Math.min(box.width / width, box.height / height)));
 		const fits = width * k <= box.width, low = height * k <= box.height;
 
 		select(this.picture).call(this.behaviour.transform, zoomIdentity.translate(

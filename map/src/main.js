@@ -221,6 +221,7 @@ function start() {
 	const asked = location.hash.length > 4 && model.commands.find((c) => c.id?.startsWith(location.hash.slice(1)));
 	if (asked)
 		go.command(asked);
+	globalThis.shfsMap = { model, timeline, graph }; // for who looks into it
 	document.documentElement.dataset.ready = 'yes';
 }
 

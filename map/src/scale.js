@@ -50,8 +50,7 @@ export class Scale {
 			this.gaps.push({ from: moments[i - 1], to: moments[i] });
 		}
 		this.add(moments.at(-1) ?? 0, u);
-		if (u < 10e6) // so that there is something to divide by
-			this.add(this.times.at(-1) + 10e6, u + 10e6);
+		this.add(this.times.at(-1) + Math.max(u / 12, 1e5), u + Math.max(u / 12, 1e5)); // room for the last one
 		this.length = this.places.at(-1);
 	}
 

@@ -52,6 +52,13 @@ export function time(us) {
 	return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
 }
 
+// As short as it can be: 18:04, 18:04:05, 18:04:05.250
+export function clock(us) {
+	const ms = Math.floor(us / 1000) % 1000, text = time(us);
+
+	return ms ? `${text}.${String(ms).padStart(3, '0')}` : text.endsWith(':00') ? text.slice(0, 5) : text;
+}
+
 export function day(us) {
 	const d = new Date(us / 1000);
 
@@ -61,6 +68,8 @@ export function day(us) {
 export function duration(us) {
 	const s = us / 1e6;
 
+	if (s < 0.01)
+		return `${Math.round(us / 1000)} ms`;
 	if (s < 1)
 		return `${s.toFixed(2)} s`;
 	if (s < 60)

@@ -18,7 +18,7 @@ function read() {
 export function ofSession(index, part = 'block') {
 	const hue = HUES[index % HUES.length];
 	const [s, l] = {
-		block: dark.matches ? [42, 52] : [48, 56],
+		block: dark.matches ? [34, 50] : [36, 56],
 		band: dark.matches ? [22, 17] : [50, 96],
 		edge: dark.matches ? [28, 32] : [35, 82],
 		ink: dark.matches ? [55, 78] : [60, 30],

@@ -237,7 +237,7 @@ export class Timeline {
 
 	drawFile(path, y, first) {
 		const { ctx, model, state } = this, short = model.short(path), slash = short.lastIndexOf('/') + 1;
-		const middle = y + LANE / 2, name = cut(short.slice(slash), 30);
+		const middle = y + LANE / 2, name = cut(short.slice(slash), 26);
 
 		ctx.fillStyle = path === state.file ? colours.mark : first ? colours.faint : colours.ground;
 		if (path === state.file || first)

@@ -3,7 +3,7 @@
 import { select } from 'd3-selection';
 import { zoom, zoomIdentity } from 'd3-zoom';
 
-const SECOND_PX = 40; // at most so many pixels for a second
+const SECOND_PX = 1e5; // at most so many pixels for a second
 
 export class Viewport {
 	// left: pixels that belong to names. scrolls(y): the wheel scrolls there.

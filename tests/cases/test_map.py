@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: MIT
+"""map: the page, opened in a browser and clicked through."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import stat
+
+import pytest
+
+import browser as browsers
+
+CONFIG = "rate: 3\nmodel: linear\nsteps: 100\n"
+
+# what would do harm where it is not taken for text; each says so if it is executed
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<!--<script>",
+    '"><img src=x onerror=alert(1)>',
+    "'-alert(1)-'",
+    "{{constructor.constructor('alert(1)')()}}",
+    "a\u2028b\u2029c",
+    "new\nline",
+    "\x1b[31mred",
+    "\u202egnp.exe",
+    "@DATA@ @CONTENTS@ @SCRIPT@",
+    "</title><svg onload=alert(1)>",
+    "&lt;b&gt;&amp;",
+    "\udcff\udc80",
+]
+
+
+@pytest.fixture
+def study(sandbox, mounted, shell):
+    """A small analysis, done once, its config changed, done again."""
+    for name, text in {
+        "config.yaml": CONFIG,
+        "data/in.csv": "".join(f"{i}\n" for i in range(40)),
+        "model.awk": "{ print $1 * rate }\n",
+        "run.sh": 'awk -v rate="$(sed -n s/rate:.//p config.yaml)" -f model.awk data/in.csv > out.csv\n',
+    }.items():
+        sandbox.sh(f"mkdir -p $(dirname {name})")
+        sandbox.write(name, text)
+    bash = shell()
+    for line in (
+        "sh run.sh",
+        "sort -rn out.csv > top.txt",
+        "sed -i 's/rate: 3/rate: 5/' config.yaml",
+        "echo 'seed: 1' >> config.yaml",
+        "sh run.sh; sort -rn out.csv > top.txt",
+        "false; cat top.txt nothere",
+    ):
+        bash.run(line)
+    return bash
+
+
+@pytest.fixture
+def browser(sandbox):
+    if not browsers.program():
+        pytest.skip("there is no Chromium")
+    found = browsers.Browser()
+    yield found
+    found.close()
+
+
+def make(sandbox, *args, name="map.html"):
+    path = os.path.join(sandbox.path, name)
+    result = sandbox.shfs("map", "-f", "-o", path, *args, check=False)
+    if "built without" in result.stderr:
+        pytest.skip("built without the page of the map")
+    assert result.status == 0, result
+    return path
+
+
+def embedded(path):
+    """The data of a page: docs/map.md."""
+    with open(path, encoding="utf-8") as file:
+        page = file.read()
+    return [json.loads(re.search(rf'<script type="application/json" id="{name}">(.*?)</script>', page, re.S)[1])
+            for name in ("data", "contents")]
+
+
+@pytest.fixture
+def page(study, sandbox, browser):
+    browser.open(make(sandbox))
+    return browser
+
+
+def click_command(page, text):
+    """On its block."""
+    page.click_at(*page.run(f"""(() => {{
+        const {{model, timeline}} = shfsMap, c = model.commands.find((c) => c.title.includes({json.dumps(text)}));
+        const row = timeline.rows.findIndex((r) => r.includes(c.of)), box = timeline.canvas.getBoundingClientRect();
+        return [box.x + timeline.view.toX(c.begin) + 1, box.y + 42 + 6 + row * 30 + 15];
+    }})()"""))
+
+
+def nothing_bad(page):
+    assert page.errors == []
+    assert [url for url in page.requests if not url.startswith(("data:", "file:"))] == [] and len(
+        [url for url in page.requests if url.startswith("file:")]) <= 1
+
+
+@pytest.mark.users("ordinary")
+def test_click_through(page):
+    assert "6 commands · 1 session" in page.text("#head")
+    assert page.text("#files") == "3 files written here"
+
+    click_command(page, "seed")
+    shown = page.text("#details")
+    assert "echo 'seed: 1' >> config.yaml" in shown and "\nok\n" in shown and "home/project" in shown
+    assert "config.yaml@3" in shown and "from @2" in shown
+    page.click("#details button", "diff")
+    assert page.run("document.querySelector('#details .added').textContent").endswith("seed: 1")
+    assert page.run("document.querySelectorAll('#details .added, #details .removed').length") == 1
+    page.click("#details button", "text")
+    assert page.run("document.querySelectorAll('#details .line').length") == 4, "one of both is open"
+
+    click_command(page, "nothere")
+    assert "exit 1" in page.text("#details .badge")
+
+    # to the file, to a version's maker, and back by the keys
+    page.click("#details .link", "top.txt@2")
+    assert "top.txt" in page.text("#details h2") and page.text("#details h3") == "2 VERSIONS"
+    page.click("#details .link.mono", "sort -rn out.csv")
+    assert page.text("#details .typed") == "sh run.sh; sort -rn out.csv > top.txt"
+    page.key("ArrowUp")
+    assert page.text("#details .typed").startswith("echo 'seed")
+    page.key("j")
+    page.key("j")
+    assert page.text("#details .typed").startswith("false")
+    page.key("Escape")
+    assert not page.text("#details")
+
+    # scripts that were only read are there as well
+    page.click("#written")
+    assert page.text("#files") == "6 files used here"
+    nothing_bad(page)
+
+
+@pytest.mark.users("ordinary")
+def test_graph(page):
+    click_command(page, "; sort")
+    page.key("g")
+    assert page.text("#graph-of") == "out.csv@2"
+    labels = set(page.run("[...document.querySelectorAll('#picture .node')].map((n) => n.lastChild.textContent)"))
+    assert {"out.csv@2", "config.yaml@3", "config.yaml@2", "config.yaml@1", "run.sh@1", "model.awk@1", "data/in.csv@1"} <= labels
+    assert not {"out.csv@1"} & labels
+    page.click("#picture .node", "sed -i")
+    assert page.text("#details .typed").startswith("sed -i")
+    page.click("#picture .node", "config.yaml@2")
+    assert page.text("#details h2") == "config.yaml"
+    page.click("#details button", "graph")
+    assert page.text("#graph-of") == "config.yaml@3"
+    page.key("Escape")
+    assert not page.text("#graph") and page.text("#details h2") == "config.yaml"
+    nothing_bad(page)
+
+
+@pytest.mark.users("ordinary")
+def test_search(page):
+    page.key("/")
+    page.type("CONFIG")
+    assert page.text("#found") == "4 found", "by text, and by the file that they used"
+    page.key("Enter")
+    assert page.text("#found") == "1 of 4" and page.text("#details .typed") == "sh run.sh"
+    page.key("Escape")
+    page.key("Escape")
+    assert page.text("#found") == ""
+    page.key("/")
+    page.type("nowhere at all")
+    assert page.text("#found") == "none"
+    nothing_bad(page)
+
+
+@pytest.mark.users("ordinary")
+def test_zoom(page):
+    def seen():
+        return page.run("shfsMap.timeline.view.window()")
+
+    def span():
+        return seen()[1] - seen()[0]
+
+    whole = span()
+    page.wheel(800, 180, -300)
+    near = span()
+    assert near < whole * 0.8
+    page.drag(800, 180, -100)
+    assert span() == pytest.approx(near, rel=0.3)
+    page.key("+")
+    assert span() < near
+    page.key("0")
+    assert span() == pytest.approx(whole)
+    page.key("+")
+    before = seen()
+    page.key("ArrowRight")
+    assert seen()[0] > before[0]
+    # by the strip above
+    page.click_at(300, 70)
+    assert seen()[0] < before[0]
+    page.click("#fit")
+    day = page.run("document.getElementById('from').min")
+    page.run(f"(() => {{ const f = document.getElementById('from'); f.value = '{day}'; f.dispatchEvent(new Event('change')); }})()")
+    assert span() == pytest.approx(whole, rel=0.05)
+    page.click("#idle")
+    assert page.run("document.getElementById('idle').getAttribute('aria-pressed')") == "false"
+    nothing_bad(page)
+
+
+@pytest.mark.users("ordinary")
+def test_dark(page):
+    def ground():
+        return page.run("[getComputedStyle(document.body).backgroundColor, ...document.getElementById('time')"
+                        ".getContext('2d').getImageData(5, 5, 1, 1).data].join()")
+
+    light = ground()
+    page.dark()
+    assert light.startswith("rgb(255") and ground() != light
+    assert max(map(int, re.findall(r"\d+", ground())[3:6])) < 60, "what is drawn, too"
+    page.dark(False)
+    assert ground() == light
+
+
+@pytest.mark.users("ordinary")
+def test_hostile(study, sandbox, browser):
+    """Names, commands and contents are text, and nothing else."""
+    for n, name in enumerate(HOSTILE):
+        sandbox.write(b"./" + f"{n} {name.replace('/', '∕')}".encode("utf-8", "surrogateescape"), name.encode("utf-8", "surrogateescape"))
+        sandbox.write(f"script{n}.sh", name.encode("utf-8", "surrogateescape"))
+    for name in HOSTILE:
+        if not set(name) & set("\n\x1b\udcff"):
+            study.run(f"cat script*.sh > out; : {shlex.quote(name)}")
+    study.run("cat [0-9]* > /dev/null; printf '</script><script>alert(2)</script>' > '<∕script><script>alert(3)<∕script>'")
+    path = make(sandbox)
+    data, contents = embedded(path)
+    assert any(c["text"] and "</script><script>alert(1)" in c["text"] for c in data["commands"])
+    assert any("alert(2)" in text for text in contents)
+    assert "\udcff\udc80" in contents
+    with open(path, "rb") as file:
+        raw = file.read().split(b'id="data">')[1].split(b"<script>")[0]
+    assert not re.search(rb"[<>&]", re.sub(rb"</script>\n<script[^>]*>|</script>\n$", b"", raw)), "escaped, all of it"
+    assert b"\xe2\x80\xa8" not in raw and b"\xe2\x80\xa9" not in raw
+
+    browser.open(path)
+    assert browser.run("document.scripts.length") == 4 and browser.run("document.images.length") == 0
+    browser.click("#written")
+    for n in range(browser.run("shfsMap.model.commands.length")):
+        browser.key("ArrowDown")
+        for text in ("text", "diff"):
+            if text in browser.text("#details"):
+                browser.click("#details button", text)
+    for name in ("alert(3)", "1 <!--<script>", "\\x1b[31mred", "\\u{202e}gnp.exe", "\\xff\\x80", "a\\u{2028}b"):
+        name = name.replace("\\x1b", "\\e")
+        assert browser.run(f"shfsMap.model.paths.some((_, p) => shfsMap.model.short(p).includes({json.dumps(name)}))"), name
+    browser.run("shfsMap.model.paths.forEach((_, p) => shfsMap.model.numbersOf(p).length && shfsMap.graph.show(p, shfsMap.model.numbersOf(p)[0]))")
+    assert "\u202e" not in browser.text("body") and "\x1b" not in browser.text("body")
+    # what got in all the same would not run, nor find the way out
+    browser.run("document.body.append(document.createElement('script'))")
+    nothing_bad(browser)
+    assert browser.run("new Promise((done) => { try { document.body.innerHTML = '<b>'; done('set'); } catch { done('refused'); } })") == "refused"
+    assert browser.run("fetch('http://127.0.0.1:9/').then(() => 'went', () => 'refused')") == "refused"
+    assert browser.run("new Promise((done) => { const i = new Image(); i.onload = () => done('went'); i.onerror = () => done('refused');"
+                       " i.src = 'http://127.0.0.1:9/x.png'; })") == "refused"
+
+
+@pytest.mark.users("ordinary")
+def test_many(study, sandbox, browser):
+    """20,000 commands, each with some files."""
+    path = make(sandbox)
+    data, contents = embedded(path)
+    one, begin = data["commands"][0], data["made"]
+    data["paths"] = [f"/p/data/{i % 50}/file-{i}.csv" for i in range(5000)]
+    data["sessions"] = [{**data["sessions"][0], "id": f"{i:016x}"} for i in range(400)]
+    data["versions"] = []
+    data["commands"] = [
+        {**one, "id": f"{i:016x}", "session": i // 50, "begin": begin - i * 30_000_000 - (i // 50) * 3_600_000_000,
+         "end": begin - i * 30_000_000 - (i // 50) * 3_600_000_000 + 900_000, "text": f"sort data-{i}.csv > sorted-{i}.csv",
+         "uses": [x for k in range(8) for x in (0 if k < 2 else 7, (i * 7 + k * 31) % 5000, 0 if k < 2 else 1, i // 400 + 1 if k < 2 else 0, -1, 0)]}
+        for i in range(20000)]
+    with open(path, encoding="utf-8") as file:
+        page = file.read()
+    page = re.sub(r'(id="data">).*?(</script>)', lambda m: m[1] + json.dumps(data) + m[2], page, count=1, flags=re.S)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(page)
+    browser.open(path)
+    assert "20,000 commands · 400 sessions" in browser.text("#head")
+    browser.key("/")
+    browser.type("data-12345.")
+    browser.key("Enter")
+    assert browser.text("#found") == "1 of 1" and "data-12345.csv" in browser.text("#details .typed")
+    assert browser.run("shfsMap.timeline.files.length") > 1
+    assert browser.run("document.querySelectorAll('*').length") < 400, "what is not seen is not there"
+    nothing_bad(browser)
+
+
+# --- the data ---
+
+
+@pytest.mark.users("ordinary")
+def test_data(study, sandbox):
+    """Its form, which docs/map.md tells, against history's."""
+    data, contents = embedded(make(sandbox))
+    history = json.loads(sandbox.shfs("history", "--json").stdout)["commands"]
+    assert (data["shfs"], data["version"], data["cut"]) == ("map", 1, False)
+    assert [c["id"] for c in data["commands"]] == [c["id"] for c in history]
+    assert [c["text"] for c in data["commands"]] == [c["text"] for c in history]
+    for mine, other in zip(data["commands"], history):
+        uses = [mine["uses"][k:k + 6] for k in range(0, len(mine["uses"]), 6)]
+        assert [(data["kinds"][u[0]], data["paths"][u[1]], u[2], u[3]) for u in uses] == [
+            (f["use"], f["path"], f.get("read", 0), f.get("made", 0)) for f in other["files"]]
+        assert data["directories"][mine["cwd"]] == other["cwd"] and mine["status"] == other["status"]
+    versions = {(os.path.basename(data["paths"][v[0]]), v[1]): v for v in data["versions"]}
+    assert contents[versions["config.yaml", 1][5]] == CONFIG
+    assert contents[versions["config.yaml", 3][5]] == CONFIG.replace("3", "5") + "seed: 1\n"
+    assert versions["config.yaml", 1][3] == len(CONFIG)
+    assert [s["shell"] for s in data["sessions"]] == ["bash"]
+
+
+@pytest.mark.users("ordinary")
+def test_what_is_embedded(study, sandbox):
+    study.run("head -c 70000 /dev/zero | tr '\\0' x > large; head -c 200 /dev/zero > zeros; echo SECRET=1 > .env; echo y > small")
+    path = make(sandbox)
+    data, contents = embedded(path)
+    versions = {os.path.basename(data["paths"][v[0]]): v for v in data["versions"] if v[1] == 1}
+    assert contents[versions["small"][5]] == "y\n"
+    assert [versions[name][5] for name in ("large", "zeros", ".env")] == [-1, -1, -1]
+    assert data["reasons"][versions[".env"][6]] and data["contents_left_out"] == 1
+    with open(path, encoding="utf-8") as file:
+        assert "SECRET=1\n" not in file.read().replace("\\n", "\n").split('id="contents"')[1]
+
+    data, contents = embedded(make(sandbox, "--no-contents"))
+    assert contents == [] and {v[5] for v in data["versions"]} == {-1}
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize(
+    "options, texts",
+    [
+        (["-n", "1"], ["false"]),
+        (["--failed"], ["false"]),
+        (["--wrote", "config.yaml"], ["echo", "sed"]),
+        (["--grep", "seed"], ["echo"]),
+        (["top.txt"], ["false", "sh run.sh; sort", "sort"]),
+        (["--until", "yesterday"], []),
+    ],
+)
+def test_filters(study, sandbox, options, texts):
+    data, _ = embedded(make(sandbox, *options))
+    commands = [c["text"] for c in data["commands"] if c["id"]]
+    assert len(commands) == len(texts)
+    assert all(command.startswith(text) for command, text in zip(commands, texts))
+    assert data["cut"] == (options[0] == "-n")
+
+
+def test_the_file(study, sandbox, shfs):
+    path = make(sandbox)
+    assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+    refused = shfs("map", "-o", path, check=4)
+    assert "--force" in refused.stderr
+    assert shfs("map").stdout.startswith("<!DOCTYPE html>")
+    assert "a page for a browser" in study.run("shfs map")
+    assert shfs("map", "--limit", "0", "-o", path, check=2)
+    assert shfs("map", "-o", os.path.join(sandbox.path, "no/where"), check=1)
+    for licence in ("d3-zoom", "diff", "@dagrejs/dagre"):
+        with open(path, encoding="utf-8") as file:
+            assert f"\n{licence} " in file.read()
+
+
+@pytest.mark.users("ordinary")
+def test_no_commands(mounted, sandbox, browser, shell):
+    shell().run("true")
+    browser.open(make(sandbox))
+    assert "No commands" in browser.text("#stage")
+    nothing_bad(browser)
+
+
+@pytest.mark.users("ordinary")
+def test_pictures(study, sandbox, browser):
+    """For people to look at, where SHFS_TEST_PICTURES says where they go."""
+    where = os.environ.get("SHFS_TEST_PICTURES")
+    if not where:
+        pytest.skip("no pictures wanted")
+    shutil.copy(make(sandbox), f"{where}/study.html")
+    browser.open(f"{where}/study.html")
+    browser.picture(f"{where}/light.png")
+    click_command(browser, "seed")
+    browser.click("#details button", "diff")
+    browser.picture(f"{where}/command.png")
+    browser.dark()
+    browser.picture(f"{where}/dark.png")
+    browser.key("g")
+    browser.picture(f"{where}/graph.png")
