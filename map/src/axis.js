@@ -13,6 +13,9 @@ export function drawAxis(ctx, view, height) {
 
 	ctx.font = `12px ${colours.ui}`;
 	ctx.textBaseline = 'middle';
+	for (const gap of view.scale.gaps)
+		if (gap.to > from && gap.from < to)
+			drawGap(ctx, Math.max(view.toX(gap.from), view.left), Math.min(view.toX(gap.to), view.width), gap, height);
 	const label = (us) => day(us) + (years ? ` ${date(us).slice(0, 4)}` : '');
 	const putDay = (x, us) => {
 		const text = label(us), at = Math.max(x, view.left) + 4, end = at + ctx.measureText(text).width;
@@ -40,24 +43,24 @@ export function drawAxis(ctx, view, height) {
 				putDay(x, us);
 				last = date(us);
 			}
-			drawTick(ctx, x, n * 86400e6 > b - a ? clock(us) : '', height);
+			drawTick(ctx, x, n * 86400e6 > b - a ? clock(us) : '', x1, height);
 		}
 	}
-	for (const gap of view.scale.gaps)
-		if (gap.to > from && gap.from < to)
-			drawGap(ctx, view.toX(gap.from), view.toX(gap.to), gap, height);
 
-	function drawTick(context, x, text, bottom) {
+	// end: labels do not go beyond it.
+	function drawTick(context, x, text, end, bottom) {
 		context.strokeStyle = colours.line;
 		context.beginPath();
 		context.moveTo(x, 24);
 		context.lineTo(x, bottom);
 		context.stroke();
-		if (x < timeEnd + GAP / 2 || !text)
+		const width = context.measureText(text).width;
+
+		if (x < timeEnd + GAP / 2 || !text || x + 4 + width > end)
 			return;
 		context.fillStyle = colours.dim;
 		context.fillText(text, x + 4, 31);
-		timeEnd = x + 4 + context.measureText(text).width;
+		timeEnd = x + 4 + width;
 	}
 }
 

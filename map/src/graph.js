@@ -8,7 +8,7 @@ import { byId, svg } from './dom.js';
 import { cut, cutLeft } from './text.js';
 import { ofSession } from './theme.js';
 
-const NODES_MAX = 90; // layouts of more take long, and are not read
+const NODES_MAX = 60; // more are not read
 const FILES_MAX = 9;  // of one command, in one direction
 const CHAR = 7, HEIGHT = 28;
 
@@ -117,6 +117,7 @@ export class Graph {
 	// --- how it is drawn ---
 
 	show(path, n) {
+		this.shown = [path, n];
 		this.search(path, n);
 		this.target = `v${path}@${n}`;
 		const layout = new dagre.graphlib.Graph().setGraph({ rankdir: 'LR', nodesep: 12, ranksep: 46, marginx: 20, marginy: 20 })

@@ -55,7 +55,7 @@ function start() {
 	watchTheme(() => {
 		timeline.redraw();
 		if (!graph.root.hidden)
-			graph.picture.querySelectorAll('.command rect').length && graph.close();
+			graph.show(...graph.shown);
 	});
 	const details = new Details(model, go), graph = new Graph(model, go);
 	const timeline = new Timeline(model, state, ({ command, path }) =>
@@ -125,7 +125,7 @@ function start() {
 
 	function goDates() {
 		const a = from.value ? new Date(`${from.value}T00:00`).getTime() * 1000 : first.begin;
-		const b = to.value ? new Date(`${to.value}T24:00`).getTime() * 1000 : last.stop;
+		const b = to.value ? new Date(`${to.value}T24:00`).getTime() * 1000 : timeline.scale.times.at(-1);
 
 		if (a < b)
 			timeline.view.show(Math.max(a, model.commands[0].begin), Math.min(b, timeline.scale.times.at(-1)));
@@ -189,7 +189,7 @@ function start() {
 	}
 
 	function openGraph() {
-		const written = state.selected && graph.outputs(state.selected)[0], numbers = state.file !== null ? model.numbersOf(state.file) : [];
+		const c = state.selected, written = c && (graph.outputs(c)[0] ?? graph.inputs(c)[0]), numbers = state.file !== null ? model.numbersOf(state.file) : [];
 
 		if (written)
 			graph.show(...written);

@@ -151,7 +151,8 @@ export class Timeline {
 			if (y < AXIS_HEIGHT - ROW || y > this.filesTop)
 				return;
 			const seen = row.filter((s) => s.last >= from && s.first <= to);
-			this.clip(LEFT, y, this.width, y + ROW, () => seen.forEach((s) => this.drawSession(s, y)));
+			this.clip(LEFT, y, this.width, y + ROW, () =>
+				seen.forEach((s, k) => this.drawSession(s, y, seen[k + 1] ? this.view.toX(seen[k + 1].first) : this.width + 200)));
 			this.drawRowName(seen, y);
 		});
 	}
@@ -173,7 +174,8 @@ export class Timeline {
 		ctx.textAlign = 'left';
 	}
 
-	drawSession(session, y) {
+	// end: where the next one begins.
+	drawSession(session, y, end) {
 		const { ctx, view, state } = this, x0 = view.toX(session.first), x1 = Math.max(view.toX(session.last), x0 + 3);
 		const list = session.commands, block = ofSession(session.index), top = y + (ROW - BLOCK) / 2;
 
@@ -198,7 +200,7 @@ export class Timeline {
 				ctx.fillStyle = colours.bad;
 				ctx.fillRect(x, top + BLOCK - 4, Math.max(w, 3), 4);
 			}
-			const next = list[i + 1] ? view.toX(list[i + 1].begin) : this.width + 200;
+			const next = list[i + 1] ? view.toX(list[i + 1].begin) : end;
 			this.drawText(c, x, w, next, y, session.index);
 			ctx.globalAlpha = 1;
 			if (c === state.selected) {

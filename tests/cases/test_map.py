@@ -148,6 +148,10 @@ def test_graph(page):
     labels = set(page.run("[...document.querySelectorAll('#picture .node')].map((n) => n.lastChild.textContent)"))
     assert {"out.csv@2", "config.yaml@3", "config.yaml@2", "config.yaml@1", "run.sh@1", "model.awk@1", "data/in.csv@1"} <= labels
     assert not {"out.csv@1"} & labels
+    page.resize(2600, 900)
+    page.settle()
+    page.click("#details .link", "top.txt@2")
+    page.click("#details button", "Graph of this file")
     page.click("#picture .node", "sed -i")
     assert page.text("#details .typed").startswith("sed -i")
     page.click("#picture .node", "config.yaml@2")

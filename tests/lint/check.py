@@ -57,7 +57,7 @@ def problem(path, line, text):
 
 def files(*suffixes):
     for top, dirs, names in os.walk("."):
-        dirs[:] = [d for d in sorted(dirs) if not re.match(r"build|\.git$|__pycache__", d)]
+        dirs[:] = [d for d in sorted(dirs) if not re.match(r"build|\.git$|__pycache__|node_modules", d)]
         for name in sorted(set(names) - {".git"}):
             path = os.path.normpath(os.path.join(top, name))
             if not suffixes or path.endswith(suffixes):
@@ -99,7 +99,7 @@ def check_includes(path, text):
             target = layer_of(name)
             if target not in LAYERS.get(layer, set()):
                 problem(path, line, f"{layer} must not know {target} ({name})")
-        elif quoted and not re.search(r"(^schema|\.skel)\.h$", name) and not is_kernels(path):
+        elif quoted and not re.search(r"(^schema|^map-page|\.skel)\.h$", name) and not is_kernels(path):
             problem(path, line, f'include from the root of the tree: "{name}"')
         for pattern, (owners, _) in LIBRARIES.items():
             if re.fullmatch(pattern, name) and layer not in owners | {"tests"}:
@@ -205,7 +205,10 @@ def commands():
 def options_of(text, command):
     table = re.search(r"\.options\s*=\s*(\w+)", command)
     body = table and re.search(rf"\b{table[1]}\[\]\s*=\s*\{{(.*?)^\}};", text, re.S | re.M)
-    return re.findall(r'\{\s*(?:\.name\s*=\s*)?"([a-z][a-z0-9-]*)"', body[1]) if body else []
+    named = body[1] if body else ""
+    if "SHFS_FILTER_OPTIONS" in named:
+        named += read("query/filter-options.h").replace("\\\n", "")
+    return re.findall(r'\{\s*(?:\.name\s*=\s*)?"([a-z][a-z0-9-]*)"', named)
 
 
 def check_commands():
@@ -230,7 +233,7 @@ def check_commands():
 
 MAP = "docs/ARCHITECTURE.md"
 MAPPED = ("common/", "store/", "fusefs/", "shellhook/", "query/", "tests/", "bench/", "docs/", "man/",
-          "completions/")
+          "completions/", "map/")
 
 
 def map_entries(text):
