@@ -279,7 +279,7 @@ static int add_commands(struct map *m, struct shfs_rows *rows)
 	while ((r = shfs_rows_next(rows)) > 0) {
 		_cleanup_entry_ struct shfs_entry entry = { 0 };
 
-		if (m->n == filter.limit - 1) { /* one more was asked for */
+		if (m->n == filter.limit - 1) {
 			m->cut = true;
 			r = 0;
 			break;
@@ -345,33 +345,43 @@ static int add_names(struct map *m, const char *key, struct name *names)
 
 /* --- versions, contents --- */
 
+/* A row of v_version, of which the rest is not asked for as it takes longer to find. */
+#define VERSION_SQL                                                                      \
+	"SELECT n, time_ns, size, flags, source, object, origin_version_id"              \
+	" FROM v_version WHERE" SHFS_SQL_VERSION("?1")
+
+enum { N, TIME_NS, SIZE, FLAGS, SOURCE, OBJECT, ORIGIN };
+
 /* The number of its content, or -1: it is not embedded. */
-static int add_content(struct map *m, const struct shfs_version *v, int64_t *number)
+static int add_content(struct map *m, struct shfs_rows *version, int64_t *number)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	char object[44];
+	const char *object = shfs_rows_text(version, OBJECT);
+	int64_t size = shfs_rows_int(version, SIZE);
+	struct shfs_object_id id;
 	struct name *found;
 	int r;
 
 	*number = -1;
-	if (opts.no_contents || !(v->flags & SHFS_CONTENT_OBJECT))
+	if (opts.no_contents || !*object)
 		return 0;
-	shfs_object_name(&v->object, object);
+	if (shfs_object_parse(object, &id))
+		return -EBADMSG;
 	HASH_FIND_STR(m->objects, object, found);
 	if (found)
 		*number = found->number;
 	if (found)
 		return 0;
-	if (v->size > CONTENT_MAX || m->content_bytes + v->size > CONTENTS_MAX) {
+	if (size > CONTENT_MAX || m->content_bytes + size > CONTENTS_MAX) {
 		m->contents_left_out++;
 		return 0;
 	}
-	r = shfs_object_read(m->store, &v->object, CONTENT_MAX, &text);
-	if (r == -ENOMEM)
-		return r;
+	r = shfs_object_read(m->store, &id, CONTENT_MAX, &text);
+	if (r == -ENOMEM || text.failed)
+		return -ENOMEM;
 	/* what is damaged, or no text, cannot be shown: the rest can */
-	if (r || text.failed || memchr(text.data ?: "", 0, text.len))
-		return text.failed ? -ENOMEM : 0;
+	if (r || memchr(text.data ?: "", 0, text.len))
+		return 0;
 	*number = name_number(&m->objects, object);
 	shfs_json_text(&m->contents, NULL, text.data ?: "", text.len);
 	m->content_bytes += text.len;
@@ -388,13 +398,11 @@ static int64_t source_number(const char *source)
 	return 0;
 }
 
-static int add_origin(struct map *m, const struct shfs_version *v)
+static int add_origin(struct map *m, int64_t version_id)
 {
 	_cleanup_version_ struct shfs_version origin = { 0 };
 	int64_t path = -1;
-	int r = v->origin_version_id
-	                ? shfs_version_load(m->index, v->origin_version_id, &origin)
-	                : 0;
+	int r = version_id ? shfs_version_load(m->index, version_id, &origin) : 0;
 
 	if (r < 0)
 		return r;
@@ -405,46 +413,60 @@ static int add_origin(struct map *m, const struct shfs_version *v)
 	return 0;
 }
 
-static int add_version(struct map *m, const struct seen *seen, struct name **reasons)
+static int add_version(struct map *m, struct shfs_rows *version, int64_t path,
+                       struct name **reasons)
 {
-	_cleanup_version_ struct shfs_version v = { 0 };
 	int64_t content, reason = -1;
-	const char *why;
-	int r = shfs_version_load(m->index, seen->version_id, &v);
+	bool archived = !shfs_rows_is_null(version, OBJECT);
+	const char *why = shfs_version_why_not_archived(shfs_rows_int(version, FLAGS));
+	int r = add_content(m, version, &content);
 
-	if (r <= 0)
-		return r;
-	r = add_content(m, &v, &content);
-	why = shfs_version_why_not_archived(v.flags);
-	if (!r && why && (reason = name_number(reasons, why)) < 0)
+	if (!r && !archived && why && (reason = name_number(reasons, why)) < 0)
 		r = -ENOMEM;
 	if (r)
 		return r;
 	shfs_json_array(&m->json, NULL);
-	shfs_json_int(&m->json, NULL, seen->path);
-	shfs_json_int(&m->json, NULL, v.n);
-	shfs_json_int(&m->json, NULL, us(v.time_ns));
-	shfs_json_int(&m->json, NULL, v.size);
-	shfs_json_int(&m->json, NULL, source_number(v.source));
+	shfs_json_int(&m->json, NULL, path);
+	shfs_json_int(&m->json, NULL, shfs_rows_int(version, N));
+	shfs_json_int(&m->json, NULL, us(shfs_rows_int(version, TIME_NS)));
+	shfs_json_int(&m->json, NULL, shfs_rows_int(version, SIZE));
+	shfs_json_int(&m->json, NULL, source_number(shfs_rows_text(version, SOURCE)));
 	shfs_json_int(&m->json, NULL, content);
 	shfs_json_int(&m->json, NULL, reason);
-	r = add_origin(m, &v);
+	r = add_origin(m, shfs_rows_int(version, ORIGIN));
 	shfs_json_array_end(&m->json);
 	return r ?: put_json(m, &m->json);
+}
+
+/* Those that were seen, in that order. */
+static int add_seen(struct map *m, struct name **reasons)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	struct seen *seen, *next;
+	int r = shfs_rows_open(m->index, VERSION_SQL, &rows);
+
+	HASH_ITER (hh, m->versions, seen, next) {
+		if (!r)
+			r = shfs_rows_bind_int(rows, 1, seen->version_id);
+		if (!r)
+			r = shfs_rows_next(rows);
+		if (r > 0)
+			r = add_version(m, rows, seen->path, reasons);
+		if (r)
+			return r;
+		shfs_rows_reset(rows);
+	}
+	return r;
 }
 
 static int add_versions(struct map *m)
 {
 	struct name *reasons = NULL;
-	struct seen *seen, *next;
-	int r = 0;
+	int r;
 
 	shfs_json_array(&m->contents, NULL);
 	shfs_json_array(&m->json, "versions");
-	HASH_ITER (hh, m->versions, seen, next) {
-		if (!r)
-			r = add_version(m, seen, &reasons);
-	}
+	r = add_seen(m, &reasons);
 	shfs_json_array_end(&m->json);
 	shfs_json_array_end(&m->contents);
 	shfs_json_array(&m->json, "sources");
@@ -572,11 +594,14 @@ static int open_output(FILE **file)
 /* Half a page is no page. */
 static int close_output(struct map *m, int error)
 {
+	struct stat st;
+	bool regular = !fstat(fileno(m->file), &st) && S_ISREG(st.st_mode);
+
 	if (m->file == stdout)
 		return error;
 	if (fclose(m->file) && !error)
 		error = -EIO;
-	if (error)
+	if (error && regular)
 		unlink(opts.output);
 	return error;
 }
@@ -606,12 +631,29 @@ static int open_rows(struct map *m, int argc, char **argv, struct shfs_rows **ro
 
 	for (int i = 0; i < argc && !r; i++)
 		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, argv[i]);
-	filter.limit++;
+	if (filter.limit < INT64_MAX)
+		filter.limit++; /* to know whether there are more */
 	if (!r)
 		r = shfs_filter_measure(&filter, m->index);
 	if (!r)
 		r = shfs_filter_query(&filter, &query);
 	return r ?: shfs_query_open(&query, m->index, rows);
+}
+
+/* Was there ever anything; and at each of these paths? */
+static int check_known(struct shfs_index *index, int n, char **operands)
+{
+	int r = shfs_fail_if_empty(index);
+
+	for (int i = 0; i < n && !r; i++) {
+		_cleanup_free_ char *path = shfs_operand_path(operands[i]);
+
+		r = path ? shfs_path_is_known(index, path) : -ENOMEM;
+		if (r < 0)
+			return shfs_fail_index(index, r);
+		r = r ? 0 : shfs_fail_unseen(index, path);
+	}
+	return r;
 }
 
 static int run(struct shfs_context *ctx, int argc, char **argv)
@@ -623,8 +665,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (code || !(m.index = shfs_context_index(ctx, &code)) ||
 	    !(m.store = shfs_context_store(ctx, false, &code)))
 		return code;
-	r = open_rows(&m, argc, argv, &rows);
-	code = r ? shfs_fail_index(m.index, r) : shfs_fail_if_empty(m.index);
+	code = check_known(m.index, argc, argv);
+	r = code ? 0 : open_rows(&m, argc, argv, &rows);
+	if (r)
+		code = shfs_fail_index(m.index, r);
 	if (!code)
 		code = write_map(&m, rows);
 	map_free(&m);

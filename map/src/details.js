@@ -47,7 +47,7 @@ export class Details {
 				['when', [`${date(c.begin)} ${time(c.begin)}`, ended && el('span', { class: 'dim' }, ` · ${ended}`)].filter(Boolean)],
 				['status', c.status === null ? null : el('span', { class: c.status ? 'badge bad' : 'badge' }, c.status ? `exit ${c.status}` : 'ok')],
 				['in', el('span', { class: 'path' }, oneLine(this.model.data.directories[c.cwd]))],
-				['session', c.of.id && [oneLine(sessionName(c.of)), el('span', { class: 'dim' }, ` on ${oneLine(c.of.host)}`)]],
+				['session', c.of.id && [sessionName(c.of), el('span', { class: 'dim' }, ` on ${oneLine(c.of.host)}`)]],
 				['program', c.exe && el('span', { class: 'path' }, oneLine(c.exe))],
 			]),
 			this.steps(c),

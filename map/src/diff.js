@@ -5,7 +5,7 @@ import { el } from './dom.js';
 import { visible } from './text.js';
 
 const LINES_MAX = 2000; // that are shown
-const EDITS_MAX = 4000; // more is no comparison any more, and takes long
+const TIME_MAX = 1000;  // milliseconds: what takes longer is too different to compare
 
 function line(kind, number, text) {
 	return el('div', { class: `line ${kind}` }, el('span', { class: 'number' }, String(number)), el('span', { class: 'code' }, visible(text)));
@@ -27,7 +27,7 @@ export function contentView(text) {
 }
 
 export function diffView(before, after) {
-	const patch = structuredPatch('', '', before, after, '', '', { context: 3, maxEditLength: EDITS_MAX });
+	const patch = structuredPatch('', '', before, after, '', '', { context: 3, timeout: TIME_MAX });
 	const shown = [];
 
 	if (!patch)

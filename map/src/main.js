@@ -7,7 +7,7 @@ import { Model } from './model.js';
 import { Overview } from './overview.js';
 import { Timeline } from './timeline.js';
 import { watchTheme } from './theme.js';
-import { count, date, time } from './text.js';
+import { count, date, oneLine, time } from './text.js';
 
 const VERSION = 1; // of the data: docs/map.md
 const NEAR = 60e6; // commands so near to each other are to be told apart
@@ -68,7 +68,8 @@ function start() {
 	byId('summary').textContent = [count(model.commands.length, 'command'), count(model.sessions.length, 'session'),
 		first && (date(first.begin) === date(last.begin) ? date(first.begin) : `${date(first.begin)} to ${date(last.begin)}`)]
 		.filter(Boolean).join(' · ') + (data.cut ? ` · the latest; earlier ones are not in this map` : '');
-	byId('where').textContent = model.root === '/' ? 'shfs map' : model.root.replace(/(.)\/$/, '$1');
+	byId('where').textContent = model.root === '/' ? 'shfs map' : oneLine(model.root.slice(0, -1));
+	document.title = `${byId('where').textContent} – shfs map`;
 	byId('made').textContent = `Made ${date(data.made)} ${time(data.made)} by shfs ${data.by}.` +
 		(data.contents_left_out ? ` ${count(data.contents_left_out, 'content')} not embedded, for their size.` : '');
 	if (data.gaps.length) {

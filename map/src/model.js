@@ -88,8 +88,11 @@ export class Model {
 
 	// All uses of a file, the earliest first.
 	usesOf(path) {
+		if (this.asked?.path === path) // one file is asked about many times
+			return this.asked.uses;
 		const found = [];
 
+		this.asked = { path, uses: found };
 		for (let at = this.start[path]; at < this.start[path + 1]; at++)
 			found.push(this.use(this.commands[this.useCommand[at]], this.usePlace[at]));
 		return found;

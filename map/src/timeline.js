@@ -3,7 +3,7 @@
 import { AXIS_HEIGHT, drawAxis } from './axis.js';
 import { Scale } from './scale.js';
 import { colours, ofSession } from './theme.js';
-import { count, cut, cutLeft, day, duration, time } from './text.js';
+import { count, cut, cutLeft, day, duration, oneLine, time } from './text.js';
 import { Viewport } from './viewport.js';
 import { byId } from './dom.js';
 
@@ -395,7 +395,7 @@ export class Timeline {
 export function sessionName(session) {
 	const terminal = session.tty?.replace(/^\/dev\//, '') ?? '';
 
-	return `${session.shell ?? 'shell'} ${terminal}`.trim();
+	return oneLine(`${session.shell || 'shell'} ${terminal}`.trim());
 }
 
 // Rows of sessions; one behind the other where they do not overlap.

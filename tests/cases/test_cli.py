@@ -15,7 +15,7 @@ pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
     "mount", "umount", "init", "history", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
-    "export",
+    "map", "export",
     "cat", "diff", "restore", "undelete", "status", "doctor", "reindex", "help",
 ]  # fmt: skip
 HIDDEN = ["complete", "ingest", "sync"]

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import stat
 
 import pytest
@@ -57,11 +56,14 @@ def study(sandbox, mounted, shell):
 
 
 @pytest.fixture
-def browser(sandbox):
+def browser(request, sandbox):
+    """What it shows in the end is to be seen in SHFS_TEST_PICTURES."""
     if not browsers.program():
         pytest.skip("there is no Chromium")
     found = browsers.Browser()
     yield found
+    if "SHFS_TEST_PICTURES" in os.environ:
+        found.picture(os.path.join(os.environ["SHFS_TEST_PICTURES"], f"{request.node.name}.png"))
     found.close()
 
 
@@ -367,6 +369,8 @@ def test_the_file(study, sandbox, shfs):
     assert "a page for a browser" in study.run("shfs map")
     assert shfs("map", "--limit", "0", "-o", path, check=2)
     assert shfs("map", "-o", os.path.join(sandbox.path, "no/where"), check=1)
+    assert "No space left" in shfs("map", "-f", "-o", "/dev/full", check=1).stderr and os.path.exists("/dev/full")
+    assert "never seen" in shfs("map", "nowhere", check=3).stderr
     for licence in ("d3-zoom", "diff", "@dagrejs/dagre"):
         with open(path, encoding="utf-8") as file:
             assert f"\n{licence} " in file.read()
@@ -378,21 +382,3 @@ def test_no_commands(mounted, sandbox, browser, shell):
     browser.open(make(sandbox))
     assert "No commands" in browser.text("#stage")
     nothing_bad(browser)
-
-
-@pytest.mark.users("ordinary")
-def test_pictures(study, sandbox, browser):
-    """For people to look at, where SHFS_TEST_PICTURES says where they go."""
-    where = os.environ.get("SHFS_TEST_PICTURES")
-    if not where:
-        pytest.skip("no pictures wanted")
-    shutil.copy(make(sandbox), f"{where}/study.html")
-    browser.open(f"{where}/study.html")
-    browser.picture(f"{where}/light.png")
-    click_command(browser, "seed")
-    browser.click("#details button", "diff")
-    browser.picture(f"{where}/command.png")
-    browser.dark()
-    browser.picture(f"{where}/dark.png")
-    browser.key("g")
-    browser.picture(f"{where}/graph.png")
