@@ -13,43 +13,58 @@ const read = (...path) => readFileSync(join(here, ...path), 'utf8');
 
 async function bundle(entry) {
 	return build({
-		absWorkingDir: here, entryPoints: [entry], bundle: true, minify: true, write: false, metafile: true,
-		format: 'iife', target: 'es2022', charset: 'ascii', legalComments: 'none', logLevel: 'warning',
+		absWorkingDir: here,
+		entryPoints: [entry],
+		bundle: true,
+		minify: true,
+		write: false,
+		metafile: true,
+		format: 'iife',
+		target: 'es2022',
+		charset: 'ascii',
+		legalComments: 'none',
+		logLevel: 'warning',
 	});
 }
 
 // The licence of each package of which something is in the page.
 function licences(metafile) {
-	const packages = new Set(Object.keys(metafile.inputs).map((name) => name.match(/^node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1]).filter(Boolean));
+	const packages = new Set(
+		Object.keys(metafile.inputs)
+			.map((name) => name.match(/^node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1])
+			.filter(Boolean),
+	);
 
-	return [...packages].sort().map((name) => {
-		const { version, license } = JSON.parse(read('node_modules', name, 'package.json'));
-		const file = readdirSync(join(here, 'node_modules', name)).find((found) => /^licen[cs]e/i.test(found));
+	return [...packages]
+		.sort()
+		.map((name) => {
+			const { version, license } = JSON.parse(read('node_modules', name, 'package.json'));
+			const file = readdirSync(join(here, 'node_modules', name)).find((found) => /^licen[cs]e/i.test(found));
 
-		if (!file)
-			throw new Error(`${name} has no licence`);
-		return `${name} ${version}: ${license}\n\n${read('node_modules', name, file).trim()}\n`;
-	}).join('\n----\n\n');
+			if (!file) throw new Error(`${name} has no licence`);
+			return `${name} ${version}: ${license}\n\n${read('node_modules', name, file).trim()}\n`;
+		})
+		.join('\n----\n\n');
 }
 
 const hash = (text) => `'sha256-${createHash('sha256').update(text).digest('base64')}'`;
 
 function page(script, style, licenceTexts) {
-	const csp = `default-src 'none'; script-src ${hash(script)}; style-src ${hash(style)}; base-uri 'none'; ` +
+	const csp =
+		`default-src 'none'; script-src ${hash(script)}; style-src ${hash(style)}; base-uri 'none'; ` +
 		"form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 	const parts = { CSP: csp, STYLE: style, SCRIPT: script, LICENCES: licenceTexts };
 
 	for (const text of [script, licenceTexts])
-		if (/<\/script|<!--/i.test(text))
-			throw new Error('what is embedded would end its element');
+		if (/<\/script|<!--/i.test(text)) throw new Error('what is embedded would end its element');
 	return read('page.html').replace(/@(CSP|STYLE|SCRIPT|LICENCES)@/g, (_, name) => parts[name]);
 }
 
 function array(name, text) {
-	const bytes = [...Buffer.from(text)], lines = [];
+	const bytes = [...Buffer.from(text)],
+		lines = [];
 
-	for (let i = 0; i < bytes.length; i += 24)
-		lines.push('\t' + bytes.slice(i, i + 24).join(','));
+	for (let i = 0; i < bytes.length; i += 24) lines.push('\t' + bytes.slice(i, i + 24).join(','));
 	return `static const unsigned char shfs_map_${name}[] = {\n${lines.join(',\n')},\n\t0\n};\n`;
 }
 

@@ -5,8 +5,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 
 function build(element, props, children) {
 	for (const [name, value] of Object.entries(props)) {
-		if (name.startsWith('on'))
-			element.addEventListener(name.slice(2), value);
+		if (name.startsWith('on')) element.addEventListener(name.slice(2), value);
 		else if (value !== undefined && value !== null && value !== false)
 			element.setAttribute(name, value === true ? '' : value);
 	}

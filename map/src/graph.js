@@ -9,15 +9,17 @@ import { cut, cutLeft } from './text.js';
 import { ofSession } from './theme.js';
 
 const NODES_MAX = 60; // more are not read
-const FILES_MAX = 9;  // of one command, in one direction
-const CHAR = 7, HEIGHT = 28;
+const FILES_MAX = 9; // of one command, in one direction
+const CHAR = 7,
+	HEIGHT = 28;
 
 export class Graph {
 	// go: as the details have it
 	constructor(model, go) {
 		Object.assign(this, { model, go, root: byId('graph'), picture: byId('picture') });
-		this.behaviour = zoom().scaleExtent([0.1, 3]).on('zoom', ({ transform }) =>
-			this.picture.firstChild?.setAttribute('transform', transform));
+		this.behaviour = zoom()
+			.scaleExtent([0.1, 3])
+			.on('zoom', ({ transform }) => this.picture.firstChild?.setAttribute('transform', transform));
 		select(this.picture).call(this.behaviour).on('dblclick.zoom', null);
 	}
 
@@ -28,24 +30,28 @@ export class Graph {
 		const found = [];
 
 		for (const use of this.model.uses(c)) {
-			if (use.read && (use.kind === 'read' || use.kind === 'changed'))
-				found.push([use.path, use.read]);
+			if (use.read && (use.kind === 'read' || use.kind === 'changed')) found.push([use.path, use.read]);
 			const version = use.from >= 0 && use.made ? this.model.version(use.path, use.made) : null;
-			if (version?.from)
-				found.push([version.from.path, version.from.n]);
+			if (version?.from) found.push([version.from.path, version.from.n]);
 		}
 		return found;
 	}
 
 	outputs(c) {
-		return this.model.uses(c).filter((use) => use.made && !(use.flags & AGAIN)).map((use) => [use.path, use.made]);
+		return this.model
+			.uses(c)
+			.filter((use) => use.made && !(use.flags & AGAIN))
+			.map((use) => [use.path, use.made]);
 	}
 
 	search(path, n) {
 		this.nodes = new Map();
 		this.edges = new Map();
 		this.cut = 0;
-		const queue = [[this.version(path, n, 0), -1], [this.version(path, n, 0), 1]];
+		const queue = [
+			[this.version(path, n, 0), -1],
+			[this.version(path, n, 0), 1],
+		];
 
 		for (let at = 0; at < queue.length; at++) {
 			const [node, way] = queue[at];
@@ -56,8 +62,7 @@ export class Graph {
 	}
 
 	add(key, node) {
-		if (this.nodes.has(key))
-			return [this.nodes.get(key), false];
+		if (this.nodes.has(key)) return [this.nodes.get(key), false];
 		if (this.nodes.size >= NODES_MAX) {
 			this.cut++;
 			return [null, false];
@@ -77,39 +82,40 @@ export class Graph {
 
 	// Of a version: who made it; who read it.
 	beside(node, way) {
-		const { model } = this, maker = way < 0 && model.makerOf(node.path, node.n), fresh = [];
+		const { model } = this,
+			maker = way < 0 && model.makerOf(node.path, node.n),
+			fresh = [];
 		const commands = way > 0 ? model.readersOf(node.path, node.n) : maker ? [maker] : [];
 
 		for (const c of commands) {
 			const [found, isNew] = this.add(`c${c.index}`, { command: c });
 
-			if (!found)
-				continue;
+			if (!found) continue;
 			this.link(...(way < 0 ? [found, node] : [node, found]));
-			if (isNew)
-				fresh.push(found);
+			if (isNew) fresh.push(found);
 		}
 		return fresh;
 	}
 
 	// Of a command: its inputs; what it made.
 	around(node, way) {
-		const all = way < 0 ? this.inputs(node.command) : this.outputs(node.command), fresh = [];
+		const all = way < 0 ? this.inputs(node.command) : this.outputs(node.command),
+			fresh = [];
 
 		all.slice(0, FILES_MAX).forEach(([path, n]) => {
 			const [found, isNew] = this.add(`v${path}@${n}`, { path, n });
 
-			if (!found)
-				return;
+			if (!found) return;
 			this.link(...(way < 0 ? [found, node] : [node, found]));
-			if (isNew)
-				fresh.push(found);
+			if (isNew) fresh.push(found);
 		});
 		if (all.length > FILES_MAX) {
-			const [rest] = this.add(`r${way}${node.command.index}`, { rest: all.length - FILES_MAX, command: node.command });
+			const [rest] = this.add(`r${way}${node.command.index}`, {
+				rest: all.length - FILES_MAX,
+				command: node.command,
+			});
 
-			if (rest)
-				this.link(...(way < 0 ? [rest, node] : [node, rest]));
+			if (rest) this.link(...(way < 0 ? [rest, node] : [node, rest]));
 		}
 		return fresh;
 	}
@@ -120,22 +126,27 @@ export class Graph {
 		this.shown = [path, n];
 		this.search(path, n);
 		this.target = `v${path}@${n}`;
-		const layout = new dagre.graphlib.Graph().setGraph({ rankdir: 'LR', nodesep: 12, ranksep: 46, marginx: 20, marginy: 20 })
+		const layout = new dagre.graphlib.Graph()
+			.setGraph({ rankdir: 'LR', nodesep: 12, ranksep: 46, marginx: 20, marginy: 20 })
 			.setDefaultEdgeLabel(() => ({}));
 
 		for (const node of this.nodes.values()) {
 			node.label = this.label(node);
 			layout.setNode(node.key, { width: node.label.length * CHAR + 24, height: HEIGHT });
 		}
-		for (const [from, to] of this.edges.values())
-			layout.setEdge(from.key, to.key);
+		for (const [from, to] of this.edges.values()) layout.setEdge(from.key, to.key);
 		dagre.layout(layout);
 		this.root.hidden = false;
 		byId('graph-of').textContent = this.model.name(path, n);
 		byId('graph-note').textContent = this.note();
-		this.picture.replaceChildren(svg('g', {},
-			[...this.edges.values()].map(([from, to]) => this.edge(layout.edge(from.key, to.key))),
-			[...this.nodes.values()].map((node) => this.node(node, layout.node(node.key)))));
+		this.picture.replaceChildren(
+			svg(
+				'g',
+				{},
+				[...this.edges.values()].map(([from, to]) => this.edge(layout.edge(from.key, to.key))),
+				[...this.nodes.values()].map((node) => this.node(node, layout.node(node.key))),
+			),
+		);
 		this.fit(layout.graph(), layout.node(this.target));
 	}
 
@@ -146,8 +157,7 @@ export class Graph {
 	}
 
 	label(node) {
-		if (node.rest)
-			return `${node.rest} more`;
+		if (node.rest) return `${node.rest} more`;
 		return node.command ? cut(node.command.title, 34) : cutLeft(this.model.name(node.path, node.n), 34);
 	}
 
@@ -156,49 +166,69 @@ export class Graph {
 		let d = `M${first.x},${first.y}`;
 
 		for (let i = 0; i + 1 < rest.length; i++) {
-			const a = rest[i], b = rest[i + 1], end = i + 2 === rest.length ? b : { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
+			const a = rest[i],
+				b = rest[i + 1],
+				end = i + 2 === rest.length ? b : { x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
 
 			d += `Q${a.x},${a.y} ${end.x},${end.y}`;
 		}
-		if (rest.length === 1)
-			d += `L${rest[0].x},${rest[0].y}`;
+		if (rest.length === 1) d += `L${rest[0].x},${rest[0].y}`;
 		return svg('path', { class: 'edge', d, 'marker-end': 'url(#arrow)' });
 	}
 
 	node(node, { x, y, width, height }) {
 		const kind = node.rest ? 'rest' : node.command ? 'command' : 'version';
-		const shape = svg('rect', { x: -width / 2, y: -height / 2, width, height, rx: kind === 'version' ? height / 2 : 4 });
+		const shape = svg('rect', {
+			x: -width / 2,
+			y: -height / 2,
+			width,
+			height,
+			rx: kind === 'version' ? height / 2 : 4,
+		});
 		const press = () => (node.command ? this.go.command(node.command) : this.pickVersion(node));
 
-		if (kind === 'command')
-			shape.style.fill = ofSession(node.command.of.index);
-		return svg('g', {
-			class: `node ${kind}${node.key === this.target ? ' target' : ''}${node.command?.status ? ' failed' : ''}`,
-			transform: `translate(${x},${y})`, tabindex: 0, role: 'button', onclick: press,
-			onkeydown: (event) => event.key === 'Enter' && press(),
-		}, svg('title', {}, node.command ? node.command.title : this.model.name(node.path, node.n)), shape,
-		svg('text', { 'text-anchor': 'middle', dy: '0.35em' }, node.label));
+		if (kind === 'command') shape.style.fill = ofSession(node.command.of.index);
+		return svg(
+			'g',
+			{
+				class: `node ${kind}${node.key === this.target ? ' target' : ''}${node.command?.status ? ' failed' : ''}`,
+				transform: `translate(${x},${y})`,
+				tabindex: 0,
+				role: 'button',
+				onclick: press,
+				onkeydown: (event) => event.key === 'Enter' && press(),
+			},
+			svg('title', {}, node.command ? node.command.title : this.model.name(node.path, node.n)),
+			shape,
+			svg('text', { 'text-anchor': 'middle', dy: '0.35em' }, node.label),
+		);
 	}
 
 	// The first click shows the file, one more puts it in the middle.
 	pickVersion(node) {
-		if (this.picked === node.key)
-			this.show(node.path, node.n);
+		if (this.picked === node.key) this.show(node.path, node.n);
 		this.picked = node.key;
 		this.go.file(node.path);
 	}
 
 	fit({ width, height }, target) {
-		const box = this.picture.getBoundingClientRect(), k = Math.min(1.1, Math.max(0.75, Math.min(box.width / width, box.height / height)));
-		const fits = width * k <= box.width, low = height * k <= box.height;
+		const box = this.picture.getBoundingClientRect(),
+			k = Math.min(1.1, Math.max(0.75, Math.min(box.width / width, box.height / height)));
+		const fits = width * k <= box.width,
+			low = height * k <= box.height;
 
-		select(this.picture).call(this.behaviour.transform, zoomIdentity.translate(
-			fits ? (box.width - width * k) / 2 : box.width / 2 - target.x * k,
-			low ? (box.height - height * k) / 2 : box.height / 2 - target.y * k).scale(k));
+		select(this.picture).call(
+			this.behaviour.transform,
+			zoomIdentity
+				.translate(
+					fits ? (box.width - width * k) / 2 : box.width / 2 - target.x * k,
+					low ? (box.height - height * k) / 2 : box.height / 2 - target.y * k,
+				)
+				.scale(k),
+		);
 	}
 
 	close() {
 		this.root.hidden = true;
 	}
 }
-

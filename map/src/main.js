@@ -36,8 +36,7 @@ function start() {
 			select(c, null);
 			timeline.view.reveal(c.begin, NEAR);
 			details.command(c);
-			if (c.id)
-				history.replaceState(null, '', `#${c.id}`);
+			if (c.id) history.replaceState(null, '', `#${c.id}`);
 		},
 		file(path) {
 			select(null, path);
@@ -54,33 +53,45 @@ function start() {
 	};
 	watchTheme(() => {
 		timeline.redraw();
-		if (!graph.root.hidden)
-			graph.show(...graph.shown);
+		if (!graph.root.hidden) graph.show(...graph.shown);
 	});
-	const details = new Details(model, go), graph = new Graph(model, go);
+	const details = new Details(model, go),
+		graph = new Graph(model, go);
 	const timeline = new Timeline(model, state, ({ command, path }) =>
-		command ? go.command(command) : path !== undefined ? go.file(path) : go.none());
+		command ? go.command(command) : path !== undefined ? go.file(path) : go.none(),
+	);
 	new Overview(timeline);
 
 	// --- the head ---
 
 	const [first, last] = [model.commands[0], model.commands.at(-1)];
-	byId('summary').textContent = [count(model.commands.length, 'command'), count(model.sessions.length, 'session'),
-		first && (date(first.begin) === date(last.begin) ? date(first.begin) : `${date(first.begin)} to ${date(last.begin)}`)]
-		.filter(Boolean).join(' · ') + (data.cut ? ` · the latest; earlier ones are not in this map` : '');
+	byId('summary').textContent =
+		[
+			count(model.commands.length, 'command'),
+			count(model.sessions.length, 'session'),
+			first &&
+				(date(first.begin) === date(last.begin)
+					? date(first.begin)
+					: `${date(first.begin)} to ${date(last.begin)}`),
+		]
+			.filter(Boolean)
+			.join(' · ') + (data.cut ? ` · the latest; earlier ones are not in this map` : '');
 	byId('where').textContent = model.root === '/' ? 'shfs map' : oneLine(model.root.slice(0, -1));
 	document.title = `${byId('where').textContent} – shfs map`;
-	byId('made').textContent = `Made ${date(data.made)} ${time(data.made)} by shfs ${data.by}.` +
+	byId('made').textContent =
+		`Made ${date(data.made)} ${time(data.made)} by shfs ${data.by}.` +
 		(data.contents_left_out ? ` ${count(data.contents_left_out, 'content')} not embedded, for their size.` : '');
 	if (data.gaps.length) {
 		byId('gaps').hidden = false;
-		byId('gaps').textContent = `The recording ended unexpectedly ${count(data.gaps.length, 'time')}: commands of those moments may be missing.`;
+		byId('gaps').textContent =
+			`The recording ended unexpectedly ${count(data.gaps.length, 'time')}: commands of those moments may be missing.`;
 	}
 	byId('nothing').hidden = model.commands.length > 0;
 
 	// --- search ---
 
-	const search = byId('search'), found = byId('found');
+	const search = byId('search'),
+		found = byId('found');
 
 	function find() {
 		const query = search.value.trim();
@@ -95,14 +106,19 @@ function start() {
 	function showFound() {
 		const n = state.matches?.size;
 
-		found.textContent = !state.matches ? '' : !n ? 'none' : state.at < 0 ? `${n.toLocaleString('en')} found` : `${state.at + 1} of ${n.toLocaleString('en')}`;
+		found.textContent = !state.matches
+			? ''
+			: !n
+				? 'none'
+				: state.at < 0
+					? `${n.toLocaleString('en')} found`
+					: `${state.at + 1} of ${n.toLocaleString('en')}`;
 	}
 
 	function next(way) {
 		const n = state.list?.length;
 
-		if (!state.matches || !n)
-			return;
+		if (!state.matches || !n) return;
 		state.at = state.at < 0 ? (way > 0 ? 0 : n - 1) : (state.at + way + n) % n;
 		showFound();
 		go.command(model.commands[state.list[state.at]]);
@@ -110,26 +126,23 @@ function start() {
 
 	search.addEventListener('input', find);
 	search.addEventListener('keydown', (event) => {
-		if (event.key === 'Enter')
-			next(event.shiftKey ? -1 : 1);
-		else if (event.key === 'Escape')
-			search.value ? ((search.value = ''), find()) : search.blur();
-		else
-			return;
+		if (event.key === 'Enter') next(event.shiftKey ? -1 : 1);
+		else if (event.key === 'Escape') search.value ? ((search.value = ''), find()) : search.blur();
+		else return;
 		event.preventDefault();
 		event.stopPropagation();
 	});
 
 	// --- dates, and other buttons ---
 
-	const from = byId('from'), to = byId('to');
+	const from = byId('from'),
+		to = byId('to');
 
 	function goDates() {
 		const a = from.value ? new Date(`${from.value}T00:00`).getTime() * 1000 : first.begin;
 		const b = to.value ? new Date(`${to.value}T24:00`).getTime() * 1000 : timeline.scale.times.at(-1);
 
-		if (a < b)
-			timeline.view.show(Math.max(a, model.commands[0].begin), Math.min(b, timeline.scale.times.at(-1)));
+		if (a < b) timeline.view.show(Math.max(a, model.commands[0].begin), Math.min(b, timeline.scale.times.at(-1)));
 	}
 
 	if (first)
@@ -137,7 +150,9 @@ function start() {
 			[input.min, input.max] = [date(first.begin), date(last.stop)];
 			input.addEventListener('change', goDates);
 		}
-	const idle = byId('idle'), written = byId('written'), help = byId('help');
+	const idle = byId('idle'),
+		written = byId('written'),
+		help = byId('help');
 	const flip = (button, change) => {
 		const on = button.getAttribute('aria-pressed') !== 'true';
 
@@ -145,11 +160,12 @@ function start() {
 		change(on);
 	};
 	const flipIdle = () => flip(idle, (on) => timeline.squeeze(on));
-	const flipWritten = () => flip(written, (on) => {
-		timeline.written = on;
-		timeline.scroll = 0;
-		timeline.listFiles();
-	});
+	const flipWritten = () =>
+		flip(written, (on) => {
+			timeline.written = on;
+			timeline.scroll = 0;
+			timeline.listFiles();
+		});
 
 	function fit() {
 		from.value = to.value = '';
@@ -171,47 +187,63 @@ function start() {
 		const at = state.selected ? list.indexOf(state.selected) : -1;
 		const there = at < 0 ? nearestTo(list) : list[at + way];
 
-		if (there)
-			go.command(there);
+		if (there) go.command(there);
 	}
 
 	// The one in the middle of what is seen.
 	function nearestTo(list) {
-		const [a, b] = timeline.view.window(), middle = timeline.view.toTime((timeline.view.toX(a) + timeline.view.toX(b)) / 2);
+		const [a, b] = timeline.view.window(),
+			middle = timeline.view.toTime((timeline.view.toX(a) + timeline.view.toX(b)) / 2);
 
-		return list.reduce((best, c) => (!best || Math.abs(c.begin - middle) < Math.abs(best.begin - middle) ? c : best), null);
+		return list.reduce(
+			(best, c) => (!best || Math.abs(c.begin - middle) < Math.abs(best.begin - middle) ? c : best),
+			null,
+		);
 	}
 
 	function escape() {
-		if (!graph.root.hidden)
-			graph.close();
-		else
-			go.none();
+		if (!graph.root.hidden) graph.close();
+		else go.none();
 	}
 
 	function openGraph() {
-		const c = state.selected, written = c && (graph.outputs(c)[0] ?? graph.inputs(c)[0]), numbers = state.file !== null ? model.numbersOf(state.file) : [];
+		const c = state.selected,
+			written = c && (graph.outputs(c)[0] ?? graph.inputs(c)[0]),
+			numbers = state.file !== null ? model.numbersOf(state.file) : [];
 
-		if (written)
-			graph.show(...written);
-		else if (numbers.length)
-			graph.show(state.file, numbers.at(-1));
+		if (written) graph.show(...written);
+		else if (numbers.length) graph.show(state.file, numbers.at(-1));
 	}
 
 	const keys = {
-		ArrowLeft: () => timeline.view.pan(120), ArrowRight: () => timeline.view.pan(-120),
-		ArrowUp: () => step(-1), ArrowDown: () => step(1), k: () => step(-1), j: () => step(1),
-		PageUp: () => timeline.scrollBy(timeline.height, -200), PageDown: () => timeline.scrollBy(timeline.height, 200),
-		'+': () => timeline.view.by(1.6), '=': () => timeline.view.by(1.6), '-': () => timeline.view.by(1 / 1.6),
-		0: fit, f: fit, i: flipIdle, w: flipWritten, g: openGraph, n: () => next(1), N: () => next(-1),
-		'/': () => search.select(), '?': () => help.showModal(), Escape: escape,
+		ArrowLeft: () => timeline.view.pan(120),
+		ArrowRight: () => timeline.view.pan(-120),
+		ArrowUp: () => step(-1),
+		ArrowDown: () => step(1),
+		k: () => step(-1),
+		j: () => step(1),
+		PageUp: () => timeline.scrollBy(timeline.height, -200),
+		PageDown: () => timeline.scrollBy(timeline.height, 200),
+		'+': () => timeline.view.by(1.6),
+		'=': () => timeline.view.by(1.6),
+		'-': () => timeline.view.by(1 / 1.6),
+		0: fit,
+		f: fit,
+		i: flipIdle,
+		w: flipWritten,
+		g: openGraph,
+		n: () => next(1),
+		N: () => next(-1),
+		'/': () => search.select(),
+		'?': () => help.showModal(),
+		Escape: escape,
 	};
 
 	document.addEventListener('keydown', (event) => {
-		const typing = event.target.closest('input, dialog, textarea'), scrolls = event.target.closest('pre, .text') && event.key.startsWith('Arrow');
+		const typing = event.target.closest('input, dialog, textarea'),
+			scrolls = event.target.closest('pre, .text') && event.key.startsWith('Arrow');
 
-		if (typing || scrolls || event.ctrlKey || event.altKey || event.metaKey || !keys[event.key])
-			return;
+		if (typing || scrolls || event.ctrlKey || event.altKey || event.metaKey || !keys[event.key]) return;
 		event.preventDefault();
 		keys[event.key]();
 	});
@@ -220,8 +252,7 @@ function start() {
 
 	timeline.resize();
 	const asked = location.hash.length > 4 && model.commands.find((c) => c.id?.startsWith(location.hash.slice(1)));
-	if (asked)
-		go.command(asked);
+	if (asked) go.command(asked);
 	globalThis.shfsMap = { model, timeline, graph }; // for who looks into it
 	document.documentElement.dataset.ready = 'yes';
 }

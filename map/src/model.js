@@ -5,7 +5,9 @@ import { oneLine } from './text.js';
 const STRIDE = 6; // numbers for one use of a file
 const VERSIONS = 2 ** 21; // more than a path can have here
 
-export const AGAIN = 2, INCOMPLETE = 4, NOT_ARCHIVED = 8;
+export const AGAIN = 2,
+	INCOMPLETE = 4,
+	NOT_ARCHIVED = 8;
 
 export class Model {
 	constructor(data, readContents) {
@@ -26,8 +28,7 @@ export class Model {
 	}
 
 	title(c) {
-		if (c.pid !== undefined)
-			return oneLine((c.argv.length ? c.argv.join(' ') : c.exe) || `process ${c.pid}`);
+		if (c.pid !== undefined) return oneLine((c.argv.length ? c.argv.join(' ') : c.exe) || `process ${c.pid}`);
 		return c.text === null ? '(text not recorded)' : oneLine(c.text);
 	}
 
@@ -42,8 +43,7 @@ export class Model {
 		}
 		this.rows = this.sessions.filter((s) => s.commands.length);
 		this.rows.sort((a, b) => a.commands[0].begin - b.commands[0].begin);
-		if (outside.commands.length)
-			this.rows.push(outside);
+		if (outside.commands.length) this.rows.push(outside);
 		this.rows.forEach((s, i) => {
 			s.index = i;
 			s.first = s.commands[0].begin;
@@ -55,12 +55,10 @@ export class Model {
 	indexFiles() {
 		const start = new Int32Array(this.paths.length + 1);
 
-		for (const c of this.commands)
-			for (let k = 0; k < c.uses.length; k += STRIDE)
-				start[c.uses[k + 1] + 1]++;
-		for (let p = 0; p < this.paths.length; p++)
-			start[p + 1] += start[p];
-		const next = start.slice(), command = new Int32Array(start[this.paths.length]),
+		for (const c of this.commands) for (let k = 0; k < c.uses.length; k += STRIDE) start[c.uses[k + 1] + 1]++;
+		for (let p = 0; p < this.paths.length; p++) start[p + 1] += start[p];
+		const next = start.slice(),
+			command = new Int32Array(start[this.paths.length]),
 			place = new Int32Array(command.length);
 		for (const c of this.commands)
 			for (let k = 0; k < c.uses.length; k += STRIDE) {
@@ -81,14 +79,14 @@ export class Model {
 	uses(c) {
 		const found = [];
 
-		for (let k = 0; k < c.uses.length; k += STRIDE)
-			found.push(this.use(c, k));
+		for (let k = 0; k < c.uses.length; k += STRIDE) found.push(this.use(c, k));
 		return found;
 	}
 
 	// All uses of a file, the earliest first.
 	usesOf(path) {
-		if (this.asked?.path === path) // one file is asked about many times
+		if (this.asked?.path === path)
+			// one file is asked about many times
 			return this.asked.uses;
 		const found = [];
 
@@ -131,12 +129,21 @@ export class Model {
 
 	// What is known of a version beside its number; made when first asked for.
 	version(path, n) {
-		this.versions ??= new Map(this.data.versions.map(([p, number, time, bytes, source, content, why, from, fromN]) => [
-			p * VERSIONS + number,
-			{ path: p, n: number, time, bytes, source: this.data.sources[source],
-			  content: content < 0 ? null : content, why: why < 0 ? null : this.data.reasons[why],
-			  from: from < 0 ? null : { path: from, n: fromN } },
-		]));
+		this.versions ??= new Map(
+			this.data.versions.map(([p, number, time, bytes, source, content, why, from, fromN]) => [
+				p * VERSIONS + number,
+				{
+					path: p,
+					n: number,
+					time,
+					bytes,
+					source: this.data.sources[source],
+					content: content < 0 ? null : content,
+					why: why < 0 ? null : this.data.reasons[why],
+					from: from < 0 ? null : { path: from, n: fromN },
+				},
+			]),
+		);
 		return this.versions.get(path * VERSIONS + n);
 	}
 
@@ -144,8 +151,7 @@ export class Model {
 	content(path, n) {
 		const found = this.version(path, n);
 
-		if (!found || found.content === null)
-			return null;
+		if (!found || found.content === null) return null;
 		this.contents ??= this.readContents();
 		return this.contents[found.content];
 	}
@@ -154,10 +160,8 @@ export class Model {
 		let root = null;
 
 		for (const path of this.paths) {
-			if (root === null)
-				root = path.slice(0, path.lastIndexOf('/') + 1);
-			while (!path.startsWith(root))
-				root = root.slice(0, root.lastIndexOf('/', root.length - 2) + 1);
+			if (root === null) root = path.slice(0, path.lastIndexOf('/') + 1);
+			while (!path.startsWith(root)) root = root.slice(0, root.lastIndexOf('/', root.length - 2) + 1);
 		}
 		return root ?? '/';
 	}
@@ -173,18 +177,17 @@ export class Model {
 
 	// Commands that a search finds: by text, id, or the name of a file that they used.
 	find(query) {
-		const found = new Set(), wanted = query.toLowerCase();
+		const found = new Set(),
+			wanted = query.toLowerCase();
 
 		this.words ??= this.commands.map((c) => `${c.id ?? ''}\n${c.title}`.toLowerCase());
 		this.names ??= this.paths.map((path) => path.toLowerCase());
 		this.words.forEach((text, i) => {
-			if (text.includes(wanted))
-				found.add(i);
+			if (text.includes(wanted)) found.add(i);
 		});
 		this.names.forEach((name, p) => {
 			if (name.includes(wanted, this.root.length))
-				for (let at = this.start[p]; at < this.start[p + 1]; at++)
-					found.add(this.useCommand[at]);
+				for (let at = this.start[p]; at < this.start[p + 1]; at++) found.add(this.useCommand[at]);
 		});
 		return [...found].sort((a, b) => a - b);
 	}

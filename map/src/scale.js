@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
 // From time to a line on which idle time is short, and back. Both in microseconds.
 
-const MINUTE = 60e6, HOUR = 60 * MINUTE;
+const MINUTE = 60e6,
+	HOUR = 60 * MINUTE;
 
 function lowerBound(list, value) {
-	let low = 0, high = list.length;
+	let low = 0,
+		high = list.length;
 
 	while (low < high) {
 		const middle = (low + high) >> 1;
 
-		if (list[middle] < value)
-			low = middle + 1;
-		else
-			high = middle;
+		if (list[middle] < value) low = middle + 1;
+		else high = middle;
 	}
 	return low;
 }
@@ -22,8 +22,7 @@ function idleFrom(moments) {
 	const steps = [];
 
 	for (let i = 1; i < moments.length; i++)
-		if (moments[i] - moments[i - 1] > 1e6)
-			steps.push(moments[i] - moments[i - 1]);
+		if (moments[i] - moments[i - 1] > 1e6) steps.push(moments[i] - moments[i - 1]);
 	steps.sort((a, b) => a - b);
 	return Math.min(Math.max(20 * (steps[steps.length >> 1] ?? 0), 3 * MINUTE), HOUR);
 }
@@ -31,7 +30,8 @@ function idleFrom(moments) {
 export class Scale {
 	constructor(commands, squeezed) {
 		const moments = Float64Array.from(commands.flatMap((c) => [c.begin, c.stop])).sort();
-		const idle = squeezed ? idleFrom(moments) : Infinity, short = idle / 4;
+		const idle = squeezed ? idleFrom(moments) : Infinity,
+			short = idle / 4;
 		let u = 0;
 
 		this.times = [moments[0] ?? 0];
@@ -50,7 +50,8 @@ export class Scale {
 			this.gaps.push({ from: moments[i - 1], to: moments[i] });
 		}
 		this.add(moments.at(-1) ?? 0, u);
-		this.add(this.times.at(-1) + Math.max(u / 12, 1e5), u + Math.max(u / 12, 1e5)); // room for the last one
+		const end = Math.max(u / Math.max(12, moments.length / 4), 1e5);
+		this.add(this.times.at(-1) + end, u + end); // room for the last one
 		this.length = this.places.at(-1);
 	}
 
@@ -82,12 +83,10 @@ export class Scale {
 		let begin = this.times[0];
 
 		for (const gap of this.gaps) {
-			if (gap.from > from && begin < to)
-				found.push([begin, gap.from]);
+			if (gap.from > from && begin < to) found.push([begin, gap.from]);
 			begin = gap.to;
 		}
-		if (begin < to)
-			found.push([begin, this.times.at(-1)]);
+		if (begin < to) found.push([begin, this.times.at(-1)]);
 		return found;
 	}
 }

@@ -8,12 +8,11 @@ const UNSAFE =
 function escape(char) {
 	const code = char.charCodeAt(0);
 
-	if (code >= 0xdc80 && code <= 0xdcff) // a byte that is not UTF-8
+	if (code >= 0xdc80 && code <= 0xdcff)
+		// a byte that is not UTF-8
 		return '\\x' + (code & 0xff).toString(16);
-	if (code === 0x1b)
-		return '\\e';
-	if (code < 0x100)
-		return '\\x' + code.toString(16).padStart(2, '0');
+	if (code === 0x1b) return '\\e';
+	if (code < 0x100) return '\\x' + code.toString(16).padStart(2, '0');
 	return `\\u{${code.toString(16)}}`;
 }
 
@@ -54,7 +53,8 @@ export function time(us) {
 
 // As short as it can be: 18:04, 18:04:05, 18:04:05.250
 export function clock(us) {
-	const ms = Math.floor(us / 1000) % 1000, text = time(us);
+	const ms = Math.floor(us / 1000) % 1000,
+		text = time(us);
 
 	return ms ? `${text}.${String(ms).padStart(3, '0')}` : text.endsWith(':00') ? text.slice(0, 5) : text;
 }
@@ -68,16 +68,11 @@ export function day(us) {
 export function duration(us) {
 	const s = us / 1e6;
 
-	if (s < 0.01)
-		return `${Math.round(us / 1000)} ms`;
-	if (s < 1)
-		return `${s.toFixed(2)} s`;
-	if (s < 60)
-		return `${s.toFixed(s < 10 ? 1 : 0)} s`;
-	if (s < 3600)
-		return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
-	if (s < 86400)
-		return `${Math.floor(s / 3600)} h ${two(Math.floor(s / 60) % 60)} min`;
+	if (s < 0.01) return `${Math.round(us / 1000)} ms`;
+	if (s < 1) return `${s.toFixed(2)} s`;
+	if (s < 60) return `${s.toFixed(s < 10 ? 1 : 0)} s`;
+	if (s < 3600) return `${Math.floor(s / 60)} min ${Math.floor(s % 60)} s`;
+	if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor(s / 60) % 60)} min`;
 	return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
 }
 
@@ -85,8 +80,7 @@ export function size(bytes) {
 	const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 	let i = 0;
 
-	for (; bytes >= 1024 && i < units.length - 1; i++)
-		bytes /= 1024;
+	for (; bytes >= 1024 && i < units.length - 1; i++) bytes /= 1024;
 	return `${i && bytes < 100 ? bytes.toFixed(1) : Math.round(bytes)} ${units[i]}`;
 }
 

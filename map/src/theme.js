@@ -1,7 +1,19 @@
 // SPDX-License-Identifier: MIT
 // Colours: those of the style sheet, for what is drawn on a canvas; and one for each session.
 
-const HUES = [212, 30, 155, 285, 350, 95, 190, 50, 255, 10];
+// Hue and lightness, so that white letters can be read on each.
+const HUES = [
+	[212, 47],
+	[28, 44],
+	[155, 36],
+	[285, 50],
+	[350, 49],
+	[95, 36],
+	[190, 38],
+	[48, 37],
+	[250, 55],
+	[8, 47],
+];
 const dark = matchMedia('(prefers-color-scheme: dark)');
 
 export const colours = {};
@@ -16,9 +28,9 @@ function read() {
 }
 
 export function ofSession(index, part = 'block') {
-	const hue = HUES[index % HUES.length];
+	const [hue, light] = HUES[index % HUES.length];
 	const [s, l] = {
-		block: dark.matches ? [34, 50] : [36, 56],
+		block: [36, light + 3],
 		band: dark.matches ? [22, 17] : [50, 96],
 		edge: dark.matches ? [28, 32] : [35, 82],
 		ink: dark.matches ? [55, 78] : [60, 30],

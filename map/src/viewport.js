@@ -18,7 +18,12 @@ export class Viewport {
 				const [x, y] = [event.offsetX, event.offsetY];
 
 				if (event.type === 'wheel')
-					return x > left && (event.ctrlKey || !scrolls(y)) && Math.abs(event.deltaY) >= Math.abs(event.deltaX) && !event.shiftKey;
+					return (
+						x > left &&
+						(event.ctrlKey || !scrolls(y)) &&
+						Math.abs(event.deltaY) >= Math.abs(event.deltaX) &&
+						!event.shiftKey
+					);
 				return !event.button && x > left;
 			})
 			.clickDistance(4)
@@ -40,11 +45,16 @@ export class Viewport {
 		this.width = width;
 		this.unit = (width - this.left) / scale.length; // pixels for a microsecond, without zoom
 		this.behaviour
-			.extent([[this.left, 0], [width, 1]])
-			.translateExtent([[this.left, -Infinity], [width, Infinity]])
+			.extent([
+				[this.left, 0],
+				[width, 1],
+			])
+			.translateExtent([
+				[this.left, -Infinity],
+				[width, Infinity],
+			])
 			.scaleExtent([1, Math.max(1, SECOND_PX / 1e6 / this.unit)]);
-		if (moved)
-			this.show(...moved);
+		if (moved) this.show(...moved);
 	}
 
 	toX(t) {
@@ -60,13 +70,17 @@ export class Viewport {
 	}
 
 	show(from, to) {
-		const a = this.scale.place(from) * this.unit, b = this.scale.place(to) * this.unit;
+		const a = this.scale.place(from) * this.unit,
+			b = this.scale.place(to) * this.unit;
 		const k = (this.width - this.left) / Math.max(b - a, 1e-9);
 		const [least, most] = this.behaviour.scaleExtent();
-		const used = Math.min(Math.max(k, least), most), middle = this.left + (a + b) / 2;
+		const used = Math.min(Math.max(k, least), most),
+			middle = this.left + (a + b) / 2;
 
-		this.element.call(this.behaviour.transform, zoomIdentity
-			.translate((this.left + this.width) / 2 - used * middle, 0).scale(used));
+		this.element.call(
+			this.behaviour.transform,
+			zoomIdentity.translate((this.left + this.width) / 2 - used * middle, 0).scale(used),
+		);
 	}
 
 	fit() {
@@ -83,10 +97,12 @@ export class Viewport {
 
 	// Brings a time into sight, near enough to tell it from its neighbours.
 	reveal(t, near) {
-		const x = this.toX(t), apart = Math.abs(this.toX(t + near) - x);
+		const x = this.toX(t),
+			apart = Math.abs(this.toX(t + near) - x);
 
 		if (apart < 8) {
-			const place = this.scale.place(t), half = 12 * near;
+			const place = this.scale.place(t),
+				half = 12 * near;
 
 			this.show(this.scale.time(place - half), this.scale.time(place + half));
 		} else if (x < this.left + 30 || x > this.width - 120) {
