@@ -47,6 +47,10 @@ export class Timeline {
 
 	setScale() {
 		this.scale = new Scale(this.model.commands, this.squeezed);
+		for (const c of this.model.commands) {
+			c.from = this.scale.place(c.begin);
+			c.to = this.scale.place(c.stop);
+		}
 		if (this.width) this.view.resize(this.scale, this.width);
 	}
 
@@ -213,8 +217,8 @@ export class Timeline {
 		this.char ??= ctx.measureText('m').width;
 		let right = -1e9;
 		list.forEach((c, i) => {
-			const x = view.toX(c.begin),
-				w = Math.max(view.toX(c.stop) - x, 3);
+			const x = view.at(c.from),
+				w = Math.max(view.at(c.to) - x, 3);
 
 			if (x + w < LEFT || x > this.width) return;
 			const hit = !state.matches || state.matches.has(c.index);
@@ -227,7 +231,7 @@ export class Timeline {
 				ctx.fillStyle = colours.bad;
 				ctx.fillRect(x, top + BLOCK - 4, Math.max(w, 3), 4);
 			}
-			const next = list[i + 1] ? view.toX(list[i + 1].begin) : end;
+			const next = list[i + 1] ? view.at(list[i + 1].from) : end;
 			this.drawText(c, x, w, next, y, session.index);
 			ctx.globalAlpha = 1;
 			if (c === state.selected) {
@@ -304,7 +308,7 @@ export class Timeline {
 		for (let at = model.start[path]; at < model.start[path + 1]; at++) {
 			const c = model.commands[model.useCommand[at]],
 				writes = model.writes(c.uses[model.usePlace[at]]);
-			const x = view.toX(c.begin),
+			const x = view.at(c.from),
 				last = writes ? lastWrite : lastRead;
 
 			if (x < LEFT - 8 || x > this.width + 8 || (x < last + CLOSE && c !== state.selected)) continue;
@@ -344,7 +348,7 @@ export class Timeline {
 
 	drawCursor() {
 		const c = this.state.selected,
-			x = c && Math.round(this.view.toX(c.begin)) + 0.5;
+			x = c && Math.round(this.view.at(c.from)) + 0.5;
 
 		if (!c) return;
 		this.ctx.strokeStyle = colours.accent;
@@ -373,8 +377,8 @@ export class Timeline {
 			least = 6;
 
 		for (const c of list) {
-			const from = this.view.toX(c.begin),
-				to = marks ? from + 6 : Math.max(this.view.toX(c.stop), from + 3);
+			const from = this.view.at(c.from),
+				to = marks ? from + 6 : Math.max(this.view.at(c.to), from + 3);
 			const away = x < from ? from - x : x > to ? x - to : 0;
 
 			if (away < least || (away === least && best && c.begin > best.begin)) [best, least] = [c, away];

@@ -57,8 +57,13 @@ export class Viewport {
 		if (moved) this.show(...moved);
 	}
 
+	// Of a place on the scale.
+	at(u) {
+		return (this.left + u * this.unit) * this.k + this.x;
+	}
+
 	toX(t) {
-		return (this.left + this.scale.place(t) * this.unit) * this.k + this.x;
+		return this.at(this.scale.place(t));
 	}
 
 	toTime(x) {
