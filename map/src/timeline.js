@@ -117,7 +117,7 @@ export class Timeline {
 		if (state.selected) for (const use of model.uses(state.selected)) first.add(use.path);
 		if (state.file !== null) first.add(state.file);
 		for (const c of model.commands)
-			if (c.stop >= from && c.begin <= to && (!state.matches || state.matches.has(c.index))) add(c, seen);
+			if (c.begin >= from && c.begin <= to && (!state.matches || state.matches.has(c.index))) add(c, seen);
 		const sorted = (set) => [...set].sort((a, b) => this.order[a] - this.order[b]);
 		this.firstFiles = first.size;
 		this.files = [...first, ...sorted(seen).filter((path) => !first.has(path))];

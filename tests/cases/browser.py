@@ -98,11 +98,17 @@ class Browser:
 
     # --- what a person does ---
 
-    def open(self, path, fragment=""):
-        self.errors, self.requests, before = [], [], self.loaded
-        self.ask("Page.navigate", url=f"file://{path}{fragment}")
+    def go(self, url):
+        before = self.loaded
+        self.ask("Page.navigate", url=url)
         while self.loaded == before:
             self.receive()
+
+    def open(self, path, fragment=""):
+        if fragment:  # else it would go there in the page that it has
+            self.go("about:blank")
+        self.errors, self.requests = [], []
+        self.go(f"file://{path}{fragment}")
         self.wait("document.documentElement.dataset.ready === 'yes' || !document.getElementById('nothing').hidden")
 
     def run(self, script):

@@ -86,7 +86,8 @@ def embedded(path):
 
 @pytest.fixture
 def page(study, sandbox, browser):
-    browser.open(make(sandbox))
+    browser.path = make(sandbox)
+    browser.open(browser.path)
     return browser
 
 
@@ -135,6 +136,12 @@ def test_click_through(page):
     assert page.text("#details .typed").startswith("false")
     page.key("Escape")
     assert not page.text("#details")
+
+    # a link to a command
+    one = page.run("shfsMap.model.commands[2].id")
+    page.open(page.path, f"#{one[:8]}")
+    assert page.text("#details .typed").startswith("sed -i")
+    page.key("Escape")
 
     # scripts that were only read are there as well
     page.click("#written")
