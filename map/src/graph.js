@@ -211,19 +211,17 @@ export class Graph {
 		this.go.file(node.path);
 	}
 
+	// All of it where it is legible, else what is around the target.
 	fit({ width, height }, target) {
-		const box = this.picture.getBoundingClientRect(),
-			k = Math.min(1.1, Math.max(0.75, Math.min(box.width / width, box.height / height)));
-		const fits = width * k <= box.width,
-			low = height * k <= box.height;
+		const box = this.picture.getBoundingClientRect();
+		const k = Math.min(1.1, Math.max(0.75, Math.min(box.width / width, box.height / height)));
+		const shift = (room, length, at) =>
+			length <= room ? (room - length) / 2 : Math.min(0, Math.max(room - length, room / 2 - at));
 
 		select(this.picture).call(
 			this.behaviour.transform,
 			zoomIdentity
-				.translate(
-					fits ? (box.width - width * k) / 2 : box.width / 2 - target.x * k,
-					low ? (box.height - height * k) / 2 : box.height / 2 - target.y * k,
-				)
+				.translate(shift(box.width, width * k, target.x * k), shift(box.height, height * k, target.y * k))
 				.scale(k),
 		);
 	}

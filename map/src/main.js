@@ -65,9 +65,11 @@ function start() {
 	// --- the head ---
 
 	const [first, last] = [model.commands[0], model.commands.at(-1)];
+	const processes = model.commands.filter((c) => c.id === null).length;
 	byId('summary').textContent =
 		[
-			count(model.commands.length, 'command'),
+			count(model.commands.length - processes, 'command'),
+			processes && count(processes, 'process', 'processes'),
 			count(model.sessions.length, 'session'),
 			first &&
 				(date(first.begin) === date(last.begin)

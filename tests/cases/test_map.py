@@ -237,6 +237,25 @@ def test_dark(page):
 
 
 @pytest.mark.users("ordinary")
+def test_what_no_shell_ran(study, sandbox, browser):
+    sandbox.write("config.yaml", "rate: 7\n")
+    study.run(" ls; mv top.txt renamed.txt; ln -s nowhere/at/all link; mkdir made; rm out.csv")
+    browser.open(make(sandbox, "--all"))
+    assert browser.run("shfsMap.timeline.rows.length") == 2
+    assert re.search(r"7 commands · \d+ processes · 1 session", browser.text("#summary"))
+    browser.run("shfsMap.timeline.pick({ command: shfsMap.model.commands.findLast((c) => c.pid) })")
+    browser.settle()
+    assert browser.text("#details .typed") == "cat" and "config.yaml@4" in browser.text("#details")
+    browser.run("shfsMap.timeline.pick({ command: shfsMap.model.commands.findLast((c) => c.id) })")
+    browser.settle()
+    shown = browser.text("#details")
+    assert "text not recorded" in shown and "renamed.txt@2" in shown and "from top.txt" in shown and "REMOVED" in shown
+    browser.key("g")
+    assert "top.txt@2" in browser.run("document.getElementById('picture').textContent")
+    nothing_bad(browser)
+
+
+@pytest.mark.users("ordinary")
 def test_hostile(study, sandbox, browser):
     """Names, commands and contents are text, and nothing else."""
     for n, name in enumerate(HOSTILE):
