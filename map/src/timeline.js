@@ -187,8 +187,7 @@ export class Timeline {
 		const { ctx } = this;
 		const chosen = seen.find((session) => session === this.state.selected?.of) ?? seen[0];
 
-		if (!chosen)
-			return;
+		if (!chosen) return;
 		const more = seen.length > 1 ? ` and ${seen.length - 1} more` : '';
 		const n = seen.reduce((sum, session) => sum + session.commands.length, 0);
 		ctx.fillStyle = ofSession(chosen.index);
