@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/cmd.h"
 #include "query/entry.h"
-#include "query/filter-options.h"
+#include "query/filter.h"
 #include "query/gap.h"
 #include "query/time.h"
 
@@ -54,27 +54,39 @@ static bool is_bookkeeping_asked(void)
 
 /* --- options --- */
 
+static int set_limit(const char *value)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	char *end;
+
+	errno = 0;
+	filter.limit = strtoll(value, &end, 10);
+	if (!errno && !*end && *value >= '0' && *value <= '9' && filter.limit > 0)
+		return 0;
+	shfs_quote_display(&shown, value, strlen(value));
+	shfs_error("--limit %s: not a number above 0", shown.data ? shown.data : "");
+	return SHFS_EXIT_USAGE;
+}
+
 static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
-	int code = 0;
+	int code = shfs_filter_option(&filter, opt, value);
 
 	if (!strcmp(opt->name, "json"))
 		json = true;
+	else if (!strcmp(opt->name, "all"))
+		filter.all = true;
 	else if (!strcmp(opt->name, "reverse"))
 		filter.reverse = true;
-	else
-		code = shfs_filter_option(&filter, opt, value);
-	if (code)
-		return code;
-	if (!strcmp(opt->name, "host"))
+	else if (!strcmp(opt->name, "limit"))
+		return set_limit(value);
+	else if (!strcmp(opt->name, "host"))
 		within.host = value;
-	if (strcmp(opt->name, "read") != 0 && strcmp(opt->name, "wrote") != 0)
-		return 0;
-	if (!add_path(value))
-		return 0;
-	shfs_error("%s", strerror(ENOMEM));
-	return SHFS_EXIT_FAILURE;
+	else if (!code && (!strcmp(opt->name, "read") || !strcmp(opt->name, "wrote")) &&
+	         add_path(value))
+		return shfs_error("out of memory"), SHFS_EXIT_FAILURE;
+	return MAX(code, 0);
 }
 
 /* --- what is shown --- */

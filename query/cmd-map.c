@@ -5,7 +5,7 @@
  * files, the numbers of versions, and the contents, of which there are not many.
  */
 #include "query/entry.h"
-#include "query/filter-options.h"
+#include "query/filter.h"
 #include "query/gap.h"
 #include "query/time.h"
 
@@ -676,18 +676,36 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
+static int set_limit(const char *value)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	char *end;
+
+	errno = 0;
+	filter.limit = strtoll(value, &end, 10);
+	if (!errno && !*end && *value >= '0' && *value <= '9' && filter.limit > 0)
+		return 0;
+	shfs_quote_display(&shown, value, strlen(value));
+	shfs_error("--limit %s: not a number above 0", shown.data ? shown.data : "");
+	return SHFS_EXIT_USAGE;
+}
+
 static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
+	int code = shfs_filter_option(&filter, opt, value);
+
 	if (!strcmp(opt->name, "output"))
 		opts.output = value;
 	else if (!strcmp(opt->name, "force"))
 		opts.force = true;
 	else if (!strcmp(opt->name, "no-contents"))
 		opts.no_contents = true;
-	else
-		return shfs_filter_option(&filter, opt, value);
-	return 0;
+	else if (!strcmp(opt->name, "all"))
+		filter.all = true;
+	else if (!strcmp(opt->name, "limit"))
+		return set_limit(value);
+	return MAX(code, 0);
 }
 
 static const struct shfs_option options[] = {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "query/filter-options.h"
+/* The options of filter.h: from words of the command line to conditions. */
+#include "query/filter.h"
 
 #include "common/quote.h"
 
@@ -27,18 +28,6 @@ static int set_time(struct shfs_filter *f, const struct shfs_option *opt,
 	if (code)
 		return code;
 	return shfs_filter_add_int(f, kind, ns);
-}
-
-static int set_limit(struct shfs_filter *f, const struct shfs_option *opt,
-                     const char *value)
-{
-	char *end;
-
-	errno = 0;
-	f->limit = strtoll(value, &end, 10);
-	if (errno || *end || *value < '0' || *value > '9' || f->limit < 1)
-		return bad_value(opt, value, "a number above 0");
-	return 0;
 }
 
 static int set_regex(struct shfs_filter *f, const struct shfs_option *opt,
@@ -84,7 +73,7 @@ static int set_plain(struct shfs_filter *f, const struct shfs_option *opt,
 		r = *value ? shfs_filter_add(f, plain[i].kind, value) : -EINVAL;
 		return r == -EINVAL ? bad_value(opt, value, plain[i].wanted) : r;
 	}
-	return 0;
+	return SHFS_FILTER_OTHER;
 }
 
 static int set_status(struct shfs_filter *f, const struct shfs_option *opt,
@@ -95,26 +84,25 @@ static int set_status(struct shfs_filter *f, const struct shfs_option *opt,
 	return r == -EINVAL ? bad_value(opt, value, "ok, fail, a status, or !status") : r;
 }
 
+static int set(struct shfs_filter *f, const struct shfs_option *opt, const char *value)
+{
+	if (!strcmp(opt->name, "since") || !strcmp(opt->name, "until"))
+		return set_time(f, opt, value);
+	if (!strcmp(opt->name, "regex"))
+		return set_regex(f, opt, value);
+	if (!strcmp(opt->name, "failed"))
+		return shfs_filter_add_status(f, "fail");
+	if (!strcmp(opt->name, "status"))
+		return set_status(f, opt, value);
+	return set_plain(f, opt, value);
+}
+
 int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
                        const char *value)
 {
-	int r = 0;
+	int r = set(f, opt, value);
 
-	if (!strcmp(opt->name, "all"))
-		f->all = true;
-	else if (!strcmp(opt->name, "limit"))
-		r = set_limit(f, opt, value);
-	else if (!strcmp(opt->name, "since") || !strcmp(opt->name, "until"))
-		r = set_time(f, opt, value);
-	else if (!strcmp(opt->name, "regex"))
-		r = set_regex(f, opt, value);
-	else if (!strcmp(opt->name, "failed"))
-		r = shfs_filter_add_status(f, "fail");
-	else if (!strcmp(opt->name, "status"))
-		r = set_status(f, opt, value);
-	else
-		r = set_plain(f, opt, value);
-	if (r >= 0)
+	if (r >= SHFS_FILTER_OTHER)
 		return r;
 	shfs_error("%s", strerror(-r));
 	return SHFS_EXIT_FAILURE;

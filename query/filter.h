@@ -7,7 +7,7 @@
 #pragma once
 
 #include "common/buf.h"
-#include "store/index.h"
+#include "query/cmd.h"
 
 /* --- a SELECT in the making: text, and the parameters it refers to --- */
 
@@ -62,9 +62,36 @@ _must_check_ int shfs_filter_add(struct shfs_filter *filter, enum shfs_filter_ki
 /* "ok", "fail", "2", "!0". -EINVAL. */
 _must_check_ int shfs_filter_add_status(struct shfs_filter *filter, const char *text);
 bool shfs_filter_has(const struct shfs_filter *filter, enum shfs_filter_kind kind);
-/* The value of the last item of a kind; 0: there is none. */
-int64_t shfs_filter_int(const struct shfs_filter *filter, enum shfs_filter_kind kind);
 void shfs_filter_free(struct shfs_filter *filter);
+
+/* The last one's value; 0: there is none. */
+int64_t shfs_filter_int(const struct shfs_filter *filter, enum shfs_filter_kind kind);
+
+/* For the table of a command's options. */
+#define SHFS_FILTER_OPTIONS                                                              \
+	{ "since", 0, "TIME",                                                            \
+	  "begun at this time or later (\"2 hours ago\", yesterday)" },                  \
+		{ "until", 0, "TIME", "begun before this time" },                        \
+		{ "grep", 'g', "TEXT", "the text of the command holds this" },           \
+		{ "regex", 0, "RE",                                                      \
+		  "the text matches this extended regular expression" },                 \
+		{ "cwd", 0, "DIR", "ran in this directory or below" },                   \
+		{ "session", 0, "ID", "of this shell session" },                         \
+		{ "status", 0, "STATUS", "ended so: ok, fail, a number, or !number" },   \
+		{ "failed", 0, NULL, "the same as --status fail" },                      \
+		{ "host", 0, "HOST", "ran on this host" },                               \
+		{ "read", 0, "PATH",                                                     \
+		  "read this file, something below it, or a pattern's files" },          \
+	{                                                                                \
+		"wrote", 0, "PATH",                                                      \
+			"wrote this file, something below it, or a pattern's files"      \
+	}
+
+/* Takes one of these options. 0; an exit code, after it has said what is wrong; or
+ * SHFS_FILTER_OTHER: it is none of them. */
+#define SHFS_FILTER_OTHER (-1)
+_must_check_ int shfs_filter_option(struct shfs_filter *filter,
+                                    const struct shfs_option *opt, const char *value);
 
 /* Looks how many files the paths name: that decides how the query goes about it, and not
  * what it answers. */

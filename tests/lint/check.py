@@ -187,6 +187,9 @@ def check_function_sizes(path, text):
 # --- commands and their pages ---
 
 
+OPTION = r'\{\s*(?:\.name\s*=\s*)?"([a-z][a-z0-9-]*)"'
+
+
 def commands():
     """name -> (path, line, options) of each command that is not hidden."""
     found = {}
@@ -205,10 +208,13 @@ def commands():
 def options_of(text, command):
     table = re.search(r"\.options\s*=\s*(\w+)", command)
     body = table and re.search(rf"\b{table[1]}\[\]\s*=\s*\{{(.*?)^\}};", text, re.S | re.M)
-    named = body[1] if body else ""
-    if "SHFS_FILTER_OPTIONS" in named:
-        named += read("query/filter-options.h").replace("\\\n", "")
-    return re.findall(r'\{\s*(?:\.name\s*=\s*)?"([a-z][a-z0-9-]*)"', named)
+    return re.findall(OPTION, body[1]) if body else []
+
+
+def filter_options():
+    """Of SHFS_FILTER_OPTIONS: history's page tells of them, others that have them refer to it."""
+    header = read("query/filter.h").replace("\\\n", "\n")
+    return re.findall(OPTION, re.search(r"#define SHFS_FILTER_OPTIONS(.*?)\n\n", header, re.S)[1])
 
 
 def check_commands():
@@ -220,7 +226,7 @@ def check_commands():
             problem(path, line, f"shfs {name} has no page {page}")
             continue
         text = read(page).replace("\\", "")
-        for option in options:
+        for option in options + (filter_options() if name == "history" else []):
             if not re.search(rf"--{option}(?![a-z0-9-])", text):
                 problem(page, 1, f"does not name --{option}")
     overview = read("man/shfs.1.scd") if os.path.exists("man/shfs.1.scd") else ""
