@@ -20,7 +20,7 @@
 #define STATX_MNT_ID 0x1000
 #endif
 
-#define CLOSES_AT_ONCE 170 /* each holds a descriptor */
+#define CLOSES_AT_ONCE 170
 
 struct close {
 	int fd;
@@ -62,14 +62,17 @@ void fan_tell(struct shfs_driver *d, int content_fd)
 	d->sink(d->arg, &d->room.event, content_fd);
 }
 
-void fan_tell_lost(struct shfs_driver *d, uint64_t count)
+static void tell_lost(struct shfs_driver *d)
 {
 	struct shfs_event *e = &d->room.event;
 
+	if (!d->lost)
+		return;
 	memset(e, 0, sizeof(*e));
 	e->type = SHFS_EVENT_LOST;
 	e->time_ns = (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME);
-	e->lost.count = count;
+	e->lost.count = d->lost;
+	d->lost = 0;
 	shfs_event_set_text(&d->room, (struct shfs_bytes){ 0 }, (struct shfs_bytes){ 0 });
 	fan_tell(d, -1);
 }
@@ -411,35 +414,85 @@ static void tell_in_place(struct shfs_driver *d, struct close *c)
 
 /* --- closes: reading --- */
 
-/* At most so many bytes; how many events were there, -errno. */
-static int read_closes(struct shfs_driver *d, struct close closes[static CLOSES_AT_ONCE],
-                       size_t *count)
+static void keep(struct shfs_driver *d, struct fan_close c)
+{
+	d->closes[(d->first_close + d->n_closes++) % d->room_closes] = c;
+}
+
+/* How many there were, -errno. */
+static int read_closes(struct shfs_driver *d)
 {
 	_Alignas(8) char data[CLOSES_AT_ONCE * sizeof(struct fanotify_event_metadata)];
 	const struct fanotify_event_metadata *e = (const void *)data;
 	ssize_t n = read(d->closes_fd, data, sizeof(data));
 	int seen = 0;
 
-	*count = 0;
 	if (n < 0)
 		return -errno;
 	for (; FAN_EVENT_OK(e, n); e = FAN_EVENT_NEXT(e, n), seen++) {
-		struct close *c = &closes[*count];
+		uint32_t pid = (uint32_t)e->pid;
 
-		*c = (struct close){ .fd = e->fd,
-			             .mask = e->mask,
-			             .pid = (uint32_t)e->pid };
-		if (e->fd < 0)
-			fan_tell_lost(d, 1);
-		else if (c->pid == (uint32_t)getpid() || c->pid == (uint32_t)d->watcher ||
-		         !look(d, c)) {
+		if (pid && (pid == (uint32_t)getpid() || pid == (uint32_t)d->watcher))
 			close(e->fd);
-			free(c->path);
-		} else {
-			++*count;
-		}
+		else
+			keep(d, (struct fan_close){ e->fd, pid, e->mask });
 	}
 	return seen;
+}
+
+static int count_queued(const struct shfs_driver *d)
+{
+	int bytes = 0;
+
+	if (ioctl(d->closes_fd, FIONREAD, &bytes))
+		return -errno;
+	return bytes / (int)sizeof(struct fanotify_event_metadata);
+}
+
+/* Out of the kernel's queue as soon as can be: that has room for few. How many it had,
+ * -errno. */
+static int take_closes(struct shfs_driver *d)
+{
+	int queued = count_queued(d), left = queued;
+
+	while (left > 0 && d->n_closes + CLOSES_AT_ONCE <= d->room_closes) {
+		int r = read_closes(d);
+
+		if (!r)
+			break;
+		if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
+			return r;
+		if (r < 0) /* a file that cannot be opened: gone, or leased */
+			keep(d, (struct fan_close){ .fd = -1 });
+		left -= MAX(r, 1);
+	}
+	return queued;
+}
+
+static void drop_close(struct close *c)
+{
+	shfs_closep(&c->fd);
+	free(c->path);
+}
+
+/* The next one; false: it is not to be told. */
+static bool next_close(struct shfs_driver *d, struct close *out)
+{
+	const struct fan_close *next = &d->closes[d->first_close];
+
+	*out = (struct close){ .fd = next->fd, .pid = next->pid, .mask = next->mask };
+	d->first_close = (d->first_close + 1) % d->room_closes;
+	d->n_closes--;
+	if (out->fd < 0) {
+		d->lost++;
+		if (out->mask & FAN_Q_OVERFLOW)
+			fan_objects_forget_users(d);
+		return false;
+	}
+	if (look(d, out))
+		return true;
+	drop_close(out);
+	return false;
 }
 
 /* And who had done what was read by then. */
@@ -450,47 +503,41 @@ static int read_names(struct shfs_driver *d)
 	return r < 0 ? r : shfs_connector_read(d->processes, d->sink, d->arg);
 }
 
-static int drain_some_closes(struct shfs_driver *d)
+static int drain_some_closes(struct shfs_driver *d, size_t most)
 {
 	struct close closes[CLOSES_AT_ONCE];
-	size_t count;
-	int seen = read_closes(d, closes, &count), r = 0;
+	size_t count = 0;
+	int r = 0;
 
+	for (; most && d->n_closes; most--)
+		count += next_close(d, &closes[count]);
 	/* what they are called was asked before: names tell how it has changed since */
 	if (count)
 		r = read_names(d);
 	for (size_t i = 0; i < count; i++) {
-		struct close *c = &closes[i];
-
-		if (r >= 0 && choose(d, c))
-			tell_in_place(d, c);
-		close(c->fd);
-		free(c->path);
+		if (r >= 0 && choose(d, &closes[i]))
+			tell_in_place(d, &closes[i]);
+		drop_close(&closes[i]);
 	}
-	return r < 0 ? r : seen;
+	return MIN(r, 0);
 }
 
+/* Those that there are by now. */
 static int drain_closes(struct shfs_driver *d)
 {
-	int waiting = 0, seen = 0;
+	size_t left = d->n_closes, some;
+	int r = take_closes(d);
 
-	if (ioctl(d->closes_fd, FIONREAD, &waiting))
-		return -errno;
-	waiting /= (int)sizeof(struct fanotify_event_metadata);
-	while (seen < waiting) {
-		int r = drain_some_closes(d);
-
-		if (r > 0)
-			seen += r;
-		else if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
-			return r;
-		else if (r < 0) { /* a file that cannot be opened: gone, or leased */
-			fan_tell_lost(d, 1);
-			seen++;
-		} else
-			break;
+	if (r > 0)
+		left += (size_t)r;
+	while (r >= 0 && left && d->n_closes) {
+		some = MIN(MIN(left, d->n_closes), (size_t)CLOSES_AT_ONCE);
+		left -= some;
+		r = drain_some_closes(d, some);
+		if (r >= 0)
+			r = take_closes(d);
 	}
-	return 0;
+	return MIN(r, 0);
 }
 
 /* --- the driver --- */
@@ -533,6 +580,7 @@ static int drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 	if (r < 0)
 		return r;
 	fan_names_tell(d, MIN(end, fan_names_known(d)));
+	tell_lost(d);
 	shfs_connector_turn(d->processes, sink, arg);
 	fan_objects_trim(d);
 	arm(d);
@@ -544,6 +592,9 @@ static void close_driver(struct shfs_driver *d)
 	if (!d)
 		return;
 	shfs_connector_close(d->processes);
+	for (size_t i = 0; i < d->n_closes; i++)
+		shfs_closep(&d->closes[(d->first_close + i) % d->room_closes].fd);
+	free(d->closes);
 	fan_names_free(d);
 	fan_objects_free(d);
 	fan_places_free(d);
@@ -559,8 +610,17 @@ static void close_driver(struct shfs_driver *d)
 
 static int open_closes(struct shfs_driver *d, struct shfs_buf *why)
 {
-	d->closes_fd = fan_closes_open(FAN_UNLIMITED_QUEUE | FAN_UNLIMITED_MARKS, why);
+	d->closes_fd = fan_closes_open(FAN_UNLIMITED_MARKS, why);
 	return MIN(d->closes_fd, 0);
+}
+
+/* Each that waits holds a descriptor. */
+static int make_room(struct shfs_driver *d)
+{
+	d->room_closes = MAX(shfs_proc_share_of_fds(2, FAN_CLOSES_MAX),
+	                     (size_t)CLOSES_AT_ONCE);
+	d->closes = calloc(d->room_closes, sizeof(*d->closes));
+	return d->closes ? 0 : -ENOMEM;
 }
 
 static int open_poll(struct shfs_driver *d)
@@ -611,6 +671,8 @@ static int open_all(struct shfs_driver *d, const struct shfs_watch_order *order,
 	if (!d->root)
 		return -ENOENT;
 	r = open_closes(d, why);
+	if (r >= 0)
+		r = make_room(d);
 	if (r >= 0)
 		r = fan_names_open(d, why);
 	if (r >= 0)

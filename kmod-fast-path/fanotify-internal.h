@@ -67,8 +67,16 @@ struct fan_name {
 	struct fan_name *next; /* of the same child */
 };
 
+/* A close as it was read. */
+struct fan_close {
+	int fd; /* -1: one that cannot be told, or more: the kernel's queue was full */
+	uint32_t pid;
+	uint64_t mask;
+};
+
 #define FAN_ELSEWHERE_SLOTS 4096
 #define FAN_MOVES           64
+#define FAN_CLOSES_MAX      65536 /* that are read, and not told yet */
 
 struct fan_move {
 	char *from, *to;
@@ -86,6 +94,9 @@ struct shfs_driver {
 	uint64_t not_ignored[FAN_ELSEWHERE_SLOTS]; /* hashes of directories */
 	bool armed;                                /* closes and names wake who waits */
 	struct shfs_connector *processes;
+	struct fan_close *closes; /* a ring */
+	size_t first_close, n_closes, room_closes;
+	uint64_t lost; /* and not told yet */
 	struct fan_object *objects;
 	uint64_t epoch; /* rises with each directory that is renamed */
 
@@ -113,7 +124,6 @@ struct shfs_driver {
 /* An event of this process, with its time and number; NULL: it is not to be told. */
 struct shfs_event *fan_event(struct shfs_driver *d, unsigned type, uint32_t pid);
 void fan_tell(struct shfs_driver *d, int content_fd);
-void fan_tell_lost(struct shfs_driver *d, uint64_t count);
 
 /* The path below the root; NULL: outside. Borrowed from path. */
 const char *fan_below(struct shfs_driver *d, const char *path);
@@ -153,6 +163,8 @@ int fan_object_open(struct shfs_driver *d, const struct fan_object *object);
 uint64_t fan_object_ino(const struct fan_object *object); /* 0 where it cannot be told */
 uint32_t fan_object_generation(const struct fan_object *object);
 void fan_objects_trim(struct shfs_driver *d);
+/* Closes were lost: who has made a file, or executes it, may have closed it. */
+void fan_objects_forget_users(struct shfs_driver *d);
 void fan_objects_free(struct shfs_driver *d);
 
 /* --- fanotify-names.c --- */

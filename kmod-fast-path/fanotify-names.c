@@ -24,6 +24,7 @@
 #define TELL_WAIT_US 1000
 #define WAITS_MAX    100
 #define READ_TRIES   4
+#define NAMES_MAX    65536 /* that are read, and not told yet */
 #define TOUCHES_MAX  64
 
 /* What an event says, borrowed from the buffer. */
@@ -366,12 +367,21 @@ static void note_replaced(struct shfs_driver *d, const struct told *t)
 		n->replaces = true;
 }
 
+/* What was known of names may be so no more. */
+static void lose(struct shfs_driver *d)
+{
+	d->lost++;
+	d->epoch++;
+	d->n_moves += FAN_MOVES + 1;
+	fan_ignore_none(d);
+}
+
 static int take(struct shfs_driver *d, const struct told *t)
 {
 	int r = 0;
 
-	if (t->mask & FAN_Q_OVERFLOW) {
-		fan_tell_lost(d, 1);
+	if (t->mask & FAN_Q_OVERFLOW || d->n_names >= NAMES_MAX) {
+		lose(d);
 		return 0;
 	}
 	if (t->mask & FAN_RENAME)
@@ -665,7 +675,7 @@ static void tell_name(struct shfs_driver *d, struct fan_name *n)
 	if (!path || (n->dir2 && !to)) {
 		/* in a directory of which nobody knows where it was */
 		if (fan_event(d, SHFS_EVENT_LOST, n->pid))
-			fan_tell_lost(d, 1);
+			d->lost++;
 		return;
 	}
 	switch (n->kind) {
@@ -864,9 +874,8 @@ int fan_names_mark(struct shfs_driver *d, int dir_fd)
 int fan_names_open(struct shfs_driver *d, struct shfs_buf *why)
 {
 	d->names_fd = fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK |
-	                                    FAN_UNLIMITED_QUEUE | FAN_UNLIMITED_MARKS |
-	                                    FAN_REPORT_DFID_NAME | FAN_REPORT_FID |
-	                                    FAN_REPORT_TARGET_FID,
+	                                    FAN_UNLIMITED_MARKS | FAN_REPORT_DFID_NAME |
+	                                    FAN_REPORT_FID | FAN_REPORT_TARGET_FID,
 	                            O_RDONLY | O_CLOEXEC | O_LARGEFILE);
 	if (d->names_fd >= 0)
 		return 0;

@@ -141,6 +141,14 @@ void fan_objects_trim(struct shfs_driver *d)
 	}
 }
 
+void fan_objects_forget_users(struct shfs_driver *d)
+{
+	struct fan_object *object, *next;
+
+	HASH_ITER (hh, d->objects, object, next)
+		object->creator = object->executor = 0;
+}
+
 void fan_objects_free(struct shfs_driver *d)
 {
 	struct fan_object *object, *next;

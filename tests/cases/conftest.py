@@ -39,6 +39,8 @@ def pytest_generate_tests(metafunc):
         # not steady enough on a busy machine without FUSE
         by_hand = mark.kwargs.get("by_hand") and "SHFS_TEST_BACKENDS" not in os.environ
         backends = ["fuse"] if by_hand else harness.BACKENDS
+        if "SHFS_TEST_BACKENDS" not in os.environ:
+            backends = backends + mark.kwargs.get("besides", [])
         metafunc.parametrize("backend", [b for b in backends if b not in without])
 
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from watching import FILES, TOOL, Watch, fnv
+from watching import FILES, TOOL, Events, Watch, fnv
 
 HERE = os.path.dirname(__file__)
 # alone: they hear of all processes of the machine, and would lose some under its load
@@ -77,12 +77,15 @@ def test_no_content_is_lost(watch, edges, options):
     """Also of 20,000 files that are unlinked at once, and that nobody takes before the end."""
     count = 20000
     events = watch.run(edges, "loop", str(count), options=["--hash", *options])
-    assert not events.of("LOST")
     expected = {f"loop{i}": fnv(b"the content of file %d" % i) for i in range(count)}
     closes = events.of("CLOSE")
-    assert len(closes) == count and {e.path for e in closes} == set(expected)
     pinned = {e.path: e.hash for e in closes if "PINNED" in e.flags}
     assert pinned.items() <= expected.items()
+    if watch.driver == "fanotify" and options:  # the kernel queues 16,384: see below
+        assert events.of("LOST") and len(pinned) == len(closes) <= 16384
+        return
+    assert not events.of("LOST")
+    assert len(closes) == count and {e.path for e in closes} == set(expected)
     # bpf finds no file that has no name, fanotify keeps so many for bpf-tracepoints
     if watch.driver == "fanotify" or (watch.driver == "bpf-tracepoints" and not options):
         assert pinned == expected
@@ -313,13 +316,36 @@ def test_many_files_by_many(watch):
 
 
 @pytest.mark.timeout(180)
-def test_losses_are_told(watch):
+def test_losses_are_told(watch, sandbox):
     """More processes than the queue has room for, while nobody reads."""
-    script = "i=0; while [ $i -lt 30000 ]; do (:); i=$((i+1)); done; echo 1 > last"
-    events = watch.script(script, options=["--late"])
+    user = f"setpriv --reuid {sandbox.user.uid} --clear-groups"
+    script = (
+        f"kill -STOP $PPID; {user} sh -c 'i=0; while [ $i -lt 30000 ]; do (:); i=$((i+1)); done; "
+        ": > made; sleep 3; echo 1 > last' & until [ -e made ]; do sleep 0.1; done; kill -CONT $PPID; wait"
+    )
+    events = watch.run("sh", "-c", script, as_uid=0)
     if len(events.of("FORK")) < 30000:
         assert sum(e.count for e in events.of("LOST")) >= 1
     assert events.of("CLOSE", path="last")
+
+
+def test_more_closes_and_names_than_there_is_room_for(watch, edges, sandbox):
+    """While the driver is stopped. What it knew of names by then is not believed behind that."""
+    if watch.driver != "fanotify":
+        pytest.skip("it has one ring for all")
+    user = f"setpriv --reuid {sandbox.user.uid} --clear-groups"
+    script = (
+        f"{user} sh -c 'mkdir d; echo 1 > d/f'; sleep 0.2; kill -STOP $PPID; "
+        f"{user} {edges} loop 20000; {user} mv d e; kill -CONT $PPID; sleep 0.5; "
+        f"{user} sh -c 'echo 2 > e/g; mv e/g e/h; ln e/h i; rm e/f'"
+    )
+    events = watch.run("sh", "-c", script, as_uid=0)
+    lost = max(i for i, e in enumerate(events) if e.type == "LOST")
+    assert Events(events[:lost]).said("MAKE") == [("MAKE", "d")]
+    assert not Events(events[:lost]).of("RENAME")
+    assert Events(events[lost:]).said(*FILES) == [
+        ("CLOSE", "e/g"), ("RENAME", "e/g", "e/h"), ("LINK", "e/h", "i"), ("UNLINK", "e/f"),
+    ]
 
 
 def test_refuses(watch, sandbox):
