@@ -13,7 +13,8 @@
 
 struct directory {
 	uint64_t key, ino;
-	char *path; /* below the root; with top: absolute, without the first slash */
+	uint64_t volume; /* its device, where that is not the root's: of btrfs */
+	char *path;      /* below the root; with top: absolute, without the first slash */
 	size_t len;
 	bool top;
 	bool doomed; /* the kernel had forgotten it when it was last looked at */
@@ -25,6 +26,7 @@ struct part {
 	uint32_t tid;
 	uint64_t key;
 	struct shfs_buf names; /* the deepest first, each ends with NUL */
+	bool volume;
 	UT_hash_handle hh;
 };
 
@@ -135,12 +137,22 @@ static int join_names(const char *names, size_t len, struct shfs_buf *path)
 	return path->failed ? -ENOMEM : 0;
 }
 
+/* Numbers of inodes are those of one volume. */
+static uint64_t volume_of(struct shfs_composer *c, const char *path)
+{
+	struct stat st;
+
+	if (!c->ops.look || c->ops.look(c->arg, path, &st) < 0)
+		return UINT64_MAX; /* gone: none of the root's, maybe */
+	return st.st_dev;
+}
+
 static int keep_directory(struct shfs_composer *c, const struct shfs_bpf_record *record,
-                          const struct shfs_buf *names)
+                          const struct part *part)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 };
 	struct directory *d = find_directory(c, record->directory);
-	int r = join_names(names->data, names->len, &path);
+	int r = join_names(part->names.data, part->names.len, &path);
 
 	if (r < 0)
 		return r;
@@ -158,6 +170,8 @@ static int keep_directory(struct shfs_composer *c, const struct shfs_bpf_record 
 		free(d);
 		return -ENOMEM;
 	}
+	if (part->volume && !d->top)
+		d->volume = volume_of(c, d->path);
 	HASH_ADD(hh, c->directories, key, sizeof(d->key), d);
 	return 0;
 }
@@ -195,11 +209,12 @@ static int take_directory(struct shfs_composer *c, const struct shfs_bpf_record 
 		if (!part || part->key != record->directory)
 			return 0;
 	}
+	part->volume |= record->flags & SHFS_BPF_VOLUME;
 	shfs_buf_add(&part->names, record->text, record->name_len);
 	if (part->names.failed)
 		r = -ENOMEM;
 	else if (record->flags & SHFS_BPF_LAST)
-		r = keep_directory(c, record, &part->names);
+		r = keep_directory(c, record, part);
 	if (r < 0 || (record->flags & SHFS_BPF_LAST))
 		forget_part(c, part);
 	return r;
@@ -511,6 +526,7 @@ static void set_looked(struct shfs_composer *c, struct shfs_event *event,
 	event->file.mode = st.st_mode;
 	event->file.nlink = (uint32_t)st.st_nlink;
 	event->file.uid = st.st_uid;
+	event->file.dev = st.st_dev;
 	if (S_ISDIR(st.st_mode))
 		event->flags |= SHFS_EVENT_DIRECTORY_FILE;
 }
@@ -589,6 +605,8 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 		event->text_len =
 			(uint16_t)add_path(c, event, d, record->text, record->name_len);
 		event->file.parent = d ? d->ino : 0;
+		if (d && !event->file.dev)
+			event->file.dev = d->volume;
 	}
 	if (!record->name2_len)
 		return;

@@ -19,7 +19,8 @@ struct shfs_composer;
 struct shfs_composer_ops {
 	/* Tells an event, borrowed. */
 	void (*tell)(void *arg, struct shfs_event *event);
-	/* What a path below the root is, no link followed. -errno. */
+	/* What a path below the root is, no link followed; st_dev: 0 of the root's.
+	 * -errno. */
 	int (*look)(void *arg, const char *path, struct stat *out);
 	/* Replaces a path below the root of a directory, in which links may be, by the
 	 * one without. -errno: it cannot be told. */

@@ -57,6 +57,8 @@ struct shfs_driver {
 	struct shfs_bpf_state *state;
 
 	int root_fd, namespace_fd;
+	dev_t root_stat_dev; /* as stat(2) has it */
+	uint32_t own_pid;    /* as the watcher knows it; 0: not at all */
 	char root_path[PATH_MAX];
 	enum handle_form handle_form;
 	struct handle root_handle;
@@ -196,19 +198,28 @@ static int pin(struct shfs_driver *d, const struct shfs_event *event)
 static void tell(void *arg, struct shfs_event *event)
 {
 	struct shfs_driver *d = arg;
-	_cleanup_close_ int content = pin(d, event);
+	_cleanup_close_ int content = -1;
 
+	if (d->own_pid && event->process.pid == d->own_pid) /* it closes pins */
+		return;
+	content = pin(d, event);
 	if (content >= 0)
 		event->flags |= SHFS_EVENT_PINNED;
 	d->sink(d->sink_arg, event, content);
 }
 
+/* st_dev: 0 of the root's. */
 static int look(void *arg, const char *path, struct stat *out)
 {
+	struct shfs_driver *d = arg;
 	_cleanup_close_ int fd =
-		open_below(arg, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+		open_below(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 
-	return fd < 0 || fstat(fd, out) ? -errno : 0;
+	if (fd < 0 || fstat(fd, out))
+		return -errno;
+	if (out->st_dev == d->root_stat_dev)
+		out->st_dev = 0;
+	return 0;
 }
 
 static int real(void *arg, const char *path, struct shfs_buf *out)
@@ -532,6 +543,7 @@ static bool has_other_mounts(const struct shfs_driver *d)
 static int open_order(struct shfs_driver *d, const struct shfs_watch_order *order,
                       struct shfs_buf *why)
 {
+	struct stat st;
 	char path[64];
 	ssize_t n;
 
@@ -540,8 +552,9 @@ static int open_order(struct shfs_driver *d, const struct shfs_watch_order *orde
 		return -errno;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", d->root_fd);
 	n = readlink(path, d->root_path, sizeof(d->root_path) - 1);
-	if (n < 0)
+	if (n < 0 || fstat(d->root_fd, &st))
 		return -errno;
+	d->root_stat_dev = st.st_dev;
 	snprintf(path, sizeof(path), "/proc/%d/ns/pid",
 	         (int)(order->pid ? order->pid : getpid()));
 	d->namespace_fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -624,8 +637,10 @@ static int open_loaded(struct shfs_driver *d, const struct shfs_watch_order *ord
 	r = map_ring(d);
 	if (r < 0)
 		return r;
-	r = shfs_composer_new(d->root_path, d->state->root_dev, is_own_namespace(d),
-	                      &composer_ops, d, &d->composer);
+	if (is_own_namespace(d))
+		d->own_pid = (uint32_t)getpid();
+	r = shfs_composer_new(d->root_path, d->state->root_dev, d->own_pid, &composer_ops,
+	                      d, &d->composer);
 	return r < 0 ? r : attach(d, what, why);
 }
 

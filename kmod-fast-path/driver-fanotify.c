@@ -617,8 +617,8 @@ static int open_closes(struct shfs_driver *d, struct shfs_buf *why)
 /* Each that waits holds a descriptor. */
 static int make_room(struct shfs_driver *d)
 {
-	d->room_closes = MAX(shfs_proc_share_of_fds(2, FAN_CLOSES_MAX),
-	                     (size_t)CLOSES_AT_ONCE);
+	d->room_closes =
+		MAX(shfs_proc_share_of_fds(2, FAN_CLOSES_MAX), (size_t)CLOSES_AT_ONCE);
 	d->closes = calloc(d->room_closes, sizeof(*d->closes));
 	return d->closes ? 0 : -ENOMEM;
 }

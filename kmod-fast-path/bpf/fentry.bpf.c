@@ -214,6 +214,39 @@ int BPF_PROG(on_change, void *idmap, struct dentry *dentry, struct iattr *attr)
 	return 0;
 }
 
+/* Extended attributes; before 6.2 access control lists are set as such, too. */
+SEC("fexit/vfs_setxattr")
+int BPF_PROG(on_setxattr, void *idmap, struct dentry *dentry)
+{
+	if (succeeded(ctx))
+		tell_named(SHFS_EVENT_CHANGE, dentry);
+	return 0;
+}
+
+SEC("fexit/vfs_removexattr")
+int BPF_PROG(on_removexattr, void *idmap, struct dentry *dentry)
+{
+	if (succeeded(ctx))
+		tell_named(SHFS_EVENT_CHANGE, dentry);
+	return 0;
+}
+
+SEC("fexit/vfs_set_acl")
+int BPF_PROG(on_set_acl, void *idmap, struct dentry *dentry)
+{
+	if (succeeded(ctx))
+		tell_named(SHFS_EVENT_CHANGE, dentry);
+	return 0;
+}
+
+SEC("fexit/vfs_remove_acl")
+int BPF_PROG(on_remove_acl, void *idmap, struct dentry *dentry)
+{
+	if (succeeded(ctx))
+		tell_named(SHFS_EVENT_CHANGE, dentry);
+	return 0;
+}
+
 /* --- what happens seldom --- */
 
 SEC("fentry/security_sb_mount")

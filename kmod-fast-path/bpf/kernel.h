@@ -157,6 +157,7 @@ struct mount {
 	struct mount *mnt_parent;
 	struct dentry *mnt_mountpoint;
 	struct vfsmount mnt;
+	void *mnt_ns;
 };
 
 struct cred {

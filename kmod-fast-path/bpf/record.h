@@ -23,6 +23,7 @@ enum shfs_bpf_flags {
 	SHFS_BPF_FIRST = 1u << 25,   /* DIRECTORY: first of the records of this path */
 	SHFS_BPF_LAST = 1u << 26,    /* DIRECTORY: last of them */
 	SHFS_BPF_TOP = 1u << 27, /* DIRECTORY: from the top of all, not from the root */
+	SHFS_BPF_VOLUME = 1u << 29, /* DIRECTORY: maybe of another volume of btrfs */
 	SHFS_BPF_GIVEN =
 		1u << 28, /* the names are paths as a program gave them to a call,
 	                   * to be taken from the directories if not absolute */
@@ -72,10 +73,11 @@ struct shfs_bpf_config {
 struct shfs_bpf_state {
 	__u64 root; /* its dentry, which the fd of the driver holds */
 	__u64 root_dev;
+	__u64 mounts;    /* the mount namespace of the root */
 	__u64 namespace; /* of pids; its level: 0 the first of all */
 	__u32 level;
 	__u32 other_mounts; /* are, or may be, below the root */
-	__u64 reserved[4];
+	__u64 reserved[3];
 	/* what changes often */
 	__u64 lost;
 	__u64 next_id;

@@ -29,6 +29,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define WAKE_NS    1000000    /* but no more often than that, for one file */
 #define NSEC_MASK  0x7fffffff /* since 6.13, bit 31 says that somebody has seen it */
 #define KEY_MIX    0x9E3779B97F4A7C15ull
+#define VOLUME_INO 256 /* of the top of each volume of btrfs */
 
 const volatile struct shfs_bpf_config config;
 struct shfs_bpf_state state;
@@ -157,11 +158,18 @@ struct place {
 	u64 dentry, mount; /* then: the directory, and what it is on, 0: unknown */
 };
 
-/* A walk up from a directory, over mounts. */
+/* A walk up from a directory, over mounts. It ends below the root, at the top of all, or
+ * (neither) where another mount namespace is entered. */
 struct walk {
 	u64 dentry, mount, key;
 	bool below, top;
 };
+
+/* What another namespace has mounted is not below the root, wherever that is there. */
+static __always_inline bool is_foreign(struct mount *mount)
+{
+	return (u64)BPF_CORE_READ(mount, mnt_ns) != state.mounts;
+}
 
 /* One step up; 1 where it ends. */
 static __always_inline long walk_step(struct walk *walk)
@@ -175,8 +183,8 @@ static __always_inline long walk_step(struct walk *walk)
 	}
 	if (mount && BPF_CORE_READ(mount, mnt.mnt_root) == dentry) {
 		under = BPF_CORE_READ(mount, mnt_parent);
-		if (!under || under == mount) {
-			walk->top = true;
+		if (is_foreign(mount) || !under || under == mount) {
+			walk->top = !is_foreign(mount);
 			return 1;
 		}
 		walk->dentry = (u64)BPF_CORE_READ(mount, mnt_mountpoint);
@@ -218,7 +226,7 @@ __noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
 		if (!mount || BPF_CORE_READ(mount, mnt.mnt_root) != dentry)
 			break;
 		under = BPF_CORE_READ(mount, mnt_parent);
-		if (under == mount)
+		if (under == mount || is_foreign(mount))
 			break;
 		dentry = BPF_CORE_READ(mount, mnt_mountpoint);
 		walk.mount = (u64)under;
@@ -417,11 +425,14 @@ static long tell_one(u32 i, void *arg)
 	begin(record, SHFS_EVENT_DIRECTORY, tell->flags, &tell->who);
 	record->directory = tell->key;
 	record->ino = tell->ino;
-	if (end)
+	if (end) {
 		record->flags |= SHFS_BPF_LAST | (tell->walk.top ? SHFS_BPF_TOP : 0);
-	else
+	} else {
+		if (BPF_CORE_READ(dentry, d_inode, i_ino) == VOLUME_INO)
+			record->flags |= SHFS_BPF_VOLUME;
 		n = bpf_probe_read_kernel_str(record->text, SHFS_BPF_NAME_MAX,
 		                              BPF_CORE_READ(dentry, d_name.name));
+	}
 	record->name_len = n > 0 ? n : 0;
 	tell->flags = 0;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
@@ -443,7 +454,7 @@ __noinline int tell_slow(u64 dentry, u64 mount, u64 key)
 	return tell.failed || !(tell.walk.below || tell.walk.top);
 }
 
-/* All in one record, if they have room in it. */
+/* All in one record. 1: it finds no room in the ring; -1: they find none in it. */
 static __noinline long tell_fast(struct dentry *first, u64 key)
 {
 	struct shfs_bpf_record *record;
@@ -473,22 +484,29 @@ static __noinline long tell_fast(struct dentry *first, u64 key)
 		if (n <= 0 || n > SHFS_BPF_NAME_MAX)
 			break;
 		at += n;
+		if (dir->d_inode->i_ino == VOLUME_INO)
+			record->flags |= SHFS_BPF_VOLUME;
 		dir = dir->d_parent;
 	}
 	bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
-	return tell_slow(address_of(first), 0, key);
+	return -1;
 }
 
 /* Makes sure that the directory of this place is known. */
 static __always_inline bool know(struct dentry *dentry, const struct place *place)
 {
 	u64 key = place->key;
+	long r = -1;
 	u8 one = 1;
 
 	if (bpf_map_lookup_elem(&told, &key))
 		return true;
-	if (place->slow ? tell_slow(place->dentry, place->mount, key)
-	                : tell_fast(dentry->d_parent, key)) {
+	if (!place->slow)
+		r = tell_fast(dentry->d_parent, key);
+	if (r < 0)
+		r = place->slow ? tell_slow(place->dentry, place->mount, key)
+		                : tell_slow(address_of(dentry->d_parent), 0, key);
+	if (r) {
 		count_lost();
 		return false;
 	}
@@ -601,6 +619,12 @@ static __always_inline u32 open_flags(struct file *file)
 	return told_flags;
 }
 
+/* What overlayfs opens beneath, by the path of its own file (before 6.5). */
+static __always_inline bool is_backing(struct file *file)
+{
+	return file->f_inode != file->f_path.dentry->d_inode;
+}
+
 /* A store to a map is not seen, but the first to a page sets the times of most files. */
 static __always_inline void note_mapped(struct inode *inode, struct written *known)
 {
@@ -676,7 +700,7 @@ static __always_inline void note_written(struct file *file, u32 flags)
 	} else if (!mine) {
 		return;
 	}
-	if (!find(file->f_path.dentry, file, &place))
+	if (!find(file->f_path.dentry, file, &place) || is_backing(file))
 		return;
 	if (!known) {
 		first.id = __sync_fetch_and_add(&state.next_id, 1) + 1;
@@ -737,7 +761,7 @@ static __always_inline void note_close(struct file *file, u32 mode, struct inode
 	if (!known && !watched())
 		return;
 	dentry = file->f_path.dentry;
-	if (!find(dentry, file, &place)) {
+	if (!find(dentry, file, &place) || is_backing(file)) {
 		if (known)
 			bpf_map_delete_elem(&files, &address);
 		return;
@@ -896,10 +920,13 @@ int learn(struct bpf_iter__task_file *ctx)
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 	struct pid_namespace *pids;
+	struct mount *mount;
 
 	if (!task || !file || task->tgid != (u32)(bpf_get_current_pid_tgid() >> 32))
 		return 0;
 	if (ctx->fd == (u32)config.root_fd) {
+		mount = (void *)mount_of((u64)BPF_CORE_READ(file, f_path.mnt));
+		state.mounts = (u64)BPF_CORE_READ(mount, mnt_ns);
 		state.root = (u64)BPF_CORE_READ(file, f_path.dentry);
 		state.root_dev = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
 	}

@@ -306,8 +306,8 @@ struct base {
 	u64 dentry, mount, key;
 };
 
-/* The directory that a path with this first character begins at. False: it cannot be
- * told. */
+/* The directory that a path with this first character begins at. 0: it cannot be told;
+ * -1: it is in another mount namespace, and not below the root. */
 __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
@@ -337,7 +337,7 @@ __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 	walk.mount = base->mount;
 	bpf_loop(SHFS_BPF_DEPTH_MAX, walk_one, &walk, 0);
 	if (!walk.below && !walk.top)
-		return 0;
+		return -1;
 	dentry = (void *)base->dentry;
 	base->key = key_end(mix(walk.key, BPF_CORE_READ(dentry, d_inode, i_ino)));
 	if (bpf_map_lookup_elem(&told, &base->key))
@@ -351,9 +351,13 @@ __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 static __always_inline bool find_base(struct base *base, u64 fd, u64 path)
 {
 	u8 first = 0;
+	int r = 0;
 
-	return !bpf_probe_read_user(&first, 1, (void *)path) &&
-	       find_base_of(base, first, fd);
+	if (!bpf_probe_read_user(&first, 1, (void *)path))
+		r = find_base_of(base, first, fd);
+	if (!r)
+		count_lost();
+	return r > 0;
 }
 
 struct names {
@@ -438,18 +442,14 @@ static __always_inline void names_changed(struct pt_regs *regs,
 	u64 flags = call->flags < 0 ? 0 : argument(regs, call->flags);
 
 	names.path = argument(regs, call->path);
-	if (!find_base(&names.base, fd_argument(regs, call->fd), names.path)) {
-		count_lost();
+	if (!find_base(&names.base, fd_argument(regs, call->fd), names.path))
 		return;
-	}
 	if (call->path2 >= 0) {
 		names.path2 = argument(regs, call->path2);
 		/* what a symbolic link says begins nowhere */
 		if (call->type != SHFS_EVENT_MAKE &&
-		    !find_base(&names.base2, fd_argument(regs, call->fd2), names.path2)) {
-			count_lost();
+		    !find_base(&names.base2, fd_argument(regs, call->fd2), names.path2))
 			return;
-		}
 	}
 	if (call->type == SHFS_EVENT_RENAME && (flags & RENAME_EXCHANGE))
 		names.flags |= SHFS_EVENT_EXCHANGED;
@@ -463,7 +463,8 @@ static __always_inline void names_changed(struct pt_regs *regs,
 
 /* --- calls that have ended --- */
 
-static __always_inline void file_changed(u16 type, u64 address)
+/* Of its own, as on_return's part of the stack must stay small (before 6.13). */
+__noinline int file_changed(u64 address, u32 type)
 {
 	struct file *file = cast(address);
 	struct dentry *dentry = file->f_path.dentry;
@@ -471,9 +472,10 @@ static __always_inline void file_changed(u16 type, u64 address)
 	struct who who;
 
 	if (!find(dentry, file, &place))
-		return;
+		return 0;
 	who_is((void *)bpf_get_current_task_btf(), &who);
 	tell(type, 0, &who, dentry, file->f_inode, &place, 0, false);
+	return 0;
 }
 
 static __always_inline void opened(struct pt_regs *regs,
@@ -560,7 +562,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 	case SHFS_BPF_CHANGE_FD:
 		address = file_of(argument(regs, call->fd));
 		if (address)
-			file_changed(call->type, address);
+			file_changed(address, call->type);
 		break;
 	case SHFS_BPF_NAMES:
 		if (argument(regs, call->path)) {
@@ -568,7 +570,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 		} else { /* utimensat(2) */
 			address = file_of(fd_argument(regs, call->fd));
 			if (address)
-				file_changed(call->type, address);
+				file_changed(address, call->type);
 		}
 		break;
 	case SHFS_BPF_MMAP:
@@ -641,7 +643,7 @@ int BPF_PROG(on_script, struct task_struct *task, int old_pid, struct linux_binp
 	if (bprm->interp == bprm->filename)
 		return 0;
 	bpf_probe_read_kernel(&first, 1, bprm->filename);
-	if (!find_base_of(&names.base, first, (u64)AT_FDCWD))
+	if (find_base_of(&names.base, first, (u64)AT_FDCWD) <= 0)
 		return 0;
 	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_EVENT_PATH_MAX, 0);
 	if (!record) {

@@ -56,6 +56,20 @@
 /* vfs_mkdir returns the dentry, which may be another. */
 #define SHFS_MKDIR_RETURNS_DENTRY SHFS_KERNEL(6, 15)
 
+/* What an attribute is set to: only here it may be changed by the call. */
+#if SHFS_KERNEL(6, 0) && !SHFS_KERNEL(6, 1)
+#define SHFS_XATTR_VALUE void *
+#else
+#define SHFS_XATTR_VALUE const void *
+#endif
+
+/* Access control lists have calls of their own; before, they are extended attributes. */
+#if SHFS_KERNEL(6, 2) && defined(CONFIG_FS_POSIX_ACL)
+#define SHFS_SETS_ACL 1
+#else
+#define SHFS_SETS_ACL 0
+#endif
+
 /*
  * Arguments are read by their number: where a kernel was given another function
  * than its version says, as stable ones are, this must not be built.

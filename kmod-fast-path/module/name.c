@@ -7,7 +7,10 @@
  */
 #include <linux/bitmap.h>
 #include <linux/dcache.h>
+#include <linux/fs.h>
+#include <linux/posix_acl.h>
 #include <linux/vmalloc.h>
+#include <linux/xattr.h>
 
 #include "shfs.h"
 
@@ -330,6 +333,19 @@ static int on_change(struct kretprobe_instance *instance, struct pt_regs *regs)
 	return begin(instance, &what);
 }
 
+/* extended attributes, and access control lists */
+static int on_xattr(struct kretprobe_instance *instance, struct pt_regs *regs)
+{
+	struct dentry *dentry = ARGUMENT(struct dentry *, SHFS_IDMAP);
+	struct what what = {
+		.type = SHFS_EVENT_CHANGE,
+		.dentry = dentry,
+		.name = dentry,
+	};
+
+	return begin(instance, &what);
+}
+
 /*
  * A directory, once it has been removed: vfs_rmdir is a part of its caller in
  * some kernels (5.10), where it cannot be followed.
@@ -400,6 +416,14 @@ SHFS_PROTOTYPE(do_truncate, int, SHFS_IDMAP_ARGUMENT struct dentry *, loff_t,
 	       unsigned int, struct file *);
 SHFS_PROTOTYPE(notify_change, int, SHFS_IDMAP_ARGUMENT struct dentry *, struct iattr *,
 	       SHFS_DELEGATED_ARGUMENT);
+SHFS_PROTOTYPE(vfs_setxattr, int, SHFS_IDMAP_ARGUMENT struct dentry *, const char *,
+	       SHFS_XATTR_VALUE, size_t, int);
+SHFS_PROTOTYPE(vfs_removexattr, int, SHFS_IDMAP_ARGUMENT struct dentry *, const char *);
+#if SHFS_SETS_ACL
+SHFS_PROTOTYPE(vfs_set_acl, int, SHFS_IDMAP_ARGUMENT struct dentry *, const char *,
+	       struct posix_acl *);
+SHFS_PROTOTYPE(vfs_remove_acl, int, SHFS_IDMAP_ARGUMENT struct dentry *, const char *);
+#endif
 
 static struct kretprobe follow[] = {
 	FOLLOW("vfs_rename", on_rename, after),
@@ -411,6 +435,12 @@ static struct kretprobe follow[] = {
 	FOLLOW("vfs_symlink", on_symlink, after),
 	FOLLOW("do_truncate", on_truncate, after),
 	FOLLOW("notify_change", on_change, after),
+	FOLLOW("vfs_setxattr", on_xattr, after),
+	FOLLOW("vfs_removexattr", on_xattr, after),
+#if SHFS_SETS_ACL
+	FOLLOW("vfs_set_acl", on_xattr, after),
+	FOLLOW("vfs_remove_acl", on_xattr, after),
+#endif
 };
 
 static struct shfs_ftrace delete_hook = {.name = "d_delete"};

@@ -18,6 +18,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define CREATE (O_WRONLY | O_CREAT)
@@ -290,6 +291,31 @@ static void names(void)
 	close(fd);
 }
 
+static void attributes(void)
+{
+	static const struct {
+		uint32_t version;
+		struct {
+			uint16_t tag, permissions;
+			uint32_t id;
+		} of[5]; /* owner, user 0, group, mask, others */
+	} acl = { 2,
+		  { { 0x01, 6, -1 },
+		    { 0x02, 4, 0 },
+		    { 0x04, 4, -1 },
+		    { 0x10, 4, -1 },
+		    { 0x20, 4, -1 } } };
+	static const char name[] = "system.posix_acl_access";
+
+	make("acl");
+	check(!setxattr("acl", name, &acl, sizeof(acl), 0), "setxattr");
+	check(!removexattr("acl", name), "removexattr");
+	check(removexattr("acl", "user.none"), "removexattr of none");
+	make("attribute");
+	if (!setxattr("attribute", "user.a", "1", 1, 0)) /* not with every tmpfs */
+		check(!removexattr("attribute", "user.a"), "removexattr");
+}
+
 /* Written and closed by a worker of the kernel. */
 static void by_ring(void)
 {
@@ -361,6 +387,7 @@ int main(int argc, char **argv)
 	maps();
 	copies();
 	names();
+	attributes();
 	by_ring();
 	in_flight();
 	return 0;

@@ -12,5 +12,5 @@ eval "set -- $(cat /arguments)"
 cd /mnt && mount --move . / || exit 2
 exec chroot . env -i HOME=/root PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 	SHFS_TEST_DIR=/srv SHFS_TEST_BUILD=/build SHFS_TEST_PREFIX=/usr/local SHFS_TEST_PATIENCE=8 \
-	SHFS_TEST_BACKENDS="module bpf" SHFS_TEST_DRIVERS="module bpf" PYTHONDONTWRITEBYTECODE=1 \
+	SHFS_TEST_BACKENDS="module bpf" SHFS_TEST_DRIVERS="module bpf bpf-tracepoints fanotify" PYTHONDONTWRITEBYTECODE=1 \
 	python3 -m pytest -c /tests/pytest.ini --rootdir /tests --basetemp /srv/pytest --color=no "$@"

@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# In the machine: roots in roots, mounts below them and of them, other file systems.
+# In the machine: roots in roots, mounts below them and of them, other file systems; by what /driver says.
 insmod /shfs.ko || exit 1
+driver=$(cat /driver)
 watch() { # NAME DIR: while /tmp/work runs
 	echo "begin $1"
-	shfs-watch-tool module "$2" -- sh -e /tmp/work || exit 2
+	shfs-watch-tool "$driver" "$2" -- sh -e /tmp/work || exit 2
 	echo "end $1"
 }
 
@@ -20,7 +21,7 @@ echo 3 >/tmp/p/disk/dir/on-another-disk
 mv /tmp/p/disk/dir/on-another-disk /tmp/p/disk/moved
 echo 4 >/tmp/p/other/bound
 echo 5 >/tmp/data/bound-by-its-own-name
-unshare -m sh -c 'echo 6 >/tmp/p/in-another-namespace'
+unshare -m sh -c 'echo 6 >/tmp/p/in-another-namespace; mount -t tmpfs none /tmp/p/sub; echo 6 >/tmp/p/sub/plain'
 mount -t tmpfs tmpfs /tmp/p/late
 usleep 300000
 echo 7 >/tmp/p/late/mounted-meanwhile
@@ -34,7 +35,7 @@ cat >/tmp/work <<'E'
 echo 1 >/tmp/p/in/both
 echo 2 >/tmp/p/outer
 E
-shfs-watch-tool module /tmp/p --quiet 1000 -- sleep 3 >/tmp/outer.log &
+shfs-watch-tool "$driver" /tmp/p --quiet 1000 -- sleep "$([ "$driver" = module ] && echo 3 || echo 30)" >/tmp/outer.log &
 watch inner /tmp/p/in
 wait $!
 echo "begin outer"
@@ -59,7 +60,7 @@ cat >/tmp/work <<'E'
 cat /tmp/merged/read >/dev/null
 echo more >>/tmp/merged/changed
 echo new >/tmp/merged/new
-stat -c 'stat %n %d %i' /tmp/merged/changed /tmp/merged/new /tmp/merged/read
+stat -c 'stat %n %d %i' /tmp/merged /tmp/merged/changed /tmp/merged/new /tmp/merged/read
 E
 watch overlay /tmp/merged
 
@@ -71,7 +72,7 @@ cat >/tmp/work <<'E'
 echo 1 >/tmp/btrfs/root/file
 echo 2 >/tmp/btrfs/root/volume/file
 cat /tmp/btrfs/root/volume/file >/dev/null
-stat -c 'stat %n %d %i' /tmp/btrfs/root/file /tmp/btrfs/root/volume/file
+stat -c 'stat %n %d %i' /tmp/btrfs/root /tmp/btrfs/root/file /tmp/btrfs/root/volume/file
 E
 watch btrfs /tmp/btrfs/root
 umount /tmp/btrfs /tmp/merged || exit 7
