@@ -279,7 +279,7 @@ struct user_pt_regs {
 	u64 regs[31];
 };
 
-struct pt_regs___arm64 {
+struct pt_regs___64 {
 	u64 orig_x0;
 	int syscallno;
 };

@@ -206,7 +206,7 @@ static __always_inline u64 argument(struct pt_regs *regs, int i)
 	u64 value = 0;
 
 	if (i == 0)
-		return BPF_CORE_READ((struct pt_regs___arm64 *)regs, orig_x0);
+		return BPF_CORE_READ((struct pt_regs___64 *)regs, orig_x0);
 	bpf_probe_read_kernel(&value, sizeof(value),
 	                      &((struct user_pt_regs *)regs)->regs[i & 7]);
 	return value;
@@ -218,7 +218,7 @@ static __always_inline long number(struct pt_regs *regs)
 #if defined(__TARGET_ARCH_x86)
 	return regs->orig_ax;
 #else
-	return BPF_CORE_READ((struct pt_regs___arm64 *)regs, syscallno);
+	return BPF_CORE_READ((struct pt_regs___64 *)regs, syscallno);
 #endif
 }
 

@@ -317,10 +317,10 @@ CONTAINER = """
 set -e
 cd {inside}
 mount --bind . .
-mkdir -p proc old work usr .{root}
+mkdir -p proc old seen usr .{root}
 for part in usr bin lib lib64; do [ ! -e /$part ] || {{ mkdir -p $part; mount --rbind /$part $part; }}; done
 mount -t proc proc proc
-mount --bind {root} work
+mount --bind {root} seen
 cd {inside}
 pivot_root . old
 umount -l old
@@ -334,7 +334,7 @@ def test_containers(watch, sandbox):
     inside, root = f"{sandbox.path}/inside", watch.root
     os.mkdir(inside)
     work = (
-        f"cd /work; echo 1 > a; mv a b; mkdir d; echo 2 > d/c; cat /work/d/c >&2; cd {root}; echo 3 > a; mv a c; mkdir d; "
+        f"cd /seen; echo 1 > a; mv a b; mkdir d; echo 2 > d/c; cat /seen/d/c >&2; cd {root}; echo 3 > a; mv a c; mkdir d; "
         f"echo 4 > {root}/d/x; mv {root}/c {root}/d/y; rm {root}/d/x; ln -s a {root}/s"
     )
     script = CONTAINER.format(inside=inside, root=root, uid=sandbox.user.uid, command=by(sandbox.user, work))
