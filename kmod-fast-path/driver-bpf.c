@@ -665,38 +665,13 @@ static int open_driver(const struct shfs_watch_order *order,
 	return 0;
 }
 
-static int probe_driver(open_programs_fn *open_programs, const char *what,
-                        struct shfs_buf *why)
-{
-	_cleanup_close_ int root_fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	/* a user that nobody is */
-	struct shfs_watch_order order = { .root_fd = root_fd, .uid = (uid_t)-2 };
-	struct shfs_driver *d;
-	int r = open_driver(&order, open_programs, what, &d, why);
-
-	if (r < 0)
-		return r;
-	driver_close(d);
-	return 0;
-}
-
 #define ON_FUNCTIONS   "on its functions (fentry)"
 #define ON_TRACEPOINTS "on its tracepoints"
-
-static int fentry_probe(struct shfs_buf *why)
-{
-	return probe_driver(open_fentry, ON_FUNCTIONS, why);
-}
 
 static int fentry_open(const struct shfs_watch_order *order, struct shfs_driver **out,
                        struct shfs_buf *why)
 {
 	return open_driver(order, open_fentry, ON_FUNCTIONS, out, why);
-}
-
-static int tracepoints_probe(struct shfs_buf *why)
-{
-	return probe_driver(open_tracepoints, ON_TRACEPOINTS, why);
 }
 
 static int tracepoints_open(const struct shfs_watch_order *order,
@@ -710,10 +685,9 @@ static int tracepoints_open(const struct shfs_watch_order *order,
 }
 
 const struct shfs_driver_ops shfs_driver_bpf = {
-	"bpf", fentry_probe, fentry_open, driver_fd, driver_drain, driver_close,
+	"bpf", fentry_open, driver_fd, driver_drain, driver_close,
 };
 
 const struct shfs_driver_ops shfs_driver_bpf_tracepoints = {
-	"bpf-tracepoints", tracepoints_probe, tracepoints_open,
-	driver_fd,         driver_drain,      driver_close,
+	"bpf-tracepoints", tracepoints_open, driver_fd, driver_drain, driver_close,
 };

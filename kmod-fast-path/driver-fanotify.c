@@ -706,23 +706,6 @@ static int open_driver(const struct shfs_watch_order *order, struct shfs_driver 
 	return 0;
 }
 
-/* Whether the file system of the root tells names is seen only there. */
-static int probe(struct shfs_buf *why)
-{
-	struct shfs_driver d = { .closes_fd = -1, .names_fd = -1 };
-	struct shfs_connector *processes = NULL;
-	int r = open_closes(&d, why);
-
-	if (r >= 0)
-		r = fan_names_open(&d, why);
-	if (r >= 0)
-		r = shfs_connector_open(0, &processes, why);
-	shfs_connector_close(processes);
-	shfs_closep(&d.closes_fd);
-	shfs_closep(&d.names_fd);
-	return r;
-}
-
 static int poll_fd(const struct shfs_driver *d)
 {
 	return d->poll_fd;
@@ -730,7 +713,6 @@ static int poll_fd(const struct shfs_driver *d)
 
 const struct shfs_driver_ops shfs_driver_fanotify = {
 	.name = "fanotify",
-	.probe = probe,
 	.open = open_driver,
 	.fd = poll_fd,
 	.drain = drain,

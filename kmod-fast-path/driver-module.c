@@ -82,22 +82,6 @@ static int watch(int device, const struct shfs_watch_order *order,
 	return r;
 }
 
-static int module_probe(struct shfs_buf *why)
-{
-	_cleanup_close_ int device = open_device(why), root = -1;
-	struct shfs_device_watch answer;
-
-	if (device < 0)
-		return device;
-	root = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (root < 0)
-		return -errno;
-	/* of a user who there is hardly: nothing is told meanwhile */
-	return watch(device,
-	             &(struct shfs_watch_order){ .root_fd = root, .uid = UINT32_MAX - 2 },
-	             &answer, why);
-}
-
 static int map_rings(struct shfs_driver *d)
 {
 	size_t bytes = SHFS_DEVICE_HEADER_BYTES + d->ring_bytes;
@@ -393,7 +377,6 @@ static int module_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 
 const struct shfs_driver_ops shfs_driver_module = {
 	.name = "module",
-	.probe = module_probe,
 	.open = module_open,
 	.fd = module_fd,
 	.drain = module_drain,

@@ -3,13 +3,13 @@
  * driver.h - one way to learn from the kernel what happens below a directory: the module,
  * BPF (fentry, or tracepoints alone), fanotify. They run in the helper, as root.
  *
- * A driver is probed before it is used: what it needs is tried, never guessed from a
- * version. An open driver watches one directory for one user, and tells events
- * (common/event.h) in the order in which they happened as far as it can know, each once,
- * with the path in full: SHFS_EVENT_BELOW never leaves a driver. What it had no room for
- * it tells as SHFS_EVENT_LOST. It filters in the kernel where it can, and here where it
- * cannot: what comes out is of the processes of that user (real and effective; of all
- * users where that is root), and of files below the root.
+ * What a driver needs is tried, when it is opened, never guessed from a version. An open
+ * driver watches one directory for one user, and tells events (common/event.h) in the
+ * order in which they happened as far as it can know, each once, with the path in full:
+ * SHFS_EVENT_BELOW never leaves a driver. What it had no room for it tells as
+ * SHFS_EVENT_LOST. It filters in the kernel where it can, and here where it cannot: what
+ * comes out is of the processes of that user (real and effective; of all users where that
+ * is root), and of files below the root.
  *
  * One thread for each open driver.
  */
@@ -40,11 +40,8 @@ typedef void (*shfs_event_sink)(void *arg, const struct shfs_event *event,
 struct shfs_driver_ops {
 	const char *name; /* "module", "bpf", "bpf-tracepoints", "fanotify" */
 
-	/* Would it work here? Nothing stays behind. -errno: it would not, and why has a
-	 * line without a full stop that a user understands. */
-	int (*probe)(struct shfs_buf *why);
-
-	/* -errno, and why as above. */
+	/* -errno: it does not work here, and why has a line without a full stop that a
+	 * user understands. */
 	int (*open)(const struct shfs_watch_order *order, struct shfs_driver **out,
 	            struct shfs_buf *why);
 

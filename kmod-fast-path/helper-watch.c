@@ -135,10 +135,8 @@ static int try_driver(struct watch *w, const struct shfs_driver_ops *ops,
 		.pid = w->peer.pid,
 	};
 	_cleanup_buf_ struct shfs_buf wrong = { 0 };
-	int r = ops->probe(&wrong);
+	int r = ops->open(&order, &w->driver, &wrong);
 
-	if (!r)
-		r = ops->open(&order, &w->driver, &wrong);
 	if (!r) {
 		w->ops = ops;
 		return 0;

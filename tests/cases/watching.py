@@ -5,6 +5,7 @@
     events = watch.run("sh", "-c", "echo > f")      -> [Event], in their order
 """
 
+import functools
 import json
 import os
 import re
@@ -57,14 +58,21 @@ class Events(list):
 FILES = "CLOSE", "RENAME", "LINK", "UNLINK", "TRUNCATE", "MAKE", "CHANGE"
 
 
+@functools.cache
+def refusal(driver):
+    """Why it does not work here, or ""."""
+    tried = subprocess.run([TOOL, driver, os.environ["SHFS_TEST_DIR"], "--uid", "4000000", "--", "true"], capture_output=True, text=True)
+    return tried.stderr.strip() if tried.returncode == 126 else ""
+
+
 class Watch:
     def __init__(self, sandbox, driver):
         if os.geteuid() != 0:
             pytest.skip("needs root")
         self.sandbox, self.driver, self.root = sandbox, driver, sandbox.project
-        probe = subprocess.run([TOOL, driver, self.root, "--uid", "4000000", "--", "true"], capture_output=True, text=True)
-        if probe.returncode == 126:
-            pytest.skip(probe.stderr.strip())
+        why_not = refusal(driver)
+        if why_not:
+            pytest.skip(why_not)
 
     def start(self, *argv, options=(), as_uid=None, cwd=None):
         uid = self.sandbox.user.uid

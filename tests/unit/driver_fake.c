@@ -13,12 +13,8 @@ struct shfs_driver {
 	uint64_t sequence;
 };
 
-static int probe(struct shfs_buf *why)
-{
-	return 0;
-}
-
-static int unable(struct shfs_buf *why)
+static int unable(const struct shfs_watch_order *order, struct shfs_driver **out,
+                  struct shfs_buf *why)
 {
 	shfs_buf_str(why, "it never works");
 	return -EOPNOTSUPP;
@@ -161,7 +157,6 @@ static int drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 
 const struct shfs_driver_ops shfs_driver_fake = {
 	.name = "fake",
-	.probe = probe,
 	.open = fake_open,
 	.fd = fake_fd,
 	.drain = drain,
@@ -170,7 +165,7 @@ const struct shfs_driver_ops shfs_driver_fake = {
 
 const struct shfs_driver_ops shfs_driver_unable = {
 	.name = "unable",
-	.probe = unable,
+	.open = unable,
 };
 
 const struct shfs_driver_ops *const shfs_drivers_fake[] = {
