@@ -2,6 +2,7 @@
 #include "kmod-fast-path/processes.h"
 
 #include "common/io.h"
+#include "common/path.h"
 #include "common/proc.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ struct process {
 
 struct shfs_processes {
 	struct shfs_capture *capture;
+	char *ours[2]; /* programs that read what others have written, to record it */
 	struct process *known; /* the longest unused first */
 };
 
@@ -48,6 +50,8 @@ int shfs_processes_new(struct shfs_capture *capture, struct shfs_processes **out
 	if (!p)
 		return -ENOMEM;
 	p->capture = capture;
+	p->ours[0] = shfs_path_installed("sbin", "shfs-helper");
+	p->ours[1] = realpath("/proc/self/exe", NULL);
 	*out = p;
 	return 0;
 }
@@ -88,6 +92,11 @@ static void inherit(struct shfs_buf *to, const struct shfs_buf *from)
 		shfs_buf_add(to, from->data, from->len);
 }
 
+static bool is_text(const struct shfs_buf *buf, const char *text)
+{
+	return buf->len == strlen(text) && !memcmp(buf->data, text, buf->len);
+}
+
 /* An fd of /proc/PID, if that is still this very process. */
 static int open_process(const struct key *key, struct shfs_proc_stat *stat)
 {
@@ -118,6 +127,8 @@ void shfs_processes_free(struct shfs_processes *p)
 		return;
 	HASH_ITER (hh, p->known, process, next)
 		forget(p, process);
+	for (size_t i = 0; i < ARRAY_SIZE(p->ours); i++)
+		free(p->ours[i]);
 	free(p);
 }
 
@@ -287,6 +298,20 @@ void shfs_processes_note(struct shfs_processes *p, const struct shfs_event *even
 		if (process)
 			process->ended = true;
 	}
+}
+
+bool shfs_processes_is_shfs(struct shfs_processes *p,
+                            const struct shfs_event_process *who)
+{
+	const struct process *process;
+
+	if (who->pid == (uint32_t)getpid())
+		return true;
+	process = process_of(p, who);
+	for (size_t i = 0; process && process->program && i < ARRAY_SIZE(p->ours); i++)
+		if (p->ours[i] && is_text(&process->program->exe, p->ours[i]))
+			return true;
+	return false;
 }
 
 /* --- records --- */

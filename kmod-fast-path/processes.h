@@ -27,6 +27,10 @@ void shfs_processes_free(struct shfs_processes *processes); /* NULL is fine */
 void shfs_processes_note(struct shfs_processes *processes,
                          const struct shfs_event *event);
 
+/* Is it of the daemons that read what others left, to record it? */
+bool shfs_processes_is_shfs(struct shfs_processes *processes,
+                            const struct shfs_event_process *who);
+
 /* The sequence number of the record of who did something; 0 where nobody knows. */
 uint64_t shfs_processes_record(struct shfs_processes *processes,
                                const struct shfs_event_process *who);

@@ -441,14 +441,14 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 		note_lost(r, event);
 		return;
 	}
-	if (event->process.pid == (uint32_t)getpid())
-		return;
 	if (event->type >= SHFS_EVENT_FORK) {
 		shfs_processes_note(r->processes, event);
 		if (event->type == SHFS_EVENT_EXIT)
 			note_exit(r, event);
 		return;
 	}
+	if (shfs_processes_is_shfs(r->processes, &event->process))
+		return;
 	copy_text(h.path, event->text, event->text_len);
 	copy_text(h.path2, event->text + event->text_len, event->text2_len);
 	if (is_hidden(r, h.path) || is_hidden(r, h.path2))
