@@ -239,8 +239,10 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
 	struct shfs_snapshot *snapshot;
 	bool leased = lease(fd, file);
 
-	if (!leased)
+	if (!leased) {
 		outlast_tick(file);
+		leased = lease(fd, file); /* a close may be told before it is done */
+	}
 	if (!is_as_told(fd, file))
 		return NULL;
 	snapshot = take(c, fd, before, ignored, depth, max_bytes);
