@@ -76,6 +76,11 @@ def contents_in_time(sandbox, name):
     return found
 
 
+def wait_for(sandbox, *names):
+    for name in names:
+        wait_until(lambda: sandbox.sh(f"test -s {name}", check=False).status == 0, name)
+
+
 # --- C1 to C20: shournal ---
 
 
@@ -272,12 +277,12 @@ def test_c08_what_outlives_its_parent(sandbox, mounted, shell, kind):
     daemon = "setsid sh daemon.sh &"
     unseen = "sh -c 'setsid sh -c \"sleep 0.5; echo x > unseen\" &'"
     last = "nohup sh -c 'sleep 0.5; echo x > after-the-shell' > /dev/null 2>&1 & disown"
-    for line in job, daemon, unseen, last, "echo x > between":
+    for line in job, daemon, unseen, "echo x > between":
         terminal.run(line)
+    wait_for(sandbox, "by-orphan", "by-session", "unseen")
+    terminal.run(last)
     terminal.close()
-    names = "by-orphan", "by-session", "unseen", "after-the-shell"
-    for name in names:
-        wait_until(lambda: sandbox.sh(f"test -s {name}", check=False).status == 0, name)
+    wait_for(sandbox, "after-the-shell")
     by = {}
     for command in commands(sandbox, "--all"):
         for use in command["files"]:
