@@ -168,14 +168,19 @@ static bool lease(int fd, const struct shfs_event_file *file)
 	       errno != EAGAIN;
 }
 
-/* Until its times would tell of another change. */
-static void outlast_tick(const struct shfs_event_file *file)
+/* So long after a change its times tell of another one. */
+static int64_t tick_ns(void)
 {
-	int64_t now_ns = shfs_clock_ns(CLOCK_REALTIME), span_ns;
 	struct timespec tick;
 
 	clock_getres(CLOCK_REALTIME_COARSE, &tick);
-	span_ns = 2 * shfs_timespec_ns(tick);
+	return 2 * shfs_timespec_ns(tick);
+}
+
+static void outlast_tick(const struct shfs_event_file *file)
+{
+	int64_t now_ns = shfs_clock_ns(CLOCK_REALTIME), span_ns = tick_ns();
+
 	if (now_ns >= file->mtime_ns && now_ns < file->mtime_ns + span_ns)
 		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);
 }
@@ -230,9 +235,10 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 	return snapshot;
 }
 
-/* Reads it, and sees that it is what the event tells of. NULL: it is not, any more. */
+/* Reads it, and sees that it is what the event tells of. NULL: it is not, any more. sure:
+ * by size and times, also of a file that somebody has open to write. */
 static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
-                                          const struct shfs_event_file *file,
+                                          const struct shfs_event_file *file, bool sure,
                                           struct shfs_snapshot *before, bool ignored,
                                           enum shfs_depth depth, uint64_t max_bytes)
 {
@@ -248,7 +254,7 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
 	snapshot = take(c, fd, before, ignored, depth, max_bytes);
 	if (!snapshot)
 		return NULL;
-	if (!is_as_told(fd, file) || (!leased && c->late))
+	if (!is_as_told(fd, file) || (!leased && !sure))
 		shfs_snapshot_spoil(snapshot);
 	pthread_mutex_lock(&c->lock);
 	remember(c, file, snapshot, depth == SHFS_DEPTH_ARCHIVE);
@@ -258,7 +264,8 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
 
 struct shfs_held shfs_contents_take(struct shfs_contents *c,
                                     const struct shfs_event_file *file, const char *path,
-                                    int content_fd, enum shfs_contents_why why)
+                                    int content_fd, int64_t at_ns,
+                                    enum shfs_contents_why why)
 {
 	enum shfs_rule rule = shfs_project_rules_match(c->rules, path);
 	bool keeps = why != SHFS_CONTENTS_READ || rule == SHFS_RULE_ARCHIVE_READ;
@@ -272,8 +279,9 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 	fd = open_file(c, file, path, content_fd);
 	if (fd >= 0)
 		held.snapshot =
-			take_as_told(c, fd, file, kept ? last : NULL,
-		                     rule == SHFS_RULE_IGNORE,
+			take_as_told(c, fd, file,
+		                     !c->late && at_ns - file->mtime_ns >= tick_ns(),
+		                     kept ? last : NULL, rule == SHFS_RULE_IGNORE,
 		                     keeps ? SHFS_DEPTH_ARCHIVE : SHFS_DEPTH_FINGERPRINT,
 		                     why != SHFS_CONTENTS_READ
 		                             ? c->config->archive_max_bytes
@@ -291,8 +299,8 @@ struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
                                      const struct shfs_event_file *file)
 {
 	struct shfs_held held = {
-		.snapshot = take_as_told(c, fd, file, NULL, false, SHFS_DEPTH_ARCHIVE,
-		                         c->config->read_max_bytes),
+		.snapshot = take_as_told(c, fd, file, !c->late, NULL, false,
+		                         SHFS_DEPTH_ARCHIVE, c->config->read_max_bytes),
 	};
 
 	if (!held.snapshot)

@@ -186,7 +186,7 @@ static void record_writers(struct shfs_recorder *r, const struct happening *h,
 {
 	_cleanup_(held_clear) struct shfs_held made =
 		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
-	                           SHFS_CONTENTS_WRITTEN);
+	                           h->time.real_ns, SHFS_CONTENTS_WRITTEN);
 	struct shfs_writer closer = { .process = h->process,
 		                      .begin = h->time,
 		                      .last = h->time };
@@ -202,7 +202,7 @@ static void record_reader(struct shfs_recorder *r, const struct happening *h)
 		                            .last = h->time };
 	_cleanup_(held_clear) struct shfs_held seen =
 		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
-	                           SHFS_CONTENTS_READ);
+	                           h->time.real_ns, SHFS_CONTENTS_READ);
 
 	emit_access(r, h, &reader, access_flags(r, h->event) | SHFS_ACCESS_READ, &seen,
 	            NULL);
@@ -302,7 +302,8 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 
 	if (S_ISREG(h->event->file.mode))
 		held = shfs_contents_take(r->contents, &h->event->file, path,
-		                          h->content_fd, SHFS_CONTENTS_NAMED);
+		                          h->content_fd, h->time.real_ns,
+		                          SHFS_CONTENTS_NAMED);
 	return held;
 }
 
@@ -351,7 +352,7 @@ static void note_truncate(struct shfs_recorder *r, const struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content =
 		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
-	                           SHFS_CONTENTS_WRITTEN);
+	                           h->time.real_ns, SHFS_CONTENTS_WRITTEN);
 
 	emit_pathop(r, h, SHFS_OP_TRUNCATE, h->path, "", &content, NULL);
 }
