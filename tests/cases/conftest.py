@@ -26,22 +26,25 @@ from twins import Twins
 numbers = itertools.count(1)
 
 
+def backends_of(mark):
+    if mark.kwargs.get("by_hand") and "SHFS_TEST_BACKENDS" not in os.environ:
+        return ["fuse"]
+    return [b for b in harness.BACKENDS if b not in mark.kwargs.get("without", ())]
+
+
 def pytest_generate_tests(metafunc):
-    if "user" in metafunc.fixturenames:
-        mark = metafunc.definition.get_closest_marker("users")
-        names = mark.args if mark else ("root", "ordinary")
+    marked = metafunc.definition.get_closest_marker
+    users, backends = marked("users"), marked("backends")
+    names = users.args if users else ("root", "ordinary")
+    if backends:
+        # whose events root is told is seen in the cases that are for root
+        both = itertools.product(names, backends_of(backends))
+        some = [(n, b) for n, b in both if users or b == "fuse" or n == "ordinary"]
+        metafunc.parametrize("user,backend", some, indirect=["user"])
+    elif "user" in metafunc.fixturenames:
         metafunc.parametrize("user", names, indirect=True)
-    if metafunc.definition.get_closest_marker("transports"):
+    if marked("transports"):
         metafunc.parametrize("transport", ["", "dev"] if harness.TRANSPORT == "auto" else [""])
-    mark = metafunc.definition.get_closest_marker("backends")
-    if mark:
-        without = mark.kwargs.get("without", ())
-        # not steady enough on a busy machine without FUSE
-        by_hand = mark.kwargs.get("by_hand") and "SHFS_TEST_BACKENDS" not in os.environ
-        backends = ["fuse"] if by_hand else harness.BACKENDS
-        if "SHFS_TEST_BACKENDS" not in os.environ:
-            backends = backends + mark.kwargs.get("besides", [])
-        metafunc.parametrize("backend", [b for b in backends if b not in without])
 
 
 def pytest_sessionstart(session):

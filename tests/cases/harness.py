@@ -16,6 +16,7 @@ import pwd
 import re
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import time
@@ -25,9 +26,7 @@ import pytest
 
 PREFIX = os.environ["SHFS_TEST_PREFIX"]
 WORK = os.path.join(os.environ["SHFS_TEST_DIR"], os.environ.get("PYTEST_XDIST_WORKER", "w"))
-# fanotify by hand: beside other work, what a shell itself wrote is not always known to be its line's, and
-# closes that it has not read in time are one
-BACKENDS = os.environ.get("SHFS_TEST_BACKENDS", "fuse bpf-tracepoints").split()
+BACKENDS = os.environ.get("SHFS_TEST_BACKENDS", "fuse bpf-tracepoints fanotify").split()
 TRANSPORT = os.environ.get("SHFS_TEST_TRANSPORT", "auto")  # or uring, dev
 ENABLE_URING = "/sys/module/fuse/parameters/enable_uring"
 PATIENCE = float(os.environ.get("SHFS_TEST_PATIENCE", "1"))
@@ -176,6 +175,9 @@ class Mount(Daemon):
         lines = self.sandbox.run(*argv, self.directory).stdout.splitlines()
         return dict(line.split("=", 1) for line in lines if "=" in line)
 
+    def settle(self):
+        """Who writes waits until it is recorded."""
+
     def unmount(self):
         """As the user would; then the daemon must end by itself, with success."""
         if self.is_there():
@@ -204,6 +206,15 @@ class Watch(Daemon):
         found = json.loads(status.stdout)["mounts"] if status.stdout else []
         found = next((m for m in found if m["path"] == self.directory), {})
         return {key: value if isinstance(value, str) else str(value) for key, value in found.items()}
+
+    def settle(self):
+        """Until all that happened is recorded, if it answers; common/watches.h has the protocol."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking, contextlib.suppress(OSError):
+            root = os.stat(self.directory)
+            asking.settimeout(PATIENCE)
+            asking.connect(f"\0shfs-{self.sandbox.user.uid}-watch-{root.st_dev:x}-{root.st_ino:x}")
+            asking.send(b"sync")
+            asking.recv(16)
 
     def unmount(self):
         if self.process.poll() is None:
@@ -291,9 +302,10 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
     def __init__(self, sandbox, kind, cwd, init=True, before="", after="", env=None):
         """before and after: lines of the rc around the line that loads the hook."""
         self.kind, self.at_prompt = kind, False
-        # fanotify tells no times: what a shell itself does is told apart as people type;
-        # and what is changed again before it was read is lost to all but FUSE
+        # what is changed again before it was read is lost to all but FUSE, and fanotify tells no
+        # times: lines come one after another as people type, who are slower than a recorder
         self.pause = {"fuse": 0, "fanotify": 0.1}.get(sandbox.backend, 0.03)
+        self.sandbox = sandbox
         name, rc = self.RC[kind]
         rc += before + (self.INIT[kind] if init else "") + after
         sandbox.write_outside(os.path.join(sandbox.home, name), rc)
@@ -362,6 +374,8 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
     def run(self, line, timeout=-1):
         """Types a line and Enter; returns what it printed."""
         time.sleep(self.pause)
+        for mount in self.sandbox.mounts:
+            mount.settle()
         self.send(line.replace("\n", "\r") + "\r")
         return self.wait(timeout)
 

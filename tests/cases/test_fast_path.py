@@ -139,7 +139,7 @@ def stopped(pid):
 
 
 @pytest.mark.alone
-@pytest.mark.backends(without=["fuse"], besides=["fanotify"])
+@pytest.mark.backends(without=["fuse"])
 @pytest.mark.users("ordinary")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("who", ["driver", "recorder"])
