@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# In the machine: pytest on what /arguments says, in the root file system of the disk. Not by a
-# chroot alone: who enters the mount namespace has that one's root.
+# In the machine: pytest on what /arguments say behind the driver, in the root file system of the
+# disk. Not by a chroot alone: who enters the mount namespace has that one's root.
 insmod /shfs.ko && mount -t ext4 /dev/vda /mnt || exit 2
 for dir in /proc /sys /dev; do
 	mount --rbind $dir /mnt$dir || exit 2
@@ -9,8 +9,15 @@ done
 hostname vm
 mkdir -p /mnt/srv
 eval "set -- $(cat /arguments)"
+driver=$1
+# and, for the cases of drivers by themselves, another
+case $driver in
+module) drivers="module fanotify" ;;
+bpf) drivers="bpf bpf-tracepoints" ;;
+esac
+shift
 cd /mnt && mount --move . / || exit 2
 exec chroot . env -i HOME=/root PATH=/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 	SHFS_TEST_DIR=/srv SHFS_TEST_BUILD=/build SHFS_TEST_PREFIX=/usr/local SHFS_TEST_PATIENCE=8 \
-	SHFS_TEST_BACKENDS="module bpf" SHFS_TEST_DRIVERS="module bpf bpf-tracepoints fanotify" PYTHONDONTWRITEBYTECODE=1 \
+	SHFS_TEST_BACKENDS="$driver" SHFS_TEST_DRIVERS="$drivers" PYTHONDONTWRITEBYTECODE=1 \
 	python3 -m pytest -c /tests/pytest.ini --rootdir /tests --basetemp /srv/pytest --color=no "$@"
