@@ -6,70 +6,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* Who read: version control looks at files that do not go into what it brings back. */
-enum reader { READER, READER_VERSION_CONTROL, READER_SHFS };
-
-#define READS                                                                            \
-	"SELECT seen_n, command_id, process_id, begin_ns,"                               \
-	" (SELECT CASE WHEN " SQL_BY_SHFS " THEN 2 WHEN " SQL_BY_VERSION_CONTROL         \
-	" THEN 1 ELSE 0 END FROM v_process p WHERE p.process_id = a.process_id)"         \
-	" FROM v_access a WHERE file_id = ?1 AND is_read = 1"                            \
-	" AND seen_n IS NOT NULL AND process_id IS NOT NULL"
-
-/* What it made, and the names that it removed. */
-#define MADE(maker)                                                                      \
-	"SELECT made_version_id, end_ns, op = 'unlink', file_id FROM v_access"           \
-	" WHERE " maker " AND (made_n IS NOT NULL OR op = 'unlink')"                     \
-	" ORDER BY end_ns DESC, seq_key DESC"
-
-/* What was appended to it, or changed in it. */
-#define NEXT                                                                             \
-	"SELECT v.version_id FROM v_version v JOIN v_access a"                           \
-	" ON a.access_id = v.access_id WHERE v.file_id = ?1 >> 32"                       \
-	" AND v.n = (?1 & 4294967295) + 1 AND v.source = 'written'"                      \
-	" AND NOT a.flags & ?2"
-
-/* What it was renamed or linked to; of a past that was carried the end. */
-#define MOVED                                                                            \
-	"SELECT version_id FROM v_version v WHERE origin_version_id = ?1"                \
-	" AND NOT (carried AND EXISTS (SELECT 1 FROM v_version w"                        \
-	" WHERE w.file_id = v.file_id AND w.n = v.n + 1 AND w.carried))"
-
-/* Brought back from it, maybe. Nothing comes of an empty file, and many are the same. */
-#define AGAIN                                                                            \
-	"SELECT w.version_id FROM v_version v JOIN v_version w"                          \
-	" ON w.object_key = v.object_key AND w.object = v.object"                        \
-	" JOIN v_process p ON p.process_id = w.process_id WHERE" SQL_IS_V                \
-	"AND v.size > 0 AND w.version_id <> v.version_id AND w.time_ns >= v.time_ns"     \
-	" AND (" SQL_BY_SHFS " OR " SQL_BY_VERSION_CONTROL ")"                           \
-	" ORDER BY w.file_id = v.file_id DESC, w.time_ns LIMIT 100"
-
-enum question {
-	READS_OF_FILE,
-	MADE_BY_COMMAND,
-	MADE_BY_PROCESS,
-	NEXT_OF,
-	MOVED_FROM,
-	AGAIN_OF,
-	RESTORED_FROM,
-	VERSION,
-};
-
-static const char *const questions[] = {
-	[READS_OF_FILE] = READS,
-	[MADE_BY_COMMAND] = MADE(SQL_COMMAND),
-	[MADE_BY_PROCESS] = MADE(SQL_PROCESS),
-	[NEXT_OF] = NEXT,
-	[MOVED_FROM] = MOVED,
-	[AGAIN_OF] = AGAIN,
-	[RESTORED_FROM] = SQL_RESTORED,
-	[VERSION] = SQL_VERSION,
-};
-
 struct read {
 	int64_t n, begin_ns;
 	struct maker_key key;
-	enum reader by;
+	enum by by; /* version control looks at files that do not go into what it brings back */
 };
 
 /* All reads of a file, by version: looked up once, however many versions it has. */
@@ -81,7 +21,7 @@ struct file_reads {
 };
 
 struct made {
-	int64_t version_id, end_ns;
+	int64_t version_id, end_ns, seq;
 };
 
 struct gone {
@@ -109,12 +49,27 @@ static int compare_reads(const void *left, const void *right)
 	return a->begin_ns < b->begin_ns ? -1 : a->begin_ns > b->begin_ns;
 }
 
-static int append_read(struct file_reads *f, struct shfs_rows *rows)
-{
-	int64_t command = shfs_rows_int(rows, 1);
+struct reads_of {
+	struct downstream *d;
+	struct file_reads *reads;
+};
 
-	if (shfs_rows_int(rows, 4) == READER_SHFS)
+static int append_read(const struct shfs_access *a, void *arg)
+{
+	struct shfs_graph *g = ((struct reads_of *)arg)->d->graph;
+	struct file_reads *f = ((struct reads_of *)arg)->reads;
+	int64_t process_id = a->access_id >> 32, command_id;
+	enum by by;
+	int r;
+
+	if (!(a->flags & SHFS_ACCESS_READ) || !a->seen_n || !process_id)
 		return 0;
+	r = shfs_graph_by(g, process_id, &by);
+	if (r || by == BY_SHFS)
+		return r;
+	r = shfs_facts_owner(g->facts, a->access_id, &command_id);
+	if (r <= 0)
+		return r;
 	if (f->n == f->cap) {
 		size_t cap = MAX(f->cap * 2, (size_t)8);
 		void *list = reallocarray(f->list, cap, sizeof(*f->list));
@@ -125,24 +80,19 @@ static int append_read(struct file_reads *f, struct shfs_rows *rows)
 		f->cap = cap;
 	}
 	f->list[f->n++] = (struct read){
-		.n = shfs_rows_int(rows, 0),
-		.begin_ns = shfs_rows_int(rows, 3),
-		.key = { command ? command : shfs_rows_int(rows, 2), !command },
-		.by = shfs_rows_int(rows, 4),
+		.n = a->seen_n,
+		.begin_ns = shfs_access_begin_ns(a),
+		.key = { command_id ? command_id : process_id, !command_id },
+		.by = by,
 	};
 	return 0;
 }
 
 static int load_reads(struct downstream *d, struct file_reads *f)
 {
-	struct shfs_rows *rows;
-	int r = shfs_graph_ask(d->graph, READS_OF_FILE, f->file_id, 0, &rows);
+	struct reads_of of = { d, f };
+	int r = shfs_facts_opens_of_file(d->graph->facts, f->file_id, append_read, &of);
 
-	for (; r > 0; r = shfs_rows_next(rows)) {
-		r = append_read(f, rows);
-		if (r)
-			return r;
-	}
 	if (!r && f->n)
 		qsort(f->list, f->n, sizeof(*f->list), compare_reads);
 	return r;
@@ -208,15 +158,6 @@ static int add_reader(struct version_node *node, struct maker_node *m)
 	return shfs_graph_add_input(m, node);
 }
 
-static int load_version(struct downstream *d, int64_t version_id,
-                        struct shfs_version *out)
-{
-	struct shfs_rows *rows;
-	int r = shfs_graph_ask(d->graph, VERSION, version_id, 0, &rows);
-
-	return r > 0 ? shfs_version_from_row(rows, out) : r;
-}
-
 /* What m made of from. NULL: nobody that is in the graph, it is the same under a new
  * name. 1 if it was added. */
 static int add_version(struct downstream *d, struct shfs_version *version,
@@ -267,46 +208,55 @@ static void sort_gone(struct maker_node *m)
 	m->n_gone = n;
 }
 
-/* There is room for n more of both. */
-static void take_result(struct maker_node *m, struct shfs_rows *rows)
+/* The last first. */
+static int compare_made(const void *left, const void *right)
 {
-	int64_t end_ns = shfs_rows_int(rows, 1);
+	const struct made *a = left, *b = right;
 
-	if (!shfs_rows_int(rows, 2))
-		m->results[m->n_results++] =
-			(struct made){ shfs_rows_int(rows, 0), end_ns };
-	else
-		m->gone[m->n_gone++] = (struct gone){ shfs_rows_int(rows, 3), end_ns };
+	if (a->end_ns != b->end_ns)
+		return a->end_ns > b->end_ns ? -1 : 1;
+	return (a->seq < b->seq) - (a->seq > b->seq);
 }
 
-static int make_room(struct maker_node *m, size_t *cap)
+static int make_room(void **list, size_t n, size_t size)
 {
-	void *results, *gone;
+	void *more;
 
-	if (MAX(m->n_results, m->n_gone) < *cap)
+	if (n & (n - 1)) /* it doubles */
 		return 0;
-	*cap = MAX(*cap * 2, (size_t)4);
-	results = reallocarray(m->results, *cap, sizeof(*m->results));
-	m->results = results ? results : m->results;
-	gone = reallocarray(m->gone, *cap, sizeof(*m->gone));
-	m->gone = gone ? gone : m->gone;
-	return results && gone ? 0 : -ENOMEM;
+	more = reallocarray(*list, MAX(2 * n, (size_t)4), size);
+	*list = more ? more : *list;
+	return more ? 0 : -ENOMEM;
+}
+
+static int add_made(const struct shfs_access *a, void *arg)
+{
+	struct maker_node *m = arg;
+	int64_t end_ns = shfs_access_end_ns(a);
+	int r = 0;
+
+	if (a->op == SHFS_OP_UNLINK) {
+		r = make_room((void **)&m->gone, m->n_gone, sizeof(*m->gone));
+		if (!r)
+			m->gone[m->n_gone++] = (struct gone){ a->file_id, end_ns };
+	} else if (a->made_n) {
+		r = make_room((void **)&m->results, m->n_results, sizeof(*m->results));
+		if (!r)
+			m->results[m->n_results++] = (struct made){
+				(a->file2_id ?: a->file_id) << 32 | a->made_n, end_ns,
+				a->seq
+			};
+	}
+	return r;
 }
 
 static int load_results(struct downstream *d, struct maker_node *m)
 {
-	enum question question = m->key.is_process ? MADE_BY_PROCESS : MADE_BY_COMMAND;
-	struct shfs_rows *rows;
-	size_t cap = 0;
-	int r = shfs_graph_ask(d->graph, question, m->key.id, 0, &rows);
+	int r = shfs_graph_accesses(d->graph, m->key, add_made, m);
 
 	m->asked = true;
-	for (; r > 0; r = shfs_rows_next(rows)) {
-		r = make_room(m, &cap);
-		if (r)
-			return r;
-		take_result(m, rows);
-	}
+	if (m->n_results)
+		qsort(m->results, m->n_results, sizeof(*m->results), compare_made);
 	sort_gone(m);
 	return r;
 }
@@ -339,25 +289,23 @@ static int add_result(struct downstream *d, struct maker_node *m,
 			shfs_graph_attach(node, m);
 		return 0;
 	}
-	r = load_version(d, version_id, &version);
+	r = shfs_graph_version(d->graph, version_id, &version);
 	if (r <= 0 || !shfs_graph_is_own(m, &version))
 		return MIN(r, 0);
 	return MIN(add_version(d, &version, m, from), 0);
 }
 
-static int is_restored(struct downstream *d, int64_t version_id, int64_t *from)
+static int restored_from(struct downstream *d, int64_t version_id, int64_t *from)
 {
-	struct shfs_rows *rows;
-	int r = shfs_graph_ask(d->graph, RESTORED_FROM, version_id, version_id, &rows);
+	_cleanup_version_ struct shfs_version version = { 0 };
+	int r = shfs_graph_version(d->graph, version_id, &version);
 
-	if (r > 0)
-		*from = shfs_rows_int(rows, 0);
-	return r;
+	return r > 0 ? shfs_graph_restored_from(d->graph, &version, from) : r;
 }
 
 /* What it made since it began to read; of that what was not looked at yet. */
 static int add_results(struct downstream *d, struct maker_node *m,
-                       struct version_node *from, enum reader by)
+                       struct version_node *from, enum by by)
 {
 	int r = m->asked ? 0 : load_results(d, m);
 
@@ -365,7 +313,7 @@ static int add_results(struct downstream *d, struct maker_node *m,
 	       m->results[m->reached[by]].end_ns >= m->since_ns[by]) {
 		int64_t id = m->results[m->reached[by]++].version_id, other;
 
-		r = by == READER_VERSION_CONTROL ? is_restored(d, id, &other) : 0;
+		r = by == BY_VERSION_CONTROL ? restored_from(d, id, &other) : 0;
 		r = r ? MIN(r, 0) : add_result(d, m, from, id);
 	}
 	return r;
@@ -376,7 +324,7 @@ static int add_results(struct downstream *d, struct maker_node *m,
 static int add_read(struct downstream *d, struct version_node *node,
                     const struct read *read)
 {
-	enum reader by = d->graph->limits.all ? READER : read->by;
+	enum by by = d->graph->limits.all ? BY_ANOTHER : read->by;
 	struct maker_node *m;
 	int r = shfs_graph_maker(d->graph, read->key, &m);
 
@@ -410,7 +358,7 @@ static int add_derived(struct downstream *d, struct version_node *node,
 {
 	_cleanup_version_ struct shfs_version version = { 0 };
 	struct maker_node *m;
-	int r = load_version(d, version_id, &version);
+	int r = shfs_graph_version(d->graph, version_id, &version);
 
 	if (r <= 0)
 		return r;
@@ -426,26 +374,114 @@ static int add_derived(struct downstream *d, struct version_node *node,
 	return r < 0 ? r : add_result(d, m, node, version_id);
 }
 
-static int add_all_derived(struct downstream *d, struct version_node *node,
-                           enum question question)
+/* What was appended to it, or changed in it. */
+static int add_next(struct downstream *d, struct version_node *node)
 {
-	struct shfs_rows *rows;
-	int r = shfs_graph_ask(d->graph, question, node->version_id, WRITTEN_ANEW, &rows);
+	_cleanup_version_ struct shfs_version next = { 0 };
+	int64_t id;
+	int r = shfs_graph_version(d->graph, node->version_id + 1, &next);
 
-	for (; r > 0; r = shfs_rows_next(rows)) {
-		int64_t id = shfs_rows_int(rows, 0), from = 0;
+	if (r > 0)
+		r = shfs_graph_past(d->graph, &next, &id);
+	if (r <= 0)
+		return r;
+	r = shfs_graph_restored_from(d->graph, &next, &id);
+	return r ? MIN(r, 0) : add_derived(d, node, next.version_id);
+}
 
-		if (question != MOVED_FROM) {
-			r = is_restored(d, id, &from);
-			if (r < 0)
-				return r;
-			if (question == AGAIN_OF ? from != node->version_id : from)
-				continue;
-		}
-		r = add_derived(d, node, id);
-		if (r)
-			return r;
+/* Other versions, by what they are to be found by. */
+struct others {
+	struct downstream *d;
+	const struct shfs_version *of;
+	struct other {
+		int64_t version_id, time_ns;
+		bool elsewhere; /* at another path */
+	} * list;
+	size_t n;
+};
+
+static int add_other(struct others *o, const struct shfs_version_fact *w)
+{
+	int r = make_room((void **)&o->list, o->n, sizeof(*o->list));
+
+	if (!r)
+		o->list[o->n++] = (struct other){ w->version_id, w->time_ns,
+			                          w->file_id != o->of->file_id };
+	return r;
+}
+
+/* Of a past that was carried, the end. */
+static int take_moved(int64_t version_id, void *arg)
+{
+	struct others *o = arg;
+	struct shfs_facts *facts = o->d->graph->facts;
+	struct shfs_version_fact w, next;
+	int r = shfs_facts_version(facts, version_id, &w);
+
+	if (r <= 0)
+		return r;
+	r = w.carried ? shfs_facts_version(facts, version_id + 1, &next) : 0;
+	return r < 0 || (r && next.carried) ? MIN(r, 0) : add_other(o, &w);
+}
+
+/* Brought back, maybe. */
+static int take_again(int64_t version_id, void *arg)
+{
+	struct others *o = arg;
+	struct shfs_version_fact w;
+	enum by by;
+	int r = shfs_facts_version(o->d->graph->facts, version_id, &w);
+
+	if (r <= 0 || version_id == o->of->version_id || w.time_ns < o->of->time_ns)
+		return MIN(r, 0);
+	r = shfs_graph_by(o->d->graph, w.process_id, &by);
+	return r || by == BY_ANOTHER ? r : add_other(o, &w);
+}
+
+static int compare_other(const void *left, const void *right)
+{
+	const struct other *a = left, *b = right;
+
+	if (a->elsewhere != b->elsewhere)
+		return a->elsewhere ? 1 : -1;
+	return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
+}
+
+/* What it was renamed or linked to. */
+static int add_moved(struct downstream *d, struct version_node *node)
+{
+	struct others o = { .d = d, .of = &node->v.version };
+	int r = shfs_facts_moved(d->graph->facts, node->version_id, take_moved, &o);
+
+	for (size_t i = 0; i < o.n && !r; i++)
+		r = add_derived(d, node, o.list[i].version_id);
+	free(o.list);
+	return r;
+}
+
+#define AGAIN_MAX 100
+
+/* Nothing comes of an empty file, and many are the same. */
+static int add_again(struct downstream *d, struct version_node *node)
+{
+	struct others o = { .d = d, .of = &node->v.version };
+	int r = o.of->size && o.of->flags & SHFS_CONTENT_OBJECT
+	                ? shfs_facts_same(d->graph->facts, node->version_id, take_again,
+	                                  &o)
+	                : 0;
+
+	if (o.n)
+		qsort(o.list, o.n, sizeof(*o.list), compare_other);
+	for (size_t i = 0; i < MIN(o.n, (size_t)AGAIN_MAX) && !r; i++) {
+		int64_t from = 0;
+
+		r = restored_from(d, o.list[i].version_id, &from);
+		if (r >= 0)
+			r = from == node->version_id
+			            ? add_derived(d, node, o.list[i].version_id)
+			            : 0;
 	}
+	free(o.list);
 	return r;
 }
 
@@ -477,9 +513,7 @@ static int expand(struct downstream *d, struct version_node *node)
 			node->v.n_more += is_another(f, i);
 	if (shfs_graph_is_full(d->graph))
 		return r;
-	r = r ?: add_all_derived(d, node, NEXT_OF);
-	r = r ?: add_all_derived(d, node, MOVED_FROM);
-	return r ?: add_all_derived(d, node, AGAIN_OF);
+	return r ?: add_next(d, node) ?: add_moved(d, node) ?: add_again(d, node);
 }
 
 /* --- names that came and went within a command --- */
@@ -530,11 +564,10 @@ int shfs_downstream_new(struct shfs_index *index, const struct shfs_version *tar
                         size_t n, const struct shfs_graph_limits *limits,
                         struct shfs_graph **out)
 {
-	_cleanup_graph_ struct shfs_graph *graph =
-		shfs_graph_new(index, limits, questions);
+	_cleanup_graph_ struct shfs_graph *graph = NULL;
+	int r = shfs_graph_new(index, limits, &graph);
 	struct downstream d = { .graph = graph };
 	struct file_reads *f, *next;
-	int r = graph ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < n && !r; i++)
 		r = add_target(&d, &targets[i]);

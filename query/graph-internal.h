@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* graph-internal.h - a graph in the making: for upstream.c and downstream.c alone. */
+/* graph-internal.h - a graph in the making: for upstream.c, downstream.c and stale.c alone. */
 #pragma once
 
 #include "query/graph.h"
+#include "store/facts.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -21,11 +22,33 @@ struct maker_key {
 	int64_t is_process;
 };
 
+/* A version that a maker read: when first, by time and in the order of the journal. */
+struct graph_read {
+	int64_t version_id, begin_ns, seq;
+};
+struct graph_reads {
+	struct graph_read *list;
+	size_t n, cap;
+};
+
+/* Whose work it is: version control brings back contents that it has kept. */
+enum by {
+	BY_ANOTHER,
+	BY_VERSION_CONTROL,
+	BY_SHFS,
+};
+
 struct maker_node {
 	struct shfs_graph_maker m;
 	struct maker_key key;
 	bool queued;
-	struct maker_node *next;        /* in the queue */
+	struct maker_node *next;  /* in the queue */
+	struct graph_reads reads; /* upstream: later ones than were asked for so far */
+	bool by_time;             /* they are sorted by it, the last first */
+	enum by most;             /* upstream: whose they are */
+	bool not_restored;        /* upstream: some of what it made */
+	size_t asked_depth;       /* upstream: its depth when it was last asked */
+	struct shfs_graph_version *last_made; /* upstream: the last that was looked at */
 	struct version_node *last_read; /* downstream: the last that it was added to */
 	struct made *results;           /* downstream: what it made, the last first */
 	size_t n_results;
@@ -37,67 +60,71 @@ struct maker_node {
 	UT_hash_handle hh;
 };
 
-#define QUESTIONS_MAX 16
+struct program {
+	int64_t id;
+	char *exe;
+	enum by by;
+	bool looked_for, outside;                  /* no versions of it are known */
+	bool listed;                               /* while a list is made */
+	bool classified, interactive, interpreter; /* by stale.c */
+	UT_hash_handle hh;
+};
 
 struct shfs_graph {
 	struct shfs_index *index;
+	struct shfs_facts *facts;
 	struct shfs_graph_limits limits;
 	size_t n_versions, n_makers;
 	struct version_node *versions;
 	struct maker_node *makers;
+	struct program *programs;
+	int64_t last_process; /* that program was last asked for */
+	struct program *last_program;
 	struct shfs_graph_version *first_version, **last_version;
 	struct shfs_graph_maker *first_maker, **last_maker;
-	const char *const *questions; /* each prepared once */
-	struct shfs_rows *rows[QUESTIONS_MAX], *makers_rows;
+	struct shfs_rows *commands;
 };
 
-/* Is p.exe one of version control, which brings back contents that it has kept; shfs? */
-#define SQL_BY_VERSION_CONTROL                                                           \
-	"(p.exe GLOB '*/git' OR p.exe GLOB '*/git-*' OR p.exe GLOB '*/hg'"               \
-	" OR p.exe GLOB '*/svn')"
-#define SQL_BY_SHFS "p.exe GLOB '*/shfs'"
+/* Accesses that left nothing of what was there. */
+#define SHFS_WRITTEN_ANEW (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
 
-/* v is version ?1. */
-#define SQL_IS_V SHFS_SQL_VERSION_OF("v", "?1")
-#define SQL_VERSION                                                                      \
-	"SELECT" SHFS_VERSION_COLUMNS "FROM v_version WHERE" SHFS_SQL_VERSION("?1")
+_must_check_ int shfs_graph_new(struct shfs_index *index,
+                                const struct shfs_graph_limits *limits,
+                                struct shfs_graph **out);
 
-/* What there is of makers in the views. */
-#define SQL_COMMAND "command_id = ?1"
-#define SQL_PROCESS "process_id = ?1 AND command_id IS NULL"
+/* --- what is asked of the index; 1, 0: there is none, or a negative errno --- */
 
-/* What was there before an append, or before some bytes of the file were changed; ?2:
- * flags of accesses that left nothing of it. */
-#define SQL_PAST                                                                         \
-	"SELECT w.version_id FROM v_version v JOIN v_version w"                          \
-	" ON w.file_id = v.file_id AND w.n = v.n - 1"                                    \
-	" JOIN v_access a ON a.access_id = v.access_id"                                  \
-	" WHERE" SQL_IS_V "AND v.source = 'written' AND NOT a.flags & ?2"
-#define WRITTEN_ANEW (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
+_must_check_ int shfs_graph_version(struct shfs_graph *g, int64_t version_id,
+                                    struct shfs_version *out);
+_must_check_ int shfs_graph_version_of(struct shfs_graph *g,
+                                       const struct shfs_version_fact *fact,
+                                       struct shfs_version *out);
+_must_check_ int shfs_graph_command(struct shfs_graph *g, int64_t command_id,
+                                    struct shfs_command_row *out);
+_must_check_ int shfs_graph_program(struct shfs_graph *g, int64_t process_id,
+                                    struct program **out);
+/* Who did it; BY_ANOTHER also where it is not known. */
+_must_check_ int shfs_graph_by(struct shfs_graph *g, int64_t process_id, enum by *out);
 
+/* What was there before an append, or before some bytes of the file were changed. */
+_must_check_ int shfs_graph_past(struct shfs_graph *g, const struct shfs_version *v,
+                                 int64_t *version_id);
 /* What shfs restored, or version control checked out, is an earlier content again, of the
  * same path if it can be. */
-#define SQL_RESTORED                                                                     \
-	"SELECT w.version_id FROM v_version v JOIN v_process p USING (process_id)"       \
-	" JOIN v_version w ON w.object_key = v.object_key AND w.object = v.object"       \
-	" WHERE" SQL_IS_V "AND w.version_id <> ?2 AND w.time_ns <= v.time_ns"            \
-	" AND w.process_id IS NOT v.process_id"                                          \
-	" AND (" SQL_BY_SHFS " OR " SQL_BY_VERSION_CONTROL ")"                           \
-	" ORDER BY w.file_id = v.file_id DESC, w.time_ns, w.version_id LIMIT 1"
+_must_check_ int shfs_graph_restored_from(struct shfs_graph *g,
+                                          const struct shfs_version *v,
+                                          int64_t *version_id);
 
-/* questions: texts of SQL with at most ?1 and ?2, for shfs_graph_ask; borrowed. NULL: no
- * memory. */
-struct shfs_graph *shfs_graph_new(struct shfs_index *index,
-                                  const struct shfs_graph_limits *limits,
-                                  const char *const *questions);
+/* All of them, process by process. */
+_must_check_ int shfs_graph_accesses(struct shfs_graph *g, struct maker_key key,
+                                     shfs_access_fn fn, void *arg);
+/* Each version once, in the order of first use, by what is at most this. shfs itself reads
+ * a file to compare it: that goes into nothing. */
+_must_check_ int shfs_graph_reads(struct shfs_graph *g, struct maker_key key,
+                                  enum by most, struct graph_reads *out);
+void shfs_graph_sort_reads(struct graph_read *list, size_t n);
 
-/* *rows is the question, for one that asks with something else than numbers. */
-_must_check_ int shfs_graph_prepare(struct shfs_graph *g, int question,
-                                    struct shfs_rows **rows);
-/* 1 with *rows at an answer, 0, or a negative errno. *rows is good until the same is
- * asked again. */
-_must_check_ int shfs_graph_ask(struct shfs_graph *g, int question, int64_t first,
-                                int64_t second, struct shfs_rows **rows);
+/* --- the graph --- */
 
 /* 1 and *out, 0 where there is no such command or process. */
 _must_check_ int shfs_graph_maker(struct shfs_graph *g, struct maker_key key,

@@ -4,20 +4,20 @@
 #include <errno.h>
 #include <string.h>
 
-struct shfs_graph *shfs_graph_new(struct shfs_index *index,
-                                  const struct shfs_graph_limits *limits,
-                                  const char *const *questions)
+int shfs_graph_new(struct shfs_index *index, const struct shfs_graph_limits *limits,
+                   struct shfs_graph **out)
 {
-	struct shfs_graph *g = calloc(1, sizeof(*g));
+	_cleanup_graph_ struct shfs_graph *g = calloc(1, sizeof(*g));
+	int r = g ? shfs_facts_new(index, &g->facts) : -ENOMEM;
 
-	if (!g)
-		return NULL;
+	if (r)
+		return r;
 	g->index = index;
 	g->limits = *limits;
-	g->questions = questions;
 	g->last_version = &g->first_version;
 	g->last_maker = &g->first_maker;
-	return g;
+	*out = TAKE_PTR(g);
+	return 0;
 }
 
 static void version_free(struct version_node *node)
@@ -31,6 +31,7 @@ static void maker_free(struct maker_node *node)
 {
 	shfs_entry_clear(&node->m.entry);
 	free(node->m.inputs);
+	free(node->reads.list);
 	free(node->results);
 	free(node->gone);
 	free(node);
@@ -40,6 +41,7 @@ void shfs_graph_free(struct shfs_graph *g)
 {
 	struct version_node *v, *next_v;
 	struct maker_node *m, *next_m;
+	struct program *p, *next_p;
 
 	if (!g)
 		return;
@@ -51,32 +53,14 @@ void shfs_graph_free(struct shfs_graph *g)
 		HASH_DEL(g->makers, m);
 		maker_free(m);
 	}
-	shfs_rows_close(g->makers_rows);
-	for (int i = 0; i < QUESTIONS_MAX; i++)
-		shfs_rows_close(g->rows[i]);
+	HASH_ITER (hh, g->programs, p, next_p) {
+		HASH_DEL(g->programs, p);
+		free(p->exe);
+		free(p);
+	}
+	shfs_rows_close(g->commands);
+	shfs_facts_free(g->facts);
 	free(g);
-}
-
-int shfs_graph_prepare(struct shfs_graph *g, int question, struct shfs_rows **rows)
-{
-	int r = 0;
-
-	if (!g->rows[question])
-		r = shfs_rows_open(g->index, g->questions[question], &g->rows[question]);
-	*rows = g->rows[question];
-	return r;
-}
-
-int shfs_graph_ask(struct shfs_graph *g, int question, int64_t first, int64_t second,
-                   struct shfs_rows **rows)
-{
-	int r = shfs_graph_prepare(g, question, rows);
-
-	if (!r)
-		r = shfs_rows_bind_int(*rows, 1, first);
-	if (!r && strstr(g->questions[question], "?2"))
-		r = shfs_rows_bind_int(*rows, 2, second);
-	return r ? r : shfs_rows_next(*rows);
 }
 
 bool shfs_graph_is_full(const struct shfs_graph *g)
@@ -95,22 +79,10 @@ struct maker_key shfs_graph_maker_of(const struct shfs_version *v)
 static int load_maker(struct shfs_graph *g, struct maker_node *m)
 {
 	struct shfs_entry *e = &m->m.entry;
-	struct shfs_rows **rows = &g->makers_rows;
-	int r = 0;
 
 	e->is_process = m->key.is_process;
-	if (e->is_process)
-		return shfs_process_load(g->index, m->key.id, &e->process);
-	if (!*rows)
-		r = shfs_rows_open(g->index,
-		                   "SELECT" SHFS_COMMAND_COLUMNS
-		                   "FROM v_command WHERE command_id = ?1",
-		                   rows);
-	if (!r)
-		r = shfs_rows_bind_int(*rows, 1, m->key.id);
-	if (!r)
-		r = shfs_rows_next(*rows);
-	return r > 0 ? shfs_command_from_row(*rows, &e->command) : r;
+	return e->is_process ? shfs_process_load(g->index, m->key.id, &e->process)
+	                     : shfs_graph_command(g, m->key.id, &e->command);
 }
 
 int shfs_graph_maker(struct shfs_graph *g, struct maker_key key, struct maker_node **out)
@@ -229,29 +201,94 @@ struct shfs_graph_maker *shfs_graph_makers(struct shfs_graph *g)
 	return g->first_maker;
 }
 
-#define PROGRAMS(maker)                                                                  \
-	"SELECT DISTINCT exe FROM v_process WHERE " maker                                \
-	" AND first_ns <= ?2 AND exe GLOB '/*' AND NOT EXISTS (SELECT 1 FROM v_path"     \
-	" JOIN v_file USING (file_id) WHERE v_path.dir = path_dir(exe)"                  \
-	" AND v_path.name_key = name_key(path_name(exe))"                                \
-	" AND +v_path.name = path_name(exe)) ORDER BY first_ns"
+struct executed {
+	struct shfs_graph *g;
+	int64_t until_ns;
+	struct first_run {
+		struct program *program;
+		int64_t first_ns;
+	} * list;
+	size_t n, cap;
+};
+
+static int add_executed(int64_t process_id, int64_t first_ns, void *arg)
+{
+	struct executed *e = arg;
+	struct program *program;
+	int r = shfs_graph_program(e->g, process_id, &program);
+
+	if (r <= 0 || first_ns > e->until_ns || program->listed)
+		return MIN(r, 0);
+	if (e->n == e->cap) {
+		size_t cap = MAX(e->cap * 2, (size_t)8);
+		void *list = reallocarray(e->list, cap, sizeof(*e->list));
+
+		if (!list)
+			return -ENOMEM;
+		e->list = list;
+		e->cap = cap;
+	}
+	e->list[e->n++] = (struct first_run){ program, first_ns };
+	program->listed = true;
+	return 0;
+}
+
+static int compare_first(const void *a, const void *b)
+{
+	const struct first_run *x = a, *y = b;
+
+	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
+}
+
+/* Are there versions of it? */
+static int is_recorded(struct shfs_graph *g, struct program *program)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(g->index, "SELECT 1 FROM v_file WHERE " SHFS_SQL_FILE("?1"),
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, program->exe);
+	return r ? r : shfs_rows_next(rows);
+}
+
+static int is_outside(struct shfs_graph *g, struct program *program)
+{
+	int r = 0;
+
+	if (!program->looked_for && *program->exe == '/') {
+		r = is_recorded(g, program);
+		program->outside = !r;
+	}
+	program->looked_for = true;
+	return r < 0 ? r : program->outside;
+}
+
+static int show_executed(struct executed *e, shfs_program_fn fn, void *arg)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < e->n; i++)
+		e->list[i].program->listed = false;
+	if (e->n)
+		qsort(e->list, e->n, sizeof(*e->list), compare_first);
+	for (size_t i = 0; i < e->n && !r; i++) {
+		r = is_outside(e->g, e->list[i].program);
+		r = r > 0 ? fn(e->list[i].program->exe, arg) : r;
+	}
+	return r;
+}
 
 int shfs_graph_programs(struct shfs_graph *g, const struct shfs_graph_maker *maker,
                         shfs_program_fn fn, void *arg)
 {
-	static const char *const texts[] = { PROGRAMS(SQL_COMMAND),
-		                             PROGRAMS("process_id = ?1") };
 	const struct maker_node *m = container_of(maker, struct maker_node, m);
-	struct shfs_rows **rows = &g->rows[QUESTIONS_MAX - 1 - m->key.is_process];
-	int r = 0;
+	struct executed e = { .g = g, .until_ns = maker->until_ns };
+	int r = m->key.is_process
+	                ? add_executed(m->key.id, maker->entry.process.first_ns, &e)
+	                : shfs_facts_processes(g->facts, m->key.id, add_executed, &e);
 
-	if (!*rows)
-		r = shfs_rows_open(g->index, texts[m->key.is_process], rows);
-	if (!r)
-		r = shfs_rows_bind_int(*rows, 1, m->key.id);
-	if (!r)
-		r = shfs_rows_bind_int(*rows, 2, maker->until_ns);
-	while (!r && (r = shfs_rows_next(*rows)) > 0)
-		r = fn(shfs_rows_text(*rows, 0), arg);
+	r = r ? r : show_executed(&e, fn, arg);
+	free(e.list);
 	return r;
 }

@@ -10,7 +10,9 @@
 struct file_node {
 	struct shfs_stale_file f;
 	int64_t file_id;
-	bool asked; /* it was asked about */
+	bool asked;       /* it was asked about */
+	bool directory;
+	bool bookkeeping; /* in a directory that a program keeps for itself */
 	UT_hash_handle hh;
 };
 
@@ -35,8 +37,6 @@ struct shfs_stale {
 	bool computes;
 };
 
-#define FILE_STATE "SELECT versions, present, last_ns FROM v_file WHERE file_id = ?1"
-
 /* Who wrote it last, if not who made it: the same content again. */
 #define WRITTEN_AGAIN                                                                    \
 	"SELECT command_id, process_id, end_ns FROM v_access"                            \
@@ -46,43 +46,6 @@ struct shfs_stale {
 	"SELECT command_id, process_id, end_ns FROM v_access"                            \
 	" WHERE file2_id = ?1 AND made_n = ?2"                                           \
 	" AND command_id IS NOT NULL ORDER BY seq_key DESC LIMIT 1"
-
-#define MADE "SELECT end_ns FROM v_access WHERE access_id = ?1"
-
-/* Version ?2 of a file: who made it, and how. */
-#define ANEW                                                                             \
-	"SELECT command_id, source <> 'written', (SELECT flags FROM v_access a"          \
-	" WHERE a.access_id = v.access_id) FROM v_version v"                             \
-	" WHERE file_id = ?1 AND n = ?2"
-
-#define READS                                                                            \
-	"SELECT seen_version_id FROM v_access a WHERE command_id = ?1"                   \
-	" AND is_read = 1 AND begin_ns <= ?2 AND seen_version_id IS NOT NULL"            \
-	" AND coalesce(process_id, 0) NOT IN (SELECT process_id FROM v_process p"        \
-	" WHERE command_id = ?1 AND (" SQL_BY_SHFS " OR " SQL_BY_VERSION_CONTROL "))"    \
-	" GROUP BY seen_version_id ORDER BY min(seq_key)"
-
-enum question {
-	STATE_OF,
-	LAST_WRITER,
-	LAST_MOVER,
-	MADE_BY,
-	MADE_ANEW,
-	READS_OF,
-	VERSION,
-	PROCESS,
-};
-
-static const char *const questions[] = {
-	[STATE_OF] = FILE_STATE,
-	[LAST_WRITER] = WRITTEN_AGAIN,
-	[LAST_MOVER] = MOVED_AGAIN,
-	[MADE_BY] = MADE,
-	[MADE_ANEW] = ANEW,
-	[READS_OF] = READS,
-	[VERSION] = SQL_VERSION,
-	[PROCESS] = "SELECT" SHFS_PROCESS_COLUMNS "FROM v_process WHERE process_id = ?1",
-};
 
 void shfs_stale_free(struct shfs_stale *s)
 {
@@ -116,33 +79,36 @@ static bool is_one_of(const char *name, const char *const *patterns, size_t n)
 	return false;
 }
 
-/* What somebody sat at. */
-static bool is_interactive_program(const struct shfs_process_row *p)
-{
-	static const char *const programs[] = {
-		"vi",    "vim*",     "nvim*",    "nano",      "pico",  "emacs*", "ed",
-		"micro", "helix",    "hx",       "kak",       "joe",   "jed",    "mcedit",
-		"code",  "gedit",    "kate",     "git",       "git-*", "hg",     "svn",
-		"shfs",  "jupyter*", "rstudio*", "rsession*",
-	};
-	const char *slash = strrchr(p->exe, '/');
+static const char *const interactive[] = {
+	"vi",    "vim*",     "nvim*",    "nano",      "pico",  "emacs*", "ed",
+	"micro", "helix",    "hx",       "kak",       "joe",   "jed",    "mcedit",
+	"code",  "gedit",    "kate",     "git",       "git-*", "hg",     "svn",
+	"shfs",  "jupyter*", "rstudio*", "rsession*",
+};
+static const char *const interpreters[] = { "python*", "pypy*",  "R",       "julia*",
+	                                    "octave*", "ghci*", "ipython*" };
 
-	if (memmem(p->argv, p->argv_len, "-batch", strlen("-batch")))
-		return false;
-	return is_one_of(slash ? slash + 1 : p->exe, programs, ARRAY_SIZE(programs)) ||
-	       memmem(p->argv, p->argv_len, "ipykernel", strlen("ipykernel"));
+static void classify(struct program *program)
+{
+	const char *slash = strrchr(program->exe, '/');
+	const char *name = slash ? slash + 1 : program->exe;
+
+	program->classified = true;
+	program->interactive = is_one_of(name, interactive, ARRAY_SIZE(interactive));
+	program->interpreter = is_one_of(name, interpreters, ARRAY_SIZE(interpreters));
 }
 
-/* An interpreter that was given neither a script nor input. */
-static bool is_prompt(const struct shfs_process_row *p, const struct shfs_command_row *c)
+/* What somebody sat at: also an interpreter that was given neither a script nor input. */
+static bool is_interactive(const struct program *program,
+                           const struct shfs_process_row *p,
+                           const struct shfs_command_row *c)
 {
-	static const char *const programs[] = { "python*", "R",     "julia*",
-		                                "octave*", "ghci*", "ipython*" };
-	const char *slash = strrchr(p->exe, '/');
+	bool alone = strnlen(p->argv, p->argv_len) + 1 >= p->argv_len;
 
-	return strnlen(p->argv, p->argv_len) + 1 >= p->argv_len &&
-	       !strpbrk(c->text, "<|") &&
-	       is_one_of(slash ? slash + 1 : p->exe, programs, ARRAY_SIZE(programs));
+	if (program->interpreter)
+		return (alone && !strpbrk(c->text, "<|")) ||
+		       memmem(p->argv, p->argv_len, "ipykernel", strlen("ipykernel"));
+	return !memmem(p->argv, p->argv_len, "-batch", strlen("-batch"));
 }
 
 /* "cp a b": a copy is kept as it is, or it would be none. */
@@ -160,26 +126,38 @@ static bool is_copy(const struct shfs_command_row *c)
 	return false;
 }
 
+static int judge(struct shfs_stale *s, int64_t process_id,
+                 const struct shfs_command_row *command)
+{
+	struct shfs_process_row p;
+	struct program *program;
+	int r = shfs_graph_program(s->graph, process_id, &program);
+
+	if (r <= 0 || is_copy(command))
+		return MIN(r, 0);
+	if (!program->classified)
+		classify(program);
+	if (!program->interactive && !program->interpreter)
+		return 1;
+	r = shfs_process_load(s->graph->index, process_id, &p);
+	if (r <= 0)
+		return r;
+	r = !is_interactive(program, &p, command);
+	shfs_process_clear(&p);
+	return r;
+}
+
 /* Many files in a row are of one process. */
 static int is_computed(struct shfs_stale *s, int64_t process_id,
                        const struct shfs_command_row *command)
 {
-	struct shfs_process_row p;
-	struct shfs_rows *rows;
-	int r;
+	int r = process_id == s->judged ? s->computes : judge(s, process_id, command);
 
-	if (process_id == s->judged)
-		return s->computes;
-	r = shfs_graph_ask(s->graph, PROCESS, process_id, 0, &rows);
-	if (r > 0)
-		r = shfs_process_from_row(rows, &p);
-	if (r <= 0)
-		return r;
-	s->judged = process_id;
-	s->computes = !is_copy(command) && !is_interactive_program(&p) &&
-	              !is_prompt(&p, command);
-	shfs_process_clear(&p);
-	return s->computes;
+	if (r >= 0) {
+		s->judged = process_id;
+		s->computes = r;
+	}
+	return r;
 }
 
 /* --- files and runs --- */
@@ -196,7 +174,7 @@ static int get_run(struct shfs_stale *s, int64_t command_id, struct run_node **o
 			return -ENOMEM;
 		run->command_id = command_id;
 		run->until_ns = INT64_MIN;
-		r = shfs_command_load(s->graph->index, command_id, &run->r.entry.command);
+		r = shfs_graph_command(s->graph, command_id, &run->r.entry.command);
 		if (r > 0)
 			HASH_ADD(hh, s->runs, command_id, sizeof(command_id), run);
 		if (r <= 0 || !run->hh.tbl) {
@@ -214,12 +192,18 @@ struct writer {
 };
 
 /* One that wrote the same content again, later than what is in w. */
-static int later_writer(struct shfs_stale *s, enum question question,
+static int later_writer(struct shfs_stale *s, const char *question,
                         const struct shfs_version *v, struct writer *w)
 {
-	struct shfs_rows *rows;
-	int r = shfs_graph_ask(s->graph, question, v->file_id, v->n, &rows);
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(s->graph->index, question, &rows);
 
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, v->file_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, v->n);
+	if (!r)
+		r = shfs_rows_next(rows);
 	if (r > 0 && shfs_rows_int(rows, 2) > w->end_ns)
 		*w = (struct writer){ shfs_rows_int(rows, 0), shfs_rows_int(rows, 1),
 			              shfs_rows_int(rows, 2) };
@@ -229,15 +213,19 @@ static int later_writer(struct shfs_stale *s, enum question question,
 /* Was all of it made by its command, and not only appended or changed? */
 static int is_made_anew(struct shfs_stale *s, const struct shfs_version *v)
 {
-	for (int64_t n = v->n; v->n > 1; n--) {
-		struct shfs_rows *rows;
-		int r = shfs_graph_ask(s->graph, MADE_ANEW, v->file_id, n, &rows);
+	struct shfs_facts *facts = s->graph->facts;
 
-		if (r <= 0 || shfs_rows_int(rows, 0) != v->command_id)
+	for (int64_t n = v->n; v->n > 1; n--) {
+		struct shfs_version_fact f;
+		struct shfs_access a = { 0 };
+		int r = shfs_facts_version(facts, v->file_id << 32 | n, &f);
+
+		if (r <= 0 || f.command_id != v->command_id)
 			return MIN(r, 0);
-		if (n == 1 || shfs_rows_int(rows, 1) ||
-		    shfs_rows_int(rows, 2) & WRITTEN_ANEW)
-			return 1;
+		r = shfs_facts_access(facts, f.access_id, &a);
+		if (r < 0 || n == 1 || f.source != SHFS_SOURCE_WRITTEN ||
+		    a.flags & SHFS_WRITTEN_ANEW)
+			return r < 0 ? r : 1;
 	}
 	return 1;
 }
@@ -246,16 +234,16 @@ static int is_made_anew(struct shfs_stale *s, const struct shfs_version *v)
 static int writer_of(struct shfs_stale *s, const struct shfs_version *v, bool touched,
                      struct writer *w)
 {
-	struct shfs_rows *rows;
+	struct shfs_access a;
 	int r = is_made_anew(s, v);
 
 	if (r > 0)
-		r = shfs_graph_ask(s->graph, MADE_BY, v->access_id, 0, &rows);
+		r = shfs_facts_access(s->graph->facts, v->access_id, &a);
 	if (r <= 0)
 		return r;
-	*w = (struct writer){ v->command_id, v->process_id, shfs_rows_int(rows, 0) };
-	r = touched ? later_writer(s, LAST_WRITER, v, w)
-	                      ?: later_writer(s, LAST_MOVER, v, w)
+	*w = (struct writer){ v->command_id, v->process_id, shfs_access_end_ns(&a) };
+	r = touched ? later_writer(s, WRITTEN_AGAIN, v, w)
+	                      ?: later_writer(s, MOVED_AGAIN, v, w)
 	            : 0;
 	return r ? r : w->command_id != 0;
 }
@@ -278,29 +266,22 @@ static int find_run(struct shfs_stale *s, struct file_node *f, bool touched)
 	return 0;
 }
 
-static int load_version(struct shfs_stale *s, int64_t file_id, int64_t n,
-                        struct shfs_version *out)
-{
-	struct shfs_rows *rows;
-	int r = shfs_graph_ask(s->graph, VERSION, file_id << 32 | n, 0, &rows);
-
-	return r > 0 ? shfs_version_from_row(rows, out) : r;
-}
-
 /* touched: something was done to it since its latest version was made. */
 static int load_file(struct shfs_stale *s, struct file_node *f, bool *touched)
 {
-	struct shfs_rows *rows;
-	int64_t last_ns = 0;
-	int r = shfs_graph_ask(s->graph, STATE_OF, f->file_id, 0, &rows);
+	struct shfs_file_fact fact;
+	int r = shfs_facts_file(s->graph->facts, f->file_id, &fact);
 
-	if (r > 0) {
-		f->f.present = shfs_rows_int(rows, 1);
-		last_ns = shfs_rows_int(rows, 2);
-		r = load_version(s, f->file_id, shfs_rows_int(rows, 0), &f->f.version);
-	}
-	*touched = last_ns > f->f.version.time_ns;
-	return r;
+	if (r > 0)
+		r = shfs_graph_version(s->graph, f->file_id << 32 | fact.versions,
+		                       &f->f.version);
+	if (r <= 0)
+		return r;
+	f->f.present = fact.present;
+	f->directory = fact.directory;
+	f->bookkeeping = shfs_path_bookkeeping(f->f.version.path);
+	*touched = fact.last_ns > f->f.version.time_ns;
+	return 1;
 }
 
 /* 1, or 0 where it has no version. */
@@ -333,10 +314,11 @@ static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **ou
 
 /* --- inputs --- */
 
-static bool is_same_content(const struct shfs_version *a, const struct shfs_version *b)
+static bool is_same_content(const struct shfs_version_fact *a,
+                            const struct shfs_version *b)
 {
-	return a->n == b->n || ((a->flags & b->flags & SHFS_CONTENT_OBJECT) &&
-	                        !memcmp(&a->object, &b->object, sizeof(a->object)));
+	return (a->content.flags & b->flags & SHFS_CONTENT_OBJECT) &&
+	       !memcmp(&a->content.object, &b->object, sizeof(b->object));
 }
 
 static int append_input(struct shfs_stale_run *run, const struct shfs_stale_input *input)
@@ -359,8 +341,8 @@ static int append_input(struct shfs_stale_run *run, const struct shfs_stale_inpu
 static int look_at_older(struct shfs_stale *s, const struct run_node *run,
                          const struct shfs_stale_file *f, int64_t n, bool *same)
 {
-	_cleanup_version_ struct shfs_version seen = { 0 };
-	int r = load_version(s, f->version.file_id, n, &seen);
+	struct shfs_version_fact seen;
+	int r = shfs_facts_version(s->graph->facts, f->version.file_id << 32 | n, &seen);
 
 	if (r <= 0 || seen.command_id == run->command_id)
 		return MIN(r, 0);
@@ -376,7 +358,7 @@ static int add_input(struct shfs_stale *s, struct run_node *run, int64_t version
 	bool same = true;
 	int r = get_file(s, version_id >> 32, &f);
 
-	if (r <= 0 || shfs_path_bookkeeping(f->f.version.path))
+	if (r <= 0 || f->bookkeeping)
 		return MIN(r, 0);
 	if (f->f.version.n != input.n)
 		r = look_at_older(s, run, &f->f, input.n, &same);
@@ -398,14 +380,14 @@ static int add_input(struct shfs_stale *s, struct run_node *run, int64_t version
 
 static int load_inputs(struct shfs_stale *s, struct run_node *run)
 {
-	struct shfs_rows *rows;
-	int r = shfs_graph_ask(s->graph, READS_OF, run->command_id, run->until_ns, &rows);
+	struct maker_key key = { .id = run->command_id };
+	struct graph_reads reads = { 0 };
+	int r = shfs_graph_reads(s->graph, key, BY_ANOTHER, &reads);
 
-	for (; r > 0; r = shfs_rows_next(rows)) {
-		r = add_input(s, run, shfs_rows_int(rows, 0));
-		if (r < 0)
-			break;
-	}
+	for (size_t i = 0; i < reads.n && !r; i++)
+		if (reads.list[i].begin_ns <= run->until_ns)
+			r = add_input(s, run, reads.list[i].version_id);
+	free(reads.list);
 	return r;
 }
 
@@ -495,7 +477,8 @@ static int add_result(struct shfs_stale *s, int64_t file_id)
 	struct file_node *f;
 	int r = get_file(s, file_id, &f);
 
-	if (r <= 0 || !f->f.run || f->asked || shfs_path_bookkeeping(f->f.version.path))
+	if (r <= 0 || !f->f.present || f->directory || !f->f.run || f->asked ||
+	    f->bookkeeping)
 		return MIN(r, 0);
 	f->asked = true;
 	f->f.next_result = f->f.run->results;
@@ -503,20 +486,24 @@ static int add_result(struct shfs_stale *s, int64_t file_id)
 	return 0;
 }
 
-static int add_path(struct shfs_stale *s, const char *path)
+static int list_below(struct shfs_stale *s, const char *path, struct shfs_rows **rows)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	_cleanup_buf_ struct shfs_buf sql = { 0 };
 	int r;
 
-	shfs_buf_str(&sql,
-	             "SELECT file_id FROM v_file WHERE present AND NOT directory AND ");
-	shfs_sql_files_below(&sql, "file_id", 1);
+	shfs_sql_list_files_below(&sql, 1);
+	shfs_buf_str(&sql, " ORDER BY file_id");
 	if (sql.failed)
 		return -ENOMEM;
-	r = shfs_rows_open(s->graph->index, sql.data, &rows);
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, strcmp(path, "/") ? path : "");
+	r = shfs_rows_open(s->graph->index, sql.data, rows);
+	return r ? r : shfs_rows_bind_str(*rows, 1, strcmp(path, "/") ? path : "");
+}
+
+static int add_path(struct shfs_stale *s, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = list_below(s, path, &rows);
+
 	while (!r && (r = shfs_rows_next(rows)) > 0)
 		r = add_result(s, shfs_rows_int(rows, 0));
 	return r;
@@ -545,9 +532,7 @@ int shfs_stale_new(struct shfs_index *index, char *const *paths, size_t n,
 	if (!s)
 		return -ENOMEM;
 	s->last = &s->first;
-	s->graph = shfs_graph_new(index, &limits, questions);
-	if (!s->graph)
-		return -ENOMEM;
+	r = shfs_graph_new(index, &limits, &s->graph);
 	for (size_t i = 0; i < n && !r; i++)
 		r = add_path(s, paths[i]);
 	HASH_ITER (hh, s->runs, run, next)

@@ -6,15 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-/* shfs itself reads a file to compare it: that goes into nothing. */
-#define READS(maker, but_for)                                                            \
-	"SELECT seen_version_id FROM v_access a WHERE " maker                            \
-	" AND is_read = 1 AND begin_ns <= ?2 AND seen_version_id IS NOT NULL"            \
-	" AND coalesce(process_id, 0) NOT IN (SELECT process_id FROM v_process p"        \
-	" WHERE " maker " AND (" SQL_BY_SHFS but_for "))"                                \
-	" GROUP BY seen_version_id ORDER BY min(seq_key)"
-#define BUT_FOR_VERSION_CONTROL " OR " SQL_BY_VERSION_CONTROL
-
 /* Who first brought the version to its path; a directory there, with what was in it. */
 #define MOVED                                                                            \
 	"SELECT command_id, process_id FROM v_access WHERE file2_id = ?1"                \
@@ -26,32 +17,6 @@
 	" AND is_open = 0 AND op = 'rename' AND directory AND begin_ns >= ?2"            \
 	" ORDER BY seq_key LIMIT 1"
 
-enum question {
-	READS_OF_COMMAND,
-	READS_OF_PROCESS,
-	OTHER_READS_OF_COMMAND, /* but for version control's */
-	OTHER_READS_OF_PROCESS,
-	MADE_NS,
-	PAST_OF,
-	RESTORED_FROM,
-	VERSION,
-	MOVED_BY,
-	MOVED_WITH_DIRECTORY,
-};
-
-static const char *const questions[] = {
-	[READS_OF_COMMAND] = READS(SQL_COMMAND, ""),
-	[READS_OF_PROCESS] = READS(SQL_PROCESS, ""),
-	[OTHER_READS_OF_COMMAND] = READS(SQL_COMMAND, BUT_FOR_VERSION_CONTROL),
-	[OTHER_READS_OF_PROCESS] = READS(SQL_PROCESS, BUT_FOR_VERSION_CONTROL),
-	[MADE_NS] = "SELECT end_ns FROM v_access WHERE access_id = ?1",
-	[PAST_OF] = SQL_PAST,
-	[RESTORED_FROM] = SQL_RESTORED,
-	[VERSION] = SQL_VERSION,
-	[MOVED_BY] = MOVED,
-	[MOVED_WITH_DIRECTORY] = MOVED_WITH,
-};
-
 struct upstream {
 	struct shfs_graph *graph;
 	struct maker_node *queue, **queue_end;
@@ -59,17 +24,15 @@ struct upstream {
 
 /* --- what was moved --- */
 
-static int ask_directory(struct shfs_graph *graph, const struct shfs_version *version,
+/* 1 with *rows at who moved it; 0: nobody that is known. */
+static int ask_directory(struct shfs_index *index, const struct shfs_version *version,
                          struct shfs_rows **rows)
 {
 	_cleanup_free_ char *dir = strdup(version->path);
-	int r = shfs_graph_prepare(graph, MOVED_WITH_DIRECTORY, rows);
+	int r = dir ? shfs_rows_open(index, MOVED_WITH, rows) : -ENOMEM;
 
-	if (!dir)
-		return -ENOMEM;
 	for (char *slash; !r && (slash = strrchr(dir, '/')) && slash > dir;) {
 		*slash = 0;
-		shfs_rows_reset(*rows);
 		r = shfs_rows_bind_str(*rows, 1, dir);
 		if (!r)
 			r = shfs_rows_bind_int(*rows, 2, version->time_ns);
@@ -79,16 +42,32 @@ static int ask_directory(struct shfs_graph *graph, const struct shfs_version *ve
 	return r;
 }
 
+static int ask_file(struct shfs_index *index, const struct shfs_version *version,
+                    struct shfs_rows **rows)
+{
+	int r = shfs_rows_open(index, MOVED, rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 1, version->file_id);
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 2, version->n);
+	return r ? r : shfs_rows_next(*rows);
+}
+
 int shfs_upstream_attribute(struct shfs_graph *graph, struct shfs_version *version)
 {
+	_cleanup_rows_ struct shfs_rows *file = NULL, *directory = NULL;
 	struct shfs_rows *rows;
 	int r;
 
 	if (!graph->limits.whole || !version->carried || !version->origin_version_id)
 		return 0;
-	r = shfs_graph_ask(graph, MOVED_BY, version->file_id, version->n, &rows);
-	if (!r)
-		r = ask_directory(graph, version, &rows);
+	r = ask_file(graph->index, version, &file);
+	rows = file;
+	if (!r) {
+		r = ask_directory(graph->index, version, &directory);
+		rows = directory;
+	}
 	if (r <= 0)
 		return r;
 	if (!version->command_id || version->command_id != shfs_rows_int(rows, 0)) {
@@ -96,17 +75,13 @@ int shfs_upstream_attribute(struct shfs_graph *graph, struct shfs_version *versi
 		version->process_id = shfs_rows_int(rows, 1);
 		strcpy(version->source, "renamed");
 	}
-	shfs_rows_reset(rows);
 	return 0;
 }
 
 static int load_version(struct upstream *up, int64_t version_id, struct shfs_version *out)
 {
-	struct shfs_rows *rows;
-	int r = shfs_graph_ask(up->graph, VERSION, version_id, 0, &rows);
+	int r = shfs_graph_version(up->graph, version_id, out);
 
-	if (r > 0)
-		r = shfs_version_from_row(rows, out);
 	return r > 0 ? shfs_upstream_attribute(up->graph, out) ?: 1 : r;
 }
 
@@ -139,7 +114,7 @@ static struct maker_node *dequeue(struct upstream *up)
 
 static int load_made_ns(struct upstream *up, struct version_node *node)
 {
-	struct shfs_rows *rows;
+	struct shfs_access a;
 	int r;
 
 	if (node->made_ns != INT64_MIN)
@@ -148,9 +123,9 @@ static int load_made_ns(struct upstream *up, struct version_node *node)
 		node->made_ns = INT64_MAX;
 		return 0;
 	}
-	r = shfs_graph_ask(up->graph, MADE_NS, node->v.version.access_id, 0, &rows);
+	r = shfs_facts_access(up->graph->facts, node->v.version.access_id, &a);
 	if (r >= 0)
-		node->made_ns = r ? shfs_rows_int(rows, 0) : node->v.version.time_ns;
+		node->made_ns = r ? shfs_access_end_ns(&a) : node->v.version.time_ns;
 	return MIN(r, 0);
 }
 
@@ -239,36 +214,59 @@ static int add_input(struct upstream *up, struct maker_node *m,
 	return r ? r : shfs_graph_add_input(m, node);
 }
 
-static int add_reads(struct upstream *up, struct maker_node *m, bool others)
+static int add_list(struct upstream *up, struct maker_node *m,
+                    const struct graph_read *list, size_t n)
 {
-	enum question question =
-		m->key.is_process ? (others ? OTHER_READS_OF_PROCESS : READS_OF_PROCESS)
-				  : (others ? OTHER_READS_OF_COMMAND : READS_OF_COMMAND);
-	struct shfs_rows *rows;
-	int r = shfs_graph_ask(up->graph, question, m->key.id, m->m.until_ns, &rows);
+	int r = 0;
 
-	/* those of an earlier round are asked for again */
-	m->m.n_left_out = m->m.n_more = 0;
-	for (; r > 0; r = shfs_rows_next(rows)) {
-		r = add_input(up, m, m->m.into, shfs_rows_int(rows, 0));
-		if (r)
-			break;
-	}
+	for (size_t i = 0; i < n && !r; i++)
+		r = add_input(up, m, m->m.into, list[i].version_id);
 	return r;
+}
+
+/* Mostly all, in the order in which they lie. */
+static int add_first_reads(struct upstream *up, struct maker_node *m)
+{
+	struct graph_reads *reads = &m->reads;
+	size_t later = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < reads->n && !r; i++)
+		if (reads->list[i].begin_ns > m->m.until_ns)
+			reads->list[later++] = reads->list[i];
+		else
+			r = add_list(up, m, &reads->list[i], 1);
+	reads->n = later;
+	m->by_time = false;
+	return r;
+}
+
+static int compare_time(const void *a, const void *b)
+{
+	const struct graph_read *x = a, *y = b;
+
+	return (x->begin_ns < y->begin_ns) - (x->begin_ns > y->begin_ns);
+}
+
+/* However often a maker is asked, each is looked at once. */
+static int add_later_reads(struct upstream *up, struct maker_node *m)
+{
+	struct graph_reads *reads = &m->reads;
+	size_t n = reads->n;
+
+	if (!m->by_time && n)
+		qsort(reads->list, n, sizeof(*reads->list), compare_time);
+	m->by_time = true;
+	while (reads->n && reads->list[reads->n - 1].begin_ns <= m->m.until_ns)
+		reads->n--;
+	shfs_graph_sort_reads(reads->list + reads->n, n - reads->n);
+	return add_list(up, m, reads->list + reads->n, n - reads->n);
 }
 
 static int past_of(struct upstream *up, const struct shfs_version *v, int64_t *out)
 {
-	struct shfs_rows *rows;
-	int r;
-
 	*out = v->origin_version_id;
-	if (*out)
-		return 1;
-	r = shfs_graph_ask(up->graph, PAST_OF, v->version_id, WRITTEN_ANEW, &rows);
-	if (r > 0)
-		*out = shfs_rows_int(rows, 0);
-	return r;
+	return *out ? 1 : shfs_graph_past(up->graph, v, out);
 }
 
 /* The last version before v that went into it and that another maker made. */
@@ -299,22 +297,56 @@ static int add_past(struct upstream *up, struct maker_node *m, struct version_no
 static int add_restored(struct upstream *up, struct maker_node *m,
                         struct version_node *into)
 {
-	struct shfs_rows *rows;
-	int r = shfs_graph_ask(up->graph, RESTORED_FROM, into->version_id,
-	                       into->version_id, &rows);
+	int64_t id;
+	int r = shfs_graph_restored_from(up->graph, &into->v.version, &id);
 
 	if (r > 0)
-		r = add_input(up, m, &into->v, shfs_rows_int(rows, 0)) ?: 1;
+		r = add_input(up, m, &into->v, id) ?: 1;
 	return r;
+}
+
+/* What is not counted: it need not have been read. */
+static int add_origins(struct upstream *up, struct maker_node *m)
+{
+	size_t left_out = m->m.n_left_out, more = m->m.n_more;
+	int r = 0;
+
+	for (struct shfs_graph_version *v = m->m.made; v != m->last_made && r >= 0;
+	     v = v->next_made) {
+		struct version_node *node = container_of(v, struct version_node, v);
+
+		r = add_restored(up, m, node);
+		m->not_restored |= !r;
+		if (!r)
+			r = add_past(up, m, node);
+	}
+	m->last_made = m->m.made;
+	m->m.n_left_out = left_out;
+	m->m.n_more = more;
+	return MIN(r, 0);
 }
 
 /* Where all that is asked for was brought back as it had been, version control has read
  * other files to see whether they changed: that goes into nothing either. */
+static int add_reads(struct upstream *up, struct maker_node *m, bool anew)
+{
+	bool all = m->not_restored || up->graph->limits.all;
+	enum by most = all ? BY_VERSION_CONTROL : BY_ANOTHER;
+	int r;
+
+	if (!anew && m->most == most)
+		return add_later_reads(up, m);
+	m->most = most;
+	m->m.n_left_out = m->m.n_more = 0;
+	r = shfs_graph_reads(up->graph, m->key, most, &m->reads);
+	return r ? r : add_first_reads(up, m);
+}
+
 static int expand(struct upstream *up, struct maker_node *m)
 {
 	const struct shfs_graph_limits *limits = &up->graph->limits;
-	bool restored = !limits->all;
-	int r = 0;
+	bool anew = !m->asked || (limits->max_depth && m->m.depth < m->asked_depth);
+	int r;
 
 	m->m.cut = (limits->max_depth && m->m.depth >= limits->max_depth) ||
 	           (!m->asked && shfs_graph_is_full(up->graph));
@@ -322,16 +354,12 @@ static int expand(struct upstream *up, struct maker_node *m)
 		return 0;
 	for (size_t i = 0; i < m->m.n_inputs; i++)
 		container_of(m->m.inputs[i], struct version_node, v)->input_of = m;
-	for (struct shfs_graph_version *v = m->m.made; v && r >= 0; v = v->next_made) {
-		struct version_node *node = container_of(v, struct version_node, v);
-
-		r = add_restored(up, m, node);
-		restored &= r > 0;
-		if (!r)
-			r = add_past(up, m, node);
-	}
-	r = r < 0 ? r : add_reads(up, m, restored);
+	if (anew)
+		m->last_made = NULL;
+	r = add_origins(up, m);
+	r = r ? r : add_reads(up, m, anew);
 	m->asked = true;
+	m->asked_depth = m->m.depth;
 	return r;
 }
 
@@ -364,11 +392,12 @@ int shfs_upstream_add(struct shfs_graph *graph, const struct shfs_version *targe
 int shfs_upstream_new(struct shfs_index *index, const struct shfs_version *target,
                       const struct shfs_graph_limits *limits, struct shfs_graph **out)
 {
-	_cleanup_graph_ struct shfs_graph *graph =
-		shfs_graph_new(index, limits, questions);
+	_cleanup_graph_ struct shfs_graph *graph = NULL;
 	struct shfs_graph_version *first;
-	int r = graph ? shfs_upstream_add(graph, target, &first) : -ENOMEM;
+	int r = shfs_graph_new(index, limits, &graph);
 
+	if (!r)
+		r = shfs_upstream_add(graph, target, &first);
 	if (!r)
 		*out = TAKE_PTR(graph);
 	return r;

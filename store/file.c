@@ -175,14 +175,30 @@ void shfs_file_root_id(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 		sqlite3_result_int64(ctx, f.root_id);
 }
 
-void shfs_file_last_ns(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+bool shfs_file_get_last_ns(const void *data, size_t len, int64_t *out)
 {
-	const uint8_t *data = sqlite3_value_blob(argv[0]);
 	struct shfs_file f = { 0 };
 
-	if (data && *data & DATA_LAST &&
-	    !data_get(&f, data, sqlite3_value_bytes(argv[0])))
-		sqlite3_result_int64(ctx, f.last_ns);
+	if (!len || !(*(const uint8_t *)data & DATA_LAST) || data_get(&f, data, len))
+		return false;
+	*out = f.last_ns;
+	return true;
+}
+
+void shfs_file_last_ns(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	int64_t ns;
+
+	if (shfs_file_get_last_ns(sqlite3_value_blob(argv[0]),
+	                          sqlite3_value_bytes(argv[0]), &ns))
+		sqlite3_result_int64(ctx, ns);
+}
+
+void shfs_file_get_state(int64_t state, struct shfs_file_fact *out)
+{
+	*out = (struct shfs_file_fact){ .versions = state >> STATE_BITS,
+		                        .present = !(state & STATE_GONE),
+		                        .directory = state & STATE_DIRECTORY };
 }
 
 static int content_row(sqlite3_stmt *stmt, int col, struct shfs_file *f)

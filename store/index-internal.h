@@ -17,12 +17,15 @@
  *     byfile.c     which of them are of a file
  *     access-table.c  them as a table of SQL
  *     walk.c       what queries ask most
+ *     facts.c      what walks over the graph ask, one by one
+ *     facts-all.c  or all of it at once
  *     functions.c  what SQL can call
  *     gap.c        producers that died
  */
 #pragma once
 
 #include "common/record.h"
+#include "store/facts.h"
 #include "store/index.h"
 #include "store/object.h"
 
@@ -335,6 +338,12 @@ void shfs_news_forget(struct shfs_ingest *ing);
 /* Looks again at the processes of this ingest and the last that found no session. */
 _must_check_ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t last_task_id);
 
+/* --- walk.c --- */
+
+/* One access, as in shfs_accesses_of_command. */
+_must_check_ int shfs_access_walk(struct shfs_index *index, int64_t access_id,
+                                  shfs_access_fn fn, void *arg);
+
 /* --- gap.c --- */
 
 /* The producers without END whose process is dead (as far as can be told from here), and
@@ -428,14 +437,6 @@ _must_check_ int shfs_file_uses_find(sqlite3 *db, struct codecs *codecs,
 
 /* --- file.c, version.c --- */
 
-enum shfs_version_source {
-	SHFS_SOURCE_WRITTEN = 1,
-	SHFS_SOURCE_FOUND,
-	SHFS_SOURCE_RENAMED,
-	SHFS_SOURCE_LINKED,
-	SHFS_SOURCE_CARRIED = 16, /* one of these, and came with the file by a rename */
-};
-
 /* What the table version has in a packed form. */
 struct shfs_version_row {
 	struct shfs_content content; /* not its object; of phash the low bits */
@@ -457,6 +458,10 @@ size_t shfs_version_pack(const struct shfs_version_row *row,
 /* -EBADMSG. */
 _must_check_ int shfs_version_unpack(const void *data, size_t len,
                                      struct shfs_version_row *out);
+/* Of *out, all that the columns data and object tell. -EBADMSG. */
+_must_check_ int shfs_version_fact_unpack(struct shfs_version_fact *out, const void *data,
+                                          size_t data_len, const void *object,
+                                          size_t object_len);
 
 /*
  * Between which ctimes a file is known to hold its latest version: from the one it had
@@ -507,6 +512,10 @@ void shfs_files_forget(struct shfs_ingest *ing);
 /* Functions of SQL of the column data; NULL where it does not tell. */
 void shfs_file_root_id(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 void shfs_file_last_ns(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+/* What the columns state and data tell; false: not the time, it is that of the latest
+ * version. */
+void shfs_file_get_state(int64_t state, struct shfs_file_fact *out);
+bool shfs_file_get_last_ns(const void *data, size_t len, int64_t *out);
 /* At the begin of a transaction: forgets those that were not used lately, where there are
  * many. */
 void shfs_files_trim(struct shfs_ingest *ing);

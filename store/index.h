@@ -121,6 +121,17 @@ static inline bool shfs_access_is_written(const struct shfs_access *a)
 	return a->op ? a->op == SHFS_OP_TRUNCATE : a->flags & SHFS_ACCESS_WRITTEN;
 }
 
+/* As v_access has it, whatever was recorded. */
+static inline int64_t shfs_access_begin_ns(const struct shfs_access *a)
+{
+	return (int64_t)((uint64_t)a->begin_us * 1000);
+}
+
+static inline int64_t shfs_access_end_ns(const struct shfs_access *a)
+{
+	return (int64_t)((uint64_t)a->end_us * 1000);
+}
+
 /* Not 0 ends the walk, and is what that returns. It must not begin another. */
 typedef int (*shfs_access_fn)(const struct shfs_access *access, void *arg);
 
@@ -141,6 +152,15 @@ typedef int (*shfs_path_fn)(int64_t file_id, const char *path, void *arg);
 /* The paths of files, whose ids are sorted; of those that there are. */
 _must_check_ int shfs_paths_of(struct shfs_index *index, const int64_t *file_ids,
                                size_t n, shfs_path_fn fn, void *arg);
+
+/* How a version came to be. */
+enum shfs_version_source {
+	SHFS_SOURCE_WRITTEN = 1,
+	SHFS_SOURCE_FOUND,
+	SHFS_SOURCE_RENAMED,
+	SHFS_SOURCE_LINKED,
+	SHFS_SOURCE_CARRIED = 16, /* one of these, and came with the file by a rename */
+};
 
 /* Some of a row of v_version. */
 struct shfs_version_look {

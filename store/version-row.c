@@ -95,6 +95,29 @@ int shfs_version_unpack(const void *data, size_t len, struct shfs_version_row *o
 	return 0;
 }
 
+int shfs_version_fact_unpack(struct shfs_version_fact *out, const void *data,
+                             size_t data_len, const void *object, size_t object_len)
+{
+	struct shfs_version_row row;
+	int r = shfs_version_unpack(data, data_len, &row);
+
+	if (r)
+		return r;
+	out->file_id = out->version_id >> 32;
+	out->n = out->version_id & UINT32_MAX;
+	out->content = row.content;
+	out->content.flags &= ~SHFS_CONTENT_OBJECT;
+	if (object_len && shfs_object_unpack(object, object_len, &out->content.object))
+		return -EBADMSG;
+	out->content.flags |= object_len ? SHFS_CONTENT_OBJECT : 0;
+	out->source = row.source & ~SHFS_SOURCE_CARRIED;
+	out->carried = row.source & SHFS_SOURCE_CARRIED;
+	out->access_id = row.access_id;
+	out->process_id = row.access_id >> 32;
+	out->time_ns = row.time_ns;
+	return 0;
+}
+
 /* --- version_flags(data), ... --- */
 
 enum part {

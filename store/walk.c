@@ -83,6 +83,14 @@ static int walk_one(const struct walk *w, int64_t access_id)
 	                                                     : MIN(r, 0);
 }
 
+int shfs_access_walk(struct shfs_index *index, int64_t access_id, shfs_access_fn fn,
+                     void *arg)
+{
+	struct walk w = { index, fn, arg };
+
+	return walk_one(&w, access_id);
+}
+
 int shfs_accesses_of_command(struct shfs_index *index, int64_t command_id,
                              shfs_access_fn fn, void *arg)
 {

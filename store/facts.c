@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/facts.h"
+
+#include "store/facts-all.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* One question takes as long as reading so many accesses. */
+#define ACCESSES_PER_QUESTION 100
+#define FEW                   500
+
+struct shfs_facts {
+	struct shfs_index *index;
+	struct facts_all *all; /* NULL: not yet */
+	size_t asked, few;     /* how many questions; fewer than that are answered singly */
+	sqlite3_stmt *runs, *pages; /* byfile.c's */
+};
+
+int shfs_facts_new(struct shfs_index *index, struct shfs_facts **out)
+{
+	struct shfs_facts *f = calloc(1, sizeof(*f));
+	int64_t accesses = 0;
+	int r = f ? shfs_sql_int(index, &accesses, "SELECT accesses FROM state") : -ENOMEM;
+
+	if (r < 0) {
+		free(f);
+		return r;
+	}
+	f->index = index;
+	f->few = MAX((size_t)accesses / ACCESSES_PER_QUESTION, (size_t)FEW);
+	*out = f;
+	return 0;
+}
+
+void shfs_facts_free(struct shfs_facts *f)
+{
+	if (!f)
+		return;
+	facts_all_free(f->all);
+	sqlite3_finalize(f->runs);
+	sqlite3_finalize(f->pages);
+	free(f);
+}
+
+int shfs_facts_expect(struct shfs_facts *f, size_t n)
+{
+	int r;
+
+	f->asked += n;
+	if (f->asked < f->few)
+		return 0;
+	f->few = SIZE_MAX;
+	r = facts_all_load(f->index, &f->all);
+	/* not all at once, then */
+	return r == -ERANGE || r == -ENOMEM ? 0 : r;
+}
+
+static int ask(struct shfs_facts *f)
+{
+	return f->all ? 0 : shfs_facts_expect(f, 1);
+}
+
+/* --- versions --- */
+
+static int look_at_version(struct shfs_facts *f, int64_t version_id,
+                           struct shfs_version_fact *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(f->index, &stmt,
+	                     "SELECT data, object, origin_version_id FROM version"
+	                     " WHERE file_id = ? AND n = ?",
+	                     shfs_arg_int(version_id >> 32),
+	                     shfs_arg_int(version_id & UINT32_MAX));
+
+	if (r <= 0)
+		return r;
+	*out = (struct shfs_version_fact){
+		.version_id = version_id,
+		.origin_version_id = sqlite3_column_int64(stmt, 2),
+	};
+	return shfs_version_fact_unpack(out, sqlite3_column_blob(stmt, 0),
+	                                sqlite3_column_bytes(stmt, 0),
+	                                sqlite3_column_blob(stmt, 1),
+	                                sqlite3_column_bytes(stmt, 1))
+	               ?: 1;
+}
+
+int shfs_facts_version(struct shfs_facts *f, int64_t version_id,
+                       struct shfs_version_fact *out)
+{
+	int r = ask(f);
+
+	if (r || f->all)
+		return r ? r : facts_all_version(f->all, version_id, out);
+	r = look_at_version(f, version_id, out);
+	return r > 0 ? shfs_facts_owner(f, out->access_id, &out->command_id) : r;
+}
+
+static int each_id(struct shfs_facts *f, const char *sql, int64_t version_id,
+                   shfs_version_id_fn fn, void *arg)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(f->index, &stmt, sql, shfs_arg_int(version_id));
+
+	for (; r > 0; r = shfs_sql_next(f->index, stmt)) {
+		r = fn(sqlite3_column_int64(stmt, 0), arg);
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+int shfs_facts_same(struct shfs_facts *f, int64_t version_id, shfs_version_id_fn fn,
+                    void *arg)
+{
+	static const char same[] =
+		"SELECT w.file_id << 32 | w.n FROM version v JOIN version w"
+		" ON substr(w.object, 1, 3) = substr(v.object, 1, 3)"
+		" AND w.object = v.object"
+		" WHERE v.file_id = ?1 >> 32 AND v.n = ?1 & 4294967295";
+	int r = ask(f);
+
+	return r        ? r
+	       : f->all ? facts_all_same(f->all, version_id, fn, arg)
+	                : each_id(f, same, version_id, fn, arg);
+}
+
+int shfs_facts_moved(struct shfs_facts *f, int64_t version_id, shfs_version_id_fn fn,
+                     void *arg)
+{
+	static const char moved[] = "SELECT file_id << 32 | n FROM version"
+				    " WHERE origin_version_id = ? ORDER BY file_id, n";
+	int r = ask(f);
+
+	return r        ? r
+	       : f->all ? facts_all_moved(f->all, version_id, fn, arg)
+	                : each_id(f, moved, version_id, fn, arg);
+}
+
+/* --- files --- */
+
+static int look_at_path(struct shfs_facts *f, int64_t file_id, char **out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(f->index, &stmt,
+	                     "SELECT d.path || '/' || f.name FROM file f"
+	                     " JOIN directory d USING (directory_id) WHERE f.file_id = ?",
+	                     shfs_arg_int(file_id));
+
+	if (r <= 0)
+		return r;
+	*out = strdup((const char *)sqlite3_column_text(stmt, 0) ?: "");
+	return *out ? 1 : -ENOMEM;
+}
+
+int shfs_facts_path(struct shfs_facts *f, int64_t file_id, char **out)
+{
+	int r = ask(f);
+
+	return r        ? r
+	       : f->all ? facts_all_path(f->all, file_id, out)
+	                : look_at_path(f, file_id, out);
+}
+
+static int look_at_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact *out,
+                        bool *timed)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(f->index, &stmt,
+	                     "SELECT state, data FROM file WHERE file_id = ?",
+	                     shfs_arg_int(file_id));
+
+	if (r <= 0)
+		return r;
+	shfs_file_get_state(sqlite3_column_int64(stmt, 0), out);
+	*timed = shfs_file_get_last_ns(sqlite3_column_blob(stmt, 1),
+	                               sqlite3_column_bytes(stmt, 1), &out->last_ns);
+	return 1;
+}
+
+int shfs_facts_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact *out)
+{
+	struct shfs_version_fact latest = { 0 };
+	bool timed = false;
+	int r = ask(f);
+
+	if (r || f->all)
+		return r ? r : facts_all_file(f->all, file_id, out);
+	r = look_at_file(f, file_id, out, &timed);
+	if (r <= 0 || timed)
+		return r;
+	r = look_at_version(f, shfs_version_id(file_id, out->versions), &latest);
+	out->last_ns = latest.time_ns;
+	return r < 0 ? r : 1;
+}
+
+/* --- accesses --- */
+
+static int take(const struct shfs_access *a, void *arg)
+{
+	*(struct shfs_access *)arg = *a;
+	return 1;
+}
+
+int shfs_facts_access(struct shfs_facts *f, int64_t access_id, struct shfs_access *out)
+{
+	int r = ask(f);
+
+	return r        ? r
+	       : f->all ? facts_all_access(f->all, access_id, out)
+	                : shfs_access_walk(f->index, access_id, take, out);
+}
+
+int shfs_facts_owner(struct shfs_facts *f, int64_t access_id, int64_t *command_id)
+{
+	int r = ask(f);
+
+	if (r || f->all)
+		return r ? r : facts_all_owner(f->all, access_id, command_id);
+	*command_id = 0;
+	r = shfs_sql_int(f->index, command_id,
+	                 "SELECT CASE WHEN t.shell THEN (SELECT x.command_id"
+	                 " FROM shell_access x WHERE x.access_id = ?1)"
+	                 " ELSE t.command_id END FROM process p"
+	                 " JOIN task t ON t.task_id = coalesce(p.task_id, p.process_id)"
+	                 " WHERE p.process_id = ?1 >> 32",
+	                 shfs_arg_int(access_id));
+	return r < 0 ? r : 1;
+}
+
+int shfs_facts_program(struct shfs_facts *f, int64_t process_id, int64_t *program_id)
+{
+	int r = ask(f);
+
+	return r        ? r
+	       : f->all ? facts_all_program(f->all, process_id, program_id)
+	                : shfs_sql_int(f->index, program_id,
+	                               "SELECT p.exe_id FROM process p JOIN task t ON"
+	                               " t.task_id = coalesce(p.task_id, p.process_id)"
+	                               " WHERE p.process_id = ?",
+	                               shfs_arg_int(process_id));
+}
+
+int shfs_facts_exe(struct shfs_facts *f, int64_t program_id, char **out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(f->index, &stmt,
+	                     "SELECT text FROM string_text_of WHERE string_id = ?",
+	                     shfs_arg_int(program_id));
+
+	if (r <= 0)
+		return r;
+	*out = strdup((const char *)sqlite3_column_text(stmt, 0) ?: "");
+	return *out ? 1 : -ENOMEM;
+}
+
+static int each_process(struct shfs_facts *f, int64_t command_id, shfs_process_fn fn,
+                        void *arg)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(f->index, &stmt,
+	                     "SELECT p.process_id, p.first_ns FROM task t JOIN process p"
+	                     " ON p.process_id = t.task_id OR p.task_id = t.task_id"
+	                     " WHERE t.command_id = ? ORDER BY p.process_id",
+	                     shfs_arg_int(command_id));
+
+	for (; r > 0; r = shfs_sql_next(f->index, stmt)) {
+		r = fn(sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1), arg);
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+int shfs_facts_processes(struct shfs_facts *f, int64_t command_id, shfs_process_fn fn,
+                         void *arg)
+{
+	int r = ask(f);
+
+	return r        ? r
+	       : f->all ? facts_all_processes(f->all, command_id, fn, arg)
+	                : each_process(f, command_id, fn, arg);
+}
+
+int shfs_facts_of_command(struct shfs_facts *f, int64_t command_id, shfs_access_fn fn,
+                          void *arg)
+{
+	int r = ask(f);
+
+	return r        ? r
+	       : f->all ? facts_all_of_command(f->all, command_id, fn, arg)
+	                : shfs_accesses_of_command(f->index, command_id, fn, arg);
+}
+
+int shfs_facts_of_nobody(struct shfs_facts *f, int64_t process_id, shfs_access_fn fn,
+                         void *arg)
+{
+	int r = ask(f);
+
+	return r        ? r
+	       : f->all ? facts_all_of_nobody(f->all, process_id, fn, arg)
+	                : shfs_accesses_of_nobody(f->index, process_id, fn, arg);
+}
+
+static int each_open(struct shfs_facts *f, int64_t file_id, shfs_access_fn fn, void *arg)
+{
+	const struct shfs_ids files = { .ids = &file_id, .n = 1 };
+	_cleanup_ids_ struct shfs_ids changes = { 0 };
+	struct shfs_file_uses opens = { 0 };
+	int r = shfs_file_uses_find(f->index->db, f->index->codecs, &f->runs, &f->pages,
+	                            &files, &opens, &changes);
+
+	for (size_t i = 0; i < opens.n && !r; i++)
+		r = shfs_access_walk(f->index, opens.list[i].access_id, fn, arg);
+	free(opens.list);
+	return r;
+}
+
+int shfs_facts_opens_of_file(struct shfs_facts *f, int64_t file_id, shfs_access_fn fn,
+                             void *arg)
+{
+	int r = ask(f);
+
+	if (r || f->all)
+		return r ? r : facts_all_opens_of_file(f->all, file_id, fn, arg);
+	return each_open(f, file_id, fn, arg);
+}
