@@ -569,6 +569,7 @@ int shfs_downstream_new(struct shfs_index *index, const struct shfs_version *tar
 	struct downstream d = { .graph = graph };
 	struct file_reads *f, *next;
 
+	r = r ? r : shfs_facts_hold(graph->facts);
 	for (size_t i = 0; i < n && !r; i++)
 		r = add_target(&d, &targets[i]);
 	if (!r && graph->limits.max_versions)
@@ -578,6 +579,8 @@ int shfs_downstream_new(struct shfs_index *index, const struct shfs_version *tar
 		r = expand(&d, container_of(v, struct version_node, v));
 	if (!r)
 		prune(graph);
+	if (graph)
+		shfs_facts_release(graph->facts);
 	HASH_ITER (hh, d.files, f, next) {
 		HASH_DEL(d.files, f);
 		free(f->list);

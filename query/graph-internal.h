@@ -3,6 +3,7 @@
 #pragma once
 
 #include "query/graph.h"
+#include "query/id-table.h"
 #include "store/facts.h"
 
 #define HASH_NONFATAL_OOM 1
@@ -14,7 +15,6 @@ struct version_node {
 	struct maker_node *input_of; /* the last that it was added to */
 	int64_t made_ns; /* when what made it ended; INT64_MIN: not asked yet */
 	size_t depth;    /* downstream: makers between it and the target */
-	UT_hash_handle hh;
 };
 
 struct maker_key {
@@ -70,12 +70,20 @@ struct program {
 	UT_hash_handle hh;
 };
 
+/* Nodes of versions, which are many. */
+struct version_block {
+	struct version_block *next;
+	size_t n;
+	struct version_node nodes[128];
+};
+
 struct shfs_graph {
 	struct shfs_index *index;
 	struct shfs_facts *facts;
 	struct shfs_graph_limits limits;
 	size_t n_versions, n_makers;
-	struct version_node *versions;
+	struct shfs_id_table versions;
+	struct version_block *blocks; /* the one that is being filled first */
 	struct maker_node *makers;
 	struct program *programs;
 	int64_t last_process; /* that program was last asked for */
@@ -83,6 +91,7 @@ struct shfs_graph {
 	struct shfs_graph_version *first_version, **last_version;
 	struct shfs_graph_maker *first_maker, **last_maker;
 	struct shfs_rows *commands;
+	struct graph_reads reads; /* of the maker that is being asked */
 };
 
 /* Accesses that left nothing of what was there. */

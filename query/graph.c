@@ -20,11 +20,19 @@ int shfs_graph_new(struct shfs_index *index, const struct shfs_graph_limits *lim
 	return 0;
 }
 
-static void version_free(struct version_node *node)
+static void versions_free(struct shfs_graph *g)
 {
-	shfs_version_clear(&node->v.version);
-	free(node->v.readers);
-	free(node);
+	struct version_block *next;
+
+	for (struct version_block *b = g->blocks; b; b = next) {
+		next = b->next;
+		for (size_t i = 0; i < b->n; i++) {
+			shfs_version_clear(&b->nodes[i].v.version);
+			free(b->nodes[i].v.readers);
+		}
+		free(b);
+	}
+	free(g->versions.slots);
 }
 
 static void maker_free(struct maker_node *node)
@@ -39,16 +47,12 @@ static void maker_free(struct maker_node *node)
 
 void shfs_graph_free(struct shfs_graph *g)
 {
-	struct version_node *v, *next_v;
 	struct maker_node *m, *next_m;
 	struct program *p, *next_p;
 
 	if (!g)
 		return;
-	HASH_ITER (hh, g->versions, v, next_v) {
-		HASH_DEL(g->versions, v);
-		version_free(v);
-	}
+	versions_free(g);
 	HASH_ITER (hh, g->makers, m, next_m) {
 		HASH_DEL(g->makers, m);
 		maker_free(m);
@@ -58,6 +62,7 @@ void shfs_graph_free(struct shfs_graph *g)
 		free(p->exe);
 		free(p);
 	}
+	free(g->reads.list);
 	shfs_rows_close(g->commands);
 	shfs_facts_free(g->facts);
 	free(g);
@@ -135,25 +140,33 @@ bool shfs_graph_is_unfinished(const struct maker_node *m, const struct shfs_vers
 
 struct version_node *shfs_graph_find(struct shfs_graph *g, int64_t version_id)
 {
-	struct version_node *node;
+	return shfs_id_table_get(&g->versions, version_id);
+}
 
-	HASH_FIND(hh, g->versions, &version_id, sizeof(version_id), node);
-	return node;
+static struct version_node *new_node(struct shfs_graph *g)
+{
+	struct version_block *b = g->blocks;
+
+	if (!b || b->n == ARRAY_SIZE(b->nodes)) {
+		b = malloc(sizeof(*b));
+		if (!b)
+			return NULL;
+		b->n = 0;
+		b->next = g->blocks;
+		g->blocks = b;
+	}
+	memset(&b->nodes[b->n], 0, sizeof(b->nodes[b->n]));
+	return &b->nodes[b->n++];
 }
 
 struct version_node *shfs_graph_add(struct shfs_graph *g, struct shfs_version *version)
 {
-	struct version_node *node = calloc(1, sizeof(*node));
+	struct version_node *node = new_node(g);
 
-	if (!node)
+	if (!node || shfs_id_table_add(&g->versions, version->version_id, node))
 		return NULL;
 	node->version_id = version->version_id;
 	node->made_ns = INT64_MIN;
-	HASH_ADD(hh, g->versions, version_id, sizeof(int64_t), node);
-	if (!node->hh.tbl) {
-		free(node);
-		return NULL;
-	}
 	node->v.version = *version;
 	version->path = NULL;
 	node->v.number = ++g->n_versions;

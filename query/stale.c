@@ -13,7 +13,7 @@ struct file_node {
 	bool asked;       /* it was asked about */
 	bool directory;
 	bool bookkeeping; /* in a directory that a program keeps for itself */
-	UT_hash_handle hh;
+	struct file_node *next;
 };
 
 struct run_node {
@@ -31,6 +31,7 @@ struct run_node {
 struct shfs_stale {
 	struct shfs_graph *graph; /* for its questions alone */
 	struct file_node *files;
+	struct shfs_id_table by_id;
 	struct run_node *runs;
 	struct shfs_stale_run *first, **last;
 	int64_t judged; /* the process that is_computed was last asked about */
@@ -54,11 +55,12 @@ void shfs_stale_free(struct shfs_stale *s)
 
 	if (!s)
 		return;
-	HASH_ITER (hh, s->files, f, next_f) {
-		HASH_DEL(s->files, f);
+	for (f = s->files; f; f = next_f) {
+		next_f = f->next;
 		shfs_version_clear(&f->f.version);
 		free(f);
 	}
+	free(s->by_id.slots);
 	HASH_ITER (hh, s->runs, r, next_r) {
 		HASH_DEL(s->runs, r);
 		shfs_entry_clear(&r->r.entry);
@@ -291,7 +293,7 @@ static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **ou
 	bool touched;
 	int r;
 
-	HASH_FIND(hh, s->files, &file_id, sizeof(file_id), f);
+	f = shfs_id_table_get(&s->by_id, file_id);
 	if (f) {
 		*out = f;
 		return 1;
@@ -302,12 +304,14 @@ static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **ou
 	f->file_id = file_id;
 	r = load_file(s, f, &touched);
 	if (r > 0)
-		HASH_ADD(hh, s->files, file_id, sizeof(file_id), f);
-	if (r <= 0 || !f->hh.tbl) {
+		r = shfs_id_table_add(&s->by_id, file_id, f) ?: 1;
+	if (r <= 0) {
 		shfs_version_clear(&f->f.version);
 		free(f);
-		return r <= 0 ? r : -ENOMEM;
+		return r;
 	}
+	f->next = s->files;
+	s->files = f;
 	*out = f;
 	return find_run(s, f, touched) ?: 1;
 }
@@ -381,13 +385,12 @@ static int add_input(struct shfs_stale *s, struct run_node *run, int64_t version
 static int load_inputs(struct shfs_stale *s, struct run_node *run)
 {
 	struct maker_key key = { .id = run->command_id };
-	struct graph_reads reads = { 0 };
-	int r = shfs_graph_reads(s->graph, key, BY_ANOTHER, &reads);
+	const struct graph_reads *reads = &s->graph->reads;
+	int r = shfs_graph_reads(s->graph, key, BY_ANOTHER, &s->graph->reads);
 
-	for (size_t i = 0; i < reads.n && !r; i++)
-		if (reads.list[i].begin_ns <= run->until_ns)
-			r = add_input(s, run, reads.list[i].version_id);
-	free(reads.list);
+	for (size_t i = 0; i < reads->n && !r; i++)
+		if (reads->list[i].begin_ns <= run->until_ns)
+			r = add_input(s, run, reads->list[i].version_id);
 	return r;
 }
 
@@ -486,26 +489,58 @@ static int add_result(struct shfs_stale *s, int64_t file_id)
 	return 0;
 }
 
-static int list_below(struct shfs_stale *s, const char *path, struct shfs_rows **rows)
+struct id_list {
+	int64_t *ids;
+	size_t n, cap;
+};
+
+static int append_id(struct id_list *list, int64_t id)
 {
+	if (list->n == list->cap) {
+		size_t cap = MAX(list->cap * 2, (size_t)64);
+		void *ids = reallocarray(list->ids, cap, sizeof(*list->ids));
+
+		if (!ids)
+			return -ENOMEM;
+		list->ids = ids;
+		list->cap = cap;
+	}
+	list->ids[list->n++] = id;
+	return 0;
+}
+
+static int list_below(struct shfs_stale *s, const char *path, struct id_list *list)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	_cleanup_buf_ struct shfs_buf sql = { 0 };
 	int r;
 
 	shfs_sql_list_files_below(&sql, 1);
-	shfs_buf_str(&sql, " ORDER BY file_id");
 	if (sql.failed)
 		return -ENOMEM;
-	r = shfs_rows_open(s->graph->index, sql.data, rows);
-	return r ? r : shfs_rows_bind_str(*rows, 1, strcmp(path, "/") ? path : "");
+	r = shfs_rows_open(s->graph->index, sql.data, &rows);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, strcmp(path, "/") ? path : "");
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = append_id(list, shfs_rows_int(rows, 0));
+	if (list->n)
+		qsort(list->ids, list->n, sizeof(*list->ids), shfs_compare_int64);
+	return r;
 }
+
+/* Of each file, its state, its latest version, whose that is and what that had read. */
+#define QUESTIONS_A_FILE 4
 
 static int add_path(struct shfs_stale *s, const char *path)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = list_below(s, path, &rows);
+	struct id_list list = { 0 };
+	int r = list_below(s, path, &list);
 
-	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = add_result(s, shfs_rows_int(rows, 0));
+	if (!r)
+		r = shfs_facts_expect(s->graph->facts, list.n * QUESTIONS_A_FILE);
+	for (size_t i = 0; i < list.n && !r; i++)
+		r = add_result(s, list.ids[i]);
+	free(list.ids);
 	return r;
 }
 
@@ -521,23 +556,36 @@ static void drop_others(struct shfs_stale_run *run)
 			f = &(*f)->next_result;
 }
 
-int shfs_stale_new(struct shfs_index *index, char *const *paths, size_t n,
-                   struct shfs_stale **out)
+static int look(struct shfs_stale *s, char *const *paths, size_t n)
 {
-	static const struct shfs_graph_limits limits;
-	_cleanup_stale_ struct shfs_stale *s = calloc(1, sizeof(*s));
 	struct run_node *run, *next;
 	int r = 0;
 
-	if (!s)
-		return -ENOMEM;
-	s->last = &s->first;
-	r = shfs_graph_new(index, &limits, &s->graph);
 	for (size_t i = 0; i < n && !r; i++)
 		r = add_path(s, paths[i]);
 	HASH_ITER (hh, s->runs, run, next)
 		if (!r && run->state == RUN_NEW && run->r.results)
 			r = visit(s, run);
+	return r;
+}
+
+int shfs_stale_new(struct shfs_index *index, char *const *paths, size_t n,
+                   struct shfs_stale **out)
+{
+	static const struct shfs_graph_limits limits;
+	_cleanup_stale_ struct shfs_stale *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	s->last = &s->first;
+	r = shfs_graph_new(index, &limits, &s->graph);
+	if (r)
+		return r;
+	r = shfs_facts_hold(s->graph->facts);
+	if (!r)
+		r = look(s, paths, n);
+	shfs_facts_release(s->graph->facts);
 	for (struct shfs_stale_run *one = s->first; one && !r; one = one->next)
 		drop_others(one);
 	add_needed(s);

@@ -214,30 +214,35 @@ static int add_input(struct upstream *up, struct maker_node *m,
 	return r ? r : shfs_graph_add_input(m, node);
 }
 
-static int add_list(struct upstream *up, struct maker_node *m,
-                    const struct graph_read *list, size_t n)
+static int keep_later(struct maker_node *m, const struct graph_read *read)
 {
-	int r = 0;
+	struct graph_reads *later = &m->reads;
 
-	for (size_t i = 0; i < n && !r; i++)
-		r = add_input(up, m, m->m.into, list[i].version_id);
-	return r;
+	if (later->n == later->cap) {
+		size_t cap = MAX(later->cap * 2, (size_t)8);
+		void *list = reallocarray(later->list, cap, sizeof(*later->list));
+
+		if (!list)
+			return -ENOMEM;
+		later->list = list;
+		later->cap = cap;
+	}
+	later->list[later->n++] = *read;
+	return 0;
 }
 
-/* Mostly all, in the order in which they lie. */
-static int add_first_reads(struct upstream *up, struct maker_node *m)
+/* Mostly all. */
+static int add_first_reads(struct upstream *up, struct maker_node *m, enum by most)
 {
-	struct graph_reads *reads = &m->reads;
-	size_t later = 0;
-	int r = 0;
+	const struct graph_reads *reads = &up->graph->reads;
+	int r = shfs_graph_reads(up->graph, m->key, most, &up->graph->reads);
 
-	for (size_t i = 0; i < reads->n && !r; i++)
-		if (reads->list[i].begin_ns > m->m.until_ns)
-			reads->list[later++] = reads->list[i];
-		else
-			r = add_list(up, m, &reads->list[i], 1);
-	reads->n = later;
+	m->reads.n = 0;
 	m->by_time = false;
+	for (size_t i = 0; i < reads->n && !r; i++)
+		r = reads->list[i].begin_ns <= m->m.until_ns
+		            ? add_input(up, m, m->m.into, reads->list[i].version_id)
+		            : keep_later(m, &reads->list[i]);
 	return r;
 }
 
@@ -253,6 +258,7 @@ static int add_later_reads(struct upstream *up, struct maker_node *m)
 {
 	struct graph_reads *reads = &m->reads;
 	size_t n = reads->n;
+	int r = 0;
 
 	if (!m->by_time && n)
 		qsort(reads->list, n, sizeof(*reads->list), compare_time);
@@ -260,7 +266,9 @@ static int add_later_reads(struct upstream *up, struct maker_node *m)
 	while (reads->n && reads->list[reads->n - 1].begin_ns <= m->m.until_ns)
 		reads->n--;
 	shfs_graph_sort_reads(reads->list + reads->n, n - reads->n);
-	return add_list(up, m, reads->list + reads->n, n - reads->n);
+	for (size_t i = reads->n; i < n && !r; i++)
+		r = add_input(up, m, m->m.into, reads->list[i].version_id);
+	return r;
 }
 
 static int past_of(struct upstream *up, const struct shfs_version *v, int64_t *out)
@@ -332,14 +340,12 @@ static int add_reads(struct upstream *up, struct maker_node *m, bool anew)
 {
 	bool all = m->not_restored || up->graph->limits.all;
 	enum by most = all ? BY_VERSION_CONTROL : BY_ANOTHER;
-	int r;
 
 	if (!anew && m->most == most)
 		return add_later_reads(up, m);
 	m->most = most;
 	m->m.n_left_out = m->m.n_more = 0;
-	r = shfs_graph_reads(up->graph, m->key, most, &m->reads);
-	return r ? r : add_first_reads(up, m);
+	return add_first_reads(up, m, most);
 }
 
 static int expand(struct upstream *up, struct maker_node *m)
@@ -363,27 +369,38 @@ static int expand(struct upstream *up, struct maker_node *m)
 	return r;
 }
 
+static int find_all(struct shfs_graph *graph, struct shfs_version *target,
+                    struct version_node **node)
+{
+	struct upstream up = { .graph = graph };
+	struct maker_node *m;
+	int r = shfs_upstream_attribute(graph, target);
+
+	up.queue_end = &up.queue;
+	*node = shfs_graph_find(graph, target->version_id);
+	if (!r)
+		r = *node ? require(&up, *node, 0) : add_version(&up, target, 0, node);
+	/* Ends: until_ns only rises and depth only falls, over finitely many versions. */
+	while (!r && (m = dequeue(&up)))
+		r = expand(&up, m);
+	return r;
+}
+
 int shfs_upstream_add(struct shfs_graph *graph, const struct shfs_version *target,
                       struct shfs_graph_version **out)
 {
-	struct version_node *node = shfs_graph_find(graph, target->version_id);
 	_cleanup_version_ struct shfs_version copy = *target;
-	struct upstream up = { .graph = graph };
-	struct maker_node *m;
+	struct version_node *node;
 	int r;
 
 	copy.path = strdup(target->path);
 	if (!copy.path)
 		return -ENOMEM;
 	graph->limits.all |= shfs_path_is_version_control(target->path);
-	r = shfs_upstream_attribute(graph, &copy);
-	if (r)
-		return r;
-	up.queue_end = &up.queue;
-	r = node ? require(&up, node, 0) : add_version(&up, &copy, 0, &node);
-	/* Ends: until_ns only rises and depth only falls, over finitely many versions. */
-	while (!r && (m = dequeue(&up)))
-		r = expand(&up, m);
+	r = shfs_facts_hold(graph->facts);
+	if (!r)
+		r = find_all(graph, &copy, &node);
+	shfs_facts_release(graph->facts);
 	if (!r)
 		*out = &node->v;
 	return r;

@@ -6,9 +6,9 @@
 
 /* What ingest has numbered lies at the place of its number. */
 struct access_fact {
-	int64_t seq, begin_us, end_us;
-	uint32_t file_id, file2_id, seen_n, made_n;
-	uint32_t flags;
+	int64_t begin_us, end_us;
+	uint32_t seq, file_id, file2_id, seen_n, made_n;
+	uint16_t flags;
 	uint8_t op;
 	bool directory;
 };
@@ -227,19 +227,19 @@ static int add_access(struct facts_all *all, struct process_fact *p,
 		return r;
 	if (!p->n)
 		p->first = all->accesses.n - 1;
-	if ((uint32_t)a->access_id != ++p->n || a->file_id >= UINT32_MAX ||
-	    a->file2_id >= UINT32_MAX || a->seen_n >= UINT32_MAX ||
-	    a->made_n >= UINT32_MAX || a->op > UINT8_MAX)
+	if ((uint32_t)a->access_id != ++p->n || (a->seq | a->file_id | a->file2_id |
+	                                         a->seen_n | a->made_n) >> 32 ||
+	    a->flags > UINT16_MAX || a->op > UINT8_MAX)
 		return -ERANGE;
 	*x = (struct access_fact){
-		.seq = a->seq,
+		.seq = (uint32_t)a->seq,
 		.begin_us = a->begin_us,
 		.end_us = a->end_us,
 		.file_id = (uint32_t)a->file_id,
 		.file2_id = (uint32_t)a->file2_id,
 		.seen_n = (uint32_t)a->seen_n,
 		.made_n = (uint32_t)a->made_n,
-		.flags = a->flags,
+		.flags = (uint16_t)a->flags,
 		.op = (uint8_t)a->op,
 		.directory = a->directory,
 	};

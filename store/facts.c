@@ -15,6 +15,7 @@ struct shfs_facts {
 	struct facts_all *all; /* NULL: not yet */
 	size_t asked, few;     /* how many questions; fewer than that are answered singly */
 	sqlite3_stmt *runs, *pages; /* byfile.c's */
+	bool held;
 };
 
 int shfs_facts_new(struct shfs_index *index, struct shfs_facts **out)
@@ -43,17 +44,45 @@ void shfs_facts_free(struct shfs_facts *f)
 	free(f);
 }
 
+int shfs_facts_hold(struct shfs_facts *f)
+{
+	int rc = SQLITE_OK;
+
+	f->held = sqlite3_get_autocommit(f->index->db);
+	if (f->held)
+		rc = sqlite3_exec(f->index->db, "BEGIN", NULL, NULL, NULL);
+	return shfs_index_errno(f->index->db, rc);
+}
+
+void shfs_facts_release(struct shfs_facts *f)
+{
+	if (f->held)
+		sqlite3_exec(f->index->db, "COMMIT", NULL, NULL, NULL);
+	f->held = false;
+}
+
+/* Their pages are read once: they need not be kept. */
+static int load_all(struct shfs_facts *f)
+{
+	char restore[64];
+	int64_t pages = 0;
+	int r = shfs_sql_int(f->index, &pages, "PRAGMA cache_size");
+
+	snprintf(restore, sizeof(restore), "PRAGMA cache_size = %lld", (long long)pages);
+	sqlite3_exec(f->index->db, "PRAGMA cache_size = -1024", NULL, NULL, NULL);
+	r = r < 0 ? r : facts_all_load(f->index, &f->all);
+	sqlite3_exec(f->index->db, restore, NULL, NULL, NULL);
+	/* then not all at once */
+	return r == -ERANGE || r == -ENOMEM ? 0 : r;
+}
+
 int shfs_facts_expect(struct shfs_facts *f, size_t n)
 {
-	int r;
-
 	f->asked += n;
 	if (f->asked < f->few)
 		return 0;
 	f->few = SIZE_MAX;
-	r = facts_all_load(f->index, &f->all);
-	/* not all at once, then */
-	return r == -ERANGE || r == -ENOMEM ? 0 : r;
+	return load_all(f);
 }
 
 static int ask(struct shfs_facts *f)

@@ -16,6 +16,9 @@ struct shfs_facts;
 
 _must_check_ int shfs_facts_new(struct shfs_index *index, struct shfs_facts **out);
 void shfs_facts_free(struct shfs_facts *facts);
+/* From hold to release, all is answered as it is in one moment, and quicker. */
+_must_check_ int shfs_facts_hold(struct shfs_facts *facts);
+void shfs_facts_release(struct shfs_facts *facts);
 /* So many questions are to come. */
 _must_check_ int shfs_facts_expect(struct shfs_facts *facts, size_t n);
 
