@@ -52,11 +52,21 @@ static void escape_code(struct shfs_buf *out, uint32_t c)
 		shfs_buf_printf(out, "\\u{%x}", c);
 }
 
+/* How many bytes from here are ASCII that needs no escape. */
+static size_t plain(const char *s, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && s[n] >= ' ' && s[n] < 0x7f && s[n] != '"' && s[n] != '\\')
+		n++;
+	return n;
+}
+
 static void display(struct shfs_buf *out, const char *s, size_t len, const char *keep)
 {
 	while (len) {
-		uint32_t c = 0;
-		size_t n = decode(s, len, &c);
+		uint32_t c = ' ';
+		size_t n = plain(s, len) ?: decode(s, len, &c);
 
 		if (!n) {
 			shfs_buf_printf(out, "\\x%02x", (unsigned char)*s);
@@ -162,8 +172,8 @@ void shfs_quote_json(struct shfs_buf *out, const char *s, size_t len)
 {
 	shfs_buf_char(out, '"');
 	while (len) {
-		uint32_t c = 0;
-		size_t n = decode(s, len, &c);
+		uint32_t c = ' ';
+		size_t n = plain(s, len) ?: decode(s, len, &c);
 
 		if (!n) {
 			shfs_buf_printf(out, "\\udc%02x", (unsigned char)*s);
@@ -245,9 +255,15 @@ size_t shfs_quote_width(const char *s, size_t len)
 	shfs_quote_display(&shown, s, len);
 	for (size_t i = 0; i < shown.len;) {
 		uint32_t c = 0;
-		size_t n = decode(shown.data + i, shown.len - i, &c);
-		int w = wcwidth(c);
+		size_t n = plain(shown.data + i, shown.len - i);
+		int w;
 
+		i += n;
+		width += n;
+		if (n)
+			continue;
+		n = decode(shown.data + i, shown.len - i, &c);
+		w = wcwidth(c);
 		width += w >= 0 ? w : 1;
 		i += MAX(n, (size_t)1);
 	}

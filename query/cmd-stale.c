@@ -35,25 +35,24 @@ static bool is_reason(const struct shfs_stale_input *input)
 
 /* --- text --- */
 
-/* In what is left of a line beside so many columns. */
 static void show_name(struct shfs_buf *out, const struct shfs_version *v, int64_t n,
-                      size_t beside)
+                      size_t width)
 {
 	_cleanup_buf_ struct shfs_buf name = { 0 };
 
 	shfs_show_version(&name, v->path, n);
-	shfs_show_tail(out, name.data ? name.data : "?", shfs_show_columns() - beside);
+	shfs_show_tail(out, name.data ? name.data : "?", width);
 }
 
 #define BRANCH_WIDTH 3
 #define WORDS_WIDTH  37 /* "  is @1000000 now  removed, and stale" */
 
 static void show_reason(struct shfs_buf *out, const struct shfs_style *style,
-                        const struct shfs_stale_input *input)
+                        size_t columns, const struct shfs_stale_input *input)
 {
 	const struct shfs_version *v = &input->file->version;
 
-	show_name(out, v, input->n, BRANCH_WIDTH + WORDS_WIDTH);
+	show_name(out, v, input->n, columns - BRANCH_WIDTH - WORDS_WIDTH);
 	shfs_buf_str(out, style->dim);
 	if (input->changed)
 		shfs_buf_printf(out, "  is @%lld now", (long long)v->n);
@@ -65,7 +64,7 @@ static void show_reason(struct shfs_buf *out, const struct shfs_style *style,
 }
 
 static void show_reasons(struct shfs_buf *out, const struct shfs_style *style,
-                         const struct shfs_stale_run *run)
+                         size_t columns, const struct shfs_stale_run *run)
 {
 	size_t reasons = 0, shown = 0;
 
@@ -76,21 +75,22 @@ static void show_reasons(struct shfs_buf *out, const struct shfs_style *style,
 			continue;
 		shown++;
 		shfs_buf_str(out, shown == reasons ? "└─ " : "├─ ");
-		show_reason(out, style, &run->inputs[i]);
+		show_reason(out, style, columns, &run->inputs[i]);
 	}
 	if (shown < reasons)
 		shfs_buf_printf(out, "└─ %s%zu more%s\n", style->dim, reasons - shown,
 		                style->off);
 }
 
-static void show_results(struct shfs_buf *out, const struct shfs_stale_run *run)
+static void show_results(struct shfs_buf *out, size_t columns,
+                         const struct shfs_stale_run *run)
 {
 	size_t n = 0;
 
 	for (struct shfs_stale_file *f = run->results; f; f = f->next_result, n++) {
 		if (n >= SHFS_TREE_LISTED)
 			continue;
-		show_name(out, &f->version, f->version.n, 0);
+		show_name(out, &f->version, f->version.n, columns);
 		shfs_buf_char(out, '\n');
 	}
 	if (n > SHFS_TREE_LISTED)
@@ -98,7 +98,8 @@ static void show_results(struct shfs_buf *out, const struct shfs_stale_run *run)
 }
 
 static int show_commands(struct shfs_index *index, const struct shfs_style *style,
-                         struct shfs_stale *stale, struct shfs_buf *out)
+                         size_t columns, struct shfs_stale *stale,
+                         struct shfs_buf *out)
 {
 	int r = 0;
 
@@ -107,8 +108,7 @@ static int show_commands(struct shfs_index *index, const struct shfs_style *styl
 	     run = run->next) {
 		if (!run->stale && !run->needed)
 			continue;
-		r = shfs_entry_show_head(index, style, &run->entry, shfs_show_columns(),
-		                         out);
+		r = shfs_entry_show_head(index, style, &run->entry, columns, out);
 		shfs_buf_printf(out, "\n         %sin ", style->dim);
 		shfs_show_directory(out, run->entry.command.cwd);
 		if (run->needed)
@@ -124,19 +124,21 @@ static int show_text(struct shfs_context *ctx, struct shfs_index *index,
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 	struct counts n = count(stale);
 	const struct shfs_style *style;
+	size_t columns;
 	int r = 0;
 
 	shfs_context_pager(ctx);
 	style = shfs_style_of(ctx);
+	columns = shfs_show_columns();
 	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run; run = run->next) {
 		if (!run->stale || !run->results)
 			continue;
-		show_results(&out, run);
-		show_reasons(&out, style, run);
+		show_results(&out, columns, run);
+		show_reasons(&out, style, columns, run);
 		shfs_buf_char(&out, '\n');
 	}
 	if (n.stale)
-		r = show_commands(index, style, stale, &out);
+		r = show_commands(index, style, columns, stale, &out);
 	if (n.stale)
 		shfs_buf_char(&out, '\n');
 	shfs_buf_printf(&out, "%s%zu of %zu result%s stale%s\n", style->dim, n.stale,

@@ -459,8 +459,8 @@ int shfs_path_is_known(struct shfs_index *index, const char *path)
 	_cleanup_buf_ struct shfs_buf sql = { 0 };
 	int r;
 
-	shfs_buf_str(&sql, "SELECT EXISTS (SELECT 1 FROM v_path WHERE ");
-	shfs_sql_files_below(&sql, "file_id", 1);
+	shfs_buf_str(&sql, "SELECT EXISTS (");
+	shfs_sql_list_files_below(&sql, 1);
 	shfs_buf_str(&sql, ") OR EXISTS (SELECT 1 FROM v_command WHERE ");
 	shfs_sql_below(&sql, "cwd", 1);
 	shfs_buf_str(&sql, ")");
@@ -488,9 +488,11 @@ static size_t find_component(const char *path, const char *const *names, size_t 
 	const char *end;
 
 	for (const char *p = path; *p; p = end) {
-		size_t slashes = strspn(p, "/");
+		size_t slashes = 0;
 
-		end = p + slashes + strcspn(p + slashes, "/");
+		while (p[slashes] == '/')
+			slashes++;
+		end = strchrnul(p + slashes, '/');
 		for (size_t i = 0; i < n; i++)
 			if (p[slashes] == names[i][0] &&
 			    (size_t)(end - p) == slashes + strlen(names[i]) &&

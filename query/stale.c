@@ -101,16 +101,15 @@ static void classify(struct program *program)
 }
 
 /* What somebody sat at: also an interpreter that was given neither a script nor input. */
-static bool is_interactive(const struct program *program,
-                           const struct shfs_process_row *p,
+static bool is_interactive(const struct program *program, const char *argv, size_t len,
                            const struct shfs_command_row *c)
 {
-	bool alone = strnlen(p->argv, p->argv_len) + 1 >= p->argv_len;
+	bool alone = strnlen(argv, len) + 1 >= len;
 
 	if (program->interpreter)
 		return (alone && !strpbrk(c->text, "<|")) ||
-		       memmem(p->argv, p->argv_len, "ipykernel", strlen("ipykernel"));
-	return !memmem(p->argv, p->argv_len, "-batch", strlen("-batch"));
+		       memmem(argv, len, "ipykernel", strlen("ipykernel"));
+	return !memmem(argv, len, "-batch", strlen("-batch"));
 }
 
 /* "cp a b": a copy is kept as it is, or it would be none. */
@@ -131,7 +130,7 @@ static bool is_copy(const struct shfs_command_row *c)
 static int judge(struct shfs_stale *s, int64_t process_id,
                  const struct shfs_command_row *command)
 {
-	struct shfs_process_row p;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	struct program *program;
 	int r = shfs_graph_program(s->graph, process_id, &program);
 
@@ -141,12 +140,15 @@ static int judge(struct shfs_stale *s, int64_t process_id,
 		classify(program);
 	if (!program->interactive && !program->interpreter)
 		return 1;
-	r = shfs_process_load(s->graph->index, process_id, &p);
-	if (r <= 0)
-		return r;
-	r = !is_interactive(program, &p, command);
-	shfs_process_clear(&p);
-	return r;
+	r = shfs_rows_open(s->graph->index,
+	                   "SELECT argv FROM v_process WHERE process_id = ?1", &rows);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, process_id);
+	if (!r)
+		r = shfs_rows_next(rows);
+	return r > 0 ? !is_interactive(program, shfs_rows_text(rows, 0),
+	                               shfs_rows_bytes(rows, 0), command)
+	             : r;
 }
 
 /* Many files in a row are of one process. */
@@ -386,10 +388,11 @@ static int load_inputs(struct shfs_stale *s, struct run_node *run)
 {
 	struct maker_key key = { .id = run->command_id };
 	const struct graph_reads *reads = &s->graph->reads;
+	int64_t until_ns = run->until_ns; /* a result may be found on the way */
 	int r = shfs_graph_reads(s->graph, key, BY_ANOTHER, &s->graph->reads);
 
 	for (size_t i = 0; i < reads->n && !r; i++)
-		if (reads->list[i].begin_ns <= run->until_ns)
+		if (reads->list[i].begin_ns <= until_ns)
 			r = add_input(s, run, reads->list[i].version_id);
 	return r;
 }
@@ -489,59 +492,9 @@ static int add_result(struct shfs_stale *s, int64_t file_id)
 	return 0;
 }
 
-struct id_list {
-	int64_t *ids;
-	size_t n, cap;
-};
-
-static int append_id(struct id_list *list, int64_t id)
+static int take_file(int64_t file_id, void *arg)
 {
-	if (list->n == list->cap) {
-		size_t cap = MAX(list->cap * 2, (size_t)64);
-		void *ids = reallocarray(list->ids, cap, sizeof(*list->ids));
-
-		if (!ids)
-			return -ENOMEM;
-		list->ids = ids;
-		list->cap = cap;
-	}
-	list->ids[list->n++] = id;
-	return 0;
-}
-
-static int list_below(struct shfs_stale *s, const char *path, struct id_list *list)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	_cleanup_buf_ struct shfs_buf sql = { 0 };
-	int r;
-
-	shfs_sql_list_files_below(&sql, 1);
-	if (sql.failed)
-		return -ENOMEM;
-	r = shfs_rows_open(s->graph->index, sql.data, &rows);
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, strcmp(path, "/") ? path : "");
-	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = append_id(list, shfs_rows_int(rows, 0));
-	if (list->n)
-		qsort(list->ids, list->n, sizeof(*list->ids), shfs_compare_int64);
-	return r;
-}
-
-/* Of each file, its state, its latest version, whose that is and what that had read. */
-#define QUESTIONS_A_FILE 4
-
-static int add_path(struct shfs_stale *s, const char *path)
-{
-	struct id_list list = { 0 };
-	int r = list_below(s, path, &list);
-
-	if (!r)
-		r = shfs_facts_expect(s->graph->facts, list.n * QUESTIONS_A_FILE);
-	for (size_t i = 0; i < list.n && !r; i++)
-		r = add_result(s, list.ids[i]);
-	free(list.ids);
-	return r;
+	return add_result(arg, file_id);
 }
 
 /* Only now it is known which of them were edited in place, or made of nothing. */
@@ -562,7 +515,7 @@ static int look(struct shfs_stale *s, char *const *paths, size_t n)
 	int r = 0;
 
 	for (size_t i = 0; i < n && !r; i++)
-		r = add_path(s, paths[i]);
+		r = shfs_facts_below(s->graph->facts, paths[i], take_file, s);
 	HASH_ITER (hh, s->runs, run, next)
 		if (!r && run->state == RUN_NEW && run->r.results)
 			r = visit(s, run);

@@ -235,12 +235,13 @@ static int keep_later(struct maker_node *m, const struct graph_read *read)
 static int add_first_reads(struct upstream *up, struct maker_node *m, enum by most)
 {
 	const struct graph_reads *reads = &up->graph->reads;
+	int64_t until_ns = m->m.until_ns;
 	int r = shfs_graph_reads(up->graph, m->key, most, &up->graph->reads);
 
 	m->reads.n = 0;
 	m->by_time = false;
 	for (size_t i = 0; i < reads->n && !r; i++)
-		r = reads->list[i].begin_ns <= m->m.until_ns
+		r = reads->list[i].begin_ns <= until_ns
 		            ? add_input(up, m, m->m.into, reads->list[i].version_id)
 		            : keep_later(m, &reads->list[i]);
 	return r;

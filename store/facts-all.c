@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/facts-all.h"
 
+#include "common/path.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -370,6 +372,7 @@ static int load(struct facts_all *all)
 	int64_t n = 0;
 	int r = shfs_sql_int(all->index, &n, "SELECT max(command_id) FROM command");
 
+	shfs_buf_char(&all->bytes, '\0'); /* nothing lies at 0 */
 	if (r >= 0 && n >= 0 && n < 1 << 28)
 		r = table_reserve(&all->commands, n + 1);
 	r = r < 0 ? r : each_row(all, TASKS, add_task);
@@ -640,6 +643,45 @@ int facts_all_path(struct facts_all *all, int64_t file_id, char **out)
 	return 1;
 }
 
+/* Is the file in a directory at path or below it, or at path itself? */
+static bool is_below(struct facts_all *all, const struct file_fact *f,
+                     const bool *directories, const char *path)
+{
+	const size_t *at = all->directories.rows;
+	const char *slash = strrchr(path, '/');
+	const char *dir = all->bytes.data + at[f->directory_id];
+	size_t len = slash ? slash - path : 0;
+
+	if (directories[f->directory_id])
+		return true;
+	return slash && strlen(dir) == len && !memcmp(dir, path, len) &&
+	       !strcmp(all->bytes.data + f->name_at, slash + 1);
+}
+
+static bool *directories_below(struct facts_all *all, const char *path)
+{
+	bool *below = calloc(all->directories.n + 1, sizeof(*below));
+	const size_t *at = all->directories.rows;
+
+	for (size_t i = 1; below && i < all->directories.n; i++)
+		below[i] = at[i] && shfs_path_is_below(all->bytes.data + at[i], path);
+	return below;
+}
+
+int facts_all_below(struct facts_all *all, const char *path, shfs_id_fn fn, void *arg)
+{
+	_cleanup_free_ bool *below = directories_below(all, path);
+	int r = below ? 0 : -ENOMEM;
+
+	for (size_t id = 1; id < all->files.n && !r; id++) {
+		const struct file_fact *f = find_file(all, id);
+
+		if (f && is_below(all, f, below, path))
+			r = fn(id, arg);
+	}
+	return r;
+}
+
 static const struct version_fact *find_version(struct facts_all *all, int64_t version_id)
 {
 	const struct file_fact *f = find_file(all, version_id >> 32);
@@ -722,7 +764,7 @@ static int list_same(struct facts_all *all)
 	return 0;
 }
 
-int facts_all_same(struct facts_all *all, int64_t version_id, shfs_version_id_fn fn,
+int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn,
                    void *arg)
 {
 	const struct version_fact *v = find_version(all, version_id), *w;
@@ -740,7 +782,7 @@ int facts_all_same(struct facts_all *all, int64_t version_id, shfs_version_id_fn
 	return r;
 }
 
-int facts_all_moved(struct facts_all *all, int64_t version_id, shfs_version_id_fn fn,
+int facts_all_moved(struct facts_all *all, int64_t version_id, shfs_id_fn fn,
                     void *arg)
 {
 	const struct pair *x = all->origins.rows;

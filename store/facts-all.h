@@ -15,6 +15,7 @@ int facts_all_version(struct facts_all *all, int64_t version_id,
                       struct shfs_version_fact *out);
 int facts_all_path(struct facts_all *all, int64_t file_id, char **out);
 int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact *out);
+int facts_all_below(struct facts_all *all, const char *path, shfs_id_fn fn, void *arg);
 int facts_all_access(struct facts_all *all, int64_t access_id, struct shfs_access *out);
 int facts_all_owner(struct facts_all *all, int64_t access_id, int64_t *command_id);
 int facts_all_program(struct facts_all *all, int64_t process_id, int64_t *program_id);
@@ -26,7 +27,7 @@ int facts_all_opens_of_file(struct facts_all *all, int64_t file_id, shfs_access_
                       void *arg);
 int facts_all_processes(struct facts_all *all, int64_t command_id, shfs_process_fn fn,
                         void *arg);
-int facts_all_same(struct facts_all *all, int64_t version_id, shfs_version_id_fn fn,
+int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn,
                    void *arg);
-int facts_all_moved(struct facts_all *all, int64_t version_id, shfs_version_id_fn fn,
+int facts_all_moved(struct facts_all *all, int64_t version_id, shfs_id_fn fn,
                     void *arg);

@@ -76,7 +76,8 @@ static int load_all(struct shfs_facts *f)
 	return r == -ERANGE || r == -ENOMEM ? 0 : r;
 }
 
-int shfs_facts_expect(struct shfs_facts *f, size_t n)
+/* So many questions are to come. */
+static int expect(struct shfs_facts *f, size_t n)
 {
 	f->asked += n;
 	if (f->asked < f->few)
@@ -87,7 +88,7 @@ int shfs_facts_expect(struct shfs_facts *f, size_t n)
 
 static int ask(struct shfs_facts *f)
 {
-	return f->all ? 0 : shfs_facts_expect(f, 1);
+	return f->all ? 0 : expect(f, 1);
 }
 
 /* --- versions --- */
@@ -127,7 +128,7 @@ int shfs_facts_version(struct shfs_facts *f, int64_t version_id,
 }
 
 static int each_id(struct shfs_facts *f, const char *sql, int64_t version_id,
-                   shfs_version_id_fn fn, void *arg)
+                   shfs_id_fn fn, void *arg)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt, sql, shfs_arg_int(version_id));
@@ -140,7 +141,7 @@ static int each_id(struct shfs_facts *f, const char *sql, int64_t version_id,
 	return r;
 }
 
-int shfs_facts_same(struct shfs_facts *f, int64_t version_id, shfs_version_id_fn fn,
+int shfs_facts_same(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn,
                     void *arg)
 {
 	static const char same[] =
@@ -155,7 +156,7 @@ int shfs_facts_same(struct shfs_facts *f, int64_t version_id, shfs_version_id_fn
 	                : each_id(f, same, version_id, fn, arg);
 }
 
-int shfs_facts_moved(struct shfs_facts *f, int64_t version_id, shfs_version_id_fn fn,
+int shfs_facts_moved(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn,
                      void *arg)
 {
 	static const char moved[] = "SELECT file_id << 32 | n FROM version"
@@ -222,6 +223,67 @@ int shfs_facts_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact
 	r = look_at_version(f, shfs_version_id(file_id, out->versions), &latest);
 	out->last_ns = latest.time_ns;
 	return r < 0 ? r : 1;
+}
+
+/* Of directories: one, and those below it. */
+#define BELOW "path = ?1 OR (path > ?1 || '/' AND path < ?1 || '0')"
+
+/* Of each, its state, its latest version, whose that is and what that had read. */
+#define QUESTIONS_A_FILE 4
+
+/* As many as there are in so many directories on average. */
+static int expect_below(struct shfs_facts *f, struct shfs_arg path)
+{
+	int64_t files = 0;
+	int r = shfs_sql_int(f->index, &files,
+	                     "SELECT (SELECT count(*) FROM directory WHERE " BELOW ")"
+	                     " * (SELECT files FROM state)"
+	                     " / max((SELECT count(*) FROM directory), 1)",
+	                     path);
+
+	return r < 0 ? r : f->all ? 0 : expect(f, files * QUESTIONS_A_FILE);
+}
+
+static int list_below(struct shfs_facts *f, struct shfs_arg path, struct shfs_ids *ids)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(f->index, &stmt,
+	                     "SELECT f.file_id FROM directory d JOIN file f"
+	                     " USING (directory_id) WHERE d.path = path_dir(?1)"
+	                     " AND name_key(f.name) = name_key(path_name(?1))"
+	                     " AND +f.name = path_name(?1)"
+	                     " UNION ALL SELECT file_id FROM file WHERE directory_id IN"
+	                     " (SELECT directory_id FROM directory WHERE " BELOW ")",
+	                     path);
+
+	for (; r > 0; r = shfs_sql_next(f->index, stmt))
+		if (shfs_ids_add(ids, sqlite3_column_int64(stmt, 0)))
+			return -ENOMEM;
+	return r;
+}
+
+static int each_below(struct shfs_facts *f, struct shfs_arg path, shfs_id_fn fn,
+                      void *arg)
+{
+	_cleanup_ids_ struct shfs_ids list = { 0 };
+	int r = list_below(f, path, &list);
+
+	if (list.n)
+		qsort(list.ids, list.n, sizeof(*list.ids), shfs_compare_int64);
+	for (size_t i = 0; i < list.n && !r; i++)
+		r = fn(list.ids[i], arg);
+	return r;
+}
+
+int shfs_facts_below(struct shfs_facts *f, const char *path, shfs_id_fn fn, void *arg)
+{
+	size_t len = strcmp(path, "/") ? strlen(path) : 0;
+	struct shfs_arg text = shfs_arg_text((struct shfs_bytes){ path, len });
+	int r = expect_below(f, text);
+
+	return r        ? r
+	       : f->all ? facts_all_below(f->all, path, fn, arg)
+	                : each_below(f, text, fn, arg);
 }
 
 /* --- accesses --- */

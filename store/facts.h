@@ -16,11 +16,12 @@ struct shfs_facts;
 
 _must_check_ int shfs_facts_new(struct shfs_index *index, struct shfs_facts **out);
 void shfs_facts_free(struct shfs_facts *facts);
+/* As shfs_access_fn; of a file or a version. */
+typedef int (*shfs_id_fn)(int64_t id, void *arg);
+
 /* From hold to release, all is answered as it is in one moment, and quicker. */
 _must_check_ int shfs_facts_hold(struct shfs_facts *facts);
 void shfs_facts_release(struct shfs_facts *facts);
-/* So many questions are to come. */
-_must_check_ int shfs_facts_expect(struct shfs_facts *facts, size_t n);
 
 /* A row of v_version; 0 is NULL. */
 struct shfs_version_fact {
@@ -44,6 +45,9 @@ _must_check_ int shfs_facts_version(struct shfs_facts *facts, int64_t version_id
 _must_check_ int shfs_facts_path(struct shfs_facts *facts, int64_t file_id, char **out);
 _must_check_ int shfs_facts_file(struct shfs_facts *facts, int64_t file_id,
                                  struct shfs_file_fact *out);
+/* Those at an absolute path and below it, upwards; fn may ask. */
+_must_check_ int shfs_facts_below(struct shfs_facts *facts, const char *path,
+                                  shfs_id_fn fn, void *arg);
 _must_check_ int shfs_facts_access(struct shfs_facts *facts, int64_t access_id,
                                    struct shfs_access *out);
 /* Whose an access is; *command_id 0: of no command. */
@@ -68,10 +72,10 @@ typedef int (*shfs_process_fn)(int64_t process_id, int64_t first_ns, void *arg);
 _must_check_ int shfs_facts_processes(struct shfs_facts *facts, int64_t command_id,
                                       shfs_process_fn fn, void *arg);
 
-typedef int (*shfs_version_id_fn)(int64_t version_id, void *arg);
+typedef int (*shfs_id_fn)(int64_t version_id, void *arg);
 
 /* The versions with the same object, this one too; those that have it as their origin. */
 _must_check_ int shfs_facts_same(struct shfs_facts *facts, int64_t version_id,
-                                 shfs_version_id_fn fn, void *arg);
+                                 shfs_id_fn fn, void *arg);
 _must_check_ int shfs_facts_moved(struct shfs_facts *facts, int64_t version_id,
-                                  shfs_version_id_fn fn, void *arg);
+                                  shfs_id_fn fn, void *arg);
