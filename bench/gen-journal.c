@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gen-journal STORE [--commands N] [--files N] [--accesses N] [--seed N]: writes the
+ * gen-journal STORE [--commands N] [--files N] [--accesses N] [--seed N] [--chain]: writes the
  * journal of a year of work that never was: sessions of shells and what they typed,
  * processes, accesses, changes of names. STORE is made if it is not there. The same seed
  * gives the same work. Prints what there is of each.
@@ -10,6 +10,9 @@
  * there: walks (grep -r) read directory after directory, builds are many processes that
  * read a source and hot headers, scripts and editors touch a few files. Which
  * directories: as Zipf has it. Contents have names of objects that nobody stored.
+ *
+ * With --chain, after all files were made, every other command makes a file from the one
+ * that the last of them made, and the rest are walks, which make nothing.
  */
 #include "common/path.h"
 #include "common/proc.h"
@@ -54,6 +57,8 @@ struct gen {
 	uint32_t *version;              /* of each file */
 	int64_t *mtime;
 	struct shell shells[SHELLS];
+	bool chain;
+	uint64_t links; /* of the chain: the next makes the file of this number */
 
 	/* the batch; its strings are in text, at offsets until it is written */
 	struct shfs_record batch[BATCH];
@@ -551,9 +556,30 @@ static void edit(struct gen *g, struct shell *shell, uint64_t n)
 	}
 }
 
-static void command(struct gen *g, struct shell *shell, uint64_t n)
+/* Of the chain: the next file from the one before. */
+static void link_one(struct gen *g, struct shell *shell)
 {
-	if (n <= 6 && draw(g, 3))
+	char text[600], from[256], to[256];
+	uint64_t process;
+	uint32_t pid;
+
+	file_path(g->links, from, sizeof(from));
+	file_path(g->links + 1, to, sizeof(to));
+	snprintf(text, sizeof(text), "python3 step.py %s %s", from, to);
+	command_begin(g, shell, text);
+	snprintf(text, sizeof(text), "python3\nstep.py\n%s\n%s", from, to);
+	process = run_program(g, shell, 0, 0, "/usr/bin/python3.11", text, &pid);
+	access_file(g, process, g->links, SHFS_ACCESS_READ);
+	access_file(g, process, ++g->links, SHFS_ACCESS_WRITTEN | SHFS_ACCESS_TRUNCATED);
+}
+
+static void command(struct gen *g, struct shell *shell, uint64_t i, uint64_t n)
+{
+	if (g->chain && i % 2 && g->links + 1 < g->n_files)
+		link_one(g, shell);
+	else if (g->chain)
+		walk(g, shell, n);
+	else if (n <= 6 && draw(g, 3))
 		edit(g, shell, n);
 	else if (n > 100 && draw(g, 8) == 0)
 		walk(g, shell, n);
@@ -615,10 +641,10 @@ static void generate(struct gen *g, uint64_t commands, uint64_t accesses)
 			shell_begin(g, shell);
 		}
 		shell->left--;
-		if (to_make && (i % every == 0 || !others))
+		if (to_make && (g->chain || i % every == 0 || !others))
 			import(g, shell);
 		else
-			command(g, shell, draw_share(g, rest, others));
+			command(g, shell, i, draw_share(g, rest, others));
 		command_end(g, shell);
 		flush(g);
 	}
@@ -669,7 +695,7 @@ static _Noreturn void usage(void)
 {
 	fprintf(stderr,
 	        "usage: gen-journal STORE [--commands N] [--files N] [--accesses N]"
-	        " [--seed N]\n"
+	        " [--seed N] [--chain]\n"
 	        "N: at least one file, a command for each %d files and one more, and"
 	        " more accesses than files\n",
 	        PER_IMPORT);
@@ -683,10 +709,12 @@ int main(int argc, char **argv)
 		{ "files", required_argument, NULL, 'f' },
 		{ "accesses", required_argument, NULL, 'a' },
 		{ "seed", required_argument, NULL, 's' },
+		{ "chain", no_argument, NULL, 'l' },
 		{ 0 }
 	};
 	uint64_t commands = 50000, files = 1000000, accesses = 10000000;
 	struct gen g = { .random = 1 };
+	char last[256];
 	int o;
 
 	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -705,6 +733,9 @@ int main(int argc, char **argv)
 		case 's':
 			g.random = n;
 			break;
+		case 'l':
+			g.chain = true;
+			break;
 		default:
 			usage();
 		}
@@ -718,5 +749,9 @@ int main(int argc, char **argv)
 	printf("commands=%" PRIu64 "\nfiles=%" PRIu64 "\naccesses=%" PRIu64
 	       "\nprocesses=%" PRIu64 "\npathops=%" PRIu64 "\nrecords=%" PRIu64 "\n",
 	       commands, files, g.accesses, g.processes, g.pathops, g.records);
+	if (g.chain) {
+		file_path(g.links, last, sizeof(last));
+		printf("links=%" PRIu64 "\nlast=" ROOT "/%s\n", g.links, last);
+	}
 	return 0;
 }

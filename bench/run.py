@@ -37,7 +37,8 @@ PATIENCE = 60  # seconds with a run of what others made
 OF_OTHERS = ("peer", "tracer")
 INODES = 1500000
 # Modules of their own, with TITLE and run(place, quick) -> text; and what they need of the file system.
-OTHERS = {"store": ("24G", 1000000), "archive": ("8G", 1000000), "scale": ("24G", 4200000)}
+OTHERS = {"store": ("24G", 1000000), "graph": ("4G", 200000), "archive": ("8G", 1000000),
+          "scale": ("24G", 4200000)}
 SMALL = ("1G", 100000)
 
 
@@ -192,6 +193,7 @@ def parse():
         prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="NAME: " + "; ".join(f"{w.name} ({w.title})" for w in WORK) +
                "; prompt (what the hook adds to a prompt); store (ingest and queries of ten million accesses);"
+               " graph (why, impact and stale of a million accesses);"
                " archive (a history of saves, beside git and restic); scale (how cost grows, to a million files)")
     parser.add_argument("--prefix", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--build", help=argparse.SUPPRESS)

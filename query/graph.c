@@ -10,6 +10,8 @@ int shfs_graph_new(struct shfs_index *index, const struct shfs_graph_limits *lim
 	_cleanup_graph_ struct shfs_graph *g = calloc(1, sizeof(*g));
 	int r = g ? shfs_facts_new(index, &g->facts) : -ENOMEM;
 
+	if (!r && limits->eager)
+		r = shfs_facts_load(g->facts);
 	if (r)
 		return r;
 	g->index = index;

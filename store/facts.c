@@ -62,17 +62,20 @@ void shfs_facts_release(struct shfs_facts *f)
 }
 
 /* Their pages are read once: they need not be kept. */
-static int load_all(struct shfs_facts *f)
+int shfs_facts_load(struct shfs_facts *f)
 {
 	char restore[64];
 	int64_t pages = 0;
-	int r = shfs_sql_int(f->index, &pages, "PRAGMA cache_size");
+	int r = f->all ? 0 : shfs_sql_int(f->index, &pages, "PRAGMA cache_size");
 
+	f->few = SIZE_MAX;
+	if (f->all || r < 0)
+		return r;
 	snprintf(restore, sizeof(restore), "PRAGMA cache_size = %lld", (long long)pages);
 	sqlite3_exec(f->index->db, "PRAGMA cache_size = -1024", NULL, NULL, NULL);
-	r = r < 0 ? r : facts_all_load(f->index, &f->all);
+	r = facts_all_load(f->index, &f->all);
 	sqlite3_exec(f->index->db, restore, NULL, NULL, NULL);
-	/* then not all at once */
+	/* then one by one */
 	return r == -ERANGE || r == -ENOMEM ? 0 : r;
 }
 
@@ -80,10 +83,7 @@ static int load_all(struct shfs_facts *f)
 static int expect(struct shfs_facts *f, size_t n)
 {
 	f->asked += n;
-	if (f->asked < f->few)
-		return 0;
-	f->few = SIZE_MAX;
-	return load_all(f);
+	return f->asked < f->few ? 0 : shfs_facts_load(f);
 }
 
 static int ask(struct shfs_facts *f)

@@ -19,6 +19,9 @@ void shfs_facts_free(struct shfs_facts *facts);
 /* As shfs_access_fn; of a file or a version. */
 typedef int (*shfs_id_fn)(int64_t id, void *arg);
 
+/* Has all of them read at once from now on, if that can be. */
+_must_check_ int shfs_facts_load(struct shfs_facts *facts);
+
 /* From hold to release, all is answered as it is in one moment, and quicker. */
 _must_check_ int shfs_facts_hold(struct shfs_facts *facts);
 void shfs_facts_release(struct shfs_facts *facts);

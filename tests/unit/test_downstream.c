@@ -96,10 +96,10 @@ static void find(struct shfs_index *index, const char *path, int64_t n,
 	assert_int_equal(shfs_version_from_row(rows, out), 1);
 }
 
-static const struct shfs_graph_limits all = { 0 };
-
-static void check_down(const char *path, int64_t n, size_t versions, size_t makers)
+static void check_down_as(const char *path, int64_t n, bool eager, size_t versions,
+                          size_t makers)
 {
+	struct shfs_graph_limits limits = { .eager = eager };
 	_cleanup_index_ struct shfs_index *index = NULL;
 	_cleanup_graph_ struct shfs_graph *graph = NULL;
 	_cleanup_version_ struct shfs_version target = { 0 };
@@ -109,13 +109,20 @@ static void check_down(const char *path, int64_t n, size_t versions, size_t make
 	assert_ok(shfs_index_open(k.store, SHFS_INDEX_READ, &index));
 	find(index, path, n, &target);
 	before = now_ms();
-	assert_ok(shfs_downstream_new(index, &target, 1, &all, &graph));
+	assert_ok(shfs_downstream_new(index, &target, 1, &limits, &graph));
 	print_message("downstream: %d ms\n", (int)(now_ms() - before));
 	count(graph, versions, makers);
 }
 
+static void check_down(const char *path, int64_t n, size_t versions, size_t makers)
+{
+	check_down_as(path, n, false, versions, makers);
+	check_down_as(path, n, true, versions, makers);
+}
+
 static void check_up(const char *path, int64_t n, size_t versions, size_t makers)
 {
+	static const struct shfs_graph_limits all;
 	_cleanup_index_ struct shfs_index *index = NULL;
 	_cleanup_graph_ struct shfs_graph *graph = NULL;
 	_cleanup_version_ struct shfs_version target = { 0 };

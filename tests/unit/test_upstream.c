@@ -38,7 +38,8 @@ static void start(void)
 }
 
 /* All makers in the order of discovery: "what it made <- its text: its inputs". */
-static void check_depth(const char *path, int64_t n, size_t depth, const char *expected)
+static void check_way(const char *path, int64_t n, size_t depth, bool eager,
+                      const char *expected)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -58,7 +59,8 @@ static void check_depth(const char *path, int64_t n, size_t depth, const char *e
 	assert_int_equal(shfs_version_from_row(rows, &target), 1);
 	assert_ok(shfs_upstream_new(index, &target,
 	                            &(struct shfs_graph_limits){ .max_depth = depth,
-	                                                         .all = everything },
+	                                                         .all = everything,
+	                                                         .eager = eager },
 	                            &up));
 	assert_string_equal(shfs_graph_versions(up)->version.path, path);
 	for (struct shfs_graph_maker *m = shfs_graph_makers(up); m; m = m->next) {
@@ -81,6 +83,12 @@ static void check_depth(const char *path, int64_t n, size_t depth, const char *e
 	}
 	shfs_buf_add(&got, "", 0);
 	assert_string_equal(got.data, expected);
+}
+
+static void check_depth(const char *path, int64_t n, size_t depth, const char *expected)
+{
+	check_way(path, n, depth, false, expected);
+	check_way(path, n, depth, true, expected);
 }
 
 static void check(const char *path, int64_t n, const char *expected)

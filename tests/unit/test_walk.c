@@ -2,6 +2,8 @@
 /* What is read without SQL is what the views say. */
 #include "tests/unit/indexkit.h"
 
+#include "store/facts.h"
+
 static struct kit k;
 static struct shfs_index *the_index;
 
@@ -196,13 +198,157 @@ static void test_versions(void **state)
 	assert_int_equal(shfs_version_look(the_index, 1, 77, &v), 0);
 }
 
+/* --- facts: one by one, and all at once --- */
+
+#define FACTS_OF_VERSION                                                                 \
+	"SELECT printf('%d %d %s %s %d %d %d %d %d', v.version_id,"                       \
+	" coalesce(v.origin_version_id, 0), v.path, coalesce(v.object, '-'), v.size,"    \
+	" coalesce(v.process_id, 0), coalesce(v.command_id, 0), v.carried, v.time_ns),"  \
+	" (SELECT printf('%d %d %d', end_ns, seq_key, made_n) FROM v_access a"           \
+	" WHERE a.access_id = v.access_id)"                                              \
+	" FROM v_version v WHERE version_id = ?1"
+
+static void show_version(struct shfs_facts *facts, int64_t id, struct shfs_buf *out)
+{
+	struct shfs_version_fact v;
+	struct shfs_access a;
+	char object[44] = "-";
+	char *path;
+
+	assert_int_equal(shfs_facts_version(facts, id, &v), 1);
+	assert_int_equal(shfs_facts_path(facts, v.file_id, &path), 1);
+	if (v.content.flags & SHFS_CONTENT_OBJECT)
+		shfs_object_name(&v.content.object, object);
+	shfs_buf_printf(out, "%lld %lld %s %s %lld %lld %lld %d %lld",
+	                (long long)v.version_id, (long long)v.origin_version_id, path,
+	                object, (long long)v.content.size, (long long)v.process_id,
+	                (long long)v.command_id, v.carried, (long long)v.time_ns);
+	free(path);
+	if (shfs_facts_access(facts, v.access_id, &a))
+		shfs_buf_printf(out, "%lld %lld %lld", (long long)shfs_access_end_ns(&a),
+		                (long long)a.seq, (long long)a.made_n);
+}
+
+static void check_versions(struct shfs_facts *facts)
+{
+	_cleanup_rows_ struct shfs_rows *ids = NULL, *rows = NULL;
+
+	assert_ok(shfs_rows_open(the_index, "SELECT version_id FROM v_version", &ids));
+	assert_ok(shfs_rows_open(the_index, FACTS_OF_VERSION, &rows));
+	while (shfs_rows_next(ids) > 0) {
+		_cleanup_buf_ struct shfs_buf got = { 0 }, expected = { 0 };
+		int64_t id = shfs_rows_int(ids, 0);
+
+		assert_ok(shfs_rows_bind_int(rows, 1, id));
+		assert_int_equal(shfs_rows_next(rows), 1);
+		shfs_buf_printf(&expected, "%s%s", shfs_rows_text(rows, 0),
+		                shfs_rows_text(rows, 1));
+		show_version(facts, id, &got);
+		assert_string_equal(got.data, expected.data);
+	}
+}
+
+static void check_files(struct shfs_facts *facts)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	struct shfs_file_fact f;
+
+	assert_ok(shfs_rows_open(the_index,
+	                         "SELECT file_id, versions, last_ns, present, directory"
+	                         " FROM v_file",
+	                         &rows));
+	while (shfs_rows_next(rows) > 0) {
+		assert_int_equal(shfs_facts_file(facts, shfs_rows_int(rows, 0), &f), 1);
+		assert_int_equal(f.versions, shfs_rows_int(rows, 1));
+		assert_int_equal(f.last_ns, shfs_rows_int(rows, 2));
+		assert_int_equal(f.present, shfs_rows_int(rows, 3));
+		assert_int_equal(f.directory, shfs_rows_int(rows, 4));
+	}
+}
+
+static int add_fact(const struct shfs_access *a, void *arg)
+{
+	shfs_buf_printf(arg, "%lld %lld %u %lld %lld %lld %lld %lld %lld\n",
+	                (long long)a->access_id, (long long)a->seq, a->flags,
+	                (long long)a->file_id, (long long)a->file2_id,
+	                (long long)a->seen_n, (long long)a->made_n,
+	                (long long)shfs_access_begin_ns(a),
+	                (long long)shfs_access_end_ns(a));
+	return 0;
+}
+
+static int add_id(int64_t id, void *arg)
+{
+	shfs_buf_printf(arg, "%lld\n", (long long)id);
+	return 0;
+}
+
+static int add_process(int64_t process_id, int64_t first_ns, void *arg)
+{
+	shfs_buf_printf(arg, "%lld %lld\n", (long long)process_id, (long long)first_ns);
+	return 0;
+}
+
+/* What has an order of its own, as one text. */
+static void show_lists(struct shfs_facts *facts, struct shfs_buf *out)
+{
+	int64_t moved = number("SELECT version_id FROM v_version WHERE path LIKE '%/out'");
+
+	for (int64_t id = 0; id < 12; id++) {
+		int64_t program, command = -1;
+
+		assert_ok(shfs_facts_of_command(facts, id, add_fact, out));
+		assert_ok(shfs_facts_of_nobody(facts, id, add_fact, out));
+		assert_ok(shfs_facts_processes(facts, id, add_process, out));
+		assert_int_equal(shfs_facts_owner(facts, id << 32 | 1, &command), 1);
+		add_id(command, out);
+		if (shfs_facts_program(facts, id, &program))
+			add_id(program, out);
+	}
+	assert_true(moved);
+	assert_ok(shfs_facts_moved(facts, moved, add_id, out));
+	assert_ok(shfs_facts_below(facts, "/", add_id, out));
+	for (int64_t id = 1; id < 330; id++) {
+		_cleanup_free_ char *path = NULL;
+
+		assert_ok(shfs_facts_opens_of_file(facts, id, add_fact, out));
+		assert_ok(shfs_facts_same(facts, id << 32 | 1, add_id, out));
+		if (shfs_facts_path(facts, id, &path))
+			assert_ok(shfs_facts_below(facts, path, add_id, out));
+	}
+}
+
+static void test_facts(void **state)
+{
+	struct shfs_buf lists[2] = { 0 };
+
+	for (int all = 0; all < 2; all++) {
+		struct shfs_facts *facts;
+
+		assert_ok(shfs_facts_new(the_index, &facts));
+		if (all)
+			assert_ok(shfs_facts_load(facts));
+		show_lists(facts, &lists[all]);
+		shfs_facts_free(facts);
+		assert_ok(shfs_facts_new(the_index, &facts));
+		if (all)
+			assert_ok(shfs_facts_load(facts));
+		check_versions(facts);
+		check_files(facts);
+		shfs_facts_free(facts);
+	}
+	assert_string_equal(lists[0].data, lists[1].data);
+	shfs_buf_free(&lists[0]);
+	shfs_buf_free(&lists[1]);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(test_accesses),     TEST(test_stopped),  TEST(test_paths),
-		TEST(test_uses_counted), TEST(test_versions),
+		TEST(test_uses_counted), TEST(test_versions), TEST(test_facts),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
