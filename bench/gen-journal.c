@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * gen-journal STORE [--commands N] [--files N] [--accesses N] [--seed N] [--chain]: writes the
- * journal of a year of work that never was: sessions of shells and what they typed,
- * processes, accesses, changes of names. STORE is made if it is not there. The same seed
- * gives the same work. Prints what there is of each.
+ * gen-journal STORE [--commands N] [--files N] [--accesses N] [--seed N] [--chain]:
+ * writes the journal of a year of work that never was: sessions of shells and what they
+ * typed, processes, accesses, changes of names. STORE is made if it is not there. The
+ * same seed gives the same work. Prints what there is of each.
  *
  * A fifth of the accesses write. Each file is made once, by one of the commands that
  * bring 5,000 of them (an archive unpacked, a clone); the others read and write what is

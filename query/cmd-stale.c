@@ -98,8 +98,7 @@ static void show_results(struct shfs_buf *out, size_t columns,
 }
 
 static int show_commands(struct shfs_index *index, const struct shfs_style *style,
-                         size_t columns, struct shfs_stale *stale,
-                         struct shfs_buf *out)
+                         size_t columns, struct shfs_stale *stale, struct shfs_buf *out)
 {
 	int r = 0;
 

@@ -9,7 +9,8 @@
 struct read {
 	int64_t n, begin_ns;
 	struct maker_key key;
-	enum by by; /* version control looks at files that do not go into what it brings back */
+	enum by by; /* version control looks at files that do not go into what it brings
+	               back */
 };
 
 /* All reads of a file, by version: looked up once, however many versions it has. */
@@ -242,10 +243,10 @@ static int add_made(const struct shfs_access *a, void *arg)
 	} else if (a->made_n) {
 		r = make_room((void **)&m->results, m->n_results, sizeof(*m->results));
 		if (!r)
-			m->results[m->n_results++] = (struct made){
-				(a->file2_id ?: a->file_id) << 32 | a->made_n, end_ns,
-				a->seq
-			};
+			m->results[m->n_results++] =
+				(struct made){ (a->file2_id ?: a->file_id) << 32 |
+				                       a->made_n,
+				               end_ns, a->seq };
 	}
 	return r;
 }

@@ -282,8 +282,8 @@ static void drop_repeated(struct graph_reads *reads, uint32_t *slots, unsigned b
 	size_t n = 0, mask = ((size_t)1 << bits) - 1;
 
 	for (size_t i = 0; i < reads->n; i++) {
-		size_t at = (uint64_t)list[i].version_id * 0x9e3779b97f4a7c15 >>
-		            (64 - bits);
+		size_t at =
+			(uint64_t)list[i].version_id * 0x9e3779b97f4a7c15 >> (64 - bits);
 
 		while (slots[at] && list[slots[at] - 1].version_id != list[i].version_id)
 			at = (at + 1) & mask;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* graph-internal.h - a graph in the making: for upstream.c, downstream.c and stale.c alone. */
+/* graph-internal.h - a graph in the making: for upstream.c, downstream.c and stale.c
+ * alone. */
 #pragma once
 
 #include "query/graph.h"
 #include "query/id-table.h"
-#include "store/facts.h"
+#include "store/index-facts.h"
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
@@ -127,8 +128,8 @@ _must_check_ int shfs_graph_restored_from(struct shfs_graph *g,
 /* All of them, process by process. */
 _must_check_ int shfs_graph_accesses(struct shfs_graph *g, struct maker_key key,
                                      shfs_access_fn fn, void *arg);
-/* Each version once, in the order of first use, by what is at most this. shfs itself reads
- * a file to compare it: that goes into nothing. */
+/* Each version once, in the order of first use, by what is at most this. shfs itself
+ * reads a file to compare it: that goes into nothing. */
 _must_check_ int shfs_graph_reads(struct shfs_graph *g, struct maker_key key,
                                   enum by most, struct graph_reads *out);
 void shfs_graph_sort_reads(struct graph_read *list, size_t n);

@@ -10,7 +10,7 @@
 struct file_node {
 	struct shfs_stale_file f;
 	int64_t file_id;
-	bool asked;       /* it was asked about */
+	bool asked; /* it was asked about */
 	bool directory;
 	bool bookkeeping; /* in a directory that a program keeps for itself */
 	struct file_node *next;
@@ -87,7 +87,7 @@ static const char *const interactive[] = {
 	"code",  "gedit",    "kate",     "git",       "git-*", "hg",     "svn",
 	"shfs",  "jupyter*", "rstudio*", "rsession*",
 };
-static const char *const interpreters[] = { "python*", "pypy*",  "R",       "julia*",
+static const char *const interpreters[] = { "python*", "pypy*", "R",       "julia*",
 	                                    "octave*", "ghci*", "ipython*" };
 
 static void classify(struct program *program)

@@ -17,15 +17,15 @@
  *     byfile.c     which of them are of a file
  *     access-table.c  them as a table of SQL
  *     walk.c       what queries ask most
- *     facts.c      what walks over the graph ask, one by one
- *     facts-all.c  or all of it at once
+ *     index-facts.c  what walks over the graph ask, one by one
+ *     index-facts-all.c  all of it at once
  *     functions.c  what SQL can call
  *     gap.c        producers that died
  */
 #pragma once
 
 #include "common/record.h"
-#include "store/facts.h"
+#include "store/index-facts.h"
 #include "store/index.h"
 #include "store/object.h"
 

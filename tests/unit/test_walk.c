@@ -2,7 +2,7 @@
 /* What is read without SQL is what the views say. */
 #include "tests/unit/indexkit.h"
 
-#include "store/facts.h"
+#include "store/index-facts.h"
 
 static struct kit k;
 static struct shfs_index *the_index;
@@ -201,7 +201,7 @@ static void test_versions(void **state)
 /* --- facts: one by one, and all at once --- */
 
 #define FACTS_OF_VERSION                                                                 \
-	"SELECT printf('%d %d %s %s %d %d %d %d %d', v.version_id,"                       \
+	"SELECT printf('%d %d %s %s %d %d %d %d %d', v.version_id,"                      \
 	" coalesce(v.origin_version_id, 0), v.path, coalesce(v.object, '-'), v.size,"    \
 	" coalesce(v.process_id, 0), coalesce(v.command_id, 0), v.carried, v.time_ns),"  \
 	" (SELECT printf('%d %d %d', end_ns, seq_key, made_n) FROM v_access a"           \
@@ -292,7 +292,8 @@ static int add_process(int64_t process_id, int64_t first_ns, void *arg)
 /* What has an order of its own, as one text. */
 static void show_lists(struct shfs_facts *facts, struct shfs_buf *out)
 {
-	int64_t moved = number("SELECT version_id FROM v_version WHERE path LIKE '%/out'");
+	int64_t moved =
+		number("SELECT version_id FROM v_version WHERE path LIKE '%/out'");
 
 	for (int64_t id = 0; id < 12; id++) {
 		int64_t program, command = -1;

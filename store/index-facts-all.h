@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* facts-all.h - the facts of the whole index, in memory: for facts.c alone. */
+/* index-facts-all.h - the facts of the whole index, in memory: for index-facts.c alone.
+ */
 #pragma once
 
 #include "store/index-internal.h"
@@ -10,7 +11,7 @@ struct facts_all;
 _must_check_ int facts_all_load(struct shfs_index *index, struct facts_all **out);
 void facts_all_free(struct facts_all *all);
 
-/* As in facts.h. */
+/* As in index-facts.h. */
 int facts_all_version(struct facts_all *all, int64_t version_id,
                       struct shfs_version_fact *out);
 int facts_all_path(struct facts_all *all, int64_t file_id, char **out);
@@ -24,10 +25,8 @@ int facts_all_of_command(struct facts_all *all, int64_t command_id, shfs_access_
 int facts_all_of_nobody(struct facts_all *all, int64_t process_id, shfs_access_fn fn,
                         void *arg);
 int facts_all_opens_of_file(struct facts_all *all, int64_t file_id, shfs_access_fn fn,
-                      void *arg);
+                            void *arg);
 int facts_all_processes(struct facts_all *all, int64_t command_id, shfs_process_fn fn,
                         void *arg);
-int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn,
-                   void *arg);
-int facts_all_moved(struct facts_all *all, int64_t version_id, shfs_id_fn fn,
-                    void *arg);
+int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn, void *arg);
+int facts_all_moved(struct facts_all *all, int64_t version_id, shfs_id_fn fn, void *arg);

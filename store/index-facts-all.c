@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "store/facts-all.h"
+#include "store/index-facts-all.h"
 
 #include "common/path.h"
 
@@ -26,7 +26,7 @@ struct file_fact {
 	int64_t last_ns; /* INT64_MIN: that of its latest version */
 	size_t name_at;
 	uint32_t directory_id;
-	uint32_t first, n;   /* its versions */
+	uint32_t first, n; /* its versions */
 	int64_t state;
 	bool known;
 };
@@ -156,14 +156,13 @@ static int keep_text(struct facts_all *all, sqlite3_stmt *row, int col, size_t *
 	return r;
 }
 
-#define TASKS     "SELECT task_id, command_id, shell FROM task"
-#define PROCESSES "SELECT process_id, task_id, exe_id, first_ns FROM process ORDER BY process_id"
-#define SHELL     "SELECT access_id, command_id FROM shell_access ORDER BY access_id"
-#define CHUNKS    "SELECT chunk_id, data FROM chunk ORDER BY chunk_id"
-#define DIRECTORIES                                                                      \
-	"SELECT directory_id, path FROM directory ORDER BY directory_id"
-#define FILES                                                                            \
-	"SELECT file_id, directory_id, name, state, data FROM file ORDER BY file_id"
+#define TASKS "SELECT task_id, command_id, shell FROM task"
+#define PROCESSES                                                                        \
+	"SELECT process_id, task_id, exe_id, first_ns FROM process ORDER BY process_id"
+#define SHELL       "SELECT access_id, command_id FROM shell_access ORDER BY access_id"
+#define CHUNKS      "SELECT chunk_id, data FROM chunk ORDER BY chunk_id"
+#define DIRECTORIES "SELECT directory_id, path FROM directory ORDER BY directory_id"
+#define FILES       "SELECT file_id, directory_id, name, state, data FROM file ORDER BY file_id"
 #define VERSIONS                                                                         \
 	"SELECT file_id, n, data, object, origin_version_id FROM version"                \
 	" ORDER BY file_id, n"
@@ -215,6 +214,8 @@ static int add_shell_access(struct facts_all *all, sqlite3_stmt *row)
 	int64_t access_id = sqlite3_column_int64(row, 0);
 	int64_t command_id = sqlite3_column_int64(row, 1);
 
+	if (!command_id)
+		return 0;
 	return add_pair(&all->shell, access_id, command_id)
 	               ?: add_pair(&all->shell_by_command, command_id, access_id);
 }
@@ -229,8 +230,8 @@ static int add_access(struct facts_all *all, struct process_fact *p,
 		return r;
 	if (!p->n)
 		p->first = all->accesses.n - 1;
-	if ((uint32_t)a->access_id != ++p->n || (a->seq | a->file_id | a->file2_id |
-	                                         a->seen_n | a->made_n) >> 32 ||
+	if ((uint32_t)a->access_id != ++p->n ||
+	    (a->seq | a->file_id | a->file2_id | a->seen_n | a->made_n) >> 32 ||
 	    a->flags > UINT16_MAX || a->op > UINT8_MAX)
 		return -ERANGE;
 	*x = (struct access_fact){
@@ -611,7 +612,7 @@ static int sort_opens(struct facts_all *all)
 }
 
 int facts_all_opens_of_file(struct facts_all *all, int64_t file_id, shfs_access_fn fn,
-                      void *arg)
+                            void *arg)
 {
 	int r = all->opens ? 0 : sort_opens(all);
 	size_t i;
@@ -764,8 +765,7 @@ static int list_same(struct facts_all *all)
 	return 0;
 }
 
-int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn,
-                   void *arg)
+int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn, void *arg)
 {
 	const struct version_fact *v = find_version(all, version_id), *w;
 	int r = !v || all->same ? 0 : list_same(all);
@@ -782,8 +782,7 @@ int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn,
 	return r;
 }
 
-int facts_all_moved(struct facts_all *all, int64_t version_id, shfs_id_fn fn,
-                    void *arg)
+int facts_all_moved(struct facts_all *all, int64_t version_id, shfs_id_fn fn, void *arg)
 {
 	const struct pair *x = all->origins.rows;
 	int r = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "store/facts.h"
+#include "store/index-facts.h"
 
-#include "store/facts-all.h"
+#include "store/index-facts-all.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 struct shfs_facts {
 	struct shfs_index *index;
 	struct facts_all *all; /* NULL: not yet */
-	size_t asked, few;     /* how many questions; fewer than that are answered singly */
+	size_t asked, few; /* how many questions; fewer than that are answered singly */
 	sqlite3_stmt *runs, *pages; /* byfile.c's */
 	bool held;
 };
@@ -22,7 +22,8 @@ int shfs_facts_new(struct shfs_index *index, struct shfs_facts **out)
 {
 	struct shfs_facts *f = calloc(1, sizeof(*f));
 	int64_t accesses = 0;
-	int r = f ? shfs_sql_int(index, &accesses, "SELECT accesses FROM state") : -ENOMEM;
+	int r = f ? shfs_sql_int(index, &accesses, "SELECT accesses FROM state")
+	          : -ENOMEM;
 
 	if (r < 0) {
 		free(f);
@@ -141,8 +142,7 @@ static int each_id(struct shfs_facts *f, const char *sql, int64_t version_id,
 	return r;
 }
 
-int shfs_facts_same(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn,
-                    void *arg)
+int shfs_facts_same(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn, void *arg)
 {
 	static const char same[] =
 		"SELECT w.file_id << 32 | w.n FROM version v JOIN version w"
@@ -156,8 +156,7 @@ int shfs_facts_same(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn,
 	                : each_id(f, same, version_id, fn, arg);
 }
 
-int shfs_facts_moved(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn,
-                     void *arg)
+int shfs_facts_moved(struct shfs_facts *f, int64_t version_id, shfs_id_fn fn, void *arg)
 {
 	static const char moved[] = "SELECT file_id << 32 | n FROM version"
 				    " WHERE origin_version_id = ? ORDER BY file_id, n";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * facts.h - what a walk over the graph asks again and again, without a row of SQL for each
- * answer: versions, accesses and whose they are.
+ * index-facts.h - what a walk over the graph asks again and again, without a row of SQL
+ * for each answer: versions, accesses and whose they are.
  *
  * Each is looked up when it is asked for. Who asks for so many that this takes longer has
  * all of them read at once, in the order in which they lie, and kept in memory: about 80
@@ -67,7 +67,7 @@ _must_check_ int shfs_facts_of_command(struct shfs_facts *facts, int64_t command
 _must_check_ int shfs_facts_of_nobody(struct shfs_facts *facts, int64_t process_id,
                                       shfs_access_fn fn, void *arg);
 _must_check_ int shfs_facts_opens_of_file(struct shfs_facts *facts, int64_t file_id,
-                                    shfs_access_fn fn, void *arg);
+                                          shfs_access_fn fn, void *arg);
 
 /* As shfs_access_fn. */
 typedef int (*shfs_process_fn)(int64_t process_id, int64_t first_ns, void *arg);
