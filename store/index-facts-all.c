@@ -4,6 +4,7 @@
 #include "common/path.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 /* What ingest has numbered lies at the place of its number. */
@@ -17,7 +18,6 @@ struct access_fact {
 
 struct process_fact {
 	int64_t command_id, program_id, first_ns;
-	uint32_t first, n;        /* its accesses */
 	uint32_t next_of_command; /* a process_id */
 	bool known, shell;
 };
@@ -44,6 +44,11 @@ struct pair {
 	int64_t key, value;
 };
 
+/* The accesses of a process, the versions of a file. */
+struct range {
+	uint32_t first, n;
+};
+
 /* A list whose places count from 0. */
 struct table {
 	void *rows;
@@ -52,14 +57,15 @@ struct table {
 
 struct facts_all {
 	struct shfs_index *index;
-	struct table accesses, processes, files, versions, directories, commands;
+	struct table processes, files, directories, commands;
+	struct table accesses, of_process, versions, of_file;
 	/* pairs, sorted: the commands of accesses of shells, and the other way round; the
 	 * versions that have an origin, by that */
 	struct table shell, shell_by_command, origins;
-	struct shfs_buf bytes; /* names, paths and versions */
-	int64_t *opens;        /* access_ids, by file */
-	uint32_t *open_ends;   /* of each file in opens; they begin where others end */
-	uint32_t *same;        /* by a hash of the object: place of a version, plus 1 */
+	struct shfs_buf names, bytes; /* paths too; of versions */
+	int64_t *opens;               /* access_ids, by file */
+	uint32_t *open_ends; /* of each file in opens; they begin where others end */
+	uint32_t *same;      /* by a hash of the object: place of a version, plus 1 */
 	size_t same_mask;
 };
 
@@ -110,49 +116,61 @@ static int table_add(struct table *t, void **out)
 	return r;
 }
 
+/* NULL: there is none. */
+static void *find_row(const struct table *t, int64_t id)
+{
+	return id >= 0 && (size_t)id < t->n ? (char *)t->rows + id * t->size : NULL;
+}
+
 static struct process_fact *find_process(struct facts_all *all, int64_t id)
 {
-	struct process_fact *p = ROWS(all->processes, process_fact) + id;
+	return find_row(&all->processes, id);
+}
 
-	return id >= 0 && (size_t)id < all->processes.n ? p : NULL;
+static struct range find_range(const struct table *t, int64_t id)
+{
+	const struct range *range = find_row(t, id);
+
+	return range ? *range : (struct range){ 0 };
 }
 
 static struct file_fact *find_file(struct facts_all *all, int64_t id)
 {
-	struct file_fact *f = ROWS(all->files, file_fact) + id;
+	struct file_fact *f = find_row(&all->files, id);
 
-	return id > 0 && (size_t)id < all->files.n && f->known ? f : NULL;
+	return f && f->known ? f : NULL;
 }
 
 /* --- reading all --- */
 
 typedef int (*row_fn)(struct facts_all *all, sqlite3_stmt *row);
 
-static int each_row(struct facts_all *all, const char *sql, row_fn fn)
+static int each_row(struct facts_all *all, struct shfs_index *index, const char *sql,
+                    row_fn fn)
 {
 	sqlite3_stmt *row = NULL;
-	int rc = sqlite3_prepare_v2(all->index->db, sql, -1, &row, NULL), r = 0;
+	int rc = sqlite3_prepare_v2(index->db, sql, -1, &row, NULL), r = 0;
 
 	while (!rc && !r && (rc = sqlite3_step(row)) == SQLITE_ROW)
 		rc = 0, r = fn(all, row);
-	r = r ? r : shfs_index_errno(all->index->db, rc);
+	r = r ? r : shfs_index_errno(index->db, rc);
 	sqlite3_finalize(row);
 	return r;
 }
 
-static int keep(struct facts_all *all, sqlite3_stmt *row, int col, size_t *at)
+static int keep(struct shfs_buf *bytes, sqlite3_stmt *row, int col, size_t *at)
 {
-	*at = all->bytes.len;
-	shfs_buf_add(&all->bytes, sqlite3_column_blob(row, col) ?: "",
+	*at = bytes->len;
+	shfs_buf_add(bytes, sqlite3_column_blob(row, col) ?: "",
 	             sqlite3_column_bytes(row, col));
-	return all->bytes.failed ? -ENOMEM : 0;
+	return bytes->failed ? -ENOMEM : 0;
 }
 
 static int keep_text(struct facts_all *all, sqlite3_stmt *row, int col, size_t *at)
 {
-	int r = keep(all, row, col, at);
+	int r = keep(&all->names, row, col, at);
 
-	shfs_buf_char(&all->bytes, '\0');
+	shfs_buf_char(&all->names, '\0');
 	return r;
 }
 
@@ -220,8 +238,7 @@ static int add_shell_access(struct facts_all *all, sqlite3_stmt *row)
 	               ?: add_pair(&all->shell_by_command, command_id, access_id);
 }
 
-static int add_access(struct facts_all *all, struct process_fact *p,
-                      const struct shfs_access *a)
+static int add_access(struct facts_all *all, struct range *p, const struct shfs_access *a)
 {
 	struct access_fact *x;
 	int r = table_add(&all->accesses, (void **)&x);
@@ -253,8 +270,8 @@ static int add_chunk(struct facts_all *all, sqlite3_stmt *row)
 {
 	int64_t chunk_id = sqlite3_column_int64(row, 0);
 	struct shfs_chunk_reader reader;
-	struct process_fact *p;
-	int r = table_at(&all->processes, chunk_id >> 32, (void **)&p);
+	struct range *p;
+	int r = table_at(&all->of_process, chunk_id >> 32, (void **)&p);
 
 	shfs_chunk_open(&reader, chunk_id, sqlite3_column_blob(row, 1),
 	                sqlite3_column_bytes(row, 1));
@@ -291,11 +308,13 @@ static int add_file(struct facts_all *all, sqlite3_stmt *row)
 
 static int add_version(struct facts_all *all, sqlite3_stmt *row)
 {
-	struct file_fact *f = find_file(all, sqlite3_column_int64(row, 0));
+	struct range *f;
 	struct version_fact *v;
 	size_t end;
-	int r = f ? table_add(&all->versions, (void **)&v) : -EBADMSG;
+	int r = table_at(&all->of_file, sqlite3_column_int64(row, 0), (void **)&f);
 
+	if (!r)
+		r = table_add(&all->versions, (void **)&v);
 	if (r)
 		return r;
 	if (!f->n)
@@ -310,7 +329,7 @@ static int add_version(struct facts_all *all, sqlite3_stmt *row)
 		.object_len = (uint8_t)sqlite3_column_bytes(row, 3),
 		.origin_version_id = sqlite3_column_int64(row, 4),
 	};
-	r = keep(all, row, 2, &v->at) ?: keep(all, row, 3, &end);
+	r = keep(&all->bytes, row, 2, &v->at) ?: keep(&all->bytes, row, 3, &end);
 	if (!r && v->origin_version_id)
 		r = add_pair(&all->origins, v->origin_version_id,
 		             shfs_version_id(v->file_id, f->n));
@@ -320,19 +339,24 @@ static int add_version(struct facts_all *all, sqlite3_stmt *row)
 /* In the order of their numbers, as processes are prepended from the last one on. */
 static int list_processes(struct facts_all *all)
 {
-	for (size_t i = all->processes.n; i-- > 1;) {
-		struct process_fact *p = ROWS(all->processes, process_fact) + i;
-		uint32_t *head;
-		int r;
+	struct process_fact *p = all->processes.rows;
+	int64_t last = 0;
+	uint32_t *heads;
 
-		if (!p->known || !p->command_id)
-			continue;
-		r = table_at(&all->commands, p->command_id, (void **)&head);
-		if (r)
-			return r;
-		p->next_of_command = *head;
-		*head = (uint32_t)i;
-	}
+	for (size_t i = 1; i < all->processes.n; i++)
+		last = MAX(last, p[i].command_id);
+	if (last >= UINT32_MAX)
+		return -ERANGE;
+	heads = calloc(last + 1, sizeof(*heads));
+	if (!heads)
+		return -ENOMEM;
+	all->commands.rows = heads;
+	all->commands.n = last + 1;
+	for (size_t i = all->processes.n; i-- > 1;)
+		if (p[i].known && p[i].command_id > 0) {
+			p[i].next_of_command = heads[p[i].command_id];
+			heads[p[i].command_id] = (uint32_t)i;
+		}
 	return 0;
 }
 
@@ -368,25 +392,89 @@ static size_t find_pair(const struct table *t, int64_t key)
 	return low;
 }
 
+/* What a thread reads meanwhile, by a connection of its own. */
+struct part {
+	struct facts_all *all;
+	const char *sql;
+	row_fn fn;
+	int64_t state;
+	pthread_t thread;
+	bool started;
+	int result; /* -EAGAIN: not begun */
+};
+
+/* Each ingest changes it. */
+static int read_state(struct shfs_index *index, int64_t *out)
+{
+	int r = shfs_sql_int(index, out,
+	                     "SELECT coalesce(sum(offset), 0) FROM segment_position");
+
+	return MIN(r, 0);
+}
+
+static void *load_part(void *arg)
+{
+	struct part *part = arg;
+	_cleanup_index_ struct shfs_index *index = NULL;
+	int64_t state = -1;
+	int r = shfs_index_open(part->all->index->store, SHFS_INDEX_READ, &index);
+
+	if (!r)
+		r = shfs_index_errno(index->db,
+		                     sqlite3_exec(index->db, "BEGIN", NULL, NULL, NULL));
+	if (!r)
+		r = read_state(index, &state);
+	part->result = r || state != part->state
+	                       ? -EAGAIN
+	                       : each_row(part->all, index, part->sql, part->fn);
+	return NULL;
+}
+
+static void part_begin(struct part *part)
+{
+	part->result = -EAGAIN;
+	part->started = !pthread_create(&part->thread, NULL, load_part, part);
+}
+
+static int part_end(struct part *part)
+{
+	if (part->started)
+		pthread_join(part->thread, NULL);
+	return part->result == -EAGAIN
+	               ? each_row(part->all, part->all->index, part->sql, part->fn)
+	               : part->result;
+}
+
+static int load_rest(struct facts_all *all)
+{
+	struct shfs_index *index = all->index;
+
+	shfs_buf_char(&all->names, '\0'); /* nothing lies at 0 */
+	return each_row(all, index, TASKS, add_task)
+	               ?: each_row(all, index, PROCESSES, add_process)
+	               ?: each_row(all, index, SHELL, add_shell_access)
+	               ?: each_row(all, index, DIRECTORIES, add_directory)
+	               ?: each_row(all, index, FILES, add_file)
+	               ?: list_processes(all);
+}
+
 static int load(struct facts_all *all)
 {
-	int64_t n = 0;
-	int r = shfs_sql_int(all->index, &n, "SELECT max(command_id) FROM command");
+	struct part chunks = { .all = all, .sql = CHUNKS, .fn = add_chunk };
+	struct part versions = { .all = all, .sql = VERSIONS, .fn = add_version };
+	int r = read_state(all->index, &chunks.state), r_chunks, r_versions;
 
-	shfs_buf_char(&all->bytes, '\0'); /* nothing lies at 0 */
-	if (r >= 0 && n >= 0 && n < 1 << 28)
-		r = table_reserve(&all->commands, n + 1);
-	r = r < 0 ? r : each_row(all, TASKS, add_task);
-	r = r ?: each_row(all, PROCESSES, add_process);
-	r = r ?: each_row(all, SHELL, add_shell_access);
-	r = r ?: each_row(all, CHUNKS, add_chunk);
-	r = r ?: each_row(all, DIRECTORIES, add_directory);
-	r = r ?: each_row(all, FILES, add_file);
-	r = r ?: each_row(all, VERSIONS, add_version);
-	r = r ?: list_processes(all);
+	if (r)
+		return r;
+	versions.state = chunks.state;
+	part_begin(&chunks);
+	part_begin(&versions);
+	r = load_rest(all);
+	r_chunks = part_end(&chunks);
+	r_versions = part_end(&versions);
 	sort_pairs(&all->shell_by_command);
 	sort_pairs(&all->origins);
-	return r;
+	return r ?: r_chunks ?: r_versions;
 }
 
 int facts_all_load(struct shfs_index *index, struct facts_all **out)
@@ -403,6 +491,7 @@ int facts_all_load(struct shfs_index *index, struct facts_all **out)
 	all->versions.size = sizeof(struct version_fact);
 	all->directories.size = sizeof(size_t);
 	all->commands.size = sizeof(uint32_t);
+	all->of_process.size = all->of_file.size = sizeof(struct range);
 	all->shell.size = all->shell_by_command.size = all->origins.size =
 		sizeof(struct pair);
 	r = load(all);
@@ -423,9 +512,12 @@ void facts_all_free(struct facts_all *all)
 	free(all->versions.rows);
 	free(all->directories.rows);
 	free(all->commands.rows);
+	free(all->of_process.rows);
+	free(all->of_file.rows);
 	free(all->shell.rows);
 	free(all->shell_by_command.rows);
 	free(all->origins.rows);
+	shfs_buf_free(&all->names);
 	shfs_buf_free(&all->bytes);
 	free(all->opens);
 	free(all->open_ends);
@@ -457,11 +549,10 @@ static int give(const struct access_fact *x, int64_t access_id, shfs_access_fn f
 
 static const struct access_fact *find_access(struct facts_all *all, int64_t access_id)
 {
-	struct process_fact *p = find_process(all, access_id >> 32);
+	struct range p = find_range(&all->of_process, access_id >> 32);
 	uint32_t n = (uint32_t)access_id;
 
-	return p && n && n <= p->n ? ROWS(all->accesses, access_fact) + p->first + n - 1
-	                           : NULL;
+	return n && n <= p.n ? ROWS(all->accesses, access_fact) + p.first + n - 1 : NULL;
 }
 
 static int take(const struct shfs_access *a, void *arg)
@@ -513,15 +604,15 @@ int facts_all_program(struct facts_all *all, int64_t process_id, int64_t *progra
 static int each_of_process(struct facts_all *all, int64_t process_id, bool nobodys,
                            shfs_access_fn fn, void *arg)
 {
-	const struct process_fact *p = find_process(all, process_id);
+	struct range p = find_range(&all->of_process, process_id);
 	const struct access_fact *x = ROWS(all->accesses, access_fact);
 	int r = 0;
 
-	for (uint32_t n = 1; p && n <= p->n && !r; n++) {
+	for (uint32_t n = 1; n <= p.n && !r; n++) {
 		int64_t access_id = shfs_access_id(process_id, n);
 
 		if (!nobodys || !owner(all, access_id))
-			r = give(&x[p->first + n - 1], access_id, fn, arg);
+			r = give(&x[p.first + n - 1], access_id, fn, arg);
 	}
 	return r;
 }
@@ -529,10 +620,9 @@ static int each_of_process(struct facts_all *all, int64_t process_id, bool nobod
 /* A process_id; 0: none. */
 static uint32_t first_of_command(struct facts_all *all, int64_t command_id)
 {
-	const uint32_t *heads = all->commands.rows;
+	const uint32_t *head = find_row(&all->commands, command_id);
 
-	return command_id > 0 && (size_t)command_id < all->commands.n ? heads[command_id]
-	                                                              : 0;
+	return head ? *head : 0;
 }
 
 int facts_all_processes(struct facts_all *all, int64_t command_id, shfs_process_fn fn,
@@ -568,9 +658,7 @@ int facts_all_of_command(struct facts_all *all, int64_t command_id, shfs_access_
 int facts_all_of_nobody(struct facts_all *all, int64_t process_id, shfs_access_fn fn,
                         void *arg)
 {
-	const struct process_fact *p = find_process(all, process_id);
-
-	return p ? each_of_process(all, process_id, true, fn, arg) : 0;
+	return each_of_process(all, process_id, true, fn, arg);
 }
 
 /* --- by file --- */
@@ -585,7 +673,8 @@ static void count_opens(struct facts_all *all)
 	const struct access_fact *x = all->accesses.rows;
 
 	for (size_t i = 0; i < all->accesses.n; i++)
-		all->open_ends[x[i].file_id + 1] += is_open(all, &x[i]);
+		if (is_open(all, &x[i]))
+			all->open_ends[x[i].file_id + 1]++;
 	for (size_t i = 1; i <= all->files.n; i++)
 		all->open_ends[i] += all->open_ends[i - 1];
 }
@@ -600,12 +689,12 @@ static int sort_opens(struct facts_all *all)
 	if (!all->open_ends || !all->opens)
 		return -ENOMEM;
 	count_opens(all);
-	for (size_t id = 0; id < all->processes.n; id++) {
-		const struct process_fact *p = ROWS(all->processes, process_fact) + id;
+	for (size_t id = 0; id < all->of_process.n; id++) {
+		struct range p = find_range(&all->of_process, (int64_t)id);
 
-		for (uint32_t n = 0; n < p->n; n++)
-			if (is_open(all, &x[p->first + n]))
-				all->opens[all->open_ends[x[p->first + n].file_id]++] =
+		for (uint32_t n = 0; n < p.n; n++)
+			if (is_open(all, &x[p.first + n]))
+				all->opens[all->open_ends[x[p.first + n].file_id]++] =
 					shfs_access_id((int64_t)id, n + 1);
 	}
 	return 0;
@@ -630,8 +719,8 @@ int facts_all_path(struct facts_all *all, int64_t file_id, char **out)
 {
 	const struct file_fact *f = find_file(all, file_id);
 	const size_t *directories = all->directories.rows;
-	const char *dir = f ? all->bytes.data + directories[f->directory_id] : NULL;
-	const char *name = f ? all->bytes.data + f->name_at : NULL;
+	const char *dir = f ? all->names.data + directories[f->directory_id] : NULL;
+	const char *name = f ? all->names.data + f->name_at : NULL;
 	size_t dir_len = f ? strlen(dir) : 0, name_len = f ? strlen(name) : 0;
 	char *path = f ? malloc(dir_len + name_len + 2) : NULL;
 
@@ -650,13 +739,13 @@ static bool is_below(struct facts_all *all, const struct file_fact *f,
 {
 	const size_t *at = all->directories.rows;
 	const char *slash = strrchr(path, '/');
-	const char *dir = all->bytes.data + at[f->directory_id];
+	const char *dir = all->names.data + at[f->directory_id];
 	size_t len = slash ? slash - path : 0;
 
 	if (directories[f->directory_id])
 		return true;
 	return slash && strlen(dir) == len && !memcmp(dir, path, len) &&
-	       !strcmp(all->bytes.data + f->name_at, slash + 1);
+	       !strcmp(all->names.data + f->name_at, slash + 1);
 }
 
 static bool *directories_below(struct facts_all *all, const char *path)
@@ -665,7 +754,7 @@ static bool *directories_below(struct facts_all *all, const char *path)
 	const size_t *at = all->directories.rows;
 
 	for (size_t i = 1; below && i < all->directories.n; i++)
-		below[i] = at[i] && shfs_path_is_below(all->bytes.data + at[i], path);
+		below[i] = at[i] && shfs_path_is_below(all->names.data + at[i], path);
 	return below;
 }
 
@@ -685,11 +774,10 @@ int facts_all_below(struct facts_all *all, const char *path, shfs_id_fn fn, void
 
 static const struct version_fact *find_version(struct facts_all *all, int64_t version_id)
 {
-	const struct file_fact *f = find_file(all, version_id >> 32);
+	struct range f = find_range(&all->of_file, version_id >> 32);
 	uint32_t n = (uint32_t)version_id;
 
-	return f && n && n <= f->n ? ROWS(all->versions, version_fact) + f->first + n - 1
-	                           : NULL;
+	return n && n <= f.n ? ROWS(all->versions, version_fact) + f.first + n - 1 : NULL;
 }
 
 int facts_all_version(struct facts_all *all, int64_t version_id,
@@ -775,8 +863,9 @@ int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn, voi
 	for (uint32_t at = *same_head(all, v); at && !r; at = w->next_same) {
 		w = ROWS(all->versions, version_fact) + at - 1;
 		if (is_same(all, v, w))
-			r = fn(shfs_version_id(w->file_id,
-			                       at - find_file(all, w->file_id)->first),
+			r = fn(shfs_version_id(
+				       w->file_id,
+				       at - find_range(&all->of_file, w->file_id).first),
 			       arg);
 	}
 	return r;

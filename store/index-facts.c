@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* One question takes as long as reading so many accesses. */
-#define ACCESSES_PER_QUESTION 100
+#define ACCESSES_PER_QUESTION 250
 #define FEW                   500
 
 struct shfs_facts {
