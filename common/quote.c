@@ -252,6 +252,8 @@ size_t shfs_quote_width(const char *s, size_t len)
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	size_t width = 0;
 
+	if (plain(s, len) == len)
+		return len;
 	shfs_quote_display(&shown, s, len);
 	for (size_t i = 0; i < shown.len;) {
 		uint32_t c = 0;
