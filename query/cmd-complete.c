@@ -210,6 +210,7 @@ static void complete_words(const char *cur, const char *kind)
 		{ "STATUS", { "ok", "fail" } },
 		{ "NAME", { "auto", "fuse" } },
 		{ "TIME", { "today", "yesterday" } },
+		{ "SIZE", { "+1M", "+10M", "+100M" } },
 		{ "FORMAT",
 		  { "sh", "make", "snakemake", "cwl", "dot", "json", "jsonl", "csv",
 		    "prov", "prov-o", "ro-crate", "workflow-crate" } },

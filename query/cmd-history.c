@@ -3,7 +3,6 @@
 #include "query/entry.h"
 #include "query/filter.h"
 #include "query/gap.h"
-#include "query/time.h"
 
 #include "common/path.h"
 #include "common/quote.h"
@@ -17,10 +16,6 @@ static struct shfs_filter filter;
 static bool json;
 static char **paths; /* that were asked for; ends with NULL */
 static size_t n_paths;
-static struct {
-	int64_t since_ns, until_ns; /* 0: any */
-	const char *host;
-} within; /* of gaps */
 
 static int add_path(const char *operand)
 {
@@ -81,8 +76,6 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 		filter.reverse = true;
 	else if (!strcmp(opt->name, "limit"))
 		return set_limit(value);
-	else if (!strcmp(opt->name, "host"))
-		within.host = value;
 	else if (!code && (!strcmp(opt->name, "read") || !strcmp(opt->name, "wrote")) &&
 	         add_path(value))
 		return shfs_error("out of memory"), SHFS_EXIT_FAILURE;
@@ -106,14 +99,16 @@ struct output {
 
 static bool is_gap_wanted(const struct shfs_gap *gap)
 {
+	int64_t until_ns = shfs_filter_int(&filter, SHFS_FILTER_UNTIL);
+	const char *host = shfs_filter_text(&filter, SHFS_FILTER_HOST);
 	bool any = !n_paths;
 
 	for (size_t i = 0; i < n_paths && !any; i++)
 		any = shfs_path_is_below(paths[i], gap->root) ||
 		      shfs_path_is_below(gap->root, paths[i]);
-	return any && (!within.host || !strcmp(within.host, gap->host)) &&
-	       gap->begin_ns >= within.since_ns &&
-	       (!within.until_ns || gap->begin_ns < within.until_ns);
+	return any && (!host || !strcmp(host, gap->host)) &&
+	       gap->begin_ns >= shfs_filter_int(&filter, SHFS_FILTER_SINCE) &&
+	       (!until_ns || gap->begin_ns < until_ns);
 }
 
 static int load_gaps(struct output *o)
@@ -269,8 +264,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	o.index = shfs_context_index(ctx, &code);
 	if (!o.index)
 		return code;
-	within.since_ns = shfs_filter_int(&filter, SHFS_FILTER_SINCE);
-	within.until_ns = shfs_filter_int(&filter, SHFS_FILTER_UNTIL);
+	code = shfs_filter_resolve(&filter, shfs_context_store(ctx, false, &code),
+	                           o.index);
+	if (code)
+		return code;
 	for (int i = 0; i < argc && !r; i++)
 		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, argv[i])
 		            ?: add_path(argv[i]);
@@ -319,7 +316,11 @@ const struct shfs_command shfs_cmd_history = {
 	.description =
 		"With PATH, those that ran in it or touched it or something below it;\n"
 		"then also programs that no shell ran, such as editors.\n"
-		"All conditions must hold; of several PATHs, any.\n"
+		"All conditions must hold; of several PATHs, any. --name, --content, "
+		"--size\n"
+		"and --modified-* are about one file that was used: of --read and "
+		"--wrote,\n"
+		"if these are given.\n"
 		"Files in .git, __pycache__ and the like are summed up, unless\n"
 		"PATH names one of them.",
 	.options = options,

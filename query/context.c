@@ -4,6 +4,7 @@
 
 #include "common/path.h"
 #include "common/quote.h"
+#include "store/forget.h"
 #include "store/runtime.h"
 
 #include <errno.h>
@@ -90,6 +91,10 @@ struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
 	/* first: a process that asks one that hangs would go on to have the index mapped,
 	 * which may lie on a mount itself */
 	shfs_mounts_sync(ctx->store->path);
+	if (shfs_forget_pending(ctx->store) > 0) {
+		shfs_warn("what was to be forgotten is not yet");
+		shfs_hint("shfs forget --resume goes on with it");
+	}
 	r = shfs_index_open(ctx->store, SHFS_INDEX_WRITE, &ctx->index);
 	if (!r) {
 		freshen(ctx);

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* The options of filter.h: from words of the command line to conditions. */
 #include "query/filter.h"
+#include "query/model.h"
+#include "query/version-spec.h"
 
 #include "common/quote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <regex.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 static int bad_value(const struct shfs_option *opt, const char *value, const char *wanted)
 {
@@ -14,37 +19,6 @@ static int bad_value(const struct shfs_option *opt, const char *value, const cha
 
 	shfs_quote_display(&shown, value, strlen(value));
 	shfs_error("--%s %s: not %s", opt->name, shown.data ? shown.data : "", wanted);
-	return SHFS_EXIT_USAGE;
-}
-
-static int set_time(struct shfs_filter *f, const struct shfs_option *opt,
-                    const char *value)
-{
-	enum shfs_filter_kind kind =
-		!strcmp(opt->name, "since") ? SHFS_FILTER_SINCE : SHFS_FILTER_UNTIL;
-	int64_t ns;
-	int code = shfs_time_option(opt, value, &ns);
-
-	if (code)
-		return code;
-	return shfs_filter_add_int(f, kind, ns);
-}
-
-static int set_regex(struct shfs_filter *f, const struct shfs_option *opt,
-                     const char *value)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	char message[128];
-	regex_t regex;
-	int r = regcomp(&regex, value, REG_EXTENDED | REG_NOSUB);
-
-	if (!r) {
-		regfree(&regex);
-		return shfs_filter_add(f, SHFS_FILTER_REGEX, value);
-	}
-	regerror(r, &regex, message, sizeof(message));
-	shfs_quote_display(&shown, value, strlen(value));
-	shfs_error("--regex %s: %s", shown.data ? shown.data : "", message);
 	return SHFS_EXIT_USAGE;
 }
 
@@ -56,54 +30,153 @@ static const struct {
 } plain[] = {
 	{ "grep", SHFS_FILTER_GREP, "a text" },
 	{ "cwd", SHFS_FILTER_CWD, "a directory" },
+	{ "command", SHFS_FILTER_COMMAND, "the id of a command, or its first 4 digits" },
 	{ "session", SHFS_FILTER_SESSION, "the id of a session, or its first 4 digits" },
 	{ "host", SHFS_FILTER_HOST, "a host" },
 	{ "read", SHFS_FILTER_READ, "a path" },
 	{ "wrote", SHFS_FILTER_WROTE, "a path" },
+	{ "name", SHFS_FILTER_NAME, "the name of a file, which has no slash" },
+	{ "content", SHFS_FILTER_CONTENT, "a file" },
 };
 
-static int set_plain(struct shfs_filter *f, const struct shfs_option *opt,
+static const struct {
+	const char *name;
+	enum shfs_filter_kind kind;
+} times[] = {
+	{ "since", SHFS_FILTER_SINCE },
+	{ "until", SHFS_FILTER_UNTIL },
+	{ "modified-since", SHFS_FILTER_MODIFIED_SINCE },
+	{ "modified-until", SHFS_FILTER_MODIFIED_UNTIL },
+};
+
+static int add_regex(struct shfs_filter *f, const struct shfs_option *opt,
                      const char *value)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(plain); i++) {
-		int r;
+	char message[128];
+	regex_t regex;
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int r = regcomp(&regex, value, REG_EXTENDED | REG_NOSUB);
 
+	if (!r) {
+		regfree(&regex);
+		return shfs_filter_add(f, SHFS_FILTER_REGEX, value);
+	}
+	regerror(r, &regex, message, sizeof(message));
+	shfs_quote_display(&shown, value, strlen(value));
+	shfs_error("--%s %s: %s", opt->name, shown.data ? shown.data : "", message);
+	return SHFS_EXIT_USAGE;
+}
+
+static int add(struct shfs_filter *f, const struct shfs_option *opt, const char *value)
+{
+	int64_t ns;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		if (strcmp(opt->name, times[i].name) != 0)
+			continue;
+		r = shfs_time_option(opt, value, &ns);
+		return r ? r : shfs_filter_add_int(f, times[i].kind, ns);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(plain); i++) {
 		if (strcmp(opt->name, plain[i].name) != 0)
 			continue;
 		r = *value ? shfs_filter_add(f, plain[i].kind, value) : -EINVAL;
 		return r == -EINVAL ? bad_value(opt, value, plain[i].wanted) : r;
 	}
-	return SHFS_FILTER_OTHER;
-}
-
-static int set_status(struct shfs_filter *f, const struct shfs_option *opt,
-                      const char *value)
-{
-	int r = shfs_filter_add_status(f, value);
-
-	return r == -EINVAL ? bad_value(opt, value, "ok, fail, a status, or !status") : r;
-}
-
-static int set(struct shfs_filter *f, const struct shfs_option *opt, const char *value)
-{
-	if (!strcmp(opt->name, "since") || !strcmp(opt->name, "until"))
-		return set_time(f, opt, value);
 	if (!strcmp(opt->name, "regex"))
-		return set_regex(f, opt, value);
+		return add_regex(f, opt, value);
 	if (!strcmp(opt->name, "failed"))
 		return shfs_filter_add_status(f, "fail");
-	if (!strcmp(opt->name, "status"))
-		return set_status(f, opt, value);
-	return set_plain(f, opt, value);
+	if (!strcmp(opt->name, "status")) {
+		r = shfs_filter_add_status(f, value);
+		return r == -EINVAL
+		               ? bad_value(opt, value, "ok, fail, a status, or !status")
+		               : r;
+	}
+	if (!strcmp(opt->name, "size")) {
+		r = shfs_filter_add_size(f, value);
+		return r == -EINVAL || r == -ERANGE
+		               ? bad_value(opt, value,
+		                           "a size such as 10K, +10M, -1K, 10K..2M")
+		               : r;
+	}
+	return SHFS_FILTER_OTHER;
 }
 
 int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
                        const char *value)
 {
-	int r = set(f, opt, value);
+	int r = add(f, opt, value);
 
 	if (r >= SHFS_FILTER_OTHER)
 		return r;
 	shfs_error("%s", strerror(-r));
+	return SHFS_EXIT_FAILURE;
+}
+
+/* --- the bytes of a file at hand --- */
+
+struct bytes {
+	const char *data;
+	size_t len;
+};
+
+/* 1; 0: there is no such file. */
+static int map_file(const char *path, struct bytes *out)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+	if (fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+	*out = (struct bytes){ "", (size_t)st.st_size };
+	if (!out->len)
+		return 1;
+	out->data = mmap(NULL, out->len, PROT_READ, MAP_PRIVATE, fd, 0);
+	return out->data == MAP_FAILED ? -errno : 1;
+}
+
+/* Which object it is. Where none is, it may have been seen and not archived. */
+static int find_bytes(struct shfs_store *store, const struct bytes *b,
+                      struct shfs_content *out)
+{
+	int r = shfs_object_find(store, b->data, b->len, &out->object);
+
+	out->size = b->len;
+	out->phash = shfs_object_partial_hash_mem(b->data, b->len);
+	out->flags = r > 0 ? SHFS_CONTENT_OBJECT : 0;
+	return MIN(r, 0);
+}
+
+int shfs_filter_content(struct shfs_store *store, struct shfs_index *index,
+                        const char *operand, struct shfs_content *out)
+{
+	_cleanup_version_ struct shfs_version version = { 0 };
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	struct bytes b;
+	int r = map_file(operand, &b);
+
+	*out = (struct shfs_content){ 0 };
+	if (r > 0) {
+		r = find_bytes(store, &b, out);
+		if (b.len)
+			munmap((void *)b.data, b.len);
+	} else if (!r) {
+		r = shfs_version_spec_find(index, operand, &version);
+		*out = (struct shfs_content){ .flags = version.flags,
+			                      .size = version.size,
+			                      .phash = version.phash,
+			                      .object = version.object };
+		return r;
+	}
+	if (!r)
+		return 0;
+	shfs_quote_display(&shown, operand, strlen(operand));
+	shfs_error("%s: %s", shown.data ? shown.data : "", strerror(-r));
 	return SHFS_EXIT_FAILURE;
 }

@@ -94,6 +94,12 @@ struct shfs_filter_item {
 	bool many;  /* these are too many to be kept in a list */
 	char *text; /* NULL: value */
 	int64_t value;
+	/* of versions that are few: their ids */
+	int64_t *hits;
+	size_t n_hits;
+	/* of a CONTENT, where nothing that is archived is it: what else is known of it */
+	bool resolved, by_phash;
+	uint64_t size, phash;
 };
 
 static int add_item(struct shfs_filter *f, struct shfs_filter_item item)
@@ -148,7 +154,7 @@ static char *whole_pattern(const char *text)
 	return shfs_buf_take(&out);
 }
 
-static char *session_prefix(const char *text)
+static char *id_prefix(const char *text)
 {
 	char *low;
 
@@ -176,8 +182,13 @@ int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const cha
 		item.pattern = is_pattern(text);
 		item.text = item.pattern ? whole_pattern(text) : shfs_operand_path(text);
 		break;
+	case SHFS_FILTER_NAME:
+		item.pattern = true;
+		item.text = strchr(text, '/') ? (errno = EINVAL, NULL) : strdup(text);
+		break;
 	case SHFS_FILTER_SESSION:
-		item.text = session_prefix(text);
+	case SHFS_FILTER_COMMAND:
+		item.text = id_prefix(text);
 		break;
 	default:
 		item.text = strdup(text);
@@ -191,6 +202,33 @@ int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const cha
 	if (r)
 		free(item.text);
 	return r;
+}
+
+int shfs_filter_add_size(struct shfs_filter *f, const char *text)
+{
+	const char *dots = strstr(text, "..");
+	_cleanup_free_ char *from = dots ? strndup(text, (size_t)(dots - text)) : NULL;
+	uint64_t min = 0, max = INT64_MAX;
+	int r = 0;
+
+	if (from) {
+		r = *from ? shfs_config_parse_size(from, &min) : 0;
+		if (!r && dots[2])
+			r = shfs_config_parse_size(dots + 2, &max);
+		if (!*from && !dots[2])
+			r = -EINVAL;
+	} else if (*text == '+') {
+		r = shfs_config_parse_size(text + 1, &min);
+	} else if (*text == '-') {
+		r = shfs_config_parse_size(text + 1, &max);
+	} else {
+		r = shfs_config_parse_size(text, &min);
+		max = min;
+	}
+	if (r || min > max || max > INT64_MAX)
+		return r ? r : -EINVAL;
+	r = shfs_filter_add_int(f, SHFS_FILTER_SIZE_MIN, (int64_t)min);
+	return r ? r : shfs_filter_add_int(f, SHFS_FILTER_SIZE_MAX, (int64_t)max);
 }
 
 int shfs_filter_add_status(struct shfs_filter *f, const char *text)
@@ -216,28 +254,82 @@ int shfs_filter_add_status(struct shfs_filter *f, const char *text)
 	return shfs_filter_add_int(f, kind, value);
 }
 
+static const struct shfs_filter_item *last_item(const struct shfs_filter *f,
+                                                enum shfs_filter_kind kind)
+{
+	for (size_t i = f->n; i-- > 0;)
+		if (f->items[i].kind == kind)
+			return &f->items[i];
+	return NULL;
+}
+
+static int resolve_content(struct shfs_filter_item *item, struct shfs_store *store,
+                           struct shfs_index *index)
+{
+	struct shfs_content content;
+	char object[44];
+	int code = shfs_filter_content(store, index, item->text, &content);
+
+	if (code)
+		return code;
+	item->resolved = true;
+	item->by_phash = !(content.flags & SHFS_CONTENT_OBJECT);
+	item->size = content.size;
+	item->phash = content.phash;
+	if (item->by_phash)
+		return 0;
+	shfs_object_name(&content.object, object);
+	free(item->text);
+	item->text = strdup(object);
+	return item->text ? 0 : shfs_fail_index(index, -ENOMEM);
+}
+
+int shfs_filter_resolve(struct shfs_filter *f, struct shfs_store *store,
+                        struct shfs_index *index)
+{
+	int code = 0;
+
+	for (size_t i = 0; i < f->n && !code; i++)
+		if (f->items[i].kind == SHFS_FILTER_CONTENT && !f->items[i].resolved)
+			code = resolve_content(&f->items[i], store, index);
+	if (code || !shfs_filter_is_of_versions(f) ||
+	    shfs_filter_has(f, SHFS_FILTER_READ) || shfs_filter_has(f, SHFS_FILTER_WROTE))
+		return code;
+	return add_item(f, (struct shfs_filter_item){ .kind = SHFS_FILTER_USED })
+	               ? shfs_fail_index(index, -ENOMEM)
+	               : 0;
+}
+
 bool shfs_filter_has(const struct shfs_filter *f, enum shfs_filter_kind kind)
 {
-	for (size_t i = 0; i < f->n; i++)
-		if (f->items[i].kind == kind)
-			return true;
-	return false;
+	return last_item(f, kind);
 }
 
 int64_t shfs_filter_int(const struct shfs_filter *f, enum shfs_filter_kind kind)
 {
-	int64_t value = 0;
+	const struct shfs_filter_item *item = last_item(f, kind);
 
-	for (size_t i = 0; i < f->n; i++)
-		if (f->items[i].kind == kind)
-			value = f->items[i].value;
-	return value;
+	return item ? item->value : 0;
+}
+
+const char *shfs_filter_text(const struct shfs_filter *f, enum shfs_filter_kind kind)
+{
+	const struct shfs_filter_item *item = last_item(f, kind);
+
+	return item ? item->text : NULL;
+}
+
+void shfs_filter_cut(struct shfs_filter *f, size_t n)
+{
+	while (f->n > n) {
+		free(f->items[--f->n].text);
+		free(f->items[f->n].hits);
+	}
 }
 
 void shfs_filter_free(struct shfs_filter *f)
 {
-	for (size_t i = 0; i < f->n; i++)
-		free(f->items[i].text);
+	shfs_filter_cut(f, 0);
 	free(f->items);
 	memset(f, 0, sizeof(*f));
 }
@@ -303,6 +395,191 @@ static const char *how_used(const struct shfs_filter_item *item)
 	                                         : "";
 }
 
+/* --- conditions on versions --- */
+
+static bool is_of_versions(const struct shfs_filter_item *item)
+{
+	switch (item->kind) {
+	case SHFS_FILTER_CONTENT:
+	case SHFS_FILTER_SIZE_MIN:
+	case SHFS_FILTER_SIZE_MAX:
+	case SHFS_FILTER_MODIFIED_SINCE:
+	case SHFS_FILTER_MODIFIED_UNTIL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool shfs_filter_is_of_versions(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (is_of_versions(&f->items[i]))
+			return true;
+	return false;
+}
+
+/* " AND ..." of v_version v. */
+static void version_condition(struct shfs_query *q, const struct shfs_filter_item *item)
+{
+	struct shfs_buf *sql = &q->sql;
+
+	switch (item->kind) {
+	case SHFS_FILTER_CONTENT:
+		if (item->by_phash) {
+			int size = shfs_query_int(q, (int64_t)item->size);
+
+			/* of which the index has 24 bits */
+			shfs_buf_printf(sql,
+			                " AND v.size = ?%d AND v.phash = ?%d"
+			                " AND v.object IS NULL",
+			                size, shfs_query_int(q, item->phash & 0xffffff));
+		} else {
+			int n = shfs_query_str(q, item->text);
+
+			shfs_buf_printf(sql,
+			                " AND v.object_key = object_key(?%d)"
+			                " AND v.object = ?%d",
+			                n, n);
+		}
+		break;
+	case SHFS_FILTER_SIZE_MIN:
+		shfs_buf_printf(sql, " AND v.size >= ?%d",
+		                shfs_query_int(q, item->value));
+		break;
+	case SHFS_FILTER_SIZE_MAX:
+		shfs_buf_printf(sql, " AND v.size <= ?%d",
+		                shfs_query_int(q, item->value));
+		break;
+	case SHFS_FILTER_MODIFIED_SINCE:
+		shfs_buf_printf(sql, " AND v.mtime_ns >= ?%d",
+		                shfs_query_int(q, item->value));
+		break;
+	case SHFS_FILTER_MODIFIED_UNTIL:
+		shfs_buf_printf(sql, " AND v.mtime_ns < ?%d",
+		                shfs_query_int(q, item->value));
+		break;
+	default:
+		break;
+	}
+}
+
+/* All of them hold of one version, and so does what used says of its path; a name, too.
+ */
+static void version_conditions(const struct shfs_filter *f, struct shfs_query *q,
+                               const struct shfs_filter_item *used)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const struct shfs_filter_item *item = &f->items[i];
+
+		version_condition(q, item);
+		if (item != used && item->kind != SHFS_FILTER_NAME)
+			continue;
+		if (item->kind == SHFS_FILTER_USED)
+			continue;
+		shfs_buf_str(&q->sql, " AND ");
+		matches(&q->sql, "v.file_id", item, shfs_query_str(q, item->text));
+	}
+}
+
+static bool wants_reads(const struct shfs_filter_item *item)
+{
+	return item->kind != SHFS_FILTER_WROTE;
+}
+
+static bool wants_writes(const struct shfs_filter_item *item)
+{
+	return item->kind != SHFS_FILTER_READ;
+}
+
+/* Who used the versions, from these on: they are few. */
+static void list_users_of_versions(struct shfs_query *q,
+                                   const struct shfs_filter_item *item)
+{
+	shfs_buf_printf(&q->sql, "WITH hit(id) AS (VALUES (0)");
+	for (size_t k = 0; k < item->n_hits; k++)
+		shfs_buf_printf(&q->sql, ",(%lld)", (long long)item->hits[k]);
+	shfs_buf_str(&q->sql, ") SELECT a.command_id, a.process_id FROM hit"
+	                      " CROSS JOIN v_access a ON a.file_id = hit.id >> 32 AND ");
+	if (wants_reads(item))
+		shfs_buf_printf(&q->sql, "(a.seen_n = hit.id & 4294967295%s",
+		                wants_writes(item) ? " OR " : " AND a.is_read)");
+	if (!wants_writes(item))
+		return;
+	shfs_buf_printf(&q->sql,
+	                "a.made_n = hit.id & 4294967295 AND a.file2_id IS NULL%s"
+	                " UNION ALL SELECT v.command_id, v.process_id FROM hit"
+	                " CROSS JOIN v_version v ON" SHFS_SQL_VERSION_OF("v", "hit.id"),
+	                wants_reads(item) ? ")" : "");
+}
+
+/* Does this command (or process) use one? Of many. */
+static void used_versions(const struct shfs_filter *f, struct shfs_query *q,
+                          const struct half *h, const struct shfs_filter_item *item)
+{
+	static const char head[] =
+		"EXISTS (SELECT 1 FROM v_access a CROSS JOIN v_version v"
+		" ON v.file_id = a.%sfile_id AND v.n = a.%s_n"
+		" WHERE a.%s = %s%s";
+
+	if (wants_reads(item)) {
+		shfs_buf_printf(&q->sql, head, "", "seen", h->row, h->id,
+		                wants_writes(item) ? "" : " AND a.is_read");
+		version_conditions(f, q, item);
+		shfs_buf_str(&q->sql, wants_writes(item) ? ") OR " : ")");
+	}
+	if (!wants_writes(item))
+		return;
+	shfs_buf_printf(&q->sql, head, "made_", "made", h->row, h->id, "");
+	version_conditions(f, q, item);
+	shfs_buf_char(&q->sql, ')');
+}
+
+void shfs_filter_files(const struct shfs_filter *f, struct shfs_query *q,
+                       const char *file_id)
+{
+	const char *before = " AND (";
+
+	for (size_t i = 0; i < f->n; i++) {
+		version_condition(q, &f->items[i]);
+		if (f->items[i].kind != SHFS_FILTER_NAME)
+			continue;
+		shfs_buf_str(&q->sql, " AND ");
+		matches(&q->sql, file_id, &f->items[i],
+		        shfs_query_str(q, f->items[i].text));
+	}
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->items[i].kind != SHFS_FILTER_PATH)
+			continue;
+		shfs_buf_str(&q->sql, before);
+		shfs_sql_files_below(&q->sql, file_id,
+		                     shfs_query_str(q, f->items[i].text));
+		before = " OR ";
+	}
+	shfs_buf_str(&q->sql, strcmp(before, " OR ") ? "" : ")");
+}
+
+int shfs_filter_split(struct shfs_filter *f, struct shfs_filter *files)
+{
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		const struct shfs_filter_item item = f->items[i];
+
+		if (!r && (is_of_versions(&item) || item.kind == SHFS_FILTER_NAME ||
+		           item.kind == SHFS_FILTER_PATH))
+			r = add_item(files, item) ?: 1;
+		if (r <= 0)
+			f->items[n++] = item;
+		r = MIN(r, 0);
+	}
+	f->n = n;
+	return r;
+}
+
+/* --- who used them --- */
+
 /*
  * Where few files are meant, those who used them are looked up once, for commands and
  * processes, and the rows are found by that. Where many are, each row is asked for one of
@@ -354,15 +631,44 @@ static void used_each(struct shfs_buf *sql, const struct half *h,
 	shfs_buf_str(sql, ")");
 }
 
+static bool names_files_of(const struct shfs_filter_item *item)
+{
+	return item->kind == SHFS_FILTER_PATH || item->kind == SHFS_FILTER_READ ||
+	       item->kind == SHFS_FILTER_WROTE || item->kind == SHFS_FILTER_NAME ||
+	       item->kind == SHFS_FILTER_USED;
+}
+
+/* Is it of versions that are told apart? */
+static bool by_versions(const struct shfs_filter *f, const struct shfs_filter_item *item)
+{
+	return (item->kind == SHFS_FILTER_READ || item->kind == SHFS_FILTER_WROTE ||
+	        item->kind == SHFS_FILTER_USED) &&
+	       shfs_filter_is_of_versions(f);
+}
+
+/* A condition of its own: a name is one of the version, if there are such conditions. */
+static bool stands_alone(const struct shfs_filter *f, const struct shfs_filter_item *item)
+{
+	return !is_of_versions(item) &&
+	       !(item->kind == SHFS_FILTER_NAME && shfs_filter_is_of_versions(f));
+}
+
 /* Those that ran there stand in the list too, as a row is not found by one of two ways;
  * of the others it is known that they have accesses. i: which item it is. */
-static void used(struct shfs_query *q, const struct half *h, const char *busy,
-                 const struct shfs_filter_item *item, size_t i)
+static void used(const struct shfs_filter *f, struct shfs_query *q, const struct half *h,
+                 const char *busy, size_t i)
 {
+	const struct shfs_filter_item *item = &f->items[i];
 	bool by_cwd = item->kind == SHFS_FILTER_PATH;
-	int n = item->broad || by_cwd ? shfs_query_str(q, item->text) : 0;
+	int n = (item->broad && !by_versions(f, item)) || by_cwd
+	                ? shfs_query_str(q, item->text)
+	                : 0;
 	struct shfs_buf *sql = &q->sql;
 
+	if (item->broad && by_versions(f, item)) {
+		used_versions(f, q, h, item);
+		return;
+	}
 	if (item->broad) {
 		if (by_cwd) {
 			shfs_sql_below(sql, "c.cwd", n);
@@ -381,12 +687,6 @@ static void used(struct shfs_query *q, const struct half *h, const char *busy,
 	shfs_buf_str(sql, ")");
 }
 
-static bool names_files_of(const struct shfs_filter_item *item)
-{
-	return item->kind == SHFS_FILTER_PATH || item->kind == SHFS_FILTER_READ ||
-	       item->kind == SHFS_FILTER_WROTE;
-}
-
 /* The lists that the conditions refer to. */
 static void lists(const struct shfs_filter *f, struct shfs_query *q)
 {
@@ -395,18 +695,22 @@ static void lists(const struct shfs_filter *f, struct shfs_query *q)
 	for (size_t i = 0; i < f->n; i++) {
 		const struct shfs_filter_item *item = &f->items[i];
 
-		if (!names_files_of(item) || item->broad)
+		if (!names_files_of(item) || item->broad || !stands_alone(f, item))
 			continue;
 		shfs_buf_printf(&q->sql, "%sv_used%zu AS MATERIALIZED (", before, i);
-		list_users(&q->sql, item, shfs_query_str(q, item->text));
+		if (by_versions(f, item))
+			list_users_of_versions(q, item);
+		else
+			list_users(&q->sql, item, shfs_query_str(q, item->text));
 		shfs_buf_str(&q->sql, ") ");
 		before = ", ";
 	}
 }
 
-static void condition(struct shfs_query *q, const struct half *h, const char *busy,
-                      const struct shfs_filter_item *item, size_t i)
+static void condition(const struct shfs_filter *f, struct shfs_query *q,
+                      const struct half *h, const char *busy, size_t i)
 {
+	const struct shfs_filter_item *item = &f->items[i];
 	struct shfs_buf *sql = &q->sql;
 	int n = names_files_of(item) ? 0
 	        : item->text         ? shfs_query_str(q, item->text)
@@ -431,6 +735,9 @@ static void condition(struct shfs_query *q, const struct half *h, const char *bu
 	case SHFS_FILTER_SESSION:
 		shfs_buf_printf(sql, "c.session >= ?%d AND c.session < ?%d || 'g'", n, n);
 		break;
+	case SHFS_FILTER_COMMAND:
+		shfs_buf_printf(sql, "c.id >= ?%d AND c.id < ?%d || 'g'", n, n);
+		break;
 	case SHFS_FILTER_STATUS:
 		shfs_buf_printf(sql, "c.status = ?%d", n);
 		break;
@@ -440,10 +747,8 @@ static void condition(struct shfs_query *q, const struct half *h, const char *bu
 	case SHFS_FILTER_HOST:
 		shfs_buf_printf(sql, "c.host = ?%d", n);
 		break;
-	case SHFS_FILTER_READ:
-	case SHFS_FILTER_WROTE:
-	case SHFS_FILTER_PATH:
-		used(q, h, busy, item, i);
+	default:
+		used(f, q, h, busy, i);
 		break;
 	}
 }
@@ -466,33 +771,43 @@ static bool lists_users(const struct shfs_filter *f)
 	return names_files(f);
 }
 
-/* All items are to hold; of paths, any. */
+/* Of several any holds. */
+static void any_of(const struct shfs_filter *f, struct shfs_query *q,
+                   const struct half *h, const char *busy, enum shfs_filter_kind kind)
+{
+	const char *before = " AND (";
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->items[i].kind != kind)
+			continue;
+		shfs_buf_str(&q->sql, before);
+		condition(f, q, h, busy, i);
+		before = " OR ";
+	}
+	if (shfs_filter_has(f, kind))
+		shfs_buf_char(&q->sql, ')');
+}
+
+/* All items are to hold; of paths and of commands, any. */
 static void conditions(const struct shfs_filter *f, struct shfs_query *q,
                        const struct half *h)
 {
-	bool paths = shfs_filter_has(f, SHFS_FILTER_PATH);
 	bool is_command = h == &commands;
 	const char *busy = f->all && is_command ? "" : h->busy;
 
 	for (size_t i = 0; i < f->n; i++) {
-		if (f->items[i].kind == SHFS_FILTER_PATH)
+		if (f->items[i].kind == SHFS_FILTER_PATH ||
+		    f->items[i].kind == SHFS_FILTER_COMMAND ||
+		    !stands_alone(f, &f->items[i]))
 			continue;
 		shfs_buf_str(&q->sql, " AND (");
-		condition(q, h, busy, &f->items[i], i);
+		condition(f, q, h, busy, i);
 		shfs_buf_str(&q->sql, ")");
 	}
 	if (!is_command || !lists_users(f))
 		shfs_buf_str(&q->sql, busy);
-	if (!paths)
-		return;
-	shfs_buf_str(&q->sql, " AND (");
-	for (size_t i = 0, n = 0; i < f->n; i++) {
-		if (f->items[i].kind != SHFS_FILTER_PATH)
-			continue;
-		shfs_buf_str(&q->sql, n++ ? " OR " : "");
-		condition(q, h, busy, &f->items[i], i);
-	}
-	shfs_buf_str(&q->sql, ")");
+	any_of(f, q, h, busy, SHFS_FILTER_COMMAND);
+	any_of(f, q, h, busy, SHFS_FILTER_PATH);
 }
 
 /* Processes have no text, no status and are in no session. */
@@ -502,6 +817,7 @@ static bool wants_processes(const struct shfs_filter *f)
 		switch (f->items[i].kind) {
 		case SHFS_FILTER_GREP:
 		case SHFS_FILTER_REGEX:
+		case SHFS_FILTER_COMMAND:
 		case SHFS_FILTER_SESSION:
 		case SHFS_FILTER_STATUS:
 		case SHFS_FILTER_NOT_STATUS:
@@ -614,13 +930,42 @@ static int measure(struct shfs_index *index, struct shfs_filter_item *item)
 	return r;
 }
 
+/* The versions that are meant; where there are many, commands are asked for one of them.
+ */
+static int measure_versions(const struct shfs_filter *f, struct shfs_index *index,
+                            struct shfs_filter_item *item)
+{
+	_cleanup_query_ struct shfs_query q = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r;
+
+	item->hits = calloc(MANY_FILES, sizeof(*item->hits));
+	if (!item->hits)
+		return -ENOMEM;
+	shfs_buf_str(&q.sql, "SELECT v.version_id FROM v_version v WHERE 1");
+	version_conditions(f, &q, item);
+	shfs_buf_printf(&q.sql, " LIMIT %d", MANY_FILES);
+	r = shfs_query_open(&q, index, &rows);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		item->hits[item->n_hits++] = shfs_rows_int(rows, 0);
+		r = 0;
+	}
+	item->broad = item->n_hits == MANY_FILES;
+	return r;
+}
+
 int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < f->n && !r; i++)
-		if (!f->items[i].pattern && names_files_of(&f->items[i]))
-			r = measure(index, &f->items[i]);
+	for (size_t i = 0; i < f->n && !r; i++) {
+		struct shfs_filter_item *item = &f->items[i];
+
+		if (by_versions(f, item))
+			r = measure_versions(f, index, item);
+		else if (!item->pattern && names_files_of(item))
+			r = measure(index, item);
+	}
 	return r;
 }
 

@@ -41,6 +41,7 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_undelete,
 	&shfs_cmd_status,
 	&shfs_cmd_doctor,
+	&shfs_cmd_forget,
 	&shfs_cmd_reindex,
 	&shfs_cmd_help,
 	/* hidden */

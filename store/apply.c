@@ -84,6 +84,7 @@ static int access_insert(struct shfs_ingest *ing, struct use *u, int64_t begin_n
 	struct shfs_access *a = &u->access;
 	int r;
 
+	ing->row = a->access_id;
 	a->seq = ++ing->totals.seq;
 	a->begin_us = begin_ns / 1000;
 	a->end_us = us_up(MAX(begin_ns, end_ns));
@@ -673,15 +674,18 @@ static int apply_begin(struct shfs_ingest *ing, const struct shfs_record *rec)
 			shfs_arg_text(b->cwd), shfs_arg_int(rec->time.real_ns),
 			shfs_arg_int(rec->time.boot_ns),
 			shfs_arg_int(rec->boot_resolution_ns), shfs_arg_int(b->last_pid));
-	/* the same record twice: it was copied */
-	if (r || !sqlite3_changes(ing->index->db))
+	if (r)
 		return r;
+	if (!sqlite3_changes(ing->index->db)) /* the same record twice: it was copied */
+		return MIN(0, shfs_sql_int(ing->index, &ing->row,
+		                           "SELECT command_id FROM command WHERE id = ?",
+		                           shfs_arg_text(shfs_bytes_str(id))));
+	ing->row = sqlite3_last_insert_rowid(ing->index->db);
 	ing->stats.commands++;
 	r = shfs_sql_run(ing->index,
 	                 "UPDATE session SET commands = commands + 1, command_id = ?,"
 	                 " end_ns = max(end_ns, ?) WHERE session_id = ?",
-	                 shfs_arg_int(sqlite3_last_insert_rowid(ing->index->db)),
-	                 shfs_arg_int(rec->time.real_ns),
+	                 shfs_arg_int(ing->row), shfs_arg_int(rec->time.real_ns),
 	                 shfs_arg_int(ing->session.session_id));
 	return r ? r
 	         : shfs_news_add(ing, ing->session.session_id, rec->time.boot_ns,

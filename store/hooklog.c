@@ -10,11 +10,13 @@
 
 #define HOOKLOG_MAX_BYTES (1u << 30)
 #define FIELDS_MAX        16
+#define BLANK             "\x1eX1" /* and a NUL, blanks, LF */
 
 struct shfs_hooklog {
 	struct shfs_buf text;
 	uint64_t base; /* offset in the file of the first byte of text */
 	size_t pos;    /* in text: behind the last whole record */
+	size_t begin;  /* of that */
 	uint64_t damaged;
 };
 
@@ -86,6 +88,11 @@ void shfs_hooklog_close(struct shfs_hooklog *log)
 uint64_t shfs_hooklog_offset(const struct shfs_hooklog *log)
 {
 	return log->base + log->pos;
+}
+
+uint64_t shfs_hooklog_begin(const struct shfs_hooklog *log)
+{
+	return log->base + log->begin;
 }
 
 uint64_t shfs_hooklog_damaged(const struct shfs_hooklog *log)
@@ -256,16 +263,39 @@ static int parse_record(const char *p, const char *end, const char **next,
 	return r ? r : 1;
 }
 
+void shfs_hooklog_blank(char *record, size_t len)
+{
+	memset(record, ' ', len);
+	memcpy(record, BLANK, sizeof(BLANK));
+	record[len - 1] = '\n';
+}
+
+/* Behind the blank that begins at p; NULL: none does. */
+static const char *behind_blank(const char *p, const char *end)
+{
+	if ((size_t)(end - p) <= sizeof(BLANK) || memcmp(p, BLANK, sizeof(BLANK)))
+		return NULL;
+	for (p += sizeof(BLANK); p < end && *p == ' '; p++)
+		;
+	return p < end && *p == '\n' ? p + 1 : NULL;
+}
+
 int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec)
 {
 	const char *end = log->text.data + log->text.len, *next;
 	const char *start = log->text.data + log->pos, *p = start;
 
 	while (p && p < end) {
-		if (parse_record(p, end, &next, rec) == 1) {
+		bool blank = (next = behind_blank(p, end));
+
+		if (blank || parse_record(p, end, &next, rec) == 1) {
 			log->damaged += p - start;
+			log->begin = p - log->text.data;
 			log->pos = next - log->text.data;
-			return 1;
+			if (!blank)
+				return 1;
+			start = p = next;
+			continue;
 		}
 		/* What is not whole may still be being written, or was cut off by a full
 		 * disk and a later record follows: only a whole record behind it tells.

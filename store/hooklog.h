@@ -14,6 +14,7 @@
  *   S1 seq pid start_ticks boot_id pidns real boot host shell tty cwd seq
  *   B1 seq number real boot lastpid hidden cwd text seq
  *   F1 seq number real boot lastpid status seq
+ *   X1, and blanks: what was forgotten (store/forget.h)
  *
  * real is seconds since 1970 with decimals as $EPOCHREALTIME has them ('.' or ',' as the
  * locale writes). boot is seconds since boot: two decimals from /proc/uptime (resolution
@@ -38,4 +39,10 @@ void shfs_hooklog_close(struct shfs_hooklog *log);
  * the end of what is whole. */
 _must_check_ int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec);
 uint64_t shfs_hooklog_offset(const struct shfs_hooklog *log);
+/* Where the record that was read last begins; it ends at the offset. */
+uint64_t shfs_hooklog_begin(const struct shfs_hooklog *log);
 uint64_t shfs_hooklog_damaged(const struct shfs_hooklog *log); /* bytes skipped */
+
+/* What takes the place of len bytes that are a record (of which there are 5 at least):
+ * readers pass over it. */
+void shfs_hooklog_blank(char *record, size_t len);

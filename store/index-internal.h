@@ -21,6 +21,8 @@
  *     index-facts-all.c  all of it at once
  *     functions.c  what SQL can call
  *     gap.c        producers that died
+ *     forget.c     what is taken out of the journal
+ *     forget-plan.c  how
  */
 #pragma once
 
@@ -49,7 +51,18 @@ struct shfs_index {
 	sqlite3_stmt *kept[16];   /* of closed shfs_rows, to be used again */
 	size_t next_kept;
 	bool writable;
+	struct shfs_trace *trace; /* of its ingest; NULL: none is wanted */
 };
+
+/* An index beside the other, made of the whole journal; nobody else has it open. NULL is
+ * fine to close. Two at once on this host wait for each other; -EBUSY. */
+struct shfs_draft;
+_must_check_ int shfs_draft_open(struct shfs_store *store, const char *hook_dir,
+                                 struct shfs_trace *trace,
+                                 struct shfs_ingest_stats *stats,
+                                 struct shfs_draft **out);
+struct shfs_index *shfs_draft_index(struct shfs_draft *draft);
+void shfs_draft_close(struct shfs_draft *draft);
 
 /* Before the database is closed. */
 void shfs_rows_drop_kept(struct shfs_index *index);
@@ -200,8 +213,24 @@ struct shfs_packed_chunks {
 	struct shfs_buf data;
 };
 
+/*
+ * Which row each record of the journal led to: the access_id, of PROCESS the process_id,
+ * of a begin the command_id; 0: none.
+ */
+struct shfs_trace {
+	struct shfs_trace_file {
+		char *host, *name;
+		bool hook_log;
+		struct shfs_ids rows; /* one for each record, in their order */
+	} * list;
+	size_t n, cap;
+	struct shfs_trace_file *now; /* that is being read */
+};
+void shfs_trace_free(struct shfs_trace *trace);
+
 struct shfs_ingest {
 	struct shfs_index *index;
+	int64_t row; /* that the record led to, for the trace */
 	struct shfs_ingest_stats stats;
 
 	bool in_transaction;
@@ -565,3 +594,30 @@ _must_check_ int shfs_version_exchange(struct shfs_ingest *ing,
                                        struct shfs_name_change *c);
 _must_check_ int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c);
 _must_check_ int shfs_version_unlink(struct shfs_ingest *ing, struct shfs_name_change *c);
+
+/* --- forget-plan.c: what forget.c has found, done --- */
+
+/* A plan in the making. */
+void forget_plan_segment(struct shfs_buf *plan, const char *host, const char *name);
+void forget_plan_blank(struct shfs_buf *plan, const char *host, const char *name,
+                       uint64_t offset, uint64_t len);
+void forget_plan_object(struct shfs_buf *plan, const struct shfs_object_id *id);
+
+/* Makes it durable, and carries it out. */
+_must_check_ int forget_plan_run(struct shfs_store *store, const char *hook_dir,
+                                 const struct shfs_buf *plan);
+
+/* Removes segments of plans that were never made durable. */
+_must_check_ int forget_plan_clear(struct shfs_store *store);
+
+/* An fd of the host's directory of the journal. */
+_must_check_ int forget_open_host(struct shfs_store *store, const char *host);
+
+/* What it was called before it was compressed is told alone. -EPROTONOSUPPORT: of a newer
+ * shfs; 1: it cannot be read. */
+struct shfs_segment;
+_must_check_ int forget_open_segment(int dirfd, const char *name,
+                                     struct shfs_segment **out);
+
+/* The contents in a record that have an object or may have one, NULL behind the last. */
+void forget_contents(struct shfs_record *rec, struct shfs_content *out[static 3]);

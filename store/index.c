@@ -470,45 +470,77 @@ void shfs_index_close(struct shfs_index *index)
  * The new index grows in a file of its own, which nobody reads: no durability is needed,
  * it is thrown away after a crash. Hosts that share a store have one each.
  */
-struct rebuild {
+struct shfs_draft {
 	struct shfs_store *store;
 	int lock; /* two at once on this host wait for each other */
 	char name[sizeof("index.db.new-") + 64];
 	struct shfs_index *index;
 };
 
-static int rebuild_lock(struct rebuild *b)
+static int draft_lock(struct shfs_draft *d)
 {
-	int r = b->lock = shfs_store_lock(b->store->path, "reindex", BUSY_MS);
+	int r = d->lock = shfs_store_lock(d->store->path, "reindex", BUSY_MS);
 
 	return r == -EADDRINUSE ? -EBUSY : MIN(r, 0);
 }
 
-static void rebuild_end(struct rebuild *b)
+void shfs_draft_close(struct shfs_draft *d)
 {
-	shfs_index_close(b->index);
-	if (b->lock >= 0)
-		unlinkat(b->store->dirfd, b->name, 0);
-	shfs_closep(&b->lock);
+	if (!d)
+		return;
+	shfs_index_close(d->index);
+	if (d->lock >= 0)
+		unlinkat(d->store->dirfd, d->name, 0);
+	shfs_closep(&d->lock);
+	free(d);
 }
 
-static int rebuild_begin(struct shfs_store *store, struct rebuild *b)
+static void draft_closep(struct shfs_draft **d)
 {
-	int r;
+	shfs_draft_close(*d);
+}
 
-	*b = (struct rebuild){ .store = store };
-	snprintf(b->name, sizeof(b->name), "index.db.new-%s", store->host);
-	r = rebuild_lock(b);
+struct shfs_index *shfs_draft_index(struct shfs_draft *d)
+{
+	return d->index;
+}
+
+static int draft_begin(struct shfs_draft *d)
+{
+	int r = draft_lock(d);
+
 	if (r)
 		return r;
-	unlinkat(store->dirfd, b->name, 0); /* what a crash left */
-	r = open_database(store, b->name, true, &b->index);
+	unlinkat(d->store->dirfd, d->name, 0); /* what a crash left */
+	r = open_database(d->store, d->name, true, &d->index);
 	if (!r)
-		r = exec(b->index,
+		r = exec(d->index,
 		         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF;"
 		         "PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
 		         "PRAGMA temp_store = MEMORY");
-	return r ? r : make_schema(b->index);
+	return r ? r : make_schema(d->index);
+}
+
+int shfs_draft_open(struct shfs_store *store, const char *hook_dir,
+                    struct shfs_trace *trace, struct shfs_ingest_stats *stats,
+                    struct shfs_draft **out)
+{
+	_cleanup_(draft_closep) struct shfs_draft *d = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d)
+		return -ENOMEM;
+	*d = (struct shfs_draft){ .store = store, .lock = -1 };
+	snprintf(d->name, sizeof(d->name), "index.db.new-%s", store->host);
+	r = draft_begin(d);
+	if (r)
+		return r;
+	d->index->trace = trace;
+	r = shfs_index_ingest(d->index, hook_dir, stats);
+	if (r)
+		return r;
+	*out = TAKE_PTR(d);
+	return 0;
 }
 
 /* What is in the index's place and cannot be read (it may be a newer shfs's) is kept
@@ -558,15 +590,27 @@ static int copy_over(struct shfs_index *from, struct shfs_index *to)
 int shfs_index_rebuild(struct shfs_store *store, const char *hook_dir,
                        struct shfs_ingest_stats *stats)
 {
+	_cleanup_(draft_closep) struct shfs_draft *draft = NULL;
 	_cleanup_index_ struct shfs_index *target = NULL;
-	_cleanup_(rebuild_end) struct rebuild b;
-	int r = rebuild_begin(store, &b);
+	int r = shfs_draft_open(store, hook_dir, NULL, stats, &draft);
 
-	if (!r)
-		r = shfs_index_ingest(b.index, hook_dir, stats);
 	if (!r)
 		r = open_target(store, &target);
 	if (!r)
-		r = copy_over(b.index, target);
+		r = copy_over(draft->index, target);
 	return r;
+}
+
+/* Its log may hold pages of before; readers that are at work are waited for. */
+int shfs_index_clean(struct shfs_store *store)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	int64_t busy = 1;
+	int r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
+
+	if (!r && unlinkat(store->dirfd, DAMAGED_NAME, 0) && errno != ENOENT)
+		r = -errno;
+	if (!r)
+		r = ask(index, "PRAGMA wal_checkpoint(TRUNCATE)", &busy);
+	return r ? r : busy ? -EBUSY : 0;
 }

@@ -56,6 +56,9 @@ _must_check_ int shfs_index_ingest(struct shfs_index *index, const char *hook_di
 _must_check_ int shfs_index_rebuild(struct shfs_store *store, const char *hook_dir,
                                     struct shfs_ingest_stats *stats);
 
+/* Leaves nothing in the files of the index but what it says now. -EBUSY. */
+_must_check_ int shfs_index_clean(struct shfs_store *store);
+
 /* The last error in SQLite's words, for a message; borrowed. */
 const char *shfs_index_error(struct shfs_index *index);
 

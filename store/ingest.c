@@ -174,6 +174,57 @@ static int position_store(struct shfs_ingest *ing, const char *host, const char 
 	                    shfs_arg_id(p->owner_id));
 }
 
+/* --- the trace --- */
+
+void shfs_trace_free(struct shfs_trace *t)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		free(t->list[i].host);
+		free(t->list[i].name);
+		shfs_ids_free(&t->list[i].rows);
+	}
+	free(t->list);
+	*t = (struct shfs_trace){ 0 };
+}
+
+/* A file may be gone on with. */
+static int trace_file(struct shfs_ingest *ing, const char *host, const char *name,
+                      bool hook_log)
+{
+	struct shfs_trace *t = ing->index->trace;
+
+	if (!t)
+		return 0;
+	for (size_t i = t->n; i-- > 0;) {
+		t->now = &t->list[i];
+		if (!strcmp(t->now->name, name) && !strcmp(t->now->host, host))
+			return 0;
+	}
+	if (t->n == t->cap) {
+		size_t cap = MAX(t->cap * 2, (size_t)64);
+		struct shfs_trace_file *list = reallocarray(t->list, cap, sizeof(*list));
+
+		if (!list)
+			return -ENOMEM;
+		t->list = list;
+		t->cap = cap;
+	}
+	t->now = &t->list[t->n++];
+	*t->now = (struct shfs_trace_file){
+		.host = strdup(host),
+		.name = strdup(name),
+		.hook_log = hook_log,
+	};
+	return t->now->host && t->now->name ? 0 : -ENOMEM;
+}
+
+static int trace_row(struct shfs_ingest *ing)
+{
+	struct shfs_trace *t = ing->index->trace;
+
+	return t ? shfs_ids_add(&t->now->rows, ing->row) : 0;
+}
+
 /* --- files of the journal --- */
 
 /* A segment or hook log with something new in it. */
@@ -347,7 +398,10 @@ static int hook_log_read(struct shfs_ingest *ing, const struct source *src,
 	while (ing->pending < BATCH_RECORDS && (r = shfs_hooklog_next(log, &rec)) > 0) {
 		uint64_t dropped = 0;
 
+		ing->row = 0;
 		r = shfs_apply_hook_record(ing, src->host, &rec);
+		if (r >= 0 && trace_row(ing))
+			r = -ENOMEM;
 		if (r < 0)
 			return r;
 		p->offset = shfs_hooklog_offset(log);
@@ -390,13 +444,10 @@ static int hook_log_batch(struct shfs_ingest *ing, const struct source *src)
 
 static int hook_log_ingest(struct shfs_ingest *ing, const struct source *src)
 {
-	int r;
+	int r = trace_file(ing, src->host, src->name, true);
 
-	while ((r = hook_log_batch(ing, src)) > 0) {
+	while (!r && (r = hook_log_batch(ing, src)) > 0)
 		r = transaction_commit(ing, true);
-		if (r)
-			break;
-	}
 	return r;
 }
 
@@ -530,7 +581,10 @@ static int segment_read(struct shfs_ingest *ing, const struct source *src,
 		/* What came after the walk may be of commands that are not read yet. */
 		if (r <= 0 || shfs_segment_offset(segment) > src->size_bytes)
 			break;
+		ing->row = 0;
 		r = shfs_apply_record(ing, src->host, &rec);
+		if (r >= 0 && trace_row(ing))
+			r = -ENOMEM;
 		if (r < 0)
 			return r;
 		p->offset = shfs_segment_offset(segment);
@@ -585,13 +639,10 @@ static int segment_ingest(struct shfs_ingest *ing, const struct source *src)
 {
 	struct shfs_segment *segment = NULL;
 	uint64_t read_to = 0;
-	int r;
+	int r = trace_file(ing, src->host, src->name, false);
 
-	while ((r = segment_batch(ing, src, &segment, &read_to)) > 0) {
+	while (!r && (r = segment_batch(ing, src, &segment, &read_to)) > 0)
 		r = transaction_commit(ing, true);
-		if (r)
-			break;
-	}
 	shfs_segment_close(segment);
 	return r;
 }

@@ -290,19 +290,19 @@ static size_t pack(void *out, size_t cap, const struct shfs_buf *b)
 	return ZSTD_isError(n) ? 0 : n;
 }
 
-/* Compresses bytes into name.zst, durable before it is visible. */
-static int write_sealed(int dirfd, const char *name, const struct shfs_buf *b)
+int shfs_segment_seal(int dirfd, const char *name, const char *suffix,
+                      const struct shfs_buf *b)
 {
 	size_t cap = ZSTD_compressBound(b->len), n;
 	_cleanup_free_ void *packed = malloc(cap);
-	char sealed[260];
+	char sealed[300];
 
 	if (!packed)
 		return -ENOMEM;
 	n = pack(packed, cap, b);
 	if (!n)
 		return -ENOMEM;
-	snprintf(sealed, sizeof(sealed), "%s.zst", name);
+	snprintf(sealed, sizeof(sealed), "%s%s", name, suffix);
 	return shfs_write_file_at(dirfd, sealed, 0600, packed, n);
 }
 
@@ -314,7 +314,7 @@ static void seal(struct shfs_journal *j, uint32_t n)
 
 	segment_name(&j->id, n, name, sizeof(name));
 	if (shfs_read_file_at(j->store->journal_fd, name, SHFS_SEGMENT_MAX, &b) ||
-	    write_sealed(j->store->journal_fd, name, &b))
+	    shfs_segment_seal(j->store->journal_fd, name, ".zst", &b))
 		return;
 	unlinkat(j->store->journal_fd, name, 0);
 }

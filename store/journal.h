@@ -72,6 +72,11 @@ _must_check_ int shfs_journal_append(struct shfs_journal *journal,
                                      size_t *appended);
 _must_check_ int shfs_journal_sync(struct shfs_journal *journal);
 
+/* Compresses the bytes of a segment into a file of that name and suffix, durable before
+ * it is visible. */
+_must_check_ int shfs_segment_seal(int dirfd, const char *name, const char *suffix,
+                                   const struct shfs_buf *bytes);
+
 /* --- reading --- */
 
 struct shfs_segment;

@@ -19,6 +19,7 @@
 #define SCAN_MAX    (1 << 20)  /* bytes without an index that nobody minds */
 #define INDEX_WORTH (64 << 10) /* and that are worth one */
 #define WAIT_MS     1000       /* for other producers' appends */
+#define FORGET_MS   60000      /* for who takes something away */
 
 /* Of all producers on this host one has the slot. Where there are no locks, or too many
  * producers, a number of our own will do, and nobody continues its pack. */
@@ -145,7 +146,9 @@ static int begin(struct shfs_store *store, struct packs *p)
 		p->dirfd = -1;
 	}
 	if (!p->producer) {
-		r = packs_open_dir(store, p, true);
+		r = shfs_store_share(store, FORGET_MS);
+		if (!r)
+			r = packs_open_dir(store, p, true);
 		if (!r)
 			r = take_slot(store, p);
 		if (!r)

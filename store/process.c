@@ -232,6 +232,7 @@ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 		                 " SET process_id = excluded.process_id",
 		                 shfs_arg_int(ing->producer.id), shfs_arg_int(rec->seq),
 		                 shfs_arg_int(process.process_id));
+	ing->row = process.process_id;
 	return r ? r : cache_add(ing, key, &process, &c);
 }
 

@@ -17,10 +17,13 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 
 #define STORE_FORMAT "1\n"
+#define LOCK_POLL_MS 10
 #define NAMES_MAX    256 /* what is opened by path below the store is no longer */
 
 /* Opens a directory of the store, made first if asked to; 0700 whatever the umask. */
@@ -163,6 +166,30 @@ int shfs_store_lock(const char *path, const char *what, int wait_ms)
 	snprintf(name, sizeof(name), "%s-%016" PRIx64, what,
 	         shfs_object_hash64(path, strlen(path)));
 	return shfs_lock_take(name, wait_ms);
+}
+
+static int lock(struct shfs_store *store, int how, int wait_ms)
+{
+	if (shfs_store_may_hang(store->path))
+		return 0;
+	for (int ms = 0; flock(store->dirfd, how | LOCK_NB); ms += LOCK_POLL_MS) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return errno == ENOTSUP ? 0 : -errno;
+		if (ms >= wait_ms)
+			return -EBUSY;
+		nanosleep(&(struct timespec){ .tv_nsec = LOCK_POLL_MS * 1000000L }, NULL);
+	}
+	return 0;
+}
+
+int shfs_store_share(struct shfs_store *store, int wait_ms)
+{
+	return lock(store, LOCK_SH, wait_ms);
+}
+
+int shfs_store_exclude(struct shfs_store *store)
+{
+	return lock(store, LOCK_EX, 0);
 }
 
 int shfs_store_source(int dirfd, const char *path, char out[static SHFS_STORE_SOURCE_MAX])

@@ -64,6 +64,14 @@ _must_check_ int shfs_store_source(int dirfd, const char *path,
 _must_check_ int shfs_store_lock(const char *path, const char *what, int wait_ms);
 
 /*
+ * Who records holds the store shared, as long as it has it open; who takes something away
+ * (store/forget.h) has it alone. Nothing is locked on a network file system. Waits up to
+ * wait_ms; -EBUSY.
+ */
+_must_check_ int shfs_store_share(struct shfs_store *store, int wait_ms);
+_must_check_ int shfs_store_exclude(struct shfs_store *store);
+
+/*
  * May a look at the store wait for another machine or program? It may on a network file
  * system (NFS, SMB, Lustre, ...) and on FUSE: below one of our own mounts, too. By statfs
  * f_type.

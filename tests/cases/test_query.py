@@ -151,6 +151,39 @@ def test_history_filters(study, sandbox, options, texts):
 
 
 @pytest.mark.users("ordinary")
+def test_history_by_what_files_held(study, sandbox, shfs):
+    study.run("cp config.yaml elsewhere.yaml; mv elsewhere.yaml moved.yaml")
+    study.run("head -c 20000 /dev/zero > big; touch -d 2020-05-05 big; cat big > /dev/null")
+    sandbox.write_outside(f"{sandbox.home}/at-hand", FIRST)
+
+    def found(*options):
+        return [c["text"].split(";")[0] for c in commands(sandbox, *options) if c["id"]]
+
+    first = ["sed -i 's/rate: 3/rate: 5/' config.yaml", "sh run.sh"]
+    assert found("--content", f"{sandbox.home}/at-hand") == first
+    assert found("--content", "config.yaml@1") == first
+    third = ["cp config.yaml elsewhere.yaml", "sh run.sh", "echo 'seed: 1' >> config.yaml"]
+    assert found("--content", "moved.yaml") == third, "wherever it lay"
+    assert found("--wrote", "*.yaml", "--content", "config.yaml") == [third[0], third[2]]
+    assert found("--read", "config.yaml", "--content", "config.yaml") == third[:2]
+    assert found("--name", "big") == found("--name", "b?g") == ["head -c 20000 /dev/zero > big"]
+    assert found("--name", "top.txt", "--failed") == ["false"]
+    big = ["head -c 20000 /dev/zero > big"]
+    for size in "+19K", "20000", "19k..1M", "20000..":
+        assert found("--size", size) == big, size
+    assert found("--size", "-9", "--wrote", "out.csv") == found("--wrote", "out.csv") != []
+    assert found("--size", "+10", "--size", "-19K", "--name", "big") == []
+    assert found("--modified-until", "2020-06-01") == big and found("--modified-until", "2020-01-01") == []
+    assert found("--modified-since", "2020-05-01", "--modified-until", "2020-06-01", "--size", "+1K") == big
+    ids = [c["id"] for c in commands(sandbox)]
+    assert found("--command", ids[0], "--command", ids[1][:9]) == found("-n", "2")
+    assert found("--content", f"{sandbox.home}/.bashrc") == []
+    for bad in ("--size", "big"), ("--size", "2K..1K"), ("--name", "a/b"), ("--command", "xyz"), ("--size", ".."):
+        assert shfs("history", *bad, check=2).stderr.startswith("shfs: --")
+    assert shfs("history", "--content", "nowhere", check=3) and shfs("history", "--content", "data", check=1)
+
+
+@pytest.mark.users("ordinary")
 def test_history_all(study, sandbox):
     study.run("true")
     study.run(" echo secret > hidden.txt")

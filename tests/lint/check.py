@@ -80,7 +80,8 @@ def layer_of(path):
     top = path.split("/")[0]
     if top != "store":
         return "tests" if top == "bench" else top
-    return "index" if path in index_files() or path.startswith("store/index") else "capture"
+    ours = re.sub(r"\.h$", ".c", path) in index_files() or path.startswith("store/index")
+    return "index" if ours else "capture"
 
 
 def line_of(text, position):

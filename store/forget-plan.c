@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The plan: a file "forget" in the store, of lines.
+ *
+ *     segment HOST NAME            NAME.zst.new takes its place
+ *     blank HOST OFFSET LEN NAME   a record of a hook log
+ *     object ID                    goes, if nothing names it
+ *
+ * Each step can be done again.
+ */
+#include "store/forget.h"
+
+#include "common/io.h"
+#include "store/collect.h"
+#include "store/hooklog.h"
+#include "store/index-internal.h"
+#include "store/journal.h"
+#include "store/rewrite.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#define PLAN_NAME "forget"
+#define PLAN_HEAD "shfs forget 1\n"
+#define PLAN_MAX  (1u << 30)
+
+/* --- writing it --- */
+
+void forget_plan_segment(struct shfs_buf *plan, const char *host, const char *name)
+{
+	shfs_buf_printf(plan, "segment %s %s\n", host, name);
+}
+
+void forget_plan_blank(struct shfs_buf *plan, const char *host, const char *name,
+                       uint64_t offset, uint64_t len)
+{
+	shfs_buf_printf(plan, "blank %s %" PRIu64 " %" PRIu64 " %s\n", host, offset, len,
+	                name);
+}
+
+void forget_plan_object(struct shfs_buf *plan, const struct shfs_object_id *id)
+{
+	char name[44];
+
+	shfs_object_name(id, name);
+	shfs_buf_printf(plan, "object %s\n", name);
+}
+
+/* --- the journal --- */
+
+int forget_open_host(struct shfs_store *store, const char *host)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	int fd;
+
+	shfs_buf_printf(&path, "journal/%s", host);
+	if (path.failed)
+		return -ENOMEM;
+	fd = openat(store->dirfd, path.data,
+	            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+int forget_open_segment(int dirfd, const char *name, struct shfs_segment **out)
+{
+	int r = shfs_segment_open(dirfd, name, 0, out);
+
+	return r == -EBADMSG || r == -ENOENT || r == -ELOOP || r == -EFBIG ? 1 : r;
+}
+
+void forget_contents(struct shfs_record *rec, struct shfs_content *out[static 3])
+{
+	out[0] = out[1] = out[2] = NULL;
+	if (rec->type == SHFS_REC_PREIMAGE) {
+		out[0] = &rec->preimage.content;
+	} else if (rec->type == SHFS_REC_ACCESS) {
+		out[0] = &rec->access.seen;
+		out[1] = &rec->access.made;
+	} else if (rec->type == SHFS_REC_PATHOP) {
+		out[0] = &rec->pathop.content;
+		out[1] = &rec->pathop.victim;
+	}
+}
+
+/* --- carrying it out --- */
+
+struct plan {
+	struct shfs_store *store;
+	char **lines;
+	size_t n;
+	struct shfs_object_id *objects;
+	size_t n_objects;
+	bool *named; /* by the journal; one for each object */
+};
+
+static void plan_free(struct plan *p)
+{
+	free(p->lines);
+	free(p->objects);
+	free(p->named);
+}
+
+/* The lines, which stay in text, and the objects. */
+static int plan_parse(struct plan *p, char *text)
+{
+	size_t n = 1;
+
+	if (strncmp(text, PLAN_HEAD, strlen(PLAN_HEAD)))
+		return -EPROTONOSUPPORT;
+	for (const char *c = text; *c; c++)
+		n += *c == '\n';
+	p->lines = calloc(n, sizeof(*p->lines));
+	p->objects = calloc(n, sizeof(*p->objects));
+	p->named = calloc(n, sizeof(*p->named));
+	if (!p->lines || !p->objects || !p->named)
+		return -ENOMEM;
+	for (char *line = strtok_r(text, "\n", &text); line;
+	     line = strtok_r(NULL, "\n", &text)) {
+		p->lines[p->n++] = line;
+		if (!strncmp(line, "object ", 7) &&
+		    !shfs_object_parse(line + 7, &p->objects[p->n_objects]))
+			p->n_objects++;
+	}
+	qsort(p->objects, p->n_objects, sizeof(*p->objects), shfs_object_compare);
+	return 0;
+}
+
+/* Behind the host, which is cut off. */
+static char *cut_host(char *rest)
+{
+	char *blank = strchr(rest, ' ');
+
+	if (!blank)
+		return NULL;
+	*blank = '\0';
+	return blank + 1;
+}
+
+static int install_segment(struct shfs_store *store, char *host)
+{
+	char *name = cut_host(host);
+	_cleanup_close_ int dirfd = name ? forget_open_host(store, host) : -EINVAL;
+
+	return dirfd < 0 ? dirfd : shfs_rewrite_install(dirfd, name);
+}
+
+/* Is there still a record, and maybe a part of it overwritten? */
+static int read_record(int fd, uint64_t offset, struct shfs_buf *out)
+{
+	ssize_t n = shfs_pread_full(fd, out->data, out->len, (off_t)offset);
+
+	if (n < 0)
+		return (int)n;
+	return n == (ssize_t)out->len && out->data[0] == '\x1e' &&
+	       out->data[out->len - 1] == '\n';
+}
+
+static int overwrite(int fd, uint64_t offset, const char *bytes, size_t len)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = pwrite(fd, bytes + done, len - done, (off_t)(offset + done));
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return fdatasync(fd) ? -errno : 0;
+}
+
+/* only: if these bytes are there; NULL: in any case. */
+static int blank_at(int dirfd, const char *name, uint64_t offset, size_t len,
+                    const struct shfs_buf *only)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	_cleanup_buf_ struct shfs_buf bytes = { 0 };
+	int r;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	shfs_buf_reserve(&bytes, len);
+	if (bytes.failed)
+		return -ENOMEM;
+	bytes.len = len;
+	r = read_record(fd, offset, &bytes);
+	if (r <= 0 || (only && memcmp(only->data, bytes.data, len)))
+		return r;
+	shfs_hooklog_blank(bytes.data, len);
+	return overwrite(fd, offset, bytes.data, len);
+}
+
+/* The log that this one is a copy of: shell-x.log of shell-x.1.log, too. */
+static void original_name(const char *copy, char out[static 300])
+{
+	size_t stem = strcspn(copy, ".");
+
+	snprintf(out, 300, "%.*s.log", (int)stem, copy);
+}
+
+/* First where it is copied from: else it would be copied again. */
+static int blank_record(struct shfs_store *store, const char *hook_dir, char *host)
+{
+	uint64_t offset, len;
+	int at = 0;
+	char *numbers = cut_host(host), original[300];
+	_cleanup_close_ int dirfd = numbers ? forget_open_host(store, host) : -EINVAL;
+	_cleanup_close_ int hooks = -1;
+	_cleanup_buf_ struct shfs_buf bytes = { 0 };
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (dirfd < 0)
+		return dirfd;
+	if (sscanf(numbers, "%" SCNu64 " %" SCNu64 " %n", &offset, &len, &at) != 2 ||
+	    len < 8 || len > PLAN_MAX)
+		return -EINVAL;
+	if (hook_dir && !strcmp(host, store->host))
+		hooks = open(hook_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(dirfd, numbers + at, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (hooks >= 0 && fd >= 0) {
+		shfs_buf_reserve(&bytes, len);
+		if (bytes.failed)
+			return -ENOMEM;
+		bytes.len = len;
+		original_name(numbers + at, original);
+		r = read_record(fd, offset, &bytes);
+		if (r > 0)
+			r = blank_at(hooks, original, offset, len, &bytes);
+		if (r < 0)
+			return r;
+	}
+	return blank_at(dirfd, numbers + at, offset, len, NULL);
+}
+
+/* --- objects --- */
+
+static int visit_segment(const struct shfs_journal_file *file, void *arg)
+{
+	struct plan *p = arg;
+	struct shfs_segment *segment;
+	struct shfs_record rec;
+	int r = forget_open_segment(file->dirfd, file->name, &segment);
+
+	if (r)
+		return MIN(r, 0);
+	while ((r = shfs_segment_next(segment, &rec)) > 0) {
+		struct shfs_content *contents[3];
+
+		forget_contents(&rec, contents);
+		for (int i = 0; contents[i]; i++) {
+			struct shfs_object_id *found = NULL;
+
+			if (contents[i]->flags & SHFS_CONTENT_OBJECT)
+				found = bsearch(&contents[i]->object, p->objects,
+				                p->n_objects, sizeof(*found),
+				                shfs_object_compare);
+			if (found)
+				p->named[found - p->objects] = true;
+		}
+	}
+	shfs_segment_close(segment);
+	return r;
+}
+
+static int remove_objects(struct plan *p)
+{
+	size_t n = 0;
+	int r;
+
+	if (!p->n_objects)
+		return 0;
+	r = shfs_journal_walk(p->store, SHFS_JOURNAL_SEGMENTS, visit_segment, p);
+	if (r)
+		return r;
+	for (size_t i = 0; i < p->n_objects; i++)
+		if (!p->named[i])
+			p->objects[n++] = p->objects[i];
+	return shfs_objects_remove(p->store, p->objects, n);
+}
+
+/* --- all of it --- */
+
+static int remove_plan(struct shfs_store *store)
+{
+	return unlinkat(store->dirfd, PLAN_NAME, 0) || fsync(store->dirfd) ? -errno : 0;
+}
+
+static int carry_out(struct shfs_store *store, const char *hook_dir)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	_cleanup_(plan_free) struct plan p = { .store = store };
+	int r = shfs_read_file_at(store->dirfd, PLAN_NAME, PLAN_MAX, &text);
+
+	if (!r)
+		r = plan_parse(&p, text.data);
+	for (size_t i = 0; i < p.n && !r; i++)
+		if (!strncmp(p.lines[i], "segment ", 8))
+			r = install_segment(store, p.lines[i] + 8);
+	for (size_t i = 0; i < p.n && !r; i++)
+		if (!strncmp(p.lines[i], "blank ", 6))
+			r = blank_record(store, hook_dir, p.lines[i] + 6);
+	if (!r)
+		r = shfs_index_rebuild(store, hook_dir, NULL);
+	if (!r)
+		r = shfs_index_clean(store);
+	/* now that no row names them */
+	if (!r)
+		r = remove_objects(&p);
+	return r ? r : remove_plan(store);
+}
+
+int shfs_forget_pending(struct shfs_store *store)
+{
+	if (!faccessat(store->dirfd, PLAN_NAME, F_OK, AT_SYMLINK_NOFOLLOW))
+		return 1;
+	return errno == ENOENT ? 0 : -errno;
+}
+
+int shfs_forget_finish(struct shfs_store *store, const char *hook_dir)
+{
+	int r = shfs_store_exclude(store);
+
+	return r ? r : carry_out(store, hook_dir);
+}
+
+int forget_plan_run(struct shfs_store *store, const char *hook_dir,
+                    const struct shfs_buf *plan)
+{
+	_cleanup_buf_ struct shfs_buf all = { 0 };
+	int r;
+
+	shfs_buf_str(&all, PLAN_HEAD);
+	shfs_buf_add(&all, plan->data, plan->len);
+	if (all.failed || plan->failed)
+		return -ENOMEM;
+	r = shfs_write_file_at(store->dirfd, PLAN_NAME, 0600, all.data, all.len);
+	return r ? r : carry_out(store, hook_dir);
+}
+
+static void clear_host(int dirfd)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!dir) {
+		shfs_closep(&fd);
+		return;
+	}
+	while ((e = readdir(dir)))
+		if (strstr(e->d_name, ".seg" SHFS_REWRITE_SUFFIX))
+			unlinkat(dirfd, e->d_name, 0);
+	closedir(dir);
+}
+
+int forget_plan_clear(struct shfs_store *store)
+{
+	_cleanup_close_ int journal =
+		openat(store->dirfd, "journal", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int copy = journal < 0 ? -1 : fcntl(journal, F_DUPFD_CLOEXEC, 3);
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+
+	if (!dir) {
+		shfs_closep(&copy);
+		return errno == ENOENT ? 0 : -errno;
+	}
+	while ((e = readdir(dir))) {
+		_cleanup_close_ int host =
+			e->d_name[0] == '.' ? -1 : forget_open_host(store, e->d_name);
+
+		if (host >= 0)
+			clear_host(host);
+	}
+	closedir(dir);
+	return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * forget.h - takes commands, accesses and versions out of the journal, and then the
+ * objects that nothing names any more.
+ *
+ * What goes is told by ids of an index of its own, made of the whole journal, which knows
+ * what row each record led to. Segments that change are written anew beside the old ones
+ * and a plan of all that is to be done is made durable: that is the moment at which it is
+ * forgotten. The plan is then carried out (by the next one, if this one is killed): the
+ * new segments take their places, the commands in hook logs are overwritten, the index
+ * is made again, the objects are removed. docs/journal.md, "Forgetting".
+ */
+#pragma once
+
+#include "store/index.h"
+
+struct shfs_forget;
+
+/* Is there a plan that is not carried out? 1, 0, or a negative errno. */
+_must_check_ int shfs_forget_pending(struct shfs_store *store);
+
+/* Carries it out. -EBUSY: something records into the store, or is forgotten, now.
+ * -EPROTONOSUPPORT: a newer shfs wrote some of the journal. */
+_must_check_ int shfs_forget_finish(struct shfs_store *store, const char *hook_dir);
+
+/* alone: to forget, and not only to measure: until it is closed nothing can record. No
+ * plan must be pending then. hook_dir as for shfs_index_ingest. Errors as above. */
+_must_check_ int shfs_forget_open(struct shfs_store *store, const char *hook_dir,
+                                  bool alone, struct shfs_forget **out);
+/* NULL is fine. */
+void shfs_forget_close(struct shfs_forget *forget);
+
+/* For the questions which tell what goes. Closed with it. */
+struct shfs_index *shfs_forget_index(struct shfs_forget *forget);
+
+enum shfs_forget_kind {
+	SHFS_FORGET_COMMAND, /* with its processes, its accesses, the versions it made */
+	SHFS_FORGET_PROCESS, /* one of no command, likewise */
+	SHFS_FORGET_ACCESS,
+	SHFS_FORGET_VERSION, /* what else was the same by a rename or link goes with it */
+	SHFS_FORGET_FILE,    /* all versions and accesses of a path */
+};
+_must_check_ int shfs_forget_add(struct shfs_forget *forget, enum shfs_forget_kind kind,
+                                 int64_t id);
+
+struct shfs_forget_stats {
+	uint64_t commands, accesses, versions;
+	uint64_t objects, bytes; /* that nothing names any more; as they are stored */
+};
+
+/* What would go. Nothing is added behind it. */
+_must_check_ int shfs_forget_measure(struct shfs_forget *forget,
+                                     struct shfs_forget_stats *out);
+
+/* Forgets what was measured, if it was opened for it. */
+_must_check_ int shfs_forget_run(struct shfs_forget *forget);

@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: MIT
+"""shfs forget: what the filters name is gone from journal, objects and index, and nothing else is."""
+
+import fcntl
+import glob
+import json
+import os
+import random
+import struct
+import subprocess
+import tempfile
+
+import pytest
+
+from test_gaps import kill
+from test_mount_cli import mounted_cli  # a fixture
+
+assert mounted_cli
+SECRET = b"hunter2-correct-horse"
+
+
+def unzstd(data, *options):
+    done = subprocess.run(["zstd", "-dcqq", *options], input=data, capture_output=True, check=True)
+    return done.stdout
+
+
+class Packs:
+    """The contents of a store, by docs/objects.md."""
+
+    def __init__(self, store):
+        self.store, self.frames = store, {}
+        for path in glob.glob(f"{store}/objects/packs/*.pack"):
+            with open(path, "rb") as pack:
+                self.scan(pack.read())
+
+    def scan(self, data):
+        at = 8
+        while at + 40 <= len(data):
+            assert data[at : at + 4] == b"\xd5shf", at
+            kind, nth, _, base_nth, stored, _ = struct.unpack("<BBBBIQ", data[at + 24 : at + 40])
+            head = 60 if kind == 2 else 40
+            base = (data[at + 40 : at + 56], base_nth) if kind == 2 else None
+            self.frames[data[at + 8 : at + 24], nth] = kind, data[at + head : at + head + stored], base
+            at += head + stored
+
+    def content(self, name):
+        kind, stored, base = self.frames[name]
+        if kind == 0:
+            return stored
+        if kind == 1:
+            return unzstd(b"\x28\xb5\x2f\xfd" + stored)
+        content = self.content(base)
+        with tempfile.NamedTemporaryFile() as prefix:
+            prefix.write(content)
+            prefix.flush()
+            return unzstd(b"\x28\xb5\x2f\xfd" + stored, f"--patch-from={prefix.name}")
+
+    def loose(self):
+        for path in glob.glob(f"{self.store}/objects/??/*"):
+            with open(path, "rb") as file:
+                data = file.read()
+            yield data[40:] if data[8:12] == bytes(4) else unzstd(data[40:])
+
+
+def places(store, text):
+    """Where in the store a text is found, whatever it is packed in."""
+    found = []
+    for directory, _, names in os.walk(store):
+        for name in names:
+            path = os.path.join(directory, name)
+            with open(path, "rb") as file:
+                data = file.read()
+            if name.endswith(".zst"):
+                data += unzstd(data)
+            if text in data:
+                found.append(os.path.relpath(path, store))
+    packs = Packs(store)
+    found += [f"object {name[0].hex()}" for name in packs.frames if text in packs.content(name)]
+    found += ["loose" for data in packs.loose() if text in data]
+    return found
+
+
+def state(sandbox, secret):
+    """All that there is but what has the secret: texts of commands, and each content of each file."""
+    history = json.loads(sandbox.shfs("history", "--json", "--all", cwd="/").stdout)["commands"]
+    texts = [c["text"] for c in history if c["id"] and secret not in (c["text"] or "")]
+    contents = {}
+    for root, _, names in os.walk(sandbox.project):
+        for name in names:
+            path = os.path.join(root, name)
+            log = sandbox.shfs("log", "--json", path, cwd="/", check=False)
+            for version in json.loads(log.stdout)["versions"] if log.stdout else []:
+                if version["object"]:
+                    data = sandbox.shfs("cat", f"{path}@{version['n']}", cwd="/").stdout_bytes
+                    if secret.encode() not in data:
+                        contents.setdefault(name, set()).add(data)
+    return texts, contents
+
+
+@pytest.fixture
+def work(sandbox, mounted, shell):
+    """Some work, some of it with a secret, over two mounts; nothing is mounted at its end."""
+    sandbox.write("notes", "before\n")
+    bash = shell()
+    secret = SECRET.decode()
+    for n, line in enumerate((
+        "echo one > a.txt; cat a.txt notes > b.txt",
+        f"echo {secret} > key",
+        "cat key b.txt > mixed",
+        "sed -n 1,2p mixed > five",
+        "seq 2000 > long",
+        f"(cat long; echo {secret}) > tmp; mv tmp long",
+        "(seq 2000; echo end) > long",
+        "mv key key.bak",
+        f"mysql() {{ cat >/dev/null; }}; mysql -p{secret} < a.txt",
+        "echo two > a.txt",
+        "echo after > notes",
+        "rm b.txt",
+    )):
+        bash.run(line)
+        if n == 6:
+            bash.run("cd /")
+            mounted.unmount()
+            mounted = sandbox.mount()
+            bash.run(f"cd {sandbox.project}")
+    bash.run("cd /")
+    mounted.unmount()
+    return bash
+
+
+def snapshot(directory):
+    found = {}
+    for root, _, names in os.walk(directory):
+        for name in names:
+            path = os.path.join(root, name)
+            with open(path, "rb") as file:
+                found[path] = file.read(), os.stat(path).st_mtime_ns
+    return found
+
+
+@pytest.fixture
+def shfs(sandbox):
+    """From a directory that is not mounted."""
+    return lambda *args, **options: sandbox.shfs(*args, **{"cwd": "/", **options})
+
+
+def test_forget_commands(work, sandbox, shfs):
+    assert "journal" in str(places(sandbox.store, SECRET)) and "object" in str(places(sandbox.store, SECRET))
+    files, (texts, contents) = snapshot(sandbox.project), state(sandbox, SECRET.decode())
+    dry = shfs("forget", "--grep", SECRET, "--dry-run").stdout
+    assert "would be forgotten: 3 commands, " in dry and "mysql" in dry
+    assert places(sandbox.store, SECRET), "a dry run changes nothing"
+    assert shfs("forget", "--grep", SECRET, check=2)
+
+    found = json.loads(shfs("forget", "--grep", SECRET, "--yes", "--json").stdout)
+    assert found["done"] and found["commands"] == 3 and found["versions"] >= 2 and found["bytes"] > 0
+    # what others made of it is theirs: mixed and five
+    assert not [p for p in places(sandbox.store, SECRET) if "object" not in p and "loose" not in p]
+    assert state(sandbox, SECRET.decode()) == (texts, contents)
+    assert snapshot(sandbox.project) == files
+    shown = shfs("history", "--all").stdout
+    assert SECRET.decode() not in shown and "echo two" in shown
+
+    shfs("forget", "--content", f"{sandbox.project}/mixed", "--yes")
+    shfs("forget", f"{sandbox.project}/five", "--yes")
+    assert places(sandbox.store, SECRET) == []
+    before = state(sandbox, SECRET.decode())
+    shfs("reindex")
+    assert state(sandbox, SECRET.decode()) == before
+    assert shfs("forget", "--grep", SECRET, "--yes", check=3)
+    assert snapshot(sandbox.project) == files
+
+
+@pytest.mark.users("ordinary")
+def test_forget_files(work, sandbox, shfs):
+    """A file: all its versions and uses, also under the name that it had before; no command goes."""
+    files, (texts, contents) = snapshot(sandbox.project), state(sandbox, SECRET.decode())
+    project = sandbox.project
+    shfs("forget", f"{project}/key.bak", f"{project}/notes@1", "--yes")
+    left = state(sandbox, SECRET.decode())
+    contents["notes"].remove(b"before\n")
+    assert left == (texts, contents)
+    history = json.loads(shfs("history", "--json", "--all").stdout)["commands"]
+    used = {os.path.basename(use["path"]) for c in history for use in c["files"]}
+    assert not used & {"key", "key.bak"} and {"mixed", "notes", "long"} <= used
+    assert [c["text"] for c in history if c["text"] and c["text"].startswith("mv key")], "the command stays"
+    assert shfs("log", f"{project}/key.bak", check=3) and shfs("log", f"{project}/key", check=3)
+    # of one command with one file
+    shfs("forget", "--grep", "one > a.txt", f"{project}/b.txt", "--yes")
+    [command] = [c for c in commands(shfs) if c["text"].startswith("echo one")]
+    assert {os.path.basename(use["path"]) for use in command["files"]} == {"a.txt"}
+    assert snapshot(project) == files
+    assert shfs("forget", f"{project}/never", "--yes", check=3) and shfs("forget", check=2)
+    assert shfs("forget", "-n", "--grep", "no such thing", check=3)
+
+
+def commands(shfs):
+    return [c for c in json.loads(shfs("history", "--json", "--all").stdout)["commands"] if c["id"]]
+
+
+@pytest.mark.users("ordinary")
+def test_not_while_something_records(work, sandbox, shfs, mount):
+    mounted = mount()
+    before = places(sandbox.store, SECRET)
+    refused = shfs("forget", "--grep", SECRET, "--yes", check=4).stderr
+    assert "in use by the mount" in refused and "shfs umount" in refused
+    assert places(sandbox.store, SECRET) == before
+    assert "3 commands" in shfs("forget", "--grep", SECRET, "-n").stdout
+    mounted.unmount()
+    # something that is in no table of mounts
+    store = os.open(sandbox.store, os.O_RDONLY)
+    fcntl.flock(store, fcntl.LOCK_SH)
+    assert "records into the store" in shfs("forget", "--grep", SECRET, "--yes", check=4).stderr
+    assert places(sandbox.store, SECRET) == before
+    os.close(store)
+    shfs("forget", "--grep", SECRET, "--yes")
+    # and it records again, into what is left
+    mounted = mount()
+    sandbox.sh("echo more >> a.txt; seq 2000 > long")
+    shfs("sync")
+    assert shfs("cat", f"{sandbox.project}/long").stdout == "".join(f"{n}\n" for n in range(1, 2001))
+    mounted.unmount()
+
+
+@pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
+@pytest.mark.users("ordinary")
+def test_by_a_shell_that_is_recorded(sandbox, mounted, shell, shfs, kind):
+    """The log of a shell is overwritten under its hands, also where it tells of the forget itself."""
+    other, own = shell(kind, cwd="/"), shell(kind, cwd="/")
+    other.run(f"echo {SECRET.decode()} > {sandbox.project}/key")
+    own.run(f"echo kept > {sandbox.project}/kept.txt")
+    mounted.unmount()
+    assert "forgotten: 2 commands" in own.run(f"shfs forget --yes -g {SECRET.decode()}")
+    assert places(sandbox.store, SECRET) == [] and "damaged" not in shfs("reindex").stderr
+    for bash in other, own:
+        bash.run("echo again")
+    texts = [c["text"] for c in commands(shfs)]
+    assert texts.count("echo again") == 2 and [t for t in texts if t.startswith("echo kept")]
+    assert places(sandbox.store, SECRET) == []
+
+
+@pytest.mark.users("ordinary")
+def test_asks_on_a_terminal(work, sandbox, shfs):
+    for answer, said in ("n", "nothing is forgotten"), ("y", "forgotten: 5 commands"):
+        work.send(f"shfs forget -g {SECRET.decode()}\r")
+        work.pty.expect_exact("It cannot be brought back. [y/N]")
+        work.send(f"{answer}\r")
+        assert said in work.wait()
+    assert not [p for p in places(sandbox.store, SECRET) if "object" not in p], "this command went, too"
+
+
+@pytest.mark.users("ordinary")
+def test_after_a_crash(sandbox, shfs, mounted_cli, shell):
+    """A segment that was never sealed."""
+    bash = shell(cwd="/")
+    bash.run(f"echo {SECRET.decode()} > {sandbox.project}/key")
+    bash.run(f"echo kept > {sandbox.project}/kept; cat {sandbox.project}/key > /dev/null")
+    shfs("sync")
+    kill(sandbox, shfs, mounted_cli)
+    assert glob.glob(f"{sandbox.store}/journal/*/*.seg")
+    assert "forgotten: 1 command" in shfs("forget", "--yes", "--grep", SECRET).stdout
+    assert places(sandbox.store, SECRET) == []
+    assert [c["text"] for c in commands(shfs)][-1].startswith("echo kept")
+    assert shfs("cat", f"{sandbox.project}/kept").stdout == "kept\n"
+    gaps = json.loads(shfs("status", "--json", check=False).stdout)["gaps"]
+    assert len(gaps) == 1, "it is still known to have ended unexpectedly"
+
+
+CALLS = "pwrite64,write,renameat,unlinkat,fsync,fdatasync,ftruncate,openat,linkat"
+
+
+def killed(sandbox, n, *args):
+    """shfs, killed at its nth call of those that write. Returns whether it was."""
+    trace = f"{sandbox.path}/tmp/trace"
+    argv = ["strace", "-o", trace, "-e", f"trace={CALLS}", "-e", f"inject={CALLS}:signal=KILL:when={n}"]
+    # sanitizers and tracing do not go together
+    env = {"ASAN_OPTIONS": "detect_leaks=0"}
+    shfs = sandbox.run("which", "shfs").stdout.strip()
+    return sandbox.run(*argv, shfs, *args, cwd="/", env=env, check=False).status != 0
+
+
+PARTS = 6
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.timeout(3600 if "SHFS_TEST_LONG" in os.environ else 120)
+def test_killed_at_any_time(work, sandbox, shfs, part):
+    files, (texts, contents) = snapshot(sandbox.project), state(sandbox, SECRET.decode())
+    whole = f"{sandbox.path}/whole"
+    sandbox.run("cp", "-a", sandbox.store, whole)
+    args = "forget", "--yes", "--grep", SECRET.decode(), "--json"
+    # how many calls there are
+    trace = f"{sandbox.path}/tmp/trace"
+    shfs_path = sandbox.run("which", "shfs").stdout.strip()
+    sandbox.run("strace", "-o", trace, "-e", f"trace={CALLS}", shfs_path, *args, cwd="/",
+                env={"ASAN_OPTIONS": "detect_leaks=0"})
+    with open(trace, encoding="utf-8", errors="replace") as lines:
+        calls = sum(1 for _ in lines)
+    points = range(1 + part, calls, PARTS)
+    if "SHFS_TEST_LONG" not in os.environ:
+        points = random.Random(part).sample(points, 2)
+    for n in points:
+        sandbox.run("rm", "-rf", sandbox.store)
+        sandbox.run("cp", "-a", whole, sandbox.store)
+        killed(sandbox, n, *args)
+        # whatever is there, questions are answered, and what is not meant is there
+        assert [c["text"] for c in commands(shfs) if SECRET.decode() not in c["text"]] == texts, n
+        if n % 2:  # once more, at another time
+            killed(sandbox, n // 2 + 1, *args)
+        shfs(*args, check=False)
+        assert not [p for p in places(sandbox.store, SECRET) if "object" not in p], n
+        assert state(sandbox, SECRET.decode()) == (texts, contents), n
+        assert shfs("forget", "-n", "--grep", SECRET.decode(), check=3), n
+    assert snapshot(sandbox.project) == files
