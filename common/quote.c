@@ -168,6 +168,21 @@ void shfs_quote_shell(struct shfs_buf *out, const char *s, size_t len)
 	shfs_buf_char(out, '\'');
 }
 
+void shfs_quote_fish(struct shfs_buf *out, const char *s, size_t len)
+{
+	if (is_plain(s, len)) {
+		shfs_buf_add(out, s, len);
+		return;
+	}
+	shfs_buf_char(out, '\'');
+	for (size_t i = 0; i < len; i++) {
+		if (s[i] == '\\' || s[i] == '\'')
+			shfs_buf_char(out, '\\');
+		shfs_buf_char(out, s[i]);
+	}
+	shfs_buf_char(out, '\'');
+}
+
 void shfs_quote_json(struct shfs_buf *out, const char *s, size_t len)
 {
 	shfs_buf_char(out, '"');

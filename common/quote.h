@@ -21,6 +21,9 @@ void shfs_quote_text(struct shfs_buf *out, const char *s, size_t len);
 /* For a shell: as it is when plain, else '...' or, with controls in it, $'...'. */
 void shfs_quote_shell(struct shfs_buf *out, const char *s, size_t len);
 
+/* The same for fish: '...', in which all else stands as it is. */
+void shfs_quote_fish(struct shfs_buf *out, const char *s, size_t len);
+
 /* A JSON string with its quotes. Bytes that are not UTF-8 become U+DC80..U+DCFF escapes
  * (as Python's surrogateescape does), so that no two names become one. */
 void shfs_quote_json(struct shfs_buf *out, const char *s, size_t len);

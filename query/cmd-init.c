@@ -40,20 +40,12 @@ static const struct shell *shell_by_name(const char *name)
 	return NULL;
 }
 
-/* In fish's single quotes, \ and ' are escaped and all else is itself. */
 static void quote(struct shfs_buf *out, enum dialect dialect, const char *value)
 {
-	if (dialect == POSIX) {
+	if (dialect == POSIX)
 		shfs_quote_shell(out, value, strlen(value));
-		return;
-	}
-	shfs_buf_char(out, '\'');
-	for (; *value; value++) {
-		if (*value == '\\' || *value == '\'')
-			shfs_buf_char(out, '\\');
-		shfs_buf_char(out, *value);
-	}
-	shfs_buf_char(out, '\'');
+	else
+		shfs_quote_fish(out, value, strlen(value));
 }
 
 static void assign(struct shfs_buf *out, enum dialect dialect, const char *name,

@@ -45,8 +45,8 @@ extern const struct shfs_command shfs_cmd_cat, shfs_cmd_compare, shfs_cmd_comple
 	shfs_cmd_diff, shfs_cmd_doctor, shfs_cmd_export, shfs_cmd_forget, shfs_cmd_help,
 	shfs_cmd_history, shfs_cmd_impact, shfs_cmd_ingest, shfs_cmd_init, shfs_cmd_log,
 	shfs_cmd_map, shfs_cmd_mount, shfs_cmd_reindex, shfs_cmd_rerun, shfs_cmd_restore,
-	shfs_cmd_select, shfs_cmd_show, shfs_cmd_stale, shfs_cmd_stats, shfs_cmd_status,
-	shfs_cmd_sync, shfs_cmd_umount, shfs_cmd_undelete, shfs_cmd_why;
+	shfs_cmd_search, shfs_cmd_select, shfs_cmd_show, shfs_cmd_stale, shfs_cmd_stats,
+	shfs_cmd_status, shfs_cmd_sync, shfs_cmd_umount, shfs_cmd_undelete, shfs_cmd_why;
 
 /* --- the context --- */
 
@@ -65,6 +65,7 @@ const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *cod
 const char *shfs_context_store_path(struct shfs_context *ctx);
 
 bool shfs_context_color(struct shfs_context *ctx); /* of standard output, with NO_COLOR */
+bool shfs_context_screen_color(struct shfs_context *ctx); /* of the terminal */
 
 /* Sends standard output through the pager if it is a terminal (as git: $SHFS_PAGER,
  * config, $PAGER, less; LESS=FRX where unset; --no-pager). Call before the first output.

@@ -138,25 +138,33 @@ const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *cod
 	return &ctx->config;
 }
 
-bool shfs_context_color(struct shfs_context *ctx)
+static bool wants_color(struct shfs_context *ctx, bool terminal)
 {
 	const char *when = ctx->color_option, *term = getenv("TERM");
 	const char *no_color = getenv("NO_COLOR");
 	const struct shfs_config *config;
 	int code;
 
-	if (ctx->color >= 0)
-		return ctx->color;
 	if (!when) {
 		config = shfs_context_config(ctx, &code);
 		when = config ? config->color : "auto";
 	}
 	if (!strcmp(when, "auto"))
-		ctx->color = isatty(STDOUT_FILENO) && !(no_color && *no_color) && term &&
-		             *term && strcmp(term, "dumb") != 0;
-	else
-		ctx->color = !strcmp(when, "always");
+		return terminal && !(no_color && *no_color) && term && *term &&
+		       strcmp(term, "dumb") != 0;
+	return !strcmp(when, "always");
+}
+
+bool shfs_context_color(struct shfs_context *ctx)
+{
+	if (ctx->color < 0)
+		ctx->color = wants_color(ctx, isatty(STDOUT_FILENO));
 	return ctx->color;
+}
+
+bool shfs_context_screen_color(struct shfs_context *ctx)
+{
+	return wants_color(ctx, true);
 }
 
 void shfs_context_pager(struct shfs_context *ctx)

@@ -29,27 +29,38 @@ static void label(struct shfs_diff_side *s, const char *path, int64_t n, int64_t
 	shfs_time_show(&s->label, time_ns);
 }
 
+int shfs_version_content(struct shfs_store *store, const struct shfs_version *version,
+                         int *out, struct shfs_buf *why)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (!(version->flags & SHFS_CONTENT_OBJECT)) {
+		shfs_show_version(why, version->path, version->n);
+		shfs_buf_printf(why, " is not archived: %s",
+		                shfs_version_why_not_archived(version->flags));
+		return -ENODATA;
+	}
+	fd = memfd_create("shfs-content", MFD_CLOEXEC);
+	r = fd < 0 ? -errno : shfs_object_copy(store, &version->object, fd);
+	if (!r && lseek(fd, 0, SEEK_SET))
+		r = -errno;
+	if (r)
+		shfs_show_content_error(why, version, r);
+	else
+		*out = TAKE_FD(fd);
+	return r;
+}
+
 int shfs_diff_version(struct shfs_store *store, const struct shfs_version *version,
                       struct shfs_diff_side *s)
 {
-	_cleanup_buf_ struct shfs_buf name = { 0 };
-	int r;
+	_cleanup_buf_ struct shfs_buf why = { 0 };
 
 	label(s, version->path, version->n, version->time_ns);
-	if (!(version->flags & SHFS_CONTENT_OBJECT)) {
-		shfs_show_version(&name, version->path, version->n);
-		shfs_error("%s is not archived: %s", name.data,
-		           shfs_version_why_not_archived(version->flags));
-		return TROUBLE;
-	}
-	s->fd = memfd_create("shfs-diff", MFD_CLOEXEC);
-	r = s->fd < 0 ? -errno : shfs_object_copy(store, &version->object, s->fd);
-	if (!r && lseek(s->fd, 0, SEEK_SET))
-		r = -errno;
-	if (!r)
+	if (!shfs_version_content(store, version, &s->fd, &why))
 		return 0;
-	shfs_show_content_error(&name, version, r);
-	shfs_error("%s", name.data);
+	shfs_error("%s", why.data ? why.data : "");
 	return TROUBLE;
 }
 
@@ -89,14 +100,13 @@ int shfs_diff_nothing(struct shfs_diff_side *s)
 }
 
 /* diff -u, reading the two fds, which become 3 and 4 in it. */
-static int spawn_diff(const struct shfs_diff_side side[2],
-                      const struct shfs_diff_options *o)
+int shfs_diff_start(const struct shfs_diff_side side[2],
+                    const struct shfs_diff_options *o, int out, pid_t *pid)
 {
 	_cleanup_buf_ struct shfs_buf context = { 0 };
 	posix_spawn_file_actions_t actions;
 	const char *argv[12] = { "diff", o->color ? "--color=always" : "--color=never" };
-	int n = 2, fds[2], status, r;
-	pid_t pid;
+	int n = 2, fds[2], r;
 
 	shfs_buf_printf(&context, "--unified=%s", o->context ? o->context : "3");
 	argv[n++] = o->brief ? "--brief" : context.data;
@@ -114,15 +124,23 @@ static int spawn_diff(const struct shfs_diff_side side[2],
 	r = fds[0] < 0 || fds[1] < 0 ? errno : posix_spawn_file_actions_init(&actions);
 	if (r)
 		return -r;
+	if (out >= 0)
+		r = posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
 	for (int i = 0; i < 2 && !r; i++)
 		r = posix_spawn_file_actions_adddup2(&actions, fds[i], 3 + i);
 	if (!r)
-		r = posix_spawnp(&pid, argv[0], &actions, NULL, (char **)argv, environ);
+		r = posix_spawnp(pid, argv[0], &actions, NULL, (char **)argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	close(fds[0]);
 	close(fds[1]);
-	if (r)
-		return -r;
+	return -r;
+}
+
+/* What it ended with, as diff(1) has it. */
+static int wait_for_diff(pid_t pid)
+{
+	int status;
+
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
@@ -135,10 +153,13 @@ static int spawn_diff(const struct shfs_diff_side side[2],
 int shfs_diff_run(const struct shfs_diff_side side[2],
                   const struct shfs_diff_options *options)
 {
+	pid_t pid;
 	int r;
 
 	fflush(stdout);
-	r = spawn_diff(side, options);
+	r = shfs_diff_start(side, options, -1, &pid);
+	if (!r)
+		r = wait_for_diff(pid);
 	if (r == -ENOENT) {
 		shfs_error("there is no diff(1); install the package diffutils");
 		return SHFS_EXIT_UNAVAILABLE;

@@ -14,6 +14,11 @@ struct shfs_diff_side {
 
 void shfs_diff_side_clear(struct shfs_diff_side *side);
 
+/* The whole of it in a memory file, at its beginning; 0: else why says why not. */
+_must_check_ int shfs_version_content(struct shfs_store *store,
+                                      const struct shfs_version *version, int *fd,
+                                      struct shfs_buf *why);
+
 /* Each returns 0, or an exit code after it has said what is wrong. */
 _must_check_ int shfs_diff_version(struct shfs_store *store,
                                    const struct shfs_version *version,
@@ -27,6 +32,11 @@ struct shfs_diff_options {
 	const char *context; /* lines; NULL: diff's default */
 	bool brief, color;
 };
+
+/* Begins it, with its output to the fd out (-1: standard output). A negative errno. */
+_must_check_ int shfs_diff_start(const struct shfs_diff_side side[2],
+                                 const struct shfs_diff_options *options, int out,
+                                 pid_t *pid);
 
 /* To standard output, which must have been flushed: 0 the same, 1 different, else an exit
  * code (what is wrong has been said). */

@@ -847,13 +847,14 @@ size_t shfs_show_columns(void)
 	return columns >= 40 ? columns : columns > 0 ? 40 : 80;
 }
 
+const struct shfs_style shfs_style_colors = { "\033[33m", "\033[31m", "\033[2m",
+	                                      "\033[1m", "\033[m" };
+
 const struct shfs_style *shfs_style_of(struct shfs_context *ctx)
 {
 	static const struct shfs_style none = { "", "", "", "", "" };
-	static const struct shfs_style colors = { "\033[33m", "\033[31m", "\033[2m",
-		                                  "\033[1m", "\033[m" };
 
-	return shfs_context_color(ctx) ? &colors : &none;
+	return shfs_context_color(ctx) ? &shfs_style_colors : &none;
 }
 
 void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style, const char *text)

@@ -206,11 +206,12 @@ struct shfs_style {
 	const char *id, *bad, *dim, *bold, *off;
 };
 const struct shfs_style *shfs_style_of(struct shfs_context *ctx);
-/* Text that is escaped already; "" adds nothing. */
+extern const struct shfs_style shfs_style_colors;
 /* Why the content of a version could not be copied out of the store: a negative errno. */
 void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *version,
                              int error);
 
+/* Text that is escaped already; "" adds nothing. */
 void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style,
                    const char *text);
 
