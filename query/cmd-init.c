@@ -22,15 +22,17 @@
 enum dialect { POSIX, FISH };
 
 static const struct shell {
-	const char *name, *file, *lib; /* lib: the loadable, where there is one */
+	const char *name, *file, *search;
+	const char *lib; /* the loadable, where there is one */
 	enum dialect dialect;
 } shells[] = {
-	{ "bash", "shfs.bash", "shfs-bash.so", POSIX },
-	{ "zsh", "shfs.zsh", "shfs_zsh.so", POSIX },
-	{ "fish", "shfs.fish", NULL, FISH },
+	{ "bash", "shfs.bash", "search.bash", "shfs-bash.so", POSIX },
+	{ "zsh", "shfs.zsh", "search.zsh", "shfs_zsh.so", POSIX },
+	{ "fish", "shfs.fish", "search.fish", NULL, FISH },
 };
 
 static bool print_path;
+static struct shfs_buf search_key; /* as a terminal sends it; empty: none */
 
 static const struct shell *shell_by_name(const char *name)
 {
@@ -135,6 +137,37 @@ static bool is_foreign(const char *store)
 	return !stat(store, &st) && st.st_uid != geteuid();
 }
 
+static void source(struct shfs_buf *out, const struct shell *shell, const char *file)
+{
+	shfs_buf_str(out, "source ");
+	quote(out, shell->dialect, file);
+	shfs_buf_char(out, '\n');
+}
+
+static char *find_installed(const char *name)
+{
+	char *file = shfs_path_installed("libexec", name);
+
+	if (!file)
+		shfs_error("%s is not installed with this program", name);
+	return file;
+}
+
+/* The key for shfs search, which the hook has nothing to do with. */
+static int add_search(struct shfs_buf *out, const struct shell *shell)
+{
+	_cleanup_free_ char *file = NULL;
+
+	if (!search_key.len)
+		return SHFS_EXIT_OK;
+	file = find_installed(shell->search);
+	if (!file)
+		return SHFS_EXIT_FAILURE;
+	assign(out, shell->dialect, "_shfs_search_key", search_key.data);
+	source(out, shell, file);
+	return SHFS_EXIT_OK;
+}
+
 static int print_code(const struct shell *shell, const char *store, const char *file)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
@@ -144,18 +177,57 @@ static int print_code(const struct shell *shell, const char *store, const char *
 	assign_session(&out, shell->dialect);
 	if (shell->dialect == FISH)
 		assign_clock(&out);
-	shfs_buf_str(&out, "source ");
-	quote(&out, shell->dialect, file);
-	shfs_buf_char(&out, '\n');
-	if (out.failed)
+	source(&out, shell, file);
+	if (add_search(&out, shell) || out.failed)
 		return SHFS_EXIT_FAILURE;
 	fwrite(out.data, 1, out.len, stdout);
 	return SHFS_EXIT_OK;
 }
 
+/* "ctrl-r", "alt-s": one byte or two; a letter or digit, where it is not the first. */
+static bool add_key(const char *name, size_t len)
+{
+	char c = len ? name[len - 1] : '\0';
+	bool letter = c >= 'a' && c <= 'z', digit = c >= '0' && c <= '9';
+
+	if (len == 6 && !strncmp(name, "ctrl-", 5) && letter)
+		shfs_buf_char(&search_key, (char)(c & 0x1f));
+	else if (len == 5 && !strncmp(name, "alt-", 4) && (letter || digit))
+		shfs_buf_printf(&search_key, "\033%c", c);
+	else if (len == 1 && search_key.len && (letter || digit))
+		shfs_buf_char(&search_key, c);
+	else
+		return false;
+	return true;
+}
+
+static int set_search_key(const char *value)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	const char *name = value;
+	size_t len;
+
+	search_key.len = 0;
+	do {
+		name += strspn(name, " ");
+		len = strcspn(name, " ");
+		if (!add_key(name, len)) {
+			shfs_quote_display(&shown, value, strlen(value));
+			shfs_error("--search-key %s: not a key",
+			           shown.data ? shown.data : "");
+			shfs_hint("ctrl-r, alt-s, \"ctrl-x s\"");
+			return SHFS_EXIT_USAGE;
+		}
+		name += len;
+	} while (name[strspn(name, " ")]);
+	return 0;
+}
+
 static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
+	if (!strcmp(opt->name, "search-key"))
+		return set_search_key(value);
 	print_path = true;
 	return 0;
 }
@@ -165,16 +237,15 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	const struct shell *shell = shell_by_name(argv[0]);
 	const char *store = shfs_context_store_path(ctx);
 	_cleanup_free_ char *file = NULL;
+	int code;
 
 	if (!shell) {
 		shfs_error("init knows bash, zsh and fish");
 		return SHFS_EXIT_USAGE;
 	}
-	file = shfs_path_installed("libexec", shell->file);
-	if (!file) {
-		shfs_error("%s is not installed with this program", shell->file);
+	file = find_installed(shell->file);
+	if (!file)
 		return SHFS_EXIT_FAILURE;
-	}
 	if (print_path) {
 		puts(file);
 		return SHFS_EXIT_OK;
@@ -185,10 +256,14 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		           store);
 		return SHFS_EXIT_NO_STORE;
 	}
-	return print_code(shell, store, file);
+	code = print_code(shell, store, file);
+	shfs_buf_free(&search_key);
+	return code;
 }
 
 static const struct shfs_option options[] = {
+	{ "search-key", 0, "KEY",
+	  "let this key call shfs search: ctrl-r, alt-s, \"ctrl-x s\"" },
 	{ "print-path", 0, NULL, "print the path of the hook's code instead" },
 	{ 0 },
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/cmd.h"
 #include "query/diff.h"
+#include "query/log-screen.h"
 #include "query/version-show.h"
 #include "query/version-spec.h"
 
@@ -12,7 +13,7 @@
 
 static struct {
 	int64_t limit;
-	bool patch, json, reverse;
+	bool patch, json, reverse, interactive;
 } opts;
 
 struct log {
@@ -208,6 +209,23 @@ static bool is_directory(const char *operand)
 	return true;
 }
 
+static int browse(struct log *l, const struct shfs_version *last)
+{
+	_cleanup_free_ char *path = shfs_path_operand(last->path);
+	int64_t n;
+	int code = path ? shfs_log_choose(l->ctx, l->index, l->store, last, &n)
+	                : SHFS_EXIT_FAILURE;
+
+	if (code)
+		return code;
+	if (isatty(STDOUT_FILENO))
+		shfs_quote_display(&l->out, path, strlen(path));
+	else
+		shfs_buf_str(&l->out, path);
+	shfs_buf_printf(&l->out, "@%lld\n", (long long)n);
+	return shfs_show_flush(&l->out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_version_ struct shfs_version last = { 0 };
@@ -221,6 +239,11 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (is_directory(argv[0]))
 		return SHFS_EXIT_NOT_FOUND;
 	code = shfs_version_spec_find(l.index, argv[0], &last);
+	if (!code && opts.interactive) {
+		code = browse(&l, &last);
+		shfs_buf_free(&l.out);
+		return code;
+	}
 	if (code)
 		return code;
 	r = put_log(&l, &last);
@@ -242,6 +265,8 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 		opts.json = true;
 	} else if (!strcmp(opt->name, "reverse")) {
 		opts.reverse = true;
+	} else if (!strcmp(opt->name, "interactive")) {
+		opts.interactive = true;
 	} else {
 		errno = 0;
 		opts.limit = strtoll(value, &end, 10);
@@ -257,6 +282,7 @@ static const struct shfs_option options[] = {
 	{ "patch", 'p', NULL, "show what each version changed" },
 	{ "limit", 'n', "N", "at most N versions" },
 	{ "reverse", 0, NULL, "oldest first" },
+	{ "interactive", 'i', NULL, "step through them on a screen, with the changes" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };

@@ -163,24 +163,18 @@ static int list(const struct shfs_search *s)
 
 /* --- what was chosen --- */
 
-/* As a program is given it: relative where it is below the working directory. */
 static void add_path(struct shfs_buf *out, const char *path)
 {
-	_cleanup_free_ char *cwd = shfs_operand_path(".");
-	_cleanup_buf_ struct shfs_buf name = { 0 };
-	size_t len = cwd ? strlen(cwd) : 0;
+	_cleanup_free_ char *name = shfs_path_operand(path);
 
-	if (len > 1 && strcmp(path, cwd) != 0 && shfs_path_is_below(path, cwd))
-		path += len + 1;
-	shfs_buf_printf(&name, "%s%s", *path == '-' ? "./" : "", path);
-	if (name.failed)
+	if (!name)
 		out->failed = true;
 	else if (!opts.shell)
-		shfs_buf_add(out, name.data, name.len);
+		shfs_buf_str(out, name);
 	else if (!strcmp(opts.shell, "fish"))
-		shfs_quote_fish(out, name.data, name.len);
+		shfs_quote_fish(out, name, strlen(name));
 	else
-		shfs_quote_shell(out, name.data, name.len);
+		shfs_quote_shell(out, name, strlen(name));
 }
 
 /* To whoever asked: bytes as they are, but for eyes. */

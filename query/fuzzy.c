@@ -212,10 +212,11 @@ int shfs_fuzzy_match(const struct shfs_fuzzy *f, const char *text, size_t len,
 	for (size_t i = 0; i < f->n_terms;) {
 		int best = -1;
 
-		do
-			best = MAX(best,
-			           match_term(&f->terms[i++], text, len, mask, NULL));
-		while (i < f->n_terms && f->terms[i].alternative);
+		do {
+			int one = match_term(&f->terms[i], text, len, mask, NULL);
+
+			best = MAX(best, one);
+		} while (++i < f->n_terms && f->terms[i].alternative);
 		if (best < 0)
 			return -1;
 		score += best;

@@ -418,6 +418,18 @@ static int is_known(struct shfs_index *index, const char *path)
 	return r ? r : shfs_rows_next(rows);
 }
 
+char *shfs_path_operand(const char *path)
+{
+	_cleanup_free_ char *cwd = shfs_operand_path(".");
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+	size_t len = cwd ? strlen(cwd) : 0;
+
+	if (len > 1 && strcmp(path, cwd) != 0 && shfs_path_is_below(path, cwd))
+		path += len + 1;
+	shfs_buf_printf(&name, "%s%s", *path == '-' ? "./" : "", path);
+	return shfs_buf_take(&name);
+}
+
 int shfs_operand_file(struct shfs_index *index, const char *operand, char **path)
 {
 	_cleanup_free_ char *first = shfs_operand_path(operand);

@@ -29,7 +29,6 @@ static const int waited[] = {
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 
 struct shfs_screen {
-	SCREEN *curses;
 	WINDOW *keys; /* reading from it draws nothing */
 	FILE *in, *out;
 	bool color, job;
@@ -187,21 +186,27 @@ static int open_terminal(struct shfs_screen *s)
 	return SHFS_EXIT_UNAVAILABLE;
 }
 
+/* newterm may leave things behind where it fails. */
+static bool can_show(const char *term, int fd)
+{
+	int error;
+	bool can;
+
+	if (!term || !*term || setupterm(term, fd, &error) == ERR)
+		return false;
+	can = tigetstr("cup") && tigetstr("clear");
+	del_curterm(cur_term);
+	return can;
+}
+
 static int open_curses(struct shfs_screen *s)
 {
-	const char *term = getenv("TERM");
-
 	use_env(FALSE);
 	use_tioctl(TRUE);
 	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) /* as all that shfs prints */
 		setlocale(LC_CTYPE, "C.UTF-8");
-	s->curses = term && *term ? newterm(NULL, s->out, s->in) : NULL;
-	if (s->curses && tigetstr("cup") && tigetstr("clear"))
+	if (can_show(getenv("TERM"), now.tty) && newterm(NULL, s->out, s->in))
 		return 0;
-	if (s->curses) {
-		endwin();
-		delscreen(s->curses);
-	}
 	shfs_error("this terminal cannot show a screen ($TERM)");
 	return SHFS_EXIT_UNAVAILABLE;
 }
@@ -251,8 +256,7 @@ void shfs_screen_close(struct shfs_screen *s)
 	release_signals(s);
 	restore_stderr();
 	delwin(s->keys);
-	delscreen(s->curses);
-	free_screen(s);
+	free_screen(s); /* curses keeps its own: delscreen loses some of it */
 }
 
 int shfs_screen_rows(const struct shfs_screen *s)

@@ -5,39 +5,27 @@
 #include "common/quote.h"
 #include "query/line.h"
 #include "query/preview.h"
+#include "query/split.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define SLICE_NS    (10 * SHFS_NSEC_PER_SEC / 1000) /* of loading, between keys */
-#define REST_MS     60  /* without keys, before a preview is made */
-#define BESIDE_MIN  100 /* columns of a screen with the preview beside the list */
-#define BELOW_MIN   14  /* rows of one with the preview below */
-#define PREVIEW_MIN 40  /* columns that it is made for */
+#define REST_MS     60 /* without keys, before a preview is made */
+#define PREVIEW_MIN 40 /* columns that it is made for */
 #define HEAD_ROWS   2
 #define AGE_COLUMNS 5 /* with the blanks behind it */
 #define HIT         "\033[1;32m"
 #define OFF         "\033[m"
 
-struct area {
-	int row, column, rows, columns;
-};
-
 struct view {
 	struct shfs_search *search;
-	struct shfs_screen *screen;
+	struct shfs_split split;
 	struct shfs_line line;
 	enum shfs_hay_kinds kinds;
 	bool loading, changed; /* changed: to be searched again */
-	size_t chosen,
-		top; /* ranks: of the line that keys are about; of the first seen */
-	struct area list, side;
-
-	bool no_preview;
-	struct shfs_buf preview;
-	int64_t preview_id; /* of what it is; 0: of nothing */
+	int64_t preview_id;    /* of what the text is about; 0: of nothing */
 	bool preview_is_file;
-	int scrolled, preview_lines;
 };
 
 const char *shfs_last_word(const char *line)
@@ -61,15 +49,15 @@ static void find_again(struct view *v, const struct shfs_hay *before)
 {
 	const struct shfs_haystack *h = v->search->haystack;
 
-	for (size_t i = 0; v->chosen && i < shfs_haystack_found(h); i++) {
+	for (size_t i = 0; v->split.chosen && i < shfs_haystack_found(h); i++) {
 		const struct shfs_hay *hay = shfs_haystack_at(h, i, NULL);
 
 		if (hay->id == before->id && hay->is_file == before->is_file) {
-			v->chosen = i;
+			v->split.chosen = i;
 			return;
 		}
 	}
-	v->chosen = 0;
+	v->split.chosen = 0;
 }
 
 static int search(struct view *v)
@@ -77,22 +65,22 @@ static int search(struct view *v)
 	int r = shfs_haystack_search(v->search->haystack, v->line.text.data, v->kinds);
 
 	v->changed = false;
-	v->chosen = v->top = 0;
+	v->split.chosen = v->split.top = 0;
 	return r;
 }
 
 static int load(struct view *v)
 {
-	const struct shfs_hay *now = chosen(v, v->chosen);
+	const struct shfs_hay *now = chosen(v, v->split.chosen);
 	struct shfs_hay before = now ? *now : (struct shfs_hay){ 0 };
-	size_t rank = v->chosen;
+	size_t rank = v->split.chosen;
 	int r = shfs_haystack_load(v->search->haystack, SLICE_NS);
 
 	if (r < 0)
 		return r;
 	v->loading = r > 0;
 	r = search(v);
-	v->chosen = rank;
+	v->split.chosen = rank;
 	if (!r)
 		find_again(v, &before);
 	return r;
@@ -180,83 +168,44 @@ static int draw_item(const struct view *v, size_t rank, int row)
 
 	if (!hay)
 		return 0;
-	shfs_buf_str(&line, rank == v->chosen ? "> " : "  ");
+	shfs_buf_str(&line, rank == v->split.chosen ? "> " : "  ");
 	shfs_buf_str(&line, hay->is_bad ? "\033[31m" : "\033[2m");
 	show_age(&line, hay->time_ns);
 	shfs_buf_str(&line, OFF);
 	if (hay->is_file)
 		shfs_buf_str(&line, "\033[36m");
-	r = show_text(v, hay, v->list.columns - 2 - AGE_COLUMNS, &line);
+	r = show_text(v, hay, v->split.list.columns - 2 - AGE_COLUMNS, &line);
 	if (r || line.failed)
 		return -ENOMEM;
-	shfs_screen_put(v->screen, row, v->list.column, v->list.columns, line.data,
-	                line.len, rank == v->chosen ? SHFS_LOOK_CHOSEN : SHFS_LOOK_PLAIN);
+	shfs_screen_put(v->split.screen, row, v->split.list.column, v->split.list.columns,
+	                line.data, line.len,
+	                rank == v->split.chosen ? SHFS_LOOK_CHOSEN : SHFS_LOOK_PLAIN);
 	return 0;
-}
-
-static int draw_list(struct view *v)
-{
-	int r = 0;
-
-	if (v->chosen < v->top)
-		v->top = v->chosen;
-	if (v->chosen >= v->top + MAX(v->list.rows, 1))
-		v->top = v->chosen - MAX(v->list.rows, 1) + 1;
-	for (int i = 0; i < v->list.rows && !r; i++)
-		r = draw_item(v, v->top + i, v->list.row + i);
-	return r;
 }
 
 /* --- the rest of the screen --- */
 
-/* Beside the list on a wide screen, below it on a high one. */
-static void lay_out(struct view *v)
+/* What was typed; of what does not fit, the part before the cursor. Returns its column.
+ */
+static int show_line(const struct view *v, struct shfs_buf *out)
 {
-	int rows = shfs_screen_rows(v->screen), columns = shfs_screen_columns(v->screen);
-	struct area all = { HEAD_ROWS, 0, rows - HEAD_ROWS, columns };
+	const struct shfs_line *line = &v->line;
+	int room = MAX(shfs_screen_columns(v->split.screen) - 3, 1);
+	_cleanup_buf_ struct shfs_buf before = { 0 };
+	int column;
 
-	v->list = all;
-	v->side = (struct area){ 0 };
-	if (v->no_preview)
-		return;
-	if (columns >= BESIDE_MIN) {
-		v->list.columns = columns / 2 - 1;
-		v->side = (struct area){ all.row, columns / 2 + 2, all.rows,
-			                 columns - columns / 2 - 2 };
-	} else if (rows >= BELOW_MIN) {
-		v->list.rows = all.rows / 2;
-		v->side = (struct area){ all.row + v->list.rows + 1, 0,
-			                 all.rows - v->list.rows - 1, columns };
-	}
+	shfs_buf_str(out, "> ");
+	shfs_quote_display(&before, line->text.data, line->cursor);
+	if (!before.failed)
+		shfs_show_tail(out, before.data, room);
+	column = out->failed ? 0 : shfs_quote_width(out->data, out->len);
+	shfs_quote_display(out, line->text.data + line->cursor,
+	                   line->text.len - line->cursor);
+	return column;
 }
 
-static void draw_border(struct view *v)
-{
-	if (!v->side.rows)
-		return;
-	if (v->side.column) {
-		for (int i = 0; i < v->side.rows; i++)
-			shfs_screen_put(v->screen, v->side.row + i, v->side.column - 2, 1,
-			                "│", strlen("│"), SHFS_LOOK_DIM);
-		return;
-	}
-	for (int i = 0; i < v->side.columns; i++)
-		shfs_screen_put(v->screen, v->side.row - 1, i, 1, "─", strlen("─"),
-		                SHFS_LOOK_DIM);
-}
-
-static void draw_preview(struct view *v)
-{
-	const struct area *a = &v->side;
-
-	if (!a->rows || !v->preview.len)
-		return;
-	v->preview_lines =
-		shfs_screen_put_lines(v->screen, a->row, a->column, a->rows, a->columns,
-	                              v->preview.data, v->preview.len, v->scrolled);
-}
-
-static void draw_head(struct view *v)
+/* Returns the column of the cursor. */
+static int draw_head(struct view *v)
 {
 	static const char *const kinds[] = {
 		[SHFS_HAY_COMMANDS] = "commands  ^R all  ^T files",
@@ -266,33 +215,29 @@ static void draw_head(struct view *v)
 	};
 	const struct shfs_haystack *h = v->search->haystack;
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int columns = shfs_screen_columns(v->screen);
+	int columns = shfs_screen_columns(v->split.screen), column = show_line(v, &text);
 
-	shfs_buf_str(&text, "> ");
-	shfs_quote_display(&text, v->line.text.data, v->line.text.len);
 	if (!text.failed)
-		shfs_screen_put(v->screen, 0, 0, columns, text.data, text.len,
+		shfs_screen_put(v->split.screen, 0, 0, columns, text.data, text.len,
 		                SHFS_LOOK_PLAIN);
 	text.len = 0;
 	shfs_buf_printf(&text, "  %zu/%zu%s  %s  ^/ preview", shfs_haystack_found(h),
 	                shfs_haystack_loaded(h), v->loading ? "…" : "", kinds[v->kinds]);
 	if (!text.failed)
-		shfs_screen_put(v->screen, 1, 0, columns, text.data, text.len,
+		shfs_screen_put(v->split.screen, 1, 0, columns, text.data, text.len,
 		                SHFS_LOOK_DIM);
+	return column;
 }
 
 static int draw(struct view *v)
 {
-	int r;
+	struct shfs_split *split = &v->split;
+	int r = 0;
 
-	shfs_screen_clear(v->screen);
-	lay_out(v);
-	r = draw_list(v);
-	draw_border(v);
-	draw_preview(v);
-	draw_head(v);
-	shfs_screen_show(v->screen, 0,
-	                 2 + shfs_quote_width(v->line.text.data, v->line.cursor));
+	shfs_split_draw(split, shfs_haystack_found(v->search->haystack));
+	for (int i = 0; i < split->list.rows && !r; i++)
+		r = draw_item(v, split->top + i, split->list.row + i);
+	shfs_screen_show(split->screen, 0, draw_head(v));
 	return r;
 }
 
@@ -300,55 +245,42 @@ static int draw(struct view *v)
 
 static bool is_preview_due(const struct view *v)
 {
-	const struct shfs_hay *hay = chosen(v, v->chosen);
+	const struct shfs_hay *hay = chosen(v, v->split.chosen);
 
-	if (!v->side.rows || v->loading)
+	if (!v->split.side.rows || v->loading)
 		return false;
 	return hay ? v->preview_id != hay->id || v->preview_is_file != hay->is_file
-	           : v->preview.len > 0;
+	           : v->split.text.len > 0;
 }
 
 static int make_preview(struct view *v)
 {
-	const struct shfs_hay *hay = chosen(v, v->chosen);
+	const struct shfs_hay *hay = chosen(v, v->split.chosen);
 	struct shfs_preview p = {
 		.store = v->search->store,
-		.screen = v->screen,
+		.screen = v->split.screen,
 		.view = { v->search->index, &shfs_style_colors,
-		          MAX(v->side.columns, PREVIEW_MIN) },
+		          MAX(v->split.side.columns, PREVIEW_MIN) },
 	};
 	int r = 0;
 
-	v->preview.len = 0;
+	v->split.text.len = 0;
 	v->preview_id = 0;
-	v->scrolled = 0;
+	v->split.scrolled = 0;
 	if (hay)
-		r = hay->is_file
-		            ? shfs_preview_file(&p, hay->id, &v->preview)
-		            : shfs_preview_command(&p, hay->id, hay->times, &v->preview);
+		r = hay->is_file ? shfs_preview_file(&p, hay->id, &v->split.text)
+		                 : shfs_preview_command(&p, hay->id, hay->times,
+		                                        &v->split.text);
 	if (r == -EINTR) /* to be made again */
 		return 0;
 	if (hay) {
 		v->preview_id = hay->id;
 		v->preview_is_file = hay->is_file;
 	}
-	return r ?: v->preview.failed ? -ENOMEM : 0;
+	return r ?: v->split.text.failed ? -ENOMEM : 0;
 }
 
 /* --- keys --- */
-
-static void move_by(struct view *v, int64_t by)
-{
-	int64_t n = shfs_haystack_found(v->search->haystack);
-	int64_t to = (int64_t)v->chosen + by;
-
-	v->chosen = n ? MAX(MIN(to, n - 1), (int64_t)0) : 0;
-}
-
-static void scroll_by(struct view *v, int by)
-{
-	v->scrolled = MAX(MIN(v->scrolled + by, v->preview_lines - 1), 0);
-}
 
 /* These alone, or all again. The line of a shell has the name of a file at its end. */
 static int turn_to(struct view *v, enum shfs_hay_kinds kinds)
@@ -363,15 +295,24 @@ static int turn_to(struct view *v, enum shfs_hay_kinds kinds)
 	return 0;
 }
 
+static int type(struct view *v, int key)
+{
+	_cleanup_free_ char *before = strdup(v->line.text.data);
+
+	if (!before)
+		return -ENOMEM;
+	if (shfs_line_key(&v->line, key) && strcmp(before, v->line.text.data) != 0)
+		v->changed = true;
+	return v->line.text.failed ? -ENOMEM : 0;
+}
+
 enum { GO_ON, CHOSE, LEFT };
 
 static int take_key(struct view *v, int key, int *end)
 {
-	int page = MAX(v->list.rows - 1, 1);
-
 	switch (key) {
 	case '\r':
-		*end = chosen(v, v->chosen) ? CHOSE : LEFT;
+		*end = chosen(v, v->split.chosen) ? CHOSE : LEFT;
 		return 0;
 	case SHFS_KEY_CTRL('D'):
 		if (v->line.text.len)
@@ -384,44 +325,17 @@ static int take_key(struct view *v, int key, int *end)
 	case SHFS_KEY_GONE:
 		*end = LEFT;
 		return 0;
-	case SHFS_KEY_UP:
-	case SHFS_KEY_CTRL('P'):
-	case SHFS_KEY_CTRL('K'):
-		move_by(v, -1);
-		return 0;
-	case SHFS_KEY_DOWN:
-	case SHFS_KEY_CTRL('N'):
-	case SHFS_KEY_CTRL('J'):
-		move_by(v, 1);
-		return 0;
-	case SHFS_KEY_PAGE_UP:
-		move_by(v, -page);
-		return 0;
-	case SHFS_KEY_PAGE_DOWN:
-		move_by(v, page);
-		return 0;
-	case SHFS_KEY_SHIFT_UP:
-		scroll_by(v, -1);
-		return 0;
-	case SHFS_KEY_SHIFT_DOWN:
-		scroll_by(v, 1);
-		return 0;
 	case SHFS_KEY_CTRL('R'):
 		return turn_to(v, SHFS_HAY_COMMANDS);
 	case SHFS_KEY_CTRL('T'):
 		return turn_to(v, SHFS_HAY_FILES);
-	case SHFS_KEY_CTRL('_'):
-		v->no_preview = !v->no_preview;
-		return 0;
 	case SHFS_KEY_RESIZED:
 		v->preview_id = 0; /* it was made for other columns */
 		return 0;
-	case SHFS_KEY_CTRL('L'):
-		shfs_screen_refresh(v->screen);
-		return 0;
 	}
-	v->changed |= shfs_line_key(&v->line, key);
-	return v->line.text.failed ? -ENOMEM : 0;
+	if (shfs_split_key(&v->split, key, shfs_haystack_found(v->search->haystack)))
+		return 0;
+	return type(v, key);
 }
 
 /* Until something was chosen, or nothing was. */
@@ -438,9 +352,9 @@ static int loop(struct view *v, int *end)
 			r = draw(v);
 		if (r)
 			break;
-		key = shfs_screen_key(v->screen, v->loading          ? 0
-		                                 : is_preview_due(v) ? REST_MS
-		                                                     : -1);
+		key = shfs_screen_key(v->split.screen, v->loading          ? 0
+		                                       : is_preview_due(v) ? REST_MS
+		                                                           : -1);
 		if (key)
 			r = take_key(v, key, end);
 		else
@@ -451,24 +365,26 @@ static int loop(struct view *v, int *end)
 
 int shfs_search_choose(struct shfs_search *s, struct shfs_hay *out)
 {
-	struct view v = {
-		.search = s, .kinds = s->kinds, .loading = true, .changed = true
-	};
+	struct view v = { .search = s,
+		          .kinds = s->kinds,
+		          .loading = true,
+		          .changed = true,
+		          .split = { .head_rows = HEAD_ROWS, .part = 50 } };
 	int r, code, end = GO_ON;
 
 	r = shfs_line_set(&v.line, s->query);
 	code = r ? SHFS_EXIT_FAILURE
 	         : shfs_screen_open(shfs_context_screen_color(s->ctx), !s->is_line,
-	                            &v.screen);
+	                            &v.split.screen);
 	if (!code) {
 		r = loop(&v, &end);
-		shfs_screen_close(v.screen);
+		shfs_screen_close(v.split.screen);
 	}
 	if (!code && !r && end == CHOSE)
-		*out = *chosen(&v, v.chosen);
+		*out = *chosen(&v, v.split.chosen);
 	else if (!code)
 		code = r ? shfs_fail_index(s->index, r) : SHFS_EXIT_NOT_FOUND;
 	shfs_line_clear(&v.line);
-	shfs_buf_free(&v.preview);
+	shfs_split_clear(&v.split);
 	return code;
 }
