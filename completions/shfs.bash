@@ -47,12 +47,13 @@ _shfs_files()
 {
 	local names
 
-	if ((${#COMPREPLY[@]} == 0)); then
+	if ((${#COMPREPLY[@]} + ${#gone[@]} == 0)); then
 		if [[ $1 == -d ]]; then compopt -o dirnames; else compopt -o default; fi
 		return
 	fi
 	compopt -o filenames
 	mapfile -t names < <(compgen "$1" -- "$current")
+	names+=("${gone[@]}")
 	COMPREPLY+=("${names[@]#"$standing"}")
 }
 
@@ -64,7 +65,7 @@ _shfs_files_at()
 
 	compopt -o nospace
 	mapfile -t names < <(compgen -f -- "$current")
-	for name in "${names[@]}"; do
+	for name in "${names[@]}" "${gone[@]}"; do
 		if [[ -d $name ]]; then name+=/; else name+=@; fi
 		name=${name#"$standing"}
 		if [[ ! $standing && $typed == \~/* ]]; then
@@ -96,7 +97,7 @@ _shfs_meanings()
 # $2 is the part of the word that will be replaced.
 _shfs()
 {
-	local words=() meanings=() lines=() line typed current standing unquoted i
+	local words=() meanings=() lines=() gone=() line typed current standing unquoted i
 	local behind='' files=''
 
 	COMPREPLY=()
@@ -115,6 +116,7 @@ _shfs()
 		case $line in
 		':behind =') behind=${2%"${2#*=}"} current=${current#*=} standing='' ;;
 		':behind @') behind=${2%"${2##*@}"} standing='' ;;
+		':file '*) gone+=("${line#:file }") ;;
 		:directories) files=-d ;;
 		:files) files=-f ;;
 		':files @') files=@ ;;

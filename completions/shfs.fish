@@ -15,6 +15,7 @@ function __shfs_complete
     set -l asked (string replace -r '^~/' "$HOME/" -- $current)
     set -l before (commandline -opc)[2..]
     set -l behind ''
+    set -l gone
     for line in (shfs complete -- $before "$asked" 2>/dev/null)
         switch $line
             case ':behind ='
@@ -22,6 +23,8 @@ function __shfs_complete
                 set typed (string replace -r '^[^=]*=' '' -- $typed)
             case ':behind @'
                 set behind (string replace -r '@[^@]*$' '@' -- $current)
+            case ':file *'
+                set -a gone (string sub -s 7 -- $line)
             case :directories
                 printf '%s\n' $behind(__fish_complete_directories "$typed")
             case ':files*'
@@ -30,6 +33,9 @@ function __shfs_complete
                     string match -q '*/' -- $name
                     or set name $name$at
                     echo -- $behind$name
+                end
+                for name in $gone
+                    printf '%s\tremoved\n' $name$at
                 end
             case '*'
                 echo -- $behind$line

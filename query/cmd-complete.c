@@ -6,6 +6,7 @@
  *
  *     :files          also names of files, which the shell knows best
  *     :files @        the same, with "@" behind them
+ *     :file NAME      also this file, which is not there any more
  *     :directories    also names of directories
  *     :behind =       all this replaces only what stands behind the first "="
  *     :behind @       ... behind the last "@"
@@ -197,6 +198,31 @@ static void complete_removed(struct shfs_context *ctx, const char *cur)
 	}
 }
 
+/* Files that were in the directory that cur names, and are gone: those of one directory
+ * are found fast. */
+static void complete_gone(struct shfs_context *ctx, const char *cur)
+{
+	static const char sql[] =
+		"SELECT name FROM v_file WHERE dir = ?3 AND name >= ?1 AND name < ?2"
+		" AND NOT present AND NOT directory ORDER BY name" LIMIT(FILES_MAX);
+	const char *slash = strrchr(cur, '/'), *name = slash ? slash + 1 : cur;
+	_cleanup_free_ char *typed = strndup(cur, name - cur);
+	_cleanup_free_ char *dir = typed ? shfs_operand_path(*typed ? typed : ".") : NULL;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	struct stat st;
+
+	rows = dir && *name ? open_range(ctx, sql, name) : NULL;
+	if (!rows || shfs_rows_bind_str(rows, 3, dir))
+		return;
+	while (shfs_rows_next(rows) > 0) {
+		_cleanup_buf_ struct shfs_buf word = { 0 };
+
+		shfs_buf_printf(&word, "%s%s", typed, shfs_rows_text(rows, 0));
+		if (!word.failed && !strpbrk(word.data, "\t\n") && lstat(word.data, &st))
+			printf(":file %s\n", word.data);
+	}
+}
+
 /* --- the command line --- */
 
 static void complete_words(const char *cur, const char *kind)
@@ -229,6 +255,7 @@ static void complete_file(struct shfs_context *ctx, const char *cur, bool needs_
 
 	if (at && at > cur && complete_versions(ctx, cur))
 		return;
+	complete_gone(ctx, cur);
 	puts(needs_version ? ":files @" : ":files");
 }
 

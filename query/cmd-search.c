@@ -311,7 +311,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 static const struct shfs_option options[] = {
 	{ "commands", 'c', NULL, "commands alone" },
 	{ "files", 'f', NULL, "files alone" },
-	{ "all", 'a', NULL, "also files of .git and the like" },
+	{ "all", 'a', NULL, "also files of .git and the like, and temporary ones" },
 	{ "interactive", 'i', NULL, "the screen, wherever the output goes" },
 	{ "list", 'l', NULL, "no screen: what matches, the best first" },
 	{ "limit", 'n', "N", "list at most N" },

@@ -16,8 +16,15 @@
 	"SELECT command_id, begin_ns, text, status FROM v_command"                       \
 	" WHERE NOT hidden ORDER BY begin_ns DESC"
 #define FILES                                                                            \
-	"SELECT file_id, last_ns, path, versions, present FROM v_file WHERE NOT "        \
+	"SELECT file_id, last_ns, path, versions, present FROM v_file f WHERE NOT "      \
 	"directory"
+/* Other than what a command made for itself, and took away again. */
+#define NO_TEMPORARY                                                                     \
+	" AND (present OR versions > 1 OR NOT EXISTS (SELECT 1 FROM v_access a"          \
+	"  JOIN v_version v ON v.file_id = a.file_id AND v.n = 1"                        \
+	"  WHERE a.file_id = f.file_id AND a.is_open = 0"                                \
+	"  AND a.op IN ('unlink', 'rename') AND a.command_id IS v.command_id"            \
+	"  AND (a.command_id IS NOT NULL OR a.process_id IS v.process_id)))"
 
 struct match {
 	uint32_t hay;
@@ -60,6 +67,15 @@ static char *directory_prefix(char *path)
 	return shfs_buf_take(&prefix);
 }
 
+static int open_rows(struct shfs_haystack *h)
+{
+	const char *sql = !h->rows_are_files ? COMMANDS
+	                  : h->all           ? FILES
+	                                     : FILES NO_TEMPORARY;
+
+	return shfs_rows_open(h->index, sql, &h->rows);
+}
+
 int shfs_haystack_open(struct shfs_index *index, enum shfs_hay_kinds kinds, bool all,
                        struct shfs_haystack **out)
 {
@@ -75,7 +91,7 @@ int shfs_haystack_open(struct shfs_index *index, enum shfs_hay_kinds kinds, bool
 	h->cwd = directory_prefix(shfs_operand_path("."));
 	h->home = home ? directory_prefix(shfs_operand_path(home)) : NULL;
 	h->rows_are_files = !(kinds & SHFS_HAY_COMMANDS);
-	r = shfs_rows_open(index, h->rows_are_files ? FILES : COMMANDS, &h->rows);
+	r = open_rows(h);
 	if (r)
 		return r;
 	*out = TAKE_PTR(h);
@@ -231,7 +247,7 @@ static int next_rows(struct shfs_haystack *h)
 	shfs_rows_close(TAKE_PTR(h->rows));
 	if (!h->rows_are_files && h->kinds & SHFS_HAY_FILES) {
 		h->rows_are_files = true;
-		return shfs_rows_open(h->index, FILES, &h->rows) ?: 1;
+		return open_rows(h) ?: 1;
 	}
 	free(TAKE_PTR(h->table));
 	if (h->n)

@@ -30,7 +30,8 @@ struct shfs_hay {
 
 struct shfs_haystack;
 
-/* all: also files that programs keep for themselves (.git). -ENOMEM, or of the index. */
+/* all: also files that programs keep for themselves (.git), or had for a moment. -ENOMEM,
+ * or of the index. */
 _must_check_ int shfs_haystack_open(struct shfs_index *index, enum shfs_hay_kinds kinds,
                                     bool all, struct shfs_haystack **out);
 void shfs_haystack_close(struct shfs_haystack *h);

@@ -188,6 +188,14 @@ def test_removed_files(study, typist):
     assert typist.tab("shfs undelete data/g") == "shfs undelete data/gone.csv "
 
 
+def test_removed_files_have_versions(study, typist):
+    study.sh("echo 1 > 'gone away.txt'; rm 'gone away.txt'; shfs sync")
+    assert typist.tab("shfs log data/g") == "shfs log data/gone.csv "
+    assert typist.tab("shfs restore data/g") == "shfs restore data/gone.csv@"
+    assert typist.tab("shfs restore data/gone.csv@") == "shfs restore data/gone.csv@1 "
+    assert typist.tab("shfs restore gone") == "shfs restore gone\\ away.txt@"
+
+
 def test_without_a_store(typist, sandbox):
     sandbox.env["SHFS_STORE"] = sandbox.home + "/no store"
     assert typist.tab("shfs cat x@") == "shfs cat x@"

@@ -6,8 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import termios
 import time
 
 import pytest
@@ -46,15 +44,15 @@ def screen(study):
     return start
 
 
-def listed(terminal, half=False):
+def listed(terminal):
     """The lines of the list: the chosen one begins with ">"."""
     lines = terminal.lines()[2:]
-    return [line[9:].split("│")[0].rstrip() for line in lines if re.match(r"[> ]  *\d+[ywdhms]  ", line)]
+    return [line[7:].split("│")[0].rstrip() for line in lines if re.match(r"[> ]  *\d+[ywdhms]  ", line)]
 
 
 def chosen(terminal):
     found = [line for line in terminal.lines()[2:] if line.startswith(">")]
-    return found[0][9:].split("│")[0].rstrip() if found else None
+    return found[0][7:].split("│")[0].rstrip() if found else None
 
 
 # --- the list for programs ---
@@ -62,9 +60,9 @@ def chosen(terminal):
 
 def test_list(study, shfs):
     lines = shfs("search", "numbers").stdout.splitlines()
-    assert lines[0].endswith("numbers.txt@2") and lines[0].startswith("-------  20")
-    assert re.fullmatch(r"[0-9a-f]{7,}  [-0-9]{10} [0-9:]{8}  cat numbers.txt data/table.csv > all.txt", lines[1])
-    assert lines[3].endswith("seq 20 > numbers.txt"), "newest first among equals"
+    assert re.fullmatch(r"[0-9a-f]{7,}  [-0-9]{10} [0-9:]{8}  cat numbers.txt data/table.csv > all.txt", lines[0])
+    assert lines[1].endswith("  numbers.txt@2") and lines[1].startswith("-------  20")
+    assert lines[2].endswith("/' numbers.txt") and lines[3].endswith("seq 20 > numbers.txt"), "the newest first"
     only = shfs("search", "--commands", "numbers").stdout
     assert "@2" not in only and "seq 20" in only
     assert [line.split()[-1] for line in shfs("search", "--files", "csv").stdout.splitlines()] == ["data/table.csv@1"]
@@ -78,11 +76,11 @@ def test_list(study, shfs):
 def test_terms(study, shfs):
     def found(query):
         done = shfs("search", "--list", "--", query, check=False)
-        return [line[31:] for line in done.stdout.splitlines()]
+        return [line[30:] for line in done.stdout.splitlines()]
 
     assert found("^seq") == ["seq 20 > numbers.txt"]
     assert found("'qe") == [] and found("sq2") == ["seq 20 > numbers.txt"]
-    assert set(found(".csv$")) == {"data/table.csv@1"}
+    assert set(found(".csv$")) == {"data/table.csv@1", "mkdir data; echo a,b > data/table.csv"}
     assert found("numbers !txt") == [] and "seq 20 > numbers.txt" not in found("numbers !seq")
     assert set(found("^seq | ^sed")) == {"seq 20 > numbers.txt", "sed -i 's/^5$/five/' numbers.txt"}
     assert found("ÜBUNG") == [] and found("übung") == found("Übung") == ["false # Übung über alles"]
@@ -92,11 +90,11 @@ def test_terms(study, shfs):
 def test_json(study, shfs):
     found = json.loads(shfs("search", "--json", "numbers").stdout)
     assert (found["shfs"], found["version"], found["query"]) == ("search", 1, "numbers")
-    first, second = found["found"][:2]
+    second, first = found["found"][:2]
     assert first["kind"] == "file" and first["path"] == f"{study.project}/numbers.txt"
     assert (first["n"], first["present"]) == (2, True) and first["time"].endswith("Z")
     assert second["kind"] == "command" and second["text"].startswith("cat") and second["status"] == 0
-    assert second["times"] == 1 and second["score"] <= first["score"]
+    assert second["times"] == 1 and second["score"] == first["score"]
     assert json.loads(shfs("search", "--json", "nothing like this").stdout)["found"] == []
 
 
@@ -158,13 +156,13 @@ def test_keys_of_search(screen):
         t.type(keys)
         t.wait(lambda _, place=place: chosen(t) == everything[place], f"line {place}")
     t.type("seq x\x17")
-    t.expect("> seq ", "  1/")
+    t.expect("> seq\n", "  1/")
     t.type("\x15")
     t.expect("  6/")
     t.type("\x19\x01'")
     t.expect("> 'seq")
     t.type("\x05\x7f\x08")
-    t.expect("> 'se\n" if False else "> 'se")
+    t.expect_not("> 'seq")
     t.type("\x15über")
     t.expect("> über", "  1/")
     assert chosen(t) == "false # Übung über alles"
@@ -185,10 +183,10 @@ def test_keys_of_search(screen):
 def test_leaving(screen, key):
     t = screen("search")
     t.expect("seq 20")
-    before = t.attributes()
     t.type(key)
     assert t.end() == 3 and t.is_restored()
-    assert before is not None and t.raw.rsplit(b"\x1b[?1049l", 1)[1].strip(b"\r\n\x1b[?1l>78") in (b"", b"h")
+    # nothing is written, but for what ends the modes of the terminal
+    assert not re.sub(rb"\x1b(\[[?0-9;]*[a-zA-Z]|>)|\x0f|\r", b"", t.raw.rsplit(b"\x1b[?1049l", 1)[1])
 
 
 def test_enter_without_a_match(screen):
@@ -221,11 +219,12 @@ def test_a_failure_is_red_and_a_long_command_shows_what_matched(screen, study, s
 def test_resize(screen):
     t = screen("search", "numbers")
     t.expect("numbers.txt@2", "───")
-    for rows, columns in (40, 150), (10, 30), (3, 10), (1, 1), (2, 200), (24, 80):
+    t.resize(1, 1)
+    for rows, columns in (40, 150), (10, 30), (3, 10), (2, 200), (24, 80):
         t.resize(rows, columns)
         t.wait(lambda _: t.lines()[0].startswith("> numbers"[:columns]), f"{rows} rows, {columns} columns")
     t.resize(40, 150)
-    t.expect("│", "numbers.txt@2", "+five")
+    t.expect("│", "all.txt@1", "data/table.csv@1")
     t.type(ESC)
     assert t.end() == 3
 
@@ -238,17 +237,14 @@ def test_hostile_names(study, screen, shell):
     study.run("touch", "--", "-rf", "$(touch pwned)")
     study.write("-rf", "x")
     t = screen("search", "-f", rows=30, columns=130)
-    t.expect("a\\e[2J\\nb\\u{202e}.txt", "bad\\xff\\x9b31m.txt", "wide 漢 字  é.txt")
+    t.expect("a\\e[2J\\nb\\u{202e}.txt", "bad\\xff\\x9b31m.txt", "wide 漢字 é.txt")
     t.type("wide")
-    t.expect("\\e]0;title\\a\\e[31m", "\\r", "\\x9b", "+漢 字")
+    t.expect("\\e]0;title\\a\\e[31m", "\\r", "\\u{9b}", "+漢字")
     assert b"\x1b]0;title" not in t.raw and "\u202e".encode() not in t.raw and b"\xc2\x9b" not in t.raw
     t.type(ENTER)
     assert t.end() == 0
     assert "\u202e".encode() not in t.raw
     # what is chosen is what it is called, exactly, where a program reads it
-    t = screen("search", "-i", "-f", "'.txt", "'\\e", env={})
-    t.type(ESC)
-    t.end()
     out = Screen(study, "sh", "-c", f"{PROGRAM} search -i -f \"'2J\" > {study.home}/out")
     out.expect("  1/")
     out.type(ENTER)
@@ -316,11 +312,11 @@ def test_stop_and_continue(study, shell):
     os.kill(pid, signal.SIGTSTP)
     t.expect("Stopped")
     t.type("fg\r")
-    t.wait(lambda shown: shown.startswith("> "), "the screen")
+    t.wait(lambda shown: shown.startswith(">\n"), "the screen")
     os.kill(pid, signal.SIGSTOP)
     t.wait(lambda shown: "Stopped" in shown, "the shell")
     t.type("fg\r")
-    t.wait(lambda shown: "Stopped" not in shown and shown.startswith("> "), "the screen, as a whole")
+    t.wait(lambda shown: "Stopped" not in shown and shown.startswith(">\n"), "the screen, as a whole")
     t.type(ESC)
     t.expect("prompt>")
     t.type("exit\r")
@@ -337,7 +333,7 @@ def test_terminals_that_cannot(study, term):
 def test_terminals_that_can(study, term):
     t = Screen(study, PROGRAM, "search", "numbers", env={"TERM": term})
     t.expect("numbers.txt@2")
-    t.type(DOWN + ENTER)
+    t.type("\x0e" + ENTER)
     assert t.end() == 0
 
 
@@ -385,7 +381,7 @@ def test_log_of_many_versions(study):
     t.expect("@300 ")
     t.type("G")
     t.expect("@1 ", "+0")
-    t.type("g" + PAGE_DOWN)
+    t.type("g" + 2 * PAGE_DOWN)
     t.wait(lambda shown: "@300 " not in shown, "the next page")
     t.type(ENTER)
     assert t.end() == 0
