@@ -121,8 +121,8 @@ char *shfs_operand_path(const char *operand);
 _must_check_ int shfs_operand_file(struct shfs_index *index, const char *operand,
                                    char **path);
 
-/* The other way: how a program is given a path of the index; relative where it is below the
- * working directory. malloc'ed; NULL: no memory. */
+/* The other way: how a program is given a path of the index; relative where it is below
+ * the working directory. malloc'ed; NULL: no memory. */
 char *shfs_path_operand(const char *path);
 
 /* Does the index know path, something below it, or a command that ran there? 1, 0, or a

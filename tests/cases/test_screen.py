@@ -166,7 +166,7 @@ def test_keys_of_search(screen):
     t.type("\x15über")
     t.expect("> über", "  1/")
     assert chosen(t) == "false # Übung über alles"
-    t.type("\x1b[D\x7f")
+    t.type("\x1bOD\x7f")
     t.expect("> übr")
     t.type("\x15\x14")
     t.expect("files  ^T all")
