@@ -68,10 +68,14 @@ uint64_t shfs_fuzzy_mask(const char *text, size_t len)
 /* The length of the glyph at text, or 0. */
 static inline size_t glyph_at(const struct glyph *g, const char *text, size_t left)
 {
-	for (int i = 0; i < 2; i++)
-		if (*text == g->as[i][0] && g->len[i] <= left &&
-		    !memcmp(text, g->as[i], g->len[i]))
+	for (int i = 0; i < 2; i++) {
+		if (*text != g->as[i][0])
+			continue;
+		if (g->len[i] == 1)
+			return 1;
+		if (g->len[i] <= left && !memcmp(text, g->as[i], g->len[i]))
 			return g->len[i];
+	}
 	return 0;
 }
 
@@ -157,7 +161,9 @@ static bool find_piece(const struct term *t, const char *text, size_t len, size_
 	while (t->at_end && end > first && isspace((unsigned char)text[end - 1]))
 		end--;
 	for (size_t i = first; i < end && (!t->at_begin || i == first); i++) {
-		size_t stop = piece_at(t, text, end, i);
+		size_t stop = glyph_at(&t->glyphs[0], text + i, end - i)
+		                      ? piece_at(t, text, end, i)
+		                      : 0;
 		int bonus = stop ? bonus_at(text, i) : -1;
 
 		if (!stop || (t->at_end && stop != end) || bonus <= best)
@@ -197,8 +203,8 @@ static int match_term(const struct term *t, const char *text, size_t len, uint64
 	bool found = (t->mask & ~mask) == 0;
 
 	if (found && t->n)
-		found = find_piece(t, text, len, &begin) ||
-		        (t->kind == FUZZY && find_scattered(t, text, len, &begin));
+		found = (t->kind == PIECE || find_scattered(t, text, len, &begin)) &&
+		        (find_piece(t, text, len, &begin) || t->kind == FUZZY);
 	if (t->negated && t->n)
 		return found ? -1 : 0;
 	return found ? weigh(t, text, len, begin, marked) : -1;
@@ -351,7 +357,14 @@ void shfs_fuzzy_free(struct shfs_fuzzy *f)
 	free(f);
 }
 
+/* What stands in front of the last term must be the same, and that term one of which more
+ * means less. */
 bool shfs_fuzzy_narrows(const char *query, const char *before)
 {
-	return !strncmp(query, before, strlen(before)) && !strpbrk(query, "!|$\\");
+	const char *blank = strrchr(query, ' ');
+	size_t common = blank ? blank - query : 0;
+
+	if (strncmp(query, before, strlen(before)) != 0 || strpbrk(query, "|\\"))
+		return false;
+	return !strpbrk(strlen(before) < common ? query : query + common, "!$");
 }

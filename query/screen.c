@@ -219,7 +219,8 @@ int shfs_screen_open(bool color, bool job, struct shfs_screen **out)
 
 	if (!s)
 		return SHFS_EXIT_FAILURE;
-	*s = (struct shfs_screen){ .color = color, .job = job };
+	/* in $(...) it would stop with the shell waiting for it */
+	*s = (struct shfs_screen){ .color = color, .job = job && getpgrp() == getpid() };
 	code = open_terminal(s);
 	if (code) {
 		free_screen(s);

@@ -34,8 +34,8 @@ enum shfs_key {
 struct shfs_screen;
 
 /*
- * job: of a shell that can stop it (^Z) and go on with it; else nothing stops it. Returns
- * 0, or an exit code after it has said why there is none.
+ * job: a shell may stop it (^Z) and go on with it, if it is a job of its own; else
+ * nothing stops it. Returns 0, or an exit code after it has said why there is none.
  */
 _must_check_ int shfs_screen_open(bool color, bool job, struct shfs_screen **out);
 /* Leaves it; NULL is none. */

@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define SLICE_NS    (10 * SHFS_NSEC_PER_SEC / 1000) /* of loading, between keys */
+#define SLICE_NS    (40 * SHFS_NSEC_PER_SEC / 1000) /* of loading, between keys */
 #define REST_MS     60 /* without keys, before a preview is made */
 #define PREVIEW_MIN 40 /* columns that it is made for */
 #define HEAD_ROWS   2

@@ -14,7 +14,7 @@ import harness
 pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
-    "mount", "umount", "init", "history", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
+    "mount", "umount", "init", "history", "search", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
     "map", "export",
     "cat", "diff", "restore", "undelete", "status", "doctor", "forget", "reindex", "help",
 ]  # fmt: skip

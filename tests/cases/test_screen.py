@@ -168,9 +168,9 @@ def test_keys_of_search(screen):
     assert chosen(t) == "false # Übung über alles"
     t.type("\x1bOD\x7f")
     t.expect("> übr")
-    t.type("\x15\x14")
+    t.type("\x05\x15\x14")
     t.expect("files  ^T all")
-    assert "loop.txt@1" in listed(t)
+    t.wait(lambda _: listed(t)[:1] == ["loop.txt@1"], "all files")
     t.type("\x12")
     t.expect("commands  ^R all")
     t.type("\x12")
@@ -298,6 +298,10 @@ def test_crash(study):
 def test_stop_and_continue(study, shell):
     t = Screen(study, "bash", "--norc", "-i", env={"PS1": "prompt> "})
     t.expect("prompt>")
+    t.type("echo chosen: $(shfs search -i 'seq 20')\r")
+    t.expect("  1/")
+    t.type("\x1a" + ENTER)
+    t.expect("chosen: seq 20 >")
     t.type("shfs search\r")
     t.expect("seq 20", "commands and files")
     t.type("\x1a")
@@ -469,6 +473,7 @@ def test_key(study, kind):
     assert k.line() == {"fish": "cat 'it\\'s \"$x\".txt'"}.get(kind, "cat 'it'\\''s \"$x\".txt'")
     k.t.type("kept\x18s")
     k.t.expect("> kept", "  0/")
+    k.t.type("\x1a")  # nobody could go on with it
     k.t.type(ESC)
     k.t.expect("ready> kept")
     assert k.line() == "kept"

@@ -107,6 +107,10 @@ static void test_narrows(void **state)
 	assert_true(shfs_fuzzy_narrows("ab c", "ab"));
 	assert_true(shfs_fuzzy_narrows("'ab", "'"));
 	assert_true(shfs_fuzzy_narrows("a", ""));
+	assert_true(shfs_fuzzy_narrows("!a ", "!a"));
+	assert_true(shfs_fuzzy_narrows("!a b$ cd", "!a b$ c"));
+	assert_false(shfs_fuzzy_narrows("!ab c", "!a"));
+	assert_false(shfs_fuzzy_narrows("!a b$", "!a b"));
 	assert_false(shfs_fuzzy_narrows("ab", "abc"));
 	assert_false(shfs_fuzzy_narrows("!ab", "!a"));
 	assert_false(shfs_fuzzy_narrows("a$b", "a$"));
