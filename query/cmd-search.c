@@ -244,9 +244,9 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	code = shfs_fail_if_empty(s.index);
 	if (code)
 		return code;
-	shfs_buf_str(&query, "");
+	shfs_buf_str(&query, opts.shell ? getenv("SHFS_LINE") ?: "" : "");
 	for (int i = 0; i < argc; i++)
-		shfs_buf_printf(&query, "%s%s", i ? " " : "", argv[i]);
+		shfs_buf_printf(&query, "%s%s", query.len ? " " : "", argv[i]);
 	/* on a screen the others can be turned to */
 	r = query.failed
 	            ? -ENOMEM
@@ -316,7 +316,8 @@ static const struct shfs_option options[] = {
 	{ "list", 'l', NULL, "no screen: what matches, the best first" },
 	{ "limit", 'n', "N", "list at most N" },
 	{ "json", 0, NULL, "the list for programs: see docs/json.md" },
-	{ "shell", 0, "SHELL", "QUERY is the line of this shell; writes its new one" },
+	{ "shell", 0, "SHELL",
+	  "$SHFS_LINE is the line of this shell; writes its new one" },
 	{ 0 },
 };
 

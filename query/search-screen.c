@@ -114,14 +114,18 @@ static size_t char_before(const char *text, size_t at)
 	return at;
 }
 
-/* Where to begin so that the last hit can be seen. */
-static size_t first_seen(const char *text, const bool *marked, size_t len, int width)
+/* Where to begin so that the last hit can be seen; where there is none, the end of a
+ * name. */
+static size_t first_seen(const struct shfs_hay *hay, const char *text, const bool *marked,
+                         int width)
 {
-	size_t last = len, at;
+	size_t last = hay->len, at;
 	int used = 1; /* of the ellipsis */
 
 	while (last && !marked[last - 1])
 		last--;
+	if (!last && hay->is_file)
+		last = hay->len;
 	if (!last || shfs_quote_width(text, last) <= (size_t)MAX(width, 0))
 		return 0;
 	for (at = last; at; at = char_before(text, at)) {
@@ -144,7 +148,7 @@ static int show_text(const struct view *v, const struct shfs_hay *hay, int width
 	if (!marked)
 		return -ENOMEM;
 	shfs_haystack_mark(v->search->haystack, hay, marked);
-	at = first_seen(text, marked, hay->len, width);
+	at = first_seen(hay, text, marked, width - (hay->is_file ? 4 : 0));
 	shfs_buf_str(out, at ? "…" : hay->below_home ? "~/" : "");
 	for (; at < hay->len; at = end) {
 		for (end = at; end < hay->len && marked[end] == marked[at];)

@@ -2,6 +2,7 @@
 # shellcheck shell=bash disable=SC2154
 #
 # search.bash - a key for `shfs search`: what is chosen comes to the line, and is not run.
+# The line goes there by the environment, which others cannot see.
 #
 # Sourced by what `shfs init bash --search-key` prints, after it has set:
 #   _shfs_search_key  the key, as bind has it
@@ -10,7 +11,7 @@ _shfs_search()
 {
 	local _line
 
-	_line=$(command shfs search --shell bash -- "$READLINE_LINE") || return 0
+	_line=$(SHFS_LINE=$READLINE_LINE command shfs search --shell bash) || return 0
 	READLINE_LINE=$_line READLINE_POINT=${#_line}
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # search.zsh - a key for `shfs search`: what is chosen comes to the line, and is not run.
+# The line goes there by the environment, which others cannot see.
 #
 # Sourced by what `shfs init zsh --search-key` prints, after it has set:
 #   _shfs_search_key  the key, as bindkey has it
@@ -9,7 +10,7 @@ _shfs_search() {
 	emulate -L zsh
 	local line
 
-	line=$(command shfs search --shell zsh -- "$BUFFER") && BUFFER=$line CURSOR=$#line
+	line=$(SHFS_LINE=$BUFFER command shfs search --shell zsh) && BUFFER=$line CURSOR=$#line
 	zle reset-prompt
 }
 
