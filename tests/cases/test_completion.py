@@ -17,6 +17,7 @@ RC = {
 dump() {{ printf '%s\\n' "$READLINE_LINE" > "$HOME/line"; READLINE_LINE=; }}
 bind -x '"\\C-x\\C-d": dump'
 bind 'set bell-style none'
+bind 'set page-completions off'
 """,
     "zsh": f"""fpath=({SHARE}/zsh/site-functions $fpath)
 autoload -Uz compinit; compinit -u -D
