@@ -158,7 +158,7 @@ int shfs_filter_content(struct shfs_store *store, struct shfs_index *index,
 {
 	_cleanup_version_ struct shfs_version version = { 0 };
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	struct bytes b;
+	struct bytes b = { 0 };
 	int r = map_file(operand, &b);
 
 	*out = (struct shfs_content){ 0 };

@@ -270,7 +270,7 @@ static int add_chunk(struct facts_all *all, sqlite3_stmt *row)
 {
 	int64_t chunk_id = sqlite3_column_int64(row, 0);
 	struct shfs_chunk_reader reader;
-	struct range *p;
+	struct range *p = NULL;
 	int r = table_at(&all->of_process, chunk_id >> 32, (void **)&p);
 
 	shfs_chunk_open(&reader, chunk_id, sqlite3_column_blob(row, 1),
