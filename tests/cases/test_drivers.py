@@ -419,7 +419,7 @@ def test_mounts_below_the_root(watch, sandbox):
     try:
         script = (
             f"mount -t tmpfs -o uid={uid} none later; sleep 0.1; setpriv --reuid {uid} --clear-groups sh -c '"
-            "echo 1 > there/a; mv there/a there/b; echo 2 > later/c; rm later/c; cat there/b >&2'; sleep 0.1; umount later"
+            "echo 1 > there/a; mv there/a there/b; echo 2 > later/c; rm later/c; sleep 0.1; cat there/b >&2'; sleep 0.1; umount later"
         )
         events = watch.run("sh", "-c", script, as_uid=0)
     finally:

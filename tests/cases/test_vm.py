@@ -21,7 +21,7 @@ TOP = os.path.dirname(os.path.dirname(VM))
 MODULE = os.path.join(TOP, "kmod-fast-path/module")
 KERNELS = ("6.1", "6.12")
 PROGRAMS = ("edges", "opens", "short")
-SECONDS = 150 * harness.PATIENCE
+SECONDS = 240 * harness.PATIENCE
 
 pytestmark = [
     pytest.mark.apart,
