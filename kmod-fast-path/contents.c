@@ -22,7 +22,7 @@ struct known {
 		uint64_t dev, ino;
 	} key;
 	uint64_t bytes;
-	int64_t mtime_ns;
+	int64_t mtime_ns, ctime_ns;
 	bool archived;                  /* as it was asked for */
 	struct shfs_snapshot *snapshot; /* a reference */
 	UT_hash_handle hh;
@@ -113,6 +113,7 @@ static void remember(struct shfs_contents *c, const struct shfs_event_file *file
 	known->snapshot = shfs_snapshot_ref(snapshot);
 	known->bytes = file->bytes;
 	known->mtime_ns = file->mtime_ns;
+	known->ctime_ns = file->ctime_ns;
 	known->archived = archived;
 }
 
@@ -216,9 +217,22 @@ static struct shfs_snapshot *take(struct shfs_contents *c, int fd,
 	return snapshot;
 }
 
+/* Is what is known what the event tells of? Where names and closes are not told in their
+ * order, a file has its name with what is known of it by then. */
+static bool is_what_is_told(const struct shfs_contents *c, const struct known *known,
+                            const struct shfs_event_file *file,
+                            enum shfs_contents_why why)
+{
+	if (why == SHFS_CONTENTS_WRITTEN)
+		return false;
+	return is_same_state(known, file) || (c->late && why == SHFS_CONTENTS_NAMED &&
+	                                      known->ctime_ns > file->ctime_ns);
+}
+
 /* What it held when it was last taken: a reference, or NULL. */
 static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
-                                           const struct shfs_event_file *file, bool *same,
+                                           const struct shfs_event_file *file,
+                                           enum shfs_contents_why why, bool *same,
                                            bool *archived)
 {
 	struct shfs_snapshot *snapshot = NULL;
@@ -228,7 +242,7 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 	known = find(c, file);
 	if (known) {
 		snapshot = shfs_snapshot_ref(known->snapshot);
-		*same = is_same_state(known, file);
+		*same = is_what_is_told(c, known, file, why);
 		*archived = known->archived;
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -270,11 +284,11 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 	enum shfs_rule rule = shfs_project_rules_match(c->rules, path);
 	bool keeps = why != SHFS_CONTENTS_READ || rule == SHFS_RULE_ARCHIVE_READ;
 	bool same = false, kept = false;
-	struct shfs_snapshot *last = last_snapshot(c, file, &same, &kept);
+	struct shfs_snapshot *last = last_snapshot(c, file, why, &same, &kept);
 	struct shfs_held held = { 0 };
 	_cleanup_close_ int fd = -1;
 
-	if (last && why != SHFS_CONTENTS_WRITTEN && same && kept >= keeps)
+	if (last && same && kept >= keeps)
 		return (struct shfs_held){ .snapshot = last };
 	fd = open_file(c, file, path, content_fd);
 	if (fd >= 0)

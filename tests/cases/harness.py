@@ -342,12 +342,18 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
         self.pty.send(text)
 
     def interrupt(self, text):
-        """Types text and, once the line editor has read it, ^C: one that comes before would take
-        the text with it, and zsh would show no other prompt."""
+        """Types text and, once the line editor has read it and waits for more, ^C: one that comes
+        before would take the text with it, zsh would show no other prompt, and bash would do
+        nothing until the next key."""
         self.send(text)
         escapes = f"(?:{self.ESCAPES.pattern})*"
         self.pty.expect(escapes.join(re.escape(char) for char in text.split()[-1]))
+        wait_until(self.sleeps, "the line editor to wait")
         self.send("\x03")
+
+    def sleeps(self):
+        with open(f"/proc/{self.pid}/stat", encoding="utf-8", errors="replace") as stat:
+            return stat.read().rpartition(") ")[2][0] == "S"
 
     def wait_for_job(self, name):
         """Until a child of this name has the terminal: before, its keys are not for it."""

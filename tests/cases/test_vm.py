@@ -47,7 +47,8 @@ def build(kernel, where, *args):
     return run.stdout
 
 
-@pytest.fixture(params=KERNELS)
+# one machine of each kernel at a time
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in KERNELS])
 def kernel(request):
     return request.param
 

@@ -172,6 +172,33 @@ static void superseded_is_never_invented(void **state)
 	scene_end(&s);
 }
 
+/* fanotify tells names and closes by two queues. */
+static void a_name_told_late_has_what_is_known(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	const struct shfs_record *rec;
+	union event e;
+
+	scene_begin(&s);
+	shfs_recorder_end(&s.r);
+	s.r.driver = "fanotify";
+	assert_ok(shfs_recorder_begin(&s.r));
+	write_now(&s, "new", 5000, 1);
+	assert_ok(renameat(s.r.root_fd, "new", s.r.root_fd, "f"));
+	fill(&s, &e, SHFS_EVENT_RENAME, PID, "new", "f");
+	fill_file(&s, &e, "f");
+	usleep(20000); /* another ctime */
+	write_now(&s, "f", 6000, 2);
+	tell_close(&s, "f", PID, SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
+	tell(&s, &e);
+	j = scene_journal(&s);
+	rec = &j->recs[j->n - 1];
+	assert_int_equal(rec->type, SHFS_REC_PATHOP);
+	kit_assert_object(&s.kit, &rec->pathop.content, 6000, 2);
+	scene_end(&s);
+}
+
 /* At its path lies another file by now. */
 static void another_file_is_not_taken_for_it(void **state)
 {
@@ -421,6 +448,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_close_left),
 		cmocka_unit_test(superseded_is_never_invented),
+		cmocka_unit_test(a_name_told_late_has_what_is_known),
 		cmocka_unit_test(another_file_is_not_taken_for_it),
 		cmocka_unit_test(pinned_is_read_without_a_name),
 		cmocka_unit_test(readers_see_what_is_there),
