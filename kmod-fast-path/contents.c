@@ -117,6 +117,18 @@ static void remember(struct shfs_contents *c, const struct shfs_event_file *file
 	known->archived = archived;
 }
 
+/* It was written, and nobody could see what. */
+static void forget_file(struct shfs_contents *c, const struct shfs_event_file *file)
+{
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	if (known)
+		forget(c, known);
+	pthread_mutex_unlock(&c->lock);
+}
+
 /* --- reading a file --- */
 
 /* For an ordinary user to his own files: without a trace in their atime. */
@@ -301,6 +313,8 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 		                             ? c->config->archive_max_bytes
 		                             : c->config->read_max_bytes);
 	shfs_snapshot_unref(last);
+	if (!held.snapshot && why == SHFS_CONTENTS_WRITTEN)
+		forget_file(c, file);
 	if (!held.snapshot)
 		held.value = content_as_told(file, fd == -EACCES ? SHFS_CONTENT_SKIP_ERROR
 		                                   : why != SHFS_CONTENTS_READ

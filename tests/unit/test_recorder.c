@@ -172,6 +172,37 @@ static void superseded_is_never_invented(void **state)
 	scene_end(&s);
 }
 
+static void set_mtime(struct scene *s, const char *path)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+		                           { .tv_sec = 1577836800 } };
+
+	assert_ok(utimensat(s->r.root_fd, path, times, 0));
+}
+
+/* Nor is it taken for what was there before, where size and mtime are as they were. */
+static void superseded_is_not_what_was_before(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	union event e;
+
+	scene_begin(&s);
+	write_now(&s, "f", 5000, 1);
+	set_mtime(&s, "f");
+	tell_close(&s, "f", PID, SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
+	write_now(&s, "f", 5000, 2);
+	fill_close(&s, &e, PID, "f", SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
+	set_mtime(&s, "f"); /* before anybody looked */
+	tell(&s, &e);
+	fill(&s, &e, SHFS_EVENT_CHANGE, PID, "f", "");
+	fill_file(&s, &e, "f");
+	tell(&s, &e);
+	j = scene_journal(&s);
+	kit_assert_object(&s.kit, &j->recs[j->n - 1].pathop.content, 5000, 2);
+	scene_end(&s);
+}
+
 /* fanotify tells names and closes by two queues. */
 static void a_name_told_late_has_what_is_known(void **state)
 {
@@ -448,6 +479,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_close_left),
 		cmocka_unit_test(superseded_is_never_invented),
+		cmocka_unit_test(superseded_is_not_what_was_before),
 		cmocka_unit_test(a_name_told_late_has_what_is_known),
 		cmocka_unit_test(another_file_is_not_taken_for_it),
 		cmocka_unit_test(pinned_is_read_without_a_name),
