@@ -97,10 +97,29 @@ def start_afresh():
             signal.signal(number, signal.SIG_DFL)
 
 
+class Switch:
+    """io_uring for FUSE, which is switched off at boot."""
+
+    PATH = "/sys/module/fuse/parameters/enable_uring"
+
+    def pytest_sessionstart(self):
+        self.before = None
+        if os.access(self.PATH, os.W_OK):
+            with open(self.PATH, "r+", encoding="ascii") as switch:
+                self.before = switch.read()
+                switch.write("Y")
+
+    def pytest_sessionfinish(self):
+        if self.before:
+            with open(self.PATH, "w", encoding="ascii") as switch:
+                switch.write(self.before)
+
+
 def pytest_configure(config):
     start_afresh()
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Counts(), "counts")
+        config.pluginmanager.register(Switch())
 
 
 @pytest.hookimpl(trylast=True)

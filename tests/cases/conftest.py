@@ -47,22 +47,6 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("transport", ["", "dev"] if harness.TRANSPORT == "auto" else [""])
 
 
-def pytest_sessionstart(session):
-    """io_uring for FUSE is switched off at boot."""
-    session.config.enable_uring = None
-    if hasattr(session.config, "workerinput") or not os.access(harness.ENABLE_URING, os.W_OK):
-        return
-    with open(harness.ENABLE_URING, "r+", encoding="ascii") as switch:
-        session.config.enable_uring = switch.read()
-        switch.write("Y")
-
-
-def pytest_sessionfinish(session):
-    if session.config.enable_uring:
-        with open(harness.ENABLE_URING, "w", encoding="ascii") as switch:
-            switch.write(session.config.enable_uring)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def nothing_stays():
     os.makedirs(harness.WORK, exist_ok=True)
