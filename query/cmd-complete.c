@@ -239,7 +239,7 @@ static void complete_words(const char *cur, const char *kind)
 		{ "SIZE", { "+1M", "+10M", "+100M" } },
 		{ "FORMAT",
 		  { "sh", "make", "snakemake", "cwl", "dot", "json", "jsonl", "csv",
-		    "prov", "prov-o", "ro-crate", "workflow-crate" } },
+		    "prov", "prov-o", "ro-crate", "workflow-crate", "tar" } },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "query/archive.h"
 #include "query/export.h"
 #include "query/version-spec.h"
 
@@ -6,6 +7,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct {
 	const char *output;
@@ -26,11 +28,11 @@ static const struct shfs_export_format *find_format(const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
 		if (!strcmp(formats[i]->name, name))
 			return formats[i];
-		shfs_buf_printf(&known, "%s%s", i ? ", " : "", formats[i]->name);
+		shfs_buf_printf(&known, "%s, ", formats[i]->name);
 	}
 	shfs_quote_display(&shown, name, strlen(name));
 	shfs_error("no such format: %s", shown.data ?: "");
-	shfs_hint("the formats are %s", known.data ?: "");
+	shfs_hint("the formats are %star", known.data ?: "");
 	return NULL;
 }
 
@@ -123,15 +125,43 @@ static int prepare(struct shfs_context *ctx, struct shfs_export *x,
 	return code;
 }
 
+/* Not the commands behind files, but what the store has of them. */
+static int export_tar(struct shfs_context *ctx, int n, char **paths)
+{
+	struct shfs_export x = { 0 };
+	int code, closed;
+
+	if (!opts.output && isatty(STDOUT_FILENO)) {
+		shfs_error(
+			"an archive is not for the terminal: name a file with -o FILE");
+		return SHFS_EXIT_USAGE;
+	}
+	code = open_output(&x);
+	if (code)
+		return code;
+	code = shfs_archive_write(ctx, n, paths, fileno(x.file));
+	closed = close_output(&x);
+	if (code && x.file != stdout)
+		unlink(opts.output);
+	return code ?: closed;
+}
+
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
-	const struct shfs_export_format *format = find_format(argv[0]);
+	const struct shfs_export_format *format =
+		strcmp(argv[0], "tar") ? find_format(argv[0]) : NULL;
 	_cleanup_workflow_ struct shfs_workflow *wf = NULL;
 	struct shfs_export x = { .store = shfs_context_store_path(ctx) };
 	struct shfs_version *targets;
 	struct shfs_index *index;
 	int r, n = argc - 1, code = SHFS_EXIT_USAGE;
 
+	if (!strcmp(argv[0], "tar"))
+		return export_tar(ctx, n, argv + 1);
+	if (format && !n) {
+		shfs_error("export what? Name a file");
+		return code;
+	}
 	if (!format || !(index = shfs_context_index(ctx, &code)))
 		return code;
 	code = prepare(ctx, &x, format);
@@ -172,16 +202,18 @@ static const struct shfs_option options[] = {
 
 const struct shfs_command shfs_cmd_export = {
 	.name = "export",
-	.args = "FORMAT FILE[@N]…",
+	.args = "FORMAT [FILE[@N]]…",
 	.summary = "Write the commands behind files as a script or a workflow",
 	.description =
 		"FORMAT is sh (a script), make (a Makefile), snakemake (a Snakefile)\n"
 		"or cwl (a workflow), to make the files again in an empty directory;\n"
 		"dot, json, jsonl, csv, prov, prov-o: the graph; ro-crate,\n"
 		"workflow-crate: a directory with all contents. What no command made\n"
-		"that can be run again is taken from the store.",
+		"that can be run again is taken from the store. tar is no format of\n"
+		"commands, but an archive of all that the store has, or has of the\n"
+		"files at or below each FILE, for shfs import.",
 	.options = options,
-	.min_args = 2,
+	.min_args = 1,
 	.max_args = -1,
 	.option = option,
 	.run = run,

@@ -352,7 +352,8 @@ static void clear_host(int dirfd)
 		return;
 	}
 	while ((e = readdir(dir)))
-		if (strstr(e->d_name, ".seg" SHFS_REWRITE_SUFFIX))
+		if (strstr(e->d_name, ".seg" SHFS_REWRITE_SUFFIX) ||
+		    strstr(e->d_name, ".log.new")) /* of store/import.c */
 			unlinkat(dirfd, e->d_name, 0);
 	closedir(dir);
 }

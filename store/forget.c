@@ -2,6 +2,7 @@
 /* What goes: from rows of the index back to the records that they were made of. */
 #include "store/forget.h"
 
+#include "common/io.h"
 #include "store/collect.h"
 #include "store/hooklog.h"
 #include "store/index-internal.h"
@@ -721,17 +722,16 @@ static int write_segments(struct shfs_forget *f, struct shfs_buf *plan)
 
 /* The commands in a hook log: their begins, and the ends that belong to these. */
 static int find_blanks(struct shfs_forget *f, const struct shfs_trace_file *t,
-                       struct shfs_buf *plan)
+                       struct shfs_hooklog *log,
+                       void (*fn)(const struct shfs_trace_file *t, uint64_t offset,
+                                  uint64_t len, struct shfs_buf *out),
+                       struct shfs_buf *out)
 {
-	_cleanup_close_ int dirfd = forget_open_host(f->store, t->host);
-	struct shfs_hooklog *log;
 	struct shfs_record rec;
 	uint64_t number = 0;
 	bool goes = false;
-	int r = dirfd < 0 ? dirfd : shfs_hooklog_open(dirfd, t->name, 0, &log);
+	int r;
 
-	if (r)
-		return r;
 	for (size_t i = 0; (r = shfs_hooklog_next(log, &rec)) > 0; i++) {
 		if (rec.type == SHFS_REC_BEGIN) {
 			goes = i < t->rows.n && has(&f->commands, t->rows.ids[i]);
@@ -739,10 +739,28 @@ static int find_blanks(struct shfs_forget *f, const struct shfs_trace_file *t,
 		}
 		if (goes && (rec.type == SHFS_REC_BEGIN || (rec.type == SHFS_REC_FINISH &&
 		                                            rec.finish.number == number)))
-			forget_plan_blank(plan, t->host, t->name, shfs_hooklog_begin(log),
-			                  shfs_hooklog_offset(log) -
-			                          shfs_hooklog_begin(log));
+			fn(t, shfs_hooklog_begin(log),
+			   shfs_hooklog_offset(log) - shfs_hooklog_begin(log), out);
 	}
+	return r;
+}
+
+static void plan_blank(const struct shfs_trace_file *t, uint64_t offset, uint64_t len,
+                       struct shfs_buf *plan)
+{
+	forget_plan_blank(plan, t->host, t->name, offset, len);
+}
+
+static int plan_blanks(struct shfs_forget *f, const struct shfs_trace_file *t,
+                       struct shfs_buf *plan)
+{
+	_cleanup_close_ int dirfd = forget_open_host(f->store, t->host);
+	struct shfs_hooklog *log;
+	int r = dirfd < 0 ? dirfd : shfs_hooklog_open(dirfd, t->name, 0, &log);
+
+	if (r)
+		return r;
+	r = find_blanks(f, t, log, plan_blank, plan);
 	shfs_hooklog_close(log);
 	return r;
 }
@@ -757,7 +775,7 @@ int shfs_forget_run(struct shfs_forget *f)
 	r = write_segments(f, &plan);
 	for (size_t i = 0; i < f->trace.n && !r && f->commands.n; i++)
 		if (f->trace.list[i].hook_log)
-			r = find_blanks(f, &f->trace.list[i], &plan);
+			r = plan_blanks(f, &f->trace.list[i], &plan);
 	for (size_t i = 0; i < f->n_objects; i++)
 		forget_plan_object(&plan, &f->objects[i]);
 	if (r)
@@ -765,6 +783,120 @@ int shfs_forget_run(struct shfs_forget *f)
 	/* The index is made again beside the other, too. */
 	shfs_draft_close(TAKE_PTR(f->draft));
 	return forget_plan_run(f->store, f->hook_dir, &plan);
+}
+
+/* --- handing out the rest --- */
+
+struct handing_out {
+	struct shfs_rewrite *segment;
+	bool has_files; /* the segment tells of some */
+	struct shfs_object_id *objects;
+	size_t n, cap;
+};
+
+static int note_objects(struct handing_out *h, struct shfs_record *rec)
+{
+	struct shfs_content *contents[3];
+
+	forget_contents(rec, contents);
+	for (int i = 0; contents[i]; i++) {
+		if (!(contents[i]->flags & SHFS_CONTENT_OBJECT))
+			continue;
+		if (h->n == h->cap) {
+			size_t cap = MAX(h->cap * 2, (size_t)64);
+			struct shfs_object_id *more =
+				reallocarray(h->objects, cap, sizeof(*more));
+
+			if (!more)
+				return -ENOMEM;
+			h->objects = more;
+			h->cap = cap;
+		}
+		h->objects[h->n++] = contents[i]->object;
+	}
+	return 0;
+}
+
+static int hand_out_record(struct reading *s, size_t file, struct shfs_record *rec,
+                           enum verdict verdict, const struct shfs_record *was, void *arg)
+{
+	struct handing_out *h = arg;
+	int r = write_record(s, file, rec, verdict, was, h->segment);
+
+	if (r || verdict == DROP)
+		return r;
+	h->has_files |= rec->type == SHFS_REC_ACCESS || rec->type == SHFS_REC_PREIMAGE ||
+	                rec->type == SHFS_REC_PATHOP;
+	return note_objects(h, rec);
+}
+
+static int hand_out_segment(struct shfs_forget *f, size_t file, struct handing_out *h,
+                            const struct shfs_handed_out *to)
+{
+	const struct shfs_trace_file *t = &f->trace.list[file];
+	const struct shfs_buf *bytes;
+	int r = shfs_rewrite_new(&h->segment);
+
+	if (r)
+		return r;
+	h->has_files = false;
+	r = read_file(f, file, true, hand_out_record, h);
+	bytes = shfs_rewrite_bytes(h->segment);
+	if (!r && !bytes)
+		r = -ENOMEM;
+	if (!r && (h->has_files || !f->changed[file]))
+		r = to->file(t->host, t->name, bytes, to->arg);
+	shfs_rewrite_free(h->segment);
+	return r;
+}
+
+static void blank_out(const struct shfs_trace_file *t, uint64_t offset, uint64_t len,
+                      struct shfs_buf *text)
+{
+	shfs_hooklog_blank(text->data + offset, len);
+}
+
+static int hand_out_log(struct shfs_forget *f, const struct shfs_trace_file *t,
+                        const struct shfs_handed_out *to)
+{
+	_cleanup_close_ int dirfd = forget_open_host(f->store, t->host);
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	struct shfs_hooklog *log;
+	int r = dirfd < 0 ? dirfd : shfs_read_file_at(dirfd, t->name, INT32_MAX, &text);
+
+	if (!r)
+		r = shfs_hooklog_from_memory(text.data, text.len, &log);
+	if (r)
+		return r;
+	r = find_blanks(f, t, log, blank_out, &text);
+	shfs_hooklog_close(log);
+	return r ? r : to->file(t->host, t->name, &text, to->arg);
+}
+
+static int hand_out_objects(struct handing_out *h, const struct shfs_handed_out *to)
+{
+	int r = 0;
+
+	if (h->n)
+		qsort(h->objects, h->n, sizeof(*h->objects), shfs_object_compare);
+	for (size_t i = 0; i < h->n && !r; i++)
+		if (!i || shfs_object_compare(&h->objects[i], &h->objects[i - 1]))
+			r = to->object(&h->objects[i], to->arg);
+	return r;
+}
+
+int shfs_forget_hand_out(struct shfs_forget *f, const struct shfs_handed_out *to)
+{
+	struct handing_out h = { 0 };
+	int r = 0;
+
+	for (size_t i = 0; i < f->trace.n && !r; i++)
+		r = f->trace.list[i].hook_log ? hand_out_log(f, &f->trace.list[i], to)
+		                              : hand_out_segment(f, i, &h, to);
+	if (!r)
+		r = hand_out_objects(&h, to);
+	free(h.objects);
+	return r;
 }
 
 /* --- begin and end --- */

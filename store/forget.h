@@ -54,3 +54,18 @@ _must_check_ int shfs_forget_measure(struct shfs_forget *forget,
 
 /* Forgets what was measured, if it was opened for it. */
 _must_check_ int shfs_forget_run(struct shfs_forget *forget);
+
+/*
+ * What stays, handed out instead: the files of a journal that holds nothing else, then
+ * the objects that these name, each once. A segment is as shfs_rewrite makes it, a hook
+ * log as it is, with blanks. Nothing of a segment of which no file is left. Stops where
+ * one returns non-zero, and returns that.
+ */
+struct shfs_handed_out {
+	int (*file)(const char *host, const char *name, const struct shfs_buf *bytes,
+	            void *arg);
+	int (*object)(const struct shfs_object_id *id, void *arg);
+	void *arg;
+};
+_must_check_ int shfs_forget_hand_out(struct shfs_forget *forget,
+                                      const struct shfs_handed_out *to);

@@ -280,6 +280,11 @@ static const char *behind_blank(const char *p, const char *end)
 	return p < end && *p == '\n' ? p + 1 : NULL;
 }
 
+bool shfs_hooklog_is_blank(const char *record, size_t len)
+{
+	return behind_blank(record, record + len) == record + len;
+}
+
 int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec)
 {
 	const char *end = log->text.data + log->text.len, *next;

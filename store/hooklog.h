@@ -46,3 +46,4 @@ uint64_t shfs_hooklog_damaged(const struct shfs_hooklog *log); /* bytes skipped 
 /* What takes the place of len bytes that are a record (of which there are 5 at least):
  * readers pass over it. */
 void shfs_hooklog_blank(char *record, size_t len);
+bool shfs_hooklog_is_blank(const char *record, size_t len);

@@ -75,12 +75,18 @@ int shfs_rewrite_add(struct shfs_rewrite *w, const struct shfs_record *rec)
 	return r ? r : w->out.failed ? -ENOMEM : 0;
 }
 
-int shfs_rewrite_save(struct shfs_rewrite *w, int dirfd, const char *name)
+const struct shfs_buf *shfs_rewrite_bytes(struct shfs_rewrite *w)
 {
 	end_frame(w);
-	return w->out.failed
-	               ? -ENOMEM
-	               : shfs_segment_seal(dirfd, name, SHFS_REWRITE_SUFFIX, &w->out);
+	return w->out.failed ? NULL : &w->out;
+}
+
+int shfs_rewrite_save(struct shfs_rewrite *w, int dirfd, const char *name)
+{
+	const struct shfs_buf *bytes = shfs_rewrite_bytes(w);
+
+	return bytes ? shfs_segment_seal(dirfd, name, SHFS_REWRITE_SUFFIX, bytes)
+	             : -ENOMEM;
 }
 
 int shfs_rewrite_install(int dirfd, const char *name)

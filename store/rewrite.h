@@ -20,6 +20,10 @@ void shfs_rewrite_free(struct shfs_rewrite *rewrite);
 _must_check_ int shfs_rewrite_add(struct shfs_rewrite *rewrite,
                                   const struct shfs_record *rec);
 
+/* The bytes of the segment, not sealed; borrowed, nothing is added behind it. NULL: no
+ * memory. */
+const struct shfs_buf *shfs_rewrite_bytes(struct shfs_rewrite *rewrite);
+
 /* Durable as NAME.zst.new below dirfd. name: of the segment, "....seg". */
 _must_check_ int shfs_rewrite_save(struct shfs_rewrite *rewrite, int dirfd,
                                    const char *name);

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.users("ordinary")
 
 COMMANDS = [
     "mount", "umount", "init", "history", "search", "show", "log", "why", "impact", "stale", "rerun", "compare", "stats",
-    "map", "export",
+    "map", "export", "import",
     "cat", "diff", "restore", "undelete", "status", "doctor", "forget", "reindex", "help",
 ]  # fmt: skip
 HIDDEN = ["complete", "ingest", "sync"]

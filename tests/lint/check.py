@@ -33,6 +33,7 @@ LIBRARIES = {
     r"seccomp\.h": ({"capture", "kmod-fast-path"}, "libseccomp"),
     r"libmount/.*|libmount\.h": ({"fusefs", "query"}, "mount"),
     r"ini\.h": ({"common"}, "inih"),
+    r"archive(_entry)?\.h": ({"query"}, "libarchive"),
     r"(ncursesw/)?(n?curses|term)\.h": ({"query"}, "ncursesw"),
 }
 

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: MIT
+"""shfs export tar and shfs import: a store, or a part of it, in another store; and archives of a stranger."""
+
+import io
+import json
+import os
+import random
+import tarfile
+
+import pytest
+
+from test_forget import CALLS, SECRET, commands, shfs, snapshot, state, unzstd, work
+
+assert shfs and work  # fixtures
+FLIPS = int(os.environ.get("SHFS_TEST_FLIPS", "12"))
+
+
+@pytest.fixture
+def archive(work, sandbox, shfs):
+    path = f"{sandbox.home}/all.tar.zst"
+    shfs("export", "tar", "-o", path)
+    return path
+
+
+@pytest.fixture
+def other(sandbox):
+    """Another store."""
+    return {"SHFS_STORE": f"{sandbox.home}/other"}
+
+
+def in_other(sandbox, other):
+    return lambda *args, **options: sandbox.shfs(*args, **{"cwd": "/", "env": other, **options})
+
+
+def everything(shfs, sandbox):
+    """All that one can ask: commands and what they used, versions and their contents."""
+    found = {"commands": commands(shfs)}
+    for name in sorted(os.listdir(sandbox.project)):
+        log = json.loads(shfs("log", "--json", f"{sandbox.project}/{name}", check=False).stdout or "{}")
+        found[name] = [
+            {key: v[key] for key in ("n", "size", "object", "command")}
+            | {"data": shfs("cat", f"{sandbox.project}/{name}@{v['n']}").stdout if v["object"] else None}
+            for v in log.get("versions", [])
+        ]
+    return found
+
+
+def entries(path):
+    with open(path, "rb") as file:
+        with tarfile.open(fileobj=io.BytesIO(unzstd(file.read()))) as tar:
+            return [(member, tar.extractfile(member).read()) for member in tar]
+
+
+def write(path, members):
+    """Members: (TarInfo or a name, data)."""
+    with tarfile.open(path, "w") as tar:
+        for info, data in members:
+            if isinstance(info, str):
+                info = tarfile.TarInfo(info)
+            if info.isreg():
+                info.size = len(data)
+            tar.addfile(info, io.BytesIO(data) if info.isreg() else None)
+    os.chmod(path, 0o644)
+    return path
+
+
+@pytest.mark.users("ordinary")
+def test_all_of_it(archive, sandbox, shfs, other):
+    there = in_other(sandbox, other)
+    assert os.stat(archive).st_mode & 0o777 == 0o644 and "file" in shfs("export", "tar", "-o", archive, check=4).stderr.lower()
+    before = everything(shfs, sandbox)
+    dry = json.loads(there("import", "-n", "--json", archive).stdout)
+    assert not dry["done"] and dry["files"] and not [n for _, _, names in os.walk(other["SHFS_STORE"]) for n in names
+                                                     if ".seg" in n or ".new" in n or ".pack" in n]
+    said = json.loads(there("import", "--json", archive).stdout)
+    assert said["done"] and not said["files_known"] and not said["missing"] and said["objects"] > 5
+    assert everything(there, sandbox) == before and len(before["a.txt"]) == 2
+    there("reindex")
+    assert everything(there, sandbox) == before
+    again = json.loads(there("import", "--json", archive).stdout)
+    assert again["files_known"] == again["files"] == said["files"]
+    assert again["objects_known"] == again["objects"] == said["objects"]
+    # to where it came from, and by a pipe
+    same = sandbox.sh("shfs export tar | shfs import --json -", cwd="/")
+    assert json.loads(same.stdout)["files_known"] == said["files"]
+    # it says what it is
+    found = entries(archive)
+    assert found[0][0].name == "shfs/format" and found[0][1] == b"1\n"
+    assert {m.name.split("/")[1] for m, _ in found[1:]} == {"journal", "objects"}
+    assert SECRET + b"\n" in [data for m, data in found if "/objects/" in m.name]
+
+
+@pytest.mark.users("ordinary")
+def test_a_part(work, sandbox, shfs, other):
+    """Of one file: nothing of the others, nor of commands that did not use it."""
+    there, path = in_other(sandbox, other), f"{sandbox.home}/part.tar.zst"
+    shfs("export", "tar", f"{sandbox.project}/long", "-o", path)
+    text = b"".join(data for _, data in entries(path))
+    for gone in b"a.txt", b"echo one", b"mysql", b"notes":
+        assert gone not in text, gone
+    assert b"seq 2000 > long" in text
+    there("import", path)
+    for n in 1, 2, 3:
+        name = f"{sandbox.project}/long@{n}"
+        assert there("cat", name).stdout == shfs("cat", name).stdout
+    assert [c["text"] for c in commands(there)] == [c["text"] for c in commands(shfs) if "long" in c["text"]]
+    assert there("log", f"{sandbox.project}/a.txt", check=3)
+    # more parts, of the same segments and hook logs, become the whole
+    shfs("export", "tar", f"{sandbox.project}/a.txt", "--force", "-o", path)
+    there("import", path)
+    assert there("cat", f"{sandbox.project}/a.txt@1").stdout == "one\n"
+    assert there("cat", f"{sandbox.project}/long@1").stdout == shfs("cat", f"{sandbox.project}/long@1").stdout
+    shfs("export", "tar", "--force", "-o", path)
+    there("import", path)
+    assert everything(there, sandbox) == everything(shfs, sandbox)
+    assert shfs("export", "tar", "/nonexistent", "-o", f"{path}.2", check=3) and shfs("export", check=2)
+
+
+@pytest.mark.users("ordinary")
+def test_while_it_records(work, sandbox, shfs, mount, archive):
+    """Nothing that a live recording has is replaced; what was forgotten comes back only to a store at rest."""
+    before = state(sandbox, "no such secret")
+    mounted = mount()
+    sandbox.write("new", "new\n")
+    shfs("import", archive)
+    mounted.unmount()
+    shfs("forget", "--grep", "seq 2000 > long", "--yes")
+    mounted = mount()
+    assert "records into the store" in shfs("import", archive, check=4).stderr
+    mounted.unmount()
+    shfs("import", archive)
+    texts, contents = state(sandbox, "no such secret")
+    assert contents.pop("new") == {b"new\n"}
+    assert texts == before[0] and contents == before[1]
+
+
+HOST = "shfs/journal/host/"
+
+
+def link(name, kind, to):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, to
+    return info
+
+
+@pytest.mark.users("ordinary")
+def test_of_a_stranger(archive, sandbox, shfs, other):
+    there, members = in_other(sandbox, other), entries(archive)
+    first, rest = members[0], members[1:]
+    segment = next((m, d) for m, d in rest if m.name.endswith(".seg"))
+    one = next((m, d) for m, d in rest if "/objects/" in m.name)
+    path = f"{sandbox.path}/hostile.tar"
+    home = set(os.listdir(sandbox.home))
+    sandbox.mkdir(other["SHFS_STORE"], 0o700)
+
+    def refused(changed, word):
+        write(path, changed)
+        result = there("import", path, check=1)
+        assert word in result.stderr and "Sanitizer" not in result.stderr, result
+        assert json.loads(there("history", "--json", "--all", check=3).stdout)["commands"] == []
+        assert set(os.listdir(sandbox.home)) == home | {"other"}
+        left = [n for _, _, names in os.walk(f"{other['SHFS_STORE']}/journal") for n in names if "shell-" not in n]
+        assert not [n for n in left if n.endswith((".new", ".seg", ".zst", ".log"))], left
+
+    for name in ("../x", "/tmp/x", "shfs/../x", "shfs/journal/../x.seg", f"{HOST}../x.seg", "shfs/journal/.x/a.seg",
+                 f"{HOST}a.txt", f"{HOST}.a.seg", f"{HOST}a/b.seg", f"{HOST}a\n.seg", "shfs/journal/a.seg",
+                 "shfs/objects/../../x", "shfs/objects/xyz", "shfs/objects/", "shfs/index.db", "other"):
+        refused([first, (name, segment[1])], "no archive of shfs")
+    for kind in tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.DIRTYPE:
+        refused([first, (link(segment[0].name, kind, f"{sandbox.home}/x"), b"")], "no archive of shfs")
+    refused([], "no archive of shfs")
+    refused(rest, "no archive of shfs")
+    refused([("shfs/format", b"2\n"), *rest], "newer")
+    refused([first, segment, segment], "twice")
+    refused([first, (segment[0].name, segment[1][:-3] + b"xyz")], "damaged")
+    refused([first, (segment[0].name, b"")], "damaged")
+    refused([first, (f"{HOST}shell-0-1-2.log", b"no log")], "damaged")
+    refused([first, segment, (one[0].name, one[1] + b"x")], "damaged")
+    refused([first, (one[0].name, b"")], "damaged")
+    write(path, members)
+    for cut in 512, 1000, 5000, os.stat(path).st_size // 2:
+        with open(path, "r+b") as file:
+            data = file.read()
+        with open(f"{path}.cut", "wb") as file:
+            file.write(data[:cut])
+        there("import", f"{path}.cut", check=1)
+        assert json.loads(there("history", "--json", "--all", check=3).stdout)["commands"] == []
+    assert there("import", "/nonexistent", check=1) and there("import", check=2)
+
+
+@pytest.mark.users("ordinary")
+def test_a_bomb(archive, sandbox, other):
+    """Much in little, under a name that is not its own: nothing of it stays."""
+    path = f"{sandbox.path}/bomb.tar.zst"
+    head, tail = f"{path}.head", f"{path}.tail"
+    write(head, entries(archive)[:1])
+    info = tarfile.TarInfo("shfs/objects/" + "0" * 32)
+    info.size = 1 << 30
+    with open(tail, "wb") as file:
+        file.write(info.tobuf())
+    parts = f"head -c 1024 {head}; cat {tail}; head -c 1G /dev/zero; head -c 1024 /dev/zero"
+    sandbox.run("sh", "-c", f"({parts}) | zstd -q > {path}; ls -s {path}", timeout=60)
+    assert "damaged" in sandbox.shfs("import", path, cwd="/", env=other, check=1, timeout=60).stderr
+    assert int(sandbox.run("du", "-s", other["SHFS_STORE"]).stdout.split()[0]) < 1000
+
+
+@pytest.mark.users("ordinary")
+def test_flipped_bits(archive, sandbox, shfs, other):
+    """Each is found, or harms nobody: nothing is ever imported that was not written."""
+    there, members, chance = in_other(sandbox, other), entries(archive), random.Random(7)
+    path = f"{sandbox.path}/flipped.tar"
+    good = everything(shfs, sandbox)
+    found = 0
+    for _ in range(FLIPS):
+        write(path, members)
+        with open(path, "r+b") as file:
+            data = bytearray(file.read())
+            at = chance.randrange(len(data))
+            data[at] ^= 1 << chance.randrange(8)
+            file.seek(0)
+            file.write(data)
+        sandbox.run("rm", "-rf", other["SHFS_STORE"])
+        result = there("import", path, check=False)
+        assert result.status in (0, 1) and "Sanitizer" not in result.stderr, (at, result)
+        found += result.status
+        if not result.status and result.stdout:
+            # names of hosts, times and blanks of tar say nothing of what is inside; a hook log has no sums
+            now = everything(there, sandbox)
+            assert len(now["commands"]) <= len(good["commands"])
+            for name in good.keys() - {"commands"}:
+                assert {v["data"] for v in now[name]} <= {v["data"] for v in good[name]}, (at, name)
+    assert found
+
+
+@pytest.mark.users("ordinary")
+def test_killed(archive, sandbox, shfs, other):
+    there, good = in_other(sandbox, other), everything(shfs, sandbox)
+    program, trace = sandbox.run("which", "shfs").stdout.strip(), f"{sandbox.path}/tmp/trace"
+    env = {**other, "ASAN_OPTIONS": "detect_leaks=0"}
+    strace = "strace", "-f", "-o", trace, "-e", f"trace={CALLS}"
+    sandbox.run(*strace, program, "import", archive, cwd="/", env=env)
+    with open(trace, encoding="utf-8", errors="replace") as lines:
+        calls = sum(1 for _ in lines)
+    for n in random.Random(3).sample(range(1, calls), 4):
+        sandbox.run("rm", "-rf", other["SHFS_STORE"])
+        sandbox.run(*strace, "-e", f"inject={CALLS}:signal=KILL:when={n}", program, "import", archive,
+                    cwd="/", env=env, check=False)
+        there("import", archive)
+        assert everything(there, sandbox) == good, n
+        left = [n for _, _, names in os.walk(f"{other['SHFS_STORE']}/journal") for n in names if ".new" in n]
+        assert not left
+
+
+def test_snapshot_is_untouched(archive, sandbox, shfs):
+    """Neither touches a file of the project."""
+    files = snapshot(sandbox.project)
+    shfs("import", archive)
+    assert snapshot(sandbox.project) == files
