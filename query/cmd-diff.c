@@ -80,10 +80,8 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 		opts.brief = true;
 		return 0;
 	}
-	if (!*value || strlen(value) > 6 || value[strspn(value, "0123456789")]) {
-		shfs_error("--unified wants a number of lines");
-		return SHFS_EXIT_USAGE;
-	}
+	if (!*value || strlen(value) > 6 || value[strspn(value, "0123456789")])
+		return shfs_bad_value(opt, value, "a number of lines");
 	opts.context = value;
 	return 0;
 }

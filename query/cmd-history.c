@@ -5,7 +5,6 @@
 #include "query/gap.h"
 
 #include "common/path.h"
-#include "common/quote.h"
 
 #include <errno.h>
 #include <string.h>
@@ -49,20 +48,6 @@ static bool is_bookkeeping_asked(void)
 
 /* --- options --- */
 
-static int set_limit(const char *value)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	char *end;
-
-	errno = 0;
-	filter.limit = strtoll(value, &end, 10);
-	if (!errno && !*end && *value >= '0' && *value <= '9' && filter.limit > 0)
-		return 0;
-	shfs_quote_display(&shown, value, strlen(value));
-	shfs_error("--limit %s: not a number above 0", shown.data ? shown.data : "");
-	return SHFS_EXIT_USAGE;
-}
-
 static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
@@ -75,7 +60,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 	else if (!strcmp(opt->name, "reverse"))
 		filter.reverse = true;
 	else if (!strcmp(opt->name, "limit"))
-		return set_limit(value);
+		return shfs_count_option(opt, value, &filter.limit);
 	else if (!code && (!strcmp(opt->name, "read") || !strcmp(opt->name, "wrote")) &&
 	         add_path(value))
 		return shfs_error("out of memory"), SHFS_EXIT_FAILURE;

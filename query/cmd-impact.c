@@ -357,7 +357,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 	opts.json |= !strcmp(opt->name, "json");
 	opts.dot |= !strcmp(opt->name, "dot");
 	opts.limits.all |= !strcmp(opt->name, "all");
-	return opt->arg ? shfs_graph_depth_option(value, &opts.limits.max_depth) : 0;
+	return opt->arg ? shfs_count_option(opt, value, &opts.limits.max_depth) : 0;
 }
 
 static const struct shfs_option options[] = {

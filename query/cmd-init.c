@@ -201,9 +201,8 @@ static bool add_key(const char *name, size_t len)
 	return true;
 }
 
-static int set_search_key(const char *value)
+static int set_search_key(const struct shfs_option *opt, const char *value)
 {
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	const char *name = value;
 	size_t len;
 
@@ -212,9 +211,7 @@ static int set_search_key(const char *value)
 		name += strspn(name, " ");
 		len = strcspn(name, " ");
 		if (!add_key(name, len)) {
-			shfs_quote_display(&shown, value, strlen(value));
-			shfs_error("--search-key %s: not a key",
-			           shown.data ? shown.data : "");
+			shfs_bad_value(opt, value, "a key");
 			shfs_hint("ctrl-r, alt-s, \"ctrl-x s\"");
 			return SHFS_EXIT_USAGE;
 		}
@@ -227,7 +224,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
 	if (!strcmp(opt->name, "search-key"))
-		return set_search_key(value);
+		return set_search_key(opt, value);
 	print_path = true;
 	return 0;
 }

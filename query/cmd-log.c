@@ -257,25 +257,11 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
-	char *end;
-
-	if (!strcmp(opt->name, "patch")) {
-		opts.patch = true;
-	} else if (!strcmp(opt->name, "json")) {
-		opts.json = true;
-	} else if (!strcmp(opt->name, "reverse")) {
-		opts.reverse = true;
-	} else if (!strcmp(opt->name, "interactive")) {
-		opts.interactive = true;
-	} else {
-		errno = 0;
-		opts.limit = strtoll(value, &end, 10);
-		if (errno || *end || *value < '0' || *value > '9' || opts.limit < 1) {
-			shfs_error("--limit wants a number above 0");
-			return SHFS_EXIT_USAGE;
-		}
-	}
-	return 0;
+	opts.patch |= !strcmp(opt->name, "patch");
+	opts.json |= !strcmp(opt->name, "json");
+	opts.reverse |= !strcmp(opt->name, "reverse");
+	opts.interactive |= !strcmp(opt->name, "interactive");
+	return opt->arg ? shfs_count_option(opt, value, &opts.limit) : 0;
 }
 
 static const struct shfs_option options[] = {

@@ -677,20 +677,6 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int set_limit(const char *value)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	char *end;
-
-	errno = 0;
-	filter.limit = strtoll(value, &end, 10);
-	if (!errno && !*end && *value >= '0' && *value <= '9' && filter.limit > 0)
-		return 0;
-	shfs_quote_display(&shown, value, strlen(value));
-	shfs_error("--limit %s: not a number above 0", shown.data ? shown.data : "");
-	return SHFS_EXIT_USAGE;
-}
-
 static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
@@ -705,7 +691,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 	else if (!strcmp(opt->name, "all"))
 		filter.all = true;
 	else if (!strcmp(opt->name, "limit"))
-		return set_limit(value);
+		return shfs_count_option(opt, value, &filter.limit);
 	return MAX(code, 0);
 }
 

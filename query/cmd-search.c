@@ -262,28 +262,11 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return interactive ? choose(&s) : list(&s);
 }
 
-static int bad_value(const char *message)
-{
-	shfs_error("%s", message);
-	return SHFS_EXIT_USAGE;
-}
-
-static int set_shell(const char *value)
+static int set_shell(const struct shfs_option *opt, const char *value)
 {
 	if (strcmp(value, "bash") && strcmp(value, "zsh") && strcmp(value, "fish"))
-		return bad_value("--shell is bash, zsh or fish");
+		return shfs_bad_value(opt, value, "bash, zsh or fish");
 	opts.shell = value;
-	return 0;
-}
-
-static int set_limit(const char *value)
-{
-	char *end;
-
-	errno = 0;
-	opts.limit = strtoll(value, &end, 10);
-	if (errno || *end || *value < '0' || *value > '9' || opts.limit < 1)
-		return bad_value("--limit wants a number above 0");
 	return 0;
 }
 
@@ -291,9 +274,9 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
 	if (!strcmp(opt->name, "shell"))
-		return set_shell(value);
+		return set_shell(opt, value);
 	if (!strcmp(opt->name, "limit"))
-		return set_limit(value);
+		return shfs_count_option(opt, value, &opts.limit);
 	if (!strcmp(opt->name, "interactive"))
 		opts.interactive = true;
 	else if (!strcmp(opt->name, "list"))

@@ -149,54 +149,47 @@ static int put_totals(struct stats *s)
 
 /* --- days, the latest first --- */
 
-struct day {
-	char name[16];
-	int64_t commands, failed;
-};
-
-static void put_day(struct stats *s, const struct day *day, int64_t most)
+/* day: a row of it, its commands, those that failed, the most of a day. */
+static int put_day(struct stats *s, struct shfs_rows *day)
 {
+	int64_t commands = shfs_rows_int(day, 1), most = shfs_rows_int(day, 3);
+
 	if (opts.json) {
 		shfs_json_object(&s->json, NULL);
-		shfs_json_str(&s->json, "day", day->name);
-		shfs_json_int(&s->json, "commands", day->commands);
-		shfs_json_int(&s->json, "failed", day->failed);
+		shfs_json_str(&s->json, "day", shfs_rows_text(day, 0));
+		shfs_json_int(&s->json, "commands", commands);
+		shfs_json_int(&s->json, "failed", shfs_rows_int(day, 2));
 		shfs_json_object_end(&s->json);
-		return;
+		return 0;
 	}
-	shfs_buf_printf(&s->out, "  %s  %6" PRId64 "  ", day->name, day->commands);
-	for (int64_t i = 0; i < (day->commands * BAR_WIDTH + most - 1) / most; i++)
+	shfs_buf_printf(&s->out, "  %s  %6" PRId64 "  ", shfs_rows_text(day, 0),
+	                commands);
+	for (int64_t i = 0; i < (commands * BAR_WIDTH + most - 1) / most; i++)
 		shfs_buf_str(&s->out, "▪");
 	shfs_buf_char(&s->out, '\n');
+	return 0;
 }
 
 static int put_days(struct stats *s)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	_cleanup_free_ struct day *days = calloc((size_t)opts.limit, sizeof(*days));
-	int64_t n = 0, most = 1;
-	int r = ask_commands(s,
-	                     "SELECT strftime('%Y-%m-%d', begin_ns / 1000000000,"
-	                     " 'unixepoch', 'localtime') AS day, count(*),"
-	                     " coalesce(sum(status <> 0), 0)",
-	                     " GROUP BY day ORDER BY day DESC", &rows);
+	char tail[96];
+	int r;
 
-	if (!days)
-		return -ENOMEM;
-	while (!r && n < opts.limit && (r = shfs_rows_next(rows)) > 0) {
-		snprintf(days[n].name, sizeof(days[n].name), "%s",
-		         shfs_rows_text(rows, 0));
-		days[n].commands = shfs_rows_int(rows, 1);
-		days[n].failed = shfs_rows_int(rows, 2);
-		most = MAX(most, days[n].commands);
-		n++;
-		r = 0;
-	}
+	snprintf(tail, sizeof(tail),
+	         " GROUP BY day ORDER BY day DESC LIMIT %" PRId64 ") ORDER BY day DESC",
+	         opts.limit);
+	r = ask_commands(s,
+	                 "SELECT day, n, failed, max(n) OVER () FROM"
+	                 " (SELECT strftime('%Y-%m-%d', begin_ns / 1000000000,"
+	                 " 'unixepoch', 'localtime') AS day, count(*) AS n,"
+	                 " coalesce(sum(status <> 0), 0) AS failed",
+	                 tail, &rows);
 	begin_list(s, "Commands a day", "days");
-	for (int64_t i = 0; i < n; i++)
-		put_day(s, &days[i], most);
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = put_day(s, rows);
 	end_list(s);
-	return MIN(r, 0);
+	return r;
 }
 
 /* --- what is used most --- */
@@ -482,21 +475,13 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
                   const char *value)
 {
 	int64_t *ns = !strcmp(opt->name, "since") ? &opts.since_ns : &opts.until_ns;
-	char *end;
 
 	if (!opt->arg) {
 		opts.json = true;
 		return 0;
 	}
-	if (strcmp(opt->name, "limit") != 0)
-		return shfs_time_option(opt, value, ns);
-	errno = 0;
-	opts.limit = strtoll(value, &end, 10);
-	if (!errno && !*end && *value >= '0' && *value <= '9' && opts.limit > 0 &&
-	    opts.limit <= 100000)
-		return 0;
-	shfs_error("--limit wants a number from 1 to 100000");
-	return SHFS_EXIT_USAGE;
+	return !strcmp(opt->name, "limit") ? shfs_count_option(opt, value, &opts.limit)
+	                                   : shfs_time_option(opt, value, ns);
 }
 
 static const struct shfs_option options[] = {

@@ -422,7 +422,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 		opts.limits.all |= shfs_path_is_version_control(value);
 	}
 	if (!strcmp(opt->name, "depth"))
-		return shfs_graph_depth_option(value, &opts.limits.max_depth);
+		return shfs_count_option(opt, value, &opts.limits.max_depth);
 	return 0;
 }
 

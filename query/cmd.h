@@ -81,6 +81,15 @@ void shfs_error(const char *fmt, ...) _printf_(1, 2);
 void shfs_warn(const char *fmt, ...) _printf_(1, 2);
 void shfs_hint(const char *fmt, ...) _printf_(1, 2); /* "  hint: ..." */
 
-/* The value of an option that wants a time (time.h). Returns an exit code, after it has
- * said what is wrong. */
-int shfs_time_option(const struct shfs_option *opt, const char *value, int64_t *ns);
+/*
+ * --- values of options. Each returns an exit code, after it has said what is wrong ---
+ */
+
+/* "--limit x: not a number above 0" */
+int shfs_bad_value(const struct shfs_option *opt, const char *value, const char *wanted);
+/* A time (time.h). */
+_must_check_ int shfs_time_option(const struct shfs_option *opt, const char *value,
+                                  int64_t *ns);
+/* A number above 0. */
+_must_check_ int shfs_count_option(const struct shfs_option *opt, const char *value,
+                                   int64_t *n);

@@ -13,15 +13,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-static int bad_value(const struct shfs_option *opt, const char *value, const char *wanted)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	shfs_quote_display(&shown, value, strlen(value));
-	shfs_error("--%s %s: not %s", opt->name, shown.data ? shown.data : "", wanted);
-	return SHFS_EXIT_USAGE;
-}
-
 /* Options that are a filter as they stand. */
 static const struct {
 	const char *name;
@@ -82,7 +73,7 @@ static int add(struct shfs_filter *f, const struct shfs_option *opt, const char 
 		if (strcmp(opt->name, plain[i].name) != 0)
 			continue;
 		r = *value ? shfs_filter_add(f, plain[i].kind, value) : -EINVAL;
-		return r == -EINVAL ? bad_value(opt, value, plain[i].wanted) : r;
+		return r == -EINVAL ? shfs_bad_value(opt, value, plain[i].wanted) : r;
 	}
 	if (!strcmp(opt->name, "regex"))
 		return add_regex(f, opt, value);
@@ -90,15 +81,15 @@ static int add(struct shfs_filter *f, const struct shfs_option *opt, const char 
 		return shfs_filter_add_status(f, "fail");
 	if (!strcmp(opt->name, "status")) {
 		r = shfs_filter_add_status(f, value);
-		return r == -EINVAL
-		               ? bad_value(opt, value, "ok, fail, a status, or !status")
-		               : r;
+		return r == -EINVAL ? shfs_bad_value(opt, value,
+		                                     "ok, fail, a status, or !status")
+		                    : r;
 	}
 	if (!strcmp(opt->name, "size")) {
 		r = shfs_filter_add_size(f, value);
 		return r == -EINVAL || r == -ERANGE
-		               ? bad_value(opt, value,
-		                           "a size such as 10K, +10M, -1K, 10K..2M")
+		               ? shfs_bad_value(opt, value,
+		                                "a size such as 10K, +10M, -1K, 10K..2M")
 		               : r;
 	}
 	return SHFS_FILTER_OTHER;

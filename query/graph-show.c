@@ -13,18 +13,6 @@
 #define ARROW_WIDTH 3
 #define LINE_MIN    40 /* of a name, an arrow, an id and what is said of it */
 
-int shfs_graph_depth_option(const char *value, size_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoul(value, &end, 10);
-	if (!errno && !*end && *value >= '0' && *value <= '9' && *out)
-		return 0;
-	shfs_error("--depth wants a number above 0");
-	return SHFS_EXIT_USAGE;
-}
-
 /* --- a tree --- */
 
 /* What is left of the line; half of it or more, or the tree is not drawn further. */

@@ -7,11 +7,6 @@
 
 #include "query/graph.h"
 
-/* The value of --depth. Returns an exit code; where it is not 0, the reason has been
- * said.
- */
-_must_check_ int shfs_graph_depth_option(const char *value, size_t *out);
-
 /* --- a tree --- */
 
 #define SHFS_TREE_LISTED                                                                 \

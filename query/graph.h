@@ -48,7 +48,7 @@ struct shfs_graph_maker {
 struct shfs_graph;
 
 struct shfs_graph_limits {
-	size_t max_depth;    /* makers one behind the other; 0: all */
+	int64_t max_depth;   /* makers one behind the other; 0: all */
 	size_t max_versions; /* that are looked at, about; 0: all */
 	bool all;            /* also through .git and the like */
 	bool eager; /* read all of the index first, however little is asked for */

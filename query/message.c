@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/cmd.h"
-#include "query/time.h"
-
-#include "common/quote.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 static void say(const char *prefix, const char *fmt, va_list ap)
 {
@@ -40,16 +36,4 @@ void shfs_hint(const char *fmt, ...)
 	va_start(ap, fmt);
 	say("  hint: ", fmt, ap);
 	va_end(ap);
-}
-
-int shfs_time_option(const struct shfs_option *opt, const char *value, int64_t *ns)
-{
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	if (!shfs_time_parse(value, ns))
-		return 0;
-	shfs_quote_display(&shown, value, strlen(value));
-	shfs_error("--%s %s: not a time", opt->name, shown.data ? shown.data : "");
-	shfs_hint("try \"2 hours ago\", yesterday, \"2024-05-17 14:00\"");
-	return SHFS_EXIT_USAGE;
 }

@@ -355,7 +355,7 @@ static int expand(struct upstream *up, struct maker_node *m)
 	bool anew = !m->asked || (limits->max_depth && m->m.depth < m->asked_depth);
 	int r;
 
-	m->m.cut = (limits->max_depth && m->m.depth >= limits->max_depth) ||
+	m->m.cut = (limits->max_depth && m->m.depth >= (size_t)limits->max_depth) ||
 	           (!m->asked && shfs_graph_is_full(up->graph));
 	if (m->m.cut)
 		return 0;

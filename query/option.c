@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/cmd.h"
+#include "query/time.h"
+
+#include "common/quote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int shfs_bad_value(const struct shfs_option *opt, const char *value, const char *wanted)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, value, strlen(value));
+	shfs_error("--%s %s: not %s", opt->name, shown.data ? shown.data : "", wanted);
+	return SHFS_EXIT_USAGE;
+}
+
+int shfs_time_option(const struct shfs_option *opt, const char *value, int64_t *ns)
+{
+	if (!shfs_time_parse(value, ns))
+		return 0;
+	shfs_bad_value(opt, value, "a time");
+	shfs_hint("try \"2 hours ago\", yesterday, \"2024-05-17 14:00\"");
+	return SHFS_EXIT_USAGE;
+}
+
+int shfs_count_option(const struct shfs_option *opt, const char *value, int64_t *n)
+{
+	char *end;
+
+	errno = 0;
+	*n = strtoll(value, &end, 10);
+	if (!errno && !*end && *value >= '0' && *value <= '9' && *n > 0)
+		return 0;
+	return shfs_bad_value(opt, value, "a number above 0");
+}
