@@ -36,24 +36,9 @@ static const struct shfs_export_format *find_format(const char *name)
 	return NULL;
 }
 
-/* A file that is there is not overwritten unless asked. */
 static int open_output(struct shfs_export *x)
 {
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-
-	if (!opts.output || !strcmp(opts.output, "-")) {
-		x->file = stdout;
-		return 0;
-	}
-	x->file = fopen(opts.output, opts.force ? "we" : "wxe");
-	if (x->file)
-		return 0;
-	shfs_quote_display(&shown, opts.output, strlen(opts.output));
-	shfs_error("%s: %s", shown.data ?: "", strerror(errno));
-	if (errno != EEXIST)
-		return SHFS_EXIT_FAILURE;
-	shfs_hint("--force overwrites it");
-	return SHFS_EXIT_REFUSED;
+	return shfs_output_option(opts.output, opts.force, 0666, &x->file);
 }
 
 /* main sees to standard output. */

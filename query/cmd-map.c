@@ -11,10 +11,8 @@
 
 #include "common/clock.h"
 #include "common/proc.h"
-#include "common/quote.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <uthash.h>
@@ -563,32 +561,15 @@ static int check_page(void)
 }
 #endif
 
-/* What was done is nobody else's: 0600. A file that is there is not overwritten unless
- * asked. */
+/* What was done is nobody else's: 0600. */
 static int open_output(FILE **file)
 {
-	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	int fd;
-
 	if (!opts.output && isatty(STDOUT_FILENO)) {
 		shfs_error("a map is a page for a browser");
 		shfs_hint("write it to a file: shfs map -o map.html");
 		return SHFS_EXIT_USAGE;
 	}
-	*file = stdout;
-	if (!opts.output || !strcmp(opts.output, "-"))
-		return 0;
-	fd = open(opts.output,
-	          O_WRONLY | O_CREAT | O_CLOEXEC | (opts.force ? O_TRUNC : O_EXCL), 0600);
-	*file = fd < 0 ? NULL : fdopen(fd, "w");
-	if (*file)
-		return 0;
-	shfs_quote_display(&shown, opts.output, strlen(opts.output));
-	shfs_error("%s: %s", shown.data ?: "", strerror(errno));
-	if (errno != EEXIST)
-		return SHFS_EXIT_FAILURE;
-	shfs_hint("--force overwrites it");
-	return SHFS_EXIT_REFUSED;
+	return shfs_output_option(opts.output, opts.force, 0600, file);
 }
 
 /* Half a page is no page. */

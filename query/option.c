@@ -5,6 +5,7 @@
 #include "common/quote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,4 +36,25 @@ int shfs_count_option(const struct shfs_option *opt, const char *value, int64_t 
 	if (!errno && !*end && *value >= '0' && *value <= '9' && *n > 0)
 		return 0;
 	return shfs_bad_value(opt, value, "a number above 0");
+}
+
+int shfs_output_option(const char *path, bool force, mode_t mode, FILE **file)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int fd;
+
+	*file = stdout;
+	if (!path || !strcmp(path, "-"))
+		return 0;
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL),
+	          mode);
+	*file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (*file)
+		return 0;
+	shfs_quote_display(&shown, path, strlen(path));
+	shfs_error("%s: %s", shown.data ?: "", strerror(errno));
+	if (errno != EEXIST)
+		return SHFS_EXIT_FAILURE;
+	shfs_hint("--force overwrites it");
+	return SHFS_EXIT_REFUSED;
 }
