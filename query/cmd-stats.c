@@ -368,7 +368,8 @@ static int put_busiest(struct stats *s)
 	                     "SELECT (SELECT path FROM v_path p WHERE p.file_id ="
 	                     " t.file_id), 0, t.n FROM (SELECT v.file_id, count(*) AS n"
 	                     " FROM v_version v WHERE NOT carried",
-	                     " GROUP BY v.file_id) t ORDER BY t.n DESC, t.file_id",
+	                     " GROUP BY v.file_id HAVING count(*) > 1) t"
+	                     " ORDER BY t.n DESC, t.file_id",
 	                     &rows);
 
 	begin_list(s, "Most versions", "busiest");

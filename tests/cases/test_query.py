@@ -74,6 +74,7 @@ def test_stats(study, sandbox, shfs):
     assert found["slowest"][0]["text"].startswith("A=1") and found["slowest"][0]["duration_ns"] >= 3e8
     versions = {os.path.relpath(f["path"], sandbox.project): f["versions"] for f in found["busiest"]}
     assert versions["config.yaml"] == 3 and not [name for name in versions if ".git" in name]
+    assert "model.awk" not in versions
     sizes = {os.path.basename(f["path"]): f["size"] for f in found["largest"]}
     assert sizes["model.awk"] == len("{ print $1 * rate }\n")
 
