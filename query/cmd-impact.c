@@ -67,7 +67,12 @@ static int add_version_item(struct items *items, struct shfs_graph_version *v)
 	return add_item(items, goes_on(v) ? BRANCH_ON : BRANCH_RESULT, v, NULL);
 }
 
-/* Versions that were asked for have trees of their own. */
+/* Versions that were asked for have trees of their own, if anybody read them. */
+static bool stands_below(const struct shfs_graph_version *v)
+{
+	return v->maker && (v->via || !goes_on(v));
+}
+
 static int collect_maker(struct items *items, struct shfs_graph_maker *m)
 {
 	size_t before = items->n;
@@ -79,7 +84,7 @@ static int collect_maker(struct items *items, struct shfs_graph_maker *m)
 	items->more += m->n_more;
 	items->left_out += m->n_left_out;
 	for (struct shfs_graph_version *v = m->made; v && !r; v = v->next_made)
-		if (v->via)
+		if (stands_below(v))
 			r = add_version_item(items, v);
 	if (!r && items->n == before && !m->n_more && !m->n_left_out && !m->made)
 		r = add_item(items, BRANCH_QUIET, NULL, m);
@@ -172,7 +177,7 @@ static void add_summary(struct shfs_tree *t, struct shfs_graph *graph)
 	for (struct shfs_graph_maker *m = shfs_graph_makers(graph); m; m = m->next)
 		makers++;
 	for (struct shfs_graph_version *v = shfs_graph_versions(graph); v; v = v->next)
-		results += !!v->via;
+		results += v->via || stands_below(v);
 	if (makers)
 		shfs_tree_sum(t, makers, results, "result");
 }

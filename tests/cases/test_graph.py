@@ -166,6 +166,14 @@ def test_impact(study, sandbox):
 
 def test_impact_of_any_version_and_of_one(study, sandbox):
     study.run("sed -i s/3/5/ config.yaml")
+    assert impact(sandbox, "config.yaml") == [
+        "config.yaml@1",
+        "├─ config.yaml@2 ← ID  sed -i s/3/5/ config.yaml",
+        "└─ out.csv@1 ← ID  sh run.sh",
+        "   └─ top.txt@1 ← ID  sort -rn out.csv > top.txt",
+        "",
+        "3 commands, 3 results",
+    ]
     study.run("sh run.sh")
     assert impact(sandbox, "config.yaml") == [
         "config.yaml@2 ← ID  sed -i s/3/5/ config.yaml",
