@@ -4,10 +4,10 @@
  *
  * A result is the latest version of a file that is there, made by a command that read
  * other files before. It is stale if one of these holds another content now than the
- * command read, or if one of these is stale itself. No results, but as they are: what was
- * edited in place or appended to, what editors, notebooks, version control and shfs
- * wrote, what was copied or moved by a command that does nothing else, and what processes
- * outside of any command made.
+ * command read, or if one of these is stale itself; the command's exit status does not
+ * matter. No results, but as they are: what was edited in place or appended to, what
+ * editors, notebooks, version control and shfs wrote, what was copied or moved by a
+ * command that does nothing else, and what processes outside of any command made.
  */
 #pragma once
 
