@@ -50,6 +50,12 @@ void shfs_config_free(struct shfs_config *cfg);
 _must_check_ int shfs_config_read(struct shfs_config *cfg, const char *path,
                                   char **message);
 
+/* What is larger was never archived, we take it: max-size may have been higher once. */
+static inline uint64_t shfs_config_archived_max(const struct shfs_config *cfg)
+{
+	return MAX(cfg->archive_max_bytes, 256ULL << 20);
+}
+
 /* Of its name. -EINVAL. */
 _must_check_ int shfs_config_parse_transport(const char *text,
                                              enum shfs_transport_kind *out);

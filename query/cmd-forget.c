@@ -336,7 +336,7 @@ static int job_begin(struct job *j, bool alone)
 	for (int i = 0; i < j->argc && !code; i++)
 		code = take_operand(j, j->argv[i]);
 	if (!code)
-		code = shfs_filter_resolve(&files, j->store, j->index);
+		code = shfs_filter_resolve(&files, j->ctx, j->index);
 	r = code ? 0 : take_all(j);
 	shfs_filter_cut(&files, n);
 	if (!code && !r)

@@ -249,8 +249,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	o.index = shfs_context_index(ctx, &code);
 	if (!o.index)
 		return code;
-	code = shfs_filter_resolve(&filter, shfs_context_store(ctx, false, &code),
-	                           o.index);
+	code = shfs_filter_resolve(&filter, ctx, o.index);
 	if (code)
 		return code;
 	for (int i = 0; i < argc && !r; i++)

@@ -646,7 +646,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (code || !(m.index = shfs_context_index(ctx, &code)) ||
 	    !(m.store = shfs_context_store(ctx, false, &code)))
 		return code;
-	code = shfs_filter_resolve(&filter, m.store, m.index)
+	code = shfs_filter_resolve(&filter, ctx, m.index)
 	               ?: check_known(m.index, argc, argv);
 	r = code ? 0 : open_rows(&m, argc, argv, &rows);
 	if (r)

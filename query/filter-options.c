@@ -4,13 +4,13 @@
 #include "query/model.h"
 #include "query/version-spec.h"
 
+#include "common/io.h"
 #include "common/quote.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <regex.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 /* Options that are a filter as they stand. */
@@ -108,16 +108,14 @@ int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
 
 /* --- the bytes of a file at hand --- */
 
-struct bytes {
-	const char *data;
-	size_t len;
-};
-
 /* 1; 0: there is no such file. */
-static int map_file(const char *path, struct bytes *out)
+static int take_file(struct shfs_store *store, uint64_t max_bytes, const char *path,
+                     struct shfs_content *out)
 {
+	_cleanup_buf_ struct shfs_buf bytes = { 0 };
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
+	int r;
 
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
@@ -125,39 +123,32 @@ static int map_file(const char *path, struct bytes *out)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
-	*out = (struct bytes){ "", (size_t)st.st_size };
-	if (!out->len)
-		return 1;
-	out->data = mmap(NULL, out->len, PROT_READ, MAP_PRIVATE, fd, 0);
-	return out->data == MAP_FAILED ? -errno : 1;
-}
-
-/* Which object it is. Where none is, it may have been seen and not archived. */
-static int find_bytes(struct shfs_store *store, const struct bytes *b,
-                      struct shfs_content *out)
-{
-	int r = shfs_object_find(store, b->data, b->len, &out->object);
-
-	out->size = b->len;
-	out->phash = shfs_object_partial_hash_mem(b->data, b->len);
+	r = shfs_read_fd(fd, max_bytes, &bytes);
+	if (!r)
+		r = shfs_object_find(store, bytes.data, bytes.len, &out->object);
+	if (r < 0 && r != -EFBIG)
+		return r;
+	/* where it is no object, it may have been seen and not archived */
 	out->flags = r > 0 ? SHFS_CONTENT_OBJECT : 0;
-	return MIN(r, 0);
+	out->size = r == -EFBIG ? (uint64_t)st.st_size : bytes.len;
+	r = shfs_object_partial_hash(fd, out->size, &out->phash);
+	return r ? r : 1;
 }
 
-int shfs_filter_content(struct shfs_store *store, struct shfs_index *index,
+int shfs_filter_content(struct shfs_context *ctx, struct shfs_index *index,
                         const char *operand, struct shfs_content *out)
 {
+	int code = SHFS_EXIT_OK, r;
+	struct shfs_store *store = shfs_context_store(ctx, false, &code);
+	const struct shfs_config *config = store ? shfs_context_config(ctx, &code) : NULL;
 	_cleanup_version_ struct shfs_version version = { 0 };
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
-	struct bytes b = { 0 };
-	int r = map_file(operand, &b);
 
 	*out = (struct shfs_content){ 0 };
-	if (r > 0) {
-		r = find_bytes(store, &b, out);
-		if (b.len)
-			munmap((void *)b.data, b.len);
-	} else if (!r) {
+	if (!config)
+		return code;
+	r = take_file(store, shfs_config_archived_max(config), operand, out);
+	if (!r) {
 		r = shfs_version_spec_find(index, operand, &version);
 		*out = (struct shfs_content){ .flags = version.flags,
 			                      .size = version.size,
@@ -165,7 +156,7 @@ int shfs_filter_content(struct shfs_store *store, struct shfs_index *index,
 			                      .object = version.object };
 		return r;
 	}
-	if (!r)
+	if (r > 0)
 		return 0;
 	shfs_quote_display(&shown, operand, strlen(operand));
 	shfs_error("%s: %s", shown.data ? shown.data : "", strerror(-r));

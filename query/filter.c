@@ -263,12 +263,12 @@ static const struct shfs_filter_item *last_item(const struct shfs_filter *f,
 	return NULL;
 }
 
-static int resolve_content(struct shfs_filter_item *item, struct shfs_store *store,
+static int resolve_content(struct shfs_filter_item *item, struct shfs_context *ctx,
                            struct shfs_index *index)
 {
 	struct shfs_content content;
 	char object[44];
-	int code = shfs_filter_content(store, index, item->text, &content);
+	int code = shfs_filter_content(ctx, index, item->text, &content);
 
 	if (code)
 		return code;
@@ -284,14 +284,14 @@ static int resolve_content(struct shfs_filter_item *item, struct shfs_store *sto
 	return item->text ? 0 : shfs_fail_index(index, -ENOMEM);
 }
 
-int shfs_filter_resolve(struct shfs_filter *f, struct shfs_store *store,
+int shfs_filter_resolve(struct shfs_filter *f, struct shfs_context *ctx,
                         struct shfs_index *index)
 {
 	int code = 0;
 
 	for (size_t i = 0; i < f->n && !code; i++)
 		if (f->items[i].kind == SHFS_FILTER_CONTENT && !f->items[i].resolved)
-			code = resolve_content(&f->items[i], store, index);
+			code = resolve_content(&f->items[i], ctx, index);
 	if (code || !shfs_filter_is_of_versions(f) ||
 	    shfs_filter_has(f, SHFS_FILTER_READ) || shfs_filter_has(f, SHFS_FILTER_WROTE))
 		return code;

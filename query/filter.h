@@ -119,12 +119,12 @@ _must_check_ int shfs_filter_option(struct shfs_filter *filter,
                                     const struct shfs_option *opt, const char *value);
 
 /* Looks up what options name. An exit code, after it has said what is wrong. */
-_must_check_ int shfs_filter_resolve(struct shfs_filter *filter, struct shfs_store *store,
+_must_check_ int shfs_filter_resolve(struct shfs_filter *filter, struct shfs_context *ctx,
                                      struct shfs_index *index);
 
 /* What FILE or FILE@N holds: its object, if flags say so; else its size and partial
  * hash. */
-_must_check_ int shfs_filter_content(struct shfs_store *store, struct shfs_index *index,
+_must_check_ int shfs_filter_content(struct shfs_context *ctx, struct shfs_index *index,
                                      const char *operand, struct shfs_content *out);
 
 /* Takes the conditions on files out: paths, names, contents, sizes, mtimes. */

@@ -15,9 +15,6 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-/* What may be archived was no larger than the limit, which may have been higher once. */
-#define COMPARE_MIN_BYTES (256ULL << 20)
-
 struct shfs_restorer {
 	struct shfs_store *store; /* borrowed, as the next two */
 	struct shfs_index *index;
@@ -223,9 +220,7 @@ static int compare_content(struct work *w)
 {
 	_cleanup_buf_ struct shfs_buf content = { 0 };
 	struct shfs_object_id id;
-	int r = shfs_read_fd(w->fd,
-	                     MAX(w->restorer->config->archive_max_bytes,
-	                         COMPARE_MIN_BYTES),
+	int r = shfs_read_fd(w->fd, shfs_config_archived_max(w->restorer->config),
 	                     &content);
 
 	if (r == -EFBIG)
