@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Large graphs; tests/cases/test_graph.py has the rules. */
-#include "tests/unit/indexkit.h"
+#include "tests/unit/graphkit.h"
 
 #include "query/downstream.h"
 #include "query/stale.h"
@@ -81,21 +81,6 @@ static void count(struct shfs_graph *graph, size_t versions, size_t makers)
 	assert_int_equal(n_makers, makers);
 }
 
-static void find(struct shfs_index *index, const char *path, int64_t n,
-                 struct shfs_version *out)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-
-	assert_ok(shfs_rows_open(index,
-	                         "SELECT" SHFS_VERSION_COLUMNS
-	                         "FROM v_version WHERE path = ?1 AND n = ?2",
-	                         &rows));
-	assert_ok(shfs_rows_bind_str(rows, 1, path));
-	assert_ok(shfs_rows_bind_int(rows, 2, n));
-	assert_int_equal(shfs_rows_next(rows), 1);
-	assert_int_equal(shfs_version_from_row(rows, out), 1);
-}
-
 static void check_down_as(const char *path, int64_t n, bool eager, size_t versions,
                           size_t makers)
 {
@@ -107,7 +92,7 @@ static void check_down_as(const char *path, int64_t n, bool eager, size_t versio
 
 	kit_ingest(&k);
 	assert_ok(shfs_index_open(k.store, SHFS_INDEX_READ, &index));
-	find(index, path, n, &target);
+	kit_find(index, path, n, &target);
 	before = now_ms();
 	assert_ok(shfs_downstream_new(index, &target, 1, &limits, &graph));
 	print_message("downstream: %d ms\n", (int)(now_ms() - before));
@@ -129,7 +114,7 @@ static void check_up(const char *path, int64_t n, size_t versions, size_t makers
 	int64_t before;
 
 	assert_ok(shfs_index_open(k.store, SHFS_INDEX_READ, &index));
-	find(index, path, n, &target);
+	kit_find(index, path, n, &target);
 	before = now_ms();
 	assert_ok(shfs_upstream_new(index, &target, &all, &graph));
 	print_message("upstream: %d ms\n", (int)(now_ms() - before));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tests/unit/indexkit.h"
+#include "tests/unit/graphkit.h"
 
 #include "query/upstream.h"
 
@@ -42,21 +42,13 @@ static void check_way(const char *path, int64_t n, size_t depth, bool eager,
                       const char *expected)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	_cleanup_graph_ struct shfs_graph *up = NULL;
 	_cleanup_version_ struct shfs_version target = { 0 };
 	_cleanup_buf_ struct shfs_buf got = { 0 };
 
 	kit_ingest(&k);
 	assert_ok(shfs_index_open(k.store, SHFS_INDEX_READ, &index));
-	assert_ok(shfs_rows_open(index,
-	                         "SELECT" SHFS_VERSION_COLUMNS
-	                         "FROM v_version WHERE path = ?1 AND n = ?2",
-	                         &rows));
-	assert_ok(shfs_rows_bind_str(rows, 1, path));
-	assert_ok(shfs_rows_bind_int(rows, 2, n));
-	assert_int_equal(shfs_rows_next(rows), 1);
-	assert_int_equal(shfs_version_from_row(rows, &target), 1);
+	kit_find(index, path, n, &target);
 	assert_ok(shfs_upstream_new(index, &target,
 	                            &(struct shfs_graph_limits){ .max_depth = depth,
 	                                                         .all = everything,
