@@ -6,6 +6,7 @@
     project   the directory of the case, not mounted yet
     mount     mount(dir=project, *options) -> Mount: shfs-fuse in the foreground
     mounted   the project, mounted
+    work      a shell in it, beside the files of a small analysis
     twins     twins.run(script): in a plain directory and on a mount, with equal output
     shfs      shfs(*args, check=True or a status) -> Result
     shell     shell(kind, before="", after="") -> Shell: an interactive one with the hook loaded
@@ -21,6 +22,7 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 import harness
+from analysis import lay_out
 from twins import Twins
 
 numbers = itertools.count(1)
@@ -124,6 +126,12 @@ def mount(sandbox):
 @pytest.fixture
 def mounted(sandbox):
     return sandbox.mount()
+
+
+@pytest.fixture
+def work(sandbox, mounted, shell):
+    lay_out(sandbox)
+    return shell()
 
 
 @pytest.fixture

@@ -6,21 +6,7 @@ import re
 
 import pytest
 
-PROJECT = {
-    "config.yaml": "rate: 3\nmodel: linear\n",
-    "data/in.csv": "1\n2\n3\n",
-    "model.awk": "{ print $1 * rate }\n",
-    "run.sh": 'awk -v rate="$(sed -n s/rate:.//p config.yaml)" -f model.awk data/in.csv > out.csv\n',
-}
-SORT = "sort -rn out.csv > top.txt"
-
-
-@pytest.fixture
-def work(sandbox, mounted, shell):
-    for name, text in PROJECT.items():
-        sandbox.sh(f"mkdir -p $(dirname {name})")
-        sandbox.write(name, text)
-    return shell()
+from analysis import SORT
 
 
 @pytest.fixture

@@ -18,14 +18,10 @@ import prov.model
 import pytest
 import rdflib
 
+from analysis import PROJECT
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-PROJECT = {
-    "config.yaml": "rate: 3\nmodel: linear\n",
-    "data/in.csv": "1\n2\n3\n",
-    "model.awk": "{ print $1 * rate }\n",
-    "run.sh": 'awk -v rate="$(sed -n s/rate:.//p config.yaml)" -f model.awk data/in.csv > out.csv\n',
-}
 
 # what names and commands can hold; * is a file of three lines that each begins with a number
 HOSTILE = [
@@ -46,11 +42,8 @@ def escaped(name):
 
 
 @pytest.fixture
-def study(sandbox, mounted, shell):
-    for name, text in PROJECT.items():
-        sandbox.sh(f"mkdir -p $(dirname {name})")
-        sandbox.write(name, text)
-    return shell()
+def study(work):
+    return work
 
 
 def empty(sandbox, name="again"):

@@ -9,26 +9,20 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
-pytestmark = pytest.mark.users("ordinary")
+from analysis import PROJECT, SORT, lay_out
 
-FILES = {
-    "config.yaml": "rate: 3\n",
-    "data/in.csv": "1\n2\n3\n",
-    "model.awk": "{ print $1 * rate }\n",
-    "run.sh": 'awk -v rate="$(sed -n s/rate:.//p config.yaml)" -f model.awk data/in.csv > out.csv\n',
-}
+pytestmark = pytest.mark.users("ordinary")
 
 
 @pytest.fixture
 def study(sandbox, shell):
     """A small analysis, done once; what it began with was there before."""
-    sandbox.sh("mkdir data; echo 1 > apart")
-    for name, text in FILES.items():
-        sandbox.write(name, text)
+    lay_out(sandbox, {**PROJECT, "config.yaml": "rate: 3\n"})
+    sandbox.sh("echo 1 > apart")
     sandbox.mount()
     bash = shell()
     bash.run("sh run.sh")
-    bash.run("sort -rn out.csv > top.txt")
+    bash.run(SORT)
     return bash
 
 

@@ -10,6 +10,7 @@ import stat
 import pytest
 
 import browser as browsers
+from analysis import LINES, PROJECT, lay_out
 
 CONFIG = "rate: 3\nmodel: linear\nsteps: 100\n"
 
@@ -33,24 +34,10 @@ HOSTILE = [
 
 @pytest.fixture
 def study(sandbox, mounted, shell):
-    """A small analysis, done once, its config changed, done again."""
-    for name, text in {
-        "config.yaml": CONFIG,
-        "data/in.csv": "".join(f"{i}\n" for i in range(40)),
-        "model.awk": "{ print $1 * rate }\n",
-        "run.sh": 'awk -v rate="$(sed -n s/rate:.//p config.yaml)" -f model.awk data/in.csv > out.csv\n',
-    }.items():
-        sandbox.sh(f"mkdir -p $(dirname {name})")
-        sandbox.write(name, text)
+    data = "".join(f"{i}\n" for i in range(40))
+    lay_out(sandbox, {**PROJECT, "config.yaml": CONFIG, "data/in.csv": data})
     bash = shell()
-    for line in (
-        "sh run.sh",
-        "sort -rn out.csv > top.txt",
-        "sed -i 's/rate: 3/rate: 5/' config.yaml",
-        "echo 'seed: 1' >> config.yaml",
-        "sh run.sh; sort -rn out.csv > top.txt",
-        "false; cat top.txt nothere",
-    ):
+    for line in LINES:
         bash.run(line)
     return bash
 

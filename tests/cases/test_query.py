@@ -8,32 +8,17 @@ import re
 
 import pytest
 
-FIRST = "rate: 3\nmodel: linear\n"
+from analysis import LINES, PROJECT
+
+FIRST = PROJECT["config.yaml"]
 ID = re.compile(r"^[0-9a-f]{7,16}  ", re.M)
 
 
 @pytest.fixture
-def study(sandbox, mounted, shell):
-    """A small analysis, done once, its config changed, done again."""
-    for name, text in {
-        "config.yaml": FIRST,
-        "data/in.csv": "1\n2\n3\n",
-        "model.awk": '{ print $1 * rate }\n',
-        "run.sh": 'awk -v rate="$(sed -n s/rate:.//p config.yaml)" -f model.awk data/in.csv > out.csv\n',
-    }.items():
-        sandbox.sh(f"mkdir -p $(dirname {name})")
-        sandbox.write(name, text)
-    bash = shell()
-    for line in (
-        "sh run.sh",
-        "sort -rn out.csv > top.txt",
-        "sed -i 's/rate: 3/rate: 5/' config.yaml",
-        "echo 'seed: 1' >> config.yaml",
-        "sh run.sh; sort -rn out.csv > top.txt",
-        "false; cat top.txt nothere",
-    ):
-        bash.run(line)
-    return bash
+def study(work):
+    for line in LINES:
+        work.run(line)
+    return work
 
 
 def entries(text):

@@ -10,23 +10,8 @@ import time
 
 import pytest
 
+from analysis import PROJECT, SORT, lay_out
 from harness import Shell, wait_until
-
-PROJECT = {
-    "config.yaml": "rate: 3\nmodel: linear\n",
-    "data/in.csv": "1\n2\n3\n",
-    "model.awk": "{ print $1 * rate }\n",
-    "run.sh": 'awk -v rate="$(sed -n s/rate:.//p config.yaml)" -f model.awk data/in.csv > out.csv\n',
-}
-SORT = "sort -rn out.csv > top.txt"
-
-
-@pytest.fixture
-def work(sandbox, mounted, shell):
-    for name, text in PROJECT.items():
-        sandbox.sh(f"mkdir -p $(dirname {name})")
-        sandbox.write(name, text)
-    return shell()
 
 
 @pytest.fixture
@@ -251,9 +236,7 @@ def test_circles(work, sandbox):
 @pytest.mark.backends
 @pytest.mark.users("ordinary")
 def test_without_a_fuse_layer(sandbox, shell):
-    for name, text in PROJECT.items():
-        sandbox.sh(f"mkdir -p $(dirname {name})")
-        sandbox.write(name, text)
+    lay_out(sandbox)
     sandbox.mount()
     bash = shell()
     bash.run("sh run.sh")
