@@ -38,6 +38,26 @@
 		fd_;                                                                     \
 	})
 
+/* Room for one more in a list of n that may hold cap. False: no memory. */
+#define MAKE_ROOM(list, n, cap)                                                          \
+	({                                                                               \
+		void *grown_ = shfs_grow(list, n, &(cap), sizeof(*(list)));              \
+		(list) = grown_ ? grown_ : (list);                                       \
+		grown_ != NULL;                                                          \
+	})
+
+static inline void *shfs_grow(void *list, size_t n, size_t *cap, size_t size)
+{
+	size_t more = MAX(*cap * 2, (size_t)4);
+
+	if (n < *cap)
+		return list;
+	list = reallocarray(list, more, size);
+	if (list)
+		*cap = more;
+	return list;
+}
+
 /* For qsort and bsearch of int64_t, upwards. */
 static inline int shfs_compare_int64(const void *a, const void *b)
 {

@@ -157,14 +157,8 @@ static int take_commands(struct job *j, bool whole)
 			r = show_command(j, id);
 		if (r || is_process)
 			continue;
-		if (j->n_ids == cap) {
-			int64_t *more = reallocarray(j->ids, cap = cap ? cap * 2 : 64,
-			                             sizeof(*more));
-
-			if (!more)
-				return -ENOMEM;
-			j->ids = more;
-		}
+		if (!MAKE_ROOM(j->ids, j->n_ids, cap))
+			return -ENOMEM;
 		j->ids[j->n_ids++] = id;
 	}
 	qsort(j->ids, j->n_ids, sizeof(*j->ids), compare);

@@ -48,15 +48,8 @@ static bool goes_on(const struct shfs_graph_version *v)
 static int add_item(struct items *items, enum branch branch, struct shfs_graph_version *v,
                     struct shfs_graph_maker *m)
 {
-	if (items->n == items->cap) {
-		size_t cap = MAX(items->cap * 2, (size_t)8);
-		void *list = reallocarray(items->list, cap, sizeof(*items->list));
-
-		if (!list)
-			return -ENOMEM;
-		items->list = list;
-		items->cap = cap;
-	}
+	if (!MAKE_ROOM(items->list, items->n, items->cap))
+		return -ENOMEM;
 	items->list[items->n++] = (struct item){ branch, v, m };
 	items->count[branch]++;
 	return 0;
@@ -267,15 +260,8 @@ static int load_targets(struct shfs_rows *rows, struct targets *t)
 	int r;
 
 	while ((r = shfs_rows_next(rows)) > 0) {
-		if (t->n == t->cap) {
-			size_t cap = MAX(t->cap * 2, (size_t)8);
-			void *list = reallocarray(t->list, cap, sizeof(*t->list));
-
-			if (!list)
-				return -ENOMEM;
-			t->list = list;
-			t->cap = cap;
-		}
+		if (!MAKE_ROOM(t->list, t->n, t->cap))
+			return -ENOMEM;
 		r = shfs_version_from_row(rows, &t->list[t->n]);
 		if (r < 0)
 			return r;

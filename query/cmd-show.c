@@ -54,15 +54,8 @@ static int load_processes(struct show *s, int64_t command_id)
 	if (!r)
 		r = shfs_rows_bind_int(rows, 1, command_id);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
-		if (s->n_processes == cap) {
-			void *more = reallocarray(s->processes, MAX(cap * 2, (size_t)16),
-			                          sizeof(*s->processes));
-
-			if (!more)
-				return -ENOMEM;
-			s->processes = more;
-			cap = MAX(cap * 2, (size_t)16);
-		}
+		if (!MAKE_ROOM(s->processes, s->n_processes, cap))
+			return -ENOMEM;
 		r = shfs_process_from_row(rows, &s->processes[s->n_processes]);
 		if (r > 0) {
 			s->n_processes++;

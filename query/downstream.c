@@ -71,15 +71,8 @@ static int append_read(const struct shfs_access *a, void *arg)
 	r = shfs_facts_owner(g->facts, a->access_id, &command_id);
 	if (r <= 0)
 		return r;
-	if (f->n == f->cap) {
-		size_t cap = MAX(f->cap * 2, (size_t)8);
-		void *list = reallocarray(f->list, cap, sizeof(*f->list));
-
-		if (!list)
-			return -ENOMEM;
-		f->list = list;
-		f->cap = cap;
-	}
+	if (!MAKE_ROOM(f->list, f->n, f->cap))
+		return -ENOMEM;
 	f->list[f->n++] = (struct read){
 		.n = a->seen_n,
 		.begin_ns = shfs_access_begin_ns(a),
@@ -146,15 +139,8 @@ static int add_reader(struct version_node *node, struct maker_node *m)
 	if (node == m->last_read)
 		return 0;
 	m->last_read = node;
-	if (v->n_readers == v->cap_readers) {
-		size_t cap = MAX(v->cap_readers * 2, (size_t)2);
-		void *readers = reallocarray(v->readers, cap, sizeof(*v->readers));
-
-		if (!readers)
-			return -ENOMEM;
-		v->readers = readers;
-		v->cap_readers = cap;
-	}
+	if (!MAKE_ROOM(v->readers, v->n_readers, v->cap_readers))
+		return -ENOMEM;
 	v->readers[v->n_readers++] = &m->m;
 	return shfs_graph_add_input(m, node);
 }

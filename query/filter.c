@@ -17,17 +17,10 @@ struct shfs_query_arg {
 
 static int add_arg(struct shfs_query *q, struct shfs_query_arg arg)
 {
-	if (q->n == q->cap) {
-		size_t cap = MAX(q->cap * 2, (size_t)8);
-		struct shfs_query_arg *args = reallocarray(q->args, cap, sizeof(*args));
-
-		if (!args) {
-			free(arg.text);
-			q->failed = true;
-			return 1;
-		}
-		q->args = args;
-		q->cap = cap;
+	if (!MAKE_ROOM(q->args, q->n, q->cap)) {
+		free(arg.text);
+		q->failed = true;
+		return 1;
 	}
 	q->args[q->n++] = arg;
 	return q->n;
@@ -104,16 +97,8 @@ struct shfs_filter_item {
 
 static int add_item(struct shfs_filter *f, struct shfs_filter_item item)
 {
-	if (f->n == f->cap) {
-		size_t cap = MAX(f->cap * 2, (size_t)8);
-		struct shfs_filter_item *items =
-			reallocarray(f->items, cap, sizeof(*items));
-
-		if (!items)
-			return -ENOMEM;
-		f->items = items;
-		f->cap = cap;
-	}
+	if (!MAKE_ROOM(f->items, f->n, f->cap))
+		return -ENOMEM;
 	f->items[f->n++] = item;
 	return 0;
 }

@@ -240,15 +240,8 @@ static int add_read(const struct shfs_access *a, void *arg)
 	r = shfs_graph_by(of->g, a->access_id >> 32, &by);
 	if (r || by > of->most)
 		return r;
-	if (reads->n == reads->cap) {
-		size_t cap = MAX(reads->cap * 2, (size_t)16);
-		void *list = reallocarray(reads->list, cap, sizeof(*reads->list));
-
-		if (!list)
-			return -ENOMEM;
-		reads->list = list;
-		reads->cap = cap;
-	}
+	if (!MAKE_ROOM(reads->list, reads->n, reads->cap))
+		return -ENOMEM;
 	reads->list[reads->n++] = (struct graph_read){
 		.version_id = a->file_id << 32 | a->seen_n,
 		.begin_ns = shfs_access_begin_ns(a),

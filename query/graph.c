@@ -191,15 +191,8 @@ int shfs_graph_add_input(struct maker_node *m, struct version_node *node)
 	if (node->input_of == m)
 		return 0;
 	node->input_of = m;
-	if (maker->n_inputs == maker->cap_inputs) {
-		size_t cap = MAX(maker->cap_inputs * 2, (size_t)8);
-		void *inputs = reallocarray(maker->inputs, cap, sizeof(*maker->inputs));
-
-		if (!inputs)
-			return -ENOMEM;
-		maker->inputs = inputs;
-		maker->cap_inputs = cap;
-	}
+	if (!MAKE_ROOM(maker->inputs, maker->n_inputs, maker->cap_inputs))
+		return -ENOMEM;
 	maker->inputs[maker->n_inputs++] = &node->v;
 	return 0;
 }
@@ -234,15 +227,8 @@ static int add_executed(int64_t process_id, int64_t first_ns, void *arg)
 
 	if (r <= 0 || first_ns > e->until_ns || program->listed)
 		return MIN(r, 0);
-	if (e->n == e->cap) {
-		size_t cap = MAX(e->cap * 2, (size_t)8);
-		void *list = reallocarray(e->list, cap, sizeof(*e->list));
-
-		if (!list)
-			return -ENOMEM;
-		e->list = list;
-		e->cap = cap;
-	}
+	if (!MAKE_ROOM(e->list, e->n, e->cap))
+		return -ENOMEM;
 	e->list[e->n++] = (struct first_run){ program, first_ns };
 	program->listed = true;
 	return 0;

@@ -161,15 +161,8 @@ static int grow_table(struct shfs_haystack *h)
 
 static int add(struct shfs_haystack *h, struct shfs_hay hay, const char *text)
 {
-	if (h->n == h->cap) {
-		size_t cap = MAX(h->cap * 2, (size_t)4096);
-		void *more = reallocarray(h->list, cap, sizeof(*h->list));
-
-		if (!more || cap > INT32_MAX)
-			return -ENOMEM;
-		h->list = more;
-		h->cap = cap;
-	}
+	if (h->n >= INT32_MAX || !MAKE_ROOM(h->list, h->n, h->cap))
+		return -ENOMEM;
 	hay.mask = shfs_fuzzy_mask(text, hay.len);
 	hay.text = h->texts.len;
 	shfs_buf_add(&h->texts, text, hay.len);

@@ -122,15 +122,8 @@ int shfs_rerun_add(struct shfs_rerun *rr, int64_t command_id,
 	struct shfs_rerun_step *step;
 	int r;
 
-	if (rr->n == rr->cap) {
-		size_t cap = MAX(rr->cap * 2, (size_t)16);
-		void *steps = reallocarray(rr->steps, cap, sizeof(*rr->steps));
-
-		if (!steps)
-			return -ENOMEM;
-		rr->steps = steps;
-		rr->cap = cap;
-	}
+	if (!MAKE_ROOM(rr->steps, rr->n, rr->cap))
+		return -ENOMEM;
 	step = &rr->steps[rr->n++];
 	*step = (struct shfs_rerun_step){ .stale = stale };
 	r = load_step(rr, command_id, step);

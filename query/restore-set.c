@@ -9,18 +9,7 @@
 static int add(struct shfs_restore_set *set, struct shfs_version *version, char *base,
                char *below)
 {
-	struct shfs_restore_item *items = set->items;
-
-	if (set->n == set->cap) {
-		size_t cap = MAX(set->cap * 2, (size_t)16);
-
-		items = reallocarray(items, cap, sizeof(*items));
-		if (items) {
-			set->items = items;
-			set->cap = cap;
-		}
-	}
-	if (!items || !base || !below) {
+	if (!base || !below || !MAKE_ROOM(set->items, set->n, set->cap)) {
 		free(base);
 		free(below);
 		return -ENOMEM;

@@ -329,15 +329,8 @@ static bool is_same_content(const struct shfs_version_fact *a,
 
 static int append_input(struct shfs_stale_run *run, const struct shfs_stale_input *input)
 {
-	if (run->n_inputs == run->cap_inputs) {
-		size_t cap = MAX(run->cap_inputs * 2, (size_t)8);
-		void *inputs = reallocarray(run->inputs, cap, sizeof(*run->inputs));
-
-		if (!inputs)
-			return -ENOMEM;
-		run->inputs = inputs;
-		run->cap_inputs = cap;
-	}
+	if (!MAKE_ROOM(run->inputs, run->n_inputs, run->cap_inputs))
+		return -ENOMEM;
 	run->inputs[run->n_inputs++] = *input;
 	return 0;
 }

@@ -218,15 +218,8 @@ static int keep_later(struct maker_node *m, const struct graph_read *read)
 {
 	struct graph_reads *later = &m->reads;
 
-	if (later->n == later->cap) {
-		size_t cap = MAX(later->cap * 2, (size_t)8);
-		void *list = reallocarray(later->list, cap, sizeof(*later->list));
-
-		if (!list)
-			return -ENOMEM;
-		later->list = list;
-		later->cap = cap;
-	}
+	if (!MAKE_ROOM(later->list, later->n, later->cap))
+		return -ENOMEM;
 	later->list[later->n++] = *read;
 	return 0;
 }

@@ -456,15 +456,8 @@ static int events_add(const struct shfs_access *a, void *arg)
 
 	if (events->max && (int64_t)events->n == events->max)
 		return 1;
-	if (events->n == events->cap) {
-		size_t cap = MAX(events->cap * 2, (size_t)64);
-		struct event *list = reallocarray(events->list, cap, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		events->list = list;
-		events->cap = cap;
-	}
+	if (!MAKE_ROOM(events->list, events->n, events->cap))
+		return -ENOMEM;
 	events->list[events->n++] = (struct event){
 		.op = a->op,
 		.created = a->flags & SHFS_ACCESS_CREATED,

@@ -11,15 +11,8 @@
 
 static int files_add(struct shfs_files *files, struct shfs_workflow_file *file)
 {
-	if (files->n == files->cap) {
-		size_t cap = MAX(files->cap * 2, (size_t)8);
-		void *list = reallocarray(files->list, cap, sizeof(*files->list));
-
-		if (!list)
-			return -ENOMEM;
-		files->list = list;
-		files->cap = cap;
-	}
+	if (!MAKE_ROOM(files->list, files->n, files->cap))
+		return -ENOMEM;
 	files->list[files->n++] = file;
 	return 0;
 }
@@ -34,16 +27,9 @@ static int names_add(struct shfs_names *names, char *name)
 			free(name);
 			return 0;
 		}
-	if (names->n == names->cap) {
-		size_t cap = MAX(names->cap * 2, (size_t)4);
-		void *list = reallocarray(names->list, cap, sizeof(*names->list));
-
-		if (!list) {
-			free(name);
-			return -ENOMEM;
-		}
-		names->list = list;
-		names->cap = cap;
+	if (!MAKE_ROOM(names->list, names->n, names->cap)) {
+		free(name);
+		return -ENOMEM;
 	}
 	names->list[names->n++] = name;
 	return 0;
@@ -131,37 +117,19 @@ static int get_file(struct shfs_workflow *wf, int64_t version_id,
 static int add_touch(struct shfs_workflow *wf, struct shfs_step *step, const char *path,
                      int64_t version_id, enum shfs_touch_kind kind, bool writes)
 {
-	struct shfs_touch *touches = wf->touches;
-
-	if (wf->n_touches == wf->cap_touches) {
-		size_t cap = MAX(wf->cap_touches * 2, (size_t)64);
-
-		touches = reallocarray(touches, cap, sizeof(*touches));
-		if (!touches)
-			return -ENOMEM;
-		wf->touches = touches;
-		wf->cap_touches = cap;
-	}
-	touches[wf->n_touches] =
+	if (!MAKE_ROOM(wf->touches, wf->n_touches, wf->cap_touches))
+		return -ENOMEM;
+	wf->touches[wf->n_touches] =
 		(struct shfs_touch){ strdup(path), version_id, kind, writes, step };
-	return touches[wf->n_touches++].path ? 0 : -ENOMEM;
+	return wf->touches[wf->n_touches++].path ? 0 : -ENOMEM;
 }
 
 static int add_step(struct shfs_workflow *wf, struct shfs_step **out)
 {
-	struct shfs_step *step = calloc(1, sizeof(*step));
+	struct shfs_step *step = NULL;
 
-	if (step && wf->n_steps == wf->cap_steps) {
-		size_t cap = MAX(wf->cap_steps * 2, (size_t)16);
-		void *steps = reallocarray(wf->steps, cap, sizeof(*wf->steps));
-
-		if (!steps) {
-			free(step);
-			return -ENOMEM;
-		}
-		wf->steps = steps;
-		wf->cap_steps = cap;
-	}
+	if (MAKE_ROOM(wf->steps, wf->n_steps, wf->cap_steps))
+		step = calloc(1, sizeof(*step));
 	if (!step)
 		return -ENOMEM;
 	step->id = wf->n_steps;
@@ -312,15 +280,8 @@ static int add_source(struct builder *b, struct shfs_workflow_file *file,
 
 static int enqueue(struct builder *b, struct maker_step *m)
 {
-	if (b->n_queued == b->cap_queue) {
-		size_t cap = MAX(b->cap_queue * 2, (size_t)16);
-		void *queue = reallocarray(b->queue, cap, sizeof(*b->queue));
-
-		if (!queue)
-			return -ENOMEM;
-		b->queue = queue;
-		b->cap_queue = cap;
-	}
+	if (!MAKE_ROOM(b->queue, b->n_queued, b->cap_queue))
+		return -ENOMEM;
 	b->queue[b->n_queued++] = m;
 	return 0;
 }

@@ -332,15 +332,8 @@ static int merge_one_size(struct shfs_index *index)
 
 int shfs_file_uses_append(struct shfs_file_uses *uses, struct shfs_file_use use)
 {
-	if (uses->n == uses->cap) {
-		size_t cap = MAX(uses->cap * 2, (size_t)256);
-		struct shfs_file_use *list = reallocarray(uses->list, cap, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		uses->list = list;
-		uses->cap = cap;
-	}
+	if (!MAKE_ROOM(uses->list, uses->n, uses->cap))
+		return -ENOMEM;
 	uses->list[uses->n++] = use;
 	return 0;
 }

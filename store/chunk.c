@@ -269,20 +269,12 @@ static int chunk_get(struct shfs_ingest *ing, int64_t process_id, struct shfs_ch
 static int chunk_put_by(struct shfs_ingest *ing, struct shfs_chunk *c)
 {
 	struct shfs_packed_chunks *all = &ing->packed;
-	struct shfs_packed_chunk *list = all->list;
 
 	if (!c->len)
 		return 0;
-	if (all->n == all->cap) {
-		size_t cap = MAX(all->cap * 2, (size_t)256);
-
-		list = reallocarray(list, cap, sizeof(*list));
-		if (!list)
-			return -ENOMEM;
-		all->list = list;
-		all->cap = cap;
-	}
-	list[all->n++] = (struct shfs_packed_chunk){
+	if (!MAKE_ROOM(all->list, all->n, all->cap))
+		return -ENOMEM;
+	all->list[all->n++] = (struct shfs_packed_chunk){
 		.chunk_id = shfs_access_id(c->process_id, c->first_n),
 		.at = all->data.len,
 		.len = c->len,

@@ -184,15 +184,8 @@ static int begin_pack(struct collection *c)
 
 static int note_entry(struct collection *c, const struct shfs_object_id *id)
 {
-	if (c->n_entries == c->cap) {
-		size_t cap = MAX(c->cap * 2, (size_t)1024);
-		struct pack_entry *more = reallocarray(c->entries, cap, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		c->entries = more;
-		c->cap = cap;
-	}
+	if (!MAKE_ROOM(c->entries, c->n_entries, c->cap))
+		return -ENOMEM;
 	c->entries[c->n_entries++] =
 		(struct pack_entry){ pack_prefix(id), (uint32_t)c->size };
 	return 0;

@@ -366,15 +366,8 @@ static int list_dirty(struct shfs_ingest *ing, struct dirty_file **list, size_t 
 	for (struct shfs_file *f = ing->recent; f; f = f->next) {
 		if (!f->dirty)
 			continue;
-		if (*n == cap) {
-			struct dirty_file *more;
-
-			cap = MAX(cap * 2, (size_t)1024);
-			more = reallocarray(*list, cap, sizeof(*more));
-			if (!more)
-				return -ENOMEM;
-			*list = more;
-		}
+		if (!MAKE_ROOM(*list, *n, cap))
+			return -ENOMEM;
 		(*list)[(*n)++] = (struct dirty_file){ f->id, f };
 	}
 	return 0;

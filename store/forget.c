@@ -561,16 +561,8 @@ static int read_files(struct shfs_forget *f, bool changed, bool known, record_fn
 
 static int add_object(struct shfs_forget *f, const struct shfs_object_id *id)
 {
-	if (f->n_objects == f->cap_objects) {
-		size_t cap = MAX(f->cap_objects * 2, (size_t)64);
-		struct shfs_object_id *more =
-			reallocarray(f->objects, cap, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		f->objects = more;
-		f->cap_objects = cap;
-	}
+	if (!MAKE_ROOM(f->objects, f->n_objects, f->cap_objects))
+		return -ENOMEM;
 	f->objects[f->n_objects++] = *id;
 	return 0;
 }

@@ -22,15 +22,8 @@
 
 int shfs_ids_add(struct shfs_ids *list, int64_t id)
 {
-	if (list->n == list->cap) {
-		size_t cap = MAX(list->cap * 2, (size_t)64);
-		int64_t *ids = reallocarray(list->ids, cap, sizeof(*ids));
-
-		if (!ids)
-			return -ENOMEM;
-		list->ids = ids;
-		list->cap = cap;
-	}
+	if (!MAKE_ROOM(list->ids, list->n, list->cap))
+		return -ENOMEM;
 	list->ids[list->n++] = id;
 	return 0;
 }
@@ -200,15 +193,8 @@ static int trace_file(struct shfs_ingest *ing, const char *host, const char *nam
 		if (!strcmp(t->now->name, name) && !strcmp(t->now->host, host))
 			return 0;
 	}
-	if (t->n == t->cap) {
-		size_t cap = MAX(t->cap * 2, (size_t)64);
-		struct shfs_trace_file *list = reallocarray(t->list, cap, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		t->list = list;
-		t->cap = cap;
-	}
+	if (!MAKE_ROOM(t->list, t->n, t->cap))
+		return -ENOMEM;
 	t->now = &t->list[t->n++];
 	*t->now = (struct shfs_trace_file){
 		.host = strdup(host),
@@ -302,15 +288,8 @@ static int sources_add(struct sources *s, const struct shfs_journal_file *file, 
 {
 	struct source *one;
 
-	if (s->n == s->cap) {
-		size_t cap = MAX(s->cap * 2, (size_t)32);
-		struct source *list = reallocarray(s->list, cap, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		s->list = list;
-		s->cap = cap;
-	}
+	if (!MAKE_ROOM(s->list, s->n, s->cap))
+		return -ENOMEM;
 	one = &s->list[s->n++];
 	*one = (struct source){ .host = strdup(file->host),
 		                .name = strdup(file->name),

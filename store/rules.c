@@ -340,15 +340,8 @@ static int list_add_line(struct pattern_list *list, const char *line, size_t len
 
 	if (len == 0 || line[0] == '#')
 		return 0;
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? 2 * list->cap : 64;
-		void *bigger = reallocarray(list->patterns, cap, sizeof(*list->patterns));
-
-		if (!bigger)
-			return -ENOMEM;
-		list->patterns = bigger;
-		list->cap = cap;
-	}
+	if (!MAKE_ROOM(list->patterns, list->n, list->cap))
+		return -ENOMEM;
 	copy = strndup(line, len);
 	if (!copy)
 		return -ENOMEM;

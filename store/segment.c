@@ -588,19 +588,8 @@ static bool ends_with(const char *s, const char *end)
 
 static int name_list_add(struct name_list *l, const char *name)
 {
-	char *copy = strdup(name);
+	char *copy = MAKE_ROOM(l->names, l->n, l->cap) ? strdup(name) : NULL;
 
-	if (l->n == l->cap) {
-		size_t cap = MAX(l->cap * 2, (size_t)32);
-		char **names = reallocarray(l->names, cap, sizeof(*names));
-
-		if (!names) {
-			free(copy);
-			return -ENOMEM;
-		}
-		l->names = names;
-		l->cap = cap;
-	}
 	if (!copy)
 		return -ENOMEM;
 	l->names[l->n++] = copy;

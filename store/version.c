@@ -572,15 +572,8 @@ static int moves_add(struct moves *m, const struct shfs_file *f, struct shfs_byt
 {
 	struct move *one;
 
-	if (m->n == m->cap) {
-		size_t cap = MAX(m->cap * 2, (size_t)16);
-		struct move *list = reallocarray(m->list, cap, sizeof(*list));
-
-		if (!list)
-			return -ENOMEM;
-		m->list = list;
-		m->cap = cap;
-	}
+	if (!MAKE_ROOM(m->list, m->n, m->cap))
+		return -ENOMEM;
 	one = &m->list[m->n++];
 	*one = (struct move){ .held = *f };
 	shfs_buf_add(&one->rest, rest.data, rest.len);
