@@ -331,29 +331,13 @@ static int compare_statuses(struct stage_node *node)
 	return same || add_difference(node, SHFS_DIFFERENT_STATUS) ? 0 : -ENOMEM;
 }
 
-static int load_shell(struct shfs_comparison *c, const struct shfs_command_row *command,
-                      char **out)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(c->index, "SELECT shell FROM v_session WHERE id = ?1",
-	                       &rows);
-
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, command->session ?: "");
-	if (!r)
-		r = shfs_rows_next(rows);
-	if (r < 0)
-		return r;
-	*out = strdup(r ? shfs_rows_text(rows, 0) : "");
-	return *out ? 0 : -ENOMEM;
-}
-
 static int compare_shells(struct shfs_comparison *c, struct stage_node *node)
 {
 	_cleanup_free_ char *a = NULL, *b = NULL;
 	struct shfs_difference *d;
-	int r = load_shell(c, &node->s.entry[0].command, &a)
-	                ?: load_shell(c, &node->s.entry[1].command, &b);
+	const struct shfs_entry *entry = node->s.entry;
+	int r = shfs_command_shell(c->index, &entry[0].command, "", &a)
+	                ?: shfs_command_shell(c->index, &entry[1].command, "", &b);
 
 	if (r || !strcmp(a, b))
 		return r;

@@ -276,6 +276,23 @@ static int list_candidates(struct shfs_index *index, const char *prefix,
 	return r < 0 ? r : -ENOTUNIQ;
 }
 
+int shfs_command_shell(struct shfs_index *index, const struct shfs_command_row *command,
+                       const char *unknown, char **shell)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, "SELECT shell FROM v_session WHERE id = ?1", &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, command->session ?: "");
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r < 0)
+		return r;
+	*shell =
+		strdup(r && *shfs_rows_text(rows, 0) ? shfs_rows_text(rows, 0) : unknown);
+	return *shell ? 0 : -ENOMEM;
+}
+
 int shfs_command_find(struct shfs_index *index, const char *prefix, int64_t *command_id)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;

@@ -67,6 +67,11 @@ struct shfs_command_row {
 #define SHFS_COMMAND_COLUMNS                                                             \
 	" command_id, id, session, host, cwd, text, begin_ns, end_ns, status, hidden "
 
+/* The shell that it was typed into: "bash", "zsh", "fish"; unknown where that is so. */
+_must_check_ int shfs_command_shell(struct shfs_index *index,
+                                    const struct shfs_command_row *command,
+                                    const char *unknown, char **shell);
+
 /* n_accesses is 0, as it takes a while to count. */
 _must_check_ int shfs_command_from_row(struct shfs_rows *rows,
                                        struct shfs_command_row *out);

@@ -66,23 +66,6 @@ static int add_results(struct shfs_rerun_step *step)
 	return step->results ? 0 : -ENOMEM;
 }
 
-static int load_shell(struct shfs_rerun *rr, struct shfs_rerun_step *step)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(rr->index, "SELECT shell FROM v_session WHERE id = ?1",
-	                       &rows);
-
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, step->entry.command.session ?: "");
-	if (!r)
-		r = shfs_rows_next(rows);
-	if (r < 0)
-		return r;
-	step->shell =
-		strdup(r && *shfs_rows_text(rows, 0) ? shfs_rows_text(rows, 0) : "bash");
-	return step->shell ? 0 : -ENOMEM;
-}
-
 static int load_step(struct shfs_rerun *rr, int64_t command_id,
                      struct shfs_rerun_step *step)
 {
@@ -90,7 +73,8 @@ static int load_step(struct shfs_rerun *rr, int64_t command_id,
 
 	if (r <= 0)
 		return r ? r : -ENOENT;
-	return load_shell(rr, step) ?: add_results(step);
+	return shfs_command_shell(rr->index, &step->entry.command, "bash", &step->shell)
+	               ?: add_results(step);
 }
 
 static int note_makers(struct shfs_rerun *rr, const struct shfs_rerun_step *step)

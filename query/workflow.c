@@ -238,7 +238,6 @@ struct builder {
 	} * table, *todo;
 	struct maker_step **queue;
 	size_t n_queued, cap_queue;
-	struct shfs_rows *shells;
 };
 
 /* The path of a directory, or of the one that holds path. */
@@ -457,32 +456,12 @@ static int add_dirs(struct shfs_workflow *wf, struct shfs_step *step,
 	return r;
 }
 
-static int load_shell(struct builder *b, struct shfs_step *step)
-{
-	int r = 0;
-
-	if (!b->shells)
-		r = shfs_rows_open(b->wf->index,
-		                   "SELECT shell FROM v_session WHERE id = ?1",
-		                   &b->shells);
-	if (!r)
-		r = shfs_rows_bind_str(b->shells, 1, step->entry->command.session ?: "");
-	if (!r)
-		r = shfs_rows_next(b->shells);
-	if (r < 0)
-		return r;
-	step->shell =
-		strdup(r && *shfs_rows_text(b->shells, 0) ? shfs_rows_text(b->shells, 0)
-	                                                  : "bash");
-	shfs_rows_reset(b->shells);
-	return step->shell ? 0 : -ENOMEM;
-}
-
 static int fill_step(struct builder *b, struct maker_step *m)
 {
 	_cleanup_uses_ struct shfs_uses uses = { 0 };
 	struct shfs_step *step = m->step;
-	int r = load_shell(b, step);
+	int r = shfs_command_shell(b->wf->index, &step->entry->command, "bash",
+	                           &step->shell);
 
 	step->n_left_out = m->maker->n_left_out;
 	for (; m->n_inputs < m->maker->n_inputs && !r; m->n_inputs++)
@@ -542,7 +521,6 @@ static void builder_clear(struct builder *b)
 		free(m);
 	}
 	free(b->queue);
-	shfs_rows_close(b->shells);
 }
 
 /* --- the base --- */
