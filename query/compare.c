@@ -349,41 +349,13 @@ static int compare_shells(struct shfs_comparison *c, struct stage_node *node)
 	return 0;
 }
 
-/* The programs that one of the two executed and the other did not. The shell that runs
+/* What one of the two executed and the other did not: exe, or argv. The shell that runs
  * all is not meant: rerun has another one than who typed. */
-#define PROGRAMS                                                                         \
-	"SELECT DISTINCT exe FROM v_process WHERE command_id = ?1 AND NOT shell"         \
+#define ALONE(column)                                                                    \
+	"SELECT DISTINCT " column " FROM v_process WHERE command_id = ?1 AND NOT shell"  \
 	" AND exe <> '' AND exe NOT GLOB '*/bash' AND exe NOT GLOB '*/zsh'"              \
-	" AND exe NOT GLOB '*/fish' AND exe NOT IN"                                      \
-	" (SELECT exe FROM v_process WHERE command_id = ?2) ORDER BY exe"
-
-static int add_programs(struct shfs_comparison *c, struct stage_node *node, int side)
-{
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(c->index, PROGRAMS, &rows);
-
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, node->command_id[side]);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, node->command_id[!side]);
-	while (!r && (r = shfs_rows_next(rows)) > 0) {
-		struct shfs_difference *d = add_difference(node, SHFS_DIFFERENT_PROGRAM);
-
-		if (!d)
-			return -ENOMEM;
-		d->name[side] = strdup(shfs_rows_text(rows, 0));
-		r = d->name[side] ? 0 : -ENOMEM;
-	}
-	return r;
-}
-
-/* What a variable of the shell held shows there. Texts of the shell itself are left out,
- * and programs that one of the two alone executed. */
-#define ARGUMENTS                                                                        \
-	"SELECT DISTINCT argv FROM v_process WHERE command_id = ?1 AND NOT shell"        \
-	" AND exe <> '' AND exe NOT GLOB '*/bash' AND exe NOT GLOB '*/zsh'"              \
-	" AND exe NOT GLOB '*/fish' AND argv NOT IN"                                     \
-	" (SELECT argv FROM v_process WHERE command_id = ?2) ORDER BY argv"
+	" AND exe NOT GLOB '*/fish' AND " column " NOT IN (SELECT " column               \
+	" FROM v_process WHERE command_id = ?2) ORDER BY " column
 
 static char *join_arguments(const char *argv, size_t len)
 {
@@ -400,30 +372,32 @@ static char *join_arguments(const char *argv, size_t len)
 	return shfs_buf_take(&out);
 }
 
-static int add_arguments(struct shfs_comparison *c, struct stage_node *node, int side)
+static int add_alone(struct shfs_comparison *c, struct stage_node *node, int side,
+                     enum shfs_difference_kind kind)
 {
+	bool program = kind == SHFS_DIFFERENT_PROGRAM;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(c->index, ARGUMENTS, &rows);
+	int r = shfs_rows_open(c->index, program ? ALONE("exe") : ALONE("argv"), &rows);
 
 	if (!r)
 		r = shfs_rows_bind_int(rows, 1, node->command_id[side]);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 2, node->command_id[!side]);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
-		struct shfs_difference *d =
-			add_difference(node, SHFS_DIFFERENT_ARGUMENTS);
+		struct shfs_difference *d = add_difference(node, kind);
+		const char *text = shfs_rows_text(rows, 0);
 
 		if (!d)
 			return -ENOMEM;
-		d->name[side] =
-			join_arguments(shfs_rows_text(rows, 0), shfs_rows_bytes(rows, 0));
+		d->name[side] = program ? strdup(text)
+		                        : join_arguments(text, shfs_rows_bytes(rows, 0));
 		r = d->name[side] ? 0 : -ENOMEM;
 	}
 	return r;
 }
 
-/* Nothing but what came out differs: arguments can say more, though they often differ
- * without a consequence (names of temporary files). */
+/* Nothing but what came out differs: arguments can say more (what a variable of the shell
+ * held), though they often differ without a consequence (names of temporary files). */
 static int compare_arguments(struct shfs_comparison *c, struct stage_node *node)
 {
 	struct shfs_difference *results = node->s.differences;
@@ -432,7 +406,7 @@ static int compare_arguments(struct shfs_comparison *c, struct stage_node *node)
 	node->s.differences = NULL;
 	node->last = &node->s.differences;
 	for (int side = 0; side < 2 && !r; side++)
-		r = add_arguments(c, node, side);
+		r = add_alone(c, node, side, SHFS_DIFFERENT_ARGUMENTS);
 	*node->last = results;
 	return r;
 }
@@ -443,7 +417,7 @@ static int compare_stage(struct shfs_comparison *c, struct stage_node *node)
 	int r = compare_texts(node) ?: compare_shells(c, node);
 
 	for (int side = 0; side < 2 && !r; side++)
-		r = add_programs(c, node, side);
+		r = add_alone(c, node, side, SHFS_DIFFERENT_PROGRAM);
 	if (!r)
 		r = compare_files(c, node, SHFS_DIFFERENT_INPUT);
 	results = node->last;
