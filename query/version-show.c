@@ -118,19 +118,7 @@ int shfs_version_show_gone(const struct shfs_version_view *view, struct shfs_row
 int shfs_version_before(struct shfs_index *index, const struct shfs_version *v,
                         struct shfs_version *before)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       "SELECT" SHFS_VERSION_COLUMNS
-	                       "FROM v_version WHERE file_id = ?1 AND n = ?2",
-	                       &rows);
-
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, v->file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, v->n - 1);
-	if (!r)
-		r = shfs_rows_next(rows);
-	return r > 0 ? shfs_version_from_row(rows, before) : r;
+	return v->n > 1 ? shfs_version_load(index, v->version_id - 1, before) : 0;
 }
 
 /* The number of the first version of this file with the same content; 0: there is none
