@@ -307,8 +307,10 @@ static const struct shfs_option *find_option(const struct shfs_option *options,
                                              const char *word, size_t len)
 {
 	for (; options && options->name; options++) {
-		if (!strncmp(word, "--", 2) && len == strlen(options->name) + 2 &&
-		    !strncmp(word + 2, options->name, len - 2))
+		size_t n = strlen(options->name);
+
+		if (!strncmp(word, "--", 2) && len == n + 2 &&
+		    !memcmp(word + 2, options->name, n))
 			return options;
 		if (len == 2 && word[1] == options->letter)
 			return options;
