@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/io.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -102,6 +103,18 @@ int shfs_write_file_at(int dirfd, const char *name, mode_t mode, const void *dat
 	if (fd < 0 || fsync(fd))
 		return -errno;
 	return 0;
+}
+
+bool shfs_is_empty_directory(const char *path)
+{
+	DIR *dir = opendir(path);
+	size_t n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	if (dir)
+		closedir(dir);
+	return dir && n <= 2; /* . and .. */
 }
 
 int shfs_mkdir_p_at(int dirfd, const char *path, mode_t mode)

@@ -38,6 +38,9 @@ _must_check_ int shfs_write_file_at(int dirfd, const char *name, mode_t mode,
 bool shfs_fd_is_served(int fd);
 bool shfs_is_served(const struct statfs *fs);
 
+/* False also where it cannot be read. */
+bool shfs_is_empty_directory(const char *path);
+
 /* mkdir -p relative to dirfd; each directory made has this mode. Existing ones are left
  * alone. */
 _must_check_ int shfs_mkdir_p_at(int dirfd, const char *path, mode_t mode);

@@ -4,10 +4,10 @@
 #include "query/rerun.h"
 #include "query/runner.h"
 
+#include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -236,19 +236,6 @@ static int show_json(const struct rerun *rerun)
 
 /* --- the scratch copy --- */
 
-static bool is_empty(const char *path)
-{
-	DIR *dir = opendir(path);
-	struct dirent *entry = NULL;
-
-	while (dir && (entry = readdir(dir)))
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-			break;
-	if (dir)
-		closedir(dir);
-	return dir && !entry;
-}
-
 static int fail_top(const char *top, const char *what)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -284,7 +271,7 @@ static int find_top(struct rerun *rerun)
 	rerun->top = shfs_operand_path(opts.scratch);
 	if (!rerun->top)
 		return shfs_fail_index(NULL, -ENOMEM);
-	if (!stat(rerun->top, &st) && !is_empty(rerun->top))
+	if (!stat(rerun->top, &st) && !shfs_is_empty_directory(rerun->top))
 		return fail_top(rerun->top, "is not empty");
 	return 0;
 }

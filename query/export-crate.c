@@ -13,7 +13,6 @@
 #include "common/quote.h"
 #include "query/time.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -130,22 +129,6 @@ static int say(int error, const char *what)
 	shfs_quote_display(&shown, what, strlen(what));
 	shfs_error("%s: %s", shown.data ?: "", strerror(-error));
 	return SHFS_EXIT_FAILURE;
-}
-
-static bool is_empty(int directory)
-{
-	int fd = dup(directory);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	size_t n = 0;
-
-	if (!dir) {
-		shfs_closep(&fd);
-		return false;
-	}
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n <= 2; /* . and .. */
 }
 
 /* Opens a new file in the crate, with the directories above it. */
@@ -611,7 +594,7 @@ static int open_directory(struct shfs_export *x)
 	x->directory = open(x->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (x->directory < 0)
 		return say(-errno, x->path);
-	if (is_empty(x->directory))
+	if (shfs_is_empty_directory(x->path))
 		return 0;
 	shfs_quote_display(&shown, x->path, strlen(x->path));
 	shfs_error("%s is not empty", shown.data ?: "");
