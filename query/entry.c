@@ -120,8 +120,9 @@ static void comma(struct shfs_buf *out, size_t start)
 		shfs_buf_str(out, ", ");
 }
 
-void shfs_entry_show_end(const struct shfs_style *style, const struct shfs_command_row *c,
-                         struct shfs_buf *out)
+/* "exit 1, 12 s, no end recorded" in as far as it is worth saying; may be nothing. */
+static void show_command_end(const struct shfs_style *style,
+                             const struct shfs_command_row *c, struct shfs_buf *out)
 {
 	size_t start = out->len;
 
@@ -147,7 +148,7 @@ static void show_end(const struct shfs_style *style, const struct shfs_entry *e,
 		shfs_buf_printf(out, "process %lld, no command",
 		                (long long)e->process.pid);
 	else
-		shfs_entry_show_end(style, &e->command, out);
+		show_command_end(style, &e->command, out);
 	if (out->len > start)
 		shfs_buf_str(out, "  ");
 }

@@ -43,10 +43,6 @@ _must_check_ int shfs_entry_show_head(struct shfs_index *index,
                                       const struct shfs_entry *entry, size_t columns,
                                       struct shfs_buf *out);
 
-/* "exit 1, 12 s, no end recorded" in as far as it is worth saying; may be nothing. */
-void shfs_entry_show_end(const struct shfs_style *style,
-                         const struct shfs_command_row *command, struct shfs_buf *out);
-
 /* The members of an object that the caller has begun (docs/json.md). */
 void shfs_entry_json(struct shfs_json *json, const struct shfs_entry *entry);
 /* The same without what it used. */

@@ -11,7 +11,6 @@
 
 struct shfs_query_arg {
 	char *text; /* NULL: value */
-	size_t len;
 	int64_t value;
 };
 
@@ -26,22 +25,14 @@ static int add_arg(struct shfs_query *q, struct shfs_query_arg arg)
 	return q->n;
 }
 
-int shfs_query_text(struct shfs_query *q, const char *text, size_t len)
-{
-	struct shfs_query_arg arg = { .text = malloc(len + 1), .len = len };
-
-	if (!arg.text) {
-		q->failed = true;
-		return 1;
-	}
-	memcpy(arg.text, text, len);
-	arg.text[len] = '\0';
-	return add_arg(q, arg);
-}
-
 int shfs_query_str(struct shfs_query *q, const char *text)
 {
-	return shfs_query_text(q, text, strlen(text));
+	struct shfs_query_arg arg = { .text = strdup(text) };
+
+	if (arg.text)
+		return add_arg(q, arg);
+	q->failed = true;
+	return 1;
 }
 
 int shfs_query_int(struct shfs_query *q, int64_t value)
@@ -61,7 +52,7 @@ int shfs_query_open(const struct shfs_query *q, struct shfs_index *index,
 	for (size_t i = 0; i < q->n && !r; i++) {
 		const struct shfs_query_arg *arg = &q->args[i];
 
-		r = arg->text ? shfs_rows_bind_text(rows, i + 1, arg->text, arg->len)
+		r = arg->text ? shfs_rows_bind_str(rows, i + 1, arg->text)
 		              : shfs_rows_bind_int(rows, i + 1, arg->value);
 	}
 	if (!r)
@@ -277,17 +268,12 @@ int shfs_filter_resolve(struct shfs_filter *f, struct shfs_context *ctx,
 	for (size_t i = 0; i < f->n && !code; i++)
 		if (f->items[i].kind == SHFS_FILTER_CONTENT && !f->items[i].resolved)
 			code = resolve_content(&f->items[i], ctx, index);
-	if (code || !shfs_filter_is_of_versions(f) ||
-	    shfs_filter_has(f, SHFS_FILTER_READ) || shfs_filter_has(f, SHFS_FILTER_WROTE))
+	if (code || !shfs_filter_is_of_versions(f) || last_item(f, SHFS_FILTER_READ) ||
+	    last_item(f, SHFS_FILTER_WROTE))
 		return code;
 	return add_item(f, (struct shfs_filter_item){ .kind = SHFS_FILTER_USED })
 	               ? shfs_fail_index(index, -ENOMEM)
 	               : 0;
-}
-
-bool shfs_filter_has(const struct shfs_filter *f, enum shfs_filter_kind kind)
-{
-	return last_item(f, kind);
 }
 
 int64_t shfs_filter_int(const struct shfs_filter *f, enum shfs_filter_kind kind)
@@ -769,7 +755,7 @@ static void any_of(const struct shfs_filter *f, struct shfs_query *q,
 		condition(f, q, h, busy, i);
 		before = " OR ";
 	}
-	if (shfs_filter_has(f, kind))
+	if (last_item(f, kind))
 		shfs_buf_char(&q->sql, ')');
 }
 

@@ -20,7 +20,6 @@ struct shfs_query {
 };
 
 /* Each returns the number of the new parameter (?1, ?2, ...). */
-int shfs_query_text(struct shfs_query *query, const char *text, size_t len);
 int shfs_query_str(struct shfs_query *query, const char *text);
 int shfs_query_int(struct shfs_query *query, int64_t value);
 
@@ -73,7 +72,6 @@ _must_check_ int shfs_filter_add(struct shfs_filter *filter, enum shfs_filter_ki
 _must_check_ int shfs_filter_add_status(struct shfs_filter *filter, const char *text);
 /* "10K", "+10M" (that or more), "-1K", "10K..2M". -EINVAL. */
 _must_check_ int shfs_filter_add_size(struct shfs_filter *filter, const char *text);
-bool shfs_filter_has(const struct shfs_filter *filter, enum shfs_filter_kind kind);
 /* Keeps the first n items. */
 void shfs_filter_cut(struct shfs_filter *filter, size_t n);
 void shfs_filter_free(struct shfs_filter *filter);

@@ -20,8 +20,8 @@ static const char *source_of(const struct shfs_version_fact *f)
 	                                                             : "";
 }
 
-int shfs_graph_version_of(struct shfs_graph *g, const struct shfs_version_fact *f,
-                          struct shfs_version *out)
+static int version_of(struct shfs_graph *g, const struct shfs_version_fact *f,
+                      struct shfs_version *out)
 {
 	struct shfs_version v = {
 		.version_id = f->version_id,
@@ -54,7 +54,7 @@ int shfs_graph_version(struct shfs_graph *g, int64_t version_id, struct shfs_ver
 	struct shfs_version_fact fact;
 	int r = shfs_facts_version(g->facts, version_id, &fact);
 
-	return r > 0 ? shfs_graph_version_of(g, &fact, out) : r;
+	return r > 0 ? version_of(g, &fact, out) : r;
 }
 
 int shfs_graph_past(struct shfs_graph *g, const struct shfs_version *v,

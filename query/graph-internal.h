@@ -106,9 +106,6 @@ _must_check_ int shfs_graph_new(struct shfs_index *index,
 
 _must_check_ int shfs_graph_version(struct shfs_graph *g, int64_t version_id,
                                     struct shfs_version *out);
-_must_check_ int shfs_graph_version_of(struct shfs_graph *g,
-                                       const struct shfs_version_fact *fact,
-                                       struct shfs_version *out);
 _must_check_ int shfs_graph_command(struct shfs_graph *g, int64_t command_id,
                                     struct shfs_command_row *out);
 _must_check_ int shfs_graph_program(struct shfs_graph *g, int64_t process_id,

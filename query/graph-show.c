@@ -85,7 +85,7 @@ void shfs_tree_command(struct shfs_tree *t, const struct shfs_graph_maker *maker
 	shfs_buf_char(&t->out, '\n');
 }
 
-void shfs_tree_branch(struct shfs_tree *t, bool last)
+static void begin_line(struct shfs_tree *t, bool last)
 {
 	shfs_buf_add(&t->out, t->prefix.data, t->prefix.len);
 	shfs_buf_str(&t->out, last ? "└─ " : "├─ ");
@@ -95,7 +95,7 @@ size_t shfs_tree_begin(struct shfs_tree *t, bool last)
 {
 	size_t len = t->prefix.len;
 
-	shfs_tree_branch(t, last);
+	begin_line(t, last);
 	shfs_buf_str(&t->prefix, last ? "   " : "│  ");
 	t->level++;
 	return len;
@@ -109,7 +109,7 @@ void shfs_tree_end(struct shfs_tree *t, size_t begun)
 
 void shfs_tree_words(struct shfs_tree *t, const char *words, bool last)
 {
-	shfs_tree_branch(t, last);
+	begin_line(t, last);
 	shfs_show_dim(&t->out, t->style, words);
 	shfs_buf_char(&t->out, '\n');
 }
@@ -134,7 +134,7 @@ bool shfs_tree_is_deep(const struct shfs_tree *t)
 
 void shfs_tree_continue(struct shfs_tree *t, const struct shfs_graph_version *v)
 {
-	shfs_tree_branch(t, true);
+	begin_line(t, true);
 	shfs_buf_printf(&t->out, "%s… %s", t->style->dim, t->question);
 	shfs_show_version(&t->out, v->version.path, v->version.n);
 	shfs_buf_printf(&t->out, "%s\n", t->style->off);

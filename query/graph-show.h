@@ -32,7 +32,6 @@ void shfs_tree_line(struct shfs_tree *tree, const struct shfs_graph_version *v,
 /* The command alone, and a note. */
 void shfs_tree_command(struct shfs_tree *tree, const struct shfs_graph_maker *maker,
                        const char *note);
-void shfs_tree_branch(struct shfs_tree *tree, bool last);
 /* "3 more sources"; nothing where n is 0. */
 void shfs_tree_count(struct shfs_tree *tree, const char *what, size_t n, bool last);
 /* A line that is no version; dim. */
