@@ -48,3 +48,12 @@ static inline int64_t shfs_timespec_ns(struct timespec ts)
 {
 	return shfs_time_ns(ts.tv_sec, ts.tv_nsec);
 }
+
+/* The other way round; nanoseconds are never below 0. */
+static inline struct timespec shfs_ns_timespec(int64_t ns)
+{
+	int64_t rest = ns % SHFS_NSEC_PER_SEC;
+
+	return (struct timespec){ ns / SHFS_NSEC_PER_SEC - (rest < 0),
+		                  rest + (rest < 0 ? SHFS_NSEC_PER_SEC : 0) };
+}

@@ -151,13 +151,10 @@ static int create(const struct shfs_export *x, char *place)
 static int copy_content(const struct shfs_export *x, const struct shfs_version *version,
                         int fd)
 {
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT } };
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+		                     shfs_ns_timespec(version->mtime_ns) };
 	int r = shfs_object_copy(x->objects, &version->object, fd);
 
-	times[1].tv_nsec = version->mtime_ns % SHFS_NSEC_PER_SEC;
-	if (times[1].tv_nsec < 0)
-		times[1].tv_nsec += SHFS_NSEC_PER_SEC;
-	times[1].tv_sec = (version->mtime_ns - times[1].tv_nsec) / SHFS_NSEC_PER_SEC;
 	if (!r && (fchmod(fd, version->mode & 0777) || futimens(fd, times)))
 		r = -errno;
 	return r;

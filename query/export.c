@@ -83,13 +83,9 @@ void shfs_export_spec(struct shfs_buf *out, const struct shfs_version *version)
 
 void shfs_export_seconds(struct shfs_buf *out, int64_t ns)
 {
-	int64_t s = ns / SHFS_NSEC_PER_SEC, rest = ns % SHFS_NSEC_PER_SEC;
+	struct timespec time = shfs_ns_timespec(ns);
 
-	if (rest < 0) {
-		rest += SHFS_NSEC_PER_SEC;
-		s--;
-	}
-	shfs_buf_printf(out, "%lld.%09lld", (long long)s, (long long)rest);
+	shfs_buf_printf(out, "%lld.%09ld", (long long)time.tv_sec, time.tv_nsec);
 }
 
 /* Is there a "&" that is neither "&&" nor of a redirection? */

@@ -175,8 +175,7 @@ static int copy_file(struct run *run, const char *path, const struct shfs_versio
 	_cleanup_free_ char *place = shfs_rerun_place(run->rr, path);
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
-		                     { v->mtime_ns / SHFS_NSEC_PER_SEC,
-		                       v->mtime_ns % SHFS_NSEC_PER_SEC } };
+		                     shfs_ns_timespec(v->mtime_ns) };
 	_cleanup_close_ int from = -1, to = -1;
 	ssize_t n = 1;
 

@@ -334,10 +334,8 @@ static int set_attributes(struct work *w)
 	}
 	if (fchmod(w->tmp_fd, w->version->mode & 0777))
 		return -errno;
-	if (mtime > 0) {
-		times[1].tv_sec = mtime / SHFS_NSEC_PER_SEC;
-		times[1].tv_nsec = mtime % SHFS_NSEC_PER_SEC;
-	}
+	if (mtime > 0)
+		times[1] = shfs_ns_timespec(mtime);
 	return futimens(w->tmp_fd, times) ? -errno : 0;
 }
 

@@ -13,7 +13,7 @@
 
 static time_t seconds_of(int64_t ns)
 {
-	return ns / SHFS_NSEC_PER_SEC - (ns % SHFS_NSEC_PER_SEC < 0);
+	return shfs_ns_timespec(ns).tv_sec;
 }
 
 static struct tm local_of(int64_t ns)
