@@ -61,6 +61,17 @@ def mounts_below(directory):
     return found[::-1]
 
 
+def contents(top):
+    """{name: content} of all files below."""
+    found = {}
+    for where, _, names in os.walk(os.fsencode(top)):
+        for name in names:
+            path = os.path.join(where, name)
+            with open(path, "rb") as file:
+                found[os.path.relpath(path, os.fsencode(top)).decode("utf-8", "surrogateescape")] = file.read()
+    return found
+
+
 class User:
     """Who runs a case: root, or an ordinary user without any privilege."""
 

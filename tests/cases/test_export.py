@@ -19,6 +19,7 @@ import pytest
 import rdflib
 
 from analysis import PROJECT
+from harness import contents
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -48,17 +49,6 @@ def study(work):
 
 def empty(sandbox, name="again"):
     return sandbox.mkdir(os.path.join(sandbox.path, name))
-
-
-def contents(top):
-    """{name: content} of all files below."""
-    found = {}
-    for where, _, names in os.walk(os.fsencode(top)):
-        for name in names:
-            path = os.path.join(where, name)
-            with open(path, "rb") as file:
-                found[os.path.relpath(path, os.fsencode(top)).decode("utf-8", "surrogateescape")] = file.read()
-    return found
 
 
 class Export:

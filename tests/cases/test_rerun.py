@@ -11,7 +11,7 @@ import time
 import pytest
 
 from analysis import PROJECT, SORT, lay_out
-from harness import Shell, wait_until
+from harness import Shell, contents, wait_until
 
 
 @pytest.fixture
@@ -35,16 +35,6 @@ def command(sandbox, text):
     """The id of the latest command with this text."""
     commands = json.loads(sandbox.shfs("history", "--json", "--all").stdout)["commands"]
     return next(c["id"] for c in commands if c["text"] == text)
-
-
-def contents(top):
-    found = {}
-    for where, _, names in os.walk(top):
-        for name in names:
-            path = os.path.join(where, name)
-            with open(path, "rb") as file:
-                found[os.path.relpath(path, top)] = file.read()
-    return found
 
 
 def stale(sandbox):
