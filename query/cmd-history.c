@@ -218,19 +218,10 @@ static int put_rows(struct output *o, struct shfs_rows *rows)
  * because of the other conditions, which is no failure. */
 static int explain_nothing(struct shfs_index *index, int argc, char **argv)
 {
-	int r = shfs_fail_if_empty(index);
+	int code = shfs_fail_if_unknown(index, argc, argv);
 
-	if (r)
-		return r;
-	for (int i = 0; i < argc; i++) {
-		_cleanup_free_ char *path = shfs_operand_path(argv[i]);
-
-		r = path ? shfs_path_is_known(index, path) : -ENOMEM;
-		if (r < 0)
-			return shfs_fail_index(index, r);
-		if (!r)
-			return shfs_fail_unseen(index, path);
-	}
+	if (code)
+		return code;
 	if (json)
 		return SHFS_EXIT_OK;
 	shfs_error("no command matches");

@@ -621,22 +621,6 @@ static int open_rows(struct map *m, int argc, char **argv, struct shfs_rows **ro
 	return r ?: shfs_query_open(&query, m->index, rows);
 }
 
-/* Was there ever anything; and at each of these paths? */
-static int check_known(struct shfs_index *index, int n, char **operands)
-{
-	int r = shfs_fail_if_empty(index);
-
-	for (int i = 0; i < n && !r; i++) {
-		_cleanup_free_ char *path = shfs_operand_path(operands[i]);
-
-		r = path ? shfs_path_is_known(index, path) : -ENOMEM;
-		if (r < 0)
-			return shfs_fail_index(index, r);
-		r = r ? 0 : shfs_fail_unseen(index, path);
-	}
-	return r;
-}
-
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -647,7 +631,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	    !(m.store = shfs_context_store(ctx, false, &code)))
 		return code;
 	code = shfs_filter_resolve(&filter, ctx, m.index)
-	               ?: check_known(m.index, argc, argv);
+	               ?: shfs_fail_if_unknown(m.index, argc, argv);
 	r = code ? 0 : open_rows(&m, argc, argv, &rows);
 	if (r)
 		code = shfs_fail_index(m.index, r);

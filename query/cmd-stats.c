@@ -428,22 +428,6 @@ static int take_paths(struct stats *s, int argc, char **argv)
 	return 0;
 }
 
-/* An exit code, after it has said which path nobody has seen. */
-static int check_paths(struct stats *s)
-{
-	int r = shfs_fail_if_empty(s->index);
-
-	for (char **path = s->paths; *path && !r; path++) {
-		int known = shfs_path_is_known(s->index, *path);
-
-		if (known < 0)
-			r = shfs_fail_index(s->index, known);
-		else if (!known)
-			r = shfs_fail_unseen(s->index, *path);
-	}
-	return r;
-}
-
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct stats s = { .ctx = ctx };
@@ -453,7 +437,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (!s.index)
 		return code;
 	r = take_paths(&s, argc, argv);
-	code = r ? shfs_fail_index(s.index, r) : check_paths(&s);
+	code = r ? shfs_fail_index(s.index, r)
+	         : shfs_fail_if_unknown(s.index, argc, argv);
 	if (!code) {
 		shfs_context_pager(ctx);
 		s.style = shfs_style_of(ctx);

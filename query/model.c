@@ -653,6 +653,21 @@ int shfs_operand_paths(struct shfs_index *index, size_t n, char **operands, char
 	return SHFS_EXIT_OK;
 }
 
+int shfs_fail_if_unknown(struct shfs_index *index, int n, char **operands)
+{
+	int r = shfs_fail_if_empty(index);
+
+	for (int i = 0; i < n && !r; i++) {
+		_cleanup_free_ char *path = shfs_operand_path(operands[i]);
+
+		r = path ? shfs_path_is_known(index, path) : -ENOMEM;
+		if (r < 0)
+			return shfs_fail_index(index, r);
+		r = r ? 0 : shfs_fail_unseen(index, path);
+	}
+	return r;
+}
+
 /* --- SQL conditions --- */
 
 void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n)

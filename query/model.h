@@ -155,6 +155,9 @@ int shfs_fail_unseen(struct shfs_index *index, const char *path);
 /* Says so, and returns SHFS_EXIT_NOT_FOUND, if nothing was ever recorded; else 0. */
 int shfs_fail_if_empty(struct shfs_index *index);
 
+/* The same, and for each of n operands whose path was never seen. */
+int shfs_fail_if_unknown(struct shfs_index *index, int n, char **operands);
+
 /* --- SQL conditions --- */
 
 /* Conditions on v_version, v_access: the version with this id; the file at the path in a
