@@ -34,15 +34,8 @@ static int compare(const void *a, const void *b)
 
 static int set_add(struct set *s, int64_t id)
 {
-	if (s->n == s->cap) {
-		size_t cap = MAX(s->cap * 2, (size_t)64);
-		int64_t *more = reallocarray(s->ids, cap, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		s->ids = more;
-		s->cap = cap;
-	}
+	if (!MAKE_ROOM(s->ids, s->n, s->cap))
+		return -ENOMEM;
 	s->ids[s->n++] = id;
 	return 0;
 }

@@ -794,16 +794,8 @@ static int note_objects(struct handing_out *h, struct shfs_record *rec)
 	for (int i = 0; contents[i]; i++) {
 		if (!(contents[i]->flags & SHFS_CONTENT_OBJECT))
 			continue;
-		if (h->n == h->cap) {
-			size_t cap = MAX(h->cap * 2, (size_t)64);
-			struct shfs_object_id *more =
-				reallocarray(h->objects, cap, sizeof(*more));
-
-			if (!more)
-				return -ENOMEM;
-			h->objects = more;
-			h->cap = cap;
-		}
+		if (!MAKE_ROOM(h->objects, h->n, h->cap))
+			return -ENOMEM;
 		h->objects[h->n++] = contents[i]->object;
 	}
 	return 0;

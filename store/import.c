@@ -109,15 +109,8 @@ void shfs_import_free(struct shfs_import *m)
 
 static int list_add(struct object_list *l, const struct shfs_object_id *id)
 {
-	if (l->n == l->cap) {
-		size_t cap = MAX(l->cap * 2, (size_t)64);
-		struct shfs_object_id *more = reallocarray(l->ids, cap, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		l->ids = more;
-		l->cap = cap;
-	}
+	if (!MAKE_ROOM(l->ids, l->n, l->cap))
+		return -ENOMEM;
 	l->ids[l->n++] = *id;
 	return 0;
 }
@@ -461,15 +454,8 @@ static int file_new(struct shfs_import *m, const char *host, const char *name,
 	for (size_t i = 0; i < m->n_files; i++)
 		if (!strcmp(m->files[i].name, name) && !strcmp(m->files[i].host, host))
 			return -EEXIST;
-	if (m->n_files == m->cap_files) {
-		size_t cap = MAX(m->cap_files * 2, (size_t)64);
-
-		f = reallocarray(m->files, cap, sizeof(*f));
-		if (!f)
-			return -ENOMEM;
-		m->files = f;
-		m->cap_files = cap;
-	}
+	if (!MAKE_ROOM(m->files, m->n_files, m->cap_files))
+		return -ENOMEM;
 	f = &m->files[m->n_files];
 	*f = (struct staged){ .host = strdup(host),
 		              .name = strdup(name),
