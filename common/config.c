@@ -4,6 +4,7 @@
 #include "common/buf.h"
 #include "common/io.h"
 #include "common/quote.h"
+#include "common/secrets.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +25,10 @@ int shfs_config_init(struct shfs_config *cfg)
 		.ignore = strdup(""),
 		.archive_read = strdup(""),
 		.color = strdup("auto"),
+		.redact = true,
+		.secrets = strdup(""),
 	};
-	if (!cfg->ignore || !cfg->archive_read || !cfg->color) {
+	if (!cfg->ignore || !cfg->archive_read || !cfg->color || !cfg->secrets) {
 		shfs_config_free(cfg);
 		return -ENOMEM;
 	}
@@ -38,6 +41,7 @@ void shfs_config_free(struct shfs_config *cfg)
 	free(cfg->archive_read);
 	free(cfg->pager);
 	free(cfg->color);
+	free(cfg->secrets);
 	*cfg = (struct shfs_config){ 0 };
 }
 
@@ -198,6 +202,19 @@ static int set_query(struct shfs_config *cfg, const char *name, const char *valu
 	return -ENOENT;
 }
 
+static int set_secrets(struct shfs_config *cfg, const char *name, const char *value)
+{
+	if (!strcmp(name, "patterns"))
+		return shfs_secrets_fault(value) ? -EINVAL
+		                                 : add_line(&cfg->secrets, value);
+	if (strcmp(name, "redact") != 0)
+		return -ENOENT;
+	if (strcmp(value, "yes") && strcmp(value, "no"))
+		return -EINVAL;
+	cfg->redact = !strcmp(value, "yes");
+	return 0;
+}
+
 static void add_quoted(struct shfs_buf *out, const char *before, const char *s)
 {
 	shfs_buf_str(out, before);
@@ -217,6 +234,8 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 		r = set_mount(rd->cfg, name, value);
 	else if (!strcmp(section, "query"))
 		r = set_query(rd->cfg, name, value);
+	else if (!strcmp(section, "secrets"))
+		r = set_secrets(rd->cfg, name, value);
 	if (!r || rd->error)
 		return 1;
 	rd->error = r == -ENOMEM ? -ENOMEM : -EINVAL;
@@ -227,6 +246,8 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 	} else {
 		add_quoted(&what, "bad value \"", value);
 		shfs_buf_printf(&what, "\" for %s", name);
+		if (!strcmp(name, "patterns"))
+			shfs_buf_printf(&what, ": %s", shfs_secrets_fault(value) ?: "");
 	}
 	rd->what = shfs_buf_take(&what);
 	return 0;

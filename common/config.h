@@ -35,6 +35,8 @@ struct shfs_config {
 	bool passthrough; /* [mount] passthrough: auto (where it can), off */
 	char *pager;      /* [query] pager; NULL: unset */
 	char *color;      /* [query] color: auto, always, never; never NULL */
+	bool redact;      /* [secrets] redact: yes */
+	char *secrets;    /* [secrets] patterns: separated by newlines; never NULL */
 };
 
 /* Fills in the defaults. -ENOMEM. */

@@ -195,6 +195,7 @@ struct shfs_rec_begin {
 	uint64_t number;   /* 1, 2, ... within the session */
 	uint32_t last_pid; /* last pid the kernel handed out before; 0 unknown */
 	uint32_t hidden;   /* 1: typed with a leading blank, the text was kept out */
+	bool redacted;     /* secrets were taken out of text */
 	struct shfs_bytes cwd, text;
 };
 

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/proc.h"
+#include "store/capture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,6 @@
 #include <utlist.h>
 
 #define READERS  4
-#define ARGV_MAX (64u << 10)
 #define FAREWELL SHFS_NSEC_PER_SEC
 
 /* Belongs to who asked; from abandoned on to its reader. */
@@ -59,7 +59,7 @@ static void read_next(struct shfs_argv_readers *r)
 	DL_DELETE(r->queue, argv);
 	argv->state = READING;
 	pthread_mutex_unlock(&r->lock);
-	if (shfs_proc_cmdline(argv->procfd, ARGV_MAX, &argv->text.argv))
+	if (shfs_proc_cmdline(argv->procfd, SHFS_ARGV_READ, &argv->text.argv))
 		argv->text.argv.len = 0;
 	if (shfs_proc_marker(argv->procfd, &argv->text.marker))
 		argv->text.marker.len = 0;

@@ -14,7 +14,6 @@
 #define EVICT_TRY 64 /* of the oldest, to find one that has ended */
 #define DEPTH_MAX 64
 #define TICK_NS   (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
-#define ARGV_MAX  (64u << 10)
 
 /* What runs in a process, and in those that it forks. */
 struct program {
@@ -196,7 +195,7 @@ static struct process *look(struct shfs_processes *p, struct key key)
 		return process;
 	(void)!shfs_proc_link(procfd, "exe", &process->program->exe);
 	(void)!shfs_proc_link(procfd, "cwd", &process->program->cwd);
-	(void)!shfs_proc_cmdline(procfd, ARGV_MAX, &process->program->argv);
+	(void)!shfs_proc_cmdline(procfd, SHFS_ARGV_READ, &process->program->argv);
 	(void)!shfs_proc_marker(procfd, &process->program->marker);
 	return process;
 }
@@ -249,6 +248,20 @@ static void note_fork(struct shfs_processes *p, const struct shfs_event *event)
 	child->forked = true;
 }
 
+/* Of what was cut, the last word may be half a secret, which looks like none. */
+static void add_arguments(struct shfs_buf *out, const struct shfs_event *event)
+{
+	const char *argv = event->text + event->text_len;
+	size_t len = event->text2_len;
+	bool cut = event->flags & SHFS_EVENT_CUT || len == SHFS_EVENT_ARGV_MAX;
+
+	while (cut && len && argv[len - 1] && !strchr(" \t\n", argv[len - 1]))
+		len--;
+	shfs_buf_add(out, argv, len);
+	if (cut)
+		shfs_buf_add(out, SHFS_ARGV_CUT, sizeof(SHFS_ARGV_CUT) - 1);
+}
+
 /* /proc first, which may be of a later program already: the event knows the arguments. */
 static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 {
@@ -273,10 +286,9 @@ static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 	if (before)
 		inherit(&program->cwd, &before->cwd);
 	if (event->text2_len)
-		shfs_buf_add(&program->argv, event->text + event->text_len,
-		             event->text2_len);
+		add_arguments(&program->argv, event);
 	else if (procfd >= 0)
-		(void)!shfs_proc_cmdline(procfd, ARGV_MAX, &program->argv);
+		(void)!shfs_proc_cmdline(procfd, SHFS_ARGV_READ, &program->argv);
 	program_unref(before);
 	process->program = program;
 	process->forked = false;

@@ -10,6 +10,7 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "common/quote.h"
+#include "common/secrets.h"
 #include "store/runtime.h"
 
 #include <errno.h>
@@ -103,6 +104,64 @@ static void bring_alert(const char *store, const char *state, const char *name)
 		shfs_runtime_alert(store, name, text.data);
 }
 
+/* What a pattern begins with, for a glob or a regular expression. */
+static void add_needle(struct shfs_buf *out, const char *pattern)
+{
+	_cleanup_free_ char *needle = shfs_redact_needle(pattern);
+
+	if (!needle)
+		return;
+	if (out->len)
+		shfs_buf_char(out, '|');
+	for (const char *p = needle; *p; p++) {
+		bool upper = *p >= 'A' && *p <= 'Z', lower = *p >= 'a' && *p <= 'z';
+
+		if (!upper && !lower && *p != '_' && (*p < '0' || *p > '9') && *p > 0)
+			shfs_buf_char(out, '\\');
+		shfs_buf_char(out, (char)(upper ? *p + 32 : *p));
+	}
+}
+
+/* fish replaces all that matches: so that is the secret alone. */
+static void add_fish_pattern(struct shfs_buf *out, const char *pattern)
+{
+	const char *end, *group = shfs_redact_group(pattern, &end);
+
+	if (group) {
+		shfs_buf_add(out, pattern, group - pattern);
+		shfs_buf_str(out, "\\K");
+		shfs_buf_add(out, group, end - group);
+		shfs_buf_printf(out, "(?=%s)", end);
+	} else {
+		shfs_buf_str(out, pattern);
+	}
+	shfs_buf_char(out, '\n');
+}
+
+static int assign_secrets(struct shfs_buf *out, enum dialect dialect,
+                          const struct shfs_config *config)
+{
+	_cleanup_free_ char *patterns = shfs_secrets_patterns(config), *lines = NULL;
+	_cleanup_buf_ struct shfs_buf needles = { 0 }, for_fish = { 0 };
+	char *rest = lines = patterns ? strdup(patterns) : NULL;
+
+	if (!rest)
+		return -ENOMEM;
+	shfs_buf_str(&needles, "");
+	shfs_buf_str(&for_fish, "");
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		if (!*line)
+			continue;
+		add_needle(&needles, line);
+		add_fish_pattern(&for_fish, line);
+	}
+	if (needles.failed || for_fish.failed)
+		return -ENOMEM;
+	assign(out, dialect, "_shfs_secrets", dialect == FISH ? for_fish.data : patterns);
+	assign(out, dialect, "_shfs_needles", needles.data);
+	return 0;
+}
+
 static int assign_places(struct shfs_buf *out, const struct shell *shell,
                          const char *store)
 {
@@ -168,11 +227,13 @@ static int add_search(struct shfs_buf *out, const struct shell *shell)
 	return SHFS_EXIT_OK;
 }
 
-static int print_code(const struct shell *shell, const char *store, const char *file)
+static int print_code(const struct shell *shell, const char *store, const char *file,
+                      const struct shfs_config *config)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
-	if (assign_places(&out, shell, store))
+	if (assign_places(&out, shell, store) ||
+	    assign_secrets(&out, shell->dialect, config))
 		return SHFS_EXIT_FAILURE;
 	assign_session(&out, shell->dialect);
 	if (shell->dialect == FISH)
@@ -233,6 +294,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct shell *shell = shell_by_name(argv[0]);
 	const char *store = shfs_context_store_path(ctx);
+	const struct shfs_config *config;
 	_cleanup_free_ char *file = NULL;
 	int code;
 
@@ -253,7 +315,9 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		           store);
 		return SHFS_EXIT_NO_STORE;
 	}
-	code = print_code(shell, store, file);
+	config = shfs_context_config(ctx, &code);
+	if (config)
+		code = print_code(shell, store, file, config);
 	shfs_buf_free(&search_key);
 	return code;
 }

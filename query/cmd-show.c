@@ -5,6 +5,7 @@
 #include "query/version-spec.h"
 
 #include "common/quote.h"
+#include "common/redact.h"
 
 #include <errno.h>
 #include <string.h>
@@ -191,6 +192,11 @@ static void show_text(struct show *s)
 	shfs_buf_char(&s->out, '\n');
 	if (c->hidden)
 		shfs_buf_printf(&s->out, INDENT "%s(text not recorded)%s\n",
+		                s->style->dim, s->style->off);
+	if (c->redacted)
+		shfs_buf_printf(&s->out,
+		                INDENT "%s(" SHFS_REDACTED
+		                       ": a secret was taken out)%s\n",
 		                s->style->dim, s->style->off);
 	while (line < end) {
 		const char *newline = memchr(line, '\n', end - line);

@@ -137,6 +137,10 @@ static void show_command_end(const struct shfs_style *style,
 		comma(out, start);
 		shfs_time_show_duration(out, c->end_ns - c->begin_ns);
 	}
+	if (c->redacted) {
+		comma(out, start);
+		shfs_buf_str(out, "a secret was taken out");
+	}
 }
 
 static void show_end(const struct shfs_style *style, const struct shfs_entry *e,
@@ -459,6 +463,7 @@ static void json_command(struct shfs_json *json, const struct shfs_command_row *
 		shfs_json_null(json, "text");
 	else
 		shfs_json_text(json, "text", c->text, c->text_len);
+	shfs_json_bool(json, "redacted", c->redacted);
 	shfs_json_time(json, "begin", c->begin_ns);
 	if (c->ended)
 		shfs_json_time(json, "end", c->end_ns);

@@ -192,6 +192,7 @@ int shfs_command_from_row(struct shfs_rows *rows, struct shfs_command_row *out)
 		.status = shfs_rows_int(rows, 8),
 		.has_status = !shfs_rows_is_null(rows, 8),
 		.hidden = shfs_rows_int(rows, 9),
+		.redacted = shfs_rows_int(rows, 10),
 	};
 
 	if (!c.id || !c.session || !c.host || !c.cwd || !c.text) {

@@ -61,11 +61,13 @@ struct shfs_command_row {
 	size_t text_len;
 	int64_t begin_ns, end_ns, status;
 	bool ended, has_status, hidden;
+	bool redacted; /* secrets were taken out of text */
 	int64_t n_accesses;
 };
 
 #define SHFS_COMMAND_COLUMNS                                                             \
-	" command_id, id, session, host, cwd, text, begin_ns, end_ns, status, hidden "
+	" command_id, id, session, host, cwd, text, begin_ns, end_ns, status, hidden," \
+	" redacted "
 
 /* The shell that it was typed into: "bash", "zsh", "fish"; unknown where that is so. */
 _must_check_ int shfs_command_shell(struct shfs_index *index,

@@ -5,6 +5,7 @@
 #include "common/clock.h"
 #include "common/io.h"
 #include "common/path.h"
+#include "common/secrets.h"
 #include "query/restore-journal.h"
 #include "query/runner.h"
 
@@ -275,7 +276,11 @@ static int get_runner(struct run *run, const char *shell)
 		return 0;
 	shfs_runner_end(&run->runner);
 	run->shell = NULL;
+	r = shfs_secrets_redactor(run->rr->config, &options.redactor);
+	if (r)
+		return r;
 	r = shfs_runner_begin(&options, &run->runner);
+	shfs_redactor_free(options.redactor);
 	if (!r)
 		run->shell = shell;
 	return r;

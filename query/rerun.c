@@ -285,6 +285,8 @@ static int check_command(struct check *c)
 
 	if (command->hidden)
 		refuse(c, "cannot be run again: its text was not kept");
+	else if (command->redacted)
+		refuse(c, "cannot be run again: a secret in it was not kept");
 	else if (!command->ended)
 		refuse(c, "has no end: it runs still, or its shell was killed");
 	else if (!shfs_command_runs_again(command))

@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/io.h"
 #include "common/proc.h"
+#include "common/redact.h"
 #include "query/xattr.h"
 #include "store/store.h"
 
@@ -52,6 +53,7 @@ struct log {
 	uint64_t seq, number;
 	char boot[37], session[160];
 	struct shfs_proc_stat self;
+	struct shfs_redactor *redactor;
 };
 
 static void add_field(struct shfs_buf *rec, const char *text)
@@ -171,14 +173,17 @@ static int log_open(struct log *log, const struct shfs_runner_options *o)
 static void log_begin(struct log *log, const char *text)
 {
 	_cleanup_buf_ struct shfs_buf rec = { 0 };
+	_cleanup_free_ char *redacted = NULL;
+	size_t len;
+	int r = shfs_redact(log->redactor, text, strlen(text), false, &redacted, &len);
 
-	record_begin(log, &rec, "B1");
+	record_begin(log, &rec, r > 0 ? "B2" : "B1");
 	add_number(&rec, ++log->number);
 	add_times(&rec);
 	add_last_pid(&rec);
-	add_field(&rec, "0");
+	add_field(&rec, r < 0 ? "1" : "0");
 	add_cwd(&rec);
-	add_field(&rec, text);
+	add_field(&rec, r < 0 ? "" : redacted ?: text);
 	record_end(log, &rec);
 }
 
@@ -402,7 +407,7 @@ static bool serve(int fd, struct log *log, const char *shell)
 static void runner_child(int fd, const struct shfs_runner_options *o)
 {
 	int null = open("/dev/null", O_RDONLY), started;
-	struct log log = { .fd = -1 };
+	struct log log = { .fd = -1, .redactor = o->redactor };
 
 	setsid();
 	dup2(null, STDIN_FILENO);

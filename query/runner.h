@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+struct shfs_redactor;
+
 struct shfs_runner {
 	pid_t pid;
 	int fd; /* to it, and back */
@@ -22,6 +24,7 @@ struct shfs_runner {
 struct shfs_runner_options {
 	const char *shell;      /* "bash", "zsh", "fish" */
 	const char *store_path; /* whose hook log is written; NULL: none */
+	struct shfs_redactor *redactor; /* for that; NULL: nothing is a secret */
 	bool to_stderr;         /* what the commands print */
 };
 

@@ -186,7 +186,7 @@ static bool begins_not_again(const char *text)
 /* Quotes are not looked at: what is in them and looks like it makes a source, too. */
 bool shfs_command_runs_again(const struct shfs_command_row *command)
 {
-	if (command->hidden || !command->text)
+	if (command->hidden || command->redacted || !command->text)
 		return false;
 	for (const char *p = command->text;; p++) {
 		if (begins_not_again(p))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "shellhook/hook.h"
 
+#include "common/redact.h"
 #include "shellhook/held.h"
 
 #include <errno.h>
@@ -27,10 +28,12 @@ static struct {
 	bool unlimited;           /* files may grow; false if it is not known */
 	int told;                 /* the last trouble that was told of: errno */
 	struct text begun;        /* what the B1 of the last command says */
+	bool redacted;            /* and that is a B2 */
 	struct text record;       /* kept for its memory */
 	bool settled;             /* the shell stands where $PWD says */
 	struct timespec no_alert; /* the directory's time when there was none */
 	char shown[ALERT_MAX];    /* the alerts that were shown */
+	struct shfs_redactor *redactor; /* NULL: nothing is a secret */
 } hook;
 
 static struct held held_log, held_state, held_loadavg, held_mounts;
@@ -288,7 +291,7 @@ static bool write_session(int fd)
 static bool write_begun(int fd)
 {
 	struct text *t = &hook.record;
-	uint64_t seq = record_begin(t, "B1");
+	uint64_t seq = record_begin(t, hook.redacted ? "B2" : "B1");
 
 	text_add(t, hook.begun.data, hook.begun.len);
 	t->failed |= hook.begun.failed;
@@ -391,12 +394,26 @@ static void follow_mount(void)
 
 /* --- the commands --- */
 
+/* Without what is secret in it, malloc'ed; NULL: it is none. Where there is no memory to
+ * know, nothing is kept of it. */
+static char *redact(const char *text, bool *hidden)
+{
+	char *redacted = NULL;
+	size_t len;
+
+	if (shfs_redact(hook.redactor, text, strlen(text), false, &redacted, &len) < 0)
+		*hidden = true;
+	return redacted;
+}
+
 void hook_begin(const char *text, bool hidden)
 {
 	struct text *t = &hook.begun;
+	char *redacted = hidden ? NULL : redact(text, &hidden);
 	int fd;
 
 	hook.open = false;
+	hook.redacted = redacted;
 	follow_mount();
 	fd = log_open(false);
 	text_clear(t);
@@ -405,7 +422,8 @@ void hook_begin(const char *text, bool hidden)
 	add_last_pid(t);
 	add_field(t, hidden ? "1" : "0");
 	add_cwd(t);
-	add_field(t, hidden ? "" : text);
+	add_field(t, hidden ? "" : redacted ?: text);
+	free(redacted);
 	hook.open = fd >= 0 && write_begun(fd);
 	log_close(fd);
 	hook.unlimited = false;
@@ -550,19 +568,27 @@ static bool set_log(const char *dir)
 	return true;
 }
 
+static bool set_redactor(const char *patterns)
+{
+	shfs_redactor_free(hook.redactor);
+	hook.redactor = *patterns ? shfs_redactor_new(patterns) : NULL;
+	return !*patterns || hook.redactor;
+}
+
 bool hook_start(const char *const *args)
 {
 	char **const places[] = { &hook.alert, &hook.host, &hook.boot, &hook.pidns,
 		                  &hook.tty };
+	const size_t n = sizeof(places) / sizeof(*places);
 
 	if (hook.pid && hook.pid != getpid())
 		return false;
 	hook.pid = getpid();
 	hook.start = start_ticks();
-	for (int i = 0; i < HOOK_START_ARGS - 1; i++)
+	for (size_t i = 0; i < n; i++)
 		if (!set_text(places[i], args[i + 1]))
 			return false;
-	if (!set_state() || !set_log(args[0]))
+	if (!set_redactor(args[n + 1]) || !set_state() || !set_log(args[0]))
 		return false;
 	mark_session();
 	log_close(log_open(true));

@@ -8,7 +8,7 @@
  * what can wait is done when the prompt is there (hook_at_prompt), and printf is not
  * called.
  *
- * It shares no code with the rest: a shell is not the place for more.
+ * It shares no code with the rest but common/redact.c: a shell is not the place for more.
  */
 #pragma once
 
@@ -44,8 +44,9 @@ void text_clear(struct text *t);
 
 /* --- the session --- */
 
-/* args: DIR ALERT HOST BOOT PIDNS TTY. Again: a new log only if DIR is another one. */
-#define HOOK_START_ARGS 6
+/* args: DIR ALERT HOST BOOT PIDNS TTY SECRETS. Again: a new log only if DIR is another
+ * one. SECRETS: patterns, as of redact.h. */
+#define HOOK_START_ARGS 7
 bool hook_start(const char *const *args);
 void hook_stop(void);
 
@@ -56,7 +57,8 @@ bool hook_is_disabled(void);
 /* Has the last command its begin and no end yet? */
 bool hook_is_running(void);
 
-/* A command begins, with B1. text is not written if hidden. */
+/* A command begins, with B1; B2 if secrets were taken out of text, which is not written
+ * if hidden. */
 void hook_begin(const char *text, bool hidden);
 /* It is none that is recorded. */
 void hook_forget(void);

@@ -12,7 +12,7 @@
  * take time, and shows the alert. Where the variable has become another one, the record
  * is written after them.
  *
- *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY
+ *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY SECRETS
  *
  * begins the session in DIR (again: only if DIR is another one).
  *
@@ -425,5 +425,5 @@ struct builtin _shfs_hook_struct = {
 	.function = _shfs_hook_builtin,
 	.flags = BUILTIN_ENABLED,
 	.long_doc = long_doc,
-	.short_doc = "_shfs_hook start DIR ALERT HOST BOOT PIDNS TTY",
+	.short_doc = "_shfs_hook start DIR ALERT HOST BOOT PIDNS TTY SECRETS",
 };

@@ -2,7 +2,7 @@
 /*
  * shfs-zsh.c - the hook of zsh as a module: what shfs.zsh does in functions, compiled.
  *
- *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY
+ *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY SECRETS
  *   _shfs_hook begin TEXT
  *   _shfs_hook end
  *
@@ -202,7 +202,8 @@ static int run(char *name, char **args, Options ops, int func)
 	else if (n == 2 && !strcmp(*args, "begin"))
 		begin(args[1]);
 	else
-		zwarnnam(name, "start DIR ALERT HOST BOOT PIDNS TTY | begin TEXT | end");
+		zwarnnam(name, "start DIR ALERT HOST BOOT PIDNS TTY SECRETS | begin TEXT"
+		               " | end");
 	return 0;
 }
 

@@ -8,6 +8,8 @@
 #   _shfs_alert  a file that is there while something is wrong, with lines to show
 #   _shfs_lib    the loadable builtin (shfs-bash.c), or empty
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
+#   _shfs_secrets  patterns of what is not to be written (common/redact.h), one a line; or empty
+#   _shfs_needles  what they begin with, in lower case: a pattern of its own
 #
 # PS0 is expanded once before each line is executed, PROMPT_COMMAND is run before each
 # prompt: begin and end of a command. With the loadable builtin neither forks. Without it,
@@ -76,7 +78,7 @@ _shfs_builtin()
 	[[ -n $_shfs_lib ]] && ((_shfs_version == 502 || _shfs_version == 503)) &&
 		builtin enable -f "$_shfs_lib" _shfs_hook 2>/dev/null &&
 		_shfs_hook start "$_shfs_dir" "$_shfs_alert" "$_shfs_host" "$_shfs_boot" \
-			"$_shfs_pidns" "$_shfs_tty"
+			"$_shfs_pidns" "$_shfs_tty" "$_shfs_secrets"
 }
 
 # --- the same in bash, where the builtin cannot be loaded ---
@@ -116,12 +118,38 @@ _shfs_session()
 		"$_real" "$_boot" "$_shfs_host" bash "$_shfs_tty" "$PWD" || _shfs_trouble
 }
 
+# Replaces the secrets in _line; then sets _tag. Bytes are characters in the locale C.
+_shfs_redact()
+{
+	local LC_ALL=C _pattern _match _secret _before _kept _rest _fold _typed=$_line
+
+	builtin shopt -q nocasematch
+	_fold=$?
+	while builtin read -r _pattern; do
+		builtin shopt -u nocasematch
+		[[ $_pattern != '(?i)'* ]] || builtin shopt -s nocasematch
+		_rest=$_line _line=
+		while [[ $_rest =~ ${_pattern#'(?i)'} && -n ${BASH_REMATCH[0]} ]]; do
+			_match=${BASH_REMATCH[0]} _secret=${BASH_REMATCH[1]:-${BASH_REMATCH[0]}}
+			builtin shopt -u nocasematch
+			_before=${_rest%%"$_match"*} _kept=${_match%"$_secret"*}
+			_line+=$_before$_kept'[redacted]'
+			_rest=${_rest:${#_before}+${#_kept}+${#_secret}}
+			[[ $_pattern != '(?i)'* ]] || builtin shopt -s nocasematch
+		done
+		_line+=$_rest
+	done <<<"$_shfs_secrets"
+	builtin shopt -u nocasematch
+	[[ $_line == "$_typed" ]] || _tag=B2
+	((_fold)) || builtin shopt -s nocasematch
+}
+
 # In PS0, mostly in a subshell; what must stay set has been set by PS0 itself. The last
 # line of the history is this command if it is a new one. Where it is not, it is a
 # repetition or was not to be saved; where that cannot be told apart, the text is left out.
 _shfs_begin()
 {
-	local - _real _boot _lastpid _line _cwd _hidden=0
+	local - _real _boot _lastpid _line _cwd _hidden=0 _tag=B1 _matched=()
 
 	set +eux
 	((_shfs_open)) || return 0
@@ -134,8 +162,12 @@ _shfs_begin()
 			${HISTCONTROL-}${HISTIGNORE:+ignoreboth} == *@(ignorespace|ignoreboth)* ]]; then
 		_hidden=1 _line=
 	fi
+	# Where this is no subshell, what the user matched stays.
+	((_shfs_version < 503)) || _matched=("${BASH_REMATCH[@]}")
+	[[ -n $_shfs_needles && ${_line,,} =~ $_shfs_needles ]] && _shfs_redact
+	((_shfs_version < 503)) || BASH_REMATCH=("${_matched[@]}")
 	[[ -s $_shfs_log ]] || _shfs_session
-	_shfs_write B1 "$_shfs_seq" "$_shfs_number" "$_real" "$_boot" "$_lastpid" "$_hidden" \
+	_shfs_write "$_tag" "$_shfs_seq" "$_shfs_number" "$_real" "$_boot" "$_lastpid" "$_hidden" \
 		"${_cwd:-$PWD}" "$_line"
 }
 

@@ -6,6 +6,8 @@
 #   _shfs_dir    where this shell's log of commands goes
 #   _shfs_alert  a file that is there while something is wrong, with lines to show
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
+#   _shfs_secrets  regular expressions of what is not to be written, one a line; or empty
+#   _shfs_needles  what they begin with, as one more
 #   _shfs_clock  seconds from the boot time to the real time
 #
 # fish_preexec and fish_postexec are begin and end of a command. Hardly anything forks.
@@ -80,21 +82,38 @@ function _shfs_follow_mount
     and builtin cd $PWD 2>/dev/null
 end
 
+# Prints the text with its secrets replaced; fails where it has none.
+function _shfs_redact
+    test -n "$_shfs_needles"; or return
+    string match -qir -- $_shfs_needles $argv[1]; or return
+    set -l text $argv[1]
+    for pattern in (string split \n -- $_shfs_secrets)
+        set text (string replace -ra -- $pattern '[redacted]' $text | string collect)
+    end
+    test "$text" != "$argv[1]"
+    and echo -n $text
+end
+
 function _shfs_preexec --on-event fish_preexec
     test -z "$SHFS_DISABLE"; or return
     set -l text $argv[1]
     set -l hidden 0
+    set -l tag B1
     # Blanks and comments are no command, but the event comes for them, too.
     string match -qr '^\s*(#[^\n]*)?$' -- $text; and return
     _shfs_follow_mount
     if set -q fish_private_mode; or string match -qr '^[ \t]' -- $text
         set hidden 1
         set text ''
+    else if set -l redacted (_shfs_redact $text | string collect; or true)
+        and test -n "$redacted"
+        set tag B2
+        set text $redacted
     end
     set -l now (_shfs_now -0.04)
     set -g _shfs_number (math $_shfs_number + 1)
     set -gx SHFS_COMMAND $_shfs_number
-    _shfs_write B1 $_shfs_number $now $hidden (pwd -P | string collect) $text
+    _shfs_write $tag $_shfs_number $now $hidden (pwd -P | string collect) $text
     and set -g _shfs_open 1
 end
 

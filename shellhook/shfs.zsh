@@ -7,6 +7,8 @@
 #   _shfs_alert  a file that is there while something is wrong, with lines to show
 #   _shfs_lib    the module (shfs-zsh.c), or empty
 #   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
+#   _shfs_secrets  patterns of what is not to be written (common/redact.h), one a line; or empty
+#   _shfs_needles  what they begin with, in lower case: a pattern of its own
 #
 # preexec and precmd are begin and end of a command. Nothing forks. A prompt waits for them, and in
 # zsh calls of functions, redirections and looking up names is what takes time: so each is one
@@ -27,7 +29,8 @@ _shfs_module() {
 
 	module_path=($_shfs_lib:h)
 	zmodload ${_shfs_lib:t:r} 2>/dev/null &&
-		_shfs_hook start "$_shfs_dir" "$_shfs_alert" "$_shfs_host" "$_shfs_boot" "$_shfs_pidns" "$_shfs_tty"
+		_shfs_hook start "$_shfs_dir" "$_shfs_alert" "$_shfs_host" "$_shfs_boot" "$_shfs_pidns" "$_shfs_tty" \
+			"$_shfs_secrets"
 }
 
 # --- the same in zsh, where the module cannot be loaded ---
@@ -77,7 +80,7 @@ _shfs_open_log() {
 	now=($epochtime)
 	_shfs_append S1 $$ $_shfs_ticks "$_shfs_boot" "$_shfs_pidns" $now[1].${(l:9::0:)now[2]} ${boot%% *} \
 		"$_shfs_host" zsh "$_shfs_tty" "${PWD:P}" || return
-	((!_shfs_running)) || _shfs_append B1 "$_shfs_begun"
+	((!_shfs_running)) || _shfs_append $_shfs_tag "$_shfs_begun"
 }
 
 # TAG FIELD...: a record, with one write. The usual ones are written without this call.
@@ -104,6 +107,38 @@ _shfs_is_ignored() {
 	{ [[ $1 == ${~HISTORY_IGNORE} ]] } always { TRY_BLOCK_ERROR=0 } 2>/dev/null
 }
 
+# Replaces the secrets in text, the caller's; then _shfs_tag says so. Without the module regex,
+# nothing is kept of it. Bytes are characters in the locale C.
+_shfs_redact() {
+	emulate -L zsh
+	local LC_ALL=C pattern secret before kept rest typed=$text MATCH
+	local -i MBEGIN MEND
+	local -a match mbegin mend
+
+	if ! zmodload zsh/regex 2>/dev/null; then
+		text='[redacted]' _shfs_tag=B2
+		return
+	fi
+	for pattern in "${(@f)_shfs_secrets}"; do
+		[[ $pattern == '(?i)'* ]]
+		local -i folds=$((!$?))
+		pattern=${pattern#'(?i)'} rest=$text text=
+		while
+			((!folds)) || unsetopt case_match
+			[[ $rest -regex-match $pattern && -n $MATCH ]]
+		do
+			setopt case_match
+			secret=${match[1]:-$MATCH}
+			before=${rest%%"$MATCH"*} kept=${MATCH%"$secret"*}
+			text+=$before$kept'[redacted]'
+			rest=${rest:$(($#before + $#kept + $#secret))}
+		done
+		setopt case_match
+		text+=$rest
+	done
+	[[ $text == "$typed" ]] || _shfs_tag=B2
+}
+
 # $1 is the line as typed; it is empty where zsh was told to keep it out of its history. A log that
 # was taken away is noticed at the end of the command.
 _shfs_preexec() {
@@ -116,14 +151,15 @@ _shfs_preexec() {
 	[[ -n $HISTORY_IGNORE ]] && _shfs_is_ignored "$text" && hidden=1 text=
 	[[ $PWD == $_shfs_pwd ]] || _shfs_pwd=$PWD _shfs_cwd=${PWD:P}
 	typeset -gx SHFS_COMMAND=$((++_shfs_number))
-	_shfs_running=0
+	_shfs_running=0 _shfs_tag=B1
+	[[ -n $_shfs_needles && ${(L)text} == *(${~_shfs_needles})* ]] && _shfs_redact
 	((_shfs_fd)) || _shfs_open_log || return 0
 	now=($epochtime)
 	sysread boot </proc/uptime
 	sysread last </proc/loadavg
 	printf -v _shfs_begun '%d\0%d.%09d\0%s\0%d\0%d\0%s\0%s' $_shfs_number $now ${boot%% *} ${last##* } \
 		$hidden "$_shfs_cwd" "$text"
-	syswrite -o $_shfs_fd -- $'\x1eB1\0'$((++_shfs_seq))$'\0'$_shfs_begun$'\0'$_shfs_seq$'\0\n' &&
+	syswrite -o $_shfs_fd -- $'\x1e'$_shfs_tag$'\0'$((++_shfs_seq))$'\0'$_shfs_begun$'\0'$_shfs_seq$'\0\n' &&
 		_shfs_running=1 || _shfs_trouble
 	((_shfs_stays_open)) || _shfs_close
 	return 0
@@ -189,7 +225,7 @@ _shfs_plain() {
 	log=$_shfs_dir/shell-${_shfs_boot[1,8]}-$$-$_shfs_ticks.log
 	[[ $log == ${_shfs_log-} ]] && return
 	((!${_shfs_fd-0})) || _shfs_close
-	typeset -g _shfs_log=$log _shfs_shown= _shfs_begun= _shfs_file= _shfs_pwd= _shfs_cwd=
+	typeset -g _shfs_log=$log _shfs_shown= _shfs_begun= _shfs_tag=B1 _shfs_file= _shfs_pwd= _shfs_cwd=
 	typeset -gi _shfs_fd=0 _shfs_stays_open=0 _shfs_running=0 _shfs_number=0 _shfs_seq=0
 	_shfs_mark $_shfs_boot[1,8]-$$-$_shfs_ticks
 	_shfs_open_log && ((!_shfs_stays_open)) && _shfs_close

@@ -93,6 +93,8 @@ struct shfs_capture {
 	struct shfs_journal *journal; /* the writer's, while its thread runs */
 	struct shfs_spool *spool;     /* borrowed; or NULL */
 	char *root;
+	struct shfs_redactor *redactor; /* or NULL */
+	pthread_mutex_t redactor_lock;  /* no other is taken with it */
 	int compression, alert_fd; /* alert_fd: an unnamed file with room for the alert */
 	bool alerts;               /* it is a mount: whoever restores sees his errors */
 	uint32_t wait_ms;

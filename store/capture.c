@@ -2,6 +2,7 @@
 #include "store/capture-internal.h"
 
 #include "common/proc.h"
+#include "common/secrets.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -45,6 +46,7 @@ static int capture_init_locks(struct shfs_capture *c)
 
 	if (err)
 		return -err;
+	pthread_mutex_init(&c->redactor_lock, NULL);
 	err = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	if (!err)
 		err = pthread_mutex_init(&c->lock, NULL);
@@ -57,6 +59,7 @@ static int capture_init_locks(struct shfs_capture *c)
 static void capture_free(struct shfs_capture *c)
 {
 	shfs_closep(&c->alert_fd);
+	shfs_redactor_free(c->redactor);
 	free(c->root);
 	free(c);
 }
@@ -80,7 +83,9 @@ static int capture_new(struct shfs_store *store,
 	c->alerts = strcmp(options->kind, "restore") != 0;
 	c->spool = options->spool;
 	c->root = strdup(options->root);
-	err = c->root ? capture_init_locks(c) : -ENOMEM;
+	err = c->root ? shfs_secrets_redactor(options->config, &c->redactor) : -ENOMEM;
+	if (!err)
+		err = capture_init_locks(c);
 	if (err < 0) {
 		capture_free(c);
 		return err;
@@ -183,6 +188,7 @@ void shfs_capture_close(struct shfs_capture *c)
 	pthread_cond_destroy(&c->work);
 	pthread_cond_destroy(&c->written);
 	pthread_cond_destroy(&c->change);
+	pthread_mutex_destroy(&c->redactor_lock);
 	pthread_mutex_destroy(&c->lock);
 	capture_free(c);
 }
@@ -370,10 +376,38 @@ void shfs_capture_throttle(struct shfs_capture *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* Of a process: its arguments without their secrets, and cut. Where there is no memory to
+ * know, there are none. */
+static struct capture_event *process_event_new(struct shfs_capture *c,
+                                               const struct shfs_record *rec)
+{
+	struct shfs_record copy = *rec;
+	struct shfs_bytes *argv = &copy.process.argv;
+	_cleanup_free_ char *redacted = NULL;
+	_cleanup_buf_ struct shfs_buf cut = { 0 };
+	int r;
+
+	pthread_mutex_lock(&c->redactor_lock);
+	r = shfs_redact(c->redactor, argv->data, argv->len, true, &redacted, &argv->len);
+	pthread_mutex_unlock(&c->redactor_lock);
+	if (r > 0)
+		argv->data = redacted;
+	else if (r < 0)
+		argv->len = 0;
+	if (argv->len > SHFS_ARGV_MAX) {
+		shfs_buf_add(&cut, argv->data, SHFS_ARGV_MAX);
+		shfs_buf_add(&cut, SHFS_ARGV_CUT, sizeof(SHFS_ARGV_CUT) - 1);
+		*argv = (struct shfs_bytes){ cut.data, cut.len };
+	}
+	return event_new(&copy, NULL);
+}
+
 uint64_t shfs_capture_emit(struct shfs_capture *c, struct shfs_record *rec,
                            struct shfs_snapshot *const content[2])
 {
-	struct capture_event *event = event_new(rec, content);
+	struct capture_event *event = rec->type == SHFS_REC_PROCESS
+	                                      ? process_event_new(c, rec)
+	                                      : event_new(rec, content);
 	int err;
 
 	pthread_mutex_lock(&c->lock);

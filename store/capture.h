@@ -33,6 +33,12 @@
 struct shfs_capture;
 struct shfs_snapshot;
 
+/* Of the arguments of a process so much is recorded; who reads them reads more, so that a
+ * secret at the cut is known for one. */
+#define SHFS_ARGV_MAX  (64u << 10)
+#define SHFS_ARGV_READ (SHFS_ARGV_MAX + (16u << 10))
+#define SHFS_ARGV_CUT  "\0[cut]" /* what is behind arguments of which more follow */
+
 struct shfs_capture_options {
 	const struct shfs_config *config; /* copied */
 	const char *kind, *root;          /* for the journal */
@@ -106,7 +112,8 @@ bool shfs_snapshot_wait(struct shfs_snapshot *snapshot, unsigned timeout_ms);
 /* --- events --- */
 
 /*
- * Queues a PROCESS, ACCESS, PATHOP or PREIMAGE record; its strings are copied, rec->seq
+ * Queues a PROCESS, ACCESS, PATHOP or PREIMAGE record; its strings are copied (the
+ * arguments of a process without secrets, up to SHFS_ARGV_MAX), rec->seq
  * and rec->time are set here (time only where real_ns is 0). content[0] fills seen
  * (ACCESS) or content (PATHOP, PREIMAGE); content[1] fills made (ACCESS) or victim
  * (PATHOP). Snapshots are referenced, not taken over; NULL leaves the field as it is in

@@ -28,6 +28,7 @@ static const struct {
 } layouts[] = {
 	{ "S1", SHFS_REC_SESSION, 12 },
 	{ "B1", SHFS_REC_BEGIN, 9 },
+	{ "B2", SHFS_REC_BEGIN, 9 },
 	{ "F1", SHFS_REC_FINISH, 7 },
 };
 
@@ -183,6 +184,7 @@ static int parse_begin(const struct shfs_bytes *f, struct shfs_record *rec)
 	if (parse_uint(f[2], &b->number) || parse_times(f + 3, rec) ||
 	    parse_u32(f[5], &b->last_pid) || parse_u32(f[6], &b->hidden) || b->hidden > 1)
 		return -EBADMSG;
+	b->redacted = f[0].data[1] == '2';
 	b->cwd = f[7];
 	b->text = f[8];
 	return 0;

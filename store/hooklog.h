@@ -13,6 +13,7 @@
  *
  *   S1 seq pid start_ticks boot_id pidns real boot host shell tty cwd seq
  *   B1 seq number real boot lastpid hidden cwd text seq
+ *   B2: a B1 of whose text marks have taken the place of secrets (common/redact.h)
  *   F1 seq number real boot lastpid status seq
  *   X1, and blanks: what was forgotten (store/forget.h)
  *

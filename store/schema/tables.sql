@@ -102,6 +102,7 @@ CREATE TABLE command (
 	number INTEGER NOT NULL,
 	text TEXT NOT NULL,
 	hidden INTEGER NOT NULL,
+	redacted INTEGER NOT NULL,      -- secrets were taken out of text
 	cwd TEXT NOT NULL,
 	status INTEGER,
 	-- the boundaries, as the hook wrote them: clocks, resolution, last pid (0 unknown)

@@ -18,7 +18,7 @@ FROM session s JOIN boot b USING (boot_id);
 CREATE VIEW v_command AS
 SELECT c.command_id, c.id, c.session_id, s.id AS session,
 	(SELECT host FROM boot b WHERE b.boot_id = s.boot_id) AS host,
-	c.number, c.text, c.hidden, c.cwd, c.begin_ns, c.end_ns, c.status,
+	c.number, c.text, c.hidden, c.redacted, c.cwd, c.begin_ns, c.end_ns, c.status,
 	(SELECT coalesce(sum(p.accesses), 0) FROM task t JOIN process p
 		ON p.process_id = t.task_id OR p.task_id = t.task_id
 		WHERE t.command_id = c.command_id AND NOT t.shell)
