@@ -104,8 +104,9 @@ static void bring_alert(const char *store, const char *state, const char *name)
 		shfs_runtime_alert(store, name, text.data);
 }
 
-/* What a pattern begins with, for a glob or a regular expression. */
-static void add_needle(struct shfs_buf *out, const char *pattern)
+/* What a pattern begins with, in lower case; any: what stands for any character, and for
+ * those that may be special. */
+static void add_needle(struct shfs_buf *out, const char *pattern, char any)
 {
 	_cleanup_free_ char *needle = shfs_redact_needle(pattern);
 
@@ -114,11 +115,11 @@ static void add_needle(struct shfs_buf *out, const char *pattern)
 	if (out->len)
 		shfs_buf_char(out, '|');
 	for (const char *p = needle; *p; p++) {
-		bool upper = *p >= 'A' && *p <= 'Z', lower = *p >= 'a' && *p <= 'z';
+		char c = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
+		bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+		             strchr("_-=:/ ", c);
 
-		if (!upper && !lower && *p != '_' && (*p < '0' || *p > '9') && *p > 0)
-			shfs_buf_char(out, '\\');
-		shfs_buf_char(out, (char)(upper ? *p + 32 : *p));
+		shfs_buf_char(out, plain ? c : any);
 	}
 }
 
@@ -138,9 +139,11 @@ static void add_fish_pattern(struct shfs_buf *out, const char *pattern)
 	shfs_buf_char(out, '\n');
 }
 
-static int assign_secrets(struct shfs_buf *out, enum dialect dialect,
+/* For zsh, the needles are a glob, for the others a regular expression. */
+static int assign_secrets(struct shfs_buf *out, const struct shell *shell,
                           const struct shfs_config *config)
 {
+	char any = strcmp(shell->name, "zsh") ? '.' : '?';
 	_cleanup_free_ char *patterns = shfs_secrets_patterns(config), *lines = NULL;
 	_cleanup_buf_ struct shfs_buf needles = { 0 }, for_fish = { 0 };
 	char *rest = lines = patterns ? strdup(patterns) : NULL;
@@ -152,13 +155,14 @@ static int assign_secrets(struct shfs_buf *out, enum dialect dialect,
 	for (char *line; (line = strsep(&rest, "\n"));) {
 		if (!*line)
 			continue;
-		add_needle(&needles, line);
+		add_needle(&needles, line, any);
 		add_fish_pattern(&for_fish, line);
 	}
 	if (needles.failed || for_fish.failed)
 		return -ENOMEM;
-	assign(out, dialect, "_shfs_secrets", dialect == FISH ? for_fish.data : patterns);
-	assign(out, dialect, "_shfs_needles", needles.data);
+	assign(out, shell->dialect, "_shfs_secrets",
+	       shell->dialect == FISH ? for_fish.data : patterns);
+	assign(out, shell->dialect, "_shfs_needles", needles.data);
 	return 0;
 }
 
@@ -233,7 +237,7 @@ static int print_code(const struct shell *shell, const char *store, const char *
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
 	if (assign_places(&out, shell, store) ||
-	    assign_secrets(&out, shell->dialect, config))
+	    assign_secrets(&out, shell, config))
 		return SHFS_EXIT_FAILURE;
 	assign_session(&out, shell->dialect);
 	if (shell->dialect == FISH)

@@ -87,7 +87,7 @@ function _shfs_redact
     test -n "$_shfs_needles"; or return
     string match -qir -- $_shfs_needles $argv[1]; or return
     set -l text $argv[1]
-    for pattern in (string split \n -- $_shfs_secrets)
+    for pattern in (string split -n \n -- $_shfs_secrets)
         set text (string replace -ra -- $pattern '[redacted]' $text | string collect)
     end
     test "$text" != "$argv[1]"

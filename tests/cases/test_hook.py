@@ -23,7 +23,7 @@ PLAIN = """eval "$(shfs init bash | sed 's/^_shfs_lib=.*/_shfs_lib=/')"\n"""
 Session = collections.namedtuple("Session", "pid start boot_id pidns real boot host shell tty cwd")
 Begin = collections.namedtuple("Begin", "number real boot lastpid hidden cwd text")
 Finish = collections.namedtuple("Finish", "number real boot lastpid status")
-LAYOUT = {b"S1": Session, b"B1": Begin, b"F1": Finish}
+LAYOUT = {b"S1": Session, b"B1": Begin, b"B2": Begin, b"F1": Finish}
 
 
 def parse(data):
