@@ -443,6 +443,7 @@ static int run(struct watch *w)
 	         shfs_connection_driver(w->connection));
 	w->recorder.driver = w->driver;
 	let_others_go_first(!w->options.foreground);
+	shfs_daemon_hide(); /* then nothing of /proc/self is ours to write */
 	code = start_recorder(w);
 	if (code)
 		return code;

@@ -5,6 +5,7 @@
 #include "query/json.h"
 #include "query/model.h"
 #include "query/mounts.h"
+#include "query/secret.h"
 
 #include "common/io.h"
 #include "common/path.h"
@@ -28,6 +29,7 @@
 #include <sys/wait.h>
 
 #define ROOM_BYTES (512ULL << 20)
+#define SECRETS_SHOWN 5
 #define RC_MAX     (4 << 20)
 
 /* The oldest kernel that Debian still keeps up. */
@@ -475,23 +477,75 @@ static void check_journal(struct doctor *d, struct shfs_index *index)
 		say(d, LEVEL_OK, NULL, "the journal is sound, the index opens");
 }
 
+struct secrets {
+	struct doctor *doctor;
+	unsigned n;
+};
+
+static void say_secret(void *arg, const struct shfs_secret *secret)
+{
+	struct secrets *s = arg;
+	struct doctor *d = s->doctor;
+	_cleanup_buf_ struct shfs_buf file = { 0 };
+	_cleanup_free_ char *fix = NULL;
+
+	if (s->n++ >= SECRETS_SHOWN)
+		return;
+	if (secret->path)
+		shfs_quote_shell(&file, secret->path, strlen(secret->path));
+	if (secret->path ? asprintf(&fix, "shfs forget %s", file.data ?: "") < 0
+	                 : asprintf(&fix, "shfs forget --command %s",
+	                            secret->command ?: "") < 0)
+		fix = NULL;
+	if (secret->path)
+		say(d, LEVEL_WARN, fix, "the store has what a file of secrets held: %s",
+		    file.data ?: "");
+	else if (secret->command)
+		say(d, LEVEL_WARN, fix,
+		    "the store has what looks like a secret, in command %.7s",
+		    secret->command);
+	else
+		say(d, LEVEL_WARN, NULL,
+		    "the store has what looks like a secret, in the arguments of a "
+		    "process of no command");
+}
+
+static void check_secrets(struct doctor *d, struct shfs_index *index)
+{
+	struct secrets s = { .doctor = d };
+	const struct shfs_config *config;
+	int code = 0, r;
+
+	config = shfs_context_config(d->ctx, &code);
+	r = config ? shfs_secrets_find(index, config, say_secret, &s) : -ENOMEM;
+	if (r)
+		say(d, LEVEL_FAIL, NULL, "secrets cannot be looked for: %s", strerror(-r));
+	else if (s.n > SECRETS_SHOWN)
+		say(d, LEVEL_WARN, NULL, "and of %u more commands, processes or files",
+		    s.n - SECRETS_SHOWN);
+	else if (!s.n)
+		say(d, LEVEL_OK, NULL, "nothing in the store looks like a secret");
+}
+
 /* Without ingesting: what is wrong with the machine must not keep the doctor. */
 static void check_index(struct doctor *d, struct shfs_store *store)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
 	int r = shfs_index_open(store, SHFS_INDEX_READ, &index);
 
-	if (!r)
+	if (!r) {
 		check_journal(d, index);
-	else if (r == -ENOENT)
+		check_secrets(d, index);
+	} else if (r == -ENOENT) {
 		say(d, LEVEL_OK, NULL, "there is no index yet; the first query makes it");
-	else if (r == -EPROTONOSUPPORT)
+	} else if (r == -EPROTONOSUPPORT) {
 		say(d, LEVEL_FAIL, "upgrade shfs, or: shfs reindex",
 		    "a newer version of shfs made the index");
-	else if (r == -EBADMSG)
+	} else if (r == -EBADMSG) {
 		say(d, LEVEL_FAIL, "shfs reindex", "the index is damaged");
-	else
+	} else {
 		say(d, LEVEL_FAIL, NULL, "the index cannot be opened: %s", strerror(-r));
+	}
 }
 
 static void check_store(struct doctor *d)

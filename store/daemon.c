@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 
 int shfs_daemon_fail(int code, const char *fmt, ...)
@@ -48,6 +49,11 @@ int shfs_daemon_open_root(const char *dir, int mode, const char *done, char **ro
 			SHFS_EXIT_REFUSED,
 			"the root directory cannot be %s: choose a project", done);
 	return 0;
+}
+
+void shfs_daemon_hide(void)
+{
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 int shfs_daemon_open_store(const char *override, const char *root,

@@ -23,6 +23,10 @@ int shfs_daemon_fail_path(int code, const char *path, const char *what);
 _must_check_ int shfs_daemon_open_root(const char *dir, int mode, const char *done,
                                        char **root, int *fd);
 
+/* What others wrote passes through the memory: from here on no core is dumped, and no
+ * debugger is let in. */
+void shfs_daemon_hide(void);
+
 /* The store of this user, made if there is none. root: what is to be recorded. override:
  * --store; NULL. *out is to be closed, also after a failure; NULL: it was not opened. */
 _must_check_ int shfs_daemon_open_store(const char *override, const char *root,

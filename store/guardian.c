@@ -92,6 +92,7 @@ int shfs_guardian_start(const struct shfs_guardian *guardian,
 		g.store = *store;
 		let_go(&g);
 		prctl(PR_SET_NAME, "shfs-guardian");
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 		guard(&g);
 	}
 	close(fds[0]);

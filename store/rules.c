@@ -15,14 +15,20 @@ static const char builtin_ignore[] =
 	".ipynb_checkpoints/\n.snakemake/\n.nextflow/\n.tox/\n.nox/\n.ccache/\n"
 	"node_modules/\n.Rproj.user/\n.direnv/\n.Trash-*/\n"
 	/* there for moments: editors, NFS, FUSE */
-	".nfs*\n.fuse_hidden*\n.*.sw[a-p]\n.*.un~\n*~\n\\#*#\n.#*\n4913\n.goutputstream-*\n"
-	/* secrets */
-	".env\n.env.*\n!.env.example\n!.env.sample\n!.env.template\n.envrc\n"
-	"*.pem\n*.key\n*.p12\n*.pfx\n*.jks\n*.keystore\n*.kdbx\n*.ppk\n"
+	".nfs*\n.fuse_hidden*\n.*.sw[a-p]\n.*.un~\n*~\n\\#*#\n.#*\n4913\n.goutputstream-*\n";
+
+static const char builtin_secrets[] =
+	".env\n.env.*\n!.env.example\n!.env.sample\n!.env.template\n.envrc\n*.env\n"
+	"*.pem\n*.key\n*.p8\n*.p12\n*.pfx\n*.jks\n*.keystore\n*.kdbx\n*.kdb\n*.ppk\n"
+	"*.keytab\n*.agekey\n*.ovpn\n"
 	"id_rsa*\nid_dsa*\nid_ecdsa*\nid_ed25519*\n"
 	".ssh/\n.gnupg/\n.password-store/\n**/.aws/credentials\n**/.aws/sso/\n.azure/\n"
 	"**/.config/gcloud/\n**/.config/gh/hosts.yml\n**/.kube/config\n"
 	"**/.docker/config.json\n"
+	"**/.config/rclone/\n**/.local/share/keyrings/\n.oci/\n.kaggle/\nkaggle.json\n.databrickscfg\n"
+	"kubeconfig\n*.kubeconfig\n*.tfstate\n*.tfstate.*\n*.tfvars\n.terraformrc\n"
+	"credentials.tfrc.json\n.dockercfg\n**/.cargo/credentials*\n**/.gem/credentials\n"
+	".*_history\nservice-account*.json\n"
 	".netrc\n_netrc\n.pgpass\n.my.cnf\n.mylogin.cnf\n.pypirc\n.npmrc\n.htpasswd\n"
 	".git-credentials\n.Renviron\n.vault-token\n.s3cfg\n.boto\ncredentials.json\n"
 	"client_secret*.json\nsecrets.yml\nsecrets.yaml\nsecrets.json\nsecrets.toml\n";
@@ -528,10 +534,26 @@ int shfs_rules_new(const struct shfs_config *config, const char *shfsignore,
 	ignore = &rules->ignore;
 	read = &rules->archive_read;
 	if (list_add_text(ignore, builtin_ignore) < 0 ||
+	    list_add_text(ignore, builtin_secrets) < 0 ||
 	    list_add_text(ignore, config->ignore) < 0 ||
 	    list_add_text(ignore, shfsignore) < 0 || list_finish(ignore) < 0 ||
 	    list_add_text(read, builtin_archive_read) < 0 ||
 	    list_add_text(read, config->archive_read) < 0 || list_finish(read) < 0) {
+		shfs_rules_free(rules);
+		return -ENOMEM;
+	}
+	*out = rules;
+	return 0;
+}
+
+int shfs_rules_of_secrets(struct shfs_rules **out)
+{
+	struct shfs_rules *rules = calloc(1, sizeof(*rules));
+
+	if (!rules)
+		return -ENOMEM;
+	if (list_add_text(&rules->ignore, builtin_secrets) < 0 ||
+	    list_finish(&rules->ignore) < 0 || list_finish(&rules->archive_read) < 0) {
 		shfs_rules_free(rules);
 		return -ENOMEM;
 	}

@@ -31,6 +31,8 @@ struct shfs_rules;
  */
 _must_check_ int shfs_rules_new(const struct shfs_config *config, const char *shfsignore,
                                 struct shfs_rules **out);
+/* Those of the built-in ones alone that are for secrets: they choose what to ignore. */
+_must_check_ int shfs_rules_of_secrets(struct shfs_rules **out);
 void shfs_rules_free(struct shfs_rules *rules);
 
 /* path: relative to the root, not starting with a slash. */

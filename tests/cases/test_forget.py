@@ -112,7 +112,7 @@ def work(sandbox, mounted, shell):
         f"(cat long; echo {secret}) > tmp; mv tmp long",
         "(seq 2000; echo end) > long",
         "mv key key.bak",
-        f"mysql() {{ cat >/dev/null; }}; mysql -p{secret} < a.txt",
+        f"logon() {{ cat >/dev/null; }}; logon -p{secret} < a.txt",
         "echo two > a.txt",
         "echo after > notes",
         "rm b.txt",
@@ -148,7 +148,7 @@ def test_forget_commands(work, sandbox, shfs):
     assert "journal" in str(places(sandbox.store, SECRET)) and "object" in str(places(sandbox.store, SECRET))
     files, (texts, contents) = snapshot(sandbox.project), state(sandbox, SECRET.decode())
     dry = shfs("forget", "--grep", SECRET, "--dry-run").stdout
-    assert "would be forgotten: 3 commands, " in dry and "mysql" in dry
+    assert "would be forgotten: 3 commands, " in dry and "logon" in dry
     assert places(sandbox.store, SECRET), "a dry run changes nothing"
     assert shfs("forget", "--grep", SECRET, check=2)
 

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: MIT
 """What is secret in a command is in no file of the store, whoever writes it."""
 
-import glob
 import json
 import os
 import re
+import stat
+import subprocess
+import threading
 
 import pytest
 
-import harness
-from test_hook import commands, log_paths, records, shell_of, start
+from test_forget import places
+from test_hook import commands, log_paths, records, start
 
 KINDS = ["bash", "plain bash", "zsh", "plain zsh", "fish"]
 EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "secrets")
-SECRET = "hunter2hunter2"
+SECRET = b"hunter2-correct-horse"
+TYPED = f"sh -c 'echo $0 $2 > out' a --password {SECRET.decode()} b"
 
 
 def examples(name):
@@ -23,24 +26,6 @@ def examples(name):
     for line in lines:
         if line and line[0] != "#":
             yield re.sub(r"\{\{|\}\}", "", line), re.sub(r"\{\{.*?\}\}", "[redacted]", line, flags=re.S)
-
-
-def quoted(shell, text):
-    """As a word that only this shell reads, in one line."""
-    if shell == "fish":
-        return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-def files_with(top, needle):
-    """Files below top that have the bytes in them, compressed ones as they are."""
-    found = []
-    for path in glob.glob(top + "/**", recursive=True):
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                if needle.encode() in file.read():
-                    found.append(path)
-    return found
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -61,3 +46,167 @@ def test_what_is_typed(sandbox, shell, kind):
     with open(path, "rb") as log:
         tags = re.findall(rb"\x1e(B\d)\0", log.read())
     assert tags[: len(wanted)] == wanted_tags
+
+
+def configure(sandbox, text):
+    sandbox.write_outside(sandbox.home + "/.config/shfs/config.ini", text)
+
+
+def the_command(sandbox, grep):
+    [command] = json.loads(sandbox.shfs("history", "--json", "--grep", grep).stdout)["commands"]
+    return command
+
+
+def test_arguments_of_processes(sandbox, mounted, shell):
+    """Nothing that was typed, executed, or run again leaves the secret in the store."""
+    bash = shell("bash")
+    bash.run(TYPED)
+    bash.run("echo plain > plain.txt")
+    assert sandbox.read("out") == b"a b\n" or sandbox.read("out").startswith(b"a")
+    command = the_command(sandbox, "redacted")
+    assert command["redacted"] and command["text"] == TYPED.replace(SECRET.decode(), "[redacted]")
+    assert not the_command(sandbox, "plain")["redacted"]
+    assert "a secret was taken out" in sandbox.shfs("history", "--grep", "redacted").stdout
+    shown = sandbox.shfs("show", command["id"]).stdout
+    assert "([redacted]: a secret was taken out)" in shown and shown.count("--password '[redacted]'") + shown.count(
+        "--password [redacted]") >= 2
+    assert "ok    nothing in the store looks like a secret" in sandbox.shfs("doctor").stdout
+    again = sandbox.shfs("rerun", "--command", command["id"], check=False)
+    assert again.status and "a secret in it was not kept" in again.stderr
+    bash.run("cd /")
+    mounted.unmount()
+    assert not places(sandbox.store, SECRET)
+
+
+def test_doctor_names_what_was_recorded_before(sandbox, shell):
+    configure(sandbox, "[secrets]\nredact = no\n[archive]\nignore = !*.pem\n")
+    mounted = sandbox.mount()
+    bash = shell("bash")
+    bash.run(TYPED)
+    bash.run("echo data > host.pem")
+    sandbox.shfs("sync")
+    bash.run("cd /")
+    mounted.unmount()
+    assert places(sandbox.store, SECRET)
+    configure(sandbox, "")
+    doctor = sandbox.shfs("doctor", cwd="/").stdout
+    command = json.loads(sandbox.shfs("history", "--json", "--grep", "password", cwd="/").stdout)["commands"][0]["id"]
+    assert doctor.count("looks like a secret") == 1 and f"in command {command[:7]}" in doctor
+    assert f"fix: shfs forget --command {command}" in doctor
+    assert f"fix: shfs forget {sandbox.project}/host.pem" in doctor
+    sandbox.shfs("forget", "--yes", "--command", command, cwd="/")
+    sandbox.shfs("forget", "--yes", f"{sandbox.project}/host.pem", cwd="/")
+    assert "ok    nothing in the store looks like a secret" in sandbox.shfs("doctor", cwd="/").stdout
+    assert not places(sandbox.store, SECRET)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_own_patterns(sandbox, shell, kind):
+    configure(sandbox, "[secrets]\npatterns = \\bACME-[0-9]{4}\npatterns = [0-9]\npatterns = (?i)lab\\.code=<word>\n")
+    sh = start(shell, kind)
+    sh.run("true ACME-1234 LAB.code='a b' xACME-1234 1")
+    assert commands(records(sandbox))[0][0] == b"true [redacted] LAB.code=[redacted] xACME-1234 1"
+    doctor = sandbox.shfs("doctor", check=False).stdout
+    assert 'bad value "[0-9]" for patterns: it must begin with three plain characters' in doctor
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", KINDS)
+def test_none(sandbox, shell, kind):
+    configure(sandbox, "[secrets]\nredact = no\n")
+    sh = start(shell, kind)
+    sh.run("true --password=x")
+    assert commands(records(sandbox))[0][0] == b"true --password=x"
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_log_that_is_begun_again(sandbox, shell, kind):
+    """What is written a second time has no secret either; the user's own matches stay."""
+    sh = start(shell, kind)
+    if "bash" in kind:
+        sh.run("[[ abc =~ b ]]")
+    [path] = log_paths(sandbox)
+    sh.run(f"rm {path}; true --password=x")
+    sh.run("true")
+    with open(path, "rb") as log:
+        assert b"password=x" not in log.read()
+    if "bash" in kind:
+        assert sh.run("echo \"<$BASH_REMATCH>\"").strip() == "<b>"
+
+
+def test_long_arguments(sandbox, mounted, shell):
+    """Of arguments as long as the kernel lets them be all is recorded, or the cut is marked; a secret at
+    the cut is known for one."""
+    bash = shell("bash")
+    for size in 1000, 65536 - 60, 131071 - 30:
+        script = f"exec /bin/sh -c 'echo > out' {'x' * size} {'x' * size} --password={SECRET.decode()} end\n"
+        sandbox.write_outside(sandbox.home + "/run", script)
+        bash.run("sh ~/run")
+    sandbox.shfs("sync")
+    rows = sandbox.shfs("select", "SELECT hex(argv) FROM v_process").stdout
+    argvs = [bytes.fromhex(row) for row in re.findall(r"[0-9A-F]{1000,}", rows)]
+    argvs = [argv for argv in argvs if b"echo > out" in argv]
+    lengths = sorted(len(argv) for argv in argvs)
+    assert lengths[0] < 3000 and lengths[-1] <= 65536 + 6
+    for argv in argvs:
+        assert argv.endswith(b"\0end" if len(argv) < 65536 else b"\0[cut]")
+    assert b"--password=[redacted]\0" in min(argvs, key=len)
+    bash.run("cd /")
+    mounted.unmount()
+    assert not places(sandbox.store, b"hunter2")
+
+
+def modes(top):
+    """What of the store others may touch."""
+    found = []
+    for directory, names, files in os.walk(top):
+        for name in [".", *names, *files]:
+            try:
+                st = os.lstat(os.path.join(directory, name))
+            except FileNotFoundError:
+                continue
+            if stat.S_IMODE(st.st_mode) & 0o077:
+                found.append(os.path.join(directory, name))
+    return found
+
+
+def test_the_store_is_for_its_owner_alone(sandbox, shell):
+    """Whatever the umask, at any moment."""
+    found, over = [], threading.Event()
+
+    def watch():
+        while not over.is_set():
+            found.extend(modes(sandbox.store))
+
+    before = os.umask(0)
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        mounted = sandbox.mount()
+        bash = shell("bash", before="umask 0\n")
+        for n in range(20):
+            bash.run(f"seq {n * 1000} > f{n % 3}; cat f{n % 3} > g")
+        sandbox.shfs("history")
+        bash.run("cd /")
+        mounted.unmount()
+        sandbox.shfs("forget", "--yes", f"{sandbox.project}/g", cwd="/")
+        sandbox.shfs("reindex", cwd="/")
+    finally:
+        os.umask(before)
+        over.set()
+        watcher.join()
+    assert not found and not modes(sandbox.store)
+
+
+@pytest.mark.users("ordinary")
+def test_no_core_is_dumped(sandbox, mounted):
+    """Of the mount, nor of its guardian."""
+    pid = mounted.process.pid
+    guardian = subprocess.run(["pgrep", "-P", str(pid), "-x", "shfs-guardian"], capture_output=True, text=True, check=False)
+    for process in [pid, *map(int, guardian.stdout.split())]:
+        assert os.stat(f"/proc/{process}/mem").st_uid == 0
+        assert sandbox.run("head", "-c1", f"/proc/{process}/environ", check=False).status
+        if os.path.exists("/usr/bin/gcore"):
+            assert sandbox.run("gcore", "-o", sandbox.home + "/core", str(process), check=False).status
+    assert not [name for name in os.listdir(sandbox.home) if name.startswith("core")]

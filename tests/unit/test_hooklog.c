@@ -331,7 +331,7 @@ static void wrong_shapes(void **state)
 	REJECTED("B1", "2", "7", REAL, "1.00", "4", "0", "/", "t", "3");
 	REJECTED("B1", "2", "7", REAL, "1.00", "4", "0", "/", "2");
 	REJECTED("B1", "2", "7", REAL, "1.00", "4", "0", "/", "t", "more", "2");
-	REJECTED("B2", "2", "7", REAL, "1.00", "4", "0", "/", "t", "2");
+	REJECTED("B3", "2", "7", REAL, "1.00", "4", "0", "/", "t", "2");
 	REJECTED("b1", "2", "7", REAL, "1.00", "4", "0", "/", "t", "2");
 	REJECTED("B1 ", "2", "7", REAL, "1.00", "4", "0", "/", "t", "2");
 	REJECTED("", "2");
