@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD       3    /* bytes of a pattern that are looked for */
-#define BUCKETS    1024 /* a power of two */
+#define HEAD       3           /* bytes of a pattern that are looked for */
+#define BUCKETS    1024        /* a power of two */
 #define WINDOW     (16u << 10) /* a secret is found in so many bytes behind its head */
 #define TRIES_MAX  4096        /* of regular expressions, in one text */
 #define NEEDLE_MAX 64
@@ -313,7 +313,8 @@ static size_t end_of_argument(const struct search *s, struct span secret)
 {
 	size_t i = secret.begin;
 
-	if (secret.end == s->len || !strchr(" \t\n\v\f\r\"'`\\;|&()<>", s->text[secret.end]))
+	if (secret.end == s->len ||
+	    !strchr(" \t\n\v\f\r\"'`\\;|&()<>", s->text[secret.end]))
 		return secret.end;
 	while (i && s->separated[i - 1] && !is_blank(s->separated[i - 1]))
 		i--;

@@ -26,9 +26,10 @@ struct shfs_redactor *shfs_redactor_new(const char *patterns);
 void shfs_redactor_free(struct shfs_redactor *r);
 
 /*
- * Unless separated, text[len] is a NUL. 0: there is no secret in it (or r is NULL). 1: *out is malloc'ed, *out_len bytes and a
- * NUL, with marks. -ENOMEM. separated: these are arguments with a NUL between them, of
- * which none need be behind the last; and not a line of a shell.
+ * Unless separated, text[len] is a NUL. 0: there is no secret in it (or r is NULL). 1:
+ * *out is malloc'ed, *out_len bytes and a NUL, with marks. -ENOMEM. separated: these are
+ * arguments with a NUL between them, of which none need be behind the last; and not a
+ * line of a shell.
  */
 int shfs_redact(struct shfs_redactor *r, const char *text, size_t len, bool separated,
                 char **out, size_t *out_len);

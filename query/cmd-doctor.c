@@ -28,9 +28,9 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
-#define ROOM_BYTES (512ULL << 20)
+#define ROOM_BYTES    (512ULL << 20)
 #define SECRETS_SHOWN 5
-#define RC_MAX     (4 << 20)
+#define RC_MAX        (4 << 20)
 
 /* The oldest kernel that Debian still keeps up. */
 #define KERNEL_MAJOR 5
@@ -519,7 +519,8 @@ static void check_secrets(struct doctor *d, struct shfs_index *index)
 	config = shfs_context_config(d->ctx, &code);
 	r = config ? shfs_secrets_find(index, config, say_secret, &s) : -ENOMEM;
 	if (r)
-		say(d, LEVEL_FAIL, NULL, "secrets cannot be looked for: %s", strerror(-r));
+		say(d, LEVEL_FAIL, NULL, "secrets cannot be looked for: %s",
+		    strerror(-r));
 	else if (s.n > SECRETS_SHOWN)
 		say(d, LEVEL_WARN, NULL, "and of %u more commands, processes or files",
 		    s.n - SECRETS_SHOWN);

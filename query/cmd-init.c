@@ -236,8 +236,7 @@ static int print_code(const struct shell *shell, const char *store, const char *
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
-	if (assign_places(&out, shell, store) ||
-	    assign_secrets(&out, shell, config))
+	if (assign_places(&out, shell, store) || assign_secrets(&out, shell, config))
 		return SHFS_EXIT_FAILURE;
 	assign_session(&out, shell->dialect);
 	if (shell->dialect == FISH)

@@ -66,7 +66,7 @@ struct shfs_command_row {
 };
 
 #define SHFS_COMMAND_COLUMNS                                                             \
-	" command_id, id, session, host, cwd, text, begin_ns, end_ns, status, hidden," \
+	" command_id, id, session, host, cwd, text, begin_ns, end_ns, status, hidden,"   \
 	" redacted "
 
 /* The shell that it was typed into: "bash", "zsh", "fish"; unknown where that is so. */

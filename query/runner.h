@@ -22,10 +22,10 @@ struct shfs_runner {
 };
 
 struct shfs_runner_options {
-	const char *shell;      /* "bash", "zsh", "fish" */
-	const char *store_path; /* whose hook log is written; NULL: none */
+	const char *shell;              /* "bash", "zsh", "fish" */
+	const char *store_path;         /* whose hook log is written; NULL: none */
 	struct shfs_redactor *redactor; /* for that; NULL: nothing is a secret */
-	bool to_stderr;         /* what the commands print */
+	bool to_stderr;                 /* what the commands print */
 };
 
 /* *out is to be ended. A negative errno. */

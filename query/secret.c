@@ -16,7 +16,8 @@ struct finder {
 };
 
 /* Is there a secret in the text of this column? Or a negative errno. */
-static int has_secret(struct finder *f, struct shfs_rows *rows, int column, bool separated)
+static int has_secret(struct finder *f, struct shfs_rows *rows, int column,
+                      bool separated)
 {
 	_cleanup_free_ char *redacted = NULL;
 	size_t len;
@@ -28,8 +29,8 @@ static int has_secret(struct finder *f, struct shfs_rows *rows, int column, bool
 static int find_commands(struct finder *f)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(f->index, "SELECT text, id FROM v_command ORDER BY begin_ns",
-	                       &rows);
+	int r = shfs_rows_open(f->index,
+	                       "SELECT text, id FROM v_command ORDER BY begin_ns", &rows);
 
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		r = has_secret(f, rows, 0, false);
@@ -96,7 +97,8 @@ static int find_files(struct finder *f)
 }
 
 int shfs_secrets_find(struct shfs_index *index, const struct shfs_config *config,
-                      void (*found)(void *arg, const struct shfs_secret *secret), void *arg)
+                      void (*found)(void *arg, const struct shfs_secret *secret),
+                      void *arg)
 {
 	struct finder f = { .index = index, .found = found, .arg = arg };
 	int r = shfs_secrets_redactor(config, &f.redactor);

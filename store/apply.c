@@ -668,13 +668,13 @@ static int apply_begin(struct shfs_ingest *ing, const struct shfs_record *rec)
 			"INSERT INTO command (id, session_id, number, text, hidden,"
 			" redacted, cwd, begin_ns, begin_boot_ns, begin_resolution_ns,"
 			" begin_pid)"
-			" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+			" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO "
+		        "NOTHING",
 			shfs_arg_text(shfs_bytes_str(id)),
 			shfs_arg_int(ing->session.session_id), shfs_arg_int(b->number),
 			shfs_arg_text(b->text), shfs_arg_int(b->hidden != 0),
-			shfs_arg_int(b->redacted),
-			shfs_arg_text(b->cwd), shfs_arg_int(rec->time.real_ns),
-			shfs_arg_int(rec->time.boot_ns),
+			shfs_arg_int(b->redacted), shfs_arg_text(b->cwd),
+			shfs_arg_int(rec->time.real_ns), shfs_arg_int(rec->time.boot_ns),
 			shfs_arg_int(rec->boot_resolution_ns), shfs_arg_int(b->last_pid));
 	if (r)
 		return r;

@@ -69,6 +69,8 @@ static void defaults(void **state)
 	assert_string_equal(rd.cfg.archive_read, "");
 	assert_null(rd.cfg.pager);
 	assert_string_equal(rd.cfg.color, "auto");
+	assert_true(rd.cfg.redact);
+	assert_string_equal(rd.cfg.secrets, "");
 	assert_int_equal(shfs_config_read(&rd.cfg, "/nonexistent/config.ini",
 	                                  &rd.message),
 	                 0);
@@ -90,7 +92,11 @@ static void every_key(void **state)
 	                                                "archive-read = *.tex\n"
 	                                                "[query]\n"
 	                                                "pager = less -R\n"
-	                                                "color = never"); /* no LF */
+	                                                "color = never\n"
+	                                                "[secrets]\n"
+	                                                "patterns = \\bacme-[0-9]\n"
+	                                                "patterns = lab=<word>\n"
+	                                                "redact = no"); /* no LF */
 
 	assert_null(rd.message);
 	assert_int_equal(rd.r, 0);
@@ -102,6 +108,8 @@ static void every_key(void **state)
 	assert_string_equal(rd.cfg.archive_read, "*.tex\n");
 	assert_string_equal(rd.cfg.pager, "less -R");
 	assert_string_equal(rd.cfg.color, "never");
+	assert_false(rd.cfg.redact);
+	assert_string_equal(rd.cfg.secrets, "\\bacme-[0-9]\nlab=<word>\n");
 }
 
 static void errors_name_the_line(void **state)

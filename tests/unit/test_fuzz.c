@@ -100,6 +100,12 @@ static void record(void **state)
 	replay(fuzz_record, "record", 300);
 }
 
+/* a few ms each: patterns are compiled again and again */
+static void redact(void **state)
+{
+	replay(fuzz_redact, "redact", 20);
+}
+
 static void rules(void **state)
 {
 	replay(fuzz_rules, "rules", 300);
@@ -113,10 +119,11 @@ static void segment(void **state)
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(config), cmocka_unit_test(hooklog),
-		cmocka_unit_test(object), cmocka_unit_test(pack),
-		cmocka_unit_test(packet), cmocka_unit_test(record),
-		cmocka_unit_test(rules),  cmocka_unit_test(segment),
+		cmocka_unit_test(config),  cmocka_unit_test(hooklog),
+		cmocka_unit_test(object),  cmocka_unit_test(pack),
+		cmocka_unit_test(packet),  cmocka_unit_test(record),
+		cmocka_unit_test(redact),  cmocka_unit_test(rules),
+		cmocka_unit_test(segment),
 	};
 
 	return shfs_unit_main(tests, argc, argv);

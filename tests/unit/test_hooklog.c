@@ -142,9 +142,25 @@ static void begin_comes_back(void **state)
 	assert_int_equal(rec.begin.number, 7);
 	assert_int_equal(rec.begin.last_pid, 4330);
 	assert_int_equal(rec.begin.hidden, 0);
+	assert_false(rec.begin.redacted);
 	assert_bytes(rec.begin.cwd, "/home/u");
 	assert_bytes(rec.begin.text, "text \x1e"
 	                             "B1\n\033\xff of\nlines");
+	shfs_hooklog_close(log);
+}
+
+static void redacted_begin_comes_back(void **state)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	struct shfs_hooklog *log;
+	struct shfs_record rec;
+
+	ADD(&b, "B2", "3", "7", REAL, "1.00", "4", "0", "/", "--password=[redacted]",
+	    "3");
+	rec = only_record(&b, &log);
+	assert_int_equal(rec.type, SHFS_REC_BEGIN);
+	assert_true(rec.begin.redacted);
+	assert_bytes(rec.begin.text, "--password=[redacted]");
 	shfs_hooklog_close(log);
 }
 
@@ -390,6 +406,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(session_comes_back),
 		cmocka_unit_test(begin_comes_back),
+		cmocka_unit_test(redacted_begin_comes_back),
 		cmocka_unit_test(finish_comes_back),
 		cmocka_unit_test(empty),
 		cmocka_unit_test(each_cut),

@@ -36,8 +36,8 @@ static void assert_redacted(struct shfs_redactor *r, const char *text, size_t le
 		fail_msg("%s\n   became %d %s\ninstead of %s", text, n,
 		         out ?: "(nothing)", wanted);
 	/* and again is nothing new */
-	assert_int_equal(
-		shfs_redact(r, wanted, wanted_len, separated, &out, &out_len), 0);
+	assert_int_equal(shfs_redact(r, wanted, wanted_len, separated, &out, &out_len),
+	                 0);
 }
 
 /* Of a line of the examples: what is typed, and what is to be kept of it. */
@@ -132,7 +132,8 @@ static void test_arguments(void **state)
 {
 	struct shfs_redactor *r = redactor(NULL);
 
-	ARGS(r, "mysql\0-u\0root\0-phunter2\0study", "mysql\0-u\0root\0-p[redacted]\0study");
+	ARGS(r, "mysql\0-u\0root\0-phunter2\0study",
+	     "mysql\0-u\0root\0-p[redacted]\0study");
 	ARGS(r, "tool\0--password\0hun ter\0in", "tool\0--password\0[redacted]\0in");
 	ARGS(r, "tool\0--password=a \"b' c\0in", "tool\0--password=[redacted]\0in");
 	ARGS(r, "env\0PGPASSWORD=a;b\0psql", "env\0PGPASSWORD=[redacted]\0psql");
@@ -204,8 +205,8 @@ static void test_bytes(void **state)
 
 static void test_own_patterns(void **state)
 {
-	struct shfs_redactor *r =
-		redactor("abc[\n\\bACME-[0-9]{4}\n(?i)lab-?key <word>\nlab\\.code=([0-9]+);");
+	struct shfs_redactor *r = redactor(
+		"abc[\n\\bACME-[0-9]{4}\n(?i)lab-?key <word>\nlab\\.code=([0-9]+);");
 
 	assert_null(shfs_redact_fault("\\bACME-[0-9]{4}"));
 	assert_null(shfs_secrets_fault("(?i)\\blab=<word>"));
@@ -224,10 +225,10 @@ static void test_own_patterns(void **state)
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_secrets),   cmocka_unit_test(test_plain),
-		cmocka_unit_test(test_list),      cmocka_unit_test(test_arguments),
-		cmocka_unit_test(test_long),      cmocka_unit_test(test_many),
-		cmocka_unit_test(test_bytes),     cmocka_unit_test(test_own_patterns),
+		cmocka_unit_test(test_secrets), cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_list),    cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_long),    cmocka_unit_test(test_many),
+		cmocka_unit_test(test_bytes),   cmocka_unit_test(test_own_patterns),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
