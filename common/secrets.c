@@ -2,7 +2,7 @@
 #include "common/secrets.h"
 
 #include "common/buf.h"
-#include "common/secrets-list.h"
+#include "secrets-list.h"
 
 #include <errno.h>
 #include <string.h>

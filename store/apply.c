@@ -669,7 +669,7 @@ static int apply_begin(struct shfs_ingest *ing, const struct shfs_record *rec)
 			" redacted, cwd, begin_ns, begin_boot_ns, begin_resolution_ns,"
 			" begin_pid)"
 			" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO "
-		        "NOTHING",
+			"NOTHING",
 			shfs_arg_text(shfs_bytes_str(id)),
 			shfs_arg_int(ing->session.session_id), shfs_arg_int(b->number),
 			shfs_arg_text(b->text), shfs_arg_int(b->hidden != 0),
