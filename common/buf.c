@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/buf.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
@@ -67,21 +68,43 @@ void shfs_buf_char(struct shfs_buf *b, char c)
 	shfs_buf_add(b, &c, 1);
 }
 
+void shfs_buf_int(struct shfs_buf *b, int64_t v)
+{
+	char digits[20];
+	size_t at = sizeof(digits);
+	uint64_t left = v < 0 ? -(uint64_t)v : (uint64_t)v;
+
+	do
+		digits[--at] = '0' + left % 10;
+	while (left /= 10);
+	if (v < 0)
+		digits[--at] = '-';
+	shfs_buf_add(b, digits + at, sizeof(digits) - at);
+}
+
+#define PRINTF_ROOM 40 /* mostly enough */
+
 void shfs_buf_printf(struct shfs_buf *b, const char *fmt, ...)
 {
+	size_t room = reserve(b, PRINTF_ROOM) ? b->cap - b->len : 0;
 	va_list ap;
 	int n;
 
+	if (!room)
+		return;
 	va_start(ap, fmt);
-	n = vsnprintf(NULL, 0, fmt, ap);
+	n = vsnprintf(b->data + b->len, room, fmt, ap);
 	va_end(ap);
 	if (n < 0 || !reserve(b, n)) {
+		b->data[b->len] = '\0';
 		b->failed = true;
 		return;
 	}
-	va_start(ap, fmt);
-	vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
-	va_end(ap);
+	if ((size_t)n >= room) {
+		va_start(ap, fmt);
+		vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
+		va_end(ap);
+	}
 	b->len += n;
 }
 
@@ -142,15 +165,9 @@ static uint64_t cursor_le(struct shfs_cursor *c, size_t n)
 		c->failed = true;
 		return 0;
 	}
-	for (size_t i = 0; i < n; i++)
-		v |= (uint64_t)c->p[i] << (8 * i);
+	memcpy(&v, c->p, n);
 	c->p += n;
-	return v;
-}
-
-uint8_t shfs_cursor_u8(struct shfs_cursor *c)
-{
-	return cursor_le(c, 1);
+	return le64toh(v);
 }
 
 uint16_t shfs_cursor_u16(struct shfs_cursor *c)

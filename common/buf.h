@@ -28,6 +28,7 @@ void shfs_buf_reserve(struct shfs_buf *b, size_t more);
 void shfs_buf_add(struct shfs_buf *b, const void *data, size_t len);
 void shfs_buf_str(struct shfs_buf *b, const char *s);
 void shfs_buf_char(struct shfs_buf *b, char c);
+void shfs_buf_int(struct shfs_buf *b, int64_t v); /* decimal */
 void shfs_buf_printf(struct shfs_buf *b, const char *fmt, ...) _printf_(2, 3);
 
 /* Little-endian, whatever the machine. */
@@ -53,7 +54,13 @@ struct shfs_cursor {
 	bool failed;
 };
 
-uint8_t shfs_cursor_u8(struct shfs_cursor *c);
+static inline uint8_t shfs_cursor_u8(struct shfs_cursor *c)
+{
+	if (!c->failed && c->p < c->end)
+		return *c->p++;
+	c->failed = true;
+	return 0;
+}
 uint16_t shfs_cursor_u16(struct shfs_cursor *c);
 uint32_t shfs_cursor_u32(struct shfs_cursor *c);
 uint64_t shfs_cursor_u64(struct shfs_cursor *c);

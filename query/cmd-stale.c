@@ -54,13 +54,17 @@ static void show_reason(struct shfs_buf *out, const struct shfs_style *style,
 
 	show_name(out, v, input->n, columns - BRANCH_WIDTH - WORDS_WIDTH);
 	shfs_buf_str(out, style->dim);
-	if (input->changed)
-		shfs_buf_printf(out, "  is @%lld now", (long long)v->n);
+	if (input->changed) {
+		shfs_buf_str(out, "  is @");
+		shfs_buf_int(out, v->n);
+		shfs_buf_str(out, " now");
+	}
 	if (!input->file->present)
 		shfs_buf_str(out, "  removed");
 	if (input->file->run && input->file->run->stale)
 		shfs_buf_str(out, input->changed ? ", and stale" : "  stale");
-	shfs_buf_printf(out, "%s\n", style->off);
+	shfs_buf_str(out, style->off);
+	shfs_buf_char(out, '\n');
 }
 
 static void show_reasons(struct shfs_buf *out, const struct shfs_style *style,

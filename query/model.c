@@ -523,6 +523,8 @@ static size_t find_component(const char *path, const char *const *names, size_t 
 		while (p[slashes] == '/')
 			slashes++;
 		end = strchrnul(p + slashes, '/');
+		if (p[slashes] != '.' && p[slashes] != '_')
+			continue; /* none of them begins so */
 		for (size_t i = 0; i < n; i++)
 			if (p[slashes] == names[i][0] &&
 			    (size_t)(end - p) == slashes + strlen(names[i]) &&
@@ -722,8 +724,10 @@ void shfs_show_path(struct shfs_buf *out, const char *path)
 void shfs_show_version(struct shfs_buf *out, const char *path, int64_t n)
 {
 	shfs_show_path(out, path);
-	if (n)
-		shfs_buf_printf(out, "@%lld", (long long)n);
+	if (n) {
+		shfs_buf_char(out, '@');
+		shfs_buf_int(out, n);
+	}
 }
 
 void shfs_show_directory(struct shfs_buf *out, const char *path)
@@ -739,6 +743,12 @@ void shfs_show_directory(struct shfs_buf *out, const char *path)
 	shfs_quote_display(out, path, strlen(path));
 }
 
+/* One column. */
+static bool is_ascii(char c)
+{
+	return c >= ' ' && c < 0x7f;
+}
+
 /* Appends text that is escaped already, cut to width columns. */
 static void show_cut(struct shfs_buf *out, const char *text, size_t len, size_t width)
 {
@@ -749,7 +759,7 @@ static void show_cut(struct shfs_buf *out, const char *text, size_t len, size_t 
 
 		while (end + n < len && (text[end + n] & 0xc0) == 0x80)
 			n++;
-		columns += shfs_quote_width(text + end, n);
+		columns += is_ascii(text[end]) ? 1 : shfs_quote_width(text + end, n);
 		if (columns > width)
 			break;
 		end += n;
@@ -772,7 +782,8 @@ void shfs_show_tail(struct shfs_buf *out, const char *text, size_t width)
 		for (; *text && left >= width; text += n) {
 			for (n = 1; (text[n] & 0xc0) == 0x80; n++)
 				;
-			left -= MIN(shfs_quote_width(text, n), left);
+			left -= is_ascii(*text) ? 1
+			                        : MIN(shfs_quote_width(text, n), left);
 		}
 		shfs_buf_str(out, "…");
 	}
@@ -828,15 +839,6 @@ void shfs_show_size(struct shfs_buf *out, uint64_t bytes)
 		shfs_buf_printf(out, "%.*f %ciB", value < 10, value, units[unit]);
 }
 
-static size_t common_prefix(const char *a, const char *b)
-{
-	size_t n = 0;
-
-	while (a[n] && a[n] == b[n])
-		n++;
-	return n;
-}
-
 void shfs_command_show(struct shfs_buf *out, struct shfs_index *index,
                        const struct shfs_command_row *command)
 {
@@ -849,23 +851,12 @@ void shfs_command_show(struct shfs_buf *out, struct shfs_index *index,
 
 int shfs_show_id(struct shfs_index *index, struct shfs_buf *out, const char *id)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	size_t shared = 6;
-	int r = shfs_rows_open(index,
-	                       "SELECT (SELECT max(id) FROM v_command WHERE id < ?1),"
-	                       " (SELECT min(id) FROM v_command WHERE id > ?1)",
-	                       &rows);
+	size_t shared;
+	int r = shfs_command_id_shared(index, id, &shared);
 
 	if (!r)
-		r = shfs_rows_bind_str(rows, 1, id);
-	if (!r)
-		r = shfs_rows_next(rows);
-	if (r < 0)
-		return r;
-	for (int i = 0; i < 2; i++)
-		shared = MAX(shared, common_prefix(id, shfs_rows_text(rows, i)));
-	shfs_buf_add(out, id, MIN(shared + 1, strlen(id)));
-	return 0;
+		shfs_buf_add(out, id, MIN(MAX(shared, (size_t)6) + 1, strlen(id)));
+	return r;
 }
 
 void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *version,

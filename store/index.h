@@ -165,6 +165,10 @@ enum shfs_version_source {
 	SHFS_SOURCE_CARRIED = 16, /* one of these, and came with the file by a rename */
 };
 
+/* How many bytes at the begin of a command's id are those of another's too. */
+_must_check_ int shfs_command_id_shared(struct shfs_index *index, const char *id,
+                                        size_t *out);
+
 /* Some of a row of v_version. */
 struct shfs_version_look {
 	uint32_t flags;

@@ -157,6 +157,34 @@ int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,
 	return r;
 }
 
+/* --- commands --- */
+
+static size_t common_prefix(const char *a, const char *b)
+{
+	size_t n = 0;
+
+	while (a[n] && a[n] == b[n])
+		n++;
+	return n;
+}
+
+int shfs_command_id_shared(struct shfs_index *index, const char *id, size_t *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(index, &stmt,
+	                     "SELECT (SELECT max(id) FROM command WHERE id < ?1),"
+	                     " (SELECT min(id) FROM command WHERE id > ?1)",
+	                     shfs_arg_text((struct shfs_bytes){ id, strlen(id) }));
+
+	*out = 0;
+	for (int i = 0; i < 2 && r > 0; i++) {
+		const char *other = (const char *)sqlite3_column_text(stmt, i) ?: "";
+
+		*out = MAX(*out, common_prefix(id, other));
+	}
+	return MIN(r, 0);
+}
+
 /* --- paths --- */
 
 #define NEAR 24

@@ -20,6 +20,17 @@ static void strings_are_terminated(void **state)
 	assert_false(b.failed);
 }
 
+static void ints_are_decimal(void **state)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+
+	shfs_buf_int(&b, 0);
+	shfs_buf_int(&b, -7);
+	shfs_buf_int(&b, INT64_MAX);
+	shfs_buf_int(&b, INT64_MIN);
+	assert_string_equal(b.data, "0-79223372036854775807-9223372036854775808");
+}
+
 /* A printf that needs just as much as there is, a byte more and a byte less. */
 static void printf_fits_at_each_length(void **state)
 {
@@ -168,6 +179,7 @@ int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(strings_are_terminated),
+		cmocka_unit_test(ints_are_decimal),
 		cmocka_unit_test(printf_fits_at_each_length),
 		cmocka_unit_test(grows_byte_by_byte),
 		cmocka_unit_test(no_memory_is_kept_and_harmless),
