@@ -46,21 +46,6 @@ uint8_t *shfs_varint_put(uint8_t *p, uint64_t value)
 	return p;
 }
 
-uint64_t shfs_varint_get_long(struct shfs_cursor *c)
-{
-	uint64_t value = 0;
-
-	for (unsigned shift = 0; shift < 64 && c->p < c->end; shift += 7) {
-		uint8_t byte = *c->p++;
-
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (!(byte & 0x80))
-			return value;
-	}
-	c->failed = true;
-	return 0;
-}
-
 /* --- one access --- */
 
 /* Of an open for reading; a change of names has none. */
@@ -132,7 +117,7 @@ static uint8_t *put(uint8_t *p, const struct shfs_access *first,
 	return head & HAS_MORE ? put_more(p, a) : p;
 }
 
-static void get_more(struct shfs_cursor *c, struct shfs_access *a)
+static inline void get_more(struct shfs_cursor *c, struct shfs_access *a)
 {
 	uint8_t mask = shfs_cursor_u8(c);
 
@@ -155,34 +140,39 @@ static int64_t add(int64_t a, uint64_t b)
 	return (int64_t)((uint64_t)a + b);
 }
 
-static void get(struct shfs_cursor *c, const struct shfs_access *first,
-                struct shfs_access *a)
+/* By a cursor of its own, which stays in registers. */
+static void get(struct shfs_chunk_reader *r)
 {
-	uint8_t head = shfs_cursor_u8(c);
-	struct shfs_access last = *a;
+	struct shfs_cursor c = r->at;
+	uint8_t head = shfs_cursor_u8(&c);
+	struct shfs_access *a = &r->access;
 	int64_t moment = 0;
 
-	*a = (struct shfs_access){ .access_id = last.access_id + 1 };
-	a->seq = add(last.seq, head & OTHER_SEQ ? shfs_varint_get(c) : 1);
-	a->file_id = last.file_id;
+	/* one by one: that is quicker than all of it at once */
+	a->file2_id = a->text_id = a->seen_n = a->made_n = 0;
+	a->op = a->cut = a->torn = 0;
+	a->directory = a->flawed = false;
+	a->access_id++;
+	a->seq = add(a->seq, head & OTHER_SEQ ? shfs_varint_get(&c) : 1);
 	if (!(head & SAME_FILE))
-		a->file_id = add(a->file_id, shfs_unzigzag(shfs_varint_get(c)));
-	a->begin_us = add(last.end_us, shfs_unzigzag(shfs_varint_get(c)));
-	a->end_us = add(a->begin_us, shfs_varint_get(c));
+		a->file_id = add(a->file_id, shfs_unzigzag(shfs_varint_get(&c)));
+	a->begin_us = add(a->end_us, shfs_unzigzag(shfs_varint_get(&c)));
+	a->end_us = add(a->begin_us, shfs_varint_get(&c));
 	if (head & HAS_SEEN)
-		a->seen_n = shfs_varint_get(c);
+		a->seen_n = shfs_varint_get(&c);
 	if (head & HAS_MADE)
-		a->made_n = shfs_varint_get(c);
+		a->made_n = shfs_varint_get(&c);
 	if (head & HAS_MOMENT)
-		moment = shfs_unzigzag(shfs_varint_get(c));
+		moment = shfs_unzigzag(shfs_varint_get(&c));
 	if (head & HAS_OP)
-		a->op = shfs_varint_get(c);
+		a->op = shfs_varint_get(&c);
 	a->flags = usual_flags(a->op);
 	if (head & HAS_FLAGS)
-		a->flags = shfs_varint_get(c);
-	a->moment_us = shfs_wrap_add(usual_moment(first, a), moment);
+		a->flags = shfs_varint_get(&c);
+	a->moment_us = shfs_wrap_add(usual_moment(&r->first, a), moment);
 	if (head & HAS_MORE)
-		get_more(c, a);
+		get_more(&c, a);
+	r->at = c;
 }
 
 /* --- reading --- */
@@ -203,7 +193,7 @@ int shfs_chunk_next(struct shfs_chunk_reader *r)
 {
 	if (!r->at.failed && r->at.p == r->at.end)
 		return 0;
-	get(&r->at, &r->first, &r->access);
+	get(r);
 	return r->at.failed ? -EBADMSG : 1;
 }
 

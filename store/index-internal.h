@@ -413,10 +413,27 @@ static inline int64_t shfs_us_to_ns(int64_t us)
 }
 
 uint8_t *shfs_varint_put(uint8_t *p, uint64_t value); /* up to 10 bytes */
-uint64_t shfs_varint_get_long(struct shfs_cursor *c);
 static inline uint64_t shfs_varint_get(struct shfs_cursor *c)
 {
-	return c->p < c->end && *c->p < 0x80 ? *c->p++ : shfs_varint_get_long(c);
+	uint64_t value = 0;
+
+	if (c->end - c->p >= 2) { /* most are short */
+		if (c->p[0] < 0x80)
+			return *c->p++;
+		if (c->p[1] < 0x80) {
+			c->p += 2;
+			return (c->p[-2] & 0x7f) | (unsigned)c->p[-1] << 7;
+		}
+	}
+	for (unsigned shift = 0; shift < 64 && c->p < c->end; shift += 7) {
+		uint8_t byte = *c->p++;
+
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return value;
+	}
+	c->failed = true;
+	return 0;
 }
 static inline uint64_t shfs_zigzag(int64_t value)
 {
@@ -541,8 +558,8 @@ void shfs_files_forget(struct shfs_ingest *ing);
 /* Functions of SQL of the column data; NULL where it does not tell. */
 void shfs_file_root_id(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 void shfs_file_last_ns(sqlite3_context *ctx, int argc, sqlite3_value **argv);
-/* What the columns state and data tell; false: not the time, it is that of the latest
- * version. */
+/* What the columns state and data tell; false, and INT64_MIN: not the time, it is that of
+ * the latest version. */
 void shfs_file_get_state(int64_t state, struct shfs_file_fact *out);
 bool shfs_file_get_last_ns(const void *data, size_t len, int64_t *out);
 /* At the begin of a transaction: forgets those that were not used lately, where there are
