@@ -226,19 +226,22 @@ struct reads_of {
 	struct shfs_graph *g;
 	enum by most;
 	struct graph_reads *reads;
+	int64_t process_id; /* of the last read; -1: none yet */
+	enum by by;
 };
 
 static int add_read(const struct shfs_access *a, void *arg)
 {
 	struct reads_of *of = arg;
 	struct graph_reads *reads = of->reads;
-	enum by by;
+	int64_t process_id = a->access_id >> 32;
 	int r;
 
 	if (!(a->flags & SHFS_ACCESS_READ) || !a->seen_n)
 		return 0;
-	r = shfs_graph_by(of->g, a->access_id >> 32, &by);
-	if (r || by > of->most)
+	r = process_id == of->process_id ? 0 : shfs_graph_by(of->g, process_id, &of->by);
+	of->process_id = process_id;
+	if (r || of->by > of->most)
 		return r;
 	if (!MAKE_ROOM(reads->list, reads->n, reads->cap))
 		return -ENOMEM;
@@ -295,7 +298,7 @@ static void drop_repeated(struct graph_reads *reads, uint32_t *slots, unsigned b
 int shfs_graph_reads(struct shfs_graph *g, struct maker_key key, enum by most,
                      struct graph_reads *out)
 {
-	struct reads_of of = { g, most, out };
+	struct reads_of of = { .g = g, .most = most, .reads = out, .process_id = -1 };
 	_cleanup_free_ uint32_t *slots = NULL;
 	unsigned bits = 4;
 	int r;

@@ -38,16 +38,6 @@ struct shfs_stale {
 	bool computes;
 };
 
-/* Who wrote it last, if not who made it: the same content again. */
-#define WRITTEN_AGAIN                                                                    \
-	"SELECT command_id, process_id, end_ns FROM v_access"                            \
-	" WHERE file_id = ?1 AND file2_id IS NULL AND made_n = ?2"                       \
-	" AND command_id IS NOT NULL ORDER BY seq_key DESC LIMIT 1"
-#define MOVED_AGAIN                                                                      \
-	"SELECT command_id, process_id, end_ns FROM v_access"                            \
-	" WHERE file2_id = ?1 AND made_n = ?2"                                           \
-	" AND command_id IS NOT NULL ORDER BY seq_key DESC LIMIT 1"
-
 void shfs_stale_free(struct shfs_stale *s)
 {
 	struct file_node *f, *next_f;
@@ -195,23 +185,19 @@ struct writer {
 	int64_t command_id, process_id, end_ns;
 };
 
-/* One that wrote the same content again, later than what is in w. */
-static int later_writer(struct shfs_stale *s, const char *question,
-                        const struct shfs_version *v, struct writer *w)
+/* One that wrote the same content again, or moved it there, later than what is in w. */
+static int later_writer(struct shfs_stale *s, bool moved, const struct shfs_version *v,
+                        struct writer *w)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(s->graph->index, question, &rows);
+	struct shfs_facts *facts = s->graph->facts;
+	struct shfs_access a;
+	int r = shfs_facts_last_made(facts, v->version_id, moved, &a);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, v->file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, v->n);
-	if (!r)
-		r = shfs_rows_next(rows);
-	if (r > 0 && shfs_rows_int(rows, 2) > w->end_ns)
-		*w = (struct writer){ shfs_rows_int(rows, 0), shfs_rows_int(rows, 1),
-			              shfs_rows_int(rows, 2) };
-	return MIN(r, 0);
+	if (r <= 0 || shfs_access_end_ns(&a) <= w->end_ns)
+		return MIN(r, 0);
+	w->process_id = a.access_id >> 32;
+	w->end_ns = shfs_access_end_ns(&a);
+	return MIN(shfs_facts_owner(facts, a.access_id, &w->command_id), 0);
 }
 
 /* Was all of it made by its command, and not only appended or changed? */
@@ -246,9 +232,7 @@ static int writer_of(struct shfs_stale *s, const struct shfs_version *v, bool to
 	if (r <= 0)
 		return r;
 	*w = (struct writer){ v->command_id, v->process_id, shfs_access_end_ns(&a) };
-	r = touched ? later_writer(s, WRITTEN_AGAIN, v, w)
-	                      ?: later_writer(s, MOVED_AGAIN, v, w)
-	            : 0;
+	r = touched ? later_writer(s, false, v, w) ?: later_writer(s, true, v, w) : 0;
 	return r ? r : w->command_id != 0;
 }
 

@@ -179,6 +179,7 @@ bool shfs_file_get_last_ns(const void *data, size_t len, int64_t *out)
 {
 	struct shfs_file f = { 0 };
 
+	*out = INT64_MIN;
 	if (!len || !(*(const uint8_t *)data & DATA_LAST) || data_get(&f, data, len))
 		return false;
 	*out = f.last_ns;

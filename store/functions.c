@@ -2,6 +2,7 @@
 /* The functions that SQL can call beside SQLite's own. */
 #include "store/index-internal.h"
 
+#include "store/index-facts-all.h"
 #include "store/object.h"
 
 #include <errno.h>
@@ -202,5 +203,8 @@ int shfs_functions_register(sqlite3 *db, struct codecs *codecs)
 		                             SQLITE_UTF8 | SQLITE_DETERMINISTIC |
 		                                     SQLITE_INNOCUOUS,
 		                             codecs, functions[i].call, NULL, NULL);
-	return rc;
+	return rc ? rc
+	          : sqlite3_create_function(db, "take_row", -1,
+	                                    SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, NULL,
+	                                    facts_take_row, facts_end_rows);
 }

@@ -4,7 +4,6 @@
 #include "common/path.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 /* What ingest has numbered lies at the place of its number. */
@@ -23,7 +22,7 @@ struct process_fact {
 };
 
 struct file_fact {
-	int64_t last_ns; /* INT64_MIN: that of its latest version */
+	int64_t last_ns;
 	size_t name_at;
 	uint32_t directory_id;
 	uint32_t first, n; /* its versions */
@@ -65,7 +64,9 @@ struct facts_all {
 	struct shfs_buf names, bytes; /* paths too; of versions */
 	int64_t *opens;               /* access_ids, by file */
 	uint32_t *open_ends; /* of each file in opens; they begin where others end */
-	uint32_t *same;      /* by a hash of the object: place of a version, plus 1 */
+	/* by place of a version, access_ids: what wrote it last, what moved it there */
+	int64_t *last_made[2];
+	uint32_t *same; /* by a hash of the object: place of a version, plus 1 */
 	size_t same_mask;
 };
 
@@ -143,77 +144,103 @@ static struct file_fact *find_file(struct facts_all *all, int64_t id)
 
 /* --- reading all --- */
 
-typedef int (*row_fn)(struct facts_all *all, sqlite3_stmt *row);
+/* row: its columns, as asked for. */
+typedef int (*row_fn)(struct facts_all *all, sqlite3_value **row);
 
-static int each_row(struct facts_all *all, struct shfs_index *index, const char *sql,
-                    row_fn fn)
+struct reader {
+	struct facts_all *all;
+	row_fn fn;
+	int result;
+};
+
+#define READER "shfs_reader"
+
+void facts_take_row(sqlite3_context *ctx, int n, sqlite3_value **values)
 {
-	sqlite3_stmt *row = NULL;
-	int rc = sqlite3_prepare_v2(index->db, sql, -1, &row, NULL), r = 0;
+	struct reader *reader = n ? sqlite3_value_pointer(values[0], READER) : NULL;
 
-	while (!rc && !r && (rc = sqlite3_step(row)) == SQLITE_ROW)
-		rc = 0, r = fn(all, row);
-	r = r ? r : shfs_index_errno(index->db, rc);
-	sqlite3_finalize(row);
-	return r;
+	if (reader && !reader->result)
+		reader->result = reader->fn(reader->all, values + 1);
+	if (!reader || reader->result)
+		sqlite3_result_error_code(ctx, SQLITE_ABORT);
 }
 
-static int keep(struct shfs_buf *bytes, sqlite3_stmt *row, int col, size_t *at)
+void facts_end_rows(sqlite3_context *ctx)
 {
-	*at = bytes->len;
-	shfs_buf_add(bytes, sqlite3_column_blob(row, col) ?: "",
-	             sqlite3_column_bytes(row, col));
-	return bytes->failed ? -ENOMEM : 0;
 }
 
-static int keep_text(struct facts_all *all, sqlite3_stmt *row, int col, size_t *at)
+static int each_row(struct facts_all *all, const char *sql, row_fn fn)
 {
-	int r = keep(&all->names, row, col, at);
+	struct reader reader = { .all = all, .fn = fn };
+	sqlite3 *db = all->index->db;
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
 
+	if (!rc)
+		rc = sqlite3_bind_pointer(stmt, 1, &reader, READER, NULL);
+	if (!rc)
+		rc = sqlite3_step(stmt);
+	sqlite3_finalize(stmt);
+	return reader.result ? reader.result : shfs_index_errno(db, rc);
+}
+
+static struct shfs_bytes bytes_of(sqlite3_value *value)
+{
+	const char *data = sqlite3_value_blob(value);
+
+	return (struct shfs_bytes){ data ?: "", sqlite3_value_bytes(value) };
+}
+
+static size_t keep_text(struct facts_all *all, sqlite3_value *value)
+{
+	struct shfs_bytes text = bytes_of(value);
+	size_t at = all->names.len;
+
+	shfs_buf_add(&all->names, text.data, text.len);
 	shfs_buf_char(&all->names, '\0');
-	return r;
+	return at;
 }
 
-#define TASKS "SELECT task_id, command_id, shell FROM task"
-#define PROCESSES                                                                        \
-	"SELECT process_id, task_id, exe_id, first_ns FROM process ORDER BY process_id"
-#define SHELL       "SELECT access_id, command_id FROM shell_access ORDER BY access_id"
-#define CHUNKS      "SELECT chunk_id, data FROM chunk ORDER BY chunk_id"
-#define DIRECTORIES "SELECT directory_id, path FROM directory ORDER BY directory_id"
-#define FILES       "SELECT file_id, directory_id, name, state, data FROM file ORDER BY file_id"
-#define VERSIONS                                                                         \
-	"SELECT file_id, n, data, object, origin_version_id FROM version"                \
-	" ORDER BY file_id, n"
+/* All of a table in the order of its key; a call for each row costs less than a step. */
+#define ALL(columns, table) "SELECT take_row(?1, " columns ") FROM " table " NOT INDEXED"
 
-static int add_task(struct facts_all *all, sqlite3_stmt *row)
+#define TASKS       ALL("task_id, command_id, shell", "task")
+#define PROCESSES   ALL("process_id, task_id, exe_id, first_ns", "process")
+#define SHELL       ALL("access_id, command_id", "shell_access")
+#define CHUNKS      ALL("chunk_id, data", "chunk")
+#define DIRECTORIES ALL("directory_id, path", "directory")
+#define FILES       ALL("file_id, directory_id, name, state, data", "file")
+#define VERSIONS    ALL("file_id, n, data, object, origin_version_id", "version")
+
+static int add_task(struct facts_all *all, sqlite3_value **row)
 {
 	struct process_fact *p;
-	int r = table_at(&all->processes, sqlite3_column_int64(row, 0), (void **)&p);
+	int r = table_at(&all->processes, sqlite3_value_int64(row[0]), (void **)&p);
 
 	if (r)
 		return r;
 	p->known = true;
-	p->command_id = sqlite3_column_int64(row, 1);
-	p->shell = sqlite3_column_int(row, 2);
+	p->command_id = sqlite3_value_int64(row[1]);
+	p->shell = sqlite3_value_int(row[2]);
 	return 0;
 }
 
 /* A program that a process executed later is its task's. */
-static int add_process(struct facts_all *all, sqlite3_stmt *row)
+static int add_process(struct facts_all *all, sqlite3_value **row)
 {
 	struct process_fact *p, *task;
-	int r = table_at(&all->processes, sqlite3_column_int64(row, 0), (void **)&p);
+	int r = table_at(&all->processes, sqlite3_value_int64(row[0]), (void **)&p);
 
 	if (r)
 		return r;
-	task = find_process(all, sqlite3_column_int64(row, 1));
-	if (sqlite3_column_type(row, 1) != SQLITE_NULL && task) {
+	task = find_process(all, sqlite3_value_int64(row[1]));
+	if (sqlite3_value_type(row[1]) != SQLITE_NULL && task) {
 		p->command_id = task->command_id;
 		p->shell = task->shell;
 		p->known = true;
 	}
-	p->program_id = sqlite3_column_int64(row, 2);
-	p->first_ns = sqlite3_column_int64(row, 3);
+	p->program_id = sqlite3_value_int64(row[2]);
+	p->first_ns = sqlite3_value_int64(row[3]);
 	return 0;
 }
 
@@ -227,10 +254,10 @@ static int add_pair(struct table *t, int64_t key, int64_t value)
 	return r;
 }
 
-static int add_shell_access(struct facts_all *all, sqlite3_stmt *row)
+static int add_shell_access(struct facts_all *all, sqlite3_value **row)
 {
-	int64_t access_id = sqlite3_column_int64(row, 0);
-	int64_t command_id = sqlite3_column_int64(row, 1);
+	int64_t access_id = sqlite3_value_int64(row[0]);
+	int64_t command_id = sqlite3_value_int64(row[1]);
 
 	if (!command_id)
 		return 0;
@@ -238,19 +265,18 @@ static int add_shell_access(struct facts_all *all, sqlite3_stmt *row)
 	               ?: add_pair(&all->shell_by_command, command_id, access_id);
 }
 
+/* There is room for it. */
 static int add_access(struct facts_all *all, struct range *p, const struct shfs_access *a)
 {
-	struct access_fact *x;
-	int r = table_add(&all->accesses, (void **)&x);
+	struct access_fact *x = ROWS(all->accesses, access_fact) + all->accesses.n;
 
-	if (r)
-		return r;
 	if (!p->n)
-		p->first = all->accesses.n - 1;
-	if ((uint32_t)a->access_id != ++p->n ||
+		p->first = all->accesses.n;
+	if ((uint32_t)a->access_id != ++p->n || all->accesses.n >= UINT32_MAX - 1 ||
 	    (a->seq | a->file_id | a->file2_id | a->seen_n | a->made_n) >> 32 ||
 	    a->flags > UINT16_MAX || a->op > UINT8_MAX)
 		return -ERANGE;
+	all->accesses.n++;
 	*x = (struct access_fact){
 		.seq = (uint32_t)a->seq,
 		.begin_us = a->begin_us,
@@ -266,52 +292,55 @@ static int add_access(struct facts_all *all, struct range *p, const struct shfs_
 	return 0;
 }
 
-static int add_chunk(struct facts_all *all, sqlite3_stmt *row)
+static int add_chunk(struct facts_all *all, sqlite3_value **row)
 {
-	int64_t chunk_id = sqlite3_column_int64(row, 0);
+	int64_t chunk_id = sqlite3_value_int64(row[0]);
+	struct shfs_bytes data = bytes_of(row[1]);
 	struct shfs_chunk_reader reader;
 	struct range *p = NULL;
 	int r = table_at(&all->of_process, chunk_id >> 32, (void **)&p);
 
-	shfs_chunk_open(&reader, chunk_id, sqlite3_column_blob(row, 1),
-	                sqlite3_column_bytes(row, 1));
+	/* each access takes a byte or more */
+	r = r ? r : table_reserve(&all->accesses, all->accesses.n + data.len);
+	shfs_chunk_open(&reader, chunk_id, data.data, data.len);
 	while (!r && (r = shfs_chunk_next(&reader)) > 0)
 		r = add_access(all, p, &reader.access);
 	return r;
 }
 
-static int add_directory(struct facts_all *all, sqlite3_stmt *row)
+static int add_directory(struct facts_all *all, sqlite3_value **row)
 {
 	size_t *at;
-	int r = table_at(&all->directories, sqlite3_column_int64(row, 0), (void **)&at);
-
-	return r ? r : keep_text(all, row, 1, at);
-}
-
-static int add_file(struct facts_all *all, sqlite3_stmt *row)
-{
-	struct file_fact *f;
-	int r = table_at(&all->files, sqlite3_column_int64(row, 0), (void **)&f);
+	int r = table_at(&all->directories, sqlite3_value_int64(row[0]), (void **)&at);
 
 	if (!r)
-		r = keep_text(all, row, 2, &f->name_at);
+		*at = keep_text(all, row[1]);
+	return r;
+}
+
+static int add_file(struct facts_all *all, sqlite3_value **row)
+{
+	struct shfs_bytes data = bytes_of(row[4]);
+	struct file_fact *f;
+	int r = table_at(&all->files, sqlite3_value_int64(row[0]), (void **)&f);
+
 	if (r)
 		return r;
-	f->directory_id = (uint32_t)sqlite3_column_int64(row, 1);
-	f->state = sqlite3_column_int64(row, 3);
+	f->directory_id = (uint32_t)sqlite3_value_int64(row[1]);
+	f->name_at = keep_text(all, row[2]);
+	f->state = sqlite3_value_int64(row[3]);
 	f->known = true;
-	if (!shfs_file_get_last_ns(sqlite3_column_blob(row, 4),
-	                           sqlite3_column_bytes(row, 4), &f->last_ns))
-		f->last_ns = INT64_MIN;
+	shfs_file_get_last_ns(data.data, data.len, &f->last_ns);
 	return f->directory_id < all->directories.n ? 0 : -EBADMSG;
 }
 
-static int add_version(struct facts_all *all, sqlite3_stmt *row)
+static int add_version(struct facts_all *all, sqlite3_value **row)
 {
+	int64_t file_id = sqlite3_value_int64(row[0]);
+	struct shfs_bytes data = bytes_of(row[2]), object = bytes_of(row[3]);
 	struct range *f;
 	struct version_fact *v;
-	size_t end;
-	int r = table_at(&all->of_file, sqlite3_column_int64(row, 0), (void **)&f);
+	int r = table_at(&all->of_file, file_id, (void **)&f);
 
 	if (!r)
 		r = table_add(&all->versions, (void **)&v);
@@ -319,21 +348,21 @@ static int add_version(struct facts_all *all, sqlite3_stmt *row)
 		return r;
 	if (!f->n)
 		f->first = all->versions.n - 1;
-	if (sqlite3_column_int64(row, 1) != ++f->n ||
-	    sqlite3_column_bytes(row, 2) > UINT8_MAX ||
-	    sqlite3_column_bytes(row, 3) > UINT8_MAX)
+	if (sqlite3_value_int64(row[1]) != ++f->n || data.len > UINT8_MAX ||
+	    object.len > UINT8_MAX)
 		return -ERANGE;
 	*v = (struct version_fact){
-		.file_id = (uint32_t)sqlite3_column_int64(row, 0),
-		.data_len = (uint8_t)sqlite3_column_bytes(row, 2),
-		.object_len = (uint8_t)sqlite3_column_bytes(row, 3),
-		.origin_version_id = sqlite3_column_int64(row, 4),
+		.at = all->bytes.len,
+		.file_id = (uint32_t)file_id,
+		.data_len = (uint8_t)data.len,
+		.object_len = (uint8_t)object.len,
+		.origin_version_id = sqlite3_value_int64(row[4]),
 	};
-	r = keep(&all->bytes, row, 2, &v->at) ?: keep(&all->bytes, row, 3, &end);
-	if (!r && v->origin_version_id)
-		r = add_pair(&all->origins, v->origin_version_id,
-		             shfs_version_id(v->file_id, f->n));
-	return r;
+	shfs_buf_add(&all->bytes, data.data, data.len);
+	shfs_buf_add(&all->bytes, object.data, object.len);
+	return v->origin_version_id ? add_pair(&all->origins, v->origin_version_id,
+	                                       shfs_version_id(file_id, f->n))
+	                            : 0;
 }
 
 /* In the order of their numbers, as processes are prepended from the last one on. */
@@ -392,89 +421,22 @@ static size_t find_pair(const struct table *t, int64_t key)
 	return low;
 }
 
-/* What a thread reads meanwhile, by a connection of its own. */
-struct part {
-	struct facts_all *all;
-	const char *sql;
-	row_fn fn;
-	int64_t state;
-	pthread_t thread;
-	bool started;
-	int result; /* -EAGAIN: not begun */
-};
-
-/* Each ingest changes it. */
-static int read_state(struct shfs_index *index, int64_t *out)
-{
-	int r = shfs_sql_int(index, out,
-	                     "SELECT coalesce(sum(offset), 0) FROM segment_position");
-
-	return MIN(r, 0);
-}
-
-static void *load_part(void *arg)
-{
-	struct part *part = arg;
-	_cleanup_index_ struct shfs_index *index = NULL;
-	int64_t state = -1;
-	int r = shfs_index_open(part->all->index->store, SHFS_INDEX_READ, &index);
-
-	if (!r)
-		r = shfs_index_errno(index->db,
-		                     sqlite3_exec(index->db, "BEGIN", NULL, NULL, NULL));
-	if (!r)
-		r = read_state(index, &state);
-	part->result = r || state != part->state
-	                       ? -EAGAIN
-	                       : each_row(part->all, index, part->sql, part->fn);
-	return NULL;
-}
-
-static void part_begin(struct part *part)
-{
-	part->result = -EAGAIN;
-	part->started = !pthread_create(&part->thread, NULL, load_part, part);
-}
-
-static int part_end(struct part *part)
-{
-	if (part->started)
-		pthread_join(part->thread, NULL);
-	return part->result == -EAGAIN
-	               ? each_row(part->all, part->all->index, part->sql, part->fn)
-	               : part->result;
-}
-
-static int load_rest(struct facts_all *all)
-{
-	struct shfs_index *index = all->index;
-
-	shfs_buf_char(&all->names, '\0'); /* nothing lies at 0 */
-	return each_row(all, index, TASKS, add_task)
-	               ?: each_row(all, index, PROCESSES, add_process)
-	               ?: each_row(all, index, SHELL, add_shell_access)
-	               ?: each_row(all, index, DIRECTORIES, add_directory)
-	               ?: each_row(all, index, FILES, add_file)
-	               ?: list_processes(all);
-}
-
 static int load(struct facts_all *all)
 {
-	struct part chunks = { .all = all, .sql = CHUNKS, .fn = add_chunk };
-	struct part versions = { .all = all, .sql = VERSIONS, .fn = add_version };
-	int r = read_state(all->index, &chunks.state), r_chunks, r_versions;
+	int r;
 
-	if (r)
-		return r;
-	versions.state = chunks.state;
-	part_begin(&chunks);
-	part_begin(&versions);
-	r = load_rest(all);
-	r_chunks = part_end(&chunks);
-	r_versions = part_end(&versions);
+	shfs_buf_char(&all->names, '\0'); /* nothing lies at 0 */
+	r = each_row(all, TASKS, add_task)
+	            ?: each_row(all, PROCESSES, add_process)
+	            ?: each_row(all, SHELL, add_shell_access)
+	            ?: each_row(all, DIRECTORIES, add_directory)
+	            ?: each_row(all, FILES, add_file)
+	            ?: each_row(all, VERSIONS, add_version)
+	            ?: each_row(all, CHUNKS, add_chunk)
+	            ?: list_processes(all);
 	sort_pairs(&all->shell_by_command);
 	sort_pairs(&all->origins);
-	return r ?: r_chunks ?: r_versions;
+	return r ? r : all->names.failed || all->bytes.failed ? -ENOMEM : 0;
 }
 
 int facts_all_load(struct shfs_index *index, struct facts_all **out)
@@ -521,6 +483,8 @@ void facts_all_free(struct facts_all *all)
 	shfs_buf_free(&all->bytes);
 	free(all->opens);
 	free(all->open_ends);
+	free(all->last_made[0]);
+	free(all->last_made[1]);
 	free(all->same);
 	free(all);
 }
@@ -802,16 +766,62 @@ int facts_all_version(struct facts_all *all, int64_t version_id,
 int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact *out)
 {
 	const struct file_fact *f = find_file(all, file_id);
-	struct shfs_version_fact v = { 0 };
-	int r = 0;
 
 	if (!f)
 		return 0;
 	shfs_file_get_state(f->state, out);
-	if (f->last_ns == INT64_MIN)
-		r = facts_all_version(all, shfs_version_id(file_id, out->versions), &v);
-	out->last_ns = f->last_ns == INT64_MIN ? v.time_ns : f->last_ns;
-	return r < 0 ? r : 1;
+	out->last_ns = f->last_ns;
+	return 1;
+}
+
+/* --- who made a version last --- */
+
+static void note_made(struct facts_all *all, const struct access_fact *x,
+                      int64_t access_id)
+{
+	const struct version_fact *v =
+		find_version(all, shfs_version_id(x->file2_id ? x->file2_id : x->file_id,
+	                                          x->made_n));
+	int64_t *last = v ? all->last_made[!!x->file2_id] +
+	                                (v - ROWS(all->versions, version_fact))
+	                  : NULL;
+
+	if (v && (!*last || find_access(all, *last)->seq < x->seq) &&
+	    owner(all, access_id))
+		*last = access_id;
+}
+
+static int list_made(struct facts_all *all)
+{
+	const struct access_fact *x = all->accesses.rows;
+
+	for (int i = 0; i < 2; i++) {
+		all->last_made[i] = calloc(all->versions.n + 1, sizeof(int64_t));
+		if (!all->last_made[i])
+			return -ENOMEM;
+	}
+	for (size_t id = 0; id < all->of_process.n; id++) {
+		struct range p = find_range(&all->of_process, (int64_t)id);
+
+		for (uint32_t n = 0; n < p.n; n++)
+			if (x[p.first + n].made_n && x[p.first + n].op < SHFS_OP_PREIMAGE)
+				note_made(all, &x[p.first + n],
+				          shfs_access_id((int64_t)id, n + 1));
+	}
+	return 0;
+}
+
+int facts_all_last_made(struct facts_all *all, int64_t version_id, bool moved,
+                        struct shfs_access *out)
+{
+	const struct version_fact *v = find_version(all, version_id);
+	int r = all->last_made[1] ? 0 : list_made(all);
+	int64_t id;
+
+	if (r || !v)
+		return r;
+	id = all->last_made[moved][v - ROWS(all->versions, version_fact)];
+	return id ? give(find_access(all, id), id, take, out) : 0;
 }
 
 /* --- versions that are alike --- */

@@ -7,6 +7,10 @@
 
 struct facts_all;
 
+/* A function of SQL, an aggregate: what reads the tables. */
+void facts_take_row(sqlite3_context *ctx, int n, sqlite3_value **values);
+void facts_end_rows(sqlite3_context *ctx);
+
 /* -ERANGE: numbers are not given one after the other, as ingest does. */
 _must_check_ int facts_all_load(struct shfs_index *index, struct facts_all **out);
 void facts_all_free(struct facts_all *all);
@@ -19,6 +23,8 @@ int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact
 int facts_all_below(struct facts_all *all, const char *path, shfs_id_fn fn, void *arg);
 int facts_all_access(struct facts_all *all, int64_t access_id, struct shfs_access *out);
 int facts_all_owner(struct facts_all *all, int64_t access_id, int64_t *command_id);
+int facts_all_last_made(struct facts_all *all, int64_t version_id, bool moved,
+                        struct shfs_access *out);
 int facts_all_program(struct facts_all *all, int64_t process_id, int64_t *program_id);
 int facts_all_of_command(struct facts_all *all, int64_t command_id, shfs_access_fn fn,
                          void *arg);

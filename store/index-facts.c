@@ -65,17 +65,23 @@ void shfs_facts_release(struct shfs_facts *f)
 /* Their pages are read once: they need not be kept. */
 int shfs_facts_load(struct shfs_facts *f)
 {
+	sqlite3 *db = f->index->db;
+	bool alone = sqlite3_get_autocommit(db);
 	char restore[64];
 	int64_t pages = 0;
 	int r = f->all ? 0 : shfs_sql_int(f->index, &pages, "PRAGMA cache_size");
 
 	f->few = SIZE_MAX;
 	if (f->all || r < 0)
-		return r;
+		return MIN(r, 0);
 	snprintf(restore, sizeof(restore), "PRAGMA cache_size = %lld", (long long)pages);
-	sqlite3_exec(f->index->db, "PRAGMA cache_size = -1024", NULL, NULL, NULL);
-	r = facts_all_load(f->index, &f->all);
-	sqlite3_exec(f->index->db, restore, NULL, NULL, NULL);
+	sqlite3_exec(db, "PRAGMA cache_size = -1024", NULL, NULL, NULL);
+	r = shfs_index_errno(db, alone ? sqlite3_exec(db, "BEGIN", NULL, NULL, NULL)
+	                               : SQLITE_OK);
+	r = r ? r : facts_all_load(f->index, &f->all);
+	if (alone)
+		sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
+	sqlite3_exec(db, restore, NULL, NULL, NULL);
 	/* then one by one */
 	return r == -ERANGE || r == -ENOMEM ? 0 : r;
 }
@@ -192,8 +198,7 @@ int shfs_facts_path(struct shfs_facts *f, int64_t file_id, char **out)
 	                : look_at_path(f, file_id, out);
 }
 
-static int look_at_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact *out,
-                        bool *timed)
+static int look_at_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt,
@@ -203,25 +208,18 @@ static int look_at_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_
 	if (r <= 0)
 		return r;
 	shfs_file_get_state(sqlite3_column_int64(stmt, 0), out);
-	*timed = shfs_file_get_last_ns(sqlite3_column_blob(stmt, 1),
-	                               sqlite3_column_bytes(stmt, 1), &out->last_ns);
+	shfs_file_get_last_ns(sqlite3_column_blob(stmt, 1), sqlite3_column_bytes(stmt, 1),
+	                      &out->last_ns);
 	return 1;
 }
 
 int shfs_facts_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact *out)
 {
-	struct shfs_version_fact latest = { 0 };
-	bool timed = false;
 	int r = ask(f);
 
-	if (r || f->all)
-		return r ? r : facts_all_file(f->all, file_id, out);
-	r = look_at_file(f, file_id, out, &timed);
-	if (r <= 0 || timed)
-		return r;
-	r = look_at_version(f, shfs_version_id(file_id, out->versions), &latest);
-	out->last_ns = latest.time_ns;
-	return r < 0 ? r : 1;
+	return r        ? r
+	       : f->all ? facts_all_file(f->all, file_id, out)
+	                : look_at_file(f, file_id, out);
 }
 
 /* Of directories: one, and those below it. */
@@ -343,6 +341,27 @@ int shfs_facts_exe(struct shfs_facts *f, int64_t program_id, char **out)
 		return r;
 	*out = strdup((const char *)sqlite3_column_text(stmt, 0) ?: "");
 	return *out ? 1 : -ENOMEM;
+}
+
+#define LAST                                                                             \
+	" AND made_n = ?1 & 4294967295 AND op < 100 AND command_id IS NOT NULL"          \
+	" ORDER BY seq DESC LIMIT 1"
+
+int shfs_facts_last_made(struct shfs_facts *f, int64_t version_id, bool moved,
+                         struct shfs_access *out)
+{
+	int64_t access_id;
+	int r = ask(f);
+
+	if (r || f->all)
+		return r ? r : facts_all_last_made(f->all, version_id, moved, out);
+	r = shfs_sql_int(
+		f->index, &access_id,
+		moved ? "SELECT access_id FROM access WHERE file2_id = ?1 >> 32" LAST
+		      : "SELECT access_id FROM access WHERE file_id = ?1 >> 32"
+			" AND file2_id IS NULL" LAST,
+		shfs_arg_int(version_id));
+	return r > 0 ? shfs_access_walk(f->index, access_id, take, out) : r;
 }
 
 static int each_process(struct shfs_facts *f, int64_t command_id, shfs_process_fn fn,

@@ -37,7 +37,8 @@ struct shfs_version_fact {
 };
 
 struct shfs_file_fact {
-	int64_t versions, last_ns;
+	int64_t versions;
+	int64_t last_ns; /* INT64_MIN: no later than its latest version */
 	bool present, directory;
 };
 
@@ -60,6 +61,11 @@ _must_check_ int shfs_facts_owner(struct shfs_facts *facts, int64_t access_id,
 _must_check_ int shfs_facts_program(struct shfs_facts *facts, int64_t process_id,
                                     int64_t *program_id);
 _must_check_ int shfs_facts_exe(struct shfs_facts *facts, int64_t program_id, char **out);
+
+/* By which a command last wrote the version, or moved it to where it is (file2), also
+ * where that was the same content again. */
+_must_check_ int shfs_facts_last_made(struct shfs_facts *facts, int64_t version_id,
+                                      bool moved, struct shfs_access *out);
 
 /* As in index.h; fn may ask for other facts. */
 _must_check_ int shfs_facts_of_command(struct shfs_facts *facts, int64_t command_id,

@@ -260,10 +260,38 @@ static void check_files(struct shfs_facts *facts)
 	while (shfs_rows_next(rows) > 0) {
 		assert_int_equal(shfs_facts_file(facts, shfs_rows_int(rows, 0), &f), 1);
 		assert_int_equal(f.versions, shfs_rows_int(rows, 1));
-		assert_int_equal(f.last_ns, shfs_rows_int(rows, 2));
+		if (f.last_ns != INT64_MIN)
+			assert_int_equal(f.last_ns, shfs_rows_int(rows, 2));
 		assert_int_equal(f.present, shfs_rows_int(rows, 3));
 		assert_int_equal(f.directory, shfs_rows_int(rows, 4));
 	}
+}
+
+#define LAST " AND made_n = v.n AND command_id IS NOT NULL ORDER BY seq_key DESC LIMIT 1)"
+
+static void check_last_made(struct shfs_facts *facts)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	size_t found[2] = { 0 };
+
+	assert_ok(shfs_rows_open(the_index,
+	                         "SELECT version_id,"
+	                         " (SELECT access_id FROM v_access WHERE file_id ="
+	                         "  v.file_id AND file2_id IS NULL" LAST ","
+	                         " (SELECT access_id FROM v_access WHERE file2_id ="
+	                         "  v.file_id" LAST " FROM v_version v",
+	                         &rows));
+	while (shfs_rows_next(rows) > 0)
+		for (int moved = 0; moved < 2; moved++) {
+			struct shfs_access a = { 0 };
+			int r = shfs_facts_last_made(facts, shfs_rows_int(rows, 0), moved,
+			                             &a);
+
+			assert_int_equal(a.access_id, shfs_rows_int(rows, 1 + moved));
+			assert_int_equal(r, !!a.access_id);
+			found[moved] += r;
+		}
+	assert_true(found[0] && found[1]);
 }
 
 static int add_fact(const struct shfs_access *a, void *arg)
@@ -336,6 +364,7 @@ static void test_facts(void **state)
 			assert_ok(shfs_facts_load(facts));
 		check_versions(facts);
 		check_files(facts);
+		check_last_made(facts);
 		shfs_facts_free(facts);
 	}
 	assert_string_equal(lists[0].data, lists[1].data);
