@@ -54,14 +54,33 @@ static int check_owner(int dirfd, bool create)
 	return st.st_mode & 022 ? -EACCES : 0;
 }
 
-static int check_format(int dirfd, bool create)
+/* The names that lead to a new store outlast a power cut. What cannot be opened, or does
+ * not know fsync, was not made by us. */
+static void sync_above(const char *path)
+{
+	_cleanup_free_ char *above = strdup(path);
+	char *end;
+
+	while (above && (end = strrchr(above, '/'))) {
+		_cleanup_close_ int fd = -1;
+
+		*end = '\0';
+		fd = open(*above ? above : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0)
+			(void)!fsync(fd);
+	}
+}
+
+static int check_format(const struct shfs_store *s, bool create)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int r = shfs_read_file_at(dirfd, "format", 64, &text);
+	int r = shfs_read_file_at(s->dirfd, "format", 64, &text);
 
-	if (r == -ENOENT && create)
-		return shfs_write_file_at(dirfd, "format", 0600, STORE_FORMAT,
+	if (r == -ENOENT && create) {
+		sync_above(s->path);
+		return shfs_write_file_at(s->dirfd, "format", 0600, STORE_FORMAT,
 		                          strlen(STORE_FORMAT));
+	}
 	if (r)
 		return r;
 	return strcmp(text.data, STORE_FORMAT) ? -EPROTONOSUPPORT : 0;
@@ -111,7 +130,7 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 	s->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->dirfd < 0)
 		return -errno;
-	if ((r = check_owner(s->dirfd, create)) || (r = check_format(s->dirfd, create)) ||
+	if ((r = check_owner(s->dirfd, create)) || (r = check_format(s, create)) ||
 	    (r = open_dirs(s, create)))
 		return r;
 	*out = TAKE_PTR(s);

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: MIT
+"""The power fails at any moment: what was acknowledged is there, and nothing names what is not.
+SHFS_TEST_POWERCUT sets how many cuts are tried, on all file systems (./dev powercut)."""
+
+import os
+
+import pytest
+
+import powercut
+import syncs
+from harness import PATIENCE, PREFIX, wait_until
+
+CUTS = int(os.environ.get("SHFS_TEST_POWERCUT", "0"))
+KINDS = sorted(powercut.KINDS) if CUTS else ["ext4"]
+LOADS = 4 if CUTS else 1  # each on a new disk
+
+
+@pytest.mark.users("root")
+@pytest.mark.timeout(120 + 8 * CUTS)
+@pytest.mark.parametrize("load", range(LOADS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_power_cuts(sandbox, kind, load):
+    count = -(-CUTS // len(KINDS) // LOADS // 2) or 14
+    problems = powercut.try_cuts(sandbox, kind, seed=load, steps=40 if CUTS else 12, count=count)
+    assert not problems, f"{len(problems)} cuts:\n" + "\n".join(problems[:8])
+
+
+@pytest.mark.users("root")
+def test_order_of_syncs(sandbox, project):
+    """No record is appended before what it names is durable."""
+    trace = os.path.join(sandbox.path, "trace")
+    daemon = [f"{PREFIX}/libexec/shfs/shfs-fuse", "--store", sandbox.store, "--foreground", project]
+    env = {"ASAN_OPTIONS": sandbox.env["ASAN_OPTIONS"] + ":detect_leaks=0"}  # it is traced
+    process = sandbox.popen(syncs.strace(trace, daemon), env=env, cwd="/")
+    wait_until(lambda: os.path.ismount(project), "the mount")
+    powercut.Load(sandbox, None, seed=1).work(30)
+    sandbox.unmount(project)
+    assert process.wait(20 * PATIENCE) == 0
+    count, problems = syncs.check(trace, sandbox.store)
+    print(f"{count} objects in records")
+    assert count > 30 and not problems, f"{len(problems)} of {count}: {problems[:8]}"
+
+
+@pytest.mark.users("root")
+def test_cuts_without_syncs_are_noticed(sandbox):
+    powercut.break_syncs(sandbox, os.environ.get("BREAK", "fdatasync"))
+    problems = powercut.try_cuts(sandbox, "ext4", seed=1, steps=6, count=8)
+    print("\n".join(problems))
+    assert problems
