@@ -81,12 +81,15 @@ class Disk:
         argv = ["mount", "-t", self.type, "-o", f"loop,{self.options}", image, self.sandbox.home]
         done = subprocess.run(argv, check=False, capture_output=True, text=True)
         assert not done.returncode, f"the file system cannot be mounted: {done.stderr}"
-        try:
-            yield
-        finally:
-            self._umount(self.sandbox.home)
-            if self.type == "btrfs":  # else it refuses a disk of the same name that is older
-                subprocess.run(["btrfs", "device", "scan", "--forget"], check=False, capture_output=True)
+        with contextlib.ExitStack() as ends:
+            if self.type == "btrfs":  # it would refuse a disk of the same name that is older
+                ends.callback(subprocess.run, ["btrfs", "device", "scan", "--forget"], capture_output=True)
+            ends.callback(self._umount, self.sandbox.home)
+            try:
+                yield
+            finally:
+                for mount in self.sandbox.mounts:
+                    ends.callback(mount.unmount)
 
     @contextlib.contextmanager
     def recorded(self):
@@ -205,7 +208,10 @@ class Load:
         """found: the versions that are there."""
         self.sandbox, self.disk, self.random = sandbox, disk, random.Random(seed)
         # name: digests of what was written there, in order
-        self.contents = {**{f"noise{n}": [] for n in range(NOISES)}, **dict(found)}
+        noises = [f"{prefix}noise{n}" for n in range(NOISES) for prefix in ("", "../other/")]
+        self.contents = {**{name: [] for name in noises}, **dict(found)}
+        self.other = os.path.join(sandbox.home, "other")  # a second project
+        self.latest = b""  # content
         self.before = {digest(b"")}  # what files held at the beginning
         self.noises = 0
         self.saved = {}  # name: how many of these were there when it was last made durable
@@ -231,6 +237,7 @@ class Load:
 
     def write(self, name, data, durable=False):
         self.note(name, data)
+        self.latest = data
         with open(self.path(name), "wb") as file:
             file.write(data)
             if durable:
@@ -289,10 +296,12 @@ class Load:
             os.unlink(self.path(name))
 
     def noise(self):
-        """A second writer, whom nobody waits for."""
+        """A second writer, whom nobody waits for: of what is new, and of what others are just storing."""
         while not self.stop.wait(0.01):
-            data = b"%d of a lot of noise, %d\n" % (self.noises, id(self)) * 50
-            self.write(f"noise{self.noises % NOISES}", data)
+            name = f"noise{self.noises % NOISES}"
+            if os.path.ismount(self.other):
+                self.write(f"../other/{name}", self.latest)
+            self.write(name, b"%d of a lot of noise, %d\n" % (self.noises, id(self)) * 50)
             self.noises += 1
 
     def state(self, acked):
@@ -306,11 +315,12 @@ class Load:
             self.disk.mark(len(self.states) - 1)
 
     def sync(self):
-        acked = {name: max(len(data) - name.startswith("noise"), 0) for name, data in self.contents.items()}
+        acked = {name: max(len(data) - ("noise" in name), 0) for name, data in self.contents.items()}
         if self.random.random() < 0.3:
             self.sandbox.shfs("sync", cwd="/")
         else:
-            assert os.getxattr(self.sandbox.project, "user.shfs.sync") == b"ok"
+            for project in filter(os.path.ismount, (self.sandbox.project, self.other)):
+                assert os.getxattr(project, "user.shfs.sync") == b"ok"
         self.mark(acked)
 
     def work(self, steps):
@@ -328,12 +338,21 @@ class Load:
 
     def session(self, steps):
         """A mount, from its begin to its end."""
-        mount = self.sandbox.mount()
+        mounts = self.sandbox.mount(), self.sandbox.mount(self.other)
         self.mark()
-        self.write("f0", self.text())
+        for name in "f0", "f1":
+            self.write(name, self.text())
         self.work(steps)
-        mount.unmount()
+        for mount in mounts:
+            mount.unmount()
         self.mark({name: len(data) for name, data in self.contents.items()})
+
+    def restore(self, name):
+        """Where no mount sees it."""
+        self.contents[name].append(self.contents[name][0])
+        self.sandbox.shfs("restore", f"{self.path(name)}@1", cwd="/")
+        self.saved[name] = len(self.contents[name])
+        self.mark({**self.states[-1]["acked"], name: len(self.contents[name])})
 
     def forget(self, name):
         """It must be there no more; nothing else may go."""
@@ -343,14 +362,15 @@ class Load:
         self.mark()
 
     def run(self, steps, forgotten):
-        for path in self.sandbox.project, os.path.dirname(self.sandbox.store):
+        for path in self.sandbox.project, self.other, os.path.dirname(self.sandbox.store):
             os.makedirs(path, exist_ok=True)
-        for where, _, names in os.walk(self.sandbox.project):
+        for where, _, names in (*os.walk(self.sandbox.project), *os.walk(self.other)):
             self.before |= {digest(pathlib.Path(where, name).read_bytes()) for name in names}
         self.write("f0", b"was there before any mount\n")
         self.session(steps)
         self.session(steps)
         self.sandbox.shfs("history", "--all", cwd="/")
+        self.restore("f1")
         self.forget(forgotten)
         self.sandbox.shfs("reindex", cwd="/")
         self.mark()
@@ -424,7 +444,9 @@ class Check:
         mount = self.sandbox.mount()
         with open(self.load.path("afterwards"), "wb") as file:
             file.write(b"after the cut\n")
-        assert self.sandbox.shfs("cat", self.load.path("afterwards"), cwd="/").stdout == "after the cut\n"
+        for query in "log", "why", "cat":
+            shown = self.sandbox.shfs(query, self.load.path("afterwards"), cwd="/").stdout
+        assert shown == "after the cut\n"
         mount.unmount()
         self.sandbox.shfs("reindex", cwd="/")
         self.journal()
