@@ -139,11 +139,11 @@ class Cuts:
         os.close(self.durable)
 
     def pick(self, count):
-        """Places to cut at, and what stays of what was not flushed: at barriers, in front of them, after
-        what was acknowledged, and anywhere."""
+        """Places to cut at, and what stays of what was not flushed: after what was acknowledged (with the
+        last ones, of what changes the store), at barriers, in front of them, and anywhere."""
         places = [(flush + 1, "none") for flush in self.flushes] + [(flush, "some") for flush in self.flushes]
         acked = [(mark + 1, "none") for mark in self.marks]
-        some = self.random.sample(acked, min(len(acked), count // 4))
+        some = acked[-3:] + self.random.sample(acked[:-3], min(len(acked[:-3]), count // 4))
         some += self.random.sample(places, min(len(places), count // 2))
         while len(some) < count:
             some.append((self.random.randrange(len(self.entries) + 1), self.random.choice(["some", "some", "all"])))
@@ -206,7 +206,7 @@ class Load:
 
     def __init__(self, sandbox, disk, seed, found=()):
         """found: the versions that are there."""
-        self.sandbox, self.disk, self.random = sandbox, disk, random.Random(seed)
+        self.sandbox, self.disk, self.random, self.seed = sandbox, disk, random.Random(seed), seed
         # name: digests of what was written there, in order
         noises = [f"{prefix}noise{n}" for n in range(NOISES) for prefix in ("", "../other/")]
         self.contents = {**{name: [] for name in noises}, **dict(found)}
@@ -233,7 +233,10 @@ class Load:
         return b"".join(lines)
 
     def note(self, name, data):
-        self.contents.setdefault(name, []).append(digest(data))
+        """It will be a version, if it is not what is there."""
+        versions = self.contents.setdefault(name, [])
+        if versions[-1:] != [digest(data)]:
+            versions.append(digest(data))
 
     def write(self, name, data, durable=False):
         self.note(name, data)
@@ -301,7 +304,7 @@ class Load:
             name = f"noise{self.noises % NOISES}"
             if os.path.ismount(self.other):
                 self.write(f"../other/{name}", self.latest)
-            self.write(name, b"%d of a lot of noise, %d\n" % (self.noises, id(self)) * 50)
+            self.write(name, f"{self.noises} of a lot of noise {self.seed}\n".encode() * 50)
             self.noises += 1
 
     def state(self, acked):
