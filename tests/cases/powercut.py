@@ -353,7 +353,8 @@ class Load:
     def restore(self, name):
         """Where no mount sees it."""
         self.contents[name].append(self.contents[name][0])
-        self.sandbox.shfs("restore", f"{self.path(name)}@1", cwd="/")
+        done = self.sandbox.shfs("restore", f"{self.path(name)}@1", cwd="/", check=False)
+        assert done.status == 0, (done, self.sandbox.shfs("log", "--json", self.path(name), cwd="/"))
         self.saved[name] = len(self.contents[name])
         self.mark({**self.states[-1]["acked"], name: len(self.contents[name])})
 
