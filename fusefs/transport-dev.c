@@ -15,8 +15,7 @@ void shfs_dev_work(struct shfs_worker *worker)
 	while (request && !fuse_session_exited(t->session)) {
 		ssize_t n = read(fd, request, REQUEST_MAX);
 
-		/* ENOENT: it was taken back meanwhile */
-		if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ENOENT))
+		if (n < 0 && shfs_transport_goes_on(errno))
 			continue;
 		if (n < (ssize_t)sizeof(struct fuse_in_header))
 			break;

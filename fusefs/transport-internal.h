@@ -94,6 +94,11 @@ extern _Thread_local struct shfs_worker *shfs_self;
 
 /* Around each request. Where it is not answered at its end, the worker may not be free
  * for another. */
+/* After an error of the device or a ring: false where there will be no more requests.
+ * Else it is tried again, a moment later where something lacks: a thread that ended would
+ * leave callers waiting for ever. */
+bool shfs_transport_goes_on(int error);
+
 void shfs_worker_begin(struct shfs_worker *worker);
 void shfs_worker_end(struct shfs_worker *worker, bool is_free);
 /* Then it is some time later. */

@@ -254,7 +254,8 @@ static void listen_to_bell(struct shfs_ring *ring)
 /* Nobody reads it: it is the writing that is heard. */
 void shfs_uring_ring(struct shfs_transport *t)
 {
-	eventfd_write(t->bell, 1);
+	while (eventfd_write(t->bell, 1) && shfs_transport_goes_on(errno))
+		;
 }
 
 /* --- buffers --- */
@@ -617,7 +618,7 @@ void shfs_ring_work(struct shfs_worker *w)
 	       (ring->n_waiting || !fuse_session_exited(ring->transport->session))) {
 		int r = io_uring_submit_and_wait(&ring->ring, 1);
 
-		if (r < 0 && r != -EINTR && r != -EAGAIN && r != -EBUSY)
+		if (r < 0 && !shfs_transport_goes_on(-r))
 			break;
 		reap(w);
 	}

@@ -31,6 +31,28 @@ static void nap(long ns)
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 }
 
+bool shfs_transport_goes_on(int error)
+{
+	switch (error) {
+	case ENODEV: /* it is unmounted */
+	case ECONNABORTED:
+	case ENOTCONN:
+	case EPERM:
+	case EINVAL:
+	case EBADF:
+	case EBADFD:
+		return false;
+	case EINTR:
+	case EAGAIN:
+	case EBUSY:
+	case ENOENT: /* the request was taken back meanwhile */
+		return true;
+	default:
+		nap(GRACE_NS);
+		return true;
+	}
+}
+
 /* --- the handshake --- */
 
 /*
@@ -102,7 +124,11 @@ static ssize_t send_reply(int fd, struct iovec *iov, int count, void *userdata)
 		if (n)
 			return n;
 	}
-	return writev(fd, iov, count);
+	/* without an answer the caller would wait for ever */
+	do
+		n = writev(fd, iov, count);
+	while (n < 0 && errno != ENOENT && shfs_transport_goes_on(errno));
+	return n;
 }
 
 /* libfuse asks for it, but nothing is ever read by it. */
