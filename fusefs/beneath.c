@@ -4,6 +4,7 @@
 #include "fusefs/passthrough.h"
 #include "fusefs/transport.h"
 
+#include "common/hash.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,7 +13,6 @@
 #include <sys/eventfd.h>
 #include <sys/fanotify.h>
 #include <unistd.h>
-#include <uthash.h>
 
 #define CHANGES                                                                          \
 	(FAN_MODIFY | FAN_ATTRIB | FAN_CREATE | FAN_DELETE | FAN_MOVED_FROM |            \
@@ -105,7 +105,10 @@ static int add_marked(struct shfs_beneath *b, const struct file_handle *handle,
 	marked->id = id;
 	memcpy(marked->handle, &handle->handle_type, len);
 	HASH_ADD_KEYPTR(hh, b->marked, marked->handle, len, marked);
-	return 0;
+	if (marked->hh.tbl)
+		return 0;
+	free(marked);
+	return -ENOMEM;
 }
 
 static int mark(struct shfs_beneath *b, struct shfs_node *directory, int fd)
@@ -175,6 +178,10 @@ static void note_change(struct shfs_beneath *b, uint64_t parent, const char *nam
 		drop_change(b, known);
 	}
 	HASH_ADD(hh, b->changes, parent, len, change);
+	if (!change->hh.tbl) {
+		free(change);
+		b->all_ns = now_ns;
+	}
 }
 
 static void forget_changes(struct shfs_beneath *b, int64_t noted_until_ns)

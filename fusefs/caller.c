@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/caller.h"
 
+#include "common/hash.h"
 #include "common/proc.h"
 #include "fusefs/argv.h"
 
@@ -10,7 +11,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <uthash.h>
 
 #define THREADS_MAX 256
 #define KNOWN_MAX   16384
@@ -115,8 +115,7 @@ static struct known *find_known(struct shfs_callers *c, const struct shfs_proc_s
 
 	HASH_FIND(hh, c->known, &key.key, sizeof(key.key), k);
 	if (k && k->hh.next) {
-		HASH_DEL(c->known, k);
-		HASH_ADD(hh, c->known, key, sizeof(k->key), k);
+		SHFS_HASH_MOVE_LAST(c->known, key, sizeof(k->key), k);
 	}
 	return k;
 }
@@ -139,6 +138,10 @@ static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
 		k->key.start_ticks = stat->start_ticks;
 		k->key.pid = stat->pid;
 		HASH_ADD(hh, c->known, key, sizeof(k->key), k);
+		if (!k->hh.tbl) {
+			free(k);
+			return;
+		}
 	}
 	k->stat = *stat;
 	k->seq = seq;
@@ -384,8 +387,7 @@ static struct thread *find_thread(struct shfs_callers *c, uint32_t tid)
 	pthread_mutex_lock(&c->lock);
 	HASH_FIND(hh, c->threads, &tid, sizeof(tid), t);
 	if (t && t->hh.next) {
-		HASH_DEL(c->threads, t);
-		HASH_ADD(hh, c->threads, tid, sizeof(t->tid), t);
+		SHFS_HASH_MOVE_LAST(c->threads, tid, sizeof(t->tid), t);
 	}
 	if (t)
 		atomic_fetch_add(&t->refs, 1);
@@ -404,8 +406,9 @@ static void keep_thread(struct shfs_callers *c, struct thread *t)
 		old = c->threads;
 	if (old)
 		HASH_DEL(c->threads, old);
-	atomic_fetch_add(&t->refs, 1);
 	HASH_ADD(hh, c->threads, tid, sizeof(t->tid), t);
+	if (t->hh.tbl)
+		atomic_fetch_add(&t->refs, 1);
 	pthread_mutex_unlock(&c->lock);
 	thread_unref(old);
 }

@@ -10,8 +10,9 @@
 
 #include "fusefs/node.h"
 
+#include "common/hash.h"
+
 #include <pthread.h>
-#include <uthash.h>
 
 #define N_SHARDS 64
 

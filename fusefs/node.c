@@ -293,16 +293,19 @@ static int table_add(struct shfs_tree *tree, struct node *made, struct node **ou
 		r = -ENFILE;
 	} else {
 		made->lookups = 1;
+		made->pub.id = old ? old->pub.id : id;
+		HASH_ADD(hh, shard->nodes, pub.id, sizeof(id), made);
+		if (!made->hh.tbl) {
+			r = -ENOMEM;
+			old = NULL;
+		}
 		if (old) {
-			id = old->pub.id;
 			HASH_DEL(shard->nodes, old);
 			old->unhashed = true;
 			made->lookups += old->lookups;
 			old->lookups = 0;
 			old->refs++;
 		}
-		made->pub.id = id;
-		HASH_ADD(hh, shard->nodes, pub.id, sizeof(id), made);
 		*out = made;
 	}
 	pthread_mutex_unlock(&shard->lock);
@@ -550,8 +553,7 @@ static size_t shard_idle(struct shard *shard, uint64_t *ids, size_t max)
 		node->used = false;
 		if (!node->hh.next)
 			break;
-		HASH_DEL(shard->nodes, node);
-		HASH_ADD(hh, shard->nodes, pub.id, sizeof(node->pub.id), node);
+		SHFS_HASH_MOVE_LAST(shard->nodes, pub.id, sizeof(node->pub.id), node);
 	}
 	pthread_mutex_unlock(&shard->lock);
 	return n;

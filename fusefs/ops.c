@@ -158,8 +158,10 @@ static void emit(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *o
 {
 	struct shfs_record rec = { .type = SHFS_REC_PATHOP };
 
-	if (path->failed)
+	if (path->failed) {
+		shfs_capture_lose(fs->capture, -ENOMEM);
 		return;
+	}
 	op->process = process;
 	op->path = (struct shfs_bytes){ path->data, path->len };
 	rec.pathop = *op;

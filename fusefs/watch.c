@@ -142,7 +142,9 @@ static void forget_current(struct shfs_watch *watch)
 static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)
 {
 	watch->current = shfs_snapshot_new(fs->capture);
-	if (watch->current && watch->before)
+	if (!watch->current)
+		shfs_capture_lose(fs->capture, -ENOMEM);
+	else if (watch->before)
 		shfs_snapshot_follow(watch->current, watch->before);
 	shfs_snapshot_unref(watch->before);
 	watch->before = NULL;
@@ -362,6 +364,8 @@ static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle, uint64_t
 	if (!path.failed) {
 		rec.access.path = (struct shfs_bytes){ path.data, path.len };
 		shfs_capture_emit(fs->capture, &rec, content);
+	} else {
+		shfs_capture_lose(fs->capture, -ENOMEM);
 	}
 	shfs_tree_unlock(fs->tree);
 }
@@ -386,6 +390,8 @@ static void emit_preimage(struct shfs_fs *fs, struct shfs_node *node,
 	if (!path.failed) {
 		rec.preimage.path = (struct shfs_bytes){ path.data, path.len };
 		shfs_capture_emit(fs->capture, &rec, content);
+	} else {
+		shfs_capture_lose(fs->capture, -ENOMEM);
 	}
 	shfs_tree_unlock(fs->tree);
 }

@@ -428,6 +428,13 @@ uint64_t shfs_capture_emit(struct shfs_capture *c, struct shfs_record *rec,
 	return rec->seq;
 }
 
+void shfs_capture_lose(struct shfs_capture *c, int error)
+{
+	pthread_mutex_lock(&c->lock);
+	capture_lose(c, 1, error);
+	pthread_mutex_unlock(&c->lock);
+}
+
 int shfs_capture_sync(struct shfs_capture *c, void (*done)(void *arg, int error),
                       void *arg)
 {

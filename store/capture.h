@@ -122,6 +122,9 @@ bool shfs_snapshot_wait(struct shfs_snapshot *snapshot, unsigned timeout_ms);
 uint64_t shfs_capture_emit(struct shfs_capture *capture, struct shfs_record *rec,
                            struct shfs_snapshot *const content[2]);
 
+/* An event, or a content of one, that could not even be told is counted as lost. */
+void shfs_capture_lose(struct shfs_capture *capture, int error);
+
 /*
  * Waits until the queue is less than half full, as emit does for room: at once where it
  * is, config.wait_ms at most, and not again while nothing is taken off it. For who is
