@@ -690,6 +690,8 @@ def disk(sandbox, megabytes, *options, kind="ext4", where=None):
         for layer in layers.values():
             os.mkdir(layer)
         source = "overlay", "-o", ",".join("=".join(layer) for layer in layers.items())
+    elif kind == "tmpfs":
+        source = "tmpfs", "-o", f"size={megabytes}m,nr_inodes=64"
     else:
         with open(image, "wb") as file:
             file.truncate(megabytes << 20)
