@@ -116,3 +116,66 @@ def test_unreadable_file(changed, shfs):
     result = shfs("restore", "--force", "file@1")
     assert "user.key" in result.stdout and "Permission denied" in result.stdout
     assert changed.read("file") == b"v1"
+
+
+def test_no_right_is_gained(sandbox, mount, shfs):
+    """Set-id bits and the sticky one are not put back, whoever restores."""
+    modes = [special | rest for special in range(0o1000, 0o10000, 0o1000) for rest in (0o777, 0o755, 0o711, 0o640, 0o400)]
+    mounted = mount()
+    sandbox.sh("".join(f"echo {mode} > {mode:o}; chmod {mode:o} {mode:o}\n" for mode in modes), timeout=60)
+    mounted.unmount()
+    sandbox.sh("chmod u+w *; for i in *; do echo other > $i; done; rm -f *5")
+    shfs("restore", "--force", *[f"{mode:o}@1" for mode in modes], timeout=60)
+    for mode in modes:
+        assert os.stat(f"{sandbox.project}/{mode:o}").st_mode & 0o7777 == mode & 0o777, oct(mode)
+
+
+# Where the first argument was there is a link to somewhere else, and the other way round, again and again.
+RACER = r"""
+import ctypes, os, random, sys, time
+libc = ctypes.CDLL(None)
+a, b = (os.fsencode(path) for path in sys.argv[1:])
+print("races", flush=True)
+while os.getppid() != 1:
+    libc.renameat2(-100, a, -100, b, 2)
+    time.sleep(random.random() / 1000)
+"""
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("target", ["directory", "file"])
+def test_links_put_in_the_way(sandbox, mount, shfs, target):
+    """Meanwhile: nothing is written behind them."""
+    rounds, names = 5000 if "SHFS_TEST_LONG" in os.environ else 20, [f"d/{i}" for i in range(10)]
+    mounted = mount()
+    sandbox.sh("mkdir d; for n in old new; do for i in $(seq 0 9); do echo $n $i > d/$i; done; done")
+    mounted.unmount()
+    outside = sandbox.mkdir(f"{sandbox.home}/outside")
+    for name in names:
+        sandbox.write_outside(f"{outside}/{os.path.basename(name)}", b"theirs\n")
+    before = tree(outside)
+    swapped = f"{sandbox.project}/d" if target == "directory" else f"{sandbox.project}/d/7"
+    os.symlink(outside if target == "directory" else f"{outside}/7", f"{sandbox.project}/link")
+    os.lchown(f"{sandbox.project}/link", sandbox.user.uid, sandbox.user.gid)
+    argv = ["/usr/bin/python3", "-c", RACER, swapped, f"{sandbox.project}/link"]
+    racer = sandbox.popen(argv, stdout=subprocess.PIPE)
+    try:
+        racer.stdout.readline()
+        done = refused = 0
+        for n in range(rounds):
+            name = names[7] if target == "file" else names[n % 10]
+            result = shfs("restore", "--force", f"{name}@{1 + n // 10 % 2}", cwd=sandbox.project, check=False)
+            assert result.status in (0, 1, 4), result
+            done += len(result.stdout.splitlines())
+            refused += len(result.stderr.splitlines())
+            assert tree(outside) == before
+    finally:
+        racer.kill()
+        racer.communicate()
+    print(f"{target}: {done} restored, {refused} not")
+    assert done and (refused or target == "file")
+
+
+def tree(top):
+    return sorted((e.name, e.stat().st_ino, e.stat().st_mtime_ns, e.stat().st_ctime_ns, open(e.path, "rb").read())
+                  for e in os.scandir(top))
