@@ -11,6 +11,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
+#include "store/check.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -70,6 +71,7 @@ struct status {
 	uint64_t store_bytes, free_bytes;
 	bool at_least; /* store_bytes: there was no time to measure all */
 	bool indexed;  /* totals and left_out are known */
+	struct shfs_check_history checked;
 	int64_t totals[N_TOTALS], left_out[ARRAY_SIZE(reasons)];
 	struct shfs_gaps gaps;
 	struct shfs_mounts mounts;
@@ -324,6 +326,19 @@ static void list_mounts(struct status *s)
 		check_mount(s, &s->mounts.list[i]);
 }
 
+static void read_checked(struct status *s)
+{
+	int r = shfs_check_history(s->store, &s->checked);
+
+	if (r)
+		problem(s, "state/check of the store cannot be read: %s", strerror(-r));
+	else if (s->checked.full_flaws)
+		problem(s,
+		        "the last check found %" PRIu64
+		        " flaw%s: shfs check --read-data shows them",
+		        s->checked.full_flaws, s->checked.full_flaws == 1 ? "" : "s");
+}
+
 /* Returns an exit code. */
 static int find_out(struct shfs_context *ctx, struct status *s)
 {
@@ -342,6 +357,7 @@ static int find_out(struct shfs_context *ctx, struct status *s)
 	}
 	measure_store(s);
 	read_alerts(s);
+	read_checked(s);
 	return s->failed || s->n_problems ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
 }
 
@@ -402,6 +418,26 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 	shfs_buf_str(out, "         ");
 	show_count(out, (int64_t)st->skipped, "content", "contents");
 	shfs_buf_printf(out, " not archived, %" PRIu64 " incomplete\n", st->incomplete);
+}
+
+static void show_checked(struct shfs_buf *out, const struct shfs_style *style,
+                         const struct status *s)
+{
+	const struct shfs_check_history *h = &s->checked;
+
+	if (!h->full_ns && !h->begun_ns)
+		return;
+	show_label(out, style, "Checked");
+	if (h->full_ns) {
+		shfs_buf_str(out, "all data, ");
+		shfs_time_show_relative(out, h->full_ns);
+	}
+	if (h->begun_ns) {
+		shfs_buf_printf(out, "%sone was interrupted, begun ",
+		                h->full_ns ? "; " : "");
+		shfs_time_show(out, h->begun_ns);
+	}
+	shfs_buf_char(out, '\n');
 }
 
 /* Those of other users and of other stores say nothing to this one. */
@@ -509,6 +545,7 @@ static void show_text(struct shfs_context *ctx, const struct status *s,
 		                style->off);
 	show_mounts(out, style, s);
 	show_store(out, style, s);
+	show_checked(out, style, s);
 	if (s->indexed) {
 		show_index(out, style, s);
 		show_left_out(out, style, s);
@@ -589,6 +626,18 @@ static void json_index(struct shfs_json *json, const struct status *s)
 	shfs_json_object_end(json);
 }
 
+static void json_checked(struct shfs_json *json, const struct shfs_check_history *h)
+{
+	shfs_json_object(json, "checked");
+	if (h->full_ns) {
+		shfs_json_time(json, "full", h->full_ns);
+		shfs_json_int(json, "flaws", (int64_t)h->full_flaws);
+	}
+	if (h->begun_ns)
+		shfs_json_time(json, "interrupted", h->begun_ns);
+	shfs_json_object_end(json);
+}
+
 static bool show_json(const struct status *s)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
@@ -604,6 +653,7 @@ static bool show_json(const struct status *s)
 		json_mount(&json, &s->mounts.list[i]);
 	shfs_json_array_end(&json);
 	json_store(&json, s);
+	json_checked(&json, &s->checked);
 	json_index(&json, s);
 	shfs_json_array(&json, "gaps");
 	for (size_t i = 0; i < s->gaps.n; i++)

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 
 #define OPTIONS_MAX  48
-#define COMMANDS_MAX 32
+#define COMMANDS_MAX 40
 
 /* In the order of help. */
 const struct shfs_command *const shfs_commands[] = {
@@ -43,6 +43,8 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_undelete,
 	&shfs_cmd_status,
 	&shfs_cmd_doctor,
+	&shfs_cmd_check,
+	&shfs_cmd_repair,
 	&shfs_cmd_forget,
 	&shfs_cmd_reindex,
 	&shfs_cmd_help,

@@ -25,6 +25,9 @@ struct collection {
 	uint32_t next; /* number of the next pack */
 
 	int from; /* the pack that is read */
+	const char *now;
+	bool (*keep)(void *arg, const char *pack, uint64_t offset); /* or NULL */
+	void *arg;
 	/* the one that is written; fd -1: none */
 	int fd;
 	char name[128];
@@ -87,8 +90,8 @@ static int look_at_pack(struct collection *c, const char *name)
 	if (fd < 0)
 		return fd == -ELOOP ? 0 : fd;
 	r = pack_scan(fd, 0, is_concerned, c, &end);
-	if (r <= 0)
-		return r;
+	if (r <= 0) /* what cannot be read stays, if there is nothing to take away */
+		return r == -EIO ? 0 : r;
 	old = reallocarray(c->old, c->n_old + 1, sizeof(*old));
 	if (!old)
 		return -ENOMEM;
@@ -122,7 +125,7 @@ static int look_at_packs(struct collection *c)
 		if (!has_suffix(e->d_name, ".pack"))
 			continue;
 		c->next = (uint32_t)MAX((int64_t)c->next, pack_number(c, e->d_name) + 1);
-		r = look_at_pack(c, e->d_name);
+		r = c->keep ? 0 : look_at_pack(c, e->d_name);
 	}
 	closedir(dir);
 	return r;
@@ -287,7 +290,7 @@ static int keep_frame(void *arg, const struct frame *f, uint64_t offset)
 	_cleanup_content_ struct content v = { 0 };
 	int r = -EBADMSG;
 
-	if (goes(c, &f->id))
+	if (goes(c, &f->id) || (c->keep && !c->keep(c->arg, c->now, offset)))
 		return 0;
 	if (leans(c, f)) {
 		r = content_read(c->store, &f->id, DELTA_LEN_MAX, &v);
@@ -308,11 +311,14 @@ static int copy_packs(struct collection *c)
 	for (size_t i = 0; !r && i < c->n_old; i++) {
 		uint64_t end;
 
+		c->now = c->old[i];
 		c->from = open_pack(c, c->old[i]);
 		if (c->from < 0)
 			return c->from;
 		r = pack_scan(c->from, 0, keep_frame, c, &end);
 		close(TAKE_FD(c->from));
+		if (r == -EIO && c->keep) /* the rest is there */
+			r = 0;
 	}
 	return r ? r : finish_pack(c);
 }
@@ -387,6 +393,34 @@ int shfs_objects_remove(struct shfs_store *store, struct shfs_object_id *ids, si
 	if (!r)
 		r = remove_old(&c);
 	return r ? r : remove_loose(&c);
+}
+
+int shfs_packs_salvage(struct shfs_store *store, char *const *packs, size_t n,
+                       bool (*keep)(void *arg, const char *pack, uint64_t offset),
+                       void *arg)
+{
+	_cleanup_(collection_free) struct collection c = { .store = store,
+		                                           .dirfd = -1,
+		                                           .from = -1,
+		                                           .fd = -1,
+		                                           .keep = keep,
+		                                           .arg = arg };
+	int r;
+
+	c.dirfd = openat(store->objects_fd, "packs",
+	                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (c.dirfd < 0)
+		return -errno;
+	c.old = calloc(n, sizeof(*c.old));
+	if (!c.old)
+		return -ENOMEM;
+	for (; c.n_old < n; c.n_old++)
+		if (!(c.old[c.n_old] = strdup(packs[c.n_old])))
+			return -ENOMEM;
+	r = look_at_packs(&c);
+	if (!r)
+		r = copy_packs(&c);
+	return r ? r : remove_old(&c);
 }
 
 int shfs_objects_measure(struct shfs_store *store, const struct shfs_object_id *ids,

@@ -20,5 +20,13 @@ _must_check_ int shfs_objects_measure(struct shfs_store *store,
 _must_check_ int shfs_objects_remove(struct shfs_store *store, struct shfs_object_id *ids,
                                      size_t n);
 
+/*
+ * Writes the packs (names below objects/packs) anew, with all of their frames that are
+ * intact and that keep wants, and then removes them. As above.
+ */
+_must_check_ int
+shfs_packs_salvage(struct shfs_store *store, char *const *packs, size_t n,
+                   bool (*keep)(void *arg, const char *pack, uint64_t offset), void *arg);
+
 /* Orders objects, for qsort and bsearch. */
 int shfs_object_compare(const void *a, const void *b);

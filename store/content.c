@@ -438,3 +438,36 @@ int shfs_object_copy(struct shfs_store *store, const struct shfs_object_id *id, 
 	XXH3_freeState(c.hash);
 	return r;
 }
+
+/* --- a hash of pieces --- */
+
+struct object_hash {
+	XXH3_state_t *state;
+};
+
+struct object_hash *object_hash_new(void)
+{
+	_cleanup_free_ struct object_hash *h = malloc(sizeof(*h));
+
+	if (!h || !(h->state = XXH3_createState()))
+		return NULL;
+	XXH3_128bits_reset(h->state);
+	return TAKE_PTR(h);
+}
+
+void object_hash_add(struct object_hash *h, const void *data, size_t len)
+{
+	XXH3_128bits_update(h->state, data, len);
+}
+
+void object_hash_end(struct object_hash *h, uint8_t out[16])
+{
+	XXH128_canonical_t hash;
+
+	if (!h)
+		return;
+	XXH128_canonicalFromHash(&hash, XXH3_128bits_digest(h->state));
+	memcpy(out, hash.digest, 16);
+	XXH3_freeState(h->state);
+	free(h);
+}

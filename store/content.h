@@ -50,3 +50,10 @@ _must_check_ int content_is(struct shfs_store *store, const struct shfs_object_i
 _must_check_ int content_decode(struct shfs_store *store, const struct frame *frame,
                                 unsigned char *stored, const void *base, size_t base_len,
                                 char **out);
+
+/* The hash of what comes in pieces; NULL: no memory. end frees it, and may be given NULL.
+ */
+struct object_hash;
+struct object_hash *object_hash_new(void);
+void object_hash_add(struct object_hash *hash, const void *data, size_t len);
+void object_hash_end(struct object_hash *hash, uint8_t out[16]);

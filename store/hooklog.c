@@ -311,3 +311,14 @@ int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec)
 	}
 	return 0;
 }
+
+uint64_t shfs_hooklog_tail(const struct shfs_hooklog *log, bool *damaged)
+{
+	size_t n = log->text.len - log->pos;
+	const char *p = log->text.data + log->pos, *next;
+	struct shfs_record rec;
+
+	/* A record ends in LF. */
+	*damaged = n && (p[n - 1] == '\n' || parse_record(p, p + n, &next, &rec) < 0);
+	return n;
+}

@@ -27,6 +27,8 @@
 
 #include "common/record.h"
 
+#include <stdbool.h>
+
 struct shfs_hooklog;
 
 /* Opens a hook log from offset (0, or what shfs_hooklog_offset told). */
@@ -43,6 +45,10 @@ uint64_t shfs_hooklog_offset(const struct shfs_hooklog *log);
 /* Where the record that was read last begins; it ends at the offset. */
 uint64_t shfs_hooklog_begin(const struct shfs_hooklog *log);
 uint64_t shfs_hooklog_damaged(const struct shfs_hooklog *log); /* bytes skipped */
+
+/* Bytes behind the last record, once all were read; *damaged: they are no record that is
+ * just being written. */
+uint64_t shfs_hooklog_tail(const struct shfs_hooklog *log, bool *damaged);
 
 /* What takes the place of len bytes that are a record (of which there are 5 at least):
  * readers pass over it. */

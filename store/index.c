@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/index-internal.h"
 
+#include "common/io.h"
 #include "common/path.h"
 #include "schema.h"
 #include "store/codec.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -543,11 +545,23 @@ int shfs_draft_open(struct shfs_store *store, const char *hook_dir,
 	return 0;
 }
 
-/* What is in the index's place and cannot be read (it may be a newer shfs's) is kept
- * aside. Its log must not be taken for that of its successor. */
+/* The nth that was set aside. */
+static void damaged_name(unsigned n, char out[static sizeof(DAMAGED_NAME) + 12])
+{
+	sprintf(out, n ? DAMAGED_NAME ".%u" : DAMAGED_NAME, n);
+}
+
+/* What is in the index's place and cannot be read (it may be a newer shfs's, or another
+ * program's) is kept aside. Its log must not be taken for that of its successor. */
 static int move_aside(struct shfs_store *store)
 {
-	if (renameat(store->dirfd, INDEX_NAME, store->dirfd, DAMAGED_NAME))
+	char name[sizeof(DAMAGED_NAME) + 12];
+	unsigned n = 0;
+
+	do
+		damaged_name(n++, name);
+	while (!faccessat(store->dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW));
+	if (renameat(store->dirfd, INDEX_NAME, store->dirfd, name))
 		return -errno;
 	unlinkat(store->dirfd, INDEX_NAME "-wal", 0);
 	unlinkat(store->dirfd, INDEX_NAME "-shm", 0);
@@ -601,6 +615,30 @@ int shfs_index_rebuild(struct shfs_store *store, const char *hook_dir,
 	return r;
 }
 
+/* Of what was set aside, that which once was an index: it has what is to be forgotten. */
+static int remove_damaged(struct shfs_store *store)
+{
+	char name[sizeof(DAMAGED_NAME) + 12];
+
+	for (unsigned n = 0;; n++) {
+		_cleanup_close_ int fd = -1;
+		unsigned char head[100];
+		struct shfs_cursor id = { head + 68, head + 72, false };
+
+		damaged_name(n, name);
+		if (faccessat(store->dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW))
+			return errno == ENOENT ? 0 : -errno;
+		fd = openat(store->dirfd, name,
+		            O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (fd < 0 ||
+		    shfs_pread_full(fd, head, sizeof(head), 0) != sizeof(head) ||
+		    be32toh(shfs_cursor_u32(&id)) != APPLICATION_ID)
+			continue;
+		if (unlinkat(store->dirfd, name, 0))
+			return -errno;
+	}
+}
+
 /* Its log may hold pages of before; readers that are at work are waited for. */
 int shfs_index_clean(struct shfs_store *store)
 {
@@ -608,8 +646,8 @@ int shfs_index_clean(struct shfs_store *store)
 	int64_t busy = 1;
 	int r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
 
-	if (!r && unlinkat(store->dirfd, DAMAGED_NAME, 0) && errno != ENOENT)
-		r = -errno;
+	if (!r)
+		r = remove_damaged(store);
 	if (!r)
 		r = ask(index, "PRAGMA wal_checkpoint(TRUNCATE)", &busy);
 	return r ? r : busy ? -EBUSY : 0;

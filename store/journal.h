@@ -102,6 +102,15 @@ uint64_t shfs_segment_offset(const struct shfs_segment *segment);
 uint64_t
 shfs_segment_damaged(const struct shfs_segment *segment); /* bytes skipped so far */
 
+/* fn is told of all that is passed over as damage. */
+void shfs_segment_on_damage(struct shfs_segment *segment,
+                            void (*fn)(void *arg, uint64_t from, uint64_t to), void *arg);
+
+/* What is behind the last record, once all were read: a write that was cut short (or is
+ * at work), or damage. Of a sealed one: damage, if it ends too early. */
+enum shfs_tail { SHFS_TAIL_NONE, SHFS_TAIL_TORN, SHFS_TAIL_DAMAGED };
+_must_check_ int shfs_segment_tail(struct shfs_segment *segment, uint64_t *bytes);
+
 /* Reads records out of memory as a segment's file would hold them (fuzzing, tests). */
 _must_check_ int shfs_segment_from_memory(const void *data, size_t len,
                                           struct shfs_segment **out);

@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <xxhash.h>
 
 #define WINDOW_BYTES (4u << 20) /* more than two of the longest frames */
+#define SECTOR_BYTES 4096u      /* around one that cannot be read */
 
 static const unsigned char frame_magic[4] = { 0xd5, 's', 'h', 'f' };
 
@@ -162,10 +164,38 @@ static int scan_window(const unsigned char *bytes, size_t n, uint64_t base,
 	return 0;
 }
 
+/* What cannot be read of a window are zeros in it. */
+static ssize_t read_around(int fd, unsigned char *bytes, uint64_t base)
+{
+	ssize_t done = 0;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	while ((size_t)done < WINDOW_BYTES &&
+	       base + (uint64_t)done < (uint64_t)st.st_size) {
+		ssize_t n = shfs_pread_full(fd, bytes + done, SECTOR_BYTES,
+		                            (off_t)(base + (uint64_t)done));
+
+		if (n < 0 && n != -EIO)
+			return n;
+		if (n == -EIO) {
+			n = (ssize_t)MIN((uint64_t)SECTOR_BYTES,
+			                 (uint64_t)st.st_size - base - (uint64_t)done);
+			memset(bytes + done, 0, (size_t)n);
+		}
+		if (!n)
+			break;
+		done += n;
+	}
+	return done;
+}
+
 int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg, uint64_t *end)
 {
 	_cleanup_free_ unsigned char *bytes = malloc(WINDOW_BYTES);
 	uint64_t base = from;
+	int error = 0;
 
 	*end = from;
 	if (!bytes)
@@ -175,8 +205,12 @@ int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg, uint64_t *end)
 		size_t found = 0, looked = 0;
 		int r;
 
+		if (n == -EIO) {
+			error = -EIO;
+			n = read_around(fd, bytes, base);
+		}
 		if (n <= 0)
-			return (int)n;
+			return n ? (int)n : error;
 		r = scan_window(bytes, (size_t)n, base, fn, arg, &found, &looked);
 		if (found)
 			*end = base + found;
@@ -190,7 +224,7 @@ int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg, uint64_t *end)
 		 */
 		looked = next_frame(bytes, (size_t)n, 1);
 		if (looked == (size_t)n)
-			return 0;
+			return error;
 		base += looked;
 	}
 }

@@ -52,7 +52,8 @@ typedef int (*pack_frame_fn)(void *arg, const struct frame *f, uint64_t offset);
 /*
  * Calls fn for each intact frame from offset on. What is damaged is passed over. *end is
  * where the last intact one ends (or from): what lies behind it may still be written.
- * Stops with what fn returns if that is not 0.
+ * Stops with what fn returns if that is not 0. -EIO, once all else was read: there is
+ * something that cannot be.
  */
 _must_check_ int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg,
                            uint64_t *end);

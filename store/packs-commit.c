@@ -83,8 +83,8 @@ static int adopt(struct shfs_store *store, struct packs *p)
 	}
 	p->next = (uint32_t)(last + 1);
 	/* One without its magic was just being made: offset 0 is none of a frame. */
-	if (!newest || newest->settled || newest->scanned >= packs_full_bytes ||
-	    newest->scanned < PACK_HEAD_BYTES)
+	if (!newest || newest->settled || newest->unreadable ||
+	    newest->scanned >= packs_full_bytes || newest->scanned < PACK_HEAD_BYTES)
 		return 0;
 	/* An index of more than the pack has would be believed once that has grown. */
 	if (!newest->index.covered && pack_remove_index(p, newest))

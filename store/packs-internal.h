@@ -24,6 +24,7 @@ struct pack {
 	uint64_t scanned;       /* up to here it is known */
 	uint64_t durable_bytes; /* up to here it is on the disk for sure */
 	bool settled;           /* nobody will append to it */
+	bool unreadable;        /* some of it: what the tail has is not all there is */
 	bool own;               /* we append to it */
 };
 

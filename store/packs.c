@@ -125,6 +125,7 @@ int pack_scan_tail(struct packs *p, struct pack *pack)
 		return fd;
 	r = pack_scan(fd, pack->scanned, add_frame, pack, &end);
 	pack->scanned = end; /* also after an error: those are in the table */
+	pack->unreadable = pack->unreadable || r == -EIO;
 	return r == -EFBIG ? 0 : r;
 }
 
@@ -259,6 +260,8 @@ int pack_write_index(struct packs *p, struct pack *pack)
 	uint64_t covered = pack->scanned;
 	int r = 0;
 
+	if (pack->unreadable)
+		return -EIO;
 	if (pack->index.n && fd < 0) {
 		/* What it has is not in memory: without it all is scanned. */
 		if (fd != -EBADMSG && fd != -ENOENT)

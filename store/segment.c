@@ -36,12 +36,15 @@ struct shfs_segment {
 	ZSTD_inBuffer in; /* of packed */
 	uint64_t packed_offset;
 	bool ended; /* nothing comes behind what is in window */
+	bool whole; /* it ended where it should */
 
 	unsigned char *window; /* bytes of the segment from offset base on */
 	size_t len, cap;
 	uint64_t base, pos; /* offsets in the segment: of the window, of the next frame */
 	uint64_t resume;    /* what ends up to here was taken before */
 	uint64_t damaged;
+	void (*on_damage)(void *arg, uint64_t from, uint64_t to); /* or NULL */
+	void *on_damage_arg;
 
 	struct shfs_cursor batch; /* what is left of that in the frame at pos */
 	size_t frame_len;
@@ -70,6 +73,13 @@ uint64_t shfs_segment_offset(const struct shfs_segment *s)
 uint64_t shfs_segment_damaged(const struct shfs_segment *s)
 {
 	return s->damaged;
+}
+
+void shfs_segment_on_damage(struct shfs_segment *s,
+                            void (*fn)(void *arg, uint64_t from, uint64_t to), void *arg)
+{
+	s->on_damage = fn;
+	s->on_damage_arg = arg;
 }
 
 void shfs_segment_close(struct shfs_segment *s)
@@ -126,6 +136,7 @@ static int read_plain(struct shfs_segment *s)
 static int read_sealed(struct shfs_segment *s)
 {
 	ZSTD_outBuffer out = { s->window, s->cap, s->len };
+	size_t left;
 	ssize_t n;
 
 	while (!s->ended && out.pos < out.size) {
@@ -137,9 +148,12 @@ static int read_sealed(struct shfs_segment *s)
 			s->packed_offset += n;
 			s->in = (ZSTD_inBuffer){ s->packed, n, 0 };
 			s->ended = !n;
+			if (!n)
+				break;
 		}
-		if (ZSTD_isError(ZSTD_decompressStream(s->unpacker, &out, &s->in)))
-			s->ended = true;
+		left = ZSTD_decompressStream(s->unpacker, &out, &s->in);
+		s->ended = ZSTD_isError(left);
+		s->whole = !left;
 	}
 	s->len = out.pos;
 	if (s->base + s->len > SHFS_SEGMENT_MAX)
@@ -249,8 +263,11 @@ static int check_frame(struct shfs_segment *s, size_t *len)
 static void count_damage(struct shfs_segment *s, uint64_t from, uint64_t to)
 {
 	from = MAX(from, s->resume);
-	if (to > from)
-		s->damaged += to - from;
+	if (to <= from)
+		return;
+	s->damaged += to - from;
+	if (s->on_damage)
+		s->on_damage(s->on_damage_arg, from, to);
 }
 
 /*
@@ -309,6 +326,63 @@ static int resync(struct shfs_segment *s, size_t *len)
 		s->pos = start;
 	}
 	return 0;
+}
+
+/* --- the end --- */
+
+static bool is_zero(const unsigned char *p, size_t n)
+{
+	return !n || (!*p && !memcmp(p, p + 1, n - 1));
+}
+
+/* Would these be a right frame, if the head said so? */
+static bool is_right_but_for_its_head(const struct shfs_segment *s,
+                                      const unsigned char *bytes, size_t len)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	struct shfs_cursor sum = { bytes + len - SHFS_FRAME_TAIL, bytes + len, false };
+
+	if (len < s->format->head + SHFS_FRAME_TAIL)
+		return false;
+	shfs_buf_u32(&b, s->format->magic);
+	shfs_buf_u32(&b, (uint32_t)(len - s->format->head - SHFS_FRAME_TAIL));
+	shfs_buf_add(&b, bytes + 8, len - 8 - SHFS_FRAME_TAIL);
+	return !b.failed && XXH3_64bits(b.data, b.len) == shfs_cursor_u64(&sum);
+}
+
+/*
+ * A write that was cut short leaves the first bytes of a frame, or room for it without
+ * all of its bytes: then its checksum, which comes last, is zero.
+ */
+static bool is_torn(struct shfs_segment *s, const unsigned char *p, size_t have)
+{
+	size_t len = 0;
+	int r;
+
+	if (is_zero(p, have))
+		return true;
+	if (have < SHFS_FRAME_HEAD)
+		return !memcmp(p, &s->format->magic, MIN(have, (size_t)4));
+	r = frame_length(s, &len);
+	if (r != 1)
+		return false;
+	if (len > have)
+		return !is_right_but_for_its_head(s, p, have);
+	return is_zero(p + len - SHFS_FRAME_TAIL, SHFS_FRAME_TAIL);
+}
+
+int shfs_segment_tail(struct shfs_segment *s, uint64_t *bytes)
+{
+	ssize_t have;
+
+	*bytes = 0;
+	if (is_complete(s))
+		return s->whole || s->fd < 0 ? SHFS_TAIL_NONE : SHFS_TAIL_DAMAGED;
+	have = fill(s, SHFS_FRAME_HEAD + SHFS_PAYLOAD_MAX + SHFS_FRAME_TAIL);
+	if (have <= 0)
+		return (int)have;
+	*bytes = (uint64_t)have;
+	return is_torn(s, at_pos(s), (size_t)have) ? SHFS_TAIL_TORN : SHFS_TAIL_DAMAGED;
 }
 
 /* --- records --- */

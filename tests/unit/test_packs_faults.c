@@ -13,9 +13,10 @@
 
 /* --- system calls --- */
 
-/* Reads of this inode fail from there on, as of a disk with bad sectors. 0: none. */
+/* Reads of this inode fail from there on (to there), as of a disk with bad sectors. 0:
+ * none. */
 static ino_t bad_inode;
-static off_t bad_from;
+static off_t bad_from, bad_to;
 
 ssize_t pread64(int fd, void *data, size_t len, off_t offset);
 
@@ -23,7 +24,8 @@ ssize_t pread64(int fd, void *data, size_t len, off_t offset)
 {
 	struct stat st;
 
-	if (bad_inode && !fstat(fd, &st) && st.st_ino == bad_inode) {
+	if (bad_inode && !fstat(fd, &st) && st.st_ino == bad_inode &&
+	    (!bad_to || offset < bad_to)) {
 		if (offset >= bad_from) {
 			errno = EIO;
 			return -1;
@@ -99,6 +101,7 @@ static int end_test(void **state)
 	packs_full_bytes = full_before;
 	shfs_object_hash = real_hash;
 	bad_inode = 0;
+	bad_to = 0;
 	no_index_fd = no_locks = sync_fails = false;
 	meanwhile = NULL;
 	return 0;
@@ -269,6 +272,36 @@ static void bad_sector_tail(void **state)
 	assert_int_equal(entries_in_memory(other), known + 1);
 	assert_noise(other, &id, 5000, 21);
 	assert_noise(other, &first, 500 * KIB, 1);
+	shfs_store_close(other);
+	shfs_store_close(store);
+}
+
+/* One in the middle costs what lies there, and nothing behind it. */
+static void bad_sector_within(void **state)
+{
+	struct shfs_store *store = kit_store(), *other;
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	_cleanup_free_ char *pack = NULL;
+	struct shfs_object_id ids[8];
+
+	for (unsigned i = 0; i < ARRAY_SIZE(ids); i++)
+		ids[i] = put_noise(store, 300 * KIB, i);
+	pack = kit_pack(store);
+	bad_inode = stat_of(store, pack).st_ino;
+	bad_from = 700 * KIB;
+	bad_to = 704 * KIB;
+	other = open_again(store);
+	for (unsigned i = 0; i < ARRAY_SIZE(ids); i++) {
+		if (i != 2)
+			assert_noise(other, &ids[i], 300 * KIB, i);
+		else
+			assert_true(shfs_object_read(other, &ids[i], 300 * KIB, &out) <
+			            0);
+	}
+	shfs_store_close(other);
+	bad_inode = 0;
+	other = open_again(store); /* it was not taken for all that there is */
+	assert_noise(other, &ids[2], 300 * KIB, 2);
 	shfs_store_close(other);
 	shfs_store_close(store);
 }
@@ -553,11 +586,11 @@ int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		TEST(idx_lost),         TEST(idx_emfile),      TEST(index_beyond),
-		TEST(bad_sector_index), TEST(bad_sector_tail), TEST(tails_of_others),
-		TEST(empty_pack),       TEST(pack_removed),    TEST(shared_pack),
-		TEST(shared_pack_eio),  TEST(cut_meanwhile),   TEST(many_syncs),
-		TEST(healed_base),      TEST(collide_large),   TEST(settle_fails),
-		TEST(waiting_memory),
+		TEST(bad_sector_index), TEST(bad_sector_tail), TEST(bad_sector_within),
+		TEST(tails_of_others),  TEST(empty_pack),      TEST(pack_removed),
+		TEST(shared_pack),      TEST(shared_pack_eio), TEST(cut_meanwhile),
+		TEST(many_syncs),       TEST(healed_base),     TEST(collide_large),
+		TEST(settle_fails),     TEST(waiting_memory),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
