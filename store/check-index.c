@@ -87,7 +87,7 @@ static const char *why_unusable(int r)
 
 static bool is_indexs_fault(int r)
 {
-	return r == -EBADMSG || r == -EPROTONOSUPPORT || r == -EINVAL || r == -EFBIG;
+	return r < 0 && r != -ENOMEM && r != -EBUSY;
 }
 
 int check_index(struct check_run *run, struct shfs_index **out)
@@ -319,6 +319,11 @@ int check_index_against_journal(struct check_run *run, struct shfs_index *index)
 
 		if (!r)
 			r = shfs_index_ingest(index, run->hook_dir, NULL);
+		if (is_indexs_fault(r)) {
+			check_say(check_flaw(run, SHFS_FLAW_INDEX, 0, 0, INDEX_NAME),
+			          "it takes nothing in: %s", why_unusable(r));
+			return 0;
+		}
 		if (!r)
 			r = shfs_draft_open(run->store, run->hook_dir, NULL, NULL,
 			                    &draft);

@@ -2,7 +2,7 @@
 """shfs check and shfs repair: what is damaged is found and located, and never restored; what is right
 is kept. F9, F11 and F40 of docs/RELIABILITY.md.
 
-SHFS_TEST_FLIPS is how many bits are flipped (28 where it is not set)."""
+SHFS_TEST_FLIPS is how many bits are flipped (14 where it is not set)."""
 
 import collections
 import contextlib
@@ -21,7 +21,7 @@ import harness
 from test_bad_input import flip, frame_at
 
 pytestmark = pytest.mark.users("ordinary")  # what differs for root is asked as both
-FLIPS = int(os.environ.get("SHFS_TEST_FLIPS", "28"))
+FLIPS = int(os.environ.get("SHFS_TEST_FLIPS", "14"))
 
 
 def check(sandbox, *args, status=0):
@@ -135,7 +135,7 @@ def test_random_flips(kept):
         flipped[bit // 8] ^= 1 << bit % 8
         put_back(kept, path, bytes(flipped))
         result = kept.shfs("check", "--read-data", "--json", check=False, timeout=120)
-        assert result.status in (0, 1), (what, result)
+        assert result.status in (0, 1) and result.stdout, (what, result)
         found = flaws(json.loads(result.stdout))
         name = os.path.relpath(path, kept.store)
         if kind == "log":  # it has no checksums: the index, which was made of it, tells
@@ -217,7 +217,7 @@ def test_while_it_is_written(sandbox, shfs):
     """What a mount is just writing is no flaw."""
     sandbox.mount()
     writer = sandbox.popen(["sh", "-c", "for i in $(seq 2000); do seq $i 3000 > f$((i % 7)); done"])
-    for n in range(6):
+    for n in range(4):
         found = check(sandbox, *["--read-data"][: n % 2])
         assert not flaws(found)
     writer.kill()
