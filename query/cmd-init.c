@@ -244,8 +244,10 @@ static int print_code(const struct shell *shell, const char *store, const char *
 	source(&out, shell, file);
 	if (add_search(&out, shell) || out.failed)
 		return SHFS_EXIT_FAILURE;
-	fwrite(out.data, 1, out.len, stdout);
-	return SHFS_EXIT_OK;
+	if (fwrite(out.data, 1, out.len, stdout) == out.len)
+		return SHFS_EXIT_OK;
+	shfs_error("cannot write the output: %s", strerror(errno));
+	return SHFS_EXIT_FAILURE;
 }
 
 /* "ctrl-r", "alt-s": one byte or two; a letter or digit, where it is not the first. */
