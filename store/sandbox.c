@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <seccomp.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 static const struct {
@@ -19,10 +21,10 @@ static const struct {
 	{ SCMP_SYS(ptrace), 0 },
 #endif
 	/* the network */
-	{ SCMP_SYS(socket), SHFS_SANDBOX_SOCKETS },
+	{ SCMP_SYS(socket), SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_LOCKS },
 	{ SCMP_SYS(socketpair), 0 },
 	{ SCMP_SYS(connect), SHFS_SANDBOX_SOCKETS },
-	{ SCMP_SYS(bind), 0 },
+	{ SCMP_SYS(bind), SHFS_SANDBOX_LOCKS },
 	{ SCMP_SYS(listen), 0 },
 	{ SCMP_SYS(accept), SHFS_SANDBOX_SOCKETS },
 	{ SCMP_SYS(accept4), SHFS_SANDBOX_SOCKETS },
@@ -39,7 +41,10 @@ static const struct {
 	{ SCMP_SYS(setns), 0 },
 	{ SCMP_SYS(move_mount), 0 },
 	{ SCMP_SYS(fsopen), 0 },
+	{ SCMP_SYS(fsmount), 0 },
+	{ SCMP_SYS(fspick), 0 },
 	{ SCMP_SYS(open_tree), 0 },
+	{ SCMP_SYS(mount_setattr), 0 },
 	/* what goes through a ring is not seen here: those that there are were limited as
 	 * they were made (transport-uring.c) */
 	{ SCMP_SYS(io_uring_setup), 0 },
@@ -48,7 +53,9 @@ static const struct {
 	{ SCMP_SYS(bpf), 0 },
 	{ SCMP_SYS(init_module), 0 },
 	{ SCMP_SYS(finit_module), 0 },
+	{ SCMP_SYS(delete_module), 0 },
 	{ SCMP_SYS(kexec_load), 0 },
+	{ SCMP_SYS(kexec_file_load), 0 },
 	{ SCMP_SYS(reboot), 0 },
 	{ SCMP_SYS(swapon), 0 },
 	{ SCMP_SYS(acct), 0 },
@@ -71,6 +78,21 @@ void shfs_sandbox_drop_resource(void)
 	(void)!syscall(SYS_capset, &head, data);
 }
 
+/* What arguments tell: sockets of this host alone, and no namespace of its own (threads
+ * have a umask of their own). */
+static int deny_arguments(scmp_filter_ctx filter, unsigned needs)
+{
+	int r = 0;
+
+	if (needs)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
+		                     SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+	if (!r)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(unshare), 1,
+		                     SCMP_A0(SCMP_CMP_NE, CLONE_FS));
+	return r;
+}
+
 int shfs_sandbox_enter(unsigned needs)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
@@ -82,6 +104,8 @@ int shfs_sandbox_enter(unsigned needs)
 		if (!(denied[i].but & needs))
 			r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
 			                     denied[i].call, 0);
+	if (!r)
+		r = deny_arguments(filter, needs);
 	if (!r)
 		r = seccomp_load(filter);
 	seccomp_release(filter);

@@ -591,6 +591,9 @@ def test_one_follower_as_long_as_mounts(sandbox, shfs, project):
     assert os.readlink(f"/proc/{pid}/cwd") == "/"
     assert os.getpriority(os.PRIO_PROCESS, pid) == 19
     assert os.getsid(pid) != os.getsid(0)
+    with open(f"/proc/{pid}/status", encoding="ascii") as status:
+        said = dict(line.split(":\t", 1) for line in status.read().splitlines())
+    assert (said["Seccomp"], said["NoNewPrivs"]) == ("2", "1")
     wait_until(lambda: not open_in_store(sandbox, pid), "it to close the store between rounds")
     shfs("umount", other)
     wait_until(lambda: followers(sandbox) == [pid], "that of the second mount to see that there is one")

@@ -11,6 +11,8 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -201,6 +203,12 @@ static int try_all(const char *dir)
 		return __LINE__;
 	if (socket(AF_UNIX, SOCK_STREAM, 0) != -1 || errno != EPERM)
 		return __LINE__;
+	if (connect(-1, NULL, 0) != -1 || errno != EPERM)
+		return __LINE__;
+	if (mount("", "", "", 0, NULL) != -1 || errno != EPERM)
+		return __LINE__;
+	if (execv("/bin/true", argv) != -1 || errno != EPERM)
+		return __LINE__;
 	if (setuid(geteuid()) != -1 || errno != EPERM)
 		return __LINE__;
 	if (unlinkat(fd, "file", 0) != -1 || errno != EPERM)
@@ -219,6 +227,8 @@ static int try_all(const char *dir)
 	if (fork() != -1 || errno != EPERM)
 		return __LINE__;
 	if (kill(getpid(), 0) != -1 || errno != EPERM)
+		return __LINE__;
+	if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != -1 || errno != EPERM)
 		return __LINE__;
 #endif
 	if (pthread_create(&thread, NULL, nothing, NULL))
