@@ -149,8 +149,8 @@ static int parse_ago(const char *p, int64_t now_ns, int64_t *ns)
 		take_word(&p, "ago");
 	}
 	tm.tm_isdst = -1;
-	return finish(p, (int64_t)mktime(&tm) - seconds,
-	              now_ns - seconds_of(now_ns) * SHFS_NSEC_PER_SEC, ns);
+	return finish(p, (int64_t)mktime(&tm) - seconds, shfs_ns_timespec(now_ns).tv_nsec,
+	              ns);
 }
 
 static bool take_weekday(const char **p, struct tm *tm)
@@ -324,12 +324,12 @@ void shfs_time_show(struct shfs_buf *out, int64_t ns)
 
 void shfs_time_show_utc(struct shfs_buf *out, int64_t ns)
 {
-	time_t t = seconds_of(ns);
+	struct timespec t = shfs_ns_timespec(ns);
 	struct tm tm = { 0 };
 
-	gmtime_r(&t, &tm);
+	gmtime_r(&t.tv_sec, &tm);
 	add_time(out, "%Y-%m-%dT%H:%M:%S", &tm);
-	shfs_buf_printf(out, ".%09lldZ", (long long)(ns - t * SHFS_NSEC_PER_SEC));
+	shfs_buf_printf(out, ".%09ldZ", t.tv_nsec);
 }
 
 static void ago(struct shfs_buf *out, int64_t n, const char *unit)
@@ -339,7 +339,9 @@ static void ago(struct shfs_buf *out, int64_t n, const char *unit)
 
 void shfs_time_show_relative_at(struct shfs_buf *out, int64_t ns, int64_t now_ns)
 {
-	int64_t seconds = (now_ns - ns) / SHFS_NSEC_PER_SEC, days = seconds / 86400;
+	/* what a journal says may be any time */
+	uint64_t between = (uint64_t)now_ns - (uint64_t)ns;
+	int64_t seconds = (int64_t)(between / SHFS_NSEC_PER_SEC), days = seconds / 86400;
 
 	if (now_ns < ns)
 		shfs_buf_str(out, "in the future");

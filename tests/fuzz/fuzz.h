@@ -13,6 +13,8 @@
 
 void fuzz_config(const uint8_t *data, size_t size);
 void fuzz_hooklog(const uint8_t *data, size_t size);
+void fuzz_import(const uint8_t *data, size_t size);
+void fuzz_index(const uint8_t *data, size_t size);
 void fuzz_object(const uint8_t *data, size_t size);
 void fuzz_pack(const uint8_t *data, size_t size);
 void fuzz_packet(const uint8_t *data, size_t size);
@@ -20,6 +22,14 @@ void fuzz_record(const uint8_t *data, size_t size);
 void fuzz_redact(const uint8_t *data, size_t size);
 void fuzz_rules(const uint8_t *data, size_t size);
 void fuzz_segment(const uint8_t *data, size_t size);
+void fuzz_time(const uint8_t *data, size_t size);
+
+/* fuzz_segment.c's: a segment as its inputs say. */
+void fuzz_build_segment(const uint8_t *data, size_t size, struct shfs_buf *out);
+
+/* fuzz_import.c's: all that an index can be asked. */
+struct shfs_index;
+void fuzz_ask_all(struct shfs_index *index);
 
 #define FUZZ_ASSERT(condition)                                                           \
 	do {                                                                             \

@@ -152,6 +152,13 @@ static size_t read_all(const char *data, size_t len)
 	return n;
 }
 
+void fuzz_build_segment(const uint8_t *data, size_t size, struct shfs_buf *out)
+{
+	struct shfs_cursor c = { data, data + size, false };
+
+	build(&c, out, size && shfs_cursor_u8(&c) == 'A');
+}
+
 void fuzz_segment(const uint8_t *data, size_t size)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };

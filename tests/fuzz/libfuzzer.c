@@ -6,6 +6,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	FUZZ_TARGET(data, size);
+	FUZZ_TARGET(size ? data : (const uint8_t *)"", size); /* it may be NULL then */
 	return 0;
 }

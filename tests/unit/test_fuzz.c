@@ -79,6 +79,18 @@ static void hooklog(void **state)
 	replay(fuzz_hooklog, "hooklog", 300);
 }
 
+/* each is a store of its own, and an index */
+static void import(void **state)
+{
+	replay(fuzz_import, "import", 3);
+}
+
+/* what is damaged is looked at again, after a while */
+static void index_damaged(void **state)
+{
+	replay(fuzz_index, "index", 2);
+}
+
 static void object(void **state)
 {
 	replay(fuzz_object, "object", 300);
@@ -116,14 +128,20 @@ static void segment(void **state)
 	replay(fuzz_segment, "segment", 300);
 }
 
+static void times(void **state)
+{
+	replay(fuzz_time, "time", 300);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(config),  cmocka_unit_test(hooklog),
+		cmocka_unit_test(import),  cmocka_unit_test(index_damaged),
 		cmocka_unit_test(object),  cmocka_unit_test(pack),
 		cmocka_unit_test(packet),  cmocka_unit_test(record),
 		cmocka_unit_test(redact),  cmocka_unit_test(rules),
-		cmocka_unit_test(segment),
+		cmocka_unit_test(segment), cmocka_unit_test(times),
 	};
 
 	return shfs_unit_main(tests, argc, argv);
