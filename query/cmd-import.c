@@ -7,6 +7,7 @@
 #include "common/quote.h"
 #include "store/import.h"
 #include "store/runtime.h"
+#include "store/sandbox.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -79,9 +80,12 @@ static int fail(struct job *j, const char *entry, int error)
 
 static int tar_error(struct job *j, const char *entry)
 {
-	const char *why = archive_error_string(j->tar);
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	const char *why = archive_error_string(j->tar) ?: "it cannot be read";
 
-	return refuse(j, entry, why ?: "it cannot be read");
+	/* it may have names in it, as they are */
+	shfs_quote_display(&shown, why, strlen(why));
+	return refuse(j, entry, shown.data ?: "");
 }
 
 /* A sparse file has holes; ours have none. */
@@ -267,7 +271,9 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	r = shfs_import_new(store, opts.dry_run, &j.import);
 	if (r)
 		return fail(&j, NULL, r);
-	code = take_all(&j);
+	/* the archive is a stranger's */
+	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
+	code = r ? fail(&j, NULL, r) : take_all(&j);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	if (!code && (r = shfs_import_finish(j.import, hook_dir, &stats)))
 		code = fail(&j, NULL, r);

@@ -65,9 +65,16 @@ const struct shfs_export_format shfs_export_dot = {
 
 /* --- csv: RFC 4180 --- */
 
+/* A spreadsheet takes a field that begins like this for a formula, quotes or not. What
+ * begins with ' itself gets one more, so that it can be taken away. */
+static bool is_formula(const char *text, size_t len)
+{
+	return len && memchr("=+-@\t\r\n'", text[0], 8);
+}
+
 static void add_field(struct shfs_buf *out, const char *text, size_t len)
 {
-	shfs_buf_str(out, ",\"");
+	shfs_buf_str(out, is_formula(text, len) ? ",\"'" : ",\"");
 	for (size_t i = 0; i < len; i++) {
 		if (text[i] == '"')
 			shfs_buf_char(out, '"');

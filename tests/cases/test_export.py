@@ -20,21 +20,9 @@ import rdflib
 
 from analysis import PROJECT
 from harness import contents
+from hostile import STEPS as HOSTILE, encoded
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-# what names and commands can hold; * is a file of three lines that each begins with a number
-HOSTILE = [
-    "two words", "it's", 'a "b"', "back\\slash", "new\nline", "dol$lar", "$(touch pwned)", "`touch pwned`",
-    "per%cent", "%s%d", "-dash", "-n", "hash#tag", "semi;colon", "amp&ersand", "pi|pe", "a=b", "col:on",
-    "star*", "que?", "[ab]", "{brace}", "{{x}}", "~", "~root", "tab\tin", "ünïcödé-文件", "\udcff\udc80", "\x1besc", "#",
-    "a,b", "b@2", "END", "all", "(par)", "!bang", "<lt>", " lead", "trail ", "a'\"$`\\", ".hidden", "-- x",
-]
-
-
-def encoded(name):
-    return name.encode("utf-8", "surrogateescape")
 
 
 def escaped(name):

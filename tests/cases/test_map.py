@@ -11,25 +11,12 @@ import pytest
 
 import browser as browsers
 from analysis import LINES, PROJECT, lay_out
+from hostile import BYTES, MARKUP, TERMINAL, UNICODE, encoded
 
 CONFIG = "rate: 3\nmodel: linear\nsteps: 100\n"
 
 # what would do harm where it is not taken for text; each says so if it is executed
-HOSTILE = [
-    "</script><script>alert(1)</script>",
-    "<!--<script>",
-    '"><img src=x onerror=alert(1)>',
-    "'-alert(1)-'",
-    "{{constructor.constructor('alert(1)')()}}",
-    "a\u2028b\u2029c",
-    "new\nline",
-    "\x1b[31mred",
-    "\u202egnp.exe",
-    "@DATA@ @CONTENTS@ @SCRIPT@",
-    "</title><svg onload=alert(1)>",
-    "&lt;b&gt;&amp;",
-    "\udcff\udc80",
-]
+HOSTILE = [*MARKUP, *TERMINAL[:5], *UNICODE[:8], *BYTES[:3], "new\nline"]
 
 
 @pytest.fixture
@@ -246,10 +233,10 @@ def test_what_no_shell_ran(study, sandbox, browser):
 def test_hostile(study, sandbox, browser):
     """Names, commands and contents are text, and nothing else."""
     for n, name in enumerate(HOSTILE):
-        sandbox.write(b"./" + f"{n} {name.replace('/', '∕')}".encode("utf-8", "surrogateescape"), name.encode("utf-8", "surrogateescape"))
-        sandbox.write(f"script{n}.sh", name.encode("utf-8", "surrogateescape"))
+        sandbox.write(b"./" + encoded(f"{n} {name.replace('/', '∕')}"), encoded(name))
+        sandbox.write(f"script{n}.sh", encoded(name))
     for name in HOSTILE:
-        if not set(name) & set("\n\x1b\udcff"):
+        if name.isprintable():
             study.run(f"cat script*.sh > out; : {shlex.quote(name)}")
     study.run("cat [0-9]* > /dev/null; printf '</script><script>alert(2)</script>' > '<∕script><script>alert(3)<∕script>'")
     path = make(sandbox)
@@ -275,6 +262,9 @@ def test_hostile(study, sandbox, browser):
         assert browser.run(f"shfsMap.model.paths.some((_, p) => shfsMap.model.short(p).includes({json.dumps(name)}))"), name
     browser.run("shfsMap.model.paths.forEach((_, p) => shfsMap.model.numbersOf(p).length && shfsMap.graph.show(p, shfsMap.model.numbersOf(p)[0]))")
     assert "\u202e" not in browser.text("body") and "\x1b" not in browser.text("body")
+    made = ("[...document.querySelectorAll('*')].filter((e) => /^(IFRAME|IMG|OBJECT|EMBED|MATH|FORM|BASE|META|LINK)$/.test(e.tagName) && !e.closest('head')"
+            " || [...e.attributes].some((a) => /^on|^srcdoc/.test(a.name) || /^(href|src|action)$/.test(a.name) && /^\\s*javascript:/i.test(a.value)))")
+    assert browser.run(f"{made}.map((e) => e.outerHTML).join()") == ""
     # what got in all the same would not run, nor find the way out
     browser.run("document.body.append(document.createElement('script'))")
     nothing_bad(browser)

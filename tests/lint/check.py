@@ -168,6 +168,47 @@ def check_sql(path, text):
                 problem(path, line, f"reads {name or 'what cannot be seen here'}, not a view v_*")
 
 
+# what texts of SQL are made of besides literals; none of them is a user's
+SQL_PIECES = {"before", "busy", "column", "condition", "expr", "h->all", "h->begin", "h->id", "h->row", "head", "how",
+              "how_used(item)", "tail", "way"}
+
+
+def arguments(call):
+    """Of what stands between the parentheses of a call."""
+    found, depth = [""], 0
+    for part in re.findall(rf"{LITERAL}|'(?:[^'\\]|\\.)+'|.", call, re.S):
+        depth += (part in "([{") - (part in ")]}") if len(part) == 1 else 0
+        if part == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += part
+    return [" ".join(argument.split()) for argument in found]
+
+
+def is_sql_piece(argument):
+    choices = argument.split(" ? ", 1)[-1].split(" : ") if " ? " in argument else [argument]
+    return all(choice in SQL_PIECES or re.fullmatch(rf"(\s*({LITERAL}|[A-Z][A-Z_]+(\(\"[^()]*\"\))?))+", choice) for choice in choices)
+
+
+def check_sql_text(path, text):
+    """What a user typed or named is bound to a parameter, never printed into SQL."""
+    code = without_comments(text)
+    for match in re.finditer(r"\b(shfs_buf_(?:printf|str|add)|\w*sn?printf|sqlite3_v?mprintf)\((.*?)\);", code, re.S):
+        target, *rest = arguments(match[2])
+        literals = " ".join(re.findall(LITERAL, match[2]))
+        if not re.fullmatch(r"&?(\w+(->|\.))*sql", target) and not re.search(r"\b(SELECT|UPDATE|INSERT INTO|DELETE FROM)\b.*%[^d]", literals):
+            continue
+        if "printf" not in match[1]:
+            wrong = [a for a in rest[:1] if not is_sql_piece(a)]
+        elif rest and rest[0].startswith('"'):
+            kinds = re.findall(r"%[-0-9.*]*(?:ll|l|z)?([a-z])", "".join(re.findall(LITERAL, rest[0])))
+            wrong = [a for kind, a in zip(kinds, rest[1:]) if kind == "s" and not is_sql_piece(a)]
+        else:
+            wrong = [a for a in rest if not is_sql_piece(a)]
+        for argument in wrong:
+            problem(path, line_of(code, match.start()), f"{argument} in a text of SQL: bind it (?N)")
+
+
 # --- sizes ---
 
 
@@ -370,6 +411,8 @@ def main():
             check_function_sizes(path, text)
         if path.startswith("query/") and path.endswith((".c", ".h")):
             check_sql(path, text)
+        if path.startswith(("query/", "store/")) and path.endswith(".c"):
+            check_sql_text(path, text)
         if path.endswith(".md"):
             check_references(path, text)
         if path.endswith((".c", ".h", ".py", ".sql", ".bash", ".zsh", ".fish", ".sh")):
