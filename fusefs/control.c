@@ -5,6 +5,7 @@
 #include "store/status.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -119,6 +120,9 @@ static void status(struct shfs_fs *fs, struct shfs_buf *out)
 		shfs_status_line(out, "transport_reason",
 		                 shfs_transport_reason(fs->transport));
 	shfs_buf_printf(out, "nodes=%zu\n", shfs_tree_size(fs->tree));
+	if (fs->again.count)
+		shfs_buf_printf(out, "restarts=%u\nrestarted=%" PRId64 "\n",
+		                fs->again.count, fs->again.last_ns);
 }
 
 /* It is the business of whose mount it is, and of root. */

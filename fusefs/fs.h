@@ -14,6 +14,7 @@
 #pragma once
 
 #include "common/config.h"
+#include "fusefs/again.h"
 #include "fusefs/caller.h"
 #include "fusefs/node.h"
 #include "store/capture.h"
@@ -50,6 +51,7 @@ struct shfs_fs {
 	bool served;      /* root_fd is on a network or the like: shfs_fd_is_served */
 	bool privileged;  /* serves all users: takes on the caller's identity */
 	int64_t since_ns; /* CLOCK_REALTIME */
+	struct shfs_again again;
 
 	atomic_int passing;        /* enum shfs_passing_mode */
 	int passing_device;        /* the mount's; borrowed */

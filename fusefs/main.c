@@ -31,7 +31,7 @@
 #define DETACH_MS    5000 /* after SIGTERM, for files that are still open */
 
 struct options {
-	const char *store, *config, *dir;
+	const char *store, *config, *dir, *transport_name;
 	enum shfs_transport_kind transport;
 	bool allow_other, foreground, no_passthrough;
 };
@@ -40,7 +40,8 @@ static const char usage[] =
 	"usage: shfs-fuse --store DIR [--config FILE] [--allow-other] "
 	"[--transport auto|dev|uring] [--no-passthrough] [--foreground] DIR\n";
 
-static int parse_options(int argc, char **argv, struct options *out)
+static int parse_options(int argc, char **argv, struct options *out,
+                         struct shfs_again *again)
 {
 	static const struct option longs[] = {
 		{ "store", required_argument, NULL, 's' },
@@ -49,6 +50,7 @@ static int parse_options(int argc, char **argv, struct options *out)
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "transport", required_argument, NULL, 't' },
 		{ "no-passthrough", no_argument, NULL, 'p' },
+		{ "again", required_argument, NULL, 'g' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
@@ -69,8 +71,10 @@ static int parse_options(int argc, char **argv, struct options *out)
 			out->foreground = true;
 		else if (c == 'p')
 			out->no_passthrough = true;
-		else if (c != 't' ||
-		         shfs_config_parse_transport(optarg, &out->transport)) {
+		else if (c == 't' &&
+		         !shfs_config_parse_transport(optarg, &out->transport))
+			out->transport_name = optarg;
+		else if (c != 'g' || !shfs_again_read(again, optarg)) {
 			fputs(usage, c == 'h' ? stdout : stderr);
 			return c == 'h' ? -1 : SHFS_EXIT_USAGE;
 		}
@@ -80,6 +84,37 @@ static int parse_options(int argc, char **argv, struct options *out)
 		return SHFS_EXIT_USAGE;
 	}
 	out->dir = argv[optind];
+	return 0;
+}
+
+/* How the guardian is to call us, from anywhere. *config is for as long as that. */
+static int note_options(struct shfs_fs *fs, const struct options *options, char **config)
+{
+	struct shfs_again *again = &fs->again;
+	unsigned n = 0;
+
+	if (options->foreground)
+		return 0;
+	again->args[n++] = "shfs-fuse";
+	again->args[n++] = "--store";
+	again->args[n++] = fs->store->path;
+	if (options->config) {
+		*config = realpath(options->config, NULL);
+		if (!*config)
+			return shfs_daemon_fail_path(SHFS_EXIT_USAGE, options->config,
+			                             strerror(errno));
+		again->args[n++] = "--config";
+		again->args[n++] = *config;
+	}
+	if (options->transport_name) {
+		again->args[n++] = "--transport";
+		again->args[n++] = options->transport_name;
+	}
+	if (options->allow_other)
+		again->args[n++] = "--allow-other";
+	if (options->no_passthrough)
+		again->args[n++] = "--no-passthrough";
+	again->n_args = n;
 	return 0;
 }
 
@@ -273,7 +308,8 @@ static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 
 	shfs_sandbox_drop_resource();
 	fs->spool = shfs_spool_new();
-	r = fs->spool ? shfs_mountpoint_guard(fs->root, fs->store, fs->spool) : -ENOMEM;
+	r = fs->spool ? shfs_mountpoint_guard(fs->root, fs->store, fs->spool, &fs->again)
+	              : -ENOMEM;
 	if (r)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-r));
 	signals = shfs_daemon_signals();
@@ -319,8 +355,9 @@ int main(int argc, char **argv)
 	struct shfs_fs fs = { .root_fd = -1, .proc_fd = -1 };
 	_cleanup_buf_ struct shfs_buf message = { 0 };
 	struct options options = { 0 };
+	_cleanup_free_ char *config = NULL;
 	_cleanup_close_ int lock = -1;
-	int code = parse_options(argc, argv, &options);
+	int code = parse_options(argc, argv, &options, &fs.again);
 
 	if (code)
 		return MAX(code, 0);
@@ -345,6 +382,8 @@ int main(int argc, char **argv)
 		code = shfs_daemon_open_store(options.store, fs.root, &fs.store);
 	if (!code)
 		code = shfs_daemon_read_config(options.config, &fs.config);
+	if (!code)
+		code = note_options(&fs, &options, &config);
 	if (!code && chdir("/"))
 		code = shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(errno));
 	if (!code && !options.foreground)

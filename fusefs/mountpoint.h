@@ -9,6 +9,7 @@
 
 #include "common/buf.h"
 #include "common/exit.h"
+#include "fusefs/again.h"
 #include "store/spool.h"
 #include "store/store.h"
 
@@ -39,10 +40,11 @@ _must_check_ int shfs_mountpoint_mount(struct fuse_session *session, const char 
 /*
  * Starts a guardian (store/guardian.h) that also takes the mount away when this process
  * ends without having been unmounted, so that nobody is left with a directory that
- * answers ENOTCONN. While there is one thread. -errno.
+ * answers ENOTCONN, and makes it again (again.h). While there is one thread. -errno.
  */
 _must_check_ int shfs_mountpoint_guard(const char *path, const struct shfs_store *store,
-                                       struct shfs_spool *spool);
+                                       struct shfs_spool *spool,
+                                       const struct shfs_again *again);
 /* Tells it which mount is ours: once it is there. */
 void shfs_mountpoint_guarded(void);
 /* Asks it to detach the mount now; files that are open stay usable. */

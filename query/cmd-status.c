@@ -403,6 +403,12 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 		shfs_buf_printf(out, "by %s, ", st->transport);
 	shfs_buf_printf(out, "pid %d, since ", (int)st->pid);
 	shfs_time_show(out, st->since_ns);
+	if (st->restarts) {
+		shfs_buf_printf(out, "\n         started again %" PRIu64 " %s, last ",
+		                st->restarts, st->restarts == 1 ? "time" : "times");
+		shfs_time_show(out, st->restarted_ns);
+		shfs_buf_str(out, ", as its process had died");
+	}
 	if (st->backend_reason)
 		shfs_buf_printf(out, "\n         not otherwise: %s", st->backend_reason);
 	if (st->transport_reason)
@@ -596,6 +602,11 @@ static void json_mount(struct shfs_json *json, const struct shfs_mount *m)
 		shfs_json_str(json, "store", st->store);
 		shfs_json_int(json, "pid", st->pid);
 		shfs_json_time(json, "since", st->since_ns);
+		shfs_json_int(json, "restarts", (int64_t)st->restarts);
+		if (st->restarts)
+			shfs_json_time(json, "restarted", st->restarted_ns);
+		else
+			shfs_json_null(json, "restarted");
 		shfs_json_int(json, "records", (int64_t)st->records);
 		shfs_json_int(json, "lost", (int64_t)st->lost);
 		shfs_json_int(json, "queued", (int64_t)st->queued);

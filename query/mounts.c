@@ -255,12 +255,15 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, char *value)
 		{ "stored_bytes", NULL, &s->stored_bytes },
 		{ "skipped", NULL, &s->skipped },
 		{ "incomplete", NULL, &s->incomplete },
+		{ "restarts", NULL, &s->restarts },
 	};
 
 	if (!strcmp(key, "pid"))
 		s->pid = (pid_t)parse_number(value);
 	else if (!strcmp(key, "since"))
 		s->since_ns = (int64_t)parse_number(value);
+	else if (!strcmp(key, "restarted"))
+		s->restarted_ns = (int64_t)parse_number(value);
 	else if (!strcmp(key, "error"))
 		s->error = parse_error(value);
 	else if (!strcmp(key, "rules_error"))

@@ -23,6 +23,8 @@ struct shfs_mount_status {
 	char *transport, *transport_reason; /* the latter: why it is not io_uring */
 	pid_t pid;
 	int64_t since_ns;
+	uint64_t restarts; /* after it had died */
+	int64_t restarted_ns;
 	uint64_t records, lost, queued, objects, object_bytes, stored_bytes;
 	uint64_t skipped, incomplete;
 	int error;       /* why nothing can be recorded now: a positive errno; 0 */

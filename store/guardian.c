@@ -64,6 +64,8 @@ static void guard(struct shfs_guardian *g)
 	g->died(g);
 	/* where that fails, it is told that the recording ended without an end */
 	(void)!shfs_spool_rescue(g->spool, &g->store, g->root);
+	if (g->last)
+		g->last(g);
 	_exit(0);
 }
 

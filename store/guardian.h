@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * guardian.h - a process of its own that outlives one that records: where that ends
- * without having said so, it tells at the next prompt that the recording has stopped, and
- * writes what the journal still lacks (spool.h).
+ * without having said so, it writes what the journal still lacks (spool.h), and starts
+ * the recording again, or tells at the next prompt that it has stopped.
  */
 #pragma once
 
@@ -15,10 +15,15 @@ struct shfs_guardian {
 	struct shfs_spool *spool;
 	/* a byte that shfs_guardian_order sent; may be NULL */
 	void (*order)(struct shfs_guardian *guardian, char order);
-	/* that process has died: ends what it held, and raises the alert if it recorded
-	 */
+	/* that process has died: ends what it held */
 	void (*died)(struct shfs_guardian *guardian);
-	dev_t dev; /* fusefs/guardian.c's */
+	/* and last, all that it left is written; may be NULL. May raise the alert. */
+	void (*last)(struct shfs_guardian *guardian);
+
+	/* fusefs/guardian.c's */
+	const struct shfs_again *again;
+	dev_t dev;
+	char *where;
 
 	struct shfs_store store; /* guardian.c's, as is orders */
 	int orders;
@@ -29,7 +34,7 @@ _must_check_ int shfs_guardian_start(const struct shfs_guardian *guardian,
                                      const struct shfs_store *store);
 /* Any but NUL. */
 void shfs_guardian_order(char order);
-/* For died: what the next prompt shows, the recording has stopped. */
+/* What the next prompt shows: the recording has stopped. */
 void shfs_guardian_alert(const struct shfs_guardian *guardian);
 /* All is well: the guardian ends. */
 void shfs_guardian_dismiss(void);

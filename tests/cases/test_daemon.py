@@ -2,6 +2,7 @@
 """The process behind a mount: killed, ended, without room, with many files, with others beside it;
 and what is done beneath it or to its rules meanwhile."""
 
+import json
 import os
 import re
 import signal
@@ -45,9 +46,27 @@ def start_python(sandbox, script, **options):
     return sandbox.popen(argv, env={"PYTHONPATH": os.path.dirname(prelude)}, **options)
 
 
+def came_again(shfs, project, pid):
+    """Its new process, if the mount of this one that died is there again."""
+    if not is_mounted(project):
+        return None
+    entry = [m for m in json.loads(shfs("status", "--json", cwd="/", check=False).stdout)["mounts"] if m["path"] == project]
+    return entry[0] if entry and entry[0].get("pid", pid) != pid else None
+
+
+def kill_daemon(shfs, project, returns=True):
+    """Returns what status says of the one that took its place."""
+    pid = daemon_pid(shfs, project)
+    os.kill(pid, signal.SIGKILL)
+    if not returns:
+        wait_until(lambda: not is_mounted(project), "the mount to go")
+        return None
+    return wait_until(lambda: came_again(shfs, project, pid), "the mount to come again")
+
+
 @pytest.fixture
 def killed(sandbox, shfs, mounted_cli, shell):
-    """A daemon that was killed while a program wrote; the shell that was open."""
+    """A daemon that was killed while a program wrote, and came again; the shell that was open."""
     sandbox.allow_exit(-signal.SIGKILL)
     sandbox.allow_log("ended")
     bash = shell()
@@ -59,65 +78,86 @@ def killed(sandbox, shfs, mounted_cli, shell):
     shfs("sync")
     with open(sandbox.ack, "rb") as ack:
         sandbox.synced = len(ack.read()) // 7
-    daemon = daemon_pid(shfs, mounted_cli)
-    os.kill(daemon, signal.SIGKILL)
     begin = time.monotonic()
-    wait_until(lambda: not is_mounted(mounted_cli), "the mount to go")
-    sandbox.sh("ls > /dev/null", cwd="/", env={"PWD": "/"})
+    sandbox.again = kill_daemon(shfs, mounted_cli)
+    sandbox.back_after = time.monotonic() - begin
     assert sandbox.run("ls", mounted_cli, cwd="/", check=False).status == 0
-    sandbox.gone_after = time.monotonic() - begin
     sandbox.told = writer.communicate(timeout=20)[0]
-    return bash
+    yield bash
+    bash.close()
+    shfs("umount", mounted_cli, cwd="/")
+    wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the daemon and its guardian to end")
 
 
 @pytest.mark.transports
-def test_killed_daemon_leaves_no_dead_directory(killed, sandbox, project):
-    assert sandbox.gone_after < 1 * harness.PATIENCE
+def test_killed_daemon_comes_again(killed, sandbox, project):
+    assert sandbox.back_after < 2 * harness.PATIENCE  # with the time to ask
     assert sandbox.told.strip() in (b"ENOTCONN", b"ECONNABORTED", b"ECANCELED"), sandbox.told
     with open(sandbox.ack, "rb") as ack:
         acknowledged = ack.read()
     # whole: nothing that was acknowledged is missing, and nothing else is there
     log = sandbox.run("cat", f"{project}/log", cwd="/").stdout_bytes
     assert log.startswith(acknowledged) and len(log) - len(acknowledged) in (0, 7)
-    wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the guardian to end")
 
 
 def test_killed_daemon_is_told(killed, sandbox, shfs, project):
-    told = killed.run(":") + killed.run(":")
-    assert told.count("the recording of") == 1 and "shfs mount" in told, told
-    status = shfs("status", check=FAILURE, cwd="/")
-    assert re.search("^! .*ended unexpectedly", status.stdout, re.M), status
+    """By status, and as a gap that has an end; nobody has to do anything."""
+    assert sandbox.again["restarts"] == 1 and sandbox.again["restarted"] <= sandbox.again["since"]
+    assert "ended unexpectedly" not in killed.run(":") + killed.run(":")
+    status = shfs("status", cwd="/").stdout
+    assert "started again 1 time, last " in status, status
+    killed.run(f"cd {project}; echo again > again")
+    [gap] = json.loads(shfs("history", "--json", project, cwd="/").stdout)["gaps"]
+    assert gap["begin"] < gap["end"]
 
 
 def test_history_after_a_killed_daemon(killed, sandbox, shfs, project):
-    """What was durable stays; the next mount goes on, and the alert goes."""
+    """What was durable stays, and the recording goes on."""
     assert shfs("cat", f"{project}/early@1", f"{project}/early@2", cwd="/").stdout == "early\nearly\nlater\n"
-    shfs("mount", project, cwd="/")
     sandbox.run("sh", "-c", "echo again >> early")
     assert contents(sandbox, "early") == [b"early\n", b"early\nlater\n", b"early\nlater\nagain\n"]
-    small = {n for i in range(7) for data in contents(sandbox, f"small{i}") for n in data.split()}
+    small = {n for i in range(7) for data in contents(sandbox, f"small{i}") if data for n in data.split()}
     assert {b"%06d" % n for n in range(sandbox.synced)} <= small
     status, answer = status_of(shfs, project)
     assert status["state"] == "recording" and not [p for p in answer["problems"] if "ended" in p]
     assert not [n for n in os.listdir(f"{sandbox.store}/state") if n.startswith("alert-")]
-    shfs("umount", project, cwd="/")
 
 
-def test_killed_again_and_again(sandbox, shfs, project):
-    """Objects and records of each life are found."""
+def test_killed_too_often(sandbox, shfs, project, shell):
+    """Objects and records of each life are found; and who dies again and again is let go, and told."""
     sandbox.allow_exit(-signal.SIGKILL)
     sandbox.allow_log("ended")
-    for life in range(4):
-        shfs("mount", project, cwd="/")
+    bash = shell(cwd="/")
+    shfs("mount", project, cwd="/")
+    for life in range(6):
         python(sandbox, f"for i in range(40): write('f%d' % i, b'{life} %d' % i)")
         shfs("sync")
-        os.kill(daemon_pid(shfs, project), signal.SIGKILL)
-        wait_until(lambda: not is_mounted(project), "the mount to go")
-        wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the guardian to end")
+        kill_daemon(shfs, project, returns=life < 5)
+    wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the guardian to end")
+    assert not is_mounted(project)
+    told = bash.run(":") + bash.run(":")
+    assert told.count("the recording of") == 1 and "shfs mount" in told, told
+    status = shfs("status", check=FAILURE, cwd="/")
+    assert re.search("^! .*ended unexpectedly", status.stdout, re.M), status
     for i in range(0, 40, 13):
-        assert contents(sandbox, f"f{i}") == [b"%d %d" % (life, i) for life in range(4)]
+        assert contents(sandbox, f"f{i}") == [b"%d %d" % (life, i) for life in range(6)]
     shfs("mount", project, cwd="/")
+    assert status_of(shfs, project)[0]["restarts"] == 0 and "the recording of" not in bash.run(":")
     shfs("umount", project, cwd="/")
+
+
+def test_killed_where_it_cannot_come_again(sandbox, shfs, project):
+    """The directory beneath is there, and the next prompt tells it."""
+    sandbox.allow_exit(-signal.SIGKILL)
+    sandbox.allow_log("ended")
+    config = sandbox.write_outside(f"{sandbox.home}/own.ini", "")
+    shfs("--config", config, "mount", project, cwd="/")
+    sandbox.write("file", b"text")
+    os.unlink(config)
+    kill_daemon(shfs, project, returns=False)
+    wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the guardian to end")
+    assert sandbox.read("file") == b"text" and not is_mounted(project)
+    assert "ended unexpectedly" in shfs("status", check=FAILURE, cwd="/").stdout
 
 
 # --- the daemon is ended ---
@@ -341,16 +381,19 @@ def test_a_directory_above_is_renamed(sandbox, shfs):
 
 
 def test_killed_after_a_directory_above_was_renamed(sandbox, shfs):
-    """No dead directory is left there either."""
+    """The mount comes again there."""
     sandbox.allow_exit(-signal.SIGKILL)
+    sandbox.allow_log("ended")
     area = sandbox.mkdir(f"{sandbox.home}/area")
     project = sandbox.mkdir(f"{area}/project")
     shfs("mount", project)
     moved = f"{sandbox.home}/moved"
     sandbox.run("mv", area, moved, cwd="/")
-    os.kill(daemon_pid(shfs, f"{moved}/project"), signal.SIGKILL)
-    wait_until(lambda: not is_mounted(f"{moved}/project"), "the mount to go")
-    sandbox.run("ls", f"{moved}/project", cwd="/")
+    kill_daemon(shfs, f"{moved}/project")
+    sandbox.sh("echo there > f", cwd=f"{moved}/project")
+    assert contents(sandbox, f"{moved}/project/f") == [b"there\n"]
+    shfs("umount", f"{moved}/project", cwd="/")
+    assert not is_mounted(f"{moved}/project")
 
 
 @pytest.mark.users("root")

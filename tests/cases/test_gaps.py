@@ -11,19 +11,20 @@ import pytest
 
 from harness import wait_until
 from test_capture import contents
-from test_mount_cli import daemon_pid, is_mounted, mounted_cli, pids_of, status_of
+from test_mount_cli import is_mounted, pids_of, status_of
 
 FAILURE = 1
 
 
-def kill(sandbox, shfs, project):
-    """The daemon, once something was closed and acknowledged that it has not written yet."""
-    sandbox.allow_exit(-signal.SIGKILL)
+def kill(sandbox, mount):
+    """The daemon, once something was closed and acknowledged that it has not written yet. It is one
+    in the foreground, which does not come again by itself."""
+    mount.expected_status = -signal.SIGKILL
     sandbox.allow_log("ended")
-    pid = daemon_pid(shfs, project)
     sandbox.sh("for i in 1 2 3 4 5; do echo $i > late$i; done")
-    os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not is_mounted(project), "the mount to go")
+    mount.process.kill()
+    wait_until(lambda: not is_mounted(mount.directory), "the mount to go")
+    mount.wait()
     wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the guardian to end")
 
 
@@ -32,11 +33,12 @@ def gaps(shfs, *command):
 
 
 @pytest.fixture
-def killed(sandbox, shfs, mounted_cli, shell):
+def killed(sandbox, shfs, shell):
+    mount = sandbox.mount()
     bash = shell()
     bash.run("echo one > file")
     shfs("sync")
-    kill(sandbox, shfs, mounted_cli)
+    kill(sandbox, mount)
     return bash
 
 
