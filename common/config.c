@@ -189,6 +189,17 @@ static int set_mount(struct shfs_config *cfg, const char *name, const char *valu
 	return r;
 }
 
+static int set_store(struct shfs_config *cfg, const char *name, const char *value)
+{
+	if (strcmp(name, "max-size") != 0)
+		return -ENOENT;
+	if (!strcmp(value, "none")) {
+		cfg->store_max_bytes = 0;
+		return 0;
+	}
+	return set_size(&cfg->store_max_bytes, value);
+}
+
 static int set_query(struct shfs_config *cfg, const char *name, const char *value)
 {
 	if (!strcmp(name, "pager"))
@@ -232,6 +243,8 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 		r = set_archive(rd->cfg, name, value);
 	else if (!strcmp(section, "mount"))
 		r = set_mount(rd->cfg, name, value);
+	else if (!strcmp(section, "store"))
+		r = set_store(rd->cfg, name, value);
 	else if (!strcmp(section, "query"))
 		r = set_query(rd->cfg, name, value);
 	else if (!strcmp(section, "secrets"))

@@ -33,10 +33,12 @@ struct shfs_config {
 	uint32_t known_files; /* [mount] known-files: more are forgotten; 250000 */
 	enum shfs_transport_kind transport; /* [mount] transport: auto, dev, uring */
 	bool passthrough; /* [mount] passthrough: auto (where it can), off */
-	char *pager;      /* [query] pager; NULL: unset */
-	char *color;      /* [query] color: auto, always, never; never NULL */
-	bool redact;      /* [secrets] redact: yes */
-	char *secrets;    /* [secrets] patterns: separated by newlines; never NULL */
+	uint64_t
+		store_max_bytes; /* [store] max-size: older contents are pruned; 0: any */
+	char *pager;             /* [query] pager; NULL: unset */
+	char *color;             /* [query] color: auto, always, never; never NULL */
+	bool redact;             /* [secrets] redact: yes */
+	char *secrets; /* [secrets] patterns: separated by newlines; never NULL */
 };
 
 /* Fills in the defaults. -ENOMEM. */

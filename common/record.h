@@ -64,6 +64,11 @@ enum shfs_content_flags {
 	SHFS_CONTENT_SKIP_TYPE = 1 << 12,  /* not a regular file */
 	SHFS_CONTENT_LINKED = 1 << 13,     /* the file had several names */
 };
+/* In no record: the index says it of a content whose object was taken away on purpose
+ * (store/pruned.h); object still names it. */
+#define SHFS_CONTENT_PRUNED (1u << 30)
+#define SHFS_CONTENT_NAMED  (SHFS_CONTENT_OBJECT | SHFS_CONTENT_PRUNED)
+
 #define SHFS_CONTENT_SKIPPED                                                             \
 	(SHFS_CONTENT_SKIP_SIZE | SHFS_CONTENT_SKIP_RULE | SHFS_CONTENT_SKIP_BUDGET |    \
 	 SHFS_CONTENT_SKIP_ERROR | SHFS_CONTENT_SKIP_TYPE)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/cmd.h"
 #include "query/mounts.h"
+#include "query/prune.h"
 
 #include "common/clock.h"
 #include "common/io.h"
@@ -25,6 +26,7 @@
 #define DRAIN_MS      60000 /* for a daemon to end after its mount is gone */
 #define COPY_MS       1000  /* hook logs are behind by no more than this */
 #define LOG_MAX_BYTES (1 << 20)
+#define PRUNE_MS      15000 /* for mounts to let go of what may be pruned */
 
 static struct {
 	bool follow;
@@ -54,7 +56,9 @@ struct follower {
 	/* the daemons of this store's mounts; n_daemons 0: nothing left to follow */
 	int *daemons;
 	size_t n_daemons;
-	int last_error; /* told in the log already */
+	int last_error;     /* told in the log already */
+	uint64_t max_bytes; /* of the store; 0: any */
+	int last_prune_error;
 };
 
 /* One follower a store. -EADDRINUSE: there is one already. */
@@ -78,6 +82,30 @@ static void follower_log(struct shfs_store *store, const char *what, int error)
 	dprintf(fd, "%lld %s: %s\n", (long long)time(NULL), what, strerror(-error));
 }
 
+/* Somewhat below what it may take, so that it is not pruned at each round. */
+static void follower_prune(struct follower *f, struct shfs_store *store,
+                           struct shfs_index *index)
+{
+	struct shfs_prune prune = {
+		.store = store,
+		.index = index,
+		.hook_dir = f->hook_dir,
+		.policy = { .max_bytes = f->max_bytes - f->max_bytes / 20 },
+		.wait_ms = PRUNE_MS,
+	};
+	struct shfs_usage usage;
+	int r = shfs_store_usage(store, &usage);
+
+	if (r || shfs_usage_total(&usage) <= f->max_bytes)
+		return;
+	r = shfs_prune_run(&prune);
+	if (!r && shfs_usage_total(&prune.after) > f->max_bytes)
+		r = -ENOSPC;
+	if (r && r != f->last_prune_error)
+		follower_log(store, "the store is larger than [store] max-size", r);
+	f->last_prune_error = r;
+}
+
 static void follower_ingest(struct follower *f)
 {
 	_cleanup_store_ struct shfs_store *store = NULL;
@@ -89,6 +117,8 @@ static void follower_ingest(struct follower *f)
 	r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
 	if (!r)
 		r = shfs_index_ingest(index, f->hook_dir, NULL);
+	if (!r && f->max_bytes)
+		follower_prune(f, store, index);
 	if (r && r != f->last_error)
 		follower_log(store, "the index is not up to date", r);
 	f->last_error = r;
@@ -301,8 +331,11 @@ static int follower_run(struct follower *f)
 static int follow(struct shfs_context *ctx)
 {
 	struct follower f = { .mountinfo = -1, .changes = -1, .lock = -1 };
-	int r;
+	const struct shfs_config *config;
+	int code, r;
 
+	config = shfs_context_config(ctx, &code);
+	f.max_bytes = config ? config->store_max_bytes : 0;
 	f.store_path = shfs_context_store_path(ctx);
 	prctl(PR_SET_NAME, "shfs-ingest");
 	setpriority(PRIO_PROCESS, 0, 19);

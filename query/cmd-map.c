@@ -182,7 +182,9 @@ static int add_use(struct map *m, const struct shfs_use *use)
 	shfs_json_int(&m->json, NULL,
 	              (use->directory ? DIRECTORY : 0) | (use->again ? AGAIN : 0) |
 	                      (flags & SHFS_CONTENT_INCOMPLETE ? INCOMPLETE : 0) |
-	                      (flags & SHFS_CONTENT_SKIPPED ? NOT_ARCHIVED : 0));
+	                      (flags & (SHFS_CONTENT_SKIPPED | SHFS_CONTENT_PRUNED)
+	                               ? NOT_ARCHIVED
+	                               : 0));
 	return 0;
 }
 
@@ -415,8 +417,11 @@ static int add_version(struct map *m, struct shfs_rows *version, int64_t path,
                        struct name **reasons)
 {
 	int64_t content, reason = -1;
-	bool archived = !shfs_rows_is_null(version, OBJECT);
-	const char *why = shfs_version_why_not_archived(shfs_rows_int(version, FLAGS));
+	uint32_t flags = (uint32_t)shfs_rows_int(version, FLAGS);
+	bool archived =
+		!shfs_rows_is_null(version, OBJECT) && !(flags & SHFS_CONTENT_PRUNED);
+	const char *why = shfs_version_why_not_archived(
+		flags & SHFS_CONTENT_PRUNED ? flags & ~SHFS_CONTENT_OBJECT : flags);
 	int r = add_content(m, version, &content);
 
 	if (!r && !archived && why && (reason = name_number(reasons, why)) < 0)

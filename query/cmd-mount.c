@@ -101,7 +101,7 @@ static int list_mounts(struct shfs_context *ctx)
 
 /* In a child: becomes `shfs ingest --follow`, tied to nothing of this session. It finds
  * out by itself whether another one serves this store already. */
-static void become_follower(const char *store)
+static void become_follower(const char *store, const char *config)
 {
 	int null = open("/dev/null", O_RDWR);
 	char self[PATH_MAX];
@@ -114,18 +114,22 @@ static void become_follower(const char *store)
 	for (int fd = 0; fd < 3; fd++)
 		dup2(null, fd);
 	close_range(3, ~0U, 0);
-	execl(self, "shfs", "ingest", "--follow", "--store", store, NULL);
+	execl(self, "shfs", "ingest", "--follow", "--store", store,
+	      config ? "--config" : NULL, config, NULL);
 	_exit(1);
 }
 
-static void start_follower(const char *store)
+static void start_follower(struct shfs_context *ctx)
 {
+	const char *store = shfs_context_store_path(ctx);
+	_cleanup_free_ char *config =
+		ctx->config_option ? realpath(ctx->config_option, NULL) : NULL;
 	pid_t pid;
 
 	fflush(NULL);
 	pid = fork();
 	if (!pid)
-		become_follower(store);
+		become_follower(store, config);
 	if (pid < 0)
 		shfs_warn("no ingest in the background, queries do it: %s",
 		          strerror(errno));
@@ -297,7 +301,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_USAGE;
 	}
 	if (opts.foreground) {
-		start_follower(shfs_context_store_path(ctx));
+		start_follower(ctx);
 		fflush(NULL);
 		return become_daemon(ctx, is_watch() ? watch : fuse, argv[0]);
 	}
@@ -308,7 +312,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		worst = worst ? worst : code;
 	}
 	if (n_mounted) {
-		start_follower(shfs_context_store_path(ctx));
+		start_follower(ctx);
 		explain(ctx, program);
 	}
 	return worst;

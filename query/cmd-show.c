@@ -369,7 +369,7 @@ static int show_use(struct show *s, const struct shfs_use *use)
 		                (int)(NAME_MAX_COLUMNS - MIN(width, NAME_MAX_COLUMNS)),
 		                "");
 		shfs_show_size(&s->out, v.size);
-		if (v.flags & SHFS_CONTENT_SKIPPED)
+		if (v.flags & (SHFS_CONTENT_SKIPPED | SHFS_CONTENT_PRUNED))
 			shfs_buf_printf(&s->out, "  %s%s%s", s->style->dim,
 			                shfs_version_why_not_archived(v.flags),
 			                s->style->off);

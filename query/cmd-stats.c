@@ -2,6 +2,7 @@
 #include "query/cmd.h"
 #include "query/entry.h"
 #include "query/filter.h"
+#include "query/stats-store.h"
 #include "query/time.h"
 
 #include <ctype.h>
@@ -17,7 +18,7 @@
 static struct {
 	int64_t since_ns, until_ns; /* 0: any */
 	int64_t limit;              /* of each list */
-	bool json;
+	bool json, store;
 } opts = { .limit = 10 };
 
 struct stats {
@@ -436,6 +437,13 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	s.index = shfs_context_index(ctx, &code);
 	if (!s.index)
 		return code;
+	if (opts.store) {
+		struct shfs_store *store = shfs_context_store(ctx, false, &code);
+
+		return store ? shfs_stats_store(ctx, s.index, store, opts.limit,
+		                                opts.json)
+		             : code;
+	}
 	r = take_paths(&s, argc, argv);
 	code = r ? shfs_fail_index(s.index, r)
 	         : shfs_fail_if_unknown(s.index, argc, argv);
@@ -463,7 +471,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 	int64_t *ns = !strcmp(opt->name, "since") ? &opts.since_ns : &opts.until_ns;
 
 	if (!opt->arg) {
-		opts.json = true;
+		*(strcmp(opt->name, "store") ? &opts.json : &opts.store) = true;
 		return 0;
 	}
 	return !strcmp(opt->name, "limit") ? shfs_count_option(opt, value, &opts.limit)
@@ -474,6 +482,7 @@ static const struct shfs_option options[] = {
 	{ "since", 0, "TIME", "of this time and later (\"2 weeks ago\", yesterday)" },
 	{ "until", 0, "TIME", "of before this time" },
 	{ "limit", 'n', "N", "at most N in each list (10)" },
+	{ "store", 0, NULL, "what the store takes, and for which files, instead" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };

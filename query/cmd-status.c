@@ -69,8 +69,9 @@ struct status {
 	const char *store_path;
 	struct shfs_store *store; /* borrowed; NULL: cannot be used */
 	uint64_t store_bytes, free_bytes;
-	bool at_least; /* store_bytes: there was no time to measure all */
-	bool indexed;  /* totals and left_out are known */
+	bool at_least;      /* store_bytes: there was no time to measure all */
+	uint64_t max_bytes; /* [store] max-size; 0: any */
+	bool indexed;       /* totals and left_out are known */
 	struct shfs_check_history checked;
 	int64_t totals[N_TOTALS], left_out[ARRAY_SIZE(reasons)];
 	struct shfs_gaps gaps;
@@ -305,6 +306,10 @@ static void check_config(struct shfs_context *ctx, struct status *s)
 		shfs_quote_display(&shown, message, strlen(message));
 		problem(s, "%s", shown.data ? shown.data : "the configuration is wrong");
 	}
+	s->max_bytes = config.store_max_bytes;
+	if (s->max_bytes && s->store_bytes > s->max_bytes + s->max_bytes / 10)
+		problem(s, "the store takes more than [store] max-size, and nothing "
+		           "more could be pruned; see shfs stats --store");
 	shfs_config_free(&config);
 }
 
@@ -385,6 +390,10 @@ static void show_store(struct shfs_buf *out, const struct shfs_style *style,
 	}
 	shfs_buf_printf(out, "\n         %s", s->at_least ? "at least " : "");
 	shfs_show_size(out, s->store_bytes);
+	if (s->max_bytes) {
+		shfs_buf_str(out, " of at most ");
+		shfs_show_size(out, s->max_bytes);
+	}
 	shfs_buf_str(out, ", ");
 	shfs_show_size(out, s->free_bytes);
 	shfs_buf_str(out, " free\n");
@@ -570,6 +579,8 @@ static void json_store(struct shfs_json *json, const struct status *s)
 	if (s->store) {
 		shfs_json_int(json, "bytes", (int64_t)s->store_bytes);
 		shfs_json_bool(json, "at_least", s->at_least);
+		if (s->max_bytes)
+			shfs_json_int(json, "max_bytes", (int64_t)s->max_bytes);
 		shfs_json_int(json, "free_bytes", (int64_t)s->free_bytes);
 	}
 	shfs_json_object_end(json);

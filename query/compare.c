@@ -245,7 +245,7 @@ static bool is_same_content(const struct shfs_version *a, const struct shfs_vers
 {
 	if (a->version_id == b->version_id)
 		return true;
-	if (a->flags & b->flags & SHFS_CONTENT_OBJECT)
+	if ((a->flags & SHFS_CONTENT_NAMED) && (b->flags & SHFS_CONTENT_NAMED))
 		return !memcmp(&a->object, &b->object, sizeof(a->object));
 	return (a->flags & b->flags & SHFS_CONTENT_PHASH) && a->phash == b->phash &&
 	       a->size == b->size && a->mtime_ns == b->mtime_ns;

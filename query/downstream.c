@@ -452,7 +452,7 @@ static int add_moved(struct downstream *d, struct version_node *node)
 static int add_again(struct downstream *d, struct version_node *node)
 {
 	struct others o = { .d = d, .of = &node->v.version };
-	int r = o.of->size && o.of->flags & SHFS_CONTENT_OBJECT
+	int r = o.of->size && o.of->flags & SHFS_CONTENT_NAMED
 	                ? shfs_facts_same(d->graph->facts, node->version_id, take_again,
 	                                  &o)
 	                : 0;

@@ -446,7 +446,7 @@ static void json_use(struct shfs_json *json, const struct shfs_use *use)
 		shfs_json_bool(json, "again", true);
 	if (flags & SHFS_CONTENT_INCOMPLETE)
 		shfs_json_bool(json, "incomplete", true);
-	if (flags & SHFS_CONTENT_SKIPPED)
+	if (flags & (SHFS_CONTENT_SKIPPED | SHFS_CONTENT_PRUNED))
 		shfs_json_str(json, "not_archived",
 		              shfs_version_why_not_archived(flags &
 		                                            ~SHFS_CONTENT_OBJECT));

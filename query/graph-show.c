@@ -25,6 +25,8 @@ static const char *lack(const struct shfs_graph_version *v)
 {
 	if (v->version.flags & SHFS_CONTENT_INCOMPLETE)
 		return "  incomplete";
+	if (v->version.flags & SHFS_CONTENT_PRUNED)
+		return "  pruned";
 	if (v->version.flags & SHFS_CONTENT_SKIPPED)
 		return "  not archived";
 	if (!(v->version.flags & SHFS_CONTENT_OBJECT))

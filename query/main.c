@@ -45,6 +45,8 @@ const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_doctor,
 	&shfs_cmd_check,
 	&shfs_cmd_repair,
+	&shfs_cmd_prune,
+	&shfs_cmd_gc,
 	&shfs_cmd_forget,
 	&shfs_cmd_reindex,
 	&shfs_cmd_help,

@@ -62,7 +62,7 @@ int shfs_version_from_row(struct shfs_rows *rows, struct shfs_version *out)
 		.access_id = shfs_rows_int(rows, 4),
 		.process_id = shfs_rows_int(rows, 5),
 		.command_id = shfs_rows_int(rows, 6),
-		.flags = shfs_rows_int(rows, 9),
+		.flags = (uint32_t)shfs_rows_int(rows, 9),
 		.mode = shfs_rows_int(rows, 10),
 		.size = shfs_rows_int(rows, 11),
 		.phash = shfs_rows_int(rows, 12),
@@ -75,7 +75,8 @@ int shfs_version_from_row(struct shfs_rows *rows, struct shfs_version *out)
 	if (!shfs_rows_is_null(rows, 8)) {
 		if (shfs_object_parse(shfs_rows_text(rows, 8), &v.object))
 			return -EBADMSG;
-		v.flags |= SHFS_CONTENT_OBJECT;
+		if (!(v.flags & SHFS_CONTENT_PRUNED))
+			v.flags |= SHFS_CONTENT_OBJECT;
 	}
 	snprintf(v.source, sizeof(v.source), "%s", shfs_rows_text(rows, 15));
 	v.path = column_dup(rows, 7);
@@ -159,6 +160,8 @@ const char *shfs_version_why_not_archived(uint32_t flags)
 {
 	if (flags & SHFS_CONTENT_OBJECT)
 		return NULL;
+	if (flags & SHFS_CONTENT_PRUNED)
+		return "pruned";
 	if (flags & SHFS_CONTENT_SKIP_SIZE)
 		return "larger than the limit";
 	if (flags & SHFS_CONTENT_SKIP_RULE)
@@ -863,7 +866,9 @@ void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *ve
                              int error)
 {
 	shfs_show_version(out, version->path, version->n);
-	if (error == -EBADMSG)
+	if (error == -ENODATA)
+		shfs_buf_str(out, " is not archived: pruned");
+	else if (error == -EBADMSG)
 		shfs_buf_str(out, ": the archived content is damaged");
 	else if (error == -ENOENT)
 		shfs_buf_str(out, ": its content is missing in the store");

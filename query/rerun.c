@@ -393,7 +393,7 @@ static bool is_own_work(const struct check *c, const struct shfs_rerun_result *r
 	    (now->command_id && comes_later(c->rr, c->step, now->command_id)))
 		return true;
 	return shfs_version_load(c->rr->index, result->use->made_id, &made) > 0 &&
-	       (made.flags & now->flags & SHFS_CONTENT_OBJECT) &&
+	       (made.flags & SHFS_CONTENT_NAMED) && (now->flags & SHFS_CONTENT_NAMED) &&
 	       !memcmp(&made.object, &now->object, sizeof(made.object));
 }
 

@@ -307,7 +307,8 @@ static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **ou
 static bool is_same_content(const struct shfs_version_fact *a,
                             const struct shfs_version *b)
 {
-	return (a->content.flags & b->flags & SHFS_CONTENT_OBJECT) &&
+	return (a->content.flags & SHFS_CONTENT_NAMED) &&
+	       (b->flags & SHFS_CONTENT_NAMED) &&
 	       !memcmp(&a->content.object, &b->object, sizeof(b->object));
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "store/capture.h"
+#include "store/lease.h"
 #include "store/object.h"
 
 #include <pthread.h>
@@ -30,6 +31,7 @@
 #define CAPTURE_TAKE            256 /* events taken off the queue with the lock held */
 #define CAPTURE_BATCH_NS        (SHFS_NSEC_PER_SEC / 5)
 #define CAPTURE_RETRY_NS        SHFS_NSEC_PER_SEC
+#define CAPTURE_LEASE_NS        (SHFS_NSEC_PER_SEC / 2) /* a collection waits so long */
 #define CAPTURE_TICK_NS                                                                  \
 	(SHFS_NSEC_PER_SEC / 50) /* of a local file system: 10 ms at most */
 #define CAPTURE_NICE        5
@@ -58,6 +60,7 @@ struct capture_job {
 	size_t len;
 	size_t reserved; /* bytes counted in capture->memory, until the end */
 	struct shfs_put *put;
+	bool leased;    /* for its object: the snapshot's, if that becomes its content */
 	int64_t put_ns; /* CLOCK_MONOTONIC */
 };
 
@@ -76,6 +79,8 @@ struct shfs_snapshot {
 	bool counted;    /* in the statistics */
 	bool is_put;     /* put names its object, which may not be committed yet */
 	struct shfs_object_id put;
+	bool held; /* its object is in no record yet: it has a lease, and is in a list */
+	struct shfs_snapshot *held_prev, *held_next;
 	struct shfs_snapshot *before; /* what the file held before; a reference */
 	struct capture_job *job;      /* while it is in reads; borrowed */
 	struct shfs_content content;
@@ -119,6 +124,10 @@ struct shfs_capture {
 	/* jobs; n_puts also counts those that are being put or committed */
 	struct capture_job *reads, *stores, *puts;
 	size_t n_reads, n_stores, n_puts, memory;
+	pthread_mutex_t held_lock; /* of these; taken behind lock */
+	struct shfs_snapshot *held;
+	atomic_size_t n_held;
+	bool renewing;       /* a collection waits for what is put to be committed */
 	unsigned n_up;       /* archivers that do not wait for work */
 	unsigned n_waiters;  /* on change: for room, or until a file has been read */
 	atomic_bool crowded; /* the queue is more than half full */
@@ -175,6 +184,9 @@ void capture_fail(struct shfs_capture *c, int error, uint64_t bytes);
 
 /* Call when something may have become ready to be written. */
 void capture_wake_writer(struct shfs_capture *c);
+
+/* Its object is in the journal, or will never be. */
+void capture_let_go(struct shfs_snapshot *snapshot);
 
 /* The job is done, with its object or (NULL) without; frees it. */
 void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id);

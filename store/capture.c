@@ -50,6 +50,8 @@ static int capture_init_locks(struct shfs_capture *c)
 	err = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	if (!err)
 		err = pthread_mutex_init(&c->lock, NULL);
+	if (!err)
+		err = pthread_mutex_init(&c->held_lock, NULL);
 	for (size_t i = 0; !err && i < ARRAY_SIZE(conds); i++)
 		err = pthread_cond_init(conds[i], &attr);
 	pthread_condattr_destroy(&attr);
@@ -184,6 +186,8 @@ void shfs_capture_close(struct shfs_capture *c)
 	if (!c)
 		return;
 	capture_end_threads(c, true);
+	while (c->held) /* snapshots may outlive it */
+		capture_let_go(c->held);
 	shfs_journal_close(c->journal);
 	pthread_cond_destroy(&c->work);
 	pthread_cond_destroy(&c->written);

@@ -3,26 +3,41 @@
 
 #include "common/io.h"
 #include "store/content.h"
+#include "store/inventory.h"
+#include "store/lease.h"
+#include "store/pruned.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define LEVEL       6 /* of zstd, for what is stored anew */
 #define WRITE_BYTES (4u << 20)
 #define NEW_SUFFIX  ".new" /* of a pack that is not complete */
+#define PACK_MS     5000   /* a commit into a pack is waited for so long */
+#define POLL_MS     2
+
+struct old_pack;
 
 struct collection {
 	struct shfs_store *store;
 	const struct shfs_object_id *ids; /* that go; sorted */
 	size_t n;
-	int dirfd;  /* objects/packs */
-	char **old; /* names of packs that are written anew */
-	size_t n_old;
-	uint32_t next; /* number of the next pack */
+	int dirfd;                         /* objects/packs */
+	struct old_pack *old;              /* that are written anew */
+	size_t n_old, n_copied, n_removed; /* so far */
+	bool found, found_leaning;         /* in the pack that is looked at */
+	size_t skipped;                    /* packs that were in use all the time */
+	/* Names are not used again: others may still know what had them. So the slot is a
+	 * random number, which no producer has. */
+	uint32_t slot, next;
 
 	int from; /* the pack that is read */
 	const char *now;
@@ -57,78 +72,62 @@ static bool leans(const struct collection *c, const struct frame *f)
 
 /* --- which packs --- */
 
+struct old_pack {
+	char name[128];
+	bool leans; /* a delta in it is of something that goes */
+	int fd;     /* locked: nobody appends to it; -1 */
+};
+
 static int is_concerned(void *arg, const struct frame *f, uint64_t offset)
 {
-	const struct collection *c = arg;
+	struct collection *c = arg;
 
-	return goes(c, &f->id) || leans(c, f);
+	c->found |= goes(c, &f->id);
+	c->found_leaning |= leans(c, f);
+	return c->found && c->found_leaning;
 }
 
-/* The number of a pack of our host's first slot, or -1. */
-static int64_t pack_number(const struct collection *c, const char *name)
+static int add_old(struct collection *c, const char *name, bool leans)
 {
-	char prefix[80];
-	int n = snprintf(prefix, sizeof(prefix), "%s-0-", c->store->host);
+	struct old_pack *old = reallocarray(c->old, c->n_old + 1, sizeof(*old));
 
-	return strncmp(name, prefix, (size_t)n) ? -1 : strtol(name + n, NULL, 10);
-}
-
-static int open_pack(const struct collection *c, const char *name)
-{
-	int fd = openat(c->dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-
-	return fd < 0 ? -errno : fd;
-}
-
-static int look_at_pack(struct collection *c, const char *name)
-{
-	_cleanup_close_ int fd = open_pack(c, name);
-	uint64_t end;
-	char **old;
-	int r;
-
-	if (fd < 0)
-		return fd == -ELOOP ? 0 : fd;
-	r = pack_scan(fd, 0, is_concerned, c, &end);
-	if (r <= 0) /* what cannot be read stays, if there is nothing to take away */
-		return r == -EIO ? 0 : r;
-	old = reallocarray(c->old, c->n_old + 1, sizeof(*old));
 	if (!old)
 		return -ENOMEM;
 	c->old = old;
-	c->old[c->n_old] = strdup(name);
-	return c->old[c->n_old++] ? 0 : -ENOMEM;
+	old += c->n_old++;
+	*old = (struct old_pack){ .leans = leans, .fd = -1 };
+	snprintf(old->name, sizeof(old->name), "%s", name);
+	return 0;
 }
 
-static bool has_suffix(const char *name, const char *suffix)
+static int look_at_pack(void *arg, const char *name)
 {
-	size_t n = strlen(name), m = strlen(suffix);
+	struct collection *c = arg;
+	int r;
 
-	return n > m && n < sizeof(((struct collection *)0)->name) &&
-	       !strcmp(name + n - m, suffix);
+	c->found = c->found_leaning = false;
+	r = strlen(name) < sizeof(c->old->name)
+	            ? inventory_pack(c->dirfd, name, is_concerned, c)
+	            : 0;
+	if (r == -EIO) /* what cannot be read stays, if there is nothing to take away */
+		r = 0;
+	if (r < 0 || (!c->found && !c->found_leaning))
+		return MIN(r, 0);
+	return add_old(c, name, c->found_leaning);
+}
+
+static int remove_rest(void *arg, const char *name)
+{
+	struct collection *c = arg;
+
+	return unlinkat(c->dirfd, name, 0) && errno != ENOENT ? -errno : 0;
 }
 
 static int look_at_packs(struct collection *c)
 {
-	int fd = openat(c->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *e;
+	int r = inventory_names(c->dirfd, ".pack" NEW_SUFFIX, remove_rest, c);
 
-	if (!dir) {
-		r = -errno;
-		shfs_closep(&fd);
-		return r;
-	}
-	while (!r && (e = readdir(dir))) {
-		if (has_suffix(e->d_name, ".pack" NEW_SUFFIX)) /* a crash left it */
-			unlinkat(c->dirfd, e->d_name, 0);
-		if (!has_suffix(e->d_name, ".pack"))
-			continue;
-		c->next = (uint32_t)MAX((int64_t)c->next, pack_number(c, e->d_name) + 1);
-		r = c->keep ? 0 : look_at_pack(c, e->d_name);
-	}
-	closedir(dir);
-	return r;
+	return r ? r : inventory_names(c->dirfd, ".pack", look_at_pack, c);
 }
 
 /* --- the packs that take their place --- */
@@ -147,6 +146,42 @@ static void idx_name(const char *pack, char out[static 128])
 	snprintf(out, 128, "%.*s.idx", (int)(strlen(pack) - strlen(".pack")), pack);
 }
 
+/* What was in them is durable elsewhere. */
+static int remove_copied(struct collection *c)
+{
+	bool any = c->n_removed < c->n_copied;
+
+	for (; c->n_removed < c->n_copied; c->n_removed++) {
+		struct old_pack *old = &c->old[c->n_removed];
+		char idx[128];
+
+		if (old->fd < 0) /* it is in use, and stays */
+			continue;
+		idx_name(old->name, idx);
+		if ((unlinkat(c->dirfd, idx, 0) && errno != ENOENT) ||
+		    (unlinkat(c->dirfd, old->name, 0) && errno != ENOENT))
+			return -errno;
+		close(TAKE_FD(old->fd));
+	}
+	return any && fsync(c->dirfd) ? -errno : 0;
+}
+
+static void new_name(struct collection *c)
+{
+	snprintf(c->name, sizeof(c->name), "%s-%" PRIu32 "-%06" PRIu32 ".pack",
+	         c->store->host, c->slot, c->next++);
+}
+
+static int name_pack(struct collection *c, const char *temp)
+{
+	while (renameat2(c->dirfd, temp, c->dirfd, c->name, RENAME_NOREPLACE)) {
+		if (errno != EEXIST)
+			return -errno;
+		new_name(c);
+	}
+	return fsync(c->dirfd) ? -errno : 0;
+}
+
 static int finish_pack(struct collection *c)
 {
 	char temp[160], idx[128];
@@ -158,23 +193,22 @@ static int finish_pack(struct collection *c)
 	r = flush(c);
 	if (!r && fsync(c->fd))
 		r = -errno;
-	if (!r && (renameat(c->dirfd, temp, c->dirfd, c->name) || fsync(c->dirfd)))
-		r = -errno;
+	if (!r)
+		r = name_pack(c, temp);
 	idx_name(c->name, idx);
 	if (!r) /* last: an index is believed, whatever pack has its name */
 		r = pack_index_write(c->dirfd, idx, c->size, c->entries, c->n_entries);
 	shfs_closep(&c->fd);
 	c->fd = -1;
 	c->n_entries = 0;
-	return r;
+	return r ? r : remove_copied(c);
 }
 
 static int begin_pack(struct collection *c)
 {
 	char temp[160];
 
-	snprintf(c->name, sizeof(c->name), "%s-0-%06" PRIu32 ".pack", c->store->host,
-	         c->next++);
+	new_name(c);
 	snprintf(temp, sizeof(temp), "%s" NEW_SUFFIX, c->name);
 	c->fd = openat(c->dirfd, temp,
 	               O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -284,59 +318,101 @@ static int add_alone(struct collection *c, const struct shfs_object_id *id,
 	return add_frame(c, id, coded.bytes, 0, FRAME_HEAD_BYTES + coded.len);
 }
 
-static int keep_frame(void *arg, const struct frame *f, uint64_t offset)
+/* Deltas that stay, of something that goes: they are decoded while that is there. */
+static int keep_leaning(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct collection *c = arg;
 	_cleanup_content_ struct content v = { 0 };
-	int r = -EBADMSG;
+	int r;
 
-	if (goes(c, &f->id) || (c->keep && !c->keep(c->arg, c->now, offset)))
+	if (!leans(c, f) || goes(c, &f->id))
 		return 0;
-	if (leans(c, f)) {
-		r = content_read(c->store, &f->id, DELTA_LEN_MAX, &v);
-		if (!r)
-			return add_alone(c, &f->id, &v);
-	}
-	/* One that is damaged stays so. */
-	return r != -EBADMSG && r != -ENOENT
-	               ? r
-	               : add_frame(c, &f->id, NULL, offset,
-	                           frame_head_bytes(f->kind) + f->stored);
+	r = content_read(c->store, &f->id, DELTA_LEN_MAX, &v);
+	if (r == -EBADMSG || r == -ENOENT) /* it is damaged anyway */
+		return 0;
+	return r ? r : add_alone(c, &f->id, &v);
 }
 
-static int copy_packs(struct collection *c)
+static int keep_frame(void *arg, const struct frame *f, uint64_t offset)
+{
+	struct collection *c = arg;
+
+	if (goes(c, &f->id) || leans(c, f) ||
+	    (c->keep && !c->keep(c->arg, c->now, offset)))
+		return 0;
+	return add_frame(c, &f->id, NULL, offset, frame_head_bytes(f->kind) + f->stored);
+}
+
+/* -ENOENT: another collection, before, took it. */
+static int open_pack(struct collection *c, const char *name)
+{
+	int fd = openat(c->dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* From now on nobody appends to it: its producer begins another. 1; 0: it is in use. */
+static int lock_pack(struct collection *c, struct old_pack *old)
+{
+	old->fd = open_pack(c, old->name);
+	if (old->fd < 0)
+		return old->fd;
+	if (shfs_store_may_hang(c->store->path))
+		return 1;
+	for (int ms = 0; flock(old->fd, LOCK_EX | LOCK_NB); ms += POLL_MS) {
+		if ((errno != EWOULDBLOCK && errno != EINTR) || ms >= PACK_MS) {
+			close(TAKE_FD(old->fd));
+			return 0;
+		}
+		nanosleep(&(struct timespec){ .tv_nsec = POLL_MS * 1000000L }, NULL);
+	}
+	return 1;
+}
+
+static int copy_leaning(struct collection *c)
 {
 	int r = 0;
 
 	for (size_t i = 0; !r && i < c->n_old; i++) {
+		_cleanup_close_ int fd = -1;
 		uint64_t end;
 
-		c->now = c->old[i];
-		c->from = open_pack(c, c->old[i]);
-		if (c->from < 0)
-			return c->from;
-		r = pack_scan(c->from, 0, keep_frame, c, &end);
-		close(TAKE_FD(c->from));
-		if (r == -EIO && c->keep) /* the rest is there */
-			r = 0;
+		if (!c->old[i].leans)
+			continue;
+		r = fd = open_pack(c, c->old[i].name);
+		if (fd >= 0)
+			r = pack_scan(fd, 0, keep_leaning, c, &end);
 	}
-	return r ? r : finish_pack(c);
+	return r;
+}
+
+static int copy_packs(struct collection *c)
+{
+	int r = copy_leaning(c);
+
+	if (!r) /* before anything goes */
+		r = finish_pack(c);
+	for (size_t i = 0; !r && i < c->n_old; i++) {
+		uint64_t end;
+
+		r = lock_pack(c, &c->old[i]);
+		if (r < 0)
+			return r;
+		c->skipped += !r;
+		if (r) {
+			c->now = c->old[i].name;
+			c->from = c->old[i].fd;
+			r = pack_scan(c->from, 0, keep_frame, c, &end);
+			c->from = -1;
+			if (r == -EIO && c->keep) /* the rest is there */
+				r = 0;
+		}
+		c->n_copied = i + 1;
+	}
+	return r ? r : c->fd >= 0 ? finish_pack(c) : remove_copied(c);
 }
 
 /* --- all of it --- */
-
-static int remove_old(struct collection *c)
-{
-	for (size_t i = 0; i < c->n_old; i++) {
-		char idx[128];
-
-		idx_name(c->old[i], idx);
-		if ((unlinkat(c->dirfd, idx, 0) && errno != ENOENT) ||
-		    (unlinkat(c->dirfd, c->old[i], 0) && errno != ENOENT))
-			return -errno;
-	}
-	return c->n_old && fsync(c->dirfd) ? -errno : 0;
-}
 
 static int remove_loose(struct collection *c)
 {
@@ -357,12 +433,11 @@ static int remove_loose(struct collection *c)
 static void collection_free(struct collection *c)
 {
 	for (size_t i = 0; i < c->n_old; i++)
-		free(c->old[i]);
+		shfs_closep(&c->old[i].fd);
 	free(c->old);
 	free(c->entries);
 	shfs_buf_free(&c->bytes);
 	shfs_closep(&c->fd);
-	shfs_closep(&c->from);
 	shfs_closep(&c->dirfd);
 }
 
@@ -380,19 +455,21 @@ int shfs_objects_remove(struct shfs_store *store, struct shfs_object_id *ids, si
 
 	if (!n || r)
 		return r;
+	if (getrandom(&c.slot, sizeof(c.slot), 0) != sizeof(c.slot))
+		return -EIO;
+	c.slot |= 1u << 31;
 	qsort(ids, n, sizeof(*ids), shfs_object_compare);
 	c.dirfd = openat(store->objects_fd, "packs",
 	                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (c.dirfd < 0 && errno != ENOENT)
 		return -errno;
-	/* All that stays is durable in its new place before anything goes. */
 	if (c.dirfd >= 0)
 		r = look_at_packs(&c);
 	if (!r && c.dirfd >= 0)
 		r = copy_packs(&c);
 	if (!r)
-		r = remove_old(&c);
-	return r ? r : remove_loose(&c);
+		r = remove_loose(&c);
+	return r ? r : c.skipped ? -EBUSY : 0;
 }
 
 int shfs_packs_salvage(struct shfs_store *store, char *const *packs, size_t n,
@@ -411,16 +488,15 @@ int shfs_packs_salvage(struct shfs_store *store, char *const *packs, size_t n,
 	                 O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (c.dirfd < 0)
 		return -errno;
-	c.old = calloc(n, sizeof(*c.old));
-	if (!c.old)
-		return -ENOMEM;
-	for (; c.n_old < n; c.n_old++)
-		if (!(c.old[c.n_old] = strdup(packs[c.n_old])))
-			return -ENOMEM;
-	r = look_at_packs(&c);
+	if (getrandom(&c.slot, sizeof(c.slot), 0) != sizeof(c.slot))
+		return -EIO;
+	c.slot |= 1u << 31;
+	r = inventory_names(c.dirfd, ".pack" NEW_SUFFIX, remove_rest, &c);
+	for (size_t i = 0; i < n && !r; i++)
+		r = add_old(&c, packs[i], false);
 	if (!r)
 		r = copy_packs(&c);
-	return r ? r : remove_old(&c);
+	return r ? r : c.skipped ? -EBUSY : 0;
 }
 
 int shfs_objects_measure(struct shfs_store *store, const struct shfs_object_id *ids,
@@ -446,5 +522,119 @@ int shfs_objects_measure(struct shfs_store *store, const struct shfs_object_id *
 			*bytes += (uint64_t)st.st_size;
 		shfs_closep(&fd);
 	}
+	return r;
+}
+
+/* --- beside producers --- */
+
+/* Keeps those that are in both, or (in_b false) not in the other; all sorted. */
+static size_t intersect(struct shfs_object_id *a, size_t n,
+                        const struct shfs_object_id *b, size_t m, bool in_b)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		bool found = m && bsearch(&a[i], b, m, sizeof(*b), shfs_object_compare);
+
+		if (found == in_b)
+			a[kept++] = a[i];
+	}
+	return kept;
+}
+
+void shfs_objects_sort(struct shfs_objects *o)
+{
+	size_t n = 0;
+
+	if (!o->n)
+		return;
+	qsort(o->ids, o->n, sizeof(*o->ids), shfs_object_compare);
+	for (size_t i = 0; i < o->n; i++)
+		if (!n || shfs_object_compare(&o->ids[i], &o->ids[n - 1]))
+			o->ids[n++] = o->ids[i];
+	o->n = n;
+}
+
+int shfs_objects_add(struct shfs_objects *o, const struct shfs_object_id *id)
+{
+	if (o->n == o->cap) {
+		size_t cap = MAX(o->cap * 2, (size_t)256);
+		struct shfs_object_id *more = reallocarray(o->ids, cap, sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		o->ids = more;
+		o->cap = cap;
+	}
+	o->ids[o->n++] = *id;
+	return 0;
+}
+
+void shfs_objects_free(struct shfs_objects *o)
+{
+	free(o->ids);
+	*o = (struct shfs_objects){ 0 };
+}
+
+bool shfs_objects_has(const struct shfs_objects *o, const struct shfs_object_id *id)
+{
+	return o->n && bsearch(id, o->ids, o->n, sizeof(*id), shfs_object_compare);
+}
+
+static int pick(const struct shfs_collect *how, struct shfs_objects *out)
+{
+	int r = how->pick(how->arg, out);
+
+	shfs_objects_sort(out);
+	return r;
+}
+
+/* Those that were picked before and after every record of then was written. */
+static int settle(struct shfs_store *store, const struct shfs_collect *how,
+                  struct lease_gate *gate, struct shfs_objects *o)
+{
+	_cleanup_(shfs_objects_free) struct shfs_objects again = { 0 }, claims = { 0 };
+	int r = lease_gate_condemn(gate, o->ids, o->n, how->wait_ms);
+
+	if (!r)
+		r = lease_gate_claims(gate, &claims.ids, &claims.n);
+	if (!r)
+		r = pick(how, &again);
+	if (r)
+		return r;
+	o->n = intersect(o->ids, o->n, again.ids, again.n, true);
+	o->n = intersect(o->ids, o->n, claims.ids, claims.n, false);
+	r = packs_refresh(store);
+	if (!r)
+		r = shfs_objects_measure(store, o->ids, o->n, how->bytes);
+	*how->objects = o->n;
+	if (!r && how->named && o->n)
+		r = pruned_add(store, o->ids, o->n);
+	return r;
+}
+
+int shfs_collect(struct shfs_store *store, const struct shfs_collect *how)
+{
+	_cleanup_(shfs_objects_free) struct shfs_objects o = { 0 };
+	struct lease_gate gate;
+	int r;
+
+	if (shfs_store_may_hang(store->path) && !how->alone)
+		return -EOPNOTSUPP;
+	r = shfs_store_share(store, 0);
+	if (r)
+		return r;
+	r = lease_gate_open(store, &gate);
+	if (r)
+		goto out;
+	r = pick(how, &o);
+	*how->objects = *how->bytes = 0;
+	if (!r && o.n)
+		r = settle(store, how, &gate, &o);
+	if (!r && o.n)
+		r = shfs_objects_remove(store, o.ids, o.n);
+	lease_gate_close(&gate);
+out:
+	shfs_store_unshare(store);
 	return r;
 }

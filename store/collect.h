@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * collect.h - takes objects away. No producer may be at work in the store (see
- * shfs_store_exclude); who reads meanwhile finds all others all the time.
+ * collect.h - takes objects away. Who reads meanwhile finds all others all the time.
  */
 #pragma once
 
@@ -15,7 +14,8 @@ _must_check_ int shfs_objects_measure(struct shfs_store *store,
 /*
  * Removes them: packs that have one are written anew without it, and contents that are
  * deltas of one are stored anew. Killed at any time, all others are there, and it can be
- * done again. ids is sorted by it.
+ * done again. ids is sorted by it. No producer may name or lean on them any more (see
+ * shfs_store_exclude, and shfs_collect). -EBUSY: some are left, in packs in use.
  */
 _must_check_ int shfs_objects_remove(struct shfs_store *store, struct shfs_object_id *ids,
                                      size_t n);
@@ -30,3 +30,36 @@ shfs_packs_salvage(struct shfs_store *store, char *const *packs, size_t n,
 
 /* Orders objects, for qsort and bsearch. */
 int shfs_object_compare(const void *a, const void *b);
+
+/* A growing list. */
+struct shfs_objects {
+	struct shfs_object_id *ids;
+	size_t n, cap;
+};
+
+_must_check_ int shfs_objects_add(struct shfs_objects *objects,
+                                  const struct shfs_object_id *id);
+/* Each once. */
+void shfs_objects_sort(struct shfs_objects *objects);
+void shfs_objects_free(struct shfs_objects *objects);
+/* Of a sorted one. */
+bool shfs_objects_has(const struct shfs_objects *objects,
+                      const struct shfs_object_id *id);
+
+/*
+ * What to collect while producers are at work. pick is asked twice: before, and once all
+ * records are in the journal that were under way then; what it names both times goes, but
+ * for what a producer claimed.
+ */
+struct shfs_collect {
+	int (*pick)(void *arg, struct shfs_objects *out);
+	void *arg;
+	bool named;  /* by records: they are noted as pruned (store/pruned.h) */
+	bool alone;  /* on a network file system: nobody records, says the user */
+	int wait_ms; /* for producers */
+	uint64_t *objects, *bytes; /* out: that went, as they were stored */
+};
+
+/* -EBUSY: a producer did not let go, or another collection is at work, and nothing is
+ * removed; or some of it is left. -EOPNOTSUPP: a network file system. */
+_must_check_ int shfs_collect(struct shfs_store *store, const struct shfs_collect *how);

@@ -3,6 +3,7 @@
 
 #include "common/io.h"
 #include "store/object-internal.h"
+#include "store/pruned.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #define LINKS_MAX    128        /* of a chain that is read */
 #define KEPT_MAX     (8u << 20) /* bytes of its frames that are not read twice */
+#define LOOKS        3          /* of one that is not there */
 #define STREAM_BYTES (1u << 20) /* a larger content is not copied through memory */
 
 /* --- contents in packs --- */
@@ -335,16 +337,25 @@ int content_is(struct shfs_store *store, const struct shfs_object_id *id,
 
 /* --- reading, for all --- */
 
-/* What is not there may have been written a moment ago, by a mount. */
+/* Why it is not: it was lost, or pruned. */
+static int why_not_there(struct shfs_store *store, const struct shfs_object_id *id, int r)
+{
+	return r == -ENOENT && shfs_object_is_pruned(store, id) > 0 ? -ENODATA : r;
+}
+
+/* What is not there may have been written a moment ago, by a mount, or moved by a
+ * collection; maybe while we look. */
 static int read_fresh(struct shfs_store *store, const struct shfs_object_id *id,
                       uint64_t max_bytes, struct content *out)
 {
 	int r = content_read(store, id, max_bytes, out);
 
-	if (r != -ENOENT && r != -EBADMSG)
-		return r;
-	r = packs_refresh(store);
-	return r ? r : content_read(store, id, max_bytes, out);
+	for (int i = 0; i < LOOKS && (r == -ENOENT || r == -EBADMSG); i++) {
+		r = packs_relearn(store);
+		if (!r)
+			r = content_read(store, id, max_bytes, out);
+	}
+	return why_not_there(store, id, r);
 }
 
 int shfs_object_read(struct shfs_store *store, const struct shfs_object_id *id,
@@ -421,8 +432,8 @@ int shfs_object_copy(struct shfs_store *store, const struct shfs_object_id *id, 
 		XXH3_128bits_reset(c.hash);
 		r = copy(store, id, &c);
 	}
-	if (!c.begun && (r == -ENOENT || r == -EBADMSG)) {
-		r = packs_refresh(store);
+	for (int i = 0; i < LOOKS && !c.begun && (r == -ENOENT || r == -EBADMSG); i++) {
+		r = packs_relearn(store);
 		if (!r)
 			r = copy(store, id, &c);
 		if (!c.begun && r == -EBADMSG)
@@ -436,7 +447,7 @@ int shfs_object_copy(struct shfs_store *store, const struct shfs_object_id *id, 
 			r = -EBADMSG;
 	}
 	XXH3_freeState(c.hash);
-	return r;
+	return why_not_there(store, id, r);
 }
 
 /* --- a hash of pieces --- */

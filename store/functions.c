@@ -4,6 +4,7 @@
 
 #include "store/index-facts-all.h"
 #include "store/object.h"
+#include "store/pruned.h"
 
 #include <errno.h>
 #include <regex.h>
@@ -88,6 +89,29 @@ static void object_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	sqlite3_result_text(ctx, name, -1, SQLITE_TRANSIENT);
 }
 
+uint32_t shfs_index_content_flags(struct shfs_index *index,
+                                  const struct shfs_content *content)
+{
+	uint32_t flags = content->flags & ~SHFS_CONTENT_PRUNED;
+
+	if (!(flags & SHFS_CONTENT_OBJECT) ||
+	    shfs_object_was_pruned(index->store, &content->object) <= 0)
+		return flags;
+	return (flags & ~SHFS_CONTENT_OBJECT) | SHFS_CONTENT_PRUNED;
+}
+
+/* Its flag, or 0. */
+static void object_pruned(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	struct shfs_content c = { .flags = SHFS_CONTENT_OBJECT };
+	uint32_t flags = 0;
+
+	if (!shfs_object_unpack(sqlite3_value_blob(argv[0]), sqlite3_value_bytes(argv[0]),
+	                        &c.object))
+		flags = shfs_index_content_flags(sqlite3_user_data(ctx), &c);
+	sqlite3_result_int(ctx, (int)(flags & SHFS_CONTENT_PRUNED));
+}
+
 /* The beginning of the hash, by which the index finds it. */
 static void object_key(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
@@ -165,12 +189,12 @@ static struct shfs_bytes bytes_of(sqlite3_value *value)
 static void string_text(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
+	struct shfs_index *index = sqlite3_user_data(ctx);
 	struct shfs_bytes value = bytes_of(argv[0]);
 	int r = 0;
 
 	if (sqlite3_value_type(argv[1]) != SQLITE_NULL) {
-		r = shfs_string_unpack(sqlite3_user_data(ctx), value, bytes_of(argv[1]),
-		                       &text);
+		r = shfs_string_unpack(index->codecs, value, bytes_of(argv[1]), &text);
 		value = (struct shfs_bytes){ text.data, text.len };
 	}
 	if (r == -ENOMEM)
@@ -179,7 +203,7 @@ static void string_text(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 		sqlite3_result_text(ctx, value.data, (int)value.len, SQLITE_TRANSIENT);
 }
 
-int shfs_functions_register(sqlite3 *db, struct codecs *codecs)
+int shfs_functions_register(sqlite3 *db, struct shfs_index *index)
 {
 	static const struct {
 		const char *name;
@@ -189,6 +213,7 @@ int shfs_functions_register(sqlite3 *db, struct codecs *codecs)
 		{ "regexp", 2, regexp },
 		{ "object_name", 1, object_name },
 		{ "object_key", 1, object_key },
+		{ "object_pruned", 1, object_pruned },
 		{ "path_dir", 1, path_dir },
 		{ "path_name", 1, path_name },
 		{ "name_key", 1, name_key },
@@ -202,7 +227,7 @@ int shfs_functions_register(sqlite3 *db, struct codecs *codecs)
 		rc = sqlite3_create_function(db, functions[i].name, functions[i].n,
 		                             SQLITE_UTF8 | SQLITE_DETERMINISTIC |
 		                                     SQLITE_INNOCUOUS,
-		                             codecs, functions[i].call, NULL, NULL);
+		                             index, functions[i].call, NULL, NULL);
 	return rc ? rc
 	          : sqlite3_create_function(db, "take_row", -1,
 	                                    SQLITE_UTF8 | SQLITE_DIRECTONLY, NULL, NULL,

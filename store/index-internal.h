@@ -137,7 +137,7 @@ static inline void shfs_stmt_resetp(sqlite3_stmt **stmt)
 /* Make the table access and the functions of SQL known to db. A SQLite result. */
 int shfs_access_table_register(sqlite3 *db, struct codecs *codecs);
 int shfs_version_functions_register(sqlite3 *db);
-int shfs_functions_register(sqlite3 *db, struct codecs *codecs);
+int shfs_functions_register(sqlite3 *db, struct shfs_index *index);
 
 /* An object's name as the table version has it: its length in out. */
 size_t shfs_object_pack(const struct shfs_object_id *id, uint8_t out[static 20]);

@@ -235,7 +235,7 @@ static int configure(struct shfs_index *index)
 	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
-	return shfs_index_errno(db, shfs_functions_register(db, index->codecs)
+	return shfs_index_errno(db, shfs_functions_register(db, index)
 	                                    ?: shfs_version_functions_register(db)
 	                                    ?: shfs_access_table_register(db, index->codecs));
 }

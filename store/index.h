@@ -59,6 +59,10 @@ _must_check_ int shfs_index_rebuild(struct shfs_store *store, const char *hook_d
 /* Leaves nothing in the files of the index but what it says now. -EBUSY. */
 _must_check_ int shfs_index_clean(struct shfs_store *store);
 
+/* Of a content of a record: with SHFS_CONTENT_PRUNED for _OBJECT where that is so. */
+uint32_t shfs_index_content_flags(struct shfs_index *index,
+                                  const struct shfs_content *content);
+
 /* The last error in SQLite's words, for a message; borrowed. */
 const char *shfs_index_error(struct shfs_index *index);
 

@@ -4,6 +4,7 @@
 #include "common/io.h"
 #include "store/content.h"
 #include "store/known.h"
+#include "store/lease.h"
 #include "store/object-internal.h"
 
 #include <errno.h>
@@ -106,6 +107,7 @@ int shfs_object_partial_hash(int fd, uint64_t size, uint64_t *out)
 
 struct shfs_put {
 	struct shfs_store *store; /* borrowed */
+	bool leased;
 	struct shfs_object_id id;
 	uint64_t check;   /* of the content, see known.h */
 	size_t len;       /* of it */
@@ -137,8 +139,11 @@ static int find_place(struct shfs_store *store, const void *data, size_t len,
                       struct shfs_object_id *id, bool *heal, struct content *found)
 {
 	for (; id->nth < COLLISIONS_MAX; id->nth++) {
-		int r = content_is(store, id, data, len, found);
+		int r;
 
+		if (lease_condemns(store, id)) /* another name, then */
+			continue;
+		r = content_is(store, id, data, len, found);
 		*heal = r == -EBADMSG;
 		if (r == -ENOENT || *heal)
 			return 0;
@@ -184,12 +189,13 @@ static void base_free(struct base *b)
 	free(b->read);
 }
 
-static bool base_fits(const struct base *b, size_t len)
+static bool base_fits(struct shfs_store *store, const struct base *b, size_t len)
 {
 	uint64_t most = MAX((uint64_t)DELTA_CHAIN_MAX, DELTA_CHAIN_OWN * (uint64_t)len);
 
 	return b->data && b->len >= DELTA_LEN_MIN && b->len <= DELTA_LEN_MAX &&
-	       b->depth < DELTA_DEPTH_MAX && b->chain_bytes + len <= most;
+	       b->depth < DELTA_DEPTH_MAX && b->chain_bytes + len <= most &&
+	       !lease_condemns(store, &b->id);
 }
 
 static void base_of_recent(struct shfs_store *store, struct base *b,
@@ -235,14 +241,14 @@ static void base_find(struct shfs_store *store, const struct shfs_object_id *bef
 		base_of_recent(store, out, recent);
 	else if (before)
 		base_of_object(store, out, before);
-	if (base_fits(out, len))
+	if (base_fits(store, out, len))
 		return;
 	base_free(out);
 	*out = (struct base){ 0 };
 	recent = recents_similar(store->recents, features);
 	if (recent)
 		base_of_recent(store, out, recent);
-	if (base_fits(out, len))
+	if (base_fits(store, out, len))
 		return;
 	base_free(out);
 	*out = (struct base){ 0 };
@@ -366,7 +372,8 @@ static bool put_is_known(struct shfs_put *put)
 {
 	_cleanup_packed_ struct packed p = { 0 };
 
-	if (!known_has(put->store->known, &put->id, put->check) ||
+	if (lease_condemns(put->store, &put->id) ||
+	    !known_has(put->store->known, &put->id, put->check) ||
 	    packs_read(put->store, &put->id, 0, &p))
 		return false;
 	if (!p.durable)
@@ -408,7 +415,10 @@ int shfs_object_put(struct shfs_store *store, const void *data, size_t len, int 
 	put->file = LOOSE_FILE_NONE;
 	shfs_object_hash(data, len, put->id.hash);
 	put->check = known_check(store->known, data, len);
-	r = packs_begin(store);
+	r = shfs_lease_begin(store);
+	put->leased = !r;
+	if (!r)
+		r = packs_begin(store);
 	if (!r)
 		r = put_find(put, data);
 	if (!r)
@@ -459,6 +469,8 @@ void shfs_put_free(struct shfs_put *put)
 		recent_settle(put->store->recents, put->self, RECENT_DEAD);
 	recent_unref(put->self);
 	put_drop_bytes(put);
+	if (put->leased)
+		shfs_lease_end(put->store);
 	free(put);
 }
 
@@ -525,7 +537,8 @@ static bool name_is_taken(struct batch *b, const struct shfs_object_id *id)
 	uint64_t size;
 	_cleanup_close_ int fd = -1;
 
-	if (batch_find(b, id) || packs_may_have(b->store, id))
+	if (batch_find(b, id) || packs_may_have(b->store, id) ||
+	    lease_condemns(b->store, id))
 		return true;
 	fd = loose_open(b->store, id, &size);
 	return fd != -ENOENT;
@@ -554,6 +567,8 @@ static int find_name(struct batch *b, struct shfs_put *put)
 		struct content found = { 0 };
 
 		put->heal = false;
+		if (lease_condemns(b->store, &put->id))
+			continue;
 		r = other ? is_same_put(other, data, put->len)
 		          : content_is(b->store, &put->id, data, put->len, &found);
 		if (r == 1) {
@@ -581,7 +596,8 @@ static int settle_base(struct shfs_put *put)
 	if (!put->base)
 		return 0;
 	state = recent_state(put->store->recents, put->base, &put->frame.base);
-	if (state == RECENT_COMMITTED || state == RECENT_NAMED)
+	if ((state == RECENT_COMMITTED || state == RECENT_NAMED) &&
+	    !lease_condemns(put->store, &put->frame.base))
 		return 0;
 	r = put_content(put, &data);
 	if (r)
@@ -734,5 +750,7 @@ int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts, size_t 
 
 int shfs_object_begin(struct shfs_store *store)
 {
-	return packs_begin(store);
+	int r = shfs_lease_prepare(store);
+
+	return r ? r : packs_begin(store);
 }

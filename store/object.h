@@ -55,9 +55,9 @@ uint64_t shfs_put_memory(const struct shfs_put *put);
 void shfs_put_free(struct shfs_put *put);
 
 /*
- * Reads an object as a whole and checks its hash. -ENOENT; -EBADMSG: damaged (wrong
- * header, size, frame or hash); -EFBIG where the size in its header is above max_bytes
- * (nothing allocated).
+ * Reads an object as a whole and checks its hash. -ENOENT; -ENODATA: it was pruned;
+ * -EBADMSG: damaged (wrong header, size, frame or hash); -EFBIG where the size in its
+ * header is above max_bytes (nothing allocated).
  */
 _must_check_ int shfs_object_read(struct shfs_store *store,
                                   const struct shfs_object_id *id, uint64_t max_bytes,

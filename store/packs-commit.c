@@ -83,7 +83,7 @@ static int adopt(struct shfs_store *store, struct packs *p)
 	}
 	p->next = (uint32_t)(last + 1);
 	/* One without its magic was just being made: offset 0 is none of a frame. */
-	if (!newest || newest->settled || newest->unreadable ||
+	if (!newest || newest->gone || newest->settled || newest->unreadable ||
 	    newest->scanned >= packs_full_bytes || newest->scanned < PACK_HEAD_BYTES)
 		return 0;
 	/* An index of more than the pack has would be believed once that has grown. */
@@ -151,6 +151,7 @@ static int begin(struct shfs_store *store, struct packs *p)
 			r = packs_open_dir(store, p, true);
 		if (!r)
 			r = take_slot(store, p);
+		p->locks = !shfs_store_may_hang(store->path);
 		if (!r)
 			r = packs_learn(store, p);
 		if (!r)
@@ -160,7 +161,6 @@ static int begin(struct shfs_store *store, struct packs *p)
 		} else {
 			p->producer = true;
 			p->pid = pid;
-			p->locks = !shfs_store_may_hang(store->path);
 			index_tails(store, p);
 		}
 	}
@@ -204,6 +204,12 @@ static void unlock_directory(struct packs *p)
 		flock(p->dirfd, LOCK_UN);
 }
 
+/* Until the end of the commit nobody collects our pack; false: somebody just does. */
+static bool guard_own(struct packs *p)
+{
+	return !p->locks || !flock(p->own_fd, LOCK_SH | LOCK_NB);
+}
+
 /* Lock held. Somebody else appended to our pack: there is no lock, then. */
 static int catch_up(struct packs *p)
 {
@@ -211,9 +217,8 @@ static int catch_up(struct packs *p)
 
 	if (!p->own)
 		return 0;
-	if (fstat(p->own_fd, &st))
-		return -errno;
-	if (!st.st_nlink) { /* somebody removed it: nobody would find what we append */
+	if (!guard_own(p) || fstat(p->own_fd, &st) || !st.st_nlink) {
+		/* nobody would find what we append */
 		p->own->own = false;
 		p->own = NULL;
 		shfs_closep(&p->own_fd);
@@ -283,8 +288,9 @@ static int make_own(struct shfs_store *store, struct packs *p)
 	} while (p->own_fd < 0 && errno == EEXIST);
 	if (p->own_fd < 0)
 		return -errno;
-	r = fsync(p->dirfd) ? -errno
-	                    : shfs_write_all(p->own_fd, PACK_MAGIC, PACK_HEAD_BYTES);
+	r = !guard_own(p) || fsync(p->dirfd)
+	            ? -errno
+	            : shfs_write_all(p->own_fd, PACK_MAGIC, PACK_HEAD_BYTES);
 	pthread_mutex_lock(&p->lock);
 	if (!r)
 		r = packs_add(p, name, &p->own);
@@ -385,6 +391,8 @@ int packs_commit_end(struct shfs_store *store, int error,
 		if (own_bytes(p) >= packs_full_bytes)
 			leave_own(p);
 	}
+	if (p->own_fd >= 0 && p->locks)
+		flock(p->own_fd, LOCK_UN);
 	pthread_mutex_unlock(&p->commit);
 	return error;
 }

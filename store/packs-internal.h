@@ -26,6 +26,8 @@ struct pack {
 	bool settled;           /* nobody will append to it */
 	bool unreadable;        /* some of it: what the tail has is not all there is */
 	bool own;               /* we append to it */
+	bool gone;              /* it was collected */
+	ino_t ino;              /* 0: not known yet */
 };
 
 struct packs {
@@ -61,7 +63,7 @@ _must_check_ int pack_fd(struct packs *p, struct pack *pack);
 /* Learns of what lies behind what is known. */
 _must_check_ int pack_scan_tail(struct packs *p, struct pack *pack);
 
-/* The tail goes into the index. The pack is durable that far. */
+/* The tail goes into the index. The pack is durable that far. -ENOENT: it is gone. */
 _must_check_ int pack_write_index(struct packs *p, struct pack *pack);
 
 /* 0 also where there is none. */

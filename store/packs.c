@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #define OPEN_MAX       8   /* packs that are held open for reading */
@@ -251,6 +252,19 @@ static int collect_entries(void *arg, const struct pack_entry *entries, size_t n
 	return 0;
 }
 
+/* Whoever collects a pack has it locked alone: no index is left behind of one that is
+ * gone, for another pack of that name. */
+static int guard_pack(struct packs *p, const struct pack *pack)
+{
+	_cleanup_close_ int fd = openat(p->dirfd, pack->name,
+	                                O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+
+	if (fd < 0 || (p->locks && flock(fd, LOCK_SH | LOCK_NB)) || fstat(fd, &st))
+		return -errno;
+	return st.st_nlink ? TAKE_FD(fd) : -ENOENT;
+}
+
 int pack_write_index(struct packs *p, struct pack *pack)
 {
 	_cleanup_close_ int fd = pack->index.n ? pack_open_index(p, pack) : -1;
@@ -258,8 +272,11 @@ int pack_write_index(struct packs *p, struct pack *pack)
 	struct all_entries all = { 0 };
 	char name[PACK_NAME_BYTES];
 	uint64_t covered = pack->scanned;
-	int r = 0;
+	_cleanup_close_ int guard = guard_pack(p, pack);
+	int r = MIN(guard, 0);
 
+	if (r)
+		return r;
 	if (pack->unreadable)
 		return -EIO;
 	if (pack->index.n && fd < 0) {
@@ -303,7 +320,7 @@ static bool is_pack(const char *name)
 static struct pack *find_pack(struct packs *p, const char *name)
 {
 	for (size_t i = 0; i < p->n; i++)
-		if (!strcmp(p->list[i]->name, name))
+		if (!p->list[i]->gone && !strcmp(p->list[i]->name, name))
 			return p->list[i];
 	return NULL;
 }
@@ -312,6 +329,7 @@ int packs_add(struct packs *p, const char *name, struct pack **out)
 {
 	struct pack **list = realloc(p->list, (p->n + 1) * sizeof(struct pack *));
 	struct pack *pack = calloc(1, sizeof(*pack));
+	struct stat st;
 	int fd;
 
 	if (list)
@@ -327,6 +345,8 @@ int packs_add(struct packs *p, const char *name, struct pack **out)
 	if (fd >= 0)
 		close(fd);
 	pack->scanned = pack->durable_bytes = pack->index.covered;
+	if (!fstatat(p->dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+		pack->ino = st.st_ino;
 	*out = pack;
 	return 0;
 }
@@ -355,7 +375,7 @@ static int pack_refresh(struct packs *p, struct pack *pack)
 {
 	struct stat st;
 
-	if (pack->settled || pack->own)
+	if (pack->settled || pack->own || pack->gone)
 		return 0;
 	if (fstatat(p->dirfd, pack->name, &st, AT_SYMLINK_NOFOLLOW))
 		return errno == ENOENT ? 0 : -errno;
@@ -388,6 +408,36 @@ int packs_open_dir(struct shfs_store *store, struct packs *p, bool create)
 	return p->dirfd < 0 ? -errno : 0;
 }
 
+/* What it held is elsewhere, or nowhere. */
+static void pack_is_gone(struct packs *p, struct pack *pack)
+{
+	pack->gone = true;
+	pack->index = (struct pack_index){ 0 };
+	free(TAKE_PTR(pack->filter));
+	table_clear(&pack->tail);
+	if (pack->fd >= 0)
+		p->n_open--;
+	shfs_closep(&pack->fd);
+	pack->fd = -1;
+}
+
+static void find_gone_packs(struct packs *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct pack *pack = p->list[i];
+		struct stat st;
+		bool there;
+
+		if (pack->gone)
+			continue;
+		there = !fstatat(p->dirfd, pack->name, &st, AT_SYMLINK_NOFOLLOW);
+		if (there && !pack->ino)
+			pack->ino = st.st_ino;
+		if (there ? pack->ino != st.st_ino : errno == ENOENT)
+			pack_is_gone(p, pack);
+	}
+}
+
 static int read_directory(struct packs *p)
 {
 	int fd = openat(p->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -401,6 +451,7 @@ static int read_directory(struct packs *p)
 		shfs_closep(&fd);
 		return r;
 	}
+	find_gone_packs(p); /* first: the name may be another's now */
 	while (!r && (e = readdir(dir)))
 		if (is_pack(e->d_name) && !find_pack(p, e->d_name))
 			r = packs_add(p, e->d_name, &pack);
@@ -453,12 +504,19 @@ static int read_frame(struct packs *p, struct pack *pack, uint32_t offset,
 {
 	unsigned char head[FRAME_DELTA_BYTES], *bytes;
 	int fd = pack_fd(p, pack);
+	struct stat st;
 	struct frame f;
 	size_t len;
 	ssize_t n;
 
 	if (fd < 0)
 		return fd;
+	if (fstat(fd, &st))
+		return -errno;
+	if (!st.st_nlink) { /* what stays of it is elsewhere */
+		pack_is_gone(p, pack);
+		return -ENOENT;
+	}
 	n = shfs_pread_full(fd, head, sizeof(head), offset);
 	if (n < 0)
 		return (int)n;
@@ -551,6 +609,18 @@ int packs_refresh(struct shfs_store *store)
 	return r;
 }
 
+int packs_relearn(struct shfs_store *store)
+{
+	struct packs *p = store->packs;
+	int r;
+
+	pthread_mutex_lock(&p->lock);
+	p->dir_seen_ns = 0;
+	r = packs_learn(store, p);
+	pthread_mutex_unlock(&p->lock);
+	return r;
+}
+
 int packs_sync(struct shfs_store *store, struct pack *pack)
 {
 	struct packs *p = store->packs;
@@ -563,6 +633,8 @@ int packs_sync(struct shfs_store *store, struct pack *pack)
 	upto = pack->scanned;
 	fd = openat(p->dirfd, pack->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	pthread_mutex_unlock(&p->lock);
+	if (fd < 0 && errno == ENOENT) /* collected: what stays is durable elsewhere */
+		return 0;
 	/* its name too: who made it may not have come so far */
 	if (fd < 0 || fdatasync(fd) || fsync(p->dirfd) || fstat(fd, &st))
 		r = -errno;

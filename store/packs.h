@@ -48,6 +48,9 @@ _must_check_ int packs_read(struct shfs_store *store, const struct shfs_object_i
 /* May there be an object of this name, as far as is known? */
 bool packs_may_have(struct shfs_store *store, const struct shfs_object_id *id);
 
+/* Learns what others took away, too. */
+_must_check_ int packs_relearn(struct shfs_store *store);
+
 /* Learns what others wrote. */
 _must_check_ int packs_refresh(struct shfs_store *store);
 

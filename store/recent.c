@@ -258,6 +258,17 @@ void recent_settle(struct recents *r, struct recent *recent, enum recent_state s
 	pthread_mutex_unlock(&r->lock);
 }
 
+void recents_forget(struct recents *r)
+{
+	struct recent *recent, *next;
+
+	pthread_mutex_lock(&r->lock);
+	DL_FOREACH_SAFE (r->list, recent, next)
+		if (recent->state == RECENT_COMMITTED)
+			drop(r, recent);
+	pthread_mutex_unlock(&r->lock);
+}
+
 enum recent_state recent_state(struct recents *r, const struct recent *recent,
                                struct shfs_object_id *id)
 {

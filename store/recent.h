@@ -68,4 +68,7 @@ void recent_settle(struct recents *recents, struct recent *recent,
 enum recent_state recent_state(struct recents *recents, const struct recent *recent,
                                struct shfs_object_id *id);
 
+/* Objects may be gone: what is one already is found no more. */
+void recents_forget(struct recents *recents);
+
 void recent_unref(struct recent *recent); /* NULL is fine */

@@ -41,6 +41,8 @@ void shfs_snapshot_unref(struct shfs_snapshot *s)
 	while (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
 		struct shfs_snapshot *before = s->before;
 
+		if (s->held)
+			capture_let_go(s);
 		free(s);
 		s = before;
 	}
@@ -168,6 +170,42 @@ static void job_free(struct capture_job *job)
 	free(job);
 }
 
+void capture_let_go(struct shfs_snapshot *s)
+{
+	struct shfs_capture *c = s->capture;
+	bool held;
+
+	pthread_mutex_lock(&c->held_lock);
+	held = s->held;
+	if (held) {
+		DL_DELETE2(c->held, s, held_prev, held_next);
+		c->n_held--;
+		s->held = false;
+	}
+	pthread_mutex_unlock(&c->held_lock);
+	if (held)
+		shfs_lease_end(c->store);
+}
+
+/* The lease of the job becomes the snapshot's, if its object does. */
+static void job_hand_over_lease(struct capture_job *job)
+{
+	struct shfs_snapshot *s = job->snapshot;
+
+	struct shfs_capture *c = s->capture;
+	bool held = false;
+
+	pthread_mutex_lock(&c->held_lock);
+	if (s->claim == job->claim && !s->held) {
+		DL_APPEND2(c->held, s, held_prev, held_next);
+		c->n_held++;
+		s->held = held = true;
+	}
+	pthread_mutex_unlock(&c->held_lock);
+	if (!held)
+		shfs_lease_end(c->store);
+}
+
 void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id)
 {
 	struct shfs_content content = job->content;
@@ -180,6 +218,8 @@ void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id
 	if (id) {
 		content.flags |= SHFS_CONTENT_OBJECT;
 		content.object = *id;
+		if (job->leased)
+			job_hand_over_lease(job);
 	} else {
 		content.flags |= SHFS_CONTENT_SKIP_ERROR;
 	}
@@ -401,7 +441,8 @@ void *capture_archiver(void *arg)
 	for (;;) {
 		if (c->reads && (c->error || c->memory < CAPTURE_MEMORY_MAX))
 			job_run_read(c->reads, c->reads->fd, !c->error);
-		else if (c->stores && (c->error || c->n_puts < c->puts_max))
+		else if (c->stores &&
+		         (c->error || (c->n_puts < c->puts_max && !c->renewing)))
 			job_run_store(c->stores);
 		else if (c->closing && !c->reads && !c->stores)
 			break;

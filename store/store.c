@@ -7,8 +7,10 @@
 #include "common/proc.h"
 #include "store/codec.h"
 #include "store/known.h"
+#include "store/lease.h"
 #include "store/object.h"
 #include "store/packs.h"
+#include "store/pruned.h"
 #include "store/recent.h"
 #include "store/runtime.h"
 
@@ -114,13 +116,17 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 
 	if (!s)
 		return -ENOMEM;
-	*s = (struct shfs_store){ NULL, "", -1, -1, -1, -1, -1, NULL, NULL, NULL, NULL };
+	*s = (struct shfs_store){ NULL, "",   -1,   -1,   -1,   -1,  -1,
+		                  NULL, NULL, NULL, NULL, NULL, NULL };
 	s->path = strdup(path);
 	s->packs = packs_new();
 	s->recents = recents_new();
 	s->known = known_new();
 	s->codecs = codecs_new();
-	if (!s->path || !s->packs || !s->recents || !s->known || !s->codecs)
+	s->leases = leases_new();
+	s->pruned = pruned_new();
+	if (!s->path || !s->packs || !s->recents || !s->known || !s->codecs ||
+	    !s->leases || !s->pruned)
 		return -ENOMEM;
 	shfs_proc_host(s->host);
 	if (strlen(path) + NAMES_MAX > PATH_MAX)
@@ -145,6 +151,8 @@ void shfs_store_close(struct shfs_store *s)
 	recents_free(s->recents);
 	known_free(s->known);
 	codecs_free(s->codecs);
+	leases_free(s->leases);
+	pruned_free(s->pruned);
 	shfs_closep(&s->objects_fd);
 	shfs_closep(&s->journal_fd);
 	shfs_closep(&s->state_fd);
@@ -209,6 +217,11 @@ int shfs_store_share(struct shfs_store *store, int wait_ms)
 int shfs_store_exclude(struct shfs_store *store)
 {
 	return lock(store, LOCK_EX, 0);
+}
+
+void shfs_store_unshare(struct shfs_store *store)
+{
+	flock(store->dirfd, LOCK_UN);
 }
 
 int shfs_store_source(int dirfd, const char *path, char out[static SHFS_STORE_SOURCE_MAX])

@@ -30,6 +30,8 @@ struct shfs_store {
 	struct recents *recents;
 	struct known *known;
 	struct codecs *codecs;
+	struct leases *leases;
+	struct pruned *pruned;
 };
 
 /*
@@ -70,6 +72,7 @@ _must_check_ int shfs_store_lock(const char *path, const char *what, int wait_ms
  */
 _must_check_ int shfs_store_share(struct shfs_store *store, int wait_ms);
 _must_check_ int shfs_store_exclude(struct shfs_store *store);
+void shfs_store_unshare(struct shfs_store *store);
 
 /*
  * May a look at the store wait for another machine or program? It may on a network file

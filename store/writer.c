@@ -206,6 +206,8 @@ static void writer_commit(struct shfs_capture *c)
 		if (done[i]) {
 			ids[i] = shfs_put_id(puts[i]);
 			stored[i] = shfs_put_stored_bytes(puts[i]);
+			jobs[i]->leased = true;
+			shfs_lease_keep(c->store); /* for the put's */
 		}
 		shfs_put_free(puts[i]);
 	}
@@ -322,6 +324,15 @@ static void batch_take(struct shfs_capture *c, struct batch *b)
 		pthread_cond_broadcast(&c->change);
 }
 
+/* Their objects are named by records that are written. */
+static void batch_let_go(struct batch *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		for (int k = 0; k < 2 && !b->each[i]; k++)
+			if (b->events[i]->content[k])
+				capture_let_go(b->events[i]->content[k]);
+}
+
 /* Without the lock. Frees what is in the journal; returns how many of it were events. */
 static size_t batch_free_written(struct batch *b)
 {
@@ -379,6 +390,7 @@ static int writer_write(struct shfs_capture *c)
 	for (size_t i = 0; sync_err && i < b->n; i++)
 		if (!b->each[i])
 			b->each[i] = sync_err;
+	batch_let_go(b);
 	told = batch_free_written(b);
 	pthread_mutex_lock(&c->lock);
 	c->stats.records += told;
@@ -515,13 +527,46 @@ static void writer_failed(struct shfs_capture *c)
 		writer_drop(c, true);
 }
 
+/* --- while a collection waits --- */
+
+/* Lock held, and let go meanwhile. All that is put is committed, and what no record names
+ * yet is claimed. */
+static void writer_renew(struct shfs_capture *c)
+{
+	struct shfs_snapshot *s;
+	struct shfs_object_id *ids;
+	size_t n = 0;
+
+	c->renewing = true;
+	while (c->n_puts) {
+		if (c->puts)
+			writer_commit(c);
+		else
+			capture_wait(c, &c->written, capture_now() + CAPTURE_TICK_NS);
+	}
+	pthread_mutex_lock(&c->held_lock);
+	ids = calloc(c->n_held + 1, sizeof(*ids));
+	DL_FOREACH2 (c->held, s, held_next)
+		if (ids)
+			ids[n++] = s->content.object;
+	pthread_mutex_unlock(&c->held_lock);
+	if (ids)
+		(void)!shfs_lease_renew(c->store, ids, n); /* else it waits on */
+	free(ids);
+	c->renewing = false;
+	pthread_cond_broadcast(&c->work);
+}
+
 /* --- the thread --- */
 
 /* Lock held, and let go meanwhile. Sleeps, or writes. */
 static void writer_step(struct shfs_capture *c)
 {
 	if (!writer_can(c)) {
-		pthread_cond_wait(&c->written, &c->lock);
+		if (c->n_held)
+			capture_wait(c, &c->written, capture_now() + CAPTURE_LEASE_NS);
+		else
+			pthread_cond_wait(&c->written, &c->lock);
 		return;
 	}
 	if (!writer_is_due(c)) {
@@ -550,6 +595,8 @@ void *capture_writer(void *arg)
 			capture_tell_lost(c);
 		if (c->closing && !c->n_archivers && !c->head && !c->n_puts)
 			break;
+		if (shfs_lease_is_stale(c->store))
+			writer_renew(c);
 		if (c->error)
 			writer_failed(c);
 		else if (!writer_tell_syncs(c))

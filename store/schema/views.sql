@@ -81,7 +81,8 @@ SELECT v.file_id << 32 | v.n AS version_id, v.file_id,
 	(SELECT d.path || '/' || f.name FROM file f JOIN directory d USING (directory_id)
 		WHERE f.file_id = v.file_id) AS path,
 	v.n, object_name(v.object) AS object, substr(v.object, 1, 3) AS object_key,
-	version_flags(v.data) AS flags, version_size(v.data) AS size,
+	(version_flags(v.data) & 1073741823) | object_pruned(v.object) AS flags,
+	version_size(v.data) AS size,
 	version_mode(v.data) AS mode, version_mtime_ns(v.data) AS mtime_ns,
 	version_phash(v.data) AS phash,
 	CASE version_source(v.data) & 15 WHEN 1 THEN 'written' WHEN 2 THEN 'found'

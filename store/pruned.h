@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * pruned.h - which objects were taken away on purpose, though records still name them:
+ * pruned, in the store (docs/objects.md). One that is put again is there again.
+ */
+#pragma once
+
+#include "common/record.h"
+#include "store/store.h"
+
+struct pruned;
+
+struct pruned *pruned_new(void); /* NULL: no memory */
+void pruned_free(struct pruned *pruned);
+
+/* For an object that a record names and that is not there: was it pruned? 1; 0: it was
+ * lost; or a negative errno. Thread-safe. */
+_must_check_ int shfs_object_is_pruned(struct shfs_store *store,
+                                       const struct shfs_object_id *id);
+
+/* The same of one of which it is not known if it is there. */
+_must_check_ int shfs_object_was_pruned(struct shfs_store *store,
+                                        const struct shfs_object_id *id);
+
+/* Notes it durably, before they go; ids are sorted. */
+_must_check_ int pruned_add(struct shfs_store *store, const struct shfs_object_id *ids,
+                            size_t n);

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: MIT
+"""Prune and gc: what goes, what stays, how it is shown; beside writers, and killed at any instant."""
+import glob
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+
+import harness
+import pytest
+from harness import wait_until
+from test_mount_cli import daemon_pid, is_mounted, mounted_cli  # fixtures among them
+
+assert mounted_cli and is_mounted
+
+SHFS = os.path.join(harness.PREFIX, "bin/shfs")
+ROUNDS = int(os.environ.get("SHFS_PRUNE_ROUNDS", "6"))
+
+
+def content(name, n):
+    """What a version holds can be told from its first line."""
+    rng = random.Random(f"{name} {n}")
+    lines = [f"{name} {n}\n"]
+    if n % 5 == 0:  # not to be packed well, and sometimes loose
+        lines += [rng.randbytes(300_000 * (1 + n % 10)).hex() + "\n"] if n % 20 == 0 else [rng.randbytes(3000).hex() + "\n"]
+    lines += [f"line {i} of {n // 7 if i % 9 else n}\n" for i in range(400)]
+    return "".join(lines).encode()
+
+
+def is_right(data):
+    match = re.match(rb"(\w+) (\d+)\n", data)
+    return bool(match) and data == content(match[1].decode(), int(match[2]))
+
+
+def versions(sandbox, name):
+    """All, the newest first."""
+    return json.loads(sandbox.shfs("log", "--json", f"{sandbox.project}/{name}", cwd="/").stdout)["versions"]
+
+
+def states(sandbox, name):
+    """By their number: is it archived?"""
+    return {v["n"]: v["not_archived"] or "archived" for v in versions(sandbox, name)}
+
+
+@pytest.fixture
+def six(sandbox, mounted_cli, shfs):
+    """A file with six versions, below a live mount."""
+    for n in range(6):
+        sandbox.write("file", content("file", n))
+    sandbox.write("other", content("other", 5))
+    sandbox.write("other", content("other", 6))
+    shfs("sync")
+    return mounted_cli
+
+
+def test_keep_last(sandbox, shfs, six):
+    path = f"{six}/file"
+    dry = json.loads(shfs("prune", "--keep-last", "2", "--dry-run", "--json").stdout)
+    assert (dry["done"], dry["versions"], dry["objects"]) == (False, 4, 4) and dry["bytes"] > 0
+    assert "file@1" in shfs("prune", "--keep-last=2", "-n").stdout
+    assert set(states(sandbox, "file").values()) == {"archived"}
+
+    done = json.loads(shfs("prune", "--keep-last", "2", "--json").stdout)
+    assert done["done"] and done["objects"] == 4 and done["store_before"] > 0
+    assert states(sandbox, "file") == {1: "pruned", 2: "pruned", 3: "pruned", 4: "pruned", 5: "archived", 6: "archived"}
+    assert set(states(sandbox, "other").values()) == {"archived"}
+    for n in (5, 6):
+        assert shfs("cat", f"{path}@{n}").stdout_bytes == content("file", n - 1)
+    for command in ("cat", f"{path}@1"), ("diff", f"{path}@1", f"{path}@6"), ("restore", "--force", f"{path}@2"):
+        result = shfs(*command, check=False)
+        assert result.status in (1, 2) and "is not archived: pruned" in result.stderr, result
+    assert "not archived: pruned" in shfs("log", path).stdout
+    assert json.loads(shfs("prune", "--keep-last", "2", "--json").stdout)["objects"] == 0
+
+    # the mount goes on: what comes again is there again, and what is new leans on nothing that is gone
+    sandbox.write("file", content("file", 1))
+    sandbox.write("file", content("file", 7))
+    shfs("sync")
+    now = states(sandbox, "file")
+    assert now[2] == now[7] == now[8] == "archived" and now[1] == "pruned"
+    assert shfs("cat", f"{path}@2").stdout_bytes == content("file", 1)
+    assert shfs("cat", f"{path}@8").stdout_bytes == content("file", 7)
+    shfs("reindex")
+    assert states(sandbox, "file") == now
+
+
+@pytest.mark.users("ordinary")
+def test_what_is_meant(sandbox, shfs, six):
+    def would(*options):
+        return json.loads(shfs("prune", "--dry-run", "--json", *options).stdout)["versions"]
+
+    assert would(f"{six}/other") == 1 and would(six) == 6
+    assert would("--name", "oth*") == 1
+    assert would("--older-than", "1h") == 0 and would("--older-than", "now") == 6
+    assert would("--keep-within", "1h") == 0
+    assert would("--keep-daily", "3") == 6 - 0 and would("--keep-last", "3") == 3
+    assert would("--larger-than", "1K") == 6 and would("--larger-than", "1G") == 0
+    assert would(f"{six}/other", "--also-newest") == 2
+    assert would("--max-size", "1G") == 0 and would("--max-size", "1K") == 6
+    sandbox.run("rm", "other")
+    shfs("sync")
+    assert would(f"{six}/other") == 2, "of what is there the newest stays"
+    assert "prune what?" in shfs("prune", check=2).stderr
+    assert "wants a number" in shfs("prune", "--keep-last", "x", check=2).stderr
+    assert "wants a size" in shfs("prune", "--max-size", "0", check=2).stderr
+    assert shfs("prune", f"{six}/none", check=3)
+
+
+@pytest.mark.users("ordinary")
+def test_oldest_first(sandbox, shfs, six):
+    """A quota: only as many as it takes, the oldest."""
+    size = json.loads(shfs("prune", "--max-size", "1G", "--json").stdout)["store_before"]
+    for n in range(4):
+        sandbox.write("big", os.urandom(400_000))
+    shfs("sync")
+    done = json.loads(shfs("prune", "--max-size", str(size + 1_000_000), "--json").stdout)
+    assert done["store_after"] <= size + 1_000_000 < done["store_before"]
+    now = states(sandbox, "big")
+    assert now[4] == "archived" and now[1] == "pruned" and set(states(sandbox, "file").values()) >= {"archived"}
+    order = [now[n] for n in sorted(now)]
+    assert order == sorted(order, reverse=True), "the oldest go"
+    assert "larger than that still" in shfs("prune", "--max-size", "1K", check=4).stderr
+
+
+@pytest.mark.users("ordinary")
+def test_gc(sandbox, shfs, six):
+    """What no record names goes, while another mount records; and nothing where the journal may lack names."""
+    assert "0 objects" in shfs("gc").stdout
+    shfs("umount", six)
+    [segment] = glob.glob(f"{sandbox.store}/journal/*/fuse-*.seg.zst")
+    sandbox.mkdir(f"{six}/second")
+    shfs("mount", f"{six}/second")
+    sandbox.write("second/kept", content("kept", 3))
+    shfs("sync")
+    with open(segment, "rb") as file:
+        kept = file.read()
+    sandbox.run("sh", "-c", f"echo garbage > {segment}.x; mv {segment} {sandbox.home}/segment; mv {segment}.x {segment}")
+    assert "damaged" in shfs("gc", check=4).stderr and "damaged" in shfs("prune", "--keep-last", "1", check=4).stderr
+    dry = json.loads(shfs("gc", "--dry-run", "--despite-damage", "--json").stdout)
+    assert not dry["done"] and dry["objects"] == 8
+    assert json.loads(shfs("gc", "--despite-damage", "--json").stdout)["objects"] == 8
+    assert "0 objects" in shfs("gc", "--despite-damage").stdout
+    assert shfs("cat", f"{six}/second/kept").stdout_bytes == content("kept", 3)
+    assert len(kept) > 0
+    sandbox.run("mv", f"{sandbox.home}/segment", segment)
+    shfs("reindex")
+    # not pruned: lost
+    assert "missing" in shfs("cat", f"{six}/file@1", check=1).stderr
+    shfs("umount", f"{six}/second")
+
+
+def test_a_mount_that_is_stopped(sandbox, shfs, six):
+    """It may need what it has found: nothing that is in flight goes, and it goes on as if nothing were."""
+    pid = daemon_pid(shfs, six)
+    sandbox.read("file")
+    sandbox.write("last", content("file", 0))  # an object that is there already
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        prune = sandbox.popen([SHFS, "prune", "--keep-last", "1"], cwd="/",
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(1)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    prune.wait(60)
+    shfs("sync")
+    assert states(sandbox, "last")[1] == "archived"
+    assert shfs("cat", f"{six}/last").stdout_bytes == content("file", 0)
+
+
+# --- F37: beside writers and restores, killed at any instant ---
+
+WRITER = r"""
+import os, sys, random, time
+sys.path.insert(0, sys.argv[1])
+os.environ.setdefault("SHFS_TEST_BUILD", "")
+import importlib.util
+exec(open(sys.argv[2]).read())
+name, n = sys.argv[3], int(sys.argv[4])
+rng = random.Random(n)
+while True:
+    n += 1
+    # contents come back, too: what was pruned a moment ago, and what other files hold
+    data = content(rng.choice("abc"), rng.randrange(max(n - 40, 0), n + 1)) if rng.random() < 0.5 else content(name, n)
+    with open(name + ".tmp" if n % 3 else name, "wb") as file:
+        file.write(data)
+    if n % 3:
+        os.rename(name + ".tmp", name)
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture
+def load(sandbox, mounted_cli):
+    """Writers of three files, till they are killed."""
+    source = open(__file__).read()
+    body = "import random\n" + source[source.index("def content(") : source.index("def is_right(")]
+    where = os.path.join(sandbox.path, "writer-content.py")
+    sandbox.write_outside(where, body)
+    script = os.path.join(sandbox.path, "writer.py")
+    sandbox.write_outside(script, WRITER)
+    begun = []
+
+    def start(n):
+        for name in "abc":
+            begun.append(sandbox.popen(["/usr/bin/python3", script, sandbox.path, where, name, n], stderr=subprocess.DEVNULL))
+
+    def end():
+        while begun:
+            process = begun.pop()
+            process.kill()
+            process.wait()
+
+    yield start, end
+    end()
+
+
+def check_all(sandbox, names="abc"):
+    """Each version that is not said to be pruned is right; how many there are."""
+    found = {"archived": 0, "pruned": 0}
+    wrong = []
+    for name in names:
+        path = f"{sandbox.project}/{name}"
+        all_versions = versions(sandbox, name)
+        archived = [v for v in all_versions if not v["not_archived"]]
+        found["pruned"] += sum(v["not_archived"] == "pruned" for v in all_versions)
+        found["archived"] += len(archived)
+        # all in one go, told apart by their sizes
+        for at in range(0, len(archived), 50):
+            some = archived[at : at + 50]
+            done = sandbox.shfs("cat", *(f"{path}@{v['n']}" for v in some), cwd="/", check=False, timeout=120)
+            if done.status:
+                wrong.append(done.stderr)
+                continue
+            data = done.stdout_bytes
+            for v in some:
+                if not v["incomplete"] and v["size"] and not is_right(data[: v["size"]]):
+                    wrong.append((name, v))
+                data = data[v["size"] :]
+    assert not wrong, wrong[:5]
+    return found
+
+
+POLICIES = (["prune", "--keep-last", "3"], ["prune", "--keep-last", "20", "--larger-than", "5K"], ["prune", "--max-size", "2M"], ["gc"])
+
+
+@pytest.mark.users("ordinary")
+def test_beside_writers(sandbox, shfs, mounted_cli, load):
+    """SHFS_PRUNE_ROUNDS: of these every third is killed at any instant, every fifth kills the mount, too."""
+    start, end = load
+    rng = random.Random(int(os.environ.get("SHFS_PRUNE_SEED", time.time())))
+    start(0)
+    tried = {"done": 0, "busy": 0, "killed": 0, "mounts": 0, "restores": 0}
+    sandbox.allow_exit(-signal.SIGKILL)
+    sandbox.allow_log("ended")
+    for n in range(ROUNDS):
+        process = sandbox.popen([SHFS, *POLICIES[n % len(POLICIES)]], cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        if n % 3 == 2:
+            time.sleep(rng.random() * 0.6)
+            process.kill()
+        restored = shfs("restore", "--to", f"{sandbox.home}/back-{n}", f"{mounted_cli}/{rng.choice('abc')}@1", check=False, cwd="/")
+        assert restored.status in (0, 1, 3), restored
+        if restored.status == 0:
+            with open(f"{sandbox.home}/back-{n}", "rb") as file:
+                assert is_right(file.read())
+            tried["restores"] += 1
+        elif restored.status == 1:
+            assert "pruned" in restored.stderr, restored
+        error = process.communicate(timeout=120)[1].decode()
+        assert process.returncode in (0, 4, -signal.SIGKILL), error
+        tried[{0: "done", 4: "busy", -signal.SIGKILL: "killed"}[process.returncode]] += 1
+        if n % 5 == 4:
+            os.kill(daemon_pid(shfs, mounted_cli), signal.SIGKILL)
+            end()
+            wait_until(lambda: not is_mounted(mounted_cli), "the mount to go")
+            shfs("mount", mounted_cli, cwd="/")
+            tried["mounts"] += 1
+            start(100 * n)
+    end()
+    shfs("sync")
+    tried.update(check_all(sandbox))
+    assert tried["archived"] and tried["pruned"] and tried["done"]
+    stored = json.loads(shfs("stats", "--store", "--json").stdout)
+    assert stored["versions"] >= tried["archived"] and stored["files"] and stored["stored_bytes"] <= stored["content_bytes"] * 2
+    assert "Files that take most" in shfs("stats", "--store").stdout
+    shfs("umount", mounted_cli, cwd="/")
+    # nothing of a collection that was killed is left for good
+    shfs("prune", "--keep-last", "1", cwd="/")
+    shfs("gc", cwd="/")
+    assert json.loads(shfs("gc", "--dry-run", "--json", cwd="/").stdout)["objects"] == 0
+    assert not glob.glob(f"{sandbox.store}/objects/packs/*.new")
+    check_all(sandbox)
+    print(tried)
+
+
+@pytest.mark.users("ordinary")
+def test_quota(sandbox, shfs, project):
+    """Held by itself."""
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[store]\nmax-size = 3M\n")
+    shfs("mount", project)
+    for n in range(12):
+        sandbox.write("file", os.urandom(500_000))
+    shfs("sync")
+    assert "of at most 3.0 MiB" in shfs("status", check=False).stdout
+    shfs("umount", project)  # the last round of the background ingest
+    wait_until(lambda: "pruned" in states(sandbox, "file").values(), "the quota to be held", 40)
+    wait_until(lambda: json.loads(shfs("status", "--json", check=False, cwd="/").stdout)["store"]["bytes"] <= 3 << 20, "room", 40)
+    now = states(sandbox, "file")
+    assert now[12] == "archived" and now[1] == "pruned"
