@@ -7,6 +7,7 @@
 #include "store/index-check.h"
 #include "store/journal.h"
 #include "store/object.h"
+#include "store/pruned.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -356,7 +357,8 @@ static int find_missing(struct check_run *run)
 		struct shfs_flaw *f;
 		char name[44];
 
-		if (shfs_object_list_has(&run->there, id))
+		if (shfs_object_list_has(&run->there, id) ||
+		    shfs_object_is_pruned(run->store, id) > 0)
 			continue;
 		r = read_by_name(run, id); /* it may have come meanwhile */
 		if (!r)

@@ -74,6 +74,7 @@ def test_keep_last(sandbox, shfs, six):
         assert result.status in (1, 2) and "is not archived: pruned" in result.stderr, result
     assert "not archived: pruned" in shfs("log", path).stdout
     assert json.loads(shfs("prune", "--keep-last", "2", "--json").stdout)["objects"] == 0
+    shfs("check", "--read-data")  # pruned is not lost
 
     # the mount goes on: what comes again is there again, and what is new leans on nothing that is gone
     sandbox.write("file", content("file", 1))
@@ -291,6 +292,7 @@ def test_beside_writers(sandbox, shfs, mounted_cli, load):
     shfs("gc", cwd="/")
     assert json.loads(shfs("gc", "--dry-run", "--json", cwd="/").stdout)["objects"] == 0
     assert not glob.glob(f"{sandbox.store}/objects/packs/*.new")
+    assert "is not there" not in shfs("check", "--read-data", check=False, cwd="/").stdout
     check_all(sandbox)
     print(tried)
 
