@@ -63,7 +63,7 @@ static int fail(struct job *j, const char *entry, int error)
 		              "it is there twice, or collides with another content");
 	case -EBUSY:
 		refuse(j, entry,
-		       "something records into the store, or is being forgotten in it");
+		       "something records into the store, or is being taken out of it");
 		shfs_hint("shfs umount first; an interrupted shfs forget goes on with "
 		          "--resume");
 		return SHFS_EXIT_REFUSED;

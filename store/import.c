@@ -7,6 +7,7 @@
 #include "store/hooklog.h"
 #include "store/index-internal.h"
 #include "store/journal.h"
+#include "store/lease.h"
 #include "store/object.h"
 #include "store/rewrite.h"
 
@@ -35,7 +36,7 @@ struct object_list {
 
 struct shfs_import {
 	struct shfs_store *store;
-	int lock;
+	struct lease_gate gate; /* until the journal names what was put */
 	bool dry_run;
 	bool alone; /* nobody records into the store until we are done */
 	struct staged *files;
@@ -58,8 +59,8 @@ int shfs_import_new(struct shfs_store *store, bool dry_run, struct shfs_import *
 		return -ENOMEM;
 	m->store = store;
 	m->dry_run = dry_run;
-	m->lock = r = shfs_store_lock(store->path, "import", 0);
-	if (r >= 0)
+	r = lease_gate_shut(store, &m->gate);
+	if (!r)
 		r = shfs_store_share(store, 0);
 	if (!r)
 		r = shfs_forget_pending(store) ? -EBUSY : forget_plan_clear(store);
@@ -101,7 +102,7 @@ void shfs_import_free(struct shfs_import *m)
 	free(m->files);
 	free(m->came.ids);
 	free(m->named.ids);
-	shfs_closep(&m->lock);
+	lease_gate_close(&m->gate);
 	free(m);
 }
 

@@ -330,6 +330,17 @@ static int set_generation(struct lease_gate *g, uint64_t generation)
 	return 0;
 }
 
+int lease_gate_shut(struct shfs_store *store, struct lease_gate *g)
+{
+	int r = lease_gate_open(store, g);
+
+	if (!r)
+		r = set_generation(g, g->generation + 1); /* one may have been killed */
+	if (r)
+		lease_gate_close(g);
+	return r;
+}
+
 /* Nobody holds a lease of those generations, for a moment. */
 static int drain(struct lease_gate *g, uint64_t generation, int wait_ms)
 {

@@ -51,6 +51,9 @@ struct lease_gate {
 /* One at a time. -EBUSY. */
 _must_check_ int lease_gate_open(struct shfs_store *store, struct lease_gate *gate);
 
+/* Keeps collections away until it is closed: nothing is condemned. -EBUSY. */
+_must_check_ int lease_gate_shut(struct shfs_store *store, struct lease_gate *gate);
+
 /* A new generation, in which these (sorted) are condemned. Returns once no lease of the
  * one before is left. -EBUSY: one was there for wait_ms; nothing is condemned then. */
 _must_check_ int lease_gate_condemn(struct lease_gate *gate,

@@ -153,24 +153,6 @@ def test_gc(sandbox, shfs, six):
     shfs("umount", f"{six}/second")
 
 
-def test_a_mount_that_is_stopped(sandbox, shfs, six):
-    """It may need what it has found: nothing that is in flight goes, and it goes on as if nothing were."""
-    pid = daemon_pid(shfs, six)
-    sandbox.read("file")
-    sandbox.write("last", content("file", 0))  # an object that is there already
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        prune = sandbox.popen([SHFS, "prune", "--keep-last", "1"], cwd="/",
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(1)
-    finally:
-        os.kill(pid, signal.SIGCONT)
-    prune.wait(60)
-    shfs("sync")
-    assert states(sandbox, "last")[1] == "archived"
-    assert shfs("cat", f"{six}/last").stdout_bytes == content("file", 0)
-
-
 # --- F37: beside writers and restores, killed at any instant ---
 
 WRITER = r"""
