@@ -13,9 +13,7 @@ import tempfile
 import pytest
 
 from test_gaps import kill
-from test_mount_cli import mounted_cli  # a fixture
 
-assert mounted_cli
 SECRET = b"hunter2-correct-horse"
 
 
@@ -250,13 +248,13 @@ def test_asks_on_a_terminal(work, sandbox, shfs):
 
 
 @pytest.mark.users("ordinary")
-def test_after_a_crash(sandbox, shfs, mounted_cli, shell):
+def test_after_a_crash(sandbox, shfs, mounted, shell):
     """A segment that was never sealed."""
     bash = shell(cwd="/")
     bash.run(f"echo {SECRET.decode()} > {sandbox.project}/key")
     bash.run(f"echo kept > {sandbox.project}/kept; cat {sandbox.project}/key > /dev/null")
     shfs("sync")
-    kill(sandbox, shfs, mounted_cli)
+    kill(sandbox, mounted)
     assert glob.glob(f"{sandbox.store}/journal/*/*.seg")
     assert "forgotten: 1 command" in shfs("forget", "--yes", "--grep", SECRET).stdout
     assert places(sandbox.store, SECRET) == []
