@@ -34,6 +34,8 @@ struct shfs_contents {
 	struct shfs_project_rules *rules;
 	int root_fd;
 	bool late;
+	_Atomic int64_t
+		wait_from_ns; /* CLOCK_MONOTONIC: before, no close is waited for */
 	pthread_mutex_t lock;
 	struct known *known; /* the longest unused first */
 };
@@ -198,6 +200,29 @@ static void outlast_tick(const struct shfs_event_file *file)
 		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);
 }
 
+/* A close may be told before it is done, which it is when who closes runs again: that is
+ * waited for, at most half a second and a fifth of all time, as maybe somebody else
+ * keeps the file open. */
+static bool lease_in_time(struct shfs_contents *c, int fd,
+                          const struct shfs_event_file *file)
+{
+	int64_t began_ns = shfs_clock_ns(CLOCK_MONOTONIC),
+		span_ns = SHFS_NSEC_PER_SEC / 1000;
+	bool leased = lease(fd, file);
+
+	if (leased || !c->late || began_ns < c->wait_from_ns) {
+		if (!leased)
+			outlast_tick(file);
+		return leased || lease(fd, file);
+	}
+	for (int i = 0; i < 9 && !leased && is_as_told(fd, file); i++, span_ns *= 2) {
+		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);
+		leased = lease(fd, file);
+	}
+	c->wait_from_ns = 5 * shfs_clock_ns(CLOCK_MONOTONIC) - 4 * began_ns;
+	return leased;
+}
+
 /* What the event alone tells. */
 static struct shfs_content content_as_told(const struct shfs_event_file *file,
                                            uint32_t flags)
@@ -269,12 +294,8 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
                                           enum shfs_depth depth, uint64_t max_bytes)
 {
 	struct shfs_snapshot *snapshot;
-	bool leased = lease(fd, file);
+	bool leased = sure ? lease(fd, file) : lease_in_time(c, fd, file);
 
-	if (!leased) {
-		outlast_tick(file);
-		leased = lease(fd, file); /* a close may be told before it is done */
-	}
 	if (!is_as_told(fd, file))
 		return NULL;
 	snapshot = take(c, fd, before, ignored, depth, max_bytes);

@@ -147,7 +147,7 @@ class Daemon:
             argv += ["--foreground", *options, directory]
             self.process = sandbox.popen(argv, stdout=stderr, stderr=stderr)
         sandbox.mounts.append(self)
-        wait_until(self._ready, f"the recording of {directory}")
+        wait_until(self._ready, f"the recording of {directory}", 30)
 
     def _ready(self):
         if self.process.poll() is not None:

@@ -172,6 +172,13 @@ static void superseded_is_never_invented(void **state)
 	scene_end(&s);
 }
 
+static void late_scene(struct scene *s, const char *driver)
+{
+	shfs_recorder_end(&s->r);
+	s->r.driver = driver;
+	assert_ok(shfs_recorder_begin(&s->r));
+}
+
 static void set_mtime(struct scene *s, const char *path)
 {
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
@@ -203,6 +210,38 @@ static void superseded_is_not_what_was_before(void **state)
 	scene_end(&s);
 }
 
+static void *close_later(void *fd)
+{
+	usleep(100000);
+	close(*(int *)fd);
+	return NULL;
+}
+
+/* Tracepoints tell of the call, and the file is let go behind that. */
+static void a_close_that_is_not_done_is_waited_for(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	pthread_t thread;
+	union event e;
+	int fd;
+
+	scene_begin(&s);
+	late_scene(&s, "bpf-tracepoints");
+	write_now(&s, "f", 5000, 1);
+	set_mtime(&s, "f");
+	fd = openat(s.r.root_fd, "f", O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	fill_close(&s, &e, PID, "f", SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
+	assert_ok(pthread_create(&thread, NULL, close_later, &fd));
+	tell(&s, &e);
+	assert_ok(pthread_join(thread, NULL));
+	j = scene_journal(&s);
+	assert_false(kit_find(j, "f")->access.made.flags & SHFS_CONTENT_INCOMPLETE);
+	kit_assert_object(&s.kit, &kit_find(j, "f")->access.made, 5000, 1);
+	scene_end(&s);
+}
+
 /* fanotify tells names and closes by two queues. */
 static void a_name_told_late_has_what_is_known(void **state)
 {
@@ -212,9 +251,7 @@ static void a_name_told_late_has_what_is_known(void **state)
 	union event e;
 
 	scene_begin(&s);
-	shfs_recorder_end(&s.r);
-	s.r.driver = "fanotify";
-	assert_ok(shfs_recorder_begin(&s.r));
+	late_scene(&s, "fanotify");
 	write_now(&s, "new", 5000, 1);
 	assert_ok(renameat(s.r.root_fd, "new", s.r.root_fd, "f"));
 	fill(&s, &e, SHFS_EVENT_RENAME, PID, "new", "f");
@@ -480,6 +517,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(what_a_close_left),
 		cmocka_unit_test(superseded_is_never_invented),
 		cmocka_unit_test(superseded_is_not_what_was_before),
+		cmocka_unit_test(a_close_that_is_not_done_is_waited_for),
 		cmocka_unit_test(a_name_told_late_has_what_is_known),
 		cmocka_unit_test(another_file_is_not_taken_for_it),
 		cmocka_unit_test(pinned_is_read_without_a_name),
