@@ -120,7 +120,7 @@ static bool is_copy(const struct shfs_command_row *c)
 static int judge(struct shfs_stale *s, int64_t process_id,
                  const struct shfs_command_row *command)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf argv = { 0 };
 	struct program *program;
 	int r = shfs_graph_program(s->graph, process_id, &program);
 
@@ -130,15 +130,8 @@ static int judge(struct shfs_stale *s, int64_t process_id,
 		classify(program);
 	if (!program->interactive && !program->interpreter)
 		return 1;
-	r = shfs_rows_open(s->graph->index,
-	                   "SELECT argv FROM v_process WHERE process_id = ?1", &rows);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, process_id);
-	if (!r)
-		r = shfs_rows_next(rows);
-	return r > 0 ? !is_interactive(program, shfs_rows_text(rows, 0),
-	                               shfs_rows_bytes(rows, 0), command)
-	             : r;
+	r = shfs_facts_argv(s->graph->facts, process_id, &argv);
+	return r > 0 ? !is_interactive(program, argv.data, argv.len, command) : r;
 }
 
 /* Many files in a row are of one process. */

@@ -343,6 +343,21 @@ int shfs_facts_exe(struct shfs_facts *f, int64_t program_id, char **out)
 	return *out ? 1 : -ENOMEM;
 }
 
+int shfs_facts_argv(struct shfs_facts *f, int64_t process_id, struct shfs_buf *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(f->index, &stmt,
+	                     "SELECT s.text FROM process p JOIN string_text_of s"
+	                     " ON s.string_id = p.argv_id WHERE p.process_id = ?",
+	                     shfs_arg_int(process_id));
+
+	if (r <= 0)
+		return r;
+	shfs_buf_add(out, sqlite3_column_text(stmt, 0) ?: (const unsigned char *)"",
+	             sqlite3_column_bytes(stmt, 0));
+	return out->failed ? -ENOMEM : 1;
+}
+
 #define LAST                                                                             \
 	" AND made_n = ?1 & 4294967295 AND op < 100 AND command_id IS NOT NULL"          \
 	" ORDER BY seq DESC LIMIT 1"

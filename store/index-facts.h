@@ -61,6 +61,9 @@ _must_check_ int shfs_facts_owner(struct shfs_facts *facts, int64_t access_id,
 _must_check_ int shfs_facts_program(struct shfs_facts *facts, int64_t process_id,
                                     int64_t *program_id);
 _must_check_ int shfs_facts_exe(struct shfs_facts *facts, int64_t program_id, char **out);
+/* Appends its arguments, a NUL between two. */
+_must_check_ int shfs_facts_argv(struct shfs_facts *facts, int64_t process_id,
+                                 struct shfs_buf *out);
 
 /* By which a command last wrote the version, or moved it to where it is (file2), also
  * where that was the same content again. */
