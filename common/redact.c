@@ -14,6 +14,10 @@
 #define TRIES_MAX  4096        /* of regular expressions, in one text */
 #define NEEDLE_MAX 64
 
+/* What a regular expression of libc's takes no more than milliseconds to compile with. */
+#define NESTED_MAX   16
+#define REPEATED_MAX 65536 /* the numbers in braces, multiplied */
+
 struct pattern {
 	char needle[NEEDLE_MAX]; /* what a match begins with */
 	size_t needle_len;
@@ -136,11 +140,49 @@ const char *shfs_redact_group(const char *p, const char **end)
 	return group;
 }
 
+/* The larger number of the braces at p. */
+static unsigned long repeats(const char *p)
+{
+	char *end;
+	unsigned long from = strtoul(p + 1, &end, 10);
+	unsigned long to = *end == ',' ? strtoul(end + 1, NULL, 10) : 0;
+
+	return from > to ? from : to ? to : 1;
+}
+
+/* What would take a time without bound, or is another thing to PCRE. NULL: nothing. */
+static const char *unbounded(const char *p)
+{
+	bool repetition = false;
+	unsigned long n = 1;
+	int depth = 0;
+
+	for (; *p; p = behind_one(p)) {
+		bool another = strchr("*+?{", *p);
+
+		if (another && repetition)
+			return "what is repeated cannot be repeated at once";
+		repetition = another;
+		if (*p == '\\' && p[1] >= '1' && p[1] <= '9')
+			return "it cannot refer to what was matched";
+		depth += *p == '(';
+		depth -= *p == ')';
+		if (depth > NESTED_MAX)
+			return "parentheses are nested too deeply";
+		if (*p == '{' &&
+		    (__builtin_mul_overflow(n, repeats(p), &n) || n > REPEATED_MAX))
+			return "the numbers in braces are too large";
+		if (*p == '{')
+			p = strchr(p, '}') ? strchr(p, '}') : p;
+	}
+	return NULL;
+}
+
 /* Returns what is wrong, or NULL. */
 static const char *parse(struct pattern *pattern, const char *text, size_t len)
 {
 	char *copy = strndup(text, len);
-	const char *p = copy;
+	const char *p = copy, *fault;
 
 	*pattern = (struct pattern){ 0 };
 	if (!copy)
@@ -150,12 +192,13 @@ static const char *parse(struct pattern *pattern, const char *text, size_t len)
 	pattern->at_word = !strncmp(p, "\\b", 2);
 	p += pattern->at_word ? 2 : 0;
 	take_needle(pattern, &p);
-	if (pattern->needle_len >= HEAD && !has_branches(p))
-		pattern->rest = strdup(p);
+	fault = pattern->needle_len < HEAD ? "it must begin with three plain characters"
+	        : has_branches(p)          ? "\"|\" must stand in parentheses"
+	                                   : unbounded(p);
+	if (!fault && !(pattern->rest = strdup(p)))
+		fault = "no memory";
 	free(copy);
-	return pattern->needle_len < HEAD ? "it must begin with three plain characters"
-	       : pattern->rest            ? NULL
-	                                  : "\"|\" must stand in parentheses";
+	return fault;
 }
 
 /* Bytes are characters in the locale C, and so nothing that is no text is passed over. */

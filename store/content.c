@@ -11,6 +11,7 @@
 
 #define LINKS_MAX    128        /* of a chain that is read */
 #define KEPT_MAX     (8u << 20) /* bytes of its frames that are not read twice */
+#define LINKS_READ   1024       /* of all chains that a content is looked for in */
 #define LOOKS        3          /* of one that is not there */
 #define STREAM_BYTES (1u << 20) /* a larger content is not copied through memory */
 
@@ -58,6 +59,17 @@ static int chain_end_loose(struct shfs_store *store, struct chain *c,
 	return 0;
 }
 
+/* Is the last link one that was there before? It would need itself. */
+static bool chain_is_ring(const struct chain *c)
+{
+	const struct packed *last = &c->links[c->n - 1];
+
+	for (unsigned i = 0; i < c->n - 1; i++)
+		if (c->links[i].pack == last->pack && c->links[i].offset == last->offset)
+			return true;
+	return false;
+}
+
 /* Reads the frames. */
 static int chain_read(struct shfs_store *store, const struct shfs_object_id *wanted,
                       uint64_t max_bytes, struct chain *c)
@@ -77,7 +89,7 @@ static int chain_read(struct shfs_store *store, const struct shfs_object_id *wan
 			return c->n > 1 ? -EBADMSG : -EFBIG;
 		if (link->frame.kind != FRAME_DELTA)
 			return 0;
-		if (link->frame.size > DELTA_LEN_MAX)
+		if (link->frame.size > DELTA_LEN_MAX || chain_is_ring(c))
 			return -EBADMSG;
 		c->kept += link->frame.stored;
 		if (c->kept > KEPT_MAX && c->n > 1) { /* it is read again */
@@ -86,7 +98,7 @@ static int chain_read(struct shfs_store *store, const struct shfs_object_id *wan
 		}
 		id = link->frame.base;
 	}
-	return -EBADMSG; /* longer than any that is written, or a ring */
+	return -EBADMSG; /* longer than any that is written */
 }
 
 int content_decode(struct shfs_store *store, const struct frame *f, unsigned char *stored,
@@ -189,15 +201,17 @@ static int packed_read_one(struct shfs_store *store, const struct shfs_object_id
 /* The skip+1'th frame of the name. Of its bases, too, another frame may be a better one:
  * what took the place of a damaged object is not always the one that is found first. */
 static int packed_read(struct shfs_store *store, const struct shfs_object_id *id,
-                       unsigned skip, uint64_t max_bytes, struct content *out)
+                       unsigned skip, uint64_t max_bytes, struct content *out,
+                       unsigned *links_read)
 {
 	uint8_t skips[LINKS_MAX] = { (uint8_t)skip };
 	unsigned n;
 	int r;
 
-	for (unsigned tries = 0;; tries++) {
+	for (;;) {
 		r = packed_read_one(store, id, skips, max_bytes, out, &n);
-		if (r != -EBADMSG || n < 2 || tries == LINKS_MAX)
+		*links_read += n;
+		if (r != -EBADMSG || n < 2 || *links_read > LINKS_READ)
 			return r;
 		skips[n - 1]++;
 		memset(skips + n, 0, LINKS_MAX - n);
@@ -263,11 +277,12 @@ static int loose_read(struct shfs_store *store, const struct shfs_object_id *id,
 int content_read(struct shfs_store *store, const struct shfs_object_id *id,
                  uint64_t max_bytes, struct content *out)
 {
+	unsigned links_read = 0;
 	bool damaged = false;
 	int r;
 
 	for (unsigned skip = 0; skip < COLLISIONS_MAX; skip++) {
-		r = packed_read(store, id, skip, max_bytes, out);
+		r = packed_read(store, id, skip, max_bytes, out, &links_read);
 		if (r != -EBADMSG && r != -ENOENT)
 			return r;
 		if (r == -ENOENT)

@@ -11,6 +11,7 @@
 #define HOOKLOG_MAX_BYTES (1u << 30)
 #define FIELDS_MAX        16
 #define BLANK             "\x1eX1" /* and a NUL, blanks, LF */
+#define TAG_BYTES         sizeof("S1")
 
 struct shfs_hooklog {
 	struct shfs_buf text;
@@ -244,8 +245,8 @@ static int parse_record(const char *p, const char *end, const char **next,
 		return 0;
 	if (*p++ != '\x1e')
 		return -EBADMSG;
-	if (!next_field(&p, end, &f[n++]))
-		return 0;
+	if (!next_field(&p, p + MIN((size_t)(end - p), TAG_BYTES), &f[n++]))
+		return (size_t)(end - p) < TAG_BYTES ? 0 : -EBADMSG;
 	kind = layout_of(f[0]);
 	if (kind < 0)
 		return -EBADMSG;
@@ -291,22 +292,32 @@ int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec)
 {
 	const char *end = log->text.data + log->text.len, *next;
 	const char *start = log->text.data + log->pos, *p = start;
+	size_t blanks = 0; /* bytes of them from start on */
+	bool whole = true; /* nothing from start on may still be a record */
 
 	while (p && p < end) {
 		bool blank = (next = behind_blank(p, end));
+		int r = blank ? 1 : parse_record(p, end, &next, rec);
 
-		if (blank || parse_record(p, end, &next, rec) == 1) {
-			log->damaged += p - start;
+		if (r == 1 && (!blank || whole)) {
+			log->damaged += (size_t)(p - start) - blanks;
 			log->begin = p - log->text.data;
 			log->pos = next - log->text.data;
 			if (!blank)
 				return 1;
 			start = p = next;
+			blanks = 0;
+			continue;
+		}
+		if (blank) { /* or bytes of two fields, once that in front is whole */
+			blanks += (size_t)(next - p);
+			p = next;
 			continue;
 		}
 		/* What is not whole may still be being written, or was cut off by a full
 		 * disk and a later record follows: only a whole record behind it tells.
 		 */
+		whole = whole && r;
 		p = memchr(p + 1, '\x1e', end - p - 1);
 	}
 	return 0;

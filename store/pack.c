@@ -8,8 +8,14 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#define WINDOW_BYTES (4u << 20) /* more than two of the longest frames */
-#define SECTOR_BYTES 4096u      /* around one that cannot be read */
+#define WINDOW_FIRST (16u << 10) /* bytes that are read at once: first, and at most */
+#define WINDOW_BYTES (4u << 20)  /* more than the longest frame */
+#define SECTOR_BYTES 4096u       /* around one that cannot be read */
+
+/* Bytes that are hashed in vain: so many, and for each byte that was passed so many more.
+ * Heads that are none, by accident, cost less by far. */
+#define VAIN_FIRST (4u << 20)
+#define VAIN_EACH  4u
 
 static const unsigned char frame_magic[4] = { 0xd5, 's', 'h', 'f' };
 
@@ -98,133 +104,134 @@ uint64_t pack_prefix(const struct shfs_object_id *id)
 
 /* --- scanning --- */
 
-/* The intact frame at the begin of n bytes: its length; 0: there is none. */
-static size_t whole_frame(const unsigned char *bytes, size_t n, struct frame *f)
+struct scan {
+	int fd;
+	unsigned char *bytes;
+	size_t room, n, at; /* bytes of the file from base on: n of them, up to at done */
+	uint64_t from, base;
+	uint64_t vain; /* bytes hashed that were no frame */
+	bool last;     /* the file ends with them */
+	bool unreadable;
+};
+
+/* What cannot be read are zeros in it. */
+static int scan_read_around(struct scan *s)
 {
-	size_t len;
-
-	if (n < FRAME_HEAD_BYTES || frame_parse(bytes, n, f))
-		return 0;
-	len = frame_head_bytes(f->kind) + f->stored;
-	return len <= n && frame_is_intact(bytes, len) ? len : 0;
-}
-
-/* Where the next intact frame begins in n bytes; n: nowhere. */
-static size_t next_frame(const unsigned char *bytes, size_t n, size_t at)
-{
-	struct frame f;
-
-	while (at + FRAME_HEAD_BYTES <= n) {
-		const unsigned char *p =
-			memmem(bytes + at, n - at, frame_magic, sizeof(frame_magic));
-
-		if (!p)
-			break;
-		at = (size_t)(p - bytes);
-		if (whole_frame(p, n - at, &f))
-			return at;
-		at++;
-	}
-	return n;
-}
-
-/*
- * One window of the file that begins at base: calls fn for what is whole in it. Returns
- * how far it was read: the rest, less than the longest frame, may go on behind it.
- */
-static int scan_window(const unsigned char *bytes, size_t n, uint64_t base,
-                       pack_frame_fn fn, void *arg, size_t *end, size_t *looked)
-{
-	size_t longest = FRAME_DELTA_BYTES + FRAME_STORED_MAX;
-	struct frame f;
-	size_t at = 0, len;
-	int r;
-
-	if (!base && n >= PACK_HEAD_BYTES && !memcmp(bytes, PACK_MAGIC, PACK_HEAD_BYTES))
-		at = *end = PACK_HEAD_BYTES;
-	for (;;) {
-		len = whole_frame(bytes + at, n - at, &f);
-		if (len) {
-			r = fn(arg, &f, base + at);
-			if (r)
-				return r;
-			at += len;
-			*end = at;
-			continue;
-		}
-		if (n - at < longest)
-			break;
-		at = next_frame(bytes, n, at + 1);
-		if (at == n) { /* one may begin in what is left */
-			at = n - longest + 1;
-			break;
-		}
-	}
-	*looked = at;
-	return 0;
-}
-
-/* What cannot be read of a window are zeros in it. */
-static ssize_t read_around(int fd, unsigned char *bytes, uint64_t base)
-{
-	ssize_t done = 0;
 	struct stat st;
 
-	if (fstat(fd, &st))
+	if (fstat(s->fd, &st))
 		return -errno;
-	while ((size_t)done < WINDOW_BYTES &&
-	       base + (uint64_t)done < (uint64_t)st.st_size) {
-		ssize_t n = shfs_pread_full(fd, bytes + done, SECTOR_BYTES,
-		                            (off_t)(base + (uint64_t)done));
+	for (s->n = 0; s->n < s->room && s->base + s->n < (uint64_t)st.st_size;) {
+		size_t want = MIN((size_t)SECTOR_BYTES, s->room - s->n);
+		off_t at = (off_t)(s->base + s->n);
+		ssize_t n = shfs_pread_full(s->fd, s->bytes + s->n, want, at);
 
 		if (n < 0 && n != -EIO)
-			return n;
+			return (int)n;
 		if (n == -EIO) {
-			n = (ssize_t)MIN((uint64_t)SECTOR_BYTES,
-			                 (uint64_t)st.st_size - base - (uint64_t)done);
-			memset(bytes + done, 0, (size_t)n);
+			n = (ssize_t)MIN((uint64_t)want, (uint64_t)(st.st_size - at));
+			memset(s->bytes + s->n, 0, (size_t)n);
 		}
 		if (!n)
 			break;
-		done += n;
+		s->n += (size_t)n;
 	}
-	return done;
+	return 0;
+}
+
+/* What is not done yet, and what follows. */
+static int scan_read(struct scan *s)
+{
+	size_t room = s->room ? MIN(s->room * 4, (size_t)WINDOW_BYTES) : WINDOW_FIRST;
+	unsigned char *bytes = room == s->room ? s->bytes : realloc(s->bytes, room);
+	ssize_t n;
+	int r = 0;
+
+	if (!bytes)
+		return -ENOMEM;
+	s->bytes = bytes;
+	s->room = room;
+	s->base += s->at;
+	s->at = 0;
+	n = shfs_pread_full(s->fd, bytes, room, (off_t)s->base);
+	if (n == -EIO) {
+		s->unreadable = true;
+		r = scan_read_around(s);
+	} else {
+		s->n = (size_t)MAX(n, (ssize_t)0);
+		r = (int)MIN(n, (ssize_t)0);
+	}
+	s->last = s->n < room;
+	return r;
+}
+
+/* Is this a frame? Who fills a pack with heads does not keep the search busy. */
+static bool scan_believes(struct scan *s, size_t len)
+{
+	uint64_t passed = s->base + s->at - s->from;
+
+	if (s->vain + len > VAIN_FIRST + VAIN_EACH * passed)
+		return false;
+	if (frame_is_intact(s->bytes + s->at, len))
+		return true;
+	s->vain += len;
+	return false;
+}
+
+/* Goes to the next intact frame. Its length; 0: it needs bytes behind those that are
+ * there, or there is none. */
+static size_t scan_find(struct scan *s, struct frame *f)
+{
+	for (;; s->at++) {
+		const unsigned char *p = memmem(s->bytes + s->at, s->n - s->at,
+		                                frame_magic, sizeof(frame_magic));
+		size_t left, len;
+		int r;
+
+		if (!p) {
+			s->at = s->n - MIN(s->n - s->at, sizeof(frame_magic) - 1);
+			return 0;
+		}
+		s->at = (size_t)(p - s->bytes);
+		left = s->n - s->at;
+		r = left < FRAME_HEAD_BYTES ? -EAGAIN : frame_parse(p, left, f);
+		len = r ? 0 : frame_head_bytes(f->kind) + f->stored;
+		if (!s->last && (r == -EAGAIN || len > left))
+			return 0;
+		if (!r && len <= left && scan_believes(s, len))
+			return len;
+	}
+}
+
+static int scan(struct scan *s, pack_frame_fn fn, void *arg, uint64_t *end)
+{
+	struct frame f;
+	size_t len;
+	int r;
+
+	do {
+		r = scan_read(s);
+		if (!r && !s->base && s->n >= PACK_HEAD_BYTES &&
+		    !memcmp(s->bytes, PACK_MAGIC, PACK_HEAD_BYTES))
+			*end = s->at = PACK_HEAD_BYTES;
+		while (!r && (len = scan_find(s, &f))) {
+			r = fn(arg, &f, s->base + s->at);
+			if (r)
+				break;
+			s->at += len;
+			*end = s->base + s->at;
+		}
+	} while (!r && !s->last);
+	return r;
 }
 
 int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg, uint64_t *end)
 {
-	_cleanup_free_ unsigned char *bytes = malloc(WINDOW_BYTES);
-	uint64_t base = from;
-	int error = 0;
+	struct scan s = { .fd = fd, .from = from, .base = from };
+	int r;
 
 	*end = from;
-	if (!bytes)
-		return -ENOMEM;
-	for (;;) {
-		ssize_t n = shfs_pread_full(fd, bytes, WINDOW_BYTES, (off_t)base);
-		size_t found = 0, looked = 0;
-		int r;
-
-		if (n == -EIO) {
-			error = -EIO;
-			n = read_around(fd, bytes, base);
-		}
-		if (n <= 0)
-			return n ? (int)n : error;
-		r = scan_window(bytes, (size_t)n, base, fn, arg, &found, &looked);
-		if (found)
-			*end = base + found;
-		if (r)
-			return r;
-		if (looked) {
-			base += looked;
-			continue;
-		}
-		/* Nothing whole at its begin: behind that is a whole frame, or the end.
-		 */
-		looked = next_frame(bytes, (size_t)n, 1);
-		if (looked == (size_t)n)
-			return error;
-		base += looked;
-	}
+	r = scan(&s, fn, arg, end);
+	free(s.bytes);
+	return r ? r : s.unreadable ? -EIO : 0;
 }

@@ -534,6 +534,7 @@ static int read_frame(struct packs *p, struct pack *pack, uint32_t offset,
 		return -EBADMSG;
 	out->frame = f;
 	out->pack = pack;
+	out->offset = offset;
 	out->durable = offset + len <= pack->durable_bytes;
 	return 0;
 }

@@ -21,6 +21,7 @@ struct packed {
 	struct frame frame;
 	unsigned char *bytes; /* head and stored bytes; owned */
 	struct pack *pack;    /* borrowed */
+	uint32_t offset;      /* in it */
 	bool durable;         /* if not: packs_sync(pack) makes it so */
 };
 

@@ -15,6 +15,11 @@
 
 #define READ_BYTES (256 << 10)
 
+/* Bytes of what was no frame that are looked at: so many, and for each byte that was
+ * passed so many more. Damage costs less by far. */
+#define VAIN_FIRST (256u << 20)
+#define VAIN_EACH  16u
+
 /* What the two formats have in different ways. */
 struct format {
 	uint32_t magic;
@@ -42,6 +47,7 @@ struct shfs_segment {
 	size_t len, cap;
 	uint64_t base, pos; /* offsets in the segment: of the window, of the next frame */
 	uint64_t resume;    /* what ends up to here was taken before */
+	uint64_t vain;      /* bytes looked at that were no frame */
 	uint64_t damaged;
 	void (*on_damage)(void *arg, uint64_t from, uint64_t to); /* or NULL */
 	void *on_damage_arg;
@@ -238,7 +244,8 @@ static int frame_length(struct shfs_segment *s, size_t *len)
 
 /*
  * Looks at the frame at pos. 1: whole and right (*len is its length); 0: the file ends
- * before it does; -EBADMSG: not a frame.
+ * before it does; -EBADMSG: not a frame, or one of very many that were none: who fills a
+ * segment with heads does not keep us busy.
  */
 static int check_frame(struct shfs_segment *s, size_t *len)
 {
@@ -248,16 +255,21 @@ static int check_frame(struct shfs_segment *s, size_t *len)
 
 	if (r <= 0)
 		return r;
+	if (s->vain + *len > VAIN_FIRST + VAIN_EACH * s->pos)
+		return -EBADMSG;
 	have = fill(s, *len);
 	if (have < 0)
 		return have;
-	if ((size_t)have < *len)
+	if ((size_t)have < *len) {
+		s->vain += (size_t)have;
 		return 0;
+	}
 	c = (struct shfs_cursor){ at_pos(s) + *len - SHFS_FRAME_TAIL, at_pos(s) + *len,
 		                  false };
-	return XXH3_64bits(at_pos(s), *len - SHFS_FRAME_TAIL) == shfs_cursor_u64(&c)
-	               ? 1
-	               : -EBADMSG;
+	if (XXH3_64bits(at_pos(s), *len - SHFS_FRAME_TAIL) == shfs_cursor_u64(&c))
+		return 1;
+	s->vain += *len;
+	return -EBADMSG;
 }
 
 static void count_damage(struct shfs_segment *s, uint64_t from, uint64_t to)
@@ -276,7 +288,7 @@ static void count_damage(struct shfs_segment *s, uint64_t from, uint64_t to)
  */
 static int skip_damage(struct shfs_segment *s, uint64_t start, size_t *len)
 {
-	uint64_t right = s->pos;
+	uint64_t right = s->pos, vain = s->vain;
 	int r;
 
 	if (!is_complete(s)) {
@@ -285,6 +297,7 @@ static int skip_damage(struct shfs_segment *s, uint64_t start, size_t *len)
 		if (r && r != -EBADMSG)
 			return r;
 		s->pos = right;
+		s->vain = vain;
 	}
 	r = check_frame(s, len);
 	if (r == 1)
@@ -449,6 +462,20 @@ static int next_of_frame(struct shfs_segment *s, size_t len, struct shfs_record 
 	return r;
 }
 
+/* 1: pos is at a right frame; 0: at the end. */
+static int next_frame(struct shfs_segment *s, size_t *len)
+{
+	uint64_t vain = s->vain;
+	int r = check_frame(s, len);
+
+	/* Not whole yet, or its length is damaged: a right frame behind it tells. */
+	if (r == -EBADMSG || !r)
+		r = resync(s, len);
+	if (!r) /* the same is looked at again, once there is more */
+		s->vain = vain;
+	return r;
+}
+
 int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 {
 	for (;;) {
@@ -458,11 +485,7 @@ int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 		if (s->batch.p < s->batch.end) {
 			r = next_of_batch(s, rec);
 		} else {
-			r = check_frame(s, &len);
-			/* Not whole yet, or its length is damaged: a right frame behind
-			 * it tells. */
-			if (r == -EBADMSG || !r)
-				r = resync(s, &len);
+			r = next_frame(s, &len);
 			if (r <= 0)
 				return r;
 			r = next_of_frame(s, len, rec);

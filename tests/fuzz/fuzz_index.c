@@ -62,7 +62,7 @@ static void write_journal(void)
 	FUZZ_ASSERT(shfs_journal_open(store, &o, &j) == 0);
 	append(j, &process);
 	for (int i = 0; i < 40; i++) {
-		char name[32];
+		char name[32] = "";
 		struct shfs_content content = { .flags = SHFS_CONTENT_KNOWN |
 			                                 SHFS_CONTENT_OBJECT,
 			                        .size = 7,

@@ -124,6 +124,8 @@ static size_t build(struct shfs_cursor *c, struct shfs_buf *b, bool old)
 /* Returns how many records there are. */
 static size_t read_all(const char *data, size_t len)
 {
+	struct shfs_record_context context = { 0 };
+	_cleanup_buf_ struct shfs_buf batch = { 0 };
 	struct shfs_segment *s;
 	struct shfs_record rec;
 	uint64_t last = 0;
@@ -135,11 +137,9 @@ static size_t read_all(const char *data, size_t len)
 		return 0;
 	fuzz_touch(shfs_segment_producer(s)->root);
 	while ((r = shfs_segment_next(s, &rec)) == 1) {
-		struct shfs_record_context context = { 0 };
-		_cleanup_buf_ struct shfs_buf batch = { 0 };
-
+		batch.len = 0;
+		shfs_record_context_reset(&context);
 		FUZZ_ASSERT(shfs_record_pack(&context, &rec, &batch) == 0);
-		shfs_record_context_free(&context);
 		FUZZ_ASSERT(shfs_segment_offset(s) > last);
 		last = shfs_segment_offset(s);
 		FUZZ_ASSERT(last <= len);
@@ -149,6 +149,7 @@ static size_t read_all(const char *data, size_t len)
 	FUZZ_ASSERT(shfs_segment_damaged(s) < len);
 	FUZZ_ASSERT(shfs_segment_next(s, &rec) == 0);
 	shfs_segment_close(s);
+	shfs_record_context_free(&context);
 	return n;
 }
 

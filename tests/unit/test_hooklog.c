@@ -264,6 +264,44 @@ static void half_records_in_a_row(void **state)
 	}
 }
 
+/* What looks like a blank in a record that is not all there yet is fields of it. */
+static void blank_in_half_record(void **state)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	char came[64];
+	uint64_t damaged;
+
+	ADD(&b, "B1", "2", "7", REAL, "1.00", "4", "0", "/dir\x1eX1", "  \ntext", "2");
+	for (size_t len = 0; len <= b.len; len++) {
+		read_types(b.data, len, came, &damaged);
+		assert_string_equal(came, len < b.len ? "" : "?");
+		assert_int_equal(damaged, 0);
+	}
+}
+
+/* A write that was cut off, then what was forgotten: only the one is damage. */
+static void blank_behind_half_record(void **state)
+{
+	_cleanup_buf_ struct shfs_buf whole = { 0 };
+	char came[64];
+	uint64_t damaged;
+
+	add_begin(&whole, "2", "text that is cut");
+	for (size_t len = 0; len < whole.len; len++) {
+		_cleanup_buf_ struct shfs_buf b = { 0 };
+
+		shfs_buf_add(&b, whole.data, len);
+		shfs_buf_add(&b, whole.data, whole.len);
+		shfs_hooklog_blank(b.data + len, whole.len);
+		shfs_buf_add(&b, whole.data, whole.len);
+		shfs_hooklog_blank(b.data + len + whole.len, whole.len);
+		read_types(b.data, b.len, came, &damaged);
+		assert_string_equal(came, "");
+		add_begin(&b, "3", "text b");
+		expect_types(&b, "B", len);
+	}
+}
+
 /* Each byte of a record changed: never a record that was not written. */
 static void each_byte_damaged(void **state)
 {
@@ -412,6 +450,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(each_cut),
 		cmocka_unit_test(each_half_record),
 		cmocka_unit_test(half_records_in_a_row),
+		cmocka_unit_test(blank_in_half_record),
+		cmocka_unit_test(blank_behind_half_record),
 		cmocka_unit_test(each_byte_damaged),
 		cmocka_unit_test(invalid_numbers),
 		cmocka_unit_test(wrong_shapes),

@@ -216,6 +216,14 @@ static void test_own_patterns(void **state)
 	assert_non_null(shfs_redact_fault("abcd|efgh"));
 	assert_non_null(shfs_redact_fault("abcd("));
 	assert_non_null(shfs_redact_fault("abc?d"));
+	/* what libc compiles or matches for hours */
+	assert_non_null(shfs_redact_fault("abcd**"));
+	assert_non_null(shfs_redact_fault("abcd{2}+"));
+	assert_non_null(shfs_redact_fault("abc(.*)\\1"));
+	assert_non_null(shfs_redact_fault("abc((d{100}){100}){100}"));
+	assert_non_null(shfs_redact_fault("abc((((((((((((((((((d)*)*)*)*)*)*)*)*)*)*)*)*"
+	                                  ")*)*)*)*)*)*"));
+	assert_null(shfs_redact_fault("abc[*+]*(d{3,40})+\\**"));
 	assert_redacted(r, "x ACME-1234 xACME-1234 ACME-12", 30, false,
 	                "x [redacted] xACME-1234 ACME-12", 31);
 	assert_redacted(r, "lab.code=17;", 12, false, "lab.code=[redacted];", 20);
