@@ -11,7 +11,7 @@
 
 #define LINKS_MAX    128        /* of a chain that is read */
 #define KEPT_MAX     (8u << 20) /* bytes of its frames that are not read twice */
-#define LINKS_READ   1024       /* of all chains that a content is looked for in */
+#define LINKS_READ   512        /* of all chains that a content is looked for in */
 #define LOOKS        3          /* of one that is not there */
 #define STREAM_BYTES (1u << 20) /* a larger content is not copied through memory */
 
@@ -21,7 +21,8 @@
 struct chain {
 	struct packed links[LINKS_MAX];
 	unsigned n;
-	const uint8_t *skips; /* which of the frames of its name each one is */
+	uint8_t skips[LINKS_MAX]; /* which of the frames of its name each one is */
+	unsigned links_read;
 	size_t kept;
 	char *base; /* what the last one is a delta of, where that is loose */
 	size_t base_len;
@@ -70,15 +71,17 @@ static bool chain_is_ring(const struct chain *c)
 	return false;
 }
 
-/* Reads the frames. */
+/* Reads the frames, behind those that it has. */
 static int chain_read(struct shfs_store *store, const struct shfs_object_id *wanted,
                       uint64_t max_bytes, struct chain *c)
 {
-	struct shfs_object_id id = *wanted;
+	struct shfs_object_id id = c->n ? c->links[c->n - 1].frame.base : *wanted;
 
 	while (c->n < LINKS_MAX) {
 		struct packed *link = &c->links[c->n];
 		int r = packs_read(store, &id, c->skips[c->n], link);
+
+		c->links_read++;
 
 		if (c->n && (r == -ENOENT || r == -EBADMSG))
 			return chain_end_loose(store, c, &id);
@@ -168,20 +171,12 @@ static int chain_decode(struct shfs_store *store, struct chain *c, char **out)
 	return 0;
 }
 
-static int packed_read_one(struct shfs_store *store, const struct shfs_object_id *id,
-                           const uint8_t skips[static LINKS_MAX], uint64_t max_bytes,
-                           struct content *out, unsigned *n)
+static int chain_content(struct shfs_store *store, const struct shfs_object_id *id,
+                         uint64_t max_bytes, struct chain *c, struct content *out)
 {
-	_cleanup_(chain_freep) struct chain *c = calloc(1, sizeof(*c));
 	struct content v = { 0 };
-	int r;
+	int r = chain_read(store, id, max_bytes, c);
 
-	*n = 0;
-	if (!c)
-		return -ENOMEM;
-	c->skips = skips;
-	r = chain_read(store, id, max_bytes, c);
-	*n = c->n;
 	if (r)
 		return r;
 	for (unsigned i = 0; i < c->n; i++) {
@@ -198,24 +193,38 @@ static int packed_read_one(struct shfs_store *store, const struct shfs_object_id
 	return r;
 }
 
+/* Another frame of the last one's name comes next. */
+static void chain_step_back(struct chain *c)
+{
+	struct packed *link = &c->links[--c->n];
+
+	packed_free(link);
+	*link = (struct packed){ 0 };
+	c->base_len = 0;
+	c->skips[c->n]++;
+	memset(c->skips + c->n + 1, 0, LINKS_MAX - c->n - 1);
+}
+
 /* The skip+1'th frame of the name. Of its bases, too, another frame may be a better one:
  * what took the place of a damaged object is not always the one that is found first. */
 static int packed_read(struct shfs_store *store, const struct shfs_object_id *id,
                        unsigned skip, uint64_t max_bytes, struct content *out,
                        unsigned *links_read)
 {
-	uint8_t skips[LINKS_MAX] = { (uint8_t)skip };
-	unsigned n;
+	_cleanup_(chain_freep) struct chain *c = calloc(1, sizeof(*c));
 	int r;
 
-	for (;;) {
-		r = packed_read_one(store, id, skips, max_bytes, out, &n);
-		*links_read += n;
-		if (r != -EBADMSG || n < 2 || *links_read > LINKS_READ)
-			return r;
-		skips[n - 1]++;
-		memset(skips + n, 0, LINKS_MAX - n);
-	}
+	if (!c)
+		return -ENOMEM;
+	c->skips[0] = (uint8_t)skip;
+	do {
+		r = chain_content(store, id, max_bytes, c, out);
+		if (r != -EBADMSG || c->n < 2)
+			break;
+		chain_step_back(c);
+	} while (*links_read + c->links_read < LINKS_READ);
+	*links_read += c->links_read;
+	return r;
 }
 
 /* --- loose contents --- */
@@ -281,7 +290,8 @@ int content_read(struct shfs_store *store, const struct shfs_object_id *id,
 	bool damaged = false;
 	int r;
 
-	for (unsigned skip = 0; skip < COLLISIONS_MAX; skip++) {
+	for (unsigned skip = 0; skip < COLLISIONS_MAX && links_read < LINKS_READ;
+	     skip++) {
 		r = packed_read(store, id, skip, max_bytes, out, &links_read);
 		if (r != -EBADMSG && r != -ENOENT)
 			return r;

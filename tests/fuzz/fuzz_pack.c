@@ -19,7 +19,7 @@
 #include <string.h>
 
 #define MAX_BYTES (1 << 20)
-#define IDS_MAX   16
+#define IDS_MAX   8
 
 static char dir[64];
 static int packs_fd = -1;
@@ -122,6 +122,10 @@ static int add_id(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct ids *ids = arg;
 
+	for (unsigned i = 0; i < ids->n; i++)
+		if (!memcmp(ids->id[i].hash, f->id.hash, 16) &&
+		    ids->id[i].nth == f->id.nth)
+			return 0;
 	ids->id[ids->n++] = f->id;
 	return ids->n == IDS_MAX;
 }
