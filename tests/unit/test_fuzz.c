@@ -96,10 +96,10 @@ static void object(void **state)
 	replay(fuzz_object, "object", 300);
 }
 
-/* 60 ms each: frames that lean on one another are searched again and again */
+/* a store each */
 static void pack(void **state)
 {
-	replay(fuzz_pack, "pack", 10);
+	replay(fuzz_pack, "pack", 30);
 }
 
 static void packet(void **state)
@@ -112,10 +112,9 @@ static void record(void **state)
 	replay(fuzz_record, "record", 300);
 }
 
-/* a few ms each: patterns are compiled again and again */
 static void redact(void **state)
 {
-	replay(fuzz_redact, "redact", 20);
+	replay(fuzz_redact, "redact", 100);
 }
 
 static void rules(void **state)
