@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Replays the corpus of each fuzz target: each file as it is, and a short one cut at up
- * to PLACES lengths and with the byte there changed. */
+ * to PLACES lengths and with the byte there changed; what fuzzers made of them (grown/),
+ * as it is. */
 #include "tests/unit/unit.h"
 
 #include "common/io.h"
@@ -42,31 +43,38 @@ static void run_changed(target_fn target, struct shfs_buf *b, size_t places)
 	}
 }
 
-static void replay(target_fn target, const char *name, size_t places)
+/* places: 0: as they are. Returns how many there are. */
+static unsigned replay_dir(target_fn target, const char *path, size_t places)
 {
-	_cleanup_free_ char *path = NULL;
+	DIR *d = opendir(path);
 	struct dirent *e;
 	unsigned n = 0;
-	DIR *d;
 
-	assert_true(asprintf(&path, "%s/%s", FUZZ_CORPUS, name) > 0);
-	d = opendir(path);
-	if (!d)
-		fail_msg("no corpus %s", path);
-	while ((e = readdir(d))) {
+	while (d && (e = readdir(d))) {
 		_cleanup_buf_ struct shfs_buf b = { 0 };
 
-		if (e->d_name[0] == '.')
+		if (e->d_name[0] == '.' || e->d_type == DT_DIR)
 			continue;
 		assert_int_equal(shfs_read_file_at(dirfd(d), e->d_name, 1 << 20, &b), 0);
-		if (b.len <= CHANGED_MAX)
+		if (places && b.len <= CHANGED_MAX)
 			run_changed(target, &b, places);
 		else
 			run(target, b.data, b.len);
 		n++;
 	}
-	closedir(d);
-	assert_true(n > 0);
+	if (d)
+		closedir(d);
+	return n;
+}
+
+static void replay(target_fn target, const char *name, size_t places)
+{
+	_cleanup_free_ char *path = NULL, *grown = NULL;
+
+	assert_true(asprintf(&path, "%s/%s", FUZZ_CORPUS, name) > 0);
+	assert_true(asprintf(&grown, "%s/grown", path) > 0);
+	assert_true(replay_dir(target, path, places) > 0);
+	replay_dir(target, grown, 0);
 }
 
 static void config(void **state)
