@@ -105,16 +105,28 @@ int shfs_write_file_at(int dirfd, const char *name, mode_t mode, const void *dat
 	return 0;
 }
 
+struct dirent *shfs_readdir(DIR *dir, int *r)
+{
+	struct dirent *e;
+
+	errno = 0;
+	e = readdir(dir);
+	if (!e)
+		*r = -errno;
+	return e;
+}
+
 bool shfs_is_empty_directory(const char *path)
 {
 	DIR *dir = opendir(path);
 	size_t n = 0;
+	int r = 0;
 
-	while (dir && readdir(dir))
+	while (dir && shfs_readdir(dir, &r))
 		n++;
 	if (dir)
 		closedir(dir);
-	return dir && n <= 2; /* . and .. */
+	return dir && !r && n <= 2; /* . and .. */
 }
 
 int shfs_mkdir_p_at(int dirfd, const char *path, mode_t mode)

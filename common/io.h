@@ -8,6 +8,7 @@
 
 #include "common/buf.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -37,6 +38,9 @@ _must_check_ int shfs_write_file_at(int dirfd, const char *name, mode_t mode,
  * A look at it may hang, and others may change it unseen. By statfs f_type. */
 bool shfs_fd_is_served(int fd);
 bool shfs_is_served(const struct statfs *fs);
+
+/* The next entry. NULL: there is none left (*r is 0), or it failed (a negative errno). */
+_must_check_ struct dirent *shfs_readdir(DIR *dir, int *r);
 
 /* False also where it cannot be read. */
 bool shfs_is_empty_directory(const char *path);

@@ -744,7 +744,7 @@ static int add_directory(struct scan *s, const char *dir, const char *suffix)
 		shfs_closep(&fd);
 		return errno == ENOENT ? 0 : -errno;
 	}
-	while (!r && (e = readdir(d))) {
+	while (!r && (e = shfs_readdir(d, &r))) {
 		size_t len = strlen(e->d_name), m = strlen(suffix);
 
 		if (e->d_name[0] == '.' || len <= m || len > 120 ||

@@ -322,14 +322,16 @@ static int add_alone(struct collection *c, const struct shfs_object_id *id,
 static int keep_leaning(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct collection *c = arg;
+	unsigned errors = packs_read_errors(c->store);
 	_cleanup_content_ struct content v = { 0 };
 	int r;
 
 	if (!leans(c, f) || goes(c, &f->id))
 		return 0;
 	r = content_read(c->store, &f->id, DELTA_LEN_MAX, &v);
-	if (r == -EBADMSG || r == -ENOENT) /* it is damaged anyway */
-		return 0;
+	if (r == -EBADMSG ||
+	    r == -ENOENT) /* it is damaged anyway, or cannot be read now */
+		return c->keep || errors == packs_read_errors(c->store) ? 0 : -EIO;
 	return r ? r : add_alone(c, &f->id, &v);
 }
 

@@ -365,12 +365,13 @@ int forget_plan_clear(struct shfs_store *store)
 	int copy = journal < 0 ? -1 : fcntl(journal, F_DUPFD_CLOEXEC, 3);
 	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *e;
+	int r = 0;
 
 	if (!dir) {
 		shfs_closep(&copy);
 		return errno == ENOENT ? 0 : -errno;
 	}
-	while ((e = readdir(dir))) {
+	while ((e = shfs_readdir(dir, &r))) {
 		_cleanup_close_ int host =
 			e->d_name[0] == '.' ? -1 : forget_open_host(store, e->d_name);
 
@@ -378,5 +379,5 @@ int forget_plan_clear(struct shfs_store *store)
 			clear_host(host);
 	}
 	closedir(dir);
-	return 0;
+	return r;
 }

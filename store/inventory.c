@@ -24,7 +24,7 @@ int inventory_names(int dirfd, const char *suffix, int (*fn)(void *arg, const ch
 		shfs_closep(&fd);
 		return r;
 	}
-	while (!r && (e = readdir(dir))) {
+	while (!r && (e = shfs_readdir(dir, &r))) {
 		size_t n = strlen(e->d_name);
 
 		if (e->d_name[0] != '.' && n > m &&

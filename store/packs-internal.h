@@ -51,6 +51,7 @@ struct packs {
 	struct pack **list; /* as they were found; each stays until the end */
 	size_t n;
 	unsigned n_open, next_close;
+	unsigned read_errors;
 };
 
 /* The rest is called with packs->lock held. */

@@ -452,7 +452,7 @@ static int read_directory(struct packs *p)
 		return r;
 	}
 	find_gone_packs(p); /* first: the name may be another's now */
-	while (!r && (e = readdir(dir)))
+	while (!r && (e = shfs_readdir(dir, &r)))
 		if (is_pack(e->d_name) && !find_pack(p, e->d_name))
 			r = packs_add(p, e->d_name, &pack);
 	closedir(dir);
@@ -556,6 +556,7 @@ static int find_frame(struct packs *p, const struct shfs_object_id *id, unsigned
 		while (n > 0) {
 			int r = read_frame(p, p->list[i], offsets[--n], out);
 
+			p->read_errors += r == -EIO;
 			if (r == -EBADMSG || r == -EIO)
 				*damaged = true;
 			else if (r && r != -ENOENT) /* the pack is gone */
@@ -584,6 +585,16 @@ int packs_read(struct shfs_store *store, const struct shfs_object_id *id, unsign
 	if (r)
 		free(TAKE_PTR(out->bytes));
 	return r;
+}
+
+unsigned packs_read_errors(struct shfs_store *store)
+{
+	unsigned n;
+
+	pthread_mutex_lock(&store->packs->lock);
+	n = store->packs->read_errors;
+	pthread_mutex_unlock(&store->packs->lock);
+	return n;
 }
 
 bool packs_may_have(struct shfs_store *store, const struct shfs_object_id *id)

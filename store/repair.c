@@ -341,7 +341,10 @@ static int mend(struct repair *rp, size_t i)
 			return move_aside(rp, f->file); /* it is no file */
 		if (!packed) {
 			rp->out->loose++;
-			return move_aside(rp, f->file);
+			/* also where it can be read now: check found it there then */
+			if (f->has_object)
+				r = shfs_object_list_add(&rp->known.objects, &f->object);
+			return r ? r : move_aside(rp, f->file);
 		}
 		if (f->kind != SHFS_FLAW_LOOKUP)
 			r = copy_aside(rp, f->file, f->offset, f->bytes);

@@ -246,11 +246,11 @@ int shfs_runtime_collect(struct shfs_store *store, const char *dir)
 	DIR *d = opendir(dir);
 	_cleanup_close_ int to = -1;
 	struct dirent *e;
-	int r, first = 0;
+	int r, end = 0, first = 0;
 
 	if (!d)
 		return errno == ENOENT ? 0 : -errno;
-	while ((e = readdir(d))) {
+	while ((e = shfs_readdir(d, &end))) {
 		if (!is_log(e->d_name))
 			continue;
 		if (to < 0 && (to = open_journal(store)) < 0) {
@@ -262,7 +262,7 @@ int shfs_runtime_collect(struct shfs_store *store, const char *dir)
 			first = r;
 	}
 	closedir(d);
-	return first;
+	return first ? first : end;
 }
 
 /* --- alerts --- */

@@ -542,6 +542,8 @@ static int read_producer(struct shfs_segment *s)
 		            ? shfs_record_decode1(kept->data, kept->len, &rec)
 		            : -EBADMSG;
 	}
+	if (r == -ENOMEM)
+		return r;
 	if (r || rec.type != SHFS_REC_PRODUCER)
 		return -EBADMSG;
 	if (rec.producer.version > SHFS_RECORD_VERSION)
@@ -707,7 +709,7 @@ static int list_dir(int dirfd, bool (*wanted)(const char *name, int kinds), int 
 			close(fd);
 		return r;
 	}
-	while (!r && (e = readdir(d)))
+	while (!r && (e = shfs_readdir(d, &r)))
 		if (e->d_name[0] != '.' && (!wanted || wanted(e->d_name, kinds)))
 			r = name_list_add(out, e->d_name);
 	closedir(d);
@@ -728,7 +730,9 @@ static int visit_name(const char *host, int dirfd, char *name, const char *next,
 	f.sealed = ends_with(name, ".seg.zst");
 	if (!f.hook_log && !f.sealed && !ends_with(name, ".seg"))
 		return 0;
-	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) || !S_ISREG(st.st_mode))
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISREG(st.st_mode))
 		return 0;
 	/* Between the rename and the unlink of a seal both are there: one visit is
 	 * enough. */
@@ -776,8 +780,11 @@ int shfs_journal_walk(struct shfs_store *store, enum shfs_journal_kinds kinds,
 			openat(journal, hosts.names[i],
 		               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
+		/* no directory: not ours; but who collects must not miss one of them */
 		if (fd >= 0)
 			r = walk_host(hosts.names[i], fd, kinds, visit, arg);
+		else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+			r = -errno;
 	}
 	return r;
 }

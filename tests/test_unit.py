@@ -40,6 +40,8 @@ def test_unit(program, test):
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
         "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
     }
+    if "SHFS_TEST_FAULTS" in os.environ:
+        env["SHFS_TEST_FAULTS"] = "all"
     run = subprocess.run(
         [os.path.abspath(program), test],
         env=env,

@@ -385,16 +385,12 @@ static void kit_add_row(struct kit *k, struct shfs_rows *rows, int columns)
 	}
 }
 
-/* All rows of a SELECT: columns joined by "|", rows by newlines. sql names how many
- * columns there are. Valid until the next question. */
-static _unused_ const char *kit_ask(struct kit *k, int columns, const char *sql)
+static const char *kit_ask_index(struct kit *k, struct shfs_index *index, int columns,
+                                 const char *sql)
 {
-	_cleanup_index_ struct shfs_index *index = NULL;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r;
+	int r = shfs_rows_open(index, sql, &rows);
 
-	assert_ok(shfs_index_open(k->store, SHFS_INDEX_READ, &index));
-	r = shfs_rows_open(index, sql, &rows);
 	if (r)
 		fail_msg("%s: %s", sql, shfs_index_error(index));
 	k->answer.len = 0;
@@ -405,6 +401,16 @@ static _unused_ const char *kit_ask(struct kit *k, int columns, const char *sql)
 	shfs_buf_add(&k->answer, "", 0);
 	assert_false(k->answer.failed);
 	return k->answer.data;
+}
+
+/* All rows of a SELECT: columns joined by "|", rows by newlines. sql names how many
+ * columns there are. Valid until the next question. */
+static _unused_ const char *kit_ask(struct kit *k, int columns, const char *sql)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+
+	assert_ok(shfs_index_open(k->store, SHFS_INDEX_READ, &index));
+	return kit_ask_index(k, index, columns, sql);
 }
 
 /* Everything that the views say, but for the integers that are valid within one index. */
@@ -457,10 +463,13 @@ static _unused_ char *kit_dump(struct kit *k)
 		{ 4, "SELECT host, root, begin_ns, end_ns FROM v_gap ORDER BY 3, 2" },
 		{ 9, "SELECT * FROM v_stats" },
 	};
+	_cleanup_index_ struct shfs_index *index = NULL;
 	_cleanup_buf_ struct shfs_buf all = { 0 };
 
+	assert_ok(shfs_index_open(k->store, SHFS_INDEX_READ, &index));
 	for (size_t i = 0; i < ARRAY_SIZE(views); i++) {
-		shfs_buf_str(&all, kit_ask(k, views[i].columns, views[i].sql));
+		shfs_buf_str(&all,
+		             kit_ask_index(k, index, views[i].columns, views[i].sql));
 		shfs_buf_str(&all, "\n--\n");
 	}
 	return shfs_buf_take(&all);
