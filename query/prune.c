@@ -336,7 +336,7 @@ static bool is_too_large(const struct shfs_prune *prune)
 int shfs_prune_run(struct shfs_prune *prune)
 {
 	uint64_t versions = 0, objects = 0, bytes = 0;
-	struct shfs_usage begin;
+	struct shfs_usage begin = { 0 };
 	int r = prune->despite_damage ? 0 : shfs_journal_is_whole(prune->store);
 
 	if (!r)

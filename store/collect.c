@@ -62,7 +62,7 @@ int shfs_object_compare(const void *a, const void *b)
 
 static bool goes(const struct collection *c, const struct shfs_object_id *id)
 {
-	return bsearch(id, c->ids, c->n, sizeof(*c->ids), shfs_object_compare);
+	return c->n && bsearch(id, c->ids, c->n, sizeof(*c->ids), shfs_object_compare);
 }
 
 static bool leans(const struct collection *c, const struct frame *f)

@@ -160,8 +160,10 @@ static int on_loose(void *arg, const char *name)
 	if (shfs_object_parse(full, &s.id))
 		return 0;
 	fd = loose_open(v->store, &s.id, &s.size);
-	if (fd < 0 || fstat(fd, &st))
-		return fd < 0 && fd != -ENOENT && fd != -EBADMSG ? fd : 0;
+	if (fd < 0)
+		return fd != -ENOENT && fd != -EBADMSG ? fd : 0;
+	if (fstat(fd, &st))
+		return -errno;
 	s.stored = (uint64_t)st.st_size;
 	return v->fn(v->arg, &s);
 }
@@ -176,7 +178,9 @@ static int on_dir(void *arg, const char *name)
 	fd = openat(v->store->objects_fd, name,
 	            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	v->dir = name;
-	return fd < 0 ? 0 : inventory_names(fd, NULL, on_loose, v);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? 0 : -errno;
+	return inventory_names(fd, NULL, on_loose, v);
 }
 
 int shfs_inventory(struct shfs_store *store, shfs_stored_fn fn, void *arg)

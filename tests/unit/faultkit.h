@@ -21,6 +21,7 @@
 struct scene {
 	struct kit kit;
 	struct shfs_object_id ids[SCENE_CONTENTS];
+	struct shfs_buf contents[SCENE_CONTENTS];
 	char *trial; /* the path of the copy that is worked on */
 };
 
@@ -28,11 +29,10 @@ static struct scene scene;
 
 /* --- contents --- */
 
-static _unused_ void scene_content(unsigned n, struct shfs_buf *out)
+static void make_content(unsigned n, struct shfs_buf *out)
 {
 	uint64_t x = 88172645463325252u;
 
-	out->len = 0;
 	for (size_t i = 0; i < (n == SCENE_LARGE ? 200000 : 300 + n); i++) {
 		x ^= x << 13;
 		x ^= x >> 7;
@@ -47,12 +47,11 @@ static _unused_ void scene_content(unsigned n, struct shfs_buf *out)
 static _unused_ struct shfs_object_id scene_put(struct shfs_store *store, unsigned n,
                                                 const struct shfs_object_id *before)
 {
-	_cleanup_buf_ struct shfs_buf b = { 0 };
+	const struct shfs_buf *b = &scene.contents[n];
 	struct shfs_put *put;
 	struct shfs_object_id id;
 
-	scene_content(n, &b);
-	assert_ok(shfs_object_put(store, b.data, b.len, 1, before, &put));
+	assert_ok(shfs_object_put(store, b->data, b->len, 1, before, &put));
 	assert_ok(shfs_object_commit(store, &put, 1));
 	id = shfs_put_id(put);
 	shfs_put_free(put);
@@ -62,14 +61,14 @@ static _unused_ struct shfs_object_id scene_put(struct shfs_store *store, unsign
 /* 0: it is there as it was put. */
 static _unused_ int scene_has(struct shfs_store *store, unsigned n)
 {
-	_cleanup_buf_ struct shfs_buf b = { 0 }, out = { 0 };
+	const struct shfs_buf *b = &scene.contents[n];
+	_cleanup_buf_ struct shfs_buf out = { 0 };
 	int r = shfs_object_read(store, &scene.ids[n], 4 << 20, &out);
 
 	if (r)
 		return r;
-	scene_content(n, &b);
-	assert_int_equal(out.len, b.len);
-	assert_memory_equal(out.data, b.data, b.len);
+	assert_int_equal(out.len, b->len);
+	assert_memory_equal(out.data, b->data, b->len);
 	return 0;
 }
 
@@ -84,10 +83,8 @@ static _unused_ void scene_has_all(struct shfs_store *store)
 static struct shfs_content scene_object(unsigned n, double ms)
 {
 	struct shfs_content c = kit_content(&scene.kit, "", ms);
-	_cleanup_buf_ struct shfs_buf b = { 0 };
 
-	scene_content(n, &b);
-	c.size = b.len;
+	c.size = scene.contents[n].len;
 	c.object = scene.ids[n];
 	c.phash = n + 1;
 	return c;
@@ -139,6 +136,8 @@ static _unused_ void scene_open(struct scene *s)
 
 	kit_open(&s->kit);
 	store = s->kit.store;
+	for (unsigned n = 0; n < SCENE_CONTENTS; n++)
+		make_content(n, &s->contents[n]);
 	for (unsigned n = 0; n < SCENE_CONTENTS; n++)
 		s->ids[n] = scene_put(store, n,
 		                      n > 8 && n < SCENE_LARGE ? &s->ids[n - 1] : NULL);
@@ -278,5 +277,7 @@ static _unused_ void scene_begin(void)
 static _unused_ void scene_end(void)
 {
 	kit_close(&scene.kit);
+	for (unsigned n = 0; n < SCENE_CONTENTS; n++)
+		shfs_buf_free(&scene.contents[n]);
 	free(scene.trial);
 }

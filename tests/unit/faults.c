@@ -230,6 +230,20 @@ WRAP(int, flock, EINTR, -1, (int fd, int how), fd, how)
 WRAP(int, pipe2, EMFILE, -1, (int fds[2], int flags), fds, flags)
 WRAP(int, socket, EMFILE, -1, (int domain, int type, int protocol), domain, type,
      protocol)
+WRAP(int, bind, EACCES, -1, (int fd, const struct sockaddr *at, socklen_t len), fd, at,
+     len)
+WRAP(int, listen, EIO, -1, (int fd, int n), fd, n)
+WRAP(int, connect, ECONNREFUSED, -1, (int fd, const struct sockaddr *at, socklen_t len),
+     fd, at, len)
+WRAP(int, accept4, EMFILE, -1, (int fd, struct sockaddr *at, socklen_t *len, int flags),
+     fd, at, len, flags)
+WRAP(int, getsockopt, EIO, -1, (int fd, int level, int name, void *value, socklen_t *len),
+     fd, level, name, value, len)
+WRAP(ssize_t, send, EPIPE, -1, (int fd, const void *data, size_t len, int flags), fd,
+     data, len, flags)
+WRAP(ssize_t, recv, EIO, -1, (int fd, void *data, size_t len, int flags), fd, data, len,
+     flags)
+WRAP(FILE *, fopen64, EMFILE, NULL, (const char *path, const char *how), path, how)
 WRAP(DIR *, fdopendir, ENOMEM, NULL, (int fd), fd)
 WRAP(DIR *, opendir, EMFILE, NULL, (const char *path), path)
 WRAP(struct dirent *, readdir64, EIO, NULL, (DIR * dir), dir)
