@@ -27,6 +27,7 @@
 struct old_pack;
 
 struct collection {
+	unsigned errors; /* packs_read_errors, before */
 	struct shfs_store *store;
 	const struct shfs_object_id *ids; /* that go; sorted */
 	size_t n;
@@ -322,7 +323,6 @@ static int add_alone(struct collection *c, const struct shfs_object_id *id,
 static int keep_leaning(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct collection *c = arg;
-	unsigned errors = packs_read_errors(c->store);
 	_cleanup_content_ struct content v = { 0 };
 	int r;
 
@@ -331,7 +331,7 @@ static int keep_leaning(void *arg, const struct frame *f, uint64_t offset)
 	r = content_read(c->store, &f->id, DELTA_LEN_MAX, &v);
 	if (r == -EBADMSG ||
 	    r == -ENOENT) /* it is damaged anyway, or cannot be read now */
-		return c->keep || errors == packs_read_errors(c->store) ? 0 : -EIO;
+		return c->keep || c->errors == packs_read_errors(c->store) ? 0 : -EIO;
 	return r ? r : add_alone(c, &f->id, &v);
 }
 
@@ -420,14 +420,16 @@ static int remove_loose(struct collection *c)
 {
 	for (size_t i = 0; i < c->n; i++) {
 		uint64_t size;
-		int fd = loose_open(c->store, &c->ids[i], &size);
+		int fd = loose_open(c->store, &c->ids[i], &size), r;
 
 		if (fd == -ENOENT)
 			continue;
 		shfs_closep(&fd);
-		loose_remove(c->store, &c->ids[i]);
-		if (loose_sync_name(c->store, &c->ids[i]))
-			return -EIO;
+		r = loose_remove(c->store, &c->ids[i]);
+		if (!r)
+			r = loose_sync_name(c->store, &c->ids[i]);
+		if (r)
+			return r;
 	}
 	return 0;
 }
@@ -452,6 +454,7 @@ int shfs_objects_remove(struct shfs_store *store, struct shfs_object_id *ids, si
 		.dirfd = -1,
 		.from = -1,
 		.fd = -1,
+		.errors = packs_read_errors(store),
 	};
 	int r = packs_refresh(store);
 

@@ -67,11 +67,14 @@ static int open_file(int dirfd, const char *name, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-static uint64_t read_generation(int fd)
+/* 0 in a store where nothing was ever collected. */
+static int read_generation(int fd, uint64_t *out)
 {
-	uint64_t g = 0;
+	ssize_t n = shfs_pread_full(fd, out, sizeof(*out), 0);
 
-	return shfs_pread_full(fd, &g, sizeof(g), 0) == sizeof(g) ? g : 0;
+	if (n < (ssize_t)sizeof(*out))
+		*out = 0;
+	return (int)MIN(n, 0);
 }
 
 /* --- producers --- */
@@ -122,10 +125,11 @@ static int prepare(struct shfs_store *store, struct leases *l)
 	    (r = l->generation = open_file(l->dirfd, "generation", O_RDONLY)) < 0 ||
 	    (r = l->claims = open_file(l->dirfd, "claims", O_WRONLY | O_APPEND)) < 0 ||
 	    (r = l->fds[0] = open_file(l->dirfd, lease_names[0], O_RDONLY)) < 0 ||
-	    (r = l->fds[1] = open_file(l->dirfd, lease_names[1], O_RDONLY)) < 0)
+	    (r = l->fds[1] = open_file(l->dirfd, lease_names[1], O_RDONLY)) < 0 ||
+	    (r = read_generation(l->generation, &l->seen)) < 0)
 		close_all(l);
 	else
-		l->seen = read_generation(l->generation) - 1; /* nothing is known */
+		l->seen--; /* nothing is known */
 	return MIN(r, 0);
 }
 
@@ -183,13 +187,24 @@ static int learn(struct shfs_store *store, struct leases *l, uint64_t generation
 	return 0;
 }
 
+static int learn_now(struct shfs_store *store, struct leases *l)
+{
+	uint64_t g;
+	int r = read_generation(l->generation, &g);
+
+	return r ? r : learn(store, l, g);
+}
+
 /* Lock held. The shared lock of the present generation, beside one that is held. */
 static int acquire(struct shfs_store *store, struct leases *l, uint64_t *held)
 {
 	for (int i = 0; i < BEGIN_TRIES; i++) {
-		uint64_t g = read_generation(l->generation);
-		int fd = l->fds[g & 1], r;
+		uint64_t g, now;
+		int fd, r = read_generation(l->generation, &g);
 
+		if (r)
+			return r;
+		fd = l->fds[g & 1];
 		if (flock(fd, LOCK_SH | LOCK_NB)) {
 			if (errno != EWOULDBLOCK && errno != EINTR)
 				return -errno;
@@ -197,8 +212,9 @@ static int acquire(struct shfs_store *store, struct leases *l, uint64_t *held)
 			continue;
 		}
 		/* A collection that begins now waits for us. */
-		if (read_generation(l->generation) == g) {
-			r = learn(store, l, g);
+		r = read_generation(l->generation, &now);
+		if (r || now == g) {
+			r = r ? r : learn(store, l, g);
 			*held = g;
 			return r;
 		}
@@ -216,8 +232,7 @@ int shfs_lease_begin(struct shfs_store *store)
 	pthread_mutex_lock(&l->lock);
 	r = prepare(store, l);
 	if (!r && l->locks)
-		r = l->n ? learn(store, l, read_generation(l->generation))
-		         : acquire(store, l, &l->held);
+		r = l->n ? learn_now(store, l) : acquire(store, l, &l->held);
 	if (!r)
 		l->n++;
 	else if (!l->n && l->locks && l->dirfd >= 0)
@@ -249,10 +264,11 @@ void shfs_lease_end(struct shfs_store *store)
 bool shfs_lease_is_stale(struct shfs_store *store)
 {
 	struct leases *l = store->leases;
+	uint64_t g;
 	bool stale;
 
 	pthread_mutex_lock(&l->lock);
-	stale = l->n && l->locks && read_generation(l->generation) != l->held;
+	stale = l->n && l->locks && (read_generation(l->generation, &g) || g != l->held);
 	pthread_mutex_unlock(&l->lock);
 	return stale;
 }
@@ -311,8 +327,9 @@ int lease_gate_open(struct shfs_store *store, struct lease_gate *g)
 		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
 		goto fail;
 	}
-	g->generation = read_generation(generation);
-	return 0;
+	r = read_generation(generation, &g->generation);
+	if (!r)
+		return 0;
 fail:
 	lease_gate_close(g);
 	return r;

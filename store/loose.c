@@ -221,10 +221,10 @@ int loose_sync_name(struct shfs_store *store, const struct shfs_object_id *id)
 	return r ? r : sync_dir(store, ".");
 }
 
-void loose_remove(struct shfs_store *store, const struct shfs_object_id *id)
+int loose_remove(struct shfs_store *store, const struct shfs_object_id *id)
 {
 	char path[46];
 
 	loose_path(id, path);
-	unlinkat(store->objects_fd, path, 0);
+	return unlinkat(store->objects_fd, path, 0) && errno != ENOENT ? -errno : 0;
 }

@@ -37,7 +37,7 @@ void loose_drop(struct shfs_store *store, struct loose_file *file);
 _must_check_ int loose_sync_name(struct shfs_store *store,
                                  const struct shfs_object_id *id);
 
-void loose_remove(struct shfs_store *store, const struct shfs_object_id *id);
+int loose_remove(struct shfs_store *store, const struct shfs_object_id *id);
 
 /* An fd of the object and the size of its content. -ENOENT, -EBADMSG. */
 _must_check_ int loose_open(struct shfs_store *store, const struct shfs_object_id *id,

@@ -490,8 +490,10 @@ int packs_learn(struct shfs_store *store, struct packs *p)
 		r = find_new_packs(p);
 	for (size_t i = 0; !r && i < p->n; i++) {
 		r = pack_refresh(p, p->list[i]);
-		if (r == -EIO) /* what can be read of it is known */
+		if (r == -EIO) { /* what can be read of it is known */
+			p->read_errors++;
 			r = 0;
+		}
 	}
 	return r;
 }

@@ -46,8 +46,8 @@ _must_check_ int packs_begin(struct shfs_store *store);
 _must_check_ int packs_read(struct shfs_store *store, const struct shfs_object_id *id,
                             unsigned skip, struct packed *out);
 
-/* How often a frame could not be read so far: it counts as damaged, which it need not be.
- */
+/* How often something could not be read so far: it counts as damaged, or as if it were
+ * not there, which need not be true. */
 unsigned packs_read_errors(struct shfs_store *store);
 
 /* May there be an object of this name, as far as is known? */

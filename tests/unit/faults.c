@@ -92,8 +92,8 @@ static bool fails(const char *call, const void *from, int error)
 	bool fail = false;
 	int n;
 
-	if (mode == OFF || (mode == FAILING && (call != wanted.call ||
-	                                        (from != wanted.from && !wanted.stays))))
+	if (mode == OFF ||
+	    (mode == FAILING && (call != wanted.call || from != wanted.from)))
 		return false;
 	n = backtrace(frames, FRAMES_MAX);
 	pthread_mutex_lock(&lock);
@@ -115,6 +115,20 @@ static bool fails(const char *call, const void *from, int error)
 	return fail;
 }
 
+/* Memory comes and goes; a disk, a descriptor, a directory may be missing for good. */
+static bool may_stay(const struct site *s)
+{
+	static const char *const not [] = { "alloc", "dup", "printf", "flock" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(not ); i++)
+		if (strstr(s->call, not [i]))
+			return false;
+	for (const struct site *before = sites; before < s; before++)
+		if (before->from == s->from)
+			return false;
+	return true;
+}
+
 void faults_count_begin(void)
 {
 	n_sites = 0;
@@ -131,12 +145,11 @@ const struct fault *faults_count_end(size_t *n)
 		struct fault f = { s->call, s->from, s->stack, 1, false };
 
 		found[(*n)++] = f;
-		if (!strstr(s->call, "write"))
-			continue;
 		f.stays = true;
-		found[(*n)++] = f;
-		f.nth = s->times;
-		if (f.nth > 1)
+		if (may_stay(s))
+			found[(*n)++] = f;
+		f = (struct fault){ s->call, s->from, s->stack, s->times, false };
+		if (s->times > 1 && strstr(s->call, "write"))
 			found[(*n)++] = f;
 	}
 	return found;

@@ -13,14 +13,14 @@ struct fault {
 	const void *from;
 	unsigned long stack; /* a hash */
 	unsigned nth;        /* time that this is called from there; 1 is the first */
-	bool stays;          /* all others of that name that follow fail, too */
+	bool stays;          /* all that follow from the same place fail, too */
 };
 
 /* Once, before any thread: no sync waits for a disk from now on. */
 void faults_init(void);
 
-/* What is called from begin to end: the first time of each site; of what writes, also
- * with all that follow, and the last time. Valid until the next begin. */
+/* What is called from begin to end: the first time of each site, of what writes the last
+ * one, too; and what fails for good. Valid until the next begin. */
 void faults_count_begin(void);
 const struct fault *faults_count_end(size_t *n);
 
