@@ -92,6 +92,7 @@ WRONG = [
     ("query/cmd-log.c", 'char *a = "SELECT 1 FROM " T;\n', "cannot be seen"),
     ("query/cmd-log.c", 'char *a = "select 1 from session";\n', "reads session"),
     ("query/cmd-log.c", 'char *a = "DELETE FROM v_file";\n', "only reads views"),
+    ("query/cmd-log.c", 'void f(void)\n{\n\tshfs_buf_printf(sql, " AND path = %s", name);\n}\n', "name in a text of SQL"),
     ("query/cmd-log.c", LONG, "a function of 101 lines"),
     ("common/buf.c", "\n" * 1000, "more than 1000 lines"),
     ("common/new.c", "int a;\n", "the first line must be"),

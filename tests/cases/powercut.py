@@ -424,12 +424,17 @@ class Check:
         assert at == len(data), f"{len(data)} bytes for {at}"
         return found
 
+    def left_out(self, name):
+        path = self.load.path(name).replace("'", "''")
+        return self.select(f"SELECT n, flags, time_ns FROM v_version WHERE path = '{path}' AND (object IS NULL OR flags & 8)")
+
     def acknowledged(self, found):
         """All that was is there, in its order, and nothing that was never written."""
         for name, count in self.state["acked"].items():
             versions = iter(found.get(name, []))
             missing = [n for n, data in enumerate(self.load.contents[name][:count]) if data not in versions]
-            assert not missing, f"{name}: of {count} versions {missing} are missing"
+            there = [self.load.contents[name].index(v) if v in self.load.contents[name] else "?" for v in found.get(name, [])]
+            assert not missing, f"{name}: of {count} versions {missing} are missing, there are {there}; {self.left_out(name)}"
         for name, versions in found.items():
             if name in self.load.contents:
                 known = self.load.before.union(self.load.contents[name])

@@ -148,7 +148,7 @@ def test_killed_too_often(sandbox, shfs, project, shell):
 
 def test_killed_where_it_cannot_come_again(sandbox, shfs, project):
     """The directory beneath is there, and the next prompt tells it."""
-    sandbox.allow_exit(-signal.SIGKILL)
+    sandbox.allow_exit(-signal.SIGKILL, USAGE)  # of the follower, too, if it had not begun
     sandbox.allow_log("ended")
     config = sandbox.write_outside(f"{sandbox.home}/own.ini", "")
     shfs("--config", config, "mount", project, cwd="/")

@@ -71,6 +71,15 @@ say(attempt(os.link, "private", "theirs/link"), attempt(os.getxattr, "private", 
 
 
 @pytest.mark.users("root")
+def test_others_are_not_told_of_the_recording(sandbox, shared):
+    """Neither its status nor, by a sync, when it is done."""
+    for name in "status", "sync", "other":
+        argv = ["getfattr", "--only-values", "-n", f"user.shfs.{name}", sandbox.project]
+        assert bool(sandbox.run(*argv, check=False, cwd="/").stdout) == (name != "other")
+        as_ordinary(sandbox, f"assert attempt(os.getxattr, '.', 'user.shfs.{name}') == 'EACCES'", cwd=sandbox.project)
+
+
+@pytest.mark.users("root")
 @pytest.mark.parametrize("change", [
     "fd = os.open('set-id', os.O_WRONLY); os.write(fd, b'x'); os.close(fd)",
     "os.truncate('set-id', 3)",

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: MIT
 """What restore keeps of the file that it replaces: owner, ACL, extended attributes."""
 
+import json
 import os
+import socket
+import sqlite3
+import stat
 import subprocess
 
 import pytest
 
+import harness
+from harness import wait_until
+
+SHFS = os.path.join(harness.PREFIX, "bin/shfs")
 NAMES = "user.", "security.", "trusted.", "system.posix_acl_access"
 
 
@@ -128,6 +136,73 @@ def test_no_right_is_gained(sandbox, mount, shfs):
     shfs("restore", "--force", *[f"{mode:o}@1" for mode in modes], timeout=60)
     for mode in modes:
         assert os.stat(f"{sandbox.project}/{mode:o}").st_mode & 0o7777 == mode & 0o777, oct(mode)
+
+
+def make_socket(path):
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(path)
+
+
+THINGS = {
+    "directory": os.mkdir,
+    "pipe": os.mkfifo,
+    "socket": make_socket,
+    "device": lambda path: os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3)),
+}
+
+
+def test_what_is_no_file_stays(sandbox, mount, shfs):
+    """Also with --force."""
+    mounted = mount()
+    sandbox.sh("echo 1 > file")
+    mounted.unmount()
+    path = f"{sandbox.project}/file"
+    for name in sorted(set(THINGS) - ({"device"} if sandbox.user.uid else set())):
+        os.rename(path, f"{path}-before-{name}")
+        THINGS[name](path)
+        sandbox.user.own(path)
+        before = os.lstat(path)
+        assert "is not a regular file" in (told := shfs("restore", "--force", "file@1", check=4).stderr) or "is a directory" in told
+        after = os.lstat(path)
+        assert (before.st_ino, before.st_mode, before.st_ctime_ns) == (after.st_ino, after.st_mode, after.st_ctime_ns), name
+
+
+@pytest.mark.users("ordinary")
+def test_changed_while_it_is_restored(sandbox, mount):
+    """What is there when the new file takes its place is not what was looked at: it stays."""
+    mounted = mount()
+    change(sandbox)
+    mounted.unmount()
+    argv = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fchmod", "-e", "inject=fchmod:delay_enter=1000000"]
+    env = {"ASAN_OPTIONS": sandbox.env["ASAN_OPTIONS"] + ":detect_leaks=0"}  # it is traced
+    process = sandbox.popen([*argv, SHFS, "restore", "file@1"], env=env, stderr=subprocess.PIPE)
+    wait_until(lambda: [n for n in os.listdir(sandbox.project) if n.startswith(".shfs-restore-")], "the new file")
+    sandbox.write("file", "mine")
+    said = process.communicate(timeout=20 * harness.PATIENCE)[1]
+    assert process.returncode == 4 and b"changed meanwhile" in said, said
+    assert sandbox.read("file") == b"mine" and os.listdir(sandbox.project) == ["file"]
+
+
+@pytest.mark.users("ordinary")
+def test_paths_that_lead_out(sandbox, mount, shell, shfs):
+    """Of an index that somebody has changed: nothing is written where they lead."""
+    mounted = mount()
+    bash = shell()
+    bash.run("mkdir d; echo 1 > d/file")
+    [command] = json.loads(shfs("history", "--json").stdout)["commands"]
+    bash.close()
+    mounted.unmount()
+    outside = sandbox.mkdir(f"{sandbox.home}/outside")
+    last = f"{sandbox.project}/d"
+    for way in "..", "../outside", "d/../../outside", ".", f"/{outside}", "../../outside/.":
+        with sqlite3.connect(f"{sandbox.store}/index.db") as database:
+            changed = database.execute("UPDATE directory SET path = ? WHERE path = ?", (f"{sandbox.project}/{way}", last))
+            assert changed.rowcount == 1
+        database.close()
+        last = f"{sandbox.project}/{way}"
+        for to in [], ["--to", f"{sandbox.home}/to/there"]:
+            assert shfs("restore", "--force", "--command", command["id"], *to, check=False).status in (1, 3, 4), way
+        assert [top for top, _, names in os.walk(sandbox.home) if "file" in names] == [f"{sandbox.project}/d"], way
 
 
 # Where the first argument was there is a link to somewhere else, and the other way round, again and again.

@@ -456,6 +456,34 @@ static void wait_reads_itself(void **state)
 	kit_end(&k);
 }
 
+/* No descriptor is left to hand a file over with: it is read at once. */
+static void no_descriptor(void **state)
+{
+	_cleanup_free_ struct kit_journal *j = NULL;
+	struct shfs_snapshot *stuck, *s;
+	struct rlimit before, few;
+	struct kit k = { 0 };
+	int fd, other;
+
+	kit_begin(&k, kit_store(), 0, 1);
+	fd = hang(&k, &stuck); /* nobody else needs one meanwhile */
+	other = kit_file(&k, "other", 200000, 6);
+	s = shfs_snapshot_new(k.capture);
+	assert_ok(getrlimit(RLIMIT_NOFILE, &before));
+	few = before;
+	few.rlim_cur = 0;
+	assert_ok(setrlimit(RLIMIT_NOFILE, &few));
+	shfs_snapshot_take(s, other, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	assert_ok(setrlimit(RLIMIT_NOFILE, &before));
+	kit_emit_preimage(&k, "other", s);
+	shfs_snapshot_unref(s);
+	close(other);
+	unhang(&k, stuck, fd);
+	j = kit_read_journal(&k);
+	kit_assert_object(&k, &kit_find(j, "other")->preimage.content, 200000, 6);
+	kit_end(&k);
+}
+
 /* --- too much in flight --- */
 
 /*
@@ -741,6 +769,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(chmod_under_the_read),
 		cmocka_unit_test(times_set_under_the_read),
 		cmocka_unit_test(wait_reads_itself),
+		cmocka_unit_test(no_descriptor),
 		cmocka_unit_test(budget),
 		cmocka_unit_test(lost_wakeup),
 		cmocka_unit_test(many_at_once),
