@@ -523,18 +523,22 @@ static void same_for_all(const void *data, size_t len, uint8_t out[16])
 	memset(out, 7, 16);
 }
 
-/* One that is too large to be read for a comparison is another, not a damaged one. */
+/* One that is too large to be read for a comparison is another, not a damaged one; one of
+ * the same length is compared. */
 static void collide_large(void **state)
 {
 	struct shfs_store *store = kit_store();
-	struct shfs_object_id large, small;
+	struct shfs_object_id large, small, other;
 
 	shfs_object_hash = same_for_all;
 	large = put_noise(store, 33 << 20, 1);
 	small = put_noise(store, 2 << 20, 2);
 	assert_int_equal(small.nth, 1);
+	other = put_noise(store, 2 << 20, 3);
+	assert_int_equal(other.nth, 2);
 	assert_noise(store, &large, 33 << 20, 1);
 	assert_noise(store, &small, 2 << 20, 2);
+	assert_noise(store, &other, 2 << 20, 3);
 	shfs_store_close(store);
 }
 
