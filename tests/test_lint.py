@@ -38,7 +38,8 @@ static const char sql[] = "WITH up(id) AS (SELECT 1)"
 """,
     "man/shfs.1.scd": "*shfs log* _FILE_\n",
     "man/shfs-log.1.scd": "*-n*, *--limit* _N_\n",
-    "tests/unit/test_index.c": SPDX + '#include "store/index.h"\n#include <sqlite3.h>\n',
+    "tests/unit/test_index.c": SPDX + '#include "store/index.h"\n#include <sqlite3.h>\n\nstatic void empty(void **state)\n{\n}\n',
+    "tests/broken/F01-a.patch": "Fails: test_unit.py::test_unit[index:empty]\n",
     "store/meson.build": "static_library('shfs-capture', 'object.c')\n"
     "static_library('shfs-index',\n  'index.c', 'rows.c',\n  dependencies: dependency('sqlite3'))\n",
     "fusefs/meson.build": "dependency('fuse3')\n",
@@ -111,6 +112,8 @@ WRONG = [
     ("store/schema/views.sql", "CREATE VIEW v_mode AS SELECT mode FROM file;\n", "v_mode.mode is not in"),
     ("common/record.h", SPDX + "enum f {\n\tSHFS_ACCESS_NEW = 1,\n};\n", "SHFS_ACCESS_NEW is not in"),
     ("docs/index.md", "| `v_path` | `path` |\n", "there is no v_path"),
+    ("tests/broken/F02-b.patch", "Fails: test_unit.py::test_unit[index:full]\n", "names no test"),
+    ("tests/broken/F02-b.patch", "--- a/common/buf.c\n", "names no test"),
     ("man/shfs-log.1.scd", None, "has no page"),
     ("man/shfs.1.scd", None, "is not in man/shfs.1.scd"),
     ("common/buf.c", None, "there is no common/buf.c"),

@@ -317,6 +317,16 @@ def check_map():
             problem(path, 1, f"is not in the map of {MAP}")
 
 
+def check_broken(path, text):
+    """The test that must fail is there: that of a unit test in C, or a function of Python."""
+    found = re.match(r"Fails: (?:test_unit\.py::test_unit\[(\w+):(\w+)\]|([\w/]+\.py)::(\w+))", text)
+    unit, test, file, function = found.groups() if found else [""] * 4
+    source = f"tests/unit/test_{unit}.c" if unit else f"tests/{file}"
+    wanted = f"static void {test}(void **state)" if unit else f"def {function}("
+    if not os.path.isfile(source) or wanted not in read(source):
+        problem(path, 1, "names no test that is there")
+
+
 def check_references(path, text):
     """Each relative link of a page leads to a file."""
     for match in re.finditer(r"\]\(([^)\s#]+)", text):
@@ -413,6 +423,8 @@ def main():
             check_sql(path, text)
         if path.startswith(("query/", "store/")) and path.endswith(".c"):
             check_sql_text(path, text)
+        if path.endswith(".patch"):
+            check_broken(path, text)
         if path.endswith(".md"):
             check_references(path, text)
         if path.endswith((".c", ".h", ".py", ".sql", ".bash", ".zsh", ".fish", ".sh")):
