@@ -725,7 +725,10 @@ def test_where_it_listens(sandbox, where):
     os.unlink(f"{where}/s")
     os.chmod(where, 0o777)
     one = Helper(sandbox, where)
-    wait_until(lambda: one.process.poll() is not None, "it to end")
+    try:
+        wait_until(lambda: one.process.poll() is not None, "it to end")
+    finally:
+        one.process.kill()
     assert one.process.wait() == 1 and "others may write to this directory" in one.log()
     os.rmdir(where)
     one = Helper(sandbox, where)  # makes it
