@@ -547,10 +547,12 @@ def test_umount_of_a_hung_daemon(sandbox, shfs, mounted_cli):
 
 
 def test_dead_daemon(sandbox, shfs, mounted_cli):
-    """Killed with its guardian, so that nobody takes the mount away."""
+    """Killed with its guardian, so that nobody takes the mount away, while a file is open."""
     sandbox.allow_exit(-signal.SIGKILL)
     sandbox.allow_log("ended")
     sandbox.write("file", b"text")
+    holder = sandbox.popen(["sh", "-c", "exec 3<file; read -r end"], stdin=subprocess.PIPE)
+    wait_until(lambda: os.path.lexists(f"/proc/{holder.pid}/fd/3"), "the file to be open")
     shfs("sync")
     for pid in pids_of(sandbox, "shfs-fuse"):
         os.kill(pid, signal.SIGSTOP)
@@ -564,6 +566,7 @@ def test_dead_daemon(sandbox, shfs, mounted_cli):
     assert "the mount ~/project is dead" in shfs("doctor", check=FAILURE, cwd="/").stdout
     shfs("umount", mounted_cli, cwd="/")
     assert not is_mounted(mounted_cli)
+    holder.communicate(timeout=20)
     assert shfs("cat", "file").stdout == "text"
 
 
