@@ -51,6 +51,8 @@ struct shfs_ingest_stats {
 _must_check_ int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
                                    struct shfs_ingest_stats *stats);
 
+extern unsigned shfs_ingest_batch; /* records of a transaction; tests set less */
+
 /* Throws the index away (made anew beside the old one, then renamed over it) and ingests
  * all. */
 _must_check_ int shfs_index_rebuild(struct shfs_store *store, const char *hook_dir,

@@ -12,7 +12,7 @@
 
 /* Of one transaction. The longer it is, the fewer times a file is written; but who waits
  * for it waits up to BUSY_MS. */
-#define BATCH_RECORDS 200000
+unsigned shfs_ingest_batch = 200000;
 
 /* A log of so many pages is copied into the database, by the transaction that makes it so
  * long. Where transaction follows transaction they change the same pages again and again,
@@ -374,7 +374,8 @@ static int hook_log_read(struct shfs_ingest *ing, const struct source *src,
 	uint64_t damaged = 0, before = p->offset;
 	int r = 0;
 
-	while (ing->pending < BATCH_RECORDS && (r = shfs_hooklog_next(log, &rec)) > 0) {
+	while (ing->pending < shfs_ingest_batch &&
+	       (r = shfs_hooklog_next(log, &rec)) > 0) {
 		uint64_t dropped = 0;
 
 		ing->row = 0;
@@ -394,7 +395,7 @@ static int hook_log_read(struct shfs_ingest *ing, const struct source *src,
 		ing->pending++;
 		ing->stats.records++;
 	}
-	return r < 0 ? r : ing->pending >= BATCH_RECORDS;
+	return r < 0 ? r : ing->pending >= shfs_ingest_batch;
 }
 
 /* 1: there is more, but the transaction is full. */
@@ -553,7 +554,7 @@ static int segment_read(struct shfs_ingest *ing, const struct source *src,
 	struct shfs_record rec;
 	int r = 0;
 
-	while (ing->pending < BATCH_RECORDS) {
+	while (ing->pending < shfs_ingest_batch) {
 		uint64_t before = p->offset, dropped;
 
 		r = shfs_segment_next(segment, &rec);
@@ -576,7 +577,7 @@ static int segment_read(struct shfs_ingest *ing, const struct source *src,
 		ing->pending++;
 		ing->stats.records++;
 	}
-	if (r < 0 || ing->pending >= BATCH_RECORDS)
+	if (r < 0 || ing->pending >= shfs_ingest_batch)
 		return r < 0 ? r : 1;
 	p->done = src->sealed;
 	return 0;

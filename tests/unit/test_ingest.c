@@ -127,6 +127,7 @@ static void test_batches(void **state)
 	struct kit k;
 	uint64_t p;
 
+	shfs_ingest_batch = 10000;
 	kit_open(&k);
 	kit_mount_at(&k, KIT_ROOT, 1 << 20);
 	kit_shell(&k, 500, 1000, 1100);
@@ -152,12 +153,14 @@ static void test_batches(void **state)
 	kit_close(&k);
 }
 
+/* And in turns: each transaction begins where another process has ended one. */
 static void test_two_at_once(void **state)
 {
 	struct kit k;
 	pid_t children[4];
 	uint64_t p;
 
+	shfs_ingest_batch = 1000;
 	kit_open(&k);
 	kit_mount(&k);
 	kit_shell(&k, 500, 1000, 1100);
