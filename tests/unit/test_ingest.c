@@ -153,7 +153,6 @@ static void test_batches(void **state)
 	kit_close(&k);
 }
 
-/* And in turns: each transaction begins where another process has ended one. */
 static void test_two_at_once(void **state)
 {
 	struct kit k;
