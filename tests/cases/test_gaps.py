@@ -33,7 +33,9 @@ def gaps(shfs, *command):
 
 
 @pytest.fixture
-def killed(sandbox, shfs, shell):
+def killed(sandbox, shfs, shell, project):
+    for i in range(1, 6):
+        sandbox.write_outside(f"{project}/late{i}", b"before")
     mount = sandbox.mount()
     bash = shell()
     bash.run("echo one > file")
@@ -68,6 +70,11 @@ def test_the_last_closes_are_known(killed, sandbox, shfs, project):
     sandbox.run("sh", "-c", "cat late3; echo new > late3")
     assert contents(sandbox, "late3") == [b"3\n", b"new\n"]
     shfs("umount", project, cwd="/")
+
+
+def test_nothing_is_wrong_with_the_store(killed, shfs):
+    """What a file held before a change was just being read."""
+    shfs("check", "--read-data", cwd="/")
 
 
 def test_gap_in_history(killed, sandbox, shfs, project):
