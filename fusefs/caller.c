@@ -464,6 +464,16 @@ uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *
 	return t ? t->seq : 0;
 }
 
+uint32_t shfs_caller_still(uint32_t tid, uint64_t boot_ns)
+{
+	_cleanup_close_ int procfd = tid ? shfs_proc_open(tid) : -ESRCH;
+	struct shfs_proc_stat stat;
+
+	if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
+		return 0;
+	return stat.start_ticks * TICK_NS <= boot_ns ? tid : 0;
+}
+
 bool shfs_caller_may_have_written(uint32_t tid, int64_t changed_ns)
 {
 	_cleanup_close_ int procfd = tid ? shfs_proc_open(tid) : -ESRCH;

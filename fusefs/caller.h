@@ -43,6 +43,9 @@ struct shfs_job {
 uint64_t shfs_caller_job(struct shfs_callers *callers, uint32_t tid,
                          struct shfs_job *job);
 
+/* tid, if that is the thread that it was at that time (CLOCK_BOOTTIME); or 0. */
+uint32_t shfs_caller_still(uint32_t tid, uint64_t boot_ns);
+
 /* Might the process of tid have written to what it closes now, changed last at changed_ns
  * (CLOCK_REALTIME)? Not what was changed last before it came into being, and not if it
  * has written nothing at all. */

@@ -16,6 +16,7 @@
 #include "common/config.h"
 #include "fusefs/again.h"
 #include "fusefs/caller.h"
+#include "fusefs/heir.h"
 #include "fusefs/node.h"
 #include "store/capture.h"
 #include "store/project-rules.h"
@@ -41,6 +42,7 @@ struct shfs_fs {
 	struct shfs_config config;
 	struct shfs_capture *capture;
 	struct shfs_spool *spool; /* for the guardian */
+	struct shfs_heir *heir;   /* for the one that takes over */
 	struct shfs_callers *callers;
 	struct shfs_tree *tree;
 	struct shfs_transport *transport;
@@ -52,6 +54,9 @@ struct shfs_fs {
 	bool privileged;  /* serves all users: takes on the caller's identity */
 	int64_t since_ns; /* CLOCK_REALTIME */
 	struct shfs_again again;
+	int device;     /* of the mount, where it was another's that died; -1 */
+	dev_t mounted;  /* and its number then, */
+	char *moved_to; /* and where it is by now */
 
 	atomic_int passing;        /* enum shfs_passing_mode */
 	int passing_device;        /* the mount's; borrowed */

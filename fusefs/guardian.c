@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/guardian.h"
 #include "common/clock.h"
-#include "fusefs/again.h"
+#include "fusefs/fs.h"
 #include "fusefs/mountpoint.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 
@@ -43,6 +45,62 @@ static void detach(struct shfs_guardian *g)
 	g->where = g->dev ? shfs_mountpoint_of(g->dev) : NULL;
 	if (g->where)
 		unmount(g->where);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const int *one = a, *two = b;
+
+	return (*one > *two) - (*one < *two);
+}
+
+/* Of what the dead one had open. */
+static void close_but(int *kept, size_t n)
+{
+	unsigned next = STDERR_FILENO + 1;
+
+	qsort(kept, n, sizeof(*kept), by_number);
+	for (size_t i = 0; i < n; i++) {
+		if (kept[i] < (int)next)
+			continue;
+		if (kept[i] > (int)next)
+			close_range(next, (unsigned)kept[i] - 1, 0);
+		next = (unsigned)kept[i] + 1;
+	}
+	close_range(next, ~0u, 0);
+}
+
+/* Where the mount is still there, and goes on by the device. */
+static bool can_succeed(struct shfs_guardian *g)
+{
+	if (shfs_heir_device(g->fs->heir) < 0 || !g->again || !g->dev)
+		return false;
+	g->where = shfs_mountpoint_of(g->dev);
+	return g->where && shfs_again_count(&g->fs->again, shfs_clock_ns(CLOCK_REALTIME));
+}
+
+/* Else all else goes first, so that nobody waits for an answer any more. */
+static bool succeeds(struct shfs_guardian *g)
+{
+	struct shfs_fs *fs = g->fs;
+	const struct shfs_store *store = &g->store;
+	int ours[] = { store->dirfd,    store->objects_fd, store->journal_fd,
+		       store->state_fd, store->log_fd,     fs->root_fd };
+	size_t n = ARRAY_SIZE(ours), n_opens = shfs_heir_n_opens(fs->heir);
+	_cleanup_free_ int *kept = calloc(n + 1 + n_opens, sizeof(*kept));
+
+	if (!kept || !can_succeed(g)) {
+		close_but(ours, n);
+		return false;
+	}
+	fs->device = shfs_heir_device(fs->heir);
+	fs->mounted = g->dev;
+	fs->moved_to = TAKE_PTR(g->where);
+	memcpy(kept, ours, sizeof(ours));
+	kept[n++] = fs->device;
+	n += shfs_heir_fds(fs->heir, kept + n, n_opens);
+	close_but(kept, n);
+	return true;
 }
 
 static void order(struct shfs_guardian *g, char what)
@@ -102,19 +160,21 @@ static void last(struct shfs_guardian *g)
 	free(g->where);
 }
 
-int shfs_mountpoint_guard(const char *path, const struct shfs_store *store,
-                          struct shfs_spool *spool, const struct shfs_again *again)
+int shfs_mountpoint_guard(struct shfs_fs *fs)
 {
 	const struct shfs_guardian guardian = {
-		.root = path,
-		.spool = spool,
+		.root = fs->root,
+		.spool = fs->spool,
 		.order = order,
 		.died = detach,
 		.last = last,
-		.again = again,
+		.succeeds = fs->again.n_args ? succeeds : NULL,
+		.fs = fs,
+		.dev = fs->mounted,
+		.again = &fs->again,
 	};
 
-	return shfs_guardian_start(&guardian, store);
+	return shfs_guardian_start(&guardian, fs->store);
 }
 
 void shfs_mountpoint_guarded(void)

@@ -183,6 +183,7 @@ static int start_capture(struct shfs_fs *fs)
 	if (fs->proc_fd < 0)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "/proc: %s", strerror(errno));
 	share_out_fds(&for_nodes, &fs->max_open);
+	fs->max_open = MIN(fs->max_open, (size_t)SHFS_HEIR_OPENS - 4096);
 	r = shfs_tree_new(fs->root_fd, fs->proc_fd, for_nodes, shfs_watch_free,
 	                  &fs->tree);
 	if (!r && !fstat(fs->store->dirfd, &st))
@@ -221,6 +222,7 @@ static void free_fs(struct shfs_fs *fs)
 	shfs_capture_close(fs->capture);
 	shfs_spool_free(fs->spool);
 	shfs_tree_free(fs->tree);
+	shfs_heir_free(fs->heir);
 	shfs_project_rules_free(&fs->rules);
 	shfs_config_free(&fs->config);
 	shfs_store_close(fs->store);
@@ -259,6 +261,13 @@ static void wait_for_end(struct shfs_fs *fs, int signals)
 	}
 }
 
+/* Our own store, asked for by its path, would wait for us. */
+static bool can_be_taken(const struct shfs_fs *fs)
+{
+	return fs->again.n_args && shfs_transport_can_be_taken(fs->transport) &&
+	       !shfs_path_is_below(fs->store->path, fs->root);
+}
+
 static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground)
 {
 	struct shfs_pruner *pruner = NULL;
@@ -283,6 +292,8 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE,
 		                        "the kernel does not talk to us: %s",
 		                        strerror(-r));
+	if (can_be_taken(fs))
+		shfs_heir_set_device(fs->heir, device_fd);
 	if (!foreground)
 		shfs_daemon_leave_terminal();
 	r = shfs_sandbox_enter(0);
@@ -298,18 +309,62 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 	return 0;
 }
 
-/* lock: of the mount point; let go of when it is mounted. */
-static int run(struct shfs_fs *fs, const struct options *options, int *lock)
+static int lock = -1; /* of the mount point; let go of when it is mounted */
+
+static void let_go_of_lock(void)
+{
+	shfs_closep(&lock);
+	lock = -1;
+}
+
+/* Returns in the one that serves. -errno. */
+static int start_guardian(struct shfs_fs *fs)
+{
+	int r;
+
+	for (;;) {
+		fs->spool = shfs_spool_new();
+		r = fs->spool ? shfs_mountpoint_guard(fs) : -ENOMEM;
+		if (r <= 0)
+			return r;
+		/* it has died, and we are to go on in its place */
+		lock = -1;
+		shfs_daemon_told();
+		shfs_spool_free(TAKE_PTR(fs->spool));
+		shfs_heir_take(fs->heir);
+		free(fs->root);
+		fs->root = TAKE_PTR(fs->moved_to);
+		fs->since_ns = shfs_clock_ns(CLOCK_REALTIME);
+	}
+}
+
+static int mount_or_take(struct shfs_fs *fs, struct fuse_session *session)
 {
 	_cleanup_buf_ struct shfs_buf message = { 0 };
+	char device[24];
+	int code;
+
+	if (fs->device >= 0) {
+		snprintf(device, sizeof(device), "/dev/fd/%d", fs->device);
+		return fuse_session_mount(session, device) ? SHFS_EXIT_FAILURE : 0;
+	}
+	code = shfs_mountpoint_mount(session, fs->root, &message);
+	let_go_of_lock();
+	if (code)
+		shfs_daemon_fail(code, "%s",
+		                 message.data ? message.data : "out of memory");
+	return code;
+}
+
+static int run(struct shfs_fs *fs, const struct options *options)
+{
 	_cleanup_close_ int signals = -1;
 	struct fuse_session *session;
 	int code, r;
 
 	shfs_sandbox_drop_resource();
-	fs->spool = shfs_spool_new();
-	r = fs->spool ? shfs_mountpoint_guard(fs->root, fs->store, fs->spool, &fs->again)
-	              : -ENOMEM;
+	fs->heir = shfs_heir_new();
+	r = fs->heir ? start_guardian(fs) : -ENOMEM;
 	if (r)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-r));
 	signals = shfs_daemon_signals();
@@ -319,21 +374,19 @@ static int run(struct shfs_fs *fs, const struct options *options, int *lock)
 	session = new_session(fs, options->allow_other || fs->privileged);
 	if (!session)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "out of memory");
-	code = shfs_mountpoint_mount(session, fs->root, &message);
-	shfs_closep(lock);
-	*lock = -1;
-	if (code) {
-		shfs_daemon_fail(code, "%s",
-		                 message.data ? message.data : "out of memory");
+	code = mount_or_take(fs, session);
+	if (code)
 		goto out;
-	}
-	shfs_mountpoint_guarded();
+	if (fs->device < 0)
+		shfs_mountpoint_guarded();
 	r = shfs_transport_new(fs, session,
 	                       options->transport ? options->transport
 	                                          : fs->config.transport,
 	                       &fs->transport);
 	if (r)
 		code = shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-r));
+	if (!code && fs->device >= 0)
+		shfs_transport_take(fs->transport);
 	if (!code && fs->privileged && fs->config.passthrough && !options->no_passthrough)
 		shfs_transport_want_passthrough(fs->transport);
 	shfs_log_open(fs->store, "fuse", options->foreground ? STDERR_FILENO : -1);
@@ -352,11 +405,10 @@ out:
 
 int main(int argc, char **argv)
 {
-	struct shfs_fs fs = { .root_fd = -1, .proc_fd = -1 };
+	struct shfs_fs fs = { .root_fd = -1, .proc_fd = -1, .device = -1 };
 	_cleanup_buf_ struct shfs_buf message = { 0 };
 	struct options options = { 0 };
 	_cleanup_free_ char *config = NULL;
-	_cleanup_close_ int lock = -1;
 	int code = parse_options(argc, argv, &options, &fs.again);
 
 	if (code)
@@ -389,7 +441,11 @@ int main(int argc, char **argv)
 	if (!code && !options.foreground)
 		code = shfs_daemon_fork();
 	if (!code)
-		code = run(&fs, &options, &lock);
+		code = run(&fs, &options);
+	let_go_of_lock();
+	/* its guardian is to try again, or to take it away */
+	if (code && fs.device >= 0)
+		_exit(code);
 	free_fs(&fs);
 	shfs_daemon_tell(code);
 	shfs_guardian_dismiss();

@@ -298,6 +298,32 @@ static int stat_by_name(struct shfs_tree *tree, struct node *node, struct statx 
 	return r || node_is_same_birth(&node->pub, out) ? r : -ESTALE;
 }
 
+bool shfs_node_resume(struct shfs_tree *tree, struct shfs_node *pub, int fd)
+{
+	struct node *node = node_private(pub);
+	struct statx stx;
+	bool is_gone;
+	int path_fd;
+
+	if (fd < 0 || shfs_node_statx(fd, "", &stx) || stx.stx_ino != pub->ino ||
+	    shfs_statx_dev(&stx) != pub->dev)
+		return false;
+	if (node == &tree->root)
+		return true;
+	path_fd = node_open_by_fd(tree, fd, O_PATH);
+	if (path_fd < 0)
+		return false;
+	node_fd_give(tree, node, path_fd);
+	is_gone = stat_by_name(tree, node, &stx) != 0;
+	shfs_tree_lock_write(tree);
+	node->name->gone |= is_gone;
+	node_set_pinned(tree, node, node->name->gone);
+	node_place_update(node);
+	shfs_tree_unlock(tree);
+	shfs_node_fd_done(tree, pub);
+	return true;
+}
+
 int shfs_node_recheck(struct shfs_tree *tree, struct shfs_node *pub)
 {
 	struct shard *shard = tree_shard(tree, pub->id);

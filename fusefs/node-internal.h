@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "fusefs/heir.h"
 #include "fusefs/node.h"
 
 #include "common/hash.h"
@@ -35,6 +36,9 @@ struct node {
 	uint64_t refs, lookups;
 	bool used;     /* looked up since shfs_tree_idle was last at it */
 	bool unhashed; /* its inode number is another file's now */
+
+	struct shfs_place *place; /* of heir, while it has to have one: tree lock, and */
+	unsigned n_open;          /* for whom: places_lock */
 
 	struct shfs_name *name;         /* the one that it is reached by */
 	struct shfs_name *_Atomic lone; /* the one that was its only one, and that the
@@ -67,6 +71,9 @@ struct seeker {
 
 struct shfs_tree {
 	int proc_fd;
+	struct shfs_heir *heir; /* NULL: there will be none */
+	pthread_mutex_t places_lock;
+	bool is_inherited; /* the kernel has lookups that we do not know of */
 	void (*drop)(struct shfs_watch *watch);
 	struct node root;
 	uint64_t hidden_dev, hidden_ino;
@@ -108,6 +115,9 @@ static inline uint64_t tree_next_serial(struct shfs_tree *tree)
 /* Is this, by its number and time of birth, the node's file? */
 bool node_is_same_birth(const struct shfs_node *node, const struct statx *stx);
 struct shard *tree_shard(struct shfs_tree *tree, uint64_t id);
+
+/* Tree lock held for writing, or the node is new: its place is that of its name. */
+void node_place_update(struct node *node);
 
 /* --- node-fd.c --- */
 

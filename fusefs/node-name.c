@@ -116,6 +116,7 @@ static void node_named(struct shfs_tree *tree, struct node *node,
 		node->name = name;
 	names_shrink(tree, node);
 	node_set_pinned(tree, node, false);
+	node_place_update(node);
 }
 
 /* A name that was just found is as good as any, and better than one that may be gone. */
@@ -405,4 +406,5 @@ void shfs_node_gone(struct shfs_tree *tree, struct shfs_node *pub,
 	}
 	node_set_pinned(tree, node, node->name->gone);
 	names_shrink(tree, node);
+	node_place_update(node);
 }

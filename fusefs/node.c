@@ -16,6 +16,7 @@
 #define PROBES 8
 /* Nodes that left the table, kept for requests that still use them. */
 #define REPLACED_MAX 256
+#define RETIRED_MAX  4096 /* and those that the kernel has given back; see there */
 
 /* --- identity --- */
 
@@ -148,6 +149,106 @@ void shfs_node_ref(struct shfs_tree *tree, struct shfs_node *node)
 	pthread_mutex_unlock(&shard->lock);
 }
 
+/* --- those that a successor has to know --- */
+
+void node_place_update(struct node *node)
+{
+	struct shfs_place *place = node->place;
+
+	if (!place)
+		return;
+	place->gone = node->name->gone;
+	place->parent = node->name->parent->pub.id;
+	snprintf(place->name, sizeof(place->name), "%s", node->name->text);
+}
+
+/* Tree lock held, and places_lock. */
+static void place_make(struct shfs_tree *tree, struct node *node)
+{
+	struct shfs_place *place =
+		tree->heir && !node->place ? shfs_heir_place(tree->heir) : NULL;
+
+	if (!place)
+		return;
+	place->id = node->pub.id;
+	place->dev = node->pub.dev;
+	place->ino = node->pub.ino;
+	place->type = node->pub.type;
+	place->generation = node->pub.generation;
+	place->hidden = node->pub.hidden;
+	node->place = place;
+	node_place_update(node);
+	atomic_store(&place->is_used, true);
+}
+
+static void place_want(struct shfs_tree *tree, struct node *node)
+{
+	if (node == &tree->root || !tree->heir)
+		return;
+	shfs_tree_lock_read(tree);
+	pthread_mutex_lock(&tree->places_lock);
+	node->n_open++;
+	place_make(tree, node);
+	pthread_mutex_unlock(&tree->places_lock);
+	shfs_tree_unlock(tree);
+}
+
+static void place_leave(struct shfs_tree *tree, struct node *node)
+{
+	struct shfs_place *place = NULL;
+
+	if (node == &tree->root || !tree->heir)
+		return;
+	shfs_tree_lock_read(tree);
+	pthread_mutex_lock(&tree->places_lock);
+	if (!--node->n_open && !S_ISDIR(node->pub.type))
+		place = TAKE_PTR(node->place);
+	pthread_mutex_unlock(&tree->places_lock);
+	shfs_tree_unlock(tree);
+	if (place)
+		shfs_heir_place_done(tree->heir, place);
+}
+
+void shfs_node_opened(struct shfs_tree *tree, struct shfs_node *node)
+{
+	shfs_node_ref(tree, node);
+	place_want(tree, node_private(node));
+}
+
+void shfs_node_closed(struct shfs_tree *tree, struct shfs_node *node)
+{
+	place_leave(tree, node_private(node));
+	shfs_node_unref(tree, node);
+}
+
+/* Its id is another file's now: there must not be two places of it. */
+static void place_drop(struct shfs_tree *tree, struct node *node)
+{
+	struct shfs_place *place;
+
+	shfs_tree_lock_read(tree);
+	pthread_mutex_lock(&tree->places_lock);
+	place = TAKE_PTR(node->place);
+	pthread_mutex_unlock(&tree->places_lock);
+	shfs_tree_unlock(tree);
+	if (place)
+		shfs_heir_place_done(tree->heir, place);
+}
+
+void shfs_node_moving(struct shfs_tree *tree, struct shfs_node *node,
+                      const struct shfs_node *new_parent, const char *new_name)
+{
+	if (node && tree->heir)
+		shfs_heir_move(tree->heir, node_private(node)->place, new_parent->id,
+		               new_name);
+}
+
+void shfs_node_moving_done(struct shfs_tree *tree)
+{
+	if (tree->heir)
+		shfs_heir_moved(tree->heir);
+}
+
 /* --- the life of a node --- */
 
 static void count_node(struct shfs_tree *tree, int change)
@@ -167,6 +268,8 @@ static struct node *node_destroy(struct shfs_tree *tree, struct node *node)
 	struct shfs_name *name, *next;
 
 	node_fd_drop(tree, node);
+	if (node->place && tree->heir)
+		shfs_heir_place_done(tree->heir, node->place);
 	if (node->pub.watch)
 		tree->drop(node->pub.watch);
 	LL_FOREACH_SAFE (node->first.next, name, next)
@@ -206,26 +309,6 @@ void shfs_node_unref(struct shfs_tree *tree, struct shfs_node *pub)
 	}
 }
 
-void shfs_node_forget(struct shfs_tree *tree, uint64_t id, uint64_t n)
-{
-	struct shard *shard = tree_shard(tree, id);
-	struct node *node;
-
-	pthread_mutex_lock(&shard->lock);
-	node = shard_find(shard, id);
-	if (node) {
-		node->lookups -= MIN(n, node->lookups);
-		if (!node_reap(shard, node))
-			node = NULL;
-	}
-	pthread_mutex_unlock(&shard->lock);
-	if (!node)
-		return;
-	node = node_destroy(tree, node);
-	if (node)
-		shfs_node_unref(tree, &node->pub);
-}
-
 static struct node *node_new(struct shfs_tree *tree, struct node *parent,
                              const char *name, const struct statx *stx)
 {
@@ -260,7 +343,7 @@ static void keep_replaced(struct shfs_tree *tree, struct node *node)
 
 	pthread_mutex_lock(&tree->replaced_lock);
 	DL_APPEND2(tree->replaced, node, prev_replaced, next_replaced);
-	if (++tree->n_replaced > REPLACED_MAX) {
+	if (++tree->n_replaced > (tree->is_inherited ? RETIRED_MAX : REPLACED_MAX)) {
 		oldest = tree->replaced;
 		DL_DELETE2(tree->replaced, oldest, prev_replaced, next_replaced);
 		tree->n_replaced--;
@@ -268,6 +351,37 @@ static void keep_replaced(struct shfs_tree *tree, struct node *node)
 	pthread_mutex_unlock(&tree->replaced_lock);
 	if (oldest)
 		shfs_node_unref(tree, &oldest->pub);
+}
+
+/*
+ * Of an inherited tree we do not know all lookups that the kernel gives back: while it
+ * looks a file up anew, it drops what it knew of it. So such a node stays for a while.
+ */
+void shfs_node_forget(struct shfs_tree *tree, uint64_t id, uint64_t n)
+{
+	struct shard *shard = tree_shard(tree, id);
+	struct node *node;
+	bool is_kept = false;
+
+	pthread_mutex_lock(&shard->lock);
+	node = shard_find(shard, id);
+	if (node) {
+		node->lookups -= MIN(n, node->lookups);
+		is_kept = tree->is_inherited && !node->refs && !node->lookups;
+		node->refs += is_kept;
+		if (!is_kept && !node_reap(shard, node))
+			node = NULL;
+	}
+	pthread_mutex_unlock(&shard->lock);
+	if (!node)
+		return;
+	if (is_kept) {
+		keep_replaced(tree, node);
+		return;
+	}
+	node = node_destroy(tree, node);
+	if (node)
+		shfs_node_unref(tree, &node->pub);
 }
 
 /*
@@ -309,8 +423,10 @@ static int table_add(struct shfs_tree *tree, struct node *made, struct node **ou
 		*out = made;
 	}
 	pthread_mutex_unlock(&shard->lock);
-	if (old && *out == made)
+	if (old && *out == made) {
+		place_drop(tree, old);
 		keep_replaced(tree, old);
+	}
 	return r;
 }
 
@@ -351,6 +467,8 @@ static int table_enter(struct shfs_tree *tree, struct shfs_node *parent, const c
 		return -ENOMEM;
 	r = table_add(tree, made, out);
 	*is_new = !r && *out == made;
+	if (*is_new && S_ISDIR(made->pub.type))
+		place_want(tree, made);
 	if (!*is_new) {
 		node_destroy(tree, made);
 		shfs_node_unref(tree, parent);
@@ -434,7 +552,8 @@ static bool is_known_at(struct shfs_tree *tree, const struct shfs_node *parent,
 	shfs_tree_lock_read(tree);
 	pthread_mutex_lock(&shard->lock);
 	node = shard_find_file(shard, dev, stx->stx_ino, &id);
-	is_known = node && node->lookups && node_is_same_birth(&node->pub, stx) &&
+	is_known = node && (node->lookups || tree->is_inherited) &&
+	           node_is_same_birth(&node->pub, stx) &&
 	           node_has_name(node, parent, name);
 	pthread_mutex_unlock(&shard->lock);
 	shfs_tree_unlock(tree);
@@ -483,9 +602,137 @@ int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
 	pthread_mutex_init(&tree->fds_lock, NULL);
 	pthread_mutex_init(&tree->replaced_lock, NULL);
 	pthread_mutex_init(&tree->seekers_lock, NULL);
+	pthread_mutex_init(&tree->places_lock, NULL);
 	for (size_t i = 0; i < N_SHARDS; i++)
 		pthread_mutex_init(&tree->shards[i].lock, NULL);
 	*out = tree;
+	return 0;
+}
+
+/* --- what was another server's --- */
+
+/* The kernel's lookups of it are not known: it is kept. */
+#define LOOKUPS_INHERITED (1ull << 40)
+
+static struct node *node_of_place(struct shfs_tree *tree, struct node *parent,
+                                  struct shfs_place *place)
+{
+	struct shard *shard = tree_shard(tree, place->id);
+	struct statx stx = {
+		.stx_ino = place->ino,
+		.stx_dev_major = major(place->dev),
+		.stx_dev_minor = minor(place->dev),
+		.stx_mode = (uint16_t)place->type,
+	};
+	struct node *node = node_new(tree, parent, place->name, &stx);
+
+	if (!node)
+		return NULL;
+	node->pub.id = place->id;
+	node->pub.generation = place->generation;
+	node->pub.hidden = place->hidden;
+	node->first.gone = place->gone;
+	node->lookups = LOOKUPS_INHERITED;
+	node->place = place;
+	pthread_mutex_lock(&shard->lock);
+	HASH_ADD(hh, shard->nodes, pub.id, sizeof(node->pub.id), node);
+	pthread_mutex_unlock(&shard->lock);
+	return node;
+}
+
+struct inheritance {
+	struct shfs_tree *tree;
+	struct shfs_place **by_id;
+	size_t n;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const struct shfs_place *const *one = a, *const *two = b;
+
+	return (*one)->id < (*two)->id ? -1 : (*one)->id > (*two)->id;
+}
+
+static struct shfs_place *place_find(const struct inheritance *in, uint64_t id)
+{
+	struct shfs_place key = { .id = id }, *wanted = &key, **found;
+
+	found = bsearch(&wanted, in->by_id, in->n, sizeof(wanted), by_id);
+	return found ? *found : NULL;
+}
+
+/* Makes the node of a place, and those above first; a loop, as trees may be deep. NULL:
+ * one of them is not known. */
+static struct node *inherit_one(const struct inheritance *in, struct shfs_place *place)
+{
+	struct shfs_tree *tree = in->tree;
+
+	for (;;) {
+		struct shfs_place *top = place;
+		struct shfs_node *node = shfs_node_find(tree, place->id), *parent;
+
+		if (node)
+			return node_private(node);
+		for (size_t depth = 0;; depth++) {
+			parent = shfs_node_find(tree, top->parent);
+			if (parent)
+				break;
+			top = place_find(in, top->parent);
+			if (!top || depth > in->n)
+				return NULL;
+		}
+		if (!node_of_place(tree, node_private(parent), top))
+			return NULL;
+	}
+}
+
+static bool is_moved(const struct shfs_place *place, void *arg)
+{
+	const struct inheritance *in = arg;
+	struct shfs_place *above = place_find(in, place->parent);
+	struct node *parent = place->parent == SHFS_NODE_ROOT ? &in->tree->root
+	                      : above                         ? inherit_one(in, above)
+	                                                      : NULL;
+	struct statx stx;
+	int fd = parent ? shfs_node_fd(in->tree, &parent->pub) : -1, r;
+
+	if (fd < 0)
+		return false;
+	r = shfs_node_statx(fd, place->name, &stx);
+	shfs_node_fd_done(in->tree, &parent->pub);
+	return !r && stx.stx_ino == place->ino && shfs_statx_dev(&stx) == place->dev;
+}
+
+static int list_places(struct inheritance *in, struct shfs_heir *heir)
+{
+	struct shfs_place *place = NULL;
+	size_t n = 0;
+
+	while ((place = shfs_heir_next_place(heir, place)))
+		n++;
+	in->by_id = calloc(n + 1, sizeof(struct shfs_place *));
+	if (!in->by_id)
+		return -ENOMEM;
+	while (in->n < n && (place = shfs_heir_next_place(heir, place)))
+		in->by_id[in->n++] = place;
+	qsort(in->by_id, in->n, sizeof(struct shfs_place *), by_id);
+	return 0;
+}
+
+int shfs_tree_inherit(struct shfs_tree *tree, struct shfs_heir *heir, bool is_taken)
+{
+	struct inheritance in = { .tree = tree };
+	int r = list_places(&in, heir);
+
+	if (r)
+		return r;
+	shfs_heir_settle_moves(heir, is_moved, &in);
+	for (size_t i = 0; i < in.n; i++)
+		if (!inherit_one(&in, in.by_id[i]))
+			shfs_heir_place_done(heir, in.by_id[i]);
+	free(in.by_id);
+	tree->heir = heir;
+	tree->is_inherited = is_taken;
 	return 0;
 }
 
@@ -504,6 +751,9 @@ void shfs_tree_free(struct shfs_tree *tree)
 
 	if (!tree)
 		return;
+	DL_FOREACH_SAFE2 (tree->replaced, node, next, next_replaced)
+		if (!node->unhashed)
+			DL_DELETE2(tree->replaced, node, prev_replaced, next_replaced);
 	for (size_t i = 0; i < N_SHARDS; i++) {
 		HASH_ITER (hh, tree->shards[i].nodes, node, next) {
 			HASH_DEL(tree->shards[i].nodes, node);
@@ -519,6 +769,7 @@ void shfs_tree_free(struct shfs_tree *tree)
 	if (tree->root.pub.watch)
 		tree->drop(tree->root.pub.watch);
 	pthread_mutex_destroy(&tree->seekers_lock);
+	pthread_mutex_destroy(&tree->places_lock);
 	pthread_mutex_destroy(&tree->fds_lock);
 	pthread_mutex_destroy(&tree->replaced_lock);
 	pthread_rwlock_destroy(&tree->lock);

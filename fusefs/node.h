@@ -57,6 +57,22 @@ _must_check_ int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
 /* No other thread may use it any more. NULL is fine. */
 void shfs_tree_free(struct shfs_tree *tree);
 
+/* From now on what has to be known after our death is in heir (borrowed). Those of one
+ * that died (is_taken) become nodes. */
+struct shfs_heir;
+_must_check_ int shfs_tree_inherit(struct shfs_tree *tree, struct shfs_heir *heir,
+                                   bool is_taken);
+/* fd is open of it, since before that death; it is reached by that where its name has
+ * gone. False: it is another file. */
+bool shfs_node_resume(struct shfs_tree *tree, struct shfs_node *node, int fd);
+/* It is open once more, or no more: that is a reference, and it has to have a place. */
+void shfs_node_opened(struct shfs_tree *tree, struct shfs_node *node);
+void shfs_node_closed(struct shfs_tree *tree, struct shfs_node *node);
+/* Around a rename, with the tree lock held for writing; node may be NULL. */
+void shfs_node_moving(struct shfs_tree *tree, struct shfs_node *node,
+                      const struct shfs_node *new_parent, const char *new_name);
+void shfs_node_moving_done(struct shfs_tree *tree);
+
 /* Nodes that are made below this directory from now on are hidden, as is itself. */
 void shfs_tree_hide(struct shfs_tree *tree, uint64_t dev, uint64_t ino);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/ops.h"
+#include "fusefs/transport.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -264,16 +265,17 @@ static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_
                        struct fuse_file_info *fi)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_handle *handle;
 	struct shfs_node *node;
 	struct statx stx;
 	int fd, r = 0;
 
 	if (!begin(req, id, &node, &fd))
 		return;
+	handle = fi ? shfs_req_opened(req, fi) : NULL;
 	if (to_set & FUSE_SET_ATTR_SIZE)
-		r = fi ? set_open_size(req, (struct shfs_handle *)(uintptr_t)fi->fh,
-		                       attr->st_size)
-		       : set_size(req, node, attr->st_size);
+		r = handle ? set_open_size(req, handle, attr->st_size)
+		           : set_size(req, node, attr->st_size);
 	if (!r && (to_set & SET_TOUCH))
 		r = touch(req, node, fd, attr, to_set);
 	if (!r)
@@ -431,7 +433,8 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	struct stat st;
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *node;
-	uint64_t process;
+	uint64_t process, none;
+	bool tried;
 	int fd, r;
 
 	if (is_control(id, name)) {
@@ -445,9 +448,17 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	if (!strcmp(name, "system.posix_acl_access") && !fstat(fd, &st) &&
 	    (st.st_mode & S_ISGID))
 		shfs_identity_assume(req, &identity);
+	tried = shfs_req_was_tried(req, &none);
+	/* who takes over has to know it: told ESTALE, the kernel would ask anew */
+	shfs_node_opened(fs->tree, node);
+	shfs_req_try(req, 0);
 	r = value ? setxattr(proc_path(fd).path, name, value, size, flags)
 	          : removexattr(proc_path(fd).path, name);
 	r = r ? -errno : 0;
+	if (tried && r == (value ? -EEXIST : -ENODATA))
+		r = 0;
+	else if (r && !tried)
+		shfs_req_failed(req);
 	shfs_identity_restore(&identity);
 	shfs_node_fd_done(fs->tree, node);
 	if (!r) {
@@ -459,6 +470,7 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 		shfs_tree_unlock(fs->tree);
 	}
 	shfs_req_result(req, r);
+	shfs_node_closed(fs->tree, node);
 }
 
 static void op_setxattr(fuse_req_t req, fuse_ino_t id, const char *name,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/beneath.h"
 #include "fusefs/ops.h"
+#include "fusefs/transport.h"
+#include "store/log.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,6 +14,7 @@
 
 struct shfs_directory {
 	DIR *dir;
+	uint64_t fh;            /* in fs.heir */
 	struct shfs_node *node; /* referenced */
 	struct dirent *next;    /* read, but there was no room for it */
 	off_t offset;           /* where dir stands */
@@ -19,9 +22,15 @@ struct shfs_directory {
 	struct shfs_directory *prev_open, *next_open; /* of the mount's */
 };
 
-static struct shfs_directory *directory_of(struct fuse_file_info *fi)
+/* As handle_of. */
+static struct shfs_directory *directory_of(fuse_req_t req,
+                                           const struct fuse_file_info *fi)
 {
-	return (struct shfs_directory *)(uintptr_t)fi->fh;
+	struct shfs_directory *d = shfs_req_opened(req, fi);
+
+	if (!d)
+		shfs_req_fail(req, -ESTALE);
+	return d;
 }
 
 static void directory_free(struct shfs_fs *fs, struct shfs_directory *d)
@@ -30,6 +39,7 @@ static void directory_free(struct shfs_fs *fs, struct shfs_directory *d)
 	DL_DELETE2(fs->directories, d, prev_open, next_open);
 	fs->n_open--;
 	pthread_mutex_unlock(&fs->handles_lock);
+	shfs_heir_open_done(fs->heir, d->fh);
 	if (d->dir)
 		closedir(d->dir);
 	shfs_node_unref(fs->tree, d->node);
@@ -37,18 +47,12 @@ static void directory_free(struct shfs_fs *fs, struct shfs_directory *d)
 	free(d);
 }
 
-static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
-                          struct shfs_directory **out)
+/* Takes fd over. */
+static int directory_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
+                         struct shfs_directory **out)
 {
-	struct shfs_directory *d;
-	int fd;
+	struct shfs_directory *d = calloc(1, sizeof(*d));
 
-	if (shfs_is_all_open(fs))
-		return -ENFILE;
-	fd = shfs_node_open(fs->tree, node, O_RDONLY | O_DIRECTORY);
-	if (fd < 0)
-		return fd;
-	d = calloc(1, sizeof(*d));
 	if (!d) {
 		close(fd);
 		return -ENOMEM;
@@ -68,6 +72,33 @@ static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
 	}
 	*out = d;
 	return 0;
+}
+
+static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
+                          struct shfs_directory **out)
+{
+	int fd;
+
+	if (shfs_is_all_open(fs))
+		return -ENFILE;
+	fd = shfs_node_open(fs->tree, node, O_RDONLY | O_DIRECTORY);
+	return fd < 0 ? fd : directory_new(fs, node, fd, out);
+}
+
+void *shfs_directory_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_t fh)
+{
+	struct shfs_node *node = shfs_node_find(fs->tree, open->node);
+	struct shfs_directory *d = NULL;
+
+	if (!node || !shfs_node_resume(fs->tree, node, open->fd)) {
+		close(open->fd);
+		return NULL;
+	}
+	if (directory_new(fs, node, open->fd, &d))
+		return NULL;
+	rewinddir(d->dir);
+	d->fh = fh;
+	return d;
 }
 
 void shfs_directories_release_all(struct shfs_fs *fs)
@@ -107,12 +138,28 @@ static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 	if (!node)
 		return;
 	shfs_beneath_watch(fs->beneath, node);
+	d = shfs_transport_is_resent()
+	            ? shfs_heir_opened_by(fs->heir, shfs_transport_unique())
+	            : NULL;
+	if (d) {
+		fi->fh = d->fh;
+		fuse_reply_open(req, fi);
+		return;
+	}
 	r = directory_open(fs, node, &d);
 	if (r) {
 		shfs_req_fail(req, r);
 		return;
 	}
-	fi->fh = (uintptr_t)d;
+	d->fh = shfs_heir_open(fs->heir,
+	                       &(struct shfs_open){
+				       .what = SHFS_OPENED_DIRECTORY,
+				       .unique = shfs_transport_unique(),
+				       .node = id,
+				       .fd = dirfd(d->dir),
+			       },
+	                       d);
+	fi->fh = d->fh;
 	fi->cache_readdir = !node->hidden && shfs_beneath_is_watched(node);
 	fi->keep_cache = fi->cache_readdir && is_as_listed(fs, node, d);
 	if (fuse_reply_open(req, fi))
@@ -121,15 +168,24 @@ static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 static void op_releasedir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
-	directory_free(shfs_req_fs(req), directory_of(fi));
+	struct shfs_directory *d = shfs_req_opened(req, fi);
+
+	if (d)
+		directory_free(shfs_req_fs(req), d);
+	else /* as op_release */
+		shfs_heir_open_done(shfs_req_fs(req)->heir, fi->fh);
 	fuse_reply_err(req, 0);
 }
 
 static void op_fsyncdir(fuse_req_t req, fuse_ino_t id, int datasync,
                         struct fuse_file_info *fi)
 {
-	int fd = dirfd(directory_of(fi)->dir);
+	struct shfs_directory *d = directory_of(req, fi);
+	int fd;
 
+	if (!d)
+		return;
+	fd = dirfd(d->dir);
 	shfs_req_result(req, (datasync ? fdatasync(fd) : fsync(fd)) ? -errno : 0);
 }
 
@@ -200,10 +256,12 @@ static ssize_t read_entries(fuse_req_t req, struct shfs_directory *d, char *data
 static void read_directory(fuse_req_t req, size_t size, off_t offset,
                            struct fuse_file_info *fi, bool plus)
 {
-	struct shfs_directory *d = directory_of(fi);
-	_cleanup_free_ char *data = malloc(size);
+	struct shfs_directory *d = directory_of(req, fi);
+	_cleanup_free_ char *data = d ? malloc(size) : NULL;
 	ssize_t n;
 
+	if (!d)
+		return;
 	if (!data) {
 		shfs_req_fail(req, -ENOMEM);
 		return;

@@ -2,6 +2,7 @@
 #include "fusefs/ops.h"
 #include "fusefs/protocol.h"
 #include "fusefs/transport.h"
+#include "store/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,9 +13,14 @@
 #define LEASE_NS 5000000
 #define COPY_MAX (64u << 20) /* the caller cannot be killed meanwhile */
 
-static struct shfs_handle *handle_of(struct fuse_file_info *fi)
+/* Where there is none (any more): replies ESTALE. */
+static struct shfs_handle *handle_of(fuse_req_t req, const struct fuse_file_info *fi)
 {
-	return (struct shfs_handle *)(uintptr_t)fi->fh;
+	struct shfs_handle *handle = shfs_req_opened(req, fi);
+
+	if (!handle)
+		shfs_req_fail(req, -ESTALE);
+	return handle;
 }
 
 int shfs_lower_flags(int flags)
@@ -135,9 +141,29 @@ static bool begin_io(fuse_req_t req, struct shfs_handle *handle,
                      struct fuse_file_info *fi)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	struct shfs_fs *fs = shfs_req_fs(req);
 
-	shfs_handle_begin_io(shfs_req_fs(req), handle, fi->flags, ctx->uid, ctx->gid);
-	fi->fh = (uintptr_t)handle;
+	/* else this request was sent before, and carried out */
+	if (!handle->fh) {
+		shfs_handle_begin_io(fs, handle, fi->flags, ctx->uid, ctx->gid);
+		handle->fh = shfs_heir_open(fs->heir,
+		                            &(struct shfs_open){
+						    .what = SHFS_OPENED_FILE,
+						    .unique = shfs_transport_unique(),
+						    .node = handle->node->id,
+						    .fd = handle->fd,
+						    .flags = fi->flags,
+						    .tid = shfs_req_tid(req),
+						    .boot_ns = handle->begin.boot_ns,
+						    .uid = ctx->uid,
+						    .gid = ctx->gid,
+						    .backing_id = handle->backing_id,
+						    .io = (uint8_t)handle->io,
+						    .wrote = handle->is_dirty,
+					    },
+		                            handle);
+	}
+	fi->fh = handle->fh;
 	fi->keep_cache = handle->keeps_cache;
 	fi->direct_io = handle->io == SHFS_IO_JOINED;
 	fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
@@ -202,6 +228,45 @@ int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
 	return fuse_reply_buf(req, (const char *)&out, sizeof(out));
 }
 
+/* With the flags that do something to the file left out. */
+static int flags_to_resume(int flags)
+{
+	return flags & ~(O_TRUNC | O_CREAT | O_EXCL);
+}
+
+void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_t fh)
+{
+	struct shfs_node *node = shfs_node_find(fs->tree, open->node);
+	struct shfs_handle *handle;
+	uint32_t tid;
+
+	if (!node || !shfs_node_resume(fs->tree, node, open->fd)) {
+		close(open->fd);
+		return NULL;
+	}
+	tid = shfs_caller_still(open->tid, open->boot_ns);
+	handle = shfs_handle_new(fs, node, open->fd, flags_to_resume(open->flags), false,
+	                         tid);
+	if (!handle)
+		return NULL;
+	handle->fh = fh;
+	shfs_handle_resume_io(fs, handle, open, tid);
+	return handle;
+}
+
+/* What this request had opened when it was sent before; NULL. */
+static struct shfs_handle *opened_before(fuse_req_t req)
+{
+	return shfs_transport_is_resent() ? shfs_heir_opened_by(shfs_req_fs(req)->heir,
+	                                                        shfs_transport_unique())
+	                                  : NULL;
+}
+
+struct shfs_handle *shfs_created_before(fuse_req_t req)
+{
+	return opened_before(req);
+}
+
 static void op_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
 	struct shfs_node *node = shfs_req_node(req, id);
@@ -210,7 +275,14 @@ static void op_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 	if (!node)
 		return;
-	if (!shfs_node_name_is_sure(shfs_req_fs(req)->tree, node, shfs_req_tid(req))) {
+	handle = opened_before(req);
+	if (handle) {
+		shfs_reply_open(req, handle, fi);
+		return;
+	}
+	/* whoever was told so before would give up */
+	if (!shfs_transport_is_resent() &&
+	    !shfs_node_name_is_sure(shfs_req_fs(req)->tree, node, shfs_req_tid(req))) {
 		shfs_req_fail(req, -ESTALE);
 		return;
 	}
@@ -253,10 +325,12 @@ static char *data_buffer(size_t size)
 static void op_read(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
                     struct fuse_file_info *fi)
 {
-	struct shfs_handle *handle = handle_of(fi);
+	struct shfs_handle *handle = handle_of(req, fi);
 	char *data = shfs_transport_reply_space(size);
 	ssize_t n;
 
+	if (!handle)
+		return;
 	if (!data)
 		data = data_buffer(size);
 	if (!data) {
@@ -296,22 +370,53 @@ static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset,
 	return (ssize_t)done;
 }
 
+/* How much of what was to be appended when the file had this size is there: of a request
+ * that was sent before, and carried out or not. */
+static size_t appended_before(int fd, const char *data, size_t size, off_t offset)
+{
+	_cleanup_free_ char *there = malloc(size);
+	ssize_t n = there ? pread(fd, there, size, offset) : -1;
+
+	return n > 0 && !memcmp(there, data, (size_t)n) ? (size_t)n : 0;
+}
+
+/* Appends what is not there yet. */
+static ssize_t append(fuse_req_t req, int fd, const char *data, size_t size)
+{
+	uint64_t end;
+	size_t before = 0;
+	struct stat st;
+	ssize_t n;
+
+	if (shfs_req_was_tried(req, &end))
+		before = appended_before(fd, data, size, (off_t)end);
+	else if (fstat(fd, &st))
+		return -errno;
+	else
+		shfs_req_try(req, (uint64_t)st.st_size);
+	n = write_lower(fd, data + before, size - before, 0, true);
+	return n < 0 ? n : n + (ssize_t)before;
+}
+
 static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t size,
                      off_t offset, struct fuse_file_info *fi)
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
-	struct shfs_handle *handle = handle_of(fi);
+	struct shfs_handle *handle = handle_of(req, fi);
 	struct shfs_watch *watch;
 	bool mapped = fi->writepage;
 	ssize_t n;
 
+	if (!handle)
+		return;
 	watch = shfs_watch_begin_change(shfs_req_fs(req), handle,
 	                                mapped ? 0 : shfs_req_tid(req),
 	                                mapped ? SHFS_ACCESS_MAPPED : 0);
 	if (!mapped)
 		shfs_identity_assume_to_write(req, &identity);
-	n = write_lower(handle->fd, data, size, offset,
-	                !mapped && (fi->flags & O_APPEND));
+	n = !mapped && (fi->flags & O_APPEND)
+	            ? append(req, handle->fd, data, size)
+	            : write_lower(handle->fd, data, size, offset, false);
 	shfs_watch_end_change(watch);
 	if (n < 0)
 		shfs_req_fail(req, (int)n);
@@ -321,9 +426,13 @@ static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t siz
 
 static void op_flush(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
-	struct shfs_handle *handle = handle_of(fi);
+	struct shfs_handle *handle = handle_of(req, fi);
 	struct shfs_fs *fs = shfs_req_fs(req);
-	int fd = fs->served ? dup(handle->fd) : -1, r = 0;
+	int fd, r = 0;
+
+	if (!handle)
+		return;
+	fd = fs->served ? dup(handle->fd) : -1;
 
 	/* there a close tells of errors that came late */
 	if (fd >= 0 && close(fd))
@@ -334,26 +443,37 @@ static void op_flush(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 static void op_release(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
-	shfs_watch_release(shfs_req_fs(req), handle_of(fi));
+	struct shfs_handle *handle = shfs_req_opened(req, fi);
+
+	if (handle)
+		shfs_watch_release(shfs_req_fs(req), handle);
+	else /* a server before us has released it, or we could not go on with it */
+		shfs_heir_open_done(shfs_req_fs(req)->heir, fi->fh);
 	fuse_reply_err(req, 0);
 }
 
 static void op_fsync(fuse_req_t req, fuse_ino_t id, int datasync,
                      struct fuse_file_info *fi)
 {
-	int fd = handle_of(fi)->fd;
+	struct shfs_handle *handle = handle_of(req, fi);
 
-	shfs_req_result(req, (datasync ? fdatasync(fd) : fsync(fd)) ? -errno : 0);
+	if (handle)
+		shfs_req_result(req,
+		                (datasync ? fdatasync(handle->fd) : fsync(handle->fd))
+		                        ? -errno
+		                        : 0);
 }
 
 static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
                          off_t length, struct fuse_file_info *fi)
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
-	struct shfs_handle *handle = handle_of(fi);
+	struct shfs_handle *handle = handle_of(req, fi);
 	struct shfs_watch *watch;
 	int r;
 
+	if (!handle)
+		return;
 	watch = shfs_watch_begin_change(shfs_req_fs(req), handle, shfs_req_tid(req), 0);
 	shfs_identity_assume_to_write(req, &identity);
 	r = fallocate(handle->fd, mode, offset, length) ? -errno : 0;
@@ -364,8 +484,12 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
 static void op_lseek(fuse_req_t req, fuse_ino_t id, off_t offset, int whence,
                      struct fuse_file_info *fi)
 {
-	off_t at = lseek(handle_of(fi)->fd, offset, whence);
+	struct shfs_handle *handle = handle_of(req, fi);
+	off_t at;
 
+	if (!handle)
+		return;
+	at = lseek(handle->fd, offset, whence);
 	if (at < 0)
 		shfs_req_fail(req, -errno);
 	else
@@ -378,10 +502,13 @@ static void op_copy_file_range(fuse_req_t req, fuse_ino_t id_in, off_t offset_in
                                size_t len, int flags)
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
-	struct shfs_handle *in = handle_of(fi_in), *out = handle_of(fi_out);
+	struct shfs_handle *in = handle_of(req, fi_in), *out;
 	struct shfs_watch *watch;
 	ssize_t n;
 
+	out = in ? handle_of(req, fi_out) : NULL;
+	if (!out)
+		return;
 	watch = shfs_watch_begin_change(shfs_req_fs(req), out, shfs_req_tid(req), 0);
 	shfs_identity_assume_to_write(req, &identity);
 	n = copy_file_range(in->fd, &offset_in, out->fd, &offset_out, MIN(len, COPY_MAX),

@@ -197,6 +197,17 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
 	emit(fs, process, op, &path, content);
 }
 
+static void *resume(const struct shfs_open *open, uint64_t fh, void *arg)
+{
+	return open->what == SHFS_OPENED_FILE ? shfs_file_resume(arg, open, fh)
+	                                      : shfs_directory_resume(arg, open, fh);
+}
+
+void shfs_ops_resume(struct shfs_fs *fs)
+{
+	shfs_heir_each_open(fs->heir, resume, fs);
+}
+
 void shfs_ops_begin_thread(void)
 {
 	/* cannot fail but for memory; then two threads may disturb each other's umask */

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "fusefs/fs.h"
+#include "fusefs/transport.h"
 #include "fusefs/watch.h"
 
 #include <fuse3/fuse_lowlevel.h>
@@ -94,6 +95,36 @@ void shfs_fill_entry(const struct shfs_node *parent, struct shfs_node *node,
                      const struct statx *stx, struct fuse_entry_param *out);
 double shfs_attr_timeout(const struct shfs_node *node, const struct statx *stx);
 
+/* The open file or directory of a request. NULL: a server before us had it open, and we
+ * cannot. */
+static inline void *shfs_req_opened(fuse_req_t req, const struct fuse_file_info *fi)
+{
+	return shfs_heir_opened(shfs_req_fs(req)->heir, fi->fh);
+}
+
+/* What must not be done twice (heir.h), by the request that this thread is at. */
+static inline void shfs_req_try(fuse_req_t req, uint64_t note)
+{
+	shfs_heir_try(shfs_req_fs(req)->heir, shfs_transport_unique(), note);
+}
+
+static inline void shfs_req_failed(fuse_req_t req)
+{
+	shfs_heir_failed(shfs_req_fs(req)->heir, shfs_transport_unique());
+}
+
+static inline bool shfs_req_was_tried(fuse_req_t req, uint64_t *note)
+{
+	return shfs_transport_is_resent() &&
+	       shfs_heir_was_tried(shfs_req_fs(req)->heir, shfs_transport_unique(), note);
+}
+
+/* Goes on with what a server before us had open; before the first request. */
+void shfs_ops_resume(struct shfs_fs *fs);
+void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_t fh);
+void *shfs_directory_resume(struct shfs_fs *fs, const struct shfs_open *open,
+                            uint64_t fh);
+
 /* --- ops-file.c --- */
 
 /* Opens the node for the caller: a handle, or a negative errno. */
@@ -103,6 +134,8 @@ _must_check_ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flag
 _must_check_ int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags);
 /* Then no more may be opened: -ENFILE. */
 bool shfs_is_all_open(struct shfs_fs *fs);
+/* The file that this request made when it was sent before; NULL. */
+struct shfs_handle *shfs_created_before(fuse_req_t req);
 /* Replies with it, and how the kernel is to use it, as fuse_reply_open and _create. */
 int shfs_reply_open(fuse_req_t req, struct shfs_handle *handle,
                     struct fuse_file_info *fi);

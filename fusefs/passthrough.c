@@ -208,23 +208,22 @@ static enum shfs_io choose(struct shfs_fs *fs, struct shfs_passing *passing,
 	return SHFS_IO_PASSED;
 }
 
-void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
-                        struct shfs_handle *handle, const struct shfs_passing_wish *wish)
+static void enter(struct shfs_fs *fs, struct shfs_passing *passing,
+                  struct shfs_handle *handle, int flags)
 {
-	handle->io = choose(fs, passing, handle, wish);
-	passing->was_read |= (wish->flags & O_ACCMODE) != O_WRONLY;
+	passing->was_read |= (flags & O_ACCMODE) != O_WRONLY;
 	if (handle->io == SHFS_IO_CACHED) {
 		passing->n_cached++;
 		passing->was_cached = true;
 		return;
 	}
 	passing->n_passed++;
-	passing->was_joined |= is_to_write(wish->flags);
+	passing->was_joined |= is_to_write(flags);
 	handle->backing_id = passing->backing_id;
 	handle->is_mappable =
-		handle->io == SHFS_IO_JOINED && (wish->flags & O_ACCMODE) == O_RDWR;
+		handle->io == SHFS_IO_JOINED && (flags & O_ACCMODE) == O_RDWR;
 	handle->is_blind = handle->is_mappable ||
-	                   (handle->io == SHFS_IO_PASSED && is_to_write(wish->flags));
+	                   (handle->io == SHFS_IO_PASSED && is_to_write(flags));
 	if (!handle->is_blind)
 		return;
 	if (!passing->blind)
@@ -232,6 +231,26 @@ void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
 	DL_APPEND2(passing->blind, handle, prev_blind, next_blind);
 	if (passing->blind == handle)
 		shfs_passing_stamp(passing);
+}
+
+void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
+                        struct shfs_handle *handle, const struct shfs_passing_wish *wish)
+{
+	handle->io = choose(fs, passing, handle, wish);
+	enter(fs, passing, handle, wish->flags);
+}
+
+void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
+                         struct shfs_handle *handle, const struct shfs_open *open)
+{
+	handle->io = (enum shfs_io)open->io;
+	passing->was_cached = true; /* by others, by now */
+	if (handle->io != SHFS_IO_CACHED) {
+		passing->backing_id = open->backing_id;
+		passing->uid = open->uid;
+		passing->gid = open->gid;
+	}
+	enter(fs, passing, handle, open->flags);
 }
 
 /*

@@ -69,6 +69,10 @@ struct shfs_passing_wish {
 /* Decides how handle is used, notes it there and here, and that it is there. */
 void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
                         struct shfs_handle *handle, const struct shfs_passing_wish *wish);
+/* The same, where the kernel was told so by a server before us. */
+struct shfs_open;
+void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
+                         struct shfs_handle *handle, const struct shfs_open *open);
 /* It is gone. */
 void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
                         struct shfs_handle *handle);

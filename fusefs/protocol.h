@@ -13,11 +13,15 @@
 /* --- requests and notices --- */
 
 #define SHFS_FUSE_STATX            52 /* 7.39, Linux 6.6 */
+#define SHFS_FUSE_NOTIFY_RESEND    7  /* 7.40, Linux 6.9 */
 #define SHFS_FUSE_NOTIFY_INC_EPOCH 8  /* 7.44, Linux 6.16 */
 #define SHFS_FUSE_NOTIFY_PRUNE     9  /* 7.45, Linux 6.18 */
 
 /* Set in the unique of an INTERRUPT, beside that of the request it is for. */
 #define SHFS_FUSE_INTERRUPT_BIT 1ull
+
+/* Set in the unique of a request that was sent before, to a server that died. */
+#define SHFS_FUSE_RESENT_BIT (1ull << 63)
 
 struct shfs_fuse_time {
 	int64_t sec;
@@ -49,6 +53,7 @@ struct shfs_fuse_prune_out {
 
 /* Flags of INIT; from the 32nd bit on they are in flags2. */
 #define SHFS_FUSE_PASSTHROUGH   (1ull << 37) /* 7.40, Linux 6.9 */
+#define SHFS_FUSE_HAS_RESEND    (1ull << 39) /* 7.40, Linux 6.9 */
 #define SHFS_FUSE_OVER_IO_URING (1ull << 41) /* 7.42, Linux 6.14 */
 
 struct shfs_fuse_init_out {

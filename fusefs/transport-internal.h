@@ -51,8 +51,10 @@ struct shfs_transport {
 	enum shfs_transport_kind kind; /* AUTO until it has started */
 	const char *reason;            /* why it is not io_uring */
 	int ended_fd;
-	int bell;      /* an eventfd */
-	bool answered; /* INIT */
+	int bell;       /* an eventfd */
+	bool answered;  /* INIT */
+	bool is_taken;  /* it was, to another server */
+	uint32_t minor; /* of the kernel's protocol */
 	uint64_t offered, wanted;
 	struct shfs_fuse_init_out init;
 

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "fusefs/ops.h"
+#include "store/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@
 #define STUCK_NS   20000000
 
 _Thread_local struct shfs_worker *shfs_self;
+static _Thread_local uint64_t unique_now;
 
 static void nap(long ns)
 {
@@ -73,6 +75,8 @@ static void note_init(struct shfs_transport *t, const struct fuse_in_header *hea
 
 	if (size < sizeof(*header) + offsetof(struct fuse_init_in, flags2))
 		return;
+	t->minor = init->minor;
+	shfs_heir_set_init(t->fs->heir, header, size);
 	t->offered = init->flags;
 	if ((init->flags & FUSE_INIT_EXT) && size >= sizeof(*header) + sizeof(*init))
 		t->offered |= (uint64_t)init->flags2 << 32;
@@ -115,6 +119,8 @@ static ssize_t send_reply(int fd, struct iovec *iov, int count, void *userdata)
 	if (!t->answered) {
 		complete_init(t, iov, count);
 		t->answered = true;
+		if (t->is_taken)
+			return header->len;
 	} else if (t->kind == SHFS_TRANSPORT_URING) {
 		if (is_late_interrupt(header)) {
 			shfs_ring_interrupt(t, header->unique & ~SHFS_FUSE_INTERRUPT_BIT);
@@ -180,6 +186,7 @@ void shfs_transport_serve(struct shfs_transport *t, void *request, size_t size)
 	struct fuse_in_header *header = request;
 	const struct fuse_interrupt_in *interrupt = (const void *)(header + 1);
 
+	unique_now = header->unique;
 	if (header->opcode == FUSE_INIT && !t->answered)
 		note_init(t, header, size);
 	else if (header->opcode == FUSE_TMPFILE)
@@ -196,8 +203,16 @@ void shfs_transport_serve(struct shfs_transport *t, void *request, size_t size)
 static int serve_init(struct shfs_transport *t)
 {
 	char request[8192 + 4096];
+	const void *init;
+	size_t size;
 	ssize_t n;
 
+	if (t->is_taken) {
+		init = shfs_heir_init(t->fs->heir, &size);
+		memcpy(request, init, size);
+		shfs_transport_serve(t, request, size);
+		return 0;
+	}
 	do
 		n = read(fuse_session_fd(t->session), request, sizeof(request));
 	while (n < 0 && (errno == EINTR || errno == ENOENT));
@@ -622,10 +637,39 @@ static void begin_uring(struct shfs_transport *t)
 		do_without_uring(t, reason_of(r));
 }
 
+/* What the kernel believes was told by another; and what others changed beneath meanwhile
+ * nobody has noticed. */
+static void doubt_all(struct shfs_transport *t)
+{
+	struct shfs_place *place = NULL;
+
+	shfs_transport_expire_names(t);
+	while ((place = shfs_heir_next_place(t->fs->heir, place)))
+		shfs_transport_invalidate(t, place->id, false);
+}
+
+/* What was not answered is to be sent again: before anything is read, or that would be,
+ * too. */
+static void ask_again(struct shfs_transport *t)
+{
+	struct fuse_out_header notice = { .len = sizeof(notice),
+		                          .error = SHFS_FUSE_NOTIFY_RESEND };
+
+	if (write(fuse_session_fd(t->session), &notice, sizeof(notice)) < 0)
+		shfs_log("what was under way cannot be asked for: %m");
+}
+
 static int begin_dev(struct shfs_transport *t)
 {
 	int r = start_workers(t);
 
+	if (!r && shfs_transport_can_be_taken(t))
+		r = shfs_tree_inherit(t->fs->tree, t->fs->heir, t->is_taken);
+	if (!r && t->is_taken) {
+		shfs_ops_resume(t->fs);
+		doubt_all(t);
+		ask_again(t);
+	}
 	return r ? r : let_workers_serve(t);
 }
 
@@ -703,6 +747,32 @@ void shfs_transport_free(struct shfs_transport *t)
 	shfs_closep(&t->ended_fd);
 	shfs_closep(&t->bell);
 	free(t);
+}
+
+uint64_t shfs_transport_unique(void)
+{
+	return unique_now & ~SHFS_FUSE_RESENT_BIT;
+}
+
+bool shfs_transport_is_resent(void)
+{
+	return unique_now & SHFS_FUSE_RESENT_BIT;
+}
+
+void shfs_transport_take(struct shfs_transport *t)
+{
+	t->is_taken = true;
+	t->kind = SHFS_TRANSPORT_DEV;
+}
+
+/*
+ * What was in a ring goes with it. And names that the kernel knows must be looked up
+ * anew, as we know none of them: that is what an epoch is for (7.44).
+ */
+bool shfs_transport_can_be_taken(const struct shfs_transport *t)
+{
+	return t->kind == SHFS_TRANSPORT_DEV && (t->offered & SHFS_FUSE_HAS_RESEND) &&
+	       t->minor >= 44;
 }
 
 void shfs_transport_want_passthrough(struct shfs_transport *t)

@@ -26,6 +26,16 @@ _must_check_ int shfs_transport_new(struct shfs_fs *fs, struct fuse_session *ses
 /* Of one that is not running, when the mount is gone. NULL is fine. */
 void shfs_transport_free(struct shfs_transport *transport);
 
+/* The request that this thread is at; and was it given to a server that died? It may have
+ * been carried out then, all but the reply. */
+uint64_t shfs_transport_unique(void);
+bool shfs_transport_is_resent(void);
+
+/* Before the start, of one that takes over: what the kernel offered is in fs.heir. */
+void shfs_transport_take(struct shfs_transport *transport);
+/* After it: could another one take over? */
+bool shfs_transport_can_be_taken(const struct shfs_transport *transport);
+
 /* Before the start: the kernel is to read and write files beneath itself, if it can
  * (protocol.h). After it: it can, and was asked to. */
 void shfs_transport_want_passthrough(struct shfs_transport *transport);

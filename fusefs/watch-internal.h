@@ -7,6 +7,22 @@
 
 #include "fusefs/watch.h"
 
+struct shfs_watch {
+	pthread_mutex_t lock;
+	struct shfs_snapshot *current; /* what the file holds; NULL: not known yet */
+	struct shfs_snapshot *before;  /* what it held before, until current is known */
+	int asked;                     /* the depth that was asked of current; -1 */
+	uint64_t asked_bytes;          /* and the limit */
+	bool changed; /* by us, since current was known (which is NULL then) */
+	bool fresh;   /* made by us and never written: nothing was there before */
+	struct timespec mtime;     /* as we saw it last: another tells a change beneath */
+	off_t size;                /* too; or NO_STAMP, while we change it ourselves */
+	bool stale;                /* it was changed beneath since the kernel cached it */
+	struct shfs_handle *dirty; /* that changed it since it was last captured */
+	unsigned n_writable;       /* open handles that may change it */
+	struct shfs_passing passing;
+};
+
 #define SHFS_BUILTIN_NS                                                                  \
 	(SHFS_NSEC_PER_SEC / 5) /* between two commands that are typed                   \
 	                         */

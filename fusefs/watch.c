@@ -17,22 +17,6 @@
 #define ENDING_NS (SHFS_NSEC_PER_SEC / 10)
 #define NAP_NS    500000
 
-struct shfs_watch {
-	pthread_mutex_t lock;
-	struct shfs_snapshot *current; /* what the file holds; NULL: not known yet */
-	struct shfs_snapshot *before;  /* what it held before, until current is known */
-	int asked;                     /* the depth that was asked of current; -1 */
-	uint64_t asked_bytes;          /* and the limit */
-	bool changed; /* by us, since current was known (which is NULL then) */
-	bool fresh;   /* made by us and never written: nothing was there before */
-	struct timespec mtime;     /* as we saw it last: another tells a change beneath */
-	off_t size;                /* too; or NO_STAMP, while we change it ourselves */
-	bool stale;                /* it was changed beneath since the kernel cached it */
-	struct shfs_handle *dirty; /* that changed it since it was last captured */
-	unsigned n_writable;       /* open handles that may change it */
-	struct shfs_passing passing;
-};
-
 static void notice_blind(struct shfs_watch *watch);
 
 static bool is_watched(const struct shfs_node *node)
@@ -649,7 +633,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	handle->fd = fd;
 	handle->readable = mode == O_RDONLY || mode == O_RDWR;
 	handle->begin = shfs_time_now();
-	shfs_node_ref(fs->tree, node);
+	shfs_node_opened(fs->tree, node);
 	handle->name = shfs_node_name(fs->tree, node, tid);
 	pthread_mutex_lock(&fs->handles_lock);
 	DL_APPEND2(fs->handles, handle, prev_open, next_open);
@@ -745,6 +729,19 @@ void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int fl
 	watch_unlock(watch);
 }
 
+void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
+                           const struct shfs_open *open, uint32_t tid)
+{
+	struct shfs_watch *watch = watch_lock(handle->node);
+
+	if (!watch)
+		return;
+	shfs_passing_resume(fs, &watch->passing, handle, open);
+	watch_unlock(watch);
+	if (open->wrote)
+		shfs_watch_end_change(shfs_watch_begin_change(fs, handle, tid, 0));
+}
+
 struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
                                            uint32_t tid, uint32_t access_flags)
 {
@@ -760,6 +757,8 @@ struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handl
 	handle->closed = handle->closed && !tid;
 	handle->wrote = handle->wrote || !(access_flags & SHFS_ACCESS_TRUNCATED);
 	mark_dirty(watch, handle);
+	if (handle->fh)
+		atomic_store(&shfs_heir_open_of(fs->heir, handle->fh)->wrote, true);
 	return watch;
 }
 
@@ -850,10 +849,11 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 	DL_DELETE2(fs->handles, handle, prev_open, next_open);
 	fs->n_open--;
 	pthread_mutex_unlock(&fs->handles_lock);
+	shfs_heir_open_done(fs->heir, handle->fh);
 	shfs_snapshot_unref(handle->seen);
 	close(handle->fd);
 	shfs_name_unref(handle->name);
-	shfs_node_unref(fs->tree, handle->node);
+	shfs_node_closed(fs->tree, handle->node);
 	free(handle->lines);
 	free(handle);
 }

@@ -59,6 +59,7 @@ struct shfs_handle {
 	struct shfs_node *node; /* referenced */
 	struct shfs_name *name; /* by which it was opened, referenced */
 	int fd;                 /* owned; of the file beneath */
+	uint64_t fh;            /* in fs.heir; 0: the kernel does not know it */
 	bool readable;
 	/* once shfs_handle_begin_io was called */
 	bool keeps_cache; /* what the kernel has cached of the file may be read through it
@@ -101,6 +102,11 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
  * before the reply. flags are those of open(2), for a caller uid, gid. */
 void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int flags,
                           uint32_t uid, uint32_t gid);
+
+/* The same for one that a server before us has opened, and that is used as it said. */
+struct shfs_open;
+void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
+                           const struct shfs_open *open, uint32_t tid);
 
 /*
  * Around a write or truncation through handle by thread tid (0: written back from a

@@ -105,6 +105,11 @@ void shfs_daemon_tell(int code)
 	close(TAKE_FD(ready_fd));
 }
 
+void shfs_daemon_told(void)
+{
+	ready_fd = -1;
+}
+
 static _Noreturn void await_child(int fd)
 {
 	char code = SHFS_EXIT_FAILURE;

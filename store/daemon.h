@@ -41,6 +41,8 @@ _must_check_ int shfs_daemon_read_config(const char *override, struct shfs_confi
 _must_check_ int shfs_daemon_fork(void);
 /* Tells the parent how it went, once; without one, does nothing. */
 void shfs_daemon_tell(int code);
+/* Somebody else has told it. */
+void shfs_daemon_told(void);
 /* Standard input, output and error are /dev/null from now on. */
 void shfs_daemon_leave_terminal(void);
 

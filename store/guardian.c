@@ -6,9 +6,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define FD_KEPT (STDERR_FILENO + 1)
@@ -32,7 +36,8 @@ void shfs_guardian_alert(const struct shfs_guardian *g)
 /* Only what it needs: no terminal, and nothing that keeps a file system busy. */
 static void let_go(struct shfs_guardian *g)
 {
-	int *kept[] = { &g->orders, &g->store.state_fd, &g->store.journal_fd };
+	int *kept[] = { &g->orders, &g->guarded, &g->store.state_fd,
+		        &g->store.journal_fd };
 	int null = open("/dev/null", O_RDWR), n = ARRAY_SIZE(kept);
 
 	for (int fd = 0; fd <= STDERR_FILENO && null >= 0; fd++)
@@ -45,21 +50,61 @@ static void let_go(struct shfs_guardian *g)
 	close_range(FD_KEPT + (unsigned)n, ~0u, 0);
 }
 
-static void guard(struct shfs_guardian *g)
+/* As fork(2), but that from now on both have the same fds: what one opens the other has,
+ * too, and keeps when that one dies. */
+static pid_t fork_with_fds(void)
+{
+	struct clone_args args = {
+		.flags = CLONE_FILES | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID,
+		.exit_signal = SIGCHLD,
+	};
+	int *tid; /* where libc has the number of this thread */
+
+	if (prctl(PR_GET_TID_ADDRESS, &tid))
+		return -1;
+	args.child_tid = (uintptr_t)tid;
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static void obey(struct shfs_guardian *g)
 {
 	char order;
+	ssize_t n = read(g->orders, &order, 1);
 
-	for (;;) {
-		ssize_t n = read(g->orders, &order, 1);
+	if (n < 0 && errno == EINTR)
+		return;
+	if (n <= 0)
+		g->orders = -1;
+	else if (order == DISMISS)
+		_exit(0);
+	else if (g->order)
+		g->order(g, order);
+}
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		if (order == DISMISS)
-			_exit(0);
-		if (g->order)
-			g->order(g, order);
+/* Until none of its threads is at anything any more. */
+static void await_death(struct shfs_guardian *g)
+{
+	struct pollfd fds[2] = {
+		{ .fd = g->orders, .events = POLLIN },
+		{ .fd = g->guarded, .events = POLLIN },
+	};
+
+	while (fds[0].revents || !fds[1].revents) {
+		if (poll(fds, 2, -1) < 0)
+			fds[0].revents = fds[1].revents = 0;
+		if (fds[0].revents)
+			obey(g);
+		fds[0].fd = g->orders;
+	}
+}
+
+/* Returns where it is to take the place of the one that died. */
+static void guard(struct shfs_guardian *g)
+{
+	await_death(g);
+	if (g->succeeds && g->succeeds(g)) {
+		(void)!shfs_spool_rescue(g->spool, &g->store, g->root);
+		return;
 	}
 	g->died(g);
 	/* where that fails, it is told that the recording ended without an end */
@@ -73,31 +118,45 @@ int shfs_guardian_start(const struct shfs_guardian *guardian,
                         const struct shfs_store *store)
 {
 	struct shfs_guardian g = *guardian;
-	int fds[2];
-	pid_t pid;
+	int fds[2], error;
+	pid_t pid = -1;
 
 	if (pipe2(fds, O_CLOEXEC))
 		return -errno;
-	pid = fork();
+	g.guarded = pidfd_open(getpid(), 0);
+	if (g.guarded >= 0 && g.succeeds)
+		pid = fork_with_fds();
+	if (g.guarded >= 0 && pid < 0) {
+		g.succeeds = NULL;
+		pid = fork();
+	}
 	if (pid < 0) {
-		int error = errno;
-
+		error = errno;
 		close(fds[0]);
 		close(fds[1]);
+		shfs_closep(&g.guarded);
 		return -error;
 	}
 	if (pid == 0) {
 		setsid(); /* ^C at a mount in the foreground is not for it */
 		signal(SIGHUP, SIG_IGN);
-		close(fds[1]);
 		g.orders = fds[0];
 		g.store = *store;
-		let_go(&g);
+		if (!g.succeeds) {
+			close(fds[1]);
+			let_go(&g);
+		}
 		prctl(PR_SET_NAME, "shfs-guardian");
 		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 		guard(&g);
+		prctl(PR_SET_NAME, program_invocation_short_name);
+		signal(SIGHUP, SIG_DFL);
+		return 1;
 	}
-	close(fds[0]);
+	if (!g.succeeds) {
+		close(fds[0]);
+		close(g.guarded);
+	}
 	orders = fds[1];
 	return 0;
 }

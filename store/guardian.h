@@ -9,7 +9,10 @@
 #include "store/spool.h"
 #include "store/store.h"
 
-/* In the guardian's process. Of the fds of the one that made it none is there. */
+/*
+ * In the guardian's process. Of the fds of the one that made it none is there; but where
+ * it may take its place (succeeds), both have the same all the time.
+ */
 struct shfs_guardian {
 	const char *root;
 	struct shfs_spool *spool;
@@ -19,17 +22,23 @@ struct shfs_guardian {
 	void (*died)(struct shfs_guardian *guardian);
 	/* and last, all that it left is written; may be NULL. May raise the alert. */
 	void (*last)(struct shfs_guardian *guardian);
+	/* May be NULL. Else before all of these: true, where it takes its place. It is to
+	 * close what the dead one had open, and is not wanted any more. */
+	bool (*succeeds)(struct shfs_guardian *guardian);
 
 	/* fusefs/guardian.c's */
+	struct shfs_fs *fs;
 	const struct shfs_again *again;
 	dev_t dev;
 	char *where;
 
-	struct shfs_store store; /* guardian.c's, as is orders */
+	struct shfs_store store; /* guardian.c's, as are the others */
 	int orders;
+	int guarded; /* a pidfd */
 };
 
-/* Starts it: while there is one thread. One for each process. -errno. */
+/* Starts it: while there is one thread. One for each process. -errno. Returns 1 in the
+ * guardian, once that is to take the place of the process that it guarded. */
 _must_check_ int shfs_guardian_start(const struct shfs_guardian *guardian,
                                      const struct shfs_store *store);
 /* Any but NUL. */

@@ -256,7 +256,7 @@ def test_beside_writers(sandbox, shfs, mounted_cli, load):
         assert process.returncode in (0, 4, -signal.SIGKILL), error
         tried[{0: "done", 4: "busy", -signal.SIGKILL: "killed"}[process.returncode]] += 1
         if n % 5 == 4:
-            kill_daemon(shfs, mounted_cli)
+            kill_daemon(sandbox, mounted_cli)
             end()
             tried["mounts"] += 1
             start(100 * n)

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * heir.h - what the server that takes a mount over from one that died has to know: in
+ * memory that both share, and that is right at any moment.
+ *
+ * The directories that the kernel knows, and the files that are open, with the name that
+ * each is reached by: a place. Other files are looked up anew. What is open: the number
+ * that the kernel has for it says where it stands here, and for the how many-th time.
+ */
+#pragma once
+
+#include "common/util.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define SHFS_HEIR_OPENS (1u << 20)
+
+struct shfs_place {
+	atomic_bool is_used;
+	bool hidden;
+	bool gone; /* it is what the name was last */
+	mode_t type;
+	uint32_t generation;
+	uint64_t id, dev, ino;
+	uint64_t parent; /* its id */
+	char name[NAME_MAX + 1];
+};
+
+enum shfs_opened { SHFS_OPENED_NONE, SHFS_OPENED_FILE, SHFS_OPENED_DIRECTORY };
+
+struct shfs_open {
+	_Atomic enum shfs_opened what;
+	uint32_t serial;
+	uint64_t unique; /* of the request that it answers */
+	uint64_t node;
+	int32_t fd;    /* of the file beneath: both have it */
+	int32_t flags; /* of open(2) */
+	uint32_t tid, uid, gid;
+	uint64_t boot_ns; /* when it was opened */
+	int32_t backing_id;
+	uint8_t io;        /* enum shfs_io */
+	atomic_bool wrote; /* through it */
+};
+
+struct shfs_heir;
+
+/* While there is one thread. NULL: no memory. To be freed in each process. */
+struct shfs_heir *shfs_heir_new(void);
+void shfs_heir_free(struct shfs_heir *heir); /* NULL is fine */
+/* In the one that takes over, first. */
+void shfs_heir_take(struct shfs_heir *heir);
+
+/* The mount's, once it can be taken over; -1: not yet. */
+void shfs_heir_set_device(struct shfs_heir *heir, int fd);
+int shfs_heir_device(const struct shfs_heir *heir);
+
+/* The kernel's first request. */
+void shfs_heir_set_init(struct shfs_heir *heir, const void *request, size_t size);
+const void *shfs_heir_init(const struct shfs_heir *heir, size_t *size);
+
+/* --- places; NULL: there are too many --- */
+
+struct shfs_place *shfs_heir_place(struct shfs_heir *heir);
+void shfs_heir_place_done(struct shfs_heir *heir, struct shfs_place *place);
+/* All that are used, one after the other: NULL begins, and ends. */
+struct shfs_place *shfs_heir_next_place(struct shfs_heir *heir, struct shfs_place *place);
+
+/* Around a rename, for both that it moves (NULL: none): where they will be. */
+void shfs_heir_move(struct shfs_heir *heir, struct shfs_place *place, uint64_t parent,
+                    const char *name);
+void shfs_heir_moved(struct shfs_heir *heir);
+/* Of what was being moved when the other died, if is_there says so. */
+void shfs_heir_settle_moves(struct shfs_heir *heir,
+                            bool (*is_there)(const struct shfs_place *place, void *arg),
+                            void *arg);
+
+/* --- what must not be done twice --- */
+
+/*
+ * A request is sent again to the one that takes over, if it was not answered. Before what
+ * changes something by this request, with what may be needed to tell whether it did; and
+ * after, where it failed. was_tried: then it may have been carried out.
+ */
+void shfs_heir_try(struct shfs_heir *heir, uint64_t unique, uint64_t note);
+void shfs_heir_failed(struct shfs_heir *heir, uint64_t unique);
+bool shfs_heir_was_tried(const struct shfs_heir *heir, uint64_t unique, uint64_t *note);
+
+/* --- what is open --- */
+
+/* Its number for the kernel, which is never 0; 0: there are too many. */
+uint64_t shfs_heir_open(struct shfs_heir *heir, const struct shfs_open *as, void *opened);
+void shfs_heir_open_done(struct shfs_heir *heir, uint64_t fh);
+/* NULL: there is none (any more). */
+void *shfs_heir_opened(struct shfs_heir *heir, uint64_t fh);
+struct shfs_open *shfs_heir_open_of(struct shfs_heir *heir, uint64_t fh);
+/* What this request has opened, for one that died. */
+void *shfs_heir_opened_by(struct shfs_heir *heir, uint64_t unique);
+/* The fds of all: as many as that, at most. */
+size_t shfs_heir_n_opens(const struct shfs_heir *heir);
+size_t shfs_heir_fds(const struct shfs_heir *heir, int *fds, size_t max);
+/* All; opened is what resume makes of them, which closes the fd where that is NULL. */
+void shfs_heir_each_open(struct shfs_heir *heir,
+                         void *(*resume)(const struct shfs_open *open, uint64_t fh,
+                                         void *arg),
+                         void *arg);
