@@ -152,9 +152,9 @@ int shfs_mkdir_p_at(int dirfd, const char *path, mode_t mode)
 	}
 }
 
-bool shfs_is_served(const struct statfs *fs)
+bool shfs_is_network(const struct statfs *fs)
 {
-	static const unsigned long served[] = {
+	static const unsigned long network[] = {
 		NFS_SUPER_MAGIC,
 		SMB_SUPER_MAGIC,
 		CIFS_SUPER_MAGIC,
@@ -164,16 +164,20 @@ bool shfs_is_served(const struct statfs *fs)
 		AFS_FS_MAGIC,
 		CEPH_SUPER_MAGIC,
 		V9FS_MAGIC,
-		0x65735546 /* FUSE */,
 		0x0bd00bd0 /* Lustre */,
 		0x47504653 /* GPFS */,
 		0x19830326 /* BeeGFS */,
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(served); i++)
-		if ((unsigned long)fs->f_type == served[i])
+	for (size_t i = 0; i < ARRAY_SIZE(network); i++)
+		if ((unsigned long)fs->f_type == network[i])
 			return true;
 	return false;
+}
+
+bool shfs_is_served(const struct statfs *fs)
+{
+	return fs->f_type == 0x65735546 /* FUSE */ || shfs_is_network(fs);
 }
 
 bool shfs_fd_is_served(int fd)
@@ -181,4 +185,15 @@ bool shfs_fd_is_served(int fd)
 	struct statfs fs;
 
 	return fstatfs(fd, &fs) || shfs_is_served(&fs);
+}
+
+int shfs_stat_now(int dirfd, const char *name, struct stat *out)
+{
+	int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
+	struct statx stx;
+
+	/* the kernel knows it from now on */
+	if (statx(dirfd, name, flags | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &stx))
+		return -errno;
+	return fstatat(dirfd, name, out, flags) ? -errno : 0;
 }

@@ -35,9 +35,15 @@ _must_check_ int shfs_write_file_at(int dirfd, const char *name, mode_t mode,
                                     const void *data, size_t len);
 
 /* Is it on a file system that another machine or program serves (NFS, SMB, Lustre, FUSE)?
- * A look at it may hang, and others may change it unseen. By statfs f_type. */
+ * A look at it may hang, and others may change it unseen. By statfs f_type. network: FUSE
+ * is none. */
 bool shfs_fd_is_served(int fd);
 bool shfs_is_served(const struct statfs *fs);
+bool shfs_is_network(const struct statfs *fs);
+
+/* stat(2) of name below dirfd ("": of that itself), no link: as the server has it now,
+ * not as it was a while ago. */
+_must_check_ int shfs_stat_now(int dirfd, const char *name, struct stat *out);
 
 /* The next entry. NULL: there is none left (*r is 0), or it failed (a negative errno). */
 _must_check_ struct dirent *shfs_readdir(DIR *dir, int *r);

@@ -65,6 +65,11 @@ char *shfs_path_config(void)
 	return dir ? shfs_path_join(dir, "config.ini") : NULL;
 }
 
+char *shfs_path_cache(void)
+{
+	return xdg_dir("XDG_CACHE_HOME", ".cache");
+}
+
 static bool is_private(const char *dir)
 {
 	struct stat st;

@@ -19,6 +19,9 @@ char *shfs_path_store(const char *override);
 /* $XDG_CONFIG_HOME/shfs/config.ini, else ~/.config/shfs/config.ini. */
 char *shfs_path_config(void);
 
+/* $XDG_CACHE_HOME/shfs, else ~/.cache/shfs. */
+char *shfs_path_cache(void);
+
 /* $XDG_RUNTIME_DIR/shfs, else /run/user/UID/shfs; NULL where neither directory is there.
  * One that is not this user's, or that others may write to (su keeps the variable), does
  * not count. */

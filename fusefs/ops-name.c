@@ -3,11 +3,15 @@
 #include "fusefs/ops.h"
 #include "fusefs/transport.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define REMOVED_MS      1000
+#define REMOVED_POLL_MS 5
 
 static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 {
@@ -370,6 +374,36 @@ static void op_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent_id, const c
 
 /* --- names that go --- */
 
+/* Is all that is left in it what was removed while it was open, as NFS has it? */
+static bool holds_removed(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	bool all = dir;
+
+	if (!dir) {
+		shfs_closep(&fd);
+		return false;
+	}
+	while (all && (e = readdir(dir)))
+		all = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+		      !strncmp(e->d_name, ".nfs", 4);
+	closedir(dir);
+	return all;
+}
+
+/* We may close a file a moment later than who had it open: that must not keep its
+ * directory. */
+static bool await_removed(struct shfs_fs *fs, int dirfd, const char *name, int *ms)
+{
+	if (!fs->served || *ms >= REMOVED_MS || !holds_removed(dirfd, name))
+		return false;
+	nanosleep(&(struct timespec){ .tv_nsec = REMOVED_POLL_MS * 1000000L }, NULL);
+	*ms += REMOVED_POLL_MS;
+	return true;
+}
+
 static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
                         bool directory)
 {
@@ -383,7 +417,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	bool tried = was_tried(req);
 	struct statx stx;
 	uint64_t process;
-	int fd, dirfd, r;
+	int fd, dirfd, r, ms = 0;
 
 	if (!parent)
 		return;
@@ -397,8 +431,8 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 		content[1] = shfs_watch_last_content(fs, node);
 	fd = shfs_node_fd(fs->tree, node); /* by which it is reached then */
 	dirfd = shfs_node_fd(fs->tree, parent);
-	r = dirfd < 0 ? dirfd : 0;
-	if (!r) {
+	r = MIN(dirfd, 0);
+	while (!r) {
 		shfs_tree_lock_write(fs->tree);
 		shfs_req_try(req, 0);
 		r = unlinkat(dirfd, name, directory ? AT_REMOVEDIR : 0) ? -errno : 0;
@@ -408,8 +442,13 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 			shfs_node_gone(fs->tree, node, parent, name);
 		}
 		shfs_tree_unlock(fs->tree);
-		shfs_node_fd_done(fs->tree, parent);
+		if ((r != -ENOTEMPTY && r != -EEXIST) ||
+		    !await_removed(fs, dirfd, name, &ms))
+			break;
+		r = 0;
 	}
+	if (dirfd >= 0)
+		shfs_node_fd_done(fs->tree, parent);
 	if (fd >= 0)
 		shfs_node_fd_done(fs->tree, node);
 	shfs_snapshot_unref(content[1]);

@@ -161,7 +161,8 @@ static int take_commands(struct job *j, bool whole)
 			return -ENOMEM;
 		j->ids[j->n_ids++] = id;
 	}
-	qsort(j->ids, j->n_ids, sizeof(*j->ids), compare);
+	if (j->n_ids)
+		qsort(j->ids, j->n_ids, sizeof(*j->ids), compare);
 	return r;
 }
 

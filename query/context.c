@@ -64,6 +64,10 @@ static void fail_index(struct shfs_context *ctx, int error, int *code)
 	} else if (error == -EBADMSG) {
 		shfs_error("the index is damaged");
 		shfs_hint("shfs reindex makes it again from the journal");
+	} else if (error == -EREMOTE) {
+		shfs_error("the store is on a network, and this machine has no place for "
+		           "an index");
+		shfs_hint("set XDG_CACHE_HOME to a directory of this machine");
 	} else {
 		shfs_error("cannot use the index: %s", strerror(-error));
 	}

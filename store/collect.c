@@ -173,11 +173,23 @@ static void new_name(struct collection *c)
 	         c->store->host, c->slot, c->next++);
 }
 
+/* Not over another's: where no rename sees to that (NFS), by a second name. */
+static int rename_new(int dirfd, const char *from, const char *to)
+{
+	if (!renameat2(dirfd, from, dirfd, to, RENAME_NOREPLACE))
+		return 0;
+	if (errno != EINVAL)
+		return -errno;
+	return linkat(dirfd, from, dirfd, to, 0) || unlinkat(dirfd, from, 0) ? -errno : 0;
+}
+
 static int name_pack(struct collection *c, const char *temp)
 {
-	while (renameat2(c->dirfd, temp, c->dirfd, c->name, RENAME_NOREPLACE)) {
-		if (errno != EEXIST)
-			return -errno;
+	int r;
+
+	while ((r = rename_new(c->dirfd, temp, c->name))) {
+		if (r != -EEXIST)
+			return r;
 		new_name(c);
 	}
 	return fsync(c->dirfd) ? -errno : 0;

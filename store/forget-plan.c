@@ -11,9 +11,11 @@
 #include "store/forget.h"
 
 #include "common/io.h"
+#include "common/path.h"
 #include "store/collect.h"
 #include "store/hooklog.h"
 #include "store/index-internal.h"
+#include "store/index-place.h"
 #include "store/journal.h"
 #include "store/rewrite.h"
 
@@ -201,6 +203,20 @@ static void original_name(const char *copy, char out[static 300])
 	snprintf(out, 300, "%.*s.log", (int)stem, copy);
 }
 
+/* This host may have had that name. */
+static int open_hooks(const char *hook_dir, const char *host)
+{
+	_cleanup_free_ char *beside = strdup(hook_dir);
+	char *slash = beside ? strrchr(beside, '/') : NULL;
+	_cleanup_free_ char *dir = NULL;
+
+	if (!slash)
+		return -1;
+	*slash = '\0';
+	dir = shfs_path_join(beside, host);
+	return dir ? open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+}
+
 /* First where it is copied from: else it would be copied again. */
 static int blank_record(struct shfs_store *store, const char *hook_dir, char *host)
 {
@@ -218,8 +234,8 @@ static int blank_record(struct shfs_store *store, const char *hook_dir, char *ho
 	if (sscanf(numbers, "%" SCNu64 " %" SCNu64 " %n", &offset, &len, &at) != 2 ||
 	    len < 8 || len > PLAN_MAX)
 		return -EINVAL;
-	if (hook_dir && !strcmp(host, store->host))
-		hooks = open(hook_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (hook_dir)
+		hooks = open_hooks(hook_dir, host);
 	fd = openat(dirfd, numbers + at, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (hooks >= 0 && fd >= 0) {
 		shfs_buf_reserve(&bytes, len);
@@ -303,6 +319,8 @@ static int carry_out(struct shfs_store *store, const char *hook_dir)
 	for (size_t i = 0; i < p.n && !r; i++)
 		if (!strncmp(p.lines[i], "blank ", 6))
 			r = blank_record(store, hook_dir, p.lines[i] + 6);
+	if (!r)
+		r = index_place_announce(store);
 	if (!r)
 		r = shfs_index_rebuild(store, hook_dir, NULL);
 	if (!r)

@@ -5,6 +5,7 @@
 #include "common/path.h"
 #include "schema.h"
 #include "store/codec.h"
+#include "store/index-place.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -206,8 +207,8 @@ static int ask(struct shfs_index *index, const char *sql, int64_t *out)
 /* SQLite makes its further files with the mode of the first. */
 static int make_file(struct shfs_store *store, const char *name)
 {
-	_cleanup_close_ int fd =
-		openat(store->dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	_cleanup_close_ int fd = openat(store->index_fd, name,
+	                                O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
 	if (fd < 0)
 		return errno == EEXIST ? 0 : -errno;
@@ -218,7 +219,7 @@ static int check_file(struct shfs_store *store, const char *name)
 {
 	struct stat st;
 
-	if (fstatat(store->dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
+	if (fstatat(store->index_fd, name, &st, AT_SYMLINK_NOFOLLOW))
 		return -errno;
 	return S_ISREG(st.st_mode) ? 0 : -EBADMSG;
 }
@@ -244,9 +245,12 @@ static int open_database(struct shfs_store *store, const char *name, bool writab
                          struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = calloc(1, sizeof(*index));
-	_cleanup_free_ char *path = shfs_path_join(store->path, name);
+	_cleanup_free_ char *path = NULL;
 	int r, rc;
 
+	if (store->index_fd < 0)
+		return store->index_fd;
+	path = shfs_path_join(store->index_path, name);
 	if (!index || !path)
 		return -ENOMEM;
 	r = writable ? make_file(store, name) : 0;
@@ -323,7 +327,7 @@ static int drop_all(struct shfs_index *index)
 
 /* In one transaction, so that a crash leaves the old state or the new one, and two
  * processes that do it at once do it once. */
-static int make_schema(struct shfs_index *index)
+static int make_schema(struct shfs_index *index, bool anew)
 {
 	char numbers[96];
 	int r = exec(index, "BEGIN IMMEDIATE"), state;
@@ -332,6 +336,8 @@ static int make_schema(struct shfs_index *index)
 		return r;
 	state = examine(index);
 	r = state < 0 ? state : 0;
+	if (state == STATE_CURRENT && anew)
+		state = STATE_OLDER;
 	if (state == STATE_OLDER)
 		r = drop_all(index);
 	if (!r && state != STATE_CURRENT) {
@@ -393,8 +399,22 @@ static int use_log(struct shfs_index *index)
 	}
 }
 
+/* Nothing of before stays in its files; who reads is not waited for. */
+static int begin_anew(struct shfs_index *index, uint64_t number)
+{
+	int r = exec(index, "PRAGMA secure_delete = ON");
+
+	if (!r)
+		r = make_schema(index, true);
+	if (!r)
+		r = exec(index, "PRAGMA wal_checkpoint(TRUNCATE);"
+		                "PRAGMA secure_delete = OFF");
+	return r ? r : index_place_note(index->store, number);
+}
+
 static int prepare_writing(struct shfs_index *index)
 {
+	uint64_t number = 0;
 	int state = examine_at_once(index);
 	int r = state < 0 ? state : 0;
 
@@ -405,8 +425,10 @@ static int prepare_writing(struct shfs_index *index)
 		                "PRAGMA journal_size_limit = 67108864;"
 		                "PRAGMA cache_size = -65536; PRAGMA temp_store = MEMORY");
 	if (!r && state != STATE_CURRENT)
-		r = make_schema(index);
-	return r;
+		r = make_schema(index, false);
+	if (!r)
+		r = index_place_is_stale(index->store, &number);
+	return r > 0 ? begin_anew(index, number) : r;
 }
 
 static int prepare_reading(struct shfs_index *index)
@@ -494,7 +516,7 @@ void shfs_draft_close(struct shfs_draft *d)
 		return;
 	shfs_index_close(d->index);
 	if (d->lock >= 0)
-		unlinkat(d->store->dirfd, d->name, 0);
+		unlinkat(d->store->index_fd, d->name, 0);
 	shfs_closep(&d->lock);
 	free(d);
 }
@@ -515,14 +537,14 @@ static int draft_begin(struct shfs_draft *d)
 
 	if (r)
 		return r;
-	unlinkat(d->store->dirfd, d->name, 0); /* what a crash left */
+	unlinkat(d->store->index_fd, d->name, 0); /* what a crash left */
 	r = open_database(d->store, d->name, true, &d->index);
 	if (!r)
 		r = exec(d->index,
 		         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF;"
 		         "PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
 		         "PRAGMA temp_store = MEMORY");
-	return r ? r : make_schema(d->index);
+	return r ? r : make_schema(d->index, false);
 }
 
 int shfs_draft_open(struct shfs_store *store, const char *hook_dir,
@@ -562,11 +584,11 @@ static int move_aside(struct shfs_store *store)
 
 	do
 		damaged_name(n++, name);
-	while (!faccessat(store->dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW));
-	if (renameat(store->dirfd, INDEX_NAME, store->dirfd, name))
+	while (!faccessat(store->index_fd, name, F_OK, AT_SYMLINK_NOFOLLOW));
+	if (renameat(store->index_fd, INDEX_NAME, store->index_fd, name))
 		return -errno;
-	unlinkat(store->dirfd, INDEX_NAME "-wal", 0);
-	unlinkat(store->dirfd, INDEX_NAME "-shm", 0);
+	unlinkat(store->index_fd, INDEX_NAME "-wal", 0);
+	unlinkat(store->index_fd, INDEX_NAME "-shm", 0);
 	return 0;
 }
 
@@ -628,15 +650,15 @@ static int remove_damaged(struct shfs_store *store)
 		struct shfs_cursor id = { head + 68, head + 72, false };
 
 		damaged_name(n, name);
-		if (faccessat(store->dirfd, name, F_OK, AT_SYMLINK_NOFOLLOW))
+		if (faccessat(store->index_fd, name, F_OK, AT_SYMLINK_NOFOLLOW))
 			return errno == ENOENT ? 0 : -errno;
-		fd = openat(store->dirfd, name,
+		fd = openat(store->index_fd, name,
 		            O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 		if (fd < 0 ||
 		    shfs_pread_full(fd, head, sizeof(head), 0) != sizeof(head) ||
 		    be32toh(shfs_cursor_u32(&id)) != APPLICATION_ID)
 			continue;
-		if (unlinkat(store->dirfd, name, 0))
+		if (unlinkat(store->index_fd, name, 0))
 			return -errno;
 	}
 }

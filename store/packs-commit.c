@@ -4,6 +4,8 @@
 
 #include "common/io.h"
 #include "common/lock.h"
+#include "common/proc.h"
+#include "store/object.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,17 +23,48 @@
 #define WAIT_MS     1000       /* for other producers' appends */
 #define FORGET_MS   60000      /* for who takes something away */
 
-/* Of all producers on this host one has the slot. Where there are no locks, or too many
- * producers, a number of our own will do, and nobody continues its pack. */
+/*
+ * The first of our slots. On a network there are no locks, and hosts may have one name:
+ * so it is told by those among whom a lock of common/lock.h counts, the processes of this
+ * boot in this namespace of the network.
+ */
+static int first_slot(const struct packs *p, uint32_t *out)
+{
+	char who[37 + 20];
+	struct stat st;
+	int r;
+
+	*out = 0;
+	if (p->locks)
+		return 0;
+	r = shfs_proc_boot_id(who);
+	if (!r && stat("/proc/self/ns/net", &st))
+		r = -errno;
+	if (r)
+		return r;
+	snprintf(who + 36, sizeof(who) - 36, "-%" PRIu64, (uint64_t)st.st_ino);
+	*out = 1u << 31 |
+	       ((uint32_t)shfs_object_hash64(who, strlen(who)) << 8 & ~0u >> 1);
+	return 0;
+}
+
+/* Of all producers on this host one has the slot. Where no lock can be had, or there are
+ * too many producers, a number of our own will do, and nobody continues its pack. */
 static int take_slot(struct shfs_store *store, struct packs *p)
 {
 	char source[SHFS_STORE_SOURCE_MAX], name[80];
+	const char *of = source;
+	uint32_t first = 0;
 	int r = shfs_store_source(store->dirfd, "", source);
 
+	if (!r)
+		r = first_slot(p, &first);
 	if (r)
 		return r;
-	for (p->slot = 0; p->slot < SLOTS_MAX; p->slot++) {
-		snprintf(name, sizeof(name), "pack-%" PRIu32 "-%s", p->slot, source);
+	if (!p->locks) /* it may be mounted twice here, and be of two devices */
+		of = strchr(source, '-') + 1;
+	for (p->slot = first; p->slot < first + SLOTS_MAX; p->slot++) {
+		snprintf(name, sizeof(name), "pack-%" PRIu32 "-%s", p->slot, of);
 		p->lock_fd = shfs_lock_take(name, 0);
 		if (p->lock_fd != -EADDRINUSE)
 			break;
@@ -149,9 +182,9 @@ static int begin(struct shfs_store *store, struct packs *p)
 		r = shfs_store_share(store, FORGET_MS);
 		if (!r)
 			r = packs_open_dir(store, p, true);
+		p->locks = !shfs_store_may_hang(store->path);
 		if (!r)
 			r = take_slot(store, p);
-		p->locks = !shfs_store_may_hang(store->path);
 		if (!r)
 			r = packs_learn(store, p);
 		if (!r)

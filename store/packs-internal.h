@@ -38,6 +38,7 @@ struct packs {
 	struct pack *own;
 	uint32_t slot, next; /* the number of the pack after ours */
 	bool locks;          /* flock may be used */
+	bool looks_again;    /* for what was not found */
 	uint64_t append_at;  /* where the batch begins */
 	uint64_t append_end; /* and ends: behind it others may have appended */
 	bool appended;

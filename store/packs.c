@@ -370,15 +370,26 @@ static void pack_take_index(struct packs *p, struct pack *pack, uint64_t size)
 	pack->durable_bytes = MAX(pack->durable_bytes, now.covered);
 }
 
+/* Who looks for what is said to be there wants to know what the server has. */
+static int look(struct packs *p, const char *name, struct stat *out)
+{
+	if (p->looks_again)
+		return shfs_stat_now(p->dirfd, name, out);
+	return fstatat(p->dirfd, name, out, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) ? -errno
+	                                                                         : 0;
+}
+
 /* Learns of what was appended to the pack. */
 static int pack_refresh(struct packs *p, struct pack *pack)
 {
 	struct stat st;
+	int r;
 
 	if (pack->settled || pack->own || pack->gone)
 		return 0;
-	if (fstatat(p->dirfd, pack->name, &st, AT_SYMLINK_NOFOLLOW))
-		return errno == ENOENT ? 0 : -errno;
+	r = look(p, pack->name, &st);
+	if (r)
+		return r == -ENOENT ? 0 : r;
 	if (!S_ISREG(st.st_mode)) {
 		pack->settled = true;
 		return 0;
@@ -464,10 +475,10 @@ static int find_new_packs(struct packs *p)
 {
 	int64_t now = shfs_clock_ns(CLOCK_REALTIME);
 	struct stat st;
-	int r;
+	int r = look(p, "", &st);
 
-	if (fstat(p->dirfd, &st))
-		return -errno;
+	if (r)
+		return r;
 	if (p->dir_seen_ns && st.st_mtim.tv_sec == p->dir_mtime.tv_sec &&
 	    st.st_mtim.tv_nsec == p->dir_mtime.tv_nsec &&
 	    llabs(p->dir_seen_ns - shfs_timespec_ns(st.st_mtim)) > DIR_TICK_NS)
@@ -618,7 +629,9 @@ int packs_refresh(struct shfs_store *store)
 	int r;
 
 	pthread_mutex_lock(&p->lock);
+	p->looks_again = true;
 	r = packs_learn(store, p);
+	p->looks_again = false;
 	pthread_mutex_unlock(&p->lock);
 	return r;
 }

@@ -6,6 +6,7 @@
 #include "store/collect.h"
 #include "store/frame.h"
 #include "store/index-check.h"
+#include "store/index-place.h"
 #include "store/journal.h"
 #include "store/object.h"
 #include "store/rewrite.h"
@@ -89,11 +90,11 @@ static int copy_bytes(int from, int to, uint64_t offset, uint64_t len)
 }
 
 /* bytes 0: all of it. A file that is not there, or no file, has nothing to copy. */
-static int copy_aside(struct repair *rp, const char *file, uint64_t offset,
-                      uint64_t bytes)
+static int copy_from(struct repair *rp, int dirfd, const char *file, uint64_t offset,
+                     uint64_t bytes)
 {
-	_cleanup_close_ int from = openat(rp->store->dirfd, file,
-	                                  O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_close_ int from =
+		openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	_cleanup_close_ int to = -1;
 	_cleanup_free_ char *place = NULL;
 	struct stat st;
@@ -113,6 +114,17 @@ static int copy_aside(struct repair *rp, const char *file, uint64_t offset,
 	if (to < 0)
 		return -errno;
 	return copy_bytes(from, to, offset, bytes ? bytes : (uint64_t)st.st_size);
+}
+
+static int copy_aside(struct repair *rp, const char *file, uint64_t offset,
+                      uint64_t bytes)
+{
+	return copy_from(rp, rp->store->dirfd, file, offset, bytes);
+}
+
+static int copy_index(struct repair *rp, const char *file)
+{
+	return copy_from(rp, rp->store->index_fd, file, 0, 0);
 }
 
 static int move_aside(struct repair *rp, const char *file)
@@ -373,9 +385,11 @@ static int mend_index(struct repair *rp, const char *hook_dir)
 	if (!journal && !is_flawed(c, SHFS_FLAW_INDEX))
 		return 0;
 	/* It may know what the journal has lost. */
-	r = copy_aside(rp, "index.db", 0, 0);
+	r = copy_index(rp, "index.db");
 	if (!r)
-		r = copy_aside(rp, "index.db-wal", 0, 0);
+		r = copy_index(rp, "index.db-wal");
+	if (!r && journal)
+		r = index_place_announce(rp->store);
 	if (!r)
 		r = shfs_index_rebuild(rp->store, hook_dir, NULL);
 	rp->out->indexed = !r;

@@ -222,12 +222,13 @@ static bool is_log(const char *name)
 }
 
 /* journal/<host>, which a query may be the first to need. */
-static int open_journal(struct shfs_store *store)
+static int open_journal(struct shfs_store *store, const char *host)
 {
 	char path[80];
 	int fd, r;
 
-	snprintf(path, sizeof(path), "journal/%s", store->host);
+	if (snprintf(path, sizeof(path), "journal/%s", host) >= (int)sizeof(path))
+		return -ENAMETOOLONG;
 	fd = openat(store->dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT) {
 		_cleanup_close_ int parent = openat(store->dirfd, "journal",
@@ -241,19 +242,22 @@ static int open_journal(struct shfs_store *store)
 	return fd < 0 ? -errno : fd;
 }
 
-int shfs_runtime_collect(struct shfs_store *store, const char *dir)
+/* fd: of its logs; taken over. */
+static int collect_host(struct shfs_store *store, int fd, const char *host)
 {
-	DIR *d = opendir(dir);
+	DIR *d = fdopendir(fd);
 	_cleanup_close_ int to = -1;
 	struct dirent *e;
 	int r, end = 0, first = 0;
 
-	if (!d)
-		return errno == ENOENT ? 0 : -errno;
+	if (!d) {
+		close(fd);
+		return -ENOMEM;
+	}
 	while ((e = shfs_readdir(d, &end))) {
 		if (!is_log(e->d_name))
 			continue;
-		if (to < 0 && (to = open_journal(store)) < 0) {
+		if (to < 0 && (to = open_journal(store, host)) < 0) {
 			first = to;
 			break;
 		}
@@ -262,6 +266,34 @@ int shfs_runtime_collect(struct shfs_store *store, const char *dir)
 			first = r;
 	}
 	closedir(d);
+	return first ? first : end;
+}
+
+int shfs_runtime_collect(struct shfs_store *store, const char *dir)
+{
+	_cleanup_free_ char *all = strdup(dir);
+	char *slash = all ? strrchr(all, '/') : NULL;
+	struct dirent *e;
+	DIR *hosts;
+	int first = 0, end = 0;
+
+	if (!slash)
+		return all ? -EINVAL : -ENOMEM;
+	*slash = '\0';
+	hosts = opendir(all);
+	if (!hosts)
+		return errno == ENOENT ? 0 : -errno;
+	while ((e = shfs_readdir(hosts, &end))) {
+		int fd = e->d_name[0] == '.'
+		                 ? -1
+		                 : openat(dirfd(hosts), e->d_name,
+		                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+		                                  O_NONBLOCK | O_CLOEXEC);
+		int r = fd < 0 ? 0 : collect_host(store, fd, e->d_name);
+
+		first = first ?: r;
+	}
+	closedir(hosts);
 	return first ? first : end;
 }
 

@@ -24,8 +24,9 @@ char *shfs_runtime_dir(const char *store_path);
 char *shfs_runtime_hook_dir(const char *store_path);
 
 /*
- * Appends what is new in the hook logs in dir to their copies in the journal, byte for
- * byte, and syncs them. A log is removed once its shell has ended and all of it is
+ * Appends what is new in the hook logs in dir, and beside it those that shells have begun
+ * while this host had another name, to their copies in the journal, byte for byte, and
+ * syncs them. A log is removed once its shell has ended and all of it is
  * copied. Safe at any time, from any number of processes; a crash between costs nothing.
  * No such directory: 0. After an error of one log (the first is returned) it goes on with
  * the others.

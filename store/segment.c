@@ -725,13 +725,15 @@ static int visit_name(const char *host, int dirfd, char *name, const char *next,
 {
 	struct shfs_journal_file f = { .host = host, .name = name, .dirfd = dirfd };
 	struct stat st;
+	int r;
 
 	f.hook_log = ends_with(name, ".log");
 	f.sealed = ends_with(name, ".seg.zst");
 	if (!f.hook_log && !f.sealed && !ends_with(name, ".seg"))
 		return 0;
-	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
-		return errno == ENOENT ? 0 : -errno;
+	r = shfs_stat_now(dirfd, name, &st);
+	if (r)
+		return r == -ENOENT ? 0 : r;
 	if (!S_ISREG(st.st_mode))
 		return 0;
 	/* Between the rename and the unlink of a seal both are there: one visit is

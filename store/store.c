@@ -6,6 +6,7 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "store/codec.h"
+#include "store/index-place.h"
 #include "store/known.h"
 #include "store/lease.h"
 #include "store/object.h"
@@ -107,6 +108,20 @@ static int open_dirs(struct shfs_store *s, bool create)
 	return MIN(r, 0);
 }
 
+/* Without a place there is no index, but a journal. */
+static int find_index(struct shfs_store *s)
+{
+	struct statfs fs;
+
+	if (!fstatfs(s->dirfd, &fs) && shfs_is_network(&fs)) {
+		s->index_fd = index_place_open(s->path, &s->index_path);
+		return 0;
+	}
+	s->index_fd = s->dirfd;
+	s->index_path = strdup(s->path);
+	return s->index_path ? 0 : -ENOMEM;
+}
+
 int shfs_store_open(const char *path, enum shfs_store_flags flags,
                     struct shfs_store **out)
 {
@@ -116,8 +131,12 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 
 	if (!s)
 		return -ENOMEM;
-	*s = (struct shfs_store){ NULL, "",   -1,   -1,   -1,   -1,  -1,
-		                  NULL, NULL, NULL, NULL, NULL, NULL };
+	*s = (struct shfs_store){ .dirfd = -1,
+		                  .objects_fd = -1,
+		                  .journal_fd = -1,
+		                  .state_fd = -1,
+		                  .log_fd = -1,
+		                  .index_fd = -1 };
 	s->path = strdup(path);
 	s->packs = packs_new();
 	s->recents = recents_new();
@@ -137,7 +156,7 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 	if (s->dirfd < 0)
 		return -errno;
 	if ((r = check_owner(s->dirfd, create)) || (r = check_format(s, create)) ||
-	    (r = open_dirs(s, create)))
+	    (r = open_dirs(s, create)) || (r = find_index(s)))
 		return r;
 	*out = TAKE_PTR(s);
 	return 0;
@@ -157,7 +176,10 @@ void shfs_store_close(struct shfs_store *s)
 	shfs_closep(&s->journal_fd);
 	shfs_closep(&s->state_fd);
 	shfs_closep(&s->log_fd);
+	if (s->index_fd != s->dirfd)
+		shfs_closep(&s->index_fd);
 	shfs_closep(&s->dirfd);
+	free(s->index_path);
 	free(s->path);
 	free(s);
 }
@@ -221,7 +243,8 @@ int shfs_store_exclude(struct shfs_store *store)
 
 void shfs_store_unshare(struct shfs_store *store)
 {
-	flock(store->dirfd, LOCK_UN);
+	if (!shfs_store_may_hang(store->path))
+		flock(store->dirfd, LOCK_UN);
 }
 
 int shfs_store_source(int dirfd, const char *path, char out[static SHFS_STORE_SOURCE_MAX])
@@ -235,20 +258,33 @@ int shfs_store_source(int dirfd, const char *path, char out[static SHFS_STORE_SO
 	return 0;
 }
 
-bool shfs_store_may_hang(const char *path)
+/* The nearest directory that is there decides for a store not made yet. */
+static bool stat_nearest(const char *path, struct statfs *out)
 {
 	_cleanup_free_ char *p = strdup(path);
-	struct statfs fs;
 
-	/* The nearest directory that is there decides for a store not made yet. */
-	while (p && statfs(p, &fs)) {
+	while (p && statfs(p, out)) {
 		char *slash = strrchr(p, '/');
 
 		if (errno != ENOENT || !slash || slash == p)
 			return false;
 		*slash = '\0';
 	}
-	return p && shfs_is_served(&fs);
+	return p;
+}
+
+bool shfs_store_may_hang(const char *path)
+{
+	struct statfs fs;
+
+	return stat_nearest(path, &fs) && shfs_is_served(&fs);
+}
+
+bool shfs_store_is_on_network(const char *path)
+{
+	struct statfs fs;
+
+	return stat_nearest(path, &fs) && shfs_is_network(&fs);
 }
 
 char *shfs_store_journal_dir(const char *base)

@@ -25,6 +25,10 @@ struct shfs_store {
 	int journal_fd; /* journal/<host>/ */
 	int state_fd;   /* state/: small files, one fact each; what a hook looks at */
 	int log_fd;     /* log/ */
+	/* where index.db is (store/index-place.h): the store's own but on a network, or
+	 * NULL and an error */
+	char *index_path;
+	int index_fd;
 	/* of objects/; they lock themselves */
 	struct packs *packs;
 	struct recents *recents;
@@ -80,6 +84,9 @@ void shfs_store_unshare(struct shfs_store *store);
  * f_type.
  */
 bool shfs_store_may_hang(const char *path);
+
+/* The same but for FUSE: may other hosts use it too? */
+bool shfs_store_is_on_network(const char *path);
 
 /* Where hooks write the logs of this host, and look for alerts: journal/<host> and state
  * of the store; if that may hang and there is one, of shfs_runtime_dir (store/runtime.h).

@@ -49,6 +49,13 @@ int shfs_store_usage(struct shfs_store *store, struct shfs_usage *out)
 {
 	struct walk w = { .usage = out, .dirfd = store->dirfd };
 
+	int r;
+
 	*out = (struct shfs_usage){ 0 };
-	return inventory_names(store->dirfd, NULL, add, &w);
+	r = inventory_names(store->dirfd, NULL, add, &w);
+	if (r || store->index_fd < 0 || store->index_fd == store->dirfd)
+		return r;
+	w.dirfd = store->index_fd;
+	w.kind = &out->index;
+	return inventory_names(store->index_fd, NULL, add, &w);
 }

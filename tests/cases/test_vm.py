@@ -96,7 +96,7 @@ def machine(kernel, tmp_path_factory):
 # that run them, and that they run
 PACKAGES = """python3-pytest python3-pexpect bash zsh fish gcc libc6-dev make perl mawk procps mount passwd sudo tmux
 bubblewrap strace attr acl btrfs-progs fuse3 libbpf-dev libinih-dev libjansson-dev libsqlite3-dev liburing-dev
-libxxhash-dev libmount-dev libarchive-dev libncurses-dev busybox-static"""
+libxxhash-dev libmount-dev libarchive-dev libncurses-dev busybox-static iproute2"""
 ALL = " ".join(f"/tests/cases/test_{name}" for name in (
     "attribution.py", "attribution_matrix.py", "ancestors.py", "drivers.py", "stress.py::test_closes_at_full_speed_without_fuse",
 ))
@@ -130,6 +130,19 @@ def test_cases_for_any_driver(machine, disk, tmp_path, driver):
     arguments.write_text(f"{driver} {ALL} --durations=10 {chosen}")
     modules = (f"--module={name}" for name in ("fuse", "overlay", "loop", "btrfs", "crc32c_generic"))
     options = "--disk", disk, *modules, "--timeout", str(7200 if which else 4 * SECONDS)
+    machine("suite.sh", *options, files=[f"{arguments}=arguments"])
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+@pytest.mark.parametrize("kernel", [pytest.param("6.12", marks=pytest.mark.xdist_group("6.12"))], indirect=True)
+def test_a_home_on_nfs(machine, disk, tmp_path):
+    which = os.environ.get("SHFS_TEST_VM", "")
+    arguments = tmp_path / "arguments"
+    chosen = "" if which == "all" else f"-k '{which or 'two_hosts or root_is_nobody'}'"
+    arguments.write_text(f"none /tests/cases/test_nfs.py --durations=10 {chosen}")
+    modules = (f"--module={name}" for name in ("fuse", "nfsd", "nfsv4", "veth"))
+    options = "--disk", disk, *modules, "--timeout", str(3600 if which else 4 * SECONDS)
     machine("suite.sh", *options, files=[f"{arguments}=arguments"])
 
 

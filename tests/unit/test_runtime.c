@@ -122,7 +122,7 @@ static void places(void **state)
 	again = shfs_runtime_dir("/a");
 	assert_string_not_equal(a, b); /* of two stores, neither takes the other's logs */
 	assert_string_equal(a, again);
-	assert_ok(shfs_runtime_collect(k.store, "/nonexistent"));
+	assert_ok(shfs_runtime_collect(k.store, "/nonexistent/journal/host"));
 	teardown(&k);
 }
 
@@ -147,6 +147,27 @@ static void grows(void **state)
 		assert_same(&k, name);
 	}
 	assert_true(exists(k.from, name));
+	teardown(&k);
+}
+
+/* A shell goes on where it began, whatever its host is called now. */
+static void renamed_host(void **state)
+{
+	_cleanup_close_ int old = -1, copied = -1;
+	char name[80];
+	struct kit k;
+
+	setup(&k);
+	live_name(&k, name);
+	assert_ok(mkdirat(k.from, "../was-another", 0700));
+	old = openat(k.from, "../was-another", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(old >= 0);
+	append_session(&(struct kit){ .from = old }, name, k.namespace, "1700000000.5");
+	collect(&k);
+	copied = openat(k.store->dirfd, "journal/was-another",
+	                O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(copied >= 0 && exists(copied, name) && exists(old, name));
+	assert_false(exists(k.to, name));
 	teardown(&k);
 }
 
@@ -393,6 +414,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(places),
 		cmocka_unit_test(grows),
+		cmocka_unit_test(renamed_host),
 		cmocka_unit_test(goes_on_after_a_crash),
 		cmocka_unit_test(no_room),
 		cmocka_unit_test(removed_when_its_shell_has_ended),
