@@ -15,8 +15,8 @@
 #include "store/collect.h"
 #include "store/hooklog.h"
 #include "store/index-internal.h"
-#include "store/index-place.h"
 #include "store/journal.h"
+#include "store/place.h"
 #include "store/rewrite.h"
 
 #include <dirent.h>
@@ -320,7 +320,7 @@ static int carry_out(struct shfs_store *store, const char *hook_dir)
 		if (!strncmp(p.lines[i], "blank ", 6))
 			r = blank_record(store, hook_dir, p.lines[i] + 6);
 	if (!r)
-		r = index_place_announce(store);
+		r = place_announce(store);
 	if (!r)
 		r = shfs_index_rebuild(store, hook_dir, NULL);
 	if (!r)

@@ -6,10 +6,10 @@
 #include "store/forget.h"
 #include "store/hooklog.h"
 #include "store/index-internal.h"
-#include "store/index-place.h"
 #include "store/journal.h"
 #include "store/lease.h"
 #include "store/object.h"
+#include "store/place.h"
 #include "store/rewrite.h"
 
 #include <errno.h>
@@ -540,7 +540,7 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 		m->stats.files_known += m->files[i].known;
 	m->stats.files = m->n_files;
 	if (!r && !m->dry_run && m->stats.files_known < m->stats.files)
-		r = index_place_announce(m->store)
+		r = place_announce(m->store)
 		            ?: shfs_index_rebuild(m->store, hook_dir, NULL);
 	if (!r)
 		*stats = m->stats;

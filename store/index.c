@@ -5,7 +5,7 @@
 #include "common/path.h"
 #include "schema.h"
 #include "store/codec.h"
-#include "store/index-place.h"
+#include "store/place.h"
 
 #include <endian.h>
 #include <errno.h>
@@ -409,7 +409,7 @@ static int begin_anew(struct shfs_index *index, uint64_t number)
 	if (!r)
 		r = exec(index, "PRAGMA wal_checkpoint(TRUNCATE);"
 		                "PRAGMA secure_delete = OFF");
-	return r ? r : index_place_note(index->store, number);
+	return r ? r : place_note(index->store, number);
 }
 
 static int prepare_writing(struct shfs_index *index)
@@ -427,7 +427,7 @@ static int prepare_writing(struct shfs_index *index)
 	if (!r && state != STATE_CURRENT)
 		r = make_schema(index, false);
 	if (!r)
-		r = index_place_is_stale(index->store, &number);
+		r = place_is_stale(index->store, &number);
 	return r > 0 ? begin_anew(index, number) : r;
 }
 

@@ -6,9 +6,9 @@
 #include "store/collect.h"
 #include "store/frame.h"
 #include "store/index-check.h"
-#include "store/index-place.h"
 #include "store/journal.h"
 #include "store/object.h"
+#include "store/place.h"
 #include "store/rewrite.h"
 
 #include <errno.h>
@@ -389,7 +389,7 @@ static int mend_index(struct repair *rp, const char *hook_dir)
 	if (!r)
 		r = copy_index(rp, "index.db-wal");
 	if (!r && journal)
-		r = index_place_announce(rp->store);
+		r = place_announce(rp->store);
 	if (!r)
 		r = shfs_index_rebuild(rp->store, hook_dir, NULL);
 	rp->out->indexed = !r;

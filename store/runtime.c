@@ -81,9 +81,18 @@ static bool has_ended(int log, const char *name)
 	return r ? r == -ENOENT || r == -ESRCH : stat.start_ticks != ticks;
 }
 
+/* No field but the last ends so, as paths are absolute. */
+static size_t first_record(const char *bytes, size_t len)
+{
+	const char *end = memmem(bytes, len, "\0\n", 2);
+
+	return end ? (size_t)(end - bytes) : len;
+}
+
 /*
  * Is what the copy holds the beginning of the log? Not if the log was taken away and its
- * shell began another one: that one has another time in its first record.
+ * shell began another one: that one has another time in its first record. Behind that the
+ * copy may have blanks, for what another host has forgotten.
  */
 static int is_beginning(int log, int copy, off_t *size)
 {
@@ -97,6 +106,8 @@ static int is_beginning(int log, int copy, off_t *size)
 	if (ours.st_size > theirs.st_size)
 		return 0;
 	n = shfs_pread_full(copy, a, sizeof(a), 0);
+	if (n > 0)
+		n = (ssize_t)first_record(a, (size_t)n);
 	m = n < 0 ? n : shfs_pread_full(log, b, n, 0);
 	if (m < 0)
 		return m;

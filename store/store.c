@@ -6,11 +6,11 @@
 #include "common/path.h"
 #include "common/proc.h"
 #include "store/codec.h"
-#include "store/index-place.h"
 #include "store/known.h"
 #include "store/lease.h"
 #include "store/object.h"
 #include "store/packs.h"
+#include "store/place.h"
 #include "store/pruned.h"
 #include "store/recent.h"
 #include "store/runtime.h"
@@ -114,7 +114,7 @@ static int find_index(struct shfs_store *s)
 	struct statfs fs;
 
 	if (!fstatfs(s->dirfd, &fs) && shfs_is_network(&fs)) {
-		s->index_fd = index_place_open(s->path, &s->index_path);
+		s->index_fd = place_open(s->path, &s->index_path);
 		return 0;
 	}
 	s->index_fd = s->dirfd;

@@ -25,7 +25,7 @@ struct shfs_store {
 	int journal_fd; /* journal/<host>/ */
 	int state_fd;   /* state/: small files, one fact each; what a hook looks at */
 	int log_fd;     /* log/ */
-	/* where index.db is (store/index-place.h): the store's own but on a network, or
+	/* where index.db is (store/place.h): the store's own but on a network, or
 	 * NULL and an error */
 	char *index_path;
 	int index_fd;

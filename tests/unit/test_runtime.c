@@ -293,6 +293,32 @@ static void begun_anew(void **state)
 	teardown(&k);
 }
 
+/* Another host has forgotten what this one goes on to have: it does not come back. */
+static void forgotten_in_the_copy(void **state)
+{
+	_cleanup_buf_ struct shfs_buf copy = { 0 };
+	char name[80], second[90];
+	struct stat head;
+	struct kit k;
+
+	setup(&k);
+	live_name(&k, name);
+	snprintf(second, sizeof(second), "%.*s.1.log", (int)strlen(name) - 4, name);
+	append_session(&k, name, k.namespace, "1700000000.1");
+	assert_ok(fstatat(k.from, name, &head, 0));
+	append(k.from, name, "secret", 6);
+	collect(&k);
+	assert_int_equal(pwrite(openat(k.to, name, O_WRONLY | O_CLOEXEC), "      ", 6,
+	                        head.st_size),
+	                 6);
+	append(k.from, name, "more", 4);
+	collect(&k);
+	assert_false(exists(k.to, second));
+	kit_read(k.to, name, &copy);
+	assert_memory_equal(copy.data + head.st_size, "      more", 10);
+	teardown(&k);
+}
+
 static void only_logs(void **state)
 {
 	char name[80], link[80], fifo[80], directory[80];
@@ -419,6 +445,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(no_room),
 		cmocka_unit_test(removed_when_its_shell_has_ended),
 		cmocka_unit_test(begun_anew),
+		cmocka_unit_test(forgotten_in_the_copy),
 		cmocka_unit_test(only_logs),
 		cmocka_unit_test(first_of_this_host),
 		cmocka_unit_test(many_copiers),

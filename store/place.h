@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index-place.h - where index.db lies: in the store, but not if that is on a network.
+ * place.h - where index.db lies: in the store, but not if that is on a network.
  *
  * SQLite needs locks and shared memory, which a network file system may not have among
  * hosts, and we take no locks there. So each host that uses such a store has an index of
@@ -14,7 +14,7 @@
 
 /* An fd of the directory, which is made, is the user's and closed to all others. path:
  * malloc'ed. -EREMOTE: there is no such place. */
-_must_check_ int index_place_open(const char *store_path, char **path);
+_must_check_ int place_open(const char *store_path, char **path);
 
 /*
  * Where records were changed or taken away (store/forget.h), indexes of other hosts have
@@ -22,6 +22,6 @@ _must_check_ int index_place_open(const char *store_path, char **path);
  * that happened since it was noted; never where it lies in the store. number: of noting
  * it, once it has been emptied.
  */
-_must_check_ int index_place_announce(struct shfs_store *store);
-_must_check_ int index_place_is_stale(struct shfs_store *store, uint64_t *number);
-_must_check_ int index_place_note(struct shfs_store *store, uint64_t number);
+_must_check_ int place_announce(struct shfs_store *store);
+_must_check_ int place_is_stale(struct shfs_store *store, uint64_t *number);
+_must_check_ int place_note(struct shfs_store *store, uint64_t number);
