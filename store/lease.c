@@ -317,13 +317,14 @@ int lease_gate_open(struct shfs_store *store, struct lease_gate *g)
 	int r;
 
 	*g = (struct lease_gate){ .dirfd = -1, .lock = -1, .leases = { -1, -1 } };
+	g->locks = !shfs_store_may_hang(store->path);
 	if ((r = g->dirfd = open_dir(store)) < 0 ||
 	    (r = g->lock = open_file(g->dirfd, "lock", O_RDONLY)) < 0 ||
 	    (r = g->leases[0] = open_file(g->dirfd, lease_names[0], O_RDONLY)) < 0 ||
 	    (r = g->leases[1] = open_file(g->dirfd, lease_names[1], O_RDONLY)) < 0 ||
 	    (r = generation = open_file(g->dirfd, "generation", O_RDONLY)) < 0)
 		goto fail;
-	if (!shfs_store_may_hang(store->path) && flock(g->lock, LOCK_EX | LOCK_NB)) {
+	if (g->locks && flock(g->lock, LOCK_EX | LOCK_NB)) {
 		r = errno == EWOULDBLOCK ? -EBUSY : -errno;
 		goto fail;
 	}
@@ -363,6 +364,8 @@ static int drain(struct lease_gate *g, uint64_t generation, int wait_ms)
 {
 	int fd = g->leases[generation & 1];
 
+	if (!g->locks)
+		return 0;
 	for (int ms = 0; flock(fd, LOCK_EX | LOCK_NB); ms += POLL_MS) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return -errno;

@@ -46,6 +46,7 @@ struct lease_gate {
 	int dirfd, lock, leases[2];
 	uint64_t generation;
 	bool condemned;
+	bool locks; /* flock may be used */
 };
 
 /* One at a time. -EBUSY. */

@@ -13,7 +13,7 @@ import harness
 NFSD = "/proc/fs/nfsd"
 TRACING = "/sys/kernel/tracing"
 NEVER = 2**31 - 1  # is what was told to the server not true any more
-FSID, WHOLE, ANY_PORT, SQUASH = 0x2000, 0x400, 0x2, 0x4  # flags of an export
+FSID, WHOLE, ANY_PORT = 0x2000, 0x400, 0x2  # flags of an export
 NOBODY = 65534
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -52,10 +52,8 @@ class Server:
     def admit(self, address):
         self._tell("auth.unix.ip", f"nfsd {address} {NEVER} hosts")
 
-    def export(self, flags=0):
-        for what in "nfsd.export", "nfsd.fh":
-            tell(f"/proc/net/rpc/{what}/flush", 1)
-        flags |= FSID | WHOLE | ANY_PORT
+    def export(self):
+        flags = FSID | WHOLE | ANY_PORT
         self._tell("nfsd.export", f"hosts {self.directory} {NEVER} {flags} {NOBODY} {NOBODY} 0")
         self._tell("nfsd.fh", f"hosts 1 \\x00000000 {NEVER} {self.directory}")
 

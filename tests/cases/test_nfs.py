@@ -198,18 +198,3 @@ def test_full_server(hosts, server):
     harness.wait_until(lambda: host.sh("echo 3 > f; cat f").stdout == "3\n", "room")
     harness.wait_until(lambda: host.shfs("cat", "f", check=False).stdout == "3\n", "the recording to go on")
     host.shfs("check", cwd="/")
-
-
-@pytest.mark.users("root")
-def test_root_is_nobody(hosts, server):
-    """Squashed: the store of root is on the machine, the project on NFS."""
-    os.chown(server.directory, nfs.NOBODY, nfs.NOBODY)
-    server.export(nfs.SQUASH)
-    host = hosts("one")
-    host.store = host.env["SHFS_STORE"] = f"{host.path}/store"
-    script = "echo 1 > f; stat -c %u f; chown 0 f; echo $?; chmod 600 f; echo 2 > f; ln f g; rm f; cat g"
-    plain = host.sh(f"mkdir ~/plain; cd ~/plain; ({script}) 2>&1").stdout
-    host.allow_log("cannot be noticed")
-    host.shfs("mount", host.project, cwd="/")
-    assert host.sh(f"(cd {host.project} && {script}) 2>&1", cwd="/").stdout == plain
-    assert [host.shfs("cat", f"f@{n}").stdout for n in (1, 2)] == ["1\n", "2\n"]
