@@ -156,7 +156,7 @@ def test_killed_daemon(hosts):
     terminal = host.shell()
     terminal.run("echo 1 > f")
     host.sh("pkill -9 -o shfs-fuse", cwd="/")
-    harness.wait_until(lambda: host.sh(f"cat {host.project}/f", cwd="/", check=False).stdout == "1\n", "the mount")
+    harness.wait_until(lambda: '"restarts": 1' in host.shfs("status", "--json", cwd="/").stdout, "the mount")
     terminal.run("cd ~/one; echo 2 > f")
     assert [host.shfs("cat", f"f@{n}").stdout for n in (1, 2)] == ["1\n", "2\n"]
     host.shfs("check", cwd="/")
