@@ -38,7 +38,7 @@ OF_OTHERS = ("peer", "tracer")
 INODES = 1500000
 # Modules of their own, with TITLE and run(place, quick) -> text; and what they need of the file system.
 OTHERS = {"store": ("24G", 1000000), "graph": ("4G", 200000), "archive": ("8G", 1000000),
-          "scale": ("24G", 4200000)}
+          "scale": ("24G", 4200000), "check": ("8G", 400000)}
 SMALL = ("1G", 100000)
 
 
@@ -194,7 +194,8 @@ def parse():
         epilog="NAME: " + "; ".join(f"{w.name} ({w.title})" for w in WORK) +
                "; prompt (what the hook adds to a prompt); store (ingest and queries of ten million accesses);"
                " graph (why, impact and stale of a million accesses);"
-               " archive (a history of saves, beside git and restic); scale (how cost grows, to a million files)")
+               " archive (a history of saves, beside git and restic); scale (how cost grows, to a million files);"
+               " check (all data of a store, checked)")
     parser.add_argument("--prefix", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--build", help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=5)

@@ -3,10 +3,10 @@
  * index-check.h - what the files of the check share.
  *
  *     check.c          the journal, the whole of it, and what it names
- *     check-objects.c  packs and loose objects
+ *     check-objects.c  packs and loose objects (check-objects.h)
  *     check-index.c    index.db, and which versions are lost
- *     check-state.c    state/check: how far the data was read; state/damage: what is
- * known repair.c         mends
+ *     check-state.c    state/check: how far the data was read; state/damage
+ *     repair.c         mends
  */
 #pragma once
 

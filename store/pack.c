@@ -104,6 +104,31 @@ uint64_t pack_prefix(const struct shfs_object_id *id)
 
 /* --- scanning --- */
 
+ssize_t pack_read_around(int fd, unsigned char *bytes, size_t len, uint64_t offset)
+{
+	size_t done = 0;
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -errno;
+	while (done < len && offset + done < (uint64_t)st.st_size) {
+		size_t want = MIN((size_t)SECTOR_BYTES, len - done);
+		off_t at = (off_t)(offset + done);
+		ssize_t n = shfs_pread_full(fd, bytes + done, want, at);
+
+		if (n < 0 && n != -EIO)
+			return n;
+		if (n == -EIO) {
+			n = (ssize_t)MIN((uint64_t)want, (uint64_t)(st.st_size - at));
+			memset(bytes + done, 0, (size_t)n);
+		}
+		if (!n)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
 struct scan {
 	int fd;
 	unsigned char *bytes;
@@ -114,38 +139,12 @@ struct scan {
 	bool unreadable;
 };
 
-/* What cannot be read are zeros in it. */
-static int scan_read_around(struct scan *s)
-{
-	struct stat st;
-
-	if (fstat(s->fd, &st))
-		return -errno;
-	for (s->n = 0; s->n < s->room && s->base + s->n < (uint64_t)st.st_size;) {
-		size_t want = MIN((size_t)SECTOR_BYTES, s->room - s->n);
-		off_t at = (off_t)(s->base + s->n);
-		ssize_t n = shfs_pread_full(s->fd, s->bytes + s->n, want, at);
-
-		if (n < 0 && n != -EIO)
-			return (int)n;
-		if (n == -EIO) {
-			n = (ssize_t)MIN((uint64_t)want, (uint64_t)(st.st_size - at));
-			memset(s->bytes + s->n, 0, (size_t)n);
-		}
-		if (!n)
-			break;
-		s->n += (size_t)n;
-	}
-	return 0;
-}
-
 /* What is not done yet, and what follows. */
 static int scan_read(struct scan *s)
 {
 	size_t room = s->room ? MIN(s->room * 4, (size_t)WINDOW_BYTES) : WINDOW_FIRST;
 	unsigned char *bytes = room == s->room ? s->bytes : realloc(s->bytes, room);
 	ssize_t n;
-	int r = 0;
 
 	if (!bytes)
 		return -ENOMEM;
@@ -156,13 +155,11 @@ static int scan_read(struct scan *s)
 	n = shfs_pread_full(s->fd, bytes, room, (off_t)s->base);
 	if (n == -EIO) {
 		s->unreadable = true;
-		r = scan_read_around(s);
-	} else {
-		s->n = (size_t)MAX(n, (ssize_t)0);
-		r = (int)MIN(n, (ssize_t)0);
+		n = pack_read_around(s->fd, bytes, room, s->base);
 	}
+	s->n = (size_t)MAX(n, (ssize_t)0);
 	s->last = s->n < room;
-	return r;
+	return (int)MIN(n, (ssize_t)0);
 }
 
 /* Is this a frame? Who fills a pack with heads does not keep the search busy. */

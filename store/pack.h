@@ -58,6 +58,10 @@ typedef int (*pack_frame_fn)(void *arg, const struct frame *f, uint64_t offset);
 _must_check_ int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg,
                            uint64_t *end);
 
+/* Up to len bytes at offset; what the disk cannot read of them are zeros. */
+_must_check_ ssize_t pack_read_around(int fd, unsigned char *bytes, size_t len,
+                                      uint64_t offset);
+
 /* --- the index of a pack --- */
 
 struct pack_entry {

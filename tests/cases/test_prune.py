@@ -38,7 +38,7 @@ def is_right(data):
 
 def versions(sandbox, name):
     """All, the newest first."""
-    return json.loads(sandbox.shfs("log", "--json", f"{sandbox.project}/{name}", cwd="/").stdout)["versions"]
+    return json.loads(sandbox.shfs("log", "--json", f"{sandbox.project}/{name}", cwd="/", timeout=60 + ROUNDS).stdout)["versions"]
 
 
 def states(sandbox, name):
@@ -231,6 +231,7 @@ POLICIES = (["prune", "--keep-last", "3"], ["prune", "--keep-last", "20", "--lar
 
 
 @pytest.mark.users("ordinary")
+@pytest.mark.timeout(60 + 10 * ROUNDS)
 def test_beside_writers(sandbox, shfs, mounted_cli, load):
     """SHFS_PRUNE_ROUNDS: of these every third is killed at any instant, every fifth kills the mount, too."""
     start, end = load
@@ -259,6 +260,9 @@ def test_beside_writers(sandbox, shfs, mounted_cli, load):
             kill_daemon(sandbox, mounted_cli)
             end()
             tried["mounts"] += 1
+            if tried["mounts"] % 5 == 0:  # it does not come again any number of times, unless somebody asks
+                shfs("umount", mounted_cli, cwd="/")
+                shfs("mount", mounted_cli, cwd="/")
             start(100 * n)
     end()
     shfs("sync")
