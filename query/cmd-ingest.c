@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <poll.h>
 #include <string.h>
@@ -69,7 +70,7 @@ static int follower_lock(struct follower *f)
 }
 
 /* Nobody sees what it says: a line in a log of this host. */
-static void follower_log(struct shfs_store *store, const char *what, int error)
+static void follower_log(const struct shfs_store *store, const char *what, int error)
 {
 	_cleanup_close_ int fd = -1;
 	char name[sizeof(store->host) + 16];
@@ -80,6 +81,17 @@ static void follower_log(struct shfs_store *store, const char *what, int error)
 	if (fd < 0 || fstat(fd, &st) || st.st_size > LOG_MAX_BYTES)
 		return;
 	dprintf(fd, "%lld %s: %s\n", (long long)time(NULL), what, strerror(-error));
+}
+
+static void follower_dropped(const struct shfs_store *store, const char *file,
+                             uint64_t from, uint64_t to)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+
+	shfs_buf_printf(&text, "%s, byte %" PRIu64 " to %" PRIu64 ": is not kept", file,
+	                from, to - 1);
+	if (!text.failed)
+		follower_log(store, text.data, -EBADMSG);
 }
 
 /* Somewhat below what it may take, so that it is not pruned at each round. */
@@ -98,6 +110,7 @@ static void follower_prune(struct follower *f, struct shfs_store *store,
 
 	if (r || shfs_usage_total(&usage) <= f->max_bytes)
 		return;
+	store->on_dropped = follower_dropped;
 	r = shfs_prune_run(&prune);
 	if (!r && shfs_usage_total(&prune.after) > f->max_bytes)
 		r = -ENOSPC;

@@ -8,6 +8,7 @@
 #include "store/runtime.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <string.h>
 
 void shfs_context_clear(struct shfs_context *ctx)
@@ -31,6 +32,18 @@ const char *shfs_context_store_path(struct shfs_context *ctx)
 	return ctx->store_path;
 }
 
+static void warn_dropped(const struct shfs_store *store, const char *file, uint64_t from,
+                         uint64_t to)
+{
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+
+	shfs_quote_display(&name, file, strlen(file));
+	shfs_warn("%s, byte %" PRIu64 " to %" PRIu64
+	          ": what was damaged there is not kept",
+	          name.data, from, to - 1);
+	shfs_hint("shfs check tells which versions are lost by it");
+}
+
 struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int *code)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 };
@@ -40,8 +53,10 @@ struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int
 	if (ctx->store)
 		return ctx->store;
 	r = shfs_store_open(name, create ? SHFS_STORE_CREATE : 0, &ctx->store);
-	if (!r)
+	if (!r) {
+		ctx->store->on_dropped = warn_dropped;
 		return ctx->store;
+	}
 	shfs_quote_display(&path, name, strlen(name));
 	if (r == -ENOENT) {
 		shfs_error("there is no store yet at %s", path.data);

@@ -13,7 +13,6 @@
 
 #include <pthread.h>
 
-#define FRAME_MAX          (FRAME_DELTA_BYTES + FRAME_STORED_MAX)
 #define CHECK_WINDOW_BYTES (4u << 20)
 
 /* A frame, or a loose object. */

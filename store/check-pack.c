@@ -65,55 +65,6 @@ static int note_frame(struct walk *w, const struct frame *f, uint64_t offset)
 
 /* --- what is no frame --- */
 
-static bool is_zero(const unsigned char *p, size_t n)
-{
-	return !n || (!*p && !memcmp(p, p + 1, n - 1));
-}
-
-/* Would all of these be a frame, if the head said so? */
-static bool is_frame_but_for_its_head(const unsigned char *p, size_t n)
-{
-	_cleanup_free_ unsigned char *copy = malloc(n + 1);
-
-	for (int kind = FRAME_RAW; copy && kind <= FRAME_DELTA; kind++) {
-		uint32_t stored = (uint32_t)(n - frame_head_bytes(kind));
-
-		if (n < frame_head_bytes(kind))
-			continue;
-		memcpy(copy, p, n);
-		copy[24] = (unsigned char)kind;
-		for (int i = 0; i < 4; i++)
-			copy[28 + i] = (unsigned char)(stored >> 8 * i);
-		if (frame_is_intact(copy, n))
-			return true;
-	}
-	return false;
-}
-
-/* Is it what a write leaves that was cut short? n: all of it, or a frame's length. */
-static bool is_torn(const unsigned char *p, size_t n, bool at_end)
-{
-	struct frame f;
-	size_t len;
-	int r;
-
-	if (is_zero(p, n))
-		return true;
-	if (memcmp(p, "\xd5shf", MIN(n, (size_t)4)))
-		return false;
-	if (n < FRAME_HEAD_BYTES)
-		return true;
-	r = frame_parse(p, n, &f);
-	if (r)
-		return r == -EAGAIN;
-	len = frame_head_bytes(f.kind) + f.stored;
-	if (len > n)
-		return !is_frame_but_for_its_head(p, n);
-	/* room for it, but not its bytes: after a power cut */
-	return at_end && f.kind != FRAME_RAW && f.stored >= 16 &&
-	       is_zero(p + len - 16, 16);
-}
-
 static int stop_here(void *arg, const struct frame *f, uint64_t offset)
 {
 	*(uint64_t *)arg = offset;
@@ -179,7 +130,7 @@ static void tell_gap(struct walk *w, uint64_t from, uint64_t to)
 	if (n < 0) {
 		check_unit_flaw(s, w->unit, SHFS_FLAW_FRAME, from, to - from, NULL,
 		                "it cannot be read: %s", strerror((int)-n));
-	} else if (is_torn(bytes, (size_t)n, to == w->size)) {
+	} else if (pack_is_torn(bytes, (size_t)n, to == w->size)) {
 		check_unit_flaw(s, w->unit, SHFS_FLAW_TORN, from, to - from, NULL,
 		                "a write was cut short there");
 		return;

@@ -42,6 +42,7 @@ struct collection {
 
 	int from; /* the pack that is read */
 	const char *now;
+	uint64_t end; /* of the last frame there */
 	bool (*keep)(void *arg, const char *pack, uint64_t offset); /* or NULL */
 	void *arg;
 	/* the one that is written; fd -1: none */
@@ -331,6 +332,47 @@ static int add_alone(struct collection *c, const struct shfs_object_id *id,
 	return add_frame(c, id, coded.bytes, 0, FRAME_HEAD_BYTES + coded.len);
 }
 
+static void tell(struct collection *c, uint64_t from, uint64_t to)
+{
+	char file[160];
+
+	snprintf(file, sizeof(file), "objects/packs/%s", c->now);
+	if (c->store->on_dropped)
+		c->store->on_dropped(c->store, file, from, to);
+}
+
+/* What lies between two frames and is not kept; of what goes nothing is told. */
+static int pass_gap(struct collection *c, uint64_t to, bool at_end)
+{
+	uint64_t from = c->end;
+	size_t len = (size_t)MIN(to - from, (uint64_t)FRAME_MAX);
+	_cleanup_free_ unsigned char *bytes = NULL;
+	struct frame f;
+	ssize_t n;
+
+	if (to == from || c->keep) /* repair has told it */
+		return 0;
+	bytes = malloc(len);
+	if (!bytes)
+		return -ENOMEM;
+	n = shfs_pread_full(c->from, bytes, len, (off_t)from);
+	if (n >= 0 && pack_is_torn(bytes, (size_t)n, at_end))
+		return 0;
+	if (n >= FRAME_HEAD_BYTES && !frame_parse(bytes, (size_t)n, &f) && goes(c, &f.id))
+		return 0;
+	tell(c, from, to);
+	return 0;
+}
+
+static int pass_end(struct collection *c)
+{
+	struct stat st;
+
+	if (fstat(c->from, &st))
+		return -errno;
+	return pass_gap(c, MAX((uint64_t)st.st_size, c->end), true);
+}
+
 /* Deltas that stay, of something that goes: they are decoded while that is there. */
 static int keep_leaning(void *arg, const struct frame *f, uint64_t offset)
 {
@@ -341,20 +383,28 @@ static int keep_leaning(void *arg, const struct frame *f, uint64_t offset)
 	if (!leans(c, f) || goes(c, &f->id))
 		return 0;
 	r = content_read(c->store, &f->id, DELTA_LEN_MAX, &v);
-	if (r == -EBADMSG ||
-	    r == -ENOENT) /* it is damaged anyway, or cannot be read now */
-		return c->keep || c->errors == packs_read_errors(c->store) ? 0 : -EIO;
+	if (r == -EBADMSG || r == -ENOENT) { /* it is damaged anyway, */
+		if (!c->keep && c->errors != packs_read_errors(c->store))
+			return -EIO; /* or cannot be read now */
+		tell(c, offset, offset + frame_head_bytes(f->kind) + f->stored);
+		return 0;
+	}
 	return r ? r : add_alone(c, &f->id, &v);
 }
 
 static int keep_frame(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct collection *c = arg;
+	size_t len = frame_head_bytes(f->kind) + f->stored;
+	int r = pass_gap(c, offset, false);
 
+	c->end = offset + len;
+	if (r)
+		return r;
 	if (goes(c, &f->id) || leans(c, f) ||
 	    (c->keep && !c->keep(c->arg, c->now, offset)))
 		return 0;
-	return add_frame(c, &f->id, NULL, offset, frame_head_bytes(f->kind) + f->stored);
+	return add_frame(c, &f->id, NULL, offset, len);
 }
 
 /* -ENOENT: another collection, before, took it. */
@@ -393,7 +443,8 @@ static int copy_leaning(struct collection *c)
 
 		if (!c->old[i].leans)
 			continue;
-		r = fd = open_pack(c, c->old[i].name);
+		c->now = c->old[i].name;
+		r = fd = open_pack(c, c->now);
 		if (fd >= 0)
 			r = pack_scan(fd, 0, keep_leaning, c, &end);
 	}
@@ -416,7 +467,10 @@ static int copy_packs(struct collection *c)
 		if (r) {
 			c->now = c->old[i].name;
 			c->from = c->old[i].fd;
+			c->end = PACK_HEAD_BYTES;
 			r = pack_scan(c->from, 0, keep_frame, c, &end);
+			if (!r)
+				r = pass_end(c);
 			c->from = -1;
 			if (r == -EIO && c->keep) /* the rest is there */
 				r = 0;

@@ -689,6 +689,41 @@ int shfs_forget_measure(struct shfs_forget *f, struct shfs_forget_stats *out)
 
 /* --- doing it --- */
 
+struct damage {
+	struct shfs_store *store;
+	char file[400];
+};
+
+static void tell_damage(void *arg, uint64_t from, uint64_t to)
+{
+	const struct damage *d = arg;
+
+	d->store->on_dropped(d->store, d->file, from, to);
+}
+
+/* Of a segment that is written anew: what is no record goes with it. */
+static int tell_dropped(struct shfs_store *store, int dirfd,
+                        const struct shfs_trace_file *t)
+{
+	struct damage d = { .store = store };
+	struct shfs_segment *segment;
+	struct shfs_record rec;
+	uint64_t at, bytes;
+	int r = store->on_dropped ? forget_open_segment(dirfd, t->name, &segment) : 1;
+
+	if (r)
+		return MIN(r, 0);
+	snprintf(d.file, sizeof(d.file), "journal/%s/%s", t->host, t->name);
+	shfs_segment_on_damage(segment, tell_damage, &d);
+	while ((r = shfs_segment_next(segment, &rec)) > 0)
+		;
+	at = shfs_segment_offset(segment);
+	if (!r && shfs_segment_tail(segment, &bytes) == SHFS_TAIL_DAMAGED)
+		tell_damage(&d, at, at + bytes);
+	shfs_segment_close(segment);
+	return r;
+}
+
 static int write_segments(struct shfs_forget *f, struct shfs_buf *plan)
 {
 	int r = 0;
@@ -701,7 +736,9 @@ static int write_segments(struct shfs_forget *f, struct shfs_buf *plan)
 		if (!f->changed[i])
 			continue;
 		dirfd = forget_open_host(f->store, t->host);
-		r = dirfd < 0 ? dirfd : shfs_rewrite_new(&w);
+		r = dirfd < 0 ? dirfd : tell_dropped(f->store, dirfd, t);
+		if (!r)
+			r = shfs_rewrite_new(&w);
 		if (!r)
 			r = read_file(f, i, true, write_record, w);
 		if (!r)

@@ -102,6 +102,56 @@ uint64_t pack_prefix(const struct shfs_object_id *id)
 	return prefix;
 }
 
+/* --- what is no frame --- */
+
+static bool is_zero(const unsigned char *p, size_t n)
+{
+	return !n || (!*p && !memcmp(p, p + 1, n - 1));
+}
+
+/* Would all of these be a frame, if the head said so? */
+static bool is_frame_but_for_its_head(const unsigned char *p, size_t n)
+{
+	_cleanup_free_ unsigned char *copy = malloc(n + 1);
+
+	for (int kind = FRAME_RAW; copy && kind <= FRAME_DELTA; kind++) {
+		uint32_t stored = (uint32_t)(n - frame_head_bytes(kind));
+
+		if (n < frame_head_bytes(kind))
+			continue;
+		memcpy(copy, p, n);
+		copy[24] = (unsigned char)kind;
+		for (int i = 0; i < 4; i++)
+			copy[28 + i] = (unsigned char)(stored >> 8 * i);
+		if (frame_is_intact(copy, n))
+			return true;
+	}
+	return false;
+}
+
+bool pack_is_torn(const unsigned char *p, size_t n, bool at_end)
+{
+	struct frame f;
+	size_t len;
+	int r;
+
+	if (is_zero(p, n))
+		return true;
+	if (memcmp(p, "\xd5shf", MIN(n, (size_t)4)))
+		return false;
+	if (n < FRAME_HEAD_BYTES)
+		return true;
+	r = frame_parse(p, n, &f);
+	if (r)
+		return r == -EAGAIN;
+	len = frame_head_bytes(f.kind) + f.stored;
+	if (len > n)
+		return !is_frame_but_for_its_head(p, n);
+	/* room for it, but not its bytes: after a power cut */
+	return at_end && f.kind != FRAME_RAW && f.stored >= 16 &&
+	       is_zero(p + len - 16, 16);
+}
+
 /* --- scanning --- */
 
 ssize_t pack_read_around(int fd, unsigned char *bytes, size_t len, uint64_t offset)

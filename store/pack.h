@@ -12,8 +12,9 @@
 #define PACK_MAGIC        "shfspak\1"
 #define PACK_HEAD_BYTES   8
 #define FRAME_HEAD_BYTES  40
-#define FRAME_DELTA_BYTES 60         /* the head of a delta */
-#define FRAME_STORED_MAX  (1 << 20)  /* bytes behind a head */
+#define FRAME_DELTA_BYTES 60        /* the head of a delta */
+#define FRAME_STORED_MAX  (1 << 20) /* bytes behind a head */
+#define FRAME_MAX         (FRAME_DELTA_BYTES + FRAME_STORED_MAX)
 #define PACK_BYTES_MAX    UINT32_MAX /* offsets have 32 bits */
 
 enum frame_kind {
@@ -43,6 +44,10 @@ _must_check_ int frame_parse(const unsigned char *bytes, size_t n, struct frame 
 
 /* Are these, head and stored bytes, as they were sealed? */
 bool frame_is_intact(const unsigned char *bytes, size_t len);
+
+/* Of what is no frame: is it what a write leaves that was cut short? n: all of it, or at
+ * least the longest frame's length; at_end: of the pack. */
+bool pack_is_torn(const unsigned char *bytes, size_t n, bool at_end);
 
 /* The number that a content is looked up by. */
 uint64_t pack_prefix(const struct shfs_object_id *id);

@@ -29,6 +29,10 @@ struct shfs_store {
 	 * NULL and an error */
 	char *index_path;
 	int index_fd;
+	/* Called for what is damaged in a file (below the store) and not in the one that
+	 * takes its place; NULL: nobody. */
+	void (*on_dropped)(const struct shfs_store *store, const char *file,
+	                   uint64_t from, uint64_t to);
 	/* of objects/; they lock themselves */
 	struct packs *packs;
 	struct recents *recents;

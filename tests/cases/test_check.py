@@ -340,6 +340,46 @@ def test_nothing_to_repair(kept):
     assert before == {path: read(path) for path in before}
 
 
+@pytest.mark.parametrize("how", (("forget", "--yes", "text"), ("prune", "--keep-last=1", "text")))
+def test_what_is_dropped_is_told(kept, how):
+    """What is damaged in a pack that is written anew is lost for good then."""
+    where, at = frame_at(kept, json.loads(kept.shfs("log", "--json", "c").stdout)["versions"][-1]["object"])
+    flip(where, at + 60)
+    [frame] = [f for f in flaws(check(kept, "--read-data", status=1)) if f["kind"] == "frame"]
+    said = kept.shfs(*how).stderr
+    assert f"{frame['file']}, byte {at} to {at + frame['bytes'] - 1}: " in said and "not kept" in said and "shfs check" in said
+    found = check(kept, "--read-data", status=1)
+    assert {f["kind"] for f in flaws(found)} == {"missing"} and "c@1" in lost(found)
+    assert "not kept" not in kept.shfs("forget", "--yes", "b").stderr
+
+
+def test_of_what_goes_nothing_is_told(kept):
+    """It was to go."""
+    where, at = frame_at(kept, json.loads(kept.shfs("log", "--json", "c").stdout)["versions"][0]["object"])
+    flip(where, at + 70)
+    assert kept.shfs("forget", "--yes", "c").stderr == ""
+
+
+def test_dropped_records_are_told(kept):
+    """The same of a segment."""
+    old = files_of(kept)["segment"]
+    mount = kept.mount()
+    for name in "xyz":
+        kept.sh(f"echo {name} > {name}")
+        kept.shfs("sync")
+    mount.expected_status = -9
+    os.kill(mount.process.pid, signal.SIGKILL)
+    mount.wait()
+    harness.wait_until(lambda: not harness.mounts_below(kept.project), "the guardian")
+    [segment] = set(files_of(kept)["segment"]) - set(old)
+    name, data = os.path.relpath(segment, kept.store), read(segment)
+    at, size = batch(segment, 2)
+    flip(segment, at + 20)
+    assert f"{name}, byte {at} to {at + size - 1}: " in kept.shfs("forget", "--yes", "z").stderr
+    put_back(kept, segment, data + b"garbage" * 9)
+    assert f"{name}, byte {len(data)} to {len(data) + 62}: " in kept.shfs("forget", "--yes", "x").stderr
+
+
 @pytest.mark.users("root", "ordinary")
 def test_repair_of_contents(kept):
     """F9. Damaged ones are set aside, the others stay; what is lost is told once; the same content heals it."""
