@@ -3,6 +3,7 @@
 #include "store/check-objects.h"
 
 #include "common/clock.h"
+#include "common/io.h"
 #include "store/collect.h"
 #include "store/object-internal.h"
 
