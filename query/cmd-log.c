@@ -23,6 +23,7 @@ struct log {
 	struct shfs_version_view view;
 	struct shfs_buf out;
 	struct shfs_json json;
+	struct shfs_gone_list gone;
 	bool any;
 };
 
@@ -41,28 +42,28 @@ static int json_doer(struct log *l, int64_t command_id, int64_t process_id)
 	return 0;
 }
 
-static int json_one_gone(struct log *l, struct shfs_rows *rows)
+static int json_one_gone(struct log *l, const struct shfs_gone *one)
 {
 	int r;
 
 	shfs_json_object(&l->json, NULL);
-	shfs_json_str(&l->json, "what", shfs_rows_text(rows, 0));
-	if (!shfs_rows_is_null(rows, 1))
-		shfs_json_str(&l->json, "to", shfs_rows_text(rows, 1));
-	shfs_json_time(&l->json, "time", shfs_rows_int(rows, 2));
-	r = json_doer(l, shfs_rows_int(rows, 3), shfs_rows_int(rows, 4));
+	shfs_json_str(&l->json, "what", one->path2 ? "rename" : "unlink");
+	if (one->path2)
+		shfs_json_str(&l->json, "to", one->path2);
+	shfs_json_time(&l->json, "time", one->end_ns);
+	r = json_doer(l, one->command_id, one->process_id);
 	shfs_json_object_end(&l->json);
 	return r;
 }
 
 static int put_gone(struct log *l, const struct shfs_version *v)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_version_gone(l->index, v, &rows);
+	const struct shfs_gone *one = shfs_gone_find(&l->gone, v->n);
+	int r = 0;
 
-	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = opts.json ? json_one_gone(l, rows)
-		              : shfs_version_show_gone(&l->view, rows, &l->out);
+	for (; one && !r; one = shfs_gone_next(&l->gone, one))
+		r = opts.json ? json_one_gone(l, one)
+		              : shfs_version_show_gone(&l->view, one, &l->out);
 	return r;
 }
 
@@ -160,7 +161,9 @@ static int put_all(struct log *l, const struct shfs_version *last)
 	int r;
 
 	shfs_buf_printf(&sql, VERSIONS, opts.reverse ? "" : "DESC");
-	r = sql.failed ? -ENOMEM : shfs_rows_open(l->index, sql.data, &rows);
+	r = sql.failed ? -ENOMEM : shfs_gone_load(l->index, last->file_id, &l->gone);
+	if (!r)
+		r = shfs_rows_open(l->index, sql.data, &rows);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 1, last->file_id);
 	if (!r)
@@ -247,6 +250,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (code)
 		return code;
 	r = put_log(&l, &last);
+	shfs_gone_clear(&l.gone);
 	shfs_buf_free(&l.out);
 	shfs_json_free(&l.json);
 	if (r == -EIO || r == -ECANCELED) /* it was said, or main says it */

@@ -221,14 +221,14 @@ int shfs_preview_content(const struct shfs_preview *p, const struct shfs_version
 
 /* --- files --- */
 
-static int show_gone(const struct shfs_preview *p, const struct shfs_version *v,
-                     struct shfs_buf *out)
+static int show_gone(const struct shfs_preview *p, const struct shfs_gone_list *gone,
+                     int64_t n, struct shfs_buf *out)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_version_gone(p->view.index, v, &rows);
+	const struct shfs_gone *one = shfs_gone_find(gone, n);
+	int r = 0;
 
-	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = shfs_version_show_gone(&p->view, rows, out);
+	for (; one && !r; one = shfs_gone_next(gone, one))
+		r = shfs_version_show_gone(&p->view, one, out);
 	return r;
 }
 
@@ -236,12 +236,15 @@ static int show_gone(const struct shfs_preview *p, const struct shfs_version *v,
 static int show_versions(const struct shfs_preview *p, int64_t file_id,
                          struct shfs_version *latest, struct shfs_buf *out)
 {
+	_cleanup_gone_ struct shfs_gone_list gone = { 0 };
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(p->view.index,
-	                       "SELECT" SHFS_VERSION_COLUMNS "FROM v_version"
-	                       " WHERE file_id = ?1 ORDER BY n DESC LIMIT ?2",
-	                       &rows);
+	int r = shfs_gone_load(p->view.index, file_id, &gone);
 
+	if (!r)
+		r = shfs_rows_open(p->view.index,
+		                   "SELECT" SHFS_VERSION_COLUMNS "FROM v_version"
+		                   " WHERE file_id = ?1 ORDER BY n DESC LIMIT ?2",
+		                   &rows);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 1, file_id);
 	if (!r)
@@ -252,7 +255,7 @@ static int show_versions(const struct shfs_preview *p, int64_t file_id,
 		r = shfs_version_from_row(rows, &v);
 		if (r <= 0)
 			return r;
-		r = show_gone(p, &v, out) ?: shfs_version_show(&p->view, &v, out);
+		r = show_gone(p, &gone, v.n, out) ?: shfs_version_show(&p->view, &v, out);
 		if (!latest->n) {
 			*latest = v;
 			v = (struct shfs_version){ 0 };

@@ -65,52 +65,95 @@ static int show_doer(const struct shfs_version_view *view, struct shfs_buf *out,
 	x ".command_id IS " y ".command_id AND (" x ".command_id IS NOT NULL OR " x      \
 	  ".process_id IS " y ".process_id)"
 #define GONE                                                                             \
-	"SELECT op, path2, end_ns, command_id, process_id FROM v_access a"               \
-	" WHERE file_id = ?1 AND is_open = 0 AND seen_version_id = ?2"                   \
+	"SELECT seen_n, op, path2, end_ns, command_id, process_id FROM v_access a"       \
+	" WHERE file_id = ?1 AND is_open = 0 AND seen_n IS NOT NULL"                     \
 	" AND op IN ('unlink', 'rename')"                                                \
 	" AND NOT (EXISTS (SELECT 1 FROM v_version v WHERE v.file_id = ?1"               \
-	"  AND v.n = ?3 + 1 AND " SAME_DOER(                                             \
+	"  AND v.n = a.seen_n + 1 AND " SAME_DOER(                                       \
 		"v", "a") ") AND (op = 'unlink' OR EXISTS"                               \
 			  "  (SELECT 1 FROM v_access b WHERE b.file_id = a.file2_id"     \
 			  "  AND b.is_open = 0 AND b.op IN ('unlink', 'rename') AND "    \
 			  "b.seq_key > a.seq_key"                                        \
 			  "  AND " SAME_DOER("b", "a") ")))"                             \
-						       " ORDER BY seq_key"
+						       " ORDER BY seen_n, seq_key"
 
-int shfs_version_gone(struct shfs_index *index, const struct shfs_version *v,
-                      struct shfs_rows **out)
+static int add_gone(struct shfs_gone_list *gone, struct shfs_rows *rows)
+{
+	bool renamed = !strcmp(shfs_rows_text(rows, 1), "rename");
+	struct shfs_gone one = {
+		.n = shfs_rows_int(rows, 0),
+		.end_ns = shfs_rows_int(rows, 3),
+		.command_id = shfs_rows_int(rows, 4),
+		.process_id = shfs_rows_int(rows, 5),
+	};
+
+	if (!MAKE_ROOM(gone->list, gone->n, gone->cap))
+		return -ENOMEM;
+	if (renamed && !(one.path2 = strdup(shfs_rows_text(rows, 2))))
+		return -ENOMEM;
+	gone->list[gone->n++] = one;
+	return 0;
+}
+
+int shfs_gone_load(struct shfs_index *index, int64_t file_id, struct shfs_gone_list *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(index, GONE, &rows);
 
 	if (!r)
-		r = shfs_rows_bind_int(rows, 1, v->file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, v->version_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 3, v->n);
-	if (!r)
-		*out = TAKE_PTR(rows);
+		r = shfs_rows_bind_int(rows, 1, file_id);
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = add_gone(out, rows);
 	return r;
 }
 
-int shfs_version_show_gone(const struct shfs_version_view *view, struct shfs_rows *rows,
-                           struct shfs_buf *out)
+void shfs_gone_clear(struct shfs_gone_list *gone)
 {
-	bool renamed = !strcmp(shfs_rows_text(rows, 0), "rename");
+	for (size_t i = 0; i < gone->n; i++)
+		free(gone->list[i].path2);
+	free(gone->list);
+	*gone = (struct shfs_gone_list){ 0 };
+}
+
+const struct shfs_gone *shfs_gone_find(const struct shfs_gone_list *gone, int64_t n)
+{
+	size_t low = 0, high = gone->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (gone->list[middle].n < n)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < gone->n && gone->list[low].n == n ? &gone->list[low] : NULL;
+}
+
+const struct shfs_gone *shfs_gone_next(const struct shfs_gone_list *gone,
+                                       const struct shfs_gone *one)
+{
+	const struct shfs_gone *next = one + 1;
+
+	return next < gone->list + gone->n && next->n == one->n ? next : NULL;
+}
+
+int shfs_version_show_gone(const struct shfs_version_view *view,
+                           const struct shfs_gone *one, struct shfs_buf *out)
+{
 	int r = 0;
 
 	shfs_buf_printf(out, "%s%s", view->style->bad,
-	                renamed ? "renamed to " : "deleted");
-	if (renamed)
-		r = show_name(view, shfs_rows_text(rows, 1), 0,
-		              strlen("renamed to ") + TIME_WIDTH, out);
+	                one->path2 ? "renamed to " : "deleted");
+	if (one->path2)
+		r = show_name(view, one->path2, 0, strlen("renamed to ") + TIME_WIDTH,
+		              out);
 	if (r)
 		return r;
 	shfs_buf_printf(out, "%s  ", view->style->off);
-	shfs_time_show(out, shfs_rows_int(rows, 2));
+	shfs_time_show(out, one->end_ns);
 	shfs_buf_char(out, '\n');
-	return show_doer(view, out, "", shfs_rows_int(rows, 3), shfs_rows_int(rows, 4));
+	return show_doer(view, out, "", one->command_id, one->process_id);
 }
 
 /* --- one version --- */
