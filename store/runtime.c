@@ -295,13 +295,16 @@ int shfs_runtime_collect(struct shfs_store *store, const char *dir)
 	if (!hosts)
 		return errno == ENOENT ? 0 : -errno;
 	while ((e = shfs_readdir(hosts, &end))) {
-		int fd = e->d_name[0] == '.'
-		                 ? -1
-		                 : openat(dirfd(hosts), e->d_name,
-		                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
-		                                  O_NONBLOCK | O_CLOEXEC);
-		int r = fd < 0 ? 0 : collect_host(store, fd, e->d_name);
+		int fd, r = 0;
 
+		if (e->d_name[0] == '.')
+			continue;
+		fd = openat(dirfd(hosts), e->d_name,
+		            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0)
+			r = collect_host(store, fd, e->d_name);
+		else if (errno != ENOTDIR && errno != ELOOP && errno != ENOENT)
+			r = -errno;
 		first = first ?: r;
 	}
 	closedir(hosts);

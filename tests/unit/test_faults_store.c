@@ -344,11 +344,18 @@ static const char config_text[] = "[archive]\nignore = a* b\nmax-size = 5M\n"
 #define LOG "shell-00000000-7-9.log"
 static char *config_path;
 
+static char *hooks_of(const struct shfs_store *store)
+{
+	char *path;
+
+	return asprintf(&path, "%s/hooks/%s", store->path, store->host) > 0 ? path : NULL;
+}
+
 static int read_config(struct shfs_store *store)
 {
 	_cleanup_(shfs_config_free) struct shfs_config config = { 0 };
 	_cleanup_free_ char *message = NULL;
-	_cleanup_free_ char *hooks = shfs_path_join(store->path, "hooks");
+	_cleanup_free_ char *hooks = hooks_of(store);
 	struct shfs_project_rules rules;
 	int root = open(project, O_RDONLY | O_DIRECTORY | O_CLOEXEC), reserve;
 	int r = shfs_config_init(&config);
@@ -373,7 +380,7 @@ static void check_config(struct shfs_store *store, int r)
 {
 	_cleanup_buf_ struct shfs_buf copy = { 0 };
 	_cleanup_free_ char *path = NULL;
-	_cleanup_free_ char *hooks = shfs_path_join(store->path, "hooks");
+	_cleanup_free_ char *hooks = hooks_of(store);
 
 	assert_ok(shfs_runtime_collect(store, hooks));
 	assert_true(asprintf(&path, "journal/%s/" LOG, store->host) > 0);
@@ -384,9 +391,11 @@ static void check_config(struct shfs_store *store, int r)
 static void test_surroundings(void **state)
 {
 	_cleanup_free_ char *with_log = shfs_path_join(shfs_unit_tmpdir(), "store");
-	_cleanup_free_ char *hooks = shfs_path_join(with_log, "hooks");
+	_cleanup_free_ char *all = shfs_path_join(with_log, "hooks");
+	_cleanup_free_ char *hooks = shfs_path_join(all, scene.kit.store->host);
 
 	scene_copy(empty, with_log);
+	assert_ok(mkdir(all, 0700));
 	assert_ok(mkdir(hooks, 0700));
 	write_text(hooks, LOG, "what a hook has written");
 	each_fault(&(struct operation){ with_log, read_config, check_config });
