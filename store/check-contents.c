@@ -181,7 +181,8 @@ static int stream_frame(const struct frame *f, unsigned char *bytes, uint8_t has
 	return r;
 }
 
-/* Its head and what is stored; -ENOENT: it is not there any more. */
+/* Its head and what is stored; -ENOENT: it is not there any more; -EIO, and the size of
+ * what cannot be read. */
 static int get_frame(struct walk *w, const struct found *f, struct frame *frame,
                      unsigned char **bytes)
 {
@@ -196,8 +197,11 @@ static int get_frame(struct walk *w, const struct found *f, struct frame *frame,
 	} else {
 		n = check_get(w, f->offset, len, bytes);
 	}
-	if (n < 0)
-		return n == -EIO ? -EBADMSG : (int)n;
+	if (n < 0) {
+		frame->kind = f->delta ? FRAME_DELTA : FRAME_ZSTD;
+		frame->stored = (uint32_t)(len - frame_head_bytes(frame->kind));
+		return (int)n;
+	}
 	if (n < FRAME_HEAD_BYTES || frame_parse(*bytes, (size_t)n, frame) ||
 	    frame_head_bytes(frame->kind) + frame->stored > (size_t)n)
 		return -ENOENT;
@@ -246,15 +250,21 @@ static int read_frame(struct contents *c, struct found *f)
 	f->read = true;
 	if (!r)
 		r = unpack(c, &frame, bytes, f->delta ? base : NULL, &data);
-	if (r == -EBADMSG) {
+	if (r == -EBADMSG || r == -EIO) {
 		f->state = LOST;
 		w->flawed = true;
-		check_unit_flaw(w->rd->scan, w->unit, SHFS_FLAW_CONTENT, f->offset,
-		                frame_head_bytes(frame.kind) + frame.stored, &f->id,
-		                "what is stored there is not the content of its name");
+		/* what could not be read now may be found right when it is written anew
+		 */
+		check_unit_flaw(
+			w->rd->scan, w->unit,
+			r == -EIO ? SHFS_FLAW_FRAME : SHFS_FLAW_CONTENT, f->offset,
+			frame_head_bytes(frame.kind) + frame.stored, &f->id, "%s",
+			r == -EIO
+				? "it cannot be read"
+				: "what is stored there is not the content of its name");
 	}
 	if (r)
-		return r == -EBADMSG || r == -ENOENT ? 0 : r;
+		return r == -EBADMSG || r == -EIO || r == -ENOENT ? 0 : r;
 	w->content_bytes += frame.size;
 	/* what is behind it is its own */
 	if (f->delta && base->next == base->end)

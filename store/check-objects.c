@@ -75,6 +75,11 @@ static int read_loose(struct scan *s, int fd, const struct shfs_object_id *id,
 	return r;
 }
 
+bool check_is_ours(int r)
+{
+	return r == -ENOMEM || r == -EMFILE || r == -ENFILE || r == -EINTR;
+}
+
 static int check_loose(struct reader *rd, struct unit *unit)
 {
 	struct found found = { 0 };
@@ -93,7 +98,7 @@ static int check_loose(struct reader *rd, struct unit *unit)
 		return 0;
 	r = fd < 0 ? fd : unit->read ? read_loose(rd->scan, fd, &found.id, size) : 0;
 	shfs_closep(&fd);
-	if (r == -ENOMEM)
+	if (check_is_ours(r))
 		return r;
 	if (r) {
 		check_unit_flaw(rd->scan, unit, SHFS_FLAW_CONTENT, 0, 0, &found.id, "%s",

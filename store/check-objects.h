@@ -85,6 +85,9 @@ void _printf_(7, 8)
                         uint64_t offset, uint64_t bytes,
                         const struct shfs_object_id *object, const char *text, ...);
 
+/* An error that tells of this process, and not of what it reads. */
+bool check_is_ours(int error);
+
 /* 1: there is a flaw. */
 _must_check_ int check_pack(struct reader *rd, struct unit *unit);
 

@@ -327,8 +327,12 @@ int check_pack(struct reader *rd, struct unit *unit)
 	rd->base = rd->len = 0;
 	if (r == -ENOENT) { /* meanwhile */
 		r = 0;
+	} else if (check_is_ours(r)) {
+		/* of it nothing is known */
 	} else if (r) {
-		check_unit_flaw(rd->scan, unit, SHFS_FLAW_FRAME, 0, 0, NULL,
+		/* of no bytes: it is no file, and would be set aside */
+		check_unit_flaw(rd->scan, unit, SHFS_FLAW_FRAME, 0,
+		                r == -ELOOP ? 0 : MAX(unit->bytes, (uint64_t)1), NULL,
 		                "it cannot be read: %s", strerror(-r));
 		w.flawed = true;
 		r = 0;

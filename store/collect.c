@@ -44,6 +44,7 @@ struct collection {
 	const char *now;
 	uint64_t end; /* of the last frame there */
 	bool (*keep)(void *arg, const char *pack, uint64_t offset); /* or NULL */
+	int failed; /* what went wrong as a frame was copied */
 	void *arg;
 	/* the one that is written; fd -1: none */
 	int fd;
@@ -252,22 +253,22 @@ static int add_frame(struct collection *c, const struct shfs_object_id *id,
 		r = finish_pack(c);
 	if (!r && c->fd < 0)
 		r = begin_pack(c);
-	if (!r)
-		r = note_entry(c, id);
 	if (r)
 		return r;
-	if (bytes) {
-		shfs_buf_add(&c->bytes, bytes, len);
-	} else {
-		shfs_buf_reserve(&c->bytes, len);
-		if (!c->bytes.failed &&
-		    shfs_pread_full(c->from, c->bytes.data + c->bytes.len, len,
-		                    (off_t)offset) != (ssize_t)len)
-			return -EIO;
-		c->bytes.len += len;
-	}
+	shfs_buf_reserve(&c->bytes, len);
+	if (c->bytes.failed)
+		return -ENOMEM;
+	if (bytes)
+		memcpy(c->bytes.data + c->bytes.len, bytes, len);
+	else if (shfs_pread_full(c->from, c->bytes.data + c->bytes.len, len,
+	                         (off_t)offset) != (ssize_t)len)
+		return -EIO;
+	r = note_entry(c, id);
+	if (r)
+		return r;
+	c->bytes.len += len;
 	c->size += len;
-	return c->bytes.len >= WRITE_BYTES || c->bytes.failed ? flush(c) : 0;
+	return c->bytes.len >= WRITE_BYTES ? flush(c) : 0;
 }
 
 /* --- what was a delta of something that goes --- */
@@ -404,7 +405,8 @@ static int keep_frame(void *arg, const struct frame *f, uint64_t offset)
 	if (goes(c, &f->id) || leans(c, f) ||
 	    (c->keep && !c->keep(c->arg, c->now, offset)))
 		return 0;
-	return add_frame(c, &f->id, NULL, offset, len);
+	c->failed = add_frame(c, &f->id, NULL, offset, len);
+	return c->failed;
 }
 
 /* -ENOENT: another collection, before, took it. */
@@ -472,8 +474,8 @@ static int copy_packs(struct collection *c)
 			if (!r)
 				r = pass_end(c);
 			c->from = -1;
-			if (r == -EIO && c->keep) /* the rest is there */
-				r = 0;
+			if (r == -EIO && c->keep && !c->failed)
+				r = 0; /* what can be read of it is kept */
 		}
 		c->n_copied = i + 1;
 	}
