@@ -34,8 +34,8 @@ struct shfs_contents {
 	struct shfs_project_rules *rules;
 	int root_fd;
 	bool late;
-	_Atomic int64_t
-		wait_from_ns; /* CLOCK_MONOTONIC: before, no close is waited for */
+	/* CLOCK_MONOTONIC: before, no close is waited for */
+	_Atomic int64_t wait_from_ns;
 	pthread_mutex_t lock;
 	struct known *known; /* the longest unused first */
 };
@@ -206,14 +206,15 @@ static void outlast_tick(const struct shfs_event_file *file)
 static bool lease_in_time(struct shfs_contents *c, int fd,
                           const struct shfs_event_file *file)
 {
-	int64_t began_ns = shfs_clock_ns(CLOCK_MONOTONIC),
-		span_ns = SHFS_NSEC_PER_SEC / 1000;
+	int64_t began_ns = shfs_clock_ns(CLOCK_MONOTONIC);
+	int64_t span_ns = SHFS_NSEC_PER_SEC / 1000;
 	bool leased = lease(fd, file);
 
-	if (leased || !c->late || began_ns < c->wait_from_ns) {
-		if (!leased)
-			outlast_tick(file);
-		return leased || lease(fd, file);
+	if (leased)
+		return true;
+	if (!c->late || began_ns < c->wait_from_ns) {
+		outlast_tick(file);
+		return lease(fd, file);
 	}
 	for (int i = 0; i < 9 && !leased && is_as_told(fd, file); i++, span_ns *= 2) {
 		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);

@@ -281,3 +281,18 @@ static _unused_ void scene_end(void)
 		shfs_buf_free(&scene.contents[n]);
 	free(scene.trial);
 }
+
+/* The tests between begin() and end() of the file; to list them needs neither. */
+#define fault_main(tests, argc, argv)                                                    \
+	({                                                                               \
+		bool names_only = (argc) == 2 && !strcmp((argv)[1], "--list");           \
+		int result;                                                              \
+                                                                                         \
+		umask(077);                                                              \
+		if (!names_only)                                                         \
+			begin();                                                         \
+		result = shfs_unit_main(tests, argc, argv);                              \
+		if (!names_only)                                                         \
+			end();                                                           \
+		result;                                                                  \
+	})

@@ -574,14 +574,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_prune, tell_trial),
 		cmocka_unit_test_teardown(test_import, tell_trial),
 	};
-	bool only_names = argc == 2 && !strcmp(argv[1], "--list");
-	int r;
-
-	umask(077);
-	if (!only_names)
-		begin();
-	r = shfs_unit_main(tests, argc, argv);
-	if (!only_names)
-		end();
-	return r;
+	return fault_main(tests, argc, argv);
 }

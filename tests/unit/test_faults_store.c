@@ -168,15 +168,26 @@ static int write_journal(struct shfs_store *store)
 	return r ? r : end;
 }
 
-static int count_records(const struct shfs_journal_file *file, void *arg)
+/* NULL: one that could not be begun. */
+static struct shfs_segment *open_begun(const struct shfs_journal_file *file)
 {
-	struct shfs_segment *s;
-	struct shfs_record rec;
+	struct shfs_segment *s = NULL;
 	int r = shfs_segment_open(file->dirfd, file->name, 0, &s);
 
-	if (r == -EBADMSG) /* one that could not be begun */
-		return 0;
+	if (r == -EBADMSG)
+		return NULL;
 	assert_ok(r);
+	return s;
+}
+
+static int count_records(const struct shfs_journal_file *file, void *arg)
+{
+	struct shfs_segment *s = open_begun(file);
+	struct shfs_record rec;
+	int r;
+
+	if (!s)
+		return 0;
 	while ((r = shfs_segment_next(s, &rec)) == 1)
 		*(unsigned *)arg += rec.type == SHFS_REC_PREIMAGE;
 	assert_int_equal(shfs_segment_damaged(s), 0);
@@ -269,13 +280,12 @@ struct recorded {
 static int note_segment(const struct shfs_journal_file *file, void *arg)
 {
 	struct recorded *all = arg;
-	struct shfs_segment *s;
+	struct shfs_segment *s = open_begun(file);
 	struct shfs_record rec;
-	int r = shfs_segment_open(file->dirfd, file->name, 0, &s);
+	int r;
 
-	if (r == -EBADMSG) /* one that could not be begun */
+	if (!s)
 		return 0;
-	assert_ok(r);
 	while ((r = shfs_segment_next(s, &rec)) == 1) {
 		_cleanup_buf_ struct shfs_buf b = { 0 };
 
@@ -481,14 +491,5 @@ int main(int argc, char **argv)
 		cmocka_unit_test_teardown(test_surroundings, tell_trial),
 		cmocka_unit_test_teardown(test_watches, tell_trial),
 	};
-	bool only_names = argc == 2 && !strcmp(argv[1], "--list");
-	int r;
-
-	umask(077);
-	if (!only_names)
-		begin();
-	r = shfs_unit_main(tests, argc, argv);
-	if (!only_names)
-		end();
-	return r;
+	return fault_main(tests, argc, argv);
 }
