@@ -81,6 +81,7 @@ int shfs_proc_parse_stat(const char *text, struct shfs_proc_stat *out)
 		.sid = (uint32_t)f[SID],
 		.tty_nr = (uint32_t)f[TTY_NR],
 		.n_threads = (uint32_t)f[N_THREADS],
+		.waiting = strspn(close + 1, " ") == 1 && close[2] == 'S',
 		.start_ticks = f[START_TICKS],
 		.forked = f[FLAGS] & PF_FORKNOEXEC,
 		.ending = f[FLAGS] & PF_EXITING,

@@ -14,6 +14,7 @@ struct shfs_proc_stat {
 	uint32_t tty_nr;
 	uint32_t n_threads;
 	uint64_t start_ticks;
+	bool waiting;      /* for an event, in the kernel */
 	bool forked;       /* has executed nothing since its fork */
 	bool ending;       /* it is in its exit */
 	uint64_t image[6]; /* where code, stack, heap and arguments begin or end; zeros

@@ -504,11 +504,14 @@ static bool is_ignored(struct shfs_fs *fs, struct shfs_node *parent, const char 
  * not be archived any more. */
 static void moving_capture(struct shfs_fs *fs, struct moving *m)
 {
-	if (S_ISDIR(m->node->type) || (m->victim && S_ISDIR(m->victim->type)))
+	bool below = S_ISDIR(m->node->type) || (m->victim && S_ISDIR(m->victim->type));
+
+	if (below)
 		shfs_watch_settle_all(fs); /* what was closed below, by its old name */
 	/* who has closed it read it by its old name, and the kernel does not wait for
 	 * that to be told */
-	if (shfs_watch_is_read(fs, m->node))
+	if (shfs_watch_is_read(fs, below ? NULL : m->node) ||
+	    ((m->flags & RENAME_EXCHANGE) && shfs_watch_is_read(fs, m->victim)))
 		shfs_transport_quiesce(fs->transport);
 	m->content[0] = shfs_watch_content(fs, m->node,
 	                                   m->victim || is_ignored(fs, m->new_parent,

@@ -2,6 +2,7 @@
 #include "fusefs/transport-internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 
 /* As much as the kernel may send at once. */
 #define REQUEST_MAX (SHFS_MAX_WRITE + 4096)
@@ -12,6 +13,8 @@ void shfs_dev_work(struct shfs_worker *worker)
 	int fd = fuse_session_fd(t->session);
 	char *request = malloc(REQUEST_MAX);
 
+	atomic_store(&worker->statfd,
+	             MAX(0, open("/proc/thread-self/stat", O_RDONLY | O_CLOEXEC)));
 	while (request && !fuse_session_exited(t->session)) {
 		ssize_t n = read(fd, request, REQUEST_MAX);
 

@@ -40,6 +40,7 @@ struct shfs_worker {
 	bool is_started;
 	pthread_t stirrer; /* transport.c */
 	bool is_stirred;
+	atomic_int statfd;     /* its stat in /proc, where it reads the device; or 0 */
 	atomic_uint turn;      /* odd: at a request */
 	atomic_uint looks;     /* how often it was asked to look, and had nothing to do */
 	atomic_bool is_parked; /* waits for replies from elsewhere, and can take none */

@@ -2,6 +2,7 @@
 #include "fusefs/transport-internal.h"
 
 #include "common/clock.h"
+#include "common/proc.h"
 #include "fusefs/ops.h"
 #include "store/log.h"
 
@@ -827,8 +828,14 @@ void shfs_transport_join(struct shfs_transport *t)
 			pthread_join(t->workers[i].thread, NULL);
 		t->workers[i].is_started = false;
 	}
-	for (unsigned i = 0; i < t->n_workers; i++)
-		shfs_ring_free(TAKE_PTR(t->workers[i].ring));
+	for (unsigned i = 0; i < t->n_workers; i++) {
+		struct shfs_worker *w = &t->workers[i];
+
+		shfs_ring_free(TAKE_PTR(w->ring));
+		if (w->statfd)
+			close(w->statfd);
+		w->statfd = 0;
+	}
 }
 
 /* --- while serving --- */
@@ -842,7 +849,17 @@ static bool has_looked(const struct shfs_worker *w, struct sight before)
 	return atomic_load(&w->looks) != before.looks;
 }
 
-/* Has it answered all that it had been given when it was looked at? */
+/* It waits for the device to give it a request; or cannot be asked. */
+static bool is_waiting(const struct shfs_worker *w)
+{
+	struct shfs_proc_stat stat;
+	int fd = atomic_load(&w->statfd);
+
+	return !fd || shfs_proc_reread_stat(fd, &stat) || stat.waiting;
+}
+
+/* Has it answered all that it had been given when it was looked at? Where it is at none,
+ * it may have been given one and not know it yet. */
 static bool is_done(const struct shfs_worker *w, struct sight before)
 {
 	const struct shfs_queue *q = w->queue;
@@ -852,8 +869,9 @@ static bool is_done(const struct shfs_worker *w, struct sight before)
 		return true;
 	if (before.turn & 1)
 		return turns > 0;
-	/* of a ring, it may have been given one and not know it yet */
-	return q->cpu == SHFS_QUEUE_DEVICE || turns > 1 || has_looked(w, before);
+	if (q->cpu == SHFS_QUEUE_DEVICE && !turns && is_waiting(w))
+		return atomic_load(&w->turn) == before.turn;
+	return turns > 1 || has_looked(w, before);
 }
 
 /* A thread of it had nothing to do, so nothing waited for a thread. */
@@ -884,21 +902,17 @@ void shfs_transport_quiesce(struct shfs_transport *t)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + QUIESCE_NS;
 	struct sight *before = calloc(t->n_workers, sizeof(*before));
-	bool is_dev = t->kind == SHFS_TRANSPORT_DEV;
 
 	if (!before)
 		return;
 	if (shfs_self)
 		atomic_fetch_add(&shfs_self->turn, 1);
-	/* one may have read a request from the device and not said so yet */
-	if (is_dev)
-		nap(GRACE_NS);
 	for (unsigned i = 0; i < t->n_workers; i++)
 		before[i] = (struct sight){ atomic_load(&t->workers[i].turn),
 			                    atomic_load(&t->workers[i].looks) };
 	while (!is_quiet(t, before) && shfs_clock_ns(CLOCK_MONOTONIC) < until) {
 		shfs_uring_ring(t);
-		nap(is_dev ? GRACE_NS : GLANCE_NS);
+		nap(GLANCE_NS);
 	}
 	if (shfs_self)
 		atomic_fetch_add(&shfs_self->turn, 1);

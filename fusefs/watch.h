@@ -159,7 +159,8 @@ void shfs_watch_end_touch(struct shfs_watch *watch, int fd);
 void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node);
 void shfs_watch_settle_all(struct shfs_fs *fs);
 
-/* Is there one who has it open and is to be recorded as having read it? */
+/* Is there one who has it (NULL: any file) open and is to be recorded as having read it?
+ */
 bool shfs_watch_is_read(struct shfs_fs *fs, const struct shfs_node *node);
 
 /* For shfs_tree_new. */

@@ -635,3 +635,27 @@ for i in range(300):
 """)
     read = rows(sandbox, "SELECT path FROM v_access WHERE op = 'open' AND is_read")
     assert {path for (path,) in read} == {f"{sandbox.project}/f{i}" for i in range(300)}
+
+
+@pytest.mark.transports
+def test_read_and_its_directory_renamed_at_once(sandbox, mounted):
+    python(sandbox, """
+for i in range(100):
+    os.mkdir('d%d' % i); write('d%d/f' % i, b'x')
+for i in range(100):
+    read('d%d/f' % i); os.rename('d%d' % i, 'e%d' % i)
+""")
+    read = rows(sandbox, "SELECT path FROM v_access WHERE op = 'open' AND is_read")
+    assert {path for (path,) in read} == {f"{sandbox.project}/d{i}/f" for i in range(100)}
+
+
+@pytest.mark.transports
+def test_read_and_exchanged_at_once(sandbox, mounted):
+    python(sandbox, """
+for i in range(100):
+    write('f%d' % i, b'f'); write('g%d' % i, b'g')
+for i in range(100):
+    read('g%d' % i); renameat2('f%d' % i, 'g%d' % i, 2)
+""")
+    read = rows(sandbox, "SELECT path FROM v_access WHERE op = 'open' AND is_read")
+    assert {path for (path,) in read} == {f"{sandbox.project}/g{i}" for i in range(100)}
