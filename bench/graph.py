@@ -69,11 +69,13 @@ def size(answer):
 def questions(index, target, source, first_dir, rounds):
     """target: what comes from much; source: of which much comes; first_dir: where that lies."""
     behind, below = size(index.json("why", target)), size(index.json("impact", source))
+    last = index.rows("SELECT path FROM v_version WHERE n = 1 ORDER BY time_ns DESC LIMIT 1")[0][0]
     stale = index.json("stale", ROOT)
     stale = f"{stale['stale']:,} of {stale['results']:,} results are stale"
     return [
         row(index, "why FILE", behind, ["why", target], rounds),
         row(index, "why FILE --from DIR", behind, ["why", target, "--from", first_dir], rounds),
+        row(index, "why FILE --from the last FILE: no", behind, ["why", target, "--from", last], rounds),
         row(index, "why FILE --json", behind, ["why", target, "--json"], rounds),
         row(index, "impact FILE@1", below, ["impact", source], rounds),
         row(index, "impact FILE@1 --json", below, ["impact", source, "--json"], rounds),

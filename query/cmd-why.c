@@ -194,11 +194,10 @@ static int show_json(struct shfs_graph *graph)
 
 struct from {
 	struct shfs_graph *graph;
-	char *dir;
+	const char *dir;
 	struct shfs_graph_version *found; /* a version below it, or */
 	struct shfs_graph_maker *maker;   /* one that executed */
 	char *program;
-	size_t n; /* of versions below it */
 };
 
 static int program_from(const char *path, void *arg)
@@ -216,12 +215,9 @@ static int find_from(struct from *f)
 {
 	int r = 0;
 
-	for (struct shfs_graph_version *v = shfs_graph_versions(f->graph)->next; v;
-	     v = v->next)
-		if (shfs_path_is_below(v->version.path, f->dir)) {
-			f->found = f->found ?: v;
-			f->n++;
-		}
+	f->found = shfs_graph_versions(f->graph)->next;
+	while (f->found && !shfs_path_is_below(f->found->version.path, f->dir))
+		f->found = f->found->next;
 	for (struct shfs_graph_maker *m = shfs_graph_makers(f->graph);
 	     m && !f->found && !r; m = m->next) {
 		f->maker = m;
@@ -258,7 +254,6 @@ static struct shfs_graph_version **way_of(const struct from *f, size_t *n)
 static int show_way(struct shfs_context *ctx, struct shfs_index *index,
                     const struct from *f)
 {
-	_cleanup_buf_ struct shfs_buf dir = { 0 };
 	struct shfs_tree t = new_tree(ctx, index);
 	size_t n;
 	_cleanup_free_ struct shfs_graph_version **way = way_of(f, &n);
@@ -270,11 +265,6 @@ static int show_way(struct shfs_context *ctx, struct shfs_index *index,
 	if (f->program) {
 		shfs_quote_display(&t.out, f->program, strlen(f->program));
 		shfs_show_dim(&t.out, t.style, "  program\n");
-	} else if (f->n > 1) {
-		shfs_show_path(&dir, f->dir);
-		shfs_buf_printf(&t.out, "\n%s%zu versions below %s in all%s\n",
-		                t.style->dim, f->n, dir.data ? dir.data : "",
-		                t.style->off);
 	}
 	return shfs_tree_finish(&t);
 }
@@ -363,10 +353,9 @@ static int show_from(struct shfs_context *ctx, struct shfs_index *index, struct 
 static int answer_from(struct shfs_context *ctx, struct shfs_index *index,
                        struct shfs_graph *graph, int *code)
 {
-	struct from f = { .graph = graph, .dir = shfs_operand_path(opts.from) };
-	int r = f.dir ? show_from(ctx, index, &f, code) : -ENOMEM;
+	struct from f = { .graph = graph, .dir = opts.from };
+	int r = show_from(ctx, index, &f, code);
 
-	free(f.dir);
 	free(f.program);
 	return r;
 }
@@ -387,6 +376,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_version_ struct shfs_version target = { 0 };
 	_cleanup_graph_ struct shfs_graph *graph = NULL;
+	_cleanup_free_ char *from = NULL;
 	int r, code = SHFS_EXIT_OK;
 	struct shfs_index *index;
 
@@ -402,7 +392,11 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return code;
 	if (!opts.json && !opts.dot && !opts.from)
 		opts.limits.max_versions = SHFS_TREE_VERSIONS;
-	r = shfs_upstream_new(index, &target, &opts.limits, &graph);
+	r = opts.from && !(from = shfs_operand_path(opts.from)) ? -ENOMEM : 0;
+	opts.from = from;
+	opts.limits.until = opts.json ? NULL : from;
+	if (!r)
+		r = shfs_upstream_new(index, &target, &opts.limits, &graph);
 	if (!r)
 		r = answer(ctx, index, graph, &code);
 	if (r == -EIO)

@@ -52,6 +52,9 @@ struct shfs_graph_limits {
 	size_t max_versions; /* that are looked at, about; 0: all */
 	bool all;            /* also through .git and the like */
 	bool eager; /* read all of the index first, however little is asked for */
+	/* upstream alone: a version below this directory is all that is wanted (borrowed;
+	 * NULL: all are) */
+	const char *until;
 	/* upstream alone; for who runs them again: all that a maker read, also when it
 	 * was done; and what was renamed is made by whoever did that, of what it was
 	 * before */

@@ -7,13 +7,19 @@
 #include <fnmatch.h>
 #include <string.h>
 
+/* For each read one is looked at, anywhere: what is asked then lies together. */
 struct file_node {
-	struct shfs_stale_file f;
-	int64_t file_id;
+	bool known;
 	bool asked; /* it was asked about */
 	bool directory;
 	bool bookkeeping; /* in a directory that a program keeps for itself */
-	struct file_node *next;
+	struct shfs_stale_file f;
+} __attribute__((aligned(128)));
+
+/* They lie at the places of their numbers. */
+#define BLOCK_FILES 256
+struct file_block {
+	struct file_node files[BLOCK_FILES];
 };
 
 struct run_node {
@@ -30,8 +36,8 @@ struct run_node {
 
 struct shfs_stale {
 	struct shfs_graph *graph; /* for its questions alone */
-	struct file_node *files;
-	struct shfs_id_table by_id;
+	struct file_block **blocks; /* NULL: nothing there was asked for */
+	size_t n_blocks;
 	struct run_node *runs;
 	struct shfs_stale_run *first, **last;
 	int64_t judged; /* the process that is_computed was last asked about */
@@ -40,17 +46,16 @@ struct shfs_stale {
 
 void shfs_stale_free(struct shfs_stale *s)
 {
-	struct file_node *f, *next_f;
 	struct run_node *r, *next_r;
 
 	if (!s)
 		return;
-	for (f = s->files; f; f = next_f) {
-		next_f = f->next;
-		shfs_version_clear(&f->f.version);
-		free(f);
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		for (size_t k = 0; s->blocks[i] && k < BLOCK_FILES; k++)
+			shfs_version_clear(&s->blocks[i]->files[k].f.version);
+		free(s->blocks[i]);
 	}
-	free(s->by_id.slots);
+	free(s->blocks);
 	HASH_ITER (hh, s->runs, r, next_r) {
 		HASH_DEL(s->runs, r);
 		shfs_entry_clear(&r->r.entry);
@@ -248,13 +253,14 @@ static int find_run(struct shfs_stale *s, struct file_node *f, bool touched)
 }
 
 /* touched: something was done to it since its latest version was made. */
-static int load_file(struct shfs_stale *s, struct file_node *f, bool *touched)
+static int load_file(struct shfs_stale *s, int64_t file_id, struct file_node *f,
+                     bool *touched)
 {
 	struct shfs_file_fact fact;
-	int r = shfs_facts_file(s->graph->facts, f->file_id, &fact);
+	int r = shfs_facts_file(s->graph->facts, file_id, &fact);
 
 	if (r > 0)
-		r = shfs_graph_version(s->graph, f->file_id << 32 | fact.versions,
+		r = shfs_graph_version(s->graph, file_id << 32 | fact.versions,
 		                       &f->f.version);
 	if (r <= 0)
 		return r;
@@ -265,33 +271,48 @@ static int load_file(struct shfs_stale *s, struct file_node *f, bool *touched)
 	return 1;
 }
 
+static int make_block(struct shfs_stale *s, size_t at)
+{
+	struct file_block **blocks = s->blocks, *block;
+
+	if (at >= s->n_blocks) {
+		size_t n = MAX(at + 1, s->n_blocks * 2);
+
+		blocks = reallocarray(blocks, n, sizeof(*blocks));
+		if (!blocks)
+			return -ENOMEM;
+		memset(blocks + s->n_blocks, 0, (n - s->n_blocks) * sizeof(*blocks));
+		s->blocks = blocks;
+		s->n_blocks = n;
+	}
+	block = aligned_alloc(_Alignof(struct file_block), sizeof(*block));
+	if (!block)
+		return -ENOMEM;
+	memset(block, 0, sizeof(*block));
+	blocks[at] = block;
+	return 0;
+}
+
 /* 1, or 0 where it has no version. */
 static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **out)
 {
+	size_t at = (uint32_t)file_id / BLOCK_FILES;
 	struct file_node *f;
 	bool touched;
-	int r;
+	int r = 0;
 
-	f = shfs_id_table_get(&s->by_id, file_id);
-	if (f) {
-		*out = f;
-		return 1;
-	}
-	f = calloc(1, sizeof(*f));
-	if (!f)
-		return -ENOMEM;
-	f->file_id = file_id;
-	r = load_file(s, f, &touched);
-	if (r > 0)
-		r = shfs_id_table_add(&s->by_id, file_id, f) ?: 1;
-	if (r <= 0) {
-		shfs_version_clear(&f->f.version);
-		free(f);
+	if (at >= s->n_blocks || !s->blocks[at])
+		r = make_block(s, at);
+	if (r)
 		return r;
-	}
-	f->next = s->files;
-	s->files = f;
+	f = &s->blocks[at]->files[(uint32_t)file_id % BLOCK_FILES];
 	*out = f;
+	if (f->known)
+		return 1;
+	r = load_file(s, file_id, f, &touched);
+	if (r <= 0)
+		return r;
+	f->known = true;
 	return find_run(s, f, touched) ?: 1;
 }
 
@@ -305,18 +326,10 @@ static bool is_same_content(const struct shfs_version_fact *a,
 	       !memcmp(&a->content.object, &b->object, sizeof(b->object));
 }
 
-static int append_input(struct shfs_stale_run *run, const struct shfs_stale_input *input)
-{
-	if (!MAKE_ROOM(run->inputs, run->n_inputs, run->cap_inputs))
-		return -ENOMEM;
-	run->inputs[run->n_inputs++] = *input;
-	return 0;
-}
-
 /* What was read of f, where that is not the latest version: 1 if it is an input and *same
  * whether the content is, 0 if the run made it itself. */
 static int look_at_older(struct shfs_stale *s, const struct run_node *run,
-                         const struct shfs_stale_file *f, int64_t n, bool *same)
+                         const struct shfs_stale_file *f, uint32_t n, bool *same)
 {
 	struct shfs_version_fact seen;
 	int r = shfs_facts_version(s->graph->facts, f->version.file_id << 32 | n, &seen);
@@ -327,18 +340,19 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 	return 1;
 }
 
-/* What it made itself is no input; and a result that it had read before was edited. */
+/* What it made itself is no input; and a result that it had read before was edited. There
+ * is room for one more. */
 static int add_input(struct shfs_stale *s, struct run_node *run, int64_t version_id)
 {
-	struct shfs_stale_input input = { .n = version_id & UINT32_MAX };
+	uint32_t n = (uint32_t)version_id;
 	struct file_node *f;
 	bool same = true;
 	int r = get_file(s, version_id >> 32, &f);
 
 	if (r <= 0 || f->bookkeeping)
 		return MIN(r, 0);
-	if (f->f.version.n != input.n)
-		r = look_at_older(s, run, &f->f, input.n, &same);
+	if (f->f.version.n != n)
+		r = look_at_older(s, run, &f->f, n, &same);
 	else if (f->f.version.command_id == run->command_id)
 		r = 0;
 	if (r <= 0)
@@ -350,9 +364,8 @@ static int add_input(struct shfs_stale *s, struct run_node *run, int64_t version
 	}
 	if (f->f.version.command_id == run->command_id)
 		return 0;
-	input.file = &f->f;
-	input.changed = !same;
-	return append_input(&run->r, &input);
+	run->r.inputs[run->r.n_inputs++] = (struct shfs_stale_input){ &f->f, n, !same };
+	return 0;
 }
 
 static int load_inputs(struct shfs_stale *s, struct run_node *run)
@@ -362,6 +375,10 @@ static int load_inputs(struct shfs_stale *s, struct run_node *run)
 	int64_t until_ns = run->until_ns; /* a result may be found on the way */
 	int r = shfs_graph_reads(s->graph, key, BY_ANOTHER, &s->graph->reads);
 
+	if (!r && reads->n)
+		run->r.inputs = calloc(reads->n, sizeof(*run->r.inputs));
+	if (!r && reads->n && !run->r.inputs)
+		r = -ENOMEM;
 	for (size_t i = 0; i < reads->n && !r; i++)
 		if (reads->list[i].begin_ns <= until_ns)
 			r = add_input(s, run, reads->list[i].version_id);

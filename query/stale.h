@@ -14,15 +14,15 @@
 #include "query/entry.h"
 
 struct shfs_stale_file {
-	struct shfs_version version;         /* the latest */
 	struct shfs_stale_run *run;          /* that made it; NULL: it is no result */
+	struct shfs_version version;         /* the latest */
 	struct shfs_stale_file *next_result; /* of the same run, that was asked about */
 	bool present;
 };
 
 struct shfs_stale_input {
 	struct shfs_stale_file *file;
-	int64_t n;    /* the version that was read */
+	uint32_t n;   /* the version that was read */
 	bool changed; /* the file holds another content now */
 };
 
@@ -30,7 +30,7 @@ struct shfs_stale_run {
 	struct shfs_entry entry; /* a command; without its uses */
 	struct shfs_stale_file *results;
 	struct shfs_stale_input *inputs;
-	size_t n_inputs, cap_inputs;
+	size_t n_inputs;
 	bool stale;  /* for an input that changed, or is stale itself */
 	bool needed; /* for it made an input, now removed, of one that is to be run */
 	struct shfs_stale_run *next; /* in an order in which they can be run */

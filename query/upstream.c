@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/upstream.h"
 
+#include "common/path.h"
 #include "query/graph-internal.h"
 
 #include <errno.h>
@@ -20,6 +21,7 @@
 struct upstream {
 	struct shfs_graph *graph;
 	struct maker_node *queue, **queue_end;
+	bool found; /* what limits.until is about */
 };
 
 /* --- what was moved --- */
@@ -182,6 +184,13 @@ static int add_version(struct upstream *up, struct shfs_version *version, size_t
 
 /* --- inputs --- */
 
+static void note_found(struct upstream *up, const struct version_node *node)
+{
+	const char *until = up->graph->limits.until;
+
+	up->found |= until && shfs_path_is_below(node->v.version.path, until);
+}
+
 /* Of into, which m made; unless m made this one itself. */
 static int add_input(struct upstream *up, struct maker_node *m,
                      struct shfs_graph_version *into, int64_t version_id)
@@ -208,8 +217,10 @@ static int add_input(struct upstream *up, struct maker_node *m,
 			return 0;
 		}
 		r = add_version(up, &version, depth, &node);
-		if (!r)
+		if (!r) {
 			node->v.via = into;
+			note_found(up, node);
+		}
 	}
 	return r ? r : shfs_graph_add_input(m, node);
 }
@@ -375,7 +386,7 @@ static int find_all(struct shfs_graph *graph, struct shfs_version *target,
 	if (!r)
 		r = *node ? require(&up, *node, 0) : add_version(&up, target, 0, node);
 	/* Ends: until_ns only rises and depth only falls, over finitely many versions. */
-	while (!r && (m = dequeue(&up)))
+	while (!r && !up.found && (m = dequeue(&up)))
 		r = expand(&up, m);
 	return r;
 }
