@@ -55,8 +55,9 @@ struct shfs_fs {
 	int64_t since_ns; /* CLOCK_REALTIME */
 	struct shfs_again again;
 	int device;     /* of the mount, where it was another's that died; -1 */
-	dev_t mounted;  /* and its number then, */
-	char *moved_to; /* and where it is by now */
+	char *moved_to; /* and where that is by now */
+	dev_t mounted;  /* the number of the mount; 0: not known */
+	bool died;      /* the mount, without having been taken away */
 
 	atomic_int passing;        /* enum shfs_passing_mode */
 	int passing_device;        /* the mount's; borrowed */

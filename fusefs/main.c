@@ -234,9 +234,10 @@ static void free_fs(struct shfs_fs *fs)
 /* --- serving --- */
 
 /*
- * Until the mount has gone or a signal says to end; then files still open have a moment.
+ * Until the mount has gone, or a signal says to end (true); then files still open have a
+ * moment.
  */
-static void wait_for_end(struct shfs_fs *fs, int signals)
+static bool wait_for_end(struct shfs_fs *fs, int signals)
 {
 	struct pollfd fds[2] = {
 		{ .fd = shfs_transport_ended_fd(fs->transport), .events = POLLIN },
@@ -248,11 +249,9 @@ static void wait_for_end(struct shfs_fs *fs, int signals)
 		n = poll(fds, 2, timeout);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0 || fds[0].revents)
-			return;
 		/* a second signal does not wait any more */
-		if (timeout >= 0)
-			return;
+		if (n <= 0 || fds[0].revents || timeout >= 0)
+			return timeout >= 0;
 		/* first, as a second one that came before would be lost in it */
 		(void)!read(signals, &(struct signalfd_siginfo){ 0 },
 		            sizeof(struct signalfd_siginfo));
@@ -300,7 +299,10 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 	if (r)
 		shfs_log("no seccomp filter: %s", strerror(-r));
 	shfs_daemon_tell(SHFS_EXIT_OK);
-	wait_for_end(fs, signals);
+	fs->died = !wait_for_end(fs, signals) && shfs_mountpoint_is_dead(fs->mounted);
+	if (fs->died)
+		shfs_log("the kernel's connection was cut, and the mount is there");
+	shfs_heir_set_device(fs->heir, -1);
 	shfs_pruner_free(pruner);
 	shfs_transport_stop(fs->transport);
 	shfs_beneath_free(fs->beneath);
@@ -377,8 +379,10 @@ static int run(struct shfs_fs *fs, const struct options *options)
 	code = mount_or_take(fs, session);
 	if (code)
 		goto out;
-	if (fs->device < 0)
+	if (fs->device < 0) {
+		shfs_mountpoint_is_ours(fs->root, &fs->mounted);
 		shfs_mountpoint_guarded();
+	}
 	r = shfs_transport_new(fs, session,
 	                       options->transport ? options->transport
 	                                          : fs->config.transport,
@@ -444,7 +448,7 @@ int main(int argc, char **argv)
 		code = run(&fs, &options);
 	let_go_of_lock();
 	/* its guardian is to try again, or to take it away */
-	if (code && fs.device >= 0)
+	if (fs.died || (code && fs.device >= 0))
 		_exit(code);
 	free_fs(&fs);
 	shfs_daemon_tell(code);

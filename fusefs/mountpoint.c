@@ -12,8 +12,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #define LOCK_WAIT_MS 5000
+#define GOING_MS     200
+#define GOING_NAP_MS 10
 
 static struct libmnt_table *read_mounts(void)
 {
@@ -48,6 +51,23 @@ char *shfs_mountpoint_of(dev_t dev)
 
 	mnt_unref_table(table);
 	return where;
+}
+
+bool shfs_mountpoint_is_dead(dev_t dev)
+{
+	struct statx stx;
+
+	/* umount -f cuts the connection before it takes the mount away */
+	for (int ms = 0; ms <= GOING_MS; ms += GOING_NAP_MS) {
+		_cleanup_free_ char *where = dev ? shfs_mountpoint_of(dev) : NULL;
+
+		/* or it is another one by now, that has got the number */
+		if (!where || !statx(AT_FDCWD, where, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &stx) ||
+		    errno != ENOTCONN)
+			return false;
+		nanosleep(&(struct timespec){ .tv_nsec = GOING_NAP_MS * 1000000L }, NULL);
+	}
+	return true;
 }
 
 int shfs_mountpoint_lock(int root_fd)

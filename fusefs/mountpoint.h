@@ -21,6 +21,10 @@ bool shfs_mountpoint_is_ours(const char *path, dev_t *dev);
  * malloc'ed; NULL: nowhere. */
 char *shfs_mountpoint_of(dev_t dev);
 
+/* Once the kernel has ended the connection: is the mount of this device left, dead? So it
+ * is where root cut the connection (/sys/fs/fuse), or umount -f that found it busy. */
+bool shfs_mountpoint_is_dead(dev_t dev);
+
 /*
  * Taken before the check and held until the mount is there, so that of two mounts at once
  * one sees the other: an fd to close. Negative: somebody has kept it for seconds; go on

@@ -414,6 +414,43 @@ def test_killed_after_a_directory_above_was_renamed(sandbox, shfs):
     assert not is_mounted(f"{moved}/project")
 
 
+@pytest.mark.transports
+@pytest.mark.parametrize("how", ["abort", "umount"])
+def test_cut_off_by_root(sandbox, shfs, mounted_cli, project, how):
+    """The mount comes again, and nothing that was done before is lost."""
+    sandbox.allow_log("connection was cut")
+    pid = int(told_by(sandbox, project)["pid"])
+    sandbox.sh("echo 1 > f; echo 2 > f")
+    device = subprocess.run(["findmnt", "-no", "MAJ:MIN", project], check=True, capture_output=True, text=True).stdout
+    holder = sandbox.popen(["sleep", "60"], cwd=project)
+    if how == "umount":
+        assert subprocess.run(["umount", "-f", project], check=False).returncode == 32  # busy
+    else:
+        with open(f"/sys/fs/fuse/connections/{device.strip().split(':')[1]}/abort", "w", encoding="ascii") as abort:
+            abort.write("1")
+    come_again(sandbox, project, pid)
+    sandbox.sh("echo 3 > f")
+    assert contents(sandbox, f"{project}/f") == [b"1\n", b"2\n", b"3\n"]
+    assert status_of(shfs, project)[0]["restarts"] == 1
+    assert not [p for p in status_of(shfs, project)[1]["problems"] if "ended" in p]
+    holder.kill()
+    holder.wait()
+    shfs("umount", project, cwd="/")
+    assert not is_mounted(project)
+
+
+@pytest.mark.transports
+def test_taken_away_by_force(sandbox, shfs, mounted_cli, project):
+    """Where nobody uses it, umount -f takes it away, and it stays away."""
+    sandbox.sh("echo 1 > f; echo 2 > f")
+    # where somebody was there just then it comes again
+    wait_until(lambda: subprocess.run(["umount", "-f", project], check=False).returncode == 0, "umount -f")
+    wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the daemon and its guardian to end")
+    assert not is_mounted(project)
+    assert contents(sandbox, f"{project}/f") == [b"1\n", b"2\n"]
+    assert "ended" not in shfs("status", cwd="/", check=False).stdout
+
+
 @pytest.mark.users("root")
 def test_the_directory_is_renamed_beneath(sandbox, mounted, project):
     """By somebody who does not see the mount."""
