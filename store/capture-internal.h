@@ -31,6 +31,7 @@
 #define CAPTURE_TAKE            256 /* events taken off the queue with the lock held */
 #define CAPTURE_BATCH_NS        (SHFS_NSEC_PER_SEC / 5)
 #define CAPTURE_RETRY_NS        SHFS_NSEC_PER_SEC
+#define CAPTURE_QUIET_NS        (3 * SHFS_NSEC_PER_SEC)
 #define CAPTURE_LEASE_NS        (SHFS_NSEC_PER_SEC / 2) /* a collection waits so long */
 #define CAPTURE_TICK_NS                                                                  \
 	(SHFS_NSEC_PER_SEC / 50) /* of a local file system: 10 ms at most */
@@ -135,6 +136,7 @@ struct shfs_capture {
 	struct shfs_capture_stats stats;
 	int error;            /* why the store cannot be written; 0 */
 	uint64_t error_bytes; /* what there was no room for */
+	int64_t used_ns; /* since then memory has not been given back; 0: it has */
 	bool writer_timed;    /* the writer sleeps until its batch is due */
 	bool stalled;         /* no event was taken off the full queue for wait_ms */
 	bool closing;

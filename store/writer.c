@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <utlist.h>
@@ -559,14 +560,40 @@ static void writer_renew(struct shfs_capture *c)
 
 /* --- the thread --- */
 
+/* Lock held, and let go meanwhile. What contents took for a moment goes back to the
+ * system: by itself the heap keeps the most that it ever was. */
+static void writer_tidy(struct shfs_capture *c)
+{
+	c->used_ns = 0;
+	pthread_mutex_unlock(&c->lock);
+	malloc_trim(0);
+	pthread_mutex_lock(&c->lock);
+}
+
+/* Lock held, and let go meanwhile. */
+static void writer_sleep(struct shfs_capture *c)
+{
+	int64_t now = capture_now(), until = INT64_MAX;
+
+	if (c->used_ns && now - c->used_ns >= CAPTURE_QUIET_NS) {
+		writer_tidy(c);
+		return;
+	}
+	if (c->used_ns)
+		until = c->used_ns + CAPTURE_QUIET_NS;
+	if (c->n_held)
+		until = MIN(until, now + CAPTURE_LEASE_NS);
+	if (until == INT64_MAX)
+		pthread_cond_wait(&c->written, &c->lock);
+	else
+		capture_wait(c, &c->written, until);
+}
+
 /* Lock held, and let go meanwhile. Sleeps, or writes. */
 static void writer_step(struct shfs_capture *c)
 {
 	if (!writer_can(c)) {
-		if (c->n_held)
-			capture_wait(c, &c->written, capture_now() + CAPTURE_LEASE_NS);
-		else
-			pthread_cond_wait(&c->written, &c->lock);
+		writer_sleep(c);
 		return;
 	}
 	if (!writer_is_due(c)) {
@@ -582,6 +609,7 @@ static void writer_step(struct shfs_capture *c)
 	writer_commit(c);
 	if (!c->error)
 		writer_write(c);
+	c->used_ns = capture_now();
 }
 
 void *capture_writer(void *arg)
