@@ -194,6 +194,8 @@ def main():
     missed = 0
     with tempfile.TemporaryDirectory(prefix="shfs-test.", ignore_cleanup_errors=True) as stage:
         os.chmod(stage, 0o755)
+        with open(f"{stage}/pid", "w", encoding="ascii") as pid:  # ./dev's sign of a run that goes on
+            pid.write(str(os.getpid()))
         bad = try_unbroken(stage, breaks)
         for b in breaks:
             why = bad.get(b.test) or try_break(stage, b)
