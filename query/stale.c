@@ -2,9 +2,9 @@
 #include "query/stale.h"
 
 #include "query/graph-internal.h"
+#include "query/program.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <string.h>
 
 /* For each read one is looked at, anywhere: what is asked then lies together. */
@@ -35,7 +35,7 @@ struct run_node {
 };
 
 struct shfs_stale {
-	struct shfs_graph *graph; /* for its questions alone */
+	struct shfs_graph *graph;   /* for its questions alone */
 	struct file_block **blocks; /* NULL: nothing there was asked for */
 	size_t n_blocks;
 	struct run_node *runs;
@@ -68,31 +68,23 @@ void shfs_stale_free(struct shfs_stale *s)
 
 /* --- what is no computation --- */
 
-static bool is_one_of(const char *name, const char *const *patterns, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!fnmatch(patterns[i], name, 0))
-			return true;
-	return false;
-}
-
-static const char *const interactive[] = {
-	"vi",    "vim*",     "nvim*",    "nano",      "pico",  "emacs*", "ed",
-	"micro", "helix",    "hx",       "kak",       "joe",   "jed",    "mcedit",
-	"code",  "gedit",    "kate",     "git",       "git-*", "hg",     "svn",
-	"shfs",  "jupyter*", "rstudio*", "rsession*",
-};
-static const char *const interpreters[] = { "python*", "pypy*", "R",       "julia*",
-	                                    "octave*", "ghci*", "ipython*" };
-
 static void classify(struct program *program)
 {
+	static const char *const notebooks[] = { "jupyter*", "rstudio*", "rsession*" };
+	static const char *const interpreters[] = { "python*", "pypy*",   "R",
+		                                    "julia*",  "octave*", "ghci*",
+		                                    "ipython*" };
 	const char *slash = strrchr(program->exe, '/');
 	const char *name = slash ? slash + 1 : program->exe;
+	size_t len = strlen(name);
 
 	program->classified = true;
-	program->interactive = is_one_of(name, interactive, ARRAY_SIZE(interactive));
-	program->interpreter = is_one_of(name, interpreters, ARRAY_SIZE(interpreters));
+	program->interactive =
+		shfs_program_is_editor(name, len) ||
+		shfs_program_keeps_contents(name, len) ||
+		shfs_program_is_one_of(name, len, notebooks, ARRAY_SIZE(notebooks));
+	program->interpreter =
+		shfs_program_is_one_of(name, len, interpreters, ARRAY_SIZE(interpreters));
 }
 
 /* What somebody sat at: also an interpreter that was given neither a script nor input. */

@@ -3,6 +3,7 @@
 
 #include "common/path.h"
 #include "common/quote.h"
+#include "query/program.h"
 
 #include <errno.h>
 #include <string.h>
@@ -140,14 +141,6 @@ static int add_step(struct shfs_workflow *wf, struct shfs_step **out)
 
 /* --- which commands can be run again --- */
 
-/* Editors wait for a person; the others bring back contents that they have kept. */
-static const char *const not_again[] = {
-	"vi",       "vim",  "nvim",   "view", "vimdiff", "nano",   "pico", "emacs",
-	"micro",    "hx",   "helix",  "kak",  "joe",     "mcedit", "code", "codium",
-	"gedit",    "kate", "kwrite", "mate", "subl",    "gvim",   "ne",   "emacsclient",
-	"mousepad", "shfs", "git",    "hg",   "svn",     "fossil", "jj",
-};
-
 #define BLANKS     " \t\n"
 #define SEPARATORS "\n;|&()`"
 
@@ -156,15 +149,7 @@ static bool is_assignment(const char *word, size_t len)
 	return memchr(word, '=', len) && *word != '=';
 }
 
-static bool is_one_of(const char *word, size_t len, const char *const *words, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strlen(words[i]) == len && !memcmp(words[i], word, len))
-			return true;
-	return false;
-}
-
-/* Does a command that begins here run one of those? */
+/* Does a command that begins here wait for a person, or bring back what was kept? */
 static bool begins_not_again(const char *text)
 {
 	static const char *const before[] = { "sudo", "command", "exec", "time", "env" };
@@ -174,13 +159,15 @@ static bool begins_not_again(const char *text)
 	for (;; text = word + len) {
 		word = text + strspn(text, " \t{");
 		len = strcspn(word, BLANKS SEPARATORS);
-		if (!len || (!is_assignment(word, len) &&
-		             !is_one_of(word, len, before, ARRAY_SIZE(before))))
+		if (!len ||
+		    (!is_assignment(word, len) &&
+		     !shfs_program_is_one_of(word, len, before, ARRAY_SIZE(before))))
 			break;
 	}
 	for (const char *slash; (slash = memchr(word, '/', len)); word = slash + 1)
 		len -= slash + 1 - word;
-	return is_one_of(word, len, not_again, ARRAY_SIZE(not_again));
+	return shfs_program_is_editor(word, len) ||
+	       shfs_program_keeps_contents(word, len);
 }
 
 /* Quotes are not looked at: what is in them and looks like it makes a source, too. */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* program.h - what a program is, as far as its name (without a directory) tells. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Does the name match one of these (fnmatch(3))? */
+bool shfs_program_is_one_of(const char *name, size_t len, const char *const *patterns,
+                            size_t n);
+
+/* Waits for a person. */
+bool shfs_program_is_editor(const char *name, size_t len);
+/* Brings back contents that it has kept: version control, and shfs. */
+bool shfs_program_keeps_contents(const char *name, size_t len);
