@@ -371,12 +371,15 @@ static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset,
 }
 
 /* How much of what was to be appended when the file had this size is there: of a request
- * that was sent before, and carried out or not. */
+ * that was sent before, and carried out or not. What may not be read is taken for it. */
 static size_t appended_before(int fd, const char *data, size_t size, off_t offset)
 {
 	_cleanup_free_ char *there = malloc(size);
 	ssize_t n = there ? pread(fd, there, size, offset) : -1;
+	struct stat st;
 
+	if (n < 0 && errno == EBADF && !fstat(fd, &st))
+		return (size_t)MIN((off_t)size, MAX(st.st_size - offset, (off_t)0));
 	return n > 0 && !memcmp(there, data, (size_t)n) ? (size_t)n : 0;
 }
 

@@ -272,6 +272,27 @@ for n in sorted(os.listdir(".")):
 """
 
 
+def killed_at(sandbox, taken, here, state, call, code, when):
+    """Runs code here, and kills the mount just after, or before, this system call of it."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    program = start_python(sandbox, state + "say(1); assert sys.stdin.readline()\n" + code + "\nsay('done')", cwd=here, **pipes)
+    assert program.stdout.readline() == b"1\n"
+    pid = int(told_by(sandbox, taken)["pid"])
+    mount = SimpleNamespace(process=SimpleNamespace(pid=pid), directory=here)
+    with tampered(mount, call, f"{when}=20s"):
+        program.stdin.write(b"\n")
+        program.stdin.flush()
+        time.sleep(0.3)
+        assert program.poll() is None, (call, program.communicate())
+        with open(f"/proc/{pid}/status", encoding="ascii") as status:
+            tracer = int(re.search(r"TracerPid:\s(\d+)", status.read())[1])
+        os.kill(pid, signal.SIGKILL)
+        os.kill(tracer, signal.SIGKILL)  # it would keep a thread from dying
+    come_again(sandbox, taken, pid)
+    out, err = program.communicate(timeout=30)
+    assert out == b"done\n", (call, err.decode())
+
+
 @pytest.mark.users("root")
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("when", ["delay_exit", "delay_enter"])
@@ -285,22 +306,15 @@ def test_each_is_carried_out_once(sandbox, shfs, taken, when):
             shfs("mount", taken, cwd="/")
         here, there = sandbox.mkdir(f"{taken}/{i}"), sandbox.mkdir(f"{sandbox.path}/tmp/{i}")
         start_python(sandbox, STATE + CALLS[call], cwd=there).wait()
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        program = start_python(sandbox, STATE + "say(1); assert sys.stdin.readline()\n" + CALLS[call] + "\nsay('done')", cwd=here, **pipes)
-        assert program.stdout.readline() == b"1\n"
-        pid = int(told_by(sandbox, taken)["pid"])
-        mount = SimpleNamespace(process=SimpleNamespace(pid=pid), directory=here)
-        with tampered(mount, call.strip(), f"{when}=20s"):
-            program.stdin.write(b"\n")
-            program.stdin.flush()
-            time.sleep(0.3)
-            assert program.poll() is None, (call, program.communicate())
-            with open(f"/proc/{pid}/status", encoding="ascii") as status:
-                tracer = int(re.search(r"TracerPid:\s(\d+)", status.read())[1])
-            os.kill(pid, signal.SIGKILL)
-            os.kill(tracer, signal.SIGKILL)  # it would keep a thread from dying
-        come_again(sandbox, taken, pid)
-        out, err = program.communicate(timeout=30)
-        assert out == b"done\n", (call, err.decode())
+        killed_at(sandbox, taken, here, STATE, call.strip(), CALLS[call], when)
         listed = [start_python(sandbox, LIST, cwd=at, stdout=subprocess.PIPE).communicate()[0] for at in (here, there)]
         assert listed[0] == listed[1], call
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("when", ["delay_exit", "delay_enter"])
+def test_an_append_to_what_may_not_be_read(sandbox, taken, when):
+    state = 'write("log", b"1 "); os.chmod("log", 0o200); log = os.open("log", os.O_WRONLY | os.O_APPEND)\n'
+    killed_at(sandbox, taken, taken, state, "pwritev2", "assert os.write(log, b'2 ') == 2", when)
+    sandbox.sh("chmod 600 log")
+    assert sandbox.read("log") == b"1 2 "
