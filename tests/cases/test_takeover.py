@@ -240,6 +240,18 @@ def test_open_files_go_on(sandbox, shfs, taken):
     assert len(gaps) == 2 and all(gap["begin"] < gap["end"] for gap in gaps)
 
 
+def test_what_is_being_written_is_no_version(sandbox, taken):
+    script = """
+fd = os.open("f", os.O_WRONLY | os.O_CREAT); os.write(fd, b"half"); say(1); assert sys.stdin.readline()
+os.write(fd, b" and whole"); os.close(fd)
+"""
+    program = start_python(sandbox, script, cwd=taken, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert program.stdout.readline() == b"1\n"
+    kill_daemon(sandbox, taken)
+    program.communicate(b"\n", timeout=30)
+    assert contents(sandbox, "f") == [b"half and whole"]
+
+
 # --- requests that were under way ---
 
 STATE = r"""
