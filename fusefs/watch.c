@@ -737,7 +737,8 @@ void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
 	if (!watch)
 		return;
 	shfs_passing_resume(fs, &watch->passing, handle, open);
-	watch->fresh |= open->wrote; /* it may hold a part of a write */
+	if (open->wrote && !watch->changed)
+		watch->fresh = true; /* it may hold a part of a write */
 	watch_unlock(watch);
 	if (open->wrote)
 		shfs_watch_end_change(shfs_watch_begin_change(fs, handle, tid, 0));
