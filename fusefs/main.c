@@ -420,6 +420,7 @@ int main(int argc, char **argv)
 	close_range(STDERR_FILENO + 1, ~0u, 0);
 	umask(0);
 	shfs_daemon_hide();
+	shfs_daemon_bound_heap();
 	fs.privileged = geteuid() == 0;
 	fs.since_ns = shfs_clock_ns(CLOCK_REALTIME);
 	code = shfs_daemon_open_root(options.dir, O_PATH, "mounted", &fs.root,

@@ -444,6 +444,7 @@ static int run(struct watch *w)
 	w->recorder.driver = w->driver;
 	let_others_go_first(!w->options.foreground);
 	shfs_daemon_hide(); /* then nothing of /proc/self is ours to write */
+	shfs_daemon_bound_heap();
 	code = start_recorder(w);
 	if (code)
 		return code;

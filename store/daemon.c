@@ -7,11 +7,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+
+#define MMAP_BYTES   (32 << 20)
+#define HEAP_END_MAX (16 << 20)
 
 int shfs_daemon_fail(int code, const char *fmt, ...)
 {
@@ -54,6 +58,14 @@ int shfs_daemon_open_root(const char *dir, int mode, const char *done, char **ro
 void shfs_daemon_hide(void)
 {
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+void shfs_daemon_bound_heap(void)
+{
+	/* else glibc raises it to twice what it has seen freed; and malloc_trim gives
+	 * nothing back of what lies at the end of a thread's heap */
+	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* as glibc at most; smaller takes time */
+	mallopt(M_TRIM_THRESHOLD, HEAP_END_MAX);
 }
 
 int shfs_daemon_open_store(const char *override, const char *root,

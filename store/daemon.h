@@ -27,6 +27,9 @@ _must_check_ int shfs_daemon_open_root(const char *dir, int mode, const char *do
  * debugger is let in. */
 void shfs_daemon_hide(void);
 
+/* It runs for weeks: the heap is not to keep the most that contents ever took. */
+void shfs_daemon_bound_heap(void);
+
 /* The store of this user, made if there is none. root: what is to be recorded. override:
  * --store; NULL. *out is to be closed, also after a failure; NULL: it was not opened. */
 _must_check_ int shfs_daemon_open_store(const char *override, const char *root,
