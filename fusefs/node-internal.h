@@ -36,6 +36,7 @@ struct node {
 	uint64_t refs, lookups;
 	bool used;     /* looked up since shfs_tree_idle was last at it */
 	bool unhashed; /* its inode number is another file's now */
+	bool replaced; /* it is in that list; replaced_lock */
 
 	struct shfs_place *place; /* of heir, while it has to have one: tree lock, and */
 	unsigned n_open;          /* for whom: places_lock */

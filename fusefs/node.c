@@ -336,21 +336,29 @@ static struct node *node_new(struct shfs_tree *tree, struct node *parent,
 	return node;
 }
 
-/* A request may have found it by its id a moment ago. Takes a reference over. */
+/* A request may have found it by its id a moment ago. Takes a reference over: where it is
+ * kept already (given back, and then its inode number is another file's), from now on. */
 static void keep_replaced(struct shfs_tree *tree, struct node *node)
 {
-	struct node *oldest = NULL;
+	struct node *spare = NULL;
 
 	pthread_mutex_lock(&tree->replaced_lock);
+	if (node->replaced) {
+		DL_DELETE2(tree->replaced, node, prev_replaced, next_replaced);
+		tree->n_replaced--;
+		spare = node;
+	}
+	node->replaced = true;
 	DL_APPEND2(tree->replaced, node, prev_replaced, next_replaced);
 	if (++tree->n_replaced > (tree->is_inherited ? RETIRED_MAX : REPLACED_MAX)) {
-		oldest = tree->replaced;
-		DL_DELETE2(tree->replaced, oldest, prev_replaced, next_replaced);
+		spare = tree->replaced;
+		DL_DELETE2(tree->replaced, spare, prev_replaced, next_replaced);
+		spare->replaced = false;
 		tree->n_replaced--;
 	}
 	pthread_mutex_unlock(&tree->replaced_lock);
-	if (oldest)
-		shfs_node_unref(tree, &oldest->pub);
+	if (spare)
+		shfs_node_unref(tree, &spare->pub);
 }
 
 /*

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include "fusefs/heir.h"
 #include "fusefs/node.h"
 
 #include "tests/unit/unit.h"
@@ -232,6 +233,35 @@ static void test_reused_inode_number(void **state)
 }
 
 /* Ids of other devices are hashes; none is another's, or the root's. */
+/* After a takeover a node that the kernel has given back stays for a while; also where its
+ * inode number is another file's by then. */
+static void test_given_back_and_reused(void **state)
+{
+	struct place p = open_place(4);
+	struct shfs_heir *heir = shfs_heir_new();
+	struct shfs_node *node;
+	struct statx stx;
+	size_t before;
+
+	assert_non_null(heir);
+	assert_int_equal(shfs_tree_inherit(p.tree, heir, true), 0);
+	make_file(p.root_fd, "f", "one");
+	node = look_up(&p, p.root, "f");
+	assert_int_equal(shfs_node_stat(p.tree, node, &stx), 0);
+	stx.stx_mask |= STATX_BTIME;
+	before = shfs_tree_size(p.tree);
+	for (uint32_t i = 1; i < 20000; i++) {
+		shfs_node_forget(p.tree, node->id, 1);
+		stx.stx_btime.tv_nsec = i;
+		assert_int_equal(shfs_node_enter(p.tree, p.root, "f", &stx, &node), 0);
+	}
+	assert_true(shfs_tree_size(p.tree) - before <= 5000);
+	shfs_node_forget(p.tree, node->id, 1);
+	assert_ptr_equal(shfs_node_find(p.tree, stx.stx_ino), node);
+	close_place(&p);
+	shfs_heir_free(heir);
+}
+
 static void test_other_devices(void **state)
 {
 	enum { N = 5000 };
@@ -689,6 +719,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_ids_are_derived),
 	cmocka_unit_test(test_life),
 	cmocka_unit_test(test_reused_inode_number),
+	cmocka_unit_test(test_given_back_and_reused),
 	cmocka_unit_test(test_other_devices),
 	cmocka_unit_test(test_the_root_below_itself),
 	cmocka_unit_test(test_hidden),
