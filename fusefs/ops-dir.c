@@ -115,16 +115,17 @@ void shfs_directories_release_all(struct shfs_fs *fs)
 static bool is_as_listed(struct shfs_fs *fs, struct shfs_node *node,
                          const struct shfs_directory *d)
 {
-	int64_t now_ns = shfs_clock_ns(CLOCK_REALTIME), mtime_ns, listed_ns;
+	int64_t now_ns = shfs_clock_ns(CLOCK_REALTIME), ctime_ns, listed_ns;
 	struct stat st;
 
 	if (fstat(dirfd(d->dir), &st))
 		return false;
-	mtime_ns = shfs_time_ns(st.st_mtim.tv_sec, st.st_mtim.tv_nsec);
-	/* what changes right now may change again without a new mtime */
+	/* others beneath may set its mtime to what it was */
+	ctime_ns = shfs_time_ns(st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
+	/* what changes right now may change again without a new one */
 	listed_ns = atomic_exchange(&node->listed_ns,
-	                            now_ns - mtime_ns > SETTLED_NS ? mtime_ns : 0);
-	return listed_ns && listed_ns == mtime_ns &&
+	                            now_ns - ctime_ns > SETTLED_NS ? ctime_ns : 0);
+	return listed_ns && listed_ns == ctime_ns &&
 	       shfs_tree_size(fs->tree) < fs->config.known_files / 2;
 }
 

@@ -255,3 +255,12 @@ def test_many_at_once(sandbox, beneath):
         with open(beneath(f"e/many/{n}"), "wb") as file:
             file.write(b"x" * n)
     soon(sandbox, "print(sum(os.stat(f'e/many/{n}').st_size for n in range(1, 2001)))", "2001000")
+
+
+def test_made_where_the_time_is_set_back(sandbox, beneath):
+    """As who unpacks an archive does: the directory has the time that it had, and another entry."""
+    sandbox.sh("touch -d @1000000 d; sleep 0.1; ls d; ls d")
+    with open(beneath("d/new"), "w", encoding="ascii"):
+        pass
+    os.utime(beneath("d"), (1000000, 1000000))
+    soon(sandbox, "print(*sorted(os.listdir('d')))", "f g new sub")
