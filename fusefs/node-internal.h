@@ -65,6 +65,8 @@ struct seeker {
 	uint64_t node;   /* its id */
 	uint64_t serial; /* of the name that it found; 0: none yet */
 	uint64_t at_ns;  /* CLOCK_BOOTTIME */
+	uint64_t where;  /* stands for that name, also if the node has forgotten it */
+	uint64_t found_ns;
 };
 
 #define SEEKER_SETS 64
@@ -146,4 +148,7 @@ void node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *par
                 const char *name);
 /* Was the file ever found by this name? Tree lock held. */
 bool node_has_name(struct node *node, const struct shfs_node *parent, const char *text);
+/* Did thread tid find it by this name, a moment ago? Of many names, not all are kept. */
+bool node_is_found(struct shfs_tree *tree, const struct node *node,
+                   const struct shfs_node *parent, const char *text, uint32_t tid);
 void node_name_free(struct shfs_tree *tree, struct shfs_name *name);

@@ -3,6 +3,7 @@
 #include "fusefs/node-internal.h"
 
 #include "common/clock.h"
+#include "store/object.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,6 +13,8 @@
 #define NAMES_MAX 8
 /* Who was told to look again has done so by then, or never will. */
 #define ASKED_NS SHFS_NSEC_PER_SEC
+/* Who has looked a name up does what it wanted it for by then. */
+#define FOUND_NS SHFS_NSEC_PER_SEC
 
 void node_name_free(struct shfs_tree *tree, struct shfs_name *name)
 {
@@ -170,6 +173,26 @@ static struct seeker *seeker_add(struct shfs_tree *tree, uint64_t node, uint32_t
 	return found;
 }
 
+static uint64_t where_of(const struct shfs_node *parent, const char *text)
+{
+	return shfs_object_hash64(text, strlen(text)) ^
+	       shfs_object_hash64(&parent->id, sizeof(parent->id));
+}
+
+bool node_is_found(struct shfs_tree *tree, const struct node *node,
+                   const struct shfs_node *parent, const char *text, uint32_t tid)
+{
+	const struct seeker *seeker;
+	bool is_found;
+
+	pthread_mutex_lock(&tree->seekers_lock);
+	seeker = seeker_find(tree, node->pub.id, tid);
+	is_found = seeker && seeker->where == where_of(parent, text) &&
+	           shfs_time_now().boot_ns - seeker->found_ns <= FOUND_NS;
+	pthread_mutex_unlock(&tree->seekers_lock);
+	return is_found;
+}
+
 void shfs_node_found(struct shfs_tree *tree, struct shfs_node *pub,
                      const struct shfs_node *parent, const char *text, uint32_t tid)
 {
@@ -183,8 +206,11 @@ void shfs_node_found(struct shfs_tree *tree, struct shfs_node *pub,
 		atomic_store(&node->lone, NULL);
 	pthread_mutex_lock(&tree->seekers_lock);
 	seeker = seeker_add(tree, pub->id, tid);
-	if (seeker)
+	if (seeker) {
 		seeker->serial = name ? name->serial : 0;
+		seeker->where = where_of(parent, text);
+		seeker->found_ns = shfs_time_now().boot_ns;
+	}
 	pthread_mutex_unlock(&tree->seekers_lock);
 	shfs_tree_unlock(tree);
 }

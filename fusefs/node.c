@@ -550,7 +550,7 @@ int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *parent, const cha
 
 /* Does the kernel know this file by this name? */
 static bool is_known_at(struct shfs_tree *tree, const struct shfs_node *parent,
-                        const char *name, const struct statx *stx)
+                        const char *name, uint32_t tid, const struct statx *stx)
 {
 	uint64_t dev = shfs_statx_dev(stx), id = id_of(tree, dev, stx->stx_ino);
 	struct shard *shard = tree_shard(tree, id);
@@ -562,18 +562,20 @@ static bool is_known_at(struct shfs_tree *tree, const struct shfs_node *parent,
 	node = shard_find_file(shard, dev, stx->stx_ino, &id);
 	is_known = node && (node->lookups || tree->is_inherited) &&
 	           node_is_same_birth(&node->pub, stx) &&
-	           node_has_name(node, parent, name);
+	           (node_has_name(node, parent, name) ||
+	            node_is_found(tree, node, parent, name, tid));
 	pthread_mutex_unlock(&shard->lock);
 	shfs_tree_unlock(tree);
 	return is_known;
 }
 
 int shfs_node_lookup_known(struct shfs_tree *tree, struct shfs_node *parent,
-                           const char *name, struct statx *stx, struct shfs_node **out)
+                           const char *name, uint32_t tid, struct statx *stx,
+                           struct shfs_node **out)
 {
 	int r = stat_name(tree, parent, name, stx);
 
-	if (!r && !is_known_at(tree, parent, name, stx))
+	if (!r && !is_known_at(tree, parent, name, tid, stx))
 		r = -ESTALE;
 	return r ? r : shfs_node_enter(tree, parent, name, stx, out);
 }

@@ -99,10 +99,10 @@ _must_check_ int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *pare
                                   const char *name, struct statx *stx,
                                   struct shfs_node **out);
 
-/* The same of a name that the kernel has judged already. -ESTALE: it was by another file,
- * and this one came in its place beneath. */
+/* The same of a name that the kernel has judged already, for thread tid. -ESTALE: it was
+ * by another file, and this one came in its place beneath. */
 _must_check_ int shfs_node_lookup_known(struct shfs_tree *tree, struct shfs_node *parent,
-                                        const char *name, struct statx *stx,
+                                        const char *name, uint32_t tid, struct statx *stx,
                                         struct shfs_node **out);
 
 /* The same where the file has been made or opened by now and stx is known. */

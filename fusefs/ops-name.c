@@ -421,7 +421,8 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 
 	if (!parent)
 		return;
-	r = shfs_node_lookup_known(fs->tree, parent, name, &stx, &node);
+	r = shfs_node_lookup_known(fs->tree, parent, name, shfs_req_tid(req), &stx,
+	                           &node);
 	if (r) {
 		shfs_req_result(req, r == -ENOENT && tried ? 0 : r);
 		return;
@@ -476,10 +477,12 @@ struct moving {
 	struct shfs_snapshot *content[2];
 };
 
-static int moving_find(struct shfs_fs *fs, struct moving *m)
+static int moving_find(fuse_req_t req, struct moving *m)
 {
+	struct shfs_fs *fs = shfs_req_fs(req);
 	struct statx stx;
-	int r = shfs_node_lookup_known(fs->tree, m->parent, m->name, &stx, &m->node);
+	int r = shfs_node_lookup_known(fs->tree, m->parent, m->name, shfs_req_tid(req),
+	                               &stx, &m->node);
 
 	if (r)
 		return r;
@@ -620,7 +623,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 	shfs_beneath_watch(fs->beneath,
 	                   m.new_parent); /* the kernel takes its belief along */
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
-	r = moving_find(fs, &m);
+	r = moving_find(req, &m);
 	if ((r == -ENOENT || (flags & RENAME_EXCHANGE)) && is_moved(req, &m)) {
 		moving_clear(fs, &m);
 		shfs_req_result(req, 0);

@@ -193,3 +193,19 @@ except OSError as e:
 """)
     assert out == b"0 []\nNo such file or directory\n"
     assert {name[0] for name in written(sandbox)} == {"#"}
+
+
+def test_many_names_of_one_file_at_once(sandbox, mounted):
+    """More names of a file are in use at once than are kept: each can be moved and removed."""
+    out = python(sandbox, r"""
+write("f", b"x")
+for p in range(10):
+    os.mkdir("d%d" % p)
+    for n in range(60): os.link("f", "d%d/%d" % (p, n))
+for p in range(10):
+    if not os.fork():
+        failed = [attempt(os.rename, "d%d/%d" % (p, n), "d%d/x%d" % (p, n)) or attempt(os.unlink, "d%d/x%d" % (p, n)) for n in range(60)]
+        os._exit(any(failed))
+say([os.wait()[1] for p in range(10)], os.stat("f").st_nlink)
+""")
+    assert out == b"[0, 0, 0, 0, 0, 0, 0, 0, 0, 0] 1\n"
