@@ -34,8 +34,14 @@ static const struct shfs_handle *find_open(const struct shfs_fs *fs,
 	return NULL;
 }
 
-/* The fd of one that lost its name beneath while it is open, as shfs_node_fd. */
-static int adopt_open(struct shfs_fs *fs, struct shfs_node *node)
+/* It has lost its name beneath; or a directory on the way there its permissions, and we
+ * are no root: neither matters to who has it open. */
+static bool is_out_of_reach(int r)
+{
+	return r == -ESTALE || r == -EACCES;
+}
+
+int shfs_adopt_open(struct shfs_fs *fs, struct shfs_node *node)
 {
 	const struct shfs_handle *handle;
 	int fd = -ESTALE;
@@ -58,18 +64,21 @@ static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *f
 	if (!*node)
 		return false;
 	*fd = shfs_node_fd(shfs_req_fs(req)->tree, *node);
-	if (*fd == -ESTALE)
-		*fd = adopt_open(shfs_req_fs(req), *node);
+	if (is_out_of_reach(*fd)) {
+		int adopted = shfs_adopt_open(shfs_req_fs(req), *node);
+
+		*fd = adopted == -ESTALE ? *fd : adopted;
+	}
 	if (*fd < 0)
 		shfs_req_fail(req, *fd);
 	return *fd >= 0;
 }
 
-/* Of one that lost its name beneath while it is open. */
-static int stat_open(struct shfs_fs *fs, const struct shfs_node *node, struct statx *out)
+/* Of one that is out of reach while it is open; else r. */
+static int stat_open(struct shfs_fs *fs, const struct shfs_node *node, int r,
+                     struct statx *out)
 {
 	const struct shfs_handle *handle;
-	int r = -ESTALE;
 
 	pthread_mutex_lock(&fs->handles_lock);
 	handle = find_open(fs, node);
@@ -83,7 +92,7 @@ int shfs_stat_node(struct shfs_fs *fs, struct shfs_node *node, struct statx *out
 {
 	int r = shfs_node_stat(fs->tree, node, out);
 
-	return r == -ESTALE ? stat_open(fs, node, out) : r;
+	return is_out_of_reach(r) ? stat_open(fs, node, r, out) : r;
 }
 
 static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
@@ -504,21 +513,22 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
                      size_t in_size, size_t out_size)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
-	struct shfs_node *node = shfs_req_node(req, id);
+	struct shfs_node *node;
 	_cleanup_close_ int fd = -1;
 	union ioctl_data data = { 0 };
-	int r;
+	int path_fd, r;
 
-	if (!node)
-		return;
 	if (!is_known_ioctl(cmd) ||
 	    (flags & (FUSE_IOCTL_COMPAT | FUSE_IOCTL_UNRESTRICTED)) ||
 	    in_size > sizeof(data) || out_size > sizeof(data)) {
 		shfs_req_fail(req, -ENOTTY);
 		return;
 	}
+	if (!begin(req, id, &node, &path_fd))
+		return;
 	/* not the handle's: the kernel may ask on a directory, or without any */
 	fd = shfs_node_open(fs->tree, node, O_RDONLY);
+	shfs_node_fd_done(fs->tree, node);
 	if (fd < 0) {
 		shfs_req_fail(req, fd);
 		return;

@@ -72,6 +72,11 @@ static int open_lower(fuse_req_t req, struct shfs_node *node, int flags)
 {
 	int fd = open_readable(req, node, shfs_lower_flags(flags));
 
+	/* one that is open, by /proc/PID/fd, in a directory that may not be entered */
+	if (fd == -EACCES && shfs_adopt_open(shfs_req_fs(req), node) >= 0) {
+		fd = open_readable(req, node, shfs_lower_flags(flags));
+		shfs_node_fd_done(shfs_req_fs(req)->tree, node);
+	}
 	/* a file that can only be appended to (chattr +a) */
 	if (fd == -EPERM && (flags & O_APPEND))
 		fd = open_readable(req, node, shfs_lower_flags(flags) | O_APPEND);

@@ -161,7 +161,10 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
 
 /* --- ops-attr.c --- */
 
-/* As shfs_node_stat, also of one that lost its name beneath while it is open. */
+/* An fd as shfs_node_fd, of one that is open: where that cannot reach it any more. */
+_must_check_ int shfs_adopt_open(struct shfs_fs *fs, struct shfs_node *node);
+
+/* As shfs_node_stat, also of one that is open and cannot be reached any more. */
 _must_check_ int shfs_stat_node(struct shfs_fs *fs, struct shfs_node *node,
                                 struct statx *out);
 

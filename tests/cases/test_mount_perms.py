@@ -312,3 +312,19 @@ shutil.copy("/bin/true", "t"); os.chmod("t", 0o111)
 assert attempt(subprocess.run, ["./t"]) == "EACCES"     # cannot be read by who serves it
 os.chmod("t", 0o511); assert subprocess.run(["./t"]).returncode == 0
 """)
+
+
+def test_open_in_a_directory_that_may_not_be_entered(twins):
+    """Who has a file open needs no way to it."""
+    twins.run(r"""
+os.mkdir("d"); write("d/f", b"abc"); write("d/g", b"abc")
+f = os.open("d/f", os.O_RDWR); g = os.open("d/g", os.O_RDONLY); h = os.open("d/f", os.O_WRONLY)
+os.chmod("d", 0); os.write(f, b"x")
+say(attempt(lambda: os.fstat(f).st_size), attempt(os.ftruncate, f, 1), attempt(lambda: os.fstat(h).st_size))
+say(attempt(os.fchmod, f, 0o600), attempt(os.fchown, f, -1, os.getgid()), attempt(os.utime, f, (5, 6)), attempt(os.fsync, f))
+say(attempt(os.setxattr, f, "user.a", b"b"), attempt(os.getxattr, f, "user.a"), attempt(os.listxattr, f))
+say(attempt(lambda: os.fstat(g).st_size), attempt(lambda: os.fstatvfs(g).f_namemax), attempt(os.pread, g, 3, 0))
+say(attempt(lambda: os.close(os.open("/proc/self/fd/%d" % g, os.O_RDONLY))))
+say(attempt(lambda: fcntl.ioctl(g, 0x80086601, b"12345678") and 1))
+os.chmod("d", 0o700); say(read("d/f"), shape("d/f"))
+""")
