@@ -156,8 +156,10 @@ static bool is_wanted(struct shfs_fs *fs, const struct shfs_passing *passing,
 		return false;
 	if (!is_to_write(wish->flags))
 		return pays_to_pass(passing, handle->fd);
-	/* what is read through it would not be known, nor what is mapped */
-	return (wish->flags & O_ACCMODE) == O_WRONLY && wish->emptied && wish->alone &&
+	/* What is read through it would not be known, nor what is mapped. And the kernel
+	 * would go on to append where fcntl(2) or RWF_NOAPPEND says that it is not to. */
+	return (wish->flags & O_ACCMODE) == O_WRONLY && !(wish->flags & O_APPEND) &&
+	       wish->emptied && wish->alone &&
 	       shfs_passthrough_mode(fs) == SHFS_PASSING_ALL &&
 	       handle->node->dev == fs->passing_dev && are_writes_told(fs, handle->fd);
 }

@@ -287,3 +287,19 @@ def test_rights_and_limits_of_the_writer(twins, passing):
     twins.prepared = True
     told = twins.run(RIGHTS)
     assert "0o106755 0" in told and "0o100755 2000" in told
+
+
+def test_appending_is_ended(twins, passing):
+    """By a descriptor of who would be passed, had it not been opened to append."""
+    passing()
+    twins.prepared = True
+    twins.run("""
+fd = os.open("f", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+os.write(fd, b"0123456789"); fcntl.fcntl(fd, fcntl.F_SETFL, 0)
+say(os.pwrite(fd, b"ab", 0), os.lseek(fd, 4, 0), os.write(fd, b"cd")); os.close(fd)
+say(read("f"))
+fd = os.open("g", os.O_WRONLY | os.O_CREAT, 0o644)
+os.write(fd, b"0123456789"); fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
+say(os.lseek(fd, 4, 0), os.write(fd, b"cd"), os.pwrite(fd, b"ef", 1)); os.close(fd)
+say(read("g"))
+""")
