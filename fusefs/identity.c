@@ -47,14 +47,18 @@ void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id)
 	setfsuid(ctx->uid); /* last: with it go the capabilities */
 }
 
-void shfs_identity_assume_to_write(fuse_req_t req, struct shfs_identity *id)
+void shfs_identity_assume_to_write(fuse_req_t req, int fd, struct shfs_identity *id)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	struct stat st;
 
 	*id = (struct shfs_identity){ 0 };
 	if (!shfs_req_fs(req)->privileged || !ctx->uid)
 		return;
 	id->assumed = true;
+	id->groups = !fstat(fd, &st) && shfs_is_set_gid_alone(st.st_mode);
+	if (id->groups)
+		set_callers_groups(req);
 	setfsgid(ctx->gid);
 	setfsuid(ctx->uid);
 }

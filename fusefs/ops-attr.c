@@ -151,7 +151,7 @@ static int set_open_size(fuse_req_t req, struct shfs_handle *handle, off_t size)
 
 	watch = shfs_watch_begin_change(shfs_req_fs(req), handle, shfs_req_tid(req),
 	                                SHFS_ACCESS_TRUNCATED);
-	shfs_identity_assume_to_write(req, &identity);
+	shfs_identity_assume_to_write(req, handle->fd, &identity);
 	r = ftruncate(handle->fd, size) ? -errno : 0;
 	shfs_watch_end_change(watch);
 	return r;
@@ -171,7 +171,7 @@ static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
 	if (fd < 0)
 		return fd;
 	watch = shfs_watch_begin_truncate(fs, node, shfs_req_tid(req));
-	shfs_identity_assume_to_write(req, &identity);
+	shfs_identity_assume_to_write(req, fd, &identity);
 	r = ftruncate(fd, size) ? -errno : shfs_node_statx(fd, "", &stx);
 	shfs_identity_restore(&identity);
 	content = shfs_watch_truncated(fs, node, watch);
@@ -225,7 +225,7 @@ static int set_touch(fuse_req_t req, struct shfs_node *node, int fd,
 		            : 0;
 	/* so does an owner who changes the group, where it is not executable */
 	if (!r && (to_set & SET_OWNER) && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
-	    (st.st_mode & (S_ISGID | S_IXGRP)) == S_ISGID)
+	    shfs_is_set_gid_alone(st.st_mode))
 		shfs_identity_assume(req, &identity);
 	if (!r && (to_set & SET_OWNER))
 		r = fchownat(fd, "",

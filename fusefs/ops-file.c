@@ -97,7 +97,7 @@ static int truncate_opened(fuse_req_t req, struct shfs_handle *handle, int flags
 		return fd;
 	watch = shfs_watch_begin_change(fs, handle, shfs_req_tid(req),
 	                                SHFS_ACCESS_TRUNCATED);
-	shfs_identity_assume_to_write(req, &identity);
+	shfs_identity_assume_to_write(req, fd, &identity);
 	r = ftruncate(fd, 0) ? -errno : 0;
 	shfs_watch_end_change(watch);
 	return r;
@@ -421,7 +421,7 @@ static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t siz
 	                                mapped ? 0 : shfs_req_tid(req),
 	                                mapped ? SHFS_ACCESS_MAPPED : 0);
 	if (!mapped)
-		shfs_identity_assume_to_write(req, &identity);
+		shfs_identity_assume_to_write(req, handle->fd, &identity);
 	n = !mapped && (fi->flags & O_APPEND)
 	            ? append(req, handle->fd, data, size)
 	            : write_lower(handle->fd, data, size, offset, false);
@@ -483,7 +483,7 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
 	if (!handle)
 		return;
 	watch = shfs_watch_begin_change(shfs_req_fs(req), handle, shfs_req_tid(req), 0);
-	shfs_identity_assume_to_write(req, &identity);
+	shfs_identity_assume_to_write(req, handle->fd, &identity);
 	r = fallocate(handle->fd, mode, offset, length) ? -errno : 0;
 	shfs_watch_end_change(watch);
 	shfs_req_result(req, r);
@@ -518,7 +518,7 @@ static void op_copy_file_range(fuse_req_t req, fuse_ino_t id_in, off_t offset_in
 	if (!out)
 		return;
 	watch = shfs_watch_begin_change(shfs_req_fs(req), out, shfs_req_tid(req), 0);
-	shfs_identity_assume_to_write(req, &identity);
+	shfs_identity_assume_to_write(req, out->fd, &identity);
 	n = copy_file_range(in->fd, &offset_in, out->fd, &offset_out, MIN(len, COPY_MAX),
 	                    (unsigned)flags);
 	if (n < 0)

@@ -78,9 +78,9 @@ struct shfs_identity {
 	bool assumed, groups;
 };
 void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id);
-/* While a file is written, without the groups: so quotas and reserved blocks are the
- * caller's, and set-id bits go. */
-void shfs_identity_assume_to_write(fuse_req_t req, struct shfs_identity *id);
+/* While the file behind fd is written, without the groups where they do not matter: so
+ * quotas and reserved blocks are the caller's, and set-id bits go. */
+void shfs_identity_assume_to_write(fuse_req_t req, int fd, struct shfs_identity *id);
 void shfs_identity_restore(struct shfs_identity *id);
 #define _cleanup_identity_ _cleanup_(shfs_identity_restore)
 

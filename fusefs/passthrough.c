@@ -147,6 +147,15 @@ static bool are_writes_told(struct shfs_fs *fs, int fd)
 	return fine;
 }
 
+/* Whether set-id bits go may depend on the groups of the writer, which open_as has not.
+ */
+static bool groups_matter(int fd, const struct shfs_passing_wish *wish)
+{
+	struct stat st;
+
+	return wish->uid && !fstat(fd, &st) && shfs_is_set_gid_alone(st.st_mode);
+}
+
 /* Would the file be passed, if there were no other open? */
 static bool is_wanted(struct shfs_fs *fs, const struct shfs_passing *passing,
                       const struct shfs_handle *handle,
@@ -161,7 +170,8 @@ static bool is_wanted(struct shfs_fs *fs, const struct shfs_passing *passing,
 	return (wish->flags & O_ACCMODE) == O_WRONLY && !(wish->flags & O_APPEND) &&
 	       wish->emptied && wish->alone &&
 	       shfs_passthrough_mode(fs) == SHFS_PASSING_ALL &&
-	       handle->node->dev == fs->passing_dev && are_writes_told(fs, handle->fd);
+	       handle->node->dev == fs->passing_dev && !groups_matter(handle->fd, wish) &&
+	       are_writes_told(fs, handle->fd);
 }
 
 /* The kernel writes with the rights that we have here: set-id bits go, and reserved

@@ -44,6 +44,13 @@ void shfs_passthrough_begin(struct shfs_fs *fs, int device_fd);
 /* What may be passed here, as is found out with the first use. */
 enum shfs_passing_mode shfs_passthrough_mode(struct shfs_fs *fs);
 
+/* Of a file that the group may not execute: who changes it takes the bit, but for who is
+ * in its group. */
+static inline bool shfs_is_set_gid_alone(mode_t mode)
+{
+	return (mode & (S_ISGID | S_IXGRP)) == S_ISGID;
+}
+
 /* --- of one file; its watch is locked --- */
 
 struct shfs_passing {

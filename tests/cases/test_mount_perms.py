@@ -217,6 +217,24 @@ for mode in 0o2755, 0o2644, 0o6755:
 
 
 @pytest.mark.users("root")
+def test_set_gid_without_execution_stays_for_its_group(several):
+    several(r"""
+def opened(how, what):
+    fd = os.open("f", how); what(fd); os.close(fd)
+CHANGES = [lambda: opened(os.O_WRONLY, lambda fd: os.write(fd, b"x")), lambda: opened(os.O_WRONLY | os.O_APPEND, lambda fd: os.write(fd, b"x")),
+           lambda: os.truncate("f", 3), lambda: opened(os.O_RDWR, lambda fd: os.ftruncate(fd, 3)), lambda: opened(os.O_WRONLY | os.O_TRUNC, lambda fd: 0),
+           lambda: opened(os.O_WRONLY | os.O_TRUNC, lambda fd: os.write(fd, b"x")), lambda: opened(os.O_WRONLY, lambda fd: os.posix_fallocate(fd, 0, 99)),
+           lambda: opened(os.O_WRONLY, lambda fd: os.copy_file_range(os.open("from", os.O_RDONLY), fd, 5) and None)]
+write("from", b"0123456789")
+for mode in 0o2664, 0o2674, 0o6664:
+    for groups in [], [TEAM]:
+        for n, change in enumerate(CHANGES):
+            write("f", b"0123456789"); os.chown("f", 2001, TEAM); os.chmod("f", mode | 2)
+            by(*B, groups, change); say(n, shape("f"))
+""")
+
+
+@pytest.mark.users("root")
 def test_capabilities_of_files_go_with_a_write(several):
     several(r"""
 CAP = struct.pack("<IIIII", 0x02000001, 1 << 10, 0, 0, 0)
