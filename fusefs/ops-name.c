@@ -2,6 +2,7 @@
 #include "fusefs/beneath.h"
 #include "fusefs/ops.h"
 #include "fusefs/transport.h"
+#include "store/log.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -245,6 +246,29 @@ static int create_known(fuse_req_t req, struct shfs_node *parent, const char *na
 	return r;
 }
 
+/* shfs_open_node, of one that was made with a mode by which its owner may not open it. */
+static int open_made(fuse_req_t req, struct shfs_node *node, int flags,
+                     const struct statx *stx, struct shfs_handle **handle)
+{
+	int r = shfs_open_node(req, node, flags, handle), fd;
+	struct shfs_fs *fs = shfs_req_fs(req);
+
+	if (r != -EACCES || !S_ISREG(stx->stx_mode) || stx->stx_size)
+		return r;
+	fd = shfs_node_fd(fs->tree, node);
+	if (fd < 0)
+		return fd;
+	if (!fchmodat(fs->proc_fd, shfs_fd_name(fd).name,
+	              (stx->stx_mode & ALLPERMS) | S_IRUSR | S_IWUSR, 0)) {
+		r = shfs_open_node(req, node, flags, handle);
+		if (fchmodat(fs->proc_fd, shfs_fd_name(fd).name, stx->stx_mode & ALLPERMS,
+		             0))
+			shfs_log("cannot take back the permission to write: %m");
+	}
+	shfs_node_fd_done(fs->tree, node);
+	return r;
+}
+
 /* Made, and not opened yet. */
 static int create_made(fuse_req_t req, struct shfs_node *parent, const char *name,
                        int flags, struct statx *stx, struct shfs_node **node,
@@ -254,7 +278,7 @@ static int create_made(fuse_req_t req, struct shfs_node *parent, const char *nam
 
 	if (r)
 		return r;
-	r = shfs_open_node(req, *node, flags & ~(O_CREAT | O_EXCL), handle);
+	r = open_made(req, *node, flags & ~(O_CREAT | O_EXCL), stx, handle);
 	if (r)
 		shfs_node_forget(shfs_req_fs(req)->tree, (*node)->id, 1);
 	return r;

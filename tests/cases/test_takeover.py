@@ -325,6 +325,16 @@ def test_each_is_carried_out_once(sandbox, shfs, taken, when):
 
 @pytest.mark.users("ordinary")
 @pytest.mark.parametrize("when", ["delay_exit", "delay_enter"])
+def test_made_to_be_read_only(sandbox, taken, when):
+    """As git makes its objects: who takes over could not open it to write."""
+    code = "fd = os.open('x', os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444); assert os.write(fd, b'x') == 1"
+    killed_at(sandbox, taken, taken, "", "openat", code, when)
+    assert sandbox.sh("stat -c '%a %s' x").stdout == "444 1\n"
+    assert contents(sandbox, "x")[-1] == b"x"
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("when", ["delay_exit", "delay_enter"])
 def test_an_append_to_what_may_not_be_read(sandbox, taken, when):
     state = 'write("log", b"1 "); os.chmod("log", 0o200); log = os.open("log", os.O_WRONLY | os.O_APPEND)\n'
     killed_at(sandbox, taken, taken, state, "pwritev2", "assert os.write(log, b'2 ') == 2", when)

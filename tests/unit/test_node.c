@@ -232,7 +232,6 @@ static void test_reused_inode_number(void **state)
 	assert_int_equal(n_dropped, 1);
 }
 
-/* Ids of other devices are hashes; none is another's, or the root's. */
 /* After a takeover a node that the kernel has given back stays for a while; also where its
  * inode number is another file's by then. */
 static void test_given_back_and_reused(void **state)
@@ -262,6 +261,7 @@ static void test_given_back_and_reused(void **state)
 	shfs_heir_free(heir);
 }
 
+/* Ids of other devices are hashes; none is another's, or the root's. */
 static void test_other_devices(void **state)
 {
 	enum { N = 5000 };
