@@ -489,6 +489,22 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
 	shfs_req_result(req, r);
 }
 
+/* The answer for a file without a hole. */
+static off_t seek_data(int fd, off_t offset, int whence)
+{
+	struct stat st;
+
+	if (fstat(fd, &st))
+		return -1;
+	if (offset < 0 || offset >= st.st_size) {
+		errno = ENXIO;
+		return -1;
+	}
+	return whence == SEEK_HOLE ? st.st_size : offset;
+}
+
+/* What is stored to a mapping comes late, and may lie where there is a hole beneath: who
+ * copies the file would miss it. */
 static void op_lseek(fuse_req_t req, fuse_ino_t id, off_t offset, int whence,
                      struct fuse_file_info *fi)
 {
@@ -497,7 +513,9 @@ static void op_lseek(fuse_req_t req, fuse_ino_t id, off_t offset, int whence,
 
 	if (!handle)
 		return;
-	at = lseek(handle->fd, offset, whence);
+	at = shfs_watch_may_be_mapped(shfs_req_fs(req), handle)
+	             ? seek_data(handle->fd, offset, whence)
+	             : lseek(handle->fd, offset, whence);
 	if (at < 0)
 		shfs_req_fail(req, -errno);
 	else

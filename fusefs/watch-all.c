@@ -48,3 +48,16 @@ bool shfs_watch_is_read(struct shfs_fs *fs, const struct shfs_node *node)
 	pthread_mutex_unlock(&fs->handles_lock);
 	return handle;
 }
+
+bool shfs_watch_may_be_mapped(struct shfs_fs *fs, const struct shfs_handle *but)
+{
+	const struct shfs_handle *handle;
+
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_FOREACH2 (fs->handles, handle, next_open)
+		if (handle != but && handle->node == but->node && handle->reads &&
+		    handle->writable && handle->io == SHFS_IO_CACHED)
+			break;
+	pthread_mutex_unlock(&fs->handles_lock);
+	return handle;
+}

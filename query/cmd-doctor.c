@@ -261,8 +261,15 @@ static void check_program(struct doctor *d)
 {
 	_cleanup_free_ char *program = shfs_path_installed("libexec", "shfs-fuse");
 
+#ifdef SHFS_HAVE_MAP
+	const char *complete = "shfs " SHFS_VERSION " is complete";
+#else
+	const char *complete = "shfs " SHFS_VERSION " is complete, but for shfs map (it "
+			       "was built without npm's packages)";
+#endif
+
 	if (program && !access(program, X_OK))
-		say(d, LEVEL_OK, NULL, "shfs " SHFS_VERSION " is complete");
+		say(d, LEVEL_OK, NULL, "%s", complete);
 	else
 		say(d, LEVEL_FAIL, "install shfs as a whole: ./dev install",
 		    "shfs-fuse is not installed beside shfs");

@@ -416,7 +416,7 @@ static int preview(struct job *j)
 		                  : say(j, stdout, "would be forgotten"))
 		               ?: -1;
 	if (!code && !opts.dry_run) {
-		code = say(j, stderr, "this is to be forgotten");
+		code = check_mounts(j) ?: say(j, stderr, "this is to be forgotten");
 		if (!code && !is_yes()) {
 			shfs_error("nothing is forgotten");
 			code = SHFS_EXIT_REFUSED;

@@ -63,7 +63,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 		return shfs_count_option(opt, value, &filter.limit);
 	else if (!code && (!strcmp(opt->name, "read") || !strcmp(opt->name, "wrote")) &&
 	         add_path(value))
-		return shfs_error("out of memory"), SHFS_EXIT_FAILURE;
+		return shfs_no_memory(), SHFS_EXIT_FAILURE;
 	return MAX(code, 0);
 }
 
@@ -220,12 +220,16 @@ static int explain_nothing(struct shfs_index *index, int argc, char **argv)
 {
 	int code = shfs_fail_if_unknown(index, argc, argv);
 
+	/* of options, too, but for patterns */
+	for (size_t i = 0; i < n_paths && !code; i++)
+		if (!strpbrk(paths[i], "*?["))
+			code = shfs_fail_if_unknown(index, 1, &paths[i]);
 	if (code)
 		return code;
 	if (json)
 		return SHFS_EXIT_OK;
 	shfs_error("no command matches");
-	if (!filter.all)
+	if (!filter.all && !n_paths)
 		shfs_hint("--all also has those that touched no files");
 	return SHFS_EXIT_NOT_FOUND;
 }

@@ -268,8 +268,24 @@ static int mount_one(struct shfs_context *ctx, char *dir, const char **program)
 	return SHFS_EXIT_OK;
 }
 
+/* What stands in it from before looks at what the mount covers. */
+static void explain_place(int n, char **dirs)
+{
+	_cleanup_free_ char *here = shfs_path_absolute(".");
+
+	for (int i = 0; i < n && here; i++) {
+		_cleanup_free_ char *path = shfs_path_absolute(dirs[i]);
+
+		if (path && shfs_path_is_below(here, path)) {
+			puts("  this shell stands in it from before: cd . takes it into "
+			     "the mount");
+			return;
+		}
+	}
+}
+
 /* Once, however many directories were mounted. */
-static void explain(struct shfs_context *ctx, const char *program)
+static void explain(struct shfs_context *ctx, const char *program, int n, char **dirs)
 {
 	const char *shell = shfs_hook_shell();
 
@@ -280,6 +296,8 @@ static void explain(struct shfs_context *ctx, const char *program)
 	               "can bypass it");
 	if (shfs_hook_of_ancestor(shfs_context_store_path(ctx)))
 		return;
+	if (program == fuse)
+		explain_place(n, dirs);
 	puts("  this shell has no hook: what it runs is recorded without command text");
 	printf("  hint: %s\n", shfs_hook_line(shell));
 }
@@ -313,7 +331,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	}
 	if (n_mounted) {
 		start_follower(ctx);
-		explain(ctx, program);
+		explain(ctx, program, argc, argv);
 	}
 	return worst;
 }

@@ -26,7 +26,7 @@ const char *shfs_context_store_path(struct shfs_context *ctx)
 	if (!ctx->store_path)
 		ctx->store_path = shfs_path_store(ctx->store_option);
 	if (!ctx->store_path) {
-		shfs_error("out of memory");
+		shfs_no_memory();
 		exit(SHFS_EXIT_FAILURE);
 	}
 	return ctx->store_path;
@@ -148,7 +148,7 @@ const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *cod
 		r = name ? shfs_config_read(&ctx->config, name, &message) : -ENOMEM;
 	}
 	if (!ctx->config_read) {
-		shfs_error("out of memory");
+		shfs_no_memory();
 		*code = SHFS_EXIT_FAILURE;
 		return NULL;
 	}

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/cmd.h"
 
+#include <errno.h>
 #include <stdarg.h>
+#include <string.h>
 
 static void say(const char *prefix, const char *fmt, va_list ap)
 {
@@ -18,6 +20,19 @@ void shfs_error(const char *fmt, ...)
 	va_start(ap, fmt);
 	say("shfs: ", fmt, ap);
 	va_end(ap);
+}
+
+void shfs_no_memory(void)
+{
+	char here[1];
+
+	if (getcwd(here, sizeof(here)) || errno == ERANGE) {
+		shfs_error("out of memory");
+	} else {
+		shfs_error("the current directory is not there any more: %s",
+		           strerror(errno));
+		shfs_hint("cd \"$PWD\", or anywhere else");
+	}
 }
 
 void shfs_warn(const char *fmt, ...)

@@ -18,7 +18,7 @@ int shfs_fail_index(struct shfs_index *index, int error)
 	const char *what = shfs_index_error(index);
 
 	if (error == -ENOMEM)
-		shfs_error("out of memory");
+		shfs_no_memory();
 	else if (error == -EBADMSG)
 		shfs_error("the index is damaged; make it again: shfs reindex");
 	else

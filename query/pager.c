@@ -4,6 +4,7 @@
 #include "common/buf.h"
 #include "common/path.h"
 #include "common/quote.h"
+#include "query/model.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -110,6 +111,15 @@ static void handle_signals(void)
 		sigaction(ends[i], &action, NULL);
 }
 
+/* Of the terminal, which can be asked no more behind the pipe. */
+static void note_columns(void)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%zu", shfs_show_columns());
+	setenv("COLUMNS", text, true);
+}
+
 void shfs_pager_start(const char *command)
 {
 	int fds[2];
@@ -121,6 +131,7 @@ void shfs_pager_start(const char *command)
 	if (pager == 0)
 		run(command, fds[0]);
 	if (pager > 0) {
+		note_columns();
 		dup2(fds[1], STDOUT_FILENO);
 		if (isatty(STDERR_FILENO))
 			dup2(fds[1], STDERR_FILENO);

@@ -65,7 +65,7 @@ static int run_one(struct shfs_restorer *restorer, struct shfs_restore_item *ite
 	int code = shfs_restore(restorer, &item->version, &target, &message);
 
 	if (message.failed || !message.data)
-		shfs_error("out of memory");
+		shfs_no_memory();
 	else if (code)
 		shfs_error("%s", message.data);
 	else if (say_done)

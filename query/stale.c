@@ -219,9 +219,13 @@ static int writer_of(struct shfs_stale *s, const struct shfs_version *v, bool to
 
 	if (r > 0)
 		r = shfs_facts_access(s->graph->facts, v->access_id, &a);
-	if (r <= 0)
+	/* what was found there may have been written again since */
+	if (r < 0 || (!r && (v->access_id || !touched)))
 		return r;
-	*w = (struct writer){ v->command_id, v->process_id, shfs_access_end_ns(&a) };
+	*w = (struct writer){ .end_ns = INT64_MIN };
+	if (r)
+		*w = (struct writer){ v->command_id, v->process_id,
+			              shfs_access_end_ns(&a) };
 	r = touched ? later_writer(s, false, v, w) ?: later_writer(s, true, v, w) : 0;
 	return r ? r : w->command_id != 0;
 }

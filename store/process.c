@@ -182,6 +182,32 @@ static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	                               : task_mark(ing, rec, *task_id);
 }
 
+/* What was told of it first counts, in whatever order the segments are read. */
+static int process_find(struct shfs_ingest *ing, const struct shfs_record *rec,
+                        int64_t task_id, int64_t exe, int64_t argv, int64_t cwd,
+                        int64_t *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT process_id, first_ns FROM process"
+	                     " WHERE (process_id = ?1 OR task_id = ?1)"
+	                     " AND exe_id = ?2 AND argv_id = ?3",
+	                     shfs_arg_int(task_id), shfs_arg_int(exe),
+	                     shfs_arg_int(argv));
+
+	if (r <= 0)
+		return r;
+	*out = sqlite3_column_int64(stmt, 0);
+	if (sqlite3_column_int64(stmt, 1) <= rec->time.real_ns)
+		return 1;
+	return shfs_sql_run(ing->index,
+	                    "UPDATE process SET first_ns = ?, cwd_id = ?, uid = ?"
+	                    " WHERE process_id = ?",
+	                    shfs_arg_int(rec->time.real_ns), shfs_arg_int(cwd),
+	                    shfs_arg_int(rec->process.uid), shfs_arg_int(*out))
+	               ?: 1;
+}
+
 static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id, bool is_first, int64_t *out)
 {
@@ -194,12 +220,7 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	if (!r)
 		r = shfs_string_id(ing, p->cwd, &cwd);
 	if (!r)
-		r = shfs_sql_int(ing->index, out,
-		                 "SELECT process_id FROM process"
-		                 " WHERE (process_id = ?1 OR task_id = ?1)"
-		                 " AND exe_id = ?2 AND argv_id = ?3",
-		                 shfs_arg_int(task_id), shfs_arg_int(exe),
-		                 shfs_arg_int(argv));
+		r = process_find(ing, rec, task_id, exe, argv, cwd, out);
 	if (r)
 		return MIN(r, 0);
 	r = shfs_sql_run(ing->index,

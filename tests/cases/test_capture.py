@@ -624,6 +624,20 @@ for n in range(300):
     assert {os.path.basename(path) for (path,) in rows(sandbox, written)} == {f"a{n}" for n in range(300)}
 
 
+def test_a_hole_that_is_stored_to(sandbox, mounted):
+    """By a mapping, of which nothing has come yet: who copies what is no hole copies it."""
+    out = python(sandbox, r"""
+fd = os.open("f", os.O_RDWR | os.O_CREAT, 0o644); os.ftruncate(fd, 1 << 20)
+with mmap.mmap(fd, 1 << 20) as mapped:
+    mapped[500000:500003] = b"abc"
+    subprocess.run("cp --sparse=auto --reflink=never f copy; tar cSf t.tar f", shell=True, check=True)
+    say(read("copy")[500000:500003])
+    os.mkdir("x"); subprocess.run(["tar", "xf", "t.tar", "-C", "x"]); say(read("x/f")[500000:500003])
+os.close(fd); fd = os.open("f", os.O_RDONLY); say(os.lseek(fd, 0, os.SEEK_DATA) <= 500000)
+""")
+    assert out == b"b'abc'\nb'abc'\nTrue\n"
+
+
 @pytest.mark.transports
 def test_read_and_renamed_at_once(sandbox, mounted):
     """The kernel does not wait until it has told of the close; the read is by the old name."""

@@ -327,7 +327,7 @@ def terminal(sandbox):
     """terminal(*args, env, command) -> a program on a terminal; expect EOF for its output."""
     started = []
 
-    def start(*args, env=None, pager="cat", argv=None):
+    def start(*args, env=None, pager="cat", argv=None, columns=80):
         def become():
             sandbox.user.become()
             os.chdir(sandbox.project)
@@ -336,7 +336,7 @@ def terminal(sandbox):
         pty = pexpect.spawn(
             command[0], command[1:],
             env={**sandbox.env, "PAGER": pager, **(env or {})},
-            preexec_fn=become, dimensions=(24, 80), encoding="utf-8", timeout=20 * harness.PATIENCE,
+            preexec_fn=become, dimensions=(24, columns), encoding="utf-8", timeout=20 * harness.PATIENCE,
         )  # fmt: skip
         pty.delaybeforesend = None
         started.append(pty)
@@ -393,6 +393,15 @@ def test_pager_keeps_colors_and_gets_options(recorded, terminal):
     assert "\x1b[" in output(terminal("log", "file", pager="cat; true"))
     assert "LESS=FRX" in output(terminal("log", "file", pager="env"))
     assert "LESS=-S" in output(terminal("log", "file", pager="env", env={"LESS": "-S"}))
+
+
+@pytest.mark.parametrize("columns", [60, 200])
+def test_pager_leaves_the_width_of_the_terminal(recorded, terminal, columns):
+    """Of which a long line is cut, or not."""
+    recorded.sh("sleep 0; cat file > " + "a" * 150)
+    recorded.shfs("sync")
+    shown = [output(terminal(*more, "log", "--color=never", "a" * 150, columns=columns)) for more in ((), ("--no-pager",))]
+    assert shown[0] == shown[1] and "\n" in shown[0]
 
 
 def test_pager_that_is_not_there(recorded, terminal):

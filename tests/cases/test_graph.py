@@ -307,6 +307,18 @@ def test_stale(study, sandbox):
     assert sandbox.shfs("stale").stdout == "0 of 2 results stale\n"
 
 
+def test_stale_of_what_was_found_and_made_again(sandbox, shell):
+    """With the bytes that were there before anything was recorded."""
+    sandbox.sh("printf 'b\\na\\n' > in; sort in > out")
+    bash = shell()
+    sandbox.mount()
+    bash.run(f"cd {sandbox.project}; sort in > out")
+    bash.run("echo c >> in")
+    shown = plain(sandbox.shfs("stale", check=1).stdout)
+    assert shown.startswith("out@1\n└─ in@1  is @2 now\n") and "1 of 1 result stale" in shown
+    bash.close()
+
+
 def test_stale_of_one_file(study, sandbox):
     study.run("wc -l < data/in.csv > lines")
     study.run("sed -i s/3/5/ config.yaml")

@@ -9,6 +9,7 @@ import re
 import pytest
 
 from analysis import LINES, PROJECT
+from harness import PREFIX
 
 FIRST = PROJECT["config.yaml"]
 ID = re.compile(r"^[0-9a-f]{7,16}  ", re.M)
@@ -676,6 +677,8 @@ def test_undelete(study, sandbox):
         (["show", "nothing"], 3, "never seen"),
         (["history", "nothing"], 3, "never seen"),
         (["history", "--grep", "nothing like it"], 3, "no command matches"),
+        (["history", "--wrote", "confg.yaml"], 3, "did you mean config.yaml?"),
+        (["history", "--wrote", "*.nothing"], 3, "no command matches"),
         (["history", "--regex", "("], 2, "Unmatched"),
         (["history", "--since", "whenever"], 2, "not a time"),
         (["history", "--status", "bad"], 2, "not ok, fail"),
@@ -692,6 +695,12 @@ def test_undelete(study, sandbox):
 def test_errors(study, sandbox, args, status, message):
     result = sandbox.shfs(*args, check=status)
     assert message in result.stderr and result.stdout == ""
+
+
+def test_in_a_directory_that_has_gone(study, sandbox):
+    for command in "log x", "restore x@1", "stale x":
+        script = f"mkdir {sandbox.home}/gone; cd {sandbox.home}/gone; rmdir ../gone; {PREFIX}/bin/shfs {command}"
+        assert "the current directory is not there any more" in sandbox.sh(script, check=False).stderr
 
 
 @pytest.mark.users("ordinary")
