@@ -58,12 +58,18 @@ static int json_one_gone(struct log *l, const struct shfs_gone *one)
 
 static int put_gone(struct log *l, const struct shfs_version *v)
 {
-	const struct shfs_gone *one = shfs_gone_find(&l->gone, v->n);
+	const struct shfs_gone *one = shfs_gone_find(&l->gone, v->n), *next;
+	bool newest_first = !opts.json && !opts.reverse;
 	int r = 0;
 
-	for (; one && !r; one = shfs_gone_next(&l->gone, one))
-		r = opts.json ? json_one_gone(l, one)
-		              : shfs_version_show_gone(&l->view, one, &l->out);
+	while (newest_first && one && (next = shfs_gone_next(&l->gone, one)))
+		one = next;
+	for (; one && !r; one = newest_first ? shfs_gone_before(&l->gone, one)
+	                                     : shfs_gone_next(&l->gone, one))
+		if (!opts.json)
+			r = shfs_version_show_gone(&l->view, one, &l->out);
+		else if (!one->back)
+			r = json_one_gone(l, one);
 	return r;
 }
 

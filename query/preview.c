@@ -224,10 +224,12 @@ int shfs_preview_content(const struct shfs_preview *p, const struct shfs_version
 static int show_gone(const struct shfs_preview *p, const struct shfs_gone_list *gone,
                      int64_t n, struct shfs_buf *out)
 {
-	const struct shfs_gone *one = shfs_gone_find(gone, n);
+	const struct shfs_gone *one = shfs_gone_find(gone, n), *next;
 	int r = 0;
 
-	for (; one && !r; one = shfs_gone_next(gone, one))
+	while (one && (next = shfs_gone_next(gone, one)))
+		one = next;
+	for (; one && !r; one = shfs_gone_before(gone, one))
 		r = shfs_version_show_gone(&p->view, one, out);
 	return r;
 }

@@ -54,19 +54,19 @@ static int show_doer(const struct shfs_version_view *view, struct shfs_buf *out,
 	return r;
 }
 
-/* --- when the file went away --- */
+/* --- when the file went away, and came back --- */
 
 /*
- * Of the uses of a version those that took it from its path: the last of a kind is the
- * one that did. Where the same doer then made the next version that is how it saves, and
- * not worth a word, unless the old one is still there under another name.
+ * Of the uses of a version those that took it from its path. Where the same doer then
+ * made the next version that is how it saves, and not worth a word, unless the old one is
+ * still there under another name. And those that made it again, with the same bytes.
  */
 #define SAME_DOER(x, y)                                                                  \
 	x ".command_id IS " y ".command_id AND (" x ".command_id IS NOT NULL OR " x      \
 	  ".process_id IS " y ".process_id)"
 #define GONE                                                                             \
-	"SELECT seen_n, op, path2, end_ns, command_id, process_id FROM v_access a"       \
-	" WHERE file_id = ?1 AND is_open = 0 AND seen_n IS NOT NULL"                     \
+	"SELECT seen_n AS n, op, path2, end_ns, command_id, process_id, seq_key"         \
+	" FROM v_access a WHERE file_id = ?1 AND is_open = 0 AND seen_n IS NOT NULL"     \
 	" AND op IN ('unlink', 'rename')"                                                \
 	" AND NOT (EXISTS (SELECT 1 FROM v_version v WHERE v.file_id = ?1"               \
 	"  AND v.n = a.seen_n + 1 AND " SAME_DOER(                                       \
@@ -74,19 +74,27 @@ static int show_doer(const struct shfs_version_view *view, struct shfs_buf *out,
 			  "  (SELECT 1 FROM v_access b WHERE b.file_id = a.file2_id"     \
 			  "  AND b.is_open = 0 AND b.op IN ('unlink', 'rename') AND "    \
 			  "b.seq_key > a.seq_key"                                        \
-			  "  AND " SAME_DOER("b", "a") ")))"                             \
-						       " ORDER BY seen_n, seq_key"
+			  "  AND " SAME_DOER("b", "a") ")))"
+#define AGAIN                                                                            \
+	"SELECT made_n, 'again', NULL, end_ns, command_id, process_id, seq_key"          \
+	" FROM v_access a WHERE %s = ?1 AND made_n IS NOT NULL AND access_id IS NOT"     \
+	" (SELECT access_id FROM v_version v WHERE v.file_id = ?1 AND v.n = a.made_n)"
 
 static int add_gone(struct shfs_gone_list *gone, struct shfs_rows *rows)
 {
+	const struct shfs_gone *last = gone->n ? &gone->list[gone->n - 1] : NULL;
 	bool renamed = !strcmp(shfs_rows_text(rows, 1), "rename");
 	struct shfs_gone one = {
+		.back = !strcmp(shfs_rows_text(rows, 1), "again"),
 		.n = shfs_rows_int(rows, 0),
 		.end_ns = shfs_rows_int(rows, 3),
 		.command_id = shfs_rows_int(rows, 4),
 		.process_id = shfs_rows_int(rows, 5),
 	};
 
+	/* of what was there as well it is not worth a word */
+	if (one.back && (!last || last->n != one.n || last->back))
+		return 0;
 	if (!MAKE_ROOM(gone->list, gone->n, gone->cap))
 		return -ENOMEM;
 	if (renamed && !(one.path2 = strdup(shfs_rows_text(rows, 2))))
@@ -98,8 +106,13 @@ static int add_gone(struct shfs_gone_list *gone, struct shfs_rows *rows)
 int shfs_gone_load(struct shfs_index *index, int64_t file_id, struct shfs_gone_list *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index, GONE, &rows);
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
 
+	shfs_buf_printf(&sql,
+	                GONE " UNION ALL " AGAIN " UNION ALL " AGAIN " ORDER BY 1, 7",
+	                "file2_id IS NULL AND file_id", "file2_id");
+	r = sql.failed ? -ENOMEM : shfs_rows_open(index, sql.data, &rows);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 1, file_id);
 	while (!r && (r = shfs_rows_next(rows)) > 0)
@@ -138,13 +151,21 @@ const struct shfs_gone *shfs_gone_next(const struct shfs_gone_list *gone,
 	return next < gone->list + gone->n && next->n == one->n ? next : NULL;
 }
 
+const struct shfs_gone *shfs_gone_before(const struct shfs_gone_list *gone,
+                                         const struct shfs_gone *one)
+{
+	return one > gone->list && one[-1].n == one->n ? one - 1 : NULL;
+}
+
 int shfs_version_show_gone(const struct shfs_version_view *view,
                            const struct shfs_gone *one, struct shfs_buf *out)
 {
 	int r = 0;
 
-	shfs_buf_printf(out, "%s%s", view->style->bad,
-	                one->path2 ? "renamed to " : "deleted");
+	shfs_buf_printf(out, "%s%s", one->back ? view->style->bold : view->style->bad,
+	                one->back    ? "there again"
+	                : one->path2 ? "renamed to "
+	                             : "deleted");
 	if (one->path2)
 		r = show_name(view, one->path2, 0, strlen("renamed to ") + TIME_WIDTH,
 		              out);

@@ -17,13 +17,15 @@ _must_check_ int shfs_version_show(const struct shfs_version_view *view,
                                    const struct shfs_version *version,
                                    struct shfs_buf *out);
 
-/* How version n left its path: it was deleted, or renamed to path2. */
+/* How version n left its path: it was deleted, or renamed to path2. Or it came back after
+ * that, with the same bytes. */
 struct shfs_gone {
 	int64_t n, end_ns, command_id, process_id;
 	char *path2; /* NULL: deleted */
+	bool back;
 };
 
-/* Those of a file, by n; of one version the last is the one that did it. */
+/* Those of a file, by n; those of one version in their order. */
 struct shfs_gone_list {
 	struct shfs_gone *list;
 	size_t n, cap;
@@ -41,6 +43,9 @@ const struct shfs_gone *shfs_gone_find(const struct shfs_gone_list *gone, int64_
 /* The next of the same version, or NULL. */
 const struct shfs_gone *shfs_gone_next(const struct shfs_gone_list *gone,
                                        const struct shfs_gone *one);
+/* The one before it, likewise. */
+const struct shfs_gone *shfs_gone_before(const struct shfs_gone_list *gone,
+                                         const struct shfs_gone *one);
 _must_check_ int shfs_version_show_gone(const struct shfs_version_view *view,
                                         const struct shfs_gone *one,
                                         struct shfs_buf *out);

@@ -697,6 +697,20 @@ def test_errors(study, sandbox, args, status, message):
     assert message in result.stderr and result.stdout == ""
 
 
+def test_log_of_what_came_back(sandbox, shell):
+    """With the bytes that it had: it is there, and the log says so."""
+    bash = shell()
+    sandbox.mount()
+    bash.run(f"cd {sandbox.project}; echo 1 > f")
+    for line in "rm f", "echo 1 > f", "mv f g; mv g f", "rm f":
+        bash.run(line)
+    heads = [line.split("  ")[0] for line in sandbox.shfs("log", "f").stdout.splitlines() if not line.startswith(" ")]
+    assert heads == ["deleted", "there again", "renamed to g", "there again", "deleted", "f@1"]
+    heads = [line.split("  ")[0] for line in sandbox.shfs("log", "--reverse", "f").stdout.splitlines() if not line.startswith(" ")]
+    assert heads == ["f@1", "deleted", "there again", "renamed to g", "there again", "deleted"]
+    bash.close()
+
+
 def test_in_a_directory_that_has_gone(study, sandbox):
     for command in "log x", "restore x@1", "stale x":
         script = f"mkdir {sandbox.home}/gone; cd {sandbox.home}/gone; rmdir ../gone; {PREFIX}/bin/shfs {command}"
