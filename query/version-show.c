@@ -35,21 +35,25 @@ int shfs_doer_load(struct shfs_index *index, int64_t command_id, int64_t process
 	return process_id ? shfs_process_load(index, process_id, &out->process) : 0;
 }
 
-/* One line, or none where it is not known. lead: "renamed from a.csv by ", or "". */
+/* One line, or none where it is not known. lead: "renamed from a.csv", or "". */
 static int show_doer(const struct shfs_version_view *view, struct shfs_buf *out,
                      const char *lead, int64_t command_id, int64_t process_id)
 {
 	_cleanup_entry_ struct shfs_entry e = { 0 };
-	size_t width = shfs_quote_width(lead, strlen(lead)) + strlen(INDENT);
+	const char *colon = *lead ? ": " : "";
+	size_t width = shfs_quote_width(lead, strlen(lead)) + strlen(INDENT) +
+	               strlen(colon);
 	int r = shfs_doer_load(view->index, command_id, process_id, &e);
 
 	if (r < 0 || (!r && !*lead))
 		return r;
 	shfs_buf_str(out, INDENT);
 	shfs_show_dim(out, view->style, lead);
-	if (r)
+	if (r) {
+		shfs_show_dim(out, view->style, colon);
 		r = shfs_entry_show_head(view->index, view->style, &e,
 		                         view->columns - MIN(width, view->columns), out);
+	}
 	shfs_buf_char(out, '\n');
 	return r;
 }
@@ -264,7 +268,6 @@ static int origin_words(const struct shfs_version_view *view,
 	bool own = v->command_id
 	                   ? origin->command_id == v->command_id
 	                   : !origin->command_id && origin->process_id == v->process_id;
-	int r;
 
 	if (own && !v->carried)
 		return 0;
@@ -272,9 +275,7 @@ static int origin_words(const struct shfs_version_view *view,
 		shfs_buf_str(out, "as ");
 	else
 		shfs_buf_printf(out, "%s from ", v->source);
-	r = show_name(view, origin->path, origin->n, view->columns, out);
-	shfs_buf_str(out, ": ");
-	return r;
+	return show_name(view, origin->path, origin->n, view->columns, out);
 }
 
 static int show_maker(const struct shfs_version_view *view, struct shfs_buf *out,
