@@ -14,6 +14,7 @@ struct file_node {
 	bool directory;
 	bool bookkeeping; /* in a directory that a program keeps for itself */
 	struct shfs_stale_file f;
+	int64_t made_ns; /* when its run was done with it */
 } __attribute__((aligned(128)));
 
 /* They lie at the places of their numbers. */
@@ -243,6 +244,7 @@ static int find_run(struct shfs_stale *s, struct file_node *f, bool touched)
 	if (r <= 0)
 		return r;
 	f->f.run = &run->r;
+	f->made_ns = w.end_ns;
 	run->n_files++;
 	run->until_ns = MAX(run->until_ns, w.end_ns);
 	return 0;
@@ -336,14 +338,15 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 	return 1;
 }
 
-/* What it made itself is no input; and a result that it had read before was edited. There
- * is room for one more. */
-static int add_input(struct shfs_stale *s, struct run_node *run, int64_t version_id)
+/* What it made itself is no input, also where that were the bytes that had been there;
+ * and a result that it had read before was edited. There is room for one more. */
+static int add_input(struct shfs_stale *s, struct run_node *run,
+                     const struct graph_read *read)
 {
-	uint32_t n = (uint32_t)version_id;
+	uint32_t n = (uint32_t)read->version_id;
 	struct file_node *f;
 	bool same = true;
-	int r = get_file(s, version_id >> 32, &f);
+	int r = get_file(s, read->version_id >> 32, &f);
 
 	if (r <= 0 || f->bookkeeping)
 		return MIN(r, 0);
@@ -354,6 +357,8 @@ static int add_input(struct shfs_stale *s, struct run_node *run, int64_t version
 	if (r <= 0)
 		return r;
 	if (f->f.run == &run->r) {
+		if (f->f.version.n == n && read->begin_ns >= f->made_ns)
+			return 0;
 		f->f.run = NULL;
 		run->n_files--;
 		return 0;
@@ -377,7 +382,7 @@ static int load_inputs(struct shfs_stale *s, struct run_node *run)
 		r = -ENOMEM;
 	for (size_t i = 0; i < reads->n && !r; i++)
 		if (reads->list[i].begin_ns <= until_ns)
-			r = add_input(s, run, reads->list[i].version_id);
+			r = add_input(s, run, &reads->list[i]);
 	return r;
 }
 

@@ -319,6 +319,21 @@ def test_stale_of_what_was_found_and_made_again(sandbox, shell):
     bash.close()
 
 
+def test_stale_of_a_step_that_is_made_again(sandbox, shell):
+    """With the same bytes, by a command that then uses it."""
+    bash = shell()
+    sandbox.mount()
+    bash.run(f"cd {sandbox.project}; printf 'b\\na\\n' > in")
+    for _ in range(2):
+        bash.run("sort in > step; cat step > result")
+    bash.run("echo c >> in")
+    for asked in (), ("step",), ("result",):
+        shown = plain(sandbox.shfs("stale", *asked, check=1).stdout)
+        assert not {"step", "result"} & set(asked) or f"{asked[0]}@1\n" in shown
+    assert "2 of 2 results stale" in plain(sandbox.shfs("stale", check=1).stdout)
+    bash.close()
+
+
 def test_stale_of_one_file(study, sandbox):
     study.run("wc -l < data/in.csv > lines")
     study.run("sed -i s/3/5/ config.yaml")
