@@ -105,7 +105,7 @@ struct kit_process {
 	uint32_t ppid;
 	double parent_ms;
 	uint32_t pgid, sid;
-	const char *exe, *marker;
+	const char *exe, *cwd, *marker;
 	double seen_ms; /* 0: just after its start */
 };
 
@@ -127,7 +127,7 @@ static _unused_ uint64_t kit_add_process(struct kit *k, const struct kit_process
 			.start_ticks = kit_ticks(p->start_ms),
 			.parent_start_ticks = kit_ticks(p->parent_ms),
 			.exe = shfs_bytes_str(p->exe ? p->exe : "/bin/true"),
-			.cwd = shfs_bytes_str(KIT_ROOT),
+			.cwd = shfs_bytes_str(p->cwd ? p->cwd : KIT_ROOT),
 			.argv = { "a\0b", 3 },
 			.marker = shfs_bytes_str(p->marker),
 		},

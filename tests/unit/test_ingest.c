@@ -502,6 +502,30 @@ static void test_marked_later(void **state)
 	kit_close(&k);
 }
 
+/* Two mounts tell of a process, and the segment of who saw it first is read last. */
+static void test_told_of_in_another_order(void **state)
+{
+	static const char *const cwds[] = { "/later", "/first" };
+	static const double seen_ms[] = { 2500, 2200 };
+	char first[2][64];
+	struct kit k;
+
+	kit_open(&k);
+	kit_mount(&k);
+	for (int i = 0; i < 2; i++) {
+		kit_process(&k, 501, 2000, 500, 1000, .seen_ms = seen_ms[i],
+		            .cwd = cwds[i]);
+		kit_ingest(&k);
+		snprintf(first[i], sizeof(first[i]), "%s",
+		         kit_ask(&k, 1,
+		                 "SELECT first_ns FROM v_process WHERE pid = 501"));
+	}
+	assert_int_equal(atoll(first[0]) - atoll(first[1]), 300000000);
+	assert_string_equal(kit_ask(&k, 1, "SELECT cwd FROM v_process WHERE pid = 501"),
+	                    "/first");
+	kit_close(&k);
+}
+
 static void test_adopted_with_two_opinions(void **state)
 {
 	struct kit k;
@@ -940,6 +964,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_adopted_by_group),
 	cmocka_unit_test(test_adopted_by_marker),
 	cmocka_unit_test(test_marked_later),
+	cmocka_unit_test(test_told_of_in_another_order),
 	cmocka_unit_test(test_adopted_with_two_opinions),
 	cmocka_unit_test(test_group_of_a_long_command),
 	cmocka_unit_test(test_marker_that_names_nothing),
