@@ -62,7 +62,9 @@ bool shfs_mountpoint_is_dead(dev_t dev)
 		_cleanup_free_ char *where = dev ? shfs_mountpoint_of(dev) : NULL;
 
 		/* or it is another one by now, that has got the number */
-		if (!where || !statx(AT_FDCWD, where, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &stx) ||
+		if (!where ||
+		    !statx(AT_FDCWD, where, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS,
+		           &stx) ||
 		    errno != ENOTCONN)
 			return false;
 		nanosleep(&(struct timespec){ .tv_nsec = GOING_NAP_MS * 1000000L }, NULL);

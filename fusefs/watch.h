@@ -163,7 +163,8 @@ void shfs_watch_settle_all(struct shfs_fs *fs);
  */
 bool shfs_watch_is_read(struct shfs_fs *fs, const struct shfs_node *node);
 
-/* Is it open for somebody else who could store to it by a mapping of the mount's pages? */
+/* Is it open for somebody else who could store to it by a mapping of the mount's pages?
+ */
 bool shfs_watch_may_be_mapped(struct shfs_fs *fs, const struct shfs_handle *but);
 
 /* For shfs_tree_new. */

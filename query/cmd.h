@@ -79,7 +79,8 @@ void shfs_context_pager(struct shfs_context *ctx);
  */
 
 void shfs_error(const char *fmt, ...) _printf_(1, 2);
-/* "out of memory"; or why there is no current directory, where a path is short of that. */
+/* "out of memory"; or why there is no current directory, where a path is short of that.
+ */
 void shfs_no_memory(void);
 void shfs_warn(const char *fmt, ...) _printf_(1, 2);
 void shfs_hint(const char *fmt, ...) _printf_(1, 2); /* "  hint: ..." */

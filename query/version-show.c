@@ -41,8 +41,8 @@ static int show_doer(const struct shfs_version_view *view, struct shfs_buf *out,
 {
 	_cleanup_entry_ struct shfs_entry e = { 0 };
 	const char *colon = *lead ? ": " : "";
-	size_t width = shfs_quote_width(lead, strlen(lead)) + strlen(INDENT) +
-	               strlen(colon);
+	size_t width =
+		shfs_quote_width(lead, strlen(lead)) + strlen(INDENT) + strlen(colon);
 	int r = shfs_doer_load(view->index, command_id, process_id, &e);
 
 	if (r < 0 || (!r && !*lead))

@@ -136,7 +136,7 @@ struct shfs_capture {
 	struct shfs_capture_stats stats;
 	int error;            /* why the store cannot be written; 0 */
 	uint64_t error_bytes; /* what there was no room for */
-	int64_t used_ns; /* since then memory has not been given back; 0: it has */
+	int64_t used_ns;      /* since then memory has not been given back; 0: it has */
 	bool writer_timed;    /* the writer sleeps until its batch is due */
 	bool stalled;         /* no event was taken off the full queue for wait_ms */
 	bool closing;

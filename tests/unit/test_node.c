@@ -232,8 +232,8 @@ static void test_reused_inode_number(void **state)
 	assert_int_equal(n_dropped, 1);
 }
 
-/* After a takeover a node that the kernel has given back stays for a while; also where its
- * inode number is another file's by then. */
+/* After a takeover a node that the kernel has given back stays for a while; also where
+ * its inode number is another file's by then. */
 static void test_given_back_and_reused(void **state)
 {
 	struct place p = open_place(4);
