@@ -691,10 +691,10 @@ static void *stress_thread(void *arg)
 
 static void test_threads(void **state)
 {
+	unsigned before = count_fds();
 	struct place p = open_place(6);
 	struct stress stress[4] = { 0 };
 	pthread_t threads[4];
-	unsigned before = count_fds();
 	uint64_t ids[STRESS_NAMES];
 
 	for (unsigned i = 0; i < 4; i++) {
@@ -707,11 +707,12 @@ static void test_threads(void **state)
 		pthread_join(threads[i], NULL);
 		assert_int_equal(stress[i].failed, 0);
 	}
-	/* all lookups were given back: nothing is known, nothing open */
+	/* all lookups were given back: nothing is known; but for what has lost its inode
+	 * number to another file a moment ago */
 	for (int i = 0; i < 2; i++) /* the first time they count as used */
 		assert_int_equal(shfs_tree_idle(p.tree, ids, ARRAY_SIZE(ids)), 0);
-	assert_int_equal(count_fds(), before);
 	close_place(&p);
+	assert_int_equal(count_fds(), before);
 }
 
 static const struct CMUnitTest tests[] = {
