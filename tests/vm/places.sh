@@ -35,8 +35,10 @@ cat >/tmp/work <<'E'
 echo 1 >/tmp/p/in/both
 echo 2 >/tmp/p/outer
 E
-shfs-watch-tool "$driver" /tmp/p --quiet 1000 -- sleep "$([ "$driver" = module ] && echo 3 || echo 30)" >/tmp/outer.log &
+shfs-watch-tool "$driver" /tmp/p -- sh -c '>/tmp/on; until [ -e /tmp/done ]; do usleep 50000; done' >/tmp/outer.log &
+until [ -e /tmp/on ]; do usleep 50000; done
 watch inner /tmp/p/in
+>/tmp/done
 wait $!
 echo "begin outer"
 cat /tmp/outer.log
