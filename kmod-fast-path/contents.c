@@ -179,8 +179,11 @@ static bool is_as_told(int fd, const struct shfs_event_file *file)
  * open to write already. */
 static bool lease(int fd, const struct shfs_event_file *file)
 {
-	return file->bytes > LEASE_BYTES_MAX || !fcntl(fd, F_SETLEASE, F_RDLCK) ||
-	       errno != EAGAIN;
+	if (fcntl(fd, F_SETLEASE, F_RDLCK))
+		return errno != EAGAIN;
+	if (file->bytes > LEASE_BYTES_MAX)
+		fcntl(fd, F_SETLEASE, F_UNLCK);
+	return true;
 }
 
 /* So long after a change its times tell of another one. */
@@ -222,6 +225,17 @@ static bool lease_in_time(struct shfs_contents *c, int fd,
 	}
 	c->wait_from_ns = 5 * shfs_clock_ns(CLOCK_MONOTONIC) - 4 * began_ns;
 	return leased;
+}
+
+/* From now on who changes the file changes its times, or waits for the lease. A write has
+ * the time of its beginning, however long it takes: who seeks for data waits for it
+ * (but on xfs, where who reads does). */
+static void outlast_writes(int fd, const struct shfs_event_file *file)
+{
+	if (fcntl(fd, F_GETLEASE) == F_RDLCK)
+		return;
+	outlast_tick(file);
+	(void)!lseek(fd, 0, SEEK_DATA);
 }
 
 /* What the event alone tells. */
@@ -287,16 +301,19 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 	return snapshot;
 }
 
-/* Reads it, and sees that it is what the event tells of. NULL: it is not, any more. sure:
- * by size and times, also of a file that somebody has open to write. */
+/* Reads it, and sees that it is what the event tells of. NULL: it is not, any more. */
 static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
-                                          const struct shfs_event_file *file, bool sure,
-                                          struct shfs_snapshot *before, bool ignored,
-                                          enum shfs_depth depth, uint64_t max_bytes)
+                                          const struct shfs_event_file *file,
+                                          int64_t at_ns, struct shfs_snapshot *before,
+                                          bool ignored, enum shfs_depth depth,
+                                          uint64_t max_bytes)
 {
-	struct shfs_snapshot *snapshot;
+	/* by its times, though somebody has it open to write */
+	bool sure = !c->late && at_ns - file->mtime_ns >= tick_ns();
 	bool leased = sure ? lease(fd, file) : lease_in_time(c, fd, file);
+	struct shfs_snapshot *snapshot;
 
+	outlast_writes(fd, file);
 	if (!is_as_told(fd, file))
 		return NULL;
 	snapshot = take(c, fd, before, ignored, depth, max_bytes);
@@ -327,9 +344,8 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 	fd = open_file(c, file, path, content_fd);
 	if (fd >= 0)
 		held.snapshot =
-			take_as_told(c, fd, file,
-		                     !c->late && at_ns - file->mtime_ns >= tick_ns(),
-		                     kept ? last : NULL, rule == SHFS_RULE_IGNORE,
+			take_as_told(c, fd, file, at_ns, kept ? last : NULL,
+		                     rule == SHFS_RULE_IGNORE,
 		                     keeps ? SHFS_DEPTH_ARCHIVE : SHFS_DEPTH_FINGERPRINT,
 		                     why != SHFS_CONTENTS_READ
 		                             ? c->config->archive_max_bytes
@@ -349,8 +365,9 @@ struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
                                      const struct shfs_event_file *file)
 {
 	struct shfs_held held = {
-		.snapshot = take_as_told(c, fd, file, !c->late, NULL, false,
-		                         SHFS_DEPTH_ARCHIVE, c->config->read_max_bytes),
+		.snapshot = take_as_told(c, fd, file, shfs_clock_ns(CLOCK_REALTIME), NULL,
+		                         false, SHFS_DEPTH_ARCHIVE,
+		                         c->config->read_max_bytes),
 	};
 
 	if (!held.snapshot)

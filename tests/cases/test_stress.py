@@ -110,6 +110,54 @@ def test_closes_at_full_speed_without_fuse(sandbox, mounted):
     print(mounted.status())
 
 
+@pytest.mark.backends(without=["fuse"])
+@pytest.mark.users("ordinary")
+@pytest.mark.timeout(300)
+def test_closed_while_another_writes(sandbox):
+    """A write that takes long, of which the times tell no more than its beginning: half of it is no
+    version."""
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[archive]\nmax-size = 1G\n")
+    mounted = sandbox.mount()
+    for size in 10 << 20, 70 << 20:  # under a lease, and not
+        sandbox.write("f", b"0" * size)
+        wait_until(lambda: mounted.status()["queued"] == "0", "all to be recorded", 60)
+        python(sandbox, """
+def on_one_cpu(what):
+    child = os.fork()
+    if not child:
+        os.close(mine)
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        os._exit(what() or 0)
+    return child
+
+def busy():
+    while True: pass
+
+def overwrite():
+    other = os.open("f", os.O_WRONLY)
+    os.nice(10)
+    return os.pwrite(other, new, 0) != len(new)
+
+mine = os.open("f", os.O_RDWR)
+new = b"1" * os.fstat(mine).st_size
+os.pwrite(mine, b"0", 0)
+time.sleep(0.05)
+before = os.fstat(mine).st_mtime_ns
+load, writer = on_one_cpu(busy), on_one_cpu(overwrite)
+while os.fstat(mine).st_mtime_ns == before: time.sleep(0.001)
+time.sleep(0.012)
+os.close(mine)
+assert os.waitpid(writer, 0)[1] == 0
+os.kill(load, signal.SIGKILL)
+""", timeout=120)
+    wait_until(lambda: mounted.status()["queued"] == "0", "all to be recorded", 60)
+    names = [f"f@{n}" for n, (name, torn, _) in enumerate(history(sandbox)["f"], 1) if name and not torn]
+    assert names
+    for name in names:
+        held = sandbox.shfs("cat", name, timeout=60).stdout_bytes
+        assert held.count(held[:1]) == len(held), name
+
+
 @pytest.mark.users("ordinary")
 @pytest.mark.timeout(120 + 20 * SECONDS)
 def test_closes_at_full_speed(sandbox, mounted):
