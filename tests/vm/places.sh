@@ -38,7 +38,7 @@ E
 shfs-watch-tool "$driver" /tmp/p -- sh -c '>/tmp/on; until [ -e /tmp/done ]; do usleep 50000; done' >/tmp/outer.log &
 until [ -e /tmp/on ]; do usleep 50000; done
 watch inner /tmp/p/in
->/tmp/done
+touch /tmp/done
 wait $!
 echo "begin outer"
 cat /tmp/outer.log
