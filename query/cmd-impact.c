@@ -168,7 +168,7 @@ static void add_summary(struct shfs_tree *t, struct shfs_graph *graph)
 	size_t makers = 0, results = 0;
 
 	for (struct shfs_graph_maker *m = shfs_graph_makers(graph); m; m = m->next)
-		makers++;
+		makers += !m->again;
 	for (struct shfs_graph_version *v = shfs_graph_versions(graph); v; v = v->next)
 		results += v->via || stands_below(v);
 	if (makers)

@@ -109,7 +109,7 @@ static int show_commands(struct shfs_index *index, const struct shfs_style *styl
 	shfs_buf_str(out, "To run again, in this order:\n");
 	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run && !r;
 	     run = run->next) {
-		if (!run->stale && !run->needed)
+		if ((!run->stale && !run->needed) || run->again)
 			continue;
 		r = shfs_entry_show_head(index, style, &run->entry, columns, out);
 		shfs_buf_printf(out, "\n         %sin ", style->dim);

@@ -118,7 +118,7 @@ static void add_summary(struct shfs_tree *t, struct shfs_graph *graph)
 	size_t makers = 0, sources = 0;
 
 	for (struct shfs_graph_maker *m = shfs_graph_makers(graph); m; m = m->next)
-		makers++;
+		makers += !m->again;
 	for (struct shfs_graph_version *v = shfs_graph_versions(graph); v; v = v->next)
 		sources += !v->maker;
 	if (makers)

@@ -47,18 +47,33 @@ static int compare_reads(const void *left, const void *right)
 		return a->key.is_process < b->key.is_process ? -1 : 1;
 	if (a->key.id != b->key.id)
 		return a->key.id < b->key.id ? -1 : 1;
+	if (a->key.job != b->key.job)
+		return a->key.job < b->key.job ? -1 : 1;
 	return a->begin_ns < b->begin_ns ? -1 : a->begin_ns > b->begin_ns;
 }
 
 struct reads_of {
 	struct downstream *d;
 	struct file_reads *reads;
+	struct read read; /* that is being added, for each job that it is of */
 };
+
+static int append_job(int64_t job, void *arg)
+{
+	struct reads_of *of = arg;
+	struct file_reads *f = of->reads;
+
+	if (!MAKE_ROOM(f->list, f->n, f->cap))
+		return -ENOMEM;
+	f->list[f->n] = of->read;
+	f->list[f->n++].key.job = job;
+	return 0;
+}
 
 static int append_read(const struct shfs_access *a, void *arg)
 {
-	struct shfs_graph *g = ((struct reads_of *)arg)->d->graph;
-	struct file_reads *f = ((struct reads_of *)arg)->reads;
+	struct reads_of *of = arg;
+	struct shfs_graph *g = of->d->graph;
 	int64_t process_id = a->access_id >> 32, command_id;
 	enum by by;
 	int r;
@@ -71,20 +86,18 @@ static int append_read(const struct shfs_access *a, void *arg)
 	r = shfs_facts_owner(g->facts, a->access_id, &command_id);
 	if (r <= 0)
 		return r;
-	if (!MAKE_ROOM(f->list, f->n, f->cap))
-		return -ENOMEM;
-	f->list[f->n++] = (struct read){
+	of->read = (struct read){
 		.n = a->seen_n,
 		.begin_ns = shfs_access_begin_ns(a),
 		.key = { command_id ? command_id : process_id, !command_id },
 		.by = by,
 	};
-	return 0;
+	return shfs_graph_readers(g, command_id, a, append_job, of);
 }
 
 static int load_reads(struct downstream *d, struct file_reads *f)
 {
-	struct reads_of of = { d, f };
+	struct reads_of of = { .d = d, .reads = f };
 	int r = shfs_facts_opens_of_file(d->graph->facts, f->file_id, append_read, &of);
 
 	if (!r && f->n)
@@ -226,7 +239,8 @@ static int add_made(const struct shfs_access *a, void *arg)
 		r = make_room((void **)&m->gone, m->n_gone, sizeof(*m->gone));
 		if (!r)
 			m->gone[m->n_gone++] = (struct gone){ a->file_id, end_ns };
-	} else if (a->made_n) {
+	} else if (a->made_n &&
+	           shfs_graph_job_of(m->jobs, a->access_id >> 32) == m->key.job) {
 		r = make_room((void **)&m->results, m->n_results, sizeof(*m->results));
 		if (!r)
 			m->results[m->n_results++] =
@@ -344,6 +358,7 @@ static int add_derived(struct downstream *d, struct version_node *node,
                        int64_t version_id)
 {
 	_cleanup_version_ struct shfs_version version = { 0 };
+	struct maker_key key;
 	struct maker_node *m;
 	int r = shfs_graph_version(d->graph, version_id, &version);
 
@@ -351,7 +366,8 @@ static int add_derived(struct downstream *d, struct version_node *node,
 		return r;
 	if (version.carried)
 		return add_carried(d, node, &version);
-	r = shfs_graph_maker(d->graph, shfs_graph_maker_of(&version), &m);
+	r = shfs_graph_maker_of(d->graph, &version, &key);
+	r = r ? r : shfs_graph_maker(d->graph, key, &m);
 	if (r <= 0 || shfs_graph_is_unfinished(m, &node->v.version))
 		return MIN(r, 0);
 	if (node->v.maker == &m->m)
@@ -477,7 +493,7 @@ static bool is_another(const struct file_reads *f, size_t i)
 {
 	const struct read *a = i ? &f->list[i - 1] : NULL, *b = &f->list[i];
 
-	return !a || a->n != b->n || a->key.id != b->key.id ||
+	return !a || a->n != b->n || a->key.id != b->key.id || a->key.job != b->key.job ||
 	       a->key.is_process != b->key.is_process;
 }
 

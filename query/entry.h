@@ -11,6 +11,7 @@
 struct shfs_entry {
 	bool is_process;
 	struct shfs_command_row command;
+	/* or what a job of the command first executed; process_id 0: it is all of it */
 	struct shfs_process_row process;
 	struct shfs_uses uses;
 };
@@ -36,8 +37,8 @@ _must_check_ int shfs_entry_show(struct shfs_index *index,
                                  const struct shfs_entry_view *view,
                                  const struct shfs_entry *entry, struct shfs_buf *out);
 
-/* One line: the id and the text of a command, or what a process was called by. Where
- * columns is not enough for any of the text, the id alone. */
+/* One line: the id and the text of a command, what a job or a process was called by.
+ * Where columns is not enough for any of the text, the id alone. */
 _must_check_ int shfs_entry_show_head(struct shfs_index *index,
                                       const struct shfs_style *style,
                                       const struct shfs_entry *entry, size_t columns,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What upstream.c, downstream.c and stale.c ask of the index. */
 #include "query/graph-internal.h"
+#include "query/program.h"
 
 #include <errno.h>
 #include <string.h>
@@ -157,6 +158,14 @@ static enum by by_of(const char *exe)
 	               : BY_ANOTHER;
 }
 
+static bool is_build_tool(const char *exe)
+{
+	const char *slash = strrchr(exe, '/');
+	const char *name = slash ? slash + 1 : exe;
+
+	return shfs_program_is_build_tool(name, strlen(name));
+}
+
 static int add_program(struct shfs_graph *g, int64_t id, struct program **out)
 {
 	struct program *p = calloc(1, sizeof(*p));
@@ -165,6 +174,7 @@ static int add_program(struct shfs_graph *g, int64_t id, struct program **out)
 	if (r > 0) {
 		p->id = id;
 		p->by = by_of(p->exe);
+		p->builds = is_build_tool(p->exe);
 		HASH_ADD(hh, g->programs, id, sizeof(id), p);
 		*out = p;
 		if (p->hh.tbl)
@@ -218,8 +228,14 @@ int shfs_graph_by(struct shfs_graph *g, int64_t process_id, enum by *out)
 int shfs_graph_accesses(struct shfs_graph *g, struct maker_key key, shfs_access_fn fn,
                         void *arg)
 {
-	return key.is_process ? shfs_facts_of_nobody(g->facts, key.id, fn, arg)
-	                      : shfs_facts_of_command(g->facts, key.id, fn, arg);
+	struct graph_jobs *jobs;
+	int r;
+
+	if (!key.job)
+		return key.is_process ? shfs_facts_of_nobody(g->facts, key.id, fn, arg)
+		                      : shfs_facts_of_command(g->facts, key.id, fn, arg);
+	r = shfs_graph_jobs(g, key.id, &jobs);
+	return r ? r : shfs_graph_job_accesses(g, jobs, key.job, fn, arg);
 }
 
 struct reads_of {

@@ -21,6 +21,7 @@ struct version_node {
 struct maker_key {
 	int64_t id;
 	int64_t is_process;
+	int64_t job; /* of the command: graph-jobs.c; 0: all that is none */
 };
 
 /* A version that a maker read: when first, by time and in the order of the journal. */
@@ -42,6 +43,7 @@ enum by {
 struct maker_node {
 	struct shfs_graph_maker m;
 	struct maker_key key;
+	struct graph_jobs *jobs; /* of the command; NULL: it has none */
 	bool queued;
 	struct maker_node *next;  /* in the queue */
 	struct graph_reads reads; /* upstream: later ones than were asked for so far */
@@ -66,6 +68,7 @@ struct program {
 	char *exe;
 	enum by by;
 	bool looked_for, outside;                  /* no versions of it are known */
+	bool builds;                               /* it runs jobs */
 	bool listed;                               /* while a list is made */
 	bool classified, interactive, interpreter; /* by stale.c */
 	UT_hash_handle hh;
@@ -86,12 +89,14 @@ struct shfs_graph {
 	struct shfs_id_table versions;
 	struct version_block *blocks; /* the one that is being filled first */
 	struct maker_node *makers;
+	struct shfs_id_table jobs;          /* by command */
+	struct shfs_id_table commands_seen; /* of the makers, those that have jobs */
 	struct program *programs;
 	int64_t last_process; /* that program was last asked for */
 	struct program *last_program;
 	struct shfs_graph_version *first_version, **last_version;
 	struct shfs_graph_maker *first_maker, **last_maker;
-	struct shfs_rows *commands;
+	struct shfs_rows *commands, *processes;
 	struct graph_reads reads; /* of the maker that is being asked */
 };
 
@@ -122,7 +127,7 @@ _must_check_ int shfs_graph_restored_from(struct shfs_graph *g,
                                           const struct shfs_version *v,
                                           int64_t *version_id);
 
-/* All of them, process by process. */
+/* All of them, process by process; of a job 0, of the whole command. */
 _must_check_ int shfs_graph_accesses(struct shfs_graph *g, struct maker_key key,
                                      shfs_access_fn fn, void *arg);
 /* Each version once, in the order of first use, by what is at most this. shfs itself
@@ -131,13 +136,39 @@ _must_check_ int shfs_graph_reads(struct shfs_graph *g, struct maker_key key,
                                   enum by most, struct graph_reads *out);
 void shfs_graph_sort_reads(struct graph_read *list, size_t n);
 
+/* --- the jobs of a build tool --- */
+
+/* Those of a command, which the graph owns; NULL where it has none, or in a graph in
+ * which commands are whole. */
+_must_check_ int shfs_graph_jobs(struct shfs_graph *g, int64_t command_id,
+                                 struct graph_jobs **out);
+void shfs_graph_jobs_free(struct shfs_graph *g);
+
+/* jobs may be NULL; 0: of none. */
+int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id);
+
+/* All of the job, then what told its tool what to do. */
+_must_check_ int shfs_graph_job_accesses(struct shfs_graph *g,
+                                         const struct graph_jobs *jobs, int64_t job,
+                                         shfs_access_fn fn, void *arg);
+
+/* All jobs of the command that have it for an input, 0 for what is none. */
+_must_check_ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
+                                    const struct shfs_access *a, shfs_id_fn fn,
+                                    void *arg);
+
+/* What the job first executed: 1, 0, or a negative errno. */
+_must_check_ int shfs_graph_job_load(struct shfs_graph *g, const struct graph_jobs *jobs,
+                                     int64_t job, struct shfs_process_row *out);
+
 /* --- the graph --- */
 
 /* 1 and *out, 0 where there is no such command or process. */
 _must_check_ int shfs_graph_maker(struct shfs_graph *g, struct maker_key key,
                                   struct maker_node **out);
 /* Who made v; id 0: nobody. */
-struct maker_key shfs_graph_maker_of(const struct shfs_version *v);
+_must_check_ int shfs_graph_maker_of(struct shfs_graph *g, const struct shfs_version *v,
+                                     struct maker_key *key);
 
 struct version_node *shfs_graph_find(struct shfs_graph *g, int64_t version_id);
 /* Takes version over. NULL: no memory. */

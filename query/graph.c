@@ -65,7 +65,10 @@ void shfs_graph_free(struct shfs_graph *g)
 		free(p);
 	}
 	free(g->reads.list);
+	shfs_graph_jobs_free(g);
+	free(g->commands_seen.slots);
 	shfs_rows_close(g->commands);
+	shfs_rows_close(g->processes);
 	shfs_facts_free(g->facts);
 	free(g);
 }
@@ -77,19 +80,35 @@ bool shfs_graph_is_full(const struct shfs_graph *g)
 
 /* --- makers --- */
 
-struct maker_key shfs_graph_maker_of(const struct shfs_version *v)
+int shfs_graph_maker_of(struct shfs_graph *g, const struct shfs_version *v,
+                        struct maker_key *key)
 {
-	return (struct maker_key){ v->command_id ? v->command_id : v->process_id,
-		                   !v->command_id };
+	struct graph_jobs *jobs;
+	int r = shfs_graph_jobs(g, v->command_id, &jobs);
+
+	*key = (struct maker_key){ v->command_id ? v->command_id : v->process_id,
+		                   !v->command_id,
+		                   shfs_graph_job_of(jobs, v->process_id) };
+	return r;
 }
 
 static int load_maker(struct shfs_graph *g, struct maker_node *m)
 {
 	struct shfs_entry *e = &m->m.entry;
+	int r;
 
 	e->is_process = m->key.is_process;
-	return e->is_process ? shfs_process_load(g->index, m->key.id, &e->process)
-	                     : shfs_graph_command(g, m->key.id, &e->command);
+	if (e->is_process)
+		return shfs_process_load(g->index, m->key.id, &e->process);
+	r = shfs_graph_jobs(g, m->key.id, &m->jobs);
+	if (r || !m->jobs)
+		return r ? r : shfs_graph_command(g, m->key.id, &e->command);
+	m->m.again = shfs_id_table_get(&g->commands_seen, m->key.id);
+	if (!m->m.again)
+		r = shfs_id_table_add(&g->commands_seen, m->key.id, m->jobs);
+	if (!r && m->key.job)
+		r = MIN(shfs_graph_job_load(g, m->jobs, m->key.job, &e->process), 0);
+	return r ? r : shfs_graph_command(g, m->key.id, &e->command);
 }
 
 int shfs_graph_maker(struct shfs_graph *g, struct maker_key key, struct maker_node **out)
@@ -125,9 +144,10 @@ int shfs_graph_maker(struct shfs_graph *g, struct maker_key key, struct maker_no
 
 bool shfs_graph_is_own(const struct maker_node *m, const struct shfs_version *v)
 {
-	struct maker_key key = shfs_graph_maker_of(v);
-
-	return key.id == m->key.id && key.is_process == m->key.is_process;
+	return m->key.is_process
+	               ? !v->command_id && v->process_id == m->key.id
+	               : v->command_id == m->key.id &&
+	                         shfs_graph_job_of(m->jobs, v->process_id) == m->key.job;
 }
 
 bool shfs_graph_is_unfinished(const struct maker_node *m, const struct shfs_version *v)
@@ -211,6 +231,7 @@ struct shfs_graph_maker *shfs_graph_makers(struct shfs_graph *g)
 
 struct executed {
 	struct shfs_graph *g;
+	const struct maker_node *m;
 	int64_t until_ns;
 	struct first_run {
 		struct program *program;
@@ -222,9 +243,13 @@ struct executed {
 static int add_executed(int64_t process_id, int64_t first_ns, void *arg)
 {
 	struct executed *e = arg;
+	const struct maker_key *key = &e->m->key;
 	struct program *program;
-	int r = shfs_graph_program(e->g, process_id, &program);
+	int r;
 
+	if (key->job && shfs_graph_job_of(e->m->jobs, process_id) != key->job)
+		return 0;
+	r = shfs_graph_program(e->g, process_id, &program);
 	if (r <= 0 || first_ns > e->until_ns || program->listed)
 		return MIN(r, 0);
 	if (!MAKE_ROOM(e->list, e->n, e->cap))
@@ -284,7 +309,7 @@ int shfs_graph_programs(struct shfs_graph *g, const struct shfs_graph_maker *mak
                         shfs_program_fn fn, void *arg)
 {
 	const struct maker_node *m = container_of(maker, struct maker_node, m);
-	struct executed e = { .g = g, .until_ns = maker->until_ns };
+	struct executed e = { .g = g, .m = m, .until_ns = maker->until_ns };
 	int r = m->key.is_process
 	                ? add_executed(m->key.id, maker->entry.process.first_ns, &e)
 	                : shfs_facts_processes(g->facts, m->key.id, add_executed, &e);

@@ -3,7 +3,8 @@
  * graph.h - versions of files, and who made one of the other: what upstream.h and
  * downstream.h find.
  *
- * A maker is a command, or a process that belongs to none. Versions cannot go round in
+ * A maker is a command, a job of a build tool that it ran (graph-jobs.c), or a process
+ * that belongs to no command. Versions cannot go round in
  * circles; makers can (one long session of an editor), so whoever walks the graph marks
  * them. The graph owns all of it.
  */
@@ -29,7 +30,8 @@ struct shfs_graph_version {
 };
 
 struct shfs_graph_maker {
-	struct shfs_entry entry;            /* without its uses */
+	struct shfs_entry entry; /* without its uses */
+	bool again;              /* another job of a command that is in the graph */
 	struct shfs_graph_version **inputs; /* in the order of first use */
 	size_t n_inputs, cap_inputs;
 	size_t n_left_out; /* versions in .git and the like that are not in the graph */

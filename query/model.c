@@ -507,13 +507,12 @@ int shfs_path_is_known(struct shfs_index *index, const char *path)
 	return r > 0 ? shfs_rows_int(rows, 0) != 0 : r;
 }
 
-/* --- directories that programs keep for themselves --- */
+/* --- what programs keep for themselves --- */
 
 static const char *const version_control[] = { ".git", ".hg", ".svn", ".bzr", ".jj" };
-static const char *const caches[] = {
-	"__pycache__", ".mypy_cache", ".pytest_cache",
-	".ruff_cache", ".tox",        ".ipynb_checkpoints"
-};
+static const char *const caches[] = { "__pycache__", ".mypy_cache", ".pytest_cache",
+	                              ".ruff_cache", ".tox",        ".ipynb_checkpoints",
+	                              ".ninja_log",  ".ninja_deps", ".snakemake" };
 
 /* Where the first component of path ends that is one of names; 0: there is none. */
 static size_t find_component(const char *path, const char *const *names, size_t n)

@@ -142,8 +142,9 @@ _must_check_ int shfs_operand_paths(struct shfs_index *index, size_t n, char **o
                                     char **paths);
 
 /*
- * The length of the beginning of path that is a directory which a program keeps for
- * itself: of version control (.git), or a cache (__pycache__). 0: path is in none.
+ * The length of the beginning of path that is what a program keeps for itself: of version
+ * control (.git), a cache (__pycache__), of a build tool (.ninja_log). 0: path is in
+ * none.
  */
 size_t shfs_path_bookkeeping(const char *path);
 /* Is it in one of version control? */

@@ -42,3 +42,10 @@ bool shfs_program_keeps_contents(const char *name, size_t len)
 
 	return shfs_program_is_one_of(name, len, keepers, ARRAY_SIZE(keepers));
 }
+
+bool shfs_program_is_build_tool(const char *name, size_t len)
+{
+	static const char *const tools[] = { "make", "gmake", "bmake", "ninja", "samu" };
+
+	return shfs_program_is_one_of(name, len, tools, ARRAY_SIZE(tools));
+}

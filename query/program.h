@@ -13,3 +13,5 @@ bool shfs_program_is_one_of(const char *name, size_t len, const char *const *pat
 bool shfs_program_is_editor(const char *name, size_t len);
 /* Brings back contents that it has kept: version control, and shfs. */
 bool shfs_program_keeps_contents(const char *name, size_t len);
+/* Runs what makes one file of others, each by itself: make, ninja. */
+bool shfs_program_is_build_tool(const char *name, size_t len);

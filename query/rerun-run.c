@@ -47,11 +47,15 @@ static bool is_changed(const struct shfs_rerun *rr, const struct shfs_rerun_step
 
 static bool is_needed(const struct shfs_rerun *rr, const struct shfs_rerun_step *step)
 {
-	if (!step->stale || step->stale->needed)
+	if (!step->stale)
 		return true;
-	for (size_t i = 0; i < step->stale->n_inputs; i++)
-		if (is_changed(rr, step, &step->stale->inputs[i]))
+	for (const struct shfs_stale_run *run = step->stale; run; run = run->next_job) {
+		if (run->needed)
 			return true;
+		for (size_t i = 0; i < run->n_inputs; i++)
+			if (is_changed(rr, step, &run->inputs[i]))
+				return true;
+	}
 	for (size_t i = 0; i < step->n_results; i++) {
 		struct shfs_rerun_step *other =
 			shfs_rerun_maker(rr, step->results[i].use->path, step);

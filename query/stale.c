@@ -25,7 +25,8 @@ struct file_block {
 
 struct run_node {
 	struct shfs_stale_run r;
-	int64_t command_id;
+	struct maker_key key;    /* a command, or a job of it */
+	struct graph_jobs *jobs; /* of the command; NULL: it has none */
 	int64_t until_ns; /* the end of the last of its results that were asked about */
 	enum { RUN_NEW, RUN_OPEN, RUN_DONE } state;
 	size_t n_files;         /* that it made */
@@ -147,21 +148,28 @@ static int is_computed(struct shfs_stale *s, int64_t process_id,
 
 /* --- files and runs --- */
 
-static int get_run(struct shfs_stale *s, int64_t command_id, struct run_node **out)
+static int get_run(struct shfs_stale *s, int64_t command_id, int64_t process_id,
+                   struct run_node **out)
 {
+	struct maker_key key = { .id = command_id };
+	struct graph_jobs *jobs;
 	struct run_node *run;
-	int r;
+	int r = shfs_graph_jobs(s->graph, command_id, &jobs);
 
-	HASH_FIND(hh, s->runs, &command_id, sizeof(command_id), run);
+	if (r < 0)
+		return r;
+	key.job = shfs_graph_job_of(jobs, process_id);
+	HASH_FIND(hh, s->runs, &key, sizeof(key), run);
 	if (!run) {
 		run = calloc(1, sizeof(*run));
 		if (!run)
 			return -ENOMEM;
-		run->command_id = command_id;
+		run->key = key;
+		run->jobs = jobs;
 		run->until_ns = INT64_MIN;
 		r = shfs_graph_command(s->graph, command_id, &run->r.entry.command);
 		if (r > 0)
-			HASH_ADD(hh, s->runs, command_id, sizeof(command_id), run);
+			HASH_ADD(hh, s->runs, key, sizeof(key), run);
 		if (r <= 0 || !run->hh.tbl) {
 			shfs_entry_clear(&run->r.entry);
 			free(run);
@@ -238,7 +246,7 @@ static int find_run(struct shfs_stale *s, struct file_node *f, bool touched)
 	int r = writer_of(s, &f->f.version, touched, &w);
 
 	if (r > 0)
-		r = get_run(s, w.command_id, &run);
+		r = get_run(s, w.command_id, w.process_id, &run);
 	if (r > 0)
 		r = is_computed(s, w.process_id, &run->r.entry.command);
 	if (r <= 0)
@@ -324,6 +332,12 @@ static bool is_same_content(const struct shfs_version_fact *a,
 	       !memcmp(&a->content.object, &b->object, sizeof(b->object));
 }
 
+static bool is_own(const struct run_node *run, int64_t command_id, int64_t process_id)
+{
+	return command_id == run->key.id &&
+	       shfs_graph_job_of(run->jobs, process_id) == run->key.job;
+}
+
 /* What was read of f, where that is not the latest version: 1 if it is an input and *same
  * whether the content is, 0 if the run made it itself. */
 static int look_at_older(struct shfs_stale *s, const struct run_node *run,
@@ -332,7 +346,7 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 	struct shfs_version_fact seen;
 	int r = shfs_facts_version(s->graph->facts, f->version.file_id << 32 | n, &seen);
 
-	if (r <= 0 || seen.command_id == run->command_id)
+	if (r <= 0 || is_own(run, seen.command_id, seen.process_id))
 		return MIN(r, 0);
 	*same = is_same_content(&seen, &f->version);
 	return 1;
@@ -345,14 +359,15 @@ static int add_input(struct shfs_stale *s, struct run_node *run,
 {
 	uint32_t n = (uint32_t)read->version_id;
 	struct file_node *f;
-	bool same = true;
+	bool same = true, own;
 	int r = get_file(s, read->version_id >> 32, &f);
 
 	if (r <= 0 || f->bookkeeping)
 		return MIN(r, 0);
+	own = is_own(run, f->f.version.command_id, f->f.version.process_id);
 	if (f->f.version.n != n)
 		r = look_at_older(s, run, &f->f, n, &same);
-	else if (f->f.version.command_id == run->command_id)
+	else if (own)
 		r = 0;
 	if (r <= 0)
 		return r;
@@ -363,7 +378,7 @@ static int add_input(struct shfs_stale *s, struct run_node *run,
 		run->n_files--;
 		return 0;
 	}
-	if (f->f.version.command_id == run->command_id)
+	if (own)
 		return 0;
 	run->r.inputs[run->r.n_inputs++] = (struct shfs_stale_input){ &f->f, n, !same };
 	return 0;
@@ -371,10 +386,9 @@ static int add_input(struct shfs_stale *s, struct run_node *run,
 
 static int load_inputs(struct shfs_stale *s, struct run_node *run)
 {
-	struct maker_key key = { .id = run->command_id };
 	const struct graph_reads *reads = &s->graph->reads;
 	int64_t until_ns = run->until_ns; /* a result may be found on the way */
-	int r = shfs_graph_reads(s->graph, key, BY_ANOTHER, &s->graph->reads);
+	int r = shfs_graph_reads(s->graph, run->key, BY_ANOTHER, &s->graph->reads);
 
 	if (!r && reads->n)
 		run->r.inputs = calloc(reads->n, sizeof(*run->r.inputs));
@@ -465,6 +479,30 @@ static void add_needed(struct shfs_stale *s)
 	}
 }
 
+/* A command is run once, however many of its jobs are stale. */
+static int join_jobs(struct shfs_stale *s)
+{
+	struct shfs_id_table last = { 0 }; /* of each command */
+	int r = 0;
+
+	for (struct shfs_stale_run *run = s->first; run && !r; run = run->next) {
+		struct run_node *node = container_of(run, struct run_node, r), *before;
+
+		if (!node->jobs || (!run->stale && !run->needed))
+			continue;
+		before = shfs_id_table_get(&last, node->key.id);
+		if (before) {
+			before->r.next_job = run;
+			run->again = true;
+			shfs_id_table_slot(&last, node->key.id)->value = node;
+		} else {
+			r = shfs_id_table_add(&last, node->key.id, node);
+		}
+	}
+	free(last.slots);
+	return r;
+}
+
 /* --- what was asked about --- */
 
 static int add_result(struct shfs_stale *s, int64_t file_id)
@@ -531,6 +569,7 @@ int shfs_stale_new(struct shfs_index *index, char *const *paths, size_t n,
 	for (struct shfs_stale_run *one = s->first; one && !r; one = one->next)
 		drop_others(one);
 	add_needed(s);
+	r = r ? r : join_jobs(s);
 	if (!r)
 		*out = TAKE_PTR(s);
 	return r;

@@ -3,11 +3,12 @@
  * stale.h - which results no longer match their inputs, and which commands to run again.
  *
  * A result is the latest version of a file that is there, made by a command that read
- * other files before. It is stale if one of these holds another content now than the
- * command read, or if one of these is stale itself; the command's exit status does not
- * matter. No results, but as they are: what was edited in place or appended to, what
- * editors, notebooks, version control and shfs wrote, what was copied or moved by a
- * command that does nothing else, and what processes outside of any command made.
+ * other files before; each job of a build tool counts as a command of its own. It is
+ * stale if one of these holds another content now than the command read, or if one of
+ * these is stale itself; the command's exit status does not matter. No results, but as
+ * they are: what was edited in place or appended to, what editors, notebooks, version
+ * control and shfs wrote, what was copied or moved by a command that does nothing else,
+ * and what processes outside of any command made.
  */
 #pragma once
 
@@ -27,13 +28,17 @@ struct shfs_stale_input {
 };
 
 struct shfs_stale_run {
-	struct shfs_entry entry; /* a command; without its uses */
+	struct shfs_entry entry; /* the command; without its uses, or which job it was */
 	struct shfs_stale_file *results;
 	struct shfs_stale_input *inputs;
 	size_t n_inputs;
 	bool stale;  /* for an input that changed, or is stale itself */
 	bool needed; /* for it made an input, now removed, of one that is to be run */
 	struct shfs_stale_run *next; /* in an order in which they can be run */
+	/* of those that are to be run: another job of the same command, later in the
+	 * order; again: there is one before it */
+	struct shfs_stale_run *next_job;
+	bool again;
 };
 
 struct shfs_stale;

@@ -158,9 +158,11 @@ static int require(struct upstream *up, struct version_node *node, size_t depth)
 
 static int attach_maker(struct upstream *up, struct version_node *node)
 {
+	struct maker_key key;
 	struct maker_node *m;
-	int r = shfs_graph_maker(up->graph, shfs_graph_maker_of(&node->v.version), &m);
+	int r = shfs_graph_maker_of(up->graph, &node->v.version, &key);
 
+	r = r ? r : shfs_graph_maker(up->graph, key, &m);
 	if (r <= 0)
 		return r;
 	shfs_graph_attach(node, m);

@@ -619,6 +619,12 @@ int facts_all_of_command(struct facts_all *all, int64_t command_id, shfs_access_
 	return r;
 }
 
+int facts_all_of_process(struct facts_all *all, int64_t process_id, shfs_access_fn fn,
+                         void *arg)
+{
+	return each_of_process(all, process_id, false, fn, arg);
+}
+
 int facts_all_of_nobody(struct facts_all *all, int64_t process_id, shfs_access_fn fn,
                         void *arg)
 {

@@ -28,6 +28,8 @@ int facts_all_last_made(struct facts_all *all, int64_t version_id, bool moved,
 int facts_all_program(struct facts_all *all, int64_t process_id, int64_t *program_id);
 int facts_all_of_command(struct facts_all *all, int64_t command_id, shfs_access_fn fn,
                          void *arg);
+int facts_all_of_process(struct facts_all *all, int64_t process_id, shfs_access_fn fn,
+                         void *arg);
 int facts_all_of_nobody(struct facts_all *all, int64_t process_id, shfs_access_fn fn,
                         void *arg);
 int facts_all_opens_of_file(struct facts_all *all, int64_t file_id, shfs_access_fn fn,

@@ -427,6 +427,16 @@ int shfs_facts_of_nobody(struct shfs_facts *f, int64_t process_id, shfs_access_f
 	                : shfs_accesses_of_nobody(f->index, process_id, fn, arg);
 }
 
+int shfs_facts_of_process(struct shfs_facts *f, int64_t process_id, shfs_access_fn fn,
+                          void *arg)
+{
+	int r = ask(f);
+
+	return r        ? r
+	       : f->all ? facts_all_of_process(f->all, process_id, fn, arg)
+	                : shfs_accesses_of_process(f->index, process_id, fn, arg);
+}
+
 static int each_open(struct shfs_facts *f, int64_t file_id, shfs_access_fn fn, void *arg)
 {
 	const struct shfs_ids files = { .ids = &file_id, .n = 1 };

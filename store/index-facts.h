@@ -75,6 +75,8 @@ _must_check_ int shfs_facts_of_command(struct shfs_facts *facts, int64_t command
                                        shfs_access_fn fn, void *arg);
 _must_check_ int shfs_facts_of_nobody(struct shfs_facts *facts, int64_t process_id,
                                       shfs_access_fn fn, void *arg);
+_must_check_ int shfs_facts_of_process(struct shfs_facts *facts, int64_t process_id,
+                                       shfs_access_fn fn, void *arg);
 _must_check_ int shfs_facts_opens_of_file(struct shfs_facts *facts, int64_t file_id,
                                           shfs_access_fn fn, void *arg);
 

@@ -149,6 +149,9 @@ _must_check_ int shfs_accesses_of_command(struct shfs_index *index, int64_t comm
                                           shfs_access_fn fn, void *arg);
 _must_check_ int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
                                          shfs_access_fn fn, void *arg);
+/* All of a process that is no shell. */
+_must_check_ int shfs_accesses_of_process(struct shfs_index *index, int64_t process_id,
+                                          shfs_access_fn fn, void *arg);
 
 /* How many rows of v_access have one of these, which are sorted, as file_id or file2_id.
  */

@@ -123,6 +123,14 @@ int shfs_accesses_of_command(struct shfs_index *index, int64_t command_id,
 	return r;
 }
 
+int shfs_accesses_of_process(struct shfs_index *index, int64_t process_id,
+                             shfs_access_fn fn, void *arg)
+{
+	struct walk w = { index, fn, arg };
+
+	return walk_process(&w, process_id, false);
+}
+
 int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
                             shfs_access_fn fn, void *arg)
 {

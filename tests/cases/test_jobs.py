@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""The jobs of a build tool: what each recipe made came of what that recipe read, and not of all that the
+command did."""
+
+import json
+
+import pytest
+
+from test_graph import ask, names, plain
+
+pytestmark = pytest.mark.users("ordinary")
+
+FILES = {
+    "a.in": "2\n1\n",
+    "b.in": "b\n",
+    "lib.txt": "lib\n",
+    "Makefile": """
+sum: a.out b.out
+	cat $^ | wc -l > $@
+a.out: a.in
+	sort $< > $@
+b.out: b.in lib.txt
+	cat $^ > $@.tmp
+	mv $@.tmp $@
+again:
+	+$(MAKE) -B sum
+""",
+    "build.ninja": """
+rule sort
+  command = sort $in > $out
+rule cat
+  command = cat $in > $out.tmp && mv $out.tmp $out
+rule count
+  command = cat $in | wc -l > $out
+build sum: count a.out b.out
+build a.out: sort a.in
+build b.out: cat b.in lib.txt
+""",
+}
+
+
+@pytest.fixture(params=["make sum", "ninja sum", "make again", "cd .; make -j4 sum 2>&1 | cat"])
+def build(request, sandbox, shell):
+    """What builds all three; once it has."""
+    for name, text in FILES.items():
+        sandbox.write(name, text)
+    sandbox.mount()
+    shell().run(request.param)
+    return request.param
+
+
+@pytest.fixture
+def bash(shell):
+    return shell()
+
+
+def inputs(sandbox, name, made=None):
+    """Of what made it, what it read."""
+    [maker] = [c for c in ask(sandbox, "why", name)["commands"] if made or name in {v.split("@")[0] for v in names(sandbox, c["made"])}]
+    return {v.split("@")[0] for v in names(sandbox, maker["inputs"])}
+
+
+def test_inputs(build, sandbox):
+    told = "build.ninja" if "ninja" in build else "Makefile"
+    assert inputs(sandbox, "a.out") == {told, "a.in"}
+    assert inputs(sandbox, "b.out") == {told, "b.in", "lib.txt"}
+    assert inputs(sandbox, "sum") == {told, "a.out", "b.out"}
+    shown = plain(sandbox.shfs("why", "a.out").stdout)
+    assert f"of {build}"[:12] in shown and "sort a.in" in shown and "\n1 command, 2 sources\n" in shown
+    job = ask(sandbox, "why", "a.out")["commands"][0]
+    assert job["text"] == build and "sort a.in" in " ".join(job["job"]["argv"])
+
+
+def test_impact(build, sandbox):
+    found = {v["path"].rsplit("/", 1)[1] for v in ask(sandbox, "impact", "a.in")["versions"]}
+    assert found - {".ninja_log"} == {"a.in", "a.out", "sum"}
+    if "ninja" not in build:
+        found = {v["path"].rsplit("/", 1)[1] for v in ask(sandbox, "impact", "Makefile")["versions"]}
+        assert found == {"Makefile", "a.out", "b.out", "sum"}
+        assert "\n1 command, 2 results\n" in sandbox.shfs("impact", "a.in").stdout
+
+
+def test_what_is_built_anew_is_not_stale(build, sandbox, bash):
+    assert sandbox.shfs("stale").stdout == "0 of 3 results stale\n"
+    bash.run("echo 3 >> a.in")
+    shown = sandbox.shfs("stale", check=1).stdout
+    assert "b.out" not in shown and shown.endswith("\n2 of 3 results stale\n")
+    assert shown.count(f"  {build}\n") == 1  # it is to be run once
+    bash.run(build)
+    assert sandbox.shfs("stale").stdout == "0 of 3 results stale\n"
+
+
+def test_run_again(build, sandbox, bash):
+    bash.run("echo 3 >> a.in")
+    found = json.loads(sandbox.shfs("rerun", "--json", "--yes").stdout)
+    assert [(c["text"], c["state"]) for c in found["commands"]] == [(build, "ran")]
+    assert sandbox.read("sum") == b"5\n"
+
+
+def test_output_of_all(sandbox, bash):
+    """Of what the tool itself wrote, or one of a pipe behind it, any job may have said something."""
+    for name, text in FILES.items():
+        sandbox.write(name, text)
+    sandbox.mount()
+    bash.run("make sum > log; make -B sum | cat > log2")
+    for log in "log", "log2":
+        assert inputs(sandbox, log) >= {"Makefile", "a.in", "b.in", "lib.txt"}
+    found = {v["path"].rsplit("/", 1)[1] for v in ask(sandbox, "impact", "a.in")["versions"]}
+    assert found >= {"log", "log2", "a.out", "sum"}
