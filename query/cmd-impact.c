@@ -219,7 +219,7 @@ static void json_version(struct shfs_json *json, const struct shfs_graph_version
 	shfs_json_object_end(json);
 }
 
-static int show_json(struct shfs_graph *graph)
+static int show_json(struct shfs_index *index, struct shfs_graph *graph)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
 	int r = 0;
@@ -240,9 +240,9 @@ static int show_json(struct shfs_graph *graph)
 	shfs_json_array(&json, "commands");
 	for (struct shfs_graph_maker *m = shfs_graph_makers(graph); m && !r;
 	     m = m->next) {
-		shfs_json_maker(&json, m);
+		r = shfs_json_maker(&json, index, m);
 		shfs_json_object_end(&json);
-		r = shfs_json_flush(&json) ? 0 : -EIO;
+		r = r ? r : shfs_json_flush(&json) ? 0 : -EIO;
 	}
 	shfs_json_array_end(&json);
 	return r ? r : shfs_json_end(&json) ? 0 : -EIO;
@@ -308,7 +308,7 @@ static int answer(struct shfs_context *ctx, struct shfs_index *index,
 		return r;
 	if (opts.dot)
 		return shfs_graph_dot(graph, false);
-	return opts.json ? show_json(graph) : show_tree(ctx, index, graph, any);
+	return opts.json ? show_json(index, graph) : show_tree(ctx, index, graph, any);
 }
 
 static int run(struct shfs_context *ctx, int argc, char **argv)

@@ -152,21 +152,21 @@ static int json_program(const char *path, void *arg)
 	return 0;
 }
 
-static int json_maker(struct shfs_json *json, struct shfs_graph *graph,
-                      const struct shfs_graph_maker *m)
+static int json_maker(struct shfs_json *json, struct shfs_index *index,
+                      struct shfs_graph *graph, const struct shfs_graph_maker *m)
 {
-	int r;
+	int r = shfs_json_maker(json, index, m);
 
-	shfs_json_maker(json, m);
 	shfs_json_bool(json, "cut", m->cut);
 	shfs_json_array(json, "programs");
-	r = shfs_graph_programs(graph, m, json_program, json);
+	if (!r)
+		r = shfs_graph_programs(graph, m, json_program, json);
 	shfs_json_array_end(json);
 	shfs_json_object_end(json);
 	return r ? r : shfs_json_flush(json) ? 0 : -EIO;
 }
 
-static int show_json(struct shfs_graph *graph)
+static int show_json(struct shfs_index *index, struct shfs_graph *graph)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
 	int r = 0;
@@ -185,7 +185,7 @@ static int show_json(struct shfs_graph *graph)
 	shfs_json_array_end(&json);
 	shfs_json_array(&json, "commands");
 	for (struct shfs_graph_maker *m = shfs_graph_makers(graph); m && !r; m = m->next)
-		r = json_maker(&json, graph, m);
+		r = json_maker(&json, index, graph, m);
 	shfs_json_array_end(&json);
 	return r ? r : shfs_json_end(&json) ? 0 : -EIO;
 }
@@ -369,7 +369,7 @@ static int answer(struct shfs_context *ctx, struct shfs_index *index,
 		return answer_from(ctx, index, graph, code);
 	if (opts.dot)
 		return shfs_graph_dot(graph, opts.programs);
-	return opts.json ? show_json(graph) : show_tree(ctx, index, graph);
+	return opts.json ? show_json(index, graph) : show_tree(ctx, index, graph);
 }
 
 static int run(struct shfs_context *ctx, int argc, char **argv)

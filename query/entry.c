@@ -88,21 +88,26 @@ static void show_text(const struct shfs_style *style,
 }
 
 /* "cc -c a.c  of make -j8" */
-static void show_job(const struct shfs_style *style, const struct shfs_entry *e,
-                     size_t columns, struct shfs_buf *out)
+static int show_job(struct shfs_index *index, const struct shfs_style *style,
+                    const struct shfs_entry *e, size_t columns, struct shfs_buf *out)
 {
+	_cleanup_process_ struct shfs_process_row job = { 0 };
 	_cleanup_buf_ struct shfs_buf of = { 0 };
 	size_t width;
+	int r = shfs_process_load(index, e->job, &job);
 
+	if (r <= 0)
+		return r;
 	shfs_buf_str(&of, "  of ");
 	shfs_show_first_line(&of, e->command.text, e->command.text_len, columns / 3);
 	out->failed |= of.failed;
 	width = of.failed ? 0 : shfs_quote_width(of.data, of.len);
 	shfs_buf_str(out, style->bold);
-	shfs_show_process(out, &e->process, columns - MIN(width, columns));
+	shfs_show_process(out, &job, columns - MIN(width, columns));
 	shfs_buf_printf(out, "%s%s", style->off, style->dim);
 	shfs_buf_add(out, of.data, of.len);
 	shfs_buf_str(out, style->off);
+	return 0;
 }
 
 static int show_what(struct shfs_index *index, const struct shfs_style *style,
@@ -118,8 +123,8 @@ static int show_what(struct shfs_index *index, const struct shfs_style *style,
 		shfs_buf_str(out, style->bold);
 		shfs_show_process(out, &e->process, columns - INDENT);
 		shfs_buf_str(out, style->off);
-	} else if (e->process.process_id && !e->command.hidden) {
-		show_job(style, e, columns - INDENT, out);
+	} else if (e->job && !e->command.hidden && !r) {
+		r = show_job(index, style, e, columns - INDENT, out);
 	} else {
 		show_text(style, &e->command, max_lines, columns, out);
 	}
@@ -515,11 +520,6 @@ void shfs_entry_json_head(struct shfs_json *json, const struct shfs_entry *e)
 		json_process(json, &e->process);
 	else
 		json_command(json, &e->command);
-	if (!e->is_process && e->process.process_id) {
-		shfs_json_object(json, "job");
-		shfs_process_json(json, &e->process);
-		shfs_json_object_end(json);
-	}
 }
 
 void shfs_entry_json(struct shfs_json *json, const struct shfs_entry *e)

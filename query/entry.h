@@ -11,8 +11,8 @@
 struct shfs_entry {
 	bool is_process;
 	struct shfs_command_row command;
-	/* or what a job of the command first executed; process_id 0: it is all of it */
 	struct shfs_process_row process;
+	int64_t job; /* what a job of the command executed, a process_id; 0: all of it */
 	struct shfs_uses uses;
 };
 

@@ -186,15 +186,19 @@ static int add_program(struct shfs_graph *g, int64_t id, struct program **out)
 	return r;
 }
 
-static int find_program(struct shfs_graph *g, int64_t process_id, struct program **out)
+int shfs_graph_find_program(struct shfs_graph *g, int64_t program_id,
+                            struct program **out)
+{
+	HASH_FIND(hh, g->programs, &program_id, sizeof(program_id), *out);
+	return *out ? 1 : add_program(g, program_id, out);
+}
+
+static int program_of(struct shfs_graph *g, int64_t process_id, struct program **out)
 {
 	int64_t id;
 	int r = shfs_facts_program(g->facts, process_id, &id);
 
-	if (r <= 0)
-		return r;
-	HASH_FIND(hh, g->programs, &id, sizeof(id), *out);
-	return *out ? 1 : add_program(g, id, out);
+	return r > 0 ? shfs_graph_find_program(g, id, out) : r;
 }
 
 /* Many accesses in a row are of one process. */
@@ -204,7 +208,7 @@ int shfs_graph_program(struct shfs_graph *g, int64_t process_id, struct program 
 	int r;
 
 	if (!process_id || process_id != g->last_process) {
-		r = process_id ? find_program(g, process_id, &p) : 0;
+		r = process_id ? program_of(g, process_id, &p) : 0;
 		if (r < 0)
 			return r;
 		g->last_process = process_id;

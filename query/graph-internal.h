@@ -115,6 +115,9 @@ _must_check_ int shfs_graph_command(struct shfs_graph *g, int64_t command_id,
                                     struct shfs_command_row *out);
 _must_check_ int shfs_graph_program(struct shfs_graph *g, int64_t process_id,
                                     struct program **out);
+/* The same by the number of the program. */
+_must_check_ int shfs_graph_find_program(struct shfs_graph *g, int64_t program_id,
+                                         struct program **out);
 /* Who did it; BY_ANOTHER also where it is not known. */
 _must_check_ int shfs_graph_by(struct shfs_graph *g, int64_t process_id, enum by *out);
 
@@ -157,9 +160,8 @@ _must_check_ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
                                     const struct shfs_access *a, shfs_id_fn fn,
                                     void *arg);
 
-/* What the job first executed: 1, 0, or a negative errno. */
-_must_check_ int shfs_graph_job_load(struct shfs_graph *g, const struct graph_jobs *jobs,
-                                     int64_t job, struct shfs_process_row *out);
+/* What the job first executed: a process_id. */
+int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job);
 
 /* --- the graph --- */
 

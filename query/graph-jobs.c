@@ -47,8 +47,37 @@ void shfs_graph_jobs_free(struct shfs_graph *g)
 
 /* --- which process is of which job --- */
 
+/* Those of a command that are build tools. */
+struct tools {
+	struct shfs_graph *g;
+	int64_t *process_ids;
+	size_t n, cap;
+};
+
+static int add_tool(int64_t process_id, int64_t program_id, int64_t first_ns, void *arg)
+{
+	struct tools *tools = arg;
+	struct program *program;
+	int r = shfs_graph_find_program(tools->g, program_id, &program);
+
+	if (r <= 0 || !program->builds)
+		return MIN(r, 0);
+	if (!MAKE_ROOM(tools->process_ids, tools->n, tools->cap))
+		return -ENOMEM;
+	tools->process_ids[tools->n++] = process_id;
+	return 0;
+}
+
+static bool is_tool(const struct tools *tools, int64_t process_id)
+{
+	for (size_t i = 0; i < tools->n; i++)
+		if (tools->process_ids[i] == process_id)
+			return true;
+	return false;
+}
+
 static int load_processes(struct shfs_graph *g, int64_t command_id,
-                          struct graph_jobs *jobs)
+                          const struct tools *tools, struct graph_jobs *jobs)
 {
 	struct shfs_rows **rows = &g->processes;
 	int r = 0;
@@ -62,21 +91,16 @@ static int load_processes(struct shfs_graph *g, int64_t command_id,
 	if (!r)
 		r = shfs_rows_bind_int(*rows, 1, command_id);
 	while (!r && (r = shfs_rows_next(*rows)) > 0) {
-		struct program *program;
-		struct job_process *p;
-
 		if (!MAKE_ROOM(jobs->list, jobs->n, jobs->cap))
 			return -ENOMEM;
-		p = &jobs->list[jobs->n++];
-		*p = (struct job_process){
+		jobs->list[jobs->n++] = (struct job_process){
 			.process_id = shfs_rows_int(*rows, 0),
 			.pid = shfs_rows_int(*rows, 1),
 			.ppid = shfs_rows_int(*rows, 2),
 			.start_ticks = shfs_rows_int(*rows, 3),
+			.builds = is_tool(tools, shfs_rows_int(*rows, 0)),
 		};
-		r = shfs_graph_program(g, p->process_id, &program);
-		p->builds = r > 0 && program->builds;
-		r = MIN(r, 0);
+		r = 0;
 	}
 	return r;
 }
@@ -142,28 +166,29 @@ static int sort_out(struct graph_jobs *jobs)
 	return r;
 }
 
-static int is_build_tool(int64_t process_id, int64_t first_ns, void *arg)
+static int make_jobs(struct shfs_graph *g, int64_t command_id, const struct tools *tools,
+                     struct graph_jobs **out)
 {
-	struct program *program;
-	int r = shfs_graph_program(arg, process_id, &program);
+	struct graph_jobs *jobs = calloc(1, sizeof(*jobs));
+	int r = jobs ? load_processes(g, command_id, tools, jobs) ?: sort_out(jobs)
+	             : -ENOMEM;
 
-	return r > 0 ? program->builds : r;
-}
-
-static int load_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs **out)
-{
-	struct graph_jobs *jobs;
-	int r = shfs_facts_processes(g->facts, command_id, is_build_tool, g);
-
-	*out = &none;
-	if (r <= 0)
-		return r;
-	jobs = calloc(1, sizeof(*jobs));
-	r = jobs ? load_processes(g, command_id, jobs) ?: sort_out(jobs) : -ENOMEM;
 	if (!r)
 		*out = jobs;
 	else if (jobs)
 		jobs_free(jobs);
+	return r;
+}
+
+static int load_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs **out)
+{
+	struct tools tools = { .g = g };
+	int r = shfs_facts_processes(g->facts, command_id, add_tool, &tools);
+
+	*out = &none;
+	if (!r && tools.n)
+		r = make_jobs(g, command_id, &tools, out);
+	free(tools.process_ids);
 	return r;
 }
 
@@ -287,8 +312,7 @@ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
 	return MIN(r, 0);
 }
 
-int shfs_graph_job_load(struct shfs_graph *g, const struct graph_jobs *jobs, int64_t job,
-                        struct shfs_process_row *out)
+int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job)
 {
 	const struct job_process *p = find(jobs, job);
 	const struct job_process *end = jobs->list + jobs->n;
@@ -296,5 +320,5 @@ int shfs_graph_job_load(struct shfs_graph *g, const struct graph_jobs *jobs, int
 	/* what the tool forked, before that executed anything */
 	while (p && p->builds && p + 1 < end && p[1].task == job)
 		p++;
-	return p ? shfs_process_load(g->index, p->process_id, out) : 0;
+	return p ? p->process_id : 0;
 }

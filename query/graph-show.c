@@ -171,10 +171,28 @@ void shfs_json_version_name(struct shfs_json *json, const char *key,
 	shfs_json_object_end(json);
 }
 
-void shfs_json_maker(struct shfs_json *json, const struct shfs_graph_maker *m)
+static int json_job(struct shfs_json *json, struct shfs_index *index, int64_t job)
 {
+	_cleanup_process_ struct shfs_process_row row = { 0 };
+	int r = shfs_process_load(index, job, &row);
+
+	if (r <= 0)
+		return r;
+	shfs_json_object(json, "job");
+	shfs_process_json(json, &row);
+	shfs_json_object_end(json);
+	return 0;
+}
+
+int shfs_json_maker(struct shfs_json *json, struct shfs_index *index,
+                    const struct shfs_graph_maker *m)
+{
+	int r = 0;
+
 	shfs_json_object(json, NULL);
 	shfs_entry_json_head(json, &m->entry);
+	if (m->entry.job)
+		r = json_job(json, index, m->entry.job);
 	shfs_json_array(json, "made");
 	for (struct shfs_graph_version *v = m->made; v; v = v->next_made)
 		shfs_json_version_name(json, NULL, &v->version);
@@ -184,6 +202,7 @@ void shfs_json_maker(struct shfs_json *json, const struct shfs_graph_maker *m)
 	for (size_t i = 0; i < m->n_inputs; i++)
 		shfs_json_version_name(json, NULL, &m->inputs[i]->version);
 	shfs_json_array_end(json);
+	return r;
 }
 
 /* --- DOT --- */

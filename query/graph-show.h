@@ -54,7 +54,8 @@ _must_check_ int shfs_tree_finish(struct shfs_tree *tree);
 void shfs_json_version_name(struct shfs_json *json, const char *key,
                             const struct shfs_version *version);
 /* A maker, with what it made and its inputs; the caller may add to it and ends it. */
-void shfs_json_maker(struct shfs_json *json, const struct shfs_graph_maker *maker);
+_must_check_ int shfs_json_maker(struct shfs_json *json, struct shfs_index *index,
+                                 const struct shfs_graph_maker *maker);
 
 /* --- DOT --- */
 

@@ -107,7 +107,7 @@ static int load_maker(struct shfs_graph *g, struct maker_node *m)
 	if (!m->m.again)
 		r = shfs_id_table_add(&g->commands_seen, m->key.id, m->jobs);
 	if (!r && m->key.job)
-		r = MIN(shfs_graph_job_load(g, m->jobs, m->key.job, &e->process), 0);
+		e->job = shfs_graph_job_program(m->jobs, m->key.job);
 	return r ? r : shfs_graph_command(g, m->key.id, &e->command);
 }
 
@@ -240,7 +240,8 @@ struct executed {
 	size_t n, cap;
 };
 
-static int add_executed(int64_t process_id, int64_t first_ns, void *arg)
+static int add_executed(int64_t process_id, int64_t program_id, int64_t first_ns,
+                        void *arg)
 {
 	struct executed *e = arg;
 	const struct maker_key *key = &e->m->key;
@@ -249,7 +250,7 @@ static int add_executed(int64_t process_id, int64_t first_ns, void *arg)
 
 	if (key->job && shfs_graph_job_of(e->m->jobs, process_id) != key->job)
 		return 0;
-	r = shfs_graph_program(e->g, process_id, &program);
+	r = shfs_graph_find_program(e->g, program_id, &program);
 	if (r <= 0 || first_ns > e->until_ns || program->listed)
 		return MIN(r, 0);
 	if (!MAKE_ROOM(e->list, e->n, e->cap))
@@ -310,10 +311,17 @@ int shfs_graph_programs(struct shfs_graph *g, const struct shfs_graph_maker *mak
 {
 	const struct maker_node *m = container_of(maker, struct maker_node, m);
 	struct executed e = { .g = g, .m = m, .until_ns = maker->until_ns };
-	int r = m->key.is_process
-	                ? add_executed(m->key.id, maker->entry.process.first_ns, &e)
-	                : shfs_facts_processes(g->facts, m->key.id, add_executed, &e);
+	int64_t program_id;
+	int r;
 
+	if (!m->key.is_process) {
+		r = shfs_facts_processes(g->facts, m->key.id, add_executed, &e);
+	} else {
+		r = shfs_facts_program(g->facts, m->key.id, &program_id);
+		if (r > 0)
+			r = add_executed(m->key.id, program_id,
+			                 maker->entry.process.first_ns, &e);
+	}
 	r = r ? r : show_executed(&e, fn, arg);
 	free(e.list);
 	return r;

@@ -114,6 +114,7 @@ _must_check_ int shfs_process_load(struct shfs_index *index, int64_t process_id,
 /* Members: pid, parent, argv, exe. */
 void shfs_process_json(struct shfs_json *json, const struct shfs_process_row *process);
 void shfs_process_clear(struct shfs_process_row *process);
+#define _cleanup_process_ _cleanup_(shfs_process_clear)
 
 /* --- paths --- */
 

@@ -594,9 +594,12 @@ int facts_all_processes(struct facts_all *all, int64_t command_id, shfs_process_
 {
 	int r = 0;
 
-	for (uint32_t id = first_of_command(all, command_id); id && !r;
-	     id = find_process(all, id)->next_of_command)
-		r = fn(id, find_process(all, id)->first_ns, arg);
+	for (uint32_t id = first_of_command(all, command_id), next; id && !r; id = next) {
+		const struct process_fact *p = find_process(all, id);
+
+		next = p->next_of_command;
+		r = fn(id, p->program_id, p->first_ns, arg);
+	}
 	return r;
 }
 

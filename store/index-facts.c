@@ -384,13 +384,15 @@ static int each_process(struct shfs_facts *f, int64_t command_id, shfs_process_f
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt,
-	                     "SELECT p.process_id, p.first_ns FROM task t JOIN process p"
+	                     "SELECT p.process_id, p.exe_id, p.first_ns"
+	                     " FROM task t JOIN process p"
 	                     " ON p.process_id = t.task_id OR p.task_id = t.task_id"
 	                     " WHERE t.command_id = ? ORDER BY p.process_id",
 	                     shfs_arg_int(command_id));
 
 	for (; r > 0; r = shfs_sql_next(f->index, stmt)) {
-		r = fn(sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1), arg);
+		r = fn(sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
+		       sqlite3_column_int64(stmt, 2), arg);
 		if (r)
 			return r;
 	}

@@ -96,7 +96,7 @@ static int add_id(int64_t id, void *arg)
 	return 0;
 }
 
-static int add_process(int64_t id, int64_t first_ns, void *arg)
+static int add_process(int64_t id, int64_t program_id, int64_t first_ns, void *arg)
 {
 	*(uint64_t *)arg += 10000000;
 	return 0;
@@ -139,6 +139,8 @@ static int ask_facts_of(struct shfs_facts *facts, int64_t id, uint64_t *n)
 		r = shfs_facts_opens_of_file(facts, id, add_access, n);
 	if (r >= 0)
 		r = shfs_facts_processes(facts, id, add_process, n);
+	if (r >= 0)
+		r = shfs_facts_of_process(facts, id, add_access, n);
 	if (r >= 0)
 		r = shfs_facts_same(facts, id << 32 | 1, add_id, n);
 	if (r >= 0)

@@ -311,9 +311,11 @@ static int add_id(int64_t id, void *arg)
 	return 0;
 }
 
-static int add_process(int64_t process_id, int64_t first_ns, void *arg)
+static int add_process(int64_t process_id, int64_t program_id, int64_t first_ns,
+                       void *arg)
 {
-	shfs_buf_printf(arg, "%lld %lld\n", (long long)process_id, (long long)first_ns);
+	shfs_buf_printf(arg, "%lld %lld %lld\n", (long long)process_id,
+	                (long long)program_id, (long long)first_ns);
 	return 0;
 }
 
@@ -329,6 +331,7 @@ static void show_lists(struct shfs_facts *facts, struct shfs_buf *out)
 		assert_ok(shfs_facts_of_command(facts, id, add_fact, out));
 		assert_ok(shfs_facts_of_nobody(facts, id, add_fact, out));
 		assert_ok(shfs_facts_processes(facts, id, add_process, out));
+		assert_ok(shfs_facts_of_process(facts, id, add_fact, out));
 		assert_int_equal(shfs_facts_owner(facts, id << 32 | 1, &command), 1);
 		add_id(command, out);
 		if (shfs_facts_program(facts, id, &program))
