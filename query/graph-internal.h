@@ -150,7 +150,7 @@ void shfs_graph_jobs_free(struct shfs_graph *g);
 /* jobs may be NULL; 0: of none. */
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id);
 
-/* All of the job, then what told its tool what to do. */
+/* All of the job, then what those read who told it what to do. */
 _must_check_ int shfs_graph_job_accesses(struct shfs_graph *g,
                                          const struct graph_jobs *jobs, int64_t job,
                                          shfs_access_fn fn, void *arg);

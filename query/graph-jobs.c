@@ -2,8 +2,10 @@
 /*
  * The jobs of a build tool: the recipes that make and its like run know of one another by
  * files alone, so each is a maker of its own. A job is a child of the tool, with all that
- * came of it; where a tool runs another one, a child of the inner one. What is left of
- * the command is job 0: whoever may have had the output of any job.
+ * came of it; where a tool runs another one, a child of the inner one. It knows of what
+ * its tool had read itself (the Makefile), or had others tell before the first recipe
+ * made anything ($(shell cat VERSION)). What is left of the command is job 0: whoever may
+ * have had the output of any job.
  */
 #include "query/graph-internal.h"
 #include "query/program.h"
@@ -13,18 +15,23 @@
 
 /* A program that a process executed; all those of one process are a task. */
 struct job_process {
-	int64_t process_id, pid, ppid, start_ticks;
+	int64_t process_id, pid, ppid, start_ticks, first_ns;
 	bool builds;              /* it is a build tool */
 	int64_t task;             /* the process_id of its first program */
 	int64_t job, tool;        /* such ones, or 0: of no build tool */
 	struct job_process *next; /* of the same job; the list begins with its task */
+	/* where a job begins, or job 0 */
+	bool makes;
+	/* where a task begins: who tells its jobs what to do */
+	int64_t made_ns; /* when the first of its jobs began that makes anything */
+	struct job_process *tellers, *next_teller;
 };
 
 struct graph_jobs {
 	struct job_process *list; /* tasks stand together, their programs in order */
 	size_t n, cap;
 	struct shfs_id_table by_id;
-	enum { NOT_ASKED, MAKES_NOTHING, MAKES } rest; /* job 0 */
+	bool rest_makes; /* job 0 */
 };
 
 /* Of all commands without a build tool. */
@@ -84,7 +91,7 @@ static int load_processes(struct shfs_graph *g, int64_t command_id,
 
 	if (!*rows)
 		r = shfs_rows_open(g->index,
-		                   "SELECT process_id, pid, ppid, start_ticks"
+		                   "SELECT process_id, pid, ppid, start_ticks, first_ns"
 		                   " FROM v_process WHERE command_id = ?1"
 		                   " ORDER BY pid, start_ticks, first_ns, process_id",
 		                   rows);
@@ -98,6 +105,8 @@ static int load_processes(struct shfs_graph *g, int64_t command_id,
 			.pid = shfs_rows_int(*rows, 1),
 			.ppid = shfs_rows_int(*rows, 2),
 			.start_ticks = shfs_rows_int(*rows, 3),
+			.first_ns = shfs_rows_int(*rows, 4),
+			.made_ns = INT64_MAX,
 			.builds = is_tool(tools, shfs_rows_int(*rows, 0)),
 		};
 		r = 0;
@@ -166,12 +175,61 @@ static int sort_out(struct graph_jobs *jobs)
 	return r;
 }
 
+/* --- who tells them what to do --- */
+
+static struct job_process *find(const struct graph_jobs *jobs, int64_t process_id)
+{
+	return jobs ? shfs_id_table_get(&jobs->by_id, process_id) : NULL;
+}
+
+static int note_made(const struct shfs_access *a, void *arg)
+{
+	struct graph_jobs *jobs = arg;
+	struct job_process *job, *tool;
+
+	if (!a->made_n)
+		return 0;
+	job = find(jobs, shfs_graph_job_of(jobs, a->access_id >> 32));
+	if (!job) {
+		jobs->rest_makes = true;
+		return 0;
+	}
+	job->makes = true;
+	tool = find(jobs, job->tool);
+	tool->made_ns = MIN(tool->made_ns, job->first_ns);
+	return 0;
+}
+
+static void add_teller(struct job_process *tool, struct job_process *p)
+{
+	p->next_teller = tool->tellers;
+	tool->tellers = p;
+}
+
+static int find_tellers(struct shfs_graph *g, int64_t command_id, struct graph_jobs *jobs)
+{
+	int r = shfs_facts_of_command(g->facts, command_id, note_made, jobs);
+
+	for (size_t i = 0; i < jobs->n && !r; i++) {
+		struct job_process *p = &jobs->list[i], *job = find(jobs, p->job);
+		struct job_process *tool = find(jobs, p->tool);
+
+		if (p->builds)
+			add_teller(find(jobs, p->task), p);
+		else if (job && !job->makes && job->first_ns < tool->made_ns)
+			add_teller(tool, p);
+	}
+	return r;
+}
+
 static int make_jobs(struct shfs_graph *g, int64_t command_id, const struct tools *tools,
                      struct graph_jobs **out)
 {
 	struct graph_jobs *jobs = calloc(1, sizeof(*jobs));
-	int r = jobs ? load_processes(g, command_id, tools, jobs) ?: sort_out(jobs)
-	             : -ENOMEM;
+	int r = !jobs ? -ENOMEM
+	              : load_processes(g, command_id, tools, jobs)
+	                        ?: sort_out(jobs)
+	                                   ?: find_tellers(g, command_id, jobs);
 
 	if (!r)
 		*out = jobs;
@@ -214,11 +272,6 @@ int shfs_graph_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs 
 
 /* --- what is asked of them --- */
 
-static const struct job_process *find(const struct graph_jobs *jobs, int64_t process_id)
-{
-	return jobs ? shfs_id_table_get(&jobs->by_id, process_id) : NULL;
-}
-
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id)
 {
 	const struct job_process *p = find(jobs, process_id);
@@ -226,11 +279,12 @@ int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id)
 	return p ? p->job : 0;
 }
 
-/* What tells a build tool what to do. */
-static int is_makefile(struct shfs_graph *g, int64_t file_id)
+/* What earlier jobs have noted for the tool: that files have others in them. It is read
+ * to know what to do again, and not how. */
+static int is_note(struct shfs_graph *g, int64_t file_id)
 {
-	static const char *const names[] = { "[Mm]akefile*", "GNUmakefile*", "*.mk",
-		                             "*.ninja" };
+	static const char *const names[] = { "*.d",     "*.Po",      "*.Plo",   "*.Tpo",
+		                             ".depend", ".depend.*", ".ninja_*" };
 	_cleanup_free_ char *path = NULL;
 	const char *name;
 	int r = shfs_facts_path(g->facts, file_id, &path);
@@ -241,75 +295,90 @@ static int is_makefile(struct shfs_graph *g, int64_t file_id)
 	return shfs_program_is_one_of(name, strlen(name), names, ARRAY_SIZE(names));
 }
 
-struct reads {
+struct telling {
 	struct shfs_graph *g;
 	shfs_access_fn fn;
 	void *arg;
 };
 
-static int read_by_tool(const struct shfs_access *a, void *arg)
+static int tell(const struct shfs_access *a, void *arg)
 {
-	struct reads *reads = arg;
-	int r = is_makefile(reads->g, a->file_id);
+	struct telling *t = arg;
+	int r = is_note(t->g, a->file_id);
 
-	return r > 0 ? reads->fn(a, reads->arg) : r;
+	return r ? MIN(r, 0) : t->fn(a, t->arg);
 }
 
 int shfs_graph_job_accesses(struct shfs_graph *g, const struct graph_jobs *jobs,
                             int64_t job, shfs_access_fn fn, void *arg)
 {
-	const struct job_process *first = find(jobs, job), *tool;
-	struct reads reads = { g, fn, arg };
+	const struct job_process *first = find(jobs, job);
+	const struct job_process *tool = first ? find(jobs, first->tool) : NULL;
+	struct telling telling = { g, fn, arg };
 	int r = 0;
 
 	for (const struct job_process *p = first; p && !r; p = p->next)
 		r = shfs_facts_of_process(g->facts, p->process_id, fn, arg);
-	tool = first ? find(jobs, first->tool) : NULL;
-	for (const struct job_process *p = tool;
-	     p && p < jobs->list + jobs->n && p->task == tool->task && !r; p++)
-		r = shfs_facts_of_process(g->facts, p->process_id, read_by_tool, &reads);
+	for (size_t i = 0; tool && i < jobs->n; i++, tool = find(jobs, tool->tool))
+		for (const struct job_process *p = tool->tellers; p && !r;
+		     p = p->next_teller)
+			if (p->job != job)
+				r = shfs_facts_of_process(g->facts, p->process_id, tell,
+				                          &telling);
 	return r;
 }
 
-static int makes(const struct shfs_access *a, void *arg)
+static bool is_below(const struct graph_jobs *jobs, const struct job_process *p,
+                     const struct job_process *tool)
 {
-	return a->made_n && !shfs_graph_job_of(arg, a->access_id >> 32);
+	for (size_t i = 0; p && i < jobs->n; i++, p = find(jobs, p->tool))
+		if (p->tool == tool->process_id)
+			return true;
+	return false;
 }
 
-/* Does job 0 make anything? */
-static int rest_makes(struct shfs_graph *g, int64_t command_id, struct graph_jobs *jobs)
+/* Those that make something and whose tool this is, or the tool of that. */
+static int each_job(const struct graph_jobs *jobs, const struct job_process *tool,
+                    shfs_id_fn fn, void *arg)
 {
 	int r = 0;
 
-	if (jobs->rest == NOT_ASKED) {
-		r = shfs_facts_of_command(g->facts, command_id, makes, jobs);
-		jobs->rest = r > 0 ? MAKES : MAKES_NOTHING;
+	for (size_t i = 0; i < jobs->n && !r; i++) {
+		const struct job_process *p = &jobs->list[i];
+
+		if (p->process_id == p->job && p->makes && is_below(jobs, p, tool))
+			r = fn(p->job, arg);
 	}
-	return r < 0 ? r : jobs->rest == MAKES;
+	return r;
+}
+
+static bool is_teller(const struct job_process *tool, const struct job_process *p)
+{
+	const struct job_process *q = tool ? tool->tellers : NULL;
+
+	while (q && q != p)
+		q = q->next_teller;
+	return q;
 }
 
 int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
                        const struct shfs_access *a, shfs_id_fn fn, void *arg)
 {
+	const struct job_process *p, *tool;
 	struct graph_jobs *jobs;
-	const struct job_process *p;
 	int r = shfs_graph_jobs(g, command_id, &jobs);
 
 	if (r || !jobs)
 		return r ? r : fn(0, arg);
 	p = find(jobs, a->access_id >> 32);
-	r = rest_makes(g, command_id, jobs);
-	r = r > 0 ? fn(0, arg) : r;
-	if (!r && p && p->job)
-		r = fn(p->job, arg);
-	if (r || !p || !p->builds)
+	r = !p || jobs->rest_makes ? fn(0, arg) : 0;
+	if (r || !p)
 		return r;
-	r = is_makefile(g, a->file_id);
-	for (size_t i = 0; r > 0 && i < jobs->n; i++)
-		if (jobs->list[i].tool == p->task &&
-		    jobs->list[i].process_id == jobs->list[i].job)
-			r = fn(jobs->list[i].job, arg) ?: 1;
-	return MIN(r, 0);
+	tool = find(jobs, p->builds ? p->task : p->tool);
+	if (!is_teller(tool, p))
+		return p->job ? fn(p->job, arg) : 0;
+	r = is_note(g, a->file_id);
+	return r ? MIN(r, 0) : each_job(jobs, tool, fn, arg);
 }
 
 int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job)

@@ -71,6 +71,38 @@ def test_inputs(build, sandbox):
     assert job["text"] == build and "sort a.in" in " ".join(job["job"]["argv"])
 
 
+def test_what_the_tool_knows(sandbox, bash):
+    """What it includes, and what $(shell ...) reads, is of each job; but not what compilers note for it."""
+    sandbox.write("Makefile", """
+include settings
+NAME := $(shell cat name)
+-include a.d
+all: a.out b.out
+a.out: a.in
+	echo $(RATE) $(NAME) | cat $< - > $@
+	echo "# $$(wc -l < a.in)" > a.d
+b.out: b.in
+	$(MAKE) -f inner.mk $@
+""")
+    for name, text in {"inner.mk": "b.out: b.in\n\tcat $< > $@\n", "settings": "RATE = 1\n"}.items():
+        sandbox.write(name, text)
+    for name in "a.in", "b.in", "name":
+        sandbox.write(name, name + "\n")
+    sandbox.mount()
+    bash.run("make -j2")
+    bash.run("echo more >> b.in; make -j2")  # reads a.d
+    told = {"Makefile", "settings", "name"}
+    assert inputs(sandbox, "a.out") == {*told, "a.in"}
+    assert inputs(sandbox, "b.out") == {*told, "inner.mk", "b.in"}
+    bash.run("echo more >> a.in; make -j2")  # a.d is another
+    assert sandbox.shfs("stale").stdout == "0 of 3 results stale\n"
+    for name in "settings", "name":
+        found = {v["path"].rsplit("/", 1)[1] for v in ask(sandbox, "impact", name)["versions"]}
+        assert found == {name, "a.out", "b.out", "a.d"}
+        bash.run(f"echo '#' >> {name}")
+        assert "3 of 3 results stale" in sandbox.shfs("stale", check=1).stdout
+
+
 def test_impact(build, sandbox):
     found = {v["path"].rsplit("/", 1)[1] for v in ask(sandbox, "impact", "a.in")["versions"]}
     assert found - {".ninja_log"} == {"a.in", "a.out", "sum"}
