@@ -388,12 +388,16 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
             text = text.partition("\n")[2]
         return self.plain(text + self.pty.before)
 
-    def run(self, line, timeout=-1):
-        """Types a line and Enter; returns what it printed."""
+    def start(self, line):
+        """Types a line and Enter, not too soon after the one before it."""
         time.sleep(self.pause)
         for mount in self.sandbox.mounts:
             mount.settle()
         self.send(line.replace("\n", "\r") + "\r")
+
+    def run(self, line, timeout=-1):
+        """The same; returns what it printed."""
+        self.start(line)
         return self.wait(timeout)
 
     @classmethod

@@ -49,7 +49,7 @@ def check(shfs, expected, *others):
 
 def type_into(terminal, begin, *lines):
     """A program that has a prompt of its own, and what is typed into it."""
-    terminal.send(begin + "\r")
+    terminal.start(begin)
     terminal.pty.expect_exact(terminal.BEGIN)
     for line in lines:
         terminal.pty.expect(r"[#$%] ")
