@@ -8,9 +8,9 @@
  * have had the output of any job.
  */
 #include "query/graph-internal.h"
-#include "query/program.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <string.h>
 
 /* A program that a process executed; all those of one process are a task. */
@@ -292,7 +292,10 @@ static int is_note(struct shfs_graph *g, int64_t file_id)
 	if (r <= 0)
 		return r;
 	name = strrchr(path, '/') + 1;
-	return shfs_program_is_one_of(name, strlen(name), names, ARRAY_SIZE(names));
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!fnmatch(names[i], name, 0))
+			return 1;
+	return 0;
 }
 
 struct telling {

@@ -139,3 +139,16 @@ def test_output_of_all(sandbox, bash):
         assert inputs(sandbox, log) >= {"Makefile", "a.in", "b.in", "lib.txt"}
     found = {v["path"].rsplit("/", 1)[1] for v in ask(sandbox, "impact", "a.in")["versions"]}
     assert found >= {"log", "log2", "a.out", "sum"}
+
+
+def test_notes_with_long_names(sandbox, shell):
+    name = "a" * 40
+    sandbox.write("Makefile", f"{name}.o: in\n\tcat in > $@; echo '$@: in' > {name}.d\n-include {name}.d\n")
+    sandbox.write("in", "1\n")
+    sandbox.mount()
+    bash = shell()
+    bash.run("make")
+    bash.run("echo 2 >> in")
+    bash.run("make")
+    assert inputs(sandbox, f"{name}.o") == {"Makefile", "in"}
+    assert sandbox.shfs("stale").stdout == "0 of 2 results stale\n"
