@@ -2,7 +2,8 @@
 /*
  * The jobs of a build tool: the recipes that make and its like run know of one another by
  * files alone, so each is a maker of its own. A job is a child of the tool, with all that
- * came of it; where a tool runs another one, a child of the inner one. It knows of what
+ * came of it; where a tool runs another one, a child of the inner one; and those that
+ * changed, or moved, what it had made: further lines of its recipe. It knows of what
  * its tool had read itself (the Makefile), or had others tell before the first recipe
  * made anything ($(shell cat VERSION)). What is left of the command is job 0: whoever may
  * have had the output of any job.
@@ -20,8 +21,9 @@ struct job_process {
 	int64_t task;             /* the process_id of its first program */
 	int64_t job, tool;        /* such ones, or 0: of no build tool */
 	struct job_process *next; /* of the same job; the list begins with its task */
-	/* where a job begins, or job 0 */
+	/* where a job begins */
 	bool makes;
+	struct job_process *joined; /* an earlier one, which it is a part of */
 	/* where a task begins: who tells its jobs what to do */
 	int64_t made_ns; /* when the first of its jobs began that makes anything */
 	struct job_process *tellers, *next_teller;
@@ -135,9 +137,20 @@ static const struct job_process *parent_of(const struct graph_jobs *jobs,
 	               : NULL;
 }
 
+static struct job_process *find(const struct graph_jobs *jobs, int64_t process_id)
+{
+	return jobs ? shfs_id_table_get(&jobs->by_id, process_id) : NULL;
+}
+
 static void find_job(const struct graph_jobs *jobs, struct job_process *p)
 {
-	const struct job_process *at = p, *parent;
+	const struct job_process *at = p, *parent, *first = find(jobs, p->task);
+
+	if (first != p) { /* also where they tell of different parents */
+		p->job = first->job;
+		p->tool = first->tool;
+		return;
+	}
 
 	/* hostile records may go round in circles */
 	for (size_t i = 0; i < jobs->n && (parent = parent_of(jobs, at)); i++) {
@@ -162,25 +175,101 @@ static int sort_out(struct graph_jobs *jobs)
 		                  : p->process_id;
 		r = shfs_id_table_add(&jobs->by_id, p->process_id, p);
 	}
-	for (size_t i = 0; i < jobs->n && !r; i++) {
-		struct job_process *p = &jobs->list[i], *first;
+	for (size_t i = 0; i < jobs->n && !r; i++)
+		find_job(jobs, &jobs->list[i]);
+	return r;
+}
 
-		find_job(jobs, p);
-		first = p->job ? shfs_id_table_get(&jobs->by_id, p->job) : p;
-		if (first != p) {
-			p->next = first->next;
-			first->next = p;
-		}
+/* --- which jobs are of one recipe --- */
+
+struct joining {
+	struct graph_jobs *jobs;
+	struct shfs_id_table makers; /* by version: where the job begins that made it */
+};
+
+static struct job_process *job_at(const struct graph_jobs *jobs,
+                                  const struct shfs_access *a)
+{
+	return find(jobs, shfs_graph_job_of(jobs, a->access_id >> 32));
+}
+
+static int note_maker(const struct shfs_access *a, void *arg)
+{
+	struct joining *j = arg;
+	struct job_process *job = job_at(j->jobs, a);
+	int64_t id = (a->file2_id ?: a->file_id) << 32 | a->made_n;
+
+	return job && a->made_n && !shfs_id_table_get(&j->makers, id)
+	               ? shfs_id_table_add(&j->makers, id, job)
+	               : 0;
+}
+
+/* What the access changes, or moves, or what its job makes another version of. */
+static int64_t changed_by(const struct joining *j, const struct shfs_access *a,
+                          const struct job_process *job)
+{
+	int64_t seen = a->file_id << 32 | a->seen_n;
+
+	if (a->file2_id)
+		return seen;
+	if (a->made_n && !(a->flags & SHFS_WRITTEN_ANEW))
+		return a->file_id << 32 | (a->made_n - 1);
+	return a->seen_n && shfs_id_table_get(&j->makers, seen + 1) == job ? seen : 0;
+}
+
+static struct job_process *joined(struct job_process *p)
+{
+	for (; p->joined; p = p->joined)
+		if (p->joined->joined)
+			p->joined = p->joined->joined;
+	return p;
+}
+
+static int join(const struct shfs_access *a, void *arg)
+{
+	const struct joining *j = arg;
+	struct job_process *job = job_at(j->jobs, a);
+	struct job_process *other =
+		job ? shfs_id_table_get(&j->makers, changed_by(j, a, job)) : NULL;
+
+	if (!other)
+		return 0;
+	job = joined(job);
+	other = joined(other);
+	if (job->first_ns < other->first_ns)
+		other->joined = job;
+	else if (job != other)
+		job->joined = other;
+	return 0;
+}
+
+static void list_programs(struct graph_jobs *jobs)
+{
+	for (size_t i = 0; i < jobs->n; i++) {
+		struct job_process *p = &jobs->list[i];
+		struct job_process *first = p->job ? joined(find(jobs, p->job)) : p;
+
+		if (first == p)
+			continue;
+		p->job = first->process_id;
+		p->tool = first->tool;
+		p->next = first->next;
+		first->next = p;
 	}
+}
+
+static int join_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs *jobs)
+{
+	struct joining j = { .jobs = jobs };
+	int r = shfs_facts_of_command(g->facts, command_id, note_maker, &j);
+
+	r = r ? r : shfs_facts_of_command(g->facts, command_id, join, &j);
+	free(j.makers.slots);
+	list_programs(jobs);
 	return r;
 }
 
 /* --- who tells them what to do --- */
-
-static struct job_process *find(const struct graph_jobs *jobs, int64_t process_id)
-{
-	return jobs ? shfs_id_table_get(&jobs->by_id, process_id) : NULL;
-}
 
 static int note_made(const struct shfs_access *a, void *arg)
 {
@@ -189,7 +278,7 @@ static int note_made(const struct shfs_access *a, void *arg)
 
 	if (!a->made_n)
 		return 0;
-	job = find(jobs, shfs_graph_job_of(jobs, a->access_id >> 32));
+	job = job_at(jobs, a);
 	if (!job) {
 		jobs->rest_makes = true;
 		return 0;
@@ -229,7 +318,8 @@ static int make_jobs(struct shfs_graph *g, int64_t command_id, const struct tool
 	int r = !jobs ? -ENOMEM
 	              : load_processes(g, command_id, tools, jobs)
 	                        ?: sort_out(jobs)
-	                                   ?: find_tellers(g, command_id, jobs);
+	                                   ?: join_jobs(g, command_id, jobs)
+	                                              ?: find_tellers(g, command_id, jobs);
 
 	if (!r)
 		*out = jobs;

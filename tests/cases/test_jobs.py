@@ -141,6 +141,50 @@ def test_output_of_all(sandbox, bash):
     assert found >= {"log", "log2", "a.out", "sum"}
 
 
+RECIPES = {
+    "a.in": "2\n1\n",
+    "b.in": "5\n",
+    "lib.txt": "lib\n",
+    "Makefile": """
+all: moved.out changed.out added.out told.out
+moved.out: a.in
+	sort $< > $@.tmp
+	mv $@.tmp $@
+changed.out: a.in
+	sort $< > $@
+	sed -i s/^/x/ $@
+added.out: a.in b.in
+	cat a.in > $@
+	cat b.in >> $@
+told.out: lib.txt
+	$(MAKE) -f inner.mk told.new
+	mv told.new $@
+""",
+    "inner.mk": "told.new: lib.txt\n\tcat $< > $@\n",
+}
+
+
+def test_lines_of_a_recipe(sandbox, shell):
+    """What a line changes, adds to or moves came of what the lines before it had read."""
+    for name, text in RECIPES.items():
+        sandbox.write(name, text)
+    sandbox.mount()
+    bash = shell()
+    for _ in range(2):  # new names, then what stands there is replaced
+        bash.run("make")
+        assert sandbox.shfs("stale").stdout == "0 of 4 results stale\n"
+        bash.run("echo 3 >> a.in")
+        found = sandbox.shfs("stale", check=1).stdout
+        assert found.endswith("\n3 of 4 results stale\n") and "told.out" not in found
+        bash.run("make")
+        bash.run("echo 3 >> lib.txt")
+        found = sandbox.shfs("stale", check=1).stdout
+        assert "told.out" in found and found.endswith("\n1 of 4 results stale\n")
+    bash.run("make")
+    assert inputs(sandbox, "moved.out") == {"Makefile", "a.in"}
+    assert inputs(sandbox, "added.out") == {"Makefile", "a.in", "b.in"}
+
+
 def test_notes_with_long_names(sandbox, shell):
     name = "a" * 40
     sandbox.write("Makefile", f"{name}.o: in\n\tcat in > $@; echo '$@: in' > {name}.d\n-include {name}.d\n")
