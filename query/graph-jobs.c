@@ -373,8 +373,18 @@ int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id)
  * to know what to do again, and not how. */
 static int is_note(struct shfs_graph *g, int64_t file_id)
 {
-	static const char *const names[] = { "*.d",     "*.Po",      "*.Plo",   "*.Tpo",
-		                             ".depend", ".depend.*", ".ninja_*" };
+	static const char *const names[] = { "*.d",
+		                             "*.dep",
+		                             "*.deps",
+		                             "*.Po",
+		                             "*.Plo",
+		                             "*.Tpo",
+		                             ".*.cmd",
+		                             ".depend",
+		                             ".depend.*",
+		                             "depend.make",
+		                             "compiler_depend.*",
+		                             ".ninja_*" };
 	_cleanup_free_ char *path = NULL;
 	const char *name;
 	int r = shfs_facts_path(g->facts, file_id, &path);

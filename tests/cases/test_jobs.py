@@ -185,9 +185,11 @@ def test_lines_of_a_recipe(sandbox, shell):
     assert inputs(sandbox, "added.out") == {"Makefile", "a.in", "b.in"}
 
 
-def test_notes_with_long_names(sandbox, shell):
+@pytest.mark.parametrize("notes", ["a" * 40 + ".d", "compiler_depend.make"])
+def test_notes(notes, sandbox, shell):
+    """Lists of dependencies that the tool reads say nothing of how."""
     name = "a" * 40
-    sandbox.write("Makefile", f"{name}.o: in\n\tcat in > $@; echo '$@: in' > {name}.d\n-include {name}.d\n")
+    sandbox.write("Makefile", f"{name}.o: in\n\tcat in > $@; (echo '$@: in'; sed 's/^/#/' in) > {notes}\n-include {notes}\n")
     sandbox.write("in", "1\n")
     sandbox.mount()
     bash = shell()
