@@ -319,7 +319,7 @@ static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **ou
 	if (r <= 0)
 		return r;
 	f->known = true;
-	return find_run(s, f, touched) ?: 1;
+	return f->bookkeeping ? 1 : find_run(s, f, touched) ?: 1;
 }
 
 /* --- inputs --- */
@@ -332,10 +332,12 @@ static bool is_same_content(const struct shfs_version_fact *a,
 	       !memcmp(&a->content.object, &b->object, sizeof(b->object));
 }
 
+/* Of job 0 is what all of the command read. */
 static bool is_own(const struct run_node *run, int64_t command_id, int64_t process_id)
 {
 	return command_id == run->key.id &&
-	       shfs_graph_job_of(run->jobs, process_id) == run->key.job;
+	       (!run->key.job ||
+	        shfs_graph_job_of(run->jobs, process_id) == run->key.job);
 }
 
 /* What was read of f, where that is not the latest version: 1 if it is an input and *same

@@ -198,3 +198,18 @@ def test_notes(notes, sandbox, shell):
     bash.run("make")
     assert inputs(sandbox, f"{name}.o") == {"Makefile", "in"}
     assert sandbox.shfs("stale").stdout == "0 of 2 results stale\n"
+
+
+def test_configured_by_the_same_command(sandbox, shell):
+    """What was read by jobs, and what they made in between, did not go into what was made before them."""
+    for name, text in FILES.items():
+        sandbox.write(name, text)
+    sandbox.write("build.ninja.in", FILES["build.ninja"].replace("cat $in > $out.tmp", "cat $in > $out; sed -i s/$$/x/ $out; cat $out > $out.tmp"))
+    sandbox.sh("rm build.ninja")
+    sandbox.mount()
+    bash = shell()
+    bash.run("cat build.ninja.in > build.ninja; ninja sum")
+    assert sandbox.shfs("stale").stdout == "0 of 4 results stale\n"
+    bash.run("echo 3 >> a.in")
+    found = sandbox.shfs("stale", check=1).stdout
+    assert found.endswith("\n2 of 4 results stale\n") and "build.ninja@" not in found
