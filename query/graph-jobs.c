@@ -22,7 +22,7 @@ struct job_process {
 	int64_t job, tool;        /* such ones, or 0: of no build tool */
 	struct job_process *next; /* of the same job; the list begins with its task */
 	/* where a job begins */
-	bool makes;
+	bool makes, makes_anew;
 	struct job_process *joined; /* an earlier one, which it is a part of */
 	/* where a task begins: who tells its jobs what to do */
 	int64_t made_ns; /* when the first of its jobs began that makes anything */
@@ -199,12 +199,15 @@ static int note_maker(const struct shfs_access *a, void *arg)
 	struct job_process *job = job_at(j->jobs, a);
 	int64_t id = (a->file2_id ?: a->file_id) << 32 | a->made_n;
 
+	if (job && a->made_n && !a->file2_id && a->flags & SHFS_WRITTEN_ANEW)
+		job->makes_anew = true;
 	return job && a->made_n && !shfs_id_table_get(&j->makers, id)
 	               ? shfs_id_table_add(&j->makers, id, job)
 	               : 0;
 }
 
-/* What the access changes, or moves, or what its job makes another version of. */
+/* What the access changes, or moves, or what its job makes another version of; but many
+ * recipes may add a line to the same log. */
 static int64_t changed_by(const struct joining *j, const struct shfs_access *a,
                           const struct job_process *job)
 {
@@ -212,9 +215,12 @@ static int64_t changed_by(const struct joining *j, const struct shfs_access *a,
 
 	if (a->file2_id)
 		return seen;
-	if (a->made_n && !(a->flags & SHFS_WRITTEN_ANEW))
+	if (a->made_n && !(a->flags & SHFS_WRITTEN_ANEW) && !job->makes_anew)
 		return a->file_id << 32 | (a->made_n - 1);
-	return a->seen_n && shfs_id_table_get(&j->makers, seen + 1) == job ? seen : 0;
+	return a->seen_n && a->flags & SHFS_ACCESS_READ &&
+	                       shfs_id_table_get(&j->makers, seen + 1) == job
+	               ? seen
+	               : 0;
 }
 
 static struct job_process *joined(struct job_process *p)

@@ -213,3 +213,14 @@ def test_configured_by_the_same_command(sandbox, shell):
     bash.run("echo 3 >> a.in")
     found = sandbox.shfs("stale", check=1).stdout
     assert found.endswith("\n2 of 4 results stale\n") and "build.ninja@" not in found
+
+
+def test_a_log_of_all(sandbox, shell):
+    """That recipes add to the same file makes them no one recipe."""
+    sandbox.write("Makefile", "all: a.o b.o\n%.o: %.in\n\tcat $< > $@; echo $@ >> log\n")
+    sandbox.write("a.in", "a\n")
+    sandbox.write("b.in", "b\n")
+    sandbox.mount()
+    shell().run("make")
+    for name in "a", "b":
+        assert inputs(sandbox, f"{name}.o") == {"Makefile", f"{name}.in"}
