@@ -146,20 +146,20 @@ static void find_job(const struct graph_jobs *jobs, struct job_process *p)
 {
 	const struct job_process *at = p, *parent, *first = find(jobs, p->task);
 
-	if (first != p) { /* also where they tell of different parents */
+	if (first != p) { /* hostile records may tell of different parents */
 		p->job = first->job;
 		p->tool = first->tool;
 		return;
 	}
 
-	/* hostile records may go round in circles */
+	/* or go round in circles */
 	for (size_t i = 0; i < jobs->n && (parent = parent_of(jobs, at)); i++) {
 		if (parent->builds) {
 			p->job = at->task;
 			p->tool = parent->task;
 			return;
 		}
-		at = parent;
+		at = find(jobs, parent->task);
 	}
 }
 

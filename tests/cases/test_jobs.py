@@ -3,6 +3,7 @@
 command did."""
 
 import json
+import sqlite3
 
 import pytest
 
@@ -224,3 +225,17 @@ def test_a_log_of_all(sandbox, shell):
     shell().run("make")
     for name in "a", "b":
         assert inputs(sandbox, f"{name}.o") == {"Makefile", f"{name}.in"}
+
+
+def test_parents_that_differ(build, sandbox):
+    """Of what a damaged index says is one process, and of two parents."""
+    sandbox.shfs("why", "sum")
+    db = sqlite3.connect(sandbox.store + "/index.db")
+    tasks = db.execute("SELECT task_id, pid, start_ticks, ppid FROM task WHERE command_id IS NOT NULL ORDER BY task_id").fetchall()
+    jobs = [t for t in tasks if t[3] == tasks[0][1]]
+    db.execute("UPDATE task SET ppid = 1 WHERE task_id = ?", jobs[0][:1])
+    db.execute("UPDATE task SET pid = ?, start_ticks = ? WHERE task_id > ? AND ppid = ?", (*jobs[0][1:3], jobs[0][0], jobs[0][3]))
+    db.commit()
+    db.close()
+    for name in "a.out", "b.out", "sum":
+        assert name in sandbox.shfs("why", name).stdout
