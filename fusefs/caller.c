@@ -17,6 +17,7 @@
 #define DEPTH_MAX   64
 #define ARGV_WAIT   (SHFS_NSEC_PER_SEC / 4)
 #define TICK_NS     (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
+#define CLOSER_WAIT (SHFS_NSEC_PER_SEC / 200)
 
 /* A process in the journal, with the program that it ran when it was last recorded. */
 struct known {
@@ -51,6 +52,8 @@ struct shfs_callers {
 	struct thread *threads;
 	size_t max_threads; /* each holds two fds, at most */
 	struct known *known;
+	unsigned n_looks; /* at who closes, by threads of their own */
+	pthread_cond_t looked;
 };
 
 int shfs_callers_new(struct shfs_capture *capture, struct shfs_callers **out)
@@ -69,6 +72,7 @@ int shfs_callers_new(struct shfs_capture *capture, struct shfs_callers **out)
 	c->max_threads = shfs_proc_share_of_fds(16, THREADS_MAX);
 	c->blind = !shfs_proc_is_ours();
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_cond_init(&c->looked, NULL);
 	*out = c;
 	return 0;
 }
@@ -94,6 +98,10 @@ void shfs_callers_free(struct shfs_callers *c)
 
 	if (!c)
 		return;
+	pthread_mutex_lock(&c->lock);
+	while (c->n_looks)
+		pthread_cond_wait(&c->looked, &c->lock);
+	pthread_mutex_unlock(&c->lock);
 	shfs_argv_readers_free(c->readers);
 	HASH_ITER (hh, c->threads, t, next) {
 		HASH_DEL(c->threads, t);
@@ -103,6 +111,7 @@ void shfs_callers_free(struct shfs_callers *c)
 		HASH_DEL(c->known, k);
 		free(k);
 	}
+	pthread_cond_destroy(&c->looked);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
@@ -490,4 +499,87 @@ bool shfs_caller_may_have_written(uint32_t tid, int64_t changed_ns)
 	if (!stat.ending && !stat.image[0])
 		return true;
 	return shfs_proc_bytes_written(tid) != 0;
+}
+
+/* --- who closes --- */
+
+bool shfs_caller_is_at_hand(struct shfs_callers *c, uint32_t tid)
+{
+	_cleanup_(thread_unrefp) struct thread *t = tid ? find_thread(c, tid) : NULL;
+
+	return t && t->statfd < 0 && shfs_proc_is_marked(&t->mark);
+}
+
+/* Of the one who waits and the thread that looks, the last frees it. */
+struct look_at {
+	struct shfs_callers *c;
+	uint32_t tid;
+	int64_t changed_ns;
+	bool done, left; /* with the lock of the callers */
+	struct shfs_closer closer;
+};
+
+static void *look_at_closer(void *arg)
+{
+	struct look_at *l = arg;
+	struct shfs_callers *c = l->c;
+
+	l->closer.process = shfs_caller_job(c, l->tid, &l->closer.job);
+	l->closer.may_have_written = shfs_caller_may_have_written(l->tid, l->changed_ns);
+	pthread_mutex_lock(&c->lock);
+	l->done = true;
+	c->n_looks--;
+	pthread_cond_broadcast(&c->looked);
+	if (l->left)
+		free(l);
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+static bool start_look(struct look_at *l)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	bool ok;
+
+	if (pthread_attr_init(&attr))
+		return false;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_mutex_lock(&l->c->lock);
+	ok = !pthread_create(&thread, &attr, look_at_closer, l);
+	l->c->n_looks += ok;
+	pthread_mutex_unlock(&l->c->lock);
+	pthread_attr_destroy(&attr);
+	return ok;
+}
+
+bool shfs_caller_closes(struct shfs_callers *c, uint32_t tid, int64_t changed_ns,
+                        struct shfs_closer *out)
+{
+	struct look_at *l = calloc(1, sizeof(*l));
+	struct timespec until;
+	bool done;
+	int r = 0;
+
+	if (l)
+		*l = (struct look_at){ .c = c, .tid = tid, .changed_ns = changed_ns };
+	if (!l || !start_look(l)) {
+		free(l);
+		return false;
+	}
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += CLOSER_WAIT;
+	until.tv_sec += until.tv_nsec / SHFS_NSEC_PER_SEC;
+	until.tv_nsec %= SHFS_NSEC_PER_SEC;
+	pthread_mutex_lock(&c->lock);
+	while (!l->done && !r)
+		r = pthread_cond_timedwait(&c->looked, &c->lock, &until);
+	done = l->done;
+	if (done)
+		*out = l->closer;
+	l->left = true;
+	pthread_mutex_unlock(&c->lock);
+	if (done)
+		free(l);
+	return done;
 }

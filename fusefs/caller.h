@@ -43,6 +43,21 @@ struct shfs_job {
 uint64_t shfs_caller_job(struct shfs_callers *callers, uint32_t tid,
                          struct shfs_job *job);
 
+/* Is it one of which all is known, without a look at /proc? */
+bool shfs_caller_is_at_hand(struct shfs_callers *callers, uint32_t tid);
+
+/*
+ * The same of one who closes, whose process may be about to execute a program: all that
+ * /proc tells of it then waits for that, and that waits for us. false: so it is, maybe.
+ */
+struct shfs_closer {
+	uint64_t process;
+	struct shfs_job job;
+	bool may_have_written; /* since changed_ns, as shfs_caller_may_have_written */
+};
+bool shfs_caller_closes(struct shfs_callers *callers, uint32_t tid, int64_t changed_ns,
+                        struct shfs_closer *out);
+
 /* tid, if that is the thread that it was at that time (CLOCK_BOOTTIME); or 0. */
 uint32_t shfs_caller_still(uint32_t tid, uint64_t boot_ns);
 

@@ -783,13 +783,24 @@ void shfs_watch_read(struct shfs_handle *handle)
 static void note_sharer(struct shfs_fs *fs, struct shfs_watch *watch,
                         struct shfs_handle *handle, uint32_t tid)
 {
-	struct shfs_writer writer = shfs_handle_writer_now(fs, handle, tid);
+	struct shfs_writer writer = { .tid = tid, .last = shfs_time_now() };
+	struct shfs_closer closer;
 	struct stat st;
 
-	if (!handle->is_dirty || writer.process == handle->opener)
+	if (!handle->is_dirty || fstat(handle->fd, &st))
 		return;
-	if (writer.process && !fstat(handle->fd, &st) &&
-	    !shfs_caller_may_have_written(tid, shfs_timespec_ns(st.st_ctim)))
+	if (shfs_caller_is_at_hand(fs->callers, tid))
+		writer = shfs_handle_writer_now(fs, handle, tid);
+	if (writer.process && writer.process == handle->opener)
+		return;
+	/* one that is about to execute another program has others write, as a rule */
+	if (!shfs_caller_closes(fs->callers, tid, shfs_timespec_ns(st.st_ctim), &closer))
+		return;
+	writer.process = closer.process;
+	writer.job = closer.job;
+	writer.checked_ns = writer.last.boot_ns;
+	if (writer.process &&
+	    (writer.process == handle->opener || !closer.may_have_written))
 		return;
 	shfs_handle_note_writer(handle, &writer, 0);
 	handle->flags |= SHFS_ACCESS_SHARED;

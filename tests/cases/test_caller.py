@@ -7,6 +7,7 @@ import time
 import pytest
 
 from harness import PATIENCE
+from twins import python
 
 # Threads of one process fault in a mapped file, map and unmap memory, and come and go with a first
 # access each: whoever waits for the memory map of this process while they wait for an answer never
@@ -185,3 +186,20 @@ def test_arguments_of_processes_that_end_at_once(sandbox, shfs, mounted):
     found = programs(shfs)
     for n in range(1, 151):
         assert found[f"copy{n}"] == ["cp", "source", f"copy{n}"]
+
+
+def test_closed_by_executing(sandbox, mounted):
+    """What is closed as another program is executed: /proc tells nothing of a process until that is done,
+    and that waits for the close."""
+    python(sandbox, """
+log = open("log", "w")
+for n in range(20):
+    print(n, file=log, flush=True)
+    assert subprocess.run(["/bin/true"], close_fds=False).returncode == 0
+    child = os.fork()
+    if not child:
+        os.write(log.fileno(), b"child\\n")
+        os.execv("/bin/true", ["true"])
+    assert os.waitpid(child, 0)[1] == 0
+""")
+    assert sandbox.read("log").count(b"child\n") == 20
