@@ -59,6 +59,7 @@ struct shfs_callers {
 int shfs_callers_new(struct shfs_capture *capture, struct shfs_callers **out)
 {
 	struct shfs_callers *c = calloc(1, sizeof(*c));
+	pthread_condattr_t attr;
 	int r;
 
 	if (!c)
@@ -72,7 +73,10 @@ int shfs_callers_new(struct shfs_capture *capture, struct shfs_callers **out)
 	c->max_threads = shfs_proc_share_of_fds(16, THREADS_MAX);
 	c->blind = !shfs_proc_is_ours();
 	pthread_mutex_init(&c->lock, NULL);
-	pthread_cond_init(&c->looked, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->looked, &attr);
+	pthread_condattr_destroy(&attr);
 	*out = c;
 	return 0;
 }
@@ -557,7 +561,9 @@ bool shfs_caller_closes(struct shfs_callers *c, uint32_t tid, int64_t changed_ns
                         struct shfs_closer *out)
 {
 	struct look_at *l = calloc(1, sizeof(*l));
-	struct timespec until;
+	int64_t until_ns = shfs_clock_ns(CLOCK_MONOTONIC) + CLOSER_WAIT;
+	struct timespec until = { .tv_sec = until_ns / SHFS_NSEC_PER_SEC,
+		                  .tv_nsec = until_ns % SHFS_NSEC_PER_SEC };
 	bool done;
 	int r = 0;
 
@@ -567,10 +573,6 @@ bool shfs_caller_closes(struct shfs_callers *c, uint32_t tid, int64_t changed_ns
 		free(l);
 		return false;
 	}
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += CLOSER_WAIT;
-	until.tv_sec += until.tv_nsec / SHFS_NSEC_PER_SEC;
-	until.tv_nsec %= SHFS_NSEC_PER_SEC;
 	pthread_mutex_lock(&c->lock);
 	while (!l->done && !r)
 		r = pthread_cond_timedwait(&c->looked, &c->lock, &until);
