@@ -199,11 +199,16 @@ static int note_maker(const struct shfs_access *a, void *arg)
 	struct job_process *job = job_at(j->jobs, a);
 	int64_t id = (a->file2_id ?: a->file_id) << 32 | a->made_n;
 
-	if (job && a->made_n && !a->file2_id && a->flags & SHFS_WRITTEN_ANEW)
-		job->makes_anew = true;
-	return job && a->made_n && !shfs_id_table_get(&j->makers, id)
-	               ? shfs_id_table_add(&j->makers, id, job)
-	               : 0;
+	if (!a->made_n)
+		return 0;
+	if (!job) {
+		j->jobs->rest_makes = true;
+		return 0;
+	}
+	job->makes = true;
+	job->makes_anew |= !a->file2_id && a->flags & SHFS_WRITTEN_ANEW;
+	return shfs_id_table_get(&j->makers, id) ? 0
+	                                         : shfs_id_table_add(&j->makers, id, job);
 }
 
 /* What the access changes, or moves, or what its job makes another version of; but many
@@ -259,6 +264,7 @@ static void list_programs(struct graph_jobs *jobs)
 			continue;
 		p->job = first->process_id;
 		p->tool = first->tool;
+		first->makes |= p->makes;
 		p->next = first->next;
 		first->next = p;
 	}
@@ -277,35 +283,22 @@ static int join_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs
 
 /* --- who tells them what to do --- */
 
-static int note_made(const struct shfs_access *a, void *arg)
-{
-	struct graph_jobs *jobs = arg;
-	struct job_process *job, *tool;
-
-	if (!a->made_n)
-		return 0;
-	job = job_at(jobs, a);
-	if (!job) {
-		jobs->rest_makes = true;
-		return 0;
-	}
-	job->makes = true;
-	tool = find(jobs, job->tool);
-	tool->made_ns = MIN(tool->made_ns, job->first_ns);
-	return 0;
-}
-
 static void add_teller(struct job_process *tool, struct job_process *p)
 {
 	p->next_teller = tool->tellers;
 	tool->tellers = p;
 }
 
-static int find_tellers(struct shfs_graph *g, int64_t command_id, struct graph_jobs *jobs)
+static void find_tellers(struct graph_jobs *jobs)
 {
-	int r = shfs_facts_of_command(g->facts, command_id, note_made, jobs);
+	for (size_t i = 0; i < jobs->n; i++) {
+		const struct job_process *p = &jobs->list[i];
+		struct job_process *tool = find(jobs, p->tool);
 
-	for (size_t i = 0; i < jobs->n && !r; i++) {
+		if (p->process_id == p->job && p->makes)
+			tool->made_ns = MIN(tool->made_ns, p->first_ns);
+	}
+	for (size_t i = 0; i < jobs->n; i++) {
 		struct job_process *p = &jobs->list[i], *job = find(jobs, p->job);
 		struct job_process *tool = find(jobs, p->tool);
 
@@ -314,7 +307,6 @@ static int find_tellers(struct shfs_graph *g, int64_t command_id, struct graph_j
 		else if (job && !job->makes && job->first_ns < tool->made_ns)
 			add_teller(tool, p);
 	}
-	return r;
 }
 
 static int make_jobs(struct shfs_graph *g, int64_t command_id, const struct tools *tools,
@@ -324,9 +316,10 @@ static int make_jobs(struct shfs_graph *g, int64_t command_id, const struct tool
 	int r = !jobs ? -ENOMEM
 	              : load_processes(g, command_id, tools, jobs)
 	                        ?: sort_out(jobs)
-	                                   ?: join_jobs(g, command_id, jobs)
-	                                              ?: find_tellers(g, command_id, jobs);
+	                                   ?: join_jobs(g, command_id, jobs);
 
+	if (!r)
+		find_tellers(jobs);
 	if (!r)
 		*out = jobs;
 	else if (jobs)
