@@ -36,5 +36,8 @@ void shfs_quote_uri(struct shfs_buf *out, const char *s, size_t len);
 
 bool shfs_is_utf8(const char *s, size_t len);
 
+/* How many bytes from here are ASCII that no form of text escapes, a column each. */
+size_t shfs_quote_plain(const char *s, size_t len);
+
 /* Columns that a terminal needs for these bytes, after shfs_quote_display. */
 size_t shfs_quote_width(const char *s, size_t len);

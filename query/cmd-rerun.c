@@ -313,7 +313,7 @@ static int add_stale(struct rerun *rerun, char *const *paths, size_t n)
 	for (const struct shfs_stale_run *run = r ? NULL : shfs_stale_runs(rerun->stale);
 	     run && !r; run = run->next)
 		if ((run->stale || run->needed) && !run->again)
-			r = shfs_rerun_add(&rerun->plan, run->entry.command.command_id,
+			r = shfs_rerun_add(&rerun->plan, run->entry->command.command_id,
 			                   run);
 	return r ? shfs_fail_index(rerun->plan.index, r) : 0;
 }

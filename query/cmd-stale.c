@@ -35,40 +35,43 @@ static bool is_reason(const struct shfs_stale_input *input)
 
 /* --- text --- */
 
-static void show_name(struct shfs_buf *out, const struct shfs_version *v, int64_t n,
-                      size_t width)
-{
-	_cleanup_buf_ struct shfs_buf name = { 0 };
+struct listing {
+	struct shfs_buf out, name; /* that is being shown */
+	const struct shfs_style *style;
+	size_t columns;
+};
 
-	shfs_show_version(&name, v->path, n);
-	shfs_show_tail(out, name.data ? name.data : "?", width);
+static void show_name(struct listing *l, const char *path, int64_t n, size_t width)
+{
+	l->name.len = 0;
+	shfs_show_version(&l->name, path, n);
+	shfs_show_tail(&l->out, l->name.data ? l->name.data : "?", width);
 }
 
 #define BRANCH_WIDTH 3
 #define WORDS_WIDTH  37 /* "  is @1000000 now  removed, and stale" */
 
-static void show_reason(struct shfs_buf *out, const struct shfs_style *style,
-                        size_t columns, const struct shfs_stale_input *input)
+static void show_reason(struct listing *l, const struct shfs_stale_input *input)
 {
-	const struct shfs_version *v = &input->file->version;
+	const struct shfs_stale_file *f = input->file;
+	struct shfs_buf *out = &l->out;
 
-	show_name(out, v, input->n, columns - BRANCH_WIDTH - WORDS_WIDTH);
-	shfs_buf_str(out, style->dim);
+	show_name(l, f->path, input->n, l->columns - BRANCH_WIDTH - WORDS_WIDTH);
+	shfs_buf_str(out, l->style->dim);
 	if (input->changed) {
 		shfs_buf_str(out, "  is @");
-		shfs_buf_int(out, v->n);
+		shfs_buf_int(out, f->n);
 		shfs_buf_str(out, " now");
 	}
-	if (!input->file->present)
+	if (!f->present)
 		shfs_buf_str(out, "  removed");
-	if (input->file->run && input->file->run->stale)
+	if (f->run && f->run->stale)
 		shfs_buf_str(out, input->changed ? ", and stale" : "  stale");
-	shfs_buf_str(out, style->off);
+	shfs_buf_str(out, l->style->off);
 	shfs_buf_char(out, '\n');
 }
 
-static void show_reasons(struct shfs_buf *out, const struct shfs_style *style,
-                         size_t columns, const struct shfs_stale_run *run)
+static void show_reasons(struct listing *l, const struct shfs_stale_run *run)
 {
 	size_t reasons = 0, shown = 0;
 
@@ -78,32 +81,32 @@ static void show_reasons(struct shfs_buf *out, const struct shfs_style *style,
 		if (!is_reason(&run->inputs[i]))
 			continue;
 		shown++;
-		shfs_buf_str(out, shown == reasons ? "└─ " : "├─ ");
-		show_reason(out, style, columns, &run->inputs[i]);
+		shfs_buf_str(&l->out, shown == reasons ? "└─ " : "├─ ");
+		show_reason(l, &run->inputs[i]);
 	}
 	if (shown < reasons)
-		shfs_buf_printf(out, "└─ %s%zu more%s\n", style->dim, reasons - shown,
-		                style->off);
+		shfs_buf_printf(&l->out, "└─ %s%zu more%s\n", l->style->dim,
+		                reasons - shown, l->style->off);
 }
 
-static void show_results(struct shfs_buf *out, size_t columns,
-                         const struct shfs_stale_run *run)
+static void show_results(struct listing *l, const struct shfs_stale_run *run)
 {
 	size_t n = 0;
 
 	for (struct shfs_stale_file *f = run->results; f; f = f->next_result, n++) {
 		if (n >= SHFS_TREE_LISTED)
 			continue;
-		show_name(out, &f->version, f->version.n, columns);
-		shfs_buf_char(out, '\n');
+		show_name(l, f->path, f->n, l->columns);
+		shfs_buf_char(&l->out, '\n');
 	}
 	if (n > SHFS_TREE_LISTED)
-		shfs_buf_printf(out, "+ %zu more\n", n - SHFS_TREE_LISTED);
+		shfs_buf_printf(&l->out, "+ %zu more\n", n - SHFS_TREE_LISTED);
 }
 
-static int show_commands(struct shfs_index *index, const struct shfs_style *style,
-                         size_t columns, struct shfs_stale *stale, struct shfs_buf *out)
+static int show_commands(struct listing *l, struct shfs_index *index,
+                         struct shfs_stale *stale)
 {
+	struct shfs_buf *out = &l->out;
 	int r = 0;
 
 	shfs_buf_str(out, "To run again, in this order:\n");
@@ -111,42 +114,51 @@ static int show_commands(struct shfs_index *index, const struct shfs_style *styl
 	     run = run->next) {
 		if ((!run->stale && !run->needed) || run->again)
 			continue;
-		r = shfs_entry_show_head(index, style, &run->entry, columns, out);
-		shfs_buf_printf(out, "\n         %sin ", style->dim);
-		shfs_show_directory(out, run->entry.command.cwd);
+		r = shfs_entry_show_head(index, l->style, run->entry, l->columns, out);
+		shfs_buf_printf(out, "\n         %sin ", l->style->dim);
+		shfs_show_directory(out, run->entry->command.cwd);
 		if (run->needed)
 			shfs_buf_str(out, ", for what it made was removed");
-		shfs_buf_printf(out, "%s\n", style->off);
+		shfs_buf_printf(out, "%s\n", l->style->off);
 	}
+	shfs_buf_char(out, '\n');
 	return r;
+}
+
+static int show_all(struct listing *l, struct shfs_index *index, struct shfs_stale *stale)
+{
+	struct counts n = count(stale);
+	int r = 0;
+
+	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run; run = run->next) {
+		if (!run->stale || !run->results)
+			continue;
+		show_results(l, run);
+		show_reasons(l, run);
+		shfs_buf_char(&l->out, '\n');
+		if (!shfs_show_flush(&l->out))
+			return -EIO;
+	}
+	if (n.stale)
+		r = show_commands(l, index, stale);
+	shfs_buf_printf(&l->out, "%s%zu of %zu result%s stale%s\n", l->style->dim,
+	                n.stale, n.results, n.results == 1 ? "" : "s", l->style->off);
+	return r ? r : shfs_show_flush(&l->out) ? 0 : -EIO;
 }
 
 static int show_text(struct shfs_context *ctx, struct shfs_index *index,
                      struct shfs_stale *stale)
 {
-	_cleanup_buf_ struct shfs_buf out = { 0 };
-	struct counts n = count(stale);
-	const struct shfs_style *style;
-	size_t columns;
-	int r = 0;
+	struct listing l = { 0 };
+	int r;
 
 	shfs_context_pager(ctx);
-	style = shfs_style_of(ctx);
-	columns = shfs_show_columns();
-	for (struct shfs_stale_run *run = shfs_stale_runs(stale); run; run = run->next) {
-		if (!run->stale || !run->results)
-			continue;
-		show_results(&out, columns, run);
-		show_reasons(&out, style, columns, run);
-		shfs_buf_char(&out, '\n');
-	}
-	if (n.stale)
-		r = show_commands(index, style, columns, stale, &out);
-	if (n.stale)
-		shfs_buf_char(&out, '\n');
-	shfs_buf_printf(&out, "%s%zu of %zu result%s stale%s\n", style->dim, n.stale,
-	                n.results, n.results == 1 ? "" : "s", style->off);
-	return r ? r : shfs_show_flush(&out) ? 0 : -EIO;
+	l.style = shfs_style_of(ctx);
+	l.columns = shfs_show_columns();
+	r = show_all(&l, index, stale);
+	shfs_buf_free(&l.out);
+	shfs_buf_free(&l.name);
+	return r;
 }
 
 /* --- JSON --- */
@@ -154,11 +166,13 @@ static int show_text(struct shfs_context *ctx, struct shfs_index *index,
 static void json_run(struct shfs_json *json, const struct shfs_stale_run *run)
 {
 	shfs_json_object(json, NULL);
-	shfs_entry_json_head(json, &run->entry);
+	shfs_entry_json_head(json, run->entry);
 	shfs_json_bool(json, "needed", run->needed);
 	shfs_json_array(json, "results");
 	for (struct shfs_stale_file *f = run->results; f; f = f->next_result)
-		shfs_json_version_name(json, NULL, &f->version);
+		shfs_json_version_name(json, NULL,
+		                       &(struct shfs_version){ .path = f->path,
+		                                               .n = f->n });
 	shfs_json_array_end(json);
 	shfs_json_array(json, "reasons");
 	for (size_t i = 0; i < run->n_inputs; i++) {
@@ -167,9 +181,9 @@ static void json_run(struct shfs_json *json, const struct shfs_stale_run *run)
 		if (!is_reason(input))
 			continue;
 		shfs_json_object(json, NULL);
-		shfs_json_str(json, "path", input->file->version.path);
+		shfs_json_str(json, "path", input->file->path);
 		shfs_json_int(json, "read", input->n);
-		shfs_json_int(json, "now", input->file->version.n);
+		shfs_json_int(json, "now", input->file->n);
 		shfs_json_bool(json, "changed", input->changed);
 		shfs_json_bool(json, "stale",
 		               input->file->run && input->file->run->stale);

@@ -123,10 +123,10 @@ int shfs_graph_restored_from(struct shfs_graph *g, const struct shfs_version *v,
 
 /* --- commands and programs --- */
 
-int shfs_graph_command(struct shfs_graph *g, int64_t command_id,
-                       struct shfs_command_row *out)
+static int load_command(struct shfs_graph *g, int64_t command_id,
+                        struct shfs_command_row *out)
 {
-	struct shfs_rows **rows = &g->commands;
+	struct shfs_rows **rows = &g->command_rows;
 	int r = 0;
 
 	if (!*rows)
@@ -139,6 +139,28 @@ int shfs_graph_command(struct shfs_graph *g, int64_t command_id,
 	if (!r)
 		r = shfs_rows_next(*rows);
 	return r > 0 ? shfs_command_from_row(*rows, out) : r;
+}
+
+int shfs_graph_command(struct shfs_graph *g, int64_t command_id,
+                       struct command_node **out)
+{
+	struct command_node *c = shfs_id_table_get(&g->commands, command_id);
+	int r = 1;
+
+	if (!c) {
+		c = calloc(1, sizeof(*c));
+		r = c ? load_command(g, command_id, &c->entry.command) : -ENOMEM;
+		if (r > 0)
+			r = shfs_id_table_add(&g->commands, command_id, c) ?: 1;
+		if (r <= 0) {
+			if (c)
+				shfs_entry_clear(&c->entry);
+			free(c);
+			return r;
+		}
+	}
+	*out = c;
+	return 1;
 }
 
 static bool ends_with(const char *text, const char *end)

@@ -40,6 +40,12 @@ enum by {
 	BY_SHFS,
 };
 
+/* A command, for all of its jobs. */
+struct command_node {
+	struct shfs_entry entry; /* without its uses */
+	bool made;               /* a maker is of it */
+};
+
 struct maker_node {
 	struct shfs_graph_maker m;
 	struct maker_key key;
@@ -89,14 +95,13 @@ struct shfs_graph {
 	struct shfs_id_table versions;
 	struct version_block *blocks; /* the one that is being filled first */
 	struct maker_node *makers;
-	struct shfs_id_table jobs;          /* by command */
-	struct shfs_id_table commands_seen; /* of the makers, those that have jobs */
+	struct shfs_id_table jobs, commands; /* by command */
 	struct program *programs;
 	int64_t last_process; /* that program was last asked for */
 	struct program *last_program;
 	struct shfs_graph_version *first_version, **last_version;
 	struct shfs_graph_maker *first_maker, **last_maker;
-	struct shfs_rows *commands, *processes;
+	struct shfs_rows *command_rows;
 	struct graph_reads reads; /* of the maker that is being asked */
 };
 
@@ -111,8 +116,9 @@ _must_check_ int shfs_graph_new(struct shfs_index *index,
 
 _must_check_ int shfs_graph_version(struct shfs_graph *g, int64_t version_id,
                                     struct shfs_version *out);
+/* The graph owns it. */
 _must_check_ int shfs_graph_command(struct shfs_graph *g, int64_t command_id,
-                                    struct shfs_command_row *out);
+                                    struct command_node **out);
 _must_check_ int shfs_graph_program(struct shfs_graph *g, int64_t process_id,
                                     struct program **out);
 /* The same by the number of the program. */

@@ -16,7 +16,7 @@
 
 /* A program that a process executed; all those of one process are a task. */
 struct job_process {
-	int64_t process_id, pid, ppid, start_ticks, first_ns;
+	struct shfs_process_fact f;
 	bool builds;              /* it is a build tool */
 	int64_t task;             /* the process_id of its first program */
 	int64_t job, tool;        /* such ones, or 0: of no build tool */
@@ -56,64 +56,46 @@ void shfs_graph_jobs_free(struct shfs_graph *g)
 
 /* --- which process is of which job --- */
 
-/* Those of a command that are build tools. */
-struct tools {
+struct loading {
 	struct shfs_graph *g;
-	int64_t *process_ids;
-	size_t n, cap;
+	struct graph_jobs *jobs;
+	bool builds; /* one of them does */
 };
 
-static int add_tool(int64_t process_id, int64_t program_id, int64_t first_ns, void *arg)
+static int add_process(const struct shfs_process_fact *fact, void *arg)
 {
-	struct tools *tools = arg;
+	struct loading *l = arg;
+	struct graph_jobs *jobs = l->jobs;
 	struct program *program;
-	int r = shfs_graph_find_program(tools->g, program_id, &program);
+	int r = shfs_graph_find_program(l->g, fact->program_id, &program);
 
-	if (r <= 0 || !program->builds)
-		return MIN(r, 0);
-	if (!MAKE_ROOM(tools->process_ids, tools->n, tools->cap))
+	if (r < 0)
+		return r;
+	if (!MAKE_ROOM(jobs->list, jobs->n, jobs->cap))
 		return -ENOMEM;
-	tools->process_ids[tools->n++] = process_id;
+	jobs->list[jobs->n++] = (struct job_process){
+		.f = *fact,
+		.made_ns = INT64_MAX,
+		.builds = r && program->builds,
+	};
+	l->builds |= r && program->builds;
 	return 0;
 }
 
-static bool is_tool(const struct tools *tools, int64_t process_id)
+/* By process, and by what that executed. */
+static int compare_processes(const void *a, const void *b)
 {
-	for (size_t i = 0; i < tools->n; i++)
-		if (tools->process_ids[i] == process_id)
-			return true;
-	return false;
-}
+	const struct job_process *x = a, *y = b;
 
-static int load_processes(struct shfs_graph *g, int64_t command_id,
-                          const struct tools *tools, struct graph_jobs *jobs)
-{
-	struct shfs_rows **rows = &g->processes;
-	int r = 0;
-
-	if (!*rows)
-		r = shfs_rows_open(g->index,
-		                   "SELECT process_id, pid, ppid, start_ticks, first_ns"
-		                   " FROM v_process WHERE command_id = ?1"
-		                   " ORDER BY pid, start_ticks, first_ns, process_id",
-		                   rows);
-	if (!r)
-		r = shfs_rows_bind_int(*rows, 1, command_id);
-	while (!r && (r = shfs_rows_next(*rows)) > 0) {
-		if (!MAKE_ROOM(jobs->list, jobs->n, jobs->cap))
-			return -ENOMEM;
-		jobs->list[jobs->n++] = (struct job_process){
-			.process_id = shfs_rows_int(*rows, 0),
-			.pid = shfs_rows_int(*rows, 1),
-			.ppid = shfs_rows_int(*rows, 2),
-			.start_ticks = shfs_rows_int(*rows, 3),
-			.first_ns = shfs_rows_int(*rows, 4),
-			.made_ns = INT64_MAX,
-			.builds = is_tool(tools, shfs_rows_int(*rows, 0)),
-		};
-		r = 0;
-	}
-	return r;
+#define COMPARE(member)                                                                  \
+	if (x->f.member != y->f.member)                                                  \
+	return x->f.member < y->f.member ? -1 : 1
+	COMPARE(pid);
+	COMPARE(start_ticks);
+	COMPARE(first_ns);
+	COMPARE(process_id);
+#undef COMPARE
+	return 0;
 }
 
 /* The last program of its parent, which began before it; NULL: that is not among them. */
@@ -126,13 +108,13 @@ static const struct job_process *parent_of(const struct graph_jobs *jobs,
 		size_t middle = low + (high - low) / 2;
 		const struct job_process *q = &jobs->list[middle];
 
-		if (q->pid < p->ppid ||
-		    (q->pid == p->ppid && q->start_ticks <= p->start_ticks))
+		if (q->f.pid < p->f.ppid ||
+		    (q->f.pid == p->f.ppid && q->f.start_ticks <= p->f.start_ticks))
 			low = middle + 1;
 		else
 			high = middle;
 	}
-	return low && jobs->list[low - 1].pid == p->ppid && p->ppid != p->pid
+	return low && jobs->list[low - 1].f.pid == p->f.ppid && p->f.ppid != p->f.pid
 	               ? &jobs->list[low - 1]
 	               : NULL;
 }
@@ -170,10 +152,11 @@ static int sort_out(struct graph_jobs *jobs)
 	for (size_t i = 0; i < jobs->n && !r; i++) {
 		struct job_process *p = &jobs->list[i];
 
-		p->task = i && p[-1].pid == p->pid && p[-1].start_ticks == p->start_ticks
+		p->task = i && p[-1].f.pid == p->f.pid &&
+		                          p[-1].f.start_ticks == p->f.start_ticks
 		                  ? p[-1].task
-		                  : p->process_id;
-		r = shfs_id_table_add(&jobs->by_id, p->process_id, p);
+		                  : p->f.process_id;
+		r = shfs_id_table_add(&jobs->by_id, p->f.process_id, p);
 	}
 	for (size_t i = 0; i < jobs->n && !r; i++)
 		find_job(jobs, &jobs->list[i]);
@@ -247,7 +230,7 @@ static int join(const struct shfs_access *a, void *arg)
 		return 0;
 	job = joined(job);
 	other = joined(other);
-	if (job->first_ns < other->first_ns)
+	if (job->f.first_ns < other->f.first_ns)
 		other->joined = job;
 	else if (job != other)
 		job->joined = other;
@@ -262,7 +245,7 @@ static void list_programs(struct graph_jobs *jobs)
 
 		if (first == p)
 			continue;
-		p->job = first->process_id;
+		p->job = first->f.process_id;
 		p->tool = first->tool;
 		first->makes |= p->makes;
 		p->next = first->next;
@@ -295,8 +278,8 @@ static void find_tellers(struct graph_jobs *jobs)
 		const struct job_process *p = &jobs->list[i];
 		struct job_process *tool = find(jobs, p->tool);
 
-		if (p->process_id == p->job && p->makes)
-			tool->made_ns = MIN(tool->made_ns, p->first_ns);
+		if (p->f.process_id == p->job && p->makes)
+			tool->made_ns = MIN(tool->made_ns, p->f.first_ns);
 	}
 	for (size_t i = 0; i < jobs->n; i++) {
 		struct job_process *p = &jobs->list[i], *job = find(jobs, p->job);
@@ -304,38 +287,33 @@ static void find_tellers(struct graph_jobs *jobs)
 
 		if (p->builds)
 			add_teller(find(jobs, p->task), p);
-		else if (job && !job->makes && job->first_ns < tool->made_ns)
+		else if (job && !job->makes && job->f.first_ns < tool->made_ns)
 			add_teller(tool, p);
 	}
 }
 
-static int make_jobs(struct shfs_graph *g, int64_t command_id, const struct tools *tools,
-                     struct graph_jobs **out)
+static int sort_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs *jobs)
 {
-	struct graph_jobs *jobs = calloc(1, sizeof(*jobs));
-	int r = !jobs ? -ENOMEM
-	              : load_processes(g, command_id, tools, jobs)
-	                        ?: sort_out(jobs)
-	                                   ?: join_jobs(g, command_id, jobs);
+	int r;
 
+	qsort(jobs->list, jobs->n, sizeof(*jobs->list), compare_processes);
+	r = sort_out(jobs) ?: join_jobs(g, command_id, jobs);
 	if (!r)
 		find_tellers(jobs);
-	if (!r)
-		*out = jobs;
-	else if (jobs)
-		jobs_free(jobs);
 	return r;
 }
 
 static int load_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs **out)
 {
-	struct tools tools = { .g = g };
-	int r = shfs_facts_processes(g->facts, command_id, add_tool, &tools);
+	struct loading l = { .g = g, .jobs = calloc(1, sizeof(*l.jobs)) };
+	int r = l.jobs ? shfs_facts_processes(g->facts, command_id, add_process, &l)
+	               : -ENOMEM;
 
-	*out = &none;
-	if (!r && tools.n)
-		r = make_jobs(g, command_id, &tools, out);
-	free(tools.process_ids);
+	if (!r && l.builds)
+		r = sort_jobs(g, command_id, l.jobs);
+	*out = l.builds ? l.jobs : &none;
+	if (l.jobs && (r || !l.builds))
+		jobs_free(l.jobs);
 	return r;
 }
 
@@ -420,12 +398,12 @@ int shfs_graph_job_accesses(struct shfs_graph *g, const struct graph_jobs *jobs,
 	int r = 0;
 
 	for (const struct job_process *p = first; p && !r; p = p->next)
-		r = shfs_facts_of_process(g->facts, p->process_id, fn, arg);
+		r = shfs_facts_of_process(g->facts, p->f.process_id, fn, arg);
 	for (size_t i = 0; tool && i < jobs->n; i++, tool = find(jobs, tool->tool))
 		for (const struct job_process *p = tool->tellers; p && !r;
 		     p = p->next_teller)
 			if (p->job != job)
-				r = shfs_facts_of_process(g->facts, p->process_id, tell,
+				r = shfs_facts_of_process(g->facts, p->f.process_id, tell,
 				                          &telling);
 	return r;
 }
@@ -434,7 +412,7 @@ static bool is_below(const struct graph_jobs *jobs, const struct job_process *p,
                      const struct job_process *tool)
 {
 	for (size_t i = 0; p && i < jobs->n; i++, p = find(jobs, p->tool))
-		if (p->tool == tool->process_id)
+		if (p->tool == tool->f.process_id)
 			return true;
 	return false;
 }
@@ -448,7 +426,7 @@ static int each_job(const struct graph_jobs *jobs, const struct job_process *too
 	for (size_t i = 0; i < jobs->n && !r; i++) {
 		const struct job_process *p = &jobs->list[i];
 
-		if (p->process_id == p->job && p->makes && is_below(jobs, p, tool))
+		if (p->f.process_id == p->job && p->makes && is_below(jobs, p, tool))
 			r = fn(p->job, arg);
 	}
 	return r;
@@ -491,5 +469,5 @@ int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job)
 	/* what the tool forked, before that executed anything */
 	while (p && p->builds && p + 1 < end && p[1].task == job)
 		p++;
-	return p ? p->process_id : 0;
+	return p ? p->f.process_id : 0;
 }

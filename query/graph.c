@@ -37,9 +37,24 @@ static void versions_free(struct shfs_graph *g)
 	free(g->versions.slots);
 }
 
+static void commands_free(struct shfs_graph *g)
+{
+	for (size_t i = 0; g->commands.bits && i < (size_t)1 << g->commands.bits; i++) {
+		struct command_node *c = g->commands.slots[i].value;
+
+		if (c)
+			shfs_entry_clear(&c->entry);
+		free(c);
+	}
+	free(g->commands.slots);
+	shfs_rows_close(g->command_rows);
+}
+
+/* Of a command, the entry is borrowed. */
 static void maker_free(struct maker_node *node)
 {
-	shfs_entry_clear(&node->m.entry);
+	if (node->key.is_process)
+		shfs_entry_clear(&node->m.entry);
 	free(node->m.inputs);
 	free(node->reads.list);
 	free(node->results);
@@ -66,9 +81,7 @@ void shfs_graph_free(struct shfs_graph *g)
 	}
 	free(g->reads.list);
 	shfs_graph_jobs_free(g);
-	free(g->commands_seen.slots);
-	shfs_rows_close(g->commands);
-	shfs_rows_close(g->processes);
+	commands_free(g);
 	shfs_facts_free(g->facts);
 	free(g);
 }
@@ -95,20 +108,23 @@ int shfs_graph_maker_of(struct shfs_graph *g, const struct shfs_version *v,
 static int load_maker(struct shfs_graph *g, struct maker_node *m)
 {
 	struct shfs_entry *e = &m->m.entry;
+	struct command_node *c;
 	int r;
 
 	e->is_process = m->key.is_process;
 	if (e->is_process)
 		return shfs_process_load(g->index, m->key.id, &e->process);
 	r = shfs_graph_jobs(g, m->key.id, &m->jobs);
-	if (r || !m->jobs)
-		return r ? r : shfs_graph_command(g, m->key.id, &e->command);
-	m->m.again = shfs_id_table_get(&g->commands_seen, m->key.id);
-	if (!m->m.again)
-		r = shfs_id_table_add(&g->commands_seen, m->key.id, m->jobs);
-	if (!r && m->key.job)
+	if (!r)
+		r = shfs_graph_command(g, m->key.id, &c);
+	if (r <= 0)
+		return r;
+	*e = c->entry;
+	if (m->key.job)
 		e->job = shfs_graph_job_program(m->jobs, m->key.job);
-	return r ? r : shfs_graph_command(g, m->key.id, &e->command);
+	m->m.again = c->made;
+	c->made = true;
+	return 1;
 }
 
 int shfs_graph_maker(struct shfs_graph *g, struct maker_key key, struct maker_node **out)
@@ -240,22 +256,21 @@ struct executed {
 	size_t n, cap;
 };
 
-static int add_executed(int64_t process_id, int64_t program_id, int64_t first_ns,
-                        void *arg)
+static int add_executed(const struct shfs_process_fact *p, void *arg)
 {
 	struct executed *e = arg;
 	const struct maker_key *key = &e->m->key;
 	struct program *program;
 	int r;
 
-	if (key->job && shfs_graph_job_of(e->m->jobs, process_id) != key->job)
+	if (key->job && shfs_graph_job_of(e->m->jobs, p->process_id) != key->job)
 		return 0;
-	r = shfs_graph_find_program(e->g, program_id, &program);
-	if (r <= 0 || first_ns > e->until_ns || program->listed)
+	r = shfs_graph_find_program(e->g, p->program_id, &program);
+	if (r <= 0 || p->first_ns > e->until_ns || program->listed)
 		return MIN(r, 0);
 	if (!MAKE_ROOM(e->list, e->n, e->cap))
 		return -ENOMEM;
-	e->list[e->n++] = (struct first_run){ program, first_ns };
+	e->list[e->n++] = (struct first_run){ program, p->first_ns };
 	program->listed = true;
 	return 0;
 }
@@ -311,16 +326,16 @@ int shfs_graph_programs(struct shfs_graph *g, const struct shfs_graph_maker *mak
 {
 	const struct maker_node *m = container_of(maker, struct maker_node, m);
 	struct executed e = { .g = g, .m = m, .until_ns = maker->until_ns };
-	int64_t program_id;
+	struct shfs_process_fact p = { .process_id = m->key.id };
 	int r;
 
 	if (!m->key.is_process) {
 		r = shfs_facts_processes(g->facts, m->key.id, add_executed, &e);
 	} else {
-		r = shfs_facts_program(g->facts, m->key.id, &program_id);
+		p.first_ns = maker->entry.process.first_ns;
+		r = shfs_facts_program(g->facts, m->key.id, &p.program_id);
 		if (r > 0)
-			r = add_executed(m->key.id, program_id,
-			                 maker->entry.process.first_ns, &e);
+			r = add_executed(&p, &e);
 	}
 	r = r ? r : show_executed(&e, fn, arg);
 	free(e.list);

@@ -33,7 +33,7 @@ static inline void *shfs_id_table_get(const struct shfs_id_table *t, int64_t id)
 
 static inline int shfs_id_table_grow(struct shfs_id_table *t)
 {
-	struct shfs_id_table more = { .n = t->n, .bits = t->bits ? t->bits + 1 : 8 };
+	struct shfs_id_table more = { .n = t->n, .bits = t->bits ? t->bits + 1 : 4 };
 
 	more.slots = calloc((size_t)1 << more.bits, sizeof(*more.slots));
 	if (!more.slots)

@@ -712,6 +712,15 @@ static const char *working_directory(void)
 	return cwd;
 }
 
+static const char *home_directory(void)
+{
+	static const char *home;
+
+	if (!home)
+		home = getenv("HOME") ?: "";
+	return home;
+}
+
 void shfs_show_path(struct shfs_buf *out, const char *path)
 {
 	const char *cwd = working_directory();
@@ -734,9 +743,9 @@ void shfs_show_version(struct shfs_buf *out, const char *path, int64_t n)
 
 void shfs_show_directory(struct shfs_buf *out, const char *path)
 {
-	const char *home = getenv("HOME");
+	const char *home = home_directory();
 	const char *rest =
-		home && home[0] == '/' && home[1] ? shfs_path_relative(path, home) : NULL;
+		home[0] == '/' && home[1] ? shfs_path_relative(path, home) : NULL;
 
 	if (rest) {
 		shfs_buf_str(out, *rest ? "~/" : "~");
@@ -778,9 +787,12 @@ static void show_cut(struct shfs_buf *out, const char *text, size_t len, size_t 
 
 void shfs_show_tail(struct shfs_buf *out, const char *text, size_t width)
 {
-	size_t left = shfs_quote_width(text, strlen(text)), n;
+	size_t len = strlen(text), left = shfs_quote_width(text, len), n;
 
 	if (left > width) {
+		n = width && shfs_quote_plain(text, len) == len ? len - width + 1 : 0;
+		text += n;
+		left -= n;
 		for (; *text && left >= width; text += n) {
 			for (n = 1; (text[n] & 0xc0) == 0x80; n++)
 				;

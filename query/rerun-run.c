@@ -32,7 +32,7 @@ struct run {
 static bool is_changed(const struct shfs_rerun *rr, const struct shfs_rerun_step *step,
                        const struct shfs_stale_input *input)
 {
-	const char *path = input->file->version.path;
+	const char *path = input->file->path;
 	struct shfs_rerun_step *maker = shfs_rerun_maker(rr, path, step);
 	struct shfs_rerun_result *result =
 		maker ? shfs_rerun_result_of(maker, path) : NULL;

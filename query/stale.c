@@ -9,12 +9,16 @@
 
 /* For each read one is looked at, anywhere: what is asked then lies together. */
 struct file_node {
+	struct shfs_stale_file f;
+	int64_t made_ns; /* when its run was done with it */
+	/* of its latest version */
+	int64_t command_id, process_id;
+	struct shfs_object_id object;
+	bool named; /* object is */
 	bool known;
 	bool asked; /* it was asked about */
 	bool directory;
 	bool bookkeeping; /* in a directory that a program keeps for itself */
-	struct shfs_stale_file f;
-	int64_t made_ns; /* when its run was done with it */
 } __attribute__((aligned(128)));
 
 /* They lie at the places of their numbers. */
@@ -54,13 +58,12 @@ void shfs_stale_free(struct shfs_stale *s)
 		return;
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		for (size_t k = 0; s->blocks[i] && k < BLOCK_FILES; k++)
-			shfs_version_clear(&s->blocks[i]->files[k].f.version);
+			free(s->blocks[i]->files[k].f.path);
 		free(s->blocks[i]);
 	}
 	free(s->blocks);
 	HASH_ITER (hh, s->runs, r, next_r) {
 		HASH_DEL(s->runs, r);
-		shfs_entry_clear(&r->r.entry);
 		free(r->r.inputs);
 		free(r);
 	}
@@ -152,6 +155,7 @@ static int get_run(struct shfs_stale *s, int64_t command_id, int64_t process_id,
                    struct run_node **out)
 {
 	struct maker_key key = { .id = command_id };
+	struct command_node *c;
 	struct graph_jobs *jobs;
 	struct run_node *run;
 	int r = shfs_graph_jobs(s->graph, command_id, &jobs);
@@ -161,19 +165,20 @@ static int get_run(struct shfs_stale *s, int64_t command_id, int64_t process_id,
 	key.job = shfs_graph_job_of(jobs, process_id);
 	HASH_FIND(hh, s->runs, &key, sizeof(key), run);
 	if (!run) {
+		r = shfs_graph_command(s->graph, command_id, &c);
+		if (r <= 0)
+			return r;
 		run = calloc(1, sizeof(*run));
 		if (!run)
 			return -ENOMEM;
+		run->r.entry = &c->entry;
 		run->key = key;
 		run->jobs = jobs;
 		run->until_ns = INT64_MIN;
-		r = shfs_graph_command(s->graph, command_id, &run->r.entry.command);
-		if (r > 0)
-			HASH_ADD(hh, s->runs, key, sizeof(key), run);
-		if (r <= 0 || !run->hh.tbl) {
-			shfs_entry_clear(&run->r.entry);
+		HASH_ADD(hh, s->runs, key, sizeof(key), run);
+		if (!run->hh.tbl) {
 			free(run);
-			return r < 0 ? r : -ENOMEM;
+			return -ENOMEM;
 		}
 	}
 	*out = run;
@@ -185,8 +190,8 @@ struct writer {
 };
 
 /* One that wrote the same content again, or moved it there, later than what is in w. */
-static int later_writer(struct shfs_stale *s, bool moved, const struct shfs_version *v,
-                        struct writer *w)
+static int later_writer(struct shfs_stale *s, bool moved,
+                        const struct shfs_version_fact *v, struct writer *w)
 {
 	struct shfs_facts *facts = s->graph->facts;
 	struct shfs_access a;
@@ -200,28 +205,28 @@ static int later_writer(struct shfs_stale *s, bool moved, const struct shfs_vers
 }
 
 /* Was all of it made by its command, and not only appended or changed? */
-static int is_made_anew(struct shfs_stale *s, const struct shfs_version *v)
+static int is_made_anew(struct shfs_stale *s, const struct shfs_version_fact *v)
 {
 	struct shfs_facts *facts = s->graph->facts;
+	struct shfs_version_fact f = *v;
 
-	for (int64_t n = v->n; v->n > 1; n--) {
-		struct shfs_version_fact f;
+	while (v->n > 1) {
 		struct shfs_access a = { 0 };
-		int r = shfs_facts_version(facts, v->file_id << 32 | n, &f);
+		int r = shfs_facts_access(facts, f.access_id, &a);
 
-		if (r <= 0 || f.command_id != v->command_id)
-			return MIN(r, 0);
-		r = shfs_facts_access(facts, f.access_id, &a);
-		if (r < 0 || n == 1 || f.source != SHFS_SOURCE_WRITTEN ||
+		if (r < 0 || f.n == 1 || f.source != SHFS_SOURCE_WRITTEN ||
 		    a.flags & SHFS_WRITTEN_ANEW)
 			return r < 0 ? r : 1;
+		r = shfs_facts_version(facts, f.version_id - 1, &f);
+		if (r <= 0 || f.command_id != v->command_id)
+			return MIN(r, 0);
 	}
 	return 1;
 }
 
 /* 1 and *w; 0: no command made it, or not all of it. */
-static int writer_of(struct shfs_stale *s, const struct shfs_version *v, bool touched,
-                     struct writer *w)
+static int writer_of(struct shfs_stale *s, const struct shfs_version_fact *v,
+                     bool touched, struct writer *w)
 {
 	struct shfs_access a;
 	int r = is_made_anew(s, v);
@@ -239,16 +244,18 @@ static int writer_of(struct shfs_stale *s, const struct shfs_version *v, bool to
 	return r ? r : w->command_id != 0;
 }
 
-static int find_run(struct shfs_stale *s, struct file_node *f, bool touched)
+/* touched: something was done to it since that, its latest version, was made. */
+static int find_run(struct shfs_stale *s, struct file_node *f,
+                    const struct shfs_version_fact *latest, bool touched)
 {
 	struct writer w;
 	struct run_node *run;
-	int r = writer_of(s, &f->f.version, touched, &w);
+	int r = writer_of(s, latest, touched, &w);
 
 	if (r > 0)
 		r = get_run(s, w.command_id, w.process_id, &run);
 	if (r > 0)
-		r = is_computed(s, w.process_id, &run->r.entry.command);
+		r = is_computed(s, w.process_id, &run->r.entry->command);
 	if (r <= 0)
 		return r;
 	f->f.run = &run->r;
@@ -258,23 +265,31 @@ static int find_run(struct shfs_stale *s, struct file_node *f, bool touched)
 	return 0;
 }
 
-/* touched: something was done to it since its latest version was made. */
-static int load_file(struct shfs_stale *s, int64_t file_id, struct file_node *f,
-                     bool *touched)
+static int load_file(struct shfs_stale *s, int64_t file_id, struct file_node *f)
 {
+	struct shfs_facts *facts = s->graph->facts;
+	struct shfs_version_fact latest;
 	struct shfs_file_fact fact;
-	int r = shfs_facts_file(s->graph->facts, file_id, &fact);
+	int r = shfs_facts_file(facts, file_id, &fact);
 
 	if (r > 0)
-		r = shfs_graph_version(s->graph, file_id << 32 | fact.versions,
-		                       &f->f.version);
+		r = shfs_facts_version(facts, file_id << 32 | fact.versions, &latest);
+	if (r > 0)
+		r = shfs_facts_path(facts, file_id, &f->f.path);
 	if (r <= 0)
 		return r;
+	f->known = true;
+	f->f.n = latest.n;
 	f->f.present = fact.present;
+	f->command_id = latest.command_id;
+	f->process_id = latest.process_id;
+	f->object = latest.content.object;
+	f->named = latest.content.flags & SHFS_CONTENT_NAMED;
 	f->directory = fact.directory;
-	f->bookkeeping = shfs_path_bookkeeping(f->f.version.path);
-	*touched = fact.last_ns > f->f.version.time_ns;
-	return 1;
+	f->bookkeeping = shfs_path_bookkeeping(f->f.path);
+	if (!f->bookkeeping)
+		r = find_run(s, f, &latest, fact.last_ns > latest.time_ns);
+	return r < 0 ? r : 1;
 }
 
 static int make_block(struct shfs_stale *s, size_t at)
@@ -304,7 +319,6 @@ static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **ou
 {
 	size_t at = (uint32_t)file_id / BLOCK_FILES;
 	struct file_node *f;
-	bool touched;
 	int r = 0;
 
 	if (at >= s->n_blocks || !s->blocks[at])
@@ -313,22 +327,14 @@ static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **ou
 		return r;
 	f = &s->blocks[at]->files[(uint32_t)file_id % BLOCK_FILES];
 	*out = f;
-	if (f->known)
-		return 1;
-	r = load_file(s, file_id, f, &touched);
-	if (r <= 0)
-		return r;
-	f->known = true;
-	return f->bookkeeping ? 1 : find_run(s, f, touched) ?: 1;
+	return f->known ? 1 : load_file(s, file_id, f);
 }
 
 /* --- inputs --- */
 
-static bool is_same_content(const struct shfs_version_fact *a,
-                            const struct shfs_version *b)
+static bool is_same_content(const struct shfs_version_fact *a, const struct file_node *b)
 {
-	return (a->content.flags & SHFS_CONTENT_NAMED) &&
-	       (b->flags & SHFS_CONTENT_NAMED) &&
+	return (a->content.flags & SHFS_CONTENT_NAMED) && b->named &&
 	       !memcmp(&a->content.object, &b->object, sizeof(b->object));
 }
 
@@ -343,14 +349,14 @@ static bool is_own(const struct run_node *run, int64_t command_id, int64_t proce
 /* What was read of f, where that is not the latest version: 1 if it is an input and *same
  * whether the content is, 0 if the run made it itself. */
 static int look_at_older(struct shfs_stale *s, const struct run_node *run,
-                         const struct shfs_stale_file *f, uint32_t n, bool *same)
+                         const struct file_node *f, int64_t version_id, bool *same)
 {
 	struct shfs_version_fact seen;
-	int r = shfs_facts_version(s->graph->facts, f->version.file_id << 32 | n, &seen);
+	int r = shfs_facts_version(s->graph->facts, version_id, &seen);
 
 	if (r <= 0 || is_own(run, seen.command_id, seen.process_id))
 		return MIN(r, 0);
-	*same = is_same_content(&seen, &f->version);
+	*same = is_same_content(&seen, f);
 	return 1;
 }
 
@@ -366,15 +372,15 @@ static int add_input(struct shfs_stale *s, struct run_node *run,
 
 	if (r <= 0 || f->bookkeeping)
 		return MIN(r, 0);
-	own = is_own(run, f->f.version.command_id, f->f.version.process_id);
-	if (f->f.version.n != n)
-		r = look_at_older(s, run, &f->f, n, &same);
+	own = is_own(run, f->command_id, f->process_id);
+	if (f->f.n != n)
+		r = look_at_older(s, run, f, read->version_id, &same);
 	else if (own)
 		r = 0;
 	if (r <= 0)
 		return r;
 	if (f->f.run == &run->r) {
-		if (f->f.version.n == n && read->begin_ns >= f->made_ns)
+		if (f->f.n == n && read->begin_ns >= f->made_ns)
 			return 0;
 		f->f.run = NULL;
 		run->n_files--;

@@ -16,8 +16,9 @@
 
 struct shfs_stale_file {
 	struct shfs_stale_run *run;          /* that made it; NULL: it is no result */
-	struct shfs_version version;         /* the latest */
 	struct shfs_stale_file *next_result; /* of the same run, that was asked about */
+	char *path;
+	int64_t n; /* its latest version */
 	bool present;
 };
 
@@ -28,7 +29,7 @@ struct shfs_stale_input {
 };
 
 struct shfs_stale_run {
-	struct shfs_entry entry; /* the command; without its uses, or which job it was */
+	const struct shfs_entry *entry; /* the command; without its uses and jobs */
 	struct shfs_stale_file *results;
 	struct shfs_stale_input *inputs;
 	size_t n_inputs;

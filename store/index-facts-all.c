@@ -16,7 +16,8 @@ struct access_fact {
 };
 
 struct process_fact {
-	int64_t command_id, program_id, first_ns;
+	struct shfs_process_fact f;
+	int64_t command_id;
 	uint32_t next_of_command; /* a process_id */
 	bool known, shell;
 };
@@ -204,7 +205,7 @@ static size_t keep_text(struct facts_all *all, sqlite3_value *value)
 /* All of a table in the order of its key; a call for each row costs less than a step. */
 #define ALL(columns, table) "SELECT take_row(?1, " columns ") FROM " table " NOT INDEXED"
 
-#define TASKS       ALL("task_id, command_id, shell", "task")
+#define TASKS       ALL("task_id, command_id, shell, pid, ppid, start_ticks", "task")
 #define PROCESSES   ALL("process_id, task_id, exe_id, first_ns", "process")
 #define SHELL       ALL("access_id, command_id", "shell_access")
 #define CHUNKS      ALL("chunk_id, data", "chunk")
@@ -222,6 +223,9 @@ static int add_task(struct facts_all *all, sqlite3_value **row)
 	p->known = true;
 	p->command_id = sqlite3_value_int64(row[1]);
 	p->shell = sqlite3_value_int(row[2]);
+	p->f.pid = sqlite3_value_int64(row[3]);
+	p->f.ppid = sqlite3_value_int64(row[4]);
+	p->f.start_ticks = sqlite3_value_int64(row[5]);
 	return 0;
 }
 
@@ -234,13 +238,11 @@ static int add_process(struct facts_all *all, sqlite3_value **row)
 	if (r)
 		return r;
 	task = find_process(all, sqlite3_value_int64(row[1]));
-	if (sqlite3_value_type(row[1]) != SQLITE_NULL && task) {
-		p->command_id = task->command_id;
-		p->shell = task->shell;
-		p->known = true;
-	}
-	p->program_id = sqlite3_value_int64(row[2]);
-	p->first_ns = sqlite3_value_int64(row[3]);
+	if (sqlite3_value_type(row[1]) != SQLITE_NULL && task)
+		*p = *task;
+	p->f.process_id = sqlite3_value_int64(row[0]);
+	p->f.program_id = sqlite3_value_int64(row[2]);
+	p->f.first_ns = sqlite3_value_int64(row[3]);
 	return 0;
 }
 
@@ -560,7 +562,7 @@ int facts_all_program(struct facts_all *all, int64_t process_id, int64_t *progra
 
 	if (!p || !p->known)
 		return 0;
-	*program_id = p->program_id;
+	*program_id = p->f.program_id;
 	return 1;
 }
 
@@ -598,7 +600,7 @@ int facts_all_processes(struct facts_all *all, int64_t command_id, shfs_process_
 		const struct process_fact *p = find_process(all, id);
 
 		next = p->next_of_command;
-		r = fn(id, p->program_id, p->first_ns, arg);
+		r = fn(&p->f, arg);
 	}
 	return r;
 }

@@ -384,15 +384,24 @@ static int each_process(struct shfs_facts *f, int64_t command_id, shfs_process_f
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(f->index, &stmt,
-	                     "SELECT p.process_id, p.exe_id, p.first_ns"
+	                     "SELECT p.process_id, p.exe_id, t.pid, t.ppid,"
+	                     " t.start_ticks, p.first_ns"
 	                     " FROM task t JOIN process p"
 	                     " ON p.process_id = t.task_id OR p.task_id = t.task_id"
 	                     " WHERE t.command_id = ? ORDER BY p.process_id",
 	                     shfs_arg_int(command_id));
 
 	for (; r > 0; r = shfs_sql_next(f->index, stmt)) {
-		r = fn(sqlite3_column_int64(stmt, 0), sqlite3_column_int64(stmt, 1),
-		       sqlite3_column_int64(stmt, 2), arg);
+		const struct shfs_process_fact p = {
+			.process_id = sqlite3_column_int64(stmt, 0),
+			.program_id = sqlite3_column_int64(stmt, 1),
+			.pid = sqlite3_column_int64(stmt, 2),
+			.ppid = sqlite3_column_int64(stmt, 3),
+			.start_ticks = sqlite3_column_int64(stmt, 4),
+			.first_ns = sqlite3_column_int64(stmt, 5),
+		};
+
+		r = fn(&p, arg);
 		if (r)
 			return r;
 	}

@@ -80,9 +80,13 @@ _must_check_ int shfs_facts_of_process(struct shfs_facts *facts, int64_t process
 _must_check_ int shfs_facts_opens_of_file(struct shfs_facts *facts, int64_t file_id,
                                           shfs_access_fn fn, void *arg);
 
-/* As shfs_access_fn. program_id: as of shfs_facts_program. */
-typedef int (*shfs_process_fn)(int64_t process_id, int64_t program_id, int64_t first_ns,
-                               void *arg);
+struct shfs_process_fact {
+	int64_t process_id, program_id; /* as of shfs_facts_program */
+	int64_t pid, ppid, start_ticks, first_ns;
+};
+
+/* As shfs_access_fn. */
+typedef int (*shfs_process_fn)(const struct shfs_process_fact *process, void *arg);
 /* Those of a command, also what did nothing to files. */
 _must_check_ int shfs_facts_processes(struct shfs_facts *facts, int64_t command_id,
                                       shfs_process_fn fn, void *arg);

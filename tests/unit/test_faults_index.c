@@ -96,7 +96,7 @@ static int add_id(int64_t id, void *arg)
 	return 0;
 }
 
-static int add_process(int64_t id, int64_t program_id, int64_t first_ns, void *arg)
+static int add_process(const struct shfs_process_fact *process, void *arg)
 {
 	*(uint64_t *)arg += 10000000;
 	return 0;

@@ -311,11 +311,11 @@ static int add_id(int64_t id, void *arg)
 	return 0;
 }
 
-static int add_process(int64_t process_id, int64_t program_id, int64_t first_ns,
-                       void *arg)
+static int add_process(const struct shfs_process_fact *p, void *arg)
 {
-	shfs_buf_printf(arg, "%lld %lld %lld\n", (long long)process_id,
-	                (long long)program_id, (long long)first_ns);
+	shfs_buf_printf(arg, "%lld %lld %lld %lld %lld %lld\n", (long long)p->process_id,
+	                (long long)p->program_id, (long long)p->pid, (long long)p->ppid,
+	                (long long)p->start_ticks, (long long)p->first_ns);
 	return 0;
 }
 
