@@ -168,18 +168,26 @@ static int sort_out(struct graph_jobs *jobs)
 struct joining {
 	struct graph_jobs *jobs;
 	struct shfs_id_table makers; /* by version: where the job begins that made it */
+	int64_t process_id;          /* that was last asked about, and its job's begin */
+	struct job_process *job;
 };
 
-static struct job_process *job_at(const struct graph_jobs *jobs,
-                                  const struct shfs_access *a)
+/* Many accesses in a row are of one process. */
+static struct job_process *job_at(struct joining *j, const struct shfs_access *a)
 {
-	return find(jobs, shfs_graph_job_of(jobs, a->access_id >> 32));
+	int64_t process_id = a->access_id >> 32;
+
+	if (process_id != j->process_id) {
+		j->process_id = process_id;
+		j->job = find(j->jobs, shfs_graph_job_of(j->jobs, process_id));
+	}
+	return j->job;
 }
 
 static int note_maker(const struct shfs_access *a, void *arg)
 {
 	struct joining *j = arg;
-	struct job_process *job = job_at(j->jobs, a);
+	struct job_process *job = job_at(j, a);
 	int64_t id = (a->file2_id ?: a->file_id) << 32 | a->made_n;
 
 	if (!a->made_n)
@@ -221,8 +229,8 @@ static struct job_process *joined(struct job_process *p)
 
 static int join(const struct shfs_access *a, void *arg)
 {
-	const struct joining *j = arg;
-	struct job_process *job = job_at(j->jobs, a);
+	struct joining *j = arg;
+	struct job_process *job = job_at(j, a);
 	struct job_process *other =
 		job ? shfs_id_table_get(&j->makers, changed_by(j, a, job)) : NULL;
 
