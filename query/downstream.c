@@ -329,9 +329,9 @@ static int add_read(struct downstream *d, struct version_node *node,
 	struct maker_node *m;
 	int r = shfs_graph_maker(d->graph, read->key, &m);
 
-	if (r <= 0 || shfs_graph_is_own(m, &node->v.version))
-		return MIN(r, 0);
-	r = add_reader(node, m);
+	if (r <= 0)
+		return r;
+	r = shfs_graph_is_own(m, &node->v.version) ? 0 : add_reader(node, m);
 	if (r || read->begin_ns >= m->since_ns[by])
 		return r;
 	m->since_ns[by] = read->begin_ns;

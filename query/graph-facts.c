@@ -8,6 +8,54 @@
 
 /* --- versions --- */
 
+/* Who wrote a version that was there already, and when others read it. */
+struct again {
+	struct shfs_graph *g;
+	int64_t n;
+	struct shfs_access first; /* access_id 0: none yet */
+	int64_t read_us;
+};
+
+static int look_for_writer(const struct shfs_access *a, void *arg)
+{
+	struct again *again = arg;
+	struct shfs_access *first = &again->first;
+	enum by by;
+	int r;
+
+	if (a->made_n == again->n && a->flags & SHFS_WRITTEN_ANEW) {
+		if (!first->access_id || a->end_us < first->end_us)
+			*first = *a;
+		return 0;
+	}
+	if (a->seen_n != again->n || !(a->flags & SHFS_ACCESS_READ))
+		return 0;
+	r = shfs_graph_by(again->g, a->access_id >> 32, &by);
+	if (!r && by == BY_ANOTHER)
+		again->read_us = MIN(again->read_us, a->begin_us);
+	return r;
+}
+
+int shfs_graph_attribute(struct shfs_graph *g, struct shfs_version *v)
+{
+	struct again again = { .g = g, .n = v->n, .read_us = INT64_MAX };
+	const struct shfs_access *first = &again.first;
+	struct shfs_file_fact file;
+	int r;
+
+	if (v->access_id || strcmp(v->source, "found"))
+		return 0;
+	r = shfs_facts_file(g->facts, v->file_id, &file);
+	if (r <= 0 || (file.versions == v->n && file.last_ns <= v->time_ns))
+		return MIN(r, 0);
+	r = shfs_facts_opens_of_file(g->facts, v->file_id, look_for_writer, &again);
+	if (r || !first->access_id || again.read_us < first->end_us)
+		return r;
+	v->access_id = first->access_id;
+	v->process_id = first->access_id >> 32;
+	return MIN(shfs_facts_owner(g->facts, first->access_id, &v->command_id), 0);
+}
+
 static const char *source_of(const struct shfs_version_fact *f)
 {
 	static const char *const sources[] = {
@@ -46,6 +94,11 @@ static int version_of(struct shfs_graph *g, const struct shfs_version_fact *f,
 	if (r <= 0)
 		return r;
 	strcpy(v.source, source_of(f));
+	r = shfs_graph_attribute(g, &v);
+	if (r) {
+		free(v.path);
+		return r;
+	}
 	*out = v;
 	return 1;
 }

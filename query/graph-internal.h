@@ -116,6 +116,9 @@ _must_check_ int shfs_graph_new(struct shfs_index *index,
 
 _must_check_ int shfs_graph_version(struct shfs_graph *g, int64_t version_id,
                                     struct shfs_version *out);
+/* What was found there, but was written again, the same, before anybody had read it, is
+ * by who wrote that. shfs_graph_version does it. */
+_must_check_ int shfs_graph_attribute(struct shfs_graph *g, struct shfs_version *v);
 /* The graph owns it. */
 _must_check_ int shfs_graph_command(struct shfs_graph *g, int64_t command_id,
                                     struct command_node **out);

@@ -14,6 +14,9 @@ struct file_node {
 	/* of its latest version */
 	int64_t command_id, process_id;
 	struct shfs_object_id object;
+	/* the last run that read it, and which version */
+	const struct run_node *reader;
+	uint32_t seen_n;
 	bool named; /* object is */
 	bool known;
 	bool asked; /* it was asked about */
@@ -360,6 +363,23 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 	return 1;
 }
 
+static int add_input(struct shfs_stale *s, struct run_node *run,
+                     const struct graph_read *read);
+
+/* Of a link that the run itself made, and read, what it was made of. */
+static int add_origin(struct shfs_stale *s, struct run_node *run,
+                      const struct graph_read *read)
+{
+	struct shfs_version_fact own;
+	struct graph_read origin = *read;
+	int r = shfs_facts_version(s->graph->facts, read->version_id, &own);
+
+	if (r <= 0 || !own.origin_version_id)
+		return MIN(r, 0);
+	origin.version_id = own.origin_version_id;
+	return add_input(s, run, &origin);
+}
+
 /* What it made itself is no input, also where that were the bytes that had been there;
  * and a result that it had read before was edited. There is room for one more. */
 static int add_input(struct shfs_stale *s, struct run_node *run,
@@ -378,7 +398,7 @@ static int add_input(struct shfs_stale *s, struct run_node *run,
 	else if (own)
 		r = 0;
 	if (r <= 0)
-		return r;
+		return r ? r : add_origin(s, run, read);
 	if (f->f.run == &run->r) {
 		if (f->f.n == n && read->begin_ns >= f->made_ns)
 			return 0;
@@ -386,8 +406,10 @@ static int add_input(struct shfs_stale *s, struct run_node *run,
 		run->n_files--;
 		return 0;
 	}
-	if (own)
+	if (own || (f->reader == run && f->seen_n == n))
 		return 0;
+	f->reader = run;
+	f->seen_n = n;
 	run->r.inputs[run->r.n_inputs++] = (struct shfs_stale_input){ &f->f, n, !same };
 	return 0;
 }

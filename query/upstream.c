@@ -193,7 +193,10 @@ static void note_found(struct upstream *up, const struct version_node *node)
 	up->found |= until && shfs_path_is_below(node->v.version.path, until);
 }
 
-/* Of into, which m made; unless m made this one itself. */
+static int add_past(struct upstream *up, struct maker_node *m,
+                    struct shfs_graph_version *into, const struct shfs_version *v);
+
+/* Of into, which m made; where m made this one itself, what that was made of. */
 static int add_input(struct upstream *up, struct maker_node *m,
                      struct shfs_graph_version *into, int64_t version_id)
 {
@@ -211,8 +214,10 @@ static int add_input(struct upstream *up, struct maker_node *m,
 		return 0;
 	} else {
 		r = load_version(up, version_id, &version);
-		if (r <= 0 || shfs_graph_is_own(m, &version))
-			return MIN(r, 0);
+		if (r <= 0)
+			return r;
+		if (shfs_graph_is_own(m, &version))
+			return add_past(up, m, into, &version);
 		if (!up->graph->limits.all &&
 		    shfs_path_is_version_control(version.path)) {
 			m->m.n_left_out++;
@@ -284,10 +289,11 @@ static int past_of(struct upstream *up, const struct shfs_version *v, int64_t *o
 	return *out ? 1 : shfs_graph_past(up->graph, v, out);
 }
 
-/* The last version before v that went into it and that another maker made. */
-static int add_past(struct upstream *up, struct maker_node *m, struct version_node *into)
+/* The last version before v, which m made, that went into it and that another maker made:
+ * an input of into. */
+static int add_past(struct upstream *up, struct maker_node *m,
+                    struct shfs_graph_version *into, const struct shfs_version *v)
 {
-	const struct shfs_version *v = &into->v.version;
 	_cleanup_version_ struct shfs_version own = { 0 };
 	int64_t id;
 	int r;
@@ -299,7 +305,7 @@ static int add_past(struct upstream *up, struct maker_node *m, struct version_no
 		if (r <= 0 || shfs_graph_is_unfinished(m, &past))
 			return MIN(r, 0);
 		if (!shfs_graph_is_own(m, &past))
-			return add_input(up, m, &into->v, id);
+			return add_input(up, m, into, id);
 		shfs_version_clear(&own);
 		own = past;
 		past.path = NULL;
@@ -333,7 +339,7 @@ static int add_origins(struct upstream *up, struct maker_node *m)
 		r = add_restored(up, m, node);
 		m->not_restored |= !r;
 		if (!r)
-			r = add_past(up, m, node);
+			r = add_past(up, m, v, &v->version);
 	}
 	m->last_made = m->m.made;
 	m->m.n_left_out = left_out;
@@ -381,7 +387,8 @@ static int find_all(struct shfs_graph *graph, struct shfs_version *target,
 {
 	struct upstream up = { .graph = graph };
 	struct maker_node *m;
-	int r = shfs_upstream_attribute(graph, target);
+	int r = shfs_graph_attribute(graph, target)
+	                ?: shfs_upstream_attribute(graph, target);
 
 	up.queue_end = &up.queue;
 	*node = shfs_graph_find(graph, target->version_id);

@@ -5,10 +5,11 @@
  *
  * A maker's inputs are what it read before the last of its versions in the graph was
  * done, but for what it made itself; also the past of a file that it appended to or
- * changed in place, and what it moved or linked. What shfs or a program of version
- * control wrote again comes from the version that it equals; what lies in .git and the
- * like is counted and left out unless it is asked for, or all history would lead to all
- * other.
+ * changed in place, and what it moved or linked. What was found there, and written again
+ * with the same content before others read it, is made by who wrote that. What shfs or a
+ * program of version control wrote again comes from the version that it equals; what lies
+ * in .git and the like is counted and left out unless it is asked for, or all history
+ * would lead to all other.
  */
 #pragma once
 

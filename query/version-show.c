@@ -297,10 +297,42 @@ static int show_maker(const struct shfs_version_view *view, struct shfs_buf *out
 	                 v->process_id);
 }
 
+/* Who first wrote the same content there again. */
+#define WRITTEN_AGAIN                                                                    \
+	"SELECT command_id, process_id FROM v_access WHERE file_id = ?1"                 \
+	" AND made_n = ?2 AND is_open ORDER BY end_ns LIMIT 1"
+
+/* No command made it. */
+static int show_found(const struct shfs_version_view *view, struct shfs_buf *out,
+                      const struct shfs_version *v)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	const char *what;
+	int r = shfs_rows_open(view->index, WRITTEN_AGAIN, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, v->file_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, v->n);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r < 0)
+		return r;
+	what = v->n > 1 ? "changed while nothing watched"
+	       : r      ? "found there"
+	                : "found there: no recorded command made it";
+	show_note(view, out, view->style->dim,
+	          r ? "%s; written again, the same, by" : "%s", what);
+	return r ? show_doer(view, out, "", shfs_rows_int(rows, 0),
+	                     shfs_rows_int(rows, 1))
+	         : 0;
+}
+
 int shfs_version_show(const struct shfs_version_view *view, const struct shfs_version *v,
                       struct shfs_buf *out)
 {
 	_cleanup_version_ struct shfs_version before = { 0 };
+	bool found = !strcmp(v->source, "found") && !v->carried;
 	int r = shfs_version_before(view->index, v, &before);
 
 	if (r < 0)
@@ -315,10 +347,6 @@ int shfs_version_show(const struct shfs_version_view *view, const struct shfs_ve
 	shfs_show_size(out, v->size);
 	show_delta(view, out, v, &before);
 	shfs_buf_char(out, '\n');
-	if (!strcmp(v->source, "found") && !v->carried)
-		show_note(view, out, view->style->dim, "%s",
-		          v->n == 1 ? "found there: no recorded command made it"
-		                    : "changed while nothing watched");
-	r = show_maker(view, out, v);
+	r = found ? show_found(view, out, v) : show_maker(view, out, v);
 	return r ? r : show_notes(view, out, v);
 }

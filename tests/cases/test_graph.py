@@ -39,6 +39,50 @@ def names(sandbox, versions):
     return {f"{v['path'].removeprefix(sandbox.project + '/')}@{v['n']}" for v in versions}
 
 
+# --- why ---
+
+
+def test_what_was_found_and_made_again(sandbox, shell):
+    """With the bytes that were there before anything was recorded, by who made them for those that came later."""
+    sandbox.sh("printf 'b\\na\\n' > in; sort in > out; sort in > early")
+    bash = shell()
+    sandbox.mount()
+    bash.run(f"cd {sandbox.project}; cat early > old")
+    bash.run("sort in > out; sort in > early; : sorted")
+    bash.run("cat out > copy")
+    command = "sort in > out; sort in > early; : sorted"
+    assert plain(sandbox.shfs("why", "copy").stdout).splitlines()[:3] == [
+        "copy@1 ← ID  cat out > copy",
+        f"└─ out@1 ← ID  {command}",
+        "   └─ in@1  source  fingerprint only",
+    ]
+    assert plain(sandbox.shfs("why", "out").stdout).startswith(f"out@1 ← ID  {command}\n")
+    assert impact(sandbox, "in")[1:3] == [f"└─ out@1 ← ID  {command}", "   └─ copy@1 ← ID  cat out > copy"]
+    # one that had been read before
+    assert plain(sandbox.shfs("why", "old").stdout).splitlines()[1].startswith("└─ early@1  source")
+    assert "found there; written again, the same, by\n" in sandbox.shfs("log", "out").stdout
+    assert "found there: no recorded command made it\n" in sandbox.shfs("log", "in").stdout
+    bash.close()
+
+
+def test_links_and_changes_within_a_command(study, sandbox):
+    """What a command changed or linked, and read itself, went into what it made of that."""
+    study.run("cp top.txt grows")
+    study.run("ln out.csv link; cat link > linked; cat out.csv link > both")
+    study.run("echo more >> grows; cat grows > grown")
+    for made, of in ("linked", "out.csv@1"), ("both", "out.csv@1"), ("grown", "grows@1"):
+        why = ask(sandbox, "why", made)
+        [maker] = [c for c in why["commands"] if f"{made}@1" in names(sandbox, c["made"])]
+        assert names(sandbox, maker["inputs"]) == {of}
+        assert f"{made}@1" in names(sandbox, ask(sandbox, "impact", of)["versions"])
+    study.run("sed -i s/3/5/ config.yaml")
+    study.run("sh run.sh")
+    assert stale(sandbox, "linked", "both").popitem() == (
+        "ln out.csv link; cat link > linked; cat out.csv link > both",
+        ({"linked@1", "both@1"}, {"out.csv@1"}),
+    )
+
+
 # --- DOT ---
 
 
