@@ -321,8 +321,11 @@ struct reads_of {
 	struct shfs_graph *g;
 	enum by most;
 	struct graph_reads *reads;
+	const struct graph_jobs *jobs;
+	int64_t job;
 	int64_t process_id; /* of the last read; -1: none yet */
 	enum by by;
+	bool told;
 };
 
 static int add_read(const struct shfs_access *a, void *arg)
@@ -330,12 +333,15 @@ static int add_read(const struct shfs_access *a, void *arg)
 	struct reads_of *of = arg;
 	struct graph_reads *reads = of->reads;
 	int64_t process_id = a->access_id >> 32;
-	int r;
+	int r = 0;
 
 	if (!(a->flags & SHFS_ACCESS_READ) || !a->seen_n)
 		return 0;
-	r = process_id == of->process_id ? 0 : shfs_graph_by(of->g, process_id, &of->by);
-	of->process_id = process_id;
+	if (process_id != of->process_id) {
+		r = shfs_graph_by(of->g, process_id, &of->by);
+		of->told = shfs_graph_job_of(of->jobs, process_id) != of->job;
+		of->process_id = process_id;
+	}
 	if (r || of->by > of->most)
 		return r;
 	if (!MAKE_ROOM(reads->list, reads->n, reads->cap))
@@ -344,6 +350,7 @@ static int add_read(const struct shfs_access *a, void *arg)
 		.version_id = a->file_id << 32 | a->seen_n,
 		.begin_ns = shfs_access_begin_ns(a),
 		.seq = a->seq,
+		.told = of->told,
 	};
 	return 0;
 }
@@ -382,6 +389,7 @@ static void drop_repeated(struct graph_reads *reads, uint32_t *slots, unsigned b
 			struct graph_read *first = &list[slots[at] - 1];
 
 			first->begin_ns = MIN(first->begin_ns, list[i].begin_ns);
+			first->told &= list[i].told;
 			continue;
 		}
 		list[n++] = list[i];
@@ -393,13 +401,17 @@ static void drop_repeated(struct graph_reads *reads, uint32_t *slots, unsigned b
 int shfs_graph_reads(struct shfs_graph *g, struct maker_key key, enum by most,
                      struct graph_reads *out)
 {
-	struct reads_of of = { .g = g, .most = most, .reads = out, .process_id = -1 };
+	struct reads_of of = {
+		.g = g, .most = most, .reads = out, .job = key.job, .process_id = -1
+	};
 	_cleanup_free_ uint32_t *slots = NULL;
+	struct graph_jobs *jobs = NULL;
 	unsigned bits = 4;
-	int r;
+	int r = key.job ? shfs_graph_jobs(g, key.id, &jobs) : 0;
 
 	out->n = 0;
-	r = shfs_graph_accesses(g, key, add_read, &of);
+	of.jobs = jobs;
+	r = r ? r : shfs_graph_accesses(g, key, add_read, &of);
 	if (r)
 		return r;
 	while ((size_t)1 << bits < 2 * out->n)

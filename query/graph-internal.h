@@ -27,6 +27,7 @@ struct maker_key {
 /* A version that a maker read: when first, by time and in the order of the journal. */
 struct graph_read {
 	int64_t version_id, begin_ns, seq;
+	bool told; /* of a job: by who told it what to do, not by itself */
 };
 struct graph_reads {
 	struct graph_read *list;
@@ -158,6 +159,9 @@ void shfs_graph_jobs_free(struct shfs_graph *g);
 
 /* jobs may be NULL; 0: of none. */
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id);
+
+/* Does the process tell jobs of its command what to do? jobs may be NULL. */
+bool shfs_graph_tells(const struct graph_jobs *jobs, int64_t process_id);
 
 /* All of the job, then what those read who told it what to do. */
 _must_check_ int shfs_graph_job_accesses(struct shfs_graph *g,

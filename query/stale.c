@@ -17,7 +17,8 @@ struct file_node {
 	/* the last run that read it, and which version */
 	const struct run_node *reader;
 	uint32_t seen_n;
-	bool named; /* object is */
+	bool named;        /* object is */
+	struct told *told; /* NULL: nobody asked */
 	bool known;
 	bool asked; /* it was asked about */
 	bool directory;
@@ -28,6 +29,12 @@ struct file_node {
 #define BLOCK_FILES 256
 struct file_block {
 	struct file_node files[BLOCK_FILES];
+};
+
+/* Build tools that read the latest version of a file and ended well: their commands. */
+struct told {
+	const struct shfs_command_row **list; /* sorted */
+	size_t n, cap;
 };
 
 struct run_node {
@@ -53,6 +60,14 @@ struct shfs_stale {
 	bool computes;
 };
 
+static void file_clear(struct file_node *f)
+{
+	if (f->told)
+		free(f->told->list);
+	free(f->told);
+	free(f->f.path);
+}
+
 void shfs_stale_free(struct shfs_stale *s)
 {
 	struct run_node *r, *next_r;
@@ -61,7 +76,7 @@ void shfs_stale_free(struct shfs_stale *s)
 		return;
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		for (size_t k = 0; s->blocks[i] && k < BLOCK_FILES; k++)
-			free(s->blocks[i]->files[k].f.path);
+			file_clear(&s->blocks[i]->files[k]);
 		free(s->blocks[i]);
 	}
 	free(s->blocks);
@@ -363,6 +378,94 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 	return 1;
 }
 
+/*
+ * A Makefile that is another now need not have another recipe for all that it builds.
+ * Where the same command was run again with it, and ended well, the tool has decided on
+ * each file that it would make: those that it left are right.
+ */
+struct readers {
+	int64_t n, *access_ids;
+	size_t n_ids, cap;
+};
+
+static int add_reader(const struct shfs_access *a, void *arg)
+{
+	struct readers *readers = arg;
+
+	if (!(a->flags & SHFS_ACCESS_READ) || a->seen_n != readers->n)
+		return 0;
+	if (!MAKE_ROOM(readers->access_ids, readers->n_ids, readers->cap))
+		return -ENOMEM;
+	readers->access_ids[readers->n_ids++] = a->access_id;
+	return 0;
+}
+
+/* Did all of it? The status of others hides that of the tool. */
+static bool ended_well(const struct shfs_command_row *c)
+{
+	return c->has_status && !c->status && !strpbrk(c->text, "|;!\n");
+}
+
+static int add_told(struct shfs_stale *s, struct told *told, int64_t access_id)
+{
+	struct graph_jobs *jobs = NULL;
+	struct command_node *c;
+	int64_t command_id;
+	int r = shfs_facts_owner(s->graph->facts, access_id, &command_id);
+
+	if (r > 0)
+		r = shfs_graph_jobs(s->graph, command_id, &jobs);
+	if (r < 0 || !shfs_graph_tells(jobs, access_id >> 32))
+		return MIN(r, 0);
+	r = shfs_graph_command(s->graph, command_id, &c);
+	if (r <= 0 || !ended_well(&c->entry.command))
+		return MIN(r, 0);
+	if (!MAKE_ROOM(told->list, told->n, told->cap))
+		return -ENOMEM;
+	told->list[told->n++] = &c->entry.command;
+	return 0;
+}
+
+static int compare_commands(const void *a, const void *b)
+{
+	const struct shfs_command_row *x = *(const struct shfs_command_row *const *)a;
+	const struct shfs_command_row *y = *(const struct shfs_command_row *const *)b;
+
+	if (x->text_len != y->text_len)
+		return x->text_len < y->text_len ? -1 : 1;
+	return memcmp(x->text, y->text, x->text_len) ?: strcmp(x->cwd, y->cwd);
+}
+
+static int load_told(struct shfs_stale *s, int64_t file_id, struct file_node *f)
+{
+	struct readers readers = { .n = f->f.n };
+	int r;
+
+	f->told = calloc(1, sizeof(*f->told));
+	if (!f->told)
+		return -ENOMEM;
+	r = shfs_facts_opens_of_file(s->graph->facts, file_id, add_reader, &readers);
+	for (size_t i = 0; i < readers.n_ids && !r; i++)
+		r = add_told(s, f->told, readers.access_ids[i]);
+	free(readers.access_ids);
+	if (f->told->n)
+		qsort(f->told->list, f->told->n, sizeof(*f->told->list),
+		      compare_commands);
+	return r;
+}
+
+/* 1, 0, or a negative errno. */
+static int is_decided(struct shfs_stale *s, const struct run_node *run, int64_t file_id,
+                      struct file_node *f)
+{
+	const struct shfs_command_row *command = &run->r.entry->command;
+	int r = f->told ? 0 : load_told(s, file_id, f);
+
+	return r ? r
+	         : f->told->n && bsearch(&command, f->told->list, f->told->n,
+	                                 sizeof(*f->told->list), compare_commands);
+}
+
 static int add_input(struct shfs_stale *s, struct run_node *run,
                      const struct graph_read *read);
 
@@ -408,6 +511,12 @@ static int add_input(struct shfs_stale *s, struct run_node *run,
 	}
 	if (own || (f->reader == run && f->seen_n == n))
 		return 0;
+	if (!same && read->told) {
+		r = is_decided(s, run, read->version_id >> 32, f);
+		if (r < 0)
+			return r;
+		same = r;
+	}
 	f->reader = run;
 	f->seen_n = n;
 	run->r.inputs[run->r.n_inputs++] = (struct shfs_stale_input){ &f->f, n, !same };
