@@ -5,10 +5,11 @@
  * A result is the latest version of a file that is there, made by a command that read
  * other files before; each job of a build tool counts as a command of its own. It is
  * stale if one of these holds another content now than the command read, or if one of
- * these is stale itself; the command's exit status does not matter. No results, but as
- * they are: what was edited in place or appended to, what editors, notebooks, version
- * control and shfs wrote, what was copied or moved by a command that does nothing else,
- * and what processes outside of any command made.
+ * these is stale itself; the command's exit status does not matter. What told a build
+ * tool what to do (a Makefile) counts until the same command, run again, has read it and
+ * ended well. No results, but as they are: what was edited in place or appended to, what
+ * editors, notebooks, version control and shfs wrote, what was copied or moved by a
+ * command that does nothing else, and what processes outside of any command made.
  */
 #pragma once
 
