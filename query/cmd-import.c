@@ -201,15 +201,23 @@ static int open_tar(struct job *j)
 	return 0;
 }
 
+#define BLOCK 512 /* of tar */
+
 static int take_all(struct job *j)
 {
 	struct archive_entry *entry;
 	int code = open_tar(j), r;
+	la_int64_t end = 0; /* of the last entry, but for what fills its block */
 
-	while (!code && (r = archive_read_next_header(j->tar, &entry)) != ARCHIVE_EOF)
+	while (!code && (r = archive_read_next_header(j->tar, &entry)) != ARCHIVE_EOF) {
 		code = r == ARCHIVE_OK ? take_entry(j, entry) : tar_error(j, NULL);
+		end = archive_filter_bytes(j->tar, 0);
+	}
 	if (!code && !j->has_format)
 		code = fail(j, NULL, -EINVAL);
+	/* libarchive does not miss the blocks of zeros that a tar ends with */
+	if (!code && archive_filter_bytes(j->tar, 0) - end < BLOCK)
+		code = refuse(j, NULL, "it ends too early");
 	archive_read_free(j->tar);
 	if (j->file)
 		fclose(j->file);

@@ -178,7 +178,9 @@ def test_of_a_stranger(archive, sandbox, shfs, other):
     refused([first, segment, (one[0].name, one[1] + b"x")], "damaged")
     refused([first, (one[0].name, b"")], "damaged")
     write(path, members)
-    for cut in 512, 1000, 5000, os.stat(path).st_size // 2:
+    with tarfile.open(path) as tar:
+        begins = [member.offset for member in tar]
+    for cut in 512, 1000, 5000, os.stat(path).st_size // 2, *begins[1:], tar.offset:
         with open(path, "r+b") as file:
             data = file.read()
         with open(f"{path}.cut", "wb") as file:
