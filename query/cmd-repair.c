@@ -110,6 +110,18 @@ static bool show_text(const struct shfs_repair *rp)
 	return shfs_show_flush(&out);
 }
 
+static int fail_unreadable(const struct shfs_repair *rp)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	shfs_check_show(&out, &rp->found);
+	if (!shfs_show_flush(&out))
+		return SHFS_EXIT_FAILURE;
+	return refuse("some of the store may not be read",
+	              "give its files to their owner (chown), and let them be read "
+	              "(chmod -R u+rwX)");
+}
+
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	static const struct shfs_check_options how = { .progress = shfs_check_progress };
@@ -127,7 +139,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	r = shfs_repair_run(store, hook_dir, &how, opts.dry_run, &rp);
 	shfs_check_progress_end();
 	if (r)
-		return shfs_check_fail(r);
+		return r == -EACCES && !opts.json ? fail_unreadable(&rp)
+		                                  : shfs_check_fail(r);
 	if (!(opts.json ? show_json(&rp) : show_text(&rp)))
 		return SHFS_EXIT_FAILURE;
 	return opts.dry_run && rp.found.n_flaws > rp.found.n_harmless ? SHFS_EXIT_FAILURE

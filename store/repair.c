@@ -416,9 +416,24 @@ static int note_known(struct repair *rp)
 	return r ? r : check_known_save(rp->store, &rp->known);
 }
 
+/* What cannot be read is not damaged for that. */
+static int check_readable(const struct repair *rp)
+{
+	for (size_t i = 0; i < rp->out->found.n_flaws; i++) {
+		const struct shfs_flaw *f = &rp->out->found.flaws[i];
+		_cleanup_close_ int fd =
+			openat(rp->store->dirfd, f->file,
+		               O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+		if (fd < 0 && (errno == EACCES || errno == EPERM))
+			return -EACCES;
+	}
+	return 0;
+}
+
 static int mend_all(struct repair *rp, const char *hook_dir)
 {
-	int r = 0;
+	int r = check_readable(rp);
 
 	for (size_t i = 0; i < rp->out->found.n_flaws && !r; i++)
 		if (!rp->out->found.flaws[i].harmless)

@@ -19,7 +19,8 @@ struct shfs_repair {
 	bool indexed;
 };
 
-/* dry_run: only looks. -EBUSY: something records into the store. */
+/* dry_run: only looks. -EBUSY: something records into the store; -EACCES: some of it may
+ * not be read (found tells of it), and nothing was changed. */
 _must_check_ int shfs_repair_run(struct shfs_store *store, const char *hook_dir,
                                  const struct shfs_check_options *options, bool dry_run,
                                  struct shfs_repair *out);

@@ -490,6 +490,21 @@ def test_repair_refuses(kept):
     assert "big@1" in kept.shfs("repair").stdout
 
 
+def test_what_may_not_be_read_is_not_repaired(kept):
+    """Somebody's chmod is no damage."""
+    before = {}
+    for kind in "loose", "sealed", "pack":
+        path = files_of(kept)[kind][0]
+        before[path] = os.stat(path).st_mode
+        os.chmod(path, 0)
+    result = kept.shfs("repair", check=4)
+    assert "nothing is repaired" in result.stderr and "chmod" in result.stderr
+    assert all(os.path.exists(path) for path in before) and not os.path.exists(f"{kept.store}/quarantine")
+    for path, mode in before.items():
+        os.chmod(path, mode)
+    assert "nothing to repair" in kept.shfs("repair").stdout
+
+
 # --- the index ---
 
 
