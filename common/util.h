@@ -7,10 +7,12 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define _must_check_        __attribute__((warn_unused_result))
@@ -64,6 +66,13 @@ static inline int shfs_compare_int64(const void *a, const void *b)
 	const int64_t *x = a, *y = b;
 
 	return (*x > *y) - (*x < *y);
+}
+
+static inline bool shfs_ends_with(const char *text, const char *end)
+{
+	size_t len = strlen(text), n = strlen(end);
+
+	return len >= n && !strcmp(text + len - n, end);
 }
 
 static inline void shfs_freep(void *p)

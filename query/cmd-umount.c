@@ -40,13 +40,6 @@ static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 /* --- taking a mount away --- */
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t len = strlen(s), end_len = strlen(end);
-
-	return len >= end_len && !strcmp(s + len - end_len, end);
-}
-
 /* -ENOENT: there is no fusermount3. -EIO: it failed; what it said is in *said. */
 static int run_fusermount(const char *dir, bool lazy, struct shfs_buf *said)
 {
@@ -72,7 +65,7 @@ static int run_fusermount(const char *dir, bool lazy, struct shfs_buf *said)
 		return 0;
 	if (lseek(out, 0, SEEK_SET) < 0 || shfs_read_fd(out, 4096, said))
 		return -EIO;
-	return ends_with(said->data, ": Device or resource busy\n") ? -EBUSY : -EIO;
+	return shfs_ends_with(said->data, ": Device or resource busy\n") ? -EBUSY : -EIO;
 }
 
 /* umount2 tells the kernel's own error; who may not use it needs the set-id program. */

@@ -216,19 +216,12 @@ int shfs_graph_command(struct shfs_graph *g, int64_t command_id,
 	return 1;
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-	size_t len = strlen(text), n = strlen(end);
-
-	return len >= n && !strcmp(text + len - n, end);
-}
-
 static enum by by_of(const char *exe)
 {
-	if (ends_with(exe, "/shfs"))
+	if (shfs_ends_with(exe, "/shfs"))
 		return BY_SHFS;
-	return ends_with(exe, "/git") || strstr(exe, "/git-") || ends_with(exe, "/hg") ||
-	                       ends_with(exe, "/svn")
+	return shfs_ends_with(exe, "/git") || strstr(exe, "/git-") ||
+	                       shfs_ends_with(exe, "/hg") || shfs_ends_with(exe, "/svn")
 	               ? BY_VERSION_CONTROL
 	               : BY_ANOTHER;
 }

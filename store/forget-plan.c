@@ -359,6 +359,16 @@ int forget_plan_run(struct shfs_store *store, const char *hook_dir,
 	return r ? r : carry_out(store, hook_dir);
 }
 
+/* What was to be put in the place of a file, also half written; not a file of that name,
+ * as archives may have them. */
+static bool is_left_over(const char *name)
+{
+	return (strstr(name, ".seg" SHFS_REWRITE_SUFFIX) ||
+	        strstr(name, ".log.new")) && /* of store/import.c */
+	       !shfs_ends_with(name, ".seg") &&
+	       !shfs_ends_with(name, ".seg.zst") && !shfs_ends_with(name, ".log");
+}
+
 static void clear_host(int dirfd)
 {
 	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -370,8 +380,7 @@ static void clear_host(int dirfd)
 		return;
 	}
 	while ((e = readdir(dir)))
-		if (strstr(e->d_name, ".seg" SHFS_REWRITE_SUFFIX) ||
-		    strstr(e->d_name, ".log.new")) /* of store/import.c */
+		if (is_left_over(e->d_name))
 			unlinkat(dirfd, e->d_name, 0);
 	closedir(dir);
 }

@@ -440,13 +440,6 @@ static bool is_host(const char *host)
 	return len && len <= 64 && *host != '.';
 }
 
-static bool ends_with(const char *name, const char *end)
-{
-	size_t n = strlen(name), m = strlen(end);
-
-	return n > m && !strcmp(name + n - m, end);
-}
-
 /* -EEXIST: it came before. */
 static int file_new(struct shfs_import *m, const char *host, const char *name,
                     struct staged **out)
@@ -461,7 +454,7 @@ static int file_new(struct shfs_import *m, const char *host, const char *name,
 	f = &m->files[m->n_files];
 	*f = (struct staged){ .host = strdup(host),
 		              .name = strdup(name),
-		              .hook_log = ends_with(name, ".log") };
+		              .hook_log = shfs_ends_with(name, ".log") };
 	m->n_files++;
 	*out = f;
 	return f->host && f->name ? 0 : -ENOMEM;
@@ -487,7 +480,7 @@ int shfs_import_file(struct shfs_import *m, const char *host, const char *name,
 	int r;
 
 	if (!is_host(host) || !is_name(name) ||
-	    !(ends_with(name, ".seg") || ends_with(name, ".log")))
+	    !(shfs_ends_with(name, ".seg") || shfs_ends_with(name, ".log")))
 		return -EINVAL;
 	r = file_new(m, host, name, &f);
 	if (r)

@@ -33,13 +33,6 @@ struct repair {
 
 /* --- what is set aside --- */
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n >= m && !strcmp(s + n - m, end);
-}
-
 static int make_place(struct repair *rp, const char *file, uint64_t offset, bool part,
                       char **out)
 {
@@ -214,7 +207,7 @@ static int open_directory(struct repair *rp, const char *file, char name[static 
 	if (!dir)
 		return -ENOMEM;
 	snprintf(name, 300, "%s", slash + 1);
-	if (ends_with(name, ".zst"))
+	if (shfs_ends_with(name, ".zst"))
 		name[strlen(name) - 4] = '\0';
 	fd = openat(rp->store->dirfd, dir,
 	            O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -269,7 +262,7 @@ static bool keeps(void *arg, const char *pack, uint64_t offset)
 		const struct shfs_flaw *f = &rp->out->found.flaws[i];
 
 		if (f->kind == SHFS_FLAW_CONTENT && f->offset == offset &&
-		    ends_with(f->file, pack))
+		    shfs_ends_with(f->file, pack))
 			return false;
 	}
 	return true;
@@ -341,7 +334,7 @@ static int mend(struct repair *rp, size_t i)
 		return mend_mode(rp, f->file);
 	case SHFS_FLAW_RECORD:
 	case SHFS_FLAW_SEGMENT:
-		if (ends_with(f->file, ".log"))
+		if (shfs_ends_with(f->file, ".log"))
 			return f->bytes ? copy_aside(rp, f->file, f->offset, f->bytes)
 			                          ?: note_log(rp, f)
 			                : 0;

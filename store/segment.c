@@ -678,13 +678,6 @@ static int name_cmp(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n >= m && !strcmp(s + n - m, end);
-}
-
 static int name_list_add(struct name_list *l, const char *name)
 {
 	char *copy = MAKE_ROOM(l->names, l->n, l->cap) ? strdup(name) : NULL;
@@ -727,9 +720,9 @@ static int visit_name(const char *host, int dirfd, char *name, const char *next,
 	struct stat st;
 	int r;
 
-	f.hook_log = ends_with(name, ".log");
-	f.sealed = ends_with(name, ".seg.zst");
-	if (!f.hook_log && !f.sealed && !ends_with(name, ".seg"))
+	f.hook_log = shfs_ends_with(name, ".log");
+	f.sealed = shfs_ends_with(name, ".seg.zst");
+	if (!f.hook_log && !f.sealed && !shfs_ends_with(name, ".seg"))
 		return 0;
 	r = shfs_stat_now(dirfd, name, &st);
 	if (r)
@@ -749,7 +742,7 @@ static int visit_name(const char *host, int dirfd, char *name, const char *next,
 
 static bool is_of_kind(const char *name, int kinds)
 {
-	bool log = ends_with(name, ".log");
+	bool log = shfs_ends_with(name, ".log");
 
 	return kinds & (log ? SHFS_JOURNAL_HOOK_LOGS : SHFS_JOURNAL_SEGMENTS);
 }
