@@ -55,6 +55,7 @@ static int compare_reads(const void *left, const void *right)
 struct reads_of {
 	struct downstream *d;
 	struct file_reads *reads;
+	bool compiled;    /* what stands for the file is read */
 	struct read read; /* that is being added, for each job that it is of */
 };
 
@@ -75,6 +76,7 @@ static int append_read(const struct shfs_access *a, void *arg)
 	struct reads_of *of = arg;
 	struct shfs_graph *g = of->d->graph;
 	int64_t process_id = a->access_id >> 32, command_id;
+	int64_t begin_ns = shfs_access_begin_ns(a), version_id = a->seen_n;
 	enum by by;
 	int r;
 
@@ -84,29 +86,56 @@ static int append_read(const struct shfs_access *a, void *arg)
 	if (r || by == BY_SHFS)
 		return r;
 	r = shfs_facts_owner(g->facts, a->access_id, &command_id);
+	if (r > 0 && of->compiled)
+		r = shfs_graph_version_at(g, of->reads->file_id, begin_ns, &version_id);
 	if (r <= 0)
 		return r;
 	of->read = (struct read){
-		.n = a->seen_n,
-		.begin_ns = shfs_access_begin_ns(a),
+		.n = version_id & UINT32_MAX,
+		.begin_ns = begin_ns,
 		.key = { command_id ? command_id : process_id, !command_id },
 		.by = by,
 	};
 	return shfs_graph_readers(g, command_id, a, append_job, of);
 }
 
-static int load_reads(struct downstream *d, struct file_reads *f)
+struct ids {
+	int64_t *list;
+	size_t n, cap;
+};
+
+static int add_id(int64_t id, void *arg)
+{
+	struct ids *ids = arg;
+
+	if (!MAKE_ROOM(ids->list, ids->n, ids->cap))
+		return -ENOMEM;
+	ids->list[ids->n++] = id;
+	return 0;
+}
+
+static int load_reads(struct downstream *d, struct file_reads *f, const char *path)
 {
 	struct reads_of of = { .d = d, .reads = f };
+	struct ids compiled = { 0 };
 	int r = shfs_facts_opens_of_file(d->graph->facts, f->file_id, append_read, &of);
 
+	if (!r)
+		r = shfs_graph_each_compiled(d->graph, path, add_id, &compiled);
+	of.compiled = true;
+	for (size_t i = 0; i < compiled.n && !r; i++)
+		r = shfs_facts_opens_of_file(d->graph->facts, compiled.list[i],
+		                             append_read, &of);
+	free(compiled.list);
 	if (!r && f->n)
 		qsort(f->list, f->n, sizeof(*f->list), compare_reads);
 	return r;
 }
 
-static int reads_of(struct downstream *d, int64_t file_id, struct file_reads **out)
+static int reads_of(struct downstream *d, const struct shfs_version *v,
+                    struct file_reads **out)
 {
+	int64_t file_id = v->file_id;
 	struct file_reads *f;
 
 	HASH_FIND(hh, d->files, &file_id, sizeof(file_id), f);
@@ -121,7 +150,7 @@ static int reads_of(struct downstream *d, int64_t file_id, struct file_reads **o
 			return -ENOMEM;
 		}
 		*out = f;
-		return load_reads(d, f);
+		return load_reads(d, f, v->path);
 	}
 	*out = f;
 	return 0;
@@ -165,6 +194,8 @@ static int add_version(struct downstream *d, struct shfs_version *version,
 {
 	struct version_node *node;
 
+	if (shfs_graph_is_compiled(version->path))
+		return 0;
 	if (!d->graph->limits.all && shfs_path_is_version_control(version->path)) {
 		if (m)
 			m->m.n_left_out++;
@@ -502,7 +533,7 @@ static int expand(struct downstream *d, struct version_node *node)
 	const struct shfs_version *v = &node->v.version;
 	size_t max_depth = d->graph->limits.max_depth;
 	struct file_reads *f;
-	int r = reads_of(d, v->file_id, &f);
+	int r = reads_of(d, v, &f);
 	size_t i = r ? 0 : first_read(f, v->n);
 
 	if (!r && max_depth && node->depth >= max_depth) {

@@ -102,8 +102,9 @@ struct shfs_graph {
 	struct program *last_program;
 	struct shfs_graph_version *first_version, **last_version;
 	struct shfs_graph_maker *first_maker, **last_maker;
-	struct shfs_rows *command_rows;
-	struct graph_reads reads; /* of the maker that is being asked */
+	struct shfs_rows *command_rows, *file_rows;
+	struct shfs_id_table sources; /* graph-python.c's */
+	struct graph_reads reads;     /* of the maker that is being asked */
 };
 
 /* Accesses that left nothing of what was there. */
@@ -175,6 +176,22 @@ _must_check_ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
 
 /* What the job first executed: a process_id. */
 int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job);
+
+/* --- the modules of Python (graph-python.c) --- */
+
+bool shfs_graph_is_compiled(const char *path);
+/* 1 and the version of the source that the file stood for at that time; 0: it is not
+ * compiled, or there was none. path: NULL where it may be known from before. */
+_must_check_ int shfs_graph_compiled_from(struct shfs_graph *g, int64_t file_id,
+                                          const char *path, int64_t at_ns,
+                                          int64_t *version_id);
+/* The files that stand for the one at path. */
+_must_check_ int shfs_graph_each_compiled(struct shfs_graph *g, const char *path,
+                                          shfs_id_fn fn, void *arg);
+/* 1, or 0 where there was none yet. */
+_must_check_ int shfs_graph_version_at(struct shfs_graph *g, int64_t file_id,
+                                       int64_t at_ns, int64_t *version_id);
+void shfs_graph_python_free(struct shfs_graph *g);
 
 /* --- the graph --- */
 

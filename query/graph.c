@@ -82,6 +82,7 @@ void shfs_graph_free(struct shfs_graph *g)
 	free(g->reads.list);
 	shfs_graph_jobs_free(g);
 	commands_free(g);
+	shfs_graph_python_free(g);
 	shfs_facts_free(g->facts);
 	free(g);
 }

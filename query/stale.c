@@ -483,6 +483,17 @@ static int add_origin(struct shfs_stale *s, struct run_node *run,
 	return add_input(s, run, &origin);
 }
 
+/* What a program keeps for itself is no input, but a module of Python. */
+static int add_source(struct shfs_stale *s, struct run_node *run,
+                      const struct graph_read *read, const struct file_node *f)
+{
+	struct graph_read source = *read;
+	int r = shfs_graph_compiled_from(s->graph, read->version_id >> 32, f->f.path,
+	                                 read->begin_ns, &source.version_id);
+
+	return r > 0 ? add_input(s, run, &source) : r;
+}
+
 /* What it made itself is no input, also where that were the bytes that had been there;
  * and a result that it had read before was edited. There is room for one more. */
 static int add_input(struct shfs_stale *s, struct run_node *run,
@@ -493,8 +504,10 @@ static int add_input(struct shfs_stale *s, struct run_node *run,
 	bool same = true, own;
 	int r = get_file(s, read->version_id >> 32, &f);
 
-	if (r <= 0 || f->bookkeeping)
-		return MIN(r, 0);
+	if (r > 0 && f->bookkeeping)
+		return add_source(s, run, read, f);
+	if (r <= 0)
+		return r;
 	own = is_own(run, f->command_id, f->process_id);
 	if (f->f.n != n)
 		r = look_at_older(s, run, f, read->version_id, &same);

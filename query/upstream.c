@@ -196,15 +196,22 @@ static void note_found(struct upstream *up, const struct version_node *node)
 static int add_past(struct upstream *up, struct maker_node *m,
                     struct shfs_graph_version *into, const struct shfs_version *v);
 
-/* Of into, which m made; where m made this one itself, what that was made of. */
+/* Of into, which m made; where m made this one itself, what that was made of. at_ns: when
+ * m read it, or INT64_MIN. */
 static int add_input(struct upstream *up, struct maker_node *m,
-                     struct shfs_graph_version *into, int64_t version_id)
+                     struct shfs_graph_version *into, int64_t version_id, int64_t at_ns)
 {
 	struct version_node *node = shfs_graph_find(up->graph, version_id);
 	_cleanup_version_ struct shfs_version version = { 0 };
 	size_t depth = m->m.depth + 1;
 	int r;
 
+	r = shfs_graph_compiled_from(up->graph, version_id >> 32, NULL, at_ns,
+	                             &version_id);
+	if (r < 0)
+		return r;
+	if (r)
+		node = shfs_graph_find(up->graph, version_id);
 	if (node) {
 		if (shfs_graph_is_own(m, &node->v.version))
 			return 0;
@@ -218,6 +225,10 @@ static int add_input(struct upstream *up, struct maker_node *m,
 			return r;
 		if (shfs_graph_is_own(m, &version))
 			return add_past(up, m, into, &version);
+		r = shfs_graph_compiled_from(up->graph, version.file_id, version.path,
+		                             at_ns, &version_id);
+		if (r)
+			return r < 0 ? r : add_input(up, m, into, version_id, INT64_MIN);
 		if (!up->graph->limits.all &&
 		    shfs_path_is_version_control(version.path)) {
 			m->m.n_left_out++;
@@ -253,7 +264,8 @@ static int add_first_reads(struct upstream *up, struct maker_node *m, enum by mo
 	m->by_time = false;
 	for (size_t i = 0; i < reads->n && !r; i++)
 		r = reads->list[i].begin_ns <= until_ns
-		            ? add_input(up, m, m->m.into, reads->list[i].version_id)
+		            ? add_input(up, m, m->m.into, reads->list[i].version_id,
+		                        reads->list[i].begin_ns)
 		            : keep_later(m, &reads->list[i]);
 	return r;
 }
@@ -279,7 +291,8 @@ static int add_later_reads(struct upstream *up, struct maker_node *m)
 		reads->n--;
 	shfs_graph_sort_reads(reads->list + reads->n, n - reads->n);
 	for (size_t i = reads->n; i < n && !r; i++)
-		r = add_input(up, m, m->m.into, reads->list[i].version_id);
+		r = add_input(up, m, m->m.into, reads->list[i].version_id,
+		              reads->list[i].begin_ns);
 	return r;
 }
 
@@ -305,7 +318,7 @@ static int add_past(struct upstream *up, struct maker_node *m,
 		if (r <= 0 || shfs_graph_is_unfinished(m, &past))
 			return MIN(r, 0);
 		if (!shfs_graph_is_own(m, &past))
-			return add_input(up, m, into, id);
+			return add_input(up, m, into, id, INT64_MIN);
 		shfs_version_clear(&own);
 		own = past;
 		past.path = NULL;
@@ -322,7 +335,7 @@ static int add_restored(struct upstream *up, struct maker_node *m,
 	int r = shfs_graph_restored_from(up->graph, &into->v.version, &id);
 
 	if (r > 0)
-		r = add_input(up, m, &into->v, id) ?: 1;
+		r = add_input(up, m, &into->v, id, INT64_MIN) ?: 1;
 	return r;
 }
 

@@ -83,6 +83,34 @@ def test_links_and_changes_within_a_command(study, sandbox):
     )
 
 
+def test_modules_of_python(sandbox, shell):
+    """What a later run reads is not the module, but what Python has kept of it."""
+    sandbox.write("mod.py", "X = 3\n")
+    sandbox.write("main.py", "import mod\nprint(mod.X)\n")
+    sandbox.mount()
+    bash = shell()
+    bash.run(f"unset PYTHONDONTWRITEBYTECODE PYTHONPYCACHEPREFIX; cd {sandbox.project}")
+    bash.run("python3 main.py > first")
+    bash.run("python3 main.py > second")
+    [kept] = sandbox.sh("ls __pycache__").stdout.split()
+
+    def inputs(made):
+        [maker] = [c for c in ask(sandbox, "why", made)["commands"] if made in names(sandbox, c["made"])]
+        return names(sandbox, maker["inputs"])
+
+    assert inputs("first@1") == inputs("second@1") == {"main.py@1", "mod.py@1"}
+    assert kept not in sandbox.shfs("why", "second").stdout
+    assert names(sandbox, ask(sandbox, "impact", "mod.py")["versions"]) == {"mod.py@1", "first@1", "second@1"}
+    bash.run("echo 'X = 4000' > mod.py")
+    assert stale(sandbox) == {f"python3 main.py > {name}": ({f"{name}@1"}, {"mod.py@1"}) for name in ("first", "second")}
+    bash.run("python3 main.py > third")
+    bash.run("python3 main.py > fourth")
+    assert inputs("third@1") == inputs("fourth@1") == {"main.py@1", "mod.py@2"}
+    assert inputs("second@1") == {"main.py@1", "mod.py@1"}
+    assert set(stale(sandbox)) == {"python3 main.py > first", "python3 main.py > second"}
+    bash.close()
+
+
 # --- DOT ---
 
 
