@@ -3,12 +3,10 @@
 
 #include "common/path.h"
 #include "common/quote.h"
+#include "query/graph-internal.h"
 
 #include <errno.h>
 #include <string.h>
-
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
 
 #define MOVES_MAX 1000 /* of one content */
 
@@ -23,6 +21,7 @@ struct stage_node {
 
 struct shfs_comparison {
 	struct shfs_index *index;
+	struct shfs_graph *graph; /* for its questions alone */
 	struct stage_node *stages, *queue, **queue_end;
 	struct shfs_stage *first;
 };
@@ -69,6 +68,7 @@ void shfs_comparison_free(struct shfs_comparison *c)
 			shfs_entry_clear(&node->s.entry[i]);
 		free(node);
 	}
+	shfs_graph_free(c->graph);
 	free(c);
 }
 
@@ -178,6 +178,7 @@ static int follow(struct shfs_comparison *c, const struct shfs_difference *d)
  * work in another directory compares. */
 struct item {
 	const char *name;
+	char *source; /* its path, where what was read stands for it; or NULL */
 	int64_t version_id;
 };
 
@@ -198,20 +199,43 @@ static int add_origin(struct shfs_index *index, const struct shfs_use *use,
 	_cleanup_version_ struct shfs_version v = { 0 };
 	int r = shfs_version_load(index, use->made_id, &v);
 
-	*out = (struct item){ use->from, r > 0 ? v.origin_version_id : 0 };
+	*out = (struct item){ .name = use->from,
+		              .version_id = r > 0 ? v.origin_version_id : 0 };
 	return MIN(r, 0);
 }
 
-static int add_item(struct shfs_index *index, const struct shfs_use *use, bool made,
-                    struct item *out)
+/* Of a module that Python had kept when the command began. */
+static int add_source(struct shfs_comparison *c, const struct shfs_entry *entry,
+                      const struct shfs_use *use, struct item *out)
+{
+	int64_t version_id;
+	int r = use->read_id
+	                ? shfs_graph_compiled_from(c->graph, use->read_id >> 32,
+	                                           use->path, entry->command.begin_ns,
+	                                           &version_id)
+	                : 0;
+
+	if (r > 0)
+		r = shfs_facts_path(c->graph->facts, version_id >> 32, &out->source);
+	if (r <= 0)
+		return r;
+	out->name = out->source;
+	out->version_id = version_id;
+	return 0;
+}
+
+static int add_item(struct shfs_comparison *c, const struct shfs_entry *entry,
+                    const struct shfs_use *use, bool made, struct item *out)
 {
 	bool moved = use->kind == SHFS_USE_RENAMED || use->kind == SHFS_USE_LINKED;
 
-	*out = (struct item){ use->path, 0 };
+	*out = (struct item){ .name = use->path };
+	if (!made && use->bookkeeping)
+		return add_source(c, entry, use, out);
 	if (use->directory || use->bookkeeping)
 		return 0;
 	if (!made && moved && use->from && use->made_id)
-		return add_origin(index, use, out);
+		return add_origin(c->index, use, out);
 	if (!made)
 		out->version_id = use->read_id;
 	else if (use->kind != SHFS_USE_READ && use->kind != SHFS_USE_REMOVED)
@@ -219,9 +243,29 @@ static int add_item(struct shfs_index *index, const struct shfs_use *use, bool m
 	return 0;
 }
 
+static void items_free(struct items *items)
+{
+	for (size_t i = 0; i < items->n; i++)
+		free(items->list[i].source);
+	free(items->list);
+}
+
+/* What a module was read by itself for, too. */
+static void drop_repeated(struct items *items)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < items->n; i++)
+		if (n && !strcmp(items->list[n - 1].name, items->list[i].name))
+			free(items->list[i].source);
+		else
+			items->list[n++] = items->list[i];
+	items->n = n;
+}
+
 /* What a command read, or left. */
-static int list_items(struct shfs_index *index, const struct shfs_entry *entry, bool made,
-                      struct items *out)
+static int list_items(struct shfs_comparison *c, const struct shfs_entry *entry,
+                      bool made, struct items *out)
 {
 	int r = 0;
 
@@ -231,12 +275,13 @@ static int list_items(struct shfs_index *index, const struct shfs_entry *entry, 
 	for (size_t i = 0; i < entry->uses.n && !r; i++) {
 		struct item *item = &out->list[out->n];
 
-		r = add_item(index, &entry->uses.list[i], made, item);
+		r = add_item(c, entry, &entry->uses.list[i], made, item);
 		item->name =
 			shfs_path_relative(item->name, entry->command.cwd) ?: item->name;
 		out->n += item->version_id != 0;
 	}
 	qsort(out->list, out->n, sizeof(*out->list), compare_items);
+	drop_repeated(out);
 	return r;
 }
 
@@ -290,8 +335,8 @@ static int compare_files(struct shfs_comparison *c, struct stage_node *node,
 	int r = 0;
 
 	for (int side = 0; side < 2 && !r; side++)
-		r = list_items(c->index, &node->s.entry[side],
-		               kind == SHFS_DIFFERENT_RESULT, &items[side]);
+		r = list_items(c, &node->s.entry[side], kind == SHFS_DIFFERENT_RESULT,
+		               &items[side]);
 	while (!r && (i < items[0].n || k < items[1].n)) {
 		const struct item *a = i < items[0].n ? &items[0].list[i] : NULL;
 		const struct item *b = k < items[1].n ? &items[1].list[k] : NULL;
@@ -301,8 +346,8 @@ static int compare_files(struct shfs_comparison *c, struct stage_node *node,
 		k += order >= 0;
 		r = add_file(c, node, kind, order <= 0 ? a : NULL, order >= 0 ? b : NULL);
 	}
-	free(items[0].list);
-	free(items[1].list);
+	items_free(&items[0]);
+	items_free(&items[1]);
 	return r;
 }
 
@@ -457,6 +502,7 @@ static int by_time(struct stage_node *a, struct stage_node *b)
 int shfs_compare(struct shfs_index *index, const int64_t command_id[2],
                  struct shfs_comparison **out)
 {
+	static const struct shfs_graph_limits limits;
 	_cleanup_comparison_ struct shfs_comparison *c = calloc(1, sizeof(*c));
 	struct shfs_stage **last;
 	int r;
@@ -465,7 +511,8 @@ int shfs_compare(struct shfs_index *index, const int64_t command_id[2],
 		return -ENOMEM;
 	c->index = index;
 	c->queue_end = &c->queue;
-	r = add_stage(c, command_id[0], command_id[1]);
+	r = shfs_graph_new(index, &limits, &c->graph)
+	            ?: add_stage(c, command_id[0], command_id[1]);
 	for (; c->queue && !r; c->queue = c->queue->queued)
 		r = compare_stage(c, c->queue);
 	if (r)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* graph-internal.h - a graph in the making: for upstream.c, downstream.c and stale.c
- * alone. */
+/* graph-internal.h - a graph in the making: for upstream.c, downstream.c, stale.c and
+ * compare.c alone. */
 #pragma once
 
 #include "query/graph.h"

@@ -108,6 +108,10 @@ def test_modules_of_python(sandbox, shell):
     assert inputs("third@1") == inputs("fourth@1") == {"main.py@1", "mod.py@2"}
     assert inputs("second@1") == {"main.py@1", "mod.py@1"}
     assert set(stale(sandbox)) == {"python3 main.py > first", "python3 main.py > second"}
+    assert "mod.py" not in sandbox.shfs("compare", "first", "second", check=1).stdout
+    for later in "third", "fourth":
+        shown = sandbox.shfs("compare", "second", later, check=1).stdout
+        assert "--- mod.py@1" in shown and "+++ mod.py@2" in shown
     bash.close()
 
 
