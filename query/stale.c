@@ -473,14 +473,17 @@ static int add_input(struct shfs_stale *s, struct run_node *run,
 static int add_origin(struct shfs_stale *s, struct run_node *run,
                       const struct graph_read *read)
 {
-	struct shfs_version_fact own;
+	struct shfs_version_fact v;
 	struct graph_read origin = *read;
-	int r = shfs_facts_version(s->graph->facts, read->version_id, &own);
+	int r;
 
-	if (r <= 0 || !own.origin_version_id)
-		return MIN(r, 0);
-	origin.version_id = own.origin_version_id;
-	return add_input(s, run, &origin);
+	while ((r = shfs_facts_version(s->graph->facts, origin.version_id, &v)) > 0 &&
+	       is_own(run, v.command_id, v.process_id)) {
+		if (!v.origin_version_id)
+			return 0;
+		origin.version_id = v.origin_version_id;
+	}
+	return r > 0 ? add_input(s, run, &origin) : r;
 }
 
 /* What a program keeps for itself is no input, but a module of Python. */
