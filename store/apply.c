@@ -513,23 +513,6 @@ static int apply_end(struct shfs_ingest *ing, const struct shfs_record *rec)
 	                        shfs_arg_int(ing->producer.id));
 }
 
-/* What the server of a mount around this one passes on is recorded there, as of the
- * process that does it. */
-static int apply_use(struct shfs_ingest *ing, const struct shfs_record *rec)
-{
-	uint64_t process = rec->type == SHFS_REC_ACCESS   ? rec->access.process
-	                   : rec->type == SHFS_REC_PATHOP ? rec->pathop.process
-	                                                  : rec->preimage.process;
-	int r = shfs_process_serves(ing, process);
-
-	ing->producer.records++;
-	if (r)
-		return MIN(r, 0);
-	return rec->type == SHFS_REC_ACCESS   ? apply_access(ing, rec)
-	       : rec->type == SHFS_REC_PATHOP ? apply_pathop(ing, rec)
-	                                      : apply_preimage(ing, rec);
-}
-
 static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	/* A segment that was cut back after a failed write may give a record again. */
@@ -546,9 +529,14 @@ static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 		ing->producer.records++;
 		return shfs_process_add(ing, rec);
 	case SHFS_REC_ACCESS:
+		ing->producer.records++;
+		return apply_access(ing, rec);
 	case SHFS_REC_PATHOP:
+		ing->producer.records++;
+		return apply_pathop(ing, rec);
 	case SHFS_REC_PREIMAGE:
-		return apply_use(ing, rec);
+		ing->producer.records++;
+		return apply_preimage(ing, rec);
 	default:
 		return 0;
 	}

@@ -178,7 +178,6 @@ struct shfs_owner {
 struct shfs_process {
 	int64_t process_id, task_id;
 	struct shfs_owner owner;
-	bool serves; /* a mount: what it does is done for others */
 };
 
 struct shfs_string {
@@ -324,9 +323,6 @@ _must_check_ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_rec
 /* The process that the current producer's record seq told of; 1, or 0 and *out zeroed. */
 _must_check_ int shfs_process_find(struct shfs_ingest *ing, uint64_t seq,
                                    struct shfs_process *out);
-
-/* 1: it is the server of a mount, 0, or a negative errno. */
-_must_check_ int shfs_process_serves(struct shfs_ingest *ing, uint64_t seq);
 
 /* The owner of what the process did at this time of its boot, or by late_ns earlier. */
 _must_check_ int shfs_process_owner(struct shfs_ingest *ing,

@@ -4,7 +4,6 @@
 #include "common/clock.h"
 
 #include <errno.h>
-#include <string.h>
 
 #define CACHE_MAX 65536
 
@@ -236,25 +235,11 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	return r;
 }
 
-/* Such a process hides its exe from its own user. */
-static bool serves(struct shfs_bytes exe, struct shfs_bytes argv)
-{
-	static const char name[] = "/shfs-fuse";
-	struct shfs_bytes path = exe;
-	size_t len = sizeof(name) - 1;
-
-	if (!exe.len && argv.len)
-		path = (struct shfs_bytes){ argv.data, strnlen(argv.data, argv.len) };
-	return path.len >= len && !memcmp(path.data + path.len - len, name, len);
-}
-
 /* It is most likely used next. */
 int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	struct process_key key = { ing->producer.id, rec->seq };
-	struct shfs_process process = {
-		.serves = serves(rec->process.exe, rec->process.argv),
-	};
+	struct shfs_process process = { 0 };
 	struct shfs_process_cache *c;
 	bool fresh;
 	int r = task_get(ing, rec, &process.task_id, &fresh);
@@ -272,33 +257,22 @@ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 	return r ? r : cache_add(ing, key, &process, &c);
 }
 
-static struct shfs_bytes column_bytes(sqlite3_stmt *stmt, int col)
-{
-	const char *data = sqlite3_column_blob(stmt, col);
-
-	return (struct shfs_bytes){ data ?: "", sqlite3_column_bytes(stmt, col) };
-}
-
 static int process_load(struct shfs_ingest *ing, struct process_key key,
                         struct shfs_process_cache **out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	struct shfs_process process = { 0 };
-	int r = shfs_sql_get(
-		ing->index, &stmt,
-		"SELECT r.process_id, coalesce(p.task_id, p.process_id),"
-		" (SELECT text FROM string_text_of WHERE string_id = exe_id),"
-		" (SELECT text FROM string_text_of WHERE string_id = argv_id)"
-		" FROM process_ref r"
-		" JOIN process p USING (process_id)"
-		" WHERE r.producer_id = ? AND r.seq = ?",
-		shfs_arg_int(key.producer_id), shfs_arg_int(key.seq));
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT r.process_id, coalesce(p.task_id, p.process_id)"
+	                     " FROM process_ref r"
+	                     " JOIN process p USING (process_id)"
+	                     " WHERE r.producer_id = ? AND r.seq = ?",
+	                     shfs_arg_int(key.producer_id), shfs_arg_int(key.seq));
 
 	if (r <= 0)
 		return r;
 	process.process_id = sqlite3_column_int64(stmt, 0);
 	process.task_id = sqlite3_column_int64(stmt, 1);
-	process.serves = serves(column_bytes(stmt, 2), column_bytes(stmt, 3));
 	return cache_add(ing, key, &process, out) ?: 1;
 }
 
@@ -322,31 +296,18 @@ static int process_attribute(struct shfs_ingest *ing, struct shfs_process_cache 
 	return r;
 }
 
-static int find_cached(struct shfs_ingest *ing, uint64_t seq,
-                       struct shfs_process_cache **out)
-{
-	struct process_key key = { ing->producer.id, seq };
-
-	if (!seq)
-		return 0;
-	HASH_FIND(hh, ing->procs, &key, sizeof(key), *out);
-	return *out ? 1 : process_load(ing, key, out);
-}
-
-int shfs_process_serves(struct shfs_ingest *ing, uint64_t seq)
-{
-	struct shfs_process_cache *c;
-	int r = find_cached(ing, seq, &c);
-
-	return r > 0 ? c->process.serves : r;
-}
-
 int shfs_process_find(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
 {
+	struct process_key key = { ing->producer.id, seq };
 	struct shfs_process_cache *c;
-	int r = find_cached(ing, seq, &c);
+	int r = 1;
 
 	*out = (struct shfs_process){ 0 };
+	if (!seq)
+		return 0;
+	HASH_FIND(hh, ing->procs, &key, sizeof(key), c);
+	if (!c)
+		r = process_load(ing, key, &c);
 	if (r > 0 && !c->owned)
 		r = process_attribute(ing, c) ?: 1;
 	if (r > 0)

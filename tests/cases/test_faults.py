@@ -132,30 +132,6 @@ def test_mount_in_a_mount(sandbox):
     outer.unmount()
 
 
-def test_mount_around_a_mount(sandbox, shell):
-    """What goes through both is of who did it, and not of the server between them; also after a reindex."""
-    sandbox.sh("mkdir inside; printf 'b\\na\\n' > inside/in")
-    inner, outer = sandbox.mount(f"{sandbox.project}/inside"), sandbox.mount()
-    bash = shell()
-    bash.run("sort inside/in > inside/out")
-    bash.run("mv inside/out inside/there; rm inside/in")
-    for _ in range(2):
-        [first, second] = json.loads(sandbox.shfs("history", "--json").stdout)["commands"][::-1]
-        assert first["text"].startswith("sort") and second["text"].startswith("mv")
-        shown = sandbox.shfs("log", "inside/there").stdout
-        assert "sort inside/in > inside/out" in shown and "shfs-fuse" not in shown
-        assert "rm inside/in" in sandbox.shfs("log", "inside/in").stdout
-        assert "shfs-fuse" not in sandbox.shfs("select", "SELECT argv FROM v_access JOIN v_process USING (process_id)").stdout
-        sandbox.shfs("reindex")
-    bash.close()
-    outer.unmount()
-    bash = shell()
-    bash.run("echo 1 > inside/alone")
-    assert "echo 1 > inside/alone" in sandbox.shfs("log", "inside/alone").stdout
-    bash.close()
-    inner.unmount()
-
-
 # --- the clock is set ---
 
 # Real time as a test wants it: so many seconds off, in a file that it maps, too.
