@@ -362,7 +362,12 @@ static int add_read(struct downstream *d, struct version_node *node,
 
 	if (r <= 0)
 		return r;
-	r = shfs_graph_is_own(m, &node->v.version) ? 0 : add_reader(node, m);
+	if (!shfs_graph_is_own(m, &node->v.version))
+		r = add_reader(node, m);
+	else if (node->v.via)
+		r = 0; /* made of others, and read for more */
+	else
+		return 0;
 	if (r || read->begin_ns >= m->since_ns[by])
 		return r;
 	m->since_ns[by] = read->begin_ns;

@@ -8,12 +8,12 @@
 
 /* --- versions --- */
 
-/* Who wrote a version that was there already, and when others read it. */
+/* Who wrote a version that was there already, and when it was first used otherwise. */
 struct again {
 	struct shfs_graph *g;
 	int64_t n;
 	struct shfs_access first; /* access_id 0: none yet */
-	int64_t read_us;
+	int64_t used_ns;
 };
 
 static int look_for_writer(const struct shfs_access *a, void *arg)
@@ -31,25 +31,39 @@ static int look_for_writer(const struct shfs_access *a, void *arg)
 	if (a->seen_n != again->n || !(a->flags & SHFS_ACCESS_READ))
 		return 0;
 	r = shfs_graph_by(again->g, a->access_id >> 32, &by);
-	if (!r && by == BY_ANOTHER)
-		again->read_us = MIN(again->read_us, a->begin_us);
+	if (!r && by != BY_SHFS)
+		again->used_ns = MIN(again->used_ns, shfs_access_begin_ns(a));
 	return r;
+}
+
+/* Renamed, or linked. */
+static int look_at_moved(int64_t version_id, void *arg)
+{
+	struct again *again = arg;
+	struct shfs_version_fact w;
+	int r = shfs_facts_version(again->g->facts, version_id, &w);
+
+	if (r > 0)
+		again->used_ns = MIN(again->used_ns, w.time_ns);
+	return MIN(r, 0);
 }
 
 int shfs_graph_attribute(struct shfs_graph *g, struct shfs_version *v)
 {
-	struct again again = { .g = g, .n = v->n, .read_us = INT64_MAX };
+	struct again again = { .g = g, .n = v->n, .used_ns = INT64_MAX };
 	const struct shfs_access *first = &again.first;
 	struct shfs_file_fact file;
 	int r;
 
-	if (v->access_id || strcmp(v->source, "found"))
+	if (v->access_id || v->carried || strcmp(v->source, "found"))
 		return 0;
 	r = shfs_facts_file(g->facts, v->file_id, &file);
 	if (r <= 0 || (file.versions == v->n && file.last_ns <= v->time_ns))
 		return MIN(r, 0);
 	r = shfs_facts_opens_of_file(g->facts, v->file_id, look_for_writer, &again);
-	if (r || !first->access_id || again.read_us < first->end_us)
+	if (!r && first->access_id)
+		r = shfs_facts_moved(g->facts, v->version_id, look_at_moved, &again);
+	if (r || !first->access_id || again.used_ns < shfs_access_end_ns(first))
 		return r;
 	v->access_id = first->access_id;
 	v->process_id = first->access_id >> 32;

@@ -161,8 +161,8 @@ void shfs_graph_jobs_free(struct shfs_graph *g);
 /* jobs may be NULL; 0: of none. */
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id);
 
-/* Does the process tell jobs of its command what to do? jobs may be NULL. */
-bool shfs_graph_tells(const struct graph_jobs *jobs, int64_t process_id);
+/* Is the process a build tool that runs jobs? jobs may be NULL. */
+bool shfs_graph_builds(const struct graph_jobs *jobs, int64_t process_id);
 
 /* All of the job, then what those read who told it what to do. */
 _must_check_ int shfs_graph_job_accesses(struct shfs_graph *g,

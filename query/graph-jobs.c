@@ -449,11 +449,11 @@ static bool is_teller(const struct job_process *tool, const struct job_process *
 	return q;
 }
 
-bool shfs_graph_tells(const struct graph_jobs *jobs, int64_t process_id)
+bool shfs_graph_builds(const struct graph_jobs *jobs, int64_t process_id)
 {
 	const struct job_process *p = find(jobs, process_id);
 
-	return p && (p->builds || is_teller(find(jobs, p->tool), p));
+	return p && p->builds;
 }
 
 int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,

@@ -380,8 +380,9 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 
 /*
  * A Makefile that is another now need not have another recipe for all that it builds.
- * Where the same command was run again with it, and ended well, the tool has decided on
- * each file that it would make: those that it left are right.
+ * Where the same command, which is nothing but the tool, was run again with it and ended
+ * well, it has decided on each file that it would make: those that it left count as
+ * right.
  */
 struct readers {
 	int64_t n, *access_ids;
@@ -403,7 +404,16 @@ static int add_reader(const struct shfs_access *a, void *arg)
 /* Did all of it? The status of others hides that of the tool. */
 static bool ended_well(const struct shfs_command_row *c)
 {
-	return c->has_status && !c->status && !strpbrk(c->text, "|;!\n");
+	const char *word = c->text + strspn(c->text, " \t");
+	size_t len = strcspn(word, " \t");
+	const char *slash = memrchr(word, '/', len);
+
+	if (slash) {
+		len -= (size_t)(slash + 1 - word);
+		word = slash + 1;
+	}
+	return c->has_status && !c->status && !strpbrk(c->text, "|;!&$`\n") &&
+	       shfs_program_is_build_tool(word, len);
 }
 
 static int add_told(struct shfs_stale *s, struct told *told, int64_t access_id)
@@ -415,7 +425,7 @@ static int add_told(struct shfs_stale *s, struct told *told, int64_t access_id)
 
 	if (r > 0)
 		r = shfs_graph_jobs(s->graph, command_id, &jobs);
-	if (r < 0 || !shfs_graph_tells(jobs, access_id >> 32))
+	if (r < 0 || !shfs_graph_builds(jobs, access_id >> 32))
 		return MIN(r, 0);
 	r = shfs_graph_command(s->graph, command_id, &c);
 	if (r <= 0 || !ended_well(&c->entry.command))

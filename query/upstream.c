@@ -21,7 +21,9 @@
 struct upstream {
 	struct shfs_graph *graph;
 	struct maker_node *queue, **queue_end;
-	bool found; /* what limits.until is about */
+	struct shfs_id_table
+		walked; /* pasts, by version: the maker that they went into */
+	bool found;     /* what limits.until is about */
 };
 
 /* --- what was moved --- */
@@ -302,6 +304,14 @@ static int past_of(struct upstream *up, const struct shfs_version *v, int64_t *o
 	return *out ? 1 : shfs_graph_past(up->graph, v, out);
 }
 
+static int note_walked(struct upstream *up, int64_t version_id, struct maker_node *m)
+{
+	if (!shfs_id_table_get(&up->walked, version_id))
+		return shfs_id_table_add(&up->walked, version_id, m);
+	shfs_id_table_slot(&up->walked, version_id)->value = m;
+	return 0;
+}
+
 /* The last version before v, which m made, that went into it and that another maker made:
  * an input of into. */
 static int add_past(struct upstream *up, struct maker_node *m,
@@ -314,6 +324,11 @@ static int add_past(struct upstream *up, struct maker_node *m,
 	while ((r = past_of(up, v, &id)) > 0) {
 		_cleanup_version_ struct shfs_version past = { 0 };
 
+		if (shfs_id_table_get(&up->walked, id) == m)
+			return 0;
+		r = note_walked(up, id, m);
+		if (r)
+			return r;
 		r = load_version(up, id, &past);
 		if (r <= 0 || shfs_graph_is_unfinished(m, &past))
 			return MIN(r, 0);
@@ -410,6 +425,7 @@ static int find_all(struct shfs_graph *graph, struct shfs_version *target,
 	/* Ends: until_ns only rises and depth only falls, over finitely many versions. */
 	while (!r && !up.found && (m = dequeue(&up)))
 		r = expand(&up, m);
+	free(up.walked.slots);
 	return r;
 }
 

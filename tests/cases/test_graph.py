@@ -65,6 +65,28 @@ def test_what_was_found_and_made_again(sandbox, shell):
     bash.close()
 
 
+def test_what_went_into_what_made_it_again(sandbox, shell):
+    """By another name, or by git: it stays a source, or versions would come of themselves."""
+    sandbox.sh("echo 1 > linked; echo 2 > kept; echo 3 > moved")
+    bash = shell()
+    sandbox.mount()
+    bash.run(f"cd {sandbox.project}; ln linked link; cat link > a")
+    bash.run("cat a > linked")
+    bash.run("git init -q; git add kept; git -c user.name=n -c user.email=e commit -qm 1; git show HEAD:kept > b")
+    bash.run("cat b > kept")
+    bash.run("sort moved > c; mv moved there")
+    bash.run("sort c > there")
+    for name in "linked", "kept", "there":
+        assert plain(sandbox.shfs("why", name).stdout).splitlines()[0].startswith(f"{name}@1  source"), name
+    bash.close()
+
+
+def test_what_only_its_maker_read(study, sandbox):
+    study.run("sort out.csv > mid; sort mid > final")
+    assert sandbox.shfs("impact", "mid").stdout.startswith("mid: no recorded command has read it")
+    assert names(sandbox, ask(sandbox, "impact", "mid")["versions"]) == {"mid@1"}
+
+
 def test_links_and_changes_within_a_command(study, sandbox):
     """What a command changed or linked, and read itself, went into what it made of that."""
     study.run("cp top.txt grows")
