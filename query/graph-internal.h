@@ -102,7 +102,7 @@ struct shfs_graph {
 	struct program *last_program;
 	struct shfs_graph_version *first_version, **last_version;
 	struct shfs_graph_maker *first_maker, **last_maker;
-	struct shfs_rows *command_rows, *file_rows;
+	struct shfs_rows *command_rows, *file_rows, *compiled_rows;
 	struct shfs_id_table sources; /* graph-python.c's */
 	struct graph_reads reads;     /* of the maker that is being asked */
 };

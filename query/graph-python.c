@@ -6,8 +6,6 @@
  */
 #include "query/graph-internal.h"
 
-#include "common/path.h"
-
 #include <errno.h>
 #include <string.h>
 
@@ -114,28 +112,29 @@ int shfs_graph_compiled_from(struct shfs_graph *g, int64_t file_id, const char *
 int shfs_graph_each_compiled(struct shfs_graph *g, const char *path, shfs_id_fn fn,
                              void *arg)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	_cleanup_buf_ struct shfs_buf dir = { 0 };
+	struct shfs_rows **rows = &g->compiled_rows;
 	const char *name = strrchr(path, '/') + 1;
 	size_t len = strlen(name);
-	int r;
+	int r = 0;
 
 	if (!shfs_ends_with(name, ".py"))
 		return 0;
 	len -= strlen(".py");
 	shfs_buf_add(&dir, path, (size_t)(name - path) - 1);
 	shfs_buf_add(&dir, DIRECTORY, strlen(DIRECTORY) - 1);
-	r = dir.failed ? -ENOMEM : shfs_rows_open(g->index, FIND_COMPILED, &rows);
+	if (!*rows)
+		r = shfs_rows_open(g->index, FIND_COMPILED, rows);
 	if (!r)
-		r = shfs_rows_bind_str(rows, 1, dir.data);
-	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		r = dir.failed ? -ENOMEM : shfs_rows_bind_str(*rows, 1, dir.data);
+	while (!r && (r = shfs_rows_next(*rows)) > 0) {
 		struct shfs_bytes module;
 		size_t dir_len;
 
 		r = 0;
-		if (is_compiled(shfs_rows_text(rows, 1), &dir_len, &module) &&
+		if (is_compiled(shfs_rows_text(*rows, 1), &dir_len, &module) &&
 		    module.len == len && !memcmp(module.data, name, len))
-			r = fn(shfs_rows_int(rows, 0), arg);
+			r = fn(shfs_rows_int(*rows, 0), arg);
 	}
 	return r;
 }
@@ -146,4 +145,5 @@ void shfs_graph_python_free(struct shfs_graph *g)
 		free(g->sources.slots[i].value);
 	free(g->sources.slots);
 	shfs_rows_close(g->file_rows);
+	shfs_rows_close(g->compiled_rows);
 }

@@ -203,17 +203,15 @@ static int add_past(struct upstream *up, struct maker_node *m,
 static int add_input(struct upstream *up, struct maker_node *m,
                      struct shfs_graph_version *into, int64_t version_id, int64_t at_ns)
 {
-	struct version_node *node = shfs_graph_find(up->graph, version_id);
 	_cleanup_version_ struct shfs_version version = { 0 };
+	struct version_node *node;
 	size_t depth = m->m.depth + 1;
-	int r;
+	int r = shfs_graph_compiled_from(up->graph, version_id >> 32, NULL, at_ns,
+	                                 &version_id);
 
-	r = shfs_graph_compiled_from(up->graph, version_id >> 32, NULL, at_ns,
-	                             &version_id);
 	if (r < 0)
 		return r;
-	if (r)
-		node = shfs_graph_find(up->graph, version_id);
+	node = shfs_graph_find(up->graph, version_id);
 	if (node) {
 		if (shfs_graph_is_own(m, &node->v.version))
 			return 0;
