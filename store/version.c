@@ -425,7 +425,8 @@ static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
 	return 0;
 }
 
-/* f held before what its other names held; now they hold what it does. */
+/* f held before what its other names held; now they hold what it does. NULL: nobody knows
+ * what f held, but that it has been the file that the others name. */
 static int others_follow(struct shfs_ingest *ing, const struct shfs_file *f,
                          const struct shfs_content *before, const struct shfs_content *c,
                          struct maker by)
@@ -438,7 +439,7 @@ static int others_follow(struct shfs_ingest *ing, const struct shfs_file *f,
 	for (size_t i = 0; i < names.n && !r; i++) {
 		struct shfs_file *g = names.list[i];
 
-		if (holds(g, before))
+		if (before ? holds(g, before) : is_known(ing, g))
 			r = holds(g, &f->content) ? learn(ing, g, &f->content)
 			                          : add_version(ing, g, &f->content, &by);
 	}
@@ -529,6 +530,7 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
                       int64_t *out)
 {
 	struct shfs_content before = f->content;
+	bool first = !f->versions;
 	struct maker by = {
 		.source = SHFS_SOURCE_WRITTEN,
 		.access_id = access_id,
@@ -543,7 +545,7 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
 	f->last_ns = MAX(f->last_ns, real_ns);
 	f->dirty = true;
 	*out = f->versions;
-	return r ? r : others_follow(ing, f, &before, c, by);
+	return r ? r : others_follow(ing, f, first ? NULL : &before, c, by);
 }
 
 /* --- names --- */
