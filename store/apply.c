@@ -513,6 +513,21 @@ static int apply_end(struct shfs_ingest *ing, const struct shfs_record *rec)
 	                        shfs_arg_int(ing->producer.id));
 }
 
+/* What another mount of this store passes on to this one is in the journal already, as
+ * of the process that does it. */
+static int apply_use(struct shfs_ingest *ing, const struct shfs_record *rec,
+                     uint64_t process,
+                     int (*apply)(struct shfs_ingest *, const struct shfs_record *))
+{
+	struct shfs_process by;
+	int r = shfs_process_find(ing, process, &by);
+
+	ing->producer.records++;
+	if (r < 0 || by.records)
+		return MIN(r, 0);
+	return apply(ing, rec);
+}
+
 static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	/* A segment that was cut back after a failed write may give a record again. */
@@ -529,14 +544,11 @@ static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 		ing->producer.records++;
 		return shfs_process_add(ing, rec);
 	case SHFS_REC_ACCESS:
-		ing->producer.records++;
-		return apply_access(ing, rec);
+		return apply_use(ing, rec, rec->access.process, apply_access);
 	case SHFS_REC_PATHOP:
-		ing->producer.records++;
-		return apply_pathop(ing, rec);
+		return apply_use(ing, rec, rec->pathop.process, apply_pathop);
 	case SHFS_REC_PREIMAGE:
-		ing->producer.records++;
-		return apply_preimage(ing, rec);
+		return apply_use(ing, rec, rec->preimage.process, apply_preimage);
 	default:
 		return 0;
 	}

@@ -178,6 +178,7 @@ struct shfs_owner {
 struct shfs_process {
 	int64_t process_id, task_id;
 	struct shfs_owner owner;
+	bool records; /* a mount of this store: what it does is done for others */
 };
 
 struct shfs_string {

@@ -223,6 +223,7 @@ struct source {
 	unsigned char instance[16];
 	int64_t begin_ns; /* of the instance */
 	uint32_t number;
+	bool known; /* the instance is in the index */
 };
 
 struct sources {
@@ -486,6 +487,7 @@ static int segment_peek(struct shfs_ingest *ing, struct source *src)
 		r = shfs_segment_next(segment, &rec);
 	if (r > 0)
 		src->begin_ns = MIN(known, rec.time.real_ns);
+	src->known = known != INT64_MAX;
 	shfs_segment_close(segment);
 	return MIN(r, 0);
 }
@@ -627,6 +629,24 @@ static int segment_ingest(struct shfs_ingest *ing, const struct source *src)
 	return r;
 }
 
+/* Who writes it is known before what it, or another one, tells. */
+static int producer_ingest(struct shfs_ingest *ing, const struct source *src)
+{
+	struct shfs_segment *segment;
+	struct shfs_record rec;
+	int r = shfs_segment_open(src->dirfd, src->name, 0, &segment);
+
+	if (r)
+		return is_files_fault(r) ? 0 : r;
+	r = shfs_segment_next(segment, &rec);
+	if (r > 0)
+		r = transaction_begin(ing);
+	if (!r && rec.type == SHFS_REC_PRODUCER)
+		r = shfs_apply_record(ing, src->host, &rec);
+	shfs_segment_close(segment);
+	return MIN(r, 0);
+}
+
 /* --- the whole --- */
 
 /*
@@ -650,6 +670,9 @@ static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_
 		r = shfs_news_apply(ing);
 	if (!r)
 		r = segments_sort(ing, &w->segments);
+	for (size_t i = 0; i < w->segments.n && !r; i++)
+		if (!w->segments.list[i].known)
+			r = producer_ingest(ing, &w->segments.list[i]);
 	for (size_t i = 0; i < w->segments.n && !r; i++)
 		r = segment_ingest(ing, &w->segments.list[i]);
 	return r;

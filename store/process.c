@@ -276,6 +276,21 @@ static int process_load(struct shfs_ingest *ing, struct process_key key,
 	return cache_add(ing, key, &process, out) ?: 1;
 }
 
+/* Is it a producer here itself? But one that restores does that on its own account. */
+static int process_records(struct shfs_ingest *ing, struct shfs_process *process)
+{
+	int64_t one;
+	int r = shfs_sql_int(ing->index, &one,
+	                     "SELECT 1 FROM task t JOIN producer p USING (boot_id, pid)"
+	                     " WHERE t.task_id = ? AND p.start_ticks = t.start_ticks"
+	                     " AND p.pid_namespace = ? AND p.kind <> 'restore' LIMIT 1",
+	                     shfs_arg_int(process->task_id),
+	                     shfs_arg_int(ing->producer.pid_namespace));
+
+	process->records = r > 0;
+	return MIN(r, 0);
+}
+
 /*
  * At its first use all of the ancestors are recorded, so this is the time to attribute.
  */
@@ -284,6 +299,8 @@ static int process_attribute(struct shfs_ingest *ing, struct shfs_process_cache 
 	const struct shfs_owner *owner = &c->process.owner;
 	int r = shfs_task_owner(ing->index, c->process.task_id, &c->process.owner);
 
+	if (!r)
+		r = process_records(ing, &c->process);
 	if (!r)
 		r = shfs_sql_run(
 			ing->index,
