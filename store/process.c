@@ -157,19 +157,36 @@ static int task_mark(struct shfs_ingest *ing, const struct shfs_record *rec,
 	return r > 0 && is_nobodys ? task_revise(ing, task_id) : MIN(r, 0);
 }
 
+/*
+ * A number can come again within a tick of the clock. A process that loses its parent
+ * gets one that began earlier: if the later look tells of a later one, it is another
+ * process.
+ */
+static int task_find(struct shfs_ingest *ing, const struct shfs_record *rec,
+                     sqlite3_stmt **stmt)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	uint64_t namespace = ing->producer.pid_namespace;
+
+	return shfs_sql_get(ing->index, stmt,
+	                    "SELECT task_id, seen_ns FROM task WHERE boot_id = ?"
+	                    " AND pid = ? AND start_ticks = ? AND pid_namespace = ?"
+	                    " AND coalesce((ppid = ?5 AND parent_start_ticks = ?6)"
+	                    "  OR (parent_start_ticks < ?6) = (seen_ns <= ?7), 1)"
+	                    " ORDER BY task_id DESC LIMIT 1",
+	                    shfs_arg_int(ing->producer.boot_id), shfs_arg_int(p->pid),
+	                    shfs_arg_int(p->start_ticks),
+	                    shfs_arg_int(shfs_namespace_column(namespace)),
+	                    shfs_arg_int(p->ppid), parent_start(p),
+	                    shfs_arg_int(seen_column(rec)));
+}
+
 static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
                     int64_t *task_id, bool *fresh)
 {
-	const struct shfs_rec_process *p = &rec->process;
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int64_t seen;
-	int r = shfs_sql_get(ing->index, &stmt,
-	                     "SELECT task_id, seen_ns FROM task WHERE boot_id = ?"
-	                     " AND pid = ? AND start_ticks = ? AND pid_namespace = ?",
-	                     shfs_arg_int(ing->producer.boot_id), shfs_arg_int(p->pid),
-	                     shfs_arg_int(p->start_ticks),
-	                     shfs_arg_int(
-				     shfs_namespace_column(ing->producer.pid_namespace)));
+	int r = task_find(ing, rec, &stmt);
 
 	*fresh = !r;
 	if (r < 0)

@@ -501,6 +501,64 @@ def test_pids_that_come_again(few_pids, sandbox, shfs, mounted, shell, kind):
     check(shfs, lines, {"by-orphan": made["by-orphan"]})
 
 
+AGAIN = r"""
+    #define _GNU_SOURCE
+    #include <fcntl.h>
+    #include <linux/sched.h>
+    #include <signal.h>
+    #include <stdint.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <sys/syscall.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    int main(int argc, char **argv) /* pid command times: each child writes a file of its own */
+    {
+        pid_t wanted = atoi(argv[1]);
+        for (int i = 0; i < atoi(argv[3]); i++) {
+            struct clone_args args = { .exit_signal = SIGCHLD, .set_tid = (uintptr_t)&wanted, .set_tid_size = 1 };
+            char name[80], run[100];
+            int status;
+            snprintf(name, sizeof(name), "r%s-%d", argv[2], i);
+            snprintf(run, sizeof(run), "echo %d > %s", i, name);
+            pid_t child = syscall(SYS_clone3, &args, sizeof(args));
+            if (!child && i % 4 == 0)
+                execlp("sh", "sh", "-c", run, NULL);
+            if (!child) {
+                int fd = open(name, O_WRONLY | O_CREAT, 0600);
+                _exit(fd < 0 || write(fd, name, 1) != 1 || close(fd));
+            }
+            if (child != wanted || waitpid(child, &status, 0) != child || status)
+                return 1;
+        }
+        return 0;
+    }
+"""
+PIDS = int(os.environ.get("SHFS_TEST_PIDS", "400"))
+LINES_OF_PIDS = 20
+
+
+@TIMES
+@pytest.mark.alone
+@pytest.mark.timeout(120 + PIDS // 10)
+@pytest.mark.users("root")
+def test_one_pid_again_and_again(sandbox, shfs, mounted, shell):
+    """SHFS_TEST_PIDS processes in a row that have one number; shells come and go meanwhile. What is
+    known is right, and nothing is of nobody."""
+    again, pid, terminal = sandbox.compile("again", AGAIN), free_pid(), shell()
+    lines = {}
+    for n in range(LINES_OF_PIDS):
+        line = f"{again} {pid} {n} {PIDS // LINES_OF_PIDS}"
+        lines[line] = " ".join(f"r{n}-{i}" for i in range(PIDS // LINES_OF_PIDS))
+        assert terminal.run(line + " || echo failed", timeout=60 + PIDS // 10) == ""
+        if n % 5 == 4:
+            other = shell()
+            other.run(f"{again} {pid} other{n} 1")
+            lines[f"{again} {pid} other{n} 1"] = f"rother{n}-0"
+            other.close()
+    check(shfs, {f"{line} || echo failed" if " other" not in line else line: names for line, names in lines.items()})
+
+
 def check_lines_at_once(shfs, terminal):
     """All is the shell itself, by one descriptor: what tells the lines apart is when they wrote.
     The contents between them are not kept, but each is shown to have written."""
