@@ -161,14 +161,13 @@ static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
 	k->is_shell = is_shell;
 }
 
-/* The record of the process with the program that it runs; 0: there is none. Of two whose
- * number came again within a tick the parents differ. */
+/* The record of the process with the program that it runs; 0: there is none. */
 static uint64_t find_program(struct shfs_callers *c, const struct shfs_proc_stat *stat,
                              bool *is_shell)
 {
 	struct known *k = find_known(c, stat);
 
-	if (!k || k->stat.ppid != stat->ppid || !shfs_proc_same_program(&k->stat, stat))
+	if (!k || !shfs_proc_same_program(&k->stat, stat))
 		return 0;
 	*is_shell = k->is_shell;
 	return k->seq;

@@ -2,6 +2,7 @@
 """What each close left, in its order, while eight processes rewrite the same few files at full
 speed. SHFS_TEST_STRESS sets for how many seconds (3; a release should stand 60)."""
 
+import json
 import os
 import time
 
@@ -188,6 +189,50 @@ def test_closes_at_full_speed(sandbox, mounted):
         sizes = rows(sandbox, f"SELECT n, size FROM v_version WHERE path = '{sandbox.project}/{name}'")
         sizes = dict(sizes)
         assert len(data.stdout_bytes) == sum(sizes[n] for n in some if held[name][n - 1][0])
+
+
+FLOOD = r"""
+    #include <fcntl.h>
+    #include <stdio.h>
+    #include <stdlib.h>
+    #include <sys/wait.h>
+    #include <unistd.h>
+    int main(int argc, char **argv) /* processes, closes of each: 50 files each, in turn */
+    {
+        for (int p = 0; p < atoi(argv[1]); p++) {
+            if (fork())
+                continue;
+            for (int i = 0; i < atoi(argv[2]); i++) {
+                char name[40];
+                snprintf(name, sizeof(name), "w%d-%d", p, i % 50);
+                int fd = open(name, O_WRONLY | O_CREAT, 0600);
+                if (fd < 0 || write(fd, &i, sizeof(i)) != sizeof(i) || close(fd))
+                    _exit(1);
+            }
+            _exit(0);
+        }
+        int status, failed = 0;
+        while (wait(&status) > 0)
+            failed |= status;
+        return failed != 0;
+    }
+"""
+WRITERS, CLOSES = 16, int(os.environ.get("SHFS_TEST_CLOSES", "40000"))
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.timeout(120 + CLOSES // 1000)
+def test_each_close_of_a_flood(sandbox, mounted):
+    """SHFS_TEST_CLOSES of 16 writers: each is recorded, or told as lost."""
+    patience = 60 + CLOSES // 1000
+    sandbox.run(sandbox.compile("flood", FLOOD), str(WRITERS), str(CLOSES // WRITERS), timeout=patience)
+    wait_until(lambda: mounted.status()["queued"] == "0", "all to be recorded", patience)
+    sandbox.shfs("sync", timeout=patience)
+    lost = int(mounted.status()["lost"])
+    answer = sandbox.shfs("select", "SELECT count(*) FROM access WHERE is_written", timeout=patience, cwd="/")
+    [[recorded]] = json.loads(answer.stdout)["rows"]
+    print(f"{recorded} recorded, {lost} lost; {mounted.status()}")
+    assert recorded + lost == CLOSES // WRITERS * WRITERS
 
 
 @pytest.mark.users("ordinary")
