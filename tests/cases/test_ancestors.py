@@ -735,7 +735,8 @@ def test_hosts_share_a_store(sandbox, shfs, mounted, shell):
     assert len(commands(sandbox, "--host", "elsewhere")) == 1
     for reindexed in False, True:
         log = ask(sandbox, "log", f"{there}/g")["versions"]
-        assert {v["command"]["host"] for v in log} == {"elsewhere"}
+        # without FUSE what was changed again at once is not known to be what is found there then
+        assert {v["command"]["host"] for v in log if sandbox.backend == "fuse" or v["source"] != "found"} == {"elsewhere"}
         assert sandbox.shfs("cat", f"{there}/g").stdout == "there\nhere\n"
         shfs("reindex")
     assert sorted(os.listdir(f"{sandbox.store}/journal")) == sorted(["elsewhere", here])

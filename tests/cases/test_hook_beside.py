@@ -156,7 +156,7 @@ ASKED = [
     "sh -c 'exit 9'", "# nothing", 'echo "$?"',
     "set -o; shopt; trap -p; echo $- $HISTCONTROL.$HISTIGNORE.$PS1.$PS2.$PS4.$IFS",
     "history; echo $HISTCMD", "alias; enable -n; complete -p | head -3; umask; ulimit -n; jobs",
-    "compgen -v | grep -vx '_*shfs.*\\|SHFS_.*'; compgen -e | grep -v SHFS; declare -F | grep -v _shfs",
+    "compgen -v | grep -vx '_*shfs.*\\|SHFS_.*\\|__LLVM.*'; compgen -e | grep -v SHFS; declare -F | grep -v _shfs",
     "echo ${#BASH_REMATCH[@]} ${#DIRSTACK[@]} $OLDPWD $PWD $OPTIND $SHLVL $BASH_SUBSHELL",
     "[[ abc =~ b(.) ]]", "echo ${BASH_REMATCH[*]}", "set -- a b", 'echo "$# $*"',
     "mapfile -t m < /dev/null; read -r r <<< reply; REPLY=mine", "echo $REPLY",

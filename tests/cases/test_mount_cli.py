@@ -592,7 +592,7 @@ def test_one_follower_as_long_as_mounts(sandbox, shfs, project):
     wait_until(lambda: len(followers(sandbox)) == 1, "one follower")
     pid = followers(sandbox)[0]
     assert os.readlink(f"/proc/{pid}/cwd") == "/"
-    assert os.getpriority(os.PRIO_PROCESS, pid) == 19
+    wait_until(lambda: os.getpriority(os.PRIO_PROCESS, pid) == 19, "its priority")
     assert os.getsid(pid) != os.getsid(0)
     with open(f"/proc/{pid}/status", encoding="ascii") as status:
         said = dict(line.split(":\t", 1) for line in status.read().splitlines())
