@@ -479,18 +479,24 @@ static int is_decided(struct shfs_stale *s, const struct run_node *run, int64_t 
 static int add_input(struct shfs_stale *s, struct run_node *run,
                      const struct graph_read *read);
 
-/* Of a link that the run itself made, and read, what it was made of. */
+/* Of a link that the run itself made, and read, what it was made of. Links in a circle
+ * are not from us: that ends at one that was met (Brent's algorithm). */
 static int add_origin(struct shfs_stale *s, struct run_node *run,
                       const struct graph_read *read)
 {
 	struct shfs_version_fact v;
 	struct graph_read origin = *read;
+	int64_t met = 0;
 	int r;
 
-	while ((r = shfs_facts_version(s->graph->facts, origin.version_id, &v)) > 0 &&
-	       is_own(run, v.command_id, v.process_id)) {
-		if (!v.origin_version_id)
+	for (size_t n = 1;
+	     (r = shfs_facts_version(s->graph->facts, origin.version_id, &v)) > 0 &&
+	     is_own(run, v.command_id, v.process_id);
+	     n++) {
+		if (!v.origin_version_id || v.origin_version_id == met)
 			return 0;
+		if (!(n & (n - 1)))
+			met = origin.version_id;
 		origin.version_id = v.origin_version_id;
 	}
 	return r > 0 ? add_input(s, run, &origin) : r;

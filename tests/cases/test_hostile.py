@@ -210,3 +210,22 @@ def test_an_index_of_somebody_else(mounted, sandbox, shell):
         assert 0 < result.status < 64 and "Sanitizer" not in result.stderr and not os.path.exists(loot), result
     sandbox.shfs("reindex")
     assert sandbox.shfs("log", "--json", "file").stdout == before
+
+
+def test_versions_that_come_of_each_other(mounted, sandbox, shell):
+    """In an index of somebody else: what follows where a version comes from gets to an end."""
+    bash = shell()
+    bash.run("echo 1 > a; ln a b; ln b c; cat c > d")
+    bash.run("mv c e; ln e c; cat c e > f")
+    sandbox.shfs("sync")
+    sandbox.shfs("log", "f")
+    database = sqlite3.connect(f"{sandbox.store}/index.db")
+    ids = [row[0] for row in database.execute("SELECT file_id << 32 | n FROM version")]
+    for circle in 1, 2, len(ids):
+        with database:
+            for at, one in enumerate(ids):
+                origin = ids[at // circle * circle + (at + 1) % circle] if (at // circle + 1) * circle <= len(ids) else one
+                database.execute("UPDATE version SET origin_version_id = ? WHERE file_id = ? AND n = ?", (origin, one >> 32, one & 0xFFFFFFFF))
+        for question in ["why", "f"], ["impact", "a"], ["stale"], ["log", "c"], ["export", "make", "f"], ["rerun", "-n", "f"], ["compare", "f", "d"], ["undelete", "-n"]:
+            assert sandbox.shfs(*question, check=False, timeout=30).status in (0, 1, 3, 4), question
+    database.close()
