@@ -226,6 +226,6 @@ def test_versions_that_come_of_each_other(mounted, sandbox, shell):
             for at, one in enumerate(ids):
                 origin = ids[at // circle * circle + (at + 1) % circle] if (at // circle + 1) * circle <= len(ids) else one
                 database.execute("UPDATE version SET origin_version_id = ? WHERE file_id = ? AND n = ?", (origin, one >> 32, one & 0xFFFFFFFF))
-        for question in ["why", "f"], ["impact", "a"], ["stale"], ["log", "c"], ["export", "make", "f"], ["rerun", "-n", "f"], ["compare", "f", "d"], ["undelete", "-n"]:
+        for question in ["why", "f"], ["impact", "a"], ["stale"], ["log", "c"], ["export", "make", "f"], ["rerun", "-n", "f"], ["compare", "f", "d"], ["undelete", "--list"]:
             assert sandbox.shfs(*question, check=False, timeout=30).status in (0, 1, 3, 4), question
     database.close()
