@@ -177,7 +177,7 @@ static void complete_removed(struct shfs_context *ctx, const char *cur)
 		" AND NOT f.directory AND a.op = 'unlink'"
 		" AND (a.command_id IS NULL OR a.command_id IS NOT v.command_id)"
 		" ORDER BY f.path" LIMIT(FILES_MAX);
-	const char *slash = strrchr(cur, '/'), *name = slash ? slash + 1 : cur;
+	const char *name = basename(cur);
 	_cleanup_free_ char *typed = strndup(cur, name - cur);
 	_cleanup_free_ char *dir = typed ? shfs_operand_path(*typed ? typed : ".") : NULL;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -205,7 +205,7 @@ static void complete_gone(struct shfs_context *ctx, const char *cur)
 	static const char sql[] =
 		"SELECT name FROM v_file WHERE dir = ?3 AND name >= ?1 AND name < ?2"
 		" AND NOT present AND NOT directory ORDER BY name" LIMIT(FILES_MAX);
-	const char *slash = strrchr(cur, '/'), *name = slash ? slash + 1 : cur;
+	const char *name = basename(cur);
 	_cleanup_free_ char *typed = strndup(cur, name - cur);
 	_cleanup_free_ char *dir = typed ? shfs_operand_path(*typed ? typed : ".") : NULL;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;

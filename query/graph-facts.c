@@ -242,8 +242,7 @@ static enum by by_of(const char *exe)
 
 static bool is_build_tool(const char *exe)
 {
-	const char *slash = strrchr(exe, '/');
-	const char *name = slash ? slash + 1 : exe;
+	const char *name = basename(exe);
 
 	return shfs_program_is_build_tool(name, strlen(name));
 }

@@ -18,7 +18,7 @@
 /* The bytes of path before DIRECTORY, and the module's name; false: it is none. */
 static bool is_compiled(const char *path, size_t *dir_len, struct shfs_bytes *module)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *tag;
+	const char *name = basename(path), *tag;
 	size_t len = strlen(DIRECTORY);
 
 	if ((size_t)(name - path) < len || strncmp(name - len, DIRECTORY, len) ||

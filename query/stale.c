@@ -97,8 +97,7 @@ static void classify(struct program *program)
 	static const char *const interpreters[] = { "python*", "pypy*",   "R",
 		                                    "julia*",  "octave*", "ghci*",
 		                                    "ipython*" };
-	const char *slash = strrchr(program->exe, '/');
-	const char *name = slash ? slash + 1 : program->exe;
+	const char *name = basename(program->exe);
 	size_t len = strlen(name);
 
 	program->classified = true;
