@@ -245,7 +245,7 @@ def test_beside_writers(sandbox, shfs, mounted_cli, load):
         if n % 3 == 2:
             time.sleep(rng.random() * 0.6)
             process.kill()
-        restored = shfs("restore", "--to", f"{sandbox.home}/back-{n}", f"{mounted_cli}/{rng.choice('abc')}@1", check=False, cwd="/")
+        restored = shfs("restore", "--to", f"{sandbox.home}/back-{n}", f"{mounted_cli}/{rng.choice('abc')}@{rng.choice(['1', '{now}'])}", check=False, cwd="/")
         assert restored.status in (0, 1, 3), restored
         if restored.status == 0:
             with open(f"{sandbox.home}/back-{n}", "rb") as file:
