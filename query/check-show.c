@@ -75,8 +75,9 @@ void shfs_check_show_counts(struct shfs_buf *out, const struct shfs_check *c)
 	if (c->read_bytes) {
 		shfs_buf_str(out, "; read: ");
 		shfs_show_size(out, c->read_bytes);
-		shfs_buf_str(out, ", of ");
+		shfs_buf_str(out, " stored, ");
 		shfs_show_size(out, c->content_bytes);
+		shfs_buf_str(out, " unpacked");
 	}
 	shfs_buf_char(out, '\n');
 }

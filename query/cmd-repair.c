@@ -128,8 +128,13 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	_cleanup_repair_ struct shfs_repair rp = { 0 };
 	_cleanup_free_ char *hook_dir = NULL;
 	int code = SHFS_EXIT_OK, r;
-	struct shfs_store *store = shfs_context_store(ctx, false, &code);
+	struct shfs_store *store;
 
+	/* what else is wrong with it, opening it tells */
+	if (!opts.dry_run && shfs_store_mend(shfs_context_store_path(ctx)) > 0)
+		shfs_warn("the file \"format\" of the store was damaged: it is written "
+		          "anew");
+	store = shfs_context_store(ctx, false, &code);
 	if (!store)
 		return code;
 	code = opts.dry_run ? 0 : check_others(store);

@@ -307,9 +307,6 @@ static void check_config(struct shfs_context *ctx, struct status *s)
 		problem(s, "%s", shown.data ? shown.data : "the configuration is wrong");
 	}
 	s->max_bytes = config.store_max_bytes;
-	if (s->max_bytes && s->store_bytes > s->max_bytes + s->max_bytes / 10)
-		problem(s, "the store takes more than [store] max-size, and nothing "
-		           "more could be pruned; see shfs stats --store");
 	shfs_config_free(&config);
 }
 
@@ -361,6 +358,9 @@ static int find_out(struct shfs_context *ctx, struct status *s)
 		return code;
 	}
 	measure_store(s);
+	if (s->max_bytes && s->store_bytes > s->max_bytes + s->max_bytes / 10)
+		problem(s, "the store takes more than [store] max-size, and nothing "
+		           "more could be pruned; see shfs stats --store");
 	read_alerts(s);
 	read_checked(s);
 	return s->failed || s->n_problems ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;

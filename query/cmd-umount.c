@@ -416,11 +416,13 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	for (int i = 0; i < argc; i++) {
 		int code = SHFS_EXIT_FAILURE;
 
-		if (paths[i])
+		if (paths[i]) {
 			code = unmount_path(&mounts, paths[i]);
-		else
+		} else {
 			shfs_error("cannot tell the working directory: %s",
 			           strerror(errno));
+			shfs_hint("name the whole path");
+		}
 		worst = worst ? worst : code;
 		free(paths[i]);
 	}

@@ -74,19 +74,47 @@ static void sync_above(const char *path)
 	}
 }
 
-static int check_format(const struct shfs_store *s, bool create)
+static int write_format(int dirfd)
+{
+	return shfs_write_file_at(dirfd, "format", 0600, STORE_FORMAT,
+	                          strlen(STORE_FORMAT));
+}
+
+/* -EBADMSG: it holds no number, or is gone and what lies beside it is not. */
+static int read_format(int dirfd)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
-	int r = shfs_read_file_at(s->dirfd, "format", 64, &text);
+	int r = shfs_read_file_at(dirfd, "format", 64, &text);
+	size_t digits;
 
-	if (r == -ENOENT && create) {
-		sync_above(s->path);
-		return shfs_write_file_at(s->dirfd, "format", 0600, STORE_FORMAT,
-		                          strlen(STORE_FORMAT));
-	}
+	if (r == -ENOENT)
+		return faccessat(dirfd, "journal", F_OK, 0) ? r : -EBADMSG;
 	if (r)
-		return r;
+		return r == -EFBIG ? -EBADMSG : r;
+	digits = strspn(text.data, "0123456789");
+	if (!digits || strcmp(text.data + digits, "\n"))
+		return -EBADMSG;
 	return strcmp(text.data, STORE_FORMAT) ? -EPROTONOSUPPORT : 0;
+}
+
+static int check_format(const struct shfs_store *s, bool create)
+{
+	int r = read_format(s->dirfd);
+
+	if (!create || !faccessat(s->dirfd, "format", F_OK, 0))
+		return r;
+	sync_above(s->path);
+	return write_format(s->dirfd);
+}
+
+int shfs_store_mend(const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = fd < 0 ? -errno : check_owner(fd, false);
+
+	if (!r)
+		r = read_format(fd);
+	return r == -EBADMSG ? write_format(fd) ?: 1 : r;
 }
 
 static int open_dirs(struct shfs_store *s, bool create)
@@ -154,7 +182,7 @@ int shfs_store_open(const char *path, enum shfs_store_flags flags,
 		return r;
 	s->dirfd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->dirfd < 0)
-		return -errno;
+		return errno == EACCES ? -EPERM : -errno;
 	if ((r = check_owner(s->dirfd, create)) || (r = check_format(s, create)) ||
 	    (r = open_dirs(s, create)) || (r = find_index(s)))
 		return r;
@@ -196,6 +224,8 @@ const char *shfs_store_strerror(int error)
 		return "others may write to it; run chmod go-rwx on it";
 	case EPROTONOSUPPORT:
 		return "a newer shfs made it; upgrade shfs";
+	case EBADMSG:
+		return "its file \"format\" is damaged; shfs repair writes it anew";
 	case ENOSPC:
 		return "no space left on its disk; make room";
 	case ENOTDIR:

@@ -45,12 +45,15 @@ struct shfs_store {
 /*
  * Opens the store at path (made by shfs_path_store). Refuses one that belongs to somebody
  * else (-EPERM), that others may write to (-EACCES), or that a newer version made
- * (-EPROTONOSUPPORT, by the number in its file "format"). -ENOENT without CREATE where
- * there is none.
+ * (-EPROTONOSUPPORT, by the number in its file "format"; -EBADMSG: that is damaged).
+ * -ENOENT without CREATE where there is none.
  */
 _must_check_ int shfs_store_open(const char *path, enum shfs_store_flags flags,
                                  struct shfs_store **out);
 void shfs_store_close(struct shfs_store *store);
+
+/* Writes a damaged file "format" anew: 1. 0: it is sound. Else as shfs_store_open. */
+_must_check_ int shfs_store_mend(const char *path);
 
 static inline void shfs_store_closep(struct shfs_store **s)
 {

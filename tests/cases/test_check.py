@@ -554,3 +554,24 @@ def test_what_is_set_aside_is_never_removed(kept):
     kept.shfs("forget", "--yes", "b")
     texts = {read(p) for p in glob.glob(path + ".damaged*")}
     assert texts == {b"somebody's text %d" % n for n in range(3)}
+
+
+@pytest.mark.users("ordinary")
+def test_the_number_of_the_format(sandbox, shfs, mounted):
+    """Damaged, or gone: said, nothing is lost, and repair writes it anew; that of a newer store stays."""
+    sandbox.sh("echo 1 > f")
+    shfs("sync")
+    mounted.unmount()
+    path = f"{sandbox.store}/format"
+    for damaged in b"q\n", b"", b"1", b"\x00" * 100, None:
+        os.unlink(path)
+        if damaged is not None:
+            sandbox.write_outside(path, damaged, 0o600)
+        assert 'its file "format" is damaged' in shfs("log", "f", check=6).stderr
+        assert 'its file "format" is damaged' in shfs("repair", "--dry-run", check=6).stderr
+        assert "written anew" in shfs("repair").stderr
+        assert "f@1" in shfs("log", "f").stdout
+    sandbox.write_outside(path, b"9\n", 0o600)
+    assert "a newer shfs made it" in shfs("repair", check=6).stderr
+    with open(path, "rb") as file:
+        assert file.read() == b"9\n"

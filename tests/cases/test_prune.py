@@ -296,3 +296,15 @@ def test_quota(sandbox, shfs, project):
     wait_until(lambda: json.loads(shfs("status", "--json", check=False, cwd="/").stdout)["store"]["bytes"] <= 3 << 20, "room", 40)
     now = states(sandbox, "file")
     assert now[12] == "archived" and now[1] == "pruned"
+
+
+@pytest.mark.users("ordinary")
+def test_a_quota_that_cannot_be_held(sandbox, shfs, project):
+    """What is the newest stays, and status says that it is more than is allowed."""
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[store]\nmax-size = 1M\n")
+    shfs("mount", project)
+    for n in range(4):
+        sandbox.write(f"file{n}", os.urandom(500_000))
+    shfs("sync")
+    assert "takes more than [store] max-size" in shfs("status", check=1).stdout
+    shfs("umount", project)

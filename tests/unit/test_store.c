@@ -108,18 +108,26 @@ static void full_directory_is_not(void **state)
 
 static void newer_format(void **state)
 {
-	static const char *const formats[] = { "2\n", "", "1", "1\n\n", "10\n", "one\n" };
+	static const struct {
+		const char *text;
+		int error;
+	} formats[] = { { "2\n", -EPROTONOSUPPORT },
+		        { "10\n", -EPROTONOSUPPORT },
+		        { "", -EBADMSG },
+		        { "1", -EBADMSG },
+		        { "1\n\n", -EBADMSG },
+		        { "one\n", -EBADMSG } };
 	struct shfs_store *store = kit_store();
 	_cleanup_free_ char *path = strdup(store->path);
 	int dirfd = dup(store->dirfd);
 
 	shfs_store_close(store);
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
-		assert_ok(shfs_write_file_at(dirfd, "format", 0600, formats[i],
-		                             strlen(formats[i])));
+		assert_ok(shfs_write_file_at(dirfd, "format", 0600, formats[i].text,
+		                             strlen(formats[i].text)));
 		assert_int_equal(shfs_store_open(path, SHFS_STORE_CREATE, &store),
-		                 -EPROTONOSUPPORT);
-		assert_int_equal(shfs_store_open(path, 0, &store), -EPROTONOSUPPORT);
+		                 formats[i].error);
+		assert_int_equal(shfs_store_open(path, 0, &store), formats[i].error);
 	}
 	close(dirfd);
 }
