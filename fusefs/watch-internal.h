@@ -13,6 +13,7 @@ struct shfs_watch {
 	struct shfs_snapshot *before;  /* what it held before, until current is known */
 	int asked;                     /* the depth that was asked of current; -1 */
 	uint64_t asked_bytes;          /* and the limit */
+	uint64_t losses;               /* of the capture, then */
 	bool changed; /* by us, since current was known (which is NULL then) */
 	bool fresh;   /* made by us and never written: nothing was there before */
 	struct timespec mtime;     /* as we saw it last: another tells a change beneath */

@@ -251,6 +251,7 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 		return;
 	watch->asked = depth;
 	watch->asked_bytes = max_bytes;
+	watch->losses = shfs_capture_losses(fs->capture);
 	if (fd < 0) {
 		take_unreadable(fs, node, watch->current);
 		return;
@@ -564,6 +565,19 @@ static bool is_small(const struct shfs_fs *fs, int fd)
 	return !fstat(fd, &st) && (uint64_t)st.st_size <= fs->config.read_max_bytes;
 }
 
+/* It is about to change. True: what it holds is to be told. What was told of it before
+ * may have been lost, if anything was since. */
+static bool keep_current(struct shfs_fs *fs, struct shfs_node *node,
+                         struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	if (watch->losses != shfs_capture_losses(fs->capture))
+		forget_current(watch);
+	if (watch->asked >= SHFS_DEPTH_ARCHIVE)
+		return false;
+	archive_current(fs, node, watch, handle);
+	return watch->current;
+}
+
 /*
  * Nothing is overwritten unseen: before a change by tid, through handle, as writer, if
  * any.
@@ -581,12 +595,9 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 			return;
 	}
 	check_beneath(fs, node, watch, handle);
-	if (!watch->fresh && watch->asked < SHFS_DEPTH_ARCHIVE) {
-		archive_current(fs, node, watch, handle);
-		if (watch->current)
-			emit_preimage(fs, node, handle, watch->current,
-			              shfs_caller_process(fs->callers, tid));
-	}
+	if (!watch->fresh && keep_current(fs, node, watch, handle))
+		emit_preimage(fs, node, handle, watch->current,
+		              shfs_caller_process(fs->callers, tid));
 	if (watch->current)
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
 	note_changed(watch);
@@ -681,12 +692,8 @@ static void expect_mapping(struct shfs_fs *fs, struct shfs_watch *watch,
 	shfs_transport_invalidate(fs->transport, handle->node->id, false);
 	if (watch->changed)
 		return;
-	if (watch->asked < SHFS_DEPTH_ARCHIVE) {
-		archive_current(fs, handle->node, watch, handle);
-		if (watch->current)
-			emit_preimage(fs, handle->node, handle, watch->current,
-			              handle->opener);
-	}
+	if (keep_current(fs, handle->node, watch, handle))
+		emit_preimage(fs, handle->node, handle, watch->current, handle->opener);
 	if (watch->current)
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
 }

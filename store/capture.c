@@ -310,6 +310,12 @@ void capture_lose(struct shfs_capture *c, uint64_t n, int error)
 		c->unsynced_error = error;
 	c->lost_pending += n;
 	c->stats.lost += n;
+	atomic_fetch_add(&c->losses, 1);
+}
+
+uint64_t shfs_capture_losses(struct shfs_capture *capture)
+{
+	return atomic_load(&capture->losses);
 }
 
 void capture_tell_lost(struct shfs_capture *c)

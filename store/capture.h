@@ -125,6 +125,10 @@ uint64_t shfs_capture_emit(struct shfs_capture *capture, struct shfs_record *rec
 /* An event, or a content of one, that could not even be told is counted as lost. */
 void shfs_capture_lose(struct shfs_capture *capture, int error);
 
+/* Grows with each loss: what was recorded before, and since another number, is in the
+ * journal or will be. */
+uint64_t shfs_capture_losses(struct shfs_capture *capture);
+
 /*
  * Waits until the queue is less than half full, as emit does for room: at once where it
  * is, config.wait_ms at most, and not again while nothing is taken off it. For who is

@@ -235,7 +235,10 @@ def test_full_store_is_told_at_the_prompt(small_store, sandbox, shfs, project, s
     os.close(filler)
     wait_until(lambda: status_of(shfs, project)[0]["state"] == "recording", "the recording to go on")
     sandbox.write("after", b"recorded")
+    before = sandbox.read("f59")
+    sandbox.sh("echo more >> f59")  # of which nothing is known
     shfs("sync", check=False)
+    assert before in contents(sandbox, "f59")
     assert shfs("cat", "after").stdout == "recorded" and "space" not in bash.run("true")
     [(lost,)] = rows_unsynced(sandbox, "SELECT lost FROM v_producer")
     assert lost == status_of(shfs, project)[0]["lost"] > 0
