@@ -89,6 +89,8 @@ static bool goes(struct picking *p, struct shfs_rows *rows)
 		memset(p->kept, 0, sizeof(p->kept));
 		memset(p->last, 0, sizeof(p->last));
 	}
+	if (shfs_rows_int(rows, 6)) /* it is up to the version that it became */
+		return true;
 	kept = is_kept(p, time_ns);
 	if (shfs_rows_int(rows, 5) && !o->also_newest)
 		return false;
@@ -158,7 +160,13 @@ static int read_versions(struct picking *p)
 	int r = shfs_rows_open(p->prune->index,
 	                       "SELECT v.file_id, v.n, v.time_ns, v.size, v.object,"
 	                       " (SELECT f.present AND f.versions = v.n FROM v_file f"
-	                       "  WHERE f.file_id = v.file_id)"
+	                       "  WHERE f.file_id = v.file_id),"
+	                       " EXISTS (SELECT 1 FROM v_version m"
+	                       "  WHERE m.origin_version_id = v.version_id"
+	                       "  AND (m.carried OR m.source = 'renamed')"
+	                       "  AND m.object = v.object)"
+	                       " AND NOT EXISTS (SELECT 1 FROM v_file f"
+	                       "  WHERE f.file_id = v.file_id AND f.present)"
 	                       " FROM v_version v WHERE v.object IS NOT NULL"
 	                       " ORDER BY v.file_id, v.n DESC",
 	                       &rows);

@@ -111,6 +111,88 @@ def test_what_is_meant(sandbox, shfs, six):
     assert shfs("prune", f"{six}/none", check=3)
 
 
+def would_prune(shfs, *options):
+    """By their paths below the project: the numbers of the versions that would go."""
+    shown = {}
+    for line in shfs("prune", "--dry-run", *options).stdout.splitlines():
+        if match := re.search(r"([\w.]+)@(\d+)", line):
+            shown.setdefault(match[1], []).append(int(match[2]))
+    return shown
+
+
+@pytest.mark.users("ordinary")
+def test_saved_by_rename(sandbox, shfs, mounted_cli):
+    """The temporary names are no files of their own: what was saved goes as a version of the file."""
+    path = f"{mounted_cli}/c.yaml"
+    sandbox.write("c.yaml", "value: 0\n")
+    for n in range(1, 7):
+        sandbox.run("sed", "-i", f"s/.*/value: {n}/", "c.yaml")
+    sandbox.write("draft.tmp", "never renamed\n")
+    shfs("sync")
+
+    def objects(*options):
+        return json.loads(shfs("prune", "--json", *options).stdout)["objects"]
+
+    assert objects("--dry-run", "--keep-last", "1") == 6
+    assert objects("--dry-run", "--older-than", "0s", path) == 6
+    assert objects("--dry-run", "--keep-yearly", "1", path) == 6
+    assert objects("--dry-run", "--max-size", "1K") == 6
+    assert objects("--dry-run", "--keep-last", "3", "--max-size", "1K") == 4
+    assert objects("--dry-run", "--keep-within", "1h") == 0
+    assert objects("--dry-run", "--keep-last", "3") == 4
+    assert objects("--dry-run", "--older-than", "0s", f"{mounted_cli}/draft.tmp") == 0, "it is there"
+    shown = would_prune(shfs, "--keep-last", "3")
+    assert shown["c.yaml"] == [1, 2, 3, 4] and "draft.tmp" not in shown
+
+    assert objects("--keep-last", "3") == 4
+    assert states(sandbox, "c.yaml") == {n: "pruned" if n <= 4 else "archived" for n in range(1, 8)}
+    assert objects("--older-than", "0s", path) == 2
+    assert states(sandbox, "c.yaml")[7] == "archived" and shfs("cat", f"{path}@7").stdout == "value: 6\n"
+    sandbox.run("rm", "draft.tmp")
+    shfs("sync")
+    assert objects("--keep-last", "1") == 0, "one that was not renamed has its last kept"
+    assert objects("--dry-run", "--older-than", "0s", f"{mounted_cli}/draft.tmp") == 1
+    assert shfs("cat", f"{mounted_cli}/draft.tmp@1").stdout == "never renamed\n"
+
+
+@pytest.mark.users("ordinary")
+def test_renamed_on(sandbox, shfs, mounted_cli):
+    """From name to name, also onto what is there and back: the last name says what goes."""
+    for n in range(3):
+        for name, to in ("a", "b"), ("b", "c"):
+            if name == "a":
+                sandbox.write("a", content("a", n))
+            sandbox.run("mv", name, to)
+    shfs("sync")
+    assert would_prune(shfs, "--keep-last", "1") == {"a": [1, 2], "b": [1, 2], "c": [1, 2]}
+    assert would_prune(shfs, "--older-than", "0s", f"{mounted_cli}/c") == {"a": [1, 2], "b": [1, 2], "c": [1, 2]}
+    assert not would_prune(shfs, "--older-than", "0s", f"{mounted_cli}/a"), "c is not meant"
+
+    sandbox.write("there", content("there", 1))
+    sandbox.run("mv", "there", "away")
+    sandbox.run("mv", "away", "there")
+    sandbox.run("ln", "there", "link")
+    shfs("sync")
+    shfs("prune", "--older-than", "0s")
+    assert states(sandbox, "c") == {1: "pruned", 2: "pruned", 3: "archived"}
+    assert set(states(sandbox, "there").values()) == {"archived"}
+    assert shfs("cat", f"{mounted_cli}/there@{{now}}", check=False).stdout_bytes == content("there", 1)
+    sandbox.run("rm", "link", "there")
+    shfs("sync")
+    shfs("prune", "--keep-last", "1")
+    assert set(states(sandbox, "link").values()) == {"archived"}
+
+    # a file that is there again has its own past, whatever becomes of its backup
+    for n in range(3):
+        if n:
+            sandbox.run("mv", "doc", "doc.bak")
+        sandbox.write("doc", content("doc", n))
+    sandbox.run("rm", "doc.bak")
+    shfs("sync")
+    assert not would_prune(shfs, "--name", "*.bak", "--older-than", "0s")
+    assert would_prune(shfs, "--keep-last", "1") == {"doc": [1], "doc.bak": [1]}
+
+
 @pytest.mark.users("ordinary")
 def test_oldest_first(sandbox, shfs, six):
     """A quota: only as many as it takes, the oldest."""
