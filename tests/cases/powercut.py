@@ -464,12 +464,18 @@ class Check:
         self.acknowledged(found)
         return found
 
+    def check(self):
+        """What a cut leaves behind is no damage, and needs no repair."""
+        found = self.sandbox.shfs("check", "--read-data", cwd="/", check=False, timeout=60)
+        assert found.status in (0, *NOTHING_YET), found
+
     def run(self, afresh):
         """All but the disk is new after a cut."""
         for name in os.listdir(f"{self.sandbox.path}/run"):
             shutil.rmtree(f"{self.sandbox.path}/run/{name}")
         self.files()
         self.journal()
+        self.check()
         self.queries()
         if afresh:
             self.afresh()

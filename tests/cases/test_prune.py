@@ -12,10 +12,12 @@ import time
 import harness
 import pytest
 from harness import wait_until
+from test_capture import rows
 from test_daemon import kill_daemon
-from test_mount_cli import mounted_cli  # a fixture
+from test_faults import clock  # a fixture
+from test_mount_cli import mounted_cli  # another
 
-assert mounted_cli
+assert clock and mounted_cli
 
 SHFS = os.path.join(harness.PREFIX, "bin/shfs")
 ROUNDS = int(os.environ.get("SHFS_PRUNE_ROUNDS", "6"))
@@ -191,6 +193,45 @@ def test_renamed_on(sandbox, shfs, mounted_cli):
     shfs("sync")
     assert not would_prune(shfs, "--name", "*.bak", "--older-than", "0s")
     assert would_prune(shfs, "--keep-last", "1") == {"doc": [1], "doc.bak": [1]}
+
+
+PERIODS = {"hourly": "%Y-%m-%d %H", "daily": "%Y-%m-%d", "weekly": "%G-%V", "monthly": "%Y-%m", "yearly": "%Y"}
+
+
+@pytest.mark.users("ordinary")
+def test_periods(clock, sandbox, shfs, mount):
+    """Of a history of four years: the newest of each of the last hours, days, weeks, months and years that have one."""
+    sandbox.env["TZ"] = "UTC"
+    mounted, now, rng = mount(), time.time(), random.Random(5)
+    ago = sorted((rng.choice([1, 24, 24 * 30, 24 * 365 * 4]) * 3600 * rng.random() for _ in range(60)), reverse=True)
+    for n, seconds in enumerate(ago):
+        clock[0] = -int(seconds)
+        sandbox.write("file", b"%d" % n)
+    clock[0] = 0
+    mounted.unmount()
+    times = {n: t // 10**9 for n, t in rows(sandbox, f"SELECT n, time_ns FROM v_version WHERE path = '{sandbox.project}/file'")}
+    assert len(times) == len(ago) and all(abs(now - times[n + 1] - seconds) < 60 for n, seconds in enumerate(ago))
+
+    def kept(**policy):
+        """As restic has it."""
+        found = {len(times)}  # is there
+        for period, most in policy.items():
+            newest = {}
+            for n in sorted(times, reverse=True):
+                newest.setdefault(time.strftime(PERIODS[period], time.gmtime(times[n])), n)
+            found |= set(list(newest.values())[:most])
+        return found
+
+    def prune(*options, **policy):
+        words = [word for period, most in policy.items() for word in (f"--keep-{period}", str(most))]
+        return json.loads(shfs("prune", "--json", *options, *words, cwd="/").stdout)["versions"]
+
+    policies = [{period: most} for period in PERIODS for most in (1, 2, 3, 1000)]
+    last = {"hourly": 3, "daily": 4, "weekly": 3, "monthly": 5, "yearly": 2}
+    for policy in *policies, last:
+        assert prune("--dry-run", **policy) == len(times) - len(kept(**policy)), policy
+    prune(**last)
+    assert {n for n, state in states(sandbox, "file").items() if state == "archived"} == kept(**last)
 
 
 @pytest.mark.users("ordinary")
