@@ -4,6 +4,7 @@ and what is done beneath it or to its rules meanwhile."""
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -534,6 +535,60 @@ def test_runs_under_a_filter(sandbox):
 
     wait_until(lambda: said()["Seccomp"] == "2", "the filter")
     assert said()["NoNewPrivs"] == "1"
+
+
+RANDOM_WORK = r"""
+rng, names = random.Random(SEED), ["n%d" % i for i in range(12)]
+def a(): return rng.choice(names)
+def some(): return rng.randbytes(rng.choice([0, 10, 5000, 200000]))
+def opened(what, flags=os.O_RDWR | os.O_CREAT):
+    fd = os.open(a(), flags)
+    try: what(fd)
+    finally: os.close(fd)
+def mapped(fd):
+    os.ftruncate(fd, 5000)
+    with mmap.mmap(fd, 5000) as m: m[rng.randrange(4000):][:1]; m[7:8] = b"x"; m.flush()
+KINDS = [
+    lambda: write(a(), some()), lambda: read(a()), lambda: os.unlink(a()), lambda: os.mkdir(a()), lambda: os.rmdir(a()),
+    lambda: os.rename(a(), a()), lambda: renameat2(a(), a(), rng.randrange(3)), lambda: os.link(a(), a()), lambda: os.symlink(a(), a()),
+    lambda: os.mkfifo("pipe"), lambda: os.chmod(a(), 0o600 | rng.randrange(0o1000)), lambda: os.utime(a()), lambda: os.truncate(a(), rng.randrange(9999)),
+    lambda: os.setxattr(a(), "user.x", some()[:99]), lambda: os.listxattr(a()), lambda: os.listdir("."), lambda: os.statvfs(a()),
+    lambda: opened(lambda fd: os.pwrite(fd, some(), rng.randrange(99999))), lambda: opened(mapped), lambda: opened(os.fsync),
+    lambda: opened(lambda fd: fcntl.flock(fd, fcntl.LOCK_EX)), lambda: opened(lambda fd: fcntl.lockf(fd, fcntl.LOCK_EX)),
+    lambda: opened(lambda fd: os.posix_fallocate(fd, rng.randrange(9999), 4096)), lambda: opened(lambda fd: os.write(fd, some()), os.O_WRONLY | os.O_TMPFILE),
+    lambda: opened(lambda fd: os.copy_file_range(fd, fd, 100, 0, 90000)), lambda: subprocess.run(["sh", "-c", "cat n1 > n2"], stderr=subprocess.DEVNULL),
+    lambda: os.getxattr(".", "user.shfs.sync"), lambda: os.getxattr(".", "user.shfs.status"),
+]
+done = 0
+for _ in range(1500): done += not isinstance(attempt(rng.choice(KINDS)), str)
+say(done)
+"""
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.transports
+def test_random_work_never_meets_the_filter(sandbox, mounted):
+    """What it refuses is not even tried. SHFS_SEED: one that was random."""
+    seed = int(os.environ.get("SHFS_SEED", "0")) or random.randrange(1 << 30)
+    print("SHFS_SEED", seed)
+    with open(os.path.join(os.path.dirname(__file__), "../../store/sandbox.c"), encoding="ascii") as source:
+        denied = ",".join("?" + name for name in re.findall(r"\{ SCMP_SYS\((\w+)\)", source.read()))
+    assert "?execve," in denied and "?socket," in denied
+    trace, pid = f"{sandbox.path}/trace", mounted.process.pid
+    argv = ["strace", "-f", "-qq", "-e", "signal=none", "-o", trace, "-e", f"trace={denied},openat", "-p", str(pid)]
+    with subprocess.Popen(argv) as strace:
+        try:
+            mark, tasks = f"TracerPid:\t{strace.pid}\n", f"/proc/{pid}/task"
+            wait_until(lambda: all(mark in open(f"{tasks}/{t}/status").read() for t in os.listdir(tasks)), "strace")
+            script = RANDOM_WORK.replace("SEED", str(seed))
+            done = python(sandbox, "import random\n" + script, cwd=sandbox.project, timeout=60)
+        finally:
+            strace.terminate()
+    assert int(done) > 300
+    with open(trace, encoding="utf-8", errors="replace") as lines:
+        found = [re.sub(r"^\d+ +|\(.*\n", "", line) for line in lines if "resumed>" not in line]
+    assert set(found) == {"openat"}, set(found)
+    mounted.unmount()
 
 
 @pytest.mark.users("ordinary")
