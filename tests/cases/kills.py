@@ -262,7 +262,7 @@ def kill(sandbox, top):
 
 def life(sandbox, top, seed, moments, **options):
     """A mount of this directory, whose process is killed after each of these seconds: a Check."""
-    kills = []
+    kills, away = [], 0
     with descriptor_of(top) as lower:
         sandbox.shfs("mount", top, cwd="/")
         load = Load(sandbox, top, lower, seed, **options)
@@ -270,12 +270,13 @@ def life(sandbox, top, seed, moments, **options):
             for seconds in moments:
                 time.sleep(seconds)
                 kills.append(kill(sandbox, top))
+                away = max(away, time.time_ns() - kills[-1][1])
             time.sleep(0.2)
         finally:
             load.end()
         sandbox.shfs("sync", check=False, cwd="/")
         found = Check(load, kills)
-        found.counts["kills"] = len(kills)
+        found.counts.update({"kills": len(kills), "longest away, ms": away // 10**6})
         found.run("--read-data")
         sandbox.shfs("umount", top, cwd="/")
     return found

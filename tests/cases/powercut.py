@@ -140,7 +140,10 @@ class Cuts:
 
     def pick(self, count):
         """Places to cut at, and what stays of what was not flushed: after what was acknowledged (with the
-        last ones, of what changes the store), at barriers, in front of them, and anywhere."""
+        last ones, of what changes the store), at barriers, in front of them, and anywhere; None: at each
+        barrier."""
+        if count is None:
+            return [(flush + 1, "none") for flush in self.flushes]
         places = [(flush + 1, "none") for flush in self.flushes] + [(flush, "some") for flush in self.flushes]
         acked = [(mark + 1, "none") for mark in self.marks]
         some = acked[-3:] + self.random.sample(acked[:-3], min(len(acked[:-3]), count // 4))
@@ -482,7 +485,8 @@ class Check:
 
 
 def try_cuts(sandbox, kind, seed, steps, count):
-    """Two loads, the second on a disk that a cut left, and so many cuts of each: what was wrong."""
+    """Two loads, the second on a disk that a cut left, and so many cuts of each (None: one at each barrier): what
+    was wrong."""
     problems, found = [], {}
     with Disk(sandbox, kind) as disk:
         for generation in 1, 2:
@@ -492,7 +496,7 @@ def try_cuts(sandbox, kind, seed, steps, count):
             with contextlib.closing(Cuts(disk, seed)) as cuts:
                 where = f"{kind}, seed {seed}, load {generation}"
                 problems += [f"{where}: {problem}" for problem in check_cuts(load, cuts, count)]
-                print(f"{where}: {count} cuts in {cuts}")
+                print(f"{where}: {count or len(cuts.flushes)} cuts in {cuts}")
                 if problems:
                     break
                 found = cuts.adopt(load)

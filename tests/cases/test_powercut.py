@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The power fails at any moment: what was acknowledged is there, and nothing names what is not.
-SHFS_TEST_POWERCUT sets how many cuts are tried, on all file systems (./dev powercut)."""
+SHFS_TEST_POWERCUT sets how many cuts are tried, on all file systems (./dev powercut); with
+SHFS_TEST_BARRIERS there is one at each barrier of two loads on each."""
 
 import os
 
@@ -11,16 +12,17 @@ import syncs
 from harness import PATIENCE, PREFIX, wait_until
 
 CUTS = int(os.environ.get("SHFS_TEST_POWERCUT", "0"))
-KINDS = sorted(powercut.KINDS) if CUTS else ["ext4"]
+BARRIERS = "SHFS_TEST_BARRIERS" in os.environ
+KINDS = sorted(powercut.KINDS) if CUTS or BARRIERS else ["ext4"]
 LOADS = 4 if CUTS else 1  # each on a new disk
 
 
 @pytest.mark.users("root")
-@pytest.mark.timeout(120 + 8 * CUTS)
+@pytest.mark.timeout(7200 if BARRIERS else 120 + 8 * CUTS)
 @pytest.mark.parametrize("load", range(LOADS))
 @pytest.mark.parametrize("kind", KINDS)
 def test_power_cuts(sandbox, kind, load):
-    count = -(-CUTS // len(KINDS) // LOADS // 2) or 12
+    count = None if BARRIERS else -(-CUTS // len(KINDS) // LOADS // 2) or 12
     problems = powercut.try_cuts(sandbox, kind, seed=load, steps=40 if CUTS else 9, count=count)
     assert not problems, f"{len(problems)} cuts:\n" + "\n".join(problems[:8])
 
