@@ -426,7 +426,30 @@ WRITERS = {
     "reindex": ["reindex"],
     "restore": ["restore", "a@1"],
     "forget": ["forget", "--yes", "--grep", SECRET],
+    "prune": ["prune", "--keep-last", "1"],
+    "repair": ["repair"],
 }
+
+
+def flip(path):
+    with open(path, "r+b") as file:
+        data = bytearray(file.read())
+        data[len(data) * 2 // 3] ^= 1
+        file.seek(0)
+        file.write(data)
+
+
+def damage(sandbox):
+    """A bit of each segment and pack that is kept. What the former held then."""
+    held = []
+    for path in glob.glob(f"{sandbox.whole}/journal/*/*.seg.zst"):
+        sandbox.run("zstd", "-dq", "--rm", path, cwd="/")
+        flip(path.removesuffix(".zst"))
+        held.append(open(path.removesuffix(".zst"), "rb").read())
+    for path in glob.glob(f"{sandbox.whole}/objects/packs/*.pack"):
+        flip(path)
+    assert held
+    return held
 
 
 def prepare(sandbox, name):
@@ -435,6 +458,9 @@ def prepare(sandbox, name):
         sandbox.shfs("ingest", cwd="/")
         sandbox.run("rm", "-rf", sandbox.whole)
         sandbox.run("cp", "-a", sandbox.store, sandbox.whole)
+    if name == "repair":
+        rows_of(sandbox)
+        sandbox.damaged = damage(sandbox)
     return of_project(sandbox, WRITERS[name])
 
 
@@ -468,12 +494,18 @@ def wrong_with(sandbox, name, how, result):
         return f"the second time {again!r}"
     if name == "restore":
         return open(target, "rb").read() != b"one\n" and "not restored"
+    if name == "repair":
+        aside = [open(path, "rb").read() for path in glob.glob(f"{sandbox.store}/quarantine/*/journal/*/*.seg")]
+        if not set(sandbox.damaged) <= set(aside):
+            return "what was damaged is not kept"
+    if name in ("prune", "repair") and (found := sandbox.shfs("check", "--read-data", cwd="/", check=False)).status:
+        return repr(found)
     return rows_of(sandbox) != sandbox.expected and "another index"
 
 
 @pytest.mark.timeout(7200 if LONG else 120)
 @pytest.mark.users("ordinary")
-@pytest.mark.parametrize("name", WRITERS if LONG else ["ingest", "restore"])
+@pytest.mark.parametrize("name", WRITERS if LONG else ["ingest", "restore", "repair"])
 def test_of_a_query(journal, sandbox, name):
     """It ends, says why, and done again gives what it would have given; as if it is killed."""
     args, problems = prepare(sandbox, name), []
