@@ -70,5 +70,6 @@ const struct shfs_command shfs_cmd_cat = {
 		       "Also FILE@{2 hours ago} and FILE@{COMMAND}.",
 	.min_args = 1,
 	.max_args = -1,
+	.alone = true,
 	.run = run,
 };

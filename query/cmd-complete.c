@@ -405,5 +405,6 @@ const struct shfs_command shfs_cmd_complete = {
 	.summary = "Tell what the last word of a command line can become",
 	.max_args = -1,
 	.hidden = true,
+	.alone = true,
 	.run = run,
 };

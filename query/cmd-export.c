@@ -197,6 +197,7 @@ const struct shfs_command shfs_cmd_export = {
 		"that can be run again is taken from the store. tar is no format of\n"
 		"commands, but an archive of all that the store has, or has of the\n"
 		"files at or below each FILE, for shfs import.",
+	.alone = true,
 	.options = options,
 	.min_args = 1,
 	.max_args = -1,

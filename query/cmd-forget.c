@@ -555,6 +555,7 @@ const struct shfs_command shfs_cmd_forget = {
 		"Contents that nothing names any more are removed. No file of yours is\n"
 		"touched. Nothing may record into the store meanwhile: shfs umount "
 		"first.",
+	.alone = true,
 	.options = options,
 	.max_args = -1,
 	.option = option,

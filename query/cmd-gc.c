@@ -99,6 +99,7 @@ const struct shfs_command shfs_cmd_gc = {
 	.description = "They are left where a recording was killed between an object and "
 		       "its\n"
 		       "record. Mounts go on recording meanwhile.",
+	.alone = true,
 	.options = options,
 	.option = option,
 	.run = run,

@@ -393,6 +393,7 @@ const struct shfs_command shfs_cmd_ingest = {
 	.description = "Every query does so first; with --follow it is what shfs mount "
 		       "starts in\n"
 		       "the background, once for each store.",
+	.alone = true,
 	.options = options,
 	.hidden = true,
 	.option = set_option,

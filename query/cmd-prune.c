@@ -240,6 +240,7 @@ const struct shfs_command shfs_cmd_prune = {
 		"version of a file that exists always stays. With PATH, of files there "
 		"or\n"
 		"below. Mounts go on recording meanwhile.",
+	.alone = true,
 	.options = options,
 	.max_args = -1,
 	.option = option,

@@ -61,5 +61,6 @@ const struct shfs_command shfs_cmd_reindex = {
 	.description = "The old index stays in use until the new one is complete. "
 		       "Nothing is lost:\n"
 		       "the journal is the truth.",
+	.alone = true,
 	.run = run,
 };

@@ -178,6 +178,7 @@ const struct shfs_command shfs_cmd_repair = {
 		"damaged is kept in the directory quarantine of the store. Says which\n"
 		"versions are lost. Nothing may record into the store meanwhile: shfs\n"
 		"umount first.",
+	.alone = true,
 	.options = options,
 	.option = option,
 	.run = run,

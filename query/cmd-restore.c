@@ -179,6 +179,7 @@ const struct shfs_command shfs_cmd_restore = {
 		"Refuses (exit status 4) to overwrite content that is not itself\n"
 		"archived, to follow symbolic links, and to replace what is no file.\n"
 		"Of several files all are restored, or none if one is refused.",
+	.alone = true,
 	.options = options,
 	.min_args = 0,
 	.max_args = -1,

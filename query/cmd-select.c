@@ -72,5 +72,6 @@ const struct shfs_command shfs_cmd_select = {
 	.min_args = 1,
 	.max_args = 1,
 	.hidden = true,
+	.alone = true,
 	.run = run,
 };

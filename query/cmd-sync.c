@@ -34,5 +34,6 @@ const struct shfs_command shfs_cmd_sync = {
 	.summary = "Wait until all that happened is durable and in the index",
 	.description = "Fails where a mount does not answer or has lost records.",
 	.hidden = true,
+	.alone = true,
 	.run = run,
 };

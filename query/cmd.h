@@ -31,6 +31,7 @@ struct shfs_command {
 	const struct shfs_option *options; /* ends with a NULL name; may be NULL */
 	int min_args, max_args;            /* of operands; max -1: any number */
 	bool hidden;                       /* not in lists: for hooks and completions */
+	bool alone; /* it runs no other program, a pager neither: so it may not */
 	/*
 	 * Called for each option in turn; value is NULL for a flag. Returns 0, or an exit
 	 * code after it has said what is wrong. NULL if there are no options.

@@ -4,6 +4,7 @@
 
 #include "common/buf.h"
 #include "common/quote.h"
+#include "store/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -339,7 +340,13 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	argc -= optind;
 	argv += optind;
 	code = check_operands(command, argc, argv);
-	return code ? code : command->run(ctx, argc, argv);
+	if (code)
+		return code;
+	/* what it reads may be a stranger's; one who cannot have the filter goes on
+	 * without */
+	if (command->alone)
+		(void)!shfs_sandbox_enter(SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_LOCKS);
+	return command->run(ctx, argc, argv);
 }
 
 /* Were they closed, a file of ours would be opened as one of them. Opened the wrong way

@@ -470,3 +470,30 @@ def test_interrupt(recorded, terminal):
     pty.sendintr()
     assert re.search(r"ended with (0|130)", output(pty))
     mount.unmount()
+
+
+# --- what it may do ---
+
+ALONE = {
+    "cat": ["file@1"], "restore": ["file@1"], "check": ["--read-data"], "repair": [], "prune": ["--keep-last", "1"],
+    "gc": [], "forget": ["--yes", "long name"], "reindex": [], "select": ["SELECT * FROM v_file"],
+    "complete": ["--", "show", ""], "ingest": [], "sync": [], "export": ["json", "file"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_filtered_before_it_reads(recorded, name):
+    """Those that run no other program are in the filter when they open the store, and get along with it."""
+    trace = f"{recorded.path}/tmp/trace"
+    with open(os.path.join(os.path.dirname(__file__), "../../store/sandbox.c"), encoding="ascii") as source:
+        denied = ",".join("?" + call for call in re.findall(r"\{ SCMP_SYS\((\w+)\)", source.read()))
+    argv = ["strace", "-f", "-y", "-o", trace, "-e", f"trace={denied},seccomp,openat"]
+    env = {"ASAN_OPTIONS": recorded.env["ASAN_OPTIONS"] + ":detect_leaks=0"}  # it is traced
+    recorded.run(PROGRAM, "ingest")
+    recorded.run(*argv, PROGRAM, name, *ALONE[name], env=env)
+    with open(trace, encoding="utf-8", errors="replace") as lines:
+        calls = list(lines)
+    entered = next(n for n, call in enumerate(calls) if "SECCOMP_SET_MODE_FILTER" in call and call.endswith("= 0\n"))
+    first = next((n for n, call in enumerate(calls) if recorded.store in call and "openat(" in call), len(calls))
+    assert entered < first and (first < len(calls) or name == "sync"), calls[:first + 1]
+    assert not [call for call in calls[entered:] if "EPERM" in call]
