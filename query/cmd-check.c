@@ -6,6 +6,7 @@
 #include "query/time.h"
 
 #include "common/quote.h"
+#include "store/forget.h"
 #include "store/runtime.h"
 
 #include <inttypes.h>
@@ -50,9 +51,16 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	_cleanup_free_ char *hook_dir = NULL;
 	int code = SHFS_EXIT_OK, r;
 	struct shfs_store *store = shfs_context_store(ctx, false, &code);
+	bool is_pending;
 
 	if (!store)
 		return code;
+	/* so the index tells more than the journal */
+	is_pending = shfs_forget_pending(store) > 0;
+	if (is_pending) {
+		shfs_warn("what was to be forgotten is not yet");
+		shfs_hint("shfs forget --resume goes on with it");
+	}
 	shfs_mounts_sync(store->path);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	r = shfs_check_run(store, hook_dir, &opts, &check);
@@ -63,7 +71,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_FAILURE;
 	if (check.n_flaws == check.n_harmless)
 		return SHFS_EXIT_OK;
-	if (!json)
+	if (!json && !is_pending)
 		shfs_hint("shfs repair sets aside what is damaged, and keeps the rest");
 	return SHFS_EXIT_FAILURE;
 }
@@ -111,6 +119,7 @@ const struct shfs_command shfs_cmd_check = {
 		"whether each content that they name is there. Tells the file and the\n"
 		"byte of what is wrong, and the versions that are lost by it; the exit\n"
 		"code is then 1. Others may record meanwhile.",
+	.alone = true,
 	.options = options,
 	.option = option,
 	.run = run,

@@ -304,10 +304,13 @@ def test_killed_at_any_time(work, sandbox, shfs, part):
         killed(sandbox, n, *args)
         # whatever is there, questions are answered, and what is not meant is there
         assert [c["text"] for c in commands(shfs) if SECRET.decode() not in c["text"]] == texts, n
+        found = shfs("check", "--read-data", check=False)
+        assert not found.status or "shfs forget --resume" in found.stderr and "shfs repair" not in found.stderr, (n, found)
         if n % 2:  # once more, at another time
             killed(sandbox, n // 2 + 1, *args)
         shfs(*args, check=False)
         assert not [p for p in places(sandbox.store, SECRET) if "object" not in p], n
         assert state(sandbox, SECRET.decode()) == (texts, contents), n
         assert shfs("forget", "-n", "--grep", SECRET.decode(), check=3), n
+        shfs("check", "--read-data")
     assert snapshot(sandbox.project) == files
