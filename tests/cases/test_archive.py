@@ -253,6 +253,28 @@ def test_killed(archive, sandbox, shfs, other):
         assert not left
 
 
+@pytest.mark.users("root")
+def test_no_room_in_tmp(archive, sandbox, shfs, other):
+    """Contents pass through a file there: it is told, and nothing is half there."""
+    top, made = os.environ["SHFS_TEST_DIR"], f"{sandbox.home}/made.tar.zst"
+    full = "mount --bind $0 /mnt && mount -t tmpfs -o size=4k tmpfs /tmp && mkdir -p $0 && mount --bind /mnt $0 && exec shfs $@"
+
+    def without_room(*args, **env):
+        result = sandbox.run("unshare", "-m", "--propagation", "private", "sh", "-c", full, top, *args, cwd="/", env=env, check=1)
+        assert "No space left" in result.stderr and "Sanitizer" not in result.stderr, result
+
+    without_room("import", archive, **other)
+    left = [n for _, _, names in os.walk(f"{other['SHFS_STORE']}/journal") for n in names]
+    assert not [n for n in left if n.endswith((".new", ".seg", ".zst"))], left
+    there = in_other(sandbox, other)
+    there("import", archive)
+    assert everything(there, sandbox) == everything(shfs, sandbox)
+    without_room("export", "tar", "-o", made)
+    assert not os.path.exists(made)
+    shfs("export", "tar", "-o", made)
+    assert [(m.name, data) for m, data in entries(made)] == [(m.name, data) for m, data in entries(archive)]
+
+
 def test_snapshot_is_untouched(archive, sandbox, shfs):
     """Neither touches a file of the project."""
     files = snapshot(sandbox.project)
