@@ -493,7 +493,8 @@ def test_filtered_before_it_reads(recorded, name):
     recorded.run(*argv, PROGRAM, name, *ALONE[name], env=env)
     with open(trace, encoding="utf-8", errors="replace") as lines:
         calls = list(lines)
-    entered = next(n for n, call in enumerate(calls) if "SECCOMP_SET_MODE_FILTER" in call and call.endswith("= 0\n"))
+    entered = next((n for n, call in enumerate(calls) if "SECCOMP_SET_MODE_FILTER" in call and call.endswith("= 0\n")), None)
+    assert entered is not None
     first = next((n for n, call in enumerate(calls) if recorded.store in call and "openat(" in call), len(calls))
     assert entered < first and (first < len(calls) or name == "sync"), calls[:first + 1]
     assert not [call for call in calls[entered:] if "EPERM" in call]
