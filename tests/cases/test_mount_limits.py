@@ -2,14 +2,17 @@
 """What surrounds the start of a mount does not get into it, and what a file system below allows
 to whom stays so."""
 
+import contextlib
 import os
 import resource
+import socket
 import struct
 import subprocess
 
 import pytest
 
 import harness
+from harness import wait_until
 
 REFUSED = 4
 SHFS = os.path.join(harness.PREFIX, "bin/shfs")
@@ -36,6 +39,41 @@ def test_many_mounts_at_once_are_one(sandbox, shfs, project):
     assert all(b"is mounted already" in err for err, status in ended if status)
     assert harness.mounts_below(project) == [project]
     shfs("umount", project)
+
+
+def of_locks(uid):
+    """Names in the abstract namespace, which anybody may take first."""
+    with open("/proc/net/unix", encoding="ascii") as lines:
+        return {line.split("@")[1].strip() for line in lines if f"@shfs-{uid}-" in line}
+
+
+@pytest.mark.users("ordinary")
+def test_locks_that_another_user_took(sandbox, shfs, project):
+    """They make who waits for them late, and nothing else."""
+    with contextlib.ExitStack() as taken:
+
+        def take(name):
+            held = taken.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+            held.bind(f"\0{name}")
+
+        shfs("mount", project, cwd="/")
+        sandbox.write("f", b"1")
+        shfs("sync")
+        names = of_locks(sandbox.user.uid)
+        assert any("-pack-" in name for name in names) and any("-ingest-" in name for name in names)
+        shfs("umount", project, cwd="/")
+        wait_until(lambda: not names & of_locks(sandbox.user.uid), "the locks")
+        below = os.stat(project)
+        for name in names | {f"shfs-{sandbox.user.uid}-mount-{below.st_dev}-{below.st_ino}"}:
+            take(name)
+        shfs("mount", project, cwd="/", timeout=30)
+        sandbox.write("f", b"22")
+        assert shfs("cat", "f@1", "f@2").stdout == "122"
+        shfs("reindex")
+        shfs("prune", "--keep-last", "1")
+        assert shfs("cat", "f@2").stdout == "22" and "pruned" in shfs("cat", "f@1", check=1).stderr
+        shfs("umount", project, cwd="/")
+        shfs("check", "--read-data")
 
 
 def test_mount_keeps_no_descriptor_of_its_caller(sandbox, shfs, project):
