@@ -121,7 +121,7 @@ struct shfs_capture {
 	uint64_t lost_pending; /* told by no LOST record yet */
 	int lost_error;        /* what began lost_pending */
 	_Atomic uint64_t losses;
-	int unsynced_error;    /* a loss that no sync has told yet */
+	int unsynced_error; /* a loss that no sync has told yet */
 
 	/* jobs; n_puts also counts those that are being put or committed */
 	struct capture_job *reads, *stores, *puts;
