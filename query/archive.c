@@ -284,8 +284,10 @@ static int write_object(const struct shfs_object_id *id, void *arg)
 	r = shfs_object_copy(o->store, id, o->object);
 	o->missing += r == -ENOENT;
 	o->damaged += r == -EBADMSG;
+	if (r == -ENOENT || r == -EBADMSG || r == -ENODATA) /* it was pruned */
+		return 0;
 	if (r)
-		return r == -ENOENT || r == -EBADMSG ? 0 : r;
+		return r;
 	shfs_object_name(id, path + strlen(path));
 	r = begin_entry(o, path, lseek(o->object, 0, SEEK_END));
 	return r ? r : write_pieces(o);

@@ -55,6 +55,7 @@ static bool show_json(const struct shfs_repair *rp)
 	shfs_json_bool(&j, "done", !opts.dry_run);
 	shfs_json_str(&j, "quarantine", rp->any ? rp->aside : NULL);
 	shfs_json_int(&j, "segments_mended", (int64_t)rp->segments);
+	shfs_json_int(&j, "segments_unreadable", (int64_t)rp->unreadable);
 	shfs_json_int(&j, "packs_mended", (int64_t)rp->packs);
 	shfs_json_int(&j, "loose_moved", (int64_t)rp->loose);
 	shfs_json_int(&j, "modes_set", (int64_t)rp->modes);
@@ -78,6 +79,13 @@ static void show_done(struct shfs_buf *out, const struct shfs_repair *rp)
 			shfs_buf_printf(out, "%zu %s written anew with what is right\n",
 			                done[i].n,
 			                done[i].n == 1 ? done[i].one : done[i].many);
+	if (rp->unreadable)
+		shfs_buf_printf(
+			out,
+			"%zu file%s of the journal could not be read at all: what "
+			"only %s told is lost, and the next gc removes its contents\n",
+			rp->unreadable, rp->unreadable == 1 ? "" : "s",
+			rp->unreadable == 1 ? "it" : "they");
 	if (rp->loose)
 		shfs_buf_printf(out, "%zu damaged content%s set aside\n", rp->loose,
 		                rp->loose == 1 ? " was" : "s were");

@@ -114,6 +114,9 @@ _must_check_ int shfs_segment_tail(struct shfs_segment *segment, uint64_t *bytes
 /* Reads records out of memory as a segment's file would hold them (fuzzing, tests). */
 _must_check_ int shfs_segment_from_memory(const void *data, size_t len,
                                           struct shfs_segment **out);
+/* The same of a compressed one, which is whole. -EBADMSG. */
+_must_check_ int shfs_segment_from_sealed(const void *data, size_t len,
+                                          struct shfs_segment **out);
 
 /*
  * Calls visit for each segment or hook log (its name ends in ".log"), or both, of each

@@ -20,8 +20,9 @@
 
 #define ASIDE        "quarantine"
 #define CHUNK_BYTES  4096u
-#define BEGIN_BYTES  (64u << 10) /* a PRODUCER record is no longer */
-#define HEALED_BYTES 4096u       /* of it, in which a flipped bit is looked for */
+#define BEGIN_BYTES  (64u << 10)  /* a PRODUCER record is no longer */
+#define SEALED_HEAD  ((size_t)32) /* of zstd: the frame and its first block */
+#define HEALED_BYTES 4096u        /* of it, in which a flipped bit is looked for */
 
 struct repair {
 	struct shfs_store *store;
@@ -183,17 +184,33 @@ static int heal_begin(struct shfs_buf *b, struct shfs_segment **out)
 	return shfs_segment_from_memory(b->data, b->len, out);
 }
 
+/* One bit of the head of a compressed one is damaged. */
+static int heal_sealed(struct shfs_buf *b, struct shfs_segment **out)
+{
+	int r = -EBADMSG;
+
+	for (size_t bit = 0; r == -EBADMSG && bit < MIN(b->len, SEALED_HEAD) * 8; bit++) {
+		b->data[bit / 8] ^= (char)(1 << bit % 8);
+		r = shfs_segment_from_sealed(b->data, b->len, out);
+		b->data[bit / 8] ^= (char)(1 << bit % 8);
+	}
+	return r;
+}
+
 /* 1: nothing of it can be read. */
-static int open_segment(int dirfd, const char *name, struct shfs_segment **out)
+static int open_segment(int dirfd, const char *name, bool sealed,
+                        struct shfs_segment **out)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
+	char file[300];
 	int r = shfs_segment_open(dirfd, name, 0, out);
 
 	if (r != -EBADMSG && r != -EPROTONOSUPPORT)
 		return r == -ENOMEM || !r ? r : 1;
-	r = shfs_read_file_at(dirfd, name, SHFS_SEGMENT_MAX, &b);
+	snprintf(file, sizeof(file), "%s%s", name, sealed ? ".zst" : "");
+	r = shfs_read_file_at(dirfd, file, SHFS_SEGMENT_MAX, &b);
 	if (!r)
-		r = heal_begin(&b, out);
+		r = sealed ? heal_sealed(&b, out) : heal_begin(&b, out);
 	return r && r != -ENOMEM ? 1 : r;
 }
 
@@ -219,10 +236,11 @@ static int mend_segment(struct repair *rp, const char *file)
 	struct shfs_segment *s = NULL;
 	char name[300];
 	_cleanup_close_ int dirfd = open_directory(rp, file, name);
-	int r = dirfd < 0 ? dirfd : open_segment(dirfd, name, &s);
+	int r = dirfd < 0 ? dirfd
+	                  : open_segment(dirfd, name, shfs_ends_with(file, ".zst"), &s);
 
 	if (r == 1) {
-		rp->out->segments++;
+		rp->out->unreadable++;
 		return move_aside(rp, file);
 	}
 	if (!r)

@@ -16,6 +16,7 @@ struct shfs_repair {
 	char *aside;                          /* a directory below the store */
 	bool any;                             /* there is something in it */
 	size_t segments, packs, loose, modes; /* mended, written anew, moved away */
+	size_t unreadable; /* files of the journal, moved away: nothing of them is left */
 	bool indexed;
 };
 

@@ -625,6 +625,21 @@ int shfs_segment_from_memory(const void *data, size_t len, struct shfs_segment *
 	return finish_open(s, 0, out);
 }
 
+int shfs_segment_from_sealed(const void *data, size_t len, struct shfs_segment **out)
+{
+	unsigned long long size = ZSTD_getFrameContentSize(data, len);
+	_cleanup_free_ void *whole = NULL;
+
+	if (!size || size > SHFS_SEGMENT_MAX)
+		return -EBADMSG;
+	whole = malloc(size);
+	if (!whole)
+		return -ENOMEM;
+	if (ZSTD_decompress(whole, size, data, len) != size)
+		return -EBADMSG;
+	return shfs_segment_from_memory(whole, size, out);
+}
+
 static int open_packed(struct shfs_segment *s)
 {
 	s->unpacker = ZSTD_createDStream();

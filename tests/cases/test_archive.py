@@ -280,3 +280,15 @@ def test_snapshot_is_untouched(archive, sandbox, shfs):
     files = snapshot(sandbox.project)
     shfs("import", archive)
     assert snapshot(sandbox.project) == files
+
+
+@pytest.mark.users("ordinary")
+def test_what_was_pruned(work, sandbox, shfs):
+    """All else is in the archive."""
+    work.run("for i in 1 2 3; do echo $i > often; done; echo 1 > once")
+    shfs("sync")
+    shfs("prune", "--keep-last", "1")
+    path = f"{sandbox.home}/pruned.tar.zst"
+    shfs("export", "tar", "-o", path)
+    with open(path, "rb") as file:
+        assert b"shfs/objects/" in unzstd(file.read())

@@ -466,6 +466,28 @@ def test_repair_of_the_begin_of_a_segment(kept):
         assert answers(kept) == expected
 
 
+def test_repair_of_the_begin_of_a_sealed_segment(kept):
+    """As of one that is not; where more is wrong, all of it is lost, and repair says so."""
+    expected = answers(kept)
+    [segment] = files_of(kept)["sealed"]
+    data = read(segment)
+    for at in 0, 2, 3, 5, 6, 8:
+        for one in files_of(kept)["sealed"] + [segment[: -len(".zst")]]:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(one)
+        put_back(kept, segment, data)
+        flip(segment, at)
+        assert check(kept, status=1)
+        assert "could not be read at all" not in kept.shfs("repair").stdout, at
+        assert check(kept, "--read-data")["ok"]
+        assert answers(kept) == expected, at
+    for one in files_of(kept)["sealed"] + [segment[: -len(".zst")]]:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(one)
+    put_back(kept, segment, b"no segment" + data[10:])
+    assert "1 file of the journal could not be read at all" in kept.shfs("repair").stdout
+
+
 def test_repair_of_a_hook_log(kept):
     """Shells may write to it: what is damaged is copied, and known from then on."""
     [log] = files_of(kept)["log"]
