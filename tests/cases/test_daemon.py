@@ -575,6 +575,8 @@ def test_random_work_never_meets_the_filter(sandbox, mounted):
         denied = ",".join("?" + name for name in re.findall(r"\{ SCMP_SYS\((\w+)\)", source.read()))
     assert "?execve," in denied and "?socket," in denied
     trace, pid = f"{sandbox.path}/trace", mounted.process.pid
+    # it is there when all threads have begun, which the first request does not wait for
+    wait_until(lambda: "Seccomp:\t2" in open(f"/proc/{pid}/status").read(), "the filter")
     argv = ["strace", "-f", "-qq", "-e", "signal=none", "-o", trace, "-e", f"trace={denied},openat", "-p", str(pid)]
     with subprocess.Popen(argv) as strace:
         try:
