@@ -138,6 +138,7 @@ struct shfs_capture {
 	int error;            /* why the store cannot be written; 0 */
 	uint64_t error_bytes; /* what there was no room for */
 	int64_t used_ns;      /* since then memory has not been given back; 0: it has */
+	unsigned n_tidied;    /* how often it was: archivers do so for themselves */
 	bool writer_timed;    /* the writer sleeps until its batch is due */
 	bool stalled;         /* no event was taken off the full queue for wait_ms */
 	bool closing;
@@ -155,6 +156,9 @@ int64_t capture_now(void); /* CLOCK_MONOTONIC */
 
 /* Waits on cond until then, with the lock held. false: it is later. */
 bool capture_wait(struct shfs_capture *c, pthread_cond_t *cond, int64_t until_ns);
+
+/* Gives back what lies at the end of this thread's heap, as malloc_trim does not. */
+void capture_trim_own_heap(void);
 
 /* What each thread does first. */
 void capture_thread_begin(struct shfs_capture *c, const char *name);

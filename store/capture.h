@@ -39,6 +39,10 @@ struct shfs_snapshot;
 #define SHFS_ARGV_READ (SHFS_ARGV_MAX + (16u << 10))
 #define SHFS_ARGV_CUT  "\0[cut]" /* what is behind arguments of which more follow */
 
+/* Of memory that is free, the heap of a thread keeps less than this at its end
+ * (shfs_daemon_bound_heap), and next to none once all is quiet. */
+#define SHFS_HEAP_END_MAX (16u << 20)
+
 struct shfs_capture_options {
 	const struct shfs_config *config; /* copied */
 	const char *kind, *root;          /* for the journal */

@@ -4,6 +4,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
+#include "store/capture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 
-#define MMAP_BYTES   (32 << 20)
-#define HEAP_END_MAX (16 << 20)
+#define MMAP_BYTES (32 << 20)
 
 int shfs_daemon_fail(int code, const char *fmt, ...)
 {
@@ -62,10 +62,9 @@ void shfs_daemon_hide(void)
 
 void shfs_daemon_bound_heap(void)
 {
-	/* else glibc raises it to twice what it has seen freed; and malloc_trim gives
-	 * nothing back of what lies at the end of a thread's heap */
+	/* else glibc raises it to twice what it has seen freed */
 	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* as glibc at most; smaller takes time */
-	mallopt(M_TRIM_THRESHOLD, HEAP_END_MAX);
+	mallopt(M_TRIM_THRESHOLD, SHFS_HEAP_END_MAX); /* so does this */
 }
 
 int shfs_daemon_open_store(const char *override, const char *root,

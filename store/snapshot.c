@@ -430,10 +430,20 @@ static void await_work(struct shfs_capture *c)
 	pthread_mutex_lock(&c->lock);
 }
 
+/* Lock held, and let go meanwhile. */
+static void archiver_tidy(struct shfs_capture *c, unsigned *n_tidied)
+{
+	*n_tidied = c->n_tidied;
+	pthread_mutex_unlock(&c->lock);
+	capture_trim_own_heap();
+	pthread_mutex_lock(&c->lock);
+}
+
 /* Reading comes first, as users wait for it, until the memory for it is full. */
 void *capture_archiver(void *arg)
 {
 	struct shfs_capture *c = arg;
+	unsigned n_tidied = 0;
 
 	capture_thread_begin(c, "shfs-archive");
 	pthread_mutex_lock(&c->lock);
@@ -446,6 +456,8 @@ void *capture_archiver(void *arg)
 			job_run_store(c->stores);
 		else if (c->closing && !c->reads && !c->stores)
 			break;
+		else if (n_tidied != c->n_tidied)
+			archiver_tidy(c, &n_tidied);
 		else
 			await_work(c);
 	}

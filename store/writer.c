@@ -565,7 +565,10 @@ static void writer_renew(struct shfs_capture *c)
 static void writer_tidy(struct shfs_capture *c)
 {
 	c->used_ns = 0;
+	c->n_tidied++;
+	pthread_cond_broadcast(&c->work);
 	pthread_mutex_unlock(&c->lock);
+	capture_trim_own_heap();
 	malloc_trim(0);
 	pthread_mutex_lock(&c->lock);
 }

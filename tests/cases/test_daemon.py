@@ -20,6 +20,7 @@ from test_mount_cli import daemon_pid, is_mounted, mounted_cli, pids_of, small_s
 from twins import PRELUDE, python
 
 FAILURE, USAGE = 1, 2
+SANITIZED = b"__asan_init" in open(f"{harness.PREFIX}/libexec/shfs/shfs-fuse", "rb").read()
 
 
 # --- the daemon dies ---
@@ -351,6 +352,19 @@ for d in range(0, 200, 2):
     wait_until(lambda: mount.status()["queued"] == "0", "all to be recorded", 60)
     assert len(os.listdir(f"/proc/{pid}/fd")) <= fds and mount.status()["lost"] == "0"
     assert mount.status()["queued"] == "0"
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.skipif(SANITIZED, reason="another malloc")
+def test_memory_of_contents_is_given_back(sandbox):
+    """By each thread that had some, once nothing has been written for a while."""
+    mount = sandbox.mount()
+    pid = mount.process.pid
+    empty = memory(pid)
+    for _ in range(2):
+        python(sandbox, "for i in range(12): write('f%d' % i, os.urandom(6 << 20))", timeout=60)
+        wait_until(lambda: mount.status()["queued"] == "0", "all to be recorded", 60)
+        wait_until(lambda: memory(pid) - empty < 14000, "the memory to be given back", 15)
 
 
 def test_hard_links_keep_no_descriptors(sandbox):
