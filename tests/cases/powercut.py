@@ -30,7 +30,8 @@ ENTRY = struct.Struct("=QII")  # of the log: offset, length, kind
 KINDS = {
     "ext4": (128, ["-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"], "commit=1"),
     "ext4-writeback": (128, ["-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"], "commit=1,data=writeback"),
-    "xfs": (320, ["-q", "-K"], "nodiscard"),
+    # a copy of a disk that is still mounted in a namespace of somebody's has its UUID
+    "xfs": (320, ["-q", "-K"], "nodiscard,nouuid"),
     "btrfs": (256, ["-q", "-K"], "nodiscard,commit=1"),
 }
 
@@ -80,7 +81,9 @@ class Disk:
         """Over the home."""
         argv = ["mount", "-t", self.type, "-o", f"loop,{self.options}", image, self.sandbox.home]
         done = subprocess.run(argv, check=False, capture_output=True, text=True)
-        assert not done.returncode, f"the file system cannot be mounted: {done.stderr}"
+        if done.returncode:
+            told = subprocess.run(["dmesg"], check=False, capture_output=True, text=True).stdout.splitlines()[-8:]
+            pytest.fail(f"the file system cannot be mounted: {done.stderr}{told}")
         with contextlib.ExitStack() as ends:
             if self.type == "btrfs":  # it would refuse a disk of the same name that is older
                 ends.callback(subprocess.run, ["btrfs", "device", "scan", "--forget"], capture_output=True)
