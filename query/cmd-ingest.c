@@ -113,7 +113,7 @@ static void follower_prune(struct follower *f, struct shfs_store *store,
 	store->on_dropped = follower_dropped;
 	r = shfs_prune_run(&prune);
 	if (!r && shfs_usage_total(&prune.after) > f->max_bytes)
-		r = -ENOSPC;
+		r = -EDQUOT;
 	if (r && r != f->last_prune_error)
 		follower_log(store, "the store is larger than [store] max-size", r);
 	f->last_prune_error = r;

@@ -119,7 +119,7 @@ struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
 		freshen(ctx);
 		return ctx->index;
 	}
-	if (r == -EROFS || r == -EACCES || r == -ENOSPC) {
+	if (r == -EROFS || r == -EACCES || r == -ENOSPC || r == -EDQUOT) {
 		int error = r;
 
 		r = shfs_index_open(ctx->store, SHFS_INDEX_READ, &ctx->index);

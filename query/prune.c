@@ -10,8 +10,6 @@
 #include <string.h>
 #include <time.h>
 
-#define ROUNDS_MAX 5 /* what leans on what goes takes more room than before */
-
 struct candidate {
 	struct shfs_object_id id;
 	int64_t time_ns; /* of the newest version that has it */
@@ -232,12 +230,14 @@ static int add_stored(void *arg, const struct shfs_stored *object)
 	return 0;
 }
 
-/* Those that are there; of these the oldest, as many as the store is too large by. */
+/* Those that are there; of these the oldest, as many as the store is too large by. What
+ * leans on what goes takes more room than before: in later rounds more go than by that.
+ */
 static int choose(struct picking *p)
 {
 	struct shfs_prune *prune = p->prune;
 	uint64_t total = shfs_usage_total(&prune->before), sum = 0;
-	uint64_t most = prune->policy.max_bytes;
+	uint64_t most = prune->policy.max_bytes, excess = total - MIN(most, total);
 	size_t n = 0;
 	int r = shfs_inventory(prune->store, add_stored, p);
 
@@ -249,7 +249,8 @@ static int choose(struct picking *p)
 		return r;
 	if (n)
 		qsort(p->list, n, sizeof(*p->list), compare_times);
-	for (n = 0; n < p->n && total - MIN(sum, total) > most; n++)
+	excess <<= MIN(prune->rounds, 16);
+	for (n = 0; n < p->n && sum < excess; n++)
 		sum += p->list[n].stored;
 	p->n = n;
 	if (n)
@@ -320,7 +321,7 @@ static int pick(void *arg, struct shfs_objects *out)
 
 static int run_once(struct shfs_prune *prune)
 {
-	_cleanup_(shfs_objects_free) struct shfs_objects none = { 0 };
+	_cleanup_objects_ struct shfs_objects none = { 0 };
 	struct shfs_collect how = {
 		.pick = pick,
 		.arg = prune,
@@ -350,7 +351,7 @@ int shfs_prune_run(struct shfs_prune *prune)
 	if (!r)
 		r = shfs_store_usage(prune->store, &begin);
 	prune->before = prune->after = begin;
-	for (int i = 0; !r && i < ROUNDS_MAX; i++) {
+	for (prune->rounds = 0; !r; prune->rounds++) {
 		r = run_once(prune);
 		if (!r || r == -EBUSY) {
 			versions += prune->versions;
@@ -367,6 +368,8 @@ int shfs_prune_run(struct shfs_prune *prune)
 	prune->versions = versions;
 	prune->objects = objects;
 	prune->bytes = bytes;
+	if (prune->dry)
+		prune->after.objects -= MIN(bytes, prune->after.objects);
 	return r;
 }
 
@@ -385,10 +388,21 @@ int shfs_fail_collect(const char *what, int error)
 		shfs_hint("end all mounts on all machines, and say --offline");
 		return SHFS_EXIT_REFUSED;
 	case -EBADMSG:
-		shfs_error("nothing is %s: some of the journal is damaged, and may name "
-		           "what would go",
+		shfs_error("nothing is %s: some of the journal is damaged, or was set "
+		           "aside as damaged, and may name what would go",
 		           what);
 		shfs_hint("--despite-damage goes on all the same");
+		return SHFS_EXIT_REFUSED;
+	case -ENOSPC:
+	case -EDQUOT:
+	case -EROFS: /* the index can only be read, as there is no room for its log */
+		shfs_error("nothing is %s: %s", what, strerror(-error));
+		shfs_hint("the store's disk needs some room for what is written before "
+		          "anything goes");
+		return SHFS_EXIT_FAILURE;
+	case -EUCLEAN:
+		shfs_error("nothing is %s: the list of what was before is damaged", what);
+		shfs_hint("shfs repair mends it");
 		return SHFS_EXIT_REFUSED;
 	case -EPROTONOSUPPORT:
 		shfs_error("nothing is %s: a newer shfs wrote some of the journal", what);

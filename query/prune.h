@@ -45,7 +45,7 @@ struct shfs_prune {
 	struct shfs_usage before, after;
 	shfs_prune_fn show; /* of a dry one; or NULL */
 	void *arg;
-	unsigned picks;
+	unsigned rounds, picks;
 };
 
 /* Errors: of shfs_collect; -EBADMSG, -EPROTONOSUPPORT: not all of the journal can be

@@ -460,6 +460,25 @@ static int open_writing(struct shfs_store *store, struct shfs_index **out)
 	}
 }
 
+/* For ourselves alone, to read: SQLite's log has its shared memory in ours then, and not
+ * in a file, for which there is no room. Nothing is written. */
+static int open_alone(struct shfs_store *store, struct shfs_index **out)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	int r = open_database(store, INDEX_NAME, true, &index);
+
+	if (r)
+		return r;
+	index->writable = false;
+	sqlite3_db_config(index->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	r = exec(index, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA query_only = ON");
+	if (!r)
+		r = prepare_reading(index);
+	if (!r)
+		*out = TAKE_PTR(index);
+	return r;
+}
+
 static int open_reading(struct shfs_store *store, struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
@@ -467,6 +486,15 @@ static int open_reading(struct shfs_store *store, struct shfs_index **out)
 
 	if (!r)
 		r = prepare_reading(index);
+	if (r == -ENOSPC || r == -EDQUOT) {
+		shfs_index_close(TAKE_PTR(index));
+		for (int ms = 0; (r = open_alone(store, out)) == -EBUSY; ms += 10) {
+			if (ms >= BUSY_MS)
+				break;
+			sqlite3_sleep(10);
+		}
+		return r;
+	}
 	if (!r)
 		*out = TAKE_PTR(index);
 	return r;

@@ -2,6 +2,7 @@
 """The process behind a mount: killed, ended, without room, with many files, with others beside it;
 and what is done beneath it or to its rules meanwhile."""
 
+import contextlib
 import json
 import os
 import random
@@ -223,9 +224,11 @@ def test_ended_daemon_does_not_wait_for_ever(sandbox, mounted):
 
 
 def test_full_store_is_told_at_the_prompt(small_store, sandbox, shfs, project, shell):
-    """Once; the user's writes succeed, the loss is in the journal, and it goes on by itself."""
+    """Once; the user's writes succeed, the loss is in the journal, queries answer, and it goes on by itself."""
     sandbox.allow_log(r"No space left|not up to date|lost")
     shfs("mount", project)
+    sandbox.write("known", b"known")
+    shfs("history", check=3)
     bash = shell(cwd="/")
     os.posix_fallocate(filler := os.open(f"{small_store}/filler", os.O_WRONLY | os.O_CREAT), 0, 3 << 20)
     python(sandbox, "for i in range(60): write('f%d' % i, os.urandom(40000))")
@@ -233,6 +236,12 @@ def test_full_store_is_told_at_the_prompt(small_store, sandbox, shfs, project, s
     wait_until(lambda: status_of(shfs, project)[0]["error"] == "ENOSPC", "the failure")
     told = bash.run("true") + bash.run("true")
     assert told.count("space") == 1, told
+    with contextlib.suppress(OSError), open(f"{small_store}/rest", "wb", buffering=0) as rest:
+        while True:
+            rest.write(bytes(1000))
+    assert "not be up to date" in (answer := shfs("cat", "known")).stderr and answer.stdout == "known"
+    assert "needs some room" in shfs("prune", "--also-newest", "known", check=1).stderr
+    os.unlink(f"{small_store}/rest")
     os.ftruncate(filler, 0)
     os.close(filler)
     wait_until(lambda: status_of(shfs, project)[0]["state"] == "recording", "the recording to go on")
