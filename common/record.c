@@ -701,3 +701,17 @@ void shfs_record_context_free(struct shfs_record_context *context)
 	free(context->files);
 	*context = (struct shfs_record_context){ 0 };
 }
+
+void shfs_record_contents(struct shfs_record *rec, struct shfs_content *out[static 3])
+{
+	out[0] = out[1] = out[2] = NULL;
+	if (rec->type == SHFS_REC_PREIMAGE) {
+		out[0] = &rec->preimage.content;
+	} else if (rec->type == SHFS_REC_ACCESS) {
+		out[0] = &rec->access.seen;
+		out[1] = &rec->access.made;
+	} else if (rec->type == SHFS_REC_PATHOP) {
+		out[0] = &rec->pathop.content;
+		out[1] = &rec->pathop.victim;
+	}
+}

@@ -274,3 +274,6 @@ static inline struct shfs_bytes shfs_bytes_str(const char *s)
 {
 	return (struct shfs_bytes){ s ? s : "", s ? __builtin_strlen(s) : 0 };
 }
+
+/* The contents in a record that have an object or may have one, NULL behind the last. */
+void shfs_record_contents(struct shfs_record *rec, struct shfs_content *out[static 3]);

@@ -8,6 +8,7 @@
 #include "common/quote.h"
 #include "store/forget.h"
 #include "store/object.h"
+#include "store/pruned.h"
 #include "store/runtime.h"
 
 #include <archive.h>
@@ -214,6 +215,7 @@ struct out {
 	struct archive *tar;
 	int object; /* a file that holds one at a time */
 	uint64_t missing, damaged;
+	struct shfs_objects pruned; /* that the journal in it names */
 };
 
 /* libarchive's own numbers are not errnos. */
@@ -284,7 +286,9 @@ static int write_object(const struct shfs_object_id *id, void *arg)
 	r = shfs_object_copy(o->store, id, o->object);
 	o->missing += r == -ENOENT;
 	o->damaged += r == -EBADMSG;
-	if (r == -ENOENT || r == -EBADMSG || r == -ENODATA) /* it was pruned */
+	if (r == -ENODATA)
+		return shfs_objects_add(&o->pruned, id);
+	if (r == -ENOENT || r == -EBADMSG)
 		return 0;
 	if (r)
 		return r;
@@ -298,6 +302,19 @@ static int write_format(struct out *o)
 	int r = begin_entry(o, "shfs/format", 2);
 
 	return r ? r : write_data(o, "1\n", 2);
+}
+
+static int write_pruned(struct out *o)
+{
+	_cleanup_buf_ struct shfs_buf list = { 0 };
+	int r;
+
+	if (!o->pruned.n)
+		return 0;
+	shfs_objects_sort(&o->pruned);
+	pruned_print(&o->pruned, &list);
+	r = list.failed ? -ENOMEM : begin_entry(o, "shfs/pruned", (int64_t)list.len);
+	return r ? r : write_data(o, list.data, list.len);
 }
 
 static int write_all(struct out *o, struct shfs_forget *forget, int fd)
@@ -319,6 +336,8 @@ static int write_all(struct out *o, struct shfs_forget *forget, int fd)
 		r = write_format(o);
 	if (!r)
 		r = shfs_forget_hand_out(forget, &to);
+	if (!r)
+		r = write_pruned(o);
 	if (!r && archive_write_close(o->tar))
 		r = tar_error(o);
 	archive_write_free(o->tar);
@@ -340,7 +359,7 @@ static int tell(const struct out *o)
 }
 
 static int write_part(struct shfs_store *store, const char *hook_dir, int n,
-                      char **operands, int fd)
+                      char **operands, int fd, bool *written)
 {
 	struct shfs_forget_stats stats;
 	struct out o = { .store = store, .object = -1 };
@@ -365,20 +384,24 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 		code = SHFS_EXIT_FAILURE;
 	}
 	part_clear(&p);
+	shfs_objects_free(&o.pruned);
 	if (object)
 		fclose(object);
+	*written = !code;
 	return code ? code : tell(&o);
 }
 
-int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd)
+int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd,
+                       bool *written)
 {
 	_cleanup_free_ char *hook_dir = NULL;
 	int code = SHFS_EXIT_OK;
 	struct shfs_store *store = shfs_context_store(ctx, false, &code);
 
+	*written = false;
 	if (!store)
 		return code;
 	shfs_mounts_sync(store->path);
 	hook_dir = shfs_runtime_hook_dir(store->path);
-	return write_part(store, hook_dir, n, paths, fd);
+	return write_part(store, hook_dir, n, paths, fd, written);
 }

@@ -8,5 +8,7 @@
 #include "query/cmd.h"
 
 /* shfs export tar: what the store knows of the files at or below these paths (n is 0: all
- * that it has), to fd. An exit code. */
-int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd);
+ * that it has), to fd. An exit code; written: it is a whole archive, though contents that
+ * are damaged in the store may be missing. */
+int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd,
+                       bool *written);

@@ -6,7 +6,10 @@
 #include "common/quote.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static struct {
@@ -110,24 +113,54 @@ static int prepare(struct shfs_context *ctx, struct shfs_export *x,
 	return code;
 }
 
+/* A file of that name is always a whole archive: the one before, until this one is. */
+static int write_tar(struct shfs_context *ctx, int n, char **paths)
+{
+	_cleanup_buf_ struct shfs_buf part = { 0 };
+	_cleanup_close_ int fd = -1;
+	bool written;
+	int code;
+
+	if (!opts.force && !faccessat(AT_FDCWD, opts.output, F_OK, AT_SYMLINK_NOFOLLOW))
+		return shfs_fail_output(opts.output, EEXIST);
+	shfs_buf_printf(&part, "%s.part-%d", opts.output, (int)getpid());
+	if (part.failed)
+		return shfs_fail_output(opts.output, ENOMEM);
+	fd = open(part.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return shfs_fail_output(opts.output, errno);
+	code = shfs_archive_write(ctx, n, paths, fd, &written);
+	if (written && (fsync(fd) || renameat2(AT_FDCWD, part.data, AT_FDCWD, opts.output,
+	                                       opts.force ? 0 : RENAME_NOREPLACE))) {
+		code = shfs_fail_output(opts.output, errno);
+		written = false;
+	}
+	if (!written)
+		unlink(part.data);
+	return code;
+}
+
 /* Not the commands behind files, but what the store has of them. */
 static int export_tar(struct shfs_context *ctx, int n, char **paths)
 {
 	struct shfs_export x = { 0 };
+	struct stat st;
 	int code, closed;
+	bool written;
 
 	if (!opts.output && isatty(STDOUT_FILENO)) {
 		shfs_error(
 			"an archive is not for the terminal: name a file with -o FILE");
 		return SHFS_EXIT_USAGE;
 	}
+	if (opts.output && strcmp(opts.output, "-") != 0 &&
+	    (lstat(opts.output, &st) || S_ISREG(st.st_mode)))
+		return write_tar(ctx, n, paths);
 	code = open_output(&x);
 	if (code)
 		return code;
-	code = shfs_archive_write(ctx, n, paths, fileno(x.file));
+	code = shfs_archive_write(ctx, n, paths, fileno(x.file), &written);
 	closed = close_output(&x);
-	if (code && x.file != stdout)
-		unlink(opts.output);
 	return code ?: closed;
 }
 

@@ -86,7 +86,8 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 static const struct shfs_option options[] = {
 	{ "offline", 0, NULL, "nobody records: for a store on a network file system" },
-	{ "despite-damage", 0, NULL, "also where some of the journal cannot be read" },
+	{ "despite-damage", 0, NULL,
+	  "also where some of the journal cannot be read, or is in the quarantine" },
 	{ "dry-run", 'n', NULL, "only say how much would go" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },

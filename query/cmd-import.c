@@ -163,6 +163,8 @@ static int take_data(struct job *j, const char *path)
 		return take_file(j, rest);
 	if ((rest = behind(path, "shfs/objects/")))
 		return shfs_import_object(j->import, rest, j->data, j->len);
+	if (!strcmp(path, "shfs/pruned"))
+		return shfs_import_pruned(j->import, j->data, j->len);
 	return -EINVAL;
 }
 
@@ -255,9 +257,11 @@ static int show(const struct shfs_import_stats *s)
 	else
 		printf("imported: %" PRIu64 " of %" PRIu64
 		       " files of the journal, %" PRIu64 " of %" PRIu64
-		       " contents (%s); the others were there\n",
+		       " contents (%s)%s\n",
 		       s->files - s->files_known, s->files, s->objects - s->objects_known,
-		       s->objects, size.data ?: "");
+		       s->objects, size.data ?: "",
+		       s->files_known || s->objects_known ? "; the others were there"
+		                                          : "");
 	if (s->missing)
 		shfs_warn("%" PRIu64 " content%s neither in the archive nor in the store",
 		          s->missing, s->missing == 1 ? " is" : "s are");

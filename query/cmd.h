@@ -102,3 +102,5 @@ _must_check_ int shfs_count_option(const struct shfs_option *opt, const char *va
  * output. mode: of a new one. */
 _must_check_ int shfs_output_option(const char *path, bool force, mode_t mode,
                                     FILE **file);
+/* Says why path cannot be written. An exit code. */
+_must_check_ int shfs_fail_output(const char *path, int error);

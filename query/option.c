@@ -38,9 +38,20 @@ int shfs_count_option(const struct shfs_option *opt, const char *value, int64_t 
 	return shfs_bad_value(opt, value, "a number above 0");
 }
 
-int shfs_output_option(const char *path, bool force, mode_t mode, FILE **file)
+int shfs_fail_output(const char *path, int error)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, path, strlen(path));
+	shfs_error("%s: %s", shown.data ?: "", strerror(error));
+	if (error != EEXIST)
+		return SHFS_EXIT_FAILURE;
+	shfs_hint("--force overwrites it");
+	return SHFS_EXIT_REFUSED;
+}
+
+int shfs_output_option(const char *path, bool force, mode_t mode, FILE **file)
+{
 	int fd;
 
 	*file = stdout;
@@ -49,12 +60,5 @@ int shfs_output_option(const char *path, bool force, mode_t mode, FILE **file)
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL),
 	          mode);
 	*file = fd < 0 ? NULL : fdopen(fd, "w");
-	if (*file)
-		return 0;
-	shfs_quote_display(&shown, path, strlen(path));
-	shfs_error("%s: %s", shown.data ?: "", strerror(errno));
-	if (errno != EEXIST)
-		return SHFS_EXIT_FAILURE;
-	shfs_hint("--force overwrites it");
-	return SHFS_EXIT_REFUSED;
+	return *file ? 0 : shfs_fail_output(path, errno);
 }

@@ -372,7 +372,7 @@ int check_named_by_index(struct check_run *run, struct shfs_index *index)
 		r = shfs_object_unpack(sqlite3_column_blob(stmt, 0),
 		                       (size_t)sqlite3_column_bytes(stmt, 0), &id)
 		            ? 0
-		            : shfs_object_list_add(&run->named, &id);
+		            : shfs_objects_add(&run->named, &id);
 		if (!r)
 			r = shfs_sql_next(index, stmt);
 	}
@@ -388,7 +388,7 @@ static int add_loss(struct check_run *run, sqlite3_stmt *stmt,
 		.path = strdup((const char *)sqlite3_column_text(stmt, 1) ?: ""),
 		.n = (uint64_t)sqlite3_column_int64(stmt, 2),
 		.object = *id,
-		.known = shfs_object_list_has(&run->known.objects, id),
+		.known = shfs_objects_has(&run->known.objects, id),
 	};
 
 	if (list)
@@ -418,7 +418,7 @@ static int find_losses(struct check_run *run, struct shfs_index *index)
 		r = 0;
 		if (!shfs_object_unpack(sqlite3_column_blob(stmt, 0),
 		                        (size_t)sqlite3_column_bytes(stmt, 0), &id) &&
-		    shfs_object_list_has(&run->lost, &id))
+		    shfs_objects_has(&run->lost, &id))
 			r = add_loss(run, stmt, &id);
 		if (!r)
 			r = shfs_sql_next(index, stmt);

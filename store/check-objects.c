@@ -45,7 +45,7 @@ void _printf_(7, 8)
 	if (f && object) {
 		f->has_object = true;
 		f->object = *object;
-		if (shfs_object_list_has(&s->run->known.objects, object))
+		if (shfs_objects_has(&s->run->known.objects, object))
 			f->harmless = true;
 	}
 	pthread_mutex_unlock(&s->lock);
@@ -326,8 +326,8 @@ static int list_there(struct scan *s)
 		qsort(l->list, l->n, sizeof(*l->list), compare_found);
 	for (size_t i = 0; i < l->n && !r; i++)
 		if (is_good(l, &l->list[i].id, 0))
-			r = shfs_object_list_add(&s->run->there, &l->list[i].id);
-	shfs_object_list_sort(&s->run->there);
+			r = shfs_objects_add(&s->run->there, &l->list[i].id);
+	shfs_objects_sort(&s->run->there);
 	s->run->out->objects = s->run->there.n;
 	return r;
 }

@@ -149,7 +149,7 @@ static int known_line(void *arg, char *line)
 	struct shfs_object_id id;
 
 	if (!strncmp(line, "object ", 7) && !shfs_object_parse(line + 7, &id))
-		return shfs_object_list_add(&k->objects, &id);
+		return shfs_objects_add(&k->objects, &id);
 	return strncmp(line, "log ", 4) ? 0 : list_add(&k->logs, &k->n_logs, line + 4);
 }
 
@@ -157,7 +157,7 @@ int check_known_load(struct shfs_store *store, struct check_known *out)
 {
 	int r = each_line(store, KNOWN_NAME, known_line, out);
 
-	shfs_object_list_sort(&out->objects);
+	shfs_objects_sort(&out->objects);
 	if (r)
 		check_known_free(out);
 	return r;
@@ -177,40 +177,4 @@ int check_known_save(struct shfs_store *store, const struct check_known *k)
 	return b.failed ? -ENOMEM
 	                : shfs_write_file_at(store->state_fd, KNOWN_NAME, 0600,
 	                                     b.data ? b.data : "", b.len);
-}
-
-/* --- lists of objects --- */
-
-int shfs_object_list_add(struct shfs_object_list *l, const struct shfs_object_id *id)
-{
-	if (l->n == l->cap) {
-		size_t cap = MAX(l->cap * 2, (size_t)1024);
-		struct shfs_object_id *ids = reallocarray(l->ids, cap, sizeof(*ids));
-
-		if (!ids)
-			return -ENOMEM;
-		l->ids = ids;
-		l->cap = cap;
-	}
-	l->ids[l->n++] = *id;
-	return 0;
-}
-
-void shfs_object_list_sort(struct shfs_object_list *l)
-{
-	size_t n = 0;
-
-	if (!l->n)
-		return;
-	qsort(l->ids, l->n, sizeof(*l->ids), shfs_object_compare);
-	for (size_t i = 0; i < l->n; i++)
-		if (!n || shfs_object_compare(&l->ids[i], &l->ids[n - 1]))
-			l->ids[n++] = l->ids[i];
-	l->n = n;
-}
-
-bool shfs_object_list_has(const struct shfs_object_list *l,
-                          const struct shfs_object_id *id)
-{
-	return l->n && bsearch(id, l->ids, l->n, sizeof(*l->ids), shfs_object_compare);
 }

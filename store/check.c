@@ -24,11 +24,12 @@
 /* --- flaws --- */
 
 static const char *const names[] = {
-	[SHFS_FLAW_RECORD] = "record",   [SHFS_FLAW_SEGMENT] = "segment",
-	[SHFS_FLAW_FRAME] = "frame",     [SHFS_FLAW_LOOKUP] = "lookup",
-	[SHFS_FLAW_CONTENT] = "content", [SHFS_FLAW_MISSING] = "missing",
-	[SHFS_FLAW_INDEX] = "index",     [SHFS_FLAW_MODE] = "mode",
-	[SHFS_FLAW_TORN] = "torn",       [SHFS_FLAW_UNCHECKED] = "unchecked",
+	[SHFS_FLAW_RECORD] = "record",       [SHFS_FLAW_SEGMENT] = "segment",
+	[SHFS_FLAW_FRAME] = "frame",         [SHFS_FLAW_LOOKUP] = "lookup",
+	[SHFS_FLAW_CONTENT] = "content",     [SHFS_FLAW_MISSING] = "missing",
+	[SHFS_FLAW_PRUNED] = "pruned",       [SHFS_FLAW_INDEX] = "index",
+	[SHFS_FLAW_MODE] = "mode",           [SHFS_FLAW_TORN] = "torn",
+	[SHFS_FLAW_UNCHECKED] = "unchecked",
 };
 
 const char *shfs_flaw_name(enum shfs_flaw_kind kind)
@@ -149,26 +150,13 @@ static void note_damage(void *arg, uint64_t from, uint64_t to)
 	          "there are no records that agree with their checksum");
 }
 
-static int name_contents(struct check_run *run, const struct shfs_record *rec)
+static int name_contents(struct check_run *run, struct shfs_record *rec)
 {
-	const struct shfs_content *contents[] = {
-		rec->type == SHFS_REC_ACCESS     ? &rec->access.seen
-		: rec->type == SHFS_REC_PATHOP   ? &rec->pathop.content
-		: rec->type == SHFS_REC_PREIMAGE ? &rec->preimage.content
-						 : NULL,
-		rec->type == SHFS_REC_ACCESS   ? &rec->access.made
-		: rec->type == SHFS_REC_PATHOP ? &rec->pathop.victim
-					       : NULL,
-	};
-	int r = 0;
+	int r = shfs_objects_add_of(&run->named, rec);
 
-	for (size_t i = 0; i < ARRAY_SIZE(contents) && contents[i] && !r; i++)
-		if (contents[i]->flags & SHFS_CONTENT_KNOWN &&
-		    contents[i]->flags & SHFS_CONTENT_OBJECT)
-			r = shfs_object_list_add(&run->named, &contents[i]->object);
 	/* the same ones come again and again */
 	if (!r && run->named.n == run->named.cap && run->named.n > run->out->named * 2) {
-		shfs_object_list_sort(&run->named);
+		shfs_objects_sort(&run->named);
 		run->out->named = run->named.n;
 	}
 	return r;
@@ -346,19 +334,31 @@ static int read_by_name(struct check_run *run, const struct shfs_object_id *id)
 	return fd < 0 ? -errno : shfs_object_copy(run->store, id, fd);
 }
 
+static int check_pruned(struct check_run *run)
+{
+	int r = pruned_load(run->store, &run->pruned);
+
+	if (!r || r == -ENOMEM)
+		return r;
+	check_say(check_flaw(run, SHFS_FLAW_PRUNED, 0, 0, "pruned"), "%s",
+	          r == -EBADMSG ? "this list of what was pruned is damaged"
+	                        : strerror(-r));
+	return 0;
+}
+
 static int find_missing(struct check_run *run)
 {
-	int r = 0;
+	int r = check_pruned(run);
 
-	shfs_object_list_sort(&run->named);
+	shfs_objects_sort(&run->named);
 	run->out->named = run->named.n;
 	for (size_t i = 0; i < run->named.n && !r; i++) {
 		const struct shfs_object_id *id = &run->named.ids[i];
 		struct shfs_flaw *f;
 		char name[44];
 
-		if (shfs_object_list_has(&run->there, id) ||
-		    shfs_object_is_pruned(run->store, id) > 0)
+		if (shfs_objects_has(&run->there, id) ||
+		    shfs_objects_has(&run->pruned, id))
 			continue;
 		r = read_by_name(run, id); /* it may have come meanwhile */
 		if (!r)
@@ -374,11 +374,11 @@ static int find_missing(struct check_run *run)
 		if (f) {
 			f->has_object = true;
 			f->object = *id;
-			f->harmless = shfs_object_list_has(&run->known.objects, id);
+			f->harmless = shfs_objects_has(&run->known.objects, id);
 		}
-		r = shfs_object_list_add(&run->lost, id);
+		r = shfs_objects_add(&run->lost, id);
 	}
-	shfs_object_list_sort(&run->lost);
+	shfs_objects_sort(&run->lost);
 	return r;
 }
 
@@ -479,9 +479,10 @@ int shfs_check_run(struct shfs_store *store, const char *hook_dir,
 		r = finish(&run);
 	check_state_free(&run.state);
 	check_known_free(&run.known);
-	free(run.named.ids);
-	free(run.there.ids);
-	free(run.lost.ids);
+	shfs_objects_free(&run.named);
+	shfs_objects_free(&run.there);
+	shfs_objects_free(&run.lost);
+	shfs_objects_free(&run.pruned);
 	if (r)
 		shfs_check_free(out);
 	return r;

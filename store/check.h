@@ -16,6 +16,7 @@ enum shfs_flaw_kind {
 	SHFS_FLAW_LOOKUP,   /* the index of a pack */
 	SHFS_FLAW_CONTENT,  /* of an object: not what its name says */
 	SHFS_FLAW_MISSING,  /* an object that the journal names */
+	SHFS_FLAW_PRUNED,   /* the list of what was taken away on purpose */
 	SHFS_FLAW_INDEX,    /* index.db */
 	SHFS_FLAW_MODE,     /* others can read it */
 	SHFS_FLAW_TORN,     /* the end of a file: a write that was cut short */

@@ -55,14 +55,6 @@ struct collection {
 	size_t n_entries, cap;
 };
 
-int shfs_object_compare(const void *a, const void *b)
-{
-	const struct shfs_object_id *x = a, *y = b;
-	int c = memcmp(x->hash, y->hash, sizeof(x->hash));
-
-	return c ? c : (x->nth > y->nth) - (x->nth < y->nth);
-}
-
 static bool goes(const struct collection *c, const struct shfs_object_id *id)
 {
 	return c->n && bsearch(id, c->ids, c->n, sizeof(*c->ids), shfs_object_compare);
@@ -615,45 +607,6 @@ static size_t intersect(struct shfs_object_id *a, size_t n,
 	return kept;
 }
 
-void shfs_objects_sort(struct shfs_objects *o)
-{
-	size_t n = 0;
-
-	if (!o->n)
-		return;
-	qsort(o->ids, o->n, sizeof(*o->ids), shfs_object_compare);
-	for (size_t i = 0; i < o->n; i++)
-		if (!n || shfs_object_compare(&o->ids[i], &o->ids[n - 1]))
-			o->ids[n++] = o->ids[i];
-	o->n = n;
-}
-
-int shfs_objects_add(struct shfs_objects *o, const struct shfs_object_id *id)
-{
-	if (o->n == o->cap) {
-		size_t cap = MAX(o->cap * 2, (size_t)256);
-		struct shfs_object_id *more = reallocarray(o->ids, cap, sizeof(*more));
-
-		if (!more)
-			return -ENOMEM;
-		o->ids = more;
-		o->cap = cap;
-	}
-	o->ids[o->n++] = *id;
-	return 0;
-}
-
-void shfs_objects_free(struct shfs_objects *o)
-{
-	free(o->ids);
-	*o = (struct shfs_objects){ 0 };
-}
-
-bool shfs_objects_has(const struct shfs_objects *o, const struct shfs_object_id *id)
-{
-	return o->n && bsearch(id, o->ids, o->n, sizeof(*id), shfs_object_compare);
-}
-
 static int pick(const struct shfs_collect *how, struct shfs_objects *out)
 {
 	int r = how->pick(how->arg, out);
@@ -666,7 +619,7 @@ static int pick(const struct shfs_collect *how, struct shfs_objects *out)
 static int settle(struct shfs_store *store, const struct shfs_collect *how,
                   struct lease_gate *gate, struct shfs_objects *o)
 {
-	_cleanup_(shfs_objects_free) struct shfs_objects again = { 0 }, claims = { 0 };
+	_cleanup_objects_ struct shfs_objects again = { 0 }, claims = { 0 };
 	int r = lease_gate_condemn(gate, o->ids, o->n, how->wait_ms);
 
 	if (!r)
@@ -688,7 +641,7 @@ static int settle(struct shfs_store *store, const struct shfs_collect *how,
 
 int shfs_collect(struct shfs_store *store, const struct shfs_collect *how)
 {
-	_cleanup_(shfs_objects_free) struct shfs_objects o = { 0 };
+	_cleanup_objects_ struct shfs_objects o = { 0 };
 	struct lease_gate gate;
 	int r;
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "store/object.h"
+#include "store/objects.h"
 
 /* Bytes that the objects take, as far as they are there. */
 _must_check_ int shfs_objects_measure(struct shfs_store *store,
@@ -27,24 +28,6 @@ _must_check_ int shfs_objects_remove(struct shfs_store *store, struct shfs_objec
 _must_check_ int
 shfs_packs_salvage(struct shfs_store *store, char *const *packs, size_t n,
                    bool (*keep)(void *arg, const char *pack, uint64_t offset), void *arg);
-
-/* Orders objects, for qsort and bsearch. */
-int shfs_object_compare(const void *a, const void *b);
-
-/* A growing list. */
-struct shfs_objects {
-	struct shfs_object_id *ids;
-	size_t n, cap;
-};
-
-_must_check_ int shfs_objects_add(struct shfs_objects *objects,
-                                  const struct shfs_object_id *id);
-/* Each once. */
-void shfs_objects_sort(struct shfs_objects *objects);
-void shfs_objects_free(struct shfs_objects *objects);
-/* Of a sorted one. */
-bool shfs_objects_has(const struct shfs_objects *objects,
-                      const struct shfs_object_id *id);
 
 /*
  * What to collect while producers are at work. pick is asked twice: before, and once all

@@ -74,35 +74,20 @@ int forget_open_segment(int dirfd, const char *name, struct shfs_segment **out)
 	return r == -EBADMSG || r == -ENOENT || r == -ELOOP || r == -EFBIG ? 1 : r;
 }
 
-void forget_contents(struct shfs_record *rec, struct shfs_content *out[static 3])
-{
-	out[0] = out[1] = out[2] = NULL;
-	if (rec->type == SHFS_REC_PREIMAGE) {
-		out[0] = &rec->preimage.content;
-	} else if (rec->type == SHFS_REC_ACCESS) {
-		out[0] = &rec->access.seen;
-		out[1] = &rec->access.made;
-	} else if (rec->type == SHFS_REC_PATHOP) {
-		out[0] = &rec->pathop.content;
-		out[1] = &rec->pathop.victim;
-	}
-}
-
 /* --- carrying it out --- */
 
 struct plan {
 	struct shfs_store *store;
 	char **lines;
 	size_t n;
-	struct shfs_object_id *objects;
-	size_t n_objects;
+	struct shfs_objects objects;
 	bool *named; /* by the journal; one for each object */
 };
 
 static void plan_free(struct plan *p)
 {
 	free(p->lines);
-	free(p->objects);
+	shfs_objects_free(&p->objects);
 	free(p->named);
 }
 
@@ -110,25 +95,26 @@ static void plan_free(struct plan *p)
 static int plan_parse(struct plan *p, char *text)
 {
 	size_t n = 1;
+	int r = 0;
 
 	if (strncmp(text, PLAN_HEAD, strlen(PLAN_HEAD)))
 		return -EPROTONOSUPPORT;
 	for (const char *c = text; *c; c++)
 		n += *c == '\n';
 	p->lines = calloc(n, sizeof(*p->lines));
-	p->objects = calloc(n, sizeof(*p->objects));
 	p->named = calloc(n, sizeof(*p->named));
-	if (!p->lines || !p->objects || !p->named)
+	if (!p->lines || !p->named)
 		return -ENOMEM;
-	for (char *line = strtok_r(text, "\n", &text); line;
+	for (char *line = strtok_r(text, "\n", &text); line && !r;
 	     line = strtok_r(NULL, "\n", &text)) {
+		struct shfs_object_id id;
+
 		p->lines[p->n++] = line;
-		if (!strncmp(line, "object ", 7) &&
-		    !shfs_object_parse(line + 7, &p->objects[p->n_objects]))
-			p->n_objects++;
+		if (!strncmp(line, "object ", 7) && !shfs_object_parse(line + 7, &id))
+			r = shfs_objects_add(&p->objects, &id);
 	}
-	qsort(p->objects, p->n_objects, sizeof(*p->objects), shfs_object_compare);
-	return 0;
+	shfs_objects_sort(&p->objects);
+	return r;
 }
 
 /* Behind the host, which is cut off. */
@@ -266,16 +252,13 @@ static int visit_segment(const struct shfs_journal_file *file, void *arg)
 	while ((r = shfs_segment_next(segment, &rec)) > 0) {
 		struct shfs_content *contents[3];
 
-		forget_contents(&rec, contents);
+		shfs_record_contents(&rec, contents);
 		for (int i = 0; contents[i]; i++) {
-			struct shfs_object_id *found = NULL;
+			size_t place =
+				shfs_objects_find(&p->objects, &contents[i]->object);
 
-			if (contents[i]->flags & SHFS_CONTENT_OBJECT)
-				found = bsearch(&contents[i]->object, p->objects,
-				                p->n_objects, sizeof(*found),
-				                shfs_object_compare);
-			if (found)
-				p->named[found - p->objects] = true;
+			if (contents[i]->flags & SHFS_CONTENT_OBJECT && place != SIZE_MAX)
+				p->named[place] = true;
 		}
 	}
 	shfs_segment_close(segment);
@@ -287,15 +270,15 @@ static int remove_objects(struct plan *p)
 	size_t n = 0;
 	int r;
 
-	if (!p->n_objects)
+	if (!p->objects.n)
 		return 0;
 	r = shfs_journal_walk(p->store, SHFS_JOURNAL_SEGMENTS, visit_segment, p);
 	if (r)
 		return r;
-	for (size_t i = 0; i < p->n_objects; i++)
+	for (size_t i = 0; i < p->objects.n; i++)
 		if (!p->named[i])
-			p->objects[n++] = p->objects[i];
-	return shfs_objects_remove(p->store, p->objects, n);
+			p->objects.ids[n++] = p->objects.ids[i];
+	return shfs_objects_remove(p->store, p->objects.ids, n);
 }
 
 /* --- all of it --- */

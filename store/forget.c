@@ -26,8 +26,7 @@ struct shfs_forget {
 	/* Keys of paths, and of contents at their paths, that go. */
 	struct shfs_ids paths, contents;
 
-	struct shfs_object_id *objects; /* that records which go or change had */
-	size_t n_objects, cap_objects;
+	struct shfs_objects objects; /* that records which go or change had */
 	struct shfs_ids known; /* keys of contents with one of these, in what stays */
 	bool *named;           /* by what stays; one for each object */
 	bool *changed;         /* one for each file of the trace */
@@ -428,12 +427,8 @@ static bool path_goes(const struct reading *s)
 
 static size_t object_place(const struct shfs_forget *f, const struct shfs_content *c)
 {
-	const struct shfs_object_id *found = NULL;
-
-	if (c->flags & SHFS_CONTENT_OBJECT && f->n_objects)
-		found = bsearch(&c->object, f->objects, f->n_objects, sizeof(*found),
-		                shfs_object_compare);
-	return found ? (size_t)(found - f->objects) : SIZE_MAX;
+	return c->flags & SHFS_CONTENT_OBJECT ? shfs_objects_find(&f->objects, &c->object)
+	                                      : SIZE_MAX;
 }
 
 /* The content that a file held before the record's change, and where. */
@@ -500,7 +495,7 @@ static enum verdict judge(struct reading *s, struct shfs_record *rec, bool known
 		return KEEP;
 	if (s->row && has(&s->f->accesses, s->row))
 		return drop(s, rec, known);
-	forget_contents(rec, contents);
+	shfs_record_contents(rec, contents);
 	for (int i = 0; contents[i]; i++)
 		if (content_goes(s, contents[i])) {
 			*contents[i] = (struct shfs_content){ 0 };
@@ -559,30 +554,16 @@ static int read_files(struct shfs_forget *f, bool changed, bool known, record_fn
 	return r;
 }
 
-static int add_object(struct shfs_forget *f, const struct shfs_object_id *id)
-{
-	if (!MAKE_ROOM(f->objects, f->n_objects, f->cap_objects))
-		return -ENOMEM;
-	f->objects[f->n_objects++] = *id;
-	return 0;
-}
-
 /* First: which segments change, and which objects may go. */
 static int find_changes(struct reading *s, size_t file, struct shfs_record *rec,
                         enum verdict verdict, const struct shfs_record *was, void *arg)
 {
 	struct shfs_record copy = *was;
-	struct shfs_content *contents[3];
-	int r = 0;
 
 	if (verdict == KEEP)
 		return 0;
 	s->f->changed[file] = true;
-	forget_contents(&copy, contents);
-	for (int i = 0; contents[i] && !r; i++)
-		if (contents[i]->flags & SHFS_CONTENT_OBJECT)
-			r = add_object(s->f, &contents[i]->object);
-	return r;
+	return shfs_objects_add_of(&s->f->objects, &copy);
 }
 
 /* Then: which of these objects, and at which paths, are told by what stays. */
@@ -594,7 +575,7 @@ static int find_known(struct reading *s, size_t file, struct shfs_record *rec,
 
 	if (verdict == DROP)
 		return 0;
-	forget_contents(rec, contents);
+	shfs_record_contents(rec, contents);
 	for (int i = 0; contents[i] && !r; i++) {
 		size_t place = object_place(s->f, contents[i]);
 
@@ -630,19 +611,6 @@ static int write_record(struct reading *s, size_t file, struct shfs_record *rec,
 	return verdict == DROP ? 0 : shfs_rewrite_add(arg, rec);
 }
 
-static void sort_objects(struct shfs_forget *f)
-{
-	size_t n = 0;
-
-	if (!f->n_objects)
-		return;
-	qsort(f->objects, f->n_objects, sizeof(*f->objects), shfs_object_compare);
-	for (size_t i = 0; i < f->n_objects; i++)
-		if (!n || shfs_object_compare(&f->objects[i], &f->objects[n - 1]))
-			f->objects[n++] = f->objects[i];
-	f->n_objects = n;
-}
-
 static int read_journal(struct shfs_forget *f)
 {
 	size_t n = 0;
@@ -652,19 +620,19 @@ static int read_journal(struct shfs_forget *f)
 	if (!f->changed)
 		return -ENOMEM;
 	r = read_files(f, false, false, find_changes, NULL);
-	sort_objects(f);
-	f->named = calloc(f->n_objects + 1, sizeof(*f->named));
+	shfs_objects_sort(&f->objects);
+	f->named = calloc(f->objects.n + 1, sizeof(*f->named));
 	if (!f->named)
 		return -ENOMEM;
-	if (!r && f->n_objects)
+	if (!r && f->objects.n)
 		r = read_files(f, false, false, find_known, NULL);
 	sort(&f->known);
-	if (!r && f->n_objects)
+	if (!r && f->objects.n)
 		r = read_files(f, true, true, find_rescued, NULL);
-	for (size_t i = 0; i < f->n_objects; i++)
+	for (size_t i = 0; i < f->objects.n; i++)
 		if (!f->named[i])
-			f->objects[n++] = f->objects[i];
-	f->n_objects = n;
+			f->objects.ids[n++] = f->objects.ids[i];
+	f->objects.n = n;
 	return r;
 }
 
@@ -676,12 +644,12 @@ int shfs_forget_measure(struct shfs_forget *f, struct shfs_forget_stats *out)
 	if (!r)
 		r = read_journal(f);
 	if (!r)
-		r = shfs_objects_measure(f->store, f->objects, f->n_objects,
+		r = shfs_objects_measure(f->store, f->objects.ids, f->objects.n,
 		                         &stats.bytes);
 	stats.commands = f->commands.n;
 	stats.accesses = f->accesses.n;
 	stats.versions = f->versions.n;
-	stats.objects = f->n_objects;
+	stats.objects = f->objects.n;
 	if (!r)
 		*out = stats;
 	return r;
@@ -805,8 +773,8 @@ int shfs_forget_run(struct shfs_forget *f)
 	for (size_t i = 0; i < f->trace.n && !r && f->commands.n; i++)
 		if (f->trace.list[i].hook_log)
 			r = plan_blanks(f, &f->trace.list[i], &plan);
-	for (size_t i = 0; i < f->n_objects; i++)
-		forget_plan_object(&plan, &f->objects[i]);
+	for (size_t i = 0; i < f->objects.n; i++)
+		forget_plan_object(&plan, &f->objects.ids[i]);
 	if (r)
 		return r;
 	/* The index is made again beside the other, too. */
@@ -819,24 +787,8 @@ int shfs_forget_run(struct shfs_forget *f)
 struct handing_out {
 	struct shfs_rewrite *segment;
 	bool has_files; /* the segment tells of some */
-	struct shfs_object_id *objects;
-	size_t n, cap;
+	struct shfs_objects objects;
 };
-
-static int note_objects(struct handing_out *h, struct shfs_record *rec)
-{
-	struct shfs_content *contents[3];
-
-	forget_contents(rec, contents);
-	for (int i = 0; contents[i]; i++) {
-		if (!(contents[i]->flags & SHFS_CONTENT_OBJECT))
-			continue;
-		if (!MAKE_ROOM(h->objects, h->n, h->cap))
-			return -ENOMEM;
-		h->objects[h->n++] = contents[i]->object;
-	}
-	return 0;
-}
 
 static int hand_out_record(struct reading *s, size_t file, struct shfs_record *rec,
                            enum verdict verdict, const struct shfs_record *was, void *arg)
@@ -848,7 +800,7 @@ static int hand_out_record(struct reading *s, size_t file, struct shfs_record *r
 		return r;
 	h->has_files |= rec->type == SHFS_REC_ACCESS || rec->type == SHFS_REC_PREIMAGE ||
 	                rec->type == SHFS_REC_PATHOP;
-	return note_objects(h, rec);
+	return shfs_objects_add_of(&h->objects, rec);
 }
 
 static int hand_out_segment(struct shfs_forget *f, size_t file, struct handing_out *h,
@@ -898,11 +850,9 @@ static int hand_out_objects(struct handing_out *h, const struct shfs_handed_out 
 {
 	int r = 0;
 
-	if (h->n)
-		qsort(h->objects, h->n, sizeof(*h->objects), shfs_object_compare);
-	for (size_t i = 0; i < h->n && !r; i++)
-		if (!i || shfs_object_compare(&h->objects[i], &h->objects[i - 1]))
-			r = to->object(&h->objects[i], to->arg);
+	shfs_objects_sort(&h->objects);
+	for (size_t i = 0; i < h->objects.n && !r; i++)
+		r = to->object(&h->objects.ids[i], to->arg);
 	return r;
 }
 
@@ -916,7 +866,7 @@ int shfs_forget_hand_out(struct shfs_forget *f, const struct shfs_handed_out *to
 		                              : hand_out_segment(f, i, &h, to);
 	if (!r)
 		r = hand_out_objects(&h, to);
-	free(h.objects);
+	shfs_objects_free(&h.objects);
 	return r;
 }
 
@@ -944,7 +894,7 @@ void shfs_forget_close(struct shfs_forget *f)
 	shfs_draft_close(f->draft);
 	shfs_trace_free(&f->trace);
 	free_lists(f);
-	free(f->objects);
+	shfs_objects_free(&f->objects);
 	free(f->named);
 	free(f->changed);
 	free(f->hook_dir);

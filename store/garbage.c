@@ -1,28 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/garbage.h"
 
-#include "store/index-internal.h"
+#include "store/index-check.h"
 #include "store/inventory.h"
 #include "store/journal.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 struct naming {
 	bool despite_damage;
 	struct shfs_objects *named; /* NULL: only look */
 };
-
-static int add_named(struct naming *n, struct shfs_record *rec)
-{
-	struct shfs_content *contents[3];
-	int r = 0;
-
-	forget_contents(rec, contents);
-	for (int i = 0; contents[i] && !r; i++)
-		if (contents[i]->flags & SHFS_CONTENT_OBJECT)
-			r = shfs_objects_add(n->named, &contents[i]->object);
-	return r;
-}
 
 static int visit(const struct shfs_journal_file *file, void *arg)
 {
@@ -36,11 +29,34 @@ static int visit(const struct shfs_journal_file *file, void *arg)
 	if (r)
 		return r == -ENOENT ? -EAGAIN : r;
 	while ((r = shfs_segment_next(segment, &rec)) > 0)
-		if (n->named && (r = add_named(n, &rec)))
+		if (n->named && (r = shfs_objects_add_of(n->named, &rec)))
 			break;
 	if (!r && shfs_segment_damaged(segment) && !n->despite_damage)
 		r = -EBADMSG;
 	shfs_segment_close(segment);
+	return r;
+}
+
+/* What a repair set aside may have been the only one to name a content. */
+static int look_aside(struct shfs_store *store)
+{
+	int fd = openat(store->dirfd, REPAIR_ASIDE,
+	                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	int r = dir || errno == ENOENT ? 0 : -errno;
+	struct dirent *e;
+
+	while (dir && !r && (e = readdir(dir))) {
+		char path[sizeof(e->d_name) + sizeof("/journal")];
+
+		snprintf(path, sizeof(path), "%s/journal", e->d_name);
+		if (strcmp(e->d_name, "..") && !faccessat(fd, path, F_OK, 0))
+			r = -EBADMSG;
+	}
+	if (dir)
+		closedir(dir);
+	else if (fd >= 0)
+		close(fd);
 	return r;
 }
 
@@ -67,11 +83,13 @@ static int keep_unnamed(void *arg, const struct shfs_stored *object)
 int shfs_garbage_pick(void *arg, struct shfs_objects *out)
 {
 	struct shfs_garbage *g = arg;
-	_cleanup_(shfs_objects_free) struct shfs_objects named = { 0 };
+	_cleanup_objects_ struct shfs_objects named = { 0 };
 	struct naming n = { g->despite_damage, &named };
 	struct sweep s = { &named, out };
-	int r = shfs_journal_walk(g->store, SHFS_JOURNAL_SEGMENTS, visit, &n);
+	int r = g->despite_damage ? 0 : look_aside(g->store);
 
+	if (!r)
+		r = shfs_journal_walk(g->store, SHFS_JOURNAL_SEGMENTS, visit, &n);
 	shfs_objects_sort(&named);
 	return r ? r : shfs_inventory(g->store, keep_unnamed, &s);
 }

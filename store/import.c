@@ -10,6 +10,7 @@
 #include "store/lease.h"
 #include "store/object.h"
 #include "store/place.h"
+#include "store/pruned.h"
 #include "store/rewrite.h"
 
 #include <errno.h>
@@ -30,19 +31,15 @@ struct staged {
 	bool hook_log, known; /* known: it brings nothing new */
 };
 
-struct object_list {
-	struct shfs_object_id *ids;
-	size_t n, cap;
-};
-
 struct shfs_import {
 	struct shfs_store *store;
 	struct lease_gate gate; /* until the journal names what was put */
 	bool dry_run;
+	bool has_pruned;
 	bool alone; /* nobody records into the store until we are done */
 	struct staged *files;
 	size_t n_files, cap_files;
-	struct object_list came, named;
+	struct shfs_objects came, named, pruned;
 	struct shfs_put *puts[BATCH_MAX];
 	struct shfs_object_id put_ids[BATCH_MAX]; /* as they were called */
 	size_t n_puts, put_bytes;
@@ -101,33 +98,14 @@ void shfs_import_free(struct shfs_import *m)
 	for (size_t i = 0; i < m->n_puts; i++)
 		shfs_put_free(m->puts[i]);
 	free(m->files);
-	free(m->came.ids);
-	free(m->named.ids);
+	shfs_objects_free(&m->came);
+	shfs_objects_free(&m->named);
+	shfs_objects_free(&m->pruned);
 	lease_gate_close(&m->gate);
 	free(m);
 }
 
 /* --- objects --- */
-
-static int list_add(struct object_list *l, const struct shfs_object_id *id)
-{
-	if (!MAKE_ROOM(l->ids, l->n, l->cap))
-		return -ENOMEM;
-	l->ids[l->n++] = *id;
-	return 0;
-}
-
-static void list_sort(struct object_list *l)
-{
-	size_t n = 0;
-
-	if (l->n)
-		qsort(l->ids, l->n, sizeof(*l->ids), shfs_object_compare);
-	for (size_t i = 0; i < l->n; i++)
-		if (!n || shfs_object_compare(&l->ids[i], &l->ids[n - 1]))
-			l->ids[n++] = l->ids[i];
-	l->n = n;
-}
 
 static int commit(struct shfs_import *m)
 {
@@ -167,7 +145,7 @@ int shfs_import_object(struct shfs_import *m, const char *name, const void *data
 	m->stats.objects++;
 	if (memcmp(is.hash, id.hash, sizeof(id.hash)))
 		return -EBADMSG;
-	r = list_add(&m->came, &id);
+	r = shfs_objects_add(&m->came, &id);
 	if (!r && (m->n_puts == BATCH_MAX || m->put_bytes >= BATCH_BYTES))
 		r = commit(m);
 	return r;
@@ -182,17 +160,26 @@ static bool is_there(struct shfs_import *m, const struct shfs_object_id *id)
 	return !r || r == -EFBIG;
 }
 
+int shfs_import_pruned(struct shfs_import *m, const void *data, size_t len)
+{
+	if (m->has_pruned)
+		return -EEXIST;
+	m->has_pruned = true;
+	shfs_objects_sort(&m->named);
+	return pruned_parse(data, len, &m->named, &m->pruned);
+}
+
 static void count_missing(struct shfs_import *m)
 {
-	list_sort(&m->came);
-	list_sort(&m->named);
+	shfs_objects_sort(&m->came);
+	shfs_objects_sort(&m->named);
 	for (size_t i = 0; i < m->named.n; i++) {
 		const struct shfs_object_id *id = &m->named.ids[i];
 
-		m->stats.missing +=
-			!(m->came.n && bsearch(id, m->came.ids, m->came.n, sizeof(*id),
-		                               shfs_object_compare)) &&
-			!is_there(m, id);
+		m->stats.missing += !shfs_objects_has(&m->came, id) &&
+		                    !shfs_objects_has(&m->pruned, id) &&
+		                    !is_there(m, id) &&
+		                    shfs_object_is_pruned(m->store, id) <= 0;
 	}
 }
 
@@ -208,18 +195,6 @@ struct merge {
 	struct shfs_rewrite *out;
 };
 
-static int note_named(struct shfs_import *m, struct shfs_record *rec)
-{
-	struct shfs_content *contents[3];
-	int r = 0;
-
-	forget_contents(rec, contents);
-	for (int i = 0; contents[i] && !r; i++)
-		if (contents[i]->flags & SHFS_CONTENT_OBJECT)
-			r = list_add(&m->named, &contents[i]->object);
-	return r;
-}
-
 static int next_ours(struct merge *m)
 {
 	return m->has_ours = m->here ? shfs_segment_next(m->here, &m->ours) : 0;
@@ -228,7 +203,8 @@ static int next_ours(struct merge *m)
 static int next_theirs(struct merge *m)
 {
 	m->has_theirs = shfs_segment_next(m->there, &m->theirs);
-	return m->has_theirs > 0 ? note_named(m->import, &m->theirs) : m->has_theirs;
+	return m->has_theirs > 0 ? shfs_objects_add_of(&m->import->named, &m->theirs)
+	                         : m->has_theirs;
 }
 
 /* The PREIMAGE that stands for a record which was taken out tells less than that. */
@@ -527,6 +503,8 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 		count_missing(m);
 	if (!r)
 		r = install_all(m, true);
+	if (!r && !m->dry_run && m->pruned.n)
+		r = pruned_add(m->store, m->pruned.ids, m->pruned.n);
 	if (!r && !m->dry_run)
 		r = install_all(m, false);
 	for (size_t i = 0; i < m->n_files; i++)

@@ -33,10 +33,15 @@ _must_check_ int shfs_import_file(struct shfs_import *import, const char *host,
 _must_check_ int shfs_import_object(struct shfs_import *import, const char *name,
                                     const void *data, size_t len);
 
+/* Which contents of the files so far were pruned (store/pruned.h). -EEXIST: it came
+ * before; -EBADMSG: damaged. */
+_must_check_ int shfs_import_pruned(struct shfs_import *import, const void *data,
+                                    size_t len);
+
 struct shfs_import_stats {
 	uint64_t files, files_known; /* of the journal; that brought nothing new */
 	uint64_t objects, objects_known, bytes;
-	uint64_t missing; /* objects that the files name, and that are nowhere */
+	uint64_t missing; /* objects that the files name, and that were lost */
 };
 
 /* Puts all in its place, and makes the index again. -EBUSY: it goes on in files which

@@ -11,18 +11,10 @@
 #pragma once
 
 #include "store/check.h"
+#include "store/objects.h"
 
-/* A growing list of objects. */
-struct shfs_object_list {
-	struct shfs_object_id *ids;
-	size_t n, cap;
-};
-_must_check_ int shfs_object_list_add(struct shfs_object_list *list,
-                                      const struct shfs_object_id *id);
-/* Sorted, each once. */
-void shfs_object_list_sort(struct shfs_object_list *list);
-bool shfs_object_list_has(const struct shfs_object_list *list,
-                          const struct shfs_object_id *id);
+/* Where a repair sets aside what is damaged, below the store. */
+#define REPAIR_ASIDE "quarantine"
 
 /* state/check: */
 struct check_state {
@@ -35,7 +27,7 @@ struct check_state {
 
 /* state/damage: what a repair could not bring back, and has told. */
 struct check_known {
-	struct shfs_object_list objects;
+	struct shfs_objects objects;
 	char **logs; /* "FILE OFFSET BYTES" of hook logs, where nothing is changed */
 	size_t n_logs;
 };
@@ -47,9 +39,10 @@ struct check_run {
 	struct shfs_check *out;
 	struct check_state state;
 	struct check_known known;
-	struct shfs_object_list named; /* by journal or index */
-	struct shfs_object_list there;
-	struct shfs_object_list lost;
+	struct shfs_objects named; /* by journal or index */
+	struct shfs_objects there;
+	struct shfs_objects lost;
+	struct shfs_objects pruned;
 	bool damaged; /* the journal */
 };
 

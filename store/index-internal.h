@@ -636,6 +636,3 @@ _must_check_ int forget_open_host(struct shfs_store *store, const char *host);
 struct shfs_segment;
 _must_check_ int forget_open_segment(int dirfd, const char *name,
                                      struct shfs_segment **out);
-
-/* The contents in a record that have an object or may have one, NULL behind the last. */
-void forget_contents(struct shfs_record *rec, struct shfs_content *out[static 3]);

@@ -3,7 +3,6 @@
 
 #include "common/clock.h"
 #include "common/io.h"
-#include "store/collect.h"
 #include "store/content.h"
 
 #include <errno.h>
@@ -16,6 +15,7 @@
 #define MAGIC    "shfsprn\1"
 #define HEAD     8
 #define ID_BYTES 20 /* hash, u32 nth */
+#define SUM      8  /* of all before it, at the end */
 #define NAME     "pruned"
 
 struct pruned {
@@ -23,7 +23,7 @@ struct pruned {
 	struct stat of;  /* the file that is mapped */
 	int64_t seen_ns; /* when that was looked at */
 	const char *map;
-	size_t len;
+	size_t len, n; /* bytes, ids */
 };
 
 struct pruned *pruned_new(void)
@@ -40,7 +40,7 @@ static void unmap(struct pruned *p)
 	if (p->map)
 		munmap((void *)p->map, p->len);
 	p->map = NULL;
-	p->len = 0;
+	p->len = p->n = 0;
 	p->of = (struct stat){ 0 };
 }
 
@@ -53,32 +53,48 @@ void pruned_free(struct pruned *p)
 	free(p);
 }
 
+/* The ids in a list that is right. */
+static size_t count(const void *list, size_t len)
+{
+	struct shfs_cursor sum;
+
+	if (len < HEAD + SUM || (len - HEAD - SUM) % ID_BYTES ||
+	    memcmp(list, MAGIC, HEAD))
+		return SIZE_MAX;
+	sum = (struct shfs_cursor){ (const unsigned char *)list + len - SUM,
+		                    (const unsigned char *)list + len, false };
+	if (shfs_object_hash64(list, len - SUM) != shfs_cursor_u64(&sum))
+		return SIZE_MAX;
+	return (len - HEAD - SUM) / ID_BYTES;
+}
+
 static int map(struct pruned *p, int fd, const struct stat *st)
 {
-	void *m;
+	size_t len = (size_t)st->st_size;
+	const void *m;
 
 	unmap(p);
-	if (st->st_size < HEAD || (st->st_size - HEAD) % ID_BYTES)
+	if (!len)
 		return -EBADMSG;
-	m = mmap(NULL, (size_t)st->st_size, PROT_READ, MAP_SHARED, fd, 0);
+	m = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
 	if (m == MAP_FAILED)
 		return -errno;
 	p->map = m;
-	p->len = (size_t)st->st_size;
+	p->len = len;
+	p->n = count(m, len);
 	p->of = *st;
-	return memcmp(m, MAGIC, HEAD) ? -EBADMSG : 0;
+	if (p->n != SIZE_MAX)
+		return 0;
+	unmap(p);
+	return -EBADMSG;
 }
 
 /* Lock held. The file is only ever replaced. */
-static int refresh(struct shfs_store *store, struct pruned *p)
+static int look_again(struct shfs_store *store, struct pruned *p)
 {
 	_cleanup_close_ int fd = -1;
-	int64_t now = shfs_clock_ns(CLOCK_MONOTONIC_COARSE);
 	struct stat st;
 
-	if (!now || now == p->seen_ns)
-		return 0;
-	p->seen_ns = now;
 	if (fstatat(store->dirfd, NAME, &st, AT_SYMLINK_NOFOLLOW)) {
 		unmap(p);
 		return errno == ENOENT ? 0 : -errno;
@@ -91,6 +107,18 @@ static int refresh(struct shfs_store *store, struct pruned *p)
 	if (fd < 0 || fstat(fd, &st))
 		return -errno;
 	return map(p, fd, &st);
+}
+
+static int refresh(struct shfs_store *store, struct pruned *p)
+{
+	int64_t now = shfs_clock_ns(CLOCK_MONOTONIC_COARSE);
+	int r;
+
+	if (!now || now == p->seen_ns)
+		return 0;
+	r = look_again(store, p);
+	p->seen_ns = r ? 0 : now;
+	return r;
 }
 
 static void unpack(const char *at, struct shfs_object_id *out)
@@ -118,8 +146,7 @@ int shfs_object_is_pruned(struct shfs_store *store, const struct shfs_object_id 
 	pthread_mutex_lock(&p->lock);
 	r = refresh(store, p);
 	if (!r && p->map)
-		r = !!bsearch(id, p->map + HEAD, (p->len - HEAD) / ID_BYTES, ID_BYTES,
-		              compare_packed);
+		r = p->n && bsearch(id, p->map + HEAD, p->n, ID_BYTES, compare_packed);
 	pthread_mutex_unlock(&p->lock);
 	return r;
 }
@@ -146,54 +173,85 @@ int shfs_object_was_pruned(struct shfs_store *store, const struct shfs_object_id
 	return r;
 }
 
-static void pack(const struct shfs_object_id *id, struct shfs_buf *out)
+/* --- the list --- */
+
+int pruned_parse(const void *list, size_t len, const struct shfs_objects *among,
+                 struct shfs_objects *out)
 {
-	shfs_buf_add(out, id->hash, sizeof(id->hash));
-	shfs_buf_u32(out, id->nth);
-}
+	const char *at = (const char *)list + HEAD;
+	size_t n = count(list, len), left = len > HEAD ? (len - HEAD) / ID_BYTES : 0;
+	int r = 0;
 
-/* Both lists, each id once. */
-static void merge(const struct pruned *p, const struct shfs_object_id *ids, size_t n,
-                  struct shfs_buf *out)
-{
-	const char *at = p->map ? p->map + HEAD : NULL;
-	const char *end = p->map ? p->map + p->len : NULL;
-	struct shfs_object_id old;
+	for (size_t i = 0; i < MIN(n, left) && !r; i++, at += ID_BYTES) {
+		struct shfs_object_id id;
 
-	shfs_buf_add(out, MAGIC, HEAD);
-	while (n || at != end) {
-		int c = 1;
-
-		if (at != end) {
-			unpack(at, &old);
-			c = n ? shfs_object_compare(&old, ids) : -1;
-		}
-		pack(c <= 0 ? &old : ids, out);
-		if (c <= 0)
-			at += ID_BYTES;
-		if (c >= 0) {
-			ids++;
-			n--;
-		}
+		unpack(at, &id);
+		if (!among || shfs_objects_has(among, &id))
+			r = shfs_objects_add(out, &id);
 	}
+	shfs_objects_sort(out);
+	return r ? r : n == SIZE_MAX ? -EBADMSG : 0;
 }
 
-int pruned_add(struct shfs_store *store, const struct shfs_object_id *ids, size_t n)
+void pruned_print(const struct shfs_objects *objects, struct shfs_buf *out)
 {
-	_cleanup_buf_ struct shfs_buf all = { 0 };
+	shfs_buf_add(out, MAGIC, HEAD);
+	for (size_t i = 0; i < objects->n; i++) {
+		shfs_buf_add(out, objects->ids[i].hash, sizeof(objects->ids[i].hash));
+		shfs_buf_u32(out, objects->ids[i].nth);
+	}
+	if (!out->failed)
+		shfs_buf_u64(out, shfs_object_hash64(out->data, out->len));
+}
+
+int pruned_load(struct shfs_store *store, struct shfs_objects *out)
+{
+	_cleanup_buf_ struct shfs_buf list = { 0 };
+	int r = shfs_read_file_at(store->dirfd, NAME, INT32_MAX, &list);
+
+	return r ? (r == -ENOENT ? 0 : r)
+	         : pruned_parse(list.data ?: "", list.len, NULL, out);
+}
+
+static int add(struct shfs_store *store, const struct shfs_object_id *ids, size_t n,
+               bool despite_damage)
+{
+	_cleanup_objects_ struct shfs_objects all = { 0 };
+	_cleanup_buf_ struct shfs_buf list = { 0 };
+	int r = pruned_load(store, &all);
+
+	if (r == -EBADMSG)
+		r = despite_damage ? 0 : -EUCLEAN;
+	for (size_t i = 0; i < n && !r; i++)
+		r = shfs_objects_add(&all, &ids[i]);
+	if (r)
+		return r;
+	shfs_objects_sort(&all);
+	pruned_print(&all, &list);
+	return list.failed ? -ENOMEM
+	                   : shfs_write_file_at(store->dirfd, NAME, 0600, list.data,
+	                                        list.len);
+}
+
+static int add_alone(struct shfs_store *store, const struct shfs_object_id *ids, size_t n,
+                     bool despite_damage)
+{
 	struct pruned *p = store->pruned;
 	int r;
 
 	pthread_mutex_lock(&p->lock);
+	r = add(store, ids, n, despite_damage);
 	p->seen_ns = 0;
-	r = refresh(store, p);
-	p->seen_ns = 0;
-	if (!r)
-		merge(p, ids, n, &all);
-	if (!r)
-		r = all.failed ? -ENOMEM
-		               : shfs_write_file_at(store->dirfd, NAME, 0600, all.data,
-		                                    all.len);
 	pthread_mutex_unlock(&p->lock);
 	return r;
+}
+
+int pruned_add(struct shfs_store *store, const struct shfs_object_id *ids, size_t n)
+{
+	return add_alone(store, ids, n, false);
+}
+
+int pruned_mend(struct shfs_store *store)
+{
+	return add_alone(store, NULL, 0, true);
 }

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "common/record.h"
+#include "store/objects.h"
 #include "store/store.h"
 
 struct pruned;
@@ -22,6 +22,17 @@ _must_check_ int shfs_object_is_pruned(struct shfs_store *store,
 _must_check_ int shfs_object_was_pruned(struct shfs_store *store,
                                         const struct shfs_object_id *id);
 
-/* Notes it durably, before they go; ids are sorted. */
+/* Notes it durably, before they go. -EUCLEAN: the list is damaged. One process. */
 _must_check_ int pruned_add(struct shfs_store *store, const struct shfs_object_id *ids,
                             size_t n);
+
+/* All of the list, sorted. -EBADMSG: it is damaged, and out has what may be left of it.
+ */
+_must_check_ int pruned_load(struct shfs_store *store, struct shfs_objects *out);
+/* Writes a damaged one anew, with what may be left. */
+_must_check_ int pruned_mend(struct shfs_store *store);
+
+/* A list, as the file has it; among: only what is in there, too, or NULL. */
+_must_check_ int pruned_parse(const void *list, size_t len,
+                              const struct shfs_objects *among, struct shfs_objects *out);
+void pruned_print(const struct shfs_objects *sorted, struct shfs_buf *out);

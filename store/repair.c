@@ -9,6 +9,7 @@
 #include "store/journal.h"
 #include "store/object.h"
 #include "store/place.h"
+#include "store/pruned.h"
 #include "store/rewrite.h"
 
 #include <errno.h>
@@ -18,7 +19,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define ASIDE        "quarantine"
 #define CHUNK_BYTES  4096u
 #define BEGIN_BYTES  (64u << 10)  /* a PRODUCER record is no longer */
 #define SEALED_HEAD  ((size_t)32) /* of zstd: the frame and its first block */
@@ -366,14 +366,16 @@ static int mend(struct repair *rp, size_t i)
 			rp->out->loose++;
 			/* also where it can be read now: check found it there then */
 			if (f->has_object)
-				r = shfs_object_list_add(&rp->known.objects, &f->object);
+				r = shfs_objects_add(&rp->known.objects, &f->object);
 			return r ? r : move_aside(rp, f->file);
 		}
 		if (f->kind != SHFS_FLAW_LOOKUP)
 			r = copy_aside(rp, f->file, f->offset, f->bytes);
 		return r ? r : note_pack(rp, f->file);
+	case SHFS_FLAW_PRUNED:
+		return copy_aside(rp, f->file, 0, 0) ?: pruned_mend(rp->store);
 	case SHFS_FLAW_MISSING:
-		return shfs_object_list_add(&rp->known.objects, &f->object);
+		return shfs_objects_add(&rp->known.objects, &f->object);
 	default:
 		return 0;
 	}
@@ -419,11 +421,11 @@ static int note_known(struct repair *rp)
 		if (!f->harmless)
 			continue;
 		if (f->kind == SHFS_FLAW_MISSING)
-			r = shfs_object_list_add(&rp->known.objects, &f->object);
+			r = shfs_objects_add(&rp->known.objects, &f->object);
 		else if (f->kind == SHFS_FLAW_RECORD)
 			r = note_log(rp, f);
 	}
-	shfs_object_list_sort(&rp->known.objects);
+	shfs_objects_sort(&rp->known.objects);
 	return r ? r : check_known_save(rp->store, &rp->known);
 }
 
@@ -473,10 +475,10 @@ static int name_aside(struct shfs_repair *out)
 {
 	time_t now = time(NULL);
 	struct tm tm;
-	char text[sizeof(ASIDE) + 32];
+	char text[sizeof(REPAIR_ASIDE) + 32];
 
 	if (!gmtime_r(&now, &tm) ||
-	    !strftime(text, sizeof(text), ASIDE "/%Y%m%dT%H%M%SZ", &tm))
+	    !strftime(text, sizeof(text), REPAIR_ASIDE "/%Y%m%dT%H%M%SZ", &tm))
 		return -EINVAL;
 	out->aside = strdup(text);
 	return out->aside ? 0 : -ENOMEM;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """shfs export tar and shfs import: a store, or a part of it, in another store; and archives of a stranger."""
 
+import glob
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import tarfile
 
 import pytest
 
+from test_check import flip
 from test_forget import CALLS, SECRET, commands, shfs, snapshot, state, unzstd, work
 
 assert shfs and work  # fixtures
@@ -45,10 +47,16 @@ def everything(shfs, sandbox):
     return found
 
 
-def entries(path):
+def read(path):
     with open(path, "rb") as file:
-        with tarfile.open(fileobj=io.BytesIO(unzstd(file.read()))) as tar:
-            return [(member, tar.extractfile(member).read()) for member in tar]
+        return file.read()
+
+
+def entries(archive):
+    """Of its bytes, or its name."""
+    data = archive if isinstance(archive, bytes) else read(archive)
+    with tarfile.open(fileobj=io.BytesIO(unzstd(data))) as tar:
+        return [(member, tar.extractfile(member).read()) for member in tar]
 
 
 def write(path, members):
@@ -253,6 +261,37 @@ def test_killed(archive, sandbox, shfs, other):
         assert not left
 
 
+def names_of(members):
+    return [m.name for m, _ in members if "/objects/" in m.name]
+
+
+@pytest.mark.users("ordinary")
+def test_the_archive_before(archive, sandbox, shfs, mount):
+    """It stays until the next one is whole: also if that is killed, or finds no room; damage costs only what is damaged."""
+    before, names = read(archive), set(os.listdir(sandbox.home))
+    program, trace = sandbox.run("which", "shfs").stdout.strip(), f"{sandbox.path}/tmp/trace"
+    write_calls = "trace=write,pwrite64,fsync,renameat2"
+    sandbox.run("strace", "-f", "-o", trace, "-e", write_calls, program, "export", "tar", "--force", "-o", archive, cwd="/",
+                env={"ASAN_OPTIONS": "detect_leaks=0"})
+    with open(trace, encoding="utf-8", errors="replace") as lines:
+        fsyncs = sum("fsync(" in line for line in lines)
+    for inject in f"fsync:signal=KILL:when={fsyncs}", f"fsync:error=ENOSPC:when={fsyncs}", "renameat2:error=EIO":
+        sandbox.run("strace", "-f", "-o", trace, "-e", write_calls, "-e", f"inject={inject}", program, "export", "tar", "--force",
+                    "-o", archive, cwd="/", env={"ASAN_OPTIONS": "detect_leaks=0"}, check=False)
+        assert read(archive) == before, inject
+        left = set(os.listdir(sandbox.home)) - names
+        assert [name.startswith("all.tar.zst.part-") for name in left] == [True] * ("KILL" in inject), left
+        for name in left:
+            os.unlink(f"{sandbox.home}/{name}")
+    mounted = mount()
+    sandbox.write("large", os.urandom(1_200_000))
+    mounted.unmount()
+    [large] = glob.glob(f"{sandbox.store}/objects/??/*")
+    flip(large, 5000)
+    assert "damaged in the store" in shfs("export", "tar", "--force", "-o", archive, check=1).stderr
+    assert set(names_of(entries(archive))) >= set(names_of(entries(before)))
+
+
 @pytest.mark.users("root")
 def test_no_room_in_tmp(archive, sandbox, shfs, other):
     """Contents pass through a file there: it is told, and nothing is half there."""
@@ -283,12 +322,38 @@ def test_snapshot_is_untouched(archive, sandbox, shfs):
 
 
 @pytest.mark.users("ordinary")
-def test_what_was_pruned(work, sandbox, shfs):
-    """All else is in the archive."""
-    work.run("for i in 1 2 3; do echo $i > often; done; echo 1 > once")
-    shfs("sync")
-    shfs("prune", "--keep-last", "1")
+def test_what_was_pruned(work, sandbox, shfs, mount, other):
+    """All else is in the archive; and that it was, for who takes it in."""
+    mounted = mount()
+    sandbox.sh("for i in 1 2 3; do echo $i > often; done; echo once > once")
+    mounted.unmount()
+    assert json.loads(shfs("prune", "--keep-last", "1", "--json").stdout)["objects"] > 2
     path = f"{sandbox.home}/pruned.tar.zst"
     shfs("export", "tar", "-o", path)
-    with open(path, "rb") as file:
-        assert b"shfs/objects/" in unzstd(file.read())
+    members, there = entries(path), in_other(sandbox, other)
+    assert [m.name for m, _ in members].count("shfs/pruned") == 1 == len({m.name.split("/")[1] for m, _ in members} - {"format", "journal", "objects"})
+    said = json.loads(there("import", "--json", path).stdout)
+    assert said["missing"] == 0 and everything_of(there, sandbox) == everything_of(shfs, sandbox)
+    assert "pruned" in there("cat", f"{sandbox.project}/often@1", check=1).stderr
+    there("check", "--read-data")
+    # what the archive calls pruned and this store has is not; and what is pruned here comes back
+    once = f"{sandbox.project}/once"
+    assert json.loads(there("prune", "--also-newest", "--json", once).stdout)["objects"] <= 1
+    assert json.loads(there("import", "--json", path).stdout)["missing"] == 0
+    assert there("cat", f"{once}@1").stdout == "once\n" and everything_of(there, sandbox) == everything_of(shfs, sandbox)
+    # a stranger's
+    list_at = next(i for i, (m, _) in enumerate(members) if m.name == "shfs/pruned")
+    for damaged in members[list_at][1][:-1], b"", members[list_at][1][:30] + b"x" + members[list_at][1][31:]:
+        changed = [*members[:list_at], ("shfs/pruned", damaged), *members[list_at + 1:]]
+        assert "damaged" in there("import", write(path, changed), check=1).stderr
+    assert "twice" in there("import", write(path, [*members, members[list_at]]), check=1).stderr
+    # before the journal, or of contents that it does not name: it says nothing
+    write(path, [members[0], members[list_at], *members[1:list_at]])
+    sandbox.run("rm", "-r", other["SHFS_STORE"])
+    assert json.loads(there("import", "--json", path).stdout)["missing"] > 0
+    assert there("check", check=1)
+
+
+def everything_of(shfs, sandbox):
+    return {name: [(v["n"], v["object"], v["not_archived"]) for v in json.loads(shfs("log", "--json", f"{sandbox.project}/{name}").stdout)["versions"]]
+            for name in ("often", "once", "a.txt", "long")}

@@ -277,6 +277,53 @@ def test_gc(sandbox, shfs, six):
     shfs("umount", f"{six}/second")
 
 
+@pytest.mark.users("ordinary")
+def test_gc_after_a_repair(sandbox, shfs, six):
+    """What was set aside may be all that names a content: it stays until the user has done with that."""
+    shfs("umount", six)
+    [segment] = glob.glob(f"{sandbox.store}/journal/*/fuse-*.seg.zst")
+    sandbox.run("sh", "-c", f"cp {segment} {sandbox.home}/right; echo garbage > {segment}.x; mv {segment}.x {segment}")
+    assert json.loads(shfs("repair", "--json").stdout)["segments_unreadable"] == 1
+    for options in [], ["--dry-run"]:
+        assert "set aside" in shfs("gc", *options, check=4).stderr
+    sandbox.run("cp", f"{sandbox.home}/right", segment)
+    shfs("reindex")
+    assert [shfs("cat", f"{six}/file@{n}").stdout_bytes for n in range(1, 7)] == [content("file", n) for n in range(6)]
+    os.unlink(segment)
+    sandbox.run("rm", "-r", f"{sandbox.store}/quarantine")
+    assert json.loads(shfs("gc", "--json").stdout)["objects"] == 8
+
+
+@pytest.mark.users("ordinary")
+def test_a_damaged_list(sandbox, shfs, six):
+    """Of what was pruned: a flipped bit is found, nothing is pruned then, and at most one of it is told as lost."""
+    shfs("prune", "--keep-last", "3")
+    shfs("umount", six)
+    path, before = f"{sandbox.store}/pruned", states(sandbox, "file")
+    with open(path, "rb") as file:
+        right = file.read()
+    chance = random.Random(5)
+    for at in [0, 7, *chance.sample(range(8, len(right) - 8), 8), len(right) - 1]:
+        data = bytearray(right)
+        data[at] ^= 1 << chance.randrange(8)
+        sandbox.write_outside(path, bytes(data), 0o600)
+        found = json.loads(shfs("check", "--json", check=1).stdout)
+        assert [f["file"] for f in found["flaws"] if f["kind"] == "pruned"] == ["pruned"], at
+        assert "shfs repair" in shfs("prune", "--keep-last", "1", check=4).stderr
+        shfs("repair")
+        found = json.loads(shfs("check", "--read-data", "--json").stdout)
+        inside = 8 <= at < len(right) - 8
+        assert [f["kind"] for f in found["flaws"]] == ["missing"] * inside, "a known loss"
+        changed = {n for n, state in states(sandbox, "file").items() if state != before[n]}
+        assert len(changed) == inside, at
+        sandbox.run("rm", "-r", f"{sandbox.store}/state/damage")
+    for cut in 0, 5, 8, 30, len(right) - 1:
+        sandbox.write_outside(path, right[:cut], 0o600)
+        assert json.loads(shfs("check", "--json", check=1).stdout)["flaws"], cut
+    sandbox.write_outside(path, right, 0o600)
+    shfs("check", "--read-data")
+
+
 # --- F37: beside writers and restores, killed at any instant ---
 
 WRITER = r"""

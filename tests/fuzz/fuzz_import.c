@@ -3,7 +3,8 @@
  * What shfs import takes in, and an index made of it. An input is entries of a kind (1
  * byte), a length (2) and data: 'H' and 'N' name the host and the file that follow, 'S'
  * is a segment (as fuzz_segment builds it), 'L' a hook log or a file as it is, 'O' an
- * object of that content, 'X' one of another. Taken in twice, it brings nothing new.
+ * object of that content, 'X' one of another, 'P' a list of what was pruned as it
+ * is, 'Q' one of these ids. Taken in twice, it brings nothing new.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -11,6 +12,7 @@
 #include "store/index.h"
 #include "store/object-internal.h"
 #include "store/object.h"
+#include "store/pruned.h"
 
 #include <errno.h>
 #include <ftw.h>
@@ -54,6 +56,25 @@ static int take_object(struct shfs_import *m, char kind, struct shfs_bytes conte
 	return shfs_import_object(m, name, content.data, content.len);
 }
 
+/* data: ids, as a list has them. */
+static int take_pruned(struct shfs_import *m, struct shfs_bytes data)
+{
+	struct shfs_cursor c = { (const unsigned char *)data.data,
+		                 (const unsigned char *)data.data + data.len, false };
+	_cleanup_objects_ struct shfs_objects objects = { 0 };
+	_cleanup_buf_ struct shfs_buf list = { 0 };
+
+	for (struct shfs_object_id id = { 0 }; c.p < c.end;) {
+		shfs_cursor_copy(&c, id.hash, sizeof(id.hash));
+		id.nth = shfs_cursor_u32(&c);
+		if (!c.failed)
+			FUZZ_ASSERT(!shfs_objects_add(&objects, &id));
+	}
+	shfs_objects_sort(&objects);
+	pruned_print(&objects, &list);
+	return shfs_import_pruned(m, list.data, list.len);
+}
+
 struct names {
 	char host[80], file[220];
 };
@@ -78,6 +99,10 @@ static int take_entry(struct shfs_import *m, struct names *names, char kind,
 	case 'O':
 	case 'X':
 		return take_object(m, kind, d);
+	case 'P':
+		return shfs_import_pruned(m, d.data, d.len);
+	case 'Q':
+		return take_pruned(m, d);
 	default:
 		return 0;
 	}

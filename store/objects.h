@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* objects.h - a set of objects, by their ids. One thread. */
+#pragma once
+
+#include "common/record.h"
+
+#include <stddef.h>
+
+/* Zeros: none. It owns ids. */
+struct shfs_objects {
+	struct shfs_object_id *ids;
+	size_t n, cap;
+};
+
+/* Orders ids, for qsort and bsearch. */
+int shfs_object_compare(const void *a, const void *b);
+
+/* At the end. */
+_must_check_ int shfs_objects_add(struct shfs_objects *objects,
+                                  const struct shfs_object_id *id);
+/* All that the record names. */
+_must_check_ int shfs_objects_add_of(struct shfs_objects *objects,
+                                     struct shfs_record *record);
+/* In order, each once: before these, which are of a sorted one. */
+void shfs_objects_sort(struct shfs_objects *objects);
+bool shfs_objects_has(const struct shfs_objects *objects,
+                      const struct shfs_object_id *id);
+/* Its place; SIZE_MAX: it has none. */
+size_t shfs_objects_find(const struct shfs_objects *objects,
+                         const struct shfs_object_id *id);
+
+void shfs_objects_free(struct shfs_objects *objects);
+#define _cleanup_objects_ _cleanup_(shfs_objects_free)
