@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What must be in the kernel, shfs.ko and the BPF programs on functions, under those of Debian in a
-virtual machine (tests/vm/run). SHFS_TEST_VM=all runs all cases there that are for any driver,
-SHFS_TEST_VM=EXPRESSION those that it names (as -k does)."""
+virtual machine (tests/vm/run). SHFS_TEST_VM=all runs all cases there that are for any driver, with each
+driver in each kernel, SHFS_TEST_VM=EXPRESSION those that it names (as -k does)."""
 
 import contextlib
 import fcntl
@@ -20,6 +20,7 @@ VM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "
 TOP = os.path.dirname(os.path.dirname(VM))
 MODULE = os.path.join(TOP, "kmod-fast-path/module")
 KERNELS = ("6.1", "6.12")
+ONLY = os.environ.get("SHFS_TEST_VM", "")  # of the cases for any driver
 PROGRAMS = ("edges", "opens", "short")
 SECONDS = 240 * harness.PATIENCE
 
@@ -120,16 +121,21 @@ def disk(tmp_path_factory):
     return image
 
 
+# each driver in one kernel, or, if all is to run, in each
+PAIRS = [("6.1", "module"), ("6.12", "bpf")] if not ONLY else [(k, driver) for k in KERNELS for driver in ("module", "bpf")]
+
+
 @pytest.mark.timeout(7200)
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-@pytest.mark.parametrize("driver", ["module", "bpf"])
+@pytest.mark.parametrize(
+    "kernel, driver", [pytest.param(*pair, marks=pytest.mark.xdist_group(pair[0])) for pair in PAIRS], indirect=["kernel"]
+)
 def test_cases_for_any_driver(machine, disk, tmp_path, driver):
-    which = os.environ.get("SHFS_TEST_VM", "")
     arguments = tmp_path / "arguments"
-    chosen = "" if which == "all" else f"-k '{which or ' '.join(CORE.split())}'"
+    chosen = "" if ONLY == "all" else f"-k '{ONLY or ' '.join(CORE.split())}'"
     arguments.write_text(f"{driver} {ALL} --durations=10 {chosen}")
     modules = (f"--module={name}" for name in ("fuse", "overlay", "loop", "btrfs", "crc32c_generic"))
-    options = "--disk", disk, *modules, "--timeout", str(7200 if which else 4 * SECONDS)
+    options = "--disk", disk, *modules, "--timeout", str(7200 if ONLY else 4 * SECONDS)
     machine("suite.sh", *options, files=[f"{arguments}=arguments"])
 
 
@@ -137,12 +143,11 @@ def test_cases_for_any_driver(machine, disk, tmp_path, driver):
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.mark.parametrize("kernel", [pytest.param("6.12", marks=pytest.mark.xdist_group("6.12"))], indirect=True)
 def test_a_home_on_nfs(machine, disk, tmp_path):
-    which = os.environ.get("SHFS_TEST_VM", "")
     arguments = tmp_path / "arguments"
-    chosen = "" if which == "all" else f"-k '{which or 'two_hosts or out_of_reach'}'"
+    chosen = "" if ONLY == "all" else f"-k '{ONLY or 'two_hosts or out_of_reach'}'"
     arguments.write_text(f"none /tests/cases/test_nfs.py --durations=10 {chosen}")
     modules = (f"--module={name}" for name in ("fuse", "nfsd", "nfsv4", "veth"))
-    options = "--disk", disk, *modules, "--timeout", str(3600 if which else 4 * SECONDS)
+    options = "--disk", disk, *modules, "--timeout", str(3600 if ONLY else 4 * SECONDS)
     machine("suite.sh", *options, files=[f"{arguments}=arguments"])
 
 
