@@ -64,7 +64,7 @@ static int take_pruned(struct shfs_import *m, struct shfs_bytes data)
 	_cleanup_objects_ struct shfs_objects objects = { 0 };
 	_cleanup_buf_ struct shfs_buf list = { 0 };
 
-	for (struct shfs_object_id id = { 0 }; c.p < c.end;) {
+	for (struct shfs_object_id id = { 0 }; c.p < c.end && !c.failed;) {
 		shfs_cursor_copy(&c, id.hash, sizeof(id.hash));
 		id.nth = shfs_cursor_u32(&c);
 		if (!c.failed)
