@@ -302,6 +302,7 @@ const struct shfs_command shfs_cmd_history = {
 		"if these are given.\n"
 		"Files in .git, __pycache__ and the like are summed up, unless\n"
 		"PATH names one of them.",
+	.alone = true,
 	.options = options,
 	.max_args = -1,
 	.option = option,

@@ -368,6 +368,7 @@ const struct shfs_command shfs_cmd_impact = {
 		"Goes downstream: the commands that read that version (without @N: any "
 		"version),\n"
 		"what they made from then on, the commands that read that, and so on.",
+	.alone = true,
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,

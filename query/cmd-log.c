@@ -241,6 +241,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	struct log l = { .ctx = ctx };
 	int r, code = SHFS_EXIT_OK;
 
+	if (!opts.patch && !opts.interactive) /* these run diff */
+		shfs_context_alone(ctx);
 	l.index = shfs_context_index(ctx, &code);
 	l.store = l.index ? shfs_context_store(ctx, false, &code) : NULL;
 	if (!l.store)

@@ -550,6 +550,7 @@ const struct shfs_command shfs_cmd_show = {
 	.description = "COMMAND is the beginning of its id, 4 digits or more, as history "
 		       "shows it.\n"
 		       "FILE@N stands for the command that made this version.",
+	.alone = true,
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,

@@ -273,6 +273,7 @@ const struct shfs_command shfs_cmd_stale = {
 		"now,\n"
 		"or is stale itself. Without PATH: all below the working directory.\n"
 		"The exit code is 0 if nothing is stale, 1 if something is.",
+	.alone = true,
 	.options = options,
 	.max_args = -1,
 	.option = option,

@@ -496,6 +496,7 @@ const struct shfs_command shfs_cmd_stats = {
 		"With PATH, of commands that ran in it or below, and of files there.\n"
 		"Files in .git, __pycache__ and the like are left out, unless PATH\n"
 		"names one of them.",
+	.alone = true,
 	.options = options,
 	.max_args = -1,
 	.option = option,

@@ -247,6 +247,7 @@ const struct shfs_command shfs_cmd_undelete = {
 	.summary = "Bring back files that were removed",
 	.description = "Each gets the content that it held last. What is there is never\n"
 		       "replaced, and files that were renamed are not brought back.",
+	.alone = true,
 	.options = options,
 	.min_args = 0,
 	.max_args = -1,

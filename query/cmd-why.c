@@ -440,6 +440,7 @@ const struct shfs_command shfs_cmd_why = {
 		"is shown with what it had read before the version was done, and once.\n"
 		"With --from, the exit code is 0 if it depends on something below DIR, 1 "
 		"if not.",
+	.alone = true,
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,

@@ -31,7 +31,7 @@ struct shfs_command {
 	const struct shfs_option *options; /* ends with a NULL name; may be NULL */
 	int min_args, max_args;            /* of operands; max -1: any number */
 	bool hidden;                       /* not in lists: for hooks and completions */
-	bool alone; /* it runs no other program, a pager neither: so it may not */
+	bool alone; /* it runs no other program but the pager: so it may not */
 	/*
 	 * Called for each option in turn; value is NULL for a flag. Returns 0, or an exit
 	 * code after it has said what is wrong. NULL if there are no options.
@@ -74,6 +74,11 @@ bool shfs_context_screen_color(struct shfs_context *ctx); /* of the terminal */
  * config, $PAGER, less; LESS=FRX where unset; --no-pager). Call before the first output.
  */
 void shfs_context_pager(struct shfs_context *ctx);
+
+/* From now on no other program can be run, but the pager: what is read may be a
+ * stranger's. Before it is; who cannot have the filter (store/sandbox.h) goes on without.
+ */
+void shfs_context_alone(struct shfs_context *ctx);
 
 /*
  * --- messages: "shfs: ..." on standard error; user bytes are escaped by the caller ---

@@ -6,6 +6,7 @@
 #include "common/quote.h"
 #include "store/forget.h"
 #include "store/runtime.h"
+#include "store/sandbox.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -205,4 +206,11 @@ void shfs_context_pager(struct shfs_context *ctx)
 		command = "less";
 	if (*command && strcmp(command, "cat") != 0)
 		shfs_pager_start(command);
+}
+
+void shfs_context_alone(struct shfs_context *ctx)
+{
+	if (!ctx->no_pager)
+		shfs_pager_prepare();
+	(void)!shfs_sandbox_enter(SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_LOCKS);
 }

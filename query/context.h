@@ -21,6 +21,8 @@ struct shfs_context {
 
 void shfs_context_clear(struct shfs_context *ctx);
 
+/* Before this program is forbidden to run others: as one may be asked for. */
+void shfs_pager_prepare(void);
 /* Runs the pager on standard output until this program ends. */
 void shfs_pager_start(const char *command);
 

@@ -4,7 +4,6 @@
 
 #include "common/buf.h"
 #include "common/quote.h"
-#include "store/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -342,10 +341,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	code = check_operands(command, argc, argv);
 	if (code)
 		return code;
-	/* what it reads may be a stranger's; one who cannot have the filter goes on
-	 * without */
 	if (command->alone)
-		(void)!shfs_sandbox_enter(SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_LOCKS);
+		shfs_context_alone(ctx);
 	return command->run(ctx, argc, argv);
 }
 

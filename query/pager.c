@@ -2,6 +2,7 @@
 #include "query/context.h"
 
 #include "common/buf.h"
+#include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
 #include "query/model.h"
@@ -15,7 +16,16 @@
 /* What the shell ends with if it cannot run a program. */
 #define STATUS_NOT_RUN 126
 
-static pid_t pager;
+#define COMMAND_MAX 4096 /* a pipe takes it at once */
+
+/* A child that becomes the pager once it is told which: this process may be forbidden to
+ * run programs by then. */
+static struct {
+	pid_t pid;
+	int control, output;
+} prepared;
+static pid_t pager; /* it is one */
+static const int ends[] = { SIGINT, SIGHUP, SIGTERM, SIGQUIT };
 
 static int wait_for_pager(void)
 {
@@ -102,7 +112,6 @@ static bool can_run(const char *command)
 
 static void handle_signals(void)
 {
-	static const int ends[] = { SIGINT, SIGHUP, SIGTERM, SIGQUIT };
 	struct sigaction action = { .sa_handler = on_sigpipe };
 
 	sigaction(SIGPIPE, &action, NULL);
@@ -120,24 +129,62 @@ static void note_columns(void)
 	setenv("COLUMNS", text, true);
 }
 
+/* The child: runs what it is told to; without that it ends when its parent does. */
+static void wait_for_command(int control, int input)
+{
+	struct sigaction ignored = { .sa_handler = SIG_IGN }, before[ARRAY_SIZE(ends)];
+	struct shfs_buf command = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		sigaction(ends[i], &ignored, &before[i]);
+	if (shfs_read_fd(control, COMMAND_MAX, &command) || !command.len)
+		_exit(0);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		sigaction(ends[i], &before[i], NULL);
+	run(command.data, input);
+}
+
+void shfs_pager_prepare(void)
+{
+	int control[2], output[2];
+
+	if (prepared.pid || !isatty(STDOUT_FILENO) || pipe2(control, O_CLOEXEC))
+		return;
+	if (pipe2(output, O_CLOEXEC)) {
+		close(control[0]);
+		close(control[1]);
+		return;
+	}
+	fflush(NULL);
+	prepared.pid = fork();
+	if (prepared.pid == 0) {
+		close(control[1]);
+		close(output[1]);
+		wait_for_command(control[0], output[0]);
+	}
+	close(control[0]);
+	close(output[0]);
+	prepared.control = control[1];
+	prepared.output = output[1];
+}
+
 void shfs_pager_start(const char *command)
 {
-	int fds[2];
+	size_t len = strlen(command);
 
-	if (!can_run(command) || pipe2(fds, O_CLOEXEC))
+	shfs_pager_prepare();
+	if (prepared.pid <= 0 || len >= COMMAND_MAX || !can_run(command))
 		return;
 	fflush(NULL);
-	pager = fork();
-	if (pager == 0)
-		run(command, fds[0]);
-	if (pager > 0) {
-		note_columns();
-		dup2(fds[1], STDOUT_FILENO);
-		if (isatty(STDERR_FILENO))
-			dup2(fds[1], STDERR_FILENO);
-		handle_signals();
-		atexit(finish);
-	}
-	close(fds[0]);
-	close(fds[1]);
+	if (shfs_write_all(prepared.control, command, len))
+		return;
+	close(prepared.control);
+	pager = prepared.pid;
+	note_columns();
+	dup2(prepared.output, STDOUT_FILENO);
+	if (isatty(STDERR_FILENO))
+		dup2(prepared.output, STDERR_FILENO);
+	close(prepared.output);
+	handle_signals();
+	atexit(finish);
 }
