@@ -367,7 +367,9 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 	FILE *object = tmpfile();
 	int code = 0, r;
 
-	r = object ? shfs_forget_open(store, hook_dir, false, &p.forget) : -errno;
+	r = object ? pruned_look(store) : -errno;
+	if (!r)
+		r = shfs_forget_open(store, hook_dir, false, &p.forget);
 	if (!r) {
 		o.object = fileno(object);
 		p.index = shfs_forget_index(p.forget);
@@ -379,7 +381,11 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 		r = shfs_forget_measure(p.forget, &stats);
 	if (!r && !code)
 		r = write_all(&o, p.forget, fd);
-	if (r) {
+	if (r == -ENOTRECOVERABLE) {
+		shfs_error("the list of what was pruned from the store is damaged");
+		shfs_hint("shfs repair mends it");
+		code = SHFS_EXIT_FAILURE;
+	} else if (r) {
 		shfs_error("cannot write the archive: %s", strerror(-r));
 		code = SHFS_EXIT_FAILURE;
 	}

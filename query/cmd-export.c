@@ -2,14 +2,12 @@
 #include "query/archive.h"
 #include "query/export.h"
 #include "query/version-spec.h"
+#include "query/whole-file.h"
 
 #include "common/quote.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static struct {
@@ -113,55 +111,42 @@ static int prepare(struct shfs_context *ctx, struct shfs_export *x,
 	return code;
 }
 
-/* A file of that name is always a whole archive: the one before, until this one is. */
-static int write_tar(struct shfs_context *ctx, int n, char **paths)
+/* To what is no file: a pipe, /dev/null. */
+static int stream_tar(struct shfs_context *ctx, int n, char **paths)
 {
-	_cleanup_buf_ struct shfs_buf part = { 0 };
-	_cleanup_close_ int fd = -1;
+	struct shfs_export x = { 0 };
+	int code = open_output(&x), closed;
 	bool written;
-	int code;
 
-	if (!opts.force && !faccessat(AT_FDCWD, opts.output, F_OK, AT_SYMLINK_NOFOLLOW))
-		return shfs_fail_output(opts.output, EEXIST);
-	shfs_buf_printf(&part, "%s.part-%d", opts.output, (int)getpid());
-	if (part.failed)
-		return shfs_fail_output(opts.output, ENOMEM);
-	fd = open(part.data, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (fd < 0)
-		return shfs_fail_output(opts.output, errno);
-	code = shfs_archive_write(ctx, n, paths, fd, &written);
-	if (written && (fsync(fd) || renameat2(AT_FDCWD, part.data, AT_FDCWD, opts.output,
-	                                       opts.force ? 0 : RENAME_NOREPLACE))) {
-		code = shfs_fail_output(opts.output, errno);
-		written = false;
-	}
-	if (!written)
-		unlink(part.data);
-	return code;
+	if (code)
+		return code;
+	code = shfs_archive_write(ctx, n, paths, fileno(x.file), &written);
+	closed = close_output(&x);
+	return code ?: closed;
 }
 
 /* Not the commands behind files, but what the store has of them. */
 static int export_tar(struct shfs_context *ctx, int n, char **paths)
 {
-	struct shfs_export x = { 0 };
-	struct stat st;
-	int code, closed;
+	_cleanup_(shfs_whole_file_close) struct shfs_whole_file file = { .fd = -1 };
 	bool written;
+	int code, r;
 
 	if (!opts.output && isatty(STDOUT_FILENO)) {
 		shfs_error(
 			"an archive is not for the terminal: name a file with -o FILE");
 		return SHFS_EXIT_USAGE;
 	}
-	if (opts.output && strcmp(opts.output, "-") != 0 &&
-	    (lstat(opts.output, &st) || S_ISREG(st.st_mode)))
-		return write_tar(ctx, n, paths);
-	code = open_output(&x);
-	if (code)
-		return code;
-	code = shfs_archive_write(ctx, n, paths, fileno(x.file), &written);
-	closed = close_output(&x);
-	return code ?: closed;
+	if (!opts.output || !strcmp(opts.output, "-"))
+		return stream_tar(ctx, n, paths);
+	r = shfs_whole_file_begin(&file, opts.output, opts.force, 0600);
+	if (r == -ENOTSUP)
+		return stream_tar(ctx, n, paths);
+	if (r)
+		return shfs_fail_output(opts.output, -r);
+	code = shfs_archive_write(ctx, n, paths, file.fd, &written);
+	r = written ? shfs_whole_file_finish(&file) : 0;
+	return r ? shfs_fail_output(opts.output, -r) : code;
 }
 
 static int run(struct shfs_context *ctx, int argc, char **argv)

@@ -67,6 +67,10 @@ static int fail(struct job *j, const char *entry, int error)
 		shfs_hint("shfs umount first; an interrupted shfs forget goes on with "
 		          "--resume");
 		return SHFS_EXIT_REFUSED;
+	case -ENOTRECOVERABLE:
+		shfs_error("the list of what was pruned from the store is damaged");
+		shfs_hint("shfs repair mends it");
+		return SHFS_EXIT_FAILURE;
 	case -EILSEQ:
 		return refuse(
 			j, entry,

@@ -87,7 +87,8 @@ static int prune(struct shfs_prune *p)
 		code = opts.json ? say_json(p) : say(p, &s);
 	if (!code && !p->dry && p->policy.max_bytes &&
 	    shfs_usage_total(&p->after) > p->policy.max_bytes) {
-		shfs_warn("the store is larger than that still: no more may go");
+		shfs_warn("the store is larger than that still%s",
+		          p->exhausted ? ": no more may go" : "");
 		code = SHFS_EXIT_REFUSED;
 	}
 	shfs_buf_free(&s.out);

@@ -115,20 +115,10 @@ struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
 		shfs_warn("what was to be forgotten is not yet");
 		shfs_hint("shfs forget --resume goes on with it");
 	}
-	r = shfs_index_open(ctx->store, SHFS_INDEX_WRITE, &ctx->index);
+	r = shfs_index_open_to_ask(ctx->store, &ctx->index);
 	if (!r) {
 		freshen(ctx);
 		return ctx->index;
-	}
-	if (r == -EROFS || r == -EACCES || r == -ENOSPC || r == -EDQUOT) {
-		int error = r;
-
-		r = shfs_index_open(ctx->store, SHFS_INDEX_READ, &ctx->index);
-		if (!r) {
-			shfs_warn("what follows may not be up to date: %s",
-			          strerror(-error));
-			return ctx->index;
-		}
 	}
 	fail_index(ctx, r, code);
 	return NULL;

@@ -173,11 +173,18 @@ void shfs_pager_start(const char *command)
 	size_t len = strlen(command);
 
 	shfs_pager_prepare();
-	if (prepared.pid <= 0 || len >= COMMAND_MAX || !can_run(command))
+	if (prepared.pid <= 0 || !can_run(command))
 		return;
+	if (len >= COMMAND_MAX) {
+		shfs_warn("the command of the pager is too long");
+		return;
+	}
 	fflush(NULL);
-	if (shfs_write_all(prepared.control, command, len))
+	signal(SIGPIPE, SIG_IGN); /* should it have been killed */
+	if (shfs_write_all(prepared.control, command, len)) {
+		signal(SIGPIPE, SIG_DFL);
 		return;
+	}
 	close(prepared.control);
 	pager = prepared.pid;
 	note_columns();

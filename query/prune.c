@@ -10,6 +10,8 @@
 #include <string.h>
 #include <time.h>
 
+#define ROUNDS_MAX 16 /* others may write meanwhile */
+
 struct candidate {
 	struct shfs_object_id id;
 	int64_t time_ns; /* of the newest version that has it */
@@ -249,7 +251,7 @@ static int choose(struct picking *p)
 		return r;
 	if (n)
 		qsort(p->list, n, sizeof(*p->list), compare_times);
-	excess <<= MIN(prune->rounds, 16);
+	excess <<= prune->rounds;
 	for (n = 0; n < p->n && sum < excess; n++)
 		sum += p->list[n].stored;
 	p->n = n;
@@ -360,7 +362,9 @@ int shfs_prune_run(struct shfs_prune *prune)
 		}
 		if (!r)
 			r = shfs_store_usage(prune->store, &prune->after);
-		if (r || prune->dry || !prune->objects || !is_too_large(prune))
+		prune->exhausted = !prune->objects;
+		if (r || prune->dry || prune->exhausted || !is_too_large(prune) ||
+		    prune->rounds == ROUNDS_MAX)
 			break;
 		prune->before = prune->after;
 	}
@@ -388,21 +392,29 @@ int shfs_fail_collect(const char *what, int error)
 		shfs_hint("end all mounts on all machines, and say --offline");
 		return SHFS_EXIT_REFUSED;
 	case -EBADMSG:
-		shfs_error("nothing is %s: some of the journal is damaged, or was set "
-		           "aside as damaged, and may name what would go",
+		shfs_error("nothing is %s: some of the journal is damaged, and may name "
+		           "what would go",
 		           what);
 		shfs_hint("--despite-damage goes on all the same");
 		return SHFS_EXIT_REFUSED;
 	case -ENOSPC:
 	case -EDQUOT:
-	case -EROFS: /* the index can only be read, as there is no room for its log */
-		shfs_error("nothing is %s: %s", what, strerror(-error));
+		shfs_error("not all is %s: %s", what, strerror(-error));
 		shfs_hint("the store's disk needs some room for what is written before "
 		          "anything goes");
 		return SHFS_EXIT_FAILURE;
-	case -EUCLEAN:
-		shfs_error("nothing is %s: the list of what was before is damaged", what);
+	case -ENOTRECOVERABLE:
+		shfs_error("nothing is %s: the list of what was pruned before is damaged",
+		           what);
 		shfs_hint("shfs repair mends it");
+		return SHFS_EXIT_REFUSED;
+	case -ENOTEMPTY:
+		shfs_error(
+			"nothing is %s: what shfs repair set aside may name what would "
+			"go",
+			what);
+		shfs_hint("remove the directory quarantine of the store once you have "
+		          "done with it; --despite-damage goes on all the same");
 		return SHFS_EXIT_REFUSED;
 	case -EPROTONOSUPPORT:
 		shfs_error("nothing is %s: a newer shfs wrote some of the journal", what);

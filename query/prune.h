@@ -45,6 +45,7 @@ struct shfs_prune {
 	struct shfs_usage before, after;
 	shfs_prune_fn show; /* of a dry one; or NULL */
 	void *arg;
+	bool exhausted; /* no more may go */
 	unsigned rounds, picks;
 };
 

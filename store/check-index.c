@@ -95,11 +95,9 @@ int check_index(struct check_run *run, struct shfs_index **out)
 	_cleanup_index_ struct shfs_index *index = NULL;
 	size_t flaws = run->out->n_flaws;
 	bool sound;
-	int r = shfs_index_open(run->store, SHFS_INDEX_WRITE, &index);
+	int r = shfs_index_open_to_ask(run->store, &index);
 
 	*out = NULL;
-	if (r == -EROFS || r == -EACCES || r == -ENOSPC)
-		r = shfs_index_open(run->store, SHFS_INDEX_READ, &index);
 	if (!r)
 		r = check_pages(run, index);
 	sound = run->out->n_flaws == flaws;

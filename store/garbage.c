@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/garbage.h"
 
+#include "common/io.h"
 #include "store/index-check.h"
 #include "store/inventory.h"
 #include "store/journal.h"
@@ -8,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,27 +37,41 @@ static int visit(const struct shfs_journal_file *file, void *arg)
 	return r;
 }
 
+/* quarantine/<time>/journal/<host>/<segment>: is there one? dirfd is taken. */
+static int find_segment(int dirfd, unsigned depth)
+{
+	DIR *dir = dirfd < 0 ? NULL : fdopendir(dirfd);
+	struct dirent *e;
+	int r = 0;
+
+	if (!dir) {
+		r = errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+		if (dirfd >= 0)
+			close(dirfd);
+		return r;
+	}
+	while (!r && (e = shfs_readdir(dir, &r))) {
+		if (*e->d_name == '.' ||
+		    (depth == 1 && strcmp(e->d_name, "journal") != 0))
+			continue;
+		if (depth < 3)
+			r = find_segment(openat(dirfd, e->d_name,
+			                        O_RDONLY | O_DIRECTORY | O_NOFOLLOW |
+			                                O_CLOEXEC),
+			                 depth + 1);
+		else if (strstr(e->d_name, ".seg"))
+			r = -ENOTEMPTY;
+	}
+	closedir(dir);
+	return r;
+}
+
 /* What a repair set aside may have been the only one to name a content. */
 static int look_aside(struct shfs_store *store)
 {
-	int fd = openat(store->dirfd, REPAIR_ASIDE,
-	                O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	int r = dir || errno == ENOENT ? 0 : -errno;
-	struct dirent *e;
-
-	while (dir && !r && (e = readdir(dir))) {
-		char path[sizeof(e->d_name) + sizeof("/journal")];
-
-		snprintf(path, sizeof(path), "%s/journal", e->d_name);
-		if (strcmp(e->d_name, "..") && !faccessat(fd, path, F_OK, 0))
-			r = -EBADMSG;
-	}
-	if (dir)
-		closedir(dir);
-	else if (fd >= 0)
-		close(fd);
-	return r;
+	return find_segment(openat(store->dirfd, REPAIR_ASIDE,
+	                           O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+	                    0);
 }
 
 int shfs_journal_is_whole(struct shfs_store *store)

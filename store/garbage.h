@@ -9,8 +9,9 @@ struct shfs_garbage {
 	bool despite_damage; /* what damaged records named counts for nothing */
 };
 
-/* For struct shfs_collect; arg: the above. -EBADMSG: some of the journal is damaged, or
- * was set aside by a repair; -EPROTONOSUPPORT: a newer shfs wrote some of it. */
+/* For struct shfs_collect; arg: the above. -EBADMSG: some of the journal is damaged;
+ * -ENOTEMPTY: a repair set some of it aside; -EPROTONOSUPPORT: a newer shfs wrote some.
+ */
 _must_check_ int shfs_garbage_pick(void *arg, struct shfs_objects *out);
 
 /* Can all of the journal be read? Errors as above. */

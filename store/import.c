@@ -62,6 +62,8 @@ int shfs_import_new(struct shfs_store *store, bool dry_run, struct shfs_import *
 		r = shfs_store_share(store, 0);
 	if (!r)
 		r = shfs_forget_pending(store) ? -EBUSY : forget_plan_clear(store);
+	if (!r)
+		r = pruned_look(store);
 	if (r) {
 		shfs_import_free(m);
 		return r;
@@ -169,18 +171,29 @@ int shfs_import_pruned(struct shfs_import *m, const void *data, size_t len)
 	return pruned_parse(data, len, &m->named, &m->pruned);
 }
 
-static void count_missing(struct shfs_import *m)
+/* What the archive names and nobody has was pruned, as it says or as is known here
+ * (pruned is what is new of it then), or was lost. */
+static int find_missing(struct shfs_import *m)
 {
+	struct shfs_objects pruned = { 0 };
+	int r = 0;
+
 	shfs_objects_sort(&m->came);
 	shfs_objects_sort(&m->named);
-	for (size_t i = 0; i < m->named.n; i++) {
+	for (size_t i = 0; i < m->named.n && !r; i++) {
 		const struct shfs_object_id *id = &m->named.ids[i];
 
-		m->stats.missing += !shfs_objects_has(&m->came, id) &&
-		                    !shfs_objects_has(&m->pruned, id) &&
-		                    !is_there(m, id) &&
-		                    shfs_object_is_pruned(m->store, id) <= 0;
+		if (shfs_objects_has(&m->came, id) || is_there(m, id) ||
+		    shfs_object_is_pruned(m->store, id) > 0)
+			continue;
+		if (shfs_objects_has(&m->pruned, id))
+			r = shfs_objects_add(&pruned, id);
+		else
+			m->stats.missing++;
 	}
+	shfs_objects_free(&m->pruned);
+	m->pruned = pruned;
+	return r;
 }
 
 /* --- segments --- */
@@ -500,7 +513,7 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 	int r = commit(m);
 
 	if (!r)
-		count_missing(m);
+		r = find_missing(m);
 	if (!r)
 		r = install_all(m, true);
 	if (!r && !m->dry_run && m->pruned.n)

@@ -17,7 +17,7 @@ struct shfs_import;
 
 /* The store is borrowed. dry_run: everything is looked at, and nothing stays. -EBUSY:
  * another import or a collection is at work, or something is being forgotten
- * (shfs_forget_pending). */
+ * (shfs_forget_pending); -ENOTRECOVERABLE: of pruned_look. */
 _must_check_ int shfs_import_new(struct shfs_store *store, bool dry_run,
                                  struct shfs_import **out);
 /* Without a finish nothing was imported. NULL is fine. */

@@ -51,6 +51,7 @@ struct shfs_index {
 	sqlite3_stmt *kept[16];   /* of closed shfs_rows, to be used again */
 	size_t next_kept;
 	bool writable;
+	int read_only;            /* why it is not, or 0 */
 	struct shfs_trace *trace; /* of its ingest; NULL: none is wanted */
 };
 

@@ -241,11 +241,23 @@ static int configure(struct shfs_index *index)
 	                                    ?: shfs_access_table_register(db, index->codecs));
 }
 
+/* As SQLite wants a URI. immutable: nobody writes to it; there is no log beside it. */
+static int print_uri(const char *path, bool immutable, struct shfs_buf *out)
+{
+	shfs_buf_str(out, "file:");
+	for (const char *c = path; *c; c++)
+		shfs_buf_printf(out, strchr("%?#", *c) ? "%%%02x" : "%c", *c);
+	if (immutable)
+		shfs_buf_str(out, "?immutable=1");
+	return out->failed ? -ENOMEM : 0;
+}
+
 static int open_database(struct shfs_store *store, const char *name, bool writable,
-                         struct shfs_index **out)
+                         bool immutable, struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = calloc(1, sizeof(*index));
 	_cleanup_free_ char *path = NULL;
+	_cleanup_buf_ struct shfs_buf uri = { 0 };
 	int r, rc;
 
 	if (store->index_fd < 0)
@@ -253,7 +265,9 @@ static int open_database(struct shfs_store *store, const char *name, bool writab
 	path = shfs_path_join(store->index_path, name);
 	if (!index || !path)
 		return -ENOMEM;
-	r = writable ? make_file(store, name) : 0;
+	r = print_uri(path, immutable, &uri);
+	if (!r && writable)
+		r = make_file(store, name);
 	if (!r)
 		r = check_file(store, name);
 	if (r)
@@ -263,9 +277,10 @@ static int open_database(struct shfs_store *store, const char *name, bool writab
 	index->codecs = codecs_new();
 	if (!index->codecs)
 		return -ENOMEM;
-	rc = sqlite3_open_v2(path, &index->db,
+	rc = sqlite3_open_v2(uri.data, &index->db,
 	                     (writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
-	                             SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
+	                             SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
+	                             SQLITE_OPEN_EXRESCODE,
 	                     NULL);
 	if (rc)
 		return shfs_index_errno(index->db, rc);
@@ -447,7 +462,7 @@ static int open_writing(struct shfs_store *store, struct shfs_index **out)
 {
 	for (int ms = 0;; ms += 10) {
 		_cleanup_index_ struct shfs_index *index = NULL;
-		int r = open_database(store, INDEX_NAME, true, &index);
+		int r = open_database(store, INDEX_NAME, true, false, &index);
 
 		if (r)
 			return r;
@@ -460,18 +475,30 @@ static int open_writing(struct shfs_store *store, struct shfs_index **out)
 	}
 }
 
-/* For ourselves alone, to read: SQLite's log has its shared memory in ours then, and not
- * in a file, for which there is no room. Nothing is written. */
-static int open_alone(struct shfs_store *store, struct shfs_index **out)
+/* Is there something in SQLite's log? */
+static bool has_log(struct shfs_store *store)
+{
+	struct stat st;
+
+	return !fstatat(store->index_fd, INDEX_NAME "-wal", &st, AT_SYMLINK_NOFOLLOW) &&
+	       st.st_size;
+}
+
+/* To read, where there is no room for the files of SQLite's log: as it is, or, with what
+ * is in the log, for ourselves alone (its shared memory is ours then, and no file). */
+static int open_frozen(struct shfs_store *store, struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
-	int r = open_database(store, INDEX_NAME, true, &index);
+	bool log = has_log(store);
+	int r = open_database(store, INDEX_NAME, log, !log, &index);
 
 	if (r)
 		return r;
 	index->writable = false;
+	sqlite3_busy_timeout(index->db, 0);
 	sqlite3_db_config(index->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-	r = exec(index, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA query_only = ON");
+	r = exec(index, log ? "PRAGMA locking_mode = EXCLUSIVE; PRAGMA query_only = ON"
+	                    : "PRAGMA query_only = ON");
 	if (!r)
 		r = prepare_reading(index);
 	if (!r)
@@ -479,25 +506,31 @@ static int open_alone(struct shfs_store *store, struct shfs_index **out)
 	return r;
 }
 
+static int open_frozen_patiently(struct shfs_store *store, struct shfs_index **out)
+{
+	for (int ms = 0;; ms += 10) {
+		int r = open_frozen(store, out);
+
+		if (r != -EBUSY || ms >= BUSY_MS)
+			return r;
+		sqlite3_sleep(10);
+	}
+}
+
 static int open_reading(struct shfs_store *store, struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
-	int r = open_database(store, INDEX_NAME, false, &index);
+	int r = open_database(store, INDEX_NAME, false, false, &index);
 
-	if (!r)
-		r = prepare_reading(index);
-	if (r == -ENOSPC || r == -EDQUOT) {
-		shfs_index_close(TAKE_PTR(index));
-		for (int ms = 0; (r = open_alone(store, out)) == -EBUSY; ms += 10) {
-			if (ms >= BUSY_MS)
-				break;
-			sqlite3_sleep(10);
-		}
+	if (r)
 		return r;
-	}
+	r = prepare_reading(index);
 	if (!r)
 		*out = TAKE_PTR(index);
-	return r;
+	if (r != -ENOSPC && r != -EDQUOT && r != -EROFS && r != -ENOENT)
+		return r;
+	shfs_index_close(TAKE_PTR(index));
+	return open_frozen_patiently(store, out);
 }
 
 int shfs_index_open(struct shfs_store *store, enum shfs_index_flags flags,
@@ -505,6 +538,26 @@ int shfs_index_open(struct shfs_store *store, enum shfs_index_flags flags,
 {
 	return flags & SHFS_INDEX_WRITE ? open_writing(store, out)
 	                                : open_reading(store, out);
+}
+
+/* Why can it not be written? SQLite says ENOENT of a log that it cannot make. */
+static int why_not(struct shfs_store *store, int error)
+{
+	if (error != -ENOENT)
+		return error;
+	return faccessat(store->index_fd, ".", W_OK, 0) ? -errno : -ENOSPC;
+}
+
+int shfs_index_open_to_ask(struct shfs_store *store, struct shfs_index **out)
+{
+	int r = shfs_index_open(store, SHFS_INDEX_WRITE, out), error = r;
+
+	if (r != -EROFS && r != -EACCES && r != -ENOSPC && r != -EDQUOT && r != -ENOENT)
+		return r;
+	r = shfs_index_open(store, SHFS_INDEX_READ, out);
+	if (!r)
+		(*out)->read_only = why_not(store, error);
+	return r;
 }
 
 void shfs_index_close(struct shfs_index *index)
@@ -566,7 +619,7 @@ static int draft_begin(struct shfs_draft *d)
 	if (r)
 		return r;
 	unlinkat(d->store->index_fd, d->name, 0); /* what a crash left */
-	r = open_database(d->store, d->name, true, &d->index);
+	r = open_database(d->store, d->name, true, false, &d->index);
 	if (!r)
 		r = exec(d->index,
 		         "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = OFF;"

@@ -29,6 +29,10 @@ enum shfs_index_flags {
  */
 _must_check_ int shfs_index_open(struct shfs_store *store, enum shfs_index_flags flags,
                                  struct shfs_index **out);
+/* To write, or, where the store's disk does not let that be, to read what it has: an
+ * ingest fails by the reason then. */
+_must_check_ int shfs_index_open_to_ask(struct shfs_store *store,
+                                        struct shfs_index **out);
 void shfs_index_close(struct shfs_index *index);
 
 static inline void shfs_index_closep(struct shfs_index **i)

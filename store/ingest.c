@@ -724,7 +724,7 @@ int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
 	int r, not_copied = 0;
 
 	if (!index->writable)
-		return -EROFS;
+		return index->read_only ? index->read_only : -EROFS;
 	r = shfs_sql_int(index, &last_task_id,
 	                 "SELECT coalesce(max(task_id), 0) FROM task");
 	if (r >= 0)

@@ -23,7 +23,7 @@ struct pruned {
 	struct stat of;  /* the file that is mapped */
 	int64_t seen_ns; /* when that was looked at */
 	const char *map;
-	size_t len, n; /* bytes, ids */
+	size_t len, n; /* bytes; ids, SIZE_MAX: it is damaged */
 };
 
 struct pruned *pruned_new(void)
@@ -83,10 +83,7 @@ static int map(struct pruned *p, int fd, const struct stat *st)
 	p->len = len;
 	p->n = count(m, len);
 	p->of = *st;
-	if (p->n != SIZE_MAX)
-		return 0;
-	unmap(p);
-	return -EBADMSG;
+	return p->n == SIZE_MAX ? -EBADMSG : 0;
 }
 
 /* Lock held. The file is only ever replaced. */
@@ -102,7 +99,7 @@ static int look_again(struct shfs_store *store, struct pruned *p)
 	if (p->map && st.st_ino == p->of.st_ino && st.st_dev == p->of.st_dev &&
 	    st.st_size == p->of.st_size && st.st_ctim.tv_sec == p->of.st_ctim.tv_sec &&
 	    st.st_ctim.tv_nsec == p->of.st_ctim.tv_nsec)
-		return 0;
+		return p->n == SIZE_MAX ? -EBADMSG : 0;
 	fd = openat(store->dirfd, NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st))
 		return -errno;
@@ -213,6 +210,30 @@ int pruned_load(struct shfs_store *store, struct shfs_objects *out)
 	         : pruned_parse(list.data ?: "", list.len, NULL, out);
 }
 
+int pruned_look(struct shfs_store *store)
+{
+	struct pruned *p = store->pruned;
+	int r;
+
+	pthread_mutex_lock(&p->lock);
+	r = refresh(store, p);
+	pthread_mutex_unlock(&p->lock);
+	return r == -EBADMSG ? -ENOTRECOVERABLE : r;
+}
+
+/* Those that were put again, and may be lost later, are there. */
+static int drop_those_there(struct shfs_store *store, struct shfs_objects *all)
+{
+	size_t n = 0;
+	int r = packs_refresh(store);
+
+	for (size_t i = 0; i < all->n; i++)
+		if (r || !is_there(store, &all->ids[i]))
+			all->ids[n++] = all->ids[i];
+	all->n = n;
+	return r;
+}
+
 static int add(struct shfs_store *store, const struct shfs_object_id *ids, size_t n,
                bool despite_damage)
 {
@@ -221,7 +242,9 @@ static int add(struct shfs_store *store, const struct shfs_object_id *ids, size_
 	int r = pruned_load(store, &all);
 
 	if (r == -EBADMSG)
-		r = despite_damage ? 0 : -EUCLEAN;
+		r = despite_damage ? 0 : -ENOTRECOVERABLE;
+	if (!r && n)
+		r = drop_those_there(store, &all);
 	for (size_t i = 0; i < n && !r; i++)
 		r = shfs_objects_add(&all, &ids[i]);
 	if (r)

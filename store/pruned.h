@@ -22,13 +22,16 @@ _must_check_ int shfs_object_is_pruned(struct shfs_store *store,
 _must_check_ int shfs_object_was_pruned(struct shfs_store *store,
                                         const struct shfs_object_id *id);
 
-/* Notes it durably, before they go. -EUCLEAN: the list is damaged. One process. */
+/* Notes it durably, before they go. What was pruned before and was put again is no more.
+ * -ENOTRECOVERABLE: the list is damaged. One process. */
 _must_check_ int pruned_add(struct shfs_store *store, const struct shfs_object_id *ids,
                             size_t n);
 
 /* All of the list, sorted. -EBADMSG: it is damaged, and out has what may be left of it.
  */
 _must_check_ int pruned_load(struct shfs_store *store, struct shfs_objects *out);
+/* -ENOTRECOVERABLE: it is damaged. */
+_must_check_ int pruned_look(struct shfs_store *store);
 /* Writes a damaged one anew, with what may be left. */
 _must_check_ int pruned_mend(struct shfs_store *store);
 

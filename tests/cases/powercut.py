@@ -30,7 +30,7 @@ ENTRY = struct.Struct("=QII")  # of the log: offset, length, kind
 KINDS = {
     "ext4": (128, ["-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"], "commit=1"),
     "ext4-writeback": (128, ["-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"], "commit=1,data=writeback"),
-    # a copy of a disk that is still mounted in a namespace of somebody's has its UUID
+    # a cut before may still be mounted in a namespace of somebody's: it has the same UUID
     "xfs": (320, ["-q", "-K"], "nodiscard,nouuid"),
     "btrfs": (256, ["-q", "-K"], "nodiscard,commit=1"),
 }
@@ -171,13 +171,16 @@ class Cuts:
         os.pwrite(fd, os.pread(self.data, length, where + at), offset + at)
 
     def make(self, place, keep):
-        """The disk after a cut. Places come in ascending order."""
+        """The disk after a cut, in a file of its own: one of before may still be mounted in a namespace of
+        somebody's. Places come in ascending order."""
         flushed = bisect.bisect_left(self.flushes, place)
         durable = self.flushes[flushed - 1] if flushed else 0
         for n in range(self.done, durable):
             if self.entries[n][0] == "w":
                 self._write(self.durable, n, 0, self.entries[n][3])
         self.done = max(self.done, durable)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.disk.cut)
         subprocess.run(["cp", "--sparse=auto", self.disk.image, self.disk.cut], check=True)
         cut = os.open(self.disk.cut, os.O_RDWR)
         for n in range(self.done, place):

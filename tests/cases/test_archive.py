@@ -75,7 +75,7 @@ def write(path, members):
 @pytest.mark.users("ordinary")
 def test_all_of_it(archive, sandbox, shfs, other):
     there = in_other(sandbox, other)
-    assert os.stat(archive).st_mode & 0o777 == 0o644 and "file" in shfs("export", "tar", "-o", archive, check=4).stderr.lower()
+    assert os.stat(archive).st_mode & 0o777 == 0o600 and "file" in shfs("export", "tar", "-o", archive, check=4).stderr.lower()
     before = everything(shfs, sandbox)
     dry = json.loads(there("import", "-n", "--json", archive).stdout)
     assert not dry["done"] and dry["files"] and not [n for _, _, names in os.walk(other["SHFS_STORE"]) for n in names
@@ -265,6 +265,16 @@ def names_of(members):
     return [m.name for m, _ in members if "/objects/" in m.name]
 
 
+def tmpfile_call(sandbox, program, archive):
+    """Which of its openat is that of a file without a name in the archive's directory."""
+    trace = f"{sandbox.path}/tmp/trace"
+    sandbox.run("strace", "-f", "-o", trace, "-e", "trace=openat", program, "export", "tar", "--force", "-o", archive, cwd="/",
+                env={"ASAN_OPTIONS": "detect_leaks=0"})
+    with open(trace, encoding="utf-8", errors="replace") as lines:
+        calls = [line for line in lines if "openat(" in line]
+    return 1 + next(n for n, call in enumerate(calls) if "O_TMPFILE" in call and os.path.dirname(archive) + "/\"" in call)
+
+
 @pytest.mark.users("ordinary")
 def test_the_archive_before(archive, sandbox, shfs, mount):
     """It stays until the next one is whole: also if that is killed, or finds no room; damage costs only what is damaged."""
@@ -279,10 +289,23 @@ def test_the_archive_before(archive, sandbox, shfs, mount):
         sandbox.run("strace", "-f", "-o", trace, "-e", write_calls, "-e", f"inject={inject}", program, "export", "tar", "--force",
                     "-o", archive, cwd="/", env={"ASAN_OPTIONS": "detect_leaks=0"}, check=False)
         assert read(archive) == before, inject
-        left = set(os.listdir(sandbox.home)) - names
-        assert [name.startswith("all.tar.zst.part-") for name in left] == [True] * ("KILL" in inject), left
-        for name in left:
-            os.unlink(f"{sandbox.home}/{name}")
+        assert set(os.listdir(sandbox.home)) == names, inject
+    assert "never seen" in shfs("export", "tar", "--force", "-o", archive, "/typo", check=3).stderr
+    link = f"{sandbox.home}/link.tar"
+    os.symlink(archive, link)
+    shfs("export", "tar", "--force", "-o", link, "/typo", check=3)
+    assert read(archive) == before and os.path.islink(link)
+    os.chmod(archive, 0o640)
+    # without O_TMPFILE, and on a file system without links
+    for calls in "", "openat:error=EOPNOTSUPP:when={}", "linkat,link:error=EPERM":
+        nth = tmpfile_call(sandbox, program, archive)
+        inject = ("-e", f"inject={calls.format(nth)}") if calls else ()
+        sandbox.run("strace", "-f", "-o", trace, "-e", "trace=openat,linkat,link", *inject, program, "export", "tar", "--force",
+                    "-o", link, cwd="/", env={"ASAN_OPTIONS": "detect_leaks=0"}, check=not calls.startswith("link"))
+        assert os.path.islink(link) and os.stat(archive).st_mode & 0o777 == 0o640
+        assert [(m.name, d) for m, d in entries(archive)] == [(m.name, d) for m, d in entries(before)], calls
+        assert set(os.listdir(sandbox.home)) == names | {"link.tar"}, calls
+    os.unlink(link)
     mounted = mount()
     sandbox.write("large", os.urandom(1_200_000))
     mounted.unmount()
@@ -341,6 +364,19 @@ def test_what_was_pruned(work, sandbox, shfs, mount, other):
     assert json.loads(there("prune", "--also-newest", "--json", once).stdout)["objects"] <= 1
     assert json.loads(there("import", "--json", path).stdout)["missing"] == 0
     assert there("cat", f"{once}@1").stdout == "once\n" and everything_of(there, sandbox) == everything_of(shfs, sandbox)
+    # nor is what it has told as pruned once it is lost
+    here = {"SHFS_STORE": f"{sandbox.home}/third"}
+    third = in_other(sandbox, here)
+    sandbox.run("cp", "-r", sandbox.store, here["SHFS_STORE"])
+    third("prune", "--also-newest", once)
+    third("import", path)
+    third("import", path)
+    assert third("cat", f"{once}@1").stdout == "once\n"
+    third("prune", "--also-newest", f"{sandbox.project}/a.txt")  # which writes the list anew
+    for pack in glob.glob(f"{here['SHFS_STORE']}/objects/packs/*"):
+        os.unlink(pack)
+    assert "pruned" not in third("cat", f"{once}@1", check=1).stderr and "pruned" in third("cat", f"{sandbox.project}/often@1", check=1).stderr
+    assert "once@1" in third("check", check=1).stdout and "often@1" not in third("check", check=1).stdout
     # a stranger's
     list_at = next(i for i, (m, _) in enumerate(members) if m.name == "shfs/pruned")
     for damaged in members[list_at][1][:-1], b"", members[list_at][1][:30] + b"x" + members[list_at][1][31:]:
