@@ -90,6 +90,11 @@ static bool is_indexs_fault(int r)
 	return r < 0 && r != -ENOMEM && r != -EBUSY;
 }
 
+static bool has_no_room(int r)
+{
+	return r == -ENOSPC || r == -EDQUOT || r == -EROFS;
+}
+
 int check_index(struct check_run *run, struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
@@ -331,7 +336,7 @@ int check_index_against_journal(struct check_run *run, struct shfs_index *index)
 
 		if (!r)
 			r = shfs_index_ingest(index, run->hook_dir, NULL);
-		if (is_indexs_fault(r)) {
+		if (!has_no_room(r) && is_indexs_fault(r)) {
 			check_say(check_flaw(run, SHFS_FLAW_INDEX, 0, 0, INDEX_NAME),
 			          "it takes nothing in: %s", why_unusable(r));
 			return 0;
@@ -349,6 +354,8 @@ int check_index_against_journal(struct check_run *run, struct shfs_index *index)
 			r = compare_all(run, index, shfs_draft_index(draft));
 		let_go(index);
 		shfs_draft_close(draft);
+		if (has_no_room(r)) /* it cannot be compared */
+			return 0;
 		if (r || run->out->index_compared)
 			return r;
 	}

@@ -108,6 +108,7 @@ int check_state_load(struct shfs_store *store, struct check_state *out)
 int check_state_save(struct shfs_store *store, const struct check_state *s)
 {
 	_cleanup_buf_ struct shfs_buf b = { 0 };
+	int r;
 
 	if (s->history.full_ns)
 		shfs_buf_printf(&b, "full %" PRId64 " %" PRIu64 "\n", s->history.full_ns,
@@ -119,9 +120,12 @@ int check_state_save(struct shfs_store *store, const struct check_state *s)
 		shfs_buf_printf(&b, "at %s\n", s->position);
 	for (size_t i = 0; i < s->n_bad; i++)
 		shfs_buf_printf(&b, "bad %s\n", s->bad[i]);
-	return b.failed ? -ENOMEM
-	                : shfs_write_file_at(store->state_fd, STATE_NAME, 0600,
-	                                     b.data ? b.data : "", b.len);
+	r = b.failed ? -ENOMEM
+	             : shfs_write_file_at(store->state_fd, STATE_NAME, 0600,
+	                                  b.data ? b.data : "", b.len);
+	/* a full or read-only disk can be checked: what is interrupted begins anew then
+	 */
+	return r == -ENOSPC || r == -EDQUOT || r == -EROFS ? 0 : r;
 }
 
 int shfs_check_history(struct shfs_store *store, struct shfs_check_history *out)

@@ -257,6 +257,23 @@ def test_full_store_is_told_at_the_prompt(small_store, sandbox, shfs, project, s
     shfs("umount", project)
 
 
+def test_store_that_is_read_only(small_store, sandbox, shfs, project):
+    """What is in it can be asked, also where SQLite cannot make the files of its log."""
+    shfs("mount", project)
+    sandbox.write("file", b"one")
+    sandbox.write("file", b"two")
+    shfs("history", "--all")
+    shfs("umount", project)
+    remount = lambda how: subprocess.run(["mount", "-o", f"remount,{how}", small_store], check=False).returncode == 0
+    wait_until(lambda: remount("ro"), "the background to end")
+    assert not os.path.exists(f"{sandbox.store}/index.db-wal")
+    log = shfs("log", "--json", "file", cwd=project)
+    assert "may not be up to date: Read-only" in log.stderr and len(json.loads(log.stdout)["versions"]) == 2
+    assert shfs("cat", "file@1", cwd=project).stdout == "one" and "no flaws" in shfs("check", "--read-data").stdout
+    assert "Read-only" in shfs("prune", "--keep-last", "1", check=1).stderr
+    assert remount("rw")
+
+
 def rows_unsynced(sandbox, sql):
     """As rows, where a sync tells of the loss."""
     shfs = sandbox.shfs
