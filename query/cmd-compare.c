@@ -484,7 +484,6 @@ const struct shfs_command shfs_cmd_compare = {
 		       "and those that made what they read, up the chain.\n"
 		       "Exit status: 0 the same, 1 different, 2 trouble; 3 no such "
 		       "command.",
-	.alone = true,
 	.options = options,
 	.min_args = 2,
 	.max_args = 2,

@@ -479,7 +479,7 @@ ALONE = {
     "gc": [], "forget": ["--yes", "long name"], "reindex": [], "select": ["SELECT * FROM v_file"],
     "complete": ["--", "show", ""], "ingest": [], "sync": [], "export": ["json", "file"],
     "history": ["--all"], "log": ["file"], "show": ["file@1"], "why": ["file"], "impact": ["file"], "stale": [], "stats": [],
-    "compare": ["file@1", "file@2"], "undelete": ["--list"],
+    "undelete": ["--list"],
 }  # fmt: skip
 
 
