@@ -9,6 +9,7 @@
 #include "common/buf.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -54,3 +55,10 @@ bool shfs_is_empty_directory(const char *path);
 /* mkdir -p relative to dirfd; each directory made has this mode. Existing ones are left
  * alone. */
 _must_check_ int shfs_mkdir_p_at(int dirfd, const char *path, mode_t mode);
+
+/* Does the error (negative) say that the disk takes nothing: it is full, a quota is used
+ * up, or it is read-only? */
+static inline bool shfs_takes_nothing(int error)
+{
+	return error == -ENOSPC || error == -EDQUOT || error == -EROFS;
+}

@@ -382,9 +382,7 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 	if (!r && !code)
 		r = write_all(&o, p.forget, fd);
 	if (r == -ENOTRECOVERABLE) {
-		shfs_error("the list of what was pruned from the store is damaged");
-		shfs_hint("shfs repair mends it");
-		code = SHFS_EXIT_FAILURE;
+		code = shfs_fail_pruned();
 	} else if (r) {
 		shfs_error("cannot write the archive: %s", strerror(-r));
 		code = SHFS_EXIT_FAILURE;

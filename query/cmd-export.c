@@ -137,9 +137,9 @@ static int export_tar(struct shfs_context *ctx, int n, char **paths)
 			"an archive is not for the terminal: name a file with -o FILE");
 		return SHFS_EXIT_USAGE;
 	}
-	if (!opts.output || !strcmp(opts.output, "-"))
-		return stream_tar(ctx, n, paths);
-	r = shfs_whole_file_begin(&file, opts.output, opts.force, 0600);
+	r = opts.output && strcmp(opts.output, "-") != 0
+	            ? shfs_whole_file_begin(&file, opts.output, opts.force, 0600)
+	            : -ENOTSUP;
 	if (r == -ENOTSUP)
 		return stream_tar(ctx, n, paths);
 	if (r)

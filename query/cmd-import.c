@@ -68,9 +68,7 @@ static int fail(struct job *j, const char *entry, int error)
 		          "--resume");
 		return SHFS_EXIT_REFUSED;
 	case -ENOTRECOVERABLE:
-		shfs_error("the list of what was pruned from the store is damaged");
-		shfs_hint("shfs repair mends it");
-		return SHFS_EXIT_FAILURE;
+		return shfs_fail_pruned();
 	case -EILSEQ:
 		return refuse(
 			j, entry,

@@ -27,6 +27,13 @@ int shfs_fail_index(struct shfs_index *index, int error)
 	return SHFS_EXIT_FAILURE;
 }
 
+int shfs_fail_pruned(void)
+{
+	shfs_error("the list of what was pruned from the store is damaged");
+	shfs_hint("shfs repair mends it");
+	return SHFS_EXIT_FAILURE;
+}
+
 static char *column_dup(struct shfs_rows *rows, int col)
 {
 	size_t len = shfs_rows_bytes(rows, col);

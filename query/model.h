@@ -16,6 +16,8 @@
  * Says that reading the index failed (error is a negative errno); returns the exit code.
  */
 int shfs_fail_index(struct shfs_index *index, int error);
+/* That pruned_look found it damaged. An exit code. */
+int shfs_fail_pruned(void);
 
 /* --- versions --- */
 

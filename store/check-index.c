@@ -6,6 +6,7 @@
  */
 #include "store/index-check.h"
 
+#include "common/io.h"
 #include "store/collect.h"
 #include "store/index-internal.h"
 #include "store/journal.h"
@@ -88,11 +89,6 @@ static const char *why_unusable(int r)
 static bool is_indexs_fault(int r)
 {
 	return r < 0 && r != -ENOMEM && r != -EBUSY;
-}
-
-static bool has_no_room(int r)
-{
-	return r == -ENOSPC || r == -EDQUOT || r == -EROFS;
 }
 
 int check_index(struct check_run *run, struct shfs_index **out)
@@ -336,7 +332,7 @@ int check_index_against_journal(struct check_run *run, struct shfs_index *index)
 
 		if (!r)
 			r = shfs_index_ingest(index, run->hook_dir, NULL);
-		if (!has_no_room(r) && is_indexs_fault(r)) {
+		if (!shfs_takes_nothing(r) && is_indexs_fault(r)) {
 			check_say(check_flaw(run, SHFS_FLAW_INDEX, 0, 0, INDEX_NAME),
 			          "it takes nothing in: %s", why_unusable(r));
 			return 0;
@@ -354,7 +350,7 @@ int check_index_against_journal(struct check_run *run, struct shfs_index *index)
 			r = compare_all(run, index, shfs_draft_index(draft));
 		let_go(index);
 		shfs_draft_close(draft);
-		if (has_no_room(r)) /* it cannot be compared */
+		if (shfs_takes_nothing(r)) /* it cannot be compared */
 			return 0;
 		if (r || run->out->index_compared)
 			return r;

@@ -123,9 +123,8 @@ int check_state_save(struct shfs_store *store, const struct check_state *s)
 	r = b.failed ? -ENOMEM
 	             : shfs_write_file_at(store->state_fd, STATE_NAME, 0600,
 	                                  b.data ? b.data : "", b.len);
-	/* a full or read-only disk can be checked: what is interrupted begins anew then
-	 */
-	return r == -ENOSPC || r == -EDQUOT || r == -EROFS ? 0 : r;
+	/* it can be checked all the same: what is interrupted begins anew then */
+	return shfs_takes_nothing(r) ? 0 : r;
 }
 
 int shfs_check_history(struct shfs_store *store, struct shfs_check_history *out)

@@ -50,8 +50,7 @@ struct shfs_index {
 	struct shfs_stmt *stmts;  /* prepared statements, by the address of their text */
 	sqlite3_stmt *kept[16];   /* of closed shfs_rows, to be used again */
 	size_t next_kept;
-	bool writable;
-	int read_only;            /* why it is not, or 0 */
+	int read_only;            /* why nothing is written to it, or 0 */
 	struct shfs_trace *trace; /* of its ingest; NULL: none is wanted */
 };
 

@@ -241,14 +241,16 @@ static int configure(struct shfs_index *index)
 	                                    ?: shfs_access_table_register(db, index->codecs));
 }
 
-/* As SQLite wants a URI. immutable: nobody writes to it; there is no log beside it. */
-static int print_uri(const char *path, bool immutable, struct shfs_buf *out)
+/* For SQLite: nobody writes to it, and there is no log beside it. */
+static int print_immutable(const char *path, struct shfs_buf *out)
 {
 	shfs_buf_str(out, "file:");
-	for (const char *c = path; *c; c++)
-		shfs_buf_printf(out, strchr("%?#", *c) ? "%%%02x" : "%c", *c);
-	if (immutable)
-		shfs_buf_str(out, "?immutable=1");
+	for (; *path; path++)
+		if (strchr("%?#", *path))
+			shfs_buf_printf(out, "%%%02x", *path);
+		else
+			shfs_buf_char(out, *path);
+	shfs_buf_str(out, "?immutable=1");
 	return out->failed ? -ENOMEM : 0;
 }
 
@@ -265,7 +267,7 @@ static int open_database(struct shfs_store *store, const char *name, bool writab
 	path = shfs_path_join(store->index_path, name);
 	if (!index || !path)
 		return -ENOMEM;
-	r = print_uri(path, immutable, &uri);
+	r = immutable ? print_immutable(path, &uri) : 0;
 	if (!r && writable)
 		r = make_file(store, name);
 	if (!r)
@@ -273,14 +275,14 @@ static int open_database(struct shfs_store *store, const char *name, bool writab
 	if (r)
 		return r;
 	index->store = store;
-	index->writable = writable;
+	index->read_only = writable ? 0 : -EROFS;
 	index->codecs = codecs_new();
 	if (!index->codecs)
 		return -ENOMEM;
-	rc = sqlite3_open_v2(uri.data, &index->db,
+	rc = sqlite3_open_v2(immutable ? uri.data : path, &index->db,
 	                     (writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) |
-	                             SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
-	                             SQLITE_OPEN_EXRESCODE,
+	                             (immutable ? SQLITE_OPEN_URI : 0) |
+	                             SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE,
 	                     NULL);
 	if (rc)
 		return shfs_index_errno(index->db, rc);
@@ -494,7 +496,7 @@ static int open_frozen(struct shfs_store *store, struct shfs_index **out)
 
 	if (r)
 		return r;
-	index->writable = false;
+	index->read_only = -EROFS;
 	sqlite3_busy_timeout(index->db, 0);
 	sqlite3_db_config(index->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
 	r = exec(index, log ? "PRAGMA locking_mode = EXCLUSIVE; PRAGMA query_only = ON"
@@ -527,7 +529,7 @@ static int open_reading(struct shfs_store *store, struct shfs_index **out)
 	r = prepare_reading(index);
 	if (!r)
 		*out = TAKE_PTR(index);
-	if (r != -ENOSPC && r != -EDQUOT && r != -EROFS && r != -ENOENT)
+	if (!shfs_takes_nothing(r) && r != -ENOENT)
 		return r;
 	shfs_index_close(TAKE_PTR(index));
 	return open_frozen_patiently(store, out);
@@ -552,7 +554,7 @@ int shfs_index_open_to_ask(struct shfs_store *store, struct shfs_index **out)
 {
 	int r = shfs_index_open(store, SHFS_INDEX_WRITE, out), error = r;
 
-	if (r != -EROFS && r != -EACCES && r != -ENOSPC && r != -EDQUOT && r != -ENOENT)
+	if (!shfs_takes_nothing(r) && r != -EACCES && r != -ENOENT)
 		return r;
 	r = shfs_index_open(store, SHFS_INDEX_READ, out);
 	if (!r)

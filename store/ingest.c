@@ -723,8 +723,8 @@ int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
 	int64_t last_task_id = 0;
 	int r, not_copied = 0;
 
-	if (!index->writable)
-		return index->read_only ? index->read_only : -EROFS;
+	if (index->read_only)
+		return index->read_only;
 	r = shfs_sql_int(index, &last_task_id,
 	                 "SELECT coalesce(max(task_id), 0) FROM task");
 	if (r >= 0)
