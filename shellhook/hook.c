@@ -29,6 +29,7 @@ static struct {
 	int told;                 /* the last trouble that was told of: errno */
 	struct text begun;        /* what the B1 of the last command says */
 	bool redacted;            /* and that is a B2 */
+	bool hides;               /* SHFS_HIDDEN says that it is hidden */
 	struct text record;       /* kept for its memory */
 	bool settled;             /* the shell stands where $PWD says */
 	struct timespec no_alert; /* the directory's time when there was none */
@@ -187,33 +188,46 @@ static void add_cwd(struct text *t)
 
 /* --- the marker, which programs find in their environment --- */
 
-/* 0: at the prompt. */
-static void mark_command(uint64_t number)
+/* 0: at the prompt. hidden: what is run is recorded without its arguments. */
+static void mark_command(uint64_t number, bool hidden)
 {
 	char s[NUMBER_MAX] = "";
 
+	if (hidden != hook.hides)
+		shell_export("SHFS_HIDDEN", hidden ? "1" : "0");
+	hook.hides = hidden;
 	shell_mark(digits(s + sizeof(s) - 1, number, 1));
 }
 
-/* Numbers go on where this shell was executed by itself (exec bash). */
-static void mark_session(void)
+/* Numbers go on where this shell was executed by itself (exec bash), and where the hook
+ * of another install has counted. That one's command is ended by this one. */
+static void mark_session(bool is_new)
 {
 	const char *before = shell_get("SHFS_SESSION");
-	const char *number = shell_get("SHFS_COMMAND");
+	const char *number = shell_get("SHFS_COMMAND"), *hidden;
 	const char *unit = shell_get("INVOCATION_ID");
 	char id[64], s[256];
+	uint64_t theirs = 0;
 	size_t len;
 
 	snprintf(id, sizeof(id), "%.8s-%ld-%" PRIu64, hook.boot, (long)hook.pid,
 	         hook.start);
 	len = strlen(id);
-	if (!hook.number && before && number && !strncmp(before, id, len) &&
+	if (before && number && !strncmp(before, id, len) &&
 	    (!before[len] || before[len] == '-'))
-		hook.number = strtoull(number, NULL, 10);
+		theirs = strtoull(number, NULL, 10);
+	if (theirs > hook.number) {
+		hook.number = theirs;
+		text_clear(&hook.begun);
+	}
+	if (is_new && theirs == hook.number)
+		hook.open = theirs && shell_is_executing();
 	snprintf(s, sizeof(s), "%s%s%.128s", id, unit && *unit ? "-" : "",
 	         unit ? unit : "");
 	shell_export("SHFS_SESSION", s);
-	mark_command(hook.open ? hook.number : 0);
+	hidden = shell_get("SHFS_HIDDEN");
+	hook.hides = hidden && *hidden == '1';
+	mark_command(hook.open ? hook.number : 0, hook.open && hook.hides);
 }
 
 /* --- the log --- */
@@ -291,8 +305,11 @@ static bool write_session(int fd)
 static bool write_begun(int fd)
 {
 	struct text *t = &hook.record;
-	uint64_t seq = record_begin(t, hook.redacted ? "B2" : "B1");
+	uint64_t seq;
 
+	if (!hook.begun.len)
+		return true; /* another has it */
+	seq = record_begin(t, hook.redacted ? "B2" : "B1");
 	text_add(t, hook.begun.data, hook.begun.len);
 	t->failed |= hook.begun.failed;
 	return record_write(t, seq, fd);
@@ -427,7 +444,7 @@ void hook_begin(const char *text, bool hidden)
 	hook.open = fd >= 0 && write_begun(fd);
 	log_close(fd);
 	hook.unlimited = false;
-	mark_command(hook.number);
+	mark_command(hook.number, hidden);
 }
 
 void hook_end(int status)
@@ -437,7 +454,7 @@ void hook_end(int status)
 	uint64_t seq;
 
 	hook.open = false;
-	mark_command(0);
+	mark_command(0, false);
 	if (fd < 0)
 		return;
 	seq = record_begin(t, "F1");
@@ -580,6 +597,7 @@ bool hook_start(const char *const *args)
 	char **const places[] = { &hook.alert, &hook.host, &hook.boot, &hook.pidns,
 		                  &hook.tty };
 	const size_t n = sizeof(places) / sizeof(*places);
+	bool is_new = !hook.pid;
 
 	if (hook.pid && hook.pid != getpid())
 		return false;
@@ -590,7 +608,7 @@ bool hook_start(const char *const *args)
 			return false;
 	if (!set_redactor(args[n + 1]) || !set_state() || !set_log(args[0]))
 		return false;
-	mark_session();
+	mark_session(is_new);
 	log_close(log_open(true));
 	return true;
 }
@@ -598,4 +616,9 @@ bool hook_start(const char *const *args)
 void hook_stop(void)
 {
 	hook.pid = 0;
+	hook.open = hook.greeted = false;
+	let_go(&held_log);
+	let_go(&held_state);
+	let_go(&held_loadavg);
+	let_go(&held_mounts);
 }

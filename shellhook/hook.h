@@ -30,6 +30,8 @@ const char *shell_get(const char *name);
 void shell_export(const char *name, const char *value);
 /* SHFS_COMMAND, with every command and every prompt. */
 void shell_mark(const char *number);
+/* Is a line being executed that was typed? */
+bool shell_is_executing(void);
 
 /* --- text --- */
 
@@ -45,9 +47,11 @@ void text_clear(struct text *t);
 /* --- the session --- */
 
 /* args: DIR ALERT HOST BOOT PIDNS TTY SECRETS. Again: a new log only if DIR is another
- * one. SECRETS: patterns, as of redact.h. */
+ * one. SECRETS: patterns, as of redact.h. Goes on with the command that runs, where the
+ * hook of another install has begun it. */
 #define HOOK_START_ARGS 7
 bool hook_start(const char *const *args);
+/* Nothing is recorded until the next start, and nothing held. */
 void hook_stop(void);
 
 /* Is this the shell that was started, and not a subshell? */

@@ -24,6 +24,11 @@
  *
  * It is built against the headers of one bash and loaded only into versions that are
  * known to agree with them (shfs.bash).
+ *
+ * A shell may load it from several installs, of any versions and in any order; the last
+ * one records. So nothing here ever calls into another one of us: bash would go round in
+ * circles, as that one may call us. It is told by the name of its file. One that is not
+ * the last any more steps aside: the builtin is another's.
  */
 #include "shellhook/hook.h"
 
@@ -35,6 +40,7 @@
 #include <arrayfunc.h>
 #include <common.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,6 +68,8 @@ extern int history_expansion, promptvars;
 extern char *ps0_prompt; /* what PS0 was at the last prompt */
 extern char history_expansion_char, history_subst_char;
 char *last_history_line(void);
+void with_input_from_stdin(void);
+void with_input_from_stream(FILE *stream, const char *name);
 #define HISTORY_IGNORES_DUPS 2 /* in history_control */
 
 #define PS0_WORD "${SHFS_PRE-}"
@@ -111,7 +119,49 @@ void shell_mark(const char *number)
 	shell_export("SHFS_COMMAND", number);
 }
 
+bool shell_is_executing(void)
+{
+	return executing;
+}
+
+/* --- others of us --- */
+
+#define BUILTIN   "_shfs_hook"
+#define FILE_NAME "/shfs-bash.so"
+
+int _shfs_hook_builtin(WORD_LIST *list);
+
+/* Is this code of us, from another install? */
+static bool is_of_another(const void *code)
+{
+	Dl_info info, own;
+	const char *slash;
+
+	if (!code || !dladdr(code, &info) || !info.dli_fname)
+		return false;
+	slash = strrchr(info.dli_fname, '/');
+	return slash && !strcmp(slash, FILE_NAME) && dladdr(shell_kind, &own) &&
+	       info.dli_fbase != own.dli_fbase;
+}
+
+/* Is this the shell that we record, and nobody has been loaded after us? */
+static bool is_recording(void)
+{
+	char name[] = BUILTIN;
+	struct builtin *builtin;
+
+	if (!hook_is_ours())
+		return false;
+	builtin = builtin_address_internal(name, true);
+	if (builtin && builtin->function == _shfs_hook_builtin)
+		return true;
+	hook_stop();
+	return false;
+}
+
 /* --- what is typed --- */
+
+static void reader_detach(void);
 
 static int read_char(void)
 {
@@ -119,8 +169,10 @@ static int read_char(void)
 
 	if (!reader.inside && !current_command_line_count) {
 		text_clear(&reader.typed);
+		if (!is_recording())
+			reader_detach();
 		/* as with lines pasted at once */
-		if (hook_is_running() && !executing && hook_is_ours())
+		else if (hook_is_running() && !executing)
 			hook_end(last_command_exit_value);
 	}
 	c = reader.getter();
@@ -152,6 +204,24 @@ static bool is_edited(void)
 	return bash_input.type == STREAM_READLINE;
 }
 
+/* Bash's own functions again: whoever is in their place may call us. */
+static bool input_reset(void)
+{
+	enum stream_type type = bash_input.type;
+	char *name = bash_input.name ? strdup(bash_input.name) : NULL;
+
+	bash_input.type = STREAM_NONE;
+	if (type == STREAM_READLINE)
+		with_input_from_stdin();
+	else
+		with_input_from_stream(bash_input.location, name);
+	free(name);
+	if (bash_input.type == type)
+		return true;
+	bash_input.type = type; /* nothing was changed */
+	return false;
+}
+
 /* Only where bash reads from the terminal; while a file or a string is read, its input is
  * on a stack where it cannot be reached. */
 static bool reader_attach(void)
@@ -159,11 +229,21 @@ static bool reader_attach(void)
 	if (bash_input.getter == read_char ||
 	    (bash_input.type != STREAM_READLINE && bash_input.type != STREAM_FILE))
 		return false;
+	if (is_of_another((void *)bash_input.getter) && !input_reset())
+		return false;
 	reader.getter = bash_input.getter;
 	reader.ungetter = bash_input.ungetter;
 	bash_input.getter = read_char;
 	bash_input.ungetter = unread_char;
 	return true;
+}
+
+static void reader_detach(void)
+{
+	if (bash_input.getter != read_char)
+		return;
+	bash_input.getter = reader.getter;
+	bash_input.ungetter = reader.ungetter;
 }
 
 /* --- our places --- */
@@ -215,8 +295,13 @@ static SHELL_VAR *value_of_prompt_command(SHELL_VAR *self)
 {
 	int error = errno;
 
-	if (executing || places.is_others || !hook_is_ours())
+	if (executing || places.is_others)
 		return self;
+	if (!is_recording()) {
+		self->dynamic_value = NULL; /* room for whoever does */
+		reader_detach();
+		return self;
+	}
 	if (hook_is_running())
 		hook_end(last_command_exit_value);
 	hook_show_alert();
@@ -236,7 +321,7 @@ static void watch_prompt_command(void)
 	places.is_others = true;
 	var = find_variable(name);
 	places.is_others = before;
-	if (var && var->dynamic_value)
+	if (var && var->dynamic_value && !is_of_another((void *)var->dynamic_value))
 		return;
 	if (!var) {
 		var = make_new_array_variable(name);
@@ -250,7 +335,7 @@ static void watch_prompt_command(void)
 /* Readline calls it when it begins to read a line. */
 static int on_readline(void)
 {
-	if (!executing && hook_is_ours()) {
+	if (!executing && is_recording()) {
 		if (hook_is_running())
 			hook_end(last_command_exit_value);
 		places.is_others = true;
@@ -260,10 +345,13 @@ static int on_readline(void)
 	return reader.startup ? reader.startup() : 0;
 }
 
-/* And when it has shown the prompt: nobody waits now. */
+/* And when it has shown the prompt: nobody waits now. The hook without a builtin, of an
+ * install that has none, may have been loaded after us. */
 static int on_prompt(void)
 {
-	if (!executing && hook_is_ours()) {
+	if (get_string_value("_shfs_begun"))
+		hook_stop();
+	if (!executing && is_recording()) {
 		arm_ps0();
 		watch_prompt_command();
 		hook_at_prompt();
@@ -336,7 +424,7 @@ static SHELL_VAR *value_of_pre(SHELL_VAR *self)
 {
 	int error = errno;
 
-	if (executing || current_command_number == places.last_command || !hook_is_ours())
+	if (executing || current_command_number == places.last_command || !is_recording())
 		return self;
 	places.last_command = current_command_number;
 	if (hook_is_disabled()) {
@@ -381,7 +469,6 @@ static int start(const char *const *args)
 	return EXECUTION_SUCCESS;
 }
 
-int _shfs_hook_builtin(WORD_LIST *list);
 int _shfs_hook_builtin(WORD_LIST *list)
 {
 	const char *args[1 + HOOK_START_ARGS];
@@ -399,11 +486,13 @@ int _shfs_hook_builtin_load(char *name);
 int _shfs_hook_builtin_load(char *name)
 {
 	if (rl_startup_hook != on_readline) {
-		reader.startup = rl_startup_hook;
+		if (!is_of_another((void *)rl_startup_hook))
+			reader.startup = rl_startup_hook;
 		rl_startup_hook = on_readline;
 	}
 	if (rl_pre_input_hook != on_prompt) {
-		reader.pre_input = rl_pre_input_hook;
+		if (!is_of_another((void *)rl_pre_input_hook))
+			reader.pre_input = rl_pre_input_hook;
 		rl_pre_input_hook = on_prompt;
 	}
 	return 1;
@@ -415,6 +504,11 @@ void _shfs_hook_builtin_unload(char *name);
 void _shfs_hook_builtin_unload(char *name)
 {
 	hook_stop();
+	reader_detach();
+	if (rl_startup_hook == on_readline)
+		rl_startup_hook = reader.startup;
+	if (rl_pre_input_hook == on_prompt)
+		rl_pre_input_hook = reader.pre_input;
 }
 
 static char doc[] = "The hook of shfs; see shfs-init(1).";

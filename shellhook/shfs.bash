@@ -166,6 +166,7 @@ _shfs_begin()
 	((_shfs_version < 503)) || _matched=("${BASH_REMATCH[@]}")
 	[[ -n $_shfs_needles && ${_line,,} =~ $_shfs_needles ]] && _shfs_redact
 	((_shfs_version < 503)) || BASH_REMATCH=("${_matched[@]}")
+	builtin eval "$_shfs_tell"
 	[[ -s $_shfs_log ]] || _shfs_session
 	_shfs_write "$_tag" "$_shfs_seq" "$_shfs_number" "$_real" "$_boot" "$_lastpid" "$_hidden" \
 		"${_cwd:-$PWD}" "$_line"
@@ -175,7 +176,7 @@ _shfs_end()
 {
 	local _real _boot _lastpid
 
-	_shfs_open=0 SHFS_COMMAND=0
+	_shfs_open=0 SHFS_COMMAND=0 SHFS_HIDDEN=0
 	_shfs_now
 	((_shfs_seq += 2))
 	[[ -s $_shfs_log ]] || _shfs_session
@@ -228,7 +229,7 @@ _shfs_finish()
 		return "$_status"
 	fi
 	{ set +eux; } 2>/dev/null
-	[[ $BASHPID == "$$" ]] || return 0
+	[[ $BASHPID == "$$" && -n ${_shfs_begun-} ]] || return 0
 	((_shfs_open)) && _shfs_end "$_status"
 	_shfs_show_alert
 	_shfs_follow_mount
@@ -248,7 +249,16 @@ _shfs_mark()
 {
 	[[ ${SHFS_SESSION-}- == "$1"-* && ${SHFS_COMMAND-} == +([0-9]) ]] &&
 		_shfs_number=$SHFS_COMMAND
-	export SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0
+	export SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0 SHFS_HIDDEN=0
+}
+
+# What an install without the builtin has begun is over: its _shfs_finish stays where it is,
+# and does nothing.
+_shfs_end_plain()
+{
+	[[ -n ${_shfs_begun-} ]] || return 0
+	builtin unset -v _shfs_begun
+	builtin printf -v PS0 %s "${PS0//"$_shfs_ps0"/}" 2>/dev/null
 }
 
 _shfs_plain()
@@ -266,11 +276,15 @@ _shfs_plain()
 	_shfs_ps0+='SHFS_COMMAND=_shfs_number+=_shfs_open,_shfs_seq+=2,0]-}'
 	if ((_shfs_version >= 503)); then
 		_shfs_ps0+='${_shfs_none+${ { _shfs_begin; } 2>/dev/null; }}'
+		_shfs_tell='SHFS_HIDDEN=$_hidden'
 		_shfs_look="_line=\${ $_history; } _cwd=\${ builtin pwd -P; }"
 	else
-		_shfs_ps0+='${_shfs_none+$({ _shfs_begin; } 2>/dev/null)}'
+		# what the subshell says is part of an assignment in this one
+		_shfs_ps0+='${_shfs_none+${_shfs_none[SHFS_HIDDEN=0$({ _shfs_begin; } 2>/dev/null),0]-}}'
+		_shfs_tell='builtin printf %s "$_hidden"'
 		_shfs_look="_line=\$($_history); builtin cd -P .; _cwd=\$PWD"
 	fi
+	[[ $- == *r* ]] || builtin enable -d _shfs_hook 2>/dev/null # of another install
 	[[ ${_shfs_begun-} == "$_shfs_log" ]] && return
 	_shfs_begun=$_shfs_log _shfs_open=0 _shfs_number=0 _shfs_seq=2 _shfs_shown=
 	_shfs_mark "${_shfs_boot:0:8}-$$-$_shfs_start"
@@ -285,7 +299,9 @@ _shfs_main()
 	[[ $- == *i* && -z ${SHFS_DISABLE-} && $BASHPID == "$$" ]] || return 0
 	if ((_shfs_version < 404)); then
 		_shfs_say "bash $BASH_VERSION is too old: bash 4.4 or later is needed"
-	elif ! _shfs_builtin; then
+	elif _shfs_builtin; then
+		_shfs_end_plain
+	else
 		_shfs_plain
 		_shfs_prompt_command _shfs_finish last
 		_shfs_placed=

@@ -113,6 +113,7 @@ function _shfs_preexec --on-event fish_preexec
     set -l now (_shfs_now -0.04)
     set -g _shfs_number (math $_shfs_number + 1)
     set -gx SHFS_COMMAND $_shfs_number
+    set -gx SHFS_HIDDEN $hidden
     _shfs_write $tag $_shfs_number $now $hidden (pwd -P | string collect) $text
     and set -g _shfs_open 1
 end
@@ -120,6 +121,7 @@ end
 function _shfs_postexec --on-event fish_postexec
     set -l code $status
     set -gx SHFS_COMMAND 0
+    set -gx SHFS_HIDDEN 0
     test $_shfs_open = 1; or return
     set -g _shfs_open 0
     set -g _shfs_ended 0
@@ -149,6 +151,7 @@ function _shfs_mark
     and set -g _shfs_number $SHFS_COMMAND
     set -gx SHFS_SESSION (string join -n - $argv[1] "$INVOCATION_ID")
     set -gx SHFS_COMMAND 0
+    set -gx SHFS_HIDDEN 0
 end
 
 function _shfs_main

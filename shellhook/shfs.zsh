@@ -150,7 +150,7 @@ _shfs_preexec() {
 	[[ -n $text && $text != [[:blank:]]* ]] || hidden=1 text=
 	[[ -n $HISTORY_IGNORE ]] && _shfs_is_ignored "$text" && hidden=1 text=
 	[[ $PWD == $_shfs_pwd ]] || _shfs_pwd=$PWD _shfs_cwd=${PWD:P}
-	typeset -gx SHFS_COMMAND=$((++_shfs_number))
+	typeset -gx SHFS_COMMAND=$((++_shfs_number)) SHFS_HIDDEN=$hidden
 	_shfs_running=0 _shfs_tag=B1
 	[[ -n $_shfs_needles && ${(L)text} == *(${~_shfs_needles})* ]] && _shfs_redact
 	((_shfs_fd)) || _shfs_open_log || return 0
@@ -170,7 +170,7 @@ _shfs_precmd() {
 	local -a now
 
 	[[ $sysparams[pid] == $$ ]] || return 0
-	SHFS_COMMAND=0
+	SHFS_COMMAND=0 SHFS_HIDDEN=0
 	if ((_shfs_running)); then
 		now=($epochtime)
 		sysread boot </proc/uptime
@@ -208,7 +208,7 @@ _shfs_show_alert() {
 # executed by itself (exec zsh).
 _shfs_mark() {
 	[[ $SHFS_SESSION- == $1-* && $SHFS_COMMAND == <-> ]] && _shfs_number=$SHFS_COMMAND
-	typeset -gx SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0
+	typeset -gx SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0 SHFS_HIDDEN=0
 }
 
 _shfs_plain() {
