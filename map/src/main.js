@@ -77,7 +77,8 @@ function start() {
 					: `${date(first.begin)} to ${date(last.begin)}`),
 		]
 			.filter(Boolean)
-			.join(' · ') + (data.cut ? ` · the latest; earlier ones are not in this map` : '');
+			.join(' · ');
+	byId('cut').hidden = !data.cut;
 	byId('where').textContent = model.root === '/' ? 'shfs map' : oneLine(model.root.slice(0, -1));
 	document.title = `${byId('where').textContent} – shfs map`;
 	byId('made').textContent =

@@ -385,3 +385,29 @@ def test_no_commands(mounted, sandbox, browser, shell):
     browser.open(make(sandbox))
     assert "No commands" in browser.text("#stage")
     nothing_bad(browser)
+
+
+@pytest.mark.users("ordinary")
+def test_on_a_phone(study, sandbox, browser):
+    """All that is said can be read, and details leave half of the page to what they are of."""
+    path = make(sandbox, "-n", "2")
+    browser.resize(390, 844)
+    try:
+        browser.open(path)
+        box = "(s) => { const b = document.querySelector(s).getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; }"
+        assert "earlier ones are not in this map" in browser.text("#cut")
+        browser.run("window.shfsMap.timeline.canvas.focus()")
+        browser.key("ArrowDown")
+        assert browser.text("#details")
+        left, top, right, bottom = browser.run(f"({box})('#details')")
+        stage = browser.run(f"({box})('#stage')")
+        assert (left, right) == (0, 390) and top >= 420 and bottom <= 844, (left, top, right, bottom)
+        assert stage[3] - stage[1] > 200 and stage[3] <= top, stage
+        for name in "#search", "#summary", "#fit", "#keys", "#cut":
+            b = browser.run(f"({box})('{name}')")
+            assert 0 <= b[0] < b[2] <= 390, (name, b)
+        assert browser.run("document.documentElement.scrollWidth") <= 390
+        if os.environ.get("SHFS_TEST_PICTURE"):
+            browser.picture(os.environ["SHFS_TEST_PICTURE"])
+    finally:
+        browser.resize(1440, 900)
