@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "kmod-fast-path/packet.h"
+#include "kmod-fast-path/receiver.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +24,8 @@ static const char how_to_start[] =
 struct shfs_connection {
 	int socket;
 	pid_t pid; /* of the helper, where it is ours; 0 */
+	struct shfs_receiver
+		*receiver; /* NULL: packets are taken as they are asked for */
 	char driver[sizeof(((struct shfs_packet *)0)->driver)];
 	char why[sizeof(((struct shfs_packet *)0)->why)];
 	bool has_packet; /* in is not all taken yet */
@@ -172,6 +175,7 @@ void shfs_connection_close(struct shfs_connection *c)
 	if (!c)
 		return;
 	drop_packet(c);
+	shfs_receiver_free(c->receiver);
 	close(c->socket);
 	if (c->pid)
 		reap(c->pid);
@@ -254,9 +258,19 @@ const char *shfs_connection_why(const struct shfs_connection *c)
 	return c->why;
 }
 
+int shfs_connection_receive_ahead(struct shfs_connection *c)
+{
+	return c->receiver ? 0 : shfs_receiver_new(c->socket, &c->receiver);
+}
+
+uint64_t shfs_connection_bytes(const struct shfs_connection *c)
+{
+	return c->receiver ? shfs_receiver_bytes(c->receiver) : 0;
+}
+
 int shfs_connection_fd(const struct shfs_connection *c)
 {
-	return c->socket;
+	return c->receiver ? shfs_receiver_fd(c->receiver) : c->socket;
 }
 
 int shfs_connection_sync(struct shfs_connection *c, uint64_t cookie)
@@ -288,7 +302,8 @@ static int check_fds(const struct shfs_packet_in *in)
 /* 1: there is a packet of events or an answer. */
 static int next_packet(struct shfs_connection *c)
 {
-	int r = shfs_packet_receive(c->socket, &c->in);
+	int r = c->receiver ? shfs_receiver_next(c->receiver, &c->in)
+	                    : shfs_packet_receive(c->socket, &c->in);
 
 	if (r <= 0)
 		return r;

@@ -46,7 +46,14 @@ _must_check_ int shfs_connection_watch(struct shfs_connection *c, int root_fd,
 const char *shfs_connection_driver(const struct shfs_connection *c);
 const char *shfs_connection_why(const struct shfs_connection *c);
 
-/* To poll: POLLIN. */
+/* From now on a thread takes what comes into memory (receiver.h). Behind a watch that has
+ * begun, and behind any fork. -errno: it is taken as it is asked for, as before. */
+_must_check_ int shfs_connection_receive_ahead(struct shfs_connection *c);
+
+/* That so wait. */
+uint64_t shfs_connection_bytes(const struct shfs_connection *c);
+
+/* To poll: POLLIN. It is another one once it receives ahead. */
 int shfs_connection_fd(const struct shfs_connection *c);
 
 /* Asks for all that has happened before; it has been told when the cookie comes back. */

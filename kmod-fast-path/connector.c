@@ -54,6 +54,8 @@ struct shfs_connector {
 	struct shfs_life *gone, **gone_end; /* told, not yet forgotten */
 	shfs_event_sink sink;
 	void *arg;
+	shfs_connector_program *program_of; /* NULL: nobody knows more */
+	void *program_arg;
 	struct shfs_event_room room;
 };
 
@@ -257,6 +259,7 @@ static void tell_exec(struct shfs_connector *c, struct shfs_life *life, uint64_t
 	_cleanup_close_ int procfd = shfs_proc_open(life->process.pid);
 	_cleanup_buf_ struct shfs_buf exe = { 0 }, arguments = { 0 };
 	bool there = procfd >= 0 && look(procfd, life);
+	const char *program = NULL;
 	struct shfs_event *e;
 	struct statx st;
 
@@ -270,8 +273,12 @@ static void tell_exec(struct shfs_connector *c, struct shfs_life *life, uint64_t
 		exe.len -= strlen(deleted);
 	if (there && shfs_proc_cmdline(procfd, SHFS_EVENT_ARGV_MAX, &arguments) < 0)
 		arguments.len = 0;
-	if (!there)
+	if (!there) {
 		e->flags |= SHFS_EVENT_INEXACT;
+		if (c->program_of)
+			program = c->program_of(c->program_arg, &life->process);
+		shfs_buf_str(&exe, program ? program : "");
+	}
 	shfs_event_set_text(&c->room, (struct shfs_bytes){ exe.data, exe.len },
 	                    (struct shfs_bytes){ arguments.data, arguments.len });
 	tell(c);
@@ -547,6 +554,13 @@ const struct shfs_life *shfs_connector_find(const struct shfs_connector *c, uint
 		if (older->other_until > c->turn || !is_watched(c, older))
 			return NULL;
 	return life;
+}
+
+void shfs_connector_ask(struct shfs_connector *c, shfs_connector_program *program_of,
+                        void *arg)
+{
+	c->program_of = program_of;
+	c->program_arg = arg;
 }
 
 bool shfs_connector_is_kernel(const struct shfs_connector *c, uint32_t pid)

@@ -10,7 +10,7 @@
  *
  * FORK and EXEC are told as they are read, EXIT when the files that the process closed
  * are through: the caller says when. Of a program that is gone when its EXEC is read,
- * nothing is known but that there was one (SHFS_EVENT_INEXACT).
+ * no more is known than what the driver knows of it (SHFS_EVENT_INEXACT).
  */
 #pragma once
 
@@ -60,6 +60,13 @@ void shfs_connector_turn(struct shfs_connector *c, shfs_event_sink sink, void *a
  */
 const struct shfs_life *shfs_connector_find(const struct shfs_connector *c, uint32_t pid,
                                             bool *sure);
+
+/* What this process executed last, where /proc does not tell it any more: borrowed; NULL
+ * where that is not known. */
+typedef const char *shfs_connector_program(void *arg,
+                                           const struct shfs_event_process *process);
+void shfs_connector_ask(struct shfs_connector *c, shfs_connector_program *program_of,
+                        void *arg);
 
 /* Is it a thread of the kernel, that does what somebody has left to it? */
 bool shfs_connector_is_kernel(const struct shfs_connector *c, uint32_t pid);

@@ -278,7 +278,8 @@ static bool look(struct shfs_driver *d, struct close *c)
 static bool choose(struct shfs_driver *d, struct close *c)
 {
 	if (!c->inside && !d->n_moved_out) {
-		if (!(c->mask & FAN_CLOSE_WRITE) && !c->deleted)
+		if (c->mask & FAN_CLOSE_NOWRITE && !(c->mask & FAN_CLOSE_WRITE) &&
+		    !c->deleted)
 			fan_ignore_dir_of(d, c->path, &c->st);
 		return false;
 	}
@@ -432,10 +433,13 @@ static int read_closes(struct shfs_driver *d)
 	for (; FAN_EVENT_OK(e, n); e = FAN_EVENT_NEXT(e, n), seen++) {
 		uint32_t pid = (uint32_t)e->pid;
 
-		if (pid && (pid == (uint32_t)getpid() || pid == (uint32_t)d->watcher))
+		if (pid && (pid == (uint32_t)getpid() || pid == (uint32_t)d->watcher)) {
 			close(e->fd);
-		else
-			keep(d, (struct fan_close){ e->fd, pid, e->mask });
+			continue;
+		}
+		if (e->mask & FAN_OPEN_EXEC && e->fd >= 0)
+			fan_programs_note(d, pid, read_link(d, e->fd));
+		keep(d, (struct fan_close){ e->fd, pid, e->mask });
 	}
 	return seen;
 }
@@ -467,6 +471,17 @@ static int take_closes(struct shfs_driver *d)
 		left -= MAX(r, 1);
 	}
 	return queued;
+}
+
+/* It was opened before it was executed: so that waits among the closes, if it was not
+ * read before. */
+static const char *program_of(void *arg, const struct shfs_event_process *process)
+{
+	struct shfs_driver *d = arg;
+
+	if (take_closes(d) < 0)
+		return NULL; /* who drains them is told, too */
+	return fan_programs_find(d, process->pid, process->start_ns);
 }
 
 static void drop_close(struct close *c)
@@ -598,6 +613,7 @@ static void close_driver(struct shfs_driver *d)
 	fan_names_free(d);
 	fan_objects_free(d);
 	fan_places_free(d);
+	fan_programs_free(d);
 	shfs_closep(&d->closes_fd);
 	shfs_closep(&d->names_fd);
 	shfs_closep(&d->mounts_fd);
@@ -679,6 +695,10 @@ static int open_all(struct shfs_driver *d, const struct shfs_watch_order *order,
 		r = shfs_connector_open(order->uid, &d->processes, why);
 	if (r >= 0)
 		r = fan_places_open(d, order, why);
+	if (r >= 0) {
+		fan_programs_mark(d);
+		shfs_connector_ask(d->processes, program_of, d);
+	}
 	return r < 0 ? r : open_poll(d);
 }
 

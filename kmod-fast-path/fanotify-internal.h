@@ -74,6 +74,14 @@ struct fan_close {
 	uint64_t mask;
 };
 
+/* A file that was opened to be executed. */
+struct fan_program {
+	uint32_t pid;
+	char *path;
+	uint64_t opened_ns; /* at the latest, CLOCK_BOOTTIME */
+};
+
+#define FAN_PROGRAMS        1024 /* the last ones */
 #define FAN_ELSEWHERE_SLOTS 4096
 #define FAN_MOVES           64
 #define FAN_CLOSES_MAX      65536 /* that are read, and not told yet */
@@ -96,7 +104,9 @@ struct shfs_driver {
 	struct shfs_connector *processes;
 	struct fan_close *closes; /* a ring */
 	size_t first_close, n_closes, room_closes;
-	uint64_t lost; /* and not told yet */
+	uint64_t lost;                             /* and not told yet */
+	struct fan_program programs[FAN_PROGRAMS]; /* a ring */
+	size_t n_programs;                         /* that were ever in it */
 	struct fan_object *objects;
 	uint64_t epoch; /* rises with each directory that is renamed */
 
@@ -151,6 +161,18 @@ int fan_closes_mark(struct shfs_driver *d, int dir_fd);
 /* A file outside the root was read: is nothing to be heard of its directory again? */
 void fan_ignore_dir_of(struct shfs_driver *d, const char *path, const struct statx *st);
 void fan_ignore_none(struct shfs_driver *d);
+
+/* --- fanotify-programs.c --- */
+
+/* Has the closes' queue tell of programs that are executed where these usually are. */
+void fan_programs_mark(struct shfs_driver *d);
+/* Takes path, which may be NULL. */
+void fan_programs_note(struct shfs_driver *d, uint32_t pid, char *path);
+/* What the process (CLOCK_BOOTTIME of its start) executed last, its interpreter if that
+ * is a script; borrowed. NULL: not known. */
+const char *fan_programs_find(const struct shfs_driver *d, uint32_t pid,
+                              uint64_t start_ns);
+void fan_programs_free(struct shfs_driver *d);
 
 /* --- fanotify-objects.c --- */
 

@@ -17,8 +17,7 @@
 #define STATX_MNT_ID 0x1000
 #endif
 
-#define READS        (FAN_CLOSE_NOWRITE | FAN_OPEN_EXEC)
-#define CLOSE_EVENTS (FAN_CLOSE_WRITE | READS)
+#define CLOSE_EVENTS (FAN_CLOSE_WRITE | FAN_CLOSE_NOWRITE | FAN_OPEN_EXEC)
 
 /* --- mounts --- */
 
@@ -261,7 +260,7 @@ void fan_ignore_dir_of(struct shfs_driver *d, const char *path, const struct sta
 	if (fanotify_mark(d->closes_fd,
 	                  FAN_MARK_ADD | FAN_MARK_IGNORE | FAN_MARK_IGNORED_SURV_MODIFY |
 	                          FAN_MARK_EVICTABLE,
-	                  READS | FAN_EVENT_ON_CHILD, AT_FDCWD, dir) &&
+	                  FAN_CLOSE_NOWRITE | FAN_EVENT_ON_CHILD, AT_FDCWD, dir) &&
 	    errno == EINVAL)
 		d->ignores = false;
 }

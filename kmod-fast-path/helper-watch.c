@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "common/io.h"
+#include "kmod-fast-path/helper-log.h"
 #include "kmod-fast-path/helper-privilege.h"
 #include "kmod-fast-path/helper-queue.h"
 
@@ -18,6 +19,7 @@
 
 #define ORDER_MS  10000 /* from the connection to the order */
 #define DRAIN_MS  10    /* driver.h */
+#define FLIGHT_MS 1     /* for a recorder to take the fds that are on the way to it */
 #define SEND_EACH 128   /* events, while many are drained */
 #define LAST_MS   1000  /* for a recorder to take what is left, once the driver ended */
 
@@ -32,20 +34,6 @@ struct watch {
 	unsigned n_unsent;
 	uint64_t n_broken; /* events that no driver may tell */
 };
-
-void shfs_helper_log(const char *fmt, ...)
-{
-	_cleanup_buf_ struct shfs_buf line = { 0 };
-	char text[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	shfs_buf_printf(&line, "shfs-helper[%ld]: %s\n", (long)getpid(), text);
-	if (!line.failed)
-		(void)!shfs_write_all(STDERR_FILENO, line.data, line.len);
-}
 
 void shfs_helper_refuse(int socket, int error, const char *why)
 {
@@ -64,8 +52,8 @@ _printf_(3, 4) static int refuse(const struct watch *w, int error, const char *f
 	vsnprintf(why, sizeof(why), fmt, ap);
 	va_end(ap);
 	shfs_helper_refuse(w->socket, error, why);
-	shfs_helper_log("user %u, process %d: refused: %s", (unsigned)w->peer.uid,
-	                (int)w->peer.pid, why);
+	shfs_helper_log_of(w->peer.uid, "user %u, process %d: refused: %s",
+	                   (unsigned)w->peer.uid, (int)w->peer.pid, why);
 	return error;
 }
 
@@ -182,9 +170,9 @@ static int begin(struct watch *w, const struct shfs_driver_ops *const *drivers)
 	w->reach.uid = w->peer.uid;
 	w->reach.root_fd = w->root_fd;
 	shfs_packet_fill(&ready, SHFS_PACKET_READY, 0, w->ops->name, why.data);
-	shfs_helper_log("user %u, process %d: watches by %s%s%s", (unsigned)w->peer.uid,
-	                (int)w->peer.pid, w->ops->name, why.len ? "; " : "",
-	                why.len ? why.data : "");
+	shfs_helper_log_of(w->peer.uid, "user %u, process %d: watches by %s%s%s",
+	                   (unsigned)w->peer.uid, (int)w->peer.pid, w->ops->name,
+	                   why.len ? "; " : "", why.len ? why.data : "");
 	return shfs_queue_control(&w->queue, &ready);
 }
 
@@ -240,11 +228,13 @@ static int take_order(struct watch *w, int *broken)
 	return r ? r : !*broken;
 }
 
-/* Sends what goes at once. Sets what to wait for. */
-static int send_some(struct watch *w, struct pollfd *socket)
+/* Sends what goes at once. Sets what to wait for, and how long: nothing tells that fds
+ * have been taken. */
+static int send_some(struct watch *w, struct pollfd *socket, int *wait_ms)
 {
 	int r = shfs_queue_send(&w->queue, w->socket);
 
+	*wait_ms = r == -EBUSY ? FLIGHT_MS : DRAIN_MS;
 	socket->events = r == -EAGAIN ? POLLOUT : 0;
 	if (w->queue.n_control < SHFS_QUEUE_CONTROL_MAX)
 		socket->events |= POLLIN;
@@ -262,14 +252,14 @@ static int serve(struct watch *w, int *broken)
 		{ w->signal_fd, POLLIN },
 		{ w->ops->fd(w->driver), POLLIN },
 	};
-	int r = 0;
+	int r = 0, wait_ms;
 
 	*broken = 0;
 	while (!*broken) {
-		r = send_some(w, &fds[0]);
+		r = send_some(w, &fds[0], &wait_ms);
 		if (r)
 			return r;
-		if (poll(fds, ARRAY_SIZE(fds), DRAIN_MS) < 0 && errno != EINTR)
+		if (poll(fds, ARRAY_SIZE(fds), wait_ms) < 0 && errno != EINTR)
 			return -errno;
 		*broken = drain(w);
 		if (fds[1].revents)
@@ -307,14 +297,15 @@ static void say_how_it_ended(const struct watch *w, int r, int broken)
 		end = r == -ECONNRESET || r == -EPIPE ? "the recorder ended"
 		      : r == -EBADMSG                 ? "the recorder sent garbage"
 		                                      : "the connection broke";
-	shfs_helper_log("user %u, process %d: %s (%s); sent %" PRIu64
-	                " packets, lost %" PRIu64 " events, left out %" PRIu64
-	                " of others and %" PRIu64 " that were broken, and %" PRIu64
-	                " contents",
-	                (unsigned)w->peer.uid, (int)w->peer.pid, end,
-	                broken || r ? strerror(broken ? -broken : -r) : "in order",
-	                w->queue.n_sent, w->queue.n_lost, w->reach.n_refused, w->n_broken,
-	                w->queue.n_unpinned);
+	shfs_helper_log_of(w->peer.uid,
+	                   "user %u, process %d: %s (%s); sent %" PRIu64
+	                   " packets, lost %" PRIu64 " events, left out %" PRIu64
+	                   " of others and %" PRIu64 " that were broken, and %" PRIu64
+	                   " contents",
+	                   (unsigned)w->peer.uid, (int)w->peer.pid, end,
+	                   broken || r ? strerror(broken ? -broken : -r) : "in order",
+	                   w->queue.n_sent, w->queue.n_lost, w->reach.n_refused,
+	                   w->n_broken, w->queue.n_unpinned);
 }
 
 static int watch(struct watch *w, const struct shfs_driver_ops *const *drivers)

@@ -17,6 +17,3 @@ int shfs_helper_watch(int socket, const struct shfs_driver_ops *const *drivers);
 
 /* Sends READY with the error, once, as far as that can be done at once. */
 void shfs_helper_refuse(int socket, int error, const char *why);
-
-/* A line on standard error. */
-void shfs_helper_log(const char *fmt, ...) _printf_(1, 2);

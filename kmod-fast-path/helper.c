@@ -2,6 +2,7 @@
 #include "kmod-fast-path/helper.h"
 
 #include "common/proc.h"
+#include "kmod-fast-path/helper-log.h"
 #include "kmod-fast-path/helper-privilege.h"
 #include "kmod-fast-path/helper-watch.h"
 #include "kmod-fast-path/protocol.h"
@@ -194,8 +195,8 @@ static size_t count_of(const struct helper *h, uid_t uid)
 static void refuse(int socket, const struct ucred *peer, int error, const char *why)
 {
 	shfs_helper_refuse(socket, error, why);
-	shfs_helper_log("user %u, process %d: refused: %s", (unsigned)peer->uid,
-	                (int)peer->pid, why);
+	shfs_helper_log_of(peer->uid, "user %u, process %d: refused: %s",
+	                   (unsigned)peer->uid, (int)peer->pid, why);
 }
 
 static void take_connection(struct helper *h)
@@ -242,9 +243,10 @@ static void reap(struct helper *h)
 			if (h->children[i].pid != pid)
 				continue;
 			if (WIFSIGNALED(status))
-				shfs_helper_log("user %u: a watch was ended by signal %d",
-				                (unsigned)h->children[i].uid,
-				                WTERMSIG(status));
+				shfs_helper_log_of(
+					h->children[i].uid,
+					"user %u: a watch was ended by signal %d",
+					(unsigned)h->children[i].uid, WTERMSIG(status));
 			h->children[i] = h->children[--h->n];
 			break;
 		}
@@ -278,13 +280,16 @@ static void end_by(struct helper *h, int signal, int wait_ms)
 static int run(struct helper *h)
 {
 	struct pollfd fds[] = { { h->listen_fd, POLLIN }, { h->signal_fd, POLLIN } };
+	bool idle, left_out;
 	int n;
 
 	for (;;) {
-		n = poll(fds, ARRAY_SIZE(fds), h->activated && !h->n ? IDLE_MS : -1);
+		left_out = shfs_helper_log_left_out(false);
+		idle = h->activated && !h->n;
+		n = poll(fds, ARRAY_SIZE(fds), idle || left_out ? IDLE_MS : -1);
 		if (n < 0 && errno != EINTR)
 			return 1;
-		if (!n)
+		if (!n && idle)
 			break;
 		if (n > 0 && fds[1].revents && take_signals(h))
 			break;
@@ -293,6 +298,7 @@ static int run(struct helper *h)
 	}
 	end_by(h, SIGTERM, END_MS);
 	end_by(h, SIGKILL, KILL_MS);
+	(void)shfs_helper_log_left_out(true);
 	return 0;
 }
 
@@ -370,6 +376,7 @@ static int serve_all(const struct options *o,
 		shfs_helper_log("%s: %s", o->socket, strerror(-h.listen_fd));
 		return 1;
 	}
+	shfs_helper_log_share();
 	h.signal_fd = open_signals(true);
 	if (h.signal_fd < 0 || give_up_rights())
 		return 1;

@@ -4,9 +4,12 @@
 
 #include "kmod-fast-path/connection.h"
 #include "kmod-fast-path/packet.h"
+#include "kmod-fast-path/receiver.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -326,6 +329,86 @@ static void packets_that_are_too_much(void **state)
 	free(in);
 }
 
+/* --- what is taken ahead --- */
+
+/* As soon as there is room. false: nobody takes it. */
+static bool send_soon(const struct fixture *f, const struct shfs_buf *b, size_t n_fds)
+{
+	struct pollfd fd = { f->helper, POLLOUT };
+	int stdin_fd = 0, r;
+
+	while ((r = shfs_packet_send(f->helper, b->data, b->len, &stdin_fd, n_fds)) ==
+	       -EAGAIN)
+		if (poll(&fd, 1, 2000) <= 0)
+			return false;
+	assert_int_equal(r, 0);
+	return true;
+}
+
+/* Packets until nobody takes any more, or so many. How many. */
+static unsigned send_many(const struct fixture *f, unsigned most, size_t bytes)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	unsigned n = 0;
+
+	begin(&b, SHFS_PACKET_EVENTS, 0);
+	while (b.len + 1000 < bytes)
+		add_event(&b, SHFS_EVENT_CLOSE, 0, "a file");
+	add_event(&b, SHFS_EVENT_CLOSE, SHFS_EVENT_PINNED, "the last one");
+	while (n < most && send_soon(f, &b, 1))
+		n++;
+	return n;
+}
+
+/* Who sends waits for a thread alone, and nothing is lost, nor in another order. */
+static void taken_ahead(void **state)
+{
+	enum { PACKETS = 100 };
+	_cleanup_buf_ struct shfs_buf synced = { 0 };
+	struct fixture *f = *state;
+	struct pollfd ready;
+	struct shfs_told told;
+	unsigned pinned = 0;
+	int r;
+
+	assert_int_equal(shfs_connection_receive_ahead(f->c), 0);
+	assert_int_equal(next(f, &told), 0);
+	assert_int_equal(send_many(f, PACKETS, SHFS_PACKET_MAX), PACKETS);
+	begin(&synced, SHFS_PACKET_SYNCED, 0);
+	assert_true(send_soon(f, &synced, 0));
+	shutdown(f->helper, SHUT_RDWR);
+	ready = (struct pollfd){ shfs_connection_fd(f->c), POLLIN };
+	for (;;) {
+		assert_int_equal(poll(&ready, 1, 10000), 1);
+		r = next(f, &told);
+		if (r == SHFS_TOLD_SYNCED || r < 0)
+			break;
+		if (r == SHFS_TOLD_EVENT && told.content_fd >= 0) {
+			pinned++;
+			close(told.content_fd);
+		}
+	}
+	assert_int_equal(r, SHFS_TOLD_SYNCED);
+	assert_int_equal(pinned, PACKETS);
+	while (!(r = next(f, &told)))
+		assert_int_equal(poll(&ready, 1, 10000), 1);
+	assert_int_equal(r, -ECONNRESET);
+}
+
+/* Then who sends has to wait; what was not taken is given back: teardown looks. */
+static void taken_ahead_has_an_end(void **state)
+{
+	struct fixture *f = *state;
+	unsigned n;
+
+	assert_int_equal(shfs_connection_receive_ahead(f->c), 0);
+	n = send_many(f, UINT_MAX, SHFS_PACKET_MAX);
+	assert_in_range((uint64_t)n * SHFS_PACKET_MAX, SHFS_RECEIVER_MAX,
+	                SHFS_RECEIVER_MAX + (8 << 20));
+	assert_in_range(shfs_connection_bytes(f->c), SHFS_RECEIVER_MAX,
+	                SHFS_RECEIVER_MAX + SHFS_PACKET_MAX);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(int argc, char **argv)
@@ -340,6 +423,8 @@ int main(int argc, char **argv)
 		TEST(another_version_is_told_apart),
 		TEST(a_refusal_says_why),
 		TEST(an_order_without_an_answer),
+		TEST(taken_ahead),
+		TEST(taken_ahead_has_an_end),
 		cmocka_unit_test(strings_are_cut),
 		TEST(packets_that_are_too_much),
 	};
