@@ -303,11 +303,21 @@ void shfs_environ_marker(struct shfs_bytes env, struct shfs_buf *out)
 	shfs_buf_add(out, number.data, number.len);
 }
 
-int shfs_proc_marker(int procfd, struct shfs_buf *out)
+int shfs_environ_hidden(struct shfs_bytes env)
+{
+	struct shfs_bytes value = get_variable(env, "SHFS_HIDDEN");
+
+	if (value.len != 1 || (*value.data != '0' && *value.data != '1'))
+		return SHFS_HIDDEN_UNSAID;
+	return *value.data == '1';
+}
+
+int shfs_proc_marker(int procfd, struct shfs_buf *out, int *hidden)
 {
 	_cleanup_buf_ struct shfs_buf env = { 0 };
 	int r = shfs_read_file_at(procfd, "environ", ENVIRON_MAX, &env);
 
+	*hidden = shfs_environ_hidden((struct shfs_bytes){ env.data, env.len });
 	if (r)
 		return r == -ENOENT ? -ESRCH : r;
 	shfs_environ_marker((struct shfs_bytes){ env.data, env.len }, out);

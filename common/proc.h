@@ -86,11 +86,15 @@ _must_check_ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *o
 /*
  * Appends the command that the environment of the process names, as it was when it
  * executed its program (docs/shellhook.md, The marker); nothing where it names none that
- * is to be believed. Waits as cmdline does.
+ * is to be believed. Waits as cmdline does. hidden: does the environment say that the
+ * line which it was run by stays out of the journal? Set as in shfs_environ_hidden.
  */
-_must_check_ int shfs_proc_marker(int procfd, struct shfs_buf *out);
+_must_check_ int shfs_proc_marker(int procfd, struct shfs_buf *out, int *hidden);
 /* The same in an environment: variables, each ended by a NUL. */
 void shfs_environ_marker(struct shfs_bytes environ, struct shfs_buf *out);
+/* 1: yes; 0: no; SHFS_HIDDEN_UNSAID: it is as for the parent. */
+#define SHFS_HIDDEN_UNSAID (-1)
+int shfs_environ_hidden(struct shfs_bytes environ);
 
 /* 36 characters and a NUL: /proc/sys/kernel/random/boot_id. */
 _must_check_ int shfs_proc_boot_id(char out[static 37]);

@@ -197,7 +197,8 @@ static struct shfs_content x_content(struct coder *c, struct shfs_content v)
 	if (c->in)
 		v = zero;
 	if (!(v.flags & SHFS_CONTENT_KNOWN)) {
-		v.flags &= SHFS_CONTENT_SKIPPED; /* why nothing is known */
+		/* why nothing is known */
+		v.flags &= SHFS_CONTENT_SKIPPED | SHFS_CONTENT_CHANGING;
 		return v;
 	}
 	v.mode = x_near32(c, c->context->mode, v.mode);

@@ -63,6 +63,7 @@ enum shfs_content_flags {
 	SHFS_CONTENT_SKIP_ERROR = 1 << 11, /* could not be read or stored */
 	SHFS_CONTENT_SKIP_TYPE = 1 << 12,  /* not a regular file */
 	SHFS_CONTENT_LINKED = 1 << 13,     /* the file had several names */
+	SHFS_CONTENT_CHANGING = 1 << 14,   /* not KNOWN, as it was being changed */
 };
 /* In no record: the index says it of a content whose object was taken away on purpose
  * (store/pruned.h); object still names it. */
@@ -153,9 +154,9 @@ enum shfs_pathop {
 		2,        /* path <-> path2; content: now at path2, victim: now at path */
 	SHFS_OP_LINK = 3, /* path2 is a new name of path */
 	SHFS_OP_UNLINK = 4, /* victim: what it held, where this was the last name or it
-	                       was known */
+	                       was known; path2: what a symbolic link said */
 	SHFS_OP_MKDIR = 5,
-	SHFS_OP_RMDIR = 6,
+	SHFS_OP_RMDIR = 6,   /* path2: its mode in octal digits */
 	SHFS_OP_SYMLINK = 7, /* path is a link to the text path2 */
 	SHFS_OP_MKNOD = 8,
 	SHFS_OP_CHMOD = 9, /* content.mode is the new one */

@@ -11,6 +11,7 @@
  *   root     the path of the directory
  *   status   lines key=value, as user.shfs.status of a mount
  *   sync     "ok" once all that happened before is durable; else the number of an errno
+ *   seal     the same, and the answer is the name of the segment that was begun then
  *   end      "ok"; then it ends, and closes the connection when all is durable
  */
 #pragma once

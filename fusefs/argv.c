@@ -61,7 +61,7 @@ static void read_next(struct shfs_argv_readers *r)
 	pthread_mutex_unlock(&r->lock);
 	if (shfs_proc_cmdline(argv->procfd, SHFS_ARGV_READ, &argv->text.argv))
 		argv->text.argv.len = 0;
-	if (shfs_proc_marker(argv->procfd, &argv->text.marker))
+	if (shfs_proc_marker(argv->procfd, &argv->text.marker, &argv->text.hidden))
 		argv->text.marker.len = 0;
 	pthread_mutex_lock(&r->lock);
 	argv->state = READ;

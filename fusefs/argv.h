@@ -25,6 +25,7 @@ void shfs_argv_readers_free(struct shfs_argv_readers *readers);
 /* What is read: empty where it could not be. */
 struct shfs_argv_text {
 	struct shfs_buf argv, marker; /* as in a PROCESS record */
+	int hidden;                   /* as of shfs_environ_hidden */
 };
 void shfs_argv_text_free(struct shfs_argv_text *text);
 

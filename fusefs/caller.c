@@ -28,6 +28,7 @@ struct known {
 	struct shfs_proc_stat stat;
 	uint64_t seq;
 	bool is_shell;
+	bool hidden; /* its arguments stay out of the journal */
 	UT_hash_handle hh;
 };
 
@@ -134,7 +135,7 @@ static struct known *find_known(struct shfs_callers *c, const struct shfs_proc_s
 }
 
 static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
-                     uint64_t seq, bool is_shell)
+                     uint64_t seq, bool is_shell, bool hidden)
 {
 	struct known *k = find_known(c, stat);
 
@@ -159,6 +160,7 @@ static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
 	k->stat = *stat;
 	k->seq = seq;
 	k->is_shell = is_shell;
+	k->hidden = hidden;
 }
 
 /* The record of the process with the program that it runs; 0: there is none. */
@@ -224,10 +226,13 @@ static void finish_look(struct shfs_callers *c, struct sight *s, int64_t until_n
 {
 	struct shfs_proc_stat now;
 
+	s->text.hidden = SHFS_HIDDEN_UNSAID; /* unless it is read */
 	shfs_argv_take(c->readers, TAKE_PTR(s->asked), until_ns, &s->text);
 	if (!is_blocked && (shfs_proc_read_stat(s->procfd, &now) ||
-	                    !shfs_proc_same_program(&now, &s->stat)))
-		s->text.argv.len = s->text.marker.len = 0;
+	                    !shfs_proc_same_program(&now, &s->stat))) {
+		shfs_argv_text_free(&s->text);
+		s->text = (struct shfs_argv_text){ .hidden = SHFS_HIDDEN_UNSAID };
+	}
 	/* What a shell was started with says nothing of its own commands. A subshell of
 	 * it is on its terminal; other processes leave that to become daemons. */
 	if (s->stat.forked && s->stat.tty_nr)
@@ -268,9 +273,26 @@ static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
 
 /* --- recording --- */
 
+/* With the lock held. Was it run by a line that stays out of the journal? Where its
+ * environment does not say so, as behind env -i, what it executed before knows, and its
+ * parent. */
+static bool is_hidden(struct shfs_callers *c, const struct sight *s)
+{
+	const struct shfs_proc_stat parent = { .pid = s->stat.ppid,
+		                               .start_ticks = s->parent_start };
+	const struct known *before, *above;
+
+	if (s->text.hidden != SHFS_HIDDEN_UNSAID)
+		return s->text.hidden;
+	before = find_known(c, &s->stat);
+	above = find_known(c, &parent);
+	return (before && before->hidden) || (above && above->hidden);
+}
+
 /* With the lock held. */
 static uint64_t emit(struct shfs_callers *c, const struct sight *s)
 {
+	bool hidden = is_hidden(c, s);
 	struct shfs_record rec = {
 		.type = SHFS_REC_PROCESS,
 		.process = {
@@ -284,14 +306,14 @@ static uint64_t emit(struct shfs_callers *c, const struct sight *s)
 			.parent_start_ticks = s->parent_start,
 			.exe = { s->exe.data, s->exe.len },
 			.cwd = { s->cwd.data, s->cwd.len },
-			.argv = { s->text.argv.data, s->text.argv.len },
+			.argv = { s->text.argv.data, hidden ? 0 : s->text.argv.len },
 			.marker = { s->text.marker.data, s->text.marker.len },
 		},
 	};
 	uint64_t seq = shfs_capture_emit(c->capture, &rec, NULL);
 
 	if (seq)
-		remember(c, &s->stat, seq, is_shell_program(&s->exe));
+		remember(c, &s->stat, seq, is_shell_program(&s->exe), hidden);
 	return seq;
 }
 

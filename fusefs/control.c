@@ -27,6 +27,7 @@ static void reply(fuse_req_t req, const struct shfs_buf *answer, size_t size)
 /* Answered by the writer, or by an interrupt: whichever comes first. */
 struct sync {
 	fuse_req_t req;
+	size_t size; /* of the answer, at most */
 	_Atomic enum { SYNC_NEW, SYNC_WAITS, SYNC_ENDED } state;
 };
 
@@ -46,35 +47,43 @@ static void sync_interrupted(fuse_req_t req, void *arg)
 		shfs_req_fail(req, -EINTR);
 }
 
-static void sync_reply(struct sync *sync, int error)
+static void sync_reply(struct sync *sync, int error, const char *text)
 {
 	/* from here on no interrupt knows sync */
 	fuse_req_interrupt_func(sync->req, NULL, NULL);
 	if (error)
 		shfs_req_fail(sync->req, error);
+	else if (sync->size < strlen(text))
+		shfs_req_fail(sync->req, -ERANGE);
 	else
-		fuse_reply_buf(sync->req, "ok", 2);
+		fuse_reply_buf(sync->req, text, strlen(text));
 }
 
-/* From the writer's thread, once all is durable. */
-static void sync_done(void *arg, int error)
+/* From the writer's thread, once all is durable, and before lies in other segments. */
+static void seal_done(void *arg, int error, const char *segment)
 {
 	struct sync *sync = arg;
 
 	if (sync_step(sync, SYNC_WAITS, SYNC_ENDED))
-		sync_reply(sync, error);
+		sync_reply(sync, error, segment);
 	free(sync);
 }
 
+/* Once all is durable. */
+static void sync_done(void *arg, int error)
+{
+	seal_done(arg, error, "ok");
+}
+
 /* Closes that have returned may still have a RELEASE on its way. */
-static void sync_all(fuse_req_t req, size_t size)
+static void sync_all(fuse_req_t req, size_t size, bool seal)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct sync *sync;
 	int r;
 
 	if (!size) {
-		fuse_reply_xattr(req, 2);
+		fuse_reply_xattr(req, seal ? SHFS_SEGMENT_NAME_MAX : 2);
 		return;
 	}
 	sync = calloc(1, sizeof(*sync));
@@ -83,15 +92,17 @@ static void sync_all(fuse_req_t req, size_t size)
 		return;
 	}
 	sync->req = req;
+	sync->size = size;
 	shfs_transport_quiesce(fs->transport);
 	shfs_watch_settle_all(fs);
 	fuse_req_interrupt_func(req, sync_interrupted, sync);
 	if (!sync_step(sync, SYNC_NEW, SYNC_WAITS)) {
-		sync_reply(sync, -EINTR);
+		sync_reply(sync, -EINTR, "");
 		free(sync);
 		return;
 	}
-	r = shfs_capture_sync(fs->capture, sync_done, sync);
+	r = seal ? shfs_capture_seal(fs->capture, seal_done, sync)
+	         : shfs_capture_sync(fs->capture, sync_done, sync);
 	if (r)
 		sync_done(sync, r);
 }
@@ -141,7 +152,9 @@ void shfs_control_get(fuse_req_t req, const char *name, size_t size)
 	if (!may_ask(req)) {
 		shfs_req_fail(req, -EACCES);
 	} else if (!strcmp(name, "sync")) {
-		sync_all(req, size);
+		sync_all(req, size, false);
+	} else if (!strcmp(name, "seal")) {
+		sync_all(req, size, true);
 	} else if (!strcmp(name, "status")) {
 		status(shfs_req_fs(req), &answer);
 		reply(req, &answer, size);

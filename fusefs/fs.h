@@ -29,6 +29,9 @@ struct shfs_directory;
 struct shfs_handle;
 struct shfs_transport;
 
+/* Bytes of one request to write. */
+#define SHFS_WRITE_MAX (1u << 20)
+
 /* What the kernel may read and write without us: passthrough.h. */
 enum shfs_passing_mode {
 	SHFS_PASSING_UNKNOWN,

@@ -77,6 +77,7 @@ struct shfs_tree {
 	struct shfs_heir *heir; /* NULL: there will be none */
 	pthread_mutex_t places_lock;
 	bool is_inherited; /* the kernel has lookups that we do not know of */
+	atomic_bool has_moved;
 	void (*drop)(struct shfs_watch *watch);
 	struct node root;
 	uint64_t hidden_dev, hidden_ino;
@@ -143,8 +144,8 @@ int node_open_by_fd(struct shfs_tree *tree, int path_fd, int flags);
 /* --- node-name.c --- */
 
 /* A name that was just found is as good as any, and better than one that may be gone.
- */
-void node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *parent,
+ * False: there was another one, that is not known to be gone. */
+bool node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *parent,
                 const char *name);
 /* Was the file ever found by this name? Tree lock held. */
 bool node_has_name(struct node *node, const struct shfs_node *parent, const char *text);

@@ -122,20 +122,21 @@ static void node_named(struct shfs_tree *tree, struct node *node,
 	node_place_update(node);
 }
 
-/* A name that was just found is as good as any, and better than one that may be gone. */
-void node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *parent,
+bool node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *parent,
                 const char *name)
 {
-	bool same;
+	bool same, gone;
 
 	shfs_tree_lock_read(tree);
 	same = shfs_node_is_at(&node->pub, parent, name);
 	shfs_tree_unlock(tree);
 	if (same)
-		return;
+		return true;
 	shfs_tree_lock_write(tree);
+	gone = node->name->gone;
 	node_named(tree, node, parent, name, true);
 	shfs_tree_unlock(tree);
+	return gone;
 }
 
 /* --- who uses which --- */
@@ -341,6 +342,19 @@ static void path_of(const struct shfs_name *last, const char *below, struct shfs
 void shfs_node_path(const struct shfs_node *pub, const char *name, struct shfs_buf *out)
 {
 	path_of(node_private_const(pub)->name, name, out);
+}
+
+void shfs_node_paths(const struct shfs_node *pub, struct shfs_buf *out)
+{
+	const struct node *node = node_private_const(pub);
+	const struct shfs_name *name;
+
+	LL_FOREACH (&node->first, name) {
+		if (name->gone && name != node->name)
+			continue;
+		path_of(name, NULL, out);
+		shfs_buf_char(out, 0);
+	}
 }
 
 bool shfs_node_is_nameless(const struct shfs_node *node)

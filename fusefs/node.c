@@ -493,10 +493,17 @@ int shfs_node_enter(struct shfs_tree *tree, struct shfs_node *parent, const char
 
 	if (r)
 		return r;
-	if (!is_new)
-		node_is_at(tree, node, parent, name);
+	if (!is_new && !node_is_at(tree, node, parent, name) && stx->stx_nlink == 1 &&
+	    !S_ISDIR(stx->stx_mode))
+		atomic_store(&tree->has_moved, true);
 	*out = &node->pub;
 	return 0;
+}
+
+bool shfs_tree_has_moved(struct shfs_tree *tree)
+{
+	return atomic_load_explicit(&tree->has_moved, memory_order_relaxed) &&
+	       atomic_exchange(&tree->has_moved, false);
 }
 
 int shfs_node_enter_nameless(struct shfs_tree *tree, struct shfs_node *parent, int fd,
@@ -864,6 +871,52 @@ void shfs_tree_suspect(struct shfs_tree *tree,
 		pthread_mutex_unlock(&tree->shards[i].lock);
 	}
 	shfs_tree_unlock(tree);
+}
+
+static bool is_below(const struct node *node, const struct shfs_node *directory)
+{
+	for (const struct shfs_name *n = node->name; n->parent; n = n->parent->name)
+		if (&n->parent->pub == directory)
+			return true;
+	return false;
+}
+
+struct list {
+	struct node **nodes;
+	size_t n, cap;
+};
+
+/* With the lock of the tree held: those of the shard, with a reference. */
+static void list_below(struct shard *shard, const struct shfs_node *directory,
+                       struct list *list)
+{
+	struct node *node, *next;
+
+	pthread_mutex_lock(&shard->lock);
+	HASH_ITER (hh, shard->nodes, node, next) {
+		if (!atomic_load(&node->pub.watch) || !is_below(node, directory) ||
+		    !MAKE_ROOM(list->nodes, list->n, list->cap))
+			continue;
+		node->refs++;
+		list->nodes[list->n++] = node;
+	}
+	pthread_mutex_unlock(&shard->lock);
+}
+
+void shfs_tree_visit_below(struct shfs_tree *tree, const struct shfs_node *directory,
+                           void (*visit)(struct shfs_node *node, void *arg), void *arg)
+{
+	struct list list = { 0 };
+
+	shfs_tree_lock_read(tree);
+	for (size_t i = 0; i < N_SHARDS; i++)
+		list_below(&tree->shards[i], directory, &list);
+	shfs_tree_unlock(tree);
+	for (size_t i = 0; i < list.n; i++) {
+		visit(&list.nodes[i]->pub, arg);
+		shfs_node_unref(tree, &list.nodes[i]->pub);
+	}
+	free(list.nodes);
 }
 
 void shfs_tree_hide(struct shfs_tree *tree, uint64_t dev, uint64_t ino)

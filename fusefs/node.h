@@ -99,6 +99,10 @@ _must_check_ int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *pare
                                   const char *name, struct statx *stx,
                                   struct shfs_node **out);
 
+/* Was a file, since this was asked last, found by another name than its only one that was
+ * known? It was moved beneath, and the kernel may know the old name still. */
+bool shfs_tree_has_moved(struct shfs_tree *tree);
+
 /* The same of a name that the kernel has judged already, for thread tid. -ESTALE: it was
  * by another file, and this one came in its place beneath. */
 _must_check_ int shfs_node_lookup_known(struct shfs_tree *tree, struct shfs_node *parent,
@@ -147,6 +151,11 @@ void shfs_tree_suspect(struct shfs_tree *tree,
                                      void *arg),
                        void *arg);
 
+/* Calls visit for each node below the directory that has a watch; nothing is locked then.
+ */
+void shfs_tree_visit_below(struct shfs_tree *tree, const struct shfs_node *directory,
+                           void (*visit)(struct shfs_node *node, void *arg), void *arg);
+
 /* A new fd of it, close-on-exec. flags without O_CREAT, O_TRUNC, O_NOFOLLOW. */
 _must_check_ int shfs_node_open(struct shfs_tree *tree, struct shfs_node *node,
                                 int flags);
@@ -170,6 +179,9 @@ void shfs_tree_unlock(struct shfs_tree *tree);
 /* With the tree lock held: appends the path relative to the root, with name (if not
  * NULL) below it. A file without a name has the path that it had last. */
 void shfs_node_path(const struct shfs_node *node, const char *name, struct shfs_buf *out);
+
+/* As shfs_node_path, by each name that the file is known to have, a NUL behind each. */
+void shfs_node_paths(const struct shfs_node *node, struct shfs_buf *out);
 
 /* Thread tid has looked the file up by this name of several. */
 void shfs_node_found(struct shfs_tree *tree, struct shfs_node *node,

@@ -145,39 +145,34 @@ static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
 
 static int set_open_size(fuse_req_t req, struct shfs_handle *handle, off_t size)
 {
-	_cleanup_identity_ struct shfs_identity identity = { 0 };
-	struct shfs_watch *watch;
-	int r;
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_change change = shfs_watch_begin_change(fs, handle, shfs_req_tid(req),
+	                                                    SHFS_ACCESS_TRUNCATED);
+	int r = shfs_truncate(req, handle->fd, size, &change);
 
-	watch = shfs_watch_begin_change(shfs_req_fs(req), handle, shfs_req_tid(req),
-	                                SHFS_ACCESS_TRUNCATED);
-	shfs_identity_assume_to_write(req, handle->fd, &identity);
-	r = ftruncate(handle->fd, size) ? -errno : 0;
-	shfs_watch_end_change(watch);
+	shfs_watch_end_change(fs, &change);
 	return r;
 }
 
 /* truncate(2); recorded before anybody can change the file again. */
 static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
 {
-	struct shfs_identity identity = { 0 };
 	struct shfs_fs *fs = shfs_req_fs(req);
 	_cleanup_close_ int fd = shfs_open_waiting(req, node, O_WRONLY);
-	struct shfs_snapshot *content;
-	struct shfs_watch *watch;
+	struct shfs_snapshot *content = NULL;
+	struct shfs_change change;
 	struct statx stx;
 	int r;
 
 	if (fd < 0)
 		return fd;
-	watch = shfs_watch_begin_truncate(fs, node, shfs_req_tid(req));
-	shfs_identity_assume_to_write(req, fd, &identity);
-	r = ftruncate(fd, size) ? -errno : shfs_node_statx(fd, "", &stx);
-	shfs_identity_restore(&identity);
-	content = shfs_watch_truncated(fs, node, watch);
-	if (!r)
+	change = shfs_watch_begin_truncate(fs, node, shfs_req_tid(req));
+	r = shfs_truncate(req, fd, size, &change);
+	if (change.done)
+		content = shfs_watch_truncated(fs, node, &change);
+	if (change.done && !shfs_node_statx(fd, "", &stx))
 		record_change(req, node, SHFS_OP_TRUNCATE, &stx, 0, content);
-	shfs_watch_end_change(watch);
+	shfs_watch_end_change(fs, &change);
 	shfs_snapshot_unref(content);
 	return r;
 }
@@ -471,6 +466,8 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	shfs_identity_restore(&identity);
 	shfs_node_fd_done(fs->tree, node);
 	if (!r) {
+		/* its blocks; the kernel knows of the ctime */
+		shfs_transport_invalidate(fs->transport, id, false);
 		process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 		record.directory = S_ISDIR(node->type);
 		record.path2 = shfs_bytes_str(name);
@@ -537,7 +534,12 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
 		memcpy(&data, in, in_size);
 	r = ioctl(fd, cmd, &data);
 	if (r < 0)
-		shfs_req_fail(req, -errno);
+		r = -errno;
+	if (cmd == FS_IOC_SETFLAGS || cmd == FS_IOC_FSSETXATTR)
+		/* its ctime, which may be set although it fails */
+		shfs_transport_invalidate(fs->transport, id, false);
+	if (r < 0)
+		shfs_req_fail(req, r);
 	else
 		fuse_reply_ioctl(req, r, &data, out_size);
 }

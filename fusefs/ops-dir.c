@@ -207,8 +207,10 @@ static void fill(struct shfs_fs *fs, struct shfs_directory *d, const struct dire
 	};
 	if (plus && !is_dot(ent->d_name) &&
 	    !shfs_node_statx(dirfd(d->dir), ent->d_name, &stx) &&
-	    !shfs_node_enter(fs->tree, d->node, ent->d_name, &stx, &node))
+	    !shfs_node_enter(fs->tree, d->node, ent->d_name, &stx, &node)) {
+		shfs_expire_moved(fs);
 		shfs_fill_entry(d->node, node, &stx, out);
+	}
 }
 
 static size_t add(fuse_req_t req, char *at, size_t room, const struct dirent *ent,

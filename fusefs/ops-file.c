@@ -58,14 +58,14 @@ int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags)
 /* So that what is written can be read again at the close, if the user may read it. */
 static int open_readable(fuse_req_t req, struct shfs_node *node, int flags)
 {
-	int fd;
+	int as_well = (flags & ~O_ACCMODE) | O_RDWR, fd = -EPERM;
 
 	if ((flags & O_ACCMODE) == O_WRONLY) {
-		fd = shfs_open_waiting(req, node, (flags & ~O_ACCMODE) | O_RDWR);
-		if (fd != -EACCES && fd != -EPERM)
-			return fd;
+		fd = shfs_open_waiting(req, node, as_well | O_NOATIME);
+		if (fd == -EPERM)
+			fd = shfs_open_waiting(req, node, as_well);
 	}
-	return shfs_open_waiting(req, node, flags);
+	return fd == -EACCES || fd == -EPERM ? shfs_open_waiting(req, node, flags) : fd;
 }
 
 static int open_lower(fuse_req_t req, struct shfs_node *node, int flags)
@@ -83,23 +83,42 @@ static int open_lower(fuse_req_t req, struct shfs_node *node, int flags)
 	return fd;
 }
 
-static int truncate_opened(fuse_req_t req, struct shfs_handle *handle, int flags)
+/* A failed write to such a file may have changed it: only the way to the disk failed. */
+static bool is_synced(int fd)
+{
+	return fcntl(fd, F_GETFL) & O_DSYNC;
+}
+
+int shfs_truncate(fuse_req_t req, int fd, off_t size, struct shfs_change *change)
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
+	struct stat before, after;
+	int r;
+
+	if (fstat(fd, &before))
+		return -errno;
+	shfs_identity_assume_to_write(req, fd, &identity);
+	r = ftruncate(fd, size) ? -errno : 0;
+	if (!r || fstat(fd, &after) || after.st_size != before.st_size)
+		shfs_watch_changed(change);
+	return r;
+}
+
+static int truncate_opened(fuse_req_t req, struct shfs_handle *handle, int flags)
+{
 	struct shfs_fs *fs = shfs_req_fs(req);
 	_cleanup_close_ int opened = -1;
-	struct shfs_watch *watch;
+	struct shfs_change change;
 	int fd = handle->fd, r;
 
 	if ((flags & O_ACCMODE) == O_RDONLY)
 		fd = opened = shfs_node_open(fs->tree, handle->node, O_WRONLY);
 	if (fd < 0)
 		return fd;
-	watch = shfs_watch_begin_change(fs, handle, shfs_req_tid(req),
-	                                SHFS_ACCESS_TRUNCATED);
-	shfs_identity_assume_to_write(req, fd, &identity);
-	r = ftruncate(fd, 0) ? -errno : 0;
-	shfs_watch_end_change(watch);
+	change = shfs_watch_begin_change(fs, handle, shfs_req_tid(req),
+	                                 SHFS_ACCESS_TRUNCATED);
+	r = shfs_truncate(req, fd, 0, &change);
+	shfs_watch_end_change(fs, &change);
 	return r;
 }
 
@@ -379,13 +398,24 @@ static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset,
  * that was sent before, and carried out or not. What may not be read is taken for it. */
 static size_t appended_before(int fd, const char *data, size_t size, off_t offset)
 {
-	_cleanup_free_ char *there = malloc(size);
-	ssize_t n = there ? pread(fd, there, size, offset) : -1;
+	char there[4096];
+	size_t done = 0;
 	struct stat st;
+	ssize_t n;
 
-	if (n < 0 && errno == EBADF && !fstat(fd, &st))
-		return (size_t)MIN((off_t)size, MAX(st.st_size - offset, (off_t)0));
-	return n > 0 && !memcmp(there, data, (size_t)n) ? (size_t)n : 0;
+	while (done < size) {
+		n = pread(fd, there, MIN(size - done, sizeof(there)),
+		          offset + (off_t)done);
+		if (n < 0 && !fstat(fd, &st))
+			return (size_t)MIN((off_t)size,
+			                   MAX(st.st_size - offset, (off_t)0));
+		if (n <= 0)
+			break;
+		if (memcmp(there, data + done, (size_t)n) != 0)
+			return 0;
+		done += (size_t)n;
+	}
+	return done;
 }
 
 /* Appends what is not there yet. */
@@ -403,7 +433,7 @@ static ssize_t append(fuse_req_t req, int fd, const char *data, size_t size)
 	else
 		shfs_req_try(req, (uint64_t)st.st_size);
 	n = write_lower(fd, data + before, size - before, 0, true);
-	return n < 0 ? n : n + (ssize_t)before;
+	return n < 0 && !before ? n : MAX(n, (ssize_t)0) + (ssize_t)before;
 }
 
 static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t size,
@@ -411,21 +441,27 @@ static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t siz
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
 	struct shfs_handle *handle = handle_of(req, fi);
-	struct shfs_watch *watch;
+	struct shfs_fs *fs = shfs_req_fs(req);
 	bool mapped = fi->writepage;
+	struct shfs_change change;
 	ssize_t n;
 
 	if (!handle)
 		return;
-	watch = shfs_watch_begin_change(shfs_req_fs(req), handle,
-	                                mapped ? 0 : shfs_req_tid(req),
-	                                mapped ? SHFS_ACCESS_MAPPED : 0);
+	if (mapped)
+		change = shfs_watch_begin_change(fs, handle, 0, SHFS_ACCESS_MAPPED);
+	else
+		change = shfs_watch_begin_write(fs, handle, shfs_req_tid(req), offset);
 	if (!mapped)
 		shfs_identity_assume_to_write(req, handle->fd, &identity);
 	n = !mapped && (fi->flags & O_APPEND)
 	            ? append(req, handle->fd, data, size)
 	            : write_lower(handle->fd, data, size, offset, false);
-	shfs_watch_end_change(watch);
+	if (n > 0 && !mapped)
+		shfs_watch_wrote(&change, offset, (size_t)n);
+	else if (n > 0 || (n < 0 && is_synced(handle->fd)))
+		shfs_watch_changed(&change);
+	shfs_watch_end_change(fs, &change);
 	if (n < 0)
 		shfs_req_fail(req, (int)n);
 	else
@@ -472,20 +508,50 @@ static void op_fsync(fuse_req_t req, fuse_ino_t id, int datasync,
 		                        : 0);
 }
 
+/* The file keeps what was allocated before there was no more room; a range that was to be
+ * emptied may be so in part, unless the call was refused from the first. */
+static bool is_partly_allocated(int fd, int mode, int r, off_t size_before)
+{
+	bool empties = mode & ~FALLOC_FL_KEEP_SIZE;
+	struct stat st;
+
+	if (empties)
+		return r == -ENOSPC || r == -EDQUOT || r == -EIO || r == -EINTR ||
+		       r == -ENOMEM;
+	return fstat(fd, &st) || st.st_size != size_before;
+}
+
+static int allocate_lower(int fd, int mode, off_t offset, off_t length,
+                          struct shfs_change *change)
+{
+	struct stat before;
+	int r;
+
+	if (fstat(fd, &before))
+		return -errno;
+	r = fallocate(fd, mode, offset, length) ? -errno : 0;
+	if (!r || is_partly_allocated(fd, mode, r, before.st_size))
+		shfs_watch_changed(change);
+	return r;
+}
+
 static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
                          off_t length, struct fuse_file_info *fi)
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
 	struct shfs_handle *handle = handle_of(req, fi);
-	struct shfs_watch *watch;
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_change change;
 	int r;
 
 	if (!handle)
 		return;
-	watch = shfs_watch_begin_change(shfs_req_fs(req), handle, shfs_req_tid(req), 0);
+	change = shfs_watch_begin_change(fs, handle, shfs_req_tid(req), 0);
 	shfs_identity_assume_to_write(req, handle->fd, &identity);
-	r = fallocate(handle->fd, mode, offset, length) ? -errno : 0;
-	shfs_watch_end_change(watch);
+	r = allocate_lower(handle->fd, mode, offset, length, &change);
+	shfs_watch_end_change(fs, &change);
+	if (r) /* the kernel takes it for unchanged: its size, and its times */
+		shfs_transport_invalidate(fs->transport, id, false);
 	shfs_req_result(req, r);
 }
 
@@ -522,6 +588,14 @@ static void op_lseek(fuse_req_t req, fuse_ino_t id, off_t offset, int whence,
 		fuse_reply_lseek(req, at);
 }
 
+static bool has_other_atime(int fd, const struct stat *before)
+{
+	struct stat st;
+
+	return fstat(fd, &st) || st.st_atim.tv_sec != before->st_atim.tv_sec ||
+	       st.st_atim.tv_nsec != before->st_atim.tv_nsec;
+}
+
 static void op_copy_file_range(fuse_req_t req, fuse_ino_t id_in, off_t offset_in,
                                struct fuse_file_info *fi_in, fuse_ino_t id_out,
                                off_t offset_out, struct fuse_file_info *fi_out,
@@ -529,24 +603,34 @@ static void op_copy_file_range(fuse_req_t req, fuse_ino_t id_in, off_t offset_in
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
 	struct shfs_handle *in = handle_of(req, fi_in), *out;
-	struct shfs_watch *watch;
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_change change;
+	struct stat before;
 	ssize_t n;
 
 	out = in ? handle_of(req, fi_out) : NULL;
 	if (!out)
 		return;
-	watch = shfs_watch_begin_change(shfs_req_fs(req), out, shfs_req_tid(req), 0);
+	if (fstat(in->fd, &before)) {
+		shfs_req_fail(req, -errno);
+		return;
+	}
+	change = shfs_watch_begin_change(fs, out, shfs_req_tid(req), 0);
 	shfs_identity_assume_to_write(req, out->fd, &identity);
 	n = copy_file_range(in->fd, &offset_in, out->fd, &offset_out, MIN(len, COPY_MAX),
 	                    (unsigned)flags);
 	if (n < 0)
 		n = -errno;
-	shfs_watch_end_change(watch);
+	if (n > 0 || (n < 0 && is_synced(out->fd)))
+		shfs_watch_changed(&change);
+	shfs_watch_end_change(fs, &change);
 	if (n < 0) {
 		shfs_req_fail(req, (int)n);
 		return;
 	}
 	shfs_watch_read(in);
+	if (has_other_atime(in->fd, &before))
+		shfs_transport_invalidate(fs->transport, id_in, false);
 	fuse_reply_write(req, (size_t)n);
 }
 

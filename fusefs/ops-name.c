@@ -36,6 +36,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 	} else {
 		if (shfs_has_names(&stx))
 			shfs_node_found(fs->tree, node, parent, name, shfs_req_tid(req));
+		shfs_expire_moved(fs);
 		shfs_reply_entry(req, parent, node, &stx);
 	}
 }
@@ -319,6 +320,37 @@ static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mo
 	}
 }
 
+/* secret: by that name. */
+static enum shfs_rule name_rule(struct shfs_fs *fs, struct shfs_node *parent,
+                                const char *name, bool directory, bool *secret)
+{
+	_cleanup_free_ char *path = NULL;
+	struct shfs_buf buf = { 0 };
+	enum shfs_rule rule;
+
+	shfs_tree_lock_read(fs->tree);
+	shfs_node_path(parent, name, &buf);
+	shfs_tree_unlock(fs->tree);
+	path = shfs_buf_take(&buf);
+	rule = path ? shfs_project_rules_match(&fs->rules, path) : SHFS_RULE_ARCHIVE;
+	*secret = path && shfs_project_rules_is_secret(&fs->rules, path, directory);
+	return rule;
+}
+
+/* The flags of a content that is not known: the file is being written. */
+static uint32_t flags_without(const struct shfs_node *node,
+                              const struct shfs_snapshot *content)
+{
+	return node && S_ISREG(node->type) && !content ? SHFS_CONTENT_CHANGING : 0;
+}
+
+/* It has got a secret name; before that is recorded. */
+static void conceal(struct shfs_snapshot *content)
+{
+	if (content)
+		shfs_snapshot_conceal(content);
+}
+
 static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *parent,
                     const char *name, uint64_t process)
 {
@@ -330,8 +362,8 @@ static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *pa
 		.dev = node->dev,
 		.ino = node->ino,
 	};
+	bool had_one, secret;
 	struct statx stx;
-	bool had_one;
 	int fd, dirfd, r;
 
 	fd = shfs_node_fd(fs->tree, node);
@@ -342,7 +374,9 @@ static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *pa
 		shfs_node_fd_done(fs->tree, node);
 		return dirfd;
 	}
-	content[0] = shfs_watch_content(fs, node, false);
+	content[0] = shfs_watch_content(fs, node, false,
+	                                name_rule(fs, parent, name, false, &secret));
+	record.content.flags = flags_without(node, content[0]);
 	shfs_tree_lock_write(fs->tree);
 	shfs_req_try(req, 0);
 	r = linkat(fs->proc_fd, shfs_fd_name(fd).name, dirfd, name, AT_SYMLINK_FOLLOW)
@@ -350,12 +384,16 @@ static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *pa
 	            : 0;
 	if (!r) {
 		record.nameless = shfs_node_is_nameless(node);
+		if (secret)
+			conceal(content[0]);
 		shfs_emit_pathop2(fs, process, &record, node, NULL, parent, name,
 		                  content);
 		had_one = !shfs_node_statx(fd, "", &stx) && stx.stx_nlink == 2;
 		shfs_node_linked(fs->tree, node, parent, name, had_one);
 	}
 	shfs_tree_unlock(fs->tree);
+	if (!r && secret)
+		shfs_watch_conceal(fs, node);
 	shfs_snapshot_unref(content[0]);
 	shfs_node_fd_done(fs->tree, parent);
 	shfs_node_fd_done(fs->tree, node);
@@ -428,6 +466,20 @@ static bool await_removed(struct shfs_fs *fs, int dirfd, const char *name, int *
 	return true;
 }
 
+/* The mode of a directory, the text of a symbolic link: undelete makes them again. */
+static void tell_rest(const struct statx *stx, int dirfd, const char *name,
+                      char text[static PATH_MAX], struct shfs_rec_pathop *record)
+{
+	ssize_t n = 0;
+
+	if (S_ISDIR(stx->stx_mode))
+		n = snprintf(text, PATH_MAX, "%04o", stx->stx_mode & 07777U);
+	else if (S_ISLNK(stx->stx_mode))
+		n = readlinkat(dirfd, name, text, PATH_MAX);
+	if (n > 0)
+		record->path2 = (struct shfs_bytes){ text, (size_t)n };
+}
+
 static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
                         bool directory)
 {
@@ -440,6 +492,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	};
 	bool tried = was_tried(req);
 	struct statx stx;
+	char rest[PATH_MAX];
 	uint64_t process;
 	int fd, dirfd, r, ms = 0;
 
@@ -457,6 +510,8 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	fd = shfs_node_fd(fs->tree, node); /* by which it is reached then */
 	dirfd = shfs_node_fd(fs->tree, parent);
 	r = MIN(dirfd, 0);
+	if (!r)
+		tell_rest(&stx, dirfd, name, rest, &record);
 	while (!r) {
 		shfs_tree_lock_write(fs->tree);
 		shfs_req_try(req, 0);
@@ -476,6 +531,8 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 		shfs_node_fd_done(fs->tree, parent);
 	if (fd >= 0)
 		shfs_node_fd_done(fs->tree, node);
+	if (!r && content[1] && stx.stx_nlink == 1)
+		shfs_snapshot_gone(content[1]);
 	shfs_snapshot_unref(content[1]);
 	shfs_node_forget(fs->tree, node->id, 1);
 	shfs_req_result(req, r);
@@ -498,6 +555,8 @@ struct moving {
 	const char *name, *new_name;
 	unsigned flags;
 	struct shfs_node *node, *victim; /* each with a lookup; victim: may be NULL */
+	bool secret[2];                  /* the new name of each */
+	bool victim_ends;                /* it has no other name */
 	struct shfs_snapshot *content[2];
 };
 
@@ -511,40 +570,36 @@ static int moving_find(fuse_req_t req, struct moving *m)
 	if (r)
 		return r;
 	r = shfs_node_lookup(fs->tree, m->new_parent, m->new_name, &stx, &m->victim);
+	m->victim_ends = !r && stx.stx_nlink == 1;
 	return r == -ENOENT ? 0 : r;
-}
-
-static bool is_ignored(struct shfs_fs *fs, struct shfs_node *parent, const char *name)
-{
-	_cleanup_free_ char *path = NULL;
-	struct shfs_buf buf = { 0 };
-
-	shfs_tree_lock_read(fs->tree);
-	shfs_node_path(parent, name, &buf);
-	shfs_tree_unlock(fs->tree);
-	path = shfs_buf_take(&buf);
-	return path && shfs_project_rules_match(&fs->rules, path) == SHFS_RULE_IGNORE;
 }
 
 /* What takes the place of a content, as well as that one, must be there to be brought
  * back. A file that merely moves keeps its past; unless it gets a name by which it will
- * not be archived any more. */
+ * not be archived any more, or the first one by which it is. */
 static void moving_capture(struct shfs_fs *fs, struct moving *m)
 {
-	bool below = S_ISDIR(m->node->type) || (m->victim && S_ISDIR(m->victim->type));
+	bool directory = S_ISDIR(m->node->type),
+	     other_is = m->victim && S_ISDIR(m->victim->type);
+	bool below = directory || other_is, exchange = m->flags & RENAME_EXCHANGE;
+	enum shfs_rule rule = name_rule(fs, m->new_parent, m->new_name, directory,
+	                                &m->secret[0]),
+		       there = name_rule(fs, m->parent, m->name, other_is, &m->secret[1]);
 
 	if (below)
 		shfs_watch_settle_all(fs); /* what was closed below, by its old name */
 	/* who has closed it read it by its old name, and the kernel does not wait for
 	 * that to be told */
 	if (shfs_watch_is_read(fs, below ? NULL : m->node) ||
-	    ((m->flags & RENAME_EXCHANGE) && shfs_watch_is_read(fs, m->victim)))
+	    (exchange && shfs_watch_is_read(fs, m->victim)))
 		shfs_transport_quiesce(fs->transport);
 	m->content[0] = shfs_watch_content(fs, m->node,
-	                                   m->victim || is_ignored(fs, m->new_parent,
-	                                                           m->new_name));
-	if (m->victim && (m->flags & RENAME_EXCHANGE))
-		m->content[1] = shfs_watch_content(fs, m->victim, true);
+	                                   (m->victim || rule == SHFS_RULE_IGNORE) &&
+	                                           !m->secret[0],
+	                                   rule);
+	m->secret[1] &= m->victim && exchange;
+	if (m->victim && exchange)
+		m->content[1] = shfs_watch_content(fs, m->victim, !m->secret[1], there);
 	else if (m->victim)
 		m->content[1] = shfs_watch_last_content(fs, m->victim);
 }
@@ -556,6 +611,8 @@ static int moving_run(fuse_req_t req, struct moving *m, uint64_t process)
 	struct shfs_rec_pathop record = {
 		.op = exchange ? SHFS_OP_EXCHANGE : SHFS_OP_RENAME,
 		.directory = S_ISDIR(m->node->type),
+		.content.flags = flags_without(m->node, m->content[0]),
+		.victim.flags = flags_without(m->victim, m->content[1]),
 	};
 	bool tried = was_tried(req);
 	int dirfd, new_dirfd, r;
@@ -575,6 +632,9 @@ static int moving_run(fuse_req_t req, struct moving *m, uint64_t process)
 	r = renameat2(dirfd, m->name, new_dirfd, m->new_name, m->flags) ? -errno : 0;
 	tried_to(req, tried, r);
 	if (!r) {
+		for (int i = 0; i < 2; i++)
+			if (m->secret[i])
+				conceal(m->content[i]);
 		shfs_emit_pathop2(fs, process, &record, m->parent, m->name, m->new_parent,
 		                  m->new_name, m->content);
 		if (m->victim && exchange)
@@ -602,6 +662,17 @@ static void moving_doubt(struct shfs_fs *fs, struct shfs_node *node,
 		return;
 	shfs_transport_invalidate(fs->transport, node->id, false);
 	shfs_transport_expire_names(fs->transport);
+}
+
+/* A content becomes a secret by the name that it gets. */
+static void moving_conceal(struct shfs_fs *fs, struct moving *m)
+{
+	if (m->secret[0])
+		shfs_watch_conceal(fs, m->node);
+	if (m->secret[1])
+		shfs_watch_conceal(fs, m->victim);
+	if (m->victim_ends && m->content[1] && !(m->flags & RENAME_EXCHANGE))
+		shfs_snapshot_gone(m->content[1]);
 }
 
 static void moving_clear(struct shfs_fs *fs, struct moving *m)
@@ -662,6 +733,7 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		r = moving_run(req, &m, process);
 	}
 	if (!r) {
+		moving_conceal(fs, &m);
 		moving_doubt(fs, m.node, m.new_parent);
 		if (flags & RENAME_EXCHANGE)
 			moving_doubt(fs, m.victim, m.parent);

@@ -112,12 +112,21 @@ double shfs_attr_timeout(const struct shfs_node *node, const struct statx *stx)
 	/* what we write to our own store comes from beneath, and a query is next */
 	if (node->hidden || atomic_load(&node->suspect) || atomic_load(&node->moving))
 		return 0;
+	/* a write takes them, and the kernel would not ask */
+	if (S_ISREG(stx->stx_mode) && (stx->stx_mode & (S_ISUID | S_ISGID)))
+		return 0;
 	/* one of several names may not be beneath the mount, and the file changed by that
 	 */
 	if (!atomic_load(&node->lasting) || shfs_has_names(stx) ||
 	    (S_ISDIR(node->type) && !shfs_beneath_is_watched(node)))
 		return SHFS_TIMEOUT;
 	return SHFS_TIMEOUT_LONG;
+}
+
+void shfs_expire_moved(struct shfs_fs *fs)
+{
+	if (shfs_tree_has_moved(fs->tree))
+		shfs_transport_expire_names(fs->transport);
 }
 
 void shfs_fill_entry(const struct shfs_node *parent, struct shfs_node *node,
@@ -191,8 +200,7 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
 		return;
 	shfs_node_path(node, name, &path);
 	shfs_node_path(node2, name2, &path2);
-	if (path2.failed)
-		return;
+	path.failed |= path2.failed;
 	op->path2 = (struct shfs_bytes){ path2.data, path2.len };
 	emit(fs, process, op, &path, content);
 }
@@ -228,7 +236,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	                   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
 	                   FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_CACHE_SYMLINKS |
 	                   FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
-	conn->max_write = 1 << 20;
+	conn->max_write = SHFS_WRITE_MAX;
 	conn->max_readahead = 1 << 20;
 	conn->max_background = 256;
 	conn->congestion_threshold = 192;

@@ -84,6 +84,9 @@ void shfs_identity_assume_to_write(fuse_req_t req, int fd, struct shfs_identity 
 void shfs_identity_restore(struct shfs_identity *id);
 #define _cleanup_identity_ _cleanup_(shfs_identity_restore)
 
+/* After a file was found: if that was by a new name, the kernel asks for the old one. */
+void shfs_expire_moved(struct shfs_fs *fs);
+
 /* Has the file several names? */
 bool shfs_has_names(const struct statx *stx);
 void shfs_stat_from_statx(const struct statx *stx, struct stat *out);
@@ -141,6 +144,9 @@ int shfs_reply_open(fuse_req_t req, struct shfs_handle *handle,
                     struct fuse_file_info *fi);
 int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
                       struct shfs_handle *handle, struct fuse_file_info *fi);
+/* ftruncate(2) of the file beneath, for the caller; tells change if it has changed it. */
+_must_check_ int shfs_truncate(fuse_req_t req, int fd, off_t size,
+                               struct shfs_change *change);
 /* Flags for the file beneath. */
 int shfs_lower_flags(int flags);
 

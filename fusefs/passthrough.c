@@ -298,6 +298,17 @@ void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
 	drop_cache(fs, passing, handle->node);
 }
 
+bool shfs_passing_beside(const struct shfs_passing *passing,
+                         const struct shfs_handle *handle)
+{
+	const struct shfs_handle *other;
+
+	DL_FOREACH2 (passing->blind, other, next_blind)
+		if (other != handle && !other->is_mappable)
+			return true;
+	return false;
+}
+
 static bool is_other(const struct shfs_passing *passing, struct stat *st)
 {
 	return passing->blind && !fstat(passing->blind->fd, st) &&

@@ -84,6 +84,10 @@ void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
 void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
                         struct shfs_handle *handle);
 
+/* May another one write the file, and not be held up at it? */
+bool shfs_passing_beside(const struct shfs_passing *passing,
+                         const struct shfs_handle *handle);
+
 /* Is the file another than it was at the last stamp? */
 bool shfs_passing_is_other(const struct shfs_passing *passing);
 /* The same, and it is stamped then. */

@@ -3,9 +3,12 @@
 #include "fusefs/watch-internal.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #define CHECKED_NS SHFS_NSEC_PER_SEC
 #define LINE_NS    30000 /* between two lines that are pasted */
+#define PAGE       4096
+#define PART_NS    (SHFS_NSEC_PER_SEC / 10) /* between two requests of one call */
 
 /* The same process comes again: may it be a shell that does the next line itself? */
 static bool is_next_line(const struct shfs_handle *handle, const struct shfs_writer *last,
@@ -107,4 +110,71 @@ bool shfs_handle_has_emptied(const struct shfs_handle *handle)
 {
 	return handle->n_writers && (handle->writers[handle->last_writer].flags &
 	                             (SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED));
+}
+
+void shfs_handle_note_sharer(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid)
+{
+	struct shfs_writer writer = { .tid = tid, .last = shfs_time_now() };
+	struct shfs_closer closer;
+	struct stat st;
+
+	if (!handle->is_dirty || fstat(handle->fd, &st))
+		return;
+	if (shfs_caller_is_at_hand(fs->callers, tid))
+		writer = shfs_handle_writer_now(fs, handle, tid);
+	if (writer.process && writer.process == handle->opener)
+		return;
+	/* one that is about to execute another program has others write, as a rule */
+	if (!shfs_caller_closes(fs->callers, tid, shfs_timespec_ns(st.st_ctim), &closer))
+		return;
+	writer.process = closer.process;
+	writer.job = closer.job;
+	writer.checked_ns = writer.last.boot_ns;
+	if (writer.process &&
+	    (writer.process == handle->opener || !closer.may_have_written))
+		return;
+	shfs_handle_note_writer(handle, &writer, 0);
+	handle->flags |= SHFS_ACCESS_SHARED;
+}
+
+/* --- parts of a write --- */
+
+/*
+ * A write(2) is several requests where it is larger than one may be, or begins in a page
+ * that the kernel has not cached: that page is a request of its own. So one that more
+ * may follow is as large as one may be, or ends where a page does.
+ */
+void shfs_part_note(struct shfs_part *part, const struct shfs_handle *handle,
+                    uint32_t tid, off_t offset, size_t len)
+{
+	off_t end = offset + (off_t)len;
+	bool may_be = !(end % PAGE) || len + PAGE > SHFS_WRITE_MAX;
+
+	*part = (struct shfs_part){
+		.handle = may_be ? handle : NULL,
+		.tid = tid,
+		.process = handle->writers[handle->last_writer].process,
+		.at_ns = shfs_time_now().boot_ns,
+		.end = end,
+		.sure = offset % PAGE,
+	};
+}
+
+bool shfs_part_may_go_on(const struct shfs_part *part)
+{
+	return part->handle && shfs_time_now().boot_ns - part->at_ns < PART_NS;
+}
+
+bool shfs_part_goes_on(const struct shfs_part *part, const struct shfs_handle *handle,
+                       uint32_t tid, off_t offset)
+{
+	return part->handle == handle && part->tid == tid && part->end == offset &&
+	       shfs_part_may_go_on(part);
+}
+
+bool shfs_part_is_by(struct shfs_fs *fs, const struct shfs_part *part, uint32_t tid)
+{
+	return tid == part->tid ||
+	       (shfs_caller_is_at_hand(fs->callers, tid) &&
+	        shfs_caller_process(fs->callers, tid) == part->process);
 }

@@ -3,6 +3,7 @@
 
 #include "fusefs/ops.h"
 #include "fusefs/transport.h"
+#include "store/lease.h"
 #include "store/log.h"
 
 #include <errno.h>
@@ -18,6 +19,7 @@
 #define NAP_NS    500000
 
 static void notice_blind(struct shfs_watch *watch);
+static void forget_current(struct shfs_watch *watch);
 
 static bool is_watched(const struct shfs_node *node)
 {
@@ -37,6 +39,7 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 		if (!watch)
 			return NULL;
 		watch->asked = -1;
+		watch->coming = SHFS_RULE_IGNORE;
 		watch->size = NO_STAMP;
 		pthread_mutex_init(&watch->lock, NULL);
 		if (!atomic_compare_exchange_strong(&node->watch, &none, watch)) {
@@ -47,7 +50,16 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 	pthread_mutex_lock(&watch->lock);
 	if (watch->passing.blind && shfs_passing_is_changed(&watch->passing))
 		notice_blind(watch);
+	if (watch->current && shfs_snapshot_is_forgotten(watch->current))
+		forget_current(watch);
 	return watch;
+}
+
+/* There is no watch: for want of memory, if it should be there. */
+static void lose_unwatched(struct shfs_fs *fs, const struct shfs_node *node)
+{
+	if (is_watched(node))
+		shfs_capture_lose(fs->capture, -ENOMEM);
 }
 
 static void watch_unlock(struct shfs_watch *watch)
@@ -103,6 +115,18 @@ static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
 	return watch;
 }
 
+/* As watch_lock_ended, for a request that comes with the kernel's lock of the file, as
+ * each write does: no write of another is under way. */
+static struct shfs_watch *watch_lock_whole(struct shfs_node *node,
+                                           const struct shfs_handle *but)
+{
+	struct shfs_watch *watch = watch_lock_ended(node, but);
+
+	if (watch)
+		watch->part.handle = NULL;
+	return watch;
+}
+
 void shfs_watch_free(struct shfs_watch *watch)
 {
 	shfs_snapshot_unref(watch->current);
@@ -111,16 +135,20 @@ void shfs_watch_free(struct shfs_watch *watch)
 	free(watch);
 }
 
+static void drop_current(struct shfs_watch *watch)
+{
+	shfs_snapshot_unref(watch->current);
+	watch->current = NULL;
+	watch->asked = -1;
+}
+
 static void forget_current(struct shfs_watch *watch)
 {
 	if (watch->asked == SHFS_DEPTH_ARCHIVE) {
 		shfs_snapshot_unref(watch->before);
-		watch->before = watch->current;
-	} else {
-		shfs_snapshot_unref(watch->current);
+		watch->before = TAKE_PTR(watch->current);
 	}
-	watch->current = NULL;
-	watch->asked = -1;
+	drop_current(watch);
 }
 
 static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)
@@ -130,6 +158,7 @@ static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)
 		shfs_capture_lose(fs->capture, -ENOMEM);
 	else if (watch->before)
 		shfs_snapshot_follow(watch->current, watch->before);
+	watch->losses = shfs_capture_losses(fs->capture);
 	shfs_snapshot_unref(watch->before);
 	watch->before = NULL;
 }
@@ -140,7 +169,7 @@ static void note_changed(struct shfs_watch *watch)
 	forget_current(watch);
 	watch->size = NO_STAMP;
 	watch->changed = true;
-	watch->fresh = false;
+	watch->fresh = watch->secret = false;
 }
 
 /* Has something else than we changed the file (through the directory beneath)? */
@@ -157,64 +186,13 @@ static void stamp(struct shfs_watch *watch, const struct stat *st)
 	if (is_changed_beneath(watch, st)) {
 		forget_current(watch);
 		watch->stale = true;
+		watch->secret = false;
 	}
 	watch->mtime = st->st_mtim;
 	watch->size = st->st_size;
 }
 
 /* --- contents; all with the watch locked --- */
-
-static char *node_path(struct shfs_fs *fs, struct shfs_node *node)
-{
-	_cleanup_buf_ struct shfs_buf path = { 0 };
-
-	shfs_tree_lock_read(fs->tree);
-	shfs_node_path(node, NULL, &path);
-	shfs_tree_unlock(fs->tree);
-	return shfs_buf_take(&path);
-}
-
-static enum shfs_rule node_rule(struct shfs_fs *fs, struct shfs_node *node)
-{
-	_cleanup_free_ char *path = node_path(fs, node);
-
-	return path ? shfs_project_rules_match(&fs->rules, path) : SHFS_RULE_ARCHIVE;
-}
-
-/* A readable fd: the handle's, or a new one in *opened. -1: there is none. */
-static int readable_fd(struct shfs_fs *fs, struct shfs_node *node,
-                       const struct shfs_handle *handle, int *opened)
-{
-	if (handle && handle->readable)
-		return handle->fd;
-	*opened = shfs_node_open(fs->tree, node, O_RDONLY);
-	return *opened < 0 ? -1 : *opened;
-}
-
-/*
- * Its owner may change a file that nobody may read, by chmod at the latest: to keep what
- * it held, the permission is lent for a moment. Permissions are set with the watch locked
- * (shfs_watch_begin_touch).
- */
-static int open_forbidden(struct shfs_fs *fs, struct shfs_node *node)
-{
-	int fd = shfs_node_fd(fs->tree, node), opened = -EACCES;
-	struct stat st;
-
-	if (fd < 0)
-		return fd;
-	if (!fstat(fd, &st) && st.st_uid == geteuid() &&
-	    !(st.st_mode & (S_IRUSR | S_ISUID | S_ISGID)) &&
-	    !fchmodat(fs->proc_fd, shfs_fd_name(fd).name,
-	              (st.st_mode & ALLPERMS) | S_IRUSR, 0)) {
-		opened = shfs_node_open(fs->tree, node, O_RDONLY);
-		if (fchmodat(fs->proc_fd, shfs_fd_name(fd).name, st.st_mode & ALLPERMS,
-		             0))
-			shfs_log("cannot take back the permission to read: %m");
-	}
-	shfs_node_fd_done(fs->tree, node);
-	return opened;
-}
 
 static void take_unreadable(struct shfs_fs *fs, struct shfs_node *node,
                             struct shfs_snapshot *snapshot)
@@ -227,22 +205,48 @@ static void take_unreadable(struct shfs_fs *fs, struct shfs_node *node,
 	shfs_node_fd_done(fs->tree, node);
 }
 
+/* The record of the content may have been lost, if any was since; its object may be gone,
+ * if any have been removed. */
+static void doubt_current(struct shfs_watch *watch, uint64_t losses, uint64_t generation)
+{
+	if (watch->current && watch->losses != losses)
+		forget_current(watch);
+	if (watch->current && watch->generation != generation &&
+	    shfs_snapshot_depth(watch->current) == SHFS_DEPTH_ARCHIVE)
+		drop_current(watch);
+	watch->generation = generation;
+}
+
+/* Is it known, or about to be? What could not be archived is tried again. */
+static bool is_taken(const struct shfs_watch *watch, enum shfs_depth depth,
+                     uint64_t max_bytes)
+{
+	if (depth != SHFS_DEPTH_ARCHIVE)
+		return watch->asked >= (int)depth;
+	return watch->current && !shfs_snapshot_wants(watch->current, depth, max_bytes);
+}
+
 /* Makes current known to that depth, as far as the rules allow; max_bytes: to archive. */
 static void take_current(struct shfs_fs *fs, struct shfs_node *node,
                          struct shfs_watch *watch, const struct shfs_handle *handle,
                          enum shfs_depth depth, uint64_t max_bytes)
 {
-	bool ignored = node_rule(fs, node) == SHFS_RULE_IGNORE;
+	uint64_t losses = shfs_capture_losses(fs->capture);
 	_cleanup_close_ int opened = -1;
 	struct stat st;
+	bool ignored;
 	int fd;
 
-	if (watch->asked > (int)depth ||
-	    (watch->asked == (int)depth && watch->asked_bytes >= max_bytes))
+	if (depth == SHFS_DEPTH_ARCHIVE)
+		doubt_current(watch, losses, shfs_lease_generation(fs->store));
+	if (is_taken(watch, depth, max_bytes))
 		return;
-	fd = readable_fd(fs, node, handle, &opened);
-	if (opened == -EACCES && depth == SHFS_DEPTH_ARCHIVE && !ignored)
-		fd = opened = open_forbidden(fs, node);
+	ignored = shfs_watch_rule(fs, node, watch) == SHFS_RULE_IGNORE;
+	if (ignored && !watch->secret && watch->current &&
+	    !shfs_snapshot_wants(watch->current, SHFS_DEPTH_STAT, 0))
+		return;
+	fd = shfs_watch_fd(fs, node, handle, depth == SHFS_DEPTH_ARCHIVE && !ignored,
+	                   &opened);
 	if (fd >= 0 && !fstat(fd, &st))
 		stamp(watch, &st);
 	if (!watch->current)
@@ -250,14 +254,17 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 	if (!watch->current)
 		return;
 	watch->asked = depth;
-	watch->asked_bytes = max_bytes;
-	watch->losses = shfs_capture_losses(fs->capture);
+	watch->losses = losses;
 	if (fd < 0) {
 		take_unreadable(fs, node, watch->current);
 		return;
 	}
-	shfs_snapshot_take(watch->current, fd, ignored ? SHFS_DEPTH_STAT : depth,
-	                   max_bytes, ignored ? SHFS_CONTENT_SKIP_RULE : 0);
+	if (ignored && watch->secret)
+		shfs_snapshot_take_secret(watch->current, fd,
+		                          fs->config.archive_max_bytes);
+	else
+		shfs_snapshot_take(watch->current, fd, ignored ? SHFS_DEPTH_STAT : depth,
+		                   max_bytes, ignored ? SHFS_CONTENT_SKIP_RULE : 0);
 }
 
 static void archive_current(struct shfs_fs *fs, struct shfs_node *node,
@@ -273,10 +280,18 @@ static void identify_current(struct shfs_fs *fs, struct shfs_node *node,
 {
 	if (watch->asked >= SHFS_DEPTH_FINGERPRINT)
 		return;
-	if (node_rule(fs, node) == SHFS_RULE_ARCHIVE_READ)
+	if (shfs_watch_rule(fs, node, watch) == SHFS_RULE_ARCHIVE_READ)
 		take_current(fs, node, watch, handle, SHFS_DEPTH_ARCHIVE,
 		             fs->config.read_max_bytes);
 	else
+		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
+}
+
+/* A reader may store a secret elsewhere: its fingerprint is known before he sees it. */
+static void know_secret(struct shfs_fs *fs, struct shfs_node *node,
+                        struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	if (watch->asked < SHFS_DEPTH_STAT && shfs_watch_is_secret(fs, node))
 		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
 }
 
@@ -321,66 +336,6 @@ static bool keeps_cache(struct shfs_fs *fs, struct shfs_watch *watch,
 	return alone || !stale;
 }
 
-/* --- records; the watch is locked, so that they come in the order of the changes --- */
-
-static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle, uint64_t process,
-                        uint32_t flags, struct shfs_time last, struct shfs_snapshot *made)
-{
-	_cleanup_buf_ struct shfs_buf path = { 0 };
-	struct shfs_snapshot *content[2] = {
-		flags & SHFS_ACCESS_READ ? handle->seen : NULL,
-		flags & SHFS_ACCESS_WRITTEN ? made : NULL,
-	};
-	struct shfs_record rec = {
-		.type = SHFS_REC_ACCESS,
-		.access = {
-			.process = process,
-			.flags = flags,
-			.begin = handle->begin,
-			.last = last,
-			.dev = handle->node->dev,
-			.ino = handle->node->ino,
-		},
-	};
-
-	shfs_tree_lock_read(fs->tree);
-	if (!shfs_node_path_by(handle->node, handle->name, &path))
-		rec.access.flags |= SHFS_ACCESS_NAMELESS;
-	if (!path.failed) {
-		rec.access.path = (struct shfs_bytes){ path.data, path.len };
-		shfs_capture_emit(fs->capture, &rec, content);
-	} else {
-		shfs_capture_lose(fs->capture, -ENOMEM);
-	}
-	shfs_tree_unlock(fs->tree);
-}
-
-/* handle: that is about to change it; or NULL. */
-static void emit_preimage(struct shfs_fs *fs, struct shfs_node *node,
-                          const struct shfs_handle *handle,
-                          struct shfs_snapshot *snapshot, uint64_t process)
-{
-	_cleanup_buf_ struct shfs_buf path = { 0 };
-	struct shfs_snapshot *content[2] = { snapshot, NULL };
-	struct shfs_record rec = {
-		.type = SHFS_REC_PREIMAGE,
-		.preimage = { .process = process, .dev = node->dev, .ino = node->ino },
-	};
-
-	shfs_tree_lock_read(fs->tree);
-	if (handle)
-		shfs_node_path_by(node, handle->name, &path);
-	else
-		shfs_node_path(node, NULL, &path);
-	if (!path.failed) {
-		rec.preimage.path = (struct shfs_bytes){ path.data, path.len };
-		shfs_capture_emit(fs->capture, &rec, content);
-	} else {
-		shfs_capture_lose(fs->capture, -ENOMEM);
-	}
-	shfs_tree_unlock(fs->tree);
-}
-
 /* --- dirty handles --- */
 
 static void mark_dirty(struct shfs_watch *watch, struct shfs_handle *handle)
@@ -396,38 +351,6 @@ static void mark_clean(struct shfs_watch *watch, struct shfs_handle *handle)
 	handle->is_dirty = handle->wrote = false;
 	handle->n_writers = handle->n_lines = 0;
 	DL_DELETE(watch->dirty, handle);
-}
-
-/* One ACCESS for each writer, and one for the opener if it read and did not write. */
-static void emit_writers(struct shfs_fs *fs, struct shfs_handle *handle,
-                         struct shfs_snapshot *made)
-{
-	uint32_t anew = 0; /* nothing of what was there before is in it */
-	bool reads = handle->tells_read;
-
-	for (unsigned i = 0; i < handle->n_writers; i++)
-		anew |= handle->writers[i].flags &
-		        (SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED);
-	/* the one that wrote last made it, the others had a part in it */
-	for (unsigned i = 0; i < handle->n_writers; i++) {
-		unsigned turn = (handle->last_writer + i) % handle->n_writers;
-		const struct shfs_writer *w = &handle->writers[turn];
-		uint32_t flags = w->flags | SHFS_ACCESS_WRITTEN | (i ? 0 : anew);
-
-		if (reads && w->process == handle->opener) {
-			flags |= SHFS_ACCESS_READ;
-			reads = false;
-		}
-		emit_access(fs, handle, w->process, handle->flags | flags, w->last, made);
-	}
-	for (unsigned i = 0; i < handle->n_lines; i++)
-		emit_access(fs, handle, handle->lines[i].process,
-		            handle->flags | SHFS_ACCESS_WRITTEN, handle->lines[i].last,
-		            made);
-	if (reads)
-		emit_access(fs, handle, handle->opener, handle->flags | SHFS_ACCESS_READ,
-		            handle->begin, NULL);
-	handle->tells_read = false;
 }
 
 static bool is_mapped_blind(const struct shfs_watch *watch)
@@ -473,35 +396,65 @@ static void capture_change(struct shfs_fs *fs, struct shfs_node *node,
 		archive_moving(fs, node, watch, handle);
 	else
 		archive_current(fs, node, watch, handle);
+	if (watch->current && shfs_part_may_go_on(&watch->part)) {
+		shfs_snapshot_spoil(watch->current);
+		watch->part.is_marked = true;
+	}
 }
 
-/* And records those of its writers that are done with it: whose descriptor was closed,
- * and ending. */
-static void settle(struct shfs_fs *fs, struct shfs_node *node, struct shfs_watch *watch,
-                   struct shfs_handle *ending)
+/* The writer does something else now: what was captured meanwhile was whole. Its handle
+ * tells that when it is settled. */
+static void end_part(struct shfs_watch *watch)
+{
+	if (watch->part.is_marked && watch->part.handle->is_dirty && !watch->changed)
+		note_changed(watch);
+	watch->part.handle = NULL;
+}
+
+static uint64_t last_write_ns(const struct shfs_handle *handle)
+{
+	uint64_t last = 0;
+
+	for (unsigned i = 0; i < handle->n_writers; i++)
+		last = MAX(last, handle->writers[i].last.boot_ns);
+	return last;
+}
+
+/* The last writer comes first: he made the content. */
+static int by_last_write(const struct shfs_handle *a, const struct shfs_handle *b)
+{
+	uint64_t first = last_write_ns(a), second = last_write_ns(b);
+
+	return (first < second) - (first > second);
+}
+
+/* Captures what the file holds, and records its writers; all: also those who may go on,
+ * whose descriptor was not closed and is not ending. */
+static void settle_some(struct shfs_fs *fs, struct shfs_node *node,
+                        struct shfs_watch *watch, struct shfs_handle *ending, bool all)
 {
 	struct shfs_handle *handle, *next;
 
 	capture_change(fs, node, watch, ending);
+	DL_SORT(watch->dirty, by_last_write);
 	DL_FOREACH_SAFE (watch->dirty, handle, next) {
-		if (handle != ending && !handle->flushed)
+		if (!all && handle != ending && !handle->flushed)
 			continue;
-		emit_writers(fs, handle, watch->current);
+		shfs_watch_emit_writers(fs, handle, watch->current);
 		mark_clean(watch, handle);
 	}
 }
 
-/* And records all that have written, although they may go on. */
+static void settle(struct shfs_fs *fs, struct shfs_node *node, struct shfs_watch *watch,
+                   struct shfs_handle *ending)
+{
+	settle_some(fs, node, watch, ending, false);
+}
+
 static void settle_open(struct shfs_fs *fs, struct shfs_node *node,
                         struct shfs_watch *watch)
 {
-	struct shfs_handle *handle, *next;
-
-	capture_change(fs, node, watch, NULL);
-	DL_FOREACH_SAFE (watch->dirty, handle, next) {
-		emit_writers(fs, handle, watch->current);
-		mark_clean(watch, handle);
-	}
+	settle_some(fs, node, watch, NULL, true);
 }
 
 static bool is_some_written(const struct shfs_watch *watch)
@@ -565,17 +518,12 @@ static bool is_small(const struct shfs_fs *fs, int fd)
 	return !fstat(fd, &st) && (uint64_t)st.st_size <= fs->config.read_max_bytes;
 }
 
-/* It is about to change. True: what it holds is to be told. What was told of it before
- * may have been lost, if anything was since. */
+/* The file is about to change. True: its content is to be told. */
 static bool keep_current(struct shfs_fs *fs, struct shfs_node *node,
                          struct shfs_watch *watch, const struct shfs_handle *handle)
 {
-	if (watch->losses != shfs_capture_losses(fs->capture))
-		forget_current(watch);
-	if (watch->asked >= SHFS_DEPTH_ARCHIVE)
-		return false;
 	archive_current(fs, node, watch, handle);
-	return watch->current;
+	return watch->current && !shfs_snapshot_is_told(watch->current);
 }
 
 /*
@@ -596,11 +544,19 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 	}
 	check_beneath(fs, node, watch, handle);
 	if (!watch->fresh && keep_current(fs, node, watch, handle))
-		emit_preimage(fs, node, handle, watch->current,
-		              shfs_caller_process(fs->callers, tid));
+		shfs_watch_emit_preimage(fs, node, handle, watch->current,
+		                         shfs_caller_process(fs->callers, tid));
 	if (watch->current)
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
-	note_changed(watch);
+}
+
+/* The same before it is truncated: what others, who have it open still, have written
+ * would be in no version. */
+static void before_cut(struct shfs_fs *fs, struct shfs_node *node,
+                       struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	if (watch->changed && !(handle && handle->is_dirty))
+		settle_open(fs, node, watch);
 }
 
 /* --- open files --- */
@@ -633,7 +589,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
                                     int flags, bool created, uint32_t tid)
 {
 	struct shfs_handle *handle = calloc(1, sizeof(*handle));
-	int mode = fcntl(fd, F_GETFL) & O_ACCMODE;
+	int lower = fcntl(fd, F_GETFL);
 	struct shfs_watch *watch;
 
 	if (!handle) {
@@ -642,7 +598,8 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	}
 	handle->node = node;
 	handle->fd = fd;
-	handle->readable = mode == O_RDONLY || mode == O_RDWR;
+	handle->readable = (lower & O_ACCMODE) != O_WRONLY;
+	handle->is_quiet = lower & O_NOATIME;
 	handle->begin = shfs_time_now();
 	shfs_node_opened(fs->tree, node);
 	handle->name = shfs_node_name(fs->tree, node, tid);
@@ -651,8 +608,10 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	fs->n_open++;
 	pthread_mutex_unlock(&fs->handles_lock);
 	watch = watch_lock_ended(node, NULL);
-	if (!watch)
+	if (!watch) {
+		lose_unwatched(fs, node);
 		return handle;
+	}
 	handle->self = shfs_handle_writer_now(fs, handle, tid);
 	handle->opener = handle->self.process;
 	handle->flags = (flags & O_APPEND ? SHFS_ACCESS_APPEND : 0) |
@@ -671,6 +630,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 			settle_open(fs, node, watch);
 		check_beneath(fs, node, watch, handle);
 		if (handle->reads && !watch->changed) {
+			know_secret(fs, node, watch, handle);
 			if (!watch->current)
 				begin_current(fs, watch);
 			if (watch->current)
@@ -693,7 +653,8 @@ static void expect_mapping(struct shfs_fs *fs, struct shfs_watch *watch,
 	if (watch->changed)
 		return;
 	if (keep_current(fs, handle->node, watch, handle))
-		emit_preimage(fs, handle->node, handle, watch->current, handle->opener);
+		shfs_watch_emit_preimage(fs, handle->node, handle, watch->current,
+		                         handle->opener);
 	if (watch->current)
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
 }
@@ -740,6 +701,7 @@ void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
                            const struct shfs_open *open, uint32_t tid)
 {
 	struct shfs_watch *watch = watch_lock(handle->node);
+	struct shfs_change change;
 
 	if (!watch)
 		return;
@@ -747,34 +709,99 @@ void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
 	if (open->wrote && !watch->changed)
 		watch->fresh = true; /* it may hold a part of a write */
 	watch_unlock(watch);
-	if (open->wrote)
-		shfs_watch_end_change(shfs_watch_begin_change(fs, handle, tid, 0));
+	if (!open->wrote)
+		return;
+	change = shfs_watch_begin_change(fs, handle, tid, 0);
+	shfs_watch_changed(&change);
+	shfs_watch_end_change(fs, &change);
 }
 
-struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
-                                           uint32_t tid, uint32_t access_flags)
+/* goes_on: with a write that has begun. */
+static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
+                                       struct shfs_watch *watch, uint32_t tid,
+                                       uint32_t flags, bool goes_on)
+{
+	struct shfs_change change = { .handle = handle, .flags = flags };
+
+	if (!watch) {
+		lose_unwatched(fs, handle->node);
+		return change;
+	}
+	change.watch = watch;
+	change.writer = shfs_handle_writer_now(fs, handle, tid);
+	if (flags & SHFS_ACCESS_TRUNCATED)
+		before_cut(fs, handle->node, watch, handle);
+	if (!goes_on || !watch->part.sure || !watch->changed)
+		before_change(fs, handle->node, watch, handle, &change.writer, tid);
+	if (handle->fh)
+		change.is_first =
+			!atomic_exchange(&shfs_heir_open_of(fs->heir, handle->fh)->wrote,
+		                         true);
+	return change;
+}
+
+struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
+                                           uint32_t tid, uint32_t flags)
+{
+	/* what is written back from a mapping comes without the kernel's lock */
+	struct shfs_watch *watch = tid ? watch_lock_whole(handle->node, handle)
+	                               : watch_lock_ended(handle->node, handle);
+
+	return begin_change(fs, handle, watch, tid, flags, false);
+}
+
+struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle *handle,
+                                          uint32_t tid, off_t offset)
 {
 	struct shfs_watch *watch = watch_lock_ended(handle->node, handle);
-	struct shfs_writer writer;
+	bool goes_on = watch && shfs_part_goes_on(&watch->part, handle, tid, offset);
 
-	if (!watch)
-		return NULL;
-	writer = shfs_handle_writer_now(fs, handle, tid);
-	before_change(fs, handle->node, watch, handle, &writer, tid);
-	shfs_handle_note_writer(handle, &writer, access_flags);
-	handle->flushed = false;
-	handle->closed = handle->closed && !tid;
-	handle->wrote = handle->wrote || !(access_flags & SHFS_ACCESS_TRUNCATED);
-	mark_dirty(watch, handle);
-	if (handle->fh)
-		atomic_store(&shfs_heir_open_of(fs->heir, handle->fh)->wrote, true);
-	return watch;
+	if (watch && !goes_on)
+		watch->part.handle = NULL;
+	return begin_change(fs, handle, watch, tid, 0, goes_on);
 }
 
-void shfs_watch_end_change(struct shfs_watch *watch)
+void shfs_watch_wrote(struct shfs_change *change, off_t offset, size_t len)
 {
+	shfs_watch_changed(change);
+	if (change->watch)
+		shfs_part_note(&change->watch->part, change->handle, change->writer.tid,
+		               offset, len);
+}
+
+void shfs_watch_changed(struct shfs_change *change)
+{
+	struct shfs_handle *handle = change->handle;
+	struct shfs_watch *watch = change->watch;
+
+	change->done = true;
 	if (!watch)
 		return;
+	if (!watch->changed)
+		note_changed(watch);
+	if (!handle)
+		return;
+	shfs_handle_note_writer(handle, &change->writer, change->flags);
+	handle->flushed = false;
+	handle->closed = handle->closed && !change->writer.tid;
+	handle->wrote = handle->wrote || !(change->flags & SHFS_ACCESS_TRUNCATED);
+	mark_dirty(watch, handle);
+}
+
+void shfs_watch_end_change(struct shfs_fs *fs, const struct shfs_change *change)
+{
+	const struct shfs_handle *handle = change->handle;
+	struct shfs_watch *watch = change->watch;
+	struct stat st;
+
+	if (!watch)
+		return;
+	if (change->is_first && !change->done)
+		atomic_store(&shfs_heir_open_of(fs->heir, handle->fh)->wrote, false);
+	/* what failed may have set the mtime */
+	if (handle && watch->size != NO_STAMP && !fstat(handle->fd, &st) &&
+	    st.st_size == watch->size)
+		watch->mtime = st.st_mtim;
 	shfs_passing_stamp(&watch->passing);
 	watch_unlock(watch);
 }
@@ -786,33 +813,6 @@ void shfs_watch_read(struct shfs_handle *handle)
 		atomic_store_explicit(&handle->tells_read, true, memory_order_relaxed);
 }
 
-/* Who closes what is written unseen may be one of its writers. */
-static void note_sharer(struct shfs_fs *fs, struct shfs_watch *watch,
-                        struct shfs_handle *handle, uint32_t tid)
-{
-	struct shfs_writer writer = { .tid = tid, .last = shfs_time_now() };
-	struct shfs_closer closer;
-	struct stat st;
-
-	if (!handle->is_dirty || fstat(handle->fd, &st))
-		return;
-	if (shfs_caller_is_at_hand(fs->callers, tid))
-		writer = shfs_handle_writer_now(fs, handle, tid);
-	if (writer.process && writer.process == handle->opener)
-		return;
-	/* one that is about to execute another program has others write, as a rule */
-	if (!shfs_caller_closes(fs->callers, tid, shfs_timespec_ns(st.st_ctim), &closer))
-		return;
-	writer.process = closer.process;
-	writer.job = closer.job;
-	writer.checked_ns = writer.last.boot_ns;
-	if (writer.process &&
-	    (writer.process == handle->opener || !closer.may_have_written))
-		return;
-	shfs_handle_note_writer(handle, &writer, 0);
-	handle->flags |= SHFS_ACCESS_SHARED;
-}
-
 void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid)
 {
 	struct shfs_watch *watch = watch_lock(handle->node);
@@ -820,9 +820,13 @@ void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t t
 	if (!watch)
 		return;
 	if (handle->is_blind)
-		note_sharer(fs, watch, handle, tid);
+		shfs_handle_note_sharer(fs, handle, tid);
+	if (watch->part.handle && shfs_part_is_by(fs, &watch->part, tid))
+		end_part(watch);
 	handle->flushed = handle->closed = true;
 	handle->closed_ns = shfs_time_now().boot_ns;
+	if (handle->is_dirty && shfs_passing_beside(&watch->passing, handle))
+		settle(fs, handle->node, watch, NULL);
 	watch_unlock(watch);
 }
 
@@ -853,6 +857,8 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 	if (watch) {
 		if (handle->is_mapped && !handle->is_dirty)
 			end_mapping(watch, handle);
+		if (watch->part.handle == handle)
+			watch->part.handle = NULL;
 		shfs_passing_leave(fs, &watch->passing, handle);
 		if (handle->is_mappable)
 			atomic_store(&handle->node->moving, watch->passing.blind != NULL);
@@ -861,7 +867,7 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 		if (handle->is_dirty)
 			settle(fs, handle->node, watch, handle);
 		else if (handle->tells_read)
-			emit_writers(fs, handle, NULL);
+			shfs_watch_emit_writers(fs, handle, NULL);
 		watch->n_writable -= handle->writable;
 		watch_unlock(watch);
 	}
@@ -895,38 +901,47 @@ static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *n
 	return watch->current ? shfs_snapshot_ref(watch->current) : NULL;
 }
 
-struct shfs_watch *shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
+struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
                                              uint32_t tid)
 {
-	struct shfs_watch *watch = watch_lock_ended(node, NULL);
+	struct shfs_change change = { .watch = watch_lock_whole(node, NULL) };
 
-	if (watch)
-		before_change(fs, node, watch, NULL, NULL, tid);
-	return watch;
+	if (!change.watch) {
+		lose_unwatched(fs, node);
+		return change;
+	}
+	before_cut(fs, node, change.watch, NULL);
+	before_change(fs, node, change.watch, NULL, NULL, tid);
+	return change;
 }
 
 struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node *node,
-                                           struct shfs_watch *watch)
+                                           const struct shfs_change *change)
 {
-	return watch ? content_now(fs, node, watch, true) : NULL;
+	return change->watch ? content_now(fs, node, change->watch, true) : NULL;
 }
 
 struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
-                                         bool archive)
+                                         bool archive, enum shfs_rule coming)
 {
-	struct shfs_watch *watch = watch_lock_ended(node, NULL);
+	struct shfs_watch *watch = watch_lock_whole(node, NULL);
 	struct shfs_snapshot *content;
 
 	if (!watch)
 		return NULL;
+	/* else it was archived when it was written */
+	archive |= coming != SHFS_RULE_IGNORE &&
+	           shfs_watch_rule(fs, node, watch) == SHFS_RULE_IGNORE;
+	watch->coming = coming;
 	content = content_now(fs, node, watch, archive);
+	watch->coming = SHFS_RULE_IGNORE;
 	watch_unlock(watch);
 	return content;
 }
 
 struct shfs_snapshot *shfs_watch_last_content(struct shfs_fs *fs, struct shfs_node *node)
 {
-	struct shfs_watch *watch = watch_lock_ended(node, NULL);
+	struct shfs_watch *watch = watch_lock_whole(node, NULL);
 	struct shfs_snapshot *content;
 
 	if (!watch)
@@ -941,7 +956,7 @@ struct shfs_snapshot *shfs_watch_last_content(struct shfs_fs *fs, struct shfs_no
 struct shfs_watch *shfs_watch_begin_touch(struct shfs_fs *fs, struct shfs_node *node,
                                           bool times, bool *changing)
 {
-	struct shfs_watch *watch = watch_lock_ended(node, NULL);
+	struct shfs_watch *watch = watch_lock_whole(node, NULL);
 
 	*changing = false;
 	if (!watch)

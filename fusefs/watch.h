@@ -18,8 +18,9 @@
  * are silent: a log of a server.
  *
  * Who writes without us (passthrough.h) is noticed by the file's size and mtime whenever
- * its watch is locked. It cannot be held up: what is captured while it is there is read
- * until it stays the same meanwhile, three times at most; then it is INCOMPLETE.
+ * its watch is locked. It cannot be held up: what another one leaves is captured as that
+ * closes, and what is captured while it is there is read until it stays the same
+ * meanwhile, three times at most; then it is INCOMPLETE.
  *
  * All functions are thread-safe. Nothing here fails: what cannot be recorded is counted
  * by the capture. Nodes that are hidden, or no regular files, are left alone.
@@ -56,11 +57,11 @@ struct shfs_line {
 #define SHFS_LINES_MAX 64
 
 struct shfs_handle {
-	struct shfs_node *node; /* referenced */
-	struct shfs_name *name; /* by which it was opened, referenced */
-	int fd;                 /* owned; of the file beneath */
-	uint64_t fh;            /* in fs.heir; 0: the kernel does not know it */
-	bool readable;
+	struct shfs_node *node;  /* referenced */
+	struct shfs_name *name;  /* by which it was opened, referenced */
+	int fd;                  /* owned; of the file beneath */
+	uint64_t fh;             /* in fs.heir; 0: the kernel does not know it */
+	bool readable, is_quiet; /* is_quiet: to read fd does not set its atime */
 	/* once shfs_handle_begin_io was called */
 	bool keeps_cache; /* what the kernel has cached of the file may be read through it
 	                   */
@@ -110,12 +111,30 @@ void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
 
 /*
  * Around a write or truncation through handle by thread tid (0: written back from a
- * mapping); access_flags to add to its record. In between the file is locked: nothing is
- * captured while it changes. What begin returned (NULL: not watched) goes to end.
+ * mapping); flags: of enum shfs_access_flags, to add to its record. In between the file
+ * is locked: nothing is captured while it changes. What begin returned goes to the
+ * others: to changed if a part of it was done at least, for else it is no change; and to
+ * end.
  */
-struct shfs_watch *shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
-                                           uint32_t tid, uint32_t access_flags);
-void shfs_watch_end_change(struct shfs_watch *watch);
+struct shfs_change {
+	struct shfs_watch *watch;   /* NULL: not watched */
+	struct shfs_handle *handle; /* NULL: by name */
+	struct shfs_writer writer;
+	uint32_t flags;
+	bool is_first; /* that the heir is told of */
+	bool done;     /* a part of it at least */
+};
+struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
+                                           uint32_t tid, uint32_t flags);
+void shfs_watch_changed(struct shfs_change *change);
+void shfs_watch_end_change(struct shfs_fs *fs, const struct shfs_change *change);
+
+/* The same around a request to write at offset: maybe the first or a further one of
+ * several that the kernel makes of one write(2). What is captured in between is
+ * INCOMPLETE. len bytes were written. */
+struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle *handle,
+                                          uint32_t tid, off_t offset);
+void shfs_watch_wrote(struct shfs_change *change, off_t offset, size_t len);
 
 /* It was read through. */
 void shfs_watch_read(struct shfs_handle *handle);
@@ -132,17 +151,18 @@ void shfs_watch_release_all(struct shfs_fs *fs);
 
 /* --- files that are not open --- */
 
-/* The same around truncate(2); end with shfs_watch_end_change, once it is recorded. */
-struct shfs_watch *shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
+/* The same around truncate(2); its end is when it is recorded. */
+struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
                                              uint32_t tid);
-/* In between: what it holds now, as shfs_watch_content. */
+/* After shfs_watch_changed: what it holds now, as shfs_watch_content. */
 struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node *node,
-                                           struct shfs_watch *watch);
+                                           const struct shfs_change *change);
 
 /* What the file holds now, for a record that names it; archive: so that it can be brought
- * back. NULL while it is being changed. To be unref'ed. */
+ * back. coming: the rule of a name that it is about to get, which may want that too, or
+ * IGNORE. NULL while it is being changed. To be unref'ed. */
 struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
-                                         bool archive);
+                                         bool archive, enum shfs_rule coming);
 
 /* The same of a file that is about to lose its name, archived: also where it is still
  * being written, for it may not be found by that name any more. */
@@ -158,6 +178,9 @@ void shfs_watch_end_touch(struct shfs_watch *watch, int fd);
 /* Captures it if its last close has been seen; all such files. */
 void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node);
 void shfs_watch_settle_all(struct shfs_fs *fs);
+
+/* It, or a directory above it, has got a secret name: as shfs_snapshot_conceal. */
+void shfs_watch_conceal(struct shfs_fs *fs, struct shfs_node *node);
 
 /* Is there one who has it (NULL: any file) open and is to be recorded as having read it?
  */

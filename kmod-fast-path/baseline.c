@@ -54,13 +54,27 @@ static void look_at(struct shfs_recorder *r, const FTSENT *entry, const char *pa
 	_cleanup_close_ int fd = -1;
 	struct stat st;
 
-	if (shfs_project_rules_match(&r->rules, path) != SHFS_RULE_ARCHIVE_READ)
+	bool secret = shfs_project_rules_is_secret(&r->rules, path, false);
+
+	if (!secret &&
+	    shfs_project_rules_match(&r->rules, path) != SHFS_RULE_ARCHIVE_READ)
 		return;
 	fd = openat(r->root_fd, path,
 	            O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
 	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
-	    (uint64_t)st.st_size <= r->config.read_max_bytes)
-		keep(r, path, fd, &st);
+	    (uint64_t)st.st_size <= r->config.read_max_bytes) {
+		if (secret)
+			shfs_contents_learn_secret(r->contents, fd);
+		else
+			keep(r, path, fd, &st);
+	}
+}
+
+/* Below it nothing is kept, and no secret is to be known. */
+static bool is_passed_over(struct shfs_recorder *r, const char *path)
+{
+	return !shfs_project_rules_is_secret(&r->rules, path, true) &&
+	       shfs_project_rules_match(&r->rules, path) == SHFS_RULE_IGNORE;
 }
 
 static bool is_hidden(const struct shfs_recorder *r, const char *path)
@@ -85,8 +99,7 @@ static void *run(void *arg)
 			continue;
 		if (entry->fts_info == FTS_D &&
 		    (is_hidden(r, entry->fts_path + skip) ||
-		     shfs_project_rules_match(&r->rules, entry->fts_path + skip) ==
-		             SHFS_RULE_IGNORE))
+		     is_passed_over(r, entry->fts_path + skip)))
 			fts_set(fts, entry, FTS_SKIP);
 		else if (entry->fts_info == FTS_F || entry->fts_info == FTS_NSOK)
 			look_at(r, entry, entry->fts_path + skip);

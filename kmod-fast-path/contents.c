@@ -2,7 +2,9 @@
 #include "kmod-fast-path/contents.h"
 
 #include "common/io.h"
+#include "store/object.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -12,6 +14,7 @@
 #include <uthash.h>
 
 #define KNOWN_MAX 65536
+#define BEHIND_NS SHFS_NSEC_PER_SEC /* what is told so late waits for nobody */
 #define LEASE_BYTES_MAX                                                                  \
 	(64u << 20) /* of a longer one, who writes next would wait long                  \
 	             */
@@ -23,9 +26,10 @@ struct known {
 	} key;
 	uint64_t bytes;
 	int64_t mtime_ns, ctime_ns;
-	bool archived;                  /* as it was asked for */
+	bool secret;                    /* it has a secret name */
+	uint64_t path_hash;             /* of the name that was told last; 0: none was */
 	struct shfs_snapshot *snapshot; /* a reference */
-	UT_hash_handle hh;
+	UT_hash_handle hh, hh_path;
 };
 
 struct shfs_contents {
@@ -38,6 +42,7 @@ struct shfs_contents {
 	_Atomic int64_t wait_from_ns;
 	pthread_mutex_t lock;
 	struct known *known; /* the longest unused first */
+	struct known *by_path;
 };
 
 int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *config,
@@ -60,8 +65,16 @@ int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *co
 
 /* --- what is known; with the lock held --- */
 
+static void unname(struct shfs_contents *c, struct known *known)
+{
+	if (known->path_hash)
+		HASH_DELETE(hh_path, c->by_path, known);
+	known->path_hash = 0;
+}
+
 static void forget(struct shfs_contents *c, struct known *known)
 {
+	unname(c, known);
 	HASH_DEL(c->known, known);
 	shfs_snapshot_unref(known->snapshot);
 	free(known);
@@ -97,7 +110,7 @@ static bool is_same_state(const struct known *known, const struct shfs_event_fil
 }
 
 static void remember(struct shfs_contents *c, const struct shfs_event_file *file,
-                     struct shfs_snapshot *snapshot, bool archived)
+                     struct shfs_snapshot *snapshot)
 {
 	struct known *known = find(c, file);
 
@@ -116,7 +129,52 @@ static void remember(struct shfs_contents *c, const struct shfs_event_file *file
 	known->bytes = file->bytes;
 	known->mtime_ns = file->mtime_ns;
 	known->ctime_ns = file->ctime_ns;
-	known->archived = archived;
+}
+
+static struct known *find_path(struct shfs_contents *c, uint64_t hash)
+{
+	struct known *known;
+
+	HASH_FIND(hh_path, c->by_path, &hash, sizeof(hash), known);
+	return known;
+}
+
+/* It is at path, and another file that was is there no more. */
+static void note_name(struct shfs_contents *c, const struct shfs_event_file *file,
+                      const char *path, bool secret)
+{
+	uint64_t hash = shfs_object_hash64(path, strlen(path));
+	struct known *known, *was;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	was = find_path(c, hash);
+	if (was && was != known) {
+		shfs_snapshot_gone(was->snapshot);
+		unname(c, was);
+	}
+	if (known) {
+		known->secret = secret;
+		unname(c, known);
+		known->path_hash = hash;
+		HASH_ADD(hh_path, c->by_path, path_hash, sizeof(hash), known);
+		if (!known->hh_path.tbl)
+			known->path_hash = 0;
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+void shfs_contents_gone(struct shfs_contents *c, const char *path)
+{
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find_path(c, shfs_object_hash64(path, strlen(path)));
+	if (known) {
+		shfs_snapshot_gone(known->snapshot);
+		unname(c, known);
+	}
+	pthread_mutex_unlock(&c->lock);
 }
 
 /* It was written, and nobody could see what. */
@@ -203,18 +261,24 @@ static void outlast_tick(const struct shfs_event_file *file)
 		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);
 }
 
+/* Events wait behind this one, and there is not room for all of them. */
+static bool is_behind(int64_t at_ns)
+{
+	return shfs_clock_ns(CLOCK_REALTIME) - at_ns > BEHIND_NS;
+}
+
 /* A close may be told before it is done, which it is when who closes runs again: that is
  * waited for, at most half a second and a fifth of all time, as maybe somebody else
  * keeps the file open. */
 static bool lease_in_time(struct shfs_contents *c, int fd,
-                          const struct shfs_event_file *file)
+                          const struct shfs_event_file *file, int64_t at_ns)
 {
 	int64_t began_ns = shfs_clock_ns(CLOCK_MONOTONIC);
 	int64_t span_ns = SHFS_NSEC_PER_SEC / 1000;
 	bool leased = lease(fd, file);
 
-	if (leased)
-		return true;
+	if (leased || is_behind(at_ns))
+		return leased;
 	if (!c->late || began_ns < c->wait_from_ns) {
 		outlast_tick(file);
 		return lease(fd, file);
@@ -227,14 +291,16 @@ static bool lease_in_time(struct shfs_contents *c, int fd,
 	return leased;
 }
 
-/* From now on who changes the file changes its times, or waits for the lease. A write has
- * the time of its beginning, however long it takes: who seeks for data waits for it
- * (but on xfs, where who reads does). */
-static void outlast_writes(int fd, const struct shfs_event_file *file)
+/* From now on who changes the file changes its times, or waits for the lease; but for
+ * unsure contents, which are INCOMPLETE anyway. A write has the time of its beginning,
+ * however long it takes: who seeks for data waits for it (but on xfs, where who reads
+ * does). */
+static void outlast_writes(int fd, const struct shfs_event_file *file, bool unsure)
 {
 	if (fcntl(fd, F_GETLEASE) == F_RDLCK)
 		return;
-	outlast_tick(file);
+	if (!unsure)
+		outlast_tick(file);
 	(void)!lseek(fd, 0, SEEK_DATA);
 }
 
@@ -252,8 +318,11 @@ static struct shfs_content content_as_told(const struct shfs_event_file *file,
 	};
 }
 
+/* What the name of a file makes of its content. */
+enum care { CARE_KEEP, CARE_IGNORE, CARE_SECRET };
+
 static struct shfs_snapshot *take(struct shfs_contents *c, int fd,
-                                  struct shfs_snapshot *before, bool ignored,
+                                  struct shfs_snapshot *before, enum care care,
                                   enum shfs_depth depth, uint64_t max_bytes)
 {
 	struct shfs_snapshot *snapshot = shfs_snapshot_new(c->capture);
@@ -262,8 +331,13 @@ static struct shfs_snapshot *take(struct shfs_contents *c, int fd,
 		return NULL;
 	if (before)
 		shfs_snapshot_follow(snapshot, before);
-	shfs_snapshot_take(snapshot, fd, ignored ? SHFS_DEPTH_STAT : depth, max_bytes,
-	                   ignored ? SHFS_CONTENT_SKIP_RULE : 0);
+	if (care == CARE_SECRET)
+		shfs_snapshot_take_secret(snapshot, fd, c->config->archive_max_bytes);
+	else
+		shfs_snapshot_take(snapshot, fd,
+		                   care == CARE_IGNORE ? SHFS_DEPTH_STAT : depth,
+		                   max_bytes,
+		                   care == CARE_IGNORE ? SHFS_CONTENT_SKIP_RULE : 0);
 	if (depth == SHFS_DEPTH_ARCHIVE)
 		shfs_snapshot_wait(snapshot, c->config->wait_ms);
 	return snapshot;
@@ -285,7 +359,7 @@ static bool is_what_is_told(const struct shfs_contents *c, const struct known *k
 static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
                                            const struct shfs_event_file *file,
                                            enum shfs_contents_why why, bool *same,
-                                           bool *archived)
+                                           bool *secret)
 {
 	struct shfs_snapshot *snapshot = NULL;
 	const struct known *known;
@@ -295,7 +369,7 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 	if (known) {
 		snapshot = shfs_snapshot_ref(known->snapshot);
 		*same = is_what_is_told(c, known, file, why);
-		*archived = known->archived;
+		*secret = known->secret && is_same_state(known, file);
 	}
 	pthread_mutex_unlock(&c->lock);
 	return snapshot;
@@ -305,26 +379,46 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
                                           const struct shfs_event_file *file,
                                           int64_t at_ns, struct shfs_snapshot *before,
-                                          bool ignored, enum shfs_depth depth,
+                                          enum care care, enum shfs_depth depth,
                                           uint64_t max_bytes)
 {
 	/* by its times, though somebody has it open to write */
 	bool sure = !c->late && at_ns - file->mtime_ns >= tick_ns();
-	bool leased = sure ? lease(fd, file) : lease_in_time(c, fd, file);
+	bool leased = sure ? lease(fd, file) : lease_in_time(c, fd, file, at_ns);
 	struct shfs_snapshot *snapshot;
 
-	outlast_writes(fd, file);
+	outlast_writes(fd, file, !leased && !sure);
 	if (!is_as_told(fd, file))
 		return NULL;
-	snapshot = take(c, fd, before, ignored, depth, max_bytes);
+	snapshot = take(c, fd, before, care, depth, max_bytes);
 	if (!snapshot)
 		return NULL;
 	if (!is_as_told(fd, file) || (!leased && !sure))
 		shfs_snapshot_spoil(snapshot);
 	pthread_mutex_lock(&c->lock);
-	remember(c, file, snapshot, depth == SHFS_DEPTH_ARCHIVE);
+	remember(c, file, snapshot);
 	pthread_mutex_unlock(&c->lock);
 	return snapshot;
+}
+
+/* A close may be told behind the rename that gave the file a secret name. */
+static enum care care_for(struct shfs_contents *c, const char *path, enum shfs_rule rule,
+                          enum shfs_contents_why why, bool was_secret)
+{
+	bool secret = rule == SHFS_RULE_IGNORE &&
+	              shfs_project_rules_is_secret(c->rules, path, false);
+
+	return secret || (was_secret && why == SHFS_CONTENTS_WRITTEN) ? CARE_SECRET
+	       : rule == SHFS_RULE_IGNORE                             ? CARE_IGNORE
+	                                                              : CARE_KEEP;
+}
+
+/* Is it in the store, by the limit that holds now? What was asked for before does not
+ * tell: a rule or another limit may have kept it out. */
+static bool is_kept(const struct shfs_snapshot *snapshot, uint64_t max_bytes)
+{
+	return snapshot && !shfs_snapshot_is_forgotten(snapshot) &&
+	       !shfs_snapshot_wants(snapshot, SHFS_DEPTH_ARCHIVE, max_bytes);
 }
 
 struct shfs_held shfs_contents_take(struct shfs_contents *c,
@@ -334,23 +428,29 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 {
 	enum shfs_rule rule = shfs_project_rules_match(c->rules, path);
 	bool keeps = why != SHFS_CONTENTS_READ || rule == SHFS_RULE_ARCHIVE_READ;
-	bool same = false, kept = false;
-	struct shfs_snapshot *last = last_snapshot(c, file, why, &same, &kept);
+	uint64_t max_bytes = why != SHFS_CONTENTS_READ ? c->config->archive_max_bytes
+	                                               : c->config->read_max_bytes;
+	bool same = false, was_secret = false;
+	struct shfs_snapshot *last = last_snapshot(c, file, why, &same, &was_secret);
+	bool kept = is_kept(last, max_bytes);
+	enum care care = care_for(c, path, rule, why, was_secret);
 	struct shfs_held held = { 0 };
 	_cleanup_close_ int fd = -1;
 
-	if (last && same && kept >= keeps)
+	if (last && same && care == CARE_SECRET)
+		shfs_snapshot_conceal(last);
+	if (last && same && (kept || !keeps || care != CARE_KEEP)) {
+		note_name(c, file, path, care == CARE_SECRET);
 		return (struct shfs_held){ .snapshot = last };
+	}
 	fd = open_file(c, file, path, content_fd);
 	if (fd >= 0)
 		held.snapshot =
-			take_as_told(c, fd, file, at_ns, kept ? last : NULL,
-		                     rule == SHFS_RULE_IGNORE,
+			take_as_told(c, fd, file, at_ns, kept ? last : NULL, care,
 		                     keeps ? SHFS_DEPTH_ARCHIVE : SHFS_DEPTH_FINGERPRINT,
-		                     why != SHFS_CONTENTS_READ
-		                             ? c->config->archive_max_bytes
-		                             : c->config->read_max_bytes);
+		                     max_bytes);
 	shfs_snapshot_unref(last);
+	note_name(c, file, path, care == CARE_SECRET);
 	if (!held.snapshot && why == SHFS_CONTENTS_WRITTEN)
 		forget_file(c, file);
 	if (!held.snapshot)
@@ -366,13 +466,64 @@ struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
 {
 	struct shfs_held held = {
 		.snapshot = take_as_told(c, fd, file, shfs_clock_ns(CLOCK_REALTIME), NULL,
-		                         false, SHFS_DEPTH_ARCHIVE,
+		                         CARE_KEEP, SHFS_DEPTH_ARCHIVE,
 		                         c->config->read_max_bytes),
 	};
 
 	if (!held.snapshot)
 		held.value = content_as_told(file, SHFS_CONTENT_INCOMPLETE);
 	return held;
+}
+
+void shfs_contents_learn_secret(struct shfs_contents *c, int fd)
+{
+	shfs_snapshot_unref(take(c, fd, NULL, CARE_SECRET, SHFS_DEPTH_FINGERPRINT, 0));
+}
+
+/* What it holds is secret, though its name may be so no more. */
+static void conceal(struct shfs_contents *c, int fd, const struct stat *st, bool secret)
+{
+	struct shfs_event_file file = { .ino = st->st_ino, .dev = st->st_dev };
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, &file);
+	file.dev = 0; /* of the root's file system: not every driver tells it */
+	known = known ? known : find(c, &file);
+	if (known && secret)
+		shfs_snapshot_conceal(known->snapshot);
+	pthread_mutex_unlock(&c->lock);
+	shfs_contents_learn_secret(c, fd);
+}
+
+void shfs_contents_conceal_below(struct shfs_contents *c, const char *path, bool secret)
+{
+	int fd = open_noatime(c->root_fd, path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (fd >= 0 && !dir)
+		close(fd);
+	while (dir && (entry = readdir(dir))) {
+		_cleanup_buf_ struct shfs_buf below = { 0 };
+		_cleanup_close_ int file = -1;
+		struct stat st;
+
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		shfs_buf_printf(&below, "%s/%s", path, entry->d_name);
+		if (below.failed)
+			break;
+		if (entry->d_type == DT_DIR)
+			shfs_contents_conceal_below(c, below.data, secret);
+		else if (entry->d_type == DT_REG)
+			file = open_noatime(c->root_fd, below.data,
+			                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+		if (file >= 0 && !fstat(file, &st))
+			conceal(c, file, &st, secret);
+	}
+	if (dir)
+		closedir(dir);
 }
 
 void shfs_contents_look(struct shfs_contents *c, const struct shfs_event_file *file,

@@ -59,6 +59,14 @@ void shfs_contents_look(struct shfs_contents *contents,
 struct shfs_held shfs_contents_last(struct shfs_contents *contents,
                                     const struct shfs_event_file *file);
 
+/* The file at path has lost this name: as shfs_snapshot_gone. */
+void shfs_contents_gone(struct shfs_contents *contents, const char *path);
+
+/* A directory has got, or lost, a secret name, and is at path now: so have the files
+ * below it. */
+void shfs_contents_conceal_below(struct shfs_contents *contents, const char *path,
+                                 bool secret);
+
 /* Has it another size or mtime than when it was last taken? True where it never was. */
 bool shfs_contents_is_changed(struct shfs_contents *contents,
                               const struct shfs_event_file *file);
@@ -66,6 +74,9 @@ bool shfs_contents_is_changed(struct shfs_contents *contents,
 /* Nobody has changed it, but its mtime was set. */
 void shfs_contents_touch(struct shfs_contents *contents,
                          const struct shfs_event_file *file);
+
+/* A file that is found has a secret name: as shfs_snapshot_take_secret. fd: readable. */
+void shfs_contents_learn_secret(struct shfs_contents *contents, int fd);
 
 /* What a file that is found holds, of the baseline: archived. fd: readable. */
 struct shfs_held shfs_contents_found(struct shfs_contents *contents, int fd,

@@ -23,6 +23,7 @@ void shfs_control_status(struct shfs_recorder *r,
 		.rules = &r->rules,
 		.since_ns = r->since_ns,
 		.lost = r->lost,
+		.waiting_bytes = driver->waiting_bytes,
 	};
 
 	shfs_status_write(out, &common);
@@ -35,7 +36,7 @@ struct sync {
 	int fd;
 };
 
-static void synced(void *arg, int error)
+static void sealed(void *arg, int error, const char *segment)
 {
 	struct sync *sync = arg;
 	char text[16];
@@ -44,11 +45,16 @@ static void synced(void *arg, int error)
 	if (error)
 		shfs_control_answer(sync->fd, text, (size_t)len);
 	else
-		shfs_control_answer(sync->fd, "ok", 2);
+		shfs_control_answer(sync->fd, segment, strlen(segment));
 	free(sync);
 }
 
-void shfs_control_sync(struct shfs_recorder *r, int fd)
+static void synced(void *arg, int error)
+{
+	sealed(arg, error, "ok");
+}
+
+static void begin_sync(struct shfs_recorder *r, int fd, bool seal)
 {
 	struct sync *sync = malloc(sizeof(*sync));
 	int error;
@@ -58,7 +64,18 @@ void shfs_control_sync(struct shfs_recorder *r, int fd)
 		return;
 	}
 	sync->fd = fd;
-	error = shfs_capture_sync(r->capture, synced, sync);
+	error = seal ? shfs_capture_seal(r->capture, sealed, sync)
+	             : shfs_capture_sync(r->capture, synced, sync);
 	if (error)
 		synced(sync, error);
+}
+
+void shfs_control_sync(struct shfs_recorder *r, int fd)
+{
+	begin_sync(r, fd, false);
+}
+
+void shfs_control_seal(struct shfs_recorder *r, int fd)
+{
+	begin_sync(r, fd, true);
 }

@@ -7,6 +7,7 @@
 /* What a status tells besides: of the driver. */
 struct shfs_control_driver {
 	const char *name, *why; /* why: it is not another one; may be empty */
+	uint64_t waiting_bytes; /* of packets */
 };
 
 /* The lines of a status. */
@@ -15,6 +16,9 @@ void shfs_control_status(struct shfs_recorder *recorder,
 
 /* Answers on fd, which is taken over, once all that was emitted is durable. */
 void shfs_control_sync(struct shfs_recorder *recorder, int fd);
+
+/* The same, once that lies in other segments than what comes. */
+void shfs_control_seal(struct shfs_recorder *recorder, int fd);
 
 /* Answers this, and closes fd. */
 void shfs_control_answer(int fd, const char *text, size_t len);

@@ -24,7 +24,6 @@
 #include <signal.h>
 #include <string.h>
 
-#define NICE      "10" /* a tenth of a processor, where others want it whole */
 #define RETRY_MS  1000 /* to reach a helper that has gone */
 #define LOOK_MS   5000 /* for the directory, where nothing happens */
 #define SYNCS_MAX 64   /* who wait for the helper */
@@ -55,6 +54,7 @@ struct watch {
 	int ending;              /* who asked to end, to be told: an fd; -1 */
 	uint64_t cookie, synced; /* of the last sync: asked for, answered */
 	int syncs[SYNCS_MAX];    /* who waits for which: cookie modulo that; -1 */
+	bool seals[SYNCS_MAX];   /* who wants that sealed */
 	enum trouble trouble;
 	bool ends;
 };
@@ -203,10 +203,21 @@ static void lose_helper(struct watch *w, int error)
 	shfs_log("the helper has gone: %s", strerror(-error));
 }
 
+/* What happens at full speed waits in our memory, which is more than the helper gives. */
+static void receive_ahead(struct watch *w)
+{
+	int r = shfs_connection_receive_ahead(w->connection);
+
+	if (r)
+		shfs_log("no thread receives ahead: %s", strerror(-r));
+}
+
 static void return_to_helper(struct watch *w)
 {
-	if (!reach_helper(w))
-		shfs_log("the helper is back");
+	if (reach_helper(w))
+		return;
+	receive_ahead(w);
+	shfs_log("the helper is back");
 }
 
 static void end_sync(struct watch *w, uint64_t cookie)
@@ -214,7 +225,9 @@ static void end_sync(struct watch *w, uint64_t cookie)
 	int *fd = &w->syncs[cookie % SYNCS_MAX];
 
 	w->synced = cookie;
-	if (*fd >= 0)
+	if (*fd >= 0 && w->seals[cookie % SYNCS_MAX])
+		shfs_control_seal(&w->recorder, TAKE_FD(*fd));
+	else if (*fd >= 0)
 		shfs_control_sync(&w->recorder, TAKE_FD(*fd));
 }
 
@@ -300,7 +313,7 @@ static void look_for_trouble(struct watch *w)
 
 /* --- who asks --- */
 
-static void begin_sync(struct watch *w, int fd)
+static void begin_sync(struct watch *w, int fd, bool seal)
 {
 	int *slot = &w->syncs[++w->cookie % SYNCS_MAX];
 	int r = w->connection ? shfs_connection_sync(w->connection, w->cookie)
@@ -311,6 +324,7 @@ static void begin_sync(struct watch *w, int fd)
 		return;
 	}
 	*slot = fd;
+	w->seals[w->cookie % SYNCS_MAX] = seal;
 }
 
 static void tell_status(struct watch *w, int fd)
@@ -319,6 +333,7 @@ static void tell_status(struct watch *w, int fd)
 	const struct shfs_control_driver driver = {
 		.name = w->connection ? shfs_connection_driver(w->connection) : "none",
 		.why = w->why.len ? w->why.data : "",
+		.waiting_bytes = w->connection ? shfs_connection_bytes(w->connection) : 0,
 	};
 
 	shfs_control_status(&w->recorder, &driver, &text);
@@ -339,7 +354,9 @@ static void answer(struct watch *w)
 	} else if (!strcmp(word, "status")) {
 		tell_status(w, fd);
 	} else if (!strcmp(word, "sync")) {
-		begin_sync(w, fd);
+		begin_sync(w, fd, false);
+	} else if (!strcmp(word, "seal")) {
+		begin_sync(w, fd, true);
 	} else if (!strcmp(word, "end") && w->ending < 0) {
 		w->ending = fd;
 		w->ends = true;
@@ -397,18 +414,6 @@ static void guardian_died(struct shfs_guardian *g)
 	shfs_guardian_alert(g);
 }
 
-/* Nobody waits for it. The kernel may divide its time among sessions, and then looks at
- * their nice values alone (sched(7), autogroup); in the foreground ours is the user's. */
-static void let_others_go_first(bool own_session)
-{
-	int fd = own_session ? open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC) : -1;
-
-	(void)!nice(atoi(NICE));
-	if (fd >= 0)
-		(void)!write(fd, NICE, strlen(NICE));
-	shfs_closep(&fd);
-}
-
 static int start_recorder(struct watch *w)
 {
 	struct shfs_recorder *r = &w->recorder;
@@ -442,7 +447,6 @@ static int run(struct watch *w)
 	snprintf(w->driver, sizeof(w->driver), "%s",
 	         shfs_connection_driver(w->connection));
 	w->recorder.driver = w->driver;
-	let_others_go_first(!w->options.foreground);
 	shfs_daemon_hide(); /* then nothing of /proc/self is ours to write */
 	shfs_daemon_bound_heap();
 	code = start_recorder(w);
@@ -459,6 +463,7 @@ static int run(struct watch *w)
 	r = may_start_helper(w) ? 0 : shfs_sandbox_enter(SHFS_SANDBOX_SOCKETS);
 	if (r)
 		shfs_log("no seccomp filter: %s", strerror(-r));
+	receive_ahead(w);
 	shfs_daemon_tell(SHFS_EXIT_OK);
 	serve(w);
 	drain(w);

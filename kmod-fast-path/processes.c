@@ -19,6 +19,7 @@
 struct program {
 	unsigned refs;
 	struct shfs_buf exe, cwd, argv, marker;
+	int hidden; /* as of shfs_environ_hidden */
 };
 
 struct key {
@@ -61,8 +62,10 @@ static struct program *program_new(void)
 {
 	struct program *program = calloc(1, sizeof(*program));
 
-	if (program)
-		program->refs = 1;
+	if (!program)
+		return NULL;
+	program->refs = 1;
+	program->hidden = SHFS_HIDDEN_UNSAID;
 	return program;
 }
 
@@ -196,7 +199,8 @@ static struct process *look(struct shfs_processes *p, struct key key)
 	(void)!shfs_proc_link(procfd, "exe", &process->program->exe);
 	(void)!shfs_proc_link(procfd, "cwd", &process->program->cwd);
 	(void)!shfs_proc_cmdline(procfd, SHFS_ARGV_READ, &process->program->argv);
-	(void)!shfs_proc_marker(procfd, &process->program->marker);
+	(void)!shfs_proc_marker(procfd, &process->program->marker,
+	                        &process->program->hidden);
 	return process;
 }
 
@@ -277,7 +281,7 @@ static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 	if (procfd >= 0) {
 		(void)!shfs_proc_link(procfd, "exe", &program->exe);
 		(void)!shfs_proc_link(procfd, "cwd", &program->cwd);
-		(void)!shfs_proc_marker(procfd, &program->marker);
+		(void)!shfs_proc_marker(procfd, &program->marker, &program->hidden);
 	} else if (before) {
 		inherit(&program->marker, &before->marker);
 	}
@@ -285,6 +289,8 @@ static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 		shfs_buf_add(&program->exe, event->text, event->text_len);
 	if (before)
 		inherit(&program->cwd, &before->cwd);
+	if (before && program->hidden == SHFS_HIDDEN_UNSAID && before->hidden > 0)
+		program->hidden = 1;
 	if (event->text2_len)
 		add_arguments(&program->argv, event);
 	else if (procfd >= 0)
@@ -333,6 +339,19 @@ static struct shfs_bytes bytes(const struct shfs_buf *buf)
 	return (struct shfs_bytes){ buf->data, buf->len };
 }
 
+/* The arguments of what a line ran that stays out of the journal do so, too. Where no
+ * environment says so, as behind env -i, it is as for the parent. */
+static void decide_hidden(struct shfs_processes *p, struct process *process)
+{
+	const struct process *parent;
+
+	if (!process->program || process->program->hidden != SHFS_HIDDEN_UNSAID)
+		return;
+	parent = process->parent.pid ? find(p, &process->parent) : NULL;
+	if (parent && parent->program && parent->program->hidden > 0)
+		process->program->hidden = 1;
+}
+
 static void emit(struct shfs_processes *p, struct process *process)
 {
 	static const struct program none;
@@ -355,6 +374,8 @@ static void emit(struct shfs_processes *p, struct process *process)
 		},
 	};
 
+	if (program->hidden > 0)
+		rec.process.argv.len = 0;
 	/* what a shell was started with says nothing of its own commands; a subshell is
 	 * on its terminal, other processes leave that to become daemons */
 	if (process->forked && process->tty)
@@ -387,7 +408,9 @@ uint64_t shfs_processes_record(struct shfs_processes *p,
 	/* those in the chain are the last that make room for others */
 	for (; next && n < DEPTH_MAX && !next->seq; next = parent_of(p, next))
 		chain[n++] = next;
-	while (n--)
+	while (n--) {
+		decide_hidden(p, chain[n]);
 		emit(p, chain[n]);
+	}
 	return process ? process->seq : 0;
 }

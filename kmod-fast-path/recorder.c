@@ -287,10 +287,14 @@ static void note_gone(struct shfs_recorder *r, const struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held victim = { 0 };
 	bool directory = S_ISDIR(h->event->file.mode);
+	char mode[8] = "";
 
+	if (directory && h->event->file.mode & 07777)
+		snprintf(mode, sizeof(mode), "%04o", h->event->file.mode & 07777U);
 	if (S_ISREG(h->event->file.mode))
 		victim = shfs_contents_last(r->contents, &h->event->file);
-	emit_pathop(r, h, directory ? SHFS_OP_RMDIR : SHFS_OP_UNLINK, h->path, "", NULL,
+	shfs_contents_gone(r->contents, h->path);
+	emit_pathop(r, h, directory ? SHFS_OP_RMDIR : SHFS_OP_UNLINK, h->path, mode, NULL,
 	            directory ? NULL : &victim);
 }
 
@@ -305,6 +309,16 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 		                          h->content_fd, h->time.real_ns,
 		                          SHFS_CONTENTS_NAMED);
 	return held;
+}
+
+/* Files that have a secret name by that of a directory above them. */
+static void note_secrets_below(struct shfs_recorder *r, const struct happening *h)
+{
+	bool was = shfs_project_rules_is_secret(&r->rules, h->path, true);
+	bool is = shfs_project_rules_is_secret(&r->rules, h->path2, true);
+
+	if (S_ISDIR(h->event->file.mode) && was != is)
+		shfs_contents_conceal_below(r->contents, h->path2, is);
 }
 
 /* A file that comes from outside is one that was made here. */
@@ -329,6 +343,7 @@ static void note_rename(struct shfs_recorder *r, struct happening *h)
 		note_come(r, h);
 	} else {
 		content = content_at(r, h, h->path2);
+		note_secrets_below(r, h);
 		emit_pathop(r, h,
 		            h->event->flags & SHFS_EVENT_EXCHANGED ? SHFS_OP_EXCHANGE
 		                                                   : SHFS_OP_RENAME,

@@ -10,7 +10,7 @@
 struct finder {
 	struct shfs_index *index;
 	struct shfs_redactor *redactor;
-	struct shfs_rules *rules, *secrets; /* all; those for secrets */
+	struct shfs_rules *rules;
 	void (*found)(void *arg, const struct shfs_secret *secret);
 	void *arg;
 };
@@ -70,28 +70,66 @@ static int find_processes(struct finder *f)
 	return r;
 }
 
-static bool is_chosen(const struct shfs_rules *rules, const char *path)
+static bool is_secret(struct finder *f, const char *path, const char *root)
 {
-	return shfs_rules_match(rules, path, false) == SHFS_RULE_IGNORE;
+	const char *below = shfs_path_relative(path, root);
+
+	return below && *below && shfs_rules_is_secret(f->rules, below, false);
+}
+
+/* What versions of the file ?1 were before, became since by a rename or link, and other
+ * versions of the same content, from 5 bytes on: what is archived at other paths. */
+#define KIN                                                                              \
+	"WITH RECURSIVE kin(id) AS (SELECT version_id FROM v_version WHERE file_id = ?1" \
+	" UNION SELECT v.origin_version_id FROM kin JOIN v_version v"                    \
+	" ON v.file_id = kin.id >> 32 AND v.n = kin.id & 4294967295"                     \
+	" WHERE v.origin_version_id IS NOT NULL"                                         \
+	" UNION SELECT v.version_id FROM kin JOIN v_version v"                           \
+	" ON v.origin_version_id = kin.id"                                               \
+	" UNION SELECT w.version_id FROM kin JOIN v_version v"                           \
+	" ON v.file_id = kin.id >> 32 AND v.n = kin.id & 4294967295"                     \
+	" JOIN v_version w ON w.object_key = v.object_key AND w.object = v.object"       \
+	" WHERE v.size >= 5)"                                                            \
+	" SELECT DISTINCT p.path, p.root FROM kin JOIN v_version v"                      \
+	" ON v.file_id = kin.id >> 32 AND v.n = kin.id & 4294967295"                     \
+	" JOIN v_file p ON p.file_id = v.file_id"                                        \
+	" WHERE v.file_id <> ?1 AND v.object IS NOT NULL ORDER BY p.path"
+
+static int find_kin(struct finder *f, int64_t file_id, const char *of)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(f->index, KIN, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, file_id);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		const char *path = shfs_rows_text(rows, 0);
+
+		r = 0;
+		if (!is_secret(f, path, shfs_rows_text(rows, 1)))
+			f->found(f->arg, &(struct shfs_secret){ .path = path, .of = of });
+	}
+	return r;
 }
 
 static int find_files(struct finder *f)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(f->index,
-	                       "SELECT path, root FROM v_file f WHERE EXISTS"
-	                       " (SELECT 1 FROM v_version v WHERE v.file_id = f.file_id"
-	                       "  AND v.object IS NOT NULL)",
+	                       "SELECT path, root, file_id, EXISTS (SELECT 1"
+	                       " FROM v_version v WHERE v.file_id = f.file_id"
+	                       " AND v.object IS NOT NULL) FROM v_file f",
 	                       &rows);
 
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		const char *path = shfs_rows_text(rows, 0);
-		const char *below = shfs_path_relative(path, shfs_rows_text(rows, 1));
 
 		r = 0;
-		if (below && *below && is_chosen(f->secrets, below) &&
-		    is_chosen(f->rules, below))
+		if (!is_secret(f, path, shfs_rows_text(rows, 1)))
+			continue;
+		if (shfs_rows_int(rows, 3))
 			f->found(f->arg, &(struct shfs_secret){ .path = path });
+		r = find_kin(f, shfs_rows_int(rows, 2), path);
 	}
 	return r;
 }
@@ -106,8 +144,6 @@ int shfs_secrets_find(struct shfs_index *index, const struct shfs_config *config
 	if (!r)
 		r = shfs_rules_new(config, NULL, &f.rules);
 	if (!r)
-		r = shfs_rules_of_secrets(&f.secrets);
-	if (!r)
 		r = find_commands(&f);
 	if (!r)
 		r = find_processes(&f);
@@ -115,6 +151,5 @@ int shfs_secrets_find(struct shfs_index *index, const struct shfs_config *config
 		r = find_files(&f);
 	shfs_redactor_free(f.redactor);
 	shfs_rules_free(f.rules);
-	shfs_rules_free(f.secrets);
 	return r;
 }

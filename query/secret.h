@@ -12,6 +12,8 @@ struct shfs_secret {
 	const char *
 		command; /* id of the command with it, or whose process had it; or NULL */
 	const char *path; /* of a file whose content is archived; or NULL */
+	const char *of;   /* and of one that is secret by its name, which has or had it;
+	                   * NULL:   path is */
 };
 
 /* Tells of each command and each file once; of neither: a process of no command. A

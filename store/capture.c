@@ -3,6 +3,8 @@
 
 #include "common/proc.h"
 #include "common/secrets.h"
+#include "store/log.h"
+#include "store/reserve.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,15 +25,6 @@ bool capture_wait(struct shfs_capture *c, pthread_cond_t *cond, int64_t until_ns
 	return pthread_cond_timedwait(cond, &c->lock, &ts) != ETIMEDOUT;
 }
 
-/* What is freed at its end makes glibc look whether it has become too much. Nobody
- * touches it, so that it takes no memory. */
-void capture_trim_own_heap(void)
-{
-	void *volatile end = malloc(SHFS_HEAP_END_MAX);
-
-	free(end);
-}
-
 /* --- opening and closing --- */
 
 void capture_thread_begin(struct shfs_capture *c, const char *name)
@@ -49,28 +42,33 @@ void capture_thread_begin(struct shfs_capture *c, const char *name)
 
 static int capture_init_locks(struct shfs_capture *c)
 {
-	pthread_cond_t *conds[] = { &c->work, &c->written, &c->change };
+	pthread_cond_t *conds[] = { &c->work, &c->written, &c->change, &c->purging };
+	pthread_mutex_t *locks[] = { &c->lock, &c->held_lock, &c->redactor_lock };
 	pthread_condattr_t attr;
 	int err = pthread_condattr_init(&attr);
 
-	if (err)
-		return -err;
-	pthread_mutex_init(&c->redactor_lock, NULL);
-	err = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	if (!err)
-		err = pthread_mutex_init(&c->lock, NULL);
-	if (!err)
-		err = pthread_mutex_init(&c->held_lock, NULL);
+		err = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	for (size_t i = 0; !err && i < ARRAY_SIZE(conds); i++)
 		err = pthread_cond_init(conds[i], &attr);
+	for (size_t i = 0; !err && i < ARRAY_SIZE(locks); i++)
+		err = pthread_mutex_init(locks[i], NULL);
 	pthread_condattr_destroy(&attr);
 	return -err;
 }
 
 static void capture_free(struct shfs_capture *c)
 {
+	pthread_cond_destroy(&c->work);
+	pthread_cond_destroy(&c->written);
+	pthread_cond_destroy(&c->change);
+	pthread_cond_destroy(&c->purging);
+	pthread_mutex_destroy(&c->lock);
+	pthread_mutex_destroy(&c->held_lock);
+	pthread_mutex_destroy(&c->redactor_lock);
 	shfs_closep(&c->alert_fd);
 	shfs_redactor_free(c->redactor);
+	free(c->forgotten);
 	free(c->root);
 	free(c);
 }
@@ -80,10 +78,12 @@ static int capture_new(struct shfs_store *store,
                        struct shfs_capture **out)
 {
 	struct shfs_capture *c = calloc(1, sizeof(*c));
-	int err;
+	int err = c ? capture_init_locks(c) : -ENOMEM;
 
-	if (!c)
-		return -ENOMEM;
+	if (err < 0) {
+		free(c);
+		return err;
+	}
 	c->store = store;
 	c->compression = options->config->compression;
 	c->wait_ms = options->config->wait_ms;
@@ -95,8 +95,6 @@ static int capture_new(struct shfs_store *store,
 	c->spool = options->spool;
 	c->root = strdup(options->root);
 	err = c->root ? shfs_secrets_redactor(options->config, &c->redactor) : -ENOMEM;
-	if (!err)
-		err = capture_init_locks(c);
 	if (err < 0) {
 		capture_free(c);
 		return err;
@@ -112,11 +110,17 @@ static void capture_end_threads(struct shfs_capture *c, bool writer)
 	c->closing = true;
 	pthread_cond_broadcast(&c->work);
 	pthread_cond_broadcast(&c->written);
+	pthread_cond_broadcast(&c->purging);
 	pthread_mutex_unlock(&c->lock);
 	for (unsigned i = 0; i < c->n_threads; i++)
 		pthread_join(c->archivers[i], NULL);
 	if (writer)
 		pthread_join(c->writer, NULL);
+	while (c->held) /* snapshots may outlive it */
+		capture_let_go(c->held);
+	if (c->has_purger)
+		pthread_join(c->purger, NULL);
+	capture_purge_end(c);
 }
 
 static int capture_start_threads(struct shfs_capture *c, unsigned n)
@@ -133,6 +137,9 @@ static int capture_start_threads(struct shfs_capture *c, unsigned n)
 	c->n_archivers = n;
 	err = pthread_create(&c->writer, NULL, capture_writer, c);
 	writer = !err;
+	if (!err)
+		err = pthread_create(&c->purger, NULL, capture_purger, c);
+	c->has_purger = writer && !err;
 	while (!err && c->n_threads < n) {
 		err = pthread_create(&c->archivers[c->n_threads], NULL, capture_archiver,
 		                     c);
@@ -144,7 +151,7 @@ static int capture_start_threads(struct shfs_capture *c, unsigned n)
 	c->n_archivers -= n - c->n_threads;
 	/* Once this returns, the threads need no system call of their beginning any more:
 	 * the program may put a seccomp filter on. */
-	while (c->n_started < writer + c->n_threads)
+	while (c->n_started < writer + c->has_purger + c->n_threads)
 		pthread_cond_wait(&c->change, &c->lock);
 	pthread_mutex_unlock(&c->lock);
 	if (err)
@@ -168,19 +175,17 @@ int shfs_capture_open(struct shfs_store *store,
 	if (err < 0)
 		return err;
 	err = shfs_journal_open(store, &journal, &c->journal);
-	if (err < 0) {
-		capture_free(c);
-		return err;
-	}
-	err = shfs_object_begin(store);
-	if (err < 0) {
-		shfs_journal_close(c->journal);
-		capture_free(c);
-		return err;
-	}
+	if (!err)
+		err = shfs_object_begin(store);
+	if (!err)
+		reserve_make(store);
 	/* The journal could be begun: what was wrong with this project's is over. */
-	capture_clear_alert(c);
-	err = capture_start_threads(c, MIN(threads, CAPTURE_THREADS_MAX));
+	if (!err)
+		capture_clear_alert(c);
+	if (!err && capture_purge_resume(c))
+		shfs_log("cannot see which secrets are to go from the store");
+	if (!err)
+		err = capture_start_threads(c, MIN(threads, CAPTURE_THREADS_MAX));
 	if (err < 0) {
 		shfs_journal_close(c->journal);
 		capture_free(c);
@@ -195,14 +200,7 @@ void shfs_capture_close(struct shfs_capture *c)
 	if (!c)
 		return;
 	capture_end_threads(c, true);
-	while (c->held) /* snapshots may outlive it */
-		capture_let_go(c->held);
 	shfs_journal_close(c->journal);
-	pthread_cond_destroy(&c->work);
-	pthread_cond_destroy(&c->written);
-	pthread_cond_destroy(&c->change);
-	pthread_mutex_destroy(&c->redactor_lock);
-	pthread_mutex_destroy(&c->lock);
 	capture_free(c);
 }
 
@@ -294,6 +292,9 @@ static void capture_push(struct shfs_capture *c, struct capture_event *event)
 	event->rec.seq = ++c->seq;
 	if (event->rec.time.real_ns == 0)
 		event->rec.time = shfs_time_now();
+	for (int i = 0; i < 2; i++)
+		if (event->content[i])
+			event->content[i]->told = event->content[i]->depth;
 	if (c->spool)
 		shfs_spool_add(c->spool, &event->rec,
 		               (bool[]){ event->content[0], event->content[1] });
@@ -454,21 +455,33 @@ void shfs_capture_lose(struct shfs_capture *c, int error)
 	pthread_mutex_unlock(&c->lock);
 }
 
-int shfs_capture_sync(struct shfs_capture *c, void (*done)(void *arg, int error),
-                      void *arg)
+static int queue_sync(struct shfs_capture *c, const struct capture_sync *how)
 {
 	struct capture_sync *sync = malloc(sizeof(*sync));
 
 	if (!sync)
 		return -ENOMEM;
+	*sync = *how;
 	pthread_mutex_lock(&c->lock);
 	if (!c->error)
 		capture_tell_lost(c);
-	*sync = (struct capture_sync){ .done = done, .arg = arg, .seq = c->seq };
+	sync->seq = c->seq;
 	LL_APPEND(c->syncs, sync);
 	pthread_cond_signal(&c->written);
 	pthread_mutex_unlock(&c->lock);
 	return 0;
+}
+
+int shfs_capture_sync(struct shfs_capture *c, void (*done)(void *arg, int error),
+                      void *arg)
+{
+	return queue_sync(c, &(struct capture_sync){ .done = done, .arg = arg });
+}
+
+int shfs_capture_seal(struct shfs_capture *c,
+                      void (*done)(void *arg, int error, const char *segment), void *arg)
+{
+	return queue_sync(c, &(struct capture_sync){ .sealed = done, .arg = arg });
 }
 
 void shfs_capture_get_stats(struct shfs_capture *c, struct shfs_capture_stats *out)
@@ -476,5 +489,7 @@ void shfs_capture_get_stats(struct shfs_capture *c, struct shfs_capture_stats *o
 	pthread_mutex_lock(&c->lock);
 	*out = c->stats;
 	out->error = c->error;
+	out->memory_bytes = c->memory + c->event_bytes;
 	pthread_mutex_unlock(&c->lock);
+	out->memory_bytes += shfs_object_memory(c->store);
 }

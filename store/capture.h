@@ -39,10 +39,6 @@ struct shfs_snapshot;
 #define SHFS_ARGV_READ (SHFS_ARGV_MAX + (16u << 10))
 #define SHFS_ARGV_CUT  "\0[cut]" /* what is behind arguments of which more follow */
 
-/* Of memory that is free, the heap of a thread keeps less than this at its end
- * (shfs_daemon_bound_heap), and next to none once all is quiet. */
-#define SHFS_HEAP_END_MAX (16u << 20)
-
 struct shfs_capture_options {
 	const struct shfs_config *config; /* copied */
 	const char *kind, *root;          /* for the journal */
@@ -99,11 +95,38 @@ void shfs_snapshot_take(struct shfs_snapshot *snapshot, int fd, enum shfs_depth 
  * too large or could not be archived: a take may then get further than the one before. */
 int shfs_snapshot_depth(const struct shfs_snapshot *snapshot);
 
+/* Would a take tell more than is known or under way? */
+bool shfs_snapshot_wants(const struct shfs_snapshot *snapshot, enum shfs_depth depth,
+                         uint64_t max_bytes);
+
+/* Was an event emitted that tells of it what is known or under way? */
+bool shfs_snapshot_is_told(const struct shfs_snapshot *snapshot);
+
+/* Was its object forgotten since it was taken? Then records tell of it without. */
+bool shfs_snapshot_is_forgotten(const struct shfs_snapshot *snapshot);
+
 /* The times of the file are about to be set by somebody who does not change its bytes. */
 void shfs_snapshot_touch(struct shfs_snapshot *snapshot);
 
 /* What is being read, or was, is of no one moment: it is INCOMPLETE. */
 void shfs_snapshot_spoil(struct shfs_snapshot *snapshot);
+
+/*
+ * A file with a secret name (shfs_rules_is_secret): STAT, with SKIP_RULE. Up to max_bytes
+ * of it are read, so that its content is not archived under another name either, unless
+ * that was before.
+ */
+void shfs_snapshot_take_secret(struct shfs_snapshot *snapshot, int fd,
+                               uint64_t max_bytes);
+
+/* The file has got a secret name: the content is told as one that a rule excludes, also
+ * by records that are not written yet, and goes from the store if this file brought it
+ * there. */
+void shfs_snapshot_conceal(struct shfs_snapshot *snapshot);
+
+/* The file has lost its last name. If it was there for a moment, and a file with a secret
+ * name has the content, that goes, too. */
+void shfs_snapshot_gone(struct shfs_snapshot *snapshot);
 
 /*
  * Returns once the file's bytes have been read (it may then change), at the latest after
@@ -147,11 +170,21 @@ void shfs_capture_throttle(struct shfs_capture *capture);
 _must_check_ int shfs_capture_sync(struct shfs_capture *capture,
                                    void (*done)(void *arg, int error), void *arg);
 
+/*
+ * As shfs_capture_sync, and begins a new segment of the journal behind all that, whose
+ * name is told. What is being forgotten now (store/lease.h) no record names from then on,
+ * though a snapshot of before has it. error: nothing was begun.
+ */
+_must_check_ int
+shfs_capture_seal(struct shfs_capture *capture,
+                  void (*done)(void *arg, int error, const char *segment), void *arg);
+
 struct shfs_capture_stats {
 	uint64_t records, lost, queued; /* events; their sum is what was emitted */
 	uint64_t objects, object_bytes,
 		stored_bytes;         /* new objects; before and after compression */
 	uint64_t skipped, incomplete; /* contents in the journal with such a flag */
-	int error; /* why the journal stands still now: a negative errno; 0 */
+	uint64_t memory_bytes; /* of what waits for the store, and to compress it */
+	int error;             /* why the journal stands still now: a negative errno; 0 */
 };
 void shfs_capture_get_stats(struct shfs_capture *capture, struct shfs_capture_stats *out);

@@ -9,11 +9,14 @@
 
 #define PIECE_BYTES (128 << 10)
 #define LONG_BYTES  (1u << 20) /* from here on, matches are also searched from afar */
+#define KEPT_MAX    2          /* contexts: as many as there are archivers */
+#define KEPT_BYTES  (8u << 20) /* of one; it has grown for a large content */
 
 static const unsigned char magic[CODEC_MAGIC_BYTES] = { 0x28, 0xb5, 0x2f, 0xfd };
 
 struct codec {
 	struct codec *next;
+	size_t bytes; /* while it is free */
 	ZSTD_CCtx *to;
 	ZSTD_DCtx *from;
 };
@@ -21,6 +24,8 @@ struct codec {
 struct codecs {
 	pthread_mutex_t lock;
 	struct codec *free;
+	unsigned n_free;
+	size_t bytes; /* of these */
 };
 
 struct codecs *codecs_new(void)
@@ -59,8 +64,11 @@ static struct codec *codec_take(struct codecs *c)
 
 	pthread_mutex_lock(&c->lock);
 	codec = c->free;
-	if (codec)
+	if (codec) {
 		LL_DELETE(c->free, codec);
+		c->n_free--;
+		c->bytes -= codec->bytes;
+	}
 	pthread_mutex_unlock(&c->lock);
 	if (codec)
 		return codec;
@@ -77,14 +85,29 @@ static struct codec *codec_take(struct codecs *c)
 
 static void codec_give(struct codecs *c, struct codec *codec)
 {
-	/* One that has grown for a large content is not kept. */
-	if (ZSTD_sizeof_CCtx(codec->to) > 32u << 20) {
-		codec_free(codec);
-		return;
-	}
+	bool kept;
+
+	codec->bytes = ZSTD_sizeof_CCtx(codec->to) + ZSTD_sizeof_DCtx(codec->from);
 	pthread_mutex_lock(&c->lock);
-	LL_PREPEND(c->free, codec);
+	kept = c->n_free < KEPT_MAX && codec->bytes <= KEPT_BYTES;
+	if (kept) {
+		LL_PREPEND(c->free, codec);
+		c->n_free++;
+		c->bytes += codec->bytes;
+	}
 	pthread_mutex_unlock(&c->lock);
+	if (!kept)
+		codec_free(codec);
+}
+
+size_t codecs_bytes(struct codecs *c)
+{
+	size_t bytes;
+
+	pthread_mutex_lock(&c->lock);
+	bytes = c->bytes;
+	pthread_mutex_unlock(&c->lock);
+	return bytes;
 }
 
 static int log2_of(size_t n)

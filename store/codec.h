@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * codec.h - contents, to the stored bytes of a frame and back. Contexts of zstd are kept
- * for the next call. Thread-safe.
+ * codec.h - contents, to the stored bytes of a frame and back. Some contexts of zstd
+ * are kept for the next call. Thread-safe.
  */
 #pragma once
 
@@ -28,6 +28,9 @@ struct codecs;
 
 struct codecs *codecs_new(void); /* NULL: no memory */
 void codecs_free(struct codecs *codecs);
+
+/* Bytes of the contexts that are kept. */
+size_t codecs_bytes(struct codecs *codecs);
 
 /* base: what comes before the content, or NULL. 0 and *out, 1: it does not become smaller
  * than max bytes; -ENOMEM. */

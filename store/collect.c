@@ -6,6 +6,7 @@
 #include "store/inventory.h"
 #include "store/lease.h"
 #include "store/pruned.h"
+#include "store/reserve.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -23,6 +25,7 @@
 #define NEW_SUFFIX  ".new" /* of a pack that is not complete */
 #define PACK_MS     5000   /* a commit into a pack is waited for so long */
 #define POLL_MS     2
+#define TRIES       3 /* where there is no room */
 
 struct old_pack;
 
@@ -34,8 +37,15 @@ struct collection {
 	int dirfd;                         /* objects/packs */
 	struct old_pack *old;              /* that are written anew */
 	size_t n_old, n_copied, n_removed; /* so far */
-	bool found, found_leaning;         /* in the pack that is looked at */
-	size_t skipped;                    /* packs that were in use all the time */
+	/* in the pack that is looked at */
+	bool found, found_leaning, found_needed;
+	uint64_t kept;
+	struct lean *lean; /* deltas of what goes */
+	size_t n_lean, cap_lean;
+	struct shfs_objects needed; /* what goes, and those that stay are read by */
+	bool tight;     /* each old pack is done with before the next one is read */
+	int no_room;    /* an error: some is left for the want of it */
+	size_t skipped; /* packs that were in use all the time */
 	/* Names are not used again: others may still know what had them. So the slot is a
 	 * random number, which no producer has. */
 	uint32_t slot, next;
@@ -60,6 +70,11 @@ static bool goes(const struct collection *c, const struct shfs_object_id *id)
 	return c->n && bsearch(id, c->ids, c->n, sizeof(*c->ids), shfs_object_compare);
 }
 
+static bool has_no_room(int error)
+{
+	return error == -ENOSPC || error == -EDQUOT;
+}
+
 static bool leans(const struct collection *c, const struct frame *f)
 {
 	return f->kind == FRAME_DELTA && goes(c, &f->base);
@@ -69,8 +84,13 @@ static bool leans(const struct collection *c, const struct frame *f)
 
 struct old_pack {
 	char name[128];
-	bool leans; /* a delta in it is of something that goes */
-	int fd;     /* locked: nobody appends to it; -1 */
+	bool leans;    /* a delta that stays in it is of something that goes */
+	uint64_t kept; /* bytes of what stays as it is */
+	int fd;        /* locked: nobody appends to it; -1 */
+};
+
+struct lean {
+	struct shfs_object_id id, base;
 };
 
 static int is_concerned(void *arg, const struct frame *f, uint64_t offset)
@@ -78,11 +98,18 @@ static int is_concerned(void *arg, const struct frame *f, uint64_t offset)
 	struct collection *c = arg;
 
 	c->found |= goes(c, &f->id);
-	c->found_leaning |= leans(c, f);
-	return c->found && c->found_leaning;
+	if (leans(c, f)) {
+		c->found_leaning |= !goes(c, &f->id);
+		if (!MAKE_ROOM(c->lean, c->n_lean, c->cap_lean))
+			return -ENOMEM;
+		c->lean[c->n_lean++] = (struct lean){ f->id, f->base };
+	} else if (!goes(c, &f->id)) {
+		c->kept += frame_head_bytes(f->kind) + f->stored;
+	}
+	return 0;
 }
 
-static int add_old(struct collection *c, const char *name, bool leans)
+static int add_old(struct collection *c, const char *name, bool leans, uint64_t kept)
 {
 	struct old_pack *old = reallocarray(c->old, c->n_old + 1, sizeof(*old));
 
@@ -90,7 +117,7 @@ static int add_old(struct collection *c, const char *name, bool leans)
 		return -ENOMEM;
 	c->old = old;
 	old += c->n_old++;
-	*old = (struct old_pack){ .leans = leans, .fd = -1 };
+	*old = (struct old_pack){ .leans = leans, .kept = kept, .fd = -1 };
 	snprintf(old->name, sizeof(old->name), "%s", name);
 	return 0;
 }
@@ -101,6 +128,7 @@ static int look_at_pack(void *arg, const char *name)
 	int r;
 
 	c->found = c->found_leaning = false;
+	c->kept = 0;
 	r = strlen(name) < sizeof(c->old->name)
 	            ? inventory_pack(c->dirfd, name, is_concerned, c)
 	            : 0;
@@ -108,7 +136,7 @@ static int look_at_pack(void *arg, const char *name)
 		r = 0;
 	if (r < 0 || (!c->found && !c->found_leaning))
 		return MIN(r, 0);
-	return add_old(c, name, c->found_leaning);
+	return add_old(c, name, c->found_leaning, c->kept);
 }
 
 static int remove_rest(void *arg, const char *name)
@@ -118,11 +146,50 @@ static int remove_rest(void *arg, const char *name)
 	return unlinkat(c->dirfd, name, 0) && errno != ENOENT ? -errno : 0;
 }
 
+/* What goes, and is there as long as one that stays is not read by it, be it through
+ * others that go. */
+static int find_needed(struct collection *c)
+{
+	size_t before = SIZE_MAX;
+	int r = 0;
+
+	while (!r && c->needed.n != before) {
+		struct shfs_objects more = { 0 };
+
+		before = c->needed.n;
+		for (size_t i = 0; i < c->n_lean && !r; i++)
+			if (!goes(c, &c->lean[i].id) ||
+			    shfs_objects_has(&c->needed, &c->lean[i].id))
+				r = shfs_objects_add(&more, &c->lean[i].base);
+		shfs_objects_sort(&more);
+		shfs_objects_free(&c->needed);
+		c->needed = more;
+	}
+	return r;
+}
+
+static int compare_kept(const void *a, const void *b)
+{
+	const struct old_pack *x = a, *y = b;
+
+	return (x->kept > y->kept) - (x->kept < y->kept);
+}
+
+/* Those of which the least stays come first: they need the least room. */
 static int look_at_packs(struct collection *c)
 {
 	int r = inventory_names(c->dirfd, ".pack" NEW_SUFFIX, remove_rest, c);
 
-	return r ? r : inventory_names(c->dirfd, ".pack", look_at_pack, c);
+	c->n_old = c->n_lean = 0;
+	shfs_objects_free(&c->needed);
+	c->needed = (struct shfs_objects){ 0 };
+	if (!r)
+		r = inventory_names(c->dirfd, ".pack", look_at_pack, c);
+	if (!r)
+		r = find_needed(c);
+	if (c->n_old)
+		qsort(c->old, c->n_old, sizeof(*c->old), compare_kept);
+	return r;
 }
 
 /* --- the packs that take their place --- */
@@ -205,6 +272,8 @@ static int finish_pack(struct collection *c)
 	idx_name(c->name, idx);
 	if (!r) /* last: an index is believed, whatever pack has its name */
 		r = pack_index_write(c->dirfd, idx, c->size, c->entries, c->n_entries);
+	if (has_no_room(r) && !faccessat(c->dirfd, c->name, F_OK, 0))
+		r = 0; /* without one, all of the pack is read */
 	shfs_closep(&c->fd);
 	c->fd = -1;
 	c->n_entries = 0;
@@ -445,6 +514,110 @@ static int copy_leaning(struct collection *c)
 	return r;
 }
 
+static int is_needed(void *arg, const struct frame *f, uint64_t offset)
+{
+	struct collection *c = arg;
+
+	c->found_needed |= shfs_objects_has(&c->needed, &f->id);
+	return c->found_needed;
+}
+
+static int note_staying(void *arg, const struct frame *f, uint64_t offset)
+{
+	struct collection *c = arg;
+
+	c->found_needed |= offset != c->end || !goes(c, &f->id) || leans(c, f) ||
+	                   shfs_objects_has(&c->needed, &f->id);
+	c->end = offset + frame_head_bytes(f->kind) + f->stored;
+	return c->found_needed;
+}
+
+/* Looks again with the lock of the pack held: its producer may have appended since. What
+ * is damaged is not passed over. */
+static bool goes_whole(struct collection *c, const struct old_pack *old)
+{
+	uint64_t end;
+	struct stat st;
+
+	c->found_needed = false;
+	c->end = PACK_HEAD_BYTES;
+	return !pack_scan(old->fd, 0, note_staying, c, &end) && !fstat(old->fd, &st) &&
+	       (uint64_t)st.st_size == c->end;
+}
+
+/* Packs of which nothing stays need no room to go, and make some. */
+static int remove_whole(struct collection *c)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < c->n_old && !c->keep && !c->old[i].kept; i++) {
+		struct old_pack *old = &c->old[i];
+		char idx[128];
+
+		c->found_needed = false;
+		if (old->leans || inventory_pack(c->dirfd, old->name, is_needed, c) ||
+		    lock_pack(c, old) != 1)
+			continue;
+		if (!goes_whole(c, old)) {
+			close(TAKE_FD(old->fd));
+			continue;
+		}
+		idx_name(old->name, idx);
+		if ((unlinkat(c->dirfd, idx, 0) && errno != ENOENT) ||
+		    (unlinkat(c->dirfd, old->name, 0) && errno != ENOENT))
+			return -errno;
+		close(TAKE_FD(old->fd));
+		*old->name = '\0';
+		any = true;
+	}
+	return any && fsync(c->dirfd) ? -errno : 0;
+}
+
+/* What is not whole yet goes, and what it was to take the place of stays. */
+static void give_up_pack(struct collection *c, size_t n_given_up)
+{
+	char temp[160];
+
+	snprintf(temp, sizeof(temp), "%s" NEW_SUFFIX, c->name);
+	if (*c->name)
+		unlinkat(c->dirfd, temp, 0);
+	shfs_closep(&c->fd);
+	c->fd = -1;
+	c->bytes.len = 0;
+	c->n_entries = 0;
+	for (; c->n_removed < n_given_up; c->n_removed++) {
+		shfs_closep(&c->old[c->n_removed].fd);
+		c->old[c->n_removed].fd = -1;
+	}
+	c->n_copied = n_given_up;
+}
+
+static int copy_pack(struct collection *c, struct old_pack *old)
+{
+	uint64_t end;
+	int r = lock_pack(c, old);
+
+	c->skipped += !r;
+	if (r <= 0)
+		return r;
+	c->now = old->name;
+	c->from = old->fd;
+	c->end = PACK_HEAD_BYTES;
+	c->failed = 0;
+	r = pack_scan(c->from, 0, keep_frame, c, &end);
+	if (!r)
+		r = pass_end(c);
+	c->from = -1;
+	if (r == -EIO && c->keep && !c->failed)
+		r = 0; /* what can be read of it is kept */
+	return r;
+}
+
+static int finish_now(struct collection *c)
+{
+	return c->fd >= 0 ? finish_pack(c) : remove_copied(c);
+}
+
 static int copy_packs(struct collection *c)
 {
 	int r = copy_leaning(c);
@@ -452,26 +625,35 @@ static int copy_packs(struct collection *c)
 	if (!r) /* before anything goes */
 		r = finish_pack(c);
 	for (size_t i = 0; !r && i < c->n_old; i++) {
-		uint64_t end;
-
-		r = lock_pack(c, &c->old[i]);
-		if (r < 0)
-			return r;
-		c->skipped += !r;
-		if (r) {
-			c->now = c->old[i].name;
-			c->from = c->old[i].fd;
-			c->end = PACK_HEAD_BYTES;
-			r = pack_scan(c->from, 0, keep_frame, c, &end);
-			if (!r)
-				r = pass_end(c);
-			c->from = -1;
-			if (r == -EIO && c->keep && !c->failed)
-				r = 0; /* what can be read of it is kept */
-		}
-		c->n_copied = i + 1;
+		if (*c->old[i].name)
+			r = copy_pack(c, &c->old[i]);
+		if (!r)
+			c->n_copied = i + 1;
+		if (!r && c->tight)
+			r = finish_now(c);
+		if (!has_no_room(r))
+			continue;
+		c->no_room = r;
+		c->tight = true;
+		give_up_pack(c, i + 1);
+		r = 0;
 	}
-	return r ? r : c->fd >= 0 ? finish_pack(c) : remove_copied(c);
+	return r ? r : finish_now(c);
+}
+
+/* Where even what was a delta of something that goes cannot be stored anew, that stays,
+ * for now. */
+static int keep_needed(struct collection *c, struct shfs_object_id *ids)
+{
+	size_t n = 0;
+
+	give_up_pack(c, c->n_old); /* and its locks, as all is locked anew */
+	c->n_removed = c->n_copied = 0;
+	for (size_t i = 0; i < c->n; i++)
+		if (!shfs_objects_has(&c->needed, &ids[i]))
+			ids[n++] = ids[i];
+	c->n = n;
+	return look_at_packs(c);
 }
 
 /* --- all of it --- */
@@ -499,10 +681,36 @@ static void collection_free(struct collection *c)
 	for (size_t i = 0; i < c->n_old; i++)
 		shfs_closep(&c->old[i].fd);
 	free(c->old);
+	free(c->lean);
+	shfs_objects_free(&c->needed);
 	free(c->entries);
 	shfs_buf_free(&c->bytes);
 	shfs_closep(&c->fd);
 	shfs_closep(&c->dirfd);
+}
+
+static bool is_tight(int dirfd)
+{
+	struct statvfs disk;
+
+	return !fstatvfs(dirfd, &disk) &&
+	       (uint64_t)disk.f_bavail * disk.f_frsize < 2 * packs_full_bytes;
+}
+
+static int remove_packed(struct collection *c, struct shfs_object_id *ids)
+{
+	int r = look_at_packs(c);
+
+	c->tight = is_tight(c->dirfd);
+	if (!r)
+		r = remove_whole(c);
+	if (!r)
+		r = copy_packs(c);
+	if (!has_no_room(r) || !c->needed.n)
+		return r;
+	c->no_room = r;
+	r = keep_needed(c, ids);
+	return r ? r : copy_packs(c);
 }
 
 int shfs_objects_remove(struct shfs_store *store, struct shfs_object_id *ids, size_t n)
@@ -529,12 +737,10 @@ int shfs_objects_remove(struct shfs_store *store, struct shfs_object_id *ids, si
 	if (c.dirfd < 0 && errno != ENOENT)
 		return -errno;
 	if (c.dirfd >= 0)
-		r = look_at_packs(&c);
-	if (!r && c.dirfd >= 0)
-		r = copy_packs(&c);
+		r = remove_packed(&c, ids);
 	if (!r)
 		r = remove_loose(&c);
-	return r ? r : c.skipped ? -EBUSY : 0;
+	return r ? r : c.no_room ? c.no_room : c.skipped ? -EBUSY : 0;
 }
 
 int shfs_packs_salvage(struct shfs_store *store, char *const *packs, size_t n,
@@ -558,10 +764,10 @@ int shfs_packs_salvage(struct shfs_store *store, char *const *packs, size_t n,
 	c.slot |= 1u << 31;
 	r = inventory_names(c.dirfd, ".pack" NEW_SUFFIX, remove_rest, &c);
 	for (size_t i = 0; i < n && !r; i++)
-		r = add_old(&c, packs[i], false);
+		r = add_old(&c, packs[i], false, UINT64_MAX);
 	if (!r)
 		r = copy_packs(&c);
-	return r ? r : c.skipped ? -EBUSY : 0;
+	return r ? r : c.no_room ? c.no_room : c.skipped ? -EBUSY : 0;
 }
 
 int shfs_objects_measure(struct shfs_store *store, const struct shfs_object_id *ids,
@@ -620,7 +826,9 @@ static int settle(struct shfs_store *store, const struct shfs_collect *how,
                   struct lease_gate *gate, struct shfs_objects *o)
 {
 	_cleanup_objects_ struct shfs_objects again = { 0 }, claims = { 0 };
-	int r = lease_gate_condemn(gate, o->ids, o->n, how->wait_ms);
+	const struct lease_condemnation condemnation = { how->wait_ms, how->forget,
+		                                         how->tell, how->tell_arg };
+	int r = lease_gate_condemn(gate, o->ids, o->n, &condemnation);
 
 	if (!r)
 		r = lease_gate_claims(gate, &claims.ids, &claims.n);
@@ -639,28 +847,47 @@ static int settle(struct shfs_store *store, const struct shfs_collect *how,
 	return r;
 }
 
-int shfs_collect(struct shfs_store *store, const struct shfs_collect *how)
+int shfs_collect_at(struct shfs_store *store, struct lease_gate *gate,
+                    const struct shfs_collect *how)
 {
 	_cleanup_objects_ struct shfs_objects o = { 0 };
+	int r = pick(how, &o);
+
+	*how->objects = *how->bytes = 0;
+	if (!r && o.n)
+		r = settle(store, how, gate, &o);
+	return r || !o.n ? r : shfs_objects_remove(store, o.ids, o.n);
+}
+
+static int collect_once(struct shfs_store *store, const struct shfs_collect *how)
+{
 	struct lease_gate gate;
+	int r = lease_gate_open(store, &gate);
+
+	if (r)
+		return r;
+	r = shfs_collect_at(store, &gate, how);
+	lease_gate_close(&gate);
+	return r;
+}
+
+int shfs_collect(struct shfs_store *store, const struct shfs_collect *how)
+{
 	int r;
 
 	if (shfs_store_may_hang(store->path) && !how->alone)
 		return -EOPNOTSUPP;
-	r = shfs_store_share(store, 0);
+	r = how->shared ? 0 : shfs_store_share(store, 0);
 	if (r)
 		return r;
-	r = lease_gate_open(store, &gate);
-	if (r)
-		goto out;
-	r = pick(how, &o);
-	*how->objects = *how->bytes = 0;
-	if (!r && o.n)
-		r = settle(store, how, &gate, &o);
-	if (!r && o.n)
-		r = shfs_objects_remove(store, o.ids, o.n);
-	lease_gate_close(&gate);
-out:
-	shfs_store_unshare(store);
+	r = collect_once(store, how);
+	/* what went by then has made some */
+	for (int i = 0; i < TRIES && has_no_room(r); i++) {
+		reserve_give_up(store);
+		r = collect_once(store, how);
+	}
+	reserve_make(store);
+	if (!how->shared)
+		shfs_store_unshare(store);
 	return r;
 }

@@ -38,6 +38,10 @@ struct shfs_collect {
 	int (*pick)(void *arg, struct shfs_objects *out);
 	void *arg;
 	bool named;  /* by records: they are noted as pruned (store/pruned.h) */
+	bool shared; /* the caller holds the store (shfs_store_share) */
+	bool forget; /* nobody claims any, records name them no more */
+	int (*tell)(void *arg); /* as struct lease_condemnation has it, or NULL */
+	void *tell_arg;
 	bool alone;  /* on a network file system: nobody records, says the user */
 	int wait_ms; /* for producers */
 	uint64_t *objects, *bytes; /* out: that went, as they were stored */
@@ -46,3 +50,8 @@ struct shfs_collect {
 /* -EBUSY: a producer did not let go, or another collection is at work, and nothing is
  * removed; or some of it is left. -EOPNOTSUPP: a network file system. */
 _must_check_ int shfs_collect(struct shfs_store *store, const struct shfs_collect *how);
+
+/* The same for who holds the store shared, and the gate. */
+struct lease_gate;
+_must_check_ int shfs_collect_at(struct shfs_store *store, struct lease_gate *gate,
+                                 const struct shfs_collect *how);

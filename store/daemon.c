@@ -4,7 +4,6 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
-#include "store/capture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +14,8 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 
-#define MMAP_BYTES (32 << 20)
+#define MMAP_BYTES     (32 << 20)
+#define HEAP_END_BYTES (16 << 20) /* that are free, and kept until all is quiet */
 
 int shfs_daemon_fail(int code, const char *fmt, ...)
 {
@@ -62,9 +62,12 @@ void shfs_daemon_hide(void)
 
 void shfs_daemon_bound_heap(void)
 {
+	/* of each heap the kernel keeps the most that it ever was: with one for each of
+	 * the threads that read contents, that is many times what they take together */
+	mallopt(M_ARENA_MAX, 1);
 	/* else glibc raises it to twice what it has seen freed */
 	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* as glibc at most; smaller takes time */
-	mallopt(M_TRIM_THRESHOLD, SHFS_HEAP_END_MAX); /* so does this */
+	mallopt(M_TRIM_THRESHOLD, HEAP_END_BYTES); /* so does this */
 }
 
 int shfs_daemon_open_store(const char *override, const char *root,

@@ -319,24 +319,40 @@ static void seal(struct shfs_journal *j, uint32_t n)
 	unlinkat(j->store->journal_fd, name, 0);
 }
 
-static int rotate(struct shfs_journal *j)
+static int cut_torn(struct shfs_journal *j)
+{
+	if (j->torn && ftruncate(j->fd, j->size))
+		return -errno;
+	j->torn = false;
+	return 0;
+}
+
+int shfs_journal_rotate(struct shfs_journal *j)
 {
 	uint64_t old_size = j->size;
-	int old = j->fd, r;
+	int old = j->fd, r = cut_torn(j);
 
-	if (fdatasync(old))
-		return -errno;
+	if (!r)
+		r = shfs_journal_sync(j);
+	if (r)
+		return r;
 	j->id.segment++;
 	r = start_segment(j);
-	if (r) { /* no room for a new one: go on in the old one */
+	if (r) {
 		j->id.segment--;
 		j->fd = old;
 		j->size = old_size;
-		return 0;
+		return r;
 	}
 	close(old);
 	seal(j, j->id.segment - 1);
 	return 0;
+}
+
+void shfs_journal_segment(const struct shfs_journal *j,
+                          char out[static SHFS_SEGMENT_NAME_MAX])
+{
+	segment_name(&j->id, j->id.segment, out, SHFS_SEGMENT_NAME_MAX);
 }
 
 int shfs_journal_append(struct shfs_journal *j, const struct shfs_record *const *records,
@@ -346,11 +362,12 @@ int shfs_journal_append(struct shfs_journal *j, const struct shfs_record *const 
 	int r = 0;
 
 	*appended = 0;
-	if (j->torn && ftruncate(j->fd, j->size))
-		return -errno;
-	j->torn = false;
-	if (j->size >= j->rotate_bytes && (r = rotate(j)))
-		return r;
+	r = cut_torn(j);
+	if (!r && j->size >= j->rotate_bytes) {
+		r = shfs_journal_sync(j);
+		if (!r) /* no room for a new one: go on in the old one */
+			(void)!shfs_journal_rotate(j);
+	}
 	while (!r && *appended < n) {
 		r = make_frame(j, records + *appended, n - *appended, &part);
 		if (!r)

@@ -72,6 +72,15 @@ _must_check_ int shfs_journal_append(struct shfs_journal *journal,
                                      size_t *appended);
 _must_check_ int shfs_journal_sync(struct shfs_journal *journal);
 
+/* Makes all durable and begins a new segment: nothing is added to the ones before any
+ * more. On an error the present one is gone on with. */
+_must_check_ int shfs_journal_rotate(struct shfs_journal *journal);
+
+/* The name of the present one. */
+#define SHFS_SEGMENT_NAME_MAX 256
+void shfs_journal_segment(const struct shfs_journal *journal,
+                          char out[static SHFS_SEGMENT_NAME_MAX]);
+
 /* Compresses the bytes of a segment into a file of that name and suffix, durable before
  * it is visible. */
 _must_check_ int shfs_segment_seal(int dirfd, const char *name, const char *suffix,

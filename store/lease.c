@@ -5,6 +5,7 @@
  *     generation       u64; how many there were
  *     lease-0 lease-1  flock'ed, shared, by who holds a lease of an even or odd one
  *     condemned        u64 generation, and the ids; sorted
+ *     forgotten        u64 generation: those that are condemned in it are to be forgotten
  *     claims           ids
  *     lock             flock'ed by the collector
  */
@@ -38,6 +39,7 @@ struct leases {
 	unsigned n;    /* things under way */
 	uint64_t held; /* of this generation, if n */
 	uint64_t seen; /* the condemned are those of this one */
+	bool forgets;  /* and are to be forgotten */
 	struct shfs_object_id *condemned;
 	_Atomic size_t n_condemned;
 };
@@ -170,6 +172,16 @@ static int read_condemned(struct leases *l, uint64_t generation)
 	return 0;
 }
 
+static int read_forgets(struct leases *l, uint64_t generation)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	int r = shfs_read_file_at(l->dirfd, "forgotten", sizeof(generation), &b);
+
+	l->forgets = !r && b.len == sizeof(generation) &&
+	             !memcmp(b.data, &generation, sizeof(generation));
+	return r == -ENOENT ? 0 : r;
+}
+
 /* Lock held. Objects were removed, or will be, that this process thinks are there. */
 static int learn(struct shfs_store *store, struct leases *l, uint64_t generation)
 {
@@ -178,6 +190,8 @@ static int learn(struct shfs_store *store, struct leases *l, uint64_t generation
 	if (l->seen == generation)
 		return 0;
 	r = read_condemned(l, generation);
+	if (!r)
+		r = read_forgets(l, generation);
 	if (!r)
 		r = packs_relearn(store);
 	if (r)
@@ -295,6 +309,20 @@ int shfs_lease_renew(struct shfs_store *store, const struct shfs_object_id *ids,
 	return r;
 }
 
+uint64_t shfs_lease_generation(struct shfs_store *store)
+{
+	struct leases *l = store->leases;
+	uint64_t g = 0;
+
+	pthread_mutex_lock(&l->lock);
+	/* on a network file system it might keep a user waiting, and who collects there
+	 * says that nobody records */
+	if (!prepare(store, l) && l->locks && read_generation(l->generation, &g))
+		g = 0;
+	pthread_mutex_unlock(&l->lock);
+	return g;
+}
+
 bool lease_condemns(struct shfs_store *store, const struct shfs_object_id *id)
 {
 	struct leases *l = store->leases;
@@ -307,6 +335,24 @@ bool lease_condemns(struct shfs_store *store, const struct shfs_object_id *id)
 	                                  shfs_object_compare);
 	pthread_mutex_unlock(&l->lock);
 	return found;
+}
+
+int lease_forgotten(struct shfs_store *store, struct shfs_object_id **ids, size_t *n,
+                    uint64_t *generation)
+{
+	struct leases *l = store->leases;
+	int r = 0;
+
+	pthread_mutex_lock(&l->lock);
+	*n = l->forgets ? l->n_condemned : 0;
+	*generation = l->seen;
+	*ids = malloc(*n * sizeof(**ids) + 1);
+	if (!*ids)
+		r = -ENOMEM;
+	else if (*n)
+		memcpy(*ids, l->condemned, *n * sizeof(**ids));
+	pthread_mutex_unlock(&l->lock);
+	return r;
 }
 
 /* --- the collector --- */
@@ -377,7 +423,7 @@ static int drain(struct lease_gate *g, uint64_t generation, int wait_ms)
 }
 
 static int write_condemned(struct lease_gate *g, const struct shfs_object_id *ids,
-                           size_t n)
+                           size_t n, bool forget)
 {
 	uint64_t next = g->generation + 1;
 	_cleanup_buf_ struct shfs_buf b = { 0 };
@@ -388,22 +434,32 @@ static int write_condemned(struct lease_gate *g, const struct shfs_object_id *id
 	(void)!fallocate(claims, FALLOC_FL_KEEP_SIZE, 0, CLAIMS_ROOM);
 	shfs_buf_add(&b, &next, sizeof(next));
 	shfs_buf_add(&b, ids, n * sizeof(*ids));
-	return b.failed ? -ENOMEM
-	                : shfs_write_file_at(g->dirfd, "condemned", 0600, b.data, b.len);
+	if (b.failed)
+		return -ENOMEM;
+	if (forget) {
+		int r = shfs_write_file_at(g->dirfd, "forgotten", 0600, &next,
+		                           sizeof(next));
+
+		if (r)
+			return r;
+	}
+	return shfs_write_file_at(g->dirfd, "condemned", 0600, b.data, b.len);
 }
 
 int lease_gate_condemn(struct lease_gate *g, const struct shfs_object_id *ids, size_t n,
-                       int wait_ms)
+                       const struct lease_condemnation *how)
 {
 	/* Who still holds one of an earlier collection, which gave up. */
-	int r = drain(g, g->generation + 1, wait_ms);
+	int r = drain(g, g->generation + 1, how->wait_ms);
 
 	if (!r)
-		r = write_condemned(g, ids, n);
+		r = write_condemned(g, ids, n, how->forget);
 	if (!r)
 		r = set_generation(g, g->generation + 1);
 	g->condemned = !r;
-	return r ? r : drain(g, g->generation - 1, wait_ms);
+	if (!r && how->tell)
+		r = how->tell(how->arg);
+	return r ? r : drain(g, g->generation - 1, how->wait_ms);
 }
 
 int lease_gate_claims(struct lease_gate *g, struct shfs_object_id **ids, size_t *n)

@@ -37,8 +37,17 @@ bool shfs_lease_is_stale(struct shfs_store *store);
 _must_check_ int shfs_lease_renew(struct shfs_store *store,
                                   const struct shfs_object_id *ids, size_t n);
 
+/* It grows with each collection: what was durable, and since another number, may be gone.
+ */
+uint64_t shfs_lease_generation(struct shfs_store *store);
+
 /* May this object be gone in a moment? Then nothing new must name it or lean on it. */
 bool lease_condemns(struct shfs_store *store, const struct shfs_object_id *id);
+
+/* The objects that are condemned now, if they are to be forgotten, and the number of that
+ * generation; else none. A lease was begun since. ids: malloc'ed. */
+_must_check_ int lease_forgotten(struct shfs_store *store, struct shfs_object_id **ids,
+                                 size_t *n, uint64_t *generation);
 
 /* --- the collector --- */
 
@@ -47,6 +56,15 @@ struct lease_gate {
 	uint64_t generation;
 	bool condemned;
 	bool locks; /* flock may be used */
+};
+
+/* How to condemn. */
+struct lease_condemnation {
+	int wait_ms; /* for producers */
+	bool forget; /* nobody claims what is condemned: records name it no more */
+	/* Called once it is condemned, before producers are waited for; or NULL. */
+	int (*tell)(void *arg);
+	void *arg;
 };
 
 /* One at a time. -EBUSY. */
@@ -59,7 +77,7 @@ _must_check_ int lease_gate_shut(struct shfs_store *store, struct lease_gate *ga
  * one before is left. -EBUSY: one was there for wait_ms; nothing is condemned then. */
 _must_check_ int lease_gate_condemn(struct lease_gate *gate,
                                     const struct shfs_object_id *ids, size_t n,
-                                    int wait_ms);
+                                    const struct lease_condemnation *how);
 
 /* What was claimed since. ids: malloc'ed. */
 _must_check_ int lease_gate_claims(struct lease_gate *gate, struct shfs_object_id **ids,

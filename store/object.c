@@ -431,6 +431,11 @@ int shfs_object_put(struct shfs_store *store, const void *data, size_t len, int 
 	return 0;
 }
 
+size_t shfs_object_memory(struct shfs_store *store)
+{
+	return recents_bytes(store->recents) + codecs_bytes(store->codecs);
+}
+
 struct shfs_object_id shfs_put_id(const struct shfs_put *put)
 {
 	return put->id;

@@ -46,6 +46,10 @@ _must_check_ int shfs_object_begin(struct shfs_store *store);
 _must_check_ int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts,
                                     size_t n);
 
+/* Bytes of what is kept for the next put: contents of a moment ago, and what compresses.
+ */
+size_t shfs_object_memory(struct shfs_store *store);
+
 /* Valid once committed: in a collision the commit decides nth. */
 struct shfs_object_id shfs_put_id(const struct shfs_put *put);
 uint64_t

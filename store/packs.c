@@ -294,8 +294,11 @@ int pack_write_index(struct packs *p, struct pack *pack)
 		return -ENOMEM;
 	if (pack->index.n)
 		r = pack_index_each(fd, &pack->index, collect_entries, &all);
+	/* Another producer may have put some of the tail into it. */
+	covered = MAX(covered, pack->index.covered);
 	for (size_t i = 0; i < pack->tail.size; i++)
-		if (pack->tail.entries[i].offset)
+		if (pack->tail.entries[i].offset &&
+		    pack->tail.entries[i].offset >= pack->index.covered)
 			entries[all.n++] = pack->tail.entries[i];
 	index_name(pack, name);
 	if (!r)

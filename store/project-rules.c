@@ -119,3 +119,22 @@ enum shfs_rule shfs_project_rules_match(struct shfs_project_rules *p, const char
 	pthread_rwlock_unlock(&p->lock);
 	return rule;
 }
+
+static bool is_secret(struct shfs_project_rules *p, const char *path, bool directory)
+{
+	bool secret;
+
+	pthread_rwlock_rdlock(&p->lock);
+	secret = p->rules && shfs_rules_is_secret(p->rules, path, directory);
+	pthread_rwlock_unlock(&p->lock);
+	return secret;
+}
+
+bool shfs_project_rules_is_secret(struct shfs_project_rules *p, const char *path,
+                                  bool directory)
+{
+	if (!is_secret(p, path, directory))
+		return false;
+	load_if_changed(p);
+	return is_secret(p, path, directory);
+}

@@ -31,5 +31,10 @@ void shfs_project_rules_free(struct shfs_project_rules *rules);
 enum shfs_rule shfs_project_rules_match(struct shfs_project_rules *rules,
                                         const char *path);
 
+/* Is this path secret by its name? It is asked often: .shfsignore is looked at only where
+ * it might be. */
+bool shfs_project_rules_is_secret(struct shfs_project_rules *rules, const char *path,
+                                  bool directory);
+
 /* Why .shfsignore is not followed, as it is now: a negative errno, or 0. */
 int shfs_project_rules_error(struct shfs_project_rules *rules);

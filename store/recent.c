@@ -156,6 +156,16 @@ void recents_free(struct recents *r)
 	free(r);
 }
 
+size_t recents_bytes(struct recents *r)
+{
+	size_t bytes;
+
+	pthread_mutex_lock(&r->lock);
+	bytes = r->bytes;
+	pthread_mutex_unlock(&r->lock);
+	return bytes;
+}
+
 void recent_unref(struct recent *recent)
 {
 	if (!recent || atomic_fetch_sub(&recent->refs, 1) != 1)

@@ -41,6 +41,7 @@ struct recents;
 
 struct recents *recents_new(void); /* NULL: no memory */
 void recents_free(struct recents *recents);
+size_t recents_bytes(struct recents *recents); /* of what it keeps */
 
 /*
  * What a content is recognised by, though parts of it change: the smallest of the hashes

@@ -31,7 +31,17 @@ static const char builtin_secrets[] =
 	".*_history\nservice-account*.json\n"
 	".netrc\n_netrc\n.pgpass\n.my.cnf\n.mylogin.cnf\n.pypirc\n.npmrc\n.htpasswd\n"
 	".git-credentials\n.Renviron\n.vault-token\n.s3cfg\n.boto\ncredentials.json\n"
-	"client_secret*.json\nsecrets.yml\nsecrets.yaml\nsecrets.json\nsecrets.toml\n";
+	"client_secret*.json\nsecrets.yml\nsecrets.yaml\nsecrets.json\nsecrets.toml\n"
+	".authinfo\n.smbcredentials\nrclone.conf\nssh_host_*_key\n**/.git/config\n"
+	"**/.config/git/credentials\n";
+
+/* What programs and people put behind the name of a file for a copy of it, or for what is
+ * about to take its place. */
+static const char *const copy_endings[] = {
+	".~", "~", "-", ".bak", "-bak", "_bak", ".backup", "-backup", "_backup", ".old",
+	"-old", "_old", ".orig", ".save", ".saved", ".prev", ".copy", " copy", " (copy)",
+	".tmp", ".temp", ".new", ".part", ".lock", ".rej", ".swp", ".swo", ".swn",
+};
 
 static const char builtin_archive_read[] =
 	/* scripts, and sources that are run as they are */
@@ -278,6 +288,7 @@ struct pattern_list {
 
 struct shfs_rules {
 	struct pattern_list ignore, archive_read;
+	struct pattern_list secret; /* of ignore, those that are for secrets */
 };
 
 static size_t plain_length(const char *s)
@@ -490,11 +501,12 @@ static const struct pattern *list_find(const struct pattern_list *list,
 }
 
 /*
- * Does the list choose path, or a directory above it? path is changed for the time of the
- * call: each slash in turn ends it.
+ * Does fn say so of the path, or of a directory above it? path is changed for the time of
+ * the call: each slash in turn ends it.
  */
-static bool list_matches(const struct pattern_list *list, char *path, size_t len,
-                         bool directory)
+static bool any_part(char *path, size_t len, bool directory,
+                     bool (*fn)(const void *arg, const struct subject *s),
+                     const void *arg)
 {
 	char *name = path;
 
@@ -507,18 +519,121 @@ static bool list_matches(const struct pattern_list *list, char *path, size_t len
 			.name_len = (size_t)(end - name),
 			.directory = slash || directory,
 		};
-		const struct pattern *found;
+		bool found;
 
 		*end = '\0';
-		found = list_find(list, &s);
+		found = fn(arg, &s);
 		if (slash)
 			*slash = '/';
-		if (found && !found->negated)
-			return true;
-		if (!slash)
-			return false;
+		if (found || !slash)
+			return found;
 		name = slash + 1;
 	}
+}
+
+/* Does the list choose it? */
+static bool list_chooses(const void *list, const struct subject *s)
+{
+	const struct pattern *found = list_find(list, s);
+
+	return found && !found->negated;
+}
+
+/* --- what is secret by its name, and copies of that --- */
+
+/* A part of a name. */
+struct piece {
+	const char *text;
+	size_t len;
+};
+
+/* Cuts an ending of a copy off: one of the list, or a number. */
+static bool cut_ending(struct piece *p)
+{
+	size_t n = p->len;
+
+	for (size_t i = 0; i < ARRAY_SIZE(copy_endings); i++) {
+		size_t len = strlen(copy_endings[i]);
+
+		if (p->len > len &&
+		    !memcmp(p->text + p->len - len, copy_endings[i], len)) {
+			p->len -= len;
+			return true;
+		}
+	}
+	while (n && p->text[n - 1] >= '0' && p->text[n - 1] <= '9')
+		n--;
+	if (n == p->len || n < 2 || !strchr(".-_~", p->text[n - 1]))
+		return false;
+	p->len = n - (p->text[n - 1] != '~'); /* of NAME.~2~ */
+	return true;
+}
+
+/* Cuts what editors and rsync put around it: #NAME#, .#NAME, .NAME.swp, .NAME.XXXXXX */
+static bool cut_around(struct piece *p)
+{
+	size_t front = 1, behind = 0, len = p->len;
+	const char *t = p->text;
+
+	if (len > 2 && t[0] == '#' && t[len - 1] == '#')
+		behind = 1;
+	else if (len > 2 && !memcmp(t, ".#", 2))
+		front = 2;
+	else if (len > 8 && t[0] == '.' && t[len - 7] == '.')
+		behind = 7;
+	else if (len > 5 && t[0] == '.' && !memcmp(t + len - 4, ".sw", 3))
+		behind = 4;
+	else
+		return false;
+	p->text += front;
+	p->len -= front + behind;
+	return true;
+}
+
+/* Would it be secret, if piece were its name? */
+static bool is_secret_as(const struct shfs_rules *rules, const struct subject *s,
+                         const struct piece *piece)
+{
+	size_t at = (size_t)(s->name - s->path);
+	_cleanup_free_ char *path = malloc(at + piece->len + 1);
+	struct subject as = {
+		.path = path,
+		.name = path + at,
+		.path_len = at + piece->len,
+		.name_len = piece->len,
+		.directory = s->directory,
+	};
+
+	if (!path) /* rather a content too few than a secret too many */
+		return true;
+	memcpy(path, s->path, at);
+	memcpy(path + at, piece->text, piece->len);
+	path[as.path_len] = '\0';
+	return list_chooses(&rules->secret, &as) && list_chooses(&rules->ignore, &as);
+}
+
+/* Or once endings are cut off? */
+static bool is_secret_cut(const struct shfs_rules *rules, const struct subject *s,
+                          struct piece piece)
+{
+	while (cut_ending(&piece))
+		if (is_secret_as(rules, s, &piece))
+			return true;
+	return false;
+}
+
+static bool is_secret(const void *arg, const struct subject *s)
+{
+	const struct shfs_rules *rules = arg;
+	const struct pattern *found = list_find(&rules->ignore, s);
+	struct piece piece = { s->name, s->name_len };
+
+	if (found && found->negated)
+		return false;
+	if ((found && list_chooses(&rules->secret, s)) || is_secret_cut(rules, s, piece))
+		return true;
+	return cut_around(&piece) &&
+	       (is_secret_as(rules, s, &piece) || is_secret_cut(rules, s, piece));
 }
 
 /* --- the rules --- */
@@ -527,33 +642,20 @@ int shfs_rules_new(const struct shfs_config *config, const char *shfsignore,
                    struct shfs_rules **out)
 {
 	struct shfs_rules *rules = calloc(1, sizeof(*rules));
-	struct pattern_list *ignore, *read;
+	struct pattern_list *ignore, *read, *secret;
 
 	if (!rules)
 		return -ENOMEM;
 	ignore = &rules->ignore;
 	read = &rules->archive_read;
+	secret = &rules->secret;
 	if (list_add_text(ignore, builtin_ignore) < 0 ||
 	    list_add_text(ignore, builtin_secrets) < 0 ||
 	    list_add_text(ignore, config->ignore) < 0 ||
 	    list_add_text(ignore, shfsignore) < 0 || list_finish(ignore) < 0 ||
 	    list_add_text(read, builtin_archive_read) < 0 ||
-	    list_add_text(read, config->archive_read) < 0 || list_finish(read) < 0) {
-		shfs_rules_free(rules);
-		return -ENOMEM;
-	}
-	*out = rules;
-	return 0;
-}
-
-int shfs_rules_of_secrets(struct shfs_rules **out)
-{
-	struct shfs_rules *rules = calloc(1, sizeof(*rules));
-
-	if (!rules)
-		return -ENOMEM;
-	if (list_add_text(&rules->ignore, builtin_secrets) < 0 ||
-	    list_finish(&rules->ignore) < 0 || list_finish(&rules->archive_read) < 0) {
+	    list_add_text(read, config->archive_read) < 0 || list_finish(read) < 0 ||
+	    list_add_text(secret, builtin_secrets) < 0 || list_finish(secret) < 0) {
 		shfs_rules_free(rules);
 		return -ENOMEM;
 	}
@@ -567,7 +669,19 @@ void shfs_rules_free(struct shfs_rules *rules)
 		return;
 	list_free(&rules->ignore);
 	list_free(&rules->archive_read);
+	list_free(&rules->secret);
 	free(rules);
+}
+
+static enum shfs_rule match(const struct shfs_rules *rules, char *path, size_t len,
+                            bool directory)
+{
+	if (any_part(path, len, directory, list_chooses, &rules->ignore) ||
+	    any_part(path, len, directory, is_secret, rules))
+		return SHFS_RULE_IGNORE;
+	if (any_part(path, len, directory, list_chooses, &rules->archive_read))
+		return SHFS_RULE_ARCHIVE_READ;
+	return SHFS_RULE_ARCHIVE;
 }
 
 enum shfs_rule shfs_rules_match(const struct shfs_rules *rules, const char *path,
@@ -585,9 +699,13 @@ enum shfs_rule shfs_rules_match(const struct shfs_rules *rules, const char *path
 			return SHFS_RULE_IGNORE;
 	}
 	memcpy(copy, path, len + 1);
-	if (list_matches(&rules->ignore, copy, len, directory))
-		return SHFS_RULE_IGNORE;
-	if (list_matches(&rules->archive_read, copy, len, directory))
-		return SHFS_RULE_ARCHIVE_READ;
-	return SHFS_RULE_ARCHIVE;
+	return match(rules, copy, len, directory);
+}
+
+bool shfs_rules_is_secret(const struct shfs_rules *rules, const char *path,
+                          bool directory)
+{
+	_cleanup_free_ char *copy = strdup(path);
+
+	return !copy || any_part(copy, strlen(copy), directory, is_secret, rules);
 }

@@ -23,6 +23,12 @@ enum shfs_rule {
 	SHFS_RULE_IGNORE, /* never archive: caches, secrets, what the user excluded */
 };
 
+/* Of a file with two names: it is archived if either is to be. */
+static inline enum shfs_rule shfs_rule_of_both(enum shfs_rule a, enum shfs_rule b)
+{
+	return a == SHFS_RULE_IGNORE || (b != SHFS_RULE_IGNORE && b > a) ? b : a;
+}
+
 struct shfs_rules;
 
 /*
@@ -31,10 +37,13 @@ struct shfs_rules;
  */
 _must_check_ int shfs_rules_new(const struct shfs_config *config, const char *shfsignore,
                                 struct shfs_rules **out);
-/* Those of the built-in ones alone that are for secrets: they choose what to ignore. */
-_must_check_ int shfs_rules_of_secrets(struct shfs_rules **out);
 void shfs_rules_free(struct shfs_rules *rules);
 
 /* path: relative to the root, not starting with a slash. */
 enum shfs_rule shfs_rules_match(const struct shfs_rules *rules, const char *path,
                                 bool directory);
+
+/* Of what is to be ignored: is it secret by its name, by a built-in pattern that the user
+ * has not taken back? So are copies: server.key.bak, .netrc~, .#id_rsa. */
+bool shfs_rules_is_secret(const struct shfs_rules *rules, const char *path,
+                          bool directory);

@@ -3,6 +3,7 @@
 #include "store/capture-internal.h"
 
 #include "common/io.h"
+#include "store/objects.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@ struct shfs_snapshot *shfs_snapshot_new(struct shfs_capture *capture)
 		return NULL;
 	atomic_init(&s->refs, 1);
 	s->capture = capture;
-	s->depth = -1;
+	s->depth = s->told = -1;
 	return s;
 }
 
@@ -123,9 +124,11 @@ static bool snapshot_is_same(const struct shfs_snapshot *s, const struct shfs_co
  * ctime: a rename may have come between, whose record tells of this content, too.
  */
 static void snapshot_settle(struct shfs_snapshot *s, uint64_t claim,
-                            enum shfs_depth depth, const struct shfs_content *content)
+                            enum shfs_depth depth, const struct shfs_content *content,
+                            unsigned forgets)
 {
 	if (s->claim == claim) {
+		s->forgets = forgets;
 		int64_t first_ns = snapshot_is_same(s, &s->content, content)
 		                           ? s->content.ctime_ns
 		                           : content->ctime_ns;
@@ -144,6 +147,32 @@ static void snapshot_has_read(struct shfs_snapshot *s)
 {
 	s->reading--;
 	tell_waiters(s->capture);
+}
+
+bool capture_is_forgotten(const struct shfs_snapshot *s)
+{
+	const struct shfs_capture *c = s->capture;
+	const struct capture_forgotten *found;
+
+	if (s->forgets == c->forgets || !c->n_forgotten ||
+	    !(s->content.flags & SHFS_CONTENT_OBJECT))
+		return false;
+	/* an id comes first in what is searched */
+	found = bsearch(&s->content.object, c->forgotten, c->n_forgotten,
+	                sizeof(*c->forgotten), shfs_object_compare);
+	return found && found->forget > s->forgets;
+}
+
+bool shfs_snapshot_is_forgotten(const struct shfs_snapshot *s)
+{
+	bool forgotten;
+
+	if (!atomic_load_explicit(&s->capture->forgets, memory_order_relaxed))
+		return false;
+	pthread_mutex_lock(&s->capture->lock);
+	forgotten = capture_is_forgotten(s);
+	pthread_mutex_unlock(&s->capture->lock);
+	return forgotten;
 }
 
 /* --- a job --- */
@@ -220,14 +249,18 @@ void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id
 		content.object = *id;
 		if (job->leased)
 			job_hand_over_lease(job);
+	} else if (job->dropped) {
+		capture_hide(&content);
 	} else {
 		content.flags |= SHFS_CONTENT_SKIP_ERROR;
 	}
 	snapshot_settle(job->snapshot, job->claim,
-	                id                                   ? SHFS_DEPTH_ARCHIVE
+	                id || job->dropped                   ? SHFS_DEPTH_ARCHIVE
 	                : content.flags & SHFS_CONTENT_PHASH ? SHFS_DEPTH_FINGERPRINT
 	                                                     : SHFS_DEPTH_STAT,
-	                &content);
+	                &content, job->forgets);
+	if (id)
+		capture_note_object(job->snapshot);
 	job_free(job);
 }
 
@@ -284,6 +317,7 @@ static int job_read(struct capture_job *job, int fd)
 			job->touched =
 				same && shfs_object_hash64(job->data, job->len) == first;
 	}
+	now.st_nlink = before->st_nlink; /* a name may have gone since it was asked for */
 	job->content = content_of_stat(&now);
 	job->content.flags |= SHFS_CONTENT_PHASH;
 	job->content.size = job->len;
@@ -366,26 +400,72 @@ static bool job_before(const struct capture_job *job, struct shfs_object_id *out
 	return true;
 }
 
-/* Lock held. What is prepared for the commit takes memory until then. */
-static void job_has_put(struct capture_job *job)
+/* Lock held. Did the file itself hold it before, and brought it to the store? */
+static bool brought_before(const struct shfs_snapshot *before,
+                           const struct shfs_object_id *id)
+{
+	return before && before->is_put && !before->was_there &&
+	       !shfs_object_compare(&before->put, id);
+}
+
+bool capture_drop_secret(struct capture_job *job)
 {
 	struct shfs_capture *c = job->snapshot->capture;
+	const struct shfs_object_id id = shfs_put_id(job->put);
+
+	if (!capture_must_drop(job->snapshot, &id, job->len))
+		return false;
+	job->dropped = true;
+	shfs_put_free(TAKE_PTR(job->put));
+	c->n_puts--;
+	pthread_cond_signal(&c->work);
+	capture_finish_job(job, NULL);
+	return true;
+}
+
+/* Lock held. What is prepared for the commit takes memory until then. */
+static void job_has_put(struct capture_job *job, struct shfs_snapshot *before)
+{
+	struct shfs_snapshot *s = job->snapshot;
+	struct shfs_capture *c = s->capture;
 	size_t kept = (size_t)MIN(shfs_put_memory(job->put) + CAPTURE_JOB_BYTES,
 	                          (uint64_t)job->reserved);
 
+	s->put = shfs_put_id(job->put);
+	s->is_put = true;
+	s->was_there =
+		!shfs_put_stored_bytes(job->put) && !brought_before(before, &s->put);
+	job->put_ns = capture_now();
+	capture_note_holder(s, before);
+	if (capture_drop_secret(job))
+		return;
 	c->memory -= job->reserved - kept;
 	job->reserved = kept;
-	job->put_ns = capture_now();
-	job->snapshot->put = shfs_put_id(job->put);
-	job->snapshot->is_put = true;
 	DL_APPEND(c->puts, job);
 	capture_wake_writer(c);
+}
+
+/* What it takes to store it, besides its bytes: what it is compressed to, and against. */
+static size_t job_work_bytes(const struct capture_job *job)
+{
+	return 2 * job->len;
+}
+
+/* Lock held. Where memory is short, large contents are stored one by one. */
+static bool may_store(const struct shfs_capture *c)
+{
+	if (!c->stores || c->error)
+		return c->stores;
+	return c->n_puts < c->puts_max && !c->renewing &&
+	       (!c->n_storing ||
+	        c->memory + job_work_bytes(c->stores) <= CAPTURE_MEMORY_MAX);
 }
 
 /* Lock held, and let go meanwhile. Hands the job on to puts. */
 static void job_run_store(struct capture_job *job)
 {
 	struct shfs_capture *c = job->snapshot->capture;
+	struct shfs_snapshot *was;
 	struct shfs_object_id before;
 	bool follows = job_before(job, &before);
 	int err = c->error;
@@ -393,6 +473,10 @@ static void job_run_store(struct capture_job *job)
 	DL_DELETE(c->stores, job);
 	c->n_stores--;
 	c->n_puts++;
+	c->n_storing++;
+	job->reserved += job_work_bytes(job);
+	c->memory += job_work_bytes(job);
+	job->forgets = c->forgets;
 	pthread_mutex_unlock(&c->lock);
 
 	if (!err)
@@ -401,18 +485,20 @@ static void job_run_store(struct capture_job *job)
 	free(TAKE_PTR(job->data));
 
 	pthread_mutex_lock(&c->lock);
-	shfs_snapshot_unref(TAKE_PTR(job->snapshot->before));
+	c->n_storing--;
+	was = TAKE_PTR(job->snapshot->before);
 	if (err < 0) {
 		c->n_puts--;
 		if (capture_is_store_error(err))
 			capture_fail(c, err, job->len);
 		capture_finish_job(job, NULL);
 	} else {
-		job_has_put(job);
+		job_has_put(job, was);
 	}
+	shfs_snapshot_unref(was);
 	/* There is memory again. */
 	tell_waiters(c);
-	if (c->reads)
+	if (c->reads || c->stores)
 		pthread_cond_signal(&c->work);
 }
 
@@ -430,20 +516,10 @@ static void await_work(struct shfs_capture *c)
 	pthread_mutex_lock(&c->lock);
 }
 
-/* Lock held, and let go meanwhile. */
-static void archiver_tidy(struct shfs_capture *c, unsigned *n_tidied)
-{
-	*n_tidied = c->n_tidied;
-	pthread_mutex_unlock(&c->lock);
-	capture_trim_own_heap();
-	pthread_mutex_lock(&c->lock);
-}
-
 /* Reading comes first, as users wait for it, until the memory for it is full. */
 void *capture_archiver(void *arg)
 {
 	struct shfs_capture *c = arg;
-	unsigned n_tidied = 0;
 
 	capture_thread_begin(c, "shfs-archive");
 	pthread_mutex_lock(&c->lock);
@@ -451,13 +527,10 @@ void *capture_archiver(void *arg)
 	for (;;) {
 		if (c->reads && (c->error || c->memory < CAPTURE_MEMORY_MAX))
 			job_run_read(c->reads, c->reads->fd, !c->error);
-		else if (c->stores &&
-		         (c->error || (c->n_puts < c->puts_max && !c->renewing)))
+		else if (may_store(c))
 			job_run_store(c->stores);
 		else if (c->closing && !c->reads && !c->stores)
 			break;
-		else if (n_tidied != c->n_tidied)
-			archiver_tidy(c, &n_tidied);
 		else
 			await_work(c);
 	}
@@ -470,6 +543,16 @@ void *capture_archiver(void *arg)
 
 /* --- taking --- */
 
+bool shfs_snapshot_is_told(const struct shfs_snapshot *s)
+{
+	bool told;
+
+	pthread_mutex_lock(&s->capture->lock);
+	told = s->told >= s->depth;
+	pthread_mutex_unlock(&s->capture->lock);
+	return told;
+}
+
 /* Lock held. Would a take tell more than is known? */
 static bool snapshot_wants(const struct shfs_snapshot *s, enum shfs_depth depth,
                            uint64_t max_bytes)
@@ -479,6 +562,17 @@ static bool snapshot_wants(const struct shfs_snapshot *s, enum shfs_depth depth,
 	return depth != SHFS_DEPTH_ARCHIVE ||
 	       !(s->content.flags & SHFS_CONTENT_SKIP_SIZE) ||
 	       s->content.size <= max_bytes;
+}
+
+bool shfs_snapshot_wants(const struct shfs_snapshot *s, enum shfs_depth depth,
+                         uint64_t max_bytes)
+{
+	bool wants;
+
+	pthread_mutex_lock(&s->capture->lock);
+	wants = snapshot_wants(s, depth, max_bytes);
+	pthread_mutex_unlock(&s->capture->lock);
+	return wants;
 }
 
 /* Hands the job to the archivers; false if there are too many or no fd is left. */
@@ -595,7 +689,7 @@ void shfs_snapshot_take(struct shfs_snapshot *s, int fd, enum shfs_depth depth,
 
 	pthread_mutex_lock(&c->lock);
 	snapshot_has_read(s);
-	snapshot_settle(s, claim, depth, &content);
+	snapshot_settle(s, claim, depth, &content, 0);
 	pthread_mutex_unlock(&c->lock);
 }
 

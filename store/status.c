@@ -29,8 +29,9 @@ void shfs_status_write(struct shfs_buf *out, const struct shfs_status *status)
 	                stats.records, stats.lost + status->lost, stats.queued);
 	shfs_buf_printf(out,
 	                "objects=%" PRIu64 "\nobject_bytes=%" PRIu64
-	                "\nstored_bytes=%" PRIu64 "\n",
-	                stats.objects, stats.object_bytes, stats.stored_bytes);
+	                "\nstored_bytes=%" PRIu64 "\nmemory_bytes=%" PRIu64 "\n",
+	                stats.objects, stats.object_bytes, stats.stored_bytes,
+	                stats.memory_bytes + status->waiting_bytes);
 	shfs_buf_printf(out, "skipped=%" PRIu64 "\nincomplete=%" PRIu64 "\nerror=%d\n",
 	                stats.skipped, stats.incomplete, stats.error);
 	shfs_buf_printf(out, "rules_error=%d\n", shfs_project_rules_error(status->rules));

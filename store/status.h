@@ -14,8 +14,9 @@ struct shfs_status {
 	const struct shfs_store *store;
 	struct shfs_capture *capture;
 	struct shfs_project_rules *rules;
-	int64_t since_ns; /* CLOCK_REALTIME */
-	uint64_t lost;    /* before they reached the capture */
+	int64_t since_ns;       /* CLOCK_REALTIME */
+	uint64_t lost;          /* before they reached the capture */
+	uint64_t waiting_bytes; /* in memory, before they reached it */
 };
 
 /* All but what only one kind of recording has. */

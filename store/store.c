@@ -80,6 +80,15 @@ static int write_format(int dirfd)
 	                          strlen(STORE_FORMAT));
 }
 
+/* Has anything been recorded there? A hook makes its own directories, journal and state,
+ * before there is a store. */
+static bool is_in_use(int dirfd)
+{
+	return !faccessat(dirfd, "objects", F_OK, 0) ||
+	       !faccessat(dirfd, "log", F_OK, 0) ||
+	       !faccessat(dirfd, "index.db", F_OK, 0);
+}
+
 /* -EBADMSG: it holds no number, or is gone and what lies beside it is not. */
 static int read_format(int dirfd)
 {
@@ -88,7 +97,7 @@ static int read_format(int dirfd)
 	size_t digits;
 
 	if (r == -ENOENT)
-		return faccessat(dirfd, "journal", F_OK, 0) ? r : -EBADMSG;
+		return is_in_use(dirfd) ? -EBADMSG : r;
 	if (r)
 		return r == -EFBIG ? -EBADMSG : r;
 	digits = strspn(text.data, "0123456789");

@@ -46,7 +46,7 @@ struct shfs_store {
  * Opens the store at path (made by shfs_path_store). Refuses one that belongs to somebody
  * else (-EPERM), that others may write to (-EACCES), or that a newer version made
  * (-EPROTONOSUPPORT, by the number in its file "format"; -EBADMSG: that is damaged).
- * -ENOENT without CREATE where there is none.
+ * -ENOENT without CREATE where there is none, or no more than what a hook makes.
  */
 _must_check_ int shfs_store_open(const char *path, enum shfs_store_flags flags,
                                  struct shfs_store **out);

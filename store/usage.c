@@ -31,6 +31,8 @@ static int add(void *arg, const char *name)
 	_cleanup_close_ int fd = -1;
 	struct stat st;
 
+	if (w->kind == &w->usage->other && !strcmp(name, "reserve"))
+		return 0; /* nothing is in it, and it goes where room is short */
 	if (fstatat(w->dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
 		return errno == ENOENT ? 0 : -errno;
 	below.kind = w->kind ? w->kind : kind_of(w->usage, name);

@@ -6,6 +6,8 @@
 #include "common/io.h"
 #include "common/quote.h"
 #include "store/alert.h"
+#include "store/objects.h"
+#include "store/reserve.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +16,9 @@
 #include <sys/stat.h>
 #include <utlist.h>
 
-#define RECOVERY_BYTES (1u << 20) /* as little room as this is as good as none */
+/* As little room as this is as good as none; and it is more than a collection gives up.
+ */
+#define RECOVERY_BYTES (2 * SHFS_RESERVE_BYTES)
 
 /* --- what can be written, and when; with the lock held --- */
 
@@ -191,11 +195,16 @@ static void writer_commit(struct shfs_capture *c)
 	size_t n = 0;
 	int err = c->error;
 
-	for (; c->puts && n < CAPTURE_COMMIT; n++) {
-		jobs[n] = c->puts;
-		puts[n] = TAKE_PTR(jobs[n]->put);
-		bytes = MAX(bytes, (uint64_t)jobs[n]->len);
-		DL_DELETE(c->puts, jobs[n]);
+	while (c->puts && n < CAPTURE_COMMIT) {
+		struct capture_job *job = c->puts;
+
+		DL_DELETE(c->puts, job);
+		if (capture_drop_secret(job))
+			continue;
+		DL_APPEND(c->commits, job);
+		jobs[n] = job;
+		puts[n++] = TAKE_PTR(job->put);
+		bytes = MAX(bytes, (uint64_t)job->len);
 	}
 	if (!n)
 		return;
@@ -214,6 +223,7 @@ static void writer_commit(struct shfs_capture *c)
 	}
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; i < n; i++) {
+		DL_DELETE(c->commits, jobs[i]);
 		if (done[i])
 			count_object(&c->stats, jobs[i], stored[i]);
 		capture_finish_job(jobs[i], done[i] ? &ids[i] : NULL);
@@ -232,6 +242,12 @@ static void fill_content(struct shfs_capture *c, struct shfs_content *out,
 	if (!s)
 		return;
 	*out = s->content;
+	if (capture_is_secret(s))
+		capture_hide(out);
+	if (capture_is_forgotten(s)) {
+		out->flags &= ~SHFS_CONTENT_OBJECT;
+		out->object = (struct shfs_object_id){ 0 };
+	}
 	if (!s->counted) {
 		c->stats.skipped += !!(out->flags & SHFS_CONTENT_SKIPPED);
 		c->stats.incomplete += !!(out->flags & SHFS_CONTENT_INCOMPLETE);
@@ -405,31 +421,110 @@ static int writer_write(struct shfs_capture *c)
 	return err;
 }
 
+/* --- what is forgotten --- */
+
+/* By id; of one that comes twice, the later forget first. */
+static int compare_forgotten(const void *a, const void *b)
+{
+	const struct capture_forgotten *x = a, *y = b;
+	int c = shfs_object_compare(&x->id, &y->id);
+
+	return c ? c : (x->forget < y->forget) - (x->forget > y->forget);
+}
+
+/* Lock held. */
+static int note_forgotten(struct shfs_capture *c, const struct shfs_object_id *ids,
+                          size_t n)
+{
+	struct capture_forgotten *all =
+		reallocarray(c->forgotten, c->n_forgotten + n, sizeof(*all));
+	size_t kept = 0;
+
+	if (!all)
+		return -ENOMEM;
+	c->forgotten = all;
+	for (size_t i = 0; i < n; i++)
+		all[c->n_forgotten + i] =
+			(struct capture_forgotten){ ids[i], c->forgets + 1 };
+	n += c->n_forgotten;
+	qsort(all, n, sizeof(*all), compare_forgotten);
+	for (size_t i = 0; i < n; i++)
+		if (!kept || shfs_object_compare(&all[i].id, &all[kept - 1].id) != 0)
+			all[kept++] = all[i];
+	c->n_forgotten = kept;
+	c->forgets++;
+	return 0;
+}
+
+/* Lock held, and let go meanwhile. */
+static int writer_learn_forgotten(struct shfs_capture *c)
+{
+	struct shfs_object_id *ids = NULL;
+	uint64_t generation = 0;
+	size_t n = 0;
+	int r;
+
+	pthread_mutex_unlock(&c->lock);
+	r = shfs_lease_begin(c->store);
+	if (!r) {
+		r = lease_forgotten(c->store, &ids, &n, &generation);
+		shfs_lease_end(c->store);
+	}
+	pthread_mutex_lock(&c->lock);
+	if (!r && n && generation != c->forgotten_in)
+		r = note_forgotten(c, ids, n);
+	if (!r)
+		c->forgotten_in = generation;
+	free(ids);
+	return r;
+}
+
 /* --- syncs --- */
+
+/* Lock held, and let go meanwhile. */
+static void writer_seal(struct shfs_capture *c, const struct capture_sync *sync,
+                        int error)
+{
+	char segment[SHFS_SEGMENT_NAME_MAX] = "";
+
+	if (!error)
+		error = writer_learn_forgotten(c);
+	pthread_mutex_unlock(&c->lock);
+	if (!error)
+		error = shfs_journal_rotate(c->journal);
+	shfs_journal_segment(c->journal, segment);
+	sync->sealed(sync->arg, error, segment);
+	pthread_mutex_lock(&c->lock);
+}
 
 /* Lock held. Tells those whose events are all written or lost; the lock is let go
  * meanwhile if there are any, and true is returned. */
 static bool writer_tell_syncs(struct shfs_capture *c)
 {
-	int error = c->error ? c->error : c->unsynced_error;
+	int store_error = c->error, error = c->error ? c->error : c->unsynced_error;
 	struct capture_sync *ready = NULL, *sync, *next;
+	bool any;
 
 	LL_FOREACH_SAFE (c->syncs, sync, next) {
 		if (!c->error && c->head && c->head->rec.seq <= sync->seq)
 			continue;
 		LL_DELETE(c->syncs, sync);
 		LL_APPEND(ready, sync);
+		if (sync->done)
+			c->unsynced_error = 0;
 	}
-	if (!ready)
-		return false;
-	c->unsynced_error = 0;
-	pthread_mutex_unlock(&c->lock);
+	any = ready;
 	LL_FOREACH_SAFE (ready, sync, next) {
-		sync->done(sync->arg, error);
+		if (sync->sealed) {
+			writer_seal(c, sync, store_error);
+		} else {
+			pthread_mutex_unlock(&c->lock);
+			sync->done(sync->arg, error);
+			pthread_mutex_lock(&c->lock);
+		}
 		free(sync);
 	}
-	pthread_mutex_lock(&c->lock);
-	return true;
+	return any;
 }
 
 /* --- the alert: a line in state/ that hooks show at the next prompt --- */
@@ -504,6 +599,7 @@ static void writer_recover(struct shfs_capture *c)
 	c->error_bytes = 0;
 	pthread_mutex_unlock(&c->lock);
 	capture_clear_alert(c);
+	reserve_make(c->store);
 	pthread_mutex_lock(&c->lock);
 }
 
@@ -538,6 +634,7 @@ static void writer_renew(struct shfs_capture *c)
 	struct shfs_object_id *ids;
 	size_t n = 0;
 
+	(void)!writer_learn_forgotten(c); /* else they are claimed */
 	c->renewing = true;
 	while (c->n_puts) {
 		if (c->puts)
@@ -548,7 +645,7 @@ static void writer_renew(struct shfs_capture *c)
 	pthread_mutex_lock(&c->held_lock);
 	ids = calloc(c->n_held + 1, sizeof(*ids));
 	DL_FOREACH2 (c->held, s, held_next)
-		if (ids)
+		if (ids && !capture_is_secret(s) && !capture_is_forgotten(s))
 			ids[n++] = s->content.object;
 	pthread_mutex_unlock(&c->held_lock);
 	if (ids)
@@ -565,10 +662,7 @@ static void writer_renew(struct shfs_capture *c)
 static void writer_tidy(struct shfs_capture *c)
 {
 	c->used_ns = 0;
-	c->n_tidied++;
-	pthread_cond_broadcast(&c->work);
 	pthread_mutex_unlock(&c->lock);
-	capture_trim_own_heap();
 	malloc_trim(0);
 	pthread_mutex_lock(&c->lock);
 }

@@ -6,9 +6,12 @@
 #include "store/collect.h"
 #include "store/inventory.h"
 #include "store/lease.h"
+#include "store/object.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/file.h>
 
 #define TEXT "what is in no record yet"
 
@@ -138,9 +141,71 @@ static void put_while_it_goes(void **state)
 	shfs_store_close(c.producer);
 }
 
+struct removing {
+	struct shfs_store *store;
+	struct shfs_object_id id;
+	int result;
+};
+
+static void *remove_one(void *arg)
+{
+	struct removing *t = arg;
+
+	t->result = shfs_objects_remove(t->store, &t->id, 1);
+	return NULL;
+}
+
+static int open_the_pack(struct shfs_store *store)
+{
+	int dirfd = openat(store->objects_fd, "packs", O_RDONLY | O_DIRECTORY);
+	DIR *dir = fdopendir(dirfd);
+	int fd = -1;
+
+	assert_non_null(dir);
+	for (struct dirent *e; fd < 0 && (e = readdir(dir));)
+		if (strlen(e->d_name) > 5 &&
+		    !strcmp(e->d_name + strlen(e->d_name) - 5, ".pack"))
+			fd = openat(dirfd, e->d_name, O_RDONLY);
+	closedir(dir);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/*
+ * 1. The collection has seen that nothing of a pack stays, and waits for its lock.
+ * 2. Its producer, which has that, appends another content.
+ * 3. The collection gets the lock.
+ */
+static void appended_to_what_goes(void **state)
+{
+	struct shfs_store *producer = kit_store();
+	struct removing t = { .store = open_again(producer), .id = put(producer) };
+	struct shfs_object_id id;
+	struct shfs_put *later;
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	pthread_t thread;
+	int fd = open_the_pack(producer);
+
+	assert_ok(flock(fd, LOCK_SH));
+	assert_ok(pthread_create(&thread, NULL, remove_one, &t));
+	usleep(300000);
+	assert_ok(shfs_object_put(producer, "later", 5, 1, NULL, &later));
+	assert_ok(shfs_object_commit(producer, &later, 1));
+	id = shfs_put_id(later);
+	shfs_put_free(later);
+	close(fd);
+	pthread_join(thread, NULL);
+	assert_ok(t.result);
+	assert_int_equal(shfs_object_read(t.store, &t.id, 1000, &out), -ENOENT);
+	assert_ok(shfs_object_read(t.store, &id, 1000, &out));
+	shfs_store_close(t.store);
+	shfs_store_close(producer);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(put_before_its_record),
 	cmocka_unit_test(put_while_it_goes),
+	cmocka_unit_test(appended_to_what_goes),
 };
 
 int main(int argc, char **argv)

@@ -13,9 +13,15 @@
 /* --- fdatasync as a disk has it that fails --- */
 
 static bool no_sync;
+static struct shfs_store *begins_at_sync; /* another producer */
 
 int fdatasync(int fd)
 {
+	struct shfs_store *other = begins_at_sync;
+
+	begins_at_sync = NULL;
+	if (other)
+		assert_ok(shfs_object_begin(other));
 	if (no_sync) {
 		errno = EIO;
 		return -1;
@@ -374,6 +380,67 @@ static void many_packs(void **state)
 	assert_all_there(late, id);
 	shfs_store_close(late);
 	shfs_store_close(store);
+}
+
+/* Enough for another producer to make an index of them. */
+static void put_large(struct shfs_store *store, unsigned first)
+{
+	_cleanup_buf_ struct shfs_buf noise = { 0 };
+
+	for (unsigned i = 0; i < 24; i++) {
+		kit_noise(&noise, 50000, first + i);
+		put_one(store, noise.data, noise.len, 1);
+	}
+}
+
+static int check_covered(void *arg, const struct frame *f, uint64_t offset)
+{
+	uint32_t *covered = arg;
+
+	assert_true(offset < *covered);
+	return 0;
+}
+
+/* The index of the only pack has each of its frames once. */
+static void assert_index_is_right(struct shfs_store *store)
+{
+	_cleanup_free_ char *pack = kit_pack(store), *path = index_path(pack);
+	struct pack_index index;
+	_cleanup_close_ int fd = pack_index_open(store->objects_fd, path, &index);
+	uint32_t covered = (uint32_t)index.covered;
+	unsigned frames = 0;
+
+	assert_true(fd >= 0);
+	kit_each_frame(store, check_covered, &covered);
+	kit_each_frame(store, kit_count_frame, &frames);
+	assert_int_equal(index.n, frames);
+}
+
+/* Another producer makes the index of a pack that is still appended to, at any moment:
+ * none of the two adds what it has already. */
+static void two_producers_one_index(void **state)
+{
+	struct shfs_store *store = kit_store(), *late;
+
+	put_large(store, 100);
+	late = open_again(store);
+	shfs_store_close(store);
+	for (unsigned i = 0; i < 2; i++) {
+		store = late;
+		put_large(store, 200 + 100 * i); /* behind the index */
+		late = open_again(store);
+		if (i)
+			begins_at_sync = late;
+		else
+			assert_ok(shfs_object_begin(late));
+		put_text(store, i);
+		shfs_store_close(store);
+		store = open_again(late);
+		shfs_store_close(late);
+		assert_index_is_right(store);
+		late = store;
+	}
+	shfs_store_close(late);
 }
 
 /* An index that is lost, cut, changed in any place, or of an earlier time is no harm. */
@@ -770,6 +837,7 @@ int main(int argc, char **argv)
 		TEST(two_producers_collide),
 		TEST(many_packs),
 		TEST(bad_indexes),
+		TEST(two_producers_one_index),
 		TEST(index_lookups),
 		TEST(chains_are_bounded),
 		TEST(bases_from_the_store),

@@ -4,6 +4,8 @@
 
 #include "kmod-fast-path/recorder.h"
 
+#include <time.h>
+
 #define PID 4000000 /* none is that high */
 
 struct scene {
@@ -122,6 +124,11 @@ static void tell_close(struct scene *s, const char *path, uint32_t pid, uint32_t
 	tell(s, &e);
 }
 
+static void happens_now(union event *e)
+{
+	e->event.time_ns = (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME);
+}
+
 static const struct shfs_record *record_of_pid(const struct kit_journal *j, uint32_t pid)
 {
 	const struct shfs_record *found = NULL;
@@ -233,12 +240,44 @@ static void a_close_that_is_not_done_is_waited_for(void **state)
 	fd = openat(s.r.root_fd, "f", O_WRONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
 	fill_close(&s, &e, PID, "f", SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
+	happens_now(&e);
 	assert_ok(pthread_create(&thread, NULL, close_later, &fd));
 	tell(&s, &e);
 	assert_ok(pthread_join(thread, NULL));
 	j = scene_journal(&s);
 	assert_false(kit_find(j, "f")->access.made.flags & SHFS_CONTENT_INCOMPLETE);
 	kit_assert_object(&s.kit, &kit_find(j, "f")->access.made, 5000, 1);
+	scene_end(&s);
+}
+
+static _Thread_local unsigned n_sleeps;
+
+int nanosleep(const struct timespec *span, struct timespec *left)
+{
+	n_sleeps++;
+	return clock_nanosleep(CLOCK_MONOTONIC, 0, span, left) ? -1 : 0;
+}
+
+/* Others follow, for which there is no room for ever. */
+static void who_is_behind_waits_for_nobody(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	int fd;
+
+	scene_begin(&s);
+	write_now(&s, "f", 5000, 1);
+	fd = openat(s.r.root_fd, "f", O_WRONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	n_sleeps = 0;
+	for (int i = 0; i < 20; i++) {
+		write_now(&s, "f", 5000, (uint64_t)i);
+		tell_close(&s, "f", PID, SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
+	}
+	assert_int_equal(n_sleeps, 0);
+	close(fd);
+	j = scene_journal(&s);
+	assert_true(kit_find(j, "f")->access.made.flags & SHFS_CONTENT_INCOMPLETE);
 	scene_end(&s);
 }
 
@@ -518,6 +557,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(superseded_is_never_invented),
 		cmocka_unit_test(superseded_is_not_what_was_before),
 		cmocka_unit_test(a_close_that_is_not_done_is_waited_for),
+		cmocka_unit_test(who_is_behind_waits_for_nobody),
 		cmocka_unit_test(a_name_told_late_has_what_is_known),
 		cmocka_unit_test(another_file_is_not_taken_for_it),
 		cmocka_unit_test(pinned_is_read_without_a_name),

@@ -52,8 +52,7 @@ static void built_in(void **state)
 	       "a/.git/objects/ab", "__pycache__/x.pyc", "a/__pycache__/", "x.pyc",
 	       ".cache/anything.py", "node_modules/a/package.json", ".run.sh.swp",
 	       "notes~", ".#lock", "#auto#");
-	EXPECT(r, SHFS_RULE_ARCHIVE, ".git/config", ".git/HEAD",
-	       "__pycache__"); /* a file */
+	EXPECT(r, SHFS_RULE_ARCHIVE, ".git/HEAD", "__pycache__"); /* a file */
 	shfs_rules_free(r);
 	shfs_rules_free(NULL);
 }
@@ -71,6 +70,44 @@ static void secrets(void **state)
 	       ".vault-token");
 	EXPECT(r, SHFS_RULE_ARCHIVE_READ, ".env.example", "sub/.env.template");
 	shfs_rules_free(r);
+}
+
+#define EXPECT_SECRET(rules, is, ...)                                                    \
+	expect_secret((rules), (is), (const char *const[]){ __VA_ARGS__, NULL })
+
+static void expect_secret(const struct shfs_rules *rules, bool is,
+                          const char *const *paths)
+{
+	for (; *paths; paths++)
+		if (shfs_rules_is_secret(rules, *paths, false) != is)
+			fail_msg("%s", *paths);
+}
+
+/* What editors, programs and people make of such a name is one. */
+static void copies_of_secrets(void **state)
+{
+	struct shfs_rules *r = rules_of("", "", NULL);
+	struct shfs_rules *own = rules_of("!*.key\n!.netrc~\n*.csv", "", NULL);
+
+	EXPECT_SECRET(r, true, ".env", "sub/.env", ".ssh/config", "id_rsa.pub", ".env~",
+	              "..env.swp", "#.env#", ".#.env", ".netrc~", ".netrc.swp",
+	              ".netrc.~2~", ".netrc.old", "server.key.bak", "a/server.key.bak.1",
+	              "server.key-2024-11-23", "server.key copy", "#server.key#",
+	              ".#server.key", ".server.key.swp", ".server.key.aB12cd",
+	              ".git-credentials.lock", ".git/config", "a/.git/config.lock",
+	              ".aws/credentials.bak", ".ssh.old/x", "kaggle.json.tmp");
+	EXPECT(r, SHFS_RULE_IGNORE, "server.key.bak", ".netrc.old", ".ssh.old/x",
+	       "#server.key#", "kaggle.json.tmp");
+	EXPECT_SECRET(r, false, "a.csv", "notes~", ".cache/x", ".env.example", "env",
+	              "monkey.bak", "a.txt.1", "~", ".bak", "-", "1", "#", ".#", "",
+	              ".git/x");
+	EXPECT(r, SHFS_RULE_ARCHIVE, "monkey.bak", "a.txt.1", ".bak", "-", "1",
+	       "server.key.md");
+	EXPECT_SECRET(own, false, "server.key", "server.key.bak", ".netrc~", "a.csv",
+	              "a.csv.bak");
+	EXPECT(own, SHFS_RULE_ARCHIVE, "server.key.bak", "a.csv.bak", ".netrc~");
+	shfs_rules_free(r);
+	shfs_rules_free(own);
 }
 
 /* The built-in patterns, the config's, the project's: the last word counts. */
@@ -148,6 +185,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(built_in),
 		cmocka_unit_test(secrets),
+		cmocka_unit_test(copies_of_secrets),
 		cmocka_unit_test(later_lists_decide),
 		cmocka_unit_test(built_in_can_be_taken_back),
 		cmocka_unit_test(nothing_below_an_ignored_directory),
