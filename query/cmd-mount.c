@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/context.h"
+#include "query/detach.h"
 #include "query/hook.h"
 #include "query/model.h"
 #include "query/mounts.h"
@@ -64,9 +65,7 @@ static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
 static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 {
 	shfs_show_directory(out, m->dir);
-	if (m->error == -EACCES) {
-		shfs_buf_printf(out, "  of user %u\n", (unsigned)m->owner);
-	} else if (m->error == -EXDEV) {
+	if (m->error == -EXDEV) {
 		shfs_buf_str(out, "  records into another store\n");
 	} else if (m->error == -ENOTCONN) {
 		shfs_buf_str(out, "  dead: shfs umount removes it\n");
@@ -91,8 +90,9 @@ static int list_mounts(struct shfs_context *ctx)
 		return SHFS_EXIT_FAILURE;
 	}
 	for (size_t i = 0; i < mounts.n; i++)
-		show_mount(&out, &mounts.list[i]);
-	if (!mounts.n)
+		if (mounts.list[i].owner == geteuid())
+			show_mount(&out, &mounts.list[i]);
+	if (!out.len)
 		shfs_buf_str(&out, "nothing is mounted; shfs mount DIR begins\n");
 	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
@@ -251,12 +251,124 @@ static void print_backend(const char *dir)
 	fputs(mount && mount->status.backend ? mount->status.backend : "fuse", stdout);
 }
 
+/* --- what is there already --- */
+
+/* No path leads to what stands on a dead mount: it can only go with it. */
+static void say_what_goes(const struct shfs_mount *dead)
+{
+	_cleanup_mounts_ struct shfs_mounts all = { 0 };
+
+	if (shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all))
+		return;
+	for (size_t i = 0; i < all.n; i++) {
+		_cleanup_buf_ struct shfs_buf inner = { 0 };
+
+		if (all.list[i].parent_id != dead->mount_id)
+			continue;
+		shfs_show_directory(&inner, all.list[i].dir);
+		shfs_warn("%s, which is mounted inside it, is unmounted, too",
+		          inner.data);
+	}
+}
+
+/* A mount of ours whose process died, and which its guardian leaves there: it goes, so
+ * that the new one has its place. */
+static int clear_dead(const char *path, const char *shown)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	_cleanup_buf_ struct shfs_buf said = { 0 };
+	const struct shfs_mount *found = NULL;
+	struct shfs_mount *mount;
+	int r;
+
+	if (!shfs_mounts_list(0, NULL, &mounts))
+		found = shfs_mounts_at(&mounts, path);
+	if (!found || shfs_mount_is_watch(found))
+		return SHFS_EXIT_OK;
+	mount = &mounts.list[found - mounts.list];
+	shfs_mount_ask(mount);
+	if (mount->error != -ENOTCONN || shfs_mount_goes(mount))
+		return SHFS_EXIT_OK;
+	say_what_goes(mount);
+	r = shfs_detach(path, true, &said);
+	if (r)
+		return shfs_fail_detach(shown, r, &said);
+	printf("%s was dead: it is mounted anew\n"
+	       "  what has files open in the dead one has to open them again\n",
+	       shown);
+	return SHFS_EXIT_OK;
+}
+
+static bool is_home(const char *path)
+{
+	const char *home = getenv("HOME");
+	_cleanup_free_ char *real = home && *home ? realpath(home, NULL) : NULL;
+
+	return real && !strcmp(real, path);
+}
+
+static void warn_of_mounts(const char *path, const char *shown)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+
+	if (shfs_mounts_list(0, NULL, &mounts))
+		return;
+	for (size_t i = 0; i < mounts.n; i++) {
+		const struct shfs_mount *m = &mounts.list[i];
+		_cleanup_buf_ struct shfs_buf inner = { 0 };
+
+		if (!strcmp(m->dir, path) || !shfs_path_is_below(m->dir, path))
+			continue;
+		shfs_show_directory(&inner, m->dir);
+		shfs_warn("%s is mounted already, inside %s: what happens there is "
+		          "recorded by both, and %s is to be unmounted first",
+		          inner.data, shown, shown);
+	}
+}
+
+static bool holds_store(struct shfs_context *ctx, const char *path)
+{
+	const char *store = shfs_context_store_path(ctx);
+	_cleanup_free_ char *real = store ? realpath(store, NULL) : NULL;
+
+	/* one that is not made yet may be one that cannot be made */
+	return real && shfs_path_is_below(real, path) && strcmp(real, path) != 0;
+}
+
+/* What a user may not have thought of is told, and mounted all the same. Returns an exit
+ * code. */
+static int prepare(struct shfs_context *ctx, const char *dir)
+{
+	_cleanup_free_ char *path = shfs_path_absolute(dir), *real = NULL;
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int code = SHFS_EXIT_OK;
+
+	shfs_show_directory(&shown, path ? path : dir);
+	if (path)
+		code = clear_dead(path, shown.data);
+	real = code ? NULL : realpath(dir, NULL);
+	if (!real)
+		return code;
+	if (is_home(real))
+		shfs_warn("%s is the home directory: all that any program does there is "
+		          "recorded, caches and mail, too; better mount a project",
+		          shown.data);
+	warn_of_mounts(real, shown.data);
+	if (holds_store(ctx, real) && !is_watch())
+		shfs_warn("the store is inside %s: prune, gc and forget refuse to work "
+		          "as long as that is mounted",
+		          shown.data);
+	return code;
+}
+
 static int mount_one(struct shfs_context *ctx, char *dir, const char **program)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	_cleanup_free_ char *path = shfs_path_absolute(dir);
-	int code = begin(ctx, dir, program);
+	int code = prepare(ctx, dir);
 
+	if (!code)
+		code = begin(ctx, dir, program);
 	if (code)
 		return code;
 	shfs_show_directory(&shown, path ? path : dir);
@@ -319,6 +431,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_USAGE;
 	}
 	if (opts.foreground) {
+		int code = prepare(ctx, argv[0]);
+
+		if (code)
+			return code;
 		start_follower(ctx);
 		fflush(NULL);
 		return become_daemon(ctx, is_watch() ? watch : fuse, argv[0]);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/cmd.h"
+#include "query/detach.h"
 #include "query/holders.h"
 #include "query/model.h"
 #include "query/mounts.h"
@@ -14,16 +15,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pwd.h>
-#include <spawn.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #define DRAIN_MS      60000
-#define BUSY_TRIES    8 /* a file may be open for a moment only */
+#define LINGER_MS     500 /* it ends sooner where nobody has it any more */
+#define BUSY_TRIES    8   /* a file may be open for a moment only */
 #define BUSY_PAUSE_US 50000
 #define HOLDERS_SHOWN 10
 
@@ -31,67 +29,15 @@ static struct {
 	bool lazy, all;
 } opts;
 
+/* What was taken away last, lazily: its process, which we may not look into, holds what
+ * was mounted inside before it. */
+static const char *lingers;
+
 static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
                       const char *value)
 {
 	*(opt->letter == 'a' ? &opts.all : &opts.lazy) = true;
 	return 0;
-}
-
-/* --- taking a mount away --- */
-
-/* -ENOENT: there is no fusermount3. -EIO: it failed; what it said is in *said. */
-static int run_fusermount(const char *dir, bool lazy, struct shfs_buf *said)
-{
-	char *argv[] = { (char *)"fusermount3", (char *)(lazy ? "-uz" : "-u"),
-		         (char *)"--", (char *)dir, NULL };
-	_cleanup_close_ int out = memfd_create("fusermount3", MFD_CLOEXEC);
-	posix_spawn_file_actions_t actions;
-	int status, r;
-	pid_t pid;
-
-	if (out < 0)
-		return -errno;
-	posix_spawn_file_actions_init(&actions);
-	posix_spawn_file_actions_adddup2(&actions, out, STDERR_FILENO);
-	r = -posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
-	posix_spawn_file_actions_destroy(&actions);
-	if (r)
-		return r;
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	if (WIFEXITED(status) && !WEXITSTATUS(status))
-		return 0;
-	if (lseek(out, 0, SEEK_SET) < 0 || shfs_read_fd(out, 4096, said))
-		return -EIO;
-	return shfs_ends_with(said->data, ": Device or resource busy\n") ? -EBUSY : -EIO;
-}
-
-/* umount2 tells the kernel's own error; who may not use it needs the set-id program. */
-static int detach(const char *dir, bool lazy, struct shfs_buf *said)
-{
-	if (!umount2(dir, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)))
-		return 0;
-	return errno == EPERM ? run_fusermount(dir, lazy, said) : -errno;
-}
-
-static int fail_detach(const char *shown, int error, const struct shfs_buf *said)
-{
-	if (error == -ENOENT) {
-		shfs_error("cannot unmount %s: fusermount3 is not installed", shown);
-		shfs_hint("install the package fuse3; shfs doctor tells more");
-		return SHFS_EXIT_UNAVAILABLE;
-	}
-	if (said->len) {
-		_cleanup_buf_ struct shfs_buf line = { 0 };
-
-		shfs_quote_display(&line, said->data, strcspn(said->data, "\n"));
-		shfs_error("cannot unmount %s: %s", shown, line.data);
-	} else {
-		shfs_error("cannot unmount %s: %s", shown, strerror(-error));
-	}
-	return SHFS_EXIT_FAILURE;
 }
 
 /* --- what keeps it busy --- */
@@ -165,7 +111,8 @@ static void tell_holders(const struct shfs_holders *holders)
 		       who.data);
 }
 
-/* A lazy unmount would take away what is mounted inside as well. */
+/* A lazy unmount would take away what stands on it as well; not what it hides, which was
+ * mounted inside before. */
 static int check_inside(const struct shfs_mount *mount, const char *shown)
 {
 	_cleanup_mounts_ struct shfs_mounts all = { 0 };
@@ -174,8 +121,7 @@ static int check_inside(const struct shfs_mount *mount, const char *shown)
 	for (size_t i = 0; !r && i < all.n; i++) {
 		_cleanup_buf_ struct shfs_buf inner = { 0 };
 
-		if (!shfs_path_is_below(all.list[i].dir, mount->dir) ||
-		    !strcmp(all.list[i].dir, mount->dir))
+		if (all.list[i].parent_id != mount->mount_id)
 			continue;
 		shfs_show_directory(&inner, all.list[i].dir);
 		shfs_error("%s is in use: %s is mounted inside it", shown, inner.data);
@@ -185,6 +131,24 @@ static int check_inside(const struct shfs_mount *mount, const char *shown)
 	return SHFS_EXIT_OK;
 }
 
+/* Its name leads to another one, which whoever took it away by that name would meet. */
+static int check_hidden(const struct shfs_mount *mount, const char *shown)
+{
+	_cleanup_mounts_ struct shfs_mounts all = { 0 };
+	_cleanup_buf_ struct shfs_buf over = { 0 };
+	const struct shfs_mount *there = NULL;
+
+	if (!shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all))
+		there = shfs_mounts_lead(&all, mount->dir);
+	if (!there || there->mount_id == mount->mount_id)
+		return SHFS_EXIT_OK;
+	shfs_show_directory(&over, there->dir);
+	shfs_error("%s is hidden by the mount %s, which was made after it", shown,
+	           over.data);
+	shfs_hint("in this order: shfs umount %s %s", over.data, shown);
+	return SHFS_EXIT_REFUSED;
+}
+
 /* Busy for a moment only, or for good? 0: unmounted. */
 static int detach_patiently(const struct shfs_mount *mount, struct shfs_buf *said,
                             struct shfs_holders *holders)
@@ -192,7 +156,7 @@ static int detach_patiently(const struct shfs_mount *mount, struct shfs_buf *sai
 	int r;
 
 	for (int i = 0;; i++) {
-		r = detach(mount->dir, false, said);
+		r = shfs_detach(mount->dir, false, said);
 		if (r != -EBUSY || i == BUSY_TRIES)
 			return r;
 		shfs_holders_clear(holders);
@@ -207,8 +171,10 @@ static int detach_patiently(const struct shfs_mount *mount, struct shfs_buf *sai
  * In one that hangs, it may be our own question that keeps it busy. */
 static bool may_detach(const struct shfs_mount *mount, const struct shfs_holders *holders)
 {
+	bool is_held = lingers && shfs_path_is_below(mount->dir, lingers);
+
 	return mount->error == -ENOTCONN || only_stand(holders) ||
-	       (mount->error == -ETIMEDOUT && !holders->n);
+	       ((is_held || mount->error == -ETIMEDOUT) && !holders->n);
 }
 
 /* *lazily: it lives on until the last one has left it. Returns an exit code. */
@@ -223,30 +189,46 @@ static int take_away(const struct shfs_mount *mount, const char *shown, bool *la
 	else if (shfs_holders_find(mount, holders))
 		shfs_holders_clear(holders);
 	if (!r || r != -EBUSY)
-		return r ? fail_detach(shown, r, &said) : SHFS_EXIT_OK;
+		return r ? shfs_fail_detach(shown, r, &said) : SHFS_EXIT_OK;
 	code = check_inside(mount, shown);
 	if (code)
 		return code;
 	if (!opts.lazy && !may_detach(mount, holders))
 		return fail_busy(shown, holders);
 	shfs_buf_free(&said);
-	r = detach(mount->dir, true, &said);
+	r = shfs_detach(mount->dir, true, &said);
 	if (r)
-		return fail_detach(shown, r, &said);
+		return shfs_fail_detach(shown, r, &said);
 	*lazily = true;
 	return SHFS_EXIT_OK;
 }
 
 /* --- before and after --- */
 
-/* What is recorded last is written after the unmounting. */
-static void wait_for_daemon(int pidfd, const char *shown, bool lazily)
+static bool has_ended(int pidfd, int ms)
 {
 	struct pollfd p = { pidfd, POLLIN, 0 };
 
-	if (pidfd < 0 || poll(&p, 1, lazily ? 500 : DRAIN_MS))
+	return pidfd < 0 || poll(&p, 1, ms);
+}
+
+/* What is recorded last is written after the unmounting. */
+static void wait_for_daemon(int pidfd, const struct shfs_mount *mount, const char *shown,
+                            bool lazily)
+{
+	_cleanup_buf_ struct shfs_buf who = { 0 };
+	_cleanup_holders_ struct shfs_holders there = { 0 };
+
+	if (has_ended(pidfd, LINGER_MS))
 		return;
-	if (!lazily)
+	if (!shfs_holders_elsewhere(mount, &there) && there.n) {
+		show_holder(&who, &there.list[0]);
+		printf("  %s still has it, in another mount namespace (a container?):\n"
+		       "  it is recorded there until that ends\n",
+		       who.data);
+		return;
+	}
+	if (!lazily && !has_ended(pidfd, DRAIN_MS))
 		shfs_warn(
 			"%s is unmounted, but its latest records are still being written",
 			shown);
@@ -319,6 +301,9 @@ static int unmount(const struct shfs_mount *mount)
 		return code;
 	if (shfs_mount_is_watch(mount))
 		return end_watch(mount, shown.data);
+	code = check_hidden(mount, shown.data);
+	if (code)
+		return code;
 	if (!mount->error && mount->status.store) {
 		pidfd = pidfd_open(mount->status.pid, 0);
 		/* the kernel drops what it has not told the daemon when it unmounts */
@@ -329,8 +314,11 @@ static int unmount(const struct shfs_mount *mount)
 	code = take_away(mount, shown.data, &lazily, &holders);
 	if (code)
 		return code;
-	wait_for_daemon(pidfd, shown.data, lazily);
+	if (lazily)
+		lingers = mount->dir;
 	printf("%s is unmounted\n", shown.data);
+	fflush(stdout);
+	wait_for_daemon(pidfd, mount, shown.data, lazily);
 	if (lazily && holders.n)
 		tell_holders(&holders);
 	if (mount->status.store)
@@ -362,7 +350,7 @@ static int fail_not_mounted(const struct shfs_mounts *mounts, const char *path)
 }
 
 /* As it was typed first: resolving links asks the mount, which may hang. */
-static int unmount_path(struct shfs_mounts *mounts, const char *path)
+static int choose(const struct shfs_mounts *mounts, const char *path, bool *chosen)
 {
 	const struct shfs_mount *mount = shfs_mounts_at(mounts, path);
 	_cleanup_free_ char *resolved = NULL;
@@ -373,20 +361,44 @@ static int unmount_path(struct shfs_mounts *mounts, const char *path)
 	}
 	if (!mount)
 		return fail_not_mounted(mounts, resolved ? resolved : path);
-	shfs_mount_ask(&mounts->list[mount - mounts->list]);
-	return unmount(mount);
+	chosen[mount - mounts->list] = true;
+	return SHFS_EXIT_OK;
 }
 
-/* The inner ones first. */
-static int unmount_all(const struct shfs_mounts *mounts)
+static int choose_all(const struct shfs_mounts *mounts, int n, char **dirs, bool *chosen)
+{
+	int worst = SHFS_EXIT_OK;
+
+	for (int i = 0; i < n; i++) {
+		_cleanup_free_ char *path = shfs_path_absolute(dirs[i]);
+		int code = SHFS_EXIT_FAILURE;
+
+		if (path) {
+			code = choose(mounts, path, chosen);
+		} else {
+			shfs_error("cannot tell the working directory: %s",
+			           strerror(errno));
+			shfs_hint("name the whole path");
+		}
+		worst = worst ? worst : code;
+	}
+	return worst;
+}
+
+/* What was mounted last goes first: it stands on what was there, or hides it. */
+static int unmount_chosen(struct shfs_mounts *mounts, const bool *chosen)
 {
 	int worst = SHFS_EXIT_OK;
 
 	for (size_t i = mounts->n; i--;) {
-		int code = SHFS_EXIT_OK;
+		struct shfs_mount *mount = &mounts->list[i];
+		int code;
 
-		if (mounts->list[i].owner == geteuid() && mounts->list[i].error != -EXDEV)
-			code = unmount(&mounts->list[i]);
+		if (!chosen[i])
+			continue;
+		if (mount->error == -ENODATA) /* not asked, or hidden until now */
+			shfs_mount_ask(mount);
+		code = unmount(mount);
 		worst = worst ? worst : code;
 	}
 	return worst;
@@ -395,8 +407,8 @@ static int unmount_all(const struct shfs_mounts *mounts)
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
-	char *paths[argc + 1];
 	int worst = SHFS_EXIT_OK, r;
+	_cleanup_free_ bool *chosen = NULL;
 
 	if (!opts.all == !argc) {
 		shfs_error(opts.all ? "--all takes no directories"
@@ -405,28 +417,18 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	}
 	r = shfs_mounts_list(opts.all ? SHFS_MOUNTS_ASK : 0,
 	                     opts.all ? shfs_context_store_path(ctx) : NULL, &mounts);
+	if (!r && !(chosen = calloc(mounts.n + 1, sizeof(*chosen))))
+		r = -ENOMEM;
 	if (r) {
 		shfs_error("cannot look for mounts: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
 	}
-	if (opts.all)
-		return unmount_all(&mounts);
-	for (int i = 0; i < argc; i++) /* all, before the working directory changes */
-		paths[i] = shfs_path_absolute(argv[i]);
-	for (int i = 0; i < argc; i++) {
-		int code = SHFS_EXIT_FAILURE;
-
-		if (paths[i]) {
-			code = unmount_path(&mounts, paths[i]);
-		} else {
-			shfs_error("cannot tell the working directory: %s",
-			           strerror(errno));
-			shfs_hint("name the whole path");
-		}
-		worst = worst ? worst : code;
-		free(paths[i]);
-	}
-	return worst;
+	for (size_t i = 0; opts.all && i < mounts.n; i++)
+		chosen[i] = mounts.list[i].owner == geteuid() &&
+		            mounts.list[i].error != -EXDEV;
+	worst = choose_all(&mounts, argc, argv, chosen);
+	r = unmount_chosen(&mounts, chosen);
+	return worst ? worst : r;
 }
 
 static const struct shfs_option options[] = {

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <libmount.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 
@@ -27,13 +28,17 @@ void shfs_holders_clear(struct shfs_holders *holders)
 	*holders = (struct shfs_holders){ 0 };
 }
 
-static int read_mount_id(int dirfd, const char *name)
+/* Of an fd, by its file in fdinfo/. only_path: it cannot read or write; or NULL. */
+static int read_mount_id(int dirfd, const char *name, bool *only_path)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	const char *line;
 
 	if (shfs_read_file_at(dirfd, name, 1 << 20, &text))
 		return -1;
+	line = strstr(text.data, "flags:");
+	if (only_path)
+		*only_path = line && strtoul(line + strlen("flags:"), NULL, 8) & O_PATH;
 	line = strstr(text.data, "\nmnt_id:");
 	return line ? atoi(line + strlen("\nmnt_id:")) : -1;
 }
@@ -47,7 +52,7 @@ static bool link_is_inside(int procfd, const char *name, const struct shfs_mount
 	if (fd < 0)
 		return false;
 	snprintf(info, sizeof(info), "/proc/self/fdinfo/%d", fd);
-	return read_mount_id(AT_FDCWD, info) == mount->mount_id;
+	return read_mount_id(AT_FDCWD, info, NULL) == mount->mount_id;
 }
 
 static int note_file(struct shfs_holder *h, const char *path, size_t len)
@@ -78,10 +83,15 @@ static int look_at_fds(int procfd, const struct shfs_mount *mount, struct shfs_h
 		close(dirfd);
 	while (!r && dir && (entry = readdir(dir))) {
 		char name[sizeof(entry->d_name) + 4];
+		bool only_path;
 
 		if (entry->d_name[0] == '.' ||
-		    read_mount_id(dirfd, entry->d_name) != mount->mount_id)
+		    read_mount_id(dirfd, entry->d_name, &only_path) != mount->mount_id)
 			continue;
+		if (only_path) { /* as a mount has it that was around this one */
+			h->stands = true;
+			continue;
+		}
 		snprintf(name, sizeof(name), "fd/%s", entry->d_name);
 		r = note_link(h, procfd, name);
 	}
@@ -115,7 +125,7 @@ static int look_at(int procfd, const struct shfs_mount *mount, struct shfs_holde
 {
 	int r = look_at_fds(procfd, mount, h);
 
-	h->stands = link_is_inside(procfd, "cwd", mount) ||
+	h->stands = h->stands || link_is_inside(procfd, "cwd", mount) ||
 	            link_is_inside(procfd, "root", mount);
 	return r ? r : look_at_maps(procfd, mount, h);
 }
@@ -151,7 +161,10 @@ static int look_at_process(pid_t pid, const struct shfs_mount *mount,
 	return r;
 }
 
-int shfs_holders_find(const struct shfs_mount *mount, struct shfs_holders *out)
+/* Calls for each process but this one. */
+static int each_process(const struct shfs_mount *mount, struct shfs_holders *out,
+                        int (*look)(pid_t pid, const struct shfs_mount *mount,
+                                    struct shfs_holders *holders))
 {
 	_cleanup_(closedirp) DIR *dir = opendir("/proc");
 	_cleanup_holders_ struct shfs_holders holders = { 0 };
@@ -164,11 +177,41 @@ int shfs_holders_find(const struct shfs_mount *mount, struct shfs_holders *out)
 		pid_t pid = atoi(entry->d_name);
 
 		if (pid > 0 && pid != getpid())
-			r = look_at_process(pid, mount, &holders);
+			r = look(pid, mount, &holders);
 	}
 	if (r)
 		return r;
 	*out = holders;
 	holders = (struct shfs_holders){ 0 };
 	return 0;
+}
+
+int shfs_holders_find(const struct shfs_mount *mount, struct shfs_holders *out)
+{
+	return each_process(mount, out, look_at_process);
+}
+
+static int look_at_table(pid_t pid, const struct shfs_mount *mount,
+                         struct shfs_holders *holders)
+{
+	_cleanup_close_ int procfd = shfs_proc_open((uint32_t)pid);
+	struct shfs_holder h = { .pid = pid };
+	struct libmnt_table *table;
+	struct shfs_proc_stat stat;
+	char path[40];
+	bool has_it;
+
+	snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int)pid);
+	if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
+		return 0; /* it has ended */
+	table = mnt_new_table_from_file(path);
+	has_it = table && mnt_table_find_devno(table, mount->dev, MNT_ITER_FORWARD);
+	mnt_unref_table(table);
+	memcpy(h.comm, stat.comm, sizeof(h.comm));
+	return has_it ? add_holder(holders, &h) : 0;
+}
+
+int shfs_holders_elsewhere(const struct shfs_mount *mount, struct shfs_holders *out)
+{
+	return each_process(mount, out, look_at_table);
 }

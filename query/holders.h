@@ -12,8 +12,8 @@
 struct shfs_holder {
 	pid_t pid;
 	char comm[64];
-	bool stands;      /* its working or root directory is inside */
-	char *file;       /* one that it has open, maps or executes; NULL: none */
+	bool stands; /* its working or root directory is inside, or an fd of O_PATH */
+	char *file;  /* one that it has open, maps or executes; NULL: none */
 	unsigned n_files; /* how many those are, at least */
 };
 
@@ -24,5 +24,8 @@ struct shfs_holders {
 
 _must_check_ int shfs_holders_find(const struct shfs_mount *mount,
                                    struct shfs_holders *out);
+/* Who has it in another mount namespace: a process of each, or of some twice. */
+_must_check_ int shfs_holders_elsewhere(const struct shfs_mount *mount,
+                                        struct shfs_holders *out);
 void shfs_holders_clear(struct shfs_holders *holders);
 #define _cleanup_holders_ _cleanup_(shfs_holders_clear)

@@ -7,6 +7,7 @@
 #include "common/path.h"
 #include "common/quote.h"
 #include "common/watches.h"
+#include "store/journal.h"
 #include "store/store.h"
 
 #include <errno.h>
@@ -92,6 +93,7 @@ static int add_mount(struct shfs_mounts *mounts, struct libmnt_fs *fs)
 		.dir = dir,
 		.source = source ? strdup(source) : NULL,
 		.mount_id = mnt_fs_get_id(fs),
+		.parent_id = mnt_fs_get_parent_id(fs),
 		.dev = mnt_fs_get_devno(fs),
 		.owner = mnt_fs_get_option(fs, "user_id", &owner, NULL)
 		                 ? (uid_t)-1
@@ -167,6 +169,22 @@ int shfs_mounts_serve(dev_t dev)
 	return r;
 }
 
+char *shfs_mounts_over(const char *path)
+{
+	struct libmnt_table *table;
+	struct libmnt_fs *fs;
+	char *dir = NULL;
+	struct stat st;
+
+	if (stat(path, &st) || read_table(&table))
+		return NULL;
+	fs = mnt_table_find_devno(table, st.st_dev, MNT_ITER_BACKWARD);
+	if (fs && is_shfs(fs))
+		dir = strdup(mnt_fs_get_target(fs));
+	mnt_unref_table(table);
+	return dir;
+}
+
 int shfs_mounts_watch(const char *path)
 {
 	_cleanup_mounts_ struct shfs_mounts watches = { 0 };
@@ -200,6 +218,48 @@ const struct shfs_mount *shfs_mounts_around(const struct shfs_mounts *mounts,
 			inner = m;
 	}
 	return inner;
+}
+
+static const struct shfs_mount *find_id(const struct shfs_mounts *all, int id)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (all->list[i].mount_id == id)
+			return &all->list[i];
+	return NULL;
+}
+
+/* The first one on the way to path that stands on this mount; NULL: the way stays in it.
+ */
+static const struct shfs_mount *next_on_the_way(const struct shfs_mounts *all,
+                                                const struct shfs_mount *at,
+                                                const char *path)
+{
+	const struct shfs_mount *next = NULL;
+
+	for (size_t i = 0; i < all->n; i++) {
+		const struct shfs_mount *m = &all->list[i];
+
+		if (m->parent_id == at->mount_id && m != at &&
+		    shfs_path_is_below(path, m->dir) &&
+		    (!next || strlen(m->dir) < strlen(next->dir)))
+			next = m;
+	}
+	return next;
+}
+
+const struct shfs_mount *shfs_mounts_lead(const struct shfs_mounts *all, const char *path)
+{
+	const struct shfs_mount *at = NULL, *next = NULL;
+
+	for (size_t i = 0; i < all->n && !next; i++)
+		if (!strcmp(all->list[i].dir, "/") &&
+		    !find_id(all, all->list[i].parent_id))
+			next = &all->list[i];
+	for (size_t steps = 0; next && steps <= all->n; steps++) {
+		at = next;
+		next = next_on_the_way(all, at, path);
+	}
+	return at;
 }
 
 /* --- what a daemon says of itself --- */
@@ -253,6 +313,7 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, char *value)
 		{ "objects", NULL, &s->objects },
 		{ "object_bytes", NULL, &s->object_bytes },
 		{ "stored_bytes", NULL, &s->stored_bytes },
+		{ "memory_bytes", NULL, &s->memory_bytes },
 		{ "skipped", NULL, &s->skipped },
 		{ "incomplete", NULL, &s->incomplete },
 		{ "restarts", NULL, &s->restarts },
@@ -307,7 +368,13 @@ static int parse_status(char *text, struct shfs_mount_status *out)
 struct answer {
 	int error;      /* of asking for the status: a negative errno; 0 */
 	int sync_error; /* 1: not asked to, or of another store */
-			/* the text of the status follows */
+	char segment[SHFS_SEGMENT_NAME_MAX]; /* that was begun; or empty */
+					     /* the text of the status follows */
+};
+
+/* What those that record into a store are to do. */
+struct wish {
+	const char *store, *word; /* "sync" or "seal" */
 };
 
 struct question {
@@ -357,20 +424,24 @@ static ssize_t ask_for(const struct shfs_mount *mount, const char *word, char *t
 	return n;
 }
 
-static int ask_sync(const struct shfs_mount *mount)
+static int ask_sync(const struct shfs_mount *mount, const char *word,
+                    char segment[static SHFS_SEGMENT_NAME_MAX])
 {
-	char word[64] = "";
-	ssize_t n = ask_for(mount, "sync", word, sizeof(word) - 1);
+	char text[SHFS_SEGMENT_NAME_MAX] = "";
+	ssize_t n = ask_for(mount, word, text, sizeof(text) - 1);
 
 	if (n < 0)
 		return (int)n;
-	if (n >= 2 && !memcmp(word, "ok", 2))
+	if (!strcmp(text, "ok"))
 		return 0;
-	return atoi(word) ? -abs(atoi(word)) : -EIO;
+	if (!shfs_ends_with(text, ".seg"))
+		return atoi(text) ? -abs(atoi(text)) : -EIO;
+	strcpy(segment, text);
+	return 0;
 }
 
-/* In the child. sync_store: also wait until all is durable, if it records into that. */
-static void ask(int out, const struct shfs_mount *mount, const char *sync_store)
+/* In the child. wish: also wait until all is durable, if it records into that. */
+static void ask(int out, const struct shfs_mount *mount, const struct wish *wish)
 {
 	static char text[ANSWER_MAX];
 	struct answer answer = { .sync_error = 1 };
@@ -379,13 +450,13 @@ static void ask(int out, const struct shfs_mount *mount, const char *sync_store)
 	if (n < 0) {
 		answer.error = (int)n;
 		n = 0;
-	} else if (sync_store) {
+	} else if (wish) {
 		struct shfs_mount_status status = { 0 };
 		_cleanup_free_ char *copy = strndup(text, (size_t)n);
 
 		if (copy && !parse_status(copy, &status) && status.store &&
-		    is_same_store(status.store, sync_store))
-			answer.sync_error = ask_sync(mount);
+		    is_same_store(status.store, wish->store))
+			answer.sync_error = ask_sync(mount, wish->word, answer.segment);
 		status_clear(&status);
 	}
 	if (!shfs_write_all(out, &answer, sizeof(answer)) &&
@@ -396,18 +467,18 @@ static void ask(int out, const struct shfs_mount *mount, const char *sync_store)
 /* A child that cannot end must hold nothing of ours: no pipe whose reader waits for its
  * end, no lock, no working directory. */
 static void question_child(int out, pid_t parent, const struct shfs_mount *mount,
-                           const char *sync_store)
+                           const struct wish *wish)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent || dup2(out, 0) < 0 || chdir("/"))
 		_exit(1);
 	close_range(1, ~0U, 0);
-	ask(0, mount, sync_store);
+	ask(0, mount, wish);
 	_exit(0);
 }
 
 static int question_begin(struct question *q, const struct shfs_mount *mount,
-                          const char *sync_store)
+                          const struct wish *wish)
 {
 	pid_t parent = getpid();
 	int fds[2];
@@ -417,7 +488,7 @@ static int question_begin(struct question *q, const struct shfs_mount *mount,
 	fflush(NULL);
 	q->pid = fork();
 	if (!q->pid)
-		question_child(fds[1], parent, mount, sync_store);
+		question_child(fds[1], parent, mount, wish);
 	close(fds[1]);
 	if (q->pid < 0) {
 		int error = errno;
@@ -463,8 +534,9 @@ static void questions_wait(struct question *questions, size_t n, int64_t until_n
 	}
 }
 
-/* Never waits for a child that did not answer. */
-static int question_end(struct question *q, struct shfs_mount *mount)
+/* Never waits for a child that did not answer. segments: of shfs_mounts_seal, or NULL. */
+static int question_end(struct question *q, struct shfs_mount *mount,
+                        struct shfs_buf *segments)
 {
 	struct answer answer = { .error = -EIO, .sync_error = 1 };
 	bool answered = q->fd < 0;
@@ -484,6 +556,8 @@ static int question_end(struct question *q, struct shfs_mount *mount)
 		mount->error =
 			parse_status(q->answer.data + sizeof(answer), &mount->status);
 	shfs_buf_free(&q->answer);
+	if (segments && *answer.segment)
+		shfs_buf_add(segments, answer.segment, strlen(answer.segment) + 1);
 	return answer.sync_error;
 }
 
@@ -519,10 +593,12 @@ static int not_to_ask(const struct shfs_mount *m, const char *source)
 }
 
 /* Asks ours that record into store_path (NULL: all of ours). sync_errors: they are to
- * sync, and how that went, as struct answer has it, one for each; or NULL. */
-static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *sync_errors)
+ * sync, and how that went, as struct answer has it, one for each; or NULL. segments: and
+ * to seal, likewise. */
+static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *sync_errors,
+                    struct shfs_buf *segments)
 {
-	const char *sync_store = sync_errors ? store_path : NULL;
+	const struct wish wish = { store_path, segments ? "seal" : "sync" };
 	char source[SHFS_STORE_SOURCE_MAX];
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ASK_NS;
 	struct question questions[mounts->n ? mounts->n : 1];
@@ -534,14 +610,16 @@ static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *syn
 		questions[i] = (struct question){ .fd = -1 };
 		m->error = not_to_ask(m, source);
 		if (!m->error)
-			m->error = question_begin(&questions[i], m, sync_store);
+			m->error = question_begin(&questions[i], m,
+			                          sync_errors ? &wish : NULL);
 	}
 	questions_wait(questions, mounts->n, until);
 	for (size_t i = 0; i < mounts->n; i++) {
 		int sync_error = 1;
 
 		if (questions[i].pid > 0)
-			sync_error = question_end(&questions[i], &mounts->list[i]);
+			sync_error =
+				question_end(&questions[i], &mounts->list[i], segments);
 		if (is_elsewhere(&mounts->list[i], store_path))
 			mounts->list[i].error = -EXDEV;
 		if (sync_errors)
@@ -562,7 +640,7 @@ int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
 		return r;
 	}
 	if (flags == SHFS_MOUNTS_ASK)
-		ask_all(&mounts, store_path, NULL);
+		ask_all(&mounts, store_path, NULL, NULL);
 	*out = mounts;
 	return 0;
 }
@@ -571,7 +649,7 @@ void shfs_mount_ask(struct shfs_mount *mount)
 {
 	status_clear(&mount->status);
 	mount->status = (struct shfs_mount_status){ 0 };
-	ask_all(&(struct shfs_mounts){ .list = mount, .n = 1 }, NULL, NULL);
+	ask_all(&(struct shfs_mounts){ .list = mount, .n = 1 }, NULL, NULL, NULL);
 }
 
 /* --- syncing --- */
@@ -604,8 +682,8 @@ static bool is_mounted(const struct shfs_mount *mount)
 	return is_there;
 }
 
-/* The guardian of a mount that died a moment ago is about to take it away. */
-static bool has_gone(const struct shfs_mount *mount)
+/* The guardian of one that died a moment ago is about to. */
+bool shfs_mount_goes(const struct shfs_mount *mount)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + GUARDIAN_NS;
 
@@ -634,9 +712,39 @@ int shfs_mounts_sync(const char *store_path)
 	}
 	int sync_errors[mounts.n ? mounts.n : 1];
 
-	ask_all(&mounts, store_path, sync_errors);
+	ask_all(&mounts, store_path, sync_errors, NULL);
 	for (size_t i = 0; i < mounts.n; i++)
-		if (!has_gone(&mounts.list[i]))
+		if (!shfs_mount_goes(&mounts.list[i]))
 			failed += warn_unsynced(&mounts.list[i], sync_errors[i]);
 	return failed;
+}
+
+/* Did it not do what it was to, if it was to? */
+static bool is_unsealed(const struct shfs_mount *mount, int sync_error)
+{
+	if (mount->error == -EACCES || mount->error == -EXDEV ||
+	    mount->error == -ENOTCONN)
+		return false;
+	return mount->error || sync_error < 0;
+}
+
+int shfs_mounts_seal(const char *store_path, struct shfs_buf *segments, char **busy)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	int r = shfs_mounts_list(0, NULL, &mounts);
+
+	if (r)
+		return r;
+	int sync_errors[mounts.n ? mounts.n : 1];
+
+	ask_all(&mounts, store_path, sync_errors, segments);
+	for (size_t i = 0; i < mounts.n; i++) {
+		if (!is_unsealed(&mounts.list[i], sync_errors[i]))
+			continue;
+		if (sync_errors[i] < 0 && shfs_takes_nothing(sync_errors[i]))
+			return sync_errors[i];
+		*busy = strdup(mounts.list[i].dir);
+		return *busy ? -EBUSY : -ENOMEM;
+	}
+	return segments->failed ? -ENOMEM : 0;
 }

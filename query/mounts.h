@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "common/util.h"
+#include "common/buf.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -26,17 +26,19 @@ struct shfs_mount_status {
 	uint64_t restarts; /* after it had died */
 	int64_t restarted_ns;
 	uint64_t records, lost, queued, objects, object_bytes, stored_bytes;
+	uint64_t memory_bytes; /* of what waits, and to compress it */
 	uint64_t skipped, incomplete;
 	int error;       /* why nothing can be recorded now: a positive errno; 0 */
 	int rules_error; /* why .shfsignore is not followed, likewise */
 };
 
 struct shfs_mount {
-	char *dir;    /* where it is mounted, as bytes */
-	char *source; /* of it, as the table of mounts has it; NULL */
-	int mount_id; /* negative: it is a watch, without a FUSE layer; */
-	dev_t dev;    /* of the mount; of the directory of a watch, */
-	ino_t ino;    /* with this */
+	char *dir;     /* where it is mounted, as bytes */
+	char *source;  /* of it, as the table of mounts has it; NULL */
+	int mount_id;  /* negative: it is a watch, without a FUSE layer; */
+	int parent_id; /* of the mount that it was put on */
+	dev_t dev;     /* of the mount; of the directory of a watch, */
+	ino_t ino;     /* with this */
 	uid_t owner;
 	/* 0: the daemon answered, and status holds what it said; -ETIMEDOUT: it hangs;
 	 * -ENOTCONN: it is dead; not asked: -EACCES: it is somebody else's; -EXDEV: it
@@ -78,6 +80,18 @@ const struct shfs_mount *shfs_mounts_at(const struct shfs_mounts *mounts,
 const struct shfs_mount *shfs_mounts_around(const struct shfs_mounts *mounts,
                                             const char *path);
 
+/* Of all mounts: the one that an absolute path leads into, as the kernel follows it;
+ * NULL. What is mounted over a directory hides what was mounted inside before. */
+const struct shfs_mount *shfs_mounts_lead(const struct shfs_mounts *all,
+                                          const char *path);
+
+/* Where the mount of shfs is that a path leads into, allocated; NULL if it leads into
+ * none. */
+char *shfs_mounts_over(const char *path);
+
+/* The mount did not answer, being dead: does its guardian take it away? */
+bool shfs_mount_goes(const struct shfs_mount *mount);
+
 /* Is it one without a FUSE layer? */
 static inline bool shfs_mount_is_watch(const struct shfs_mount *mount)
 {
@@ -93,3 +107,11 @@ bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_pa
  * with one warning. Returns how many those were.
  */
 int shfs_mounts_sync(const char *store_path);
+
+/*
+ * As above, and each has begun a new segment of its journal (store/capture.h): their
+ * names are appended to segments, each with a NUL. 0; -EBUSY: one could not, and is
+ * named; or why its disk takes nothing (shfs_takes_nothing).
+ */
+_must_check_ int shfs_mounts_seal(const char *store_path, struct shfs_buf *segments,
+                                  char **busy);

@@ -682,7 +682,7 @@ def test_doctor_names_the_line_that_lacks(sandbox, shfs):
     sandbox.write_outside(sandbox.home + "/.bashrc", '# eval "$(shfs init bash)"\n')
     doctor = shfs("doctor").stdout
     assert "warn  bash: ~/.bashrc does not load the hook" in doctor
-    assert "fix: echo 'eval \"$(shfs init bash)\"' >>" in doctor
+    assert "fix: echo 'command -v shfs >/dev/null && eval \"$(shfs init bash)\"' >>" in doctor
 
 
 def test_damaged_index(sandbox, shfs, mounted_cli):
