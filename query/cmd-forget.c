@@ -18,7 +18,7 @@
 
 static struct shfs_filter commands, files; /* conditions on commands; on what they used */
 static struct {
-	bool dry_run, yes, json;
+	bool dry_run, yes, json, everywhere;
 } opts;
 
 /* One look at the journal: what is meant, and what goes with it. */
@@ -29,9 +29,12 @@ struct job {
 	int argc;
 	char **argv;
 	struct shfs_forget *forget;
+	struct shfs_forget_beside beside;
 	struct shfs_index *index;
+	char *busy;       /* a mount that does not do what it is to */
 	bool of_commands; /* there are conditions on them */
-	int64_t *ids;     /* the commands that these mean, sorted */
+	bool of_files;    /* likewise, or files are named */
+	int64_t *ids;     /* the commands (or processes) that these mean, sorted */
 	size_t n_ids;
 	struct shfs_forget_stats stats;
 	bool show, finished; /* finished: one that was interrupted */
@@ -56,20 +59,12 @@ static int refuse(const char *what, const char *name, const char *hint)
 	return SHFS_EXIT_REFUSED;
 }
 
-static int check_mounts(struct job *j)
+static int seal(void *arg, struct shfs_buf *segments)
 {
-	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
-	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, j->store->path, &mounts);
+	struct job *j = arg;
 
-	for (size_t i = 0; i < mounts.n && !r; i++) {
-		const struct shfs_mount *m = &mounts.list[i];
-
-		if (shfs_mount_is_of_store(m, j->store->path) || m->error == -ETIMEDOUT)
-			return refuse("the store is in use by the mount ", m->dir,
-			              "shfs umount it first, and mount it again "
-			              "afterwards");
-	}
-	return r ? shfs_fail_index(j->index, r) : 0;
+	free(TAKE_PTR(j->busy));
+	return shfs_mounts_seal(j->store->path, segments, &j->busy);
 }
 
 /* A producer of another machine, or of a container, may be alive. */
@@ -77,9 +72,8 @@ static int check_producers(struct job *j)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(j->index,
-	                       "SELECT host || ':' || root FROM v_producer p"
-	                       " WHERE end_ns IS NULL AND NOT EXISTS (SELECT 1 FROM"
-	                       " v_gap g WHERE g.producer_id = p.producer_id)",
+	                       "SELECT host || ':' || root FROM v_producer"
+	                       " WHERE end_ns IS NULL AND dead = 0",
 	                       &rows);
 
 	if (!r)
@@ -91,12 +85,41 @@ static int check_producers(struct job *j)
 	return r ? shfs_fail_index(j->index, r) : 0;
 }
 
+static int refuse_unlocked(const struct job *j)
+{
+	_cleanup_free_ char *over = shfs_mounts_over(j->store->path);
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	if (!over)
+		return refuse("the store is on a network file system, where nothing can "
+		              "be locked",
+		              "", "end all mounts on all machines first");
+	shfs_show_directory(&shown, over);
+	shfs_error("nothing is forgotten: the store is inside the mount %s", shown.data);
+	shfs_hint("shfs umount %s first", shown.data);
+	return SHFS_EXIT_REFUSED;
+}
+
 static int fail(struct job *j, int error)
 {
+	if (error == -EBUSY && j->busy)
+		return refuse("no answer from the mount ", j->busy,
+		              "shfs umount it first, and mount it again afterwards");
 	if (error == -EBUSY)
-		return refuse("something records into the store, or uses its index, just "
-		              "now",
-		              "", "shfs status shows what is mounted; else try again");
+		return refuse("a prune, repair or another forget is at work, or "
+		              "something uses the index, just now",
+		              "", "try again");
+	if (error == -EINPROGRESS)
+		return refuse("some of it may still be recorded, by somebody who cannot "
+		              "be asked",
+		              "", "end that recording first: of a container, say");
+	if (error == -EOPNOTSUPP)
+		return refuse_unlocked(j);
+	if (error == -ENOSPC || error == -EDQUOT) {
+		shfs_error("it is not forgotten yet: %s", strerror(-error));
+		shfs_hint("shfs prune makes room where there is none; then forget again");
+		return SHFS_EXIT_FAILURE;
+	}
 	if (error == -EPROTONOSUPPORT)
 		return refuse("a newer shfs wrote some of the journal", "",
 		              "use that version");
@@ -115,14 +138,15 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int show_command(struct job *j, int64_t command_id)
+static int show_entry(struct job *j, bool is_process, int64_t id)
 {
-	_cleanup_entry_ struct shfs_entry e = { 0 };
+	_cleanup_entry_ struct shfs_entry e = { .is_process = is_process };
 	int r;
 
 	if (!j->show || j->shown++ >= SHOWN_MAX)
 		return 0;
-	r = shfs_command_load(j->index, command_id, &e.command);
+	r = is_process ? shfs_process_load(j->index, id, &e.process)
+	               : shfs_command_load(j->index, id, &e.command);
 	if (r > 0)
 		r = shfs_entry_show_head(j->index, shfs_style_of(j->ctx), &e,
 		                         shfs_show_columns(), &j->out);
@@ -153,9 +177,9 @@ static int take_commands(struct job *j, bool whole)
 		                                       : SHFS_FORGET_COMMAND,
 		                            id)
 		          : 0;
-		if (!r && whole && !is_process)
-			r = show_command(j, id);
-		if (r || is_process)
+		if (!r && whole)
+			r = show_entry(j, is_process, id);
+		if (r || is_process != commands.no_command)
 			continue;
 		if (!MAKE_ROOM(j->ids, j->n_ids, cap))
 			return -ENOMEM;
@@ -166,10 +190,12 @@ static int take_commands(struct job *j, bool whole)
 	return r;
 }
 
-static bool is_meant(const struct job *j, int64_t command_id)
+static bool is_meant(const struct job *j, int64_t command_id, int64_t process_id)
 {
-	return !j->of_commands || (j->n_ids && bsearch(&command_id, j->ids, j->n_ids,
-	                                               sizeof(command_id), compare));
+	int64_t id = commands.no_command ? process_id : command_id;
+
+	return !j->of_commands ||
+	       (j->n_ids && bsearch(&id, j->ids, j->n_ids, sizeof(id), compare));
 }
 
 static void show_file(struct job *j, const char *path, int64_t n)
@@ -185,7 +211,7 @@ static int take_uses(struct job *j, int64_t file_id, int64_t n)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open(j->index,
-	                       "SELECT access_id, command_id FROM v_access"
+	                       "SELECT access_id, command_id, process_id FROM v_access"
 	                       " WHERE (file_id = ?1 OR file2_id = ?1) AND"
 	                       " (seen_version_id = ?1 << 32 | ?2"
 	                       " OR made_version_id = ?1 << 32 | ?2)",
@@ -196,7 +222,7 @@ static int take_uses(struct job *j, int64_t file_id, int64_t n)
 	if (!r)
 		r = shfs_rows_bind_int(rows, 2, n);
 	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = is_meant(j, shfs_rows_int(rows, 1))
+		r = is_meant(j, shfs_rows_int(rows, 1), shfs_rows_int(rows, 2))
 		            ? shfs_forget_add(j->forget, SHFS_FORGET_ACCESS,
 		                              shfs_rows_int(rows, 0))
 		            : 0;
@@ -218,12 +244,12 @@ static int take_versions(struct job *j)
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r;
 
-	shfs_buf_str(&q.sql, "SELECT v.file_id, v.n, v.command_id, v.path"
+	shfs_buf_str(&q.sql, "SELECT v.file_id, v.n, v.command_id, v.path, v.process_id"
 	                     " FROM v_version v WHERE 1");
 	shfs_filter_files(&files, &q, "v.file_id");
 	r = shfs_query_open(&q, j->index, &rows);
 	while (!r && (r = shfs_rows_next(rows)) > 0)
-		r = is_meant(j, shfs_rows_int(rows, 2))
+		r = is_meant(j, shfs_rows_int(rows, 2), shfs_rows_int(rows, 4))
 		            ? take_version(j, shfs_rows_int(rows, 0),
 		                           shfs_rows_int(rows, 1),
 		                           shfs_rows_text(rows, 3))
@@ -238,9 +264,8 @@ static int take_accesses(struct job *j)
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int id = shfs_query_int(&q, 0), r;
 
-	shfs_buf_printf(&q.sql,
-	                "SELECT a.access_id FROM v_access a WHERE a.command_id = ?%d",
-	                id);
+	shfs_buf_printf(&q.sql, "SELECT a.access_id FROM v_access a WHERE a.%s = ?%d",
+	                commands.no_command ? "process_id" : "command_id", id);
 	shfs_filter_files(&files, &q, "+a.file_id");
 	r = shfs_query_open(&q, j->index, &rows);
 	for (size_t i = 0; i < j->n_ids && !r; i++) {
@@ -316,17 +341,17 @@ static void job_end(struct job *j)
 	j->n_ids = j->shown = 0;
 }
 
-/* alone: to forget it. */
-static int job_begin(struct job *j, bool alone)
+static int job_begin(struct job *j, bool to_forget)
 {
-	int r = shfs_forget_open(j->store, j->hook_dir, alone, &j->forget);
+	int r = shfs_forget_open(j->store, j->hook_dir, to_forget ? &j->beside : NULL,
+	                         &j->forget);
 	size_t n = files.n;
 	int code = 0;
 
 	if (r)
 		return fail(j, r);
 	j->index = shfs_forget_index(j->forget);
-	if (alone)
+	if (to_forget && shfs_forget_is_alone(j->forget))
 		code = check_producers(j);
 	for (int i = 0; i < j->argc && !code; i++)
 		code = take_operand(j, j->argv[i]);
@@ -334,6 +359,8 @@ static int job_begin(struct job *j, bool alone)
 		code = shfs_filter_resolve(&files, j->ctx, j->index);
 	r = code ? 0 : take_all(j);
 	shfs_filter_cut(&files, n);
+	if (opts.everywhere)
+		shfs_forget_everywhere(j->forget);
 	if (!code && !r)
 		r = shfs_forget_measure(j->forget, &j->stats);
 	return r ? fail(j, r) : code;
@@ -344,7 +371,7 @@ static int check_any(const struct job *j)
 {
 	const struct shfs_forget_stats *s = &j->stats;
 
-	if (s->commands || s->accesses || s->versions)
+	if (s->commands || s->processes || s->accesses || s->versions)
 		return 0;
 	if (j->finished)
 		return -1;
@@ -361,8 +388,10 @@ static int say_json(const struct job *j, bool done)
 	shfs_json_begin(&json, "forget");
 	shfs_json_bool(&json, "done", done);
 	shfs_json_int(&json, "commands", (int64_t)j->stats.commands);
+	shfs_json_int(&json, "processes", (int64_t)j->stats.processes);
 	shfs_json_int(&json, "accesses", (int64_t)j->stats.accesses);
 	shfs_json_int(&json, "versions", (int64_t)j->stats.versions);
+	shfs_json_int(&json, "elsewhere", (int64_t)j->stats.elsewhere);
 	shfs_json_int(&json, "objects", (int64_t)j->stats.objects);
 	shfs_json_int(&json, "bytes", (int64_t)j->stats.bytes);
 	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
@@ -370,12 +399,15 @@ static int say_json(const struct job *j, bool done)
 
 static void count(struct shfs_buf *out, const struct shfs_forget_stats *s)
 {
+	shfs_buf_printf(out, "%" PRIu64 " command%s, ", s->commands, plural(s->commands));
+	if (s->processes)
+		shfs_buf_printf(out, "%" PRIu64 " process%s of no command, ",
+		                s->processes, s->processes == 1 ? "" : "es");
 	shfs_buf_printf(out,
-	                "%" PRIu64 " command%s, %" PRIu64 " access%s, %" PRIu64
-	                " version%s; %" PRIu64 " content%s, ",
-	                s->commands, plural(s->commands), s->accesses,
-	                s->accesses == 1 ? "" : "es", s->versions, plural(s->versions),
-	                s->objects, plural(s->objects));
+	                "%" PRIu64 " access%s, %" PRIu64 " version%s; %" PRIu64
+	                " content%s, ",
+	                s->accesses, s->accesses == 1 ? "" : "es", s->versions,
+	                plural(s->versions), s->objects, plural(s->objects));
 	shfs_show_size(out, s->bytes);
 }
 
@@ -393,13 +425,63 @@ static int say(struct job *j, FILE *to, const char *what)
 	return SHFS_EXIT_OK;
 }
 
-static bool is_yes(void)
+/* What else holds the contents of the files that are meant. */
+static int say_elsewhere(struct job *j, FILE *to)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	size_t n;
+	const int64_t *ids = shfs_forget_elsewhere(j->forget, &n);
+	int r = 0;
+
+	for (size_t i = 0; i < MIN(n, (size_t)SHOWN_MAX) && !r; i++) {
+		_cleanup_rows_ struct shfs_rows *rows = NULL;
+
+		r = shfs_rows_open(j->index, "SELECT path FROM v_path WHERE file_id = ?",
+		                   &rows);
+		if (!r)
+			r = shfs_rows_bind_int(rows, 1, ids[i] >> 32);
+		if (!r)
+			r = shfs_rows_next(rows);
+		if (r > 0) {
+			shfs_buf_str(&out, "elsewhere: ");
+			shfs_show_version(&out, shfs_rows_text(rows, 0),
+			                  ids[i] & UINT32_MAX);
+			shfs_buf_char(&out, '\n');
+			r = 0;
+		}
+	}
+	if (n > SHOWN_MAX)
+		shfs_buf_printf(&out, "… and %zu more\n", n - SHOWN_MAX);
+	if (r || out.failed)
+		return fail(j, r ? r : -ENOMEM);
+	fprintf(to, "%sthe same content stays in %zu version%s elsewhere\n",
+	        out.data ? out.data : "", n, plural(n));
+	return SHFS_EXIT_OK;
+}
+
+static bool is_yes(const char *question)
 {
 	char answer[16];
 
-	fputs("Forget this? It cannot be brought back. [y/N] ", stderr);
+	fputs(question, stderr);
 	return fgets(answer, sizeof(answer), stdin) &&
 	       (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static int ask(struct job *j)
+{
+	int code = SHFS_EXIT_OK;
+
+	if (j->of_files && j->stats.elsewhere)
+		code = say_elsewhere(j, stderr);
+	if (code)
+		return code;
+	if (j->of_files && j->stats.elsewhere)
+		opts.everywhere = is_yes("Forget it there, too? [y/N] ");
+	if (is_yes("Forget this? It cannot be brought back. [y/N] "))
+		return SHFS_EXIT_OK;
+	shfs_error("nothing is forgotten");
+	return SHFS_EXIT_REFUSED;
 }
 
 /* Shows it. 0: go on; an exit code, or -1: all is said. */
@@ -411,16 +493,16 @@ static int preview(struct job *j)
 	code = job_begin(j, false);
 	if (!code)
 		code = check_any(j);
+	if (!code && opts.dry_run && !opts.json && j->of_files && j->stats.elsewhere)
+		code = say_elsewhere(j, stdout);
 	if (!code && opts.dry_run)
 		code = (opts.json ? say_json(j, false)
 		                  : say(j, stdout, "would be forgotten"))
 		               ?: -1;
 	if (!code && !opts.dry_run) {
-		code = check_mounts(j) ?: say(j, stderr, "this is to be forgotten");
-		if (!code && !is_yes()) {
-			shfs_error("nothing is forgotten");
-			code = SHFS_EXIT_REFUSED;
-		}
+		code = say(j, stderr, "this is to be forgotten");
+		if (!code)
+			code = ask(j);
 	}
 	job_end(j);
 	return code;
@@ -428,11 +510,10 @@ static int preview(struct job *j)
 
 static int do_it(struct job *j)
 {
-	int r, code = check_mounts(j);
+	int r, code;
 
 	j->show = false;
-	if (!code)
-		code = job_begin(j, true);
+	code = job_begin(j, true);
 	if (!code)
 		code = check_any(j);
 	if (code)
@@ -446,20 +527,21 @@ static int do_it(struct job *j)
 	}
 	if (r)
 		return fail(j, r);
+	if (j->of_files && j->stats.elsewhere && !opts.json)
+		shfs_hint("the same content stays in %" PRIu64
+		          " version%s elsewhere: --everywhere takes it there, too",
+		          j->stats.elsewhere, plural(j->stats.elsewhere));
 	return opts.json ? say_json(j, true) : say(j, stdout, "forgotten");
 }
 
 /* One that was interrupted. */
 static int finish(struct job *j)
 {
-	int r = shfs_forget_pending(j->store), code;
+	int r = shfs_forget_pending(j->store);
 
 	if (r <= 0)
 		return r ? fail(j, r) : 0;
-	code = check_mounts(j);
-	if (code)
-		return code;
-	r = shfs_forget_finish(j->store, j->hook_dir);
+	r = shfs_forget_finish(j->store, j->hook_dir, &j->beside);
 	if (r)
 		return fail(j, r);
 	shfs_warn("what an earlier shfs forget had begun is complete now");
@@ -471,6 +553,21 @@ static int finish(struct job *j)
 
 static bool resume;
 
+/* --content FILE is read before what counts as past: a mount would tell of it. */
+static int read_contents(struct job *j)
+{
+	size_t n = files.n;
+	int code = 0;
+
+	if (!shfs_filter_text(&files, SHFS_FILTER_CONTENT))
+		return 0;
+	if (!shfs_context_index(j->ctx, &code))
+		return code;
+	code = shfs_filter_resolve(&files, j->ctx, shfs_context_index(j->ctx, &code));
+	shfs_filter_cut(&files, n);
+	return code;
+}
+
 static int forget(struct job *j)
 {
 	int code = finish(j);
@@ -480,8 +577,10 @@ static int forget(struct job *j)
 	code = shfs_filter_split(&commands, &files);
 	if (code)
 		return fail(j, code);
-	j->of_commands = commands.n;
-	if (opts.dry_run || !opts.yes)
+	j->of_commands = commands.n || commands.no_command;
+	j->of_files = files.n || j->argc;
+	code = read_contents(j);
+	if (!code && (opts.dry_run || !opts.yes))
 		code = preview(j);
 	if (!code)
 		code = do_it(j);
@@ -494,15 +593,21 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	struct job j = { .ctx = ctx, .argc = argc, .argv = argv };
 	int code = SHFS_EXIT_OK;
 
-	if (!commands.n && !argc && !resume) {
+	if (!commands.n && !commands.no_command && !argc && !resume) {
 		shfs_error("forget what? Name files, or say which commands");
 		shfs_hint("shfs help forget");
+		return SHFS_EXIT_USAGE;
+	}
+	if (commands.no_command && !shfs_filter_fits_processes(&commands)) {
+		shfs_error("--no-command: a process of no command has no id, no session "
+		           "and no status");
 		return SHFS_EXIT_USAGE;
 	}
 	if (!opts.yes && !opts.dry_run && !resume && !isatty(STDIN_FILENO)) {
 		shfs_error("without a terminal to ask, --yes or --dry-run is needed");
 		return SHFS_EXIT_USAGE;
 	}
+	j.beside = (struct shfs_forget_beside){ seal, &j };
 	j.store = shfs_context_store(ctx, false, &code);
 	if (!j.store)
 		return code;
@@ -510,6 +615,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	j.hook_dir = shfs_runtime_hook_dir(j.store->path);
 	code = forget(&j);
 	free(j.hook_dir);
+	free(j.busy);
 	shfs_filter_free(&commands);
 	shfs_filter_free(&files);
 	return code;
@@ -520,7 +626,11 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 {
 	int code = shfs_filter_option(&commands, opt, value);
 
-	if (!strcmp(opt->name, "dry-run"))
+	if (!strcmp(opt->name, "no-command"))
+		commands.no_command = true;
+	else if (!strcmp(opt->name, "everywhere"))
+		opts.everywhere = true;
+	else if (!strcmp(opt->name, "dry-run"))
 		opts.dry_run = true;
 	else if (!strcmp(opt->name, "yes"))
 		opts.yes = true;
@@ -533,6 +643,9 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 static const struct shfs_option options[] = {
 	SHFS_FILTER_OPTIONS,
+	{ "no-command", 0, NULL,
+	  "processes of no command (of cron, an IDE), with their arguments" },
+	{ "everywhere", 0, NULL, "also where the same content has another name" },
 	{ "dry-run", 'n', NULL, "only say what would go, and how many bytes" },
 	{ "yes", 'y', NULL, "do not ask" },
 	{ "resume", 0, NULL, "only complete one that was interrupted" },
@@ -552,9 +665,12 @@ const struct shfs_command shfs_cmd_forget = {
 		"means its versions and uses, whoever's; so do --name, --content, "
 		"--size\n"
 		"and --modified-*. Both mean what these commands did with these files.\n"
+		"--no-command means processes that belong to no command; --grep is of\n"
+		"their arguments then.\n"
 		"Contents that nothing names any more are removed. No file of yours is\n"
-		"touched. Nothing may record into the store meanwhile: shfs umount "
-		"first.",
+		"touched. Mounts go on recording meanwhile; what is done with a file "
+		"that\n"
+		"is still there is recorded as ever.",
 	.alone = true,
 	.options = options,
 	.max_args = -1,

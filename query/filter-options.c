@@ -7,6 +7,7 @@
 #include "common/io.h"
 #include "common/quote.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <regex.h>
@@ -39,6 +40,58 @@ static const struct {
 	{ "modified-since", SHFS_FILTER_MODIFIED_SINCE },
 	{ "modified-until", SHFS_FILTER_MODIFIED_UNTIL },
 };
+
+/* --- values --- */
+
+int shfs_filter_add_size(struct shfs_filter *f, const char *text)
+{
+	const char *dots = strstr(text, "..");
+	_cleanup_free_ char *from = dots ? strndup(text, (size_t)(dots - text)) : NULL;
+	uint64_t min = 0, max = INT64_MAX;
+	int r = 0;
+
+	if (from) {
+		r = *from ? shfs_config_parse_size(from, &min) : 0;
+		if (!r && dots[2])
+			r = shfs_config_parse_size(dots + 2, &max);
+		if (!*from && !dots[2])
+			r = -EINVAL;
+	} else if (*text == '+') {
+		r = shfs_config_parse_size(text + 1, &min);
+	} else if (*text == '-') {
+		r = shfs_config_parse_size(text + 1, &max);
+	} else {
+		r = shfs_config_parse_size(text, &min);
+		max = min;
+	}
+	if (r || min > max || max > INT64_MAX)
+		return r ? r : -EINVAL;
+	r = shfs_filter_add_int(f, SHFS_FILTER_SIZE_MIN, (int64_t)min);
+	return r ? r : shfs_filter_add_int(f, SHFS_FILTER_SIZE_MAX, (int64_t)max);
+}
+
+int shfs_filter_add_status(struct shfs_filter *f, const char *text)
+{
+	enum shfs_filter_kind kind = SHFS_FILTER_STATUS;
+	char *end;
+	long value;
+
+	if (!strcmp(text, "ok"))
+		return shfs_filter_add_int(f, kind, 0);
+	if (!strcmp(text, "fail"))
+		return shfs_filter_add_int(f, SHFS_FILTER_NOT_STATUS, 0);
+	if (*text == '!') {
+		kind = SHFS_FILTER_NOT_STATUS;
+		text++;
+	}
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (*end || errno || value > 255)
+		return -EINVAL;
+	return shfs_filter_add_int(f, kind, value);
+}
 
 static int add_regex(struct shfs_filter *f, const struct shfs_option *opt,
                      const char *value)

@@ -180,56 +180,6 @@ int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const cha
 	return r;
 }
 
-int shfs_filter_add_size(struct shfs_filter *f, const char *text)
-{
-	const char *dots = strstr(text, "..");
-	_cleanup_free_ char *from = dots ? strndup(text, (size_t)(dots - text)) : NULL;
-	uint64_t min = 0, max = INT64_MAX;
-	int r = 0;
-
-	if (from) {
-		r = *from ? shfs_config_parse_size(from, &min) : 0;
-		if (!r && dots[2])
-			r = shfs_config_parse_size(dots + 2, &max);
-		if (!*from && !dots[2])
-			r = -EINVAL;
-	} else if (*text == '+') {
-		r = shfs_config_parse_size(text + 1, &min);
-	} else if (*text == '-') {
-		r = shfs_config_parse_size(text + 1, &max);
-	} else {
-		r = shfs_config_parse_size(text, &min);
-		max = min;
-	}
-	if (r || min > max || max > INT64_MAX)
-		return r ? r : -EINVAL;
-	r = shfs_filter_add_int(f, SHFS_FILTER_SIZE_MIN, (int64_t)min);
-	return r ? r : shfs_filter_add_int(f, SHFS_FILTER_SIZE_MAX, (int64_t)max);
-}
-
-int shfs_filter_add_status(struct shfs_filter *f, const char *text)
-{
-	enum shfs_filter_kind kind = SHFS_FILTER_STATUS;
-	char *end;
-	long value;
-
-	if (!strcmp(text, "ok"))
-		return shfs_filter_add_int(f, kind, 0);
-	if (!strcmp(text, "fail"))
-		return shfs_filter_add_int(f, SHFS_FILTER_NOT_STATUS, 0);
-	if (*text == '!') {
-		kind = SHFS_FILTER_NOT_STATUS;
-		text++;
-	}
-	if (!isdigit((unsigned char)*text))
-		return -EINVAL;
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (*end || errno || value > 255)
-		return -EINVAL;
-	return shfs_filter_add_int(f, kind, value);
-}
-
 static const struct shfs_filter_item *last_item(const struct shfs_filter *f,
                                                 enum shfs_filter_kind kind)
 {
@@ -283,6 +233,24 @@ int64_t shfs_filter_int(const struct shfs_filter *f, enum shfs_filter_kind kind)
 	return item ? item->value : 0;
 }
 
+bool shfs_filter_is_of_place(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		switch (f->items[i].kind) {
+		case SHFS_FILTER_SINCE:
+		case SHFS_FILTER_UNTIL:
+		case SHFS_FILTER_HOST:
+		case SHFS_FILTER_PATH:
+		case SHFS_FILTER_READ:
+		case SHFS_FILTER_WROTE:
+			break;
+		default:
+			return false;
+		}
+	}
+	return true;
+}
+
 const char *shfs_filter_text(const struct shfs_filter *f, enum shfs_filter_kind kind)
 {
 	const struct shfs_filter_item *item = last_item(f, kind);
@@ -313,6 +281,7 @@ struct half {
 	const char *row; /* the column that names it in v_access and v_version */
 	const char *id;  /* the same in its own view */
 	const char *begin;
+	const char *text;
 	const char *all;  /* the beginning of one more list of them */
 	const char *busy; /* it has accesses that are shown with it */
 };
@@ -321,6 +290,7 @@ static const struct half commands = {
 	"command_id",
 	"c.command_id",
 	"c.begin_ns",
+	"c.text",
 	" UNION ALL SELECT c.command_id FROM v_command c",
 	" AND EXISTS (SELECT 1 FROM v_access a WHERE a.command_id = c.command_id)",
 };
@@ -328,6 +298,7 @@ static const struct half processes = {
 	"process_id",
 	"c.process_id",
 	"c.first_ns",
+	"words(c.argv)",
 	" UNION ALL SELECT c.process_id FROM v_loose_process c",
 	/* A shell's process belongs to no command; what it did itself may. */
 	" AND c.n_accesses > 0"
@@ -695,10 +666,10 @@ static void condition(const struct shfs_filter *f, struct shfs_query *q,
 		shfs_buf_printf(sql, "%s < ?%d", h->begin, n);
 		break;
 	case SHFS_FILTER_GREP:
-		shfs_buf_printf(sql, "instr(c.text, ?%d) > 0", n);
+		shfs_buf_printf(sql, "instr(%s, ?%d) > 0", h->text, n);
 		break;
 	case SHFS_FILTER_REGEX:
-		shfs_buf_printf(sql, "c.text REGEXP ?%d", n);
+		shfs_buf_printf(sql, "%s REGEXP ?%d", h->text, n);
 		break;
 	case SHFS_FILTER_CWD:
 		shfs_sql_below(sql, "c.cwd", n);
@@ -759,12 +730,25 @@ static void any_of(const struct shfs_filter *f, struct shfs_query *q,
 		shfs_buf_char(&q->sql, ')');
 }
 
+/* What failed has often touched no file because of that. */
+static bool asks_for_failures(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->items[i].kind ==
+		    (f->items[i].value ? SHFS_FILTER_STATUS : SHFS_FILTER_NOT_STATUS))
+			return true;
+	return false;
+}
+
 /* All items are to hold; of paths and of commands, any. */
 static void conditions(const struct shfs_filter *f, struct shfs_query *q,
                        const struct half *h)
 {
 	bool is_command = h == &commands;
-	const char *busy = f->all && is_command ? "" : h->busy;
+	bool all = f->all || asks_for_failures(f);
+	const char *busy = all && is_command ? ""
+	                   : f->no_command   ? " AND NOT c.shell"
+	                                     : h->busy;
 
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->items[i].kind == SHFS_FILTER_PATH ||
@@ -781,13 +765,11 @@ static void conditions(const struct shfs_filter *f, struct shfs_query *q,
 	any_of(f, q, h, busy, SHFS_FILTER_PATH);
 }
 
-/* Processes have no text, no status and are in no session. */
-static bool wants_processes(const struct shfs_filter *f)
+/* Processes have no id, no status and are in no session. */
+bool shfs_filter_fits_processes(const struct shfs_filter *f)
 {
 	for (size_t i = 0; i < f->n; i++) {
 		switch (f->items[i].kind) {
-		case SHFS_FILTER_GREP:
-		case SHFS_FILTER_REGEX:
 		case SHFS_FILTER_COMMAND:
 		case SHFS_FILTER_SESSION:
 		case SHFS_FILTER_STATUS:
@@ -797,7 +779,13 @@ static bool wants_processes(const struct shfs_filter *f)
 			break;
 		}
 	}
-	return f->all || names_files(f);
+	return true;
+}
+
+static bool wants_processes(const struct shfs_filter *f)
+{
+	return (f->all || names_files(f)) && shfs_filter_fits_processes(f) &&
+	       !last_item(f, SHFS_FILTER_GREP) && !last_item(f, SHFS_FILTER_REGEX);
 }
 
 #define FEW_FILES  100
@@ -942,16 +930,21 @@ int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index)
 
 int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
 {
-	bool both = wants_processes(f);
+	bool both = !f->no_command && wants_processes(f);
 	const char *way = f->reverse ? "" : " DESC";
 
 	lists(f, q);
-	shfs_buf_str(&q->sql, "SELECT 0 AS kind, c.command_id AS id, c.begin_ns AS time"
-	                      " FROM v_command c WHERE 1");
-	conditions(f, q, &commands);
-	if (both) {
-		shfs_buf_str(&q->sql, " UNION ALL SELECT 1, c.process_id, c.first_ns"
-		                      " FROM v_loose_process c WHERE 1");
+	if (!f->no_command) {
+		shfs_buf_str(&q->sql, "SELECT 0 AS kind, c.command_id AS id,"
+		                      " c.begin_ns AS time FROM v_command c WHERE 1");
+		conditions(f, q, &commands);
+	}
+	if (both)
+		shfs_buf_str(&q->sql, " UNION ALL ");
+	if (both || f->no_command) {
+		shfs_buf_str(&q->sql, "SELECT 1 AS kind, c.process_id AS id,"
+		                      " c.first_ns AS time FROM v_loose_process c"
+		                      " WHERE 1");
 		conditions(f, q, &processes);
 	}
 	/* Of commands alone in the order of their index, so that the first come at once.

@@ -57,10 +57,12 @@ enum shfs_filter_kind {
 struct shfs_filter {
 	struct shfs_filter_item *items;
 	size_t n, cap;
-	bool all; /* also commands that touched no files, and processes without a command
-	           */
-	bool reverse;  /* oldest first */
-	int64_t limit; /* 0: none */
+	bool all; /* also commands that touched no files and did not fail, and processes
+	           * without a command */
+	bool no_command; /* only these processes, with or without accesses; a text is one
+	                  * of their arguments */
+	bool reverse;    /* oldest first */
+	int64_t limit;   /* 0: none */
 };
 
 /* -ENOMEM; -EINVAL for what cannot be a value of that kind. */
@@ -75,6 +77,12 @@ _must_check_ int shfs_filter_add_size(struct shfs_filter *filter, const char *te
 /* Keeps the first n items. */
 void shfs_filter_cut(struct shfs_filter *filter, size_t n);
 void shfs_filter_free(struct shfs_filter *filter);
+
+/* Does it ask for all that was done at a time, on a host, with some paths? */
+bool shfs_filter_is_of_place(const struct shfs_filter *filter);
+
+/* Are all conditions such that a process without a command can meet them? */
+bool shfs_filter_fits_processes(const struct shfs_filter *filter);
 
 /* The last one's value; 0, NULL: there is none. */
 int64_t shfs_filter_int(const struct shfs_filter *filter, enum shfs_filter_kind kind);

@@ -164,12 +164,24 @@ static int file_of(struct shfs_ingest *ing, struct shfs_bytes rel, struct shfs_b
 /* --- the records of a segment --- */
 
 /* A use that began before the path went away does not bring it back. */
-static void mark_present(struct shfs_file *f, int64_t begin_ns)
+static void mark_present(struct shfs_ingest *ing, struct shfs_file *f, int64_t begin_ns)
 {
 	if (f->present || begin_ns <= f->last_ns)
 		return;
 	f->present = true;
-	f->dirty = true;
+	shfs_file_changed(ing, f);
+}
+
+/* Another file that was at the path may still be written to. */
+static void note_created(struct shfs_ingest *ing, const struct shfs_rec_access *in,
+                         struct shfs_file *f)
+{
+	int64_t begin_ns = sane_time(in->begin).real_ns;
+
+	if (!(in->flags & SHFS_ACCESS_CREATED) || !f->versions || begin_ns <= f->since_ns)
+		return;
+	f->since_ns = begin_ns;
+	shfs_file_changed(ing, f);
 }
 
 /* now: the content was looked at when the record was made, so that it tells whether there
@@ -188,34 +200,70 @@ static int note_links(struct shfs_ingest *ing, struct shfs_file *f,
 
 #define FLAWED (SHFS_CONTENT_SKIPPED | SHFS_CONTENT_INCOMPLETE)
 
+/* The file has lost its path to another, which may be gone, too: what it holds is no
+ * later state of that path. */
+static bool is_replaced(const struct shfs_rec_access *in, const struct shfs_file *f)
+{
+	return in->flags & SHFS_ACCESS_NAMELESS &&
+	       (f->present || sane_time(in->begin).real_ns < f->since_ns);
+}
+
+/*
+ * What it saw: of the name that the file had when it was opened, if that is another path
+ * by now. One access has one path, so who wrote, too, is not known to have seen that.
+ */
+static int apply_seen(struct shfs_ingest *ing, const struct shfs_rec_access *in,
+                      struct shfs_file *f, struct shfs_access *a)
+{
+	int64_t begin_ns = is_replaced(in, f) ? 0 : sane_time(in->begin).real_ns;
+	struct shfs_sight sight;
+	int r = shfs_version_seen(ing, f, &in->seen, begin_ns, &sight);
+
+	if (r || (shfs_access_is_written(a) && sight.file_id != f->id))
+		return r;
+	a->file_id = sight.file_id;
+	a->seen_n = sight.n;
+	/* of an earlier version it is not known here */
+	a->flawed = sight.n && (sight.file_id != f->id || sight.n != f->versions ||
+	                        f->content.flags & FLAWED);
+	return 0;
+}
+
 /* What it saw and what it left; names that it has. */
 static int apply_contents(struct shfs_ingest *ing, const struct shfs_rec_access *in,
-                          struct shfs_file *f, struct shfs_access *a)
+                          int64_t told_ns, struct shfs_file *f, struct shfs_access *a)
 {
 	struct shfs_time begin = sane_time(in->begin), last = sane_time(in->last);
 	bool written = shfs_access_is_written(a);
+	bool nameless = in->flags & SHFS_ACCESS_NAMELESS;
+	int64_t last_ns = f->last_ns;
 	int r = 0;
 
-	if (!(in->flags & SHFS_ACCESS_NAMELESS)) {
-		mark_present(f, begin.real_ns);
+	if (!nameless) {
+		note_created(ing, in, f);
+		mark_present(ing, f, begin.real_ns);
 		r = note_links(ing, f, written ? &in->made : &in->seen, written, in->dev,
 		               in->ino);
 	} else if (!f->last_ns) {
 		f->present = false; /* it never had a name */
+		shfs_file_changed(ing, f);
 	}
 	if (!r && in->flags & SHFS_ACCESS_READ) {
 		count_content(a, &in->seen);
-		r = shfs_version_seen(ing, f, &in->seen, begin.real_ns, &a->seen_n);
+		r = apply_seen(ing, in, f, a);
 	}
-	/* of an earlier version it is not known here */
-	a->flawed = a->seen_n != f->versions || f->content.flags & FLAWED;
-	a->flawed &= a->seen_n != 0;
 	if (!r && written)
 		count_content(a, &in->made);
 	/* what a file that was replaced held later was never at this path */
-	if (!r && written && !(in->flags & SHFS_ACCESS_NAMELESS && f->present))
+	if (!r && written && !is_replaced(in, f))
 		r = shfs_version_made(ing, f, &in->made, a->access_id, last.real_ns,
 		                      &a->made_n);
+	if (nameless)
+		f->last_ns = last_ns; /* that of its path, which is another's by then */
+	else if (a->made_n)           /* others may have written after this one */
+		f->last_ns = MAX(f->last_ns, MIN(in->made.ctime_ns, told_ns));
+	if (f->last_ns != last_ns)
+		shfs_file_changed(ing, f);
 	return r;
 }
 
@@ -234,7 +282,7 @@ static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
 	if (r)
 		return r;
 	u.access.file_id = f->id;
-	r = apply_contents(ing, in, f, &u.access);
+	r = apply_contents(ing, in, sane_time(rec->time).real_ns, f, &u.access);
 	return r ? r : access_insert(ing, &u, begin.real_ns, rec->time.real_ns);
 }
 
@@ -255,7 +303,7 @@ static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec
 		                     &u.access.seen_n);
 	if (r)
 		return r;
-	shfs_version_unknown(f); /* it is about to change */
+	shfs_version_unknown(ing, f); /* it is about to change */
 	count_content(&u.access, &in->content);
 	if (!u.access.cut && !u.access.torn)
 		return 0;
@@ -274,14 +322,13 @@ static int64_t ctime_of_op(const struct shfs_name_change *c)
 }
 
 /* Operations that leave the names of files alone. */
-static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
-                          struct shfs_access *a)
+static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
 	struct shfs_file *f = c->file;
 	int r = 0;
 
 	f->directory = c->op->directory && c->op->op != SHFS_OP_RMDIR;
-	f->dirty = true;
+	shfs_file_changed(ing, f);
 	switch (c->op->op) {
 	case SHFS_OP_TRUNCATE:
 		r = note_links(ing, f, &c->op->content, true, c->op->dev, c->op->ino);
@@ -293,7 +340,7 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
 		f->directory = c->op->op == SHFS_OP_MKDIR;
 		f->present = true;
 		f->last_ns = c->real_ns;
-		shfs_version_unknown(f);
+		shfs_version_unknown(ing, f);
 		return 0;
 	case SHFS_OP_RMDIR:
 		f->present = false;
@@ -312,15 +359,14 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c,
 		         : shfs_version_metadata(ing, f, ctime_of_op(c),
 		                                 c->op->op == SHFS_OP_UTIMES);
 	case SHFS_OP_SYMLINK:
-		shfs_version_unknown(f);
-		return shfs_string_id(ing, c->op->path2, &a->text_id);
+		shfs_version_unknown(ing, f);
+		return 0;
 	default:
 		return 0;
 	}
 }
 
-static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c,
-                         struct shfs_access *a)
+static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
 	switch (c->op->op) {
 	case SHFS_OP_RENAME:
@@ -332,8 +378,15 @@ static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c,
 	case SHFS_OP_UNLINK:
 		return shfs_version_unlink(ing, c);
 	default:
-		return apply_plain_op(ing, c, a);
+		return apply_plain_op(ing, c);
 	}
+}
+
+/* Of a link, and of what is no file and was removed. */
+static bool is_text(const struct shfs_rec_pathop *op)
+{
+	return op->op == SHFS_OP_SYMLINK ||
+	       ((op->op == SHFS_OP_UNLINK || op->op == SHFS_OP_RMDIR) && op->path2.len);
 }
 
 static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
@@ -353,8 +406,7 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 	int r;
 
 	if (in->op < SHFS_OP_RENAME || in->op > SHFS_OP_XATTR || in->directory > 1 ||
-	    (two && !plausible_path(in->path2)) ||
-	    (in->op == SHFS_OP_SYMLINK && in->path2.len > PATH_BYTES))
+	    (two && !plausible_path(in->path2)) || (!two && in->path2.len > PATH_BYTES))
 		return SHFS_DROPPED;
 	r = file_of(ing, in->path, &ing->path, &c.file);
 	if (!r && two)
@@ -363,7 +415,9 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 		r = find_owner(ing, in->process, &u);
 	c.access_id = a->access_id;
 	if (!r)
-		r = apply_name_op(ing, &c, a);
+		r = apply_name_op(ing, &c);
+	if (!r && is_text(in))
+		r = shfs_string_id(ing, in->path2, &a->text_id);
 	if (r)
 		return r;
 	a->file_id = c.file->id;

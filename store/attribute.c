@@ -12,6 +12,8 @@
 #define LIKELY_NS       100000   /* mostly to this much */
 #define DEPTH_MAX       256
 #define PIDS_PER_SECOND 100000 /* more are hardly handed out */
+#define FEW_PIDS        64     /* one part in so many of all that there are */
+#define SEEN_BEFORE     4096   /* processes */
 
 /* --- times --- */
 
@@ -389,30 +391,97 @@ static bool may_go_round(const struct task *t, int64_t begin_ns, int64_t end_ns)
 	return end_ns - begin_ns >= circle(t) * (SHFS_NSEC_PER_SEC / PIDS_PER_SECOND);
 }
 
-/* One more command of those that may have made t's group. Without an end of its own it
- * ends where the next begins, or at t. */
+/* Commands that may have made t's group: how many of which the pids say so, how many that
+ * all pids may have gone round in, and how many of which nothing is known. */
+struct makers {
+	int fit, long_ones, unknown;
+	bool may_be_another; /* pids may have gone round in the one that fits */
+	struct command only; /* the last one that fits, */
+	uint32_t end_pid;    /* and the last pid of it */
+};
+
+/* One more command. Without an end of its own it ends where the next begins, or at t. */
 static void judge(const struct task *t, const struct command *c,
-                  const struct command *next, int *matches, struct shfs_owner *owner)
+                  const struct command *next, struct makers *m)
 {
 	bool followed = next && next->session_id == c->session_id;
 	uint32_t end = c->ended ? c->end_pid : followed ? next->begin_pid : t->pid;
 	int64_t end_ns = c->ended   ? c->end_boot
 	                 : followed ? next->begin_boot
 	                            : ticks_ns(t->start_ticks);
+	bool is_long = may_go_round(t, c->begin_boot, end_ns);
 
-	switch (may_go_round(t, c->begin_boot, end_ns)
-	                ? -1
-	                : within(t, t->pgid, c->begin_pid, end)) {
+	switch (within(t, t->pgid, c->begin_pid, end)) {
 	case 0:
+		m->long_ones += is_long;
 		return;
 	case 1:
-		++*matches;
-		owner->session_id = c->session_id;
-		owner->command_id = c->id;
+		m->fit++;
+		m->may_be_another = is_long;
+		m->only = *c;
+		m->end_pid = end;
 		return;
 	default:
-		*matches += 2;
+		m->unknown++;
 	}
+}
+
+/* Of the last processes that were forked before: had one this group? */
+static int was_there_before(struct shfs_index *index, const struct task *t,
+                            const struct command *c)
+{
+	int64_t found;
+
+	return shfs_sql_int(index, &found,
+	                    "SELECT 1 FROM (SELECT pid, pgid FROM task WHERE boot_id = ?1"
+	                    "  AND start_ticks < ?2 ORDER BY start_ticks DESC LIMIT ?3)"
+	                    " WHERE pid + pgid = ?4 LIMIT 1",
+	                    shfs_arg_int(t->boot_id),
+	                    shfs_arg_int(c->begin_boot / TICK_NS - 1),
+	                    shfs_arg_int(SEEN_BEFORE), shfs_arg_int(t->pgid));
+}
+
+/* Was t forked while the command ran? */
+static int is_forked_in(struct shfs_index *index, const struct task *t,
+                        const struct command *c)
+{
+	struct boundary b;
+	int r = begin_of(index, t->boot_id, c, &b);
+
+	if (r || !forked_after(t, &b))
+		return r;
+	if (!c->ended)
+		return 1;
+	r = end_of(index, t->boot_id, c, &b);
+	return r ? r : !forked_after(t, &b);
+}
+
+/*
+ * A command that pids may have gone round in may have handed out any number. If there is
+ * one, the command that fits is still the one, where t was forked in it too, it handed
+ * out few numbers, this and that of t among them, and nobody is known to have had the
+ * group before. Else a group of an earlier command would have one of these few numbers by
+ * chance, would have done nothing lately, and fork in just this command.
+ */
+static int is_made_by(struct shfs_index *index, const struct task *t,
+                      const struct makers *m)
+{
+	const struct command *c = &m->only;
+	uint32_t max = circle(t);
+	uint32_t length = (m->end_pid % max + max - c->begin_pid % max) % max;
+	int r;
+
+	if (m->fit != 1 || m->unknown)
+		return 0;
+	if (!m->long_ones && !m->may_be_another)
+		return 1;
+	if (length > max / FEW_PIDS || within(t, t->pid, c->begin_pid, m->end_pid) <= 0)
+		return 0;
+	r = is_forked_in(index, t, c);
+	if (r <= 0)
+		return r;
+	r = was_there_before(index, t, c);
+	return r < 0 ? r : !r;
 }
 
 /*
@@ -424,9 +493,9 @@ static int group_owner(struct shfs_index *index, const struct task *t,
                        struct shfs_owner *owner)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	struct shfs_owner only = { 0 };
+	struct makers makers = { 0 };
 	struct command last = { 0 };
-	int matches = 0, r;
+	int r;
 
 	if (!t->pgid || !t->sid)
 		return 0;
@@ -458,16 +527,15 @@ static int group_owner(struct shfs_index *index, const struct task *t,
 		if (!forked_after(t, &b))
 			continue;
 		if (last.id)
-			judge(t, &last, &c, &matches, &only);
+			judge(t, &last, &c, &makers);
 		last = c;
 	}
 	if (last.id)
-		judge(t, &last, NULL, &matches, &only);
-	if (r < 0)
-		return r;
-	if (matches == 1)
-		*owner = only;
-	return matches == 1;
+		judge(t, &last, NULL, &makers);
+	r = r < 0 ? r : is_made_by(index, t, &makers);
+	if (r > 0)
+		*owner = (struct shfs_owner){ makers.only.session_id, makers.only.id };
+	return r;
 }
 
 /* --- the marker, where the process was adopted --- */
@@ -710,17 +778,23 @@ static int collect_ids(struct shfs_ingest *ing, sqlite3_stmt *stmt, int r,
 	return r;
 }
 
-int shfs_attribute_retry(struct shfs_ingest *ing, int64_t last_task_id)
+int shfs_attribute_retry(struct shfs_ingest *ing, int64_t *task_id, unsigned max)
 {
 	_cleanup_ids_ struct shfs_ids tasks = { 0 };
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(ing->index, &stmt,
 	                     "SELECT task_id FROM task WHERE task_id > ?"
-	                     " AND session_id IS NULL",
-	                     shfs_arg_int(last_task_id));
+	                     " AND session_id IS NULL ORDER BY task_id LIMIT ?",
+	                     shfs_arg_int(*task_id), shfs_arg_int(max));
 
 	r = collect_ids(ing, stmt, r, &tasks);
-	return r ? r : revise_all(ing, &tasks, 0);
+	shfs_stmt_resetp(&stmt);
+	if (!r)
+		r = revise_all(ing, &tasks, 0);
+	if (r || tasks.n < max)
+		return r;
+	*task_id = tasks.ids[max - 1];
+	return 1;
 }
 
 /* --- news of hook logs --- */

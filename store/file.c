@@ -100,14 +100,15 @@ enum state {
  * differ from those of the latest version, but for the second. No data: none of it. */
 enum data {
 	DATA_ROOT = 1 << 0,
-	DATA_LAST = 1 << 1, /* 8 bytes */
+	DATA_LAST = 1 << 1, /* 8 bytes; and since when, 0: always */
 	DATA_MTIME = 1 << 2,
 	DATA_CTIME_FIRST = 1 << 3,
 	DATA_CTIME_LAST = 1 << 4, /* differs from the first */
 	DATA_KNOWN = 1 << 5,      /* by whom, and in which record */
 	DATA_DEV = 1 << 6,
+	DATA_NAMED = 1 << 7,
 };
-#define DATA_MAX 80
+#define DATA_MAX 96
 
 static int64_t get_time(struct shfs_cursor *c, bool told, int64_t usual)
 {
@@ -119,14 +120,18 @@ static int data_get(struct shfs_file *f, const void *data, size_t len)
 	struct shfs_cursor c = { data, (const uint8_t *)data + len };
 	unsigned mask = len ? shfs_cursor_u8(&c) : 0;
 	struct shfs_known *k = &f->known;
+	uint64_t since;
 
 	f->root_id = mask & DATA_ROOT ? shfs_varint_get(&c) : 0;
 	f->last_ns = mask & DATA_LAST ? (int64_t)shfs_cursor_u64(&c) : f->time_ns;
+	since = mask & DATA_LAST ? shfs_varint_get(&c) : 0;
+	f->since_ns = since ? shfs_wrap_add(f->last_ns, shfs_unzigzag(since - 1)) : 0;
 	k->mtime_ns = get_time(&c, mask & DATA_MTIME, f->content.mtime_ns);
 	k->ctime_first_ns = get_time(&c, mask & DATA_CTIME_FIRST, f->content.ctime_ns);
 	k->ctime_last_ns = get_time(&c, mask & DATA_CTIME_LAST, k->ctime_first_ns);
 	k->by = mask & DATA_KNOWN ? shfs_varint_get(&c) : 0;
 	k->seq = mask & DATA_KNOWN ? shfs_varint_get(&c) : 0;
+	k->named = mask & DATA_NAMED;
 	f->dev = mask & DATA_DEV ? shfs_varint_get(&c) : 0;
 	return c.failed ? -EBADMSG : 0;
 }
@@ -144,14 +149,18 @@ static struct shfs_arg data_arg(const struct shfs_file *f, uint8_t buf[static DA
 {
 	const struct shfs_known *k = &f->known;
 	uint8_t *p = buf + 1;
+	uint64_t since =
+		f->since_ns ? shfs_zigzag(shfs_wrap_sub(f->since_ns, f->last_ns)) + 1 : 0;
 	unsigned mask = (f->root_id ? DATA_ROOT : 0) | (k->by ? DATA_KNOWN : 0) |
-	                (f->last_ns != f->time_ns ? DATA_LAST : 0) |
-	                (f->dev ? DATA_DEV : 0);
+	                (f->last_ns != f->time_ns || f->since_ns ? DATA_LAST : 0) |
+	                (f->dev ? DATA_DEV : 0) | (k->named ? DATA_NAMED : 0);
 
 	if (f->root_id)
 		p = shfs_varint_put(p, f->root_id);
 	for (int i = 0; i < 8 && mask & DATA_LAST; i++)
 		*p++ = (uint8_t)((uint64_t)f->last_ns >> 8 * i);
+	if (mask & DATA_LAST)
+		p = shfs_varint_put(p, since);
 	p = put_time(p, &mask, DATA_MTIME, k->mtime_ns, f->content.mtime_ns);
 	p = put_time(p, &mask, DATA_CTIME_FIRST, k->ctime_first_ns, f->content.ctime_ns);
 	p = put_time(p, &mask, DATA_CTIME_LAST, k->ctime_last_ns, k->ctime_first_ns);
@@ -272,7 +281,7 @@ static int file_find(struct shfs_ingest *ing, struct shfs_file *f)
 		return MIN(r, 0);
 	f->id = ing->next_file_id++;
 	f->root_id = d->root_id == ing->producer.root_id ? 0 : ing->producer.root_id;
-	f->present = f->dirty = true;
+	f->present = true;
 	return 0;
 }
 
@@ -281,8 +290,6 @@ static void append(struct shfs_ingest *ing, struct shfs_file *f)
 {
 	DL_APPEND(ing->oldest, f);
 	f->round = ing->round;
-	if (!ing->recent)
-		ing->recent = f;
 }
 
 int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path, struct shfs_file **out)
@@ -297,7 +304,7 @@ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path, struct shfs_f
 			append(ing, f);
 		}
 		*out = f;
-		return 0;
+		return shfs_inode_settle(ing, f);
 	}
 	f = calloc(1, sizeof(*f) + path.len + 1);
 	if (!f)
@@ -314,13 +321,24 @@ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path, struct shfs_f
 		return r;
 	}
 	append(ing, f);
+	if (!f->stored)
+		shfs_file_changed(ing, f);
 	*out = f;
 	return 0;
 }
 
 /* --- to the table --- */
 
-int shfs_file_store(struct shfs_ingest *ing, struct shfs_file *f)
+void shfs_file_changed(struct shfs_ingest *ing, struct shfs_file *f)
+{
+	if (f->dirty)
+		return;
+	f->dirty = true;
+	f->next_dirty = ing->dirty;
+	ing->dirty = f;
+}
+
+static int file_store(struct shfs_ingest *ing, struct shfs_file *f)
 {
 	struct shfs_bytes name = { f->path + f->name_at, f->len - f->name_at };
 	int64_t state = f->versions << STATE_BITS | (f->present ? 0 : STATE_GONE) |
@@ -342,7 +360,6 @@ int shfs_file_store(struct shfs_ingest *ing, struct shfs_file *f)
 		                 shfs_arg_int(f->id), shfs_arg_int(f->directory_id),
 		                 shfs_arg_text(name), shfs_arg_int(state),
 		                 data_arg(f, data), shfs_arg_id(f->ino));
-	f->dirty = r != 0;
 	f->stored |= !r;
 	return r;
 }
@@ -364,9 +381,7 @@ static int list_dirty(struct shfs_ingest *ing, struct dirty_file **list, size_t 
 {
 	size_t cap = 0;
 
-	for (struct shfs_file *f = ing->recent; f; f = f->next) {
-		if (!f->dirty)
-			continue;
+	for (struct shfs_file *f = ing->dirty; f; f = f->next_dirty) {
 		if (!MAKE_ROOM(*list, *n, cap))
 			return -ENOMEM;
 		(*list)[(*n)++] = (struct dirty_file){ f->id, f };
@@ -384,15 +399,21 @@ int shfs_files_flush(struct shfs_ingest *ing)
 	if (n)
 		qsort(list, n, sizeof(*list), compare_dirty);
 	for (size_t i = 0; i < n && !r; i++)
-		r = shfs_file_store(ing, list[i].file);
-	return r;
+		r = file_store(ing, list[i].file);
+	if (r)
+		return r;
+	for (size_t i = 0; i < n; i++)
+		list[i].file->dirty = false;
+	ing->dirty = NULL;
+	return 0;
 }
 
 void shfs_files_forget(struct shfs_ingest *ing)
 {
 	struct shfs_file *f, *next;
 
-	ing->oldest = ing->recent = NULL;
+	shfs_inodes_forget(ing);
+	ing->oldest = ing->dirty = NULL;
 	HASH_ITER (hh, ing->files, f, next) {
 		HASH_DEL(ing->files, f);
 		free(f);
@@ -404,11 +425,11 @@ void shfs_files_trim(struct shfs_ingest *ing)
 {
 	struct shfs_file *f;
 
-	ing->recent = NULL;
 	if (HASH_COUNT(ing->dirs) > DIRS_MAX)
 		directories_forget(ing);
 	while (HASH_COUNT(ing->files) > FILES_MAX) {
 		f = ing->oldest;
+		shfs_inode_forget(ing, f);
 		DL_DELETE(ing->oldest, f);
 		HASH_DEL(ing->files, f);
 		free(f);

@@ -29,6 +29,7 @@
 #define PLAN_NAME "forget"
 #define PLAN_HEAD "shfs forget 1\n"
 #define PLAN_MAX  (1u << 30)
+#define WAIT_MS   15000 /* for producers to let go of what goes */
 
 /* --- writing it --- */
 
@@ -72,6 +73,68 @@ int forget_open_segment(int dirfd, const char *name, struct shfs_segment **out)
 	int r = shfs_segment_open(dirfd, name, 0, out);
 
 	return r == -EBADMSG || r == -ENOENT || r == -ELOOP || r == -EFBIG ? 1 : r;
+}
+
+/* --- beside those that record --- */
+
+/* Producers that hold the store do so from their first object on. */
+int forget_hold(struct shfs_store *store, const struct shfs_forget_beside *beside,
+                struct forget_hold *hold)
+{
+	int r;
+
+	*hold = (struct forget_hold){ .beside = beside };
+	r = shfs_store_share(store, 0);
+	if (r)
+		return r;
+	r = lease_gate_open(store, &hold->gate);
+	if (r) {
+		shfs_store_unshare(store);
+		return r;
+	}
+	hold->held = true;
+	r = beside->seal(beside->arg, &hold->young);
+	if (!r && hold->young.failed)
+		r = -ENOMEM;
+	if (r)
+		return r;
+	if (hold->young.len)
+		return shfs_store_may_hang(store->path) ? -EOPNOTSUPP : 0;
+	hold->alone = !shfs_store_exclude(store);
+	return hold->alone ? 0 : shfs_store_share(store, 0);
+}
+
+void forget_release(struct shfs_store *store, struct forget_hold *hold)
+{
+	if (hold->held) {
+		lease_gate_close(&hold->gate);
+		shfs_store_unshare(store);
+	}
+	shfs_buf_free(&hold->young);
+	hold->held = false;
+}
+
+/* of it: of the same producer, whichever its number. */
+static bool is_among(const struct forget_hold *hold, const char *segment, bool of_it)
+{
+	const char *dash = strrchr(segment, '-'),
+		   *end = hold->young.data + hold->young.len;
+	size_t len = of_it && dash ? (size_t)(dash - segment) + 1 : strlen(segment) + 1;
+
+	for (const char *s = hold->young.data; s < end; s += strlen(s) + 1)
+		if (!strncmp(s, segment, len))
+			return true;
+	return false;
+}
+
+bool forget_is_young(const struct forget_hold *hold, const char *segment)
+{
+	return is_among(hold, segment, false);
+}
+
+bool forget_is_followed(const struct forget_hold *hold, const char *segment)
+{
+	return !is_among(hold, segment, false) && is_among(hold, segment, true);
 }
 
 /* --- carrying it out --- */
@@ -265,20 +328,50 @@ static int visit_segment(const struct shfs_journal_file *file, void *arg)
 	return r;
 }
 
-static int remove_objects(struct plan *p)
+static int pick_unnamed(void *arg, struct shfs_objects *out)
 {
-	size_t n = 0;
+	struct plan *p = arg;
+	int r;
+
+	memset(p->named, 0, p->objects.n * sizeof(*p->named));
+	r = shfs_journal_walk(p->store, SHFS_JOURNAL_SEGMENTS, visit_segment, p);
+	for (size_t i = 0; i < p->objects.n && !r; i++)
+		if (!p->named[i])
+			r = shfs_objects_add(out, &p->objects.ids[i]);
+	return r;
+}
+
+/* They learn what is condemned as they are asked. */
+static int tell(void *arg)
+{
+	struct forget_hold *hold = arg;
+	_cleanup_buf_ struct shfs_buf segments = { 0 };
+
+	return hold->beside->seal(hold->beside->arg, &segments);
+}
+
+static int remove_objects(struct plan *p, struct forget_hold *hold)
+{
+	_cleanup_objects_ struct shfs_objects unnamed = { 0 };
+	uint64_t objects, bytes;
+	const struct shfs_collect how = {
+		.pick = pick_unnamed,
+		.arg = p,
+		.forget = true,
+		.tell = tell,
+		.tell_arg = hold,
+		.wait_ms = WAIT_MS,
+		.objects = &objects,
+		.bytes = &bytes,
+	};
 	int r;
 
 	if (!p->objects.n)
 		return 0;
-	r = shfs_journal_walk(p->store, SHFS_JOURNAL_SEGMENTS, visit_segment, p);
-	if (r)
-		return r;
-	for (size_t i = 0; i < p->objects.n; i++)
-		if (!p->named[i])
-			p->objects.ids[n++] = p->objects.ids[i];
-	return shfs_objects_remove(p->store, p->objects.ids, n);
+	if (!hold->alone)
+		return shfs_collect_at(p->store, &hold->gate, &how);
+	r = pick_unnamed(p, &unnamed);
+	return r ? r : shfs_objects_remove(p->store, unnamed.ids, unnamed.n);
 }
 
 /* --- all of it --- */
@@ -288,7 +381,8 @@ static int remove_plan(struct shfs_store *store)
 	return unlinkat(store->dirfd, PLAN_NAME, 0) || fsync(store->dirfd) ? -errno : 0;
 }
 
-static int carry_out(struct shfs_store *store, const char *hook_dir)
+static int carry_out(struct shfs_store *store, const char *hook_dir,
+                     struct forget_hold *hold)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	_cleanup_(plan_free) struct plan p = { .store = store };
@@ -310,7 +404,7 @@ static int carry_out(struct shfs_store *store, const char *hook_dir)
 		r = shfs_index_clean(store);
 	/* now that no row names them */
 	if (!r)
-		r = remove_objects(&p);
+		r = remove_objects(&p, hold);
 	return r ? r : remove_plan(store);
 }
 
@@ -321,25 +415,42 @@ int shfs_forget_pending(struct shfs_store *store)
 	return errno == ENOENT ? 0 : -errno;
 }
 
-int shfs_forget_finish(struct shfs_store *store, const char *hook_dir)
+int shfs_forget_finish(struct shfs_store *store, const char *hook_dir,
+                       const struct shfs_forget_beside *beside)
 {
-	int r = shfs_store_exclude(store);
+	struct forget_hold hold;
+	int r = forget_hold(store, beside, &hold);
 
-	return r ? r : carry_out(store, hook_dir);
+	if (!r)
+		r = carry_out(store, hook_dir, &hold);
+	forget_release(store, &hold);
+	return r;
+}
+
+/* What was sealed just now is read to its end, so that nobody goes on reading in the
+ * middle of what takes its place, if this is killed before the index is made again. */
+static void read_sealed(struct shfs_store *store, const char *hook_dir)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+
+	if (!shfs_index_open(store, SHFS_INDEX_WRITE, &index))
+		(void)!shfs_index_ingest(index, hook_dir, NULL);
 }
 
 int forget_plan_run(struct shfs_store *store, const char *hook_dir,
-                    const struct shfs_buf *plan)
+                    struct forget_hold *hold, const struct shfs_buf *plan)
 {
 	_cleanup_buf_ struct shfs_buf all = { 0 };
 	int r;
 
+	if (!hold->alone)
+		read_sealed(store, hook_dir);
 	shfs_buf_str(&all, PLAN_HEAD);
 	shfs_buf_add(&all, plan->data, plan->len);
 	if (all.failed || plan->failed)
 		return -ENOMEM;
 	r = shfs_write_file_at(store->dirfd, PLAN_NAME, 0600, all.data, all.len);
-	return r ? r : carry_out(store, hook_dir);
+	return r ? r : carry_out(store, hook_dir, hold);
 }
 
 /* What was to be put in the place of a file, also half written; not a file of that name,

@@ -1,328 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* What goes: from rows of the index back to the records that they were made of. */
-#include "store/forget.h"
+#include "store/forget-choose.h"
 
 #include "common/io.h"
 #include "store/collect.h"
 #include "store/hooklog.h"
-#include "store/index-internal.h"
 #include "store/journal.h"
 #include "store/rewrite.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
-
-struct shfs_forget {
-	struct shfs_store *store; /* borrowed */
-	char *hook_dir;
-	bool alone;
-	struct shfs_draft *draft;
-	struct shfs_index *index; /* of the draft */
-	struct shfs_trace trace;
-
-	/* Ids; sorted, once all are there. */
-	struct shfs_ids commands, processes, accesses, versions, files;
-	/* Keys of paths, and of contents at their paths, that go. */
-	struct shfs_ids paths, contents;
-
-	struct shfs_objects objects; /* that records which go or change had */
-	struct shfs_ids known; /* keys of contents with one of these, in what stays */
-	bool *named;           /* by what stays; one for each object */
-	bool *changed;         /* one for each file of the trace */
-};
-
-/* --- sets of numbers --- */
-
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
-static void sort(struct shfs_ids *list)
-{
-	size_t n = 0;
-
-	if (!list->n)
-		return;
-	qsort(list->ids, list->n, sizeof(*list->ids), compare);
-	for (size_t i = 0; i < list->n; i++)
-		if (!n || list->ids[i] != list->ids[n - 1])
-			list->ids[n++] = list->ids[i];
-	list->n = n;
-}
-
-static bool has(const struct shfs_ids *list, int64_t id)
-{
-	return list->n && bsearch(&id, list->ids, list->n, sizeof(id), compare);
-}
-
-/* The first column of all rows. */
-#define add_rows(f, out, sql, ...) add_rows_args(f, out, sql, SHFS_ARGS(__VA_ARGS__))
-static int add_rows_args(struct shfs_forget *f, struct shfs_ids *out, const char *sql,
-                         const struct shfs_arg *args, size_t n)
-{
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get_args(f->index, &stmt, sql, args, n);
-
-	while (r > 0) {
-		r = shfs_ids_add(out, sqlite3_column_int64(stmt, 0));
-		if (!r)
-			r = shfs_sql_next(f->index, stmt);
-	}
-	return r;
-}
-
-/* --- what is told --- */
-
-int shfs_forget_add(struct shfs_forget *f, enum shfs_forget_kind kind, int64_t id)
-{
-	struct shfs_ids *lists[] = {
-		[SHFS_FORGET_COMMAND] = &f->commands,
-		[SHFS_FORGET_PROCESS] = &f->processes,
-		[SHFS_FORGET_ACCESS] = &f->accesses,
-		[SHFS_FORGET_VERSION] = &f->versions,
-		[SHFS_FORGET_FILE] = &f->files,
-	};
-
-	return shfs_ids_add(lists[kind], id);
-}
-
-/* --- what goes with it --- */
-
-/* Of a command: also the version that it made. What it only renamed was made before. */
-static int note_access(const struct shfs_access *a, void *arg)
-{
-	struct shfs_forget *f = arg;
-	struct shfs_version_look look;
-	int r = shfs_ids_add(&f->accesses, a->access_id);
-
-	if (r || !a->made_n || !shfs_access_is_written(a))
-		return r;
-	r = shfs_version_look(f->index, a->file_id, a->made_n, &look);
-	if (r > 0 && look.access_id == a->access_id)
-		return shfs_ids_add(&f->versions, shfs_version_id(a->file_id, a->made_n));
-	return MIN(r, 0);
-}
-
-static int add_commands(struct shfs_forget *f)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < f->processes.n && !r; i++)
-		r = shfs_accesses_of_nobody(f->index, f->processes.ids[i], note_access,
-		                            f);
-	for (size_t i = 0; i < f->commands.n && !r; i++) {
-		int64_t id = f->commands.ids[i];
-
-		r = shfs_accesses_of_command(f->index, id, note_access, f);
-		if (!r)
-			r = add_rows(f, &f->processes,
-			             "SELECT p.process_id FROM task t JOIN process p"
-			             " ON p.process_id = t.task_id OR p.task_id = "
-			             "t.task_id"
-			             " WHERE t.command_id = ? AND NOT t.shell",
-			             shfs_arg_int(id));
-	}
-	return r;
-}
-
-static int add_uses(struct shfs_forget *f, int64_t file_id)
-{
-	struct shfs_arg id = shfs_arg_int(file_id);
-	int r = add_rows(f, &f->accesses,
-	                 "SELECT access_id FROM access WHERE file_id = ? AND op < 100",
-	                 id);
-
-	return r ? r
-	         : add_rows(
-			   f, &f->accesses,
-			   "SELECT access_id FROM access WHERE file2_id = ? AND op < 100",
-			   id);
-}
-
-/* What it was before it came to this path by a rename, and who used it there. */
-static int add_past(struct shfs_forget *f, int64_t file_id)
-{
-	_cleanup_ids_ struct shfs_ids past = { 0 };
-	int r = add_rows(f, &past,
-	                 "WITH RECURSIVE past(id) AS (SELECT origin_version_id"
-	                 " FROM version WHERE file_id = ? AND version_source(data) >= 16"
-	                 " UNION SELECT v.origin_version_id FROM past"
-	                 " JOIN version v ON v.file_id = past.id >> 32"
-	                 " AND v.n = past.id & 4294967295"
-	                 " AND version_source(v.data) >= 16)"
-	                 " SELECT id FROM past WHERE id IS NOT NULL",
-	                 shfs_arg_int(file_id));
-
-	for (size_t i = 0; i < past.n && !r; i++) {
-		r = shfs_ids_add(&f->versions, past.ids[i]);
-		if (!r)
-			r = add_rows(
-				f, &f->accesses,
-				"SELECT access_id FROM access WHERE file_id = ?1 >> 32"
-				" AND op < 100 AND (seen_n = ?1 & 4294967295"
-				" OR file2_id IS NULL AND made_n = ?1 & 4294967295)",
-				shfs_arg_int(past.ids[i]));
-	}
-	return r;
-}
-
-static int add_files(struct shfs_forget *f)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < f->files.n && !r; i++) {
-		r = add_uses(f, f->files.ids[i]);
-		if (!r)
-			r = add_rows(f, &f->versions,
-			             "SELECT file_id << 32 | n FROM version"
-			             " WHERE file_id = ?1",
-			             shfs_arg_int(f->files.ids[i]));
-		if (!r)
-			r = add_past(f, f->files.ids[i]);
-	}
-	return r;
-}
-
-/* What is the same content by a rename or a link. */
-static int add_copies(struct shfs_forget *f)
-{
-	size_t n = f->versions.n;
-	int r = 0;
-
-	for (size_t i = 0; i < n && !r; i++)
-		r = add_rows(f, &f->versions,
-		             "WITH RECURSIVE copy(id) AS (VALUES (?) UNION"
-		             " SELECT v.file_id << 32 | v.n FROM copy JOIN version v"
-		             " ON v.origin_version_id = copy.id) SELECT id FROM copy",
-		             shfs_arg_int(f->versions.ids[i]));
-	return r;
-}
-
-static int64_t key_of_path(struct shfs_bytes path)
-{
-	return (int64_t)shfs_object_hash64(path.data, path.len);
-}
-
-/* A content of a path: by its object; one without, by what else is known of it. */
-static int64_t key_of_content(struct shfs_bytes path, const struct shfs_content *c)
-{
-	struct {
-		int64_t path;
-		uint8_t object[20];
-		uint32_t archived;
-		uint64_t size;
-		int64_t mtime_ns;
-	} key = { .path = key_of_path(path) };
-
-	key.archived = c->flags & SHFS_CONTENT_OBJECT;
-	if (key.archived) {
-		shfs_object_pack(&c->object, key.object);
-	} else {
-		key.size = c->size;
-		key.mtime_ns = c->mtime_ns;
-	}
-	return (int64_t)shfs_object_hash64(&key, sizeof(key));
-}
-
-static int row_key(sqlite3_stmt *stmt, int64_t *key)
-{
-	struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
-		                   sqlite3_column_bytes(stmt, 0) };
-	struct shfs_version_row row;
-	int r = shfs_version_unpack(sqlite3_column_blob(stmt, 2),
-	                            sqlite3_column_bytes(stmt, 2), &row);
-
-	if (r)
-		return r;
-	row.content.flags &= ~SHFS_CONTENT_OBJECT;
-	if (!shfs_object_unpack(sqlite3_column_blob(stmt, 3),
-	                        sqlite3_column_bytes(stmt, 3), &row.content.object))
-		row.content.flags |= SHFS_CONTENT_OBJECT;
-	*key = key_of_content(path, &row.content);
-	return 0;
-}
-
-/* The keys of a file's versions: of those that go, and of those that stay. */
-static int file_keys(struct shfs_forget *f, int64_t file_id, struct shfs_ids *stay)
-{
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(f->index, &stmt,
-	                     "SELECT d.path || '/' || f.name, v.n, v.data, v.object"
-	                     " FROM version v JOIN file f USING (file_id)"
-	                     " JOIN directory d USING (directory_id)"
-	                     " WHERE v.file_id = ?",
-	                     shfs_arg_int(file_id));
-
-	for (; r > 0; r = shfs_sql_next(f->index, stmt)) {
-		int64_t id = shfs_version_id(file_id, sqlite3_column_int64(stmt, 1)), key;
-
-		r = row_key(stmt, &key);
-		if (!r)
-			r = shfs_ids_add(has(&f->versions, id) ? &f->contents : stay,
-			                 key);
-		if (r)
-			return r;
-	}
-	return r;
-}
-
-static int content_keys(struct shfs_forget *f)
-{
-	_cleanup_ids_ struct shfs_ids stay = { 0 };
-	int64_t last = 0;
-	size_t n = 0;
-	int r = 0;
-
-	for (size_t i = 0; i < f->versions.n && !r; i++) {
-		int64_t file_id = f->versions.ids[i] >> 32;
-
-		if (i && file_id == last)
-			continue;
-		last = file_id;
-		r = file_keys(f, file_id, &stay);
-	}
-	sort(&f->contents);
-	sort(&stay);
-	for (size_t i = 0; i < f->contents.n; i++)
-		if (!has(&stay, f->contents.ids[i]))
-			f->contents.ids[n++] = f->contents.ids[i];
-	f->contents.n = n;
-	return r;
-}
-
-static int note_path(int64_t file_id, const char *path, void *arg)
-{
-	struct shfs_forget *f = arg;
-
-	return shfs_ids_add(&f->paths, key_of_path(shfs_bytes_str(path)));
-}
-
-static int complete(struct shfs_forget *f)
-{
-	int r;
-
-	sort(&f->commands);
-	sort(&f->processes);
-	sort(&f->files);
-	r = add_commands(f);
-	if (!r)
-		r = add_files(f);
-	if (!r)
-		r = add_copies(f);
-	sort(&f->processes);
-	sort(&f->accesses);
-	sort(&f->versions);
-	if (!r)
-		r = content_keys(f);
-	if (!r)
-		r = shfs_paths_of(f->index, f->files.ids, f->files.n, note_path, f);
-	sort(&f->paths);
-	return r;
-}
 
 /* --- records --- */
 
@@ -415,14 +104,18 @@ static bool content_goes(const struct reading *s, const struct shfs_content *c)
 	const struct shfs_ids *gone = &s->f->contents;
 
 	return c->flags & SHFS_CONTENT_KNOWN &&
-	       (has(gone, key_of_content(bytes_of(&s->path), c)) ||
-	        (s->path2.len && has(gone, key_of_content(bytes_of(&s->path2), c))));
+	       ((c->flags & SHFS_CONTENT_OBJECT &&
+	         forget_has(&s->f->gone, forget_key_of_object(&c->object))) ||
+	        forget_has(gone, forget_key_of_content(bytes_of(&s->path), c)) ||
+	        (s->path2.len &&
+	         forget_has(gone, forget_key_of_content(bytes_of(&s->path2), c))));
 }
 
 static bool path_goes(const struct reading *s)
 {
-	return has(&s->f->paths, key_of_path(bytes_of(&s->path))) ||
-	       (s->path2.len && has(&s->f->paths, key_of_path(bytes_of(&s->path2))));
+	return forget_has(&s->f->paths, forget_key_of_path(bytes_of(&s->path))) ||
+	       (s->path2.len &&
+	        forget_has(&s->f->paths, forget_key_of_path(bytes_of(&s->path2))));
 }
 
 static size_t object_place(const struct shfs_forget *f, const struct shfs_content *c)
@@ -468,8 +161,8 @@ static enum verdict drop(struct reading *s, struct shfs_record *rec, bool known)
 	content = *c;
 	content.flags &= ~SHFS_CONTENT_LINKED; /* its inode may be another's */
 	absolute(s, path, &s->path);
-	key = key_of_content(bytes_of(&s->path), &content);
-	if (has(&s->f->known, key))
+	key = forget_key_of_content(bytes_of(&s->path), &content);
+	if (forget_has(&s->f->known, key))
 		return DROP;
 	fresh = key_add(&s->rescued, key);
 	s->failed |= fresh < 0;
@@ -486,14 +179,14 @@ static enum verdict judge(struct reading *s, struct shfs_record *rec, bool known
 	enum verdict v = KEEP;
 
 	if (rec->type == SHFS_REC_PROCESS)
-		return s->row && has(&s->f->processes, s->row) ? DROP : KEEP;
+		return s->row && forget_has(&s->f->processes, s->row) ? DROP : KEEP;
 	read_paths(s, rec);
 	if (rec->type == SHFS_REC_PREIMAGE)
 		return path_goes(s) || content_goes(s, &rec->preimage.content) ? DROP
 		                                                               : KEEP;
 	if (rec->type != SHFS_REC_ACCESS && rec->type != SHFS_REC_PATHOP)
 		return KEEP;
-	if (s->row && has(&s->f->accesses, s->row))
+	if (s->row && forget_has(&s->f->accesses, s->row))
 		return drop(s, rec, known);
 	shfs_record_contents(rec, contents);
 	for (int i = 0; contents[i]; i++)
@@ -515,6 +208,7 @@ static int read_file(struct shfs_forget *f, size_t file, bool known, record_fn f
 {
 	const struct shfs_trace_file *t = &f->trace.list[file];
 	_cleanup_close_ int dirfd = forget_open_host(f->store, t->host);
+	bool young = forget_is_young(&f->hold, t->name);
 	struct reading s = { .f = f };
 	struct shfs_segment *segment;
 	struct shfs_record rec;
@@ -528,7 +222,9 @@ static int read_file(struct shfs_forget *f, size_t file, bool known, record_fn f
 		enum verdict v;
 
 		s.row = i < t->rows.n ? t->rows.ids[i] : 0;
-		v = judge(&s, &rec, known);
+		v = young ? KEEP : judge(&s, &rec, known);
+		if (young)
+			read_paths(&s, &rec);
 		r = s.path.failed || s.path2.failed || s.failed
 		            ? -ENOMEM
 		            : fn(&s, file, &rec, v, &was, arg);
@@ -583,10 +279,11 @@ static int find_known(struct reading *s, size_t file, struct shfs_record *rec,
 			continue;
 		s->f->named[place] = true;
 		r = shfs_ids_add(&s->f->known,
-		                 key_of_content(bytes_of(&s->path), contents[i]));
+		                 forget_key_of_content(bytes_of(&s->path), contents[i]));
 		if (!r && s->path2.len)
-			r = shfs_ids_add(&s->f->known, key_of_content(bytes_of(&s->path2),
-			                                              contents[i]));
+			r = shfs_ids_add(&s->f->known,
+			                 forget_key_of_content(bytes_of(&s->path2),
+			                                       contents[i]));
 	}
 	return r;
 }
@@ -626,7 +323,7 @@ static int read_journal(struct shfs_forget *f)
 		return -ENOMEM;
 	if (!r && f->objects.n)
 		r = read_files(f, false, false, find_known, NULL);
-	sort(&f->known);
+	forget_sort(&f->known);
 	if (!r && f->objects.n)
 		r = read_files(f, true, true, find_rescued, NULL);
 	for (size_t i = 0; i < f->objects.n; i++)
@@ -636,17 +333,53 @@ static int read_journal(struct shfs_forget *f)
 	return r;
 }
 
+/* May somebody add to the segment? 1; 0; or a negative errno. */
+static int is_being_written(struct shfs_forget *f, const struct shfs_trace_file *t)
+{
+	_cleanup_close_ int dirfd = forget_open_host(f->store, t->host);
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	char sealed[300];
+
+	if (dirfd < 0)
+		return dirfd;
+	snprintf(sealed, sizeof(sealed), "%s.zst", t->name);
+	if (!faccessat(dirfd, sealed, F_OK, AT_SYMLINK_NOFOLLOW) ||
+	    forget_is_followed(&f->hold, t->name))
+		return 0;
+	return shfs_sql_get(
+		f->index, &stmt,
+		"SELECT 1 FROM segment_position s JOIN producer p"
+		" ON p.producer_id = s.owner_id WHERE s.host = ? AND s.name = ?"
+		" AND p.end_ns IS NULL AND p.dead = 0",
+		shfs_arg_text(shfs_bytes_str(t->host)),
+		shfs_arg_text(shfs_bytes_str(t->name)));
+}
+
+static int find_being_written(struct shfs_forget *f)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < f->trace.n && !r && f->hold.held && !f->hold.alone; i++)
+		if (f->changed[i])
+			r = is_being_written(f, &f->trace.list[i]);
+	return r > 0 ? -EINPROGRESS : r;
+}
+
 int shfs_forget_measure(struct shfs_forget *f, struct shfs_forget_stats *out)
 {
 	struct shfs_forget_stats stats = { 0 };
-	int r = complete(f);
+	int r = forget_complete(f);
 
 	if (!r)
 		r = read_journal(f);
 	if (!r)
+		r = find_being_written(f);
+	if (!r)
 		r = shfs_objects_measure(f->store, f->objects.ids, f->objects.n,
 		                         &stats.bytes);
 	stats.commands = f->commands.n;
+	stats.processes = f->n_loose;
+	stats.elsewhere = f->same.n;
 	stats.accesses = f->accesses.n;
 	stats.versions = f->versions.n;
 	stats.objects = f->objects.n;
@@ -731,7 +464,7 @@ static int find_blanks(struct shfs_forget *f, const struct shfs_trace_file *t,
 
 	for (size_t i = 0; (r = shfs_hooklog_next(log, &rec)) > 0; i++) {
 		if (rec.type == SHFS_REC_BEGIN) {
-			goes = i < t->rows.n && has(&f->commands, t->rows.ids[i]);
+			goes = i < t->rows.n && forget_has(&f->commands, t->rows.ids[i]);
 			number = rec.begin.number;
 		}
 		if (goes && (rec.type == SHFS_REC_BEGIN || (rec.type == SHFS_REC_FINISH &&
@@ -767,7 +500,7 @@ int shfs_forget_run(struct shfs_forget *f)
 	_cleanup_buf_ struct shfs_buf plan = { 0 };
 	int r;
 
-	if (!f->alone || !f->changed)
+	if (!f->hold.held || !f->changed)
 		return -EINVAL;
 	r = write_segments(f, &plan);
 	for (size_t i = 0; i < f->trace.n && !r && f->commands.n; i++)
@@ -779,7 +512,7 @@ int shfs_forget_run(struct shfs_forget *f)
 		return r;
 	/* The index is made again beside the other, too. */
 	shfs_draft_close(TAKE_PTR(f->draft));
-	return forget_plan_run(f->store, f->hook_dir, &plan);
+	return forget_plan_run(f->store, f->hook_dir, &f->hold, &plan);
 }
 
 /* --- handing out the rest --- */
@@ -803,6 +536,21 @@ static int hand_out_record(struct reading *s, size_t file, struct shfs_record *r
 	return shfs_objects_add_of(&h->objects, rec);
 }
 
+static int hand_out_alive(struct shfs_forget *f, const struct shfs_trace_file *t,
+                          const struct shfs_handed_out *to)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(
+		f->index, &stmt,
+		"SELECT 1 FROM segment_position s JOIN producer p"
+		" ON p.producer_id = s.owner_id WHERE s.host = ? AND s.name = ?"
+		" AND p.end_ns IS NULL AND p.dead <> 1",
+		shfs_arg_text(shfs_bytes_str(t->host)),
+		shfs_arg_text(shfs_bytes_str(t->name)));
+
+	return r > 0 ? to->alive(t->host, t->name, to->arg) : r;
+}
+
 static int hand_out_segment(struct shfs_forget *f, size_t file, struct handing_out *h,
                             const struct shfs_handed_out *to)
 {
@@ -817,8 +565,11 @@ static int hand_out_segment(struct shfs_forget *f, size_t file, struct handing_o
 	bytes = shfs_rewrite_bytes(h->segment);
 	if (!r && !bytes)
 		r = -ENOMEM;
-	if (!r && (h->has_files || !f->changed[file]))
+	if (!r && (h->has_files || !f->changed[file])) {
 		r = to->file(t->host, t->name, bytes, to->arg);
+		if (!r && to->alive)
+			r = hand_out_alive(f, t, to);
+	}
 	shfs_rewrite_free(h->segment);
 	return r;
 }
@@ -872,6 +623,17 @@ int shfs_forget_hand_out(struct shfs_forget *f, const struct shfs_handed_out *to
 
 /* --- begin and end --- */
 
+void shfs_forget_everywhere(struct shfs_forget *f)
+{
+	f->everywhere = true;
+}
+
+const int64_t *shfs_forget_elsewhere(const struct shfs_forget *f, size_t *n)
+{
+	*n = f->same.n;
+	return f->same.ids;
+}
+
 struct shfs_index *shfs_forget_index(struct shfs_forget *f)
 {
 	return f->index;
@@ -881,7 +643,8 @@ static void free_lists(struct shfs_forget *f)
 {
 	struct shfs_ids *lists[] = { &f->commands, &f->processes, &f->accesses,
 		                     &f->versions, &f->files,     &f->paths,
-		                     &f->contents, &f->known };
+		                     &f->contents, &f->known,     &f->same,
+		                     &f->gone };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
 		shfs_ids_free(lists[i]);
@@ -892,6 +655,7 @@ void shfs_forget_close(struct shfs_forget *f)
 	if (!f)
 		return;
 	shfs_draft_close(f->draft);
+	forget_release(f->store, &f->hold);
 	shfs_trace_free(&f->trace);
 	free_lists(f);
 	shfs_objects_free(&f->objects);
@@ -901,8 +665,13 @@ void shfs_forget_close(struct shfs_forget *f)
 	free(f);
 }
 
-int shfs_forget_open(struct shfs_store *store, const char *hook_dir, bool alone,
-                     struct shfs_forget **out)
+bool shfs_forget_is_alone(const struct shfs_forget *f)
+{
+	return f->hold.alone;
+}
+
+int shfs_forget_open(struct shfs_store *store, const char *hook_dir,
+                     const struct shfs_forget_beside *beside, struct shfs_forget **out)
 {
 	struct shfs_forget *f = calloc(1, sizeof(*f));
 	int r = 0;
@@ -910,12 +679,11 @@ int shfs_forget_open(struct shfs_store *store, const char *hook_dir, bool alone,
 	if (!f)
 		return -ENOMEM;
 	f->store = store;
-	f->alone = alone;
 	if (hook_dir && !(f->hook_dir = strdup(hook_dir)))
 		r = -ENOMEM;
-	if (!r && alone)
-		r = shfs_store_exclude(store);
-	if (!r && alone)
+	if (!r && beside)
+		r = forget_hold(store, beside, &f->hold);
+	if (!r && beside)
 		r = forget_plan_clear(store);
 	if (!r)
 		r = shfs_draft_open(store, hook_dir, &f->trace, NULL, &f->draft);

@@ -74,6 +74,24 @@ static void regexp(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	sqlite3_result_int(ctx, !regexec(re, text, 0, NULL, 0));
 }
 
+/* --- words(argv): NUL-separated arguments, with blanks between --- */
+
+static void words(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	size_t len = (size_t)sqlite3_value_bytes(argv[0]);
+	const char *text = (const char *)sqlite3_value_text(argv[0]);
+	char *copy;
+
+	if (!text)
+		return;
+	copy = malloc(len + 1);
+	if (!copy)
+		return sqlite3_result_error_nomem(ctx);
+	for (size_t i = 0; i < len; i++)
+		copy[i] = text[i] ?: ' ';
+	sqlite3_result_text(ctx, copy, (int)len, free);
+}
+
 /* --- objects: object_name(blob), object_key(name) --- */
 
 /* As it is named outside of the index; NULL for NULL. */
@@ -211,6 +229,7 @@ int shfs_functions_register(sqlite3 *db, struct shfs_index *index)
 		void (*call)(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 	} functions[] = {
 		{ "regexp", 2, regexp },
+		{ "words", 1, words },
 		{ "object_name", 1, object_name },
 		{ "object_key", 1, object_key },
 		{ "object_pruned", 1, object_pruned },

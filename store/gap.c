@@ -5,6 +5,7 @@
 
 #include "common/io.h"
 #include "common/proc.h"
+#include "store/archived.h"
 
 #include <errno.h>
 #include <string.h>
@@ -63,6 +64,27 @@ static bool is_dead(const struct here *here, sqlite3_stmt *stmt)
 	return !is_running(sqlite3_column_int64(stmt, 4), sqlite3_column_int64(stmt, 5));
 }
 
+/* Did it go on where it recorded, when it was archived? 1, 0. */
+static int was_archived(struct shfs_ingest *ing, int64_t producer_id)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_bytes instance;
+	struct archived a;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT b.host, p.instance, p.last_seq FROM producer p"
+	                     " JOIN boot b USING (boot_id) WHERE p.producer_id = ?",
+	                     shfs_arg_int(producer_id));
+
+	if (r <= 0)
+		return r;
+	instance.data = sqlite3_column_blob(stmt, 1);
+	instance.len = (size_t)sqlite3_column_bytes(stmt, 1);
+	if (archived_set(&a, (const char *)sqlite3_column_text(stmt, 0), instance,
+	                 (uint64_t)sqlite3_column_int64(stmt, 2)))
+		return 0;
+	return archived_has(ing->index->store, &a);
+}
+
 int shfs_gaps_find(struct shfs_ingest *ing, struct shfs_ids *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -84,9 +106,11 @@ int shfs_gaps_find(struct shfs_ingest *ing, struct shfs_ids *out)
 		/* who restores waits for each record, and sees what fails */
 		" WHERE p.end_ns IS NULL AND p.dead = 0 AND p.kind <> 'restore'");
 	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
-		if (!is_dead(&here, stmt))
-			continue;
-		r = shfs_ids_add(out, sqlite3_column_int64(stmt, 0));
+		int64_t id = sqlite3_column_int64(stmt, 0);
+
+		r = is_dead(&here, stmt) ? 1 : was_archived(ing, id);
+		if (r > 0)
+			r = shfs_ids_add(out, id);
 		if (r)
 			return r;
 	}
@@ -97,10 +121,14 @@ int shfs_gaps_note(struct shfs_ingest *ing, const struct shfs_ids *dead)
 {
 	int r = 0;
 
-	for (size_t i = 0; i < dead->n && !r; i++)
-		r = shfs_sql_run(ing->index,
-		                 "UPDATE producer SET dead = 1 WHERE producer_id = ?"
-		                 " AND end_ns IS NULL",
-		                 shfs_arg_int(dead->ids[i]));
+	for (size_t i = 0; i < dead->n && !r; i++) {
+		r = was_archived(ing, dead->ids[i]);
+		if (r >= 0)
+			r = shfs_sql_run(ing->index,
+			                 "UPDATE producer SET dead = ?2"
+			                 " WHERE producer_id = ?1 AND end_ns IS NULL",
+			                 shfs_arg_int(dead->ids[i]),
+			                 shfs_arg_int(r ? 2 : 1));
+	}
 	return r;
 }

@@ -2,6 +2,7 @@
 #include "store/import.h"
 
 #include "common/io.h"
+#include "store/archived.h"
 #include "store/collect.h"
 #include "store/forget.h"
 #include "store/hooklog.h"
@@ -29,13 +30,16 @@
 struct staged {
 	char *host, *name;
 	bool hook_log, known; /* known: it brings nothing new */
+	bool alive;           /* its recording went on */
+	bool has_archived; /* what names that, and its last record in the archive, is */
+	struct archived archived;
 };
 
 struct shfs_import {
 	struct shfs_store *store;
 	struct lease_gate gate; /* until the journal names what was put */
 	bool dry_run;
-	bool has_pruned;
+	bool has_pruned, has_alive;
 	bool alone; /* nobody records into the store until we are done */
 	struct staged *files;
 	size_t n_files, cap_files;
@@ -204,6 +208,7 @@ struct merge {
 	struct shfs_segment *here, *there;
 	struct shfs_record ours, theirs;
 	int has_ours, has_theirs; /* 1, 0: no more */
+	uint64_t last_seq;        /* of theirs */
 	bool brings;              /* there is something that is not here */
 	struct shfs_rewrite *out;
 };
@@ -216,6 +221,8 @@ static int next_ours(struct merge *m)
 static int next_theirs(struct merge *m)
 {
 	m->has_theirs = shfs_segment_next(m->there, &m->theirs);
+	if (m->has_theirs > 0)
+		m->last_seq = MAX(m->last_seq, m->theirs.seq);
 	return m->has_theirs > 0 ? shfs_objects_add_of(&m->import->named, &m->theirs)
 	                         : m->has_theirs;
 }
@@ -311,6 +318,10 @@ static int merge_segment(struct shfs_import *import, int dirfd, struct staged *f
 		r = shfs_rewrite_new(&m.out);
 	if (!r)
 		r = merge_all(&m);
+	if (!r)
+		f->has_archived = !archived_set(&f->archived, f->host,
+		                                shfs_segment_producer(m.there)->instance,
+		                                m.last_seq);
 	if (!r)
 		r = stage_segment(&m, dirfd, f);
 	shfs_segment_close(m.here);
@@ -483,6 +494,65 @@ int shfs_import_file(struct shfs_import *m, const char *host, const char *name,
 	return r > 0 ? merge_segment(m, dirfd, f, data, len) : r;
 }
 
+/* --- recordings that went on --- */
+
+static int find_alive(struct shfs_import *m, const char *line, size_t len)
+{
+	for (size_t i = 0; i < m->n_files; i++) {
+		struct staged *f = &m->files[i];
+		size_t host = strlen(f->host);
+
+		if (!f->hook_log && len == host + 1 + strlen(f->name) &&
+		    !strncmp(line, f->host, host) && line[host] == '/' &&
+		    !strncmp(line + host + 1, f->name, len - host - 1)) {
+			f->alive = true;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int shfs_import_alive(struct shfs_import *m, const char *lines, size_t len)
+{
+	int r = m->has_alive ? -EEXIST : 0;
+
+	m->has_alive = true;
+	for (size_t at = 0; at < len && !r;) {
+		const char *end = memchr(lines + at, '\n', len - at);
+
+		if (!end)
+			return -EINVAL;
+		r = find_alive(m, lines + at, (size_t)(end - lines) - at);
+		at = (size_t)(end - lines) + 1;
+	}
+	return r;
+}
+
+/* The last record of each is in one of its segments. */
+static int add_archived(struct shfs_import *m)
+{
+	_cleanup_free_ struct archived *list = calloc(m->n_files + 1, sizeof(*list));
+	size_t n = 0;
+
+	for (size_t i = 0; list && i < m->n_files; i++) {
+		const struct staged *f = &m->files[i];
+		size_t same = 0;
+
+		if (!f->alive || f->known || !f->has_archived)
+			continue;
+		while (same < n && (strcmp(list[same].instance, f->archived.instance) ||
+		                    strcmp(list[same].host, f->archived.host)))
+			same++;
+		if (same == n)
+			list[n++] = f->archived;
+		list[same].seq = MAX(list[same].seq, f->archived.seq);
+	}
+	m->stats.alive = n;
+	if (!list)
+		return -ENOMEM;
+	return m->dry_run ? 0 : archived_add(m->store, list, n);
+}
+
 /* --- all in its place --- */
 
 static int install(struct shfs_import *m, struct staged *f, bool try)
@@ -518,6 +588,8 @@ int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
 		r = install_all(m, true);
 	if (!r && !m->dry_run && m->pruned.n)
 		r = pruned_add(m->store, m->pruned.ids, m->pruned.n);
+	if (!r)
+		r = add_archived(m);
 	if (!r && !m->dry_run)
 		r = install_all(m, false);
 	for (size_t i = 0; i < m->n_files; i++)

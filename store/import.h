@@ -38,9 +38,15 @@ _must_check_ int shfs_import_object(struct shfs_import *import, const char *name
 _must_check_ int shfs_import_pruned(struct shfs_import *import, const void *data,
                                     size_t len);
 
+/* Which segments of the files so far were of recordings that went on: "HOST/NAME", a line
+ * each. -EEXIST: it came before; -EINVAL: no such segment did. */
+_must_check_ int shfs_import_alive(struct shfs_import *import, const char *lines,
+                                   size_t len);
+
 struct shfs_import_stats {
 	uint64_t files, files_known; /* of the journal; that brought nothing new */
 	uint64_t objects, objects_known, bytes;
+	uint64_t alive; /* recordings that went on when they were archived, and are new */
 	uint64_t missing; /* objects that the files name, and that were lost */
 };
 

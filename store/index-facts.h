@@ -91,8 +91,6 @@ typedef int (*shfs_process_fn)(const struct shfs_process_fact *process, void *ar
 _must_check_ int shfs_facts_processes(struct shfs_facts *facts, int64_t command_id,
                                       shfs_process_fn fn, void *arg);
 
-typedef int (*shfs_id_fn)(int64_t version_id, void *arg);
-
 /* The versions with the same object, this one too; those that have it as their origin. */
 _must_check_ int shfs_facts_same(struct shfs_facts *facts, int64_t version_id,
                                  shfs_id_fn fn, void *arg);

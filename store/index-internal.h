@@ -11,6 +11,7 @@
  *     process.c    PROCESS records to rows
  *     attribute.c  the commands that processes belong to
  *     file.c       paths
+ *     inode.c      those that name one file
  *     version.c    the contents that they held
  *     version-row.c  them as they are stored
  *     chunk.c      accesses, packed
@@ -22,6 +23,7 @@
  *     functions.c  what SQL can call
  *     gap.c        producers that died
  *     forget.c     what is taken out of the journal
+ *     forget-choose.c  all that goes with what is told
  *     forget-plan.c  how
  */
 #pragma once
@@ -29,6 +31,7 @@
 #include "common/record.h"
 #include "store/index-facts.h"
 #include "store/index.h"
+#include "store/lease.h"
 #include "store/object.h"
 
 #define HASH_NONFATAL_OOM            1
@@ -236,6 +239,7 @@ struct shfs_ingest {
 
 	bool in_transaction;
 	size_t pending;       /* records in this transaction */
+	int64_t begin_ns;     /* of it, monotonic */
 	int64_t data_version; /* changes when another process has written */
 
 	/* the table state, as it is after this transaction */
@@ -261,9 +265,10 @@ struct shfs_ingest {
 		int64_t session_id, boot_id;
 	} session;
 
-	/* file.c: by path; in the order of last use, those of this transaction from
-	 * recent on */
-	struct shfs_file *files, *oldest, *recent;
+	/* file.c: by path; in the order of last use; those that are to be written */
+	struct shfs_file *files, *oldest, *dirty;
+	/* inode.c: by dev and ino; with changes that not all names have taken in */
+	struct shfs_inode *inodes, *changed_inodes;
 	struct shfs_directory *dirs;
 	int64_t next_file_id;
 	int64_t last_process_id; /* before this transaction */
@@ -365,8 +370,10 @@ _must_check_ int shfs_news_add(struct shfs_ingest *ing, int64_t session_id,
 /* Attributes again all that the news may change. Before each commit. */
 _must_check_ int shfs_news_apply(struct shfs_ingest *ing);
 void shfs_news_forget(struct shfs_ingest *ing);
-/* Looks again at the processes of this ingest and the last that found no session. */
-_must_check_ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t last_task_id);
+/* Looks again at processes that found no session, up to max of those after *task_id,
+ * which becomes the last of them. 1: there may be more. */
+_must_check_ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t *task_id,
+                                      unsigned max);
 
 /* --- walk.c --- */
 
@@ -376,8 +383,8 @@ _must_check_ int shfs_access_walk(struct shfs_index *index, int64_t access_id,
 
 /* --- gap.c --- */
 
-/* The producers without END whose process is dead (as far as can be told from here), and
- * that are not noted yet: their ids. */
+/* The producers without END whose process is dead (as far as can be told from here), or
+ * that were archived while they recorded, and that are not noted yet: their ids. */
 _must_check_ int shfs_gaps_find(struct shfs_ingest *ing, struct shfs_ids *out);
 /* Notes them, but for those whose END was read meanwhile. */
 _must_check_ int shfs_gaps_note(struct shfs_ingest *ing, const struct shfs_ids *dead);
@@ -482,7 +489,7 @@ _must_check_ int shfs_file_uses_find(sqlite3 *db, struct codecs *codecs,
                                      struct shfs_file_uses *opens,
                                      struct shfs_ids *changes);
 
-/* --- file.c, version.c --- */
+/* --- file.c, inode.c, version.c --- */
 
 /* What the table version has in a packed form. */
 struct shfs_version_row {
@@ -521,6 +528,7 @@ struct shfs_known {
 	int64_t ctime_first_ns, ctime_last_ns;
 	int64_t mtime_ns;
 	bool touched; /* its times were set meanwhile: mtime_ns says nothing */
+	bool named;   /* only that dev and ino are at the path, not what they hold */
 	int64_t by;   /* producer_id; 0: nobody has */
 	uint64_t seq;
 };
@@ -528,15 +536,20 @@ struct shfs_known {
 /* A path and what it holds, as the table file has it; cached, written back at commit. */
 struct shfs_file {
 	int64_t id, versions, last_ns;
-	int64_t directory_id, root_id;          /* root_id 0: the directory's */
-	bool present, directory, dirty, stored; /* stored: the table has it */
-	unsigned round; /* the transaction in which it was used last */
-	struct shfs_file *prev, *next;
+	int64_t since_ns;                /* its file replaced another; 0: none */
+	int64_t directory_id, root_id;   /* root_id 0: the directory's */
+	bool present, directory, stored; /* stored: the table has it */
+	bool dirty;                      /* by shfs_file_changed */
+	unsigned round;                  /* the transaction in which it was used last */
+	struct shfs_file *prev, *next, *next_dirty;
 	struct shfs_content content; /* of the latest version */
 	unsigned source;             /* of that too, as are the next two */
 	int64_t maker_id, time_ns;
 	struct shfs_known known;
-	uint64_t dev, ino; /* where it was seen with several names; else 0 */
+	uint64_t dev, ino;        /* where it was seen with several names; else 0 */
+	struct shfs_inode *inode; /* NULL: it was not asked for */
+	size_t inode_at;          /* among its names */
+	uint64_t changes;         /* of those of inode, how many it has taken in */
 	UT_hash_handle hh;
 	size_t len, name_at;
 	char path[];
@@ -548,12 +561,12 @@ static inline int64_t shfs_file_latest(const struct shfs_file *f)
 	return shfs_version_id(f->id, f->versions);
 }
 
-/* The file at an absolute path, made where it is new. Valid until shfs_files_forget or
- * _trim. */
+/* The file at an absolute path, made where it is new; all that was noted for the names of
+ * its inode is in it. Valid until shfs_files_forget or _trim. */
 _must_check_ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path,
                                struct shfs_file **out);
-/* Writes one, or all, to the table. */
-_must_check_ int shfs_file_store(struct shfs_ingest *ing, struct shfs_file *f);
+/* It differs from the table, and is written by the next flush. */
+void shfs_file_changed(struct shfs_ingest *ing, struct shfs_file *f);
 _must_check_ int shfs_files_flush(struct shfs_ingest *ing);
 void shfs_files_forget(struct shfs_ingest *ing);
 /* Functions of SQL of the column data; NULL where it does not tell. */
@@ -570,6 +583,35 @@ void shfs_files_trim(struct shfs_ingest *ing);
 _must_check_ int shfs_left_out_add(struct shfs_ingest *ing, uint32_t flags, int64_t n);
 _must_check_ int shfs_left_out_flush(struct shfs_ingest *ing);
 
+/* A change of one name of a file, or of its attributes, as all of its names see it. */
+struct shfs_inode_change {
+	int64_t ctime_ns;               /* INT64_MIN: nothing is said of it */
+	bool times;                     /* its times were set */
+	const struct shfs_content *now; /* whole, with the attributes that it has since;
+	                                 * NULL: they did not change */
+};
+/* Notes the change for all names; f, which has taken in all before, has it in already. */
+_must_check_ int shfs_inode_note(struct shfs_ingest *ing, struct shfs_file *f,
+                                 const struct shfs_inode_change *change);
+/* f, or each name, takes in what was noted. All of them before each commit. */
+_must_check_ int shfs_inode_settle(struct shfs_ingest *ing, struct shfs_file *f);
+_must_check_ int shfs_inodes_settle(struct shfs_ingest *ing);
+/* Finds the names of f's inode, where that was not done; f becomes one of them. */
+_must_check_ int shfs_inode_of(struct shfs_ingest *ing, struct shfs_file *f);
+/* f has taken in what was noted, and is no name of its inode any more. */
+_must_check_ int shfs_inode_leave(struct shfs_ingest *ing, struct shfs_file *f);
+/* All names of f's inode by their ids, f among them, and NULL for some that have gone;
+ * not all of them are present. Valid until a name comes or goes. */
+_must_check_ int shfs_inode_names(struct shfs_ingest *ing, struct shfs_file *f,
+                                  struct shfs_file *const **list, size_t *n);
+/* Before f goes from memory; before all do. Nothing must be noted, or all is undone. */
+void shfs_inode_forget(struct shfs_ingest *ing, struct shfs_file *f);
+void shfs_inodes_forget(struct shfs_ingest *ing);
+
+/* f, which its producer knew when it told of the change, takes it in. */
+_must_check_ int shfs_version_change(struct shfs_ingest *ing, struct shfs_file *f,
+                                     const struct shfs_inode_change *change);
+
 /* The file has, or had a moment ago, several names: the paths that were said to be the
  * same file get each other's versions from now on. */
 _must_check_ int shfs_version_linked(struct shfs_ingest *ing, struct shfs_file *file,
@@ -577,16 +619,26 @@ _must_check_ int shfs_version_linked(struct shfs_ingest *ing, struct shfs_file *
 
 /* Each gives the number of the version that a content of this file is, 0 where it is none
  * (not KNOWN, or not of a regular file), and numbers it where it is new: what the file
- * holds now (before a change), what a read saw, what access_id left. */
+ * holds now (before a change), what access_id left. */
 _must_check_ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *file,
                                   const struct shfs_content *content, int64_t real_ns,
                                   int64_t *out);
-_must_check_ int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *file,
-                                   const struct shfs_content *content, int64_t real_ns,
-                                   int64_t *out);
 _must_check_ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *file,
                                    const struct shfs_content *content, int64_t access_id,
                                    int64_t real_ns, int64_t *out);
+
+/*
+ * The same for what a reader saw that opened the file at begin_ns. It may be told long
+ * after: what is known to have changed since then is newer, whatever is told when. So it
+ * may be an earlier version of the file, or one of a name that the file had then; n is 0
+ * if it is of neither.
+ */
+struct shfs_sight {
+	int64_t file_id, n;
+};
+_must_check_ int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *file,
+                                   const struct shfs_content *content, int64_t begin_ns,
+                                   struct shfs_sight *out);
 
 /* The producer saw names or attributes of the file change, its times too if times is set:
  * that set its ctime to ctime_ns, or to a time shortly before. */
@@ -597,7 +649,7 @@ _must_check_ int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file
 _must_check_ int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *file,
                                          const struct shfs_content *now);
 /* What is at the path from now on is not known to be its latest version. */
-void shfs_version_unknown(struct shfs_file *file);
+void shfs_version_unknown(struct shfs_ingest *ing, struct shfs_file *file);
 
 /* Names change. seen: the number of the version that was moved, linked or removed; made:
  * that of path2's; 0 for directories and where nothing is known. */
@@ -615,6 +667,24 @@ _must_check_ int shfs_version_unlink(struct shfs_ingest *ing, struct shfs_name_c
 
 /* --- forget-plan.c: what forget.c has found, done --- */
 
+/* What who forgets holds. */
+struct forget_hold {
+	const struct shfs_forget_beside *beside;
+	struct lease_gate gate; /* nobody else takes anything away */
+	bool held;
+	bool alone;            /* and nobody records */
+	struct shfs_buf young; /* the segments that are written now; each with a NUL */
+};
+struct shfs_forget_beside;
+_must_check_ int forget_hold(struct shfs_store *store,
+                             const struct shfs_forget_beside *beside,
+                             struct forget_hold *out);
+void forget_release(struct shfs_store *store, struct forget_hold *hold);
+
+/* Is it one of those, begun as it was held? Has its producer begun such a one? */
+bool forget_is_young(const struct forget_hold *hold, const char *segment);
+bool forget_is_followed(const struct forget_hold *hold, const char *segment);
+
 /* A plan in the making. */
 void forget_plan_segment(struct shfs_buf *plan, const char *host, const char *name);
 void forget_plan_blank(struct shfs_buf *plan, const char *host, const char *name,
@@ -623,7 +693,7 @@ void forget_plan_object(struct shfs_buf *plan, const struct shfs_object_id *id);
 
 /* Makes it durable, and carries it out. */
 _must_check_ int forget_plan_run(struct shfs_store *store, const char *hook_dir,
-                                 const struct shfs_buf *plan);
+                                 struct forget_hold *hold, const struct shfs_buf *plan);
 
 /* Removes segments of plans that were never made durable. */
 _must_check_ int forget_plan_clear(struct shfs_store *store);

@@ -10,13 +10,14 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define INDEX_NAME     "index.db"
 #define DAMAGED_NAME   "index.db.damaged"
 #define APPLICATION_ID 0x73686673 /* "shfs" */
-#define SCHEMA_VERSION 10
+#define SCHEMA_VERSION 13
 #define BUSY_MS        10000
 #define REOPEN_MS      1000
 #define LOOK_AGAIN_MS  100
@@ -559,6 +560,83 @@ int shfs_index_open_to_ask(struct shfs_store *store, struct shfs_index **out)
 	r = shfs_index_open(store, SHFS_INDEX_READ, out);
 	if (!r)
 		(*out)->read_only = why_not(store, error);
+	return r == -ENOENT && shfs_takes_nothing(error) ? error : r;
+}
+
+/*
+ * All pages in one transaction: other processes that have the index open go on with the
+ * new rows. (A rename over the file would leave them with the old file, and one of them
+ * would delete the new file's log when it closes.)
+ */
+static int copy_over(struct shfs_index *from, struct shfs_index *to)
+{
+	sqlite3_backup *backup = sqlite3_backup_init(to->db, "main", from->db, "main");
+	int rc;
+
+	if (!backup)
+		return shfs_index_errno(to->db, sqlite3_errcode(to->db));
+	rc = sqlite3_backup_step(backup, -1);
+	sqlite3_backup_finish(backup);
+	return rc == SQLITE_DONE ? 0 : shfs_index_errno(to->db, rc);
+}
+
+/* --- in memory --- */
+
+static int check_size(struct shfs_index *index)
+{
+	int64_t pages = 0, bytes = 0;
+	int r = ask(index, "PRAGMA page_count", &pages);
+
+	if (!r)
+		r = ask(index, "PRAGMA page_size", &bytes);
+	return !r && (uint64_t)(pages * bytes) > SHFS_INDEX_MEMORY_MAX ? -EFBIG : r;
+}
+
+static int open_empty(struct shfs_store *store, struct shfs_index **out)
+{
+	_cleanup_index_ struct shfs_index *index = calloc(1, sizeof(*index));
+	int r, rc;
+
+	if (!index || !(index->codecs = codecs_new()))
+		return -ENOMEM;
+	index->store = store;
+	rc = sqlite3_open_v2(":memory:", &index->db,
+	                     SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX |
+	                             SQLITE_OPEN_EXRESCODE,
+	                     NULL);
+	r = rc ? shfs_index_errno(index->db, rc) : configure(index);
+	if (!r)
+		*out = TAKE_PTR(index);
+	return r;
+}
+
+int shfs_index_open_in_memory(struct shfs_store *store, struct shfs_index *from,
+                              struct shfs_index **out)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	char limit[64];
+	uint64_t number;
+	int64_t bytes = 0;
+	int r = open_empty(store, &index);
+
+	if (!r && from)
+		r = place_is_stale(store, &number);
+	if (r > 0) /* it is of another journal */
+		r = 0, from = NULL;
+	if (!r && from)
+		r = check_size(from);
+	if (!r)
+		r = from ? copy_over(from, index) : make_schema(index, false);
+	if (!r)
+		r = ask(index, "PRAGMA page_size", &bytes);
+	if (r)
+		return r;
+	snprintf(limit, sizeof(limit),
+	         "PRAGMA temp_store = MEMORY; PRAGMA max_page_count = %" PRIu64,
+	         SHFS_INDEX_MEMORY_MAX / (uint64_t)MAX(bytes, 1));
+	r = exec(index, limit);
+	if (!r)
+		*out = TAKE_PTR(index);
 	return r;
 }
 
@@ -689,23 +767,6 @@ static int open_target(struct shfs_store *store, struct shfs_index **out)
 	}
 	r = move_aside(store);
 	return r ? r : shfs_index_open(store, SHFS_INDEX_WRITE, out);
-}
-
-/*
- * All pages in one transaction: other processes that have the index open go on with the
- * new rows. (A rename over the file would leave them with the old file, and one of them
- * would delete the new file's log when it closes.)
- */
-static int copy_over(struct shfs_index *from, struct shfs_index *to)
-{
-	sqlite3_backup *backup = sqlite3_backup_init(to->db, "main", from->db, "main");
-	int rc;
-
-	if (!backup)
-		return shfs_index_errno(to->db, sqlite3_errcode(to->db));
-	rc = sqlite3_backup_step(backup, -1);
-	sqlite3_backup_finish(backup);
-	return rc == SQLITE_DONE ? 0 : shfs_index_errno(to->db, rc);
 }
 
 int shfs_index_rebuild(struct shfs_store *store, const char *hook_dir,

@@ -29,6 +29,16 @@ enum shfs_index_flags {
  */
 _must_check_ int shfs_index_open(struct shfs_store *store, enum shfs_index_flags flags,
                                  struct shfs_index **out);
+/*
+ * A copy of it in memory (from NULL: an empty one), which the caller brings up to date
+ * and asks where the disk takes nothing. -EFBIG: it would be larger than
+ * SHFS_INDEX_MEMORY_MAX; an ingest that takes more ends with -ENOSPC, and leaves out the
+ * rest.
+ */
+#define SHFS_INDEX_MEMORY_MAX (UINT64_C(512) << 20)
+_must_check_ int shfs_index_open_in_memory(struct shfs_store *store,
+                                           struct shfs_index *from,
+                                           struct shfs_index **out);
 /* To write, or, where the store's disk does not let that be, to read what it has: an
  * ingest fails by the reason then. */
 _must_check_ int shfs_index_open_to_ask(struct shfs_store *store,
@@ -47,17 +57,20 @@ struct shfs_ingest_stats {
 };
 
 /*
- * Takes in all that the journal has and the index has not, in transactions of bounded
- * size, each of which also commits how far it read. Idempotent. stats may be NULL.
- * hook_dir: shfs_runtime_hook_dir, from which logs are copied into the journal first, or
- * NULL. Where that fails, the rest is taken in all the same.
+ * Takes in all that the journal has and the index has not. A transaction ends after
+ * 200,000 records or 2 s, whichever comes first (one record at least, however long that
+ * takes), and also commits how far it read: so others see what there is, and what is
+ * killed is gone on with by the next one. Idempotent. stats may be NULL. hook_dir:
+ * shfs_runtime_hook_dir, from which logs are copied into the journal first, or NULL.
+ * Where that fails, the rest is taken in all the same.
  */
 _must_check_ int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
                                    struct shfs_ingest_stats *stats);
 
-extern unsigned shfs_ingest_batch; /* records of a transaction; tests set less */
+/* Records of a transaction, and how long it takes; tests set less. */
+extern unsigned shfs_ingest_batch, shfs_ingest_batch_ms;
 
-/* Throws the index away (made anew beside the old one, then renamed over it) and ingests
+/* Throws the index away (made anew beside the old one, then copied over it) and ingests
  * all. */
 _must_check_ int shfs_index_rebuild(struct shfs_store *store, const char *hook_dir,
                                     struct shfs_ingest_stats *stats);

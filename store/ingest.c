@@ -10,15 +10,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of one transaction. The longer it is, the fewer times a file is written; but who waits
- * for it waits up to BUSY_MS. */
+/* Of one transaction, whichever comes first. The longer it is, the fewer times a file is
+ * written; but who waits for it waits up to BUSY_MS, and what a kill undoes is read
+ * again.
+ */
 unsigned shfs_ingest_batch = 200000;
+unsigned shfs_ingest_batch_ms = 2000;
 
 /* A log of so many pages is copied into the database, by the transaction that makes it so
  * long. Where transaction follows transaction they change the same pages again and again,
  * so each of them is copied once for several. */
 #define LOG_PAGES      1000
 #define LOG_PAGES_MORE 65536
+
+#define RETRY_TASKS 1000 /* looked at again between two looks at the clock */
 
 int shfs_ids_add(struct shfs_ids *list, int64_t id)
 {
@@ -85,6 +90,7 @@ static int transaction_begin(struct shfs_ingest *ing)
 	if (r)
 		return r;
 	ing->in_transaction = true;
+	ing->begin_ns = shfs_clock_ns(CLOCK_MONOTONIC);
 	ing->pending = 0;
 	r = shfs_sql_int(ing->index, &version, "PRAGMA data_version");
 	if (r >= 0 && version != ing->data_version)
@@ -109,6 +115,8 @@ static int transaction_commit(struct shfs_ingest *ing, bool more)
 	if (!r)
 		r = shfs_file_uses_flush(ing);
 	if (!r)
+		r = shfs_inodes_settle(ing);
+	if (!r)
 		r = shfs_files_flush(ing);
 	if (!r)
 		r = shfs_left_out_flush(ing);
@@ -121,6 +129,24 @@ static int transaction_commit(struct shfs_ingest *ing, bool more)
 	if (!r)
 		ing->in_transaction = false;
 	return r;
+}
+
+static bool is_late(const struct shfs_ingest *ing)
+{
+	return shfs_clock_ns(CLOCK_MONOTONIC) - ing->begin_ns >=
+	       shfs_ingest_batch_ms * (SHFS_NSEC_PER_SEC / 1000);
+}
+
+/* A transaction has one record at least, however long that takes. */
+static bool is_full(const struct shfs_ingest *ing)
+{
+	return ing->pending && (ing->pending >= shfs_ingest_batch || is_late(ing));
+}
+
+/* Between two files of the journal. */
+static int commit_if_late(struct shfs_ingest *ing)
+{
+	return ing->in_transaction && is_late(ing) ? transaction_commit(ing, true) : 0;
 }
 
 /* --- positions --- */
@@ -372,11 +398,10 @@ static int hook_log_read(struct shfs_ingest *ing, const struct source *src,
                          struct shfs_hooklog *log, struct position *p)
 {
 	struct shfs_record rec;
-	uint64_t damaged = 0, before = p->offset;
+	uint64_t damaged = shfs_hooklog_damaged(log), before = p->offset;
 	int r = 0;
 
-	while (ing->pending < shfs_ingest_batch &&
-	       (r = shfs_hooklog_next(log, &rec)) > 0) {
+	while (!is_full(ing) && (r = shfs_hooklog_next(log, &rec)) > 0) {
 		uint64_t dropped = 0;
 
 		ing->row = 0;
@@ -396,13 +421,13 @@ static int hook_log_read(struct shfs_ingest *ing, const struct source *src,
 		ing->pending++;
 		ing->stats.records++;
 	}
-	return r < 0 ? r : ing->pending >= shfs_ingest_batch;
+	return r < 0 ? r : is_full(ing);
 }
 
-/* 1: there is more, but the transaction is full. */
-static int hook_log_batch(struct shfs_ingest *ing, const struct source *src)
+/* 1: there is more, but the transaction is full. The log stays open for that. */
+static int hook_log_batch(struct shfs_ingest *ing, const struct source *src,
+                          struct shfs_hooklog **log)
 {
-	struct shfs_hooklog *log;
 	struct position p;
 	int more, r = transaction_begin(ing);
 
@@ -410,12 +435,14 @@ static int hook_log_batch(struct shfs_ingest *ing, const struct source *src)
 		r = position_load(ing, src->host, src->name, &p);
 	if (r)
 		return r;
-	r = shfs_hooklog_open(src->dirfd, src->name, p.offset, &log);
-	if (r)
-		return is_files_fault(r) ? 0 : r;
+	if (!*log || shfs_hooklog_offset(*log) != p.offset) {
+		shfs_hooklog_close(TAKE_PTR(*log));
+		r = shfs_hooklog_open(src->dirfd, src->name, p.offset, log);
+		if (r)
+			return is_files_fault(r) ? 0 : r;
+	}
 	ing->session.session_id = p.owner_id;
-	more = hook_log_read(ing, src, log, &p);
-	shfs_hooklog_close(log);
+	more = hook_log_read(ing, src, *log, &p);
 	if (more < 0)
 		return more;
 	p.owner_id = ing->session.session_id;
@@ -425,11 +452,13 @@ static int hook_log_batch(struct shfs_ingest *ing, const struct source *src)
 
 static int hook_log_ingest(struct shfs_ingest *ing, const struct source *src)
 {
+	struct shfs_hooklog *log = NULL;
 	int r = trace_file(ing, src->host, src->name, true);
 
-	while (!r && (r = hook_log_batch(ing, src)) > 0)
+	while (!r && (r = hook_log_batch(ing, src, &log)) > 0)
 		r = transaction_commit(ing, true);
-	return r;
+	shfs_hooklog_close(log);
+	return r ? r : commit_if_late(ing);
 }
 
 /* --- reading segments --- */
@@ -556,7 +585,7 @@ static int segment_read(struct shfs_ingest *ing, const struct source *src,
 	struct shfs_record rec;
 	int r = 0;
 
-	while (ing->pending < shfs_ingest_batch) {
+	while (!is_full(ing)) {
 		uint64_t before = p->offset, dropped;
 
 		r = shfs_segment_next(segment, &rec);
@@ -579,7 +608,7 @@ static int segment_read(struct shfs_ingest *ing, const struct source *src,
 		ing->pending++;
 		ing->stats.records++;
 	}
-	if (r < 0 || ing->pending >= shfs_ingest_batch)
+	if (r < 0 || is_full(ing))
 		return r < 0 ? r : 1;
 	p->done = src->sealed;
 	return 0;
@@ -626,7 +655,7 @@ static int segment_ingest(struct shfs_ingest *ing, const struct source *src)
 	while (!r && (r = segment_batch(ing, src, &segment, &read_to)) > 0)
 		r = transaction_commit(ing, true);
 	shfs_segment_close(segment);
-	return r;
+	return r ? r : commit_if_late(ing);
 }
 
 /* Who writes it is known before what it, or another one, tells. */
@@ -644,7 +673,7 @@ static int producer_ingest(struct shfs_ingest *ing, const struct source *src)
 	if (!r && rec.type == SHFS_REC_PRODUCER)
 		r = shfs_apply_record(ing, src->host, &rec);
 	shfs_segment_close(segment);
-	return MIN(r, 0);
+	return r < 0 ? r : commit_if_late(ing);
 }
 
 /* --- the whole --- */
@@ -678,7 +707,14 @@ static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_
 	return r;
 }
 
-/* Processes whose ancestors were recorded after them, or in the next batch. */
+static int retry_note(struct shfs_ingest *ing, int64_t task_id)
+{
+	return shfs_sql_run(ing->index, "UPDATE state SET retry_task_id = ?",
+	                    shfs_arg_int(task_id));
+}
+
+/* Processes whose ancestors were recorded after them, or in the next batch: so those of
+ * this ingest, which are after last_task_id, are looked at by the next one, too. */
 static int retry(struct shfs_ingest *ing, int64_t last_task_id)
 {
 	int64_t mark = 0;
@@ -689,12 +725,16 @@ static int retry(struct shfs_ingest *ing, int64_t last_task_id)
 	r = transaction_begin(ing);
 	if (!r)
 		r = shfs_sql_int(ing->index, &mark, "SELECT retry_task_id FROM state");
-	if (r >= 0)
-		r = shfs_attribute_retry(ing, mark);
-	if (!r)
-		r = shfs_sql_run(ing->index, "UPDATE state SET retry_task_id = ?",
-		                 shfs_arg_int(last_task_id));
-	return r;
+	while (r >= 0 && (r = shfs_attribute_retry(ing, &mark, RETRY_TASKS)) > 0) {
+		if (!is_late(ing))
+			continue;
+		r = retry_note(ing, MIN(mark, last_task_id));
+		if (!r)
+			r = transaction_commit(ing, true);
+		if (!r)
+			r = transaction_begin(ing);
+	}
+	return r ? r : retry_note(ing, last_task_id);
 }
 
 /*

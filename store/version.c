@@ -7,10 +7,16 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Has the producer seen the latest version at this path, and missed nothing since? */
-static bool is_known(const struct shfs_ingest *ing, const struct shfs_file *f)
+/* Has the producer seen which file is at this path, and missed nothing since? */
+static bool is_named(const struct shfs_ingest *ing, const struct shfs_file *f)
 {
 	return f->known.by == ing->producer.id && f->known.seq > ing->producer.lost_seq;
+}
+
+/* And also that it holds the latest version? */
+static bool is_known(const struct shfs_ingest *ing, const struct shfs_file *f)
+{
+	return is_named(ing, f) && !f->known.named;
 }
 
 /* --- contents --- */
@@ -40,6 +46,12 @@ static bool same_capture(const struct shfs_content *a, const struct shfs_content
 {
 	return a->flags == b->flags && a->size == b->size && a->mtime_ns == b->mtime_ns &&
 	       a->ctime_ns == b->ctime_ns && same_phash(a, b) && same_object(a, b);
+}
+
+/* As far as both tell. */
+static bool may_be_same(const struct shfs_content *a, const struct shfs_content *b)
+{
+	return !(a->flags & b->flags & SHFS_CONTENT_PHASH) || same_phash(a, b);
 }
 
 static bool is_whole(const struct shfs_content *c)
@@ -76,8 +88,7 @@ static bool holds(const struct shfs_file *f, const struct shfs_content *c)
 		return false;
 	if (now->flags & c->flags & SHFS_CONTENT_OBJECT)
 		return same_object(now, c);
-	return now->size == c->size && same_phash(now, c) &&
-	       !((now->flags ^ c->flags) & SHFS_CONTENT_PHASH) && is_unchanged(f, c);
+	return now->size == c->size && may_be_same(now, c) && is_unchanged(f, c);
 }
 
 /* The same after a change of the content: only the bytes can tell. */
@@ -105,99 +116,49 @@ static void know(struct shfs_ingest *ing, struct shfs_file *f,
 		k->ctime_first_ns = k->ctime_last_ns = c->ctime_ns;
 		k->mtime_ns = c->mtime_ns;
 		k->touched = false;
-		f->dirty = true;
+		shfs_file_changed(ing, f);
 	}
 	if (!is_known(ing, f)) {
 		k->by = ing->producer.id;
 		k->seq = ing->producer.last_seq;
-		f->dirty = true;
+		k->named = false;
+		shfs_file_changed(ing, f);
 	}
+}
+
+/* The producer has seen this file get a name, whatever it holds. */
+static void know_name(struct shfs_ingest *ing, struct shfs_file *f)
+{
+	if (is_known(ing, f))
+		return;
+	f->known.by = ing->producer.id;
+	f->known.seq = ing->producer.last_seq;
+	f->known.named = true;
+	shfs_file_changed(ing, f);
 }
 
 /* --- files with several names --- */
 
-struct names {
-	struct shfs_file **list;
-	size_t n;
-};
-
-static void names_free(struct names *names)
+/* Another path that names this file. */
+static bool is_other_name(const struct shfs_file *f, const struct shfs_file *g)
 {
-	free(names->list);
-}
-#define _cleanup_names_ _cleanup_(names_free)
-
-static bool is_same_file(const struct shfs_file *f, const struct shfs_file *g)
-{
-	return f != g && f->ino == g->ino && f->dev == g->dev && g->present;
+	return g && g != f && g->present;
 }
 
-/* The other paths that name this file. */
-static int other_names(struct shfs_ingest *ing, const struct shfs_file *f,
-                       struct names *out)
-{
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r;
-
-	if (!f->ino)
-		return 0;
-	r = shfs_sql_get(ing->index, &stmt,
-	                 "SELECT d.path || '/' || f.name FROM file f"
-	                 " JOIN directory d USING (directory_id)"
-	                 " WHERE f.ino = ?",
-	                 shfs_arg_int(f->ino));
-	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
-		struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
-			                   sqlite3_column_bytes(stmt, 0) };
-		struct shfs_file **list, *g;
-
-		r = shfs_file_get(ing, path, &g);
-		if (r)
-			return r;
-		if (!is_same_file(f, g))
-			continue;
-		list = reallocarray(out->list, out->n + 1, sizeof(*list));
-		if (!list)
-			return -ENOMEM;
-		out->list = list;
-		out->list[out->n++] = g;
-	}
-	return r;
-}
-
-/* Written at once, as others are found by it. */
 int shfs_version_linked(struct shfs_ingest *ing, struct shfs_file *f, uint64_t dev,
                         uint64_t ino)
 {
+	int r;
+
 	if (f->dev == dev && f->ino == ino)
 		return 0;
+	r = shfs_inode_leave(ing, f);
+	if (r)
+		return r;
 	f->dev = dev;
 	f->ino = ino;
-	return shfs_file_store(ing, f);
-}
-
-static void metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t ctime_ns,
-                     bool times)
-{
-	struct shfs_known *k = &f->known;
-
-	if (!is_known(ing, f))
-		return;
-	k->ctime_last_ns = MAX(k->ctime_last_ns, ctime_ns);
-	k->touched |= times;
-	f->dirty = true;
-}
-
-int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t ctime_ns,
-                          bool times)
-{
-	_cleanup_names_ struct names names = { 0 };
-	int r = other_names(ing, f, &names);
-
-	metadata(ing, f, ctime_ns, times);
-	for (size_t i = 0; i < names.n; i++)
-		metadata(ing, names.list[i], ctime_ns, times);
-	return r;
+	shfs_file_changed(ing, f);
+	return ino ? shfs_inode_of(ing, f) : 0;
 }
 
 static struct shfs_arg object_arg(const struct shfs_content *c, uint8_t buf[static 20])
@@ -240,34 +201,62 @@ static int attributes(struct shfs_ingest *ing, struct shfs_file *f,
 {
 	struct shfs_content *c = &f->content;
 
-	if (!f->versions || !is_known(ing, f) || !(now->flags & SHFS_CONTENT_KNOWN) ||
-	    !is_whole(now) || now->size != c->size)
+	if (!f->versions || now->size != c->size)
 		return 0;
 	if (now->mode == c->mode && now->mtime_ns == c->mtime_ns)
 		return 0;
 	c->mode = now->mode;
 	c->mtime_ns = now->mtime_ns;
-	f->dirty = true;
+	shfs_file_changed(ing, f);
 	return version_update(ing, f);
+}
+
+int shfs_version_change(struct shfs_ingest *ing, struct shfs_file *f,
+                        const struct shfs_inode_change *change)
+{
+	struct shfs_known *k = &f->known;
+
+	k->ctime_last_ns = MAX(k->ctime_last_ns, change->ctime_ns);
+	k->touched |= change->times;
+	shfs_file_changed(ing, f);
+	return change->now ? attributes(ing, f, change->now) : 0;
+}
+
+/* All names of the file take it in, as far as it is known what they hold. */
+static int change_names(struct shfs_ingest *ing, struct shfs_file *f,
+                        const struct shfs_inode_change *change)
+{
+	int r = shfs_inode_settle(ing, f);
+
+	if (!r && is_known(ing, f))
+		r = shfs_version_change(ing, f, change);
+	return r ? r : shfs_inode_note(ing, f, change);
+}
+
+int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t ctime_ns,
+                          bool times)
+{
+	return change_names(ing, f,
+	                    &(struct shfs_inode_change){ .ctime_ns = ctime_ns,
+	                                                 .times = times });
 }
 
 int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *f,
                             const struct shfs_content *now)
 {
-	_cleanup_names_ struct names names = { 0 };
-	int r = other_names(ing, f, &names);
-
-	if (!r)
-		r = attributes(ing, f, now);
-	for (size_t i = 0; i < names.n && !r; i++)
-		r = attributes(ing, names.list[i], now);
-	return r;
+	if (!(now->flags & SHFS_CONTENT_KNOWN) || !is_whole(now))
+		return 0;
+	return change_names(ing, f,
+	                    &(struct shfs_inode_change){ .ctime_ns = INT64_MIN,
+	                                                 .now = now });
 }
 
-void shfs_version_unknown(struct shfs_file *f)
+void shfs_version_unknown(struct shfs_ingest *ing, struct shfs_file *f)
 {
-	f->dirty |= f->known.by != 0;
+	if (f->known.by)
+		shfs_file_changed(ing, f);
 	f->known.by = 0;
+	f->known.named = false;
 }
 
 /* Before the version is there that has the object. */
@@ -345,17 +334,15 @@ static int origin_learns(struct shfs_ingest *ing, int64_t *id,
 	    !(row.content.flags & SHFS_CONTENT_PHASH) || !same_phash(&row.content, c))
 		return MIN(r, 0);
 	*id = sqlite3_column_int64(stmt, 0);
-	r = learn_object(ing, &row.content, row.source, c);
+	/* This may write the row, as what was noted is taken in: so it is done before. */
+	r = latest_of(ing, *id, &f);
 	if (!r)
-		r = version_write(ing, *id >> 32, (uint32_t)*id, &row);
-	if (!r)
-		r = latest_of(ing, *id, &f);
-	if (f) {
-		f->content.flags = row.content.flags;
-		f->content.object = row.content.object;
-		f->content.phash = row.content.phash;
-	}
-	return r;
+		r = learn_object(ing, f ? &f->content : &row.content,
+		                 f ? f->source : row.source, c);
+	if (r)
+		return r;
+	return f ? version_update(ing, f)
+	         : version_write(ing, *id >> 32, (uint32_t)*id, &row);
 }
 
 /* The content was seen again: learn what its version lacked, and those that this came
@@ -420,26 +407,40 @@ static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
 		                        .by = ing->producer.id,
 		                        .seq = ing->producer.last_seq };
 	f->last_ns = MAX(f->last_ns, by->time_ns);
-	f->dirty = true;
+	shfs_file_changed(ing, f);
 	ing->stats.versions++;
 	return 0;
 }
 
+/* g is another name of a file that held before (NULL: nobody knows): did it hold that,
+ * too? It did not get the name of another file meanwhile. */
+static bool is_still_same(const struct shfs_ingest *ing, const struct shfs_file *g,
+                          const struct shfs_content *before)
+{
+	if (!before || g->known.named)
+		return is_named(ing, g);
+	return holds(g, before);
+}
+
 /* f held before what its other names held; now they hold what it does. NULL: nobody knows
  * what f held, but that it has been the file that the others name. */
-static int others_follow(struct shfs_ingest *ing, const struct shfs_file *f,
+static int others_follow(struct shfs_ingest *ing, struct shfs_file *f,
                          const struct shfs_content *before, const struct shfs_content *c,
                          struct maker by)
 {
-	_cleanup_names_ struct names names = { 0 };
-	int r = c->flags & SHFS_CONTENT_LINKED ? other_names(ing, f, &names) : 0;
+	struct shfs_file *const *names;
+	size_t n = 0;
+	int r = c->flags & SHFS_CONTENT_LINKED ? shfs_inode_names(ing, f, &names, &n) : 0;
 
 	by.source = SHFS_SOURCE_LINKED;
 	by.origin_version_id = shfs_file_latest(f);
-	for (size_t i = 0; i < names.n && !r; i++) {
-		struct shfs_file *g = names.list[i];
+	for (size_t i = 0; i < n && !r; i++) {
+		struct shfs_file *g = names[i];
 
-		if (before ? holds(g, before) : is_known(ing, g))
+		if (!is_other_name(f, g))
+			continue;
+		r = shfs_inode_settle(ing, g);
+		if (!r && is_still_same(ing, g, before))
 			r = holds(g, &f->content) ? learn(ing, g, &f->content)
 			                          : add_version(ing, g, &f->content, &by);
 	}
@@ -453,18 +454,23 @@ static int found(struct shfs_ingest *ing, struct shfs_file *f,
                  const struct shfs_content *c, int64_t real_ns)
 {
 	bool plausible = c->mtime_ns > 0 && c->mtime_ns <= real_ns;
-	_cleanup_names_ struct names names = { 0 };
+	struct shfs_file *const *names;
 	struct maker by = {
 		.source = SHFS_SOURCE_FOUND,
 		.time_ns = plausible ? c->mtime_ns : real_ns,
 	};
-	int r = c->flags & SHFS_CONTENT_LINKED ? other_names(ing, f, &names) : 0;
+	size_t i = 0;
+	int r = c->flags & SHFS_CONTENT_LINKED ? shfs_inode_names(ing, f, &names, &i) : 0;
 
-	for (size_t i = 0; i < names.n; i++) {
-		if (!holds(names.list[i], c))
+	while (!r && i-- > 0) {
+		if (!is_other_name(f, names[i]))
+			continue;
+		r = shfs_inode_settle(ing, names[i]);
+		if (r || !holds(names[i], c))
 			continue;
 		by.source = SHFS_SOURCE_LINKED;
-		by.origin_version_id = shfs_file_latest(names.list[i]);
+		by.origin_version_id = shfs_file_latest(names[i]);
+		break;
 	}
 	return r ? r : add_version(ing, f, c, &by);
 }
@@ -486,43 +492,112 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 	return r;
 }
 
-/* The latest of the file's versions with this content: a record that comes late. */
-static int earlier(struct shfs_ingest *ing, const struct shfs_file *f,
-                   const struct shfs_content *c, int64_t *out)
+/*
+ * The latest of the file's versions with this content. Where there is no object, its
+ * times decide: a ctime is of one content alone, and one that is later goes with the same
+ * mtime (known changes of it are in the version).
+ */
+static int earlier(struct shfs_ingest *ing, int64_t file_id, const struct shfs_content *c,
+                   int64_t *out)
 {
 	uint8_t buf[20];
 
-	if (!f->versions || (c->flags & SHFS_CONTENT_INCOMPLETE))
+	if (c->flags & SHFS_CONTENT_INCOMPLETE)
 		return 0;
 	if (c->flags & SHFS_CONTENT_OBJECT)
 		return shfs_sql_int(ing->index, out,
 		                    "SELECT n FROM version WHERE file_id = ?"
 		                    " AND object = ? AND NOT version_flags(data) & 8"
 		                    " ORDER BY n DESC LIMIT 1",
-		                    shfs_arg_int(f->id), object_arg(c, buf));
+		                    shfs_arg_int(file_id), object_arg(c, buf));
 	return shfs_sql_int(
 		ing->index, out,
-		"SELECT n FROM version WHERE file_id = ? AND version_size(data) = ?"
-		" AND version_mtime_ns(data) = ? AND version_ctime_ns(data) = ?"
-		" AND version_phash(data) = ? AND version_flags(data) & 4"
-		" AND NOT version_flags(data) & 8 ORDER BY n DESC LIMIT 1",
-		shfs_arg_int(f->id), shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
+		"SELECT n FROM version WHERE file_id = ?1 AND version_size(data) = ?2"
+		" AND version_phash(data) = ?5 AND version_ctime_ns(data) <= ?4"
+		" AND (version_ctime_ns(data) = ?4 OR version_mtime_ns(data) = ?3)"
+		" AND version_flags(data) & 4 AND NOT version_flags(data) & 8"
+		" ORDER BY n DESC LIMIT 1",
+		shfs_arg_int(file_id), shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
 		shfs_arg_int(c->ctime_ns), shfs_arg_int(shfs_phash_kept(c)));
 }
 _Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
                "the SQL above names these bits");
 
+/* Of how many names of a file, one after the other, a past is looked at. */
+#define NAMES_MAX 64
+
+/* The files from which one came to this path since then, added to the list. */
+static int origins_since(struct shfs_ingest *ing, int64_t file_id, int64_t since_ns,
+                         struct shfs_ids *list)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT origin_version_id >> 32 FROM version"
+	                     " WHERE file_id = ? AND origin_version_id IS NOT NULL"
+	                     " AND version_time_ns(data) >= ? ORDER BY n DESC",
+	                     shfs_arg_int(file_id), shfs_arg_int(since_ns));
+
+	for (; r > 0 && list->n < NAMES_MAX; r = shfs_sql_next(ing->index, stmt)) {
+		int64_t id = sqlite3_column_int64(stmt, 0);
+		size_t i = 0;
+
+		while (i < list->n && list->ids[i] != id)
+			i++;
+		if (i == list->n && shfs_ids_add(list, id))
+			return -ENOMEM;
+	}
+	return MIN(r, 0);
+}
+
+/* The version with this content at a name that the file had since then, and has no more.
+ */
+static int earlier_name(struct shfs_ingest *ing, const struct shfs_file *f,
+                        const struct shfs_content *c, int64_t since_ns,
+                        struct shfs_sight *out)
+{
+	_cleanup_ids_ struct shfs_ids list = { 0 };
+	int r = shfs_ids_add(&list, f->id);
+
+	for (size_t i = 0; i < list.n && !r; i++) {
+		out->file_id = list.ids[i];
+		if (i)
+			r = earlier(ing, out->file_id, c, &out->n);
+		if (!r)
+			r = origins_since(ing, list.ids[i], since_ns, &list);
+	}
+	if (r <= 0)
+		*out = (struct shfs_sight){ .file_id = f->id };
+	return MIN(r, 0);
+}
+
+/*
+ * Is a content that was seen known to be newer than the latest version? Not where the
+ * file was opened before that came to its path. Else it is, unless the clocks may be
+ * those of two hosts: then the file's own time has to tell.
+ */
+static bool is_newer(const struct shfs_ingest *ing, const struct shfs_file *f,
+                     const struct shfs_content *c, int64_t begin_ns)
+{
+	return begin_ns >= f->last_ns &&
+	       (is_known(ing, f) || c->ctime_ns > f->known.ctime_last_ns);
+}
+
 int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *f,
-                      const struct shfs_content *c, int64_t real_ns, int64_t *out)
+                      const struct shfs_content *c, int64_t begin_ns,
+                      struct shfs_sight *out)
 {
 	int r;
 
-	if (!is_content(c) || holds(f, c))
-		return shfs_version_now(ing, f, c, real_ns, out);
-	r = earlier(ing, f, c, out);
+	*out = (struct shfs_sight){ .file_id = f->id };
+	if (!is_content(c) || !f->versions || holds(f, c) ||
+	    is_newer(ing, f, c, begin_ns))
+		return shfs_version_now(ing, f, c, begin_ns, &out->n);
+	r = earlier(ing, f->id, c, &out->n);
 	if (r)
 		return MIN(r, 0);
-	return shfs_version_now(ing, f, c, real_ns, out);
+	if (begin_ns >= f->last_ns)
+		return shfs_version_now(ing, f, c, begin_ns, &out->n);
+	return earlier_name(ing, f, c, begin_ns, out);
 }
 
 int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
@@ -530,7 +605,7 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
                       int64_t *out)
 {
 	struct shfs_content before = f->content;
-	bool first = !f->versions;
+	bool is_other = !f->versions || f->known.named; /* than f->content */
 	struct maker by = {
 		.source = SHFS_SOURCE_WRITTEN,
 		.access_id = access_id,
@@ -543,9 +618,9 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
 		return 0;
 	r = left_the_same(f, c) ? learn(ing, f, c) : add_version(ing, f, c, &by);
 	f->last_ns = MAX(f->last_ns, real_ns);
-	f->dirty = true;
+	shfs_file_changed(ing, f);
 	*out = f->versions;
-	return r ? r : others_follow(ing, f, first ? NULL : &before, c, by);
+	return r ? r : others_follow(ing, f, is_other ? NULL : &before, c, by);
 }
 
 /* --- names --- */
@@ -582,14 +657,16 @@ static int moves_add(struct moves *m, const struct shfs_file *f, struct shfs_byt
 	return one->rest.failed ? -ENOMEM : 0;
 }
 
-static void leave(struct shfs_file *f, int64_t real_ns)
+static int leave(struct shfs_ingest *ing, struct shfs_file *f, int64_t real_ns)
 {
+	int r = shfs_version_linked(ing, f, 0, 0);
+
 	f->present = false;
 	f->directory = false;
-	f->dev = f->ino = 0;
 	f->last_ns = MAX(f->last_ns, real_ns);
-	f->dirty = true;
-	shfs_version_unknown(f);
+	shfs_file_changed(ing, f);
+	shfs_version_unknown(ing, f);
+	return r;
 }
 
 /* The paths known to be below a directory: in it, or in those from "dir/" up to "dir0",
@@ -632,9 +709,10 @@ static int collect(struct shfs_ingest *ing, struct shfs_file *f, bool tree,
 
 	if (!r && tree)
 		r = below(ing, f, m);
+	if (!r)
+		r = leave(ing, f, real_ns);
 	if (r)
 		return r;
-	leave(f, real_ns);
 	for (size_t i = 1; i < m->n; i++) {
 		_cleanup_buf_ struct shfs_buf path = { 0 };
 		struct shfs_file *one;
@@ -644,9 +722,10 @@ static int collect(struct shfs_ingest *ing, struct shfs_file *f, bool tree,
 		if (path.failed)
 			return -ENOMEM;
 		r = shfs_file_get(ing, (struct shfs_bytes){ path.data, path.len }, &one);
+		if (!r)
+			r = leave(ing, one, real_ns);
 		if (r)
 			return r;
-		leave(one, real_ns);
 	}
 	return 0;
 }
@@ -673,32 +752,51 @@ static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
 	return 0;
 }
 
-/* What a file held is now at another path too. */
-static int place(struct shfs_ingest *ing, const struct shfs_file *from,
-                 struct shfs_file *to, const struct maker *by)
+/* A file is now at another path too. */
+static int place_name(struct shfs_ingest *ing, const struct shfs_file *from,
+                      struct shfs_file *to, const struct maker *by)
 {
-	int r = shfs_version_linked(ing, to, from->dev, from->ino);
+	int r = shfs_inode_settle(ing, to);
 
+	if (!r)
+		r = shfs_version_linked(ing, to, from->dev, from->ino);
+	if (to->versions)
+		to->since_ns = by->time_ns;
 	to->present = true;
 	to->directory = from->directory;
 	to->last_ns = MAX(to->last_ns, by->time_ns);
-	to->dirty = true;
-	shfs_version_unknown(to);
-	if (r)
-		return r;
-	if (!from->versions || from->directory)
-		return 0;
-	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
-		r = carry(ing, from, to);
-	else if (!holds(to, &from->content))
-		r = add_version(ing, to, &from->content, by);
-	to->known = from->known;
+	shfs_file_changed(ing, to);
+	shfs_version_unknown(ing, to);
+	if (from->known.named)
+		know_name(ing, to);
 	return r;
 }
 
-static int place_all(struct shfs_ingest *ing, const struct moves *m,
-                     const struct shfs_file *dest, struct maker by)
+/* And what it held; what it holds, if it is being changed, is told once it is closed. */
+static int place(struct shfs_ingest *ing, const struct shfs_file *from,
+                 struct shfs_file *to, const struct maker *by, bool changing)
 {
+	int r = place_name(ing, from, to, by);
+
+	if (r || !from->versions || from->directory)
+		return r;
+	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
+		r = carry(ing, from, to);
+	else if (!changing && !holds(to, &from->content))
+		r = add_version(ing, to, &from->content, by);
+	if (changing)
+		know_name(ing, to);
+	else
+		to->known = from->known;
+	return r;
+}
+
+/* content: what the record says of the file itself. */
+static int place_all(struct shfs_ingest *ing, const struct moves *m,
+                     const struct shfs_file *dest, struct maker by,
+                     const struct shfs_content *content)
+{
+	bool changing = content->flags & SHFS_CONTENT_CHANGING;
 	int r = 0;
 
 	for (size_t i = 0; i < m->n && !r; i++) {
@@ -712,7 +810,7 @@ static int place_all(struct shfs_ingest *ing, const struct moves *m,
 		r = shfs_file_get(ing, (struct shfs_bytes){ path.data, path.len }, &to);
 		by.origin_version_id = shfs_file_latest(&m->list[i].held);
 		if (!r)
-			r = place(ing, &m->list[i].held, to, &by);
+			r = place(ing, &m->list[i].held, to, &by, changing);
 	}
 	return r;
 }
@@ -731,7 +829,8 @@ static int settle(struct shfs_ingest *ing, struct shfs_name_change *c)
 	int r = shfs_version_now(ing, c->file, &c->op->content, c->real_ns, &c->seen);
 
 	c->file->directory = c->op->directory;
-	if (!c->seen && !c->op->directory)
+	if (!c->seen && !c->op->directory &&
+	    !(c->op->content.flags & SHFS_CONTENT_CHANGING))
 		c->seen = c->file->versions;
 	if (!r)
 		r = shfs_version_now(ing, c->file2, &c->op->victim, c->real_ns, &victim);
@@ -749,7 +848,7 @@ int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c)
 	if (!r)
 		r = collect(ing, c->file, c->op->directory, c->real_ns, &moves);
 	if (!r)
-		r = place_all(ing, &moves, c->file2, mover(c));
+		r = place_all(ing, &moves, c->file2, mover(c), &c->op->content);
 	if (!r && !c->op->directory)
 		r = shfs_version_metadata(ing, c->file2, c->real_ns, false);
 	if (!r && !c->op->directory && c->seen)
@@ -771,9 +870,9 @@ int shfs_version_exchange(struct shfs_ingest *ing, struct shfs_name_change *c)
 	if (!r)
 		r = collect(ing, c->file2, true, c->real_ns, &back);
 	if (!r)
-		r = place_all(ing, &there, c->file2, mover(c));
+		r = place_all(ing, &there, c->file2, mover(c), &c->op->content);
 	if (!r)
-		r = place_all(ing, &back, c->file, mover(c));
+		r = place_all(ing, &back, c->file, mover(c), &c->op->victim);
 	if (!r)
 		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
 	if (!r)
@@ -785,6 +884,7 @@ int shfs_version_exchange(struct shfs_ingest *ing, struct shfs_name_change *c)
 
 int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
+	bool changing = c->op->content.flags & SHFS_CONTENT_CHANGING;
 	struct maker by = mover(c);
 	int r = settle(ing, c);
 
@@ -793,13 +893,20 @@ int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
 	by.source = SHFS_SOURCE_LINKED;
 	by.origin_version_id = shfs_file_latest(c->file);
 	c->file->present = !c->op->nameless;
-	c->file->dirty = true;
+	shfs_file_changed(ing, c->file);
 	if (c->op->ino && !c->op->nameless)
 		r = shfs_version_linked(ing, c->file, c->op->dev, c->op->ino);
 	if (!r)
 		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
+	/* While it is written, nobody knows what it holds: both get what is left. */
+	if (changing)
+		shfs_version_unknown(ing, c->file);
+	know_name(ing, c->file);
 	if (!r)
-		r = place(ing, c->file, c->file2, &by);
+		r = changing ? place_name(ing, c->file, c->file2, &by)
+		             : place(ing, c->file, c->file2, &by, false);
+	if (changing)
+		c->seen = 0;
 	if (!r && c->seen)
 		c->made = c->file2->versions;
 	return r;
@@ -813,6 +920,5 @@ int shfs_version_unlink(struct shfs_ingest *ing, struct shfs_name_change *c)
 		c->seen = c->file->versions;
 	if (!r)
 		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
-	leave(c->file, c->real_ns);
-	return r;
+	return r ? r : leave(ing, c->file, c->real_ns);
 }

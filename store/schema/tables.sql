@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The tables of index.db, version 9. Only store/ names them; docs/index.md describes them.
+-- The tables of index.db. Only store/ names them; docs/index.md describes them. Who changes
+-- them, or what ingest makes of the journal, raises SCHEMA_VERSION in store/index.c.
 
 -- How far each segment and hook log has been read; written with the rows it led to.
 CREATE TABLE segment_position (
@@ -57,7 +58,7 @@ CREATE TABLE producer (
 	begin_ns INTEGER NOT NULL,
 	last_ns INTEGER NOT NULL,       -- of its last record
 	end_ns INTEGER,                 -- NULL: no END record
-	dead INTEGER NOT NULL DEFAULT 0, -- it ended, without END as far as was read
+	dead INTEGER NOT NULL DEFAULT 0, -- 1: it ended, without END; 2: it was archived before (archived.h)
 	records INTEGER NOT NULL DEFAULT 0,
 	lost INTEGER NOT NULL DEFAULT 0,
 	last_seq INTEGER NOT NULL DEFAULT 0,

@@ -127,7 +127,7 @@ WHERE a.op < 100;
 
 CREATE VIEW v_producer AS
 SELECT p.producer_id, b.host, p.kind, p.root, p.pid, b.boot AS boot_id, p.begin_ns,
-	p.end_ns, p.records, p.lost
+	p.end_ns, p.dead, p.records, p.lost
 FROM producer p JOIN boot b USING (boot_id);
 
 -- Its end is the next begin of a recording of that project on that host.

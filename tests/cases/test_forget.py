@@ -26,7 +26,7 @@ class Packs:
     """The contents of a store, by docs/objects.md."""
 
     def __init__(self, store):
-        self.store, self.frames = store, {}
+        self.store, self.frames, self.contents = store, {}, {}
         for path in glob.glob(f"{store}/objects/packs/*.pack"):
             with open(path, "rb") as pack:
                 self.scan(pack.read())
@@ -42,6 +42,11 @@ class Packs:
             at += head + stored
 
     def content(self, name):
+        if name not in self.contents:
+            self.contents[name] = self.decode(name)
+        return self.contents[name]
+
+    def decode(self, name):
         kind, stored, base = self.frames[name]
         if kind == 0:
             return stored
@@ -196,27 +201,139 @@ def commands(shfs):
     return [c for c in json.loads(shfs("history", "--json", "--all").stdout)["commands"] if c["id"]]
 
 
-@pytest.mark.users("ordinary")
-def test_not_while_something_records(work, sandbox, shfs, mount):
-    mounted = mount()
-    before = places(sandbox.store, SECRET)
-    refused = shfs("forget", "--grep", SECRET, "--yes", check=4).stderr
-    assert "in use by the mount" in refused and "shfs umount" in refused
-    assert places(sandbox.store, SECRET) == before
-    assert "3 commands" in shfs("forget", "--grep", SECRET, "-n").stdout
+class Writers:
+    """Processes that change files of their own, until they are told to end."""
+
+    LOOP = """
+        n=0
+        while [ ! -e {dir}/stop ]; do
+            n=$((n + 1)); echo "line $n of {i}" > w{i}; cat w{i} >> all{i}; mv w{i} x{i}; sleep 0.1
+        done
+        echo $n > {dir}/count{i}"""
+
+    def __init__(self, sandbox, n=2):
+        self.dir = sandbox.mkdir(f"{sandbox.path}/tmp/writers")
+        self.running = [sandbox.popen(["sh", "-c", self.LOOP.format(dir=self.dir, i=i)], cwd=sandbox.project)
+                        for i in range(n)]
+
+    def end(self):
+        """How often each went round."""
+        with open(f"{self.dir}/stop", "w", encoding="ascii"):
+            pass
+        for process in self.running:
+            assert process.wait() == 0
+        counts = []
+        for i in range(len(self.running)):
+            with open(f"{self.dir}/count{i}", encoding="ascii") as count:
+                counts.append(int(count.read()))
+        return counts
+
+
+def test_beside_mounts_and_shells(sandbox, mounted, shell, shfs):
+    """At once, beside producers and shells that are at work: all of it goes, and nothing else."""
+    secret = SECRET.decode()
+    shells = shell(), shell(cwd="/")
+    shells[0].run(f"echo {secret} > key; cat key > /dev/null")
+    shells[0].run(f"logon() {{ cat >/dev/null; }}; logon -p{secret} < key")
+    shells[0].run("echo kept > kept; exec 5< key")
+    shells[1].run(f"cat {sandbox.project}/key > /dev/null; cat -- --{secret} 2> /dev/null")
+    shells[1].run(f"printf 'k = 1\\npassword = {secret}\\n' > {sandbox.project}/conf.json")
+    shfs("sync")
+    writers = Writers(sandbox)
+    before = [c["text"] for c in commands(shfs) if secret not in (c["text"] or "")]
+    found = json.loads(shfs("forget", "--yes", "--json", f"{sandbox.project}/key", f"{sandbox.project}/conf.json").stdout)
+    assert found["done"] and found["objects"] >= 2
+    shfs("forget", "--yes", "--grep", secret)
+    shells[0].run("exec 5<&-")
+    shells[1].run("echo again")
+    shfs("sync")
+    assert places(sandbox.store, SECRET) == []
+    counts = writers.end()
+    assert all(counts)
+    # what is there is taken anew before it changes
+    for name in "key", "conf.json":
+        shells[0].run(f"echo other > {name}")
+    shfs("sync")
+    assert secret in shfs("cat", f"{sandbox.project}/key@1").stdout
+    assert secret in shfs("cat", f"{sandbox.project}/conf.json@1").stdout
+    for i, n in enumerate(counts):
+        versions = json.loads(shfs("log", "--json", f"{sandbox.project}/all{i}").stdout)["versions"]
+        assert len(versions) == n
+        assert shfs("cat", f"{sandbox.project}/x{i}").stdout == f"line {n} of {i}\n"
+    texts = [c["text"] for c in commands(shfs)]
+    assert [text for text in texts if text in before] == before and "echo again" in texts
+    assert "no flaws" in shfs("check", "--read-data").stdout
+    shfs("forget", "--yes", f"{sandbox.project}/key", f"{sandbox.project}/conf.json")
+    assert places(sandbox.store, SECRET) == []
+    shells[0].run("cd /")
     mounted.unmount()
-    # something that is in no table of mounts
+    assert places(sandbox.store, SECRET) == []
+    assert "no flaws" in shfs("check", "--read-data").stdout
+
+
+@pytest.mark.backends()
+def test_beside_each_recorder(sandbox, project, shfs):
+    """Whoever records is asked to begin a new segment, goes on, and what it wrote before is forgotten."""
+    mounted = sandbox.mount()
+    for n in range(3):
+        sandbox.sh("echo $V > key; cat key > /dev/null; echo kept > kept$N", env={"V": SECRET.decode(), "N": str(n)})
+        shfs("sync")
+        assert places(sandbox.store, SECRET)
+        assert json.loads(shfs("forget", "--yes", "--json", f"{project}/key").stdout)["objects"] == 1
+        assert places(sandbox.store, SECRET) == []
+        sandbox.sh("rm key; echo after >> kept0")
+        shfs("sync")
+    assert shfs("cat", f"{project}/kept2").stdout == "kept\n"
+    assert shfs("cat", f"{project}/kept0").stdout.count("after\n") == 3
+    mounted.unmount()
+    assert "no flaws" in shfs("check", "--read-data").stdout
+
+
+@pytest.mark.users("ordinary")
+def test_killed_beside_a_mount(work, sandbox, shfs, mount, shell):
+    """Whenever it is killed, the next one completes it, beside a mount that goes on."""
+    secret = SECRET.decode()
+    mounted = mount()
+    bash = shell()
+    args = "forget", "--yes", "--grep", secret, "--json"
+    for n in sorted(random.Random(1).sample(range(5, 120), 3)):
+        bash.run(f"echo {secret} > key{n}; cat key{n} > /dev/null")
+        bash.run(f"echo kept > kept{n}")
+        shfs("sync")
+        killed(sandbox, n, *args)
+        bash.run(f"echo more >> kept{n}")
+        texts = [c["text"] for c in commands(shfs) if secret not in c["text"]]
+        shfs(*args, check=False)
+        bash.run(f"echo end > kept{n}")
+        assert not [p for p in places(sandbox.store, SECRET) if "object" not in p], n
+        left = [c["text"] for c in commands(shfs)]
+        assert left[: len(texts)] == texts or [t for t in left if t in texts] == texts, n
+        assert shfs("cat", f"{sandbox.project}/kept{n}@2").stdout == "kept\nmore\n", n
+        shfs("check", "--read-data")
+    bash.run("cd /")
+    mounted.unmount()
+    shfs("check", "--read-data")
+
+
+@pytest.mark.users("ordinary")
+def test_beside_who_cannot_be_asked(work, sandbox, shfs, mount):
+    """Something that is in no table of mounts records, or does not let go."""
     store = os.open(sandbox.store, os.O_RDONLY)
     fcntl.flock(store, fcntl.LOCK_SH)
-    assert "records into the store" in shfs("forget", "--grep", SECRET, "--yes", check=4).stderr
-    assert places(sandbox.store, SECRET) == before
-    os.close(store)
+    assert "3 commands" in shfs("forget", "--grep", SECRET, "-n").stdout
     shfs("forget", "--grep", SECRET, "--yes")
+    assert not [p for p in places(sandbox.store, SECRET) if "object" not in p and "loose" not in p]
+    os.close(store)
     # and it records again, into what is left
     mounted = mount()
     sandbox.sh("echo more >> a.txt; seq 2000 > long")
     shfs("sync")
     assert shfs("cat", f"{sandbox.project}/long").stdout == "".join(f"{n}\n" for n in range(1, 2001))
+    # another that takes something away
+    gate = os.open(f"{sandbox.store}/collect/lock", os.O_RDONLY)
+    fcntl.flock(gate, fcntl.LOCK_EX)
+    assert "nothing is forgotten" in shfs("forget", f"{sandbox.project}/a.txt", "--yes", check=4).stderr
+    os.close(gate)
     mounted.unmount()
 
 
@@ -245,6 +362,100 @@ def test_asks_on_a_terminal(work, sandbox, shfs):
         work.send(f"{answer}\r")
         assert said in work.wait()
     assert not [p for p in places(sandbox.store, SECRET) if "object" not in p], "this command went, too"
+
+
+# How a file with a secret is saved, each again and again: $V is the secret.
+SAVES = (
+    "echo k=$V$RANDOM > f",
+    "sed -i s/k/kk/ f",
+    "sed -i.bak s/k/kk/ f",
+    "printf 'x%.0s' 1 2 3 > f.tmp; echo k=$V half > f.tmp; echo k=$V whole >> f.tmp; mv f.tmp f",
+    "mv f g; echo k=$V$RANDOM > f; mv g h",
+    "cp f f~; echo more >> f",
+    "ln f linked$RANDOM; echo more >> f",
+    "cp f away$RANDOM",
+    "mkdir -p d; cp f d/$RANDOM; mv f d/f; mv d/f f",
+    "exec 3> t; echo k=$V open >&3; mv t f; echo more >&3; exec 3>&-",
+    "exec 3< f; sed -i s/k/late/ f; cat <&3 > /dev/null; exec 3<&-",
+    "cat f > /dev/null",
+    "rm f; echo k=$V$RANDOM > f",
+)
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("seed", range(3))
+def test_forget_under_all_names(sandbox, mounted, shfs, seed):
+    """However a file is saved and copied: its content is nowhere afterwards, and nothing else is missing."""
+    rng = random.Random(seed)
+    word = f"word{rng.getrandbits(48):012x}"
+    saves = rng.choices(SAVES, k=12)
+    script = "echo k=$V > f; echo other > other; cp other other2\n" + "\n".join(saves) + "\n"
+    path = sandbox.write_outside(f"{sandbox.home}/script", script)
+    sandbox.run("bash", path, env={"V": word})
+    shfs("sync")
+    file = f"{sandbox.project}/f"
+    assert places(sandbox.store, word.encode())
+    shfs("forget", file, "--everywhere", "--yes")
+    assert places(sandbox.store, word.encode()) == [], saves
+    assert shfs("cat", f"{sandbox.project}/other2").stdout == "other\n"
+    assert "no flaws" in shfs("check", "--read-data").stdout
+
+
+@pytest.mark.users("ordinary")
+def test_forget_leaves_what_was_not_named(sandbox, mounted, shfs):
+    """Without --everywhere copies stay, and so does what another file at the same temporary name was."""
+    sandbox.sh("echo old > f; echo another > t; rm t; echo secret > t; echo secret more > t; mv t f; cp f copy; echo x > f")
+    shfs("sync")
+    assert "the same content stays in 1 version elsewhere" in shfs("forget", f"{sandbox.project}/f", "-n").stdout
+    found = json.loads(shfs("forget", f"{sandbox.project}/f", "--yes", "--json").stdout)
+    assert found["elsewhere"] == 1
+    assert shfs("cat", f"{sandbox.project}/copy").stdout == "secret more\n"
+    assert shfs("cat", f"{sandbox.project}/t@1").stdout == "another\n"
+    [t] = json.loads(shfs("log", "--json", f"{sandbox.project}/t").stdout)["versions"]
+    assert not any("secret\n" == shfs("cat", f"{sandbox.project}/{v}").stdout for v in (f"t@{t['n']}", "copy@1"))
+    assert "elsewhere" not in shfs("forget", f"{sandbox.project}/copy", "--yes").stderr
+    assert not [place for place in places(sandbox.store, b"secret more") if "object" in place]
+
+
+@pytest.mark.users("ordinary")
+def test_forget_another_name(sandbox, mounted, shfs):
+    """A file that is there still keeps what it was before it was linked."""
+    sandbox.sh("echo one > a; echo two > a; ln a b")
+    shfs("forget", f"{sandbox.project}/b", "--yes")
+    assert shfs("cat", f"{sandbox.project}/a@1").stdout == "one\n"
+
+
+@pytest.mark.users("ordinary")
+def test_forget_processes_of_no_command(sandbox, shfs, mounted, shell):
+    """Their arguments go from everywhere, whether or not they used a file; those of commands and shells stay."""
+    secret = SECRET.decode()
+    bash = shell()
+    for word in secret, "ordinary":
+        sandbox.sh(f"cat kept{word[:1]}; echo {word[:4]} > made{word[:1]}; : {word}", check=False)
+        sandbox.run("sh", "-c", "cat made? > /dev/null; :", f"-p {word}", f"--more={word}")
+    bash.run("echo two > by_shell; cat by_shell > by_command")
+    bash.run("cd /")
+    shfs("sync")
+    assert places(sandbox.store, SECRET)
+    args = "forget", "--no-command", "--grep"
+    assert shfs(*args, secret, "--status", "ok", "-n", check=2) and shfs(*args, "nothing of this", "-n", check=3)
+    assert shfs(*args, secret, "-n", "--until", "2000-01-01", check=3)
+    dry = shfs(*args, f"-p {secret} --more", "-n").stdout
+    assert "--more=" in dry and "0 commands, 1 process of no command, " in dry
+    found = json.loads(shfs(*args, secret, "--yes", "--json").stdout)
+    assert found["processes"] == 2 and not found["commands"] and found["versions"]
+    assert places(sandbox.store, SECRET) == [] and places(sandbox.store, b"--more=ordinary")
+    log = json.loads(shfs("log", "--json", f"{sandbox.project}/madeo").stdout)
+    assert log["versions"], "others made that"
+    # what they did with a file; then all of them
+    assert "0 commands, 0 accesses" not in shfs("forget", "--no-command", f"{sandbox.project}/madeo", "-n").stdout
+    shfs("forget", "--no-command", "--yes")
+    assert places(sandbox.store, b"--more=ordinary") == []
+    [command] = [c for c in commands(shfs) if "by_shell" in c["text"]]
+    assert "by_shell" in {os.path.basename(use["path"]) for use in command["files"]}
+    mounted.unmount()
+    assert places(sandbox.store, SECRET) == []
+    assert "no flaws" in shfs("check", "--read-data").stdout
 
 
 @pytest.mark.users("ordinary")

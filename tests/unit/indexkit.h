@@ -33,7 +33,8 @@ struct kit {
 	/* the current shell's log */
 	char log[96];
 	unsigned log_seq;
-	bool coarse; /* its boot times have two decimals */
+	bool coarse;  /* its boot times have two decimals */
+	uint64_t ino; /* of the file that records tell of */
 	struct shfs_buf answer;
 };
 
@@ -52,7 +53,7 @@ static _unused_ void kit_open(struct kit *k)
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	struct shfs_time now = shfs_time_now();
 
-	*k = (struct kit){ .offset_ns = now.real_ns - (int64_t)now.boot_ns };
+	*k = (struct kit){ .offset_ns = now.real_ns - (int64_t)now.boot_ns, .ino = 2 };
 	assert_true(asprintf(&path, "%s/store", shfs_unit_tmpdir()) > 0);
 	assert_ok(shfs_store_open(path, SHFS_STORE_CREATE, &k->store));
 	assert_ok(shfs_proc_boot_id(k->boot_id));
@@ -181,7 +182,7 @@ static _unused_ void kit_access(struct kit *k, uint64_t process, const char *pat
 			.last = kit_time(k, last_ms),
 			.path = shfs_bytes_str(path),
 			.dev = 1,
-			.ino = 2,
+			.ino = k->ino,
 		},
 	};
 
@@ -225,6 +226,30 @@ static _unused_ void kit_pathop(struct kit *k, uint64_t process, enum shfs_patho
 		rec.pathop.content = *content;
 	if (victim)
 		rec.pathop.victim = *victim;
+	kit_append(k, &rec);
+}
+
+/* Of a file that has several names, or will. */
+static _unused_ void kit_inode_op(struct kit *k, uint64_t process, enum shfs_pathop op,
+                                  const char *path, const char *path2, double ms,
+                                  const struct shfs_content *content,
+                                  const struct shfs_content *victim)
+{
+	struct shfs_record rec = {
+		.type = SHFS_REC_PATHOP,
+		.time = kit_time(k, ms),
+		.pathop = {
+			.process = process,
+			.op = op,
+			.path = shfs_bytes_str(path),
+			.path2 = shfs_bytes_str(path2),
+			.content = content ? *content : (struct shfs_content){ 0 },
+			.victim = victim ? *victim : (struct shfs_content){ 0 },
+			.dev = 1,
+			.ino = k->ino,
+		},
+	};
+
 	kit_append(k, &rec);
 }
 

@@ -345,10 +345,17 @@ static int forget_secret(struct shfs_forget *forget)
 	return r ? r : shfs_forget_run(forget);
 }
 
+static int seal_nobody(void *arg, struct shfs_buf *segments)
+{
+	return 0;
+}
+
+static const struct shfs_forget_beside nobody = { .seal = seal_nobody };
+
 static int forget(struct shfs_store *store)
 {
 	struct shfs_forget *forgetting = NULL;
-	int r = shfs_forget_open(store, NULL, true, &forgetting);
+	int r = shfs_forget_open(store, NULL, &nobody, &forgetting);
 
 	if (!r)
 		r = forget_secret(forgetting);
@@ -362,7 +369,7 @@ static void check_forget(struct shfs_store *store, int r)
 	_cleanup_free_ char *dump = NULL;
 
 	if (shfs_forget_pending(store))
-		assert_ok(shfs_forget_finish(store, NULL));
+		assert_ok(shfs_forget_finish(store, NULL, &nobody));
 	else if (r)
 		assert_ok(forget(store));
 	assert_ok(ingest(store));
@@ -501,14 +508,16 @@ static int import(struct shfs_store *store)
 	struct giving g = { NULL };
 	struct shfs_import_stats stats;
 	struct shfs_forget_stats forgotten;
-	struct shfs_handed_out to = { give_file, give_object, &g };
+	struct shfs_handed_out to = { .file = give_file,
+		                      .object = give_object,
+		                      .arg = &g };
 	struct shfs_forget *all = NULL;
 	int r = shfs_store_open(indexed, 0, &g.from);
 
 	if (!r)
 		r = shfs_import_new(store, false, &g.to);
 	if (!r)
-		r = shfs_forget_open(g.from, NULL, false, &all);
+		r = shfs_forget_open(g.from, NULL, NULL, &all);
 	if (!r)
 		r = shfs_forget_measure(all, &forgotten);
 	if (!r)

@@ -103,6 +103,31 @@ static void test_renamed_into_place(void **state)
 	check(&k, "/p/sedXYZ@1 -> /p/f\n/p/tmp@1", "changed /p/f@2 (from @1)");
 }
 
+/* A name that vanished is told, also where what it became was written or replaced since.
+ */
+static void test_renamed_and_written(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+	struct shfs_content c = kit_content(&k, "c", 5), new = kit_content(&k, "new", 9);
+
+	kit_pathop(&k, p, SHFS_OP_RENAME, "a", "b", 1100, &c, NULL, false);
+	kit_read(&k, p, "b", 1105, c);
+	write_new(&k, p, "sedXYZ", 1110, "new", SHFS_ACCESS_CREATED);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "sedXYZ", "b", 1120, &new, &c, false);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "c", "d", 1130, &c, NULL, false);
+	write_new(&k, p, "d", 1140, "c and more", SHFS_ACCESS_APPEND);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "e", "g", 1150, &c, NULL, false);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "f", "g", 1160, &new, &c, false);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "h", "i", 1170, &c, NULL, false);
+	kit_pathop(&k, p, SHFS_OP_RENAME, "i", "g", 1180, &c, &new, false);
+	write_new(&k, p, "g", 1190, "last", SHFS_ACCESS_CREATED);
+	check(&k, "/p/sedXYZ@1 -> /p/b\n/p/i@1 -> /p/g",
+	      "wrote /p/b@2\nwrote /p/d@2\nwrote /p/g@4\nrenamed /p/a -> /p/b@1\n"
+	      "renamed /p/c -> /p/d@1\nrenamed /p/e -> /p/g@1\n"
+	      "renamed /p/f -> /p/g@2\nrenamed /p/h -> /p/g@3");
+}
+
 /* git: the new file is linked to its name, and the temporary one unlinked. */
 static void test_linked_into_place(void **state)
 {
@@ -211,6 +236,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_read_and_write),
 		cmocka_unit_test(test_changed_in_part),
 		cmocka_unit_test(test_renamed_into_place),
+		cmocka_unit_test(test_renamed_and_written),
 		cmocka_unit_test(test_linked_into_place),
 		cmocka_unit_test(test_backup_renamed),
 		cmocka_unit_test(test_directory_renamed),

@@ -107,6 +107,69 @@ static void test_late_read(void **state)
 	kit_close(&k);
 }
 
+/* One that ends after another file was renamed over its path saw what had that name. */
+static void test_late_read_of_a_name(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+	struct shfs_content early = kit_content(&k, "22", 2011),
+			    made = kit_content(&k, "4444", 2050),
+			    unknown = kit_content(&k, "55555", 2017),
+			    large = kit_print(&k, "too large", 2012), touched = large;
+
+	kit_write(&k, p, "out", 2010, kit_content(&k, "1", 2010));
+	kit_write(&k, p, "draft", 2011, early);
+	kit_write(&k, p, "draft", 2020, kit_content(&k, "333", 2020));
+	kit_rename(&k, p, "draft", "out", 2030);
+	kit_access(&k, p, "out", 2015, 2040, SHFS_ACCESS_READ, &early, NULL);
+	/* one access has one path */
+	kit_access(&k, p, "out", 2016, 2050, SHFS_ACCESS_READ | SHFS_ACCESS_WRITTEN,
+	           &early, &made);
+	/* of no version that is known, and older than the last change */
+	kit_access(&k, p, "out", 2017, 2060, SHFS_ACCESS_READ, &unknown, NULL);
+	check_versions(&k, "draft@1 2 written\ndraft@2 3 written\nout@1 1 written\n"
+	                   "out@2 3 renamed draft@2\nout@3 4 written");
+	assert_string_equal(kit_ask(&k, 1, LINKS " LIMIT 3 OFFSET 4"),
+	                    "open 1 -\nopen - 3\nopen - -");
+	assert_string_equal(kit_ask(&k, 1,
+	                            "SELECT name FROM v_access a JOIN v_path USING"
+	                            " (file_id) WHERE is_read ORDER BY seq_key"),
+	                    "draft\nout\nout");
+	/* what was not archived is known by its times, which were set meanwhile */
+	kit_write(&k, p, "big", 2012, large);
+	touched.mtime_ns = touched.ctime_ns = kit_time(&k, 2070).real_ns;
+	kit_pathop(&k, p, SHFS_OP_UTIMES, "big", NULL, 2070, &touched, NULL, false);
+	kit_write(&k, p, "big", 2090, kit_print(&k, "larger than it", 2090));
+	kit_access(&k, p, "big", 2065, 2095, SHFS_ACCESS_READ, &large, NULL);
+	kit_access(&k, p, "big", 2075, 2095, SHFS_ACCESS_READ, &touched, NULL);
+	kit_ingest(&k);
+	assert_string_equal(kit_ask(&k, 1, LINKS " LIMIT 5 OFFSET 10"),
+	                    "open 1 -\nopen 1 -");
+	check_rebuild(&k);
+	kit_close(&k);
+}
+
+/* What came back beneath is what the file holds now, also where it was so before. */
+static void test_came_back_beneath(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+
+	kit_write(&k, p, "f", 2010, kit_content(&k, "1", 2010));
+	kit_write(&k, p, "f", 2020, kit_content(&k, "22", 2020));
+	kit_read(&k, p, "f", 2030, kit_content(&k, "1", 2025));
+	check_versions(&k, "f@1 1 written\nf@2 2 written\nf@3 1 found");
+	/* told by another producer, which may be of another host with another clock */
+	kit_umount(&k);
+	kit_mount(&k);
+	p = kit_process(&k, 501, 2000, 500, 1000);
+	kit_read(&k, p, "f", 2040, kit_content(&k, "22", 2020));
+	check_versions(&k, "f@1 1 written\nf@2 2 written\nf@3 1 found");
+	kit_read(&k, p, "f", 2050, kit_content(&k, "22", 2045));
+	check_versions(&k, "f@1 1 written\nf@2 2 written\nf@3 1 found\nf@4 2 found");
+	kit_close(&k);
+}
+
 /* Without objects, size, mtime and hash decide. */
 static void test_fingerprints(void **state)
 {
@@ -313,7 +376,7 @@ static void test_names_and_ctime(void **state)
 	c = kit_print(&k, "aa", 1000);
 	kit_pathop(&k, p, SHFS_OP_RENAME, "a", "b", 2020, &c, NULL, false);
 	kit_read(&k, p, "l", 2010, c);
-	kit_pathop(&k, p, SHFS_OP_LINK, "l", "m", 2020, NULL, NULL, false);
+	kit_pathop(&k, p, SHFS_OP_LINK, "l", "m", 2020, &c, NULL, false);
 	p = remount(&k);
 	c = later(&k, c, 2020);
 	kit_read(&k, p, "b", 2100, c);
@@ -517,12 +580,17 @@ static void test_link(void **state)
 {
 	struct kit k;
 	uint64_t p = start(&k);
+	struct shfs_content c = kit_content(&k, "22", 2020);
+	const struct shfs_content changing = { .flags = SHFS_CONTENT_CHANGING };
 
 	kit_write(&k, p, "a", 2010, kit_content(&k, "1", 2010));
-	kit_write(&k, p, "a", 2020, kit_content(&k, "22", 2020));
-	kit_pathop(&k, p, SHFS_OP_LINK, "a", "b", 2030, NULL, NULL, false);
+	kit_write(&k, p, "a", 2020, c);
+	kit_pathop(&k, p, SHFS_OP_LINK, "a", "b", 2030, &c, NULL, false);
+	kit_pathop(&k, p, SHFS_OP_LINK, "a", "c", 2040, &changing, NULL, false);
 	check_versions(&k, "a@1 1 written\na@2 2 written\nb@1 2 linked a@2");
 	assert_string_equal(kit_ask(&k, 1, PRESENT), "a 1\nb 1");
+	assert_string_equal(kit_ask(&k, 1, LINKS " LIMIT 2 OFFSET 2"),
+	                    "link 2 1\nlink - -");
 	kit_close(&k);
 }
 
@@ -627,10 +695,39 @@ static void test_names_are_bytes(void **state)
 	kit_close(&k);
 }
 
+/* The version that a link came from learns its object, while a change that one name told
+ * is not yet taken in by the other. */
+static void test_learned_by_another_name(void **state)
+{
+	struct kit k;
+	uint64_t p = start(&k);
+	struct shfs_content c = kit_print(&k, "1", 2010),
+			    now = kit_content(&k, "1", 2010);
+
+	kit_write(&k, p, "f", 2010, c);
+	kit_inode_op(&k, p, SHFS_OP_LINK, "f", "g", 2020, &c, NULL);
+	now.flags |= SHFS_CONTENT_LINKED;
+	now.ctime_ns = kit_time(&k, 2030).real_ns;
+	now.mode = c.mode = 0100600;
+	c.flags |= SHFS_CONTENT_LINKED;
+	c.ctime_ns = now.ctime_ns;
+	kit_inode_op(&k, p, SHFS_OP_CHMOD, "g", NULL, 2030, &c, NULL);
+	kit_read(&k, p, "g", 2040, now);
+	check_versions(&k, "f@1 1 written\ng@1 1 linked f@1");
+	assert_string_equal(kit_ask(&k, 2,
+	                            "SELECT mode, object IS NOT NULL FROM v_version"
+	                            " ORDER BY path"),
+	                    "33152|1\n33152|1");
+	check_rebuild(&k);
+	kit_close(&k);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_numbers),
 	cmocka_unit_test(test_found),
 	cmocka_unit_test(test_late_read),
+	cmocka_unit_test(test_late_read_of_a_name),
+	cmocka_unit_test(test_came_back_beneath),
 	cmocka_unit_test(test_fingerprints),
 	cmocka_unit_test(test_touched),
 	cmocka_unit_test(test_incomplete),
@@ -655,6 +752,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_names_and_ctime),
 	cmocka_unit_test(test_written_and_set_back),
 	cmocka_unit_test(test_another_file),
+	cmocka_unit_test(test_learned_by_another_name),
 };
 
 int main(int argc, char **argv)
