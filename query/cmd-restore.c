@@ -25,6 +25,18 @@ static bool is_directory(const char *path)
 	return (len && path[len - 1] == '/') || (!stat(path, &st) && S_ISDIR(st.st_mode));
 }
 
+/* What --to names, from where one really stands: links are not followed on the way. */
+static char *destination(void)
+{
+	_cleanup_free_ char *cwd = NULL, *joined = NULL;
+
+	if (*opts.to == '/')
+		return shfs_path_absolute(opts.to);
+	cwd = getcwd(NULL, 0);
+	joined = cwd ? shfs_path_join(cwd, opts.to) : NULL;
+	return joined ? shfs_path_absolute(joined) : NULL;
+}
+
 /* --to names the file, or the directory to put it in by its own name. */
 static int add_named(struct shfs_restore_set *set, struct shfs_index *index,
                      struct shfs_version *version)
@@ -33,7 +45,7 @@ static int add_named(struct shfs_restore_set *set, struct shfs_index *index,
 
 	if (!opts.to)
 		return shfs_restore_set_add(set, index, version, NULL);
-	to = shfs_operand_path(opts.to);
+	to = destination();
 	if (!to)
 		return -ENOMEM;
 	if (!is_directory(opts.to))
@@ -89,7 +101,7 @@ static int collect_uses(struct shfs_restore_set *set, struct shfs_index *index,
 static int collect_command(struct shfs_restore_set *set, struct shfs_index *index)
 {
 	_cleanup_uses_ struct shfs_uses uses = { 0 };
-	_cleanup_free_ char *dir = opts.to ? shfs_operand_path(opts.to) : NULL;
+	_cleanup_free_ char *dir = opts.to ? destination() : NULL;
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	int64_t command_id;
 	int r = shfs_command_find(index, opts.command, &command_id);
@@ -128,7 +140,7 @@ static int check_usage(int argc)
 
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
-	_cleanup_restore_set_ struct shfs_restore_set set = { 0 };
+	_cleanup_restore_set_ struct shfs_restore_set set = { .no_links = opts.to };
 	int code = check_usage(argc);
 	struct shfs_index *index = code ? NULL : shfs_context_index(ctx, &code);
 

@@ -337,3 +337,28 @@ int shfs_restore_journal_made(struct shfs_restore_journal *j, const char *name, 
 	rec.access.last = rec.access.begin;
 	return emit(j, &rec, NULL, made);
 }
+
+int shfs_restore_journal_linked(struct shfs_restore_journal *j, const char *name,
+                                const char *other, int fd)
+{
+	_cleanup_free_ char *path = relative_path(j, name);
+	const char *below = shfs_path_relative(other, j->root);
+	struct shfs_record rec = { .type = SHFS_REC_PATHOP };
+	struct stat st;
+
+	if (!below || !*below) /* of another project */
+		return shfs_restore_journal_made(j, name, fd, true);
+	if (!path)
+		return -ENOMEM;
+	if (fstat(fd, &st))
+		return -errno;
+	rec.pathop = (struct shfs_rec_pathop){
+		.process = j->process,
+		.op = SHFS_OP_LINK,
+		.path = shfs_bytes_str(below),
+		.path2 = shfs_bytes_str(path),
+		.dev = st.st_dev,
+		.ino = st.st_ino,
+	};
+	return emit(j, &rec, NULL, NULL);
+}

@@ -33,6 +33,10 @@ _must_check_ int shfs_restore_journal_enter(struct shfs_restore_journal *journal
 _must_check_ int shfs_restore_journal_before(struct shfs_restore_journal *journal,
                                              const char *name, int fd);
 
+/* name is new: another name of the file other (absolute) behind fd. */
+_must_check_ int shfs_restore_journal_linked(struct shfs_restore_journal *journal,
+                                             const char *name, const char *other, int fd);
+
 /* name was replaced by the file behind fd, or is new. */
 _must_check_ int shfs_restore_journal_made(struct shfs_restore_journal *journal,
                                            const char *name, int fd, bool created);

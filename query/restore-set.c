@@ -57,11 +57,11 @@ void shfs_restore_set_clear(struct shfs_restore_set *set)
 }
 
 /* Without say_done only what goes wrong is said. */
-static int run_one(struct shfs_restorer *restorer, struct shfs_restore_item *item,
-                   bool say_done)
+static int run_one(struct shfs_restorer *restorer, const struct shfs_restore_set *set,
+                   const struct shfs_restore_item *item, bool say_done)
 {
 	_cleanup_buf_ struct shfs_buf message = { 0 };
-	struct shfs_restore_target target = { item->base, item->below };
+	struct shfs_restore_target target = { item->base, item->below, set->no_links };
 	int code = shfs_restore(restorer, &item->version, &target, &message);
 
 	if (message.failed || !message.data)
@@ -73,7 +73,7 @@ static int run_one(struct shfs_restorer *restorer, struct shfs_restore_item *ite
 	return code;
 }
 
-/* The worst of all codes: refused, then failed. */
+/* The worst of all codes: refused, then failed. What failed before has been said. */
 static int run_all(struct shfs_restore_set *set, struct shfs_store *store,
                    struct shfs_index *index, const struct shfs_config *config,
                    struct shfs_restore_options options, bool say_done)
@@ -87,9 +87,11 @@ static int run_all(struct shfs_restore_set *set, struct shfs_store *store,
 		return SHFS_EXIT_FAILURE;
 	}
 	for (size_t i = 0; i < set->n; i++) {
-		int code = run_one(restorer, &set->items[i], say_done);
+		struct shfs_restore_item *item = &set->items[i];
 
-		worst = MAX(worst, code);
+		if (!item->code)
+			item->code = run_one(restorer, set, item, say_done);
+		worst = MAX(worst, item->code);
 	}
 	return worst;
 }

@@ -10,11 +10,13 @@
 struct shfs_restore_item {
 	struct shfs_version version; /* owned */
 	char *base, *below;          /* as in struct shfs_restore_target */
+	int code;                    /* what became of it, or would: an exit code */
 };
 
 struct shfs_restore_set {
 	struct shfs_restore_item *items;
 	size_t n, cap;
+	bool no_links; /* as in struct shfs_restore_target */
 };
 
 /*

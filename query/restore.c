@@ -5,7 +5,9 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
+#include "query/leaving.h"
 #include "query/restore-journal.h"
+#include "query/trusted.h"
 #include "query/xattr.h"
 #include "store/object.h"
 
@@ -104,48 +106,80 @@ static bool is_plain_part(const char *part)
 	return *part && strcmp(part, ".") && strcmp(part, "..");
 }
 
-/* Enters one directory, which is made where it is missing. Never a link. */
-static int enter(int dirfd, const char *part, bool make)
+/* As it was when it was removed; nobody else is let in where that is not known. */
+static int make_directory(struct shfs_restorer *restorer, int dirfd, const char *part,
+                          const char *path)
+{
+	_cleanup_close_ int fd = -1;
+	mode_t mode = 0;
+	int r = shfs_leaving_mode(restorer->index, path, &mode), known = r;
+
+	if (!r)
+		known = shfs_path_is_known(restorer->index, path);
+	if (known < 0)
+		return known;
+	if (mkdirat(dirfd, part, known ? 0700 : 0777))
+		return errno == EEXIST ? 0 : -errno;
+	if (r) {
+		fd = openat(dirfd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		return fd < 0 || fchmod(fd, mode) ? -errno : 0;
+	}
+	if (known) {
+		_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+		shfs_show_path(&shown, path);
+		shfs_warn("%s has mode 0700 now: what it had is not known",
+		          shown.data ?: "");
+		if (restorer->options.partly)
+			*restorer->options.partly = true;
+	}
+	return 0;
+}
+
+/* Enters one directory, which is made where it is missing. Never a link. restorer: NULL,
+ * or it is made where it is missing. */
+static int enter(struct shfs_restorer *restorer, int dirfd, const char *part,
+                 const char *path)
 {
 	int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-	int fd = openat(dirfd, part, flags);
+	int fd = openat(dirfd, part, flags), r;
 
-	if (fd < 0 && errno == ENOENT && make) {
-		if (mkdirat(dirfd, part, 0777) && errno != EEXIST)
-			return -errno;
+	if (fd < 0 && errno == ENOENT && restorer) {
+		r = make_directory(restorer, dirfd, part, path);
+		if (r)
+			return r;
 		fd = openat(dirfd, part, flags);
 	}
 	return fd < 0 ? -errno : fd;
 }
 
-static int open_base(const char *base, bool make)
+static int open_base(const struct shfs_restore_target *target, bool make)
 {
-	int flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
-	int fd = open(base, flags);
-	int r;
+	struct shfs_way way = { .no_own = target->no_links, .make = make };
+	int fd, r = shfs_trusted_directory(target->base, way, &fd);
 
-	if (fd < 0 && errno == ENOENT && make) {
-		r = shfs_mkdir_p_at(AT_FDCWD, base, 0777);
-		if (r)
-			return r;
-		fd = open(base, flags);
-	}
-	return fd < 0 ? -errno : fd;
+	return r ? r : fd;
 }
 
-/* The directory of the target: an fd, or -ENOENT where it is missing and not to be made,
- * or -ENOTDIR also for a link. */
-static int open_parent(const struct shfs_restore_target *target, bool make)
+/* The directory of the target: an fd, or -ENOENT where it is missing and not to be made
+ * (restorer is NULL), or -ENOTDIR also for a link. */
+static int open_parent(struct shfs_restorer *restorer,
+                       const struct shfs_restore_target *target)
 {
 	_cleanup_free_ char *below = strdup(target->below);
-	int fd = below ? open_base(target->base, make) : -ENOMEM;
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	int fd = below ? open_base(target, restorer != NULL) : -ENOMEM;
 	char *slash, *part = below;
 
+	shfs_buf_str(&path, strcmp(target->base, "/") ? target->base : "");
 	while (fd >= 0 && (slash = strchr(part, '/'))) {
-		int next;
+		int next = -EINVAL;
 
 		*slash = '\0';
-		next = is_plain_part(part) ? enter(fd, part, make) : -EINVAL;
+		shfs_buf_printf(&path, "/%s", part);
+		if (is_plain_part(part))
+			next = path.failed ? -ENOMEM
+			                   : enter(restorer, fd, part, path.data);
 		close(fd);
 		fd = next;
 		part = slash + 1;
@@ -159,7 +193,7 @@ static int open_parent(const struct shfs_restore_target *target, bool make)
 
 static int find_target(struct work *w, const struct shfs_restore_target *target)
 {
-	int fd = open_parent(target, !w->restorer->options.dry_run);
+	int fd = open_parent(w->restorer->options.dry_run ? NULL : w->restorer, target);
 
 	w->path = shfs_path_join(target->base, target->below);
 	if (!w->path) {
@@ -216,6 +250,12 @@ static int find_version(struct work *w, const struct shfs_object_id *id)
 	return r;
 }
 
+static bool is_object(const struct shfs_object_id *id, const struct shfs_version *version)
+{
+	return !memcmp(id->hash, version->object.hash, sizeof(id->hash)) &&
+	       id->nth == version->object.nth;
+}
+
 static int compare_content(struct work *w)
 {
 	_cleanup_buf_ struct shfs_buf content = { 0 };
@@ -230,8 +270,7 @@ static int compare_content(struct work *w)
 		                     content.len, &id);
 	if (r <= 0)
 		return r;
-	w->same = !memcmp(id.hash, w->version->object.hash, sizeof(id.hash)) &&
-	          id.nth == w->version->object.nth;
+	w->same = is_object(&id, w->version);
 	r = find_version(w, &id);
 	w->archived = r > 0;
 	return MIN(r, 0);
@@ -526,4 +565,148 @@ int shfs_restore(struct shfs_restorer *restorer, const struct shfs_version *vers
 		r = replace(&w);
 	work_clear(&w);
 	return r;
+}
+
+/* --- what is no file --- */
+
+/* The place, where nothing may be. */
+static int begin_other(struct work *w, const char *path)
+{
+	struct shfs_restore_target target = { "/", path + 1 };
+	int r = find_target(w, &target);
+
+	if (!r && w->dirfd >= 0 &&
+	    !faccessat(w->dirfd, w->name, F_OK, AT_SYMLINK_NOFOLLOW))
+		r = refuse(w, "is there");
+	return r;
+}
+
+static int end_other(struct work *w, int r, const char *what)
+{
+	if (!r) {
+		say_target(w);
+		shfs_buf_printf(w->message, " %s %s again",
+		                w->restorer->options.dry_run ? "would be" : "is", what);
+		if (w->dirfd >= 0)
+			sync_directory(w);
+	}
+	work_clear(w);
+	return r;
+}
+
+int shfs_restore_link(struct shfs_restorer *restorer, const char *path, const char *text,
+                      struct shfs_buf *message)
+{
+	struct work w = { .restorer = restorer,
+		          .message = message,
+		          .dirfd = -1,
+		          .fd = -1,
+		          .tmp_fd = -1 };
+	_cleanup_buf_ struct shfs_buf what = { 0 };
+	int r = begin_other(&w, path);
+
+	if (!r && !restorer->options.dry_run && symlinkat(text, w.dirfd, w.name))
+		r = fail(&w, "cannot make the link", -errno);
+	shfs_buf_str(&what, "a link to ");
+	shfs_quote_display(&what, text, strlen(text));
+	return end_other(&w, r, what.data ?: "");
+}
+
+int shfs_restore_directory(struct shfs_restorer *restorer, const char *path,
+                           struct shfs_buf *message)
+{
+	struct work w = { .restorer = restorer,
+		          .message = message,
+		          .dirfd = -1,
+		          .fd = -1,
+		          .tmp_fd = -1 };
+	int r = begin_other(&w, path), error = 0;
+
+	if (!r && !restorer->options.dry_run)
+		error = make_directory(restorer, w.dirfd, w.name, path);
+	if (error)
+		r = fail(&w, "cannot make the directory", error);
+	return end_other(&w, r, "a directory");
+}
+
+/* Content that is too long to be archived is not that of any version. */
+static int holds_version(struct shfs_restorer *restorer, int fd,
+                         const struct shfs_version *version)
+{
+	_cleanup_buf_ struct shfs_buf content = { 0 };
+	struct shfs_object_id id;
+	int r = shfs_read_fd(fd, shfs_config_archived_max(restorer->config), &content);
+
+	if (r)
+		return r == -EFBIG ? 0 : r;
+	r = shfs_object_find(restorer->store, content.data ? content.data : "",
+	                     content.len, &id);
+	return r > 0 ? is_object(&id, version) : r;
+}
+
+/* other, without following links: 1 and *fd where it holds the version, or 0. */
+static int open_other(struct shfs_restorer *restorer, const struct shfs_version *version,
+                      const char *other, int *dirfd, int *fd)
+{
+	const struct shfs_restore_target target = { "/", other + 1 };
+	struct stat st;
+
+	*dirfd = open_parent(NULL, &target);
+	if (*dirfd < 0)
+		return *dirfd;
+	*fd = openat(*dirfd, strrchr(other, '/') + 1,
+	             O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (*fd < 0 || fstat(*fd, &st))
+		return -errno;
+	return S_ISREG(st.st_mode) ? holds_version(restorer, *fd, version) : 0;
+}
+
+static int make_name(struct work *w, const char *other, int other_dirfd, int other_fd)
+{
+	struct shfs_restore_journal *journal = w->restorer->journal;
+	int r = shfs_restore_journal_enter(journal, w->dirfd), journalled = r;
+
+	if (r < 0)
+		return r;
+	if (linkat(other_dirfd, strrchr(other, '/') + 1, w->dirfd, w->name, 0))
+		return -errno;
+	r = journalled ? shfs_restore_journal_linked(journal, w->name, other, other_fd)
+	               : 0;
+	if (r)
+		shfs_warn("the restored name could not be journalled: %s", strerror(-r));
+	return 0;
+}
+
+int shfs_restore_name(struct shfs_restorer *restorer, const struct shfs_version *version,
+                      const char *other, struct shfs_buf *message)
+{
+	struct work w = { .restorer = restorer,
+		          .message = message,
+		          .dirfd = -1,
+		          .fd = -1,
+		          .tmp_fd = -1 };
+	_cleanup_close_ int dirfd = -1, fd = -1;
+	_cleanup_buf_ struct shfs_buf what = { 0 };
+	int r = begin_other(&w, version->path), error;
+
+	if (r)
+		return end_other(&w, r, "");
+	error = open_other(restorer, version, other, &dirfd, &fd);
+	/* what would be restored before */
+	if (error == -ENOENT && restorer->options.dry_run)
+		error = 1;
+	shfs_show_path(&what, other);
+	if (error > 0 && !restorer->options.dry_run)
+		error = make_name(&w, other, dirfd, fd) ?: 1;
+	if (error <= 0) {
+		say_target(&w);
+		shfs_buf_printf(message, " was another name of %s, and is not: %s",
+		                what.data ?: "",
+		                error ? strerror(-error) : "that holds something else");
+		return end_other(&w, SHFS_EXIT_FAILURE, "");
+	}
+	shfs_buf_free(&what);
+	shfs_buf_str(&what, "another name of ");
+	shfs_show_path(&what, other);
+	return end_other(&w, 0, what.data ?: "");
 }

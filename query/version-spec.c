@@ -71,6 +71,13 @@ int shfs_version_spec_parse(const char *operand, struct shfs_version_spec *out)
 	return 0;
 }
 
+bool shfs_version_spec_is_cut(const char *operand)
+{
+	const char *brace = strstr(operand, "@{");
+
+	return brace && !strchr(brace, '}');
+}
+
 void shfs_version_spec_clear(struct shfs_version_spec *spec)
 {
 	free(spec->path);
@@ -259,7 +266,10 @@ int shfs_version_spec_find(struct shfs_index *index, const char *operand,
 		return shfs_fail_index(index, r);
 	if (!r && !path)
 		return SHFS_EXIT_FAILURE;
-	return find_spec(index, &spec, path, out);
+	r = find_spec(index, &spec, path, out);
+	if (r && shfs_version_spec_is_cut(operand))
+		shfs_hint(SHFS_SPEC_QUOTED);
+	return r;
 }
 
 /* --- commands --- */

@@ -30,6 +30,10 @@ struct shfs_version_spec {
 /* Takes the text apart. -EINVAL: no file, or nothing in the braces; -ENOMEM. */
 _must_check_ int shfs_version_spec_parse(const char *operand,
                                          struct shfs_version_spec *out);
+/* Is it the beginning of one that the shell has cut at a blank ("FILE@{2")? */
+bool shfs_version_spec_is_cut(const char *operand);
+#define SHFS_SPEC_QUOTED "what has a blank in it is quoted: 'FILE@{2 hours ago}'"
+
 void shfs_version_spec_clear(struct shfs_version_spec *spec);
 #define _cleanup_version_spec_ _cleanup_(shfs_version_spec_clear)
 

@@ -11,12 +11,14 @@
 struct shfs_whole_file {
 	int fd; /* to write to */
 	bool replace;
-	char *path; /* also of what a link leads to */
-	char *temp; /* its name meanwhile; NULL: it has none */
+	int dirfd;  /* of the file, or of what a link leads to (trusted.h) */
+	char *name; /* in dirfd */
+	char *temp; /* its name meanwhile, likewise; NULL: it has none */
 };
 
 /* replace: a regular file may have the name, and gives its mode; else -EEXIST. -ENOTSUP:
- * something else has it, to which one writes directly. mode: of a new one. */
+ * something else has it, to which one writes directly. -ELOOP: as trusted.h. mode: of a
+ * new one. */
 _must_check_ int shfs_whole_file_begin(struct shfs_whole_file *file, const char *path,
                                        bool replace, mode_t mode);
 /* Makes it durable and gives it its name. */

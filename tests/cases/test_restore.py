@@ -254,3 +254,48 @@ def test_links_put_in_the_way(sandbox, mount, shfs, target):
 def tree(top):
     return sorted((e.name, e.stat().st_ino, e.stat().st_mtime_ns, e.stat().st_ctime_ns, open(e.path, "rb").read())
                   for e in os.scandir(top))
+
+
+@pytest.mark.users("ordinary")
+def test_what_cannot_be_restored_is_said_once(sandbox, mounted, shfs):
+    sandbox.sh("echo 1 > f; echo 2 > f; dd if=/dev/zero of=large bs=1M count=17 2>/dev/null; echo 3 > large")
+    shfs("sync")
+    for more in [], ["-n"]:
+        told = shfs("restore", *more, "large@1", "f@1", check=1).stderr
+        assert told.count("large@1 is not archived") == 1, told
+
+
+# --- links on the way to what is named ---
+
+
+@pytest.mark.users("ordinary")
+def test_links_of_others_are_not_followed(sandbox, mounted, shfs):
+    """What is written by name goes where one says, not where somebody else's link leads; restore --to goes through
+    none at all."""
+    sandbox.sh("echo 1 > f; echo 2 > f")
+    shfs("sync")
+    aside = sandbox.mkdir(f"{sandbox.home}/aside")
+    victim = sandbox.write_outside(f"{sandbox.home}/victim", "precious\n")
+    for name, to in ("theirs", aside), ("theirs.txt", victim), ("own", aside), ("own.txt", victim):
+        link = f"{sandbox.path}/{name}"
+        os.symlink(to, link)
+        uid = 65534 if name.startswith("theirs") else sandbox.user.uid
+        os.lchown(link, uid, -1)
+    theirs = f"{sandbox.path}/theirs"
+    for argv in (
+        ["export", "json", "-f", "-o", theirs + ".txt", "f"], ["export", "json", "-f", "-o", theirs + "/new", "f"],
+        ["export", "ro-crate", "-o", theirs + "/new", "f"], ["export", "tar", "-f", "-o", theirs + ".txt"],
+        ["export", "tar", "-o", theirs + "/new"], ["map", "-f", "-o", theirs + ".txt"],
+    ):  # fmt: skip
+        assert "symbolic link of somebody else" in shfs(*argv, check=1).stderr, argv
+    for to in theirs, theirs + "/", theirs + "/new", f"{sandbox.path}/own/new", f"{sandbox.path}/own":
+        for more in [], ["--force"]:
+            assert "symbolic link" in shfs("restore", "f@1", "--to", to, *more, check=4).stderr
+    assert os.listdir(aside) == [] and sandbox.read(victim) == b"precious\n"
+    # one's own are where one wants them, and so is where one stands
+    shfs("export", "json", "-f", "-o", f"{sandbox.path}/own.txt", "f")
+    assert sandbox.read(victim).startswith(b"{")
+    shfs("export", "json", "-o", f"{sandbox.path}/own/new", "f")
+    shfs("restore", f"{sandbox.project}/f@1", "--to", "here", cwd=f"{sandbox.path}/own", env={"PWD": f"{sandbox.path}/own"})
+    assert sorted(os.listdir(aside)) == ["here", "new"]
+    assert sandbox.sh("shfs export json -f -o /dev/stdout f | cat").stdout.startswith("{")
