@@ -3,6 +3,7 @@
 #include "query/cmd.h"
 #include "query/model.h"
 #include "query/mounts.h"
+#include "query/progress.h"
 #include "query/time.h"
 
 #include "common/quote.h"
@@ -63,7 +64,9 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	}
 	shfs_mounts_sync(store->path);
 	hook_dir = shfs_runtime_hook_dir(store->path);
+	shfs_progress_begin("checking the store");
 	r = shfs_check_run(store, hook_dir, &opts, &check);
+	shfs_progress_end();
 	shfs_check_progress_end();
 	if (r)
 		return shfs_check_fail(r);

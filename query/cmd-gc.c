@@ -67,7 +67,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return code;
 	r = opts.dry_run ? measure(store, &g, &objects, &bytes)
 	                 : shfs_collect(store, &how);
-	return r ? shfs_fail_collect("collected", r) : say(objects, bytes);
+	return r ? shfs_fail_collect(store, "collected", r) : say(objects, bytes);
 }
 
 static int option(struct shfs_context *ctx, const struct shfs_option *opt,

@@ -2,6 +2,7 @@
 #include "query/cmd.h"
 #include "query/json.h"
 #include "query/model.h"
+#include "query/progress.h"
 
 #include "common/io.h"
 #include "common/quote.h"
@@ -165,6 +166,8 @@ static int take_data(struct job *j, const char *path)
 		return take_file(j, rest);
 	if ((rest = behind(path, "shfs/objects/")))
 		return shfs_import_object(j->import, rest, j->data, j->len);
+	if (!strcmp(path, "shfs/alive"))
+		return shfs_import_alive(j->import, j->data, j->len);
 	if (!strcmp(path, "shfs/pruned"))
 		return shfs_import_pruned(j->import, j->data, j->len);
 	return -EINVAL;
@@ -241,6 +244,7 @@ static int show_json(const struct shfs_import_stats *s)
 	shfs_json_int(&json, "objects", (int64_t)s->objects);
 	shfs_json_int(&json, "objects_known", (int64_t)s->objects_known);
 	shfs_json_int(&json, "bytes", (int64_t)s->bytes);
+	shfs_json_int(&json, "alive", (int64_t)s->alive);
 	shfs_json_int(&json, "missing", (int64_t)s->missing);
 	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
@@ -264,6 +268,10 @@ static int show(const struct shfs_import_stats *s)
 		       s->objects, size.data ?: "",
 		       s->files_known || s->objects_known ? "; the others were there"
 		                                          : "");
+	if (s->alive)
+		printf("  when the archive was made, %" PRIu64 " recording%s on: what "
+		       "came later is not in it\n",
+		       s->alive, s->alive == 1 ? " went" : "s went");
 	if (s->missing)
 		shfs_warn("%" PRIu64 " content%s neither in the archive nor in the store",
 		          s->missing, s->missing == 1 ? " is" : "s are");
@@ -287,10 +295,12 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return fail(&j, NULL, r);
 	/* the archive is a stranger's */
 	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
+	shfs_progress_begin("reading the archive");
 	code = r ? fail(&j, NULL, r) : take_all(&j);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	if (!code && (r = shfs_import_finish(j.import, hook_dir, &stats)))
 		code = fail(&j, NULL, r);
+	shfs_progress_end();
 	shfs_import_free(j.import);
 	return code ? code : show(&stats);
 }

@@ -82,7 +82,7 @@ static int prune(struct shfs_prune *p)
 	p->show = p->dry ? show : NULL;
 	p->arg = &s;
 	r = shfs_prune_run(p);
-	code = r ? shfs_fail_collect("pruned", r) : 0;
+	code = r ? shfs_fail_collect(p->store, "pruned", r) : 0;
 	if (!code)
 		code = opts.json ? say_json(p) : say(p, &s);
 	if (!code && !p->dry && p->policy.max_bytes &&

@@ -2,6 +2,7 @@
 #include "query/cmd.h"
 #include "query/model.h"
 #include "query/mounts.h"
+#include "query/progress.h"
 #include "query/time.h"
 
 #include "common/clock.h"
@@ -45,7 +46,9 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return code;
 	shfs_mounts_sync(store->path);
 	hook_dir = shfs_runtime_hook_dir(store->path);
+	shfs_progress_begin("reading the journal");
 	r = shfs_index_rebuild(store, hook_dir, &stats);
+	shfs_progress_end();
 	if (!r)
 		return show(&stats, shfs_clock_ns(CLOCK_MONOTONIC) - begin_ns);
 	shfs_error("cannot make the index: %s", strerror(-r));

@@ -3,6 +3,7 @@
 
 #include "common/clock.h"
 #include "query/model.h"
+#include "query/mounts.h"
 #include "store/garbage.h"
 #include "store/inventory.h"
 
@@ -238,10 +239,13 @@ static int add_stored(void *arg, const struct shfs_stored *object)
 static int choose(struct picking *p)
 {
 	struct shfs_prune *prune = p->prune;
-	uint64_t total = shfs_usage_total(&prune->before), sum = 0;
-	uint64_t most = prune->policy.max_bytes, excess = total - MIN(most, total);
+	uint64_t most = prune->policy.max_bytes, total, excess, sum = 0;
+	struct shfs_usage now; /* a try before may have made some room */
 	size_t n = 0;
-	int r = shfs_inventory(prune->store, add_stored, p);
+	int r = shfs_store_usage(prune->store, &now);
+
+	if (!r)
+		r = shfs_inventory(prune->store, add_stored, p);
 
 	for (size_t i = 0; i < p->n; i++)
 		if (p->list[i].stored)
@@ -251,7 +255,8 @@ static int choose(struct picking *p)
 		return r;
 	if (n)
 		qsort(p->list, n, sizeof(*p->list), compare_times);
-	excess <<= prune->rounds;
+	total = shfs_usage_total(&now);
+	excess = (total - MIN(most, total)) << prune->rounds;
 	for (n = 0; n < p->n && sum < excess; n++)
 		sum += p->list[n].stored;
 	p->n = n;
@@ -366,9 +371,7 @@ int shfs_prune_run(struct shfs_prune *prune)
 		if (r || prune->dry || prune->exhausted || !is_too_large(prune) ||
 		    prune->rounds == ROUNDS_MAX)
 			break;
-		prune->before = prune->after;
 	}
-	prune->before = begin;
 	prune->versions = versions;
 	prune->objects = objects;
 	prune->bytes = bytes;
@@ -377,7 +380,26 @@ int shfs_prune_run(struct shfs_prune *prune)
 	return r;
 }
 
-int shfs_fail_collect(const char *what, int error)
+static int fail_unlocked(const struct shfs_store *store, const char *what)
+{
+	_cleanup_free_ char *over = shfs_mounts_over(store->path);
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	if (over) {
+		shfs_show_directory(&shown, over);
+		shfs_error("nothing is %s: the store is inside the mount %s", what,
+		           shown.data);
+		shfs_hint("shfs umount %s first", shown.data);
+	} else {
+		shfs_error("nothing is %s: the store is on a network file system, where "
+		           "nothing can be locked",
+		           what);
+		shfs_hint("end all mounts on all machines, and say --offline");
+	}
+	return SHFS_EXIT_REFUSED;
+}
+
+int shfs_fail_collect(const struct shfs_store *store, const char *what, int error)
 {
 	switch (error) {
 	case -EBUSY:
@@ -386,11 +408,7 @@ int shfs_fail_collect(const char *what, int error)
 		          "try again, and see shfs status");
 		return SHFS_EXIT_REFUSED;
 	case -EOPNOTSUPP:
-		shfs_error("nothing is %s: the store is on a network file system, where "
-		           "nothing can be locked",
-		           what);
-		shfs_hint("end all mounts on all machines, and say --offline");
-		return SHFS_EXIT_REFUSED;
+		return fail_unlocked(store, what);
 	case -EBADMSG:
 		shfs_error("nothing is %s: some of the journal is damaged, and may name "
 		           "what would go",

@@ -54,4 +54,4 @@ struct shfs_prune {
 _must_check_ int shfs_prune_run(struct shfs_prune *prune);
 
 /* For an error of these and of shfs_collect: says why. Returns the exit code. */
-int shfs_fail_collect(const char *what, int error);
+int shfs_fail_collect(const struct shfs_store *store, const char *what, int error);
