@@ -216,6 +216,7 @@ struct out {
 	int object; /* a file that holds one at a time */
 	uint64_t missing, damaged;
 	struct shfs_objects pruned; /* that the journal in it names */
+	struct shfs_buf alive;      /* segments of recordings that go on, a line each */
 };
 
 /* libarchive's own numbers are not errnos. */
@@ -257,6 +258,14 @@ static int write_file(const char *host, const char *name, const struct shfs_buf 
 	shfs_buf_printf(&path, "shfs/journal/%s/%s", host, name);
 	r = path.failed ? -ENOMEM : begin_entry(o, path.data, (int64_t)bytes->len);
 	return r ? r : write_data(o, bytes->data, bytes->len);
+}
+
+static int note_alive(const char *host, const char *name, void *arg)
+{
+	struct out *o = arg;
+
+	shfs_buf_printf(&o->alive, "%s/%s\n", host, name);
+	return o->alive.failed ? -ENOMEM : 0;
 }
 
 static int write_pieces(struct out *o)
@@ -304,6 +313,13 @@ static int write_format(struct out *o)
 	return r ? r : write_data(o, "1\n", 2);
 }
 
+static int write_alive(struct out *o)
+{
+	int r = o->alive.len ? begin_entry(o, "shfs/alive", (int64_t)o->alive.len) : 0;
+
+	return r || !o->alive.len ? r : write_data(o, o->alive.data, o->alive.len);
+}
+
 static int write_pruned(struct out *o)
 {
 	_cleanup_buf_ struct shfs_buf list = { 0 };
@@ -319,9 +335,9 @@ static int write_pruned(struct out *o)
 
 static int write_all(struct out *o, struct shfs_forget *forget, int fd)
 {
-	struct shfs_handed_out to = { .file = write_file,
-		                      .object = write_object,
-		                      .arg = o };
+	struct shfs_handed_out to = {
+		.file = write_file, .object = write_object, .alive = note_alive, .arg = o
+	};
 	int r;
 
 	o->tar = archive_write_new();
@@ -336,6 +352,8 @@ static int write_all(struct out *o, struct shfs_forget *forget, int fd)
 		r = write_format(o);
 	if (!r)
 		r = shfs_forget_hand_out(forget, &to);
+	if (!r)
+		r = write_alive(o);
 	if (!r)
 		r = write_pruned(o);
 	if (!r && archive_write_close(o->tar))
@@ -369,7 +387,7 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 
 	r = object ? pruned_look(store) : -errno;
 	if (!r)
-		r = shfs_forget_open(store, hook_dir, false, &p.forget);
+		r = shfs_forget_open(store, hook_dir, NULL, &p.forget);
 	if (!r) {
 		o.object = fileno(object);
 		p.index = shfs_forget_index(p.forget);
@@ -389,6 +407,7 @@ static int write_part(struct shfs_store *store, const char *hook_dir, int n,
 	}
 	part_clear(&p);
 	shfs_objects_free(&o.pruned);
+	shfs_buf_free(&o.alive);
 	if (object)
 		fclose(object);
 	*written = !code;

@@ -6,12 +6,14 @@ import io
 import json
 import os
 import random
+import signal
 import tarfile
 
 import pytest
 
 from test_check import flip
 from test_forget import CALLS, SECRET, commands, shfs, snapshot, state, unzstd, work
+from test_mount_cli import pids_of
 
 assert shfs and work  # fixtures
 FLIPS = int(os.environ.get("SHFS_TEST_FLIPS", "12"))
@@ -265,14 +267,14 @@ def names_of(members):
     return [m.name for m, _ in members if "/objects/" in m.name]
 
 
-def tmpfile_call(sandbox, program, archive):
+def tmpfile_call(sandbox, program, link, directory):
     """Which of its openat is that of a file without a name in the archive's directory."""
     trace = f"{sandbox.path}/tmp/trace"
-    sandbox.run("strace", "-f", "-o", trace, "-e", "trace=openat", program, "export", "tar", "--force", "-o", archive, cwd="/",
+    sandbox.run("strace", "-f", "-y", "-o", trace, "-e", "trace=openat", program, "export", "tar", "--force", "-o", link, cwd="/",
                 env={"ASAN_OPTIONS": "detect_leaks=0"})
     with open(trace, encoding="utf-8", errors="replace") as lines:
         calls = [line for line in lines if "openat(" in line]
-    return 1 + next(n for n, call in enumerate(calls) if "O_TMPFILE" in call and os.path.dirname(archive) + "/\"" in call)
+    return 1 + next(n for n, call in enumerate(calls) if "O_TMPFILE" in call and directory + ">, \".\"" in call)
 
 
 @pytest.mark.users("ordinary")
@@ -298,7 +300,7 @@ def test_the_archive_before(archive, sandbox, shfs, mount):
     os.chmod(archive, 0o640)
     # without O_TMPFILE, and on a file system without links
     for calls in "", "openat:error=EOPNOTSUPP:when={}", "linkat,link:error=EPERM":
-        nth = tmpfile_call(sandbox, program, archive)
+        nth = tmpfile_call(sandbox, program, link, os.path.dirname(archive))
         inject = ("-e", f"inject={calls.format(nth)}") if calls else ()
         sandbox.run("strace", "-f", "-o", trace, "-e", "trace=openat,linkat,link", *inject, program, "export", "tar", "--force",
                     "-o", link, cwd="/", env={"ASAN_OPTIONS": "detect_leaks=0"}, check=not calls.startswith("link"))
@@ -393,3 +395,63 @@ def test_what_was_pruned(work, sandbox, shfs, mount, other):
 def everything_of(shfs, sandbox):
     return {name: [(v["n"], v["object"], v["not_archived"]) for v in json.loads(shfs("log", "--json", f"{sandbox.project}/{name}").stdout)["versions"]]
             for name in ("often", "once", "a.txt", "long")}
+
+
+def gaps(shfs):
+    shown = shfs("history", "--all")
+    found = json.loads(shfs("history", "--json", "--all").stdout)["gaps"]
+    assert ("unexpectedly" in shown.stdout + shown.stderr) == bool(found)
+    return len(found)
+
+
+@pytest.mark.users("ordinary")
+def test_of_a_live_store(work, sandbox, shfs, mount, other):
+    """What was still recorded when it was archived did not end; what is killed did."""
+    sandbox.allow_exit(-signal.SIGKILL)
+    sandbox.allow_log("ended|lost")
+    there, path = in_other(sandbox, other), f"{sandbox.home}/live.tar"
+    mounted = mount()
+    sandbox.write("new", "new\n")
+    sandbox.write("beside", "beside\n")
+    shfs("export", "tar", f"{sandbox.project}/new", "-o", f"{path}.part")
+    shfs("export", "tar", "-o", path)
+    sandbox.write("later", "later\n")
+    alive = [data for member, data in entries(path) if member.name == "shfs/alive"]
+    assert len(alive) == 1 and alive[0].count(b"\n") == 1, alive
+    mounted.unmount()
+    assert gaps(shfs) == 0
+    for archive in f"{path}.part", path:
+        assert json.loads(there("import", "-n", "--json", archive).stdout)["alive"] == 1
+        assert "1 recording went on" in there("import", archive).stdout
+        assert there("cat", f"{sandbox.project}/new").stdout == "new\n"
+        assert gaps(there) == 0
+    there("reindex")
+    assert gaps(there) == 0
+    # handed on, it is as unknown
+    third = in_other(sandbox, {"SHFS_STORE": f"{sandbox.home}/third"})
+    there("export", "tar", "-o", f"{path}.on")
+    third("import", f"{path}.on")
+    assert gaps(third) == 0
+    there("forget", "--yes", f"{sandbox.project}/new")
+    # by now it has ended, as that one knows
+    shfs("export", "tar", "-o", f"{path}.whole")
+    assert "shfs/alive" not in [member.name for member, _ in entries(f"{path}.whole")]
+    assert "went on" not in third("import", f"{path}.whole").stdout
+    assert gaps(third) == 0
+    # and one that is killed without leaving an end
+    mounted = mount()
+    sandbox.write("newest", "1\n")
+    shfs("export", "tar", "-o", f"{path}.before")
+    sandbox.write("newest", "2\n")
+    shfs("sync")
+    mounted.expected_status = None
+    for signo in signal.SIGSTOP, signal.SIGKILL:  # with its guardian
+        for pid in pids_of(sandbox, "shfs-fuse"):
+            os.kill(pid, signo)
+    sandbox.unmount(sandbox.project)
+    assert gaps(shfs) == 1
+    third("import", f"{path}.before")
+    assert gaps(third) == 0
+    shfs("export", "tar", "-o", f"{path}.after")
+    third("import", f"{path}.after")
+    assert gaps(third) == 1
