@@ -88,6 +88,8 @@ static bool is_gap_wanted(const struct shfs_gap *gap)
 	const char *host = shfs_filter_text(&filter, SHFS_FILTER_HOST);
 	bool any = !n_paths;
 
+	if (!shfs_filter_is_of_place(&filter))
+		return false;
 	for (size_t i = 0; i < n_paths && !any; i++)
 		any = shfs_path_is_below(paths[i], gap->root) ||
 		      shfs_path_is_below(gap->root, paths[i]);
@@ -283,7 +285,8 @@ static const struct shfs_option options[] = {
 	{ "limit", 'n', "N", "at most N" },
 	{ "reverse", 0, NULL, "oldest first" },
 	{ "all", 'a', NULL,
-	  "also what touched no files, what no shell ran, files of .git" },
+	  "also what touched no files and did not fail, what no shell ran, files of "
+	  ".git" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };

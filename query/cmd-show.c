@@ -12,6 +12,7 @@
 
 #define INDENT           "    "
 #define NAME_MAX_COLUMNS 44
+#define LATE_NS          SHFS_NSEC_PER_SEC /* sooner is the same moment */
 
 static bool json;
 
@@ -21,6 +22,8 @@ struct show {
 	size_t columns;
 	struct shfs_entry entry;
 	struct shfs_process_row *processes; /* parents before their children */
+	int64_t *
+		until_ns; /* when each used a file last; 0: not after the command's end */
 	size_t n_processes;
 	struct shfs_process_row shell; /* all 0: not known */
 	int64_t lost;                  /* records of mounts that were there meanwhile */
@@ -33,6 +36,7 @@ static void show_clear(struct show *s)
 	for (size_t i = 0; i < s->n_processes; i++)
 		shfs_process_clear(&s->processes[i]);
 	free(s->processes);
+	free(s->until_ns);
 	shfs_process_clear(&s->shell);
 	shfs_buf_free(&s->out);
 }
@@ -62,6 +66,35 @@ static int load_processes(struct show *s, int64_t command_id)
 			s->n_processes++;
 			r = 0;
 		}
+	}
+	return r;
+}
+
+/* What a process that was left running did since (a server, a background job). */
+static int load_late(struct show *s, int64_t command_id)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r;
+
+	s->until_ns = calloc(s->n_processes + 1, sizeof(*s->until_ns));
+	if (!s->until_ns)
+		return -ENOMEM;
+	if (!c->ended)
+		return 0;
+	r = shfs_rows_open(s->index,
+	                   "SELECT process_id, max(end_ns) FROM v_access"
+	                   " WHERE command_id = ?1 AND end_ns > ?2 GROUP BY process_id",
+	                   &rows);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, command_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, c->end_ns + LATE_NS);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		for (size_t i = 0; i < s->n_processes; i++)
+			if (s->processes[i].process_id == shfs_rows_int(rows, 0))
+				s->until_ns[i] = shfs_rows_int(rows, 1);
+		r = 0;
 	}
 	return r;
 }
@@ -96,6 +129,7 @@ static int load(struct show *s, bool is_process, int64_t id)
 	if (r < 0 || is_process)
 		return MIN(r, 0);
 	return load_processes(s, id)
+	               ?: load_late(s, id)
 	               ?: load_shell(s)
 	               ?: shfs_command_lost(s->index, &s->entry.command, &s->lost);
 }
@@ -333,6 +367,26 @@ static void show_children(struct show *s, const ssize_t *parents, ssize_t parent
 	}
 }
 
+/* Its accesses are the command's, though that was over. */
+static void show_left_running(struct show *s)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < s->n_processes; i++) {
+		if (!s->until_ns[i])
+			continue;
+		if (!any)
+			shfs_buf_printf(&s->out, "%sleft running, and at work after%s\n",
+			                s->style->dim, s->style->off);
+		any = true;
+		shfs_buf_printf(&s->out, INDENT "%-7lld  last used a file ",
+		                (long long)s->processes[i].pid);
+		shfs_time_show_duration(&s->out,
+		                        s->until_ns[i] - s->entry.command.end_ns);
+		shfs_buf_str(&s->out, " after the command had ended\n");
+	}
+}
+
 static int show_processes(struct show *s)
 {
 	_cleanup_free_ ssize_t *parents = calloc(s->n_processes + 1, sizeof(*parents));
@@ -345,6 +399,7 @@ static int show_processes(struct show *s)
 		parents[i] = parent_of(s, i);
 	shfs_buf_printf(&s->out, "%sprocesses%s\n", s->style->dim, s->style->off);
 	show_children(s, parents, -1, 0);
+	show_left_running(s);
 	return 0;
 }
 
@@ -495,6 +550,8 @@ static int json_all(struct show *s)
 			shfs_process_json(&j, &s->processes[i]);
 			shfs_json_str(&j, "cwd", s->processes[i].cwd);
 			shfs_json_time(&j, "begin", s->processes[i].first_ns);
+			if (s->until_ns[i])
+				shfs_json_time(&j, "worked_until", s->until_ns[i]);
 			shfs_json_object_end(&j);
 		}
 		shfs_json_array_end(&j);

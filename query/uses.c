@@ -21,7 +21,9 @@ struct name {
 	bool created; /* by an open */
 	bool gone;    /* is not there now */
 	bool read, written, renamed, linked, made, touched;
-	bool own; /* made_n is a version that the command made */
+	bool own;                /* made_n is a version that the command made */
+	int64_t went_id, went_n; /* the version that it became where it was renamed to */
+	uint32_t went_flags;
 	size_t len;
 	char path[];
 };
@@ -168,6 +170,8 @@ static void on_open(struct name *f, const struct event *e)
 	if (e->written || e->created) {
 		f->written = true;
 		f->gone = false;
+		/* what came by a rename is not there any more */
+		f->renamed &= e->made_n <= f->use.made_n;
 		leave_version(f, e);
 	}
 }
@@ -203,6 +207,9 @@ static void on_rename(struct name *src, struct name *dst, const struct event *e,
 	}
 	src->gone = true;
 	src->to = dst;
+	src->went_id = e->made_id;
+	src->went_n = e->made_n;
+	src->went_flags = e->made_flags;
 	if (!src->use.read_id) {
 		src->use.read_id = e->seen_id;
 		src->use.read_n = e->seen_n;
@@ -682,6 +689,27 @@ static enum shfs_use_kind kind_of(const struct name *f)
 	return f->read ? SHFS_USE_READ : SHFS_USE_TOUCHED;
 }
 
+/* It was renamed: told by the name that it has now, unless that has been written or
+ * replaced since. */
+static int sum_up_gone(struct name *f)
+{
+	const struct name *to = destination(f), *last = f;
+
+	if (to->renamed && origin(to) == f)
+		return 0;
+	while (last->to != to)
+		last = last->to;
+	free(f->use.from);
+	f->use.kind = SHFS_USE_RENAMED;
+	f->use.made_id = last->went_id;
+	f->use.made_n = last->went_n;
+	f->use.made_flags = last->went_flags;
+	f->use.bookkeeping = shfs_path_bookkeeping(to->path);
+	f->use.path = strdup(to->path);
+	f->use.from = strdup(f->path);
+	return f->use.path && f->use.from ? 1 : -ENOMEM;
+}
+
 /* 1: it is to be shown; 0: its story is told elsewhere, or it is temporary. */
 static int sum_up(struct name *f, struct shfs_uses *out)
 {
@@ -692,7 +720,7 @@ static int sum_up(struct name *f, struct shfs_uses *out)
 		return 0;
 	}
 	if (f->gone && destination(f))
-		return 0;
+		return sum_up_gone(f);
 	/* Written under another name, and that was taken away: renamed, but for the word.
 	 */
 	if (from && f->linked && is_temporary(from) && from->written) {

@@ -3,6 +3,9 @@
 
 import json
 import os
+import re
+import shutil
+import tempfile
 import time
 
 import pytest
@@ -81,6 +84,28 @@ def test_background_job_keeps_its_command(sandbox, shfs, mounted, shell, kind):
     assert wrote(found[job]) == {"late"}
     for n in range(3):
         assert wrote(found[f"echo {n} > between{n}"]) == {f"between{n}"}
+
+
+def test_each_process_has_a_name(sandbox, shfs, mounted, shell):
+    """Also one that ended at once; and nobody knows one that lies where nobody looks at programs."""
+    elsewhere = tempfile.mkdtemp(dir="/dev/shm")  # a file system of its own
+    try:
+        os.chmod(elsewhere, 0o755)
+        shutil.copy("/bin/dash", elsewhere)
+        terminal = shell("bash")
+        lines = [f"for i in $(seq 100); do {sh} -c 'echo $$ > {name}$0' $i; done" for sh, name in (("sh", "a"), (f"{elsewhere}/dash", "b"))]
+        for line in lines:
+            terminal.run(line)
+    finally:
+        shutil.rmtree(elsewhere)
+    for line, name in zip(lines, "ab", strict=True):
+        command = history(shfs)[line]
+        processes = json.loads(shfs("show", "--json", command["id"]).stdout)["processes"]
+        assert {p["pid"] for p in processes} >= {int(pid) for pid in sandbox.sh(f"cat {name}*").stdout.split()}
+        assert name == "b" or all(p["exe"] for p in processes), processes
+        shown = shfs("show", command["id"]).stdout.partition("processes\n")[2].partition("wrote\n")[0]
+        assert not re.search(r"^ *\d+ *$", shown, re.M), shown
+        assert ("ended before it was looked at" in shown) == any(not p["exe"] for p in processes)
 
 
 def makers(shfs, name):

@@ -4,7 +4,9 @@ known by what it left in their environment, or unknown."""
 
 import json
 import os
+import random
 import re
+import time
 
 import pytest
 
@@ -251,7 +253,74 @@ def test_bash_without_the_loadable(daemon, written, shfs, mounted, shell):
 
 
 @SHELLS
-def test_environment_shows_two_variables_more(sandbox, mounted, shell, kind):
+def test_what_a_server_does_later(sandbox, daemon, written, shfs, mounted, shell, kind):
+    """It is of the command that started it, long over by then: show says so."""
+    terminal = shell(kind)
+    flag = os.path.join(sandbox.path, "flag")
+    terminal.run(f"{daemon} late {flag}")
+    terminal.run("/bin/sh -c 'echo x > at-once'")
+    time.sleep(2)
+    sandbox.write_outside(flag, "")
+    written("late")
+    commands = {c["text"]: c["id"] for c in json.loads(shfs("history", "--json").stdout)["commands"]}
+    for line, is_late in ((f"{daemon} late {flag}", True), ("/bin/sh -c 'echo x > at-once'", False)):
+        shown, told = shfs("show", commands[line]).stdout, json.loads(shfs("show", "--json", commands[line]).stdout)
+        late = [p for p in told["processes"] if "worked_until" in p]
+        assert len(late) == is_late and all(p["worked_until"] > told["end"] for p in late)
+        assert bool(re.search(r"left running.*\n +\d+ +last used a file \d.* s after the command had ended", shown)) == is_late, shown
+
+
+BUILTINS = [
+    "(echo x > {} &)",
+    "( (echo x > {}) & )",
+    "true; (echo x > {} &); true",
+    "sleep 0.5; (echo x > {} &)",
+    "(echo x > {} &); sleep 0.5",
+    "(echo x | (cat > /dev/null; echo y > {}) &)",
+    "bash -c '(echo x > {} &)'",
+    "bash -c '(exec > /dev/null; (sleep 0.05; echo x > {}) & )'",
+]
+
+
+@pytest.mark.backends()
+@pytest.mark.parametrize("kind", ["bash", "zsh"])
+def test_builtin_whose_parents_are_gone(sandbox, written, shfs, mounted, shell, kind):
+    """Nothing but its group tells whose it is; commands before it ran long enough for pids to go round
+    (where there are 32,768)."""
+    terminal, lines = shell(kind), {}
+    for n, form in enumerate(BUILTINS * 2):
+        lines[f"f{n}"] = form.format(f"f{n}")
+        terminal.run(lines[f"f{n}"])
+        written(f"f{n}")
+    assert everything(shfs) == {name: [line] for name, line in lines.items()}
+
+
+@pytest.mark.backends()
+@pytest.mark.parametrize("seed", range(2))
+def test_builtins_beside_others_of_their_kind(sandbox, written, shfs, mounted, shell, seed):
+    """Random lines in two shells, while what earlier ones left goes on to fork such builtins: each
+    belongs to its command or to nobody."""
+    chance, lines = random.Random(seed), {}
+    terminals = [shell("bash"), shell("zsh")]
+    loop = "( (for i in {1..40}; do sleep 0.1; (echo $i > NAME$i &); done) & )"  # the last one leaves nothing behind in the mount
+    for n in range(24):
+        name, form = f"f{n}-", chance.choice([loop, "sleep 0.4", *BUILTINS])
+        if form == loop:
+            line = form.replace("NAME", name)
+            lines |= {f"{name}{i}": line for i in range(1, 41)}
+        else:
+            line = lines[name] = form.format(name)
+        chance.choice(terminals).run(line)
+    loops = [name for name in lines if name.endswith("-40")]
+    for name in loops:
+        written(name)
+    found = everything(shfs)
+    wrong = {name: (makers, lines[name]) for name, makers in found.items() if makers not in ([lines[name]], [None])}
+    assert not wrong, (seed, wrong)
+
+
+@SHELLS
+def test_environment_shows_the_marker(sandbox, mounted, shell, kind):
     terminal = shell(kind)
     for n in range(1, 3):
         shown = terminal.run("env")
