@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct {
 	bool interactive, list, json, all;
@@ -192,6 +193,23 @@ static int put_choice(const struct shfs_buf *text)
 	return shfs_show_flush(&out) ? 0 : -EIO;
 }
 
+/* Shows what would go, and asks. */
+static int forget(struct shfs_search *s, const struct shfs_hay *hay)
+{
+	_cleanup_command_ struct shfs_command_row c = { 0 };
+	_cleanup_free_ char *path = NULL;
+	const char *store = shfs_context_store_path(s->ctx);
+	int r = hay->is_file ? load_path(s->index, hay->id, &path)
+	                     : MIN(shfs_command_load(s->index, hay->id, &c), 0);
+
+	if (r)
+		return shfs_fail_index(s->index, r);
+	execl("/proc/self/exe", "shfs", "forget", "--store", store,
+	      hay->is_file ? "--" : "--command", hay->is_file ? path : c.id, NULL);
+	shfs_error("shfs forget: %s", strerror(errno));
+	return SHFS_EXIT_FAILURE;
+}
+
 static int choose(struct shfs_search *s)
 {
 	_cleanup_command_ struct shfs_command_row c = { 0 };
@@ -202,6 +220,8 @@ static int choose(struct shfs_search *s)
 
 	if (code)
 		return code;
+	if (s->forget)
+		return forget(s, &hay);
 	if (hay.is_file) {
 		r = load_path(s->index, hay.id, &path);
 		if (s->is_line)

@@ -318,6 +318,12 @@ static int take_key(struct view *v, int key, int *end)
 	case '\r':
 		*end = chosen(v, v->split.chosen) ? CHOSE : LEFT;
 		return 0;
+	case SHFS_KEY_CTRL('X'):
+		if (v->search->is_line || !chosen(v, v->split.chosen))
+			return 0;
+		v->search->forget = true;
+		*end = CHOSE;
+		return 0;
 	case SHFS_KEY_CTRL('D'):
 		if (v->line.text.len)
 			break;

@@ -15,6 +15,7 @@ struct shfs_search {
 	/* query is the line of a shell: looking for files begins with its last word, and
 	 * nothing stops the program */
 	bool is_line;
+	bool forget; /* set where what was chosen is to be forgotten; not of a line */
 };
 
 /* What was chosen, in *out: 0; or an exit code: not found, where nothing was. */

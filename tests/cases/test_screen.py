@@ -179,6 +179,21 @@ def test_keys_of_search(screen):
     assert t.end() == 3 and t.is_restored()
 
 
+def test_forget_from_the_screen(screen, shfs):
+    """^X: what is chosen is shown and asked for, a command or a file, and then it is gone."""
+    for query, answer, said in (("seq x", "n", "nothing is forgotten"), ("seq x", "y", "forgotten: 1 command"),
+                                ("numbers.txt", "y", "forgotten: 0 commands")):
+        t = screen("search", "-f" if "." in query else "-c")
+        t.type(query.split()[0])
+        t.expect("  1/")
+        t.type("\x18")
+        t.expect("Forget this? It cannot be brought back.")
+        t.type(f"{answer}\r")
+        assert t.end() == (4 if answer == "n" else 0)
+        assert said.encode() in t.raw
+    assert "seq 20" not in shfs("history", "--all").stdout and shfs("log", "numbers.txt", check=3)
+
+
 @pytest.mark.parametrize("key", [ESC, "\x03", "\x07", "\x11", "\x04"])
 def test_leaving(screen, key):
     t = screen("search")
@@ -523,3 +538,22 @@ def test_many(sandbox):
         t.wait(lambda shown: shown.startswith(wanted), char)
     t.type(ESC)
     assert t.end() == 3
+
+
+# --- what takes its time ---
+
+
+@pytest.mark.users("ordinary")
+def test_a_line_while_it_takes_its_time(sandbox, mounted, shfs, shell):
+    """On a terminal, after a second, gone in the end; nowhere else."""
+    sandbox.sh("echo 1 > f")
+    shfs("export", "tar", "-o", f"{sandbox.home}/all.tar")
+    mounted.unmount()
+    sh = shell("bash", init=False)
+    slow = f"(sleep 2.5; cat {sandbox.home}/all.tar) | shfs --store {sandbox.home}/other import -"
+    sh.start(slow)
+    sh.pty.expect_exact("reading the archive, 1 s\x1b[K")
+    sh.pty.expect_exact("reading the archive, 2 s\x1b[K\r\x1b[K")
+    sh.wait()
+    assert "reading the archive" not in sandbox.sh(slow.replace("other", "third")).stderr
+    assert "reading" not in sh.run("shfs reindex")
