@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/archive.h"
 #include "query/export.h"
+#include "query/progress.h"
 #include "query/version-spec.h"
 #include "query/whole-file.h"
 
@@ -74,16 +75,20 @@ static int write_text(struct shfs_export *x, const struct shfs_export_format *fo
 
 static int export(struct shfs_export *x, const struct shfs_export_format *format)
 {
-	int code, r = shfs_workflow_order(x->wf, format->runs);
+	int code, doubts = 0, r = shfs_workflow_order(x->wf, format->runs);
 
 	if (!r && format->runs)
 		r = shfs_workflow_check(x->wf);
 	if (!r && format->runs)
 		shfs_workflow_look_at_contents(x->wf, x->objects);
+	if (!r && format->runs)
+		doubts = shfs_export_doubts(x->wf);
+	if (doubts < 0)
+		r = doubts;
 	if (!r)
 		r = write_text(x, format);
 	code = close_output(x);
-	return r ? r : code;
+	return r ? r : code ? code : doubts ? SHFS_EXIT_NOT_FOUND : 0;
 }
 
 static int find_targets(struct shfs_index *index, int n, char **names,
@@ -111,6 +116,16 @@ static int prepare(struct shfs_context *ctx, struct shfs_export *x,
 	return code;
 }
 
+static int write_tar(struct shfs_context *ctx, int n, char **paths, int fd, bool *written)
+{
+	int code;
+
+	shfs_progress_begin("writing the archive");
+	code = shfs_archive_write(ctx, n, paths, fd, written);
+	shfs_progress_end();
+	return code;
+}
+
 /* To what is no file: a pipe, /dev/null. */
 static int stream_tar(struct shfs_context *ctx, int n, char **paths)
 {
@@ -120,7 +135,7 @@ static int stream_tar(struct shfs_context *ctx, int n, char **paths)
 
 	if (code)
 		return code;
-	code = shfs_archive_write(ctx, n, paths, fileno(x.file), &written);
+	code = write_tar(ctx, n, paths, fileno(x.file), &written);
 	closed = close_output(&x);
 	return code ?: closed;
 }
@@ -128,7 +143,8 @@ static int stream_tar(struct shfs_context *ctx, int n, char **paths)
 /* Not the commands behind files, but what the store has of them. */
 static int export_tar(struct shfs_context *ctx, int n, char **paths)
 {
-	_cleanup_(shfs_whole_file_close) struct shfs_whole_file file = { .fd = -1 };
+	_cleanup_(shfs_whole_file_close) struct shfs_whole_file file = { .fd = -1,
+		                                                         .dirfd = -1 };
 	bool written;
 	int code, r;
 
@@ -137,14 +153,15 @@ static int export_tar(struct shfs_context *ctx, int n, char **paths)
 			"an archive is not for the terminal: name a file with -o FILE");
 		return SHFS_EXIT_USAGE;
 	}
-	r = opts.output && strcmp(opts.output, "-") != 0
+	r = opts.output && strcmp(opts.output, "-") != 0 &&
+	                    !shfs_is_descriptor(opts.output)
 	            ? shfs_whole_file_begin(&file, opts.output, opts.force, 0600)
 	            : -ENOTSUP;
 	if (r == -ENOTSUP)
 		return stream_tar(ctx, n, paths);
 	if (r)
 		return shfs_fail_output(opts.output, -r);
-	code = shfs_archive_write(ctx, n, paths, file.fd, &written);
+	code = write_tar(ctx, n, paths, file.fd, &written);
 	r = written ? shfs_whole_file_finish(&file) : 0;
 	return r ? shfs_fail_output(opts.output, -r) : code;
 }
@@ -174,7 +191,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	if (!targets)
 		return shfs_fail_index(index, -ENOMEM);
 	code = find_targets(index, n, argv + 1, targets);
-	r = code ? 0 : shfs_workflow_new(index, targets, n, &wf);
+	r = code ? 0 : shfs_workflow_new(index, targets, n, format->by_name, &wf);
 	x.wf = wf;
 	if (!code && !r)
 		r = export(&x, format);

@@ -75,6 +75,10 @@ static void show_reasons(struct listing *l, const struct shfs_stale_run *run)
 {
 	size_t reasons = 0, shown = 0;
 
+	if (run->failed)
+		shfs_buf_printf(&l->out, "└─ %sits command ended with %lld%s\n",
+		                l->style->dim, (long long)run->entry->command.status,
+		                l->style->off);
 	for (size_t i = 0; i < run->n_inputs; i++)
 		reasons += is_reason(&run->inputs[i]);
 	for (size_t i = 0; i < run->n_inputs && shown < SHFS_TREE_LISTED; i++) {
@@ -168,6 +172,7 @@ static void json_run(struct shfs_json *json, const struct shfs_stale_run *run)
 	shfs_json_object(json, NULL);
 	shfs_entry_json_head(json, run->entry);
 	shfs_json_bool(json, "needed", run->needed);
+	shfs_json_bool(json, "failed", run->failed);
 	shfs_json_array(json, "results");
 	for (struct shfs_stale_file *f = run->results; f; f = f->next_result)
 		shfs_json_version_name(json, NULL,

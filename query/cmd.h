@@ -103,6 +103,8 @@ _must_check_ int shfs_time_option(const struct shfs_option *opt, const char *val
 /* A number above 0. */
 _must_check_ int shfs_count_option(const struct shfs_option *opt, const char *value,
                                    int64_t *n);
+/* Is it one of our own descriptors, by its name in /dev or /proc? */
+bool shfs_is_descriptor(const char *path);
 /* A file to be written, which is not overwritten unless forced; "-" or NULL: standard
  * output. mode: of a new one. */
 _must_check_ int shfs_output_option(const char *path, bool force, mode_t mode,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/context.h"
 #include "query/mounts.h"
+#include "query/progress.h"
 
+#include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
 #include "store/forget.h"
@@ -60,7 +62,8 @@ struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int
 	}
 	shfs_quote_display(&path, name, strlen(name));
 	if (r == -ENOENT) {
-		shfs_error("there is no store yet at %s", path.data);
+		shfs_error("nothing is recorded yet: there is no store yet at %s",
+		           path.data);
 		shfs_hint("shfs mount DIR starts one");
 	} else {
 		shfs_error("cannot use the store %s: %s", path.data,
@@ -89,15 +92,37 @@ static void fail_index(struct shfs_context *ctx, int error, int *code)
 	}
 }
 
-/* Takes in what is new; a failure leaves an older answer, and says so. */
-static void freshen(struct shfs_context *ctx)
+/* The disk takes nothing (error): what is new goes to a copy of the index in memory. */
+static int freshen_in_memory(struct shfs_context *ctx, const char *hook_dir, int error)
+{
+	_cleanup_index_ struct shfs_index *copy = NULL;
+	int r = shfs_index_open_in_memory(ctx->store, ctx->index, &copy);
+
+	if (r)
+		return ctx->index && r == -EFBIG ? error : r;
+	r = shfs_index_ingest(copy, hook_dir, NULL);
+	shfs_index_close(ctx->index);
+	ctx->index = TAKE_PTR(copy);
+	return r;
+}
+
+/* Takes in what is new; a failure leaves an older answer, and says so. Without an index,
+ * and no room for one (error), one in memory is made. */
+static int freshen(struct shfs_context *ctx, int error)
 {
 	_cleanup_free_ char *hook_dir = shfs_runtime_hook_dir(ctx->store->path);
-	int r;
+	bool begun = shfs_progress_begin("reading the journal");
+	int r = error;
 
-	r = shfs_index_ingest(ctx->index, hook_dir, NULL);
-	if (r)
+	if (ctx->index)
+		r = shfs_index_ingest(ctx->index, hook_dir, NULL);
+	if (shfs_takes_nothing(r))
+		r = freshen_in_memory(ctx, hook_dir, r);
+	if (begun)
+		shfs_progress_end();
+	if (r && ctx->index)
 		shfs_warn("what follows may not be up to date: %s", strerror(-r));
+	return ctx->index ? 0 : r;
 }
 
 struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
@@ -116,10 +141,10 @@ struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
 		shfs_hint("shfs forget --resume goes on with it");
 	}
 	r = shfs_index_open_to_ask(ctx->store, &ctx->index);
-	if (!r) {
-		freshen(ctx);
+	if (!r || shfs_takes_nothing(r))
+		r = freshen(ctx, r);
+	if (!r)
 		return ctx->index;
-	}
 	fail_index(ctx, r, code);
 	return NULL;
 }

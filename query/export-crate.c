@@ -12,6 +12,7 @@
 #include "common/io.h"
 #include "common/quote.h"
 #include "query/time.h"
+#include "query/trusted.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -585,10 +586,13 @@ static void describe(struct shfs_export *x)
 static int open_directory(struct shfs_export *x)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	_cleanup_close_ int found = -1;
+	int r;
 
-	if (mkdir(x->path, 0777) && errno != EEXIST)
-		return say(-errno, x->path);
-	x->directory = open(x->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = shfs_trusted_directory(x->path, (struct shfs_way){ .make = true }, &found);
+	if (r)
+		return shfs_fail_output(x->path, -r);
+	x->directory = openat(found, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (x->directory < 0)
 		return say(-errno, x->path);
 	if (shfs_is_empty_directory(x->path))

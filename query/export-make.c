@@ -196,5 +196,6 @@ static int write_make(struct shfs_export *x)
 const struct shfs_export_format shfs_export_make = {
 	.name = "make",
 	.runs = true,
+	.by_name = true,
 	.write = write_make,
 };

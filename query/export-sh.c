@@ -56,7 +56,7 @@ static const char begin[] = "top=${1:-$(mktemp -d)}\n"
 			    "mkdir -p -- \"$top\"\n"
 			    "[[ -z $(ls -A -- \"$top\") ]] || die \"$top is not empty\"\n"
 			    "cd -- \"$top\"\n"
-			    "top=$PWD\n"
+			    "top=$(pwd -P)\n"
 			    "unset BASH_ENV CDPATH ENV\n";
 
 static void quote(struct shfs_buf *out, const char *word)

@@ -163,5 +163,6 @@ static int write_snakemake(struct shfs_export *x)
 const struct shfs_export_format shfs_export_snakemake = {
 	.name = "snakemake",
 	.runs = true,
+	.by_name = true,
 	.write = write_snakemake,
 };

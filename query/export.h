@@ -29,6 +29,7 @@ struct shfs_export_format {
 	 * refused, so nothing is written before all of it is there. */
 	bool runs;
 	bool directory; /* it is one, and writes it itself */
+	bool by_name;   /* each path has one content: as of shfs_workflow_new */
 	int (*write)(struct shfs_export *x);
 };
 
@@ -61,6 +62,8 @@ bool shfs_export_dirs(struct shfs_buf *out, const struct shfs_step *step);
 /* One line for bash, that does the step in the directory of the run. It fails where the
  * command does not end as it did; and ends when all that it began has ended. */
 void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step);
+/* Warns of each command that may not do elsewhere what it did: 1; 0: nothing is seen. */
+_must_check_ int shfs_export_doubts(struct shfs_workflow *wf);
 /* SHFS_EXIT_REFUSED after a message where a path has several contents. */
 int shfs_export_check_contents(struct shfs_workflow *wf, const char *program);
 /* A member for a program that knows UTF-8 alone: text, or as it is shown. */

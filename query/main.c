@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* shfs, the command line: finds the command, reads its options, runs it. */
 #include "query/context.h"
+#include "query/version-spec.h"
 
 #include "common/buf.h"
 #include "common/quote.h"
@@ -292,6 +293,14 @@ static int parse(struct shfs_context *ctx, const struct shfs_command *command, i
 	}
 }
 
+static bool is_spec_cut(int argc, char **argv)
+{
+	for (int i = 0; i < argc; i++)
+		if (shfs_version_spec_is_cut(argv[i]))
+			return true;
+	return false;
+}
+
 static int check_operands(const struct shfs_command *command, int argc, char **argv)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -307,6 +316,8 @@ static int check_operands(const struct shfs_command *command, int argc, char **a
 
 		shfs_quote_display(&shown, extra, strlen(extra));
 		shfs_error("one argument too many: %s", shown.data);
+		if (is_spec_cut(argc, argv))
+			shfs_hint(SHFS_SPEC_QUOTED);
 		shfs_hint("usage: shfs %s%s%s", command->name, *command->args ? " " : "",
 		          command->args);
 		return SHFS_EXIT_USAGE;

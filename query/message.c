@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/cmd.h"
+#include "query/progress.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 
 static void say(const char *prefix, const char *fmt, va_list ap)
 {
+	shfs_progress_end();
 	fflush(stdout);
 	fputs(prefix, stderr);
 	vfprintf(stderr, fmt, ap);

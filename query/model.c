@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #define TEXT_WIDTH 50 /* of a command in a message */
+#define NO_PROGRAM "(a program that had ended before it was looked at)"
 
 int shfs_fail_index(struct shfs_index *index, int error)
 {
@@ -174,7 +175,7 @@ const char *shfs_version_why_not_archived(uint32_t flags)
 	if (flags & SHFS_CONTENT_SKIP_RULE)
 		return "excluded by a rule";
 	if (flags & SHFS_CONTENT_SKIP_BUDGET)
-		return "over the budget of its command";
+		return "more was written at once than could be archived";
 	if (flags & SHFS_CONTENT_SKIP_ERROR)
 		return "it could not be read or stored";
 	if (flags & SHFS_CONTENT_SKIP_TYPE)
@@ -237,6 +238,27 @@ void shfs_command_clear(struct shfs_command_row *c)
 	free(c->cwd);
 	free(c->text);
 	memset(c, 0, sizeof(*c));
+}
+
+int shfs_command_executed(struct shfs_index *index, int64_t command_id, const char *name,
+                          size_t len)
+{
+	_cleanup_free_ char *end = NULL;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT 1 FROM v_process WHERE command_id = ?1"
+	                       " AND substr(exe, -length(?2)) = ?2 LIMIT 1",
+	                       &rows);
+
+	if (!r && asprintf(&end, "/%.*s", (int)len, name) < 0) {
+		end = NULL;
+		r = -ENOMEM;
+	}
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, command_id);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 2, end);
+	return r ? r : shfs_rows_next(rows);
 }
 
 int shfs_command_lost(struct shfs_index *index, const struct shfs_command_row *c,
@@ -840,7 +862,7 @@ void shfs_show_process(struct shfs_buf *out, const struct shfs_process_row *proc
 		i += len + 1;
 	}
 	if (!process->argv_len)
-		shfs_buf_str(&line, process->exe);
+		shfs_buf_str(&line, *process->exe ? process->exe : NO_PROGRAM);
 	shfs_show_first_line(out, line.data ? line.data : "", line.len, width);
 }
 

@@ -93,6 +93,10 @@ _must_check_ int shfs_command_find(struct shfs_index *index, const char *prefix,
 _must_check_ int shfs_command_lost(struct shfs_index *index,
                                    const struct shfs_command_row *command, int64_t *out);
 
+/* Did the command execute a program of that name, whatever directory it was in? */
+_must_check_ int shfs_command_executed(struct shfs_index *index, int64_t command_id,
+                                       const char *name, size_t len);
+
 /* Can it be the beginning of a command's id: 4 to 16 hex digits? */
 bool shfs_command_is_id(const char *text);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/cmd.h"
 #include "query/time.h"
+#include "query/trusted.h"
 
 #include "common/quote.h"
 
@@ -43,11 +44,37 @@ int shfs_fail_output(const char *path, int error)
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
 	shfs_quote_display(&shown, path, strlen(path));
-	shfs_error("%s: %s", shown.data ?: "", strerror(error));
+	shfs_error("%s: %s", shown.data ?: "",
+	           error == ELOOP ? "is behind a symbolic link of somebody else"
+	                          : strerror(error));
 	if (error != EEXIST)
 		return SHFS_EXIT_FAILURE;
 	shfs_hint("--force overwrites it");
 	return SHFS_EXIT_REFUSED;
+}
+
+/* Names of what is open already: links that lead nowhere. */
+bool shfs_is_descriptor(const char *path)
+{
+	return !strncmp(path, "/dev/fd/", 8) || !strncmp(path, "/dev/std", 8) ||
+	       !strncmp(path, "/proc/", 6);
+}
+
+static int open_output(const char *path, int flags, mode_t mode)
+{
+	_cleanup_close_ int dirfd = -1;
+	_cleanup_free_ char *name = NULL;
+	int fd, r;
+
+	if (shfs_is_descriptor(path)) {
+		fd = open(path, flags, mode);
+	} else {
+		r = shfs_trusted_parent(path, (struct shfs_way){ 0 }, &dirfd, &name);
+		if (r)
+			return r;
+		fd = openat(dirfd, name, flags | O_NOFOLLOW, mode);
+	}
+	return fd < 0 ? -errno : fd;
 }
 
 int shfs_output_option(const char *path, bool force, mode_t mode, FILE **file)
@@ -57,8 +84,9 @@ int shfs_output_option(const char *path, bool force, mode_t mode, FILE **file)
 	*file = stdout;
 	if (!path || !strcmp(path, "-"))
 		return 0;
-	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL),
-	          mode);
+	fd = open_output(path,
+	                 O_WRONLY | O_CREAT | O_CLOEXEC | (force ? O_TRUNC : O_EXCL),
+	                 mode);
 	*file = fd < 0 ? NULL : fdopen(fd, "w");
-	return *file ? 0 : shfs_fail_output(path, errno);
+	return *file ? 0 : shfs_fail_output(path, fd < 0 ? -fd : errno);
 }

@@ -49,3 +49,12 @@ bool shfs_program_is_build_tool(const char *name, size_t len)
 
 	return shfs_program_is_one_of(name, len, tools, ARRAY_SIZE(tools));
 }
+
+bool shfs_program_is_copier(const char *name, size_t len)
+{
+	static const char *const copiers[] = {
+		"cp", "mv", "ln", "rsync", "install", "scp"
+	};
+
+	return shfs_program_is_one_of(name, len, copiers, ARRAY_SIZE(copiers));
+}

@@ -15,3 +15,5 @@ bool shfs_program_is_editor(const char *name, size_t len);
 bool shfs_program_keeps_contents(const char *name, size_t len);
 /* Runs what makes one file of others, each by itself: make, ninja. */
 bool shfs_program_is_build_tool(const char *name, size_t len);
+/* Does nothing but copy or move files: cp, rsync. */
+bool shfs_program_is_copier(const char *name, size_t len);

@@ -50,7 +50,7 @@ static bool is_needed(const struct shfs_rerun *rr, const struct shfs_rerun_step 
 	if (!step->stale)
 		return true;
 	for (const struct shfs_stale_run *run = step->stale; run; run = run->next_job) {
-		if (run->needed)
+		if (run->needed || run->failed)
 			return true;
 		for (size_t i = 0; i < run->n_inputs; i++)
 			if (is_changed(rr, step, &run->inputs[i]))
@@ -290,14 +290,6 @@ static int get_runner(struct run *run, const char *shell)
 	return r;
 }
 
-/* As it was ended then, or well. */
-static bool is_success(const struct shfs_rerun_step *step)
-{
-	const struct shfs_command_row *c = &step->entry.command;
-
-	return !step->status || (c->has_status && c->status == step->status);
-}
-
 static int prepare_step(struct run *run, const struct shfs_rerun_step *step,
                         struct shfs_buf *away)
 {
@@ -310,7 +302,46 @@ static int prepare_step(struct run *run, const struct shfs_rerun_step *step,
 	return r ? r : shfs_runner_signal() ? -EINTR : 0;
 }
 
-static int run_step(struct run *run, struct shfs_rerun_step *step)
+static void warn_not_put_back(const struct shfs_rerun_result *result)
+{
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+
+	shfs_show_path(&name, result->use->path);
+	shfs_warn("%s stays as the failed command left it: what it held was not known to "
+	          "be "
+	          "archived (shfs log %s)",
+	          name.data ?: "", name.data ?: "");
+}
+
+/* What it left of what was there is half made: that is in the store. */
+static void roll_back(struct run *run, struct shfs_rerun_step *step)
+{
+	for (size_t i = 0; i < step->n_results && !run->rr->options.top; i++) {
+		struct shfs_rerun_result *result = &step->results[i];
+		struct shfs_restore_target target = { "/", result->use->path + 1 };
+		_cleanup_buf_ struct shfs_buf message = { 0 };
+
+		if (!result->before.path || result->outcome == SHFS_RERUN_SAME)
+			continue;
+		if (!(result->before.flags & SHFS_CONTENT_OBJECT))
+			warn_not_put_back(result);
+		else if (shfs_restore(run->restorer, &result->before, &target, &message))
+			shfs_warn("%s", message.data ?: "");
+		else
+			result->outcome = SHFS_RERUN_SAME;
+	}
+}
+
+/* As it ended then, or would have to. */
+static int expected_status(const struct shfs_rerun_step *step)
+{
+	const struct shfs_command_row *c = &step->entry.command;
+
+	return c->has_status && !(step->stale && step->stale->failed) ? (int)c->status
+	                                                              : 0;
+}
+
+static int run_text(struct run *run, struct shfs_rerun_step *step)
 {
 	const struct shfs_command_row *c = &step->entry.command;
 	_cleanup_free_ char *cwd = shfs_rerun_place(run->rr, c->cwd);
@@ -318,7 +349,7 @@ static int run_step(struct run *run, struct shfs_rerun_step *step)
 		.text = c->text,
 		.text_len = c->text_len,
 		.cwd = cwd,
-		.expected = c->has_status ? (int)c->status : 0,
+		.expected = expected_status(step),
 	};
 	int r = cwd ? prepare_step(run, step, &command.away) : -ENOMEM;
 
@@ -331,8 +362,19 @@ static int run_step(struct run *run, struct shfs_rerun_step *step)
 		return -ENOMEM;
 	if (r)
 		return MIN(r, 0);
-	step->state = is_success(step) ? SHFS_RERUN_RAN : SHFS_RERUN_FAILED;
+	step->state = !step->status || step->status == expected_status(step)
+	                      ? SHFS_RERUN_RAN
+	                      : SHFS_RERUN_FAILED;
 	return judge(run, step);
+}
+
+static int run_step(struct run *run, struct shfs_rerun_step *step)
+{
+	int r = run_text(run, step);
+
+	if (step->state == SHFS_RERUN_FAILED && (!r || r == -EINTR))
+		roll_back(run, step);
+	return r;
 }
 
 static int do_step(struct run *run, struct shfs_rerun_step *step)
@@ -356,13 +398,13 @@ static int prepare(struct run *run)
 {
 	struct shfs_rerun *rr = run->rr;
 	struct shfs_restore_options options = { .force = true };
+	int r = shfs_restorer_new(rr->store, rr->index, rr->config, options,
+	                          &run->restorer);
 
-	if (rr->options.top)
-		return shfs_restorer_new(rr->store, rr->index, rr->config, options,
-		                         &run->restorer);
-	return rr->options.force ? shfs_restore_journal_new(rr->store, rr->index,
-	                                                    rr->config, &run->journal)
-	                         : 0;
+	return !r && rr->options.force && !rr->options.top
+	               ? shfs_restore_journal_new(rr->store, rr->index, rr->config,
+	                                          &run->journal)
+	               : r;
 }
 
 int shfs_rerun_run(struct shfs_rerun *rr, const struct shfs_rerun_watcher *watcher)

@@ -6,6 +6,7 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "query/mounts.h"
+#include "query/runner.h"
 #include "query/shell-text.h"
 #include "query/workflow.h"
 
@@ -275,6 +276,44 @@ static void refuse(struct check *c, const char *fmt, ...)
 	shfs_error("%s %s", shown.data ?: "", why ?: "");
 }
 
+struct unknown {
+	struct shfs_index *index;
+	const struct shfs_rerun_step *step;
+	struct shfs_word word;
+};
+
+static int look_for_unknown(const struct shfs_word *word, void *arg)
+{
+	struct unknown *unknown = arg;
+	int r;
+
+	if (!word->is_command || memchr(word->text, '/', word->len))
+		return 0;
+	r = shfs_runner_knows(unknown->step->shell, word->text, word->len);
+	if (!r) /* in a PATH that the text sets itself */
+		r = shfs_command_executed(unknown->index,
+		                          unknown->step->entry.command.command_id,
+		                          word->text, word->len);
+	if (r)
+		return MIN(r, 0);
+	unknown->word = *word;
+	return 1;
+}
+
+/* Aliases and functions are not recorded. */
+static int check_words(struct check *c)
+{
+	struct unknown unknown = { .index = c->rr->index, .step = c->step };
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int r = shfs_text_words(c->step->entry.command.text, look_for_unknown, &unknown);
+
+	if (r <= 0)
+		return r;
+	shfs_text_show_unknown(&shown, unknown.word.text, unknown.word.len);
+	refuse(c, "%s", shown.data ?: "");
+	return 0;
+}
+
 /* Of the text, and of the record. */
 static int check_command(struct check *c)
 {
@@ -295,6 +334,8 @@ static int check_command(struct check *c)
 		       "git, shfs)");
 	else if (shfs_text_needs_shell(command->text, &what))
 		refuse(c, "%s, which is not recorded", what.data ?: "");
+	else if (r >= 0)
+		r = check_words(c);
 	if (lost)
 		shfs_warn("%lld records of the time of %.7s were lost: it may have used "
 		          "more",
@@ -384,6 +425,12 @@ static int refuse_overwriting(struct check *c, const struct shfs_rerun_result *r
 	return MIN(r, 0);
 }
 
+static bool is_same_object(const struct shfs_version *a, const struct shfs_version *b)
+{
+	return (a->flags & SHFS_CONTENT_NAMED) && (b->flags & SHFS_CONTENT_NAMED) &&
+	       !memcmp(&a->object, &b->object, sizeof(a->object));
+}
+
 static bool is_own_work(const struct check *c, const struct shfs_rerun_result *result,
                         const struct shfs_version *now)
 {
@@ -393,8 +440,83 @@ static bool is_own_work(const struct check *c, const struct shfs_rerun_result *r
 	    (now->command_id && comes_later(c->rr, c->step, now->command_id)))
 		return true;
 	return shfs_version_load(c->rr->index, result->use->made_id, &made) > 0 &&
-	       (made.flags & SHFS_CONTENT_NAMED) && (now->flags & SHFS_CONTENT_NAMED) &&
-	       !memcmp(&made.object, &now->object, sizeof(made.object));
+	       is_same_object(&made, now);
+}
+
+/* --- backups --- */
+
+/* Did another process of the command read it: is it a step on the way? */
+static int is_read_again(struct shfs_index *index, const struct shfs_version *made)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT 1 FROM v_access WHERE file_id = ?1 AND seen_n = ?2"
+	                       " AND command_id = ?3 AND process_id <> ?4 AND is_read",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, made->file_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, made->n);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 3, made->command_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 4, made->process_id);
+	return r ? r : shfs_rows_next(rows);
+}
+
+/* What the copy was made of: nobody's but the command's own, or the same still? */
+static int is_of_same(struct check *c, const struct shfs_version *made)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(
+		c->rr->index,
+		"SELECT seen_version_id FROM v_access WHERE process_id = ?1"
+		" AND is_read AND seen_n IS NOT NULL",
+		&rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, made->process_id);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		_cleanup_version_ struct shfs_version from = { 0 }, now = { 0 };
+
+		r = shfs_version_load(c->rr->index, shfs_rows_int(rows, 0), &from);
+		if (r <= 0 || !is_same_object(&from, made)) {
+			r = MIN(r, 0);
+			continue;
+		}
+		r = shfs_version_latest(c->rr->index, from.path, &now);
+		if (r > 0)
+			return from.command_id == made->command_id ||
+			       is_same_object(&now, made);
+	}
+	return r;
+}
+
+/* Whoever keeps config.bak does not want it brought up to date along with others. */
+static int check_backup(struct check *c, const struct shfs_rerun_result *result)
+{
+	_cleanup_version_ struct shfs_version made = { 0 };
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+	int r;
+
+	if (!c->step->stale || c->rr->options.force ||
+	    (result->use->kind != SHFS_USE_WROTE &&
+	     result->use->kind != SHFS_USE_CHANGED))
+		return 0;
+	r = shfs_version_load(c->rr->index, result->use->made_id, &made);
+	if (r > 0)
+		r = shfs_stale_is_copy(c->rr->index, made.process_id,
+		                       &c->step->entry.command);
+	if (r <= 0)
+		return r;
+	r = is_read_again(c->rr->index, &made) ?: is_of_same(c, &made);
+	if (r)
+		return MIN(r, 0);
+	shfs_show_path(&name, result->use->path);
+	refuse(c, "would overwrite %s, a copy of what has changed since: a backup?",
+	       name.data ?: "");
+	return 0;
 }
 
 static int check_result(struct check *c, struct shfs_rerun_result *result)
@@ -423,7 +545,7 @@ static int check_result(struct check *c, struct shfs_rerun_result *result)
 	if (!same) /* nobody knows what is there */
 		result->before.flags &= ~SHFS_CONTENT_OBJECT;
 	if (c->rr->options.force || (same > 0 && is_own_work(c, result, &result->before)))
-		return 0;
+		return check_backup(c, result);
 	return refuse_overwriting(c, result, &result->before, same);
 }
 

@@ -222,7 +222,7 @@ static void become_shell(const struct log *log, const char *shell, char *text)
 {
 	_cleanup_free_ char *number = NULL, *cwd = getcwd(NULL, 0);
 
-	if (log->fd >= 0) {
+	if (log && log->fd >= 0) {
 		if (asprintf(&number, "%" PRIu64, log->number) < 0)
 			_exit(NOT_FOUND);
 		setenv("SHFS_SESSION", log->session, 1);
@@ -254,6 +254,53 @@ static int run_text(struct log *log, const char *shell, char *text)
 	                               : WEXITSTATUS(status);
 	log_finish(log, status);
 	return status;
+}
+
+bool shfs_runner_has_program(const char *name)
+{
+	const char *path = getenv("PATH") ?: "";
+
+	for (size_t len; *path; path += len + (path[len] != 0)) {
+		_cleanup_buf_ struct shfs_buf file = { 0 };
+
+		len = strcspn(path, ":");
+		shfs_buf_add(&file, path, len);
+		shfs_buf_printf(&file, "/%s", name);
+		if (!file.failed && !access(file.data, X_OK))
+			return true;
+	}
+	return false;
+}
+
+static int ask_shell(const char *shell, char *question)
+{
+	int status = 0, null;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		null = open("/dev/null", O_RDWR | O_CLOEXEC);
+		for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+			dup2(null, fd);
+		become_shell(NULL, shell, question);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return pid < 0 ? -errno : WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+int shfs_runner_knows(const char *shell, const char *name, size_t len)
+{
+	_cleanup_buf_ struct shfs_buf question = { 0 };
+
+	shfs_buf_printf(&question, "type %.*s", (int)len, name);
+	if (question.failed)
+		return -ENOMEM;
+	return shfs_runner_has_program(question.data + strlen("type "))
+	               ? 1
+	               : ask_shell(shell, question.data);
 }
 
 static bool read_all(int fd, void *data, size_t len)

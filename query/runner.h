@@ -52,6 +52,13 @@ struct shfs_runner_command {
 _must_check_ int shfs_runner_run(struct shfs_runner *runner,
                                  const struct shfs_runner_command *command, int *status);
 
+/* Is there a program of this name in PATH? */
+bool shfs_runner_has_program(const char *name);
+
+/* Does the shell (as above) know what the name stands for: a program, a builtin? 1, 0, or
+ * a negative errno. The name is of letters, digits, and what needs no quotes. */
+_must_check_ int shfs_runner_knows(const char *shell, const char *name, size_t len);
+
 /* From now on SIGINT, SIGTERM and SIGHUP end the command that runs, or no further one
  * begins: the signal that came, or 0. */
 void shfs_runner_catch(void);

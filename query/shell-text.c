@@ -235,3 +235,149 @@ bool shfs_text_needs_shell(const char *text, struct shfs_buf *what)
 	shfs_quote_display(what, name, len);
 	return true;
 }
+
+/* --- words --- */
+
+struct words {
+	const char *p;
+	bool is_command; /* the next word is one */
+	bool ended;      /* what comes is not understood */
+};
+
+static const char *skip_part(const char *p, bool in_double, unsigned depth);
+
+/* From an opening quote, parenthesis or brace to behind its end. */
+static const char *skip_group(const char *p, char close, unsigned depth)
+{
+	for (p++; *p && *p != close; p = skip_part(p, close == '"', depth))
+		;
+	return p + (*p != 0);
+}
+
+/* One character, or what stands for one: a quoted text, "$(…)". */
+static const char *skip_part(const char *p, bool in_double, unsigned depth)
+{
+	if (*p == '\\' || (!in_double && (*p == '\'' || !strncmp(p, "$'", 2))))
+		return skip_quoted(p, in_double);
+	if (depth >= DEPTH_MAX)
+		return p + 1;
+	if (*p == '$' && (p[1] == '(' || p[1] == '{'))
+		return skip_group(p + 1, p[1] == '(' ? ')' : '}', depth + 1);
+	if (*p == '(' && !in_double)
+		return skip_group(p, ')', depth + 1);
+	if (*p == '`' || (*p == '"' && !in_double))
+		return skip_group(p, *p, depth + 1);
+	return p + 1;
+}
+
+static bool is_plain(const char *word, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!is_name(word[i]) && !strchr("/._-+:@,%", word[i]))
+			return false;
+	return len && word[0] != '-' && word[0] != '%';
+}
+
+static bool is_assignment(const char *word, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && is_name(word[n]))
+		n++;
+	return n && n < len && strchr("=[+", word[n]) && memchr(word, '=', len);
+}
+
+static size_t redirection(const char *p)
+{
+	size_t digits = strspn(p, "0123456789"), n = digits;
+
+	if (p[n] == '&' && p[n + 1] == '>')
+		n++;
+	if (p[n] != '<' && p[n] != '>')
+		return 0;
+	n += strspn(p + n, "<>|&");
+	return p[n] == '(' ? 0 : n + strspn(p + n, BLANKS);
+}
+
+static bool is_document(const char *p)
+{
+	p += strspn(p, "0123456789");
+	return !strncmp(p, "<<", 2) && p[2] != '<';
+}
+
+/* What a shell gives a meaning of its own. False: it is a word as any other. */
+static bool take_keyword(struct words *w, const char *word, size_t len)
+{
+	static const char *const before[] = { "if",    "then",  "elif", "else", "do",
+		                              "while", "until", "!",    "{",    "time",
+		                              "begin", "and",   "or",   "not",  NULL };
+	static const char *const after[] = {
+		"}", "fi", "done", "esac", "end", "for", NULL
+	};
+	static const char *const others[] = { "case",   "select", "function", "foreach",
+		                              "repeat", "switch", "coproc",   "alias",
+		                              "[[",     NULL };
+
+	if (is_word(word, len, before) || is_assignment(word, len))
+		return true;
+	if (is_word(word, len, after)) {
+		w->is_command = false;
+		return true;
+	}
+	w->ended = is_word(word, len, others);
+	return w->ended;
+}
+
+static int take_word(struct words *w, int (*fn)(const struct shfs_word *word, void *arg),
+                     void *arg)
+{
+	struct shfs_word word = { .text = w->p, .is_command = w->is_command };
+
+	while (*w->p && !strchr(BLANKS "\n;|&<>)", *w->p))
+		w->p = skip_part(w->p, false, 0);
+	word.len = w->p - word.text;
+	if (w->is_command && !is_assignment(word.text, word.len) &&
+	    (w->p[-1] == ')' || w->p[strspn(w->p, BLANKS)] == '('))
+		w->ended = true; /* a function */
+	if (w->ended || (w->is_command && take_keyword(w, word.text, word.len)))
+		return 0;
+	w->is_command = false;
+	return is_plain(word.text, word.len) ? fn(&word, arg) : 0;
+}
+
+int shfs_text_words(const char *text, int (*fn)(const struct shfs_word *word, void *arg),
+                    void *arg)
+{
+	struct words w = { .p = text, .is_command = true };
+	int r = 0;
+
+	while (*w.p && !r && !w.ended && strncmp(w.p, "((", 2) != 0) {
+		size_t n = redirection(w.p);
+
+		if (n) {
+			if (is_document(w.p))
+				return 0;
+			for (w.p += n; *w.p && !strchr(BLANKS "\n;|&<>()", *w.p);)
+				w.p = skip_part(w.p, false, 0);
+		} else if (*w.p == '#') {
+			w.p += strcspn(w.p, "\n");
+		} else if (strchr("\n;|&(<>", *w.p)) {
+			w.is_command = true;
+			w.p++;
+		} else if (strchr(BLANKS ")", *w.p)) {
+			w.is_command &= *w.p != ')';
+			w.p++;
+		} else {
+			r = take_word(&w, fn, arg);
+		}
+	}
+	return r;
+}
+
+void shfs_text_show_unknown(struct shfs_buf *out, const char *word, size_t len)
+{
+	shfs_buf_str(out, "runs ");
+	shfs_quote_display(out, word, len);
+	shfs_buf_str(out, ", which is no program: an alias or a function of its shell is "
+	                  "not recorded");
+}

@@ -3,6 +3,7 @@
 
 #include "query/graph-internal.h"
 #include "query/program.h"
+#include "query/shell-text.h"
 
 #include <errno.h>
 #include <string.h>
@@ -121,19 +122,56 @@ static bool is_interactive(const struct program *program, const char *argv, size
 	return !memmem(argv, len, "-batch", strlen("-batch"));
 }
 
-/* "cp a b": a copy is kept as it is, or it would be none. */
-static bool is_copy(const struct shfs_command_row *c)
+static int look_for_copier(const struct shfs_word *word, void *arg)
 {
-	static const char *const words[] = {
-		"cp", "mv", "ln", "rsync", "install", "scp"
-	};
-	const char *text = c->text + strspn(c->text, " \t");
-	size_t len = strcspn(text, " \t\n");
+	const char *slash = memrchr(word->text, '/', word->len);
+	size_t dir = slash ? (size_t)(slash + 1 - word->text) : 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (strlen(words[i]) == len && !memcmp(text, words[i], len))
-			return !strpbrk(text, ";|&\n");
-	return false;
+	return shfs_program_is_copier(word->text + dir, word->len - dir);
+}
+
+/* Is the parent of the process the shell that the command was typed into? */
+static int is_of_shell(struct shfs_index *index, int64_t process_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(
+		index,
+		"SELECT 1 FROM v_process p JOIN v_session s USING (session_id)"
+		" WHERE p.process_id = ?1 AND p.ppid = s.pid",
+		&rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, process_id);
+	return r ? r : shfs_rows_next(rows);
+}
+
+static bool may_copy(const char *exe)
+{
+	static const char *const many[] = { "busybox*", "toybox*", "coreutils" };
+	const char *name = basename(exe);
+	size_t len = strlen(name);
+
+	return shfs_program_is_copier(name, len) ||
+	       shfs_program_is_one_of(name, len, many, ARRAY_SIZE(many));
+}
+
+int shfs_stale_is_copy(struct shfs_index *index, int64_t process_id,
+                       const struct shfs_command_row *command)
+{
+	_cleanup_process_ struct shfs_process_row process = { 0 };
+	const char *name;
+	int r = process_id ? shfs_process_load(index, process_id, &process) : 0;
+
+	if (r <= 0 || !may_copy(process.exe))
+		return MIN(r, 0);
+	name = basename(process.exe);
+	if (!shfs_program_is_copier(name, strlen(name))) /* busybox, called cp */
+		name = basename(process.argv ?: "");
+	if (!shfs_program_is_copier(name, strlen(name)))
+		return 0;
+	return command->text && shfs_text_words(command->text, look_for_copier, NULL)
+	               ? 1
+	               : is_of_shell(index, process_id);
 }
 
 static int judge(struct shfs_stale *s, int64_t process_id,
@@ -143,8 +181,12 @@ static int judge(struct shfs_stale *s, int64_t process_id,
 	struct program *program;
 	int r = shfs_graph_program(s->graph, process_id, &program);
 
-	if (r <= 0 || is_copy(command))
-		return MIN(r, 0);
+	if (r > 0 && may_copy(program->exe)) {
+		r = shfs_stale_is_copy(s->graph->index, process_id, command);
+		r = r < 0 ? r : !r;
+	}
+	if (r <= 0)
+		return r;
 	if (!program->classified)
 		classify(program);
 	if (!program->interactive && !program->interpreter)
@@ -241,19 +283,19 @@ static int is_made_anew(struct shfs_stale *s, const struct shfs_version_fact *v)
 	return 1;
 }
 
-/* 1 and *w; 0: no command made it, or not all of it. */
+/* 1 and *w; 0: no command made it (but maybe a process), or not all of it. */
 static int writer_of(struct shfs_stale *s, const struct shfs_version_fact *v,
                      bool touched, struct writer *w)
 {
 	struct shfs_access a;
 	int r = is_made_anew(s, v);
 
+	*w = (struct writer){ .end_ns = INT64_MIN };
 	if (r > 0)
 		r = shfs_facts_access(s->graph->facts, v->access_id, &a);
 	/* what was found there may have been written again since */
 	if (r < 0 || (!r && (v->access_id || !touched)))
 		return r;
-	*w = (struct writer){ .end_ns = INT64_MIN };
 	if (r)
 		*w = (struct writer){ v->command_id, v->process_id,
 			              shfs_access_end_ns(&a) };
@@ -261,20 +303,112 @@ static int writer_of(struct shfs_stale *s, const struct shfs_version_fact *v,
 	return r ? r : w->command_id != 0;
 }
 
+/* Who made it first, of what shfs put back: *v is that version then. 1 or 0. */
+static int look_behind_shfs(struct shfs_stale *s, struct shfs_version_fact *v,
+                            struct writer *w)
+{
+	struct shfs_version_fact older;
+	enum by by, own;
+	int64_t id;
+	int r;
+
+	while (!(r = shfs_graph_by(s->graph, w->process_id, &by)) && by == BY_SHFS) {
+		struct shfs_version at = { .version_id = v->version_id,
+			                   .file_id = v->file_id,
+			                   .process_id = v->process_id,
+			                   .time_ns = v->time_ns };
+
+		r = shfs_graph_by(s->graph, v->process_id, &own);
+		if (!r && own != BY_SHFS) /* it is its latest writer alone */
+			return writer_of(s, v, false, w);
+		r = r ? r : shfs_graph_restored_from(s->graph, &at, &id);
+		if (r > 0)
+			r = shfs_facts_version(s->graph->facts, id, &older);
+		if (r <= 0 || older.time_ns > v->time_ns ||
+		    (older.time_ns == v->time_ns && older.version_id >= v->version_id))
+			return MIN(r, 0);
+		*v = older;
+		r = writer_of(s, v, true, w);
+		if (r < 0)
+			return r;
+	}
+	return r ? r : w->command_id != 0;
+}
+
+/* Those that say by 1 what they found. */
+static bool tells_by_status(const struct program *program)
+{
+	static const char *const tellers[] = {
+		"*grep", "rg", "ag", "*diff", "cmp", "expr"
+	};
+	const char *name = basename(program->exe);
+
+	return shfs_program_is_one_of(name, strlen(name), tellers, ARRAY_SIZE(tellers));
+}
+
+/* Where the same command line had made the file before, and ended well. */
+#define EARLIER_MAX 64
+
+static int had_ended_well(struct shfs_stale *s, const struct shfs_version_fact *v,
+                          const struct shfs_command_row *c)
+{
+	struct shfs_version_fact older;
+	struct command_node *node;
+	int r;
+
+	for (int64_t n = v->n; n > 0 && v->n - n < EARLIER_MAX; n--) {
+		const struct shfs_command_row *other;
+
+		r = shfs_facts_version(s->graph->facts, v->file_id << 32 | n, &older);
+		if (r > 0 && older.command_id && older.command_id != c->command_id)
+			r = shfs_graph_command(s->graph, older.command_id, &node);
+		else if (r >= 0)
+			continue;
+		if (r < 0)
+			return r;
+		other = &node->entry.command;
+		if (r && other->has_status && !other->status && other->text &&
+		    !strcmp(other->text, c->text) && !strcmp(other->cwd, c->cwd))
+			return 1;
+	}
+	return 0;
+}
+
+static int has_failed(struct shfs_stale *s, const struct shfs_version_fact *v,
+                      const struct writer *w, const struct shfs_command_row *c)
+{
+	struct program *program;
+	int r;
+
+	if (!c->has_status || !c->status || !c->text)
+		return 0;
+	r = shfs_graph_program(s->graph, w->process_id, &program);
+	if (r < 0 || (r && c->status == 1 && tells_by_status(program)))
+		return MIN(r, 0);
+	return had_ended_well(s, v, c);
+}
+
 /* touched: something was done to it since that, its latest version, was made. */
 static int find_run(struct shfs_stale *s, struct file_node *f,
                     const struct shfs_version_fact *latest, bool touched)
 {
+	struct shfs_version_fact made = *latest;
 	struct writer w;
 	struct run_node *run;
 	int r = writer_of(s, latest, touched, &w);
 
+	if (r >= 0)
+		r = look_behind_shfs(s, &made, &w);
 	if (r > 0)
 		r = get_run(s, w.command_id, w.process_id, &run);
 	if (r > 0)
 		r = is_computed(s, w.process_id, &run->r.entry->command);
 	if (r <= 0)
 		return r;
+	r = run->key.job ? 0 : has_failed(s, &made, &w, &run->r.entry->command);
+	if (r < 0)
+		return r;
+	run->r.failed |= r;
 	f->f.run = &run->r;
 	f->made_ns = w.end_ns;
 	run->n_files++;
@@ -585,6 +719,7 @@ static void finish(struct shfs_stale *s, struct run_node *run)
 		run->r.stale |=
 			input->changed || (input->file->run && input->file->run->stale);
 	}
+	run->r.stale |= run->r.failed && run->n_files;
 	run->state = RUN_DONE;
 	*s->last = &run->r;
 	s->last = &run->r.next;
@@ -697,7 +832,7 @@ static int take_file(int64_t file_id, void *arg)
 /* Only now it is known which of them were edited in place, or made of nothing. */
 static void drop_others(struct shfs_stale_run *run)
 {
-	if (!run->n_inputs)
+	if (!run->n_inputs && !run->failed)
 		run->results = NULL;
 	for (struct shfs_stale_file **f = &run->results; *f;)
 		if (!(*f)->run)

@@ -5,11 +5,12 @@
  * A result is the latest version of a file that is there, made by a command that read
  * other files before; each job of a build tool counts as a command of its own. It is
  * stale if one of these holds another content now than the command read, or if one of
- * these is stale itself; the command's exit status does not matter. What told a build
- * tool what to do (a Makefile) counts until the same command, run again, has read it and
- * ended well. No results, but as they are: what was edited in place or appended to, what
- * editors, notebooks, version control and shfs wrote, what was copied or moved by a
- * command that does nothing else, and what processes outside of any command made.
+ * these is stale itself; or if its command failed, while the same command line had made
+ * it and ended well before. What told a build tool what to do (a Makefile) counts until
+ * the same command, run again, has read it and ended well. What shfs put back is of who
+ * made it first. No results, but as they are: what was edited in place or appended to,
+ * what editors, notebooks and version control wrote, what was copied or moved by such a
+ * program as was asked for, and what processes outside of any command made.
  */
 #pragma once
 
@@ -34,7 +35,8 @@ struct shfs_stale_run {
 	struct shfs_stale_file *results;
 	struct shfs_stale_input *inputs;
 	size_t n_inputs;
-	bool stale;  /* for an input that changed, or is stale itself */
+	bool stale;  /* for an input that changed, or is stale itself; or it failed */
+	bool failed; /* what it left is no result: it ends with 0 else */
 	bool needed; /* for it made an input, now removed, of one that is to be run */
 	struct shfs_stale_run *next; /* in an order in which they can be run */
 	/* of those that are to be run: another job of the same command, later in the
@@ -58,3 +60,10 @@ static inline void shfs_stale_freep(struct shfs_stale **stale)
 
 /* All that were looked at, also those that need not be run. */
 struct shfs_stale_run *shfs_stale_runs(struct shfs_stale *stale);
+
+/* Did the process copy what was to be copied: is it cp, and stands so in the command, or
+ * was run by its shell itself (an alias, a function)? A copy is kept as it is, or it
+ * would be none. What a script or a build tool copies is a step like others. 1, 0, or a
+ * negative errno. */
+_must_check_ int shfs_stale_is_copy(struct shfs_index *index, int64_t process_id,
+                                    const struct shfs_command_row *command);

@@ -300,6 +300,17 @@ static int get_step(struct builder *b, struct shfs_graph_maker *maker,
 	return 0;
 }
 
+/* Had its command read what the file held before? */
+static bool is_changed_in_place(const struct shfs_graph_version *v)
+{
+	const struct shfs_graph_maker *m = v->maker;
+
+	for (size_t i = 0; i < m->n_inputs; i++)
+		if (m->inputs[i]->version.file_id == v->version.file_id)
+			return true;
+	return false;
+}
+
 static int need(struct builder *b, struct shfs_graph_version *v,
                 struct shfs_workflow_file **out)
 {
@@ -313,7 +324,8 @@ static int need(struct builder *b, struct shfs_graph_version *v,
 	if (file->step)
 		return 0;
 	if (!v->maker || v->maker->entry.is_process ||
-	    !shfs_command_runs_again(&v->maker->entry.command))
+	    !shfs_command_runs_again(&v->maker->entry.command) ||
+	    (b->wf->by_name && is_changed_in_place(v)))
 		return add_source(b, file, v->maker);
 	return get_step(b, v->maker, &file->step);
 }
@@ -616,7 +628,7 @@ static int add_targets(struct shfs_workflow *wf, const struct shfs_version *targ
 }
 
 int shfs_workflow_new(struct shfs_index *index, const struct shfs_version *targets,
-                      size_t n, struct shfs_workflow **out)
+                      size_t n, bool by_name, struct shfs_workflow **out)
 {
 	_cleanup_workflow_ struct shfs_workflow *wf = calloc(1, sizeof(*wf));
 	struct builder b = { .wf = wf };
@@ -625,6 +637,7 @@ int shfs_workflow_new(struct shfs_index *index, const struct shfs_version *targe
 	if (!wf)
 		return -ENOMEM;
 	wf->index = index;
+	wf->by_name = by_name;
 	r = add_targets(wf, targets, n);
 	if (!r)
 		r = build(&b);

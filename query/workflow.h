@@ -67,11 +67,14 @@ struct shfs_workflow {
 	struct shfs_workflow_file *table;
 	struct shfs_graph *graph;
 	struct shfs_index *index;
+	bool by_name; /* as of shfs_workflow_new */
 };
 
+/* by_name: a path is to have one content. So what a command changed in place (sed -i, >>)
+ * is a source, as what one changes by hand. */
 _must_check_ int shfs_workflow_new(struct shfs_index *index,
                                    const struct shfs_version *targets, size_t n,
-                                   struct shfs_workflow **out);
+                                   bool by_name, struct shfs_workflow **out);
 void shfs_workflow_free(struct shfs_workflow *wf);
 
 static inline void shfs_workflow_freep(struct shfs_workflow **wf)

@@ -296,7 +296,7 @@ def test_going_above_the_project(study, sandbox, sh):
     for n, command in enumerate(goes):
         assert "by their absolute paths" in sh.text(f"out{n}", check=4).stderr, command
     for n, command in enumerate(stays, len(goes)):
-        sh.text(f"out{n}")
+        sh.text(f"out{n}", check=3 if command in ("cd -", "cd $HOMES") else 0)
 
 
 @pytest.mark.users("ordinary")
@@ -367,7 +367,7 @@ def test_what_make_has_no_words_for(study, sandbox, make):
     study.run("sed -i 's/rate: 3/rate: 5/' config.yaml")
     study.run("cat out.csv config.yaml > sum")
     told = make.text("sum", check=4).stderr
-    assert "config.yaml has several contents" in told and "sed -i" in told and "config.yaml@1" in told
+    assert "config.yaml has several contents" in told and "config.yaml@2" in told and "config.yaml@1" in told
     study.run("sort -r data/in.csv > a")
     study.run("cat a > b; cat a > d")
     study.run("mv a c; cat c > e")
@@ -387,6 +387,50 @@ def test_what_a_command_does_besides(study, sandbox, export):
     study.run("sort out > part; echo b >> log")
     study.run("set -e; mv log log.old; cat part > end; set +e")
     same(sandbox, Export(sandbox, "sh").run("end"), "end", "log.old")
+
+
+@pytest.mark.users("ordinary")
+def test_what_is_changed_in_place_is_a_source(study, sandbox, make):
+    """A name has one content for make and Snakemake: the one that was there at last."""
+    study.run("sh run.sh")
+    study.run("sed -i 's/rate: 3/rate: 5/' config.yaml")
+    study.run("echo 'seed: 1' >> config.yaml")
+    study.run("sh run.sh; sort -rn out.csv > top.txt")
+    same(sandbox, make.run("top.txt"), "top.txt", "out.csv", "config.yaml")
+    assert "left by " in make.text("top.txt").stdout
+    assert "config.yaml@3" in Export(sandbox, "snakemake").text("top.txt").stdout
+    # a script can say it all
+    assert "seed: 1" in Export(sandbox, "sh").text("top.txt").stdout
+    study.run("printf 'rate: 7\n' > config.yaml; sh run.sh")
+    same(sandbox, make.run("out.csv"), "out.csv", "config.yaml")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("name", ["sh", "make", "snakemake", "cwl"])
+def test_what_may_not_run_elsewhere(study, sandbox, name):
+    """It is written, but warned of, and told by the exit status."""
+    sandbox.write_outside(f"{sandbox.home}/beside", "x\n")
+    sandbox.sh("ln -s data/in.csv link; ln -s data dir")
+    study.run("twice() { cat $1 $1; }; alias s=sort; X=data/in.csv")
+    export = Export(sandbox, name)
+    for line, why in (
+        ("twice data/in.csv > a", "runs twice, which is no program"),
+        ("s data/in.csv > b", "runs s, which is no program"),
+        ("cat data/in.csv | s > c", "runs s, which is no program"),
+        ("sort $X > d", "uses the variable X"),
+        ("cat link > e", "link, a symbolic link"),
+        ("cat < link > f", "link, a symbolic link"),
+        ("cat dir/in.csv > g", "dir, a symbolic link"),
+        ("cat ../beside > h", "beside, which is not recorded"),
+    ):
+        study.run(line)
+        done = export.text(line[-1], check=3)
+        assert "warning: " in done.stderr and why in done.stderr, (line, done.stderr)
+        assert done.stdout.strip()
+    for line in "Y=1; echo $Y > i", "LC_ALL=C sort -n data/in.csv | ./model.awk > i 2>/dev/null; true", "for n in 1 2; do echo $n; done > i", \
+            "grep -c 1 data/in.csv > i; [ -s i ] && test -s i", "(cd data && cat ./in.csv ../model.awk > ../i)":
+        study.run(line)
+        assert not re.search("warning: (?!.*archived)", export.text("i").stderr), line
 
 
 @pytest.mark.users("ordinary")

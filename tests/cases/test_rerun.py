@@ -264,10 +264,32 @@ def test_half_a_result(work, sandbox):
     work.run(text)
     work.run("touch stop; echo 4 >> data/in.csv")
     run = sandbox.shfs("rerun", "--yes", check=1)
-    assert "shfs restore a@" in run.stderr and "brings back what it held" in run.stderr
-    assert sandbox.read("a") == b"1\n"
-    sandbox.shfs("restore", re.search(r"a@\d+", run.stderr)[0])
+    assert "a@" in run.stdout and "as it was" in run.stdout and "brings back" not in run.stderr
     assert sandbox.read("a") == b"1\n1\n2\n3\n"
+    versions = json.loads(sandbox.shfs("log", "--json", "a").stdout)["versions"]
+    assert "1\n" in [sandbox.shfs("cat", f"a@{v['n']}").stdout for v in versions], "half of it, too"
+
+
+@pytest.mark.users("ordinary")
+def test_what_cannot_be_put_back_is_named(work, sandbox):
+    """A rule keeps it out of the store."""
+    sandbox.write(".shfsignore", b"s\n")
+    work.run("sort data/in.csv > s; test ! -e stop")
+    work.run("touch stop; echo by hand > s")
+    command = json.loads(sandbox.shfs("history", "--json", "-g", "sort data").stdout)["commands"][0]["id"]
+    run = sandbox.shfs("rerun", "--yes", "--force", "--command", command, check=1)
+    assert "s stays as the failed command left it" in run.stderr
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("line", ["PATH=$PWD/bin:$PATH tool < data/in.csv > t", "export PATH=$PWD/bin:$PATH; tool < data/in.csv > t; PATH=${PATH#*:}"])
+def test_a_program_of_a_path_of_its_own(work, sandbox, line):
+    """That the command has executed it shows that it was no alias."""
+    work.run("mkdir bin; cp /usr/bin/sort bin/tool")
+    work.run(line)
+    work.run("echo 0 >> data/in.csv")
+    assert "no program" not in sandbox.shfs("rerun", "--yes").stderr
+    assert sandbox.read("t").startswith(b"0\n")
 
 
 @pytest.mark.users("ordinary")
@@ -360,7 +382,7 @@ def test_variables_that_are_known(work, sandbox):
 
 @pytest.mark.users("ordinary")
 def test_the_work_of_others_is_not_overwritten(study, sandbox):
-    text = "cp out.csv a; cat out.csv > b"
+    text = "sort out.csv > a; cat out.csv > b"
     study.run(text)
     study.run("echo mine >> b")
     study.run("sed -i s/3/5/ config.yaml")
