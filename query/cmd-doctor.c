@@ -5,6 +5,7 @@
 #include "query/json.h"
 #include "query/model.h"
 #include "query/mounts.h"
+#include "query/progress.h"
 #include "query/secret.h"
 
 #include "common/io.h"
@@ -313,6 +314,15 @@ static bool loads_hook(const char *text)
 	return false;
 }
 
+/* bash itself looks for no completions. */
+static void check_completion(struct doctor *d, const char *shell)
+{
+	if (!strcmp(shell, "bash") &&
+	    access("/usr/share/bash-completion/bash_completion", R_OK))
+		say(d, LEVEL_WARN, "as root: apt install bash-completion",
+		    "bash: TAB does not complete shfs without bash-completion");
+}
+
 /* The user's own shell must have the hook; of others it is good to know. */
 static void check_shell(struct doctor *d, const char *shell)
 {
@@ -326,9 +336,10 @@ static void check_shell(struct doctor *d, const char *shell)
 	shfs_quote_shell(&quoted, rc, strlen(rc));
 	if (!shfs_read_file_at(AT_FDCWD, rc, RC_MAX, &text) && loads_hook(text.data)) {
 		say(d, LEVEL_OK, NULL, "%s: %s loads the hook", shell, shown.data);
+		check_completion(d, shell);
 	} else if (!strcmp(shell, shfs_hook_shell())) {
-		if (asprintf(&fix, "echo '%s' >>%s", shfs_hook_line(shell), quoted.data) <
-		    0)
+		if (asprintf(&fix, "echo '%s' >>%s", shfs_hook_rc_line(shell),
+		             quoted.data) < 0)
 			fix = NULL;
 		say(d, LEVEL_WARN, fix,
 		    "%s: %s does not load the hook, so its commands have no text", shell,
@@ -493,18 +504,26 @@ static void say_secret(void *arg, const struct shfs_secret *secret)
 {
 	struct secrets *s = arg;
 	struct doctor *d = s->doctor;
-	_cleanup_buf_ struct shfs_buf file = { 0 };
+	_cleanup_buf_ struct shfs_buf file = { 0 }, of = { 0 };
 	_cleanup_free_ char *fix = NULL;
 
 	if (s->n++ >= SECRETS_SHOWN)
 		return;
 	if (secret->path)
 		shfs_quote_shell(&file, secret->path, strlen(secret->path));
-	if (secret->path ? asprintf(&fix, "shfs forget %s", file.data ?: "") < 0
-	                 : asprintf(&fix, "shfs forget --command %s",
-	                            secret->command ?: "") < 0)
+	if (secret->of)
+		shfs_quote_shell(&of, secret->of, strlen(secret->of));
+	if (secret->of ? asprintf(&fix, "shfs forget --everywhere %s", of.data ?: "") < 0
+	    : secret->path ? asprintf(&fix, "shfs forget %s", file.data ?: "") < 0
+	                   : asprintf(&fix, "shfs forget --command %s",
+	                              secret->command ?: "") < 0)
 		fix = NULL;
-	if (secret->path)
+	if (secret->of)
+		say(d, LEVEL_WARN, fix,
+		    "the store has under another name what a file of secrets held: %s "
+		    "(of %s)",
+		    file.data ?: "", of.data ?: "");
+	else if (secret->path)
 		say(d, LEVEL_WARN, fix, "the store has what a file of secrets held: %s",
 		    file.data ?: "");
 	else if (secret->command)
@@ -512,7 +531,7 @@ static void say_secret(void *arg, const struct shfs_secret *secret)
 		    "the store has what looks like a secret, in command %.7s",
 		    secret->command);
 	else
-		say(d, LEVEL_WARN, NULL,
+		say(d, LEVEL_WARN, "shfs forget --no-command, with --grep or --since",
 		    "the store has what looks like a secret, in the arguments of a "
 		    "process of no command");
 }
@@ -524,7 +543,9 @@ static void check_secrets(struct doctor *d, struct shfs_index *index)
 	int code = 0, r;
 
 	config = shfs_context_config(d->ctx, &code);
+	shfs_progress_begin("looking for secrets");
 	r = config ? shfs_secrets_find(index, config, say_secret, &s) : -ENOMEM;
+	shfs_progress_end();
 	if (r)
 		say(d, LEVEL_FAIL, NULL, "secrets cannot be looked for: %s",
 		    strerror(-r));
@@ -565,7 +586,8 @@ static void check_store(struct doctor *d)
 
 	shfs_show_directory(&shown, path);
 	if (r == -ENOENT) {
-		say(d, LEVEL_OK, NULL, "there is no store yet; shfs mount makes %s",
+		say(d, LEVEL_OK, NULL,
+		    "nothing is recorded yet: there is no store yet; shfs mount makes %s",
 		    shown.data);
 		return;
 	}

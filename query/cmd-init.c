@@ -338,9 +338,9 @@ const struct shfs_command shfs_cmd_init = {
 	.name = "init",
 	.args = "SHELL",
 	.summary = "Print the code that loads the hook of a shell",
-	.description = "For bash: eval \"$(shfs init bash)\" in ~/.bashrc.\n"
-		       "For zsh: eval \"$(shfs init zsh)\" in ~/.zshrc.\n"
-		       "For fish: shfs init fish | source in config.fish.",
+	.description = "In ~/.bashrc, likewise in ~/.zshrc:\n"
+		       "command -v shfs >/dev/null && eval \"$(shfs init bash)\"\n"
+		       "In config.fish: type -q shfs; and shfs init fish | source",
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,

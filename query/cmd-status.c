@@ -129,7 +129,9 @@ static void measure_store(struct status *s)
 	FTSENT *entry;
 
 	while (fts && (entry = fts_read(fts))) {
-		if (entry->fts_info == FTS_F || entry->fts_info == FTS_D)
+		if ((entry->fts_info == FTS_F &&
+		     !shfs_ends_with(entry->fts_path, "/state/reserve")) ||
+		    entry->fts_info == FTS_D)
 			s->store_bytes += (uint64_t)entry->fts_statp->st_blocks * 512;
 		if (shfs_clock_ns(CLOCK_MONOTONIC) > until) {
 			s->at_least = true;
@@ -427,7 +429,9 @@ static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 	show_count(out, (int64_t)st->records, "record", "records");
 	shfs_buf_printf(out, ", %" PRIu64 " lost, ", st->lost);
 	show_count(out, (int64_t)st->objects, "new object", "new objects");
-	shfs_buf_char(out, '\n');
+	shfs_buf_str(out, ", ");
+	shfs_show_size(out, (int64_t)st->memory_bytes);
+	shfs_buf_str(out, " in memory\n");
 	if (!st->skipped && !st->incomplete)
 		return;
 	shfs_buf_str(out, "         ");
@@ -624,6 +628,7 @@ static void json_mount(struct shfs_json *json, const struct shfs_mount *m)
 		shfs_json_int(json, "objects", (int64_t)st->objects);
 		shfs_json_int(json, "object_bytes", (int64_t)st->object_bytes);
 		shfs_json_int(json, "stored_bytes", (int64_t)st->stored_bytes);
+		shfs_json_int(json, "memory_bytes", (int64_t)st->memory_bytes);
 		shfs_json_int(json, "skipped", (int64_t)st->skipped);
 		shfs_json_int(json, "incomplete", (int64_t)st->incomplete);
 		shfs_json_str(json, "error",

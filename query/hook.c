@@ -89,3 +89,12 @@ const char *shfs_hook_line(const char *shell)
 	return !strcmp(shell, "zsh") ? "eval \"$(shfs init zsh)\""
 	                             : "eval \"$(shfs init bash)\"";
 }
+
+const char *shfs_hook_rc_line(const char *shell)
+{
+	if (!strcmp(shell, "fish"))
+		return "type -q shfs; and shfs init fish | source";
+	return !strcmp(shell, "zsh")
+	               ? "command -v shfs >/dev/null && eval \"$(shfs init zsh)\""
+	               : "command -v shfs >/dev/null && eval \"$(shfs init bash)\"";
+}

@@ -13,3 +13,5 @@ const char *shfs_hook_shell(void);
 
 /* The line that loads the hook into such a shell. Static. */
 const char *shfs_hook_line(const char *shell);
+/* The same for its start-up file: it says nothing where shfs is gone. */
+const char *shfs_hook_rc_line(const char *shell);

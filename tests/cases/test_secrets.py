@@ -3,6 +3,7 @@
 
 import json
 import os
+import random
 import re
 import stat
 import subprocess
@@ -98,6 +99,63 @@ def test_doctor_names_what_was_recorded_before(sandbox, shell):
     sandbox.shfs("forget", "--yes", f"{sandbox.project}/host.pem", cwd="/")
     assert "ok    nothing in the store looks like a secret" in sandbox.shfs("doctor", cwd="/").stdout
     assert not places(sandbox.store, SECRET)
+
+
+def test_doctor_names_contents_under_other_names(sandbox):
+    """What a file of secrets was before a rename, became by one, and its copies; and not what only was beside it."""
+    configure(sandbox, "[archive]\nignore = !*.pem\n")
+    mounted = sandbox.mount()
+    sandbox.sh("echo old > host.pem; echo ordinary > other; cp other other2; echo topsecret2 > sedX; mv sedX host.pem;"
+               "cp host.pem copy; ln host.pem link; mv host.pem away; echo no > host.pem")
+    sandbox.shfs("sync")
+    mounted.unmount()
+    configure(sandbox, "")
+    checks = json.loads(sandbox.shfs("doctor", "--json", cwd="/").stdout)["checks"]
+    told = {re.search(r"held: \S*/(\w+) ", c["text"])[1] for c in checks if "under another name" in c["text"]}
+    assert told == {"sedX", "copy", "link", "away"}
+    fix = f"shfs forget --everywhere {sandbox.project}/host.pem"
+    assert {c["fix"] for c in checks if "under another name" in c["text"]} == {fix}
+    assert places(sandbox.store, b"topsecret2")
+    sandbox.shfs("forget", "--yes", "--everywhere", f"{sandbox.project}/host.pem", cwd="/")
+    assert not [place for place in places(sandbox.store, b"topsecret2") if "object" in place]
+    assert "ok    nothing in the store looks like a secret" in sandbox.shfs("doctor", cwd="/").stdout
+    assert sandbox.shfs("cat", f"{sandbox.project}/other2", cwd="/").stdout == "ordinary\n"
+
+
+HIDDEN = {
+    "program": "cat in --{0}",
+    "nested": "sh -c 'cat in; (cat in; :); sh -c \"cat in # {0}\"; :' a {0}",
+    "forks": "perl -e 'unless (fork) {{ open(F, q(in)); exit }} wait; open(F, q(in))' {0}",
+    "no environment": "sh -c 'cat in; env -i cat in {0}; :'",
+    "background": "sh -c 'sleep 0.2; cat in; : {0}' &",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.backends()
+def test_arguments_of_hidden_lines(sandbox, project, shell, kind):
+    """A leading blank keeps out the text and all arguments: of children, without an environment, in the background."""
+    sandbox.write("in", "x\n")
+    mounted = sandbox.mount()
+    sh = start(shell, kind)
+    words = {name: f"word{random.getrandbits(48):012x}" for name in HIDDEN}
+    for name, line in HIDDEN.items():
+        sh.run(" " + line.format(words[name]))
+        sh.run(f"cat in --shown-{name[:4]}; true")
+    sh.run("sleep 0.5")
+    sh.run("cd /")
+    sandbox.shfs("sync")
+    shown = [c for c in json.loads(sandbox.shfs("history", "--all", "--json", cwd="/").stdout)["commands"] if c["id"]]
+    hidden = [c for c in shown if c["text"] is None]
+    assert len(hidden) == len(HIDDEN)
+    argvs = [p["argv"] for c in hidden
+             for p in json.loads(sandbox.shfs("show", "--json", c["id"], cwd="/").stdout)["processes"]]
+    assert argvs and not any(argvs), argvs
+    sh.close()
+    mounted.unmount()
+    left = [name for name, word in words.items() if places(sandbox.store, word.encode())]
+    assert not left
+    assert all(places(sandbox.store, f"--shown-{name[:4]}".encode()) for name in HIDDEN)
 
 
 @pytest.mark.parametrize("kind", KINDS)

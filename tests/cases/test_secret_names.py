@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: MIT
+"""What is secret by the name of its file is in no file of the store, however it came by that name."""
+
+import itertools
+import json
+import os
+import re
+
+import pytest
+
+from test_forget import Packs, unzstd
+
+NAMES = [
+    ".env", "prod.env", ".env.local", ".envrc", "server.key", "tls/ca.pem", "id_rsa", "deploy/id_ed25519", ".ssh/config",
+    ".netrc", ".git-credentials", ".pgpass", ".npmrc", ".pypirc", "credentials.json", "secrets.yaml", "kaggle.json",
+    ".aws/credentials", ".kube/config", "main.tfvars", "vault.kdbx", ".docker/config.json", ".htpasswd", ".git/config",
+    ".my.cnf",
+]
+
+# How people and programs save: $P is the file, $D its directory, $V what is secret, $T a file beside it.
+WAYS = {
+    "written": 'echo key=$V > $P',
+    "sed": 'echo key=nothing > $P; echo key=$V | sed -i "1r /dev/stdin" $P',
+    "moved": 'echo key=$V > $T; mv $T $P',
+    "moved later": 'echo key=$V > $T; sleep 0.5; mv $T $P',
+    "python": "python3 -c 'import os, sys, tempfile\n"
+              "f = tempfile.NamedTemporaryFile(dir=sys.argv[1], delete=False)\n"
+              "f.write(b\"key=\" + os.environb[b\"V\"])\nf.flush()\nos.fsync(f.fileno())\nf.close()\n"
+              "os.replace(f.name, sys.argv[2])' $D $P",
+    "unnamed": "python3 -c 'import os, sys\n"
+               "fd = os.open(sys.argv[1], os.O_TMPFILE | os.O_RDWR)\n"
+               "os.write(fd, b\"key=\" + os.environb[b\"V\"])\n"
+               "top = os.open(\".\", os.O_RDONLY)\n"
+               "os.link(f\"/proc/self/fd/{fd}\", sys.argv[2], dst_dir_fd=top, follow_symlinks=True)\nos.close(fd)' $D $P",
+    "linked": 'echo key=$V > $T; ln $T $P; rm $T',
+    "copied there": 'echo key=$V > $T; cp $T $P; rm $T',
+    "backups": 'echo key=$V > $P; for s in \\~ .bak .orig .old .1 .swp -backup; do cp $P $P$s; done; cp $P $D/.#${P##*/}',
+    "emacs": 'echo key=$V > $P; mv $P $P~; echo key=nothing > $P',
+    "moved away": 'echo key=$V > $P; mv $P $T; cat $T > /dev/null; echo other > $T',
+    "copied away": 'echo key=$V > $P; cp $P $T; cp $T $T.2; echo other >> $T.3; rm $P',
+    "linked away": 'echo key=$V > $P; ln $P $T; rm $P; cat $T > /dev/null; echo other > $T',
+    "there before": 'cat $P > /dev/null; cp $P $T; sed -i s/nothing/other/ $P; rm $T',
+    "installed": 'echo key=$V > $T; install -m 600 $T $P; rm $T',
+    "appended": 'exec 3> $P; echo a >&3; cat $P > /dev/null; echo key=$V >&3; exec 3>&-; cat $P > $T',
+    "saved twice": 'for i in 1 2; do echo key=$V > $T; mv $T $P; done; echo key=$V > $T; echo key=$V > $T; mv $T $P',
+    "directory": 'mkdir $D/new; echo key=$V > $D/new/hosts; mv $D/new $D/.gnupg',
+}
+
+
+def plants():
+    """150 of them: (number, name, way)."""
+    pairs = [(name, way) for name, way in itertools.product(NAMES, WAYS) if "there" not in way or name[0] == "."]
+    return [(i, *pairs[i * 7 % len(pairs)]) for i in range(150)]
+
+
+def value(i):
+    return f"plant{i:04}hunter2correct"
+
+
+def found(store):
+    """The plants in the store, whatever they are packed in."""
+    seen = set()
+    for directory, _, names in os.walk(store):
+        for name in names:
+            with open(os.path.join(directory, name), "rb") as file:
+                data = file.read()
+            seen.update(re.findall(rb"plant\d{4}", data + (unzstd(data) if name.endswith(".zst") else b"")))
+    packs = Packs(store)
+    for data in itertools.chain(map(packs.content, packs.frames), packs.loose()):
+        seen.update(re.findall(rb"plant\d{4}", data))
+    return sorted(int(plant[5:]) for plant in seen)
+
+
+def script(i, name, way):
+    directory = f"p{i}/{os.path.dirname(name)}".rstrip("/")
+    return f"D={directory}; P=p{i}/{name}; T={directory}/t.txt; V={value(i)}\n{WAYS[way]}\n"
+
+
+def log(sandbox, path):
+    return json.loads(sandbox.shfs("log", "--json", "--reverse", f"{sandbox.project}/{path}", cwd="/").stdout)["versions"]
+
+
+@pytest.mark.backends()
+def test_150_secrets(sandbox, project):
+    before, there = plants(), ""
+    for i, name, way in before:
+        there += f"mkdir -p p{i}/{os.path.dirname(name)}\n"
+        there += f"echo key={value(i)} nothing > p{i}/{name}\n" if way == "there before" else ""
+    sandbox.write_outside(sandbox.home + "/before", there)
+    run = "export V\n" + "".join(script(*plant) for plant in before)
+    run += "echo plant9000 > data.txt; echo plant9001 > .env.example; cp .env.example .env; echo plant9002 > .env\n"
+    # of what ordinary files had first, one has it still, or none
+    run += "echo plant9003 > p; cp p q; cp p .env; rm p\necho plant9004 > r; cp r s; cp r .env; rm r s; echo > .env\n"
+    sandbox.write_outside(sandbox.home + "/run", run)
+    sandbox.run("sh", sandbox.home + "/before", cwd=project)
+    mounted = sandbox.mount()
+    sandbox.run("sh", sandbox.home + "/run", cwd=project, timeout=300)
+    sandbox.shfs("sync")
+    mounted.unmount()
+    seen = found(sandbox.store)
+    left = [f"{value(i)} {name} {way}" for i, name, way in before if i in seen]
+    assert not left, "\n".join(left)
+    assert [i for i in seen if i >= 9000] == [9000, 9001, 9003]
+    assert "no flaws" in sandbox.shfs("check", cwd="/").stdout
+    assert "excluded by a rule" in {v["not_archived"] for v in log(sandbox, ".env") if not v["object"]}
+    assert not any(v["object"] for v in log(sandbox, ".env"))
