@@ -30,8 +30,9 @@ BACKENDS = os.environ.get("SHFS_TEST_BACKENDS", "fuse bpf-tracepoints fanotify")
 TRANSPORT = os.environ.get("SHFS_TEST_TRANSPORT", "auto")  # or uring, dev
 ENABLE_URING = "/sys/module/fuse/parameters/enable_uring"
 PATIENCE = float(os.environ.get("SHFS_TEST_PATIENCE", "1"))
-# one for each worker, as a query asks all mounts of its user, and some cases have them hang
-ORDINARY = "shfs-test-" + os.path.basename(WORK)
+# one for each worker, as a query asks all mounts of its user, and some cases have them hang;
+# SHFS_TEST_USER tells apart whole runs side by side
+ORDINARY = os.environ.get("SHFS_TEST_USER", "shfs-test") + "-" + os.path.basename(WORK)
 
 # What a daemon's log must not hold unless a case allows it.
 TROUBLE = re.compile(r"\b(error|errors|fail|fails|failed|cannot|lost|assert\w*)\b|Sanitizer", re.I)

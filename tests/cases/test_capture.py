@@ -8,6 +8,7 @@ import os
 import pytest
 
 import harness
+from test_mount_calls import tampered
 from test_mount_cli import status_of
 from twins import python
 
@@ -292,6 +293,71 @@ for i in range(50): write("f", b"+", os.O_WRONLY | os.O_APPEND)
     expected = [b"%d " % i * (i % 7 * 900 + 1) for i in range(150)]
     expected += [expected[-1] + b"+" * (i + 1) for i in range(50)]
     assert contents(sandbox, "f") == expected
+
+
+# What fails and changes nothing, of a file f. It is open before that for all of them.
+FAILING = {
+    "write": "os.write(w, b'new')",
+    "pwrite": "os.pwrite(w, b'x' * 300000, 7)",
+    "append": "os.write(a, b'new')",
+    "writev": "os.writev(w, [b'n', b'ew'])",
+    "copy_file_range": "os.copy_file_range(os.open('from', os.O_RDONLY), w, 5)",
+    "sendfile": "os.sendfile(w, os.open('from', os.O_RDONLY), 0, 5)",
+    "ftruncate": "os.ftruncate(w, 3)",
+    "truncate": "os.truncate(f, 3)",
+    "O_TRUNC": "os.open(f, os.O_WRONLY | os.O_TRUNC)",
+    "O_CREAT and O_TRUNC": "os.open(f, os.O_RDWR | os.O_TRUNC | os.O_CREAT, 0o600)",
+    "allocating": "os.posix_fallocate(w, 0, 1 << 20)",
+    "O_DIRECT": "os.pwritev(os.open(f, os.O_WRONLY | os.O_DIRECT), [mmap.mmap(-1, 4096)], 0)",
+}
+
+
+@pytest.mark.users("root")
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
+def test_what_fails_is_no_write(sandbox, error):
+    """Neither in the history of the file nor for what comes after it; with or without a write before."""
+    names = {f"{when} {what}": script for what, script in FAILING.items() for when in ("first", "then")}
+    sandbox.write("from", OLD)
+    for name in names:
+        prepare(sandbox, name)
+    mount = sandbox.mount()
+    python(sandbox, "".join(f"write({name!r}, b'written')\n" for name in names if name.startswith("then")))
+    with tampered(mount, "pwritev2,fallocate,ftruncate,copy_file_range", f"error={error}", names):
+        python(sandbox, "".join(f"""
+f = {name!r}
+w, a = os.open(f, os.O_WRONLY), os.open(f, os.O_WRONLY | os.O_APPEND)
+assert attempt(lambda: {script}) == "{error}", f
+os.close(w), os.close(a)
+""" for name, script in names.items()))
+    changes = rows(sandbox, f"SELECT path, op FROM v_access WHERE flags & {WRITTEN | TRUNCATED} OR op = 'truncate'")
+    assert sorted(os.path.basename(path) for path, _ in changes) == sorted(name for name in names if name.startswith("then"))
+    python(sandbox, "".join(f"write({name!r}, b'next')\n" for name in names))
+    for name in names:
+        held = [OLD, b"written"] if name.startswith("then") else [OLD]
+        assert contents(sandbox, name) == [*held, b"next"], name
+
+
+@pytest.mark.users("root")
+@pytest.mark.parametrize("kind", ["tmpfs", "ext4"])
+def test_what_fails_in_part_is_a_write(sandbox, kind):
+    """The disk is full in the middle of it."""
+    with harness.disk(sandbox, 4, kind=kind) as project:
+        scripts = ["os.write(w, block)", "os.posix_fallocate(w, 0, 64 << 20)", "os.sendfile(w, a, 0, 1 << 20)", "os.copy_file_range(a, w, 1 << 20)"]
+        for n in range(len(scripts)):
+            sandbox.write_outside(f"{project}/{n}", OLD)
+        sandbox.mount(project)
+        out = python(sandbox, "block = os.urandom(1 << 20)\nwrite('from', block)\na = os.open('from', os.O_RDONLY)\n" + "".join(f"""
+os.sync()  # the room of what was removed is free
+w = os.open("{n}", os.O_WRONLY)
+r = os.open("rest", os.O_WRONLY | os.O_CREAT)
+while attempt(os.write, r, block) != "ENOSPC": pass
+os.ftruncate(r, max(os.fstat(r).st_size - 65536, 0)); os.close(r)
+say(attempt(lambda: {script}), os.fstat(w).st_size)
+os.close(w); os.unlink("rest"); os.truncate("{n}", 5)
+""" for n, script in enumerate(scripts)), cwd=project)
+        for n, size in enumerate(int(line.split()[-1]) for line in out.splitlines()):
+            held = contents(sandbox, f"{project}/{n}")
+            assert [len(v) for v in held] == ([len(OLD), 5] if size == len(OLD) else [len(OLD), size, 5]), (n, out)
 
 
 def test_two_writers_of_one_file(sandbox, mounted):

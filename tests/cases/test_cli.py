@@ -263,6 +263,28 @@ def test_without_a_store(shfs, sandbox, name):
     assert not os.path.exists(sandbox.store)
 
 
+@pytest.mark.users("ordinary")
+def test_a_time_that_was_not_quoted(recorded, shfs):
+    """The shell cuts it at its blanks."""
+    for line in "cat file@{1 minute ago}", "log file@{1", "restore file@{1 minute ago}", "diff file@{1 minute ago} file":
+        told = shfs(*line.split(), check=False)
+        assert told.status and "'FILE@{2 hours ago}'" in told.stderr, (line, told.stderr)
+
+
+@pytest.mark.users("ordinary")
+def test_the_line_of_the_rc_before_the_first_mount(shfs, sandbox, shell):
+    """What a hook makes for itself is no store that is damaged."""
+    shell("bash").run("true")
+    assert os.path.exists(sandbox.store + "/journal")
+    for name in "history", "log x", "status", "check", "repair", "gc", "reindex":
+        said = shfs(*name.split(), check=False).stderr
+        assert "nothing is recorded yet: there is no store yet at" in said, (name, said)
+        assert "damaged" not in said and "anew" not in said, (name, said)
+    said = shfs("doctor", check=False)
+    assert "nothing is recorded yet" in said.stdout and "damaged" not in said.stdout + said.stderr
+    assert not os.path.exists(sandbox.store + "/format")
+
+
 # --- output that cannot be written ---
 
 OUTPUTS = ["--help", "--version", "help log", "history -a", "log file", "log -p file", "why file",

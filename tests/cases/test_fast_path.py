@@ -101,6 +101,19 @@ def test_nested_roots(sandbox, project, mounted, shell):
 # --- who records ---
 
 
+def test_who_receives_runs_as_the_work_does(mounted):
+    """Where all processors are busy, what goes behind is lost: what only hashes and compresses may."""
+    proc = f"/proc/{mounted.process.pid}"
+    nice = {}
+    for task in os.listdir(f"{proc}/task"):
+        with open(f"{proc}/task/{task}/comm", encoding="ascii") as comm:
+            nice.setdefault(comm.read().strip(), os.getpriority(os.PRIO_PROCESS, int(task)))
+    assert nice.pop("shfs-watch") == os.getpriority(os.PRIO_PROCESS, 0) < min(nice.values())
+    with contextlib.suppress(FileNotFoundError):  # where sessions share no time
+        with open(f"{proc}/autogroup", encoding="ascii") as group:
+            assert group.read().split()[-1] == "0"
+
+
 def test_the_helper_is_killed(sandbox, own_helper, mounted, shell):
     sandbox.allow_log("events were lost|the helper has gone")
     terminal = shell()

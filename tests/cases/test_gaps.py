@@ -93,6 +93,9 @@ def test_gap_in_history(killed, sandbox, shfs, project):
     os.makedirs(f"{sandbox.home}/other", exist_ok=True)
     assert gaps(shfs, "history", f"{sandbox.home}/other") == []
     assert gaps(shfs, "history", "--until", "2020-01-01") == []
+    # it is nobody's answer who asks for certain commands
+    for more in ["-g", "true"], ["--name", "data"], ["--status", "0"]:
+        assert gaps(shfs, "history", *more, project) == [], more
     assert "ended unexpectedly" not in shfs("history", "-n", "1", project).stdout
     # the recording goes on: this is past, and no problem any more
     entry, answer = status_of(shfs, project)

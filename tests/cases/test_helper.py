@@ -430,6 +430,25 @@ def test_a_user_has_so_many_watches_and_no_more(sandbox, helper):
         assert one.watch(sandbox.project)["error"] == 0
 
 
+def test_the_log_of_one_user_has_an_end(sandbox, helper):
+    """What is refused costs root no line each; how many there were is told."""
+    number, most = 200, 60
+    for _ in range(number):
+        with Recorder(helper) as one:
+            one.send(b"garbage")
+            assert one.ended()
+    if os.geteuid() == 0:
+        with Recorder(helper, uid=STRANGER) as one:  # has his own
+            one.send(b"garbage")
+            assert one.ended()
+    helper.wait_quiet()
+    refused = helper.log().count(f"user {sandbox.user.uid}, ")
+    assert refused in range(most, number // 2)  # the test may see the next minute
+    assert os.geteuid() or f"user {STRANGER}, " in helper.log()
+    helper.end()
+    assert refused + sum(map(int, re.findall(r"(\d+) more lines are left out", helper.log()))) == number
+
+
 def test_a_watch_sees_the_mounts_of_its_user(sandbox, where):
     """systemd gives the helper a mount namespace of its own: names would mean other things."""
     only_as_root(sandbox)

@@ -4,6 +4,8 @@ and what becomes of a file of O_TMPFILE."""
 
 import os
 
+import pytest
+
 from test_capture import BEFORE, contents, prepare, rows, versions
 from twins import python
 
@@ -219,3 +221,41 @@ for p in range(10):
 say([os.wait()[1] for p in range(10)], os.stat("f").st_nlink)
 """)
     assert out == b"[0, 0, 0, 0, 0, 0, 0, 0, 0, 0] 1\n"
+
+
+# How programs put a new file in place by a link, each told by what it does once the link is there.
+PLACED = {
+    "closed last": "os.link('tmp', 'dest'); os.remove('tmp'); os.close(fd)",
+    "closed before the first name goes": "os.link('tmp', 'dest'); os.close(fd); os.remove('tmp')",
+    "closed first": "os.close(fd); os.link('tmp', 'dest'); os.remove('tmp')",
+    "written again": "os.link('tmp', 'dest'); os.remove('tmp'); os.write(fd, b' and more'); os.close(fd)",
+    "by its descriptor": "say(call('linkat', -100, b'/proc/self/fd/%d' % fd, -100, b'dest', 0x400)); os.remove('tmp'); os.close(fd)",
+    "and renamed": "os.link('tmp', 'dest'); os.rename('dest', 'there'); os.remove('tmp'); os.rename('there', 'dest'); os.close(fd)",
+}
+
+
+@pytest.mark.parametrize("steps", PLACED.values(), ids=PLACED)
+def test_put_in_place_by_a_link(sandbox, mounted, steps):
+    """As python-atomicwrites does: what the file is called at last has what was written, and by whom;
+    and neither prune nor the next write loses it."""
+    python(sandbox, f"fd = os.open('tmp', os.O_RDWR | os.O_CREAT | os.O_EXCL); os.write(fd, b'result'); {steps}")
+    data = b"result and more" if "more" in steps else b"result"
+    assert contents(sandbox, "dest")[-1] == data == sandbox.read("dest")
+    maker = "SELECT count(*) FROM v_version WHERE path LIKE '%/dest' AND process_id IS NOT NULL"
+    assert rows(sandbox, maker) != [(0,)], versions(sandbox, "dest")
+    sandbox.shfs("prune", "--keep-last", "1")
+    sandbox.sh("echo other > dest")
+    assert contents(sandbox, "dest")[-2:] == [data, b"other\n"]
+
+
+def test_put_in_place_by_a_link_where_others_were(sandbox, mounted):
+    """Both names had a past: what they held then is not what the new file does."""
+    python(sandbox, """
+write("tmp", b"old tmp"); write("dest", b"old dest"); os.remove("dest")
+fd = os.open("tmp", os.O_RDWR | os.O_TRUNC); os.write(fd, b"result"); os.link("tmp", "dest"); os.link("dest", "more")
+os.remove("tmp"); os.close(fd)
+write("tmp", b"third")
+""")
+    assert contents(sandbox, "dest") == [b"old dest", b"result"]
+    assert contents(sandbox, "more") == [b"result"]
+    assert contents(sandbox, "tmp") == [b"old tmp", b"result", b"third"]

@@ -138,7 +138,7 @@ SYNC = "os.getxattr('.', 'user.shfs.sync')"
 OPEN = {
     "nothing": ("os.write(w, b'one'); os.write(w, b'two')", [b"onetwo"]),
     "renamed": ("os.write(w, b'one'); os.rename(f, f + '.to'); os.write(w, b'two'); os.rename(f + '.to', f)", [b"onetwo"]),
-    "truncated": ("os.write(w, b'one'); os.truncate(f, 1); os.write(w, b'two')", [b"o\0\0two"]),
+    "truncated": ("os.write(w, b'one'); os.truncate(f, 1); os.write(w, b'two')", [b"one", b"o", b"o\0\0two"]),
     "ftruncate": ("os.write(w, b'one'); os.ftruncate(w, 1); os.pwrite(w, b'two', 1)", [b"otwo"]),
     "allocated": ("os.write(w, b'one'); os.posix_fallocate(w, 0, 9)", [b"one" + b"\0" * 6]),
     "a descriptor closed": (f"os.write(w, b'one'); d = os.dup(w); os.close(d); {SYNC}; os.write(w, b'two')", [b"one", b"onetwo"]),
@@ -147,6 +147,8 @@ OPEN = {
     "mode and times": (f"os.write(w, b'one'); os.chmod(f, 0o600); os.utime(w, ns=(5, 5)); os.write(w, b'two'); {SYNC}; os.chmod(f, 0o640)",
                        [b"onetwo"]),
     "another writes": ("os.write(w, b'one'); write(f, b'two', os.O_WRONLY | os.O_APPEND); os.close(w); w = -1", [b"onetwo"]),
+    "another writes and it goes on": ("os.write(w, b'one'); write(f, b'two', os.O_WRONLY | os.O_APPEND); os.write(w, b'!'); time.sleep(0.01); "
+                                      "os.write(w, b'?')", [b"onetwo", b"one!?o"]),
     "linked": ("os.write(w, b'one'); os.link(f, f + '.to'); os.write(w, b'two')", [b"onetwo"]),
     "another makes it empty": ("os.write(w, b'one'); fd = os.open(f, os.O_WRONLY | os.O_TRUNC); os.write(fd, b'2'); os.close(fd); os.write(w, b'3')",
                                None),

@@ -169,7 +169,7 @@ def check_sql(path, text):
 
 
 # what texts of SQL are made of besides literals; none of them is a user's
-SQL_PIECES = {"before", "busy", "column", "condition", "expr", "h->all", "h->begin", "h->id", "h->row", "head", "how",
+SQL_PIECES = {"before", "busy", "column", "condition", "expr", "h->all", "h->begin", "h->id", "h->row", "h->text", "head", "how",
               "how_used(item)", "tail", "way"}
 
 
