@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How cost grows: the same steps with ten times and a hundred times the files, in a plain directory
-and on a mount, and what the mount's process takes meanwhile; then the index and the queries."""
+and on a mount, and what the mount's process takes meanwhile; then the index and the queries; and a file
+with many names."""
 
 import os
 import re
@@ -14,6 +15,8 @@ TITLE = "how cost grows, to a million files"
 FILES = (10000, 100000, 1000000)
 QUICK = (100, 1000)
 PER_DIRECTORY = 1000
+NAMES = (1000, 8000, 64000)  # ext4 has no more than 65,000 for a file
+QUICK_NAMES = (10, 100)
 STEPS = {  # of all files, then of a tenth as many in one directory
     "find -ls": "find tree -ls > /dev/null",
     "cat all": "find tree -type f -print0 | xargs -0 -n 5000 cat > /dev/null",
@@ -22,6 +25,12 @@ STEPS = {  # of all files, then of a tenth as many in one directory
     "ls -l of it": "ls -l one > /dev/null",
     "rm -r of it": "rm -r one",
     "rm -r all": "rm -r tree",
+}
+CHANGES = {  # of each name
+    "link": "os.link('f', f'l{n}')",
+    "chmod": "os.chmod(f'l{n}', 0o600 + n % 2 * 0o44)",
+    "rename": "os.rename(f'l{n}', f'm{n}')",
+    "unlink": "os.unlink(f'm{n}')",
 }
 
 
@@ -64,6 +73,25 @@ def queries(place, mount):
             ("ingest", "ingest"), ("log of a file", f"log {mount.directory}/tree/0/50"),
             ("history", "history --all -n 10"), ("status", "status"), ("reindex", "reindex")):
         yield name, place.timed(mount.user, ["sh", "-c", f"{shfs} {script} > /dev/null || true"], "/")[0]
+
+
+def names(place, mount, count):
+    """With so many names of one file: [(what, seconds)], each change and its ingest."""
+    mount.settle_in(place)
+    ingest = f"{place.prefix}/bin/shfs --store {mount.base}/store ingest"
+    try:
+        mount.start()
+        place.timed(mount.user, ["sh", "-c", "echo text > f"], mount.directory)
+        found = []
+        for what, each in CHANGES.items():
+            script = ["python3", "-c", f"import os\nfor n in range({count}): {each}"]
+            found.append((what, place.timed(mount.user, script, mount.directory)[0]))
+            mount.wait()
+            found.append((f"ingest of the {what}s", place.timed(mount.user, ingest.split(), "/")[0]))
+        return found
+    finally:
+        mount.stop()
+        place.timed(place.users["root"], ["rm", "-rf", mount.base], "/")
 
 
 def mebibytes(path):
@@ -117,4 +145,9 @@ def run(place, quick):
             ["journal, MiB", *(f"{found[f][2][0]:.1f}" for f in sizes)],
             ["index, MiB", *(f"{found[f][2][1]:.1f}" for f in sizes)]]
     head_all = ["in all", *(f"{files:,}" for files in sizes)]
-    return (f"{mount.title}.\n\n{report.table(head, rows)}\n\n{report.table(head_all, then + most)}")
+    of = {count: names(place, mount, count) for count in (QUICK_NAMES if quick else NAMES)}
+    links = [[what, *(report.show_time(of[count][k][1] / count) for count in of)]
+             for k, (what, _) in enumerate(next(iter(of.values())))]
+    head_links = ["time for one name of one file", *(f"of {count:,}" for count in of)]
+    return (f"{mount.title}.\n\n{report.table(head, rows)}\n\n{report.table(head_all, then + most)}\n\n"
+            f"{report.table(head_links, links)}")
