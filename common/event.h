@@ -75,7 +75,31 @@ enum shfs_event_flags {
 	                               Drivers resolve it: the recorder never sees it. */
 	SHFS_EVENT_PINNED =
 		1 << 19, /* what it holds is kept at hand by the driver: pin */
+	/* of EXEC: what its environment says of the line it was run by; neither: nothing
+	 */
+	SHFS_EVENT_HIDDEN = 1 << 20, /* SHFS_HIDDEN=1: the arguments stay out */
+	SHFS_EVENT_SHOWN = 1 << 21,  /* SHFS_HIDDEN=0 */
 };
+
+#define SHFS_EVENT_ENVIRON_MAX (1 << 20) /* so much of it is looked at */
+
+/* The last 16 bytes of an environment that is read from its beginning; zeros before. */
+struct shfs_event_window {
+	__u64 before, last;
+};
+
+/* Adds a byte. Returns SHFS_EVENT_HIDDEN or SHFS_EVENT_SHOWN where it ends such a
+ * variable. */
+static inline __u32 shfs_event_window_add(struct shfs_event_window *w, __u8 byte)
+{
+	w->before = w->before >> 8 | w->last << 56;
+	w->last = w->last >> 8 | (__u64)byte << 56;
+	if (w->before >> 8 != 0x485f5346485300) /* NUL, "SHFS_H" */
+		return 0;
+	if (w->last == 0x00313d4e45444449) /* "IDDEN=1", NUL */
+		return SHFS_EVENT_HIDDEN;
+	return w->last == 0x00303d4e45444449 ? SHFS_EVENT_SHOWN : 0;
+}
 
 #define SHFS_EVENT_LINE_NS  100000 /* between two lines of a shell */
 #define SHFS_EVENT_PATH_MAX 4096

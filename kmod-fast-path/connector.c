@@ -253,6 +253,21 @@ static void set_program_file(struct shfs_event_file *file, const struct statx *s
 	};
 }
 
+/* Appends the arguments, unless what says whether they are hidden cannot be read any
+ * more. Returns the flags of that. */
+static uint32_t read_arguments(int procfd, struct shfs_buf *out)
+{
+	_cleanup_buf_ struct shfs_buf marker = { 0 };
+	int hidden = SHFS_HIDDEN_UNSAID;
+
+	if (shfs_proc_cmdline(procfd, SHFS_EVENT_ARGV_MAX, out) < 0 ||
+	    shfs_proc_marker(procfd, &marker, &hidden) < 0)
+		out->len = 0;
+	if (hidden == SHFS_HIDDEN_UNSAID)
+		return 0;
+	return hidden ? SHFS_EVENT_HIDDEN : SHFS_EVENT_SHOWN;
+}
+
 static void tell_exec(struct shfs_connector *c, struct shfs_life *life, uint64_t when_ns)
 {
 	static const char deleted[] = " (deleted)";
@@ -271,8 +286,8 @@ static void tell_exec(struct shfs_connector *c, struct shfs_life *life, uint64_t
 	if (there && !shfs_proc_link(procfd, "exe", &exe) && !e->file.nlink &&
 	    exe.len > strlen(deleted))
 		exe.len -= strlen(deleted);
-	if (there && shfs_proc_cmdline(procfd, SHFS_EVENT_ARGV_MAX, &arguments) < 0)
-		arguments.len = 0;
+	if (there)
+		e->flags |= read_arguments(procfd, &arguments);
 	if (!there) {
 		e->flags |= SHFS_EVENT_INEXACT;
 		if (c->program_of)

@@ -266,7 +266,8 @@ static void add_arguments(struct shfs_buf *out, const struct shfs_event *event)
 		shfs_buf_add(out, SHFS_ARGV_CUT, sizeof(SHFS_ARGV_CUT) - 1);
 }
 
-/* /proc first, which may be of a later program already: the event knows the arguments. */
+/* /proc first, which may be of a later program already, or gone: the event knows the
+ * arguments and whether they are hidden. */
 static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 {
 	struct process *process = process_of(p, &event->process);
@@ -289,6 +290,8 @@ static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 		shfs_buf_add(&program->exe, event->text, event->text_len);
 	if (before)
 		inherit(&program->cwd, &before->cwd);
+	if (event->flags & (SHFS_EVENT_HIDDEN | SHFS_EVENT_SHOWN))
+		program->hidden = !!(event->flags & SHFS_EVENT_HIDDEN);
 	if (before && program->hidden == SHFS_HIDDEN_UNSAID && before->hidden > 0)
 		program->hidden = 1;
 	if (event->text2_len)

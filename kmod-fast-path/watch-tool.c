@@ -79,6 +79,8 @@ static const struct {
 	{ SHFS_EVENT_CUT, "CUT" },
 	{ SHFS_EVENT_BELOW, "BELOW" },
 	{ SHFS_EVENT_PINNED, "PINNED" },
+	{ SHFS_EVENT_HIDDEN, "HIDDEN" },
+	{ SHFS_EVENT_SHOWN, "SHOWN" },
 };
 
 struct watch {

@@ -231,6 +231,7 @@ struct signal_struct {
 
 struct mm_struct {
 	unsigned long arg_start, arg_end;
+	unsigned long env_start, env_end;
 };
 
 struct fdtable {

@@ -17,7 +17,7 @@
 #define SHFS_BPF_LEVELS     16   /* how many of them */
 #define SHFS_BPF_DEPTH_MAX  2100 /* PATH_MAX has no room for more */
 
-/* Flags of the records alone; those of events are never above bit 19. */
+/* Flags of the records alone; those of events are never above bit 23. */
 enum shfs_bpf_flags {
 	SHFS_BPF_SESSION = 1u << 24, /* ppid, pgid, sid and tty are told */
 	SHFS_BPF_FIRST = 1u << 25,   /* DIRECTORY: first of the records of this path */

@@ -809,6 +809,42 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 #define EXEC_NAME_SHORT 256
 #define EXEC_ARGV_SHORT 512
 
+#define ENVIRON_PIECE 128
+
+struct environment {
+	u64 at, end;
+	struct shfs_event_window window;
+	u32 said; /* flags */
+};
+
+static long look_at_environment(u32 i, void *data)
+{
+	struct environment *env = data;
+	u8 piece[ENVIRON_PIECE];
+	u64 len = env->end - env->at;
+
+	if (len > ENVIRON_PIECE)
+		len = ENVIRON_PIECE;
+	if (!len || bpf_probe_read_user(piece, len, (void *)env->at))
+		return 1;
+	for (u32 n = 0; n < ENVIRON_PIECE && n < len; n++) {
+		env->said = shfs_event_window_add(&env->window, piece[n]);
+		if (env->said)
+			return 1;
+	}
+	env->at += len;
+	return 0;
+}
+
+/* SHFS_EVENT_HIDDEN, SHFS_EVENT_SHOWN or 0. */
+static __always_inline u32 environment_says(struct task_struct *task)
+{
+	struct environment env = { .at = task->mm->env_start, .end = task->mm->env_end };
+
+	bpf_loop(SHFS_EVENT_ENVIRON_MAX / ENVIRON_PIECE, look_at_environment, &env, 0);
+	return env.said;
+}
+
 static __always_inline void fill_exec(struct shfs_bpf_record *record,
                                       struct linux_binprm *bprm)
 {
@@ -816,7 +852,7 @@ static __always_inline void fill_exec(struct shfs_bpf_record *record,
 	struct who who;
 
 	who_is(task, &who);
-	begin(record, SHFS_EVENT_EXEC, 0, &who);
+	begin(record, SHFS_EVENT_EXEC, environment_says(task), &who);
 	add_session(record, task);
 	add_inode(record, bprm->file->f_inode);
 	record->id = 0;

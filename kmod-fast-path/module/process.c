@@ -91,6 +91,30 @@ static u32 copy_arguments(const struct mm_struct *mm, char *to)
 	return len && !to[len - 1] ? len - 1 : len;
 }
 
+/*
+ * SHFS_EVENT_HIDDEN, SHFS_EVENT_SHOWN or 0. A program that ends at once is gone
+ * before anybody can read its environment.
+ */
+static u32 environment_says(const struct mm_struct *mm)
+{
+	unsigned long at = mm->env_start;
+	unsigned long end = min(mm->env_end, at + SHFS_EVENT_ENVIRON_MAX);
+	struct shfs_event_window window = {};
+	u8 piece[128];
+	u32 said = 0;
+
+	while (at < end && !said) {
+		size_t len = min_t(unsigned long, end - at, sizeof(piece));
+
+		if (copy_from_user_nofault(piece, (const void __user *)at, len))
+			return 0;
+		for (size_t i = 0; i < len && !said; i++)
+			said = shfs_event_window_add(&window, piece[i]);
+		at += len;
+	}
+	return said;
+}
+
 static void tell_exec(struct shfs_watch *watch, const struct linux_binprm *bprm)
 {
 	struct shfs_ring *ring = shfs_ring_here(watch);
@@ -101,6 +125,7 @@ static void tell_exec(struct shfs_watch *watch, const struct linux_binprm *bprm)
 	shfs_event_begin(ring);
 	event = shfs_event_make(watch, ring, SHFS_EVENT_EXEC, len, len2);
 	if (event) {
+		event->flags |= environment_says(current->mm);
 		if (len2 == SHFS_EVENT_ARGV_MAX)
 			event->flags |= SHFS_EVENT_CUT;
 		shfs_fill_process(watch, &event->process, current);

@@ -11,6 +11,7 @@ import pytest
 
 import harness
 from harness import wait_until
+from test_forget import places
 
 pytestmark = pytest.mark.backends(without=["fuse"])
 
@@ -149,6 +150,26 @@ def stopped(pid):
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.users("ordinary")
+def test_hidden_arguments_of_programs_that_ended(sandbox, mounted, shell, backend):
+    """Nobody can read the environment any more: who tells of the program tells that it is hidden, too."""
+    sandbox.write("in", "x\n")
+    terminal = shell()
+    program = "perl -e 'open(F, q(in)); exit'"
+    with stopped(mounted.process.pid):
+        terminal.run(f" {program} word-of-a-hidden-line")
+        terminal.run(f" {program} {'x' * 1000}-word-of-a-hidden-line")
+        terminal.run(f"env long={'e' * 5000} {program} word-of-another")
+    sandbox.shfs("sync")
+    shown = json.loads(sandbox.shfs("history", "--all", "--json").stdout)["commands"]
+    another, = (command["id"] for command in shown if command["text"] and "word-of-another" in command["text"])
+    processes = json.loads(sandbox.shfs("show", "--json", another).stdout)["processes"]
+    mounted.unmount()
+    assert not places(sandbox.store, b"word-of-a-hidden-line")
+    if backend != "fanotify":  # it has none of a program that ended at once
+        assert ["word-of-another"] in [process["argv"][-1:] for process in processes]
 
 
 @pytest.mark.alone

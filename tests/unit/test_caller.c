@@ -3,6 +3,7 @@
 
 #include "tests/unit/capturekit.h"
 
+#include "common/event.h"
 #include "common/proc.h"
 #include "fusefs/argv.h"
 #include "fusefs/caller.h"
@@ -187,6 +188,41 @@ static void markers(void **state)
 	}
 }
 
+static void hidden_is_seen_byte_by_byte(void **state)
+{
+	static const struct {
+		uint32_t said;
+		struct shfs_bytes env;
+	} cases[] = {
+#define ENV(said, text)                                                                  \
+	{                                                                                \
+		said,                                                                    \
+		{                                                                        \
+			text, sizeof(text) - 1                                           \
+		}                                                                        \
+	}
+		ENV(SHFS_EVENT_HIDDEN, "SHFS_HIDDEN=1\0"),
+		ENV(SHFS_EVENT_HIDDEN, "A=1\0SHFS_HIDDEN=1\0SHFS_HIDDEN=0\0"),
+		ENV(SHFS_EVENT_SHOWN, "A=SHFS_HIDDEN=1\0SHFS_HIDDEN=0\0"),
+		ENV(0, "SHFS_HIDDEN=1"),
+		ENV(0, "XSHFS_HIDDEN=1\0"),
+		ENV(0, "SHFS_HIDDEN=10\0SHFS_HIDDEN=\0"),
+		ENV(0, "SHFS_HIDDEN=2\0\0\0"),
+		ENV(0, ""),
+#undef ENV
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct shfs_event_window window = { 0 };
+		uint32_t said = 0;
+
+		for (size_t n = 0; n < cases[i].env.len && !said; n++)
+			said = shfs_event_window_add(&window,
+			                             (uint8_t)cases[i].env.data[n]);
+		assert_int_equal(said, cases[i].said);
+	}
+}
+
 /* --- processes --- */
 
 static void begin(struct kit *k, struct shfs_callers **callers)
@@ -305,6 +341,7 @@ static void many_threads(void **state)
 
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(markers),
+	cmocka_unit_test(hidden_is_seen_byte_by_byte),
 	cmocka_unit_test(arguments),
 	cmocka_unit_test(arguments_given_up),
 	cmocka_unit_test(stuck_process),
