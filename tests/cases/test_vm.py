@@ -97,13 +97,13 @@ def machine(kernel, tmp_path_factory):
 # that run them, and that they run
 PACKAGES = """python3-pytest python3-pexpect bash zsh fish gcc libc6-dev make perl mawk procps mount passwd sudo tmux
 bubblewrap strace attr acl btrfs-progs fuse3 libbpf-dev libinih-dev libjansson-dev libsqlite3-dev liburing-dev
-libxxhash-dev libmount-dev libarchive-dev libncurses-dev busybox-static iproute2"""
+libxxhash-dev libmount-dev libarchive-dev libncurses-dev busybox-static iproute2 zstd"""
 ALL = " ".join(f"/tests/cases/test_{name}" for name in (
-    "attribution.py", "attribution_matrix.py", "ancestors.py", "drivers.py", "stress.py",
+    "attribution.py", "attribution_matrix.py", "ancestors.py", "drivers.py", "fast_path.py", "stress.py",
 ))
 CORE = """not zsh and not fish and not fanotify and not tracepoints and (each_kind_of_line or commands_that_share
 or program_that_wrote or jobs_that_write_later or no_library_sees or su_and_sudo or ways_to_use_a_file
-or full_speed_without_fuse or another_writes or c04 or c06 or c08)"""
+or full_speed_without_fuse or another_writes or hidden_arguments or c04 or c06 or c08)"""
 
 
 @pytest.fixture(scope="session")
