@@ -488,5 +488,6 @@ const struct shfs_command shfs_cmd_compare = {
 	.min_args = 2,
 	.max_args = 2,
 	.option = option,
+	.at_once = true,
 	.run = run,
 };

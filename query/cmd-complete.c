@@ -406,5 +406,6 @@ const struct shfs_command shfs_cmd_complete = {
 	.max_args = -1,
 	.hidden = true,
 	.alone = true,
+	.at_once = true,
 	.run = run,
 };

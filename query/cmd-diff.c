@@ -103,5 +103,6 @@ const struct shfs_command shfs_cmd_diff = {
 	.min_args = 1,
 	.max_args = 2,
 	.option = option,
+	.at_once = true,
 	.run = run,
 };

@@ -309,5 +309,6 @@ const struct shfs_command shfs_cmd_history = {
 	.options = options,
 	.max_args = -1,
 	.option = option,
+	.at_once = true,
 	.run = run,
 };

@@ -297,5 +297,6 @@ const struct shfs_command shfs_cmd_log = {
 	.min_args = 1,
 	.max_args = 1,
 	.option = option,
+	.at_once = true,
 	.run = run,
 };

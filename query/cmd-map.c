@@ -688,5 +688,6 @@ const struct shfs_command shfs_cmd_map = {
 	.options = options,
 	.max_args = -1,
 	.option = option,
+	.at_once = true,
 	.run = run,
 };

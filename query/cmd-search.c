@@ -336,5 +336,6 @@ const struct shfs_command shfs_cmd_search = {
 	.options = options,
 	.max_args = -1,
 	.option = option,
+	.at_once = true,
 	.run = run,
 };

@@ -500,5 +500,6 @@ const struct shfs_command shfs_cmd_stats = {
 	.options = options,
 	.max_args = -1,
 	.option = option,
+	.at_once = true,
 	.run = run,
 };

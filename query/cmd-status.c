@@ -726,5 +726,6 @@ const struct shfs_command shfs_cmd_status = {
 		"Lines that begin with \"!\" need attention; the exit code is then 1.",
 	.options = options,
 	.option = set_option,
+	.at_once = true,
 	.run = run,
 };

@@ -31,7 +31,9 @@ struct shfs_command {
 	const struct shfs_option *options; /* ends with a NULL name; may be NULL */
 	int min_args, max_args;            /* of operands; max -1: any number */
 	bool hidden;                       /* not in lists: for hooks and completions */
-	bool alone; /* it runs no other program but the pager: so it may not */
+	bool at_once; /* it answers by what is in the index in a moment, and says what is
+	                 not */
+	bool alone;   /* it runs no other program but the pager: so it may not */
 	/*
 	 * Called for each option in turn; value is NULL for a flag. Returns 0, or an exit
 	 * code after it has said what is wrong. NULL if there are no options.
@@ -59,7 +61,8 @@ extern const struct shfs_command shfs_cmd_cat, shfs_cmd_check, shfs_cmd_compare,
 struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int *code);
 
 /* The index, after every live mount of ours has been told to flush (bounded) and the
- * journal has been ingested: an answer is never stale. */
+ * journal has been ingested: an answer is never stale. A command that is at_once waits
+ * for that for 0.2 s (SHFS_INDEX_WAIT); what is missing then is told. */
 struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code);
 
 const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *code);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "query/context.h"
+#include "query/json.h"
+#include "query/model.h"
 #include "query/mounts.h"
 #include "query/progress.h"
 
@@ -12,7 +14,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <string.h>
+
+#define INDEX_WAIT_MS 200
 
 void shfs_context_clear(struct shfs_context *ctx)
 {
@@ -106,6 +111,52 @@ static int freshen_in_memory(struct shfs_context *ctx, const char *hook_dir, int
 	return r;
 }
 
+static void warn_behind(uint64_t left_bytes)
+{
+	_cleanup_buf_ struct shfs_buf size = { 0 };
+
+	if (left_bytes)
+		shfs_show_size(&size, left_bytes);
+	shfs_warn("the index is not up to date: this answer lacks %s of the journal",
+	          size.len ? size.data : "the last bit");
+	shfs_hint("shfs sync waits until all is in");
+	shfs_json_say_incomplete();
+}
+
+/* How long a command that is at_once waits; UINT_MAX: until all is in. */
+static unsigned index_wait_ms(void)
+{
+	const char *text = getenv("SHFS_INDEX_WAIT");
+	unsigned long ms;
+	char *end;
+
+	if (!text || !*text)
+		return INDEX_WAIT_MS;
+	if (!strcmp(text, "all"))
+		return UINT_MAX;
+	ms = strtoul(text, &end, 10);
+	if (strchr("0123456789", *text) && !*end)
+		return (unsigned)MIN(ms, (unsigned long)INT_MAX);
+	shfs_warn("SHFS_INDEX_WAIT is neither a number of milliseconds nor \"all\": %s",
+	          text);
+	return INDEX_WAIT_MS;
+}
+
+/* Who only looks waits for a moment; who goes by the answer waits for all. */
+static int take_in(struct shfs_context *ctx, const char *hook_dir)
+{
+	unsigned ms = ctx->at_once ? index_wait_ms() : UINT_MAX;
+	uint64_t left_bytes;
+	int r;
+
+	if (ms == UINT_MAX)
+		return shfs_index_ingest(ctx->index, hook_dir, NULL);
+	r = shfs_index_ingest_within(ctx->index, hook_dir, ms, &left_bytes);
+	if (r == 1)
+		warn_behind(left_bytes);
+	return MIN(r, 0);
+}
+
 /* Takes in what is new; a failure leaves an older answer, and says so. Without an index,
  * and no room for one (error), one in memory is made. */
 static int freshen(struct shfs_context *ctx, int error)
@@ -115,7 +166,7 @@ static int freshen(struct shfs_context *ctx, int error)
 	int r = error;
 
 	if (ctx->index)
-		r = shfs_index_ingest(ctx->index, hook_dir, NULL);
+		r = take_in(ctx, hook_dir);
 	if (shfs_takes_nothing(r))
 		r = freshen_in_memory(ctx, hook_dir, r);
 	if (begun)

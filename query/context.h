@@ -10,6 +10,7 @@ struct shfs_context {
 	/* of the command line; borrowed */
 	const char *store_option, *config_option, *color_option;
 	bool no_pager;
+	bool at_once; /* of the command */
 	/* made when first asked for */
 	char *store_path;
 	struct shfs_store *store;

@@ -39,11 +39,20 @@ static void close_level(struct shfs_json *j, char bracket)
 	j->more = true;
 }
 
+static bool incomplete;
+
+void shfs_json_say_incomplete(void)
+{
+	incomplete = true;
+}
+
 void shfs_json_begin(struct shfs_json *j, const char *kind)
 {
 	open_level(j, NULL, '{');
 	shfs_json_str(j, "shfs", kind);
 	shfs_json_int(j, "version", SHFS_JSON_VERSION);
+	if (incomplete)
+		shfs_json_bool(j, "incomplete", true);
 }
 
 bool shfs_json_flush(struct shfs_json *j)

@@ -20,6 +20,10 @@ struct shfs_json {
 	bool more; /* something came before on this level */
 };
 
+/* Each document that begins from now on says that the index lacks a part of the journal.
+ */
+void shfs_json_say_incomplete(void);
+
 /* Begins a document of this kind ("history"). json starts as {0}. */
 void shfs_json_begin(struct shfs_json *json, const char *kind);
 /* Ends it, writes it to standard output and frees it. False: no memory, or the write

@@ -352,6 +352,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	code = check_operands(command, argc, argv);
 	if (code)
 		return code;
+	ctx->at_once = command->at_once;
 	if (command->alone)
 		shfs_context_alone(ctx);
 	return command->run(ctx, argc, argv);

@@ -34,6 +34,10 @@
 #include "store/lease.h"
 #include "store/object.h"
 
+#define SHFS_BUSY_MS                                                                     \
+	10000 /* who writes is waited for so long, if nothing else is said               \
+	       */
+
 #define HASH_NONFATAL_OOM            1
 #define HASH_FUNCTION(key, len, out) ((out) = (unsigned)shfs_object_hash64(key, len))
 #include <sqlite3.h>
@@ -237,7 +241,9 @@ struct shfs_ingest {
 	int64_t row; /* that the record led to, for the trace */
 	struct shfs_ingest_stats stats;
 
+	int64_t until_ns; /* monotonic: nothing more is begun then; 0: never */
 	bool in_transaction;
+	bool retry_due;       /* in the table state */
 	size_t pending;       /* records in this transaction */
 	int64_t begin_ns;     /* of it, monotonic */
 	int64_t data_version; /* changes when another process has written */

@@ -17,8 +17,7 @@
 #define INDEX_NAME     "index.db"
 #define DAMAGED_NAME   "index.db.damaged"
 #define APPLICATION_ID 0x73686673 /* "shfs" */
-#define SCHEMA_VERSION 13
-#define BUSY_MS        10000
+#define SCHEMA_VERSION 14
 #define REOPEN_MS      1000
 #define LOOK_AGAIN_MS  100
 
@@ -230,7 +229,7 @@ static int configure(struct shfs_index *index)
 	sqlite3 *db = index->db;
 
 	sqlite3_extended_result_codes(db, 1);
-	sqlite3_busy_timeout(db, BUSY_MS);
+	sqlite3_busy_timeout(db, SHFS_BUSY_MS);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
 	/* ours has none */
@@ -411,7 +410,7 @@ static int use_log(struct shfs_index *index)
 
 		if (r == 1)
 			return 0;
-		if ((r && r != -EBUSY) || ms >= BUSY_MS)
+		if ((r && r != -EBUSY) || ms >= SHFS_BUSY_MS)
 			return r ? r : -EBUSY;
 		sqlite3_sleep(10);
 	}
@@ -514,7 +513,7 @@ static int open_frozen_patiently(struct shfs_store *store, struct shfs_index **o
 	for (int ms = 0;; ms += 10) {
 		int r = open_frozen(store, out);
 
-		if (r != -EBUSY || ms >= BUSY_MS)
+		if (r != -EBUSY || ms >= SHFS_BUSY_MS)
 			return r;
 		sqlite3_sleep(10);
 	}
@@ -666,7 +665,7 @@ struct shfs_draft {
 
 static int draft_lock(struct shfs_draft *d)
 {
-	int r = d->lock = shfs_store_lock(d->store->path, "reindex", BUSY_MS);
+	int r = d->lock = shfs_store_lock(d->store->path, "reindex", SHFS_BUSY_MS);
 
 	return r == -EADDRINUSE ? -EBUSY : MIN(r, 0);
 }

@@ -60,12 +60,22 @@ struct shfs_ingest_stats {
  * Takes in all that the journal has and the index has not. A transaction ends after
  * 200,000 records or 2 s, whichever comes first (one record at least, however long that
  * takes), and also commits how far it read: so others see what there is, and what is
- * killed is gone on with by the next one. Idempotent. stats may be NULL. hook_dir:
+ * killed is gone on with by the next one. Waits for another who writes as long as that
+ * one goes on. Idempotent. stats may be NULL. hook_dir:
  * shfs_runtime_hook_dir, from which logs are copied into the journal first, or NULL.
  * Where that fails, the rest is taken in all the same.
  */
 _must_check_ int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
                                    struct shfs_ingest_stats *stats);
+
+/*
+ * The same, but for so many milliseconds at most, those included that it waits for
+ * another who writes (one record that takes longer excepted). 1: not all is in;
+ * left_bytes: about so many bytes of the journal are missing, or 0 where it is only not
+ * known yet who did what they say.
+ */
+_must_check_ int shfs_index_ingest_within(struct shfs_index *index, const char *hook_dir,
+                                          unsigned ms, uint64_t *left_bytes);
 
 /* Records of a transaction, and how long it takes; tests set less. */
 extern unsigned shfs_ingest_batch, shfs_ingest_batch_ms;

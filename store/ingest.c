@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 /* Of one transaction, whichever comes first. The longer it is, the fewer times a file is
- * written; but who waits for it waits up to BUSY_MS, and what a kill undoes is read
+ * written; but who waits for it waits up to SHFS_BUSY_MS, and what a kill undoes is read
  * again.
  */
 unsigned shfs_ingest_batch = 200000;
@@ -35,6 +35,12 @@ int shfs_ids_add(struct shfs_ids *list, int64_t id)
 
 /* --- transactions --- */
 
+/* Has the time passed that the caller has? */
+static bool is_over(const struct shfs_ingest *ing)
+{
+	return ing->until_ns && shfs_clock_ns(CLOCK_MONOTONIC) >= ing->until_ns;
+}
+
 static void forget(struct shfs_ingest *ing)
 {
 	shfs_files_forget(ing);
@@ -50,7 +56,7 @@ static int state_load(struct shfs_ingest *ing)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
 	int r = shfs_sql_get(ing->index, &stmt,
-	                     "SELECT accesses, seq, files, versions, objects,"
+	                     "SELECT accesses, seq, files, versions, objects, retry_due,"
 	                     " (SELECT coalesce(max(file_id), 0) + 1 FROM file),"
 	                     " (SELECT max(process_id) FROM process) FROM state");
 
@@ -61,8 +67,9 @@ static int state_load(struct shfs_ingest *ing)
 	ing->totals.files = sqlite3_column_int64(stmt, 2);
 	ing->totals.versions = sqlite3_column_int64(stmt, 3);
 	ing->totals.objects = sqlite3_column_int64(stmt, 4);
-	ing->next_file_id = sqlite3_column_int64(stmt, 5);
-	ing->last_process_id = sqlite3_column_int64(stmt, 6);
+	ing->retry_due = sqlite3_column_int(stmt, 5);
+	ing->next_file_id = sqlite3_column_int64(stmt, 6);
+	ing->last_process_id = sqlite3_column_int64(stmt, 7);
 	return 0;
 }
 
@@ -70,12 +77,35 @@ static int state_store(struct shfs_ingest *ing)
 {
 	return shfs_sql_run(ing->index,
 	                    "UPDATE state SET accesses = ?, seq = ?, files = ?,"
-	                    " versions = ?, objects = ?",
+	                    " versions = ?, objects = ?, retry_due = ?",
 	                    shfs_arg_int(ing->totals.accesses),
 	                    shfs_arg_int(ing->totals.seq),
 	                    shfs_arg_int(ing->totals.files),
 	                    shfs_arg_int(ing->totals.versions),
-	                    shfs_arg_int(ing->totals.objects));
+	                    shfs_arg_int(ing->totals.objects),
+	                    shfs_arg_int(ing->retry_due));
+}
+
+/* Waits for the one who writes now: until the time has passed, or else as long as that
+ * one goes on. */
+static int lock(struct shfs_ingest *ing)
+{
+	int64_t seq = -1, before, left_ms = SHFS_BUSY_MS;
+	int r;
+
+	do {
+		before = seq;
+		r = shfs_sql_int(ing->index, &seq, "SELECT seq FROM state");
+		if (r < 0 || (before >= 0 && seq == before))
+			return r < 0 ? r : -EBUSY;
+		if (ing->until_ns)
+			left_ms = (ing->until_ns - shfs_clock_ns(CLOCK_MONOTONIC)) /
+			          (SHFS_NSEC_PER_SEC / 1000);
+		sqlite3_busy_timeout(ing->index->db, (int)MAX(left_ms, (int64_t)0));
+		r = shfs_sql_run(ing->index, "BEGIN IMMEDIATE");
+		sqlite3_busy_timeout(ing->index->db, SHFS_BUSY_MS);
+	} while (r == -EBUSY && !ing->until_ns);
+	return r;
 }
 
 /* What is kept in memory is true as long as nobody else writes. */
@@ -86,7 +116,7 @@ static int transaction_begin(struct shfs_ingest *ing)
 
 	if (ing->in_transaction)
 		return 0;
-	r = shfs_sql_run(ing->index, "BEGIN IMMEDIATE");
+	r = lock(ing);
 	if (r)
 		return r;
 	ing->in_transaction = true;
@@ -133,8 +163,8 @@ static int transaction_commit(struct shfs_ingest *ing, bool more)
 
 static bool is_late(const struct shfs_ingest *ing)
 {
-	return shfs_clock_ns(CLOCK_MONOTONIC) - ing->begin_ns >=
-	       shfs_ingest_batch_ms * (SHFS_NSEC_PER_SEC / 1000);
+	return is_over(ing) || shfs_clock_ns(CLOCK_MONOTONIC) - ing->begin_ns >=
+	                               shfs_ingest_batch_ms * (SHFS_NSEC_PER_SEC / 1000);
 }
 
 /* A transaction has one record at least, however long that takes. */
@@ -143,10 +173,29 @@ static bool is_full(const struct shfs_ingest *ing)
 	return ing->pending && (ing->pending >= shfs_ingest_batch || is_late(ing));
 }
 
-/* Between two files of the journal. */
+/* Between two files of the journal. 1: the time has passed. */
 static int commit_if_late(struct shfs_ingest *ing)
 {
-	return ing->in_transaction && is_late(ing) ? transaction_commit(ing, true) : 0;
+	int r = 0;
+
+	if (ing->in_transaction && is_late(ing))
+		r = transaction_commit(ing, true);
+	return r ? r : is_over(ing);
+}
+
+/* In the midst of one. 1: the time has passed. */
+static int commit_full(struct shfs_ingest *ing)
+{
+	int r = transaction_commit(ing, true);
+
+	return r ? r : is_over(ing);
+}
+
+static void count_record(struct shfs_ingest *ing)
+{
+	ing->pending++;
+	ing->stats.records++;
+	ing->retry_due = true;
 }
 
 /* --- positions --- */
@@ -245,6 +294,7 @@ struct source {
 	int dirfd; /* of the list's */
 	bool sealed;
 	uint64_t size_bytes; /* read up to here */
+	uint64_t left_bytes; /* of it, on the disk */
 	/* the order of segments */
 	unsigned char instance[16];
 	int64_t begin_ns; /* of the instance */
@@ -311,7 +361,8 @@ static int keep_dir(struct walk *w, int dirfd)
 	return fd;
 }
 
-static int sources_add(struct sources *s, const struct shfs_journal_file *file, int dirfd)
+static int sources_add(struct sources *s, const struct shfs_journal_file *file, int dirfd,
+                       uint64_t left_bytes)
 {
 	struct source *one;
 
@@ -323,6 +374,7 @@ static int sources_add(struct sources *s, const struct shfs_journal_file *file, 
 		                .dirfd = dirfd,
 		                .sealed = file->sealed,
 		                .size_bytes = file->size_bytes,
+		                .left_bytes = left_bytes,
 		                .begin_ns = INT64_MAX };
 	return one->host && one->name ? 0 : -ENOMEM;
 }
@@ -338,13 +390,18 @@ static int position_compare(const struct walk *w, const struct shfs_journal_file
 }
 
 /*
- * Is there something in the file that was not read? A journal has many files, and hardly
- * one of them has news: so no question for each, but one walk beside the other. A file
- * that is out of order counts as news, which is only slower.
+ * Is there something in the file that was not read? left_bytes: how much of what it takes
+ * on the disk, which of a compressed one that was read in part is all. A journal has many
+ * files, and hardly one of them has news: so no question for each, but one walk beside
+ * the other. A file that is out of order counts as news, which is only slower.
  */
-static int has_news(struct walk *w, const struct shfs_journal_file *file)
+static int has_news(struct walk *w, const struct shfs_journal_file *file,
+                    uint64_t *left_bytes)
 {
+	uint64_t read_bytes;
 	int c = 1;
+
+	*left_bytes = file->size_bytes;
 
 	while (w->more > 0 && (c = position_compare(w, file)) < 0)
 		w->more = shfs_sql_next(w->ing->index, w->positions);
@@ -352,20 +409,24 @@ static int has_news(struct walk *w, const struct shfs_journal_file *file)
 		return w->more < 0 ? w->more : 1;
 	if (sqlite3_column_int(w->positions, 3))
 		return 0;
-	return file->sealed ||
-	       file->size_bytes > (uint64_t)sqlite3_column_int64(w->positions, 2);
+	read_bytes = (uint64_t)sqlite3_column_int64(w->positions, 2);
+	if (!file->sealed)
+		*left_bytes -= MIN(read_bytes, file->size_bytes);
+	return file->sealed || *left_bytes;
 }
 
 static int visit(const struct shfs_journal_file *file, void *arg)
 {
 	struct walk *w = arg;
-	int fd, r = has_news(w, file);
+	uint64_t left_bytes;
+	int fd, r = has_news(w, file, &left_bytes);
 
 	if (r <= 0)
 		return r;
 	fd = keep_dir(w, file->dirfd);
 	return fd < 0 ? fd
-	              : sources_add(file->hook_log ? &w->logs : &w->segments, file, fd);
+	              : sources_add(file->hook_log ? &w->logs : &w->segments, file, fd,
+	                            left_bytes);
 }
 
 static int walk_files(struct walk *w, enum shfs_journal_kinds kind)
@@ -418,8 +479,7 @@ static int hook_log_read(struct shfs_ingest *ing, const struct source *src,
 		ing->stats.damaged_bytes += dropped;
 		damaged = shfs_hooklog_damaged(log);
 		before = p->offset;
-		ing->pending++;
-		ing->stats.records++;
+		count_record(ing);
 	}
 	return r < 0 ? r : is_full(ing);
 }
@@ -456,7 +516,7 @@ static int hook_log_ingest(struct shfs_ingest *ing, const struct source *src)
 	int r = trace_file(ing, src->host, src->name, true);
 
 	while (!r && (r = hook_log_batch(ing, src, &log)) > 0)
-		r = transaction_commit(ing, true);
+		r = commit_full(ing);
 	shfs_hooklog_close(log);
 	return r ? r : commit_if_late(ing);
 }
@@ -605,8 +665,7 @@ static int segment_read(struct shfs_ingest *ing, const struct source *src,
 			dropped = p->offset - before;
 		p->damaged += dropped;
 		ing->stats.damaged_bytes += dropped;
-		ing->pending++;
-		ing->stats.records++;
+		count_record(ing);
 	}
 	if (r < 0 || is_full(ing))
 		return r < 0 ? r : 1;
@@ -653,7 +712,7 @@ static int segment_ingest(struct shfs_ingest *ing, const struct source *src)
 	int r = trace_file(ing, src->host, src->name, false);
 
 	while (!r && (r = segment_batch(ing, src, &segment, &read_to)) > 0)
-		r = transaction_commit(ing, true);
+		r = commit_full(ing);
 	shfs_segment_close(segment);
 	return r ? r : commit_if_late(ing);
 }
@@ -681,7 +740,7 @@ static int producer_ingest(struct shfs_ingest *ing, const struct source *src)
 /*
  * The sizes of segments are noted before hook logs are copied and read to their ends: a
  * command's begin is written before the command starts, so each record up to these sizes
- * finds its command.
+ * finds its command. 1: the time has passed.
  */
 static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_dir,
                       int *not_copied)
@@ -714,14 +773,16 @@ static int retry_note(struct shfs_ingest *ing, int64_t task_id)
 }
 
 /* Processes whose ancestors were recorded after them, or in the next batch: so those of
- * this ingest, which are after last_task_id, are looked at by the next one, too. */
+ * this ingest, which are after last_task_id, are looked at by the next one, too. It is
+ * due from the first record until it has been done, whoever does it. 1: the time has
+ * passed. */
 static int retry(struct shfs_ingest *ing, int64_t last_task_id)
 {
-	int64_t mark = 0;
-	int r;
+	int64_t mark = 0, due = 0;
+	int r = shfs_sql_int(ing->index, &due, "SELECT retry_due FROM state");
 
-	if (!ing->stats.records)
-		return 0;
+	if (r < 0 || !(due || ing->stats.records))
+		return MIN(r, 0);
 	r = transaction_begin(ing);
 	if (!r)
 		r = shfs_sql_int(ing->index, &mark, "SELECT retry_task_id FROM state");
@@ -730,10 +791,12 @@ static int retry(struct shfs_ingest *ing, int64_t last_task_id)
 			continue;
 		r = retry_note(ing, MIN(mark, last_task_id));
 		if (!r)
-			r = transaction_commit(ing, true);
-		if (!r)
-			r = transaction_begin(ing);
+			r = commit_full(ing);
+		if (r)
+			return r;
+		r = transaction_begin(ing);
 	}
+	ing->retry_due = false;
 	return r ? r : retry_note(ing, last_task_id);
 }
 
@@ -755,34 +818,77 @@ static int note_gaps(struct shfs_ingest *ing, const char *hook_dir, int *not_cop
 	return r ? r : shfs_gaps_note(ing, &dead);
 }
 
-int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
-                      struct shfs_ingest_stats *stats)
+/* How much of the journal is not in the index. */
+static int measure_left(struct shfs_ingest *ing, uint64_t *out_bytes)
 {
-	struct shfs_ingest ing = { .index = index, .data_version = -1 };
-	_cleanup_(walk_free) struct walk w = { .ing = &ing };
+	_cleanup_(walk_free) struct walk w = { .ing = ing };
+	int r = walk_files(&w, SHFS_JOURNAL_SEGMENTS);
+
+	if (!r)
+		r = walk_files(&w, SHFS_JOURNAL_HOOK_LOGS);
+	*out_bytes = 0;
+	for (size_t i = 0; i < w.segments.n; i++)
+		*out_bytes += w.segments.list[i].left_bytes;
+	for (size_t i = 0; i < w.logs.n; i++)
+		*out_bytes += w.logs.list[i].left_bytes;
+	return r;
+}
+
+static int ingest(struct shfs_ingest *ing, const char *hook_dir)
+{
+	struct shfs_index *index = ing->index;
+	_cleanup_(walk_free) struct walk w = { .ing = ing };
 	int64_t last_task_id = 0;
-	int r, not_copied = 0;
+	int r, end, not_copied = 0;
 
 	if (index->read_only)
 		return index->read_only;
+	ing->data_version = -1;
 	r = shfs_sql_int(index, &last_task_id,
 	                 "SELECT coalesce(max(task_id), 0) FROM task");
 	if (r >= 0)
-		r = ingest_all(&ing, &w, hook_dir, &not_copied);
+		r = ingest_all(ing, &w, hook_dir, &not_copied);
 	if (!r)
-		r = note_gaps(&ing, hook_dir, &not_copied);
+		r = note_gaps(ing, hook_dir, &not_copied);
 	if (!r)
-		r = retry(&ing, last_task_id);
-	if (!r)
-		r = transaction_commit(&ing, false);
-	if (r && !sqlite3_get_autocommit(index->db))
+		r = retry(ing, last_task_id);
+	end = r < 0 ? r : transaction_commit(ing, false);
+	if (end && !sqlite3_get_autocommit(index->db))
 		sqlite3_exec(index->db, "ROLLBACK", NULL, NULL, NULL);
-	forget(&ing);
-	shfs_news_forget(&ing);
-	shfs_buf_free(&ing.producer.root);
-	shfs_buf_free(&ing.path);
-	shfs_buf_free(&ing.path2);
+	forget(ing);
+	shfs_news_forget(ing);
+	shfs_buf_free(&ing->producer.root);
+	shfs_buf_free(&ing->path);
+	shfs_buf_free(&ing->path2);
+	if (end || r)
+		return end ? end : r;
+	return not_copied;
+}
+
+int shfs_index_ingest(struct shfs_index *index, const char *hook_dir,
+                      struct shfs_ingest_stats *stats)
+{
+	struct shfs_ingest ing = { .index = index };
+	int r = ingest(&ing, hook_dir);
+
 	if (!r && stats)
 		*stats = ing.stats;
-	return r ? r : not_copied;
+	return r;
+}
+
+int shfs_index_ingest_within(struct shfs_index *index, const char *hook_dir, unsigned ms,
+                             uint64_t *left_bytes)
+{
+	struct shfs_ingest ing = {
+		.index = index,
+		.until_ns =
+			shfs_clock_ns(CLOCK_MONOTONIC) + ms * (SHFS_NSEC_PER_SEC / 1000),
+	};
+	int r = ingest(&ing, hook_dir);
+
+	*left_bytes = 0;
+	if (r != 1 && r != -EBUSY)
+		return r;
+	r = measure_left(&ing, left_bytes);
+	return r ? r : 1;
 }

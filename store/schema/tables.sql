@@ -13,17 +13,18 @@ CREATE TABLE segment_position (
 	PRIMARY KEY (host, name)
 ) STRICT, WITHOUT ROWID;
 
--- One row. Processes after retry_task_id that found no session are looked at again;
--- the totals are kept up by ingest.
+-- One row. Processes after retry_task_id that found no session are looked at again, if
+-- retry_due; the totals are kept up by ingest.
 CREATE TABLE state (
 	retry_task_id INTEGER NOT NULL,
 	accesses INTEGER NOT NULL,      -- shown ones
 	seq INTEGER NOT NULL,           -- the last given to an access
 	files INTEGER NOT NULL,         -- that have versions
 	versions INTEGER NOT NULL,      -- not counting carried ones
-	objects INTEGER NOT NULL        -- distinct
+	objects INTEGER NOT NULL,       -- distinct
+	retry_due INTEGER NOT NULL
 ) STRICT;
-INSERT INTO state VALUES (0, 0, 0, 0, 0, 0);
+INSERT INTO state VALUES (0, 0, 0, 0, 0, 0, 0);
 
 -- Versions without an object, not counting carried ones, by what their flags say.
 CREATE TABLE left_out (flags INTEGER PRIMARY KEY, versions INTEGER NOT NULL) STRICT;

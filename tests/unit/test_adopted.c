@@ -207,10 +207,40 @@ static void test_marker_that_names_nothing(void **state)
 	kit_close(&k);
 }
 
+/* The process above is recorded after it, and the ingest that reads that ends before it
+ * looks again: the next one does, though it reads nothing. */
+static void test_looked_at_again_by_the_next(void **state)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	uint64_t left_bytes = 1;
+	struct kit k;
+
+	two_commands(&k, 2150);
+	kit_write(&k, kit_process(&k, 1005, 2020, 1004, 2010), "file", 2030,
+	          kit_content(&k, "1", 2030));
+	kit_write(&k, kit_process(&k, 1004, 2010, 900, 1000), "other", 2040,
+	          kit_content(&k, "2", 2040));
+	assert_ok(shfs_index_open(k.store, SHFS_INDEX_WRITE, &index));
+	while (left_bytes)
+		assert_int_equal(shfs_index_ingest_within(index, NULL, 0, &left_bytes),
+		                 1);
+	assert_string_equal(kit_ask(&k, 1,
+	                            "SELECT count(*) FROM v_access"
+	                            " WHERE command_id IS NOT NULL"),
+	                    "1");
+	kit_ingest(&k);
+	assert_string_equal(kit_ask(&k, 1,
+	                            "SELECT count(*) FROM v_access"
+	                            " WHERE command_id IS NOT NULL"),
+	                    "2");
+	kit_close(&k);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_adopted_by_group),
 	cmocka_unit_test(test_adopted_by_marker),
 	cmocka_unit_test(test_marked_later),
+	cmocka_unit_test(test_looked_at_again_by_the_next),
 	cmocka_unit_test(test_told_of_in_another_order),
 	cmocka_unit_test(test_adopted_with_two_opinions),
 	cmocka_unit_test(test_group_of_a_long_command),

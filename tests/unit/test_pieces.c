@@ -261,6 +261,24 @@ static void name_step(struct work *w)
 		read_name(w, i);
 }
 
+/* All of it, or a little, as there is no time for more. */
+static void take_in(struct work *w)
+{
+	_cleanup_index_ struct shfs_index *index = NULL;
+	unsigned times = draw(w, 8);
+	uint64_t left_bytes;
+
+	if (times < 4)
+		kit_ingest(w->k);
+	assert_ok(shfs_index_open(w->k->store, SHFS_INDEX_WRITE, &index));
+	for (; times >= 4; times--) {
+		int r = shfs_index_ingest_within(index, NULL, 0, &left_bytes);
+
+		assert_in_range(r, 0, 1);
+		assert_true(r || !left_bytes);
+	}
+}
+
 static void random_work(struct kit *k, unsigned seed, int steps)
 {
 	struct work w = { k, .seed = seed, .ms = 5000, .start_ms = { 1000, 2000, 3000 } };
@@ -274,7 +292,7 @@ static void random_work(struct kit *k, unsigned seed, int steps)
 		else if (what < 5)
 			process_step(&w);
 		else if (what == 5)
-			kit_ingest(k);
+			take_in(&w);
 		else if (what == 6 && !draw(&w, 4)) {
 			kit_umount(k);
 			kit_mount_at(k, KIT_ROOT, 3000);
