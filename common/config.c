@@ -18,6 +18,7 @@ int shfs_config_init(struct shfs_config *cfg)
 	*cfg = (struct shfs_config){
 		.archive_max_bytes = 16 << 20,
 		.read_max_bytes = 1 << 20,
+		.other_users_bytes = 1 << 30,
 		.wait_ms = 2000,
 		.compression = 3,
 		.known_files = 250000,
@@ -132,6 +133,8 @@ static int set_archive(struct shfs_config *cfg, const char *name, const char *va
 		return set_size(&cfg->archive_max_bytes, value);
 	if (!strcmp(name, "max-read-size"))
 		return set_size(&cfg->read_max_bytes, value);
+	if (!strcmp(name, "other-users"))
+		return set_size(&cfg->other_users_bytes, value);
 	if (!strcmp(name, "ignore"))
 		return add_line(&cfg->ignore, value);
 	if (!strcmp(name, "archive-read"))

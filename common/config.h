@@ -23,6 +23,8 @@ struct shfs_config {
 		archive_max_bytes; /* [archive] max-size: written files; default 16 MiB */
 	uint64_t read_max_bytes; /* [archive] max-read-size: read scripts, config; default
 	                            1 MiB */
+	uint64_t other_users_bytes; /* [archive] other-users: of each of them, a day;
+	                               default 1 GiB */
 	uint32_t wait_ms; /* [archive] wait: a change waits for a capture no longer; 2000
 	                   */
 	int compression;  /* [archive] compression: zstd level; default 3 */

@@ -64,6 +64,8 @@ enum shfs_content_flags {
 	SHFS_CONTENT_SKIP_TYPE = 1 << 12,  /* not a regular file */
 	SHFS_CONTENT_LINKED = 1 << 13,     /* the file had several names */
 	SHFS_CONTENT_CHANGING = 1 << 14,   /* not KNOWN, as it was being changed */
+	SHFS_CONTENT_SKIP_USER =
+		1 << 15, /* another user, who has used up what is archived of him */
 };
 /* In no record: the index says it of a content whose object was taken away on purpose
  * (store/pruned.h); object still names it. */
@@ -72,7 +74,7 @@ enum shfs_content_flags {
 
 #define SHFS_CONTENT_SKIPPED                                                             \
 	(SHFS_CONTENT_SKIP_SIZE | SHFS_CONTENT_SKIP_RULE | SHFS_CONTENT_SKIP_BUDGET |    \
-	 SHFS_CONTENT_SKIP_ERROR | SHFS_CONTENT_SKIP_TYPE)
+	 SHFS_CONTENT_SKIP_ERROR | SHFS_CONTENT_SKIP_TYPE | SHFS_CONTENT_SKIP_USER)
 
 /*
  * What a file held at one moment. Two contents are the same version of a path when their

@@ -134,7 +134,8 @@ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
 	fd = open_lower(req, node, flags);
 	if (fd < 0)
 		return fd;
-	handle = shfs_handle_new(fs, node, fd, flags, false, shfs_req_tid(req));
+	handle = shfs_handle_new(fs, node, fd, flags, false, shfs_req_tid(req),
+	                         fuse_req_ctx(req)->uid);
 	if (!handle)
 		return -ENOMEM;
 	if (flags & O_TRUNC) {
@@ -270,7 +271,7 @@ void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_
 	}
 	tid = shfs_caller_still(open->tid, open->boot_ns);
 	handle = shfs_handle_new(fs, node, open->fd, flags_to_resume(open->flags), false,
-	                         tid);
+	                         tid, open->uid);
 	if (!handle)
 		return NULL;
 	handle->fh = fh;

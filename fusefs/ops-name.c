@@ -226,7 +226,8 @@ static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name
 		return r;
 	}
 	atomic_store(&(*node)->incapable, true);
-	*handle = shfs_handle_new(fs, *node, fd, flags, true, shfs_req_tid(req));
+	*handle = shfs_handle_new(fs, *node, fd, flags, true, shfs_req_tid(req),
+	                          fuse_req_ctx(req)->uid);
 	if (*handle)
 		return 0;
 	shfs_node_forget(fs->tree, (*node)->id, 1);

@@ -39,6 +39,7 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 		if (!watch)
 			return NULL;
 		watch->asked = -1;
+		watch->author = -1;
 		watch->coming = SHFS_RULE_IGNORE;
 		watch->size = NO_STAMP;
 		pthread_mutex_init(&watch->lock, NULL);
@@ -259,6 +260,11 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 		take_unreadable(fs, node, watch->current);
 		return;
 	}
+	/* who has changed it beneath is not known: its owner, as a rule */
+	if (!fstat(fd, &st))
+		shfs_snapshot_author(watch->current, watch->author < 0
+		                                             ? st.st_uid
+		                                             : (uid_t)watch->author);
 	if (ignored && watch->secret)
 		shfs_snapshot_take_secret(watch->current, fd,
 		                          fs->config.archive_max_bytes);
@@ -343,6 +349,7 @@ static void mark_dirty(struct shfs_watch *watch, struct shfs_handle *handle)
 	if (handle->is_dirty)
 		return;
 	handle->is_dirty = true;
+	watch->author = handle->uid;
 	DL_APPEND(watch->dirty, handle);
 }
 
@@ -586,7 +593,7 @@ static void notice_blind(struct shfs_watch *watch)
 }
 
 struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
-                                    int flags, bool created, uint32_t tid)
+                                    int flags, bool created, uint32_t tid, uint32_t uid)
 {
 	struct shfs_handle *handle = calloc(1, sizeof(*handle));
 	int lower = fcntl(fd, F_GETFL);
@@ -598,6 +605,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	}
 	handle->node = node;
 	handle->fd = fd;
+	handle->uid = uid;
 	handle->readable = (lower & O_ACCMODE) != O_WRONLY;
 	handle->is_quiet = lower & O_NOATIME;
 	handle->begin = shfs_time_now();

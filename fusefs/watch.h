@@ -79,6 +79,7 @@ struct shfs_handle {
 	bool closed; /* all its descriptors, as far as is known; mappings may be there */
 	bool wrote;  /* since it was captured; what an open with O_TRUNC did aside */
 	unsigned last_writer;
+	uint32_t uid; /* who opened it */
 	atomic_bool is_dirty, tells_read;
 	uint32_t flags;  /* of its ACCESS: CREATED, APPEND, EXEC, ... */
 	uint64_t opener; /* that of self */
@@ -94,10 +95,10 @@ struct shfs_handle {
 
 /*
  * An open file: takes fd over, whatever happens, and a reference of node. flags are those
- * of open(2); created: by this open. NULL: no memory.
+ * of open(2); created: by this open; uid: of who opens it. NULL: no memory.
  */
 struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
-                                    int flags, bool created, uint32_t tid);
+                                    int flags, bool created, uint32_t tid, uint32_t uid);
 
 /* How the kernel is to use it, once all that its open does to the file is done: just
  * before the reply. flags are those of open(2), for a caller uid, gid. */

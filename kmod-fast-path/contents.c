@@ -323,12 +323,13 @@ enum care { CARE_KEEP, CARE_IGNORE, CARE_SECRET };
 
 static struct shfs_snapshot *take(struct shfs_contents *c, int fd,
                                   struct shfs_snapshot *before, enum care care,
-                                  enum shfs_depth depth, uint64_t max_bytes)
+                                  enum shfs_depth depth, uint64_t max_bytes, uid_t author)
 {
 	struct shfs_snapshot *snapshot = shfs_snapshot_new(c->capture);
 
 	if (!snapshot)
 		return NULL;
+	shfs_snapshot_author(snapshot, author);
 	if (before)
 		shfs_snapshot_follow(snapshot, before);
 	if (care == CARE_SECRET)
@@ -380,7 +381,7 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
                                           const struct shfs_event_file *file,
                                           int64_t at_ns, struct shfs_snapshot *before,
                                           enum care care, enum shfs_depth depth,
-                                          uint64_t max_bytes)
+                                          uint64_t max_bytes, uid_t author)
 {
 	/* by its times, though somebody has it open to write */
 	bool sure = !c->late && at_ns - file->mtime_ns >= tick_ns();
@@ -390,7 +391,7 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
 	outlast_writes(fd, file, !leased && !sure);
 	if (!is_as_told(fd, file))
 		return NULL;
-	snapshot = take(c, fd, before, care, depth, max_bytes);
+	snapshot = take(c, fd, before, care, depth, max_bytes, author);
 	if (!snapshot)
 		return NULL;
 	if (!is_as_told(fd, file) || (!leased && !sure))
@@ -424,7 +425,7 @@ static bool is_kept(const struct shfs_snapshot *snapshot, uint64_t max_bytes)
 struct shfs_held shfs_contents_take(struct shfs_contents *c,
                                     const struct shfs_event_file *file, const char *path,
                                     int content_fd, int64_t at_ns,
-                                    enum shfs_contents_why why)
+                                    enum shfs_contents_why why, uid_t author)
 {
 	enum shfs_rule rule = shfs_project_rules_match(c->rules, path);
 	bool keeps = why != SHFS_CONTENTS_READ || rule == SHFS_RULE_ARCHIVE_READ;
@@ -448,7 +449,7 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 		held.snapshot =
 			take_as_told(c, fd, file, at_ns, kept ? last : NULL, care,
 		                     keeps ? SHFS_DEPTH_ARCHIVE : SHFS_DEPTH_FINGERPRINT,
-		                     max_bytes);
+		                     max_bytes, author);
 	shfs_snapshot_unref(last);
 	note_name(c, file, path, care == CARE_SECRET);
 	if (!held.snapshot && why == SHFS_CONTENTS_WRITTEN)
@@ -467,7 +468,7 @@ struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
 	struct shfs_held held = {
 		.snapshot = take_as_told(c, fd, file, shfs_clock_ns(CLOCK_REALTIME), NULL,
 		                         CARE_KEEP, SHFS_DEPTH_ARCHIVE,
-		                         c->config->read_max_bytes),
+		                         c->config->read_max_bytes, file->uid),
 	};
 
 	if (!held.snapshot)
@@ -477,7 +478,7 @@ struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
 
 void shfs_contents_learn_secret(struct shfs_contents *c, int fd)
 {
-	shfs_snapshot_unref(take(c, fd, NULL, CARE_SECRET, SHFS_DEPTH_FINGERPRINT, 0));
+	shfs_snapshot_unref(take(c, fd, NULL, CARE_SECRET, SHFS_DEPTH_FINGERPRINT, 0, 0));
 }
 
 /* What it holds is secret, though its name may be so no more. */

@@ -45,11 +45,12 @@ enum shfs_contents_why {
 };
 
 /* What the file of the event held then, at path. content_fd: as in driver.h, or -1: it is
- * opened by its path. at_ns: when that was (CLOCK_REALTIME). */
+ * opened by its path. at_ns: when that was (CLOCK_REALTIME). author: as in
+ * shfs_snapshot_author. */
 struct shfs_held shfs_contents_take(struct shfs_contents *contents,
                                     const struct shfs_event_file *file, const char *path,
                                     int content_fd, int64_t at_ns,
-                                    enum shfs_contents_why why);
+                                    enum shfs_contents_why why, uid_t author);
 
 /* Takes what the file at path holds now, if it is still that of the event. */
 void shfs_contents_look(struct shfs_contents *contents,

@@ -186,7 +186,8 @@ static void record_writers(struct shfs_recorder *r, const struct happening *h,
 {
 	_cleanup_(held_clear) struct shfs_held made =
 		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
-	                           h->time.real_ns, SHFS_CONTENTS_WRITTEN);
+	                           h->time.real_ns, SHFS_CONTENTS_WRITTEN,
+	                           h->event->process.uid);
 	struct shfs_writer closer = { .process = h->process,
 		                      .begin = h->time,
 		                      .last = h->time };
@@ -202,7 +203,8 @@ static void record_reader(struct shfs_recorder *r, const struct happening *h)
 		                            .last = h->time };
 	_cleanup_(held_clear) struct shfs_held seen =
 		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
-	                           h->time.real_ns, SHFS_CONTENTS_READ);
+	                           h->time.real_ns, SHFS_CONTENTS_READ,
+	                           h->event->file.uid);
 
 	emit_access(r, h, &reader, access_flags(r, h->event) | SHFS_ACCESS_READ, &seen,
 	            NULL);
@@ -307,7 +309,7 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 	if (S_ISREG(h->event->file.mode))
 		held = shfs_contents_take(r->contents, &h->event->file, path,
 		                          h->content_fd, h->time.real_ns,
-		                          SHFS_CONTENTS_NAMED);
+		                          SHFS_CONTENTS_NAMED, h->event->file.uid);
 	return held;
 }
 
@@ -367,7 +369,8 @@ static void note_truncate(struct shfs_recorder *r, const struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content =
 		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
-	                           h->time.real_ns, SHFS_CONTENTS_WRITTEN);
+	                           h->time.real_ns, SHFS_CONTENTS_WRITTEN,
+	                           h->event->process.uid);
 
 	emit_pathop(r, h, SHFS_OP_TRUNCATE, h->path, "", &content, NULL);
 }

@@ -62,7 +62,7 @@ static const struct {
 } reasons[] = {
 	{ SHFS_CONTENT_SKIP_SIZE, "size" },     { SHFS_CONTENT_SKIP_RULE, "rule" },
 	{ SHFS_CONTENT_SKIP_BUDGET, "budget" }, { SHFS_CONTENT_SKIP_ERROR, "error" },
-	{ SHFS_CONTENT_SKIP_TYPE, "type" },
+	{ SHFS_CONTENT_SKIP_TYPE, "type" },     { SHFS_CONTENT_SKIP_USER, "user" },
 };
 
 struct status {

@@ -176,6 +176,9 @@ const char *shfs_version_why_not_archived(uint32_t flags)
 		return "excluded by a rule";
 	if (flags & SHFS_CONTENT_SKIP_BUDGET)
 		return "more was written at once than could be archived";
+	if (flags & SHFS_CONTENT_SKIP_USER)
+		return "its user had written more that day than is archived of other "
+		       "users";
 	if (flags & SHFS_CONTENT_SKIP_ERROR)
 		return "it could not be read or stored";
 	if (flags & SHFS_CONTENT_SKIP_TYPE)

@@ -929,10 +929,10 @@ void shfs_temporary_show(struct shfs_buf *out, const struct shfs_temporary *t)
 void shfs_uses_show_cuts(struct shfs_buf *out, const struct shfs_uses *uses, bool all,
                          const char *indent)
 {
-	static const uint32_t reasons[] = { SHFS_CONTENT_SKIP_SIZE,
-		                            SHFS_CONTENT_SKIP_RULE,
-		                            SHFS_CONTENT_SKIP_BUDGET,
-		                            SHFS_CONTENT_SKIP_ERROR };
+	static const uint32_t reasons[] = {
+		SHFS_CONTENT_SKIP_SIZE, SHFS_CONTENT_SKIP_RULE, SHFS_CONTENT_SKIP_BUDGET,
+		SHFS_CONTENT_SKIP_USER, SHFS_CONTENT_SKIP_ERROR
+	};
 
 	for (size_t k = 0; k < ARRAY_SIZE(reasons); k++) {
 		size_t n = 0;

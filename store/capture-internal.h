@@ -13,6 +13,7 @@
 #pragma once
 
 #include "common/hash.h"
+#include "store/allowance.h"
 #include "store/capture.h"
 #include "store/lease.h"
 #include "store/object.h"
@@ -93,6 +94,7 @@ struct shfs_snapshot {
 	struct shfs_snapshot *held_prev, *held_next;
 	struct shfs_snapshot *before; /* what the file held before; a reference */
 	struct capture_job *job;      /* while it is in reads; borrowed */
+	uid_t author;                 /* whose allowance it is archived by */
 	unsigned forgets; /* of the capture, before its object was looked for */
 	struct shfs_content content;
 };
@@ -123,7 +125,8 @@ struct shfs_capture {
 	struct shfs_redactor *redactor; /* or NULL */
 	pthread_mutex_t redactor_lock;  /* no other is taken with it */
 	int compression, alert_fd; /* alert_fd: an unnamed file with room for the alert */
-	bool alerts;               /* it is a mount: whoever restores sees his errors */
+	struct shfs_allowance *allowance;
+	bool alerts; /* it is a mount: whoever restores sees his errors */
 	uint32_t wait_ms;
 	size_t queue_max, reads_max, puts_max;
 	pthread_t writer, archivers[CAPTURE_THREADS_MAX];

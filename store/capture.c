@@ -68,6 +68,7 @@ static void capture_free(struct shfs_capture *c)
 	pthread_mutex_destroy(&c->redactor_lock);
 	shfs_closep(&c->alert_fd);
 	shfs_redactor_free(c->redactor);
+	shfs_allowance_free(c->allowance);
 	free(c->forgotten);
 	free(c->root);
 	free(c);
@@ -95,6 +96,9 @@ static int capture_new(struct shfs_store *store,
 	c->spool = options->spool;
 	c->root = strdup(options->root);
 	err = c->root ? shfs_secrets_redactor(options->config, &c->redactor) : -ENOMEM;
+	if (!err)
+		err = shfs_allowance_new(options->config->other_users_bytes,
+		                         &c->allowance);
 	if (err < 0) {
 		capture_free(c);
 		return err;

@@ -74,6 +74,11 @@ void shfs_snapshot_unref(struct shfs_snapshot *snapshot); /* NULL is fine */
 /* The file held before until now: what is alike is stored once. Before the first take. */
 void shfs_snapshot_follow(struct shfs_snapshot *snapshot, struct shfs_snapshot *before);
 
+/* Who wrote the content: if that is not the store's owner, no more of his is archived
+ * than his allowance (store/allowance.h); what is beyond is FINGERPRINT with SKIP_USER.
+ * Before the first take. */
+void shfs_snapshot_author(struct shfs_snapshot *snapshot, uid_t uid);
+
 /*
  * Makes the snapshot know at least depth of the file behind fd, which is dup'ed where
  * needed and stays the caller's; it must be readable (for STAT any fd will do). STAT and

@@ -22,7 +22,13 @@ struct shfs_snapshot *shfs_snapshot_new(struct shfs_capture *capture)
 	atomic_init(&s->refs, 1);
 	s->capture = capture;
 	s->depth = s->told = -1;
+	s->author = geteuid();
 	return s;
+}
+
+void shfs_snapshot_author(struct shfs_snapshot *s, uid_t uid)
+{
+	s->author = uid;
 }
 
 struct shfs_snapshot *shfs_snapshot_ref(struct shfs_snapshot *s)
@@ -436,6 +442,8 @@ static void job_has_put(struct capture_job *job, struct shfs_snapshot *before)
 	s->was_there =
 		!shfs_put_stored_bytes(job->put) && !brought_before(before, &s->put);
 	job->put_ns = capture_now();
+	shfs_allowance_use(c->allowance, s->author, shfs_put_stored_bytes(job->put),
+	                   shfs_clock_ns(CLOCK_BOOTTIME));
 	capture_note_holder(s, before);
 	if (capture_drop_secret(job))
 		return;
@@ -605,10 +613,14 @@ static uint32_t snapshot_archive(struct shfs_snapshot *s, int fd, const struct s
                                  uint64_t max_bytes, uint64_t claim)
 {
 	struct shfs_capture *c = s->capture;
-	struct capture_job *job = job_new(s, st, max_bytes, claim);
+	struct capture_job *job;
 	int64_t until;
 	bool room;
 
+	if (!shfs_allowance_is_left(c->allowance, s->author,
+	                            shfs_clock_ns(CLOCK_BOOTTIME)))
+		return SHFS_CONTENT_SKIP_USER;
+	job = job_new(s, st, max_bytes, claim);
 	if (!job)
 		return SHFS_CONTENT_SKIP_ERROR;
 	if (st->st_size > CAPTURE_INLINE_MAX && job_enqueue(job, fd))

@@ -84,6 +84,7 @@ static void every_key(void **state)
 	                                                "[archive]\n"
 	                                                "max-size = 64M\n"
 	                                                "max-read-size=512k\n"
+	                                                "other-users = 7M\n"
 	                                                "wait = 0\n"
 	                                                "compression = 19\n"
 	                                                "ignore = *.tmp\n"
@@ -102,6 +103,7 @@ static void every_key(void **state)
 	assert_int_equal(rd.r, 0);
 	assert_int_equal(rd.cfg.archive_max_bytes, 64 << 20);
 	assert_int_equal(rd.cfg.read_max_bytes, 512 << 10);
+	assert_int_equal(rd.cfg.other_users_bytes, 7 << 20);
 	assert_int_equal(rd.cfg.wait_ms, 0);
 	assert_int_equal(rd.cfg.compression, 19);
 	assert_string_equal(rd.cfg.ignore, "*.tmp\nscratch/\na b\n");
