@@ -4,7 +4,6 @@
 #include "common/proc.h"
 #include "common/secrets.h"
 #include "store/log.h"
-#include "store/reserve.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -181,8 +180,6 @@ int shfs_capture_open(struct shfs_store *store,
 	err = shfs_journal_open(store, &journal, &c->journal);
 	if (!err)
 		err = shfs_object_begin(store);
-	if (!err)
-		reserve_make(store);
 	/* The journal could be begun: what was wrong with this project's is over. */
 	if (!err)
 		capture_clear_alert(c);

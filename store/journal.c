@@ -4,6 +4,7 @@
 #include "common/io.h"
 #include "common/proc.h"
 #include "store/frame.h"
+#include "store/reserve.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -145,10 +146,12 @@ static int start_segment(struct shfs_journal *j)
 		shfs_closep(&j->fd);
 		j->fd = -1;
 		unlinkat(j->store->journal_fd, name, 0);
-	} else if (j->told) {
-		*j->told = j->id;
+		return r;
 	}
-	return r;
+	if (j->told)
+		*j->told = j->id;
+	reserve_make(j->store);
+	return 0;
 }
 
 static uint32_t read_pid_max(void)

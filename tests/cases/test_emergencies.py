@@ -572,3 +572,10 @@ def test_reserve_is_made_and_not_counted(sandbox, small_disk):
     os.unlink(reserve)
     sandbox.shfs("gc", cwd="/")
     assert os.path.exists(reserve)
+    mounted = sandbox.mount()
+    sandbox.write("secret", b"secret")
+    sandbox.shfs("sync")
+    os.unlink(reserve)
+    sandbox.shfs("forget", "--yes", "secret")  # the mount begins another segment for that
+    assert os.path.exists(reserve)
+    mounted.unmount()
