@@ -67,6 +67,7 @@ CREATE TABLE producer (
 	UNIQUE (boot_id, instance)
 ) STRICT;
 CREATE INDEX producer_root ON producer (root, begin_ns);
+CREATE INDEX producer_pid ON producer (boot_id, pid);
 CREATE INDEX producer_open ON producer (dead) WHERE end_ns IS NULL;
 
 -- Bytes that repeat: programs, arguments, roots. hash is the lower half of their XXH3-64.
@@ -120,6 +121,7 @@ CREATE TABLE command (
 CREATE INDEX command_begin ON command (begin_ns);
 CREATE INDEX command_cwd ON command (cwd);
 CREATE INDEX command_session ON command (session_id, begin_boot_ns);
+CREATE INDEX command_number ON command (session_id, number);
 
 -- A process by its identity; the links are those of its earliest record. task_id is the
 -- process_id of its first program.

@@ -294,6 +294,36 @@ static void commands_at_once(struct kit *k, unsigned n, double ms)
 	}
 }
 
+/* Each the child of a server, and marked by a command of one long session. */
+static void adopted_and_marked(struct kit *k, unsigned n, double ms)
+{
+	char marker[128];
+
+	kit_shell(k, 500, 1000, 1100);
+	for (unsigned i = 0; i < n; i++)
+		kit_begin(k, i + 1, ms + i, 1000, "start it");
+	ms += n;
+	for (unsigned i = 0; i < n; i++, ms += 20) {
+		uint64_t p;
+
+		snprintf(marker, sizeof(marker), "%.8s-500-%" PRIu64 "-%u", k->boot_id,
+		         kit_ticks(1000), i + 1);
+		p = kit_process(k, 20000 + i, ms, 1, 0, .marker = marker);
+		kit_write(k, p, name_of("f", i % FILES), ms + 5, text_of(k));
+	}
+}
+
+/* One mount after the other. */
+static void mounts(struct kit *k, unsigned n, double ms)
+{
+	for (unsigned i = 0; i < n; i++, ms += 40) {
+		kit_umount(k);
+		kit_mount_at(k, KIT_ROOT, ms);
+		kit_write(k, kit_process(k, 20000 + i, ms, 1, 10), "f", ms + 10,
+		          text_of(k));
+	}
+}
+
 /* --- */
 
 static uint64_t steps_for(work_fn work, unsigned n)
@@ -342,6 +372,8 @@ static const struct {
 	WORK(many_commands),
 	WORK(commands_of_the_shell),
 	WORK(commands_at_once),
+	WORK(adopted_and_marked),
+	WORK(mounts),
 };
 
 /* What is there once for all, as the schema, does not count. */
