@@ -2,17 +2,21 @@
 #include "kmod-fast-path/recorder.h"
 
 #include "common/path.h"
+#include "kmod-fast-path/paths.h"
 #include "kmod-fast-path/writers.h"
 #include "store/log.h"
 #include "store/spool.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 /* An event, ready to be recorded. Paths end with a NUL. */
 struct happening {
 	const struct shfs_event *event;
 	char path[SHFS_EVENT_PATH_MAX + 1], path2[SHFS_EVENT_PATH_MAX + 1];
+	struct shfs_event_file file; /* the event's, but for what it has wrong */
+	bool moved_on; /* what it held under this name cannot be read any more */
 	int content_fd;
 	struct shfs_time time;
 	uint64_t process;
@@ -48,6 +52,9 @@ int shfs_recorder_begin(struct shfs_recorder *r)
 		if (!r->hidden)
 			return -ENOMEM;
 	}
+	r->paths = shfs_paths_new();
+	if (!r->paths)
+		return -ENOMEM;
 	shfs_project_rules_init(&r->rules, &r->config, r->root_fd);
 	error = shfs_capture_open(r->store, &options, &r->capture);
 	if (!error)
@@ -64,6 +71,7 @@ void shfs_recorder_end(struct shfs_recorder *r)
 
 	HASH_ITER (hh, r->open, open, next)
 		shfs_open_file_free(&r->open, open);
+	shfs_paths_free(TAKE_PTR(r->paths));
 	shfs_contents_free(TAKE_PTR(r->contents));
 	shfs_processes_free(TAKE_PTR(r->processes));
 	shfs_capture_close(TAKE_PTR(r->capture));
@@ -105,6 +113,124 @@ static void held_clear(struct shfs_held *held)
 	shfs_snapshot_unref(held->snapshot);
 }
 
+/* --- which file it is --- */
+
+static struct shfs_paths_file file_of(const struct shfs_event_file *file)
+{
+	return (struct shfs_paths_file){ file->dev, file->ino };
+}
+
+static bool leads_to(const struct shfs_recorder *r, const char *path, uint64_t ino)
+{
+	struct stat st;
+
+	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == ino;
+}
+
+/* An open file tells the name that it was opened by, which may be gone since, while it
+ * has others. */
+static void correct_name(const struct shfs_recorder *r, struct happening *h)
+{
+	const char *other =
+		h->file.nlink ? shfs_paths_other(r->paths, file_of(&h->file), h->path)
+			      : NULL;
+
+	if (other && !leads_to(r, h->path, h->file.ino))
+		snprintf(h->path, sizeof(h->path), "%s", other);
+}
+
+/* A file that a name led to when somebody looked, which another may have got by then. */
+static void correct_file(const struct shfs_recorder *r, struct happening *h)
+{
+	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
+
+	if (!was.ino || (was.ino == h->file.ino && was.dev == h->file.dev))
+		return;
+	h->moved_on = true;
+	h->file = (struct shfs_event_file){
+		.dev = was.dev,
+		.ino = was.ino,
+		.mode = S_IFREG,
+		.nlink = 1,
+	};
+}
+
+static void correct(const struct shfs_recorder *r, struct happening *h)
+{
+	switch (h->event->type) {
+	case SHFS_EVENT_CLOSE:
+	case SHFS_EVENT_WRITE:
+		correct_name(r, h);
+		break;
+	case SHFS_EVENT_RENAME:
+	case SHFS_EVENT_LINK:
+	case SHFS_EVENT_TRUNCATE:
+	case SHFS_EVENT_CHANGE:
+		if (h->event->flags & SHFS_EVENT_INEXACT && *h->path)
+			correct_file(r, h);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Does this tell for sure which file it is of? A program's name for it does so only where
+ * that was told before. */
+static bool is_sure(const struct shfs_recorder *r, const struct happening *h)
+{
+	return !(h->event->flags & SHFS_EVENT_INEXACT) ||
+	       shfs_paths_find(r->paths, h->path).ino;
+}
+
+static void note_moved(struct shfs_recorder *r, const struct happening *h)
+{
+	bool sure = is_sure(r, h), directory = S_ISDIR(h->file.mode);
+
+	if (h->event->flags & SHFS_EVENT_EXCHANGED)
+		shfs_paths_exchanged(r->paths, h->path, h->path2);
+	else if (*h->path2)
+		shfs_paths_moved(r->paths, h->path, h->path2, directory);
+	else
+		shfs_paths_gone(r->paths, h->path, directory);
+	if (sure && *h->path2)
+		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
+}
+
+static void note_linked(struct shfs_recorder *r, const struct happening *h)
+{
+	bool sure = is_sure(r, h);
+
+	shfs_paths_gone(r->paths, h->path2, false);
+	if (sure && *h->path)
+		shfs_paths_set(r->paths, h->path, file_of(&h->file));
+	if (sure)
+		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
+}
+
+/* What the names lead to from now on. */
+static void note_names(struct shfs_recorder *r, const struct happening *h)
+{
+	switch (h->event->type) {
+	case SHFS_EVENT_CLOSE:
+	case SHFS_EVENT_WRITE:
+		/* the name of a script is looked up */
+		if (h->file.nlink && !(h->event->flags & SHFS_EVENT_EXECUTED))
+			shfs_paths_set(r->paths, h->path, file_of(&h->file));
+		break;
+	case SHFS_EVENT_RENAME:
+		note_moved(r, h);
+		break;
+	case SHFS_EVENT_LINK:
+		note_linked(r, h);
+		break;
+	case SHFS_EVENT_UNLINK:
+		shfs_paths_gone(r->paths, h->path, S_ISDIR(h->file.mode));
+		break;
+	default:
+		break;
+	}
+}
+
 /* --- accesses --- */
 
 static void emit_access(struct shfs_recorder *r, const struct happening *h,
@@ -122,8 +248,8 @@ static void emit_access(struct shfs_recorder *r, const struct happening *h,
 			.begin = writer->begin,
 			.last = writer->last,
 			.path = bytes(h->path),
-			.dev = h->event->file.dev,
-			.ino = h->event->file.ino,
+			.dev = h->file.dev,
+			.ino = h->file.ino,
 		},
 	};
 
@@ -185,7 +311,7 @@ static void record_writers(struct shfs_recorder *r, const struct happening *h,
                            const struct shfs_open_file *open)
 {
 	_cleanup_(held_clear) struct shfs_held made =
-		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
+		shfs_contents_take(r->contents, &h->file, h->path, h->content_fd,
 	                           h->time.real_ns, SHFS_CONTENTS_WRITTEN,
 	                           h->event->process.uid);
 	struct shfs_writer closer = { .process = h->process,
@@ -202,9 +328,8 @@ static void record_reader(struct shfs_recorder *r, const struct happening *h)
 		                            .begin = h->time,
 		                            .last = h->time };
 	_cleanup_(held_clear) struct shfs_held seen =
-		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
-	                           h->time.real_ns, SHFS_CONTENTS_READ,
-	                           h->event->file.uid);
+		shfs_contents_take(r->contents, &h->file, h->path, h->content_fd,
+	                           h->time.real_ns, SHFS_CONTENTS_READ, h->file.uid);
 
 	emit_access(r, h, &reader, access_flags(r, h->event) | SHFS_ACCESS_READ, &seen,
 	            NULL);
@@ -227,7 +352,7 @@ static void hand_on(struct shfs_recorder *r, const struct happening *h,
                     struct shfs_open_file *open)
 {
 	_cleanup_(held_clear) struct shfs_held made =
-		shfs_contents_last(r->contents, &h->event->file);
+		shfs_contents_last(r->contents, &h->file);
 
 	emit_writers(r, h, open, &made);
 	shfs_open_file_hand_on(open);
@@ -270,11 +395,11 @@ static void emit_pathop(struct shfs_recorder *r, const struct happening *h,
 		.pathop = {
 			.process = h->process,
 			.op = op,
-			.directory = S_ISDIR(h->event->file.mode),
+			.directory = S_ISDIR(h->file.mode),
 			.path = bytes(path),
 			.path2 = bytes(path2),
-			.dev = h->event->file.dev,
-			.ino = h->event->file.ino,
+			.dev = h->file.dev,
+			.ino = h->file.ino,
 		},
 	};
 
@@ -288,16 +413,35 @@ static void emit_pathop(struct shfs_recorder *r, const struct happening *h,
 static void note_gone(struct shfs_recorder *r, const struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held victim = { 0 };
-	bool directory = S_ISDIR(h->event->file.mode);
+	bool directory = S_ISDIR(h->file.mode);
 	char mode[8] = "";
 
-	if (directory && h->event->file.mode & 07777)
-		snprintf(mode, sizeof(mode), "%04o", h->event->file.mode & 07777U);
-	if (S_ISREG(h->event->file.mode))
-		victim = shfs_contents_last(r->contents, &h->event->file);
+	if (directory && h->file.mode & 07777)
+		snprintf(mode, sizeof(mode), "%04o", h->file.mode & 07777U);
+	if (S_ISREG(h->file.mode))
+		victim = shfs_contents_last(r->contents, &h->file);
 	shfs_contents_gone(r->contents, h->path);
 	emit_pathop(r, h, directory ? SHFS_OP_RMDIR : SHFS_OP_UNLINK, h->path, mode, NULL,
 	            directory ? NULL : &victim);
+}
+
+static bool is_being_written(const struct shfs_recorder *r, struct shfs_paths_file file)
+{
+	const struct shfs_open_file *open, *next;
+
+	HASH_ITER (hh, r->open, open, next)
+		if (open->file.ino == file.ino && open->file.dev == file.dev)
+			return true;
+	return false;
+}
+
+/* Of a file that has gone on to another name: what it held is not to be read any more. */
+static struct shfs_held content_unread(const struct shfs_recorder *r,
+                                       struct shfs_paths_file file)
+{
+	return (struct shfs_held){
+		.value.flags = is_being_written(r, file) ? SHFS_CONTENT_CHANGING : 0,
+	};
 }
 
 /* What it holds under the name that it has got. */
@@ -306,10 +450,12 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 {
 	struct shfs_held held = { 0 };
 
-	if (S_ISREG(h->event->file.mode))
-		held = shfs_contents_take(r->contents, &h->event->file, path,
-		                          h->content_fd, h->time.real_ns,
-		                          SHFS_CONTENTS_NAMED, h->event->file.uid);
+	if (h->moved_on)
+		held = content_unread(r, file_of(&h->file));
+	else if (S_ISREG(h->file.mode))
+		held = shfs_contents_take(r->contents, &h->file, path, h->content_fd,
+		                          h->time.real_ns, SHFS_CONTENTS_NAMED,
+		                          h->file.uid);
 	return held;
 }
 
@@ -319,7 +465,7 @@ static void note_secrets_below(struct shfs_recorder *r, const struct happening *
 	bool was = shfs_project_rules_is_secret(&r->rules, h->path, true);
 	bool is = shfs_project_rules_is_secret(&r->rules, h->path2, true);
 
-	if (S_ISDIR(h->event->file.mode) && was != is)
+	if (S_ISDIR(h->file.mode) && was != is)
 		shfs_contents_conceal_below(r->contents, h->path2, is);
 }
 
@@ -327,12 +473,12 @@ static void note_secrets_below(struct shfs_recorder *r, const struct happening *
 static void note_come(struct shfs_recorder *r, struct happening *h)
 {
 	memcpy(h->path, h->path2, sizeof(h->path));
-	if (S_ISREG(h->event->file.mode)) {
+	if (S_ISREG(h->file.mode)) {
 		record_writers(r, h, NULL);
 		return;
 	}
-	emit_pathop(r, h, S_ISDIR(h->event->file.mode) ? SHFS_OP_MKDIR : SHFS_OP_MKNOD,
-	            h->path, "", NULL, NULL);
+	emit_pathop(r, h, S_ISDIR(h->file.mode) ? SHFS_OP_MKDIR : SHFS_OP_MKNOD, h->path,
+	            "", NULL, NULL);
 }
 
 static void note_rename(struct shfs_recorder *r, struct happening *h)
@@ -368,7 +514,7 @@ static void note_link(struct shfs_recorder *r, struct happening *h)
 static void note_truncate(struct shfs_recorder *r, const struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content =
-		shfs_contents_take(r->contents, &h->event->file, h->path, h->content_fd,
+		shfs_contents_take(r->contents, &h->file, h->path, h->content_fd,
 	                           h->time.real_ns, SHFS_CONTENTS_WRITTEN,
 	                           h->event->process.uid);
 
@@ -377,7 +523,7 @@ static void note_truncate(struct shfs_recorder *r, const struct happening *h)
 
 static void note_made(struct shfs_recorder *r, const struct happening *h)
 {
-	mode_t mode = h->event->file.mode;
+	mode_t mode = h->file.mode;
 
 	emit_pathop(r, h,
 	            S_ISDIR(mode)   ? SHFS_OP_MKDIR
@@ -390,7 +536,8 @@ static void note_changed(struct shfs_recorder *r, const struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content = { 0 };
 
-	shfs_contents_touch(r->contents, &h->event->file);
+	if (!h->moved_on)
+		shfs_contents_touch(r->contents, &h->file);
 	content = content_at(r, h, h->path);
 	emit_pathop(r, h, SHFS_OP_CHMOD, h->path, "", &content, NULL);
 }
@@ -405,6 +552,7 @@ static void note_lost(struct shfs_recorder *r, const struct shfs_event *event)
 	if (!r->lost)
 		shfs_log("events were lost: there was no room for them");
 	r->lost += event->lost.count;
+	shfs_paths_forget(r->paths);
 	shfs_capture_emit(r->capture, &rec, NULL);
 }
 
@@ -466,13 +614,17 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 			note_exit(r, event);
 		return;
 	}
-	if (shfs_processes_is_shfs(r->processes, &event->process))
-		return;
 	copy_text(h.path, event->text, event->text_len);
 	copy_text(h.path2, event->text + event->text_len, event->text2_len);
 	if (is_hidden(r, h.path) || is_hidden(r, h.path2))
 		return;
 	h.event = event;
+	h.file = event->file;
+	h.moved_on = false;
+	correct(r, &h);
+	note_names(r, &h);
+	if (shfs_processes_is_shfs(r->processes, &event->process))
+		return;
 	h.content_fd = content_fd;
 	h.time = time_of(r, event);
 	h.process = shfs_processes_record(r->processes, &event->process);

@@ -12,6 +12,7 @@
 #include "kmod-fast-path/contents.h"
 #include "kmod-fast-path/processes.h"
 
+struct shfs_paths;
 struct shfs_open_file;
 
 struct shfs_recorder {
@@ -22,6 +23,7 @@ struct shfs_recorder {
 	struct shfs_project_rules rules;
 	struct shfs_contents *contents;
 	struct shfs_processes *processes;
+	struct shfs_paths *paths;
 	struct shfs_open_file *open; /* files that somebody writes through */
 	char *root;                  /* the directory, absolute, when this began */
 	int root_fd;                 /* O_RDONLY */

@@ -515,6 +515,79 @@ static void another_program_is_another_record(void **state)
 
 /* --- the rest --- */
 
+/* --- names --- */
+
+static void tell_names(struct scene *s, enum shfs_event_type type, const char *from,
+                       const char *to, const char *looked_up, uint32_t flags)
+{
+	union event e;
+
+	fill(s, &e, type, PID, from, to);
+	if (looked_up)
+		fill_file(s, &e, looked_up);
+	e.event.flags = flags;
+	tell(s, &e);
+}
+
+static ino_t make_known(struct scene *s, const char *path, uint64_t seed)
+{
+	struct stat st;
+
+	write_now(s, path, 5000, seed);
+	tell_close(s, path, PID, SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
+	assert_ok(fstatat(s->r.root_fd, path, &st, 0));
+	return st.st_ino;
+}
+
+static void rename_now(struct scene *s, const char *from, const char *to)
+{
+	assert_ok(renameat(s->r.root_fd, from, s->r.root_fd, to));
+}
+
+/* Who saves so closes what was opened by a name that is gone. */
+static void a_close_goes_to_the_name_that_is_left(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	union event e;
+
+	scene_begin(&s);
+	write_now(&s, "tmp", 5000, 1);
+	tell_write(&s, "tmp", PID);
+	assert_ok(linkat(s.r.root_fd, "tmp", s.r.root_fd, "dest", 0));
+	tell_names(&s, SHFS_EVENT_LINK, "tmp", "dest", "dest", 0);
+	fill_close(&s, &e, PID, "tmp", SHFS_EVENT_WRITABLE | SHFS_EVENT_WRITTEN);
+	assert_ok(unlinkat(s.r.root_fd, "tmp", 0));
+	tell_names(&s, SHFS_EVENT_UNLINK, "tmp", "", NULL, 0);
+	tell(&s, &e);
+	j = scene_journal(&s);
+	kit_assert_object(&s.kit, &kit_find(j, "dest")->access.made, 5000, 1);
+	scene_end(&s);
+}
+
+/* By the time that somebody looks, the name may lead to another file. */
+static void what_has_moved_on_is_not_what_is_there(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	const struct shfs_record *rec;
+	ino_t first;
+
+	scene_begin(&s);
+	late_scene(&s, "bpf-tracepoints");
+	first = make_known(&s, "a", 1);
+	make_known(&s, "b", 2);
+	rename_now(&s, "a", "c");
+	rename_now(&s, "b", "c");
+	tell_names(&s, SHFS_EVENT_RENAME, "a", "c", "c", SHFS_EVENT_INEXACT);
+	j = scene_journal(&s);
+	rec = &j->recs[j->n - 1];
+	assert_int_equal(rec->type, SHFS_REC_PATHOP);
+	assert_int_equal(rec->pathop.ino, first);
+	assert_false(rec->pathop.content.flags & SHFS_CONTENT_KNOWN);
+	scene_end(&s);
+}
+
 static void losses_are_told(void **state)
 {
 	struct scene s;
@@ -567,6 +640,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(each_command_made_what_it_left),
 		cmocka_unit_test(parent_that_ended_is_known),
 		cmocka_unit_test(another_program_is_another_record),
+		cmocka_unit_test(a_close_goes_to_the_name_that_is_left),
+		cmocka_unit_test(what_has_moved_on_is_not_what_is_there),
 		cmocka_unit_test(losses_are_told),
 		cmocka_unit_test(the_store_is_not_recorded),
 	};
