@@ -459,6 +459,30 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 	return held;
 }
 
+/* What the other file of an exchange holds, of which nothing is told. */
+static struct shfs_held content_exchanged(struct shfs_recorder *r,
+                                          const struct happening *h)
+{
+	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
+	struct shfs_event_file file;
+	struct stat st;
+
+	if (fstatat(r->root_fd, h->path, &st, AT_SYMLINK_NOFOLLOW) ||
+	    !S_ISREG(st.st_mode) || (was.ino && was.ino != st.st_ino))
+		return content_unread(r, was);
+	file = (struct shfs_event_file){
+		.dev = h->file.dev,
+		.ino = st.st_ino,
+		.bytes = (uint64_t)st.st_size,
+		.mtime_ns = shfs_timespec_ns(st.st_mtim),
+		.ctime_ns = shfs_timespec_ns(st.st_ctim),
+		.mode = st.st_mode,
+		.nlink = (uint32_t)st.st_nlink,
+	};
+	return shfs_contents_take(r->contents, &file, h->path, -1, h->time.real_ns,
+	                          SHFS_CONTENTS_NAMED, st.st_uid);
+}
+
 /* Files that have a secret name by that of a directory above them. */
 static void note_secrets_below(struct shfs_recorder *r, const struct happening *h)
 {
@@ -483,7 +507,8 @@ static void note_come(struct shfs_recorder *r, struct happening *h)
 
 static void note_rename(struct shfs_recorder *r, struct happening *h)
 {
-	_cleanup_(held_clear) struct shfs_held content = { 0 };
+	_cleanup_(held_clear) struct shfs_held content = { 0 }, other = { 0 };
+	bool exchanged = h->event->flags & SHFS_EVENT_EXCHANGED;
 
 	if (!*h->path2) {
 		note_gone(r, h);
@@ -491,11 +516,11 @@ static void note_rename(struct shfs_recorder *r, struct happening *h)
 		note_come(r, h);
 	} else {
 		content = content_at(r, h, h->path2);
+		if (exchanged)
+			other = content_exchanged(r, h);
 		note_secrets_below(r, h);
-		emit_pathop(r, h,
-		            h->event->flags & SHFS_EVENT_EXCHANGED ? SHFS_OP_EXCHANGE
-		                                                   : SHFS_OP_RENAME,
-		            h->path, h->path2, &content, NULL);
+		emit_pathop(r, h, exchanged ? SHFS_OP_EXCHANGE : SHFS_OP_RENAME, h->path,
+		            h->path2, &content, exchanged ? &other : NULL);
 	}
 }
 

@@ -588,6 +588,25 @@ static void what_has_moved_on_is_not_what_is_there(void **state)
 	scene_end(&s);
 }
 
+static void an_exchange_tells_of_both(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	const struct shfs_record *rec;
+
+	scene_begin(&s);
+	make_known(&s, "a", 1);
+	make_known(&s, "b", 2);
+	assert_ok(renameat2(s.r.root_fd, "a", s.r.root_fd, "b", RENAME_EXCHANGE));
+	tell_names(&s, SHFS_EVENT_RENAME, "a", "b", "b", SHFS_EVENT_EXCHANGED);
+	j = scene_journal(&s);
+	rec = &j->recs[j->n - 1];
+	assert_int_equal(rec->pathop.op, SHFS_OP_EXCHANGE);
+	kit_assert_object(&s.kit, &rec->pathop.content, 5000, 1);
+	kit_assert_object(&s.kit, &rec->pathop.victim, 5000, 2);
+	scene_end(&s);
+}
+
 static void losses_are_told(void **state)
 {
 	struct scene s;
@@ -642,6 +661,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(another_program_is_another_record),
 		cmocka_unit_test(a_close_goes_to_the_name_that_is_left),
 		cmocka_unit_test(what_has_moved_on_is_not_what_is_there),
+		cmocka_unit_test(an_exchange_tells_of_both),
 		cmocka_unit_test(losses_are_told),
 		cmocka_unit_test(the_store_is_not_recorded),
 	};
