@@ -219,11 +219,11 @@ class Watch(Daemon):
         found = next((m for m in found if m["path"] == self.directory), {})
         return {key: value if isinstance(value, str) else str(value) for key, value in found.items()}
 
-    def settle(self):
+    def settle(self, seconds=1):
         """Until all that happened is recorded, if it answers; common/watches.h has the protocol."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking, contextlib.suppress(OSError):
             root = os.stat(self.directory)
-            asking.settimeout(PATIENCE)
+            asking.settimeout(seconds * PATIENCE)
             asking.connect(f"\0shfs-{self.sandbox.user.uid}-watch-{root.st_dev:x}-{root.st_ino:x}")
             asking.send(b"sync")
             asking.recv(16)

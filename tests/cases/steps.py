@@ -73,6 +73,7 @@ class Worker:
     def __init__(self, sandbox, program, top):
         self.process = sandbox.popen([program], cwd=top, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.slots, self.child = {}, None  # slot: Open; those of the child, or None
+        self.children = set()  # pids that are known
 
     def tell(self, line):
         self.process.stdin.write((line + "\n").encode())
@@ -565,6 +566,9 @@ class Judge:
                 self.complain(name, f"{what} is missing", versions, near)
             else:
                 self.complain(name, f"{what} is not what it held then", versions, near)
+        self.check_newest(name, versions, line)
+
+    def check_newest(self, name, versions, line):
         file = self.steps.named(name)
         if file and versions and versions[-1].content and not versions[-1].torn and versions[-1].content != file.content:
             self.complain(name, f"the newest is {versions[-1]}, and it holds {file.content[:6]}", versions[-4:], line[-6:])

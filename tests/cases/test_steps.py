@@ -10,6 +10,7 @@ import time
 import pytest
 
 from harness import wait_until
+from late import LateJudge, LateSteps, count_lost
 from steps import DIRECTORIES, IGNORED, NAMES, Judge, Steps
 
 STEPS = int(os.environ.get("SHFS_TEST_STEPS", "250"))
@@ -57,3 +58,37 @@ def test_versions_beside_a_model(sandbox):
         if HOURS and time.monotonic() > end:
             break
     os.close(below)
+
+
+def run_late(sandbox, watch, top, seed):
+    """As run(), without a layer between; every other seed waits after each step."""
+    lost, lower = count_lost(sandbox), os.open(f"{sandbox.project}/{top}", os.O_RDONLY | os.O_DIRECTORY)
+    steps = LateSteps(sandbox, os.path.join(sandbox.project, top), lower, seed, MAX_BYTES,
+                      settle=lambda: watch.settle(30), paced=seed % 2 == 0, driver=sandbox.backend)  # fmt: skip
+    try:
+        steps.run(STEPS)
+        steps.close_all()
+        watch.settle(30)
+        sandbox.shfs("sync", timeout=60)
+        return LateJudge(steps, sandbox, lost).judge()
+    finally:
+        steps.end()
+        os.close(lower)
+
+
+@pytest.mark.users("root", "ordinary")
+@pytest.mark.backends(without=["fuse"])
+@pytest.mark.timeout(120 + HOURS * 4000)
+def test_versions_told_late(sandbox):
+    """With two seeds, and one that nobody has seen; a failure says which it was."""
+    sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", f"[archive]\nmax-size = {MAX_BYTES}\n")
+    watch, end = sandbox.mount(), time.monotonic() + HOURS * 3600
+    new = itertools.count(time.time_ns() // 1000)
+    for seed in new if HOURS else SEEDS if "SHFS_TEST_SEEDS" in os.environ else [1, 2, next(new)]:
+        lay_out(sandbox, f"seed{seed}")
+        watch.settle(30)
+        sandbox.shfs("sync", timeout=60)
+        problems = run_late(sandbox, watch, f"seed{seed}", seed)
+        assert not problems, f"seed {seed}, {STEPS} steps: {len(problems)} problems\n" + "\n".join(problems[:5])
+        if HOURS and time.monotonic() > end:
+            break
