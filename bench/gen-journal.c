@@ -16,7 +16,7 @@
  */
 #include "common/path.h"
 #include "common/proc.h"
-#include "store/journal.h"
+#include "store/journal/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,9 +5,9 @@
  *
  * An event is a header, one of three bodies by its type, and text. All of it is in host
  * order and never stored: the journal has its own records (record.h), which
- * kmod-fast-path/recorder.c makes of these. A change that is not compatible raises
- * SHFS_EVENT_VERSION; module, helper and recorder of different versions refuse each
- * other.
+ * kmod-fast-path/recorder/recorder.c makes of these. A change that is not compatible
+ * raises SHFS_EVENT_VERSION; module, helper and recorder of different versions refuse
+ * each other.
  *
  * The kernel includes this header and nothing else of the project.
  */

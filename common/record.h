@@ -5,8 +5,8 @@
  *
  * A producer fills one of these structs; shfs_record_pack turns it into bytes of a batch,
  * and shfs_record_unpack turns untrusted bytes back (fuzzed). The frame around a batch
- * (length, checksum) is the journal's: store/journal.h. docs/journal.md shows the layout
- * byte by byte.
+ * (length, checksum) is the journal's: store/journal/journal.h. docs/journal.md shows the
+ * layout byte by byte.
  *
  * Growth: a record may be longer than its known fields say, if it tells its length; types
  * that are not known are skipped. A change that cannot be made so raises
@@ -35,7 +35,8 @@ enum shfs_record_type {
 	SHFS_REC_END =
 		7, /* the producer stopped in good order; last of its last segment */
 	/*
-	 * the hook's records: text in the hook log (store/hooklog.h), never in a segment
+	 * the hook's records: text in the hook log (store/journal/hooklog.h), never in a
+	 * segment
 	 */
 	SHFS_REC_SESSION = 16,
 	SHFS_REC_BEGIN = 17,
@@ -68,7 +69,7 @@ enum shfs_content_flags {
 		1 << 15, /* another user, who has used up what is archived of him */
 };
 /* In no record: the index says it of a content whose object was taken away on purpose
- * (store/pruned.h); object still names it. */
+ * (store/objects/pruned.h); object still names it. */
 #define SHFS_CONTENT_PRUNED (1u << 30)
 #define SHFS_CONTENT_NAMED  (SHFS_CONTENT_OBJECT | SHFS_CONTENT_PRUNED)
 

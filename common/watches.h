@@ -20,8 +20,8 @@
 
 #include <sys/types.h>
 
-/* Where the helper listens (kmod-fast-path/protocol.h); SHFS_HELPER in the environment
- * says otherwise. */
+/* Where the helper listens (kmod-fast-path/protocol/protocol.h); SHFS_HELPER in the
+ * environment says otherwise. */
 #define SHFS_HELPER_SOCKET "/run/shfs/helper.sock"
 
 #define SHFS_WATCH_ANSWER_MAX 65536

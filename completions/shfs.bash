@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# Completion of shfs for bash. What comes next is known by `shfs complete` (query/cmd-complete.c).
+# Completion of shfs for bash. What comes next is known by `shfs complete` (query/cmd/complete.c).
 
 # Sets unquoted to what the shell makes of $1, which may have a quote that is not closed.
 _shfs_unquote()

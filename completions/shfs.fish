@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Completion of shfs for fish. What comes next is known by `shfs complete` (query/cmd-complete.c).
+# Completion of shfs for fish. What comes next is known by `shfs complete` (query/cmd/complete.c).
 
 # The text of a word, which may have a quote that is not closed.
 function __shfs_unquote

@@ -14,12 +14,12 @@
 #pragma once
 
 #include "common/config.h"
-#include "fusefs/again.h"
-#include "fusefs/caller.h"
-#include "fusefs/heir.h"
-#include "fusefs/node.h"
-#include "store/capture.h"
-#include "store/project-rules.h"
+#include "fusefs/nodes/node.h"
+#include "fusefs/takeover/again.h"
+#include "fusefs/takeover/heir.h"
+#include "fusefs/watch/caller.h"
+#include "store/capture/capture.h"
+#include "store/capture/project-rules.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Makes the page of src/, page.html and style.css, as a C header that query/cmd-map.c fills in.
+// Makes the page of src/, page.html and style.css, as a C header that query/cmd/map.c fills in.
 //
 //     node bundle.mjs OUT.h
 import { createHash } from 'node:crypto';

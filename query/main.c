@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* shfs, the command line: finds the command, reads its options, runs it. */
-#include "query/context.h"
-#include "query/version-spec.h"
+#include "query/base/context.h"
+#include "query/history/version-spec.h"
 
 #include "common/buf.h"
 #include "common/quote.h"

@@ -19,8 +19,8 @@
  * PS0 and PROMPT_COMMAND are put in place when a prompt has been shown, behind all prompt
  * commands, so others that install themselves at the first prompt find what they left.
  *
- * Records are those of store/hooklog.h. What is typed is read where bash reads it: its
- * history has other newlines, and not every line.
+ * Records are those of store/journal/hooklog.h. What is typed is read where bash reads
+ * it: its history has other newlines, and not every line.
  *
  * It is built against the headers of one bash and loaded only into versions that are
  * known to agree with them (shfs.bash).

@@ -10,7 +10,7 @@
  * call a function takes zsh longer than a record does: where it looks for them as its
  * hooks, this look begins and ends the command, and finds nothing to call.
  *
- * Records are those of store/hooklog.h.
+ * Records are those of store/journal/hooklog.h.
  *
  * zsh takes any module that has the right names in it. This one is built against the
  * headers of one zsh, whose structures it uses, and refuses all others.

@@ -3,7 +3,7 @@
 
 #include "common/io.h"
 #include "common/path.h"
-#include "store/object.h"
+#include "store/objects/object.h"
 
 #include <errno.h>
 #include <fcntl.h>

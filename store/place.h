@@ -17,10 +17,10 @@
 _must_check_ int place_open(const char *store_path, char **path);
 
 /*
- * Where records were changed or taken away (store/forget.h), indexes of other hosts have
- * read what is not there any more: announce it once that is done. An index is stale if
- * that happened since it was noted; never where it lies in the store. number: of noting
- * it, once it has been emptied.
+ * Where records were changed or taken away (store/care/forget.h), indexes of other hosts
+ * have read what is not there any more: announce it once that is done. An index is stale
+ * if that happened since it was noted; never where it lies in the store. number: of
+ * noting it, once it has been emptied.
  */
 _must_check_ int place_announce(struct shfs_store *store);
 _must_check_ int place_is_stale(struct shfs_store *store, uint64_t *number);

@@ -3,8 +3,8 @@
  * reserve.h - room for prune, gc and forget on a disk that is full: a file of the store
  * (state/reserve) that they give up first, as what they write comes before what goes.
  *
- * A recording that had no room waits for twice as much (store/writer.c): what was given
- * up is not enough for it to go on.
+ * A recording that had no room waits for twice as much (store/capture/writer.c): what was
+ * given up is not enough for it to go on.
  */
 #pragma once
 

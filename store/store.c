@@ -5,15 +5,15 @@
 #include "common/lock.h"
 #include "common/path.h"
 #include "common/proc.h"
-#include "store/codec.h"
-#include "store/known.h"
-#include "store/lease.h"
-#include "store/object.h"
-#include "store/packs.h"
+#include "store/journal/runtime.h"
+#include "store/objects/codec.h"
+#include "store/objects/known.h"
+#include "store/objects/lease.h"
+#include "store/objects/object.h"
+#include "store/objects/packs.h"
+#include "store/objects/pruned.h"
+#include "store/objects/recent.h"
 #include "store/place.h"
-#include "store/pruned.h"
-#include "store/recent.h"
-#include "store/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>

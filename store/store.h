@@ -78,8 +78,8 @@ _must_check_ int shfs_store_lock(const char *path, const char *what, int wait_ms
 
 /*
  * Who records holds the store shared, as long as it has it open; who takes something away
- * (store/forget.h) has it alone. Nothing is locked on a network file system. Waits up to
- * wait_ms; -EBUSY.
+ * (store/care/forget.h) has it alone. Nothing is locked on a network file system. Waits
+ * up to wait_ms; -EBUSY.
  */
 _must_check_ int shfs_store_share(struct shfs_store *store, int wait_ms);
 _must_check_ int shfs_store_exclude(struct shfs_store *store);
@@ -96,8 +96,8 @@ bool shfs_store_may_hang(const char *path);
 bool shfs_store_is_on_network(const char *path);
 
 /* Where hooks write the logs of this host, and look for alerts: journal/<host> and state
- * of the store; if that may hang and there is one, of shfs_runtime_dir (store/runtime.h).
- * malloc'ed; NULL: no memory. */
+ * of the store; if that may hang and there is one, of shfs_runtime_dir
+ * (store/journal/runtime.h). malloc'ed; NULL: no memory. */
 char *shfs_store_hook_dir(const char *store_path);
 char *shfs_store_hook_state_dir(const char *store_path);
 

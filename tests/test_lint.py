@@ -7,21 +7,22 @@ import sys
 
 import pytest
 
-CHECK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lint/check.py")
-SPDX = "/* SPDX-License-Identifier: MIT */\n"
+LINT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "lint")
+CHECK, MAPPER = os.path.join(LINT, "check.py"), os.path.join(LINT, "filemap.py")
+SPDX = "/* SPDX-License-Identifier: MIT */\n/* What it is. */\n"
 
 RIGHT = {
     "common/buf.h": SPDX,
     "common/buf.c": SPDX + '#include "common/buf.h"\n',
-    "store/object.h": SPDX + '#include "common/buf.h"\n',
-    "store/object.c": SPDX + '#include "store/object.h"\n#include <xxhash.h>\n#include <zstd.h>\n',
-    "store/index.h": SPDX,
-    "store/index.c": SPDX + '#include "store/object.h"\n#include <sqlite3.h>\n#include "schema.h"\n',
-    "fusefs/main.c": SPDX + '#include "store/object.h"\n#include <fuse3/fuse_lowlevel.h>\n',
-    "fusefs/node.h": SPDX,
-    "query/cmd.h": SPDX + '#include "store/index.h"\n',
-    "query/cmd-log.c": SPDX
-    + """#include "query/cmd.h"
+    "store/objects/object.h": SPDX + '#include "common/buf.h"\n',
+    "store/objects/object.c": SPDX + '#include "store/objects/object.h"\n#include <xxhash.h>\n#include <zstd.h>\n',
+    "store/index/index.h": SPDX,
+    "store/index/index.c": SPDX + '#include "store/objects/object.h"\n#include <sqlite3.h>\n#include "schema.h"\n',
+    "fusefs/main.c": SPDX + '#include "store/objects/object.h"\n#include <fuse3/fuse_lowlevel.h>\n',
+    "fusefs/nodes/node.h": SPDX + "struct shfs_node {\n};\n",
+    "query/base/cmd.h": SPDX + '#include "store/index/index.h"\n',
+    "query/cmd/log.c": SPDX
+    + """#include "query/base/cmd.h"
 
 static const struct shfs_option options[] = {
 	{ "limit", 'n', "N", "at most N" },
@@ -38,8 +39,15 @@ static const char sql[] = "WITH up(id) AS (SELECT 1)"
 """,
     "man/shfs.1.scd": "*shfs log* _FILE_\n",
     "man/shfs-log.1.scd": "*-n*, *--limit* _N_\n",
-    "tests/unit/test_index.c": SPDX + '#include "store/index.h"\n#include <sqlite3.h>\n\nstatic void empty(void **state)\n{\n}\n',
+    "tests/unit/test_index.c": SPDX + '#include "store/index/index.h"\n#include <sqlite3.h>\n\nstatic void empty(void **state)\n{\n}\n',
     "tests/broken/F01-a.patch": "Fails: test_unit.py::test_unit[index:empty]\n",
+    "common/README.md": "# common\n\nWhat all use.\n\nKnows: nothing else.\n",
+    "store/objects/README.md": "# store/objects\n\nContents.\n\nKnows: `common`.\n",
+    "store/index/README.md": "# store/index\n\nRows.\n\nKnows: `store/objects`.\n",
+    "fusefs/README.md": "# fusefs\n\nA mount.\n\nKnows: `store/objects`.\n",
+    "fusefs/nodes/README.md": "# fusefs/nodes\n\nFiles.\n",
+    "query/base/README.md": "# query/base\n\nCommands.\n\nKnows: `store/index`.\n",
+    "query/cmd/README.md": "# query/cmd\n\nEach of them.\n\nKnows: `query/base`.\n",
     "store/meson.build": "static_library('shfs-capture', 'object.c')\n"
     "static_library('shfs-index',\n  'index.c', 'rows.c',\n  dependencies: dependency('sqlite3'))\n",
     "fusefs/meson.build": "dependency('fuse3')\n",
@@ -51,83 +59,79 @@ static const char sql[] = "WITH up(id) AS (SELECT 1)"
 	return -1;
 }
 """,
-    "docs/config.md": "# Keys\n\n## [archive]\n\n| key | |\n|---|---|\n| `wait` | ms |\n\n## [query]\n",
+    "docs/config.md": "# Keys\n\nAll keys.\n\n## [archive]\n\n| key | |\n|---|---|\n| `wait` | ms |\n\n## [query]\n",
     "man/shfs-config.5.scd": "# [archive]\n\n*wait* = _MS_\n\n# [query]\n",
-    "store/schema/tables.sql": "CREATE TABLE file (path TEXT, mode INTEGER) STRICT;\n",
-    "store/schema/views.sql": "CREATE VIEW v_file AS SELECT path FROM file;\n",
-    "docs/index.md": "| view | columns |\n|---|---|\n| `v_file` | `path` |\n",
-    "README.md": "[the map](docs/ARCHITECTURE.md#map), [others](https://example.org/x)\n",
+    "store/index/schema/tables.sql": "-- The tables.\nCREATE TABLE file (path TEXT, mode INTEGER) STRICT;\n",
+    "store/index/schema/views.sql": "-- The views.\nCREATE VIEW v_file AS SELECT path FROM file;\n",
+    "docs/index.md": "# Index\n\nIts views.\n\n| view | columns |\n|---|---|\n| `v_file` | `path` |\n",
+    "README.md": "# shfs\n\nA journal, with [a map](docs/MAP.md#map), [others](https://example.org/x)\n",
     "tests/data/one": "",
 }
 
 
-def make_map(tree):
-    """The map of a tree, with tests/data/ as a whole."""
-    lines = ["# Architecture", "", "## Map", ""]
-    for folder in sorted({os.path.dirname(path) for path in tree} - {"", "tests/data"}):
-        names = [f"`{os.path.basename(path)}`" for path in tree if os.path.dirname(path) == folder]
-        lines += [f"### {folder}/", "", f"| {' '.join(names)} | what `it` is |", ""]
-    return "\n".join(lines + ["### tests/", "", "| `data/` | |", "", "## Words", "", "| `no file` | |", ""])
+def write(tmp_path, tree):
+    for name, text in tree.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    subprocess.run([sys.executable, MAPPER], cwd=tmp_path, check=True, stderr=subprocess.DEVNULL)
 
-
-RIGHT["docs/ARCHITECTURE.md"] = make_map([*RIGHT, "docs/ARCHITECTURE.md"])
 
 LONG = "int f(void)\n{\n" + "\tx();\n" * 101 + "}\n"
 
 # what is added to which file, and what is then said of it
 WRONG = [
-    ("common/buf.c", '#include "store/object.h"\n', "common must not know capture"),
-    ("store/object.c", '#include "store/index.h"\n', "capture must not know index"),
-    ("store/object.c", "#include <sqlite3.h>\n", "<sqlite3.h> belongs to index"),
-    ("store/index.c", "#include <zstd.h>\n", "<zstd.h> belongs to capture"),
-    ("store/index.c", '#include "fusefs/node.h"\n', "index must not know fusefs"),
-    ("fusefs/main.c", '#include "store/index.h"\n', "fusefs must not know index"),
-    ("fusefs/main.c", '#include "query/cmd.h"\n', "fusefs must not know query"),
-    ("query/cmd-log.c", '#include "fusefs/node.h"\n', "query must not know fusefs"),
-    ("query/cmd-log.c", "#include <sqlite3.h>\n", "<sqlite3.h> belongs to index"),
-    ("query/cmd-log.c", "#include <fuse3/fuse.h>\n", "belongs to fusefs"),
-    ("query/cmd-log.c", '#include "cmd.h"\n', "include from the root"),
-    ("query/cmd-log.c", 'char *a = "SELECT 1 FROM version";\n', "reads version"),
-    ("query/cmd-log.c", 'char *a = "SELECT 1 FROM v_file JOIN "\n"access USING (x)";\n', "reads access"),
-    ("query/cmd-log.c", 'char *a = "SELECT 1 FROM v_file, process";\n', "reads process"),
-    ("query/cmd-log.c", 'char *a = "SELECT 1 FROM " T;\n', "cannot be seen"),
-    ("query/cmd-log.c", 'char *a = "select 1 from session";\n', "reads session"),
-    ("query/cmd-log.c", 'char *a = "DELETE FROM v_file";\n', "only reads views"),
-    ("query/cmd-log.c", 'void f(void)\n{\n\tshfs_buf_printf(sql, " AND path = %s", name);\n}\n', "name in a text of SQL"),
-    ("query/cmd-log.c", LONG, "a function of 101 lines"),
+    ("common/buf.c", '#include "store/objects/object.h"\n', "common must not know store/objects/object.h"),
+    ("store/objects/object.c", '#include "store/index/index.h"\n', "store/objects must not know store/index/index.h"),
+    ("store/objects/object.c", "#include <sqlite3.h>\n", "<sqlite3.h> belongs to store/care, store/index"),
+    ("store/index/index.c", "#include <zstd.h>\n", "<zstd.h> belongs to store/journal, store/objects"),
+    ("store/index/index.c", '#include "fusefs/nodes/node.h"\n', "store/index must not know fusefs/nodes/node.h"),
+    ("fusefs/main.c", '#include "store/index/index.h"\n', "fusefs must not know store/index/index.h"),
+    ("fusefs/main.c", '#include "query/base/cmd.h"\n', "fusefs must not know query/base/cmd.h"),
+    ("query/cmd/log.c", '#include "fusefs/nodes/node.h"\n', "query/cmd must not know fusefs/nodes/node.h"),
+    ("query/cmd/log.c", "#include <sqlite3.h>\n", "<sqlite3.h> belongs to store/care, store/index"),
+    ("query/cmd/log.c", "#include <fuse3/fuse.h>\n", "belongs to fusefs"),
+    ("query/cmd/log.c", '#include "cmd.h"\n', "include from the root"),
+    ("query/cmd/log.c", 'char *a = "SELECT 1 FROM version";\n', "reads version"),
+    ("query/cmd/log.c", 'char *a = "SELECT 1 FROM v_file JOIN "\n"access USING (x)";\n', "reads access"),
+    ("query/cmd/log.c", 'char *a = "SELECT 1 FROM v_file, process";\n', "reads process"),
+    ("query/cmd/log.c", 'char *a = "SELECT 1 FROM " T;\n', "cannot be seen"),
+    ("query/cmd/log.c", 'char *a = "select 1 from session";\n', "reads session"),
+    ("query/cmd/log.c", 'char *a = "DELETE FROM v_file";\n', "only reads views"),
+    ("query/cmd/log.c", 'void f(void)\n{\n\tshfs_buf_printf(sql, " AND path = %s", name);\n}\n', "name in a text of SQL"),
+    ("query/cmd/log.c", LONG, "a function of 101 lines"),
     ("common/buf.c", "\n" * 1000, "more than 1000 lines"),
     ("common/new.c", "int a;\n", "the first line must be"),
     ("common/buf.c", 'char *a = "/' + 'root/x";\n', "a path of one machine"),
     ("query/meson.build", "dependency('sqlite3')\n", "sqlite3 belongs to"),
     (
-        "query/cmd-new.c",
+        "query/cmd/new.c",
         SPDX + 'const struct shfs_command shfs_cmd_new = {\n\t.name = "new",\n};\n',
         "has no page man/shfs-new.1.scd",
     ),
-    ("query/new.c", SPDX, "query/new.c:1: is not in the map"),
-    ("docs/new.md", "", "docs/new.md:1: is not in the map"),
-    ("tests/data2/one", "", "tests/data2/one:1: is not in the map"),
+    ("query/cmd/new.c", SPDX.split("\n")[0] + "\n", "query/cmd/new.c:1: its first comment must say what it is"),
+    ("docs/new.md", "", "docs/new.md:1: its first comment must say what it is"),
+    ("common/hidden.h", SPDX + "struct shfs_node;\n", "struct shfs_node is of fusefs/nodes, which common must not know"),
+    ("shellhook/a.c", SPDX, "shellhook:1: has no README.md"),
+    ("common/README.md", "\n" * 25, "common/README.md:1: more than 25 lines"),
+    ("fusefs/nodes/README.md", "\nKnows: `common`.\n", "knows common, and does not use it"),
+    ("fusefs/nodes/README.md", "\nKnows: `store/nowhere`.\n", "there is no store/nowhere"),
     ("docs/config.md", "[the log](../man/shfs-log.1)\n", "a link to ../man/shfs-log.1"),
-    ("docs/config.md", "[the map](docs/ARCHITECTURE.md)\n", "a link to docs/ARCHITECTURE.md"),
-    ("store/schema/views.sql", "CREATE VIEW v_mode AS SELECT mode FROM file;\n", "v_mode.mode is not in"),
+    ("docs/config.md", "[the map](docs/MAP.md)\n", "a link to docs/MAP.md"),
+    ("store/index/schema/views.sql", "CREATE VIEW v_mode AS SELECT mode FROM file;\n", "v_mode.mode is not in"),
     ("common/record.h", SPDX + "enum f {\n\tSHFS_ACCESS_NEW = 1,\n};\n", "SHFS_ACCESS_NEW is not in"),
     ("docs/index.md", "| `v_path` | `path` |\n", "there is no v_path"),
     ("tests/broken/F02-b.patch", "Fails: test_unit.py::test_unit[index:full]\n", "names no test"),
     ("tests/broken/F02-b.patch", "--- a/common/buf.c\n", "names no test"),
     ("man/shfs-log.1.scd", None, "has no page"),
     ("man/shfs.1.scd", None, "is not in man/shfs.1.scd"),
-    ("common/buf.c", None, "there is no common/buf.c"),
-    ("tests/data/one", None, "there is no tests/data/"),
     ("docs/config.md", None, "[archive] wait is not in docs/config.md"),
     ("man/shfs-config.5.scd", None, "[archive] wait is not in man/shfs-config.5.scd"),
 ]
 
 
 def check(tmp_path, tree):
-    for name, text in tree.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    write(tmp_path, tree)
     run = subprocess.run([sys.executable, CHECK], cwd=tmp_path, capture_output=True, text=True)
     assert run.stderr == ""
     return run.returncode, run.stdout
@@ -147,7 +151,7 @@ def test_wrong_tree(tmp_path, name, added, said):
     status, out = check(tmp_path, tree)
     assert status == 1
     assert said in out
-    assert name.split("/")[-1] in out or added is None
+    assert name.split("/")[-1] in out or os.path.dirname(name) in out or added is None
 
 
 def test_option_without_a_word_in_the_page(tmp_path):
@@ -160,4 +164,23 @@ def test_option_without_a_word_in_the_page(tmp_path):
 def test_key_under_another_section(tmp_path, page):
     tree = dict(RIGHT)
     tree[page] = tree[page].replace("[archive]", "[other]").replace("[query]", "[archive]")
-    assert f"common/config.c:4: [archive] wait is not in {page}" in check(tmp_path, tree)[1]
+    assert f"common/config.c:5: [archive] wait is not in {page}" in check(tmp_path, tree)[1]
+
+
+def test_folders_in_a_circle(tmp_path):
+    tree = dict(RIGHT)
+    tree["common/README.md"] = tree["common/README.md"].replace("nothing else", "`store/objects`")
+    tree["common/buf.c"] += '#include "store/objects/object.h"\n'
+    assert "common and store/objects know each other" in check(tmp_path, tree)[1]
+
+
+def test_too_many_files(tmp_path):
+    tree = RIGHT | {f"common/a{n}.c": SPDX for n in range(40)}
+    assert "source files (at most 40)" in check(tmp_path, tree)[1]
+
+
+def test_an_old_map(tmp_path):
+    write(tmp_path, RIGHT)
+    (tmp_path / "common/buf.c").write_text(SPDX.replace("What it is", "Something else"))
+    run = subprocess.run([sys.executable, CHECK], cwd=tmp_path, capture_output=True, text=True)
+    assert "docs/MAP.md:1: is not as ./dev map makes it" in run.stdout

@@ -509,7 +509,7 @@ ALONE = {
 def test_filtered_before_it_reads(recorded, name):
     """Those that run no other program are in the filter when they open the store, and get along with it."""
     trace = f"{recorded.path}/tmp/trace"
-    with open(os.path.join(os.path.dirname(__file__), "../../store/sandbox.c"), encoding="ascii") as source:
+    with open(os.path.join(os.path.dirname(__file__), "../../recording/sandbox.c"), encoding="ascii") as source:
         denied = ",".join("?" + call for call in re.findall(r"\{ SCMP_SYS\((\w+)\)", source.read()))
     argv = ["strace", "-f", "-y", "-o", trace, "-e", f"trace={denied},seccomp,openat"]
     env = {"ASAN_OPTIONS": recorded.env["ASAN_OPTIONS"] + ":detect_leaks=0"}  # it is traced

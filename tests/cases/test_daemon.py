@@ -641,7 +641,7 @@ def test_random_work_never_meets_the_filter(sandbox, mounted):
     """What it refuses is not even tried. SHFS_SEED: one that was random."""
     seed = int(os.environ.get("SHFS_SEED", "0")) or random.randrange(1 << 30)
     print("SHFS_SEED", seed)
-    with open(os.path.join(os.path.dirname(__file__), "../../store/sandbox.c"), encoding="ascii") as source:
+    with open(os.path.join(os.path.dirname(__file__), "../../recording/sandbox.c"), encoding="ascii") as source:
         denied = ",".join("?" + name for name in re.findall(r"\{ SCMP_SYS\((\w+)\)", source.read()))
     assert "?execve," in denied and "?socket," in denied
     trace, pid = f"{sandbox.path}/trace", mounted.process.pid

@@ -27,7 +27,7 @@ LAYOUT = {b"S1": Session, b"B1": Begin, b"B2": Begin, b"F1": Finish}
 
 
 def parse(data):
-    """Every byte of a log as records (store/hooklog.h), with nothing between them."""
+    """Every byte of a log as records (store/journal/hooklog.h), with nothing between them."""
     found, seq = [], 0
     while data:
         assert data[:1] == b"\x1e", data[:80]

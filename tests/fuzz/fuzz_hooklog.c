@@ -2,7 +2,7 @@
 /* The bytes of a hook log: read at once, and in two parts as it grows. */
 #include "tests/fuzz/fuzz.h"
 
-#include "store/hooklog.h"
+#include "store/journal/hooklog.h"
 
 #include <string.h>
 

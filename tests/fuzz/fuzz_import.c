@@ -9,11 +9,11 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "store/import.h"
-#include "store/index.h"
-#include "store/object-internal.h"
-#include "store/object.h"
-#include "store/pruned.h"
+#include "store/care/import.h"
+#include "store/index/index.h"
+#include "store/objects/object-internal.h"
+#include "store/objects/object.h"
+#include "store/objects/pruned.h"
 
 #include <errno.h>
 #include <ftw.h>

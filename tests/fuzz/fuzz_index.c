@@ -8,9 +8,9 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "common/io.h"
-#include "store/index-facts.h"
-#include "store/index.h"
-#include "store/journal.h"
+#include "store/index/facts.h"
+#include "store/index/index.h"
+#include "store/journal/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,8 +7,8 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "common/io.h"
-#include "store/object-internal.h"
-#include "store/object.h"
+#include "store/objects/object-internal.h"
+#include "store/objects/object.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,9 +8,9 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "common/io.h"
-#include "store/object-internal.h"
-#include "store/object.h"
-#include "store/pack.h"
+#include "store/objects/object-internal.h"
+#include "store/objects/object.h"
+#include "store/objects/pack.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,8 +6,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "kmod-fast-path/connection.h"
-#include "kmod-fast-path/packet.h"
+#include "kmod-fast-path/protocol/packet.h"
+#include "kmod-fast-path/recorder/connection.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * is below an ignored directory is ignored. */
 #include "tests/fuzz/fuzz.h"
 
-#include "store/rules.h"
+#include "store/capture/rules.h"
 
 #include <string.h>
 

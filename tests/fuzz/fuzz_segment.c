@@ -6,9 +6,9 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "store/frame.h"
-#include "store/journal.h"
-#include "store/object.h"
+#include "store/journal/frame.h"
+#include "store/journal/journal.h"
+#include "store/objects/object.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -5,8 +5,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "query/time.h"
-#include "query/version-spec.h"
+#include "query/base/time.h"
+#include "query/history/version-spec.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,41 +3,44 @@
 """Who may know whom, and what else holds for the whole tree. Prints FILE:LINE: what is wrong."""
 
 import functools
+import glob
 import os
 import re
 import sqlite3
 import sys
 
+import filemap
+
 FUNCTION_LINES = 100
 FILE_LINES = 1000
+FOLDER_FILES = 40
+README_LINES = 25
 
 
-# layer: the layers whose headers its files may include
-LAYERS = {
-    "common": {"common"},
-    "capture": {"common", "capture"},
-    "index": {"common", "capture", "index"},
-    "fusefs": {"common", "capture", "fusefs"},
-    "kmod-fast-path": {"common", "capture", "kmod-fast-path"},
-    "query": {"common", "capture", "index", "query"},
-    "shellhook": {"shellhook"},
-    "tests": {"common", "capture", "index", "fusefs", "kmod-fast-path", "query", "tests"},
+# folders that know each other; no others may
+KNOTS = {
+    frozenset(("store", "store/journal")),
+    frozenset(("store", "store/objects")),
+    frozenset(("fusefs", "fusefs/nodes")),
+    frozenset(("fusefs", "fusefs/operations")),
+    frozenset(("fusefs", "fusefs/takeover")),
+    frozenset(("fusefs", "fusefs/transport")),
+    frozenset(("fusefs", "fusefs/watch")),
+    frozenset(("fusefs/operations", "fusefs/transport")),
+    frozenset(("fusefs/operations", "fusefs/watch")),
 }
 
-# which is linked with hooks as it is
-SHARED = ("shellhook", "common/redact.h")
-
-# headers of a library: (the only layers that may include them, its name for meson)
+# headers of a library: (the only folders that may include them, its name for meson)
 LIBRARIES = {
-    r"sqlite3\.h": ({"index"}, "sqlite3"),
-    r"xxh(ash|3)\.h": ({"capture"}, "libxxhash"),
-    r"(zstd|zstd_errors|zdict)\.h": ({"capture"}, "libzstd"),
+    r"sqlite3\.h": ({"store/index", "store/care"}, "sqlite3"),
+    r"xxh(ash|3)\.h": ({"store/objects", "store/capture", "store/journal"}, "libxxhash"),
+    r"(zstd|zstd_errors|zdict)\.h": ({"store/objects", "store/journal"}, "libzstd"),
     r"(fuse3/)?(fuse|fuse_\w+)\.h|linux/fuse\.h": ({"fusefs"}, "fuse3"),
-    r"seccomp\.h": ({"capture", "kmod-fast-path"}, "libseccomp"),
-    r"libmount/.*|libmount\.h": ({"fusefs", "query"}, "mount"),
+    r"seccomp\.h": ({"recording", "kmod-fast-path/helper"}, "libseccomp"),
+    r"libmount/.*|libmount\.h": ({"fusefs/transport", "query/base", "query/care"}, "mount"),
     r"ini\.h": ({"common"}, "inih"),
-    r"archive(_entry)?\.h": ({"query"}, "libarchive"),
-    r"(ncursesw/)?(n?curses|term)\.h": ({"query"}, "ncursesw"),
+    r"archive(_entry)?\.h": ({"query/export", "query/cmd"}, "libarchive"),
+    r"(ncursesw/)?(n?curses|term)\.h": ({"query/screen"}, "ncursesw"),
 }
 
 # what is not MIT: the kernel's
@@ -75,18 +78,21 @@ def read(path):
 
 
 @functools.cache
-def index_files():
-    """store/ is two libraries; the build says which file belongs to libshfs-index."""
-    library = re.search(r"static_library\('shfs-index',(.*?)\n\n", read("store/meson.build") + "\n\n", re.S)
-    return {f"store/{name}" for name in re.findall(r"'([\w-]+\.c)'", library[1])}
+def known_to(folder):
+    """The folders, or single headers, that a folder's README.md says it knows; all for tests."""
+    text = read(f"{folder}/README.md") if os.path.exists(f"{folder}/README.md") else ""
+    found = re.search(r"^Knows: (.*?)\.$", text, re.M | re.S)
+    return set(re.findall(r"`([^`]+)`", found[1])) if found else set()
 
 
-def layer_of(path):
-    top = path.split("/")[0]
-    if top != "store":
-        return "tests" if top == "bench" else top
-    ours = re.sub(r"\.h$", ".c", path) in index_files() or path.startswith("store/index")
-    return "index" if ours else "capture"
+def may_know(path, name):
+    folder = os.path.dirname(path)
+    known = known_to(folder) | {folder}
+    return path.startswith(("tests/", "bench/")) or name in known or os.path.dirname(name) in known
+
+
+def is_below(path, folders):
+    return any(path.startswith(folder + "/") for folder in folders)
 
 
 def line_of(text, position):
@@ -97,29 +103,87 @@ def line_of(text, position):
 
 
 def check_includes(path, text):
-    layer = layer_of(path)
     for match in re.finditer(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', text, re.M):
         quoted, name = match[1] == '"', match[2]
         line = line_of(text, match.start())
         if quoted and os.path.exists(name):
-            target = layer_of(name)
-            if target not in LAYERS.get(layer, set()) and (layer, name) != SHARED:
-                problem(path, line, f"{layer} must not know {target} ({name})")
+            if not may_know(path, name):
+                folder = os.path.dirname(path)
+                problem(path, line, f"{folder} must not know {name}: {folder}/README.md")
         elif quoted and not re.search(r"(^schema|^secrets-list|^map-page|\.skel)\.h$", name) and not is_kernels(path):
             problem(path, line, f'include from the root of the tree: "{name}"')
         for pattern, (owners, _) in LIBRARIES.items():
-            if re.fullmatch(pattern, name) and layer not in owners | {"tests"}:
-                problem(path, line, f"<{name}> belongs to {', '.join(owners)} alone")
+            if re.fullmatch(pattern, name) and not is_below(path, owners | {"tests"}):
+                problem(path, line, f"<{name}> belongs to {', '.join(sorted(owners))} alone")
+
+
+@functools.cache
+def structs():
+    """{struct of ours: the only file that defines it}"""
+    found = {}
+    for path in files(".c", ".h"):
+        for name in re.findall(r"^struct (shfs_\w+) \{", read(path), re.M):
+            found.setdefault(name, []).append(path)
+    return {name: paths[0] for name, paths in found.items() if len(paths) == 1}
+
+
+def check_declarations(path, text):
+    """A header that names a struct of a folder above it knows that folder all the same."""
+    folder = os.path.dirname(path)
+    for match in re.finditer(r"^\s*(?:const )?struct (shfs_\w+)(;| \*\w+;)", text, re.M):
+        where = structs().get(match[1], path)
+        owner = os.path.dirname(where)
+        if not may_know(path, where) and owner not in downstream_of(folder) | {folder}:
+            problem(path, line_of(text, match.start()), f"struct {match[1]} is of {owner}, which {folder} must not know")
+
+
+def check_folders():
+    """No folder is a corridor, each says what it is for, and none knows another by a circle."""
+    folders = {}
+    for path in files(".c", ".h"):
+        folders.setdefault(os.path.dirname(path), []).append(path)
+    for folder, inside in folders.items():
+        readme = f"{folder}/README.md"
+        if len(inside) > FOLDER_FILES and not folder.startswith("tests/"):
+            problem(folder, 1, f"{len(inside)} source files (at most {FOLDER_FILES})")
+        if folder.startswith(("tests/", "bench")):
+            continue
+        if not os.path.exists(readme):
+            problem(folder, 1, "has no README.md")
+        elif read(readme).count("\n") > README_LINES:
+            problem(readme, 1, f"more than {README_LINES} lines")
+        used = {name for path in inside for name in re.findall(r'#include "([^"]+)"', read(path)) if os.path.exists(name)}
+        for known in known_to(folder):
+            if not os.path.exists(known):
+                problem(readme, 1, f"there is no {known}")
+            elif not any(known in (name, os.path.dirname(name)) for name in used):
+                problem(readme, 1, f"knows {known}, and does not use it")
+    for folder in folders:
+        for other in downstream_of(folder):
+            if folder in downstream_of(other) and folder < other:
+                problem(f"{folder}/README.md", 1, f"{folder} and {other} know each other")
+
+
+@functools.cache
+def downstream_of(folder):
+    """All that a folder knows, directly or by others; knots are known and left out."""
+    found, todo = set(), [folder]
+    while todo:
+        at = todo.pop()
+        for known in known_to(at):
+            if known not in found and frozenset((at, known)) not in KNOTS:
+                found.add(known)
+                todo.append(known)
+    return found
 
 
 def check_links(path, text):
     """The same for the build's link lists."""
-    folder = {"capture": "store", "index": "store"}
     for owners, name in LIBRARIES.values():
+        tops = {owner.split("/")[0] for owner in owners}
         for match in re.finditer(rf"dependency\('{name}'", text):
-            allowed = {folder.get(owner, owner) for owner in owners}
-            if path.split("/")[0] not in allowed | {"tests"}:
-                problem(path, line_of(text, match.start()), f"{name} belongs to {allowed}")
+            if path.split("/")[0] not in tops | {"tests"}:
+                problem(path, line_of(text, match.start()), f"{name} belongs to {tops}")
 
 
 # --- SQL ---
@@ -240,7 +304,7 @@ OPTION = r'\{\s*(?:\.name\s*=\s*)?"([a-z][a-z0-9-]*)"'
 def commands():
     """name -> (path, line, options) of each command that is not hidden."""
     found = {}
-    for path in sorted(f for f in files(".c") if f.startswith("query/cmd-")):
+    for path in sorted(f for f in files(".c") if f.startswith("query/cmd/")):
         text = without_comments(read(path))
         for match in re.finditer(r"^const struct shfs_command (shfs_cmd_\w+) = \{(.*?)^\};", text,
                                  re.S | re.M):
@@ -260,7 +324,7 @@ def options_of(text, command):
 
 def filter_options():
     """Of SHFS_FILTER_OPTIONS: history's page tells of them, others that have them refer to it."""
-    header = read("query/filter.h").replace("\\\n", "\n")
+    header = read("query/history/filter.h").replace("\\\n", "\n")
     return re.findall(OPTION, re.search(r"#define SHFS_FILTER_OPTIONS(.*?)\n\n", header, re.S)[1])
 
 
@@ -284,44 +348,21 @@ def check_commands():
 
 # --- the pages ---
 
-MAP = "docs/ARCHITECTURE.md"
-MAPPED = ("common/", "store/", "fusefs/", "shellhook/", "query/", "tests/", "bench/", "docs/", "man/",
-          "completions/", "map/")
-
-
-def map_entries(text):
-    """(line, path) of each name in the map: headings name folders, first columns of tables files.
-    A name that ends in a slash stands for all below it."""
-    folder = None
-    for number, line in enumerate(text.splitlines(), 1):
-        heading = re.match(r"(#+) (.*)", line)
-        if heading and heading[1] != "###":
-            folder = "" if heading[2] == "Map" else None
-        elif heading and folder is not None:
-            folder = heading[2] if heading[2].endswith("/") else ""
-        elif folder is not None and line.startswith("|"):
-            for name in re.findall(r"`([^`]+)`", line.split("|")[1]):
-                yield number, folder + name
-
-
 def check_map():
-    """Every file is in the map, and everything in the map is there."""
-    entries = list(map_entries(read(MAP))) if os.path.exists(MAP) else []
-    for number, path in entries:
-        if not os.path.exists(path):
-            problem(MAP, number, f"there is no {path}")
-    names = {path for _, path in entries}
-    folders = tuple(path for path in names if path.endswith("/"))
-    for path in files():
-        if path.startswith(MAPPED) and path not in names and not path.startswith(folders):
-            problem(path, 1, f"is not in the map of {MAP}")
+    """docs/MAP.md is as ./dev map makes it, and each source file says what it is."""
+    if not os.path.exists(filemap.MAP) or read(filemap.MAP) != filemap.make():
+        problem(filemap.MAP, 1, "is not as ./dev map makes it")
+    for folder, rows in filemap.entries().items():
+        for name, text in rows:
+            if not text and filemap.needs_words(name):
+                problem(os.path.join(folder, name), 1, "its first comment must say what it is")
 
 
 def check_broken(path, text):
     """The test that must fail is there: that of a unit test in C, or a function of Python."""
     found = re.match(r"Fails: (?:test_unit\.py::test_unit\[(\w+):(\w+)\]|([\w/]+\.py)::(\w+))", text)
     unit, test, file, function = found.groups() if found else [""] * 4
-    source = f"tests/unit/test_{unit}.c" if unit else f"tests/{file}"
+    source = next(glob.iglob(f"tests/unit/**/test_{unit}.c", recursive=True), "") if unit else f"tests/{file}"
     wanted = f"static void {test}(void **state)" if unit else f"def {function}("
     if not os.path.isfile(source) or wanted not in read(source):
         problem(path, 1, "names no test that is there")
@@ -374,16 +415,16 @@ def check_record():
 
 def check_views():
     """The table of views names each column, and has no row for a view that is not there."""
-    page, schema = "docs/index.md", [f"store/schema/{name}.sql" for name in ("tables", "views")]
+    page, schema = "docs/index.md", [f"store/index/schema/{name}.sql" for name in ("tables", "views")]
     if not os.path.exists(schema[1]):
         return
     database = sqlite3.connect(":memory:")
-    for source in filter(os.path.exists, ("store/functions.c", "store/access-table.c")):
+    for source in filter(os.path.exists, ("store/index/functions.c", "store/index/access-table.c")):
         for name, n in re.findall(r'\{ "(\w+)", (\d), \w+ \}', read(source)):
             database.create_function(name, int(n), lambda *_: None, deterministic=True)
         for made in re.findall(r"#define COLUMNS(.*?)\n\n", read(source), re.S):
             database.execute("".join(re.findall(r'"(.*)"', made)))
-    for name in re.findall(r'\] = "(\w+)"', read("store/version-row.c") if os.path.exists("store/version-row.c") else ""):
+    for name in re.findall(r'\] = "(\w+)"', read("store/index/version-row.c") if os.path.exists("store/index/version-row.c") else ""):
         database.create_function(name, 1, lambda *_: None, deterministic=True)
     for path in schema:
         database.executescript(read(path))
@@ -419,6 +460,8 @@ def main():
         if path.endswith((".c", ".h")):
             check_includes(path, text)
             check_function_sizes(path, text)
+        if path.endswith(".h"):
+            check_declarations(path, text)
         if path.startswith("query/") and path.endswith((".c", ".h")):
             check_sql(path, text)
         if path.startswith(("query/", "store/")) and path.endswith(".c"):
@@ -429,6 +472,7 @@ def main():
             check_references(path, text)
         if path.endswith((".c", ".h", ".py", ".sql", ".bash", ".zsh", ".fish", ".sh")):
             check_file_size(path, text)
+    check_folders()
     check_commands()
     check_map()
     check_config()

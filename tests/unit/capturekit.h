@@ -7,8 +7,8 @@
 
 #include "tests/unit/storekit.h"
 
-#include "store/capture.h"
-#include "store/object.h"
+#include "store/capture/capture.h"
+#include "store/objects/object.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -7,10 +7,10 @@
  * Each line of standard input is a cookie: it syncs, prints what came before it, an event
  * a line, and "synced COOKIE". The content of a file is read as its user may.
  */
-#include "kmod-fast-path/connection.h"
+#include "kmod-fast-path/recorder/connection.h"
 
 #include "common/io.h"
-#include "kmod-fast-path/packet.h"
+#include "kmod-fast-path/protocol/packet.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@
  */
 #pragma once
 
-#include "kmod-fast-path/driver.h"
+#include "kmod-fast-path/drivers/driver.h"
 
 extern const struct shfs_driver_ops shfs_driver_fake;   /* "fake" */
 extern const struct shfs_driver_ops shfs_driver_unable; /* "unable": never works */

@@ -4,7 +4,7 @@
 
 #include "tests/unit/indexkit.h"
 
-#include "query/model.h"
+#include "query/base/model.h"
 
 static void kit_find(struct shfs_index *index, const char *path, int64_t n,
                      struct shfs_version *out)

@@ -12,9 +12,9 @@
 
 #include "common/io.h"
 #include "common/proc.h"
-#include "store/index.h"
-#include "store/journal.h"
-#include "store/object.h"
+#include "store/index/index.h"
+#include "store/journal/journal.h"
+#include "store/objects/object.h"
 
 #include <errno.h>
 #include <fcntl.h>

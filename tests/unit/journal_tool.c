@@ -7,8 +7,8 @@
  * A line for each: the segment, the offset behind the record, the object, and "whole" or
  * what is wrong with it.
  */
-#include "store/journal.h"
-#include "store/object.h"
+#include "store/journal/journal.h"
+#include "store/objects/object.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "tests/unit/records.h"
 #include "tests/unit/storekit.h"
 
-#include "store/journal.h"
+#include "store/journal/journal.h"
 
 /* --- writing --- */
 

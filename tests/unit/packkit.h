@@ -4,8 +4,8 @@
 
 #include "tests/unit/storekit.h"
 
-#include "store/object.h"
-#include "store/packs.h"
+#include "store/objects/object.h"
+#include "store/objects/packs.h"
 
 #include <dirent.h>
 

@@ -8,7 +8,7 @@
  * rules ignore are printed, each with a NUL.
  */
 #include "common/io.h"
-#include "store/rules.h"
+#include "store/capture/rules.h"
 
 #include <fcntl.h>
 #include <string.h>

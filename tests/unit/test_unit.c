@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Tests of unit.c. */
 #include "tests/unit/unit.h"
 
 #include <fcntl.h>

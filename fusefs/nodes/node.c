@@ -1,0 +1,941 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/nodes/internal.h"
+
+#include "store/objects/object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/sysmacros.h>
+#include <utlist.h>
+
+#define FOREIGN_BIT (UINT64_C(1) << 63)
+/* Ids that are tried for one file before the next free one is given. */
+#define PROBES 8
+/* Nodes that left the table, kept for requests that still use them. */
+#define REPLACED_MAX 256
+#define RETIRED_MAX  4096 /* and those that the kernel has given back; see there */
+
+/* --- identity --- */
+
+int shfs_node_statx(int fd, const char *name, struct statx *out)
+{
+	int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (*name ? 0 : AT_EMPTY_PATH);
+
+	return statx(fd, name, flags, STATX_BASIC_STATS | STATX_BTIME, out) ? -errno : 0;
+}
+
+uint64_t shfs_statx_dev(const struct statx *stx)
+{
+	return makedev(stx->stx_dev_major, stx->stx_dev_minor);
+}
+
+/* The kernel keeps 32 bits of it. 0 stands for unknown. */
+static uint32_t generation_of(const struct statx *stx)
+{
+	uint32_t h;
+
+	if (!(stx->stx_mask & STATX_BTIME) ||
+	    (!stx->stx_btime.tv_sec && !stx->stx_btime.tv_nsec))
+		return 0;
+	h = (uint32_t)shfs_object_hash64(&stx->stx_btime.tv_sec, 8) ^
+	    stx->stx_btime.tv_nsec;
+	return h ? h : 1;
+}
+
+/* dev and ino alone tell the file as long as it is pinned by something. */
+static bool is_same_file(const struct shfs_node *node, const struct statx *stx)
+{
+	return node->ino == stx->stx_ino && node->dev == shfs_statx_dev(stx) &&
+	       node->type == (stx->stx_mode & S_IFMT);
+}
+
+bool node_is_same_birth(const struct shfs_node *node, const struct statx *stx)
+{
+	uint32_t generation = generation_of(stx);
+
+	return is_same_file(node, stx) &&
+	       (!generation || !node->generation || generation == node->generation);
+}
+
+static bool is_root(const struct shfs_tree *tree, uint64_t dev, uint64_t ino)
+{
+	return ino == tree->root.pub.ino && dev == tree->root.pub.dev;
+}
+
+static uint64_t id_of(const struct shfs_tree *tree, uint64_t dev, uint64_t ino)
+{
+	uint64_t key[2] = { dev, ino };
+
+	if (is_root(tree, dev, ino))
+		return SHFS_NODE_ROOT;
+	if (dev == tree->root.pub.dev && ino > SHFS_NODE_ROOT && !(ino & FOREIGN_BIT))
+		return ino;
+	return shfs_object_hash64(key, sizeof(key)) | FOREIGN_BIT;
+}
+
+/* --- the table --- */
+
+/* The ids that are probed for one file share their shard: the low bits do not count. */
+struct shard *tree_shard(struct shfs_tree *tree, uint64_t id)
+{
+	return &tree->shards[(id / PROBES) % N_SHARDS];
+}
+
+static struct node *shard_find(struct shard *shard, uint64_t id)
+{
+	struct node *node;
+
+	HASH_FIND(hh, shard->nodes, &id, sizeof(id), node);
+	return node;
+}
+
+/*
+ * The node of (dev, ino), or NULL and in *id one that is free for it. Only foreign ids
+ * can be taken by another file; all of theirs are looked at, as those before may have
+ * gone.
+ */
+static struct node *shard_find_file(struct shard *shard, uint64_t dev, uint64_t ino,
+                                    uint64_t *id)
+{
+	uint64_t first = *id & ~(uint64_t)(PROBES - 1), free_id = 0;
+	struct node *node = shard_find(shard, *id);
+
+	if (node && node->pub.ino == ino && node->pub.dev == dev)
+		return node;
+	if (!(*id & FOREIGN_BIT))
+		return NULL;
+	for (unsigned i = 0; i < PROBES; i++) {
+		uint64_t probe = first + (*id + i) % PROBES;
+
+		node = shard_find(shard, probe);
+		if (node && node->pub.ino == ino && node->pub.dev == dev)
+			return node;
+		if (!node && !free_id)
+			free_id = probe;
+	}
+	*id = free_id;
+	return NULL;
+}
+
+struct shfs_node *shfs_tree_root(struct shfs_tree *tree)
+{
+	return &tree->root.pub;
+}
+
+struct shfs_node *shfs_node_find(struct shfs_tree *tree, uint64_t id)
+{
+	struct shard *shard = tree_shard(tree, id);
+	struct node *node;
+
+	if (id == SHFS_NODE_ROOT)
+		return &tree->root.pub;
+	pthread_mutex_lock(&shard->lock);
+	node = shard_find(shard, id);
+	pthread_mutex_unlock(&shard->lock);
+	return node ? &node->pub : NULL;
+}
+
+void shfs_node_ref(struct shfs_tree *tree, struct shfs_node *node)
+{
+	struct shard *shard = tree_shard(tree, node->id);
+
+	if (node == &tree->root.pub)
+		return;
+	pthread_mutex_lock(&shard->lock);
+	node_private(node)->refs++;
+	pthread_mutex_unlock(&shard->lock);
+}
+
+/* --- those that a successor has to know --- */
+
+void node_place_update(struct node *node)
+{
+	struct shfs_place *place = node->place;
+
+	if (!place)
+		return;
+	place->gone = node->name->gone;
+	place->parent = node->name->parent->pub.id;
+	snprintf(place->name, sizeof(place->name), "%s", node->name->text);
+}
+
+/* Tree lock held, and places_lock. */
+static void place_make(struct shfs_tree *tree, struct node *node)
+{
+	struct shfs_place *place =
+		tree->heir && !node->place ? shfs_heir_place(tree->heir) : NULL;
+
+	if (!place)
+		return;
+	place->id = node->pub.id;
+	place->dev = node->pub.dev;
+	place->ino = node->pub.ino;
+	place->type = node->pub.type;
+	place->generation = node->pub.generation;
+	place->hidden = node->pub.hidden;
+	node->place = place;
+	node_place_update(node);
+	atomic_store(&place->is_used, true);
+}
+
+static void place_want(struct shfs_tree *tree, struct node *node)
+{
+	if (node == &tree->root || !tree->heir)
+		return;
+	shfs_tree_lock_read(tree);
+	pthread_mutex_lock(&tree->places_lock);
+	node->n_open++;
+	place_make(tree, node);
+	pthread_mutex_unlock(&tree->places_lock);
+	shfs_tree_unlock(tree);
+}
+
+static void place_leave(struct shfs_tree *tree, struct node *node)
+{
+	struct shfs_place *place = NULL;
+
+	if (node == &tree->root || !tree->heir)
+		return;
+	shfs_tree_lock_read(tree);
+	pthread_mutex_lock(&tree->places_lock);
+	if (!--node->n_open && !S_ISDIR(node->pub.type))
+		place = TAKE_PTR(node->place);
+	pthread_mutex_unlock(&tree->places_lock);
+	shfs_tree_unlock(tree);
+	if (place)
+		shfs_heir_place_done(tree->heir, place);
+}
+
+void shfs_node_opened(struct shfs_tree *tree, struct shfs_node *node)
+{
+	shfs_node_ref(tree, node);
+	place_want(tree, node_private(node));
+}
+
+void shfs_node_closed(struct shfs_tree *tree, struct shfs_node *node)
+{
+	place_leave(tree, node_private(node));
+	shfs_node_unref(tree, node);
+}
+
+/* Its id is another file's now: there must not be two places of it. */
+static void place_drop(struct shfs_tree *tree, struct node *node)
+{
+	struct shfs_place *place;
+
+	shfs_tree_lock_read(tree);
+	pthread_mutex_lock(&tree->places_lock);
+	place = TAKE_PTR(node->place);
+	pthread_mutex_unlock(&tree->places_lock);
+	shfs_tree_unlock(tree);
+	if (place)
+		shfs_heir_place_done(tree->heir, place);
+}
+
+void shfs_node_moving(struct shfs_tree *tree, struct shfs_node *node,
+                      const struct shfs_node *new_parent, const char *new_name)
+{
+	if (node && tree->heir)
+		shfs_heir_move(tree->heir, node_private(node)->place, new_parent->id,
+		               new_name);
+}
+
+void shfs_node_moving_done(struct shfs_tree *tree)
+{
+	if (tree->heir)
+		shfs_heir_moved(tree->heir);
+}
+
+/* --- the life of a node --- */
+
+static void count_node(struct shfs_tree *tree, int change)
+{
+	size_t n = atomic_fetch_add(&tree->n_nodes, (size_t)change) + (size_t)change;
+
+	if (n % SHFS_TREE_STEP == 0)
+		eventfd_write(tree->size_fd, 1);
+}
+
+/* Nobody else can reach it any more. Returns the parent by its first name, and the
+ * reference with it. That of another name is a directory, which has one name alone: this
+ * goes no deeper. */
+static struct node *node_destroy(struct shfs_tree *tree, struct node *node)
+{
+	struct node *parent = node->first.parent;
+	struct shfs_name *name, *next;
+
+	node_fd_drop(tree, node);
+	if (node->place && tree->heir)
+		shfs_heir_place_done(tree->heir, node->place);
+	if (node->pub.watch)
+		tree->drop(node->pub.watch);
+	LL_FOREACH_SAFE (node->first.next, name, next)
+		node_name_free(tree, name);
+	free(node->first.text);
+	free(node);
+	count_node(tree, -1);
+	return parent;
+}
+
+/* Shard lock held. Takes the node out of the table if it is not needed; true if so. */
+static bool node_reap(struct shard *shard, struct node *node)
+{
+	if (node->refs || node->lookups)
+		return false;
+	if (!node->unhashed)
+		HASH_DEL(shard->nodes, node);
+	return true;
+}
+
+/* Parents follow their last child; a loop, as trees may be deep. */
+void shfs_node_unref(struct shfs_tree *tree, struct shfs_node *pub)
+{
+	struct node *node = node_private(pub);
+
+	while (node && node != &tree->root) {
+		struct shard *shard = tree_shard(tree, node->pub.id);
+		bool last;
+
+		pthread_mutex_lock(&shard->lock);
+		node->refs--;
+		last = node_reap(shard, node);
+		pthread_mutex_unlock(&shard->lock);
+		if (!last)
+			break;
+		node = node_destroy(tree, node);
+	}
+}
+
+static struct node *node_new(struct shfs_tree *tree, struct node *parent,
+                             const char *name, const struct statx *stx)
+{
+	struct node *node = calloc(1, sizeof(*node));
+
+	if (!node)
+		return NULL;
+	node->name = &node->first;
+	node->first.text = strdup(name);
+	if (!node->first.text) {
+		free(node);
+		return NULL;
+	}
+	node->fd = -1;
+	node->pub.dev = shfs_statx_dev(stx);
+	node->pub.ino = stx->stx_ino;
+	node->pub.type = stx->stx_mode & S_IFMT;
+	node->pub.generation = generation_of(stx);
+	node->pub.hidden = parent->pub.hidden || (node->pub.ino == tree->hidden_ino &&
+	                                          node->pub.dev == tree->hidden_dev);
+	node->first.parent = parent;
+	node->first.serial = tree_next_serial(tree);
+	shfs_node_ref(tree, &parent->pub);
+	count_node(tree, 1);
+	return node;
+}
+
+/* A request may have found it by its id a moment ago. Takes a reference over: where it is
+ * kept already (given back, and then its inode number is another file's), from now on. */
+static void keep_replaced(struct shfs_tree *tree, struct node *node)
+{
+	struct node *spare = NULL;
+
+	pthread_mutex_lock(&tree->replaced_lock);
+	if (node->replaced) {
+		DL_DELETE2(tree->replaced, node, prev_replaced, next_replaced);
+		tree->n_replaced--;
+		spare = node;
+	}
+	node->replaced = true;
+	DL_APPEND2(tree->replaced, node, prev_replaced, next_replaced);
+	if (++tree->n_replaced > (tree->is_inherited ? RETIRED_MAX : REPLACED_MAX)) {
+		spare = tree->replaced;
+		DL_DELETE2(tree->replaced, spare, prev_replaced, next_replaced);
+		spare->replaced = false;
+		tree->n_replaced--;
+	}
+	pthread_mutex_unlock(&tree->replaced_lock);
+	if (spare)
+		shfs_node_unref(tree, &spare->pub);
+}
+
+/*
+ * Of an inherited tree we do not know all lookups that the kernel gives back: while it
+ * looks a file up anew, it drops what it knew of it. So such a node stays for a while.
+ */
+void shfs_node_forget(struct shfs_tree *tree, uint64_t id, uint64_t n)
+{
+	struct shard *shard = tree_shard(tree, id);
+	struct node *node;
+	bool is_kept = false;
+
+	pthread_mutex_lock(&shard->lock);
+	node = shard_find(shard, id);
+	if (node) {
+		node->lookups -= MIN(n, node->lookups);
+		is_kept = tree->is_inherited && !node->refs && !node->lookups;
+		node->refs += is_kept;
+		if (!is_kept && !node_reap(shard, node))
+			node = NULL;
+	}
+	pthread_mutex_unlock(&shard->lock);
+	if (!node)
+		return;
+	if (is_kept) {
+		keep_replaced(tree, node);
+		return;
+	}
+	node = node_destroy(tree, node);
+	if (node)
+		shfs_node_unref(tree, &node->pub);
+}
+
+/*
+ * Adds made to the table, unless the file is there: then that node is it. One that is of
+ * an earlier file with this inode number leaves the table, and the kernel's lookups of it
+ * go to the new one, as the kernel will give both back by one id.
+ */
+static int table_add(struct shfs_tree *tree, struct node *made, struct node **out)
+{
+	uint64_t id = id_of(tree, made->pub.dev, made->pub.ino);
+	struct shard *shard = tree_shard(tree, id);
+	struct node *old;
+	int r = 0;
+
+	pthread_mutex_lock(&shard->lock);
+	old = shard_find_file(shard, made->pub.dev, made->pub.ino, &id);
+	if (old && old->pub.type == made->pub.type &&
+	    (!made->pub.generation || !old->pub.generation ||
+	     old->pub.generation == made->pub.generation)) {
+		old->lookups++;
+		*out = old;
+	} else if (!id) {
+		r = -ENFILE;
+	} else {
+		made->lookups = 1;
+		made->pub.id = old ? old->pub.id : id;
+		HASH_ADD(hh, shard->nodes, pub.id, sizeof(id), made);
+		if (!made->hh.tbl) {
+			r = -ENOMEM;
+			old = NULL;
+		}
+		if (old) {
+			HASH_DEL(shard->nodes, old);
+			old->unhashed = true;
+			made->lookups += old->lookups;
+			old->lookups = 0;
+			old->refs++;
+		}
+		*out = made;
+	}
+	pthread_mutex_unlock(&shard->lock);
+	if (old && *out == made) {
+		place_drop(tree, old);
+		keep_replaced(tree, old);
+	}
+	return r;
+}
+
+/* What shard_find_file finds without making a node first. */
+static struct node *table_look_up(struct shfs_tree *tree, const struct statx *stx)
+{
+	uint64_t dev = shfs_statx_dev(stx), id = id_of(tree, dev, stx->stx_ino);
+	struct shard *shard = tree_shard(tree, id);
+	struct node *node;
+
+	pthread_mutex_lock(&shard->lock);
+	node = shard_find_file(shard, dev, stx->stx_ino, &id);
+	if (node && !node_is_same_birth(&node->pub, stx))
+		node = NULL;
+	if (node) {
+		node->lookups++;
+		node->used = true;
+	}
+	pthread_mutex_unlock(&shard->lock);
+	return node;
+}
+
+/* The node of this file, with one lookup more; is_new: made, with this name. */
+static int table_enter(struct shfs_tree *tree, struct shfs_node *parent, const char *name,
+                       const struct statx *stx, struct node **out, bool *is_new)
+{
+	struct node *made;
+	int r;
+
+	*is_new = false;
+	if (is_root(tree, shfs_statx_dev(stx), stx->stx_ino))
+		return -ELOOP; /* a bind mount of the root below itself */
+	*out = table_look_up(tree, stx);
+	if (*out)
+		return 0;
+	made = node_new(tree, node_private(parent), name, stx);
+	if (!made)
+		return -ENOMEM;
+	r = table_add(tree, made, out);
+	*is_new = !r && *out == made;
+	if (*is_new && S_ISDIR(made->pub.type))
+		place_want(tree, made);
+	if (!*is_new) {
+		node_destroy(tree, made);
+		shfs_node_unref(tree, parent);
+	}
+	return r;
+}
+
+int shfs_node_enter(struct shfs_tree *tree, struct shfs_node *parent, const char *name,
+                    const struct statx *stx, struct shfs_node **out)
+{
+	struct node *node;
+	bool is_new;
+	int r = table_enter(tree, parent, name, stx, &node, &is_new);
+
+	if (r)
+		return r;
+	if (!is_new && !node_is_at(tree, node, parent, name) && stx->stx_nlink == 1 &&
+	    !S_ISDIR(stx->stx_mode))
+		atomic_store(&tree->has_moved, true);
+	*out = &node->pub;
+	return 0;
+}
+
+bool shfs_tree_has_moved(struct shfs_tree *tree)
+{
+	return atomic_load_explicit(&tree->has_moved, memory_order_relaxed) &&
+	       atomic_exchange(&tree->has_moved, false);
+}
+
+int shfs_node_enter_nameless(struct shfs_tree *tree, struct shfs_node *parent, int fd,
+                             const struct statx *stx, struct shfs_node **out)
+{
+	struct shfs_name *name;
+	struct node *node;
+	char text[24];
+	bool is_new;
+	int path_fd, r;
+
+	path_fd = node_open_by_fd(tree, fd, O_PATH);
+	if (path_fd < 0)
+		return path_fd;
+	snprintf(text, sizeof(text), "#%" PRIu64, (uint64_t)stx->stx_ino);
+	r = table_enter(tree, parent, text, stx, &node, &is_new);
+	if (r) {
+		close(path_fd);
+		return r;
+	}
+	shfs_tree_lock_write(tree);
+	LL_FOREACH (&node->first, name)
+		name->gone = true;
+	node_fd_give(tree, node, path_fd);
+	node_set_pinned(tree, node, true);
+	shfs_node_fd_done(tree, &node->pub);
+	shfs_tree_unlock(tree);
+	*out = &node->pub;
+	return 0;
+}
+
+static int stat_name(struct shfs_tree *tree, struct shfs_node *parent, const char *name,
+                     struct statx *stx)
+{
+	int fd = shfs_node_fd(tree, parent), r;
+
+	if (fd < 0)
+		return fd;
+	r = shfs_node_statx(fd, name, stx);
+	shfs_node_fd_done(tree, parent);
+	return r;
+}
+
+int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *parent, const char *name,
+                     struct statx *stx, struct shfs_node **out)
+{
+	int r = stat_name(tree, parent, name, stx);
+
+	return r ? r : shfs_node_enter(tree, parent, name, stx, out);
+}
+
+/* Does the kernel know this file by this name? */
+static bool is_known_at(struct shfs_tree *tree, const struct shfs_node *parent,
+                        const char *name, uint32_t tid, const struct statx *stx)
+{
+	uint64_t dev = shfs_statx_dev(stx), id = id_of(tree, dev, stx->stx_ino);
+	struct shard *shard = tree_shard(tree, id);
+	struct node *node;
+	bool is_known;
+
+	shfs_tree_lock_read(tree);
+	pthread_mutex_lock(&shard->lock);
+	node = shard_find_file(shard, dev, stx->stx_ino, &id);
+	is_known = node && (node->lookups || tree->is_inherited) &&
+	           node_is_same_birth(&node->pub, stx) &&
+	           (node_has_name(node, parent, name) ||
+	            node_is_found(tree, node, parent, name, tid));
+	pthread_mutex_unlock(&shard->lock);
+	shfs_tree_unlock(tree);
+	return is_known;
+}
+
+int shfs_node_lookup_known(struct shfs_tree *tree, struct shfs_node *parent,
+                           const char *name, uint32_t tid, struct statx *stx,
+                           struct shfs_node **out)
+{
+	int r = stat_name(tree, parent, name, stx);
+
+	if (!r && !is_known_at(tree, parent, name, tid, stx))
+		r = -ESTALE;
+	return r ? r : shfs_node_enter(tree, parent, name, stx, out);
+}
+
+/* --- the tree --- */
+
+int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
+                  void (*drop)(struct shfs_watch *watch), struct shfs_tree **out)
+{
+	struct shfs_tree *tree = calloc(1, sizeof(*tree));
+	struct statx stx;
+	int r;
+
+	if (!tree)
+		return -ENOMEM;
+	tree->size_fd = eventfd(0, EFD_CLOEXEC);
+	r = tree->size_fd < 0 ? -errno : shfs_node_statx(root_fd, "", &stx);
+	if (r) {
+		shfs_closep(&tree->size_fd);
+		free(tree);
+		return r;
+	}
+	tree->proc_fd = proc_fd;
+	tree->drop = drop;
+	tree->max_fds = max_fds;
+	tree->root.fd = root_fd;
+	tree->root.pinned = true;
+	tree->root.name = &tree->root.first;
+	tree->root.pub.id = SHFS_NODE_ROOT;
+	tree->root.pub.dev = shfs_statx_dev(&stx);
+	tree->root.pub.ino = stx.stx_ino;
+	tree->root.pub.type = stx.stx_mode & S_IFMT;
+	pthread_rwlock_init(&tree->lock, NULL);
+	pthread_mutex_init(&tree->fds_lock, NULL);
+	pthread_mutex_init(&tree->replaced_lock, NULL);
+	pthread_mutex_init(&tree->seekers_lock, NULL);
+	pthread_mutex_init(&tree->places_lock, NULL);
+	for (size_t i = 0; i < N_SHARDS; i++)
+		pthread_mutex_init(&tree->shards[i].lock, NULL);
+	*out = tree;
+	return 0;
+}
+
+/* --- what was another server's --- */
+
+/* The kernel's lookups of it are not known: it is kept. */
+#define LOOKUPS_INHERITED (1ull << 40)
+
+static struct node *node_of_place(struct shfs_tree *tree, struct node *parent,
+                                  struct shfs_place *place)
+{
+	struct shard *shard = tree_shard(tree, place->id);
+	struct statx stx = {
+		.stx_ino = place->ino,
+		.stx_dev_major = major(place->dev),
+		.stx_dev_minor = minor(place->dev),
+		.stx_mode = (uint16_t)place->type,
+	};
+	struct node *node = node_new(tree, parent, place->name, &stx);
+
+	if (!node)
+		return NULL;
+	node->pub.id = place->id;
+	node->pub.generation = place->generation;
+	node->pub.hidden = place->hidden;
+	node->first.gone = place->gone;
+	node->lookups = LOOKUPS_INHERITED;
+	node->place = place;
+	pthread_mutex_lock(&shard->lock);
+	HASH_ADD(hh, shard->nodes, pub.id, sizeof(node->pub.id), node);
+	pthread_mutex_unlock(&shard->lock);
+	return node;
+}
+
+struct inheritance {
+	struct shfs_tree *tree;
+	struct shfs_place **by_id;
+	size_t n;
+};
+
+static int by_id(const void *a, const void *b)
+{
+	const struct shfs_place *const *one = a, *const *two = b;
+
+	return (*one)->id < (*two)->id ? -1 : (*one)->id > (*two)->id;
+}
+
+static struct shfs_place *place_find(const struct inheritance *in, uint64_t id)
+{
+	struct shfs_place key = { .id = id }, *wanted = &key, **found;
+
+	found = bsearch(&wanted, in->by_id, in->n, sizeof(wanted), by_id);
+	return found ? *found : NULL;
+}
+
+/* Makes the node of a place, and those above first; a loop, as trees may be deep. NULL:
+ * one of them is not known. */
+static struct node *inherit_one(const struct inheritance *in, struct shfs_place *place)
+{
+	struct shfs_tree *tree = in->tree;
+
+	for (;;) {
+		struct shfs_place *top = place;
+		struct shfs_node *node = shfs_node_find(tree, place->id), *parent;
+
+		if (node)
+			return node_private(node);
+		for (size_t depth = 0;; depth++) {
+			parent = shfs_node_find(tree, top->parent);
+			if (parent)
+				break;
+			top = place_find(in, top->parent);
+			if (!top || depth > in->n)
+				return NULL;
+		}
+		if (!node_of_place(tree, node_private(parent), top))
+			return NULL;
+	}
+}
+
+static bool is_moved(const struct shfs_place *place, void *arg)
+{
+	const struct inheritance *in = arg;
+	struct shfs_place *above = place_find(in, place->parent);
+	struct node *parent = place->parent == SHFS_NODE_ROOT ? &in->tree->root
+	                      : above                         ? inherit_one(in, above)
+	                                                      : NULL;
+	struct statx stx;
+	int fd = parent ? shfs_node_fd(in->tree, &parent->pub) : -1, r;
+
+	if (fd < 0)
+		return false;
+	r = shfs_node_statx(fd, place->name, &stx);
+	shfs_node_fd_done(in->tree, &parent->pub);
+	return !r && stx.stx_ino == place->ino && shfs_statx_dev(&stx) == place->dev;
+}
+
+static int list_places(struct inheritance *in, struct shfs_heir *heir)
+{
+	struct shfs_place *place = NULL;
+	size_t n = 0;
+
+	while ((place = shfs_heir_next_place(heir, place)))
+		n++;
+	in->by_id = calloc(n + 1, sizeof(struct shfs_place *));
+	if (!in->by_id)
+		return -ENOMEM;
+	while (in->n < n && (place = shfs_heir_next_place(heir, place)))
+		in->by_id[in->n++] = place;
+	qsort(in->by_id, in->n, sizeof(struct shfs_place *), by_id);
+	return 0;
+}
+
+int shfs_tree_inherit(struct shfs_tree *tree, struct shfs_heir *heir, bool is_taken)
+{
+	struct inheritance in = { .tree = tree };
+	int r = list_places(&in, heir);
+
+	if (r)
+		return r;
+	shfs_heir_settle_moves(heir, is_moved, &in);
+	for (size_t i = 0; i < in.n; i++)
+		if (!inherit_one(&in, in.by_id[i]))
+			shfs_heir_place_done(heir, in.by_id[i]);
+	free(in.by_id);
+	tree->heir = heir;
+	tree->is_inherited = is_taken;
+	return 0;
+}
+
+/* All nodes go, in any order. */
+static void names_orphan(struct node *node)
+{
+	struct shfs_name *name;
+
+	LL_FOREACH (&node->first, name)
+		name->parent = NULL;
+}
+
+void shfs_tree_free(struct shfs_tree *tree)
+{
+	struct node *node, *next;
+
+	if (!tree)
+		return;
+	DL_FOREACH_SAFE2 (tree->replaced, node, next, next_replaced)
+		if (!node->unhashed)
+			DL_DELETE2(tree->replaced, node, prev_replaced, next_replaced);
+	for (size_t i = 0; i < N_SHARDS; i++) {
+		HASH_ITER (hh, tree->shards[i].nodes, node, next) {
+			HASH_DEL(tree->shards[i].nodes, node);
+			names_orphan(node);
+			node_destroy(tree, node);
+		}
+		pthread_mutex_destroy(&tree->shards[i].lock);
+	}
+	DL_FOREACH_SAFE2 (tree->replaced, node, next, next_replaced) {
+		names_orphan(node);
+		node_destroy(tree, node);
+	}
+	if (tree->root.pub.watch)
+		tree->drop(tree->root.pub.watch);
+	pthread_mutex_destroy(&tree->seekers_lock);
+	pthread_mutex_destroy(&tree->places_lock);
+	pthread_mutex_destroy(&tree->fds_lock);
+	pthread_mutex_destroy(&tree->replaced_lock);
+	pthread_rwlock_destroy(&tree->lock);
+	shfs_closep(&tree->size_fd);
+	free(tree);
+}
+
+size_t shfs_tree_size(struct shfs_tree *tree)
+{
+	return atomic_load(&tree->n_nodes);
+}
+
+int shfs_tree_size_fd(const struct shfs_tree *tree)
+{
+	return tree->size_fd;
+}
+
+/*
+ * As a clock's hand goes round: what was looked up since it passed here last is passed
+ * over once more. All that was looked at goes behind the rest.
+ */
+static size_t shard_idle(struct shard *shard, uint64_t *ids, size_t max)
+{
+	struct node *node;
+	size_t n = 0;
+
+	pthread_mutex_lock(&shard->lock);
+	for (size_t left = HASH_COUNT(shard->nodes); left && n < max; left--) {
+		node = shard->nodes;
+		if (!node->refs && !node->used)
+			ids[n++] = node->pub.id;
+		node->used = false;
+		if (!node->hh.next)
+			break;
+		SHFS_HASH_MOVE_LAST(shard->nodes, pub.id, sizeof(node->pub.id), node);
+	}
+	pthread_mutex_unlock(&shard->lock);
+	return n;
+}
+
+size_t shfs_tree_idle(struct shfs_tree *tree, uint64_t *ids, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < N_SHARDS && n < max; i++) {
+		struct shard *shard = &tree->shards[tree->hand++ % N_SHARDS];
+
+		n += shard_idle(shard, ids + n, MIN(max - n, max / N_SHARDS + 1));
+	}
+	return n;
+}
+
+static bool is_some_changed(const struct node *node,
+                            bool (*is_changed)(uint64_t, const char *, void *), void *arg)
+{
+	const struct shfs_name *name;
+
+	LL_FOREACH (&node->first, name)
+		if (name->parent && !name->gone &&
+		    is_changed(name->parent->pub.id, name->text, arg))
+			return true;
+	return false;
+}
+
+void shfs_tree_suspect(struct shfs_tree *tree,
+                       bool (*is_changed)(uint64_t parent, const char *name, void *arg),
+                       void (*visit)(const struct shfs_node *node, bool is_used,
+                                     void *arg),
+                       void *arg)
+{
+	struct node *node, *next;
+
+	shfs_tree_lock_read(tree);
+	for (size_t i = 0; i < N_SHARDS; i++) {
+		pthread_mutex_lock(&tree->shards[i].lock);
+		HASH_ITER (hh, tree->shards[i].nodes, node, next) {
+			if (!is_some_changed(node, is_changed, arg))
+				continue;
+			atomic_store(&node->pub.suspect, true);
+			visit(&node->pub, node->refs, arg);
+		}
+		pthread_mutex_unlock(&tree->shards[i].lock);
+	}
+	shfs_tree_unlock(tree);
+}
+
+static bool is_below(const struct node *node, const struct shfs_node *directory)
+{
+	for (const struct shfs_name *n = node->name; n->parent; n = n->parent->name)
+		if (&n->parent->pub == directory)
+			return true;
+	return false;
+}
+
+struct list {
+	struct node **nodes;
+	size_t n, cap;
+};
+
+/* With the lock of the tree held: those of the shard, with a reference. */
+static void list_below(struct shard *shard, const struct shfs_node *directory,
+                       struct list *list)
+{
+	struct node *node, *next;
+
+	pthread_mutex_lock(&shard->lock);
+	HASH_ITER (hh, shard->nodes, node, next) {
+		if (!atomic_load(&node->pub.watch) || !is_below(node, directory) ||
+		    !MAKE_ROOM(list->nodes, list->n, list->cap))
+			continue;
+		node->refs++;
+		list->nodes[list->n++] = node;
+	}
+	pthread_mutex_unlock(&shard->lock);
+}
+
+void shfs_tree_visit_below(struct shfs_tree *tree, const struct shfs_node *directory,
+                           void (*visit)(struct shfs_node *node, void *arg), void *arg)
+{
+	struct list list = { 0 };
+
+	shfs_tree_lock_read(tree);
+	for (size_t i = 0; i < N_SHARDS; i++)
+		list_below(&tree->shards[i], directory, &list);
+	shfs_tree_unlock(tree);
+	for (size_t i = 0; i < list.n; i++) {
+		visit(&list.nodes[i]->pub, arg);
+		shfs_node_unref(tree, &list.nodes[i]->pub);
+	}
+	free(list.nodes);
+}
+
+void shfs_tree_hide(struct shfs_tree *tree, uint64_t dev, uint64_t ino)
+{
+	tree->hidden_dev = dev;
+	tree->hidden_ino = ino;
+}
+
+void shfs_tree_lock_read(struct shfs_tree *tree)
+{
+	pthread_rwlock_rdlock(&tree->lock);
+}
+
+void shfs_tree_lock_write(struct shfs_tree *tree)
+{
+	pthread_rwlock_wrlock(&tree->lock);
+}
+
+void shfs_tree_unlock(struct shfs_tree *tree)
+{
+	pthread_rwlock_unlock(&tree->lock);
+}

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests for attributes: getattr, setattr, access, statfs, extended attributes and
+ * ioctl.
+ */
+#include "fusefs/operations/operations.h"
+#include "fusefs/transport/transport.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <utlist.h>
+
+static void reply_attr(fuse_req_t req, const struct shfs_node *node,
+                       const struct statx *stx)
+{
+	struct stat st;
+
+	shfs_stat_from_statx(stx, &st);
+	fuse_reply_attr(req, &st, shfs_attr_timeout(node, stx));
+}
+
+/* Where it is open; with the lock of the handles. */
+static const struct shfs_handle *find_open(const struct shfs_fs *fs,
+                                           const struct shfs_node *node)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH2 (fs->handles, handle, next_open)
+		if (handle->node == node)
+			return handle;
+	return NULL;
+}
+
+/* It has lost its name beneath; or a directory on the way there its permissions, and we
+ * are no root: neither matters to who has it open. */
+static bool is_out_of_reach(int r)
+{
+	return r == -ESTALE || r == -EACCES;
+}
+
+int shfs_adopt_open(struct shfs_fs *fs, struct shfs_node *node)
+{
+	const struct shfs_handle *handle;
+	int fd = -ESTALE;
+
+	pthread_mutex_lock(&fs->handles_lock);
+	handle = find_open(fs, node);
+	if (handle)
+		fd = fcntl(handle->fd, F_DUPFD_CLOEXEC, 0);
+	pthread_mutex_unlock(&fs->handles_lock);
+	if (fd < 0)
+		return fd;
+	return shfs_node_adopt_fd(fs->tree, node, fd);
+}
+
+/* The node of an id, and its fd until shfs_node_fd_done: before the reply, with which the
+ * kernel may forget the node. false: failed, and replied. */
+static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *fd)
+{
+	*node = shfs_req_node(req, id);
+	if (!*node)
+		return false;
+	*fd = shfs_node_fd(shfs_req_fs(req)->tree, *node);
+	if (is_out_of_reach(*fd)) {
+		int adopted = shfs_adopt_open(shfs_req_fs(req), *node);
+
+		*fd = adopted == -ESTALE ? *fd : adopted;
+	}
+	if (*fd < 0)
+		shfs_req_fail(req, *fd);
+	return *fd >= 0;
+}
+
+/* Of one that is out of reach while it is open; else r. */
+static int stat_open(struct shfs_fs *fs, const struct shfs_node *node, int r,
+                     struct statx *out)
+{
+	const struct shfs_handle *handle;
+
+	pthread_mutex_lock(&fs->handles_lock);
+	handle = find_open(fs, node);
+	if (handle)
+		r = shfs_node_statx(handle->fd, "", out);
+	pthread_mutex_unlock(&fs->handles_lock);
+	return r;
+}
+
+int shfs_stat_node(struct shfs_fs *fs, struct shfs_node *node, struct statx *out)
+{
+	int r = shfs_node_stat(fs->tree, node, out);
+
+	return is_out_of_reach(r) ? stat_open(fs, node, r, out) : r;
+}
+
+static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node = shfs_req_node(req, id);
+	struct statx stx;
+	int r;
+
+	if (!node)
+		return;
+	r = shfs_stat_node(fs, node, &stx);
+	if (r)
+		shfs_req_fail(req, r);
+	else
+		reply_attr(req, node, &stx);
+}
+
+/* --- setattr --- */
+
+/* flags: of the content, for what is known without a snapshot of it */
+static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
+                          const struct statx *stx, uint32_t flags,
+                          struct shfs_snapshot *content)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_rec_pathop record = {
+		.op = op,
+		.directory = S_ISDIR(node->type),
+		.dev = node->dev,
+		.ino = node->ino,
+		.content = {
+			.flags = SHFS_CONTENT_KNOWN | flags |
+			         (shfs_has_names(stx) ? SHFS_CONTENT_LINKED : 0),
+			.mode = stx->stx_mode,
+			.size = stx->stx_size,
+			.mtime_ns = shfs_time_ns(stx->stx_mtime.tv_sec,
+			                         stx->stx_mtime.tv_nsec),
+			.ctime_ns = shfs_time_ns(stx->stx_ctime.tv_sec,
+			                         stx->stx_ctime.tv_nsec),
+		},
+	};
+	struct shfs_snapshot *contents[2] = { content, NULL };
+	uint64_t process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+
+	shfs_tree_lock_read(fs->tree);
+	shfs_emit_pathop(fs, process, &record, node, NULL, contents);
+	shfs_tree_unlock(fs->tree);
+}
+
+static int set_open_size(fuse_req_t req, struct shfs_handle *handle, off_t size)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_change change = shfs_watch_begin_change(fs, handle, shfs_req_tid(req),
+	                                                    SHFS_ACCESS_TRUNCATED);
+	int r = shfs_truncate(req, handle->fd, size, &change);
+
+	shfs_watch_end_change(fs, &change);
+	return r;
+}
+
+/* truncate(2); recorded before anybody can change the file again. */
+static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	_cleanup_close_ int fd = shfs_open_waiting(req, node, O_WRONLY);
+	struct shfs_snapshot *content = NULL;
+	struct shfs_change change;
+	struct statx stx;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	change = shfs_watch_begin_truncate(fs, node, shfs_req_tid(req));
+	r = shfs_truncate(req, fd, size, &change);
+	if (change.done)
+		content = shfs_watch_truncated(fs, node, &change);
+	if (change.done && !shfs_node_statx(fd, "", &stx))
+		record_change(req, node, SHFS_OP_TRUNCATE, &stx, 0, content);
+	shfs_watch_end_change(fs, &change);
+	shfs_snapshot_unref(content);
+	return r;
+}
+
+static struct timespec wanted_time(int to_set, int set, int now, struct timespec value)
+{
+	if (to_set & now)
+		value.tv_nsec = UTIME_NOW;
+	else if (!(to_set & set))
+		value.tv_nsec = UTIME_OMIT;
+	return value;
+}
+
+static int set_times(struct shfs_fs *fs, struct shfs_node *node, int fd,
+                     const struct stat *attr, int to_set)
+{
+	struct timespec times[2] = {
+		wanted_time(to_set, FUSE_SET_ATTR_ATIME, FUSE_SET_ATTR_ATIME_NOW,
+		            attr->st_atim),
+		wanted_time(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW,
+		            attr->st_mtim),
+	};
+
+	return utimensat(fs->proc_fd, shfs_fd_name(fd).name, times, 0) ? -errno : 0;
+}
+
+#define SET_OWNER (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID)
+#define SET_TIMES                                                                        \
+	(FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |           \
+	 FUSE_SET_ATTR_MTIME_NOW)
+
+#define SET_TOUCH (FUSE_SET_ATTR_MODE | SET_OWNER | SET_TIMES)
+
+static int set_touch(fuse_req_t req, struct shfs_node *node, int fd,
+                     const struct stat *attr, int to_set)
+{
+	struct shfs_identity identity = { 0 };
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct stat st;
+	int r = 0;
+
+	if (to_set & FUSE_SET_ATTR_MODE)
+		r = fchmodat(fs->proc_fd, shfs_fd_name(fd).name, attr->st_mode, 0)
+		            ? -errno
+		            : 0;
+	/* so does an owner who changes the group, where it is not executable */
+	if (!r && (to_set & SET_OWNER) && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    shfs_is_set_gid_alone(st.st_mode))
+		shfs_identity_assume(req, &identity);
+	if (!r && (to_set & SET_OWNER))
+		r = fchownat(fd, "",
+		             to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1,
+		             to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1,
+		             AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)
+		            ? -errno
+		            : 0;
+	shfs_identity_restore(&identity);
+	if (!r && (to_set & SET_TIMES))
+		r = set_times(fs, node, fd, attr, to_set);
+	return r;
+}
+
+static void record_touch(fuse_req_t req, struct shfs_node *node, int to_set,
+                         const struct statx *stx, uint32_t flags)
+{
+	if (to_set & FUSE_SET_ATTR_MODE)
+		record_change(req, node, SHFS_OP_CHMOD, stx, flags, NULL);
+	if (to_set & SET_OWNER)
+		record_change(req, node, SHFS_OP_CHOWN, stx, flags, NULL);
+	if (to_set & SET_TIMES)
+		record_change(req, node, SHFS_OP_UTIMES, stx, flags, NULL);
+}
+
+/* Mode, owner and times; recorded before anybody can change the content. */
+static int touch(fuse_req_t req, struct shfs_node *node, int fd, const struct stat *attr,
+                 int to_set)
+{
+	bool changing;
+	struct shfs_watch *watch = shfs_watch_begin_touch(shfs_req_fs(req), node,
+	                                                  to_set & SET_TIMES, &changing);
+	struct statx stx;
+	int r = set_touch(req, node, fd, attr, to_set);
+
+	if (!r)
+		r = shfs_node_statx(fd, "", &stx);
+	if (!r)
+		record_touch(req, node, to_set, &stx,
+		             changing ? SHFS_CONTENT_INCOMPLETE : 0);
+	shfs_watch_end_touch(watch, fd);
+	return r;
+}
+
+static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_set,
+                       struct fuse_file_info *fi)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_handle *handle;
+	struct shfs_node *node;
+	struct statx stx;
+	int fd, r = 0;
+
+	if (!begin(req, id, &node, &fd))
+		return;
+	handle = fi ? shfs_req_opened(req, fi) : NULL;
+	if (to_set & FUSE_SET_ATTR_SIZE)
+		r = handle ? set_open_size(req, handle, attr->st_size)
+		           : set_size(req, node, attr->st_size);
+	if (!r && (to_set & SET_TOUCH))
+		r = touch(req, node, fd, attr, to_set);
+	if (!r)
+		r = shfs_node_statx(fd, "", &stx);
+	shfs_node_fd_done(fs->tree, node);
+	if (r) {
+		shfs_req_fail(req, r);
+		return;
+	}
+	reply_attr(req, node, &stx);
+}
+
+static void op_readlink(fuse_req_t req, fuse_ino_t id)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
+	char target[PATH_MAX + 1];
+	ssize_t n;
+	int fd;
+
+	if (!begin(req, id, &node, &fd))
+		return;
+	n = readlinkat(fd, "", target, sizeof(target) - 1);
+	if (n < 0)
+		n = -errno;
+	shfs_node_fd_done(fs->tree, node);
+	if (n < 0) {
+		shfs_req_fail(req, (int)n);
+	} else {
+		target[n] = 0;
+		fuse_reply_readlink(req, target);
+	}
+}
+
+static void op_statfs(fuse_req_t req, fuse_ino_t id)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
+	struct statvfs st;
+	int fd, r;
+
+	if (!begin(req, id, &node, &fd))
+		return;
+	r = fstatvfs(fd, &st) ? -errno : 0;
+	shfs_node_fd_done(fs->tree, node);
+	if (r)
+		shfs_req_fail(req, r);
+	else
+		fuse_reply_statfs(req, &st);
+}
+
+/* --- extended attributes --- */
+
+/* What a call by path needs: there is none by an O_PATH fd. */
+struct proc_path {
+	char path[40];
+};
+
+static struct proc_path proc_path(int fd)
+{
+	struct proc_path out;
+
+	snprintf(out.path, sizeof(out.path), "/proc/self/fd/%d", fd);
+	return out;
+}
+
+static bool is_control(fuse_ino_t id, const char *name)
+{
+	return id == SHFS_NODE_ROOT &&
+	       !strncmp(name, SHFS_XATTR_PREFIX, strlen(SHFS_XATTR_PREFIX));
+}
+
+/* Replies with what get or list gave: n bytes, or how many there would be. */
+static void reply_xattr(fuse_req_t req, const char *value, size_t size, ssize_t n)
+{
+	if (n < 0)
+		shfs_req_fail(req, (int)n);
+	else if (size)
+		fuse_reply_buf(req, value, (size_t)n);
+	else
+		fuse_reply_xattr(req, (size_t)n);
+}
+
+/* The names that only a privileged caller sees (listxattr(2)) leave the list. */
+static ssize_t drop_trusted(char *list, ssize_t n)
+{
+	ssize_t kept = 0;
+
+	for (ssize_t at = 0, len; at < n; at += len) {
+		len = (ssize_t)strlen(list + at) + 1;
+		if (!strncmp(list + at, "trusted.", strlen("trusted.")))
+			continue;
+		memmove(list + kept, list + at, (size_t)len);
+		kept += len;
+	}
+	return kept;
+}
+
+static void get_xattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t size)
+{
+	_cleanup_free_ char *value = size ? malloc(size) : NULL;
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
+	ssize_t n;
+	int fd;
+
+	if (size && !value) {
+		shfs_req_fail(req, -ENOMEM);
+		return;
+	}
+	if (!begin(req, id, &node, &fd))
+		return;
+	n = name ? getxattr(proc_path(fd).path, name, value, size)
+	         : listxattr(proc_path(fd).path, value, size);
+	if (n < 0)
+		n = -errno;
+	if (!name && value && n > 0 && fuse_req_ctx(req)->uid)
+		n = drop_trusted(value, n);
+	shfs_node_fd_done(fs->tree, node);
+	reply_xattr(req, value, size, n);
+}
+
+/* The kernel asks for the capabilities of each file before it is first written to. */
+static bool has_no_capability(fuse_req_t req, fuse_ino_t id, const char *name)
+{
+	const struct shfs_node *node;
+
+	if (strcmp(name, "security.capability") != 0)
+		return false;
+	node = shfs_node_find(shfs_req_fs(req)->tree, id);
+	return node && atomic_load(&node->incapable);
+}
+
+static void op_getxattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t size)
+{
+	if (is_control(id, name))
+		shfs_control_get(req, name, size);
+	else if (has_no_capability(req, id, name))
+		shfs_req_fail(req, -ENODATA);
+	else
+		get_xattr(req, id, name, size);
+}
+
+static void op_listxattr(fuse_req_t req, fuse_ino_t id, size_t size)
+{
+	get_xattr(req, id, NULL, size);
+}
+
+/* value NULL: removes it. */
+static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const char *value,
+                      size_t size, int flags)
+{
+	struct shfs_rec_pathop record = { .op = SHFS_OP_XATTR };
+	struct shfs_identity identity = { 0 };
+	struct stat st;
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
+	uint64_t process, none;
+	bool tried;
+	int fd, r;
+
+	if (is_control(id, name)) {
+		shfs_req_fail(req, -EPERM);
+		return;
+	}
+	if (!begin(req, id, &node, &fd))
+		return;
+	atomic_store(&node->incapable, false);
+	/* an ACL set by an owner who is not in the group takes the set-gid bit */
+	if (!strcmp(name, "system.posix_acl_access") && !fstat(fd, &st) &&
+	    (st.st_mode & S_ISGID))
+		shfs_identity_assume(req, &identity);
+	tried = shfs_req_was_tried(req, &none);
+	/* who takes over has to know it: told ESTALE, the kernel would ask anew */
+	shfs_node_opened(fs->tree, node);
+	shfs_req_try(req, 0);
+	r = value ? setxattr(proc_path(fd).path, name, value, size, flags)
+	          : removexattr(proc_path(fd).path, name);
+	r = r ? -errno : 0;
+	if (tried && r == (value ? -EEXIST : -ENODATA))
+		r = 0;
+	else if (r && !tried)
+		shfs_req_failed(req);
+	shfs_identity_restore(&identity);
+	shfs_node_fd_done(fs->tree, node);
+	if (!r) {
+		/* its blocks; the kernel knows of the ctime */
+		shfs_transport_invalidate(fs->transport, id, false);
+		process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+		record.directory = S_ISDIR(node->type);
+		record.path2 = shfs_bytes_str(name);
+		shfs_tree_lock_read(fs->tree);
+		shfs_emit_pathop(fs, process, &record, node, NULL, NULL);
+		shfs_tree_unlock(fs->tree);
+	}
+	shfs_req_result(req, r);
+	shfs_node_closed(fs->tree, node);
+}
+
+static void op_setxattr(fuse_req_t req, fuse_ino_t id, const char *name,
+                        const char *value, size_t size, int flags)
+{
+	set_xattr(req, id, name, value ? value : "", size, flags);
+}
+
+static void op_removexattr(fuse_req_t req, fuse_ino_t id, const char *name)
+{
+	set_xattr(req, id, name, NULL, 0, 0);
+}
+
+/* --- ioctl: chattr and lsattr --- */
+
+union ioctl_data {
+	unsigned flags;
+	unsigned long version;
+	struct fsxattr fsxattr;
+};
+
+static bool is_known_ioctl(unsigned cmd)
+{
+	return cmd == FS_IOC_GETFLAGS || cmd == FS_IOC_SETFLAGS ||
+	       cmd == FS_IOC_FSGETXATTR || cmd == FS_IOC_FSSETXATTR ||
+	       cmd == FS_IOC_GETVERSION;
+}
+
+static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
+                     struct fuse_file_info *fi, unsigned flags, const void *in,
+                     size_t in_size, size_t out_size)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
+	_cleanup_close_ int fd = -1;
+	union ioctl_data data = { 0 };
+	int path_fd, r;
+
+	if (!is_known_ioctl(cmd) ||
+	    (flags & (FUSE_IOCTL_COMPAT | FUSE_IOCTL_UNRESTRICTED)) ||
+	    in_size > sizeof(data) || out_size > sizeof(data)) {
+		shfs_req_fail(req, -ENOTTY);
+		return;
+	}
+	if (!begin(req, id, &node, &path_fd))
+		return;
+	/* not the handle's: the kernel may ask on a directory, or without any */
+	fd = shfs_node_open(fs->tree, node, O_RDONLY);
+	shfs_node_fd_done(fs->tree, node);
+	if (fd < 0) {
+		shfs_req_fail(req, fd);
+		return;
+	}
+	if (in_size)
+		memcpy(&data, in, in_size);
+	r = ioctl(fd, cmd, &data);
+	if (r < 0)
+		r = -errno;
+	if (cmd == FS_IOC_SETFLAGS || cmd == FS_IOC_FSSETXATTR)
+		/* its ctime, which may be set although it fails */
+		shfs_transport_invalidate(fs->transport, id, false);
+	if (r < 0)
+		shfs_req_fail(req, r);
+	else
+		fuse_reply_ioctl(req, r, &data, out_size);
+}
+
+void shfs_ops_add_attr(struct fuse_lowlevel_ops *ops)
+{
+	ops->getattr = op_getattr;
+	ops->setattr = op_setattr;
+	ops->readlink = op_readlink;
+	ops->statfs = op_statfs;
+	ops->getxattr = op_getxattr;
+	ops->listxattr = op_listxattr;
+	ops->setxattr = op_setxattr;
+	ops->removexattr = op_removexattr;
+	ops->ioctl = op_ioctl;
+}

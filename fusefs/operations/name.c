@@ -1,0 +1,765 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests for names: lookup, mknod, mkdir, link, symlink, rename, unlink and rmdir. */
+#include "fusefs/operations/operations.h"
+#include "fusefs/transport/transport.h"
+#include "fusefs/watch/beneath.h"
+#include "store/capture/log.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define REMOVED_MS      1000
+#define REMOVED_POLL_MS 5
+
+static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
+	struct statx stx;
+	int r;
+
+	if (!parent)
+		return;
+	shfs_beneath_watch(fs->beneath, parent);
+	r = shfs_node_lookup(fs->tree, parent, name, &stx, &node);
+	if (r == -ENOENT) {
+		/* the kernel may remember that there is nothing */
+		fuse_reply_entry(req,
+		                 &(struct fuse_entry_param){
+					 .entry_timeout =
+						 parent->hidden ? 0 : SHFS_TIMEOUT });
+	} else if (r) {
+		shfs_req_fail(req, r);
+	} else {
+		if (shfs_has_names(&stx))
+			shfs_node_found(fs->tree, node, parent, name, shfs_req_tid(req));
+		shfs_expire_moved(fs);
+		shfs_reply_entry(req, parent, node, &stx);
+	}
+}
+
+static void op_forget(fuse_req_t req, fuse_ino_t id, uint64_t n)
+{
+	shfs_node_forget(shfs_req_fs(req)->tree, id, n);
+	fuse_reply_none(req);
+}
+
+static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *list)
+{
+	for (size_t i = 0; i < count; i++)
+		shfs_node_forget(shfs_req_fs(req)->tree, list[i].ino, list[i].nlookup);
+	fuse_reply_none(req);
+}
+
+/* --- requests that were sent before, to a server that died --- */
+
+/* The kernel lets one at a time change the names of a directory. So what this one has
+ * tried to make, and is there, it has made; and what it has tried to remove it has
+ * removed. */
+static bool was_tried(fuse_req_t req)
+{
+	uint64_t note;
+
+	return shfs_req_was_tried(req, &note);
+}
+
+/* tried: also when it was sent before. */
+static int tried_to(fuse_req_t req, bool tried, int r)
+{
+	if (r && !tried)
+		shfs_req_failed(req);
+	return r;
+}
+
+/* --- things that are made --- */
+
+struct making {
+	struct shfs_node *parent;
+	const char *name;
+	struct shfs_rec_pathop record;
+	mode_t mode;
+	dev_t rdev;
+	const char *target;
+};
+
+static int make_lower(int dirfd, const struct making *m)
+{
+	switch (m->record.op) {
+	case SHFS_OP_MKDIR:
+		return mkdirat(dirfd, m->name, m->mode) ? -errno : 0;
+	case SHFS_OP_SYMLINK:
+		return symlinkat(m->target, dirfd, m->name) ? -errno : 0;
+	default:
+		return mknodat(dirfd, m->name, m->mode, m->rdev) ? -errno : 0;
+	}
+}
+
+static void make(fuse_req_t req, fuse_ino_t parent_id, struct making *m)
+{
+	_cleanup_identity_ struct shfs_identity identity = { 0 };
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *node;
+	struct statx stx;
+	bool tried = was_tried(req);
+	uint64_t process;
+	int dirfd, r;
+
+	m->parent = shfs_req_node(req, parent_id);
+	if (!m->parent)
+		return;
+	dirfd = shfs_node_fd(fs->tree, m->parent);
+	if (dirfd < 0) {
+		shfs_req_fail(req, dirfd);
+		return;
+	}
+	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+	shfs_identity_assume(req, &identity);
+	shfs_tree_lock_read(fs->tree);
+	shfs_req_try(req, 0);
+	r = tried_to(req, tried, make_lower(dirfd, m));
+	if (!r)
+		shfs_emit_pathop(fs, process, &m->record, m->parent, m->name, NULL);
+	shfs_tree_unlock(fs->tree);
+	shfs_identity_restore(&identity);
+	shfs_node_fd_done(fs->tree, m->parent);
+	if (!r || (tried && r == -EEXIST))
+		r = shfs_node_lookup(fs->tree, m->parent, m->name, &stx, &node);
+	if (r)
+		shfs_req_fail(req, r);
+	else
+		shfs_reply_entry(req, m->parent, node, &stx);
+}
+
+static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct making m = {
+		.name = name,
+		.mode = mode,
+		.record = { .op = SHFS_OP_MKDIR, .directory = 1 },
+	};
+
+	make(req, parent, &m);
+}
+
+static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                     dev_t rdev)
+{
+	struct making m = {
+		.name = name,
+		.mode = mode,
+		.rdev = rdev,
+		.record = { .op = SHFS_OP_MKNOD },
+	};
+
+	make(req, parent, &m);
+}
+
+static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
+                       const char *name)
+{
+	struct making m = {
+		.name = name,
+		.target = target,
+		.record = { .op = SHFS_OP_SYMLINK, .path2 = shfs_bytes_str(target) },
+	};
+
+	make(req, parent, &m);
+}
+
+static bool is_nameless(int flags)
+{
+	return (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+/* Makes the file anew: its fd, or a negative errno (-EEXIST). */
+static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *name,
+                        mode_t mode, int flags)
+{
+	_cleanup_identity_ struct shfs_identity identity = { 0 };
+	struct shfs_tree *tree = shfs_req_fs(req)->tree;
+	int dirfd = shfs_node_fd(tree, parent), fd;
+	bool tried = was_tried(req);
+
+	if (dirfd < 0)
+		return dirfd;
+	if (is_nameless(flags)) {
+		flags = O_TMPFILE | (flags & O_EXCL); /* it may never get one */
+		name = ".";
+	} else {
+		flags = shfs_lower_flags(flags) | O_CREAT | O_EXCL | O_NOFOLLOW;
+	}
+	flags = (flags & ~O_ACCMODE) | O_RDWR | O_CLOEXEC; /* to read it at the close */
+	shfs_identity_assume(req, &identity);
+	shfs_req_try(req, 0);
+	fd = openat(dirfd, name, flags, mode);
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE) && shfs_tree_spare_fds(tree))
+		fd = openat(dirfd, name, flags, mode);
+	if (fd < 0)
+		fd = tried_to(req, tried, -errno);
+	shfs_node_fd_done(tree, parent);
+	return fd;
+}
+
+/* A new file as a handle; the node has one lookup more. */
+static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name,
+                      mode_t mode, int flags, struct statx *stx, struct shfs_node **node,
+                      struct shfs_handle **handle)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	int fd, r;
+
+	if (shfs_is_all_open(fs))
+		return -ENFILE;
+	fd = create_lower(req, parent, name, mode, flags);
+	if (fd < 0)
+		return fd;
+	r = shfs_node_statx(fd, "", stx);
+	if (!r)
+		r = is_nameless(flags)
+		            ? shfs_node_enter_nameless(fs->tree, parent, fd, stx, node)
+		            : shfs_node_enter(fs->tree, parent, name, stx, node);
+	if (r) {
+		close(fd);
+		return r;
+	}
+	atomic_store(&(*node)->incapable, true);
+	*handle = shfs_handle_new(fs, *node, fd, flags, true, shfs_req_tid(req),
+	                          fuse_req_ctx(req)->uid);
+	if (*handle)
+		return 0;
+	shfs_node_forget(fs->tree, (*node)->id, 1);
+	return -ENOMEM;
+}
+
+/* It was made, and opened, when this was sent before: its node with one lookup more. */
+static int create_known(fuse_req_t req, struct shfs_node *parent, const char *name,
+                        struct statx *stx, struct shfs_node **node,
+                        const struct shfs_node *opened)
+{
+	int r = shfs_node_lookup(shfs_req_fs(req)->tree, parent, name, stx, node);
+
+	if (!r && *node != opened) {
+		shfs_node_forget(shfs_req_fs(req)->tree, (*node)->id, 1);
+		r = -ESTALE;
+	}
+	return r;
+}
+
+/* shfs_open_node, of one that was made with a mode by which its owner may not open it. */
+static int open_made(fuse_req_t req, struct shfs_node *node, int flags,
+                     const struct statx *stx, struct shfs_handle **handle)
+{
+	int r = shfs_open_node(req, node, flags, handle), fd;
+	struct shfs_fs *fs = shfs_req_fs(req);
+
+	if (r != -EACCES || !S_ISREG(stx->stx_mode) || stx->stx_size)
+		return r;
+	fd = shfs_node_fd(fs->tree, node);
+	if (fd < 0)
+		return fd;
+	if (!fchmodat(fs->proc_fd, shfs_fd_name(fd).name,
+	              (stx->stx_mode & ALLPERMS) | S_IRUSR | S_IWUSR, 0)) {
+		r = shfs_open_node(req, node, flags, handle);
+		if (fchmodat(fs->proc_fd, shfs_fd_name(fd).name, stx->stx_mode & ALLPERMS,
+		             0))
+			shfs_log("cannot take back the permission to write: %m");
+	}
+	shfs_node_fd_done(fs->tree, node);
+	return r;
+}
+
+/* Made, and not opened yet. */
+static int create_made(fuse_req_t req, struct shfs_node *parent, const char *name,
+                       int flags, struct statx *stx, struct shfs_node **node,
+                       struct shfs_handle **handle)
+{
+	int r = shfs_node_lookup(shfs_req_fs(req)->tree, parent, name, stx, node);
+
+	if (r)
+		return r;
+	r = open_made(req, *node, flags & ~(O_CREAT | O_EXCL), stx, handle);
+	if (r)
+		shfs_node_forget(shfs_req_fs(req)->tree, (*node)->id, 1);
+	return r;
+}
+
+static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mode_t mode,
+                      struct fuse_file_info *fi)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
+	struct shfs_handle *handle;
+	struct fuse_entry_param entry;
+	bool tried = was_tried(req);
+	struct statx stx;
+	int r;
+
+	if (!parent)
+		return;
+	handle = shfs_created_before(req);
+	if (handle)
+		r = create_known(req, parent, name, &stx, &node, handle->node);
+	else
+		r = create_new(req, parent, name, mode, fi->flags, &stx, &node, &handle);
+	if (tried && r == -EEXIST)
+		r = create_made(req, parent, name, fi->flags, &stx, &node, &handle);
+	/* It came into being before us. The kernel has not seen it, and would not ask
+	 * whether the caller may open it: told ESTALE, it looks again. */
+	if (r == -EEXIST && !(fi->flags & O_EXCL))
+		r = -ESTALE;
+	if (r) {
+		shfs_req_fail(req, r);
+		return;
+	}
+	shfs_fill_entry(parent, node, &stx, &entry);
+	if (shfs_reply_create(req, &entry, handle, fi)) {
+		shfs_watch_release(fs, handle);
+		shfs_node_forget(fs->tree, entry.ino, 1);
+	}
+}
+
+/* secret: by that name. */
+static enum shfs_rule name_rule(struct shfs_fs *fs, struct shfs_node *parent,
+                                const char *name, bool directory, bool *secret)
+{
+	_cleanup_free_ char *path = NULL;
+	struct shfs_buf buf = { 0 };
+	enum shfs_rule rule;
+
+	shfs_tree_lock_read(fs->tree);
+	shfs_node_path(parent, name, &buf);
+	shfs_tree_unlock(fs->tree);
+	path = shfs_buf_take(&buf);
+	rule = path ? shfs_project_rules_match(&fs->rules, path) : SHFS_RULE_ARCHIVE;
+	*secret = path && shfs_project_rules_is_secret(&fs->rules, path, directory);
+	return rule;
+}
+
+/* The flags of a content that is not known: the file is being written. */
+static uint32_t flags_without(const struct shfs_node *node,
+                              const struct shfs_snapshot *content)
+{
+	return node && S_ISREG(node->type) && !content ? SHFS_CONTENT_CHANGING : 0;
+}
+
+/* It has got a secret name; before that is recorded. */
+static void conceal(struct shfs_snapshot *content)
+{
+	if (content)
+		shfs_snapshot_conceal(content);
+}
+
+static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *parent,
+                    const char *name, uint64_t process)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	bool tried = was_tried(req);
+	struct shfs_snapshot *content[2] = { NULL };
+	struct shfs_rec_pathop record = {
+		.op = SHFS_OP_LINK,
+		.dev = node->dev,
+		.ino = node->ino,
+	};
+	bool had_one, secret;
+	struct statx stx;
+	int fd, dirfd, r;
+
+	fd = shfs_node_fd(fs->tree, node);
+	if (fd < 0)
+		return fd;
+	dirfd = shfs_node_fd(fs->tree, parent);
+	if (dirfd < 0) {
+		shfs_node_fd_done(fs->tree, node);
+		return dirfd;
+	}
+	content[0] = shfs_watch_content(fs, node, false,
+	                                name_rule(fs, parent, name, false, &secret));
+	record.content.flags = flags_without(node, content[0]);
+	shfs_tree_lock_write(fs->tree);
+	shfs_req_try(req, 0);
+	r = linkat(fs->proc_fd, shfs_fd_name(fd).name, dirfd, name, AT_SYMLINK_FOLLOW)
+	            ? tried_to(req, tried, -errno)
+	            : 0;
+	if (!r) {
+		record.nameless = shfs_node_is_nameless(node);
+		if (secret)
+			conceal(content[0]);
+		shfs_emit_pathop2(fs, process, &record, node, NULL, parent, name,
+		                  content);
+		had_one = !shfs_node_statx(fd, "", &stx) && stx.stx_nlink == 2;
+		shfs_node_linked(fs->tree, node, parent, name, had_one);
+	}
+	shfs_tree_unlock(fs->tree);
+	if (!r && secret)
+		shfs_watch_conceal(fs, node);
+	shfs_snapshot_unref(content[0]);
+	shfs_node_fd_done(fs->tree, parent);
+	shfs_node_fd_done(fs->tree, node);
+	return r;
+}
+
+static void op_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent_id, const char *name)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
+	struct statx stx;
+	int r;
+
+	if (!parent)
+		return;
+	/* carried out already, for a file that we do not know yet: told ESTALE, the
+	 * kernel would find that there is something of that name */
+	if (was_tried(req) && !shfs_node_lookup(fs->tree, parent, name, &stx, &node)) {
+		if (node->id == id) {
+			shfs_reply_entry(req, parent, node, &stx);
+			return;
+		}
+		shfs_node_forget(fs->tree, node->id, 1);
+	}
+	node = shfs_req_node(req, id);
+	if (!node)
+		return;
+	r = link_run(req, node, parent, name,
+	             shfs_caller_process(fs->callers, shfs_req_tid(req)));
+	if (!r) {
+		r = shfs_node_stat(fs->tree, node, &stx);
+		if (r)
+			shfs_node_forget(fs->tree, node->id, 1);
+	}
+	if (r)
+		shfs_req_fail(req, r);
+	else
+		shfs_reply_entry(req, parent, node, &stx);
+}
+
+/* --- names that go --- */
+
+/* Is all that is left in it what was removed while it was open, as NFS has it? */
+static bool holds_removed(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	bool all = dir;
+
+	if (!dir) {
+		shfs_closep(&fd);
+		return false;
+	}
+	while (all && (e = readdir(dir)))
+		all = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+		      !strncmp(e->d_name, ".nfs", 4);
+	closedir(dir);
+	return all;
+}
+
+/* We may close a file a moment later than who had it open: that must not keep its
+ * directory. */
+static bool await_removed(struct shfs_fs *fs, int dirfd, const char *name, int *ms)
+{
+	if (!fs->served || *ms >= REMOVED_MS || !holds_removed(dirfd, name))
+		return false;
+	nanosleep(&(struct timespec){ .tv_nsec = REMOVED_POLL_MS * 1000000L }, NULL);
+	*ms += REMOVED_POLL_MS;
+	return true;
+}
+
+/* The mode of a directory, the text of a symbolic link: undelete makes them again. */
+static void tell_rest(const struct statx *stx, int dirfd, const char *name,
+                      char text[static PATH_MAX], struct shfs_rec_pathop *record)
+{
+	ssize_t n = 0;
+
+	if (S_ISDIR(stx->stx_mode))
+		n = snprintf(text, PATH_MAX, "%04o", stx->stx_mode & 07777U);
+	else if (S_ISLNK(stx->stx_mode))
+		n = readlinkat(dirfd, name, text, PATH_MAX);
+	if (n > 0)
+		record->path2 = (struct shfs_bytes){ text, (size_t)n };
+}
+
+static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
+                        bool directory)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
+	struct shfs_snapshot *content[2] = { NULL };
+	struct shfs_rec_pathop record = {
+		.op = directory ? SHFS_OP_RMDIR : SHFS_OP_UNLINK,
+		.directory = directory,
+	};
+	bool tried = was_tried(req);
+	struct statx stx;
+	char rest[PATH_MAX];
+	uint64_t process;
+	int fd, dirfd, r, ms = 0;
+
+	if (!parent)
+		return;
+	r = shfs_node_lookup_known(fs->tree, parent, name, shfs_req_tid(req), &stx,
+	                           &node);
+	if (r) {
+		shfs_req_result(req, r == -ENOENT && tried ? 0 : r);
+		return;
+	}
+	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+	if (!directory)
+		content[1] = shfs_watch_last_content(fs, node);
+	fd = shfs_node_fd(fs->tree, node); /* by which it is reached then */
+	dirfd = shfs_node_fd(fs->tree, parent);
+	r = MIN(dirfd, 0);
+	if (!r)
+		tell_rest(&stx, dirfd, name, rest, &record);
+	while (!r) {
+		shfs_tree_lock_write(fs->tree);
+		shfs_req_try(req, 0);
+		r = unlinkat(dirfd, name, directory ? AT_REMOVEDIR : 0) ? -errno : 0;
+		tried_to(req, tried, r);
+		if (!r) {
+			shfs_emit_pathop(fs, process, &record, parent, name, content);
+			shfs_node_gone(fs->tree, node, parent, name);
+		}
+		shfs_tree_unlock(fs->tree);
+		if ((r != -ENOTEMPTY && r != -EEXIST) ||
+		    !await_removed(fs, dirfd, name, &ms))
+			break;
+		r = 0;
+	}
+	if (dirfd >= 0)
+		shfs_node_fd_done(fs->tree, parent);
+	if (fd >= 0)
+		shfs_node_fd_done(fs->tree, node);
+	if (!r && content[1] && stx.stx_nlink == 1)
+		shfs_snapshot_gone(content[1]);
+	shfs_snapshot_unref(content[1]);
+	shfs_node_forget(fs->tree, node->id, 1);
+	shfs_req_result(req, r);
+}
+
+static void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	remove_name(req, parent, name, false);
+}
+
+static void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	remove_name(req, parent, name, true);
+}
+
+/* --- rename --- */
+
+struct moving {
+	struct shfs_node *parent, *new_parent;
+	const char *name, *new_name;
+	unsigned flags;
+	struct shfs_node *node, *victim; /* each with a lookup; victim: may be NULL */
+	bool secret[2];                  /* the new name of each */
+	bool victim_ends;                /* it has no other name */
+	struct shfs_snapshot *content[2];
+};
+
+static int moving_find(fuse_req_t req, struct moving *m)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct statx stx;
+	int r = shfs_node_lookup_known(fs->tree, m->parent, m->name, shfs_req_tid(req),
+	                               &stx, &m->node);
+
+	if (r)
+		return r;
+	r = shfs_node_lookup(fs->tree, m->new_parent, m->new_name, &stx, &m->victim);
+	m->victim_ends = !r && stx.stx_nlink == 1;
+	return r == -ENOENT ? 0 : r;
+}
+
+/* What takes the place of a content, as well as that one, must be there to be brought
+ * back. A file that merely moves keeps its past; unless it gets a name by which it will
+ * not be archived any more, or the first one by which it is. */
+static void moving_capture(struct shfs_fs *fs, struct moving *m)
+{
+	bool directory = S_ISDIR(m->node->type),
+	     other_is = m->victim && S_ISDIR(m->victim->type);
+	bool below = directory || other_is, exchange = m->flags & RENAME_EXCHANGE;
+	enum shfs_rule rule = name_rule(fs, m->new_parent, m->new_name, directory,
+	                                &m->secret[0]),
+		       there = name_rule(fs, m->parent, m->name, other_is, &m->secret[1]);
+
+	if (below)
+		shfs_watch_settle_all(fs); /* what was closed below, by its old name */
+	/* who has closed it read it by its old name, and the kernel does not wait for
+	 * that to be told */
+	if (shfs_watch_is_read(fs, below ? NULL : m->node) ||
+	    (exchange && shfs_watch_is_read(fs, m->victim)))
+		shfs_transport_quiesce(fs->transport);
+	m->content[0] = shfs_watch_content(fs, m->node,
+	                                   (m->victim || rule == SHFS_RULE_IGNORE) &&
+	                                           !m->secret[0],
+	                                   rule);
+	m->secret[1] &= m->victim && exchange;
+	if (m->victim && exchange)
+		m->content[1] = shfs_watch_content(fs, m->victim, !m->secret[1], there);
+	else if (m->victim)
+		m->content[1] = shfs_watch_last_content(fs, m->victim);
+}
+
+static int moving_run(fuse_req_t req, struct moving *m, uint64_t process)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	bool exchange = m->flags & RENAME_EXCHANGE;
+	struct shfs_rec_pathop record = {
+		.op = exchange ? SHFS_OP_EXCHANGE : SHFS_OP_RENAME,
+		.directory = S_ISDIR(m->node->type),
+		.content.flags = flags_without(m->node, m->content[0]),
+		.victim.flags = flags_without(m->victim, m->content[1]),
+	};
+	bool tried = was_tried(req);
+	int dirfd, new_dirfd, r;
+
+	dirfd = shfs_node_fd(fs->tree, m->parent);
+	if (dirfd < 0)
+		return dirfd;
+	new_dirfd = shfs_node_fd(fs->tree, m->new_parent);
+	if (new_dirfd < 0) {
+		shfs_node_fd_done(fs->tree, m->parent);
+		return new_dirfd;
+	}
+	shfs_tree_lock_write(fs->tree);
+	shfs_req_try(req, m->node->ino);
+	shfs_node_moving(fs->tree, m->node, m->new_parent, m->new_name);
+	shfs_node_moving(fs->tree, exchange ? m->victim : NULL, m->parent, m->name);
+	r = renameat2(dirfd, m->name, new_dirfd, m->new_name, m->flags) ? -errno : 0;
+	tried_to(req, tried, r);
+	if (!r) {
+		for (int i = 0; i < 2; i++)
+			if (m->secret[i])
+				conceal(m->content[i]);
+		shfs_emit_pathop2(fs, process, &record, m->parent, m->name, m->new_parent,
+		                  m->new_name, m->content);
+		if (m->victim && exchange)
+			shfs_node_moved(fs->tree, m->victim, m->new_parent, m->new_name,
+			                m->parent, m->name);
+		else if (m->victim)
+			shfs_node_gone(fs->tree, m->victim, m->new_parent, m->new_name);
+		shfs_node_moved(fs->tree, m->node, m->parent, m->name, m->new_parent,
+		                m->new_name);
+	}
+	shfs_node_moving_done(fs->tree);
+	shfs_tree_unlock(fs->tree);
+	shfs_node_fd_done(fs->tree, m->new_parent);
+	shfs_node_fd_done(fs->tree, m->parent);
+	return r;
+}
+
+/* The kernel takes along what it was told to believe for long: not to where a change
+ * beneath would not be noticed. */
+static void moving_doubt(struct shfs_fs *fs, struct shfs_node *node,
+                         const struct shfs_node *new_parent)
+{
+	if (!node || shfs_beneath_is_watched(new_parent) ||
+	    !atomic_exchange(&node->lasting, false))
+		return;
+	shfs_transport_invalidate(fs->transport, node->id, false);
+	shfs_transport_expire_names(fs->transport);
+}
+
+/* A content becomes a secret by the name that it gets. */
+static void moving_conceal(struct shfs_fs *fs, struct moving *m)
+{
+	if (m->secret[0])
+		shfs_watch_conceal(fs, m->node);
+	if (m->secret[1])
+		shfs_watch_conceal(fs, m->victim);
+	if (m->victim_ends && m->content[1] && !(m->flags & RENAME_EXCHANGE))
+		shfs_snapshot_gone(m->content[1]);
+}
+
+static void moving_clear(struct shfs_fs *fs, struct moving *m)
+{
+	shfs_snapshot_unref(m->content[0]);
+	shfs_snapshot_unref(m->content[1]);
+	if (m->node)
+		shfs_node_forget(fs->tree, m->node->id, 1);
+	if (m->victim)
+		shfs_node_forget(fs->tree, m->victim->id, 1);
+}
+
+/* Was it carried out when it was sent before? Then what was to be moved is there. */
+static bool is_moved(fuse_req_t req, const struct moving *m)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	uint64_t moved;
+	struct statx stx;
+	int fd, r;
+
+	if (!shfs_req_was_tried(req, &moved))
+		return false;
+	fd = shfs_node_fd(fs->tree, m->new_parent);
+	if (fd < 0)
+		return false;
+	r = shfs_node_statx(fd, m->new_name, &stx);
+	shfs_node_fd_done(fs->tree, m->new_parent);
+	return !r && stx.stx_ino == moved;
+}
+
+static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
+                      fuse_ino_t new_parent, const char *new_name, unsigned flags)
+{
+	struct shfs_fs *fs = shfs_req_fs(req);
+	struct moving m = { .name = name, .new_name = new_name, .flags = flags };
+	uint64_t process;
+	int victim_fd = -1, r;
+
+	m.parent = shfs_req_node(req, parent);
+	m.new_parent = m.parent ? shfs_req_node(req, new_parent) : NULL;
+	if (!m.new_parent)
+		return;
+	shfs_beneath_watch(fs->beneath,
+	                   m.new_parent); /* the kernel takes its belief along */
+	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
+	r = moving_find(req, &m);
+	if ((r == -ENOENT || (flags & RENAME_EXCHANGE)) && is_moved(req, &m)) {
+		moving_clear(fs, &m);
+		shfs_req_result(req, 0);
+		return;
+	}
+	if (!r && m.victim && (flags & RENAME_NOREPLACE))
+		r = -EEXIST;
+	if (!r) {
+		moving_capture(fs, &m);
+		if (m.victim) /* by which it is reached then */
+			victim_fd = shfs_node_fd(fs->tree, m.victim);
+		r = moving_run(req, &m, process);
+	}
+	if (!r) {
+		moving_conceal(fs, &m);
+		moving_doubt(fs, m.node, m.new_parent);
+		if (flags & RENAME_EXCHANGE)
+			moving_doubt(fs, m.victim, m.parent);
+	}
+	if (victim_fd >= 0)
+		shfs_node_fd_done(fs->tree, m.victim);
+	moving_clear(fs, &m);
+	if (r)
+		shfs_req_fail(req, r);
+	else
+		shfs_req_result(req, 0);
+}
+
+void shfs_ops_add_name(struct fuse_lowlevel_ops *ops)
+{
+	ops->lookup = op_lookup;
+	ops->forget = op_forget;
+	ops->forget_multi = op_forget_multi;
+	ops->mkdir = op_mkdir;
+	ops->mknod = op_mknod;
+	ops->symlink = op_symlink;
+	ops->create = op_create;
+	ops->link = op_link;
+	ops->unlink = op_unlink;
+	ops->rmdir = op_rmdir;
+	ops->rename = op_rename;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * operations.h - the file system's operations, as libfuse calls them, and what they
+ * share.
+ *
+ *     ops-file.c    open files: read, write, close
+ *     ops-name.c    lookup, create, rename, unlink, ...
+ *     ops-attr.c    attributes, extended attributes, ioctl
+ *     ops-dir.c     reading directories
+ *     statx.c       times of birth
+ *     control.c     user.shfs.sync and user.shfs.status
+ */
+#pragma once
+
+#include "fusefs/fs.h"
+#include "fusefs/transport/transport.h"
+#include "fusefs/watch/watch.h"
+
+#include <fuse3/fuse_lowlevel.h>
+
+#define SHFS_XATTR_PREFIX "user.shfs."
+
+/* Seconds for which the kernel believes what it was told: where changes by others would
+ * be noticed (beneath.h), and elsewhere; and that there is nothing of a name. */
+#define SHFS_TIMEOUT_LONG (24 * 60 * 60.0)
+#define SHFS_TIMEOUT      1.0
+
+/* Makes the table; a part fills in its own. */
+void shfs_ops_init(struct fuse_lowlevel_ops *ops);
+void shfs_ops_add_file(struct fuse_lowlevel_ops *ops);
+void shfs_ops_add_name(struct fuse_lowlevel_ops *ops);
+void shfs_ops_add_attr(struct fuse_lowlevel_ops *ops);
+void shfs_ops_add_dir(struct fuse_lowlevel_ops *ops);
+
+/* Closes those still open, after the last request; as shfs_watch_release_all. */
+void shfs_directories_release_all(struct shfs_fs *fs);
+
+/* What each thread that serves requests does first: it gets a umask of its own. */
+void shfs_ops_begin_thread(void);
+
+static inline struct shfs_fs *shfs_req_fs(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+static inline uint32_t shfs_req_tid(fuse_req_t req)
+{
+	return (uint32_t)fuse_req_ctx(req)->pid;
+}
+
+/* The node of an id. NULL: the kernel and we disagree. */
+struct shfs_node *shfs_fs_node(struct shfs_fs *fs, fuse_ino_t id);
+/* The same; where it is NULL, ESTALE was replied (req is gone). */
+struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id);
+
+/* Replies -error. */
+void shfs_req_fail(fuse_req_t req, int error);
+/* Replies 0 or -error. */
+void shfs_req_result(fuse_req_t req, int result);
+
+/* What /proc says of the caller behind field ("Groups:"), in status. NULL: unknown. */
+const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *status);
+
+/* He is being killed: what he asked for is of no use any more. */
+bool shfs_req_is_killed(fuse_req_t req);
+
+/* An fd of a path as a name below fs->proc_fd; for calls that want a path. */
+struct shfs_fd_name {
+	char name[16];
+};
+struct shfs_fd_name shfs_fd_name(int fd);
+
+/*
+ * While a file is made for somebody else, this thread has that user's identity and umask,
+ * so that owner, group, mode and default ACL come out as they would without us. Without
+ * privilege only the umask matters. identity.c
+ */
+struct shfs_identity {
+	bool assumed, groups;
+};
+void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id);
+/* While the file behind fd is written, without the groups where they do not matter: so
+ * quotas and reserved blocks are the caller's, and set-id bits go. */
+void shfs_identity_assume_to_write(fuse_req_t req, int fd, struct shfs_identity *id);
+void shfs_identity_restore(struct shfs_identity *id);
+#define _cleanup_identity_ _cleanup_(shfs_identity_restore)
+
+/* After a file was found: if that was by a new name, the kernel asks for the old one. */
+void shfs_expire_moved(struct shfs_fs *fs);
+
+/* Has the file several names? */
+bool shfs_has_names(const struct statx *stx);
+void shfs_stat_from_statx(const struct statx *stx, struct stat *out);
+
+/* Replies with an entry; where the kernel does not take it, the lookup is given back. */
+void shfs_reply_entry(fuse_req_t req, const struct shfs_node *parent,
+                      struct shfs_node *node, const struct statx *stx);
+void shfs_fill_entry(const struct shfs_node *parent, struct shfs_node *node,
+                     const struct statx *stx, struct fuse_entry_param *out);
+double shfs_attr_timeout(const struct shfs_node *node, const struct statx *stx);
+
+/* The open file or directory of a request. NULL: a server before us had it open, and we
+ * cannot. */
+static inline void *shfs_req_opened(fuse_req_t req, const struct fuse_file_info *fi)
+{
+	return shfs_heir_opened(shfs_req_fs(req)->heir, fi->fh);
+}
+
+/* What must not be done twice (heir.h), by the request that this thread is at. */
+static inline void shfs_req_try(fuse_req_t req, uint64_t note)
+{
+	shfs_heir_try(shfs_req_fs(req)->heir, shfs_transport_unique(), note);
+}
+
+static inline void shfs_req_failed(fuse_req_t req)
+{
+	shfs_heir_failed(shfs_req_fs(req)->heir, shfs_transport_unique());
+}
+
+static inline bool shfs_req_was_tried(fuse_req_t req, uint64_t *note)
+{
+	return shfs_transport_is_resent() &&
+	       shfs_heir_was_tried(shfs_req_fs(req)->heir, shfs_transport_unique(), note);
+}
+
+/* Goes on with what a server before us had open; before the first request. */
+void shfs_ops_resume(struct shfs_fs *fs);
+void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_t fh);
+void *shfs_directory_resume(struct shfs_fs *fs, const struct shfs_open *open,
+                            uint64_t fh);
+
+/* --- ops-file.c --- */
+
+/* Opens the node for the caller: a handle, or a negative errno. */
+_must_check_ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
+                                struct shfs_handle **out);
+/* shfs_node_open, which may wait for a lease of somebody below. */
+_must_check_ int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags);
+/* Then no more may be opened: -ENFILE. */
+bool shfs_is_all_open(struct shfs_fs *fs);
+/* The file that this request made when it was sent before; NULL. */
+struct shfs_handle *shfs_created_before(fuse_req_t req);
+/* Replies with it, and how the kernel is to use it, as fuse_reply_open and _create. */
+int shfs_reply_open(fuse_req_t req, struct shfs_handle *handle,
+                    struct fuse_file_info *fi);
+int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
+                      struct shfs_handle *handle, struct fuse_file_info *fi);
+/* ftruncate(2) of the file beneath, for the caller; tells change if it has changed it. */
+_must_check_ int shfs_truncate(fuse_req_t req, int fd, off_t size,
+                               struct shfs_change *change);
+/* Flags for the file beneath. */
+int shfs_lower_flags(int flags);
+
+/* --- records of names and attributes --- */
+
+/*
+ * With the tree lock held: records op by the caller on name below node (NULL: on node
+ * itself), unless it is hidden. content as in shfs_capture_emit.
+ */
+void shfs_emit_pathop(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
+                      const struct shfs_node *node, const char *name,
+                      struct shfs_snapshot *const content[2]);
+/* The same with a path of its own as path2. */
+void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
+                       const struct shfs_node *node, const char *name,
+                       const struct shfs_node *node2, const char *name2,
+                       struct shfs_snapshot *const content[2]);
+
+/* --- ops-attr.c --- */
+
+/* An fd as shfs_node_fd, of one that is open: where that cannot reach it any more. */
+_must_check_ int shfs_adopt_open(struct shfs_fs *fs, struct shfs_node *node);
+
+/* As shfs_node_stat, also of one that is open and cannot be reached any more. */
+_must_check_ int shfs_stat_node(struct shfs_fs *fs, struct shfs_node *node,
+                                struct statx *out);
+
+/* --- statx.c --- */
+
+struct fuse_out_header;
+struct shfs_fuse_statx_out;
+
+/* Is this a request for more of a file's attributes than libfuse knows? Then out and, but
+ * for an error in there, reply are the answer. */
+bool shfs_statx_answer(struct shfs_fs *fs, const void *request, size_t size,
+                       struct fuse_out_header *out, struct shfs_fuse_statx_out *reply);
+
+/* --- control.c --- */
+
+/* Answers getxattr of a name that begins with SHFS_XATTR_PREFIX on the root. */
+void shfs_control_get(fuse_req_t req, const char *name, size_t size);

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/operations/passthrough.h"
+
+#include "fusefs/transport/protocol.h"
+#include "fusefs/transport/transport.h"
+#include "fusefs/watch/beneath.h"
+#include "fusefs/watch/watch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/fsuid.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <sys/xattr.h>
+#include <utlist.h>
+
+#define LARGE 131072
+#define TRIES 8
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+
+/* --- what may be passed --- */
+
+/* Of a file that was changed just now: does each change have an mtime of its own? */
+static bool has_fine_times(int fd)
+{
+	static const struct timespec now[2] = { { 0, UTIME_OMIT }, { 0, UTIME_NOW } };
+	struct stat before, after;
+
+	if (fd < 0 || fstat(fd, &before))
+		return false;
+	for (int i = 0; i < TRIES; i++) {
+		if (futimens(fd, now) || fstat(fd, &after) ||
+		    (before.st_mtim.tv_sec == after.st_mtim.tv_sec &&
+		     before.st_mtim.tv_nsec == after.st_mtim.tv_nsec))
+			return false;
+		before = after;
+	}
+	return true;
+}
+
+/* As it is where a network file system or an old format does not spoil it. */
+static bool has_kernel_fine_times(long type)
+{
+	_cleanup_close_ int fd = memfd_create("shfs-times", MFD_CLOEXEC);
+
+	return (type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC ||
+	        type == BTRFS_SUPER_MAGIC || type == TMPFS_MAGIC) &&
+	       has_fine_times(fd);
+}
+
+static int32_t backing_open(int device_fd, int fd)
+{
+	struct shfs_fuse_backing_map map = { .fd = fd };
+	int id = ioctl(device_fd, SHFS_FUSE_BACKING_OPEN, &map);
+
+	return id < 0 ? -errno : id;
+}
+
+static void backing_close(int device_fd, int32_t id)
+{
+	uint32_t backing_id = (uint32_t)id;
+
+	ioctl(device_fd, SHFS_FUSE_BACKING_CLOSE, &backing_id);
+}
+
+/* By trying: an administrator of a container has not the right. */
+static bool is_permitted(int device_fd)
+{
+	_cleanup_close_ int fd = memfd_create("shfs-backing", MFD_CLOEXEC);
+	int32_t id = fd < 0 ? -errno : backing_open(device_fd, fd);
+
+	if (id < 0)
+		return false;
+	backing_close(device_fd, id);
+	return true;
+}
+
+void shfs_passthrough_begin(struct shfs_fs *fs, int device_fd)
+{
+	struct stat st;
+
+	fs->passing_device = device_fd;
+	fs->passing_dev = fstat(fs->root_fd, &st) ? 0 : st.st_dev;
+}
+
+static enum shfs_passing_mode find_mode(struct shfs_fs *fs)
+{
+	struct statfs beneath;
+
+	if (!shfs_transport_offers_passthrough(fs->transport) ||
+	    fstatfs(fs->root_fd, &beneath) || beneath.f_type == OVERLAYFS_SUPER_MAGIC ||
+	    !is_permitted(fs->passing_device))
+		return SHFS_PASSING_NONE;
+	return has_kernel_fine_times(beneath.f_type) ? SHFS_PASSING_ALL
+	                                             : SHFS_PASSING_READS;
+}
+
+enum shfs_passing_mode shfs_passthrough_mode(struct shfs_fs *fs)
+{
+	int mode = atomic_load(&fs->passing);
+
+	if (mode == SHFS_PASSING_UNKNOWN &&
+	    atomic_compare_exchange_strong(&fs->passing, &mode, find_mode(fs)))
+		mode = atomic_load(&fs->passing);
+	return (enum shfs_passing_mode)mode;
+}
+
+/* --- of one file --- */
+
+static bool is_to_write(int flags)
+{
+	return (flags & O_ACCMODE) != O_RDONLY;
+}
+
+/*
+ * Of a small file that is read once there is no request for its content. Of one that is
+ * read again the cache of the mount saves a request for each time: after reads that it
+ * has passed the kernel asks for the attributes anew. A large one is not to be cached
+ * twice.
+ */
+static bool pays_to_pass(const struct shfs_passing *passing, int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_size &&
+	       (st.st_size >= LARGE || !passing->was_read);
+}
+
+/* Tried with the first file that is made or emptied. */
+static bool are_writes_told(struct shfs_fs *fs, int fd)
+{
+	struct stat st = { 0 };
+	bool fine;
+
+	if (fs->passing_tried)
+		return true;
+	fine = !fstat(fd, &st) && has_fine_times(fd);
+	/* the kernel is about to be told the time that it had */
+	(void)!futimens(fd, (struct timespec[]){ { .tv_nsec = UTIME_OMIT }, st.st_mtim });
+	if (!fine)
+		atomic_store(&fs->passing, SHFS_PASSING_READS);
+	fs->passing_tried = fine;
+	return fine;
+}
+
+/* Whether set-id bits go may depend on the groups of the writer, which open_as has not.
+ */
+static bool groups_matter(int fd, const struct shfs_passing_wish *wish)
+{
+	struct stat st;
+
+	return wish->uid && !fstat(fd, &st) && shfs_is_set_gid_alone(st.st_mode);
+}
+
+/* Would the file be passed, if there were no other open? */
+static bool is_wanted(struct shfs_fs *fs, const struct shfs_passing *passing,
+                      const struct shfs_handle *handle,
+                      const struct shfs_passing_wish *wish)
+{
+	if (shfs_passthrough_mode(fs) == SHFS_PASSING_NONE || (wish->flags & O_DIRECT))
+		return false;
+	if (!is_to_write(wish->flags))
+		return pays_to_pass(passing, handle->fd);
+	/* What is read through it would not be known, nor what is mapped. And the kernel
+	 * would go on to append where fcntl(2) or RWF_NOAPPEND says that it is not to. */
+	return (wish->flags & O_ACCMODE) == O_WRONLY && !(wish->flags & O_APPEND) &&
+	       wish->emptied && wish->alone &&
+	       shfs_passthrough_mode(fs) == SHFS_PASSING_ALL &&
+	       handle->node->dev == fs->passing_dev && !groups_matter(handle->fd, wish) &&
+	       are_writes_told(fs, handle->fd);
+}
+
+/* The kernel writes with the rights that we have here: set-id bits go, and reserved
+ * blocks stay, as the caller's rights say. */
+static int32_t open_as(struct shfs_fs *fs, int fd, const struct shfs_passing_wish *wish)
+{
+	int32_t id;
+
+	if (wish->uid) {
+		setfsgid(wish->gid);
+		setfsuid(wish->uid);
+	}
+	id = backing_open(fs->passing_device, fd);
+	if (wish->uid) {
+		setfsuid(0);
+		setfsgid(0);
+	}
+	return id;
+}
+
+static enum shfs_io choose(struct shfs_fs *fs, struct shfs_passing *passing,
+                           const struct shfs_handle *handle,
+                           const struct shfs_passing_wish *wish)
+{
+	int32_t id;
+
+	if (passing->n_cached)
+		return SHFS_IO_CACHED;
+	if (passing->n_passed) {
+		if (!is_to_write(wish->flags))
+			return SHFS_IO_PASSED;
+		return is_wanted(fs, passing, handle, wish) && !passing->blind &&
+		                       passing->uid == wish->uid &&
+		                       passing->gid == wish->gid
+		               ? SHFS_IO_PASSED
+		               : SHFS_IO_JOINED;
+	}
+	if (!is_wanted(fs, passing, handle, wish))
+		return SHFS_IO_CACHED;
+	id = open_as(fs, handle->fd, wish);
+	if (id < 0)
+		return SHFS_IO_CACHED;
+	passing->backing_id = id;
+	passing->uid = wish->uid;
+	passing->gid = wish->gid;
+	return SHFS_IO_PASSED;
+}
+
+static void enter(struct shfs_fs *fs, struct shfs_passing *passing,
+                  struct shfs_handle *handle, int flags)
+{
+	passing->was_read |= (flags & O_ACCMODE) != O_WRONLY;
+	if (handle->io == SHFS_IO_CACHED) {
+		passing->n_cached++;
+		passing->was_cached = true;
+		return;
+	}
+	passing->n_passed++;
+	passing->was_joined |= is_to_write(flags);
+	handle->backing_id = passing->backing_id;
+	handle->is_mappable =
+		handle->io == SHFS_IO_JOINED && (flags & O_ACCMODE) == O_RDWR;
+	handle->is_blind = handle->is_mappable ||
+	                   (handle->io == SHFS_IO_PASSED && is_to_write(flags));
+	if (!handle->is_blind)
+		return;
+	if (!passing->blind)
+		shfs_beneath_ignore(fs->beneath, handle->fd, true);
+	DL_APPEND2(passing->blind, handle, prev_blind, next_blind);
+	if (passing->blind == handle)
+		shfs_passing_stamp(passing);
+}
+
+void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
+                        struct shfs_handle *handle, const struct shfs_passing_wish *wish)
+{
+	handle->io = choose(fs, passing, handle, wish);
+	enter(fs, passing, handle, wish->flags);
+}
+
+void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
+                         struct shfs_handle *handle, const struct shfs_open *open)
+{
+	handle->io = (enum shfs_io)open->io;
+	passing->was_cached = true; /* by others, by now */
+	if (handle->io != SHFS_IO_CACHED) {
+		passing->backing_id = open->backing_id;
+		passing->uid = open->uid;
+		passing->gid = open->gid;
+	}
+	enter(fs, passing, handle, open->flags);
+}
+
+/*
+ * What the kernel has cached of it goes while nobody can use that. The next one who opens
+ * it could do that as well, but while others write through the cache already: what they
+ * are about to write is in there.
+ */
+static void drop_cache(struct shfs_fs *fs, struct shfs_passing *passing,
+                       const struct shfs_node *node)
+{
+	if (passing->was_cached && passing->was_joined)
+		shfs_transport_invalidate(fs->transport, node->id, true);
+	passing->was_cached &= !passing->was_joined;
+	passing->was_joined = false;
+}
+
+void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
+                        struct shfs_handle *handle)
+{
+	if (handle->is_blind) {
+		DL_DELETE2(passing->blind, handle, prev_blind, next_blind);
+		if (!passing->blind)
+			shfs_beneath_ignore(fs->beneath, handle->fd, false);
+	}
+	handle->is_blind = false;
+	if (handle->io == SHFS_IO_CACHED)
+		passing->n_cached--;
+	if (handle->io != SHFS_IO_PASSED && handle->io != SHFS_IO_JOINED)
+		return;
+	if (--passing->n_passed)
+		return;
+	backing_close(fs->passing_device, passing->backing_id);
+	drop_cache(fs, passing, handle->node);
+}
+
+bool shfs_passing_beside(const struct shfs_passing *passing,
+                         const struct shfs_handle *handle)
+{
+	const struct shfs_handle *other;
+
+	DL_FOREACH2 (passing->blind, other, next_blind)
+		if (other != handle && !other->is_mappable)
+			return true;
+	return false;
+}
+
+static bool is_other(const struct shfs_passing *passing, struct stat *st)
+{
+	return passing->blind && !fstat(passing->blind->fd, st) &&
+	       (st->st_size != passing->size ||
+	        st->st_mtim.tv_sec != passing->mtime.tv_sec ||
+	        st->st_mtim.tv_nsec != passing->mtime.tv_nsec);
+}
+
+bool shfs_passing_is_other(const struct shfs_passing *passing)
+{
+	struct stat st;
+
+	return is_other(passing, &st);
+}
+
+bool shfs_passing_is_changed(struct shfs_passing *passing)
+{
+	struct stat st;
+
+	if (!is_other(passing, &st))
+		return false;
+	passing->size = st.st_size;
+	passing->mtime = st.st_mtim;
+	return true;
+}
+
+void shfs_passing_stamp(struct shfs_passing *passing)
+{
+	shfs_passing_is_changed(passing);
+}
+
+/* Nothing is removed by this, but for that the lock of the file is waited for, which a
+ * write holds from before it sets the mtime to its end. */
+void shfs_passing_finish_writes(const struct shfs_passing *passing)
+{
+	if (passing->blind)
+		(void)!fremovexattr(passing->blind->fd, "user.shfs.none");
+}

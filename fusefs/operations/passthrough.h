@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * passthrough.h - reads and writes that the kernel does on the file beneath by itself.
+ *
+ * Where the kernel and our privilege allow it (Linux 6.9, CAP_SYS_ADMIN), an open may be
+ * passed: its reads, writes and mappings go to the file beneath without us. The kernel
+ * wants all opens of a file to be of one kind while there are any:
+ *
+ *     CACHED    through the page cache of the mount; we see each write, and a read of
+ *               what is not cached
+ *     PASSED    we see none
+ *     JOINED    while others are passed: we see each read and write, nothing is cached,
+ *               mappings are of the file beneath
+ *
+ * The first open of a file decides: PASSED are readers where it pays (passthrough.c), and
+ * who writes a file that this open made or emptied, alone. Nothing is overwritten unseen
+ * by that, and it is known who the writer is, unless it hands the descriptor on: that is
+ * seen when others close it, and told (SHFS_ACCESS_SHARED). A shell does that, so it is
+ * never passed. And the later ones follow: readers PASSED, writers JOINED.
+ *
+ * Of a blind one, which changes the file unseen (a writer PASSED, or a JOINED one that
+ * may map it to write), it is known by size and mtime that it has. So a writer is only
+ * passed on file systems that give each change after a look at them an mtime of its own
+ * (Linux 6.13: ext4, xfs, btrfs, tmpfs): that is tried.
+ */
+#pragma once
+
+#include "fusefs/fs.h"
+#include "fusefs/takeover/heir.h"
+
+#include <sys/stat.h>
+
+struct shfs_handle;
+
+enum shfs_io {
+	SHFS_IO_NONE, /* not open for the kernel yet */
+	SHFS_IO_CACHED,
+	SHFS_IO_PASSED,
+	SHFS_IO_JOINED,
+};
+
+/* Before the first request. device_fd is that of the mount, borrowed. */
+void shfs_passthrough_begin(struct shfs_fs *fs, int device_fd);
+
+/* What may be passed here, as is found out with the first use. */
+enum shfs_passing_mode shfs_passthrough_mode(struct shfs_fs *fs);
+
+/* Of a file that the group may not execute: who changes it takes the bit, but for who is
+ * in its group. */
+static inline bool shfs_is_set_gid_alone(mode_t mode)
+{
+	return (mode & (S_ISGID | S_IXGRP)) == S_ISGID;
+}
+
+/* --- of one file; its watch is locked --- */
+
+struct shfs_passing {
+	unsigned n_cached, n_passed; /* open files; those JOINED are passed too */
+	int32_t backing_id;          /* with n_passed; one for all */
+	bool was_read;               /* by an open before */
+	bool was_cached;             /* the kernel may have some of it still */
+	bool was_joined;             /* and somebody may have changed it since */
+	uint32_t uid, gid;           /* whose rights its writes have */
+	struct shfs_handle *blind;   /* list */
+	struct timespec mtime;       /* as a blind one, or we, left it */
+	off_t size;
+};
+
+/* What an open would like to be. */
+struct shfs_passing_wish {
+	uint32_t uid, gid;
+	int flags;    /* of open(2) */
+	bool emptied; /* the file was made or truncated by it */
+	bool alone;   /* its process does not hand it on */
+};
+
+/* Decides how handle is used, notes it there and here, and that it is there. */
+void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
+                        struct shfs_handle *handle, const struct shfs_passing_wish *wish);
+/* The same, where the kernel was told so by a server before us. */
+void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
+                         struct shfs_handle *handle, const struct shfs_open *open);
+/* It is gone. */
+void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
+                        struct shfs_handle *handle);
+
+/* May another one write the file, and not be held up at it? */
+bool shfs_passing_beside(const struct shfs_passing *passing,
+                         const struct shfs_handle *handle);
+
+/* Is the file another than it was at the last stamp? */
+bool shfs_passing_is_other(const struct shfs_passing *passing);
+/* The same, and it is stamped then. */
+bool shfs_passing_is_changed(struct shfs_passing *passing);
+/* The file is as we have left it ourselves. */
+void shfs_passing_stamp(struct shfs_passing *passing);
+
+/* Returns when the writes have ended that had begun before: they are told by the mtime
+ * from their beginning on. */
+void shfs_passing_finish_writes(const struct shfs_passing *passing);

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/takeover/heir.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define N_PLACES (1u << 17)
+#define N_TRIES  4096
+#define INIT_MAX 4096
+
+struct move {
+	uint32_t place; /* its index */
+	uint64_t parent;
+	char name[NAME_MAX + 1];
+};
+
+struct shared {
+	atomic_size_t init_size;
+	char init[INIT_MAX];
+	struct move moves[2];
+	atomic_uint n_moves;
+	struct {
+		atomic_ullong unique;
+		uint64_t note;
+	} tries[N_TRIES];
+	atomic_int device;             /* and 1 */
+	atomic_uint n_places, n_opens; /* that were ever used */
+	struct shfs_place places[N_PLACES];
+	struct shfs_open opens[SHFS_HEIR_OPENS];
+};
+
+/* Indices that are free again. */
+struct stack {
+	uint32_t *list;
+	uint32_t n, cap;
+};
+
+struct shfs_heir {
+	struct shared *shared;
+	pthread_mutex_t lock;
+	struct stack places, opens;
+	void **opened; /* of each open */
+};
+
+static void push(struct stack *stack, uint32_t index)
+{
+	uint32_t cap = stack->cap ? 2 * stack->cap : 64, *grown;
+
+	if (stack->n == stack->cap) {
+		grown = reallocarray(stack->list, cap, sizeof(*grown));
+		if (!grown)
+			return; /* that one is never used again */
+		stack->list = grown;
+		stack->cap = cap;
+	}
+	stack->list[stack->n++] = index;
+}
+
+/* One that was used before, or the next; max: there is none. */
+static uint32_t pop(struct stack *stack, atomic_uint *n_used, uint32_t max)
+{
+	if (stack->n)
+		return stack->list[--stack->n];
+	return *n_used < max ? atomic_fetch_add(n_used, 1) : max;
+}
+
+struct shfs_heir *shfs_heir_new(void)
+{
+	struct shfs_heir *heir = calloc(1, sizeof(*heir));
+	void *memory = mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE,
+	                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void **opened = calloc(SHFS_HEIR_OPENS, sizeof(*opened));
+
+	if (!heir || memory == MAP_FAILED || !opened) {
+		free(heir);
+		free(opened);
+		if (memory != MAP_FAILED)
+			munmap(memory, sizeof(struct shared));
+		return NULL;
+	}
+	heir->shared = memory;
+	heir->opened = opened;
+	pthread_mutex_init(&heir->lock, NULL);
+	return heir;
+}
+
+void shfs_heir_free(struct shfs_heir *heir)
+{
+	if (!heir)
+		return;
+	munmap(heir->shared, sizeof(*heir->shared));
+	pthread_mutex_destroy(&heir->lock);
+	free(heir->places.list);
+	free(heir->opens.list);
+	free(heir->opened);
+	free(heir);
+}
+
+void shfs_heir_take(struct shfs_heir *heir)
+{
+	struct shared *s = heir->shared;
+
+	heir->places.n = heir->opens.n = 0;
+	for (uint32_t i = s->n_places; i--;)
+		if (!s->places[i].is_used)
+			push(&heir->places, i);
+	for (uint32_t i = s->n_opens; i--;)
+		if (s->opens[i].what == SHFS_OPENED_NONE)
+			push(&heir->opens, i);
+}
+
+void shfs_heir_set_device(struct shfs_heir *heir, int fd)
+{
+	atomic_store(&heir->shared->device, fd + 1);
+}
+
+int shfs_heir_device(const struct shfs_heir *heir)
+{
+	return atomic_load(&heir->shared->device) - 1;
+}
+
+void shfs_heir_set_init(struct shfs_heir *heir, const void *request, size_t size)
+{
+	if (size > INIT_MAX)
+		return;
+	memcpy(heir->shared->init, request, size);
+	atomic_store(&heir->shared->init_size, size);
+}
+
+const void *shfs_heir_init(const struct shfs_heir *heir, size_t *size)
+{
+	*size = heir->shared->init_size;
+	return heir->shared->init;
+}
+
+/* --- places --- */
+
+struct shfs_place *shfs_heir_place(struct shfs_heir *heir)
+{
+	struct shared *s = heir->shared;
+	uint32_t index;
+
+	pthread_mutex_lock(&heir->lock);
+	index = pop(&heir->places, &s->n_places, N_PLACES);
+	pthread_mutex_unlock(&heir->lock);
+	return index < N_PLACES ? &s->places[index] : NULL;
+}
+
+void shfs_heir_place_done(struct shfs_heir *heir, struct shfs_place *place)
+{
+	pthread_mutex_lock(&heir->lock);
+	atomic_store(&place->is_used, false);
+	push(&heir->places, (uint32_t)(place - heir->shared->places));
+	pthread_mutex_unlock(&heir->lock);
+}
+
+struct shfs_place *shfs_heir_next_place(struct shfs_heir *heir, struct shfs_place *place)
+{
+	struct shared *s = heir->shared;
+
+	for (place = place ? place + 1 : s->places; place < s->places + s->n_places;
+	     place++)
+		if (place->is_used)
+			return place;
+	return NULL;
+}
+
+void shfs_heir_move(struct shfs_heir *heir, struct shfs_place *place, uint64_t parent,
+                    const char *name)
+{
+	struct shared *s = heir->shared;
+	struct move *m = &s->moves[s->n_moves];
+
+	if (!place)
+		return;
+	m->place = (uint32_t)(place - s->places);
+	m->parent = parent;
+	strcpy(m->name, name);
+	atomic_fetch_add(&s->n_moves, 1);
+}
+
+void shfs_heir_moved(struct shfs_heir *heir)
+{
+	atomic_store(&heir->shared->n_moves, 0);
+}
+
+void shfs_heir_settle_moves(struct shfs_heir *heir,
+                            bool (*is_there)(const struct shfs_place *place, void *arg),
+                            void *arg)
+{
+	struct shared *s = heir->shared;
+
+	for (uint32_t i = 0; i < s->n_moves; i++) {
+		struct shfs_place *place = &s->places[s->moves[i].place], moved = *place;
+
+		moved.parent = s->moves[i].parent;
+		memcpy(moved.name, s->moves[i].name, sizeof(moved.name));
+		if (!is_there(&moved, arg))
+			continue;
+		place->parent = moved.parent;
+		memcpy(place->name, moved.name, sizeof(moved.name));
+		place->gone = false;
+	}
+	shfs_heir_moved(heir);
+}
+
+/* --- what was tried --- */
+
+/* Those of requests that are served at the same time differ, but for luck. */
+static size_t slot_of(uint64_t unique)
+{
+	return (size_t)(unique * 0x9e3779b97f4a7c15u >> 32) % N_TRIES;
+}
+
+void shfs_heir_try(struct shfs_heir *heir, uint64_t unique, uint64_t note)
+{
+	struct shared *s = heir->shared;
+	size_t i = slot_of(unique);
+
+	atomic_store(&s->tries[i].unique, 0);
+	s->tries[i].note = note;
+	atomic_store(&s->tries[i].unique, unique);
+}
+
+void shfs_heir_failed(struct shfs_heir *heir, uint64_t unique)
+{
+	atomic_ullong *tried = &heir->shared->tries[slot_of(unique)].unique;
+
+	atomic_compare_exchange_strong(tried, &(unsigned long long){ unique }, 0);
+}
+
+bool shfs_heir_was_tried(const struct shfs_heir *heir, uint64_t unique, uint64_t *note)
+{
+	const struct shared *s = heir->shared;
+	size_t i = slot_of(unique);
+
+	*note = s->tries[i].note;
+	return atomic_load(&s->tries[i].unique) == unique;
+}
+
+/* --- what is open --- */
+
+static uint32_t index_of(uint64_t fh)
+{
+	return (uint32_t)fh - 1;
+}
+
+static struct shfs_open *open_of(struct shfs_heir *heir, uint64_t fh)
+{
+	struct shfs_open *open = &heir->shared->opens[index_of(fh)];
+
+	return index_of(fh) < heir->shared->n_opens && open->what != SHFS_OPENED_NONE &&
+	                       open->serial == fh >> 32
+	               ? open
+	               : NULL;
+}
+
+uint64_t shfs_heir_open(struct shfs_heir *heir, const struct shfs_open *as, void *opened)
+{
+	struct shared *s = heir->shared;
+	struct shfs_open *open;
+	uint32_t index, serial;
+
+	pthread_mutex_lock(&heir->lock);
+	index = pop(&heir->opens, &s->n_opens, SHFS_HEIR_OPENS);
+	pthread_mutex_unlock(&heir->lock);
+	if (index == SHFS_HEIR_OPENS)
+		return 0;
+	open = &s->opens[index];
+	serial = open->serial + 1;
+	open->serial = serial;
+	open->unique = as->unique;
+	open->node = as->node;
+	open->flags = as->flags;
+	open->tid = as->tid;
+	open->uid = as->uid;
+	open->gid = as->gid;
+	open->fd = as->fd;
+	open->boot_ns = as->boot_ns;
+	open->backing_id = as->backing_id;
+	open->io = as->io;
+	atomic_store(&open->wrote, as->wrote);
+	heir->opened[index] = opened;
+	atomic_store(&open->what, as->what);
+	return (uint64_t)serial << 32 | (index + 1);
+}
+
+void shfs_heir_open_done(struct shfs_heir *heir, uint64_t fh)
+{
+	struct shfs_open *open = fh ? open_of(heir, fh) : NULL;
+
+	if (!open)
+		return;
+	pthread_mutex_lock(&heir->lock);
+	heir->opened[index_of(fh)] = NULL;
+	atomic_store(&open->what, SHFS_OPENED_NONE);
+	push(&heir->opens, index_of(fh));
+	pthread_mutex_unlock(&heir->lock);
+}
+
+void *shfs_heir_opened(struct shfs_heir *heir, uint64_t fh)
+{
+	return open_of(heir, fh) ? heir->opened[index_of(fh)] : NULL;
+}
+
+struct shfs_open *shfs_heir_open_of(struct shfs_heir *heir, uint64_t fh)
+{
+	return fh ? open_of(heir, fh) : NULL;
+}
+
+void *shfs_heir_opened_by(struct shfs_heir *heir, uint64_t unique)
+{
+	struct shared *s = heir->shared;
+
+	for (uint32_t i = 0; i < s->n_opens; i++)
+		if (s->opens[i].what != SHFS_OPENED_NONE && s->opens[i].unique == unique)
+			return heir->opened[i];
+	return NULL;
+}
+
+size_t shfs_heir_n_opens(const struct shfs_heir *heir)
+{
+	return heir->shared->n_opens;
+}
+
+size_t shfs_heir_fds(const struct shfs_heir *heir, int *fds, size_t max)
+{
+	const struct shared *s = heir->shared;
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < s->n_opens && n < max; i++)
+		if (s->opens[i].what != SHFS_OPENED_NONE)
+			fds[n++] = s->opens[i].fd;
+	return n;
+}
+
+void shfs_heir_each_open(struct shfs_heir *heir,
+                         void *(*resume)(const struct shfs_open *open, uint64_t fh,
+                                         void *arg),
+                         void *arg)
+{
+	struct shared *s = heir->shared;
+
+	for (uint32_t i = 0; i < s->n_opens; i++) {
+		struct shfs_open *open = &s->opens[i];
+
+		if (open->what == SHFS_OPENED_NONE)
+			continue;
+		heir->opened[i] =
+			resume(open, (uint64_t)open->serial << 32 | (i + 1), arg);
+		if (!heir->opened[i])
+			open->fd = -1;
+	}
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The guardian of a mount: when the daemon dies, it takes over, or takes the mount
+ * away and makes it again.
+ */
+#include "common/clock.h"
+#include "fusefs/fs.h"
+#include "fusefs/transport/mountpoint.h"
+#include "recording/guardian.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
+enum { WATCH = 'w', DETACH = 'd' };
+
+/* What the guardian of a mount knows besides. */
+struct mount {
+	struct shfs_fs *fs;
+	const struct shfs_again *again; /* NULL: it is not to come again */
+	dev_t dev;                      /* its number; 0: it is not there */
+	char *where;                    /* it was seen last; malloc'ed, or NULL */
+};
+
+static int wait_for(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return status;
+}
+
+static void unmount(const char *where)
+{
+	pid_t pid;
+
+	if (!umount2(where, MNT_DETACH | UMOUNT_NOFOLLOW))
+		return;
+	pid = fork();
+	if (pid == 0) {
+		execlp("fusermount3", "fusermount3", "-u", "-z", "-q", "--", where,
+		       (char *)NULL);
+		_exit(127);
+	}
+	if (pid > 0)
+		wait_for(pid);
+}
+
+static void detach(struct shfs_guardian *g)
+{
+	struct mount *m = g->data;
+
+	free(m->where);
+	m->where = m->dev ? shfs_mountpoint_of(m->dev) : NULL;
+	if (m->where)
+		unmount(m->where);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const int *one = a, *two = b;
+
+	return (*one > *two) - (*one < *two);
+}
+
+/* Of what the dead one had open. */
+static void close_but(int *kept, size_t n)
+{
+	unsigned next = STDERR_FILENO + 1;
+
+	qsort(kept, n, sizeof(*kept), by_number);
+	for (size_t i = 0; i < n; i++) {
+		if (kept[i] < (int)next)
+			continue;
+		if (kept[i] > (int)next)
+			close_range(next, (unsigned)kept[i] - 1, 0);
+		next = (unsigned)kept[i] + 1;
+	}
+	close_range(next, ~0u, 0);
+}
+
+/* Where the mount is still there, and goes on by the device. */
+static bool can_succeed(struct mount *m)
+{
+	if (shfs_heir_device(m->fs->heir) < 0 || !m->again || !m->dev)
+		return false;
+	m->where = shfs_mountpoint_of(m->dev);
+	return m->where && shfs_again_count(&m->fs->again, shfs_clock_ns(CLOCK_REALTIME));
+}
+
+/* Else all else goes first, so that nobody waits for an answer any more. */
+static bool succeeds(struct shfs_guardian *g)
+{
+	struct mount *m = g->data;
+	struct shfs_fs *fs = m->fs;
+	const struct shfs_store *store = &g->store;
+	int ours[] = { store->dirfd,    store->objects_fd, store->journal_fd,
+		       store->state_fd, store->log_fd,     fs->root_fd };
+	size_t n = ARRAY_SIZE(ours), n_opens = shfs_heir_n_opens(fs->heir);
+	_cleanup_free_ int *kept = calloc(n + 1 + n_opens, sizeof(*kept));
+
+	if (!kept || !can_succeed(m)) {
+		close_but(ours, n);
+		return false;
+	}
+	fs->device = shfs_heir_device(fs->heir);
+	fs->mounted = m->dev;
+	fs->moved_to = TAKE_PTR(m->where);
+	memcpy(kept, ours, sizeof(ours));
+	kept[n++] = fs->device;
+	n += shfs_heir_fds(fs->heir, kept + n, n_opens);
+	close_but(kept, n);
+	return true;
+}
+
+static void order(struct shfs_guardian *g, char what)
+{
+	struct mount *m = g->data;
+
+	if (what == WATCH && !shfs_mountpoint_is_ours(g->root, &m->dev))
+		m->dev = 0;
+	if (what == DETACH) {
+		detach(g);
+		/* what was asked to end is not to come again */
+		m->again = NULL;
+	}
+}
+
+static void become(const struct shfs_again *again, const char *where)
+{
+	const char *args[SHFS_AGAIN_ARGS + 5];
+	char counts[SHFS_AGAIN_TEXT_MAX];
+	unsigned n = 0;
+
+	for (; n < again->n_args; n++)
+		args[n] = again->args[n];
+	shfs_again_write(again, counts);
+	args[n++] = "--again";
+	args[n++] = counts;
+	args[n++] = "--";
+	args[n++] = where;
+	args[n] = NULL;
+	signal(SIGHUP, SIG_DFL);
+	/* also where a newer one has taken its place by now */
+	execv("/proc/self/exe", (char **)args);
+	_exit(127);
+}
+
+/* Over the directory wherever that is now. False: it could not. */
+static bool mount_again(const struct mount *m)
+{
+	struct shfs_again again;
+	pid_t pid;
+
+	if (!m->again || !m->again->n_args)
+		return false;
+	again = *m->again;
+	if (!shfs_again_count(&again, shfs_clock_ns(CLOCK_REALTIME)))
+		return false;
+	pid = fork();
+	if (pid == 0)
+		become(&again, m->where);
+	/* it ends when the mount is there, or cannot be */
+	return pid > 0 && wait_for(pid) == 0;
+}
+
+static void last(struct shfs_guardian *g)
+{
+	struct mount *m = g->data;
+
+	/* it is not there where somebody has taken it away, and files were still open */
+	if (m->dev && !(m->where && mount_again(m)))
+		shfs_guardian_alert(g);
+	free(m->where);
+}
+
+int shfs_mountpoint_guard(struct shfs_fs *fs)
+{
+	struct mount mount = { .fs = fs, .dev = fs->mounted, .again = &fs->again };
+	const struct shfs_guardian guardian = {
+		.root = fs->root,
+		.spool = fs->spool,
+		.order = order,
+		.died = detach,
+		.last = last,
+		.succeeds = fs->again.n_args ? succeeds : NULL,
+		.data = &mount,
+	};
+
+	return shfs_guardian_start(&guardian, fs->store);
+}
+
+void shfs_mountpoint_guarded(void)
+{
+	shfs_guardian_order(WATCH);
+}
+
+void shfs_mountpoint_detach(void)
+{
+	shfs_guardian_order(DETACH);
+}

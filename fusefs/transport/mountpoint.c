@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/transport/mountpoint.h"
+
+#include "common/lock.h"
+#include "common/path.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libmount.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define LOCK_WAIT_MS 5000
+#define GOING_MS     200
+#define GOING_NAP_MS 10
+
+static struct libmnt_table *read_mounts(void)
+{
+	return mnt_new_table_from_file("/proc/self/mountinfo");
+}
+
+static bool is_ours(struct libmnt_fs *fs)
+{
+	const char *type = mnt_fs_get_fstype(fs);
+
+	return type && !strcmp(type, "fuse.shfs");
+}
+
+bool shfs_mountpoint_is_ours(const char *path, dev_t *dev)
+{
+	struct libmnt_table *table = read_mounts();
+	/* the one on top */
+	struct libmnt_fs *fs = mnt_table_find_target(table, path, MNT_ITER_BACKWARD);
+	bool ours = fs && is_ours(fs);
+
+	if (ours)
+		*dev = mnt_fs_get_devno(fs);
+	mnt_unref_table(table);
+	return ours;
+}
+
+char *shfs_mountpoint_of(dev_t dev)
+{
+	struct libmnt_table *table = read_mounts();
+	struct libmnt_fs *fs = mnt_table_find_devno(table, dev, MNT_ITER_FORWARD);
+	char *where = fs && is_ours(fs) ? strdup(mnt_fs_get_target(fs)) : NULL;
+
+	mnt_unref_table(table);
+	return where;
+}
+
+bool shfs_mountpoint_is_dead(dev_t dev)
+{
+	struct statx stx;
+
+	/* umount -f cuts the connection before it takes the mount away */
+	for (int ms = 0; ms <= GOING_MS; ms += GOING_NAP_MS) {
+		_cleanup_free_ char *where = dev ? shfs_mountpoint_of(dev) : NULL;
+
+		/* or it is another one by now, that has got the number */
+		if (!where ||
+		    !statx(AT_FDCWD, where, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS,
+		           &stx) ||
+		    errno != ENOTCONN)
+			return false;
+		nanosleep(&(struct timespec){ .tv_nsec = GOING_NAP_MS * 1000000L }, NULL);
+	}
+	return true;
+}
+
+int shfs_mountpoint_lock(int root_fd)
+{
+	char name[80];
+	struct stat st;
+
+	if (fstat(root_fd, &st))
+		return -errno;
+	snprintf(name, sizeof(name), "mount-%" PRIu64 "-%" PRIu64, (uint64_t)st.st_dev,
+	         (uint64_t)st.st_ino);
+	return shfs_lock_take(name, LOCK_WAIT_MS);
+}
+
+static void say_path(struct shfs_buf *message, const char *path)
+{
+	shfs_quote_display(message, path, strlen(path));
+}
+
+int shfs_mountpoint_check(const char *path, struct shfs_buf *message)
+{
+	dev_t dev;
+
+	if (shfs_mountpoint_is_ours(path, &dev)) {
+		say_path(message, path);
+		shfs_buf_str(message, " is mounted already");
+		return SHFS_EXIT_REFUSED;
+	}
+	if (access("/dev/fuse", F_OK)) {
+		shfs_buf_str(message,
+		             "this machine has no /dev/fuse; load the module "
+		             "(modprobe fuse), or give the container the device");
+		return SHFS_EXIT_UNAVAILABLE;
+	}
+	if (access("/dev/fuse", R_OK | W_OK)) {
+		shfs_buf_str(message, "you may not use /dev/fuse; ask for mode 0666, as "
+		                      "distributions have it (shfs doctor)");
+		return SHFS_EXIT_UNAVAILABLE;
+	}
+	/* fusermount3 mounts without it, and then cannot unmount */
+	if (getuid() && access("/etc/mtab", F_OK)) {
+		shfs_buf_str(message, "this machine has no /etc/mtab; as root: "
+		                      "ln -s ../proc/self/mounts /etc/mtab");
+		return SHFS_EXIT_UNAVAILABLE;
+	}
+	return 0;
+}
+
+/* The first line of what libfuse and fusermount3 had to say. */
+static void add_first_line(int fd, struct shfs_buf *message)
+{
+	char text[512];
+	ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+	const char *line = text;
+
+	if (n <= 0)
+		return;
+	text[n] = 0;
+	text[strcspn(text, "\n")] = 0;
+	if (!strncmp(line, "fusermount3: ", 13))
+		line += 13;
+	shfs_buf_str(message, ": ");
+	shfs_quote_display(message, line, strlen(line));
+}
+
+static int explain(int said, const char *path, struct shfs_buf *message)
+{
+	char text[512] = "";
+
+	(void)!pread(said, text, sizeof(text) - 1, 0);
+	if (strstr(text, "failed to exec") || strstr(text, "fusermount3: not found")) {
+		shfs_buf_str(message,
+		             "fusermount3 is missing: install the package fuse3");
+		return SHFS_EXIT_UNAVAILABLE;
+	}
+	shfs_buf_str(message, "cannot mount ");
+	say_path(message, path);
+	add_first_line(said, message);
+	return strstr(text, "Operation not permitted") ? SHFS_EXIT_UNAVAILABLE
+	                                               : SHFS_EXIT_REFUSED;
+}
+
+int shfs_mountpoint_mount(struct fuse_session *session, const char *path,
+                          struct shfs_buf *message)
+{
+	/* Both write to standard error: one line is made of that. */
+	_cleanup_close_ int said = memfd_create("shfs-mount", MFD_CLOEXEC);
+	_cleanup_close_ int err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	int r;
+
+	if (said >= 0)
+		dup2(said, STDERR_FILENO);
+	r = fuse_session_mount(session, path);
+	if (err >= 0)
+		dup2(err, STDERR_FILENO);
+	return r ? explain(said, path, message) : 0;
+}

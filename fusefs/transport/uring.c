@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The kernel has a queue for each CPU, and wants buffers for all of them. It puts the
+ * requests of a CPU's callers into those that it has of that queue, one into each, and
+ * takes the reply from there. So one system call answers a request and waits for the
+ * next.
+ *
+ * Each thread has a ring of its own with one buffer: whoever is at a request can be given
+ * no other, which would then wait for the first one. FORGET and INTERRUPT still come from
+ * the device.
+ *
+ * What a ring may be used for is told the kernel as it is made (limit_ring); the seccomp
+ * filter does not see what goes through it.
+ */
+#include "fusefs/transport/internal.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "store/capture/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <liburing.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define SQ_SIZE      4
+#define FRONT        4096 /* of a buffer: the headers, as the kernel and libfuse want them */
+#define CPUS_MAX     4096
+#define FORGOTTEN_NS SHFS_NSEC_PER_SEC
+#define NO_QUEUE     UINT16_MAX
+
+struct entry {
+	struct shfs_fuse_uring_header *header; /* in front of the payload */
+	char *payload;
+	size_t size; /* of that */
+	uint16_t queue;
+	uint64_t commit_id;
+	_Atomic uint64_t unique; /* of the request that it holds; 0 */
+	atomic_bool is_replied;  /* and the reply is in it */
+	bool waits;              /* for the reply, which did not come at once */
+};
+
+struct shfs_ring {
+	struct shfs_transport *transport;
+	struct io_uring ring;
+	bool is_made;
+	struct entry *entries;
+	atomic_uint n_entries;
+	struct entry *at; /* whose request its thread is at */
+	unsigned n_waiting;
+	bool is_ended;
+};
+
+/* --- what the kernel wants --- */
+
+/* "0-3,6": marks these, and returns how many they are. */
+static unsigned read_cpus(const char *path, bool cpus[static CPUS_MAX])
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	unsigned n = 0;
+	char *at;
+
+	if (shfs_read_file_at(AT_FDCWD, path, 65536, &text))
+		return 0;
+	for (at = text.data; *at >= '0' && *at <= '9'; at += *at == ',') {
+		unsigned long first = strtoul(at, &at, 10), last = first;
+
+		if (*at == '-')
+			last = strtoul(at + 1, &at, 10);
+		for (; first <= last && first < CPUS_MAX; first++) {
+			n += !cpus[first];
+			cpus[first] = true;
+		}
+	}
+	return n;
+}
+
+/* The queues are numbered as the CPUs are. Those of CPUs that are offline are one to us.
+ */
+static int make_queues(struct shfs_transport *t, unsigned n, const bool *online)
+{
+	struct shfs_queue *queues = calloc(n + 2, sizeof(*queues)), *offline;
+	uint16_t *ids = calloc(n, sizeof(*ids)), *id = ids;
+	unsigned n_queues = 1;
+
+	if (!queues || !ids) {
+		free(queues);
+		free(ids);
+		return -ENOMEM;
+	}
+	queues[0] = t->queues[0];
+	for (unsigned cpu = 0; cpu < n; cpu++) {
+		if (!online[cpu])
+			continue;
+		queues[n_queues++] =
+			(struct shfs_queue){ .cpu = (int)cpu, .ids = id, .n = 1 };
+		*id++ = (uint16_t)cpu;
+	}
+	offline = &queues[n_queues];
+	*offline = (struct shfs_queue){ .cpu = SHFS_QUEUE_OFFLINE, .ids = id };
+	for (unsigned cpu = 0; cpu < n; cpu++)
+		if (!online[cpu])
+			id[offline->n++] = (uint16_t)cpu;
+	n_queues += offline->n > 0;
+	free(t->queues);
+	t->queues = queues;
+	t->queue_ids = ids;
+	t->n_queues = n_queues;
+	return 0;
+}
+
+const char *shfs_uring_probe(struct shfs_transport *t)
+{
+	static const char parameter[] = "/sys/module/fuse/parameters/enable_uring";
+	bool possible[CPUS_MAX] = { 0 }, online[CPUS_MAX] = { 0 };
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	unsigned n;
+
+	if (shfs_read_file_at(AT_FDCWD, parameter, 16, &text))
+		return "the kernel is too old for it";
+	if (text.data[0] == 'N')
+		return "switched off in /sys/module/fuse/parameters/enable_uring";
+	n = read_cpus("/sys/devices/system/cpu/possible", possible);
+	if (!n || !read_cpus("/sys/devices/system/cpu/online", online))
+		return "cannot tell the number of CPUs";
+	return make_queues(t, n, online) ? "out of memory" : NULL;
+}
+
+/* --- a ring --- */
+
+/* liburing 2.3 has these, and does not export them. */
+static int register_with(struct shfs_ring *ring, unsigned what, void *arg, unsigned n)
+{
+	long r = syscall(SYS_io_uring_register, ring->ring.ring_fd, what, arg, n);
+
+	return r < 0 ? -errno : 0;
+}
+
+enum { FILE_DEVICE, FILE_BELL };
+
+/* From here on it takes FUSE's commands for one file, and listens to the bell. */
+static int limit_ring(struct shfs_ring *ring)
+{
+	struct io_uring_restriction allowed[] = {
+		{ .opcode = IORING_RESTRICTION_SQE_OP, .sqe_op = IORING_OP_URING_CMD },
+		{ .opcode = IORING_RESTRICTION_SQE_OP, .sqe_op = IORING_OP_POLL_ADD },
+		{ .opcode = IORING_RESTRICTION_SQE_FLAGS_REQUIRED,
+		  .sqe_flags = IOSQE_FIXED_FILE },
+	};
+	int files[] = { fuse_session_fd(ring->transport->session),
+		        ring->transport->bell };
+	int r = io_uring_register_files(&ring->ring, files, ARRAY_SIZE(files));
+
+	if (!r)
+		r = register_with(ring, IORING_REGISTER_RESTRICTIONS, allowed,
+		                  ARRAY_SIZE(allowed));
+	return r;
+}
+
+/* From here on it needs no descriptor. */
+static int enable_ring(struct shfs_ring *ring)
+{
+	int r = io_uring_register_ring_fd(&ring->ring);
+
+	if (r != 1)
+		return r < 0 ? r : -EINVAL;
+	r = register_with(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+	close(ring->ring.ring_fd);
+	ring->ring.ring_fd = -1;
+	return r;
+}
+
+int shfs_ring_new(struct shfs_transport *t, struct shfs_ring **out)
+{
+	struct io_uring_params params = {
+		.flags = IORING_SETUP_SQE128 | IORING_SETUP_SINGLE_ISSUER |
+		         IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_R_DISABLED |
+		         IORING_SETUP_CQSIZE,
+		.cq_entries = t->n_queues + 2 * SQ_SIZE,
+	};
+	struct shfs_ring *ring = calloc(1, sizeof(*ring));
+	int r;
+
+	if (!ring)
+		return -ENOMEM;
+	ring->transport = t;
+	r = io_uring_queue_init_params(SQ_SIZE, &ring->ring, &params);
+	ring->is_made = !r;
+	if (!r)
+		r = limit_ring(ring);
+	if (!r)
+		r = enable_ring(ring);
+	if (r) {
+		shfs_ring_free(ring);
+		return r;
+	}
+	*out = ring;
+	return 0;
+}
+
+void shfs_ring_free(struct shfs_ring *ring)
+{
+	if (!ring)
+		return;
+	if (ring->is_made)
+		io_uring_queue_exit(&ring->ring);
+	for (unsigned i = 0; i < ring->n_entries; i++)
+		munmap(ring->entries[i].header, FRONT + ring->entries[i].size);
+	free(ring->entries);
+	free(ring);
+}
+
+static struct io_uring_sqe *next_submission(struct shfs_ring *ring)
+{
+	struct io_uring_sqe *sqe;
+
+	while (!(sqe = io_uring_get_sqe(&ring->ring)))
+		io_uring_submit(&ring->ring);
+	memset(sqe, 0, 2 * sizeof(*sqe));
+	sqe->flags = IOSQE_FIXED_FILE;
+	return sqe;
+}
+
+/* To the kernel, with the next system call. */
+static void command(struct shfs_ring *ring, uint32_t what, struct entry *e,
+                    const struct iovec *buffer)
+{
+	struct io_uring_sqe *sqe = next_submission(ring);
+	struct shfs_fuse_uring_command *arg = (void *)sqe->cmd;
+
+	sqe->opcode = IORING_OP_URING_CMD;
+	sqe->fd = FILE_DEVICE;
+	sqe->cmd_op = what;
+	sqe->user_data = (uintptr_t)e;
+	arg->qid = e->queue;
+	arg->commit_id = e->commit_id;
+	sqe->addr = (uintptr_t)buffer;
+	sqe->len = buffer ? 2 : 0;
+}
+
+static void listen_to_bell(struct shfs_ring *ring)
+{
+	struct io_uring_sqe *sqe = next_submission(ring);
+
+	io_uring_prep_poll_multishot(sqe, FILE_BELL, POLLIN);
+	sqe->flags = IOSQE_FIXED_FILE;
+	sqe->user_data = 0;
+}
+
+/* Nobody reads it: it is the writing that is heard. */
+void shfs_uring_ring(struct shfs_transport *t)
+{
+	while (eventfd_write(t->bell, 1) && shfs_transport_goes_on(errno))
+		;
+}
+
+/* --- buffers --- */
+
+static int make_entry(struct entry *e, uint16_t queue, size_t size)
+{
+	char *memory = mmap(NULL, FRONT + size, PROT_READ | PROT_WRITE,
+	                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return -errno;
+	/* what is never used of it costs nothing */
+	madvise(memory, FRONT + size, MADV_NOHUGEPAGE);
+	e->header = (void *)memory;
+	e->payload = memory + FRONT;
+	e->size = size;
+	e->queue = queue;
+	return 0;
+}
+
+static int offer(struct shfs_ring *ring, struct entry *e)
+{
+	struct iovec buffer[] = {
+		{ e->header, sizeof(*e->header) },
+		{ e->payload, e->size },
+	};
+
+	int r;
+
+	command(ring, SHFS_FUSE_URING_REGISTER, e, buffer);
+	r = io_uring_submit(&ring->ring);
+	return MIN(r, 0);
+}
+
+/* An offer that is refused completes at once. */
+static int first_error(struct shfs_ring *ring)
+{
+	struct io_uring_cqe *cqe;
+	unsigned head;
+
+	io_uring_for_each_cqe(&ring->ring, head, cqe)
+	{
+		if (cqe->res < 0)
+			return cqe->res;
+	}
+	return 0;
+}
+
+int shfs_ring_join(struct shfs_ring *ring, const struct shfs_queue *queue, size_t payload)
+{
+	int r = 0;
+
+	ring->entries = calloc(queue->n, sizeof(struct entry));
+	if (!ring->entries)
+		return -ENOMEM;
+	for (unsigned i = 0; i < queue->n && !r; i++) {
+		r = make_entry(&ring->entries[i], queue->ids[i], payload);
+		if (!r)
+			atomic_store(&ring->n_entries, i + 1);
+	}
+	for (unsigned i = 0; i < queue->n && !r; i++) {
+		r = offer(ring, &ring->entries[i]);
+		if (!r)
+			r = first_error(ring);
+	}
+	return r;
+}
+
+void shfs_ring_refuse(struct shfs_ring *ring)
+{
+	struct entry none = { .queue = NO_QUEUE };
+
+	(void)!offer(ring, &none);
+}
+
+/* --- replies --- */
+
+/* Who holds that request; from any thread. */
+static struct entry *find_entry(struct shfs_transport *t, uint64_t unique)
+{
+	for (unsigned i = 0; i < t->n_workers; i++) {
+		struct shfs_ring *ring = t->workers[i].ring;
+		unsigned n = ring ? atomic_load(&ring->n_entries) : 0;
+
+		for (unsigned k = 0; k < n; k++) {
+			if (atomic_load(&ring->entries[k].unique) == unique)
+				return &ring->entries[k];
+		}
+	}
+	return NULL;
+}
+
+/* From another thread, the buffer is its own thread's again as soon as that is done. */
+static ssize_t put_reply(struct entry *e, const struct iovec *iov, int count)
+{
+	const struct fuse_out_header *header = iov[0].iov_base;
+	size_t size = 0;
+
+	for (int i = 1; i < count; i++) {
+		if (iov[i].iov_len > e->size - size) {
+			errno = EMSGSIZE;
+			return -1;
+		}
+		/* it may be there already: shfs_ring_space */
+		if (iov[i].iov_base != e->payload + size)
+			memmove(e->payload + size, iov[i].iov_base, iov[i].iov_len);
+		size += iov[i].iov_len;
+	}
+	e->header->out = *header;
+	e->header->payload_size = (uint32_t)size;
+	atomic_store(&e->is_replied, true);
+	return header->len;
+}
+
+ssize_t shfs_ring_reply(struct shfs_transport *t, const struct iovec *iov, int count)
+{
+	const struct fuse_out_header *header = iov[0].iov_base;
+	struct shfs_ring *ring = shfs_self ? shfs_self->ring : NULL;
+	struct entry *e = ring ? ring->at : NULL;
+	ssize_t n;
+
+	if (e && e->unique == header->unique)
+		return put_reply(e, iov, count);
+	e = header->unique ? find_entry(t, header->unique) : NULL;
+	if (!e)
+		return 0;
+	n = put_reply(e, iov, count);
+	shfs_uring_ring(t);
+	return n;
+}
+
+void *shfs_ring_space(struct shfs_ring *ring, size_t size)
+{
+	return ring->at && size <= ring->at->size ? ring->at->payload : NULL;
+}
+
+/* --- interrupts --- */
+
+/*
+ * An interrupt may be read from the device before its request is read from a ring. The
+ * kernel would send one that came over the device again; so we keep these ourselves for
+ * a moment, for whoever comes to be at the request.
+ */
+static void remember_interrupt(struct shfs_transport *t, uint64_t unique)
+{
+	size_t oldest = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(t->interrupts.list); i++)
+		if (t->interrupts.list[i].ns < t->interrupts.list[oldest].ns)
+			oldest = i;
+	if (!t->interrupts.list[oldest].unique)
+		atomic_fetch_add(&t->interrupts.n, 1);
+	t->interrupts.list[oldest] =
+		(struct shfs_interrupt){ unique, shfs_clock_ns(CLOCK_MONOTONIC) };
+}
+
+/* Was it there? Old ones go too: of requests that had been answered. */
+static bool recall_interrupt(struct shfs_transport *t, uint64_t unique)
+{
+	int64_t now = shfs_clock_ns(CLOCK_MONOTONIC);
+	bool found = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(t->interrupts.list); i++) {
+		struct shfs_interrupt *one = &t->interrupts.list[i];
+
+		if (!one->unique ||
+		    (one->unique != unique && now - one->ns < FORGOTTEN_NS))
+			continue;
+		found = found || one->unique == unique;
+		*one = (struct shfs_interrupt){ 0 };
+		atomic_fetch_sub(&t->interrupts.n, 1);
+	}
+	return found;
+}
+
+static void pass_interrupt(struct shfs_transport *t, uint64_t unique)
+{
+	struct {
+		struct fuse_in_header header;
+		struct fuse_interrupt_in arg;
+	} request = {
+		.header = {
+			.len = sizeof(request),
+			.opcode = FUSE_INTERRUPT,
+			.unique = unique | SHFS_FUSE_INTERRUPT_BIT,
+		},
+		.arg.unique = unique,
+	};
+	struct fuse_buf buf = { .mem = &request, .size = sizeof(request) };
+
+	fuse_session_process_buf(t->session, &buf);
+}
+
+void shfs_ring_interrupt(struct shfs_transport *t, uint64_t unique)
+{
+	pthread_mutex_lock(&t->interrupts.lock);
+	remember_interrupt(t, unique);
+	/* else whoever begins it sees that there is one: it looks after it has said so */
+	if (find_entry(t, unique) && recall_interrupt(t, unique))
+		pass_interrupt(t, unique);
+	pthread_mutex_unlock(&t->interrupts.lock);
+}
+
+static void look_for_interrupt(struct shfs_transport *t, uint64_t unique)
+{
+	if (!atomic_load(&t->interrupts.n))
+		return;
+	pthread_mutex_lock(&t->interrupts.lock);
+	if (recall_interrupt(t, unique))
+		pass_interrupt(t, unique);
+	pthread_mutex_unlock(&t->interrupts.lock);
+}
+
+/* --- requests --- */
+
+/* Puts the parts of a request together, in front of its payload. */
+static char *assemble(struct entry *e, size_t *size)
+{
+	const struct shfs_fuse_uring_header *header = e->header;
+	size_t op = header->in.len - sizeof(header->in) - header->payload_size;
+	char *request = e->payload - op - sizeof(header->in);
+
+	if (op > sizeof(header->op))
+		return NULL;
+	memcpy(request + sizeof(header->in), header->op, op);
+	memcpy(request, &header->in, sizeof(header->in));
+	*size = header->in.len;
+	return request;
+}
+
+static void send_reply(struct shfs_ring *ring, struct entry *e)
+{
+	atomic_store(&e->unique, 0);
+	command(ring, SHFS_FUSE_URING_COMMIT_AND_FETCH, e, NULL);
+}
+
+static void refuse(struct entry *e)
+{
+	struct fuse_out_header header = {
+		.len = sizeof(header),
+		.error = -EIO,
+		.unique = e->header->in.unique,
+	};
+	struct iovec iov = { &header, sizeof(header) };
+
+	(void)!put_reply(e, &iov, 1);
+}
+
+static void note_waiting(struct shfs_worker *w, int change)
+{
+	struct shfs_ring *ring = w->ring;
+
+	ring->n_waiting += (unsigned)change;
+	if (ring->n_waiting == (change > 0)) {
+		if (change > 0)
+			atomic_fetch_add(&w->transport->n_waiting, 1);
+		else
+			atomic_fetch_sub(&w->transport->n_waiting, 1);
+	}
+	atomic_store(&w->is_parked, ring->n_waiting == ring->n_entries);
+}
+
+static void serve(struct shfs_worker *w, struct entry *e)
+{
+	struct shfs_ring *ring = w->ring;
+	size_t size;
+	char *request;
+
+	shfs_worker_begin(w);
+	e->commit_id = e->header->commit_id;
+	atomic_store(&e->is_replied, false);
+	atomic_store(&e->unique, e->header->in.unique);
+	ring->at = e;
+	request = assemble(e, &size);
+	if (request) {
+		look_for_interrupt(ring->transport, e->unique);
+		shfs_transport_serve(ring->transport, request, size);
+	} else {
+		refuse(e);
+	}
+	ring->at = NULL;
+	e->waits = !atomic_load(&e->is_replied);
+	if (e->waits)
+		note_waiting(w, 1);
+	else
+		send_reply(ring, e);
+	shfs_worker_end(w, ring->n_waiting < ring->n_entries);
+}
+
+/* Replies that have come meanwhile. */
+static void send_late_replies(struct shfs_worker *w)
+{
+	struct shfs_ring *ring = w->ring;
+
+	for (unsigned i = 0; i < ring->n_entries && ring->n_waiting; i++) {
+		struct entry *e = &ring->entries[i];
+
+		if (!e->waits || !atomic_load(&e->is_replied))
+			continue;
+		e->waits = false;
+		if (ring->n_waiting == ring->n_entries)
+			shfs_worker_free(w);
+		note_waiting(w, -1);
+		send_reply(ring, e);
+	}
+}
+
+/* The buffer did not come back with a request. */
+static void note_failure(struct shfs_ring *ring, struct entry *e, int error)
+{
+	switch (error) {
+	case -ENOTCONN:
+	case -ECONNABORTED:
+	case -ECANCELED:
+		ring->is_ended = true; /* the mount is gone */
+		break;
+	default:
+		shfs_log("a reply was not taken: %s", strerror(-error));
+		ring->is_ended = offer(ring, e) != 0;
+	}
+}
+
+static void reap(struct shfs_worker *w)
+{
+	struct shfs_ring *ring = w->ring;
+	bool rang = false, served = false;
+	struct io_uring_cqe *cqe;
+
+	while (!io_uring_peek_cqe(&ring->ring, &cqe)) {
+		struct entry *e = (struct entry *)(uintptr_t)cqe->user_data;
+		bool goes_on = cqe->flags & IORING_CQE_F_MORE;
+		int res = cqe->res;
+
+		io_uring_cqe_seen(&ring->ring, cqe);
+		if (!e) {
+			rang = true;
+			if (!goes_on)
+				listen_to_bell(ring);
+		} else if (res < 0) {
+			note_failure(ring, e, res);
+		} else if (!fuse_session_exited(ring->transport->session)) {
+			serve(w, e);
+			served = true;
+		} /* else it ends with the mount */
+	}
+	if (!rang)
+		return;
+	send_late_replies(w);
+	/* while it served one, others may have waited for it */
+	if (!served && !w->is_parked)
+		atomic_fetch_add(&w->looks, 1);
+}
+
+void shfs_ring_work(struct shfs_worker *w)
+{
+	struct shfs_ring *ring = w->ring;
+
+	listen_to_bell(ring);
+	while (!ring->is_ended &&
+	       (ring->n_waiting || !fuse_session_exited(ring->transport->session))) {
+		int r = io_uring_submit_and_wait(&ring->ring, 1);
+
+		if (r < 0 && !shfs_transport_goes_on(-r))
+			break;
+		reap(w);
+	}
+	io_uring_submit(&ring->ring); /* the last reply */
+	if (ring->n_waiting)
+		atomic_fetch_sub(&ring->transport->n_waiting, 1);
+}

@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/watch/caller.h"
+
+#include "common/hash.h"
+#include "common/proc.h"
+#include "recording/argv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define THREADS_MAX 256
+#define KNOWN_MAX   16384
+#define DEPTH_MAX   64
+#define ARGV_WAIT   (SHFS_NSEC_PER_SEC / 4)
+#define TICK_NS     (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
+#define CLOSER_WAIT (SHFS_NSEC_PER_SEC / 200)
+
+/* A process in the journal, with the program that it ran when it was last recorded. */
+struct known {
+	struct {
+		uint64_t start_ticks;
+		uint64_t pid;
+	} key;
+	struct shfs_proc_stat stat;
+	uint64_t seq;
+	bool is_shell;
+	bool hidden; /* its arguments stay out of the journal */
+	UT_hash_handle hh;
+};
+
+/* A thread that called, and the record of what it ran then. Only refs ever changes. It is
+ * recognised by its mark; where it can have none (statfd is there), by what stat says. */
+struct thread {
+	atomic_uint refs;
+	uint32_t tid;
+	struct shfs_proc_mark mark;
+	int statfd;
+	struct shfs_proc_stat stat;
+	uint64_t seq;
+	bool is_shell;
+	UT_hash_handle hh;
+};
+
+struct shfs_callers {
+	struct shfs_capture *capture;
+	struct shfs_argv_readers *readers;
+	bool blind;           /* /proc tells of others */
+	pthread_mutex_t lock; /* of both tables; the longest unused are first in them */
+	struct thread *threads;
+	size_t max_threads; /* each holds two fds, at most */
+	struct known *known;
+	unsigned n_looks; /* at who closes, by threads of their own */
+	pthread_cond_t looked;
+};
+
+int shfs_callers_new(struct shfs_capture *capture, struct shfs_callers **out)
+{
+	struct shfs_callers *c = calloc(1, sizeof(*c));
+	pthread_condattr_t attr;
+	int r;
+
+	if (!c)
+		return -ENOMEM;
+	r = shfs_argv_readers_new(&c->readers);
+	if (r) {
+		free(c);
+		return r;
+	}
+	c->capture = capture;
+	c->max_threads = shfs_proc_share_of_fds(16, THREADS_MAX);
+	c->blind = !shfs_proc_is_ours();
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->looked, &attr);
+	pthread_condattr_destroy(&attr);
+	*out = c;
+	return 0;
+}
+
+static void thread_unref(struct thread *t)
+{
+	if (!t || atomic_fetch_sub(&t->refs, 1) > 1)
+		return;
+	shfs_proc_unmark(&t->mark);
+	shfs_closep(&t->statfd);
+	free(t);
+}
+
+static void thread_unrefp(struct thread **t)
+{
+	thread_unref(*t);
+}
+
+void shfs_callers_free(struct shfs_callers *c)
+{
+	struct known *k, *next_known;
+	struct thread *t, *next;
+
+	if (!c)
+		return;
+	pthread_mutex_lock(&c->lock);
+	while (c->n_looks)
+		pthread_cond_wait(&c->looked, &c->lock);
+	pthread_mutex_unlock(&c->lock);
+	shfs_argv_readers_free(c->readers);
+	HASH_ITER (hh, c->threads, t, next) {
+		HASH_DEL(c->threads, t);
+		thread_unref(t);
+	}
+	HASH_ITER (hh, c->known, k, next_known) {
+		HASH_DEL(c->known, k);
+		free(k);
+	}
+	pthread_cond_destroy(&c->looked);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+/* --- processes in the journal; with the lock held --- */
+
+static struct known *find_known(struct shfs_callers *c, const struct shfs_proc_stat *stat)
+{
+	struct known *k, key = { .key = { stat->start_ticks, stat->pid } };
+
+	HASH_FIND(hh, c->known, &key.key, sizeof(key.key), k);
+	if (k && k->hh.next) {
+		SHFS_HASH_MOVE_LAST(c->known, key, sizeof(k->key), k);
+	}
+	return k;
+}
+
+static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
+                     uint64_t seq, bool is_shell, bool hidden)
+{
+	struct known *k = find_known(c, stat);
+
+	if (!k) {
+		if (HASH_COUNT(c->known) >= KNOWN_MAX) {
+			struct known *oldest = c->known;
+
+			HASH_DEL(c->known, oldest);
+			free(oldest);
+		}
+		k = calloc(1, sizeof(*k));
+		if (!k)
+			return;
+		k->key.start_ticks = stat->start_ticks;
+		k->key.pid = stat->pid;
+		HASH_ADD(hh, c->known, key, sizeof(k->key), k);
+		if (!k->hh.tbl) {
+			free(k);
+			return;
+		}
+	}
+	k->stat = *stat;
+	k->seq = seq;
+	k->is_shell = is_shell;
+	k->hidden = hidden;
+}
+
+/* The record of the process with the program that it runs; 0: there is none. */
+static uint64_t find_program(struct shfs_callers *c, const struct shfs_proc_stat *stat,
+                             bool *is_shell)
+{
+	struct known *k = find_known(c, stat);
+
+	if (!k || !shfs_proc_same_program(&k->stat, stat))
+		return 0;
+	*is_shell = k->is_shell;
+	return k->seq;
+}
+
+/* sh, bash, zsh-5.9, /usr/bin/fish, busybox; and what else ends like these. */
+static bool is_shell_program(const struct shfs_buf *exe)
+{
+	const char *slash = exe->len ? strrchr(exe->data, '/') : NULL;
+	const char *name = slash ? slash + 1 : "";
+	size_t len = strcspn(name, "-.0123456789 ");
+
+	return (len >= 2 && !strncmp(name + len - 2, "sh", 2)) ||
+	       !strncmp(name, "busybox", 7);
+}
+
+/* --- looking at processes; without the lock --- */
+
+/* All that a record tells of a process. */
+struct sight {
+	int procfd;
+	struct shfs_proc_stat stat;
+	uint64_t parent_start;
+	uint32_t uid;
+	struct shfs_buf exe, cwd;
+	struct shfs_argv_text text;
+	struct shfs_argv *asked;
+};
+
+static void sight_clear(struct sight *s)
+{
+	shfs_closep(&s->procfd);
+	shfs_buf_free(&s->exe);
+	shfs_buf_free(&s->cwd);
+	shfs_argv_text_free(&s->text);
+}
+
+/* Of a process of which procfd and stat are there. */
+static void look(struct shfs_callers *c, struct sight *s)
+{
+	struct stat st;
+
+	s->asked = shfs_argv_ask(c->readers, s->procfd);
+	/* neither is there for a kernel thread, or where /proc hides it */
+	(void)!shfs_proc_link(s->procfd, "exe", &s->exe);
+	(void)!shfs_proc_link(s->procfd, "cwd", &s->cwd);
+	s->uid = fstat(s->procfd, &st) ? 0 : st.st_uid;
+}
+
+/* What was asked for; unless the process, which is not the caller, went on to another
+ * program in the meantime. */
+static void finish_look(struct shfs_callers *c, struct sight *s, int64_t until_ns,
+                        bool is_blocked)
+{
+	struct shfs_proc_stat now;
+
+	s->text.hidden = SHFS_HIDDEN_UNSAID; /* unless it is read */
+	shfs_argv_take(c->readers, TAKE_PTR(s->asked), until_ns, &s->text);
+	if (!is_blocked && (shfs_proc_read_stat(s->procfd, &now) ||
+	                    !shfs_proc_same_program(&now, &s->stat))) {
+		shfs_argv_text_free(&s->text);
+		s->text = (struct shfs_argv_text){ .hidden = SHFS_HIDDEN_UNSAID };
+	}
+	/* What a shell was started with says nothing of its own commands. A subshell of
+	 * it is on its terminal; other processes leave that to become daemons. */
+	if (s->stat.forked && s->stat.tty_nr)
+		s->text.marker.len = 0;
+}
+
+/*
+ * Looks at the ancestors that are not in the journal, from the parent in sights[0] on, as
+ * far as the next that is. Returns how many.
+ */
+static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
+                             struct sight sights[static DEPTH_MAX])
+{
+	int n = 0;
+
+	while (n < DEPTH_MAX && child->stat.ppid) {
+		struct sight s = { .procfd = shfs_proc_open(child->stat.ppid) };
+		bool known;
+
+		if (s.procfd < 0 || shfs_proc_read_stat(s.procfd, &s.stat)) {
+			sight_clear(&s);
+			break;
+		}
+		child->parent_start = s.stat.start_ticks;
+		pthread_mutex_lock(&c->lock);
+		known = find_known(c, &s.stat);
+		pthread_mutex_unlock(&c->lock);
+		if (known) {
+			sight_clear(&s);
+			break;
+		}
+		look(c, &s);
+		sights[n] = s;
+		child = &sights[n++];
+	}
+	return n;
+}
+
+/* --- recording --- */
+
+/* With the lock held. Was it run by a line that stays out of the journal? Where its
+ * environment does not say so, as behind env -i, what it executed before knows, and its
+ * parent. */
+static bool is_hidden(struct shfs_callers *c, const struct sight *s)
+{
+	const struct shfs_proc_stat parent = { .pid = s->stat.ppid,
+		                               .start_ticks = s->parent_start };
+	const struct known *before, *above;
+
+	if (s->text.hidden != SHFS_HIDDEN_UNSAID)
+		return s->text.hidden;
+	before = find_known(c, &s->stat);
+	above = find_known(c, &parent);
+	return (before && before->hidden) || (above && above->hidden);
+}
+
+/* With the lock held. */
+static uint64_t emit(struct shfs_callers *c, const struct sight *s)
+{
+	bool hidden = is_hidden(c, s);
+	struct shfs_record rec = {
+		.type = SHFS_REC_PROCESS,
+		.process = {
+			.pid = s->stat.pid,
+			.ppid = s->stat.ppid,
+			.pgid = s->stat.pgid,
+			.sid = s->stat.sid,
+			.uid = s->uid,
+			.tty_nr = s->stat.tty_nr,
+			.start_ticks = s->stat.start_ticks,
+			.parent_start_ticks = s->parent_start,
+			.exe = { s->exe.data, s->exe.len },
+			.cwd = { s->cwd.data, s->cwd.len },
+			.argv = { s->text.argv.data, hidden ? 0 : s->text.argv.len },
+			.marker = { s->text.marker.data, s->text.marker.len },
+		},
+	};
+	uint64_t seq = shfs_capture_emit(c->capture, &rec, NULL);
+
+	if (seq)
+		remember(c, &s->stat, seq, is_shell_program(&s->exe), hidden);
+	return seq;
+}
+
+/*
+ * The calling process, after its ancestors, the oldest first: each names its parent. Two
+ * threads may have looked at the same process at once: what the other one has recorded
+ * meanwhile stands.
+ */
+static uint64_t record(struct shfs_callers *c, struct sight *caller, bool *is_shell)
+{
+	struct sight sights[DEPTH_MAX];
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ARGV_WAIT;
+	uint64_t seq;
+	int n;
+
+	look(c, caller);
+	n = look_at_ancestors(c, caller, sights);
+	finish_look(c, caller, until, true);
+	for (int i = 0; i < n; i++)
+		finish_look(c, &sights[i], until, false);
+
+	pthread_mutex_lock(&c->lock);
+	for (int i = n - 1; i >= 0; i--)
+		if (!find_known(c, &sights[i].stat))
+			emit(c, &sights[i]);
+	seq = find_program(c, &caller->stat, is_shell);
+	if (!seq) {
+		seq = emit(c, caller);
+		*is_shell = is_shell_program(&caller->exe);
+	}
+	pthread_mutex_unlock(&c->lock);
+	for (int i = 0; i < n; i++)
+		sight_clear(&sights[i]);
+	return seq;
+}
+
+/* Goes on from a thread to its process: that has the same program, but its leader, after
+ * which it is called, may have ended before the others. */
+static int go_to_leader(struct sight *s)
+{
+	struct shfs_proc_stat thread = s->stat;
+	uint32_t tgid;
+	int r;
+
+	if (thread.n_threads == 1)
+		return 0;
+	r = shfs_proc_thread_group(s->procfd, &tgid);
+	if (r || tgid == thread.pid)
+		return r;
+	shfs_closep(&s->procfd);
+	s->procfd = shfs_proc_open(tgid);
+	r = s->procfd < 0 ? s->procfd : shfs_proc_read_stat(s->procfd, &s->stat);
+	if (!r)
+		memcpy(s->stat.image, thread.image, sizeof(thread.image));
+	return r;
+}
+
+/* The record of the process that the thread belongs to. procfd is taken. */
+static uint64_t process_of(struct shfs_callers *c, int procfd, struct thread *t)
+{
+	_cleanup_(sight_clear) struct sight s = { .procfd = procfd, .stat = t->stat };
+	uint64_t seq;
+
+	if (go_to_leader(&s))
+		return 0;
+	if (!shfs_proc_mark(s.procfd, &t->stat, s.stat.pid == t->tid, &t->mark)) {
+		shfs_closep(&t->statfd);
+		t->statfd = -1;
+	}
+	pthread_mutex_lock(&c->lock);
+	seq = find_program(c, &s.stat, &t->is_shell);
+	pthread_mutex_unlock(&c->lock);
+	return seq ? seq : record(c, &s, &t->is_shell);
+}
+
+/* --- threads --- */
+
+/* NULL: it is gone, or cannot be recorded. */
+static struct thread *thread_new(struct shfs_callers *c, uint32_t tid)
+{
+	int procfd = shfs_proc_open(tid);
+	struct thread *t = procfd < 0 ? NULL : calloc(1, sizeof(*t));
+
+	if (!t) {
+		shfs_closep(&procfd);
+		return NULL;
+	}
+	t->refs = 1;
+	t->tid = tid;
+	t->mark = (struct shfs_proc_mark){ -1, -1 };
+	t->statfd = shfs_proc_open_stat(procfd, tid);
+	if (t->statfd < 0 || shfs_proc_reread_stat(t->statfd, &t->stat))
+		shfs_closep(&procfd);
+	else
+		t->seq = process_of(c, procfd, t);
+	if (t->seq)
+		return t;
+	thread_unref(t);
+	return NULL;
+}
+
+static struct thread *find_thread(struct shfs_callers *c, uint32_t tid)
+{
+	struct thread *t;
+
+	pthread_mutex_lock(&c->lock);
+	HASH_FIND(hh, c->threads, &tid, sizeof(tid), t);
+	if (t && t->hh.next) {
+		SHFS_HASH_MOVE_LAST(c->threads, tid, sizeof(t->tid), t);
+	}
+	if (t)
+		atomic_fetch_add(&t->refs, 1);
+	pthread_mutex_unlock(&c->lock);
+	return t;
+}
+
+/* Keeps t, in place of what is there of the same thread. */
+static void keep_thread(struct shfs_callers *c, struct thread *t)
+{
+	struct thread *old;
+
+	pthread_mutex_lock(&c->lock);
+	HASH_FIND(hh, c->threads, &t->tid, sizeof(t->tid), old);
+	if (!old && HASH_COUNT(c->threads) >= c->max_threads)
+		old = c->threads;
+	if (old)
+		HASH_DEL(c->threads, old);
+	HASH_ADD(hh, c->threads, tid, sizeof(t->tid), t);
+	if (t->hh.tbl)
+		atomic_fetch_add(&t->refs, 1);
+	pthread_mutex_unlock(&c->lock);
+	thread_unref(old);
+}
+
+/* Is it still the same thread, running the same program? */
+static bool is_known(const struct thread *t)
+{
+	struct shfs_proc_stat now;
+
+	if (t->statfd < 0)
+		return shfs_proc_is_marked(&t->mark);
+	return !shfs_proc_reread_stat(t->statfd, &now) &&
+	       shfs_proc_same_program(&now, &t->stat);
+}
+
+/* Referenced; NULL: it is not known. */
+static struct thread *thread_of(struct shfs_callers *c, uint32_t tid)
+{
+	struct thread *t;
+
+	if (!tid || c->blind)
+		return NULL;
+	t = find_thread(c, tid);
+	if (t && is_known(t))
+		return t;
+	thread_unref(t);
+	t = thread_new(c, tid);
+	if (t)
+		keep_thread(c, t);
+	return t;
+}
+
+uint64_t shfs_caller_process(struct shfs_callers *c, uint32_t tid)
+{
+	_cleanup_(thread_unrefp) struct thread *t = thread_of(c, tid);
+
+	return t ? t->seq : 0;
+}
+
+uint64_t shfs_caller_job(struct shfs_callers *c, uint32_t tid, struct shfs_job *job)
+{
+	_cleanup_(thread_unrefp) struct thread *t = thread_of(c, tid);
+	pid_t pid = (pid_t)tid, group = t ? getpgid(pid) : -1;
+
+	*job = (struct shfs_job){ 0 };
+	if (group >= 0) {
+		job->group = (uint32_t)group;
+		job->leads_group = group == pid;
+		job->leads_session = job->leads_group && getsid(pid) == pid;
+		job->is_shell = t->is_shell;
+		job->is_forked = t->stat.forked;
+	}
+	return t ? t->seq : 0;
+}
+
+uint32_t shfs_caller_still(uint32_t tid, uint64_t boot_ns)
+{
+	_cleanup_close_ int procfd = tid ? shfs_proc_open(tid) : -ESRCH;
+	struct shfs_proc_stat stat;
+
+	if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
+		return 0;
+	return stat.start_ticks * TICK_NS <= boot_ns ? tid : 0;
+}
+
+bool shfs_caller_may_have_written(uint32_t tid, int64_t changed_ns)
+{
+	_cleanup_close_ int procfd = tid ? shfs_proc_open(tid) : -ESRCH;
+	struct shfs_time now = shfs_time_now();
+	struct shfs_proc_stat stat;
+
+	if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
+		return true;
+	/* a thread may be younger than its process */
+	if (stat.n_threads <= 1 && changed_ns - now.real_ns + (int64_t)now.boot_ns <
+	                                   (int64_t)(stat.start_ticks * TICK_NS))
+		return false;
+	/* its exec would wait for us */
+	if (!stat.ending && !stat.image[0])
+		return true;
+	return shfs_proc_bytes_written(tid) != 0;
+}
+
+/* --- who closes --- */
+
+bool shfs_caller_is_at_hand(struct shfs_callers *c, uint32_t tid)
+{
+	_cleanup_(thread_unrefp) struct thread *t = tid ? find_thread(c, tid) : NULL;
+
+	return t && t->statfd < 0 && shfs_proc_is_marked(&t->mark);
+}
+
+/* Of the one who waits and the thread that looks, the last frees it. */
+struct look_at {
+	struct shfs_callers *c;
+	uint32_t tid;
+	int64_t changed_ns;
+	bool done, left; /* with the lock of the callers */
+	struct shfs_closer closer;
+};
+
+static void *look_at_closer(void *arg)
+{
+	struct look_at *l = arg;
+	struct shfs_callers *c = l->c;
+
+	l->closer.process = shfs_caller_job(c, l->tid, &l->closer.job);
+	l->closer.may_have_written = shfs_caller_may_have_written(l->tid, l->changed_ns);
+	pthread_mutex_lock(&c->lock);
+	l->done = true;
+	c->n_looks--;
+	pthread_cond_broadcast(&c->looked);
+	if (l->left)
+		free(l);
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+static bool start_look(struct look_at *l)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	bool ok;
+
+	if (pthread_attr_init(&attr))
+		return false;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_mutex_lock(&l->c->lock);
+	ok = !pthread_create(&thread, &attr, look_at_closer, l);
+	l->c->n_looks += ok;
+	pthread_mutex_unlock(&l->c->lock);
+	pthread_attr_destroy(&attr);
+	return ok;
+}
+
+bool shfs_caller_closes(struct shfs_callers *c, uint32_t tid, int64_t changed_ns,
+                        struct shfs_closer *out)
+{
+	struct look_at *l = calloc(1, sizeof(*l));
+	int64_t until_ns = shfs_clock_ns(CLOCK_MONOTONIC) + CLOSER_WAIT;
+	struct timespec until = { .tv_sec = until_ns / SHFS_NSEC_PER_SEC,
+		                  .tv_nsec = until_ns % SHFS_NSEC_PER_SEC };
+	bool done;
+	int r = 0;
+
+	if (l)
+		*l = (struct look_at){ .c = c, .tid = tid, .changed_ns = changed_ns };
+	if (!l || !start_look(l)) {
+		free(l);
+		return false;
+	}
+	pthread_mutex_lock(&c->lock);
+	while (!l->done && !r)
+		r = pthread_cond_timedwait(&c->looked, &c->lock, &until);
+	done = l->done;
+	if (done)
+		*out = l->closer;
+	l->left = true;
+	pthread_mutex_unlock(&c->lock);
+	if (done)
+		free(l);
+	return done;
+}

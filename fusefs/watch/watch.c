@@ -1,0 +1,1000 @@
+/* SPDX-License-Identifier: MIT */
+#include "fusefs/watch/internal.h"
+
+#include "fusefs/operations/operations.h"
+#include "fusefs/transport/transport.h"
+#include "store/capture/log.h"
+#include "store/objects/lease.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <utlist.h>
+
+#define NO_STAMP  (-1)
+#define TRIES     3
+#define JOIN_NAPS 20
+#define JOIN_NS   100000
+#define ENDING_NS (SHFS_NSEC_PER_SEC / 10)
+#define NAP_NS    500000
+
+static void notice_blind(struct shfs_watch *watch);
+static void forget_current(struct shfs_watch *watch);
+
+static bool is_watched(const struct shfs_node *node)
+{
+	return S_ISREG(node->type) && !node->hidden;
+}
+
+/* The node's watch, locked. NULL: no memory, or not watched. */
+static struct shfs_watch *watch_lock(struct shfs_node *node)
+{
+	struct shfs_watch *watch, *none = NULL;
+
+	if (!is_watched(node))
+		return NULL;
+	watch = atomic_load(&node->watch);
+	if (!watch) {
+		watch = calloc(1, sizeof(*watch));
+		if (!watch)
+			return NULL;
+		watch->asked = -1;
+		watch->author = -1;
+		watch->coming = SHFS_RULE_IGNORE;
+		watch->size = NO_STAMP;
+		pthread_mutex_init(&watch->lock, NULL);
+		if (!atomic_compare_exchange_strong(&node->watch, &none, watch)) {
+			shfs_watch_free(watch);
+			watch = none;
+		}
+	}
+	pthread_mutex_lock(&watch->lock);
+	if (watch->passing.blind && shfs_passing_is_changed(&watch->passing))
+		notice_blind(watch);
+	if (watch->current && shfs_snapshot_is_forgotten(watch->current))
+		forget_current(watch);
+	return watch;
+}
+
+/* There is no watch: for want of memory, if it should be there. */
+static void lose_unwatched(struct shfs_fs *fs, const struct shfs_node *node)
+{
+	if (is_watched(node))
+		shfs_capture_lose(fs->capture, -ENOMEM);
+}
+
+static void watch_unlock(struct shfs_watch *watch)
+{
+	pthread_mutex_unlock(&watch->lock);
+}
+
+/*
+ * All its descriptors are closed, and what was stored to a mapping has come a moment ago.
+ * If that was at its end, RELEASE is on its way: nothing else tells that it was.
+ */
+static bool is_ending(const struct shfs_handle *handle, uint64_t now_ns)
+{
+	return handle->closed && !handle->flushed && handle->n_writers &&
+	       now_ns - handle->writers[handle->last_writer].last.boot_ns < ENDING_NS;
+}
+
+/* One that may be mapped, and then changes the file unseen, was closed a moment ago. */
+static bool is_mapping_ending(const struct shfs_watch *watch,
+                              const struct shfs_handle *but, uint64_t now_ns)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH2 (watch->passing.blind, handle, next_blind)
+		if (handle != but && handle->is_mappable && handle->closed &&
+		    now_ns - handle->closed_ns < ENDING_NS)
+			return true;
+	return false;
+}
+
+/* As watch_lock, once no mapping of another handle is about to end. */
+static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
+                                           const struct shfs_handle *but)
+{
+	struct shfs_watch *watch = watch_lock(node);
+	const struct shfs_handle *handle;
+	uint64_t now_ns, until_ns = 0;
+
+	while (watch && (watch->dirty || watch->passing.blind)) {
+		now_ns = shfs_time_now().boot_ns;
+		until_ns = until_ns ? until_ns : now_ns + ENDING_NS;
+		if (now_ns >= until_ns)
+			break;
+		DL_FOREACH (watch->dirty, handle)
+			if (handle != but && is_ending(handle, now_ns))
+				break;
+		if (!handle && !is_mapping_ending(watch, but, now_ns))
+			break;
+		watch_unlock(watch);
+		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+		watch = watch_lock(node);
+	}
+	return watch;
+}
+
+/* As watch_lock_ended, for a request that comes with the kernel's lock of the file, as
+ * each write does: no write of another is under way. */
+static struct shfs_watch *watch_lock_whole(struct shfs_node *node,
+                                           const struct shfs_handle *but)
+{
+	struct shfs_watch *watch = watch_lock_ended(node, but);
+
+	if (watch)
+		watch->part.handle = NULL;
+	return watch;
+}
+
+void shfs_watch_free(struct shfs_watch *watch)
+{
+	shfs_snapshot_unref(watch->current);
+	shfs_snapshot_unref(watch->before);
+	pthread_mutex_destroy(&watch->lock);
+	free(watch);
+}
+
+static void drop_current(struct shfs_watch *watch)
+{
+	shfs_snapshot_unref(watch->current);
+	watch->current = NULL;
+	watch->asked = -1;
+}
+
+static void forget_current(struct shfs_watch *watch)
+{
+	if (watch->asked == SHFS_DEPTH_ARCHIVE) {
+		shfs_snapshot_unref(watch->before);
+		watch->before = TAKE_PTR(watch->current);
+	}
+	drop_current(watch);
+}
+
+static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)
+{
+	watch->current = shfs_snapshot_new(fs->capture);
+	if (!watch->current)
+		shfs_capture_lose(fs->capture, -ENOMEM);
+	else if (watch->before)
+		shfs_snapshot_follow(watch->current, watch->before);
+	watch->losses = shfs_capture_losses(fs->capture);
+	shfs_snapshot_unref(watch->before);
+	watch->before = NULL;
+}
+
+/* What it holds is not known from now on, until it is captured. */
+static void note_changed(struct shfs_watch *watch)
+{
+	forget_current(watch);
+	watch->size = NO_STAMP;
+	watch->changed = true;
+	watch->fresh = watch->secret = false;
+}
+
+/* Has something else than we changed the file (through the directory beneath)? */
+static bool is_changed_beneath(const struct shfs_watch *watch, const struct stat *st)
+{
+	return watch->size != NO_STAMP &&
+	       (watch->size != st->st_size || watch->mtime.tv_sec != st->st_mtim.tv_sec ||
+	        watch->mtime.tv_nsec != st->st_mtim.tv_nsec);
+}
+
+/* The file is that of st: what was known of another content is of that one alone. */
+static void stamp(struct shfs_watch *watch, const struct stat *st)
+{
+	if (is_changed_beneath(watch, st)) {
+		forget_current(watch);
+		watch->stale = true;
+		watch->secret = false;
+	}
+	watch->mtime = st->st_mtim;
+	watch->size = st->st_size;
+}
+
+/* --- contents; all with the watch locked --- */
+
+static void take_unreadable(struct shfs_fs *fs, struct shfs_node *node,
+                            struct shfs_snapshot *snapshot)
+{
+	int fd = shfs_node_fd(fs->tree, node);
+
+	if (fd < 0)
+		return;
+	shfs_snapshot_take(snapshot, fd, SHFS_DEPTH_STAT, 0, SHFS_CONTENT_SKIP_ERROR);
+	shfs_node_fd_done(fs->tree, node);
+}
+
+/* The record of the content may have been lost, if any was since; its object may be gone,
+ * if any have been removed. */
+static void doubt_current(struct shfs_watch *watch, uint64_t losses, uint64_t generation)
+{
+	if (watch->current && watch->losses != losses)
+		forget_current(watch);
+	if (watch->current && watch->generation != generation &&
+	    shfs_snapshot_depth(watch->current) == SHFS_DEPTH_ARCHIVE)
+		drop_current(watch);
+	watch->generation = generation;
+}
+
+/* Is it known, or about to be? What could not be archived is tried again. */
+static bool is_taken(const struct shfs_watch *watch, enum shfs_depth depth,
+                     uint64_t max_bytes)
+{
+	if (depth != SHFS_DEPTH_ARCHIVE)
+		return watch->asked >= (int)depth;
+	return watch->current && !shfs_snapshot_wants(watch->current, depth, max_bytes);
+}
+
+/* Makes current known to that depth, as far as the rules allow; max_bytes: to archive. */
+static void take_current(struct shfs_fs *fs, struct shfs_node *node,
+                         struct shfs_watch *watch, const struct shfs_handle *handle,
+                         enum shfs_depth depth, uint64_t max_bytes)
+{
+	uint64_t losses = shfs_capture_losses(fs->capture);
+	_cleanup_close_ int opened = -1;
+	struct stat st;
+	bool ignored;
+	int fd;
+
+	if (depth == SHFS_DEPTH_ARCHIVE)
+		doubt_current(watch, losses, shfs_lease_generation(fs->store));
+	if (is_taken(watch, depth, max_bytes))
+		return;
+	ignored = shfs_watch_rule(fs, node, watch) == SHFS_RULE_IGNORE;
+	if (ignored && !watch->secret && watch->current &&
+	    !shfs_snapshot_wants(watch->current, SHFS_DEPTH_STAT, 0))
+		return;
+	fd = shfs_watch_fd(fs, node, handle, depth == SHFS_DEPTH_ARCHIVE && !ignored,
+	                   &opened);
+	if (fd >= 0 && !fstat(fd, &st))
+		stamp(watch, &st);
+	if (!watch->current)
+		begin_current(fs, watch);
+	if (!watch->current)
+		return;
+	watch->asked = depth;
+	watch->losses = losses;
+	if (fd < 0) {
+		take_unreadable(fs, node, watch->current);
+		return;
+	}
+	/* who has changed it beneath is not known: its owner, as a rule */
+	if (!fstat(fd, &st))
+		shfs_snapshot_author(watch->current, watch->author < 0
+		                                             ? st.st_uid
+		                                             : (uid_t)watch->author);
+	if (ignored && watch->secret)
+		shfs_snapshot_take_secret(watch->current, fd,
+		                          fs->config.archive_max_bytes);
+	else
+		shfs_snapshot_take(watch->current, fd, ignored ? SHFS_DEPTH_STAT : depth,
+		                   max_bytes, ignored ? SHFS_CONTENT_SKIP_RULE : 0);
+}
+
+static void archive_current(struct shfs_fs *fs, struct shfs_node *node,
+                            struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	take_current(fs, node, watch, handle, SHFS_DEPTH_ARCHIVE,
+	             fs->config.archive_max_bytes);
+}
+
+/* What a reader has seen: scripts and configuration are kept, others recognised. */
+static void identify_current(struct shfs_fs *fs, struct shfs_node *node,
+                             struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	if (watch->asked >= SHFS_DEPTH_FINGERPRINT)
+		return;
+	if (shfs_watch_rule(fs, node, watch) == SHFS_RULE_ARCHIVE_READ)
+		take_current(fs, node, watch, handle, SHFS_DEPTH_ARCHIVE,
+		             fs->config.read_max_bytes);
+	else
+		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
+}
+
+/* A reader may store a secret elsewhere: its fingerprint is known before he sees it. */
+static void know_secret(struct shfs_fs *fs, struct shfs_node *node,
+                        struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	if (watch->asked < SHFS_DEPTH_STAT && shfs_watch_is_secret(fs, node))
+		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
+}
+
+/* Notices a change beneath since the file was seen last. handle: of it, or NULL. */
+static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
+                          struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	int fd = handle ? handle->fd : -1;
+	struct stat st;
+
+	if (watch->changed)
+		return;
+	if (!handle)
+		fd = shfs_node_fd(fs->tree, node);
+	if (fd >= 0 && !fstat(fd, &st))
+		stamp(watch, &st);
+	if (!handle && fd >= 0)
+		shfs_node_fd_done(fs->tree, node);
+}
+
+/*
+ * What the kernel has cached is what the file holds: all changes but those beneath go
+ * through it. Who may read and write has it dropped, so that it is seen whether they
+ * really read; but only where nobody else has it open. What others are about to write is
+ * in there: who read it again meanwhile would go on to see what was there before. And who
+ * reads it may wait for us with what is to be dropped locked, and would wait for ever if
+ * we were killed at it. For the first reason it is dropped at once, and not by the kernel
+ * as it hears of the open: others may write by then. Beside others, they are taken to
+ * read, as who opens a file to read it. What has become stale must go, whoever reads it.
+ */
+static bool keeps_cache(struct shfs_fs *fs, struct shfs_watch *watch,
+                        struct shfs_handle *handle, int flags)
+{
+	bool stale = watch->stale, updates = (flags & O_ACCMODE) == O_RDWR,
+	     alone = watch->passing.n_cached == 1;
+
+	watch->stale = false;
+	if (alone && (stale || updates))
+		shfs_transport_invalidate(fs->transport, handle->node->id, true);
+	else if (updates)
+		handle->tells_read = true;
+	return alone || !stale;
+}
+
+/* --- dirty handles --- */
+
+static void mark_dirty(struct shfs_watch *watch, struct shfs_handle *handle)
+{
+	if (handle->is_dirty)
+		return;
+	handle->is_dirty = true;
+	watch->author = handle->uid;
+	DL_APPEND(watch->dirty, handle);
+}
+
+static void mark_clean(struct shfs_watch *watch, struct shfs_handle *handle)
+{
+	handle->is_dirty = handle->wrote = false;
+	handle->n_writers = handle->n_lines = 0;
+	DL_DELETE(watch->dirty, handle);
+}
+
+static bool is_mapped_blind(const struct shfs_watch *watch)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH2 (watch->passing.blind, handle, next_blind)
+		if (handle->is_mapped)
+			return true;
+	return false;
+}
+
+/* Of a file that may be written meanwhile, and told by its mtime: what it holds at some
+ * moment from now on. */
+static void archive_moving(struct shfs_fs *fs, struct shfs_node *node,
+                           struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	bool whole = false;
+
+	for (int i = 0; i < TRIES && !whole; i++) {
+		forget_current(watch);
+		watch->size = NO_STAMP;
+		shfs_passing_stamp(&watch->passing);
+		shfs_passing_finish_writes(&watch->passing);
+		archive_current(fs, node, watch, handle);
+		whole = watch->current &&
+		        shfs_snapshot_wait(watch->current, fs->config.wait_ms) &&
+		        !shfs_passing_is_other(&watch->passing);
+	}
+	if (watch->current && (!whole || is_mapped_blind(watch)))
+		shfs_snapshot_spoil(watch->current);
+}
+
+/* Captures what the file holds. */
+static void capture_change(struct shfs_fs *fs, struct shfs_node *node,
+                           struct shfs_watch *watch, struct shfs_handle *handle)
+{
+	if (!watch->changed)
+		return;
+	watch->changed = watch->fresh = false;
+	handle = handle ? handle : watch->dirty;
+	if (watch->passing.blind)
+		archive_moving(fs, node, watch, handle);
+	else
+		archive_current(fs, node, watch, handle);
+	if (watch->current && shfs_part_may_go_on(&watch->part)) {
+		shfs_snapshot_spoil(watch->current);
+		watch->part.is_marked = true;
+	}
+}
+
+/* The writer does something else now: what was captured meanwhile was whole. Its handle
+ * tells that when it is settled. */
+static void end_part(struct shfs_watch *watch)
+{
+	if (watch->part.is_marked && watch->part.handle->is_dirty && !watch->changed)
+		note_changed(watch);
+	watch->part.handle = NULL;
+}
+
+static uint64_t last_write_ns(const struct shfs_handle *handle)
+{
+	uint64_t last = 0;
+
+	for (unsigned i = 0; i < handle->n_writers; i++)
+		last = MAX(last, handle->writers[i].last.boot_ns);
+	return last;
+}
+
+/* The last writer comes first: he made the content. */
+static int by_last_write(const struct shfs_handle *a, const struct shfs_handle *b)
+{
+	uint64_t first = last_write_ns(a), second = last_write_ns(b);
+
+	return (first < second) - (first > second);
+}
+
+/* Captures what the file holds, and records its writers; all: also those who may go on,
+ * whose descriptor was not closed and is not ending. */
+static void settle_some(struct shfs_fs *fs, struct shfs_node *node,
+                        struct shfs_watch *watch, struct shfs_handle *ending, bool all)
+{
+	struct shfs_handle *handle, *next;
+
+	capture_change(fs, node, watch, ending);
+	DL_SORT(watch->dirty, by_last_write);
+	DL_FOREACH_SAFE (watch->dirty, handle, next) {
+		if (!all && handle != ending && !handle->flushed)
+			continue;
+		shfs_watch_emit_writers(fs, handle, watch->current);
+		mark_clean(watch, handle);
+	}
+}
+
+static void settle(struct shfs_fs *fs, struct shfs_node *node, struct shfs_watch *watch,
+                   struct shfs_handle *ending)
+{
+	settle_some(fs, node, watch, ending, false);
+}
+
+static void settle_open(struct shfs_fs *fs, struct shfs_node *node,
+                        struct shfs_watch *watch)
+{
+	settle_some(fs, node, watch, NULL, true);
+}
+
+static bool is_some_written(const struct shfs_watch *watch)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH (watch->dirty, handle)
+		if (handle->wrote)
+			return true;
+	return false;
+}
+
+/* Has nobody written for a while, and not the one that comes now either? */
+static bool is_silent(const struct shfs_watch *watch, const struct shfs_writer *now)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH (watch->dirty, handle)
+		for (unsigned i = 0; i < handle->n_writers; i++) {
+			const struct shfs_writer *w = &handle->writers[i];
+
+			if (w->process == now->process ||
+			    now->last.boot_ns - w->last.boot_ns < SHFS_BUILTIN_NS)
+				return false;
+		}
+	return is_some_written(watch);
+}
+
+static bool is_some_flushed(const struct shfs_watch *watch, const struct shfs_handle *but)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH (watch->dirty, handle)
+		if (handle != but && handle->flushed)
+			return true;
+	return false;
+}
+
+static bool is_all_flushed(const struct shfs_watch *watch)
+{
+	const struct shfs_handle *handle;
+
+	DL_FOREACH (watch->dirty, handle)
+		if (!handle->flushed)
+			return false;
+	return true;
+}
+
+static void settle_if_closed(struct shfs_fs *fs, struct shfs_node *node,
+                             struct shfs_watch *watch)
+{
+	if (watch->dirty && is_all_flushed(watch))
+		settle(fs, node, watch, NULL);
+}
+
+/* A log that grows is not archived each time that somebody looks at it. */
+static bool is_small(const struct shfs_fs *fs, int fd)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (uint64_t)st.st_size <= fs->config.read_max_bytes;
+}
+
+/* The file is about to change. True: its content is to be told. */
+static bool keep_current(struct shfs_fs *fs, struct shfs_node *node,
+                         struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	archive_current(fs, node, watch, handle);
+	return watch->current && !shfs_snapshot_is_told(watch->current);
+}
+
+/*
+ * Nothing is overwritten unseen: before a change by tid, through handle, as writer, if
+ * any.
+ */
+static void before_change(struct shfs_fs *fs, struct shfs_node *node,
+                          struct shfs_watch *watch, struct shfs_handle *handle,
+                          const struct shfs_writer *writer, uint32_t tid)
+{
+	if (watch->changed) {
+		if (handle && shfs_handle_is_handed_on(handle, writer))
+			settle(fs, node, watch, handle);
+		else if (is_some_flushed(watch, handle))
+			settle(fs, node, watch, NULL);
+		else
+			return;
+	}
+	check_beneath(fs, node, watch, handle);
+	if (!watch->fresh && keep_current(fs, node, watch, handle))
+		shfs_watch_emit_preimage(fs, node, handle, watch->current,
+		                         shfs_caller_process(fs->callers, tid));
+	if (watch->current)
+		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
+}
+
+/* The same before it is truncated: what others, who have it open still, have written
+ * would be in no version. */
+static void before_cut(struct shfs_fs *fs, struct shfs_node *node,
+                       struct shfs_watch *watch, const struct shfs_handle *handle)
+{
+	if (watch->changed && !(handle && handle->is_dirty))
+		settle_open(fs, node, watch);
+}
+
+/* --- open files --- */
+
+/*
+ * A blind one has changed the file since the watch was locked last. Where there are
+ * several (one that writes, others that may map it), it is not known which.
+ */
+static void notice_blind(struct shfs_watch *watch)
+{
+	struct shfs_handle *blind = watch->passing.blind, *handle;
+
+	DL_FOREACH2 (blind, handle, next_blind) {
+		if (blind->next_blind)
+			handle->flags |= SHFS_ACCESS_SHARED;
+		handle->flushed = false;
+		handle->closed = handle->closed && handle->is_mappable;
+		handle->self.last = shfs_time_now();
+		shfs_handle_note_writer(handle, &handle->self,
+		                        handle->is_mappable ? SHFS_ACCESS_MAPPED : 0);
+		handle->wrote = true;
+		handle->is_mapped = handle->is_mappable;
+		mark_dirty(watch, handle);
+	}
+	if (!watch->changed)
+		note_changed(watch);
+}
+
+struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
+                                    int flags, bool created, uint32_t tid, uint32_t uid)
+{
+	struct shfs_handle *handle = calloc(1, sizeof(*handle));
+	int lower = fcntl(fd, F_GETFL);
+	struct shfs_watch *watch;
+
+	if (!handle) {
+		close(fd);
+		return NULL;
+	}
+	handle->node = node;
+	handle->fd = fd;
+	handle->uid = uid;
+	handle->readable = (lower & O_ACCMODE) != O_WRONLY;
+	handle->is_quiet = lower & O_NOATIME;
+	handle->begin = shfs_time_now();
+	shfs_node_opened(fs->tree, node);
+	handle->name = shfs_node_name(fs->tree, node, tid);
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_APPEND2(fs->handles, handle, prev_open, next_open);
+	fs->n_open++;
+	pthread_mutex_unlock(&fs->handles_lock);
+	watch = watch_lock_ended(node, NULL);
+	if (!watch) {
+		lose_unwatched(fs, node);
+		return handle;
+	}
+	handle->self = shfs_handle_writer_now(fs, handle, tid);
+	handle->opener = handle->self.process;
+	handle->flags = (flags & O_APPEND ? SHFS_ACCESS_APPEND : 0) |
+	                (flags & SHFS_O_EXEC ? SHFS_ACCESS_EXEC : 0);
+	handle->reads = (flags & O_ACCMODE) != O_WRONLY;
+	handle->tells_read = (flags & O_ACCMODE) == O_RDONLY;
+	if (created) {
+		note_changed(watch);
+		watch->fresh = true;
+		shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_CREATED);
+		mark_dirty(watch, handle);
+	} else {
+		settle_if_closed(fs, node, watch);
+		if (handle->reads && watch->changed && is_silent(watch, &handle->self) &&
+		    is_small(fs, fd))
+			settle_open(fs, node, watch);
+		check_beneath(fs, node, watch, handle);
+		if (handle->reads && !watch->changed) {
+			know_secret(fs, node, watch, handle);
+			if (!watch->current)
+				begin_current(fs, watch);
+			if (watch->current)
+				handle->seen = shfs_snapshot_ref(watch->current);
+		}
+	}
+	handle->writable = (flags & O_ACCMODE) != O_RDONLY;
+	watch->n_writable += handle->writable;
+	watch_unlock(watch);
+	return handle;
+}
+
+/* It may store to a mapping unseen: so what the file holds is kept now. */
+static void expect_mapping(struct shfs_fs *fs, struct shfs_watch *watch,
+                           struct shfs_handle *handle)
+{
+	/* the kernel would believe the times that it was told before */
+	atomic_store(&handle->node->moving, true);
+	shfs_transport_invalidate(fs->transport, handle->node->id, false);
+	if (watch->changed)
+		return;
+	if (keep_current(fs, handle->node, watch, handle))
+		shfs_watch_emit_preimage(fs, handle->node, handle, watch->current,
+		                         handle->opener);
+	if (watch->current)
+		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
+}
+
+/* As watch_lock. Those that the file is passed to may be at their end, so that who may
+ * map it to write need not join them. */
+static struct shfs_watch *watch_lock_to_join(struct shfs_node *node, int flags)
+{
+	struct shfs_watch *watch = watch_lock(node);
+
+	for (int i = 0; i < JOIN_NAPS && watch && (flags & O_ACCMODE) == O_RDWR &&
+	                watch->passing.n_passed;
+	     i++) {
+		watch_unlock(watch);
+		nanosleep(&(struct timespec){ .tv_nsec = JOIN_NS }, NULL);
+		watch = watch_lock(node);
+	}
+	return watch;
+}
+
+void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int flags,
+                          uint32_t uid, uint32_t gid)
+{
+	struct shfs_watch *watch = watch_lock_to_join(handle->node, flags);
+	struct shfs_passing_wish wish = {
+		.uid = uid,
+		.gid = gid,
+		.flags = flags,
+		.emptied = shfs_handle_has_emptied(handle),
+		.alone = handle->self.process && !handle->self.job.is_shell,
+	};
+
+	if (!watch)
+		return;
+	shfs_passing_enter(fs, &watch->passing, handle, &wish);
+	if (handle->io == SHFS_IO_CACHED)
+		handle->keeps_cache = keeps_cache(fs, watch, handle, flags);
+	if (handle->is_mappable)
+		expect_mapping(fs, watch, handle);
+	watch_unlock(watch);
+}
+
+void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
+                           const struct shfs_open *open, uint32_t tid)
+{
+	struct shfs_watch *watch = watch_lock(handle->node);
+	struct shfs_change change;
+
+	if (!watch)
+		return;
+	shfs_passing_resume(fs, &watch->passing, handle, open);
+	if (open->wrote && !watch->changed)
+		watch->fresh = true; /* it may hold a part of a write */
+	watch_unlock(watch);
+	if (!open->wrote)
+		return;
+	change = shfs_watch_begin_change(fs, handle, tid, 0);
+	shfs_watch_changed(&change);
+	shfs_watch_end_change(fs, &change);
+}
+
+/* goes_on: with a write that has begun. */
+static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
+                                       struct shfs_watch *watch, uint32_t tid,
+                                       uint32_t flags, bool goes_on)
+{
+	struct shfs_change change = { .handle = handle, .flags = flags };
+
+	if (!watch) {
+		lose_unwatched(fs, handle->node);
+		return change;
+	}
+	change.watch = watch;
+	change.writer = shfs_handle_writer_now(fs, handle, tid);
+	if (flags & SHFS_ACCESS_TRUNCATED)
+		before_cut(fs, handle->node, watch, handle);
+	if (!goes_on || !watch->part.sure || !watch->changed)
+		before_change(fs, handle->node, watch, handle, &change.writer, tid);
+	if (handle->fh)
+		change.is_first =
+			!atomic_exchange(&shfs_heir_open_of(fs->heir, handle->fh)->wrote,
+		                         true);
+	return change;
+}
+
+struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
+                                           uint32_t tid, uint32_t flags)
+{
+	/* what is written back from a mapping comes without the kernel's lock */
+	struct shfs_watch *watch = tid ? watch_lock_whole(handle->node, handle)
+	                               : watch_lock_ended(handle->node, handle);
+
+	return begin_change(fs, handle, watch, tid, flags, false);
+}
+
+struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle *handle,
+                                          uint32_t tid, off_t offset)
+{
+	struct shfs_watch *watch = watch_lock_ended(handle->node, handle);
+	bool goes_on = watch && shfs_part_goes_on(&watch->part, handle, tid, offset);
+
+	if (watch && !goes_on)
+		watch->part.handle = NULL;
+	return begin_change(fs, handle, watch, tid, 0, goes_on);
+}
+
+void shfs_watch_wrote(struct shfs_change *change, off_t offset, size_t len)
+{
+	shfs_watch_changed(change);
+	if (change->watch)
+		shfs_part_note(&change->watch->part, change->handle, change->writer.tid,
+		               offset, len);
+}
+
+void shfs_watch_changed(struct shfs_change *change)
+{
+	struct shfs_handle *handle = change->handle;
+	struct shfs_watch *watch = change->watch;
+
+	change->done = true;
+	if (!watch)
+		return;
+	if (!watch->changed)
+		note_changed(watch);
+	if (!handle)
+		return;
+	shfs_handle_note_writer(handle, &change->writer, change->flags);
+	handle->flushed = false;
+	handle->closed = handle->closed && !change->writer.tid;
+	handle->wrote = handle->wrote || !(change->flags & SHFS_ACCESS_TRUNCATED);
+	mark_dirty(watch, handle);
+}
+
+void shfs_watch_end_change(struct shfs_fs *fs, const struct shfs_change *change)
+{
+	const struct shfs_handle *handle = change->handle;
+	struct shfs_watch *watch = change->watch;
+	struct stat st;
+
+	if (!watch)
+		return;
+	if (change->is_first && !change->done)
+		atomic_store(&shfs_heir_open_of(fs->heir, handle->fh)->wrote, false);
+	/* what failed may have set the mtime */
+	if (handle && watch->size != NO_STAMP && !fstat(handle->fd, &st) &&
+	    st.st_size == watch->size)
+		watch->mtime = st.st_mtim;
+	shfs_passing_stamp(&watch->passing);
+	watch_unlock(watch);
+}
+
+void shfs_watch_read(struct shfs_handle *handle)
+{
+	if (handle->reads &&
+	    !atomic_load_explicit(&handle->tells_read, memory_order_relaxed))
+		atomic_store_explicit(&handle->tells_read, true, memory_order_relaxed);
+}
+
+void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid)
+{
+	struct shfs_watch *watch = watch_lock(handle->node);
+
+	if (!watch)
+		return;
+	if (handle->is_blind)
+		shfs_handle_note_sharer(fs, handle, tid);
+	if (watch->part.handle && shfs_part_is_by(fs, &watch->part, tid))
+		end_part(watch);
+	handle->flushed = handle->closed = true;
+	handle->closed_ns = shfs_time_now().boot_ns;
+	if (handle->is_dirty && shfs_passing_beside(&watch->passing, handle))
+		settle(fs, handle->node, watch, NULL);
+	watch_unlock(watch);
+}
+
+/* It was captured while it was mapped: what was stored since then left no trace. */
+static void end_mapping(struct shfs_watch *watch, struct shfs_handle *handle)
+{
+	handle->flags |= SHFS_ACCESS_SHARED;
+	shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_MAPPED);
+	mark_dirty(watch, handle);
+	if (!watch->changed)
+		note_changed(watch);
+}
+
+/* What a reader saw, if it is still there, or was left by a writer meanwhile. */
+static void release_reader(struct shfs_fs *fs, struct shfs_handle *handle,
+                           struct shfs_watch *watch)
+{
+	if (!watch->changed && !handle->seen && watch->current)
+		handle->seen = shfs_snapshot_ref(watch->current);
+	if (handle->seen && handle->seen == watch->current && !watch->changed)
+		identify_current(fs, handle->node, watch, handle);
+}
+
+void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
+{
+	struct shfs_watch *watch = watch_lock(handle->node);
+
+	if (watch) {
+		if (handle->is_mapped && !handle->is_dirty)
+			end_mapping(watch, handle);
+		if (watch->part.handle == handle)
+			watch->part.handle = NULL;
+		shfs_passing_leave(fs, &watch->passing, handle);
+		if (handle->is_mappable)
+			atomic_store(&handle->node->moving, watch->passing.blind != NULL);
+		if (handle->tells_read)
+			release_reader(fs, handle, watch);
+		if (handle->is_dirty)
+			settle(fs, handle->node, watch, handle);
+		else if (handle->tells_read)
+			shfs_watch_emit_writers(fs, handle, NULL);
+		watch->n_writable -= handle->writable;
+		watch_unlock(watch);
+	}
+	pthread_mutex_lock(&fs->handles_lock);
+	DL_DELETE2(fs->handles, handle, prev_open, next_open);
+	fs->n_open--;
+	pthread_mutex_unlock(&fs->handles_lock);
+	shfs_heir_open_done(fs->heir, handle->fh);
+	shfs_snapshot_unref(handle->seen);
+	close(handle->fd);
+	shfs_name_unref(handle->name);
+	shfs_node_closed(fs->tree, handle->node);
+	free(handle->lines);
+	free(handle);
+}
+
+/* --- files that are not open --- */
+
+static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *node,
+                                         struct shfs_watch *watch, bool archive)
+{
+	if (watch->changed && is_all_flushed(watch))
+		settle(fs, node, watch, NULL);
+	if (watch->changed)
+		return NULL;
+	check_beneath(fs, node, watch, NULL);
+	if (archive)
+		archive_current(fs, node, watch, NULL);
+	else
+		take_current(fs, node, watch, NULL, SHFS_DEPTH_FINGERPRINT, 0);
+	return watch->current ? shfs_snapshot_ref(watch->current) : NULL;
+}
+
+struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
+                                             uint32_t tid)
+{
+	struct shfs_change change = { .watch = watch_lock_whole(node, NULL) };
+
+	if (!change.watch) {
+		lose_unwatched(fs, node);
+		return change;
+	}
+	before_cut(fs, node, change.watch, NULL);
+	before_change(fs, node, change.watch, NULL, NULL, tid);
+	return change;
+}
+
+struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node *node,
+                                           const struct shfs_change *change)
+{
+	return change->watch ? content_now(fs, node, change->watch, true) : NULL;
+}
+
+struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
+                                         bool archive, enum shfs_rule coming)
+{
+	struct shfs_watch *watch = watch_lock_whole(node, NULL);
+	struct shfs_snapshot *content;
+
+	if (!watch)
+		return NULL;
+	/* else it was archived when it was written */
+	archive |= coming != SHFS_RULE_IGNORE &&
+	           shfs_watch_rule(fs, node, watch) == SHFS_RULE_IGNORE;
+	watch->coming = coming;
+	content = content_now(fs, node, watch, archive);
+	watch->coming = SHFS_RULE_IGNORE;
+	watch_unlock(watch);
+	return content;
+}
+
+struct shfs_snapshot *shfs_watch_last_content(struct shfs_fs *fs, struct shfs_node *node)
+{
+	struct shfs_watch *watch = watch_lock_whole(node, NULL);
+	struct shfs_snapshot *content;
+
+	if (!watch)
+		return NULL;
+	if (watch->changed && is_some_written(watch))
+		settle_open(fs, node, watch);
+	content = content_now(fs, node, watch, true);
+	watch_unlock(watch);
+	return content;
+}
+
+struct shfs_watch *shfs_watch_begin_touch(struct shfs_fs *fs, struct shfs_node *node,
+                                          bool times, bool *changing)
+{
+	struct shfs_watch *watch = watch_lock_whole(node, NULL);
+
+	*changing = false;
+	if (!watch)
+		return NULL;
+	settle_if_closed(fs, node, watch);
+	*changing = watch->changed;
+	check_beneath(fs, node, watch, NULL);
+	if (times && watch->current)
+		shfs_snapshot_touch(watch->current);
+	return watch;
+}
+
+void shfs_watch_end_touch(struct shfs_watch *watch, int fd)
+{
+	struct stat st;
+
+	if (!watch)
+		return;
+	if (!fstat(fd, &st) && st.st_size == watch->size)
+		watch->mtime = st.st_mtim;
+	shfs_passing_stamp(&watch->passing);
+	watch_unlock(watch);
+}
+
+void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node)
+{
+	struct shfs_watch *watch = watch_lock_ended(node, NULL);
+
+	if (!watch)
+		return;
+	settle_if_closed(fs, node, watch);
+	watch_unlock(watch);
+}

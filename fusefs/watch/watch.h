@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * watch.h - the capture promises: what a file held before it changed, what each close
+ * left, what each reader saw.
+ *
+ * A node's watch knows the snapshot of what its file holds now (current), or that it has
+ * been changed since. Before the first change current is archived and, where no close
+ * made it, recorded (PREIMAGE); the change waits, at most config.wait_ms, until it has
+ * been read. When a written file's last close has come (RELEASE), the content is archived
+ * and becomes current, and one ACCESS for each writer names it. RELEASE lags behind
+ * close(2); a FLUSH does not. So whoever needs the content after a FLUSH (a reader, the
+ * next change, a rename, a sync) has it captured then.
+ *
+ * Commands may share an open file (exec 3>>log): between the last write of one job of the
+ * shell and the first of another it is captured too, and between two of the shell's own
+ * writes that are not close together. Not between the processes of one job, which may be
+ * thousands. And so it is for who opens it to read while its writers, other processes,
+ * are silent: a log of a server.
+ *
+ * Who writes without us (passthrough.h) is noticed by the file's size and mtime whenever
+ * its watch is locked. It cannot be held up: what another one leaves is captured as that
+ * closes, and what is captured while it is there is read until it stays the same
+ * meanwhile, three times at most; then it is INCOMPLETE.
+ *
+ * All functions are thread-safe. Nothing here fails: what cannot be recorded is counted
+ * by the capture. Nodes that are hidden, or no regular files, are left alone.
+ */
+#pragma once
+
+#include "fusefs/fs.h"
+#include "fusefs/operations/passthrough.h"
+
+#include <stdatomic.h>
+
+/* What the kernel adds to the flags of open(2) when a program is executed. */
+#define SHFS_O_EXEC 0x20
+
+/* --- open files --- */
+
+struct shfs_writer {
+	uint32_t tid;
+	uint64_t process;
+	struct shfs_job job;
+	struct shfs_time last;
+	uint64_t checked_ns; /* when tid was last looked up; CLOCK_BOOTTIME */
+	uint32_t flags;      /* enum shfs_access_flags */
+};
+
+#define SHFS_WRITERS_MAX 8
+
+/* A writer wrote until then, and later again: maybe a shell, in a further line. */
+struct shfs_line {
+	uint64_t process;
+	struct shfs_time last;
+};
+
+#define SHFS_LINES_MAX 64
+
+struct shfs_handle {
+	struct shfs_node *node;  /* referenced */
+	struct shfs_name *name;  /* by which it was opened, referenced */
+	int fd;                  /* owned; of the file beneath */
+	uint64_t fh;             /* in fs.heir; 0: the kernel does not know it */
+	bool readable, is_quiet; /* is_quiet: to read fd does not set its atime */
+	/* once shfs_handle_begin_io was called */
+	bool keeps_cache; /* what the kernel has cached of the file may be read through it
+	                   */
+	enum shfs_io io;
+	int32_t backing_id; /* where io is not CACHED */
+	/* passthrough.c's */
+	bool is_blind, is_mappable;
+	struct shfs_handle *prev_blind, *next_blind;
+	/* the rest is watch.c's */
+	bool is_mapped; /* it is mappable, and the file was changed: that may go on unseen
+	                 */
+	struct shfs_writer self;
+	uint64_t closed_ns; /* when it was closed last; CLOCK_BOOTTIME */
+	bool reads, writable, flushed;
+	bool closed; /* all its descriptors, as far as is known; mappings may be there */
+	bool wrote;  /* since it was captured; what an open with O_TRUNC did aside */
+	unsigned last_writer;
+	uint32_t uid; /* who opened it */
+	atomic_bool is_dirty, tells_read;
+	uint32_t flags;  /* of its ACCESS: CREATED, APPEND, EXEC, ... */
+	uint64_t opener; /* that of self */
+	struct shfs_time begin;
+	struct shfs_snapshot *seen; /* what was there at open; NULL: being changed */
+	struct shfs_writer writers[SHFS_WRITERS_MAX];
+	unsigned n_writers;
+	struct shfs_line *lines; /* SHFS_LINES_MAX, or NULL: there was none */
+	unsigned n_lines;
+	struct shfs_handle *prev, *next;           /* of the node's dirty ones */
+	struct shfs_handle *prev_open, *next_open; /* of the mount's */
+};
+
+/*
+ * An open file: takes fd over, whatever happens, and a reference of node. flags are those
+ * of open(2); created: by this open; uid: of who opens it. NULL: no memory.
+ */
+struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
+                                    int flags, bool created, uint32_t tid, uint32_t uid);
+
+/* How the kernel is to use it, once all that its open does to the file is done: just
+ * before the reply. flags are those of open(2), for a caller uid, gid. */
+void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int flags,
+                          uint32_t uid, uint32_t gid);
+
+/* The same for one that a server before us has opened, and that is used as it said. */
+struct shfs_open;
+void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
+                           const struct shfs_open *open, uint32_t tid);
+
+/*
+ * Around a write or truncation through handle by thread tid (0: written back from a
+ * mapping); flags: of enum shfs_access_flags, to add to its record. In between the file
+ * is locked: nothing is captured while it changes. What begin returned goes to the
+ * others: to changed if a part of it was done at least, for else it is no change; and to
+ * end.
+ */
+struct shfs_change {
+	struct shfs_watch *watch;   /* NULL: not watched */
+	struct shfs_handle *handle; /* NULL: by name */
+	struct shfs_writer writer;
+	uint32_t flags;
+	bool is_first; /* that the heir is told of */
+	bool done;     /* a part of it at least */
+};
+struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
+                                           uint32_t tid, uint32_t flags);
+void shfs_watch_changed(struct shfs_change *change);
+void shfs_watch_end_change(struct shfs_fs *fs, const struct shfs_change *change);
+
+/* The same around a request to write at offset: maybe the first or a further one of
+ * several that the kernel makes of one write(2). What is captured in between is
+ * INCOMPLETE. len bytes were written. */
+struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle *handle,
+                                          uint32_t tid, off_t offset);
+void shfs_watch_wrote(struct shfs_change *change, off_t offset, size_t len);
+
+/* It was read through. */
+void shfs_watch_read(struct shfs_handle *handle);
+
+/* One of its descriptors was closed by thread tid. */
+void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid);
+
+/* The end of its use: records it and frees the handle. */
+void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle);
+
+/* Releases what is still open, after the last request: the kernel tells no RELEASE of
+ * files that were closed just before the mount went. */
+void shfs_watch_release_all(struct shfs_fs *fs);
+
+/* --- files that are not open --- */
+
+/* The same around truncate(2); its end is when it is recorded. */
+struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
+                                             uint32_t tid);
+/* After shfs_watch_changed: what it holds now, as shfs_watch_content. */
+struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node *node,
+                                           const struct shfs_change *change);
+
+/* What the file holds now, for a record that names it; archive: so that it can be brought
+ * back. coming: the rule of a name that it is about to get, which may want that too, or
+ * IGNORE. NULL while it is being changed. To be unref'ed. */
+struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
+                                         bool archive, enum shfs_rule coming);
+
+/* The same of a file that is about to lose its name, archived: also where it is still
+ * being written, for it may not be found by that name any more. */
+struct shfs_snapshot *shfs_watch_last_content(struct shfs_fs *fs, struct shfs_node *node);
+
+/* Around setting its mode, owner or times, until that is recorded: that makes no other
+ * content. *changing: it is being written, so what is set is no state of a version. What
+ * begin returned (NULL: not watched) goes to end. */
+struct shfs_watch *shfs_watch_begin_touch(struct shfs_fs *fs, struct shfs_node *node,
+                                          bool times, bool *changing);
+void shfs_watch_end_touch(struct shfs_watch *watch, int fd);
+
+/* Captures it if its last close has been seen; all such files. */
+void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node);
+void shfs_watch_settle_all(struct shfs_fs *fs);
+
+/* It, or a directory above it, has got a secret name: as shfs_snapshot_conceal. */
+void shfs_watch_conceal(struct shfs_fs *fs, struct shfs_node *node);
+
+/* Is there one who has it (NULL: any file) open and is to be recorded as having read it?
+ */
+bool shfs_watch_is_read(struct shfs_fs *fs, const struct shfs_node *node);
+
+/* Is it open for somebody else who could store to it by a mapping of the mount's pages?
+ */
+bool shfs_watch_may_be_mapped(struct shfs_fs *fs, const struct shfs_handle *but);
+
+/* For shfs_tree_new. */
+void shfs_watch_free(struct shfs_watch *watch);

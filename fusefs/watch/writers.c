@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* Who writes through an open file: of several, the one that comes next. */
+#include "fusefs/watch/internal.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#define CHECKED_NS SHFS_NSEC_PER_SEC
+#define LINE_NS    30000 /* between two lines that are pasted */
+#define PAGE       4096
+#define PART_NS    (SHFS_NSEC_PER_SEC / 10) /* between two requests of one call */
+
+/* The same process comes again: may it be a shell that does the next line itself? */
+static bool is_next_line(const struct shfs_handle *handle, const struct shfs_writer *last,
+                         const struct shfs_writer *next)
+{
+	return next->process == last->process && next->job.leads_group && handle->wrote &&
+	       handle->flushed && next->last.boot_ns - last->last.boot_ns > LINE_NS;
+}
+
+bool shfs_handle_is_handed_on(const struct shfs_handle *handle,
+                              const struct shfs_writer *next)
+{
+	const struct shfs_writer *last = &handle->writers[handle->last_writer];
+
+	if (!handle->n_writers)
+		return false;
+	if (next->job.group != last->job.group)
+		return (handle->wrote && handle->flushed) ||
+		       handle->n_writers == SHFS_WRITERS_MAX;
+	return is_next_line(handle, last, next) && next->job.leads_session &&
+	       next->last.boot_ns - last->last.boot_ns > SHFS_BUILTIN_NS;
+}
+
+struct shfs_writer shfs_handle_writer_now(struct shfs_fs *fs,
+                                          const struct shfs_handle *handle, uint32_t tid)
+{
+	struct shfs_writer w = { .tid = tid, .last = shfs_time_now() };
+
+	for (unsigned i = 0; i < handle->n_writers; i++) {
+		const struct shfs_writer *known = &handle->writers[i];
+
+		if (known->tid != tid || known->job.is_forked ||
+		    w.last.boot_ns - known->checked_ns > CHECKED_NS)
+			continue;
+		w.process = known->process;
+		w.job = known->job;
+		w.checked_ns = known->checked_ns;
+		return w;
+	}
+	w.process = tid ? shfs_caller_job(fs->callers, tid, &w.job) : handle->opener;
+	w.checked_ns = w.last.boot_ns;
+	return w;
+}
+
+/* Only the log of a shell tells its lines apart, so each gets a record of its own. Where
+ * there are too many, the two that are closest to one another are one. */
+static void note_line(struct shfs_handle *handle, const struct shfs_writer *w)
+{
+	struct shfs_line *line = handle->lines;
+	unsigned closest = 0;
+
+	if (!line)
+		line = handle->lines = calloc(SHFS_LINES_MAX, sizeof(*line));
+	if (!line)
+		return;
+	if (handle->n_lines == SHFS_LINES_MAX) {
+		for (unsigned i = 1; i + 1 < SHFS_LINES_MAX; i++)
+			if (line[i + 1].last.boot_ns - line[i].last.boot_ns <
+			    line[closest + 1].last.boot_ns - line[closest].last.boot_ns)
+				closest = i;
+		memmove(line + closest, line + closest + 1,
+		        (SHFS_LINES_MAX - closest - 1) * sizeof(*line));
+		handle->n_lines--;
+	}
+	line[handle->n_lines++] = (struct shfs_line){ w->process, w->last };
+}
+
+/* Has it made or emptied the file for the program that it has executed since, as a shell
+ * does (command > file)? Then it is that program's. */
+static bool is_made_for(const struct shfs_handle *handle, const struct shfs_writer *w,
+                        const struct shfs_writer *now)
+{
+	return w->tid == now->tid && w->job.group == now->job.group && w->job.is_forked &&
+	       !now->job.is_forked && !handle->wrote;
+}
+
+void shfs_handle_note_writer(struct shfs_handle *handle, const struct shfs_writer *now,
+                             uint32_t flags)
+{
+	unsigned i = 0;
+
+	while (i < handle->n_writers && handle->writers[i].process != now->process &&
+	       !is_made_for(handle, &handle->writers[i], now))
+		i++;
+	if (i < handle->n_writers) {
+		if (is_next_line(handle, &handle->writers[i], now))
+			note_line(handle, &handle->writers[i]);
+		flags |= handle->writers[i].flags;
+	} else {
+		i = MIN(handle->n_writers, SHFS_WRITERS_MAX - 1u);
+		handle->n_writers = i + 1;
+	}
+	handle->writers[i] = *now;
+	handle->writers[i].flags = flags;
+	handle->last_writer = i;
+}
+
+bool shfs_handle_has_emptied(const struct shfs_handle *handle)
+{
+	return handle->n_writers && (handle->writers[handle->last_writer].flags &
+	                             (SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED));
+}
+
+void shfs_handle_note_sharer(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t tid)
+{
+	struct shfs_writer writer = { .tid = tid, .last = shfs_time_now() };
+	struct shfs_closer closer;
+	struct stat st;
+
+	if (!handle->is_dirty || fstat(handle->fd, &st))
+		return;
+	if (shfs_caller_is_at_hand(fs->callers, tid))
+		writer = shfs_handle_writer_now(fs, handle, tid);
+	if (writer.process && writer.process == handle->opener)
+		return;
+	/* one that is about to execute another program has others write, as a rule */
+	if (!shfs_caller_closes(fs->callers, tid, shfs_timespec_ns(st.st_ctim), &closer))
+		return;
+	writer.process = closer.process;
+	writer.job = closer.job;
+	writer.checked_ns = writer.last.boot_ns;
+	if (writer.process &&
+	    (writer.process == handle->opener || !closer.may_have_written))
+		return;
+	shfs_handle_note_writer(handle, &writer, 0);
+	handle->flags |= SHFS_ACCESS_SHARED;
+}
+
+/* --- parts of a write --- */
+
+/*
+ * A write(2) is several requests where it is larger than one may be, or begins in a page
+ * that the kernel has not cached: that page is a request of its own. So one that more
+ * may follow is as large as one may be, or ends where a page does.
+ */
+void shfs_part_note(struct shfs_part *part, const struct shfs_handle *handle,
+                    uint32_t tid, off_t offset, size_t len)
+{
+	off_t end = offset + (off_t)len;
+	bool may_be = !(end % PAGE) || len + PAGE > SHFS_WRITE_MAX;
+
+	*part = (struct shfs_part){
+		.handle = may_be ? handle : NULL,
+		.tid = tid,
+		.process = handle->writers[handle->last_writer].process,
+		.at_ns = shfs_time_now().boot_ns,
+		.end = end,
+		.sure = offset % PAGE,
+	};
+}
+
+bool shfs_part_may_go_on(const struct shfs_part *part)
+{
+	return part->handle && shfs_time_now().boot_ns - part->at_ns < PART_NS;
+}
+
+bool shfs_part_goes_on(const struct shfs_part *part, const struct shfs_handle *handle,
+                       uint32_t tid, off_t offset)
+{
+	return part->handle == handle && part->tid == tid && part->end == offset &&
+	       shfs_part_may_go_on(part);
+}
+
+bool shfs_part_is_by(struct shfs_fs *fs, const struct shfs_part *part, uint32_t tid)
+{
+	return tid == part->tid ||
+	       (shfs_caller_is_at_hand(fs->callers, tid) &&
+	        shfs_caller_process(fs->callers, tid) == part->process);
+}

@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: MIT */
+#include "kmod-fast-path/drivers/bpf-compose.h"
+
+#include "common/clock.h"
+#include "common/proc.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <uthash.h>
+
+#define TRIM_ABOVE 65536 /* directories */
+
+struct directory {
+	uint64_t key, ino;
+	uint64_t volume; /* its device, where that is not the root's: of btrfs */
+	char *path;      /* below the root; with top: absolute, without the first slash */
+	size_t len;
+	bool top;
+	bool doomed; /* the kernel had forgotten it when it was last looked at */
+	UT_hash_handle hh;
+};
+
+/* A directory that is told in several records, by the thread that tells it. */
+struct part {
+	uint32_t tid;
+	uint64_t key;
+	struct shfs_buf names; /* the deepest first, each ends with NUL */
+	bool volume;
+	UT_hash_handle hh;
+};
+
+struct process {
+	uint32_t pid;
+	uint64_t start_ns;
+	uint32_t ppid, pgid, sid, tty;
+	UT_hash_handle hh;
+};
+
+struct shfs_composer {
+	char *root_path;
+	uint64_t root_dev;
+	bool own_pids;
+	struct shfs_composer_ops ops;
+	void *arg;
+	struct directory *directories;
+	struct part *parts;
+	struct process *processes;
+	uint64_t sequence, lost;
+	struct shfs_buf event;
+};
+
+int shfs_composer_new(const char *root_path, uint64_t root_dev, bool own_pids,
+                      const struct shfs_composer_ops *ops, void *arg,
+                      struct shfs_composer **out)
+{
+	struct shfs_composer *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	/* of "/" nothing is left: what is below begins with the slash */
+	c->root_path = strdup(strcmp(root_path, "/") ? root_path : "");
+	if (!c->root_path) {
+		free(c);
+		return -ENOMEM;
+	}
+	c->root_dev = root_dev;
+	c->own_pids = own_pids;
+	c->ops = *ops;
+	c->arg = arg;
+	*out = c;
+	return 0;
+}
+
+static void forget_directory(struct shfs_composer *c, struct directory *d)
+{
+	HASH_DEL(c->directories, d);
+	free(d->path);
+	free(d);
+}
+
+static void forget_part(struct shfs_composer *c, struct part *p)
+{
+	HASH_DEL(c->parts, p);
+	shfs_buf_free(&p->names);
+	free(p);
+}
+
+static void forget_process(struct shfs_composer *c, struct process *p)
+{
+	HASH_DEL(c->processes, p);
+	free(p);
+}
+
+void shfs_composer_free(struct shfs_composer *c)
+{
+	struct directory *d, *next_d;
+	struct part *part, *next_part;
+	struct process *p, *next_p;
+
+	if (!c)
+		return;
+	HASH_ITER (hh, c->directories, d, next_d)
+		forget_directory(c, d);
+	HASH_ITER (hh, c->parts, part, next_part)
+		forget_part(c, part);
+	HASH_ITER (hh, c->processes, p, next_p)
+		forget_process(c, p);
+	shfs_buf_free(&c->event);
+	free(c->root_path);
+	free(c);
+}
+
+/* --- directories --- */
+
+static struct directory *find_directory(struct shfs_composer *c, uint64_t key)
+{
+	struct directory *d;
+
+	HASH_FIND(hh, c->directories, &key, sizeof(key), d);
+	return d;
+}
+
+/* Names, the deepest first, to a path. */
+static int join_names(const char *names, size_t len, struct shfs_buf *path)
+{
+	while (len) {
+		const char *name = memrchr(names, '\0', len - 1);
+		size_t at = name ? (size_t)(name - names) + 1 : 0;
+
+		if (path->len)
+			shfs_buf_char(path, '/');
+		shfs_buf_add(path, names + at, len - 1 - at);
+		len = at;
+	}
+	shfs_buf_add(path, "", 0);
+	return path->failed ? -ENOMEM : 0;
+}
+
+/* Numbers of inodes are those of one volume. */
+static uint64_t volume_of(struct shfs_composer *c, const char *path)
+{
+	struct stat st;
+
+	if (!c->ops.look || c->ops.look(c->arg, path, &st) < 0)
+		return UINT64_MAX; /* gone: none of the root's, maybe */
+	return st.st_dev;
+}
+
+static int keep_directory(struct shfs_composer *c, const struct shfs_bpf_record *record,
+                          const struct part *part)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	struct directory *d = find_directory(c, record->directory);
+	int r = join_names(part->names.data, part->names.len, &path);
+
+	if (r < 0)
+		return r;
+	if (d)
+		forget_directory(c, d);
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	d->key = record->directory;
+	d->ino = record->ino;
+	d->len = MIN(path.len, SHFS_EVENT_PATH_MAX);
+	d->top = record->flags & SHFS_BPF_TOP;
+	d->path = path.len ? shfs_buf_take(&path) : calloc(1, 1);
+	if (!d->path) {
+		free(d);
+		return -ENOMEM;
+	}
+	if (part->volume && !d->top)
+		d->volume = volume_of(c, d->path);
+	HASH_ADD(hh, c->directories, key, sizeof(d->key), d);
+	return 0;
+}
+
+static struct part *begin_part(struct shfs_composer *c,
+                               const struct shfs_bpf_record *record)
+{
+	struct part *part;
+
+	HASH_FIND(hh, c->parts, &record->tid, sizeof(record->tid), part);
+	if (part)
+		forget_part(c, part); /* its end found no room */
+	part = calloc(1, sizeof(*part));
+	if (!part)
+		return NULL;
+	part->tid = record->tid;
+	part->key = record->directory;
+	HASH_ADD(hh, c->parts, tid, sizeof(part->tid), part);
+	return part;
+}
+
+static int take_directory(struct shfs_composer *c, const struct shfs_bpf_record *record)
+{
+	struct part *part;
+	int r = 0;
+
+	if (record->name_len && record->text[record->name_len - 1])
+		return -EBADMSG;
+	if (record->flags & SHFS_BPF_FIRST) {
+		part = begin_part(c, record);
+		if (!part)
+			return -ENOMEM;
+	} else {
+		HASH_FIND(hh, c->parts, &record->tid, sizeof(record->tid), part);
+		if (!part || part->key != record->directory)
+			return 0;
+	}
+	part->volume |= record->flags & SHFS_BPF_VOLUME;
+	shfs_buf_add(&part->names, record->text, record->name_len);
+	if (part->names.failed)
+		r = -ENOMEM;
+	else if (record->flags & SHFS_BPF_LAST)
+		r = keep_directory(c, record, part);
+	if (r < 0 || (record->flags & SHFS_BPF_LAST))
+		forget_part(c, part);
+	return r;
+}
+
+void shfs_composer_trim(struct shfs_composer *c)
+{
+	struct directory *d, *next;
+
+	if (HASH_COUNT(c->directories) <= TRIM_ABOVE || !c->ops.is_told)
+		return;
+	HASH_ITER (hh, c->directories, d, next) {
+		bool told = c->ops.is_told(c->arg, d->key);
+
+		if (!told && d->doomed)
+			forget_directory(c, d);
+		else
+			d->doomed = !told;
+	}
+}
+
+/* --- processes --- */
+
+static struct process *find_process(struct shfs_composer *c, uint32_t pid)
+{
+	struct process *p;
+
+	HASH_FIND(hh, c->processes, &pid, sizeof(pid), p);
+	return p;
+}
+
+static struct process *know_process(struct shfs_composer *c, uint32_t pid,
+                                    uint64_t start_ns)
+{
+	struct process *p = find_process(c, pid);
+
+	if (!p) {
+		p = calloc(1, sizeof(*p));
+		if (!p)
+			return NULL;
+		p->pid = pid;
+		HASH_ADD(hh, c->processes, pid, sizeof(p->pid), p);
+	}
+	p->start_ns = start_ns;
+	return p;
+}
+
+/* One that began before we did: as /proc has it, if it is still there. */
+static struct process *ask_process(struct shfs_composer *c, uint32_t pid,
+                                   uint64_t start_ns)
+{
+	uint64_t ns_per_tick = SHFS_NSEC_PER_SEC / (uint64_t)sysconf(_SC_CLK_TCK);
+	_cleanup_close_ int fd = -1;
+	struct shfs_proc_stat stat;
+	struct process *p;
+
+	if (!c->own_pids || !pid)
+		return NULL;
+	fd = shfs_proc_open(pid);
+	if (fd < 0 || shfs_proc_read_stat(fd, &stat) < 0 ||
+	    stat.start_ticks != start_ns / ns_per_tick)
+		return NULL;
+	p = know_process(c, pid, start_ns);
+	if (!p)
+		return NULL;
+	p->ppid = stat.ppid;
+	p->pgid = stat.pgid;
+	p->sid = stat.sid;
+	p->tty = stat.tty_nr;
+	return p;
+}
+
+/* As /proc/PID/stat tells the number of a device. */
+static uint32_t device_number(uint32_t kernel)
+{
+	uint32_t major = kernel >> 20, minor = kernel & 0xfffff;
+
+	return (minor & 0xff) | major << 8 | (minor & ~0xffu) << 12;
+}
+
+static void set_process(struct shfs_composer *c, const struct shfs_bpf_record *record,
+                        struct shfs_event_process *out)
+{
+	struct process *p;
+
+	out->pid = record->pid;
+	out->tid = record->tid;
+	out->start_ns = record->start_ns;
+	out->uid = record->uid;
+	if (record->flags & SHFS_BPF_SESSION) {
+		p = know_process(c, record->pid, record->start_ns);
+		if (p) {
+			p->ppid = record->ppid;
+			p->pgid = record->pgid;
+			p->sid = record->sid;
+			p->tty = device_number(record->tty);
+		}
+	} else {
+		p = find_process(c, record->pid);
+		if (!p || p->start_ns != record->start_ns)
+			p = ask_process(c, record->pid, record->start_ns);
+	}
+	if (!p)
+		return;
+	out->ppid = p->ppid;
+	out->pgid = p->pgid;
+	out->sid = p->sid;
+	out->tty = p->tty;
+}
+
+/* A child is at first as its parent is. */
+static void set_child(struct shfs_composer *c, const struct shfs_bpf_record *record,
+                      struct shfs_event *event)
+{
+	struct process *child = know_process(c, (uint32_t)record->ino, record->id);
+
+	event->child.pid = (uint32_t)record->ino;
+	event->child.start_ns = record->id;
+	if (!child)
+		return;
+	child->ppid = event->process.pid;
+	child->pgid = event->process.pgid;
+	child->sid = event->process.sid;
+	child->tty = event->process.tty;
+}
+
+/* --- events --- */
+
+static struct shfs_event *begin_event(struct shfs_composer *c, unsigned type)
+{
+	static const struct shfs_event none;
+	struct shfs_event *event;
+
+	c->event.len = 0;
+	c->event.failed = false;
+	shfs_buf_reserve(&c->event, SHFS_EVENT_SIZE_MAX);
+	shfs_buf_add(&c->event, &none, sizeof(none));
+	if (c->event.failed)
+		return NULL;
+	event = (struct shfs_event *)c->event.data;
+	event->type = (uint16_t)type;
+	return event;
+}
+
+static void end_event(struct shfs_composer *c, struct shfs_event *event)
+{
+	while (c->event.len % 8)
+		shfs_buf_char(&c->event, '\0');
+	event->size = (uint32_t)c->event.len;
+	event->sequence = c->sequence++;
+	if (c->ops.tell)
+		c->ops.tell(c->arg, event);
+}
+
+void shfs_compose_lost(struct shfs_composer *c, uint64_t lost)
+{
+	struct shfs_event *event;
+
+	if (lost <= c->lost)
+		return;
+	event = begin_event(c, SHFS_EVENT_LOST);
+	if (!event)
+		return; /* told by the next one */
+	event->lost.count = lost - c->lost;
+	event->time_ns = (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME);
+	c->sequence += event->lost.count;
+	c->lost = lost;
+	end_event(c, event);
+}
+
+static void set_file(struct shfs_composer *c, const struct shfs_bpf_record *record,
+                     struct shfs_event_file *file)
+{
+	file->id = record->id;
+	if (record->dev != c->root_dev)
+		file->dev = makedev(record->dev >> 20, record->dev & 0xfffff);
+	file->ino = record->ino;
+	file->bytes = record->bytes;
+	file->mtime_ns = record->mtime_ns;
+	file->ctime_ns = record->ctime_ns;
+	file->generation = record->generation;
+	file->mode = record->mode;
+	file->nlink = record->nlink;
+	file->uid = record->owner;
+}
+
+/* Appends directory/name, at most PATH_MAX of it; how much that was. */
+static size_t add_path(struct shfs_composer *c, struct shfs_event *event,
+                       const struct directory *d, const char *name, size_t len)
+{
+	size_t before = c->event.len;
+
+	if (!d)
+		event->flags |= SHFS_EVENT_CUT;
+	if (d && d->len) {
+		shfs_buf_add(&c->event, d->path, d->len);
+		shfs_buf_char(&c->event, '/');
+	}
+	shfs_buf_add(&c->event, name, len);
+	if (c->event.len - before > SHFS_EVENT_PATH_MAX) {
+		c->event.len = before + SHFS_EVENT_PATH_MAX;
+		event->flags |= SHFS_EVENT_CUT;
+	}
+	return c->event.len - before;
+}
+
+/* --- paths that a program gave to a call --- */
+
+/* Removes empty and "." components, and ".." with what is before it. */
+static void normalize(struct shfs_buf *path)
+{
+	char *in = path->data, *out = path->data;
+
+	while (*in) {
+		size_t len = strcspn(in, "/");
+
+		if (len == 2 && !memcmp(in, "..", 2)) {
+			while (out > path->data && *--out != '/')
+				;
+		} else if (len && !(len == 1 && *in == '.')) {
+			if (out > path->data)
+				*out++ = '/';
+			memmove(out, in, len);
+			out += len;
+		}
+		in += len + (in[len] == '/');
+	}
+	*out = '\0';
+	path->len = (size_t)(out - path->data);
+}
+
+/* A path from the top of all, without its first slash: what is it below the root? */
+static int below_root(struct shfs_composer *c, struct shfs_buf *path)
+{
+	const char *root = c->root_path + (*c->root_path == '/');
+	size_t len = strlen(root);
+
+	if (len && (strncmp(path->data, root, len) || path->data[len] != '/'))
+		return -ENOENT;
+	if (len)
+		len++;
+	memmove(path->data, path->data + len, path->len - len + 1);
+	path->len -= len;
+	return path->len ? 0 : -ENOENT;
+}
+
+/* Takes links out of what leads to the last name. */
+static int without_links(struct shfs_composer *c, struct shfs_buf *path)
+{
+	_cleanup_buf_ struct shfs_buf real = { 0 };
+	char *name = memrchr(path->data, '/', path->len);
+	int r;
+
+	if (!name || !c->ops.real)
+		return 0;
+	*name = '\0';
+	r = c->ops.real(c->arg, path->data, &real);
+	*name = '/';
+	if (r < 0)
+		return 0; /* gone since: it stays as it was given */
+	if (real.len)
+		shfs_buf_char(&real, '/');
+	shfs_buf_str(&real, name + 1);
+	if (real.failed)
+		return -ENOMEM;
+	shfs_buf_free(path);
+	*path = real;
+	real = (struct shfs_buf){ 0 };
+	return 0;
+}
+
+/* Of a directory and a path given, the one below the root. -ENOENT: it is not. */
+static int given_path(struct shfs_composer *c, uint64_t key, const char *text, size_t len,
+                      struct shfs_buf *out)
+{
+	struct directory *d = find_directory(c, key);
+	int r;
+
+	if (!d || !len || memchr(text, '\0', len))
+		return -ENOENT;
+	if (!d->top) {
+		shfs_buf_str(out, c->root_path + (*c->root_path == '/'));
+		shfs_buf_char(out, '/');
+	}
+	shfs_buf_add(out, d->path, d->len);
+	shfs_buf_char(out, '/');
+	shfs_buf_add(out, text, len);
+	if (out->failed)
+		return -ENOMEM;
+	normalize(out);
+	r = below_root(c, out);
+	if (r < 0)
+		return r;
+	r = without_links(c, out);
+	return r < 0 ? r : (out->len <= SHFS_EVENT_PATH_MAX ? 0 : -ENOENT);
+}
+
+static void set_looked(struct shfs_composer *c, struct shfs_event *event,
+                       const char *path)
+{
+	struct stat st;
+
+	if (!path || !c->ops.look || c->ops.look(c->arg, path, &st) < 0)
+		return;
+	event->file.ino = st.st_ino;
+	event->file.bytes = (uint64_t)st.st_size;
+	event->file.mtime_ns = shfs_timespec_ns(st.st_mtim);
+	event->file.ctime_ns = shfs_timespec_ns(st.st_ctim);
+	event->file.mode = st.st_mode;
+	event->file.nlink = (uint32_t)st.st_nlink;
+	event->file.uid = st.st_uid;
+	event->file.dev = st.st_dev;
+	if (S_ISDIR(st.st_mode))
+		event->flags |= SHFS_EVENT_DIRECTORY_FILE;
+}
+
+/* Is the second text a path too? */
+static bool has_two_paths(const struct shfs_bpf_record *record)
+{
+	return record->type == SHFS_EVENT_RENAME || record->type == SHFS_EVENT_LINK;
+}
+
+static int take_given(struct shfs_composer *c, const struct shfs_bpf_record *record)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 }, path2 = { 0 };
+	bool two = has_two_paths(record), is_below, is_below2 = false;
+	struct shfs_event *event;
+	int r;
+
+	r = given_path(c, record->directory, record->text, record->name_len, &path);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	is_below = !r;
+	if (two) {
+		r = given_path(c, record->directory2, record->text + record->name2_at,
+		               record->name2_len, &path2);
+		if (r < 0 && r != -ENOENT)
+			return r;
+		is_below2 = !r;
+	}
+	if (!is_below2 && (!is_below || record->type == SHFS_EVENT_LINK))
+		return 0;
+	event = begin_event(c, record->type);
+	if (!event)
+		return -ENOMEM;
+	event->flags = record->flags & (SHFS_BPF_SESSION - 1);
+	event->cpu = record->cpu;
+	event->time_ns = record->time_ns;
+	event->file.mode = record->mode;
+	set_process(c, record, &event->process);
+	if (record->type != SHFS_EVENT_UNLINK)
+		set_looked(c, event, is_below2 ? path2.data : (two ? NULL : path.data));
+	if (is_below)
+		shfs_buf_add(&c->event, path.data, path.len);
+	event->text_len = (uint16_t)(is_below ? path.len : 0);
+	if (is_below2)
+		shfs_buf_add(&c->event, path2.data, path2.len);
+	else if (!two)
+		shfs_buf_add(&c->event, record->text + record->name2_at,
+		             record->name2_len);
+	event->text2_len = (uint16_t)(c->event.len - sizeof(*event) - event->text_len);
+	if (c->event.failed)
+		return -ENOMEM;
+	end_event(c, event);
+	return 0;
+}
+
+/* --- records --- */
+
+static bool is_sound(const struct shfs_bpf_record *record, size_t size)
+{
+	size_t room = size - sizeof(*record);
+
+	return size >= sizeof(*record) && record->name_len <= room &&
+	       record->name2_at <= room && record->name2_len <= room - record->name2_at;
+}
+
+static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *record,
+                      struct shfs_event *event)
+{
+	const struct directory *d = NULL, *d2 = NULL;
+
+	if (record->type == SHFS_EVENT_EXEC) {
+		shfs_buf_add(&c->event, record->text, record->name_len);
+		event->text_len = record->name_len;
+	} else if (record->directory) {
+		d = find_directory(c, record->directory);
+		event->text_len =
+			(uint16_t)add_path(c, event, d, record->text, record->name_len);
+		event->file.parent = d ? d->ino : 0;
+		if (d && !event->file.dev)
+			event->file.dev = d->volume;
+	}
+	if (!record->name2_len)
+		return;
+	if (!has_two_paths(record)) {
+		size_t len = record->name2_len;
+
+		/* arguments: each ended by NUL, not only separated */
+		if (record->type == SHFS_EVENT_EXEC &&
+		    !record->text[record->name2_at + len - 1])
+			len--;
+		shfs_buf_add(&c->event, record->text + record->name2_at, len);
+		event->text2_len = (uint16_t)len;
+	} else if (record->directory2) {
+		d2 = find_directory(c, record->directory2);
+		event->text2_len =
+			(uint16_t)add_path(c, event, d2, record->text + record->name2_at,
+		                           record->name2_len);
+		if (!d)
+			event->file.parent = d2 ? d2->ino : 0;
+	}
+}
+
+int shfs_compose(struct shfs_composer *c, const struct shfs_bpf_record *record,
+                 size_t size)
+{
+	struct shfs_event *event;
+	struct process *p;
+
+	if (size < sizeof(*record) || !is_sound(record, size))
+		return -EBADMSG;
+	shfs_compose_lost(c, record->lost);
+	if (record->type == SHFS_EVENT_DIRECTORY)
+		return take_directory(c, record);
+	if (record->flags & SHFS_BPF_GIVEN)
+		return take_given(c, record);
+
+	event = begin_event(c, record->type);
+	if (!event)
+		return -ENOMEM;
+	event->flags = record->flags & (SHFS_BPF_SESSION - 1);
+	event->cpu = record->cpu;
+	event->time_ns = record->time_ns;
+	set_process(c, record, &event->process);
+	if (record->type == SHFS_EVENT_FORK) {
+		set_child(c, record, event);
+	} else if (record->type != SHFS_EVENT_EXIT) {
+		set_file(c, record, &event->file);
+		set_texts(c, record, event);
+	}
+	if (c->event.failed)
+		return -ENOMEM;
+	end_event(c, event);
+	if (record->type == SHFS_EVENT_EXIT && (p = find_process(c, record->pid)))
+		forget_process(c, p);
+	return 0;
+}

@@ -1,0 +1,693 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two drivers of one make: "bpf" attaches programs to functions of the kernel,
+ * "bpf-tracepoints" to tracepoints alone, where the first is refused. Each open driver
+ * has programs, maps and a ring of its own, which end with it.
+ *
+ * What the programs say comes through the ring (bpf/record.h); bpf-compose.c makes events
+ * of it. A file that was written is held by bpf-pins.c, or opened by a handle made of its
+ * numbers, which finds it under any name, but not once it has none.
+ */
+#include "common/clock.h"
+#include "common/util.h"
+#include "kmod-fast-path/drivers/bpf-calls.h"
+#include "kmod-fast-path/drivers/bpf-compose.h"
+#include "kmod-fast-path/drivers/bpf-pins.h"
+#include "kmod-fast-path/drivers/driver.h"
+
+#include "fentry.skel.h"
+#include "tracepoints.skel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/openat2.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#define TRIM_NS        (60 * 1000000000ll)
+#define BUSY_NS        1000000000ll /* a program that takes so long will not end */
+#define RECORDS_A_STEP 64           /* the kernel gets the room of so many back at once */
+
+/* How a file system makes a handle of an inode's number and generation. */
+enum handle_form {
+	HANDLE_NONE,
+	HANDLE_INO32, /* ext4 and most others: ino, generation; 32 bits each */
+	HANDLE_INO64, /* xfs: ino in 64 bits */
+	HANDLE_BTRFS, /* ino in 64 bits, subvolume, generation */
+};
+
+struct handle {
+	struct file_handle head;
+	unsigned char bytes[MAX_HANDLE_SZ];
+};
+
+struct shfs_driver {
+	struct fentry_bpf *fentry; /* one of the two */
+	struct tracepoints_bpf *tracepoints;
+	struct bpf_object *object;
+	struct bpf_object_skeleton *skeleton;
+	struct shfs_bpf_config *config;
+	struct shfs_bpf_state *state;
+
+	int root_fd, namespace_fd;
+	dev_t root_stat_dev; /* as stat(2) has it */
+	uint32_t own_pid;    /* as the watcher knows it; 0: not at all */
+	char root_path[PATH_MAX];
+	enum handle_form handle_form;
+	struct handle root_handle;
+	struct shfs_pins *pins;
+
+	struct shfs_composer *composer;
+	shfs_event_sink sink; /* while draining */
+	void *sink_arg;
+	int64_t trimmed_ns;
+
+	int ring_fd, told_fd;
+	unsigned long *consumer, *producer; /* positions; data lies behind the second */
+	const char *data;
+	size_t page;
+};
+
+/* --- content --- */
+
+static void make_handle(const struct shfs_driver *d, uint64_t ino, uint32_t generation,
+                        struct handle *out)
+{
+	uint32_t ino32 = (uint32_t)ino;
+
+	*out = d->root_handle;
+	switch (d->handle_form) {
+	case HANDLE_NONE:
+		break;
+	case HANDLE_INO32:
+		memcpy(out->bytes, &ino32, 4);
+		memcpy(out->bytes + 4, &generation, 4);
+		break;
+	case HANDLE_INO64:
+		memcpy(out->bytes, &ino, 8);
+		memcpy(out->bytes + 8, &generation, 4);
+		break;
+	case HANDLE_BTRFS:
+		memcpy(out->bytes, &ino, 8);
+		memcpy(out->bytes + 16, &generation, 4);
+		break;
+	}
+}
+
+/* Of the root's own handle: the form that gives it of the root's numbers. */
+static void learn_handles(struct shfs_driver *d)
+{
+	static const struct {
+		enum handle_form form;
+		int type;
+		unsigned bytes;
+	} forms[] = {
+		{ HANDLE_INO32, 1, 8 },
+		{ HANDLE_INO64, 0x81, 12 },
+		{ HANDLE_BTRFS, 0x4d, 20 },
+	};
+	int generation, mount;
+	struct handle made;
+	struct stat st;
+
+	d->root_handle.head.handle_bytes = MAX_HANDLE_SZ;
+	if (name_to_handle_at(d->root_fd, "", &d->root_handle.head, &mount,
+	                      AT_EMPTY_PATH) ||
+	    fstat(d->root_fd, &st) || ioctl(d->root_fd, FS_IOC_GETVERSION, &generation))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(forms); i++) {
+		if (d->root_handle.head.handle_type != forms[i].type ||
+		    d->root_handle.head.handle_bytes != forms[i].bytes)
+			continue;
+		d->handle_form = forms[i].form;
+		make_handle(d, st.st_ino, (uint32_t)generation, &made);
+		if (!memcmp(made.bytes, d->root_handle.bytes, forms[i].bytes))
+			return;
+	}
+	d->handle_form = HANDLE_NONE;
+}
+
+static int open_below(const struct shfs_driver *d, const char *path, uint64_t flags,
+                      uint64_t resolve)
+{
+	struct open_how how = {
+		.flags = flags | O_PATH | O_CLOEXEC,
+		.resolve = resolve | RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+	};
+
+	return (int)syscall(SYS_openat2, d->root_fd, path, &how, sizeof(how));
+}
+
+/* By its path, where that still is this very file: for file systems that never use a
+ * number again while they are mounted, and those that have no generations, it is. */
+static int pin_by_path(const struct shfs_driver *d, const struct shfs_event *event)
+{
+	_cleanup_close_ int fd = -1;
+	char path[SHFS_EVENT_PATH_MAX + 1];
+	struct stat st;
+
+	if (event->flags & SHFS_EVENT_CUT || event->file.nlink == 0)
+		return -1;
+	memcpy(path, event->text, event->text_len);
+	path[event->text_len] = '\0';
+	fd = open_below(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
+	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
+	    st.st_ino != event->file.ino ||
+	    shfs_timespec_ns(st.st_ctim) < event->file.ctime_ns)
+		return -1;
+	return TAKE_FD(fd);
+}
+
+/* By what it is called now, or its numbers: as long as it has a name. */
+static int pin_by_name(const struct shfs_driver *d, const struct shfs_event *event)
+{
+	struct handle handle;
+
+	if (event->file.dev || d->handle_form == HANDLE_NONE)
+		return pin_by_path(d, event);
+	make_handle(d, event->file.ino, event->file.generation, &handle);
+	return open_by_handle_at(d->root_fd, &handle.head, O_PATH | O_CLOEXEC);
+}
+
+/* O_PATH of the file of an event, or -1. */
+static int pin(struct shfs_driver *d, const struct shfs_event *event)
+{
+	int fd;
+
+	if (event->type != SHFS_EVENT_CLOSE ||
+	    !(event->flags &
+	      (SHFS_EVENT_WRITTEN | SHFS_EVENT_MAPPED | SHFS_EVENT_CREATED)))
+		return -1;
+	do {
+		fd = shfs_pins_find(d->pins, event);
+		if (fd < 0)
+			fd = pin_by_name(d, event);
+	} while (fd < 0 && shfs_pins_wait(d->pins, event));
+	return fd;
+}
+
+/* --- what the composer asks --- */
+
+static void tell(void *arg, struct shfs_event *event)
+{
+	struct shfs_driver *d = arg;
+	_cleanup_close_ int content = -1;
+
+	if (d->own_pid && event->process.pid == d->own_pid) /* it closes pins */
+		return;
+	content = pin(d, event);
+	if (content >= 0)
+		event->flags |= SHFS_EVENT_PINNED;
+	d->sink(d->sink_arg, event, content);
+}
+
+/* st_dev: 0 of the root's. */
+static int look(void *arg, const char *path, struct stat *out)
+{
+	struct shfs_driver *d = arg;
+	_cleanup_close_ int fd =
+		open_below(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+
+	if (fd < 0 || fstat(fd, out))
+		return -errno;
+	if (out->st_dev == d->root_stat_dev)
+		out->st_dev = 0;
+	return 0;
+}
+
+static int real(void *arg, const char *path, struct shfs_buf *out)
+{
+	struct shfs_driver *d = arg;
+	_cleanup_close_ int fd = open_below(d, path, O_DIRECTORY, RESOLVE_NO_XDEV);
+	size_t len = strcmp(d->root_path, "/") ? strlen(d->root_path) : 0;
+	char link[32], target[PATH_MAX];
+	ssize_t n;
+
+	if (fd < 0)
+		return -errno;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, target, sizeof(target) - 1);
+	if (n < 0)
+		return -errno;
+	target[n] = '\0';
+	if (strncmp(target, d->root_path, len) || (target[len] && target[len] != '/'))
+		return -ENOENT;
+	shfs_buf_str(out, target[len] ? target + len + 1 : "");
+	return 0;
+}
+
+static bool is_told(void *arg, uint64_t key)
+{
+	struct shfs_driver *d = arg;
+	uint8_t value;
+
+	return !bpf_map_lookup_elem(d->told_fd, &key, &value);
+}
+
+static const struct shfs_composer_ops composer_ops = { tell, look, real, is_told };
+
+/* --- the ring --- */
+
+static int map_ring(struct shfs_driver *d)
+{
+	void *mapped;
+
+	d->ring_fd = bpf_object__find_map_fd_by_name(d->object, "ring");
+	d->told_fd = bpf_object__find_map_fd_by_name(d->object, "told");
+	mapped = mmap(NULL, d->page, PROT_READ | PROT_WRITE, MAP_SHARED, d->ring_fd, 0);
+	if (mapped == MAP_FAILED)
+		return -errno;
+	d->consumer = mapped;
+	/* the data twice, one behind the other: no record is ever in two pieces */
+	mapped = mmap(NULL, d->page + 2 * SHFS_BPF_RING_SIZE, PROT_READ, MAP_SHARED,
+	              d->ring_fd, (off_t)d->page);
+	if (mapped == MAP_FAILED)
+		return -errno;
+	d->producer = mapped;
+	d->data = (const char *)mapped + d->page;
+	return 0;
+}
+
+static void unmap_ring(struct shfs_driver *d)
+{
+	if (d->consumer)
+		munmap(d->consumer, d->page);
+	if (d->producer)
+		munmap(d->producer, d->page + 2 * SHFS_BPF_RING_SIZE);
+}
+
+/* The head of a record, once the program that makes it has ended. */
+static int await(const uint32_t *head, uint32_t *out)
+{
+	int64_t since = 0, now;
+
+	while ((*out = __atomic_load_n(head, __ATOMIC_ACQUIRE)) & BPF_RINGBUF_BUSY_BIT) {
+		now = shfs_clock_ns(CLOCK_MONOTONIC);
+		if (!since)
+			since = now;
+		else if (now - since > BUSY_NS)
+			return -EAGAIN;
+		sched_yield();
+	}
+	return 0;
+}
+
+static int drain_ring(struct shfs_driver *d)
+{
+	unsigned long at = *d->consumer,
+		      end = __atomic_load_n(d->producer, __ATOMIC_ACQUIRE);
+	int r = 0, n = 0;
+
+	while (at < end && !r) {
+		const char *record = d->data + (at & (SHFS_BPF_RING_SIZE - 1));
+		uint32_t head, size;
+
+		if (await((const uint32_t *)record, &head) < 0)
+			break; /* goes on there next time */
+		size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
+		if (!(head & BPF_RINGBUF_DISCARD_BIT))
+			r = shfs_compose(d->composer,
+			                 (const void *)(record + BPF_RINGBUF_HDR_SZ),
+			                 size);
+		at += (BPF_RINGBUF_HDR_SZ + size + 7) & ~7ul;
+		if (++n % RECORDS_A_STEP == 0)
+			__atomic_store_n(d->consumer, at, __ATOMIC_RELEASE);
+	}
+	__atomic_store_n(d->consumer, at, __ATOMIC_RELEASE);
+	return r;
+}
+
+static int driver_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
+{
+	uint64_t lost = __atomic_load_n(&d->state->lost, __ATOMIC_ACQUIRE);
+	int64_t now = shfs_clock_ns(CLOCK_MONOTONIC);
+	int r;
+
+	d->sink = sink;
+	d->sink_arg = arg;
+	shfs_pins_begin(d->pins);
+	r = drain_ring(d);
+	shfs_pins_end(d->pins);
+	if (!r)
+		shfs_compose_lost(d->composer, lost);
+	if (!r && now - d->trimmed_ns > TRIM_NS) {
+		d->trimmed_ns = now;
+		shfs_composer_trim(d->composer);
+	}
+	return r;
+}
+
+static int driver_fd(const struct shfs_driver *d)
+{
+	return d->ring_fd;
+}
+
+/* --- programs --- */
+
+static int print_nothing(enum libbpf_print_level level, const char *format, va_list args)
+{
+	return 0;
+}
+
+static int print_all(enum libbpf_print_level level, const char *format, va_list args)
+{
+	return level == LIBBPF_DEBUG ? 0 : vfprintf(stderr, format, args);
+}
+
+static bool has_function(const struct btf *btf, const char *name)
+{
+	return btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
+}
+
+static unsigned count_arguments(const struct btf *btf, const char *function)
+{
+	int id = btf__find_by_name_kind(btf, function, BTF_KIND_FUNC);
+	const struct btf_type *type = id > 0 ? btf__type_by_id(btf, (unsigned)id) : NULL;
+
+	type = type ? btf__type_by_id(btf, type->type) : NULL;
+	return type ? btf_vlen(type) : 0;
+}
+
+static bool has_tracepoint(const struct btf *btf, const char *name)
+{
+	char type[64];
+
+	snprintf(type, sizeof(type), "btf_trace_%s", name);
+	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
+}
+
+/* The first of these functions that the kernel has; NULL. */
+static const char *first_function(const struct btf *btf, const char *const *names)
+{
+	while (*names && !has_function(btf, *names))
+		names++;
+	return *names;
+}
+
+static int choose(const struct btf *btf, struct bpf_program *program,
+                  const char *const *names, struct shfs_buf *why)
+{
+	const char *name = first_function(btf, names);
+
+	if (!name) {
+		shfs_buf_printf(why, "the kernel has no function %s", names[0]);
+		return -EOPNOTSUPP;
+	}
+	return bpf_program__set_attach_target(program, 0, name);
+}
+
+static int prepare_fentry(struct shfs_driver *d, const struct btf *btf,
+                          struct shfs_buf *why)
+{
+	static const char *const close[] = { "security_file_release", "__fput", NULL };
+	static const char *const exit[] = { "proc_exit_connector", "cgroup_task_exit",
+		                            "cgroup_exit", NULL };
+	struct bpf_program *program;
+	int r;
+
+	r = choose(btf, d->fentry->progs.on_close, close, why);
+	if (r < 0)
+		return r;
+	r = choose(btf, d->fentry->progs.on_exit, exit, why);
+	if (r < 0)
+		return r;
+	/* of the rest, what a kernel has not cannot happen there */
+	bpf_object__for_each_program(program, d->object)
+	{
+		const char *section = bpf_program__section_name(program);
+		const char *name = strchr(section, '/');
+
+		if (!strncmp(section, "fe", 2) && program != d->fentry->progs.on_close &&
+		    program != d->fentry->progs.on_exit && !has_function(btf, name + 1))
+			bpf_program__set_autoload(program, false);
+	}
+	bpf_program__set_autoload(count_arguments(btf, "vfs_create") < 5
+	                                  ? d->fentry->progs.on_create
+	                                  : d->fentry->progs.on_create_by_dentry,
+	                          false);
+	return 0;
+}
+
+static int open_fentry(struct shfs_driver *d, const struct btf *btf, struct shfs_buf *why)
+{
+	d->fentry = fentry_bpf__open();
+	if (!d->fentry)
+		return -errno;
+	d->object = d->fentry->obj;
+	d->skeleton = d->fentry->skeleton;
+	d->config = (struct shfs_bpf_config *)&d->fentry->rodata->config;
+	d->state = &d->fentry->bss->state;
+	return prepare_fentry(d, btf, why);
+}
+
+static int open_tracepoints(struct shfs_driver *d, const struct btf *btf,
+                            struct shfs_buf *why)
+{
+	d->tracepoints = tracepoints_bpf__open();
+	if (!d->tracepoints)
+		return -errno;
+	d->object = d->tracepoints->obj;
+	d->skeleton = d->tracepoints->skeleton;
+	d->config = (struct shfs_bpf_config *)&d->tracepoints->rodata->config;
+	d->state = &d->tracepoints->bss->state;
+	shfs_bpf_calls_fill((struct shfs_bpf_call *)d->tracepoints->rodata->calls);
+	bpf_program__set_autoload(d->tracepoints->progs.on_prepare_exec,
+	                          has_tracepoint(btf, "sched_prepare_exec"));
+	bpf_program__set_autoload(d->tracepoints->progs.on_uring_file,
+	                          has_tracepoint(btf, "io_uring_file_get"));
+	bpf_program__set_autoload(d->tracepoints->progs.on_uring_submit,
+	                          has_tracepoint(btf, "io_uring_submit_req"));
+	if (!has_function(btf, "bpf_rdonly_cast")) {
+		shfs_buf_str(why, "the kernel is older than 6.2");
+		return -EOPNOTSUPP;
+	}
+	return 0;
+}
+
+typedef int open_programs_fn(struct shfs_driver *d, const struct btf *btf,
+                             struct shfs_buf *why);
+
+static void driver_close(struct shfs_driver *d)
+{
+	if (!d)
+		return;
+	unmap_ring(d);
+	shfs_pins_close(d->pins);
+	shfs_composer_free(d->composer);
+	fentry_bpf__destroy(d->fentry);
+	tracepoints_bpf__destroy(d->tracepoints);
+	shfs_closep(&d->root_fd);
+	shfs_closep(&d->namespace_fd);
+	free(d);
+}
+
+static void driver_closep(struct shfs_driver **d)
+{
+	driver_close(*d);
+}
+
+/* Lets the programs see the root and the namespace, among the files of this process. */
+static int learn(struct shfs_driver *d)
+{
+	union bpf_iter_link_info info = { .task.pid = (uint32_t)getpid() };
+	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &info,
+	            .link_info_len = sizeof(info));
+	struct bpf_program *program =
+		bpf_object__find_program_by_name(d->object, "learn");
+	struct bpf_link *link = bpf_program__attach_iter(program, &options);
+	_cleanup_close_ int fd = -1;
+	char nothing[64];
+
+	if (!link) /* before 6.1: over all processes */
+		link = bpf_program__attach_iter(program, NULL);
+	if (!link)
+		return -errno;
+	fd = bpf_iter_create(bpf_link__fd(link));
+	bpf_link__destroy(link);
+	if (fd < 0)
+		return fd;
+	while (read(fd, nothing, sizeof(nothing)) > 0)
+		;
+	return d->state->root && d->state->namespace ? 0 : -ENODATA;
+}
+
+/* May a mount be below the root, in the namespace of this process? */
+static bool has_other_mounts(const struct shfs_driver *d)
+{
+	size_t len = strcmp(d->root_path, "/") ? strlen(d->root_path) : 0;
+	_cleanup_fclose_ FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	_cleanup_free_ char *line = NULL, *path = NULL;
+	size_t cap = 0;
+
+	if (!mounts)
+		return true;
+	while (getline(&line, &cap, mounts) > 0) {
+		char at[PATH_MAX + 1];
+
+		/* blanks are escaped in both ways of writing alike, or it is not sure */
+		if (sscanf(line, "%*d %*d %*s %*s %4096s", at) != 1 || strchr(at, '\\'))
+			return true;
+		if (!strncmp(at, d->root_path, len) && at[len] == '/' && at[len + 1])
+			return true;
+	}
+	return false;
+}
+
+static int open_order(struct shfs_driver *d, const struct shfs_watch_order *order,
+                      struct shfs_buf *why)
+{
+	struct stat st;
+	char path[64];
+	ssize_t n;
+
+	d->root_fd = fcntl(order->root_fd, F_DUPFD_CLOEXEC, 3);
+	if (d->root_fd < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", d->root_fd);
+	n = readlink(path, d->root_path, sizeof(d->root_path) - 1);
+	if (n < 0 || fstat(d->root_fd, &st))
+		return -errno;
+	d->root_stat_dev = st.st_dev;
+	snprintf(path, sizeof(path), "/proc/%d/ns/pid",
+	         (int)(order->pid ? order->pid : getpid()));
+	d->namespace_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (d->namespace_fd < 0) {
+		shfs_buf_str(why, "the process that asks is gone");
+		return -errno;
+	}
+	d->config->uid = order->uid;
+	d->config->all_users = order->uid == 0;
+	d->config->root_fd = d->root_fd;
+	d->config->namespace_fd = d->namespace_fd;
+	return 0;
+}
+
+static bool is_own_namespace(const struct shfs_driver *d)
+{
+	struct stat theirs, ours;
+
+	return !fstat(d->namespace_fd, &theirs) && !stat("/proc/self/ns/pid", &ours) &&
+	       theirs.st_ino == ours.st_ino;
+}
+
+/* A line for the user of why programs were refused. */
+static void explain(int error, const char *what, struct shfs_buf *why)
+{
+	if (why->len)
+		return;
+	shfs_buf_printf(why, "the kernel does not take BPF programs %s: %s", what,
+	                strerror(error == -EACCES ? EPERM : -error));
+}
+
+static int load(struct shfs_driver *d, const char *what, struct shfs_buf *why)
+{
+	int r = bpf_object__load_skeleton(d->skeleton);
+
+	if (r < 0)
+		explain(r, what, why);
+	return r;
+}
+
+static int attach(struct shfs_driver *d, const char *what, struct shfs_buf *why)
+{
+	struct bpf_program *program;
+	int r;
+
+	program = bpf_object__find_program_by_name(d->object, "learn");
+	bpf_program__set_autoattach(program, false);
+	r = bpf_object__attach_skeleton(d->skeleton);
+	if (r < 0)
+		explain(r, what, why);
+	return r;
+}
+
+static int open_loaded(struct shfs_driver *d, const struct shfs_watch_order *order,
+                       open_programs_fn *open_programs, const char *what,
+                       struct shfs_buf *why)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	int r;
+
+	if (!btf) {
+		shfs_buf_str(why, "the kernel does not describe its types (BTF)");
+		return -EOPNOTSUPP;
+	}
+	r = open_programs(d, btf, why);
+	btf__free(btf);
+	if (r < 0)
+		return r;
+	r = open_order(d, order, why);
+	if (r < 0)
+		return r;
+	r = load(d, what, why);
+	if (r < 0)
+		return r;
+	r = learn(d);
+	if (r < 0)
+		return r;
+	d->state->other_mounts = has_other_mounts(d);
+	learn_handles(d);
+	r = map_ring(d);
+	if (r < 0)
+		return r;
+	if (is_own_namespace(d))
+		d->own_pid = (uint32_t)getpid();
+	r = shfs_composer_new(d->root_path, d->state->root_dev, d->own_pid, &composer_ops,
+	                      d, &d->composer);
+	return r < 0 ? r : attach(d, what, why);
+}
+
+static int open_driver(const struct shfs_watch_order *order,
+                       open_programs_fn *open_programs, const char *what,
+                       struct shfs_driver **out, struct shfs_buf *why)
+{
+	_cleanup_(driver_closep) struct shfs_driver *d = calloc(1, sizeof(*d));
+	int r;
+
+	if (!d)
+		return -ENOMEM;
+	d->root_fd = d->namespace_fd = -1;
+	d->page = (size_t)sysconf(_SC_PAGESIZE);
+	libbpf_set_print(getenv("SHFS_BPF_DEBUG") ? print_all : print_nothing);
+	r = open_loaded(d, order, open_programs, what, why);
+	if (r < 0) {
+		explain(r, what, why);
+		return r;
+	}
+	*out = TAKE_PTR(d);
+	return 0;
+}
+
+#define ON_FUNCTIONS   "on its functions (fentry)"
+#define ON_TRACEPOINTS "on its tracepoints"
+
+static int fentry_open(const struct shfs_watch_order *order, struct shfs_driver **out,
+                       struct shfs_buf *why)
+{
+	return open_driver(order, open_fentry, ON_FUNCTIONS, out, why);
+}
+
+static int tracepoints_open(const struct shfs_watch_order *order,
+                            struct shfs_driver **out, struct shfs_buf *why)
+{
+	int r = open_driver(order, open_tracepoints, ON_TRACEPOINTS, out, why);
+
+	if (!r)
+		(*out)->pins = shfs_pins_open((*out)->root_fd);
+	return r;
+}
+
+const struct shfs_driver_ops shfs_driver_bpf = {
+	"bpf", fentry_open, driver_fd, driver_drain, driver_close,
+};
+
+const struct shfs_driver_ops shfs_driver_bpf_tracepoints = {
+	"bpf-tracepoints", tracepoints_open, driver_fd, driver_drain, driver_close,
+};

@@ -1,0 +1,898 @@
+/* SPDX-License-Identifier: MIT */
+/* fanotify: events of names, and their order among the closes. */
+#include "kmod-fast-path/drivers/fanotify-internal.h"
+
+#include "common/clock.h"
+#include "common/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/fanotify.h>
+#include <sys/sysmacros.h>
+
+#ifndef FAN_RENAME
+#define FAN_RENAME                        0x10000000
+#define FAN_REPORT_TARGET_FID             0x00001000
+#define FAN_EVENT_INFO_TYPE_OLD_DFID_NAME 10
+#define FAN_EVENT_INFO_TYPE_NEW_DFID_NAME 12
+#endif
+
+#define NAME_EVENTS  (FAN_CREATE | FAN_DELETE | FAN_RENAME | FAN_ATTRIB | FAN_ONDIR)
+#define READ_BYTES   (64 << 10)
+#define LATE_NS      1000000000LL /* for an event behind what it tells, at most */
+#define BESIDE_MAX   256          /* names that others change meanwhile */
+#define TELL_TRIES   5
+#define TELL_WAIT_US 1000
+#define WAITS_MAX    100
+#define READ_TRIES   4
+#define NAMES_MAX    65536 /* that are read, and not told yet */
+#define TOUCHES_MAX  64
+
+/* What an event says, borrowed from the buffer. */
+struct told {
+	uint64_t mask;
+	uint32_t pid;
+	struct fan_object *dir, *dir2, *child;
+	const char *name, *name2;
+};
+
+/* --- lists --- */
+
+static void name_free(struct fan_name *n)
+{
+	if (!n)
+		return;
+	free(n->name);
+	free(n->name2);
+	free(n->where);
+	free(n->where2);
+	free(n->from);
+	free(n->to);
+	free(n);
+}
+
+static size_t end_index(const struct shfs_driver *d)
+{
+	return d->first_name + d->n_names;
+}
+
+static void point(struct fan_object *object, int step)
+{
+	if (object)
+		object->waiting += (uint32_t)step;
+}
+
+/* Takes n; false: no memory. */
+static bool append(struct shfs_driver *d, struct fan_name *n)
+{
+	if (d->n_names == d->room_names) {
+		size_t room = d->room_names ? d->room_names * 2 : 256;
+		struct fan_name **names = reallocarray(d->names, room, sizeof(*names));
+
+		if (!names)
+			return false;
+		d->names = names;
+		d->room_names = room;
+	}
+	n->index = end_index(d);
+	d->names[d->n_names++] = n;
+	point(n->dir, 1);
+	point(n->dir2, 1);
+	point(n->child, 1);
+	if (!n->child)
+		return true;
+	if (n->child->last)
+		n->child->last->next = n;
+	else
+		n->child->first = n;
+	n->child->last = n;
+	return true;
+}
+
+/* Out of the list of its child, of which it may be any. */
+static void unlink_child(struct fan_name *n)
+{
+	struct fan_object *child = n->child;
+	struct fan_name **at;
+
+	if (!child)
+		return;
+	for (at = &child->first; *at && *at != n; at = &(*at)->next)
+		;
+	if (*at)
+		*at = n->next;
+	child->last = child->first;
+	while (child->last && child->last->next)
+		child->last = child->last->next;
+}
+
+static void drop(struct shfs_driver *d, struct fan_name *n)
+{
+	unlink_child(n);
+	point(n->dir, -1);
+	point(n->dir2, -1);
+	point(n->child, -1);
+	d->n_moved_out -= n->moves_out;
+	d->names[n->index - d->first_name] = NULL;
+	name_free(n);
+}
+
+/* --- paths --- */
+
+static char *join(const char *dir, const char *name)
+{
+	return strcmp(name, ".") ? shfs_path_join(dir, name) : strdup(dir);
+}
+
+char *fan_names_rewind(struct shfs_driver *d, char *path, size_t index)
+{
+	for (size_t i = d->n_renamed_dirs; path && i-- > 0;) {
+		const struct fan_name *r = d->renamed_dirs[i];
+		const char *rest;
+		char *before;
+
+		if (r->index < index)
+			break;
+		if (!r->to || !r->from || !shfs_path_is_below(path, r->to))
+			continue;
+		rest = shfs_path_relative(path, r->to);
+		before = *rest ? shfs_path_join(r->from, rest) : strdup(r->from);
+		free(path);
+		path = before;
+		if (r->exchanged && i)
+			i--;
+	}
+	return path;
+}
+
+/* The name in its directory, as it was called then. NULL: unknown. */
+static char *path_then(struct shfs_driver *d, const char *where, const char *name,
+                       size_t index)
+{
+	_cleanup_free_ char *dir = NULL;
+
+	if (!where)
+		return NULL;
+	dir = fan_names_rewind(d, strdup(where), index);
+	return dir ? join(dir, name) : NULL;
+}
+
+/* What a directory is called now. NULL: it is gone. */
+static char *look_up(struct shfs_driver *d, struct fan_object *dir)
+{
+	_cleanup_close_ int fd = -1;
+	char *path;
+
+	if (dir->path && dir->path_epoch == d->epoch)
+		return strdup(dir->path);
+	fd = fan_object_open(d, dir);
+	if (fd < 0)
+		return NULL;
+	path = fan_path_of(d, fd);
+	if (path) {
+		free(dir->path);
+		dir->path = strdup(path);
+		dir->path_epoch = d->epoch;
+	}
+	return path;
+}
+
+/* A directory that is gone: its end is among the names. */
+static char *look_up_gone(const struct fan_object *dir)
+{
+	const struct fan_name *n = dir->last;
+
+	if (n && n->kind == FAN_NAME_DELETE && n->where)
+		return join(n->where, n->name);
+	return dir->gone && dir->path ? strdup(dir->path) : NULL;
+}
+
+/* True: all is known. That a directory is gone may be told only by the next look. */
+static bool resolve_gone(struct shfs_driver *d)
+{
+	bool known = true;
+
+	/* the end of a directory comes after those of what it held */
+	for (size_t i = d->n_names; i-- > 0;) {
+		struct fan_name *n = d->names[i];
+
+		if (!n)
+			continue;
+		if (!n->where)
+			n->where = look_up_gone(n->dir);
+		if (n->dir2 && !n->where2)
+			n->where2 = look_up_gone(n->dir2);
+		known &= n->where && (!n->dir2 || n->where2);
+		if (n->kind == FAN_NAME_DELETE && n->is_dir && n->child && n->where &&
+		    !n->child->gone) {
+			free(n->child->path);
+			n->child->path = join(n->where, n->name);
+			n->child->path_epoch = d->epoch;
+			n->child->gone = true;
+		}
+	}
+	return known;
+}
+
+static void resolve_renamed_dirs(struct shfs_driver *d)
+{
+	for (size_t i = d->n_renamed_dirs; i-- > 0;) {
+		struct fan_name *r = d->renamed_dirs[i];
+
+		free(r->from);
+		free(r->to);
+		r->from = path_then(d, r->where, r->name, r->index + 1);
+		r->to = path_then(d, r->where2, r->name2, r->index + 1);
+	}
+}
+
+/* --- reading --- */
+
+static struct fan_object *object_in(struct shfs_driver *d,
+                                    const struct fanotify_event_info_fid *info,
+                                    const char **name)
+{
+	const struct file_handle *handle = (const void *)info->handle;
+	uint32_t place = 0;
+
+	for (uint32_t i = 0; i < d->n_places; i++)
+		if (d->places[i].mount_id &&
+		    !memcmp(&d->places[i].fsid, &info->fsid, sizeof(info->fsid))) {
+			place = i;
+			break;
+		}
+	if (name)
+		*name = (const char *)handle->f_handle + handle->handle_bytes;
+	return fan_object(d, place, (uint32_t)handle->handle_type, handle->f_handle,
+	                  handle->handle_bytes);
+}
+
+static struct told parse(struct shfs_driver *d, const struct fanotify_event_metadata *e,
+                         const char *p)
+{
+	struct told t = { .mask = e->mask, .pid = (uint32_t)e->pid };
+	const char *end = p + e->event_len;
+
+	p += e->metadata_len;
+	while (p + sizeof(struct fanotify_event_info_header) <= end) {
+		const struct fanotify_event_info_fid *info = (const void *)p;
+
+		switch (info->hdr.info_type) {
+		case FAN_EVENT_INFO_TYPE_DFID_NAME:
+		case FAN_EVENT_INFO_TYPE_OLD_DFID_NAME:
+			t.dir = object_in(d, info, &t.name);
+			break;
+		case FAN_EVENT_INFO_TYPE_NEW_DFID_NAME:
+			t.dir2 = object_in(d, info, &t.name2);
+			break;
+		case FAN_EVENT_INFO_TYPE_FID:
+			t.child = object_in(d, info, NULL);
+			break;
+		}
+		if (!info->hdr.len)
+			break;
+		p += info->hdr.len;
+	}
+	return t;
+}
+
+/* What it is that has a name now; and whether it had one before. */
+static void look_at_child(struct shfs_driver *d, struct fan_name *n)
+{
+	_cleanup_close_ int fd = n->child ? fan_object_open(d, n->child) : -1;
+	struct statx st;
+
+	if (fd < 0 || fstat(fd, &n->st))
+		return;
+	if (n->kind != FAN_NAME_CREATE || n->is_dir)
+		return;
+	if (n->child->first || n->child->path)
+		n->is_link = true;
+	else if (!statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &st) &&
+	         st.stx_mask & STATX_BTIME)
+		n->is_link = shfs_time_ns(st.stx_btime.tv_sec, st.stx_btime.tv_nsec) <
+		             d->names_read_ns - LATE_NS;
+	else
+		n->is_link = n->st.st_nlink > 1;
+}
+
+static int add(struct shfs_driver *d, const struct told *t, unsigned kind)
+{
+	struct fan_name *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return -ENOMEM;
+	n->kind = kind;
+	n->pid = t->pid;
+	n->is_dir = t->mask & FAN_ONDIR;
+	n->dir = t->dir;
+	n->child = t->child;
+	n->name = strdup(t->name);
+	if (kind == FAN_NAME_RENAME) {
+		n->dir2 = t->dir2;
+		n->name2 = strdup(t->name2);
+	}
+	if (!n->name || (n->dir2 && !n->name2)) {
+		name_free(n);
+		return -ENOMEM;
+	}
+	if (kind != FAN_NAME_DELETE)
+		look_at_child(d, n);
+	if (!append(d, n)) {
+		name_free(n);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static bool is_exchange(const struct fan_name *a, const struct fan_name *b)
+{
+	return a && a->kind == FAN_NAME_RENAME && !a->exchanged && a->pid == b->pid &&
+	       a->dir == b->dir2 && a->dir2 == b->dir && a->child != b->child &&
+	       !strcmp(a->name, b->name2) && !strcmp(a->name2, b->name);
+}
+
+static int add_rename(struct shfs_driver *d, const struct told *t)
+{
+	int r = add(d, t, FAN_NAME_RENAME);
+	struct fan_name *n, **dirs;
+
+	if (r < 0)
+		return r;
+	n = d->names[d->n_names - 1];
+	n->exchanged = d->n_names > 1 && is_exchange(d->names[d->n_names - 2], n);
+	if (!n->is_dir)
+		return 0;
+	dirs = reallocarray(d->renamed_dirs, d->n_renamed_dirs + 1, sizeof(*dirs));
+	if (!dirs)
+		return -ENOMEM;
+	d->renamed_dirs = dirs;
+	dirs[d->n_renamed_dirs++] = n;
+	d->epoch++;
+	return 0;
+}
+
+/* An inode's count of links changed: behind a rename by the same process it is that of
+ * the file which had the name. */
+static void note_replaced(struct shfs_driver *d, const struct told *t)
+{
+	size_t i = d->n_names, least = i > BESIDE_MAX ? i - BESIDE_MAX : 0;
+	struct fan_name *n = NULL;
+
+	while (i-- > least)
+		if (d->names[i] && d->names[i]->pid == t->pid)
+			break;
+	if (i + 1 > least)
+		n = d->names[i];
+	if (n && n->kind == FAN_NAME_RENAME && n->child != t->child && !n->exchanged)
+		n->replaces = true;
+}
+
+/* What was known of names may be so no more. */
+static void lose(struct shfs_driver *d)
+{
+	d->lost++;
+	d->epoch++;
+	d->n_moves += FAN_MOVES + 1;
+	fan_ignore_none(d);
+}
+
+static int take(struct shfs_driver *d, const struct told *t)
+{
+	int r = 0;
+
+	if (t->mask & FAN_Q_OVERFLOW || d->n_names >= NAMES_MAX) {
+		lose(d);
+		return 0;
+	}
+	if (t->mask & FAN_RENAME)
+		return t->dir && t->dir2 ? add_rename(d, t) : 0;
+	if (!t->dir) {
+		if (t->child)
+			note_replaced(d, t);
+		return 0;
+	}
+	/* several that are alike are one event while they wait */
+	if (t->mask & FAN_CREATE)
+		r = add(d, t, FAN_NAME_CREATE);
+	if (t->mask & FAN_ATTRIB && r >= 0)
+		r = add(d, t, FAN_NAME_CHANGE);
+	if (t->mask & FAN_DELETE && r >= 0)
+		r = add(d, t, FAN_NAME_DELETE);
+	return r;
+}
+
+/* Events lie at multiples of 4. */
+static int take_all(struct shfs_driver *d, const char *p, size_t len)
+{
+	struct fanotify_event_metadata e;
+	int count = 0;
+
+	for (; len >= sizeof(e); p += e.event_len, len -= e.event_len, count++) {
+		struct told t;
+		int r;
+
+		memcpy(&e, p, sizeof(e));
+		if (e.event_len < sizeof(e) || e.event_len > len)
+			return -EBADMSG;
+		t = parse(d, &e, p);
+		r = take(d, &t);
+		if (r < 0)
+			return r;
+	}
+	return count;
+}
+
+static int read_queue(struct shfs_driver *d)
+{
+	_Alignas(8) static _Thread_local char data[READ_BYTES];
+	int count = 0;
+
+	for (;;) {
+		int64_t now_ns = shfs_clock_ns(CLOCK_REALTIME);
+		ssize_t n = read(d->names_fd, data, sizeof(data));
+		int r;
+
+		if (n < 0 && errno == EAGAIN) {
+			d->names_read_ns = now_ns;
+			return count;
+		}
+		r = n < 0 ? -errno : take_all(d, data, (size_t)n);
+		if (r < 0)
+			return r;
+		count += r;
+	}
+}
+
+static bool is_elsewhere(struct shfs_driver *d, struct fan_name *n)
+{
+	_cleanup_free_ char *from = path_then(d, n->where, n->name, n->index + 1);
+	_cleanup_free_ char *to =
+		n->dir2 ? path_then(d, n->where2, n->name2, n->index + 1) : NULL;
+
+	if (!from || (n->dir2 && !to))
+		return false;
+	if (n->is_dir && n->kind == FAN_NAME_RENAME && to && !fan_below(d, from) &&
+	    fan_below(d, to))
+		fan_ignore_none(d);
+	n->moves_out = to && fan_below(d, from) && !fan_below(d, to);
+	d->n_moved_out += n->moves_out;
+	return !fan_below(d, from) && (!to || !fan_below(d, to));
+}
+
+static void drop_elsewhere(struct shfs_driver *d, size_t first)
+{
+	size_t kept = 0;
+
+	for (size_t i = first; i < d->n_names; i++) {
+		struct fan_name *n = d->names[i];
+
+		if (!n->exchanged && is_elsewhere(d, n) &&
+		    !(i + 1 < d->n_names && d->names[i + 1]->exchanged)) {
+			if (n->is_dir && n->kind == FAN_NAME_RENAME)
+				n->index = SIZE_MAX; /* below */
+			else
+				drop(d, n);
+		}
+	}
+	for (size_t i = 0; i < d->n_renamed_dirs; i++)
+		if (d->renamed_dirs[i]->index != SIZE_MAX)
+			d->renamed_dirs[kept++] = d->renamed_dirs[i];
+	d->n_renamed_dirs = kept;
+	for (size_t i = first; i < d->n_names; i++) {
+		struct fan_name *n = d->names[i];
+
+		if (n && n->index == SIZE_MAX) {
+			n->index = d->first_name + i;
+			drop(d, n);
+		}
+	}
+	while (d->n_names > first && !d->names[d->n_names - 1])
+		d->n_names--;
+}
+
+int fan_names_read(struct shfs_driver *d)
+{
+	size_t first = d->n_names, n_dirs = d->n_renamed_dirs;
+	int count = 0;
+
+	for (int i = 0; i < READ_TRIES; i++) {
+		size_t before = d->n_names;
+		int r = read_queue(d);
+
+		if (r < 0)
+			return r;
+		count += r;
+		for (size_t k = before; k < d->n_names; k++) {
+			struct fan_name *n = d->names[k];
+
+			n->where = look_up(d, n->dir);
+			if (n->dir2)
+				n->where2 = look_up(d, n->dir2);
+		}
+		if (resolve_gone(d) && !r)
+			break;
+	}
+	if (d->n_renamed_dirs != n_dirs)
+		resolve_renamed_dirs(d);
+	if (d->n_names > first)
+		drop_elsewhere(d, first);
+	return count;
+}
+
+size_t fan_names_known(struct shfs_driver *d)
+{
+	for (size_t i = 0; i < d->n_names; i++) {
+		struct fan_name *n = d->names[i];
+
+		if (n && (!n->where || (n->dir2 && !n->where2)) && n->waits++ < WAITS_MAX)
+			return n->index;
+	}
+	return end_index(d);
+}
+
+/* --- telling --- */
+
+static struct shfs_bytes below(struct shfs_driver *d, const char *path)
+{
+	const char *relative = path ? fan_below(d, path) : NULL;
+
+	return (struct shfs_bytes){ relative ? relative : "",
+		                    relative ? strlen(relative) : 0 };
+}
+
+void fan_remember(struct shfs_driver *d, struct fan_object *file, const char *path)
+{
+	if (!file)
+		return;
+	free(file->path);
+	file->path = path ? strdup(path) : NULL;
+	file->path_epoch = d->n_moves;
+}
+
+char *fan_remembered(const struct shfs_driver *d, const struct fan_object *file)
+{
+	char *path;
+
+	if (!file->path || d->n_moves - file->path_epoch > FAN_MOVES)
+		return NULL;
+	path = strdup(file->path);
+	for (uint64_t i = file->path_epoch; path && i < d->n_moves; i++) {
+		const struct fan_move *move = &d->moves[i % FAN_MOVES];
+		char *moved;
+
+		if (!move->from || !move->to || !shfs_path_is_below(path, move->from))
+			continue;
+		moved = shfs_path_join(move->to, shfs_path_relative(path, move->from));
+		free(path);
+		path = moved;
+	}
+	return path;
+}
+
+static void note_move(struct shfs_driver *d, const char *from, const char *to)
+{
+	struct fan_move *move = &d->moves[d->n_moves++ % FAN_MOVES];
+
+	free(move->from);
+	free(move->to);
+	move->from = from ? strdup(from) : NULL;
+	move->to = to ? strdup(to) : NULL;
+}
+
+/* A name that the file had before this one; NULL. */
+static char *other_name(struct shfs_driver *d, const struct fan_name *n, const char *path)
+{
+	_cleanup_free_ char *other = n->child ? fan_remembered(d, n->child) : NULL;
+
+	return other && strcmp(other, path) ? TAKE_PTR(other) : NULL;
+}
+
+static char *link_target(struct shfs_driver *d, const struct fan_name *n)
+{
+	_cleanup_close_ int fd = n->child ? fan_object_open(d, n->child) : -1;
+	char target[SHFS_EVENT_PATH_MAX];
+	ssize_t len = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof(target) - 1);
+
+	return len < 0 ? NULL : strndup(target, (size_t)len);
+}
+
+static void set_file(struct shfs_event *e, const struct fan_name *n)
+{
+	fan_file_of_stat(&e->file, &n->st);
+	if (!e->file.ino && n->child)
+		e->file.ino = fan_object_ino(n->child);
+	if (n->child)
+		e->file.generation = fan_object_generation(n->child);
+	e->file.parent = fan_object_ino(n->dir2 ? n->dir2 : n->dir);
+	if (n->is_dir) {
+		e->flags |= SHFS_EVENT_DIRECTORY_FILE;
+		if (!e->file.mode)
+			e->file.mode = S_IFDIR;
+	}
+}
+
+static void tell_one(struct shfs_driver *d, const struct fan_name *n, unsigned type,
+                     const char *path, const char *path2)
+{
+	struct shfs_event *e = fan_event(d, type, n->pid);
+	bool says = type == SHFS_EVENT_MAKE; /* what a symbolic link says is no path */
+
+	if (!e)
+		return;
+	set_file(e, n);
+	shfs_event_set_text(&d->room, below(d, path),
+	                    says && path2 ? (struct shfs_bytes){ path2, strlen(path2) }
+	                                  : below(d, path2));
+	fan_tell(d, -1);
+}
+
+static void tell_create(struct shfs_driver *d, struct fan_name *n, const char *path)
+{
+	_cleanup_free_ char *other = NULL;
+
+	if (n->is_link) {
+		other = other_name(d, n, path);
+		tell_one(d, n, SHFS_EVENT_LINK, other, path);
+	} else if (n->is_dir || (n->st.st_mode && !S_ISREG(n->st.st_mode))) {
+		if (S_ISLNK(n->st.st_mode))
+			other = link_target(d, n);
+		tell_one(d, n, SHFS_EVENT_MAKE, path, other);
+	} else if (n->child) {
+		n->child->creator = n->pid;
+	}
+	if (!n->is_dir)
+		fan_remember(d, n->child, path);
+}
+
+static void tell_rename(struct shfs_driver *d, struct fan_name *n, const char *from,
+                        const char *to)
+{
+	struct fan_name *with = n->index + 1 < end_index(d)
+	                                ? d->names[n->index + 1 - d->first_name]
+	                                : NULL;
+	struct shfs_event *e = fan_below(d, from) || fan_below(d, to)
+	                               ? fan_event(d, SHFS_EVENT_RENAME, n->pid)
+	                               : NULL;
+
+	if (!e)
+		return;
+	set_file(e, n);
+	if (n->replaces)
+		e->flags |= SHFS_EVENT_REPLACED;
+	if (with && with->exchanged)
+		e->flags |= SHFS_EVENT_EXCHANGED;
+	shfs_event_set_text(&d->room, below(d, from), below(d, to));
+	fan_tell(d, -1);
+}
+
+static void tell_name(struct shfs_driver *d, struct fan_name *n)
+{
+	_cleanup_free_ char *path = path_then(d, n->where, n->name, n->index);
+	_cleanup_free_ char *to = NULL;
+
+	if (n->dir2)
+		to = path_then(d, n->where2, n->name2, n->index + 1);
+	if (!path || (n->dir2 && !to)) {
+		/* in a directory of which nobody knows where it was */
+		if (fan_event(d, SHFS_EVENT_LOST, n->pid))
+			d->lost++;
+		return;
+	}
+	switch (n->kind) {
+	case FAN_NAME_CREATE:
+		if (fan_below(d, path))
+			tell_create(d, n, path);
+		break;
+	case FAN_NAME_CHANGE:
+		if (fan_below(d, path))
+			tell_one(d, n, SHFS_EVENT_CHANGE, path, NULL);
+		break;
+	case FAN_NAME_DELETE:
+		if (fan_below(d, path))
+			tell_one(d, n, SHFS_EVENT_UNLINK, path, NULL);
+		if (n->child && n->child->path && !strcmp(n->child->path, path))
+			fan_remember(d, n->child, NULL);
+		break;
+	case FAN_NAME_RENAME:
+		if (!n->exchanged)
+			tell_rename(d, n, path, to);
+		if (!n->is_dir)
+			fan_remember(d, n->child, to);
+		else
+			note_move(d, path, to);
+		break;
+	}
+}
+
+static void tell_names(struct shfs_driver *d, size_t end)
+{
+	size_t n_told = MIN(end, end_index(d)), n_dirs = 0;
+
+	n_told = n_told > d->first_name ? n_told - d->first_name : 0;
+	for (size_t i = 0; i < n_told; i++)
+		if (d->names[i])
+			tell_name(d, d->names[i]);
+	while (n_dirs < d->n_renamed_dirs &&
+	       d->renamed_dirs[n_dirs]->index < d->first_name + n_told)
+		n_dirs++;
+	d->n_renamed_dirs -= n_dirs;
+	if (n_dirs)
+		memmove(d->renamed_dirs, d->renamed_dirs + n_dirs,
+		        d->n_renamed_dirs * sizeof(*d->renamed_dirs));
+	for (size_t i = 0; i < n_told; i++)
+		if (d->names[i])
+			drop(d, d->names[i]);
+	d->n_names -= n_told;
+	if (n_told)
+		memmove(d->names, d->names + n_told, d->n_names * sizeof(*d->names));
+	d->first_name += n_told;
+}
+
+static bool is_known_before(const struct shfs_driver *d, size_t end)
+{
+	for (size_t i = 0; i < d->n_names && d->first_name + i < end; i++) {
+		const struct fan_name *n = d->names[i];
+
+		if (n && (!n->where || (n->dir2 && !n->where2)))
+			return false;
+	}
+	return true;
+}
+
+void fan_names_tell(struct shfs_driver *d, size_t end)
+{
+	/* a directory goes a moment before that is told */
+	for (int i = 0; i < TELL_TRIES && !is_known_before(d, end); i++) {
+		usleep(TELL_WAIT_US);
+		if (fan_names_read(d) < 0)
+			break;
+	}
+	tell_names(d, end);
+}
+
+/* --- closes among the names --- */
+
+/* Who did this had ended before the other began? */
+static bool is_before(struct shfs_driver *d, const struct fan_name *n,
+                      const struct fan_closer *closer)
+{
+	bool sure;
+	const struct shfs_life *life = shfs_connector_find(d->processes, n->pid, &sure);
+
+	return life && sure && life->exit_ns && life->exit_ns < closer->start_ns;
+}
+
+/* Or the other way round? */
+static bool is_behind(struct shfs_driver *d, const struct fan_name *n,
+                      const struct fan_closer *closer)
+{
+	bool sure;
+	const struct shfs_life *life = shfs_connector_find(d->processes, n->pid, &sure);
+
+	return life && sure && closer->exit_ns &&
+	       closer->exit_ns < life->process.start_ns;
+}
+
+static size_t collect(const struct fan_object *object, size_t least,
+                      const struct fan_name *touches[static TOUCHES_MAX])
+{
+	size_t count = 0;
+
+	for (const struct fan_name *n = object->first; n && count < TOUCHES_MAX;
+	     n = n->next)
+		if (n->index >= least &&
+		    (n->kind == FAN_NAME_RENAME || n->kind == FAN_NAME_CREATE))
+			touches[count++] = n;
+	return count;
+}
+
+/* Goes back over one that touched the file; false: the close is behind it. */
+static bool step_back(struct shfs_driver *d, const struct fan_name *n,
+                      struct fan_closer *closer)
+{
+	_cleanup_free_ char *from = path_then(d, n->where, n->name, n->index + 1);
+	_cleanup_free_ char *to =
+		n->dir2 ? path_then(d, n->where2, n->name2, n->index + 1) : NULL;
+
+	if (n->kind == FAN_NAME_CREATE)
+		return from && strcmp(from, *closer->path);
+	if (!from || !to || strcmp(to, *closer->path))
+		return true;
+	if (!fan_below(d, from) && !is_behind(d, n, closer))
+		return false;
+	free(*closer->path);
+	*closer->path = TAKE_PTR(from);
+	return true;
+}
+
+/* The same for a directory that was renamed, and the file may be in. */
+static bool step_back_dir(struct shfs_driver *d, const struct fan_name *dir,
+                          struct fan_closer *closer, bool *exchanged)
+{
+	const char *rest;
+	char *before;
+
+	*exchanged = false;
+	if (!dir->from || !dir->to || !shfs_path_is_below(*closer->path, dir->to))
+		return true;
+	if (is_before(d, dir, closer))
+		return false;
+	rest = shfs_path_relative(*closer->path, dir->to);
+	before = shfs_path_join(dir->from, rest);
+	if (!before || (!fan_below(d, before) && !is_behind(d, dir, closer))) {
+		free(before);
+		return false;
+	}
+	free(*closer->path);
+	*closer->path = before;
+	*exchanged = dir->exchanged;
+	return true;
+}
+
+size_t fan_names_place(struct shfs_driver *d, const struct fan_object *object,
+                       struct fan_closer *closer)
+{
+	const struct fan_name *touches[TOUCHES_MAX];
+	size_t least = d->first_name, n_touches = 0, n_dirs = d->n_renamed_dirs;
+
+	for (const struct fan_name *n = object ? object->first : NULL; n; n = n->next)
+		if ((n->kind == FAN_NAME_CREATE && !n->is_link) ||
+		    is_before(d, n, closer))
+			least = n->index + 1;
+	if (object)
+		n_touches = collect(object, least, touches);
+	while (n_touches || n_dirs) {
+		const struct fan_name *n = n_touches ? touches[n_touches - 1] : NULL;
+		const struct fan_name *dir = n_dirs ? d->renamed_dirs[n_dirs - 1] : NULL;
+		bool exchanged;
+
+		if (dir && dir->index < least) {
+			n_dirs = 0;
+		} else if (n && (!dir || n->index > dir->index)) {
+			if (!step_back(d, n, closer))
+				return n->index + 1;
+			n_touches--;
+		} else {
+			if (!step_back_dir(d, dir, closer, &exchanged))
+				return dir->index + 1;
+			n_dirs -= 1 + (exchanged && n_dirs > 1);
+		}
+	}
+	return least;
+}
+
+/* --- open and close --- */
+
+int fan_names_mark(struct shfs_driver *d, int dir_fd)
+{
+	return fanotify_mark(d->names_fd, FAN_MARK_ADD | FAN_MARK_FILESYSTEM, NAME_EVENTS,
+	                     dir_fd, NULL)
+	               ? -errno
+	               : 0;
+}
+
+int fan_names_open(struct shfs_driver *d, struct shfs_buf *why)
+{
+	d->names_fd = fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK |
+	                                    FAN_UNLIMITED_MARKS | FAN_REPORT_DFID_NAME |
+	                                    FAN_REPORT_FID | FAN_REPORT_TARGET_FID,
+	                            O_RDONLY | O_CLOEXEC | O_LARGEFILE);
+	if (d->names_fd >= 0)
+		return 0;
+	shfs_buf_printf(why, "fanotify does not tell names here (Linux 5.17 does): %s",
+	                strerror(errno));
+	return -errno;
+}
+
+void fan_names_free(struct shfs_driver *d)
+{
+	for (size_t i = 0; i < d->n_names; i++)
+		name_free(d->names[i]);
+	for (size_t i = 0; i < FAN_MOVES; i++) {
+		free(d->moves[i].from);
+		free(d->moves[i].to);
+	}
+	free(d->names);
+	free(d->renamed_dirs);
+}

@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: MIT */
-/* shfs-helper: what needs root to learn from the kernel what happens to a user's files.
- */
-#include "kmod-fast-path/helper.h"
-
-int main(int argc, char **argv)
-{
-	return shfs_helper_main(argc, argv, shfs_drivers);
-}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+#include "kmod-fast-path/recorder/baseline.h"
+
+#include "common/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define NICE          19
+#define IOPRIO_IDLE   (3 << 13) /* ioprio_set(2): class idle */
+#define IOPRIO_THREAD 1
+
+struct shfs_baseline {
+	struct shfs_recorder *recorder;
+	pthread_t thread;
+	atomic_bool ending;
+};
+
+/* path: below the root. */
+static void keep(struct shfs_recorder *r, const char *path, int fd, const struct stat *st)
+{
+	const struct shfs_event_file file = {
+		.ino = st->st_ino,
+		.bytes = (uint64_t)st->st_size,
+		.mtime_ns = shfs_timespec_ns(st->st_mtim),
+		.ctime_ns = shfs_timespec_ns(st->st_ctim),
+		.mode = st->st_mode,
+		.nlink = (uint32_t)st->st_nlink,
+	};
+	struct shfs_held held = shfs_contents_found(r->contents, fd, &file);
+	struct shfs_snapshot *content[2] = { held.snapshot, NULL };
+	struct shfs_record rec = {
+		.type = SHFS_REC_PREIMAGE,
+		.preimage = {
+			.path = { path, strlen(path) },
+			.ino = file.ino,
+		},
+	};
+
+	if (held.snapshot)
+		shfs_capture_emit(r->capture, &rec, content);
+	shfs_snapshot_unref(held.snapshot);
+}
+
+static void look_at(struct shfs_recorder *r, const FTSENT *entry, const char *path)
+{
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	bool secret = shfs_project_rules_is_secret(&r->rules, path, false);
+
+	if (!secret &&
+	    shfs_project_rules_match(&r->rules, path) != SHFS_RULE_ARCHIVE_READ)
+		return;
+	fd = openat(r->root_fd, path,
+	            O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+	if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
+	    (uint64_t)st.st_size <= r->config.read_max_bytes) {
+		if (secret)
+			shfs_contents_learn_secret(r->contents, fd);
+		else
+			keep(r, path, fd, &st);
+	}
+}
+
+/* Below it nothing is kept, and no secret is to be known. */
+static bool is_passed_over(struct shfs_recorder *r, const char *path)
+{
+	return !shfs_project_rules_is_secret(&r->rules, path, true) &&
+	       shfs_project_rules_match(&r->rules, path) == SHFS_RULE_IGNORE;
+}
+
+static bool is_hidden(const struct shfs_recorder *r, const char *path)
+{
+	return r->hidden && !strcmp(path, r->hidden);
+}
+
+static void *run(void *arg)
+{
+	struct shfs_baseline *b = arg;
+	struct shfs_recorder *r = b->recorder;
+	char *paths[] = { r->root, NULL };
+	FTS *fts = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR | FTS_NOSTAT, NULL);
+	size_t skip = strlen(r->root) + 1;
+	FTSENT *entry;
+
+	pthread_setname_np(pthread_self(), "baseline");
+	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+	(void)!syscall(SYS_ioprio_set, IOPRIO_THREAD, 0, IOPRIO_IDLE);
+	while (fts && !atomic_load(&b->ending) && (entry = fts_read(fts))) {
+		if (entry->fts_pathlen < skip)
+			continue;
+		if (entry->fts_info == FTS_D &&
+		    (is_hidden(r, entry->fts_path + skip) ||
+		     is_passed_over(r, entry->fts_path + skip)))
+			fts_set(fts, entry, FTS_SKIP);
+		else if (entry->fts_info == FTS_F || entry->fts_info == FTS_NSOK)
+			look_at(r, entry, entry->fts_path + skip);
+	}
+	if (fts)
+		fts_close(fts);
+	return NULL;
+}
+
+int shfs_baseline_begin(struct shfs_recorder *recorder, struct shfs_baseline **out)
+{
+	struct shfs_baseline *b = calloc(1, sizeof(*b));
+	int r;
+
+	if (!b)
+		return -ENOMEM;
+	b->recorder = recorder;
+	r = -pthread_create(&b->thread, NULL, run, b);
+	if (r) {
+		free(b);
+		return r;
+	}
+	*out = b;
+	return 0;
+}
+
+void shfs_baseline_end(struct shfs_baseline *b)
+{
+	if (!b)
+		return;
+	atomic_store(&b->ending, true);
+	pthread_join(b->thread, NULL);
+	free(b);
+}

@@ -1,0 +1,584 @@
+/* SPDX-License-Identifier: MIT */
+#include "kmod-fast-path/recorder/contents.h"
+
+#include "common/io.h"
+#include "store/objects/object.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <uthash.h>
+
+#define KNOWN_MAX 65536
+#define BEHIND_NS SHFS_NSEC_PER_SEC /* what is told so late waits for nobody */
+#define LEASE_BYTES_MAX                                                                  \
+	(64u << 20) /* of a longer one, who writes next would wait long                  \
+	             */
+
+/* What a file held when it was last seen. */
+struct known {
+	struct {
+		uint64_t dev, ino;
+	} key;
+	uint64_t bytes;
+	int64_t mtime_ns, ctime_ns;
+	bool secret;                    /* it has a secret name */
+	uint64_t path_hash;             /* of the name that was told last; 0: none was */
+	struct shfs_snapshot *snapshot; /* a reference */
+	UT_hash_handle hh, hh_path;
+};
+
+struct shfs_contents {
+	struct shfs_capture *capture;
+	const struct shfs_config *config;
+	struct shfs_project_rules *rules;
+	int root_fd;
+	bool late;
+	/* CLOCK_MONOTONIC: before, no close is waited for */
+	_Atomic int64_t wait_from_ns;
+	pthread_mutex_t lock;
+	struct known *known; /* the longest unused first */
+	struct known *by_path;
+};
+
+int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *config,
+                      struct shfs_project_rules *rules, int root_fd, bool late,
+                      struct shfs_contents **out)
+{
+	struct shfs_contents *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	c->capture = capture;
+	c->config = config;
+	c->rules = rules;
+	c->root_fd = root_fd;
+	c->late = late;
+	pthread_mutex_init(&c->lock, NULL);
+	*out = c;
+	return 0;
+}
+
+/* --- what is known; with the lock held --- */
+
+static void unname(struct shfs_contents *c, struct known *known)
+{
+	if (known->path_hash)
+		HASH_DELETE(hh_path, c->by_path, known);
+	known->path_hash = 0;
+}
+
+static void forget(struct shfs_contents *c, struct known *known)
+{
+	unname(c, known);
+	HASH_DEL(c->known, known);
+	shfs_snapshot_unref(known->snapshot);
+	free(known);
+}
+
+void shfs_contents_free(struct shfs_contents *c)
+{
+	struct known *known, *next;
+
+	if (!c)
+		return;
+	HASH_ITER (hh, c->known, known, next)
+		forget(c, known);
+	pthread_mutex_destroy(&c->lock);
+	free(c);
+}
+
+static struct known *find(struct shfs_contents *c, const struct shfs_event_file *file)
+{
+	struct known *known, at = { .key = { file->dev, file->ino } };
+
+	HASH_FIND(hh, c->known, &at.key, sizeof(at.key), known);
+	if (known && known->hh.next) {
+		HASH_DEL(c->known, known);
+		HASH_ADD(hh, c->known, key, sizeof(known->key), known);
+	}
+	return known;
+}
+
+static bool is_same_state(const struct known *known, const struct shfs_event_file *file)
+{
+	return known->bytes == file->bytes && known->mtime_ns == file->mtime_ns;
+}
+
+static void remember(struct shfs_contents *c, const struct shfs_event_file *file,
+                     struct shfs_snapshot *snapshot)
+{
+	struct known *known = find(c, file);
+
+	if (!known) {
+		if (HASH_COUNT(c->known) >= KNOWN_MAX)
+			forget(c, c->known);
+		known = calloc(1, sizeof(*known));
+		if (!known)
+			return;
+		known->key.dev = file->dev;
+		known->key.ino = file->ino;
+		HASH_ADD(hh, c->known, key, sizeof(known->key), known);
+	}
+	shfs_snapshot_unref(known->snapshot);
+	known->snapshot = shfs_snapshot_ref(snapshot);
+	known->bytes = file->bytes;
+	known->mtime_ns = file->mtime_ns;
+	known->ctime_ns = file->ctime_ns;
+}
+
+static struct known *find_path(struct shfs_contents *c, uint64_t hash)
+{
+	struct known *known;
+
+	HASH_FIND(hh_path, c->by_path, &hash, sizeof(hash), known);
+	return known;
+}
+
+/* It is at path, and another file that was is there no more. */
+static void note_name(struct shfs_contents *c, const struct shfs_event_file *file,
+                      const char *path, bool secret)
+{
+	uint64_t hash = shfs_object_hash64(path, strlen(path));
+	struct known *known, *was;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	was = find_path(c, hash);
+	if (was && was != known) {
+		shfs_snapshot_gone(was->snapshot);
+		unname(c, was);
+	}
+	if (known) {
+		known->secret = secret;
+		unname(c, known);
+		known->path_hash = hash;
+		HASH_ADD(hh_path, c->by_path, path_hash, sizeof(hash), known);
+		if (!known->hh_path.tbl)
+			known->path_hash = 0;
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+void shfs_contents_gone(struct shfs_contents *c, const char *path)
+{
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find_path(c, shfs_object_hash64(path, strlen(path)));
+	if (known) {
+		shfs_snapshot_gone(known->snapshot);
+		unname(c, known);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* It was written, and nobody could see what. */
+static void forget_file(struct shfs_contents *c, const struct shfs_event_file *file)
+{
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	if (known)
+		forget(c, known);
+	pthread_mutex_unlock(&c->lock);
+}
+
+/* --- reading a file --- */
+
+/* For an ordinary user to his own files: without a trace in their atime. */
+static int open_noatime(int dirfd, const char *path, uint64_t resolve)
+{
+	struct open_how how = { .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC |
+		                         O_NOATIME,
+		                .resolve = resolve };
+	long fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+
+	if (fd < 0 && errno == EPERM) {
+		how.flags &= ~(uint64_t)O_NOATIME;
+		fd = syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+	}
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* An fd of the event's file. -ESTALE: at its path is another one. */
+static int open_file(struct shfs_contents *c, const struct shfs_event_file *file,
+                     const char *path, int content_fd)
+{
+	char name[40];
+	struct stat st;
+	int fd;
+
+	if (content_fd >= 0) {
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", content_fd);
+		return open_noatime(AT_FDCWD, name, 0);
+	}
+	fd = open_noatime(c->root_fd, path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	if (fd < 0 || (!fstat(fd, &st) && st.st_ino == file->ino))
+		return fd;
+	close(fd);
+	return -ESTALE;
+}
+
+static bool is_as_told(int fd, const struct shfs_event_file *file)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && (uint64_t)st.st_size == file->bytes &&
+	       shfs_timespec_ns(st.st_mtim) == file->mtime_ns;
+}
+
+/* Who would change it waits for the lease, which ends with fd. false: somebody has it
+ * open to write already. */
+static bool lease(int fd, const struct shfs_event_file *file)
+{
+	if (fcntl(fd, F_SETLEASE, F_RDLCK))
+		return errno != EAGAIN;
+	if (file->bytes > LEASE_BYTES_MAX)
+		fcntl(fd, F_SETLEASE, F_UNLCK);
+	return true;
+}
+
+/* So long after a change its times tell of another one. */
+static int64_t tick_ns(void)
+{
+	struct timespec tick;
+
+	clock_getres(CLOCK_REALTIME_COARSE, &tick);
+	return 2 * shfs_timespec_ns(tick);
+}
+
+static void outlast_tick(const struct shfs_event_file *file)
+{
+	int64_t now_ns = shfs_clock_ns(CLOCK_REALTIME), span_ns = tick_ns();
+
+	if (now_ns >= file->mtime_ns && now_ns < file->mtime_ns + span_ns)
+		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);
+}
+
+/* Events wait behind this one, and there is not room for all of them. */
+static bool is_behind(int64_t at_ns)
+{
+	return shfs_clock_ns(CLOCK_REALTIME) - at_ns > BEHIND_NS;
+}
+
+/* A close may be told before it is done, which it is when who closes runs again: that is
+ * waited for, at most half a second and a fifth of all time, as maybe somebody else
+ * keeps the file open. */
+static bool lease_in_time(struct shfs_contents *c, int fd,
+                          const struct shfs_event_file *file, int64_t at_ns)
+{
+	int64_t began_ns = shfs_clock_ns(CLOCK_MONOTONIC);
+	int64_t span_ns = SHFS_NSEC_PER_SEC / 1000;
+	bool leased = lease(fd, file);
+
+	if (leased || is_behind(at_ns))
+		return leased;
+	if (!c->late || began_ns < c->wait_from_ns) {
+		outlast_tick(file);
+		return lease(fd, file);
+	}
+	for (int i = 0; i < 9 && !leased && is_as_told(fd, file); i++, span_ns *= 2) {
+		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);
+		leased = lease(fd, file);
+	}
+	c->wait_from_ns = 5 * shfs_clock_ns(CLOCK_MONOTONIC) - 4 * began_ns;
+	return leased;
+}
+
+/* From now on who changes the file changes its times, or waits for the lease; but for
+ * unsure contents, which are INCOMPLETE anyway. A write has the time of its beginning,
+ * however long it takes: who seeks for data waits for it (but on xfs, where who reads
+ * does). */
+static void outlast_writes(int fd, const struct shfs_event_file *file, bool unsure)
+{
+	if (fcntl(fd, F_GETLEASE) == F_RDLCK)
+		return;
+	if (!unsure)
+		outlast_tick(file);
+	(void)!lseek(fd, 0, SEEK_DATA);
+}
+
+/* What the event alone tells. */
+static struct shfs_content content_as_told(const struct shfs_event_file *file,
+                                           uint32_t flags)
+{
+	return (struct shfs_content){
+		.flags = SHFS_CONTENT_KNOWN | flags |
+		         (file->nlink > 1 ? SHFS_CONTENT_LINKED : 0),
+		.mode = file->mode,
+		.size = file->bytes,
+		.mtime_ns = file->mtime_ns,
+		.ctime_ns = file->ctime_ns,
+	};
+}
+
+/* What the name of a file makes of its content. */
+enum care { CARE_KEEP, CARE_IGNORE, CARE_SECRET };
+
+static struct shfs_snapshot *take(struct shfs_contents *c, int fd,
+                                  struct shfs_snapshot *before, enum care care,
+                                  enum shfs_depth depth, uint64_t max_bytes, uid_t author)
+{
+	struct shfs_snapshot *snapshot = shfs_snapshot_new(c->capture);
+
+	if (!snapshot)
+		return NULL;
+	shfs_snapshot_author(snapshot, author);
+	if (before)
+		shfs_snapshot_follow(snapshot, before);
+	if (care == CARE_SECRET)
+		shfs_snapshot_take_secret(snapshot, fd, c->config->archive_max_bytes);
+	else
+		shfs_snapshot_take(snapshot, fd,
+		                   care == CARE_IGNORE ? SHFS_DEPTH_STAT : depth,
+		                   max_bytes,
+		                   care == CARE_IGNORE ? SHFS_CONTENT_SKIP_RULE : 0);
+	if (depth == SHFS_DEPTH_ARCHIVE)
+		shfs_snapshot_wait(snapshot, c->config->wait_ms);
+	return snapshot;
+}
+
+/* Is what is known what the event tells of? Where names and closes are not told in their
+ * order, a file has its name with what is known of it by then. */
+static bool is_what_is_told(const struct shfs_contents *c, const struct known *known,
+                            const struct shfs_event_file *file,
+                            enum shfs_contents_why why)
+{
+	if (why == SHFS_CONTENTS_WRITTEN)
+		return false;
+	return is_same_state(known, file) || (c->late && why == SHFS_CONTENTS_NAMED &&
+	                                      known->ctime_ns > file->ctime_ns);
+}
+
+/* What it held when it was last taken: a reference, or NULL. */
+static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
+                                           const struct shfs_event_file *file,
+                                           enum shfs_contents_why why, bool *same,
+                                           bool *secret)
+{
+	struct shfs_snapshot *snapshot = NULL;
+	const struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	if (known) {
+		snapshot = shfs_snapshot_ref(known->snapshot);
+		*same = is_what_is_told(c, known, file, why);
+		*secret = known->secret && is_same_state(known, file);
+	}
+	pthread_mutex_unlock(&c->lock);
+	return snapshot;
+}
+
+/* Reads it, and sees that it is what the event tells of. NULL: it is not, any more. */
+static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
+                                          const struct shfs_event_file *file,
+                                          int64_t at_ns, struct shfs_snapshot *before,
+                                          enum care care, enum shfs_depth depth,
+                                          uint64_t max_bytes, uid_t author)
+{
+	/* by its times, though somebody has it open to write */
+	bool sure = !c->late && at_ns - file->mtime_ns >= tick_ns();
+	bool leased = sure ? lease(fd, file) : lease_in_time(c, fd, file, at_ns);
+	struct shfs_snapshot *snapshot;
+
+	outlast_writes(fd, file, !leased && !sure);
+	if (!is_as_told(fd, file))
+		return NULL;
+	snapshot = take(c, fd, before, care, depth, max_bytes, author);
+	if (!snapshot)
+		return NULL;
+	if (!is_as_told(fd, file) || (!leased && !sure))
+		shfs_snapshot_spoil(snapshot);
+	pthread_mutex_lock(&c->lock);
+	remember(c, file, snapshot);
+	pthread_mutex_unlock(&c->lock);
+	return snapshot;
+}
+
+/* A close may be told behind the rename that gave the file a secret name. */
+static enum care care_for(struct shfs_contents *c, const char *path, enum shfs_rule rule,
+                          enum shfs_contents_why why, bool was_secret)
+{
+	bool secret = rule == SHFS_RULE_IGNORE &&
+	              shfs_project_rules_is_secret(c->rules, path, false);
+
+	return secret || (was_secret && why == SHFS_CONTENTS_WRITTEN) ? CARE_SECRET
+	       : rule == SHFS_RULE_IGNORE                             ? CARE_IGNORE
+	                                                              : CARE_KEEP;
+}
+
+/* Is it in the store, by the limit that holds now? What was asked for before does not
+ * tell: a rule or another limit may have kept it out. */
+static bool is_kept(const struct shfs_snapshot *snapshot, uint64_t max_bytes)
+{
+	return snapshot && !shfs_snapshot_is_forgotten(snapshot) &&
+	       !shfs_snapshot_wants(snapshot, SHFS_DEPTH_ARCHIVE, max_bytes);
+}
+
+struct shfs_held shfs_contents_take(struct shfs_contents *c,
+                                    const struct shfs_event_file *file, const char *path,
+                                    int content_fd, int64_t at_ns,
+                                    enum shfs_contents_why why, uid_t author)
+{
+	enum shfs_rule rule = shfs_project_rules_match(c->rules, path);
+	bool keeps = why != SHFS_CONTENTS_READ || rule == SHFS_RULE_ARCHIVE_READ;
+	uint64_t max_bytes = why != SHFS_CONTENTS_READ ? c->config->archive_max_bytes
+	                                               : c->config->read_max_bytes;
+	bool same = false, was_secret = false;
+	struct shfs_snapshot *last = last_snapshot(c, file, why, &same, &was_secret);
+	bool kept = is_kept(last, max_bytes);
+	enum care care = care_for(c, path, rule, why, was_secret);
+	struct shfs_held held = { 0 };
+	_cleanup_close_ int fd = -1;
+
+	if (last && same && care == CARE_SECRET)
+		shfs_snapshot_conceal(last);
+	if (last && same && (kept || !keeps || care != CARE_KEEP)) {
+		note_name(c, file, path, care == CARE_SECRET);
+		return (struct shfs_held){ .snapshot = last };
+	}
+	fd = open_file(c, file, path, content_fd);
+	if (fd >= 0)
+		held.snapshot =
+			take_as_told(c, fd, file, at_ns, kept ? last : NULL, care,
+		                     keeps ? SHFS_DEPTH_ARCHIVE : SHFS_DEPTH_FINGERPRINT,
+		                     max_bytes, author);
+	shfs_snapshot_unref(last);
+	note_name(c, file, path, care == CARE_SECRET);
+	if (!held.snapshot && why == SHFS_CONTENTS_WRITTEN)
+		forget_file(c, file);
+	if (!held.snapshot)
+		held.value = content_as_told(file, fd == -EACCES ? SHFS_CONTENT_SKIP_ERROR
+		                                   : why != SHFS_CONTENTS_READ
+		                                           ? SHFS_CONTENT_INCOMPLETE
+		                                           : 0);
+	return held;
+}
+
+struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
+                                     const struct shfs_event_file *file)
+{
+	struct shfs_held held = {
+		.snapshot = take_as_told(c, fd, file, shfs_clock_ns(CLOCK_REALTIME), NULL,
+		                         CARE_KEEP, SHFS_DEPTH_ARCHIVE,
+		                         c->config->read_max_bytes, file->uid),
+	};
+
+	if (!held.snapshot)
+		held.value = content_as_told(file, SHFS_CONTENT_INCOMPLETE);
+	return held;
+}
+
+void shfs_contents_learn_secret(struct shfs_contents *c, int fd)
+{
+	shfs_snapshot_unref(take(c, fd, NULL, CARE_SECRET, SHFS_DEPTH_FINGERPRINT, 0, 0));
+}
+
+/* What it holds is secret, though its name may be so no more. */
+static void conceal(struct shfs_contents *c, int fd, const struct stat *st, bool secret)
+{
+	struct shfs_event_file file = { .ino = st->st_ino, .dev = st->st_dev };
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, &file);
+	file.dev = 0; /* of the root's file system: not every driver tells it */
+	known = known ? known : find(c, &file);
+	if (known && secret)
+		shfs_snapshot_conceal(known->snapshot);
+	pthread_mutex_unlock(&c->lock);
+	shfs_contents_learn_secret(c, fd);
+}
+
+void shfs_contents_conceal_below(struct shfs_contents *c, const char *path, bool secret)
+{
+	int fd = open_noatime(c->root_fd, path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (fd >= 0 && !dir)
+		close(fd);
+	while (dir && (entry = readdir(dir))) {
+		_cleanup_buf_ struct shfs_buf below = { 0 };
+		_cleanup_close_ int file = -1;
+		struct stat st;
+
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		shfs_buf_printf(&below, "%s/%s", path, entry->d_name);
+		if (below.failed)
+			break;
+		if (entry->d_type == DT_DIR)
+			shfs_contents_conceal_below(c, below.data, secret);
+		else if (entry->d_type == DT_REG)
+			file = open_noatime(c->root_fd, below.data,
+			                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+		if (file >= 0 && !fstat(file, &st))
+			conceal(c, file, &st, secret);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+void shfs_contents_look(struct shfs_contents *c, const struct shfs_event_file *file,
+                        const char *path)
+{
+	_cleanup_close_ int fd = -1;
+	struct shfs_event_file now = *file;
+	struct stat st;
+
+	if (shfs_project_rules_match(c->rules, path) == SHFS_RULE_IGNORE)
+		return;
+	fd = open_file(c, file, path, -1);
+	if (fd < 0 || fstat(fd, &st))
+		return;
+	now.bytes = (uint64_t)st.st_size;
+	now.mtime_ns = shfs_timespec_ns(st.st_mtim);
+	shfs_snapshot_unref(shfs_contents_found(c, fd, &now).snapshot);
+}
+
+struct shfs_held shfs_contents_last(struct shfs_contents *c,
+                                    const struct shfs_event_file *file)
+{
+	struct shfs_held held = { 0 };
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	if (known && is_same_state(known, file))
+		held.snapshot = shfs_snapshot_ref(known->snapshot);
+	else
+		held.value = content_as_told(file, SHFS_CONTENT_INCOMPLETE);
+	pthread_mutex_unlock(&c->lock);
+	return held;
+}
+
+bool shfs_contents_is_changed(struct shfs_contents *c, const struct shfs_event_file *file)
+{
+	const struct known *known;
+	bool changed;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	changed = !known || !is_same_state(known, file);
+	pthread_mutex_unlock(&c->lock);
+	return changed;
+}
+
+void shfs_contents_touch(struct shfs_contents *c, const struct shfs_event_file *file)
+{
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	if (known && known->bytes == file->bytes)
+		known->mtime_ns = file->mtime_ns;
+	pthread_mutex_unlock(&c->lock);
+}

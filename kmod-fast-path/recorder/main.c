@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: MIT */
+/* shfs-watch: records what happens below one directory without a FUSE layer over it, as a
+ * driver tells it (driver.h) that runs in the helper. */
+#include "kmod-fast-path/recorder/baseline.h"
+#include "kmod-fast-path/recorder/connection.h"
+#include "kmod-fast-path/recorder/control.h"
+
+#include "common/io.h"
+#include "common/path.h"
+#include "common/quote.h"
+#include "common/watches.h"
+#include "recording/daemon.h"
+#include "recording/guardian.h"
+#include "recording/sandbox.h"
+#include "store/capture/alert.h"
+#include "store/capture/log.h"
+#include "store/capture/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+
+#define RETRY_MS  1000 /* to reach a helper that has gone */
+#define LOOK_MS   5000 /* for the directory, where nothing happens */
+#define SYNCS_MAX 64   /* who wait for the helper */
+#define TURN      64   /* events, then whoever asks gets his answer */
+
+struct options {
+	const char *store, *config, *driver, *helper, *dir;
+	bool foreground;
+};
+
+/* What the next prompt is told. */
+enum trouble {
+	NO_TROUBLE,
+	NO_HELPER,
+	RENAMED,
+	REMOVED,
+};
+
+/* All of this process. */
+struct watch {
+	struct shfs_recorder recorder;
+	struct options options;
+	struct shfs_baseline *baseline;
+	struct shfs_connection *connection; /* NULL: the helper has gone */
+	char driver[32];                    /* the first that it was */
+	struct shfs_buf why;                /* why no other driver */
+	int listening, signals;
+	int ending;              /* who asked to end, to be told: an fd; -1 */
+	uint64_t cookie, synced; /* of the last sync: asked for, answered */
+	int syncs[SYNCS_MAX];    /* who waits for which: cookie modulo that; -1 */
+	bool seals[SYNCS_MAX];   /* who wants that sealed */
+	enum trouble trouble;
+	bool ends;
+};
+
+static const char usage[] =
+	"usage: shfs-watch --store DIR [--config FILE] [--driver NAME] "
+	"[--helper SOCKET] [--foreground] DIR\n";
+
+static int parse_options(int argc, char **argv, struct options *out)
+{
+	static const struct option longs[] = {
+		{ "store", required_argument, NULL, 's' },
+		{ "config", required_argument, NULL, 'c' },
+		{ "driver", required_argument, NULL, 'd' },
+		{ "helper", required_argument, NULL, 'r' },
+		{ "foreground", no_argument, NULL, 'f' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	int c;
+
+	*out = (struct options){ .driver = "", .helper = getenv("SHFS_HELPER") };
+	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
+		if (c == 's')
+			out->store = optarg;
+		else if (c == 'c')
+			out->config = optarg;
+		else if (c == 'd')
+			out->driver = optarg;
+		else if (c == 'r')
+			out->helper = optarg;
+		else if (c == 'f')
+			out->foreground = true;
+		else {
+			fputs(usage, c == 'h' ? stdout : stderr);
+			return c == 'h' ? -1 : SHFS_EXIT_USAGE;
+		}
+	}
+	if (optind + 1 != argc) {
+		fputs(usage, stderr);
+		return SHFS_EXIT_USAGE;
+	}
+	out->dir = argv[optind];
+	return 0;
+}
+
+/* --- the parts --- */
+
+static int take_name(struct watch *w)
+{
+	w->listening = shfs_watches_listen(w->recorder.root_fd);
+	if (w->listening == -EADDRINUSE)
+		return shfs_daemon_fail_path(SHFS_EXIT_REFUSED, w->recorder.root,
+		                             "is recorded already");
+	return w->listening < 0 ? shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s",
+	                                           strerror(-w->listening))
+	                        : 0;
+}
+
+/* --- the helper --- */
+
+static bool may_start_helper(const struct watch *w)
+{
+	return !geteuid() && !w->options.helper;
+}
+
+/* That of this machine; root may have one of its own. */
+static int open_connection(struct watch *w)
+{
+	_cleanup_free_ char *program = shfs_path_installed("sbin", "shfs-helper");
+	int r = shfs_connection_open(w->options.helper, &w->connection, &w->why);
+
+	if (!r || !may_start_helper(w) || !program)
+		return r;
+	w->why.len = 0;
+	return shfs_connection_spawn(program, &w->connection, &w->why);
+}
+
+static int reach_driver(struct watch *w, const char *driver)
+{
+	int r;
+
+	w->why.len = 0;
+	r = open_connection(w);
+	if (!r)
+		r = shfs_connection_watch(w->connection, w->recorder.root_fd, driver,
+		                          &w->why);
+	if (r)
+		shfs_connection_close(TAKE_PTR(w->connection));
+	else
+		shfs_buf_str(&w->why, shfs_connection_why(w->connection));
+	return r;
+}
+
+/* The first of both that can be had. */
+static int reach_either(struct watch *w, const char *const drivers[static 2])
+{
+	_cleanup_free_ char *first = NULL;
+	int r = reach_driver(w, drivers[0]);
+
+	if (!r)
+		return 0;
+	first = shfs_buf_take(&w->why);
+	r = reach_driver(w, drivers[1]);
+	if (first && (!w->why.len || strcmp(first, w->why.data) != 0))
+		shfs_buf_printf(&w->why, "%s%s", w->why.len ? "; " : "", first);
+	return r;
+}
+
+/* BPF is fentry where that is allowed, else tracepoints. auto is what is as exact as
+ * can be without FUSE. */
+static int reach_helper(struct watch *w)
+{
+	const struct {
+		const char *name, *drivers[2];
+	} choices[] = {
+		{ "auto", { "module", "bpf" } },
+		{ "bpf", { "bpf", "bpf-tracepoints" } },
+	};
+	const char *name = w->options.driver;
+
+	for (size_t i = 0; i < ARRAY_SIZE(choices); i++)
+		if (!strcmp(choices[i].name, name))
+			return reach_either(w, choices[i].drivers);
+	return reach_driver(w, *name ? name : NULL);
+}
+
+static void answer_error(int fd, int error)
+{
+	char text[16];
+	int len = snprintf(text, sizeof(text), "%d", error);
+
+	shfs_control_answer(fd, text, (size_t)len);
+}
+
+/* What happens from now on is not seen, until it is back. */
+static void lose_helper(struct watch *w, int error)
+{
+	const struct shfs_event lost = { .type = SHFS_EVENT_LOST, .lost = { 1 } };
+
+	shfs_connection_close(TAKE_PTR(w->connection));
+	shfs_recorder_event(&w->recorder, &lost, -1);
+	for (size_t i = 0; i < SYNCS_MAX; i++)
+		if (w->syncs[i] >= 0)
+			answer_error(TAKE_FD(w->syncs[i]), error);
+	shfs_log("the helper has gone: %s", strerror(-error));
+}
+
+/* What happens at full speed waits in our memory, which is more than the helper gives. */
+static void receive_ahead(struct watch *w)
+{
+	int r = shfs_connection_receive_ahead(w->connection);
+
+	if (r)
+		shfs_log("no thread receives ahead: %s", strerror(-r));
+}
+
+static void return_to_helper(struct watch *w)
+{
+	if (reach_helper(w))
+		return;
+	receive_ahead(w);
+	shfs_log("the helper is back");
+}
+
+static void end_sync(struct watch *w, uint64_t cookie)
+{
+	int *fd = &w->syncs[cookie % SYNCS_MAX];
+
+	w->synced = cookie;
+	if (*fd >= 0 && w->seals[cookie % SYNCS_MAX])
+		shfs_control_seal(&w->recorder, TAKE_FD(*fd));
+	else if (*fd >= 0)
+		shfs_control_sync(&w->recorder, TAKE_FD(*fd));
+}
+
+/* true: there may be more. */
+static bool receive(struct watch *w)
+{
+	struct shfs_told told;
+	int r = 1;
+
+	for (unsigned n = 0; n < TURN; n++) {
+		r = shfs_connection_next(w->connection, &told);
+		if (r <= 0)
+			break;
+		if (r == SHFS_TOLD_SYNCED) {
+			end_sync(w, told.cookie);
+			continue;
+		}
+		shfs_recorder_event(&w->recorder, told.event, told.content_fd);
+		shfs_closep(&told.content_fd);
+	}
+	if (r < 0)
+		lose_helper(w, r);
+	return r > 0;
+}
+
+/* --- what is wrong --- */
+
+/* All is recorded by the name that the directory had at first. */
+static enum trouble find_trouble(const struct watch *w)
+{
+	char link[32], name[PATH_MAX];
+	struct stat st;
+	ssize_t len;
+
+	if (!w->connection)
+		return NO_HELPER;
+	if (!fstat(w->recorder.root_fd, &st) && !st.st_nlink)
+		return REMOVED;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", w->recorder.root_fd);
+	len = readlink(link, name, sizeof(name) - 1);
+	if (len < 0)
+		return NO_TROUBLE;
+	name[len] = '\0';
+	return strcmp(name, w->recorder.root) ? RENAMED : NO_TROUBLE;
+}
+
+static void raise_alert(struct watch *w, const char *before, const char *after)
+{
+	_cleanup_buf_ struct shfs_buf line = { 0 }, path = { 0 };
+
+	shfs_quote_display(&path, w->recorder.root, strlen(w->recorder.root));
+	shfs_buf_printf(&line, "shfs: %s%s%s\n", before, path.data ? path.data : "",
+	                after);
+	if (!line.failed)
+		shfs_alert_raise(w->recorder.store, w->recorder.root, line.data, NULL);
+}
+
+/* What was removed ends. */
+static void look_for_trouble(struct watch *w)
+{
+	static const char *const lines[][2] = {
+		[NO_HELPER] = { "nothing of ",
+		                " is recorded: shfs-helper has gone; start it again" },
+		[RENAMED] = { "", " was renamed, and is recorded by its old name: shfs "
+		                  "umount that, and mount the new one" },
+		[REMOVED] = { "", " was removed, and its recording has ended with it; "
+		                  "shfs mount begins a new one" },
+	};
+	enum trouble found = find_trouble(w);
+
+	if (found == w->trouble)
+		return;
+	w->trouble = found;
+	w->ends = w->ends || found == REMOVED;
+	if (found)
+		raise_alert(w, lines[found][0], lines[found][1]);
+	else
+		shfs_alert_clear(w->recorder.store, w->recorder.root);
+	if (found > NO_HELPER)
+		shfs_log("the directory was %s",
+		         found == REMOVED ? "removed" : "renamed");
+}
+
+/* --- who asks --- */
+
+static void begin_sync(struct watch *w, int fd, bool seal)
+{
+	int *slot = &w->syncs[++w->cookie % SYNCS_MAX];
+	int r = w->connection ? shfs_connection_sync(w->connection, w->cookie)
+	                      : -ENOTCONN;
+
+	if (r || *slot >= 0) {
+		answer_error(fd, r ? r : -EBUSY);
+		return;
+	}
+	*slot = fd;
+	w->seals[w->cookie % SYNCS_MAX] = seal;
+}
+
+static void tell_status(struct watch *w, int fd)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	const struct shfs_control_driver driver = {
+		.name = w->connection ? shfs_connection_driver(w->connection) : "none",
+		.why = w->why.len ? w->why.data : "",
+		.waiting_bytes = w->connection ? shfs_connection_bytes(w->connection) : 0,
+	};
+
+	shfs_control_status(&w->recorder, &driver, &text);
+	if (!w->connection)
+		shfs_buf_printf(&text, "error=%d\n", -ENOTCONN);
+	shfs_control_answer(fd, text.data, text.len);
+}
+
+static void answer(struct watch *w)
+{
+	char word[SHFS_WATCH_WORD_MAX];
+	int fd = shfs_watches_accept(w->listening, word);
+
+	if (fd < 0)
+		return;
+	if (!strcmp(word, "root")) {
+		shfs_control_answer(fd, w->recorder.root, strlen(w->recorder.root));
+	} else if (!strcmp(word, "status")) {
+		tell_status(w, fd);
+	} else if (!strcmp(word, "sync")) {
+		begin_sync(w, fd, false);
+	} else if (!strcmp(word, "seal")) {
+		begin_sync(w, fd, true);
+	} else if (!strcmp(word, "end") && w->ending < 0) {
+		w->ending = fd;
+		w->ends = true;
+	} else {
+		close(fd);
+	}
+}
+
+/* --- serving --- */
+
+static void serve(struct watch *w)
+{
+	bool more = false;
+
+	while (!w->ends) {
+		struct pollfd fds[] = {
+			{ .fd = w->signals, .events = POLLIN },
+			{ .fd = w->listening, .events = POLLIN },
+			{ .fd = w->connection ? shfs_connection_fd(w->connection) : -1,
+			  .events = POLLIN },
+		};
+		int wait = more ? 0 : w->connection ? LOOK_MS : RETRY_MS;
+		int n = poll(fds, ARRAY_SIZE(fds), wait);
+
+		if (n < 0)
+			continue;
+		if (fds[0].revents)
+			return;
+		if (!w->connection)
+			return_to_helper(w);
+		if (more || fds[2].revents)
+			more = receive(w);
+		look_for_trouble(w);
+		if (fds[1].revents)
+			answer(w);
+	}
+}
+
+/* What had happened when it was asked to end is recorded. */
+static void drain(struct watch *w)
+{
+	uint64_t last = ++w->cookie;
+	struct pollfd p;
+	bool more = false;
+
+	if (!w->connection || shfs_connection_sync(w->connection, last))
+		return;
+	p = (struct pollfd){ .fd = shfs_connection_fd(w->connection), .events = POLLIN };
+	while (w->connection && w->synced != last && (more || poll(&p, 1, RETRY_MS) > 0))
+		more = receive(w);
+}
+
+static void guardian_died(struct shfs_guardian *g)
+{
+	shfs_guardian_alert(g);
+}
+
+static int start_recorder(struct watch *w)
+{
+	struct shfs_recorder *r = &w->recorder;
+	struct shfs_guardian guardian = { .root = r->root, .died = guardian_died };
+	int error;
+
+	r->spool = shfs_spool_new();
+	guardian.spool = r->spool;
+	error = r->spool ? shfs_guardian_start(&guardian, r->store) : -ENOMEM;
+	if (error)
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-error));
+	w->signals = shfs_daemon_signals();
+	signal(SIGIO, SIG_IGN); /* the end of a lease: who wants the file waits */
+	error = shfs_recorder_begin(r);
+	if (error)
+		return shfs_daemon_fail(SHFS_EXIT_NO_STORE, "cannot begin a journal: %s",
+		                        strerror(-error));
+	if (shfs_project_rules_error(&r->rules))
+		shfs_daemon_fail(0, "warning: .shfsignore is not followed: %s",
+		                 strerror(-shfs_project_rules_error(&r->rules)));
+	return 0;
+}
+
+static int run(struct watch *w)
+{
+	int code, r = reach_helper(w);
+
+	if (r)
+		return shfs_daemon_fail(SHFS_EXIT_UNAVAILABLE, "%s",
+		                        w->why.len ? w->why.data : strerror(-r));
+	snprintf(w->driver, sizeof(w->driver), "%s",
+	         shfs_connection_driver(w->connection));
+	w->recorder.driver = w->driver;
+	shfs_daemon_hide(); /* then nothing of /proc/self is ours to write */
+	shfs_daemon_bound_heap();
+	code = start_recorder(w);
+	if (code)
+		return code;
+	r = shfs_baseline_begin(&w->recorder, &w->baseline);
+	if (r)
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-r));
+	shfs_log_open(w->recorder.store, "watch",
+	              w->options.foreground ? STDERR_FILENO : -1);
+	if (!w->options.foreground)
+		shfs_daemon_leave_terminal();
+	/* a helper of ours would be in it too, and be of no use */
+	r = may_start_helper(w) ? 0 : shfs_sandbox_enter(SHFS_SANDBOX_SOCKETS);
+	if (r)
+		shfs_log("no seccomp filter: %s", strerror(-r));
+	receive_ahead(w);
+	shfs_daemon_tell(SHFS_EXIT_OK);
+	serve(w);
+	drain(w);
+	if (w->trouble && w->trouble != REMOVED)
+		shfs_alert_clear(w->recorder.store, w->recorder.root);
+	return SHFS_EXIT_OK;
+}
+
+static void free_watch(struct watch *w)
+{
+	shfs_baseline_end(w->baseline);
+	shfs_connection_close(w->connection);
+	shfs_recorder_end(&w->recorder);
+	shfs_spool_free(w->recorder.spool);
+	shfs_config_free(&w->recorder.config);
+	shfs_store_close(w->recorder.store);
+	shfs_closep(&w->recorder.root_fd);
+	shfs_closep(&w->listening);
+	shfs_closep(&w->signals);
+	shfs_buf_free(&w->why);
+	free(w->recorder.root);
+	if (w->ending >= 0)
+		shfs_control_answer(w->ending, "ok", 2);
+}
+
+int main(int argc, char **argv)
+{
+	static struct watch w = { .recorder = { .root_fd = -1 },
+		                  .listening = -1,
+		                  .signals = -1,
+		                  .ending = -1 };
+	int code = parse_options(argc, argv, &w.options);
+
+	if (code)
+		return MAX(code, 0);
+	for (size_t i = 0; i < SYNCS_MAX; i++)
+		w.syncs[i] = -1;
+	w.recorder.since_ns = shfs_clock_ns(CLOCK_REALTIME);
+	code = shfs_daemon_open_root(w.options.dir, O_RDONLY, "recorded",
+	                             &w.recorder.root, &w.recorder.root_fd);
+	if (!code)
+		code = take_name(&w);
+	if (!code)
+		code = shfs_daemon_open_store(w.options.store, w.recorder.root,
+		                              &w.recorder.store);
+	if (!code)
+		code = shfs_daemon_read_config(w.options.config, &w.recorder.config);
+	if (!code && !w.options.foreground)
+		code = shfs_daemon_fork();
+	if (!code)
+		code = run(&w);
+	free_watch(&w);
+	shfs_daemon_tell(code);
+	shfs_guardian_dismiss();
+	return code;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+#include "kmod-fast-path/recorder/paths.h"
+
+#include "common/buf.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+#include <utlist.h>
+
+#define NAMES_MAX 16384
+
+struct name {
+	char *path;
+	struct file *file;
+	struct name *prev, *next; /* of the same file, the oldest first */
+	UT_hash_handle hh;
+};
+
+struct file {
+	struct shfs_paths_file key;
+	struct name *names;
+	UT_hash_handle hh;
+};
+
+struct shfs_paths {
+	struct name *names; /* by path; the oldest first */
+	struct file *files;
+};
+
+struct shfs_paths *shfs_paths_new(void)
+{
+	return calloc(1, sizeof(struct shfs_paths));
+}
+
+static void drop(struct shfs_paths *n, struct name *name)
+{
+	struct file *file = name->file;
+
+	HASH_DEL(n->names, name);
+	DL_DELETE(file->names, name);
+	free(name->path);
+	free(name);
+	if (file->names)
+		return;
+	HASH_DEL(n->files, file);
+	free(file);
+}
+
+void shfs_paths_forget(struct shfs_paths *n)
+{
+	while (n->names)
+		drop(n, n->names);
+}
+
+void shfs_paths_free(struct shfs_paths *n)
+{
+	if (n)
+		shfs_paths_forget(n);
+	free(n);
+}
+
+static struct name *find(const struct shfs_paths *n, const char *path)
+{
+	struct name *name;
+
+	HASH_FIND_STR(n->names, path, name);
+	return name;
+}
+
+static struct file *find_file(const struct shfs_paths *n, struct shfs_paths_file key)
+{
+	struct file *file;
+
+	HASH_FIND(hh, n->files, &key, sizeof(key), file);
+	return file;
+}
+
+static struct file *get_file(struct shfs_paths *n, struct shfs_paths_file key)
+{
+	struct file *file = find_file(n, key);
+
+	if (file)
+		return file;
+	file = calloc(1, sizeof(*file));
+	if (!file)
+		return NULL;
+	file->key = key;
+	HASH_ADD(hh, n->files, key, sizeof(file->key), file);
+	return file;
+}
+
+/* Takes path. */
+static void add(struct shfs_paths *n, char *path, struct shfs_paths_file key)
+{
+	struct name *name = path ? calloc(1, sizeof(*name)) : NULL;
+	struct file *file = name ? get_file(n, key) : NULL;
+
+	if (!file) {
+		free(path);
+		free(name);
+		return;
+	}
+	name->path = path;
+	name->file = file;
+	HASH_ADD_KEYPTR(hh, n->names, path, strlen(path), name);
+	DL_APPEND(file->names, name);
+	if (HASH_COUNT(n->names) > NAMES_MAX)
+		drop(n, n->names);
+}
+
+void shfs_paths_set(struct shfs_paths *n, const char *path, struct shfs_paths_file file)
+{
+	struct name *name = find(n, path);
+
+	if (!file.ino)
+		return;
+	if (name && !memcmp(&name->file->key, &file, sizeof(file)))
+		return;
+	if (name)
+		drop(n, name);
+	add(n, strdup(path), file);
+}
+
+struct shfs_paths_file shfs_paths_find(const struct shfs_paths *n, const char *path)
+{
+	const struct name *name = find(n, path);
+
+	return name ? name->file->key : (struct shfs_paths_file){ 0 };
+}
+
+const char *shfs_paths_other(const struct shfs_paths *n, struct shfs_paths_file key,
+                             const char *path)
+{
+	const struct file *file = find_file(n, key);
+	const struct name *name = find(n, path);
+
+	if (!file || (name && name->file == file))
+		return NULL;
+	return file->names->prev->path; /* of the first that is the last */
+}
+
+/* What comes behind dir in path, with its slash; NULL: it is not below. */
+static const char *rest_below(const char *path, const char *dir)
+{
+	size_t len = strlen(dir);
+
+	return !strncmp(path, dir, len) && path[len] == '/' ? path + len : NULL;
+}
+
+void shfs_paths_gone(struct shfs_paths *n, const char *path, bool tree)
+{
+	struct name *name = find(n, path), *next;
+
+	if (name)
+		drop(n, name);
+	if (!tree)
+		return;
+	HASH_ITER (hh, n->names, name, next)
+		if (rest_below(name->path, path))
+			drop(n, name);
+}
+
+static char *concat(const char *a, const char *b)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+
+	shfs_buf_str(&path, a);
+	shfs_buf_str(&path, b);
+	return shfs_buf_take(&path);
+}
+
+void shfs_paths_moved(struct shfs_paths *n, const char *from, const char *to, bool tree)
+{
+	struct shfs_paths_file file = shfs_paths_find(n, from);
+	struct name *name, *next;
+	unsigned count = HASH_COUNT(n->names);
+
+	shfs_paths_gone(n, to, tree);
+	shfs_paths_gone(n, from, false);
+	shfs_paths_set(n, to, file);
+	if (!tree)
+		return;
+	/* those that are added are behind all that were there */
+	for (name = n->names; name && count--; name = next) {
+		const char *rest = rest_below(name->path, from);
+		char *path = rest ? concat(to, rest) : NULL;
+
+		next = name->hh.next;
+		file = name->file->key;
+		if (!rest)
+			continue;
+		drop(n, name);
+		add(n, path, file);
+	}
+}
+
+void shfs_paths_exchanged(struct shfs_paths *n, const char *a, const char *b)
+{
+	static const char meanwhile[] = "\xff/";
+
+	shfs_paths_moved(n, a, meanwhile, true);
+	shfs_paths_moved(n, b, a, true);
+	shfs_paths_moved(n, meanwhile, b, true);
+}

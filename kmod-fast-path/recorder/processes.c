@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: MIT */
+#include "kmod-fast-path/recorder/processes.h"
+
+#include "common/io.h"
+#include "common/path.h"
+#include "common/proc.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <uthash.h>
+
+#define KNOWN_MAX 65536
+#define EVICT_TRY 64 /* of the oldest, to find one that has ended */
+#define DEPTH_MAX 64
+#define TICK_NS   (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
+
+/* What runs in a process, and in those that it forks. */
+struct program {
+	unsigned refs;
+	struct shfs_buf exe, cwd, argv, marker;
+	int hidden; /* as of shfs_environ_hidden */
+};
+
+struct key {
+	uint64_t start_ticks;
+	uint64_t pid;
+};
+
+struct process {
+	struct key key, parent; /* parent.pid 0: unknown; start_ticks 0: likewise */
+	uint32_t pgid, sid, tty, uid;
+	struct program *program; /* a reference */
+	bool forked;             /* has executed nothing since */
+	bool ended;
+	uint64_t seq; /* of its record with this program; 0 */
+	UT_hash_handle hh;
+};
+
+struct shfs_processes {
+	struct shfs_capture *capture;
+	char *ours[2]; /* programs that read what others have written, to record it */
+	struct process *known; /* the longest unused first */
+};
+
+int shfs_processes_new(struct shfs_capture *capture, struct shfs_processes **out)
+{
+	struct shfs_processes *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	p->capture = capture;
+	p->ours[0] = shfs_path_installed("sbin", "shfs-helper");
+	p->ours[1] = realpath("/proc/self/exe", NULL);
+	*out = p;
+	return 0;
+}
+
+/* --- programs --- */
+
+static struct program *program_new(void)
+{
+	struct program *program = calloc(1, sizeof(*program));
+
+	if (!program)
+		return NULL;
+	program->refs = 1;
+	program->hidden = SHFS_HIDDEN_UNSAID;
+	return program;
+}
+
+static struct program *program_ref(struct program *program)
+{
+	if (program)
+		program->refs++;
+	return program;
+}
+
+static void program_unref(struct program *program)
+{
+	if (!program || --program->refs)
+		return;
+	shfs_buf_free(&program->exe);
+	shfs_buf_free(&program->cwd);
+	shfs_buf_free(&program->argv);
+	shfs_buf_free(&program->marker);
+	free(program);
+}
+
+/* Appends what the other has. */
+static void inherit(struct shfs_buf *to, const struct shfs_buf *from)
+{
+	if (!to->len && from->len)
+		shfs_buf_add(to, from->data, from->len);
+}
+
+static bool is_text(const struct shfs_buf *buf, const char *text)
+{
+	return buf->len == strlen(text) && !memcmp(buf->data, text, buf->len);
+}
+
+/* An fd of /proc/PID, if that is still this very process. */
+static int open_process(const struct key *key, struct shfs_proc_stat *stat)
+{
+	int procfd = shfs_proc_open((uint32_t)key->pid);
+
+	if (procfd >= 0 && (shfs_proc_read_stat(procfd, stat) ||
+	                    (key->start_ticks && stat->start_ticks != key->start_ticks)))
+		shfs_closep(&procfd);
+	else if (procfd >= 0)
+		return procfd;
+	return -ESRCH;
+}
+
+/* --- the table --- */
+
+static void forget(struct shfs_processes *p, struct process *process)
+{
+	HASH_DEL(p->known, process);
+	program_unref(process->program);
+	free(process);
+}
+
+void shfs_processes_free(struct shfs_processes *p)
+{
+	struct process *process, *next;
+
+	if (!p)
+		return;
+	HASH_ITER (hh, p->known, process, next)
+		forget(p, process);
+	for (size_t i = 0; i < ARRAY_SIZE(p->ours); i++)
+		free(p->ours[i]);
+	free(p);
+}
+
+static void make_room(struct shfs_processes *p)
+{
+	struct process *oldest = p->known;
+
+	if (HASH_COUNT(p->known) < KNOWN_MAX)
+		return;
+	for (int i = 0; i < EVICT_TRY && oldest && !oldest->ended; i++)
+		oldest = oldest->hh.next;
+	forget(p, oldest ? oldest : p->known);
+}
+
+/* pid 0 is nobody. */
+static struct process *find(struct shfs_processes *p, const struct key *key)
+{
+	struct process *process;
+
+	HASH_FIND(hh, p->known, key, sizeof(*key), process);
+	if (process && process->hh.next) {
+		HASH_DEL(p->known, process);
+		HASH_ADD(hh, p->known, key, sizeof(process->key), process);
+	}
+	return process;
+}
+
+static struct process *add(struct shfs_processes *p, const struct key *key)
+{
+	struct process *process = calloc(1, sizeof(*process));
+
+	if (!process)
+		return NULL;
+	make_room(p);
+	process->key = *key;
+	HASH_ADD(hh, p->known, key, sizeof(process->key), process);
+	return process;
+}
+
+/* Of one that no event has told: what /proc says now. NULL: it is gone. */
+static struct process *look(struct shfs_processes *p, struct key key)
+{
+	struct shfs_proc_stat stat;
+	_cleanup_close_ int procfd = open_process(&key, &stat);
+	struct process *process;
+	struct stat st;
+
+	if (procfd < 0)
+		return NULL;
+	key.start_ticks = stat.start_ticks;
+	process = find(p, &key);
+	if (process)
+		return process;
+	process = add(p, &key);
+	if (!process)
+		return NULL;
+	process->parent.pid = stat.ppid;
+	process->pgid = stat.pgid;
+	process->sid = stat.sid;
+	process->tty = stat.tty_nr;
+	process->uid = fstat(procfd, &st) ? 0 : st.st_uid;
+	process->forked = stat.forked;
+	process->program = program_new();
+	if (!process->program)
+		return process;
+	(void)!shfs_proc_link(procfd, "exe", &process->program->exe);
+	(void)!shfs_proc_link(procfd, "cwd", &process->program->cwd);
+	(void)!shfs_proc_cmdline(procfd, SHFS_ARGV_READ, &process->program->argv);
+	(void)!shfs_proc_marker(procfd, &process->program->marker,
+	                        &process->program->hidden);
+	return process;
+}
+
+static struct key key_of(const struct shfs_event_process *who)
+{
+	return (struct key){ .start_ticks = who->start_ns / TICK_NS, .pid = who->pid };
+}
+
+/* Who did it, with what the event tells of its job. NULL: nobody knows. */
+static struct process *process_of(struct shfs_processes *p,
+                                  const struct shfs_event_process *who)
+{
+	struct key key = key_of(who);
+	struct process *process = who->pid && who->start_ns ? find(p, &key) : NULL;
+
+	if (!process && who->pid)
+		process = look(p, key);
+	if (!process && who->pid && who->start_ns)
+		process = add(p, &key);
+	if (!process)
+		return NULL;
+	process->pgid = who->pgid ? who->pgid : process->pgid;
+	process->sid = who->sid ? who->sid : process->sid;
+	process->tty = who->tty ? who->tty : process->tty;
+	process->uid = who->start_ns ? who->uid : process->uid;
+	if (!process->parent.pid)
+		process->parent.pid = who->ppid;
+	return process;
+}
+
+/* --- what happens to them --- */
+
+static void note_fork(struct shfs_processes *p, const struct shfs_event *event)
+{
+	struct process *parent = process_of(p, &event->process), *child;
+	struct key key = { event->child.start_ns / TICK_NS, event->child.pid };
+
+	if (!parent || !key.pid || find(p, &key))
+		return;
+	child = add(p, &key);
+	if (!child)
+		return;
+	child->parent = parent->key;
+	child->pgid = parent->pgid;
+	child->sid = parent->sid;
+	child->tty = parent->tty;
+	child->uid = parent->uid;
+	child->program = program_ref(parent->program);
+	child->forked = true;
+}
+
+/* Of what was cut, the last word may be half a secret, which looks like none. */
+static void add_arguments(struct shfs_buf *out, const struct shfs_event *event)
+{
+	const char *argv = event->text + event->text_len;
+	size_t len = event->text2_len;
+	bool cut = event->flags & SHFS_EVENT_CUT || len == SHFS_EVENT_ARGV_MAX;
+
+	while (cut && len && argv[len - 1] && !strchr(" \t\n", argv[len - 1]))
+		len--;
+	shfs_buf_add(out, argv, len);
+	if (cut)
+		shfs_buf_add(out, SHFS_ARGV_CUT, sizeof(SHFS_ARGV_CUT) - 1);
+}
+
+/* /proc first, which may be of a later program already, or gone: the event knows the
+ * arguments and whether they are hidden. */
+static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
+{
+	struct process *process = process_of(p, &event->process);
+	struct program *program = process ? program_new() : NULL, *before;
+	struct shfs_proc_stat stat;
+	_cleanup_close_ int procfd = -1;
+
+	if (!program)
+		return;
+	before = process->program;
+	procfd = open_process(&process->key, &stat);
+	if (procfd >= 0) {
+		(void)!shfs_proc_link(procfd, "exe", &program->exe);
+		(void)!shfs_proc_link(procfd, "cwd", &program->cwd);
+		(void)!shfs_proc_marker(procfd, &program->marker, &program->hidden);
+	} else if (before) {
+		inherit(&program->marker, &before->marker);
+	}
+	if (!program->exe.len)
+		shfs_buf_add(&program->exe, event->text, event->text_len);
+	if (before)
+		inherit(&program->cwd, &before->cwd);
+	if (event->flags & (SHFS_EVENT_HIDDEN | SHFS_EVENT_SHOWN))
+		program->hidden = !!(event->flags & SHFS_EVENT_HIDDEN);
+	if (before && program->hidden == SHFS_HIDDEN_UNSAID && before->hidden > 0)
+		program->hidden = 1;
+	if (event->text2_len)
+		add_arguments(&program->argv, event);
+	else if (procfd >= 0)
+		(void)!shfs_proc_cmdline(procfd, SHFS_ARGV_READ, &program->argv);
+	program_unref(before);
+	process->program = program;
+	process->forked = false;
+	process->seq = 0;
+}
+
+void shfs_processes_note(struct shfs_processes *p, const struct shfs_event *event)
+{
+	struct process *process;
+
+	if (event->type == SHFS_EVENT_FORK) {
+		note_fork(p, event);
+	} else if (event->type == SHFS_EVENT_EXEC) {
+		note_exec(p, event);
+	} else if (event->type == SHFS_EVENT_EXIT) {
+		struct key key = key_of(&event->process);
+
+		process = find(p, &key);
+		if (process)
+			process->ended = true;
+	}
+}
+
+bool shfs_processes_is_shfs(struct shfs_processes *p,
+                            const struct shfs_event_process *who)
+{
+	const struct process *process;
+
+	if (who->pid == (uint32_t)getpid())
+		return true;
+	process = process_of(p, who);
+	for (size_t i = 0; process && process->program && i < ARRAY_SIZE(p->ours); i++)
+		if (p->ours[i] && is_text(&process->program->exe, p->ours[i]))
+			return true;
+	return false;
+}
+
+/* --- records --- */
+
+static struct shfs_bytes bytes(const struct shfs_buf *buf)
+{
+	return (struct shfs_bytes){ buf->data, buf->len };
+}
+
+/* The arguments of what a line ran that stays out of the journal do so, too. Where no
+ * environment says so, as behind env -i, it is as for the parent. */
+static void decide_hidden(struct shfs_processes *p, struct process *process)
+{
+	const struct process *parent;
+
+	if (!process->program || process->program->hidden != SHFS_HIDDEN_UNSAID)
+		return;
+	parent = process->parent.pid ? find(p, &process->parent) : NULL;
+	if (parent && parent->program && parent->program->hidden > 0)
+		process->program->hidden = 1;
+}
+
+static void emit(struct shfs_processes *p, struct process *process)
+{
+	static const struct program none;
+	const struct program *program = process->program ? process->program : &none;
+	struct shfs_record rec = {
+		.type = SHFS_REC_PROCESS,
+		.process = {
+			.pid = (uint32_t)process->key.pid,
+			.ppid = (uint32_t)process->parent.pid,
+			.pgid = process->pgid,
+			.sid = process->sid,
+			.uid = process->uid,
+			.tty_nr = process->tty,
+			.start_ticks = process->key.start_ticks,
+			.parent_start_ticks = process->parent.start_ticks,
+			.exe = bytes(&program->exe),
+			.cwd = bytes(&program->cwd),
+			.argv = bytes(&program->argv),
+			.marker = bytes(&program->marker),
+		},
+	};
+
+	if (program->hidden > 0)
+		rec.process.argv.len = 0;
+	/* what a shell was started with says nothing of its own commands; a subshell is
+	 * on its terminal, other processes leave that to become daemons */
+	if (process->forked && process->tty)
+		rec.process.marker.len = 0;
+	process->seq = shfs_capture_emit(p->capture, &rec, NULL);
+}
+
+static struct process *parent_of(struct shfs_processes *p, struct process *process)
+{
+	struct process *parent = NULL;
+
+	if (process->parent.pid && process->parent.start_ticks)
+		parent = find(p, &process->parent);
+	if (!parent && process->parent.pid)
+		parent = look(p, process->parent);
+	/* a younger one has its id by now */
+	if (!parent || parent->key.start_ticks > process->key.start_ticks)
+		return NULL;
+	process->parent = parent->key;
+	return parent;
+}
+
+uint64_t shfs_processes_record(struct shfs_processes *p,
+                               const struct shfs_event_process *who)
+{
+	struct process *process = process_of(p, who), *chain[DEPTH_MAX];
+	struct process *next = process;
+	int n = 0;
+
+	/* those in the chain are the last that make room for others */
+	for (; next && n < DEPTH_MAX && !next->seq; next = parent_of(p, next))
+		chain[n++] = next;
+	while (n--) {
+		decide_hidden(p, chain[n]);
+		emit(p, chain[n]);
+	}
+	return process ? process->seq : 0;
+}

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: MIT */
+#include "kmod-fast-path/recorder/recorder.h"
+
+#include "common/path.h"
+#include "kmod-fast-path/recorder/paths.h"
+#include "kmod-fast-path/recorder/writers.h"
+#include "store/capture/log.h"
+#include "store/capture/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* An event, ready to be recorded. Paths end with a NUL. */
+struct happening {
+	const struct shfs_event *event;
+	char path[SHFS_EVENT_PATH_MAX + 1], path2[SHFS_EVENT_PATH_MAX + 1];
+	struct shfs_event_file file; /* the event's, but for what it has wrong */
+	bool moved_on; /* what it held under this name cannot be read any more */
+	int content_fd;
+	struct shfs_time time;
+	uint64_t process;
+};
+
+/* fanotify tells no times: they are those at which it was read, or soon after the ctime.
+ */
+static bool is_late(const struct shfs_recorder *r)
+{
+	return !strcmp(r->driver, "fanotify");
+}
+
+/* A file's size and times are looked up after its close, and are not those that it left.
+ */
+static bool looks_late(const struct shfs_recorder *r)
+{
+	return is_late(r) || !strcmp(r->driver, "bpf-tracepoints");
+}
+
+int shfs_recorder_begin(struct shfs_recorder *r)
+{
+	const struct shfs_capture_options options = {
+		.config = &r->config,
+		.kind = "watch",
+		.root = r->root,
+		.spool = r->spool,
+	};
+	const char *hidden = shfs_path_relative(r->store->path, r->root);
+	int error;
+
+	if (hidden) {
+		r->hidden = strdup(hidden);
+		if (!r->hidden)
+			return -ENOMEM;
+	}
+	r->paths = shfs_paths_new();
+	if (!r->paths)
+		return -ENOMEM;
+	shfs_project_rules_init(&r->rules, &r->config, r->root_fd);
+	error = shfs_capture_open(r->store, &options, &r->capture);
+	if (!error)
+		error = shfs_contents_new(r->capture, &r->config, &r->rules, r->root_fd,
+		                          looks_late(r), &r->contents);
+	if (!error)
+		error = shfs_processes_new(r->capture, &r->processes);
+	return error;
+}
+
+void shfs_recorder_end(struct shfs_recorder *r)
+{
+	struct shfs_open_file *open, *next;
+
+	HASH_ITER (hh, r->open, open, next)
+		shfs_open_file_free(&r->open, open);
+	shfs_paths_free(TAKE_PTR(r->paths));
+	shfs_contents_free(TAKE_PTR(r->contents));
+	shfs_processes_free(TAKE_PTR(r->processes));
+	shfs_capture_close(TAKE_PTR(r->capture));
+	shfs_project_rules_free(&r->rules);
+	free(TAKE_PTR(r->hidden));
+}
+
+/* --- what is common to all events --- */
+
+/* Where times are not exact, the order of the events is better known. */
+static struct shfs_time time_of(struct shfs_recorder *r, const struct shfs_event *event)
+{
+	struct shfs_time now = shfs_time_now();
+	uint64_t boot_ns = event->time_ns;
+
+	if (is_late(r))
+		boot_ns = r->last_ns = MAX(boot_ns, r->last_ns);
+	return (struct shfs_time){
+		.real_ns = now.real_ns - (int64_t)(now.boot_ns - boot_ns),
+		.boot_ns = boot_ns,
+	};
+}
+
+static bool is_hidden(const struct shfs_recorder *r, const char *path)
+{
+	size_t len = r->hidden ? strlen(r->hidden) : 0;
+
+	return r->hidden && !strncmp(path, r->hidden, len) &&
+	       (!path[len] || path[len] == '/');
+}
+
+static struct shfs_bytes bytes(const char *text)
+{
+	return (struct shfs_bytes){ text, strlen(text) };
+}
+
+static void held_clear(struct shfs_held *held)
+{
+	shfs_snapshot_unref(held->snapshot);
+}
+
+/* --- which file it is --- */
+
+static struct shfs_paths_file file_of(const struct shfs_event_file *file)
+{
+	return (struct shfs_paths_file){ file->dev, file->ino };
+}
+
+static bool leads_to(const struct shfs_recorder *r, const char *path, uint64_t ino)
+{
+	struct stat st;
+
+	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == ino;
+}
+
+/* An open file tells the name that it was opened by, which may be gone since, while it
+ * has others. */
+static void correct_name(const struct shfs_recorder *r, struct happening *h)
+{
+	const char *other =
+		h->file.nlink ? shfs_paths_other(r->paths, file_of(&h->file), h->path)
+			      : NULL;
+
+	if (other && !leads_to(r, h->path, h->file.ino))
+		snprintf(h->path, sizeof(h->path), "%s", other);
+}
+
+/* A file that a name led to when somebody looked, which another may have got by then. */
+static void correct_file(const struct shfs_recorder *r, struct happening *h)
+{
+	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
+
+	if (!was.ino || (was.ino == h->file.ino && was.dev == h->file.dev))
+		return;
+	h->moved_on = true;
+	h->file = (struct shfs_event_file){
+		.dev = was.dev,
+		.ino = was.ino,
+		.mode = S_IFREG,
+		.nlink = 1,
+	};
+}
+
+static void correct(const struct shfs_recorder *r, struct happening *h)
+{
+	switch (h->event->type) {
+	case SHFS_EVENT_CLOSE:
+	case SHFS_EVENT_WRITE:
+		correct_name(r, h);
+		break;
+	case SHFS_EVENT_RENAME:
+	case SHFS_EVENT_LINK:
+	case SHFS_EVENT_TRUNCATE:
+	case SHFS_EVENT_CHANGE:
+		if (h->event->flags & SHFS_EVENT_INEXACT && *h->path)
+			correct_file(r, h);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Does this tell for sure which file it is of? A program's name for it does so only where
+ * that was told before. */
+static bool is_sure(const struct shfs_recorder *r, const struct happening *h)
+{
+	return !(h->event->flags & SHFS_EVENT_INEXACT) ||
+	       shfs_paths_find(r->paths, h->path).ino;
+}
+
+static void note_moved(struct shfs_recorder *r, const struct happening *h)
+{
+	bool sure = is_sure(r, h), directory = S_ISDIR(h->file.mode);
+
+	if (h->event->flags & SHFS_EVENT_EXCHANGED)
+		shfs_paths_exchanged(r->paths, h->path, h->path2);
+	else if (*h->path2)
+		shfs_paths_moved(r->paths, h->path, h->path2, directory);
+	else
+		shfs_paths_gone(r->paths, h->path, directory);
+	if (sure && *h->path2)
+		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
+}
+
+static void note_linked(struct shfs_recorder *r, const struct happening *h)
+{
+	bool sure = is_sure(r, h);
+
+	shfs_paths_gone(r->paths, h->path2, false);
+	if (sure && *h->path)
+		shfs_paths_set(r->paths, h->path, file_of(&h->file));
+	if (sure)
+		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
+}
+
+/* What the names lead to from now on. */
+static void note_names(struct shfs_recorder *r, const struct happening *h)
+{
+	switch (h->event->type) {
+	case SHFS_EVENT_CLOSE:
+	case SHFS_EVENT_WRITE:
+		/* the name of a script is looked up */
+		if (h->file.nlink && !(h->event->flags & SHFS_EVENT_EXECUTED))
+			shfs_paths_set(r->paths, h->path, file_of(&h->file));
+		break;
+	case SHFS_EVENT_RENAME:
+		note_moved(r, h);
+		break;
+	case SHFS_EVENT_LINK:
+		note_linked(r, h);
+		break;
+	case SHFS_EVENT_UNLINK:
+		shfs_paths_gone(r->paths, h->path, S_ISDIR(h->file.mode));
+		break;
+	default:
+		break;
+	}
+}
+
+/* --- accesses --- */
+
+static void emit_access(struct shfs_recorder *r, const struct happening *h,
+                        const struct shfs_writer *writer, uint32_t flags,
+                        const struct shfs_held *seen, const struct shfs_held *made)
+{
+	struct shfs_snapshot *content[2] = { seen ? seen->snapshot : NULL,
+		                             made ? made->snapshot : NULL };
+	struct shfs_record rec = {
+		.type = SHFS_REC_ACCESS,
+		.time = h->time,
+		.access = {
+			.process = writer->process,
+			.flags = flags,
+			.begin = writer->begin,
+			.last = writer->last,
+			.path = bytes(h->path),
+			.dev = h->file.dev,
+			.ino = h->file.ino,
+		},
+	};
+
+	if (seen && !seen->snapshot)
+		rec.access.seen = seen->value;
+	if (made && !made->snapshot)
+		rec.access.made = made->value;
+	shfs_capture_emit(r->capture, &rec, content);
+}
+
+/* Of the open file; those of the event, where it has not told more. */
+static uint32_t access_flags(const struct shfs_recorder *r,
+                             const struct shfs_event *event)
+{
+	static const struct {
+		uint32_t event, access;
+	} flags[] = {
+		{ SHFS_EVENT_CREATED, SHFS_ACCESS_CREATED },
+		{ SHFS_EVENT_TRUNCATED, SHFS_ACCESS_TRUNCATED },
+		{ SHFS_EVENT_APPEND, SHFS_ACCESS_APPEND },
+		{ SHFS_EVENT_MAPPED, SHFS_ACCESS_MAPPED },
+		{ SHFS_EVENT_EXECUTED, SHFS_ACCESS_EXEC },
+		{ SHFS_EVENT_SHARED, SHFS_ACCESS_SHARED },
+	};
+	uint32_t out = (event->file.nlink ? 0 : SHFS_ACCESS_NAMELESS) |
+	               (is_late(r) ? SHFS_ACCESS_LATE : 0);
+
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (event->flags & flags[i].event)
+			out |= flags[i].access;
+	return out;
+}
+
+/* Really, as far as anybody can tell: by who saw the writes, or by what they left. */
+static bool is_written(struct shfs_recorder *r, const struct shfs_event *event)
+{
+	if (event->flags &
+	    (SHFS_EVENT_WRITTEN | SHFS_EVENT_CREATED | SHFS_EVENT_TRUNCATED))
+		return true;
+	return event->flags & SHFS_EVENT_WRITABLE &&
+	       event->flags & (SHFS_EVENT_MAPPED | SHFS_EVENT_INEXACT) &&
+	       shfs_contents_is_changed(r->contents, &event->file);
+}
+
+/* One for each writer, the last one first: that made it, the others had a part in it. */
+static void emit_writers(struct shfs_recorder *r, const struct happening *h,
+                         const struct shfs_open_file *open, const struct shfs_held *made)
+{
+	const uint32_t of_opener = SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED;
+	uint32_t flags = access_flags(r, h->event) | SHFS_ACCESS_WRITTEN;
+
+	for (unsigned i = 0; i < open->n_writers; i++)
+		emit_access(r, h, &open->writers[(open->last + i) % open->n_writers],
+		            i || open->handed_on ? flags & ~of_opener : flags, NULL,
+		            made);
+}
+
+static void record_writers(struct shfs_recorder *r, const struct happening *h,
+                           const struct shfs_open_file *open)
+{
+	_cleanup_(held_clear) struct shfs_held made =
+		shfs_contents_take(r->contents, &h->file, h->path, h->content_fd,
+	                           h->time.real_ns, SHFS_CONTENTS_WRITTEN,
+	                           h->event->process.uid);
+	struct shfs_writer closer = { .process = h->process,
+		                      .begin = h->time,
+		                      .last = h->time };
+	const struct shfs_open_file by_closer = { .writers = &closer, .n_writers = 1 };
+
+	emit_writers(r, h, open ? open : &by_closer, &made);
+}
+
+static void record_reader(struct shfs_recorder *r, const struct happening *h)
+{
+	const struct shfs_writer reader = { .process = h->process,
+		                            .begin = h->time,
+		                            .last = h->time };
+	_cleanup_(held_clear) struct shfs_held seen =
+		shfs_contents_take(r->contents, &h->file, h->path, h->content_fd,
+	                           h->time.real_ns, SHFS_CONTENTS_READ, h->file.uid);
+
+	emit_access(r, h, &reader, access_flags(r, h->event) | SHFS_ACCESS_READ, &seen,
+	            NULL);
+}
+
+static void note_close(struct shfs_recorder *r, const struct happening *h)
+{
+	struct shfs_open_file *open = shfs_open_file_find(r->open, h->event->file.id);
+
+	if (open || is_written(r, h->event))
+		record_writers(r, h, open);
+	else if (h->event->flags & SHFS_EVENT_READABLE)
+		record_reader(r, h);
+	if (open)
+		shfs_open_file_free(&r->open, open);
+}
+
+/* What the file holds when another command comes to write is what those before left. */
+static void hand_on(struct shfs_recorder *r, const struct happening *h,
+                    struct shfs_open_file *open)
+{
+	_cleanup_(held_clear) struct shfs_held made =
+		shfs_contents_last(r->contents, &h->file);
+
+	emit_writers(r, h, open, &made);
+	shfs_open_file_hand_on(open);
+}
+
+static void note_write(struct shfs_recorder *r, const struct happening *h)
+{
+	struct shfs_open_file *open = NULL;
+
+	if (h->event->file.id)
+		open = shfs_open_file_get(&r->open, h->event, h->path);
+	if (!open)
+		return;
+	if (shfs_open_file_is_handed_on(open, h->event))
+		hand_on(r, h, open);
+	shfs_open_file_note(open, h->event, h->process, h->time);
+}
+
+/* Of files that others may go on to write: what it has left. */
+static void note_exit(struct shfs_recorder *r, const struct shfs_event *event)
+{
+	struct shfs_open_file *open, *next;
+
+	HASH_ITER (hh, r->open, open, next)
+		if (shfs_open_file_note_exit(open, event) && open->path)
+			shfs_contents_look(r->contents, &open->file, open->path);
+}
+
+/* --- names and modes --- */
+
+static void emit_pathop(struct shfs_recorder *r, const struct happening *h,
+                        enum shfs_pathop op, const char *path, const char *path2,
+                        const struct shfs_held *content, const struct shfs_held *victim)
+{
+	struct shfs_snapshot *contents[2] = { content ? content->snapshot : NULL,
+		                              victim ? victim->snapshot : NULL };
+	struct shfs_record rec = {
+		.type = SHFS_REC_PATHOP,
+		.time = h->time,
+		.pathop = {
+			.process = h->process,
+			.op = op,
+			.directory = S_ISDIR(h->file.mode),
+			.path = bytes(path),
+			.path2 = bytes(path2),
+			.dev = h->file.dev,
+			.ino = h->file.ino,
+		},
+	};
+
+	if (content && !content->snapshot)
+		rec.pathop.content = content->value;
+	if (victim && !victim->snapshot)
+		rec.pathop.victim = victim->value;
+	shfs_capture_emit(r->capture, &rec, contents);
+}
+
+static void note_gone(struct shfs_recorder *r, const struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held victim = { 0 };
+	bool directory = S_ISDIR(h->file.mode);
+	char mode[8] = "";
+
+	if (directory && h->file.mode & 07777)
+		snprintf(mode, sizeof(mode), "%04o", h->file.mode & 07777U);
+	if (S_ISREG(h->file.mode))
+		victim = shfs_contents_last(r->contents, &h->file);
+	shfs_contents_gone(r->contents, h->path);
+	emit_pathop(r, h, directory ? SHFS_OP_RMDIR : SHFS_OP_UNLINK, h->path, mode, NULL,
+	            directory ? NULL : &victim);
+}
+
+static bool is_being_written(const struct shfs_recorder *r, struct shfs_paths_file file)
+{
+	const struct shfs_open_file *open, *next;
+
+	HASH_ITER (hh, r->open, open, next)
+		if (open->file.ino == file.ino && open->file.dev == file.dev)
+			return true;
+	return false;
+}
+
+/* Of a file that has gone on to another name: what it held is not to be read any more. */
+static struct shfs_held content_unread(const struct shfs_recorder *r,
+                                       struct shfs_paths_file file)
+{
+	return (struct shfs_held){
+		.value.flags = is_being_written(r, file) ? SHFS_CONTENT_CHANGING : 0,
+	};
+}
+
+/* What it holds under the name that it has got. */
+static struct shfs_held content_at(struct shfs_recorder *r, const struct happening *h,
+                                   const char *path)
+{
+	struct shfs_held held = { 0 };
+
+	if (h->moved_on)
+		held = content_unread(r, file_of(&h->file));
+	else if (S_ISREG(h->file.mode))
+		held = shfs_contents_take(r->contents, &h->file, path, h->content_fd,
+		                          h->time.real_ns, SHFS_CONTENTS_NAMED,
+		                          h->file.uid);
+	return held;
+}
+
+/* What the other file of an exchange holds, of which nothing is told. */
+static struct shfs_held content_exchanged(struct shfs_recorder *r,
+                                          const struct happening *h)
+{
+	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
+	struct shfs_event_file file;
+	struct stat st;
+
+	if (fstatat(r->root_fd, h->path, &st, AT_SYMLINK_NOFOLLOW) ||
+	    !S_ISREG(st.st_mode) || (was.ino && was.ino != st.st_ino))
+		return content_unread(r, was);
+	file = (struct shfs_event_file){
+		.dev = h->file.dev,
+		.ino = st.st_ino,
+		.bytes = (uint64_t)st.st_size,
+		.mtime_ns = shfs_timespec_ns(st.st_mtim),
+		.ctime_ns = shfs_timespec_ns(st.st_ctim),
+		.mode = st.st_mode,
+		.nlink = (uint32_t)st.st_nlink,
+	};
+	return shfs_contents_take(r->contents, &file, h->path, -1, h->time.real_ns,
+	                          SHFS_CONTENTS_NAMED, st.st_uid);
+}
+
+/* Files that have a secret name by that of a directory above them. */
+static void note_secrets_below(struct shfs_recorder *r, const struct happening *h)
+{
+	bool was = shfs_project_rules_is_secret(&r->rules, h->path, true);
+	bool is = shfs_project_rules_is_secret(&r->rules, h->path2, true);
+
+	if (S_ISDIR(h->file.mode) && was != is)
+		shfs_contents_conceal_below(r->contents, h->path2, is);
+}
+
+/* A file that comes from outside is one that was made here. */
+static void note_come(struct shfs_recorder *r, struct happening *h)
+{
+	memcpy(h->path, h->path2, sizeof(h->path));
+	if (S_ISREG(h->file.mode)) {
+		record_writers(r, h, NULL);
+		return;
+	}
+	emit_pathop(r, h, S_ISDIR(h->file.mode) ? SHFS_OP_MKDIR : SHFS_OP_MKNOD, h->path,
+	            "", NULL, NULL);
+}
+
+static void note_rename(struct shfs_recorder *r, struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held content = { 0 }, other = { 0 };
+	bool exchanged = h->event->flags & SHFS_EVENT_EXCHANGED;
+
+	if (!*h->path2) {
+		note_gone(r, h);
+	} else if (!*h->path) {
+		note_come(r, h);
+	} else {
+		content = content_at(r, h, h->path2);
+		if (exchanged)
+			other = content_exchanged(r, h);
+		note_secrets_below(r, h);
+		emit_pathop(r, h, exchanged ? SHFS_OP_EXCHANGE : SHFS_OP_RENAME, h->path,
+		            h->path2, &content, exchanged ? &other : NULL);
+	}
+}
+
+static void note_link(struct shfs_recorder *r, struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held content = { 0 };
+
+	if (!*h->path) {
+		note_come(r, h);
+		return;
+	}
+	content = content_at(r, h, h->path2);
+	emit_pathop(r, h, SHFS_OP_LINK, h->path, h->path2, &content, NULL);
+}
+
+static void note_truncate(struct shfs_recorder *r, const struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held content =
+		shfs_contents_take(r->contents, &h->file, h->path, h->content_fd,
+	                           h->time.real_ns, SHFS_CONTENTS_WRITTEN,
+	                           h->event->process.uid);
+
+	emit_pathop(r, h, SHFS_OP_TRUNCATE, h->path, "", &content, NULL);
+}
+
+static void note_made(struct shfs_recorder *r, const struct happening *h)
+{
+	mode_t mode = h->file.mode;
+
+	emit_pathop(r, h,
+	            S_ISDIR(mode)   ? SHFS_OP_MKDIR
+	            : S_ISLNK(mode) ? SHFS_OP_SYMLINK
+	                            : SHFS_OP_MKNOD,
+	            h->path, h->path2, NULL, NULL);
+}
+
+static void note_changed(struct shfs_recorder *r, const struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held content = { 0 };
+
+	if (!h->moved_on)
+		shfs_contents_touch(r->contents, &h->file);
+	content = content_at(r, h, h->path);
+	emit_pathop(r, h, SHFS_OP_CHMOD, h->path, "", &content, NULL);
+}
+
+static void note_lost(struct shfs_recorder *r, const struct shfs_event *event)
+{
+	struct shfs_record rec = {
+		.type = SHFS_REC_LOST,
+		.lost = { .count = event->lost.count, .error = ENOBUFS },
+	};
+
+	if (!r->lost)
+		shfs_log("events were lost: there was no room for them");
+	r->lost += event->lost.count;
+	shfs_paths_forget(r->paths);
+	shfs_capture_emit(r->capture, &rec, NULL);
+}
+
+/* --- all of them --- */
+
+static void note_file(struct shfs_recorder *r, struct happening *h)
+{
+	const struct shfs_event *event = h->event;
+
+	switch (event->type) {
+	case SHFS_EVENT_CLOSE:
+		note_close(r, h);
+		break;
+	case SHFS_EVENT_WRITE:
+		note_write(r, h);
+		break;
+	case SHFS_EVENT_RENAME:
+		note_rename(r, h);
+		break;
+	case SHFS_EVENT_LINK:
+		note_link(r, h);
+		break;
+	case SHFS_EVENT_UNLINK:
+		note_gone(r, h);
+		break;
+	case SHFS_EVENT_TRUNCATE:
+		note_truncate(r, h);
+		break;
+	case SHFS_EVENT_MAKE:
+		note_made(r, h);
+		break;
+	case SHFS_EVENT_CHANGE:
+		note_changed(r, h);
+		break;
+	default:
+		break;
+	}
+}
+
+static void copy_text(char *to, const char *from, size_t len)
+{
+	len = MIN(len, (size_t)SHFS_EVENT_PATH_MAX);
+	memcpy(to, from, len);
+	to[len] = '\0';
+}
+
+void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_fd)
+{
+	struct shfs_recorder *r = arg;
+	static _Thread_local struct happening h;
+
+	if (event->type == SHFS_EVENT_LOST) {
+		note_lost(r, event);
+		return;
+	}
+	if (event->type >= SHFS_EVENT_FORK) {
+		shfs_processes_note(r->processes, event);
+		if (event->type == SHFS_EVENT_EXIT)
+			note_exit(r, event);
+		return;
+	}
+	copy_text(h.path, event->text, event->text_len);
+	copy_text(h.path2, event->text + event->text_len, event->text2_len);
+	if (is_hidden(r, h.path) || is_hidden(r, h.path2))
+		return;
+	h.event = event;
+	h.file = event->file;
+	h.moved_on = false;
+	correct(r, &h);
+	note_names(r, &h);
+	if (shfs_processes_is_shfs(r->processes, &event->process))
+		return;
+	h.content_fd = content_fd;
+	h.time = time_of(r, event);
+	h.process = shfs_processes_record(r->processes, &event->process);
+	note_file(r, &h);
+}

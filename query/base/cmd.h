@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * cmd.h - the table of subcommands and options, and what every command is given.
+ *
+ * One table (query/main.c lists the commands, each cmd-*.c defines its own) makes the
+ * parser, the help, the completions and the check of the man pages.
+ */
+#pragma once
+
+#include "common/config.h"
+#include "common/exit.h"
+#include "store/index/index.h"
+
+#include <stdbool.h>
+
+struct shfs_option {
+	const char *name; /* long name, without dashes */
+	char letter;      /* short name, or 0 */
+	const char *arg;  /* metavariable ("N", "PATH"), or NULL for a flag; a value that
+	                     may be  left out: "[=DIR]" */
+	const char *help; /* one line, no full stop */
+};
+
+struct shfs_context; /* what the common options and the environment say */
+
+struct shfs_command {
+	const char *name;
+	const char *args;                  /* "[PATH…]" */
+	const char *summary;               /* one line for the list of commands */
+	const char *description;           /* for --help; may hold newlines */
+	const struct shfs_option *options; /* ends with a NULL name; may be NULL */
+	int min_args, max_args;            /* of operands; max -1: any number */
+	bool hidden;                       /* not in lists: for hooks and completions */
+	bool at_once; /* it answers by what is in the index in a moment, and says what is
+	                 not */
+	bool alone;   /* it runs no other program but the pager: so it may not */
+	/*
+	 * Called for each option in turn; value is NULL for a flag. Returns 0, or an exit
+	 * code after it has said what is wrong. NULL if there are no options.
+	 */
+	int (*option)(struct shfs_context *ctx, const struct shfs_option *opt,
+	              const char *value);
+	/* argv holds the operands alone, argv[argc] is NULL. Returns an exit code. */
+	int (*run)(struct shfs_context *ctx, int argc, char **argv);
+};
+
+extern const struct shfs_command shfs_cmd_cat, shfs_cmd_check, shfs_cmd_compare,
+	shfs_cmd_complete, shfs_cmd_diff, shfs_cmd_doctor, shfs_cmd_export,
+	shfs_cmd_forget, shfs_cmd_gc, shfs_cmd_help, shfs_cmd_history, shfs_cmd_impact,
+	shfs_cmd_import, shfs_cmd_ingest, shfs_cmd_init, shfs_cmd_log, shfs_cmd_map,
+	shfs_cmd_mount, shfs_cmd_prune, shfs_cmd_reindex, shfs_cmd_repair, shfs_cmd_rerun,
+	shfs_cmd_restore, shfs_cmd_search, shfs_cmd_select, shfs_cmd_show, shfs_cmd_stale,
+	shfs_cmd_stats, shfs_cmd_status, shfs_cmd_sync, shfs_cmd_umount,
+	shfs_cmd_undelete, shfs_cmd_why;
+
+/* --- the context --- */
+
+/* All of these open on first use, keep for the rest of the run, and on failure print the
+ * one line that says what to do, set *code to the exit code and return NULL. */
+
+struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int *code);
+
+/* The index, after every live mount of ours has been told to flush (bounded) and the
+ * journal has been ingested: an answer is never stale. A command that is at_once waits
+ * for that for 0.2 s (SHFS_INDEX_WAIT); what is missing then is told. */
+struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code);
+
+const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *code);
+
+/* The path of the store, whether it exists or not; borrowed. */
+const char *shfs_context_store_path(struct shfs_context *ctx);
+
+bool shfs_context_color(struct shfs_context *ctx); /* of standard output, with NO_COLOR */
+bool shfs_context_screen_color(struct shfs_context *ctx); /* of the terminal */
+
+/* Sends standard output through the pager if it is a terminal (as git: $SHFS_PAGER,
+ * config, $PAGER, less; LESS=FRX where unset; --no-pager). Call before the first output.
+ */
+void shfs_context_pager(struct shfs_context *ctx);
+
+/* From now on no other program can be run, but the pager: what is read may be a
+ * stranger's. Before it is; who cannot have the filter (recording/sandbox.h) goes on
+ * without.
+ */
+void shfs_context_alone(struct shfs_context *ctx);
+
+/*
+ * --- messages: "shfs: ..." on standard error; user bytes are escaped by the caller ---
+ */
+
+void shfs_error(const char *fmt, ...) _printf_(1, 2);
+/* "out of memory"; or why there is no current directory, where a path is short of that.
+ */
+void shfs_no_memory(void);
+void shfs_warn(const char *fmt, ...) _printf_(1, 2);
+void shfs_hint(const char *fmt, ...) _printf_(1, 2); /* "  hint: ..." */
+
+/*
+ * --- values of options. Each returns an exit code, after it has said what is wrong ---
+ */
+
+/* "--limit x: not a number above 0" */
+int shfs_bad_value(const struct shfs_option *opt, const char *value, const char *wanted);
+/* A time (time.h). */
+_must_check_ int shfs_time_option(const struct shfs_option *opt, const char *value,
+                                  int64_t *ns);
+/* A number above 0. */
+_must_check_ int shfs_count_option(const struct shfs_option *opt, const char *value,
+                                   int64_t *n);
+/* Is it one of our own descriptors, by its name in /dev or /proc? */
+bool shfs_is_descriptor(const char *path);
+/* A file to be written, which is not overwritten unless forced; "-" or NULL: standard
+ * output. mode: of a new one. */
+_must_check_ int shfs_output_option(const char *path, bool force, mode_t mode,
+                                    FILE **file);
+/* Says why path cannot be written. An exit code. */
+_must_check_ int shfs_fail_output(const char *path, int error);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* What `shfs help`, `shfs COMMAND --help` and a bare `shfs` print. */
+#include "query/base/context.h"
+
+#include "common/buf.h"
+
+#include <string.h>
+
+#define COLUMNS 80
+
+/* Columns of s, which is UTF-8 of ours. */
+static int columns(const char *s)
+{
+	int n = 0;
+
+	for (; *s; s++)
+		n += (*s & 0xc0) != 0x80;
+	return n;
+}
+
+/* Text in lines of at most COLUMNS, all but the first indented. */
+static void add_wrapped(struct shfs_buf *out, const char *text, int indent)
+{
+	int column = indent;
+
+	while (*text) {
+		_cleanup_free_ char *word = strndup(text, strcspn(text, " "));
+		int width = word ? columns(word) : 0;
+
+		if (column > indent && column + 1 + width > COLUMNS) {
+			shfs_buf_printf(out, "\n%*s", indent, "");
+			column = indent;
+		} else if (column > indent) {
+			shfs_buf_char(out, ' ');
+			column++;
+		}
+		shfs_buf_str(out, word ? word : "");
+		column += width;
+		text += strcspn(text, " ");
+		text += strspn(text, " ");
+	}
+	shfs_buf_char(out, '\n');
+}
+
+static void add_row(struct shfs_buf *out, const char *left, const char *right, int width)
+{
+	shfs_buf_printf(out, "  %s", left);
+	if (columns(left) > width)
+		shfs_buf_printf(out, "\n  %*s  ", width, "");
+	else
+		shfs_buf_printf(out, "%*s  ", width - columns(left), "");
+	add_wrapped(out, right, width + 4);
+}
+
+static void add_options(struct shfs_buf *out, const struct shfs_option *options)
+{
+	for (; options && options->name; options++) {
+		_cleanup_buf_ struct shfs_buf left = { 0 };
+
+		if (options->letter)
+			shfs_buf_printf(&left, "-%c, ", options->letter);
+		else
+			shfs_buf_str(&left, "    ");
+		shfs_buf_printf(&left, "--%s", options->name);
+		if (options->arg)
+			shfs_buf_printf(&left, "%s%s", *options->arg == '[' ? "" : " ",
+			                options->arg);
+		if (!left.failed)
+			add_row(out, left.data, options->help, 22);
+	}
+}
+
+void shfs_help_overview(struct shfs_buf *out)
+{
+	shfs_buf_str(out, "usage: shfs COMMAND [OPTION…] [ARGUMENT…]\n\n"
+	                  "A file system that keeps a journal of your shell.\n\n");
+	for (const struct shfs_command *const *c = shfs_commands; *c; c++)
+		if (!(*c)->hidden)
+			add_row(out, (*c)->name, (*c)->summary, 10);
+	shfs_buf_str(out, "\nOptions of every command:\n");
+	add_options(out, shfs_common_options);
+	shfs_buf_str(out, "\nshfs help COMMAND tells more.\n");
+}
+
+void shfs_help_command(const struct shfs_command *command, struct shfs_buf *out)
+{
+	shfs_buf_printf(out, "usage: shfs %s%s%s%s\n\n%s.\n", command->name,
+	                command->options ? " [OPTION…]" : "", *command->args ? " " : "",
+	                command->args, command->summary);
+	if (command->description)
+		shfs_buf_printf(out, "\n%s\n", command->description);
+	if (command->options) {
+		shfs_buf_str(out, "\nOptions:\n");
+		add_options(out, command->options);
+	}
+	shfs_buf_str(out, "\nOptions of every command:\n");
+	add_options(out, shfs_common_options);
+}

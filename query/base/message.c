@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* Error messages, warnings and hints on standard error. */
+#include "query/base/cmd.h"
+#include "query/base/progress.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+static void say(const char *prefix, const char *fmt, va_list ap)
+{
+	shfs_progress_end();
+	fflush(stdout);
+	fputs(prefix, stderr);
+	vfprintf(stderr, fmt, ap);
+	fputc('\n', stderr);
+}
+
+void shfs_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say("shfs: ", fmt, ap);
+	va_end(ap);
+}
+
+void shfs_no_memory(void)
+{
+	char here[1];
+
+	if (getcwd(here, sizeof(here)) || errno == ERANGE) {
+		shfs_error("out of memory");
+	} else {
+		shfs_error("the current directory is not there any more: %s",
+		           strerror(errno));
+		shfs_hint("cd \"$PWD\", or anywhere else");
+	}
+}
+
+void shfs_warn(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say("shfs: warning: ", fmt, ap);
+	va_end(ap);
+}
+
+void shfs_hint(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say("  hint: ", fmt, ap);
+	va_end(ap);
+}

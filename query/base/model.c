@@ -1,0 +1,957 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/base/model.h"
+
+#include "common/path.h"
+#include "common/quote.h"
+#include "query/base/context.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#define TEXT_WIDTH 50 /* of a command in a message */
+#define NO_PROGRAM "(a program that had ended before it was looked at)"
+
+int shfs_fail_index(struct shfs_index *index, int error)
+{
+	const char *what = shfs_index_error(index);
+
+	if (error == -ENOMEM)
+		shfs_no_memory();
+	else if (error == -EBADMSG)
+		shfs_error("the index is damaged; make it again: shfs reindex");
+	else
+		shfs_error("cannot read the index: %s",
+		           what && *what ? what : strerror(-error));
+	return SHFS_EXIT_FAILURE;
+}
+
+int shfs_fail_pruned(void)
+{
+	shfs_error("the list of what was pruned from the store is damaged");
+	shfs_hint("shfs repair mends it");
+	return SHFS_EXIT_FAILURE;
+}
+
+static char *column_dup(struct shfs_rows *rows, int col)
+{
+	size_t len = shfs_rows_bytes(rows, col);
+	char *copy = malloc(len + 1);
+
+	if (copy) {
+		memcpy(copy, shfs_rows_text(rows, col), len);
+		copy[len] = '\0';
+	}
+	return copy;
+}
+
+/* One row of a statement with one integer parameter: 1 with *rows at it, or 0. */
+static int row_by_int(struct shfs_index *index, const char *sql, int64_t value,
+                      struct shfs_rows **rows)
+{
+	int r = shfs_rows_open(index, sql, rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 1, value);
+	return r ? r : shfs_rows_next(*rows);
+}
+
+/* --- versions --- */
+
+int shfs_version_from_row(struct shfs_rows *rows, struct shfs_version *out)
+{
+	struct shfs_version v = {
+		.version_id = shfs_rows_int(rows, 0),
+		.file_id = shfs_rows_int(rows, 1),
+		.n = shfs_rows_int(rows, 2),
+		.origin_version_id = shfs_rows_int(rows, 3),
+		.access_id = shfs_rows_int(rows, 4),
+		.process_id = shfs_rows_int(rows, 5),
+		.command_id = shfs_rows_int(rows, 6),
+		.flags = (uint32_t)shfs_rows_int(rows, 9),
+		.mode = shfs_rows_int(rows, 10),
+		.size = shfs_rows_int(rows, 11),
+		.phash = shfs_rows_int(rows, 12),
+		.mtime_ns = shfs_rows_int(rows, 13),
+		.time_ns = shfs_rows_int(rows, 14),
+		.carried = shfs_rows_int(rows, 16),
+	};
+
+	v.flags &= ~SHFS_CONTENT_OBJECT;
+	if (!shfs_rows_is_null(rows, 8)) {
+		if (shfs_object_parse(shfs_rows_text(rows, 8), &v.object))
+			return -EBADMSG;
+		if (!(v.flags & SHFS_CONTENT_PRUNED))
+			v.flags |= SHFS_CONTENT_OBJECT;
+	}
+	snprintf(v.source, sizeof(v.source), "%s", shfs_rows_text(rows, 15));
+	v.path = column_dup(rows, 7);
+	if (!v.path)
+		return -ENOMEM;
+	*out = v;
+	return 1;
+}
+
+int shfs_version_load(struct shfs_index *index, int64_t version_id,
+                      struct shfs_version *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = row_by_int(index,
+	                   "SELECT" SHFS_VERSION_COLUMNS
+	                   "FROM v_version WHERE" SHFS_SQL_VERSION("?1"),
+	                   version_id, &rows);
+
+	return r > 0 ? shfs_version_from_row(rows, out) : r;
+}
+
+int shfs_version_latest(struct shfs_index *index, const char *path,
+                        struct shfs_version *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT" SHFS_VERSION_COLUMNS
+	                       "FROM v_version WHERE " SHFS_SQL_FILE(
+				       "?1") "ORDER BY n DESC LIMIT 1",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, path);
+	if (!r)
+		r = shfs_rows_next(rows);
+	return r > 0 ? shfs_version_from_row(rows, out) : r;
+}
+
+void shfs_version_json(struct shfs_json *json, const struct shfs_version *v)
+{
+	char object[44], mode[8];
+
+	shfs_json_str(json, "path", v->path);
+	shfs_json_int(json, "n", v->n);
+	shfs_json_time(json, "time", v->time_ns);
+	shfs_json_int(json, "size", v->size);
+	snprintf(mode, sizeof(mode), "%04o", v->mode & 07777);
+	shfs_json_str(json, "mode", mode);
+	shfs_json_time(json, "mtime", v->mtime_ns);
+	shfs_json_str(json, "source", v->source);
+	shfs_json_bool(json, "carried", v->carried);
+	if (v->flags & SHFS_CONTENT_OBJECT)
+		shfs_object_name(&v->object, object);
+	shfs_json_str(json, "object", v->flags & SHFS_CONTENT_OBJECT ? object : NULL);
+	shfs_json_str(json, "not_archived", shfs_version_why_not_archived(v->flags));
+	shfs_json_bool(json, "incomplete", v->flags & SHFS_CONTENT_INCOMPLETE);
+}
+
+int shfs_version_root(struct shfs_index *index, const struct shfs_version *version,
+                      char **root)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = row_by_int(index, "SELECT root FROM v_file WHERE file_id = ?1",
+	                   version->file_id, &rows);
+
+	if (r <= 0)
+		return r;
+	if (!shfs_path_is_below(version->path, shfs_rows_text(rows, 0)))
+		return 0;
+	*root = strdup(shfs_rows_text(rows, 0));
+	return *root ? 1 : -ENOMEM;
+}
+
+void shfs_version_clear(struct shfs_version *version)
+{
+	free(version->path);
+	version->path = NULL;
+}
+
+const char *shfs_version_why_not_archived(uint32_t flags)
+{
+	if (flags & SHFS_CONTENT_OBJECT)
+		return NULL;
+	if (flags & SHFS_CONTENT_PRUNED)
+		return "pruned";
+	if (flags & SHFS_CONTENT_SKIP_SIZE)
+		return "larger than the limit";
+	if (flags & SHFS_CONTENT_SKIP_RULE)
+		return "excluded by a rule";
+	if (flags & SHFS_CONTENT_SKIP_BUDGET)
+		return "more was written at once than could be archived";
+	if (flags & SHFS_CONTENT_SKIP_USER)
+		return "its user had written more that day than is archived of other "
+		       "users";
+	if (flags & SHFS_CONTENT_SKIP_ERROR)
+		return "it could not be read or stored";
+	if (flags & SHFS_CONTENT_SKIP_TYPE)
+		return "not a regular file";
+	if (flags & SHFS_CONTENT_INCOMPLETE)
+		return "it was changed again before it could be read";
+	return "it was read and never written, so only its fingerprint was kept";
+}
+
+/* --- commands --- */
+
+int shfs_command_from_row(struct shfs_rows *rows, struct shfs_command_row *out)
+{
+	struct shfs_command_row c = {
+		.command_id = shfs_rows_int(rows, 0),
+		.id = column_dup(rows, 1),
+		.session = column_dup(rows, 2),
+		.host = column_dup(rows, 3),
+		.cwd = column_dup(rows, 4),
+		.text = column_dup(rows, 5),
+		.text_len = shfs_rows_bytes(rows, 5),
+		.begin_ns = shfs_rows_int(rows, 6),
+		.end_ns = shfs_rows_int(rows, 7),
+		.ended = !shfs_rows_is_null(rows, 7),
+		.status = shfs_rows_int(rows, 8),
+		.has_status = !shfs_rows_is_null(rows, 8),
+		.hidden = shfs_rows_int(rows, 9),
+		.redacted = shfs_rows_int(rows, 10),
+	};
+
+	if (!c.id || !c.session || !c.host || !c.cwd || !c.text) {
+		shfs_command_clear(&c);
+		return -ENOMEM;
+	}
+	*out = c;
+	return 1;
+}
+
+int shfs_command_load(struct shfs_index *index, int64_t command_id,
+                      struct shfs_command_row *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = row_by_int(index,
+	                   "SELECT" SHFS_COMMAND_COLUMNS
+	                   ", n_accesses FROM v_command WHERE command_id = ?1",
+	                   command_id, &rows);
+
+	if (r > 0)
+		r = shfs_command_from_row(rows, out);
+	if (r > 0)
+		out->n_accesses = shfs_rows_int(rows, 10);
+	return r;
+}
+
+void shfs_command_clear(struct shfs_command_row *c)
+{
+	free(c->id);
+	free(c->session);
+	free(c->host);
+	free(c->cwd);
+	free(c->text);
+	memset(c, 0, sizeof(*c));
+}
+
+int shfs_command_executed(struct shfs_index *index, int64_t command_id, const char *name,
+                          size_t len)
+{
+	_cleanup_free_ char *end = NULL;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT 1 FROM v_process WHERE command_id = ?1"
+	                       " AND substr(exe, -length(?2)) = ?2 LIMIT 1",
+	                       &rows);
+
+	if (!r && asprintf(&end, "/%.*s", (int)len, name) < 0) {
+		end = NULL;
+		r = -ENOMEM;
+	}
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, command_id);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 2, end);
+	return r ? r : shfs_rows_next(rows);
+}
+
+int shfs_command_lost(struct shfs_index *index, const struct shfs_command_row *c,
+                      int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT sum(lost) FROM v_producer WHERE host = ?1"
+	                       " AND begin_ns <= ?3 AND coalesce(end_ns, ?2) >= ?2",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, c->host);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, c->begin_ns);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 3, c->ended ? c->end_ns : INT64_MAX);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r >= 0)
+		*out = r ? shfs_rows_int(rows, 0) : 0;
+	return MIN(r, 0);
+}
+
+bool shfs_command_is_id(const char *text)
+{
+	size_t len = strspn(text, "0123456789abcdefABCDEF");
+
+	return !text[len] && len >= 4 && len <= 16;
+}
+
+static int list_candidates(struct shfs_index *index, const char *prefix,
+                           struct shfs_rows *rows)
+{
+	int r, shown = 0;
+
+	shfs_error("%s is the beginning of several commands:", prefix);
+	shfs_rows_reset(rows);
+	while ((r = shfs_rows_next(rows)) > 0 && shown++ < 10) {
+		_cleanup_buf_ struct shfs_buf line = { 0 };
+
+		shfs_show_first_line(&line, shfs_rows_text(rows, 2),
+		                     shfs_rows_bytes(rows, 2), 56);
+		shfs_hint("%s  %s", shfs_rows_text(rows, 1), line.data ? line.data : "");
+	}
+	if (r > 0)
+		shfs_hint("and more");
+	return r < 0 ? r : -ENOTUNIQ;
+}
+
+int shfs_command_shell(struct shfs_index *index, const struct shfs_command_row *command,
+                       const char *unknown, char **shell)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, "SELECT shell FROM v_session WHERE id = ?1", &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, command->session ?: "");
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r < 0)
+		return r;
+	*shell =
+		strdup(r && *shfs_rows_text(rows, 0) ? shfs_rows_text(rows, 0) : unknown);
+	return *shell ? 0 : -ENOMEM;
+}
+
+int shfs_command_find(struct shfs_index *index, const char *prefix, int64_t *command_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	char low[17];
+	int64_t id;
+	int r;
+
+	if (!shfs_command_is_id(prefix))
+		return 0;
+	for (size_t i = 0; i <= strlen(prefix); i++)
+		low[i] = tolower((unsigned char)prefix[i]);
+	/* 'g' is behind every digit. */
+	r = shfs_rows_open(index,
+	                   "SELECT command_id, id, text FROM v_command"
+	                   " WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id",
+	                   &rows);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, low);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0)
+		return r;
+	id = shfs_rows_int(rows, 0);
+	r = shfs_rows_next(rows);
+	if (r)
+		return r < 0 ? r : list_candidates(index, low, rows);
+	*command_id = id;
+	return 1;
+}
+
+/* --- processes --- */
+
+int shfs_process_from_row(struct shfs_rows *rows, struct shfs_process_row *out)
+{
+	struct shfs_process_row p = {
+		.process_id = shfs_rows_int(rows, 0),
+		.command_id = shfs_rows_int(rows, 1),
+		.host = column_dup(rows, 2),
+		.exe = column_dup(rows, 3),
+		.cwd = column_dup(rows, 4),
+		.argv = column_dup(rows, 5),
+		.argv_len = shfs_rows_bytes(rows, 5),
+		.pid = shfs_rows_int(rows, 6),
+		.ppid = shfs_rows_int(rows, 7),
+		.start_ticks = shfs_rows_int(rows, 8),
+		.first_ns = shfs_rows_int(rows, 9),
+	};
+
+	if (!p.host || !p.exe || !p.cwd || !p.argv) {
+		shfs_process_clear(&p);
+		return -ENOMEM;
+	}
+	*out = p;
+	return 1;
+}
+
+int shfs_process_load(struct shfs_index *index, int64_t process_id,
+                      struct shfs_process_row *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = row_by_int(index,
+	                   "SELECT" SHFS_PROCESS_COLUMNS
+	                   "FROM v_process WHERE process_id = ?1",
+	                   process_id, &rows);
+
+	return r > 0 ? shfs_process_from_row(rows, out) : r;
+}
+
+void shfs_process_json(struct shfs_json *json, const struct shfs_process_row *p)
+{
+	shfs_json_int(json, "pid", p->pid);
+	shfs_json_int(json, "parent", p->ppid);
+	shfs_json_array(json, "argv");
+	for (size_t i = 0; i < p->argv_len;) {
+		size_t len = strnlen(p->argv + i, p->argv_len - i);
+
+		shfs_json_text(json, NULL, p->argv + i, len);
+		i += len + 1;
+	}
+	shfs_json_array_end(json);
+	shfs_json_str(json, "exe", p->exe);
+}
+
+void shfs_process_clear(struct shfs_process_row *p)
+{
+	free(p->host);
+	free(p->exe);
+	free(p->cwd);
+	free(p->argv);
+	memset(p, 0, sizeof(*p));
+}
+
+/* --- paths --- */
+
+/* Resolves what exists of an absolute path, and keeps the rest. */
+static char *resolve_prefix(const char *absolute)
+{
+	_cleanup_free_ char *head = strdup(absolute);
+	char *slash;
+
+	while (head && (slash = strrchr(head, '/')) && slash != head) {
+		_cleanup_free_ char *real = NULL;
+
+		*slash = '\0';
+		real = realpath(head, NULL);
+		if (real)
+			return shfs_path_join(real, absolute + strlen(head) + 1);
+	}
+	return head ? strdup(absolute) : NULL;
+}
+
+char *shfs_operand_path(const char *operand)
+{
+	const char *slash = strrchr(operand, '/');
+	const char *base = slash ? slash + 1 : operand;
+	_cleanup_free_ char *parent = NULL, *real = NULL, *absolute = NULL;
+	struct stat st;
+
+	if (!stat(operand, &st) && S_ISDIR(st.st_mode) &&
+	    (real = realpath(operand, NULL)))
+		return TAKE_PTR(real);
+	if (*base && strcmp(base, ".") && strcmp(base, "..")) {
+		parent = slash ? strndup(operand, slash - operand + 1) : strdup(".");
+		real = parent ? realpath(parent, NULL) : NULL;
+		if (real)
+			return shfs_path_join(real, base);
+	}
+	absolute = shfs_path_absolute(operand);
+	return absolute ? resolve_prefix(absolute) : NULL;
+}
+
+static int is_known(struct shfs_index *index, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, "SELECT 1 FROM v_file WHERE " SHFS_SQL_FILE("?1"),
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, path);
+	return r ? r : shfs_rows_next(rows);
+}
+
+char *shfs_path_operand(const char *path)
+{
+	_cleanup_free_ char *cwd = shfs_operand_path(".");
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+	size_t len = cwd ? strlen(cwd) : 0;
+
+	if (len > 1 && strcmp(path, cwd) != 0 && shfs_path_is_below(path, cwd))
+		path += len + 1;
+	shfs_buf_printf(&name, "%s%s", *path == '-' ? "./" : "", path);
+	return shfs_buf_take(&name);
+}
+
+int shfs_operand_file(struct shfs_index *index, const char *operand, char **path)
+{
+	_cleanup_free_ char *first = shfs_operand_path(operand);
+	_cleanup_free_ char *other = NULL;
+	int r = first ? is_known(index, first) : -ENOMEM;
+
+	if (!r && (other = realpath(operand, NULL))) {
+		r = is_known(index, other);
+		if (!r)
+			free(TAKE_PTR(other));
+	}
+	/* A link that pointed elsewhere in those days. */
+	if (!r && (other = shfs_path_absolute(operand))) {
+		r = is_known(index, other);
+		if (!r)
+			free(TAKE_PTR(other));
+	}
+	if (r >= 0)
+		*path = other ? TAKE_PTR(other) : TAKE_PTR(first);
+	return r;
+}
+
+/* Is it below a directory that was ever mounted? */
+static bool is_in_project(struct shfs_index *index, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+
+	if (shfs_rows_open(index, "SELECT DISTINCT root FROM v_producer", &rows))
+		return false;
+	while (shfs_rows_next(rows) > 0)
+		if (shfs_path_is_below(path, shfs_rows_text(rows, 0)))
+			return true;
+	return false;
+}
+
+int shfs_path_is_known(struct shfs_index *index, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
+
+	shfs_buf_str(&sql, "SELECT EXISTS (");
+	shfs_sql_list_files_below(&sql, 1);
+	shfs_buf_str(&sql, ") OR EXISTS (SELECT 1 FROM v_command WHERE ");
+	shfs_sql_below(&sql, "cwd", 1);
+	shfs_buf_str(&sql, ")");
+	if (sql.failed)
+		return -ENOMEM;
+	r = shfs_rows_open(index, sql.data, &rows);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, strcmp(path, "/") ? path : "");
+	if (!r)
+		r = shfs_rows_next(rows);
+	return r > 0 ? shfs_rows_int(rows, 0) != 0 : r;
+}
+
+/* --- what programs keep for themselves --- */
+
+static const char *const version_control[] = { ".git", ".hg", ".svn", ".bzr", ".jj" };
+static const char *const caches[] = { "__pycache__", ".mypy_cache", ".pytest_cache",
+	                              ".ruff_cache", ".tox",        ".ipynb_checkpoints",
+	                              ".ninja_log",  ".ninja_deps", ".snakemake" };
+
+/* Where the first component of path ends that is one of names; 0: there is none. */
+static size_t find_component(const char *path, const char *const *names, size_t n)
+{
+	const char *end;
+
+	for (const char *p = path; *p; p = end) {
+		size_t slashes = 0;
+
+		while (p[slashes] == '/')
+			slashes++;
+		end = strchrnul(p + slashes, '/');
+		if (p[slashes] != '.' && p[slashes] != '_')
+			continue; /* none of them begins so */
+		for (size_t i = 0; i < n; i++)
+			if (p[slashes] == names[i][0] &&
+			    (size_t)(end - p) == slashes + strlen(names[i]) &&
+			    !memcmp(p + slashes, names[i], strlen(names[i])))
+				return end - path;
+	}
+	return 0;
+}
+
+size_t shfs_path_bookkeeping(const char *path)
+{
+	return find_component(path, version_control, ARRAY_SIZE(version_control))
+	               ?: find_component(path, caches, ARRAY_SIZE(caches));
+}
+
+bool shfs_path_is_version_control(const char *path)
+{
+	return find_component(path, version_control, ARRAY_SIZE(version_control)) != 0;
+}
+
+/* --- a file that was never seen --- */
+
+/* Names beside the one that was meant. */
+#define NEIGHBOURS_MAX 1000
+
+/* The file in the same directory whose name is most like that of path. NULL: none. */
+static char *similar_neighbour(struct shfs_index *index, const char *path)
+{
+	const char *name = strrchr(path, '/') + 1, *meant;
+	_cleanup_free_ char *dir = strndup(path, name - path - 1);
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	char *names[NEIGHBOURS_MAX], *found = NULL;
+	size_t n = 0;
+
+	shfs_buf_str(&sql, "SELECT name FROM v_file WHERE dir = ?1 AND name <> ''");
+	if (!dir || sql.failed || shfs_rows_open(index, sql.data, &rows) ||
+	    shfs_rows_bind_str(rows, 1, dir))
+		return NULL;
+	while (n < NEIGHBOURS_MAX && shfs_rows_next(rows) > 0)
+		if ((names[n] = column_dup(rows, 0)))
+			n++;
+	meant = shfs_suggest(name, (const char *const *)names, n);
+	if (meant)
+		found = shfs_path_join(*dir ? dir : "/", meant);
+	while (n)
+		free(names[--n]);
+	return found;
+}
+
+/* A file of the same name elsewhere, the last one that changed. NULL: none. */
+static char *same_name_elsewhere(struct shfs_index *index, const char *path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+
+	if (shfs_rows_open(index,
+	                   "SELECT path FROM v_file WHERE name = substr(?1, 2)"
+	                   " ORDER BY last_ns DESC LIMIT 1",
+	                   &rows) ||
+	    shfs_rows_bind_str(rows, 1, strrchr(path, '/')) || shfs_rows_next(rows) <= 0)
+		return NULL;
+	return column_dup(rows, 0);
+}
+
+int shfs_fail_unseen(struct shfs_index *index, const char *path)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 }, meant = { 0 };
+	_cleanup_free_ char *other = NULL;
+	int r = shfs_fail_if_empty(index);
+
+	if (r)
+		return r;
+	shfs_show_path(&shown, path);
+	r = shfs_path_is_known(index, path);
+	if (r < 0)
+		return shfs_fail_index(index, r);
+	if (r) {
+		shfs_error("%s has no versions", shown.data ? shown.data : "?");
+		shfs_hint("what was done to it: shfs history %s",
+		          shown.data ? shown.data : "");
+		return SHFS_EXIT_NOT_FOUND;
+	}
+	shfs_error("%s: never seen", shown.data ? shown.data : "?");
+	other = similar_neighbour(index, path);
+	if (!other)
+		other = same_name_elsewhere(index, path);
+	if (other) {
+		shfs_show_path(&meant, other);
+		shfs_hint("did you mean %s?", meant.data ? meant.data : "?");
+	} else if (is_in_project(index, path)) {
+		shfs_hint("nothing has used it while its project was mounted");
+	} else {
+		shfs_hint("is it below a mounted project? see: shfs status");
+	}
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+int shfs_fail_if_empty(struct shfs_index *index)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT EXISTS (SELECT 1 FROM v_command) OR"
+	                       " EXISTS (SELECT 1 FROM v_access)",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r < 0)
+		return shfs_fail_index(index, r);
+	if (r && shfs_rows_int(rows, 0))
+		return 0;
+	shfs_error("nothing has been recorded yet");
+	shfs_hint("mount a project (shfs mount DIR) and work in it");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+int shfs_operand_paths(struct shfs_index *index, size_t n, char **operands, char **paths)
+{
+	for (size_t i = 0; i < n; i++) {
+		int r = shfs_operand_file(index, operands[i], &paths[i]);
+
+		if (!r)
+			r = shfs_path_is_known(index, paths[i]);
+		if (!r)
+			return shfs_fail_unseen(index, paths[i]);
+		if (r < 0)
+			return shfs_fail_index(index, r);
+	}
+	return SHFS_EXIT_OK;
+}
+
+int shfs_fail_if_unknown(struct shfs_index *index, int n, char **operands)
+{
+	int r = shfs_fail_if_empty(index);
+
+	for (int i = 0; i < n && !r; i++) {
+		_cleanup_free_ char *path = shfs_operand_path(operands[i]);
+
+		r = path ? shfs_path_is_known(index, path) : -ENOMEM;
+		if (r < 0)
+			return shfs_fail_index(index, r);
+		r = r ? 0 : shfs_fail_unseen(index, path);
+	}
+	return r;
+}
+
+/* --- SQL conditions --- */
+
+void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n)
+{
+	/* '0' is the byte behind '/'. */
+	shfs_buf_printf(sql, "(%s = ?%d OR (%s > ?%d || '/' AND %s < ?%d || '0'))", expr,
+	                n, expr, n, expr, n);
+}
+
+void shfs_sql_list_files_below(struct shfs_buf *sql, int n)
+{
+	shfs_buf_printf(sql,
+	                "SELECT file_id FROM v_path WHERE dir = path_dir(?%d)"
+	                " AND name_key = name_key(path_name(?%d))"
+	                " AND +name = path_name(?%d)"
+	                " UNION ALL SELECT file_id FROM v_path WHERE dir = ?%d"
+	                " UNION ALL SELECT file_id FROM v_path WHERE dir > ?%d || '/'"
+	                " AND dir < ?%d || '0'",
+	                n, n, n, n, n, n);
+}
+
+void shfs_sql_files_below(struct shfs_buf *sql, const char *column, int n)
+{
+	shfs_buf_printf(sql, "%s IN (", column);
+	shfs_sql_list_files_below(sql, n);
+	shfs_buf_str(sql, ")");
+}
+
+/* --- what is shown --- */
+
+static const char *working_directory(void)
+{
+	static char *cwd;
+
+	if (!cwd)
+		cwd = getcwd(NULL, 0);
+	return cwd;
+}
+
+static const char *home_directory(void)
+{
+	static const char *home;
+
+	if (!home)
+		home = getenv("HOME") ?: "";
+	return home;
+}
+
+void shfs_show_path(struct shfs_buf *out, const char *path)
+{
+	const char *cwd = working_directory();
+	const char *rest = cwd && cwd[1] ? shfs_path_relative(path, cwd) : NULL;
+
+	if (rest)
+		shfs_quote_display(out, *rest ? rest : ".", MAX(strlen(rest), (size_t)1));
+	else
+		shfs_show_directory(out, path);
+}
+
+void shfs_show_version(struct shfs_buf *out, const char *path, int64_t n)
+{
+	shfs_show_path(out, path);
+	if (n) {
+		shfs_buf_char(out, '@');
+		shfs_buf_int(out, n);
+	}
+}
+
+void shfs_show_directory(struct shfs_buf *out, const char *path)
+{
+	const char *home = home_directory();
+	const char *rest =
+		home[0] == '/' && home[1] ? shfs_path_relative(path, home) : NULL;
+
+	if (rest) {
+		shfs_buf_str(out, *rest ? "~/" : "~");
+		path = rest;
+	}
+	shfs_quote_display(out, path, strlen(path));
+}
+
+/* One column. */
+static bool is_ascii(char c)
+{
+	return c >= ' ' && c < 0x7f;
+}
+
+/* Appends text that is escaped already, cut to width columns. */
+static void show_cut(struct shfs_buf *out, const char *text, size_t len, size_t width)
+{
+	size_t end = 0, columns = 0, fits = 0;
+
+	while (end < len) {
+		size_t n = 1;
+
+		while (end + n < len && (text[end + n] & 0xc0) == 0x80)
+			n++;
+		columns += is_ascii(text[end]) ? 1 : shfs_quote_width(text + end, n);
+		if (columns > width)
+			break;
+		end += n;
+		if (columns < width)
+			fits = end;
+	}
+	if (end == len) {
+		shfs_buf_add(out, text, len);
+		return;
+	}
+	shfs_buf_add(out, text, fits);
+	shfs_buf_str(out, "…");
+}
+
+void shfs_show_tail(struct shfs_buf *out, const char *text, size_t width)
+{
+	size_t len = strlen(text), left = shfs_quote_width(text, len), n;
+
+	if (left > width) {
+		n = width && shfs_quote_plain(text, len) == len ? len - width + 1 : 0;
+		text += n;
+		left -= n;
+		for (; *text && left >= width; text += n) {
+			for (n = 1; (text[n] & 0xc0) == 0x80; n++)
+				;
+			left -= is_ascii(*text) ? 1
+			                        : MIN(shfs_quote_width(text, n), left);
+		}
+		shfs_buf_str(out, "…");
+	}
+	shfs_buf_str(out, text);
+}
+
+void shfs_show_first_line(struct shfs_buf *out, const char *text, size_t len,
+                          size_t width)
+{
+	_cleanup_buf_ struct shfs_buf line = { 0 };
+	const char *newline = memchr(text, '\n', len);
+
+	shfs_quote_display(&line, text, newline ? (size_t)(newline - text) : len);
+	if (newline)
+		shfs_buf_str(&line, " …");
+	if (line.failed)
+		out->failed = true;
+	else
+		show_cut(out, line.data, line.len, width);
+}
+
+void shfs_show_process(struct shfs_buf *out, const struct shfs_process_row *process,
+                       size_t width)
+{
+	_cleanup_buf_ struct shfs_buf line = { 0 };
+
+	for (size_t i = 0; i < process->argv_len;) {
+		size_t len = strnlen(process->argv + i, process->argv_len - i);
+
+		if (i)
+			shfs_buf_char(&line, ' ');
+		shfs_quote_shell(&line, process->argv + i, len);
+		i += len + 1;
+	}
+	if (!process->argv_len)
+		shfs_buf_str(&line, *process->exe ? process->exe : NO_PROGRAM);
+	shfs_show_first_line(out, line.data ? line.data : "", line.len, width);
+}
+
+void shfs_show_size(struct shfs_buf *out, uint64_t bytes)
+{
+	static const char units[] = "KMGTPE";
+	double value = bytes;
+	int unit = -1;
+
+	while (value >= 1024 && unit + 1 < (int)strlen(units)) {
+		value /= 1024;
+		unit++;
+	}
+	if (unit < 0)
+		shfs_buf_printf(out, "%llu B", (unsigned long long)bytes);
+	else
+		shfs_buf_printf(out, "%.*f %ciB", value < 10, value, units[unit]);
+}
+
+void shfs_command_show(struct shfs_buf *out, struct shfs_index *index,
+                       const struct shfs_command_row *command)
+{
+	if (shfs_show_id(index, out, command->id))
+		shfs_buf_str(out, command->id);
+	shfs_buf_str(out, " (");
+	shfs_show_first_line(out, command->text, command->text_len, TEXT_WIDTH);
+	shfs_buf_char(out, ')');
+}
+
+int shfs_show_id(struct shfs_index *index, struct shfs_buf *out, const char *id)
+{
+	size_t shared;
+	int r = shfs_command_id_shared(index, id, &shared);
+
+	if (!r)
+		shfs_buf_add(out, id, MIN(MAX(shared, (size_t)6) + 1, strlen(id)));
+	return r;
+}
+
+void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *version,
+                             int error)
+{
+	shfs_show_version(out, version->path, version->n);
+	if (error == -ENODATA)
+		shfs_buf_str(out, " is not archived: pruned");
+	else if (error == -EBADMSG)
+		shfs_buf_str(out, ": the archived content is damaged");
+	else if (error == -ENOENT)
+		shfs_buf_str(out, ": its content is missing in the store");
+	else
+		shfs_buf_printf(out, ": cannot copy its content: %s", strerror(-error));
+}
+
+size_t shfs_show_columns(void)
+{
+	const char *text = getenv("COLUMNS");
+	struct winsize size;
+	int columns = text ? atoi(text) : 0;
+
+	for (int fd = 1; columns <= 0 && fd <= 2; fd++)
+		if (!ioctl(fd, TIOCGWINSZ, &size))
+			columns = size.ws_col;
+	return columns >= 40 ? columns : columns > 0 ? 40 : 80;
+}
+
+const struct shfs_style shfs_style_colors = { "\033[33m", "\033[31m", "\033[2m",
+	                                      "\033[1m", "\033[m" };
+
+const struct shfs_style *shfs_style_of(struct shfs_context *ctx)
+{
+	static const struct shfs_style none = { "", "", "", "", "" };
+
+	return shfs_context_color(ctx) ? &shfs_style_colors : &none;
+}
+
+void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style, const char *text)
+{
+	if (*text)
+		shfs_buf_printf(out, "%s%s%s", style->dim, text, style->off);
+}
+
+bool shfs_show_flush(struct shfs_buf *out)
+{
+	bool ok = !out->failed &&
+	          (!out->len || fwrite(out->data, 1, out->len, stdout) == out->len);
+
+	out->len = 0;
+	return ok;
+}

@@ -1,0 +1,750 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/base/mounts.h"
+#include "query/base/model.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "common/path.h"
+#include "common/quote.h"
+#include "common/watches.h"
+#include "store/journal/journal.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libmount.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+
+#define ASK_NS      (5 * SHFS_NSEC_PER_SEC)
+#define ANSWER_MAX  65536
+#define GUARDIAN_NS (SHFS_NSEC_PER_SEC / 2)
+#define NAP_NS      20000000
+
+/* --- the list --- */
+
+static void status_clear(struct shfs_mount_status *status)
+{
+	free(status->root);
+	free(status->store);
+	free(status->backend);
+	free(status->backend_reason);
+	free(status->transport);
+	free(status->transport_reason);
+	*status = (struct shfs_mount_status){ 0 };
+}
+
+void shfs_mounts_clear(struct shfs_mounts *mounts)
+{
+	for (size_t i = 0; i < mounts->n; i++) {
+		free(mounts->list[i].dir);
+		free(mounts->list[i].source);
+		status_clear(&mounts->list[i].status);
+	}
+	free(mounts->list);
+	*mounts = (struct shfs_mounts){ 0 };
+}
+
+static int read_table(struct libmnt_table **out)
+{
+	errno = 0;
+	*out = mnt_new_table_from_file("/proc/self/mountinfo");
+	if (*out)
+		return 0;
+	return errno ? -errno : -EIO;
+}
+
+static bool is_shfs(struct libmnt_fs *fs)
+{
+	const char *type = mnt_fs_get_fstype(fs);
+
+	return type && !strcmp(type, "fuse.shfs");
+}
+
+/* Is it a whole mount, and not a part of one that was bound elsewhere? */
+static bool is_whole(struct libmnt_fs *fs)
+{
+	const char *root = mnt_fs_get_root(fs);
+
+	return root && !strcmp(root, "/");
+}
+
+static int add_mount(struct shfs_mounts *mounts, struct libmnt_fs *fs)
+{
+	struct shfs_mount *grown =
+		reallocarray(mounts->list, mounts->n + 1, sizeof(*grown));
+	const char *source = mnt_fs_get_source(fs);
+	char *dir = strdup(mnt_fs_get_target(fs)), *owner;
+
+	if (grown)
+		mounts->list = grown;
+	if (!grown || !dir) {
+		free(dir);
+		return -ENOMEM;
+	}
+	grown[mounts->n++] = (struct shfs_mount){
+		.dir = dir,
+		.source = source ? strdup(source) : NULL,
+		.mount_id = mnt_fs_get_id(fs),
+		.parent_id = mnt_fs_get_parent_id(fs),
+		.dev = mnt_fs_get_devno(fs),
+		.owner = mnt_fs_get_option(fs, "user_id", &owner, NULL)
+		                 ? (uid_t)-1
+		                 : (uid_t)strtoul(owner, NULL, 10),
+		.error = -ENODATA,
+	};
+	return 0;
+}
+
+static int read_mountinfo(bool all, struct shfs_mounts *mounts)
+{
+	struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_table *table = NULL;
+	struct libmnt_fs *fs;
+	int r = iter ? read_table(&table) : -ENOMEM;
+
+	while (!r && !mnt_table_next_fs(table, iter, &fs))
+		if (all || (is_shfs(fs) && is_whole(fs)))
+			r = add_mount(mounts, fs);
+	mnt_free_iter(iter);
+	mnt_unref_table(table);
+	return r;
+}
+
+static int add_watch(struct shfs_mounts *mounts, const struct shfs_watch_name *name)
+{
+	_cleanup_buf_ struct shfs_buf root = { 0 };
+	struct shfs_mount *grown;
+	int r = shfs_watches_answer(name, "root", &root);
+
+	if (r == -EAGAIN) /* it hangs */
+		shfs_buf_printf(&root, "(inode %ju of device %u:%u)",
+		                (uintmax_t)name->ino, major(name->dev), minor(name->dev));
+	else if (r) /* it has ended by now */
+		return 0;
+	grown = reallocarray(mounts->list, mounts->n + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	mounts->list = grown;
+	grown[mounts->n++] = (struct shfs_mount){
+		.dir = shfs_buf_take(&root),
+		.mount_id = -1 - (int)((name->ino ^ name->dev) & INT_MAX >> 1),
+		.dev = name->dev,
+		.ino = name->ino,
+		.owner = geteuid(),
+		.error = -ENODATA,
+	};
+	return 0;
+}
+
+static int read_watches(struct shfs_mounts *mounts)
+{
+	_cleanup_free_ struct shfs_watch_name *names = NULL;
+	size_t n = 0;
+	int r = shfs_watches_list(&names, &n);
+
+	for (size_t i = 0; !r && i < n; i++)
+		r = add_watch(mounts, &names[i]);
+	return r == -ENOENT ? 0 : r;
+}
+
+int shfs_mounts_serve(dev_t dev)
+{
+	struct libmnt_table *table;
+	struct libmnt_fs *fs;
+	int r = read_table(&table);
+
+	if (r)
+		return r;
+	fs = mnt_table_find_devno(table, dev, MNT_ITER_FORWARD);
+	r = fs && is_shfs(fs);
+	mnt_unref_table(table);
+	return r;
+}
+
+char *shfs_mounts_over(const char *path)
+{
+	struct libmnt_table *table;
+	struct libmnt_fs *fs;
+	char *dir = NULL;
+	struct stat st;
+
+	if (stat(path, &st) || read_table(&table))
+		return NULL;
+	fs = mnt_table_find_devno(table, st.st_dev, MNT_ITER_BACKWARD);
+	if (fs && is_shfs(fs))
+		dir = strdup(mnt_fs_get_target(fs));
+	mnt_unref_table(table);
+	return dir;
+}
+
+int shfs_mounts_watch(const char *path)
+{
+	_cleanup_mounts_ struct shfs_mounts watches = { 0 };
+	int r = read_watches(&watches);
+
+	for (size_t i = 0; !r && i < watches.n; i++)
+		if (shfs_path_is_below(path, watches.list[i].dir))
+			return 1;
+	return r;
+}
+
+const struct shfs_mount *shfs_mounts_at(const struct shfs_mounts *mounts,
+                                        const char *path)
+{
+	for (size_t i = mounts->n; i--;)
+		if (!strcmp(mounts->list[i].dir, path))
+			return &mounts->list[i];
+	return NULL;
+}
+
+const struct shfs_mount *shfs_mounts_around(const struct shfs_mounts *mounts,
+                                            const char *path)
+{
+	const struct shfs_mount *inner = NULL;
+
+	for (size_t i = 0; i < mounts->n; i++) {
+		const struct shfs_mount *m = &mounts->list[i];
+
+		if (shfs_path_is_below(path, m->dir) &&
+		    (!inner || strlen(m->dir) >= strlen(inner->dir)))
+			inner = m;
+	}
+	return inner;
+}
+
+static const struct shfs_mount *find_id(const struct shfs_mounts *all, int id)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (all->list[i].mount_id == id)
+			return &all->list[i];
+	return NULL;
+}
+
+/* The first one on the way to path that stands on this mount; NULL: the way stays in it.
+ */
+static const struct shfs_mount *next_on_the_way(const struct shfs_mounts *all,
+                                                const struct shfs_mount *at,
+                                                const char *path)
+{
+	const struct shfs_mount *next = NULL;
+
+	for (size_t i = 0; i < all->n; i++) {
+		const struct shfs_mount *m = &all->list[i];
+
+		if (m->parent_id == at->mount_id && m != at &&
+		    shfs_path_is_below(path, m->dir) &&
+		    (!next || strlen(m->dir) < strlen(next->dir)))
+			next = m;
+	}
+	return next;
+}
+
+const struct shfs_mount *shfs_mounts_lead(const struct shfs_mounts *all, const char *path)
+{
+	const struct shfs_mount *at = NULL, *next = NULL;
+
+	for (size_t i = 0; i < all->n && !next; i++)
+		if (!strcmp(all->list[i].dir, "/") &&
+		    !find_id(all, all->list[i].parent_id))
+			next = &all->list[i];
+	for (size_t steps = 0; next && steps <= all->n; steps++) {
+		at = next;
+		next = next_on_the_way(all, at, path);
+	}
+	return at;
+}
+
+/* --- what a daemon says of itself --- */
+
+static uint64_t parse_number(const char *text)
+{
+	return strtoull(text, NULL, 10);
+}
+
+/* A daemon may tell the number of an error, or nothing where all is well. */
+static int parse_error(const char *text)
+{
+	char *end;
+	long n = labs(strtol(text, &end, 10));
+
+	if (!*text)
+		return 0;
+	return *end || n > 4095 ? EIO : (int)n;
+}
+
+/* Takes back what the daemon does to a newline and a backslash. */
+static void unescape(char *text)
+{
+	char *to = text;
+
+	for (; *text; text++) {
+		if (*text == '\\' && text[1])
+			*to++ = *++text == 'n' ? '\n' : *text;
+		else
+			*to++ = *text;
+	}
+	*to = '\0';
+}
+
+static int parse_pair(struct shfs_mount_status *s, const char *key, char *value)
+{
+	const struct {
+		const char *key;
+		char **text;
+		uint64_t *number;
+	} keys[] = {
+		{ "root", &s->root, NULL },
+		{ "store", &s->store, NULL },
+		{ "backend", &s->backend, NULL },
+		{ "backend_reason", &s->backend_reason, NULL },
+		{ "transport", &s->transport, NULL },
+		{ "transport_reason", &s->transport_reason, NULL },
+		{ "records", NULL, &s->records },
+		{ "lost", NULL, &s->lost },
+		{ "queued", NULL, &s->queued },
+		{ "objects", NULL, &s->objects },
+		{ "object_bytes", NULL, &s->object_bytes },
+		{ "stored_bytes", NULL, &s->stored_bytes },
+		{ "memory_bytes", NULL, &s->memory_bytes },
+		{ "skipped", NULL, &s->skipped },
+		{ "incomplete", NULL, &s->incomplete },
+		{ "restarts", NULL, &s->restarts },
+	};
+
+	if (!strcmp(key, "pid"))
+		s->pid = (pid_t)parse_number(value);
+	else if (!strcmp(key, "since"))
+		s->since_ns = (int64_t)parse_number(value);
+	else if (!strcmp(key, "restarted"))
+		s->restarted_ns = (int64_t)parse_number(value);
+	else if (!strcmp(key, "error"))
+		s->error = parse_error(value);
+	else if (!strcmp(key, "rules_error"))
+		s->rules_error = parse_error(value);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		if (strcmp(key, keys[i].key) != 0)
+			continue;
+		if (keys[i].number)
+			*keys[i].number = parse_number(value);
+		if (keys[i].number || *keys[i].text)
+			continue;
+		unescape(value);
+		*keys[i].text = strdup(value);
+		if (!*keys[i].text)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/*
+ * Lines key=value; text is cut up. Keys that this version does not know are passed over.
+ */
+static int parse_status(char *text, struct shfs_mount_status *out)
+{
+	char *line;
+	int r = 0;
+
+	while (!r && (line = strsep(&text, "\n"))) {
+		char *value = strchr(line, '=');
+
+		if (!value)
+			continue;
+		*value++ = '\0';
+		r = parse_pair(out, line, value);
+	}
+	return r;
+}
+
+/* --- asking: in a child, which may be stuck for ever --- */
+
+struct answer {
+	int error;      /* of asking for the status: a negative errno; 0 */
+	int sync_error; /* 1: not asked to, or of another store */
+	char segment[SHFS_SEGMENT_NAME_MAX]; /* that was begun; or empty */
+					     /* the text of the status follows */
+};
+
+/* What those that record into a store are to do. */
+struct wish {
+	const char *store, *word; /* "sync" or "seal" */
+};
+
+struct question {
+	pid_t pid;
+	int fd; /* -1: answered, or given up */
+	struct shfs_buf answer;
+};
+
+/* By name, or by another name of the same directory. */
+static bool is_same_store(const char *a, const char *b)
+{
+	struct stat st_a, st_b;
+
+	return !strcmp(a, b) ||
+	       (!stat(a, &st_a) && !stat(b, &st_b) && st_a.st_dev == st_b.st_dev &&
+	        st_a.st_ino == st_b.st_ino);
+}
+
+bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_path)
+{
+	return !mount->error && mount->status.store &&
+	       is_same_store(mount->status.store, store_path);
+}
+
+/* Of a mount through an attribute of its root, of a watch through its socket. */
+static ssize_t ask_for(const struct shfs_mount *mount, const char *word, char *text,
+                       size_t size)
+{
+	const struct shfs_watch_name name = { mount->dev, mount->ino };
+	char attribute[32];
+	ssize_t n;
+	int fd;
+
+	if (!shfs_mount_is_watch(mount)) {
+		snprintf(attribute, sizeof(attribute), "user.shfs.%s", word);
+		n = getxattr(mount->dir, attribute, text, size);
+		return n < 0 ? errno == ECONNABORTED ? -ENOTCONN : -errno : n;
+	}
+	fd = shfs_watches_ask(&name, word);
+	if (fd < 0)
+		return fd == -ECONNREFUSED ? -ENOTCONN : fd;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){ 0 },
+	           sizeof(struct timeval));
+	n = recv(fd, text, size, 0);
+	n = n < 0 ? -errno : !n ? -ENOTCONN : n;
+	close(fd);
+	return n;
+}
+
+static int ask_sync(const struct shfs_mount *mount, const char *word,
+                    char segment[static SHFS_SEGMENT_NAME_MAX])
+{
+	char text[SHFS_SEGMENT_NAME_MAX] = "";
+	ssize_t n = ask_for(mount, word, text, sizeof(text) - 1);
+
+	if (n < 0)
+		return (int)n;
+	if (!strcmp(text, "ok"))
+		return 0;
+	if (!shfs_ends_with(text, ".seg"))
+		return atoi(text) ? -abs(atoi(text)) : -EIO;
+	strcpy(segment, text);
+	return 0;
+}
+
+/* In the child. wish: also wait until all is durable, if it records into that. */
+static void ask(int out, const struct shfs_mount *mount, const struct wish *wish)
+{
+	static char text[ANSWER_MAX];
+	struct answer answer = { .sync_error = 1 };
+	ssize_t n = ask_for(mount, "status", text, sizeof(text) - 1);
+
+	if (n < 0) {
+		answer.error = (int)n;
+		n = 0;
+	} else if (wish) {
+		struct shfs_mount_status status = { 0 };
+		_cleanup_free_ char *copy = strndup(text, (size_t)n);
+
+		if (copy && !parse_status(copy, &status) && status.store &&
+		    is_same_store(status.store, wish->store))
+			answer.sync_error = ask_sync(mount, wish->word, answer.segment);
+		status_clear(&status);
+	}
+	if (!shfs_write_all(out, &answer, sizeof(answer)) &&
+	    shfs_write_all(out, text, (size_t)n))
+		_exit(1);
+}
+
+/* A child that cannot end must hold nothing of ours: no pipe whose reader waits for its
+ * end, no lock, no working directory. */
+static void question_child(int out, pid_t parent, const struct shfs_mount *mount,
+                           const struct wish *wish)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || dup2(out, 0) < 0 || chdir("/"))
+		_exit(1);
+	close_range(1, ~0U, 0);
+	ask(0, mount, wish);
+	_exit(0);
+}
+
+static int question_begin(struct question *q, const struct shfs_mount *mount,
+                          const struct wish *wish)
+{
+	pid_t parent = getpid();
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	fflush(NULL);
+	q->pid = fork();
+	if (!q->pid)
+		question_child(fds[1], parent, mount, wish);
+	close(fds[1]);
+	if (q->pid < 0) {
+		int error = errno;
+
+		close(fds[0]);
+		return -error;
+	}
+	q->fd = fds[0];
+	return 0;
+}
+
+static void question_read(struct question *q)
+{
+	char chunk[4096];
+	ssize_t n = read(q->fd, chunk, sizeof(chunk));
+
+	if (n > 0)
+		shfs_buf_add(&q->answer, chunk, (size_t)n);
+	else if (n == 0 || errno != EINTR)
+		close(TAKE_FD(q->fd));
+}
+
+/* What is not answered by then keeps its fd. */
+static void questions_wait(struct question *questions, size_t n, int64_t until_ns)
+{
+	struct pollfd polls[n ? n : 1];
+
+	for (;;) {
+		int64_t left = until_ns - shfs_clock_ns(CLOCK_MONOTONIC);
+		bool open = false;
+
+		for (size_t i = 0; i < n; i++) {
+			polls[i] = (struct pollfd){ questions[i].fd, POLLIN, 0 };
+			open = open || questions[i].fd >= 0;
+		}
+		if (!open || left <= 0)
+			return;
+		if (poll(polls, n, (int)(left / 1000000) + 1) < 0 && errno != EINTR)
+			return;
+		for (size_t i = 0; i < n; i++)
+			if (questions[i].fd >= 0 && polls[i].revents)
+				question_read(&questions[i]);
+	}
+}
+
+/* Never waits for a child that did not answer. segments: of shfs_mounts_seal, or NULL. */
+static int question_end(struct question *q, struct shfs_mount *mount,
+                        struct shfs_buf *segments)
+{
+	struct answer answer = { .error = -EIO, .sync_error = 1 };
+	bool answered = q->fd < 0;
+
+	if (!answered) {
+		kill(q->pid, SIGKILL);
+		close(TAKE_FD(q->fd));
+	}
+	while (waitpid(q->pid, NULL, answered ? 0 : WNOHANG) < 0 && errno == EINTR)
+		;
+	if (!answered)
+		answer.error = -ETIMEDOUT;
+	else if (q->answer.len >= sizeof(answer))
+		memcpy(&answer, q->answer.data, sizeof(answer));
+	mount->error = answer.error;
+	if (!mount->error)
+		mount->error =
+			parse_status(q->answer.data + sizeof(answer), &mount->status);
+	shfs_buf_free(&q->answer);
+	if (segments && *answer.segment)
+		shfs_buf_add(segments, answer.segment, strlen(answer.segment) + 1);
+	return answer.sync_error;
+}
+
+/* What the mounts of this store have as their source, or what none has if there is no
+ * store; empty if that cannot be told: where others serve its file system, its numbers
+ * need not be those that a daemon saw. */
+static void source_of_store(const char *store_path, char out[SHFS_STORE_SOURCE_MAX])
+{
+	int r = -EREMOTE;
+
+	if (store_path && !shfs_store_may_hang(store_path))
+		r = shfs_store_source(AT_FDCWD, store_path, out);
+	if (r)
+		strcpy(out, r == -ENOENT ? "no store" : "");
+}
+
+/* A watch has no source, and tells where it records as it answers. */
+static bool is_elsewhere(const struct shfs_mount *m, const char *store_path)
+{
+	return !m->error && shfs_mount_is_watch(m) && store_path &&
+	       !shfs_mount_is_of_store(m, store_path);
+}
+
+/* Why it is not asked, or 0. */
+static int not_to_ask(const struct shfs_mount *m, const char *source)
+{
+	if (m->owner != geteuid())
+		return -EACCES;
+	if (*source && m->source && !strncmp(m->source, "shfs:", 5) &&
+	    strcmp(m->source, source) != 0)
+		return -EXDEV;
+	return 0;
+}
+
+/* Asks ours that record into store_path (NULL: all of ours). sync_errors: they are to
+ * sync, and how that went, as struct answer has it, one for each; or NULL. segments: and
+ * to seal, likewise. */
+static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *sync_errors,
+                    struct shfs_buf *segments)
+{
+	const struct wish wish = { store_path, segments ? "seal" : "sync" };
+	char source[SHFS_STORE_SOURCE_MAX];
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ASK_NS;
+	struct question questions[mounts->n ? mounts->n : 1];
+
+	source_of_store(store_path, source);
+	for (size_t i = 0; i < mounts->n; i++) {
+		struct shfs_mount *m = &mounts->list[i];
+
+		questions[i] = (struct question){ .fd = -1 };
+		m->error = not_to_ask(m, source);
+		if (!m->error)
+			m->error = question_begin(&questions[i], m,
+			                          sync_errors ? &wish : NULL);
+	}
+	questions_wait(questions, mounts->n, until);
+	for (size_t i = 0; i < mounts->n; i++) {
+		int sync_error = 1;
+
+		if (questions[i].pid > 0)
+			sync_error =
+				question_end(&questions[i], &mounts->list[i], segments);
+		if (is_elsewhere(&mounts->list[i], store_path))
+			mounts->list[i].error = -EXDEV;
+		if (sync_errors)
+			sync_errors[i] = sync_error;
+	}
+}
+
+int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
+                     struct shfs_mounts *out)
+{
+	struct shfs_mounts mounts = { 0 };
+	int r = read_mountinfo(flags & SHFS_MOUNTS_ALL, &mounts);
+
+	if (!r && !(flags & SHFS_MOUNTS_ALL))
+		r = read_watches(&mounts);
+	if (r) {
+		shfs_mounts_clear(&mounts);
+		return r;
+	}
+	if (flags == SHFS_MOUNTS_ASK)
+		ask_all(&mounts, store_path, NULL, NULL);
+	*out = mounts;
+	return 0;
+}
+
+void shfs_mount_ask(struct shfs_mount *mount)
+{
+	status_clear(&mount->status);
+	mount->status = (struct shfs_mount_status){ 0 };
+	ask_all(&(struct shfs_mounts){ .list = mount, .n = 1 }, NULL, NULL, NULL);
+}
+
+/* --- syncing --- */
+
+static int warn_unsynced(const struct shfs_mount *mount, int sync_error)
+{
+	_cleanup_buf_ struct shfs_buf dir = { 0 };
+
+	shfs_show_directory(&dir, mount->dir);
+	if (mount->error == -ETIMEDOUT)
+		shfs_warn("the mount %s does not answer: its latest records are missing",
+		          dir.data);
+	else if (mount->error == -ENOTCONN)
+		shfs_warn("the mount %s is dead; shfs umount removes it", dir.data);
+	else if (!mount->error && sync_error < 0)
+		shfs_warn("the mount %s lost records (%s); see shfs status", dir.data,
+		          strerror(-sync_error));
+	else
+		return 0;
+	return 1;
+}
+
+static bool is_mounted(const struct shfs_mount *mount)
+{
+	_cleanup_mounts_ struct shfs_mounts now = { 0 };
+	bool is_there = read_mountinfo(false, &now) != 0;
+
+	for (size_t i = 0; i < now.n && !is_there; i++)
+		is_there = now.list[i].mount_id == mount->mount_id;
+	return is_there;
+}
+
+/* The guardian of one that died a moment ago is about to. */
+bool shfs_mount_goes(const struct shfs_mount *mount)
+{
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + GUARDIAN_NS;
+
+	if (mount->error != -ENOTCONN)
+		return false;
+	if (shfs_mount_is_watch(mount))
+		return true;
+	while (is_mounted(mount)) {
+		if (shfs_clock_ns(CLOCK_MONOTONIC) > until)
+			return false;
+		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
+	}
+	return true;
+}
+
+int shfs_mounts_sync(const char *store_path)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	int r = read_mountinfo(false, &mounts), failed = 0;
+
+	if (!r)
+		r = read_watches(&mounts);
+	if (r) {
+		shfs_warn("cannot look for mounts: %s", strerror(-r));
+		return 1;
+	}
+	int sync_errors[mounts.n ? mounts.n : 1];
+
+	ask_all(&mounts, store_path, sync_errors, NULL);
+	for (size_t i = 0; i < mounts.n; i++)
+		if (!shfs_mount_goes(&mounts.list[i]))
+			failed += warn_unsynced(&mounts.list[i], sync_errors[i]);
+	return failed;
+}
+
+/* Did it not do what it was to, if it was to? */
+static bool is_unsealed(const struct shfs_mount *mount, int sync_error)
+{
+	if (mount->error == -EACCES || mount->error == -EXDEV ||
+	    mount->error == -ENOTCONN)
+		return false;
+	return mount->error || sync_error < 0;
+}
+
+int shfs_mounts_seal(const char *store_path, struct shfs_buf *segments, char **busy)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	int r = shfs_mounts_list(0, NULL, &mounts);
+
+	if (r)
+		return r;
+	int sync_errors[mounts.n ? mounts.n : 1];
+
+	ask_all(&mounts, store_path, sync_errors, segments);
+	for (size_t i = 0; i < mounts.n; i++) {
+		if (!is_unsealed(&mounts.list[i], sync_errors[i]))
+			continue;
+		if (sync_errors[i] < 0 && shfs_takes_nothing(sync_errors[i]))
+			return sync_errors[i];
+		*busy = strdup(mounts.list[i].dir);
+		return *busy ? -EBUSY : -ENOMEM;
+	}
+	return segments->failed ? -ENOMEM : 0;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* Output through the pager, by a child that was forked before the store was opened. */
+#include "query/base/context.h"
+
+#include "common/buf.h"
+#include "common/io.h"
+#include "common/path.h"
+#include "common/quote.h"
+#include "query/base/model.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* What the shell ends with if it cannot run a program. */
+#define STATUS_NOT_RUN 126
+
+#define COMMAND_MAX 4096 /* a pipe takes it at once */
+
+/* A child that becomes the pager once it is told which: this process may be forbidden to
+ * run programs by then. */
+static struct {
+	pid_t pid;
+	int control, output;
+} prepared;
+static pid_t pager; /* it is one */
+static const int ends[] = { SIGINT, SIGHUP, SIGTERM, SIGQUIT };
+
+static int wait_for_pager(void)
+{
+	int status;
+
+	while (waitpid(pager, &status, 0) < 0)
+		if (errno != EINTR)
+			return -1;
+	return status;
+}
+
+/* The reader has seen enough: no failure of ours. But a pager that never ran is. */
+static void on_sigpipe(int sig)
+{
+	int status = wait_for_pager();
+
+	_exit(WIFEXITED(status) && WEXITSTATUS(status) >= STATUS_NOT_RUN
+	              ? SHFS_EXIT_FAILURE
+	              : SHFS_EXIT_OK);
+}
+
+/* ^C ends this program, not the pager: it shows what there is until it is left. */
+static void on_end(int sig)
+{
+	close(STDOUT_FILENO);
+	close(STDERR_FILENO);
+	wait_for_pager();
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+static void finish(void)
+{
+	fflush(stdout);
+	close(STDOUT_FILENO);
+	close(STDERR_FILENO);
+	wait_for_pager();
+}
+
+static void run(const char *command, int input)
+{
+	/* as git has it: quit on one screen, raw colours, leave the screen as it is */
+	setenv("LESS", "FRX", 0);
+	setenv("LV", "-c", 0);
+	dup2(input, STDIN_FILENO);
+	execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+	_exit(STATUS_NOT_RUN);
+}
+
+static bool in_path(const char *name)
+{
+	_cleanup_free_ char *path = strdup(getenv("PATH") ?: "/usr/bin:/bin");
+	char *rest = path, *dir;
+
+	if (strchr(name, '/'))
+		return !access(name, X_OK);
+	while (rest && (dir = strsep(&rest, ":"))) {
+		_cleanup_free_ char *file = shfs_path_join(*dir ? dir : ".", name);
+
+		if (file && !access(file, X_OK))
+			return true;
+	}
+	return false;
+}
+
+/* Its first word; what only a shell understands is left to the shell. */
+static bool can_run(const char *command)
+{
+	_cleanup_free_ char *name = NULL;
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	command += strspn(command, " \t\n");
+	if (strpbrk(command, "|&;<>()$`\\\"'*?[#~={"))
+		return true;
+	name = strndup(command, strcspn(command, " \t\n"));
+	if (!name || in_path(name))
+		return true;
+	if (strcmp(name, "less") != 0) { /* the default need not be installed */
+		shfs_quote_display(&shown, name, strlen(name));
+		shfs_warn("there is no pager %s", shown.data);
+	}
+	return false;
+}
+
+static void handle_signals(void)
+{
+	struct sigaction action = { .sa_handler = on_sigpipe };
+
+	sigaction(SIGPIPE, &action, NULL);
+	action.sa_handler = on_end;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		sigaction(ends[i], &action, NULL);
+}
+
+/* Of the terminal, which can be asked no more behind the pipe. */
+static void note_columns(void)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%zu", shfs_show_columns());
+	setenv("COLUMNS", text, true);
+}
+
+/* The child: runs what it is told to; without that it ends when its parent does. */
+static void wait_for_command(int control, int input)
+{
+	struct sigaction ignored = { .sa_handler = SIG_IGN }, before[ARRAY_SIZE(ends)];
+	struct shfs_buf command = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		sigaction(ends[i], &ignored, &before[i]);
+	if (shfs_read_fd(control, COMMAND_MAX, &command) || !command.len)
+		_exit(0);
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		sigaction(ends[i], &before[i], NULL);
+	run(command.data, input);
+}
+
+void shfs_pager_prepare(void)
+{
+	int control[2], output[2];
+
+	if (prepared.pid || !isatty(STDOUT_FILENO) || pipe2(control, O_CLOEXEC))
+		return;
+	if (pipe2(output, O_CLOEXEC)) {
+		close(control[0]);
+		close(control[1]);
+		return;
+	}
+	fflush(NULL);
+	prepared.pid = fork();
+	if (prepared.pid == 0) {
+		close(control[1]);
+		close(output[1]);
+		wait_for_command(control[0], output[0]);
+	}
+	close(control[0]);
+	close(output[0]);
+	prepared.control = control[1];
+	prepared.output = output[1];
+}
+
+void shfs_pager_start(const char *command)
+{
+	size_t len = strlen(command);
+
+	shfs_pager_prepare();
+	if (prepared.pid <= 0 || !can_run(command))
+		return;
+	if (len >= COMMAND_MAX) {
+		shfs_warn("the command of the pager is too long");
+		return;
+	}
+	fflush(NULL);
+	signal(SIGPIPE, SIG_IGN); /* should it have been killed */
+	if (shfs_write_all(prepared.control, command, len)) {
+		signal(SIGPIPE, SIG_DFL);
+		return;
+	}
+	close(prepared.control);
+	pager = prepared.pid;
+	note_columns();
+	dup2(prepared.output, STDOUT_FILENO);
+	if (isatty(STDERR_FILENO))
+		dup2(prepared.output, STDERR_FILENO);
+	close(prepared.output);
+	handle_signals();
+	atexit(finish);
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/care/secret.h"
+
+#include "common/path.h"
+#include "common/secrets.h"
+#include "store/capture/rules.h"
+
+#include <string.h>
+
+struct finder {
+	struct shfs_index *index;
+	struct shfs_redactor *redactor;
+	struct shfs_rules *rules;
+	void (*found)(void *arg, const struct shfs_secret *secret);
+	void *arg;
+};
+
+/* Is there a secret in the text of this column? Or a negative errno. */
+static int has_secret(struct finder *f, struct shfs_rows *rows, int column,
+                      bool separated)
+{
+	_cleanup_free_ char *redacted = NULL;
+	size_t len;
+
+	return shfs_redact(f->redactor, shfs_rows_text(rows, column),
+	                   shfs_rows_bytes(rows, column), separated, &redacted, &len);
+}
+
+static int find_commands(struct finder *f)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(f->index,
+	                       "SELECT text, id FROM v_command ORDER BY begin_ns", &rows);
+
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		r = has_secret(f, rows, 0, false);
+		if (r > 0)
+			f->found(f->arg, &(struct shfs_secret){
+						 .command = shfs_rows_text(rows, 1) });
+		r = MIN(r, 0);
+	}
+	return r;
+}
+
+/* Those of a command that has none itself. */
+static int find_processes(struct finder *f)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(f->index,
+	                       "SELECT p.argv, c.id, c.text FROM v_process p"
+	                       " LEFT JOIN v_command c USING (command_id)"
+	                       " ORDER BY c.command_id",
+	                       &rows);
+	char last[17] = "";
+
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		const char *id = shfs_rows_text(rows, 1);
+
+		r = *id && !strcmp(id, last) ? 0 : has_secret(f, rows, 0, true);
+		if (r > 0 && *id) {
+			snprintf(last, sizeof(last), "%s", id);
+			r = has_secret(f, rows, 2, false);
+			r = r < 0 ? r : !r;
+		}
+		if (r > 0)
+			f->found(f->arg,
+			         &(struct shfs_secret){ .command = *id ? id : NULL });
+		r = MIN(r, 0);
+	}
+	return r;
+}
+
+static bool is_secret(struct finder *f, const char *path, const char *root)
+{
+	const char *below = shfs_path_relative(path, root);
+
+	return below && *below && shfs_rules_is_secret(f->rules, below, false);
+}
+
+/* What versions of the file ?1 were before, became since by a rename or link, and other
+ * versions of the same content, from 5 bytes on: what is archived at other paths. */
+#define KIN                                                                              \
+	"WITH RECURSIVE kin(id) AS (SELECT version_id FROM v_version WHERE file_id = ?1" \
+	" UNION SELECT v.origin_version_id FROM kin JOIN v_version v"                    \
+	" ON v.file_id = kin.id >> 32 AND v.n = kin.id & 4294967295"                     \
+	" WHERE v.origin_version_id IS NOT NULL"                                         \
+	" UNION SELECT v.version_id FROM kin JOIN v_version v"                           \
+	" ON v.origin_version_id = kin.id"                                               \
+	" UNION SELECT w.version_id FROM kin JOIN v_version v"                           \
+	" ON v.file_id = kin.id >> 32 AND v.n = kin.id & 4294967295"                     \
+	" JOIN v_version w ON w.object_key = v.object_key AND w.object = v.object"       \
+	" WHERE v.size >= 5)"                                                            \
+	" SELECT DISTINCT p.path, p.root FROM kin JOIN v_version v"                      \
+	" ON v.file_id = kin.id >> 32 AND v.n = kin.id & 4294967295"                     \
+	" JOIN v_file p ON p.file_id = v.file_id"                                        \
+	" WHERE v.file_id <> ?1 AND v.object IS NOT NULL ORDER BY p.path"
+
+static int find_kin(struct finder *f, int64_t file_id, const char *of)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(f->index, KIN, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, file_id);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		const char *path = shfs_rows_text(rows, 0);
+
+		r = 0;
+		if (!is_secret(f, path, shfs_rows_text(rows, 1)))
+			f->found(f->arg, &(struct shfs_secret){ .path = path, .of = of });
+	}
+	return r;
+}
+
+static int find_files(struct finder *f)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(f->index,
+	                       "SELECT path, root, file_id, EXISTS (SELECT 1"
+	                       " FROM v_version v WHERE v.file_id = f.file_id"
+	                       " AND v.object IS NOT NULL) FROM v_file f",
+	                       &rows);
+
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		const char *path = shfs_rows_text(rows, 0);
+
+		r = 0;
+		if (!is_secret(f, path, shfs_rows_text(rows, 1)))
+			continue;
+		if (shfs_rows_int(rows, 3))
+			f->found(f->arg, &(struct shfs_secret){ .path = path });
+		r = find_kin(f, shfs_rows_int(rows, 2), path);
+	}
+	return r;
+}
+
+int shfs_secrets_find(struct shfs_index *index, const struct shfs_config *config,
+                      void (*found)(void *arg, const struct shfs_secret *secret),
+                      void *arg)
+{
+	struct finder f = { .index = index, .found = found, .arg = arg };
+	int r = shfs_secrets_redactor(config, &f.redactor);
+
+	if (!r)
+		r = shfs_rules_new(config, NULL, &f.rules);
+	if (!r)
+		r = find_commands(&f);
+	if (!r)
+		r = find_processes(&f);
+	if (!r)
+		r = find_files(&f);
+	shfs_redactor_free(f.redactor);
+	shfs_rules_free(f.rules);
+	return r;
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shfs complete -- WORD...: what the last word of a command line can become, for the
+ * completions of all shells. The words are those behind "shfs", up to the cursor, without
+ * quotes. One candidate a line, then a tab and what it means. Other lines begin with ":":
+ *
+ *     :files          also names of files, which the shell knows best
+ *     :files @        the same, with "@" behind them
+ *     :file NAME      also this file, which is not there any more
+ *     :directories    also names of directories
+ *     :behind =       all this replaces only what stands behind the first "="
+ *     :behind @       ... behind the last "@"
+ *
+ * It is silent whatever happens, and fast: it reads the index as it is.
+ */
+#include "query/base/context.h"
+#include "query/base/model.h"
+#include "query/base/time.h"
+
+#include "common/path.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#define IDS_MAX      20
+#define VERSIONS_MAX 50
+#define FILES_MAX    50
+
+/* A number in SQL text. */
+#define TEXT(n)  #n
+#define LIMIT(n) " LIMIT " TEXT(n)
+
+static void candidate(const char *cur, const char *word, const char *meaning)
+{
+	if (!strncmp(word, cur, strlen(cur)) && !strpbrk(word, "\t\n"))
+		printf("%s\t%s\n", word, meaning ? meaning : "");
+}
+
+static void complete_options(const char *cur, const struct shfs_option *options)
+{
+	for (; options && options->name; options++) {
+		_cleanup_buf_ struct shfs_buf word = { 0 };
+
+		shfs_buf_printf(&word, "--%s", options->name);
+		if (!word.failed)
+			candidate(cur, word.data, options->help);
+	}
+}
+
+static void complete_commands(const char *cur)
+{
+	for (const struct shfs_command *const *c = shfs_commands; *c; c++)
+		if (!(*c)->hidden)
+			candidate(cur, (*c)->name, (*c)->summary);
+}
+
+/* --- what the index knows --- */
+
+static struct shfs_index *open_index(struct shfs_context *ctx)
+{
+	if (!ctx->store && shfs_store_open(shfs_context_store_path(ctx), 0, &ctx->store))
+		return NULL;
+	if (!ctx->index && shfs_index_open(ctx->store, SHFS_INDEX_READ, &ctx->index))
+		return NULL;
+	return ctx->index;
+}
+
+/* Rows of a statement whose parameters are a prefix of what is sought, and its end. */
+static struct shfs_rows *open_range(struct shfs_context *ctx, const char *sql,
+                                    const char *prefix)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf end = { 0 };
+	struct shfs_index *index = open_index(ctx);
+
+	shfs_buf_printf(&end, "%s\xff", prefix);
+	if (end.failed || !index || shfs_rows_open(index, sql, &rows) ||
+	    shfs_rows_bind_str(rows, 1, prefix) || shfs_rows_bind_str(rows, 2, end.data))
+		return NULL;
+	return TAKE_PTR(rows);
+}
+
+/* Rows of (id, time, text), the newest first. */
+static void complete_ids(struct shfs_context *ctx, const char *cur, const char *sql)
+{
+	_cleanup_rows_ struct shfs_rows *rows = open_range(ctx, sql, cur);
+
+	while (rows && shfs_rows_next(rows) > 0) {
+		_cleanup_buf_ struct shfs_buf id = { 0 }, meaning = { 0 };
+
+		if (shfs_show_id(ctx->index, &id, shfs_rows_text(rows, 0)))
+			return;
+		if (strlen(cur) >= id.len) {
+			id.len = 0;
+			shfs_buf_str(&id, shfs_rows_text(rows, 0));
+		}
+		shfs_time_show_relative(&meaning, shfs_rows_int(rows, 1));
+		shfs_buf_str(&meaning, "  ");
+		shfs_show_first_line(&meaning, shfs_rows_text(rows, 2),
+		                     shfs_rows_bytes(rows, 2), 40);
+		if (!id.failed && !meaning.failed)
+			candidate(cur, id.data, meaning.data);
+	}
+}
+
+static void complete_commands_run(struct shfs_context *ctx, const char *cur)
+{
+	complete_ids(ctx, cur,
+	             "SELECT id, begin_ns, text FROM v_command"
+	             " WHERE id >= ?1 AND id < ?2"
+	             " ORDER BY begin_ns DESC" LIMIT(IDS_MAX));
+}
+
+static void complete_sessions(struct shfs_context *ctx, const char *cur)
+{
+	complete_ids(ctx, cur,
+	             "SELECT id, begin_ns, shell || ' in ' || cwd FROM v_session"
+	             " WHERE id >= ?1 AND id < ?2"
+	             " ORDER BY begin_ns DESC" LIMIT(IDS_MAX));
+}
+
+static void complete_hosts(struct shfs_context *ctx, const char *cur)
+{
+	_cleanup_rows_ struct shfs_rows *rows =
+		open_range(ctx,
+	                   "SELECT DISTINCT host FROM v_producer"
+	                   " WHERE host >= ?1 AND host < ?2 ORDER BY host",
+	                   cur);
+
+	while (rows && shfs_rows_next(rows) > 0)
+		candidate(cur, shfs_rows_text(rows, 0), "");
+}
+
+/* cur is FILE@ and the beginning of a number; how many there are. */
+static int complete_versions(struct shfs_context *ctx, const char *cur)
+{
+	const char *at = strrchr(cur, '@');
+	_cleanup_free_ char *name = strndup(cur, at - cur), *path = NULL;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	struct shfs_index *index = open_index(ctx);
+	int n = 0;
+
+	if (!index || !name || shfs_operand_file(index, name, &path) <= 0 ||
+	    shfs_rows_open(index,
+	                   "SELECT n, time_ns, (SELECT text FROM v_command c"
+	                   "  WHERE c.command_id = v.command_id) FROM v_version v"
+	                   " WHERE v." SHFS_SQL_FILE("?1") "ORDER BY n DESC" LIMIT(
+				   VERSIONS_MAX),
+	                   &rows) ||
+	    shfs_rows_bind_str(rows, 1, path))
+		return 0;
+	for (; shfs_rows_next(rows) > 0; n++) {
+		_cleanup_buf_ struct shfs_buf meaning = { 0 };
+
+		if (!n)
+			puts(":behind @");
+		shfs_time_show_relative(&meaning, shfs_rows_int(rows, 1));
+		shfs_buf_str(&meaning, "  ");
+		shfs_show_first_line(&meaning, shfs_rows_text(rows, 2),
+		                     shfs_rows_bytes(rows, 2), 40);
+		candidate(at + 1, shfs_rows_text(rows, 0), meaning.data);
+	}
+	return n;
+}
+
+/* Files that were removed, other than what a command made for itself. */
+static void complete_removed(struct shfs_context *ctx, const char *cur)
+{
+	static const char sql[] =
+		"SELECT f.path FROM v_file f"
+		" JOIN v_version v ON v.file_id = f.file_id AND v.n = f.versions"
+		" JOIN v_access a ON a.access_id ="
+		" (SELECT g.access_id FROM v_access g WHERE g.file_id = f.file_id"
+		" AND g.is_open = 0 AND g.op IN ('unlink', 'rename') ORDER BY g.seq_key "
+		"DESC LIMIT 1)"
+		" WHERE f.path >= ?1 AND f.path < ?2 AND NOT f.present"
+		" AND NOT f.directory AND a.op = 'unlink'"
+		" AND (a.command_id IS NULL OR a.command_id IS NOT v.command_id)"
+		" ORDER BY f.path" LIMIT(FILES_MAX);
+	const char *name = basename(cur);
+	_cleanup_free_ char *typed = strndup(cur, name - cur);
+	_cleanup_free_ char *dir = typed ? shfs_operand_path(*typed ? typed : ".") : NULL;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf prefix = { 0 };
+	struct stat st;
+
+	if (!dir)
+		return;
+	shfs_buf_printf(&prefix, "%s/%s", strcmp(dir, "/") != 0 ? dir : "", name);
+	rows = prefix.failed ? NULL : open_range(ctx, sql, prefix.data);
+	while (rows && shfs_rows_next(rows) > 0) {
+		_cleanup_buf_ struct shfs_buf word = { 0 };
+		const char *path = shfs_rows_text(rows, 0);
+
+		shfs_buf_printf(&word, "%s%s", typed, path + prefix.len - strlen(name));
+		if (!word.failed && lstat(path, &st))
+			candidate(cur, word.data, "removed");
+	}
+}
+
+/* Files that were in the directory that cur names, and are gone: those of one directory
+ * are found fast. */
+static void complete_gone(struct shfs_context *ctx, const char *cur)
+{
+	static const char sql[] =
+		"SELECT name FROM v_file WHERE dir = ?3 AND name >= ?1 AND name < ?2"
+		" AND NOT present AND NOT directory ORDER BY name" LIMIT(FILES_MAX);
+	const char *name = basename(cur);
+	_cleanup_free_ char *typed = strndup(cur, name - cur);
+	_cleanup_free_ char *dir = typed ? shfs_operand_path(*typed ? typed : ".") : NULL;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	struct stat st;
+
+	rows = dir && *name ? open_range(ctx, sql, name) : NULL;
+	if (!rows || shfs_rows_bind_str(rows, 3, dir))
+		return;
+	while (shfs_rows_next(rows) > 0) {
+		_cleanup_buf_ struct shfs_buf word = { 0 };
+
+		shfs_buf_printf(&word, "%s%s", typed, shfs_rows_text(rows, 0));
+		if (!word.failed && !strpbrk(word.data, "\t\n") && lstat(word.data, &st))
+			printf(":file %s\n", word.data);
+	}
+}
+
+/* --- the command line --- */
+
+static void complete_words(const char *cur, const char *kind)
+{
+	static const struct {
+		const char *kind; /* as the help calls it */
+		const char *words[13];
+	} kinds[] = {
+		{ "WHEN", { "auto", "always", "never" } },
+		{ "SHELL", { "bash", "zsh", "fish" } },
+		{ "STATUS", { "ok", "fail" } },
+		{ "NAME", { "auto", "fuse" } },
+		{ "TIME", { "today", "yesterday" } },
+		{ "SIZE", { "+1M", "+10M", "+100M" } },
+		{ "FORMAT",
+		  { "sh", "make", "snakemake", "cwl", "dot", "json", "jsonl", "csv",
+		    "prov", "prov-o", "ro-crate", "workflow-crate", "tar" } },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		for (size_t j = 0; j < ARRAY_SIZE(kinds[i].words) && kinds[i].words[j] &&
+		                   !strcmp(kinds[i].kind, kind);
+		     j++)
+			candidate(cur, kinds[i].words[j], "");
+}
+
+static void complete_file(struct shfs_context *ctx, const char *cur, bool needs_version)
+{
+	const char *at = strrchr(cur, '@');
+
+	if (at && at > cur && complete_versions(ctx, cur))
+		return;
+	complete_gone(ctx, cur);
+	puts(needs_version ? ":files @" : ":files");
+}
+
+static void complete_value(struct shfs_context *ctx, const char *cur,
+                           const struct shfs_option *opt)
+{
+	complete_words(cur, opt->arg);
+	if (!strcmp(opt->arg, "DIR") || !strcmp(opt->arg, "[=DIR]"))
+		puts(":directories");
+	else if (!strcmp(opt->arg, "FILE") || !strcmp(opt->arg, "PATH"))
+		puts(":files");
+	else if (!strcmp(opt->arg, "HOST"))
+		complete_hosts(ctx, cur);
+	else if (!strcmp(opt->name, "session"))
+		complete_sessions(ctx, cur);
+	else if (!strcmp(opt->arg, "ID"))
+		complete_commands_run(ctx, cur);
+}
+
+static void complete_operand(struct shfs_context *ctx, const char *cur,
+                             const struct shfs_command *command, int n_before)
+{
+	const char *args = command->args;
+
+	if (command == &shfs_cmd_help) {
+		complete_commands(cur);
+	} else if (command == &shfs_cmd_undelete) {
+		complete_removed(ctx, cur);
+		puts(":directories");
+	} else if (!strcmp(args, "SHELL")) {
+		complete_words(cur, args);
+	} else if (!strncmp(args, "FORMAT ", 7) && !n_before) {
+		complete_words(cur, "FORMAT");
+	} else if (strstr(args, "DIR")) {
+		puts(":directories");
+	} else {
+		if (strstr(args, "COMMAND"))
+			complete_commands_run(ctx, cur);
+		if (strstr(args, "COMMAND") && !*cur) /* not all at once */
+			return;
+		if (strstr(args, "FILE"))
+			complete_file(ctx, cur, strstr(args, "FILE@N"));
+		else if (strstr(args, "PATH"))
+			puts(":files");
+	}
+}
+
+static const struct shfs_option *find_option(const struct shfs_option *options,
+                                             const char *word, size_t len)
+{
+	for (; options && options->name; options++) {
+		size_t n = strlen(options->name);
+
+		if (!strncmp(word, "--", 2) && len == n + 2 &&
+		    !memcmp(word + 2, options->name, n))
+			return options;
+		if (len == 2 && word[1] == options->letter)
+			return options;
+	}
+	return NULL;
+}
+
+struct line {
+	const struct shfs_command *command;
+	const struct shfs_option *waiting; /* for its value */
+	int n_operands;
+	bool only_operands; /* behind "--" */
+};
+
+static const struct shfs_option *line_option(const struct line *line, const char *word,
+                                             size_t len)
+{
+	const struct shfs_option *opt = NULL;
+
+	if (line->command)
+		opt = find_option(line->command->options, word, len);
+	return opt ? opt : find_option(shfs_common_options, word, len);
+}
+
+/* A word in front of the last. */
+static void line_add(struct line *line, struct shfs_context *ctx, const char *word)
+{
+	if (line->waiting) {
+		if (!strcmp(line->waiting->name, "store"))
+			ctx->store_option = word;
+		line->waiting = NULL;
+	} else if (!line->only_operands && !strcmp(word, "--")) {
+		line->only_operands = true;
+	} else if (!line->only_operands && word[0] == '-') {
+		line->waiting = line_option(line, word, strlen(word));
+		if (line->waiting && (!line->waiting->arg || *line->waiting->arg == '['))
+			line->waiting = NULL;
+		if (!strncmp(word, "--store=", 8))
+			ctx->store_option = word + 8;
+	} else if (line->command) {
+		line->n_operands++;
+	} else {
+		for (const struct shfs_command *const *c = shfs_commands; *c; c++)
+			if (!strcmp((*c)->name, word))
+				line->command = *c;
+		line->n_operands = !line->command;
+	}
+}
+
+static void complete_option(struct shfs_context *ctx, const struct line *line,
+                            const char *cur)
+{
+	const char *equals = strncmp(cur, "--", 2) ? NULL : strchr(cur, '=');
+	const struct shfs_option *opt;
+
+	if (equals) {
+		opt = line_option(line, cur, equals - cur);
+		if (!opt || !opt->arg)
+			return;
+		puts(":behind =");
+		complete_value(ctx, equals + 1, opt);
+		return;
+	}
+	if (line->command)
+		complete_options(cur, line->command->options);
+	complete_options(cur, shfs_common_options);
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	const char *cur = argc ? argv[argc - 1] : "";
+	struct line line = { 0 };
+
+	for (int i = 0; i < argc - 1; i++)
+		line_add(&line, ctx, argv[i]);
+	if (!line.command && line.n_operands) /* no command of ours */
+		return SHFS_EXIT_OK;
+	if (line.waiting)
+		complete_value(ctx, cur, line.waiting);
+	else if (cur[0] == '-' && !line.only_operands)
+		complete_option(ctx, &line, cur);
+	else if (!line.command)
+		complete_commands(cur);
+	else if (line.command->max_args < 0 || line.n_operands < line.command->max_args)
+		complete_operand(ctx, cur, line.command, line.n_operands);
+	return SHFS_EXIT_OK;
+}
+
+const struct shfs_command shfs_cmd_complete = {
+	.name = "complete",
+	.args = "[--] [WORD…]",
+	.summary = "Tell what the last word of a command line can become",
+	.max_args = -1,
+	.hidden = true,
+	.alone = true,
+	.at_once = true,
+	.run = run,
+};

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs export`: write the commands behind files as a script or a workflow. */
+#include "query/export/export.h"
+#include "query/base/progress.h"
+#include "query/base/whole-file.h"
+#include "query/export/archive.h"
+#include "query/history/version-spec.h"
+
+#include "common/quote.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+	const char *output;
+	bool force;
+} opts;
+
+static const struct shfs_export_format *const formats[] = {
+	&shfs_export_sh,     &shfs_export_make,     &shfs_export_snakemake,
+	&shfs_export_cwl,    &shfs_export_dot,      &shfs_export_json,
+	&shfs_export_jsonl,  &shfs_export_csv,      &shfs_export_prov,
+	&shfs_export_prov_o, &shfs_export_ro_crate, &shfs_export_workflow_crate,
+};
+
+static const struct shfs_export_format *find_format(const char *name)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 }, known = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		if (!strcmp(formats[i]->name, name))
+			return formats[i];
+		shfs_buf_printf(&known, "%s, ", formats[i]->name);
+	}
+	shfs_quote_display(&shown, name, strlen(name));
+	shfs_error("no such format: %s", shown.data ?: "");
+	shfs_hint("the formats are %star", known.data ?: "");
+	return NULL;
+}
+
+static int open_output(struct shfs_export *x)
+{
+	return shfs_output_option(opts.output, opts.force, 0666, &x->file);
+}
+
+/* main sees to standard output. */
+static int close_output(struct shfs_export *x)
+{
+	bool failed;
+
+	if (!x->file || x->file == stdout)
+		return 0;
+	errno = 0;
+	failed = ferror(x->file);
+	if (!fclose(x->file) && !failed)
+		return 0;
+	shfs_error("cannot write the output: %s", strerror(errno ?: EIO));
+	return SHFS_EXIT_FAILURE;
+}
+
+static int write_text(struct shfs_export *x, const struct shfs_export_format *format)
+{
+	int r = format->runs || format->directory ? 0 : open_output(x);
+
+	if (!r)
+		r = format->write(x);
+	if (!r && x->out.failed)
+		r = -ENOMEM;
+	if (!r && !x->file)
+		r = open_output(x);
+	if (!r && x->out.len)
+		fwrite(x->out.data, 1, x->out.len, x->file);
+	return r;
+}
+
+static int export(struct shfs_export *x, const struct shfs_export_format *format)
+{
+	int code, doubts = 0, r = shfs_workflow_order(x->wf, format->runs);
+
+	if (!r && format->runs)
+		r = shfs_workflow_check(x->wf);
+	if (!r && format->runs)
+		shfs_workflow_look_at_contents(x->wf, x->objects);
+	if (!r && format->runs)
+		doubts = shfs_export_doubts(x->wf);
+	if (doubts < 0)
+		r = doubts;
+	if (!r)
+		r = write_text(x, format);
+	code = close_output(x);
+	return r ? r : code ? code : doubts ? SHFS_EXIT_NOT_FOUND : 0;
+}
+
+static int find_targets(struct shfs_index *index, int n, char **names,
+                        struct shfs_version *targets)
+{
+	int code = 0;
+
+	for (int i = 0; i < n && !code; i++)
+		code = shfs_version_spec_find(index, names[i], &targets[i]);
+	return code;
+}
+
+static int prepare(struct shfs_context *ctx, struct shfs_export *x,
+                   const struct shfs_export_format *format)
+{
+	int code = 0;
+
+	x->path = opts.output;
+	if (!x->path && format->directory) {
+		shfs_error("%s is a directory: name it with -o DIR", format->name);
+		return SHFS_EXIT_USAGE;
+	}
+	if (format->runs || format->directory)
+		x->objects = shfs_context_store(ctx, false, &code);
+	return code;
+}
+
+static int write_tar(struct shfs_context *ctx, int n, char **paths, int fd, bool *written)
+{
+	int code;
+
+	shfs_progress_begin("writing the archive");
+	code = shfs_archive_write(ctx, n, paths, fd, written);
+	shfs_progress_end();
+	return code;
+}
+
+/* To what is no file: a pipe, /dev/null. */
+static int stream_tar(struct shfs_context *ctx, int n, char **paths)
+{
+	struct shfs_export x = { 0 };
+	int code = open_output(&x), closed;
+	bool written;
+
+	if (code)
+		return code;
+	code = write_tar(ctx, n, paths, fileno(x.file), &written);
+	closed = close_output(&x);
+	return code ?: closed;
+}
+
+/* Not the commands behind files, but what the store has of them. */
+static int export_tar(struct shfs_context *ctx, int n, char **paths)
+{
+	_cleanup_(shfs_whole_file_close) struct shfs_whole_file file = { .fd = -1,
+		                                                         .dirfd = -1 };
+	bool written;
+	int code, r;
+
+	if (!opts.output && isatty(STDOUT_FILENO)) {
+		shfs_error(
+			"an archive is not for the terminal: name a file with -o FILE");
+		return SHFS_EXIT_USAGE;
+	}
+	r = opts.output && strcmp(opts.output, "-") != 0 &&
+	                    !shfs_is_descriptor(opts.output)
+	            ? shfs_whole_file_begin(&file, opts.output, opts.force, 0600)
+	            : -ENOTSUP;
+	if (r == -ENOTSUP)
+		return stream_tar(ctx, n, paths);
+	if (r)
+		return shfs_fail_output(opts.output, -r);
+	code = write_tar(ctx, n, paths, file.fd, &written);
+	r = written ? shfs_whole_file_finish(&file) : 0;
+	return r ? shfs_fail_output(opts.output, -r) : code;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	const struct shfs_export_format *format =
+		strcmp(argv[0], "tar") ? find_format(argv[0]) : NULL;
+	_cleanup_workflow_ struct shfs_workflow *wf = NULL;
+	struct shfs_export x = { .store = shfs_context_store_path(ctx) };
+	struct shfs_version *targets;
+	struct shfs_index *index;
+	int r, n = argc - 1, code = SHFS_EXIT_USAGE;
+
+	if (!strcmp(argv[0], "tar"))
+		return export_tar(ctx, n, argv + 1);
+	if (format && !n) {
+		shfs_error("export what? Name a file");
+		return code;
+	}
+	if (!format || !(index = shfs_context_index(ctx, &code)))
+		return code;
+	code = prepare(ctx, &x, format);
+	if (code)
+		return code;
+	targets = calloc(n, sizeof(*targets));
+	if (!targets)
+		return shfs_fail_index(index, -ENOMEM);
+	code = find_targets(index, n, argv + 1, targets);
+	r = code ? 0 : shfs_workflow_new(index, targets, n, format->by_name, &wf);
+	x.wf = wf;
+	if (!code && !r)
+		r = export(&x, format);
+	if (r)
+		code = r > 0 ? r : shfs_fail_index(index, r);
+	shfs_buf_free(&x.out);
+	for (int i = 0; i < n; i++)
+		shfs_version_clear(&targets[i]);
+	free(targets);
+	return code;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	if (value)
+		opts.output = value;
+	else
+		opts.force = true;
+	return 0;
+}
+
+static const struct shfs_option options[] = {
+	{ "output", 'o', "FILE", "write to this file, or directory" },
+	{ "force", 'f', NULL, "overwrite it if it is there" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_export = {
+	.name = "export",
+	.args = "FORMAT [FILE[@N]]…",
+	.summary = "Write the commands behind files as a script or a workflow",
+	.description =
+		"FORMAT is sh (a script), make (a Makefile), snakemake (a Snakefile)\n"
+		"or cwl (a workflow), to make the files again in an empty directory;\n"
+		"dot, json, jsonl, csv, prov, prov-o: the graph; ro-crate,\n"
+		"workflow-crate: a directory with all contents. What no command made\n"
+		"that can be run again is taken from the store. tar is no format of\n"
+		"commands, but an archive of all that the store has, or has of the\n"
+		"files at or below each FILE, for shfs import.",
+	.alone = true,
+	.options = options,
+	.min_args = 1,
+	.max_args = -1,
+	.option = option,
+	.run = run,
+};

@@ -1,0 +1,680 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs forget`: take commands, files or versions out of the journal, for good. */
+#include "query/base/cmd.h"
+#include "query/base/mounts.h"
+#include "query/history/entry.h"
+#include "query/history/filter.h"
+#include "query/history/version-spec.h"
+
+#include "common/quote.h"
+#include "store/care/forget.h"
+#include "store/journal/runtime.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SHOWN_MAX 20 /* commands and files that are listed for people */
+
+static struct shfs_filter commands, files; /* conditions on commands; on what they used */
+static struct {
+	bool dry_run, yes, json, everywhere;
+} opts;
+
+/* One look at the journal: what is meant, and what goes with it. */
+struct job {
+	struct shfs_context *ctx;
+	struct shfs_store *store;
+	char *hook_dir;
+	int argc;
+	char **argv;
+	struct shfs_forget *forget;
+	struct shfs_forget_beside beside;
+	struct shfs_index *index;
+	char *busy;       /* a mount that does not do what it is to */
+	bool of_commands; /* there are conditions on them */
+	bool of_files;    /* likewise, or files are named */
+	int64_t *ids;     /* the commands (or processes) that these mean, sorted */
+	size_t n_ids;
+	struct shfs_forget_stats stats;
+	bool show, finished; /* finished: one that was interrupted */
+	size_t shown;
+	struct shfs_buf out;
+};
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* --- who must not be at work --- */
+
+static int refuse(const char *what, const char *name, const char *hint)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, name, strlen(name));
+	shfs_error("nothing is forgotten: %s%s", what, shown.data ? shown.data : "");
+	shfs_hint("%s", hint);
+	return SHFS_EXIT_REFUSED;
+}
+
+static int seal(void *arg, struct shfs_buf *segments)
+{
+	struct job *j = arg;
+
+	free(TAKE_PTR(j->busy));
+	return shfs_mounts_seal(j->store->path, segments, &j->busy);
+}
+
+/* A producer of another machine, or of a container, may be alive. */
+static int check_producers(struct job *j)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(j->index,
+	                       "SELECT host || ':' || root FROM v_producer"
+	                       " WHERE end_ns IS NULL AND dead = 0",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		return refuse(
+			"this may still be recorded: ", shfs_rows_text(rows, 0),
+			"unmount it there, or mount and unmount it there once more");
+	return r ? shfs_fail_index(j->index, r) : 0;
+}
+
+static int refuse_unlocked(const struct job *j)
+{
+	_cleanup_free_ char *over = shfs_mounts_over(j->store->path);
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	if (!over)
+		return refuse("the store is on a network file system, where nothing can "
+		              "be locked",
+		              "", "end all mounts on all machines first");
+	shfs_show_directory(&shown, over);
+	shfs_error("nothing is forgotten: the store is inside the mount %s", shown.data);
+	shfs_hint("shfs umount %s first", shown.data);
+	return SHFS_EXIT_REFUSED;
+}
+
+static int fail(struct job *j, int error)
+{
+	if (error == -EBUSY && j->busy)
+		return refuse("no answer from the mount ", j->busy,
+		              "shfs umount it first, and mount it again afterwards");
+	if (error == -EBUSY)
+		return refuse("a prune, repair or another forget is at work, or "
+		              "something uses the index, just now",
+		              "", "try again");
+	if (error == -EINPROGRESS)
+		return refuse("some of it may still be recorded, by somebody who cannot "
+		              "be asked",
+		              "", "end that recording first: of a container, say");
+	if (error == -EOPNOTSUPP)
+		return refuse_unlocked(j);
+	if (error == -ENOSPC || error == -EDQUOT) {
+		shfs_error("it is not forgotten yet: %s", strerror(-error));
+		shfs_hint("shfs prune makes room where there is none; then forget again");
+		return SHFS_EXIT_FAILURE;
+	}
+	if (error == -EPROTONOSUPPORT)
+		return refuse("a newer shfs wrote some of the journal", "",
+		              "use that version");
+	if (j->index)
+		return shfs_fail_index(j->index, error);
+	shfs_error("cannot read the journal: %s", strerror(-error));
+	return SHFS_EXIT_FAILURE;
+}
+
+/* --- what is meant --- */
+
+static int compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int show_entry(struct job *j, bool is_process, int64_t id)
+{
+	_cleanup_entry_ struct shfs_entry e = { .is_process = is_process };
+	int r;
+
+	if (!j->show || j->shown++ >= SHOWN_MAX)
+		return 0;
+	r = is_process ? shfs_process_load(j->index, id, &e.process)
+	               : shfs_command_load(j->index, id, &e.command);
+	if (r > 0)
+		r = shfs_entry_show_head(j->index, shfs_style_of(j->ctx), &e,
+		                         shfs_show_columns(), &j->out);
+	shfs_buf_char(&j->out, '\n');
+	return MIN(r, 0);
+}
+
+/* All that they mean; whole: they go, and not only what they did with some files. */
+static int take_commands(struct job *j, bool whole)
+{
+	_cleanup_query_ struct shfs_query q = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	size_t cap = 0;
+	int r;
+
+	commands.all = true;
+	r = shfs_filter_measure(&commands, j->index);
+	if (!r)
+		r = shfs_filter_query(&commands, &q);
+	if (!r)
+		r = shfs_query_open(&q, j->index, &rows);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		bool is_process = shfs_rows_int(rows, 0);
+		int64_t id = shfs_rows_int(rows, 1);
+
+		r = whole ? shfs_forget_add(j->forget,
+		                            is_process ? SHFS_FORGET_PROCESS
+		                                       : SHFS_FORGET_COMMAND,
+		                            id)
+		          : 0;
+		if (!r && whole)
+			r = show_entry(j, is_process, id);
+		if (r || is_process != commands.no_command)
+			continue;
+		if (!MAKE_ROOM(j->ids, j->n_ids, cap))
+			return -ENOMEM;
+		j->ids[j->n_ids++] = id;
+	}
+	if (j->n_ids)
+		qsort(j->ids, j->n_ids, sizeof(*j->ids), compare);
+	return r;
+}
+
+static bool is_meant(const struct job *j, int64_t command_id, int64_t process_id)
+{
+	int64_t id = commands.no_command ? process_id : command_id;
+
+	return !j->of_commands ||
+	       (j->n_ids && bsearch(&id, j->ids, j->n_ids, sizeof(id), compare));
+}
+
+static void show_file(struct job *j, const char *path, int64_t n)
+{
+	if (!j->show || j->shown++ >= SHOWN_MAX)
+		return;
+	shfs_show_version(&j->out, path, n);
+	shfs_buf_char(&j->out, '\n');
+}
+
+/* The uses of one version. */
+static int take_uses(struct job *j, int64_t file_id, int64_t n)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(j->index,
+	                       "SELECT access_id, command_id, process_id FROM v_access"
+	                       " WHERE (file_id = ?1 OR file2_id = ?1) AND"
+	                       " (seen_version_id = ?1 << 32 | ?2"
+	                       " OR made_version_id = ?1 << 32 | ?2)",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, file_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, n);
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = is_meant(j, shfs_rows_int(rows, 1), shfs_rows_int(rows, 2))
+		            ? shfs_forget_add(j->forget, SHFS_FORGET_ACCESS,
+		                              shfs_rows_int(rows, 0))
+		            : 0;
+	return r;
+}
+
+static int take_version(struct job *j, int64_t file_id, int64_t n, const char *path)
+{
+	int r = shfs_forget_add(j->forget, SHFS_FORGET_VERSION, file_id << 32 | n);
+
+	show_file(j, path, n);
+	return r ? r : take_uses(j, file_id, n);
+}
+
+/* Versions that fit, of commands that are meant. */
+static int take_versions(struct job *j)
+{
+	_cleanup_query_ struct shfs_query q = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r;
+
+	shfs_buf_str(&q.sql, "SELECT v.file_id, v.n, v.command_id, v.path, v.process_id"
+	                     " FROM v_version v WHERE 1");
+	shfs_filter_files(&files, &q, "v.file_id");
+	r = shfs_query_open(&q, j->index, &rows);
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = is_meant(j, shfs_rows_int(rows, 2), shfs_rows_int(rows, 4))
+		            ? take_version(j, shfs_rows_int(rows, 0),
+		                           shfs_rows_int(rows, 1),
+		                           shfs_rows_text(rows, 3))
+		            : 0;
+	return r;
+}
+
+/* What commands that are meant did with files. */
+static int take_accesses(struct job *j)
+{
+	_cleanup_query_ struct shfs_query q = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int id = shfs_query_int(&q, 0), r;
+
+	shfs_buf_printf(&q.sql, "SELECT a.access_id FROM v_access a WHERE a.%s = ?%d",
+	                commands.no_command ? "process_id" : "command_id", id);
+	shfs_filter_files(&files, &q, "+a.file_id");
+	r = shfs_query_open(&q, j->index, &rows);
+	for (size_t i = 0; i < j->n_ids && !r; i++) {
+		shfs_rows_reset(rows);
+		r = shfs_rows_bind_int(rows, id, j->ids[i]);
+		while (!r && (r = shfs_rows_next(rows)) > 0)
+			r = shfs_forget_add(j->forget, SHFS_FORGET_ACCESS,
+			                    shfs_rows_int(rows, 0));
+	}
+	return r;
+}
+
+static int take_files(struct job *j)
+{
+	_cleanup_query_ struct shfs_query q = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r;
+
+	shfs_buf_str(&q.sql, "SELECT p.file_id, p.path FROM v_path p WHERE 1");
+	shfs_filter_files(&files, &q, "p.file_id");
+	r = shfs_query_open(&q, j->index, &rows);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		r = shfs_forget_add(j->forget, SHFS_FORGET_FILE, shfs_rows_int(rows, 0));
+		show_file(j, shfs_rows_text(rows, 1), 0);
+	}
+	return r;
+}
+
+/* FILE@N, or a path: 0 and it is in files, or among what goes; an exit code. */
+static int take_operand(struct job *j, const char *operand)
+{
+	_cleanup_version_ struct shfs_version v = { 0 };
+	_cleanup_free_ char *path = shfs_operand_path(operand);
+	int r = path ? shfs_path_is_known(j->index, path) : -ENOMEM;
+	int code;
+
+	if (!r && strrchr(operand, '@')) {
+		code = shfs_version_spec_find(j->index, operand, &v);
+		if (code)
+			return code;
+		r = take_version(j, v.file_id, v.n, v.path);
+		return r ? fail(j, r) : 0;
+	}
+	if (!r)
+		return shfs_fail_unseen(j->index, path);
+	r = r < 0 ? r : shfs_filter_add(&files, SHFS_FILTER_PATH, operand);
+	return r < 0 ? fail(j, r) : 0;
+}
+
+static int take_all(struct job *j)
+{
+	bool of_versions = shfs_filter_is_of_versions(&files);
+	int r = 0;
+
+	if (!files.n)
+		return j->of_commands ? take_commands(j, true) : 0;
+	if (j->of_commands)
+		r = take_commands(j, false);
+	if (r || (!j->of_commands && !of_versions))
+		return r ? r : take_files(j);
+	r = take_versions(j);
+	return r || of_versions ? r : take_accesses(j);
+}
+
+/* --- one look --- */
+
+static void job_end(struct job *j)
+{
+	shfs_forget_close(TAKE_PTR(j->forget));
+	free(TAKE_PTR(j->ids));
+	shfs_buf_free(&j->out);
+	j->index = NULL;
+	j->n_ids = j->shown = 0;
+}
+
+static int job_begin(struct job *j, bool to_forget)
+{
+	int r = shfs_forget_open(j->store, j->hook_dir, to_forget ? &j->beside : NULL,
+	                         &j->forget);
+	size_t n = files.n;
+	int code = 0;
+
+	if (r)
+		return fail(j, r);
+	j->index = shfs_forget_index(j->forget);
+	if (to_forget && shfs_forget_is_alone(j->forget))
+		code = check_producers(j);
+	for (int i = 0; i < j->argc && !code; i++)
+		code = take_operand(j, j->argv[i]);
+	if (!code)
+		code = shfs_filter_resolve(&files, j->ctx, j->index);
+	r = code ? 0 : take_all(j);
+	shfs_filter_cut(&files, n);
+	if (opts.everywhere)
+		shfs_forget_everywhere(j->forget);
+	if (!code && !r)
+		r = shfs_forget_measure(j->forget, &j->stats);
+	return r ? fail(j, r) : code;
+}
+
+/* 0; an exit code, or -1: there is nothing left to do. */
+static int check_any(const struct job *j)
+{
+	const struct shfs_forget_stats *s = &j->stats;
+
+	if (s->commands || s->processes || s->accesses || s->versions)
+		return 0;
+	if (j->finished)
+		return -1;
+	shfs_error("nothing fits, so nothing is forgotten");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+/* --- what is said --- */
+
+static int say_json(const struct job *j, bool done)
+{
+	struct shfs_json json = { 0 };
+
+	shfs_json_begin(&json, "forget");
+	shfs_json_bool(&json, "done", done);
+	shfs_json_int(&json, "commands", (int64_t)j->stats.commands);
+	shfs_json_int(&json, "processes", (int64_t)j->stats.processes);
+	shfs_json_int(&json, "accesses", (int64_t)j->stats.accesses);
+	shfs_json_int(&json, "versions", (int64_t)j->stats.versions);
+	shfs_json_int(&json, "elsewhere", (int64_t)j->stats.elsewhere);
+	shfs_json_int(&json, "objects", (int64_t)j->stats.objects);
+	shfs_json_int(&json, "bytes", (int64_t)j->stats.bytes);
+	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static void count(struct shfs_buf *out, const struct shfs_forget_stats *s)
+{
+	shfs_buf_printf(out, "%" PRIu64 " command%s, ", s->commands, plural(s->commands));
+	if (s->processes)
+		shfs_buf_printf(out, "%" PRIu64 " process%s of no command, ",
+		                s->processes, s->processes == 1 ? "" : "es");
+	shfs_buf_printf(out,
+	                "%" PRIu64 " access%s, %" PRIu64 " version%s; %" PRIu64
+	                " content%s, ",
+	                s->accesses, s->accesses == 1 ? "" : "es", s->versions,
+	                plural(s->versions), s->objects, plural(s->objects));
+	shfs_show_size(out, s->bytes);
+}
+
+/* what: "would be forgotten" */
+static int say(struct job *j, FILE *to, const char *what)
+{
+	_cleanup_buf_ struct shfs_buf counts = { 0 };
+
+	count(&counts, &j->stats);
+	if (j->shown > SHOWN_MAX)
+		shfs_buf_printf(&j->out, "… and %zu more\n", j->shown - SHOWN_MAX);
+	if (counts.failed || j->out.failed)
+		return fail(j, -ENOMEM);
+	fprintf(to, "%s%s: %s\n", j->out.data ? j->out.data : "", what, counts.data);
+	return SHFS_EXIT_OK;
+}
+
+/* What else holds the contents of the files that are meant. */
+static int say_elsewhere(struct job *j, FILE *to)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	size_t n;
+	const int64_t *ids = shfs_forget_elsewhere(j->forget, &n);
+	int r = 0;
+
+	for (size_t i = 0; i < MIN(n, (size_t)SHOWN_MAX) && !r; i++) {
+		_cleanup_rows_ struct shfs_rows *rows = NULL;
+
+		r = shfs_rows_open(j->index, "SELECT path FROM v_path WHERE file_id = ?",
+		                   &rows);
+		if (!r)
+			r = shfs_rows_bind_int(rows, 1, ids[i] >> 32);
+		if (!r)
+			r = shfs_rows_next(rows);
+		if (r > 0) {
+			shfs_buf_str(&out, "elsewhere: ");
+			shfs_show_version(&out, shfs_rows_text(rows, 0),
+			                  ids[i] & UINT32_MAX);
+			shfs_buf_char(&out, '\n');
+			r = 0;
+		}
+	}
+	if (n > SHOWN_MAX)
+		shfs_buf_printf(&out, "… and %zu more\n", n - SHOWN_MAX);
+	if (r || out.failed)
+		return fail(j, r ? r : -ENOMEM);
+	fprintf(to, "%sthe same content stays in %zu version%s elsewhere\n",
+	        out.data ? out.data : "", n, plural(n));
+	return SHFS_EXIT_OK;
+}
+
+static bool is_yes(const char *question)
+{
+	char answer[16];
+
+	fputs(question, stderr);
+	return fgets(answer, sizeof(answer), stdin) &&
+	       (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static int ask(struct job *j)
+{
+	int code = SHFS_EXIT_OK;
+
+	if (j->of_files && j->stats.elsewhere)
+		code = say_elsewhere(j, stderr);
+	if (code)
+		return code;
+	if (j->of_files && j->stats.elsewhere)
+		opts.everywhere = is_yes("Forget it there, too? [y/N] ");
+	if (is_yes("Forget this? It cannot be brought back. [y/N] "))
+		return SHFS_EXIT_OK;
+	shfs_error("nothing is forgotten");
+	return SHFS_EXIT_REFUSED;
+}
+
+/* Shows it. 0: go on; an exit code, or -1: all is said. */
+static int preview(struct job *j)
+{
+	int code;
+
+	j->show = !opts.json;
+	code = job_begin(j, false);
+	if (!code)
+		code = check_any(j);
+	if (!code && opts.dry_run && !opts.json && j->of_files && j->stats.elsewhere)
+		code = say_elsewhere(j, stdout);
+	if (!code && opts.dry_run)
+		code = (opts.json ? say_json(j, false)
+		                  : say(j, stdout, "would be forgotten"))
+		               ?: -1;
+	if (!code && !opts.dry_run) {
+		code = say(j, stderr, "this is to be forgotten");
+		if (!code)
+			code = ask(j);
+	}
+	job_end(j);
+	return code;
+}
+
+static int do_it(struct job *j)
+{
+	int r, code;
+
+	j->show = false;
+	code = job_begin(j, true);
+	if (!code)
+		code = check_any(j);
+	if (code)
+		return code;
+	j->index = NULL;
+	r = shfs_forget_run(j->forget);
+	if (r && shfs_forget_pending(j->store) > 0) {
+		shfs_error("it is not complete: %s", strerror(-r));
+		shfs_hint("shfs forget --resume goes on with it");
+		return SHFS_EXIT_FAILURE;
+	}
+	if (r)
+		return fail(j, r);
+	if (j->of_files && j->stats.elsewhere && !opts.json)
+		shfs_hint("the same content stays in %" PRIu64
+		          " version%s elsewhere: --everywhere takes it there, too",
+		          j->stats.elsewhere, plural(j->stats.elsewhere));
+	return opts.json ? say_json(j, true) : say(j, stdout, "forgotten");
+}
+
+/* One that was interrupted. */
+static int finish(struct job *j)
+{
+	int r = shfs_forget_pending(j->store);
+
+	if (r <= 0)
+		return r ? fail(j, r) : 0;
+	r = shfs_forget_finish(j->store, j->hook_dir, &j->beside);
+	if (r)
+		return fail(j, r);
+	shfs_warn("what an earlier shfs forget had begun is complete now");
+	j->finished = true;
+	return 0;
+}
+
+/* --- the command --- */
+
+static bool resume;
+
+/* --content FILE is read before what counts as past: a mount would tell of it. */
+static int read_contents(struct job *j)
+{
+	size_t n = files.n;
+	int code = 0;
+
+	if (!shfs_filter_text(&files, SHFS_FILTER_CONTENT))
+		return 0;
+	if (!shfs_context_index(j->ctx, &code))
+		return code;
+	code = shfs_filter_resolve(&files, j->ctx, shfs_context_index(j->ctx, &code));
+	shfs_filter_cut(&files, n);
+	return code;
+}
+
+static int forget(struct job *j)
+{
+	int code = finish(j);
+
+	if (code || resume)
+		return code;
+	code = shfs_filter_split(&commands, &files);
+	if (code)
+		return fail(j, code);
+	j->of_commands = commands.n || commands.no_command;
+	j->of_files = files.n || j->argc;
+	code = read_contents(j);
+	if (!code && (opts.dry_run || !opts.yes))
+		code = preview(j);
+	if (!code)
+		code = do_it(j);
+	job_end(j);
+	return MAX(code, 0);
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	struct job j = { .ctx = ctx, .argc = argc, .argv = argv };
+	int code = SHFS_EXIT_OK;
+
+	if (!commands.n && !commands.no_command && !argc && !resume) {
+		shfs_error("forget what? Name files, or say which commands");
+		shfs_hint("shfs help forget");
+		return SHFS_EXIT_USAGE;
+	}
+	if (commands.no_command && !shfs_filter_fits_processes(&commands)) {
+		shfs_error("--no-command: a process of no command has no id, no session "
+		           "and no status");
+		return SHFS_EXIT_USAGE;
+	}
+	if (!opts.yes && !opts.dry_run && !resume && !isatty(STDIN_FILENO)) {
+		shfs_error("without a terminal to ask, --yes or --dry-run is needed");
+		return SHFS_EXIT_USAGE;
+	}
+	j.beside = (struct shfs_forget_beside){ seal, &j };
+	j.store = shfs_context_store(ctx, false, &code);
+	if (!j.store)
+		return code;
+	shfs_mounts_sync(j.store->path);
+	j.hook_dir = shfs_runtime_hook_dir(j.store->path);
+	code = forget(&j);
+	free(j.hook_dir);
+	free(j.busy);
+	shfs_filter_free(&commands);
+	shfs_filter_free(&files);
+	return code;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	int code = shfs_filter_option(&commands, opt, value);
+
+	if (!strcmp(opt->name, "no-command"))
+		commands.no_command = true;
+	else if (!strcmp(opt->name, "everywhere"))
+		opts.everywhere = true;
+	else if (!strcmp(opt->name, "dry-run"))
+		opts.dry_run = true;
+	else if (!strcmp(opt->name, "yes"))
+		opts.yes = true;
+	else if (!strcmp(opt->name, "resume"))
+		resume = true;
+	else if (!strcmp(opt->name, "json"))
+		opts.json = true;
+	return MAX(code, 0);
+}
+
+static const struct shfs_option options[] = {
+	SHFS_FILTER_OPTIONS,
+	{ "no-command", 0, NULL,
+	  "processes of no command (of cron, an IDE), with their arguments" },
+	{ "everywhere", 0, NULL, "also where the same content has another name" },
+	{ "dry-run", 'n', NULL, "only say what would go, and how many bytes" },
+	{ "yes", 'y', NULL, "do not ask" },
+	{ "resume", 0, NULL, "only complete one that was interrupted" },
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_forget = {
+	.name = "forget",
+	.args = "[FILE[@N]]…",
+	.summary = "Take commands, files or versions out of the journal, for good",
+	.description =
+		"Conditions on commands (--grep, --since, …) mean these commands, all "
+		"they\n"
+		"did, and the versions that they made. A FILE (or all below a "
+		"directory)\n"
+		"means its versions and uses, whoever's; so do --name, --content, "
+		"--size\n"
+		"and --modified-*. Both mean what these commands did with these files.\n"
+		"--no-command means processes that belong to no command; --grep is of\n"
+		"their arguments then.\n"
+		"Contents that nothing names any more are removed. No file of yours is\n"
+		"touched. Mounts go on recording meanwhile; what is done with a file "
+		"that\n"
+		"is still there is recorded as ever.",
+	.alone = true,
+	.options = options,
+	.max_args = -1,
+	.option = option,
+	.run = run,
+};

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs gc`: remove objects from the store that nothing in the journal names. */
+#include "query/base/cmd.h"
+#include "query/base/json.h"
+#include "query/base/model.h"
+#include "query/care/prune.h"
+#include "store/care/garbage.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define WAIT_MS 15000
+
+static struct {
+	bool dry_run, json, alone, despite_damage;
+} opts;
+
+static int say(uint64_t objects, uint64_t bytes)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	struct shfs_json json = { 0 };
+
+	if (opts.json) {
+		shfs_json_begin(&json, "gc");
+		shfs_json_bool(&json, "done", !opts.dry_run);
+		shfs_json_int(&json, "objects", (int64_t)objects);
+		shfs_json_int(&json, "bytes", (int64_t)bytes);
+		return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+	}
+	shfs_buf_printf(&out, "%s: %" PRIu64 " object%s that nothing names, ",
+	                opts.dry_run ? "would be collected" : "collected", objects,
+	                objects == 1 ? "" : "s");
+	shfs_show_size(&out, bytes);
+	shfs_buf_char(&out, '\n');
+	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static int measure(struct shfs_store *store, struct shfs_garbage *g, uint64_t *objects,
+                   uint64_t *bytes)
+{
+	struct shfs_objects found = { 0 };
+	int r = shfs_garbage_pick(g, &found);
+
+	shfs_objects_sort(&found);
+	*objects = found.n;
+	if (!r)
+		r = shfs_objects_measure(store, found.ids, found.n, bytes);
+	shfs_objects_free(&found);
+	return r;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	int code = SHFS_EXIT_OK, r;
+	struct shfs_store *store = shfs_context_store(ctx, false, &code);
+	struct shfs_garbage g = { store, opts.despite_damage };
+	uint64_t objects = 0, bytes = 0;
+	struct shfs_collect how = {
+		.pick = shfs_garbage_pick,
+		.arg = &g,
+		.alone = opts.alone,
+		.wait_ms = WAIT_MS,
+		.objects = &objects,
+		.bytes = &bytes,
+	};
+
+	if (!store)
+		return code;
+	r = opts.dry_run ? measure(store, &g, &objects, &bytes)
+	                 : shfs_collect(store, &how);
+	return r ? shfs_fail_collect(store, "collected", r) : say(objects, bytes);
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	if (!strcmp(opt->name, "dry-run"))
+		opts.dry_run = true;
+	else if (!strcmp(opt->name, "json"))
+		opts.json = true;
+	else if (!strcmp(opt->name, "offline"))
+		opts.alone = true;
+	else
+		opts.despite_damage = true;
+	return 0;
+}
+
+static const struct shfs_option options[] = {
+	{ "offline", 0, NULL, "nobody records: for a store on a network file system" },
+	{ "despite-damage", 0, NULL,
+	  "also where some of the journal cannot be read, or is in the quarantine" },
+	{ "dry-run", 'n', NULL, "only say how much would go" },
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_gc = {
+	.name = "gc",
+	.args = "",
+	.summary = "Remove objects from the store that nothing in the journal names",
+	.description = "They are left where a recording was killed between an object and "
+		       "its\n"
+		       "record. Mounts go on recording meanwhile.",
+	.alone = true,
+	.options = options,
+	.option = option,
+	.run = run,
+};

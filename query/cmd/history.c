@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * `shfs history`: list commands, newest first, with the files that each read and
+ * wrote.
+ */
+#include "query/base/cmd.h"
+#include "query/history/entry.h"
+#include "query/history/filter.h"
+#include "query/history/gap.h"
+
+#include "common/path.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define USES_MAX 20000 /* accesses of one command that are summed up in a text */
+
+static struct shfs_filter filter;
+static bool json;
+static char **paths; /* that were asked for; ends with NULL */
+static size_t n_paths;
+
+static int add_path(const char *operand)
+{
+	void *more = reallocarray(paths, n_paths + 2, sizeof(*paths));
+
+	if (!more)
+		return -ENOMEM;
+	paths = more;
+	paths[n_paths] = shfs_operand_path(operand);
+	if (!paths[n_paths])
+		return -ENOMEM;
+	paths[++n_paths] = NULL;
+	return 0;
+}
+
+static void free_paths(void)
+{
+	while (n_paths)
+		free(paths[--n_paths]);
+	free(TAKE_PTR(paths));
+}
+
+/* Whoever asks for something in .git wants to see what is in there. */
+static bool is_bookkeeping_asked(void)
+{
+	for (size_t i = 0; i < n_paths; i++)
+		if (shfs_path_bookkeeping(paths[i]))
+			return true;
+	return false;
+}
+
+/* --- options --- */
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	int code = shfs_filter_option(&filter, opt, value);
+
+	if (!strcmp(opt->name, "json"))
+		json = true;
+	else if (!strcmp(opt->name, "all"))
+		filter.all = true;
+	else if (!strcmp(opt->name, "reverse"))
+		filter.reverse = true;
+	else if (!strcmp(opt->name, "limit"))
+		return shfs_count_option(opt, value, &filter.limit);
+	else if (!code && (!strcmp(opt->name, "read") || !strcmp(opt->name, "wrote")) &&
+	         add_path(value))
+		return shfs_no_memory(), SHFS_EXIT_FAILURE;
+	return MAX(code, 0);
+}
+
+/* --- what is shown --- */
+
+struct output {
+	struct shfs_context *ctx;
+	struct shfs_index *index;
+	struct shfs_entry_view view;
+	size_t n;
+	struct shfs_gaps gaps; /* that were asked for, in the order of the commands */
+	size_t next_gap;
+	struct shfs_json json;
+	struct shfs_buf text;
+};
+
+/* --- gaps --- */
+
+static bool is_gap_wanted(const struct shfs_gap *gap)
+{
+	int64_t until_ns = shfs_filter_int(&filter, SHFS_FILTER_UNTIL);
+	const char *host = shfs_filter_text(&filter, SHFS_FILTER_HOST);
+	bool any = !n_paths;
+
+	if (!shfs_filter_is_of_place(&filter))
+		return false;
+	for (size_t i = 0; i < n_paths && !any; i++)
+		any = shfs_path_is_below(paths[i], gap->root) ||
+		      shfs_path_is_below(gap->root, paths[i]);
+	return any && (!host || !strcmp(host, gap->host)) &&
+	       gap->begin_ns >= shfs_filter_int(&filter, SHFS_FILTER_SINCE) &&
+	       (!until_ns || gap->begin_ns < until_ns);
+}
+
+static int load_gaps(struct output *o)
+{
+	struct shfs_gaps *gaps = &o->gaps;
+	int r = shfs_gaps_load(o->index, gaps);
+	size_t n = 0;
+
+	for (size_t i = 0; i < gaps->n; i++) {
+		struct shfs_gap gap = gaps->list[i];
+
+		if (!is_gap_wanted(&gap))
+			continue;
+		gaps->list[i] = gaps->list[n];
+		gaps->list[n++] = gap;
+	}
+	while (gaps->n > n) {
+		free(gaps->list[--gaps->n].host);
+		free(gaps->list[gaps->n].root);
+	}
+	for (size_t i = 0; filter.reverse && i < n / 2; i++) {
+		struct shfs_gap gap = gaps->list[i];
+
+		gaps->list[i] = gaps->list[n - 1 - i];
+		gaps->list[n - 1 - i] = gap;
+	}
+	return r;
+}
+
+/* Lines between the commands, for those in front of what is of this time. */
+static void put_gaps(struct output *o, int64_t time_ns)
+{
+	const struct shfs_style *style = o->view.style;
+
+	for (; o->next_gap < o->gaps.n; o->next_gap++) {
+		const struct shfs_gap *gap = &o->gaps.list[o->next_gap];
+
+		if (filter.reverse ? gap->begin_ns >= time_ns : gap->begin_ns < time_ns)
+			return;
+		if (o->n || o->next_gap)
+			shfs_buf_char(&o->text, '\n');
+		shfs_buf_printf(&o->text, "%s-------  ", style->bad);
+		shfs_gap_show(&o->text, gap);
+		shfs_buf_printf(&o->text, "%s\n         " SHFS_GAP_MEANS "\n",
+		                style->off);
+	}
+}
+
+static int put_entry(struct output *o, const struct shfs_entry *entry)
+{
+	if (json) {
+		shfs_json_object(&o->json, NULL);
+		shfs_entry_json(&o->json, entry);
+		shfs_json_object_end(&o->json);
+		return shfs_json_flush(&o->json) ? 0 : -EIO;
+	}
+	put_gaps(o,
+	         entry->is_process ? entry->process.first_ns : entry->command.begin_ns);
+	if (o->n || o->next_gap)
+		shfs_buf_char(&o->text, '\n');
+	return shfs_entry_show(o->index, &o->view, entry, &o->text)
+	               ?: shfs_show_flush(&o->text) ? 0
+	                                            : -EIO;
+}
+
+static void begin_output(struct output *o)
+{
+	shfs_context_pager(o->ctx);
+	o->view = (struct shfs_entry_view){
+		.style = shfs_style_of(o->ctx),
+		.columns = shfs_show_columns(),
+		.paths = paths,
+		.all = filter.all || is_bookkeeping_asked(),
+	};
+	if (json) {
+		shfs_json_begin(&o->json, "history");
+		shfs_json_array(&o->json, "commands");
+	}
+}
+
+static int end_output(struct output *o)
+{
+	bool all = !filter.limit || (int64_t)o->n < filter.limit;
+
+	if (!json) {
+		if (o->n && all)
+			put_gaps(o, filter.reverse ? INT64_MAX : INT64_MIN);
+		return shfs_show_flush(&o->text) ? 0 : -EIO;
+	}
+	shfs_json_array_end(&o->json);
+	shfs_json_array(&o->json, "gaps");
+	for (size_t i = 0; i < o->gaps.n; i++)
+		shfs_gap_json(&o->json, &o->gaps.list[i]);
+	shfs_json_array_end(&o->json);
+	return shfs_json_end(&o->json) ? 0 : -EIO;
+}
+
+static int put_rows(struct output *o, struct shfs_rows *rows)
+{
+	int r;
+
+	while ((r = shfs_rows_next(rows)) > 0) {
+		_cleanup_entry_ struct shfs_entry entry = { 0 };
+
+		r = shfs_entry_load(o->index, shfs_rows_int(rows, 0),
+		                    shfs_rows_int(rows, 1), json ? 0 : USES_MAX, &entry);
+		if (r > 0) {
+			if (!o->n && !json)
+				begin_output(o);
+			r = put_entry(o, &entry);
+			o->n++;
+		}
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+/* --- nothing --- */
+
+/* Nothing fits: because there is nothing at all, because a path was never seen, or
+ * because of the other conditions, which is no failure. */
+static int explain_nothing(struct shfs_index *index, int argc, char **argv)
+{
+	int code = shfs_fail_if_unknown(index, argc, argv);
+
+	/* of options, too, but for patterns */
+	for (size_t i = 0; i < n_paths && !code; i++)
+		if (!strpbrk(paths[i], "*?["))
+			code = shfs_fail_if_unknown(index, 1, &paths[i]);
+	if (code)
+		return code;
+	if (json)
+		return SHFS_EXIT_OK;
+	shfs_error("no command matches");
+	if (!filter.all && !n_paths)
+		shfs_hint("--all also has those that touched no files");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	_cleanup_query_ struct shfs_query query = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	struct output o = { .ctx = ctx };
+	int r = 0, code = SHFS_EXIT_OK;
+
+	o.index = shfs_context_index(ctx, &code);
+	if (!o.index)
+		return code;
+	code = shfs_filter_resolve(&filter, ctx, o.index);
+	if (code)
+		return code;
+	for (int i = 0; i < argc && !r; i++)
+		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, argv[i])
+		            ?: add_path(argv[i]);
+	if (!r)
+		r = shfs_filter_measure(&filter, o.index);
+	if (!r)
+		r = shfs_filter_query(&filter, &query);
+	if (!r)
+		r = shfs_query_open(&query, o.index, &rows);
+	if (!r)
+		r = load_gaps(&o);
+	if (!r && json)
+		begin_output(&o);
+	if (!r)
+		r = put_rows(&o, rows);
+	if (!r)
+		r = end_output(&o);
+	shfs_gaps_clear(&o.gaps);
+	shfs_buf_free(&o.text);
+	shfs_json_free(&o.json);
+	if (r == -EIO)
+		code = SHFS_EXIT_FAILURE; /* main says that the output failed */
+	else if (r)
+		code = shfs_fail_index(o.index, r);
+	else if (!o.n)
+		code = explain_nothing(o.index, argc, argv);
+	shfs_filter_free(&filter);
+	free_paths();
+	return code;
+}
+
+static const struct shfs_option options[] = {
+	SHFS_FILTER_OPTIONS,
+	{ "limit", 'n', "N", "at most N" },
+	{ "reverse", 0, NULL, "oldest first" },
+	{ "all", 'a', NULL,
+	  "also what touched no files and did not fail, what no shell ran, files of "
+	  ".git" },
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_history = {
+	.name = "history",
+	.args = "[PATH…]",
+	.summary = "List commands, newest first, with the files that each read and wrote",
+	.description =
+		"With PATH, those that ran in it or touched it or something below it;\n"
+		"then also programs that no shell ran, such as editors.\n"
+		"All conditions must hold; of several PATHs, any. --name, --content, "
+		"--size\n"
+		"and --modified-* are about one file that was used: of --read and "
+		"--wrote,\n"
+		"if these are given.\n"
+		"Files in .git, __pycache__ and the like are summed up, unless\n"
+		"PATH names one of them.",
+	.alone = true,
+	.options = options,
+	.max_args = -1,
+	.option = option,
+	.at_once = true,
+	.run = run,
+};

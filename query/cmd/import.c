@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs import`: take in what shfs export tar wrote, of this store or of another. */
+#include "query/base/cmd.h"
+#include "query/base/json.h"
+#include "query/base/model.h"
+#include "query/base/progress.h"
+
+#include "common/io.h"
+#include "common/quote.h"
+#include "recording/sandbox.h"
+#include "store/care/import.h"
+#include "store/journal/runtime.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* An archive of shfs has none that are larger. */
+#define ENTRY_MAX (UINT64_C(4) << 30)
+
+static struct {
+	bool dry_run, json;
+} opts;
+
+struct job {
+	struct archive *tar;
+	struct shfs_import *import;
+	const char *name; /* of the archive */
+	bool has_format;
+	FILE *file; /* the bytes of an entry, which may be many; and mapped */
+	const char *data;
+	size_t len;
+};
+
+static int refuse(struct job *j, const char *entry, const char *why)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, j->name, strlen(j->name));
+	if (entry) {
+		shfs_buf_str(&shown, ": ");
+		shfs_quote_display(&shown, entry, strlen(entry));
+	}
+	shfs_error("%s: %s", shown.data ?: "", why);
+	return SHFS_EXIT_FAILURE;
+}
+
+static int fail(struct job *j, const char *entry, int error)
+{
+	switch (error) {
+	case -EINVAL:
+		return refuse(j, entry, "this is no archive of shfs export tar");
+	case -EBADMSG:
+		return refuse(j, entry,
+		              "it is damaged; nothing of the archive is in the journal");
+	case -EPROTONOSUPPORT:
+		return refuse(j, entry, "a newer shfs made it");
+	case -EEXIST:
+		return refuse(j, entry,
+		              "it is there twice, or collides with another content");
+	case -EBUSY:
+		refuse(j, entry,
+		       "something records into the store, or is being taken out of it");
+		shfs_hint("shfs umount first; an interrupted shfs forget goes on with "
+		          "--resume");
+		return SHFS_EXIT_REFUSED;
+	case -ENOTRECOVERABLE:
+		return shfs_fail_pruned();
+	case -EILSEQ:
+		return refuse(
+			j, entry,
+			"it goes on in another way than the hook log of that name here");
+	default:
+		return refuse(j, entry, strerror(-error));
+	}
+}
+
+/* --- entries --- */
+
+static int tar_error(struct job *j, const char *entry)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	const char *why = archive_error_string(j->tar) ?: "it cannot be read";
+
+	/* it may have names in it, as they are */
+	shfs_quote_display(&shown, why, strlen(why));
+	return refuse(j, entry, shown.data ?: "");
+}
+
+/* A sparse file has holes; ours have none. */
+static int spool(struct job *j, const char *path)
+{
+	const void *piece;
+	size_t len;
+	la_int64_t at;
+	int r;
+
+	j->len = 0;
+	if (ftruncate(fileno(j->file), 0) || lseek(fileno(j->file), 0, SEEK_SET))
+		return fail(j, path, -errno);
+	while ((r = archive_read_data_block(j->tar, &piece, &len, &at)) == ARCHIVE_OK) {
+		if ((uint64_t)at != j->len || len > ENTRY_MAX - j->len)
+			return fail(j, path, -EFBIG);
+		r = shfs_write_all(fileno(j->file), piece, len);
+		if (r)
+			return fail(j, path, r);
+		j->len += len;
+	}
+	return r == ARCHIVE_EOF ? 0 : tar_error(j, path);
+}
+
+static int read_data(struct job *j, struct archive_entry *entry, const char *path)
+{
+	int r = spool(j, path);
+
+	if (r)
+		return r;
+	if ((int64_t)j->len != archive_entry_size(entry))
+		return fail(j, path, -EBADMSG);
+	j->data = "";
+	if (j->len)
+		j->data = mmap(NULL, j->len, PROT_READ, MAP_PRIVATE, fileno(j->file), 0);
+	return j->data == MAP_FAILED ? fail(j, path, -errno) : 0;
+}
+
+/* "HOST/NAME" */
+static int take_file(struct job *j, const char *path)
+{
+	const char *slash = strchr(path, '/');
+	_cleanup_free_ char *host = slash ? strndup(path, (size_t)(slash - path)) : NULL;
+
+	if (!host)
+		return slash ? -ENOMEM : -EINVAL;
+	return shfs_import_file(j->import, host, slash + 1, j->data, j->len);
+}
+
+static int take_format(struct job *j)
+{
+	if (j->has_format || j->len < 2 || j->data[j->len - 1] != '\n')
+		return -EINVAL;
+	j->has_format = true;
+	return j->len == 2 && *j->data == '1' ? 0 : -EPROTONOSUPPORT;
+}
+
+/* What comes behind prefix in path; NULL: it does not begin with that. */
+static const char *behind(const char *path, const char *prefix)
+{
+	size_t len = strlen(prefix);
+
+	return strncmp(path, prefix, len) ? NULL : path + len;
+}
+
+static int take_data(struct job *j, const char *path)
+{
+	const char *rest;
+
+	if (!strcmp(path, "shfs/format"))
+		return take_format(j);
+	if (!j->has_format)
+		return -EINVAL;
+	if ((rest = behind(path, "shfs/journal/")))
+		return take_file(j, rest);
+	if ((rest = behind(path, "shfs/objects/")))
+		return shfs_import_object(j->import, rest, j->data, j->len);
+	if (!strcmp(path, "shfs/alive"))
+		return shfs_import_alive(j->import, j->data, j->len);
+	if (!strcmp(path, "shfs/pruned"))
+		return shfs_import_pruned(j->import, j->data, j->len);
+	return -EINVAL;
+}
+
+static int take_entry(struct job *j, struct archive_entry *entry)
+{
+	const char *path = archive_entry_pathname(entry);
+	int r;
+
+	if (!path || archive_entry_filetype(entry) != AE_IFREG ||
+	    archive_entry_hardlink(entry) || archive_entry_is_encrypted(entry))
+		return fail(j, path, -EINVAL);
+	r = read_data(j, entry, path);
+	if (r)
+		return r;
+	r = take_data(j, path);
+	if (j->len)
+		munmap((void *)j->data, j->len);
+	return r ? fail(j, path, r) : 0;
+}
+
+static int open_tar(struct job *j)
+{
+	bool is_stdin = !strcmp(j->name, "-");
+
+	j->file = tmpfile();
+	j->tar = j->file ? archive_read_new() : NULL;
+	if (!j->tar)
+		return fail(j, NULL, j->file ? -ENOMEM : -errno);
+	archive_read_support_format_tar(j->tar);
+	archive_read_support_filter_zstd(j->tar);
+	archive_read_support_filter_gzip(j->tar);
+	archive_read_support_filter_xz(j->tar);
+	if (is_stdin ? archive_read_open_fd(j->tar, STDIN_FILENO, 1 << 16)
+	             : archive_read_open_filename(j->tar, j->name, 1 << 16))
+		return tar_error(j, NULL);
+	return 0;
+}
+
+#define BLOCK 512 /* of tar */
+
+static int take_all(struct job *j)
+{
+	struct archive_entry *entry;
+	int code = open_tar(j), r;
+	la_int64_t end = 0; /* of the last entry, but for what fills its block */
+
+	while (!code && (r = archive_read_next_header(j->tar, &entry)) != ARCHIVE_EOF) {
+		code = r == ARCHIVE_OK ? take_entry(j, entry) : tar_error(j, NULL);
+		end = archive_filter_bytes(j->tar, 0);
+	}
+	if (!code && !j->has_format)
+		code = fail(j, NULL, -EINVAL);
+	/* libarchive does not miss the blocks of zeros that a tar ends with */
+	if (!code && archive_filter_bytes(j->tar, 0) - end < BLOCK)
+		code = refuse(j, NULL, "it ends too early");
+	archive_read_free(j->tar);
+	if (j->file)
+		fclose(j->file);
+	return code;
+}
+
+/* --- what is said --- */
+
+static int show_json(const struct shfs_import_stats *s)
+{
+	struct shfs_json json = { 0 };
+
+	shfs_json_begin(&json, "import");
+	shfs_json_bool(&json, "done", !opts.dry_run);
+	shfs_json_int(&json, "files", (int64_t)s->files);
+	shfs_json_int(&json, "files_known", (int64_t)s->files_known);
+	shfs_json_int(&json, "objects", (int64_t)s->objects);
+	shfs_json_int(&json, "objects_known", (int64_t)s->objects_known);
+	shfs_json_int(&json, "bytes", (int64_t)s->bytes);
+	shfs_json_int(&json, "alive", (int64_t)s->alive);
+	shfs_json_int(&json, "missing", (int64_t)s->missing);
+	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static int show(const struct shfs_import_stats *s)
+{
+	_cleanup_buf_ struct shfs_buf size = { 0 };
+
+	if (opts.json)
+		return show_json(s);
+	shfs_show_size(&size, s->bytes);
+	if (opts.dry_run)
+		printf("would be imported: %" PRIu64 " of %" PRIu64
+		       " files of the journal, %" PRIu64 " contents\n",
+		       s->files - s->files_known, s->files, s->objects);
+	else
+		printf("imported: %" PRIu64 " of %" PRIu64
+		       " files of the journal, %" PRIu64 " of %" PRIu64
+		       " contents (%s)%s\n",
+		       s->files - s->files_known, s->files, s->objects - s->objects_known,
+		       s->objects, size.data ?: "",
+		       s->files_known || s->objects_known ? "; the others were there"
+		                                          : "");
+	if (s->alive)
+		printf("  when the archive was made, %" PRIu64 " recording%s on: what "
+		       "came later is not in it\n",
+		       s->alive, s->alive == 1 ? " went" : "s went");
+	if (s->missing)
+		shfs_warn("%" PRIu64 " content%s neither in the archive nor in the store",
+		          s->missing, s->missing == 1 ? " is" : "s are");
+	return SHFS_EXIT_OK;
+}
+
+/* --- the command --- */
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	struct job j = { .name = argv[0] };
+	struct shfs_import_stats stats;
+	int code = SHFS_EXIT_OK, r;
+	struct shfs_store *store = shfs_context_store(ctx, true, &code);
+	_cleanup_free_ char *hook_dir = NULL;
+
+	if (!store)
+		return code;
+	r = shfs_import_new(store, opts.dry_run, &j.import);
+	if (r)
+		return fail(&j, NULL, r);
+	/* the archive is a stranger's */
+	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
+	shfs_progress_begin("reading the archive");
+	code = r ? fail(&j, NULL, r) : take_all(&j);
+	hook_dir = shfs_runtime_hook_dir(store->path);
+	if (!code && (r = shfs_import_finish(j.import, hook_dir, &stats)))
+		code = fail(&j, NULL, r);
+	shfs_progress_end();
+	shfs_import_free(j.import);
+	return code ? code : show(&stats);
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	if (!strcmp(opt->name, "dry-run"))
+		opts.dry_run = true;
+	else
+		opts.json = true;
+	return 0;
+}
+
+static const struct shfs_option options[] = {
+	{ "dry-run", 'n', NULL, "only look at all of it, and say what it would bring" },
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_import = {
+	.name = "import",
+	.args = "ARCHIVE",
+	.summary = "Take in what shfs export tar wrote, of this store or of another",
+	.description =
+		"Everything is checked first. What is here already stays as it is;\n"
+		"what was forgotten here, and is in the archive, comes back. - is\n"
+		"standard input.",
+	.options = options,
+	.min_args = 1,
+	.max_args = 1,
+	.option = option,
+	.run = run,
+};

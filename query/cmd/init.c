@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Prints what a shell evaluates to load its hook. What the hook needs to know and could
+ * find out only by forking is written into it.
+ */
+#include "query/base/cmd.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "common/path.h"
+#include "common/proc.h"
+#include "common/quote.h"
+#include "common/secrets.h"
+#include "store/journal/runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define ALERT_MAX (1 << 20)
+
+enum dialect { POSIX, FISH };
+
+static const struct shell {
+	const char *name, *file, *search;
+	const char *lib; /* the loadable, where there is one */
+	enum dialect dialect;
+} shells[] = {
+	{ "bash", "shfs.bash", "search.bash", "shfs-bash.so", POSIX },
+	{ "zsh", "shfs.zsh", "search.zsh", "shfs_zsh.so", POSIX },
+	{ "fish", "shfs.fish", "search.fish", NULL, FISH },
+};
+
+static bool print_path;
+static struct shfs_buf search_key; /* as a terminal sends it; empty: none */
+
+static const struct shell *shell_by_name(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++)
+		if (!strcmp(shells[i].name, name))
+			return &shells[i];
+	return NULL;
+}
+
+static void quote(struct shfs_buf *out, enum dialect dialect, const char *value)
+{
+	if (dialect == POSIX)
+		shfs_quote_shell(out, value, strlen(value));
+	else
+		shfs_quote_fish(out, value, strlen(value));
+}
+
+static void assign(struct shfs_buf *out, enum dialect dialect, const char *name,
+                   const char *value)
+{
+	shfs_buf_printf(out, dialect == FISH ? "set -g %s " : "%s=", name);
+	quote(out, dialect, value ? value : "");
+	shfs_buf_char(out, '\n');
+}
+
+/* What the hook says of its session; nothing of it is needed for recording at all. */
+static void assign_session(struct shfs_buf *out, enum dialect dialect)
+{
+	char host[65], boot[37] = "", number[24] = "0";
+	uint64_t pidns = 0;
+
+	shfs_proc_host(host);
+	assign(out, dialect, "_shfs_host", host);
+	if (shfs_proc_boot_id(boot))
+		boot[0] = '\0';
+	assign(out, dialect, "_shfs_boot", boot);
+	if (!shfs_proc_pid_namespace(&pidns))
+		snprintf(number, sizeof(number), "%" PRIu64, pidns);
+	assign(out, dialect, "_shfs_pidns", number);
+	assign(out, dialect, "_shfs_tty", ttyname(STDIN_FILENO));
+}
+
+/* fish cannot tell the time without another program: it adds this to the boot time. */
+static void assign_clock(struct shfs_buf *out)
+{
+	struct shfs_time now = shfs_time_now();
+	int64_t ms = (now.real_ns - (int64_t)now.boot_ns) / 1000000;
+	char seconds[32];
+
+	snprintf(seconds, sizeof(seconds), "%" PRId64 ".%03d", ms / 1000,
+	         (int)(ms % 1000));
+	assign(out, FISH, "_shfs_clock", seconds);
+}
+
+/* Hooks that do not look into the store look into a directory that may be new. */
+static void bring_alert(const char *store, const char *state, const char *name)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 }, text = { 0 };
+
+	if (shfs_path_is_below(state, store))
+		return;
+	shfs_buf_printf(&path, "%s/state/%s", store, name);
+	if (path.failed)
+		return;
+	if (shfs_read_file_at(AT_FDCWD, path.data, ALERT_MAX, &text) || !text.len)
+		shfs_runtime_alert(store, name, NULL);
+	else
+		shfs_runtime_alert(store, name, text.data);
+}
+
+/* What a pattern begins with, in lower case; any: what stands for any character, and for
+ * those that may be special. */
+static void add_needle(struct shfs_buf *out, const char *pattern, char any)
+{
+	_cleanup_free_ char *needle = shfs_redact_needle(pattern);
+
+	if (!needle)
+		return;
+	if (out->len)
+		shfs_buf_char(out, '|');
+	for (const char *p = needle; *p; p++) {
+		char c = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
+		bool plain = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
+		             strchr("_-=:/ ", c);
+
+		shfs_buf_char(out, plain ? c : any);
+	}
+}
+
+/* fish replaces all that matches: so that is the secret alone. */
+static void add_fish_pattern(struct shfs_buf *out, const char *pattern)
+{
+	const char *end, *group = shfs_redact_group(pattern, &end);
+
+	if (group) {
+		shfs_buf_add(out, pattern, group - pattern);
+		shfs_buf_str(out, "\\K");
+		shfs_buf_add(out, group, end - group);
+		shfs_buf_printf(out, "(?=%s)", end);
+	} else {
+		shfs_buf_str(out, pattern);
+	}
+	shfs_buf_char(out, '\n');
+}
+
+/* For zsh, the needles are a glob, for the others a regular expression. */
+static int assign_secrets(struct shfs_buf *out, const struct shell *shell,
+                          const struct shfs_config *config)
+{
+	char any = strcmp(shell->name, "zsh") ? '.' : '?';
+	_cleanup_free_ char *patterns = shfs_secrets_patterns(config), *lines = NULL;
+	_cleanup_buf_ struct shfs_buf needles = { 0 }, for_fish = { 0 };
+	char *rest = lines = patterns ? strdup(patterns) : NULL;
+
+	if (!rest)
+		return -ENOMEM;
+	shfs_buf_str(&needles, "");
+	shfs_buf_str(&for_fish, "");
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		if (!*line)
+			continue;
+		add_needle(&needles, line, any);
+		add_fish_pattern(&for_fish, line);
+	}
+	if (needles.failed || for_fish.failed)
+		return -ENOMEM;
+	assign(out, shell->dialect, "_shfs_secrets",
+	       shell->dialect == FISH ? for_fish.data : patterns);
+	assign(out, shell->dialect, "_shfs_needles", needles.data);
+	return 0;
+}
+
+static int assign_places(struct shfs_buf *out, const struct shell *shell,
+                         const char *store)
+{
+	_cleanup_free_ char *dir = shfs_store_hook_dir(store);
+	_cleanup_free_ char *lib =
+		shell->lib ? shfs_path_installed("lib", shell->lib) : NULL;
+	_cleanup_free_ char *state = shfs_store_hook_state_dir(store);
+	_cleanup_buf_ struct shfs_buf alert = { 0 };
+	char host[65];
+
+	shfs_proc_host(host);
+	shfs_buf_printf(&alert, "%s/alert-%s", state ? state : "", host);
+	if (!dir || !state || alert.failed)
+		return -ENOMEM;
+	/* Where it cannot be made, the hook says so, once, and the shell goes on. */
+	(void)!shfs_mkdir_p_at(AT_FDCWD, dir, 0700);
+	/* A hook holds it open rather than look for it at each prompt. */
+	(void)!shfs_mkdir_p_at(AT_FDCWD, state, 0700);
+	bring_alert(store, state, strrchr(alert.data, '/') + 1);
+	assign(out, shell->dialect, "_shfs_dir", dir);
+	assign(out, shell->dialect, "_shfs_alert", alert.data);
+	if (shell->lib)
+		assign(out, shell->dialect, "_shfs_lib", lib);
+	return 0;
+}
+
+/* su and sudo may keep $HOME: their shell must not leave files in another's store. */
+static bool is_foreign(const char *store)
+{
+	struct stat st;
+
+	return !stat(store, &st) && st.st_uid != geteuid();
+}
+
+static void source(struct shfs_buf *out, const struct shell *shell, const char *file)
+{
+	shfs_buf_str(out, "source ");
+	quote(out, shell->dialect, file);
+	shfs_buf_char(out, '\n');
+}
+
+static char *find_installed(const char *name)
+{
+	char *file = shfs_path_installed("libexec", name);
+
+	if (!file)
+		shfs_error("%s is not installed with this program", name);
+	return file;
+}
+
+/* The key for shfs search, which the hook has nothing to do with. */
+static int add_search(struct shfs_buf *out, const struct shell *shell)
+{
+	_cleanup_free_ char *file = NULL;
+
+	if (!search_key.len)
+		return SHFS_EXIT_OK;
+	file = find_installed(shell->search);
+	if (!file)
+		return SHFS_EXIT_FAILURE;
+	assign(out, shell->dialect, "_shfs_search_key", search_key.data);
+	source(out, shell, file);
+	return SHFS_EXIT_OK;
+}
+
+static int print_code(const struct shell *shell, const char *store, const char *file,
+                      const struct shfs_config *config)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	if (assign_places(&out, shell, store) || assign_secrets(&out, shell, config))
+		return SHFS_EXIT_FAILURE;
+	assign_session(&out, shell->dialect);
+	if (shell->dialect == FISH)
+		assign_clock(&out);
+	source(&out, shell, file);
+	if (add_search(&out, shell) || out.failed)
+		return SHFS_EXIT_FAILURE;
+	if (fwrite(out.data, 1, out.len, stdout) == out.len)
+		return SHFS_EXIT_OK;
+	shfs_error("cannot write the output: %s", strerror(errno));
+	return SHFS_EXIT_FAILURE;
+}
+
+/* "ctrl-r", "alt-s": one byte or two; a letter or digit, where it is not the first. */
+static bool add_key(const char *name, size_t len)
+{
+	char c = len ? name[len - 1] : '\0';
+	bool letter = c >= 'a' && c <= 'z', digit = c >= '0' && c <= '9';
+
+	if (len == 6 && !strncmp(name, "ctrl-", 5) && letter)
+		shfs_buf_char(&search_key, (char)(c & 0x1f));
+	else if (len == 5 && !strncmp(name, "alt-", 4) && (letter || digit))
+		shfs_buf_printf(&search_key, "\033%c", c);
+	else if (len == 1 && search_key.len && (letter || digit))
+		shfs_buf_char(&search_key, c);
+	else
+		return false;
+	return true;
+}
+
+static int set_search_key(const struct shfs_option *opt, const char *value)
+{
+	const char *name = value;
+	size_t len;
+
+	search_key.len = 0;
+	do {
+		name += strspn(name, " ");
+		len = strcspn(name, " ");
+		if (!add_key(name, len)) {
+			shfs_bad_value(opt, value, "a key");
+			shfs_hint("ctrl-r, alt-s, \"ctrl-x s\"");
+			return SHFS_EXIT_USAGE;
+		}
+		name += len;
+	} while (name[strspn(name, " ")]);
+	return 0;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	if (!strcmp(opt->name, "search-key"))
+		return set_search_key(opt, value);
+	print_path = true;
+	return 0;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	const struct shell *shell = shell_by_name(argv[0]);
+	const char *store = shfs_context_store_path(ctx);
+	const struct shfs_config *config;
+	_cleanup_free_ char *file = NULL;
+	int code;
+
+	if (!shell) {
+		shfs_error("init knows bash, zsh and fish");
+		return SHFS_EXIT_USAGE;
+	}
+	file = find_installed(shell->file);
+	if (!file)
+		return SHFS_EXIT_FAILURE;
+	if (print_path) {
+		puts(file);
+		return SHFS_EXIT_OK;
+	}
+	if (is_foreign(store)) {
+		shfs_error("the commands of this shell are not recorded: the store %s "
+		           "belongs to somebody else",
+		           store);
+		return SHFS_EXIT_NO_STORE;
+	}
+	config = shfs_context_config(ctx, &code);
+	if (config)
+		code = print_code(shell, store, file, config);
+	shfs_buf_free(&search_key);
+	return code;
+}
+
+static const struct shfs_option options[] = {
+	{ "search-key", 0, "KEY",
+	  "let this key call shfs search: ctrl-r, alt-s, \"ctrl-x s\"" },
+	{ "print-path", 0, NULL, "print the path of the hook's code instead" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_init = {
+	.name = "init",
+	.args = "SHELL",
+	.summary = "Print the code that loads the hook of a shell",
+	.description = "In ~/.bashrc, likewise in ~/.zshrc:\n"
+		       "command -v shfs >/dev/null && eval \"$(shfs init bash)\"\n"
+		       "In config.fish: type -q shfs; and shfs init fish | source",
+	.options = options,
+	.min_args = 1,
+	.max_args = 1,
+	.option = option,
+	.run = run,
+};

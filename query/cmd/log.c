@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs log`: list the versions of a file, newest first, and the command behind each. */
+#include "query/base/cmd.h"
+#include "query/history/diff.h"
+#include "query/history/version-show.h"
+#include "query/history/version-spec.h"
+#include "query/screen/log-screen.h"
+
+#include "common/quote.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct {
+	int64_t limit;
+	bool patch, json, reverse, interactive;
+} opts;
+
+struct log {
+	struct shfs_context *ctx;
+	struct shfs_index *index;
+	struct shfs_store *store;
+	struct shfs_version_view view;
+	struct shfs_buf out;
+	struct shfs_json json;
+	struct shfs_gone_list gone;
+	bool any;
+};
+
+static int json_doer(struct log *l, int64_t command_id, int64_t process_id)
+{
+	_cleanup_entry_ struct shfs_entry e = { 0 };
+	int r = shfs_doer_load(l->index, command_id, process_id, &e);
+
+	if (r <= 0) {
+		shfs_json_null(&l->json, "command");
+		return r;
+	}
+	shfs_json_object(&l->json, "command");
+	shfs_entry_json_head(&l->json, &e);
+	shfs_json_object_end(&l->json);
+	return 0;
+}
+
+static int json_one_gone(struct log *l, const struct shfs_gone *one)
+{
+	int r;
+
+	shfs_json_object(&l->json, NULL);
+	shfs_json_str(&l->json, "what", one->path2 ? "rename" : "unlink");
+	if (one->path2)
+		shfs_json_str(&l->json, "to", one->path2);
+	shfs_json_time(&l->json, "time", one->end_ns);
+	r = json_doer(l, one->command_id, one->process_id);
+	shfs_json_object_end(&l->json);
+	return r;
+}
+
+static int put_gone(struct log *l, const struct shfs_version *v)
+{
+	const struct shfs_gone *one = shfs_gone_find(&l->gone, v->n), *next;
+	bool newest_first = !opts.json && !opts.reverse;
+	int r = 0;
+
+	while (newest_first && one && (next = shfs_gone_next(&l->gone, one)))
+		one = next;
+	for (; one && !r; one = newest_first ? shfs_gone_before(&l->gone, one)
+	                                     : shfs_gone_next(&l->gone, one))
+		if (!opts.json)
+			r = shfs_version_show_gone(&l->view, one, &l->out);
+		else if (!one->back)
+			r = json_one_gone(l, one);
+	return r;
+}
+
+/* --- the patch --- */
+
+static int show_patch(struct log *l, const struct shfs_version *v)
+{
+	_cleanup_version_ struct shfs_version before = { 0 };
+	struct shfs_diff_side side[2] = { { .fd = -1 }, { .fd = -1 } };
+	struct shfs_diff_options options = { .color = shfs_context_color(l->ctx) };
+	int r = shfs_version_before(l->index, v, &before);
+	int code = 0;
+
+	if (r < 0)
+		return r;
+	if (!(v->flags & SHFS_CONTENT_OBJECT))
+		return 0;
+	if (before.n && !(before.flags & SHFS_CONTENT_OBJECT)) {
+		shfs_buf_str(&l->out, "    ");
+		shfs_show_dim(&l->out, l->view.style,
+		              "no patch: the version before it is not archived");
+		shfs_buf_char(&l->out, '\n');
+		return 0;
+	}
+	shfs_buf_char(&l->out, '\n');
+	if (!shfs_show_flush(&l->out))
+		return -EIO;
+	code = before.n ? shfs_diff_version(l->store, &before, &side[0])
+	                : shfs_diff_nothing(&side[0]);
+	if (!code)
+		code = shfs_diff_version(l->store, v, &side[1]);
+	if (!code)
+		code = shfs_diff_run(side, &options);
+	shfs_diff_side_clear(&side[0]);
+	shfs_diff_side_clear(&side[1]);
+	return code > 1 ? -ECANCELED : 0;
+}
+
+/* --- all of them --- */
+
+static int json_version(struct log *l, const struct shfs_version *v)
+{
+	_cleanup_version_ struct shfs_version origin = { 0 };
+	int r = v->origin_version_id
+	                ? shfs_version_load(l->index, v->origin_version_id, &origin)
+	                : 0;
+
+	if (r < 0)
+		return r;
+	shfs_json_object(&l->json, NULL);
+	shfs_version_json(&l->json, v);
+	if (r) {
+		shfs_json_object(&l->json, "origin");
+		shfs_json_str(&l->json, "path", origin.path);
+		shfs_json_int(&l->json, "n", origin.n);
+		shfs_json_object_end(&l->json);
+	}
+	r = json_doer(l, v->command_id, v->process_id);
+	shfs_json_array(&l->json, "gone");
+	if (!r)
+		r = put_gone(l, v);
+	shfs_json_array_end(&l->json);
+	shfs_json_object_end(&l->json);
+	return r;
+}
+
+static int put_version(struct log *l, const struct shfs_version *v)
+{
+	int r = 0;
+
+	if (opts.json)
+		return json_version(l, v);
+	if (l->any && opts.patch)
+		shfs_buf_char(&l->out, '\n');
+	l->any = true;
+	if (!opts.reverse)
+		r = put_gone(l, v);
+	if (!r)
+		r = shfs_version_show(&l->view, v, &l->out);
+	if (!r && opts.reverse)
+		r = put_gone(l, v);
+	if (!r && opts.patch)
+		r = show_patch(l, v);
+	return r ? r : shfs_show_flush(&l->out) ? 0 : -EIO;
+}
+
+#define VERSIONS                                                                         \
+	"SELECT" SHFS_VERSION_COLUMNS                                                    \
+	"FROM v_version WHERE file_id = ?1 AND n <= ?2 ORDER BY n %s LIMIT ?3"
+
+static int put_all(struct log *l, const struct shfs_version *last)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
+
+	shfs_buf_printf(&sql, VERSIONS, opts.reverse ? "" : "DESC");
+	r = sql.failed ? -ENOMEM : shfs_gone_load(l->index, last->file_id, &l->gone);
+	if (!r)
+		r = shfs_rows_open(l->index, sql.data, &rows);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, last->file_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, last->n);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 3, opts.limit ? opts.limit : -1);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		_cleanup_version_ struct shfs_version v = { 0 };
+
+		r = shfs_version_from_row(rows, &v);
+		if (r > 0)
+			r = put_version(l, &v);
+	}
+	return r;
+}
+
+static int put_log(struct log *l, const struct shfs_version *last)
+{
+	int r;
+
+	if (!opts.json) {
+		shfs_context_pager(l->ctx);
+		l->view = (struct shfs_version_view){ l->index, shfs_style_of(l->ctx),
+			                              shfs_show_columns() };
+		return put_all(l, last);
+	}
+	shfs_json_begin(&l->json, "log");
+	shfs_json_str(&l->json, "path", last->path);
+	shfs_json_array(&l->json, "versions");
+	r = put_all(l, last);
+	shfs_json_array_end(&l->json);
+	return r ? r : shfs_json_end(&l->json) ? 0 : -EIO;
+}
+
+static bool is_directory(const char *operand)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	struct stat st;
+
+	if (stat(operand, &st) || !S_ISDIR(st.st_mode))
+		return false;
+	shfs_quote_display(&shown, operand, strlen(operand));
+	shfs_error("%s is a directory, which has no versions",
+	           shown.data ? shown.data : "");
+	shfs_hint("shfs history %s", shown.data ? shown.data : "");
+	return true;
+}
+
+static int browse(struct log *l, const struct shfs_version *last)
+{
+	_cleanup_free_ char *path = shfs_path_operand(last->path);
+	int64_t n;
+	int code = path ? shfs_log_choose(l->ctx, l->index, l->store, last, &n)
+	                : SHFS_EXIT_FAILURE;
+
+	if (code)
+		return code;
+	if (isatty(STDOUT_FILENO))
+		shfs_quote_display(&l->out, path, strlen(path));
+	else
+		shfs_buf_str(&l->out, path);
+	shfs_buf_printf(&l->out, "@%lld\n", (long long)n);
+	return shfs_show_flush(&l->out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	_cleanup_version_ struct shfs_version last = { 0 };
+	struct log l = { .ctx = ctx };
+	int r, code = SHFS_EXIT_OK;
+
+	if (!opts.patch && !opts.interactive) /* these run diff */
+		shfs_context_alone(ctx);
+	l.index = shfs_context_index(ctx, &code);
+	l.store = l.index ? shfs_context_store(ctx, false, &code) : NULL;
+	if (!l.store)
+		return code;
+	if (is_directory(argv[0]))
+		return SHFS_EXIT_NOT_FOUND;
+	code = shfs_version_spec_find(l.index, argv[0], &last);
+	if (!code && opts.interactive) {
+		code = browse(&l, &last);
+		shfs_buf_free(&l.out);
+		return code;
+	}
+	if (code)
+		return code;
+	r = put_log(&l, &last);
+	shfs_gone_clear(&l.gone);
+	shfs_buf_free(&l.out);
+	shfs_json_free(&l.json);
+	if (r == -EIO || r == -ECANCELED) /* it was said, or main says it */
+		return SHFS_EXIT_FAILURE;
+	return r ? shfs_fail_index(l.index, r) : SHFS_EXIT_OK;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	opts.patch |= !strcmp(opt->name, "patch");
+	opts.json |= !strcmp(opt->name, "json");
+	opts.reverse |= !strcmp(opt->name, "reverse");
+	opts.interactive |= !strcmp(opt->name, "interactive");
+	return opt->arg ? shfs_count_option(opt, value, &opts.limit) : 0;
+}
+
+static const struct shfs_option options[] = {
+	{ "patch", 'p', NULL, "show what each version changed" },
+	{ "limit", 'n', "N", "at most N versions" },
+	{ "reverse", 0, NULL, "oldest first" },
+	{ "interactive", 'i', NULL, "step through them on a screen, with the changes" },
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_log = {
+	.name = "log",
+	.args = "FILE[@N]",
+	.summary =
+		"List the versions of a file, newest first, and the command behind each",
+	.description = "With @N, that version and those before it.\n"
+		       "The time of a version that was found there is when it was last "
+		       "modified.",
+	.options = options,
+	.min_args = 1,
+	.max_args = 1,
+	.option = option,
+	.at_once = true,
+	.run = run,
+};

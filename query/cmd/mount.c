@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs mount`: record what happens in a directory, or list what is mounted. */
+#include "query/base/context.h"
+#include "query/base/hook.h"
+#include "query/base/model.h"
+#include "query/base/mounts.h"
+#include "query/base/time.h"
+#include "query/care/detach.h"
+
+#include "common/path.h"
+#include "common/watches.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/wait.h>
+
+/* What may record; "fuse" and "auto", and those that shfs-watch knows. */
+static const char *const backends[] = {
+	"auto", "fuse", "module", "bpf", "bpf-tracepoints", "fanotify"
+};
+
+static struct {
+	bool foreground, allow_other;
+	const char *backend;
+} opts = { .backend = "auto" };
+
+static bool is_auto(void)
+{
+	return !strcmp(opts.backend, "auto");
+}
+
+static bool is_watch(void)
+{
+	return !is_auto() && strcmp(opts.backend, "fuse") != 0;
+}
+
+static int set_backend(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(backends); i++) {
+		if (!strcmp(backends[i], name)) {
+			opts.backend = backends[i];
+			return 0;
+		}
+	}
+	shfs_error("--backend is auto, fuse, module, bpf, bpf-tracepoints or fanotify");
+	return SHFS_EXIT_USAGE;
+}
+
+static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
+                      const char *value)
+{
+	if (!strcmp(opt->name, "foreground")) {
+		opts.foreground = true;
+	} else if (!strcmp(opt->name, "allow-other")) {
+		opts.allow_other = true;
+	} else {
+		return set_backend(value);
+	}
+	return 0;
+}
+
+/* --- without DIR: what is mounted --- */
+
+static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
+{
+	shfs_show_directory(out, m->dir);
+	if (m->error == -EXDEV) {
+		shfs_buf_str(out, "  records into another store\n");
+	} else if (m->error == -ENOTCONN) {
+		shfs_buf_str(out, "  dead: shfs umount removes it\n");
+	} else if (m->error) {
+		shfs_buf_printf(out, "  does not answer: %s\n", strerror(-m->error));
+	} else {
+		shfs_buf_printf(out, "  %s, since ",
+		                m->status.backend ? m->status.backend : "fuse");
+		shfs_time_show(out, m->status.since_ns);
+		shfs_buf_char(out, '\n');
+	}
+}
+
+static int list_mounts(struct shfs_context *ctx)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	int r = shfs_mounts_list(SHFS_MOUNTS_ASK, shfs_context_store_path(ctx), &mounts);
+
+	if (r) {
+		shfs_error("cannot look for mounts: %s", strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
+	for (size_t i = 0; i < mounts.n; i++)
+		if (mounts.list[i].owner == geteuid())
+			show_mount(&out, &mounts.list[i]);
+	if (!out.len)
+		shfs_buf_str(&out, "nothing is mounted; shfs mount DIR begins\n");
+	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+/* --- the background ingest --- */
+
+/* In a child: becomes `shfs ingest --follow`, tied to nothing of this session. It finds
+ * out by itself whether another one serves this store already. */
+static void become_follower(const char *store, const char *config)
+{
+	int null = open("/dev/null", O_RDWR);
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	setsid();
+	if (null < 0 || n < 0 || chdir("/") || fork())
+		_exit(0);
+	self[n] = '\0';
+	for (int fd = 0; fd < 3; fd++)
+		dup2(null, fd);
+	close_range(3, ~0U, 0);
+	execl(self, "shfs", "ingest", "--follow", "--store", store,
+	      config ? "--config" : NULL, config, NULL);
+	_exit(1);
+}
+
+static void start_follower(struct shfs_context *ctx)
+{
+	const char *store = shfs_context_store_path(ctx);
+	_cleanup_free_ char *config =
+		ctx->config_option ? realpath(ctx->config_option, NULL) : NULL;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid)
+		become_follower(store, config);
+	if (pid < 0)
+		shfs_warn("no ingest in the background, queries do it: %s",
+		          strerror(errno));
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* --- mounting --- */
+
+/* The programs that record; each says itself what is wrong, in one line on standard
+ * error, and ends with an exit code of ours. */
+static const char fuse[] = "shfs-fuse", watch[] = "shfs-watch";
+
+static void fill_argv(struct shfs_context *ctx, const char *program, char *dir,
+                      char *argv[static 12])
+{
+	int n = 0;
+
+	argv[n++] = (char *)program;
+	if (program == watch) {
+		argv[n++] = (char *)"--driver";
+		argv[n++] = (char *)opts.backend;
+	}
+	argv[n++] = (char *)"--store";
+	argv[n++] = (char *)shfs_context_store_path(ctx);
+	if (ctx->config_option) {
+		argv[n++] = (char *)"--config";
+		argv[n++] = (char *)ctx->config_option;
+	}
+	if (opts.allow_other)
+		argv[n++] = (char *)"--allow-other";
+	if (opts.foreground)
+		argv[n++] = (char *)"--foreground";
+	argv[n++] = (char *)"--";
+	argv[n++] = dir;
+	argv[n] = NULL;
+}
+
+static int wait_for(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return SHFS_EXIT_FAILURE;
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	shfs_error("the mount process was ended by signal %d (%s)", WTERMSIG(status),
+	           strsignal(WTERMSIG(status)));
+	shfs_hint("its log is in the folder log of the store: shfs status");
+	return SHFS_EXIT_FAILURE;
+}
+
+/* In the place of this process. */
+static int become_daemon(struct shfs_context *ctx, const char *program, char *dir)
+{
+	_cleanup_free_ char *path = shfs_path_installed("libexec", program);
+	char *argv[12];
+
+	if (!path) {
+		shfs_error("%s is missing; install shfs as a whole", program);
+		return SHFS_EXIT_UNAVAILABLE;
+	}
+	fill_argv(ctx, program, dir, argv);
+	execv(path, argv);
+	shfs_error("cannot run %s: %s", path, strerror(errno));
+	return SHFS_EXIT_UNAVAILABLE;
+}
+
+static int run_daemon(struct shfs_context *ctx, const char *program, char *dir)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0) {
+		shfs_error("cannot start a process: %s", strerror(errno));
+		return SHFS_EXIT_FAILURE;
+	}
+	if (!pid)
+		_exit(become_daemon(ctx, program, dir));
+	return wait_for(pid);
+}
+
+/* Has the administrator started what can do without FUSE? */
+static bool has_helper(void)
+{
+	const char *socket = getenv("SHFS_HELPER");
+
+	return !access(socket ? socket : SHFS_HELPER_SOCKET, F_OK);
+}
+
+/* *program: what records. auto: what the helper offers, or says why it offers nothing. */
+static int begin(struct shfs_context *ctx, char *dir, const char **program)
+{
+	int code;
+
+	*program = is_watch() || (is_auto() && has_helper()) ? watch : fuse;
+	code = run_daemon(ctx, *program, dir);
+	if (code != SHFS_EXIT_UNAVAILABLE || !is_auto() || *program == fuse)
+		return code;
+	*program = fuse;
+	return run_daemon(ctx, fuse, dir);
+}
+
+static void print_backend(const char *dir)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	_cleanup_free_ char *path = realpath(dir, NULL);
+	const struct shfs_mount *found = NULL;
+	struct shfs_mount *mount = NULL;
+
+	if (path && !shfs_mounts_list(0, NULL, &mounts))
+		found = shfs_mounts_at(&mounts, path);
+	if (found) {
+		mount = &mounts.list[found - mounts.list];
+		shfs_mount_ask(mount);
+	}
+	fputs(mount && mount->status.backend ? mount->status.backend : "fuse", stdout);
+}
+
+/* --- what is there already --- */
+
+/* No path leads to what stands on a dead mount: it can only go with it. */
+static void say_what_goes(const struct shfs_mount *dead)
+{
+	_cleanup_mounts_ struct shfs_mounts all = { 0 };
+
+	if (shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all))
+		return;
+	for (size_t i = 0; i < all.n; i++) {
+		_cleanup_buf_ struct shfs_buf inner = { 0 };
+
+		if (all.list[i].parent_id != dead->mount_id)
+			continue;
+		shfs_show_directory(&inner, all.list[i].dir);
+		shfs_warn("%s, which is mounted inside it, is unmounted, too",
+		          inner.data);
+	}
+}
+
+/* A mount of ours whose process died, and which its guardian leaves there: it goes, so
+ * that the new one has its place. */
+static int clear_dead(const char *path, const char *shown)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	_cleanup_buf_ struct shfs_buf said = { 0 };
+	const struct shfs_mount *found = NULL;
+	struct shfs_mount *mount;
+	int r;
+
+	if (!shfs_mounts_list(0, NULL, &mounts))
+		found = shfs_mounts_at(&mounts, path);
+	if (!found || shfs_mount_is_watch(found))
+		return SHFS_EXIT_OK;
+	mount = &mounts.list[found - mounts.list];
+	shfs_mount_ask(mount);
+	if (mount->error != -ENOTCONN || shfs_mount_goes(mount))
+		return SHFS_EXIT_OK;
+	say_what_goes(mount);
+	r = shfs_detach(path, true, &said);
+	if (r)
+		return shfs_fail_detach(shown, r, &said);
+	printf("%s was dead: it is mounted anew\n"
+	       "  what has files open in the dead one has to open them again\n",
+	       shown);
+	return SHFS_EXIT_OK;
+}
+
+static bool is_home(const char *path)
+{
+	const char *home = getenv("HOME");
+	_cleanup_free_ char *real = home && *home ? realpath(home, NULL) : NULL;
+
+	return real && !strcmp(real, path);
+}
+
+static void warn_of_mounts(const char *path, const char *shown)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+
+	if (shfs_mounts_list(0, NULL, &mounts))
+		return;
+	for (size_t i = 0; i < mounts.n; i++) {
+		const struct shfs_mount *m = &mounts.list[i];
+		_cleanup_buf_ struct shfs_buf inner = { 0 };
+
+		if (!strcmp(m->dir, path) || !shfs_path_is_below(m->dir, path))
+			continue;
+		shfs_show_directory(&inner, m->dir);
+		shfs_warn("%s is mounted already, inside %s: what happens there is "
+		          "recorded by both, and %s is to be unmounted first",
+		          inner.data, shown, shown);
+	}
+}
+
+static bool holds_store(struct shfs_context *ctx, const char *path)
+{
+	const char *store = shfs_context_store_path(ctx);
+	_cleanup_free_ char *real = store ? realpath(store, NULL) : NULL;
+
+	/* one that is not made yet may be one that cannot be made */
+	return real && shfs_path_is_below(real, path) && strcmp(real, path) != 0;
+}
+
+/* What a user may not have thought of is told, and mounted all the same. Returns an exit
+ * code. */
+static int prepare(struct shfs_context *ctx, const char *dir)
+{
+	_cleanup_free_ char *path = shfs_path_absolute(dir), *real = NULL;
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int code = SHFS_EXIT_OK;
+
+	shfs_show_directory(&shown, path ? path : dir);
+	if (path)
+		code = clear_dead(path, shown.data);
+	real = code ? NULL : realpath(dir, NULL);
+	if (!real)
+		return code;
+	if (is_home(real))
+		shfs_warn("%s is the home directory: all that any program does there is "
+		          "recorded, caches and mail, too; better mount a project",
+		          shown.data);
+	warn_of_mounts(real, shown.data);
+	if (holds_store(ctx, real) && !is_watch())
+		shfs_warn("the store is inside %s: prune, gc and forget refuse to work "
+		          "as long as that is mounted",
+		          shown.data);
+	return code;
+}
+
+static int mount_one(struct shfs_context *ctx, char *dir, const char **program)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	_cleanup_free_ char *path = shfs_path_absolute(dir);
+	int code = prepare(ctx, dir);
+
+	if (!code)
+		code = begin(ctx, dir, program);
+	if (code)
+		return code;
+	shfs_show_directory(&shown, path ? path : dir);
+	printf(*program == watch ? "%s is watched: every file is now recorded ("
+	                         : "%s is mounted: every file is now recorded (",
+	       shown.data);
+	print_backend(dir);
+	puts(")");
+	return SHFS_EXIT_OK;
+}
+
+/* What stands in it from before looks at what the mount covers. */
+static void explain_place(int n, char **dirs)
+{
+	_cleanup_free_ char *here = shfs_path_absolute(".");
+
+	for (int i = 0; i < n && here; i++) {
+		_cleanup_free_ char *path = shfs_path_absolute(dirs[i]);
+
+		if (path && shfs_path_is_below(here, path)) {
+			puts("  this shell stands in it from before: cd . takes it into "
+			     "the mount");
+			return;
+		}
+	}
+}
+
+/* Once, however many directories were mounted. */
+static void explain(struct shfs_context *ctx, const char *program, int n, char **dirs)
+{
+	const char *shell = shfs_hook_shell();
+
+	puts(program == watch
+	             ? "  without FUSE nothing waits for shfs; what is weaker then: "
+	               "shfs help mount"
+	             : "  fuse: needs no privilege, and nothing inside the directory "
+	               "can bypass it");
+	if (shfs_hook_of_ancestor(shfs_context_store_path(ctx)))
+		return;
+	if (program == fuse)
+		explain_place(n, dirs);
+	puts("  this shell has no hook: what it runs is recorded without command text");
+	printf("  hint: %s\n", shfs_hook_line(shell));
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	int worst = SHFS_EXIT_OK, n_mounted = 0;
+	const char *program = fuse;
+
+	if (!argc)
+		return list_mounts(ctx);
+	if (opts.foreground && argc > 1) {
+		shfs_error("--foreground takes one directory");
+		return SHFS_EXIT_USAGE;
+	}
+	if (is_watch() && opts.allow_other) {
+		shfs_error("--allow-other is of a mount with FUSE: others may enter the "
+		           "directory as ever");
+		return SHFS_EXIT_USAGE;
+	}
+	if (opts.foreground) {
+		int code = prepare(ctx, argv[0]);
+
+		if (code)
+			return code;
+		start_follower(ctx);
+		fflush(NULL);
+		return become_daemon(ctx, is_watch() ? watch : fuse, argv[0]);
+	}
+	for (int i = 0; i < argc; i++) {
+		int code = mount_one(ctx, argv[i], &program);
+
+		n_mounted += !code;
+		worst = worst ? worst : code;
+	}
+	if (n_mounted) {
+		start_follower(ctx);
+		explain(ctx, program, argc, argv);
+	}
+	return worst;
+}
+
+static const struct shfs_option options[] = {
+	{ "backend", 0, "NAME",
+	  "auto (the best that this machine offers), fuse, module, bpf or fanotify" },
+	{ "allow-other", 0, NULL, "let other users and root enter the mount" },
+	{ "foreground", 'f', NULL, "stay, and end with the mount" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_mount = {
+	.name = "mount",
+	.args = "[DIR…]",
+	.summary = "Record what happens in a directory, or list what is mounted",
+	.description =
+		"The directory is mounted over itself: its files stay where they are, "
+		"and\n"
+		"every use of them is recorded in the store until shfs umount DIR.",
+	.options = options,
+	.max_args = -1,
+	.option = set_option,
+	.run = run,
+};

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs prune`: take archived contents of old versions out of the store. */
+#include "query/care/prune.h"
+#include "query/base/cmd.h"
+#include "query/base/json.h"
+#include "query/base/model.h"
+
+#include "common/quote.h"
+#include "store/journal/runtime.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define SHOWN_MAX 20 /* versions that are listed for people */
+#define WAIT_MS   15000
+
+static struct shfs_filter files;
+static struct shfs_prune_policy policy;
+static struct {
+	bool dry_run, json, any, alone, despite_damage;
+} opts;
+
+struct shown {
+	struct shfs_buf out;
+	size_t n;
+};
+
+static void show(void *arg, const char *path, int64_t n, uint64_t size)
+{
+	struct shown *s = arg;
+
+	if (opts.json || s->n++ >= SHOWN_MAX)
+		return;
+	shfs_show_version(&s->out, path, n);
+	shfs_buf_str(&s->out, "  ");
+	shfs_show_size(&s->out, size);
+	shfs_buf_char(&s->out, '\n');
+}
+
+static int say_json(const struct shfs_prune *p)
+{
+	struct shfs_json json = { 0 };
+
+	shfs_json_begin(&json, "prune");
+	shfs_json_bool(&json, "done", !p->dry);
+	shfs_json_int(&json, "versions", (int64_t)p->versions);
+	shfs_json_int(&json, "objects", (int64_t)p->objects);
+	shfs_json_int(&json, "bytes", (int64_t)p->bytes);
+	shfs_json_int(&json, "store_before", (int64_t)shfs_usage_total(&p->before));
+	shfs_json_int(&json, "store_after", (int64_t)shfs_usage_total(&p->after));
+	return shfs_json_end(&json) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static int say(const struct shfs_prune *p, struct shown *s)
+{
+	struct shfs_buf *out = &s->out;
+
+	if (s->n > SHOWN_MAX)
+		shfs_buf_printf(out, "… and %zu more\n", s->n - SHOWN_MAX);
+	shfs_buf_printf(out,
+	                "%s: the contents of %" PRIu64 " version%s; %" PRIu64
+	                " object%s, ",
+	                p->dry ? "would be pruned" : "pruned", p->versions,
+	                p->versions == 1 ? "" : "s", p->objects,
+	                p->objects == 1 ? "" : "s");
+	shfs_show_size(out, p->bytes);
+	shfs_buf_str(out, p->dry ? "\nthe store takes " : "\nthe store took ");
+	shfs_show_size(out, shfs_usage_total(&p->before));
+	if (!p->dry) {
+		shfs_buf_str(out, ", and takes ");
+		shfs_show_size(out, shfs_usage_total(&p->after));
+	}
+	shfs_buf_char(out, '\n');
+	return shfs_show_flush(out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+}
+
+static int prune(struct shfs_prune *p)
+{
+	struct shown s = { 0 };
+	int r, code;
+
+	p->show = p->dry ? show : NULL;
+	p->arg = &s;
+	r = shfs_prune_run(p);
+	code = r ? shfs_fail_collect(p->store, "pruned", r) : 0;
+	if (!code)
+		code = opts.json ? say_json(p) : say(p, &s);
+	if (!code && !p->dry && p->policy.max_bytes &&
+	    shfs_usage_total(&p->after) > p->policy.max_bytes) {
+		shfs_warn("the store is larger than that still%s",
+		          p->exhausted ? ": no more may go" : "");
+		code = SHFS_EXIT_REFUSED;
+	}
+	shfs_buf_free(&s.out);
+	return code;
+}
+
+/* The files that are named. */
+static int take_operands(struct shfs_index *index, int argc, char **argv)
+{
+	for (int i = 0; i < argc; i++) {
+		_cleanup_free_ char *path = shfs_operand_path(argv[i]);
+		int r = path ? shfs_path_is_known(index, path) : -ENOMEM;
+
+		if (!r)
+			return shfs_fail_unseen(index, path);
+		if (r > 0)
+			r = shfs_filter_add(&files, SHFS_FILTER_PATH, argv[i]);
+		if (r < 0)
+			return shfs_fail_index(index, r);
+	}
+	return 0;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	struct shfs_prune p = {
+		.dry = opts.dry_run,
+		.alone = opts.alone,
+		.despite_damage = opts.despite_damage,
+		.wait_ms = WAIT_MS,
+	};
+	_cleanup_free_ char *hook_dir = NULL;
+	int code = SHFS_EXIT_OK;
+
+	if (!opts.any && !argc) {
+		shfs_error("prune what? Say what to keep, what is too old or too large, "
+		           "or name files");
+		shfs_hint("shfs help prune; --dry-run shows what would go");
+		return SHFS_EXIT_USAGE;
+	}
+	p.index = shfs_context_index(ctx, &code);
+	p.store = p.index ? shfs_context_store(ctx, false, &code) : NULL;
+	if (!p.store)
+		return code;
+	p.hook_dir = hook_dir = shfs_runtime_hook_dir(p.store->path);
+	code = take_operands(p.index, argc, argv);
+	if (!code)
+		code = shfs_filter_resolve(&files, ctx, p.index);
+	p.policy = policy;
+	p.policy.files = files.n ? &files : NULL;
+	if (!code)
+		code = prune(&p);
+	shfs_filter_free(&files);
+	return code;
+}
+
+/* --- options --- */
+
+static const char *const keeps[SHFS_KEEPS] = { "keep-hourly", "keep-daily", "keep-weekly",
+	                                       "keep-monthly", "keep-yearly" };
+
+static int take_number(const struct shfs_option *opt, const char *value, int64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoll(value, &end, 10);
+	if (!errno && *value >= '0' && *value <= '9' && !*end && *out > 0)
+		return 0;
+	shfs_error("--%s wants a number from 1 on", opt->name);
+	return SHFS_EXIT_USAGE;
+}
+
+static int take_size(const struct shfs_option *opt, const char *value, uint64_t *out)
+{
+	if (!shfs_config_parse_size(value, out) && *out)
+		return 0;
+	shfs_error("--%s wants a size, such as 500M or 20G", opt->name);
+	return SHFS_EXIT_USAGE;
+}
+
+static int flag(const struct shfs_option *opt)
+{
+	bool *flags[] = { &opts.dry_run, &opts.json, &opts.alone, &opts.despite_damage,
+		          &policy.also_newest };
+	static const char *const names[] = { "dry-run", "json", "offline",
+		                             "despite-damage", "also-newest" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcmp(opt->name, names[i]))
+			*flags[i] = true;
+	return 0;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	const char *name = opt->name;
+
+	if (!opt->arg)
+		return flag(opt);
+	opts.any = true;
+	for (int i = 0; i < SHFS_KEEPS; i++)
+		if (!strcmp(name, keeps[i]))
+			return take_number(opt, value, &policy.keep[i]);
+	if (!strcmp(name, "keep-last"))
+		return take_number(opt, value, &policy.keep_last);
+	if (!strcmp(name, "keep-within"))
+		return shfs_time_option(opt, value, &policy.keep_since_ns);
+	if (!strcmp(name, "older-than"))
+		return shfs_time_option(opt, value, &policy.older_ns);
+	if (!strcmp(name, "larger-than"))
+		return take_size(opt, value, &policy.larger);
+	if (!strcmp(name, "max-size"))
+		return take_size(opt, value, &policy.max_bytes);
+	return MAX(shfs_filter_option(&files, opt, value), 0);
+}
+
+static const struct shfs_option options[] = {
+	{ "keep-last", 0, "N", "keep the last N versions of each file" },
+	{ "keep-within", 0, "TIME", "keep what was made since (30d, \"2 weeks ago\")" },
+	{ "keep-hourly", 0, "N", "keep the newest of each of the last N hours with any" },
+	{ "keep-daily", 0, "N", "the same by days" },
+	{ "keep-weekly", 0, "N", "the same by weeks" },
+	{ "keep-monthly", 0, "N", "the same by months" },
+	{ "keep-yearly", 0, "N", "the same by years" },
+	{ "older-than", 0, "TIME", "prune only what was made before this" },
+	{ "larger-than", 0, "SIZE", "prune only contents of this size or larger" },
+	{ "max-size", 0, "SIZE",
+	  "prune the oldest, and only until the store takes this" },
+	{ "name", 0, "PATTERN", "prune only files of this name, such as '*.csv'" },
+	{ "content", 0, "FILE", "prune only what this file holds" },
+	{ "size", 0, "SIZE", "prune only contents of this size: 10K, +10M, 10K..2M" },
+	{ "also-newest", 0, NULL, "also the newest version of files that exist" },
+	{ "offline", 0, NULL, "nobody records: for a store on a network file system" },
+	{ "despite-damage", 0, NULL, "also where some of the journal cannot be read" },
+	{ "dry-run", 'n', NULL, "only say what would go, and how many bytes" },
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_prune = {
+	.name = "prune",
+	.args = "[PATH…]",
+	.summary = "Take archived contents of old versions out of the store",
+	.description =
+		"History still tells of these versions; what they held is gone. A "
+		"version\n"
+		"goes if no --keep-… keeps it, and all other options fit. The newest\n"
+		"version of a file that exists always stays. With PATH, of files there "
+		"or\n"
+		"below. Mounts go on recording meanwhile.",
+	.alone = true,
+	.options = options,
+	.max_args = -1,
+	.option = option,
+	.run = run,
+};

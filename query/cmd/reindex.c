@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs reindex`: make the index again from the journal. */
+#include "query/base/cmd.h"
+#include "query/base/model.h"
+#include "query/base/mounts.h"
+#include "query/base/progress.h"
+#include "query/base/time.h"
+
+#include "common/clock.h"
+#include "store/journal/runtime.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static int show(const struct shfs_ingest_stats *stats, int64_t took_ns)
+{
+	_cleanup_buf_ struct shfs_buf took = { 0 };
+
+	shfs_time_show_duration(&took, took_ns);
+	printf("%" PRIu64 " record%s: %" PRIu64 " command%s, %" PRIu64
+	       " access%s, %" PRIu64 " version%s (%s)\n",
+	       stats->records, plural(stats->records), stats->commands,
+	       plural(stats->commands), stats->accesses, stats->accesses == 1 ? "" : "es",
+	       stats->versions, plural(stats->versions), took.data);
+	if (stats->damaged_bytes)
+		shfs_warn("%" PRIu64
+		          " byte%s of the journal are damaged and were passed over",
+		          stats->damaged_bytes, plural(stats->damaged_bytes));
+	return SHFS_EXIT_OK;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	int64_t begin_ns = shfs_clock_ns(CLOCK_MONOTONIC);
+	int code = SHFS_EXIT_OK, r;
+	struct shfs_store *store = shfs_context_store(ctx, false, &code);
+	_cleanup_free_ char *hook_dir = NULL;
+	struct shfs_ingest_stats stats = { 0 };
+
+	if (!store)
+		return code;
+	shfs_mounts_sync(store->path);
+	hook_dir = shfs_runtime_hook_dir(store->path);
+	shfs_progress_begin("reading the journal");
+	r = shfs_index_rebuild(store, hook_dir, &stats);
+	shfs_progress_end();
+	if (!r)
+		return show(&stats, shfs_clock_ns(CLOCK_MONOTONIC) - begin_ns);
+	shfs_error("cannot make the index: %s", strerror(-r));
+	if (r == -EBUSY)
+		shfs_hint("another shfs reindex may be at work");
+	return SHFS_EXIT_FAILURE;
+}
+
+const struct shfs_command shfs_cmd_reindex = {
+	.name = "reindex",
+	.args = "",
+	.summary = "Make the index again from the journal",
+	.description = "The old index stays in use until the new one is complete. "
+		       "Nothing is lost:\n"
+		       "the journal is the truth.",
+	.alone = true,
+	.run = run,
+};

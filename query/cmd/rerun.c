@@ -1,0 +1,530 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs rerun`: run again what stale results need, and compare what comes out. */
+#include "query/rerun/rerun.h"
+#include "query/base/cmd.h"
+#include "query/graph/show.h"
+#include "query/rerun/runner.h"
+
+#include "common/io.h"
+#include "common/path.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static struct {
+	const char *command, *scratch;
+	bool in_scratch, dry_run, yes, force, keep_going, json;
+} opts;
+
+struct rerun {
+	struct shfs_rerun plan;
+	struct shfs_stale *stale;
+	const struct shfs_style *style;
+	char *top; /* of the scratch copy */
+	bool top_is_new;
+};
+
+/* --- what was found out, for people --- */
+
+static void show_head(struct rerun *rerun, const struct shfs_rerun_step *step)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	if (shfs_entry_show_head(rerun->plan.index, rerun->style, &step->entry,
+	                         shfs_show_columns(), &out))
+		shfs_buf_str(&out, step->entry.command.id);
+	shfs_buf_printf(&out, "\n         %sin ", rerun->style->dim);
+	shfs_show_directory(&out, step->entry.command.cwd);
+	if (step->stale && step->stale->needed)
+		shfs_buf_str(&out, ", for what it made was removed");
+	shfs_buf_printf(&out, "%s\n", rerun->style->off);
+	(void)!shfs_show_flush(&out);
+}
+
+static const char *outcome_words(enum shfs_rerun_outcome outcome)
+{
+	static const char *const words[] = {
+		[SHFS_RERUN_SAME] = "same",
+		[SHFS_RERUN_DIFFERENT] = "different",
+		[SHFS_RERUN_NEW] = "new",
+		[SHFS_RERUN_NOT_MADE] = "not made",
+		[SHFS_RERUN_UNCOMPARED] = "made; what was there is not archived",
+	};
+
+	return words[outcome];
+}
+
+static void show_result(struct rerun *rerun, const struct shfs_rerun_step *step,
+                        const struct shfs_rerun_result *result)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+	const char *path = result->use->path;
+	bool bad = result->outcome == SHFS_RERUN_NOT_MADE;
+	bool put_back =
+		step->state == SHFS_RERUN_FAILED && result->outcome == SHFS_RERUN_SAME;
+
+	shfs_buf_str(&out, "         ");
+	shfs_show_version(&out, path, result->before.path ? result->before.n : 0);
+	shfs_buf_printf(&out, "  %s%s%s\n", bad ? rerun->style->bad : rerun->style->dim,
+	                put_back ? "as it was" : outcome_words(result->outcome),
+	                rerun->style->off);
+	(void)!shfs_show_flush(&out);
+}
+
+static void on_begin(void *arg, const struct shfs_rerun_step *step)
+{
+	if (!opts.json)
+		show_head(arg, step);
+}
+
+static void on_end(void *arg, const struct shfs_rerun_step *step)
+{
+	struct rerun *rerun = arg;
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	if (step->state == SHFS_RERUN_FAILED || step->state == SHFS_RERUN_LEFT_OUT)
+		shfs_command_show(&shown, rerun->plan.index, &step->entry.command);
+	fflush(stdout);
+	if (step->state == SHFS_RERUN_LEFT_OUT)
+		shfs_error("%s was not run: what it reads was not made",
+		           shown.data ?: "");
+	else if (step->state == SHFS_RERUN_FAILED && shfs_runner_signal())
+		shfs_error("%s was interrupted", shown.data ?: "");
+	else if (step->state == SHFS_RERUN_FAILED && step->status)
+		shfs_error("%s ended with %d", shown.data ?: "", step->status);
+	else if (step->state == SHFS_RERUN_FAILED)
+		shfs_error("%s did not make all that it made then", shown.data ?: "");
+	if (opts.json ||
+	    (step->state != SHFS_RERUN_RAN && step->state != SHFS_RERUN_FAILED))
+		return;
+	for (size_t i = 0; i < step->n_results; i++)
+		if (step->results[i].outcome)
+			show_result(rerun, step, &step->results[i]);
+}
+
+/* What is there no more, and can be had. */
+static void hint_lost(const struct rerun *rerun)
+{
+	for (size_t i = 0; i < rerun->plan.n; i++) {
+		const struct shfs_rerun_step *step = &rerun->plan.steps[i];
+
+		for (size_t k = 0;
+		     k < step->n_results && step->state == SHFS_RERUN_FAILED; k++) {
+			const struct shfs_rerun_result *result = &step->results[k];
+			_cleanup_buf_ struct shfs_buf name = { 0 };
+
+			if (!result->before.path || result->outcome == SHFS_RERUN_SAME ||
+			    !(result->before.flags & SHFS_CONTENT_OBJECT))
+				continue;
+			shfs_show_version(&name, result->use->path, result->before.n);
+			shfs_hint("shfs restore %s brings back what it held",
+			          name.data ?: "");
+		}
+	}
+}
+
+static size_t count_state(const struct shfs_rerun *plan, enum shfs_rerun_state state)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < plan->n; i++)
+		n += plan->steps[i].state == state;
+	return n;
+}
+
+static size_t count_outcome(const struct shfs_rerun *plan,
+                            enum shfs_rerun_outcome outcome)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < plan->n; i++)
+		for (size_t k = 0; k < plan->steps[i].n_results; k++)
+			n += plan->steps[i].state == SHFS_RERUN_RAN &&
+			     plan->steps[i].results[k].outcome == outcome;
+	return n;
+}
+
+static void show_sum(const struct rerun *rerun)
+{
+	const struct shfs_rerun *plan = &rerun->plan;
+	size_t ran = count_state(plan, SHFS_RERUN_RAN);
+	size_t unneeded = count_state(plan, SHFS_RERUN_UNNEEDED);
+	size_t failed = count_state(plan, SHFS_RERUN_FAILED);
+	size_t rest = plan->n - ran - unneeded - failed;
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	shfs_buf_printf(&out, "%s%zu command%s run", rerun->style->dim, ran,
+	                ran == 1 ? "" : "s");
+	if (unneeded)
+		shfs_buf_printf(&out, ", %zu not needed: nothing it reads changed",
+		                unneeded);
+	if (failed)
+		shfs_buf_printf(&out, ", %zu failed", failed);
+	if (rest)
+		shfs_buf_printf(&out, ", %zu not run", rest);
+	shfs_buf_printf(&out, "; results: %zu same, %zu different",
+	                count_outcome(plan, SHFS_RERUN_SAME),
+	                count_outcome(plan, SHFS_RERUN_DIFFERENT));
+	shfs_buf_printf(&out, "%s\n", rerun->style->off);
+	if (rerun->top) {
+		shfs_buf_str(&out, "in ");
+		shfs_quote_display(&out, rerun->top, strlen(rerun->top));
+		shfs_buf_char(&out, '\n');
+	}
+	(void)!shfs_show_flush(&out);
+}
+
+/* --- JSON --- */
+
+static void json_result(struct shfs_json *json, const struct shfs_rerun_result *result)
+{
+	static const char *const words[] = {
+		[SHFS_RERUN_SAME] = "same",
+		[SHFS_RERUN_DIFFERENT] = "different",
+		[SHFS_RERUN_NEW] = "new",
+		[SHFS_RERUN_NOT_MADE] = "not_made",
+		[SHFS_RERUN_UNCOMPARED] = "uncompared",
+	};
+
+	shfs_json_object(json, NULL);
+	shfs_json_str(json, "path", result->use->path);
+	if (result->before.path)
+		shfs_json_int(json, "n", result->before.n);
+	else
+		shfs_json_null(json, "n");
+	shfs_json_str(json, "outcome", words[result->outcome]);
+	shfs_json_object_end(json);
+}
+
+static void json_step(struct shfs_json *json, const struct shfs_rerun_step *step)
+{
+	static const char *const words[] = {
+		[SHFS_RERUN_WAITS] = "waits",       [SHFS_RERUN_RAN] = "ran",
+		[SHFS_RERUN_FAILED] = "failed",     [SHFS_RERUN_UNNEEDED] = "unneeded",
+		[SHFS_RERUN_LEFT_OUT] = "left_out",
+	};
+
+	shfs_json_object(json, NULL);
+	shfs_entry_json_head(json, &step->entry);
+	shfs_json_str(json, "state", words[step->state]);
+	if (step->state == SHFS_RERUN_RAN || step->state == SHFS_RERUN_FAILED)
+		shfs_json_int(json, "exit_status", step->status);
+	else
+		shfs_json_null(json, "exit_status");
+	shfs_json_array(json, "results");
+	for (size_t i = 0; i < step->n_results; i++)
+		json_result(json, &step->results[i]);
+	shfs_json_array_end(json);
+	shfs_json_object_end(json);
+}
+
+static int show_json(const struct rerun *rerun)
+{
+	_cleanup_json_ struct shfs_json json = { 0 };
+
+	shfs_json_begin(&json, "rerun");
+	shfs_json_bool(&json, "dry_run", opts.dry_run);
+	shfs_json_str(&json, "scratch", rerun->top);
+	shfs_json_array(&json, "commands");
+	for (size_t i = 0; i < rerun->plan.n; i++)
+		json_step(&json, &rerun->plan.steps[i]);
+	shfs_json_array_end(&json);
+	return shfs_json_end(&json) ? 0 : -EIO;
+}
+
+/* --- the scratch copy --- */
+
+static int fail_top(const char *top, const char *what)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, top, strlen(top));
+	shfs_error("%s %s", shown.data ?: "", what);
+	return SHFS_EXIT_REFUSED;
+}
+
+static int make_temporary(struct rerun *rerun)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	if (asprintf(&rerun->top, "%s/shfs-rerun.XXXXXX",
+	             tmp && *tmp == '/' ? tmp : "/tmp") < 0) {
+		rerun->top = NULL;
+		return shfs_fail_index(NULL, -ENOMEM);
+	}
+	rerun->top_is_new = mkdtemp(rerun->top);
+	if (rerun->top_is_new)
+		return 0;
+	shfs_error("cannot make a directory for the copy: %s", strerror(errno));
+	return SHFS_EXIT_FAILURE;
+}
+
+/* Its own, or empty. Only a run makes it. */
+static int find_top(struct rerun *rerun)
+{
+	struct stat st;
+
+	if (!opts.scratch)
+		return make_temporary(rerun);
+	rerun->top = shfs_operand_path(opts.scratch);
+	if (!rerun->top)
+		return shfs_fail_index(NULL, -ENOMEM);
+	if (!stat(rerun->top, &st) && !shfs_is_empty_directory(rerun->top))
+		return fail_top(rerun->top, "is not empty");
+	return 0;
+}
+
+/* The copy must not be part of what it is a copy of. */
+static int check_top(const struct rerun *rerun)
+{
+	if (rerun->top && rerun->plan.base && strcmp(rerun->plan.base, "/") != 0 &&
+	    shfs_path_is_below(rerun->top, rerun->plan.base))
+		return fail_top(rerun->top,
+		                "is in the project, which is not to be touched");
+	return 0;
+}
+
+/* --- which commands --- */
+
+static int add_named(struct rerun *rerun)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int64_t id;
+	int r = shfs_command_find(rerun->plan.index, opts.command, &id);
+
+	if (r > 0)
+		r = shfs_rerun_add(&rerun->plan, id, NULL) ?: 1;
+	if (r > 0)
+		return 0;
+	if (r < 0 && r != -ENOTUNIQ)
+		return shfs_fail_index(rerun->plan.index, r);
+	shfs_quote_display(&shown, opts.command, strlen(opts.command));
+	if (!r)
+		shfs_error("no command's id begins with %s", shown.data ?: "");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+static int add_stale(struct rerun *rerun, char *const *paths, size_t n)
+{
+	int r = shfs_stale_new(rerun->plan.index, paths, n, &rerun->stale);
+
+	for (const struct shfs_stale_run *run = r ? NULL : shfs_stale_runs(rerun->stale);
+	     run && !r; run = run->next)
+		if ((run->stale || run->needed) && !run->again)
+			r = shfs_rerun_add(&rerun->plan, run->entry->command.command_id,
+			                   run);
+	return r ? shfs_fail_index(rerun->plan.index, r) : 0;
+}
+
+static int add_paths(struct rerun *rerun, int argc, char **argv)
+{
+	static char here[] = ".", *all[] = { here };
+	size_t n = argc ? argc : 1;
+	char **paths = calloc(n, sizeof(*paths));
+	int code = paths ? shfs_fail_if_empty(rerun->plan.index)
+	                 : shfs_fail_index(NULL, -ENOMEM);
+
+	if (!code)
+		code = shfs_operand_paths(rerun->plan.index, n, argc ? argv : all, paths);
+	if (!code)
+		code = add_stale(rerun, paths, n);
+	for (size_t i = 0; i < n && paths; i++)
+		free(paths[i]);
+	free(paths);
+	return code;
+}
+
+/* --- the run --- */
+
+/* Nobody has seen what a list that was found out holds. */
+static int ask(const struct rerun *rerun)
+{
+	char answer[16];
+
+	if (opts.yes || opts.command)
+		return 0;
+	if (!isatty(STDIN_FILENO) || opts.json) {
+		shfs_error("these commands are run again only if that is confirmed");
+		shfs_hint("--yes confirms, --dry-run shows them");
+		return SHFS_EXIT_REFUSED;
+	}
+	for (size_t i = 0; i < rerun->plan.n; i++)
+		show_head((struct rerun *)rerun, &rerun->plan.steps[i]);
+	printf("\nRun %s? [y/N] ",
+	       rerun->plan.n == 1 ? "this command" : "these commands");
+	fflush(stdout);
+	if (fgets(answer, sizeof(answer), stdin) && (*answer == 'y' || *answer == 'Y')) {
+		putchar('\n');
+		return 0;
+	}
+	puts("Nothing was run.");
+	return SHFS_EXIT_REFUSED;
+}
+
+static int run_plan(struct rerun *rerun)
+{
+	struct shfs_rerun_watcher watcher = { on_begin, on_end, rerun };
+	int r;
+
+	rerun->top_is_new = false; /* it is left there */
+	if (rerun->top && mkdir(rerun->top, 0777) && errno != EEXIST) {
+		shfs_error("cannot make the directory of the copy: %s", strerror(errno));
+		return SHFS_EXIT_FAILURE;
+	}
+	r = shfs_rerun_run(&rerun->plan, &watcher);
+	if (r < 0 && r != -EINTR) {
+		shfs_error("cannot go on: %s", strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
+	if (opts.json && show_json(rerun))
+		return SHFS_EXIT_FAILURE; /* main says so */
+	if (!opts.json)
+		show_sum(rerun);
+	fflush(stdout);
+	if (r && !rerun->top)
+		hint_lost(rerun);
+	if (r == -EINTR) { /* as whoever sent it expects */
+		signal(shfs_runner_signal(), SIG_DFL);
+		raise(shfs_runner_signal());
+	}
+	return r ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
+}
+
+static int show_dry(struct rerun *rerun)
+{
+	if (opts.json)
+		return show_json(rerun) ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
+	for (size_t i = 0; i < rerun->plan.n; i++)
+		show_head(rerun, &rerun->plan.steps[i]);
+	return SHFS_EXIT_OK;
+}
+
+static int check(struct rerun *rerun)
+{
+	int r = shfs_rerun_check(&rerun->plan);
+
+	if (r < 0)
+		return shfs_fail_index(rerun->plan.index, r);
+	return r ? r : check_top(rerun);
+}
+
+static int carry_out(struct rerun *rerun)
+{
+	int code;
+
+	if (!rerun->plan.n && !opts.json)
+		puts("Nothing is stale.");
+	if (!rerun->plan.n)
+		return opts.json ? show_dry(rerun) : SHFS_EXIT_OK;
+	if (opts.in_scratch) {
+		code = find_top(rerun);
+		if (code)
+			return code;
+		rerun->plan.options.top = rerun->top;
+	}
+	code = check(rerun);
+	if (opts.dry_run) {
+		int shown = show_dry(rerun);
+
+		return code ? code : shown;
+	}
+	if (!code)
+		code = ask(rerun);
+	return code ? code : run_plan(rerun);
+}
+
+static int open_all(struct shfs_context *ctx, struct rerun *rerun)
+{
+	int code = SHFS_EXIT_OK;
+
+	rerun->plan.index = shfs_context_index(ctx, &code);
+	if (rerun->plan.index)
+		rerun->plan.store = shfs_context_store(ctx, false, &code);
+	if (rerun->plan.store)
+		rerun->plan.config = shfs_context_config(ctx, &code);
+	if (!rerun->plan.config)
+		return code;
+	rerun->style = shfs_style_of(ctx);
+	rerun->plan.options = (struct shfs_rerun_options){
+		.store_path = shfs_context_store_path(ctx),
+		.force = opts.force,
+		.keep_going = opts.keep_going,
+		.to_stderr = opts.json,
+	};
+	return 0;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	struct rerun rerun = { 0 };
+	int code;
+
+	if (opts.command && argc) {
+		shfs_error("--command takes no files");
+		return SHFS_EXIT_USAGE;
+	}
+	code = open_all(ctx, &rerun);
+	if (!code)
+		code = opts.command ? add_named(&rerun) : add_paths(&rerun, argc, argv);
+	if (!code)
+		code = carry_out(&rerun);
+	if (rerun.top_is_new)
+		rmdir(rerun.top);
+	shfs_rerun_clear(&rerun.plan);
+	shfs_stale_free(rerun.stale);
+	free(rerun.top);
+	return code;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	opts.dry_run |= opt->letter == 'n';
+	opts.yes |= opt->letter == 'y';
+	opts.force |= opt->letter == 'f';
+	opts.keep_going |= opt->letter == 'k';
+	opts.json |= !strcmp(opt->name, "json");
+	if (!strcmp(opt->name, "command"))
+		opts.command = value;
+	if (!strcmp(opt->name, "scratch")) {
+		opts.in_scratch = true;
+		opts.scratch = value;
+	}
+	if (value && !*value) {
+		shfs_error("--%s wants a value that is not empty", opt->name);
+		return SHFS_EXIT_USAGE;
+	}
+	return 0;
+}
+
+static const struct shfs_option options[] = {
+	{ "command", 0, "ID", "this command, whether or not it is stale" },
+	{ "scratch", 0, "[=DIR]", "in a copy, and leave the project as it is" },
+	{ "dry-run", 'n', NULL, "only show what would be run" },
+	{ "yes", 'y', NULL, "do not ask" },
+	{ "keep-going", 'k', NULL, "go on with what does not need what failed" },
+	{ "force", 'f', NULL, "overwrite what was changed since, or is not recorded" },
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_rerun = {
+	.name = "rerun",
+	.args = "[PATH…]",
+	.summary = "Run again what stale results need, and compare what comes out",
+	.description =
+		"Runs the commands that shfs stale names, in order, each by its shell in "
+		"its\n"
+		"directory, and says whether each result is the same bytes as before. "
+		"Without\n"
+		"PATH: for all below the working directory. Refuses (exit status 4) what "
+		"could\n"
+		"not come out right, or would lose something.",
+	.options = options,
+	.max_args = -1,
+	.option = option,
+	.run = run,
+};

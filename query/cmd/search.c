@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs search`: search commands and files as you type. */
+#include "query/screen/search-screen.h"
+
+#include "common/path.h"
+#include "common/quote.h"
+#include "query/base/time.h"
+#include "query/history/entry.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+	bool interactive, list, json, all;
+	enum shfs_hay_kinds kinds; /* 0: both */
+	int64_t limit;
+	const char *shell;
+} opts;
+
+static enum shfs_hay_kinds kinds_wanted(void)
+{
+	return opts.kinds ? opts.kinds : SHFS_HAY_COMMANDS | SHFS_HAY_FILES;
+}
+
+/* --- the list --- */
+
+struct list {
+	struct shfs_index *index;
+	const struct shfs_haystack *haystack;
+	struct shfs_buf out;
+	struct shfs_json json;
+};
+
+static int load_path(struct shfs_index *index, int64_t file_id, char **path)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, "SELECT path FROM v_file WHERE file_id = ?1",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, file_id);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0)
+		return r ? r : -ENOENT;
+	*path = strdup(shfs_rows_text(rows, 0));
+	return *path ? 0 : -ENOMEM;
+}
+
+static int list_command(struct list *l, const struct shfs_hay *hay)
+{
+	_cleanup_command_ struct shfs_command_row c = { 0 };
+	int r = shfs_command_load(l->index, hay->id, &c);
+
+	if (r <= 0)
+		return r;
+	r = shfs_show_id(l->index, &l->out, c.id);
+	shfs_buf_str(&l->out, "  ");
+	shfs_time_show(&l->out, c.begin_ns);
+	shfs_buf_str(&l->out, "  ");
+	shfs_quote_display(&l->out, c.text, c.text_len);
+	shfs_buf_char(&l->out, '\n');
+	return r;
+}
+
+static int list_file(struct list *l, const struct shfs_hay *hay)
+{
+	_cleanup_free_ char *path = NULL;
+	int r = load_path(l->index, hay->id, &path);
+
+	if (r)
+		return r;
+	shfs_buf_str(&l->out, "-------  ");
+	shfs_time_show(&l->out, hay->time_ns);
+	shfs_buf_str(&l->out, "  ");
+	shfs_show_version(&l->out, path, hay->times);
+	shfs_buf_char(&l->out, '\n');
+	return 0;
+}
+
+static int json_command(struct list *l, const struct shfs_hay *hay)
+{
+	_cleanup_entry_ struct shfs_entry e = { 0 };
+	int r = shfs_command_load(l->index, hay->id, &e.command);
+
+	if (r <= 0)
+		return r;
+	shfs_json_int(&l->json, "times", hay->times);
+	shfs_entry_json_head(&l->json, &e);
+	return 0;
+}
+
+static int json_file(struct list *l, const struct shfs_hay *hay)
+{
+	_cleanup_free_ char *path = NULL;
+	int r = load_path(l->index, hay->id, &path);
+
+	if (r)
+		return r;
+	shfs_json_str(&l->json, "path", path);
+	shfs_json_int(&l->json, "n", hay->times);
+	shfs_json_time(&l->json, "time", hay->time_ns);
+	shfs_json_bool(&l->json, "present", !hay->is_bad);
+	return 0;
+}
+
+static int put(struct list *l, size_t rank)
+{
+	int score, r;
+	const struct shfs_hay *hay = shfs_haystack_at(l->haystack, rank, &score);
+
+	if (!opts.json) {
+		r = hay->is_file ? list_file(l, hay) : list_command(l, hay);
+		return r ? r : shfs_show_flush(&l->out) ? 0 : -EIO;
+	}
+	shfs_json_object(&l->json, NULL);
+	shfs_json_str(&l->json, "kind", hay->is_file ? "file" : "command");
+	shfs_json_int(&l->json, "score", score);
+	r = hay->is_file ? json_file(l, hay) : json_command(l, hay);
+	shfs_json_object_end(&l->json);
+	return r ? r : shfs_json_flush(&l->json) ? 0 : -EIO;
+}
+
+static int put_all(struct list *l, const char *query)
+{
+	size_t n = shfs_haystack_found(l->haystack);
+	int r = 0;
+
+	if (opts.limit && n > (size_t)opts.limit)
+		n = opts.limit;
+	if (opts.json) {
+		shfs_json_begin(&l->json, "search");
+		shfs_json_str(&l->json, "query", query);
+		shfs_json_array(&l->json, "found");
+	}
+	for (size_t i = 0; i < n && !r; i++)
+		r = put(l, i);
+	if (!opts.json || r)
+		return r;
+	shfs_json_array_end(&l->json);
+	return shfs_json_end(&l->json) ? 0 : -EIO;
+}
+
+static int list(const struct shfs_search *s)
+{
+	struct list l = { .index = s->index, .haystack = s->haystack };
+	int r = shfs_haystack_load(s->haystack, 0);
+
+	if (!r)
+		r = shfs_haystack_search(s->haystack, s->query, s->kinds);
+	if (!r)
+		r = put_all(&l, s->query);
+	shfs_buf_free(&l.out);
+	shfs_json_free(&l.json);
+	if (r == -EIO) /* main says it */
+		return SHFS_EXIT_FAILURE;
+	if (r)
+		return shfs_fail_index(s->index, r);
+	if (opts.json || shfs_haystack_found(s->haystack))
+		return SHFS_EXIT_OK;
+	shfs_error("nothing matches");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+/* --- what was chosen --- */
+
+static void add_path(struct shfs_buf *out, const char *path)
+{
+	_cleanup_free_ char *name = shfs_path_operand(path);
+
+	if (!name)
+		out->failed = true;
+	else if (!opts.shell)
+		shfs_buf_str(out, name);
+	else if (!strcmp(opts.shell, "fish"))
+		shfs_quote_fish(out, name, strlen(name));
+	else
+		shfs_quote_shell(out, name, strlen(name));
+}
+
+/* To whoever asked: bytes as they are, but for eyes. */
+static int put_choice(const struct shfs_buf *text)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	if (text->failed)
+		return -ENOMEM;
+	if (isatty(STDOUT_FILENO))
+		shfs_quote_text(&out, text->data, text->len);
+	else
+		shfs_buf_add(&out, text->data, text->len);
+	shfs_buf_char(&out, '\n');
+	return shfs_show_flush(&out) ? 0 : -EIO;
+}
+
+/* Shows what would go, and asks. */
+static int forget(struct shfs_search *s, const struct shfs_hay *hay)
+{
+	_cleanup_command_ struct shfs_command_row c = { 0 };
+	_cleanup_free_ char *path = NULL;
+	const char *store = shfs_context_store_path(s->ctx);
+	int r = hay->is_file ? load_path(s->index, hay->id, &path)
+	                     : MIN(shfs_command_load(s->index, hay->id, &c), 0);
+
+	if (r)
+		return shfs_fail_index(s->index, r);
+	execl("/proc/self/exe", "shfs", "forget", "--store", store,
+	      hay->is_file ? "--" : "--command", hay->is_file ? path : c.id, NULL);
+	shfs_error("shfs forget: %s", strerror(errno));
+	return SHFS_EXIT_FAILURE;
+}
+
+static int choose(struct shfs_search *s)
+{
+	_cleanup_command_ struct shfs_command_row c = { 0 };
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	_cleanup_free_ char *path = NULL;
+	struct shfs_hay hay = { 0 };
+	int r, code = shfs_search_choose(s, &hay);
+
+	if (code)
+		return code;
+	if (s->forget)
+		return forget(s, &hay);
+	if (hay.is_file) {
+		r = load_path(s->index, hay.id, &path);
+		if (s->is_line)
+			shfs_buf_add(&text, s->query,
+			             shfs_last_word(s->query) - s->query);
+		if (!r)
+			add_path(&text, path);
+	} else {
+		r = shfs_command_load(s->index, hay.id, &c);
+		r = MIN(r, 0);
+		if (c.text)
+			shfs_buf_add(&text, c.text, c.text_len);
+	}
+	if (!r)
+		r = put_choice(&text);
+	return r ? shfs_fail_index(s->index, r) : SHFS_EXIT_OK;
+}
+
+/* --- the command --- */
+
+static bool is_interactive(void)
+{
+	return opts.interactive || opts.shell ||
+	       (!opts.list && !opts.json && isatty(STDIN_FILENO) &&
+	        isatty(STDOUT_FILENO));
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	_cleanup_haystack_ struct shfs_haystack *haystack = NULL;
+	_cleanup_buf_ struct shfs_buf query = { 0 };
+	struct shfs_search s = { .ctx = ctx, .is_line = opts.shell };
+	bool interactive = is_interactive();
+	int r, code = SHFS_EXIT_OK;
+
+	s.index = shfs_context_index(ctx, &code);
+	s.store = s.index ? shfs_context_store(ctx, false, &code) : NULL;
+	if (!s.store)
+		return code;
+	code = shfs_fail_if_empty(s.index);
+	if (code)
+		return code;
+	shfs_buf_str(&query, opts.shell ? getenv("SHFS_LINE") ?: "" : "");
+	for (int i = 0; i < argc; i++)
+		shfs_buf_printf(&query, "%s%s", query.len ? " " : "", argv[i]);
+	/* on a screen the others can be turned to */
+	r = query.failed
+	            ? -ENOMEM
+	            : shfs_haystack_open(s.index,
+	                                 interactive ? SHFS_HAY_COMMANDS | SHFS_HAY_FILES
+	                                             : kinds_wanted(),
+	                                 opts.all, &haystack);
+	if (r)
+		return shfs_fail_index(s.index, r);
+	s.haystack = haystack;
+	s.query = query.data;
+	s.kinds = kinds_wanted();
+	return interactive ? choose(&s) : list(&s);
+}
+
+static int set_shell(const struct shfs_option *opt, const char *value)
+{
+	if (strcmp(value, "bash") && strcmp(value, "zsh") && strcmp(value, "fish"))
+		return shfs_bad_value(opt, value, "bash, zsh or fish");
+	opts.shell = value;
+	return 0;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	if (!strcmp(opt->name, "shell"))
+		return set_shell(opt, value);
+	if (!strcmp(opt->name, "limit"))
+		return shfs_count_option(opt, value, &opts.limit);
+	if (!strcmp(opt->name, "interactive"))
+		opts.interactive = true;
+	else if (!strcmp(opt->name, "list"))
+		opts.list = true;
+	else if (!strcmp(opt->name, "json"))
+		opts.json = true;
+	else if (!strcmp(opt->name, "all"))
+		opts.all = true;
+	else
+		opts.kinds |=
+			!strcmp(opt->name, "files") ? SHFS_HAY_FILES : SHFS_HAY_COMMANDS;
+	return 0;
+}
+
+static const struct shfs_option options[] = {
+	{ "commands", 'c', NULL, "commands alone" },
+	{ "files", 'f', NULL, "files alone" },
+	{ "all", 'a', NULL, "also files of .git and the like, and temporary ones" },
+	{ "interactive", 'i', NULL, "the screen, wherever the output goes" },
+	{ "list", 'l', NULL, "no screen: what matches, the best first" },
+	{ "limit", 'n', "N", "list at most N" },
+	{ "json", 0, NULL, "the list for programs: see docs/json.md" },
+	{ "shell", 0, "SHELL",
+	  "$SHFS_LINE is the line of this shell; writes its new one" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_search = {
+	.name = "search",
+	.args = "[QUERY…]",
+	.summary = "Search commands and files as you type",
+	.description =
+		"Terms are those of fzf: word, 'exact, ^begin, end$, !not, a | b.\n"
+		"Enter writes the command or the path, and runs nothing.\n"
+		"shfs init SHELL --search-key KEY has a key of the shell do so.\n"
+		"Where the input or the output is no terminal, a list.",
+	.options = options,
+	.max_args = -1,
+	.option = option,
+	.at_once = true,
+	.run = run,
+};

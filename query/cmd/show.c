@@ -1,0 +1,618 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs show`: show all that is known of a command: its processes, its files. */
+#include "query/base/cmd.h"
+#include "query/base/time.h"
+#include "query/history/entry.h"
+#include "query/history/version-spec.h"
+
+#include "common/quote.h"
+#include "common/redact.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define INDENT           "    "
+#define NAME_MAX_COLUMNS 44
+#define LATE_NS          SHFS_NSEC_PER_SEC /* sooner is the same moment */
+
+static bool json;
+
+struct show {
+	struct shfs_index *index;
+	const struct shfs_style *style;
+	size_t columns;
+	struct shfs_entry entry;
+	struct shfs_process_row *processes; /* parents before their children */
+	int64_t *
+		until_ns; /* when each used a file last; 0: not after the command's end */
+	size_t n_processes;
+	struct shfs_process_row shell; /* all 0: not known */
+	int64_t lost;                  /* records of mounts that were there meanwhile */
+	struct shfs_buf out;
+};
+
+static void show_clear(struct show *s)
+{
+	shfs_entry_clear(&s->entry);
+	for (size_t i = 0; i < s->n_processes; i++)
+		shfs_process_clear(&s->processes[i]);
+	free(s->processes);
+	free(s->until_ns);
+	shfs_process_clear(&s->shell);
+	shfs_buf_free(&s->out);
+}
+
+/* --- what is known --- */
+
+/* Those that belong to the command, and the shell where it used files itself. */
+#define PROCESSES                                                                        \
+	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_process WHERE process_id IN"               \
+	" (SELECT process_id FROM v_process WHERE command_id = ?1"                       \
+	" UNION SELECT process_id FROM v_access WHERE command_id = ?1)"                  \
+	" ORDER BY start_ticks, pid, first_ns, process_id"
+
+static int load_processes(struct show *s, int64_t command_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	size_t cap = 0;
+	int r = shfs_rows_open(s->index, PROCESSES, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, command_id);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		if (!MAKE_ROOM(s->processes, s->n_processes, cap))
+			return -ENOMEM;
+		r = shfs_process_from_row(rows, &s->processes[s->n_processes]);
+		if (r > 0) {
+			s->n_processes++;
+			r = 0;
+		}
+	}
+	return r;
+}
+
+/* What a process that was left running did since (a server, a background job). */
+static int load_late(struct show *s, int64_t command_id)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r;
+
+	s->until_ns = calloc(s->n_processes + 1, sizeof(*s->until_ns));
+	if (!s->until_ns)
+		return -ENOMEM;
+	if (!c->ended)
+		return 0;
+	r = shfs_rows_open(s->index,
+	                   "SELECT process_id, max(end_ns) FROM v_access"
+	                   " WHERE command_id = ?1 AND end_ns > ?2 GROUP BY process_id",
+	                   &rows);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, command_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, c->end_ns + LATE_NS);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		for (size_t i = 0; i < s->n_processes; i++)
+			if (s->processes[i].process_id == shfs_rows_int(rows, 0))
+				s->until_ns[i] = shfs_rows_int(rows, 1);
+		r = 0;
+	}
+	return r;
+}
+
+/* As what it runs: whoever execs into another shell keeps its pid. */
+#define SHELL                                                                            \
+	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_loose_process p WHERE EXISTS"              \
+	" (SELECT 1 FROM v_session s WHERE s.id = ?1 AND s.pid = p.pid"                  \
+	" AND s.start_ticks = p.start_ticks AND s.host = p.host"                         \
+	" AND p.exe GLOB '*/' || s.shell) ORDER BY first_ns DESC LIMIT 1"
+
+static int load_shell(struct show *s)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(s->index, SHELL, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, s->entry.command.session);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0)
+		r = shfs_process_from_row(rows, &s->shell);
+	return MIN(r, 0);
+}
+
+static int load(struct show *s, bool is_process, int64_t id)
+{
+	int r = shfs_entry_load(s->index, is_process, id, 0, &s->entry);
+
+	if (!r)
+		return -ENOENT;
+	if (r < 0 || is_process)
+		return MIN(r, 0);
+	return load_processes(s, id)
+	               ?: load_late(s, id)
+	               ?: load_shell(s)
+	               ?: shfs_command_lost(s->index, &s->entry.command, &s->lost);
+}
+
+/* --- the head --- */
+
+static void field(struct show *s, const char *name)
+{
+	shfs_buf_printf(&s->out, "%s%-9s%s", s->style->dim, name, s->style->off);
+}
+
+static int show_session(struct show *s)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(s->index,
+	                       "SELECT shell, pid, tty FROM v_session WHERE id = ?1",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, s->entry.command.session);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0)
+		return r;
+	field(s, "session");
+	shfs_buf_printf(&s->out, "%s  ", s->entry.command.session);
+	shfs_quote_display(&s->out, shfs_rows_text(rows, 0), shfs_rows_bytes(rows, 0));
+	shfs_buf_printf(&s->out, " %lld", (long long)shfs_rows_int(rows, 1));
+	if (shfs_rows_bytes(rows, 2)) {
+		shfs_buf_str(&s->out, " on ");
+		shfs_quote_display(&s->out, shfs_rows_text(rows, 2),
+		                   shfs_rows_bytes(rows, 2));
+	}
+	shfs_buf_char(&s->out, '\n');
+	return 0;
+}
+
+static void show_place(struct show *s, const char *cwd, const char *host)
+{
+	field(s, "cwd");
+	shfs_show_directory(&s->out, cwd);
+	shfs_buf_char(&s->out, '\n');
+	field(s, "host");
+	shfs_quote_display(&s->out, host, strlen(host));
+	shfs_buf_char(&s->out, '\n');
+}
+
+static void show_time(struct show *s, const char *name, int64_t ns)
+{
+	field(s, name);
+	shfs_time_show(&s->out, ns);
+}
+
+static void show_times(struct show *s)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+
+	show_time(s, "begin", c->begin_ns);
+	shfs_buf_str(&s->out, "  (");
+	shfs_time_show_relative(&s->out, c->begin_ns);
+	shfs_buf_str(&s->out, ")\n");
+	if (c->ended) {
+		show_time(s, "end", c->end_ns);
+		shfs_buf_str(&s->out, "  (");
+		shfs_time_show_duration(&s->out, c->end_ns - c->begin_ns);
+		shfs_buf_str(&s->out, ")\n");
+	} else {
+		field(s, "end");
+		shfs_buf_str(&s->out,
+		             "not recorded: it runs still, or its shell was killed\n");
+	}
+}
+
+static void show_status(struct show *s)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+
+	if (!c->has_status)
+		return;
+	field(s, "status");
+	shfs_buf_printf(&s->out, "%s%lld%s", c->status ? s->style->bad : "",
+	                (long long)c->status, s->style->off);
+	if (c->status > 128 && c->status < 128 + 65 && sigdescr_np(c->status - 128))
+		shfs_buf_printf(&s->out, "  (%s)", sigdescr_np(c->status - 128));
+	shfs_buf_char(&s->out, '\n');
+}
+
+/* All of it, to be copied: not cut, each line behind the same blanks. */
+static void show_text(struct show *s)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+	const char *line = c->text, *end = line + c->text_len;
+
+	shfs_buf_char(&s->out, '\n');
+	if (c->hidden)
+		shfs_buf_printf(&s->out, INDENT "%s(text not recorded)%s\n",
+		                s->style->dim, s->style->off);
+	if (c->redacted)
+		shfs_buf_printf(&s->out,
+		                INDENT "%s(" SHFS_REDACTED
+		                       ": a secret was taken out)%s\n",
+		                s->style->dim, s->style->off);
+	while (line < end) {
+		const char *newline = memchr(line, '\n', end - line);
+		const char *stop = newline ? newline : end;
+
+		shfs_buf_printf(&s->out, INDENT "%s", s->style->bold);
+		shfs_quote_text(&s->out, line, stop - line);
+		shfs_buf_printf(&s->out, "%s\n", s->style->off);
+		line = stop + 1;
+	}
+	shfs_buf_char(&s->out, '\n');
+}
+
+static int show_head(struct show *s)
+{
+	const struct shfs_command_row *c = &s->entry.command;
+	int r;
+
+	field(s, "command");
+	shfs_buf_printf(&s->out, "%s%s%s\n", s->style->id, c->id, s->style->off);
+	show_times(s);
+	show_status(s);
+	show_place(s, c->cwd, c->host);
+	r = show_session(s);
+	show_text(s);
+	return r;
+}
+
+static void show_process_head(struct show *s)
+{
+	const struct shfs_process_row *p = &s->entry.process;
+
+	field(s, "process");
+	shfs_buf_printf(&s->out, "%lld, of no command that was recorded\n",
+	                (long long)p->pid);
+	show_time(s, "begin", p->first_ns);
+	shfs_buf_char(&s->out, '\n');
+	show_place(s, p->cwd, p->host);
+	field(s, "program");
+	shfs_quote_display(&s->out, p->exe, strlen(p->exe));
+	shfs_buf_printf(&s->out, "\n\n" INDENT "%s", s->style->bold);
+	shfs_show_process(&s->out, p, SIZE_MAX);
+	shfs_buf_printf(&s->out, "%s\n\n", s->style->off);
+}
+
+/* --- the processes --- */
+
+/* The one before it in the list that was its parent, or -1. */
+static ssize_t parent_of(const struct show *s, size_t child)
+{
+	const struct shfs_process_row *p = &s->processes[child];
+
+	for (ssize_t i = (ssize_t)child - 1; i >= 0; i--)
+		if (s->processes[i].pid == p->ppid && p->pid != p->ppid &&
+		    !strcmp(s->processes[i].host, p->host))
+			return i;
+	return -1;
+}
+
+static bool is_exe_said(const struct shfs_process_row *p)
+{
+	const char *exe = strrchr(p->exe, '/');
+
+	return !*p->exe || !strcmp(p->argv, p->exe) || (exe && !strcmp(p->argv, exe + 1));
+}
+
+static bool is_same_process(const struct shfs_process_row *a,
+                            const struct shfs_process_row *b)
+{
+	return a->pid == b->pid && a->start_ticks == b->start_ticks &&
+	       !strcmp(a->host, b->host);
+}
+
+/* The shell, or what it forked and has not executed another program. */
+static bool is_shell(const struct show *s, const struct shfs_process_row *p)
+{
+	return s->shell.argv_len && s->shell.argv_len == p->argv_len &&
+	       !memcmp(s->shell.argv, p->argv, p->argv_len) &&
+	       !strcmp(s->shell.exe, p->exe);
+}
+
+/* Forked to open what the line redirects, before it became the program. */
+static bool is_redirection(const struct show *s, size_t i)
+{
+	return is_shell(s, &s->processes[i]) && i + 1 < s->n_processes &&
+	       is_same_process(&s->processes[i], &s->processes[i + 1]);
+}
+
+static void show_argv(struct show *s, const struct shfs_process_row *p, size_t width,
+                      struct shfs_buf *out)
+{
+	if (!is_shell(s, p))
+		shfs_show_process(out, p, width);
+	else if (is_same_process(p, &s->shell))
+		shfs_buf_str(out, "(the shell itself)");
+	else
+		shfs_buf_str(out, "(the shell, forked)");
+}
+
+static void show_one_process(struct show *s, const struct shfs_process_row *p,
+                             size_t depth)
+{
+	size_t indent = strlen(INDENT) + 2 * MIN(depth, (size_t)12);
+	size_t width = s->columns - indent - 9, used;
+	_cleanup_buf_ struct shfs_buf argv = { 0 };
+
+	shfs_buf_printf(&s->out, "%*s%-7lld  ", (int)indent, "", (long long)p->pid);
+	show_argv(s, p, width, &argv);
+	used = argv.data ? shfs_quote_width(argv.data, argv.len) : 0;
+	shfs_buf_add(&s->out, argv.data, argv.len);
+	if (!is_exe_said(p) && !is_shell(s, p)) {
+		size_t exe = shfs_quote_width(p->exe, strlen(p->exe));
+
+		if (used + 2 + exe <= width)
+			shfs_buf_str(&s->out, "  ");
+		else
+			shfs_buf_printf(&s->out, "\n%*s", (int)indent + 9, "");
+		shfs_buf_str(&s->out, s->style->dim);
+		shfs_quote_display(&s->out, p->exe, strlen(p->exe));
+		shfs_buf_str(&s->out, s->style->off);
+	}
+	shfs_buf_char(&s->out, '\n');
+}
+
+static void show_children(struct show *s, const ssize_t *parents, ssize_t parent,
+                          size_t depth)
+{
+	for (size_t i = parent + 1; i < s->n_processes; i++) {
+		if (parents[i] != parent)
+			continue;
+		if (!is_redirection(s, i))
+			show_one_process(s, &s->processes[i], depth);
+		show_children(s, parents, i, depth + 1);
+	}
+}
+
+/* Its accesses are the command's, though that was over. */
+static void show_left_running(struct show *s)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < s->n_processes; i++) {
+		if (!s->until_ns[i])
+			continue;
+		if (!any)
+			shfs_buf_printf(&s->out, "%sleft running, and at work after%s\n",
+			                s->style->dim, s->style->off);
+		any = true;
+		shfs_buf_printf(&s->out, INDENT "%-7lld  last used a file ",
+		                (long long)s->processes[i].pid);
+		shfs_time_show_duration(&s->out,
+		                        s->until_ns[i] - s->entry.command.end_ns);
+		shfs_buf_str(&s->out, " after the command had ended\n");
+	}
+}
+
+static int show_processes(struct show *s)
+{
+	_cleanup_free_ ssize_t *parents = calloc(s->n_processes + 1, sizeof(*parents));
+
+	if (!parents)
+		return -ENOMEM;
+	if (!s->n_processes)
+		return 0;
+	for (size_t i = 0; i < s->n_processes; i++)
+		parents[i] = parent_of(s, i);
+	shfs_buf_printf(&s->out, "%sprocesses%s\n", s->style->dim, s->style->off);
+	show_children(s, parents, -1, 0);
+	show_left_running(s);
+	return 0;
+}
+
+/* --- the files --- */
+
+static int show_use(struct show *s, const struct shfs_use *use)
+{
+	_cleanup_version_ struct shfs_version v = { 0 };
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+	int64_t id = use->made_id ? use->made_id : use->read_id;
+	int r = id && !use->directory ? shfs_version_load(s->index, id, &v) : 0;
+	size_t width;
+
+	if (r < 0)
+		return r;
+	shfs_use_show(&name, use);
+	width = name.data ? shfs_quote_width(name.data, name.len) : 0;
+	shfs_buf_str(&s->out, INDENT);
+	shfs_buf_add(&s->out, name.data, name.len);
+	if (r) {
+		shfs_buf_printf(&s->out, "%*s  ",
+		                (int)(NAME_MAX_COLUMNS - MIN(width, NAME_MAX_COLUMNS)),
+		                "");
+		shfs_show_size(&s->out, v.size);
+		if (v.flags & (SHFS_CONTENT_SKIPPED | SHFS_CONTENT_PRUNED))
+			shfs_buf_printf(&s->out, "  %s%s%s", s->style->dim,
+			                shfs_version_why_not_archived(v.flags),
+			                s->style->off);
+	}
+	shfs_buf_char(&s->out, '\n');
+	return 0;
+}
+
+static int show_uses(struct show *s, bool bookkeeping)
+{
+	const struct shfs_uses *uses = &s->entry.uses;
+	enum shfs_use_kind last = SHFS_USE_KINDS;
+	int r = 0;
+
+	for (size_t i = 0; i < uses->n && !r; i++) {
+		const struct shfs_use *use = &uses->list[i];
+
+		if (!use->bookkeeping == bookkeeping)
+			continue;
+		if (use->kind != last)
+			shfs_buf_printf(&s->out, "%s%s%s%s\n", s->style->dim,
+			                bookkeeping ? "also " : "",
+			                shfs_use_word(use->kind), s->style->off);
+		last = use->kind;
+		r = show_use(s, use);
+	}
+	return r;
+}
+
+static void show_temporary(struct show *s)
+{
+	const struct shfs_uses *uses = &s->entry.uses;
+
+	if (uses->n_temporary)
+		shfs_buf_printf(&s->out, "%stemporary, made and gone again%s\n",
+		                s->style->dim, s->style->off);
+	for (size_t i = 0; i < uses->n_temporary; i++) {
+		shfs_buf_str(&s->out, INDENT);
+		shfs_temporary_show(&s->out, &uses->temporary[i]);
+		shfs_buf_char(&s->out, '\n');
+	}
+}
+
+/* What programs keep for themselves (.git) comes behind the user's own. */
+static int show_files(struct show *s)
+{
+	const struct shfs_uses *uses = &s->entry.uses;
+	int r = show_uses(s, false) ?: show_uses(s, true);
+
+	show_temporary(s);
+	if (!uses->n && !uses->n_temporary)
+		shfs_buf_printf(&s->out, "%sno files%s\n", s->style->dim, s->style->off);
+	return r;
+}
+
+static void show_troubles(struct show *s)
+{
+
+	shfs_buf_str(&s->out, s->style->dim);
+	shfs_uses_show_cuts(&s->out, &s->entry.uses, true, "");
+	shfs_buf_str(&s->out, s->style->off);
+	if (s->entry.uses.n_incomplete)
+		shfs_buf_printf(&s->out, "%s%lld incomplete: changed while captured%s\n",
+		                s->style->bad, (long long)s->entry.uses.n_incomplete,
+		                s->style->off);
+	if (s->lost)
+		shfs_buf_printf(&s->out,
+		                "%s%lld records were lost by the mounts of that time:"
+		                " more may have been used%s\n",
+		                s->style->bad, (long long)s->lost, s->style->off);
+}
+
+static int show_all(struct show *s)
+{
+	int r = 0;
+
+	if (s->entry.is_process)
+		show_process_head(s);
+	else
+		r = show_head(s);
+	if (!r)
+		r = show_processes(s);
+	if (!r)
+		r = show_files(s);
+	show_troubles(s);
+	if (r)
+		return r;
+	return s->out.failed ? -ENOMEM : shfs_show_flush(&s->out) ? 0 : -EIO;
+}
+
+/* --- JSON --- */
+
+static void json_temporary(struct shfs_json *j, const struct shfs_uses *uses)
+{
+	shfs_json_array(j, "temporary");
+	for (size_t i = 0; i < uses->n_temporary; i++) {
+		const struct shfs_temporary *t = &uses->temporary[i];
+
+		shfs_json_object(j, NULL);
+		shfs_json_str(j, "path", t->path);
+		if (t->to)
+			shfs_json_str(j, "to", t->to);
+		if (t->directory)
+			shfs_json_bool(j, "directory", true);
+		if (t->n)
+			shfs_json_int(j, "n", t->n);
+		shfs_json_object_end(j);
+	}
+	shfs_json_array_end(j);
+}
+
+static int json_all(struct show *s)
+{
+	_cleanup_json_ struct shfs_json j = { 0 };
+
+	shfs_json_begin(&j, "show");
+	shfs_entry_json(&j, &s->entry);
+	json_temporary(&j, &s->entry.uses);
+	if (!s->entry.is_process) {
+		shfs_json_array(&j, "processes");
+		for (size_t i = 0; i < s->n_processes; i++) {
+			shfs_json_object(&j, NULL);
+			shfs_process_json(&j, &s->processes[i]);
+			shfs_json_str(&j, "cwd", s->processes[i].cwd);
+			shfs_json_time(&j, "begin", s->processes[i].first_ns);
+			if (s->until_ns[i])
+				shfs_json_time(&j, "worked_until", s->until_ns[i]);
+			shfs_json_object_end(&j);
+		}
+		shfs_json_array_end(&j);
+		shfs_json_int(&j, "lost", s->lost);
+	}
+	return shfs_json_end(&j) ? 0 : -EIO;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	struct show s = { 0 };
+	bool is_process;
+	int64_t id;
+	int r, code = SHFS_EXIT_OK;
+
+	s.index = shfs_context_index(ctx, &code);
+	if (!s.index)
+		return code;
+	code = shfs_command_spec_find(s.index, argv[0], &is_process, &id);
+	if (code)
+		return code;
+	r = load(&s, is_process, id);
+	if (!r && json) {
+		r = json_all(&s);
+	} else if (!r) {
+		shfs_context_pager(ctx);
+		s.style = shfs_style_of(ctx);
+		s.columns = shfs_show_columns();
+		r = show_all(&s);
+	}
+	show_clear(&s);
+	if (r == -EIO)
+		return SHFS_EXIT_FAILURE; /* main says that the output failed */
+	return r ? shfs_fail_index(s.index, r) : SHFS_EXIT_OK;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	json = true;
+	return 0;
+}
+
+static const struct shfs_option options[] = {
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_show = {
+	.name = "show",
+	.args = "COMMAND|FILE[@N]",
+	.summary = "Show all that is known of a command: its processes, its files",
+	.description = "COMMAND is the beginning of its id, 4 digits or more, as history "
+		       "shows it.\n"
+		       "FILE@N stands for the command that made this version.",
+	.alone = true,
+	.options = options,
+	.min_args = 1,
+	.max_args = 1,
+	.option = option,
+	.at_once = true,
+	.run = run,
+};

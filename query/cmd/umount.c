@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs umount`: stop recording in a directory. */
+#include "query/base/cmd.h"
+#include "query/base/model.h"
+#include "query/base/mounts.h"
+#include "query/care/detach.h"
+#include "query/care/holders.h"
+
+#include "common/io.h"
+#include "common/path.h"
+#include "common/quote.h"
+#include "common/watches.h"
+#include "store/journal/runtime.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/stat.h>
+
+#define DRAIN_MS      60000
+#define LINGER_MS     500 /* it ends sooner where nobody has it any more */
+#define BUSY_TRIES    8   /* a file may be open for a moment only */
+#define BUSY_PAUSE_US 50000
+#define HOLDERS_SHOWN 10
+
+static struct {
+	bool lazy, all;
+} opts;
+
+/* What was taken away last, lazily: its process, which we may not look into, holds what
+ * was mounted inside before it. */
+static const char *lingers;
+
+static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
+                      const char *value)
+{
+	*(opt->letter == 'a' ? &opts.all : &opts.lazy) = true;
+	return 0;
+}
+
+/* --- what keeps it busy --- */
+
+static void show_holder(struct shfs_buf *out, const struct shfs_holder *h)
+{
+	shfs_quote_display(out, h->comm, strlen(h->comm));
+	shfs_buf_printf(out, " (%d)", (int)h->pid);
+}
+
+static void list_holders(const struct shfs_holders *holders)
+{
+	for (size_t i = 0; i < holders->n && i < HOLDERS_SHOWN; i++) {
+		const struct shfs_holder *h = &holders->list[i];
+		_cleanup_buf_ struct shfs_buf line = { 0 };
+
+		show_holder(&line, h);
+		if (h->file) {
+			shfs_buf_str(&line, "  ");
+			shfs_show_directory(&line, h->file);
+			if (h->n_files > 1)
+				shfs_buf_printf(&line, " and %u more", h->n_files - 1);
+		} else {
+			shfs_buf_str(&line, "  stands in it");
+		}
+		if (!line.failed)
+			fprintf(stderr, "  %s\n", line.data);
+	}
+	if (holders->n > HOLDERS_SHOWN)
+		fprintf(stderr, "  and %zu more\n", holders->n - HOLDERS_SHOWN);
+}
+
+static int fail_busy(const char *shown, const struct shfs_holders *holders)
+{
+	shfs_error("%s is in use%s", shown,
+	           holders->n ? ":" : ", by processes that cannot be looked into");
+	list_holders(holders);
+	shfs_hint("shfs umount --lazy takes it away now and lets them finish");
+	return SHFS_EXIT_REFUSED;
+}
+
+static bool only_stand(const struct shfs_holders *holders)
+{
+	for (size_t i = 0; i < holders->n; i++)
+		if (holders->list[i].n_files)
+			return false;
+	return holders->n > 0;
+}
+
+/* Who still uses what was taken away lazily. */
+static void tell_holders(const struct shfs_holders *holders)
+{
+	_cleanup_buf_ struct shfs_buf who = { 0 };
+
+	for (size_t i = 0; i < holders->n && i < HOLDERS_SHOWN; i++) {
+		if (i)
+			shfs_buf_str(&who, ", ");
+		show_holder(&who, &holders->list[i]);
+	}
+	if (holders->n > HOLDERS_SHOWN)
+		shfs_buf_str(&who, ", ...");
+	if (only_stand(holders))
+		printf("  still standing in it: %s\n"
+		       "  shells with the hook see the plain directory at their next "
+		       "prompt,\n"
+		       "  others after a cd\n",
+		       who.data);
+	else
+		printf("  still using it: %s\n"
+		       "  that is recorded until they end\n",
+		       who.data);
+}
+
+/* A lazy unmount would take away what stands on it as well; not what it hides, which was
+ * mounted inside before. */
+static int check_inside(const struct shfs_mount *mount, const char *shown)
+{
+	_cleanup_mounts_ struct shfs_mounts all = { 0 };
+	int r = shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all);
+
+	for (size_t i = 0; !r && i < all.n; i++) {
+		_cleanup_buf_ struct shfs_buf inner = { 0 };
+
+		if (all.list[i].parent_id != mount->mount_id)
+			continue;
+		shfs_show_directory(&inner, all.list[i].dir);
+		shfs_error("%s is in use: %s is mounted inside it", shown, inner.data);
+		shfs_hint("unmount that first");
+		return SHFS_EXIT_REFUSED;
+	}
+	return SHFS_EXIT_OK;
+}
+
+/* Its name leads to another one, which whoever took it away by that name would meet. */
+static int check_hidden(const struct shfs_mount *mount, const char *shown)
+{
+	_cleanup_mounts_ struct shfs_mounts all = { 0 };
+	_cleanup_buf_ struct shfs_buf over = { 0 };
+	const struct shfs_mount *there = NULL;
+
+	if (!shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all))
+		there = shfs_mounts_lead(&all, mount->dir);
+	if (!there || there->mount_id == mount->mount_id)
+		return SHFS_EXIT_OK;
+	shfs_show_directory(&over, there->dir);
+	shfs_error("%s is hidden by the mount %s, which was made after it", shown,
+	           over.data);
+	shfs_hint("in this order: shfs umount %s %s", over.data, shown);
+	return SHFS_EXIT_REFUSED;
+}
+
+/* Busy for a moment only, or for good? 0: unmounted. */
+static int detach_patiently(const struct shfs_mount *mount, struct shfs_buf *said,
+                            struct shfs_holders *holders)
+{
+	int r;
+
+	for (int i = 0;; i++) {
+		r = shfs_detach(mount->dir, false, said);
+		if (r != -EBUSY || i == BUSY_TRIES)
+			return r;
+		shfs_holders_clear(holders);
+		if (shfs_holders_find(mount, holders) || only_stand(holders))
+			return r;
+		shfs_buf_free(said);
+		usleep(BUSY_PAUSE_US);
+	}
+}
+
+/* Nothing is lost by it where processes only stand inside, nor where the mount is dead.
+ * In one that hangs, it may be our own question that keeps it busy. */
+static bool may_detach(const struct shfs_mount *mount, const struct shfs_holders *holders)
+{
+	bool is_held = lingers && shfs_path_is_below(mount->dir, lingers);
+
+	return mount->error == -ENOTCONN || only_stand(holders) ||
+	       ((is_held || mount->error == -ETIMEDOUT) && !holders->n);
+}
+
+/* *lazily: it lives on until the last one has left it. Returns an exit code. */
+static int take_away(const struct shfs_mount *mount, const char *shown, bool *lazily,
+                     struct shfs_holders *holders)
+{
+	_cleanup_buf_ struct shfs_buf said = { 0 };
+	int code, r = -EBUSY;
+
+	if (!opts.lazy)
+		r = detach_patiently(mount, &said, holders);
+	else if (shfs_holders_find(mount, holders))
+		shfs_holders_clear(holders);
+	if (!r || r != -EBUSY)
+		return r ? shfs_fail_detach(shown, r, &said) : SHFS_EXIT_OK;
+	code = check_inside(mount, shown);
+	if (code)
+		return code;
+	if (!opts.lazy && !may_detach(mount, holders))
+		return fail_busy(shown, holders);
+	shfs_buf_free(&said);
+	r = shfs_detach(mount->dir, true, &said);
+	if (r)
+		return shfs_fail_detach(shown, r, &said);
+	*lazily = true;
+	return SHFS_EXIT_OK;
+}
+
+/* --- before and after --- */
+
+static bool has_ended(int pidfd, int ms)
+{
+	struct pollfd p = { pidfd, POLLIN, 0 };
+
+	return pidfd < 0 || poll(&p, 1, ms);
+}
+
+/* What is recorded last is written after the unmounting. */
+static void wait_for_daemon(int pidfd, const struct shfs_mount *mount, const char *shown,
+                            bool lazily)
+{
+	_cleanup_buf_ struct shfs_buf who = { 0 };
+	_cleanup_holders_ struct shfs_holders there = { 0 };
+
+	if (has_ended(pidfd, LINGER_MS))
+		return;
+	if (!shfs_holders_elsewhere(mount, &there) && there.n) {
+		show_holder(&who, &there.list[0]);
+		printf("  %s still has it, in another mount namespace (a container?):\n"
+		       "  it is recorded there until that ends\n",
+		       who.data);
+		return;
+	}
+	if (!lazily && !has_ended(pidfd, DRAIN_MS))
+		shfs_warn(
+			"%s is unmounted, but its latest records are still being written",
+			shown);
+}
+
+/* The store of the mount, which may be another one than this command would use. */
+static void ingest(const char *store_path)
+{
+	_cleanup_store_ struct shfs_store *store = NULL;
+	_cleanup_index_ struct shfs_index *index = NULL;
+	_cleanup_free_ char *hook_dir = shfs_runtime_hook_dir(store_path);
+	int r = shfs_store_open(store_path, 0, &store);
+
+	if (!r)
+		r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
+	if (!r)
+		r = shfs_index_ingest(index, hook_dir, NULL);
+	if (r)
+		shfs_warn("the index is not up to date yet: %s", strerror(-r));
+}
+
+static int check_owner(const struct shfs_mount *mount, const char *shown)
+{
+	struct passwd *pw;
+
+	if (mount->owner == geteuid() || !geteuid())
+		return SHFS_EXIT_OK;
+	pw = getpwuid(mount->owner);
+	if (pw)
+		shfs_error("%s was mounted by %s, who can unmount it", shown,
+		           pw->pw_name);
+	else
+		shfs_error("%s was mounted by user %u, who can unmount it", shown,
+		           (unsigned)mount->owner);
+	return SHFS_EXIT_REFUSED;
+}
+
+/* Asks it to end, and waits until it has. */
+static int end_watch(const struct shfs_mount *mount, const char *shown)
+{
+	const struct shfs_watch_name name = { mount->dev, mount->ino };
+	int fd = shfs_watches_ask(&name, "end");
+	struct pollfd p = { fd, POLLIN, 0 };
+	char word[8];
+
+	if (fd < 0 && fd != -ECONNREFUSED) {
+		shfs_error("cannot end the recording of %s: %s", shown, strerror(-fd));
+		return SHFS_EXIT_FAILURE;
+	}
+	while (fd >= 0 && poll(&p, 1, DRAIN_MS) > 0 && read(fd, word, sizeof(word)) > 0)
+		;
+	shfs_closep(&fd);
+	printf("%s is no longer recorded\n", shown);
+	if (mount->status.store)
+		ingest(mount->status.store);
+	return SHFS_EXIT_OK;
+}
+
+static int unmount(const struct shfs_mount *mount)
+{
+	_cleanup_holders_ struct shfs_holders holders = { 0 };
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	_cleanup_close_ int pidfd = -1;
+	bool lazily = false;
+	int code;
+
+	shfs_show_directory(&shown, mount->dir);
+	code = check_owner(mount, shown.data);
+	if (code)
+		return code;
+	if (shfs_mount_is_watch(mount))
+		return end_watch(mount, shown.data);
+	code = check_hidden(mount, shown.data);
+	if (code)
+		return code;
+	if (!mount->error && mount->status.store) {
+		pidfd = pidfd_open(mount->status.pid, 0);
+		/* the kernel drops what it has not told the daemon when it unmounts */
+		shfs_mounts_sync(mount->status.store);
+	}
+	if (chdir("/")) /* or this process might be what keeps it busy */
+		shfs_warn("cannot leave the working directory: %s", strerror(errno));
+	code = take_away(mount, shown.data, &lazily, &holders);
+	if (code)
+		return code;
+	if (lazily)
+		lingers = mount->dir;
+	printf("%s is unmounted\n", shown.data);
+	fflush(stdout);
+	wait_for_daemon(pidfd, mount, shown.data, lazily);
+	if (lazily && holders.n)
+		tell_holders(&holders);
+	if (mount->status.store)
+		ingest(mount->status.store);
+	return SHFS_EXIT_OK;
+}
+
+/* --- which one is meant --- */
+
+static int fail_not_mounted(const struct shfs_mounts *mounts, const char *path)
+{
+	const struct shfs_mount *around = shfs_mounts_around(mounts, path);
+	_cleanup_buf_ struct shfs_buf shown = { 0 }, mount = { 0 };
+	struct stat st;
+
+	shfs_show_directory(&shown, path);
+	if (around) {
+		shfs_show_directory(&mount, around->dir);
+		shfs_error("%s is inside the mount %s", shown.data, mount.data);
+		shfs_hint("shfs umount %s unmounts it", mount.data);
+		return SHFS_EXIT_USAGE;
+	}
+	if (lstat(path, &st))
+		shfs_error("cannot unmount %s: %s", shown.data, strerror(errno));
+	else
+		shfs_error("%s is not mounted by shfs", shown.data);
+	shfs_hint("shfs mount lists what is mounted");
+	return SHFS_EXIT_NOT_FOUND;
+}
+
+/* As it was typed first: resolving links asks the mount, which may hang. */
+static int choose(const struct shfs_mounts *mounts, const char *path, bool *chosen)
+{
+	const struct shfs_mount *mount = shfs_mounts_at(mounts, path);
+	_cleanup_free_ char *resolved = NULL;
+
+	if (!mount && !shfs_mounts_around(mounts, path)) {
+		resolved = realpath(path, NULL);
+		mount = resolved ? shfs_mounts_at(mounts, resolved) : NULL;
+	}
+	if (!mount)
+		return fail_not_mounted(mounts, resolved ? resolved : path);
+	chosen[mount - mounts->list] = true;
+	return SHFS_EXIT_OK;
+}
+
+static int choose_all(const struct shfs_mounts *mounts, int n, char **dirs, bool *chosen)
+{
+	int worst = SHFS_EXIT_OK;
+
+	for (int i = 0; i < n; i++) {
+		_cleanup_free_ char *path = shfs_path_absolute(dirs[i]);
+		int code = SHFS_EXIT_FAILURE;
+
+		if (path) {
+			code = choose(mounts, path, chosen);
+		} else {
+			shfs_error("cannot tell the working directory: %s",
+			           strerror(errno));
+			shfs_hint("name the whole path");
+		}
+		worst = worst ? worst : code;
+	}
+	return worst;
+}
+
+/* What was mounted last goes first: it stands on what was there, or hides it. */
+static int unmount_chosen(struct shfs_mounts *mounts, const bool *chosen)
+{
+	int worst = SHFS_EXIT_OK;
+
+	for (size_t i = mounts->n; i--;) {
+		struct shfs_mount *mount = &mounts->list[i];
+		int code;
+
+		if (!chosen[i])
+			continue;
+		if (mount->error == -ENODATA) /* not asked, or hidden until now */
+			shfs_mount_ask(mount);
+		code = unmount(mount);
+		worst = worst ? worst : code;
+	}
+	return worst;
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+	int worst = SHFS_EXIT_OK, r;
+	_cleanup_free_ bool *chosen = NULL;
+
+	if (!opts.all == !argc) {
+		shfs_error(opts.all ? "--all takes no directories"
+		                    : "which directory? shfs umount DIR, or --all");
+		return SHFS_EXIT_USAGE;
+	}
+	r = shfs_mounts_list(opts.all ? SHFS_MOUNTS_ASK : 0,
+	                     opts.all ? shfs_context_store_path(ctx) : NULL, &mounts);
+	if (!r && !(chosen = calloc(mounts.n + 1, sizeof(*chosen))))
+		r = -ENOMEM;
+	if (r) {
+		shfs_error("cannot look for mounts: %s", strerror(-r));
+		return SHFS_EXIT_FAILURE;
+	}
+	for (size_t i = 0; opts.all && i < mounts.n; i++)
+		chosen[i] = mounts.list[i].owner == geteuid() &&
+		            mounts.list[i].error != -EXDEV;
+	worst = choose_all(&mounts, argc, argv, chosen);
+	r = unmount_chosen(&mounts, chosen);
+	return worst ? worst : r;
+}
+
+static const struct shfs_option options[] = {
+	{ "all", 'a', NULL, "all that you have mounted with this store" },
+	{ "lazy", 'l', NULL, "also while files are open in it: they stay usable" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_umount = {
+	.name = "umount",
+	.args = "[DIR…]",
+	.summary = "Stop recording in a directory",
+	.description =
+		"Waits until all that was recorded is in the store. A shell that stands "
+		"in the\n"
+		"directory does not hinder it; files that are open do (exit code 4).",
+	.options = options,
+	.max_args = -1,
+	.option = set_option,
+	.run = run,
+};

@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: MIT */
+/* `shfs why`: show which commands made a file, from which versions of which files. */
+#include "query/base/cmd.h"
+#include "query/graph/show.h"
+#include "query/graph/upstream.h"
+#include "query/history/version-spec.h"
+
+#include "common/path.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct {
+	struct shfs_graph_limits limits;
+	bool json, dot, programs;
+	const char *from;
+} opts;
+
+/* --- the tree --- */
+
+static const char *source(const struct shfs_graph_version *v)
+{
+	if (v->maker)
+		return "";
+	return v->version.n == 1 ? "  source" : "  changed while nothing watched";
+}
+
+struct branches {
+	struct shfs_tree *tree;
+	size_t left; /* that are to come */
+};
+
+static int count_program(const char *path, void *arg)
+{
+	(*(size_t *)arg)++;
+	return 0;
+}
+
+static int add_program(const char *path, void *arg)
+{
+	_cleanup_buf_ struct shfs_buf words = { 0 };
+	struct branches *b = arg;
+
+	shfs_quote_display(&words, path, strlen(path));
+	shfs_buf_str(&words, "  program");
+	if (words.failed)
+		return -ENOMEM;
+	shfs_tree_words(b->tree, words.data, !--b->left);
+	return 0;
+}
+
+/* n: branches that follow. */
+static int add_programs(struct shfs_tree *t, struct shfs_graph *graph,
+                        const struct shfs_graph_maker *maker, size_t n)
+{
+	struct branches b = { .tree = t, .left = n };
+	int r = shfs_graph_programs(graph, maker, count_program, &b.left);
+
+	return r ? r : shfs_graph_programs(graph, maker, add_program, &b);
+}
+
+static void add_version(struct shfs_tree *t, struct shfs_graph *graph,
+                        struct shfs_graph_version *v);
+
+static void add_branch(struct shfs_tree *t, struct shfs_graph *graph,
+                       struct shfs_graph_version *v, bool last)
+{
+	size_t begun = shfs_tree_begin(t, last);
+
+	add_version(t, graph, v);
+	shfs_tree_end(t, begun);
+}
+
+/* Sources first: what goes on is below them. */
+static void add_inputs(struct shfs_tree *t, struct shfs_graph *graph,
+                       const struct shfs_graph_maker *maker)
+{
+	size_t n = maker->n_inputs, sources = 0, listed = 0;
+	size_t left_out = maker->n_left_out, more = maker->n_more;
+
+	for (size_t i = 0; i < n; i++)
+		sources += !maker->inputs[i]->maker;
+	if (opts.programs)
+		t->error = t->error ?: add_programs(t, graph, maker, left_out + more + n);
+	shfs_tree_count(t, ".git file", left_out, !n && !more);
+	shfs_tree_count(t, "more input", more, !n);
+	for (size_t i = 0; i < n && listed < SHFS_TREE_LISTED && !t->error; i++)
+		if (!maker->inputs[i]->maker) {
+			listed++;
+			add_branch(t, graph, maker->inputs[i], listed == n);
+		}
+	shfs_tree_count(t, "more source", sources - listed, sources == n);
+	for (size_t i = 0, left = n - sources; i < n && !t->error; i++)
+		if (maker->inputs[i]->maker)
+			add_branch(t, graph, maker->inputs[i], !--left);
+}
+
+static void add_version(struct shfs_tree *t, struct shfs_graph *graph,
+                        struct shfs_graph_version *v)
+{
+	struct shfs_graph_maker *maker = v->maker;
+	bool more = maker && (maker->n_inputs || maker->n_left_out || maker->n_more ||
+	                      maker->cut || opts.programs);
+
+	shfs_tree_line(t, v, source(v), more && maker->mark);
+	if (!more || maker->mark || t->error)
+		return;
+	if (maker->cut || shfs_tree_is_deep(t)) {
+		shfs_tree_continue(t, v);
+		return;
+	}
+	maker->mark = true;
+	add_inputs(t, graph, maker);
+}
+
+static void add_summary(struct shfs_tree *t, struct shfs_graph *graph)
+{
+	size_t makers = 0, sources = 0;
+
+	for (struct shfs_graph_maker *m = shfs_graph_makers(graph); m; m = m->next)
+		makers += !m->again;
+	for (struct shfs_graph_version *v = shfs_graph_versions(graph); v; v = v->next)
+		sources += !v->maker;
+	if (makers)
+		shfs_tree_sum(t, makers, sources, "source");
+}
+
+static struct shfs_tree new_tree(struct shfs_context *ctx, struct shfs_index *index)
+{
+	shfs_context_pager(ctx);
+	return (struct shfs_tree){ .index = index,
+		                   .question = "shfs why ",
+		                   .style = shfs_style_of(ctx),
+		                   .columns = shfs_show_columns() };
+}
+
+static int show_tree(struct shfs_context *ctx, struct shfs_index *index,
+                     struct shfs_graph *graph)
+{
+	struct shfs_tree t = new_tree(ctx, index);
+
+	add_version(&t, graph, shfs_graph_versions(graph));
+	add_summary(&t, graph);
+	return shfs_tree_finish(&t);
+}
+
+/* --- JSON --- */
+
+static int json_program(const char *path, void *arg)
+{
+	shfs_json_str(arg, NULL, path);
+	return 0;
+}
+
+static int json_maker(struct shfs_json *json, struct shfs_index *index,
+                      struct shfs_graph *graph, const struct shfs_graph_maker *m)
+{
+	int r = shfs_json_maker(json, index, m);
+
+	shfs_json_bool(json, "cut", m->cut);
+	shfs_json_array(json, "programs");
+	if (!r)
+		r = shfs_graph_programs(graph, m, json_program, json);
+	shfs_json_array_end(json);
+	shfs_json_object_end(json);
+	return r ? r : shfs_json_flush(json) ? 0 : -EIO;
+}
+
+static int show_json(struct shfs_index *index, struct shfs_graph *graph)
+{
+	_cleanup_json_ struct shfs_json json = { 0 };
+	int r = 0;
+
+	shfs_json_begin(&json, "why");
+	shfs_json_version_name(&json, "target", &shfs_graph_versions(graph)->version);
+	shfs_json_array(&json, "versions");
+	for (struct shfs_graph_version *v = shfs_graph_versions(graph); v && !r;
+	     v = v->next) {
+		shfs_json_object(&json, NULL);
+		shfs_version_json(&json, &v->version);
+		shfs_json_bool(&json, "is_source", !v->maker);
+		shfs_json_object_end(&json);
+		r = shfs_json_flush(&json) ? 0 : -EIO;
+	}
+	shfs_json_array_end(&json);
+	shfs_json_array(&json, "commands");
+	for (struct shfs_graph_maker *m = shfs_graph_makers(graph); m && !r; m = m->next)
+		r = json_maker(&json, index, graph, m);
+	shfs_json_array_end(&json);
+	return r ? r : shfs_json_end(&json) ? 0 : -EIO;
+}
+
+/* --- does it depend on anything below a directory? --- */
+
+struct from {
+	struct shfs_graph *graph;
+	const char *dir;
+	struct shfs_graph_version *found; /* a version below it, or */
+	struct shfs_graph_maker *maker;   /* one that executed */
+	char *program;
+};
+
+static int program_from(const char *path, void *arg)
+{
+	struct from *f = arg;
+
+	if (!shfs_path_is_below(path, f->dir))
+		return 0;
+	f->program = strdup(path);
+	return f->program ? 1 : -ENOMEM;
+}
+
+/* 1, 0 for none, or a negative errno. */
+static int find_from(struct from *f)
+{
+	int r = 0;
+
+	f->found = shfs_graph_versions(f->graph)->next;
+	while (f->found && !shfs_path_is_below(f->found->version.path, f->dir))
+		f->found = f->found->next;
+	for (struct shfs_graph_maker *m = shfs_graph_makers(f->graph);
+	     m && !f->found && !r; m = m->next) {
+		f->maker = m;
+		r = shfs_graph_programs(f->graph, m, program_from, f);
+	}
+	return r < 0 ? r : f->found || f->program;
+}
+
+/* The last of the way from the target: the version that was found, or what the command
+ * with the program made. */
+static struct shfs_graph_version *end_of(const struct from *f)
+{
+	return f->found ? f->found : f->maker->into;
+}
+
+/* via leads the other way. The versions in order; freed by the caller. */
+static struct shfs_graph_version **way_of(const struct from *f, size_t *n)
+{
+	struct shfs_graph_version **way;
+
+	*n = 0;
+	for (struct shfs_graph_version *v = end_of(f); v; v = v->via)
+		++*n;
+	way = calloc(*n, sizeof(struct shfs_graph_version *));
+	if (way) {
+		size_t i = *n;
+
+		for (struct shfs_graph_version *v = end_of(f); v; v = v->via)
+			way[--i] = v;
+	}
+	return way;
+}
+
+static int show_way(struct shfs_context *ctx, struct shfs_index *index,
+                    const struct from *f)
+{
+	struct shfs_tree t = new_tree(ctx, index);
+	size_t n;
+	_cleanup_free_ struct shfs_graph_version **way = way_of(f, &n);
+
+	if (!way)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		shfs_tree_line(&t, way[i], source(way[i]), false);
+	if (f->program) {
+		shfs_quote_display(&t.out, f->program, strlen(f->program));
+		shfs_show_dim(&t.out, t.style, "  program\n");
+	}
+	return shfs_tree_finish(&t);
+}
+
+static void json_way(struct shfs_json *json, struct shfs_graph_version *const *way,
+                     size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		shfs_json_object(json, NULL);
+		shfs_json_str(json, "path", way[i]->version.path);
+		shfs_json_int(json, "n", way[i]->version.n);
+		if (way[i]->maker) {
+			shfs_json_object(json, "command");
+			shfs_entry_json_head(json, &way[i]->maker->entry);
+			shfs_json_object_end(json);
+		} else {
+			shfs_json_null(json, "command");
+		}
+		shfs_json_object_end(json);
+	}
+}
+
+static int show_from_json(const struct from *f, bool depends)
+{
+	_cleanup_json_ struct shfs_json json = { 0 };
+	_cleanup_free_ struct shfs_graph_version **way = NULL;
+	size_t n = 0;
+
+	if (depends && !(way = way_of(f, &n)))
+		return -ENOMEM;
+	shfs_json_begin(&json, "why");
+	shfs_json_version_name(&json, "target", &shfs_graph_versions(f->graph)->version);
+	shfs_json_str(&json, "from", f->dir);
+	shfs_json_bool(&json, "depends", depends);
+	shfs_json_array(&json, "way");
+	json_way(&json, way, n);
+	shfs_json_array_end(&json);
+	shfs_json_str(&json, "program", f->program);
+	shfs_json_array(&json, "found");
+	for (struct shfs_graph_version *v = shfs_graph_versions(f->graph)->next; v;
+	     v = v->next)
+		if (shfs_path_is_below(v->version.path, f->dir))
+			shfs_json_version_name(&json, NULL, &v->version);
+	shfs_json_array_end(&json);
+	return shfs_json_end(&json) ? 0 : -EIO;
+}
+
+/* No, as far as is known: of a place that nothing was seen of nobody can tell. */
+static int say_no(struct shfs_index *index, const struct from *f)
+{
+	_cleanup_buf_ struct shfs_buf dir = { 0 }, name = { 0 };
+	const struct shfs_version *v = &shfs_graph_versions(f->graph)->version;
+
+	shfs_show_path(&dir, f->dir);
+	shfs_show_version(&name, v->path, v->n);
+	if (dir.failed || name.failed)
+		return -ENOMEM;
+	printf("%s depends on nothing below %s\n", name.data, dir.data);
+	return 0;
+}
+
+static int show_from(struct shfs_context *ctx, struct shfs_index *index, struct from *f,
+                     int *code)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int known, found = find_from(f);
+
+	if (found < 0)
+		return found;
+	known = found ? 1 : shfs_path_is_known(index, f->dir);
+	if (known < 0)
+		return known;
+	if (!known) {
+		shfs_show_path(&shown, f->dir);
+		shfs_error("%s: nothing below it was ever seen",
+		           shown.data ? shown.data : "?");
+		*code = SHFS_EXIT_NOT_FOUND;
+		return 0;
+	}
+	*code = found ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
+	if (opts.json)
+		return show_from_json(f, found);
+	return found ? show_way(ctx, index, f) : say_no(index, f);
+}
+
+static int answer_from(struct shfs_context *ctx, struct shfs_index *index,
+                       struct shfs_graph *graph, int *code)
+{
+	struct from f = { .graph = graph, .dir = opts.from };
+	int r = show_from(ctx, index, &f, code);
+
+	free(f.program);
+	return r;
+}
+
+/* --- the command --- */
+
+static int answer(struct shfs_context *ctx, struct shfs_index *index,
+                  struct shfs_graph *graph, int *code)
+{
+	if (opts.from)
+		return answer_from(ctx, index, graph, code);
+	if (opts.dot)
+		return shfs_graph_dot(graph, opts.programs);
+	return opts.json ? show_json(index, graph) : show_tree(ctx, index, graph);
+}
+
+static int run(struct shfs_context *ctx, int argc, char **argv)
+{
+	_cleanup_version_ struct shfs_version target = { 0 };
+	_cleanup_graph_ struct shfs_graph *graph = NULL;
+	_cleanup_free_ char *from = NULL;
+	int r, code = SHFS_EXIT_OK;
+	struct shfs_index *index;
+
+	if (opts.dot && (opts.json || opts.from)) {
+		shfs_error("--dot goes with neither --json nor --from");
+		return SHFS_EXIT_USAGE;
+	}
+	index = shfs_context_index(ctx, &code);
+	if (!index)
+		return code;
+	code = shfs_version_spec_find(index, argv[0], &target);
+	if (code)
+		return code;
+	if (!opts.json && !opts.dot && !opts.from)
+		opts.limits.max_versions = SHFS_TREE_VERSIONS;
+	r = opts.from && !(from = shfs_operand_path(opts.from)) ? -ENOMEM : 0;
+	opts.from = from;
+	opts.limits.until = opts.json ? NULL : from;
+	if (!r)
+		r = shfs_upstream_new(index, &target, &opts.limits, &graph);
+	if (!r)
+		r = answer(ctx, index, graph, &code);
+	if (r == -EIO)
+		return SHFS_EXIT_FAILURE; /* main says that the output failed */
+	return r ? shfs_fail_index(index, r) : code;
+}
+
+static int option(struct shfs_context *ctx, const struct shfs_option *opt,
+                  const char *value)
+{
+	opts.json |= !strcmp(opt->name, "json");
+	opts.dot |= !strcmp(opt->name, "dot");
+	opts.programs |= !strcmp(opt->name, "programs");
+	opts.limits.all |= !strcmp(opt->name, "all");
+	if (!strcmp(opt->name, "from")) {
+		opts.from = value;
+		opts.limits.all |= shfs_path_is_version_control(value);
+	}
+	if (!strcmp(opt->name, "depth"))
+		return shfs_count_option(opt, value, &opts.limits.max_depth);
+	return 0;
+}
+
+static const struct shfs_option options[] = {
+	{ "depth", 0, "N", "go back at most N commands" },
+	{ "from", 0, "DIR", "does it depend on anything below DIR?" },
+	{ "programs", 0, NULL, "also the programs outside of what is recorded" },
+	{ "all", 'a', NULL, "also through the files of version control (.git)" },
+	{ "dot", 0, NULL, "the graph for Graphviz" },
+	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ 0 },
+};
+
+const struct shfs_command shfs_cmd_why = {
+	.name = "why",
+	.args = "FILE[@N]",
+	.summary = "Show which commands made a file, from which versions of which files",
+	.description =
+		"Goes upstream to the sources: what no recorded command made. Each "
+		"command\n"
+		"is shown with what it had read before the version was done, and once.\n"
+		"With --from, the exit code is 0 if it depends on something below DIR, 1 "
+		"if not.",
+	.alone = true,
+	.options = options,
+	.min_args = 1,
+	.max_args = 1,
+	.option = option,
+	.at_once = true,
+	.run = run,
+};

@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/export/archive.h"
+
+#include "query/base/model.h"
+#include "query/base/mounts.h"
+
+#include "common/io.h"
+#include "common/quote.h"
+#include "store/care/forget.h"
+#include "store/journal/runtime.h"
+#include "store/objects/object.h"
+#include "store/objects/pruned.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* --- a set of ids --- */
+
+struct set {
+	int64_t *ids;
+	size_t n, cap;
+};
+
+static int compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static int set_add(struct set *s, int64_t id)
+{
+	if (!MAKE_ROOM(s->ids, s->n, s->cap))
+		return -ENOMEM;
+	s->ids[s->n++] = id;
+	return 0;
+}
+
+static void set_sort(struct set *s)
+{
+	size_t n = 0;
+
+	if (s->n)
+		qsort(s->ids, s->n, sizeof(*s->ids), compare);
+	for (size_t i = 0; i < s->n; i++)
+		if (!n || s->ids[i] != s->ids[n - 1])
+			s->ids[n++] = s->ids[i];
+	s->n = n;
+}
+
+/* Of one that is sorted. */
+static bool set_has(const struct set *s, int64_t id)
+{
+	return s->n && bsearch(&id, s->ids, s->n, sizeof(id), compare);
+}
+
+/* --- which part --- */
+
+struct part {
+	struct shfs_forget *forget;
+	struct shfs_index *index; /* of all of the store */
+	int n;
+	char **paths;                          /* absolute */
+	struct set files, commands, processes; /* that stay */
+};
+
+static bool is_below(const char *path, const char *dir)
+{
+	size_t len = strlen(dir);
+
+	return !strncmp(path, dir, len) &&
+	       (!path[len] || path[len] == '/' || (len && dir[len - 1] == '/'));
+}
+
+static int find_files(struct part *p)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(p->index, "SELECT file_id, path FROM v_path", &rows);
+
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		r = 0;
+		for (int i = 0; i < p->n && !r; i++)
+			if (is_below(shfs_rows_text(rows, 1), p->paths[i])) {
+				r = set_add(&p->files, shfs_rows_int(rows, 0));
+				break;
+			}
+	}
+	set_sort(&p->files);
+	return r;
+}
+
+/* What has the content of one that stays by a rename or a link, and what it has it from:
+ * their pasts are one. 1: there were more. */
+static int find_relatives(struct part *p)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	size_t n = p->files.n;
+	int r = shfs_rows_open(p->index,
+	                       "SELECT file_id, origin_version_id >> 32 FROM v_version"
+	                       " WHERE origin_version_id IS NOT NULL",
+	                       &rows);
+	struct set more = { 0 };
+
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		int64_t file = shfs_rows_int(rows, 0), origin = shfs_rows_int(rows, 1);
+		bool has = set_has(&p->files, file);
+
+		r = has == set_has(&p->files, origin)
+		            ? 0
+		            : set_add(&more, has ? origin : file);
+	}
+	for (size_t i = 0; i < more.n && !r; i++)
+		r = set_add(&p->files, more.ids[i]);
+	free(more.ids);
+	set_sort(&p->files);
+	return r ? r : p->files.n > n;
+}
+
+static int find_users(struct part *p)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(
+		p->index,
+		"SELECT command_id, process_id FROM v_access WHERE file_id = ?1"
+		" UNION SELECT command_id, process_id FROM v_access"
+		" WHERE file2_id = ?1",
+		&rows);
+
+	for (size_t i = 0; i < p->files.n && !r; i++) {
+		shfs_rows_reset(rows);
+		r = shfs_rows_bind_int(rows, 1, p->files.ids[i]);
+		while (!r && (r = shfs_rows_next(rows)) > 0) {
+			r = set_add(&p->commands, shfs_rows_int(rows, 0));
+			if (!r)
+				r = set_add(&p->processes, shfs_rows_int(rows, 1));
+		}
+	}
+	set_sort(&p->commands);
+	set_sort(&p->processes);
+	return r;
+}
+
+static int drop_others(struct part *p, const char *sql, const struct set *stay,
+                       enum shfs_forget_kind kind)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(p->index, sql, &rows);
+
+	while (!r && (r = shfs_rows_next(rows)) > 0)
+		r = set_has(stay, shfs_rows_int(rows, 0))
+		            ? 0
+		            : shfs_forget_add(p->forget, kind, shfs_rows_int(rows, 0));
+	return r;
+}
+
+static int choose(struct part *p)
+{
+	int r = find_files(p);
+
+	while (!r && (r = find_relatives(p)) > 0)
+		r = 0;
+	if (!r)
+		r = find_users(p);
+	if (!r)
+		r = drop_others(p, "SELECT file_id FROM v_path", &p->files,
+		                SHFS_FORGET_FILE);
+	if (!r)
+		r = drop_others(p, "SELECT command_id FROM v_command", &p->commands,
+		                SHFS_FORGET_COMMAND);
+	if (!r)
+		r = drop_others(p,
+		                "SELECT process_id FROM v_loose_process"
+		                " WHERE session_id IS NULL AND n_accesses > 0",
+		                &p->processes, SHFS_FORGET_PROCESS);
+	return r;
+}
+
+/* The operands as absolute paths. An exit code. */
+static int find_paths(struct part *p, int n, char **operands)
+{
+	p->paths = calloc((size_t)n + 1, sizeof(*p->paths));
+	for (int i = 0; i < n && p->paths; i++) {
+		int r;
+
+		p->paths[p->n++] = shfs_operand_path(operands[i]);
+		r = p->paths[i] ? shfs_path_is_known(p->index, p->paths[i]) : -ENOMEM;
+		if (r < 0)
+			return shfs_fail_index(p->index, r);
+		if (!r)
+			return shfs_fail_unseen(p->index, p->paths[i]);
+	}
+	return p->paths ? 0 : shfs_fail_index(p->index, -ENOMEM);
+}
+
+static void part_clear(struct part *p)
+{
+	for (int i = 0; i < p->n; i++)
+		free(p->paths[i]);
+	free(p->paths);
+	free(p->files.ids);
+	free(p->commands.ids);
+	free(p->processes.ids);
+	shfs_forget_close(p->forget);
+}
+
+/* --- the archive --- */
+
+struct out {
+	struct shfs_store *store;
+	struct archive *tar;
+	int object; /* a file that holds one at a time */
+	uint64_t missing, damaged;
+	struct shfs_objects pruned; /* that the journal in it names */
+	struct shfs_buf alive;      /* segments of recordings that go on, a line each */
+};
+
+/* libarchive's own numbers are not errnos. */
+static int tar_error(struct out *o)
+{
+	int error = archive_errno(o->tar);
+
+	return error > 0 ? -error : -EIO;
+}
+
+static int begin_entry(struct out *o, const char *path, int64_t size)
+{
+	struct archive_entry *entry = archive_entry_new();
+	int r;
+
+	if (!entry)
+		return -ENOMEM;
+	archive_entry_set_pathname(entry, path);
+	archive_entry_set_filetype(entry, AE_IFREG);
+	archive_entry_set_perm(entry, 0600);
+	archive_entry_set_size(entry, size);
+	r = archive_write_header(o->tar, entry) == ARCHIVE_OK ? 0 : tar_error(o);
+	archive_entry_free(entry);
+	return r;
+}
+
+static int write_data(struct out *o, const void *data, size_t len)
+{
+	return archive_write_data(o->tar, data, len) == (ssize_t)len ? 0 : tar_error(o);
+}
+
+static int write_file(const char *host, const char *name, const struct shfs_buf *bytes,
+                      void *arg)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	struct out *o = arg;
+	int r;
+
+	shfs_buf_printf(&path, "shfs/journal/%s/%s", host, name);
+	r = path.failed ? -ENOMEM : begin_entry(o, path.data, (int64_t)bytes->len);
+	return r ? r : write_data(o, bytes->data, bytes->len);
+}
+
+static int note_alive(const char *host, const char *name, void *arg)
+{
+	struct out *o = arg;
+
+	shfs_buf_printf(&o->alive, "%s/%s\n", host, name);
+	return o->alive.failed ? -ENOMEM : 0;
+}
+
+static int write_pieces(struct out *o)
+{
+	char piece[1 << 16];
+	off_t at = 0;
+	ssize_t n;
+
+	while ((n = shfs_pread_full(o->object, piece, sizeof(piece), at)) > 0) {
+		int r = write_data(o, piece, (size_t)n);
+
+		if (r)
+			return r;
+		at += n;
+	}
+	return (int)n;
+}
+
+static int write_object(const struct shfs_object_id *id, void *arg)
+{
+	char path[80] = "shfs/objects/";
+	struct out *o = arg;
+	int r;
+
+	if (ftruncate(o->object, 0) || lseek(o->object, 0, SEEK_SET))
+		return -errno;
+	r = shfs_object_copy(o->store, id, o->object);
+	o->missing += r == -ENOENT;
+	o->damaged += r == -EBADMSG;
+	if (r == -ENODATA)
+		return shfs_objects_add(&o->pruned, id);
+	if (r == -ENOENT || r == -EBADMSG)
+		return 0;
+	if (r)
+		return r;
+	shfs_object_name(id, path + strlen(path));
+	r = begin_entry(o, path, lseek(o->object, 0, SEEK_END));
+	return r ? r : write_pieces(o);
+}
+
+static int write_format(struct out *o)
+{
+	int r = begin_entry(o, "shfs/format", 2);
+
+	return r ? r : write_data(o, "1\n", 2);
+}
+
+static int write_alive(struct out *o)
+{
+	int r = o->alive.len ? begin_entry(o, "shfs/alive", (int64_t)o->alive.len) : 0;
+
+	return r || !o->alive.len ? r : write_data(o, o->alive.data, o->alive.len);
+}
+
+static int write_pruned(struct out *o)
+{
+	_cleanup_buf_ struct shfs_buf list = { 0 };
+	int r;
+
+	if (!o->pruned.n)
+		return 0;
+	shfs_objects_sort(&o->pruned);
+	pruned_print(&o->pruned, &list);
+	r = list.failed ? -ENOMEM : begin_entry(o, "shfs/pruned", (int64_t)list.len);
+	return r ? r : write_data(o, list.data, list.len);
+}
+
+static int write_all(struct out *o, struct shfs_forget *forget, int fd)
+{
+	struct shfs_handed_out to = {
+		.file = write_file, .object = write_object, .alive = note_alive, .arg = o
+	};
+	int r;
+
+	o->tar = archive_write_new();
+	if (!o->tar)
+		return -ENOMEM;
+	if (archive_write_set_format_pax_restricted(o->tar) ||
+	    archive_write_add_filter_zstd(o->tar) ||
+	    archive_write_set_bytes_in_last_block(o->tar, 1) || /* also to a pipe */
+	    archive_write_open_fd(o->tar, fd))
+		r = tar_error(o);
+	else
+		r = write_format(o);
+	if (!r)
+		r = shfs_forget_hand_out(forget, &to);
+	if (!r)
+		r = write_alive(o);
+	if (!r)
+		r = write_pruned(o);
+	if (!r && archive_write_close(o->tar))
+		r = tar_error(o);
+	archive_write_free(o->tar);
+	return r;
+}
+
+static int tell(const struct out *o)
+{
+	if (o->missing)
+		shfs_warn("%" PRIu64
+		          " content%s not in the store any more, and not in the "
+		          "archive",
+		          o->missing, o->missing == 1 ? " is" : "s are");
+	if (!o->damaged)
+		return SHFS_EXIT_OK;
+	shfs_error("%" PRIu64 " content%s damaged in the store, and not in the archive",
+	           o->damaged, o->damaged == 1 ? " is" : "s are");
+	return SHFS_EXIT_FAILURE;
+}
+
+static int write_part(struct shfs_store *store, const char *hook_dir, int n,
+                      char **operands, int fd, bool *written)
+{
+	struct shfs_forget_stats stats;
+	struct out o = { .store = store, .object = -1 };
+	struct part p = { 0 };
+	FILE *object = tmpfile();
+	int code = 0, r;
+
+	r = object ? pruned_look(store) : -errno;
+	if (!r)
+		r = shfs_forget_open(store, hook_dir, NULL, &p.forget);
+	if (!r) {
+		o.object = fileno(object);
+		p.index = shfs_forget_index(p.forget);
+		code = find_paths(&p, n, operands);
+	}
+	if (!r && !code && n)
+		r = choose(&p);
+	if (!r && !code)
+		r = shfs_forget_measure(p.forget, &stats);
+	if (!r && !code)
+		r = write_all(&o, p.forget, fd);
+	if (r == -ENOTRECOVERABLE) {
+		code = shfs_fail_pruned();
+	} else if (r) {
+		shfs_error("cannot write the archive: %s", strerror(-r));
+		code = SHFS_EXIT_FAILURE;
+	}
+	part_clear(&p);
+	shfs_objects_free(&o.pruned);
+	shfs_buf_free(&o.alive);
+	if (object)
+		fclose(object);
+	*written = !code;
+	return code ? code : tell(&o);
+}
+
+int shfs_archive_write(struct shfs_context *ctx, int n, char **paths, int fd,
+                       bool *written)
+{
+	_cleanup_free_ char *hook_dir = NULL;
+	int code = SHFS_EXIT_OK;
+	struct shfs_store *store = shfs_context_store(ctx, false, &code);
+
+	*written = false;
+	if (!store)
+		return code;
+	shfs_mounts_sync(store->path);
+	hook_dir = shfs_runtime_hook_dir(store->path);
+	return write_part(store, hook_dir, n, paths, fd, written);
+}

@@ -1,0 +1,647 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * RO-Crate 1.1: a directory with the contents and a description of them. As a Process Run
+ * Crate it says what commands were run; as a Workflow Run Crate it also has a workflow in
+ * CWL, which makes the results again of the sources in the crate.
+ *
+ * Of each path the latest version is below files/, others are earlier/PATH@N.
+ */
+#include "query/export/export.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "common/quote.h"
+#include "query/base/time.h"
+#include "query/base/trusted.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define METADATA   "ro-crate-metadata.json"
+#define WORKFLOW   "workflow.cwl"
+#define CWL        "https://w3id.org/workflowhub/workflow-ro-crate#cwl"
+#define TEXT_WIDTH 60
+
+static const struct profile {
+	const char *uri, *name, *version;
+	bool workflow; /* of a crate with one */
+} profiles[] = {
+	{ "https://w3id.org/ro/wfrun/process/0.5", "Process Run Crate", "0.5", false },
+	{ "https://w3id.org/ro/wfrun/workflow/0.5", "Workflow Run Crate", "0.5", true },
+	{ "https://w3id.org/workflowhub/workflow-ro-crate/1.0", "Workflow RO-Crate",
+	  "1.0", true },
+};
+
+/* --- contents --- */
+
+static bool is_source(const struct shfs_workflow_file *file)
+{
+	return file->step && file->step->source;
+}
+
+static int compare_files(const void *a, const void *b)
+{
+	struct shfs_workflow_file *const *s = a, *const *t = b;
+	int64_t m = (*s)->version.n, n = (*t)->version.n;
+
+	return strcmp((*s)->name, (*t)->name) ?: (m > n) - (m < n);
+}
+
+static int compare_name(const void *name, const void *file)
+{
+	return strcmp(name, (*(struct shfs_workflow_file *const *)file)->name);
+}
+
+/* Those where there is a directory now. */
+static int mark_replaced(struct shfs_export *x, struct shfs_workflow_file **sorted)
+{
+	size_t n = x->wf->files.n;
+
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_free_ char *name = strdup(sorted[i]->name);
+		char *slash = name;
+
+		while (slash && (slash = strchr(slash, '/'))) {
+			struct shfs_workflow_file **found;
+
+			*slash = 0;
+			found = bsearch(name, sorted, n, sizeof(*sorted), compare_name);
+			for (;
+			     found && found < sorted + n && !strcmp((*found)->name, name);
+			     found++)
+				x->earlier[(*found)->id] = true;
+			*slash++ = '/';
+		}
+		if (!name)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* x->earlier, by the ids of files. */
+static int find_earlier(struct shfs_export *x)
+{
+	const struct shfs_files *files = &x->wf->files;
+	_cleanup_free_ struct shfs_workflow_file **sorted =
+		calloc(MAX(files->n, (size_t)1), sizeof(*sorted));
+
+	x->earlier = calloc(MAX(files->n, (size_t)1), sizeof(*x->earlier));
+	if (!sorted || !x->earlier)
+		return -ENOMEM;
+	memcpy(sorted, files->list, files->n * sizeof(*sorted));
+	qsort(sorted, files->n, sizeof(*sorted), compare_files);
+	for (size_t i = 0; i + 1 < files->n; i++)
+		x->earlier[sorted[i]->id] = !strcmp(sorted[i]->name, sorted[i + 1]->name);
+	return mark_replaced(x, sorted);
+}
+
+static void add_place(struct shfs_buf *out, const struct shfs_export *x,
+                      const struct shfs_workflow_file *file)
+{
+	if (x->earlier[file->id])
+		shfs_buf_printf(out, "earlier/%s@%lld", file->name,
+		                (long long)file->version.n);
+	else
+		shfs_buf_printf(out, "files/%s", file->name);
+}
+
+void shfs_crate_uri(struct shfs_buf *out, const struct shfs_export *x,
+                    const struct shfs_workflow_file *file)
+{
+	_cleanup_buf_ struct shfs_buf place = { 0 };
+
+	if (shfs_export_is_archived(file))
+		add_place(&place, x, file);
+	else
+		shfs_buf_str(&place, file->version.path);
+	shfs_buf_str(out, shfs_export_is_archived(file) ? "" : "file://");
+	shfs_quote_uri(out, place.data ?: "", place.len);
+	out->failed |= place.failed;
+}
+
+static int say(int error, const char *what)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, what, strlen(what));
+	shfs_error("%s: %s", shown.data ?: "", strerror(-error));
+	return SHFS_EXIT_FAILURE;
+}
+
+/* Opens a new file in the crate, with the directories above it. */
+static int create(const struct shfs_export *x, char *place)
+{
+	char *slash = strrchr(place, '/');
+	int fd, r = 0;
+
+	if (slash) {
+		*slash = 0;
+		r = shfs_mkdir_p_at(x->directory, place, 0777);
+		*slash = '/';
+	}
+	if (r)
+		return r;
+	fd = openat(x->directory, place, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	return fd < 0 ? -errno : fd;
+}
+
+static int copy_content(const struct shfs_export *x, const struct shfs_version *version,
+                        int fd)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+		                     shfs_ns_timespec(version->mtime_ns) };
+	int r = shfs_object_copy(x->objects, &version->object, fd);
+
+	if (!r && (fchmod(fd, version->mode & 0777) || futimens(fd, times)))
+		r = -errno;
+	return r;
+}
+
+static int copy_file(const struct shfs_export *x, const struct shfs_workflow_file *file)
+{
+	_cleanup_buf_ struct shfs_buf place = { 0 }, shown = { 0 };
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (!shfs_export_is_archived(file) && x->workflow && is_source(file))
+		return 0; /* has been said */
+	if (!shfs_export_is_archived(file)) {
+		shfs_show_version(&shown, file->version.path, file->version.n);
+		shfs_warn("%s is not archived: the crate has its name alone",
+		          shown.data ?: "");
+		return 0;
+	}
+	add_place(&place, x, file);
+	if (place.failed)
+		return -ENOMEM;
+	fd = create(x, place.data);
+	if (fd < 0)
+		return say(fd, place.data);
+	r = copy_content(x, &file->version, fd);
+	if (!r)
+		return 0;
+	shfs_show_content_error(&shown, &file->version, r);
+	shfs_error("%s", shown.data ?: "");
+	return SHFS_EXIT_FAILURE;
+}
+
+static int write_workflow(struct shfs_export *x)
+{
+	_cleanup_close_ int fd = create(x, (char[]){ WORKFLOW });
+	int r;
+
+	if (fd < 0)
+		return say(fd, WORKFLOW);
+	r = shfs_write_all(fd, x->out.data, x->out.len);
+	shfs_buf_free(&x->out);
+	return r ? say(r, WORKFLOW) : 0;
+}
+
+static int fill(struct shfs_export *x)
+{
+	int fd, r = x->workflow ? write_workflow(x) : 0;
+
+	for (size_t i = 0; i < x->wf->files.n && !r; i++)
+		r = copy_file(x, x->wf->files.list[i]);
+	if (r)
+		return r;
+	fd = create(x, (char[]){ METADATA });
+	if (fd < 0)
+		return say(fd, METADATA);
+	x->file = fdopen(fd, "w");
+	if (!x->file)
+		close(fd);
+	return x->file ? 0 : -ENOMEM;
+}
+
+/* --- the description: an object for each thing, which others name by its id --- */
+
+static void add_reference(struct shfs_json *json, const char *key, const char *id)
+{
+	shfs_json_object(json, key);
+	shfs_json_str(json, "@id", id);
+	shfs_json_object_end(json);
+}
+
+static void refer_to_file(struct shfs_json *json, const struct shfs_export *x,
+                          const struct shfs_workflow_file *file)
+{
+	struct shfs_buf id = { 0 };
+
+	shfs_json_object(json, NULL);
+	shfs_crate_uri(&id, x, file);
+	shfs_export_member(json, "@id", &id);
+	shfs_json_object_end(json);
+}
+
+static void refer_to_files(struct shfs_json *json, const char *key,
+                           const struct shfs_export *x, const struct shfs_files *files)
+{
+	if (!files->n)
+		return;
+	shfs_json_array(json, key);
+	for (size_t i = 0; i < files->n; i++)
+		refer_to_file(json, x, files->list[i]);
+	shfs_json_array_end(json);
+}
+
+static void refer_to_step(struct shfs_json *json, const struct shfs_step *step)
+{
+	char id[32];
+
+	snprintf(id, sizeof(id), "#command-%s", step->entry->command.id);
+	add_reference(json, NULL, id);
+}
+
+static void refer_to_port(struct shfs_json *json, const char *key,
+                          const struct shfs_workflow_file *file)
+{
+	char id[32];
+
+	snprintf(id, sizeof(id), "#f%zu", file->id);
+	add_reference(json, key, id);
+}
+
+static void begin_thing(struct shfs_json *json, const char *id, const char *type)
+{
+	shfs_json_object(json, NULL);
+	shfs_json_str(json, "@id", id);
+	shfs_json_str(json, "@type", type);
+}
+
+static void end_thing(struct shfs_export *x, struct shfs_json *json)
+{
+	shfs_json_object_end(json);
+	shfs_export_flush(x, &json->out);
+}
+
+/* As the profiles want it: with milliseconds, and the offset in numbers. */
+static void add_time(struct shfs_json *json, const char *key, int64_t ns)
+{
+	struct shfs_buf text = { 0 };
+
+	shfs_time_show_utc(&text, ns);
+	if (!text.failed)
+		text.len -= strlen("000000Z");
+	shfs_buf_str(&text, "+00:00");
+	shfs_export_member(json, key, &text);
+}
+
+static bool has_profile(const struct shfs_export *x, const struct profile *profile)
+{
+	return x->workflow || !profile->workflow;
+}
+
+static void add_descriptor(struct shfs_export *x, struct shfs_json *json)
+{
+	begin_thing(json, METADATA, "CreativeWork");
+	shfs_json_array(json, "conformsTo");
+	add_reference(json, NULL, "https://w3id.org/ro/crate/1.1");
+	if (x->workflow)
+		add_reference(json, NULL, profiles[2].uri);
+	shfs_json_array_end(json);
+	add_reference(json, "about", "./");
+	end_thing(x, json);
+}
+
+static void add_parts(struct shfs_export *x, struct shfs_json *json)
+{
+	shfs_json_array(json, "hasPart");
+	if (x->workflow)
+		add_reference(json, NULL, WORKFLOW);
+	for (size_t i = 0; i < x->wf->files.n; i++)
+		refer_to_file(json, x, x->wf->files.list[i]);
+	shfs_json_array_end(json);
+	shfs_json_array(json, "mentions");
+	if (x->workflow) {
+		add_reference(json, NULL, "#run");
+		add_reference(json, NULL, "#collection");
+	}
+	for (size_t i = 0; i < x->wf->n_steps; i++)
+		if (!x->wf->steps[i]->source)
+			refer_to_step(json, x->wf->steps[i]);
+	shfs_json_array_end(json);
+}
+
+static void add_root(struct shfs_export *x, struct shfs_json *json)
+{
+	struct shfs_buf name = { 0 }, about = { 0 };
+
+	begin_thing(json, "./", "Dataset");
+	shfs_export_names(&name, &x->wf->targets);
+	shfs_buf_printf(&about, "%s, and what the commands behind it read and wrote",
+	                name.data ?: "");
+	shfs_export_member(json, "name", &name);
+	shfs_export_member(json, "description", &about);
+	add_time(json, "datePublished", shfs_time_now().real_ns);
+	add_reference(json, "license", "#licence");
+	shfs_json_array(json, "conformsTo");
+	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
+		if (has_profile(x, &profiles[i]))
+			add_reference(json, NULL, profiles[i].uri);
+	shfs_json_array_end(json);
+	if (x->workflow)
+		add_reference(json, "mainEntity", WORKFLOW);
+	add_parts(x, json);
+	end_thing(x, json);
+}
+
+static void add_context(struct shfs_export *x, struct shfs_json *json)
+{
+	const struct passwd *user = getpwuid(getuid());
+
+	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++) {
+		if (!has_profile(x, &profiles[i]))
+			continue;
+		begin_thing(json, profiles[i].uri, "CreativeWork");
+		shfs_json_str(json, "name", profiles[i].name);
+		shfs_json_str(json, "version", profiles[i].version);
+		end_thing(x, json);
+	}
+	begin_thing(json, "#licence", "CreativeWork");
+	shfs_json_str(json, "name", "Not stated");
+	shfs_json_str(json, "description", "Nobody said under which licence this is.");
+	end_thing(x, json);
+	begin_thing(json, "#user", "Person");
+	shfs_json_str(json, "name", user ? user->pw_name : "unknown");
+	end_thing(x, json);
+}
+
+static void add_file(struct shfs_export *x, struct shfs_json *json,
+                     const struct shfs_workflow_file *file)
+{
+	const struct shfs_version *v = &file->version;
+	struct shfs_buf id = { 0 }, name = { 0 }, note = { 0 };
+	char size[24];
+
+	shfs_crate_uri(&id, x, file);
+	begin_thing(json, id.data ?: "", "File");
+	json->out.failed |= id.failed;
+	shfs_buf_free(&id);
+	shfs_export_label(&name, file);
+	shfs_export_member(json, "name", &name);
+	snprintf(size, sizeof(size), "%llu", (unsigned long long)v->size);
+	shfs_json_str(json, "contentSize", size);
+	add_time(json, "dateModified", v->mtime_ns);
+	if (!shfs_export_is_archived(file))
+		shfs_buf_printf(&note, "not in the crate: %s",
+		                shfs_version_why_not_archived(v->flags));
+	else
+		shfs_export_left_by(&note, file);
+	if (note.len)
+		shfs_export_member(json, "description", &note);
+	shfs_buf_free(&note);
+	if (x->workflow && is_source(file))
+		refer_to_port(json, "exampleOfWork", file);
+	end_thing(x, json);
+}
+
+/* --- what was done --- */
+
+static void add_status(struct shfs_json *json, const struct shfs_command_row *command)
+{
+	char text[40];
+
+	if (!command->has_status)
+		return;
+	shfs_json_str(json, "actionStatus",
+	              command->status ? "http://schema.org/FailedActionStatus"
+	                              : "http://schema.org/CompletedActionStatus");
+	if (!command->status)
+		return;
+	snprintf(text, sizeof(text), "exit status %lld", (long long)command->status);
+	shfs_json_str(json, "error", text);
+}
+
+static void add_action(struct shfs_export *x, struct shfs_json *json,
+                       const struct shfs_step *step)
+{
+	const struct shfs_command_row *command = &step->entry->command;
+	struct shfs_buf name = { 0 };
+	char id[32];
+
+	snprintf(id, sizeof(id), "#command-%s", command->id);
+	begin_thing(json, id, "CreateAction");
+	shfs_show_first_line(&name, command->text, command->text_len, TEXT_WIDTH);
+	shfs_export_member(json, "name", &name);
+	shfs_export_utf8(json, "description", command->text, command->text_len);
+	add_time(json, "startTime", command->begin_ns);
+	if (command->ended)
+		add_time(json, "endTime", command->end_ns);
+	shfs_buf_printf(&name, "#%s", step->shell);
+	add_reference(json, "instrument", name.data ?: "");
+	shfs_buf_free(&name);
+	add_reference(json, "agent", "#user");
+	add_status(json, command);
+	refer_to_files(json, "object", x, &step->inputs);
+	refer_to_files(json, "result", x, &step->outputs);
+	end_thing(x, json);
+}
+
+/* The shells, each once. */
+static void add_shells(struct shfs_export *x, struct shfs_json *json)
+{
+	static const char *const shells[] = { "bash", "zsh", "fish" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(shells); i++) {
+		char id[8];
+		bool used = false;
+
+		for (size_t k = 0; k < x->wf->n_steps && !used; k++)
+			used = x->wf->steps[k]->shell &&
+			       !strcmp(x->wf->steps[k]->shell, shells[i]);
+		if (!used)
+			continue;
+		snprintf(id, sizeof(id), "#%s", shells[i]);
+		begin_thing(json, id, "SoftwareApplication");
+		shfs_json_str(json, "name", shells[i]);
+		end_thing(x, json);
+	}
+}
+
+/* --- the workflow --- */
+
+static void add_port(struct shfs_export *x, struct shfs_json *json, const char *id,
+                     const char *type)
+{
+	begin_thing(json, id, "FormalParameter");
+	shfs_json_str(json, "name", id + 1);
+	shfs_json_str(json, "additionalType", type);
+	add_reference(json, "conformsTo",
+	              "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE");
+	end_thing(x, json);
+}
+
+static void add_ports(struct shfs_export *x, struct shfs_json *json)
+{
+	char id[32];
+
+	for (size_t i = 0; i < x->wf->files.n; i++) {
+		if (!is_source(x->wf->files.list[i]))
+			continue;
+		snprintf(id, sizeof(id), "#f%zu", i);
+		add_port(x, json, id, "File");
+	}
+	add_port(x, json, "#results", "Collection");
+	begin_thing(json, "#collection", "Collection");
+	shfs_json_str(json, "name", "results");
+	add_reference(json, "exampleOfWork", "#results");
+	refer_to_files(json, "hasPart", x, &x->wf->targets);
+	end_thing(x, json);
+}
+
+static void add_main(struct shfs_export *x, struct shfs_json *json)
+{
+	begin_thing(json, CWL, "ComputerLanguage");
+	shfs_json_str(json, "name", "Common Workflow Language");
+	shfs_json_str(json, "alternateName", "CWL");
+	shfs_json_str(json, "version", "v1.2");
+	add_reference(json, "identifier", "https://w3id.org/cwl/v1.2/");
+	add_reference(json, "url", "https://www.commonwl.org/");
+	end_thing(x, json);
+	shfs_json_object(json, NULL);
+	shfs_json_str(json, "@id", WORKFLOW);
+	shfs_json_array(json, "@type");
+	shfs_json_str(json, NULL, "File");
+	shfs_json_str(json, NULL, "SoftwareSourceCode");
+	shfs_json_str(json, NULL, "ComputationalWorkflow");
+	shfs_json_array_end(json);
+	shfs_json_str(json, "name", WORKFLOW);
+	shfs_json_str(json, "description", "written by shfs " SHFS_VERSION);
+	add_reference(json, "conformsTo",
+	              "https://bioschemas.org/profiles/ComputationalWorkflow/"
+	              "1.0-RELEASE");
+	add_reference(json, "programmingLanguage", CWL);
+	add_reference(json, "license", "#licence");
+	shfs_json_array(json, "input");
+	for (size_t i = 0; i < x->wf->files.n; i++)
+		if (is_source(x->wf->files.list[i]))
+			refer_to_port(json, NULL, x->wf->files.list[i]);
+	shfs_json_array_end(json);
+	add_reference(json, "output", "#results");
+	end_thing(x, json);
+}
+
+static void add_run(struct shfs_export *x, struct shfs_json *json)
+{
+	int64_t begin = INT64_MAX, end = INT64_MIN;
+
+	begin_thing(json, "#run", "CreateAction");
+	shfs_json_str(json, "name", "All commands");
+	shfs_json_str(json, "description",
+	              "The commands of the workflow as they were run at a shell, one by "
+	              "one, before it was written.");
+	for (size_t i = 0; i < x->wf->n_steps; i++) {
+		if (x->wf->steps[i]->source)
+			continue;
+		begin = MIN(begin, x->wf->steps[i]->entry->command.begin_ns);
+		end = MAX(end, x->wf->steps[i]->entry->command.end_ns);
+	}
+	if (begin != INT64_MAX) {
+		add_time(json, "startTime", begin);
+		add_time(json, "endTime", MAX(begin, end));
+	}
+	add_reference(json, "instrument", WORKFLOW);
+	add_reference(json, "agent", "#user");
+	shfs_json_array(json, "object");
+	for (size_t i = 0; i < x->wf->files.n; i++)
+		if (is_source(x->wf->files.list[i]))
+			refer_to_file(json, x, x->wf->files.list[i]);
+	shfs_json_array_end(json);
+	add_reference(json, "result", "#collection");
+	end_thing(x, json);
+}
+
+static void describe(struct shfs_export *x)
+{
+	struct shfs_json json = { 0 };
+
+	shfs_json_object(&json, NULL);
+	shfs_json_str(&json, "@context", "https://w3id.org/ro/crate/1.1/context");
+	shfs_json_array(&json, "@graph");
+	add_descriptor(x, &json);
+	add_root(x, &json);
+	add_context(x, &json);
+	for (size_t i = 0; i < x->wf->files.n; i++)
+		add_file(x, &json, x->wf->files.list[i]);
+	add_shells(x, &json);
+	for (size_t i = 0; i < x->wf->n_steps; i++)
+		if (!x->wf->steps[i]->source)
+			add_action(x, &json, x->wf->steps[i]);
+	if (x->workflow) {
+		add_ports(x, &json);
+		add_main(x, &json);
+		add_run(x, &json);
+	}
+	shfs_json_array_end(&json);
+	shfs_json_close(&json);
+	x->out = json.out;
+}
+
+/* A new directory, or an empty one. */
+static int open_directory(struct shfs_export *x)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	_cleanup_close_ int found = -1;
+	int r;
+
+	r = shfs_trusted_directory(x->path, (struct shfs_way){ .make = true }, &found);
+	if (r)
+		return shfs_fail_output(x->path, -r);
+	x->directory = openat(found, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (x->directory < 0)
+		return say(-errno, x->path);
+	if (shfs_is_empty_directory(x->path))
+		return 0;
+	shfs_quote_display(&shown, x->path, strlen(x->path));
+	shfs_error("%s is not empty", shown.data ?: "");
+	return SHFS_EXIT_REFUSED;
+}
+
+static int write_all(struct shfs_export *x)
+{
+	int r = find_earlier(x);
+
+	if (!r && x->workflow)
+		r = shfs_export_cwl.write(x);
+	if (!r)
+		r = open_directory(x);
+	if (!r)
+		r = fill(x);
+	if (!r)
+		describe(x);
+	return r;
+}
+
+static int write_crate(struct shfs_export *x)
+{
+	int r;
+
+	x->directory = -1;
+	r = write_all(x);
+	shfs_closep(&x->directory);
+	free(x->earlier);
+	return r;
+}
+
+static int write_workflow_crate(struct shfs_export *x)
+{
+	x->workflow = true;
+	return write_crate(x);
+}
+
+const struct shfs_export_format shfs_export_ro_crate = {
+	.name = "ro-crate",
+	.directory = true,
+	.write = write_crate,
+};
+const struct shfs_export_format shfs_export_workflow_crate = {
+	.name = "workflow-crate",
+	.directory = true,
+	.runs = true,
+	.write = write_workflow_crate,
+};

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A workflow of the Common Workflow Language 1.2: a tool for each step. Files go from
+ * step to step under the names f0, f1, …, each version by itself; the script of a tool
+ * puts them where its command finds them, below w, and takes the results from there. So
+ * names are in scripts alone, and a path may have several contents.
+ */
+#include "query/export/export.h"
+
+#include "common/quote.h"
+
+#include <string.h>
+
+#define RESULTS "results"
+
+/* --- scripts: each line ends the tool if it fails --- */
+
+static void add_path(struct shfs_buf *out, const char *top,
+                     const struct shfs_workflow_file *file)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+
+	shfs_buf_printf(&path, "%s/%s", top, file->name);
+	shfs_quote_shell(out, path.data ?: "", path.len);
+	out->failed |= path.failed;
+}
+
+/* The files, which are its arguments, to where they are meant to be. */
+static void add_placing(struct shfs_buf *out, const struct shfs_files *files,
+                        const char *top)
+{
+	for (size_t i = 0; i < files->n; i++) {
+		const struct shfs_workflow_file *file = files->list[i];
+
+		shfs_buf_printf(out, "install -pD -m %o -- \"${%zu}\" ",
+		                file->version.mode & 0777, i + 1);
+		add_path(out, top, file);
+		shfs_buf_str(out, " || exit\n");
+	}
+}
+
+static void add_script(struct shfs_buf *out, const struct shfs_export *x,
+                       const struct shfs_step *step)
+{
+	shfs_buf_str(out, "mkdir w || exit\n");
+	add_placing(out, &step->inputs, "w");
+	if (step->source) {
+		shfs_buf_str(out, "export SHFS_STORE=${SHFS_STORE:-");
+		shfs_quote_shell(out, x->store, strlen(x->store));
+		shfs_buf_str(out, "}\n");
+	}
+	shfs_buf_str(out, "(\ncd w || exit\n");
+	if (shfs_export_dirs(out, step))
+		shfs_buf_str(out, " || exit\n");
+	shfs_export_step(out, step);
+	shfs_buf_str(out, "\n) || exit\n");
+	for (size_t i = 0; i < step->outputs.n; i++) {
+		const struct shfs_workflow_file *file = step->outputs.list[i];
+
+		if (!file->needed)
+			continue;
+		shfs_buf_str(out, "cp -p -- ");
+		add_path(out, "w", file);
+		shfs_buf_printf(out, " f%zu || exit\n", file->id);
+	}
+}
+
+/* --- names of the document --- */
+
+static void add_id(struct shfs_buf *out, const struct shfs_step *step)
+{
+	if (step->source)
+		shfs_buf_printf(out, "source_%zu", step->id);
+	else
+		shfs_buf_printf(out, "command_%s", step->entry->command.id);
+}
+
+static void begin_port(struct shfs_json *json, const struct shfs_workflow_file *file)
+{
+	char id[24];
+
+	snprintf(id, sizeof(id), "f%zu", file->id);
+	shfs_json_object(json, id);
+}
+
+static void add_label(struct shfs_json *json, const struct shfs_workflow_file *file)
+{
+	struct shfs_buf label = { 0 };
+
+	shfs_export_label(&label, file);
+	shfs_export_member(json, "label", &label);
+}
+
+/* --- tools --- */
+
+static void add_position(struct shfs_json *json, size_t position)
+{
+	shfs_json_object(json, "inputBinding");
+	shfs_json_int(json, "position", position);
+	shfs_json_object_end(json);
+}
+
+static void add_inputs(struct shfs_json *json, struct shfs_buf *script,
+                       const struct shfs_files *files)
+{
+	shfs_json_object(json, "inputs");
+	shfs_json_object(json, "script");
+	shfs_json_str(json, "type", "File");
+	shfs_json_object(json, "default");
+	shfs_json_str(json, "class", "File");
+	shfs_json_str(json, "basename", "script");
+	shfs_export_member(json, "contents", script);
+	shfs_json_object_end(json);
+	add_position(json, 0);
+	shfs_json_object_end(json);
+	for (size_t i = 0; i < files->n; i++) {
+		begin_port(json, files->list[i]);
+		shfs_json_str(json, "type", "File");
+		add_label(json, files->list[i]);
+		add_position(json, i + 1);
+		shfs_json_object_end(json);
+	}
+	shfs_json_object_end(json);
+}
+
+static void add_glob(struct shfs_json *json, const char *type, const char *glob)
+{
+	shfs_json_str(json, "type", type);
+	shfs_json_object(json, "outputBinding");
+	shfs_json_str(json, "glob", glob);
+	shfs_json_object_end(json);
+}
+
+static void begin_tool(struct shfs_json *json, struct shfs_buf *id)
+{
+	shfs_json_object(json, NULL);
+	shfs_export_member(json, "id", id);
+	shfs_json_str(json, "class", "CommandLineTool");
+	shfs_json_str(json, "baseCommand", "bash");
+}
+
+static void add_tool(struct shfs_json *json, const struct shfs_export *x,
+                     const struct shfs_step *step)
+{
+	struct shfs_buf id = { 0 }, script = { 0 };
+	char glob[24];
+
+	add_id(&id, step);
+	begin_tool(json, &id);
+	if (!step->source)
+		shfs_export_utf8(json, "doc", step->entry->command.text,
+		                 step->entry->command.text_len);
+	add_script(&script, x, step);
+	add_inputs(json, &script, &step->inputs);
+	shfs_json_object(json, "outputs");
+	for (size_t i = 0; i < step->outputs.n; i++) {
+		const struct shfs_workflow_file *file = step->outputs.list[i];
+
+		if (!file->needed)
+			continue;
+		snprintf(glob, sizeof(glob), "f%zu", file->id);
+		begin_port(json, file);
+		add_label(json, file);
+		add_glob(json, "File", glob);
+		shfs_json_object_end(json);
+	}
+	shfs_json_object_end(json);
+	shfs_json_object_end(json);
+}
+
+/* Gives the results the names that they had. */
+static void add_collect(struct shfs_json *json, const struct shfs_files *targets)
+{
+	struct shfs_buf id = { 0 }, script = { 0 };
+
+	shfs_buf_str(&id, "collect");
+	begin_tool(json, &id);
+	add_placing(&script, targets, RESULTS);
+	add_inputs(json, &script, targets);
+	shfs_json_object(json, "outputs");
+	shfs_json_object(json, "directory");
+	add_glob(json, "Directory", RESULTS);
+	shfs_json_object_end(json);
+	shfs_json_object_end(json);
+	shfs_json_object_end(json);
+}
+
+/* --- the workflow --- */
+
+static bool is_in_crate(const struct shfs_export *x, const struct shfs_step *step)
+{
+	return x->workflow && step && step->source;
+}
+
+static void begin_step(struct shfs_json *json, const struct shfs_step *step)
+{
+	struct shfs_buf id = { 0 }, run = { 0 };
+
+	if (step) {
+		add_id(&id, step);
+		shfs_buf_char(&run, '#');
+		add_id(&run, step);
+	} else {
+		shfs_buf_str(&id, "collect");
+		shfs_buf_str(&run, "#collect");
+	}
+	shfs_json_object(json, id.data ?: "");
+	json->out.failed |= id.failed;
+	shfs_buf_free(&id);
+	shfs_export_member(json, "run", &run);
+}
+
+static void add_links(struct shfs_json *json, const struct shfs_export *x,
+                      const struct shfs_files *files)
+{
+	char key[24];
+
+	shfs_json_object(json, "in");
+	for (size_t i = 0; i < files->n; i++) {
+		const struct shfs_workflow_file *file = files->list[i];
+		struct shfs_buf from = { 0 };
+
+		if (!is_in_crate(x, file->step)) {
+			add_id(&from, file->step);
+			shfs_buf_char(&from, '/');
+		}
+		shfs_buf_printf(&from, "f%zu", file->id);
+		snprintf(key, sizeof(key), "f%zu", file->id);
+		shfs_export_member(json, key, &from);
+	}
+	shfs_json_object_end(json);
+	shfs_json_array(json, "out");
+}
+
+static void end_step(struct shfs_json *json)
+{
+	shfs_json_array_end(json);
+	shfs_json_object_end(json);
+}
+
+static void add_step(struct shfs_json *json, const struct shfs_export *x,
+                     const struct shfs_step *step)
+{
+	char id[24];
+
+	begin_step(json, step);
+	add_links(json, x, &step->inputs);
+	for (size_t i = 0; i < step->outputs.n; i++) {
+		snprintf(id, sizeof(id), "f%zu", step->outputs.list[i]->id);
+		if (step->outputs.list[i]->needed)
+			shfs_json_str(json, NULL, id);
+	}
+	end_step(json);
+}
+
+/* The sources that a crate has. */
+static void add_sources(struct shfs_json *json, const struct shfs_export *x)
+{
+	shfs_json_object(json, "inputs");
+	for (size_t i = 0; i < x->wf->n_steps; i++) {
+		const struct shfs_step *step = x->wf->steps[i];
+		struct shfs_buf place = { 0 }, name = { 0 };
+
+		if (!is_in_crate(x, step))
+			continue;
+		begin_port(json, step->source);
+		shfs_json_str(json, "type", "File");
+		add_label(json, step->source);
+		shfs_json_object(json, "default");
+		shfs_json_str(json, "class", "File");
+		shfs_crate_uri(&place, x, step->source);
+		shfs_export_member(json, "location", &place);
+		shfs_buf_printf(&name, "f%zu", step->source->id);
+		shfs_export_member(json, "basename", &name);
+		shfs_json_object_end(json);
+		shfs_json_object_end(json);
+	}
+	shfs_json_object_end(json);
+}
+
+static void add_workflow(struct shfs_json *json, const struct shfs_export *x)
+{
+	shfs_json_object(json, NULL);
+	shfs_json_str(json, "id", "main");
+	shfs_json_str(json, "class", "Workflow");
+	shfs_json_str(json, "doc",
+	              "Made by shfs " SHFS_VERSION ". To run it: cwltool "
+	              "--preserve-entire-environment --outdir DIR FILE");
+	add_sources(json, x);
+	shfs_json_object(json, "outputs");
+	shfs_json_object(json, RESULTS);
+	shfs_json_str(json, "type", "Directory");
+	shfs_json_str(json, "outputSource", "collect/directory");
+	shfs_json_object_end(json);
+	shfs_json_object_end(json);
+	shfs_json_object(json, "steps");
+	for (size_t i = 0; i < x->wf->n_steps; i++)
+		if (!is_in_crate(x, x->wf->steps[i]))
+			add_step(json, x, x->wf->steps[i]);
+	begin_step(json, NULL);
+	add_links(json, x, &x->wf->targets);
+	shfs_json_str(json, NULL, "directory");
+	end_step(json);
+	shfs_json_object_end(json);
+	shfs_json_object_end(json);
+}
+
+/* Names that a runner would see. */
+static int check(const struct shfs_export *x)
+{
+	for (size_t i = 0; i < x->wf->files.n; i++) {
+		const struct shfs_workflow_file *file = x->wf->files.list[i];
+		_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+		if (shfs_is_utf8(file->name, strlen(file->name)) ||
+		    (!file->target && !is_in_crate(x, file->step)))
+			continue;
+		shfs_quote_display(&shown, file->name, strlen(file->name));
+		shfs_error("%s: CWL knows files by names in UTF-8", shown.data ?: "");
+		return SHFS_EXIT_REFUSED;
+	}
+	return 0;
+}
+
+static int write_cwl(struct shfs_export *x)
+{
+	struct shfs_json json = { 0 };
+	int r = check(x);
+
+	if (r)
+		return r;
+	shfs_json_object(&json, NULL);
+	shfs_json_str(&json, "cwlVersion", "v1.2");
+	shfs_json_array(&json, "$graph");
+	add_workflow(&json, x);
+	for (size_t i = 0; i < x->wf->n_steps; i++)
+		if (!is_in_crate(x, x->wf->steps[i]))
+			add_tool(&json, x, x->wf->steps[i]);
+	add_collect(&json, &x->wf->targets);
+	shfs_json_array_end(&json);
+	shfs_json_close(&json);
+	x->out = json.out;
+	return 0;
+}
+
+const struct shfs_export_format shfs_export_cwl = {
+	.name = "cwl",
+	.runs = true,
+	.write = write_cwl,
+};

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* What keeps commands from doing elsewhere what they did, where it can be seen: words
+ * that only their shell knew, files that are not recorded. */
+#include "query/export/export.h"
+
+#include "common/path.h"
+#include "query/history/shell-text.h"
+#include "query/rerun/runner.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct doubt {
+	struct shfs_workflow *wf;
+	const struct shfs_step *step;
+	struct shfs_buf why; /* the first that was found, for behind the command */
+};
+
+/* Of bash, zsh and fish: export runs no program that could be asked. */
+static const char *const builtins[] = {
+	".",        ":",          "[",        "abbr",     "alias",     "argparse",
+	"autoload", "bg",         "bind",     "bindkey",  "break",     "builtin",
+	"caller",   "cd",         "chdir",    "command",  "compgen",   "complete",
+	"compopt",  "contains",   "continue", "count",    "declare",   "dirs",
+	"disown",   "echo",       "emit",     "emulate",  "enable",    "eval",
+	"exec",     "exit",       "export",   "false",    "fc",        "fg",
+	"float",    "functions",  "getopts",  "hash",     "help",      "history",
+	"integer",  "jobs",       "kill",     "let",      "local",     "logout",
+	"mapfile",  "math",       "noglob",   "path",     "popd",      "print",
+	"printf",   "pushd",      "pwd",      "read",     "readarray", "readonly",
+	"rehash",   "return",     "set",      "setopt",   "shift",     "shopt",
+	"source",   "status",     "string",   "suspend",  "test",      "times",
+	"trap",     "true",       "type",     "typeset",  "ulimit",    "umask",
+	"unalias",  "unfunction", "unset",    "unsetopt", "wait",      "whence",
+	"where",    "which",      "zmodload",
+};
+
+static bool is_builtin(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(builtins); i++)
+		if (!strcmp(builtins[i], name))
+			return true;
+	return false;
+}
+
+static int doubt_program(struct doubt *d, const char *name)
+{
+	int r;
+
+	if (strchr(name, '/') || is_builtin(name) || shfs_runner_has_program(name))
+		return 0;
+	r = shfs_command_executed(d->wf->index, d->step->entry->command.command_id, name,
+	                          strlen(name));
+	if (!r)
+		shfs_text_show_unknown(&d->why, name, strlen(name));
+	return MIN(r, 0);
+}
+
+/* The first link on the way to path, below the base. */
+static bool find_link(const char *base, char *path)
+{
+	for (char *p = path + strlen(base) + 1;; *p++ = '/') {
+		struct stat st;
+
+		p += strcspn(p, "/");
+		if (*p) {
+			*p = '\0';
+			if (!lstat(path, &st) && S_ISLNK(st.st_mode))
+				return true;
+			continue;
+		}
+		return !lstat(path, &st) && S_ISLNK(st.st_mode);
+	}
+}
+
+static int doubt_file(struct doubt *d, const char *name)
+{
+	_cleanup_free_ char *joined = shfs_path_join(d->step->entry->command.cwd, name);
+	_cleanup_free_ char *path = joined ? shfs_path_absolute(joined) : NULL;
+	const char *base = d->wf->base;
+	struct stat st;
+
+	if (!path)
+		return -ENOMEM;
+	if (*name == '/' || shfs_path_is_below(base, path))
+		return 0; /* the latter to go there */
+	if (!shfs_path_is_below(path, base)) {
+		if (lstat(path, &st))
+			return 0;
+		shfs_buf_str(&d->why, "uses ");
+		shfs_show_path(&d->why, path);
+		shfs_buf_str(&d->why, ", which is not recorded");
+	} else if (strlen(base) > 1 && find_link(base, path)) {
+		shfs_buf_str(&d->why, "uses ");
+		shfs_show_path(&d->why, path);
+		shfs_buf_str(&d->why, ", a symbolic link: it is not taken along");
+	}
+	return 0;
+}
+
+static int doubt_word(const struct shfs_word *word, void *arg)
+{
+	_cleanup_free_ char *name = strndup(word->text, word->len);
+	struct doubt *d = arg;
+	int r = 0;
+
+	if (!name)
+		return -ENOMEM;
+	if (word->is_command)
+		r = doubt_program(d, name);
+	if (!r && !d->why.len)
+		r = doubt_file(d, name);
+	return r ?: d->why.len != 0;
+}
+
+/* "< FILE", which is no word of a command. */
+static int doubt_inputs(struct doubt *d, const char *text)
+{
+	int r = 0;
+
+	for (const char *p = text; !r && !d->why.len && (p = strchr(p, '<'));) {
+		_cleanup_free_ char *name = NULL;
+		size_t len;
+
+		p++;
+		if (*p == '<' || *p == '(' || *p == '&') {
+			p += strspn(p, "<");
+			continue;
+		}
+		p += strspn(p, " \t");
+		len = strcspn(p, " \t\n;|&<>()'\"$`\\");
+		name = strndup(p, len);
+		r = !name ? -ENOMEM : len ? doubt_file(d, name) : 0;
+	}
+	return r;
+}
+
+/* 1: there are doubts, and they were said. */
+static int doubt_step(struct doubt *d)
+{
+	const char *text = d->step->entry->command.text;
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int r = 0;
+
+	if (!shfs_text_needs_shell(text, &d->why))
+		r = shfs_text_words(text, doubt_word, d);
+	if (r >= 0 && !d->why.len)
+		r = doubt_inputs(d, text);
+	if (r < 0 || !d->why.len)
+		return MIN(r, 0);
+	shfs_step_show(&shown, d->wf, d->step);
+	shfs_warn("%s %s", shown.data ?: "", d->why.data ?: "");
+	return 1;
+}
+
+int shfs_export_doubts(struct shfs_workflow *wf)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < wf->n_steps; i++) {
+		struct doubt d = { .wf = wf, .step = wf->steps[i] };
+		int r = d.step->entry ? doubt_step(&d) : 0;
+
+		shfs_buf_free(&d.why);
+		if (r < 0)
+			return r;
+		any |= r > 0;
+	}
+	return any;
+}

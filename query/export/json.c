@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* JSON: one document, or a line for each file and step (docs/json.md). */
+#include "query/export/export.h"
+
+static void add_name(struct shfs_json *json, const char *key,
+                     const struct shfs_version *version)
+{
+	shfs_json_object(json, key);
+	shfs_json_str(json, "path", version->path);
+	shfs_json_int(json, "n", version->n);
+	shfs_json_object_end(json);
+}
+
+static void add_names(struct shfs_json *json, const char *key,
+                      const struct shfs_files *files)
+{
+	shfs_json_array(json, key);
+	for (size_t i = 0; i < files->n; i++)
+		add_name(json, NULL, &files->list[i]->version);
+	shfs_json_array_end(json);
+}
+
+static void add_file(struct shfs_json *json, const struct shfs_workflow_file *file)
+{
+	bool is_source = file->step && file->step->source;
+
+	shfs_version_json(json, &file->version);
+	shfs_json_str(json, "name", file->name);
+	shfs_json_bool(json, "is_target", file->target);
+	shfs_json_bool(json, "is_source", is_source);
+	if (is_source && file->left_by) {
+		shfs_json_object(json, "left_by");
+		shfs_entry_json_head(json, &file->left_by->entry);
+		shfs_json_object_end(json);
+	} else {
+		shfs_json_null(json, "left_by");
+	}
+}
+
+static void add_step(struct shfs_json *json, const struct shfs_step *step)
+{
+	shfs_entry_json_head(json, step->entry);
+	shfs_json_str(json, "shell", step->shell);
+	shfs_json_str(json, "directory", step->cwd);
+	shfs_json_int(json, "left_out", step->n_left_out);
+	add_names(json, "inputs", &step->inputs);
+	add_names(json, "outputs", &step->outputs);
+}
+
+static int write_json(struct shfs_export *x)
+{
+	struct shfs_json json = { 0 };
+
+	shfs_json_begin(&json, "export");
+	shfs_json_str(&json, "base", x->wf->base);
+	add_names(&json, "targets", &x->wf->targets);
+	shfs_json_array(&json, "files");
+	for (size_t i = 0; i < x->wf->files.n; i++) {
+		shfs_json_object(&json, NULL);
+		add_file(&json, x->wf->files.list[i]);
+		shfs_json_object_end(&json);
+		shfs_export_flush(x, &json.out);
+	}
+	shfs_json_array_end(&json);
+	shfs_json_array(&json, "steps");
+	for (size_t i = 0; i < x->wf->n_steps; i++) {
+		if (x->wf->steps[i]->source)
+			continue;
+		shfs_json_object(&json, NULL);
+		add_step(&json, x->wf->steps[i]);
+		shfs_json_object_end(&json);
+		shfs_export_flush(x, &json.out);
+	}
+	shfs_json_array_end(&json);
+	shfs_json_close(&json);
+	x->out = json.out;
+	return 0;
+}
+
+static void begin_line(struct shfs_json *json, const char *type)
+{
+	shfs_json_line(json);
+	shfs_json_str(json, "type", type);
+}
+
+static int write_jsonl(struct shfs_export *x)
+{
+	struct shfs_json json = { 0 };
+
+	begin_line(&json, "export");
+	shfs_json_int(&json, "version", SHFS_JSON_VERSION);
+	shfs_json_str(&json, "base", x->wf->base);
+	add_names(&json, "targets", &x->wf->targets);
+	shfs_json_line_end(&json);
+	for (size_t i = 0; i < x->wf->files.n; i++) {
+		begin_line(&json, "file");
+		add_file(&json, x->wf->files.list[i]);
+		shfs_json_line_end(&json);
+		shfs_export_flush(x, &json.out);
+	}
+	for (size_t i = 0; i < x->wf->n_steps; i++) {
+		if (x->wf->steps[i]->source)
+			continue;
+		begin_line(&json, "step");
+		add_step(&json, x->wf->steps[i]);
+		shfs_json_line_end(&json);
+		shfs_export_flush(x, &json.out);
+	}
+	x->out = json.out;
+	return 0;
+}
+
+const struct shfs_export_format shfs_export_json = {
+	.name = "json",
+	.write = write_json,
+};
+const struct shfs_export_format shfs_export_jsonl = {
+	.name = "jsonl",
+	.write = write_jsonl,
+};

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * W3C PROV: PROV-JSON, and PROV-O as Turtle. A version is an entity, a command (or a
+ * process of none) an activity, the user its agent.
+ *
+ * A derivation is said only where one content came of another for certain: what was
+ * renamed or linked, and what was changed by a command that had read it. Otherwise it is
+ * known what was used for what, and not which of it went where.
+ */
+#include "query/export/export.h"
+
+#include "common/quote.h"
+#include "query/base/time.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NAMESPACE "urn:shfs:"
+
+struct activity {
+	const struct shfs_entry *entry;
+	int64_t begin_ns;
+	int64_t end_ns; /* of a job in the background: of the last that it made */
+	const struct activity *informs; /* the last that is known to be informed by it */
+	UT_hash_handle hh;
+};
+
+struct prov {
+	struct shfs_export *x;
+	struct activity *activities;
+	const struct shfs_step **reader; /* of each file: the last one seen */
+	struct shfs_buf agent;
+	struct shfs_json json;
+	size_t n_relations;
+};
+
+/* --- names: behind the namespace in Turtle, and qualified names of PROV-JSON --- */
+
+static void add_version(struct shfs_buf *out, const struct shfs_version *version)
+{
+	shfs_buf_str(out, "version:");
+	shfs_quote_uri(out, version->path, strlen(version->path));
+	shfs_buf_printf(out, "@%lld", (long long)version->n);
+}
+
+static void add_activity(struct shfs_buf *out, const struct shfs_entry *entry)
+{
+	const struct shfs_process_row *p = &entry->process;
+
+	if (!entry->is_process) {
+		shfs_buf_printf(out, "command:%s", entry->command.id);
+		return;
+	}
+	shfs_buf_str(out, "process:");
+	shfs_quote_uri(out, p->host ?: "", strlen(p->host ?: ""));
+	shfs_buf_printf(out, "/%lld/%lld", (long long)p->pid, (long long)p->start_ticks);
+}
+
+static void add_agent(struct shfs_buf *out)
+{
+	const struct passwd *user = getpwuid(getuid());
+
+	shfs_buf_str(out, "user:");
+	if (user)
+		shfs_quote_uri(out, user->pw_name, strlen(user->pw_name));
+	else
+		shfs_buf_printf(out, "%u", getuid());
+}
+
+static void add_place(struct shfs_buf *out, const char *path)
+{
+	shfs_buf_str(out, "file://");
+	shfs_quote_uri(out, path, strlen(path));
+}
+
+/* What it is called: a text that may hold any bytes. */
+static void add_label(struct shfs_buf *out, const struct shfs_entry *entry)
+{
+	if (entry->is_process)
+		shfs_show_process(out, &entry->process, SIZE_MAX);
+	else if (entry->command.hidden || !entry->command.text)
+		shfs_buf_str(out, "a command whose text was not kept");
+	else
+		shfs_buf_add(out, entry->command.text, entry->command.text_len);
+}
+
+/* --- what there is to say --- */
+
+/* Or renamed, say: the time of that is not that of its content. */
+static bool is_written(const struct shfs_workflow_file *file)
+{
+	return !strcmp(file->version.source, "written");
+}
+
+static struct activity *find_activity(struct prov *p, const struct shfs_entry *entry)
+{
+	struct activity *a;
+
+	HASH_FIND_PTR(p->activities, &entry, a);
+	return a;
+}
+
+/* made_ns: of something that it made, or 0. What was first seen of a process, and the end
+ * of a command with a job, may be on the wrong side of it. */
+static int note_activity(struct prov *p, const struct shfs_entry *entry, int64_t made_ns)
+{
+	struct activity *a = find_activity(p, entry);
+
+	if (!a) {
+		a = calloc(1, sizeof(*a));
+		if (!a)
+			return -ENOMEM;
+		a->entry = entry;
+		a->begin_ns = entry->is_process ? entry->process.first_ns
+		                                : entry->command.begin_ns;
+		a->end_ns = entry->is_process ? INT64_MIN : entry->command.end_ns;
+		HASH_ADD_PTR(p->activities, entry, a);
+		if (!a->hh.tbl) {
+			free(a);
+			return -ENOMEM;
+		}
+	}
+	if (!made_ns)
+		return 0;
+	a->begin_ns = MIN(a->begin_ns, made_ns);
+	a->end_ns = MAX(a->end_ns, made_ns);
+	return 0;
+}
+
+static int prepare(struct prov *p)
+{
+	const struct shfs_workflow *wf = p->x->wf;
+	int r = 0;
+
+	add_agent(&p->agent);
+	p->reader = calloc(MAX(wf->files.n, (size_t)1), sizeof(struct shfs_step *));
+	if (!p->reader)
+		return -ENOMEM;
+	for (size_t i = 0; i < wf->n_steps && !r; i++)
+		if (!wf->steps[i]->source)
+			r = note_activity(p, wf->steps[i]->entry, 0);
+	for (size_t i = 0; i < wf->files.n && !r; i++) {
+		const struct shfs_workflow_file *file = wf->files.list[i];
+		const struct shfs_entry *entry = shfs_export_maker(file);
+
+		if (entry)
+			r = note_activity(p, entry,
+			                  is_written(file) ? file->version.time_ns : 0);
+	}
+	return r;
+}
+
+static void clear(struct prov *p)
+{
+	struct activity *a, *next;
+
+	HASH_ITER (hh, p->activities, a, next) {
+		HASH_DEL(p->activities, a);
+		free(a);
+	}
+	free(p->reader);
+	shfs_buf_free(&p->agent);
+}
+
+static bool has_ended(const struct activity *a)
+{
+	return !a->entry->is_process && a->entry->command.ended;
+}
+
+static const struct shfs_workflow_file *file_of(const struct prov *p, int64_t version_id)
+{
+	struct shfs_workflow_file *file;
+
+	HASH_FIND(hh, p->x->wf->table, &version_id, sizeof(version_id), file);
+	return file;
+}
+
+/* What a result of a step is derived from for certain: the same under another name, or
+ * what the step had read of the same file. */
+static const struct shfs_workflow_file *
+origin_of(const struct prov *p, const struct shfs_workflow_file *file, bool *revision)
+{
+	const struct shfs_version *v = &file->version;
+	const struct shfs_workflow_file *before = NULL;
+
+	for (int64_t i = 1; i < v->n && !before; i++)
+		before = file_of(p, v->version_id - i);
+	*revision = before && p->reader[before->id] == file->step;
+	if (*revision)
+		return before;
+	return v->origin_version_id ? file_of(p, v->origin_version_id) : NULL;
+}
+
+static void note_reader(struct prov *p, const struct shfs_step *step)
+{
+	for (size_t i = 0; i < step->inputs.n; i++)
+		p->reader[step->inputs.list[i]->id] = step;
+}
+
+/* Who made an input, if it is the first input of the step that is known to be theirs. */
+static const struct shfs_entry *informant(struct prov *p, const struct shfs_step *step,
+                                          const struct shfs_workflow_file *input)
+{
+	const struct shfs_entry *entry = shfs_export_maker(input);
+	const struct activity *self = find_activity(p, step->entry);
+	struct activity *a = entry ? find_activity(p, entry) : NULL;
+
+	if (!a || a == self || a->informs == self)
+		return NULL;
+	a->informs = self;
+	return entry;
+}
+
+/* --- PROV-JSON --- */
+
+static void add_typed(struct shfs_json *json, const char *key, const char *value,
+                      const char *type)
+{
+	shfs_json_object(json, key);
+	shfs_json_str(json, "$", value);
+	shfs_json_str(json, "type", type);
+	shfs_json_object_end(json);
+}
+
+static void add_uri(struct shfs_json *json, const char *path)
+{
+	_cleanup_buf_ struct shfs_buf uri = { 0 };
+
+	add_place(&uri, path);
+	add_typed(json, "prov:location", uri.data ?: "", "xsd:anyURI");
+	json->out.failed |= uri.failed;
+}
+
+static void begin_element(struct prov *p, struct shfs_buf *id)
+{
+	p->json.out.failed |= id->failed;
+	shfs_json_object(&p->json, id->data ?: "");
+	shfs_buf_free(id);
+}
+
+static void end_element(struct prov *p)
+{
+	shfs_json_object_end(&p->json);
+	shfs_export_flush(p->x, &p->json.out);
+}
+
+static void add_entity(struct prov *p, const struct shfs_workflow_file *file)
+{
+	struct shfs_buf id = { 0 }, label = { 0 };
+	char object[44];
+
+	add_version(&id, &file->version);
+	begin_element(p, &id);
+	shfs_export_label(&label, file);
+	shfs_export_member(&p->json, "prov:label", &label);
+	add_uri(&p->json, file->version.path);
+	shfs_json_int(&p->json, "shfs:size", file->version.size);
+	if (shfs_export_is_archived(file)) {
+		shfs_object_name(&file->version.object, object);
+		shfs_json_str(&p->json, "shfs:object", object);
+	}
+	end_element(p);
+}
+
+static void add_activity_json(struct prov *p, const struct activity *a)
+{
+	const struct shfs_command_row *command = &a->entry->command;
+	struct shfs_buf id = { 0 }, label = { 0 };
+
+	add_activity(&id, a->entry);
+	begin_element(p, &id);
+	shfs_json_time(&p->json, "prov:startTime", a->begin_ns);
+	if (has_ended(a))
+		shfs_json_time(&p->json, "prov:endTime", a->end_ns);
+	add_label(&label, a->entry);
+	shfs_export_member(&p->json, "prov:label", &label);
+	if (!a->entry->is_process) {
+		add_uri(&p->json, command->cwd);
+		if (command->has_status)
+			shfs_json_int(&p->json, "shfs:exit_status", command->status);
+	}
+	end_element(p);
+}
+
+static void begin_relation(struct prov *p)
+{
+	struct shfs_buf id = { 0 };
+
+	shfs_buf_printf(&id, "_:r%zu", ++p->n_relations);
+	begin_element(p, &id);
+}
+
+static void add_reference(struct prov *p, const char *key,
+                          const struct shfs_version *version,
+                          const struct shfs_entry *entry)
+{
+	_cleanup_buf_ struct shfs_buf id = { 0 };
+
+	if (version)
+		add_version(&id, version);
+	else
+		add_activity(&id, entry);
+	shfs_json_str(&p->json, key, id.data ?: "");
+	p->json.out.failed |= id.failed;
+}
+
+static void add_used(struct prov *p, const struct shfs_step *step)
+{
+	for (size_t i = 0; i < step->inputs.n; i++) {
+		begin_relation(p);
+		add_reference(p, "prov:activity", NULL, step->entry);
+		add_reference(p, "prov:entity", &step->inputs.list[i]->version, NULL);
+		end_element(p);
+	}
+}
+
+static void add_generation(struct prov *p, const struct shfs_workflow_file *file)
+{
+	const struct shfs_entry *entry = shfs_export_maker(file);
+
+	if (!entry)
+		return;
+	begin_relation(p);
+	add_reference(p, "prov:entity", &file->version, NULL);
+	add_reference(p, "prov:activity", NULL, entry);
+	if (is_written(file))
+		shfs_json_time(&p->json, "prov:time", file->version.time_ns);
+	end_element(p);
+}
+
+static void add_derivations(struct prov *p, const struct shfs_step *step)
+{
+	note_reader(p, step);
+	for (size_t i = 0; i < step->outputs.n; i++) {
+		const struct shfs_workflow_file *file = step->outputs.list[i], *origin;
+		bool revision;
+
+		origin = origin_of(p, file, &revision);
+		if (!origin)
+			continue;
+		begin_relation(p);
+		add_reference(p, "prov:generatedEntity", &file->version, NULL);
+		add_reference(p, "prov:usedEntity", &origin->version, NULL);
+		if (revision)
+			add_typed(&p->json, "prov:type", "prov:Revision",
+			          "prov:QUALIFIED_NAME");
+		end_element(p);
+	}
+}
+
+static void add_communications(struct prov *p, const struct shfs_step *step)
+{
+	for (size_t i = 0; i < step->inputs.n; i++) {
+		const struct shfs_entry *entry = informant(p, step, step->inputs.list[i]);
+
+		if (!entry)
+			continue;
+		begin_relation(p);
+		add_reference(p, "prov:informed", NULL, step->entry);
+		add_reference(p, "prov:informant", NULL, entry);
+		end_element(p);
+	}
+}
+
+static void for_steps(struct prov *p, const char *section,
+                      void (*add)(struct prov *p, const struct shfs_step *step))
+{
+	shfs_json_object(&p->json, section);
+	for (size_t i = 0; i < p->x->wf->n_steps; i++)
+		if (!p->x->wf->steps[i]->source)
+			add(p, p->x->wf->steps[i]);
+	shfs_json_object_end(&p->json);
+}
+
+static void for_files(struct prov *p, const char *section,
+                      void (*add)(struct prov *p, const struct shfs_workflow_file *file))
+{
+	shfs_json_object(&p->json, section);
+	for (size_t i = 0; i < p->x->wf->files.n; i++)
+		add(p, p->x->wf->files.list[i]);
+	shfs_json_object_end(&p->json);
+}
+
+static void add_prefixes(struct shfs_json *json)
+{
+	static const char *const prefixes[] = { "version", "command", "process", "user" };
+
+	shfs_json_object(json, "prefix");
+	shfs_json_str(json, "shfs", NAMESPACE);
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+		_cleanup_buf_ struct shfs_buf uri = { 0 };
+
+		shfs_buf_printf(&uri, NAMESPACE "%s:", prefixes[i]);
+		shfs_json_str(json, prefixes[i], uri.data ?: "");
+	}
+	shfs_json_object_end(json);
+}
+
+static void add_agents(struct prov *p)
+{
+	struct activity *a, *next;
+
+	shfs_json_object(&p->json, "agent");
+	shfs_json_object(&p->json, p->agent.data ?: "");
+	add_typed(&p->json, "prov:type", "prov:Person", "prov:QUALIFIED_NAME");
+	shfs_json_object_end(&p->json);
+	shfs_json_object_end(&p->json);
+	shfs_json_object(&p->json, "wasAssociatedWith");
+	HASH_ITER (hh, p->activities, a, next) {
+		begin_relation(p);
+		add_reference(p, "prov:activity", NULL, a->entry);
+		shfs_json_str(&p->json, "prov:agent", p->agent.data ?: "");
+		end_element(p);
+	}
+	shfs_json_object_end(&p->json);
+}
+
+static int write_prov(struct shfs_export *x)
+{
+	struct prov p = { .x = x };
+	struct activity *a, *next;
+	int r = prepare(&p);
+
+	if (r) {
+		clear(&p);
+		return r;
+	}
+	shfs_json_object(&p.json, NULL);
+	add_prefixes(&p.json);
+	for_files(&p, "entity", add_entity);
+	shfs_json_object(&p.json, "activity");
+	HASH_ITER (hh, p.activities, a, next)
+		add_activity_json(&p, a);
+	shfs_json_object_end(&p.json);
+	add_agents(&p);
+	for_steps(&p, "used", add_used);
+	for_files(&p, "wasGeneratedBy", add_generation);
+	for_steps(&p, "wasDerivedFrom", add_derivations);
+	for_steps(&p, "wasInformedBy", add_communications);
+	shfs_json_close(&p.json);
+	p.json.out.failed |= p.agent.failed;
+	x->out = p.json.out;
+	clear(&p);
+	return 0;
+}
+
+/* --- PROV-O, in Turtle: all that is said of a thing in one place --- */
+
+/* "<urn:shfs:version:/a@1>" behind a predicate. */
+static void link_version(struct shfs_buf *out, const char *predicate,
+                         const struct shfs_version *version)
+{
+	shfs_buf_printf(out, "%s<" NAMESPACE, predicate);
+	add_version(out, version);
+	shfs_buf_char(out, '>');
+}
+
+static void link_activity(struct shfs_buf *out, const char *predicate,
+                          const struct shfs_entry *entry)
+{
+	shfs_buf_printf(out, "%s<" NAMESPACE, predicate);
+	add_activity(out, entry);
+	shfs_buf_char(out, '>');
+}
+
+static void link_place(struct shfs_buf *out, const char *path)
+{
+	shfs_buf_str(out, " ;\n\tprov:atLocation <");
+	add_place(out, path);
+	shfs_buf_char(out, '>');
+}
+
+static void add_literal(struct shfs_buf *out, struct shfs_buf *text)
+{
+	shfs_buf_str(out, " ;\n\trdfs:label ");
+	shfs_quote_turtle(out, text->data ?: "", text->len);
+	out->failed |= text->failed;
+	shfs_buf_free(text);
+}
+
+static void add_time(struct shfs_buf *out, const char *predicate, int64_t ns)
+{
+	shfs_buf_printf(out, " ;\n\tprov:%s \"", predicate);
+	shfs_time_show_utc(out, ns);
+	shfs_buf_str(out, "\"^^xsd:dateTime");
+}
+
+static void describe_file(struct prov *p, const struct shfs_workflow_file *file)
+{
+	const struct shfs_entry *entry = shfs_export_maker(file);
+	const struct shfs_version *v = &file->version;
+	const struct shfs_workflow_file *origin;
+	struct shfs_buf *out = &p->x->out, label = { 0 };
+	char object[44];
+	bool revision;
+
+	link_version(out, "\n", v);
+	shfs_buf_str(out, " a prov:Entity");
+	shfs_export_label(&label, file);
+	add_literal(out, &label);
+	link_place(out, v->path);
+	shfs_buf_printf(out, " ;\n\tshfs:size %llu", (unsigned long long)v->size);
+	if (shfs_export_is_archived(file)) {
+		shfs_object_name(&v->object, object);
+		shfs_buf_printf(out, " ;\n\tshfs:object \"%s\"", object);
+	}
+	if (entry) {
+		link_activity(out, " ;\n\tprov:wasGeneratedBy ", entry);
+		if (is_written(file))
+			add_time(out, "generatedAtTime", v->time_ns);
+	}
+	origin = file->made ? origin_of(p, file, &revision) : NULL;
+	if (origin)
+		link_version(out,
+		             revision ? " ;\n\tprov:wasRevisionOf "
+		                      : " ;\n\tprov:wasDerivedFrom ",
+		             &origin->version);
+	shfs_buf_str(out, " .\n");
+	shfs_export_flush(p->x, out);
+}
+
+static void describe_activity(struct prov *p, const struct activity *a)
+{
+	const struct shfs_command_row *command = &a->entry->command;
+	struct shfs_buf *out = &p->x->out, label = { 0 };
+
+	link_activity(out, "\n", a->entry);
+	shfs_buf_str(out, " a prov:Activity");
+	add_label(&label, a->entry);
+	add_literal(out, &label);
+	add_time(out, "startedAtTime", a->begin_ns);
+	if (has_ended(a))
+		add_time(out, "endedAtTime", a->end_ns);
+	if (!a->entry->is_process) {
+		link_place(out, command->cwd);
+		if (command->has_status)
+			shfs_buf_printf(out, " ;\n\tshfs:exit_status %lld",
+			                (long long)command->status);
+	}
+	shfs_buf_printf(out, " ;\n\tprov:wasAssociatedWith <" NAMESPACE "%s> .\n",
+	                p->agent.data ?: "");
+}
+
+static void describe_step(struct prov *p, const struct shfs_step *step)
+{
+	struct shfs_buf *out = &p->x->out;
+
+	note_reader(p, step);
+	for (size_t i = 0; i < step->inputs.n; i++) {
+		const struct shfs_workflow_file *input = step->inputs.list[i];
+		const struct shfs_entry *entry = informant(p, step, input);
+
+		link_activity(out, "", step->entry);
+		link_version(out, " prov:used ", &input->version);
+		if (entry)
+			link_activity(out, " ; prov:wasInformedBy ", entry);
+		shfs_buf_str(out, " .\n");
+		shfs_export_flush(p->x, out);
+	}
+	for (size_t i = 0; i < step->outputs.n; i++)
+		describe_file(p, step->outputs.list[i]);
+}
+
+static int write_prov_o(struct shfs_export *x)
+{
+	struct prov p = { .x = x };
+	struct activity *a, *next;
+	int r = prepare(&p);
+
+	shfs_buf_str(&x->out, "@prefix prov: <http://www.w3.org/ns/prov#> .\n"
+	                      "@prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .\n"
+	                      "@prefix xsd: <http://www.w3.org/2001/XMLSchema#> .\n"
+	                      "@prefix shfs: <" NAMESPACE "> .\n\n");
+	shfs_buf_printf(&x->out, "<" NAMESPACE "%s> a prov:Person .\n",
+	                p.agent.data ?: "");
+	HASH_ITER (hh, p.activities, a, next)
+		describe_activity(&p, a);
+	for (size_t i = 0; i < x->wf->files.n && !r; i++)
+		if (!x->wf->files.list[i]->made)
+			describe_file(&p, x->wf->files.list[i]);
+	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
+		if (!x->wf->steps[i]->source)
+			describe_step(&p, x->wf->steps[i]);
+	x->out.failed |= p.agent.failed;
+	clear(&p);
+	return r;
+}
+
+const struct shfs_export_format shfs_export_prov = {
+	.name = "prov",
+	.write = write_prov,
+};
+const struct shfs_export_format shfs_export_prov_o = {
+	.name = "prov-o",
+	.write = write_prov_o,
+};

@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/graph/compare.h"
+
+#include "common/path.h"
+#include "common/quote.h"
+#include "query/graph/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define MOVES_MAX 1000 /* of one content */
+
+struct stage_node {
+	struct shfs_stage s;
+	int64_t command_id[2];
+	size_t number; /* in the order of discovery */
+	struct shfs_difference **last;
+	struct stage_node *queued;
+	UT_hash_handle hh;
+};
+
+struct shfs_comparison {
+	struct shfs_index *index;
+	struct shfs_graph *graph; /* for its questions alone */
+	struct stage_node *stages, *queue, **queue_end;
+	struct shfs_stage *first;
+};
+
+const char *shfs_difference_word(enum shfs_difference_kind kind)
+{
+	static const char *const words[] = {
+		[SHFS_DIFFERENT_TEXT] = "text",
+		[SHFS_DIFFERENT_CWD] = "cwd",
+		[SHFS_DIFFERENT_SHELL] = "shell",
+		[SHFS_DIFFERENT_PROGRAM] = "program",
+		[SHFS_DIFFERENT_INPUT] = "input",
+		[SHFS_DIFFERENT_STATUS] = "status",
+		[SHFS_DIFFERENT_RESULT] = "result",
+		[SHFS_DIFFERENT_ARGUMENTS] = "arguments",
+	};
+
+	return words[kind];
+}
+
+static void difference_free(struct shfs_difference *d)
+{
+	for (int i = 0; i < 2; i++) {
+		shfs_version_clear(&d->version[i]);
+		free(d->name[i]);
+	}
+	free(d);
+}
+
+void shfs_comparison_free(struct shfs_comparison *c)
+{
+	struct stage_node *node, *next;
+
+	if (!c)
+		return;
+	HASH_ITER (hh, c->stages, node, next) {
+		HASH_DEL(c->stages, node);
+		for (struct shfs_difference *d = node->s.differences, *after; d;
+		     d = after) {
+			after = d->next;
+			difference_free(d);
+		}
+		for (int i = 0; i < 2; i++)
+			shfs_entry_clear(&node->s.entry[i]);
+		free(node);
+	}
+	shfs_graph_free(c->graph);
+	free(c);
+}
+
+static struct shfs_difference *add_difference(struct stage_node *node,
+                                              enum shfs_difference_kind kind)
+{
+	struct shfs_difference *d = calloc(1, sizeof(*d));
+
+	if (d) {
+		d->kind = kind;
+		*node->last = d;
+		node->last = &d->next;
+	}
+	return d;
+}
+
+/* --- stages --- */
+
+static int load_stage(struct shfs_comparison *c, struct stage_node *node)
+{
+	int r = 1;
+
+	for (int i = 0; i < 2 && r > 0; i++)
+		r = shfs_entry_load(c->index, false, node->command_id[i], 0,
+		                    &node->s.entry[i]);
+	return r > 0 ? 0 : r ? r : -ENOENT;
+}
+
+/* Once for each two. */
+static int add_stage(struct shfs_comparison *c, int64_t first, int64_t second)
+{
+	int64_t ids[2] = { first, second };
+	struct stage_node *node;
+
+	HASH_FIND(hh, c->stages, ids, sizeof(ids), node);
+	if (node)
+		return 0;
+	node = calloc(1, sizeof(*node));
+	if (!node)
+		return -ENOMEM;
+	memcpy(node->command_id, ids, sizeof(ids));
+	node->number = HASH_COUNT(c->stages);
+	node->last = &node->s.differences;
+	HASH_ADD(hh, c->stages, command_id, sizeof(ids), node);
+	if (!node->hh.tbl) {
+		free(node);
+		return -ENOMEM;
+	}
+	*c->queue_end = node;
+	c->queue_end = &node->queued;
+	return load_stage(c, node);
+}
+
+/* The word that a command begins with. */
+static bool is_same_word(const char *a, const char *b)
+{
+	size_t len = strcspn(a, " \t\n;|&<>");
+
+	return !strncmp(a, b, len) && (!b[len] || strchr(" \t\n;|&<>", b[len]));
+}
+
+/* Who wrote the content, past all who moved it or linked to it. *command_id 0: nobody. */
+static int writer_of(struct shfs_comparison *c, const struct shfs_version *version,
+                     int64_t *command_id)
+{
+	int64_t origin = version->origin_version_id;
+	bool moved = strcmp(version->source, "written") != 0;
+	int r = 1;
+
+	*command_id = version->command_id;
+	for (int steps = 0; moved && origin && r > 0 && steps < MOVES_MAX; steps++) {
+		_cleanup_version_ struct shfs_version v = { 0 };
+
+		r = shfs_version_load(c->index, origin, &v);
+		if (r <= 0)
+			break;
+		*command_id = v.command_id;
+		origin = v.origin_version_id;
+		moved = strcmp(v.source, "written") != 0;
+	}
+	return MIN(r, 0);
+}
+
+/* Do the makers of two contents come next? 1, 0, or a negative errno. */
+static int follow(struct shfs_comparison *c, const struct shfs_difference *d)
+{
+	_cleanup_command_ struct shfs_command_row a = { 0 }, b = { 0 };
+	int64_t first, second;
+	int r = writer_of(c, &d->version[0], &first)
+	                ?: writer_of(c, &d->version[1], &second);
+
+	if (r)
+		return r;
+	if (!first || !second || first == second)
+		return 0;
+	r = shfs_command_load(c->index, first, &a);
+	if (r > 0)
+		r = shfs_command_load(c->index, second, &b);
+	if (r <= 0 || a.hidden || b.hidden || !is_same_word(a.text, b.text))
+		return MIN(r, 0);
+	return add_stage(c, first, second) ?: 1;
+}
+
+/* --- files --- */
+
+/* A version by its name: below the working directory of its command, so that the same
+ * work in another directory compares. */
+struct item {
+	const char *name;
+	char *source; /* its path, where what was read stands for it; or NULL */
+	int64_t version_id;
+};
+
+struct items {
+	struct item *list;
+	size_t n;
+};
+
+static int compare_items(const void *a, const void *b)
+{
+	return strcmp(((const struct item *)a)->name, ((const struct item *)b)->name);
+}
+
+/* What was moved, or linked to. */
+static int add_origin(struct shfs_index *index, const struct shfs_use *use,
+                      struct item *out)
+{
+	_cleanup_version_ struct shfs_version v = { 0 };
+	int r = shfs_version_load(index, use->made_id, &v);
+
+	*out = (struct item){ .name = use->from,
+		              .version_id = r > 0 ? v.origin_version_id : 0 };
+	return MIN(r, 0);
+}
+
+/* Of a module that Python had kept when the command began. */
+static int add_source(struct shfs_comparison *c, const struct shfs_entry *entry,
+                      const struct shfs_use *use, struct item *out)
+{
+	int64_t version_id;
+	int r = use->read_id
+	                ? shfs_graph_compiled_from(c->graph, use->read_id >> 32,
+	                                           use->path, entry->command.begin_ns,
+	                                           &version_id)
+	                : 0;
+
+	if (r > 0)
+		r = shfs_facts_path(c->graph->facts, version_id >> 32, &out->source);
+	if (r <= 0)
+		return r;
+	out->name = out->source;
+	out->version_id = version_id;
+	return 0;
+}
+
+static int add_item(struct shfs_comparison *c, const struct shfs_entry *entry,
+                    const struct shfs_use *use, bool made, struct item *out)
+{
+	bool moved = use->kind == SHFS_USE_RENAMED || use->kind == SHFS_USE_LINKED;
+
+	*out = (struct item){ .name = use->path };
+	if (!made && use->bookkeeping)
+		return add_source(c, entry, use, out);
+	if (use->directory || use->bookkeeping)
+		return 0;
+	if (!made && moved && use->from && use->made_id)
+		return add_origin(c->index, use, out);
+	if (!made)
+		out->version_id = use->read_id;
+	else if (use->kind != SHFS_USE_READ && use->kind != SHFS_USE_REMOVED)
+		out->version_id = use->made_id;
+	return 0;
+}
+
+static void items_free(struct items *items)
+{
+	for (size_t i = 0; i < items->n; i++)
+		free(items->list[i].source);
+	free(items->list);
+}
+
+/* What a module was read by itself for, too. */
+static void drop_repeated(struct items *items)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < items->n; i++)
+		if (n && !strcmp(items->list[n - 1].name, items->list[i].name))
+			free(items->list[i].source);
+		else
+			items->list[n++] = items->list[i];
+	items->n = n;
+}
+
+/* What a command read, or left. */
+static int list_items(struct shfs_comparison *c, const struct shfs_entry *entry,
+                      bool made, struct items *out)
+{
+	int r = 0;
+
+	out->list = calloc(entry->uses.n + 1, sizeof(*out->list));
+	if (!out->list)
+		return -ENOMEM;
+	for (size_t i = 0; i < entry->uses.n && !r; i++) {
+		struct item *item = &out->list[out->n];
+
+		r = add_item(c, entry, &entry->uses.list[i], made, item);
+		item->name =
+			shfs_path_relative(item->name, entry->command.cwd) ?: item->name;
+		out->n += item->version_id != 0;
+	}
+	qsort(out->list, out->n, sizeof(*out->list), compare_items);
+	drop_repeated(out);
+	return r;
+}
+
+/* Contents of which only a fingerprint is kept are the same if that is. */
+static bool is_same_content(const struct shfs_version *a, const struct shfs_version *b)
+{
+	if (a->version_id == b->version_id)
+		return true;
+	if ((a->flags & SHFS_CONTENT_NAMED) && (b->flags & SHFS_CONTENT_NAMED))
+		return !memcmp(&a->object, &b->object, sizeof(a->object));
+	return (a->flags & b->flags & SHFS_CONTENT_PHASH) && a->phash == b->phash &&
+	       a->size == b->size && a->mtime_ns == b->mtime_ns;
+}
+
+/* One that is NULL is not there. */
+static int add_file(struct shfs_comparison *c, struct stage_node *node,
+                    enum shfs_difference_kind kind, const struct item *a,
+                    const struct item *b)
+{
+	const struct item *items[2] = { a, b };
+	struct shfs_difference *d;
+	struct shfs_version v[2] = { 0 };
+	int r = 1;
+
+	if (a && b && a->version_id == b->version_id)
+		return 0;
+	for (int i = 0; i < 2 && r > 0; i++)
+		if (items[i])
+			r = shfs_version_load(c->index, items[i]->version_id, &v[i]);
+	d = r > 0 && !(a && b && is_same_content(&v[0], &v[1]))
+	            ? add_difference(node, kind)
+	            : NULL;
+	if (!d) {
+		shfs_version_clear(&v[0]);
+		shfs_version_clear(&v[1]);
+		return MIN(r, 0);
+	}
+	memcpy(d->version, v, sizeof(v));
+	if (kind == SHFS_DIFFERENT_INPUT && a && b) {
+		r = follow(c, d);
+		d->explained = r > 0;
+	}
+	return MIN(r, 0);
+}
+
+static int compare_files(struct shfs_comparison *c, struct stage_node *node,
+                         enum shfs_difference_kind kind)
+{
+	struct items items[2] = { 0 };
+	size_t i = 0, k = 0;
+	int r = 0;
+
+	for (int side = 0; side < 2 && !r; side++)
+		r = list_items(c, &node->s.entry[side], kind == SHFS_DIFFERENT_RESULT,
+		               &items[side]);
+	while (!r && (i < items[0].n || k < items[1].n)) {
+		const struct item *a = i < items[0].n ? &items[0].list[i] : NULL;
+		const struct item *b = k < items[1].n ? &items[1].list[k] : NULL;
+		int order = !a ? 1 : !b ? -1 : compare_items(a, b);
+
+		i += order <= 0;
+		k += order >= 0;
+		r = add_file(c, node, kind, order <= 0 ? a : NULL, order >= 0 ? b : NULL);
+	}
+	items_free(&items[0]);
+	items_free(&items[1]);
+	return r;
+}
+
+/* --- the rest of a command --- */
+
+static int compare_texts(struct stage_node *node)
+{
+	const struct shfs_command_row *a = &node->s.entry[0].command;
+	const struct shfs_command_row *b = &node->s.entry[1].command;
+	bool same = a->hidden == b->hidden && a->text_len == b->text_len &&
+	            !memcmp(a->text, b->text, a->text_len);
+
+	if (!same && !add_difference(node, SHFS_DIFFERENT_TEXT))
+		return -ENOMEM;
+	if (strcmp(a->cwd, b->cwd) != 0 && !add_difference(node, SHFS_DIFFERENT_CWD))
+		return -ENOMEM;
+	return 0;
+}
+
+static int compare_statuses(struct stage_node *node)
+{
+	const struct shfs_command_row *a = &node->s.entry[0].command;
+	const struct shfs_command_row *b = &node->s.entry[1].command;
+	bool same = a->has_status == b->has_status && a->status == b->status;
+
+	return same || add_difference(node, SHFS_DIFFERENT_STATUS) ? 0 : -ENOMEM;
+}
+
+static int compare_shells(struct shfs_comparison *c, struct stage_node *node)
+{
+	_cleanup_free_ char *a = NULL, *b = NULL;
+	struct shfs_difference *d;
+	const struct shfs_entry *entry = node->s.entry;
+	int r = shfs_command_shell(c->index, &entry[0].command, "", &a)
+	                ?: shfs_command_shell(c->index, &entry[1].command, "", &b);
+
+	if (r || !strcmp(a, b))
+		return r;
+	d = add_difference(node, SHFS_DIFFERENT_SHELL);
+	if (!d)
+		return -ENOMEM;
+	d->name[0] = TAKE_PTR(a);
+	d->name[1] = TAKE_PTR(b);
+	return 0;
+}
+
+/* What one of the two executed and the other did not: exe, or argv. The shell that runs
+ * all is not meant: rerun has another one than who typed. */
+#define ALONE(column)                                                                    \
+	"SELECT DISTINCT " column " FROM v_process WHERE command_id = ?1 AND NOT shell"  \
+	" AND exe <> '' AND exe NOT GLOB '*/bash' AND exe NOT GLOB '*/zsh'"              \
+	" AND exe NOT GLOB '*/fish' AND " column " NOT IN (SELECT " column               \
+	" FROM v_process WHERE command_id = ?2) ORDER BY " column
+
+static char *join_arguments(const char *argv, size_t len)
+{
+	_cleanup_buf_ struct shfs_buf out = { 0 };
+
+	for (size_t i = 0; i < len;) {
+		size_t n = strnlen(argv + i, len - i);
+
+		if (i)
+			shfs_buf_char(&out, ' ');
+		shfs_quote_shell(&out, argv + i, n);
+		i += n + 1;
+	}
+	return shfs_buf_take(&out);
+}
+
+static int add_alone(struct shfs_comparison *c, struct stage_node *node, int side,
+                     enum shfs_difference_kind kind)
+{
+	bool program = kind == SHFS_DIFFERENT_PROGRAM;
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(c->index, program ? ALONE("exe") : ALONE("argv"), &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, node->command_id[side]);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, node->command_id[!side]);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		struct shfs_difference *d = add_difference(node, kind);
+		const char *text = shfs_rows_text(rows, 0);
+
+		if (!d)
+			return -ENOMEM;
+		d->name[side] = program ? strdup(text)
+		                        : join_arguments(text, shfs_rows_bytes(rows, 0));
+		r = d->name[side] ? 0 : -ENOMEM;
+	}
+	return r;
+}
+
+/* Nothing but what came out differs: arguments can say more (what a variable of the shell
+ * held), though they often differ without a consequence (names of temporary files). */
+static int compare_arguments(struct shfs_comparison *c, struct stage_node *node)
+{
+	struct shfs_difference *results = node->s.differences;
+	int r = 0;
+
+	node->s.differences = NULL;
+	node->last = &node->s.differences;
+	for (int side = 0; side < 2 && !r; side++)
+		r = add_alone(c, node, side, SHFS_DIFFERENT_ARGUMENTS);
+	*node->last = results;
+	return r;
+}
+
+static int compare_stage(struct shfs_comparison *c, struct stage_node *node)
+{
+	struct shfs_difference **results, *first; /* first: of these */
+	int r = compare_texts(node) ?: compare_shells(c, node);
+
+	for (int side = 0; side < 2 && !r; side++)
+		r = add_alone(c, node, side, SHFS_DIFFERENT_PROGRAM);
+	if (!r)
+		r = compare_files(c, node, SHFS_DIFFERENT_INPUT);
+	results = node->last;
+	if (!r)
+		r = compare_statuses(node)
+		            ?: compare_files(c, node, SHFS_DIFFERENT_RESULT);
+	first = *results;
+	if (!r && first && first == node->s.differences)
+		r = compare_arguments(c, node);
+	/* what came out follows from what went in */
+	for (struct shfs_difference *d = first; d && node->s.differences != first;
+	     d = d->next)
+		d->explained = true;
+	for (struct shfs_difference *d = node->s.differences; d; d = d->next)
+		node->s.n_unexplained += !d->explained;
+	return r;
+}
+
+/* --- all --- */
+
+static int64_t time_of(const struct stage_node *node)
+{
+	return MAX(node->s.entry[0].command.begin_ns, node->s.entry[1].command.begin_ns);
+}
+
+/* What made something comes before who read it; the two that were asked about are the
+ * last. */
+static int by_time(struct stage_node *a, struct stage_node *b)
+{
+	if (!a->number || !b->number)
+		return !a->number - !b->number;
+	if (time_of(a) != time_of(b))
+		return time_of(a) < time_of(b) ? -1 : 1;
+	return a->number > b->number ? -1 : 1;
+}
+
+int shfs_compare(struct shfs_index *index, const int64_t command_id[2],
+                 struct shfs_comparison **out)
+{
+	static const struct shfs_graph_limits limits;
+	_cleanup_comparison_ struct shfs_comparison *c = calloc(1, sizeof(*c));
+	struct shfs_stage **last;
+	int r;
+
+	if (!c)
+		return -ENOMEM;
+	c->index = index;
+	c->queue_end = &c->queue;
+	r = shfs_graph_new(index, &limits, &c->graph)
+	            ?: add_stage(c, command_id[0], command_id[1]);
+	for (; c->queue && !r; c->queue = c->queue->queued)
+		r = compare_stage(c, c->queue);
+	if (r)
+		return r;
+	HASH_SORT(c->stages, by_time);
+	last = &c->first;
+	for (struct stage_node *node = c->stages; node; node = node->hh.next) {
+		*last = &node->s;
+		last = &node->s.next;
+	}
+	*out = TAKE_PTR(c);
+	return 0;
+}
+
+struct shfs_stage *shfs_comparison_stages(struct shfs_comparison *c)
+{
+	return c->first;
+}

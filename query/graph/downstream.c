@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/graph/downstream.h"
+
+#include "query/graph/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct read {
+	int64_t n, begin_ns;
+	struct maker_key key;
+	enum by by; /* version control looks at files that do not go into what it brings
+	               back */
+};
+
+/* All reads of a file, by version: looked up once, however many versions it has. */
+struct file_reads {
+	int64_t file_id;
+	struct read *list;
+	size_t n, cap;
+	UT_hash_handle hh;
+};
+
+struct made {
+	int64_t version_id, end_ns, seq;
+};
+
+struct gone {
+	int64_t file_id, end_ns;
+};
+
+struct downstream {
+	struct shfs_graph *graph;
+	struct file_reads *files;
+};
+
+/* --- reads of a file --- */
+
+/* Those of one maker stand together. */
+static int compare_reads(const void *left, const void *right)
+{
+	const struct read *a = left, *b = right;
+
+	if (a->n != b->n)
+		return a->n < b->n ? -1 : 1;
+	if (a->key.is_process != b->key.is_process)
+		return a->key.is_process < b->key.is_process ? -1 : 1;
+	if (a->key.id != b->key.id)
+		return a->key.id < b->key.id ? -1 : 1;
+	if (a->key.job != b->key.job)
+		return a->key.job < b->key.job ? -1 : 1;
+	return a->begin_ns < b->begin_ns ? -1 : a->begin_ns > b->begin_ns;
+}
+
+struct reads_of {
+	struct downstream *d;
+	struct file_reads *reads;
+	bool compiled;    /* what stands for the file is read */
+	struct read read; /* that is being added, for each job that it is of */
+};
+
+static int append_job(int64_t job, void *arg)
+{
+	struct reads_of *of = arg;
+	struct file_reads *f = of->reads;
+
+	if (!MAKE_ROOM(f->list, f->n, f->cap))
+		return -ENOMEM;
+	f->list[f->n] = of->read;
+	f->list[f->n++].key.job = job;
+	return 0;
+}
+
+static int append_read(const struct shfs_access *a, void *arg)
+{
+	struct reads_of *of = arg;
+	struct shfs_graph *g = of->d->graph;
+	int64_t process_id = a->access_id >> 32, command_id;
+	int64_t begin_ns = shfs_access_begin_ns(a), version_id = a->seen_n;
+	enum by by;
+	int r;
+
+	if (!(a->flags & SHFS_ACCESS_READ) || !a->seen_n || !process_id)
+		return 0;
+	r = shfs_graph_by(g, process_id, &by);
+	if (r || by == BY_SHFS)
+		return r;
+	r = shfs_facts_owner(g->facts, a->access_id, &command_id);
+	if (r > 0 && of->compiled)
+		r = shfs_graph_version_at(g, of->reads->file_id, begin_ns, &version_id);
+	if (r <= 0)
+		return r;
+	of->read = (struct read){
+		.n = version_id & UINT32_MAX,
+		.begin_ns = begin_ns,
+		.key = { command_id ? command_id : process_id, !command_id },
+		.by = by,
+	};
+	return shfs_graph_readers(g, command_id, a, append_job, of);
+}
+
+struct ids {
+	int64_t *list;
+	size_t n, cap;
+};
+
+static int add_id(int64_t id, void *arg)
+{
+	struct ids *ids = arg;
+
+	if (!MAKE_ROOM(ids->list, ids->n, ids->cap))
+		return -ENOMEM;
+	ids->list[ids->n++] = id;
+	return 0;
+}
+
+static int load_reads(struct downstream *d, struct file_reads *f, const char *path)
+{
+	struct reads_of of = { .d = d, .reads = f };
+	struct ids compiled = { 0 };
+	int r = shfs_facts_opens_of_file(d->graph->facts, f->file_id, append_read, &of);
+
+	if (!r)
+		r = shfs_graph_each_compiled(d->graph, path, add_id, &compiled);
+	of.compiled = true;
+	for (size_t i = 0; i < compiled.n && !r; i++)
+		r = shfs_facts_opens_of_file(d->graph->facts, compiled.list[i],
+		                             append_read, &of);
+	free(compiled.list);
+	if (!r && f->n)
+		qsort(f->list, f->n, sizeof(*f->list), compare_reads);
+	return r;
+}
+
+static int reads_of(struct downstream *d, const struct shfs_version *v,
+                    struct file_reads **out)
+{
+	int64_t file_id = v->file_id;
+	struct file_reads *f;
+
+	HASH_FIND(hh, d->files, &file_id, sizeof(file_id), f);
+	if (!f) {
+		f = calloc(1, sizeof(*f));
+		if (!f)
+			return -ENOMEM;
+		f->file_id = file_id;
+		HASH_ADD(hh, d->files, file_id, sizeof(file_id), f);
+		if (!f->hh.tbl) {
+			free(f);
+			return -ENOMEM;
+		}
+		*out = f;
+		return load_reads(d, f, v->path);
+	}
+	*out = f;
+	return 0;
+}
+
+/* The first that saw version n. */
+static size_t first_read(const struct file_reads *f, int64_t n)
+{
+	size_t low = 0, high = f->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (f->list[middle].n < n)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* --- edges --- */
+
+static int add_reader(struct version_node *node, struct maker_node *m)
+{
+	struct shfs_graph_version *v = &node->v;
+
+	if (node == m->last_read)
+		return 0;
+	m->last_read = node;
+	if (!MAKE_ROOM(v->readers, v->n_readers, v->cap_readers))
+		return -ENOMEM;
+	v->readers[v->n_readers++] = &m->m;
+	return shfs_graph_add_input(m, node);
+}
+
+/* What m made of from. NULL: nobody that is in the graph, it is the same under a new
+ * name. 1 if it was added. */
+static int add_version(struct downstream *d, struct shfs_version *version,
+                       struct maker_node *m, struct version_node *from)
+{
+	struct version_node *node;
+
+	if (shfs_graph_is_compiled(version->path))
+		return 0;
+	if (!d->graph->limits.all && shfs_path_is_version_control(version->path)) {
+		if (m)
+			m->m.n_left_out++;
+		return 0;
+	}
+	node = shfs_graph_add(d->graph, version);
+	if (!node)
+		return -ENOMEM;
+	node->v.via = &from->v;
+	node->depth = from->depth + 1;
+	if (m) {
+		shfs_graph_attach(node, m);
+	} else {
+		node->v.next_carried = from->v.carried;
+		from->v.carried = &node->v;
+	}
+	return 1;
+}
+
+/* --- what a maker made --- */
+
+static int compare_gone(const void *left, const void *right)
+{
+	const struct gone *a = left, *b = right;
+
+	return a->file_id < b->file_id ? -1 : a->file_id > b->file_id;
+}
+
+/* By file; of several of one the last. */
+static void sort_gone(struct maker_node *m)
+{
+	size_t n = 0;
+
+	if (m->n_gone)
+		qsort(m->gone, m->n_gone, sizeof(*m->gone), compare_gone);
+	for (size_t i = 0; i < m->n_gone; i++)
+		if (!n || m->gone[n - 1].file_id != m->gone[i].file_id)
+			m->gone[n++] = m->gone[i];
+		else if (m->gone[n - 1].end_ns < m->gone[i].end_ns)
+			m->gone[n - 1] = m->gone[i];
+	m->n_gone = n;
+}
+
+/* The last first. */
+static int compare_made(const void *left, const void *right)
+{
+	const struct made *a = left, *b = right;
+
+	if (a->end_ns != b->end_ns)
+		return a->end_ns > b->end_ns ? -1 : 1;
+	return (a->seq < b->seq) - (a->seq > b->seq);
+}
+
+static int make_room(void **list, size_t n, size_t size)
+{
+	void *more;
+
+	if (n & (n - 1)) /* it doubles */
+		return 0;
+	more = reallocarray(*list, MAX(2 * n, (size_t)4), size);
+	*list = more ? more : *list;
+	return more ? 0 : -ENOMEM;
+}
+
+static int add_made(const struct shfs_access *a, void *arg)
+{
+	struct maker_node *m = arg;
+	int64_t end_ns = shfs_access_end_ns(a);
+	int r = 0;
+
+	if (a->op == SHFS_OP_UNLINK) {
+		r = make_room((void **)&m->gone, m->n_gone, sizeof(*m->gone));
+		if (!r)
+			m->gone[m->n_gone++] = (struct gone){ a->file_id, end_ns };
+	} else if (a->made_n &&
+	           shfs_graph_job_of(m->jobs, a->access_id >> 32) == m->key.job) {
+		r = make_room((void **)&m->results, m->n_results, sizeof(*m->results));
+		if (!r)
+			m->results[m->n_results++] =
+				(struct made){ (a->file2_id ?: a->file_id) << 32 |
+				                       a->made_n,
+				               end_ns, a->seq };
+	}
+	return r;
+}
+
+static int load_results(struct downstream *d, struct maker_node *m)
+{
+	int r = shfs_graph_accesses(d->graph, m->key, add_made, m);
+
+	m->asked = true;
+	if (m->n_results)
+		qsort(m->results, m->n_results, sizeof(*m->results), compare_made);
+	sort_gone(m);
+	return r;
+}
+
+/* Did its maker remove it later? */
+static bool is_gone(const struct maker_node *m, int64_t file_id, int64_t end_ns)
+{
+	struct gone key = { .file_id = file_id };
+	const struct gone *g = m->n_gone ? bsearch(&key, m->gone, m->n_gone,
+	                                           sizeof(*m->gone), compare_gone)
+	                                 : NULL;
+
+	return g && g->end_ns >= end_ns;
+}
+
+/* One that it wrote again is another's. */
+static int add_result(struct downstream *d, struct maker_node *m,
+                      struct version_node *from, int64_t version_id)
+{
+	struct version_node *node = shfs_graph_find(d->graph, version_id);
+	_cleanup_version_ struct shfs_version version = { 0 };
+	int r;
+
+	if (!node && shfs_graph_is_full(d->graph)) {
+		m->m.n_more++;
+		return 0;
+	}
+	if (node) {
+		if (!node->v.maker && shfs_graph_is_own(m, &node->v.version))
+			shfs_graph_attach(node, m);
+		return 0;
+	}
+	r = shfs_graph_version(d->graph, version_id, &version);
+	if (r <= 0 || !shfs_graph_is_own(m, &version))
+		return MIN(r, 0);
+	return MIN(add_version(d, &version, m, from), 0);
+}
+
+static int restored_from(struct downstream *d, int64_t version_id, int64_t *from)
+{
+	_cleanup_version_ struct shfs_version version = { 0 };
+	int r = shfs_graph_version(d->graph, version_id, &version);
+
+	return r > 0 ? shfs_graph_restored_from(d->graph, &version, from) : r;
+}
+
+/* What it made since it began to read; of that what was not looked at yet. */
+static int add_results(struct downstream *d, struct maker_node *m,
+                       struct version_node *from, enum by by)
+{
+	int r = m->asked ? 0 : load_results(d, m);
+
+	while (!r && m->reached[by] < m->n_results &&
+	       m->results[m->reached[by]].end_ns >= m->since_ns[by]) {
+		int64_t id = m->results[m->reached[by]++].version_id, other;
+
+		r = by == BY_VERSION_CONTROL ? restored_from(d, id, &other) : 0;
+		r = r ? MIN(r, 0) : add_result(d, m, from, id);
+	}
+	return r;
+}
+
+/* --- what comes of a version --- */
+
+static int add_read(struct downstream *d, struct version_node *node,
+                    const struct read *read)
+{
+	enum by by = d->graph->limits.all ? BY_ANOTHER : read->by;
+	struct maker_node *m;
+	int r = shfs_graph_maker(d->graph, read->key, &m);
+
+	if (r <= 0)
+		return r;
+	if (!shfs_graph_is_own(m, &node->v.version))
+		r = add_reader(node, m);
+	else if (node->v.via)
+		r = 0; /* made of others, and read for more */
+	else
+		return 0;
+	if (r || read->begin_ns >= m->since_ns[by])
+		return r;
+	m->since_ns[by] = read->begin_ns;
+	return add_results(d, m, node, by);
+}
+
+/* The same under a new name, which is its maker's too. */
+static int add_carried(struct downstream *d, struct version_node *node,
+                       struct shfs_version *version)
+{
+	struct shfs_graph_maker *maker = node->v.maker;
+	int r;
+
+	node->v.passing = true;
+	if (shfs_graph_find(d->graph, version->version_id))
+		return 0;
+	r = add_version(d, version,
+	                maker ? container_of(maker, struct maker_node, m) : NULL, node);
+	return MIN(r, 0);
+}
+
+/* It was made from node, whether or not its maker read that. */
+static int add_derived(struct downstream *d, struct version_node *node,
+                       int64_t version_id)
+{
+	_cleanup_version_ struct shfs_version version = { 0 };
+	struct maker_key key;
+	struct maker_node *m;
+	int r = shfs_graph_version(d->graph, version_id, &version);
+
+	if (r <= 0)
+		return r;
+	if (version.carried)
+		return add_carried(d, node, &version);
+	r = shfs_graph_maker_of(d->graph, &version, &key);
+	r = r ? r : shfs_graph_maker(d->graph, key, &m);
+	if (r <= 0 || shfs_graph_is_unfinished(m, &node->v.version))
+		return MIN(r, 0);
+	if (node->v.maker == &m->m)
+		node->v.passing |= !strcmp(version.source, "renamed");
+	else
+		r = add_reader(node, m);
+	return r < 0 ? r : add_result(d, m, node, version_id);
+}
+
+/* What was appended to it, or changed in it. */
+static int add_next(struct downstream *d, struct version_node *node)
+{
+	_cleanup_version_ struct shfs_version next = { 0 };
+	int64_t id;
+	int r = shfs_graph_version(d->graph, node->version_id + 1, &next);
+
+	if (r > 0)
+		r = shfs_graph_past(d->graph, &next, &id);
+	if (r <= 0)
+		return r;
+	r = shfs_graph_restored_from(d->graph, &next, &id);
+	return r ? MIN(r, 0) : add_derived(d, node, next.version_id);
+}
+
+/* Other versions, by what they are to be found by. */
+struct others {
+	struct downstream *d;
+	const struct shfs_version *of;
+	struct other {
+		int64_t version_id, time_ns;
+		bool elsewhere; /* at another path */
+	} * list;
+	size_t n;
+};
+
+static int add_other(struct others *o, const struct shfs_version_fact *w)
+{
+	int r = make_room((void **)&o->list, o->n, sizeof(*o->list));
+
+	if (!r)
+		o->list[o->n++] = (struct other){ w->version_id, w->time_ns,
+			                          w->file_id != o->of->file_id };
+	return r;
+}
+
+/* Of a past that was carried, the end. */
+static int take_moved(int64_t version_id, void *arg)
+{
+	struct others *o = arg;
+	struct shfs_facts *facts = o->d->graph->facts;
+	struct shfs_version_fact w, next;
+	int r = shfs_facts_version(facts, version_id, &w);
+
+	if (r <= 0)
+		return r;
+	r = w.carried ? shfs_facts_version(facts, version_id + 1, &next) : 0;
+	return r < 0 || (r && next.carried) ? MIN(r, 0) : add_other(o, &w);
+}
+
+/* Brought back, maybe. */
+static int take_again(int64_t version_id, void *arg)
+{
+	struct others *o = arg;
+	struct shfs_version_fact w;
+	enum by by;
+	int r = shfs_facts_version(o->d->graph->facts, version_id, &w);
+
+	if (r <= 0 || version_id == o->of->version_id || w.time_ns < o->of->time_ns)
+		return MIN(r, 0);
+	r = shfs_graph_by(o->d->graph, w.process_id, &by);
+	return r || by == BY_ANOTHER ? r : add_other(o, &w);
+}
+
+static int compare_other(const void *left, const void *right)
+{
+	const struct other *a = left, *b = right;
+
+	if (a->elsewhere != b->elsewhere)
+		return a->elsewhere ? 1 : -1;
+	return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
+}
+
+/* What it was renamed or linked to. */
+static int add_moved(struct downstream *d, struct version_node *node)
+{
+	struct others o = { .d = d, .of = &node->v.version };
+	int r = shfs_facts_moved(d->graph->facts, node->version_id, take_moved, &o);
+
+	for (size_t i = 0; i < o.n && !r; i++)
+		r = add_derived(d, node, o.list[i].version_id);
+	free(o.list);
+	return r;
+}
+
+#define AGAIN_MAX 100
+
+/* Nothing comes of an empty file, and many are the same. */
+static int add_again(struct downstream *d, struct version_node *node)
+{
+	struct others o = { .d = d, .of = &node->v.version };
+	int r = o.of->size && o.of->flags & SHFS_CONTENT_NAMED
+	                ? shfs_facts_same(d->graph->facts, node->version_id, take_again,
+	                                  &o)
+	                : 0;
+
+	if (o.n)
+		qsort(o.list, o.n, sizeof(*o.list), compare_other);
+	for (size_t i = 0; i < MIN(o.n, (size_t)AGAIN_MAX) && !r; i++) {
+		int64_t from = 0;
+
+		r = restored_from(d, o.list[i].version_id, &from);
+		if (r >= 0)
+			r = from == node->version_id
+			            ? add_derived(d, node, o.list[i].version_id)
+			            : 0;
+	}
+	free(o.list);
+	return r;
+}
+
+/* Is the read by another maker, or of another version, than the one before it? */
+static bool is_another(const struct file_reads *f, size_t i)
+{
+	const struct read *a = i ? &f->list[i - 1] : NULL, *b = &f->list[i];
+
+	return !a || a->n != b->n || a->key.id != b->key.id || a->key.job != b->key.job ||
+	       a->key.is_process != b->key.is_process;
+}
+
+static int expand(struct downstream *d, struct version_node *node)
+{
+	const struct shfs_version *v = &node->v.version;
+	size_t max_depth = d->graph->limits.max_depth;
+	struct file_reads *f;
+	int r = reads_of(d, v, &f);
+	size_t i = r ? 0 : first_read(f, v->n);
+
+	if (!r && max_depth && node->depth >= max_depth) {
+		node->v.cut = i < f->n && f->list[i].n == v->n;
+		return 0;
+	}
+	for (; !r && i < f->n && f->list[i].n == v->n; i++)
+		if (!shfs_graph_is_full(d->graph))
+			r = add_read(d, node, &f->list[i]);
+		else
+			node->v.n_more += is_another(f, i);
+	if (shfs_graph_is_full(d->graph))
+		return r;
+	return r ?: add_next(d, node) ?: add_moved(d, node) ?: add_again(d, node);
+}
+
+/* --- names that came and went within a command --- */
+
+static bool is_passing(const struct shfs_graph_version *v)
+{
+	const struct maker_node *m =
+		v->maker ? container_of(v->maker, struct maker_node, m) : NULL;
+
+	return m && !v->n_readers && !v->n_more && !v->carried &&
+	       (v->passing || is_gone(m, v->version.file_id, v->version.time_ns));
+}
+
+/* The lists lose those that led to nothing but what their maker made of them. */
+static void prune(struct shfs_graph *g)
+{
+	struct shfs_graph_version **next = &g->first_version;
+
+	for (struct shfs_graph_version *v = g->first_version; v; v = v->next) {
+		v->passing = is_passing(v);
+		while (v->via && v->via->passing)
+			v->via = v->via->via;
+	}
+	for (struct shfs_graph_maker *m = g->first_maker; m; m = m->next)
+		for (struct shfs_graph_version **v = &m->made; *v;)
+			if ((*v)->passing)
+				*v = (*v)->next_made;
+			else
+				v = &(*v)->next_made;
+	while (*next)
+		if ((*next)->passing)
+			*next = (*next)->next;
+		else
+			next = &(*next)->next;
+	g->last_version = next;
+}
+
+static int add_target(struct downstream *d, const struct shfs_version *target)
+{
+	_cleanup_version_ struct shfs_version copy = *target;
+
+	copy.path = strdup(target->path);
+	d->graph->limits.all |= shfs_path_is_version_control(target->path);
+	return copy.path && shfs_graph_add(d->graph, &copy) ? 0 : -ENOMEM;
+}
+
+int shfs_downstream_new(struct shfs_index *index, const struct shfs_version *targets,
+                        size_t n, const struct shfs_graph_limits *limits,
+                        struct shfs_graph **out)
+{
+	_cleanup_graph_ struct shfs_graph *graph = NULL;
+	int r = shfs_graph_new(index, limits, &graph);
+	struct downstream d = { .graph = graph };
+	struct file_reads *f, *next;
+
+	r = r ? r : shfs_facts_hold(graph->facts);
+	for (size_t i = 0; i < n && !r; i++)
+		r = add_target(&d, &targets[i]);
+	if (!r && graph->limits.max_versions)
+		graph->limits.max_versions += n;
+	for (struct shfs_graph_version *v = r ? NULL : graph->first_version; v && !r;
+	     v = v->next)
+		r = expand(&d, container_of(v, struct version_node, v));
+	if (!r)
+		prune(graph);
+	if (graph)
+		shfs_facts_release(graph->facts);
+	HASH_ITER (hh, d.files, f, next) {
+		HASH_DEL(d.files, f);
+		free(f->list);
+		free(f);
+	}
+	if (!r)
+		*out = TAKE_PTR(graph);
+	return r;
+}

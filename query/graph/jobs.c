@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The jobs of a build tool: the recipes that make and its like run know of one another by
+ * files alone, so each is a maker of its own. A job is a child of the tool, with all that
+ * came of it; where a tool runs another one, a child of the inner one; and those that
+ * changed, or moved, what it had made: further lines of its recipe. It knows of what
+ * its tool had read itself (the Makefile), or had others tell before the first recipe
+ * made anything ($(shell cat VERSION)). What is left of the command is job 0: whoever may
+ * have had the output of any job.
+ */
+#include "query/graph/internal.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+
+/* A program that a process executed; all those of one process are a task. */
+struct job_process {
+	struct shfs_process_fact f;
+	bool builds;              /* it is a build tool */
+	int64_t task;             /* the process_id of its first program */
+	int64_t job, tool;        /* such ones, or 0: of no build tool */
+	struct job_process *next; /* of the same job; the list begins with its task */
+	/* where a job begins */
+	bool makes, makes_anew;
+	struct job_process *joined; /* an earlier one, which it is a part of */
+	/* where a task begins: who tells its jobs what to do */
+	int64_t made_ns; /* when the first of its jobs began that makes anything */
+	struct job_process *tellers, *next_teller;
+};
+
+struct graph_jobs {
+	struct job_process *list; /* tasks stand together, their programs in order */
+	size_t n, cap;
+	struct shfs_id_table by_id;
+	bool rest_makes; /* job 0 */
+};
+
+/* Of all commands without a build tool. */
+static struct graph_jobs none;
+
+static void jobs_free(struct graph_jobs *jobs)
+{
+	free(jobs->list);
+	free(jobs->by_id.slots);
+	free(jobs);
+}
+
+void shfs_graph_jobs_free(struct shfs_graph *g)
+{
+	for (size_t i = 0; g->jobs.bits && i < (size_t)1 << g->jobs.bits; i++)
+		if (g->jobs.slots[i].value && g->jobs.slots[i].value != &none)
+			jobs_free(g->jobs.slots[i].value);
+	free(g->jobs.slots);
+}
+
+/* --- which process is of which job --- */
+
+struct loading {
+	struct shfs_graph *g;
+	struct graph_jobs *jobs;
+	bool builds; /* one of them does */
+};
+
+static int add_process(const struct shfs_process_fact *fact, void *arg)
+{
+	struct loading *l = arg;
+	struct graph_jobs *jobs = l->jobs;
+	struct program *program;
+	int r = shfs_graph_find_program(l->g, fact->program_id, &program);
+
+	if (r < 0)
+		return r;
+	if (!MAKE_ROOM(jobs->list, jobs->n, jobs->cap))
+		return -ENOMEM;
+	jobs->list[jobs->n++] = (struct job_process){
+		.f = *fact,
+		.made_ns = INT64_MAX,
+		.builds = r && program->builds,
+	};
+	l->builds |= r && program->builds;
+	return 0;
+}
+
+/* By process, and by what that executed. */
+static int compare_processes(const void *a, const void *b)
+{
+	const struct job_process *x = a, *y = b;
+
+#define COMPARE(member)                                                                  \
+	if (x->f.member != y->f.member)                                                  \
+	return x->f.member < y->f.member ? -1 : 1
+	COMPARE(pid);
+	COMPARE(start_ticks);
+	COMPARE(first_ns);
+	COMPARE(process_id);
+#undef COMPARE
+	return 0;
+}
+
+/* The last program of its parent, which began before it; NULL: that is not among them. */
+static const struct job_process *parent_of(const struct graph_jobs *jobs,
+                                           const struct job_process *p)
+{
+	size_t low = 0, high = jobs->n; /* the first that lies behind it */
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct job_process *q = &jobs->list[middle];
+
+		if (q->f.pid < p->f.ppid ||
+		    (q->f.pid == p->f.ppid && q->f.start_ticks <= p->f.start_ticks))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && jobs->list[low - 1].f.pid == p->f.ppid && p->f.ppid != p->f.pid
+	               ? &jobs->list[low - 1]
+	               : NULL;
+}
+
+static struct job_process *find(const struct graph_jobs *jobs, int64_t process_id)
+{
+	return jobs ? shfs_id_table_get(&jobs->by_id, process_id) : NULL;
+}
+
+static void find_job(const struct graph_jobs *jobs, struct job_process *p)
+{
+	const struct job_process *at = p, *parent, *first = find(jobs, p->task);
+
+	if (first != p) { /* hostile records may tell of different parents */
+		p->job = first->job;
+		p->tool = first->tool;
+		return;
+	}
+
+	/* or go round in circles */
+	for (size_t i = 0; i < jobs->n && (parent = parent_of(jobs, at)); i++) {
+		if (parent->builds) {
+			p->job = at->task;
+			p->tool = parent->task;
+			return;
+		}
+		at = find(jobs, parent->task);
+	}
+}
+
+static int sort_out(struct graph_jobs *jobs)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < jobs->n && !r; i++) {
+		struct job_process *p = &jobs->list[i];
+
+		p->task = i && p[-1].f.pid == p->f.pid &&
+		                          p[-1].f.start_ticks == p->f.start_ticks
+		                  ? p[-1].task
+		                  : p->f.process_id;
+		r = shfs_id_table_add(&jobs->by_id, p->f.process_id, p);
+	}
+	for (size_t i = 0; i < jobs->n && !r; i++)
+		find_job(jobs, &jobs->list[i]);
+	return r;
+}
+
+/* --- which jobs are of one recipe --- */
+
+struct joining {
+	struct graph_jobs *jobs;
+	struct shfs_id_table makers; /* by version: where the job begins that made it */
+	int64_t process_id;          /* that was last asked about, and its job's begin */
+	struct job_process *job;
+};
+
+/* Many accesses in a row are of one process. */
+static struct job_process *job_at(struct joining *j, const struct shfs_access *a)
+{
+	int64_t process_id = a->access_id >> 32;
+
+	if (process_id != j->process_id) {
+		j->process_id = process_id;
+		j->job = find(j->jobs, shfs_graph_job_of(j->jobs, process_id));
+	}
+	return j->job;
+}
+
+static int note_maker(const struct shfs_access *a, void *arg)
+{
+	struct joining *j = arg;
+	struct job_process *job = job_at(j, a);
+	int64_t id = (a->file2_id ?: a->file_id) << 32 | a->made_n;
+
+	if (!a->made_n)
+		return 0;
+	if (!job) {
+		j->jobs->rest_makes = true;
+		return 0;
+	}
+	job->makes = true;
+	job->makes_anew |= !a->file2_id && a->flags & SHFS_WRITTEN_ANEW;
+	return shfs_id_table_get(&j->makers, id) ? 0
+	                                         : shfs_id_table_add(&j->makers, id, job);
+}
+
+/* What the access changes, or moves, or what its job makes another version of; but many
+ * recipes may add a line to the same log. */
+static int64_t changed_by(const struct joining *j, const struct shfs_access *a,
+                          const struct job_process *job)
+{
+	int64_t seen = a->file_id << 32 | a->seen_n;
+
+	if (a->file2_id)
+		return seen;
+	if (a->made_n && !(a->flags & SHFS_WRITTEN_ANEW) && !job->makes_anew)
+		return a->file_id << 32 | (a->made_n - 1);
+	return a->seen_n && a->flags & SHFS_ACCESS_READ &&
+	                       shfs_id_table_get(&j->makers, seen + 1) == job
+	               ? seen
+	               : 0;
+}
+
+static struct job_process *joined(struct job_process *p)
+{
+	for (; p->joined; p = p->joined)
+		if (p->joined->joined)
+			p->joined = p->joined->joined;
+	return p;
+}
+
+static int join(const struct shfs_access *a, void *arg)
+{
+	struct joining *j = arg;
+	struct job_process *job = job_at(j, a);
+	struct job_process *other =
+		job ? shfs_id_table_get(&j->makers, changed_by(j, a, job)) : NULL;
+
+	if (!other)
+		return 0;
+	job = joined(job);
+	other = joined(other);
+	if (job->f.first_ns < other->f.first_ns)
+		other->joined = job;
+	else if (job != other)
+		job->joined = other;
+	return 0;
+}
+
+static void list_programs(struct graph_jobs *jobs)
+{
+	for (size_t i = 0; i < jobs->n; i++) {
+		struct job_process *p = &jobs->list[i];
+		struct job_process *first = p->job ? joined(find(jobs, p->job)) : p;
+
+		if (first == p)
+			continue;
+		p->job = first->f.process_id;
+		p->tool = first->tool;
+		first->makes |= p->makes;
+		p->next = first->next;
+		first->next = p;
+	}
+}
+
+static int join_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs *jobs)
+{
+	struct joining j = { .jobs = jobs };
+	int r = shfs_facts_of_command(g->facts, command_id, note_maker, &j);
+
+	r = r ? r : shfs_facts_of_command(g->facts, command_id, join, &j);
+	free(j.makers.slots);
+	list_programs(jobs);
+	return r;
+}
+
+/* --- who tells them what to do --- */
+
+static void add_teller(struct job_process *tool, struct job_process *p)
+{
+	p->next_teller = tool->tellers;
+	tool->tellers = p;
+}
+
+static void find_tellers(struct graph_jobs *jobs)
+{
+	for (size_t i = 0; i < jobs->n; i++) {
+		const struct job_process *p = &jobs->list[i];
+		struct job_process *tool = find(jobs, p->tool);
+
+		if (p->f.process_id == p->job && p->makes)
+			tool->made_ns = MIN(tool->made_ns, p->f.first_ns);
+	}
+	for (size_t i = 0; i < jobs->n; i++) {
+		struct job_process *p = &jobs->list[i], *job = find(jobs, p->job);
+		struct job_process *tool = find(jobs, p->tool);
+
+		if (p->builds)
+			add_teller(find(jobs, p->task), p);
+		else if (job && !job->makes && job->f.first_ns < tool->made_ns)
+			add_teller(tool, p);
+	}
+}
+
+static int sort_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs *jobs)
+{
+	int r;
+
+	qsort(jobs->list, jobs->n, sizeof(*jobs->list), compare_processes);
+	r = sort_out(jobs) ?: join_jobs(g, command_id, jobs);
+	if (!r)
+		find_tellers(jobs);
+	return r;
+}
+
+static int load_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs **out)
+{
+	struct loading l = { .g = g, .jobs = calloc(1, sizeof(*l.jobs)) };
+	int r = l.jobs ? shfs_facts_processes(g->facts, command_id, add_process, &l)
+	               : -ENOMEM;
+
+	if (!r && l.builds)
+		r = sort_jobs(g, command_id, l.jobs);
+	*out = l.builds ? l.jobs : &none;
+	if (l.jobs && (r || !l.builds))
+		jobs_free(l.jobs);
+	return r;
+}
+
+int shfs_graph_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs **out)
+{
+	struct graph_jobs *jobs;
+	int r = 0;
+
+	*out = NULL;
+	if (!command_id || g->limits.whole)
+		return 0;
+	jobs = shfs_id_table_get(&g->jobs, command_id);
+	if (!jobs) {
+		r = load_jobs(g, command_id, &jobs);
+		if (!r)
+			r = shfs_id_table_add(&g->jobs, command_id, jobs);
+		if (r && jobs != &none)
+			jobs_free(jobs);
+	}
+	*out = r || jobs == &none ? NULL : jobs;
+	return r;
+}
+
+/* --- what is asked of them --- */
+
+int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id)
+{
+	const struct job_process *p = find(jobs, process_id);
+
+	return p ? p->job : 0;
+}
+
+/* What earlier jobs have noted for the tool: that files have others in them. It is read
+ * to know what to do again, and not how. */
+static int is_note(struct shfs_graph *g, int64_t file_id)
+{
+	static const char *const names[] = { "*.d",
+		                             "*.dep",
+		                             "*.deps",
+		                             "*.Po",
+		                             "*.Plo",
+		                             "*.Tpo",
+		                             ".*.cmd",
+		                             ".depend",
+		                             ".depend.*",
+		                             "depend.make",
+		                             "compiler_depend.*",
+		                             ".ninja_*" };
+	_cleanup_free_ char *path = NULL;
+	const char *name;
+	int r = shfs_facts_path(g->facts, file_id, &path);
+
+	if (r <= 0)
+		return r;
+	name = strrchr(path, '/') + 1;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!fnmatch(names[i], name, 0))
+			return 1;
+	return 0;
+}
+
+struct telling {
+	struct shfs_graph *g;
+	shfs_access_fn fn;
+	void *arg;
+};
+
+static int tell(const struct shfs_access *a, void *arg)
+{
+	struct telling *t = arg;
+	int r = is_note(t->g, a->file_id);
+
+	return r ? MIN(r, 0) : t->fn(a, t->arg);
+}
+
+int shfs_graph_job_accesses(struct shfs_graph *g, const struct graph_jobs *jobs,
+                            int64_t job, shfs_access_fn fn, void *arg)
+{
+	const struct job_process *first = find(jobs, job);
+	const struct job_process *tool = first ? find(jobs, first->tool) : NULL;
+	struct telling telling = { g, fn, arg };
+	int r = 0;
+
+	for (const struct job_process *p = first; p && !r; p = p->next)
+		r = shfs_facts_of_process(g->facts, p->f.process_id, fn, arg);
+	for (size_t i = 0; tool && i < jobs->n; i++, tool = find(jobs, tool->tool))
+		for (const struct job_process *p = tool->tellers; p && !r;
+		     p = p->next_teller)
+			if (p->job != job)
+				r = shfs_facts_of_process(g->facts, p->f.process_id, tell,
+				                          &telling);
+	return r;
+}
+
+static bool is_below(const struct graph_jobs *jobs, const struct job_process *p,
+                     const struct job_process *tool)
+{
+	for (size_t i = 0; p && i < jobs->n; i++, p = find(jobs, p->tool))
+		if (p->tool == tool->f.process_id)
+			return true;
+	return false;
+}
+
+/* Those that make something and whose tool this is, or the tool of that. */
+static int each_job(const struct graph_jobs *jobs, const struct job_process *tool,
+                    shfs_id_fn fn, void *arg)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < jobs->n && !r; i++) {
+		const struct job_process *p = &jobs->list[i];
+
+		if (p->f.process_id == p->job && p->makes && is_below(jobs, p, tool))
+			r = fn(p->job, arg);
+	}
+	return r;
+}
+
+static bool is_teller(const struct job_process *tool, const struct job_process *p)
+{
+	const struct job_process *q = tool ? tool->tellers : NULL;
+
+	while (q && q != p)
+		q = q->next_teller;
+	return q;
+}
+
+bool shfs_graph_builds(const struct graph_jobs *jobs, int64_t process_id)
+{
+	const struct job_process *p = find(jobs, process_id);
+
+	return p && p->builds;
+}
+
+int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
+                       const struct shfs_access *a, shfs_id_fn fn, void *arg)
+{
+	const struct job_process *p, *tool;
+	struct graph_jobs *jobs;
+	int r = shfs_graph_jobs(g, command_id, &jobs);
+
+	if (r || !jobs)
+		return r ? r : fn(0, arg);
+	p = find(jobs, a->access_id >> 32);
+	r = !p || jobs->rest_makes ? fn(0, arg) : 0;
+	if (r || !p)
+		return r;
+	tool = find(jobs, p->builds ? p->task : p->tool);
+	if (!is_teller(tool, p))
+		return p->job ? fn(p->job, arg) : 0;
+	r = is_note(g, a->file_id);
+	return r ? MIN(r, 0) : each_job(jobs, tool, fn, arg);
+}
+
+int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job)
+{
+	const struct job_process *p = find(jobs, job);
+	const struct job_process *end = jobs->list + jobs->n;
+
+	/* what the tool forked, before that executed anything */
+	while (p && p->builds && p + 1 < end && p[1].task == job)
+		p++;
+	return p ? p->f.process_id : 0;
+}

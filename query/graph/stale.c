@@ -1,0 +1,886 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/graph/stale.h"
+
+#include "query/graph/internal.h"
+#include "query/history/program.h"
+#include "query/history/shell-text.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* For each read one is looked at, anywhere: what is asked then lies together. */
+struct file_node {
+	struct shfs_stale_file f;
+	int64_t made_ns; /* when its run was done with it */
+	/* of its latest version */
+	int64_t command_id, process_id;
+	struct shfs_object_id object;
+	/* the last run that read it, and which version */
+	const struct run_node *reader;
+	uint32_t seen_n;
+	bool named;        /* object is */
+	struct told *told; /* NULL: nobody asked */
+	bool known;
+	bool asked; /* it was asked about */
+	bool directory;
+	bool bookkeeping; /* in a directory that a program keeps for itself */
+} __attribute__((aligned(128)));
+
+/* They lie at the places of their numbers. */
+#define BLOCK_FILES 256
+struct file_block {
+	struct file_node files[BLOCK_FILES];
+};
+
+/* Build tools that read the latest version of a file and ended well: their commands. */
+struct told {
+	const struct shfs_command_row **list; /* sorted */
+	size_t n, cap;
+};
+
+struct run_node {
+	struct shfs_stale_run r;
+	struct maker_key key;    /* a command, or a job of it */
+	struct graph_jobs *jobs; /* of the command; NULL: it has none */
+	int64_t until_ns; /* the end of the last of its results that were asked about */
+	enum { RUN_NEW, RUN_OPEN, RUN_DONE } state;
+	size_t n_files;         /* that it made */
+	size_t at;              /* the input that it is at */
+	struct run_node *below; /* on the stack */
+	struct run_node *queued;
+	UT_hash_handle hh;
+};
+
+struct shfs_stale {
+	struct shfs_graph *graph;   /* for its questions alone */
+	struct file_block **blocks; /* NULL: nothing there was asked for */
+	size_t n_blocks;
+	struct run_node *runs;
+	struct shfs_stale_run *first, **last;
+	int64_t judged; /* the process that is_computed was last asked about */
+	bool computes;
+};
+
+static void file_clear(struct file_node *f)
+{
+	if (f->told)
+		free(f->told->list);
+	free(f->told);
+	free(f->f.path);
+}
+
+void shfs_stale_free(struct shfs_stale *s)
+{
+	struct run_node *r, *next_r;
+
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->n_blocks; i++) {
+		for (size_t k = 0; s->blocks[i] && k < BLOCK_FILES; k++)
+			file_clear(&s->blocks[i]->files[k]);
+		free(s->blocks[i]);
+	}
+	free(s->blocks);
+	HASH_ITER (hh, s->runs, r, next_r) {
+		HASH_DEL(s->runs, r);
+		free(r->r.inputs);
+		free(r);
+	}
+	shfs_graph_free(s->graph);
+	free(s);
+}
+
+/* --- what is no computation --- */
+
+static void classify(struct program *program)
+{
+	static const char *const notebooks[] = { "jupyter*", "rstudio*", "rsession*" };
+	static const char *const interpreters[] = { "python*", "pypy*",   "R",
+		                                    "julia*",  "octave*", "ghci*",
+		                                    "ipython*" };
+	const char *name = basename(program->exe);
+	size_t len = strlen(name);
+
+	program->classified = true;
+	program->interactive =
+		shfs_program_is_editor(name, len) ||
+		shfs_program_keeps_contents(name, len) ||
+		shfs_program_is_one_of(name, len, notebooks, ARRAY_SIZE(notebooks));
+	program->interpreter =
+		shfs_program_is_one_of(name, len, interpreters, ARRAY_SIZE(interpreters));
+}
+
+/* What somebody sat at: also an interpreter that was given neither a script nor input. */
+static bool is_interactive(const struct program *program, const char *argv, size_t len,
+                           const struct shfs_command_row *c)
+{
+	bool alone = strnlen(argv, len) + 1 >= len;
+
+	if (program->interpreter)
+		return (alone && !strpbrk(c->text, "<|")) ||
+		       memmem(argv, len, "ipykernel", strlen("ipykernel"));
+	return !memmem(argv, len, "-batch", strlen("-batch"));
+}
+
+static int look_for_copier(const struct shfs_word *word, void *arg)
+{
+	const char *slash = memrchr(word->text, '/', word->len);
+	size_t dir = slash ? (size_t)(slash + 1 - word->text) : 0;
+
+	return shfs_program_is_copier(word->text + dir, word->len - dir);
+}
+
+/* Is the parent of the process the shell that the command was typed into? */
+static int is_of_shell(struct shfs_index *index, int64_t process_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(
+		index,
+		"SELECT 1 FROM v_process p JOIN v_session s USING (session_id)"
+		" WHERE p.process_id = ?1 AND p.ppid = s.pid",
+		&rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, process_id);
+	return r ? r : shfs_rows_next(rows);
+}
+
+static bool may_copy(const char *exe)
+{
+	static const char *const many[] = { "busybox*", "toybox*", "coreutils" };
+	const char *name = basename(exe);
+	size_t len = strlen(name);
+
+	return shfs_program_is_copier(name, len) ||
+	       shfs_program_is_one_of(name, len, many, ARRAY_SIZE(many));
+}
+
+int shfs_stale_is_copy(struct shfs_index *index, int64_t process_id,
+                       const struct shfs_command_row *command)
+{
+	_cleanup_process_ struct shfs_process_row process = { 0 };
+	const char *name;
+	int r = process_id ? shfs_process_load(index, process_id, &process) : 0;
+
+	if (r <= 0 || !may_copy(process.exe))
+		return MIN(r, 0);
+	name = basename(process.exe);
+	if (!shfs_program_is_copier(name, strlen(name))) /* busybox, called cp */
+		name = basename(process.argv ?: "");
+	if (!shfs_program_is_copier(name, strlen(name)))
+		return 0;
+	return command->text && shfs_text_words(command->text, look_for_copier, NULL)
+	               ? 1
+	               : is_of_shell(index, process_id);
+}
+
+static int judge(struct shfs_stale *s, int64_t process_id,
+                 const struct shfs_command_row *command)
+{
+	_cleanup_buf_ struct shfs_buf argv = { 0 };
+	struct program *program;
+	int r = shfs_graph_program(s->graph, process_id, &program);
+
+	if (r > 0 && may_copy(program->exe)) {
+		r = shfs_stale_is_copy(s->graph->index, process_id, command);
+		r = r < 0 ? r : !r;
+	}
+	if (r <= 0)
+		return r;
+	if (!program->classified)
+		classify(program);
+	if (!program->interactive && !program->interpreter)
+		return 1;
+	r = shfs_facts_argv(s->graph->facts, process_id, &argv);
+	return r > 0 ? !is_interactive(program, argv.data, argv.len, command) : r;
+}
+
+/* Many files in a row are of one process. */
+static int is_computed(struct shfs_stale *s, int64_t process_id,
+                       const struct shfs_command_row *command)
+{
+	int r = process_id == s->judged ? s->computes : judge(s, process_id, command);
+
+	if (r >= 0) {
+		s->judged = process_id;
+		s->computes = r;
+	}
+	return r;
+}
+
+/* --- files and runs --- */
+
+static int get_run(struct shfs_stale *s, int64_t command_id, int64_t process_id,
+                   struct run_node **out)
+{
+	struct maker_key key = { .id = command_id };
+	struct command_node *c;
+	struct graph_jobs *jobs;
+	struct run_node *run;
+	int r = shfs_graph_jobs(s->graph, command_id, &jobs);
+
+	if (r < 0)
+		return r;
+	key.job = shfs_graph_job_of(jobs, process_id);
+	HASH_FIND(hh, s->runs, &key, sizeof(key), run);
+	if (!run) {
+		r = shfs_graph_command(s->graph, command_id, &c);
+		if (r <= 0)
+			return r;
+		run = calloc(1, sizeof(*run));
+		if (!run)
+			return -ENOMEM;
+		run->r.entry = &c->entry;
+		run->key = key;
+		run->jobs = jobs;
+		run->until_ns = INT64_MIN;
+		HASH_ADD(hh, s->runs, key, sizeof(key), run);
+		if (!run->hh.tbl) {
+			free(run);
+			return -ENOMEM;
+		}
+	}
+	*out = run;
+	return 1;
+}
+
+struct writer {
+	int64_t command_id, process_id, end_ns;
+};
+
+/* One that wrote the same content again, or moved it there, later than what is in w. */
+static int later_writer(struct shfs_stale *s, bool moved,
+                        const struct shfs_version_fact *v, struct writer *w)
+{
+	struct shfs_facts *facts = s->graph->facts;
+	struct shfs_access a;
+	int r = shfs_facts_last_made(facts, v->version_id, moved, &a);
+
+	if (r <= 0 || shfs_access_end_ns(&a) <= w->end_ns)
+		return MIN(r, 0);
+	w->process_id = a.access_id >> 32;
+	w->end_ns = shfs_access_end_ns(&a);
+	return MIN(shfs_facts_owner(facts, a.access_id, &w->command_id), 0);
+}
+
+/* Was all of it made by its command, and not only appended or changed? */
+static int is_made_anew(struct shfs_stale *s, const struct shfs_version_fact *v)
+{
+	struct shfs_facts *facts = s->graph->facts;
+	struct shfs_version_fact f = *v;
+
+	while (v->n > 1) {
+		struct shfs_access a = { 0 };
+		int r = shfs_facts_access(facts, f.access_id, &a);
+
+		if (r < 0 || f.n == 1 || f.source != SHFS_SOURCE_WRITTEN ||
+		    a.flags & SHFS_WRITTEN_ANEW)
+			return r < 0 ? r : 1;
+		r = shfs_facts_version(facts, f.version_id - 1, &f);
+		if (r <= 0 || f.command_id != v->command_id)
+			return MIN(r, 0);
+	}
+	return 1;
+}
+
+/* 1 and *w; 0: no command made it (but maybe a process), or not all of it. */
+static int writer_of(struct shfs_stale *s, const struct shfs_version_fact *v,
+                     bool touched, struct writer *w)
+{
+	struct shfs_access a;
+	int r = is_made_anew(s, v);
+
+	*w = (struct writer){ .end_ns = INT64_MIN };
+	if (r > 0)
+		r = shfs_facts_access(s->graph->facts, v->access_id, &a);
+	/* what was found there may have been written again since */
+	if (r < 0 || (!r && (v->access_id || !touched)))
+		return r;
+	if (r)
+		*w = (struct writer){ v->command_id, v->process_id,
+			              shfs_access_end_ns(&a) };
+	r = touched ? later_writer(s, false, v, w) ?: later_writer(s, true, v, w) : 0;
+	return r ? r : w->command_id != 0;
+}
+
+/* Who made it first, of what shfs put back: *v is that version then. 1 or 0. */
+static int look_behind_shfs(struct shfs_stale *s, struct shfs_version_fact *v,
+                            struct writer *w)
+{
+	struct shfs_version_fact older;
+	enum by by, own;
+	int64_t id;
+	int r;
+
+	while (!(r = shfs_graph_by(s->graph, w->process_id, &by)) && by == BY_SHFS) {
+		struct shfs_version at = { .version_id = v->version_id,
+			                   .file_id = v->file_id,
+			                   .process_id = v->process_id,
+			                   .time_ns = v->time_ns };
+
+		r = shfs_graph_by(s->graph, v->process_id, &own);
+		if (!r && own != BY_SHFS) /* it is its latest writer alone */
+			return writer_of(s, v, false, w);
+		r = r ? r : shfs_graph_restored_from(s->graph, &at, &id);
+		if (r > 0)
+			r = shfs_facts_version(s->graph->facts, id, &older);
+		if (r <= 0 || older.time_ns > v->time_ns ||
+		    (older.time_ns == v->time_ns && older.version_id >= v->version_id))
+			return MIN(r, 0);
+		*v = older;
+		r = writer_of(s, v, true, w);
+		if (r < 0)
+			return r;
+	}
+	return r ? r : w->command_id != 0;
+}
+
+/* Those that say by 1 what they found. */
+static bool tells_by_status(const struct program *program)
+{
+	static const char *const tellers[] = {
+		"*grep", "rg", "ag", "*diff", "cmp", "expr"
+	};
+	const char *name = basename(program->exe);
+
+	return shfs_program_is_one_of(name, strlen(name), tellers, ARRAY_SIZE(tellers));
+}
+
+/* Where the same command line had made the file before, and ended well. */
+#define EARLIER_MAX 64
+
+static int had_ended_well(struct shfs_stale *s, const struct shfs_version_fact *v,
+                          const struct shfs_command_row *c)
+{
+	struct shfs_version_fact older;
+	struct command_node *node;
+	int r;
+
+	for (int64_t n = v->n; n > 0 && v->n - n < EARLIER_MAX; n--) {
+		const struct shfs_command_row *other;
+
+		r = shfs_facts_version(s->graph->facts, v->file_id << 32 | n, &older);
+		if (r > 0 && older.command_id && older.command_id != c->command_id)
+			r = shfs_graph_command(s->graph, older.command_id, &node);
+		else if (r >= 0)
+			continue;
+		if (r < 0)
+			return r;
+		other = &node->entry.command;
+		if (r && other->has_status && !other->status && other->text &&
+		    !strcmp(other->text, c->text) && !strcmp(other->cwd, c->cwd))
+			return 1;
+	}
+	return 0;
+}
+
+static int has_failed(struct shfs_stale *s, const struct shfs_version_fact *v,
+                      const struct writer *w, const struct shfs_command_row *c)
+{
+	struct program *program;
+	int r;
+
+	if (!c->has_status || !c->status || !c->text)
+		return 0;
+	r = shfs_graph_program(s->graph, w->process_id, &program);
+	if (r < 0 || (r && c->status == 1 && tells_by_status(program)))
+		return MIN(r, 0);
+	return had_ended_well(s, v, c);
+}
+
+/* touched: something was done to it since that, its latest version, was made. */
+static int find_run(struct shfs_stale *s, struct file_node *f,
+                    const struct shfs_version_fact *latest, bool touched)
+{
+	struct shfs_version_fact made = *latest;
+	struct writer w;
+	struct run_node *run;
+	int r = writer_of(s, latest, touched, &w);
+
+	if (r >= 0)
+		r = look_behind_shfs(s, &made, &w);
+	if (r > 0)
+		r = get_run(s, w.command_id, w.process_id, &run);
+	if (r > 0)
+		r = is_computed(s, w.process_id, &run->r.entry->command);
+	if (r <= 0)
+		return r;
+	r = run->key.job ? 0 : has_failed(s, &made, &w, &run->r.entry->command);
+	if (r < 0)
+		return r;
+	run->r.failed |= r;
+	f->f.run = &run->r;
+	f->made_ns = w.end_ns;
+	run->n_files++;
+	run->until_ns = MAX(run->until_ns, w.end_ns);
+	return 0;
+}
+
+static int load_file(struct shfs_stale *s, int64_t file_id, struct file_node *f)
+{
+	struct shfs_facts *facts = s->graph->facts;
+	struct shfs_version_fact latest;
+	struct shfs_file_fact fact;
+	int r = shfs_facts_file(facts, file_id, &fact);
+
+	if (r > 0)
+		r = shfs_facts_version(facts, file_id << 32 | fact.versions, &latest);
+	if (r > 0)
+		r = shfs_facts_path(facts, file_id, &f->f.path);
+	if (r <= 0)
+		return r;
+	f->known = true;
+	f->f.n = latest.n;
+	f->f.present = fact.present;
+	f->command_id = latest.command_id;
+	f->process_id = latest.process_id;
+	f->object = latest.content.object;
+	f->named = latest.content.flags & SHFS_CONTENT_NAMED;
+	f->directory = fact.directory;
+	f->bookkeeping = shfs_path_bookkeeping(f->f.path);
+	if (!f->bookkeeping)
+		r = find_run(s, f, &latest, fact.last_ns > latest.time_ns);
+	return r < 0 ? r : 1;
+}
+
+static int make_block(struct shfs_stale *s, size_t at)
+{
+	struct file_block **blocks = s->blocks, *block;
+
+	if (at >= s->n_blocks) {
+		size_t n = MAX(at + 1, s->n_blocks * 2);
+
+		blocks = reallocarray(blocks, n, sizeof(*blocks));
+		if (!blocks)
+			return -ENOMEM;
+		memset(blocks + s->n_blocks, 0, (n - s->n_blocks) * sizeof(*blocks));
+		s->blocks = blocks;
+		s->n_blocks = n;
+	}
+	block = aligned_alloc(_Alignof(struct file_block), sizeof(*block));
+	if (!block)
+		return -ENOMEM;
+	memset(block, 0, sizeof(*block));
+	blocks[at] = block;
+	return 0;
+}
+
+/* 1, or 0 where it has no version. */
+static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **out)
+{
+	size_t at = (uint32_t)file_id / BLOCK_FILES;
+	struct file_node *f;
+	int r = 0;
+
+	if (at >= s->n_blocks || !s->blocks[at])
+		r = make_block(s, at);
+	if (r)
+		return r;
+	f = &s->blocks[at]->files[(uint32_t)file_id % BLOCK_FILES];
+	*out = f;
+	return f->known ? 1 : load_file(s, file_id, f);
+}
+
+/* --- inputs --- */
+
+static bool is_same_content(const struct shfs_version_fact *a, const struct file_node *b)
+{
+	return (a->content.flags & SHFS_CONTENT_NAMED) && b->named &&
+	       !memcmp(&a->content.object, &b->object, sizeof(b->object));
+}
+
+/* Of job 0 is what all of the command read. */
+static bool is_own(const struct run_node *run, int64_t command_id, int64_t process_id)
+{
+	return command_id == run->key.id &&
+	       (!run->key.job ||
+	        shfs_graph_job_of(run->jobs, process_id) == run->key.job);
+}
+
+/* What was read of f, where that is not the latest version: 1 if it is an input and *same
+ * whether the content is, 0 if the run made it itself. */
+static int look_at_older(struct shfs_stale *s, const struct run_node *run,
+                         const struct file_node *f, int64_t version_id, bool *same)
+{
+	struct shfs_version_fact seen;
+	int r = shfs_facts_version(s->graph->facts, version_id, &seen);
+
+	if (r <= 0 || is_own(run, seen.command_id, seen.process_id))
+		return MIN(r, 0);
+	*same = is_same_content(&seen, f);
+	return 1;
+}
+
+/*
+ * A Makefile that is another now need not have another recipe for all that it builds.
+ * Where the same command, which is nothing but the tool, was run again with it and ended
+ * well, it has decided on each file that it would make: those that it left count as
+ * right.
+ */
+struct readers {
+	int64_t n, *access_ids;
+	size_t n_ids, cap;
+};
+
+static int add_reader(const struct shfs_access *a, void *arg)
+{
+	struct readers *readers = arg;
+
+	if (!(a->flags & SHFS_ACCESS_READ) || a->seen_n != readers->n)
+		return 0;
+	if (!MAKE_ROOM(readers->access_ids, readers->n_ids, readers->cap))
+		return -ENOMEM;
+	readers->access_ids[readers->n_ids++] = a->access_id;
+	return 0;
+}
+
+/* Did all of it? The status of others hides that of the tool. */
+static bool ended_well(const struct shfs_command_row *c)
+{
+	const char *word = c->text + strspn(c->text, " \t");
+	size_t len = strcspn(word, " \t");
+	const char *slash = memrchr(word, '/', len);
+
+	if (slash) {
+		len -= (size_t)(slash + 1 - word);
+		word = slash + 1;
+	}
+	return c->has_status && !c->status && !strpbrk(c->text, "|;!&$`\n") &&
+	       shfs_program_is_build_tool(word, len);
+}
+
+static int add_told(struct shfs_stale *s, struct told *told, int64_t access_id)
+{
+	struct graph_jobs *jobs = NULL;
+	struct command_node *c;
+	int64_t command_id;
+	int r = shfs_facts_owner(s->graph->facts, access_id, &command_id);
+
+	if (r > 0)
+		r = shfs_graph_jobs(s->graph, command_id, &jobs);
+	if (r < 0 || !shfs_graph_builds(jobs, access_id >> 32))
+		return MIN(r, 0);
+	r = shfs_graph_command(s->graph, command_id, &c);
+	if (r <= 0 || !ended_well(&c->entry.command))
+		return MIN(r, 0);
+	if (!MAKE_ROOM(told->list, told->n, told->cap))
+		return -ENOMEM;
+	told->list[told->n++] = &c->entry.command;
+	return 0;
+}
+
+static int compare_commands(const void *a, const void *b)
+{
+	const struct shfs_command_row *x = *(const struct shfs_command_row *const *)a;
+	const struct shfs_command_row *y = *(const struct shfs_command_row *const *)b;
+
+	if (x->text_len != y->text_len)
+		return x->text_len < y->text_len ? -1 : 1;
+	return memcmp(x->text, y->text, x->text_len) ?: strcmp(x->cwd, y->cwd);
+}
+
+static int load_told(struct shfs_stale *s, int64_t file_id, struct file_node *f)
+{
+	struct readers readers = { .n = f->f.n };
+	int r;
+
+	f->told = calloc(1, sizeof(*f->told));
+	if (!f->told)
+		return -ENOMEM;
+	r = shfs_facts_opens_of_file(s->graph->facts, file_id, add_reader, &readers);
+	for (size_t i = 0; i < readers.n_ids && !r; i++)
+		r = add_told(s, f->told, readers.access_ids[i]);
+	free(readers.access_ids);
+	if (f->told->n)
+		qsort(f->told->list, f->told->n, sizeof(*f->told->list),
+		      compare_commands);
+	return r;
+}
+
+/* 1, 0, or a negative errno. */
+static int is_decided(struct shfs_stale *s, const struct run_node *run, int64_t file_id,
+                      struct file_node *f)
+{
+	const struct shfs_command_row *command = &run->r.entry->command;
+	int r = f->told ? 0 : load_told(s, file_id, f);
+
+	return r ? r
+	         : f->told->n && bsearch(&command, f->told->list, f->told->n,
+	                                 sizeof(*f->told->list), compare_commands);
+}
+
+static int add_input(struct shfs_stale *s, struct run_node *run,
+                     const struct graph_read *read);
+
+/* Of a link that the run itself made, and read, what it was made of. Links in a circle
+ * are not from us: that ends at one that was met (Brent's algorithm). */
+static int add_origin(struct shfs_stale *s, struct run_node *run,
+                      const struct graph_read *read)
+{
+	struct shfs_version_fact v;
+	struct graph_read origin = *read;
+	int64_t met = 0;
+	int r;
+
+	for (size_t n = 1;
+	     (r = shfs_facts_version(s->graph->facts, origin.version_id, &v)) > 0 &&
+	     is_own(run, v.command_id, v.process_id);
+	     n++) {
+		if (!v.origin_version_id || v.origin_version_id == met)
+			return 0;
+		if (!(n & (n - 1)))
+			met = origin.version_id;
+		origin.version_id = v.origin_version_id;
+	}
+	return r > 0 ? add_input(s, run, &origin) : r;
+}
+
+/* What a program keeps for itself is no input, but a module of Python. */
+static int add_source(struct shfs_stale *s, struct run_node *run,
+                      const struct graph_read *read, const struct file_node *f)
+{
+	struct graph_read source = *read;
+	int r = shfs_graph_compiled_from(s->graph, read->version_id >> 32, f->f.path,
+	                                 read->begin_ns, &source.version_id);
+
+	return r > 0 ? add_input(s, run, &source) : r;
+}
+
+/* What it made itself is no input, also where that were the bytes that had been there;
+ * and a result that it had read before was edited. There is room for one more. */
+static int add_input(struct shfs_stale *s, struct run_node *run,
+                     const struct graph_read *read)
+{
+	uint32_t n = (uint32_t)read->version_id;
+	struct file_node *f;
+	bool same = true, own;
+	int r = get_file(s, read->version_id >> 32, &f);
+
+	if (r > 0 && f->bookkeeping)
+		return add_source(s, run, read, f);
+	if (r <= 0)
+		return r;
+	own = is_own(run, f->command_id, f->process_id);
+	if (f->f.n != n)
+		r = look_at_older(s, run, f, read->version_id, &same);
+	else if (own)
+		r = 0;
+	if (r <= 0)
+		return r ? r : add_origin(s, run, read);
+	if (f->f.run == &run->r) {
+		if (f->f.n == n && read->begin_ns >= f->made_ns)
+			return 0;
+		f->f.run = NULL;
+		run->n_files--;
+		return 0;
+	}
+	if (own || (f->reader == run && f->seen_n == n))
+		return 0;
+	if (!same && read->told) {
+		r = is_decided(s, run, read->version_id >> 32, f);
+		if (r < 0)
+			return r;
+		same = r;
+	}
+	f->reader = run;
+	f->seen_n = n;
+	run->r.inputs[run->r.n_inputs++] = (struct shfs_stale_input){ &f->f, n, !same };
+	return 0;
+}
+
+static int load_inputs(struct shfs_stale *s, struct run_node *run)
+{
+	const struct graph_reads *reads = &s->graph->reads;
+	int64_t until_ns = run->until_ns; /* a result may be found on the way */
+	int r = shfs_graph_reads(s->graph, run->key, BY_ANOTHER, &s->graph->reads);
+
+	if (!r && reads->n)
+		run->r.inputs = calloc(reads->n, sizeof(*run->r.inputs));
+	if (!r && reads->n && !run->r.inputs)
+		r = -ENOMEM;
+	for (size_t i = 0; i < reads->n && !r; i++)
+		if (reads->list[i].begin_ns <= until_ns)
+			r = add_input(s, run, &reads->list[i]);
+	return r;
+}
+
+/* --- the order, and what is stale --- */
+
+static struct run_node *run_of(const struct shfs_stale_file *f)
+{
+	return f->run ? container_of(f->run, struct run_node, r) : NULL;
+}
+
+static void finish(struct shfs_stale *s, struct run_node *run)
+{
+	for (size_t i = 0; i < run->r.n_inputs && run->n_files; i++) {
+		const struct shfs_stale_input *input = &run->r.inputs[i];
+
+		run->r.stale |=
+			input->changed || (input->file->run && input->file->run->stale);
+	}
+	run->r.stale |= run->r.failed && run->n_files;
+	run->state = RUN_DONE;
+	*s->last = &run->r;
+	s->last = &run->r.next;
+}
+
+/* A run behind all that its inputs come from; of a circle, in any order. */
+static int visit(struct shfs_stale *s, struct run_node *top)
+{
+	int r = 0;
+
+	while (top && !r) {
+		struct run_node *next = NULL;
+
+		if (top->state == RUN_NEW) {
+			top->state = RUN_OPEN;
+			r = load_inputs(s, top);
+			if (!top->n_files) /* all that it made was edited */
+				top->at = top->r.n_inputs;
+		}
+		while (!next && top->at < top->r.n_inputs) {
+			next = run_of(top->r.inputs[top->at++].file);
+			if (next && next->state != RUN_NEW)
+				next = NULL;
+		}
+		if (next) {
+			next->below = top;
+			top = next;
+		} else {
+			finish(s, top);
+			top = top->below;
+		}
+	}
+	return r;
+}
+
+/* The makers of inputs that were removed since. */
+static void add_needed(struct shfs_stale *s)
+{
+	struct run_node *queue = NULL;
+
+	for (struct shfs_stale_run *run = s->first; run; run = run->next)
+		if (run->stale) {
+			struct run_node *node = container_of(run, struct run_node, r);
+
+			node->queued = queue;
+			queue = node;
+		}
+	while (queue) {
+		struct run_node *run = queue;
+
+		queue = run->queued;
+		for (size_t i = 0; i < run->r.n_inputs; i++) {
+			struct run_node *maker = run_of(run->r.inputs[i].file);
+
+			if (!maker || run->r.inputs[i].file->present || maker->r.stale ||
+			    maker->r.needed)
+				continue;
+			maker->r.needed = true;
+			maker->queued = queue;
+			queue = maker;
+		}
+	}
+}
+
+/* A command is run once, however many of its jobs are stale. */
+static int join_jobs(struct shfs_stale *s)
+{
+	struct shfs_id_table last = { 0 }; /* of each command */
+	int r = 0;
+
+	for (struct shfs_stale_run *run = s->first; run && !r; run = run->next) {
+		struct run_node *node = container_of(run, struct run_node, r), *before;
+
+		if (!node->jobs || (!run->stale && !run->needed))
+			continue;
+		before = shfs_id_table_get(&last, node->key.id);
+		if (before) {
+			before->r.next_job = run;
+			run->again = true;
+			shfs_id_table_slot(&last, node->key.id)->value = node;
+		} else {
+			r = shfs_id_table_add(&last, node->key.id, node);
+		}
+	}
+	free(last.slots);
+	return r;
+}
+
+/* --- what was asked about --- */
+
+static int add_result(struct shfs_stale *s, int64_t file_id)
+{
+	struct file_node *f;
+	int r = get_file(s, file_id, &f);
+
+	if (r <= 0 || !f->f.present || f->directory || !f->f.run || f->asked ||
+	    f->bookkeeping)
+		return MIN(r, 0);
+	f->asked = true;
+	f->f.next_result = f->f.run->results;
+	f->f.run->results = &f->f;
+	return 0;
+}
+
+static int take_file(int64_t file_id, void *arg)
+{
+	return add_result(arg, file_id);
+}
+
+/* Only now it is known which of them were edited in place, or made of nothing. */
+static void drop_others(struct shfs_stale_run *run)
+{
+	if (!run->n_inputs && !run->failed)
+		run->results = NULL;
+	for (struct shfs_stale_file **f = &run->results; *f;)
+		if (!(*f)->run)
+			*f = (*f)->next_result;
+		else
+			f = &(*f)->next_result;
+}
+
+static int look(struct shfs_stale *s, char *const *paths, size_t n)
+{
+	struct run_node *run, *next;
+	int r = 0;
+
+	for (size_t i = 0; i < n && !r; i++)
+		r = shfs_facts_below(s->graph->facts, paths[i], take_file, s);
+	HASH_ITER (hh, s->runs, run, next)
+		if (!r && run->state == RUN_NEW && run->r.results)
+			r = visit(s, run);
+	return r;
+}
+
+int shfs_stale_new(struct shfs_index *index, char *const *paths, size_t n,
+                   struct shfs_stale **out)
+{
+	static const struct shfs_graph_limits limits;
+	_cleanup_stale_ struct shfs_stale *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	s->last = &s->first;
+	r = shfs_graph_new(index, &limits, &s->graph);
+	if (r)
+		return r;
+	r = shfs_facts_hold(s->graph->facts);
+	if (!r)
+		r = look(s, paths, n);
+	shfs_facts_release(s->graph->facts);
+	for (struct shfs_stale_run *one = s->first; one && !r; one = one->next)
+		drop_others(one);
+	add_needed(s);
+	r = r ? r : join_jobs(s);
+	if (!r)
+		*out = TAKE_PTR(s);
+	return r;
+}
+
+struct shfs_stale_run *shfs_stale_runs(struct shfs_stale *s)
+{
+	return s->first;
+}

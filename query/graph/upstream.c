@@ -1,0 +1,462 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/graph/upstream.h"
+
+#include "common/path.h"
+#include "query/graph/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Who first brought the version to its path; a directory there, with what was in it. */
+#define MOVED                                                                            \
+	"SELECT command_id, process_id FROM v_access WHERE file2_id = ?1"                \
+	" AND is_open = 0 AND op = 'rename' AND made_n >= ?2 ORDER BY seq_key LIMIT 1"
+#define MOVED_WITH                                                                       \
+	"SELECT command_id, process_id FROM v_access WHERE file2_id ="                   \
+	" (SELECT file_id FROM v_path WHERE dir = path_dir(?1)"                          \
+	"  AND name_key = name_key(path_name(?1)) AND +name = path_name(?1))"            \
+	" AND is_open = 0 AND op = 'rename' AND directory AND begin_ns >= ?2"            \
+	" ORDER BY seq_key LIMIT 1"
+
+struct upstream {
+	struct shfs_graph *graph;
+	struct maker_node *queue, **queue_end;
+	struct shfs_id_table
+		walked; /* pasts, by version: the maker that they went into */
+	bool found;     /* what limits.until is about */
+};
+
+/* --- what was moved --- */
+
+/* 1 with *rows at who moved it; 0: nobody that is known. */
+static int ask_directory(struct shfs_index *index, const struct shfs_version *version,
+                         struct shfs_rows **rows)
+{
+	_cleanup_free_ char *dir = strdup(version->path);
+	int r = dir ? shfs_rows_open(index, MOVED_WITH, rows) : -ENOMEM;
+
+	for (char *slash; !r && (slash = strrchr(dir, '/')) && slash > dir;) {
+		*slash = 0;
+		r = shfs_rows_bind_str(*rows, 1, dir);
+		if (!r)
+			r = shfs_rows_bind_int(*rows, 2, version->time_ns);
+		if (!r)
+			r = shfs_rows_next(*rows);
+	}
+	return r;
+}
+
+static int ask_file(struct shfs_index *index, const struct shfs_version *version,
+                    struct shfs_rows **rows)
+{
+	int r = shfs_rows_open(index, MOVED, rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 1, version->file_id);
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 2, version->n);
+	return r ? r : shfs_rows_next(*rows);
+}
+
+int shfs_upstream_attribute(struct shfs_graph *graph, struct shfs_version *version)
+{
+	_cleanup_rows_ struct shfs_rows *file = NULL, *directory = NULL;
+	struct shfs_rows *rows;
+	int r;
+
+	if (!graph->limits.whole || !version->carried || !version->origin_version_id)
+		return 0;
+	r = ask_file(graph->index, version, &file);
+	rows = file;
+	if (!r) {
+		r = ask_directory(graph->index, version, &directory);
+		rows = directory;
+	}
+	if (r <= 0)
+		return r;
+	if (!version->command_id || version->command_id != shfs_rows_int(rows, 0)) {
+		version->command_id = shfs_rows_int(rows, 0);
+		version->process_id = shfs_rows_int(rows, 1);
+		strcpy(version->source, "renamed");
+	}
+	return 0;
+}
+
+static int load_version(struct upstream *up, int64_t version_id, struct shfs_version *out)
+{
+	int r = shfs_graph_version(up->graph, version_id, out);
+
+	return r > 0 ? shfs_upstream_attribute(up->graph, out) ?: 1 : r;
+}
+
+/* --- makers that are to be asked for their inputs --- */
+
+static void enqueue(struct upstream *up, struct maker_node *m)
+{
+	if (m->queued)
+		return;
+	m->queued = true;
+	m->next = NULL;
+	*up->queue_end = m;
+	up->queue_end = &m->next;
+}
+
+static struct maker_node *dequeue(struct upstream *up)
+{
+	struct maker_node *m = up->queue;
+
+	if (m) {
+		up->queue = m->next;
+		if (!up->queue)
+			up->queue_end = &up->queue;
+		m->queued = false;
+	}
+	return m;
+}
+
+/* --- versions --- */
+
+static int load_made_ns(struct upstream *up, struct version_node *node)
+{
+	struct shfs_access a;
+	int r;
+
+	if (node->made_ns != INT64_MIN)
+		return 0;
+	if (up->graph->limits.whole) {
+		node->made_ns = INT64_MAX;
+		return 0;
+	}
+	r = shfs_facts_access(up->graph->facts, node->v.version.access_id, &a);
+	if (r >= 0)
+		node->made_ns = r ? shfs_access_end_ns(&a) : node->v.version.time_ns;
+	return MIN(r, 0);
+}
+
+/*
+ * Its maker, if it has one, has to be asked (again) for what it read up to this version.
+ */
+static int require(struct upstream *up, struct version_node *node, size_t depth)
+{
+	struct maker_node *m;
+	int r;
+
+	if (!node->v.maker)
+		return 0;
+	m = container_of(node->v.maker, struct maker_node, m);
+	r = load_made_ns(up, node);
+	if (r)
+		return r;
+	if (node->made_ns > m->m.until_ns ||
+	    (up->graph->limits.max_depth && depth < m->m.depth))
+		enqueue(up, m);
+	if (node->made_ns > m->m.until_ns) {
+		m->m.until_ns = node->made_ns;
+		m->m.into = &node->v;
+	}
+	m->m.depth = MIN(m->m.depth, depth);
+	return 0;
+}
+
+static int attach_maker(struct upstream *up, struct version_node *node)
+{
+	struct maker_key key;
+	struct maker_node *m;
+	int r = shfs_graph_maker_of(up->graph, &node->v.version, &key);
+
+	r = r ? r : shfs_graph_maker(up->graph, key, &m);
+	if (r <= 0)
+		return r;
+	shfs_graph_attach(node, m);
+	enqueue(up, m);
+	return 0;
+}
+
+/* Takes version over. */
+static int add_version(struct upstream *up, struct shfs_version *version, size_t depth,
+                       struct version_node **out)
+{
+	struct version_node *node = shfs_graph_add(up->graph, version);
+	int r = node ? attach_maker(up, node) : -ENOMEM;
+
+	if (!r)
+		r = require(up, node, depth);
+	if (!r)
+		*out = node;
+	return r;
+}
+
+/* --- inputs --- */
+
+static void note_found(struct upstream *up, const struct version_node *node)
+{
+	const char *until = up->graph->limits.until;
+
+	up->found |= until && shfs_path_is_below(node->v.version.path, until);
+}
+
+static int add_past(struct upstream *up, struct maker_node *m,
+                    struct shfs_graph_version *into, const struct shfs_version *v);
+
+/* Of into, which m made; where m made this one itself, what that was made of. at_ns: when
+ * m read it, or INT64_MIN. */
+static int add_input(struct upstream *up, struct maker_node *m,
+                     struct shfs_graph_version *into, int64_t version_id, int64_t at_ns)
+{
+	_cleanup_version_ struct shfs_version version = { 0 };
+	struct version_node *node;
+	size_t depth = m->m.depth + 1;
+	int r = shfs_graph_compiled_from(up->graph, version_id >> 32, NULL, at_ns,
+	                                 &version_id);
+
+	if (r < 0)
+		return r;
+	node = shfs_graph_find(up->graph, version_id);
+	if (node) {
+		if (shfs_graph_is_own(m, &node->v.version))
+			return 0;
+		r = require(up, node, depth);
+	} else if (shfs_graph_is_full(up->graph)) {
+		m->m.n_more++;
+		return 0;
+	} else {
+		r = load_version(up, version_id, &version);
+		if (r <= 0)
+			return r;
+		if (shfs_graph_is_own(m, &version))
+			return add_past(up, m, into, &version);
+		r = shfs_graph_compiled_from(up->graph, version.file_id, version.path,
+		                             at_ns, &version_id);
+		if (r)
+			return r < 0 ? r : add_input(up, m, into, version_id, INT64_MIN);
+		if (!up->graph->limits.all &&
+		    shfs_path_is_version_control(version.path)) {
+			m->m.n_left_out++;
+			return 0;
+		}
+		r = add_version(up, &version, depth, &node);
+		if (!r) {
+			node->v.via = into;
+			note_found(up, node);
+		}
+	}
+	return r ? r : shfs_graph_add_input(m, node);
+}
+
+static int keep_later(struct maker_node *m, const struct graph_read *read)
+{
+	struct graph_reads *later = &m->reads;
+
+	if (!MAKE_ROOM(later->list, later->n, later->cap))
+		return -ENOMEM;
+	later->list[later->n++] = *read;
+	return 0;
+}
+
+/* Mostly all. */
+static int add_first_reads(struct upstream *up, struct maker_node *m, enum by most)
+{
+	const struct graph_reads *reads = &up->graph->reads;
+	int64_t until_ns = m->m.until_ns;
+	int r = shfs_graph_reads(up->graph, m->key, most, &up->graph->reads);
+
+	m->reads.n = 0;
+	m->by_time = false;
+	for (size_t i = 0; i < reads->n && !r; i++)
+		r = reads->list[i].begin_ns <= until_ns
+		            ? add_input(up, m, m->m.into, reads->list[i].version_id,
+		                        reads->list[i].begin_ns)
+		            : keep_later(m, &reads->list[i]);
+	return r;
+}
+
+static int compare_time(const void *a, const void *b)
+{
+	const struct graph_read *x = a, *y = b;
+
+	return (x->begin_ns < y->begin_ns) - (x->begin_ns > y->begin_ns);
+}
+
+/* However often a maker is asked, each is looked at once. */
+static int add_later_reads(struct upstream *up, struct maker_node *m)
+{
+	struct graph_reads *reads = &m->reads;
+	size_t n = reads->n;
+	int r = 0;
+
+	if (!m->by_time && n)
+		qsort(reads->list, n, sizeof(*reads->list), compare_time);
+	m->by_time = true;
+	while (reads->n && reads->list[reads->n - 1].begin_ns <= m->m.until_ns)
+		reads->n--;
+	shfs_graph_sort_reads(reads->list + reads->n, n - reads->n);
+	for (size_t i = reads->n; i < n && !r; i++)
+		r = add_input(up, m, m->m.into, reads->list[i].version_id,
+		              reads->list[i].begin_ns);
+	return r;
+}
+
+static int past_of(struct upstream *up, const struct shfs_version *v, int64_t *out)
+{
+	*out = v->origin_version_id;
+	return *out ? 1 : shfs_graph_past(up->graph, v, out);
+}
+
+static int note_walked(struct upstream *up, int64_t version_id, struct maker_node *m)
+{
+	if (!shfs_id_table_get(&up->walked, version_id))
+		return shfs_id_table_add(&up->walked, version_id, m);
+	shfs_id_table_slot(&up->walked, version_id)->value = m;
+	return 0;
+}
+
+/* The last version before v, which m made, that went into it and that another maker made:
+ * an input of into. */
+static int add_past(struct upstream *up, struct maker_node *m,
+                    struct shfs_graph_version *into, const struct shfs_version *v)
+{
+	_cleanup_version_ struct shfs_version own = { 0 };
+	int64_t id;
+	int r;
+
+	while ((r = past_of(up, v, &id)) > 0) {
+		_cleanup_version_ struct shfs_version past = { 0 };
+
+		if (shfs_id_table_get(&up->walked, id) == m)
+			return 0;
+		r = note_walked(up, id, m);
+		if (r)
+			return r;
+		r = load_version(up, id, &past);
+		if (r <= 0 || shfs_graph_is_unfinished(m, &past))
+			return MIN(r, 0);
+		if (!shfs_graph_is_own(m, &past))
+			return add_input(up, m, into, id, INT64_MIN);
+		shfs_version_clear(&own);
+		own = past;
+		past.path = NULL;
+		v = &own;
+	}
+	return r;
+}
+
+/* 1 if it was restored, and from what is known; else 0. */
+static int add_restored(struct upstream *up, struct maker_node *m,
+                        struct version_node *into)
+{
+	int64_t id;
+	int r = shfs_graph_restored_from(up->graph, &into->v.version, &id);
+
+	if (r > 0)
+		r = add_input(up, m, &into->v, id, INT64_MIN) ?: 1;
+	return r;
+}
+
+/* What is not counted: it need not have been read. */
+static int add_origins(struct upstream *up, struct maker_node *m)
+{
+	size_t left_out = m->m.n_left_out, more = m->m.n_more;
+	int r = 0;
+
+	for (struct shfs_graph_version *v = m->m.made; v != m->last_made && r >= 0;
+	     v = v->next_made) {
+		struct version_node *node = container_of(v, struct version_node, v);
+
+		r = add_restored(up, m, node);
+		m->not_restored |= !r;
+		if (!r)
+			r = add_past(up, m, v, &v->version);
+	}
+	m->last_made = m->m.made;
+	m->m.n_left_out = left_out;
+	m->m.n_more = more;
+	return MIN(r, 0);
+}
+
+/* Where all that is asked for was brought back as it had been, version control has read
+ * other files to see whether they changed: that goes into nothing either. */
+static int add_reads(struct upstream *up, struct maker_node *m, bool anew)
+{
+	bool all = m->not_restored || up->graph->limits.all;
+	enum by most = all ? BY_VERSION_CONTROL : BY_ANOTHER;
+
+	if (!anew && m->most == most)
+		return add_later_reads(up, m);
+	m->most = most;
+	m->m.n_left_out = m->m.n_more = 0;
+	return add_first_reads(up, m, most);
+}
+
+static int expand(struct upstream *up, struct maker_node *m)
+{
+	const struct shfs_graph_limits *limits = &up->graph->limits;
+	bool anew = !m->asked || (limits->max_depth && m->m.depth < m->asked_depth);
+	int r;
+
+	m->m.cut = (limits->max_depth && m->m.depth >= (size_t)limits->max_depth) ||
+	           (!m->asked && shfs_graph_is_full(up->graph));
+	if (m->m.cut)
+		return 0;
+	for (size_t i = 0; i < m->m.n_inputs; i++)
+		container_of(m->m.inputs[i], struct version_node, v)->input_of = m;
+	if (anew)
+		m->last_made = NULL;
+	r = add_origins(up, m);
+	r = r ? r : add_reads(up, m, anew);
+	m->asked = true;
+	m->asked_depth = m->m.depth;
+	return r;
+}
+
+static int find_all(struct shfs_graph *graph, struct shfs_version *target,
+                    struct version_node **node)
+{
+	struct upstream up = { .graph = graph };
+	struct maker_node *m;
+	int r = shfs_graph_attribute(graph, target)
+	                ?: shfs_upstream_attribute(graph, target);
+
+	up.queue_end = &up.queue;
+	*node = shfs_graph_find(graph, target->version_id);
+	if (!r)
+		r = *node ? require(&up, *node, 0) : add_version(&up, target, 0, node);
+	/* Ends: until_ns only rises and depth only falls, over finitely many versions. */
+	while (!r && !up.found && (m = dequeue(&up)))
+		r = expand(&up, m);
+	free(up.walked.slots);
+	return r;
+}
+
+int shfs_upstream_add(struct shfs_graph *graph, const struct shfs_version *target,
+                      struct shfs_graph_version **out)
+{
+	_cleanup_version_ struct shfs_version copy = *target;
+	struct version_node *node;
+	int r;
+
+	copy.path = strdup(target->path);
+	if (!copy.path)
+		return -ENOMEM;
+	graph->limits.all |= shfs_path_is_version_control(target->path);
+	r = shfs_facts_hold(graph->facts);
+	if (!r)
+		r = find_all(graph, &copy, &node);
+	shfs_facts_release(graph->facts);
+	if (!r)
+		*out = &node->v;
+	return r;
+}
+
+int shfs_upstream_new(struct shfs_index *index, const struct shfs_version *target,
+                      const struct shfs_graph_limits *limits, struct shfs_graph **out)
+{
+	_cleanup_graph_ struct shfs_graph *graph = NULL;
+	struct shfs_graph_version *first;
+	int r = shfs_graph_new(index, limits, &graph);
+
+	if (!r)
+		r = shfs_upstream_add(graph, target, &first);
+	if (!r)
+		*out = TAKE_PTR(graph);
+	return r;
+}

@@ -1,0 +1,537 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/history/entry.h"
+
+#include "common/clock.h"
+#include "common/path.h"
+#include "common/proc.h"
+#include "common/quote.h"
+#include "query/base/time.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Columns of the id and the blanks behind it; everything below stands behind them. */
+#define INDENT 9
+/* Of the words for uses ("changed"), and the blanks behind them. */
+#define LABEL         9
+#define TEXT_MAX      4 /* lines of a command */
+#define USES_MAX      2 /* lines of one kind of use */
+#define MORE          "  + %zu more"
+#define LONG_TIME     SHFS_NSEC_PER_SEC
+#define DIRECTORY_MIN 8 /* columns of a working directory, however much else there is */
+
+int shfs_entry_load(struct shfs_index *index, bool is_process, int64_t id, int64_t max,
+                    struct shfs_entry *out)
+{
+	_cleanup_entry_ struct shfs_entry e = { .is_process = is_process };
+	int r = is_process ? shfs_process_load(index, id, &e.process)
+	                   : shfs_command_load(index, id, &e.command);
+
+	if (r <= 0)
+		return r;
+	r = shfs_uses_load(index, is_process ? 0 : id, is_process ? id : 0, max, &e.uses);
+	if (r)
+		return r;
+	*out = e;
+	e = (struct shfs_entry){ 0 };
+	return 1;
+}
+
+void shfs_entry_clear(struct shfs_entry *e)
+{
+	shfs_command_clear(&e->command);
+	shfs_process_clear(&e->process);
+	shfs_uses_clear(&e->uses);
+}
+
+/* --- what was run --- */
+
+static int show_id(struct shfs_index *index, const struct shfs_style *style,
+                   const struct shfs_entry *e, struct shfs_buf *out)
+{
+	int r = 0;
+
+	shfs_buf_str(out, e->is_process ? style->dim : style->id);
+	if (e->is_process)
+		shfs_buf_str(out, "-------");
+	else
+		r = shfs_show_id(index, out, e->command.id);
+	shfs_buf_str(out, style->off);
+	return r;
+}
+
+/* The first lines of a command's text, all of which are cut. */
+static void show_text(const struct shfs_style *style,
+                      const struct shfs_command_row *command, size_t max_lines,
+                      size_t columns, struct shfs_buf *out)
+{
+	const char *line = command->text, *end = line + command->text_len;
+
+	if (command->hidden) {
+		shfs_buf_printf(out, "%s(text not recorded)%s", style->dim, style->off);
+		return;
+	}
+	shfs_buf_str(out, style->bold);
+	for (size_t n = 1; line < end; n++) {
+		const char *newline = memchr(line, '\n', end - line);
+		const char *stop = newline ? newline : end;
+
+		/* The last line that is shown says that more follow. */
+		if (n == max_lines)
+			stop = end;
+		if (n > 1)
+			shfs_buf_printf(out, "\n%*s", INDENT, "");
+		shfs_show_first_line(out, line, stop - line, columns - INDENT);
+		line = stop + 1;
+	}
+	shfs_buf_str(out, style->off);
+}
+
+/* "cc -c a.c  of make -j8" */
+static int show_job(struct shfs_index *index, const struct shfs_style *style,
+                    const struct shfs_entry *e, size_t columns, struct shfs_buf *out)
+{
+	_cleanup_process_ struct shfs_process_row job = { 0 };
+	_cleanup_buf_ struct shfs_buf of = { 0 };
+	size_t width;
+	int r = shfs_process_load(index, e->job, &job);
+
+	if (r <= 0)
+		return r;
+	shfs_buf_str(&of, "  of ");
+	shfs_show_first_line(&of, e->command.text, e->command.text_len, columns / 3);
+	out->failed |= of.failed;
+	width = of.failed ? 0 : shfs_quote_width(of.data, of.len);
+	shfs_buf_str(out, style->bold);
+	shfs_show_process(out, &job, columns - MIN(width, columns));
+	shfs_buf_printf(out, "%s%s", style->off, style->dim);
+	shfs_buf_add(out, of.data, of.len);
+	shfs_buf_str(out, style->off);
+	return 0;
+}
+
+static int show_what(struct shfs_index *index, const struct shfs_style *style,
+                     const struct shfs_entry *e, size_t max_lines, size_t columns,
+                     struct shfs_buf *out)
+{
+	int r = show_id(index, style, e, out);
+
+	if (columns <= INDENT)
+		return r;
+	shfs_buf_str(out, "  ");
+	if (e->is_process) {
+		shfs_buf_str(out, style->bold);
+		shfs_show_process(out, &e->process, columns - INDENT);
+		shfs_buf_str(out, style->off);
+	} else if (e->job && !e->command.hidden && !r) {
+		r = show_job(index, style, e, columns - INDENT, out);
+	} else {
+		show_text(style, &e->command, max_lines, columns, out);
+	}
+	return r;
+}
+
+int shfs_entry_show_head(struct shfs_index *index, const struct shfs_style *style,
+                         const struct shfs_entry *e, size_t columns, struct shfs_buf *out)
+{
+	return show_what(index, style, e, 1, columns, out);
+}
+
+/* --- when, where, how it ended --- */
+
+static void comma(struct shfs_buf *out, size_t start)
+{
+	if (out->len > start)
+		shfs_buf_str(out, ", ");
+}
+
+/* "exit 1, 12 s, no end recorded" in as far as it is worth saying; may be nothing. */
+static void show_command_end(const struct shfs_style *style,
+                             const struct shfs_command_row *c, struct shfs_buf *out)
+{
+	size_t start = out->len;
+
+	if (!c->ended) {
+		shfs_buf_str(out, "no end recorded");
+		return;
+	}
+	if (c->has_status && c->status)
+		shfs_buf_printf(out, "%sexit %lld%s%s", style->bad, (long long)c->status,
+		                style->off, style->dim);
+	if (c->end_ns - c->begin_ns >= LONG_TIME) {
+		comma(out, start);
+		shfs_time_show_duration(out, c->end_ns - c->begin_ns);
+	}
+	if (c->redacted) {
+		comma(out, start);
+		shfs_buf_str(out, "a secret was taken out");
+	}
+}
+
+static void show_end(const struct shfs_style *style, const struct shfs_entry *e,
+                     struct shfs_buf *out)
+{
+	size_t start = out->len;
+
+	if (e->is_process)
+		shfs_buf_printf(out, "process %lld, no command",
+		                (long long)e->process.pid);
+	else
+		show_command_end(style, &e->command, out);
+	if (out->len > start)
+		shfs_buf_str(out, "  ");
+}
+
+static void show_circumstances(const struct shfs_entry_view *view,
+                               const struct shfs_entry *e, struct shfs_buf *out)
+{
+	static const struct shfs_style plain = { "", "", "", "", "" };
+	const char *host = e->is_process ? e->process.host : e->command.host;
+	const char *cwd = e->is_process ? e->process.cwd : e->command.cwd;
+	_cleanup_buf_ struct shfs_buf before = { 0 }, where = { 0 }, after = { 0 };
+	size_t used;
+	char here[65];
+
+	shfs_proc_host(here);
+	if (strcmp(host, here) != 0) {
+		shfs_buf_str(&after, "  on ");
+		shfs_quote_display(&after, host, strlen(host));
+	}
+	shfs_time_show(&before,
+	               e->is_process ? e->process.first_ns : e->command.begin_ns);
+	shfs_buf_printf(out, "%*s%s%s  ", INDENT, "", view->style->dim,
+	                before.data ? before.data : "");
+	show_end(view->style, e, out);
+	show_end(&plain, e, &before);
+	used = INDENT + 2 + before.len + shfs_quote_width(after.data, after.len);
+	shfs_show_directory(&where, cwd);
+	shfs_show_tail(out, where.data ? where.data : "",
+	               MAX(view->columns, used + DIRECTORY_MIN) - used);
+	shfs_buf_add(out, after.data, after.len);
+	shfs_buf_printf(out, "%s\n", view->style->off);
+	out->failed |= before.failed || where.failed || after.failed;
+}
+
+/* --- what it used --- */
+
+/* Items in lines that are full; none stands alone over the edge. */
+struct flow {
+	struct shfs_buf *out;
+	size_t columns, used; /* used: of the present line */
+	int lines;
+};
+
+/* more: columns that the last line must keep for a word on what did not fit. */
+static bool flow_item(struct flow *f, const char *text, size_t more)
+{
+	size_t width = shfs_quote_width(text, strlen(text));
+	size_t room = f->columns - INDENT - LABEL;
+	size_t kept = f->lines == USES_MAX ? more : 0;
+
+	if (f->used && f->used + 2 + width + kept > room) {
+		if (f->lines == USES_MAX)
+			return false;
+		shfs_buf_printf(f->out, "\n%*s", INDENT + LABEL, "");
+		f->lines++;
+		f->used = 0;
+		kept = f->lines == USES_MAX ? more : 0;
+	}
+	if (f->used)
+		shfs_buf_str(f->out, "  ");
+	f->used += f->used ? 2 : 0;
+	width = MIN(width, room - f->used - kept);
+	shfs_show_tail(f->out, text, width);
+	f->used += width;
+	return true;
+}
+
+static void show_label(const struct shfs_style *style, const char *label,
+                       struct shfs_buf *out)
+{
+	shfs_buf_printf(out, "%*s%s%-*s%s", INDENT, "", style->dim, LABEL, label,
+	                style->off);
+}
+
+/* One item of history: a use, and how many files of the same kind it stands for. */
+struct item {
+	const struct shfs_use *use;
+	size_t with;
+};
+
+static void item_words(const struct item *item, struct shfs_buf *out)
+{
+	shfs_use_show(out, item->use);
+	if (item->with)
+		shfs_buf_printf(out, " (with %zu file%s)", item->with,
+		                item->with == 1 ? "" : "s");
+}
+
+static void show_items(const struct shfs_entry_view *view, const struct item *items,
+                       size_t n, struct shfs_buf *out)
+{
+	struct flow flow = { .out = out, .columns = view->columns, .lines = 1 };
+	size_t i;
+
+	show_label(view->style, shfs_use_word(items[0].use->kind), out);
+	for (i = 0; i < n; i++) {
+		_cleanup_buf_ struct shfs_buf words = { 0 };
+		size_t left = n - i - 1;
+
+		item_words(&items[i], &words);
+		out->failed |= words.failed;
+		if (words.failed || !flow_item(&flow, words.data,
+		                               left ? snprintf(NULL, 0, MORE, left) : 0))
+			break;
+	}
+	if (i < n) {
+		shfs_buf_str(out, view->style->dim);
+		shfs_buf_printf(out, MORE, n - i);
+		shfs_buf_str(out, view->style->off);
+	}
+	shfs_buf_char(out, '\n');
+}
+
+static bool is_summed_up(const struct shfs_entry_view *view, const struct shfs_use *use)
+{
+	return use->bookkeeping && !view->all;
+}
+
+static bool is_asked(const struct shfs_entry_view *view, const struct shfs_use *use)
+{
+	for (char **path = view->paths; path && *path; path++)
+		if (shfs_path_is_below(use->path, *path) ||
+		    (use->from && shfs_path_is_below(use->from, *path)))
+			return true;
+	return false;
+}
+
+/* Among the removed directories items[0..n) the one that use was in. */
+static struct item *removed_with(struct item *items, size_t n, const struct shfs_use *use)
+{
+	for (size_t i = 0; i < n; i++)
+		if (items[i].use != use &&
+		    shfs_path_is_below(use->path, items[i].use->path))
+			return &items[i];
+	return NULL;
+}
+
+/* With a directory that is gone goes all that was in it: the topmost say so. Returns how
+ * many there are. Files stand before their directory, and it before the one around it. */
+static size_t add_removed_directories(const struct shfs_entry_view *view,
+                                      const struct shfs_use *uses, size_t n,
+                                      struct item *items)
+{
+	size_t found = 0;
+
+	for (size_t i = n; i-- > 0;)
+		if (uses[i].directory && !is_summed_up(view, &uses[i]) &&
+		    !removed_with(items, found, &uses[i]))
+			items[found++].use = &uses[i];
+	for (size_t i = 0; i < n; i++) {
+		struct item *item = removed_with(items, found, &uses[i]);
+
+		if (item && !uses[i].directory && !is_summed_up(view, &uses[i]))
+			item->with++;
+	}
+	return found;
+}
+
+/* Those of one kind, what was asked for first. */
+static int show_kind(const struct shfs_entry_view *view, const struct shfs_use *uses,
+                     size_t n, struct shfs_buf *out)
+{
+	_cleanup_free_ struct item *items = calloc(n + 1, sizeof(*items));
+	size_t found = 0, dirs = 0;
+
+	if (!items)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (!is_summed_up(view, &uses[i]) && is_asked(view, &uses[i]))
+			items[found++].use = &uses[i];
+	if (!found && uses[0].kind == SHFS_USE_REMOVED)
+		dirs = found = add_removed_directories(view, uses, n, items);
+	for (size_t i = 0; i < n; i++)
+		if (!is_summed_up(view, &uses[i]) &&
+		    (dirs || !is_asked(view, &uses[i])) &&
+		    !removed_with(items, dirs, &uses[i]) && !(dirs && uses[i].directory))
+			items[found++].use = &uses[i];
+	if (found)
+		show_items(view, items, found, out);
+	return 0;
+}
+
+/* Files in the directories of this one's kind that programs keep for themselves; 0 if an
+ * earlier use has said so. */
+static bool count_bookkeeping(const struct shfs_uses *uses, size_t first, size_t *files)
+{
+	const struct shfs_use *use = &uses->list[first];
+
+	*files = 0;
+	for (size_t i = 0; i < uses->n; i++) {
+		const struct shfs_use *other = &uses->list[i];
+
+		if (other->bookkeeping != use->bookkeeping ||
+		    memcmp(other->path, use->path, use->bookkeeping) != 0)
+			continue;
+		if (i < first)
+			return false;
+		*files += !other->directory;
+	}
+	return true;
+}
+
+/* .git (12 files)  __pycache__ (1 file) */
+static void show_bookkeeping(const struct shfs_entry_view *view,
+                             const struct shfs_uses *uses, struct shfs_buf *out)
+{
+	struct flow flow = { .out = out, .columns = view->columns };
+	size_t files;
+
+	for (size_t i = 0; i < uses->n; i++) {
+		const struct shfs_use *use = &uses->list[i];
+		_cleanup_free_ char *path = NULL;
+		_cleanup_buf_ struct shfs_buf words = { 0 };
+
+		if (!is_summed_up(view, use) || !count_bookkeeping(uses, i, &files))
+			continue;
+		path = strndup(use->path, use->bookkeeping);
+		if (path)
+			shfs_show_path(&words, path);
+		shfs_buf_printf(&words, " (%zu file%s)", files, files == 1 ? "" : "s");
+		if (!flow.lines++)
+			show_label(view->style, "also", out);
+		out->failed |= !path || words.failed;
+		if (!flow_item(&flow, words.data ? words.data : "", 3)) {
+			shfs_buf_str(out, "  …");
+			break;
+		}
+	}
+	if (flow.lines)
+		shfs_buf_char(out, '\n');
+}
+
+static int show_uses(const struct shfs_entry_view *view, const struct shfs_uses *uses,
+                     struct shfs_buf *out)
+{
+	_cleanup_buf_ struct shfs_buf notes = { 0 };
+	char indent[INDENT + 1];
+	size_t first = 0;
+	int r = 0;
+
+	for (int kind = 0; kind < SHFS_USE_KINDS && !r; kind++) {
+		if (uses->count[kind])
+			r = show_kind(view, uses->list + first, uses->count[kind], out);
+		first += uses->count[kind];
+	}
+	show_bookkeeping(view, uses, out);
+	snprintf(indent, sizeof(indent), "%*s", INDENT, "");
+	if (!uses->n && uses->n_temporary)
+		shfs_buf_printf(&notes, "%s%zu temporary file%s, made and gone again\n",
+		                indent, uses->n_temporary,
+		                uses->n_temporary == 1 ? "" : "s");
+	shfs_uses_show_cuts(&notes, uses, view->all, indent);
+	if (uses->left_out)
+		shfs_buf_printf(&notes, "%sand %lld more uses of files\n", indent,
+		                (long long)uses->left_out);
+	out->failed |= notes.failed;
+	shfs_show_dim(out, view->style, notes.data ? notes.data : "");
+	return r;
+}
+
+int shfs_entry_show(struct shfs_index *index, const struct shfs_entry_view *view,
+                    const struct shfs_entry *e, struct shfs_buf *out)
+{
+	int r = show_what(index, view->style, e, TEXT_MAX, view->columns, out);
+
+	shfs_buf_char(out, '\n');
+	show_circumstances(view, e, out);
+	if (!r)
+		r = show_uses(view, &e->uses, out);
+	return out->failed ? -ENOMEM : r;
+}
+
+/* --- JSON --- */
+
+static void json_use(struct shfs_json *json, const struct shfs_use *use)
+{
+	uint32_t flags = use->read_flags | use->made_flags;
+
+	shfs_json_object(json, NULL);
+	shfs_json_str(json, "use", shfs_use_word(use->kind));
+	shfs_json_str(json, "path", use->path);
+	if (use->from)
+		shfs_json_str(json, "from", use->from);
+	if (use->directory)
+		shfs_json_bool(json, "directory", true);
+	if (use->read_n)
+		shfs_json_int(json, "read", use->read_n);
+	if (use->made_n)
+		shfs_json_int(json, "made", use->made_n);
+	if (use->again)
+		shfs_json_bool(json, "again", true);
+	if (flags & SHFS_CONTENT_INCOMPLETE)
+		shfs_json_bool(json, "incomplete", true);
+	if (flags & (SHFS_CONTENT_SKIPPED | SHFS_CONTENT_PRUNED))
+		shfs_json_str(json, "not_archived",
+		              shfs_version_why_not_archived(flags &
+		                                            ~SHFS_CONTENT_OBJECT));
+	shfs_json_object_end(json);
+}
+
+static void json_command(struct shfs_json *json, const struct shfs_command_row *c)
+{
+	shfs_json_str(json, "id", c->id);
+	shfs_json_str(json, "session", c->session);
+	shfs_json_str(json, "host", c->host);
+	shfs_json_str(json, "cwd", c->cwd);
+	if (c->hidden)
+		shfs_json_null(json, "text");
+	else
+		shfs_json_text(json, "text", c->text, c->text_len);
+	shfs_json_bool(json, "redacted", c->redacted);
+	shfs_json_time(json, "begin", c->begin_ns);
+	if (c->ended)
+		shfs_json_time(json, "end", c->end_ns);
+	else
+		shfs_json_null(json, "end");
+	if (c->has_status)
+		shfs_json_int(json, "status", c->status);
+	else
+		shfs_json_null(json, "status");
+}
+
+/* The same members, and its own. */
+static void json_process(struct shfs_json *json, const struct shfs_process_row *p)
+{
+	shfs_json_null(json, "id");
+	shfs_json_null(json, "session");
+	shfs_json_str(json, "host", p->host);
+	shfs_json_str(json, "cwd", p->cwd);
+	shfs_json_null(json, "text");
+	shfs_json_time(json, "begin", p->first_ns);
+	shfs_json_null(json, "end");
+	shfs_json_null(json, "status");
+	shfs_process_json(json, p);
+}
+
+void shfs_entry_json_head(struct shfs_json *json, const struct shfs_entry *e)
+{
+	if (e->is_process)
+		json_process(json, &e->process);
+	else
+		json_command(json, &e->command);
+}
+
+void shfs_entry_json(struct shfs_json *json, const struct shfs_entry *e)
+{
+	shfs_entry_json_head(json, e);
+	if (!e->is_process) {
+		shfs_json_int(json, "skipped", e->uses.n_skipped);
+		shfs_json_int(json, "incomplete", e->uses.n_incomplete);
+	}
+	shfs_json_int(json, "temporary_files", e->uses.n_temporary);
+	shfs_json_array(json, "files");
+	for (size_t i = 0; i < e->uses.n; i++)
+		json_use(json, &e->uses.list[i]);
+	shfs_json_array_end(json);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* The options of filter.h: from words of the command line to conditions. */
+#include "query/base/model.h"
+#include "query/history/filter.h"
+#include "query/history/version-spec.h"
+
+#include "common/io.h"
+#include "common/quote.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <regex.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Options that are a filter as they stand. */
+static const struct {
+	const char *name;
+	enum shfs_filter_kind kind;
+	const char *wanted;
+} plain[] = {
+	{ "grep", SHFS_FILTER_GREP, "a text" },
+	{ "cwd", SHFS_FILTER_CWD, "a directory" },
+	{ "command", SHFS_FILTER_COMMAND, "the id of a command, or its first 4 digits" },
+	{ "session", SHFS_FILTER_SESSION, "the id of a session, or its first 4 digits" },
+	{ "host", SHFS_FILTER_HOST, "a host" },
+	{ "read", SHFS_FILTER_READ, "a path" },
+	{ "wrote", SHFS_FILTER_WROTE, "a path" },
+	{ "name", SHFS_FILTER_NAME, "the name of a file, which has no slash" },
+	{ "content", SHFS_FILTER_CONTENT, "a file" },
+};
+
+static const struct {
+	const char *name;
+	enum shfs_filter_kind kind;
+} times[] = {
+	{ "since", SHFS_FILTER_SINCE },
+	{ "until", SHFS_FILTER_UNTIL },
+	{ "modified-since", SHFS_FILTER_MODIFIED_SINCE },
+	{ "modified-until", SHFS_FILTER_MODIFIED_UNTIL },
+};
+
+/* --- values --- */
+
+int shfs_filter_add_size(struct shfs_filter *f, const char *text)
+{
+	const char *dots = strstr(text, "..");
+	_cleanup_free_ char *from = dots ? strndup(text, (size_t)(dots - text)) : NULL;
+	uint64_t min = 0, max = INT64_MAX;
+	int r = 0;
+
+	if (from) {
+		r = *from ? shfs_config_parse_size(from, &min) : 0;
+		if (!r && dots[2])
+			r = shfs_config_parse_size(dots + 2, &max);
+		if (!*from && !dots[2])
+			r = -EINVAL;
+	} else if (*text == '+') {
+		r = shfs_config_parse_size(text + 1, &min);
+	} else if (*text == '-') {
+		r = shfs_config_parse_size(text + 1, &max);
+	} else {
+		r = shfs_config_parse_size(text, &min);
+		max = min;
+	}
+	if (r || min > max || max > INT64_MAX)
+		return r ? r : -EINVAL;
+	r = shfs_filter_add_int(f, SHFS_FILTER_SIZE_MIN, (int64_t)min);
+	return r ? r : shfs_filter_add_int(f, SHFS_FILTER_SIZE_MAX, (int64_t)max);
+}
+
+int shfs_filter_add_status(struct shfs_filter *f, const char *text)
+{
+	enum shfs_filter_kind kind = SHFS_FILTER_STATUS;
+	char *end;
+	long value;
+
+	if (!strcmp(text, "ok"))
+		return shfs_filter_add_int(f, kind, 0);
+	if (!strcmp(text, "fail"))
+		return shfs_filter_add_int(f, SHFS_FILTER_NOT_STATUS, 0);
+	if (*text == '!') {
+		kind = SHFS_FILTER_NOT_STATUS;
+		text++;
+	}
+	if (!isdigit((unsigned char)*text))
+		return -EINVAL;
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (*end || errno || value > 255)
+		return -EINVAL;
+	return shfs_filter_add_int(f, kind, value);
+}
+
+static int add_regex(struct shfs_filter *f, const struct shfs_option *opt,
+                     const char *value)
+{
+	char message[128];
+	regex_t regex;
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	int r = regcomp(&regex, value, REG_EXTENDED | REG_NOSUB);
+
+	if (!r) {
+		regfree(&regex);
+		return shfs_filter_add(f, SHFS_FILTER_REGEX, value);
+	}
+	regerror(r, &regex, message, sizeof(message));
+	shfs_quote_display(&shown, value, strlen(value));
+	shfs_error("--%s %s: %s", opt->name, shown.data ? shown.data : "", message);
+	return SHFS_EXIT_USAGE;
+}
+
+static int add(struct shfs_filter *f, const struct shfs_option *opt, const char *value)
+{
+	int64_t ns;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		if (strcmp(opt->name, times[i].name) != 0)
+			continue;
+		r = shfs_time_option(opt, value, &ns);
+		return r ? r : shfs_filter_add_int(f, times[i].kind, ns);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(plain); i++) {
+		if (strcmp(opt->name, plain[i].name) != 0)
+			continue;
+		r = *value ? shfs_filter_add(f, plain[i].kind, value) : -EINVAL;
+		return r == -EINVAL ? shfs_bad_value(opt, value, plain[i].wanted) : r;
+	}
+	if (!strcmp(opt->name, "regex"))
+		return add_regex(f, opt, value);
+	if (!strcmp(opt->name, "failed"))
+		return shfs_filter_add_status(f, "fail");
+	if (!strcmp(opt->name, "status")) {
+		r = shfs_filter_add_status(f, value);
+		return r == -EINVAL ? shfs_bad_value(opt, value,
+		                                     "ok, fail, a status, or !status")
+		                    : r;
+	}
+	if (!strcmp(opt->name, "size")) {
+		r = shfs_filter_add_size(f, value);
+		return r == -EINVAL || r == -ERANGE
+		               ? shfs_bad_value(opt, value,
+		                                "a size such as 10K, +10M, -1K, 10K..2M")
+		               : r;
+	}
+	return SHFS_FILTER_OTHER;
+}
+
+int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
+                       const char *value)
+{
+	int r = add(f, opt, value);
+
+	if (r >= SHFS_FILTER_OTHER)
+		return r;
+	shfs_error("%s", strerror(-r));
+	return SHFS_EXIT_FAILURE;
+}
+
+/* --- the bytes of a file at hand --- */
+
+/* 1; 0: there is no such file. */
+static int take_file(struct shfs_store *store, uint64_t max_bytes, const char *path,
+                     struct shfs_content *out)
+{
+	_cleanup_buf_ struct shfs_buf bytes = { 0 };
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	int r;
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+	if (fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+	r = shfs_read_fd(fd, max_bytes, &bytes);
+	if (!r)
+		r = shfs_object_find(store, bytes.data, bytes.len, &out->object);
+	if (r < 0 && r != -EFBIG)
+		return r;
+	/* where it is no object, it may have been seen and not archived */
+	out->flags = r > 0 ? SHFS_CONTENT_OBJECT : 0;
+	out->size = r == -EFBIG ? (uint64_t)st.st_size : bytes.len;
+	r = shfs_object_partial_hash(fd, out->size, &out->phash);
+	return r ? r : 1;
+}
+
+int shfs_filter_content(struct shfs_context *ctx, struct shfs_index *index,
+                        const char *operand, struct shfs_content *out)
+{
+	int code = SHFS_EXIT_OK, r;
+	struct shfs_store *store = shfs_context_store(ctx, false, &code);
+	const struct shfs_config *config = store ? shfs_context_config(ctx, &code) : NULL;
+	_cleanup_version_ struct shfs_version version = { 0 };
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	*out = (struct shfs_content){ 0 };
+	if (!config)
+		return code;
+	r = take_file(store, shfs_config_archived_max(config), operand, out);
+	if (!r) {
+		r = shfs_version_spec_find(index, operand, &version);
+		*out = (struct shfs_content){ .flags = version.flags,
+			                      .size = version.size,
+			                      .phash = version.phash,
+			                      .object = version.object };
+		return r;
+	}
+	if (r > 0)
+		return 0;
+	shfs_quote_display(&shown, operand, strlen(operand));
+	shfs_error("%s: %s", shown.data ? shown.data : "", strerror(-r));
+	return SHFS_EXIT_FAILURE;
+}

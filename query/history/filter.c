@@ -1,0 +1,957 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/history/filter.h"
+
+#include "query/base/model.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+/* --- a SELECT in the making --- */
+
+struct shfs_query_arg {
+	char *text; /* NULL: value */
+	int64_t value;
+};
+
+static int add_arg(struct shfs_query *q, struct shfs_query_arg arg)
+{
+	if (!MAKE_ROOM(q->args, q->n, q->cap)) {
+		free(arg.text);
+		q->failed = true;
+		return 1;
+	}
+	q->args[q->n++] = arg;
+	return q->n;
+}
+
+int shfs_query_str(struct shfs_query *q, const char *text)
+{
+	struct shfs_query_arg arg = { .text = strdup(text) };
+
+	if (arg.text)
+		return add_arg(q, arg);
+	q->failed = true;
+	return 1;
+}
+
+int shfs_query_int(struct shfs_query *q, int64_t value)
+{
+	return add_arg(q, (struct shfs_query_arg){ .value = value });
+}
+
+int shfs_query_open(const struct shfs_query *q, struct shfs_index *index,
+                    struct shfs_rows **out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r;
+
+	if (q->failed || q->sql.failed)
+		return -ENOMEM;
+	r = shfs_rows_open(index, q->sql.data, &rows);
+	for (size_t i = 0; i < q->n && !r; i++) {
+		const struct shfs_query_arg *arg = &q->args[i];
+
+		r = arg->text ? shfs_rows_bind_str(rows, i + 1, arg->text)
+		              : shfs_rows_bind_int(rows, i + 1, arg->value);
+	}
+	if (!r)
+		*out = TAKE_PTR(rows);
+	return r;
+}
+
+void shfs_query_free(struct shfs_query *q)
+{
+	for (size_t i = 0; i < q->n; i++)
+		free(q->args[i].text);
+	free(q->args);
+	shfs_buf_free(&q->sql);
+	memset(q, 0, sizeof(*q));
+}
+
+/* --- the options --- */
+
+struct shfs_filter_item {
+	enum shfs_filter_kind kind;
+	bool pattern;
+	bool broad; /* most commands use one of the files that it names */
+	bool many;  /* these are too many to be kept in a list */
+	char *text; /* NULL: value */
+	int64_t value;
+	/* of versions that are few: their ids */
+	int64_t *hits;
+	size_t n_hits;
+	/* of a CONTENT, where nothing that is archived is it: what else is known of it */
+	bool resolved, by_phash;
+	uint64_t size, phash;
+};
+
+static int add_item(struct shfs_filter *f, struct shfs_filter_item item)
+{
+	if (!MAKE_ROOM(f->items, f->n, f->cap))
+		return -ENOMEM;
+	f->items[f->n++] = item;
+	return 0;
+}
+
+int shfs_filter_add_int(struct shfs_filter *f, enum shfs_filter_kind kind, int64_t value)
+{
+	return add_item(f, (struct shfs_filter_item){ .kind = kind, .value = value });
+}
+
+/* Has it a character that GLOB understands? */
+static bool is_pattern(const char *text)
+{
+	return strpbrk(text, "*?[");
+}
+
+/* A pattern with a slash is below the working directory, whose own name is no pattern;
+ * one without is for the last part of a path alone. */
+static char *whole_pattern(const char *text)
+{
+	_cleanup_free_ char *here = NULL;
+	struct shfs_buf out = { 0 };
+
+	if (text[0] == '/' || !strchr(text, '/'))
+		return strdup(text);
+	here = shfs_operand_path(".");
+	if (!here)
+		return NULL;
+	for (const char *p = strcmp(here, "/") ? here : ""; *p; p++) {
+		if (strchr("*?[", *p))
+			shfs_buf_printf(&out, "[%c]", *p);
+		else
+			shfs_buf_char(&out, *p);
+	}
+	while (!strncmp(text, "./", 2))
+		text += 2;
+	shfs_buf_char(&out, '/');
+	shfs_buf_str(&out, text);
+	return shfs_buf_take(&out);
+}
+
+static char *id_prefix(const char *text)
+{
+	char *low;
+
+	if (!shfs_command_is_id(text))
+		return errno = EINVAL, NULL;
+	low = strdup(text);
+	for (char *p = low; p && *p; p++)
+		*p = tolower((unsigned char)*p);
+	return low;
+}
+
+int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const char *text)
+{
+	struct shfs_filter_item item = { .kind = kind };
+	int r;
+
+	errno = ENOMEM;
+	switch (kind) {
+	case SHFS_FILTER_CWD:
+	case SHFS_FILTER_PATH:
+		item.text = shfs_operand_path(text);
+		break;
+	case SHFS_FILTER_READ:
+	case SHFS_FILTER_WROTE:
+		item.pattern = is_pattern(text);
+		item.text = item.pattern ? whole_pattern(text) : shfs_operand_path(text);
+		break;
+	case SHFS_FILTER_NAME:
+		item.pattern = true;
+		item.text = strchr(text, '/') ? (errno = EINVAL, NULL) : strdup(text);
+		break;
+	case SHFS_FILTER_SESSION:
+	case SHFS_FILTER_COMMAND:
+		item.text = id_prefix(text);
+		break;
+	default:
+		item.text = strdup(text);
+	}
+	if (!item.text)
+		return -errno;
+	/* What is below "/" begins with "/", not with "//". */
+	if (!strcmp(item.text, "/"))
+		item.text[0] = '\0';
+	r = add_item(f, item);
+	if (r)
+		free(item.text);
+	return r;
+}
+
+static const struct shfs_filter_item *last_item(const struct shfs_filter *f,
+                                                enum shfs_filter_kind kind)
+{
+	for (size_t i = f->n; i-- > 0;)
+		if (f->items[i].kind == kind)
+			return &f->items[i];
+	return NULL;
+}
+
+static int resolve_content(struct shfs_filter_item *item, struct shfs_context *ctx,
+                           struct shfs_index *index)
+{
+	struct shfs_content content;
+	char object[44];
+	int code = shfs_filter_content(ctx, index, item->text, &content);
+
+	if (code)
+		return code;
+	item->resolved = true;
+	item->by_phash = !(content.flags & SHFS_CONTENT_OBJECT);
+	item->size = content.size;
+	item->phash = content.phash;
+	if (item->by_phash)
+		return 0;
+	shfs_object_name(&content.object, object);
+	free(item->text);
+	item->text = strdup(object);
+	return item->text ? 0 : shfs_fail_index(index, -ENOMEM);
+}
+
+int shfs_filter_resolve(struct shfs_filter *f, struct shfs_context *ctx,
+                        struct shfs_index *index)
+{
+	int code = 0;
+
+	for (size_t i = 0; i < f->n && !code; i++)
+		if (f->items[i].kind == SHFS_FILTER_CONTENT && !f->items[i].resolved)
+			code = resolve_content(&f->items[i], ctx, index);
+	if (code || !shfs_filter_is_of_versions(f) || last_item(f, SHFS_FILTER_READ) ||
+	    last_item(f, SHFS_FILTER_WROTE))
+		return code;
+	return add_item(f, (struct shfs_filter_item){ .kind = SHFS_FILTER_USED })
+	               ? shfs_fail_index(index, -ENOMEM)
+	               : 0;
+}
+
+int64_t shfs_filter_int(const struct shfs_filter *f, enum shfs_filter_kind kind)
+{
+	const struct shfs_filter_item *item = last_item(f, kind);
+
+	return item ? item->value : 0;
+}
+
+bool shfs_filter_is_of_place(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		switch (f->items[i].kind) {
+		case SHFS_FILTER_SINCE:
+		case SHFS_FILTER_UNTIL:
+		case SHFS_FILTER_HOST:
+		case SHFS_FILTER_PATH:
+		case SHFS_FILTER_READ:
+		case SHFS_FILTER_WROTE:
+			break;
+		default:
+			return false;
+		}
+	}
+	return true;
+}
+
+const char *shfs_filter_text(const struct shfs_filter *f, enum shfs_filter_kind kind)
+{
+	const struct shfs_filter_item *item = last_item(f, kind);
+
+	return item ? item->text : NULL;
+}
+
+void shfs_filter_cut(struct shfs_filter *f, size_t n)
+{
+	while (f->n > n) {
+		free(f->items[--f->n].text);
+		free(f->items[f->n].hits);
+	}
+}
+
+void shfs_filter_free(struct shfs_filter *f)
+{
+	shfs_filter_cut(f, 0);
+	free(f->items);
+	memset(f, 0, sizeof(*f));
+}
+
+/* --- conditions --- */
+
+/* What differs between the two halves of the answer: commands, and processes that belong
+ * to none. */
+struct half {
+	const char *row; /* the column that names it in v_access and v_version */
+	const char *id;  /* the same in its own view */
+	const char *begin;
+	const char *text;
+	const char *all;  /* the beginning of one more list of them */
+	const char *busy; /* it has accesses that are shown with it */
+};
+
+static const struct half commands = {
+	"command_id",
+	"c.command_id",
+	"c.begin_ns",
+	"c.text",
+	" UNION ALL SELECT c.command_id FROM v_command c",
+	" AND EXISTS (SELECT 1 FROM v_access a WHERE a.command_id = c.command_id)",
+};
+static const struct half processes = {
+	"process_id",
+	"c.process_id",
+	"c.first_ns",
+	"words(c.argv)",
+	" UNION ALL SELECT c.process_id FROM v_loose_process c",
+	/* A shell's process belongs to no command; what it did itself may. */
+	" AND c.n_accesses > 0"
+	" AND EXISTS (SELECT 1 FROM v_access a WHERE a.process_id = c.process_id"
+	" AND a.command_id IS NULL)",
+};
+
+/* column is the file_id of what the item names: the path, something below it, or one that
+ * matches; a pattern without a slash is one of names. */
+static void matches(struct shfs_buf *sql, const char *column,
+                    const struct shfs_filter_item *item, int n)
+{
+	if (!item->pattern)
+		shfs_sql_files_below(sql, column, n);
+	else
+		shfs_buf_printf(sql,
+		                "%s IN (SELECT file_id FROM v_path WHERE %s GLOB ?%d)",
+		                column, strchr(item->text, '/') ? "path" : "name", n);
+}
+
+/* Of one use after the other: is it of the files that a broad item names? */
+static void is_below(struct shfs_buf *sql, const struct shfs_filter_item *item,
+                     const char *path, const char *file_id, int n)
+{
+	if (item->many)
+		shfs_sql_below(sql, path, n);
+	else
+		shfs_sql_files_below(sql, file_id, n);
+}
+
+/* "is_read AND ", as the item says. */
+static const char *how_used(const struct shfs_filter_item *item)
+{
+	return item->kind == SHFS_FILTER_READ    ? "is_read AND "
+	       : item->kind == SHFS_FILTER_WROTE ? "is_written AND "
+	                                         : "";
+}
+
+/* --- conditions on versions --- */
+
+static bool is_of_versions(const struct shfs_filter_item *item)
+{
+	switch (item->kind) {
+	case SHFS_FILTER_CONTENT:
+	case SHFS_FILTER_SIZE_MIN:
+	case SHFS_FILTER_SIZE_MAX:
+	case SHFS_FILTER_MODIFIED_SINCE:
+	case SHFS_FILTER_MODIFIED_UNTIL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool shfs_filter_is_of_versions(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (is_of_versions(&f->items[i]))
+			return true;
+	return false;
+}
+
+/* " AND ..." of v_version v. */
+static void version_condition(struct shfs_query *q, const struct shfs_filter_item *item)
+{
+	struct shfs_buf *sql = &q->sql;
+
+	switch (item->kind) {
+	case SHFS_FILTER_CONTENT:
+		if (item->by_phash) {
+			int size = shfs_query_int(q, (int64_t)item->size);
+
+			/* of which the index has 24 bits */
+			shfs_buf_printf(sql,
+			                " AND v.size = ?%d AND v.phash = ?%d"
+			                " AND v.object IS NULL",
+			                size, shfs_query_int(q, item->phash & 0xffffff));
+		} else {
+			int n = shfs_query_str(q, item->text);
+
+			shfs_buf_printf(sql,
+			                " AND v.object_key = object_key(?%d)"
+			                " AND v.object = ?%d",
+			                n, n);
+		}
+		break;
+	case SHFS_FILTER_SIZE_MIN:
+		shfs_buf_printf(sql, " AND v.size >= ?%d",
+		                shfs_query_int(q, item->value));
+		break;
+	case SHFS_FILTER_SIZE_MAX:
+		shfs_buf_printf(sql, " AND v.size <= ?%d",
+		                shfs_query_int(q, item->value));
+		break;
+	case SHFS_FILTER_MODIFIED_SINCE:
+		shfs_buf_printf(sql, " AND v.mtime_ns >= ?%d",
+		                shfs_query_int(q, item->value));
+		break;
+	case SHFS_FILTER_MODIFIED_UNTIL:
+		shfs_buf_printf(sql, " AND v.mtime_ns < ?%d",
+		                shfs_query_int(q, item->value));
+		break;
+	default:
+		break;
+	}
+}
+
+/* All of them hold of one version, and so does what used says of its path; a name, too.
+ */
+static void version_conditions(const struct shfs_filter *f, struct shfs_query *q,
+                               const struct shfs_filter_item *used)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const struct shfs_filter_item *item = &f->items[i];
+
+		version_condition(q, item);
+		if (item != used && item->kind != SHFS_FILTER_NAME)
+			continue;
+		if (item->kind == SHFS_FILTER_USED)
+			continue;
+		shfs_buf_str(&q->sql, " AND ");
+		matches(&q->sql, "v.file_id", item, shfs_query_str(q, item->text));
+	}
+}
+
+static bool wants_reads(const struct shfs_filter_item *item)
+{
+	return item->kind != SHFS_FILTER_WROTE;
+}
+
+static bool wants_writes(const struct shfs_filter_item *item)
+{
+	return item->kind != SHFS_FILTER_READ;
+}
+
+/* Who used the versions, from these on: they are few. */
+static void list_users_of_versions(struct shfs_query *q,
+                                   const struct shfs_filter_item *item)
+{
+	shfs_buf_printf(&q->sql, "WITH hit(id) AS (VALUES (0)");
+	for (size_t k = 0; k < item->n_hits; k++)
+		shfs_buf_printf(&q->sql, ",(%lld)", (long long)item->hits[k]);
+	shfs_buf_str(&q->sql, ") SELECT a.command_id, a.process_id FROM hit"
+	                      " CROSS JOIN v_access a ON a.file_id = hit.id >> 32 AND ");
+	if (wants_reads(item))
+		shfs_buf_printf(&q->sql, "(a.seen_n = hit.id & 4294967295%s",
+		                wants_writes(item) ? " OR " : " AND a.is_read)");
+	if (!wants_writes(item))
+		return;
+	shfs_buf_printf(&q->sql,
+	                "a.made_n = hit.id & 4294967295 AND a.file2_id IS NULL%s"
+	                " UNION ALL SELECT v.command_id, v.process_id FROM hit"
+	                " CROSS JOIN v_version v ON" SHFS_SQL_VERSION_OF("v", "hit.id"),
+	                wants_reads(item) ? ")" : "");
+}
+
+/* Does this command (or process) use one? Of many. */
+static void used_versions(const struct shfs_filter *f, struct shfs_query *q,
+                          const struct half *h, const struct shfs_filter_item *item)
+{
+	static const char head[] =
+		"EXISTS (SELECT 1 FROM v_access a CROSS JOIN v_version v"
+		" ON v.file_id = a.%sfile_id AND v.n = a.%s_n"
+		" WHERE a.%s = %s%s";
+
+	if (wants_reads(item)) {
+		shfs_buf_printf(&q->sql, head, "", "seen", h->row, h->id,
+		                wants_writes(item) ? "" : " AND a.is_read");
+		version_conditions(f, q, item);
+		shfs_buf_str(&q->sql, wants_writes(item) ? ") OR " : ")");
+	}
+	if (!wants_writes(item))
+		return;
+	shfs_buf_printf(&q->sql, head, "made_", "made", h->row, h->id, "");
+	version_conditions(f, q, item);
+	shfs_buf_char(&q->sql, ')');
+}
+
+void shfs_filter_files(const struct shfs_filter *f, struct shfs_query *q,
+                       const char *file_id)
+{
+	const char *before = " AND (";
+
+	for (size_t i = 0; i < f->n; i++) {
+		version_condition(q, &f->items[i]);
+		if (f->items[i].kind != SHFS_FILTER_NAME)
+			continue;
+		shfs_buf_str(&q->sql, " AND ");
+		matches(&q->sql, file_id, &f->items[i],
+		        shfs_query_str(q, f->items[i].text));
+	}
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->items[i].kind != SHFS_FILTER_PATH)
+			continue;
+		shfs_buf_str(&q->sql, before);
+		shfs_sql_files_below(&q->sql, file_id,
+		                     shfs_query_str(q, f->items[i].text));
+		before = " OR ";
+	}
+	shfs_buf_str(&q->sql, strcmp(before, " OR ") ? "" : ")");
+}
+
+int shfs_filter_split(struct shfs_filter *f, struct shfs_filter *files)
+{
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		const struct shfs_filter_item item = f->items[i];
+
+		if (!r && (is_of_versions(&item) || item.kind == SHFS_FILTER_NAME ||
+		           item.kind == SHFS_FILTER_PATH))
+			r = add_item(files, item) ?: 1;
+		if (r <= 0)
+			f->items[n++] = item;
+		r = MIN(r, 0);
+	}
+	f->n = n;
+	return r;
+}
+
+/* --- who used them --- */
+
+/*
+ * Where few files are meant, those who used them are looked up once, for commands and
+ * processes, and the rows are found by that. Where many are, each row is asked for one of
+ * them, from the newest on: so the first come at once there too.
+ *
+ * A file that came to its path by a rename or a link was not opened there: whoever moved
+ * it there counts, and those who wrote it at its old path.
+ */
+static void list_users(struct shfs_buf *sql, const struct shfs_filter_item *item, int n)
+{
+	shfs_buf_printf(sql, "SELECT command_id, process_id FROM v_access WHERE %s",
+	                how_used(item));
+	matches(sql, "file_id", item, n);
+	if (item->kind == SHFS_FILTER_READ)
+		return;
+	shfs_buf_str(sql, " UNION ALL SELECT command_id, process_id FROM v_version"
+	                  " WHERE origin_version_id IS NOT NULL AND ");
+	matches(sql, "file_id", item, n);
+	shfs_buf_str(sql,
+	             " UNION ALL SELECT command_id, process_id FROM v_access WHERE ");
+	matches(sql, "file2_id", item, n);
+}
+
+static void used_one(struct shfs_buf *sql, const struct half *h, const char *how,
+                     const struct shfs_filter_item *item, int n)
+{
+	shfs_buf_printf(sql, "EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND %s",
+	                h->row, h->id, how);
+	is_below(sql, item, "a.path", "+a.file_id", n);
+	shfs_buf_str(sql, ")");
+}
+
+static void used_each(struct shfs_buf *sql, const struct half *h,
+                      const struct shfs_filter_item *item, int n)
+{
+	used_one(sql, h, how_used(item), item, n);
+	if (item->kind == SHFS_FILTER_READ)
+		return;
+	shfs_buf_printf(sql,
+	                " OR EXISTS (SELECT 1 FROM v_access a WHERE a.%s = %s AND "
+	                "a.file2_id IS NOT NULL AND ",
+	                h->row, h->id);
+	is_below(sql, item, "a.path2", "+a.file2_id", n);
+	shfs_buf_printf(sql,
+	                ") OR %s IN (SELECT %s FROM v_version WHERE"
+	                " origin_version_id IS NOT NULL AND ",
+	                h->id, h->row);
+	matches(sql, "file_id", item, n);
+	shfs_buf_str(sql, ")");
+}
+
+static bool names_files_of(const struct shfs_filter_item *item)
+{
+	return item->kind == SHFS_FILTER_PATH || item->kind == SHFS_FILTER_READ ||
+	       item->kind == SHFS_FILTER_WROTE || item->kind == SHFS_FILTER_NAME ||
+	       item->kind == SHFS_FILTER_USED;
+}
+
+/* Is it of versions that are told apart? */
+static bool by_versions(const struct shfs_filter *f, const struct shfs_filter_item *item)
+{
+	return (item->kind == SHFS_FILTER_READ || item->kind == SHFS_FILTER_WROTE ||
+	        item->kind == SHFS_FILTER_USED) &&
+	       shfs_filter_is_of_versions(f);
+}
+
+/* A condition of its own: a name is one of the version, if there are such conditions. */
+static bool stands_alone(const struct shfs_filter *f, const struct shfs_filter_item *item)
+{
+	return !is_of_versions(item) &&
+	       !(item->kind == SHFS_FILTER_NAME && shfs_filter_is_of_versions(f));
+}
+
+/* Those that ran there stand in the list too, as a row is not found by one of two ways;
+ * of the others it is known that they have accesses. i: which item it is. */
+static void used(const struct shfs_filter *f, struct shfs_query *q, const struct half *h,
+                 const char *busy, size_t i)
+{
+	const struct shfs_filter_item *item = &f->items[i];
+	bool by_cwd = item->kind == SHFS_FILTER_PATH;
+	int n = (item->broad && !by_versions(f, item)) || by_cwd
+	                ? shfs_query_str(q, item->text)
+	                : 0;
+	struct shfs_buf *sql = &q->sql;
+
+	if (item->broad && by_versions(f, item)) {
+		used_versions(f, q, h, item);
+		return;
+	}
+	if (item->broad) {
+		if (by_cwd) {
+			shfs_sql_below(sql, "c.cwd", n);
+			shfs_buf_str(sql, " OR ");
+		}
+		used_each(sql, h, item, n);
+		return;
+	}
+	shfs_buf_printf(sql, "%s IN (SELECT %s FROM v_used%zu", h->id, h->row, i);
+	if (by_cwd) {
+		shfs_buf_str(sql, h->all);
+		shfs_buf_str(sql, " WHERE ");
+		shfs_sql_below(sql, "c.cwd", n);
+		shfs_buf_str(sql, busy);
+	}
+	shfs_buf_str(sql, ")");
+}
+
+/* The lists that the conditions refer to. */
+static void lists(const struct shfs_filter *f, struct shfs_query *q)
+{
+	const char *before = "WITH ";
+
+	for (size_t i = 0; i < f->n; i++) {
+		const struct shfs_filter_item *item = &f->items[i];
+
+		if (!names_files_of(item) || item->broad || !stands_alone(f, item))
+			continue;
+		shfs_buf_printf(&q->sql, "%sv_used%zu AS MATERIALIZED (", before, i);
+		if (by_versions(f, item))
+			list_users_of_versions(q, item);
+		else
+			list_users(&q->sql, item, shfs_query_str(q, item->text));
+		shfs_buf_str(&q->sql, ") ");
+		before = ", ";
+	}
+}
+
+static void condition(const struct shfs_filter *f, struct shfs_query *q,
+                      const struct half *h, const char *busy, size_t i)
+{
+	const struct shfs_filter_item *item = &f->items[i];
+	struct shfs_buf *sql = &q->sql;
+	int n = names_files_of(item) ? 0
+	        : item->text         ? shfs_query_str(q, item->text)
+	                             : shfs_query_int(q, item->value);
+
+	switch (item->kind) {
+	case SHFS_FILTER_SINCE:
+		shfs_buf_printf(sql, "%s >= ?%d", h->begin, n);
+		break;
+	case SHFS_FILTER_UNTIL:
+		shfs_buf_printf(sql, "%s < ?%d", h->begin, n);
+		break;
+	case SHFS_FILTER_GREP:
+		shfs_buf_printf(sql, "instr(%s, ?%d) > 0", h->text, n);
+		break;
+	case SHFS_FILTER_REGEX:
+		shfs_buf_printf(sql, "%s REGEXP ?%d", h->text, n);
+		break;
+	case SHFS_FILTER_CWD:
+		shfs_sql_below(sql, "c.cwd", n);
+		break;
+	case SHFS_FILTER_SESSION:
+		shfs_buf_printf(sql, "c.session >= ?%d AND c.session < ?%d || 'g'", n, n);
+		break;
+	case SHFS_FILTER_COMMAND:
+		shfs_buf_printf(sql, "c.id >= ?%d AND c.id < ?%d || 'g'", n, n);
+		break;
+	case SHFS_FILTER_STATUS:
+		shfs_buf_printf(sql, "c.status = ?%d", n);
+		break;
+	case SHFS_FILTER_NOT_STATUS:
+		shfs_buf_printf(sql, "c.status <> ?%d", n);
+		break;
+	case SHFS_FILTER_HOST:
+		shfs_buf_printf(sql, "c.host = ?%d", n);
+		break;
+	default:
+		used(f, q, h, busy, i);
+		break;
+	}
+}
+
+static bool names_files(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (names_files_of(&f->items[i]))
+			return true;
+	return false;
+}
+
+/* Is there a list of those that used the files that are named? Commands in it need not be
+ * asked for accesses one by one. */
+static bool lists_users(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->items[i].broad)
+			return false;
+	return names_files(f);
+}
+
+/* Of several any holds. */
+static void any_of(const struct shfs_filter *f, struct shfs_query *q,
+                   const struct half *h, const char *busy, enum shfs_filter_kind kind)
+{
+	const char *before = " AND (";
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->items[i].kind != kind)
+			continue;
+		shfs_buf_str(&q->sql, before);
+		condition(f, q, h, busy, i);
+		before = " OR ";
+	}
+	if (last_item(f, kind))
+		shfs_buf_char(&q->sql, ')');
+}
+
+/* What failed has often touched no file because of that. */
+static bool asks_for_failures(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++)
+		if (f->items[i].kind ==
+		    (f->items[i].value ? SHFS_FILTER_STATUS : SHFS_FILTER_NOT_STATUS))
+			return true;
+	return false;
+}
+
+/* All items are to hold; of paths and of commands, any. */
+static void conditions(const struct shfs_filter *f, struct shfs_query *q,
+                       const struct half *h)
+{
+	bool is_command = h == &commands;
+	bool all = f->all || asks_for_failures(f);
+	const char *busy = all && is_command ? ""
+	                   : f->no_command   ? " AND NOT c.shell"
+	                                     : h->busy;
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->items[i].kind == SHFS_FILTER_PATH ||
+		    f->items[i].kind == SHFS_FILTER_COMMAND ||
+		    !stands_alone(f, &f->items[i]))
+			continue;
+		shfs_buf_str(&q->sql, " AND (");
+		condition(f, q, h, busy, i);
+		shfs_buf_str(&q->sql, ")");
+	}
+	if (!is_command || !lists_users(f))
+		shfs_buf_str(&q->sql, busy);
+	any_of(f, q, h, busy, SHFS_FILTER_COMMAND);
+	any_of(f, q, h, busy, SHFS_FILTER_PATH);
+}
+
+/* Processes have no id, no status and are in no session. */
+bool shfs_filter_fits_processes(const struct shfs_filter *f)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		switch (f->items[i].kind) {
+		case SHFS_FILTER_COMMAND:
+		case SHFS_FILTER_SESSION:
+		case SHFS_FILTER_STATUS:
+		case SHFS_FILTER_NOT_STATUS:
+			return false;
+		default:
+			break;
+		}
+	}
+	return true;
+}
+
+static bool wants_processes(const struct shfs_filter *f)
+{
+	return (f->all || names_files(f)) && shfs_filter_fits_processes(f) &&
+	       !last_item(f, SHFS_FILTER_GREP) && !last_item(f, SHFS_FILTER_REGEX);
+}
+
+#define FEW_FILES  100
+#define FEW_USES   3000
+#define MANY_FILES 2000
+/* How many of the latest commands are looked at, and what they tell. */
+#define SAMPLE    "50"
+#define OFTEN     10
+#define SOMETIMES 2
+
+/* Some of the files that are meant, sorted: all, where these are not MANY_FILES. */
+struct files {
+	int64_t ids[MANY_FILES];
+	size_t n;
+};
+
+static int list_files(struct shfs_index *index, const char *path, struct files *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
+
+	out->n = 0;
+	shfs_buf_str(&sql, "SELECT file_id FROM (");
+	shfs_sql_list_files_below(&sql, 1);
+	shfs_buf_printf(&sql, ") LIMIT %d", MANY_FILES);
+	r = sql.failed ? -ENOMEM : shfs_rows_open(index, sql.data, &rows);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, path);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		out->ids[out->n++] = shfs_rows_int(rows, 0);
+		r = 0;
+	}
+	qsort(out->ids, out->n, sizeof(*out->ids), shfs_compare_int64);
+	return r;
+}
+
+static int is_of_files(const struct shfs_access *access, void *arg)
+{
+	const struct files *files = arg;
+
+	return bsearch(&access->file_id, files->ids, files->n, sizeof(*files->ids),
+	               shfs_compare_int64) != NULL;
+}
+
+#define LATEST                                                                           \
+	"SELECT c.command_id FROM v_command c WHERE EXISTS (SELECT 1 FROM v_access a"    \
+	" WHERE a.command_id = c.command_id) ORDER BY c.begin_ns DESC LIMIT " SAMPLE
+
+static int count_users(struct shfs_index *index, struct files *files, int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, LATEST, &rows);
+
+	*out = 0;
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		r = shfs_accesses_of_command(index, shfs_rows_int(rows, 0), is_of_files,
+		                             files);
+		if (r < 0)
+			return r;
+		*out += r;
+		r = 0;
+	}
+	return r;
+}
+
+/* Of too many files to list them. */
+static int count_users_by_path(struct shfs_index *index,
+                               const struct shfs_filter_item *item, int64_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_buf_ struct shfs_buf sql = { 0 };
+	int r;
+
+	shfs_buf_str(&sql, "SELECT count(*) FROM (" LATEST ") c WHERE ");
+	used_one(&sql, &commands, "", item, 1);
+	r = sql.failed ? -ENOMEM : shfs_rows_open(index, sql.data, &rows);
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, item->text);
+	if (!r)
+		r = shfs_rows_next(rows);
+	*out = r > 0 ? shfs_rows_int(rows, 0) : 0;
+	return MIN(r, 0);
+}
+
+/* Do so many of the latest commands use it that the first rows are found soon by looking
+ * at one command after the other? Where there are many files, also if few do. */
+static int measure(struct shfs_index *index, struct shfs_filter_item *item)
+{
+	int64_t uses = FEW_USES, users = 0;
+	struct files files;
+	int r = list_files(index, item->text, &files);
+
+	item->many = files.n == MANY_FILES;
+	if (!r && files.n <= FEW_FILES)
+		r = shfs_uses_count(index, files.ids, files.n, &uses);
+	if (!r && uses >= FEW_USES)
+		r = item->many ? count_users_by_path(index, item, &users)
+		               : count_users(index, &files, &users);
+	item->broad = users >= (item->many ? SOMETIMES : OFTEN);
+	return r;
+}
+
+/* The versions that are meant; where there are many, commands are asked for one of them.
+ */
+static int measure_versions(const struct shfs_filter *f, struct shfs_index *index,
+                            struct shfs_filter_item *item)
+{
+	_cleanup_query_ struct shfs_query q = { 0 };
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r;
+
+	item->hits = calloc(MANY_FILES, sizeof(*item->hits));
+	if (!item->hits)
+		return -ENOMEM;
+	shfs_buf_str(&q.sql, "SELECT v.version_id FROM v_version v WHERE 1");
+	version_conditions(f, &q, item);
+	shfs_buf_printf(&q.sql, " LIMIT %d", MANY_FILES);
+	r = shfs_query_open(&q, index, &rows);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		item->hits[item->n_hits++] = shfs_rows_int(rows, 0);
+		r = 0;
+	}
+	item->broad = item->n_hits == MANY_FILES;
+	return r;
+}
+
+int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < f->n && !r; i++) {
+		struct shfs_filter_item *item = &f->items[i];
+
+		if (by_versions(f, item))
+			r = measure_versions(f, index, item);
+		else if (!item->pattern && names_files_of(item))
+			r = measure(index, item);
+	}
+	return r;
+}
+
+int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
+{
+	bool both = !f->no_command && wants_processes(f);
+	const char *way = f->reverse ? "" : " DESC";
+
+	lists(f, q);
+	if (!f->no_command) {
+		shfs_buf_str(&q->sql, "SELECT 0 AS kind, c.command_id AS id,"
+		                      " c.begin_ns AS time FROM v_command c WHERE 1");
+		conditions(f, q, &commands);
+	}
+	if (both)
+		shfs_buf_str(&q->sql, " UNION ALL ");
+	if (both || f->no_command) {
+		shfs_buf_str(&q->sql, "SELECT 1 AS kind, c.process_id AS id,"
+		                      " c.first_ns AS time FROM v_loose_process c"
+		                      " WHERE 1");
+		conditions(f, q, &processes);
+	}
+	/* Of commands alone in the order of their index, so that the first come at once.
+	 */
+	shfs_buf_printf(&q->sql, " ORDER BY time%s%s, id%s", way, both ? ", kind" : "",
+	                way);
+	if (f->limit)
+		shfs_buf_printf(&q->sql, " LIMIT ?%d", shfs_query_int(q, f->limit));
+	return q->failed || q->sql.failed ? -ENOMEM : 0;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/history/program.h"
+
+#include "common/util.h"
+
+#include <fnmatch.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 32 /* all that are known are shorter */
+
+bool shfs_program_is_one_of(const char *name, size_t len, const char *const *patterns,
+                            size_t n)
+{
+	char text[NAME_MAX_BYTES];
+
+	if (len >= sizeof(text))
+		return false;
+	memcpy(text, name, len);
+	text[len] = '\0';
+	for (size_t i = 0; i < n; i++)
+		if (!fnmatch(patterns[i], text, 0))
+			return true;
+	return false;
+}
+
+bool shfs_program_is_editor(const char *name, size_t len)
+{
+	static const char *const editors[] = {
+		"vi",     "view", "vim*",   "gvim",   "nvim*",    "nano",  "pico",
+		"emacs*", "ed",   "jed",    "ne",     "joe",      "micro", "hx",
+		"helix",  "kak",  "mate",   "mcedit", "mousepad", "code",  "codium",
+		"gedit",  "kate", "kwrite", "subl",
+	};
+
+	return shfs_program_is_one_of(name, len, editors, ARRAY_SIZE(editors));
+}
+
+bool shfs_program_keeps_contents(const char *name, size_t len)
+{
+	static const char *const keepers[] = { "git", "git-*",  "hg",  "svn",
+		                               "jj",  "fossil", "shfs" };
+
+	return shfs_program_is_one_of(name, len, keepers, ARRAY_SIZE(keepers));
+}
+
+bool shfs_program_is_build_tool(const char *name, size_t len)
+{
+	static const char *const tools[] = { "make", "gmake", "bmake", "ninja", "samu" };
+
+	return shfs_program_is_one_of(name, len, tools, ARRAY_SIZE(tools));
+}
+
+bool shfs_program_is_copier(const char *name, size_t len)
+{
+	static const char *const copiers[] = {
+		"cp", "mv", "ln", "rsync", "install", "scp"
+	};
+
+	return shfs_program_is_one_of(name, len, copiers, ARRAY_SIZE(copiers));
+}

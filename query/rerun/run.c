@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs what rerun.c found fit to be run. */
+#include "query/rerun/rerun.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "common/path.h"
+#include "common/secrets.h"
+#include "query/rerun/runner.h"
+#include "query/restore/restore-journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+
+#define COPY_BYTES (1 << 20)
+
+struct run {
+	struct shfs_rerun *rr;
+	const struct shfs_rerun_watcher *watcher;
+	struct shfs_runner runner;
+	const char *shell; /* of the runner; NULL: none runs */
+	struct shfs_restorer *restorer;
+	struct shfs_restore_journal
+		*journal; /* forced, where nothing records: else NULL */
+};
+
+/* --- is it needed, and can it be --- */
+
+static bool is_changed(const struct shfs_rerun *rr, const struct shfs_rerun_step *step,
+                       const struct shfs_stale_input *input)
+{
+	const char *path = input->file->path;
+	struct shfs_rerun_step *maker = shfs_rerun_maker(rr, path, step);
+	struct shfs_rerun_result *result =
+		maker ? shfs_rerun_result_of(maker, path) : NULL;
+
+	if (input->changed || !input->file->present)
+		return true;
+	if (!maker)
+		return input->file->run && input->file->run->stale;
+	return maker->state == SHFS_RERUN_RAN && result &&
+	       result->outcome != SHFS_RERUN_SAME;
+}
+
+static bool is_needed(const struct shfs_rerun *rr, const struct shfs_rerun_step *step)
+{
+	if (!step->stale)
+		return true;
+	for (const struct shfs_stale_run *run = step->stale; run; run = run->next_job) {
+		if (run->needed || run->failed)
+			return true;
+		for (size_t i = 0; i < run->n_inputs; i++)
+			if (is_changed(rr, step, &run->inputs[i]))
+				return true;
+	}
+	for (size_t i = 0; i < step->n_results; i++) {
+		struct shfs_rerun_step *other =
+			shfs_rerun_maker(rr, step->results[i].use->path, step);
+
+		if (other && other->state == SHFS_RERUN_RAN) /* it has overwritten it */
+			return true;
+	}
+	return false;
+}
+
+static bool lacks_input(const struct shfs_rerun *rr, const struct shfs_rerun_step *step)
+{
+	const struct shfs_uses *uses = &step->entry.uses;
+
+	for (size_t i = 0; i < uses->n; i++) {
+		struct shfs_rerun_need need;
+		struct shfs_rerun_step *maker;
+
+		shfs_rerun_need(rr, step, &uses->list[i], &need, &maker);
+		if (maker && (maker->state == SHFS_RERUN_FAILED ||
+		              maker->state == SHFS_RERUN_LEFT_OUT))
+			return true;
+	}
+	return false;
+}
+
+/* --- in place: what was not there then --- */
+
+/* What rules and limits let it, of what would be gone for good. */
+static int save(struct run *run, const struct shfs_rerun_result *result)
+{
+	const char *path = result->use->path, *name = strrchr(path, '/') + 1;
+	_cleanup_free_ char *dir = strndup(path, name - path);
+	_cleanup_close_ int dirfd = -1, fd = -1;
+	int r;
+
+	if (!run->journal || result->before.flags & SHFS_CONTENT_OBJECT)
+		return 0;
+	dirfd = dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	fd = dirfd < 0 ? -1 : openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	r = shfs_restore_journal_enter(run->journal, dirfd);
+	return r > 0 ? shfs_restore_journal_before(run->journal, name, fd) : r;
+}
+
+/* Files that were not there then; and directories that it made, the innermost first. */
+static int clear_place(struct run *run, const struct shfs_rerun_step *step,
+                       struct shfs_buf *away)
+{
+	const struct shfs_uses *uses = &step->entry.uses;
+	int r = 0;
+
+	for (size_t i = 0; i < step->n_results && !r; i++) {
+		const struct shfs_use *use = step->results[i].use;
+
+		r = save(run, &step->results[i]);
+		if (use->born)
+			shfs_buf_add(away, use->path, strlen(use->path) + 1);
+	}
+	for (size_t i = uses->n; i--;)
+		if (uses->list[i].kind == SHFS_USE_MADE && uses->list[i].directory) {
+			shfs_buf_str(away, uses->list[i].path);
+			shfs_buf_add(away, "/", 2);
+		}
+	return r;
+}
+
+/* It may be long since all was checked. 1 after a message. */
+static int check_still(struct run *run, const struct shfs_rerun_step *step)
+{
+	for (size_t i = 0; i < step->n_results && !run->rr->options.force; i++) {
+		const struct shfs_rerun_result *result = &step->results[i];
+		const char *path = result->use->path;
+		_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+		if (access(path, F_OK) || shfs_rerun_maker(run->rr, path, step))
+			continue;
+		if (result->before.path &&
+		    shfs_rerun_compare(run->rr, path, &result->before) > 0)
+			continue;
+		shfs_show_path(&shown, path);
+		shfs_error("%s was changed meanwhile", shown.data ?: "");
+		return 1;
+	}
+	return 0;
+}
+
+/* --- in a scratch copy: what was there then --- */
+
+static int make_dir(struct run *run, const struct shfs_uses *uses, const char *path,
+                    bool parent)
+{
+	_cleanup_free_ char *place = NULL, *dir = strdup(path);
+
+	if (!dir)
+		return -ENOMEM;
+	if (parent)
+		*strrchr(dir, '/') = '\0';
+	if (!shfs_path_is_below(dir, run->rr->base) || shfs_uses_make_dir(uses, dir))
+		return 0;
+	place = shfs_rerun_place(run->rr, dir);
+	return place ? shfs_mkdir_p_at(AT_FDCWD, place, 0777) : -ENOMEM;
+}
+
+static int make_dirs(struct run *run, const struct shfs_rerun_step *step)
+{
+	const struct shfs_uses *uses = &step->entry.uses;
+	int r = make_dir(run, uses, step->entry.command.cwd, false);
+
+	for (size_t i = 0; i < uses->n && !r; i++)
+		if (uses->list[i].kind != SHFS_USE_READ)
+			r = make_dir(run, uses, uses->list[i].path, true);
+	for (size_t i = 0; i < uses->n_temporary && !r; i++)
+		r = make_dir(run, uses, uses->temporary[i].path, true);
+	return r;
+}
+
+/* What is not archived, and is still there: 0, 1 after a message. */
+static int copy_file(struct run *run, const char *path, const struct shfs_version *v)
+{
+	_cleanup_free_ char *place = shfs_rerun_place(run->rr, path);
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+		                     shfs_ns_timespec(v->mtime_ns) };
+	_cleanup_close_ int from = -1, to = -1;
+	ssize_t n = 1;
+
+	if (!place || make_dir(run, &(struct shfs_uses){ 0 }, path, true))
+		return -ENOMEM;
+	from = open(v->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	to = open(place, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, v->mode & 0777);
+	while (from >= 0 && to >= 0 && n > 0)
+		n = sendfile(to, from, NULL, COPY_BYTES);
+	if (from >= 0 && to >= 0 && !n && !futimens(to, times) && shfs_rerun_is_there(v))
+		return 0;
+	shfs_show_path(&shown, v->path);
+	shfs_error("cannot copy %s: %s", shown.data ?: "",
+	           errno ? strerror(errno) : "it was changed");
+	return 1;
+}
+
+static int put_version(struct run *run, const char *path, const struct shfs_version *v)
+{
+	struct shfs_restore_target target = { run->rr->options.top,
+		                              shfs_path_relative(path, run->rr->base) };
+	_cleanup_buf_ struct shfs_buf message = { 0 };
+
+	if (!(v->flags & SHFS_CONTENT_OBJECT))
+		return copy_file(run, path, v);
+	if (!shfs_restore(run->restorer, v, &target, &message))
+		return 0;
+	shfs_error("%s", message.data ?: "");
+	return 1;
+}
+
+static int put_needs(struct run *run, const struct shfs_rerun_step *step)
+{
+	const struct shfs_uses *uses = &step->entry.uses;
+	int r = make_dirs(run, step);
+
+	for (size_t i = 0; i < uses->n && !r; i++) {
+		_cleanup_version_ struct shfs_version v = { 0 };
+		struct shfs_rerun_step *maker;
+		struct shfs_rerun_need need;
+
+		if (!shfs_rerun_need(run->rr, step, &uses->list[i], &need, &maker))
+			continue;
+		r = shfs_rerun_load_need(run->rr, step, &need, &v);
+		if (r > 0)
+			r = put_version(run, need.path, &v);
+	}
+	return r;
+}
+
+/* --- one after the other --- */
+
+static int judge(struct run *run, struct shfs_rerun_step *step)
+{
+	bool is_there = true;
+
+	for (size_t i = 0; i < step->n_results; i++) {
+		struct shfs_rerun_result *result = &step->results[i];
+		_cleanup_free_ char *place = shfs_rerun_place(run->rr, result->use->path);
+		int r;
+
+		if (!place)
+			return -ENOMEM;
+		r = result->before.path
+		            ? shfs_rerun_compare(run->rr, place, &result->before)
+		    : access(place, F_OK) ? -errno
+		                          : 0;
+		if (access(place, F_OK)) {
+			result->outcome = SHFS_RERUN_NOT_MADE;
+			is_there = false;
+		} else if (!result->before.path) {
+			result->outcome = SHFS_RERUN_NEW;
+		} else {
+			result->outcome = r > 0    ? SHFS_RERUN_SAME
+			                  : r == 0 ? SHFS_RERUN_DIFFERENT
+			                           : SHFS_RERUN_UNCOMPARED;
+		}
+	}
+	if (!is_there)
+		step->state = SHFS_RERUN_FAILED;
+	return 0;
+}
+
+/* The runner of this shell. */
+static int get_runner(struct run *run, const char *shell)
+{
+	struct shfs_runner_options options = {
+		.shell = shell,
+		.store_path = run->rr->options.top || getenv("SHFS_DISABLE")
+		                      ? NULL
+		                      : run->rr->options.store_path,
+		.to_stderr = run->rr->options.to_stderr,
+	};
+	int r;
+
+	if (run->shell && !strcmp(run->shell, shell))
+		return 0;
+	shfs_runner_end(&run->runner);
+	run->shell = NULL;
+	r = shfs_secrets_redactor(run->rr->config, &options.redactor);
+	if (r)
+		return r;
+	r = shfs_runner_begin(&options, &run->runner);
+	shfs_redactor_free(options.redactor);
+	if (!r)
+		run->shell = shell;
+	return r;
+}
+
+static int prepare_step(struct run *run, const struct shfs_rerun_step *step,
+                        struct shfs_buf *away)
+{
+	int r = get_runner(run, step->shell);
+
+	if (!r && run->rr->options.top)
+		r = put_needs(run, step);
+	else if (!r)
+		r = check_still(run, step) ?: clear_place(run, step, away);
+	return r ? r : shfs_runner_signal() ? -EINTR : 0;
+}
+
+static void warn_not_put_back(const struct shfs_rerun_result *result)
+{
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+
+	shfs_show_path(&name, result->use->path);
+	shfs_warn("%s stays as the failed command left it: what it held was not known to "
+	          "be "
+	          "archived (shfs log %s)",
+	          name.data ?: "", name.data ?: "");
+}
+
+/* What it left of what was there is half made: that is in the store. */
+static void roll_back(struct run *run, struct shfs_rerun_step *step)
+{
+	for (size_t i = 0; i < step->n_results && !run->rr->options.top; i++) {
+		struct shfs_rerun_result *result = &step->results[i];
+		struct shfs_restore_target target = { "/", result->use->path + 1 };
+		_cleanup_buf_ struct shfs_buf message = { 0 };
+
+		if (!result->before.path || result->outcome == SHFS_RERUN_SAME)
+			continue;
+		if (!(result->before.flags & SHFS_CONTENT_OBJECT))
+			warn_not_put_back(result);
+		else if (shfs_restore(run->restorer, &result->before, &target, &message))
+			shfs_warn("%s", message.data ?: "");
+		else
+			result->outcome = SHFS_RERUN_SAME;
+	}
+}
+
+/* As it ended then, or would have to. */
+static int expected_status(const struct shfs_rerun_step *step)
+{
+	const struct shfs_command_row *c = &step->entry.command;
+
+	return c->has_status && !(step->stale && step->stale->failed) ? (int)c->status
+	                                                              : 0;
+}
+
+static int run_text(struct run *run, struct shfs_rerun_step *step)
+{
+	const struct shfs_command_row *c = &step->entry.command;
+	_cleanup_free_ char *cwd = shfs_rerun_place(run->rr, c->cwd);
+	struct shfs_runner_command command = {
+		.text = c->text,
+		.text_len = c->text_len,
+		.cwd = cwd,
+		.expected = expected_status(step),
+	};
+	int r = cwd ? prepare_step(run, step, &command.away) : -ENOMEM;
+
+	if (!r)
+		r = shfs_runner_run(&run->runner, &command, &step->status);
+	shfs_buf_free(&command.away);
+	if (r == -EINTR || r > 0)
+		step->state = SHFS_RERUN_FAILED;
+	if (r == -EINTR && judge(run, step))
+		return -ENOMEM;
+	if (r)
+		return MIN(r, 0);
+	step->state = !step->status || step->status == expected_status(step)
+	                      ? SHFS_RERUN_RAN
+	                      : SHFS_RERUN_FAILED;
+	return judge(run, step);
+}
+
+static int run_step(struct run *run, struct shfs_rerun_step *step)
+{
+	int r = run_text(run, step);
+
+	if (step->state == SHFS_RERUN_FAILED && (!r || r == -EINTR))
+		roll_back(run, step);
+	return r;
+}
+
+static int do_step(struct run *run, struct shfs_rerun_step *step)
+{
+	int r = 0;
+
+	if (lacks_input(run->rr, step)) {
+		step->state = SHFS_RERUN_LEFT_OUT;
+	} else if (!is_needed(run->rr, step)) {
+		step->state = SHFS_RERUN_UNNEEDED;
+	} else {
+		run->watcher->begin(run->watcher->arg, step);
+		r = run_step(run, step);
+	}
+	if (!r || r == -EINTR)
+		run->watcher->end(run->watcher->arg, step);
+	return r;
+}
+
+static int prepare(struct run *run)
+{
+	struct shfs_rerun *rr = run->rr;
+	struct shfs_restore_options options = { .force = true };
+	int r = shfs_restorer_new(rr->store, rr->index, rr->config, options,
+	                          &run->restorer);
+
+	return !r && rr->options.force && !rr->options.top
+	               ? shfs_restore_journal_new(rr->store, rr->index, rr->config,
+	                                          &run->journal)
+	               : r;
+}
+
+int shfs_rerun_run(struct shfs_rerun *rr, const struct shfs_rerun_watcher *watcher)
+{
+	struct run run = { .rr = rr, .watcher = watcher };
+	bool failed = false;
+	int r = prepare(&run);
+
+	shfs_runner_catch();
+	for (size_t i = 0; i < rr->n && !r; i++) {
+		r = do_step(&run, &rr->steps[i]);
+		if (rr->steps[i].state == SHFS_RERUN_FAILED && !r) {
+			failed = true;
+			if (!rr->options.keep_going)
+				break;
+		}
+	}
+	shfs_runner_end(&run.runner);
+	shfs_restorer_free(run.restorer);
+	shfs_restore_journal_free(run.journal);
+	return r ? r : failed;
+}

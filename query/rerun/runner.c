@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/rerun/runner.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "common/proc.h"
+#include "common/redact.h"
+#include "query/restore/xattr.h"
+#include "store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define NOT_FOUND  127 /* as shells have it */
+#define COPY_BYTES (1 << 20)
+
+/* --- signals --- */
+
+static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+static volatile sig_atomic_t caught, n_caught;
+
+static void on_signal(int sig)
+{
+	caught = sig;
+	n_caught++;
+}
+
+void shfs_runner_catch(void)
+{
+	struct sigaction action = { .sa_handler = on_signal }; /* calls are interrupted */
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaction(signals[i], &action, NULL);
+}
+
+int shfs_runner_signal(void)
+{
+	return caught;
+}
+
+/* --- the hook log: docs/shellhook.md --- */
+
+struct log {
+	int fd; /* -1: none */
+	uint64_t seq, number;
+	char boot[37], session[160];
+	struct shfs_proc_stat self;
+	struct shfs_redactor *redactor;
+};
+
+static void add_field(struct shfs_buf *rec, const char *text)
+{
+	shfs_buf_add(rec, text, strlen(text) + 1);
+}
+
+static void add_number(struct shfs_buf *rec, uint64_t number)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, number);
+	add_field(rec, text);
+}
+
+static void add_clock(struct shfs_buf *rec, clockid_t id)
+{
+	struct timespec now;
+	char text[40];
+
+	clock_gettime(id, &now);
+	snprintf(text, sizeof(text), "%lld.%09ld", (long long)now.tv_sec, now.tv_nsec);
+	add_field(rec, text);
+}
+
+static void record_begin(struct log *log, struct shfs_buf *rec, const char *tag)
+{
+	shfs_buf_char(rec, '\x1e');
+	add_field(rec, tag);
+	add_number(rec, ++log->seq);
+}
+
+static void add_times(struct shfs_buf *rec)
+{
+	add_clock(rec, CLOCK_REALTIME);
+	add_clock(rec, CLOCK_BOOTTIME);
+}
+
+/* What cannot be written is not recorded, and the command runs all the same. */
+static void record_end(struct log *log, struct shfs_buf *rec)
+{
+	add_number(rec, log->seq);
+	shfs_buf_char(rec, '\n');
+	if (!rec->failed && log->fd >= 0)
+		(void)!shfs_write_all(log->fd, rec->data, rec->len);
+}
+
+/* The last pid that was handed out. */
+static void add_last_pid(struct shfs_buf *rec)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	const char *last = NULL;
+
+	if (!shfs_read_file_at(AT_FDCWD, "/proc/loadavg", 4096, &text) && text.len)
+		last = strrchr(text.data, ' ');
+	add_number(rec, last ? strtoull(last, NULL, 10) : 0);
+}
+
+static void add_cwd(struct shfs_buf *rec)
+{
+	_cleanup_free_ char *cwd = getcwd(NULL, 0);
+
+	add_field(rec, cwd ? cwd : "");
+}
+
+static void log_session(struct log *log, const char *shell)
+{
+	_cleanup_buf_ struct shfs_buf rec = { 0 };
+	uint64_t pid_namespace = 0;
+	char host[65];
+
+	if (shfs_proc_pid_namespace(&pid_namespace))
+		pid_namespace = 0;
+	shfs_proc_host(host);
+	record_begin(log, &rec, "S1");
+	add_number(&rec, log->self.pid);
+	add_number(&rec, log->self.start_ticks);
+	add_field(&rec, log->boot);
+	add_number(&rec, pid_namespace);
+	add_times(&rec);
+	add_field(&rec, host);
+	add_field(&rec, shell);
+	add_field(&rec, ""); /* no terminal */
+	add_cwd(&rec);
+	record_end(log, &rec);
+}
+
+static int log_open(struct log *log, const struct shfs_runner_options *o)
+{
+	_cleanup_free_ char *dir = shfs_store_hook_dir(o->store_path), *path = NULL;
+	_cleanup_close_ int self = shfs_proc_open(getpid());
+	const char *unit = getenv("INVOCATION_ID");
+	int r = self < 0 ? self : shfs_proc_read_stat(self, &log->self);
+
+	if (!r)
+		r = shfs_proc_boot_id(log->boot);
+	if (!r)
+		r = dir ? shfs_mkdir_p_at(AT_FDCWD, dir, 0700) : -ENOMEM;
+	if (r)
+		return r;
+	snprintf(log->session, sizeof(log->session),
+	         "%.8s-%" PRIu32 "-%" PRIu64 "%s%.100s", log->boot, log->self.pid,
+	         log->self.start_ticks, unit && *unit ? "-" : "", unit ? unit : "");
+	if (asprintf(&path, "%s/shell-%.8s-%" PRIu32 "-%" PRIu64 ".log", dir, log->boot,
+	             log->self.pid, log->self.start_ticks) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	log->fd =
+		open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (log->fd < 0)
+		return -errno;
+	log_session(log, o->shell);
+	return 0;
+}
+
+static void log_begin(struct log *log, const char *text)
+{
+	_cleanup_buf_ struct shfs_buf rec = { 0 };
+	_cleanup_free_ char *redacted = NULL;
+	size_t len;
+	int r = shfs_redact(log->redactor, text, strlen(text), false, &redacted, &len);
+
+	record_begin(log, &rec, r > 0 ? "B2" : "B1");
+	add_number(&rec, ++log->number);
+	add_times(&rec);
+	add_last_pid(&rec);
+	add_field(&rec, r < 0 ? "1" : "0");
+	add_cwd(&rec);
+	add_field(&rec, r < 0 ? "" : redacted ?: text);
+	record_end(log, &rec);
+}
+
+static void log_finish(struct log *log, int status)
+{
+	_cleanup_buf_ struct shfs_buf rec = { 0 };
+
+	record_begin(log, &rec, "F1");
+	add_number(&rec, log->number);
+	add_times(&rec);
+	add_last_pid(&rec);
+	add_number(&rec, status);
+	record_end(log, &rec);
+}
+
+/* --- the runner --- */
+
+static void exec_shell(const char *shell, char *text)
+{
+	static char eval[] = "eval \"$1\"; s=$?; wait; exit \"$s\"", sh[] = "shfs";
+	static char fish_eval[] = "eval $argv[1]; set s $status; wait; exit $s";
+	static char c[] = "-c", fc[] = "-fc", no_config[] = "--no-config";
+	static char bash[] = "bash", zsh[] = "zsh", fish[] = "fish";
+
+	if (!strcmp(shell, "fish"))
+		execvp(fish, (char *[]){ fish, no_config, c, fish_eval, text, NULL });
+	else if (!strcmp(shell, "zsh"))
+		execvp(zsh, (char *[]){ zsh, fc, eval, sh, text, NULL });
+	else
+		execvp(bash, (char *[]){ bash, c, eval, sh, text, NULL });
+	dprintf(STDERR_FILENO, "shfs: cannot run %s: %s\n", shell, strerror(errno));
+	_exit(NOT_FOUND);
+}
+
+static void become_shell(const struct log *log, const char *shell, char *text)
+{
+	_cleanup_free_ char *number = NULL, *cwd = getcwd(NULL, 0);
+
+	if (log && log->fd >= 0) {
+		if (asprintf(&number, "%" PRIu64, log->number) < 0)
+			_exit(NOT_FOUND);
+		setenv("SHFS_SESSION", log->session, 1);
+		setenv("SHFS_COMMAND", number, 1);
+	}
+	if (cwd)
+		setenv("PWD", cwd, 1);
+	unsetenv("OLDPWD");
+	unsetenv("BASH_ENV");
+	unsetenv("CDPATH");
+	unsetenv("ENV");
+	signal(SIGXFSZ, SIG_DFL);
+	exec_shell(shell, text);
+}
+
+static int run_text(struct log *log, const char *shell, char *text)
+{
+	int status = 0;
+	pid_t pid;
+
+	log_begin(log, text);
+	pid = fork();
+	if (!pid)
+		become_shell(log, shell, text);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	status = pid < 0               ? NOT_FOUND
+	         : WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+	                               : WEXITSTATUS(status);
+	log_finish(log, status);
+	return status;
+}
+
+bool shfs_runner_has_program(const char *name)
+{
+	const char *path = getenv("PATH") ?: "";
+
+	for (size_t len; *path; path += len + (path[len] != 0)) {
+		_cleanup_buf_ struct shfs_buf file = { 0 };
+
+		len = strcspn(path, ":");
+		shfs_buf_add(&file, path, len);
+		shfs_buf_printf(&file, "/%s", name);
+		if (!file.failed && !access(file.data, X_OK))
+			return true;
+	}
+	return false;
+}
+
+static int ask_shell(const char *shell, char *question)
+{
+	int status = 0, null;
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (!pid) {
+		null = open("/dev/null", O_RDWR | O_CLOEXEC);
+		for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+			dup2(null, fd);
+		become_shell(NULL, shell, question);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return pid < 0 ? -errno : WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+int shfs_runner_knows(const char *shell, const char *name, size_t len)
+{
+	_cleanup_buf_ struct shfs_buf question = { 0 };
+
+	shfs_buf_printf(&question, "type %.*s", (int)len, name);
+	if (question.failed)
+		return -ENOMEM;
+	return shfs_runner_has_program(question.data + strlen("type "))
+	               ? 1
+	               : ask_shell(shell, question.data);
+}
+
+static bool read_all(int fd, void *data, size_t len)
+{
+	ssize_t n = 0;
+
+	for (size_t done = 0; done < len; done += n) {
+		n = read(fd, (char *)data + done, len - done);
+		if (n < 0 && errno == EINTR)
+			n = 0;
+		else if (n <= 0)
+			return false;
+	}
+	return true;
+}
+
+/* --- what is not to be there --- */
+
+struct away {
+	const char *path; /* borrowed */
+	int fd;           /* what it was; -1: nothing, or a directory */
+};
+
+static int take_file(struct away *file)
+{
+	file->fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (file->fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return unlink(file->path) ? -errno : 0;
+}
+
+/* A directory that is not empty stays: whoever minds will say so. */
+static int take_away(struct away *file)
+{
+	if (file->path[strlen(file->path) - 1] != '/')
+		return take_file(file);
+	(void)!rmdir(file->path);
+	return 0;
+}
+
+static int copy_bytes(int from, int to)
+{
+	off_t offset = 0;
+	ssize_t n;
+
+	while ((n = sendfile(to, from, &offset, COPY_BYTES)) > 0)
+		;
+	return n ? -errno : 0;
+}
+
+static int copy_file(int from, int to)
+{
+	_cleanup_buf_ struct shfs_buf left = { 0 };
+	struct timespec times[2];
+	struct stat st;
+	int r = fstat(from, &st) ? -errno : copy_bytes(from, to);
+
+	if (!r)
+		r = shfs_xattr_copy(from, to, &left);
+	if (r)
+		return r;
+	times[0] = st.st_atim;
+	times[1] = st.st_mtim;
+	return fchmod(to, st.st_mode & 0777) || futimens(to, times) ? -errno : 0;
+}
+
+/* Unless there is another now. */
+static int put_back(const struct away *file)
+{
+	_cleanup_free_ char *dir = strdup(file->path);
+	_cleanup_close_ int fd = -1;
+	int r = -ENOMEM;
+
+	if (dir) {
+		*strrchr(dir, '/') = '\0';
+		r = shfs_mkdir_p_at(AT_FDCWD, *dir ? dir : "/", 0777);
+	}
+	if (r)
+		return r;
+	fd = open(file->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno == EEXIST ? 0 : -errno;
+	return copy_file(file->fd, fd);
+}
+
+/* --- one command --- */
+
+struct request {
+	size_t cwd_len, text_len, away_len; /* of what is behind this, with NULs */
+	int expected;
+};
+
+static int run_request(struct log *log, const char *shell, const struct request *request,
+                       char *text, struct away *away, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && !r; i++)
+		r = take_away(&away[i]);
+	if (!r)
+		r = run_text(log, shell, text);
+	for (size_t i = 0; i < n && r && r != request->expected; i++) {
+		int error = away[i].fd < 0 ? 0 : put_back(&away[i]);
+
+		if (error)
+			dprintf(STDERR_FILENO,
+			        "shfs: cannot put back what was there: %s\n",
+			        strerror(-error));
+	}
+	return r;
+}
+
+static int serve_request(struct log *log, const char *shell,
+                         const struct request *request, char *bytes)
+{
+	char *text = bytes + request->cwd_len, *paths = text + request->text_len;
+	struct away *away = calloc(request->away_len + 1, sizeof(*away));
+	size_t n = 0;
+	int r;
+
+	for (char *path = paths; away && path < paths + request->away_len;
+	     path += strlen(path) + 1)
+		away[n++] = (struct away){ path, -1 };
+	r = !away          ? -ENOMEM
+	    : chdir(bytes) ? -errno
+	                   : run_request(log, shell, request, text, away, n);
+	for (size_t i = 0; i < n; i++)
+		shfs_closep(&away[i].fd);
+	free(away);
+	return r;
+}
+
+/* False: nothing more is to come. */
+static bool serve(int fd, struct log *log, const char *shell)
+{
+	_cleanup_free_ char *bytes = NULL;
+	struct request request;
+	size_t len;
+	int answer;
+
+	if (!read_all(fd, &request, sizeof(request)))
+		return false;
+	len = request.cwd_len + request.text_len + request.away_len;
+	bytes = malloc(len);
+	if (!bytes || !read_all(fd, bytes, len))
+		return false;
+	answer = serve_request(log, shell, &request, bytes);
+	return !shfs_write_all(fd, &answer, sizeof(answer));
+}
+
+static void runner_child(int fd, const struct shfs_runner_options *o)
+{
+	int null = open("/dev/null", O_RDONLY), started;
+	struct log log = { .fd = -1, .redactor = o->redactor };
+
+	setsid();
+	dup2(null, STDIN_FILENO);
+	close(null);
+	if (o->to_stderr)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
+	started = o->store_path ? log_open(&log, o) : 0;
+	if (!shfs_write_all(fd, &started, sizeof(started)) && !started)
+		while (serve(fd, &log, o->shell))
+			;
+	_exit(0);
+}
+
+int shfs_runner_begin(const struct shfs_runner_options *o, struct shfs_runner *out)
+{
+	struct shfs_runner runner;
+	int fds[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
+		return -errno;
+	fflush(NULL);
+	runner.pid = fork();
+	if (!runner.pid) {
+		close(fds[0]);
+		runner_child(fds[1], o);
+	}
+	r = -errno;
+	close(fds[1]);
+	if (runner.pid < 0) {
+		close(fds[0]);
+		return r;
+	}
+	runner.fd = fds[0];
+	if (!read_all(runner.fd, &r, sizeof(r)))
+		r = -EPIPE;
+	*out = runner;
+	if (r)
+		shfs_runner_end(out);
+	return r;
+}
+
+void shfs_runner_end(struct shfs_runner *runner)
+{
+	if (!runner->pid)
+		return;
+	close(runner->fd);
+	while (waitpid(runner->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	*runner = (struct shfs_runner){ 0 };
+}
+
+/* Whoever asks twice gets no other answer. */
+static void pass_on(const struct shfs_runner *runner, int told)
+{
+	kill(-runner->pid, told ? SIGKILL : caught);
+}
+
+/* Signals come while it waits, and at no other moment. */
+static void await_answer(const struct shfs_runner *runner)
+{
+	struct pollfd answer = { .fd = runner->fd, .events = POLLIN };
+	sig_atomic_t told = 0;
+	sigset_t ours, before;
+
+	sigemptyset(&ours);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaddset(&ours, signals[i]);
+	sigprocmask(SIG_BLOCK, &ours, &before);
+	do {
+		if (n_caught > told) {
+			pass_on(runner, told);
+			told = n_caught;
+		}
+	} while (ppoll(&answer, 1, NULL, &before) < 0 && errno == EINTR);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+static int read_status(struct shfs_runner *runner, int *status)
+{
+	await_answer(runner);
+	if (!read_all(runner->fd, status, sizeof(*status)))
+		return caught ? -EINTR : -EPIPE;
+	return caught ? -EINTR : MIN(*status, 0);
+}
+
+static int send_all(int fd, const char *data, size_t len)
+{
+	while (len) {
+		ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		data += MAX(n, 0);
+		len -= MAX(n, 0);
+	}
+	return 0;
+}
+
+int shfs_runner_run(struct shfs_runner *runner, const struct shfs_runner_command *command,
+                    int *status)
+{
+	_cleanup_buf_ struct shfs_buf message = { 0 };
+	struct request request = { strlen(command->cwd) + 1, command->text_len + 1,
+		                   command->away.len, command->expected };
+	int r;
+
+	if (caught)
+		return -EINTR;
+	shfs_buf_add(&message, &request, sizeof(request));
+	shfs_buf_add(&message, command->cwd, request.cwd_len);
+	shfs_buf_add(&message, command->text, command->text_len);
+	shfs_buf_add(&message, "", 1);
+	shfs_buf_add(&message, command->away.data, command->away.len);
+	fflush(NULL);
+	r = message.failed || command->away.failed
+	            ? -ENOMEM
+	            : send_all(runner->fd, message.data, message.len);
+	return r ? r : read_status(runner, status);
+}

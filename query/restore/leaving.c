@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+#include "query/restore/leaving.h"
+
+#include "query/history/program.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARGS_MAX                                                                         \
+	256 /* of git; where there are more, they are taken to be of another kind */
+
+static struct shfs_doer doer_of(struct shfs_rows *rows, int column)
+{
+	return (struct shfs_doer){ shfs_rows_int(rows, column),
+		                   shfs_rows_int(rows, column + 1) };
+}
+
+static bool same_doer(struct shfs_doer a, struct shfs_doer b)
+{
+	if (a.command_id || b.command_id)
+		return a.command_id == b.command_id;
+	return a.process_id && a.process_id == b.process_id;
+}
+
+int shfs_leaving_load(struct shfs_index *index, int64_t file_id, struct shfs_leaving *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(
+		index,
+		"SELECT op, command_id, process_id, begin_ns, seq_key, seen_n,"
+		" path2"
+		" FROM v_access WHERE file_id = ?1 AND is_open = 0"
+		" AND op IN ('unlink', 'rename', 'rmdir')"
+		" ORDER BY seq_key DESC",
+		&rows);
+
+	*out = (struct shfs_leaving){ 0 };
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, file_id);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0)
+		return r;
+	out->moved = !strcmp(shfs_rows_text(rows, 0), "rename");
+	out->removed = !out->moved;
+	out->directory = !strcmp(shfs_rows_text(rows, 0), "rmdir");
+	if (out->removed && !shfs_rows_is_null(rows, 6)) {
+		out->text = strdup(shfs_rows_text(rows, 6));
+		if (!out->text)
+			return -ENOMEM;
+	}
+	out->by = doer_of(rows, 1);
+	out->time_ns = shfs_rows_int(rows, 3);
+	while ((r = shfs_rows_next(rows)) > 0 && same_doer(doer_of(rows, 1), out->by))
+		;
+	if (r <= 0)
+		return r < 0 ? r : 1;
+	out->earlier_ns = shfs_rows_int(rows, 3);
+	out->earlier_seq = shfs_rows_int(rows, 4);
+	out->earlier_n = shfs_rows_int(rows, 5);
+	return 1;
+}
+
+void shfs_leaving_clear(struct shfs_leaving *leaving)
+{
+	free(TAKE_PTR(leaving->text));
+}
+
+/* One question about the last life of a path: a row, or none. */
+static int ask_life(struct shfs_index *index, const char *sql, int64_t file_id,
+                    const struct shfs_leaving *leaving, struct shfs_rows **rows)
+{
+	int r = shfs_rows_open(index, sql, rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 1, file_id);
+	if (!r)
+		r = shfs_rows_bind_int(*rows, 2, leaving->earlier_seq);
+	return r ? r : shfs_rows_next(*rows);
+}
+
+int shfs_leaving_kind(struct shfs_index *index, int64_t file_id,
+                      struct shfs_leaving *leaving, enum shfs_leaving_kind *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	const char *op;
+	int r;
+
+	*out = leaving->directory ? SHFS_LEFT_DIRECTORY : SHFS_LEFT_LINK;
+	if (leaving->directory || leaving->text)
+		return 0;
+	r = ask_life(index,
+	             "SELECT op, path2 FROM v_access WHERE file_id = ?1 AND seq_key > ?2"
+	             " AND (is_written OR op IN ('symlink', 'mknod'))"
+	             " ORDER BY seq_key DESC LIMIT 1",
+	             file_id, leaving, &rows);
+	*out = SHFS_LEFT_UNKNOWN;
+	if (r <= 0)
+		return r;
+	op = shfs_rows_text(rows, 0);
+	if (!strcmp(op, "mknod")) {
+		*out = SHFS_LEFT_OTHER;
+	} else if (strcmp(op, "symlink") != 0) {
+		*out = SHFS_LEFT_FILE;
+	} else {
+		*out = SHFS_LEFT_LINK;
+		leaving->text = strdup(shfs_rows_text(rows, 1));
+	}
+	return *out == SHFS_LEFT_LINK && !leaving->text ? -ENOMEM : 0;
+}
+
+int shfs_leaving_mode(struct shfs_index *index, const char *path, mode_t *out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT path2 FROM v_access WHERE " SHFS_SQL_FILE(
+				       "?1") " AND is_open = 0 AND op = 'rmdir'"
+	                                     " ORDER BY seq_key DESC LIMIT 1",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, path);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r <= 0 || shfs_rows_is_null(rows, 0))
+		return MIN(r, 0);
+	/* of a directory there is a sticky bit, and a group that is passed on */
+	*out = strtoul(shfs_rows_text(rows, 0), NULL, 8) & 03777;
+	return 1;
+}
+
+/* Was there something that came to the path unseen, and that its last life began with? */
+static int was_found(struct shfs_index *index, int64_t file_id,
+                     const struct shfs_leaving *leaving)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT 1 FROM v_version WHERE file_id = ?1 AND n > ?2"
+	                       " AND source = 'found' LIMIT 1",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, file_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, leaving->earlier_n);
+	return r ? r : shfs_rows_next(rows);
+}
+
+/* What was closed after its name was gone counts, too: that is told later. */
+int shfs_leaving_of_one(struct shfs_index *index, int64_t file_id,
+                        const struct shfs_leaving *leaving)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	bool made = false;
+	int r = shfs_rows_open(index,
+	                       "SELECT command_id, process_id FROM v_access"
+	                       " WHERE file_id = ?1 AND (is_written"
+	                       " OR op IN ('mknod', 'symlink', 'mkdir'))"
+	                       " AND seq_key > ?2 AND begin_ns >= ?3 UNION ALL"
+	                       " SELECT command_id, process_id FROM v_access"
+	                       " WHERE file2_id = ?1 AND seq_key > ?2",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, file_id);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 2, leaving->earlier_seq);
+	if (!r)
+		r = shfs_rows_bind_int(rows, 3, leaving->earlier_ns);
+	while (!r && (r = shfs_rows_next(rows)) > 0) {
+		if (!same_doer(doer_of(rows, 0), leaving->by))
+			return 0;
+		made = true;
+		r = 0;
+	}
+	if (r < 0 || !made)
+		return r;
+	r = was_found(index, file_id, leaving);
+	return r < 0 ? r : !r;
+}
+
+/* --- git --- */
+
+static bool is_any(const char *arg, const char *const *list, size_t n)
+{
+	return shfs_program_is_one_of(arg, strlen(arg), list, n);
+}
+
+/* An option that lets git throw away what it does not have; git takes short options
+ * together and long ones shortened. In doubt it is one: so a file is offered. */
+static bool is_forced(const char *arg)
+{
+	static const char *const forced[] = { "--force", "--discard-changes",
+		                              "--no-overlay", "--abort", "--skip" };
+	size_t len = strlen(arg);
+
+	if (arg[0] != '-' || len < 2)
+		return false;
+	if (arg[1] != '-')
+		return strchr(arg, 'f');
+	for (size_t i = 0; i < ARRAY_SIZE(forced); i++)
+		if (len > 2 && !strncmp(forced[i], arg, len))
+			return true;
+	return false;
+}
+
+/* Where git changes branches it removes only what it has, unless it is forced to. */
+static bool is_for_another_branch(const char *const *args, size_t n)
+{
+	static const char *const verbs[] = { "checkout", "switch",      "merge",
+		                             "rebase",   "cherry-pick", "revert",
+		                             "pull",     "bisect",      "am" };
+	static const char *const with_value[] = { "-C", "-c", "--git-dir", "--work-tree",
+		                                  "--namespace" };
+	size_t i = 1;
+
+	while (i < n && args[i][0] == '-')
+		i += 1 + is_any(args[i], with_value, ARRAY_SIZE(with_value));
+	if (i >= n || !is_any(args[i], verbs, ARRAY_SIZE(verbs)))
+		return false;
+	while (++i < n)
+		if (is_forced(args[i]))
+			return false;
+	return true;
+}
+
+int shfs_leaving_by_git(struct shfs_index *index, const struct shfs_leaving *leaving)
+{
+	_cleanup_process_ struct shfs_process_row process = { 0 };
+	const char *args[ARGS_MAX];
+	int64_t id = leaving->by.process_id;
+	size_t n = 0;
+	int r = id ? shfs_process_load(index, id, &process) : 0;
+
+	if (r <= 0 || !process.argv || strcmp(basename(process.exe), "git") != 0)
+		return MIN(r, 0);
+	for (size_t at = 0; at < process.argv_len && n < ARGS_MAX;
+	     at += strlen(process.argv + at) + 1)
+		args[n++] = process.argv + at;
+	return n < ARGS_MAX && is_for_another_branch(args, n);
+}
+/* --- directories --- */
+
+int shfs_leaving_moved_along(struct shfs_index *index, int64_t version_id)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index,
+	                       "SELECT 1 FROM v_version WHERE origin_version_id = ?1"
+	                       " AND (carried OR source = 'renamed') LIMIT 1",
+	                       &rows);
+
+	if (!r)
+		r = shfs_rows_bind_int(rows, 1, version_id);
+	return r ? r : shfs_rows_next(rows);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "recording/argv.h"
+
+#include "common/clock.h"
+#include "common/proc.h"
+#include "store/capture/capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <utlist.h>
+
+#define READERS  4
+#define FAREWELL SHFS_NSEC_PER_SEC
+
+/* Belongs to who asked; from abandoned on to its reader. */
+struct shfs_argv {
+	int procfd;
+	enum { QUEUED, READING, READ } state;
+	bool abandoned;
+	struct shfs_argv_text text;
+	struct shfs_argv *prev, *next;
+};
+
+struct reader {
+	struct shfs_argv_readers *readers;
+	pthread_t thread;
+	bool ended;
+};
+
+struct shfs_argv_readers {
+	pthread_mutex_t lock; /* no other is taken with it */
+	pthread_cond_t work, change;
+	struct shfs_argv *queue;
+	unsigned n, n_started, n_stuck; /* readers; stuck: at an abandoned one */
+	bool closing;
+	struct reader list[READERS];
+};
+
+void shfs_argv_text_free(struct shfs_argv_text *text)
+{
+	shfs_buf_free(&text->argv);
+	shfs_buf_free(&text->marker);
+}
+
+static void argv_free(struct shfs_argv *argv)
+{
+	shfs_closep(&argv->procfd);
+	shfs_argv_text_free(&argv->text);
+	free(argv);
+}
+
+/* With the lock held, which is not while it reads. */
+static void read_next(struct shfs_argv_readers *r)
+{
+	struct shfs_argv *argv = r->queue;
+
+	DL_DELETE(r->queue, argv);
+	argv->state = READING;
+	pthread_mutex_unlock(&r->lock);
+	if (shfs_proc_cmdline(argv->procfd, SHFS_ARGV_READ, &argv->text.argv))
+		argv->text.argv.len = 0;
+	if (shfs_proc_marker(argv->procfd, &argv->text.marker, &argv->text.hidden))
+		argv->text.marker.len = 0;
+	pthread_mutex_lock(&r->lock);
+	argv->state = READ;
+	if (argv->abandoned) {
+		r->n_stuck--;
+		argv_free(argv);
+	}
+	pthread_cond_broadcast(&r->change);
+}
+
+static void *run(void *arg)
+{
+	struct reader *self = arg;
+	struct shfs_argv_readers *r = self->readers;
+
+	pthread_setname_np(pthread_self(), "argv");
+	pthread_mutex_lock(&r->lock);
+	r->n_started++;
+	pthread_cond_broadcast(&r->change);
+	while (!r->closing) {
+		if (r->queue)
+			read_next(r);
+		else
+			pthread_cond_wait(&r->work, &r->lock);
+	}
+	self->ended = true;
+	pthread_cond_broadcast(&r->change);
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+static bool wait_change(struct shfs_argv_readers *r, int64_t until_ns)
+{
+	struct timespec ts = { .tv_sec = until_ns / SHFS_NSEC_PER_SEC,
+		               .tv_nsec = until_ns % SHFS_NSEC_PER_SEC };
+
+	return pthread_cond_timedwait(&r->change, &r->lock, &ts) != ETIMEDOUT;
+}
+
+static bool init_locks(struct shfs_argv_readers *r)
+{
+	pthread_condattr_t attr;
+
+	if (pthread_condattr_init(&attr))
+		return false;
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->work, NULL);
+	pthread_cond_init(&r->change, &attr);
+	pthread_condattr_destroy(&attr);
+	return true;
+}
+
+int shfs_argv_readers_new(struct shfs_argv_readers **out)
+{
+	struct shfs_argv_readers *r = calloc(1, sizeof(*r));
+	sigset_t all, before;
+	int err = 0;
+
+	if (!r || !init_locks(r)) {
+		free(r);
+		return -ENOMEM;
+	}
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (; r->n < READERS && !err; r->n += !err) {
+		struct reader *reader = &r->list[r->n];
+
+		reader->readers = r;
+		err = pthread_create(&reader->thread, NULL, run, reader);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	/* The program may fork, or put a seccomp filter on, as soon as this returns: no
+	 * thread is at its beginning then, where it holds locks of the libraries. */
+	pthread_mutex_lock(&r->lock);
+	while (r->n_started < r->n)
+		pthread_cond_wait(&r->change, &r->lock);
+	pthread_mutex_unlock(&r->lock);
+	if (!r->n) {
+		shfs_argv_readers_free(r);
+		return -err;
+	}
+	*out = r;
+	return 0;
+}
+
+static unsigned count_running(const struct shfs_argv_readers *r)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < r->n; i++)
+		n += !r->list[i].ended;
+	return n;
+}
+
+void shfs_argv_readers_free(struct shfs_argv_readers *r)
+{
+	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + FAREWELL;
+	unsigned n_left;
+
+	if (!r)
+		return;
+	pthread_mutex_lock(&r->lock);
+	r->closing = true;
+	pthread_cond_broadcast(&r->work);
+	while (count_running(r) && wait_change(r, until))
+		;
+	n_left = count_running(r);
+	pthread_mutex_unlock(&r->lock);
+	/* they use it, should they ever come back before the process ends */
+	if (n_left)
+		return;
+	for (unsigned i = 0; i < r->n; i++)
+		pthread_join(r->list[i].thread, NULL);
+	pthread_cond_destroy(&r->work);
+	pthread_cond_destroy(&r->change);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+struct shfs_argv *shfs_argv_ask(struct shfs_argv_readers *r, int procfd)
+{
+	struct shfs_argv *argv = calloc(1, sizeof(*argv));
+	bool stuck;
+
+	if (!argv)
+		return NULL;
+	argv->procfd = fcntl(procfd, F_DUPFD_CLOEXEC, 0);
+	pthread_mutex_lock(&r->lock);
+	stuck = argv->procfd < 0 || r->n_stuck >= r->n;
+	if (!stuck) {
+		DL_APPEND(r->queue, argv);
+		pthread_cond_signal(&r->work);
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (!stuck)
+		return argv;
+	argv_free(argv);
+	return NULL;
+}
+
+void shfs_argv_take(struct shfs_argv_readers *r, struct shfs_argv *argv, int64_t until_ns,
+                    struct shfs_argv_text *out)
+{
+	if (!argv)
+		return;
+	pthread_mutex_lock(&r->lock);
+	while (argv->state != READ && wait_change(r, until_ns))
+		;
+	if (argv->state == QUEUED)
+		DL_DELETE(r->queue, argv);
+	argv->abandoned = argv->state == READING;
+	r->n_stuck += argv->abandoned;
+	if (argv->state == READ) {
+		*out = argv->text;
+		argv->text = (struct shfs_argv_text){ 0 };
+	}
+	if (!argv->abandoned)
+		argv_free(argv);
+	pthread_mutex_unlock(&r->lock);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include "recording/daemon.h"
+
+#include "common/io.h"
+#include "common/path.h"
+#include "common/quote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+
+#define MMAP_BYTES     (32 << 20)
+#define HEAP_END_BYTES (16 << 20) /* that are free, and kept until all is quiet */
+
+int shfs_daemon_fail(int code, const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("shfs: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return code;
+}
+
+int shfs_daemon_fail_path(int code, const char *path, const char *what)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_quote_display(&shown, path, strlen(path));
+	return shfs_daemon_fail(code, "%s: %s", shown.data ? shown.data : "", what);
+}
+
+int shfs_daemon_open_root(const char *dir, int mode, const char *done, char **root,
+                          int *fd)
+{
+	*root = realpath(dir, NULL);
+	*fd = *root ? open(*root, mode | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (*fd < 0)
+		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, dir,
+		                             errno == ENOENT
+		                                     ? "there is no such directory"
+		                             : errno == ENOTDIR ? "not a directory"
+		                                                : strerror(errno));
+	if (!strcmp(*root, "/"))
+		return shfs_daemon_fail(
+			SHFS_EXIT_REFUSED,
+			"the root directory cannot be %s: choose a project", done);
+	return 0;
+}
+
+void shfs_daemon_hide(void)
+{
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+void shfs_daemon_bound_heap(void)
+{
+	/* of each heap the kernel keeps the most that it ever was: with one for each of
+	 * the threads that read contents, that is many times what they take together */
+	mallopt(M_ARENA_MAX, 1);
+	/* else glibc raises it to twice what it has seen freed */
+	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* as glibc at most; smaller takes time */
+	mallopt(M_TRIM_THRESHOLD, HEAP_END_BYTES); /* so does this */
+}
+
+int shfs_daemon_open_store(const char *override, const char *root,
+                           struct shfs_store **out)
+{
+	_cleanup_free_ char *path = shfs_path_store(override);
+	int r = path ? shfs_store_open(path, SHFS_STORE_CREATE, out) : -ENOMEM;
+
+	if (r)
+		return shfs_daemon_fail_path(SHFS_EXIT_NO_STORE, path ? path : "",
+		                             shfs_store_strerror(r));
+	if (!strcmp((*out)->path, root))
+		return shfs_daemon_fail_path(
+			SHFS_EXIT_REFUSED, root,
+			"this is the store itself: it cannot record itself");
+	return 0;
+}
+
+int shfs_daemon_read_config(const char *override, struct shfs_config *out)
+{
+	_cleanup_free_ char *path = override ? strdup(override) : shfs_path_config();
+	_cleanup_free_ char *message = NULL;
+	int r = shfs_config_init(out);
+
+	if (r || !path)
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "out of memory");
+	if (override && access(override, F_OK))
+		return shfs_daemon_fail_path(SHFS_EXIT_USAGE, override, strerror(errno));
+	r = shfs_config_read(out, path, &message);
+	if (r && override)
+		return shfs_daemon_fail(SHFS_EXIT_USAGE, "%s",
+		                        message ? message : strerror(-r));
+	if (r)
+		shfs_daemon_fail(0, "warning: %s", message ? message : strerror(-r));
+	return 0;
+}
+
+/* --- into the background --- */
+
+static int ready_fd = -1; /* to the parent */
+
+void shfs_daemon_tell(int code)
+{
+	char told = (char)code;
+
+	if (ready_fd < 0)
+		return;
+	(void)!write(ready_fd, &told, 1);
+	close(TAKE_FD(ready_fd));
+}
+
+void shfs_daemon_told(void)
+{
+	ready_fd = -1;
+}
+
+static _Noreturn void await_child(int fd)
+{
+	char code = SHFS_EXIT_FAILURE;
+
+	while (read(fd, &code, 1) < 0 && errno == EINTR)
+		;
+	_exit(code);
+}
+
+int shfs_daemon_fork(void)
+{
+	int fds[2];
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(errno));
+	pid = fork();
+	if (pid < 0)
+		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(errno));
+	if (pid > 0) {
+		close(fds[1]);
+		await_child(fds[0]);
+	}
+	close(fds[0]);
+	ready_fd = fds[1];
+	setsid();
+	return 0;
+}
+
+void shfs_daemon_leave_terminal(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int fd = 0; fd <= 2 && null >= 0; fd++)
+		dup2(null, fd);
+	shfs_closep(&null);
+}
+
+int shfs_daemon_signals(void)
+{
+	sigset_t set;
+	int fd;
+
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGHUP);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	fd = signalfd(-1, &set, SFD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include "recording/sandbox.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+static const struct {
+	int call;
+	unsigned but; /* for whom not */
+} denied[] = {
+	/* programs */
+	{ SCMP_SYS(execve), 0 },
+	{ SCMP_SYS(execveat), 0 },
+	{ SCMP_SYS(fork), 0 },
+	{ SCMP_SYS(vfork), 0 },
+#ifndef __SANITIZE_ADDRESS__ /* its search for leaks traces us */
+	{ SCMP_SYS(ptrace), 0 },
+#endif
+	/* the network */
+	{ SCMP_SYS(socket), SHFS_SANDBOX_SOCKETS | SHFS_SANDBOX_LOCKS },
+	{ SCMP_SYS(socketpair), 0 },
+	{ SCMP_SYS(connect), SHFS_SANDBOX_SOCKETS },
+	{ SCMP_SYS(bind), SHFS_SANDBOX_LOCKS },
+	{ SCMP_SYS(listen), 0 },
+	{ SCMP_SYS(accept), SHFS_SANDBOX_SOCKETS },
+	{ SCMP_SYS(accept4), SHFS_SANDBOX_SOCKETS },
+	/* other processes */
+	{ SCMP_SYS(process_vm_readv), 0 },
+	{ SCMP_SYS(process_vm_writev), 0 },
+	{ SCMP_SYS(pidfd_getfd), 0 },
+	{ SCMP_SYS(kcmp), 0 },
+	/* mounts and namespaces */
+	{ SCMP_SYS(mount), 0 },
+	{ SCMP_SYS(umount2), 0 },
+	{ SCMP_SYS(pivot_root), 0 },
+	{ SCMP_SYS(chroot), 0 },
+	{ SCMP_SYS(setns), 0 },
+	{ SCMP_SYS(move_mount), 0 },
+	{ SCMP_SYS(fsopen), 0 },
+	{ SCMP_SYS(fsmount), 0 },
+	{ SCMP_SYS(fspick), 0 },
+	{ SCMP_SYS(open_tree), 0 },
+	{ SCMP_SYS(mount_setattr), 0 },
+	/* what goes through a ring is not seen here: those that there are were limited as
+	 * they were made (transport-uring.c) */
+	{ SCMP_SYS(io_uring_setup), 0 },
+	{ SCMP_SYS(io_uring_register), 0 },
+	/* the kernel */
+	{ SCMP_SYS(bpf), 0 },
+	{ SCMP_SYS(init_module), 0 },
+	{ SCMP_SYS(finit_module), 0 },
+	{ SCMP_SYS(delete_module), 0 },
+	{ SCMP_SYS(kexec_load), 0 },
+	{ SCMP_SYS(kexec_file_load), 0 },
+	{ SCMP_SYS(reboot), 0 },
+	{ SCMP_SYS(swapon), 0 },
+	{ SCMP_SYS(acct), 0 },
+	{ SCMP_SYS(keyctl), 0 },
+	{ SCMP_SYS(add_key), 0 },
+	{ SCMP_SYS(request_key), 0 },
+	{ SCMP_SYS(userfaultfd), 0 },
+	{ SCMP_SYS(perf_event_open), 0 },
+};
+
+void shfs_sandbox_drop_resource(void)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &head, data))
+		return;
+	data[CAP_TO_INDEX(CAP_SYS_RESOURCE)].effective &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
+	data[CAP_TO_INDEX(CAP_SYS_RESOURCE)].permitted &= ~CAP_TO_MASK(CAP_SYS_RESOURCE);
+	(void)!syscall(SYS_capset, &head, data);
+}
+
+/* What arguments tell: sockets of this host alone, and no namespace of its own (threads
+ * have a umask of their own). */
+static int deny_arguments(scmp_filter_ctx filter, unsigned needs)
+{
+	int r = 0;
+
+	if (needs)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(socket), 1,
+		                     SCMP_A0(SCMP_CMP_NE, AF_UNIX));
+	if (!r)
+		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(unshare), 1,
+		                     SCMP_A0(SCMP_CMP_NE, CLONE_FS));
+	return r;
+}
+
+int shfs_sandbox_enter(unsigned needs)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	int r = filter ? 0 : -ENOMEM;
+
+	if (!r)
+		r = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+	for (size_t i = 0; i < ARRAY_SIZE(denied) && !r; i++)
+		if (!(denied[i].but & needs))
+			r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
+			                     denied[i].call, 0);
+	if (!r)
+		r = deny_arguments(filter, needs);
+	if (!r)
+		r = seccomp_load(filter);
+	seccomp_release(filter);
+	return r;
+}

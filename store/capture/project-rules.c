@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/capture/project-rules.h"
+
+#include "common/clock.h"
+#include "common/io.h"
+#include "store/capture/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define IGNORE_FILE      ".shfsignore"
+#define IGNORE_MAX_BYTES (1 << 20)
+#define RACY_NS          (SHFS_NSEC_PER_SEC / 50) /* what file systems' clocks lag behind */
+
+/* No field but these is used: equal stamps are equal bytes. Zeros: there is no file. */
+static struct statx stamp_of(const struct statx *stx)
+{
+	return (struct statx){
+		.stx_ino = stx->stx_ino,
+		.stx_mode = stx->stx_mode,
+		.stx_size = stx->stx_size,
+		.stx_mtime = stx->stx_mtime,
+		.stx_ctime = stx->stx_ctime,
+	};
+}
+
+/* Nothing but a plain file of a sane size: anything else may keep us waiting. */
+static int read_ignore_file(struct shfs_project_rules *p, struct shfs_buf *text)
+{
+	_cleanup_close_ int fd = openat(p->root_fd, IGNORE_FILE,
+	                                O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	return shfs_read_fd(fd, IGNORE_MAX_BYTES, text);
+}
+
+/* Lock held for writing. */
+static void load(struct shfs_project_rules *p)
+{
+	_cleanup_buf_ struct shfs_buf text = { 0 };
+	struct shfs_rules *rules;
+	int r = read_ignore_file(p, &text);
+
+	p->error = r == -ENOENT ? 0 : r;
+	if (p->error)
+		shfs_log("%s is not followed: %s", IGNORE_FILE, strerror(-r));
+	if (p->error && p->rules)
+		return;
+	if (shfs_rules_new(p->config, r ? NULL : text.data, &rules))
+		return;
+	shfs_rules_free(p->rules);
+	p->rules = rules;
+}
+
+/* Changed so shortly before it was read that another change may have the same times. */
+static bool is_racy(const struct shfs_project_rules *p)
+{
+	const struct statx_timestamp *t = &p->stamp.stx_ctime;
+
+	return p->read_ns - shfs_time_ns(t->tv_sec, t->tv_nsec) < RACY_NS;
+}
+
+static void load_if_changed(struct shfs_project_rules *p)
+{
+	struct statx stx = { 0 }, stamp = { 0 };
+	bool same;
+
+	if (!statx(p->root_fd, IGNORE_FILE, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &stx))
+		stamp = stamp_of(&stx);
+	pthread_rwlock_rdlock(&p->lock);
+	same = p->rules && !memcmp(&stamp, &p->stamp, sizeof(stamp)) && !is_racy(p);
+	pthread_rwlock_unlock(&p->lock);
+	if (same)
+		return;
+	pthread_rwlock_wrlock(&p->lock);
+	p->read_ns = shfs_clock_ns(CLOCK_REALTIME);
+	load(p);
+	p->stamp = stamp;
+	pthread_rwlock_unlock(&p->lock);
+}
+
+void shfs_project_rules_init(struct shfs_project_rules *p,
+                             const struct shfs_config *config, int root_fd)
+{
+	*p = (struct shfs_project_rules){ .config = config, .root_fd = root_fd };
+	pthread_rwlock_init(&p->lock, NULL);
+	load_if_changed(p);
+}
+
+void shfs_project_rules_free(struct shfs_project_rules *p)
+{
+	shfs_rules_free(p->rules);
+}
+
+int shfs_project_rules_error(struct shfs_project_rules *p)
+{
+	int error;
+
+	load_if_changed(p);
+	pthread_rwlock_rdlock(&p->lock);
+	error = p->error;
+	pthread_rwlock_unlock(&p->lock);
+	return error;
+}
+
+enum shfs_rule shfs_project_rules_match(struct shfs_project_rules *p, const char *path)
+{
+	enum shfs_rule rule;
+
+	load_if_changed(p);
+	pthread_rwlock_rdlock(&p->lock);
+	rule = p->rules ? shfs_rules_match(p->rules, path, false) : SHFS_RULE_ARCHIVE;
+	pthread_rwlock_unlock(&p->lock);
+	return rule;
+}
+
+static bool is_secret(struct shfs_project_rules *p, const char *path, bool directory)
+{
+	bool secret;
+
+	pthread_rwlock_rdlock(&p->lock);
+	secret = p->rules && shfs_rules_is_secret(p->rules, path, directory);
+	pthread_rwlock_unlock(&p->lock);
+	return secret;
+}
+
+bool shfs_project_rules_is_secret(struct shfs_project_rules *p, const char *path,
+                                  bool directory)
+{
+	if (!is_secret(p, path, directory))
+		return false;
+	load_if_changed(p);
+	return is_secret(p, path, directory);
+}

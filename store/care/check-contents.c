@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What is in the frames of a pack: each is unpacked once, and then all that are deltas of
+ * it, and of these, while it is in memory. So what is held is little, whatever lies
+ * between two versions of a file.
+ */
+#include "store/care/check-objects.h"
+
+#include "common/io.h"
+#include "store/objects/collect.h"
+#include "store/objects/object-internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define HELD_MAX                                                                         \
+	(8u << 20) /* bytes of contents that wait for others; then they are read again   \
+	            */
+#define LARGE_BYTES (8u << 20) /* one thread at a time has larger ones */
+
+/* A content, and the deltas of it that are not read yet. */
+struct level {
+	struct shfs_object_id id;
+	char *data; /* NULL: it is to be read again */
+	size_t len;
+	size_t next, end; /* in by_base */
+};
+
+struct contents {
+	struct walk *w;
+	uint32_t *by_base; /* the deltas, by what they are deltas of, as they lie */
+	size_t n;
+	struct level *levels;
+	size_t depth, cap;
+	size_t held; /* bytes of these */
+	bool large;  /* it holds scan->large */
+};
+
+/* --- what is a delta of what --- */
+
+static int compare_bases(const void *a, const void *b, void *arg)
+{
+	const struct found *list = arg;
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return shfs_object_compare(&list[x].base, &list[y].base) ?: (x > y) - (x < y);
+}
+
+static int sort_deltas(struct contents *c)
+{
+	const struct found_list *l = &c->w->frames;
+
+	c->by_base = malloc((l->n + 1) * sizeof(*c->by_base));
+	if (!c->by_base)
+		return -ENOMEM;
+	for (size_t i = 0; i < l->n; i++)
+		if (l->list[i].delta)
+			c->by_base[c->n++] = (uint32_t)i;
+	qsort_r(c->by_base, c->n, sizeof(*c->by_base), compare_bases, l->list);
+	return 0;
+}
+
+static struct found *delta_at(const struct contents *c, size_t i)
+{
+	return &c->w->frames.list[c->by_base[i]];
+}
+
+/* The deltas of a content, from *from to *to. */
+static void deltas_of(const struct contents *c, const struct shfs_object_id *id,
+                      size_t *from, size_t *to)
+{
+	size_t low = 0, high = c->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (shfs_object_compare(&delta_at(c, middle)->base, id) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*from = *to = low;
+	while (*to < c->n && !shfs_object_compare(&delta_at(c, *to)->base, id))
+		++*to;
+}
+
+/* --- levels --- */
+
+static void take_large(struct contents *c)
+{
+	if (!c->large)
+		pthread_mutex_lock(&c->w->rd->scan->large);
+	c->large = true;
+}
+
+static void give_large(struct contents *c)
+{
+	if (c->large)
+		pthread_mutex_unlock(&c->w->rd->scan->large);
+	c->large = false;
+}
+
+static void forget_data(struct contents *c, struct level *l)
+{
+	if (l->data)
+		c->held -= l->len;
+	free(TAKE_PTR(l->data));
+}
+
+static void keep_data(struct contents *c, struct level *l, char *data, size_t len)
+{
+	l->data = data;
+	l->len = len;
+	c->held += len;
+}
+
+/* All but the last wait: the first ones for the longest time. */
+static void hold_less(struct contents *c)
+{
+	for (size_t i = 0;
+	     i + 1 < c->depth && c->held > HELD_MAX + c->levels[c->depth - 1].len; i++)
+		forget_data(c, &c->levels[i]);
+}
+
+/* Takes data over. */
+static int push(struct contents *c, const struct shfs_object_id *id, char *data,
+                size_t len)
+{
+	struct level l = { .id = *id };
+
+	deltas_of(c, id, &l.next, &l.end);
+	while (l.next < l.end && delta_at(c, l.next)->read)
+		l.next++;
+	if (l.next == l.end) {
+		free(data);
+		return 0;
+	}
+	if (!MAKE_ROOM(c->levels, c->depth, c->cap)) {
+		free(data);
+		return -ENOMEM;
+	}
+	keep_data(c, &l, data, len);
+	c->levels[c->depth++] = l;
+	hold_less(c);
+	return 0;
+}
+
+static void pop(struct contents *c)
+{
+	forget_data(c, &c->levels[--c->depth]);
+}
+
+/* --- frames --- */
+
+/* By its name, wherever it is. */
+static int read_base(struct contents *c, const struct shfs_object_id *id, char **data,
+                     size_t *len)
+{
+	struct shfs_store *store = c->w->rd->scan->run->store;
+	struct content read = { 0 };
+	int r = content_read(store, id, c->large ? DELTA_LEN_MAX : LARGE_BYTES, &read);
+
+	if (r == -EFBIG && !c->large) {
+		take_large(c);
+		r = content_read(store, id, DELTA_LEN_MAX, &read);
+	}
+	*data = read.data;
+	*len = read.len;
+	return r == -EBADMSG || r == -EFBIG || r == -EIO ? -ENOENT : r;
+}
+
+/* One that is too large for memory; it has no base. */
+static int stream_frame(const struct frame *f, unsigned char *bytes, uint8_t hash[16])
+{
+	struct object_hash *h = object_hash_new();
+	int r = h ? codec_each_piece(bytes + FRAME_HEAD_BYTES, f->stored, f->size,
+	                             check_hash_piece, h)
+	          : -ENOMEM;
+
+	object_hash_end(h, hash);
+	return r;
+}
+
+/* Its head and what is stored; -ENOENT: it is not there any more; -EIO, and the size of
+ * what cannot be read. */
+static int get_frame(struct walk *w, const struct found *f, struct frame *frame,
+                     unsigned char **bytes)
+{
+	bool last = f == &w->frames.list[w->frames.n - 1];
+	uint64_t end = last ? w->size : f[1].offset;
+	size_t len = (size_t)MIN(end - f->offset, (uint64_t)FRAME_MAX);
+	ssize_t n;
+
+	if (f->delta) {
+		*bytes = w->rd->frame;
+		n = shfs_pread_full(w->fd, *bytes, len, (off_t)f->offset);
+	} else {
+		n = check_get(w, f->offset, len, bytes);
+	}
+	if (n < 0) {
+		frame->kind = f->delta ? FRAME_DELTA : FRAME_ZSTD;
+		frame->stored = (uint32_t)(len - frame_head_bytes(frame->kind));
+		return (int)n;
+	}
+	if (n < FRAME_HEAD_BYTES || frame_parse(*bytes, (size_t)n, frame) ||
+	    frame_head_bytes(frame->kind) + frame->stored > (size_t)n)
+		return -ENOENT;
+	return 0;
+}
+
+/* -EBADMSG: it is not what its name says. *out is NULL for one of which nothing is a
+ * delta. */
+static int unpack(struct contents *c, const struct frame *f, unsigned char *bytes,
+                  const struct level *base, char **out)
+{
+	uint8_t hash[16];
+	int r;
+
+	*out = NULL;
+	if (f->kind == FRAME_ZSTD && f->size > DELTA_LEN_MAX) {
+		r = stream_frame(f, bytes, hash);
+	} else {
+		if (f->size > DELTA_LEN_MAX)
+			return -EBADMSG;
+		if (f->size > LARGE_BYTES)
+			take_large(c);
+		r = content_decode(c->w->rd->scan->run->store, f,
+		                   bytes + frame_head_bytes(f->kind),
+		                   base ? base->data : NULL, base ? base->len : 0, out);
+		if (!r)
+			shfs_object_hash(*out, f->size, hash);
+	}
+	if (!r && memcmp(hash, f->id.hash, sizeof(hash)))
+		r = -EBADMSG;
+	if (r)
+		free(TAKE_PTR(*out));
+	return r;
+}
+
+/* A frame, and a level for what are deltas of it. */
+static int read_frame(struct contents *c, struct found *f)
+{
+	const struct level *base = c->depth ? &c->levels[c->depth - 1] : NULL;
+	struct walk *w = c->w;
+	struct frame frame = { 0 };
+	unsigned char *bytes;
+	char *data = NULL;
+	int r = get_frame(w, f, &frame, &bytes);
+
+	f->read = true;
+	if (!r)
+		r = unpack(c, &frame, bytes, f->delta ? base : NULL, &data);
+	if (r == -EBADMSG || r == -EIO) {
+		f->state = LOST;
+		w->flawed = true;
+		/* what could not be read now may be found right when it is written anew
+		 */
+		check_unit_flaw(
+			w->rd->scan, w->unit,
+			r == -EIO ? SHFS_FLAW_FRAME : SHFS_FLAW_CONTENT, f->offset,
+			frame_head_bytes(frame.kind) + frame.stored, &f->id, "%s",
+			r == -EIO
+				? "it cannot be read"
+				: "what is stored there is not the content of its name");
+	}
+	if (r)
+		return r == -EBADMSG || r == -EIO || r == -ENOENT ? 0 : r;
+	w->content_bytes += frame.size;
+	/* what is behind it is its own */
+	if (f->delta && base->next == base->end)
+		pop(c);
+	return data ? push(c, &f->id, data, frame.size) : 0;
+}
+
+/* What they are deltas of cannot be read: neither can they, which check.c tells. */
+static void pass_over(struct contents *c, size_t from, size_t to)
+{
+	while (from < to)
+		delta_at(c, from++)->read = true;
+}
+
+/* The next delta of the content on top. */
+static int read_next(struct contents *c)
+{
+	struct level *l = &c->levels[c->depth - 1];
+	char *data;
+	size_t len;
+	int r = 0;
+
+	while (l->next < l->end && delta_at(c, l->next)->read)
+		l->next++;
+	if (l->next < l->end && !l->data) {
+		r = read_base(c, &l->id, &data, &len);
+		if (!r)
+			keep_data(c, l, data, len);
+		if (r == -ENOENT)
+			pass_over(c, l->next, l->end);
+	}
+	if (r == -ENOENT || l->next == l->end) {
+		pop(c);
+		return 0;
+	}
+	return r ? r : read_frame(c, delta_at(c, l->next++));
+}
+
+/* One whose base is not in this pack, or not right there. */
+static int read_base_of(struct contents *c, const struct found *f)
+{
+	char *data;
+	size_t len, from, to;
+	int r = read_base(c, &f->base, &data, &len);
+
+	if (!r)
+		return push(c, &f->base, data, len);
+	if (r != -ENOENT)
+		return r;
+	deltas_of(c, &f->base, &from, &to);
+	pass_over(c, from, to);
+	return 0;
+}
+
+int check_contents(struct walk *w)
+{
+	struct contents c = { .w = w };
+	int r = sort_deltas(&c);
+
+	for (size_t i = 0; i < w->frames.n && !r; i++) {
+		struct found *f = &w->frames.list[i];
+
+		if (f->read)
+			continue;
+		r = f->delta ? read_base_of(&c, f) : read_frame(&c, f);
+		while (!r && c.depth)
+			r = read_next(&c);
+		give_large(&c);
+	}
+	while (c.depth)
+		pop(&c);
+	free(c.levels);
+	free(c.by_base);
+	return r;
+}

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/* What goes: from what is told to all rows that go with it. */
+#include "store/care/forget-choose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* --- sets of numbers --- */
+
+static int compare(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void forget_sort(struct shfs_ids *list)
+{
+	size_t n = 0;
+
+	if (!list->n)
+		return;
+	qsort(list->ids, list->n, sizeof(*list->ids), compare);
+	for (size_t i = 0; i < list->n; i++)
+		if (!n || list->ids[i] != list->ids[n - 1])
+			list->ids[n++] = list->ids[i];
+	list->n = n;
+}
+
+bool forget_has(const struct shfs_ids *list, int64_t id)
+{
+	return list->n && bsearch(&id, list->ids, list->n, sizeof(id), compare);
+}
+
+/* The first column of all rows. */
+#define add_rows(f, out, sql, ...) add_rows_args(f, out, sql, SHFS_ARGS(__VA_ARGS__))
+static int add_rows_args(struct shfs_forget *f, struct shfs_ids *out, const char *sql,
+                         const struct shfs_arg *args, size_t n)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get_args(f->index, &stmt, sql, args, n);
+
+	while (r > 0) {
+		r = shfs_ids_add(out, sqlite3_column_int64(stmt, 0));
+		if (!r)
+			r = shfs_sql_next(f->index, stmt);
+	}
+	return r;
+}
+
+/* --- what is told --- */
+
+int shfs_forget_add(struct shfs_forget *f, enum shfs_forget_kind kind, int64_t id)
+{
+	struct shfs_ids *lists[] = {
+		[SHFS_FORGET_COMMAND] = &f->commands,
+		[SHFS_FORGET_PROCESS] = &f->processes,
+		[SHFS_FORGET_ACCESS] = &f->accesses,
+		[SHFS_FORGET_VERSION] = &f->versions,
+		[SHFS_FORGET_FILE] = &f->files,
+	};
+
+	return shfs_ids_add(lists[kind], id);
+}
+
+/* --- what goes with it --- */
+
+/* Of a command: also the version that it made. What it only renamed was made before. */
+static int note_access(const struct shfs_access *a, void *arg)
+{
+	struct shfs_forget *f = arg;
+	struct shfs_version_look look;
+	int r = shfs_ids_add(&f->accesses, a->access_id);
+
+	if (r || !a->made_n || !shfs_access_is_written(a))
+		return r;
+	r = shfs_version_look(f->index, a->file_id, a->made_n, &look);
+	if (r > 0 && look.access_id == a->access_id)
+		return shfs_ids_add(&f->versions, shfs_version_id(a->file_id, a->made_n));
+	return MIN(r, 0);
+}
+
+static int add_processes(struct shfs_forget *f)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < f->processes.n && !r; i++)
+		r = shfs_accesses_of_nobody(f->index, f->processes.ids[i], note_access,
+		                            f);
+	return r;
+}
+
+static int add_commands(struct shfs_forget *f)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < f->commands.n && !r; i++) {
+		int64_t id = f->commands.ids[i];
+
+		r = shfs_accesses_of_command(f->index, id, note_access, f);
+		if (!r)
+			r = add_rows(f, &f->processes,
+			             "SELECT p.process_id FROM task t JOIN process p"
+			             " ON p.process_id = t.task_id OR p.task_id = "
+			             "t.task_id"
+			             " WHERE t.command_id = ? AND NOT t.shell",
+			             shfs_arg_int(id));
+	}
+	return r;
+}
+
+static int add_uses(struct shfs_forget *f, int64_t file_id)
+{
+	struct shfs_arg id = shfs_arg_int(file_id);
+	int r = add_rows(f, &f->accesses,
+	                 "SELECT access_id FROM access WHERE file_id = ? AND op < 100",
+	                 id);
+
+	return r ? r
+	         : add_rows(
+			   f, &f->accesses,
+			   "SELECT access_id FROM access WHERE file2_id = ? AND op < 100",
+			   id);
+}
+
+/* Who used one version. */
+static int add_uses_of(struct shfs_forget *f, int64_t version_id)
+{
+	return add_rows(f, &f->accesses,
+	                "SELECT access_id FROM access WHERE file_id = ?1 >> 32"
+	                " AND op < 100 AND (seen_n = ?1 & 4294967295"
+	                " OR file2_id IS NULL AND made_n = ?1 & 4294967295)",
+	                shfs_arg_int(version_id));
+}
+
+/*
+ * What it was before it came to this path by a rename or link (of an editor's temporary
+ * file, say), and who used it there: the version that came, and those that the same file
+ * held at that path before, back to where another one left the path or came to it. A file
+ * that is there still, and was only linked, keeps its past.
+ */
+static int add_past(struct shfs_forget *f, int64_t file_id)
+{
+	_cleanup_ids_ struct shfs_ids past = { 0 };
+	int r = add_rows(f, &past,
+	                 "WITH RECURSIVE past(id, moved) AS (SELECT origin_version_id,"
+	                 " version_source(data) = 3 FROM version WHERE file_id = ?"
+	                 " AND origin_version_id IS NOT NULL UNION SELECT"
+	                 " v.origin_version_id, version_source(v.data) = 3 FROM past"
+	                 " JOIN version v ON v.file_id = past.id >> 32"
+	                 " AND v.n = past.id & 4294967295"
+	                 " WHERE v.origin_version_id IS NOT NULL"
+	                 " UNION SELECT past.id - 1, moved FROM past"
+	                 " JOIN version v ON v.file_id = past.id >> 32"
+	                 " AND v.n = past.id & 4294967295"
+	                 " JOIN file ON file.file_id = v.file_id"
+	                 " WHERE (moved OR state & 1) AND v.n > 1 AND "
+	                 "version_source(v.data) NOT IN (3, 4)"
+	                 " AND NOT EXISTS (SELECT 1 FROM access a"
+	                 " WHERE a.file_id = past.id >> 32 AND a.op IN (1, 4)"
+	                 " AND a.seen_n = v.n - 1)) SELECT DISTINCT id FROM past",
+	                 shfs_arg_int(file_id));
+
+	for (size_t i = 0; i < past.n && !r; i++) {
+		r = shfs_ids_add(&f->versions, past.ids[i]);
+		if (!r)
+			r = add_uses_of(f, past.ids[i]);
+	}
+	return r;
+}
+
+static int add_files(struct shfs_forget *f)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < f->files.n && !r; i++) {
+		r = add_uses(f, f->files.ids[i]);
+		if (!r)
+			r = add_rows(f, &f->versions,
+			             "SELECT file_id << 32 | n FROM version"
+			             " WHERE file_id = ?1",
+			             shfs_arg_int(f->files.ids[i]));
+		if (!r)
+			r = add_past(f, f->files.ids[i]);
+	}
+	return r;
+}
+
+/* What is the same content by a rename or a link. */
+static int add_copies(struct shfs_forget *f)
+{
+	size_t n = f->versions.n;
+	int r = 0;
+
+	for (size_t i = 0; i < n && !r; i++)
+		r = add_rows(f, &f->versions,
+		             "WITH RECURSIVE copy(id) AS (VALUES (?) UNION"
+		             " SELECT v.file_id << 32 | v.n FROM copy JOIN version v"
+		             " ON v.origin_version_id = copy.id) SELECT id FROM copy",
+		             shfs_arg_int(f->versions.ids[i]));
+	return r;
+}
+
+int64_t forget_key_of_path(struct shfs_bytes path)
+{
+	return (int64_t)shfs_object_hash64(path.data, path.len);
+}
+
+/* A content of a path: by its object; one without, by what else is known of it. */
+int64_t forget_key_of_content(struct shfs_bytes path, const struct shfs_content *c)
+{
+	struct {
+		int64_t path;
+		uint8_t object[20];
+		uint32_t archived;
+		uint64_t size;
+		int64_t mtime_ns;
+	} key = { .path = forget_key_of_path(path) };
+
+	key.archived = c->flags & SHFS_CONTENT_OBJECT;
+	if (key.archived) {
+		shfs_object_pack(&c->object, key.object);
+	} else {
+		key.size = c->size;
+		key.mtime_ns = c->mtime_ns;
+	}
+	return (int64_t)shfs_object_hash64(&key, sizeof(key));
+}
+
+static int row_key(sqlite3_stmt *stmt, int64_t *key)
+{
+	struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
+		                   sqlite3_column_bytes(stmt, 0) };
+	struct shfs_version_row row;
+	int r = shfs_version_unpack(sqlite3_column_blob(stmt, 2),
+	                            sqlite3_column_bytes(stmt, 2), &row);
+
+	if (r)
+		return r;
+	row.content.flags &= ~SHFS_CONTENT_OBJECT;
+	if (!shfs_object_unpack(sqlite3_column_blob(stmt, 3),
+	                        sqlite3_column_bytes(stmt, 3), &row.content.object))
+		row.content.flags |= SHFS_CONTENT_OBJECT;
+	*key = forget_key_of_content(path, &row.content);
+	return 0;
+}
+
+int64_t forget_key_of_object(const struct shfs_object_id *object)
+{
+	uint8_t packed[20] = { 0 };
+
+	shfs_object_pack(object, packed);
+	return (int64_t)shfs_object_hash64(packed, sizeof(packed));
+}
+
+/* --- the same contents at other paths --- */
+
+/* What is shorter ("{}", a line) many files have. */
+#define SAME_MIN 5
+
+static int find_same(struct shfs_forget *f, const struct shfs_content *content)
+{
+	_cleanup_ids_ struct shfs_ids all = { 0 };
+	uint8_t packed[20];
+	size_t len = shfs_object_pack(&content->object, packed);
+	bool stays = false;
+	int r = add_rows(f, &all,
+	                 "SELECT file_id << 32 | n FROM version WHERE"
+	                 " substr(object, 1, 3) = substr(?1, 1, 3) AND object = ?1",
+	                 shfs_arg_blob((struct shfs_bytes){ (const char *)packed, len }));
+
+	for (size_t i = 0; i < all.n && !r; i++) {
+		if (forget_has(&f->versions, all.ids[i]))
+			continue;
+		stays = true;
+		if (content->size >= SAME_MIN)
+			r = shfs_ids_add(&f->same, all.ids[i]);
+	}
+	return r || stays
+	               ? r
+	               : shfs_ids_add(&f->gone, forget_key_of_object(&content->object));
+}
+
+static int find_all_same(struct shfs_forget *f)
+{
+	int r = 0;
+
+	f->same.n = f->gone.n = 0;
+	for (size_t i = 0; i < f->versions.n && !r; i++) {
+		int64_t id = f->versions.ids[i];
+		_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+		struct shfs_version_row row;
+
+		r = shfs_sql_get(f->index, &stmt,
+		                 "SELECT data, object FROM version"
+		                 " WHERE file_id = ? AND n = ?",
+		                 shfs_arg_int(id >> 32), shfs_arg_int(id & UINT32_MAX));
+		if (r <= 0)
+			continue;
+		r = shfs_version_unpack(sqlite3_column_blob(stmt, 0),
+		                        sqlite3_column_bytes(stmt, 0), &row);
+		if (!r && !shfs_object_unpack(sqlite3_column_blob(stmt, 1),
+		                              sqlite3_column_bytes(stmt, 1),
+		                              &row.content.object))
+			r = find_same(f, &row.content);
+	}
+	forget_sort(&f->same);
+	forget_sort(&f->gone);
+	return MIN(r, 0);
+}
+
+static int look_everywhere(struct shfs_forget *f)
+{
+	int r = find_all_same(f);
+
+	if (r || !f->everywhere || !f->same.n)
+		return r;
+	for (size_t i = 0; i < f->same.n && !r; i++) {
+		r = shfs_ids_add(&f->versions, f->same.ids[i]);
+		if (!r)
+			r = add_uses_of(f, f->same.ids[i]);
+	}
+	forget_sort(&f->versions);
+	forget_sort(&f->accesses);
+	return r ? r : find_all_same(f);
+}
+
+/* The keys of a file's versions: of those that go, and of those that stay. */
+static int file_keys(struct shfs_forget *f, int64_t file_id, struct shfs_ids *stay)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(f->index, &stmt,
+	                     "SELECT d.path || '/' || f.name, v.n, v.data, v.object"
+	                     " FROM version v JOIN file f USING (file_id)"
+	                     " JOIN directory d USING (directory_id)"
+	                     " WHERE v.file_id = ?",
+	                     shfs_arg_int(file_id));
+
+	for (; r > 0; r = shfs_sql_next(f->index, stmt)) {
+		int64_t id = shfs_version_id(file_id, sqlite3_column_int64(stmt, 1)), key;
+
+		r = row_key(stmt, &key);
+		if (!r)
+			r = shfs_ids_add(forget_has(&f->versions, id) ? &f->contents
+			                                              : stay,
+			                 key);
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+static int content_keys(struct shfs_forget *f)
+{
+	_cleanup_ids_ struct shfs_ids stay = { 0 };
+	int64_t last = 0;
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < f->versions.n && !r; i++) {
+		int64_t file_id = f->versions.ids[i] >> 32;
+
+		if (i && file_id == last)
+			continue;
+		last = file_id;
+		r = file_keys(f, file_id, &stay);
+	}
+	forget_sort(&f->contents);
+	forget_sort(&stay);
+	for (size_t i = 0; i < f->contents.n; i++)
+		if (!forget_has(&stay, f->contents.ids[i]))
+			f->contents.ids[n++] = f->contents.ids[i];
+	f->contents.n = n;
+	return r;
+}
+
+static int note_path(int64_t file_id, const char *path, void *arg)
+{
+	struct shfs_forget *f = arg;
+
+	return shfs_ids_add(&f->paths, forget_key_of_path(shfs_bytes_str(path)));
+}
+
+/* A shell that is recorded stays, for the commands that are its. */
+static int keep_shells(struct shfs_forget *f)
+{
+	size_t n = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < f->processes.n && r >= 0; i++) {
+		int64_t is_shell = 0;
+
+		r = shfs_sql_int(f->index, &is_shell,
+		                 "SELECT t.shell FROM process p JOIN task t"
+		                 " ON t.task_id = coalesce(p.task_id, p.process_id)"
+		                 " WHERE p.process_id = ?",
+		                 shfs_arg_int(f->processes.ids[i]));
+		if (!is_shell)
+			f->processes.ids[n++] = f->processes.ids[i];
+	}
+	f->processes.n = n;
+	return MIN(r, 0);
+}
+
+int forget_complete(struct shfs_forget *f)
+{
+	int r;
+
+	forget_sort(&f->commands);
+	forget_sort(&f->processes);
+	forget_sort(&f->files);
+	r = add_processes(f);
+	if (!r)
+		r = keep_shells(f);
+	f->n_loose = f->processes.n;
+	if (!r)
+		r = add_commands(f);
+	if (!r)
+		r = add_files(f);
+	if (!r)
+		r = add_copies(f);
+	forget_sort(&f->processes);
+	forget_sort(&f->accesses);
+	forget_sort(&f->versions);
+	if (!r)
+		r = look_everywhere(f);
+	if (!r)
+		r = content_keys(f);
+	if (!r)
+		r = shfs_paths_of(f->index, f->files.ids, f->files.n, note_path, f);
+	forget_sort(&f->paths);
+	return r;
+}

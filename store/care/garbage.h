@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* garbage.h - objects that nothing in the journal names. */
+#pragma once
+
+#include "store/objects/collect.h"
+
+struct shfs_garbage {
+	struct shfs_store *store;
+	bool despite_damage; /* what damaged records named counts for nothing */
+};
+
+/* For struct shfs_collect; arg: the above. -EBADMSG: some of the journal is damaged;
+ * -ENOTEMPTY: a repair set some of it aside; -EPROTONOSUPPORT: a newer shfs wrote some.
+ */
+_must_check_ int shfs_garbage_pick(void *arg, struct shfs_objects *out);
+
+/* Can all of the journal be read? Errors as above. */
+_must_check_ int shfs_journal_is_whole(struct shfs_store *store);

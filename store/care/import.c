@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/care/import.h"
+
+#include "common/io.h"
+#include "store/care/forget-plan.h"
+#include "store/care/forget.h"
+#include "store/index/internal.h"
+#include "store/journal/archived.h"
+#include "store/journal/hooklog.h"
+#include "store/journal/journal.h"
+#include "store/journal/rewrite.h"
+#include "store/objects/collect.h"
+#include "store/objects/lease.h"
+#include "store/objects/object.h"
+#include "store/objects/pruned.h"
+#include "store/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BATCH_MAX   256
+#define BATCH_BYTES (16u << 20)
+#define LEVEL       3 /* of zstd */
+#define LOG_MAX     INT32_MAX
+#define LOG_SUFFIX  ".new"
+
+/* It lies beside its place, as shfs_rewrite_save or stage_log put it there. */
+struct staged {
+	char *host, *name;
+	bool hook_log, known; /* known: it brings nothing new */
+	bool alive;           /* its recording went on */
+	bool has_archived; /* what names that, and its last record in the archive, is */
+	struct archived archived;
+};
+
+struct shfs_import {
+	struct shfs_store *store;
+	struct lease_gate gate; /* until the journal names what was put */
+	bool dry_run;
+	bool has_pruned, has_alive;
+	bool alone; /* nobody records into the store until we are done */
+	struct staged *files;
+	size_t n_files, cap_files;
+	struct shfs_objects came, named, pruned;
+	struct shfs_put *puts[BATCH_MAX];
+	struct shfs_object_id put_ids[BATCH_MAX]; /* as they were called */
+	size_t n_puts, put_bytes;
+	struct shfs_import_stats stats;
+};
+
+/* --- begin and end --- */
+
+int shfs_import_new(struct shfs_store *store, bool dry_run, struct shfs_import **out)
+{
+	struct shfs_import *m = calloc(1, sizeof(*m));
+	int r;
+
+	if (!m)
+		return -ENOMEM;
+	m->store = store;
+	m->dry_run = dry_run;
+	r = lease_gate_shut(store, &m->gate);
+	if (!r)
+		r = shfs_store_share(store, 0);
+	if (!r)
+		r = shfs_forget_pending(store) ? -EBUSY : forget_plan_clear(store);
+	if (!r)
+		r = pruned_look(store);
+	if (r) {
+		shfs_import_free(m);
+		return r;
+	}
+	*out = m;
+	return 0;
+}
+
+static void staged_name(const struct staged *f, char out[static 300])
+{
+	snprintf(out, 300, "%s%s", f->name,
+	         f->hook_log ? LOG_SUFFIX : SHFS_REWRITE_SUFFIX);
+}
+
+static void unstage(struct shfs_import *m, const struct staged *f)
+{
+	_cleanup_close_ int dirfd = forget_open_host(m->store, f->host);
+	char name[300];
+
+	staged_name(f, name);
+	if (dirfd >= 0)
+		unlinkat(dirfd, name, 0);
+}
+
+void shfs_import_free(struct shfs_import *m)
+{
+	if (!m)
+		return;
+	for (size_t i = 0; i < m->n_files; i++) {
+		unstage(m, &m->files[i]);
+		free(m->files[i].host);
+		free(m->files[i].name);
+	}
+	for (size_t i = 0; i < m->n_puts; i++)
+		shfs_put_free(m->puts[i]);
+	free(m->files);
+	shfs_objects_free(&m->came);
+	shfs_objects_free(&m->named);
+	shfs_objects_free(&m->pruned);
+	lease_gate_close(&m->gate);
+	free(m);
+}
+
+/* --- objects --- */
+
+static int commit(struct shfs_import *m)
+{
+	int r = m->n_puts && !m->dry_run
+	                ? shfs_object_commit(m->store, m->puts, m->n_puts)
+	                : 0;
+
+	for (size_t i = 0; i < m->n_puts; i++) {
+		struct shfs_object_id id = shfs_put_id(m->puts[i]);
+		uint64_t bytes = shfs_put_stored_bytes(m->puts[i]);
+
+		if (!r && !m->dry_run && shfs_object_compare(&id, &m->put_ids[i]))
+			r = -EEXIST;
+		m->stats.objects_known += !bytes && !m->dry_run;
+		m->stats.bytes += bytes;
+		shfs_put_free(m->puts[i]);
+	}
+	m->n_puts = m->put_bytes = 0;
+	return r;
+}
+
+int shfs_import_object(struct shfs_import *m, const char *name, const void *data,
+                       size_t len)
+{
+	struct shfs_object_id id, is;
+	struct shfs_put *put;
+	int r = shfs_object_parse(name, &id);
+
+	if (!r)
+		r = shfs_object_put(m->store, data, len, LEVEL, NULL, &put);
+	if (r)
+		return r;
+	is = shfs_put_id(put);
+	m->put_ids[m->n_puts] = id;
+	m->puts[m->n_puts++] = put;
+	m->put_bytes += len;
+	m->stats.objects++;
+	if (memcmp(is.hash, id.hash, sizeof(id.hash)))
+		return -EBADMSG;
+	r = shfs_objects_add(&m->came, &id);
+	if (!r && (m->n_puts == BATCH_MAX || m->put_bytes >= BATCH_BYTES))
+		r = commit(m);
+	return r;
+}
+
+/* Without their bytes. */
+static bool is_there(struct shfs_import *m, const struct shfs_object_id *id)
+{
+	_cleanup_buf_ struct shfs_buf none = { 0 };
+	int r = shfs_object_read(m->store, id, 0, &none);
+
+	return !r || r == -EFBIG;
+}
+
+int shfs_import_pruned(struct shfs_import *m, const void *data, size_t len)
+{
+	if (m->has_pruned)
+		return -EEXIST;
+	m->has_pruned = true;
+	shfs_objects_sort(&m->named);
+	return pruned_parse(data, len, &m->named, &m->pruned);
+}
+
+/* What the archive names and nobody has was pruned, as it says or as is known here
+ * (pruned is what is new of it then), or was lost. */
+static int find_missing(struct shfs_import *m)
+{
+	struct shfs_objects pruned = { 0 };
+	int r = 0;
+
+	shfs_objects_sort(&m->came);
+	shfs_objects_sort(&m->named);
+	for (size_t i = 0; i < m->named.n && !r; i++) {
+		const struct shfs_object_id *id = &m->named.ids[i];
+
+		if (shfs_objects_has(&m->came, id) || is_there(m, id) ||
+		    shfs_object_is_pruned(m->store, id) > 0)
+			continue;
+		if (shfs_objects_has(&m->pruned, id))
+			r = shfs_objects_add(&pruned, id);
+		else
+			m->stats.missing++;
+	}
+	shfs_objects_free(&m->pruned);
+	m->pruned = pruned;
+	return r;
+}
+
+/* --- segments --- */
+
+/* Two of the same name: of the same instance, by one writer. */
+struct merge {
+	struct shfs_import *import;
+	struct shfs_segment *here, *there;
+	struct shfs_record ours, theirs;
+	int has_ours, has_theirs; /* 1, 0: no more */
+	uint64_t last_seq;        /* of theirs */
+	bool brings;              /* there is something that is not here */
+	struct shfs_rewrite *out;
+};
+
+static int next_ours(struct merge *m)
+{
+	return m->has_ours = m->here ? shfs_segment_next(m->here, &m->ours) : 0;
+}
+
+static int next_theirs(struct merge *m)
+{
+	m->has_theirs = shfs_segment_next(m->there, &m->theirs);
+	if (m->has_theirs > 0)
+		m->last_seq = MAX(m->last_seq, m->theirs.seq);
+	return m->has_theirs > 0 ? shfs_objects_add_of(&m->import->named, &m->theirs)
+	                         : m->has_theirs;
+}
+
+/* The PREIMAGE that stands for a record which was taken out tells less than that. */
+static bool tells_more(const struct shfs_record *a, const struct shfs_record *b)
+{
+	return a->type != SHFS_REC_PREIMAGE && b->type == SHFS_REC_PREIMAGE;
+}
+
+static int64_t order(const struct shfs_record *a, const struct shfs_record *b)
+{
+	if (a->type == SHFS_REC_PRODUCER || b->type == SHFS_REC_PRODUCER)
+		return (b->type == SHFS_REC_PRODUCER) - (a->type == SHFS_REC_PRODUCER);
+	return (a->seq > b->seq) - (a->seq < b->seq);
+}
+
+static int add(struct merge *m, struct shfs_record *rec)
+{
+	if (rec->type == SHFS_REC_PRODUCER)
+		rec->producer.version = SHFS_RECORD_VERSION;
+	return shfs_rewrite_add(m->out, rec);
+}
+
+static int merge_step(struct merge *m)
+{
+	int64_t first = !m->has_ours     ? 1
+	                : !m->has_theirs ? -1
+	                                 : order(&m->ours, &m->theirs);
+	bool theirs = first > 0 || (!first && tells_more(&m->theirs, &m->ours));
+	int r;
+
+	m->brings |= theirs;
+	r = add(m, theirs ? &m->theirs : &m->ours);
+	if (!r && first <= 0)
+		r = next_ours(m);
+	if (r >= 0 && first >= 0)
+		r = next_theirs(m);
+	return MIN(r, 0);
+}
+
+static int merge_all(struct merge *m)
+{
+	int r = next_ours(m);
+
+	if (r >= 0)
+		r = next_theirs(m);
+	while (r >= 0 && (m->has_ours > 0 || m->has_theirs > 0))
+		r = merge_step(m);
+	return r >= 0 && shfs_segment_damaged(m->there) ? -EBADMSG : MIN(r, 0);
+}
+
+static bool is_same_instance(const struct merge *m)
+{
+	const struct shfs_rec_producer *a = shfs_segment_producer(m->here),
+				       *b = shfs_segment_producer(m->there);
+
+	return a->instance.len == b->instance.len &&
+	       !memcmp(a->instance.data, b->instance.data, a->instance.len) &&
+	       a->segment == b->segment;
+}
+
+/* What is here may not grow while it is replaced. */
+static int stage_segment(struct merge *m, int dirfd, struct staged *f)
+{
+	struct shfs_import *import = m->import;
+	int r = 0;
+
+	f->known = !m->brings;
+	if (f->known)
+		return 0;
+	if (m->here && !import->alone && !import->dry_run) {
+		r = shfs_store_exclude(import->store);
+		import->alone = !r;
+		return r ? r : 1; /* it is read again */
+	}
+	return shfs_rewrite_save(m->out, dirfd, f->name);
+}
+
+static int merge_segment(struct shfs_import *import, int dirfd, struct staged *f,
+                         const void *data, size_t len)
+{
+	struct merge m = { .import = import };
+	int r = forget_open_segment(dirfd, f->name, &m.here);
+
+	if (r == 1) /* there is none, or none that can be read */
+		m.here = NULL;
+	if (r >= 0)
+		r = shfs_segment_from_memory(data, len, &m.there);
+	if (!r && m.here && !is_same_instance(&m))
+		r = -EBADMSG;
+	if (!r)
+		r = shfs_rewrite_new(&m.out);
+	if (!r)
+		r = merge_all(&m);
+	if (!r)
+		f->has_archived = !archived_set(&f->archived, f->host,
+		                                shfs_segment_producer(m.there)->instance,
+		                                m.last_seq);
+	if (!r)
+		r = stage_segment(&m, dirfd, f);
+	shfs_segment_close(m.here);
+	shfs_segment_close(m.there);
+	shfs_rewrite_free(m.out);
+	return r;
+}
+
+/* --- hook logs --- */
+
+static int stage_log(int dirfd, struct staged *f, const void *data, size_t len)
+{
+	struct shfs_hooklog *log;
+	struct shfs_record rec;
+	char name[300];
+	int r = shfs_hooklog_from_memory(data, len, &log);
+
+	if (r)
+		return r;
+	r = shfs_hooklog_next(log, &rec);
+	if (r >= 0)
+		r = r || !len ? 0 : -EBADMSG; /* there may be damage, but not alone */
+	shfs_hooklog_close(log);
+	staged_name(f, name);
+	return r ? r : shfs_write_file_at(dirfd, name, 0600, data, len);
+}
+
+/* The end of the record that begins at p; NULL: none does. */
+static const char *record_end(const char *p, const char *end)
+{
+	const char *next =
+		p < end && *p == '\x1e' ? memmem(p + 1, end - p - 1, "\n\x1e", 2) : NULL;
+
+	if (next)
+		return next + 1;
+	return p < end && *p == '\x1e' && end[-1] == '\n' ? end : NULL;
+}
+
+/* Fills the blanks of a with what b has there. */
+static void fill_blanks(struct shfs_buf *a, const struct shfs_buf *b)
+{
+	size_t len = MIN(a->len, b->len);
+
+	for (size_t i = 0; i < len;) {
+		const char *end = record_end(a->data + i, a->data + len);
+		size_t n = end ? (size_t)(end - a->data) - i : 1;
+
+		if (end && shfs_hooklog_is_blank(a->data + i, n) &&
+		    b->data[i] == '\x1e' && b->data[i + n - 1] == '\n')
+			memcpy(a->data + i, b->data + i, n);
+		i += n;
+	}
+}
+
+/* A shell may have it open: it stays the same file. */
+static int fill_log(int dirfd, const char *name, const struct shfs_buf *all)
+{
+	_cleanup_close_ int fd =
+		openat(dirfd, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	for (size_t done = 0; fd >= 0 && done < all->len;) {
+		ssize_t n = pwrite(fd, all->data + done, all->len - done, (off_t)done);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return fd < 0 || fdatasync(fd) ? -errno : 0;
+}
+
+/* try: only see whether it can be done. */
+static int merge_log(int dirfd, struct staged *f, bool try)
+{
+	_cleanup_buf_ struct shfs_buf ours = { 0 }, theirs = { 0 }, all = { 0 };
+	char name[300];
+	int r = shfs_read_file_at(dirfd, f->name, LOG_MAX, &ours);
+
+	staged_name(f, name);
+	if (r == -ENOENT && try)
+		return 0;
+	if (r == -ENOENT)
+		return renameat(dirfd, name, dirfd, f->name) || fsync(dirfd) ? -errno : 0;
+	if (!r)
+		r = shfs_read_file_at(dirfd, name, LOG_MAX, &theirs);
+	if (r)
+		return r;
+	shfs_buf_add(&all, ours.data, ours.len);
+	fill_blanks(&all, &theirs);
+	fill_blanks(&theirs, &ours);
+	if (theirs.len > all.len)
+		shfs_buf_add(&all, theirs.data + all.len, theirs.len - all.len);
+	if (all.failed)
+		return -ENOMEM;
+	if (memcmp(all.data, theirs.data, theirs.len))
+		return -EILSEQ;
+	f->known = all.len == ours.len && !memcmp(all.data, ours.data, all.len);
+	return f->known || try ? 0 : fill_log(dirfd, f->name, &all);
+}
+
+/* --- files --- */
+
+static bool is_name(const char *name)
+{
+	return *name && *name != '.' && strlen(name) <= 200 &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	                    "0123456789-_.") == strlen(name);
+}
+
+static bool is_host(const char *host)
+{
+	size_t len = strlen(host);
+
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)host[i] <= ' ' || host[i] == '/' || host[i] == 0x7f)
+			return false;
+	return len && len <= 64 && *host != '.';
+}
+
+/* -EEXIST: it came before. */
+static int file_new(struct shfs_import *m, const char *host, const char *name,
+                    struct staged **out)
+{
+	struct staged *f;
+
+	for (size_t i = 0; i < m->n_files; i++)
+		if (!strcmp(m->files[i].name, name) && !strcmp(m->files[i].host, host))
+			return -EEXIST;
+	if (!MAKE_ROOM(m->files, m->n_files, m->cap_files))
+		return -ENOMEM;
+	f = &m->files[m->n_files];
+	*f = (struct staged){ .host = strdup(host),
+		              .name = strdup(name),
+		              .hook_log = shfs_ends_with(name, ".log") };
+	m->n_files++;
+	*out = f;
+	return f->host && f->name ? 0 : -ENOMEM;
+}
+
+static int open_host(struct shfs_import *m, const char *host)
+{
+	_cleanup_buf_ struct shfs_buf path = { 0 };
+	int r;
+
+	shfs_buf_printf(&path, "journal/%s", host);
+	if (path.failed)
+		return -ENOMEM;
+	r = shfs_mkdir_p_at(m->store->dirfd, path.data, 0700);
+	return r ? r : forget_open_host(m->store, host);
+}
+
+int shfs_import_file(struct shfs_import *m, const char *host, const char *name,
+                     const void *data, size_t len)
+{
+	_cleanup_close_ int dirfd = -1;
+	struct staged *f;
+	int r;
+
+	if (!is_host(host) || !is_name(name) ||
+	    !(shfs_ends_with(name, ".seg") || shfs_ends_with(name, ".log")))
+		return -EINVAL;
+	r = file_new(m, host, name, &f);
+	if (r)
+		return r;
+	dirfd = open_host(m, host);
+	if (dirfd < 0)
+		return dirfd;
+	if (f->hook_log)
+		return stage_log(dirfd, f, data, len);
+	r = merge_segment(m, dirfd, f, data, len);
+	return r > 0 ? merge_segment(m, dirfd, f, data, len) : r;
+}
+
+/* --- recordings that went on --- */
+
+static int find_alive(struct shfs_import *m, const char *line, size_t len)
+{
+	for (size_t i = 0; i < m->n_files; i++) {
+		struct staged *f = &m->files[i];
+		size_t host = strlen(f->host);
+
+		if (!f->hook_log && len == host + 1 + strlen(f->name) &&
+		    !strncmp(line, f->host, host) && line[host] == '/' &&
+		    !strncmp(line + host + 1, f->name, len - host - 1)) {
+			f->alive = true;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+int shfs_import_alive(struct shfs_import *m, const char *lines, size_t len)
+{
+	int r = m->has_alive ? -EEXIST : 0;
+
+	m->has_alive = true;
+	for (size_t at = 0; at < len && !r;) {
+		const char *end = memchr(lines + at, '\n', len - at);
+
+		if (!end)
+			return -EINVAL;
+		r = find_alive(m, lines + at, (size_t)(end - lines) - at);
+		at = (size_t)(end - lines) + 1;
+	}
+	return r;
+}
+
+/* The last record of each is in one of its segments. */
+static int add_archived(struct shfs_import *m)
+{
+	_cleanup_free_ struct archived *list = calloc(m->n_files + 1, sizeof(*list));
+	size_t n = 0;
+
+	for (size_t i = 0; list && i < m->n_files; i++) {
+		const struct staged *f = &m->files[i];
+		size_t same = 0;
+
+		if (!f->alive || f->known || !f->has_archived)
+			continue;
+		while (same < n && (strcmp(list[same].instance, f->archived.instance) ||
+		                    strcmp(list[same].host, f->archived.host)))
+			same++;
+		if (same == n)
+			list[n++] = f->archived;
+		list[same].seq = MAX(list[same].seq, f->archived.seq);
+	}
+	m->stats.alive = n;
+	if (!list)
+		return -ENOMEM;
+	return m->dry_run ? 0 : archived_add(m->store, list, n);
+}
+
+/* --- all in its place --- */
+
+static int install(struct shfs_import *m, struct staged *f, bool try)
+{
+	_cleanup_close_ int dirfd = -1;
+
+	if (f->known || (try && !f->hook_log))
+		return 0;
+	dirfd = forget_open_host(m->store, f->host);
+	if (dirfd < 0)
+		return dirfd;
+	return f->hook_log ? merge_log(dirfd, f, try)
+	                   : shfs_rewrite_install(dirfd, f->name);
+}
+
+static int install_all(struct shfs_import *m, bool try)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < m->n_files && !r; i++)
+		r = install(m, &m->files[i], try);
+	return r;
+}
+
+int shfs_import_finish(struct shfs_import *m, const char *hook_dir,
+                       struct shfs_import_stats *stats)
+{
+	int r = commit(m);
+
+	if (!r)
+		r = find_missing(m);
+	if (!r)
+		r = install_all(m, true);
+	if (!r && !m->dry_run && m->pruned.n)
+		r = pruned_add(m->store, m->pruned.ids, m->pruned.n);
+	if (!r)
+		r = add_archived(m);
+	if (!r && !m->dry_run)
+		r = install_all(m, false);
+	for (size_t i = 0; i < m->n_files; i++)
+		m->stats.files_known += m->files[i].known;
+	m->stats.files = m->n_files;
+	if (!r && !m->dry_run && m->stats.files_known < m->stats.files)
+		r = place_announce(m->store)
+		            ?: shfs_index_rebuild(m->store, hook_dir, NULL);
+	if (!r)
+		*stats = m->stats;
+	return r;
+}

@@ -1,0 +1,709 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The accesses as a table of SQL named access: a row for each, unpacked from the chunks.
+ * It is quick where access_id, process_id, command_id, file_id or file2_id are given.
+ */
+#include "store/index/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum column {
+	COL_ACCESS_ID,
+	COL_SEQ,
+	COL_OP,
+	COL_IS_OPEN,
+	COL_FLAGS,
+	COL_IS_READ,
+	COL_IS_WRITTEN,
+	COL_DIRECTORY,
+	COL_PROCESS_ID,
+	COL_SESSION_ID,
+	COL_COMMAND_ID,
+	COL_FILE_ID,
+	COL_FILE2_ID,
+	COL_TEXT_ID,
+	COL_BEGIN_NS,
+	COL_END_NS,
+	COL_MOMENT_NS,
+	COL_SEEN_N,
+	COL_MADE_N,
+	COL_CUT,
+	COL_TORN,
+	COL_FLAWED,
+};
+#define COLUMNS                                                                          \
+	"CREATE TABLE access (access_id, seq, op, is_open, flags, is_read, is_written,"  \
+	" directory, process_id, session_id, command_id, file_id, file2_id, text_id,"    \
+	" begin_ns, end_ns, moment_ns, seen_n, made_n, cut, torn, flawed)"
+
+enum question {
+	CHUNKS,   /* of a process; of all */
+	CHUNK_OF, /* the one that may have an access */
+	OWNER,
+	SHELL_OWNER,
+	PROCESSES_OF,
+	SHELL_ACCESSES_OF,
+	FILE_RUNS, /* byfile.c's */
+	FILE_PAGES,
+	N_QUESTIONS
+};
+
+static const char *const questions[N_QUESTIONS] = {
+	[CHUNKS] = "SELECT chunk_id, data FROM chunk WHERE chunk_id >= ?1"
+		   " AND chunk_id <= ?2 ORDER BY chunk_id",
+	[CHUNK_OF] = "SELECT chunk_id, data FROM chunk WHERE chunk_id <= ?1"
+		     " ORDER BY chunk_id DESC LIMIT 1",
+	[OWNER] = "SELECT t.session_id, t.command_id, t.shell FROM process p"
+		  " JOIN task t ON t.task_id = coalesce(p.task_id, p.process_id)"
+		  " WHERE p.process_id = ?1",
+	[SHELL_OWNER] = "SELECT session_id, command_id FROM shell_access"
+			" WHERE access_id = ?1",
+	[PROCESSES_OF] = "SELECT p.process_id FROM task t JOIN process p"
+			 " ON p.process_id = t.task_id OR p.task_id = t.task_id"
+			 " WHERE t.command_id = ?1 AND NOT t.shell AND p.accesses > 0"
+			 " ORDER BY p.process_id",
+	[SHELL_ACCESSES_OF] = "SELECT access_id FROM shell_access WHERE command_id = ?1"
+			      " ORDER BY access_id",
+};
+
+#define SPARE 4
+
+struct table {
+	sqlite3_vtab base;
+	sqlite3 *db;
+	struct codecs *codecs;
+	/* of closed cursors, to be used again: a subquery opens one for each row, and
+	 * questions may be asked between the rows of another */
+	sqlite3_stmt *spare[N_QUESTIONS][SPARE];
+};
+
+struct cursor {
+	sqlite3_vtab_cursor base;
+	sqlite3_stmt *stmts[N_QUESTIONS];
+	/* ranges of accesses that are read as they lie; then opens of files, which need
+	 * not be looked at for all that is asked for; then single ones */
+	struct shfs_ids processes, accesses;
+	struct shfs_file_uses opens;
+	size_t next_process, next_open, next_access;
+	struct shfs_file_use open; /* one that was not looked at; access_id 0: the reader
+	                            * is at the row */
+	bool all, in_process, end;
+	struct shfs_chunk_reader reader; /* over the row that CHUNKS or CHUNK_OF is at */
+	int64_t reader_process;          /* single ones: whose chunk it reads; -1: none */
+	struct {
+		int64_t process_id, session_id, command_id; /* process_id -1: not asked */
+		bool shell;
+	} owner;
+};
+
+static struct cursor *to_cursor(sqlite3_vtab_cursor *base)
+{
+	return container_of(base, struct cursor, base);
+}
+
+static struct table *table_of(struct cursor *c)
+{
+	return container_of(c->base.pVtab, struct table, base);
+}
+
+static sqlite3 *db_of(struct cursor *c)
+{
+	return table_of(c)->db;
+}
+
+static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
+                         sqlite3_vtab **out, char **error)
+{
+	struct table *t;
+	int rc = sqlite3_declare_vtab(db, COLUMNS);
+
+	if (rc)
+		return rc;
+	sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+	t = sqlite3_malloc(sizeof(*t));
+	if (!t)
+		return SQLITE_NOMEM;
+	*t = (struct table){ .db = db, .codecs = aux };
+	*out = &t->base;
+	return SQLITE_OK;
+}
+
+static int table_disconnect(sqlite3_vtab *base)
+{
+	struct table *t = container_of(base, struct table, base);
+
+	for (int i = 0; i < N_QUESTIONS; i++)
+		for (int k = 0; k < SPARE; k++)
+			sqlite3_finalize(t->spare[i][k]);
+	sqlite3_free(t);
+	return SQLITE_OK;
+}
+
+/* --- which way to go --- */
+
+enum way {
+	ALL,
+	BY_ACCESS,
+	BY_CHANGE2, /* of names or attributes, by one of the paths */
+	BY_CHANGE,
+	BY_PROCESS,
+	BY_FILE,
+	BY_COMMAND,
+};
+
+static const struct {
+	int column;
+	double cost;
+	int64_t rows;
+} ways[] = {
+	[ALL] = { -1, 1e9, 10000000 },
+	[BY_ACCESS] = { COL_ACCESS_ID, 5, 1 },
+	[BY_CHANGE2] = { COL_FILE2_ID, 20, 3 },
+	[BY_CHANGE] = { COL_FILE_ID, 21, 3 }, /* and is_open = 0 */
+	[BY_PROCESS] = { COL_PROCESS_ID, 40, 30 },
+	[BY_FILE] = { COL_FILE_ID, 60, 30 },
+	[BY_COMMAND] = { COL_COMMAND_ID, 80, 200 },
+};
+
+#define MANY 64 /* with the way: of all values of an IN at once */
+
+/* The files of a directory lie next to each other in each run. */
+static bool takes_many(enum way way)
+{
+	return way == BY_FILE || way == BY_CHANGE || way == BY_CHANGE2;
+}
+
+static int find_equal(const sqlite3_index_info *info, int column)
+{
+	for (int i = 0; i < info->nConstraint; i++)
+		if (info->aConstraint[i].usable &&
+		    info->aConstraint[i].op == SQLITE_INDEX_CONSTRAINT_EQ &&
+		    info->aConstraint[i].iColumn == column)
+			return i;
+	return -1;
+}
+
+/* is_open = 0, and not some other value: only that is asked for. */
+static bool wants_changes(sqlite3_index_info *info)
+{
+	int i = find_equal(info, COL_IS_OPEN);
+	sqlite3_value *value = NULL;
+
+	return i >= 0 && sqlite3_vtab_rhs_value(info, i, &value) == SQLITE_OK &&
+	       sqlite3_value_int(value) == 0;
+}
+
+static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
+{
+	enum way best = ALL;
+	bool many = false;
+
+	for (enum way way = BY_ACCESS; way <= BY_COMMAND && best == ALL; way++) {
+		int i = find_equal(info, ways[way].column);
+
+		if (i < 0 || (way == BY_CHANGE && !wants_changes(info)))
+			continue;
+		best = way;
+		info->aConstraintUsage[i].argvIndex = 1;
+		/* a path may be either of the two; what was packed may be damaged */
+		info->aConstraintUsage[i].omit = way == BY_PROCESS || way == BY_ACCESS;
+		many = takes_many(way) && sqlite3_vtab_in(info, i, 1);
+	}
+	info->idxNum = best | (many ? MANY : 0);
+	info->estimatedCost = ways[best].cost;
+	info->estimatedRows = ways[best].rows;
+	if (best == BY_ACCESS)
+		info->idxFlags = SQLITE_INDEX_SCAN_UNIQUE;
+	return SQLITE_OK;
+}
+
+/* --- a cursor --- */
+
+static int cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
+{
+	struct cursor *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return SQLITE_NOMEM;
+	*out = &c->base;
+	return SQLITE_OK;
+}
+
+static sqlite3_stmt *take_spare(struct cursor *c, enum question question)
+{
+	sqlite3_stmt **spare = table_of(c)->spare[question];
+
+	for (int k = 0; k < SPARE; k++)
+		if (spare[k])
+			return TAKE_PTR(spare[k]);
+	return NULL;
+}
+
+static void keep_spare(struct cursor *c, enum question question, sqlite3_stmt *stmt)
+{
+	sqlite3_stmt **spare = table_of(c)->spare[question];
+
+	sqlite3_reset(stmt);
+	for (int k = 0; k < SPARE && stmt; k++)
+		if (!spare[k])
+			spare[k] = TAKE_PTR(stmt);
+	sqlite3_finalize(stmt);
+}
+
+static int cursor_close(sqlite3_vtab_cursor *base)
+{
+	struct cursor *c = to_cursor(base);
+
+	for (int i = 0; i < N_QUESTIONS; i++)
+		keep_spare(c, i, c->stmts[i]);
+	shfs_ids_free(&c->processes);
+	free(c->opens.list);
+	shfs_ids_free(&c->accesses);
+	free(c);
+	return SQLITE_OK;
+}
+
+static int ask(struct cursor *c, enum question question, int64_t value,
+               sqlite3_stmt **out)
+{
+	int rc = SQLITE_OK;
+
+	if (!c->stmts[question])
+		c->stmts[question] = take_spare(c, question);
+	if (!c->stmts[question])
+		rc = sqlite3_prepare_v3(db_of(c), questions[question], -1,
+		                        SQLITE_PREPARE_PERSISTENT, &c->stmts[question],
+		                        NULL);
+	if (rc)
+		return rc;
+	*out = c->stmts[question];
+	sqlite3_reset(*out);
+	return sqlite3_bind_int64(*out, 1, value);
+}
+
+static int collect(struct cursor *c, enum question question, int64_t value,
+                   struct shfs_ids *out)
+{
+	sqlite3_stmt *stmt;
+	int rc = ask(c, question, value, &stmt);
+
+	if (rc)
+		return rc;
+	while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
+		if (shfs_ids_add(out, sqlite3_column_int64(stmt, 0)))
+			rc = SQLITE_NOMEM;
+	sqlite3_reset(stmt);
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int to_sqlite(int r)
+{
+	return !r ? SQLITE_OK : r == -ENOMEM ? SQLITE_NOMEM : SQLITE_CORRUPT_VTAB;
+}
+
+/* --- from one to the next --- */
+
+static void reader_begin(struct cursor *c, sqlite3_stmt *stmt)
+{
+	shfs_chunk_open(&c->reader, sqlite3_column_int64(stmt, 0),
+	                sqlite3_column_blob(stmt, 1), sqlite3_column_bytes(stmt, 1));
+}
+
+/* Of the process that is next, or of all. SQLITE_DONE: there is none. */
+static int begin_process(struct cursor *c)
+{
+	int64_t process_id = 0;
+	sqlite3_stmt *stmt;
+	int rc;
+
+	if (c->next_process == c->processes.n && !c->all)
+		return SQLITE_DONE;
+	if (!c->all)
+		process_id = c->processes.ids[c->next_process++];
+	rc = ask(c, CHUNKS, shfs_access_id(process_id, 0), &stmt);
+	if (!rc)
+		rc = sqlite3_bind_int64(stmt, 2,
+		                        c->all ? INT64_MAX
+		                               : shfs_access_id(process_id, UINT32_MAX));
+	c->all = false;
+	c->in_process = true;
+	c->reader = (struct shfs_chunk_reader){ 0 };
+	return rc;
+}
+
+static int next_of_process(struct cursor *c)
+{
+	int rc;
+
+	for (;;) {
+		int r = c->in_process && c->reader.at.p ? shfs_chunk_next(&c->reader) : 0;
+
+		if (r)
+			return r > 0 ? SQLITE_ROW : to_sqlite(r);
+		rc = c->in_process ? sqlite3_step(c->stmts[CHUNKS]) : begin_process(c);
+		if (rc == SQLITE_ROW)
+			reader_begin(c, c->stmts[CHUNKS]);
+		else if (rc == SQLITE_DONE && c->in_process)
+			c->in_process = false;
+		else if (rc)
+			return rc;
+	}
+}
+
+static int seek(struct cursor *c, int64_t access_id)
+{
+	sqlite3_stmt *stmt = NULL;
+	int rc = ask(c, CHUNK_OF, access_id, &stmt);
+
+	c->reader_process = -1;
+	if (!rc)
+		rc = sqlite3_step(stmt);
+	if (rc == SQLITE_ROW) {
+		reader_begin(c, stmt);
+		c->reader_process = access_id >> 32;
+	}
+	return rc == SQLITE_ROW ? SQLITE_OK : rc;
+}
+
+/* Forward in the chunk that is being read. 1, 0: it is not there, or a negative errno. */
+static int skip_to(struct cursor *c, int64_t access_id)
+{
+	int r = 1;
+
+	if (c->reader_process != access_id >> 32 ||
+	    c->reader.access.access_id >= access_id)
+		return 0;
+	while (r > 0 && c->reader.access.access_id < access_id)
+		r = shfs_chunk_next(&c->reader);
+	return r;
+}
+
+/* SQLITE_DONE: it is not there. */
+static int look_at(struct cursor *c, int64_t id)
+{
+	int r = skip_to(c, id), rc;
+
+	if (!r) {
+		rc = seek(c, id);
+		if (rc)
+			return rc;
+		r = skip_to(c, id);
+	}
+	if (r < 0)
+		return to_sqlite(r);
+	return r && c->reader.access.access_id == id ? SQLITE_ROW : SQLITE_DONE;
+}
+
+/* What is not there any more was asked for by access_id: it gives no row. */
+static int next_single(struct cursor *c)
+{
+	int rc = SQLITE_DONE;
+
+	while (rc == SQLITE_DONE && c->next_access < c->accesses.n)
+		rc = look_at(c, c->accesses.ids[c->next_access++]);
+	return rc;
+}
+
+static int cursor_next(sqlite3_vtab_cursor *base)
+{
+	struct cursor *c = to_cursor(base);
+	int rc = next_of_process(c);
+
+	c->open.access_id = 0;
+	if (rc == SQLITE_DONE && c->next_open < c->opens.n) {
+		c->open = c->opens.list[c->next_open++];
+		return SQLITE_OK;
+	}
+	if (rc == SQLITE_DONE)
+		rc = next_single(c);
+	c->end = rc == SQLITE_DONE;
+	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* Each is there once: a rename is a use of both its paths. */
+static void sort_ids(struct shfs_ids *list)
+{
+	size_t n = 0;
+
+	if (list->n)
+		qsort(list->ids, list->n, sizeof(*list->ids), shfs_compare_int64);
+	for (size_t i = 0; i < list->n; i++)
+		if (!n || list->ids[n - 1] != list->ids[i])
+			list->ids[n++] = list->ids[i];
+	list->n = n;
+}
+
+static int compare_opens(const void *a, const void *b)
+{
+	const struct shfs_file_use *x = a, *y = b;
+
+	return (x->access_id > y->access_id) - (x->access_id < y->access_id);
+}
+
+/* Numbers that no file can have are left out. */
+static int collect_value(struct shfs_ids *files, sqlite3_value *value)
+{
+	int64_t id = sqlite3_value_int64(value);
+
+	return id > 0 && id < UINT32_MAX ? to_sqlite(shfs_ids_add(files, id)) : SQLITE_OK;
+}
+
+static int collect_values(struct shfs_ids *files, sqlite3_value *list)
+{
+	sqlite3_value *value;
+	int rc = sqlite3_vtab_in_first(list, &value);
+
+	for (; rc == SQLITE_OK; rc = sqlite3_vtab_in_next(list, &value)) {
+		rc = collect_value(files, value);
+		if (rc)
+			return rc;
+	}
+	return rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+static int collect_uses(struct cursor *c, sqlite3_value *value, bool many, bool changes)
+{
+	_cleanup_ids_ struct shfs_ids files = { 0 };
+	int rc = many ? collect_values(&files, value) : collect_value(&files, value);
+
+	if (rc)
+		return rc;
+	for (enum question q = FILE_RUNS; q <= FILE_PAGES; q++)
+		if (!c->stmts[q])
+			c->stmts[q] = take_spare(c, q);
+	sort_ids(&files);
+	rc = to_sqlite(shfs_file_uses_find(db_of(c), table_of(c)->codecs,
+	                                   &c->stmts[FILE_RUNS], &c->stmts[FILE_PAGES],
+	                                   &files, changes ? NULL : &c->opens,
+	                                   &c->accesses));
+	if (c->opens.n)
+		qsort(c->opens.list, c->opens.n, sizeof(*c->opens.list), compare_opens);
+	sort_ids(&c->accesses);
+	return rc;
+}
+
+static int cursor_filter(sqlite3_vtab_cursor *base, int way, const char *text, int argc,
+                         sqlite3_value **argv)
+{
+	struct cursor *c = to_cursor(base);
+	bool many = way & MANY;
+	int64_t value = argc && !many ? sqlite3_value_int64(argv[0]) : 0;
+	int rc = SQLITE_OK;
+
+	way &= ~MANY;
+	c->processes.n = c->opens.n = c->accesses.n = 0;
+	c->next_process = c->next_open = c->next_access = 0;
+	c->end = false;
+	c->all = way == ALL;
+	c->in_process = false;
+	c->reader_process = c->owner.process_id = -1;
+	if (argc && !many && sqlite3_value_type(argv[0]) == SQLITE_NULL)
+		way = -1;
+	switch (way) {
+	case BY_ACCESS:
+		rc = to_sqlite(shfs_ids_add(&c->accesses, value));
+		break;
+	case BY_PROCESS:
+		rc = to_sqlite(shfs_ids_add(&c->processes, value));
+		break;
+	case BY_FILE:
+	case BY_CHANGE:
+	case BY_CHANGE2:
+		rc = collect_uses(c, argv[0], many, way != BY_FILE);
+		break;
+	case BY_COMMAND:
+		rc = collect(c, PROCESSES_OF, value, &c->processes);
+		if (!rc)
+			rc = collect(c, SHELL_ACCESSES_OF, value, &c->accesses);
+		break;
+	default:
+		break;
+	}
+	return rc ? rc : cursor_next(base);
+}
+
+static int cursor_eof(sqlite3_vtab_cursor *base)
+{
+	return to_cursor(base)->end;
+}
+
+static int64_t row_id(const struct cursor *c)
+{
+	return c->open.access_id ?: c->reader.access.access_id;
+}
+
+static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
+{
+	*out = row_id(to_cursor(base));
+	return SQLITE_OK;
+}
+
+/* --- columns --- */
+
+static int load_owner(struct cursor *c)
+{
+	int64_t access_id = row_id(c);
+	sqlite3_stmt *stmt = NULL;
+	int rc = SQLITE_DONE;
+
+	if (c->owner.process_id != access_id >> 32) {
+		rc = ask(c, OWNER, access_id >> 32, &stmt);
+		if (!rc)
+			rc = sqlite3_step(stmt);
+		c->owner.process_id = access_id >> 32;
+		c->owner.session_id =
+			rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : 0;
+		c->owner.command_id =
+			rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 1) : 0;
+		c->owner.shell = rc == SQLITE_ROW && sqlite3_column_int(stmt, 2);
+		sqlite3_reset(stmt);
+	}
+	if (c->owner.shell && (rc == SQLITE_ROW || rc == SQLITE_DONE)) {
+		rc = ask(c, SHELL_OWNER, access_id, &stmt);
+		if (!rc)
+			rc = sqlite3_step(stmt);
+		c->owner.session_id =
+			rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : 0;
+		c->owner.command_id =
+			rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 1) : 0;
+		sqlite3_reset(stmt);
+	}
+	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+}
+
+/* 0 is NULL. */
+static void result_id(sqlite3_context *ctx, int64_t id)
+{
+	if (id)
+		sqlite3_result_int64(ctx, id);
+}
+
+static int result_owner(sqlite3_context *ctx, struct cursor *c, bool command)
+{
+	int rc = load_owner(c);
+
+	if (!rc)
+		result_id(ctx, command ? c->owner.command_id : c->owner.session_id);
+	return rc;
+}
+
+/* What is known of an open without looking at it: 1, or 0. */
+static int column_of_open(struct cursor *c, sqlite3_context *ctx, int column)
+{
+	switch (column) {
+	case COL_OP:
+	case COL_IS_OPEN:
+		sqlite3_result_int(ctx, column == COL_IS_OPEN);
+		return 1;
+	case COL_FILE_ID:
+		sqlite3_result_int64(ctx, c->open.file_id);
+		return 1;
+	default:
+		return column == COL_FILE2_ID;
+	}
+}
+
+static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
+{
+	struct cursor *c = to_cursor(base);
+	const struct shfs_access *a = &c->reader.access;
+	int rc;
+
+	if (column == COL_ACCESS_ID) {
+		sqlite3_result_int64(ctx, row_id(c));
+		return SQLITE_OK;
+	}
+	if (column == COL_PROCESS_ID) {
+		result_id(ctx, row_id(c) >> 32);
+		return SQLITE_OK;
+	}
+	if (column == COL_SESSION_ID || column == COL_COMMAND_ID)
+		return result_owner(ctx, c, column == COL_COMMAND_ID);
+	if (c->open.access_id) {
+		if (column_of_open(c, ctx, column))
+			return SQLITE_OK;
+		rc = look_at(c, c->open.access_id);
+		if (rc != SQLITE_ROW)
+			return rc == SQLITE_DONE ? SQLITE_CORRUPT_VTAB : rc;
+		c->open.access_id = 0;
+	}
+	switch (column) {
+	case COL_SEQ:
+		sqlite3_result_int64(ctx, a->seq);
+		break;
+	case COL_OP:
+		sqlite3_result_int64(ctx, a->op);
+		break;
+	case COL_IS_OPEN:
+		sqlite3_result_int(ctx, !a->op);
+		break;
+	case COL_FLAGS:
+		sqlite3_result_int64(ctx, a->flags);
+		break;
+	case COL_IS_READ:
+		sqlite3_result_int(ctx, !!(a->flags & SHFS_ACCESS_READ));
+		break;
+	case COL_IS_WRITTEN:
+		sqlite3_result_int(ctx, shfs_access_is_written(a));
+		break;
+	case COL_DIRECTORY:
+		sqlite3_result_int(ctx, a->directory);
+		break;
+	case COL_FILE_ID:
+		sqlite3_result_int64(ctx, a->file_id);
+		break;
+	case COL_FILE2_ID:
+		result_id(ctx, a->file2_id);
+		break;
+	case COL_TEXT_ID:
+		result_id(ctx, a->text_id);
+		break;
+	case COL_BEGIN_NS:
+		sqlite3_result_int64(ctx, shfs_us_to_ns(a->begin_us));
+		break;
+	case COL_END_NS:
+		sqlite3_result_int64(ctx, shfs_us_to_ns(a->end_us));
+		break;
+	case COL_MOMENT_NS:
+		sqlite3_result_int64(ctx, shfs_us_to_ns(a->moment_us));
+		break;
+	case COL_SEEN_N:
+		result_id(ctx, a->seen_n);
+		break;
+	case COL_MADE_N:
+		result_id(ctx, a->made_n);
+		break;
+	case COL_CUT:
+		sqlite3_result_int64(ctx, a->cut);
+		break;
+	case COL_TORN:
+		sqlite3_result_int64(ctx, a->torn);
+		break;
+	case COL_FLAWED:
+		sqlite3_result_int(ctx, a->flawed);
+		break;
+	default:
+		break;
+	}
+	return SQLITE_OK;
+}
+
+int shfs_access_table_register(sqlite3 *db, struct codecs *codecs)
+{
+	/* Without xCreate it is there under its name, and cannot be made under others. */
+	static const sqlite3_module module = {
+		.xConnect = table_connect,
+		.xDisconnect = table_disconnect,
+		.xBestIndex = table_best_index,
+		.xOpen = cursor_open,
+		.xClose = cursor_close,
+		.xFilter = cursor_filter,
+		.xNext = cursor_next,
+		.xEof = cursor_eof,
+		.xColumn = cursor_column,
+		.xRowid = cursor_rowid,
+	};
+
+	return sqlite3_create_module(db, "access", &module, codecs);
+}

@@ -1,0 +1,800 @@
+/* SPDX-License-Identifier: MIT */
+/* One record of the journal to rows of the index. */
+#include "store/index/internal.h"
+
+#include "store/objects/object.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#define PATH_BYTES    65536
+#define PID_MAX_LIMIT 4194304 /* the kernel's */
+
+/* --- the clock --- */
+
+/*
+ * Records tell how far real time is from boot time. The real time is read first, so where
+ * the writer was held up in between the difference is too small: the largest of a slot is
+ * the best. It is written at once, as what follows is attributed by it; after the first
+ * few records of a slot there is hardly a larger one.
+ */
+static int clock_note(struct shfs_ingest *ing, int64_t boot_id, struct shfs_time t)
+{
+	int64_t slot = t.boot_ns >> 32, offset = t.real_ns - (int64_t)t.boot_ns;
+
+	if (!t.real_ns || !t.boot_ns)
+		return 0;
+	if (ing->clock_boot_id == boot_id && ing->clock_slot == slot &&
+	    ing->clock_offset_ns >= offset)
+		return 0;
+	ing->clock_boot_id = boot_id;
+	ing->clock_slot = slot;
+	ing->clock_offset_ns = offset;
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO clock (boot_id, slot, offset_ns)"
+	                    " VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+	                    " SET offset_ns = max(offset_ns, excluded.offset_ns)",
+	                    shfs_arg_int(boot_id), shfs_arg_int(slot),
+	                    shfs_arg_int(offset));
+}
+
+/* Times come from a file; arithmetic on them must not overflow. */
+static struct shfs_time sane_time(struct shfs_time t)
+{
+	t.real_ns = MAX(0, MIN(t.real_ns, INT64_MAX / 4));
+	t.boot_ns = MIN(t.boot_ns, (uint64_t)INT64_MAX / 4);
+	return t;
+}
+
+/* --- accesses --- */
+
+/* An access in the making, and whose it is. */
+struct use {
+	struct shfs_access access;
+	struct shfs_process process;
+	struct shfs_owner owner;
+	uint64_t moment_boot_ns;
+};
+
+static void count_content(struct shfs_access *a, const struct shfs_content *c)
+{
+	a->cut += !!(c->flags & SHFS_CONTENT_SKIPPED & ~SHFS_CONTENT_SKIP_TYPE);
+	a->torn += !!(c->flags & SHFS_CONTENT_INCOMPLETE);
+}
+
+/* Up, so that what came after a moment is not before it. */
+static int64_t us_up(int64_t ns)
+{
+	return ns / 1000 + (ns % 1000 > 0);
+}
+
+static int own_insert(struct shfs_ingest *ing, const struct use *u)
+{
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO shell_access (access_id, session_id, command_id)"
+	                    " VALUES (?, ?, ?)",
+	                    shfs_arg_int(u->access.access_id),
+	                    shfs_arg_id(u->owner.session_id),
+	                    shfs_arg_id(u->owner.command_id));
+}
+
+static int access_insert(struct shfs_ingest *ing, struct use *u, int64_t begin_ns,
+                         int64_t end_ns)
+{
+	struct shfs_access *a = &u->access;
+	int r;
+
+	ing->row = a->access_id;
+	a->seq = ++ing->totals.seq;
+	a->begin_us = begin_ns / 1000;
+	a->end_us = us_up(MAX(begin_ns, end_ns));
+	a->moment_us = us_up(shfs_sane_ns(u->moment_boot_ns));
+	r = shfs_chunk_add(ing, u->process.process_id, a);
+	if (!r)
+		r = shfs_file_use_add(ing, a->file_id, a->access_id, a->op != 0);
+	if (!r && a->file2_id && a->file2_id != a->file_id)
+		r = shfs_file_use_add(ing, a->file2_id, a->access_id, true);
+	if (!r && u->process.owner.shell)
+		r = own_insert(ing, u);
+	ing->stats.accesses += a->op != SHFS_OP_PREIMAGE;
+	ing->totals.accesses += a->op != SHFS_OP_PREIMAGE;
+	return r;
+}
+
+/* The process, whose it is by that, and the id that it gets. */
+static int find_owner(struct shfs_ingest *ing, uint64_t process_seq, struct use *u)
+{
+	int r = shfs_process_find(ing, process_seq, &u->process);
+
+	if (r > 0)
+		r = shfs_process_owner(ing, &u->process, u->moment_boot_ns,
+		                       shfs_late_ns(u->access.flags), &u->owner);
+	return r < 0 ? r
+	             : shfs_chunk_next_id(ing, u->process.process_id,
+	                                  &u->access.access_id);
+}
+
+/* --- paths --- */
+
+/* No NUL, no empty component, no "." and no "..": such a record is not from us. */
+static bool plausible_path(struct shfs_bytes p)
+{
+	size_t start = 0;
+
+	if (p.len > PATH_BYTES)
+		return false;
+	for (size_t i = 0; p.len && i <= p.len; i++) {
+		const char *part = p.data + start;
+
+		if (i < p.len && !p.data[i])
+			return false;
+		if (i < p.len && p.data[i] != '/')
+			continue;
+		if (i == start || (i - start == 1 && part[0] == '.') ||
+		    (i - start == 2 && part[0] == '.' && part[1] == '.'))
+			return false;
+		start = i + 1;
+	}
+	return true;
+}
+
+static int absolute(struct shfs_ingest *ing, struct shfs_bytes rel, struct shfs_buf *out)
+{
+	const struct shfs_buf *root = &ing->producer.root;
+
+	if (!plausible_path(rel))
+		return SHFS_DROPPED;
+	out->len = 0;
+	shfs_buf_add(out, root->data, root->len);
+	if (rel.len && root->len > 1)
+		shfs_buf_char(out, '/');
+	shfs_buf_add(out, rel.data, rel.len);
+	return out->failed ? -ENOMEM : 0;
+}
+
+static int file_of(struct shfs_ingest *ing, struct shfs_bytes rel, struct shfs_buf *buf,
+                   struct shfs_file **out)
+{
+	int r = absolute(ing, rel, buf);
+
+	return r ? r
+	         : shfs_file_get(ing, (struct shfs_bytes){ buf->data, buf->len }, out);
+}
+
+/* --- the records of a segment --- */
+
+/* A use that began before the path went away does not bring it back. */
+static void mark_present(struct shfs_ingest *ing, struct shfs_file *f, int64_t begin_ns)
+{
+	if (f->present || begin_ns <= f->last_ns)
+		return;
+	f->present = true;
+	shfs_file_changed(ing, f);
+}
+
+/* Another file that was at the path may still be written to. */
+static void note_created(struct shfs_ingest *ing, const struct shfs_rec_access *in,
+                         struct shfs_file *f)
+{
+	int64_t begin_ns = sane_time(in->begin).real_ns;
+
+	if (!(in->flags & SHFS_ACCESS_CREATED) || !f->versions || begin_ns <= f->since_ns)
+		return;
+	f->since_ns = begin_ns;
+	shfs_file_changed(ing, f);
+}
+
+/* now: the content was looked at when the record was made, so that it tells whether there
+ * are other names still. */
+static int note_links(struct shfs_ingest *ing, struct shfs_file *f,
+                      const struct shfs_content *c, bool now, uint64_t dev, uint64_t ino)
+{
+	bool same = f->ino == ino && f->dev == dev;
+
+	if (c->flags & SHFS_CONTENT_LINKED)
+		return shfs_version_linked(ing, f, dev, ino);
+	if (same && !(now && c->flags & SHFS_CONTENT_KNOWN))
+		return 0;
+	return shfs_version_linked(ing, f, 0, 0);
+}
+
+#define FLAWED (SHFS_CONTENT_SKIPPED | SHFS_CONTENT_INCOMPLETE)
+
+/* The file has lost its path to another, which may be gone, too: what it holds is no
+ * later state of that path. */
+static bool is_replaced(const struct shfs_rec_access *in, const struct shfs_file *f)
+{
+	return in->flags & SHFS_ACCESS_NAMELESS &&
+	       (f->present || sane_time(in->begin).real_ns < f->since_ns);
+}
+
+/*
+ * What it saw: of the name that the file had when it was opened, if that is another path
+ * by now. One access has one path, so who wrote, too, is not known to have seen that.
+ */
+static int apply_seen(struct shfs_ingest *ing, const struct shfs_rec_access *in,
+                      struct shfs_file *f, struct shfs_access *a)
+{
+	int64_t begin_ns = is_replaced(in, f) ? 0 : sane_time(in->begin).real_ns;
+	struct shfs_sight sight;
+	int r = shfs_version_seen(ing, f, &in->seen, begin_ns, &sight);
+
+	if (r || (shfs_access_is_written(a) && sight.file_id != f->id))
+		return r;
+	a->file_id = sight.file_id;
+	a->seen_n = sight.n;
+	/* of an earlier version it is not known here */
+	a->flawed = sight.n && (sight.file_id != f->id || sight.n != f->versions ||
+	                        f->content.flags & FLAWED);
+	return 0;
+}
+
+/* What it saw and what it left; names that it has. */
+static int apply_contents(struct shfs_ingest *ing, const struct shfs_rec_access *in,
+                          int64_t told_ns, struct shfs_file *f, struct shfs_access *a)
+{
+	struct shfs_time begin = sane_time(in->begin), last = sane_time(in->last);
+	bool written = shfs_access_is_written(a);
+	bool nameless = in->flags & SHFS_ACCESS_NAMELESS;
+	int64_t last_ns = f->last_ns;
+	int r = 0;
+
+	if (!nameless) {
+		note_created(ing, in, f);
+		mark_present(ing, f, begin.real_ns);
+		r = note_links(ing, f, written ? &in->made : &in->seen, written, in->dev,
+		               in->ino);
+	} else if (!f->last_ns) {
+		f->present = false; /* it never had a name */
+		shfs_file_changed(ing, f);
+	}
+	if (!r && in->flags & SHFS_ACCESS_READ) {
+		count_content(a, &in->seen);
+		r = apply_seen(ing, in, f, a);
+	}
+	if (!r && written)
+		count_content(a, &in->made);
+	/* what a file that was replaced held later was never at this path */
+	if (!r && written && !is_replaced(in, f))
+		r = shfs_version_made(ing, f, &in->made, a->access_id, last.real_ns,
+		                      &a->made_n);
+	if (nameless)
+		f->last_ns = last_ns; /* that of its path, which is another's by then */
+	else if (a->made_n)           /* others may have written after this one */
+		f->last_ns = MAX(f->last_ns, MIN(in->made.ctime_ns, told_ns));
+	if (f->last_ns != last_ns)
+		shfs_file_changed(ing, f);
+	return r;
+}
+
+static int apply_access(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_access *in = &rec->access;
+	struct shfs_time begin = sane_time(in->begin), last = sane_time(in->last);
+	struct use u = { .access.flags = in->flags };
+	struct shfs_file *f;
+	int r = file_of(ing, in->path, &ing->path, &f);
+
+	u.moment_boot_ns =
+		shfs_access_is_written(&u.access) ? last.boot_ns : begin.boot_ns;
+	if (!r)
+		r = find_owner(ing, in->process, &u);
+	if (r)
+		return r;
+	u.access.file_id = f->id;
+	r = apply_contents(ing, in, sane_time(rec->time).real_ns, f, &u.access);
+	return r ? r : access_insert(ing, &u, begin.real_ns, rec->time.real_ns);
+}
+
+static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_preimage *in = &rec->preimage;
+	struct use u = {
+		.access.op = SHFS_OP_PREIMAGE,
+		.moment_boot_ns = rec->time.boot_ns,
+	};
+	struct shfs_file *f;
+	int r = file_of(ing, in->path, &ing->path, &f);
+
+	if (!r)
+		r = note_links(ing, f, &in->content, false, in->dev, in->ino);
+	if (!r)
+		r = shfs_version_now(ing, f, &in->content, rec->time.real_ns,
+		                     &u.access.seen_n);
+	if (r)
+		return r;
+	shfs_version_unknown(ing, f); /* it is about to change */
+	count_content(&u.access, &in->content);
+	if (!u.access.cut && !u.access.torn)
+		return 0;
+	u.access.file_id = f->id;
+	r = find_owner(ing, in->process, &u);
+	return r ? r : access_insert(ing, &u, rec->time.real_ns, 0);
+}
+
+/* The record's content has the ctime that the change has set; else its own time is about
+ * that. */
+static int64_t ctime_of_op(const struct shfs_name_change *c)
+{
+	const struct shfs_content *after = &c->op->content;
+
+	return after->flags & SHFS_CONTENT_KNOWN ? after->ctime_ns : c->real_ns;
+}
+
+/* Operations that leave the names of files alone. */
+static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	struct shfs_file *f = c->file;
+	int r = 0;
+
+	f->directory = c->op->directory && c->op->op != SHFS_OP_RMDIR;
+	shfs_file_changed(ing, f);
+	switch (c->op->op) {
+	case SHFS_OP_TRUNCATE:
+		r = note_links(ing, f, &c->op->content, true, c->op->dev, c->op->ino);
+		return r ? r
+		         : shfs_version_made(ing, f, &c->op->content, c->access_id,
+		                             c->real_ns, &c->made);
+	case SHFS_OP_MKDIR:
+	case SHFS_OP_MKNOD:
+		f->directory = c->op->op == SHFS_OP_MKDIR;
+		f->present = true;
+		f->last_ns = c->real_ns;
+		shfs_version_unknown(ing, f);
+		return 0;
+	case SHFS_OP_RMDIR:
+		f->present = false;
+		f->last_ns = c->real_ns;
+		return 0;
+	case SHFS_OP_CHMOD:
+	case SHFS_OP_CHOWN:
+	case SHFS_OP_UTIMES:
+	case SHFS_OP_XATTR:
+		if (c->op->content.flags & SHFS_CONTENT_KNOWN)
+			r = note_links(ing, f, &c->op->content, true, c->op->dev,
+			               c->op->ino);
+		if (!r)
+			r = shfs_version_attributes(ing, f, &c->op->content);
+		return r ? r
+		         : shfs_version_metadata(ing, f, ctime_of_op(c),
+		                                 c->op->op == SHFS_OP_UTIMES);
+	case SHFS_OP_SYMLINK:
+		shfs_version_unknown(ing, f);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	switch (c->op->op) {
+	case SHFS_OP_RENAME:
+		return shfs_version_rename(ing, c);
+	case SHFS_OP_EXCHANGE:
+		return shfs_version_exchange(ing, c);
+	case SHFS_OP_LINK:
+		return shfs_version_link(ing, c);
+	case SHFS_OP_UNLINK:
+		return shfs_version_unlink(ing, c);
+	default:
+		return apply_plain_op(ing, c);
+	}
+}
+
+/* Of a link, and of what is no file and was removed. */
+static bool is_text(const struct shfs_rec_pathop *op)
+{
+	return op->op == SHFS_OP_SYMLINK ||
+	       ((op->op == SHFS_OP_UNLINK || op->op == SHFS_OP_RMDIR) && op->path2.len);
+}
+
+static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_pathop *in = &rec->pathop;
+	bool two = in->op >= SHFS_OP_RENAME && in->op <= SHFS_OP_LINK;
+	struct use u = {
+		.access.op = in->op,
+		.access.directory = in->directory,
+		.moment_boot_ns = rec->time.boot_ns,
+	};
+	struct shfs_access *a = &u.access;
+	struct shfs_name_change c = {
+		.op = in,
+		.real_ns = rec->time.real_ns,
+	};
+	int r;
+
+	if (in->op < SHFS_OP_RENAME || in->op > SHFS_OP_XATTR || in->directory > 1 ||
+	    (two && !plausible_path(in->path2)) || (!two && in->path2.len > PATH_BYTES))
+		return SHFS_DROPPED;
+	r = file_of(ing, in->path, &ing->path, &c.file);
+	if (!r && two)
+		r = file_of(ing, in->path2, &ing->path2, &c.file2);
+	if (!r)
+		r = find_owner(ing, in->process, &u);
+	c.access_id = a->access_id;
+	if (!r)
+		r = apply_name_op(ing, &c);
+	if (!r && is_text(in))
+		r = shfs_string_id(ing, in->path2, &a->text_id);
+	if (r)
+		return r;
+	a->file_id = c.file->id;
+	a->file2_id = c.file2 ? c.file2->id : 0;
+	a->seen_n = c.seen;
+	a->flawed = c.seen != 0;
+	a->made_n = c.made;
+	if (in->op <= SHFS_OP_UNLINK || in->op == SHFS_OP_TRUNCATE) {
+		count_content(a, &in->content);
+		count_content(a, &in->victim);
+	}
+	return access_insert(ing, &u, rec->time.real_ns, 0);
+}
+
+static int boot_get(struct shfs_ingest *ing, struct shfs_bytes host,
+                    struct shfs_bytes boot, int64_t *out)
+{
+	int r = shfs_sql_int(ing->index, out,
+	                     "SELECT boot_id FROM boot WHERE host = ? AND boot = ?",
+	                     shfs_arg_text(host), shfs_arg_text(boot));
+
+	if (r)
+		return MIN(r, 0);
+	r = shfs_sql_run(ing->index, "INSERT INTO boot (host, boot) VALUES (?, ?)",
+	                 shfs_arg_text(host), shfs_arg_text(boot));
+	*out = sqlite3_last_insert_rowid(ing->index->db);
+	return r;
+}
+
+int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_bytes root;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT boot_id, pid_namespace, last_seq, lost_seq, last_ns,"
+	                     " root FROM producer WHERE producer_id = ?",
+	                     shfs_arg_int(producer_id));
+
+	ing->producer.id = 0;
+	if (r <= 0)
+		return r;
+	ing->producer.boot_id = sqlite3_column_int64(stmt, 0);
+	ing->producer.pid_namespace = sqlite3_column_int64(stmt, 1);
+	ing->producer.last_seq = sqlite3_column_int64(stmt, 2);
+	ing->producer.records = ing->producer.lost = 0;
+	ing->producer.lost_seq = sqlite3_column_int64(stmt, 3);
+	ing->producer.last_ns = sqlite3_column_int64(stmt, 4);
+	root.data = (const char *)sqlite3_column_text(stmt, 5);
+	root.len = sqlite3_column_bytes(stmt, 5);
+	ing->producer.root.len = 0;
+	shfs_buf_add(&ing->producer.root, root.data, root.len);
+	if (ing->producer.root.failed)
+		return -ENOMEM;
+	r = shfs_string_id(ing, root, &ing->producer.root_id);
+	if (!r)
+		ing->producer.id = producer_id;
+	return r;
+}
+
+int shfs_producer_store(struct shfs_ingest *ing)
+{
+	int r;
+
+	if (!ing->producer.id)
+		return 0;
+	r = shfs_sql_run(ing->index,
+	                 "UPDATE producer SET records = records + ?, lost = lost + ?,"
+	                 " last_seq = ?, lost_seq = ?, last_ns = ? WHERE producer_id = ?",
+	                 shfs_arg_int(ing->producer.records),
+	                 shfs_arg_int(ing->producer.lost),
+	                 shfs_arg_int(ing->producer.last_seq),
+	                 shfs_arg_int(ing->producer.lost_seq),
+	                 shfs_arg_int(ing->producer.last_ns),
+	                 shfs_arg_int(ing->producer.id));
+	ing->producer.records = ing->producer.lost = 0;
+	return r;
+}
+
+/* host: of the journal's directory, which the hook logs beside it go by too. */
+static int producer_insert(struct shfs_ingest *ing, struct shfs_bytes host,
+                           const struct shfs_record *rec, int64_t *out)
+{
+	const struct shfs_rec_producer *p = &rec->producer;
+	int64_t boot_id = 0;
+	int r = boot_get(ing, host, p->boot_id, &boot_id);
+
+	if (!r)
+		r = shfs_sql_run(
+			ing->index,
+			"INSERT INTO producer (boot_id, instance, kind, root, software,"
+			" pid_namespace, pid, start_ticks, uid, begin_ns, last_ns)"
+			" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?10, ?10)"
+			" ON CONFLICT DO UPDATE"
+			" SET begin_ns = min(begin_ns, excluded.begin_ns)",
+			shfs_arg_int(boot_id), shfs_arg_blob(p->instance),
+			shfs_arg_text(p->kind), shfs_arg_text(p->root),
+			shfs_arg_text(p->software), shfs_arg_int(p->pid_namespace),
+			shfs_arg_int(p->pid), shfs_arg_int(p->start_ticks),
+			shfs_arg_int(p->uid), shfs_arg_int(rec->time.real_ns));
+	if (!r)
+		r = shfs_sql_run(ing->index,
+		                 "UPDATE boot SET pid_max = ?1 WHERE boot_id = ?2"
+		                 " AND pid_max < ?1",
+		                 shfs_arg_int(MIN(p->pid_max, PID_MAX_LIMIT)),
+		                 shfs_arg_int(boot_id));
+	if (!r)
+		r = shfs_sql_int(ing->index, out,
+		                 "SELECT producer_id FROM producer WHERE boot_id = ?"
+		                 " AND instance = ?",
+		                 shfs_arg_int(boot_id), shfs_arg_blob(p->instance));
+	return MIN(r, 0);
+}
+
+static bool plausible_root(struct shfs_bytes root)
+{
+	return root.len && root.data[0] == '/' &&
+	       plausible_path((struct shfs_bytes){ root.data + 1, root.len - 1 });
+}
+
+static int apply_producer(struct shfs_ingest *ing, const char *host,
+                          const struct shfs_record *rec)
+{
+	int64_t id = 0;
+	int r;
+
+	if (!plausible_root(rec->producer.root))
+		return SHFS_DROPPED;
+	r = shfs_producer_store(ing);
+	if (!r)
+		r = producer_insert(ing, shfs_bytes_str(host), rec, &id);
+	if (!r)
+		r = shfs_producer_load(ing, id);
+	return MIN(r, 0);
+}
+
+/* No record comes after it, so nothing names processes any more. */
+static int apply_end(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	int r = shfs_sql_run(ing->index,
+	                     "UPDATE producer SET end_ns = ? WHERE producer_id = ?",
+	                     shfs_arg_int(rec->time.real_ns),
+	                     shfs_arg_int(ing->producer.id));
+
+	return r ? r
+	         : shfs_sql_run(ing->index,
+	                        "DELETE FROM process_ref WHERE producer_id = ?",
+	                        shfs_arg_int(ing->producer.id));
+}
+
+/* What another mount of this store passes on to this one is in the journal already, as
+ * of the process that does it. */
+static int apply_use(struct shfs_ingest *ing, const struct shfs_record *rec,
+                     uint64_t process,
+                     int (*apply)(struct shfs_ingest *, const struct shfs_record *))
+{
+	struct shfs_process by;
+	int r = shfs_process_find(ing, process, &by);
+
+	ing->producer.records++;
+	if (r < 0 || by.records)
+		return MIN(r, 0);
+	return apply(ing, rec);
+}
+
+static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	/* A segment that was cut back after a failed write may give a record again. */
+	if (rec->seq && rec->seq <= ing->producer.last_seq)
+		return 0;
+	ing->producer.last_seq = MAX(rec->seq, ing->producer.last_seq);
+	ing->producer.last_ns = rec->time.real_ns;
+	switch (rec->type) {
+	case SHFS_REC_LOST:
+		ing->producer.lost_seq = rec->seq;
+		ing->producer.lost += MIN(rec->lost.count, (uint64_t)UINT32_MAX);
+		return 0;
+	case SHFS_REC_PROCESS:
+		ing->producer.records++;
+		return shfs_process_add(ing, rec);
+	case SHFS_REC_ACCESS:
+		return apply_use(ing, rec, rec->access.process, apply_access);
+	case SHFS_REC_PATHOP:
+		return apply_use(ing, rec, rec->pathop.process, apply_pathop);
+	case SHFS_REC_PREIMAGE:
+		return apply_use(ing, rec, rec->preimage.process, apply_preimage);
+	default:
+		return 0;
+	}
+}
+
+int shfs_apply_record(struct shfs_ingest *ing, const char *host, struct shfs_record *rec)
+{
+	int r;
+
+	rec->time = sane_time(rec->time);
+	if (rec->type == SHFS_REC_PRODUCER)
+		return apply_producer(ing, host, rec);
+	if (!ing->producer.id)
+		return SHFS_DROPPED;
+	r = clock_note(ing, ing->producer.boot_id, rec->time);
+	if (r)
+		return r;
+	return rec->type == SHFS_REC_END ? apply_end(ing, rec) : apply_event(ing, rec);
+}
+
+/* --- the records of a hook log --- */
+
+/* The same after a rebuild, and on every host. */
+static int public_id(struct shfs_bytes host, struct shfs_bytes boot, uint32_t pid,
+                     uint64_t start_ticks, const uint64_t *more, size_t n,
+                     char out[static 17])
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+
+	shfs_buf_bytes(&b, host.data, host.len);
+	shfs_buf_bytes(&b, boot.data, boot.len);
+	shfs_buf_u32(&b, pid);
+	shfs_buf_u64(&b, start_ticks);
+	for (size_t i = 0; i < n; i++)
+		shfs_buf_u64(&b, more[i]);
+	if (b.failed)
+		return -ENOMEM;
+	snprintf(out, 17, "%016" PRIx64, shfs_object_hash64(b.data, b.len));
+	return 0;
+}
+
+static int apply_session(struct shfs_ingest *ing, const char *host,
+                         const struct shfs_record *rec)
+{
+	const struct shfs_rec_session *s = &rec->session;
+	int64_t boot_id = 0, session_id = 0;
+	char id[17];
+	int known, r = boot_get(ing, shfs_bytes_str(host), s->boot_id, &boot_id);
+
+	if (!r)
+		r = public_id(shfs_bytes_str(host), s->boot_id, s->pid, s->start_ticks,
+		              NULL, 0, id);
+	if (r)
+		return r;
+	known = shfs_sql_int(ing->index, &session_id,
+	                     "SELECT session_id FROM session WHERE id = ?",
+	                     shfs_arg_text(shfs_bytes_str(id)));
+	if (known < 0)
+		return known;
+	r = shfs_sql_run(
+		ing->index,
+		"INSERT INTO session (id, boot_id, pid_namespace, pid, start_ticks, "
+		"shell,"
+		" tty, cwd, begin_ns, end_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?10, ?10)"
+		" ON CONFLICT DO UPDATE SET shell = excluded.shell,"
+		" pid_namespace = max(pid_namespace, excluded.pid_namespace),"
+		" end_ns = max(end_ns, excluded.end_ns)",
+		shfs_arg_text(shfs_bytes_str(id)), shfs_arg_int(boot_id),
+		shfs_arg_int(s->pid_namespace), shfs_arg_int(s->pid),
+		shfs_arg_int(s->start_ticks), shfs_arg_text(s->shell),
+		shfs_arg_text(s->tty), shfs_arg_text(s->cwd), shfs_arg_id(0),
+		shfs_arg_int(rec->time.real_ns));
+	if (r)
+		return r;
+	if (!known)
+		session_id = sqlite3_last_insert_rowid(ing->index->db);
+	ing->session.session_id = session_id;
+	ing->session.boot_id = boot_id;
+	return known ? 0
+	             : shfs_news_add(ing, session_id, rec->time.boot_ns, s->start_ticks);
+}
+
+/* A begin without a finish before it (the hook was hindered) ends what ran. */
+static int close_open_command(struct shfs_ingest *ing, int64_t end_ns)
+{
+	return shfs_sql_run(
+		ing->index,
+		"UPDATE command SET end_ns = max(begin_ns, ?) WHERE end_ns IS NULL"
+		" AND command_id = (SELECT command_id FROM session"
+		"  WHERE session_id = ?)",
+		shfs_arg_int(end_ns), shfs_arg_int(ing->session.session_id));
+}
+
+static struct shfs_bytes text_column(sqlite3_stmt *stmt, int col)
+{
+	const char *text = (const char *)sqlite3_column_text(stmt, col);
+
+	return (struct shfs_bytes){ text, sqlite3_column_bytes(stmt, col) };
+}
+
+static int command_id_of(struct shfs_ingest *ing, const struct shfs_record *rec,
+                         char out[static 17])
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	uint64_t more[2] = { rec->begin.number, rec->time.real_ns };
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT b.host, b.boot, s.pid, s.start_ticks FROM session s"
+	                     " JOIN boot b USING (boot_id) WHERE s.session_id = ?",
+	                     shfs_arg_int(ing->session.session_id));
+
+	if (r <= 0)
+		return r ? r : -EBADMSG;
+	return public_id(text_column(stmt, 0), text_column(stmt, 1),
+	                 sqlite3_column_int64(stmt, 2), sqlite3_column_int64(stmt, 3),
+	                 more, 2, out);
+}
+
+static int apply_begin(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_begin *b = &rec->begin;
+	char id[17];
+	int r = close_open_command(ing, rec->time.real_ns);
+
+	if (!r)
+		r = command_id_of(ing, rec, id);
+	if (!r)
+		r = shfs_sql_run(
+			ing->index,
+			"INSERT INTO command (id, session_id, number, text, hidden,"
+			" redacted, cwd, begin_ns, begin_boot_ns, begin_resolution_ns,"
+			" begin_pid)"
+			" VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO "
+			"NOTHING",
+			shfs_arg_text(shfs_bytes_str(id)),
+			shfs_arg_int(ing->session.session_id), shfs_arg_int(b->number),
+			shfs_arg_text(b->text), shfs_arg_int(b->hidden != 0),
+			shfs_arg_int(b->redacted), shfs_arg_text(b->cwd),
+			shfs_arg_int(rec->time.real_ns), shfs_arg_int(rec->time.boot_ns),
+			shfs_arg_int(rec->boot_resolution_ns), shfs_arg_int(b->last_pid));
+	if (r)
+		return r;
+	if (!sqlite3_changes(ing->index->db)) /* the same record twice: it was copied */
+		return MIN(0, shfs_sql_int(ing->index, &ing->row,
+		                           "SELECT command_id FROM command WHERE id = ?",
+		                           shfs_arg_text(shfs_bytes_str(id))));
+	ing->row = sqlite3_last_insert_rowid(ing->index->db);
+	ing->stats.commands++;
+	r = shfs_sql_run(ing->index,
+	                 "UPDATE session SET commands = commands + 1, command_id = ?,"
+	                 " end_ns = max(end_ns, ?) WHERE session_id = ?",
+	                 shfs_arg_int(ing->row), shfs_arg_int(rec->time.real_ns),
+	                 shfs_arg_int(ing->session.session_id));
+	return r ? r
+	         : shfs_news_add(ing, ing->session.session_id, rec->time.boot_ns,
+	                         UINT64_MAX);
+}
+
+static int apply_finish(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	const struct shfs_rec_finish *f = &rec->finish;
+	int r = shfs_sql_run(
+		ing->index,
+		"UPDATE command SET status = ?, end_ns = max(begin_ns, ?), end_boot_ns = "
+		"?,"
+		" end_resolution_ns = ?, end_pid = ? WHERE number = ? AND end_boot_ns IS "
+		"NULL"
+		" AND command_id = (SELECT command_id FROM session WHERE session_id = ?)",
+		shfs_arg_int(f->status), shfs_arg_int(rec->time.real_ns),
+		shfs_arg_int(rec->time.boot_ns), shfs_arg_int(rec->boot_resolution_ns),
+		shfs_arg_int(f->last_pid), shfs_arg_int(f->number),
+		shfs_arg_int(ing->session.session_id));
+
+	if (!r)
+		r = shfs_sql_run(ing->index,
+		                 "UPDATE session SET end_ns = max(end_ns, ?)"
+		                 " WHERE session_id = ?",
+		                 shfs_arg_int(rec->time.real_ns),
+		                 shfs_arg_int(ing->session.session_id));
+	return r ? r
+	         : shfs_news_add(ing, ing->session.session_id, rec->time.boot_ns,
+	                         UINT64_MAX);
+}
+
+int shfs_apply_hook_record(struct shfs_ingest *ing, const char *host,
+                           struct shfs_record *rec)
+{
+	rec->time = sane_time(rec->time);
+	if (rec->type == SHFS_REC_SESSION)
+		return apply_session(ing, host, rec);
+	if (!ing->session.session_id)
+		return SHFS_DROPPED;
+	return rec->type == SHFS_REC_BEGIN ? apply_begin(ing, rec)
+	                                   : apply_finish(ing, rec);
+}

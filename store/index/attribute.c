@@ -1,0 +1,875 @@
+/* SPDX-License-Identifier: MIT */
+/* To which command a process belongs. */
+#include "store/index/internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TICK_NS         (SHFS_NSEC_PER_SEC / 100) /* of /proc/PID/stat, everywhere */
+#define AGREE_NS        30000000 /* a coarse boot time is taken as exact so far */
+#define EXACT_NS        1000000  /* and is then known to this much at worst, */
+#define LIKELY_NS       100000   /* mostly to this much */
+#define DEPTH_MAX       256
+#define PIDS_PER_SECOND 100000 /* more are hardly handed out */
+#define FEW_PIDS        64     /* one part in so many of all that there are */
+#define SEEN_BEFORE     4096   /* processes */
+
+/* --- times --- */
+
+/* Times of records are bytes from a file: nothing below may overflow. */
+static int64_t ticks_ns(uint64_t ticks)
+{
+	return MIN(ticks, (uint64_t)INT64_MAX / 4 / TICK_NS) * TICK_NS;
+}
+
+/* Real time minus boot time, as records nearest to boot_ns had it. 1, or 0: no record. */
+static int clock_offset(struct shfs_index *index, int64_t boot_id, int64_t boot_ns,
+                        int64_t *out)
+{
+	int64_t slot = boot_ns >> 32;
+
+	return shfs_sql_int(
+		index, out,
+		"SELECT offset_ns FROM ("
+		" SELECT * FROM (SELECT slot, offset_ns FROM clock WHERE boot_id = ?1"
+		"  AND slot <= ?2 ORDER BY slot DESC LIMIT 1)"
+		" UNION ALL"
+		" SELECT * FROM (SELECT slot, offset_ns FROM clock WHERE boot_id = ?1"
+		"  AND slot > ?2 ORDER BY slot LIMIT 1))"
+		" ORDER BY abs(slot - ?2), slot LIMIT 1",
+		shfs_arg_int(boot_id), shfs_arg_int(slot));
+}
+
+/* --- boundaries of commands --- */
+
+/* A moment between lo and hi of the boot, hardly before likely, and the last pid handed
+ * out before it. */
+struct boundary {
+	int64_t lo, hi, likely;
+	uint32_t last_pid;
+	bool begin;
+};
+
+struct command {
+	int64_t id, session_id;
+	int64_t begin_ns, begin_boot, begin_resolution, end_ns, end_boot, end_resolution;
+	uint32_t begin_pid, end_pid;
+	bool ended;
+};
+#define COMMAND_COLUMNS                                                                  \
+	"c.command_id, c.session_id, c.begin_ns, c.begin_boot_ns, "                      \
+	"c.begin_resolution_ns,"                                                         \
+	" c.begin_pid, c.end_ns, c.end_boot_ns, c.end_resolution_ns, c.end_pid"
+
+static struct command command_row(sqlite3_stmt *stmt)
+{
+	return (struct command){
+		.id = sqlite3_column_int64(stmt, 0),
+		.session_id = sqlite3_column_int64(stmt, 1),
+		.begin_ns = sqlite3_column_int64(stmt, 2),
+		.begin_boot = sqlite3_column_int64(stmt, 3),
+		.begin_resolution = sqlite3_column_int64(stmt, 4),
+		.begin_pid = sqlite3_column_int64(stmt, 5),
+		.end_ns = sqlite3_column_int64(stmt, 6),
+		.end_boot = sqlite3_column_int64(stmt, 7),
+		.end_resolution = sqlite3_column_int64(stmt, 8),
+		.end_pid = sqlite3_column_int64(stmt, 9),
+		.ended = sqlite3_column_type(stmt, 7) != SQLITE_NULL,
+	};
+}
+
+/* Where the boot time is coarse, the real time makes it exact, unless the two disagree
+ * (somebody set the clock). */
+static int sharpen(struct shfs_index *index, int64_t boot_id, int64_t real_ns,
+                   int64_t resolution, struct boundary *b)
+{
+	int64_t offset = 0, exact;
+	int r;
+
+	if (resolution <= 1)
+		return 0;
+	r = clock_offset(index, boot_id, b->lo, &offset);
+	if (r < 0)
+		return r;
+	exact = real_ns - offset;
+	if (r && exact >= b->lo - AGREE_NS && exact <= b->lo + AGREE_NS) {
+		b->lo = exact - EXACT_NS;
+		b->hi = exact + EXACT_NS;
+		b->likely = exact - LIKELY_NS;
+	} else {
+		b->hi = b->lo + resolution;
+	}
+	return 0;
+}
+
+static int begin_of(struct shfs_index *index, int64_t boot_id, const struct command *c,
+                    struct boundary *b)
+{
+	*b = (struct boundary){ c->begin_boot, c->begin_boot, c->begin_boot, c->begin_pid,
+		                true };
+	return sharpen(index, boot_id, c->begin_ns, c->begin_resolution, b);
+}
+
+static int end_of(struct shfs_index *index, int64_t boot_id, const struct command *c,
+                  struct boundary *b)
+{
+	*b = (struct boundary){ c->end_boot, c->end_boot, c->end_boot, c->end_pid,
+		                false };
+	return sharpen(index, boot_id, c->end_ns, c->end_resolution, b);
+}
+
+/* --- tasks --- */
+
+struct task {
+	int64_t id, boot_id;
+	uint64_t pid_namespace, start_ticks, parent_start_ticks;
+	uint32_t pid, ppid, pgid, sid, pid_max;
+};
+#define TASK_COLUMNS                                                                     \
+	"t.task_id, t.boot_id, t.pid_namespace, t.pid, t.start_ticks, t.ppid,"           \
+	" t.parent_start_ticks, t.pgid, t.sid, b.pid_max"
+
+static struct task task_row(sqlite3_stmt *stmt)
+{
+	struct task t = {
+		.id = sqlite3_column_int64(stmt, 0),
+		.boot_id = sqlite3_column_int64(stmt, 1),
+		.pid_namespace = shfs_namespace_column(sqlite3_column_int64(stmt, 2)),
+		.pid = sqlite3_column_int64(stmt, 3),
+		.start_ticks = sqlite3_column_int64(stmt, 4),
+		.ppid = sqlite3_column_int64(stmt, 5),
+		.sid = sqlite3_column_int64(stmt, 8),
+		.pid_max = sqlite3_column_int64(stmt, 9),
+	};
+
+	t.pgid = t.pid + sqlite3_column_int64(stmt, 7);
+	if (sqlite3_column_type(stmt, 6) != SQLITE_NULL)
+		t.parent_start_ticks =
+			t.start_ticks - (uint64_t)sqlite3_column_int64(stmt, 6);
+	return t;
+}
+
+static int task_load(struct shfs_index *index, int64_t task_id, struct task *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(
+		index, &stmt,
+		"SELECT " TASK_COLUMNS
+		" FROM task t JOIN boot b USING (boot_id) WHERE t.task_id = ?",
+		shfs_arg_int(task_id));
+
+	if (r > 0)
+		*out = task_row(stmt);
+	return r;
+}
+
+static int task_parent(struct shfs_index *index, const struct task *t, struct task *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(
+		index, &stmt,
+		"SELECT " TASK_COLUMNS
+		" FROM task t JOIN boot b USING (boot_id) WHERE t.boot_id = ?"
+		" AND t.pid = ? AND t.start_ticks = ? AND t.pid_namespace = ?",
+		shfs_arg_int(t->boot_id), shfs_arg_int(t->ppid),
+		shfs_arg_int(t->parent_start_ticks),
+		shfs_arg_int(shfs_namespace_column(t->pid_namespace)));
+
+	if (r > 0)
+		*out = task_row(stmt);
+	return r;
+}
+
+/* The session whose shell is this process. A hook need not know its pid namespace. */
+static int session_of(struct shfs_index *index, const struct task *t, uint32_t pid,
+                      uint64_t start_ticks, int64_t *out)
+{
+	return shfs_sql_int(index, out,
+	                    "SELECT session_id FROM session WHERE boot_id = ? AND pid = ?"
+	                    " AND start_ticks = ? AND pid_namespace IN (0, ?)",
+	                    shfs_arg_int(t->boot_id), shfs_arg_int(pid),
+	                    shfs_arg_int(start_ticks), shfs_arg_int(t->pid_namespace));
+}
+
+/* --- which command was current --- */
+
+enum current {
+	BEFORE_FIRST, /* no command had begun */
+	COMMAND,
+	PROMPT, /* one had ended, none had begun */
+};
+
+static uint32_t circle(const struct task *t)
+{
+	return t->pid_max ? t->pid_max : 4194304;
+}
+
+/*
+ * Pids are handed out in a circle: was pid handed out after last_pid, by the shorter way?
+ */
+static bool pid_after(const struct task *t, uint32_t pid, uint32_t last_pid)
+{
+	uint32_t max = circle(t);
+	uint32_t distance = (pid % max + max - last_pid % max) % max;
+
+	return distance >= 1 && distance <= max / 2;
+}
+
+/*
+ * Was t forked after b? Its start time is known to a tick: beyond one tick on either side
+ * time decides, within it the pid does. Without one, a boundary in the very tick of the
+ * start is taken so that t is inside the command.
+ */
+static bool forked_after(const struct task *t, const struct boundary *b)
+{
+	int64_t start = ticks_ns(t->start_ticks);
+
+	if (b->hi < start - TICK_NS)
+		return true;
+	if (b->lo >= start + 2 * TICK_NS)
+		return false;
+	if (b->last_pid)
+		return pid_after(t, t->pid, b->last_pid);
+	return b->begin ? b->lo < start + TICK_NS : b->hi < start;
+}
+
+/* The commands of a session that began before this, the latest first. */
+static int commands_before(struct shfs_index *index, int64_t session_id, int64_t boot_ns,
+                           sqlite3_stmt **out)
+{
+	return shfs_sql_get(index, out,
+	                    "SELECT " COMMAND_COLUMNS " FROM command c"
+	                    " WHERE c.session_id = ? AND c.begin_boot_ns <= ?"
+	                    " ORDER BY c.begin_boot_ns DESC, c.command_id DESC",
+	                    shfs_arg_int(session_id), shfs_arg_int(boot_ns + AGREE_NS));
+}
+
+/* What the session was at when t was forked. An enum current. */
+static int current_at_fork(struct shfs_index *index, int64_t session_id,
+                           const struct task *t, int64_t *command_id)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct boundary b;
+	int r = commands_before(index, session_id, ticks_ns(t->start_ticks) + 2 * TICK_NS,
+	                        &stmt);
+
+	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+		struct command c = command_row(stmt);
+
+		r = begin_of(index, t->boot_id, &c, &b);
+		if (r)
+			return r;
+		if (!forked_after(t, &b))
+			continue;
+		if (c.ended) {
+			r = end_of(index, t->boot_id, &c, &b);
+			if (r)
+				return r;
+			if (forked_after(t, &b))
+				return PROMPT;
+		}
+		*command_id = c.id;
+		return COMMAND;
+	}
+	return r ? r : BEFORE_FIRST;
+}
+
+/* Did the command run at boot_ns, or by late_ns earlier? *over: it had ended by then. */
+static int ran_at(struct shfs_index *index, int64_t boot_id, const struct command *c,
+                  int64_t boot_ns, int64_t late_ns, bool *over)
+{
+	struct boundary b;
+	int r = begin_of(index, boot_id, c, &b);
+
+	*over = false;
+	if (r || boot_ns < b.likely)
+		return r;
+	if (!c->ended)
+		return 1;
+	r = end_of(index, boot_id, c, &b);
+	*over = !r && boot_ns - late_ns > b.hi;
+	return r ? r : !*over;
+}
+
+/*
+ * The same for something that the shell itself did at boot_ns: pasted lines follow one
+ * another within a millisecond, but nothing is done before a command has begun. late_ns:
+ * it may have been earlier, by so much at most; that is in one command alone, or nobody
+ * knows.
+ */
+static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot_id,
+                      int64_t boot_ns, int64_t late_ns, int64_t *command_id)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	bool over = false;
+	int r = commands_before(index, session_id, boot_ns, &stmt), ran;
+
+	for (; r > 0 && !over; r = shfs_sql_next(index, stmt)) {
+		struct command c = command_row(stmt);
+
+		ran = ran_at(index, boot_id, &c, boot_ns, late_ns, &over);
+		if (ran < 0)
+			return ran;
+		if (*command_id && !c.ended)
+			break; /* it was over when the next one began */
+		if (ran && *command_id) {
+			*command_id = 0;
+			return PROMPT;
+		}
+		if (ran)
+			*command_id = c.id;
+		if (ran && !late_ns)
+			return COMMAND;
+	}
+	if (r < 0)
+		return r;
+	return *command_id ? COMMAND : over ? PROMPT : BEFORE_FIRST;
+}
+
+/* --- climbing --- */
+
+/*
+ * From p up to a registered shell; the process below that decides. Before its first
+ * command (its rc files) a shell is itself part of what its parents run. 1: *owner is
+ * final; 0: the way up ends at *top, which has no recorded parent.
+ */
+static int climb(struct shfs_index *index, const struct task *p, struct task *top,
+                 struct shfs_owner *owner)
+{
+	int r = 1;
+
+	*top = *p;
+	for (int depth = 0; depth < DEPTH_MAX && r > 0; depth++) {
+		int64_t session_id = 0, command_id = 0;
+		struct task parent;
+
+		if (!top->ppid || !top->parent_start_ticks ||
+		    top->parent_start_ticks > top->start_ticks)
+			break;
+		r = session_of(index, top, top->ppid, top->parent_start_ticks,
+		               &session_id);
+		if (r < 0)
+			return r;
+		if (r) {
+			r = current_at_fork(index, session_id, top, &command_id);
+			if (r < 0)
+				return r;
+			if (!owner->session_id || r == COMMAND)
+				owner->session_id = session_id;
+			owner->command_id = command_id;
+			if (r != BEFORE_FIRST)
+				return 1;
+		}
+		r = task_parent(index, top, &parent);
+		if (r > 0)
+			*top = parent;
+	}
+	return r < 0 ? r : owner->session_id != 0;
+}
+
+/* --- the process group, where the way up is broken --- */
+
+/*
+ * Was the pid handed out during the command, if its pids did not go round? -1: unknown.
+ */
+static int within(const struct task *t, uint32_t pid, uint32_t begin, uint32_t end)
+{
+	uint32_t max = circle(t);
+	uint32_t length, distance;
+
+	if (!begin || !end)
+		return -1;
+	length = (end % max + max - begin % max) % max;
+	distance = (pid % max + max - begin % max) % max;
+	return distance >= 1 && distance <= length;
+}
+
+/* Can all pids have been handed out in that time? Then they tell nothing of it. */
+static bool may_go_round(const struct task *t, int64_t begin_ns, int64_t end_ns)
+{
+	return end_ns - begin_ns >= circle(t) * (SHFS_NSEC_PER_SEC / PIDS_PER_SECOND);
+}
+
+/* Commands that may have made t's group: how many of which the pids say so, how many that
+ * all pids may have gone round in, and how many of which nothing is known. */
+struct makers {
+	int fit, long_ones, unknown;
+	bool may_be_another; /* pids may have gone round in the one that fits */
+	struct command only; /* the last one that fits, */
+	uint32_t end_pid;    /* and the last pid of it */
+};
+
+/* One more command. Without an end of its own it ends where the next begins, or at t. */
+static void judge(const struct task *t, const struct command *c,
+                  const struct command *next, struct makers *m)
+{
+	bool followed = next && next->session_id == c->session_id;
+	uint32_t end = c->ended ? c->end_pid : followed ? next->begin_pid : t->pid;
+	int64_t end_ns = c->ended   ? c->end_boot
+	                 : followed ? next->begin_boot
+	                            : ticks_ns(t->start_ticks);
+	bool is_long = may_go_round(t, c->begin_boot, end_ns);
+
+	switch (within(t, t->pgid, c->begin_pid, end)) {
+	case 0:
+		m->long_ones += is_long;
+		return;
+	case 1:
+		m->fit++;
+		m->may_be_another = is_long;
+		m->only = *c;
+		m->end_pid = end;
+		return;
+	default:
+		m->unknown++;
+	}
+}
+
+/* Of the last processes that were forked before: had one this group? */
+static int was_there_before(struct shfs_index *index, const struct task *t,
+                            const struct command *c)
+{
+	int64_t found;
+
+	return shfs_sql_int(index, &found,
+	                    "SELECT 1 FROM (SELECT pid, pgid FROM task WHERE boot_id = ?1"
+	                    "  AND start_ticks < ?2 ORDER BY start_ticks DESC LIMIT ?3)"
+	                    " WHERE pid + pgid = ?4 LIMIT 1",
+	                    shfs_arg_int(t->boot_id),
+	                    shfs_arg_int(c->begin_boot / TICK_NS - 1),
+	                    shfs_arg_int(SEEN_BEFORE), shfs_arg_int(t->pgid));
+}
+
+/* Was t forked while the command ran? */
+static int is_forked_in(struct shfs_index *index, const struct task *t,
+                        const struct command *c)
+{
+	struct boundary b;
+	int r = begin_of(index, t->boot_id, c, &b);
+
+	if (r || !forked_after(t, &b))
+		return r;
+	if (!c->ended)
+		return 1;
+	r = end_of(index, t->boot_id, c, &b);
+	return r ? r : !forked_after(t, &b);
+}
+
+/*
+ * A command that pids may have gone round in may have handed out any number. If there is
+ * one, the command that fits is still the one, where t was forked in it too, it handed
+ * out few numbers, this and that of t among them, and nobody is known to have had the
+ * group before. Else a group of an earlier command would have one of these few numbers by
+ * chance, would have done nothing lately, and fork in just this command.
+ */
+static int is_made_by(struct shfs_index *index, const struct task *t,
+                      const struct makers *m)
+{
+	const struct command *c = &m->only;
+	uint32_t max = circle(t);
+	uint32_t length = (m->end_pid % max + max - c->begin_pid % max) % max;
+	int r;
+
+	if (m->fit != 1 || m->unknown)
+		return 0;
+	if (!m->long_ones && !m->may_be_another)
+		return 1;
+	if (length > max / FEW_PIDS || within(t, t->pid, c->begin_pid, m->end_pid) <= 0)
+		return 0;
+	r = is_forked_in(index, t, c);
+	if (r <= 0)
+		return r;
+	r = was_there_before(index, t, c);
+	return r < 0 ? r : !r;
+}
+
+/*
+ * The first process of t's job has the number pgid, which is not given out again while
+ * the group lives. Of all commands before t in shells of t's terminal, exactly
+ * one must have handed it out: two, or one of which nothing is known, decide nothing.
+ */
+static int group_owner(struct shfs_index *index, const struct task *t,
+                       struct shfs_owner *owner)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct makers makers = { 0 };
+	struct command last = { 0 };
+	int r;
+
+	if (!t->pgid || !t->sid)
+		return 0;
+	r = shfs_sql_get(index, &stmt,
+	                 "SELECT " COMMAND_COLUMNS
+	                 " FROM session s JOIN command c USING (session_id)"
+	                 " WHERE s.session_id IN (WITH known AS (SELECT session_id, tty"
+	                 "  FROM session WHERE boot_id = ?1 AND pid = ?2"
+	                 "  UNION SELECT l.session_id, l.tty FROM task k"
+	                 "  JOIN session l ON l.boot_id = k.boot_id AND l.pid = k.pid"
+	                 "  AND l.start_ticks = k.start_ticks"
+	                 "  WHERE k.boot_id = ?1 AND k.sid = ?2 AND k.shell = 1)"
+	                 "  SELECT session_id FROM known UNION"
+	                 "  SELECT s.session_id FROM known k JOIN session s"
+	                 "  ON s.boot_id = ?1 AND (s.tty = k.tty OR s.tty = ''))"
+	                 " AND s.pid_namespace IN (0, ?3) AND s.start_ticks <= ?4"
+	                 " AND c.begin_boot_ns <= ?5"
+	                 " ORDER BY c.session_id, c.begin_boot_ns, c.command_id",
+	                 shfs_arg_int(t->boot_id), shfs_arg_int(t->sid),
+	                 shfs_arg_int(t->pid_namespace), shfs_arg_int(t->start_ticks),
+	                 shfs_arg_int(ticks_ns(t->start_ticks) + 2 * TICK_NS));
+	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+		struct command c = command_row(stmt);
+		struct boundary b;
+		int failed = begin_of(index, t->boot_id, &c, &b);
+
+		if (failed)
+			return failed;
+		if (!forked_after(t, &b))
+			continue;
+		if (last.id)
+			judge(t, &last, &c, &makers);
+		last = c;
+	}
+	if (last.id)
+		judge(t, &last, NULL, &makers);
+	r = r < 0 ? r : is_made_by(index, t, &makers);
+	if (r > 0)
+		*owner = (struct shfs_owner){ makers.only.session_id, makers.only.id };
+	return r;
+}
+
+/* --- the marker, where the process was adopted --- */
+
+static int marker_of(struct shfs_index *index, const struct task *t, char out[static 128])
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(index, &stmt,
+	                     "SELECT s.text FROM task t"
+	                     " JOIN string_text_of s ON s.string_id = t.marker_id"
+	                     " WHERE t.task_id = ?",
+	                     shfs_arg_int(t->id));
+
+	if (r > 0)
+		snprintf(out, 128, "%s",
+		         (const char *)sqlite3_column_text(stmt, 0) ?: "");
+	return MIN(r, 0);
+}
+
+/* The command that a marker names, or the prompt before command 0. It must be one alone:
+ * numbers may begin again. */
+static int named_owner(struct shfs_index *index, const struct task *t, const char *marker,
+                       struct shfs_owner *owner)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	uint64_t start_ticks, number;
+	struct shfs_owner only;
+	uint32_t pid;
+	char boot[9];
+	int r;
+
+	if (sscanf(marker, "%8[0-9a-f]-%" SCNu32 "-%" SCNu64 "-%" SCNu64, boot, &pid,
+	           &start_ticks, &number) != 4)
+		return 0;
+	r = shfs_sql_get(index, &stmt,
+	                 "SELECT s.session_id, c.command_id FROM boot b"
+	                 " JOIN boot o ON o.host = b.host"
+	                 "  AND substr(o.boot, 1, 8) = ?2"
+	                 " JOIN session s ON s.boot_id = o.boot_id AND s.pid = ?3"
+	                 "  AND s.start_ticks = ?4"
+	                 " LEFT JOIN command c ON c.session_id = s.session_id"
+	                 "  AND c.number = ?5 WHERE b.boot_id = ?1",
+	                 shfs_arg_int(t->boot_id), shfs_arg_text(shfs_bytes_str(boot)),
+	                 shfs_arg_int(pid), shfs_arg_int(start_ticks),
+	                 shfs_arg_int(number));
+	if (r <= 0)
+		return r;
+	only = (struct shfs_owner){ sqlite3_column_int64(stmt, 0),
+		                    sqlite3_column_int64(stmt, 1) };
+	if (number && !only.command_id)
+		return 0;
+	r = shfs_sql_next(index, stmt);
+	if (r)
+		return MIN(r, 0);
+	*owner = only;
+	return 1;
+}
+
+/* The nearest ancestor that has a marker decides, or t itself. */
+static int marker_owner(struct shfs_index *index, const struct task *t,
+                        struct shfs_owner *owner)
+{
+	char marker[128] = "";
+	struct task at = *t;
+	int r = 1;
+
+	for (int depth = 0; depth < DEPTH_MAX && r > 0; depth++) {
+		struct task parent;
+
+		r = marker_of(index, &at, marker);
+		if (r)
+			return r;
+		if (*marker)
+			return named_owner(index, &at, marker, owner);
+		if (!at.ppid || at.parent_start_ticks > at.start_ticks)
+			return 0;
+		r = task_parent(index, &at, &parent);
+		if (r > 0)
+			at = parent;
+	}
+	return MIN(r, 0);
+}
+
+/* Of a process that no shell is above of. Pids come again, and an environment may be
+ * anybody's: two that disagree tell nothing. */
+static int adopted_owner(struct shfs_index *index, const struct task *t,
+                         const struct task *top, struct shfs_owner *out)
+{
+	struct shfs_owner group = { 0 }, marker = { 0 };
+	int by_group = 0, by_marker = marker_owner(index, t, &marker);
+
+	if (by_marker < 0)
+		return by_marker;
+	if (top->id != t->id)
+		by_group = group_owner(index, top, &group);
+	if (!by_group)
+		by_group = group_owner(index, t, &group);
+	if (by_group < 0)
+		return by_group;
+	if (by_group && by_marker && group.command_id != marker.command_id)
+		return 0;
+	*out = by_marker ? marker : group;
+	return by_group || by_marker;
+}
+
+static int attribute(struct shfs_index *index, const struct task *t,
+                     struct shfs_owner *out)
+{
+	struct shfs_owner owner = { 0 };
+	struct task top;
+	int r = session_of(index, t, t->pid, t->start_ticks, &owner.session_id);
+
+	owner.shell = r > 0;
+	if (!r) {
+		r = climb(index, t, &top, &owner);
+		if (!r)
+			r = adopted_owner(index, t, &top, &owner);
+	}
+	if (r < 0)
+		return r;
+	*out = owner;
+	return 0;
+}
+
+int shfs_task_owner(struct shfs_index *index, int64_t task_id, struct shfs_owner *out)
+{
+	struct task t;
+	int r = task_load(index, task_id, &t);
+
+	return r > 0 ? attribute(index, &t, out) : r;
+}
+
+int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_id,
+                     int64_t boot_ns, int64_t late_ns, struct shfs_owner *out)
+{
+	struct shfs_owner owner = { 0 };
+	struct task t, top;
+	int64_t command_id = 0;
+	int r = task_load(index, task_id, &t);
+
+	if (r <= 0)
+		return r;
+	r = current_at(index, session_id, t.boot_id, boot_ns, late_ns, &command_id);
+	if (r == BEFORE_FIRST)
+		r = climb(index, &t, &top, &owner);
+	if (r < 0)
+		return r;
+	if (!owner.command_id)
+		owner = (struct shfs_owner){ session_id, command_id, true };
+	*out = owner;
+	return 0;
+}
+
+/* --- attributing again --- */
+
+/* Each access of a shell, from a time on, by that time. */
+static int revise_accesses(struct shfs_index *index, const struct task *t,
+                           const struct shfs_owner *owner, int64_t since_boot_ns)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(
+		index, &stmt,
+		"SELECT a.access_id, a.moment_ns, a.flags FROM process p"
+		" CROSS JOIN access a USING (process_id)"
+		" WHERE (p.process_id = ?1 OR p.task_id = ?1) AND a.moment_ns >= ?2",
+		shfs_arg_int(t->id), shfs_arg_int(since_boot_ns));
+
+	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+		struct shfs_owner one;
+
+		r = shfs_shell_owner(index, t->id, owner->session_id,
+		                     sqlite3_column_int64(stmt, 1),
+		                     shfs_late_ns(sqlite3_column_int64(stmt, 2)), &one);
+		if (!r)
+			r = shfs_sql_run(
+				index,
+				"INSERT INTO shell_access"
+				" (access_id, session_id, command_id) VALUES (?, ?, ?)"
+				" ON CONFLICT DO UPDATE SET"
+				" session_id = excluded.session_id,"
+				" command_id = excluded.command_id",
+				shfs_arg_int(sqlite3_column_int64(stmt, 0)),
+				shfs_arg_id(one.session_id), shfs_arg_id(one.command_id));
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+/* Accesses go by their process, but those of a shell; and all of it, where it was not
+ * known to be one. */
+int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id, int64_t since_boot_ns)
+{
+	struct shfs_owner owner;
+	int64_t was_shell = 0;
+	struct task t;
+	int r = task_load(ing->index, task_id, &t);
+
+	if (r <= 0)
+		return r;
+	r = attribute(ing->index, &t, &owner);
+	if (!r)
+		r = shfs_sql_int(ing->index, &was_shell,
+		                 "SELECT shell FROM task WHERE task_id = ?",
+		                 shfs_arg_int(task_id));
+	if (r >= 0)
+		r = shfs_sql_run(
+			ing->index,
+			"UPDATE task SET session_id = ?1, command_id = ?2,"
+			" shell = ?4 WHERE task_id = ?3 AND (session_id IS NOT ?1"
+			" OR command_id IS NOT ?2 OR shell <> ?4)",
+			shfs_arg_id(owner.session_id), shfs_arg_id(owner.command_id),
+			shfs_arg_int(task_id), shfs_arg_int(owner.shell));
+	if (!r && owner.shell)
+		r = revise_accesses(ing->index, &t, &owner,
+		                    was_shell ? since_boot_ns : 0);
+	return r;
+}
+
+static int revise_all(struct shfs_ingest *ing, const struct shfs_ids *tasks,
+                      int64_t since_boot_ns)
+{
+	int r = tasks->n ? shfs_chunks_flush(ing) : 0;
+
+	for (size_t i = 0; i < tasks->n && !r; i++)
+		r = shfs_task_revise(ing, tasks->ids[i], since_boot_ns);
+	if (tasks->n)
+		shfs_processes_forget(ing);
+	return r;
+}
+
+static int collect_ids(struct shfs_ingest *ing, sqlite3_stmt *stmt, int r,
+                       struct shfs_ids *out)
+{
+	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
+		r = shfs_ids_add(out, sqlite3_column_int64(stmt, 0));
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+int shfs_attribute_retry(struct shfs_ingest *ing, int64_t *task_id, unsigned max)
+{
+	_cleanup_ids_ struct shfs_ids tasks = { 0 };
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT task_id FROM task WHERE task_id > ?"
+	                     " AND session_id IS NULL ORDER BY task_id LIMIT ?",
+	                     shfs_arg_int(*task_id), shfs_arg_int(max));
+
+	r = collect_ids(ing, stmt, r, &tasks);
+	shfs_stmt_resetp(&stmt);
+	if (!r)
+		r = revise_all(ing, &tasks, 0);
+	if (r || tasks.n < max)
+		return r;
+	*task_id = tasks.ids[max - 1];
+	return 1;
+}
+
+/* --- news of hook logs --- */
+
+/*
+ * What a hook log tells of a session after its processes were taken in (it came late,
+ * from another host) may change whose they are: those that were forked since, and what
+ * the shell itself did since. In the usual order there are none.
+ */
+struct shfs_news {
+	int64_t session_id;
+	int64_t boot_ns;     /* from then on */
+	int64_t start_ticks; /* of the first process that can be concerned */
+	UT_hash_handle hh;
+};
+
+int shfs_news_add(struct shfs_ingest *ing, int64_t session_id, uint64_t boot_ns,
+                  uint64_t start_ticks)
+{
+	int64_t boot = MIN(shfs_sane_ns(boot_ns), ticks_ns(start_ticks));
+	int64_t ticks = boot / TICK_NS;
+	struct shfs_news *news;
+
+	HASH_FIND(hh, ing->news, &session_id, sizeof(session_id), news);
+	if (!news) {
+		news = calloc(1, sizeof(*news));
+		if (!news)
+			return -ENOMEM;
+		*news = (struct shfs_news){ session_id, boot, ticks };
+		HASH_ADD(hh, ing->news, session_id, sizeof(session_id), news);
+		if (!news->hh.tbl) {
+			free(news);
+			return -ENOMEM;
+		}
+	}
+	news->boot_ns = MIN(news->boot_ns, boot);
+	news->start_ticks = MIN(news->start_ticks, ticks);
+	return 0;
+}
+
+static int news_apply_one(struct shfs_ingest *ing, const struct shfs_news *news)
+{
+	_cleanup_ids_ struct shfs_ids tasks = { 0 };
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT t.task_id FROM session s JOIN task t"
+	                     " ON t.boot_id = s.boot_id AND t.start_ticks >= ?2"
+	                     " WHERE s.session_id = ?1 UNION"
+	                     " SELECT t.task_id FROM session s JOIN task t"
+	                     " ON t.boot_id = s.boot_id AND t.pid = s.pid"
+	                     " AND t.start_ticks = s.start_ticks WHERE s.session_id = ?1",
+	                     shfs_arg_int(news->session_id),
+	                     shfs_arg_int(news->start_ticks - 4));
+
+	r = collect_ids(ing, stmt, r, &tasks);
+	return r ? r : revise_all(ing, &tasks, news->boot_ns - AGREE_NS);
+}
+
+void shfs_news_forget(struct shfs_ingest *ing)
+{
+	struct shfs_news *news, *next;
+
+	HASH_ITER (hh, ing->news, news, next) {
+		HASH_DEL(ing->news, news);
+		free(news);
+	}
+}
+
+int shfs_news_apply(struct shfs_ingest *ing)
+{
+	int r = 0;
+
+	for (struct shfs_news *news = ing->news; news && !r; news = news->hh.next)
+		r = news_apply_one(ing, news);
+	shfs_news_forget(ing);
+	return r;
+}

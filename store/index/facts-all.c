@@ -1,0 +1,904 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/index/facts-all.h"
+
+#include "common/path.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What ingest has numbered lies at the place of its number. */
+struct access_fact {
+	int64_t begin_us, end_us;
+	uint32_t seq, file_id, file2_id, seen_n, made_n;
+	uint16_t flags;
+	uint8_t op;
+	bool directory;
+};
+
+struct process_fact {
+	struct shfs_process_fact f;
+	int64_t command_id;
+	uint32_t next_of_command; /* a process_id */
+	bool known, shell;
+};
+
+struct file_fact {
+	int64_t last_ns;
+	size_t name_at;
+	uint32_t directory_id;
+	uint32_t first, n; /* its versions */
+	int64_t state;
+	bool known;
+};
+
+/* Packed as in the table: what data and object hold follows in the buffer. */
+struct version_fact {
+	size_t at;
+	int64_t origin_version_id;
+	uint32_t file_id;
+	uint8_t data_len, object_len;
+	uint32_t next_same; /* whose object is the same, or looks alike; plus 1 */
+};
+
+struct pair {
+	int64_t key, value;
+};
+
+/* The accesses of a process, the versions of a file. */
+struct range {
+	uint32_t first, n;
+};
+
+/* A list whose places count from 0. */
+struct table {
+	void *rows;
+	size_t n, cap, size;
+};
+
+struct facts_all {
+	struct shfs_index *index;
+	struct table processes, files, directories, commands;
+	struct table accesses, of_process, versions, of_file;
+	/* pairs, sorted: the commands of accesses of shells, and the other way round; the
+	 * versions that have an origin, by that */
+	struct table shell, shell_by_command, origins;
+	struct shfs_buf names, bytes; /* paths too; of versions */
+	int64_t *opens;               /* access_ids, by file */
+	uint32_t *open_ends; /* of each file in opens; they begin where others end */
+	/* by place of a version, access_ids: what wrote it last, what moved it there */
+	int64_t *last_made[2];
+	uint32_t *same; /* by a hash of the object: place of a version, plus 1 */
+	size_t same_mask;
+};
+
+/* --- tables --- */
+
+#define ROWS(table, type) ((struct type *)(table).rows)
+
+static int table_reserve(struct table *t, size_t n)
+{
+	size_t cap = MAX(t->cap * 2, MAX(n, (size_t)1024));
+	void *rows;
+
+	if (n <= t->cap)
+		return 0;
+	rows = reallocarray(t->rows, cap, t->size);
+	if (!rows)
+		return -ENOMEM;
+	t->rows = rows;
+	t->cap = cap;
+	return 0;
+}
+
+/* The row with this number, and all before it. */
+static int table_at(struct table *t, int64_t id, void **out)
+{
+	int r;
+
+	/* a hole of this size, and it is not by number that it is to be found */
+	if (id < 0 || id >= UINT32_MAX || (size_t)id > 2 * t->n + (1 << 20))
+		return -ERANGE;
+	if ((size_t)id >= t->n) {
+		r = table_reserve(t, id + 1);
+		if (r)
+			return r;
+		memset((char *)t->rows + t->n * t->size, 0, (id + 1 - t->n) * t->size);
+		t->n = id + 1;
+	}
+	*out = (char *)t->rows + id * t->size;
+	return 0;
+}
+
+static int table_add(struct table *t, void **out)
+{
+	int r = t->n < UINT32_MAX - 1 ? table_reserve(t, t->n + 1) : -ERANGE;
+
+	if (!r)
+		*out = (char *)t->rows + t->n++ * t->size;
+	return r;
+}
+
+/* NULL: there is none. */
+static void *find_row(const struct table *t, int64_t id)
+{
+	return id >= 0 && (size_t)id < t->n ? (char *)t->rows + id * t->size : NULL;
+}
+
+static struct process_fact *find_process(struct facts_all *all, int64_t id)
+{
+	return find_row(&all->processes, id);
+}
+
+static struct range find_range(const struct table *t, int64_t id)
+{
+	const struct range *range = find_row(t, id);
+
+	return range ? *range : (struct range){ 0 };
+}
+
+static struct file_fact *find_file(struct facts_all *all, int64_t id)
+{
+	struct file_fact *f = find_row(&all->files, id);
+
+	return f && f->known ? f : NULL;
+}
+
+/* --- reading all --- */
+
+/* row: its columns, as asked for. */
+typedef int (*row_fn)(struct facts_all *all, sqlite3_value **row);
+
+struct reader {
+	struct facts_all *all;
+	row_fn fn;
+	int result;
+};
+
+#define READER "shfs_reader"
+
+void facts_take_row(sqlite3_context *ctx, int n, sqlite3_value **values)
+{
+	struct reader *reader = n ? sqlite3_value_pointer(values[0], READER) : NULL;
+
+	if (reader && !reader->result)
+		reader->result = reader->fn(reader->all, values + 1);
+	if (!reader || reader->result)
+		sqlite3_result_error_code(ctx, SQLITE_ABORT);
+}
+
+void facts_end_rows(sqlite3_context *ctx)
+{
+}
+
+static int each_row(struct facts_all *all, const char *sql, row_fn fn)
+{
+	struct reader reader = { .all = all, .fn = fn };
+	sqlite3 *db = all->index->db;
+	sqlite3_stmt *stmt = NULL;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+
+	if (!rc)
+		rc = sqlite3_bind_pointer(stmt, 1, &reader, READER, NULL);
+	if (!rc)
+		rc = sqlite3_step(stmt);
+	sqlite3_finalize(stmt);
+	return reader.result ? reader.result : shfs_index_errno(db, rc);
+}
+
+static struct shfs_bytes bytes_of(sqlite3_value *value)
+{
+	const char *data = sqlite3_value_blob(value);
+
+	return (struct shfs_bytes){ data ?: "", sqlite3_value_bytes(value) };
+}
+
+static size_t keep_text(struct facts_all *all, sqlite3_value *value)
+{
+	struct shfs_bytes text = bytes_of(value);
+	size_t at = all->names.len;
+
+	shfs_buf_add(&all->names, text.data, text.len);
+	shfs_buf_char(&all->names, '\0');
+	return at;
+}
+
+/* All of a table in the order of its key; a call for each row costs less than a step. */
+#define ALL(columns, table) "SELECT take_row(?1, " columns ") FROM " table " NOT INDEXED"
+
+#define TASKS       ALL("task_id, command_id, shell, pid, ppid, start_ticks", "task")
+#define PROCESSES   ALL("process_id, task_id, exe_id, first_ns", "process")
+#define SHELL       ALL("access_id, command_id", "shell_access")
+#define CHUNKS      ALL("chunk_id, data", "chunk")
+#define DIRECTORIES ALL("directory_id, path", "directory")
+#define FILES       ALL("file_id, directory_id, name, state, data", "file")
+#define VERSIONS    ALL("file_id, n, data, object, origin_version_id", "version")
+
+static int add_task(struct facts_all *all, sqlite3_value **row)
+{
+	struct process_fact *p;
+	int r = table_at(&all->processes, sqlite3_value_int64(row[0]), (void **)&p);
+
+	if (r)
+		return r;
+	p->known = true;
+	p->command_id = sqlite3_value_int64(row[1]);
+	p->shell = sqlite3_value_int(row[2]);
+	p->f.pid = sqlite3_value_int64(row[3]);
+	p->f.ppid = sqlite3_value_int64(row[4]);
+	p->f.start_ticks = sqlite3_value_int64(row[5]);
+	return 0;
+}
+
+/* A program that a process executed later is its task's. */
+static int add_process(struct facts_all *all, sqlite3_value **row)
+{
+	struct process_fact *p, *task;
+	int r = table_at(&all->processes, sqlite3_value_int64(row[0]), (void **)&p);
+
+	if (r)
+		return r;
+	task = find_process(all, sqlite3_value_int64(row[1]));
+	if (sqlite3_value_type(row[1]) != SQLITE_NULL && task)
+		*p = *task;
+	p->f.process_id = sqlite3_value_int64(row[0]);
+	p->f.program_id = sqlite3_value_int64(row[2]);
+	p->f.first_ns = sqlite3_value_int64(row[3]);
+	return 0;
+}
+
+static int add_pair(struct table *t, int64_t key, int64_t value)
+{
+	struct pair *pair;
+	int r = table_add(t, (void **)&pair);
+
+	if (!r)
+		*pair = (struct pair){ key, value };
+	return r;
+}
+
+static int add_shell_access(struct facts_all *all, sqlite3_value **row)
+{
+	int64_t access_id = sqlite3_value_int64(row[0]);
+	int64_t command_id = sqlite3_value_int64(row[1]);
+
+	if (!command_id)
+		return 0;
+	return add_pair(&all->shell, access_id, command_id)
+	               ?: add_pair(&all->shell_by_command, command_id, access_id);
+}
+
+/* There is room for it. */
+static int add_access(struct facts_all *all, struct range *p, const struct shfs_access *a)
+{
+	struct access_fact *x = ROWS(all->accesses, access_fact) + all->accesses.n;
+
+	if (!p->n)
+		p->first = all->accesses.n;
+	if ((uint32_t)a->access_id != ++p->n || all->accesses.n >= UINT32_MAX - 1 ||
+	    (a->seq | a->file_id | a->file2_id | a->seen_n | a->made_n) >> 32 ||
+	    a->flags > UINT16_MAX || a->op > UINT8_MAX)
+		return -ERANGE;
+	all->accesses.n++;
+	*x = (struct access_fact){
+		.seq = (uint32_t)a->seq,
+		.begin_us = a->begin_us,
+		.end_us = a->end_us,
+		.file_id = (uint32_t)a->file_id,
+		.file2_id = (uint32_t)a->file2_id,
+		.seen_n = (uint32_t)a->seen_n,
+		.made_n = (uint32_t)a->made_n,
+		.flags = (uint16_t)a->flags,
+		.op = (uint8_t)a->op,
+		.directory = a->directory,
+	};
+	return 0;
+}
+
+static int add_chunk(struct facts_all *all, sqlite3_value **row)
+{
+	int64_t chunk_id = sqlite3_value_int64(row[0]);
+	struct shfs_bytes data = bytes_of(row[1]);
+	struct shfs_chunk_reader reader;
+	struct range *p = NULL;
+	int r = table_at(&all->of_process, chunk_id >> 32, (void **)&p);
+
+	/* each access takes a byte or more */
+	r = r ? r : table_reserve(&all->accesses, all->accesses.n + data.len);
+	shfs_chunk_open(&reader, chunk_id, data.data, data.len);
+	while (!r && (r = shfs_chunk_next(&reader)) > 0)
+		r = add_access(all, p, &reader.access);
+	return r;
+}
+
+static int add_directory(struct facts_all *all, sqlite3_value **row)
+{
+	size_t *at;
+	int r = table_at(&all->directories, sqlite3_value_int64(row[0]), (void **)&at);
+
+	if (!r)
+		*at = keep_text(all, row[1]);
+	return r;
+}
+
+static int add_file(struct facts_all *all, sqlite3_value **row)
+{
+	struct shfs_bytes data = bytes_of(row[4]);
+	struct file_fact *f;
+	int r = table_at(&all->files, sqlite3_value_int64(row[0]), (void **)&f);
+
+	if (r)
+		return r;
+	f->directory_id = (uint32_t)sqlite3_value_int64(row[1]);
+	f->name_at = keep_text(all, row[2]);
+	f->state = sqlite3_value_int64(row[3]);
+	f->known = true;
+	shfs_file_get_last_ns(data.data, data.len, &f->last_ns);
+	return f->directory_id < all->directories.n ? 0 : -EBADMSG;
+}
+
+static int add_version(struct facts_all *all, sqlite3_value **row)
+{
+	int64_t file_id = sqlite3_value_int64(row[0]);
+	struct shfs_bytes data = bytes_of(row[2]), object = bytes_of(row[3]);
+	struct range *f;
+	struct version_fact *v;
+	int r = table_at(&all->of_file, file_id, (void **)&f);
+
+	if (!r)
+		r = table_add(&all->versions, (void **)&v);
+	if (r)
+		return r;
+	if (!f->n)
+		f->first = all->versions.n - 1;
+	if (sqlite3_value_int64(row[1]) != ++f->n || data.len > UINT8_MAX ||
+	    object.len > UINT8_MAX)
+		return -ERANGE;
+	*v = (struct version_fact){
+		.at = all->bytes.len,
+		.file_id = (uint32_t)file_id,
+		.data_len = (uint8_t)data.len,
+		.object_len = (uint8_t)object.len,
+		.origin_version_id = sqlite3_value_int64(row[4]),
+	};
+	shfs_buf_add(&all->bytes, data.data, data.len);
+	shfs_buf_add(&all->bytes, object.data, object.len);
+	return v->origin_version_id ? add_pair(&all->origins, v->origin_version_id,
+	                                       shfs_version_id(file_id, f->n))
+	                            : 0;
+}
+
+/* In the order of their numbers, as processes are prepended from the last one on. */
+static int list_processes(struct facts_all *all)
+{
+	struct process_fact *p = all->processes.rows;
+	int64_t last = 0;
+	uint32_t *heads;
+
+	for (size_t i = 1; i < all->processes.n; i++)
+		last = MAX(last, p[i].command_id);
+	if (last >= UINT32_MAX)
+		return -ERANGE;
+	heads = calloc(last + 1, sizeof(*heads));
+	if (!heads)
+		return -ENOMEM;
+	all->commands.rows = heads;
+	all->commands.n = last + 1;
+	for (size_t i = all->processes.n; i-- > 1;)
+		if (p[i].known && p[i].command_id > 0) {
+			p[i].next_of_command = heads[p[i].command_id];
+			heads[p[i].command_id] = (uint32_t)i;
+		}
+	return 0;
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+	const struct pair *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? -1 : 1;
+	return (x->value > y->value) - (x->value < y->value);
+}
+
+static void sort_pairs(struct table *t)
+{
+	if (t->n)
+		qsort(t->rows, t->n, sizeof(struct pair), compare_pairs);
+}
+
+/* The first that has the key, or a later one. */
+static size_t find_pair(const struct table *t, int64_t key)
+{
+	const struct pair *pairs = t->rows;
+	size_t low = 0, high = t->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (pairs[middle].key < key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static int load(struct facts_all *all)
+{
+	int r;
+
+	shfs_buf_char(&all->names, '\0'); /* nothing lies at 0 */
+	r = each_row(all, TASKS, add_task)
+	            ?: each_row(all, PROCESSES, add_process)
+	            ?: each_row(all, SHELL, add_shell_access)
+	            ?: each_row(all, DIRECTORIES, add_directory)
+	            ?: each_row(all, FILES, add_file)
+	            ?: each_row(all, VERSIONS, add_version)
+	            ?: each_row(all, CHUNKS, add_chunk)
+	            ?: list_processes(all);
+	sort_pairs(&all->shell_by_command);
+	sort_pairs(&all->origins);
+	return r ? r : all->names.failed || all->bytes.failed ? -ENOMEM : 0;
+}
+
+int facts_all_load(struct shfs_index *index, struct facts_all **out)
+{
+	struct facts_all *all = calloc(1, sizeof(*all));
+	int r;
+
+	if (!all)
+		return -ENOMEM;
+	all->index = index;
+	all->accesses.size = sizeof(struct access_fact);
+	all->processes.size = sizeof(struct process_fact);
+	all->files.size = sizeof(struct file_fact);
+	all->versions.size = sizeof(struct version_fact);
+	all->directories.size = sizeof(size_t);
+	all->commands.size = sizeof(uint32_t);
+	all->of_process.size = all->of_file.size = sizeof(struct range);
+	all->shell.size = all->shell_by_command.size = all->origins.size =
+		sizeof(struct pair);
+	r = load(all);
+	if (r)
+		facts_all_free(all);
+	else
+		*out = all;
+	return r;
+}
+
+void facts_all_free(struct facts_all *all)
+{
+	if (!all)
+		return;
+	free(all->accesses.rows);
+	free(all->processes.rows);
+	free(all->files.rows);
+	free(all->versions.rows);
+	free(all->directories.rows);
+	free(all->commands.rows);
+	free(all->of_process.rows);
+	free(all->of_file.rows);
+	free(all->shell.rows);
+	free(all->shell_by_command.rows);
+	free(all->origins.rows);
+	shfs_buf_free(&all->names);
+	shfs_buf_free(&all->bytes);
+	free(all->opens);
+	free(all->open_ends);
+	free(all->last_made[0]);
+	free(all->last_made[1]);
+	free(all->same);
+	free(all);
+}
+
+/* --- accesses --- */
+
+static int give(const struct access_fact *x, int64_t access_id, shfs_access_fn fn,
+                void *arg)
+{
+	struct shfs_access a = {
+		.access_id = access_id,
+		.seq = x->seq,
+		.op = x->op,
+		.flags = x->flags,
+		.directory = x->directory,
+		.file_id = x->file_id,
+		.file2_id = x->file2_id,
+		.begin_us = x->begin_us,
+		.end_us = x->end_us,
+		.seen_n = x->seen_n,
+		.made_n = x->made_n,
+	};
+
+	return x->op < SHFS_OP_PREIMAGE ? fn(&a, arg) : 0;
+}
+
+static const struct access_fact *find_access(struct facts_all *all, int64_t access_id)
+{
+	struct range p = find_range(&all->of_process, access_id >> 32);
+	uint32_t n = (uint32_t)access_id;
+
+	return n && n <= p.n ? ROWS(all->accesses, access_fact) + p.first + n - 1 : NULL;
+}
+
+static int take(const struct shfs_access *a, void *arg)
+{
+	*(struct shfs_access *)arg = *a;
+	return 1;
+}
+
+int facts_all_access(struct facts_all *all, int64_t access_id, struct shfs_access *out)
+{
+	const struct access_fact *x = find_access(all, access_id);
+
+	return x ? give(x, access_id, take, out) : 0;
+}
+
+/* 0: of none. */
+static int64_t shell_command(struct facts_all *all, int64_t access_id)
+{
+	size_t i = find_pair(&all->shell, access_id);
+	const struct pair *x = ROWS(all->shell, pair) + i;
+
+	return i < all->shell.n && x->key == access_id ? x->value : 0;
+}
+
+static int64_t owner(struct facts_all *all, int64_t access_id)
+{
+	const struct process_fact *p = find_process(all, access_id >> 32);
+
+	return !p ? 0 : p->shell ? shell_command(all, access_id) : p->command_id;
+}
+
+int facts_all_owner(struct facts_all *all, int64_t access_id, int64_t *command_id)
+{
+	*command_id = owner(all, access_id);
+	return 1;
+}
+
+int facts_all_program(struct facts_all *all, int64_t process_id, int64_t *program_id)
+{
+	const struct process_fact *p = find_process(all, process_id);
+
+	if (!p || !p->known)
+		return 0;
+	*program_id = p->f.program_id;
+	return 1;
+}
+
+/* nobodys: only what is of no command. */
+static int each_of_process(struct facts_all *all, int64_t process_id, bool nobodys,
+                           shfs_access_fn fn, void *arg)
+{
+	struct range p = find_range(&all->of_process, process_id);
+	const struct access_fact *x = ROWS(all->accesses, access_fact);
+	int r = 0;
+
+	for (uint32_t n = 1; n <= p.n && !r; n++) {
+		int64_t access_id = shfs_access_id(process_id, n);
+
+		if (!nobodys || !owner(all, access_id))
+			r = give(&x[p.first + n - 1], access_id, fn, arg);
+	}
+	return r;
+}
+
+/* A process_id; 0: none. */
+static uint32_t first_of_command(struct facts_all *all, int64_t command_id)
+{
+	const uint32_t *head = find_row(&all->commands, command_id);
+
+	return head ? *head : 0;
+}
+
+int facts_all_processes(struct facts_all *all, int64_t command_id, shfs_process_fn fn,
+                        void *arg)
+{
+	int r = 0;
+
+	for (uint32_t id = first_of_command(all, command_id), next; id && !r; id = next) {
+		const struct process_fact *p = find_process(all, id);
+
+		next = p->next_of_command;
+		r = fn(&p->f, arg);
+	}
+	return r;
+}
+
+int facts_all_of_command(struct facts_all *all, int64_t command_id, shfs_access_fn fn,
+                         void *arg)
+{
+	const struct pair *x = all->shell_by_command.rows;
+	int r = 0;
+
+	for (uint32_t id = first_of_command(all, command_id); id && !r;
+	     id = find_process(all, id)->next_of_command)
+		if (!find_process(all, id)->shell)
+			r = each_of_process(all, id, false, fn, arg);
+	for (size_t i = find_pair(&all->shell_by_command, command_id);
+	     i < all->shell_by_command.n && x[i].key == command_id && !r; i++) {
+		const struct access_fact *a = find_access(all, x[i].value);
+
+		r = a ? give(a, x[i].value, fn, arg) : 0;
+	}
+	return r;
+}
+
+int facts_all_of_process(struct facts_all *all, int64_t process_id, shfs_access_fn fn,
+                         void *arg)
+{
+	return each_of_process(all, process_id, false, fn, arg);
+}
+
+int facts_all_of_nobody(struct facts_all *all, int64_t process_id, shfs_access_fn fn,
+                        void *arg)
+{
+	return each_of_process(all, process_id, true, fn, arg);
+}
+
+/* --- by file --- */
+
+static bool is_open(struct facts_all *all, const struct access_fact *x)
+{
+	return !x->op && x->file_id < all->files.n;
+}
+
+static void count_opens(struct facts_all *all)
+{
+	const struct access_fact *x = all->accesses.rows;
+
+	for (size_t i = 0; i < all->accesses.n; i++)
+		if (is_open(all, &x[i]))
+			all->open_ends[x[i].file_id + 1]++;
+	for (size_t i = 1; i <= all->files.n; i++)
+		all->open_ends[i] += all->open_ends[i - 1];
+}
+
+/* By counting; where a file's begin moves on to where they end. */
+static int sort_opens(struct facts_all *all)
+{
+	const struct access_fact *x = all->accesses.rows;
+
+	all->open_ends = calloc(all->files.n + 2, sizeof(*all->open_ends));
+	all->opens = calloc(all->accesses.n + 1, sizeof(*all->opens));
+	if (!all->open_ends || !all->opens)
+		return -ENOMEM;
+	count_opens(all);
+	for (size_t id = 0; id < all->of_process.n; id++) {
+		struct range p = find_range(&all->of_process, (int64_t)id);
+
+		for (uint32_t n = 0; n < p.n; n++)
+			if (is_open(all, &x[p.first + n]))
+				all->opens[all->open_ends[x[p.first + n].file_id]++] =
+					shfs_access_id((int64_t)id, n + 1);
+	}
+	return 0;
+}
+
+int facts_all_opens_of_file(struct facts_all *all, int64_t file_id, shfs_access_fn fn,
+                            void *arg)
+{
+	int r = all->opens ? 0 : sort_opens(all);
+	size_t i;
+
+	if (r || file_id <= 0 || (size_t)file_id >= all->files.n)
+		return r;
+	for (i = all->open_ends[file_id - 1]; i < all->open_ends[file_id] && !r; i++)
+		r = give(find_access(all, all->opens[i]), all->opens[i], fn, arg);
+	return r;
+}
+
+/* --- files and versions --- */
+
+int facts_all_path(struct facts_all *all, int64_t file_id, char **out)
+{
+	const struct file_fact *f = find_file(all, file_id);
+	const size_t *directories = all->directories.rows;
+	const char *dir = f ? all->names.data + directories[f->directory_id] : NULL;
+	const char *name = f ? all->names.data + f->name_at : NULL;
+	size_t dir_len = f ? strlen(dir) : 0, name_len = f ? strlen(name) : 0;
+	char *path = f ? malloc(dir_len + name_len + 2) : NULL;
+
+	if (!f || !path)
+		return f ? -ENOMEM : 0;
+	memcpy(path, dir, dir_len);
+	path[dir_len] = '/';
+	memcpy(path + dir_len + 1, name, name_len + 1);
+	*out = path;
+	return 1;
+}
+
+/* Is the file in a directory at path or below it, or at path itself? */
+static bool is_below(struct facts_all *all, const struct file_fact *f,
+                     const bool *directories, const char *path)
+{
+	const size_t *at = all->directories.rows;
+	const char *slash = strrchr(path, '/');
+	const char *dir = all->names.data + at[f->directory_id];
+	size_t len = slash ? slash - path : 0;
+
+	if (directories[f->directory_id])
+		return true;
+	return slash && strlen(dir) == len && !memcmp(dir, path, len) &&
+	       !strcmp(all->names.data + f->name_at, slash + 1);
+}
+
+static bool *directories_below(struct facts_all *all, const char *path)
+{
+	bool *below = calloc(all->directories.n + 1, sizeof(*below));
+	const size_t *at = all->directories.rows;
+
+	for (size_t i = 1; below && i < all->directories.n; i++)
+		below[i] = at[i] && shfs_path_is_below(all->names.data + at[i], path);
+	return below;
+}
+
+int facts_all_below(struct facts_all *all, const char *path, shfs_id_fn fn, void *arg)
+{
+	_cleanup_free_ bool *below = directories_below(all, path);
+	int r = below ? 0 : -ENOMEM;
+
+	for (size_t id = 1; id < all->files.n && !r; id++) {
+		const struct file_fact *f = find_file(all, id);
+
+		if (f && is_below(all, f, below, path))
+			r = fn(id, arg);
+	}
+	return r;
+}
+
+static const struct version_fact *find_version(struct facts_all *all, int64_t version_id)
+{
+	struct range f = find_range(&all->of_file, version_id >> 32);
+	uint32_t n = (uint32_t)version_id;
+
+	return n && n <= f.n ? ROWS(all->versions, version_fact) + f.first + n - 1 : NULL;
+}
+
+int facts_all_version(struct facts_all *all, int64_t version_id,
+                      struct shfs_version_fact *out)
+{
+	const struct version_fact *v = find_version(all, version_id);
+	const char *data = v ? all->bytes.data + v->at : NULL;
+
+	if (!v)
+		return 0;
+	*out = (struct shfs_version_fact){
+		.version_id = version_id,
+		.origin_version_id = v->origin_version_id,
+	};
+	if (shfs_version_fact_unpack(out, data, v->data_len, data + v->data_len,
+	                             v->object_len))
+		return -EBADMSG;
+	out->command_id = owner(all, out->access_id);
+	return 1;
+}
+
+int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact *out)
+{
+	const struct file_fact *f = find_file(all, file_id);
+
+	if (!f)
+		return 0;
+	shfs_file_get_state(f->state, out);
+	out->last_ns = f->last_ns;
+	return 1;
+}
+
+/* --- who made a version last --- */
+
+static void note_made(struct facts_all *all, const struct access_fact *x,
+                      int64_t access_id)
+{
+	const struct version_fact *v =
+		find_version(all, shfs_version_id(x->file2_id ? x->file2_id : x->file_id,
+	                                          x->made_n));
+	int64_t *last = v ? all->last_made[!!x->file2_id] +
+	                                (v - ROWS(all->versions, version_fact))
+	                  : NULL;
+
+	if (v && (!*last || find_access(all, *last)->seq < x->seq) &&
+	    owner(all, access_id))
+		*last = access_id;
+}
+
+static int list_made(struct facts_all *all)
+{
+	const struct access_fact *x = all->accesses.rows;
+
+	for (int i = 0; i < 2; i++) {
+		all->last_made[i] = calloc(all->versions.n + 1, sizeof(int64_t));
+		if (!all->last_made[i])
+			return -ENOMEM;
+	}
+	for (size_t id = 0; id < all->of_process.n; id++) {
+		struct range p = find_range(&all->of_process, (int64_t)id);
+
+		for (uint32_t n = 0; n < p.n; n++)
+			if (x[p.first + n].made_n && x[p.first + n].op < SHFS_OP_PREIMAGE)
+				note_made(all, &x[p.first + n],
+				          shfs_access_id((int64_t)id, n + 1));
+	}
+	return 0;
+}
+
+int facts_all_last_made(struct facts_all *all, int64_t version_id, bool moved,
+                        struct shfs_access *out)
+{
+	const struct version_fact *v = find_version(all, version_id);
+	int r = all->last_made[1] ? 0 : list_made(all);
+	int64_t id;
+
+	if (r || !v)
+		return r;
+	id = all->last_made[moved][v - ROWS(all->versions, version_fact)];
+	return id ? give(find_access(all, id), id, take, out) : 0;
+}
+
+/* --- versions that are alike --- */
+
+static bool is_same(struct facts_all *all, const struct version_fact *v,
+                    const struct version_fact *w)
+{
+	const char *bytes = all->bytes.data;
+
+	return v->object_len == w->object_len &&
+	       !memcmp(bytes + v->at + v->data_len, bytes + w->at + w->data_len,
+	               v->object_len);
+}
+
+static uint32_t *same_head(struct facts_all *all, const struct version_fact *v)
+{
+	uint32_t hash;
+
+	memcpy(&hash, all->bytes.data + v->at + v->data_len, sizeof(hash));
+	return &all->same[hash & all->same_mask];
+}
+
+static int list_same(struct facts_all *all)
+{
+	struct version_fact *v = all->versions.rows;
+
+	for (all->same_mask = 1; all->same_mask < all->versions.n;)
+		all->same_mask = all->same_mask << 1 | 1;
+	all->same = calloc(all->same_mask + 1, sizeof(*all->same));
+	if (!all->same)
+		return -ENOMEM;
+	for (size_t i = all->versions.n; i-- > 0;)
+		if (v[i].object_len >= sizeof(uint32_t)) {
+			uint32_t *head = same_head(all, &v[i]);
+
+			v[i].next_same = *head;
+			*head = (uint32_t)i + 1;
+		}
+	return 0;
+}
+
+int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn, void *arg)
+{
+	const struct version_fact *v = find_version(all, version_id), *w;
+	int r = !v || all->same ? 0 : list_same(all);
+
+	if (r || !v || v->object_len < sizeof(uint32_t))
+		return r;
+	for (uint32_t at = *same_head(all, v); at && !r; at = w->next_same) {
+		w = ROWS(all->versions, version_fact) + at - 1;
+		if (is_same(all, v, w))
+			r = fn(shfs_version_id(
+				       w->file_id,
+				       at - find_range(&all->of_file, w->file_id).first),
+			       arg);
+	}
+	return r;
+}
+
+int facts_all_moved(struct facts_all *all, int64_t version_id, shfs_id_fn fn, void *arg)
+{
+	const struct pair *x = all->origins.rows;
+	int r = 0;
+
+	for (size_t i = find_pair(&all->origins, version_id);
+	     i < all->origins.n && x[i].key == version_id && !r; i++)
+		r = fn(x[i].value, arg);
+	return r;
+}

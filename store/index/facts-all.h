@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* index-facts-all.h - the facts of the whole index, in memory: for index-facts.c alone.
+ */
+#pragma once
+
+#include "store/index/internal.h"
+
+struct facts_all;
+
+/* A function of SQL, an aggregate: what reads the tables. */
+void facts_take_row(sqlite3_context *ctx, int n, sqlite3_value **values);
+void facts_end_rows(sqlite3_context *ctx);
+
+/* -ERANGE: numbers are not given one after the other, as ingest does. */
+_must_check_ int facts_all_load(struct shfs_index *index, struct facts_all **out);
+void facts_all_free(struct facts_all *all);
+
+/* As in index-facts.h. */
+int facts_all_version(struct facts_all *all, int64_t version_id,
+                      struct shfs_version_fact *out);
+int facts_all_path(struct facts_all *all, int64_t file_id, char **out);
+int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact *out);
+int facts_all_below(struct facts_all *all, const char *path, shfs_id_fn fn, void *arg);
+int facts_all_access(struct facts_all *all, int64_t access_id, struct shfs_access *out);
+int facts_all_owner(struct facts_all *all, int64_t access_id, int64_t *command_id);
+int facts_all_last_made(struct facts_all *all, int64_t version_id, bool moved,
+                        struct shfs_access *out);
+int facts_all_program(struct facts_all *all, int64_t process_id, int64_t *program_id);
+int facts_all_of_command(struct facts_all *all, int64_t command_id, shfs_access_fn fn,
+                         void *arg);
+int facts_all_of_process(struct facts_all *all, int64_t process_id, shfs_access_fn fn,
+                         void *arg);
+int facts_all_of_nobody(struct facts_all *all, int64_t process_id, shfs_access_fn fn,
+                        void *arg);
+int facts_all_opens_of_file(struct facts_all *all, int64_t file_id, shfs_access_fn fn,
+                            void *arg);
+int facts_all_processes(struct facts_all *all, int64_t command_id, shfs_process_fn fn,
+                        void *arg);
+int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn, void *arg);
+int facts_all_moved(struct facts_all *all, int64_t version_id, shfs_id_fn fn, void *arg);

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of processes: one for each program that a process ran. */
+#include "store/index/internal.h"
+
+#include "common/clock.h"
+
+#include <errno.h>
+
+#define CACHE_MAX 65536
+
+struct process_key {
+	int64_t producer_id;
+	uint64_t seq;
+};
+
+struct shfs_process_cache {
+	struct process_key key;
+	struct shfs_process process;
+	bool owned; /* its owner was looked for */
+	UT_hash_handle hh;
+};
+
+void shfs_processes_forget(struct shfs_ingest *ing)
+{
+	struct shfs_process_cache *c, *next;
+
+	HASH_ITER (hh, ing->procs, c, next) {
+		HASH_DEL(ing->procs, c);
+		free(c);
+	}
+}
+
+static int cache_add(struct shfs_ingest *ing, struct process_key key,
+                     const struct shfs_process *process, struct shfs_process_cache **out)
+{
+	struct shfs_process_cache *c;
+
+	HASH_FIND(hh, ing->procs, &key, sizeof(key), c);
+	if (c) {
+		c->process = *process;
+		c->owned = false;
+		*out = c;
+		return 0;
+	}
+	if (HASH_COUNT(ing->procs) >= CACHE_MAX)
+		shfs_processes_forget(ing);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	c->key = key;
+	c->process = *process;
+	HASH_ADD(hh, ing->procs, key, sizeof(c->key), c);
+	*out = c;
+	if (c->hh.tbl)
+		return 0;
+	free(c);
+	return -ENOMEM;
+}
+
+/* 0: it has none. */
+static int get_marker(struct shfs_ingest *ing, const struct shfs_record *rec,
+                      int64_t *marker_id)
+{
+	return rec->process.marker.len
+	               ? shfs_string_id(ing, rec->process.marker, marker_id)
+	               : 0;
+}
+
+/* As the table task has it. */
+static struct shfs_arg parent_start(const struct shfs_rec_process *p)
+{
+	return p->parent_start_ticks
+	               ? shfs_arg_int((int64_t)(p->start_ticks - p->parent_start_ticks))
+	               : shfs_arg_id(0);
+}
+
+/* From the begin of the process on, which takes fewer bytes than the time itself. */
+static int64_t seen_column(const struct shfs_record *rec)
+{
+	uint64_t begin_ns = rec->process.start_ticks * (SHFS_NSEC_PER_SEC / 100);
+
+	return shfs_wrap_sub(shfs_sane_ns(rec->time.boot_ns), (int64_t)begin_ns);
+}
+
+/* Its first program is inserted next, with the same id. */
+static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
+                       int64_t *task_id)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	int64_t marker_id = 0;
+	int r = get_marker(ing, rec, &marker_id);
+
+	if (r)
+		return r;
+	r = shfs_sql_run(
+		ing->index,
+		"INSERT INTO task (task_id, boot_id, pid_namespace, pid, start_ticks,"
+		" ppid, parent_start_ticks, pgid, sid, seen_ns, marker_id, shell)"
+		" VALUES ((SELECT max(process_id) + 1 FROM process),"
+		" ?1, ?11, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+		" EXISTS (SELECT 1 FROM session WHERE boot_id = ?1 AND pid = ?3"
+		"  AND start_ticks = ?4 AND pid_namespace IN (0, ?2)))",
+		shfs_arg_int(ing->producer.boot_id),
+		shfs_arg_int(ing->producer.pid_namespace), shfs_arg_int(p->pid),
+		shfs_arg_int(p->start_ticks), shfs_arg_int(p->ppid), parent_start(p),
+		shfs_arg_int((int64_t)p->pgid - p->pid), shfs_arg_int(p->sid),
+		shfs_arg_int(seen_column(rec)), shfs_arg_id(marker_id),
+		shfs_arg_int(shfs_namespace_column(ing->producer.pid_namespace)));
+
+	*task_id = sqlite3_last_insert_rowid(ing->index->db);
+	return r;
+}
+
+static int task_revise(struct shfs_ingest *ing, int64_t task_id)
+{
+	int r = shfs_chunks_flush(ing);
+
+	if (!r)
+		r = shfs_task_revise(ing, task_id, 0);
+	shfs_processes_forget(ing);
+	return r;
+}
+
+/* An earlier look at the same process saw more of where it came from. */
+static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
+                       int64_t task_id)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	int64_t marker_id = 0;
+	int r = get_marker(ing, rec, &marker_id);
+
+	if (r)
+		return r;
+	r = shfs_sql_run(ing->index,
+	                 "UPDATE task SET ppid = ?, parent_start_ticks = ?, pgid = ?,"
+	                 " sid = ?, seen_ns = ?, marker_id = coalesce(?7, marker_id)"
+	                 " WHERE task_id = ?6",
+	                 shfs_arg_int(p->ppid), parent_start(p),
+	                 shfs_arg_int((int64_t)p->pgid - p->pid), shfs_arg_int(p->sid),
+	                 shfs_arg_int(seen_column(rec)), shfs_arg_int(task_id),
+	                 shfs_arg_id(marker_id));
+
+	return r ? r : task_revise(ing, task_id);
+}
+
+/* A later program has a marker: the subshell that executed it had none. */
+static int task_mark(struct shfs_ingest *ing, const struct shfs_record *rec,
+                     int64_t task_id)
+{
+	int64_t is_nobodys = 0, marker_id = 0;
+	int r = get_marker(ing, rec, &marker_id);
+
+	if (!r && marker_id)
+		r = shfs_sql_int(ing->index, &is_nobodys,
+		                 "UPDATE task SET marker_id = ? WHERE task_id = ?"
+		                 " AND marker_id IS NULL RETURNING session_id IS NULL",
+		                 shfs_arg_int(marker_id), shfs_arg_int(task_id));
+	return r > 0 && is_nobodys ? task_revise(ing, task_id) : MIN(r, 0);
+}
+
+/*
+ * A number can come again within a tick of the clock. A process that loses its parent
+ * gets one that began earlier: if the later look tells of a later one, it is another
+ * process.
+ */
+static int task_find(struct shfs_ingest *ing, const struct shfs_record *rec,
+                     sqlite3_stmt **stmt)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	uint64_t namespace = ing->producer.pid_namespace;
+
+	return shfs_sql_get(ing->index, stmt,
+	                    "SELECT task_id, seen_ns FROM task WHERE boot_id = ?"
+	                    " AND pid = ? AND start_ticks = ? AND pid_namespace = ?"
+	                    " AND coalesce((ppid = ?5 AND parent_start_ticks = ?6)"
+	                    "  OR (parent_start_ticks < ?6) = (seen_ns <= ?7), 1)"
+	                    " ORDER BY task_id DESC LIMIT 1",
+	                    shfs_arg_int(ing->producer.boot_id), shfs_arg_int(p->pid),
+	                    shfs_arg_int(p->start_ticks),
+	                    shfs_arg_int(shfs_namespace_column(namespace)),
+	                    shfs_arg_int(p->ppid), parent_start(p),
+	                    shfs_arg_int(seen_column(rec)));
+}
+
+static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
+                    int64_t *task_id, bool *fresh)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int64_t seen;
+	int r = task_find(ing, rec, &stmt);
+
+	*fresh = !r;
+	if (r < 0)
+		return r;
+	if (!r)
+		return task_insert(ing, rec, task_id);
+	*task_id = sqlite3_column_int64(stmt, 0);
+	seen = sqlite3_column_int64(stmt, 1);
+	return seen_column(rec) < seen ? task_update(ing, rec, *task_id)
+	                               : task_mark(ing, rec, *task_id);
+}
+
+/* What was told of it first counts, in whatever order the segments are read. */
+static int process_find(struct shfs_ingest *ing, const struct shfs_record *rec,
+                        int64_t task_id, int64_t exe, int64_t argv, int64_t cwd,
+                        int64_t *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT process_id, first_ns FROM process"
+	                     " WHERE (process_id = ?1 OR task_id = ?1)"
+	                     " AND exe_id = ?2 AND argv_id = ?3",
+	                     shfs_arg_int(task_id), shfs_arg_int(exe),
+	                     shfs_arg_int(argv));
+
+	if (r <= 0)
+		return r;
+	*out = sqlite3_column_int64(stmt, 0);
+	if (sqlite3_column_int64(stmt, 1) <= rec->time.real_ns)
+		return 1;
+	return shfs_sql_run(ing->index,
+	                    "UPDATE process SET first_ns = ?, cwd_id = ?, uid = ?"
+	                    " WHERE process_id = ?",
+	                    shfs_arg_int(rec->time.real_ns), shfs_arg_int(cwd),
+	                    shfs_arg_int(rec->process.uid), shfs_arg_int(*out))
+	               ?: 1;
+}
+
+static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
+                       int64_t task_id, bool is_first, int64_t *out)
+{
+	const struct shfs_rec_process *p = &rec->process;
+	int64_t exe = 0, argv = 0, cwd = 0;
+	int r = shfs_string_id(ing, p->exe, &exe);
+
+	if (!r)
+		r = shfs_string_id(ing, p->argv, &argv);
+	if (!r)
+		r = shfs_string_id(ing, p->cwd, &cwd);
+	if (!r)
+		r = process_find(ing, rec, task_id, exe, argv, cwd, out);
+	if (r)
+		return MIN(r, 0);
+	r = shfs_sql_run(ing->index,
+	                 "INSERT INTO process (process_id, task_id, exe_id, argv_id,"
+	                 " cwd_id, uid, first_ns, accesses)"
+	                 " VALUES (?, ?, ?, ?, ?, ?, ?, 0)",
+	                 shfs_arg_id(is_first ? task_id : 0),
+	                 shfs_arg_id(is_first ? 0 : task_id), shfs_arg_int(exe),
+	                 shfs_arg_int(argv), shfs_arg_int(cwd), shfs_arg_int(p->uid),
+	                 shfs_arg_int(rec->time.real_ns));
+	*out = sqlite3_last_insert_rowid(ing->index->db);
+	return r;
+}
+
+/* It is most likely used next. */
+int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
+{
+	struct process_key key = { ing->producer.id, rec->seq };
+	struct shfs_process process = { 0 };
+	struct shfs_process_cache *c;
+	bool fresh;
+	int r = task_get(ing, rec, &process.task_id, &fresh);
+
+	if (!r)
+		r = process_get(ing, rec, process.task_id, fresh, &process.process_id);
+	if (!r)
+		r = shfs_sql_run(ing->index,
+		                 "INSERT INTO process_ref (producer_id, seq, process_id)"
+		                 " VALUES (?, ?, ?) ON CONFLICT DO UPDATE"
+		                 " SET process_id = excluded.process_id",
+		                 shfs_arg_int(ing->producer.id), shfs_arg_int(rec->seq),
+		                 shfs_arg_int(process.process_id));
+	ing->row = process.process_id;
+	return r ? r : cache_add(ing, key, &process, &c);
+}
+
+static int process_load(struct shfs_ingest *ing, struct process_key key,
+                        struct shfs_process_cache **out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_process process = { 0 };
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT r.process_id, coalesce(p.task_id, p.process_id)"
+	                     " FROM process_ref r"
+	                     " JOIN process p USING (process_id)"
+	                     " WHERE r.producer_id = ? AND r.seq = ?",
+	                     shfs_arg_int(key.producer_id), shfs_arg_int(key.seq));
+
+	if (r <= 0)
+		return r;
+	process.process_id = sqlite3_column_int64(stmt, 0);
+	process.task_id = sqlite3_column_int64(stmt, 1);
+	return cache_add(ing, key, &process, out) ?: 1;
+}
+
+/* Is it a producer here itself? But one that restores does that on its own account. */
+static int process_records(struct shfs_ingest *ing, struct shfs_process *process)
+{
+	int64_t one;
+	int r = shfs_sql_int(ing->index, &one,
+	                     "SELECT 1 FROM task t JOIN producer p USING (boot_id, pid)"
+	                     " WHERE t.task_id = ? AND p.start_ticks = t.start_ticks"
+	                     " AND p.pid_namespace = ? AND p.kind <> 'restore' LIMIT 1",
+	                     shfs_arg_int(process->task_id),
+	                     shfs_arg_int(ing->producer.pid_namespace));
+
+	process->records = r > 0;
+	return MIN(r, 0);
+}
+
+/*
+ * At its first use all of the ancestors are recorded, so this is the time to attribute.
+ */
+static int process_attribute(struct shfs_ingest *ing, struct shfs_process_cache *c)
+{
+	const struct shfs_owner *owner = &c->process.owner;
+	int r = shfs_task_owner(ing->index, c->process.task_id, &c->process.owner);
+
+	if (!r)
+		r = process_records(ing, &c->process);
+	if (!r)
+		r = shfs_sql_run(
+			ing->index,
+			"UPDATE task SET session_id = ?1, command_id = ?2, shell = ?4"
+			" WHERE task_id = ?3 AND (session_id IS NOT ?1"
+			" OR command_id IS NOT ?2 OR shell <> ?4)",
+			shfs_arg_id(owner->session_id), shfs_arg_id(owner->command_id),
+			shfs_arg_int(c->process.task_id), shfs_arg_int(owner->shell));
+	c->owned = !r;
+	return r;
+}
+
+int shfs_process_find(struct shfs_ingest *ing, uint64_t seq, struct shfs_process *out)
+{
+	struct process_key key = { ing->producer.id, seq };
+	struct shfs_process_cache *c;
+	int r = 1;
+
+	*out = (struct shfs_process){ 0 };
+	if (!seq)
+		return 0;
+	HASH_FIND(hh, ing->procs, &key, sizeof(key), c);
+	if (!c)
+		r = process_load(ing, key, &c);
+	if (r > 0 && !c->owned)
+		r = process_attribute(ing, c) ?: 1;
+	if (r > 0)
+		*out = c->process;
+	return r;
+}
+
+int shfs_process_owner(struct shfs_ingest *ing, const struct shfs_process *process,
+                       uint64_t boot_ns, int64_t late_ns, struct shfs_owner *out)
+{
+	*out = process->owner;
+	if (!process->owner.shell)
+		return 0;
+	return shfs_shell_owner(ing->index, process->task_id, process->owner.session_id,
+	                        shfs_sane_ns(boot_ns), late_ns, out);
+}

@@ -1,0 +1,219 @@
+-- SPDX-License-Identifier: MIT
+-- The tables of index.db. Only store/ names them; docs/index.md describes them. Who changes
+-- them, or what ingest makes of the journal, raises SCHEMA_VERSION in store/index/index.c.
+
+-- How far each segment and hook log has been read; written with the rows it led to.
+CREATE TABLE segment_position (
+	host TEXT NOT NULL,
+	name TEXT NOT NULL,
+	offset INTEGER NOT NULL,
+	damaged INTEGER NOT NULL,      -- bytes skipped
+	done INTEGER NOT NULL,         -- sealed and read to its end
+	owner_id INTEGER,              -- producer_id, or session_id for a hook log
+	PRIMARY KEY (host, name)
+) STRICT, WITHOUT ROWID;
+
+-- One row. Processes after retry_task_id that found no session are looked at again, if
+-- retry_due; the totals are kept up by ingest.
+CREATE TABLE state (
+	retry_task_id INTEGER NOT NULL,
+	accesses INTEGER NOT NULL,      -- shown ones
+	seq INTEGER NOT NULL,           -- the last given to an access
+	files INTEGER NOT NULL,         -- that have versions
+	versions INTEGER NOT NULL,      -- not counting carried ones
+	objects INTEGER NOT NULL,       -- distinct
+	retry_due INTEGER NOT NULL
+) STRICT;
+INSERT INTO state VALUES (0, 0, 0, 0, 0, 0, 0);
+
+-- Versions without an object, not counting carried ones, by what their flags say.
+CREATE TABLE left_out (flags INTEGER PRIMARY KEY, versions INTEGER NOT NULL) STRICT;
+
+CREATE TABLE boot (
+	boot_id INTEGER PRIMARY KEY,
+	host TEXT NOT NULL,
+	boot TEXT NOT NULL,
+	pid_max INTEGER NOT NULL DEFAULT 0,
+	UNIQUE (host, boot)
+) STRICT;
+
+-- Real time minus boot time, as records of segments had it; one slot is 2^32 ns.
+CREATE TABLE clock (
+	boot_id INTEGER NOT NULL,
+	slot INTEGER NOT NULL,
+	offset_ns INTEGER NOT NULL,
+	PRIMARY KEY (boot_id, slot)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE producer (
+	producer_id INTEGER PRIMARY KEY,
+	boot_id INTEGER NOT NULL,
+	instance BLOB NOT NULL,
+	kind TEXT NOT NULL,
+	root TEXT NOT NULL,
+	software TEXT NOT NULL,
+	pid_namespace INTEGER NOT NULL,
+	pid INTEGER NOT NULL,
+	start_ticks INTEGER NOT NULL,
+	uid INTEGER NOT NULL,
+	begin_ns INTEGER NOT NULL,
+	last_ns INTEGER NOT NULL,       -- of its last record
+	end_ns INTEGER,                 -- NULL: no END record
+	dead INTEGER NOT NULL DEFAULT 0, -- 1: it ended, without END; 2: it was archived before (archived.h)
+	records INTEGER NOT NULL DEFAULT 0,
+	lost INTEGER NOT NULL DEFAULT 0,
+	last_seq INTEGER NOT NULL DEFAULT 0,
+	lost_seq INTEGER NOT NULL DEFAULT 0, -- of its last LOST record
+	UNIQUE (boot_id, instance)
+) STRICT;
+CREATE INDEX producer_root ON producer (root, begin_ns);
+CREATE INDEX producer_pid ON producer (boot_id, pid);
+CREATE INDEX producer_open ON producer (dead) WHERE end_ns IS NULL;
+
+-- Bytes that repeat: programs, arguments, roots. hash is the lower half of their XXH3-64.
+CREATE TABLE string (
+	string_id INTEGER PRIMARY KEY,
+	hash INTEGER NOT NULL,
+	base_id INTEGER,                -- a string that value is packed against (string.c)
+	value BLOB NOT NULL
+) STRICT;
+CREATE INDEX string_hash ON string (hash);
+-- What strings that begin with these four bytes are packed against now.
+CREATE TABLE string_base (key INTEGER PRIMARY KEY, string_id INTEGER NOT NULL) STRICT;
+
+CREATE TABLE session (
+	session_id INTEGER PRIMARY KEY,
+	id TEXT NOT NULL UNIQUE,
+	boot_id INTEGER NOT NULL,
+	pid_namespace INTEGER NOT NULL, -- 0: unknown
+	pid INTEGER NOT NULL,
+	start_ticks INTEGER NOT NULL,
+	shell TEXT NOT NULL,
+	tty TEXT NOT NULL,
+	cwd TEXT NOT NULL,
+	begin_ns INTEGER NOT NULL,
+	end_ns INTEGER NOT NULL,
+	commands INTEGER NOT NULL DEFAULT 0,
+	command_id INTEGER              -- the last begun
+) STRICT;
+CREATE INDEX session_shell ON session (boot_id, pid, start_ticks);
+
+CREATE TABLE command (
+	command_id INTEGER PRIMARY KEY,
+	id TEXT NOT NULL UNIQUE,
+	session_id INTEGER NOT NULL,
+	number INTEGER NOT NULL,
+	text TEXT NOT NULL,
+	hidden INTEGER NOT NULL,
+	redacted INTEGER NOT NULL,      -- secrets were taken out of text
+	cwd TEXT NOT NULL,
+	status INTEGER,
+	-- the boundaries, as the hook wrote them: clocks, resolution, last pid (0 unknown)
+	begin_ns INTEGER NOT NULL,
+	begin_boot_ns INTEGER NOT NULL,
+	begin_resolution_ns INTEGER NOT NULL,
+	begin_pid INTEGER NOT NULL,
+	end_ns INTEGER,
+	end_boot_ns INTEGER,            -- NULL: no finish record
+	end_resolution_ns INTEGER,
+	end_pid INTEGER
+) STRICT;
+CREATE INDEX command_begin ON command (begin_ns);
+CREATE INDEX command_cwd ON command (cwd);
+CREATE INDEX command_session ON command (session_id, begin_boot_ns);
+CREATE INDEX command_number ON command (session_id, number);
+
+-- A process by its identity; the links are those of its earliest record. task_id is the
+-- process_id of its first program.
+CREATE TABLE task (
+	task_id INTEGER PRIMARY KEY,
+	boot_id INTEGER NOT NULL,
+	pid_namespace INTEGER NOT NULL, -- xor that of a host
+	pid INTEGER NOT NULL,
+	start_ticks INTEGER NOT NULL,
+	ppid INTEGER NOT NULL,
+	parent_start_ticks INTEGER,     -- before start_ticks; NULL: its parent was gone
+	pgid INTEGER NOT NULL,          -- minus pid
+	sid INTEGER NOT NULL,
+	seen_ns INTEGER NOT NULL,       -- its earliest record, after its begin
+	marker_id INTEGER,              -- a string: of the first of its programs that has one
+	shell INTEGER NOT NULL,         -- 1: a registered one, see shell_access
+	session_id INTEGER,
+	command_id INTEGER
+) STRICT;
+CREATE INDEX task_start ON task (boot_id, start_ticks);
+CREATE INDEX task_shell ON task (boot_id, sid) WHERE shell = 1;
+CREATE INDEX task_command ON task (command_id) WHERE command_id IS NOT NULL;
+CREATE INDEX task_nobody ON task (boot_id) WHERE command_id IS NULL;
+
+-- A program that a process executed. task_id is NULL where it is the first.
+CREATE TABLE process (
+	process_id INTEGER PRIMARY KEY,
+	task_id INTEGER,
+	exe_id INTEGER NOT NULL,
+	argv_id INTEGER NOT NULL,
+	cwd_id INTEGER NOT NULL,
+	uid INTEGER NOT NULL,
+	first_ns INTEGER NOT NULL,
+	accesses INTEGER NOT NULL       -- the last number given to one
+) STRICT;
+CREATE INDEX process_task ON process (task_id) WHERE task_id IS NOT NULL;
+-- That of accesses by nobody knows whom.
+INSERT INTO process VALUES (0, NULL, 0, 0, 0, 0, 0, 0);
+
+-- What the records of a producer without END call it.
+CREATE TABLE process_ref (
+	producer_id INTEGER NOT NULL,
+	seq INTEGER NOT NULL,
+	process_id INTEGER NOT NULL,
+	PRIMARY KEY (producer_id, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE directory (
+	directory_id INTEGER PRIMARY KEY,
+	path TEXT NOT NULL UNIQUE,      -- "" is the root
+	root_id INTEGER NOT NULL
+) STRICT;
+
+-- A path.
+CREATE TABLE file (
+	file_id INTEGER PRIMARY KEY,
+	directory_id INTEGER NOT NULL,
+	name TEXT NOT NULL,
+	state INTEGER NOT NULL,         -- 1 gone, 2 directory, 4 touched; 8 * the highest n
+	data BLOB,                      -- root, times, who knows it (file.c); NULL: the usual
+	ino INTEGER                     -- of a file that was seen with several names
+) STRICT;
+CREATE INDEX file_name ON file (directory_id, name_key(name));
+CREATE INDEX file_inode ON file (ino) WHERE ino IS NOT NULL;
+
+-- A content of a file. Its version_id is file_id * 2^32 + n.
+CREATE TABLE version (
+	file_id INTEGER NOT NULL,
+	n INTEGER NOT NULL,
+	data BLOB NOT NULL,             -- all else that is known of it (version-row.c)
+	object BLOB,                    -- its hash, and 4 bytes more where contents collide
+	origin_version_id INTEGER,
+	PRIMARY KEY (file_id, n)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX version_object ON version (substr(object, 1, 3))
+	WHERE substr(object, 1, 3) IS NOT NULL;
+CREATE INDEX version_origin ON version (origin_version_id)
+	WHERE origin_version_id IS NOT NULL;
+
+-- Accesses of one process, packed (chunk.c): chunk_id is process_id * 2^32 + the number of
+-- the first. An access_id is made so too.
+CREATE TABLE chunk (chunk_id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
+
+-- Whose the accesses of a registered shell are, each by its own time.
+CREATE TABLE shell_access (
+	access_id INTEGER PRIMARY KEY,
+	session_id INTEGER,
+	command_id INTEGER
+) STRICT;
+CREATE INDEX shell_access_command ON shell_access (command_id)
+	WHERE command_id IS NOT NULL;
+
+-- Which accesses are of a file, in sorted runs of pages (byfile.c).
+CREATE TABLE run (run_id INTEGER PRIMARY KEY, entries INTEGER NOT NULL) STRICT;
+CREATE TABLE run_page (page_id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;

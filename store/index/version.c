@@ -1,0 +1,925 @@
+/* SPDX-License-Identifier: MIT */
+/* Numbers the contents that files held, in the order in which their bytes were made. */
+#include "store/index/internal.h"
+
+#include "store/objects/object.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Has the producer seen which file is at this path, and missed nothing since? */
+static bool is_named(const struct shfs_ingest *ing, const struct shfs_file *f)
+{
+	return f->known.by == ing->producer.id && f->known.seq > ing->producer.lost_seq;
+}
+
+/* And also that it holds the latest version? */
+static bool is_known(const struct shfs_ingest *ing, const struct shfs_file *f)
+{
+	return is_named(ing, f) && !f->known.named;
+}
+
+/* --- contents --- */
+
+/* A content that can be a version. */
+static bool is_content(const struct shfs_content *c)
+{
+	return (c->flags & SHFS_CONTENT_KNOWN) && !(c->flags & SHFS_CONTENT_SKIP_TYPE) &&
+	       (!(c->mode & S_IFMT) || S_ISREG(c->mode));
+}
+
+static bool same_object(const struct shfs_content *a, const struct shfs_content *b)
+{
+	return !memcmp(a->object.hash, b->object.hash, sizeof(a->object.hash)) &&
+	       a->object.nth == b->object.nth;
+}
+
+/* Of one that was stored, not all is left. */
+static bool same_phash(const struct shfs_content *a, const struct shfs_content *b)
+{
+	return shfs_phash_kept(a) == shfs_phash_kept(b);
+}
+
+/* The same snapshot in two records: the only way in which incomplete contents are equal,
+ * for nobody knows what the file held then. */
+static bool same_capture(const struct shfs_content *a, const struct shfs_content *b)
+{
+	return a->flags == b->flags && a->size == b->size && a->mtime_ns == b->mtime_ns &&
+	       a->ctime_ns == b->ctime_ns && same_phash(a, b) && same_object(a, b);
+}
+
+/* As far as both tell. */
+static bool may_be_same(const struct shfs_content *a, const struct shfs_content *b)
+{
+	return !(a->flags & b->flags & SHFS_CONTENT_PHASH) || same_phash(a, b);
+}
+
+static bool is_whole(const struct shfs_content *c)
+{
+	return !(c->flags & SHFS_CONTENT_INCOMPLETE);
+}
+
+/*
+ * Any change of a file sets its ctime, also one that sets the mtime back. So a file is
+ * unchanged if its ctime is one that it had while the content was known to be this one:
+ * that of the version, or one of those that known changes of its names and attributes
+ * have set.
+ */
+static bool is_unchanged(const struct shfs_file *f, const struct shfs_content *c)
+{
+	const struct shfs_known *k = &f->known;
+
+	if (c->ctime_ns == f->content.ctime_ns && c->mtime_ns == f->content.mtime_ns)
+		return true;
+	return c->ctime_ns >= k->ctime_first_ns && c->ctime_ns <= k->ctime_last_ns &&
+	       (k->touched || c->mtime_ns == k->mtime_ns);
+}
+
+/* Is this what the file's latest version holds? Never, where that is not proven. */
+static bool holds(const struct shfs_file *f, const struct shfs_content *c)
+{
+	const struct shfs_content *now = &f->content;
+
+	if (!f->versions)
+		return false;
+	if (same_capture(now, c))
+		return true;
+	if (!is_whole(now) || !is_whole(c))
+		return false;
+	if (now->flags & c->flags & SHFS_CONTENT_OBJECT)
+		return same_object(now, c);
+	return now->size == c->size && may_be_same(now, c) && is_unchanged(f, c);
+}
+
+/* The same after a change of the content: only the bytes can tell. */
+static bool left_the_same(const struct shfs_file *f, const struct shfs_content *c)
+{
+	const struct shfs_content *now = &f->content;
+
+	if (!f->versions)
+		return false;
+	return same_capture(now, c) ||
+	       (is_whole(now) && is_whole(c) &&
+	        (now->flags & c->flags & SHFS_CONTENT_OBJECT) && same_object(now, c));
+}
+
+/* --- what a mount knows of a file --- */
+
+/* The producer has seen, or made, this content here. */
+static void know(struct shfs_ingest *ing, struct shfs_file *f,
+                 const struct shfs_content *c)
+{
+	struct shfs_known *k = &f->known;
+
+	/* A record that comes late tells of an earlier time. */
+	if (!is_unchanged(f, c) && c->ctime_ns > k->ctime_last_ns) {
+		k->ctime_first_ns = k->ctime_last_ns = c->ctime_ns;
+		k->mtime_ns = c->mtime_ns;
+		k->touched = false;
+		shfs_file_changed(ing, f);
+	}
+	if (!is_known(ing, f)) {
+		k->by = ing->producer.id;
+		k->seq = ing->producer.last_seq;
+		k->named = false;
+		shfs_file_changed(ing, f);
+	}
+}
+
+/* The producer has seen this file get a name, whatever it holds. */
+static void know_name(struct shfs_ingest *ing, struct shfs_file *f)
+{
+	if (is_known(ing, f))
+		return;
+	f->known.by = ing->producer.id;
+	f->known.seq = ing->producer.last_seq;
+	f->known.named = true;
+	shfs_file_changed(ing, f);
+}
+
+/* --- files with several names --- */
+
+/* Another path that names this file. */
+static bool is_other_name(const struct shfs_file *f, const struct shfs_file *g)
+{
+	return g && g != f && g->present;
+}
+
+int shfs_version_linked(struct shfs_ingest *ing, struct shfs_file *f, uint64_t dev,
+                        uint64_t ino)
+{
+	int r;
+
+	if (f->dev == dev && f->ino == ino)
+		return 0;
+	r = shfs_inode_leave(ing, f);
+	if (r)
+		return r;
+	f->dev = dev;
+	f->ino = ino;
+	shfs_file_changed(ing, f);
+	return ino ? shfs_inode_of(ing, f) : 0;
+}
+
+static struct shfs_arg object_arg(const struct shfs_content *c, uint8_t buf[static 20])
+{
+	if (!(c->flags & SHFS_CONTENT_OBJECT))
+		return shfs_arg_id(0);
+	return shfs_arg_blob((struct shfs_bytes){ (const char *)buf,
+	                                          shfs_object_pack(&c->object, buf) });
+}
+
+static struct shfs_arg data_arg(const struct shfs_version_row *row,
+                                uint8_t buf[static SHFS_VERSION_PACKED])
+{
+	return shfs_arg_blob(
+		(struct shfs_bytes){ (const char *)buf, shfs_version_pack(row, buf) });
+}
+
+static int version_write(struct shfs_ingest *ing, int64_t file_id, int64_t n,
+                         const struct shfs_version_row *row)
+{
+	uint8_t object[20], data[SHFS_VERSION_PACKED];
+
+	return shfs_sql_run(ing->index,
+	                    "UPDATE version SET data = ?, object = ?"
+	                    " WHERE file_id = ? AND n = ?",
+	                    data_arg(row, data), object_arg(&row->content, object),
+	                    shfs_arg_int(file_id), shfs_arg_int(n));
+}
+
+/* Writes what is known of the latest version now. */
+static int version_update(struct shfs_ingest *ing, const struct shfs_file *f)
+{
+	struct shfs_version_row row = { f->content, f->source, f->maker_id, f->time_ns };
+
+	return version_write(ing, f->id, f->versions, &row);
+}
+
+static int attributes(struct shfs_ingest *ing, struct shfs_file *f,
+                      const struct shfs_content *now)
+{
+	struct shfs_content *c = &f->content;
+
+	if (!f->versions || now->size != c->size)
+		return 0;
+	if (now->mode == c->mode && now->mtime_ns == c->mtime_ns)
+		return 0;
+	c->mode = now->mode;
+	c->mtime_ns = now->mtime_ns;
+	shfs_file_changed(ing, f);
+	return version_update(ing, f);
+}
+
+int shfs_version_change(struct shfs_ingest *ing, struct shfs_file *f,
+                        const struct shfs_inode_change *change)
+{
+	struct shfs_known *k = &f->known;
+
+	k->ctime_last_ns = MAX(k->ctime_last_ns, change->ctime_ns);
+	k->touched |= change->times;
+	shfs_file_changed(ing, f);
+	return change->now ? attributes(ing, f, change->now) : 0;
+}
+
+/* All names of the file take it in, as far as it is known what they hold. */
+static int change_names(struct shfs_ingest *ing, struct shfs_file *f,
+                        const struct shfs_inode_change *change)
+{
+	int r = shfs_inode_settle(ing, f);
+
+	if (!r && is_known(ing, f))
+		r = shfs_version_change(ing, f, change);
+	return r ? r : shfs_inode_note(ing, f, change);
+}
+
+int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *f, int64_t ctime_ns,
+                          bool times)
+{
+	return change_names(ing, f,
+	                    &(struct shfs_inode_change){ .ctime_ns = ctime_ns,
+	                                                 .times = times });
+}
+
+int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *f,
+                            const struct shfs_content *now)
+{
+	if (!(now->flags & SHFS_CONTENT_KNOWN) || !is_whole(now))
+		return 0;
+	return change_names(ing, f,
+	                    &(struct shfs_inode_change){ .ctime_ns = INT64_MIN,
+	                                                 .now = now });
+}
+
+void shfs_version_unknown(struct shfs_ingest *ing, struct shfs_file *f)
+{
+	if (f->known.by)
+		shfs_file_changed(ing, f);
+	f->known.by = 0;
+	f->known.named = false;
+}
+
+/* Before the version is there that has the object. */
+static int count_object(struct shfs_ingest *ing, struct shfs_arg object)
+{
+	int64_t one;
+	int r = shfs_sql_int(ing->index, &one,
+	                     "SELECT 1 FROM version WHERE"
+	                     " substr(object, 1, 3) = substr(?1, 1, 3)"
+	                     " AND object = ?1 LIMIT 1",
+	                     object);
+
+	ing->totals.objects += !r;
+	return MIN(r, 0);
+}
+
+/* A content without object was stored after all. */
+static int learn_object(struct shfs_ingest *ing, struct shfs_content *known,
+                        unsigned source, const struct shfs_content *c)
+{
+	uint8_t buf[20];
+	int r = count_object(ing, object_arg(c, buf));
+
+	if (!r && !(source & SHFS_SOURCE_CARRIED))
+		r = shfs_left_out_add(ing, known->flags, -1);
+	known->flags = c->flags;
+	known->object = c->object;
+	known->phash = c->phash;
+	return r;
+}
+
+/* What the cache has of the file whose latest version this is, if it is one's. */
+static int latest_of(struct shfs_ingest *ing, int64_t version_id, struct shfs_file **out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_files_flush(ing);
+
+	if (!r)
+		r = shfs_sql_get(ing->index, &stmt,
+		                 "SELECT d.path || '/' || f.name FROM file f"
+		                 " JOIN directory d USING (directory_id)"
+		                 " WHERE f.file_id = ?",
+		                 shfs_arg_int(version_id >> 32));
+	if (r > 0)
+		r = shfs_file_get(ing,
+		                  (struct shfs_bytes){
+					  (const char *)sqlite3_column_text(stmt, 0),
+					  (size_t)sqlite3_column_bytes(stmt, 0) },
+		                  out);
+	if (!r && *out && shfs_file_latest(*out) != version_id)
+		*out = NULL;
+	return r;
+}
+
+/* The version that this one came from learns its content. *id becomes that, or 0. */
+static int origin_learns(struct shfs_ingest *ing, int64_t *id,
+                         const struct shfs_content *c)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_version_row row;
+	struct shfs_file *f = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT o.file_id << 32 | o.n, o.data FROM version v"
+	                     " JOIN version o ON o.file_id = v.origin_version_id >> 32"
+	                     "  AND o.n = v.origin_version_id & 0xffffffff"
+	                     " WHERE v.file_id = ? AND v.n = ? AND o.object IS NULL",
+	                     shfs_arg_int(*id >> 32), shfs_arg_int((uint32_t)*id));
+
+	*id = 0;
+	if (r > 0)
+		r = shfs_version_unpack(sqlite3_column_blob(stmt, 1),
+		                        (size_t)sqlite3_column_bytes(stmt, 1), &row)
+		            ?: 1;
+	if (r <= 0 || !is_whole(&row.content) || row.content.size != c->size ||
+	    !(row.content.flags & SHFS_CONTENT_PHASH) || !same_phash(&row.content, c))
+		return MIN(r, 0);
+	*id = sqlite3_column_int64(stmt, 0);
+	/* This may write the row, as what was noted is taken in: so it is done before. */
+	r = latest_of(ing, *id, &f);
+	if (!r)
+		r = learn_object(ing, f ? &f->content : &row.content,
+		                 f ? f->source : row.source, c);
+	if (r)
+		return r;
+	return f ? version_update(ing, f)
+	         : version_write(ing, *id >> 32, (uint32_t)*id, &row);
+}
+
+/* The content was seen again: learn what its version lacked, and those that this came
+ * from by a rename or a link. */
+static int learn(struct shfs_ingest *ing, struct shfs_file *f,
+                 const struct shfs_content *c)
+{
+	int64_t id = shfs_file_latest(f);
+	int r;
+
+	know(ing, f, c);
+	if ((f->content.flags & SHFS_CONTENT_OBJECT) || !(c->flags & SHFS_CONTENT_OBJECT))
+		return 0;
+	r = learn_object(ing, &f->content, f->source, c);
+	if (!r)
+		r = version_update(ing, f);
+	while (!r && id)
+		r = origin_learns(ing, &id, c);
+	return r;
+}
+
+struct maker {
+	enum shfs_version_source source;
+	int64_t origin_version_id, access_id, time_ns;
+};
+
+static int insert_version(struct shfs_ingest *ing, const struct shfs_file *f,
+                          const struct shfs_content *c, const struct maker *by)
+{
+	struct shfs_version_row row = { *c, by->source, by->access_id, by->time_ns };
+	uint8_t object[20], data[SHFS_VERSION_PACKED];
+
+	return shfs_sql_run(ing->index,
+	                    "INSERT INTO version (file_id, n, data, object,"
+	                    " origin_version_id) VALUES (?, ?, ?, ?, ?)",
+	                    shfs_arg_int(f->id), shfs_arg_int(f->versions + 1),
+	                    data_arg(&row, data), object_arg(c, object),
+	                    shfs_arg_id(by->origin_version_id));
+}
+
+static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
+                       const struct shfs_content *c, const struct maker *by)
+{
+	uint8_t buf[20];
+	int r = c->flags & SHFS_CONTENT_OBJECT ? count_object(ing, object_arg(c, buf))
+	                                       : shfs_left_out_add(ing, c->flags, 1);
+
+	if (!r)
+		r = insert_version(ing, f, c, by);
+	if (r)
+		return r;
+	ing->totals.files += !f->versions;
+	ing->totals.versions++;
+	f->versions++;
+	f->source = by->source;
+	f->maker_id = by->access_id;
+	f->content = *c;
+	f->time_ns = by->time_ns;
+	f->known = (struct shfs_known){ .mtime_ns = c->mtime_ns,
+		                        .ctime_first_ns = c->ctime_ns,
+		                        .ctime_last_ns = c->ctime_ns,
+		                        .by = ing->producer.id,
+		                        .seq = ing->producer.last_seq };
+	f->last_ns = MAX(f->last_ns, by->time_ns);
+	shfs_file_changed(ing, f);
+	ing->stats.versions++;
+	return 0;
+}
+
+/* g is another name of a file that held before (NULL: nobody knows): did it hold that,
+ * too? It did not get the name of another file meanwhile. */
+static bool is_still_same(const struct shfs_ingest *ing, const struct shfs_file *g,
+                          const struct shfs_content *before)
+{
+	if (!before || g->known.named)
+		return is_named(ing, g);
+	return holds(g, before);
+}
+
+/* f held before what its other names held; now they hold what it does. NULL: nobody knows
+ * what f held, but that it has been the file that the others name. */
+static int others_follow(struct shfs_ingest *ing, struct shfs_file *f,
+                         const struct shfs_content *before, const struct shfs_content *c,
+                         struct maker by)
+{
+	struct shfs_file *const *names;
+	size_t n = 0;
+	int r = c->flags & SHFS_CONTENT_LINKED ? shfs_inode_names(ing, f, &names, &n) : 0;
+
+	by.source = SHFS_SOURCE_LINKED;
+	by.origin_version_id = shfs_file_latest(f);
+	for (size_t i = 0; i < n && !r; i++) {
+		struct shfs_file *g = names[i];
+
+		if (!is_other_name(f, g))
+			continue;
+		r = shfs_inode_settle(ing, g);
+		if (!r && is_still_same(ing, g, before))
+			r = holds(g, &f->content) ? learn(ing, g, &f->content)
+			                          : add_version(ing, g, &f->content, &by);
+	}
+	return r;
+}
+
+/* --- the three ways to see a content --- */
+
+/* Nobody here made it; or it was made by another name of the file. */
+static int found(struct shfs_ingest *ing, struct shfs_file *f,
+                 const struct shfs_content *c, int64_t real_ns)
+{
+	bool plausible = c->mtime_ns > 0 && c->mtime_ns <= real_ns;
+	struct shfs_file *const *names;
+	struct maker by = {
+		.source = SHFS_SOURCE_FOUND,
+		.time_ns = plausible ? c->mtime_ns : real_ns,
+	};
+	size_t i = 0;
+	int r = c->flags & SHFS_CONTENT_LINKED ? shfs_inode_names(ing, f, &names, &i) : 0;
+
+	while (!r && i-- > 0) {
+		if (!is_other_name(f, names[i]))
+			continue;
+		r = shfs_inode_settle(ing, names[i]);
+		if (r || !holds(names[i], c))
+			continue;
+		by.source = SHFS_SOURCE_LINKED;
+		by.origin_version_id = shfs_file_latest(names[i]);
+		break;
+	}
+	return r ? r : add_version(ing, f, c, &by);
+}
+
+int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
+                     const struct shfs_content *c, int64_t real_ns, int64_t *out)
+{
+	struct shfs_content before = f->content;
+	int r;
+
+	*out = 0;
+	if (!is_content(c))
+		return 0;
+	r = holds(f, c) ? learn(ing, f, c) : found(ing, f, c, real_ns);
+	*out = f->versions;
+	if (!r && !same_capture(&before, &f->content))
+		r = others_follow(ing, f, &before, c,
+		                  (struct maker){ .time_ns = real_ns });
+	return r;
+}
+
+/*
+ * The latest of the file's versions with this content. Where there is no object, its
+ * times decide: a ctime is of one content alone, and one that is later goes with the same
+ * mtime (known changes of it are in the version).
+ */
+static int earlier(struct shfs_ingest *ing, int64_t file_id, const struct shfs_content *c,
+                   int64_t *out)
+{
+	uint8_t buf[20];
+
+	if (c->flags & SHFS_CONTENT_INCOMPLETE)
+		return 0;
+	if (c->flags & SHFS_CONTENT_OBJECT)
+		return shfs_sql_int(ing->index, out,
+		                    "SELECT n FROM version WHERE file_id = ?"
+		                    " AND object = ? AND NOT version_flags(data) & 8"
+		                    " ORDER BY n DESC LIMIT 1",
+		                    shfs_arg_int(file_id), object_arg(c, buf));
+	return shfs_sql_int(
+		ing->index, out,
+		"SELECT n FROM version WHERE file_id = ?1 AND version_size(data) = ?2"
+		" AND version_phash(data) = ?5 AND version_ctime_ns(data) <= ?4"
+		" AND (version_ctime_ns(data) = ?4 OR version_mtime_ns(data) = ?3)"
+		" AND version_flags(data) & 4 AND NOT version_flags(data) & 8"
+		" ORDER BY n DESC LIMIT 1",
+		shfs_arg_int(file_id), shfs_arg_int(c->size), shfs_arg_int(c->mtime_ns),
+		shfs_arg_int(c->ctime_ns), shfs_arg_int(shfs_phash_kept(c)));
+}
+_Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
+               "the SQL above names these bits");
+
+/* Of how many names of a file, one after the other, a past is looked at. */
+#define NAMES_MAX 64
+
+/* The files from which one came to this path since then, added to the list. */
+static int origins_since(struct shfs_ingest *ing, int64_t file_id, int64_t since_ns,
+                         struct shfs_ids *list)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(ing->index, &stmt,
+	                     "SELECT origin_version_id >> 32 FROM version"
+	                     " WHERE file_id = ? AND origin_version_id IS NOT NULL"
+	                     " AND version_time_ns(data) >= ? ORDER BY n DESC",
+	                     shfs_arg_int(file_id), shfs_arg_int(since_ns));
+
+	for (; r > 0 && list->n < NAMES_MAX; r = shfs_sql_next(ing->index, stmt)) {
+		int64_t id = sqlite3_column_int64(stmt, 0);
+		size_t i = 0;
+
+		while (i < list->n && list->ids[i] != id)
+			i++;
+		if (i == list->n && shfs_ids_add(list, id))
+			return -ENOMEM;
+	}
+	return MIN(r, 0);
+}
+
+/* The version with this content at a name that the file had since then, and has no more.
+ */
+static int earlier_name(struct shfs_ingest *ing, const struct shfs_file *f,
+                        const struct shfs_content *c, int64_t since_ns,
+                        struct shfs_sight *out)
+{
+	_cleanup_ids_ struct shfs_ids list = { 0 };
+	int r = shfs_ids_add(&list, f->id);
+
+	for (size_t i = 0; i < list.n && !r; i++) {
+		out->file_id = list.ids[i];
+		if (i)
+			r = earlier(ing, out->file_id, c, &out->n);
+		if (!r)
+			r = origins_since(ing, list.ids[i], since_ns, &list);
+	}
+	if (r <= 0)
+		*out = (struct shfs_sight){ .file_id = f->id };
+	return MIN(r, 0);
+}
+
+/*
+ * Is a content that was seen known to be newer than the latest version? Not where the
+ * file was opened before that came to its path. Else it is, unless the clocks may be
+ * those of two hosts: then the file's own time has to tell.
+ */
+static bool is_newer(const struct shfs_ingest *ing, const struct shfs_file *f,
+                     const struct shfs_content *c, int64_t begin_ns)
+{
+	return begin_ns >= f->last_ns &&
+	       (is_known(ing, f) || c->ctime_ns > f->known.ctime_last_ns);
+}
+
+int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *f,
+                      const struct shfs_content *c, int64_t begin_ns,
+                      struct shfs_sight *out)
+{
+	int r;
+
+	*out = (struct shfs_sight){ .file_id = f->id };
+	if (!is_content(c) || !f->versions || holds(f, c) ||
+	    is_newer(ing, f, c, begin_ns))
+		return shfs_version_now(ing, f, c, begin_ns, &out->n);
+	r = earlier(ing, f->id, c, &out->n);
+	if (r)
+		return MIN(r, 0);
+	if (begin_ns >= f->last_ns)
+		return shfs_version_now(ing, f, c, begin_ns, &out->n);
+	return earlier_name(ing, f, c, begin_ns, out);
+}
+
+int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
+                      const struct shfs_content *c, int64_t access_id, int64_t real_ns,
+                      int64_t *out)
+{
+	struct shfs_content before = f->content;
+	bool is_other = !f->versions || f->known.named; /* than f->content */
+	struct maker by = {
+		.source = SHFS_SOURCE_WRITTEN,
+		.access_id = access_id,
+		.time_ns = real_ns,
+	};
+	int r;
+
+	*out = 0;
+	if (!is_content(c))
+		return 0;
+	r = left_the_same(f, c) ? learn(ing, f, c) : add_version(ing, f, c, &by);
+	f->last_ns = MAX(f->last_ns, real_ns);
+	shfs_file_changed(ing, f);
+	*out = f->versions;
+	return r ? r : others_follow(ing, f, is_other ? NULL : &before, c, by);
+}
+
+/* --- names --- */
+
+/* One file on its way to another name: what it held when it left, and the end of its
+ * path below the one that is named in the record ("" for that itself). */
+struct move {
+	struct shfs_file held; /* a copy; its path is not in it */
+	struct shfs_buf rest;
+};
+
+struct moves {
+	struct move *list;
+	size_t n, cap;
+};
+
+static void moves_free(struct moves *m)
+{
+	for (size_t i = 0; i < m->n; i++)
+		shfs_buf_free(&m->list[i].rest);
+	free(m->list);
+}
+#define _cleanup_moves_ _cleanup_(moves_free)
+
+static int moves_add(struct moves *m, const struct shfs_file *f, struct shfs_bytes rest)
+{
+	struct move *one;
+
+	if (!MAKE_ROOM(m->list, m->n, m->cap))
+		return -ENOMEM;
+	one = &m->list[m->n++];
+	*one = (struct move){ .held = *f };
+	shfs_buf_add(&one->rest, rest.data, rest.len);
+	return one->rest.failed ? -ENOMEM : 0;
+}
+
+static int leave(struct shfs_ingest *ing, struct shfs_file *f, int64_t real_ns)
+{
+	int r = shfs_version_linked(ing, f, 0, 0);
+
+	f->present = false;
+	f->directory = false;
+	f->last_ns = MAX(f->last_ns, real_ns);
+	shfs_file_changed(ing, f);
+	shfs_version_unknown(ing, f);
+	return r;
+}
+
+/* The paths known to be below a directory: in it, or in those from "dir/" up to "dir0",
+ * as '0' is the byte behind '/'. */
+static int below(struct shfs_ingest *ing, const struct shfs_file *dir, struct moves *m)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	size_t len = dir->len > 1 ? dir->len : 0; /* "/" is "" */
+	int r = shfs_files_flush(ing);
+
+	if (!r)
+		r = shfs_sql_get(ing->index, &stmt,
+		                 "SELECT d.path || '/' || f.name AS path"
+		                 " FROM directory d JOIN file f USING (directory_id)"
+		                 " WHERE (d.path = ?1 OR (d.path > ?1 || '/'"
+		                 "  AND d.path < ?1 || '0')) AND NOT f.state & 1"
+		                 " AND f.name <> '' ORDER BY 1",
+		                 shfs_arg_text((struct shfs_bytes){ dir->path, len }));
+	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
+		struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
+			                   sqlite3_column_bytes(stmt, 0) };
+		struct shfs_file *f;
+
+		r = shfs_file_get(ing, path, &f);
+		if (!r)
+			r = moves_add(m, f,
+			              (struct shfs_bytes){ path.data + len,
+			                                   path.len - len });
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+/* All that goes with this name leaves it. */
+static int collect(struct shfs_ingest *ing, struct shfs_file *f, bool tree,
+                   int64_t real_ns, struct moves *m)
+{
+	int r = moves_add(m, f, (struct shfs_bytes){ "", 0 });
+
+	if (!r && tree)
+		r = below(ing, f, m);
+	if (!r)
+		r = leave(ing, f, real_ns);
+	if (r)
+		return r;
+	for (size_t i = 1; i < m->n; i++) {
+		_cleanup_buf_ struct shfs_buf path = { 0 };
+		struct shfs_file *one;
+
+		shfs_buf_add(&path, f->path, f->len);
+		shfs_buf_add(&path, m->list[i].rest.data, m->list[i].rest.len);
+		if (path.failed)
+			return -ENOMEM;
+		r = shfs_file_get(ing, (struct shfs_bytes){ path.data, path.len }, &one);
+		if (!r)
+			r = leave(ing, one, real_ns);
+		if (r)
+			return r;
+	}
+	return 0;
+}
+
+/* A path without a past takes that of the file over, numbers and makers and all. */
+static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
+                 struct shfs_file *to)
+{
+	int r = shfs_sql_run(
+		ing->index,
+		"INSERT INTO version (file_id, n, data, object, origin_version_id)"
+		" SELECT ?, n, version_carried(data), object, file_id << 32 | n"
+		" FROM version WHERE file_id = ? ORDER BY n",
+		shfs_arg_int(to->id), shfs_arg_int(from->id));
+
+	if (r)
+		return r;
+	ing->totals.files += !to->versions && from->versions;
+	to->versions = from->versions;
+	to->content = from->content;
+	to->time_ns = from->time_ns;
+	to->maker_id = from->maker_id;
+	to->source = from->source | SHFS_SOURCE_CARRIED;
+	return 0;
+}
+
+/* A file is now at another path too. */
+static int place_name(struct shfs_ingest *ing, const struct shfs_file *from,
+                      struct shfs_file *to, const struct maker *by)
+{
+	int r = shfs_inode_settle(ing, to);
+
+	if (!r)
+		r = shfs_version_linked(ing, to, from->dev, from->ino);
+	if (to->versions)
+		to->since_ns = by->time_ns;
+	to->present = true;
+	to->directory = from->directory;
+	to->last_ns = MAX(to->last_ns, by->time_ns);
+	shfs_file_changed(ing, to);
+	shfs_version_unknown(ing, to);
+	if (from->known.named)
+		know_name(ing, to);
+	return r;
+}
+
+/* And what it held; what it holds, if it is being changed, is told once it is closed. */
+static int place(struct shfs_ingest *ing, const struct shfs_file *from,
+                 struct shfs_file *to, const struct maker *by, bool changing)
+{
+	int r = place_name(ing, from, to, by);
+
+	if (r || !from->versions || from->directory)
+		return r;
+	if (!to->versions && by->source == SHFS_SOURCE_RENAMED)
+		r = carry(ing, from, to);
+	else if (!changing && !holds(to, &from->content))
+		r = add_version(ing, to, &from->content, by);
+	if (changing)
+		know_name(ing, to);
+	else
+		to->known = from->known;
+	return r;
+}
+
+/* content: what the record says of the file itself. */
+static int place_all(struct shfs_ingest *ing, const struct moves *m,
+                     const struct shfs_file *dest, struct maker by,
+                     const struct shfs_content *content)
+{
+	bool changing = content->flags & SHFS_CONTENT_CHANGING;
+	int r = 0;
+
+	for (size_t i = 0; i < m->n && !r; i++) {
+		_cleanup_buf_ struct shfs_buf path = { 0 };
+		struct shfs_file *to;
+
+		shfs_buf_add(&path, dest->path, dest->len);
+		shfs_buf_add(&path, m->list[i].rest.data, m->list[i].rest.len);
+		if (path.failed)
+			return -ENOMEM;
+		r = shfs_file_get(ing, (struct shfs_bytes){ path.data, path.len }, &to);
+		by.origin_version_id = shfs_file_latest(&m->list[i].held);
+		if (!r)
+			r = place(ing, &m->list[i].held, to, &by, changing);
+	}
+	return r;
+}
+
+static struct maker mover(const struct shfs_name_change *c)
+{
+	return (struct maker){ .source = SHFS_SOURCE_RENAMED,
+		               .access_id = c->access_id,
+		               .time_ns = c->real_ns };
+}
+
+/* Both paths have the versions of what they held before. */
+static int settle(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	int64_t victim;
+	int r = shfs_version_now(ing, c->file, &c->op->content, c->real_ns, &c->seen);
+
+	c->file->directory = c->op->directory;
+	if (!c->seen && !c->op->directory &&
+	    !(c->op->content.flags & SHFS_CONTENT_CHANGING))
+		c->seen = c->file->versions;
+	if (!r)
+		r = shfs_version_now(ing, c->file2, &c->op->victim, c->real_ns, &victim);
+	return r;
+}
+
+int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	_cleanup_moves_ struct moves moves = { 0 };
+	int r;
+
+	if (c->file == c->file2)
+		return 0;
+	r = settle(ing, c);
+	if (!r)
+		r = collect(ing, c->file, c->op->directory, c->real_ns, &moves);
+	if (!r)
+		r = place_all(ing, &moves, c->file2, mover(c), &c->op->content);
+	if (!r && !c->op->directory)
+		r = shfs_version_metadata(ing, c->file2, c->real_ns, false);
+	if (!r && !c->op->directory && c->seen)
+		c->made = c->file2->versions;
+	return r;
+}
+
+/* The record says of path alone whether it is a directory: the other may be one too. */
+int shfs_version_exchange(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	_cleanup_moves_ struct moves there = { 0 }, back = { 0 };
+	int r;
+
+	if (c->file == c->file2)
+		return 0;
+	r = settle(ing, c);
+	if (!r)
+		r = collect(ing, c->file, true, c->real_ns, &there);
+	if (!r)
+		r = collect(ing, c->file2, true, c->real_ns, &back);
+	if (!r)
+		r = place_all(ing, &there, c->file2, mover(c), &c->op->content);
+	if (!r)
+		r = place_all(ing, &back, c->file, mover(c), &c->op->victim);
+	if (!r)
+		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
+	if (!r)
+		r = shfs_version_metadata(ing, c->file2, c->real_ns, false);
+	if (!r && !c->op->directory && c->seen)
+		c->made = c->file2->versions;
+	return r;
+}
+
+int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	bool changing = c->op->content.flags & SHFS_CONTENT_CHANGING;
+	struct maker by = mover(c);
+	int r = settle(ing, c);
+
+	if (r || c->file == c->file2)
+		return r;
+	by.source = SHFS_SOURCE_LINKED;
+	by.origin_version_id = shfs_file_latest(c->file);
+	c->file->present = !c->op->nameless;
+	shfs_file_changed(ing, c->file);
+	if (c->op->ino && !c->op->nameless)
+		r = shfs_version_linked(ing, c->file, c->op->dev, c->op->ino);
+	if (!r)
+		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
+	/* While it is written, nobody knows what it holds: both get what is left. */
+	if (changing)
+		shfs_version_unknown(ing, c->file);
+	know_name(ing, c->file);
+	if (!r)
+		r = changing ? place_name(ing, c->file, c->file2, &by)
+		             : place(ing, c->file, c->file2, &by, false);
+	if (changing)
+		c->seen = 0;
+	if (!r && c->seen)
+		c->made = c->file2->versions;
+	return r;
+}
+
+int shfs_version_unlink(struct shfs_ingest *ing, struct shfs_name_change *c)
+{
+	int r = shfs_version_now(ing, c->file, &c->op->victim, c->real_ns, &c->seen);
+
+	if (!c->seen)
+		c->seen = c->file->versions;
+	if (!r)
+		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
+	return r ? r : leave(ing, c->file, c->real_ns);
+}

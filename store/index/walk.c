@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: MIT */
+/* What queries ask most, read without a row of SQL for each answer. */
+#include "store/index/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* --- accesses --- */
+
+struct walk {
+	struct shfs_index *index;
+	shfs_access_fn fn;
+	void *arg;
+};
+
+static int show(const struct walk *w, const struct shfs_access *a)
+{
+	return a->op < SHFS_OP_PREIMAGE ? w->fn(a, w->arg) : 0;
+}
+
+/* Is this access of a shell nobody's? 1 or 0. */
+static int is_nobodys(struct shfs_index *index, int64_t access_id)
+{
+	int64_t command_id = 0;
+	int r = shfs_sql_int(index, &command_id,
+	                     "SELECT command_id FROM shell_access WHERE access_id = ?",
+	                     shfs_arg_int(access_id));
+
+	return r < 0 ? r : !command_id;
+}
+
+static int walk_chunk(const struct walk *w, sqlite3_stmt *row, bool shell)
+{
+	struct shfs_chunk_reader reader;
+	int r;
+
+	shfs_chunk_open(&reader, sqlite3_column_int64(row, 0),
+	                sqlite3_column_blob(row, 1), sqlite3_column_bytes(row, 1));
+	while ((r = shfs_chunk_next(&reader)) > 0) {
+		r = shell ? is_nobodys(w->index, reader.access.access_id) : 1;
+		if (r > 0)
+			r = show(w, &reader.access);
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+/* shell: only what is of no command. */
+static int walk_process(const struct walk *w, int64_t process_id, bool shell)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(w->index, &stmt,
+	                     "SELECT chunk_id, data FROM chunk WHERE chunk_id >= ?"
+	                     " AND chunk_id <= ? ORDER BY chunk_id",
+	                     shfs_arg_int(shfs_access_id(process_id, 0)),
+	                     shfs_arg_int(shfs_access_id(process_id, UINT32_MAX)));
+
+	for (; r > 0; r = shfs_sql_next(w->index, stmt)) {
+		r = walk_chunk(w, stmt, shell);
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+static int walk_one(const struct walk *w, int64_t access_id)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_chunk_reader reader;
+	int r = shfs_sql_get(w->index, &stmt,
+	                     "SELECT chunk_id, data FROM chunk WHERE chunk_id <= ?"
+	                     " ORDER BY chunk_id DESC LIMIT 1",
+	                     shfs_arg_int(access_id));
+
+	if (r <= 0)
+		return r;
+	shfs_chunk_open(&reader, sqlite3_column_int64(stmt, 0),
+	                sqlite3_column_blob(stmt, 1), sqlite3_column_bytes(stmt, 1));
+	while ((r = shfs_chunk_next(&reader)) > 0 && reader.access.access_id < access_id)
+		;
+	return r > 0 && reader.access.access_id == access_id ? show(w, &reader.access)
+	                                                     : MIN(r, 0);
+}
+
+int shfs_access_walk(struct shfs_index *index, int64_t access_id, shfs_access_fn fn,
+                     void *arg)
+{
+	struct walk w = { index, fn, arg };
+
+	return walk_one(&w, access_id);
+}
+
+int shfs_accesses_of_command(struct shfs_index *index, int64_t command_id,
+                             shfs_access_fn fn, void *arg)
+{
+	struct walk w = { index, fn, arg };
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(index, &stmt,
+	                     "SELECT p.process_id FROM task t JOIN process p"
+	                     " ON p.process_id = t.task_id OR p.task_id = t.task_id"
+	                     " WHERE t.command_id = ?1 AND NOT t.shell"
+	                     " AND p.accesses > 0 ORDER BY p.process_id",
+	                     shfs_arg_int(command_id));
+
+	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+		r = walk_process(&w, sqlite3_column_int64(stmt, 0), false);
+		if (r)
+			return r;
+	}
+	if (r)
+		return r;
+	shfs_stmt_resetp(&stmt);
+	r = shfs_sql_get(index, &stmt,
+	                 "SELECT access_id FROM shell_access WHERE command_id = ?"
+	                 " ORDER BY access_id",
+	                 shfs_arg_int(command_id));
+	for (; r > 0; r = shfs_sql_next(index, stmt)) {
+		r = walk_one(&w, sqlite3_column_int64(stmt, 0));
+		if (r)
+			return r;
+	}
+	return r;
+}
+
+int shfs_accesses_of_process(struct shfs_index *index, int64_t process_id,
+                             shfs_access_fn fn, void *arg)
+{
+	struct walk w = { index, fn, arg };
+
+	return walk_process(&w, process_id, false);
+}
+
+int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
+                            shfs_access_fn fn, void *arg)
+{
+	struct walk w = { index, fn, arg };
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(index, &stmt,
+	                     "SELECT t.shell, t.command_id FROM process p JOIN task t"
+	                     " ON t.task_id = coalesce(p.task_id, p.process_id)"
+	                     " WHERE p.process_id = ?",
+	                     shfs_arg_int(process_id));
+	bool shell = r > 0 && sqlite3_column_int(stmt, 0);
+
+	if (r < 0 || (r > 0 && !shell && sqlite3_column_int64(stmt, 1)))
+		return MIN(r, 0);
+	return walk_process(&w, process_id, shell);
+}
+
+int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,
+                    int64_t *out)
+{
+	const struct shfs_ids files = { .ids = (int64_t *)file_ids, .n = n };
+	_cleanup_ids_ struct shfs_ids changes = { 0 };
+	struct shfs_file_uses opens = { 0 };
+	sqlite3_stmt *runs = NULL, *pages = NULL;
+	int r = shfs_file_uses_find(index->db, index->codecs, &runs, &pages, &files,
+	                            &opens, &changes);
+
+	*out = (int64_t)(opens.n + changes.n);
+	sqlite3_finalize(runs);
+	sqlite3_finalize(pages);
+	free(opens.list);
+	return r;
+}
+
+/* --- commands --- */
+
+static size_t common_prefix(const char *a, const char *b)
+{
+	size_t n = 0;
+
+	while (a[n] && a[n] == b[n])
+		n++;
+	return n;
+}
+
+int shfs_command_id_shared(struct shfs_index *index, const char *id, size_t *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r = shfs_sql_get(index, &stmt,
+	                     "SELECT (SELECT max(id) FROM command WHERE id < ?1),"
+	                     " (SELECT min(id) FROM command WHERE id > ?1)",
+	                     shfs_arg_text((struct shfs_bytes){ id, strlen(id) }));
+
+	*out = 0;
+	for (int i = 0; i < 2 && r > 0; i++) {
+		const char *other = (const char *)sqlite3_column_text(stmt, i) ?: "";
+
+		*out = MAX(*out, common_prefix(id, other));
+	}
+	return MIN(r, 0);
+}
+
+/* --- paths --- */
+
+#define NEAR 24
+
+/* Files of a directory lie next to each other: it is asked for once. */
+struct directory {
+	int64_t id;
+	struct shfs_buf path; /* and behind it the name */
+	size_t len;
+};
+
+static int directory_path(struct shfs_index *index, struct directory *d, int64_t id)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int r;
+
+	d->path.len = d->len;
+	if (d->id == id)
+		return 0;
+	r = shfs_sql_get(index, &stmt,
+	                 "SELECT path FROM directory WHERE directory_id = ?",
+	                 shfs_arg_int(id));
+	if (r <= 0)
+		return r ?: -EBADMSG;
+	d->path.len = 0;
+	shfs_buf_add(&d->path, sqlite3_column_text(stmt, 0),
+	             sqlite3_column_bytes(stmt, 0));
+	shfs_buf_char(&d->path, '/');
+	d->len = d->path.len;
+	d->id = id;
+	return 0;
+}
+
+static int give_path(struct shfs_index *index, struct directory *d, sqlite3_stmt *stmt,
+                     int64_t file_id, shfs_path_fn fn, void *arg)
+{
+	int r = directory_path(index, d, sqlite3_column_int64(stmt, 1));
+
+	if (r)
+		return r;
+	shfs_buf_add(&d->path, sqlite3_column_text(stmt, 2),
+	             sqlite3_column_bytes(stmt, 2));
+	shfs_buf_char(&d->path, '\0');
+	return d->path.failed ? -ENOMEM : fn(file_id, d->path.data, arg);
+}
+
+/* Files that are near are read one after the other, from the first that is not near the
+ * one before. */
+static int paths(struct shfs_index *index, struct directory *d, const int64_t *ids,
+                 size_t n, shfs_path_fn fn, void *arg)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	int64_t at = INT64_MIN;
+	int r = 0;
+
+	for (size_t i = 0; i < n && !r; i++) {
+		bool seek = at < ids[i] - NEAR;
+
+		while (r >= 0 && (seek || at < ids[i])) {
+			r = seek ? shfs_sql_get(index, &stmt,
+			                        "SELECT file_id, directory_id, name"
+			                        " FROM file WHERE file_id >= ?"
+			                        " ORDER BY file_id",
+			                        shfs_arg_int(ids[i]))
+			         : shfs_sql_next(index, stmt);
+			at = r > 0 ? sqlite3_column_int64(stmt, 0) : INT64_MAX;
+			seek = false;
+		}
+		r = r >= 0 && at == ids[i] ? give_path(index, d, stmt, at, fn, arg)
+		                           : MIN(r, 0);
+	}
+	return r;
+}
+
+int shfs_paths_of(struct shfs_index *index, const int64_t *file_ids, size_t n,
+                  shfs_path_fn fn, void *arg)
+{
+	struct directory d = { 0 };
+	int r = paths(index, &d, file_ids, n, fn, arg);
+
+	shfs_buf_free(&d.path);
+	return r;
+}
+
+/* --- versions --- */
+
+int shfs_version_look(struct shfs_index *index, int64_t file_id, int64_t n,
+                      struct shfs_version_look *out)
+{
+	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
+	struct shfs_version_row row;
+	int r = shfs_sql_get(index, &stmt,
+	                     "SELECT data FROM version WHERE file_id = ? AND n = ?",
+	                     shfs_arg_int(file_id), shfs_arg_int(n));
+
+	if (r > 0)
+		r = shfs_version_unpack(sqlite3_column_blob(stmt, 0),
+		                        sqlite3_column_bytes(stmt, 0), &row)
+		            ?: 1;
+	if (r > 0)
+		*out = (struct shfs_version_look){
+			.flags = row.content.flags,
+			.found = row.source == SHFS_SOURCE_FOUND ||
+			         row.source == (SHFS_SOURCE_FOUND | SHFS_SOURCE_CARRIED),
+			.carried = row.source & SHFS_SOURCE_CARRIED,
+			.access_id = row.access_id,
+			.time_ns = row.time_ns,
+		};
+	return r;
+}

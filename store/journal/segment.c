@@ -1,0 +1,800 @@
+/* SPDX-License-Identifier: MIT */
+/* The reading half of journal.h: segments come from anywhere, so nothing in them is
+ * believed. */
+#include "common/io.h"
+#include "store/journal/frame.h"
+#include "store/journal/journal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#define READ_BYTES (256 << 10)
+
+/* Bytes of what was no frame that are looked at: so many, and for each byte that was
+ * passed so many more. Damage costs less by far. */
+#define VAIN_FIRST (256u << 20)
+#define VAIN_EACH  16u
+
+/* What the two formats have in different ways. */
+struct format {
+	uint32_t magic;
+	size_t head;
+};
+
+static const struct format formats[] = {
+	{ SHFS_FRAME1_MAGIC, SHFS_FRAME1_HEAD },
+	{ SHFS_FRAME_MAGIC, SHFS_FRAME_HEAD },
+};
+
+struct shfs_segment {
+	int fd; /* -1: all bytes are in window */
+	const struct format *format;
+
+	/* a sealed one */
+	ZSTD_DStream *unpacker;
+	unsigned char *packed;
+	ZSTD_inBuffer in; /* of packed */
+	uint64_t packed_offset;
+	bool ended; /* nothing comes behind what is in window */
+	bool whole; /* it ended where it should */
+
+	unsigned char *window; /* bytes of the segment from offset base on */
+	size_t len, cap;
+	uint64_t base, pos; /* offsets in the segment: of the window, of the next frame */
+	uint64_t resume;    /* what ends up to here was taken before */
+	uint64_t vain;      /* bytes looked at that were no frame */
+	uint64_t damaged;
+	void (*on_damage)(void *arg, uint64_t from, uint64_t to); /* or NULL */
+	void *on_damage_arg;
+
+	struct shfs_cursor batch; /* what is left of that in the frame at pos */
+	size_t frame_len;
+	struct shfs_record_context context;
+
+	struct shfs_buf producer_payload;
+	struct shfs_rec_producer producer;
+};
+
+const struct shfs_rec_producer *shfs_segment_producer(const struct shfs_segment *s)
+{
+	return &s->producer;
+}
+
+/* Of the next record of the batch. */
+static uint64_t batch_offset(const struct shfs_segment *s)
+{
+	return s->pos + s->frame_len - SHFS_FRAME_TAIL - (s->batch.end - s->batch.p);
+}
+
+uint64_t shfs_segment_offset(const struct shfs_segment *s)
+{
+	return s->batch.p == s->batch.end ? s->pos : batch_offset(s);
+}
+
+uint64_t shfs_segment_damaged(const struct shfs_segment *s)
+{
+	return s->damaged;
+}
+
+void shfs_segment_on_damage(struct shfs_segment *s,
+                            void (*fn)(void *arg, uint64_t from, uint64_t to), void *arg)
+{
+	s->on_damage = fn;
+	s->on_damage_arg = arg;
+}
+
+void shfs_segment_close(struct shfs_segment *s)
+{
+	if (!s)
+		return;
+	shfs_closep(&s->fd);
+	ZSTD_freeDStream(s->unpacker);
+	free(s->packed);
+	free(s->window);
+	shfs_record_context_free(&s->context);
+	shfs_buf_free(&s->producer_payload);
+	free(s);
+}
+
+/* --- bytes --- */
+
+/* Room for need bytes from pos on; what is in front of pos goes. */
+static int make_room(struct shfs_segment *s, size_t need)
+{
+	size_t skip = MIN(s->pos - s->base, (uint64_t)s->len);
+	size_t cap = MAX(need, (size_t)READ_BYTES);
+
+	s->len -= skip;
+	s->base += skip;
+	if (skip && s->len)
+		memmove(s->window, s->window + skip, s->len);
+	if (cap > s->cap) {
+		unsigned char *window = realloc(s->window, cap);
+
+		if (!window)
+			return -ENOMEM;
+		s->window = window;
+		s->cap = cap;
+	}
+	return 0;
+}
+
+/* Reads what follows the window into it. */
+static int read_plain(struct shfs_segment *s)
+{
+	ssize_t n = shfs_pread_full(s->fd, s->window + s->len, s->cap - s->len,
+	                            s->base + s->len);
+
+	if (n > 0)
+		s->len += n;
+	return MIN(n, 0);
+}
+
+/*
+ * The same of a sealed segment, as far as it can be unpacked: one that is cut short or
+ * damaged ends there, as does one that unpacks to more than a segment has.
+ */
+static int read_sealed(struct shfs_segment *s)
+{
+	ZSTD_outBuffer out = { s->window, s->cap, s->len };
+	size_t left;
+	ssize_t n;
+
+	while (!s->ended && out.pos < out.size) {
+		if (s->in.pos == s->in.size) {
+			n = shfs_pread_full(s->fd, s->packed, ZSTD_DStreamInSize(),
+			                    s->packed_offset);
+			if (n < 0)
+				return n;
+			s->packed_offset += n;
+			s->in = (ZSTD_inBuffer){ s->packed, n, 0 };
+			s->ended = !n;
+			if (!n)
+				break;
+		}
+		left = ZSTD_decompressStream(s->unpacker, &out, &s->in);
+		s->ended = ZSTD_isError(left);
+		s->whole = !left;
+	}
+	s->len = out.pos;
+	if (s->base + s->len > SHFS_SEGMENT_MAX)
+		s->ended = true;
+	return 0;
+}
+
+/* What can be had only in order is read up to pos. */
+static int skip_sealed(struct shfs_segment *s)
+{
+	int r = 0;
+
+	while (!r && !s->ended && s->pos > s->base + s->len) {
+		s->base += s->len;
+		s->len = 0;
+		r = read_sealed(s);
+	}
+	return r;
+}
+
+static size_t available(const struct shfs_segment *s)
+{
+	uint64_t end = s->base + s->len;
+
+	return s->pos < end ? end - s->pos : 0;
+}
+
+/*
+ * Makes at least need bytes from pos on available in the window, as far as the file has
+ * them. Returns how many there are.
+ */
+static ssize_t fill(struct shfs_segment *s, size_t need)
+{
+	int r = 0;
+
+	if (s->fd >= 0 && !s->unpacker &&
+	    (s->pos < s->base || s->pos > s->base + s->len)) {
+		s->base = s->pos;
+		s->len = 0;
+	}
+	if (available(s) >= need || s->fd < 0)
+		return available(s);
+	if (s->unpacker)
+		r = skip_sealed(s);
+	if (!r && !s->ended)
+		r = make_room(s, need);
+	if (!r)
+		r = s->unpacker ? read_sealed(s) : read_plain(s);
+	return r ? r : (ssize_t)available(s);
+}
+
+static const unsigned char *at_pos(const struct shfs_segment *s)
+{
+	return s->window + (s->pos - s->base);
+}
+
+/* Will nothing be added behind what is there? */
+static bool is_complete(const struct shfs_segment *s)
+{
+	return s->fd < 0 || s->unpacker;
+}
+
+/* --- frames --- */
+
+/* 1: the length of the frame at pos, by its head alone; 0: the file ends; -EBADMSG. */
+static int frame_length(struct shfs_segment *s, size_t *len)
+{
+	ssize_t have = fill(s, SHFS_FRAME_HEAD);
+	struct shfs_cursor c;
+	uint32_t magic, payload;
+
+	if (have < SHFS_FRAME_HEAD)
+		return have < 0 ? have : 0;
+	c = (struct shfs_cursor){ at_pos(s), at_pos(s) + SHFS_FRAME_HEAD, false };
+	magic = shfs_cursor_u32(&c);
+	payload = shfs_cursor_u32(&c);
+	if (magic != s->format->magic || payload > SHFS_PAYLOAD_MAX)
+		return -EBADMSG;
+	*len = s->format->head + payload + SHFS_FRAME_TAIL;
+	return 1;
+}
+
+/*
+ * Looks at the frame at pos. 1: whole and right (*len is its length); 0: the file ends
+ * before it does; -EBADMSG: not a frame, or one of very many that were none: who fills a
+ * segment with heads does not keep us busy.
+ */
+static int check_frame(struct shfs_segment *s, size_t *len)
+{
+	int r = frame_length(s, len);
+	struct shfs_cursor c;
+	ssize_t have;
+
+	if (r <= 0)
+		return r;
+	if (s->vain + *len > VAIN_FIRST + VAIN_EACH * s->pos)
+		return -EBADMSG;
+	have = fill(s, *len);
+	if (have < 0)
+		return have;
+	if ((size_t)have < *len) {
+		s->vain += (size_t)have;
+		return 0;
+	}
+	c = (struct shfs_cursor){ at_pos(s) + *len - SHFS_FRAME_TAIL, at_pos(s) + *len,
+		                  false };
+	if (XXH3_64bits(at_pos(s), *len - SHFS_FRAME_TAIL) == shfs_cursor_u64(&c))
+		return 1;
+	s->vain += *len;
+	return -EBADMSG;
+}
+
+static void count_damage(struct shfs_segment *s, uint64_t from, uint64_t to)
+{
+	from = MAX(from, s->resume);
+	if (to <= from)
+		return;
+	s->damaged += to - from;
+	if (s->on_damage)
+		s->on_damage(s->on_damage_arg, from, to);
+}
+
+/*
+ * pos is at a right frame, start at what was none: skips what is between them. But that
+ * may have been a frame that was still being written, and by now both are there.
+ */
+static int skip_damage(struct shfs_segment *s, uint64_t start, size_t *len)
+{
+	uint64_t right = s->pos, vain = s->vain;
+	int r;
+
+	if (!is_complete(s)) {
+		s->pos = start;
+		r = check_frame(s, len);
+		if (r && r != -EBADMSG)
+			return r;
+		s->pos = right;
+		s->vain = vain;
+	}
+	r = check_frame(s, len);
+	if (r == 1)
+		count_damage(s, start, right);
+	else
+		s->pos = start;
+	return r == -EBADMSG ? 0 : r;
+}
+
+/* Moves pos to the next frame that proves right; 0 where there is none (pos is then
+ * unchanged, as the rest may still be being written). */
+static int resync(struct shfs_segment *s, size_t *len)
+{
+	uint64_t start = s->pos;
+	ssize_t have;
+
+	for (s->pos++; (have = fill(s, SHFS_FRAME_HEAD)) >= SHFS_FRAME_HEAD; s->pos++) {
+		const unsigned char *hit =
+			memchr(at_pos(s), SHFS_FRAME_MAGIC & 0xff, have);
+		int r;
+
+		if (!hit) {
+			s->pos += have - 1;
+			continue;
+		}
+		s->pos += hit - at_pos(s);
+		r = check_frame(s, len);
+		if (r == 1)
+			return skip_damage(s, start, len);
+		if (r < 0 && r != -EBADMSG)
+			return r;
+	}
+	if (have < 0)
+		return have;
+	if (is_complete(s)) { /* what is behind its last frame is damage */
+		s->pos = s->base + s->len;
+		count_damage(s, start, s->pos);
+	} else {
+		s->pos = start;
+	}
+	return 0;
+}
+
+/* --- the end --- */
+
+static bool is_zero(const unsigned char *p, size_t n)
+{
+	return !n || (!*p && !memcmp(p, p + 1, n - 1));
+}
+
+/* Would these be a right frame, if the head said so? */
+static bool is_right_but_for_its_head(const struct shfs_segment *s,
+                                      const unsigned char *bytes, size_t len)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	struct shfs_cursor sum = { bytes + len - SHFS_FRAME_TAIL, bytes + len, false };
+
+	if (len < s->format->head + SHFS_FRAME_TAIL)
+		return false;
+	shfs_buf_u32(&b, s->format->magic);
+	shfs_buf_u32(&b, (uint32_t)(len - s->format->head - SHFS_FRAME_TAIL));
+	shfs_buf_add(&b, bytes + 8, len - 8 - SHFS_FRAME_TAIL);
+	return !b.failed && XXH3_64bits(b.data, b.len) == shfs_cursor_u64(&sum);
+}
+
+/*
+ * A write that was cut short leaves the first bytes of a frame, or room for it without
+ * all of its bytes: then its checksum, which comes last, is zero.
+ */
+static bool is_torn(struct shfs_segment *s, const unsigned char *p, size_t have)
+{
+	size_t len = 0;
+	int r;
+
+	if (is_zero(p, have))
+		return true;
+	if (have < SHFS_FRAME_HEAD)
+		return !memcmp(p, &s->format->magic, MIN(have, (size_t)4));
+	r = frame_length(s, &len);
+	if (r != 1)
+		return false;
+	if (len > have)
+		return !is_right_but_for_its_head(s, p, have);
+	return is_zero(p + len - SHFS_FRAME_TAIL, SHFS_FRAME_TAIL);
+}
+
+int shfs_segment_tail(struct shfs_segment *s, uint64_t *bytes)
+{
+	ssize_t have;
+
+	*bytes = 0;
+	if (is_complete(s))
+		return s->whole || s->fd < 0 ? SHFS_TAIL_NONE : SHFS_TAIL_DAMAGED;
+	have = fill(s, SHFS_FRAME_HEAD + SHFS_PAYLOAD_MAX + SHFS_FRAME_TAIL);
+	if (have <= 0)
+		return (int)have;
+	*bytes = (uint64_t)have;
+	return is_torn(s, at_pos(s), (size_t)have) ? SHFS_TAIL_TORN : SHFS_TAIL_DAMAGED;
+}
+
+/* --- records --- */
+
+/* Of the payload of a frame of format 1. */
+static int parse_record1(struct shfs_segment *s, size_t len, struct shfs_record *rec)
+{
+	struct shfs_cursor c = { at_pos(s), at_pos(s) + len, false };
+
+	c.p += 8;
+	*rec = (struct shfs_record){ .type = shfs_cursor_u16(&c),
+		                     .boot_resolution_ns = 1 };
+	shfs_cursor_u16(&c);
+	rec->seq = shfs_cursor_u64(&c);
+	rec->time.real_ns = shfs_cursor_u64(&c);
+	rec->time.boot_ns = shfs_cursor_u64(&c);
+	return shfs_record_decode1(c.p, len - SHFS_FRAME1_HEAD - SHFS_FRAME_TAIL, rec);
+}
+
+static void begin_batch(struct shfs_segment *s, size_t len)
+{
+	s->batch = (struct shfs_cursor){ at_pos(s) + SHFS_FRAME_HEAD,
+		                         at_pos(s) + len - SHFS_FRAME_TAIL, false };
+	s->frame_len = len;
+	shfs_record_context_reset(&s->context);
+	if (s->batch.p == s->batch.end)
+		s->pos += len;
+}
+
+static void end_batch(struct shfs_segment *s)
+{
+	s->batch = (struct shfs_cursor){ 0 };
+	s->pos += s->frame_len;
+}
+
+/* The next record of the batch, as shfs_record_unpack says; -EEXIST for one that was
+ * taken before. What cannot be understood takes what follows it in the batch with it. */
+static int next_of_batch(struct shfs_segment *s, struct shfs_record *rec)
+{
+	uint64_t begin = batch_offset(s), end;
+	int r = shfs_record_unpack(&s->context, &s->batch, rec);
+
+	end = batch_offset(s);
+	if (r == -EBADMSG)
+		count_damage(s, begin, s->pos + s->frame_len);
+	if (r == -EBADMSG || s->batch.p == s->batch.end)
+		end_batch(s);
+	return !r && end <= s->resume ? -EEXIST : r;
+}
+
+static int next_of_frame(struct shfs_segment *s, size_t len, struct shfs_record *rec)
+{
+	uint64_t begin = s->pos;
+	int r;
+
+	if (s->format->magic == SHFS_FRAME_MAGIC) {
+		begin_batch(s, len);
+		return s->batch.p < s->batch.end ? next_of_batch(s, rec) : -ENOTSUP;
+	}
+	r = parse_record1(s, len, rec);
+	s->pos += len;
+	if (r == -EBADMSG)
+		count_damage(s, begin, s->pos);
+	return r;
+}
+
+/* 1: pos is at a right frame; 0: at the end. */
+static int next_frame(struct shfs_segment *s, size_t *len)
+{
+	uint64_t vain = s->vain;
+	int r = check_frame(s, len);
+
+	/* Not whole yet, or its length is damaged: a right frame behind it tells. */
+	if (r == -EBADMSG || !r)
+		r = resync(s, len);
+	if (!r) /* the same is looked at again, once there is more */
+		s->vain = vain;
+	return r;
+}
+
+int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
+{
+	for (;;) {
+		size_t len = 0;
+		int r;
+
+		if (s->batch.p < s->batch.end) {
+			r = next_of_batch(s, rec);
+		} else {
+			r = next_frame(s, &len);
+			if (r <= 0)
+				return r;
+			r = next_of_frame(s, len, rec);
+		}
+		if (!r)
+			return 1;
+		if (r != -EBADMSG && r != -ENOTSUP && r != -EEXIST)
+			return r;
+	}
+}
+
+/* --- opening --- */
+
+static int read_format(struct shfs_segment *s)
+{
+	ssize_t have = fill(s, SHFS_SEGMENT_MAGIC_LEN);
+	unsigned number;
+
+	if (have < SHFS_SEGMENT_MAGIC_LEN)
+		return have < 0 ? have : -EBADMSG;
+	if (memcmp(at_pos(s), SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN - 1))
+		return -EBADMSG;
+	number = at_pos(s)[SHFS_SEGMENT_MAGIC_LEN - 1];
+	if (number < 1 || number > ARRAY_SIZE(formats))
+		return -EPROTONOSUPPORT;
+	s->format = &formats[number - 1];
+	s->pos = SHFS_SEGMENT_MAGIC_LEN;
+	return 0;
+}
+
+/* The first record says who writes; its strings are kept, as the window moves on. */
+static int read_producer(struct shfs_segment *s)
+{
+	struct shfs_record rec = { .type = SHFS_REC_PRODUCER };
+	struct shfs_record_context context = { 0 };
+	struct shfs_buf *kept = &s->producer_payload;
+	struct shfs_cursor c;
+	size_t len = 0;
+	int r = check_frame(s, &len);
+
+	if (r <= 0)
+		return r ? r : -EBADMSG;
+	shfs_buf_add(kept, at_pos(s) + s->format->head,
+	             len - s->format->head - SHFS_FRAME_TAIL);
+	if (kept->failed)
+		return -ENOMEM;
+	c = (struct shfs_cursor){ (unsigned char *)kept->data,
+		                  (unsigned char *)kept->data + kept->len, false };
+	if (s->format->magic == SHFS_FRAME_MAGIC) {
+		r = shfs_record_unpack(&context, &c, &rec);
+		shfs_record_context_free(&context);
+	} else {
+		r = at_pos(s)[8] == SHFS_REC_PRODUCER && !at_pos(s)[9]
+		            ? shfs_record_decode1(kept->data, kept->len, &rec)
+		            : -EBADMSG;
+	}
+	if (r == -ENOMEM)
+		return r;
+	if (r || rec.type != SHFS_REC_PRODUCER)
+		return -EBADMSG;
+	if (rec.producer.version > SHFS_RECORD_VERSION)
+		return -EPROTONOSUPPORT;
+	s->producer = rec.producer;
+	return 0;
+}
+
+/* From the beginning on, to the frame that has offset in it. */
+static int count_frames(struct shfs_segment *s, uint64_t offset)
+{
+	size_t len = 0;
+	int r;
+
+	s->pos = SHFS_SEGMENT_MAGIC_LEN;
+	while ((r = frame_length(s, &len)) > 0 && s->pos + len <= offset)
+		s->pos += len;
+	return r == -EBADMSG ? 0 : MIN(r, 0);
+}
+
+/* An offset mostly is one where a frame begins or will begin; but it may have been told
+ * in the middle of a batch. */
+static int go_to(struct shfs_segment *s, uint64_t offset)
+{
+	size_t len = 0;
+	int r;
+
+	s->resume = offset;
+	if (s->format->magic == SHFS_FRAME_MAGIC && is_complete(s))
+		return count_frames(s, offset);
+	s->pos = MAX(offset, (uint64_t)SHFS_SEGMENT_MAGIC_LEN);
+	if (s->format->magic != SHFS_FRAME_MAGIC)
+		return 0;
+	r = check_frame(s, &len);
+	if (r < 0 ? r != -EBADMSG : r || !available(s))
+		return MIN(r, 0);
+	return count_frames(s, offset);
+}
+
+static struct shfs_segment *segment_new(void)
+{
+	struct shfs_segment *s = calloc(1, sizeof(*s));
+
+	if (s)
+		s->fd = -1;
+	return s;
+}
+
+static int finish_open(struct shfs_segment *s, uint64_t offset, struct shfs_segment **out)
+{
+	int r = read_format(s);
+
+	if (!r)
+		r = read_producer(s);
+	if (!r)
+		r = go_to(s, offset);
+	if (r) {
+		shfs_segment_close(s);
+		return r;
+	}
+	*out = s;
+	return 0;
+}
+
+int shfs_segment_from_memory(const void *data, size_t len, struct shfs_segment **out)
+{
+	struct shfs_segment *s = segment_new();
+
+	if (!s)
+		return -ENOMEM;
+	s->window = malloc(MAX(len, (size_t)1));
+	if (!s->window) {
+		shfs_segment_close(s);
+		return -ENOMEM;
+	}
+	if (len)
+		memcpy(s->window, data, len);
+	s->len = len;
+	return finish_open(s, 0, out);
+}
+
+int shfs_segment_from_sealed(const void *data, size_t len, struct shfs_segment **out)
+{
+	unsigned long long size = ZSTD_getFrameContentSize(data, len);
+	_cleanup_free_ void *whole = NULL;
+
+	if (!size || size > SHFS_SEGMENT_MAX)
+		return -EBADMSG;
+	whole = malloc(size);
+	if (!whole)
+		return -ENOMEM;
+	if (ZSTD_decompress(whole, size, data, len) != size)
+		return -EBADMSG;
+	return shfs_segment_from_memory(whole, size, out);
+}
+
+static int open_packed(struct shfs_segment *s)
+{
+	s->unpacker = ZSTD_createDStream();
+	s->packed = malloc(ZSTD_DStreamInSize());
+	return s->unpacker && s->packed ? 0 : -ENOMEM;
+}
+
+int shfs_segment_open(int dirfd, const char *name, uint64_t offset,
+                      struct shfs_segment **out)
+{
+	struct shfs_segment *s = segment_new();
+	bool sealed = false;
+	char file[300];
+	int r = 0;
+
+	if (!s)
+		return -ENOMEM;
+	s->fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (s->fd < 0 && errno == ENOENT) { /* sealed meanwhile */
+		snprintf(file, sizeof(file), "%s.zst", name);
+		s->fd = openat(dirfd, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		sealed = true;
+	}
+	if (s->fd < 0)
+		r = -errno;
+	else if (sealed)
+		r = open_packed(s);
+	if (r) {
+		shfs_segment_close(s);
+		return r;
+	}
+	return finish_open(s, offset, out);
+}
+
+/* --- the walk --- */
+
+struct name_list {
+	char **names;
+	size_t n, cap;
+};
+
+static void name_list_free(struct name_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->names[i]);
+	free(l->names);
+}
+
+static int name_cmp(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int name_list_add(struct name_list *l, const char *name)
+{
+	char *copy = MAKE_ROOM(l->names, l->n, l->cap) ? strdup(name) : NULL;
+
+	if (!copy)
+		return -ENOMEM;
+	l->names[l->n++] = copy;
+	return 0;
+}
+
+/* wanted: which names; NULL: all. */
+static int list_dir(int dirfd, bool (*wanted)(const char *name, int kinds), int kinds,
+                    struct name_list *out)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+
+	if (!d) {
+		r = -errno;
+		if (fd >= 0)
+			close(fd);
+		return r;
+	}
+	while (!r && (e = shfs_readdir(d, &r)))
+		if (e->d_name[0] != '.' && (!wanted || wanted(e->d_name, kinds)))
+			r = name_list_add(out, e->d_name);
+	closedir(d);
+	if (!r && out->n)
+		qsort(out->names, out->n, sizeof(*out->names), name_cmp);
+	return r;
+}
+
+typedef int (*visit_fn)(const struct shfs_journal_file *file, void *arg);
+
+static int visit_name(const char *host, int dirfd, char *name, const char *next,
+                      visit_fn visit, void *arg)
+{
+	struct shfs_journal_file f = { .host = host, .name = name, .dirfd = dirfd };
+	struct stat st;
+	int r;
+
+	f.hook_log = shfs_ends_with(name, ".log");
+	f.sealed = shfs_ends_with(name, ".seg.zst");
+	if (!f.hook_log && !f.sealed && !shfs_ends_with(name, ".seg"))
+		return 0;
+	r = shfs_stat_now(dirfd, name, &st);
+	if (r)
+		return r == -ENOENT ? 0 : r;
+	if (!S_ISREG(st.st_mode))
+		return 0;
+	/* Between the rename and the unlink of a seal both are there: one visit is
+	 * enough. */
+	if (next && !strncmp(next, name, strlen(name)) &&
+	    !strcmp(next + strlen(name), ".zst"))
+		return 0;
+	if (f.sealed)
+		name[strlen(name) - 4] = '\0';
+	f.size_bytes = f.sealed ? UINT64_MAX : (uint64_t)st.st_size;
+	return visit(&f, arg);
+}
+
+static bool is_of_kind(const char *name, int kinds)
+{
+	bool log = shfs_ends_with(name, ".log");
+
+	return kinds & (log ? SHFS_JOURNAL_HOOK_LOGS : SHFS_JOURNAL_SEGMENTS);
+}
+
+static int walk_host(const char *host, int dirfd, enum shfs_journal_kinds kinds,
+                     visit_fn visit, void *arg)
+{
+	_cleanup_(name_list_free) struct name_list l = { 0 };
+	int r = list_dir(dirfd, is_of_kind, kinds, &l);
+
+	for (size_t i = 0; !r && i < l.n; i++)
+		r = visit_name(host, dirfd, l.names[i],
+		               i + 1 < l.n ? l.names[i + 1] : NULL, visit, arg);
+	return r;
+}
+
+int shfs_journal_walk(struct shfs_store *store, enum shfs_journal_kinds kinds,
+                      visit_fn visit, void *arg)
+{
+	_cleanup_close_ int journal =
+		openat(store->dirfd, "journal", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(name_list_free) struct name_list hosts = { 0 };
+	int r;
+
+	if (journal < 0)
+		return errno == ENOENT ? 0 : -errno;
+	r = list_dir(journal, NULL, 0, &hosts);
+	for (size_t i = 0; !r && i < hosts.n; i++) {
+		_cleanup_close_ int fd =
+			openat(journal, hosts.names[i],
+		               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+		/* no directory: not ours; but who collects must not miss one of them */
+		if (fd >= 0)
+			r = walk_host(hosts.names[i], fd, kinds, visit, arg);
+		else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
+			r = -errno;
+	}
+	return r;
+}

@@ -1,0 +1,761 @@
+/* SPDX-License-Identifier: MIT */
+#include "store/objects/object.h"
+
+#include "common/io.h"
+#include "store/objects/content.h"
+#include "store/objects/known.h"
+#include "store/objects/lease.h"
+#include "store/objects/object-internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+void shfs_object_hash_xxh3(const void *data, size_t len, uint8_t out[16])
+{
+	XXH128_canonical_t c;
+
+	XXH128_canonicalFromHash(&c, XXH3_128bits(data, len));
+	memcpy(out, c.digest, 16);
+}
+
+void (*shfs_object_hash)(const void *data, size_t len,
+                         uint8_t out[16]) = shfs_object_hash_xxh3;
+
+uint64_t shfs_object_hash64(const void *data, size_t len)
+{
+	return XXH3_64bits(data, len);
+}
+
+void shfs_object_name(const struct shfs_object_id *id, char out[static 44])
+{
+	for (int i = 0; i < 16; i++)
+		snprintf(out + 2 * i, 3, "%02x", id->hash[i]);
+	if (id->nth)
+		snprintf(out + 32, 12, "-%" PRIu32, id->nth);
+}
+
+int shfs_object_parse(const char *name, struct shfs_object_id *id)
+{
+	static const char hex[] = "0123456789abcdef";
+	struct shfs_object_id v = { 0 };
+	unsigned long nth;
+	char *end;
+
+	for (int i = 0; i < 32; i++) {
+		const char *digit = name[i] ? strchr(hex, name[i]) : NULL;
+
+		if (!digit)
+			return -EINVAL;
+		v.hash[i / 2] = v.hash[i / 2] << 4 | (digit - hex);
+	}
+	if (name[32]) {
+		errno = 0;
+		nth = strtoul(name + 33, &end, 10);
+		if (name[32] != '-' || name[33] < '1' || name[33] > '9' || *end ||
+		    errno || nth > UINT32_MAX)
+			return -EINVAL;
+		v.nth = nth;
+	}
+	*id = v;
+	return 0;
+}
+
+/* --- partial hash --- */
+
+#define SAMPLE 256
+
+uint64_t shfs_object_partial_hash_mem(const void *data, size_t len)
+{
+	unsigned char sample[3 * SAMPLE];
+
+	if (len <= sizeof(sample))
+		return XXH3_64bits(data, len);
+	memcpy(sample, data, SAMPLE);
+	memcpy(sample + SAMPLE, (const char *)data + len / 2 - SAMPLE / 2, SAMPLE);
+	memcpy(sample + 2 * SAMPLE, (const char *)data + len - SAMPLE, SAMPLE);
+	return XXH3_64bits(sample, sizeof(sample));
+}
+
+int shfs_object_partial_hash(int fd, uint64_t size, uint64_t *out)
+{
+	unsigned char sample[3 * SAMPLE];
+	ssize_t n;
+
+	if (size <= sizeof(sample)) {
+		n = shfs_pread_full(fd, sample, size, 0);
+		if (n >= 0)
+			*out = XXH3_64bits(sample, n);
+		return MIN(n, 0);
+	}
+	if ((n = shfs_pread_full(fd, sample, SAMPLE, 0)) < 0 ||
+	    (n = shfs_pread_full(fd, sample + SAMPLE, SAMPLE, size / 2 - SAMPLE / 2)) <
+	            0 ||
+	    (n = shfs_pread_full(fd, sample + 2 * SAMPLE, SAMPLE, size - SAMPLE)) < 0)
+		return n;
+	*out = XXH3_64bits(sample, sizeof(sample));
+	return 0;
+}
+
+/* --- putting --- */
+
+#define DELTA_LEN_MIN 128        /* a smaller content has nothing to win */
+#define DELTA_SURE    8          /* a delta of this part of its content needs no rival */
+#define FEATURES_OF   (1u << 20) /* bytes */
+
+struct shfs_put {
+	struct shfs_store *store; /* borrowed */
+	bool leased;
+	struct shfs_object_id id;
+	uint64_t check;   /* of the content, see known.h */
+	size_t len;       /* of it */
+	uint64_t stored;  /* bytes; 0 where it was there already */
+	bool there;       /* nothing to write */
+	bool just_there;  /* since the commit under way; it may fail */
+	bool heal;        /* the object of that name is damaged: replace it */
+	bool there_loose; /* in a file of its own */
+	bool loose;       /* it gets such a file */
+	struct loose_file file;
+	struct frame frame; /* of the pack, if it is not loose: with coded */
+	struct coded coded;
+	struct pack *
+		unsynced; /* must be durable first: the content lies there, or its base */
+	struct recent *self;
+	struct recent *base; /* of a delta: while that is no object yet */
+};
+
+static bool same_id(const struct shfs_object_id *a, const struct shfs_object_id *b)
+{
+	return a->nth == b->nth && !memcmp(a->hash, b->hash, sizeof(a->hash));
+}
+
+/*
+ * Finds the name for these bytes, from id->nth on. 1: they are there, as *found says; 0:
+ * *id is free, or taken by a damaged object (*heal).
+ */
+static int find_place(struct shfs_store *store, const void *data, size_t len,
+                      struct shfs_object_id *id, bool *heal, struct content *found)
+{
+	for (; id->nth < COLLISIONS_MAX; id->nth++) {
+		int r;
+
+		if (lease_condemns(store, id)) /* another name, then */
+			continue;
+		r = content_is(store, id, data, len, found);
+		*heal = r == -EBADMSG;
+		if (r == -ENOENT || *heal)
+			return 0;
+		if (r)
+			return r;
+	}
+	return -EEXIST;
+}
+
+int shfs_object_find(struct shfs_store *store, const void *data, size_t len,
+                     struct shfs_object_id *id)
+{
+	struct shfs_object_id v = { 0 };
+	struct content found;
+	bool heal;
+	int r = packs_refresh(store);
+
+	if (r)
+		return r;
+	shfs_object_hash(data, len, v.hash);
+	r = find_place(store, data, len, &v, &heal, &found);
+	if (r == 1)
+		*id = v;
+	return r;
+}
+
+/* --- what a delta is made against --- */
+
+struct base {
+	struct recent *recent;
+	struct shfs_object_id id;
+	char *read; /* where it is not a recent one; owned */
+	const char *data;
+	size_t len;
+	unsigned depth;
+	uint64_t chain_bytes;
+	struct pack *unsynced;
+};
+
+static void base_free(struct base *b)
+{
+	recent_unref(b->recent);
+	free(b->read);
+}
+
+static bool base_fits(struct shfs_store *store, const struct base *b, size_t len)
+{
+	uint64_t most = MAX((uint64_t)DELTA_CHAIN_MAX, DELTA_CHAIN_OWN * (uint64_t)len);
+
+	return b->data && b->len >= DELTA_LEN_MIN && b->len <= DELTA_LEN_MAX &&
+	       b->depth < DELTA_DEPTH_MAX && b->chain_bytes + len <= most &&
+	       !lease_condemns(store, &b->id);
+}
+
+static void base_of_recent(struct shfs_store *store, struct base *b,
+                           struct recent *recent)
+{
+	*b = (struct base){
+		.recent = recent,
+		.data = recent->data,
+		.len = recent->len,
+		.depth = recent->depth,
+		.chain_bytes = recent->chain_bytes,
+	};
+	recent_state(store->recents, recent, &b->id); /* it may become another yet */
+}
+
+static void base_of_object(struct shfs_store *store, struct base *b,
+                           const struct shfs_object_id *id)
+{
+	struct content c;
+
+	if (content_read(store, id, DELTA_LEN_MAX, &c))
+		return;
+	*b = (struct base){
+		.id = *id,
+		.read = c.data,
+		.data = c.data,
+		.len = c.len,
+		.depth = c.depth,
+		.chain_bytes = c.chain_bytes,
+		.unsynced = c.unsynced,
+	};
+}
+
+/* The content before this one, else one that looks like it. */
+static void base_find(struct shfs_store *store, const struct shfs_object_id *before,
+                      size_t len, const uint32_t features[static RECENT_FEATURES],
+                      struct base *out)
+{
+	struct recent *recent = before ? recents_find(store->recents, before) : NULL;
+
+	*out = (struct base){ 0 };
+	if (recent)
+		base_of_recent(store, out, recent);
+	else if (before)
+		base_of_object(store, out, before);
+	if (base_fits(store, out, len))
+		return;
+	base_free(out);
+	*out = (struct base){ 0 };
+	recent = recents_similar(store->recents, features);
+	if (recent)
+		base_of_recent(store, out, recent);
+	if (base_fits(store, out, len))
+		return;
+	base_free(out);
+	*out = (struct base){ 0 };
+}
+
+/* --- encoding --- */
+
+static int raw_code(const void *data, size_t len, struct coded *out)
+{
+	out->bytes = malloc(FRAME_HEAD_BYTES + len);
+	if (!out->bytes)
+		return -ENOMEM;
+	memcpy(out->bytes + FRAME_HEAD_BYTES, data, len);
+	out->head = FRAME_HEAD_BYTES;
+	out->len = len;
+	return 0;
+}
+
+/* Without a base, in less than max bytes. 1: it cannot be. */
+static int encode_alone(struct shfs_put *put, const void *data, size_t len, int level,
+                        size_t max)
+{
+	struct coded c = { 0 };
+	int r = 1;
+
+	if (len >= 64 && max)
+		r = codec_compress(put->store->codecs, data, len, level, NULL, 0,
+		                   FRAME_HEAD_BYTES, MIN(max, len), &c);
+	if (r < 0 || (r && max <= len))
+		return r;
+	put->loose = (r ? len : c.len) > FRAME_STORED_MAX;
+	if (put->loose) {
+		bool packed = !r;
+
+		r = loose_write(put->store, &put->id, len,
+		                packed ? c.bytes + c.head - CODEC_MAGIC_BYTES : data,
+		                packed ? c.len + CODEC_MAGIC_BYTES : len, packed,
+		                &put->file);
+		coded_free(&c);
+		put->stored =
+			LOOSE_HEAD_BYTES + (packed ? c.len + CODEC_MAGIC_BYTES : len);
+		return r;
+	}
+	put->frame = (struct frame){ .kind = r ? FRAME_RAW : FRAME_ZSTD, .size = len };
+	if (r && (r = raw_code(data, len, &c)))
+		return r;
+	put->coded = c;
+	put->frame.stored = (uint32_t)c.len;
+	put->stored = c.head + c.len;
+	return 0;
+}
+
+/* As a delta, if that is clearly smaller. 1: it is not. */
+static int encode_delta(struct shfs_put *put, const void *data, size_t len, int level,
+                        struct base *base)
+{
+	struct coded delta = { 0 };
+	size_t extra = FRAME_DELTA_BYTES - FRAME_HEAD_BYTES;
+	int r;
+
+	r = codec_compress(put->store->codecs, data, len, level, base->data, base->len,
+	                   FRAME_DELTA_BYTES, MIN(len, (size_t)FRAME_STORED_MAX), &delta);
+	if (r)
+		return r;
+	if (delta.len > len / DELTA_SURE) {
+		r = encode_alone(put, data, len, level,
+		                 delta.len + extra + delta.len / 8);
+		if (r <= 0) {
+			coded_free(&delta);
+			return r;
+		}
+	}
+	put->coded = delta;
+	put->stored = delta.head + delta.len;
+	put->frame = (struct frame){
+		.kind = FRAME_DELTA,
+		.size = len,
+		.stored = (uint32_t)delta.len,
+		.base = base->id,
+		.depth = (uint8_t)(base->depth + 1),
+		.chain_kib = (uint32_t)((base->chain_bytes + len) >> 10),
+	};
+	put->base = TAKE_PTR(base->recent);
+	if (base->unsynced)
+		put->unsynced = base->unsynced;
+	return 0;
+}
+
+static int put_new(struct shfs_put *put, const void *data, size_t len, int level,
+                   const struct shfs_object_id *before)
+{
+	struct base base = { 0 };
+	unsigned depth = 0;
+	uint64_t chain_bytes = len;
+	uint32_t features[RECENT_FEATURES];
+	int r = 1;
+
+	recent_features(data, MIN(len, (size_t)FEATURES_OF), features);
+	/* What takes the place of a damaged object leans on no other: that might lean on
+	 * it. */
+	if (len >= DELTA_LEN_MIN && len <= DELTA_LEN_MAX && !put->heal)
+		base_find(put->store, before, len, features, &base);
+	if (base.data) {
+		r = encode_delta(put, data, len, level, &base);
+		if (!r && !put->loose && put->frame.kind == FRAME_DELTA) {
+			depth = base.depth + 1;
+			chain_bytes = base.chain_bytes + len;
+		}
+	}
+	if (r == 1)
+		r = encode_alone(put, data, len, level, SIZE_MAX);
+	base_free(&base);
+	if (!r && len >= DELTA_LEN_MIN)
+		put->self = recents_add(put->store->recents, &put->id, data, len,
+		                        features, depth, chain_bytes);
+	return r;
+}
+
+/* An object that was seen to be this content, and is still there undamaged. */
+static bool put_is_known(struct shfs_put *put)
+{
+	_cleanup_packed_ struct packed p = { 0 };
+
+	if (lease_condemns(put->store, &put->id) ||
+	    !known_has(put->store->known, &put->id, put->check) ||
+	    packs_read(put->store, &put->id, 0, &p))
+		return false;
+	if (!p.durable)
+		put->unsynced = p.pack;
+	return true;
+}
+
+/* Is it there? 1: yes, and nothing needs to be written. 0: its name is found. */
+static int put_find(struct shfs_put *put, const void *data)
+{
+	struct content found;
+	int r;
+
+	if (put_is_known(put)) {
+		put->there = true;
+		return 1;
+	}
+	r = find_place(put->store, data, put->len, &put->id, &put->heal, &found);
+	if (r == 1) {
+		put->there = true;
+		put->there_loose = found.loose;
+		put->unsynced = found.unsynced;
+		/* what the next one may be a delta against */
+		put->self = recents_find(put->store->recents, &put->id);
+	}
+	return r;
+}
+
+int shfs_object_put(struct shfs_store *store, const void *data, size_t len, int level,
+                    const struct shfs_object_id *before, struct shfs_put **out)
+{
+	struct shfs_put *put = calloc(1, sizeof(*put));
+	int r;
+
+	if (!put)
+		return -ENOMEM;
+	put->store = store;
+	put->len = len;
+	put->file = LOOSE_FILE_NONE;
+	shfs_object_hash(data, len, put->id.hash);
+	put->check = known_check(store->known, data, len);
+	r = shfs_lease_begin(store);
+	put->leased = !r;
+	if (!r)
+		r = packs_begin(store);
+	if (!r)
+		r = put_find(put, data);
+	if (!r)
+		r = put_new(put, data, len, level, before);
+	if (r < 0) {
+		shfs_put_free(put);
+		return r;
+	}
+	*out = put;
+	return 0;
+}
+
+size_t shfs_object_memory(struct shfs_store *store)
+{
+	return recents_bytes(store->recents) + codecs_bytes(store->codecs);
+}
+
+struct shfs_object_id shfs_put_id(const struct shfs_put *put)
+{
+	return put->id;
+}
+
+uint64_t shfs_put_stored_bytes(const struct shfs_put *put)
+{
+	return put->there ? 0 : put->stored;
+}
+
+uint64_t shfs_put_memory(const struct shfs_put *put)
+{
+	/* what recents have dropped meanwhile is kept by us */
+	return (put->coded.bytes ? put->coded.head + put->coded.len : 0) +
+	       (put->self ? put->self->len : 0);
+}
+
+/* What was prepared is not needed, or was written. */
+static void put_drop_bytes(struct shfs_put *put)
+{
+	loose_drop(put->store, &put->file);
+	coded_free(&put->coded);
+	put->coded = (struct coded){ 0 };
+	recent_unref(put->base);
+	put->base = NULL;
+}
+
+void shfs_put_free(struct shfs_put *put)
+{
+	struct shfs_object_id id;
+
+	if (!put)
+		return;
+	if (put->self &&
+	    recent_state(put->store->recents, put->self, &id) == RECENT_PENDING)
+		recent_settle(put->store->recents, put->self, RECENT_DEAD);
+	recent_unref(put->self);
+	put_drop_bytes(put);
+	if (put->leased)
+		shfs_lease_end(put->store);
+	free(put);
+}
+
+/* --- committing --- */
+
+struct batch {
+	struct shfs_store *store;
+	struct shfs_put **puts;
+	size_t n;
+	struct shfs_buf bytes; /* of frames */
+	struct packs_frame *frames;
+	size_t n_frames;
+	struct shfs_put **written; /* that this batch writes, with their final names */
+	size_t n_written;
+};
+
+static int piece_append(void *arg, const void *data, size_t len)
+{
+	shfs_buf_add(arg, data, len);
+	return ((struct shfs_buf *)arg)->failed ? -ENOMEM : 0;
+}
+
+/* What was put, again. */
+static int put_content(struct shfs_put *put, char **out)
+{
+	struct content base = { 0 };
+	struct shfs_buf b = { 0 };
+	unsigned char *stored = put->coded.bytes + put->coded.head;
+	int r = 0;
+
+	if (put->loose) {
+		shfs_buf_add(&b, "", 0);
+		r = loose_each_piece(put->file.fd, piece_append, &b);
+		if (!r && b.len != put->len)
+			r = -EBADMSG;
+		if (!r)
+			*out = TAKE_PTR(b.data);
+		shfs_buf_free(&b);
+		return r;
+	}
+	if (put->frame.kind != FRAME_DELTA)
+		return content_decode(put->store, &put->frame, stored, NULL, 0, out);
+	if (put->base)
+		return content_decode(put->store, &put->frame, stored, put->base->data,
+		                      put->base->len, out);
+	r = content_read(put->store, &put->frame.base, DELTA_LEN_MAX, &base);
+	if (!r)
+		r = content_decode(put->store, &put->frame, stored, base.data, base.len,
+		                   out);
+	content_free(&base);
+	return r;
+}
+
+static struct shfs_put *batch_find(struct batch *b, const struct shfs_object_id *id)
+{
+	for (size_t i = 0; i < b->n_written; i++)
+		if (same_id(&b->written[i]->id, id))
+			return b->written[i];
+	return NULL;
+}
+
+static bool name_is_taken(struct batch *b, const struct shfs_object_id *id)
+{
+	uint64_t size;
+	_cleanup_close_ int fd = -1;
+
+	if (batch_find(b, id) || packs_may_have(b->store, id) ||
+	    lease_condemns(b->store, id))
+		return true;
+	fd = loose_open(b->store, id, &size);
+	return fd != -ENOENT;
+}
+
+static int is_same_put(struct shfs_put *other, const char *data, size_t len)
+{
+	_cleanup_free_ char *content = NULL;
+	int r;
+
+	if (other->len != len)
+		return 0;
+	r = put_content(other, &content);
+	return r ? r : !memcmp(content, data, len);
+}
+
+/* Somebody else was first since the put, or another of this batch: with this content, or
+ * with another? */
+static int find_name(struct batch *b, struct shfs_put *put)
+{
+	_cleanup_free_ char *data = NULL;
+	int r = put_content(put, &data);
+
+	for (; !r && put->id.nth < COLLISIONS_MAX; put->id.nth++) {
+		struct shfs_put *other = batch_find(b, &put->id);
+		struct content found = { 0 };
+
+		put->heal = false;
+		if (lease_condemns(b->store, &put->id))
+			continue;
+		r = other ? is_same_put(other, data, put->len)
+		          : content_is(b->store, &put->id, data, put->len, &found);
+		if (r == 1) {
+			put->there = put->just_there = true;
+			put->there_loose = other ? other->loose : found.loose;
+			put->unsynced = found.unsynced;
+			return 0;
+		}
+		put->heal = !other && r == -EBADMSG;
+		if (!other && (r == -ENOENT || put->heal))
+			return 0;
+	}
+	return r ? r : -EEXIST;
+}
+
+/* The base of a delta is an object now, or in this batch before it; else it goes alone.
+ */
+static int settle_base(struct shfs_put *put)
+{
+	_cleanup_free_ char *data = NULL;
+	enum recent_state state;
+	struct shfs_put alone;
+	int r;
+
+	if (!put->base)
+		return 0;
+	state = recent_state(put->store->recents, put->base, &put->frame.base);
+	if ((state == RECENT_COMMITTED || state == RECENT_NAMED) &&
+	    !lease_condemns(put->store, &put->frame.base))
+		return 0;
+	r = put_content(put, &data);
+	if (r)
+		return r;
+	alone = *put;
+	alone.coded = (struct coded){ 0 };
+	r = encode_alone(&alone, data, put->len, 1, SIZE_MAX);
+	if (!r && alone.loose && fdatasync(alone.file.fd)) {
+		r = -errno;
+		loose_drop(put->store, &alone.file);
+	}
+	if (r) /* it is still the delta */
+		return r;
+	alone.base = NULL;
+	put_drop_bytes(put);
+	*put = alone;
+	return 0;
+}
+
+static int name_loose(struct batch *b, struct shfs_put *put)
+{
+	int r;
+
+	if (put->heal)
+		loose_remove(b->store, &put->id);
+	r = loose_name(b->store, &put->file, &put->id);
+	if (r == -EEXIST) /* a program that does not know of packs */
+		r = -EAGAIN;
+	return r;
+}
+
+static void batch_add_frame(struct batch *b, struct shfs_put *put)
+{
+	put->frame.id = put->id;
+	frame_seal(&put->frame, put->coded.bytes);
+	b->frames[b->n_frames++] = (struct packs_frame){ put->id, b->bytes.len };
+	shfs_buf_add(&b->bytes, put->coded.bytes, put->coded.head + put->coded.len);
+}
+
+/* Gives the put its name, among those of the batch. */
+static int batch_add(struct batch *b, struct shfs_put *put)
+{
+	int r = 0;
+
+	while (!put->there) {
+		r = name_is_taken(b, &put->id) ? find_name(b, put) : 0;
+		if (r || put->there)
+			break;
+		r = settle_base(put);
+		if (!r && put->loose)
+			r = name_loose(b, put);
+		if (r != -EAGAIN)
+			break;
+	}
+	if (r)
+		return r;
+	if (!put->there) {
+		if (!put->loose)
+			batch_add_frame(b, put);
+		b->written[b->n_written++] = put;
+	}
+	if (put->self)
+		recent_name(b->store->recents, put->self, &put->id);
+	return b->bytes.failed ? -ENOMEM : 0;
+}
+
+/* What was there already, and what deltas are of: who wrote it may not have come so far
+ * as to sync it. */
+static int sync_others(struct batch *b)
+{
+	bool done[256] = { false };
+	struct pack *synced = NULL;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < b->n; i++) {
+		struct shfs_put *put = b->puts[i];
+		uint8_t dir = put->id.hash[0];
+
+		if (put->unsynced && put->unsynced != synced)
+			r = packs_sync(b->store, synced = put->unsynced);
+		if (r || done[dir] || !(put->there ? put->there_loose : put->loose))
+			continue;
+		done[dir] = true;
+		r = loose_sync_name(b->store, &put->id);
+	}
+	return r;
+}
+
+static int batch_write(struct batch *b)
+{
+	int r = packs_commit_begin(b->store);
+
+	if (r)
+		return r;
+	for (size_t i = 0; !r && i < b->n; i++)
+		r = batch_add(b, b->puts[i]);
+	if (!r && b->bytes.len)
+		r = packs_append(b->store, b->bytes.data, b->bytes.len);
+	packs_commit_written(b->store);
+	if (!r)
+		r = sync_others(b);
+	return packs_commit_end(b->store, r, b->frames, b->n_frames);
+}
+
+/* After an error the puts are as before: they can be committed again. */
+static void batch_end(struct batch *b, int error)
+{
+	for (size_t i = 0; i < b->n; i++) {
+		struct shfs_put *put = b->puts[i];
+
+		if (put->self)
+			recent_settle(b->store->recents, put->self,
+			              error ? RECENT_PENDING : RECENT_COMMITTED);
+		if (error && put->just_there)
+			put->there = false;
+		put->just_there = false;
+		if (error)
+			continue;
+		if (!(put->there ? put->there_loose : put->loose))
+			known_add(b->store->known, &put->id, put->check);
+		put->unsynced = NULL;
+		put_drop_bytes(put);
+	}
+	free(b->frames);
+	free(b->written);
+	shfs_buf_free(&b->bytes);
+}
+
+int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts, size_t n)
+{
+	struct batch b = { .store = store, .puts = puts, .n = n };
+	bool all_there = true;
+	int r = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		all_there = all_there && puts[i]->there;
+		if (puts[i]->file.fd >= 0 && fdatasync(puts[i]->file.fd))
+			return -errno;
+	}
+	if (all_there) {
+		r = sync_others(&b);
+	} else {
+		b.frames = calloc(n, sizeof(*b.frames));
+		b.written = calloc(n, sizeof(struct shfs_put *));
+		r = b.frames && b.written ? batch_write(&b) : -ENOMEM;
+	}
+	batch_end(&b, r);
+	return r;
+}
+
+int shfs_object_begin(struct shfs_store *store)
+{
+	int r = shfs_lease_prepare(store);
+
+	return r ? r : packs_begin(store);
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: MIT */
+/* Producing: the pack that is ours, and what is appended to it. */
+#include "store/objects/packs-internal.h"
+
+#include "common/io.h"
+#include "common/lock.h"
+#include "common/proc.h"
+#include "store/objects/object.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#define SLOTS_MAX   256        /* producers of one host at a time */
+#define TAIL_MAX    (1 << 16)  /* entries in memory before there is an index again */
+#define SCAN_MAX    (1 << 20)  /* bytes without an index that nobody minds */
+#define INDEX_WORTH (64 << 10) /* and that are worth one */
+#define WAIT_MS     1000       /* for other producers' appends */
+#define FORGET_MS   60000      /* for who takes something away */
+
+/*
+ * The first of our slots. On a network there are no locks, and hosts may have one name:
+ * so it is told by those among whom a lock of common/lock.h counts, the processes of this
+ * boot in this namespace of the network.
+ */
+static int first_slot(const struct packs *p, uint32_t *out)
+{
+	char who[37 + 20];
+	struct stat st;
+	int r;
+
+	*out = 0;
+	if (p->locks)
+		return 0;
+	r = shfs_proc_boot_id(who);
+	if (!r && stat("/proc/self/ns/net", &st))
+		r = -errno;
+	if (r)
+		return r;
+	snprintf(who + 36, sizeof(who) - 36, "-%" PRIu64, (uint64_t)st.st_ino);
+	*out = 1u << 31 |
+	       ((uint32_t)shfs_object_hash64(who, strlen(who)) << 8 & ~0u >> 1);
+	return 0;
+}
+
+/* Of all producers on this host one has the slot. Where no lock can be had, or there are
+ * too many producers, a number of our own will do, and nobody continues its pack. */
+static int take_slot(struct shfs_store *store, struct packs *p)
+{
+	char source[SHFS_STORE_SOURCE_MAX], name[80];
+	const char *of = source;
+	uint32_t first = 0;
+	int r = shfs_store_source(store->dirfd, "", source);
+
+	if (!r)
+		r = first_slot(p, &first);
+	if (r)
+		return r;
+	if (!p->locks) /* it may be mounted twice here, and be of two devices */
+		of = strchr(source, '-') + 1;
+	for (p->slot = first; p->slot < first + SLOTS_MAX; p->slot++) {
+		snprintf(name, sizeof(name), "pack-%" PRIu32 "-%s", p->slot, of);
+		p->lock_fd = shfs_lock_take(name, 0);
+		if (p->lock_fd != -EADDRINUSE)
+			break;
+	}
+	if (p->lock_fd >= 0)
+		return 0;
+	p->lock_fd = -1;
+	if (getrandom(&p->slot, sizeof(p->slot), 0) != sizeof(p->slot))
+		return -EIO;
+	p->slot |= 1u << 31;
+	return 0;
+}
+
+static void pack_name(const struct shfs_store *store, const struct packs *p, uint32_t no,
+                      char out[static PACK_NAME_BYTES])
+{
+	snprintf(out, PACK_NAME_BYTES, "%s-%" PRIu32 "-%06" PRIu32 ".pack", store->host,
+	         p->slot, no);
+}
+
+/* The number of a pack of ours; -1: it is another's. */
+static int64_t own_number(const struct shfs_store *store, const struct packs *p,
+                          const char *name)
+{
+	char own[PACK_NAME_BYTES];
+	const char *digits = strrchr(name, '-');
+	unsigned long no = digits ? strtoul(digits + 1, NULL, 10) : 0;
+
+	if (!digits || no >= UINT32_MAX)
+		return -1;
+	pack_name(store, p, (uint32_t)no, own);
+	return strcmp(own, name) ? -1 : (int64_t)no;
+}
+
+/* Continues our newest pack, if it is not full. */
+static int adopt(struct shfs_store *store, struct packs *p)
+{
+	struct pack *newest = NULL;
+	int64_t last = -1;
+	int r = 0;
+
+	for (size_t i = 0; i < p->n; i++) {
+		int64_t no = own_number(store, p, p->list[i]->name);
+
+		if (no <= last)
+			continue;
+		last = no;
+		newest = p->list[i];
+	}
+	p->next = (uint32_t)(last + 1);
+	/* One without its magic was just being made: offset 0 is none of a frame. */
+	if (!newest || newest->gone || newest->settled || newest->unreadable ||
+	    newest->scanned >= packs_full_bytes || newest->scanned < PACK_HEAD_BYTES)
+		return 0;
+	/* An index of more than the pack has would be believed once that has grown. */
+	if (!newest->index.covered && pack_remove_index(p, newest))
+		return 0;
+	p->own_fd = openat(p->dirfd, newest->name,
+	                   O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (p->own_fd < 0)
+		return 0; /* a new one, then */
+	/* Its last writer may have been killed before he synced. */
+	if (newest->scanned > newest->durable_bytes && fdatasync(p->own_fd))
+		r = -errno;
+	if (r) {
+		shfs_closep(&p->own_fd);
+		p->own_fd = -1;
+		return 0;
+	}
+	newest->durable_bytes = newest->scanned;
+	newest->own = true;
+	p->own = newest;
+	return 0;
+}
+
+/* Makes indexes where they are missing. Not having one is no error. */
+static void index_tails(struct shfs_store *store, struct packs *p)
+{
+	for (size_t i = 0; i < p->n; i++) {
+		struct pack *pack = p->list[i];
+		int fd;
+
+		if (pack->scanned - pack->index.covered < SCAN_MAX)
+			continue;
+		fd = pack_fd(p, pack);
+		if (fd >= 0 && !fdatasync(fd))
+			(void)!pack_write_index(p, pack);
+	}
+}
+
+static void forget_producer(struct packs *p)
+{
+	shfs_closep(&p->own_fd);
+	shfs_closep(&p->lock_fd);
+	p->own_fd = p->lock_fd = -1;
+	if (p->own)
+		p->own->own = false;
+	p->own = NULL;
+	p->producer = false;
+}
+
+/* With the commit lock held. A child of a producer is another one. */
+static int begin(struct shfs_store *store, struct packs *p)
+{
+	pid_t pid = getpid();
+	int r = 0;
+
+	pthread_mutex_lock(&p->lock);
+	if (p->producer && p->pid != pid) {
+		forget_producer(p);
+		shfs_closep(&p->dirfd); /* whose flock is the parent's too */
+		p->dirfd = -1;
+	}
+	if (!p->producer) {
+		r = shfs_store_share(store, FORGET_MS);
+		if (!r)
+			r = packs_open_dir(store, p, true);
+		p->locks = !shfs_store_may_hang(store->path);
+		if (!r)
+			r = take_slot(store, p);
+		if (!r)
+			r = packs_learn(store, p);
+		if (!r)
+			r = adopt(store, p);
+		if (r) {
+			forget_producer(p);
+		} else {
+			p->producer = true;
+			p->pid = pid;
+			index_tails(store, p);
+		}
+	}
+	pthread_mutex_unlock(&p->lock);
+	return r;
+}
+
+int packs_begin(struct shfs_store *store)
+{
+	struct packs *p = store->packs;
+	bool begun;
+	int r;
+
+	pthread_mutex_lock(&p->lock);
+	begun = p->producer && p->pid == getpid();
+	pthread_mutex_unlock(&p->lock);
+	if (begun)
+		return 0;
+	pthread_mutex_lock(&p->commit);
+	r = begin(store, p);
+	pthread_mutex_unlock(&p->commit);
+	return r;
+}
+
+/* --- committing --- */
+
+/* Who holds it only appends; one that was stopped meanwhile is not waited for for ever.
+ */
+static void lock_directory(struct packs *p)
+{
+	for (int ms = 0; p->locks && ms < WAIT_MS; ms++) {
+		if (!flock(p->dirfd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+			return;
+		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+}
+
+static void unlock_directory(struct packs *p)
+{
+	if (p->locks)
+		flock(p->dirfd, LOCK_UN);
+}
+
+/* Until the end of the commit nobody collects our pack; false: somebody just does. */
+static bool guard_own(struct packs *p)
+{
+	return !p->locks || !flock(p->own_fd, LOCK_SH | LOCK_NB);
+}
+
+/* Lock held. Somebody else appended to our pack: there is no lock, then. */
+static int catch_up(struct packs *p)
+{
+	struct stat st;
+
+	if (!p->own)
+		return 0;
+	if (!guard_own(p) || fstat(p->own_fd, &st) || !st.st_nlink) {
+		/* nobody would find what we append */
+		p->own->own = false;
+		p->own = NULL;
+		shfs_closep(&p->own_fd);
+		p->own_fd = -1;
+		return 0;
+	}
+	return (uint64_t)st.st_size > p->own->scanned ? pack_scan_tail(p, p->own) : 0;
+}
+
+int packs_commit_begin(struct shfs_store *store)
+{
+	struct packs *p = store->packs;
+	int r;
+
+	pthread_mutex_lock(&p->commit);
+	p->appended = false;
+	r = begin(store, p);
+	if (!r) {
+		lock_directory(p);
+		pthread_mutex_lock(&p->lock);
+		r = packs_learn(store, p);
+		if (!r)
+			r = catch_up(p);
+		pthread_mutex_unlock(&p->lock);
+	}
+	if (r) {
+		unlock_directory(p);
+		pthread_mutex_unlock(&p->commit);
+	}
+	return r;
+}
+
+static uint64_t own_bytes(struct packs *p)
+{
+	uint64_t bytes;
+
+	pthread_mutex_lock(&p->lock);
+	bytes = p->own ? p->own->scanned : 0;
+	pthread_mutex_unlock(&p->lock);
+	return bytes;
+}
+
+/* Our pack is full, or takes no more: the next batch goes into a new one. */
+static void leave_own(struct packs *p)
+{
+	pthread_mutex_lock(&p->lock);
+	if (p->own->scanned - p->own->index.covered >= INDEX_WORTH)
+		(void)!pack_write_index(p, p->own);
+	p->own->own = false;
+	p->own = NULL;
+	pthread_mutex_unlock(&p->lock);
+	shfs_closep(&p->own_fd);
+	p->own_fd = -1;
+}
+
+static int make_own(struct shfs_store *store, struct packs *p)
+{
+	char name[PACK_NAME_BYTES];
+	int r;
+
+	do {
+		pack_name(store, p, p->next++, name);
+		p->own_fd = openat(p->dirfd, name,
+		                   O_RDWR | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW |
+		                           O_CLOEXEC,
+		                   0600);
+	} while (p->own_fd < 0 && errno == EEXIST);
+	if (p->own_fd < 0)
+		return -errno;
+	r = !guard_own(p) || fsync(p->dirfd)
+	            ? -errno
+	            : shfs_write_all(p->own_fd, PACK_MAGIC, PACK_HEAD_BYTES);
+	pthread_mutex_lock(&p->lock);
+	if (!r)
+		r = packs_add(p, name, &p->own);
+	if (!r) {
+		p->own->own = true;
+		p->own->scanned = PACK_HEAD_BYTES;
+	}
+	pthread_mutex_unlock(&p->lock);
+	if (!r)
+		return 0;
+	shfs_closep(&p->own_fd);
+	p->own_fd = -1;
+	unlinkat(p->dirfd, name, 0);
+	return r;
+}
+
+/* Takes back what was appended, as far as that is certain to be ours. */
+static void take_back(struct packs *p, uint64_t at_most)
+{
+	struct stat st;
+
+	if (!fstat(p->own_fd, &st) && (uint64_t)st.st_size <= at_most)
+		(void)!ftruncate(p->own_fd, (off_t)p->append_at);
+}
+
+static int append_once(struct shfs_store *store, struct packs *p, const void *data,
+                       size_t len)
+{
+	struct stat st;
+	int r;
+
+	if (!p->own && (r = make_own(store, p)))
+		return r;
+	if (fstat(p->own_fd, &st))
+		return -errno;
+	p->append_at = (uint64_t)st.st_size;
+	p->append_end = p->append_at + len;
+	r = shfs_write_all(p->own_fd, data, len);
+	if (r)
+		take_back(p, p->append_at + len - 1);
+	return r;
+}
+
+int packs_append(struct shfs_store *store, const void *data, size_t len)
+{
+	struct packs *p = store->packs;
+	int r;
+
+	if (own_bytes(p) + len > packs_full_bytes && own_bytes(p) > packs_full_bytes / 2)
+		leave_own(p);
+	if (len > PACK_BYTES_MAX / 2)
+		return -EFBIG;
+	r = append_once(store, p, data, len);
+	if (r == -EFBIG && p->append_at > PACK_HEAD_BYTES) { /* a limit of this process */
+		leave_own(p);
+		r = append_once(store, p, data, len);
+	}
+	p->appended = !r;
+	return r;
+}
+
+void packs_commit_written(struct shfs_store *store)
+{
+	unlock_directory(store->packs);
+}
+
+/* Lock held. The frames of the batch are known to all from now on. */
+static int publish(struct packs *p, const struct packs_frame *frames, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < n; i++)
+		r = pack_table_add(&p->own->tail,
+		                   (struct pack_entry){
+					   pack_prefix(&frames[i].id),
+					   (uint32_t)(p->append_at + frames[i].at) });
+	if (!r)
+		p->own->scanned = p->own->durable_bytes = p->append_end;
+	return r;
+}
+
+int packs_commit_end(struct shfs_store *store, int error,
+                     const struct packs_frame *frames, size_t n)
+{
+	struct packs *p = store->packs;
+
+	if (!error && p->appended && fdatasync(p->own_fd)) {
+		error = -errno;
+		/* The kernel may hold for written what is not: nobody shall read it. */
+		take_back(p, p->append_end);
+		leave_own(p);
+	} else if (!error && p->appended) {
+		pthread_mutex_lock(&p->lock);
+		error = publish(p, frames, n);
+		if (p->own->tail.n >= TAIL_MAX)
+			(void)!pack_write_index(p, p->own);
+		pthread_mutex_unlock(&p->lock);
+		if (own_bytes(p) >= packs_full_bytes)
+			leave_own(p);
+	}
+	if (p->own_fd >= 0 && p->locks)
+		flock(p->own_fd, LOCK_UN);
+	pthread_mutex_unlock(&p->commit);
+	return error;
+}
+
+void packs_end(struct packs *p)
+{
+	if (p->own && p->pid == getpid())
+		leave_own(p);
+	forget_producer(p);
+}
