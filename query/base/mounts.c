@@ -719,6 +719,17 @@ int shfs_mounts_sync(const char *store_path)
 	return failed;
 }
 
+void shfs_mounts_let_go(const char *store_path)
+{
+	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
+
+	if (shfs_mounts_list(0, NULL, &mounts))
+		return;
+	int sync_errors[mounts.n ? mounts.n : 1];
+
+	ask_all(&mounts, store_path, sync_errors, NULL);
+}
+
 /* Did it not do what it was to, if it was to? */
 static bool is_unsealed(const struct shfs_mount *mount, int sync_error)
 {

@@ -108,10 +108,14 @@ bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_pa
  */
 int shfs_mounts_sync(const char *store_path);
 
+/* They close what was taken out of the store: its bytes are free only then. */
+void shfs_mounts_let_go(const char *store_path);
+
 /*
- * As above, and each has begun a new segment of its journal (store/capture/capture.h):
- * their names are appended to segments, each with a NUL. 0; -EBUSY: one could not, and is
- * named; or why its disk takes nothing (shfs_takes_nothing).
+ * As shfs_mounts_sync, and each has begun a new segment of its journal
+ * (store/capture/capture.h): their names are appended to segments, each with a NUL. 0;
+ * -EBUSY: one could not, and is named; or why its disk takes nothing
+ * (shfs_takes_nothing).
  */
 _must_check_ int shfs_mounts_seal(const char *store_path, struct shfs_buf *segments,
                                   char **busy);

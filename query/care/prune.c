@@ -377,6 +377,8 @@ int shfs_prune_run(struct shfs_prune *prune)
 	prune->bytes = bytes;
 	if (prune->dry)
 		prune->after.objects -= MIN(bytes, prune->after.objects);
+	else if (objects)
+		shfs_mounts_let_go(prune->store->path);
 	return r;
 }
 

@@ -615,6 +615,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	shfs_mounts_sync(j.store->path);
 	j.hook_dir = shfs_runtime_hook_dir(j.store->path);
 	code = forget(&j);
+	if (!opts.dry_run)
+		shfs_mounts_let_go(j.store->path);
 	free(j.hook_dir);
 	free(j.busy);
 	shfs_filter_free(&commands);

@@ -3,6 +3,7 @@
 #include "query/base/cmd.h"
 #include "query/base/json.h"
 #include "query/base/model.h"
+#include "query/base/mounts.h"
 #include "query/care/prune.h"
 #include "store/care/garbage.h"
 
@@ -68,6 +69,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return code;
 	r = opts.dry_run ? measure(store, &g, &objects, &bytes)
 	                 : shfs_collect(store, &how);
+	if (objects && !opts.dry_run)
+		shfs_mounts_let_go(store->path);
 	return r ? shfs_fail_collect(store, "collected", r) : say(objects, bytes);
 }
 

@@ -7,6 +7,7 @@
 #include "common/quote.h"
 #include "store/capture/alert.h"
 #include "store/objects/objects.h"
+#include "store/objects/packs.h"
 #include "store/reserve.h"
 
 #include <errno.h>
@@ -514,6 +515,11 @@ static bool writer_tell_syncs(struct shfs_capture *c)
 			c->unsynced_error = 0;
 	}
 	any = ready;
+	if (any) {
+		pthread_mutex_unlock(&c->lock);
+		packs_let_go(c->store); /* who asks may have collected some */
+		pthread_mutex_lock(&c->lock);
+	}
 	LL_FOREACH_SAFE (ready, sync, next) {
 		if (sync->sealed) {
 			writer_seal(c, sync, store_error);
@@ -587,6 +593,7 @@ static void writer_recover(struct shfs_capture *c)
 	int err;
 
 	pthread_mutex_unlock(&c->lock);
+	packs_let_go(c->store); /* that may be all the room there is */
 	err = writer_probe(c->store, bytes);
 	pthread_mutex_lock(&c->lock);
 	if (err < 0 && !c->closing)

@@ -243,6 +243,15 @@ static bool guard_own(struct packs *p)
 	return !p->locks || !flock(p->own_fd, LOCK_SH | LOCK_NB);
 }
 
+/* Lock held. */
+static void drop_own(struct packs *p)
+{
+	p->own->own = false;
+	p->own = NULL;
+	shfs_closep(&p->own_fd);
+	p->own_fd = -1;
+}
+
 /* Lock held. Somebody else appended to our pack: there is no lock, then. */
 static int catch_up(struct packs *p)
 {
@@ -251,14 +260,26 @@ static int catch_up(struct packs *p)
 	if (!p->own)
 		return 0;
 	if (!guard_own(p) || fstat(p->own_fd, &st) || !st.st_nlink) {
-		/* nobody would find what we append */
-		p->own->own = false;
-		p->own = NULL;
-		shfs_closep(&p->own_fd);
-		p->own_fd = -1;
+		drop_own(p); /* nobody would find what we append */
 		return 0;
 	}
 	return (uint64_t)st.st_size > p->own->scanned ? pack_scan_tail(p, p->own) : 0;
+}
+
+void packs_let_go(struct shfs_store *store)
+{
+	struct packs *p = store->packs;
+	struct stat st;
+
+	pthread_mutex_lock(&p->commit);
+	pthread_mutex_lock(&p->lock);
+	if (p->producer && p->locks) { /* on a network that might wait for a server */
+		packs_find_gone(p);
+		if (p->own && !fstat(p->own_fd, &st) && !st.st_nlink)
+			drop_own(p);
+	}
+	pthread_mutex_unlock(&p->lock);
+	pthread_mutex_unlock(&p->commit);
 }
 
 int packs_commit_begin(struct shfs_store *store)

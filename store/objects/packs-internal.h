@@ -77,6 +77,9 @@ _must_check_ int packs_open_dir(struct shfs_store *store, struct packs *p, bool 
 /* A pack that was not known. */
 _must_check_ int packs_add(struct packs *p, const char *name, struct pack **out);
 
+/* Closes those that were collected. */
+void packs_find_gone(struct packs *p);
+
 /* Learns what others wrote. */
 _must_check_ int packs_learn(struct shfs_store *store, struct packs *p);
 

@@ -435,7 +435,7 @@ static void pack_is_gone(struct packs *p, struct pack *pack)
 	pack->fd = -1;
 }
 
-static void find_gone_packs(struct packs *p)
+void packs_find_gone(struct packs *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
 		struct pack *pack = p->list[i];
@@ -465,7 +465,7 @@ static int read_directory(struct packs *p)
 		shfs_closep(&fd);
 		return r;
 	}
-	find_gone_packs(p); /* first: the name may be another's now */
+	packs_find_gone(p); /* first: the name may be another's now */
 	while (!r && (e = shfs_readdir(dir, &r)))
 		if (is_pack(e->d_name) && !find_pack(p, e->d_name))
 			r = packs_add(p, e->d_name, &pack);

@@ -56,6 +56,9 @@ bool packs_may_have(struct shfs_store *store, const struct shfs_object_id *id);
 /* Learns what others took away, too. */
 _must_check_ int packs_relearn(struct shfs_store *store);
 
+/* Closes what others took away: its bytes are free only then. */
+void packs_let_go(struct shfs_store *store);
+
 /* Learns what others wrote. */
 _must_check_ int packs_refresh(struct shfs_store *store);
 

@@ -563,6 +563,30 @@ def test_full_disk_is_pruned(sandbox, small_disk, tool):
 
 
 @pytest.mark.users("ordinary")
+@pytest.mark.parametrize("failing", [False, True])
+def test_room_of_what_is_pruned_is_free(sandbox, small_disk, failing):
+    """A mount that has nothing to write, or that cannot, has the pack open in which that was."""
+
+    def state():
+        return status_of(sandbox.shfs, sandbox.project)[0]["state"]
+
+    mounted = sandbox.mount()
+    sandbox.run("python3", "-c", "import os\nfor i in range(60): open('big', 'wb').write(os.urandom(90000))")
+    sandbox.shfs("sync")
+    fill(small_disk)
+    if failing:
+        sandbox.write("late", os.urandom(100000))
+        harness.wait_until(lambda: state() != "recording", "it to fail")
+    assert "pruned: " in sandbox.shfs("prune", "--keep-last", "1", cwd="/").stdout
+    disk = os.statvfs(small_disk)
+    assert disk.f_bavail * disk.f_frsize > 4 << 20
+    harness.wait_until(lambda: state() == "recording", "it to go on")
+    sandbox.write("after", b"recorded")
+    mounted.unmount()
+    assert sandbox.shfs("cat", f"{sandbox.project}/after", cwd="/").stdout == "recorded"
+
+
+@pytest.mark.users("ordinary")
 def test_reserve_is_made_and_not_counted(sandbox, small_disk):
     reserve = f"{sandbox.store}/state/reserve"
     sandbox.mount().unmount()
