@@ -16,6 +16,7 @@ static struct {
 	struct shfs_restore_options restore;
 	bool list, all, git;
 } opts = { .restore.only_absent = true };
+static bool partly; /* something does not get back all that it had */
 
 /* Would nobody want it back? 1 or 0. */
 static int is_unwanted(struct shfs_index *index, int64_t file_id,
@@ -40,10 +41,11 @@ static int is_candidate(struct shfs_index *index, const struct shfs_version *ver
 	r = shfs_leaving_load(index, version->file_id, leaving);
 	if (r < 0 || leaving->moved)
 		return MIN(r, 0);
-	if (!leaving->removed) {
-		r = shfs_leaving_moved_along(index, version->version_id);
+	/* since it was removed last, too */
+	r = shfs_leaving_moved_along(index, version->file_id, version->path, version->n,
+	                             leaving);
+	if (r || !leaving->removed)
 		return r < 0 ? r : !r;
-	}
 	r = shfs_leaving_kind(index, version->file_id, leaving, &kind);
 	if (r || (kind != SHFS_LEFT_FILE && kind != SHFS_LEFT_UNKNOWN))
 		return r; /* it was no file any more */
@@ -153,6 +155,26 @@ static void clear_others(void)
 	shfs_names_free(&others.names);
 }
 
+/* What it had besides its content, and does not get back. */
+static void warn_lost(const char *path, const char *what)
+{
+	_cleanup_buf_ struct shfs_buf shown = { 0 };
+
+	shfs_show_path(&shown, path);
+	shfs_warn("%s had %s", shown.data ?: "", what);
+	partly = true;
+}
+
+static int warn_attributes(struct shfs_index *index, int64_t file_id, const char *path,
+                           const struct shfs_leaving *leaving)
+{
+	int r = shfs_leaving_attributes(index, file_id, leaving);
+
+	if (r > 0)
+		warn_lost(path, "extended attributes, which are not known");
+	return MIN(r, 0);
+}
+
 struct found {
 	size_t known, candidates;
 	bool git; /* asked for, or the operand is in .git itself */
@@ -174,8 +196,13 @@ static int take(struct shfs_index *index, struct shfs_version *version, bool nam
 	found->candidates++;
 	if (opts.list)
 		return list_one(index, version, &leaving);
-	if (r > 0)
-		r = add_name(index, version);
+	if (r > 0) {
+		r = warn_attributes(index, version->file_id, version->path, &leaving);
+		if (!r)
+			r = add_name(index, version);
+		if (!r && leaving.linked)
+			warn_lost(version->path, "other names, which are not known");
+	}
 	return r ? MIN(r, 0) : shfs_restore_set_add(set, index, version, NULL);
 }
 
@@ -221,12 +248,16 @@ static int take_other(struct shfs_index *index, int64_t file_id, const char *pat
 	r = shfs_leaving_kind(index, file_id, &leaving, &kind);
 	if (r || kind == SHFS_LEFT_FILE || (kind == SHFS_LEFT_UNKNOWN && has_versions))
 		return r;
-	r = is_unwanted(index, file_id, &leaving);
+	r = shfs_leaving_moved_along(index, file_id, path, 0, &leaving);
+	if (!r)
+		r = is_unwanted(index, file_id, &leaving);
 	if (r)
 		return MIN(r, 0);
 	found->candidates++;
-	return opts.list ? list_other(kind, path, &leaving)
-	                 : add_other(kind, path, leaving.text);
+	if (opts.list)
+		return list_other(kind, path, &leaving);
+	r = warn_attributes(index, file_id, path, &leaving);
+	return r ? r : add_other(kind, path, leaving.text);
 }
 
 /* Each path before those below it. */
@@ -377,7 +408,6 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	static char dot[] = ".", *here[] = { dot, NULL };
 	int code = SHFS_EXIT_OK, rest;
 	struct shfs_index *index;
-	bool partly = false;
 
 	if (!argc && !opts.list) {
 		shfs_error("undelete what? Name a file or a directory, or use --list");

@@ -29,7 +29,7 @@ int shfs_leaving_load(struct shfs_index *index, int64_t file_id, struct shfs_lea
 	int r = shfs_rows_open(
 		index,
 		"SELECT op, command_id, process_id, begin_ns, seq_key, seen_n,"
-		" path2"
+		" path2, flags"
 		" FROM v_access WHERE file_id = ?1 AND is_open = 0"
 		" AND op IN ('unlink', 'rename', 'rmdir')"
 		" ORDER BY seq_key DESC",
@@ -45,6 +45,7 @@ int shfs_leaving_load(struct shfs_index *index, int64_t file_id, struct shfs_lea
 	out->moved = !strcmp(shfs_rows_text(rows, 0), "rename");
 	out->removed = !out->moved;
 	out->directory = !strcmp(shfs_rows_text(rows, 0), "rmdir");
+	out->linked = shfs_rows_int(rows, 7) & SHFS_ACCESS_LINKED;
 	if (out->removed && !shfs_rows_is_null(rows, 6)) {
 		out->text = strdup(shfs_rows_text(rows, 6));
 		if (!out->text)
@@ -52,6 +53,8 @@ int shfs_leaving_load(struct shfs_index *index, int64_t file_id, struct shfs_lea
 	}
 	out->by = doer_of(rows, 1);
 	out->time_ns = shfs_rows_int(rows, 3);
+	out->seq = shfs_rows_int(rows, 4);
+	out->n = shfs_rows_int(rows, 5);
 	while ((r = shfs_rows_next(rows)) > 0 && same_doer(doer_of(rows, 1), out->by))
 		;
 	if (r <= 0)
@@ -67,16 +70,16 @@ void shfs_leaving_clear(struct shfs_leaving *leaving)
 	free(TAKE_PTR(leaving->text));
 }
 
-/* One question about the last life of a path: a row, or none. */
-static int ask_life(struct shfs_index *index, const char *sql, int64_t file_id,
-                    const struct shfs_leaving *leaving, struct shfs_rows **rows)
+/* One question about a path since then: a row, or none. */
+static int ask_since(struct shfs_index *index, const char *sql, int64_t file_id,
+                     int64_t seq, struct shfs_rows **rows)
 {
 	int r = shfs_rows_open(index, sql, rows);
 
 	if (!r)
 		r = shfs_rows_bind_int(*rows, 1, file_id);
 	if (!r)
-		r = shfs_rows_bind_int(*rows, 2, leaving->earlier_seq);
+		r = shfs_rows_bind_int(*rows, 2, seq);
 	return r ? r : shfs_rows_next(*rows);
 }
 
@@ -90,11 +93,11 @@ int shfs_leaving_kind(struct shfs_index *index, int64_t file_id,
 	*out = leaving->directory ? SHFS_LEFT_DIRECTORY : SHFS_LEFT_LINK;
 	if (leaving->directory || leaving->text)
 		return 0;
-	r = ask_life(index,
-	             "SELECT op, path2 FROM v_access WHERE file_id = ?1 AND seq_key > ?2"
-	             " AND (is_written OR op IN ('symlink', 'mknod'))"
-	             " ORDER BY seq_key DESC LIMIT 1",
-	             file_id, leaving, &rows);
+	r = ask_since(index,
+	              "SELECT op, path2 FROM v_access WHERE file_id = ?1 AND seq_key > ?2"
+	              " AND (is_written OR op IN ('symlink', 'mknod'))"
+	              " ORDER BY seq_key DESC LIMIT 1",
+	              file_id, leaving->earlier_seq, &rows);
 	*out = SHFS_LEFT_UNKNOWN;
 	if (r <= 0)
 		return r;
@@ -108,6 +111,17 @@ int shfs_leaving_kind(struct shfs_index *index, int64_t file_id,
 		leaving->text = strdup(shfs_rows_text(rows, 1));
 	}
 	return *out == SHFS_LEFT_LINK && !leaving->text ? -ENOMEM : 0;
+}
+
+int shfs_leaving_attributes(struct shfs_index *index, int64_t file_id,
+                            const struct shfs_leaving *leaving)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+
+	return ask_since(index,
+	                 "SELECT 1 FROM v_access WHERE file_id = ?1 AND seq_key > ?2"
+	                 " AND op = 'xattr' LIMIT 1",
+	                 file_id, leaving->earlier_seq, &rows);
 }
 
 int shfs_leaving_mode(struct shfs_index *index, const char *path, mode_t *out)
@@ -240,17 +254,77 @@ int shfs_leaving_by_git(struct shfs_index *index, const struct shfs_leaving *lea
 		args[n++] = process.argv + at;
 	return n < ARGS_MAX && is_for_another_branch(args, n);
 }
+
 /* --- directories --- */
 
-int shfs_leaving_moved_along(struct shfs_index *index, int64_t version_id)
+/* When the directory got the name that it has elsewhere; 0: it did not, or is back. */
+static int moved_at(struct shfs_index *index, const char *dir, int64_t *seq)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       "SELECT 1 FROM v_version WHERE origin_version_id = ?1"
-	                       " AND (carried OR source = 'renamed') LIMIT 1",
-	                       &rows);
+	int r = shfs_rows_open(
+		index,
+		"SELECT (SELECT max(seq_key) FROM v_access a WHERE a.file_id = p.file_id"
+		" AND directory AND op IN ('rename', 'exchange')),"
+		" (SELECT max(seq_key) FROM v_access a WHERE a.file2_id = p.file_id)"
+		" FROM v_path p WHERE " SHFS_SQL_FILE("?1"),
+		&rows);
 
+	*seq = 0;
 	if (!r)
-		r = shfs_rows_bind_int(rows, 1, version_id);
-	return r ? r : shfs_rows_next(rows);
+		r = shfs_rows_bind_str(rows, 1, dir);
+	if (!r)
+		r = shfs_rows_next(rows);
+	if (r > 0 && shfs_rows_int(rows, 0) >= shfs_rows_int(rows, 1))
+		*seq = shfs_rows_int(rows, 0);
+	return MIN(r, 0);
+}
+
+/* The last of dir and those above it. One after the other, it is asked of the same. */
+static int last_moved_at(struct shfs_index *index, const char *dir, int64_t *seq)
+{
+	static char *asked;
+	static int64_t answer;
+	char *path = strdup(dir);
+	int64_t one;
+	int r = 0;
+
+	*seq = answer;
+	if (path && asked && !strcmp(asked, dir)) {
+		free(path);
+		return 0;
+	}
+	*seq = 0;
+	for (size_t n = strlen(dir); path && !r && n; path[n] = '\0') {
+		r = moved_at(index, path, &one);
+		*seq = MAX(*seq, one);
+		while (n && path[--n] != '/')
+			;
+	}
+	free(asked);
+	asked = path ? strcpy(path, dir) : NULL;
+	answer = *seq;
+	return path ? r : -ENOMEM;
+}
+
+int shfs_leaving_moved_along(struct shfs_index *index, int64_t file_id, const char *path,
+                             int64_t n, const struct shfs_leaving *leaving)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	_cleanup_free_ char *dir = strndup(path, (size_t)(strrchr(path, '/') - path));
+	int64_t moved, used;
+	int r = dir ? last_moved_at(index, dir, &moved) : -ENOMEM;
+
+	if (r || !moved)
+		return r;
+	r = ask_since(index,
+	              "SELECT max(seq_key) FROM (SELECT seq_key FROM v_access"
+	              " WHERE file_id = ?1 UNION ALL"
+	              " SELECT seq_key FROM v_access WHERE file2_id = ?1)"
+	              " WHERE seq_key > ?2",
+	              file_id, 0, &rows);
+	if (r < 0)
+		return r;
+	used = shfs_rows_int(rows, 0);
+	/* and it was there */
+	return moved > used && (used > leaving->seq || !leaving->seq || n > leaving->n);
 }

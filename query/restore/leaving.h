@@ -20,10 +20,11 @@ struct shfs_doer {
 
 struct shfs_leaving {
 	bool removed, moved; /* neither: unseen */
+	bool linked;         /* the file had other names then */
 	bool directory;
 	char *text; /* what a link said, the mode of a directory; NULL: not known */
 	struct shfs_doer by;
-	int64_t time_ns;
+	int64_t time_ns, seq, n; /* n: of its version then */
 	/* the last one before by somebody else, when the life began that ended by this
 	 * one; 0: none */
 	int64_t earlier_seq, earlier_ns, earlier_n;
@@ -61,5 +62,12 @@ _must_check_ int shfs_leaving_of_one(struct shfs_index *index, int64_t file_id,
 _must_check_ int shfs_leaving_by_git(struct shfs_index *index,
                                      const struct shfs_leaving *leaving);
 
-/* With its directory, it moved without an access of its own: 1 or 0. */
-_must_check_ int shfs_leaving_moved_along(struct shfs_index *index, int64_t version_id);
+/* Were extended attributes set, or an access control list, in its last life? 1 or 0. */
+_must_check_ int shfs_leaving_attributes(struct shfs_index *index, int64_t file_id,
+                                         const struct shfs_leaving *leaving);
+
+/* With a directory above it, it moved without an access of its own, since it was seen
+ * last: 1 or 0. n: of its latest version, or 0. */
+_must_check_ int shfs_leaving_moved_along(struct shfs_index *index, int64_t file_id,
+                                          const char *path, int64_t n,
+                                          const struct shfs_leaving *leaving);

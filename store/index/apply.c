@@ -367,6 +367,21 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 	}
 }
 
+/* Of a file that is removed, as far as it was told: 1 or 0. */
+static int has_other_names(struct shfs_ingest *ing, const struct shfs_name_change *c)
+{
+	struct shfs_file *const *names;
+	size_t n, there = 0;
+	int r;
+
+	if (c->op->victim.flags & SHFS_CONTENT_LINKED)
+		return 1;
+	r = shfs_inode_names(ing, c->file, &names, &n);
+	for (size_t i = 0; !r && i < n; i++)
+		there += names[i] && names[i]->present;
+	return r ? r : there > 1;
+}
+
 static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
 	switch (c->op->op) {
@@ -415,7 +430,11 @@ static int apply_pathop(struct shfs_ingest *ing, const struct shfs_record *rec)
 	if (!r)
 		r = find_owner(ing, in->process, &u);
 	c.access_id = a->access_id;
-	if (!r)
+	if (!r && in->op == SHFS_OP_UNLINK) {
+		r = has_other_names(ing, &c);
+		a->flags = r > 0 ? SHFS_ACCESS_LINKED : 0;
+	}
+	if (r >= 0)
 		r = apply_name_op(ing, &c);
 	if (!r && is_text(in))
 		r = shfs_string_id(ing, in->path2, &a->text_id);

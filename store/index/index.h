@@ -16,6 +16,10 @@
 
 #include <stdbool.h>
 
+/* Among the flags of an access, and in no record: what was removed is one of several
+ * names of a file. */
+#define SHFS_ACCESS_LINKED (1u << 30)
+
 struct shfs_index;
 
 enum shfs_index_flags {

@@ -39,6 +39,21 @@ def test_last_life_counts(work, sandbox):
 
 
 @pytest.mark.users("ordinary")
+def test_what_moved_with_its_directory_is_there(work, sandbox):
+    """It was removed once, made again, and is elsewhere now: its own name tells nothing of that."""
+    work.run("mkdir d; echo 1 > d/f; mkdir d/empty; ln -s x d/link")
+    work.run("rm d/f d/link; rmdir d/empty")
+    work.run("echo 2 > d/f; mkdir d/empty; ln -s y d/link")
+    work.run("mv d e")
+    assert offered(sandbox) == set()
+    work.run("mv e d")
+    work.run("rm d/f")
+    assert offered(sandbox) == {"d/f"}
+    sandbox.shfs("undelete", "d")
+    assert sandbox.read("d/f") == b"2\n"
+
+
+@pytest.mark.users("ordinary")
 def test_what_was_there_before_is_offered(sandbox, work):
     """One command replaced and removed what it had not made."""
     work.run("echo kept > a; echo kept > b; echo kept > c")
@@ -134,9 +149,10 @@ def test_undelete_gives_back_all_of_it(sandbox, tree):
     sandbox.sh("mv tree/kept kept; rm -r tree")
     listed = offered(sandbox)
     assert {"tree/private/empty/", "tree/before -> no/where", "tree/new/one"} <= {n.strip() for n in listed}
-    # of the FIFO only the name is known
+    # of the FIFO only the name is known, and of "three" what its other name was, not is
     told = sandbox.shfs("undelete", ".", check=1)
-    assert told.stderr.count("\n") == 1 and "tree/fifo is not brought back" in told.stderr
+    assert told.stderr.count("\n") == 2 and "tree/fifo is not brought back" in told.stderr
+    assert "tree/new/three had other names" in told.stderr
     assert look_at(sandbox) == before.replace("tree/kept -rw-r--r-- \n", "")
     assert sandbox.sh("cat tree/private/secret tree/new/one tree/new/two kept").stdout == "old\nx\nx\nkept\n"
     assert sandbox.sh("[ tree/new/one -ef tree/new/two ] && echo same").stdout == "same\n"
@@ -184,6 +200,27 @@ def test_names_again_and_again(sandbox, mount, beside):
         sandbox.shfs("undelete", *names)
         assert are_one(sandbox, "a", "b", "c", "d/e", "z") and are_one(sandbox, "open", "too"), names
     assert sandbox.read("a") == b"hi\n" and sandbox.read("too") == b"x\n"
+
+
+@pytest.mark.users("ordinary")
+def test_names_and_attributes_that_are_not_known(sandbox, mount):
+    """Names made before the mount, or that went with a directory, and attributes: it is told."""
+    sandbox.sh("mkdir was; echo hi > was/a; ln was/a was/b; ln was/a c")
+    mount()
+    sandbox.sh("mkdir made; echo ho > made/a; ln made/a made/b; mv made moved; echo alone > alone; ln alone t; rm t")
+    sandbox.sh("echo x > x; setfattr -n user.k -v v x; mkdir y; setfattr -n user.k -v v y; mkdir z")
+    sandbox.sh("rm -r was moved x y z alone")
+    told = sandbox.shfs("undelete", ".", check=1)
+    assert told.stderr.count("moved/") == 1 and re.search("moved/. had other names", told.stderr)
+    assert {line for line in told.stderr.splitlines() if "moved" not in line} == {
+        "shfs: warning: was/a had other names, which are not known",
+        "shfs: warning: was/b had other names, which are not known",
+        "shfs: warning: x had extended attributes, which are not known",
+        "shfs: warning: y had extended attributes, which are not known",
+    }
+    assert sandbox.sh("cat was/a was/b moved/a moved/b x alone").stdout == "hi\nhi\nho\nho\nx\nalone\n"
+    sandbox.sh("rm x; echo y > x; rm x")
+    assert not sandbox.shfs("undelete", "x").stderr
 
 
 @pytest.mark.users("ordinary")
