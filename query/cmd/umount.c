@@ -136,17 +136,26 @@ static int check_inside(const struct shfs_mount *mount, const char *shown)
 static int check_hidden(const struct shfs_mount *mount, const char *shown)
 {
 	_cleanup_mounts_ struct shfs_mounts all = { 0 };
-	_cleanup_buf_ struct shfs_buf over = { 0 };
-	const struct shfs_mount *there = NULL;
+	_cleanup_buf_ struct shfs_buf order = { 0 };
+	const struct shfs_mount *there;
 
-	if (!shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all))
-		there = shfs_mounts_lead(&all, mount->dir);
-	if (!there || there->mount_id == mount->mount_id)
+	if (shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all))
 		return SHFS_EXIT_OK;
-	shfs_show_directory(&over, there->dir);
-	shfs_error("%s is hidden by the mount %s, which was made after it", shown,
-	           over.data);
-	shfs_hint("in this order: shfs umount %s %s", over.data, shown);
+	for (size_t i = 0; i < all.n; i++) {
+		there = shfs_mounts_lead(&all, mount->dir);
+		if (!there || there->mount_id == mount->mount_id)
+			break;
+		shfs_buf_str(&order, order.len ? " " : "");
+		shfs_show_directory(&order, there->dir);
+		if (!i)
+			shfs_error("%s is hidden by the mount %s, which was made after "
+			           "it",
+			           shown, order.data ?: "");
+		all.list[there - all.list].parent_id = -1; /* as if it were gone */
+	}
+	if (!order.len)
+		return SHFS_EXIT_OK;
+	shfs_hint("in this order: shfs umount %s %s", order.data, shown);
 	return SHFS_EXIT_REFUSED;
 }
 

@@ -439,6 +439,20 @@ def test_unmounted_in_the_order_that_works(sandbox, around, args):
         stands.communicate()
     assert harness.mounts_below(sandbox.path) == ([f"{sandbox.home}/q"] if args == ("~",) else [])
     sandbox.shfs("umount", "--all", cwd="/")
+@pytest.mark.alone
+def test_hidden_by_one_and_another(sandbox):
+    """All that are in the way are named."""
+    sandbox.allow_log("names and attributes are kept for a second")
+    deep = [f"{sandbox.project}/a", f"{sandbox.project}/a/b", f"{sandbox.project}/a/b/c"]
+    for path in deep:
+        sandbox.mkdir(path)
+    for path in deep[::-1]:
+        sandbox.shfs("mount", path, cwd="/")
+    told = sandbox.shfs("umount", deep[2], cwd="/", check=4).stderr
+    assert "c is hidden by the mount ~/project/a, which" in told
+    assert "shfs umount ~/project/a ~/project/a/b ~/project/a/b/c\n" in told
+    sandbox.shfs("umount", *deep, cwd="/")
+    assert not harness.mounts_below(sandbox.path)
 
 
 @pytest.mark.alone
