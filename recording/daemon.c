@@ -79,10 +79,12 @@ int shfs_daemon_open_store(const char *override, const char *root,
 	if (r)
 		return shfs_daemon_fail_path(SHFS_EXIT_NO_STORE, path ? path : "",
 		                             shfs_store_strerror(r));
-	if (!strcmp((*out)->path, root))
+	if (shfs_path_is_below(root, (*out)->path))
 		return shfs_daemon_fail_path(
 			SHFS_EXIT_REFUSED, root,
-			"this is the store itself: it cannot record itself");
+			strcmp(root, (*out)->path)
+				? "this is inside the store, which cannot record itself"
+				: "this is the store itself: it cannot record itself");
 	return 0;
 }
 

@@ -439,6 +439,16 @@ def test_unmounted_in_the_order_that_works(sandbox, around, args):
         stands.communicate()
     assert harness.mounts_below(sandbox.path) == ([f"{sandbox.home}/q"] if args == ("~",) else [])
     sandbox.shfs("umount", "--all", cwd="/")
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("below", ["", "/journal"])
+def test_the_store_does_not_record_itself(sandbox, below):
+    sandbox.mount().unmount()
+    assert "cannot record itself" in sandbox.shfs("mount", sandbox.store + below, cwd="/", check=4).stderr
+    assert not harness.mounts_below(sandbox.path)
+
+
 @pytest.mark.alone
 def test_hidden_by_one_and_another(sandbox):
     """All that are in the way are named."""
