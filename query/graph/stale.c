@@ -167,6 +167,9 @@ int shfs_stale_is_copy(struct shfs_index *index, int64_t process_id,
 	name = basename(process.exe);
 	if (!shfs_program_is_copier(name, strlen(name))) /* busybox, called cp */
 		name = basename(process.argv ?: "");
+	if (!shfs_program_is_copier(name, strlen(name)) &&
+	    strlen(process.argv ?: "") + 1 < process.argv_len) /* or "busybox cp" */
+		name = process.argv + strlen(process.argv) + 1;
 	if (!shfs_program_is_copier(name, strlen(name)))
 		return 0;
 	return command->text && shfs_text_words(command->text, look_for_copier, NULL)

@@ -270,7 +270,7 @@ def stale(sandbox):
 
 
 COPIES = ["cp raw kept 2>&1", "/bin/cp raw kept", "command cp raw kept", "cp raw kept && echo ok",
-          "cp raw 'a&b'; cp raw kept | cat", "(cp -p raw kept)", "bak raw kept"]  # fmt: skip
+          "cp raw 'a&b'; cp raw kept | cat", "(cp -p raw kept)", "bak raw kept", "busybox cp raw kept"]  # fmt: skip
 
 
 @pytest.mark.users("ordinary")
