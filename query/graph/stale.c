@@ -306,27 +306,31 @@ static int writer_of(struct shfs_stale *s, const struct shfs_version_fact *v,
 	return r ? r : w->command_id != 0;
 }
 
-/* Who made it first, of what shfs put back: *v is that version then. 1 or 0. */
-static int look_behind_shfs(struct shfs_stale *s, struct shfs_version_fact *v,
-                            struct writer *w)
+/* Who made it first, of what shfs or version control put back: *v is that version then. 1
+ * or 0. Version control has contents of its own: what it brings to another path is one.
+ */
+static int look_behind(struct shfs_stale *s, struct shfs_version_fact *v,
+                       struct writer *w)
 {
 	struct shfs_version_fact older;
 	enum by by, own;
 	int64_t id;
 	int r;
 
-	while (!(r = shfs_graph_by(s->graph, w->process_id, &by)) && by == BY_SHFS) {
+	while (!(r = shfs_graph_by(s->graph, w->process_id, &by)) && by != BY_ANOTHER) {
 		struct shfs_version at = { .version_id = v->version_id,
 			                   .file_id = v->file_id,
 			                   .process_id = v->process_id,
 			                   .time_ns = v->time_ns };
 
 		r = shfs_graph_by(s->graph, v->process_id, &own);
-		if (!r && own != BY_SHFS) /* it is its latest writer alone */
+		if (!r && own == BY_ANOTHER) /* it is its latest writer alone */
 			return writer_of(s, v, false, w);
 		r = r ? r : shfs_graph_restored_from(s->graph, &at, &id);
 		if (r > 0)
 			r = shfs_facts_version(s->graph->facts, id, &older);
+		if (r > 0 && by == BY_VERSION_CONTROL)
+			r = older.file_id == v->file_id;
 		if (r <= 0 || older.time_ns > v->time_ns ||
 		    (older.time_ns == v->time_ns && older.version_id >= v->version_id))
 			return MIN(r, 0);
@@ -401,7 +405,7 @@ static int find_run(struct shfs_stale *s, struct file_node *f,
 	int r = writer_of(s, latest, touched, &w);
 
 	if (r >= 0)
-		r = look_behind_shfs(s, &made, &w);
+		r = look_behind(s, &made, &w);
 	if (r > 0)
 		r = get_run(s, w.command_id, w.process_id, &run);
 	if (r > 0)

@@ -401,6 +401,29 @@ def test_stale_after_restore(work, sandbox):
     assert sandbox.read("out") == b"3\n" and stale(sandbox) == {}
 
 
+@pytest.mark.users("ordinary")
+def test_stale_after_version_control(work, sandbox):
+    """What git puts back at its path is the result that it was; what git has alone is none."""
+    work.run("git init -q; git config user.name n; git config user.email e@x")
+    work.run("echo 1 > in")
+    work.run("sort in > mid")
+    work.run("sort mid > out")
+    work.run(": > empty")
+    work.run("git add .; git commit -qm 1")
+    work.run("echo 2 > in")
+    work.run("sort in > mid")
+    work.run("git stash -q")
+    assert stale(sandbox) == {} and sandbox.read("mid") == b"1\n"
+    work.run("git stash pop -q")
+    assert stale(sandbox) == {"sort mid > out": ["out"]}
+    work.run("git checkout -q mid")
+    assert list(stale(sandbox)) == ["sort in > mid", "sort mid > out"]
+    work.run("git mv empty other; git commit -qm 2; rm other; git checkout -q other")
+    assert not [n for names in stale(sandbox).values() for n in names if n == "other"]
+    work.run("git checkout -q .; echo 3 > in")
+    assert list(stale(sandbox)) == ["sort in > mid", "sort mid > out"]
+
+
 # --- mounts in each other's way ---
 
 
