@@ -589,6 +589,15 @@ static int forget(struct job *j)
 	return MAX(code, 0);
 }
 
+/* A hook keeps what was typed before there is a store: that is forgotten in a new one. */
+static bool has_hook_logs(struct shfs_context *ctx)
+{
+	_cleanup_free_ char *path = NULL;
+
+	return asprintf(&path, "%s/journal", shfs_context_store_path(ctx)) >= 0 &&
+	       !access(path, F_OK);
+}
+
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct job j = { .ctx = ctx, .argc = argc, .argv = argv };
@@ -609,7 +618,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_USAGE;
 	}
 	j.beside = (struct shfs_forget_beside){ seal, &j };
-	j.store = shfs_context_store(ctx, false, &code);
+	j.store = shfs_context_store(ctx, has_hook_logs(ctx), &code);
 	if (!j.store)
 		return code;
 	shfs_mounts_sync(j.store->path);

@@ -283,6 +283,9 @@ def test_the_line_of_the_rc_before_the_first_mount(shfs, sandbox, shell):
     said = shfs("doctor", check=False)
     assert "nothing is recorded yet" in said.stdout and "damaged" not in said.stdout + said.stderr
     assert not os.path.exists(sandbox.store + "/format")
+    shell("bash").run("echo hunter2")
+    assert "1 command" in shfs("forget", "--yes", "--grep", "hunter2").stdout
+    assert b"hunter2" not in b"".join(harness.contents(sandbox.store).values())
 
 
 # --- output that cannot be written ---
