@@ -649,7 +649,7 @@ int shfs_fail_unseen(struct shfs_index *index, const char *path)
 		shfs_show_path(&meant, other);
 		shfs_hint("did you mean %s?", meant.data ? meant.data : "?");
 	} else if (is_in_project(index, path)) {
-		shfs_hint("nothing has used it while its project was mounted");
+		shfs_hint("no use of it was recorded while its project was mounted");
 	} else {
 		shfs_hint("is it below a mounted project? see: shfs status");
 	}
