@@ -455,3 +455,10 @@ def test_of_a_live_store(work, sandbox, shfs, mount, other):
     shfs("export", "tar", "-o", f"{path}.after")
     third("import", f"{path}.after")
     assert gaps(third) == 1
+
+
+def test_progress_on_a_terminal(archive, sandbox, shell, other):
+    """Where reading takes a while."""
+    there = shell("bash", env=other)
+    shown = there.run(f"mkfifo {sandbox.home}/slow; (sleep 3; cat {archive} > {sandbox.home}/slow) & shfs import {sandbox.home}/slow")
+    assert "reading the archive, 1 s" in shown and "imported: " in shown
