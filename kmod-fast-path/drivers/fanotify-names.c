@@ -353,8 +353,9 @@ static int add_rename(struct shfs_driver *d, const struct told *t)
 }
 
 /* An inode's count of links changed: behind a rename by the same process it is that of
- * the file which had the name. */
-static void note_replaced(struct shfs_driver *d, const struct told *t)
+ * the file which had the name. false: there was none. */
+static bool note_replaced(struct shfs_driver *d, const struct told *t,
+                          const struct fan_object *file)
 {
 	size_t i = d->n_names, least = i > BESIDE_MAX ? i - BESIDE_MAX : 0;
 	struct fan_name *n = NULL;
@@ -364,8 +365,21 @@ static void note_replaced(struct shfs_driver *d, const struct told *t)
 			break;
 	if (i + 1 > least)
 		n = d->names[i];
-	if (n && n->kind == FAN_NAME_RENAME && n->child != t->child && !n->exchanged)
-		n->replaces = true;
+	if (!n || n->kind != FAN_NAME_RENAME || n->child == file || n->exchanged)
+		return false;
+	n->replaces = true;
+	return true;
+}
+
+/* Is it of a directory itself, which has no name any more? */
+static bool is_of_gone(struct shfs_driver *d, const struct told *t)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (!(t->mask & FAN_ATTRIB) || strcmp(t->name, ".") != 0)
+		return false;
+	fd = fan_object_open(d, t->dir);
+	return fd < 0;
 }
 
 /* What was known of names may be so no more. */
@@ -389,9 +403,11 @@ static int take(struct shfs_driver *d, const struct told *t)
 		return t->dir && t->dir2 ? add_rename(d, t) : 0;
 	if (!t->dir) {
 		if (t->child)
-			note_replaced(d, t);
+			note_replaced(d, t, t->child);
 		return 0;
 	}
+	if (is_of_gone(d, t) && note_replaced(d, t, t->dir))
+		return 0;
 	/* several that are alike are one event while they wait */
 	if (t->mask & FAN_CREATE)
 		r = add(d, t, FAN_NAME_CREATE);

@@ -247,6 +247,18 @@ def test_replaced(watch):
     assert ["REPLACED" in e.flags for e in events.of("RENAME")] == [False, True], events.of("RENAME")
 
 
+def test_a_directory_is_replaced(watch):
+    """Its end is told by nothing but the rename; what comes then is told at once."""
+    sandbox = watch.sandbox
+    for n in range(3):
+        sandbox.sh(f"mkdir a{n}; echo {n} > a{n}/f")
+    steps = [f"mkdir b{n}; mv -T a{n} b{n}; sleep 0.2; mv b{n}/f c{n}; sleep 0.2" for n in range(3)]
+    events = watch.script("; ".join(steps))
+    assert events.said("RENAME") == [e for n in range(3) for e in (("RENAME", f"a{n}", f"b{n}"), ("RENAME", f"b{n}/f", f"c{n}"))]
+    assert watch.driver == "bpf-tracepoints" or ["REPLACED" in e.flags for e in events.of("RENAME")] == [True, False] * 3
+    assert not events.of("LOST")
+
+
 def test_created(watch):
     events = watch.script("echo 1 > a; sh -c 'echo 2 >> a'; : > b; cat a")
     assert [(e.path, "CREATED" in e.flags) for e in events.of("CLOSE")] == [
