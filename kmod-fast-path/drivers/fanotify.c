@@ -572,7 +572,7 @@ static void arm(struct shfs_driver *d)
 
 static int drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 {
-	size_t end;
+	size_t end, known;
 	int r;
 
 	d->sink = sink;
@@ -595,9 +595,12 @@ static int drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 	r = drain_closes(d);
 	if (r < 0)
 		return r;
-	fan_names_tell(d, MIN(end, fan_names_known(d)));
+	known = fan_names_known(d);
+	fan_names_tell(d, MIN(end, known));
 	tell_lost(d);
-	shfs_connector_turn(d->processes, sink, arg);
+	/* what waits is of processes that must not be forgotten meanwhile */
+	if (known >= end)
+		shfs_connector_turn(d->processes, sink, arg);
 	fan_objects_trim(d);
 	arm(d);
 	return 0;
