@@ -676,6 +676,8 @@ static void tell_rename(struct shfs_driver *d, struct fan_name *n, const char *f
 	set_file(e, n);
 	if (n->replaces)
 		e->flags |= SHFS_EVENT_REPLACED;
+	if (n->child && n->child->creator == n->pid)
+		e->flags |= SHFS_EVENT_CREATED;
 	if (with && with->exchanged)
 		e->flags |= SHFS_EVENT_EXCHANGED;
 	shfs_event_set_text(&d->room, below(d, from), below(d, to));

@@ -425,12 +425,17 @@ static void note_gone(struct shfs_recorder *r, const struct happening *h)
 	            directory ? NULL : &victim);
 }
 
+static bool is_of(const struct shfs_open_file *open, struct shfs_paths_file file)
+{
+	return open->file.ino == file.ino && open->file.dev == file.dev;
+}
+
 static bool is_being_written(const struct shfs_recorder *r, struct shfs_paths_file file)
 {
 	const struct shfs_open_file *open, *next;
 
 	HASH_ITER (hh, r->open, open, next)
-		if (open->file.ino == file.ino && open->file.dev == file.dev)
+		if (is_of(open, file))
 			return true;
 	return false;
 }
@@ -505,6 +510,26 @@ static void note_come(struct shfs_recorder *r, struct happening *h)
 	            "", NULL, NULL);
 }
 
+/* What a file holds that is renamed before it was closed is of those who have written it
+ * until then. fanotify tells of nobody but who made it. */
+static void record_unclosed(struct shfs_recorder *r, const struct happening *h,
+                            const struct shfs_held *content)
+{
+	const struct shfs_open_file *open, *next;
+	struct shfs_writer maker = { .process = h->process,
+		                     .begin = h->time,
+		                     .last = h->time };
+	const struct shfs_open_file by_maker = { .writers = &maker, .n_writers = 1 };
+
+	if (h->moved_on || !h->event->file.nlink)
+		return;
+	if (h->event->flags & SHFS_EVENT_CREATED)
+		emit_writers(r, h, &by_maker, content);
+	HASH_ITER (hh, r->open, open, next)
+		if (is_of(open, file_of(&h->file)))
+			emit_writers(r, h, open, content);
+}
+
 static void note_rename(struct shfs_recorder *r, struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content = { 0 }, other = { 0 };
@@ -516,6 +541,7 @@ static void note_rename(struct shfs_recorder *r, struct happening *h)
 		note_come(r, h);
 	} else {
 		content = content_at(r, h, h->path2);
+		record_unclosed(r, h, &content);
 		if (exchanged)
 			other = content_exchanged(r, h);
 		note_secrets_below(r, h);

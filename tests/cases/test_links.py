@@ -2,6 +2,7 @@
 """Files with several names, and with none: which name was used, what the others hold since,
 and what becomes of a file of O_TMPFILE."""
 
+import json
 import os
 
 import pytest
@@ -259,3 +260,19 @@ write("tmp", b"third")
     assert contents(sandbox, "dest") == [b"old dest", b"result"]
     assert contents(sandbox, "more") == [b"result"]
     assert contents(sandbox, "tmp") == [b"old tmp", b"result", b"third"]
+
+
+@pytest.mark.backends()
+@pytest.mark.users("ordinary")
+def test_renamed_before_it_is_closed(sandbox, mounted):
+    """As by Python's NamedTemporaryFile: what it is called then was made by who wrote it."""
+    sandbox.write("old", b"what was there")
+    for name in "new", "old":
+        python(sandbox, f"""
+fd = os.open("tmp-{name}", os.O_RDWR | os.O_CREAT | os.O_EXCL); os.write(fd, b"result")
+os.rename("tmp-{name}", "{name}"); time.sleep(0.2); os.close(fd)
+""")
+        mounted.settle()
+    for name in "new", "old":
+        why = json.loads(sandbox.shfs("why", "--json", name).stdout)
+        assert not [v for v in why["versions"] if v["is_source"]], why["versions"]

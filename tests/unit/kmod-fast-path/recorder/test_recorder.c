@@ -467,6 +467,32 @@ static void each_command_made_what_it_left(void **state)
 	scene_end(&s);
 }
 
+/* As who writes to a temporary file does that has another name before it is closed. */
+static void renamed_before_the_close(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	const struct shfs_record *rec;
+	union event e;
+
+	scene_begin(&s);
+	write_now(&s, "f", 100, 1);
+	fill(&s, &e, SHFS_EVENT_WRITE, PID + 1, "tmp", "");
+	fill_file(&s, &e, "f");
+	e.event.file.id = 7;
+	tell(&s, &e);
+	fill(&s, &e, SHFS_EVENT_RENAME, PID + 2, "tmp", "f");
+	fill_file(&s, &e, "f");
+	tell(&s, &e);
+	j = scene_journal(&s);
+	rec = kit_find(j, "tmp");
+	assert_int_equal(rec->type, SHFS_REC_ACCESS);
+	assert_int_equal(rec->access.process, record_of_pid(j, PID + 1)->seq);
+	kit_assert_object(&s.kit, &rec->access.made, 100, 1);
+	assert_int_equal(j->recs[j->n - 1].type, SHFS_REC_PATHOP);
+	scene_end(&s);
+}
+
 static void parent_that_ended_is_known(void **state)
 {
 	struct scene s;
@@ -657,6 +683,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(opened_to_write_is_not_written),
 		cmocka_unit_test(writer_and_not_closer),
 		cmocka_unit_test(each_command_made_what_it_left),
+		cmocka_unit_test(renamed_before_the_close),
 		cmocka_unit_test(parent_that_ended_is_known),
 		cmocka_unit_test(another_program_is_another_record),
 		cmocka_unit_test(a_close_goes_to_the_name_that_is_left),
