@@ -11,7 +11,7 @@
 struct shfs_part {
 	const struct shfs_handle *handle; /* NULL: it was a whole one */
 	uint32_t tid;
-	uint64_t process, at_ns; /* CLOCK_BOOTTIME */
+	uint64_t process, until_ns; /* when it may go on, CLOCK_BOOTTIME */
 	off_t end;
 	bool sure;      /* what follows is hardly another one */
 	bool is_marked; /* a capture has marked the content as incomplete for it */

@@ -8,7 +8,10 @@
 #define CHECKED_NS SHFS_NSEC_PER_SEC
 #define LINE_NS    30000 /* between two lines that are pasted */
 #define PAGE       4096
-#define PART_NS    (SHFS_NSEC_PER_SEC / 10) /* between two requests of one call */
+/* Between two requests of one call, on a busy machine: where it is hardly the last one;
+ * where it looks so by chance. */
+#define PART_NS        (2 * SHFS_NSEC_PER_SEC)
+#define PART_UNSURE_NS (SHFS_NSEC_PER_SEC / 10)
 
 /* The same process comes again: may it be a shell that does the next line itself? */
 static bool is_next_line(const struct shfs_handle *handle, const struct shfs_writer *last,
@@ -148,21 +151,22 @@ void shfs_part_note(struct shfs_part *part, const struct shfs_handle *handle,
                     uint32_t tid, off_t offset, size_t len)
 {
 	off_t end = offset + (off_t)len;
-	bool may_be = !(end % PAGE) || len + PAGE > SHFS_WRITE_MAX;
+	bool sure = offset % PAGE, largest = len + PAGE > SHFS_WRITE_MAX;
 
 	*part = (struct shfs_part){
-		.handle = may_be ? handle : NULL,
+		.handle = !(end % PAGE) || largest ? handle : NULL,
 		.tid = tid,
 		.process = handle->writers[handle->last_writer].process,
-		.at_ns = shfs_time_now().boot_ns,
+		.until_ns = shfs_time_now().boot_ns +
+		            (sure || largest ? PART_NS : PART_UNSURE_NS),
 		.end = end,
-		.sure = offset % PAGE,
+		.sure = sure,
 	};
 }
 
 bool shfs_part_may_go_on(const struct shfs_part *part)
 {
-	return part->handle && shfs_time_now().boot_ns - part->at_ns < PART_NS;
+	return part->handle && shfs_time_now().boot_ns < part->until_ns;
 }
 
 bool shfs_part_goes_on(const struct shfs_part *part, const struct shfs_handle *handle,

@@ -168,6 +168,32 @@ SELECT path, n, object FROM v_version WHERE path GLOB '{sandbox.project}/f*' AND
         assert got[-1] == last and set(got) <= {first, last}, (n, [len(data) for data in got])
 
 
+@pytest.mark.users("root")
+@pytest.mark.transports
+def test_a_part_of_a_write_that_is_held_up(sandbox, mounted):
+    """As on a busy machine: by memory that is not there yet. A child closes the file meanwhile."""
+    python(sandbox, """
+uffd = call("syscall", 323, os.O_CLOEXEC)  # userfaultfd(2)
+fcntl.ioctl(uffd, 0xc018aa3f, struct.pack("3Q", 0xaa, 0, 0))  # UFFDIO_API
+for at, there, size in [(200, 4096, 28056), (0, 1 << 20, 2 << 20)] * 3:  # in the file: from where, up to where at once, and in all
+    w = os.open("f%d" % size, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    os.pwrite(w, b"w" * 200, 0)
+    memory = mmap.mmap(-1, 4 << 20); memory[:there] = bytes(there)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    rest = address + there, len(memory) - there
+    fcntl.ioctl(uffd, 0xc020aa00, struct.pack("4Q", *rest, 1, 0))  # UFFDIO_REGISTER: what is missing
+    child = os.fork()
+    if not child: time.sleep(0.2); os._exit(0)
+    bring = lambda: (time.sleep(0.5), fcntl.ioctl(uffd, 0xc020aa04, struct.pack("4Q", *rest, 0, 0)))  # UFFDIO_ZEROPAGE
+    thread = threading.Thread(target=bring); thread.start()
+    assert libc.pwrite(w, ctypes.c_void_p(address + at), ctypes.c_size_t(size - at), ctypes.c_long(at)) == size - at
+    thread.join(); os.waitpid(child, 0); os.close(w)
+""", timeout=60)
+    for size in 28056, 2 << 20:
+        assert {v["size"] for v in versions(sandbox, f"f{size}") if not v["incomplete"]} <= {0, 200, size}
+        assert len(sandbox.shfs("cat", f"f{size}").stdout_bytes) == size
+
+
 @pytest.mark.transports
 def test_a_whole_write_that_looked_like_a_part(sandbox, mounted):
     """Another's close cannot know that no more of it follows; its own does."""
