@@ -669,9 +669,9 @@ static void moving_doubt(struct shfs_fs *fs, struct shfs_node *node,
 /* A content becomes a secret by the name that it gets. */
 static void moving_conceal(struct shfs_fs *fs, struct moving *m)
 {
-	if (m->secret[0])
+	if (m->secret[0] || S_ISDIR(m->node->type))
 		shfs_watch_conceal(fs, m->node);
-	if (m->secret[1])
+	if (m->victim && (m->secret[1] || S_ISDIR(m->victim->type)))
 		shfs_watch_conceal(fs, m->victim);
 	if (m->victim_ends && m->content[1] && !(m->flags & RENAME_EXCHANGE))
 		shfs_snapshot_gone(m->content[1]);

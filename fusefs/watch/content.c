@@ -57,7 +57,7 @@ bool shfs_watch_is_secret(struct shfs_fs *fs, const struct shfs_node *node)
 	return false;
 }
 
-static void conceal(struct shfs_node *node, void *arg)
+static void conceal(struct shfs_node *node)
 {
 	struct shfs_watch *watch = atomic_load(&node->watch);
 
@@ -71,12 +71,18 @@ static void conceal(struct shfs_node *node, void *arg)
 	pthread_mutex_unlock(&watch->lock);
 }
 
+static void conceal_below(struct shfs_node *node, void *fs)
+{
+	if (shfs_watch_is_secret(fs, node))
+		conceal(node);
+}
+
 void shfs_watch_conceal(struct shfs_fs *fs, struct shfs_node *node)
 {
 	if (S_ISDIR(node->type))
-		shfs_tree_visit_below(fs->tree, node, conceal, NULL);
+		shfs_tree_visit_below(fs->tree, node, conceal_below, fs);
 	else
-		conceal(node, NULL);
+		conceal(node);
 }
 
 static int readable_fd(struct shfs_fs *fs, struct shfs_node *node,

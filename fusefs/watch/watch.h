@@ -180,7 +180,8 @@ void shfs_watch_end_touch(struct shfs_watch *watch, int fd);
 void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node);
 void shfs_watch_settle_all(struct shfs_fs *fs);
 
-/* It, or a directory above it, has got a secret name: as shfs_snapshot_conceal. */
+/* It has got a secret name, or is a directory that has got another: what has a secret one
+ * below it. As shfs_snapshot_conceal. */
 void shfs_watch_conceal(struct shfs_fs *fs, struct shfs_node *node);
 
 /* Is there one who has it (NULL: any file) open and is to be recorded as having read it?

@@ -497,7 +497,22 @@ static void conceal(struct shfs_contents *c, int fd, const struct stat *st, bool
 	shfs_contents_learn_secret(c, fd);
 }
 
-void shfs_contents_conceal_below(struct shfs_contents *c, const char *path, bool secret)
+/* The file at path, relative to the root, which was at was. */
+static void conceal_moved(struct shfs_contents *c, const char *was, const char *path)
+{
+	bool secret = shfs_project_rules_is_secret(c->rules, path, false);
+	_cleanup_close_ int fd = -1;
+	struct stat st;
+
+	if (secret == shfs_project_rules_is_secret(c->rules, was, false))
+		return;
+	fd = open_noatime(c->root_fd, path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+	if (fd >= 0 && !fstat(fd, &st))
+		conceal(c, fd, &st, secret);
+}
+
+void shfs_contents_conceal_below(struct shfs_contents *c, const char *was,
+                                 const char *path)
 {
 	int fd = open_noatime(c->root_fd, path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -506,22 +521,18 @@ void shfs_contents_conceal_below(struct shfs_contents *c, const char *path, bool
 	if (fd >= 0 && !dir)
 		close(fd);
 	while (dir && (entry = readdir(dir))) {
-		_cleanup_buf_ struct shfs_buf below = { 0 };
-		_cleanup_close_ int file = -1;
-		struct stat st;
+		_cleanup_buf_ struct shfs_buf before = { 0 }, below = { 0 };
 
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 			continue;
+		shfs_buf_printf(&before, "%s/%s", was, entry->d_name);
 		shfs_buf_printf(&below, "%s/%s", path, entry->d_name);
-		if (below.failed)
+		if (before.failed || below.failed)
 			break;
 		if (entry->d_type == DT_DIR)
-			shfs_contents_conceal_below(c, below.data, secret);
+			shfs_contents_conceal_below(c, before.data, below.data);
 		else if (entry->d_type == DT_REG)
-			file = open_noatime(c->root_fd, below.data,
-			                    RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-		if (file >= 0 && !fstat(file, &st))
-			conceal(c, file, &st, secret);
+			conceal_moved(c, before.data, below.data);
 	}
 	if (dir)
 		closedir(dir);

@@ -63,10 +63,10 @@ struct shfs_held shfs_contents_last(struct shfs_contents *contents,
 /* The file at path has lost this name: as shfs_snapshot_gone. */
 void shfs_contents_gone(struct shfs_contents *contents, const char *path);
 
-/* A directory has got, or lost, a secret name, and is at path now: so have the files
- * below it. */
-void shfs_contents_conceal_below(struct shfs_contents *contents, const char *path,
-                                 bool secret);
+/* A directory is at path now, and was at was: files below it may have got, or lost, a
+ * secret name by that. */
+void shfs_contents_conceal_below(struct shfs_contents *contents, const char *was,
+                                 const char *path);
 
 /* Has it another size or mtime than when it was last taken? True where it never was. */
 bool shfs_contents_is_changed(struct shfs_contents *contents,

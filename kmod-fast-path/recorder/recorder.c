@@ -488,16 +488,6 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 	                          SHFS_CONTENTS_NAMED, st.st_uid);
 }
 
-/* Files that have a secret name by that of a directory above them. */
-static void note_secrets_below(struct shfs_recorder *r, const struct happening *h)
-{
-	bool was = shfs_project_rules_is_secret(&r->rules, h->path, true);
-	bool is = shfs_project_rules_is_secret(&r->rules, h->path2, true);
-
-	if (S_ISDIR(h->file.mode) && was != is)
-		shfs_contents_conceal_below(r->contents, h->path2, is);
-}
-
 /* A file that comes from outside is one that was made here. */
 static void note_come(struct shfs_recorder *r, struct happening *h)
 {
@@ -544,7 +534,8 @@ static void note_rename(struct shfs_recorder *r, struct happening *h)
 		record_unclosed(r, h, &content);
 		if (exchanged)
 			other = content_exchanged(r, h);
-		note_secrets_below(r, h);
+		if (S_ISDIR(h->file.mode))
+			shfs_contents_conceal_below(r->contents, h->path, h->path2);
 		emit_pathop(r, h, exchanged ? SHFS_OP_EXCHANGE : SHFS_OP_RENAME, h->path,
 		            h->path2, &content, exchanged ? &other : NULL);
 	}

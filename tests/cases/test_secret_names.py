@@ -44,13 +44,14 @@ WAYS = {
     "appended": 'exec 3> $P; echo a >&3; cat $P > /dev/null; echo key=$V >&3; exec 3>&-; cat $P > $T',
     "saved twice": 'for i in 1 2; do echo key=$V > $T; mv $T $P; done; echo key=$V > $T; echo key=$V > $T; mv $T $P',
     "directory": 'mkdir $D/new; echo key=$V > $D/new/hosts; mv $D/new $D/.gnupg',
+    "directory of one": 'mkdir $D/new; echo key=$V > $D/new/credentials; mv $D/new $D/.aws',
 }
 
 
 def plants():
     """150 of them: (number, name, way)."""
     pairs = [(name, way) for name, way in itertools.product(NAMES, WAYS) if "there" not in way or name[0] == "."]
-    return [(i, *pairs[i * 7 % len(pairs)]) for i in range(150)]
+    return [(i, *pairs[i * 11 % len(pairs)]) for i in range(150)]
 
 
 def value(i):
