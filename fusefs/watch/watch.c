@@ -210,11 +210,11 @@ static void take_unreadable(struct shfs_fs *fs, struct shfs_node *node,
  * if any have been removed. */
 static void doubt_current(struct shfs_watch *watch, uint64_t losses, uint64_t generation)
 {
-	if (watch->current && watch->losses != losses)
+	if (watch->current &&
+	    (watch->losses != losses ||
+	     (watch->generation != generation &&
+	      shfs_snapshot_depth(watch->current) == SHFS_DEPTH_ARCHIVE)))
 		forget_current(watch);
-	if (watch->current && watch->generation != generation &&
-	    shfs_snapshot_depth(watch->current) == SHFS_DEPTH_ARCHIVE)
-		drop_current(watch);
 	watch->generation = generation;
 }
 

@@ -254,9 +254,11 @@ void capture_hide(struct shfs_content *content);
 /* Its file, which held before (or NULL), is one of those that hold what was put. */
 void capture_note_holder(struct shfs_snapshot *snapshot, struct shfs_snapshot *before);
 
-/* Its content of size bytes is about to be this object: must it not? */
+/* Its content of size bytes is about to be this object, or (there) is one already: must
+ * it not? */
 bool capture_must_drop(struct shfs_snapshot *snapshot, const struct shfs_object_id *id,
-                       uint64_t size);
+                       uint64_t size, bool there);
 
-/* Its content has become an object, or what it is has changed: does that go? */
-void capture_note_object(struct shfs_snapshot *snapshot);
+/* Its content of size bytes has become this object: does that go? */
+void capture_note_object(struct shfs_snapshot *snapshot, const struct shfs_object_id *id,
+                         uint64_t size);

@@ -197,23 +197,31 @@ bool capture_is_secret(const struct shfs_snapshot *s)
 }
 
 bool capture_must_drop(struct shfs_snapshot *s, const struct shfs_object_id *id,
-                       uint64_t size)
+                       uint64_t size, bool there)
 {
+	bool listed;
+
 	judge(s, id, size);
-	return s->secret || is_listed(s->capture, id->hash);
+	listed = is_listed(s->capture, id->hash);
+	if (listed && there)
+		purge_later(s->capture, id);
+	return s->secret || listed;
 }
 
-void capture_note_object(struct shfs_snapshot *s)
+void capture_note_object(struct shfs_snapshot *s, const struct shfs_object_id *id,
+                         uint64_t size)
 {
-	const struct shfs_object_id *id = &s->content.object;
-
-	if (!(s->content.flags & SHFS_CONTENT_OBJECT))
-		return;
-	judge(s, id, s->content.size);
+	judge(s, id, size);
 	if (is_listed(s->capture, id->hash))
 		purge_later(s->capture, id);
 	if (capture_is_secret(s))
 		capture_let_go(s);
+}
+
+static void note_content(struct shfs_snapshot *s)
+{
+	if (s->content.flags & SHFS_CONTENT_OBJECT)
+		capture_note_object(s, &s->content.object, s->content.size);
 }
 
 void capture_hide(struct shfs_content *content)
@@ -232,8 +240,7 @@ void shfs_snapshot_conceal(struct shfs_snapshot *s)
 	if (!s->secret) {
 		s->secret = true;
 		end_holding(s);
-		if (!s->unsettled)
-			capture_note_object(s);
+		note_content(s);
 	}
 	pthread_mutex_unlock(&s->capture->lock);
 }
@@ -243,8 +250,7 @@ void shfs_snapshot_gone(struct shfs_snapshot *s)
 	pthread_mutex_lock(&s->capture->lock);
 	s->gone = true;
 	end_holding(s);
-	if (!s->unsettled && s->capture->secrets)
-		capture_note_object(s);
+	note_content(s);
 	pthread_mutex_unlock(&s->capture->lock);
 }
 
@@ -266,38 +272,49 @@ static bool is_in_lists(struct shfs_capture *c, const void *data, size_t len,
 	return false;
 }
 
-/* Is it about to be an object, of another file? What is being put is waited for. */
+/* Lock held, and let go meanwhile. Is it about to be an object, of another file? What is
+ * being put is waited for. */
 static bool is_under_way(struct shfs_capture *c, const void *data, size_t len,
                          const uint8_t hash[16])
 {
 	int64_t until = capture_now() + c->wait_ms * (SHFS_NSEC_PER_SEC / 1000);
 	bool found, late = false;
 
-	pthread_mutex_lock(&c->lock);
 	while (!(found = is_in_lists(c, data, len, hash)) && c->n_storing && !late) {
 		c->n_waiters++;
 		late = !capture_wait(c, &c->change, until);
 		c->n_waiters--;
 	}
-	pthread_mutex_unlock(&c->lock);
 	return found;
 }
 
+/* Lock held, and let go meanwhile. Is it an object that another file has? */
+static bool is_elsewhere(struct shfs_capture *c, const void *data, size_t len,
+                         struct shfs_object_id *id)
+{
+	bool there;
+
+	pthread_mutex_unlock(&c->lock);
+	there = shfs_object_find(c->store, data, len, id) == 1;
+	pthread_mutex_lock(&c->lock);
+	if (!there || !was_temporary(c, id->hash))
+		return there;
+	purge_later(c, id);
+	return false;
+}
+
+/* What other files have had may be gone by now; of what is under way that is judged once
+ * it is there, by what is noted here without letting go of the lock. */
 static void learn(struct shfs_capture *c, const void *data, size_t len)
 {
 	struct shfs_object_id id;
-	bool known, shared;
 
 	shfs_object_hash(data, len, id.hash);
 	pthread_mutex_lock(&c->lock);
-	known = find(c, id.hash);
-	pthread_mutex_unlock(&c->lock);
-	if (known)
-		return;
-	shared = is_under_way(c, data, len, id.hash) ||
-	         shfs_object_find(c->store, data, len, &id) == 1;
-	pthread_mutex_lock(&c->lock);
-	note(c, id.hash, shared);
+	if (!find(c, id.hash))
+		note(c, id.hash,
+		     is_under_way(c, data, len, id.hash) ||
+		             is_elsewhere(c, data, len, &id));
 	pthread_mutex_unlock(&c->lock);
 }
 

@@ -266,7 +266,7 @@ void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id
 	                                                     : SHFS_DEPTH_STAT,
 	                &content, job->forgets);
 	if (id)
-		capture_note_object(job->snapshot);
+		capture_note_object(job->snapshot, id, job->len);
 	job_free(job);
 }
 
@@ -419,7 +419,8 @@ bool capture_drop_secret(struct capture_job *job)
 	struct shfs_capture *c = job->snapshot->capture;
 	const struct shfs_object_id id = shfs_put_id(job->put);
 
-	if (!capture_must_drop(job->snapshot, &id, job->len))
+	if (!capture_must_drop(job->snapshot, &id, job->len,
+	                       !shfs_put_stored_bytes(job->put)))
 		return false;
 	job->dropped = true;
 	shfs_put_free(TAKE_PTR(job->put));

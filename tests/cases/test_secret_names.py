@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from harness import wait_until
 from test_forget import Packs, unzstd
 
 NAMES = [
@@ -105,3 +106,29 @@ def test_150_secrets(sandbox, project):
     assert "no flaws" in sandbox.shfs("check", cwd="/").stdout
     assert "excluded by a rule" in {v["not_archived"] for v in log(sandbox, ".env") if not v["object"]}
     assert not any(v["object"] for v in log(sandbox, ".env"))
+
+
+@pytest.mark.users("ordinary")
+def test_after_others_were_taken_out(sandbox, mounted):
+    """What is archived anew for that reason is still of the file that brought it."""
+    sandbox.sh("mkdir a b; for i in 1 2 3; do echo plant000$i > t$i; echo plant010$i > u$i; done")
+    sandbox.shfs("sync")
+    for i in "123":
+        sandbox.sh(f"mv t{i} a/.env; cp u{i} b/.env")
+        wait_until(lambda: log(sandbox, "a/.env")[-1]["not_archived"] == "pruned", "the secret to be taken out")
+        sandbox.sh(f"rm u{i}; rm b/.env")
+    sandbox.shfs("sync")
+    mounted.unmount()
+    assert not found(sandbox.store)
+
+
+@pytest.mark.users("ordinary")
+@pytest.mark.timeout(180)
+def test_temporary_files_that_go_at_once(sandbox, mounted):
+    """Whoever comes first: who stores what they held, who takes away others, or who reads the secret."""
+    steps = 'cd $D; echo $V > r; cp r s; cp r .env; rm r s; echo > .env; echo $V > u; install u .netrc; rm u'
+    lines = [f"mkdir d{i}; (D=d{i}; V=plant{i:04}; {steps})" for i in range(80)]
+    sandbox.run("sh", sandbox.write_outside(sandbox.home + "/run", "\n".join(lines) + "\n"), timeout=120)
+    sandbox.shfs("sync")
+    mounted.unmount()
+    assert not found(sandbox.store)

@@ -131,6 +131,23 @@ static void temporary_file_is_gone(void **state)
 	kit_end(&k);
 }
 
+/* Who reads the secret comes late. */
+static void temporary_file_was_gone(void **state)
+{
+	struct kit k = { 0 };
+	struct shfs_snapshot *tmp, *secret;
+
+	kit_begin(&k, kit_store(), 0, 1);
+	tmp = archive(&k, "tmp", LEN);
+	shfs_snapshot_gone(tmp);
+	assert_true(is_stored(&k, LEN));
+	secret = take_secret(&k, LEN);
+	kit_until(!is_stored(&k, LEN));
+	shfs_snapshot_unref(tmp);
+	shfs_snapshot_unref(secret);
+	kit_end(&k);
+}
+
 static void too_short_to_be_one(void **state)
 {
 	struct kit k = { 0 };
@@ -153,6 +170,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(template_that_was_there),
 		cmocka_unit_test(renamed_to_a_secret),
 		cmocka_unit_test(temporary_file_is_gone),
+		cmocka_unit_test(temporary_file_was_gone),
 		cmocka_unit_test(too_short_to_be_one),
 	};
 
