@@ -77,6 +77,9 @@ static bool is_secret(struct finder *f, const char *path, const char *root)
 	return below && *below && shfs_rules_is_secret(f->rules, below, false);
 }
 
+/* Of a version: its content is in the store. */
+#define IS_HERE(v) " " v ".object IS NOT NULL AND NOT " v ".flags >> 30 & 1"
+
 /* What versions of the file ?1 were before, became since by a rename or link, and other
  * versions of the same content, from 5 bytes on: what is archived at other paths. */
 #define KIN                                                                              \
@@ -93,7 +96,7 @@ static bool is_secret(struct finder *f, const char *path, const char *root)
 	" SELECT DISTINCT p.path, p.root FROM kin JOIN v_version v"                      \
 	" ON v.file_id = kin.id >> 32 AND v.n = kin.id & 4294967295"                     \
 	" JOIN v_file p ON p.file_id = v.file_id"                                        \
-	" WHERE v.file_id <> ?1 AND v.object IS NOT NULL ORDER BY p.path"
+	" WHERE v.file_id <> ?1 AND" IS_HERE("v") " ORDER BY p.path"
 
 static int find_kin(struct finder *f, int64_t file_id, const char *of)
 {
@@ -118,7 +121,7 @@ static int find_files(struct finder *f)
 	int r = shfs_rows_open(f->index,
 	                       "SELECT path, root, file_id, EXISTS (SELECT 1"
 	                       " FROM v_version v WHERE v.file_id = f.file_id"
-	                       " AND v.object IS NOT NULL) FROM v_file f",
+	                       " AND" IS_HERE("v") ") FROM v_file f",
 	                       &rows);
 
 	while (!r && (r = shfs_rows_next(rows)) > 0) {

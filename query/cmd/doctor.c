@@ -514,10 +514,10 @@ static void say_secret(void *arg, const struct shfs_secret *secret)
 		shfs_quote_shell(&file, secret->path, strlen(secret->path));
 	if (secret->of)
 		shfs_quote_shell(&of, secret->of, strlen(secret->of));
-	if (secret->of ? asprintf(&fix, "shfs forget --everywhere %s", of.data ?: "") < 0
-	    : secret->path ? asprintf(&fix, "shfs forget %s", file.data ?: "") < 0
-	                   : asprintf(&fix, "shfs forget --command %s",
-	                              secret->command ?: "") < 0)
+	if (secret->path ? asprintf(&fix, "shfs forget --everywhere %s",
+	                            (secret->of ? of.data : file.data) ?: "") < 0
+	                 : asprintf(&fix, "shfs forget --command %s",
+	                            secret->command ?: "") < 0)
 		fix = NULL;
 	if (secret->of)
 		say(d, LEVEL_WARN, fix,

@@ -94,7 +94,7 @@ def test_doctor_names_what_was_recorded_before(sandbox, shell):
     command = json.loads(sandbox.shfs("history", "--json", "--grep", "password", cwd="/").stdout)["commands"][0]["id"]
     assert doctor.count("looks like a secret") == 1 and f"in command {command[:7]}" in doctor
     assert f"fix: shfs forget --command {command}" in doctor
-    assert f"fix: shfs forget {sandbox.project}/host.pem" in doctor
+    assert f"fix: shfs forget --everywhere {sandbox.project}/host.pem" in doctor
     sandbox.shfs("forget", "--yes", "--command", command, cwd="/")
     sandbox.shfs("forget", "--yes", f"{sandbox.project}/host.pem", cwd="/")
     assert "ok    nothing in the store looks like a secret" in sandbox.shfs("doctor", cwd="/").stdout
@@ -120,6 +120,16 @@ def test_doctor_names_contents_under_other_names(sandbox):
     assert not [place for place in places(sandbox.store, b"topsecret2") if "object" in place]
     assert "ok    nothing in the store looks like a secret" in sandbox.shfs("doctor", cwd="/").stdout
     assert sandbox.shfs("cat", f"{sandbox.project}/other2", cwd="/").stdout == "ordinary\n"
+
+
+def test_doctor_names_nothing_that_was_taken_out(sandbox):
+    mounted = sandbox.mount()
+    sandbox.sh("echo topsecret2 > notes")
+    sandbox.shfs("sync")
+    sandbox.sh("mv notes .env")
+    mounted.unmount()
+    assert not [place for place in places(sandbox.store, b"topsecret2") if "object" in place]
+    assert "ok    nothing in the store looks like a secret" in sandbox.shfs("doctor", cwd="/").stdout
 
 
 HIDDEN = {
