@@ -519,6 +519,10 @@ static int do_it(struct job *j)
 		code = check_any(j);
 	if (code)
 		return code;
+	if (opts.yes && j->of_files && j->stats.elsewhere && !opts.json)
+		code = say_elsewhere(j, stderr); /* afterwards nobody knows */
+	if (code)
+		return code;
 	j->index = NULL;
 	r = shfs_forget_run(j->forget);
 	if (r && shfs_forget_pending(j->store) > 0) {
@@ -528,10 +532,6 @@ static int do_it(struct job *j)
 	}
 	if (r)
 		return fail(j, r);
-	if (j->of_files && j->stats.elsewhere && !opts.json)
-		shfs_hint("the same content stays in %" PRIu64
-		          " version%s elsewhere: --everywhere takes it there, too",
-		          j->stats.elsewhere, plural(j->stats.elsewhere));
 	return opts.json ? say_json(j, true) : say(j, stdout, "forgotten");
 }
 

@@ -407,8 +407,9 @@ def test_forget_leaves_what_was_not_named(sandbox, mounted, shfs):
     sandbox.sh("echo old > f; echo another > t; rm t; echo secret > t; echo secret more > t; mv t f; cp f copy; echo x > f")
     shfs("sync")
     assert "the same content stays in 1 version elsewhere" in shfs("forget", f"{sandbox.project}/f", "-n").stdout
-    found = json.loads(shfs("forget", f"{sandbox.project}/f", "--yes", "--json").stdout)
-    assert found["elsewhere"] == 1
+    assert json.loads(shfs("forget", f"{sandbox.project}/f", "-n", "--json").stdout)["elsewhere"] == 1
+    said = shfs("forget", f"{sandbox.project}/f", "--yes").stderr
+    assert "elsewhere: ~/project/copy@1\nthe same content stays in 1 version elsewhere\n" in said
     assert shfs("cat", f"{sandbox.project}/copy").stdout == "secret more\n"
     assert shfs("cat", f"{sandbox.project}/t@1").stdout == "another\n"
     [t] = json.loads(shfs("log", "--json", f"{sandbox.project}/t").stdout)["versions"]
