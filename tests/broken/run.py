@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What holds a promise of docs/RELIABILITY.md fails where the promise is broken: each patch beside this
-breaks one, and names in its first line the test that notices. ./dev broken [FNN...] builds a copy of the
-tree with each of them in turn and wants that test to fail, by what it asserts, and to pass without."""
+"""What holds a promise of docs/RELIABILITY.md fails where the promise is broken: each *.break beside this
+breaks one by a few words, and names in its first line the test that notices. ./dev broken [FNN...] builds
+a copy of the tree with each of them in turn and wants that test to fail, by what it asserts, and to pass
+without. With --check nothing is built: does each edit find its place?"""
 
 import glob
 import json
@@ -13,6 +14,8 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
+import edit
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SCRATCH = os.path.join(ROOT, "build-broken")
@@ -21,24 +24,31 @@ TREE, BUILD = os.path.join(SCRATCH, "tree"), os.path.join(SCRATCH, "build")
 
 class Break:
     def __init__(self, path):
-        self.path = path
-        self.name = os.path.basename(path).removesuffix(".patch")
-        with open(path, encoding="utf-8") as patch:
-            first = patch.readline()
-        if not (found := re.fullmatch(r"Fails: (\S+::.+)\n", first)):
-            sys.exit(f"{path}: the first line must be Fails: FILE::TEST")
-        self.test = found[1]
+        self.name = os.path.basename(path).removesuffix(".break")
+        try:
+            self.test, self.edits = edit.parse(edit.read(path))
+        except edit.Misplaced as e:
+            sys.exit(f"{path}: {e}")
+
+    def apply(self, tree):
+        """In memory alone; why not, or None."""
+        try:
+            for one in self.edits:
+                tree.apply(one)
+        except edit.Misplaced as e:
+            return str(e)
+        return None
 
 
 def chosen(words):
     """Those of the faults, or with the names, that are asked for; all without any."""
-    breaks = [Break(path) for path in sorted(glob.glob(f"{HERE}/F*.patch"))]
+    breaks = [Break(path) for path in sorted(glob.glob(f"{HERE}/F*.break"))]
     if not words:
         return breaks
     wanted = [re.sub(r"^F(\d)$", r"F0\1", word) for word in words]
     for word in wanted:
         if not any(b.name.startswith(word) for b in breaks):
-            sys.exit(f"broken: there is no patch {word}*")
+            sys.exit(f"broken: there is no {word}*.break")
     return [b for b in breaks if b.name.startswith(tuple(wanted))]
 
 
@@ -81,12 +91,6 @@ def copy_tree():
         os.symlink(modules, f"{TREE}/map/node_modules")
     if not os.path.exists(f"{BUILD}/build.ninja"):
         must("meson", "setup", BUILD, TREE)
-
-
-def apply(patch, *options):
-    # in no repository, as one looks at other paths in a folder of its own
-    env = os.environ | {"GIT_CEILING_DIRECTORIES": SCRATCH}
-    return run("git", "apply", *options, patch, cwd=TREE, env=env)
 
 
 def targets(tests):
@@ -156,7 +160,7 @@ def judge(results):
 
 
 def try_unbroken(stage, breaks):
-    """{test: why it tells nothing} of those that do not pass without any patch."""
+    """{test: why it tells nothing} of those that do not pass without any edit."""
     tests = sorted({b.test for b in breaks})
     if error := build(tests):
         sys.exit(f"broken: the tree does not build:\n{error}")
@@ -174,8 +178,10 @@ def try_unbroken(stage, breaks):
 
 
 def try_break(stage, b):
-    if (done := apply(b.path)).returncode:
-        return f"the patch does not apply: {done.stdout}"
+    tree = edit.Tree(TREE)
+    if why := b.apply(tree):
+        return why
+    tree.write()
     try:
         if error := build([b.test]):
             return f"it does not build:\n{error}"
@@ -185,11 +191,25 @@ def try_break(stage, b):
             print(said)
         return why
     finally:
-        apply(b.path, "-R")
+        tree.revert()
+
+
+def check(breaks):
+    """Whether each finds its place in the sources as they are."""
+    tree, lost = edit.Tree(ROOT), 0
+    for b in breaks:
+        if why := b.apply(tree):
+            print(f"tests/broken/{b.name}.break: {why}")
+            lost += 1
+        tree.forget()
+    return lost > 0
 
 
 def main():
-    breaks = chosen(sys.argv[1:])
+    words = [word for word in sys.argv[1:] if word != "--check"]
+    breaks = chosen(words)
+    if "--check" in sys.argv:
+        sys.exit(check(breaks))
     copy_tree()
     missed = 0
     with tempfile.TemporaryDirectory(prefix="shfs-test.", ignore_cleanup_errors=True) as stage:

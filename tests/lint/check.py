@@ -466,7 +466,7 @@ def main():
             check_sql(path, text)
         if path.startswith(("query/", "store/")) and path.endswith(".c"):
             check_sql_text(path, text)
-        if path.endswith(".patch"):
+        if path.endswith(".break"):
             check_broken(path, text)
         if path.endswith(".md"):
             check_references(path, text)
