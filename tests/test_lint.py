@@ -64,6 +64,26 @@ static const char sql[] = "WITH up(id) AS (SELECT 1)"
     "store/index/schema/tables.sql": "-- The tables.\nCREATE TABLE file (path TEXT, mode INTEGER) STRICT;\n",
     "store/index/schema/views.sql": "-- The views.\nCREATE VIEW v_file AS SELECT path FROM file;\n",
     "docs/index.md": "# Index\n\nIts views.\n\n| view | columns |\n|---|---|\n| `v_file` | `path` |\n",
+    "docs/RELIABILITY.md": "# Reliability\n\nWhat is promised.\n\n| | fault | promise |\n|---|---|---|\n"
+    "| [F1](reliability/F01.md) | it is empty | Nothing is lost |\n",
+    "docs/reliability/F01.md": """# F1: it is empty
+
+Nothing is lost.
+
+## How it is held
+
+* `test_index.c`: `em*`,
+  `empty`
+* `./dev lint`
+
+## How it was tried
+
+## The command
+
+## What broke it
+
+* On purpose: `a`.
+""",
     "README.md": "# shfs\n\nA journal, with [a map](docs/MAP.md#map), [others](https://example.org/x)\n",
     "tests/data/one": "",
 }
@@ -121,7 +141,13 @@ WRONG = [
     ("store/index/schema/views.sql", "CREATE VIEW v_mode AS SELECT mode FROM file;\n", "v_mode.mode is not in"),
     ("common/record.h", SPDX + "enum f {\n\tSHFS_ACCESS_NEW = 1,\n};\n", "SHFS_ACCESS_NEW is not in"),
     ("docs/index.md", "| `v_path` | `path` |\n", "there is no v_path"),
+    ("docs/RELIABILITY.md", "| F2 |\n", "docs/RELIABILITY.md:1: is not as ./dev map makes it"),
+    ("docs/reliability/F02.md", "# F2: it is full\n\nIt is told.\n", "F02.md:1: wants its title"),
+    ("docs/reliability/F01.md", "\n## More\n", "F01.md:1: wants its title"),
+    ("docs/reliability/F01.md", None, "F01 has edits in tests/broken, and no page"),
     ("tests/broken/F02-b.break", "Fails: test_unit.py::test_unit[index:full]\n", "names no test"),
+    ("tests/broken/F02-b.break", "Fails: test_unit.py::test_unit[index:empty]\n", "F02 has edits in tests/broken, and no page"),
+    ("tests/broken/F01-b.break", "Fails: test_unit.py::test_unit[index:empty]\n", "F01.md:1: does not name b of tests/broken"),
     ("tests/broken/F02-b.break", "In: common/buf.c\n", "names no test"),
     ("man/shfs-log.1.scd", None, "has no page"),
     ("man/shfs.1.scd", None, "is not in man/shfs.1.scd"),
@@ -184,3 +210,14 @@ def test_an_old_map(tmp_path):
     (tmp_path / "common/buf.c").write_text(SPDX.replace("What it is", "Something else"))
     run = subprocess.run([sys.executable, CHECK], cwd=tmp_path, capture_output=True, text=True)
     assert "docs/MAP.md:1: is not as ./dev map makes it" in run.stdout
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ("`em*`", "`full*`", "there is no full* of test_index.c"),
+    ("`empty`", "`full`", "there is no full of test_index.c"),
+    ("`test_index.c`", "`test_none.c`", "there is no test_none.c"),
+    ("`a`.", "`a`, `b`.", "F01-b is not in tests/broken"),
+])
+def test_a_page_of_what_is_not_there(tmp_path, old, new, said):
+    page = "docs/reliability/F01.md"
+    assert f"{page}:1: {said}" in check(tmp_path, RIGHT | {page: RIGHT[page].replace(old, new)})[1]

@@ -10,6 +10,7 @@ import sqlite3
 import sys
 
 import filemap
+import reliability
 
 FUNCTION_LINES = 100
 FILE_LINES = 1000
@@ -358,6 +359,19 @@ def check_map():
                 problem(os.path.join(folder, name), 1, "its first comment must say what it is")
 
 
+def check_reliability():
+    """Each fault has a page in its form, and docs/RELIABILITY.md a line for each page."""
+    if not os.path.exists(reliability.OVERVIEW):
+        return
+    if read(reliability.OVERVIEW) != reliability.make():
+        problem(reliability.OVERVIEW, 1, "is not as ./dev map makes it")
+    for fault in reliability.faults_without():
+        problem(reliability.OVERVIEW, 1, f"{fault} has edits in tests/broken, and no page")
+    for path in reliability.pages():
+        for flaw in reliability.flaws(path):
+            problem(path, 1, flaw)
+
+
 def check_broken(path, text):
     """The test that must fail is there: that of a unit test in C, or a function of Python."""
     found = re.match(r"Fails: (?:test_unit\.py::test_unit\[(\w+):(\w+)\]|([\w/]+\.py)::(\w+))", text)
@@ -475,6 +489,7 @@ def main():
     check_folders()
     check_commands()
     check_map()
+    check_reliability()
     check_config()
     check_record()
     check_views()

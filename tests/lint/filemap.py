@@ -12,7 +12,7 @@ HEAD = """# Map of all files
 Made by `./dev map` of the first sentence of each file; `./dev lint` compares. What a folder is
 for, and what it may know, is in its README.md.
 """
-MANY = ("tests/data/", "tests/fuzz/corpus/", "tests/cases/stores/", "tests/demo/study/")  # each one line for all below
+MANY = ("docs/reliability/", "tests/data/", "tests/fuzz/corpus/", "tests/cases/stores/", "tests/demo/study/")  # each one line for all below
 SKIPPED = re.compile(r"(^|/)(build[\w-]*|\.git|__pycache__|node_modules)(/|$)")
 
 
