@@ -151,10 +151,10 @@ static int set_open_size(fuse_req_t req, struct shfs_handle *handle, off_t size)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_change change = shfs_watch_begin_change(fs, handle, shfs_req_tid(req),
-	                                                    SHFS_ACCESS_TRUNCATED);
-	int r = shfs_truncate(req, handle->fd, size, &change);
+	                                                    SHFS_CHANGE_TRUNCATE);
+	int r = shfs_truncate(req, handle->fd, size);
 
-	shfs_watch_end_change(fs, &change);
+	shfs_watch_end_change(fs, &change, r);
 	return r;
 }
 
@@ -170,13 +170,12 @@ static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
 
 	if (fd < 0)
 		return fd;
-	change = shfs_watch_begin_truncate(fs, node, shfs_req_tid(req));
-	r = shfs_truncate(req, fd, size, &change);
-	if (change.done)
-		content = shfs_watch_truncated(fs, node, &change);
-	if (change.done && !shfs_node_statx(fd, "", &stx))
+	change = shfs_watch_begin_truncate(fs, node, fd, shfs_req_tid(req));
+	r = shfs_truncate(req, fd, size);
+	if (shfs_watch_has_truncated(fs, node, &change, r, &content) &&
+	    !shfs_node_statx(fd, "", &stx))
 		record_change(req, node, SHFS_OP_TRUNCATE, &stx, 0, content);
-	shfs_watch_end_change(fs, &change);
+	shfs_watch_end_change(fs, &change, r);
 	shfs_snapshot_unref(content);
 	return r;
 }

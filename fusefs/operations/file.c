@@ -87,25 +87,12 @@ static int open_lower(fuse_req_t req, struct shfs_node *node, int flags)
 	return fd;
 }
 
-/* A failed write to such a file may have changed it: only the way to the disk failed. */
-static bool is_synced(int fd)
-{
-	return fcntl(fd, F_GETFL) & O_DSYNC;
-}
-
-int shfs_truncate(fuse_req_t req, int fd, off_t size, struct shfs_change *change)
+int shfs_truncate(fuse_req_t req, int fd, off_t size)
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
-	struct stat before, after;
-	int r;
 
-	if (fstat(fd, &before))
-		return -errno;
 	shfs_identity_assume_to_write(req, fd, &identity);
-	r = ftruncate(fd, size) ? -errno : 0;
-	if (!r || fstat(fd, &after) || after.st_size != before.st_size)
-		shfs_watch_changed(change);
-	return r;
+	return ftruncate(fd, size) ? -errno : 0;
 }
 
 static int truncate_opened(fuse_req_t req, struct shfs_handle *handle, int flags)
@@ -120,9 +107,9 @@ static int truncate_opened(fuse_req_t req, struct shfs_handle *handle, int flags
 	if (fd < 0)
 		return fd;
 	change = shfs_watch_begin_change(fs, handle, shfs_req_tid(req),
-	                                 SHFS_ACCESS_TRUNCATED);
-	r = shfs_truncate(req, fd, 0, &change);
-	shfs_watch_end_change(fs, &change);
+	                                 SHFS_CHANGE_TRUNCATE);
+	r = shfs_truncate(req, fd, 0);
+	shfs_watch_end_change(fs, &change, r);
 	return r;
 }
 
@@ -454,7 +441,7 @@ static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t siz
 	if (!handle)
 		return;
 	if (mapped)
-		change = shfs_watch_begin_change(fs, handle, 0, SHFS_ACCESS_MAPPED);
+		change = shfs_watch_begin_change(fs, handle, 0, SHFS_CHANGE_MAPPED);
 	else
 		change = shfs_watch_begin_write(fs, handle, shfs_req_tid(req), offset);
 	if (!mapped)
@@ -462,11 +449,7 @@ static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t siz
 	n = !mapped && (fi->flags & O_APPEND)
 	            ? append(req, handle->fd, data, size)
 	            : write_lower(handle->fd, data, size, offset, false);
-	if (n > 0 && !mapped)
-		shfs_watch_wrote(&change, offset, (size_t)n);
-	else if (n > 0 || (n < 0 && is_synced(handle->fd)))
-		shfs_watch_changed(&change);
-	shfs_watch_end_change(fs, &change);
+	shfs_watch_end_change(fs, &change, n);
 	if (n < 0)
 		shfs_req_fail(req, (int)n);
 	else
@@ -513,33 +496,6 @@ static void op_fsync(fuse_req_t req, fuse_ino_t id, int datasync,
 		                        : 0);
 }
 
-/* The file keeps what was allocated before there was no more room; a range that was to be
- * emptied may be so in part, unless the call was refused from the first. */
-static bool is_partly_allocated(int fd, int mode, int r, off_t size_before)
-{
-	bool empties = mode & ~FALLOC_FL_KEEP_SIZE;
-	struct stat st;
-
-	if (empties)
-		return r == -ENOSPC || r == -EDQUOT || r == -EIO || r == -EINTR ||
-		       r == -ENOMEM;
-	return fstat(fd, &st) || st.st_size != size_before;
-}
-
-static int allocate_lower(int fd, int mode, off_t offset, off_t length,
-                          struct shfs_change *change)
-{
-	struct stat before;
-	int r;
-
-	if (fstat(fd, &before))
-		return -errno;
-	r = fallocate(fd, mode, offset, length) ? -errno : 0;
-	if (!r || is_partly_allocated(fd, mode, r, before.st_size))
-		shfs_watch_changed(change);
-	return r;
-}
-
 static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
                          off_t length, struct fuse_file_info *fi)
 {
@@ -551,10 +507,13 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
 
 	if (!handle)
 		return;
-	change = shfs_watch_begin_change(fs, handle, shfs_req_tid(req), 0);
+	change = shfs_watch_begin_change(fs, handle, shfs_req_tid(req),
+	                                 mode & ~FALLOC_FL_KEEP_SIZE
+	                                         ? SHFS_CHANGE_EMPTY
+	                                         : SHFS_CHANGE_ALLOCATE);
 	shfs_identity_assume_to_write(req, handle->fd, &identity);
-	r = allocate_lower(handle->fd, mode, offset, length, &change);
-	shfs_watch_end_change(fs, &change);
+	r = fallocate(handle->fd, mode, offset, length) ? -errno : 0;
+	shfs_watch_end_change(fs, &change, r);
 	if (r) /* the kernel takes it for unchanged: its size, and its times */
 		shfs_transport_invalidate(fs->transport, id, false);
 	shfs_req_result(req, r);
@@ -620,15 +579,13 @@ static void op_copy_file_range(fuse_req_t req, fuse_ino_t id_in, off_t offset_in
 		shfs_req_fail(req, -errno);
 		return;
 	}
-	change = shfs_watch_begin_change(fs, out, shfs_req_tid(req), 0);
+	change = shfs_watch_begin_change(fs, out, shfs_req_tid(req), SHFS_CHANGE_COPY);
 	shfs_identity_assume_to_write(req, out->fd, &identity);
 	n = copy_file_range(in->fd, &offset_in, out->fd, &offset_out, MIN(len, COPY_MAX),
 	                    (unsigned)flags);
 	if (n < 0)
 		n = -errno;
-	if (n > 0 || (n < 0 && is_synced(out->fd)))
-		shfs_watch_changed(&change);
-	shfs_watch_end_change(fs, &change);
+	shfs_watch_end_change(fs, &change, n);
 	if (n < 0) {
 		shfs_req_fail(req, (int)n);
 		return;

@@ -145,9 +145,8 @@ int shfs_reply_open(fuse_req_t req, struct shfs_handle *handle,
                     struct fuse_file_info *fi);
 int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
                       struct shfs_handle *handle, struct fuse_file_info *fi);
-/* ftruncate(2) of the file beneath, for the caller; tells change if it has changed it. */
-_must_check_ int shfs_truncate(fuse_req_t req, int fd, off_t size,
-                               struct shfs_change *change);
+/* ftruncate(2) of the file beneath, for the caller. */
+_must_check_ int shfs_truncate(fuse_req_t req, int fd, off_t size);
 /* Flags for the file beneath. */
 int shfs_lower_flags(int flags);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * internal.h - the writers of an open file (watch-writers.c), what a file holds
- * (watch-content.c), and its records (watch-records.c), for watch.c. Its watch is locked.
+ * internal.h - the parts of watch.c, which calls them with the file's watch locked: the
+ * writers of an open file (writers.c), which open files have changed it (dirty.c),
+ * whether a call did (result.c), what it holds (content.c), and its records (records.c).
  */
 #pragma once
 
@@ -74,7 +75,37 @@ bool shfs_part_is_by(struct shfs_fs *fs, const struct shfs_part *part, uint32_t 
 /* Was the file made or emptied by this open? */
 bool shfs_handle_has_emptied(const struct shfs_handle *handle);
 
-/* --- watch-content.c --- */
+/* --- dirty.c: open files that have changed the file since it was last captured --- */
+
+#define SHFS_ENDING_NS (SHFS_NSEC_PER_SEC / 10)
+
+void shfs_dirty_mark(struct shfs_watch *watch, struct shfs_handle *handle);
+/* It was captured. */
+void shfs_dirty_unmark(struct shfs_watch *watch, struct shfs_handle *handle);
+
+/* Has one of them written, and not only emptied the file? */
+bool shfs_dirty_is_written(const struct shfs_watch *watch);
+/* The same, and not for a while, and not the process that comes now either? */
+bool shfs_dirty_is_silent(const struct shfs_watch *watch, const struct shfs_writer *now);
+/* Was a descriptor of one but this one closed? Was one of each? */
+bool shfs_dirty_is_some_flushed(const struct shfs_watch *watch,
+                                const struct shfs_handle *but);
+bool shfs_dirty_is_all_flushed(const struct shfs_watch *watch);
+/* Is a mapping of one but this one about to end, maybe? Its last close was a moment ago.
+ */
+bool shfs_dirty_is_ending(const struct shfs_watch *watch, const struct shfs_handle *but,
+                          uint64_t now_ns);
+/* The last writer comes first: it made the content. */
+void shfs_dirty_sort(struct shfs_watch *watch);
+
+/* --- result.c --- */
+
+/* Before the call: notes what is_done needs to know. */
+void shfs_change_note_size(struct shfs_change *change);
+/* After it: has it changed the file, or a part of it? */
+bool shfs_change_is_done(const struct shfs_change *change, ssize_t result);
+
+/* --- content.c --- */
 
 /* By all names that it has, and the one that is coming. */
 enum shfs_rule shfs_watch_rule(struct shfs_fs *fs, struct shfs_node *node,
@@ -88,7 +119,7 @@ bool shfs_watch_is_secret(struct shfs_fs *fs, const struct shfs_node *node);
 _must_check_ int shfs_watch_fd(struct shfs_fs *fs, struct shfs_node *node,
                                const struct shfs_handle *handle, bool lend, int *opened);
 
-/* --- watch-records.c: in the order of the changes, as the watch is locked --- */
+/* --- records.c: in the order of the changes, as the watch is locked --- */
 
 /* handle: that is about to change it; or NULL. */
 void shfs_watch_emit_preimage(struct shfs_fs *fs, struct shfs_node *node,

@@ -15,7 +15,6 @@
 #define TRIES     3
 #define JOIN_NAPS 20
 #define JOIN_NS   100000
-#define ENDING_NS (SHFS_NSEC_PER_SEC / 10)
 #define NAP_NS    500000
 
 static void notice_blind(struct shfs_watch *watch);
@@ -68,46 +67,19 @@ static void watch_unlock(struct shfs_watch *watch)
 	pthread_mutex_unlock(&watch->lock);
 }
 
-/*
- * All its descriptors are closed, and what was stored to a mapping has come a moment ago.
- * If that was at its end, RELEASE is on its way: nothing else tells that it was.
- */
-static bool is_ending(const struct shfs_handle *handle, uint64_t now_ns)
-{
-	return handle->closed && !handle->flushed && handle->n_writers &&
-	       now_ns - handle->writers[handle->last_writer].last.boot_ns < ENDING_NS;
-}
-
-/* One that may be mapped, and then changes the file unseen, was closed a moment ago. */
-static bool is_mapping_ending(const struct shfs_watch *watch,
-                              const struct shfs_handle *but, uint64_t now_ns)
-{
-	const struct shfs_handle *handle;
-
-	DL_FOREACH2 (watch->passing.blind, handle, next_blind)
-		if (handle != but && handle->is_mappable && handle->closed &&
-		    now_ns - handle->closed_ns < ENDING_NS)
-			return true;
-	return false;
-}
-
 /* As watch_lock, once no mapping of another handle is about to end. */
 static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
                                            const struct shfs_handle *but)
 {
 	struct shfs_watch *watch = watch_lock(node);
-	const struct shfs_handle *handle;
 	uint64_t now_ns, until_ns = 0;
 
 	while (watch && (watch->dirty || watch->passing.blind)) {
 		now_ns = shfs_time_now().boot_ns;
-		until_ns = until_ns ? until_ns : now_ns + ENDING_NS;
+		until_ns = until_ns ? until_ns : now_ns + SHFS_ENDING_NS;
 		if (now_ns >= until_ns)
 			break;
-		DL_FOREACH (watch->dirty, handle)
-			if (handle != but && is_ending(handle, now_ns))
-				break;
-		if (!handle && !is_mapping_ending(watch, but, now_ns))
+		if (!shfs_dirty_is_ending(watch, but, now_ns))
 			break;
 		watch_unlock(watch);
 		nanosleep(&(struct timespec){ .tv_nsec = NAP_NS }, NULL);
@@ -344,22 +316,6 @@ static bool keeps_cache(struct shfs_fs *fs, struct shfs_watch *watch,
 
 /* --- dirty handles --- */
 
-static void mark_dirty(struct shfs_watch *watch, struct shfs_handle *handle)
-{
-	if (handle->is_dirty)
-		return;
-	handle->is_dirty = true;
-	watch->author = handle->uid;
-	DL_APPEND(watch->dirty, handle);
-}
-
-static void mark_clean(struct shfs_watch *watch, struct shfs_handle *handle)
-{
-	handle->is_dirty = handle->wrote = false;
-	handle->n_writers = handle->n_lines = 0;
-	DL_DELETE(watch->dirty, handle);
-}
-
 static bool is_mapped_blind(const struct shfs_watch *watch)
 {
 	const struct shfs_handle *handle;
@@ -418,23 +374,6 @@ static void end_part(struct shfs_watch *watch)
 	watch->part.handle = NULL;
 }
 
-static uint64_t last_write_ns(const struct shfs_handle *handle)
-{
-	uint64_t last = 0;
-
-	for (unsigned i = 0; i < handle->n_writers; i++)
-		last = MAX(last, handle->writers[i].last.boot_ns);
-	return last;
-}
-
-/* The last writer comes first: he made the content. */
-static int by_last_write(const struct shfs_handle *a, const struct shfs_handle *b)
-{
-	uint64_t first = last_write_ns(a), second = last_write_ns(b);
-
-	return (first < second) - (first > second);
-}
-
 /* Captures what the file holds, and records its writers; all: also those who may go on,
  * whose descriptor was not closed and is not ending. */
 static void settle_some(struct shfs_fs *fs, struct shfs_node *node,
@@ -443,12 +382,12 @@ static void settle_some(struct shfs_fs *fs, struct shfs_node *node,
 	struct shfs_handle *handle, *next;
 
 	capture_change(fs, node, watch, ending);
-	DL_SORT(watch->dirty, by_last_write);
+	shfs_dirty_sort(watch);
 	DL_FOREACH_SAFE (watch->dirty, handle, next) {
 		if (!all && handle != ending && !handle->flushed)
 			continue;
 		shfs_watch_emit_writers(fs, handle, watch->current);
-		mark_clean(watch, handle);
+		shfs_dirty_unmark(watch, handle);
 	}
 }
 
@@ -464,56 +403,10 @@ static void settle_open(struct shfs_fs *fs, struct shfs_node *node,
 	settle_some(fs, node, watch, NULL, true);
 }
 
-static bool is_some_written(const struct shfs_watch *watch)
-{
-	const struct shfs_handle *handle;
-
-	DL_FOREACH (watch->dirty, handle)
-		if (handle->wrote)
-			return true;
-	return false;
-}
-
-/* Has nobody written for a while, and not the one that comes now either? */
-static bool is_silent(const struct shfs_watch *watch, const struct shfs_writer *now)
-{
-	const struct shfs_handle *handle;
-
-	DL_FOREACH (watch->dirty, handle)
-		for (unsigned i = 0; i < handle->n_writers; i++) {
-			const struct shfs_writer *w = &handle->writers[i];
-
-			if (w->process == now->process ||
-			    now->last.boot_ns - w->last.boot_ns < SHFS_BUILTIN_NS)
-				return false;
-		}
-	return is_some_written(watch);
-}
-
-static bool is_some_flushed(const struct shfs_watch *watch, const struct shfs_handle *but)
-{
-	const struct shfs_handle *handle;
-
-	DL_FOREACH (watch->dirty, handle)
-		if (handle != but && handle->flushed)
-			return true;
-	return false;
-}
-
-static bool is_all_flushed(const struct shfs_watch *watch)
-{
-	const struct shfs_handle *handle;
-
-	DL_FOREACH (watch->dirty, handle)
-		if (!handle->flushed)
-			return false;
-	return true;
-}
-
 static void settle_if_closed(struct shfs_fs *fs, struct shfs_node *node,
                              struct shfs_watch *watch)
 {
-	if (watch->dirty && is_all_flushed(watch))
+	if (watch->dirty && shfs_dirty_is_all_flushed(watch))
 		settle(fs, node, watch, NULL);
 }
 
@@ -544,7 +437,7 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 	if (watch->changed) {
 		if (handle && shfs_handle_is_handed_on(handle, writer))
 			settle(fs, node, watch, handle);
-		else if (is_some_flushed(watch, handle))
+		else if (shfs_dirty_is_some_flushed(watch, handle))
 			settle(fs, node, watch, NULL);
 		else
 			return;
@@ -586,7 +479,7 @@ static void notice_blind(struct shfs_watch *watch)
 		                        handle->is_mappable ? SHFS_ACCESS_MAPPED : 0);
 		handle->wrote = true;
 		handle->is_mapped = handle->is_mappable;
-		mark_dirty(watch, handle);
+		shfs_dirty_mark(watch, handle);
 	}
 	if (!watch->changed)
 		note_changed(watch);
@@ -630,11 +523,11 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 		note_changed(watch);
 		watch->fresh = true;
 		shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_CREATED);
-		mark_dirty(watch, handle);
+		shfs_dirty_mark(watch, handle);
 	} else {
 		settle_if_closed(fs, node, watch);
-		if (handle->reads && watch->changed && is_silent(watch, &handle->self) &&
-		    is_small(fs, fd))
+		if (handle->reads && watch->changed &&
+		    shfs_dirty_is_silent(watch, &handle->self) && is_small(fs, fd))
 			settle_open(fs, node, watch);
 		check_beneath(fs, node, watch, handle);
 		if (handle->reads && !watch->changed) {
@@ -719,17 +612,16 @@ void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
 	watch_unlock(watch);
 	if (!open->wrote)
 		return;
-	change = shfs_watch_begin_change(fs, handle, tid, 0);
-	shfs_watch_changed(&change);
-	shfs_watch_end_change(fs, &change);
+	change = shfs_watch_begin_change(fs, handle, tid, SHFS_CHANGE_COPY);
+	shfs_watch_end_change(fs, &change, 1);
 }
 
 /* goes_on: with a write that has begun. */
 static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
                                        struct shfs_watch *watch, uint32_t tid,
-                                       uint32_t flags, bool goes_on)
+                                       enum shfs_change_kind kind, bool goes_on)
 {
-	struct shfs_change change = { .handle = handle, .flags = flags };
+	struct shfs_change change = { .kind = kind, .handle = handle, .fd = handle->fd };
 
 	if (!watch) {
 		lose_unwatched(fs, handle->node);
@@ -737,7 +629,7 @@ static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *h
 	}
 	change.watch = watch;
 	change.writer = shfs_handle_writer_now(fs, handle, tid);
-	if (flags & SHFS_ACCESS_TRUNCATED)
+	if (kind == SHFS_CHANGE_TRUNCATE)
 		before_cut(fs, handle->node, watch, handle);
 	if (!goes_on || !watch->part.sure || !watch->changed)
 		before_change(fs, handle->node, watch, handle, &change.writer, tid);
@@ -745,17 +637,18 @@ static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *h
 		change.is_first =
 			!atomic_exchange(&shfs_heir_open_of(fs->heir, handle->fh)->wrote,
 		                         true);
+	shfs_change_note_size(&change);
 	return change;
 }
 
 struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
-                                           uint32_t tid, uint32_t flags)
+                                           uint32_t tid, enum shfs_change_kind kind)
 {
 	/* what is written back from a mapping comes without the kernel's lock */
 	struct shfs_watch *watch = tid ? watch_lock_whole(handle->node, handle)
 	                               : watch_lock_ended(handle->node, handle);
 
-	return begin_change(fs, handle, watch, tid, flags, false);
+	return begin_change(fs, handle, watch, tid, kind, false);
 }
 
 struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle *handle,
@@ -763,40 +656,42 @@ struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle
 {
 	struct shfs_watch *watch = watch_lock_ended(handle->node, handle);
 	bool goes_on = watch && shfs_part_goes_on(&watch->part, handle, tid, offset);
+	struct shfs_change change;
 
 	if (watch && !goes_on)
 		watch->part.handle = NULL;
-	return begin_change(fs, handle, watch, tid, 0, goes_on);
+	change = begin_change(fs, handle, watch, tid, SHFS_CHANGE_WRITE, goes_on);
+	change.offset = offset;
+	return change;
 }
 
-void shfs_watch_wrote(struct shfs_change *change, off_t offset, size_t len)
+/* The watched file was changed, or a part of it. */
+static void change_is_done(struct shfs_change *change, ssize_t result)
 {
-	shfs_watch_changed(change);
-	if (change->watch)
-		shfs_part_note(&change->watch->part, change->handle, change->writer.tid,
-		               offset, len);
-}
-
-void shfs_watch_changed(struct shfs_change *change)
-{
+	static const uint32_t flags[] = {
+		[SHFS_CHANGE_MAPPED] = SHFS_ACCESS_MAPPED,
+		[SHFS_CHANGE_TRUNCATE] = SHFS_ACCESS_TRUNCATED,
+		[SHFS_CHANGE_EMPTY] = 0,
+	};
 	struct shfs_handle *handle = change->handle;
 	struct shfs_watch *watch = change->watch;
 
 	change->done = true;
-	if (!watch)
-		return;
 	if (!watch->changed)
 		note_changed(watch);
 	if (!handle)
 		return;
-	shfs_handle_note_writer(handle, &change->writer, change->flags);
+	shfs_handle_note_writer(handle, &change->writer, flags[change->kind]);
 	handle->flushed = false;
 	handle->closed = handle->closed && !change->writer.tid;
-	handle->wrote = handle->wrote || !(change->flags & SHFS_ACCESS_TRUNCATED);
-	mark_dirty(watch, handle);
+	handle->wrote = handle->wrote || change->kind != SHFS_CHANGE_TRUNCATE;
+	shfs_dirty_mark(watch, handle);
+	if (change->kind == SHFS_CHANGE_WRITE && result > 0)
+		shfs_part_note(&watch->part, handle, change->writer.tid, change->offset,
+		               (size_t)result);
 }
 
-void shfs_watch_end_change(struct shfs_fs *fs, const struct shfs_change *change)
+void shfs_watch_end_change(struct shfs_fs *fs, struct shfs_change *change, ssize_t result)
 {
 	const struct shfs_handle *handle = change->handle;
 	struct shfs_watch *watch = change->watch;
@@ -804,6 +699,8 @@ void shfs_watch_end_change(struct shfs_fs *fs, const struct shfs_change *change)
 
 	if (!watch)
 		return;
+	if (!change->done && shfs_change_is_done(change, result))
+		change_is_done(change, result);
 	if (change->is_first && !change->done)
 		atomic_store(&shfs_heir_open_of(fs->heir, handle->fh)->wrote, false);
 	/* what failed may have set the mtime */
@@ -843,7 +740,7 @@ static void end_mapping(struct shfs_watch *watch, struct shfs_handle *handle)
 {
 	handle->flags |= SHFS_ACCESS_SHARED;
 	shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_MAPPED);
-	mark_dirty(watch, handle);
+	shfs_dirty_mark(watch, handle);
 	if (!watch->changed)
 		note_changed(watch);
 }
@@ -897,7 +794,7 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *node,
                                          struct shfs_watch *watch, bool archive)
 {
-	if (watch->changed && is_all_flushed(watch))
+	if (watch->changed && shfs_dirty_is_all_flushed(watch))
 		settle(fs, node, watch, NULL);
 	if (watch->changed)
 		return NULL;
@@ -910,10 +807,15 @@ static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *n
 }
 
 struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
-                                             uint32_t tid)
+                                             int fd, uint32_t tid)
 {
-	struct shfs_change change = { .watch = watch_lock_whole(node, NULL) };
+	struct shfs_change change = {
+		.kind = SHFS_CHANGE_TRUNCATE,
+		.fd = fd,
+		.watch = watch_lock_whole(node, NULL),
+	};
 
+	shfs_change_note_size(&change);
 	if (!change.watch) {
 		lose_unwatched(fs, node);
 		return change;
@@ -923,10 +825,17 @@ struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_nod
 	return change;
 }
 
-struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node *node,
-                                           const struct shfs_change *change)
+bool shfs_watch_has_truncated(struct shfs_fs *fs, struct shfs_node *node,
+                              struct shfs_change *change, int result,
+                              struct shfs_snapshot **content)
 {
-	return change->watch ? content_now(fs, node, change->watch, true) : NULL;
+	if (!shfs_change_is_done(change, result))
+		return false;
+	if (change->watch) {
+		change_is_done(change, result);
+		*content = content_now(fs, node, change->watch, true);
+	}
+	return true;
 }
 
 struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *node,
@@ -954,7 +863,7 @@ struct shfs_snapshot *shfs_watch_last_content(struct shfs_fs *fs, struct shfs_no
 
 	if (!watch)
 		return NULL;
-	if (watch->changed && is_some_written(watch))
+	if (watch->changed && shfs_dirty_is_written(watch))
 		settle_open(fs, node, watch);
 	content = content_now(fs, node, watch, true);
 	watch_unlock(watch);

@@ -110,32 +110,42 @@ struct shfs_open;
 void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
                            const struct shfs_open *open, uint32_t tid);
 
-/*
- * Around a write or truncation through handle by thread tid (0: written back from a
- * mapping); flags: of enum shfs_access_flags, to add to its record. In between the file
- * is locked: nothing is captured while it changes. What begin returned goes to the
- * others: to changed if a part of it was done at least, for else it is no change; and to
- * end.
- */
+/* What is about to be called, so that its result tells whether the file was changed. */
+enum shfs_change_kind {
+	SHFS_CHANGE_WRITE,
+	SHFS_CHANGE_MAPPED, /* what was stored to a mapping is written back */
+	SHFS_CHANGE_COPY,   /* copy_file_range(2) */
+	SHFS_CHANGE_TRUNCATE,
+	SHFS_CHANGE_ALLOCATE, /* fallocate(2) that adds room */
+	SHFS_CHANGE_EMPTY,    /* fallocate(2) that empties or removes a range */
+};
+
 struct shfs_change {
+	enum shfs_change_kind kind;
 	struct shfs_watch *watch;   /* NULL: not watched */
 	struct shfs_handle *handle; /* NULL: by name */
+	int fd;
 	struct shfs_writer writer;
-	uint32_t flags;
+	off_t offset, size_before;
 	bool is_first; /* that the heir is told of */
 	bool done;     /* a part of it at least */
 };
-struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
-                                           uint32_t tid, uint32_t flags);
-void shfs_watch_changed(struct shfs_change *change);
-void shfs_watch_end_change(struct shfs_fs *fs, const struct shfs_change *change);
 
-/* The same around a request to write at offset: maybe the first or a further one of
- * several that the kernel makes of one write(2). What is captured in between is
- * INCOMPLETE. len bytes were written. */
+/*
+ * Begin and end enclose one call that may change the file through handle, by thread tid
+ * (MAPPED: 0). In between the file is locked: nothing is captured while it changes. The
+ * end takes the call's result, bytes or 0 or -errno: where that tells that nothing was
+ * done, there was no change.
+ */
+struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
+                                           uint32_t tid, enum shfs_change_kind kind);
+void shfs_watch_end_change(struct shfs_fs *fs, struct shfs_change *change,
+                           ssize_t result);
+
+/* The same for a request to WRITE at offset: maybe the first or a further one of several
+ * that the kernel makes of one write(2). What is captured between them is INCOMPLETE. */
 struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle *handle,
                                           uint32_t tid, off_t offset);
-void shfs_watch_wrote(struct shfs_change *change, off_t offset, size_t len);
 
 /* It was read through. */
 void shfs_watch_read(struct shfs_handle *handle);
@@ -152,12 +162,14 @@ void shfs_watch_release_all(struct shfs_fs *fs);
 
 /* --- files that are not open --- */
 
-/* The same around truncate(2); its end is when it is recorded. */
+/* The same for truncate(2) of fd; shfs_watch_end_change comes once it is recorded. */
 struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
-                                             uint32_t tid);
-/* After shfs_watch_changed: what it holds now, as shfs_watch_content. */
-struct shfs_snapshot *shfs_watch_truncated(struct shfs_fs *fs, struct shfs_node *node,
-                                           const struct shfs_change *change);
+                                             int fd, uint32_t tid);
+/* Has it changed the file, by its result? Then *content is what that holds now, as
+ * shfs_watch_content. */
+bool shfs_watch_has_truncated(struct shfs_fs *fs, struct shfs_node *node,
+                              struct shfs_change *change, int result,
+                              struct shfs_snapshot **content);
 
 /* What the file holds now, for a record that names it; archive: so that it can be brought
  * back. coming: the rule of a name that it is about to get, which may want that too, or
