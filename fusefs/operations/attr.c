@@ -431,17 +431,16 @@ static void op_listxattr(fuse_req_t req, fuse_ino_t id, size_t size)
 	get_xattr(req, id, NULL, size);
 }
 
-/* value NULL: removes it. */
+/* value NULL: removes it. may_be_gone: it may have been removed. */
 static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const char *value,
-                      size_t size, int flags)
+                      size_t size, int flags, bool may_be_gone)
 {
 	struct shfs_rec_pathop record = { .op = SHFS_OP_XATTR };
 	struct shfs_identity identity = { 0 };
 	struct stat st;
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *node;
-	uint64_t process, none;
-	bool tried;
+	uint64_t process;
 	int fd, r;
 
 	if (is_control(id, name)) {
@@ -455,17 +454,16 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	if (!strcmp(name, "system.posix_acl_access") && !fstat(fd, &st) &&
 	    (st.st_mode & S_ISGID))
 		shfs_identity_assume(req, &identity);
-	tried = shfs_req_was_tried(req, &none);
-	/* who takes over has to know it: told ESTALE, the kernel would ask anew */
+	/* should we die, who takes over has to know it: told ESTALE, the kernel would ask
+	 * anew, by another request */
 	shfs_node_opened(fs->tree, node);
 	shfs_req_try(req, 0);
 	r = value ? setxattr(proc_path(fd).path, name, value, size, flags)
 	          : removexattr(proc_path(fd).path, name);
 	r = r ? -errno : 0;
-	if (tried && r == (value ? -EEXIST : -ENODATA))
+	if (may_be_gone && r == -ENODATA)
 		r = 0;
-	else if (r && !tried)
-		shfs_req_failed(req);
+	r = shfs_req_tried(req, r);
 	shfs_identity_restore(&identity);
 	shfs_node_fd_done(fs->tree, node);
 	if (!r) {
@@ -485,12 +483,17 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 static void op_setxattr(fuse_req_t req, fuse_ino_t id, const char *name,
                         const char *value, size_t size, int flags)
 {
-	set_xattr(req, id, name, value ? value : "", size, flags);
+	set_xattr(req, id, name, value ? value : "", size, flags, false);
+}
+
+void shfs_remove_xattr(fuse_req_t req, fuse_ino_t id, const char *name, bool may_be_gone)
+{
+	set_xattr(req, id, name, NULL, 0, 0, may_be_gone);
 }
 
 static void op_removexattr(fuse_req_t req, fuse_ino_t id, const char *name)
 {
-	set_xattr(req, id, name, NULL, 0, 0);
+	shfs_remove_xattr(req, id, name, false);
 }
 
 /* --- ioctl: chattr and lsattr --- */

@@ -140,14 +140,6 @@ static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 	if (!node)
 		return;
 	shfs_beneath_watch(fs->beneath, node);
-	d = shfs_transport_is_resent()
-	            ? shfs_heir_opened_by(fs->heir, shfs_transport_unique())
-	            : NULL;
-	if (d) {
-		fi->fh = d->fh;
-		fuse_reply_open(req, fi);
-		return;
-	}
 	r = directory_open(fs, node, &d);
 	if (r) {
 		shfs_req_fail(req, r);

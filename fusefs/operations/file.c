@@ -159,7 +159,7 @@ static bool begin_io(fuse_req_t req, struct shfs_handle *handle,
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	struct shfs_fs *fs = shfs_req_fs(req);
 
-	/* else this request was sent before, and carried out */
+	/* else it was opened for a server before us, whose reply was not read */
 	if (!handle->fh) {
 		shfs_handle_begin_io(fs, handle, fi->flags, ctx->uid, ctx->gid);
 		handle->fh = shfs_heir_open(fs->heir,
@@ -270,19 +270,6 @@ void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_
 	return handle;
 }
 
-/* What this request had opened when it was sent before; NULL. */
-static struct shfs_handle *opened_before(fuse_req_t req)
-{
-	return shfs_transport_is_resent() ? shfs_heir_opened_by(shfs_req_fs(req)->heir,
-	                                                        shfs_transport_unique())
-	                                  : NULL;
-}
-
-struct shfs_handle *shfs_created_before(fuse_req_t req)
-{
-	return opened_before(req);
-}
-
 static void op_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
 	struct shfs_node *node = shfs_req_node(req, id);
@@ -291,14 +278,7 @@ static void op_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 	if (!node)
 		return;
-	handle = opened_before(req);
-	if (handle) {
-		shfs_reply_open(req, handle, fi);
-		return;
-	}
-	/* whoever was told so before would give up */
-	if (!shfs_transport_is_resent() &&
-	    !shfs_node_name_is_sure(shfs_req_fs(req)->tree, node, shfs_req_tid(req))) {
+	if (!shfs_node_name_is_sure(shfs_req_fs(req)->tree, node, shfs_req_tid(req))) {
 		shfs_req_fail(req, -ESTALE);
 		return;
 	}
@@ -386,50 +366,21 @@ static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset,
 	return (ssize_t)done;
 }
 
-/* How much of what was to be appended when the file had this size is there: of a request
- * that was sent before, and carried out or not. What may not be read is taken for it. */
-static size_t appended_before(int fd, const char *data, size_t size, off_t offset)
+/* there: so many of the first bytes are at the file's end already. */
+static ssize_t append(fuse_req_t req, int fd, const char *data, size_t size, size_t there)
 {
-	char there[4096];
-	size_t done = 0;
 	struct stat st;
 	ssize_t n;
 
-	while (done < size) {
-		n = pread(fd, there, MIN(size - done, sizeof(there)),
-		          offset + (off_t)done);
-		if (n < 0 && !fstat(fd, &st))
-			return (size_t)MIN((off_t)size,
-			                   MAX(st.st_size - offset, (off_t)0));
-		if (n <= 0)
-			break;
-		if (memcmp(there, data + done, (size_t)n) != 0)
-			return 0;
-		done += (size_t)n;
-	}
-	return done;
+	if (fstat(fd, &st))
+		return there ? (ssize_t)there : -errno;
+	shfs_req_try(req, (uint64_t)st.st_size - there);
+	n = write_lower(fd, data + there, size - there, 0, true);
+	return n < 0 && !there ? n : MAX(n, (ssize_t)0) + (ssize_t)there;
 }
 
-/* Appends what is not there yet. */
-static ssize_t append(fuse_req_t req, int fd, const char *data, size_t size)
-{
-	uint64_t end;
-	size_t before = 0;
-	struct stat st;
-	ssize_t n;
-
-	if (shfs_req_was_tried(req, &end))
-		before = appended_before(fd, data, size, (off_t)end);
-	else if (fstat(fd, &st))
-		return -errno;
-	else
-		shfs_req_try(req, (uint64_t)st.st_size);
-	n = write_lower(fd, data + before, size - before, 0, true);
-	return n < 0 && !before ? n : MAX(n, (ssize_t)0) + (ssize_t)before;
-}
-
-static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t size,
-                     off_t offset, struct fuse_file_info *fi)
+void shfs_write(fuse_req_t req, const char *data, size_t size, off_t offset,
+                const struct fuse_file_info *fi, size_t there)
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
 	struct shfs_handle *handle = handle_of(req, fi);
@@ -447,13 +398,19 @@ static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t siz
 	if (!mapped)
 		shfs_identity_assume_to_write(req, handle->fd, &identity);
 	n = !mapped && (fi->flags & O_APPEND)
-	            ? append(req, handle->fd, data, size)
+	            ? append(req, handle->fd, data, size, there)
 	            : write_lower(handle->fd, data, size, offset, false);
 	shfs_watch_end_change(fs, &change, n);
 	if (n < 0)
 		shfs_req_fail(req, (int)n);
 	else
 		fuse_reply_write(req, (size_t)n);
+}
+
+static void op_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t size,
+                     off_t offset, struct fuse_file_info *fi)
+{
+	shfs_write(req, data, size, offset, fi, 0);
 }
 
 static void op_flush(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)

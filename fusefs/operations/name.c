@@ -55,26 +55,6 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 	fuse_reply_none(req);
 }
 
-/* --- requests that were sent before, to a server that died --- */
-
-/* The kernel lets one at a time change the names of a directory. So what this one has
- * tried to make, and is there, it has made; and what it has tried to remove it has
- * removed. */
-static bool was_tried(fuse_req_t req)
-{
-	uint64_t note;
-
-	return shfs_req_was_tried(req, &note);
-}
-
-/* tried: also when it was sent before. */
-static int tried_to(fuse_req_t req, bool tried, int r)
-{
-	if (r && !tried)
-		shfs_req_failed(req);
-	return r;
-}
-
 /* --- things that are made --- */
 
 struct making {
@@ -104,7 +84,6 @@ static void make(fuse_req_t req, fuse_ino_t parent_id, struct making *m)
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *node;
 	struct statx stx;
-	bool tried = was_tried(req);
 	uint64_t process;
 	int dirfd, r;
 
@@ -120,13 +99,13 @@ static void make(fuse_req_t req, fuse_ino_t parent_id, struct making *m)
 	shfs_identity_assume(req, &identity);
 	shfs_tree_lock_read(fs->tree);
 	shfs_req_try(req, 0);
-	r = tried_to(req, tried, make_lower(dirfd, m));
+	r = shfs_req_tried(req, make_lower(dirfd, m));
 	if (!r)
 		shfs_emit_pathop(fs, process, &m->record, m->parent, m->name, NULL);
 	shfs_tree_unlock(fs->tree);
 	shfs_identity_restore(&identity);
 	shfs_node_fd_done(fs->tree, m->parent);
-	if (!r || (tried && r == -EEXIST))
+	if (!r)
 		r = shfs_node_lookup(fs->tree, m->parent, m->name, &stx, &node);
 	if (r)
 		shfs_req_fail(req, r);
@@ -182,7 +161,6 @@ static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *na
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
 	struct shfs_tree *tree = shfs_req_fs(req)->tree;
 	int dirfd = shfs_node_fd(tree, parent), fd;
-	bool tried = was_tried(req);
 
 	if (dirfd < 0)
 		return dirfd;
@@ -198,8 +176,7 @@ static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *na
 	fd = openat(dirfd, name, flags, mode);
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE) && shfs_tree_spare_fds(tree))
 		fd = openat(dirfd, name, flags, mode);
-	if (fd < 0)
-		fd = tried_to(req, tried, -errno);
+	fd = shfs_req_tried(req, fd < 0 ? -errno : fd);
 	shfs_node_fd_done(tree, parent);
 	return fd;
 }
@@ -235,91 +212,39 @@ static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name
 	return -ENOMEM;
 }
 
-/* It was made, and opened, when this was sent before: its node with one lookup more. */
-static int create_known(fuse_req_t req, struct shfs_node *parent, const char *name,
-                        struct statx *stx, struct shfs_node **node,
-                        const struct shfs_node *opened)
+void shfs_reply_created(fuse_req_t req, const struct shfs_node *parent,
+                        struct shfs_node *node, const struct statx *stx,
+                        struct shfs_handle *handle, struct fuse_file_info *fi)
 {
-	int r = shfs_node_lookup(shfs_req_fs(req)->tree, parent, name, stx, node);
-
-	if (!r && *node != opened) {
-		shfs_node_forget(shfs_req_fs(req)->tree, (*node)->id, 1);
-		r = -ESTALE;
-	}
-	return r;
-}
-
-/* shfs_open_node, of one that was made with a mode by which its owner may not open it. */
-static int open_made(fuse_req_t req, struct shfs_node *node, int flags,
-                     const struct statx *stx, struct shfs_handle **handle)
-{
-	int r = shfs_open_node(req, node, flags, handle), fd;
 	struct shfs_fs *fs = shfs_req_fs(req);
+	struct fuse_entry_param entry;
 
-	if (r != -EACCES || !S_ISREG(stx->stx_mode) || stx->stx_size)
-		return r;
-	fd = shfs_node_fd(fs->tree, node);
-	if (fd < 0)
-		return fd;
-	if (!fchmodat(fs->proc_fd, shfs_fd_name(fd).name,
-	              (stx->stx_mode & ALLPERMS) | S_IRUSR | S_IWUSR, 0)) {
-		r = shfs_open_node(req, node, flags, handle);
-		if (fchmodat(fs->proc_fd, shfs_fd_name(fd).name, stx->stx_mode & ALLPERMS,
-		             0))
-			shfs_log("cannot take back the permission to write: %m");
+	shfs_fill_entry(parent, node, stx, &entry);
+	if (shfs_reply_create(req, &entry, handle, fi)) {
+		shfs_watch_release(fs, handle);
+		shfs_node_forget(fs->tree, entry.ino, 1);
 	}
-	shfs_node_fd_done(fs->tree, node);
-	return r;
-}
-
-/* Made, and not opened yet. */
-static int create_made(fuse_req_t req, struct shfs_node *parent, const char *name,
-                       int flags, struct statx *stx, struct shfs_node **node,
-                       struct shfs_handle **handle)
-{
-	int r = shfs_node_lookup(shfs_req_fs(req)->tree, parent, name, stx, node);
-
-	if (r)
-		return r;
-	r = open_made(req, *node, flags & ~(O_CREAT | O_EXCL), stx, handle);
-	if (r)
-		shfs_node_forget(shfs_req_fs(req)->tree, (*node)->id, 1);
-	return r;
 }
 
 static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mode_t mode,
                       struct fuse_file_info *fi)
 {
-	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *parent = shfs_req_node(req, parent_id), *node;
 	struct shfs_handle *handle;
-	struct fuse_entry_param entry;
-	bool tried = was_tried(req);
 	struct statx stx;
 	int r;
 
 	if (!parent)
 		return;
-	handle = shfs_created_before(req);
-	if (handle)
-		r = create_known(req, parent, name, &stx, &node, handle->node);
-	else
-		r = create_new(req, parent, name, mode, fi->flags, &stx, &node, &handle);
-	if (tried && r == -EEXIST)
-		r = create_made(req, parent, name, fi->flags, &stx, &node, &handle);
+	r = create_new(req, parent, name, mode, fi->flags, &stx, &node, &handle);
 	/* It came into being before us. The kernel has not seen it, and would not ask
 	 * whether the caller may open it: told ESTALE, it looks again. */
 	if (r == -EEXIST && !(fi->flags & O_EXCL))
 		r = -ESTALE;
-	if (r) {
+	if (r)
 		shfs_req_fail(req, r);
-		return;
-	}
-	shfs_fill_entry(parent, node, &stx, &entry);
-	if (shfs_reply_create(req, &entry, handle, fi)) {
-		shfs_watch_release(fs, handle);
-		shfs_node_forget(fs->tree, entry.ino, 1);
-	}
+	else
+		shfs_reply_created(req, parent, node, &stx, handle, fi);
 }
 
 /* secret: by that name. */
@@ -357,7 +282,6 @@ static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *pa
                     const char *name, uint64_t process)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
-	bool tried = was_tried(req);
 	struct shfs_snapshot *content[2] = { NULL };
 	struct shfs_rec_pathop record = {
 		.op = SHFS_OP_LINK,
@@ -382,8 +306,9 @@ static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *pa
 	shfs_tree_lock_write(fs->tree);
 	shfs_req_try(req, 0);
 	r = linkat(fs->proc_fd, shfs_fd_name(fd).name, dirfd, name, AT_SYMLINK_FOLLOW)
-	            ? tried_to(req, tried, -errno)
+	            ? -errno
 	            : 0;
+	r = shfs_req_tried(req, r);
 	if (!r) {
 		record.nameless = shfs_node_is_nameless(node);
 		if (secret)
@@ -411,15 +336,6 @@ static void op_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent_id, const c
 
 	if (!parent)
 		return;
-	/* carried out already, for a file that we do not know yet: told ESTALE, the
-	 * kernel would find that there is something of that name */
-	if (was_tried(req) && !shfs_node_lookup(fs->tree, parent, name, &stx, &node)) {
-		if (node->id == id) {
-			shfs_reply_entry(req, parent, node, &stx);
-			return;
-		}
-		shfs_node_forget(fs->tree, node->id, 1);
-	}
 	node = shfs_req_node(req, id);
 	if (!node)
 		return;
@@ -492,7 +408,6 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 		.op = directory ? SHFS_OP_RMDIR : SHFS_OP_UNLINK,
 		.directory = directory,
 	};
-	bool tried = was_tried(req);
 	struct statx stx;
 	char rest[PATH_MAX];
 	uint64_t process;
@@ -503,7 +418,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	r = shfs_node_lookup_known(fs->tree, parent, name, shfs_req_tid(req), &stx,
 	                           &node);
 	if (r) {
-		shfs_req_result(req, r == -ENOENT && tried ? 0 : r);
+		shfs_req_result(req, r);
 		return;
 	}
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
@@ -518,7 +433,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 		shfs_tree_lock_write(fs->tree);
 		shfs_req_try(req, 0);
 		r = unlinkat(dirfd, name, directory ? AT_REMOVEDIR : 0) ? -errno : 0;
-		tried_to(req, tried, r);
+		r = shfs_req_tried(req, r);
 		if (!r) {
 			shfs_emit_pathop(fs, process, &record, parent, name, content);
 			shfs_node_gone(fs->tree, node, parent, name);
@@ -616,7 +531,6 @@ static int moving_run(fuse_req_t req, struct moving *m, uint64_t process)
 		.content.flags = flags_without(m->node, m->content[0]),
 		.victim.flags = flags_without(m->victim, m->content[1]),
 	};
-	bool tried = was_tried(req);
 	int dirfd, new_dirfd, r;
 
 	dirfd = shfs_node_fd(fs->tree, m->parent);
@@ -632,7 +546,7 @@ static int moving_run(fuse_req_t req, struct moving *m, uint64_t process)
 	shfs_node_moving(fs->tree, m->node, m->new_parent, m->new_name);
 	shfs_node_moving(fs->tree, exchange ? m->victim : NULL, m->parent, m->name);
 	r = renameat2(dirfd, m->name, new_dirfd, m->new_name, m->flags) ? -errno : 0;
-	tried_to(req, tried, r);
+	r = shfs_req_tried(req, r);
 	if (!r) {
 		for (int i = 0; i < 2; i++)
 			if (m->secret[i])
@@ -687,24 +601,6 @@ static void moving_clear(struct shfs_fs *fs, struct moving *m)
 		shfs_node_forget(fs->tree, m->victim->id, 1);
 }
 
-/* Was it carried out when it was sent before? Then what was to be moved is there. */
-static bool is_moved(fuse_req_t req, const struct moving *m)
-{
-	struct shfs_fs *fs = shfs_req_fs(req);
-	uint64_t moved;
-	struct statx stx;
-	int fd, r;
-
-	if (!shfs_req_was_tried(req, &moved))
-		return false;
-	fd = shfs_node_fd(fs->tree, m->new_parent);
-	if (fd < 0)
-		return false;
-	r = shfs_node_statx(fd, m->new_name, &stx);
-	shfs_node_fd_done(fs->tree, m->new_parent);
-	return !r && stx.stx_ino == moved;
-}
-
 static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
                       fuse_ino_t new_parent, const char *new_name, unsigned flags)
 {
@@ -721,11 +617,6 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 	                   m.new_parent); /* the kernel takes its belief along */
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 	r = moving_find(req, &m);
-	if ((r == -ENOENT || (flags & RENAME_EXCHANGE)) && is_moved(req, &m)) {
-		moving_clear(fs, &m);
-		shfs_req_result(req, 0);
-		return;
-	}
 	if (!r && m.victim && (flags & RENAME_NOREPLACE))
 		r = -EEXIST;
 	if (!r) {

@@ -250,4 +250,5 @@ void shfs_ops_init(struct fuse_lowlevel_ops *ops)
 	shfs_ops_add_name(ops);
 	shfs_ops_add_attr(ops);
 	shfs_ops_add_dir(ops);
+	shfs_ops_add_resent(ops);
 }

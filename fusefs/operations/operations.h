@@ -3,12 +3,13 @@
  * operations.h - the file system's operations, as libfuse calls them, and what they
  * share.
  *
- *     ops-file.c    open files: read, write, close
- *     ops-name.c    lookup, create, rename, unlink, ...
- *     ops-attr.c    attributes, extended attributes, ioctl
- *     ops-dir.c     reading directories
- *     statx.c       times of birth
- *     control.c     user.shfs.sync and user.shfs.status
+ *     file.c      open files: read, write, close
+ *     name.c      lookup, create, rename, unlink, ...
+ *     attr.c      attributes, extended attributes, ioctl
+ *     dir.c       reading directories
+ *     statx.c     times of birth
+ *     control.c   user.shfs.sync and user.shfs.status
+ *     resent.c    those that were sent before, to a server that died
  */
 #pragma once
 
@@ -31,6 +32,8 @@ void shfs_ops_add_file(struct fuse_lowlevel_ops *ops);
 void shfs_ops_add_name(struct fuse_lowlevel_ops *ops);
 void shfs_ops_add_attr(struct fuse_lowlevel_ops *ops);
 void shfs_ops_add_dir(struct fuse_lowlevel_ops *ops);
+/* Last: before an operation it is asked whether that was done already. */
+void shfs_ops_add_resent(struct fuse_lowlevel_ops *ops);
 
 /* Closes those still open, after the last request; as shfs_watch_release_all. */
 void shfs_directories_release_all(struct shfs_fs *fs);
@@ -106,21 +109,18 @@ static inline void *shfs_req_opened(fuse_req_t req, const struct fuse_file_info 
 	return shfs_heir_opened(shfs_req_fs(req)->heir, fi->fh);
 }
 
-/* What must not be done twice (heir.h), by the request that this thread is at. */
+/* Around a call that must not be done twice, whose result (0, or more, or -errno) is
+ * returned: if we die before the reply, resent.c asks whether it was done. */
 static inline void shfs_req_try(fuse_req_t req, uint64_t note)
 {
 	shfs_heir_try(shfs_req_fs(req)->heir, shfs_transport_unique(), note);
 }
 
-static inline void shfs_req_failed(fuse_req_t req)
+static inline int shfs_req_tried(fuse_req_t req, int result)
 {
-	shfs_heir_failed(shfs_req_fs(req)->heir, shfs_transport_unique());
-}
-
-static inline bool shfs_req_was_tried(fuse_req_t req, uint64_t *note)
-{
-	return shfs_transport_is_resent() &&
-	       shfs_heir_was_tried(shfs_req_fs(req)->heir, shfs_transport_unique(), note);
+	if (result < 0)
+		shfs_heir_failed(shfs_req_fs(req)->heir, shfs_transport_unique());
+	return result;
 }
 
 /* Goes on with what a server before us had open; before the first request. */
@@ -129,7 +129,7 @@ void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_
 void *shfs_directory_resume(struct shfs_fs *fs, const struct shfs_open *open,
                             uint64_t fh);
 
-/* --- ops-file.c --- */
+/* --- file.c --- */
 
 /* Opens the node for the caller: a handle, or a negative errno. */
 _must_check_ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
@@ -138,17 +138,26 @@ _must_check_ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flag
 _must_check_ int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags);
 /* Then no more may be opened: -ENFILE. */
 bool shfs_is_all_open(struct shfs_fs *fs);
-/* The file that this request made when it was sent before; NULL. */
-struct shfs_handle *shfs_created_before(fuse_req_t req);
 /* Replies with it, and how the kernel is to use it, as fuse_reply_open and _create. */
 int shfs_reply_open(fuse_req_t req, struct shfs_handle *handle,
                     struct fuse_file_info *fi);
 int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
                       struct shfs_handle *handle, struct fuse_file_info *fi);
+/* Writes, and replies. there: so many of the first bytes of data need not be written. */
+void shfs_write(fuse_req_t req, const char *data, size_t size, off_t offset,
+                const struct fuse_file_info *fi, size_t there);
 /* ftruncate(2) of the file beneath, for the caller. */
 _must_check_ int shfs_truncate(fuse_req_t req, int fd, off_t size);
 /* Flags for the file beneath. */
 int shfs_lower_flags(int flags);
+
+/* --- name.c --- */
+
+/* Replies with a file that was made: where the kernel does not take it, its lookup is
+ * given back and the handle released. */
+void shfs_reply_created(fuse_req_t req, const struct shfs_node *parent,
+                        struct shfs_node *node, const struct statx *stx,
+                        struct shfs_handle *handle, struct fuse_file_info *fi);
 
 /* --- records of names and attributes --- */
 
@@ -165,7 +174,10 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
                        const struct shfs_node *node2, const char *name2,
                        struct shfs_snapshot *const content[2]);
 
-/* --- ops-attr.c --- */
+/* --- attr.c --- */
+
+/* Removes an extended attribute, and replies. may_be_gone: it may have been removed. */
+void shfs_remove_xattr(fuse_req_t req, fuse_ino_t id, const char *name, bool may_be_gone);
 
 /* An fd as shfs_node_fd, of one that is open: where that cannot reach it any more. */
 _must_check_ int shfs_adopt_open(struct shfs_fs *fs, struct shfs_node *node);

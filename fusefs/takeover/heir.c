@@ -247,21 +247,27 @@ static uint32_t index_of(uint64_t fh)
 	return (uint32_t)fh - 1;
 }
 
+static uint64_t number_of(const struct shfs_open *open, uint32_t index)
+{
+	return (uint64_t)open->serial << 32 | (index + 1);
+}
+
 static struct shfs_open *open_of(struct shfs_heir *heir, uint64_t fh)
 {
-	struct shfs_open *open = &heir->shared->opens[index_of(fh)];
+	uint32_t index = index_of(fh);
+	struct shfs_open *open;
 
-	return index_of(fh) < heir->shared->n_opens && open->what != SHFS_OPENED_NONE &&
-	                       open->serial == fh >> 32
-	               ? open
-	               : NULL;
+	if (index >= heir->shared->n_opens)
+		return NULL;
+	open = &heir->shared->opens[index];
+	return open->what != SHFS_OPENED_NONE && open->serial == fh >> 32 ? open : NULL;
 }
 
 uint64_t shfs_heir_open(struct shfs_heir *heir, const struct shfs_open *as, void *opened)
 {
 	struct shared *s = heir->shared;
 	struct shfs_open *open;
-	uint32_t index, serial;
+	uint32_t index;
 
 	pthread_mutex_lock(&heir->lock);
 	index = pop(&heir->opens, &s->n_opens, SHFS_HEIR_OPENS);
@@ -269,8 +275,7 @@ uint64_t shfs_heir_open(struct shfs_heir *heir, const struct shfs_open *as, void
 	if (index == SHFS_HEIR_OPENS)
 		return 0;
 	open = &s->opens[index];
-	serial = open->serial + 1;
-	open->serial = serial;
+	open->serial++;
 	open->unique = as->unique;
 	open->node = as->node;
 	open->flags = as->flags;
@@ -284,7 +289,7 @@ uint64_t shfs_heir_open(struct shfs_heir *heir, const struct shfs_open *as, void
 	atomic_store(&open->wrote, as->wrote);
 	heir->opened[index] = opened;
 	atomic_store(&open->what, as->what);
-	return (uint64_t)serial << 32 | (index + 1);
+	return number_of(open, index);
 }
 
 void shfs_heir_open_done(struct shfs_heir *heir, uint64_t fh)
@@ -310,14 +315,14 @@ struct shfs_open *shfs_heir_open_of(struct shfs_heir *heir, uint64_t fh)
 	return fh ? open_of(heir, fh) : NULL;
 }
 
-void *shfs_heir_opened_by(struct shfs_heir *heir, uint64_t unique)
+uint64_t shfs_heir_opened_by(struct shfs_heir *heir, uint64_t unique)
 {
 	struct shared *s = heir->shared;
 
 	for (uint32_t i = 0; i < s->n_opens; i++)
 		if (s->opens[i].what != SHFS_OPENED_NONE && s->opens[i].unique == unique)
-			return heir->opened[i];
-	return NULL;
+			return heir->opened[i] ? number_of(&s->opens[i], i) : 0;
+	return 0;
 }
 
 size_t shfs_heir_n_opens(const struct shfs_heir *heir)
@@ -348,8 +353,7 @@ void shfs_heir_each_open(struct shfs_heir *heir,
 
 		if (open->what == SHFS_OPENED_NONE)
 			continue;
-		heir->opened[i] =
-			resume(open, (uint64_t)open->serial << 32 | (i + 1), arg);
+		heir->opened[i] = resume(open, number_of(open, i), arg);
 		if (!heir->opened[i])
 			open->fd = -1;
 	}

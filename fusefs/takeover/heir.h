@@ -81,9 +81,10 @@ void shfs_heir_settle_moves(struct shfs_heir *heir,
 /* --- what must not be done twice --- */
 
 /*
- * A request is sent again to the one that takes over, if it was not answered. Before what
- * changes something by this request, with what may be needed to tell whether it did; and
- * after, where it failed. was_tried: then it may have been carried out.
+ * A request that was not answered is sent again to the one that takes over. It is noted
+ * with _try before what it asks for is done, together with what may be needed to tell
+ * whether it was done; and with _failed after that has failed. _was_tried: it may have
+ * been carried out.
  */
 void shfs_heir_try(struct shfs_heir *heir, uint64_t unique, uint64_t note);
 void shfs_heir_failed(struct shfs_heir *heir, uint64_t unique);
@@ -97,8 +98,8 @@ void shfs_heir_open_done(struct shfs_heir *heir, uint64_t fh);
 /* NULL: there is none (any more). */
 void *shfs_heir_opened(struct shfs_heir *heir, uint64_t fh);
 struct shfs_open *shfs_heir_open_of(struct shfs_heir *heir, uint64_t fh);
-/* What this request has opened, for one that died. */
-void *shfs_heir_opened_by(struct shfs_heir *heir, uint64_t unique);
+/* The number of what this request has opened, for one that died; 0: nothing. */
+uint64_t shfs_heir_opened_by(struct shfs_heir *heir, uint64_t unique);
 /* The fds of all: as many as that, at most. */
 size_t shfs_heir_n_opens(const struct shfs_heir *heir);
 size_t shfs_heir_fds(const struct shfs_heir *heir, int *fds, size_t max);

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests that were sent before, to a server that died (docs/takeover.md): was it
+ * carried out, all but its reply? Then it is answered here, and the operation never sees
+ * it; else it is a request as any other.
+ *
+ * 1. An operation notes its request just before the call beneath (shfs_req_try).
+ * 2. The server dies, before its reply was read.
+ * 3. The kernel sends the request again, to the one that takes over.
+ *
+ * Whether the call of a noted request was done, is told by the file system: the kernel
+ * lets one request at a time change the names of a directory, or write to a file. So what
+ * was to be made and is there was made by it, and what was to be removed and is gone was
+ * removed.
+ */
+#include "fusefs/operations/operations.h"
+
+#include "fusefs/watch/beneath.h"
+#include "store/capture/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+static struct fuse_lowlevel_ops first; /* as for a request that was never sent before */
+
+static bool was_tried(fuse_req_t req, uint64_t *note)
+{
+	return shfs_transport_is_resent() &&
+	       shfs_heir_was_tried(shfs_req_fs(req)->heir, shfs_transport_unique(), note);
+}
+
+/* The number of what this request has opened; 0: nothing. */
+static uint64_t opened_before(fuse_req_t req)
+{
+	return shfs_transport_is_resent() ? shfs_heir_opened_by(shfs_req_fs(req)->heir,
+	                                                        shfs_transport_unique())
+	                                  : 0;
+}
+
+/* The file of that name, with one more lookup, and its directory. */
+static int look_up(fuse_req_t req, fuse_ino_t parent_id, const char *name,
+                   struct shfs_node **parent, struct statx *stx, struct shfs_node **node)
+{
+	*parent = shfs_fs_node(shfs_req_fs(req), parent_id);
+	return *parent ? shfs_node_lookup(shfs_req_fs(req)->tree, *parent, name, stx,
+	                                  node)
+	               : -ESTALE;
+}
+
+/* statx(2) of that name, without a node for it. */
+static int stat_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
+                     struct statx *stx)
+{
+	struct shfs_tree *tree = shfs_req_fs(req)->tree;
+	struct shfs_node *parent = shfs_fs_node(shfs_req_fs(req), parent_id);
+	int dirfd = parent ? shfs_node_fd(tree, parent) : -ESTALE, r;
+
+	if (dirfd < 0)
+		return dirfd;
+	r = shfs_node_statx(dirfd, name, stx);
+	shfs_node_fd_done(tree, parent);
+	return r;
+}
+
+/* --- what is made --- */
+
+/* id: of the file that has got the name; 0: any. True: it was made, and is replied. */
+static bool reply_made(fuse_req_t req, fuse_ino_t parent_id, const char *name,
+                       fuse_ino_t id)
+{
+	struct shfs_node *parent, *node;
+	struct statx stx;
+	uint64_t note;
+
+	if (!was_tried(req, &note) || look_up(req, parent_id, name, &parent, &stx, &node))
+		return false;
+	if (id && node->id != id) {
+		shfs_node_forget(shfs_req_fs(req)->tree, node->id, 1);
+		return false;
+	}
+	shfs_reply_entry(req, parent, node, &stx);
+	return true;
+}
+
+static void again_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	if (!reply_made(req, parent, name, 0))
+		first.mkdir(req, parent, name, mode);
+}
+
+static void again_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+                        dev_t rdev)
+{
+	if (!reply_made(req, parent, name, 0))
+		first.mknod(req, parent, name, mode, rdev);
+}
+
+static void again_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
+                          const char *name)
+{
+	if (!reply_made(req, parent, name, 0))
+		first.symlink(req, target, parent, name);
+}
+
+/* Asked before the node of id is: this server may not know that file yet, and told ESTALE
+ * the kernel would find that there is something of that name. */
+static void again_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent, const char *name)
+{
+	if (!reply_made(req, parent, name, id))
+		first.link(req, id, parent, name);
+}
+
+/* --- what is opened --- */
+
+static void again_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
+{
+	uint64_t fh = opened_before(req);
+
+	if (fh) {
+		if (shfs_req_node(req, id))
+			shfs_reply_open(req, shfs_heir_opened(shfs_req_fs(req)->heir, fh),
+			                fi);
+		return;
+	}
+	/* told ESTALE twice for want of its name, the caller would give up */
+	if (shfs_transport_is_resent())
+		shfs_tree_told_stale(shfs_req_fs(req)->tree, shfs_req_tid(req));
+	first.open(req, id, fi);
+}
+
+static void again_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
+{
+	uint64_t fh = opened_before(req);
+	struct shfs_node *node;
+
+	if (!fh) {
+		first.opendir(req, id, fi);
+		return;
+	}
+	node = shfs_req_node(req, id);
+	if (!node)
+		return;
+	shfs_beneath_watch(shfs_req_fs(req)->beneath, node);
+	fi->fh = fh;
+	fuse_reply_open(req, fi);
+}
+
+/* shfs_open_node, of one that was made with a mode by which its owner may not open it. */
+static int open_made(fuse_req_t req, struct shfs_node *node, int flags,
+                     const struct statx *stx, struct shfs_handle **handle)
+{
+	int r = shfs_open_node(req, node, flags, handle), fd;
+	struct shfs_fs *fs = shfs_req_fs(req);
+
+	if (r != -EACCES || !S_ISREG(stx->stx_mode) || stx->stx_size)
+		return r;
+	fd = shfs_node_fd(fs->tree, node);
+	if (fd < 0)
+		return fd;
+	if (!fchmodat(fs->proc_fd, shfs_fd_name(fd).name,
+	              (stx->stx_mode & ALLPERMS) | S_IRUSR | S_IWUSR, 0)) {
+		r = shfs_open_node(req, node, flags, handle);
+		if (fchmodat(fs->proc_fd, shfs_fd_name(fd).name, stx->stx_mode & ALLPERMS,
+		             0))
+			shfs_log("cannot take back the permission to write: %m");
+	}
+	shfs_node_fd_done(fs->tree, node);
+	return r;
+}
+
+static void again_create(fuse_req_t req, fuse_ino_t parent_id, const char *name,
+                         mode_t mode, struct fuse_file_info *fi)
+{
+	struct shfs_handle *handle =
+		shfs_heir_opened(shfs_req_fs(req)->heir, opened_before(req));
+	struct shfs_node *parent, *node;
+	struct statx stx;
+	uint64_t note;
+	int r;
+
+	/* a file of O_TMPFILE that was not opened by a server has gone with it */
+	if (!handle && (!was_tried(req, &note) || (fi->flags & O_TMPFILE) == O_TMPFILE ||
+	                stat_name(req, parent_id, name, &stx))) {
+		first.create(req, parent_id, name, mode, fi);
+		return;
+	}
+	r = look_up(req, parent_id, name, &parent, &stx, &node);
+	if (r) {
+		shfs_req_fail(req, r);
+		return;
+	}
+	if (!handle)
+		r = open_made(req, node, fi->flags & ~(O_CREAT | O_EXCL), &stx, &handle);
+	else if (handle->node != node)
+		r = -ESTALE;
+	if (r) {
+		shfs_node_forget(shfs_req_fs(req)->tree, node->id, 1);
+		shfs_req_fail(req, r);
+		return;
+	}
+	shfs_reply_created(req, parent, node, &stx, handle, fi);
+}
+
+/* --- what is removed, or moved --- */
+
+static bool was_removed(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	struct statx stx;
+	uint64_t note;
+
+	return was_tried(req, &note) && stat_name(req, parent, name, &stx) == -ENOENT;
+}
+
+static void again_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	if (was_removed(req, parent, name))
+		shfs_req_result(req, 0);
+	else
+		first.unlink(req, parent, name);
+}
+
+static void again_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	if (was_removed(req, parent, name))
+		shfs_req_result(req, 0);
+	else
+		first.rmdir(req, parent, name);
+}
+
+/* The inode number of what was to be moved was noted: is it there? */
+static void again_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
+                         fuse_ino_t new_parent, const char *new_name, unsigned flags)
+{
+	struct statx stx;
+	uint64_t moved;
+
+	if (was_tried(req, &moved) &&
+	    ((flags & RENAME_EXCHANGE) ||
+	     stat_name(req, parent, name, &stx) == -ENOENT) &&
+	    !stat_name(req, new_parent, new_name, &stx) && stx.stx_ino == moved)
+		shfs_req_result(req, 0);
+	else
+		first.rename(req, parent, name, new_parent, new_name, flags);
+}
+
+/* --- what is changed --- */
+
+/*
+ * How much of what was to be appended when the file ended at offset is there: all, a part
+ * or nothing. Where the file may not be read, its size says that.
+ */
+static size_t appended_before(int fd, const char *data, size_t size, off_t offset)
+{
+	char there[4096];
+	size_t done = 0;
+	struct stat st;
+	ssize_t n;
+
+	while (done < size) {
+		n = pread(fd, there, MIN(size - done, sizeof(there)),
+		          offset + (off_t)done);
+		if (n < 0 && !fstat(fd, &st))
+			return (size_t)MIN((off_t)size,
+			                   MAX(st.st_size - offset, (off_t)0));
+		if (n <= 0)
+			break;
+		if (memcmp(there, data + done, (size_t)n) != 0)
+			return 0;
+		done += (size_t)n;
+	}
+	return done;
+}
+
+static void again_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t size,
+                        off_t offset, struct fuse_file_info *fi)
+{
+	const struct shfs_handle *handle = shfs_req_opened(req, fi);
+	uint64_t end;
+
+	/* what has a place of its own can be written there once more */
+	if (handle && !fi->writepage && (fi->flags & O_APPEND) && was_tried(req, &end))
+		shfs_write(req, data, size, offset, fi,
+		           appended_before(handle->fd, data, size, (off_t)end));
+	else
+		first.write(req, id, data, size, offset, fi);
+}
+
+/* If it was set, it is set once more. */
+static void again_setxattr(fuse_req_t req, fuse_ino_t id, const char *name,
+                           const char *value, size_t size, int flags)
+{
+	uint64_t note;
+
+	if (was_tried(req, &note))
+		flags &= ~XATTR_CREATE;
+	first.setxattr(req, id, name, value, size, flags);
+}
+
+static void again_removexattr(fuse_req_t req, fuse_ino_t id, const char *name)
+{
+	uint64_t note;
+
+	if (was_tried(req, &note))
+		shfs_remove_xattr(req, id, name, true);
+	else
+		first.removexattr(req, id, name);
+}
+
+void shfs_ops_add_resent(struct fuse_lowlevel_ops *ops)
+{
+	first = *ops;
+	ops->mkdir = again_mkdir;
+	ops->mknod = again_mknod;
+	ops->symlink = again_symlink;
+	ops->link = again_link;
+	ops->open = again_open;
+	ops->opendir = again_opendir;
+	ops->create = again_create;
+	ops->unlink = again_unlink;
+	ops->rmdir = again_rmdir;
+	ops->rename = again_rename;
+	ops->write = again_write;
+	ops->setxattr = again_setxattr;
+	ops->removexattr = again_removexattr;
+}
