@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fs.h - one mount: what all parts of shfs-fuse share.
+ * fs.h - one mount: what all parts of shfs-fuse share. It knows none of them.
  *
  * Made by main.c before the first request and unchanged after it, but for what its parts
  * guard themselves. Locks, in the order in which they may be taken: the content of a file
@@ -14,31 +14,22 @@
 #pragma once
 
 #include "common/config.h"
-#include "fusefs/nodes/node.h"
-#include "fusefs/takeover/again.h"
-#include "fusefs/takeover/heir.h"
-#include "fusefs/watch/caller.h"
-#include "store/capture/capture.h"
 #include "store/capture/project-rules.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct shfs_again;
 struct shfs_beneath;
+struct shfs_callers;
+struct shfs_capture;
 struct shfs_directory;
 struct shfs_handle;
+struct shfs_heir;
+struct shfs_spool;
+struct shfs_store;
 struct shfs_transport;
-
-/* Bytes of one request to write. */
-#define SHFS_WRITE_MAX (1u << 20)
-
-/* What the kernel may read and write without us: passthrough.h. */
-enum shfs_passing_mode {
-	SHFS_PASSING_UNKNOWN,
-	SHFS_PASSING_NONE,
-	SHFS_PASSING_READS,
-	SHFS_PASSING_ALL,
-};
+struct shfs_tree;
 
 struct shfs_fs {
 	struct shfs_store *store;
@@ -56,7 +47,7 @@ struct shfs_fs {
 	bool served;      /* root_fd is on a network or the like: shfs_fd_is_served */
 	bool privileged;  /* serves all users: takes on the caller's identity */
 	int64_t since_ns; /* CLOCK_REALTIME */
-	struct shfs_again again;
+	struct shfs_again *again;
 	int device;     /* of the mount, where it was another's that died; -1 */
 	char *moved_to; /* and where that is by now */
 	dev_t mounted;  /* the number of the mount; 0: not known */

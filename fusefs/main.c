@@ -5,8 +5,10 @@
 #include "common/io.h"
 #include "common/path.h"
 #include "common/proc.h"
+#include "fusefs/mount-guardian.h"
 #include "fusefs/nodes/limit.h"
 #include "fusefs/operations/operations.h"
+#include "fusefs/takeover/again.h"
 #include "fusefs/transport/mountpoint.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/beneath.h"
@@ -90,7 +92,7 @@ static int parse_options(int argc, char **argv, struct options *out,
 /* How the guardian is to call us, from anywhere. *config is for as long as that. */
 static int note_options(struct shfs_fs *fs, const struct options *options, char **config)
 {
-	struct shfs_again *again = &fs->again;
+	struct shfs_again *again = fs->again;
 	unsigned n = 0;
 
 	if (options->foreground)
@@ -263,7 +265,7 @@ static bool wait_for_end(struct shfs_fs *fs, int signals)
 /* Our own store, asked for by its path, would wait for us. */
 static bool can_be_taken(const struct shfs_fs *fs)
 {
-	return fs->again.n_args && shfs_transport_can_be_taken(fs->transport) &&
+	return fs->again->n_args && shfs_transport_can_be_taken(fs->transport) &&
 	       !shfs_path_is_below(fs->store->path, fs->root);
 }
 
@@ -383,7 +385,7 @@ static int run(struct shfs_fs *fs, const struct options *options)
 		shfs_mountpoint_is_ours(fs->root, &fs->mounted);
 		shfs_mountpoint_guarded();
 	}
-	r = shfs_transport_new(fs, session,
+	r = shfs_transport_new(fs, session, &shfs_ops_calls,
 	                       options->transport ? options->transport
 	                                          : fs->config.transport,
 	                       &fs->transport);
@@ -409,11 +411,14 @@ out:
 
 int main(int argc, char **argv)
 {
-	struct shfs_fs fs = { .root_fd = -1, .proc_fd = -1, .device = -1 };
+	struct shfs_again again = { 0 };
+	struct shfs_fs fs = {
+		.root_fd = -1, .proc_fd = -1, .device = -1, .again = &again
+	};
 	_cleanup_buf_ struct shfs_buf message = { 0 };
 	struct options options = { 0 };
 	_cleanup_free_ char *config = NULL;
-	int code = parse_options(argc, argv, &options, &fs.again);
+	int code = parse_options(argc, argv, &options, &again);
 
 	if (code)
 		return MAX(code, 0);

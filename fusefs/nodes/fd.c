@@ -358,3 +358,11 @@ int shfs_node_stat(struct shfs_tree *tree, struct shfs_node *pub, struct statx *
 	shfs_node_fd_done(tree, pub);
 	return r;
 }
+
+struct shfs_fd_name shfs_fd_name(int fd)
+{
+	struct shfs_fd_name out;
+
+	snprintf(out.name, sizeof(out.name), "%d", fd);
+	return out;
+}

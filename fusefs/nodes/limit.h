@@ -11,9 +11,13 @@
  */
 #pragma once
 
-#include "fusefs/fs.h"
+#include "common/util.h"
+
+#include <stddef.h>
 
 struct shfs_pruner;
+struct shfs_transport;
+struct shfs_tree;
 
 /* tree and transport stay the caller's. */
 _must_check_ int shfs_pruner_new(struct shfs_tree *tree, struct shfs_transport *transport,

@@ -156,6 +156,12 @@ void shfs_tree_suspect(struct shfs_tree *tree,
 void shfs_tree_visit_below(struct shfs_tree *tree, const struct shfs_node *directory,
                            void (*visit)(struct shfs_node *node, void *arg), void *arg);
 
+/* The name of an fd below /proc/self/fd, for calls that want a path. */
+struct shfs_fd_name {
+	char name[16];
+};
+struct shfs_fd_name shfs_fd_name(int fd);
+
 /* A new fd of it, close-on-exec. flags without O_CREAT, O_TRUNC, O_NOFOLLOW. */
 _must_check_ int shfs_node_open(struct shfs_tree *tree, struct shfs_node *node,
                                 int flags);

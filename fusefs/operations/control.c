@@ -3,6 +3,7 @@
  * The extended attributes by which shfs asks a mount: user.shfs.sync, seal and status.
  */
 #include "fusefs/operations/operations.h"
+#include "fusefs/takeover/again.h"
 #include "fusefs/transport/transport.h"
 
 #include "recording/status.h"
@@ -134,9 +135,9 @@ static void status(struct shfs_fs *fs, struct shfs_buf *out)
 		shfs_status_line(out, "transport_reason",
 		                 shfs_transport_reason(fs->transport));
 	shfs_buf_printf(out, "nodes=%zu\n", shfs_tree_size(fs->tree));
-	if (fs->again.count)
+	if (fs->again->count)
 		shfs_buf_printf(out, "restarts=%u\nrestarted=%" PRId64 "\n",
-		                fs->again.count, fs->again.last_ns);
+		                fs->again->count, fs->again->last_ns);
 }
 
 /* It is the business of whose mount it is, and of root. */

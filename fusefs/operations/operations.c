@@ -71,14 +71,6 @@ bool shfs_req_is_killed(fuse_req_t req)
 	return pending && (strtoull(pending, NULL, 16) & (1ull << (SIGKILL - 1)));
 }
 
-struct shfs_fd_name shfs_fd_name(int fd)
-{
-	struct shfs_fd_name out;
-
-	snprintf(out.name, sizeof(out.name), "%d", fd);
-	return out;
-}
-
 static struct timespec timespec_of(struct statx_timestamp t)
 {
 	return (struct timespec){ .tv_sec = t.tv_sec, .tv_nsec = t.tv_nsec };
@@ -211,16 +203,26 @@ static void *resume(const struct shfs_open *open, uint64_t fh, void *arg)
 	                                      : shfs_directory_resume(arg, open, fh);
 }
 
-void shfs_ops_resume(struct shfs_fs *fs)
+static int inherit(struct shfs_fs *fs, bool is_taken)
 {
-	shfs_heir_each_open(fs->heir, resume, fs);
+	int r = shfs_tree_inherit(fs->tree, fs->heir, is_taken);
+
+	if (!r && is_taken)
+		shfs_heir_each_open(fs->heir, resume, fs);
+	return r;
 }
 
-void shfs_ops_begin_thread(void)
+static void begin_thread(void)
 {
 	/* cannot fail but for memory; then two threads may disturb each other's umask */
 	(void)!unshare(CLONE_FS);
 }
+
+const struct shfs_transport_calls shfs_ops_calls = {
+	.begin_thread = begin_thread,
+	.inherit = inherit,
+	.answer = shfs_statx_answer,
+};
 
 static void want(struct fuse_conn_info *conn, unsigned capability)
 {
@@ -236,7 +238,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	                   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
 	                   FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_CACHE_SYMLINKS |
 	                   FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
-	conn->max_write = SHFS_WRITE_MAX;
+	conn->max_write = SHFS_MAX_WRITE;
 	conn->max_readahead = 1 << 20;
 	conn->max_background = 256;
 	conn->congestion_threshold = 192;

@@ -14,6 +14,8 @@
 #pragma once
 
 #include "fusefs/fs.h"
+#include "fusefs/nodes/node.h"
+#include "fusefs/takeover/heir.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/watch.h"
 
@@ -38,8 +40,8 @@ void shfs_ops_add_resent(struct fuse_lowlevel_ops *ops);
 /* Closes those still open, after the last request; as shfs_watch_release_all. */
 void shfs_directories_release_all(struct shfs_fs *fs);
 
-/* What each thread that serves requests does first: it gets a umask of its own. */
-void shfs_ops_begin_thread(void);
+/* For shfs_transport_new. */
+extern const struct shfs_transport_calls shfs_ops_calls;
 
 static inline struct shfs_fs *shfs_req_fs(fuse_req_t req)
 {
@@ -66,12 +68,6 @@ const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *
 
 /* He is being killed: what he asked for is of no use any more. */
 bool shfs_req_is_killed(fuse_req_t req);
-
-/* An fd of a path as a name below fs->proc_fd; for calls that want a path. */
-struct shfs_fd_name {
-	char name[16];
-};
-struct shfs_fd_name shfs_fd_name(int fd);
 
 /*
  * While a file is made for somebody else, this thread has that user's identity and umask,
@@ -123,8 +119,7 @@ static inline int shfs_req_tried(fuse_req_t req, int result)
 	return result;
 }
 
-/* Goes on with what a server before us had open; before the first request. */
-void shfs_ops_resume(struct shfs_fs *fs);
+/* Go on with what a server before us had open; before the first request. */
 void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_t fh);
 void *shfs_directory_resume(struct shfs_fs *fs, const struct shfs_open *open,
                             uint64_t fh);

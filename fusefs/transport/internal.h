@@ -49,6 +49,7 @@ struct shfs_worker {
 struct shfs_transport {
 	struct shfs_fs *fs;
 	struct fuse_session *session;
+	const struct shfs_transport_calls *calls;
 	enum shfs_transport_kind kind; /* AUTO until it has started */
 	const char *reason;            /* why it is not io_uring */
 	int ended_fd;

@@ -3,7 +3,9 @@
 
 #include "common/clock.h"
 #include "common/proc.h"
-#include "fusefs/operations/operations.h"
+#include "fusefs/fs.h"
+#include "fusefs/takeover/heir.h"
+#include "store/capture/capture.h"
 #include "store/capture/log.h"
 
 #include <errno.h>
@@ -159,7 +161,7 @@ static bool serve_statx(struct shfs_transport *t, const void *request, size_t si
 		{ &reply, sizeof(reply) },
 	};
 
-	if (!shfs_statx_answer(t->fs, request, size, &header, &reply))
+	if (!t->calls->answer(t->fs, request, size, &header, &reply))
 		return false;
 	/* fails only for a mount that has gone */
 	(void)!send_reply(fuse_session_fd(t->session), iov, header.error ? 1 : 2, t->fs);
@@ -482,7 +484,7 @@ static void *work(void *arg)
 	struct shfs_transport *t = w->transport;
 
 	pthread_setname_np(pthread_self(), w->queue ? "fuse" : "fuse-spare");
-	shfs_ops_begin_thread();
+	t->calls->begin_thread();
 	report(t, is_ring_wanted(w) ? shfs_ring_new(t, &w->ring) : 0);
 	if (await_stage(t, SHFS_STAGE_JOIN)) {
 		if (w->queue)
@@ -665,9 +667,8 @@ static int begin_dev(struct shfs_transport *t)
 	int r = start_workers(t);
 
 	if (!r && shfs_transport_can_be_taken(t))
-		r = shfs_tree_inherit(t->fs->tree, t->fs->heir, t->is_taken);
+		r = t->calls->inherit(t->fs, t->is_taken);
 	if (!r && t->is_taken) {
-		shfs_ops_resume(t->fs);
 		doubt_all(t);
 		ask_again(t);
 	}
@@ -702,6 +703,7 @@ int shfs_transport_start(struct shfs_transport *t)
 }
 
 int shfs_transport_new(struct shfs_fs *fs, struct fuse_session *session,
+                       const struct shfs_transport_calls *calls,
                        enum shfs_transport_kind kind, struct shfs_transport **out)
 {
 	struct shfs_transport *t = calloc(1, sizeof(*t));
@@ -711,6 +713,7 @@ int shfs_transport_new(struct shfs_fs *fs, struct fuse_session *session,
 		return -ENOMEM;
 	t->fs = fs;
 	t->session = session;
+	t->calls = calls;
 	t->kind = kind;
 	t->wanted = FUSE_HANDLE_KILLPRIV_V2;
 	pthread_mutex_init(&t->lock, NULL);

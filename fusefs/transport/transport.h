@@ -10,17 +10,35 @@
  */
 #pragma once
 
-#include "fusefs/fs.h"
+#include "common/config.h"
 
 #include <fuse3/fuse_lowlevel.h>
 
 #define SHFS_MAX_WRITE (1u << 20) /* bytes of one request */
 
+struct fuse_out_header;
+struct shfs_fs;
+struct shfs_fuse_statx_out;
 struct shfs_transport;
+
+/* What it calls of the operations, besides those that libfuse calls. */
+struct shfs_transport_calls {
+	/* First of each thread that serves requests: gives it a umask of its own. */
+	void (*begin_thread)(void);
+	/* Before the first request, where another server could take over: from now on
+	 * what that has to know is in fs.heir. is_taken: goes on with what is in there.
+	 */
+	int (*inherit)(struct shfs_fs *fs, bool is_taken);
+	/* Is this a request that libfuse does not know (FUSE_STATX)? Then out and, but
+	 * for an error in there, reply are the answer. */
+	bool (*answer)(struct shfs_fs *fs, const void *request, size_t size,
+	               struct fuse_out_header *out, struct shfs_fuse_statx_out *reply);
+};
 
 /* session, whose userdata is fs, is mounted; all stay the caller's. Starts no thread yet.
  */
 _must_check_ int shfs_transport_new(struct shfs_fs *fs, struct fuse_session *session,
+                                    const struct shfs_transport_calls *calls,
                                     enum shfs_transport_kind kind,
                                     struct shfs_transport **out);
 /* Of one that is not running, when the mount is gone. NULL is fine. */

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/watch/beneath.h"
 
-#include "fusefs/operations/passthrough.h"
+#include "fusefs/fs.h"
 #include "fusefs/transport/transport.h"
+#include "fusefs/watch/passthrough.h"
 
+#include "common/clock.h"
 #include "common/hash.h"
 #include <errno.h>
 #include <fcntl.h>

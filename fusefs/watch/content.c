@@ -2,7 +2,6 @@
 /* The content of a watched file: may it be archived, and how is it read? */
 #include "fusefs/watch/internal.h"
 
-#include "fusefs/operations/operations.h"
 #include "store/capture/log.h"
 
 #include <errno.h>

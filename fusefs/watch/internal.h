@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "fusefs/fs.h"
 #include "fusefs/watch/watch.h"
 
 /* The last write, where the kernel may have cut it. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fusefs/watch/internal.h"
 
-#include "fusefs/operations/operations.h"
+#include "fusefs/takeover/heir.h"
 #include "fusefs/transport/transport.h"
 #include "store/capture/log.h"
 #include "store/objects/lease.h"

@@ -27,10 +27,14 @@
  */
 #pragma once
 
-#include "fusefs/fs.h"
-#include "fusefs/operations/passthrough.h"
+#include "fusefs/nodes/node.h"
+#include "fusefs/watch/caller.h"
+#include "fusefs/watch/passthrough.h"
 
 #include <stdatomic.h>
+
+struct shfs_fs;
+struct shfs_open;
 
 /* What the kernel adds to the flags of open(2) when a program is executed. */
 #define SHFS_O_EXEC 0x20
@@ -106,7 +110,6 @@ void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int fl
                           uint32_t uid, uint32_t gid);
 
 /* The same for one that a server before us has opened, and that is used as it said. */
-struct shfs_open;
 void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
                            const struct shfs_open *open, uint32_t tid);
 

@@ -2,6 +2,8 @@
 /* Who writes through an open file: of several, the one that comes next. */
 #include "fusefs/watch/internal.h"
 
+#include "fusefs/transport/transport.h"
+
 #include <string.h>
 #include <sys/stat.h>
 
@@ -151,7 +153,7 @@ void shfs_part_note(struct shfs_part *part, const struct shfs_handle *handle,
                     uint32_t tid, off_t offset, size_t len)
 {
 	off_t end = offset + (off_t)len;
-	bool sure = offset % PAGE, largest = len + PAGE > SHFS_WRITE_MAX;
+	bool sure = offset % PAGE, largest = len + PAGE > SHFS_MAX_WRITE;
 
 	*part = (struct shfs_part){
 		.handle = !(end % PAGE) || largest ? handle : NULL,

@@ -22,13 +22,6 @@ README_LINES = 25
 KNOTS = {
     frozenset(("store", "store/journal")),
     frozenset(("store", "store/objects")),
-    frozenset(("fusefs", "fusefs/nodes")),
-    frozenset(("fusefs", "fusefs/operations")),
-    frozenset(("fusefs", "fusefs/takeover")),
-    frozenset(("fusefs", "fusefs/transport")),
-    frozenset(("fusefs", "fusefs/watch")),
-    frozenset(("fusefs/operations", "fusefs/transport")),
-    frozenset(("fusefs/operations", "fusefs/watch")),
 }
 
 # headers of a library: (the only folders that may include them, its name for meson)

@@ -25,12 +25,23 @@
  */
 #pragma once
 
-#include "fusefs/fs.h"
-#include "fusefs/takeover/heir.h"
-
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/stat.h>
+#include <time.h>
 
+struct shfs_fs;
 struct shfs_handle;
+struct shfs_node;
+struct shfs_open;
+
+/* What the kernel may read and write without us. */
+enum shfs_passing_mode {
+	SHFS_PASSING_UNKNOWN,
+	SHFS_PASSING_NONE,
+	SHFS_PASSING_READS,
+	SHFS_PASSING_ALL,
+};
 
 enum shfs_io {
 	SHFS_IO_NONE, /* not open for the kernel yet */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The guardian of a mount: when the daemon dies, it takes over, or takes the mount
- * away and makes it again.
- */
+#include "fusefs/mount-guardian.h"
+
 #include "common/clock.h"
 #include "fusefs/fs.h"
+#include "fusefs/takeover/again.h"
+#include "fusefs/takeover/heir.h"
 #include "fusefs/transport/mountpoint.h"
 #include "recording/guardian.h"
 
@@ -90,7 +90,7 @@ static bool can_succeed(struct mount *m)
 	if (shfs_heir_device(m->fs->heir) < 0 || !m->again || !m->dev)
 		return false;
 	m->where = shfs_mountpoint_of(m->dev);
-	return m->where && shfs_again_count(&m->fs->again, shfs_clock_ns(CLOCK_REALTIME));
+	return m->where && shfs_again_count(m->fs->again, shfs_clock_ns(CLOCK_REALTIME));
 }
 
 /* Else all else goes first, so that nobody waits for an answer any more. */
@@ -181,14 +181,14 @@ static void last(struct shfs_guardian *g)
 
 int shfs_mountpoint_guard(struct shfs_fs *fs)
 {
-	struct mount mount = { .fs = fs, .dev = fs->mounted, .again = &fs->again };
+	struct mount mount = { .fs = fs, .dev = fs->mounted, .again = fs->again };
 	const struct shfs_guardian guardian = {
 		.root = fs->root,
 		.spool = fs->spool,
 		.order = order,
 		.died = detach,
 		.last = last,
-		.succeeds = fs->again.n_args ? succeeds : NULL,
+		.succeeds = fs->again->n_args ? succeeds : NULL,
 		.data = &mount,
 	};
 

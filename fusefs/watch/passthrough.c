@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "fusefs/operations/passthrough.h"
+#include "fusefs/watch/passthrough.h"
 
+#include "fusefs/fs.h"
+#include "fusefs/takeover/heir.h"
 #include "fusefs/transport/protocol.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/beneath.h"
