@@ -26,6 +26,7 @@ struct shfs_capture;
 struct shfs_directory;
 struct shfs_handle;
 struct shfs_heir;
+struct shfs_passthrough;
 struct shfs_spool;
 struct shfs_store;
 struct shfs_transport;
@@ -40,6 +41,7 @@ struct shfs_fs {
 	struct shfs_callers *callers;
 	struct shfs_tree *tree;
 	struct shfs_transport *transport;
+	struct shfs_passthrough *passthrough;
 	struct shfs_beneath *beneath; /* NULL: changes beneath cannot be noticed */
 	char *root;                   /* the mounted directory, absolute */
 	int root_fd;                  /* of the directory beneath the mount (O_PATH) */
@@ -52,11 +54,6 @@ struct shfs_fs {
 	char *moved_to; /* and where that is by now */
 	dev_t mounted;  /* the number of the mount; 0: not known */
 	bool died;      /* the mount, without having been taken away */
-
-	atomic_int passing;        /* enum shfs_passing_mode */
-	int passing_device;        /* the mount's; borrowed */
-	uint64_t passing_dev;      /* where writes may be passed */
-	atomic_bool passing_tried; /* they are told by the mtime there */
 
 	struct shfs_project_rules rules;
 

@@ -220,6 +220,7 @@ static struct fuse_session *new_session(struct shfs_fs *fs, bool allow_other)
 
 static void free_fs(struct shfs_fs *fs)
 {
+	shfs_passthrough_end(fs);
 	shfs_callers_free(fs->callers);
 	shfs_capture_close(fs->capture);
 	shfs_spool_free(fs->spool);
@@ -278,8 +279,9 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 		shfs_log("names and attributes are kept for a second: changes beneath "
 		         "cannot be noticed: %s",
 		         strerror(-r));
-	shfs_passthrough_begin(fs, device_fd);
-	r = shfs_transport_start(fs->transport);
+	r = shfs_passthrough_begin(fs, device_fd);
+	if (!r)
+		r = shfs_transport_start(fs->transport);
 	if (r == -ENODEV) /* it was unmounted at once */
 		return 0;
 	if (r == -EOPNOTSUPP)

@@ -3,7 +3,6 @@
 #include "fusefs/operations/operations.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/beneath.h"
-#include "store/capture/log.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,7 +6,6 @@
 #include "fusefs/operations/operations.h"
 #include "fusefs/transport/protocol.h"
 #include "fusefs/transport/transport.h"
-#include "store/capture/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -149,7 +148,7 @@ static struct shfs_fuse_open_out open_reply(const struct shfs_handle *handle,
 		.open_flags = SHFS_FOPEN_PASSTHROUGH |
 		              (fi->direct_io ? FOPEN_DIRECT_IO : 0) |
 		              (fi->noflush ? FOPEN_NOFLUSH : 0),
-		.backing_id = handle->backing_id,
+		.backing_id = handle->passed.backing_id,
 	};
 }
 
@@ -162,28 +161,29 @@ static bool begin_io(fuse_req_t req, struct shfs_handle *handle,
 	/* else it was opened for a server before us, whose reply was not read */
 	if (!handle->fh) {
 		shfs_handle_begin_io(fs, handle, fi->flags, ctx->uid, ctx->gid);
-		handle->fh = shfs_heir_open(fs->heir,
-		                            &(struct shfs_open){
-						    .what = SHFS_OPENED_FILE,
-						    .unique = shfs_transport_unique(),
-						    .node = handle->node->id,
-						    .fd = handle->fd,
-						    .flags = fi->flags,
-						    .tid = shfs_req_tid(req),
-						    .boot_ns = handle->begin.boot_ns,
-						    .uid = ctx->uid,
-						    .gid = ctx->gid,
-						    .backing_id = handle->backing_id,
-						    .io = (uint8_t)handle->io,
-						    .wrote = handle->is_dirty,
-					    },
-		                            handle);
+		handle->fh =
+			shfs_heir_open(fs->heir,
+		                       &(struct shfs_open){
+					       .what = SHFS_OPENED_FILE,
+					       .unique = shfs_transport_unique(),
+					       .node = handle->node->id,
+					       .fd = handle->fd,
+					       .flags = fi->flags,
+					       .tid = shfs_req_tid(req),
+					       .boot_ns = handle->begin.boot_ns,
+					       .uid = ctx->uid,
+					       .gid = ctx->gid,
+					       .backing_id = handle->passed.backing_id,
+					       .io = (uint8_t)handle->passed.io,
+					       .wrote = handle->is_dirty,
+				       },
+		                       handle);
 	}
 	fi->fh = handle->fh;
 	fi->keep_cache = handle->keeps_cache;
-	fi->direct_io = handle->io == SHFS_IO_JOINED;
+	fi->direct_io = handle->passed.io == SHFS_IO_JOINED;
 	fi->noflush = (fi->flags & O_ACCMODE) == O_RDONLY && !(fi->flags & O_TRUNC);
-	return handle->io == SHFS_IO_PASSED || handle->io == SHFS_IO_JOINED;
+	return handle->passed.io == SHFS_IO_PASSED || handle->passed.io == SHFS_IO_JOINED;
 }
 
 int shfs_reply_open(fuse_req_t req, struct shfs_handle *handle, struct fuse_file_info *fi)

@@ -3,12 +3,10 @@
 #include "fusefs/operations/operations.h"
 #include "fusefs/transport/transport.h"
 #include "fusefs/watch/beneath.h"
-#include "store/capture/log.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/fs.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -57,7 +57,7 @@ bool shfs_watch_may_be_mapped(struct shfs_fs *fs, const struct shfs_handle *but)
 	pthread_mutex_lock(&fs->handles_lock);
 	DL_FOREACH2 (fs->handles, handle, next_open)
 		if (handle != but && handle->node == but->node && handle->reads &&
-		    handle->writable && handle->io == SHFS_IO_CACHED)
+		    handle->writable && handle->passed.io == SHFS_IO_CACHED)
 			break;
 	pthread_mutex_unlock(&fs->handles_lock);
 	return handle;

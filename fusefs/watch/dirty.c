@@ -39,8 +39,8 @@ bool shfs_dirty_is_ending(const struct shfs_watch *watch, const struct shfs_hand
 	DL_FOREACH (watch->dirty, handle)
 		if (handle != but && is_ending(handle, now_ns))
 			return true;
-	DL_FOREACH2 (watch->passing.blind, handle, next_blind)
-		if (handle != but && handle->is_mappable && handle->closed &&
+	DL_FOREACH2 (watch->passing.blind, handle, passed.next_blind)
+		if (handle != but && handle->passed.is_mappable && handle->closed &&
 		    now_ns - handle->closed_ns < SHFS_ENDING_NS)
 			return true;
 	return false;

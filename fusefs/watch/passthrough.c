@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdlib.h>
 #include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -23,6 +24,13 @@
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
+
+struct shfs_passthrough {
+	atomic_int mode;   /* enum shfs_passing_mode */
+	int device;        /* the mount's; borrowed */
+	uint64_t dev;      /* where writes may be passed */
+	atomic_bool tried; /* they are told by the mtime there */
+};
 
 /* --- what may be passed --- */
 
@@ -81,12 +89,23 @@ static bool is_permitted(int device_fd)
 	return true;
 }
 
-void shfs_passthrough_begin(struct shfs_fs *fs, int device_fd)
+int shfs_passthrough_begin(struct shfs_fs *fs, int device_fd)
 {
+	struct shfs_passthrough *p = calloc(1, sizeof(*p));
 	struct stat st;
 
-	fs->passing_device = device_fd;
-	fs->passing_dev = fstat(fs->root_fd, &st) ? 0 : st.st_dev;
+	if (!p)
+		return -ENOMEM;
+	p->device = device_fd;
+	p->dev = fstat(fs->root_fd, &st) ? 0 : st.st_dev;
+	fs->passthrough = p;
+	return 0;
+}
+
+void shfs_passthrough_end(struct shfs_fs *fs)
+{
+	free(fs->passthrough);
+	fs->passthrough = NULL;
 }
 
 static enum shfs_passing_mode find_mode(struct shfs_fs *fs)
@@ -95,7 +114,7 @@ static enum shfs_passing_mode find_mode(struct shfs_fs *fs)
 
 	if (!shfs_transport_offers_passthrough(fs->transport) ||
 	    fstatfs(fs->root_fd, &beneath) || beneath.f_type == OVERLAYFS_SUPER_MAGIC ||
-	    !is_permitted(fs->passing_device))
+	    !is_permitted(fs->passthrough->device))
 		return SHFS_PASSING_NONE;
 	return has_kernel_fine_times(beneath.f_type) ? SHFS_PASSING_ALL
 	                                             : SHFS_PASSING_READS;
@@ -103,11 +122,11 @@ static enum shfs_passing_mode find_mode(struct shfs_fs *fs)
 
 enum shfs_passing_mode shfs_passthrough_mode(struct shfs_fs *fs)
 {
-	int mode = atomic_load(&fs->passing);
+	int mode = atomic_load(&fs->passthrough->mode);
 
 	if (mode == SHFS_PASSING_UNKNOWN &&
-	    atomic_compare_exchange_strong(&fs->passing, &mode, find_mode(fs)))
-		mode = atomic_load(&fs->passing);
+	    atomic_compare_exchange_strong(&fs->passthrough->mode, &mode, find_mode(fs)))
+		mode = atomic_load(&fs->passthrough->mode);
 	return (enum shfs_passing_mode)mode;
 }
 
@@ -138,14 +157,14 @@ static bool are_writes_told(struct shfs_fs *fs, int fd)
 	struct stat st = { 0 };
 	bool fine;
 
-	if (fs->passing_tried)
+	if (fs->passthrough->tried)
 		return true;
 	fine = !fstat(fd, &st) && has_fine_times(fd);
 	/* the kernel is about to be told the time that it had */
 	(void)!futimens(fd, (struct timespec[]){ { .tv_nsec = UTIME_OMIT }, st.st_mtim });
 	if (!fine)
-		atomic_store(&fs->passing, SHFS_PASSING_READS);
-	fs->passing_tried = fine;
+		atomic_store(&fs->passthrough->mode, SHFS_PASSING_READS);
+	fs->passthrough->tried = fine;
 	return fine;
 }
 
@@ -172,8 +191,8 @@ static bool is_wanted(struct shfs_fs *fs, const struct shfs_passing *passing,
 	return (wish->flags & O_ACCMODE) == O_WRONLY && !(wish->flags & O_APPEND) &&
 	       wish->emptied && wish->alone &&
 	       shfs_passthrough_mode(fs) == SHFS_PASSING_ALL &&
-	       handle->node->dev == fs->passing_dev && !groups_matter(handle->fd, wish) &&
-	       are_writes_told(fs, handle->fd);
+	       handle->node->dev == fs->passthrough->dev &&
+	       !groups_matter(handle->fd, wish) && are_writes_told(fs, handle->fd);
 }
 
 /* The kernel writes with the rights that we have here: set-id bits go, and reserved
@@ -186,7 +205,7 @@ static int32_t open_as(struct shfs_fs *fs, int fd, const struct shfs_passing_wis
 		setfsgid(wish->gid);
 		setfsuid(wish->uid);
 	}
-	id = backing_open(fs->passing_device, fd);
+	id = backing_open(fs->passthrough->device, fd);
 	if (wish->uid) {
 		setfsuid(0);
 		setfsgid(0);
@@ -226,23 +245,24 @@ static void enter(struct shfs_fs *fs, struct shfs_passing *passing,
                   struct shfs_handle *handle, int flags)
 {
 	passing->was_read |= (flags & O_ACCMODE) != O_WRONLY;
-	if (handle->io == SHFS_IO_CACHED) {
+	if (handle->passed.io == SHFS_IO_CACHED) {
 		passing->n_cached++;
 		passing->was_cached = true;
 		return;
 	}
 	passing->n_passed++;
 	passing->was_joined |= is_to_write(flags);
-	handle->backing_id = passing->backing_id;
-	handle->is_mappable =
-		handle->io == SHFS_IO_JOINED && (flags & O_ACCMODE) == O_RDWR;
-	handle->is_blind = handle->is_mappable ||
-	                   (handle->io == SHFS_IO_PASSED && is_to_write(flags));
-	if (!handle->is_blind)
+	handle->passed.backing_id = passing->backing_id;
+	handle->passed.is_mappable =
+		handle->passed.io == SHFS_IO_JOINED && (flags & O_ACCMODE) == O_RDWR;
+	handle->passed.is_blind =
+		handle->passed.is_mappable ||
+		(handle->passed.io == SHFS_IO_PASSED && is_to_write(flags));
+	if (!handle->passed.is_blind)
 		return;
 	if (!passing->blind)
 		shfs_beneath_ignore(fs->beneath, handle->fd, true);
-	DL_APPEND2(passing->blind, handle, prev_blind, next_blind);
+	DL_APPEND2(passing->blind, handle, passed.prev_blind, passed.next_blind);
 	if (passing->blind == handle)
 		shfs_passing_stamp(passing);
 }
@@ -250,16 +270,16 @@ static void enter(struct shfs_fs *fs, struct shfs_passing *passing,
 void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
                         struct shfs_handle *handle, const struct shfs_passing_wish *wish)
 {
-	handle->io = choose(fs, passing, handle, wish);
+	handle->passed.io = choose(fs, passing, handle, wish);
 	enter(fs, passing, handle, wish->flags);
 }
 
 void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
                          struct shfs_handle *handle, const struct shfs_open *open)
 {
-	handle->io = (enum shfs_io)open->io;
+	handle->passed.io = (enum shfs_io)open->io;
 	passing->was_cached = true; /* by others, by now */
-	if (handle->io != SHFS_IO_CACHED) {
+	if (handle->passed.io != SHFS_IO_CACHED) {
 		passing->backing_id = open->backing_id;
 		passing->uid = open->uid;
 		passing->gid = open->gid;
@@ -284,19 +304,19 @@ static void drop_cache(struct shfs_fs *fs, struct shfs_passing *passing,
 void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
                         struct shfs_handle *handle)
 {
-	if (handle->is_blind) {
-		DL_DELETE2(passing->blind, handle, prev_blind, next_blind);
+	if (handle->passed.is_blind) {
+		DL_DELETE2(passing->blind, handle, passed.prev_blind, passed.next_blind);
 		if (!passing->blind)
 			shfs_beneath_ignore(fs->beneath, handle->fd, false);
 	}
-	handle->is_blind = false;
-	if (handle->io == SHFS_IO_CACHED)
+	handle->passed.is_blind = false;
+	if (handle->passed.io == SHFS_IO_CACHED)
 		passing->n_cached--;
-	if (handle->io != SHFS_IO_PASSED && handle->io != SHFS_IO_JOINED)
+	if (handle->passed.io != SHFS_IO_PASSED && handle->passed.io != SHFS_IO_JOINED)
 		return;
 	if (--passing->n_passed)
 		return;
-	backing_close(fs->passing_device, passing->backing_id);
+	backing_close(fs->passthrough->device, passing->backing_id);
 	drop_cache(fs, passing, handle->node);
 }
 
@@ -305,8 +325,8 @@ bool shfs_passing_beside(const struct shfs_passing *passing,
 {
 	const struct shfs_handle *other;
 
-	DL_FOREACH2 (passing->blind, other, next_blind)
-		if (other != handle && !other->is_mappable)
+	DL_FOREACH2 (passing->blind, other, passed.next_blind)
+		if (other != handle && !other->passed.is_mappable)
 			return true;
 	return false;
 }

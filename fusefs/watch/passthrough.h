@@ -25,6 +25,8 @@
  */
 #pragma once
 
+#include "common/util.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -50,8 +52,18 @@ enum shfs_io {
 	SHFS_IO_JOINED,
 };
 
+/* Of an open file. */
+struct shfs_passed {
+	enum shfs_io io;
+	int32_t backing_id;                          /* where io is not CACHED */
+	bool is_blind;                               /* it changes the file unseen */
+	bool is_mappable;                            /* by a mapping, if at all */
+	struct shfs_handle *prev_blind, *next_blind; /* of the file's */
+};
+
 /* Before the first request. device_fd is that of the mount, borrowed. */
-void shfs_passthrough_begin(struct shfs_fs *fs, int device_fd);
+_must_check_ int shfs_passthrough_begin(struct shfs_fs *fs, int device_fd);
+void shfs_passthrough_end(struct shfs_fs *fs);
 
 /* What may be passed here, as is found out with the first use. */
 enum shfs_passing_mode shfs_passthrough_mode(struct shfs_fs *fs);

@@ -3,7 +3,6 @@
 
 #include "fusefs/takeover/heir.h"
 #include "fusefs/transport/transport.h"
-#include "store/capture/log.h"
 #include "store/objects/lease.h"
 
 #include <errno.h>
@@ -320,7 +319,7 @@ static bool is_mapped_blind(const struct shfs_watch *watch)
 {
 	const struct shfs_handle *handle;
 
-	DL_FOREACH2 (watch->passing.blind, handle, next_blind)
+	DL_FOREACH2 (watch->passing.blind, handle, passed.next_blind)
 		if (handle->is_mapped)
 			return true;
 	return false;
@@ -469,16 +468,17 @@ static void notice_blind(struct shfs_watch *watch)
 {
 	struct shfs_handle *blind = watch->passing.blind, *handle;
 
-	DL_FOREACH2 (blind, handle, next_blind) {
-		if (blind->next_blind)
+	DL_FOREACH2 (blind, handle, passed.next_blind) {
+		if (blind->passed.next_blind)
 			handle->flags |= SHFS_ACCESS_SHARED;
 		handle->flushed = false;
-		handle->closed = handle->closed && handle->is_mappable;
+		handle->closed = handle->closed && handle->passed.is_mappable;
 		handle->self.last = shfs_time_now();
 		shfs_handle_note_writer(handle, &handle->self,
-		                        handle->is_mappable ? SHFS_ACCESS_MAPPED : 0);
+		                        handle->passed.is_mappable ? SHFS_ACCESS_MAPPED
+		                                                   : 0);
 		handle->wrote = true;
-		handle->is_mapped = handle->is_mappable;
+		handle->is_mapped = handle->passed.is_mappable;
 		shfs_dirty_mark(watch, handle);
 	}
 	if (!watch->changed)
@@ -591,9 +591,9 @@ void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int fl
 	if (!watch)
 		return;
 	shfs_passing_enter(fs, &watch->passing, handle, &wish);
-	if (handle->io == SHFS_IO_CACHED)
+	if (handle->passed.io == SHFS_IO_CACHED)
 		handle->keeps_cache = keeps_cache(fs, watch, handle, flags);
-	if (handle->is_mappable)
+	if (handle->passed.is_mappable)
 		expect_mapping(fs, watch, handle);
 	watch_unlock(watch);
 }
@@ -724,7 +724,7 @@ void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t t
 
 	if (!watch)
 		return;
-	if (handle->is_blind)
+	if (handle->passed.is_blind)
 		shfs_handle_note_sharer(fs, handle, tid);
 	if (watch->part.handle && shfs_part_is_by(fs, &watch->part, tid))
 		end_part(watch);
@@ -765,7 +765,7 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 		if (watch->part.handle == handle)
 			watch->part.handle = NULL;
 		shfs_passing_leave(fs, &watch->passing, handle);
-		if (handle->is_mappable)
+		if (handle->passed.is_mappable)
 			atomic_store(&handle->node->moving, watch->passing.blind != NULL);
 		if (handle->tells_read)
 			release_reader(fs, handle, watch);

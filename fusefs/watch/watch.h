@@ -69,11 +69,7 @@ struct shfs_handle {
 	/* once shfs_handle_begin_io was called */
 	bool keeps_cache; /* what the kernel has cached of the file may be read through it
 	                   */
-	enum shfs_io io;
-	int32_t backing_id; /* where io is not CACHED */
-	/* passthrough.c's */
-	bool is_blind, is_mappable;
-	struct shfs_handle *prev_blind, *next_blind;
+	struct shfs_passed passed; /* passthrough.c's */
 	/* the rest is watch.c's */
 	bool is_mapped; /* it is mappable, and the file was changed: that may go on unseen
 	                 */
