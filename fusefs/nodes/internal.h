@@ -2,9 +2,9 @@
 /*
  * internal.h - what the parts of the table of nodes share.
  *
- *     node.c       which file is which node, and how long it lives
- *     node-fd.c    reaching the file beneath: cached fds, open, stat
- *     node-name.c  the names that a file was found by
+ *     node.c   which file is which node, and how long it lives
+ *     fd.c     reaching the file beneath: cached fds, open, stat
+ *     name.c   the names that a file was found by
  */
 #pragma once
 
@@ -123,7 +123,7 @@ struct shard *tree_shard(struct shfs_tree *tree, uint64_t id);
 /* Tree lock held for writing, or the node is new: its place is that of its name. */
 void node_place_update(struct node *node);
 
-/* --- node-fd.c --- */
+/* --- fd.c --- */
 
 /* The cached fd, with one user more, or -1; until shfs_node_fd_done. */
 int node_fd_take(struct shfs_tree *tree, struct node *node);
@@ -141,7 +141,7 @@ int node_open_checked(struct shfs_tree *tree, const struct node *node, int dirfd
 /* Opens anew what an fd is of. */
 int node_open_by_fd(struct shfs_tree *tree, int path_fd, int flags);
 
-/* --- node-name.c --- */
+/* --- name.c --- */
 
 /* A name that was just found is as good as any, and better than one that may be gone.
  * False: there was another one, that is not known to be gone. */

@@ -43,7 +43,7 @@ struct shfs_node {
 	atomic_bool lasting;       /* a change to it by others would be noticed */
 	atomic_bool moving;        /* watch.c's: stored to, unseen by the kernel too */
 	atomic_int watched;        /* beneath.c's, of a directory */
-	_Atomic int64_t listed_ns; /* ops-dir.c's: ctime when it was last opened */
+	_Atomic int64_t listed_ns; /* dir.c's: ctime when it was last opened */
 	struct shfs_watch *_Atomic watch; /* watch.h's: NULL until it is wanted */
 };
 

@@ -66,7 +66,7 @@ void shfs_req_result(fuse_req_t req, int result);
 /* What /proc says of the caller behind field ("Groups:"), in status. NULL: unknown. */
 const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *status);
 
-/* He is being killed: what he asked for is of no use any more. */
+/* Is the caller being killed? Then what it asked for is of no use any more. */
 bool shfs_req_is_killed(fuse_req_t req);
 
 /*
@@ -131,7 +131,7 @@ _must_check_ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flag
                                 struct shfs_handle **out);
 /* shfs_node_open, which may wait for a lease of somebody below. */
 _must_check_ int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags);
-/* Then no more may be opened: -ENFILE. */
+/* Are so many files open that no more may be opened (-ENFILE)? */
 bool shfs_is_all_open(struct shfs_fs *fs);
 /* Replies with it, and how the kernel is to use it, as fuse_reply_open and _create. */
 int shfs_reply_open(fuse_req_t req, struct shfs_handle *handle,

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * heir.h - what the server that takes a mount over from one that died has to know: in
- * memory that both share, and that is right at any moment.
+ * heir.h - what a server must know to take a mount over from one that died: in memory
+ * that both share, and that is right at any moment.
  *
- * The directories that the kernel knows, and the files that are open, with the name that
- * each is reached by: a place. Other files are looked up anew. What is open: the number
- * that the kernel has for it says where it stands here, and for the how many-th time.
+ * A place is a directory that the kernel knows, or a file that is open, with the name
+ * that it is reached by. Other files are looked up anew. An open file has a number that
+ * the kernel knows it by: its index in the table here, and a serial number, as each index
+ * is used again and again.
  */
 #pragma once
 
@@ -22,7 +23,7 @@
 struct shfs_place {
 	atomic_bool is_used;
 	bool hidden;
-	bool gone; /* it is what the name was last */
+	bool gone; /* the file has no name any more; this was its last one */
 	mode_t type;
 	uint32_t generation;
 	uint64_t id, dev, ino;
@@ -51,14 +52,14 @@ struct shfs_heir;
 /* While there is one thread. NULL: no memory. To be freed in each process. */
 struct shfs_heir *shfs_heir_new(void);
 void shfs_heir_free(struct shfs_heir *heir); /* NULL is fine */
-/* In the one that takes over, first. */
+/* The first call in the server that takes over. */
 void shfs_heir_take(struct shfs_heir *heir);
 
-/* The mount's, once it can be taken over; -1: not yet. */
+/* The mount's device, once the mount can be taken over; -1: not yet. */
 void shfs_heir_set_device(struct shfs_heir *heir, int fd);
 int shfs_heir_device(const struct shfs_heir *heir);
 
-/* The kernel's first request. */
+/* The kernel's first request, INIT: the kernel sends it once for a mount. */
 void shfs_heir_set_init(struct shfs_heir *heir, const void *request, size_t size);
 const void *shfs_heir_init(const struct shfs_heir *heir, size_t *size);
 
@@ -66,14 +67,16 @@ const void *shfs_heir_init(const struct shfs_heir *heir, size_t *size);
 
 struct shfs_place *shfs_heir_place(struct shfs_heir *heir);
 void shfs_heir_place_done(struct shfs_heir *heir, struct shfs_place *place);
-/* All that are used, one after the other: NULL begins, and ends. */
+/* The next place that is used. NULL as an argument begins; NULL as a result: no more. */
 struct shfs_place *shfs_heir_next_place(struct shfs_heir *heir, struct shfs_place *place);
 
-/* Around a rename, for both that it moves (NULL: none): where they will be. */
+/* Before a rename, for each place that it moves (NULL: none): where that will be. _moved
+ * follows the rename. */
 void shfs_heir_move(struct shfs_heir *heir, struct shfs_place *place, uint64_t parent,
                     const char *name);
 void shfs_heir_moved(struct shfs_heir *heir);
-/* Of what was being moved when the other died, if is_there says so. */
+/* What was being moved when the other server died gets its new place, if is_there says
+ * that the file is there. */
 void shfs_heir_settle_moves(struct shfs_heir *heir,
                             bool (*is_there)(const struct shfs_place *place, void *arg),
                             void *arg);
@@ -92,18 +95,19 @@ bool shfs_heir_was_tried(const struct shfs_heir *heir, uint64_t unique, uint64_t
 
 /* --- what is open --- */
 
-/* Its number for the kernel, which is never 0; 0: there are too many. */
+/* Adds an open file: the number by which the kernel knows it; 0: there are too many. */
 uint64_t shfs_heir_open(struct shfs_heir *heir, const struct shfs_open *as, void *opened);
 void shfs_heir_open_done(struct shfs_heir *heir, uint64_t fh);
-/* NULL: there is none (any more). */
+/* What shfs_heir_open was given for this number; NULL: it is not open (any more). */
 void *shfs_heir_opened(struct shfs_heir *heir, uint64_t fh);
 struct shfs_open *shfs_heir_open_of(struct shfs_heir *heir, uint64_t fh);
 /* The number of what this request has opened, for one that died; 0: nothing. */
 uint64_t shfs_heir_opened_by(struct shfs_heir *heir, uint64_t unique);
-/* The fds of all: as many as that, at most. */
+/* The fds of all open files, of which there are shfs_heir_n_opens at most. */
 size_t shfs_heir_n_opens(const struct shfs_heir *heir);
 size_t shfs_heir_fds(const struct shfs_heir *heir, int *fds, size_t max);
-/* All; opened is what resume makes of them, which closes the fd where that is NULL. */
+/* Calls resume for each open file. What it returns is what shfs_heir_opened returns from
+ * then on; where that is NULL, resume has closed the fd. */
 void shfs_heir_each_open(struct shfs_heir *heir,
                          void *(*resume)(const struct shfs_open *open, uint64_t fh,
                                          void *arg),

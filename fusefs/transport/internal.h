@@ -2,9 +2,9 @@
 /*
  * internal.h - what the files of the transport share.
  *
- *     transport.c         the handshake, threads, their start and end
- *     transport-dev.c     requests read from /dev/fuse
- *     transport-uring.c   requests that come over io_uring
+ *     transport.c   the handshake, threads, their start and end
+ *     dev.c         requests read from /dev/fuse
+ *     uring.c       requests that come over io_uring
  *
  * Threads of a queue take requests from it, each one at a time. A request may block for
  * as long as another program likes, and that may be for another request. So there are
@@ -30,7 +30,7 @@ struct shfs_queue {
 	_Atomic enum { SHFS_QUEUE_CALM, SHFS_QUEUE_SHORT, SHFS_QUEUE_WATCHED } state;
 };
 
-struct shfs_ring; /* transport-uring.c */
+struct shfs_ring; /* uring.c */
 
 struct shfs_worker {
 	struct shfs_transport *transport;
@@ -96,27 +96,26 @@ extern _Thread_local struct shfs_worker *shfs_self;
 
 /* --- transport.c --- */
 
-/* Around each request. Where it is not answered at its end, the worker may not be free
- * for another. */
 /* After an error of the device or a ring: false where there will be no more requests.
  * Else it is tried again, a moment later where something lacks: a thread that ended would
  * leave callers waiting for ever. */
 bool shfs_transport_goes_on(int error);
 
+/* Around each request. Where that is not answered at its end, the worker may not be free
+ * for another; once it is, it calls _free. */
 void shfs_worker_begin(struct shfs_worker *worker);
 void shfs_worker_end(struct shfs_worker *worker, bool is_free);
-/* Then it is some time later. */
 void shfs_worker_free(struct shfs_worker *worker);
 
 /* Gives a request to libfuse, or answers it. */
 void shfs_transport_serve(struct shfs_transport *t, void *request, size_t size);
 
-/* --- transport-dev.c --- */
+/* --- dev.c --- */
 
 /* Serves until the mount is gone, or the end is asked for. */
 void shfs_dev_work(struct shfs_worker *worker);
 
-/* --- transport-uring.c --- */
+/* --- uring.c --- */
 
 /* Adds the queues that the kernel wants to the device's. Or why there is no io_uring. */
 const char *shfs_uring_probe(struct shfs_transport *t);

@@ -3,7 +3,7 @@
  * transport.h - brings requests to libfuse's protocol code, and its replies back.
  *
  * They come over io_uring where the kernel offers that (since Linux 6.14, if it is
- * switched on), else they are read from /dev/fuse: transport-internal.h says how.
+ * switched on), else they are read from /dev/fuse: internal.h says how.
  *
  * An operation uses nothing of its arguments any more once it has replied: the reply may
  * take their place.
@@ -75,7 +75,7 @@ const char *shfs_transport_reason(const struct shfs_transport *transport);
  * to come from elsewhere end with that. Then join them.
  */
 void shfs_transport_stop(struct shfs_transport *transport);
-/* Then nobody is to wait any more. */
+/* Has the end begun? Then a request must not wait for anything any more. */
 bool shfs_transport_is_ending(const struct shfs_transport *transport);
 void shfs_transport_join(struct shfs_transport *transport);
 

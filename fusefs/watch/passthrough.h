@@ -12,16 +12,17 @@
  *     JOINED    while others are passed: we see each read and write, nothing is cached,
  *               mappings are of the file beneath
  *
- * The first open of a file decides: PASSED are readers where it pays (passthrough.c), and
- * who writes a file that this open made or emptied, alone. Nothing is overwritten unseen
- * by that, and it is known who the writer is, unless it hands the descriptor on: that is
- * seen when others close it, and told (SHFS_ACCESS_SHARED). A shell does that, so it is
- * never passed. And the later ones follow: readers PASSED, writers JOINED.
+ * The first open of a file decides, and later ones follow: readers are PASSED, writers
+ * JOINED. The first is PASSED if it only reads and that pays (passthrough.c), or if it
+ * writes a file that it has made or emptied itself, alone. Nothing is overwritten unseen
+ * by such a writer, and its process is known, unless it hands the descriptor on. That is
+ * noticed when others close it, and recorded (SHFS_ACCESS_SHARED). Shells hand
+ * descriptors on, so a shell is never passed.
  *
- * Of a blind one, which changes the file unseen (a writer PASSED, or a JOINED one that
- * may map it to write), it is known by size and mtime that it has. So a writer is only
- * passed on file systems that give each change after a look at them an mtime of its own
- * (Linux 6.13: ext4, xfs, btrfs, tmpfs): that is tried.
+ * An open file is blind if the file may be changed through it unseen: a PASSED writer, or
+ * a JOINED one that may map the file to write. The change is noticed by the file's size
+ * and mtime. So writers are passed only on file systems where each change after a look at
+ * the file has an mtime of its own (Linux 6.13: ext4, xfs, btrfs, tmpfs), which is tried.
  */
 #pragma once
 
@@ -68,8 +69,8 @@ void shfs_passthrough_end(struct shfs_fs *fs);
 /* What may be passed here, as is found out with the first use. */
 enum shfs_passing_mode shfs_passthrough_mode(struct shfs_fs *fs);
 
-/* Of a file that the group may not execute: who changes it takes the bit, but for who is
- * in its group. */
+/* Is it a set-gid file that its group may not execute? Then a write takes the bit, unless
+ * the writer is in that group. */
 static inline bool shfs_is_set_gid_alone(mode_t mode)
 {
 	return (mode & (S_ISGID | S_IXGRP)) == S_ISGID;

@@ -8,19 +8,24 @@
  * made it, recorded (PREIMAGE); the change waits, at most config.wait_ms, until it has
  * been read. When a written file's last close has come (RELEASE), the content is archived
  * and becomes current, and one ACCESS for each writer names it. RELEASE lags behind
- * close(2); a FLUSH does not. So whoever needs the content after a FLUSH (a reader, the
- * next change, a rename, a sync) has it captured then.
+ * close(2); a FLUSH does not. So a reader, the next change, a rename or a sync that needs
+ * the content after a FLUSH has it captured then:
+ *
+ * 1. A writes and closes: FLUSH comes, RELEASE is still on its way.
+ * 2. B opens the file.
+ * 3. The content is captured by that open, as the one that A left.
  *
  * Commands may share an open file (exec 3>>log): between the last write of one job of the
  * shell and the first of another it is captured too, and between two of the shell's own
- * writes that are not close together. Not between the processes of one job, which may be
- * thousands. And so it is for who opens it to read while its writers, other processes,
- * are silent: a log of a server.
+ * writes that are not close together. It is not captured between the processes of one
+ * job, which may be thousands. It is captured, too, when another process opens it to read
+ * while its writers are silent, as with a server's log.
  *
- * Who writes without us (passthrough.h) is noticed by the file's size and mtime whenever
- * its watch is locked. It cannot be held up: what another one leaves is captured as that
- * closes, and what is captured while it is there is read until it stays the same
- * meanwhile, three times at most; then it is INCOMPLETE.
+ * Writes that the kernel does without us (passthrough.h) are noticed by the file's size
+ * and mtime whenever the watch is locked. They cannot be held up. So what another writer
+ * leaves beside them is captured as it closes the file, and a capture reads the file
+ * until that stays the same meanwhile, three times at most; then the version is
+ * INCOMPLETE.
  *
  * All functions are thread-safe. Nothing here fails: what cannot be recorded is counted
  * by the capture. Nodes that are hidden, or no regular files, are left alone.
@@ -191,16 +196,14 @@ void shfs_watch_end_touch(struct shfs_watch *watch, int fd);
 void shfs_watch_settle(struct shfs_fs *fs, struct shfs_node *node);
 void shfs_watch_settle_all(struct shfs_fs *fs);
 
-/* It has got a secret name, or is a directory that has got another: what has a secret one
- * below it. As shfs_snapshot_conceal. */
+/* The file has got a secret name, or is a directory that has got another one, which makes
+ * files below it secret: as shfs_snapshot_conceal. */
 void shfs_watch_conceal(struct shfs_fs *fs, struct shfs_node *node);
 
-/* Is there one who has it (NULL: any file) open and is to be recorded as having read it?
- */
+/* Is the file (NULL: any file) open for a reader that is still to be recorded? */
 bool shfs_watch_is_read(struct shfs_fs *fs, const struct shfs_node *node);
 
-/* Is it open for somebody else who could store to it by a mapping of the mount's pages?
- */
+/* Is it open elsewhere so that it may be stored to by a mapping of the mount's pages? */
 bool shfs_watch_may_be_mapped(struct shfs_fs *fs, const struct shfs_handle *but);
 
 /* For shfs_tree_new. */
