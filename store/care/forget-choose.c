@@ -99,12 +99,7 @@ static int add_commands(struct shfs_forget *f)
 
 		r = shfs_accesses_of_command(f->index, id, note_access, f);
 		if (!r)
-			r = add_rows(f, &f->processes,
-			             "SELECT p.process_id FROM task t JOIN process p"
-			             " ON p.process_id = t.task_id OR p.task_id = "
-			             "t.task_id"
-			             " WHERE t.command_id = ? AND NOT t.shell",
-			             shfs_arg_int(id));
+			r = shfs_owner_processes(f->index, id, &f->processes);
 	}
 	return r;
 }
@@ -388,14 +383,10 @@ static int keep_shells(struct shfs_forget *f)
 	int r = 0;
 
 	for (size_t i = 0; i < f->processes.n && r >= 0; i++) {
-		int64_t is_shell = 0;
+		struct shfs_owner owner;
 
-		r = shfs_sql_int(f->index, &is_shell,
-		                 "SELECT t.shell FROM process p JOIN task t"
-		                 " ON t.task_id = coalesce(p.task_id, p.process_id)"
-		                 " WHERE p.process_id = ?",
-		                 shfs_arg_int(f->processes.ids[i]));
-		if (!is_shell)
+		r = shfs_owner_of_process(f->index, f->processes.ids[i], &owner);
+		if (!owner.shell)
 			f->processes.ids[n++] = f->processes.ids[i];
 	}
 	f->processes.n = n;

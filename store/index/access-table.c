@@ -38,12 +38,8 @@ enum column {
 	" begin_ns, end_ns, moment_ns, seen_n, made_n, cut, torn, flawed)"
 
 enum question {
-	CHUNKS,   /* of a process; of all */
-	CHUNK_OF, /* the one that may have an access */
-	OWNER,
-	SHELL_OWNER,
-	PROCESSES_OF,
-	SHELL_ACCESSES_OF,
+	CHUNKS,    /* of a process; of all */
+	CHUNK_OF,  /* the one that may have an access */
 	FILE_RUNS, /* byfile.c's */
 	FILE_PAGES,
 	N_QUESTIONS
@@ -54,25 +50,13 @@ static const char *const questions[N_QUESTIONS] = {
 		   " AND chunk_id <= ?2 ORDER BY chunk_id",
 	[CHUNK_OF] = "SELECT chunk_id, data FROM chunk WHERE chunk_id <= ?1"
 		     " ORDER BY chunk_id DESC LIMIT 1",
-	[OWNER] = "SELECT t.session_id, t.command_id, t.shell FROM process p"
-		  " JOIN task t ON t.task_id = coalesce(p.task_id, p.process_id)"
-		  " WHERE p.process_id = ?1",
-	[SHELL_OWNER] = "SELECT session_id, command_id FROM shell_access"
-			" WHERE access_id = ?1",
-	[PROCESSES_OF] = "SELECT p.process_id FROM task t JOIN process p"
-			 " ON p.process_id = t.task_id OR p.task_id = t.task_id"
-			 " WHERE t.command_id = ?1 AND NOT t.shell AND p.accesses > 0"
-			 " ORDER BY p.process_id",
-	[SHELL_ACCESSES_OF] = "SELECT access_id FROM shell_access WHERE command_id = ?1"
-			      " ORDER BY access_id",
 };
 
 #define SPARE 4
 
 struct table {
 	sqlite3_vtab base;
-	sqlite3 *db;
-	struct codecs *codecs;
+	struct shfs_index *index;
 	/* of closed cursors, to be used again: a subquery opens one for each row, and
 	 * questions may be asked between the rows of another */
 	sqlite3_stmt *spare[N_QUESTIONS][SPARE];
@@ -91,10 +75,7 @@ struct cursor {
 	bool all, in_process, end;
 	struct shfs_chunk_reader reader; /* over the row that CHUNKS or CHUNK_OF is at */
 	int64_t reader_process;          /* single ones: whose chunk it reads; -1: none */
-	struct {
-		int64_t process_id, session_id, command_id; /* process_id -1: not asked */
-		bool shell;
-	} owner;
+	struct shfs_last_owner owner;
 };
 
 static struct cursor *to_cursor(sqlite3_vtab_cursor *base)
@@ -107,9 +88,9 @@ static struct table *table_of(struct cursor *c)
 	return container_of(c->base.pVtab, struct table, base);
 }
 
-static sqlite3 *db_of(struct cursor *c)
+static struct shfs_index *index_of(struct cursor *c)
 {
-	return table_of(c)->db;
+	return table_of(c)->index;
 }
 
 static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
@@ -124,7 +105,7 @@ static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
 	t = sqlite3_malloc(sizeof(*t));
 	if (!t)
 		return SQLITE_NOMEM;
-	*t = (struct table){ .db = db, .codecs = aux };
+	*t = (struct table){ .index = aux };
 	*out = &t->base;
 	return SQLITE_OK;
 }
@@ -272,7 +253,7 @@ static int ask(struct cursor *c, enum question question, int64_t value,
 	if (!c->stmts[question])
 		c->stmts[question] = take_spare(c, question);
 	if (!c->stmts[question])
-		rc = sqlite3_prepare_v3(db_of(c), questions[question], -1,
+		rc = sqlite3_prepare_v3(index_of(c)->db, questions[question], -1,
 		                        SQLITE_PREPARE_PERSISTENT, &c->stmts[question],
 		                        NULL);
 	if (rc)
@@ -280,26 +261,6 @@ static int ask(struct cursor *c, enum question question, int64_t value,
 	*out = c->stmts[question];
 	sqlite3_reset(*out);
 	return sqlite3_bind_int64(*out, 1, value);
-}
-
-static int collect(struct cursor *c, enum question question, int64_t value,
-                   struct shfs_ids *out)
-{
-	sqlite3_stmt *stmt;
-	int rc = ask(c, question, value, &stmt);
-
-	if (rc)
-		return rc;
-	while ((rc = sqlite3_step(stmt)) == SQLITE_ROW)
-		if (shfs_ids_add(out, sqlite3_column_int64(stmt, 0)))
-			rc = SQLITE_NOMEM;
-	sqlite3_reset(stmt);
-	return rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
-static int to_sqlite(int r)
-{
-	return !r ? SQLITE_OK : r == -ENOMEM ? SQLITE_NOMEM : SQLITE_CORRUPT_VTAB;
 }
 
 /* --- from one to the next --- */
@@ -340,7 +301,7 @@ static int next_of_process(struct cursor *c)
 		int r = c->in_process && c->reader.at.p ? shfs_chunk_next(&c->reader) : 0;
 
 		if (r)
-			return r > 0 ? SQLITE_ROW : to_sqlite(r);
+			return r > 0 ? SQLITE_ROW : shfs_index_rc(r);
 		rc = c->in_process ? sqlite3_step(c->stmts[CHUNKS]) : begin_process(c);
 		if (rc == SQLITE_ROW)
 			reader_begin(c, c->stmts[CHUNKS]);
@@ -391,7 +352,7 @@ static int look_at(struct cursor *c, int64_t id)
 		r = skip_to(c, id);
 	}
 	if (r < 0)
-		return to_sqlite(r);
+		return shfs_index_rc(r);
 	return r && c->reader.access.access_id == id ? SQLITE_ROW : SQLITE_DONE;
 }
 
@@ -446,7 +407,8 @@ static int collect_value(struct shfs_ids *files, sqlite3_value *value)
 {
 	int64_t id = sqlite3_value_int64(value);
 
-	return id > 0 && id < UINT32_MAX ? to_sqlite(shfs_ids_add(files, id)) : SQLITE_OK;
+	return id > 0 && id < UINT32_MAX ? shfs_index_rc(shfs_ids_add(files, id))
+	                                 : SQLITE_OK;
 }
 
 static int collect_values(struct shfs_ids *files, sqlite3_value *list)
@@ -473,10 +435,10 @@ static int collect_uses(struct cursor *c, sqlite3_value *value, bool many, bool 
 		if (!c->stmts[q])
 			c->stmts[q] = take_spare(c, q);
 	sort_ids(&files);
-	rc = to_sqlite(shfs_file_uses_find(db_of(c), table_of(c)->codecs,
-	                                   &c->stmts[FILE_RUNS], &c->stmts[FILE_PAGES],
-	                                   &files, changes ? NULL : &c->opens,
-	                                   &c->accesses));
+	rc = shfs_index_rc(shfs_file_uses_find(index_of(c)->db, index_of(c)->codecs,
+	                                       &c->stmts[FILE_RUNS],
+	                                       &c->stmts[FILE_PAGES], &files,
+	                                       changes ? NULL : &c->opens, &c->accesses));
 	if (c->opens.n)
 		qsort(c->opens.list, c->opens.n, sizeof(*c->opens.list), compare_opens);
 	sort_ids(&c->accesses);
@@ -497,15 +459,16 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int way, const char *text, i
 	c->end = false;
 	c->all = way == ALL;
 	c->in_process = false;
-	c->reader_process = c->owner.process_id = -1;
+	c->reader_process = -1;
+	c->owner = (struct shfs_last_owner){ 0 };
 	if (argc && !many && sqlite3_value_type(argv[0]) == SQLITE_NULL)
 		way = -1;
 	switch (way) {
 	case BY_ACCESS:
-		rc = to_sqlite(shfs_ids_add(&c->accesses, value));
+		rc = shfs_index_rc(shfs_ids_add(&c->accesses, value));
 		break;
 	case BY_PROCESS:
-		rc = to_sqlite(shfs_ids_add(&c->processes, value));
+		rc = shfs_index_rc(shfs_ids_add(&c->processes, value));
 		break;
 	case BY_FILE:
 	case BY_CHANGE:
@@ -513,9 +476,11 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int way, const char *text, i
 		rc = collect_uses(c, argv[0], many, way != BY_FILE);
 		break;
 	case BY_COMMAND:
-		rc = collect(c, PROCESSES_OF, value, &c->processes);
+		rc = shfs_index_rc(
+			shfs_owner_processes(index_of(c), value, &c->processes));
 		if (!rc)
-			rc = collect(c, SHELL_ACCESSES_OF, value, &c->accesses);
+			rc = shfs_index_rc(shfs_owner_shell_accesses(index_of(c), value,
+			                                             &c->accesses));
 		break;
 	default:
 		break;
@@ -541,37 +506,6 @@ static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 
 /* --- columns --- */
 
-static int load_owner(struct cursor *c)
-{
-	int64_t access_id = row_id(c);
-	sqlite3_stmt *stmt = NULL;
-	int rc = SQLITE_DONE;
-
-	if (c->owner.process_id != access_id >> 32) {
-		rc = ask(c, OWNER, access_id >> 32, &stmt);
-		if (!rc)
-			rc = sqlite3_step(stmt);
-		c->owner.process_id = access_id >> 32;
-		c->owner.session_id =
-			rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : 0;
-		c->owner.command_id =
-			rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 1) : 0;
-		c->owner.shell = rc == SQLITE_ROW && sqlite3_column_int(stmt, 2);
-		sqlite3_reset(stmt);
-	}
-	if (c->owner.shell && (rc == SQLITE_ROW || rc == SQLITE_DONE)) {
-		rc = ask(c, SHELL_OWNER, access_id, &stmt);
-		if (!rc)
-			rc = sqlite3_step(stmt);
-		c->owner.session_id =
-			rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : 0;
-		c->owner.command_id =
-			rc == SQLITE_ROW ? sqlite3_column_int64(stmt, 1) : 0;
-		sqlite3_reset(stmt);
-	}
-	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
-}
-
 /* 0 is NULL. */
 static void result_id(sqlite3_context *ctx, int64_t id)
 {
@@ -581,11 +515,11 @@ static void result_id(sqlite3_context *ctx, int64_t id)
 
 static int result_owner(sqlite3_context *ctx, struct cursor *c, bool command)
 {
-	int rc = load_owner(c);
+	struct shfs_owner owner = { 0 };
+	int r = shfs_owner_of_access(index_of(c), row_id(c), &c->owner, &owner);
 
-	if (!rc)
-		result_id(ctx, command ? c->owner.command_id : c->owner.session_id);
-	return rc;
+	result_id(ctx, command ? owner.command_id : owner.session_id);
+	return shfs_index_rc(r);
 }
 
 /* What is known of an open without looking at it: 1, or 0. */
@@ -689,7 +623,7 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int co
 	return SQLITE_OK;
 }
 
-int shfs_access_table_register(sqlite3 *db, struct codecs *codecs)
+int shfs_access_table_register(sqlite3 *db, struct shfs_index *index)
 {
 	/* Without xCreate it is there under its name, and cannot be made under others. */
 	static const sqlite3_module module = {
@@ -705,5 +639,5 @@ int shfs_access_table_register(sqlite3 *db, struct codecs *codecs)
 		.xRowid = cursor_rowid,
 	};
 
-	return sqlite3_create_module(db, "access", &module, codecs);
+	return sqlite3_create_module(db, "access", &module, index);
 }

@@ -69,16 +69,6 @@ static int64_t us_up(int64_t ns)
 	return ns / 1000 + (ns % 1000 > 0);
 }
 
-static int own_insert(struct shfs_ingest *ing, const struct use *u)
-{
-	return shfs_sql_run(ing->index,
-	                    "INSERT INTO shell_access (access_id, session_id, command_id)"
-	                    " VALUES (?, ?, ?)",
-	                    shfs_arg_int(u->access.access_id),
-	                    shfs_arg_id(u->owner.session_id),
-	                    shfs_arg_id(u->owner.command_id));
-}
-
 static int access_insert(struct shfs_ingest *ing, struct use *u, int64_t begin_ns,
                          int64_t end_ns)
 {
@@ -96,7 +86,7 @@ static int access_insert(struct shfs_ingest *ing, struct use *u, int64_t begin_n
 	if (!r && a->file2_id && a->file2_id != a->file_id)
 		r = shfs_file_use_add(ing, a->file2_id, a->access_id, true);
 	if (!r && u->process.owner.shell)
-		r = own_insert(ing, u);
+		r = shfs_owner_set_of_shell_access(ing->index, a->access_id, &u->owner);
 	ing->stats.accesses += a->op != SHFS_OP_PREIMAGE;
 	ing->totals.accesses += a->op != SHFS_OP_PREIMAGE;
 	return r;

@@ -711,15 +711,9 @@ static int revise_accesses(struct shfs_index *index, const struct task *t,
 		                     sqlite3_column_int64(stmt, 1),
 		                     shfs_late_ns(sqlite3_column_int64(stmt, 2)), &one);
 		if (!r)
-			r = shfs_sql_run(
-				index,
-				"INSERT INTO shell_access"
-				" (access_id, session_id, command_id) VALUES (?, ?, ?)"
-				" ON CONFLICT DO UPDATE SET"
-				" session_id = excluded.session_id,"
-				" command_id = excluded.command_id",
-				shfs_arg_int(sqlite3_column_int64(stmt, 0)),
-				shfs_arg_id(one.session_id), shfs_arg_id(one.command_id));
+			r = shfs_owner_set_of_shell_access(index,
+			                                   sqlite3_column_int64(stmt, 0),
+			                                   &one);
 		if (r)
 			return r;
 	}
@@ -743,13 +737,7 @@ int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id, int64_t since_boo
 		                 "SELECT shell FROM task WHERE task_id = ?",
 		                 shfs_arg_int(task_id));
 	if (r >= 0)
-		r = shfs_sql_run(
-			ing->index,
-			"UPDATE task SET session_id = ?1, command_id = ?2,"
-			" shell = ?4 WHERE task_id = ?3 AND (session_id IS NOT ?1"
-			" OR command_id IS NOT ?2 OR shell <> ?4)",
-			shfs_arg_id(owner.session_id), shfs_arg_id(owner.command_id),
-			shfs_arg_int(task_id), shfs_arg_int(owner.shell));
+		r = shfs_owner_set_of_task(ing->index, task_id, &owner);
 	if (!r && owner.shell)
 		r = revise_accesses(ing->index, &t, &owner,
 		                    was_shell ? since_boot_ns : 0);

@@ -543,6 +543,7 @@ static int64_t shell_command(struct facts_all *all, int64_t access_id)
 	return i < all->shell.n && x->key == access_id ? x->value : 0;
 }
 
+/* The command of an access, as owner.c has it; 0: of none. */
 static int64_t owner(struct facts_all *all, int64_t access_id)
 {
 	const struct process_fact *p = find_process(all, access_id >> 32);

@@ -302,19 +302,15 @@ int shfs_facts_access(struct shfs_facts *f, int64_t access_id, struct shfs_acces
 
 int shfs_facts_owner(struct shfs_facts *f, int64_t access_id, int64_t *command_id)
 {
+	struct shfs_last_owner last = { 0 };
+	struct shfs_owner owner = { 0 };
 	int r = ask(f);
 
 	if (r || f->all)
 		return r ? r : facts_all_owner(f->all, access_id, command_id);
-	*command_id = 0;
-	r = shfs_sql_int(f->index, command_id,
-	                 "SELECT CASE WHEN t.shell THEN (SELECT x.command_id"
-	                 " FROM shell_access x WHERE x.access_id = ?1)"
-	                 " ELSE t.command_id END FROM process p"
-	                 " JOIN task t ON t.task_id = coalesce(p.task_id, p.process_id)"
-	                 " WHERE p.process_id = ?1 >> 32",
-	                 shfs_arg_int(access_id));
-	return r < 0 ? r : 1;
+	r = shfs_owner_of_access(f->index, access_id, &last, &owner);
+	*command_id = owner.command_id;
+	return r ? r : 1;
 }
 
 int shfs_facts_program(struct shfs_facts *f, int64_t process_id, int64_t *program_id)

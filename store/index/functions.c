@@ -239,6 +239,8 @@ int shfs_functions_register(sqlite3 *db, struct shfs_index *index)
 		{ "string_text", 2, string_text },
 		{ "file_root_id", 1, shfs_file_root_id },
 		{ "file_last_ns", 1, shfs_file_last_ns },
+		{ "access_command", 1, shfs_owner_access_command },
+		{ "command_accesses", 1, shfs_owner_command_accesses },
 	};
 	int rc = SQLITE_OK;
 

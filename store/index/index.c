@@ -55,6 +55,23 @@ int shfs_index_errno(sqlite3 *db, int rc)
 	}
 }
 
+int shfs_index_rc(int r)
+{
+	switch (r) {
+	case 0:
+		return SQLITE_OK;
+	case -ENOMEM:
+		return SQLITE_NOMEM;
+	case -EBUSY:
+		return SQLITE_BUSY;
+	case -EBADMSG:
+	case -EINVAL:
+		return SQLITE_CORRUPT_VTAB;
+	default:
+		return SQLITE_IOERR;
+	}
+}
+
 const char *shfs_index_error(struct shfs_index *index)
 {
 	return sqlite3_errmsg(index->db);
@@ -238,7 +255,7 @@ static int configure(struct shfs_index *index)
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
 	return shfs_index_errno(db, shfs_functions_register(db, index)
 	                                    ?: shfs_version_functions_register(db)
-	                                    ?: shfs_access_table_register(db, index->codecs));
+	                                    ?: shfs_access_table_register(db, index));
 }
 
 /* For SQLite: nobody writes to it, and there is no log beside it. */

@@ -10,6 +10,7 @@
  *     string.c     bytes that repeat
  *     process.c    PROCESS records to rows
  *     attribute.c  the commands that processes belong to
+ *     owner.c      whose an access is, by that
  *     file.c       paths
  *     inode.c      those that name one file
  *     version.c    the contents that they held
@@ -76,6 +77,8 @@ void shfs_rows_drop_kept(struct shfs_index *index);
 
 /* SQLite's result as a negative errno; 0 for OK, ROW and DONE. */
 int shfs_index_errno(sqlite3 *db, int rc);
+/* The other way, for what SQLite calls: 0 or a negative errno as its result. */
+int shfs_index_rc(int r);
 
 struct shfs_arg {
 	enum { SHFS_ARG_NULL, SHFS_ARG_INT, SHFS_ARG_TEXT, SHFS_ARG_BLOB } type;
@@ -142,7 +145,7 @@ static inline void shfs_stmt_resetp(sqlite3_stmt **stmt)
 #define _cleanup_stmt_ _cleanup_(shfs_stmt_resetp)
 
 /* Make the table access and the functions of SQL known to db. A SQLite result. */
-int shfs_access_table_register(sqlite3 *db, struct codecs *codecs);
+int shfs_access_table_register(sqlite3 *db, struct shfs_index *index);
 int shfs_version_functions_register(sqlite3 *db);
 int shfs_functions_register(sqlite3 *db, struct shfs_index *index);
 
@@ -380,6 +383,43 @@ void shfs_news_forget(struct shfs_ingest *ing);
  * which becomes the last of them. 1: there may be more. */
 _must_check_ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t *task_id,
                                       unsigned max);
+
+/* --- owner.c --- */
+
+/* The owner of a process, which all its programs share: 1, or 0 where there is no such
+ * process and *out is zeroed. owner.shell: each of its accesses has an owner of its own.
+ */
+_must_check_ int shfs_owner_of_process(struct shfs_index *index, int64_t process_id,
+                                       struct shfs_owner *out);
+/* The owner of a process that was asked for last, as many accesses in a row are of one.
+ * {0} before the first question. */
+struct shfs_last_owner {
+	int64_t process_id;
+	struct shfs_owner owner;
+};
+/* Whose an access is. */
+_must_check_ int shfs_owner_of_access(struct shfs_index *index, int64_t access_id,
+                                      struct shfs_last_owner *last,
+                                      struct shfs_owner *out);
+/* The other way: the accesses of a command are those of these processes, and these. Both
+ * are appended in the order of their numbers. */
+_must_check_ int shfs_owner_processes(struct shfs_index *index, int64_t command_id,
+                                      struct shfs_ids *out);
+_must_check_ int shfs_owner_shell_accesses(struct shfs_index *index, int64_t command_id,
+                                           struct shfs_ids *out);
+/* How many these are, with those that no view shows. */
+_must_check_ int shfs_owner_count(struct shfs_index *index, int64_t command_id,
+                                  int64_t *out);
+/* What attribute.c has found. */
+_must_check_ int shfs_owner_set_of_task(struct shfs_index *index, int64_t task_id,
+                                        const struct shfs_owner *owner);
+_must_check_ int shfs_owner_set_of_shell_access(struct shfs_index *index,
+                                                int64_t access_id,
+                                                const struct shfs_owner *owner);
+/* Functions of SQL: access_command(access_id), NULL for none;
+ * command_accesses(command_id), how many there are. */
+void shfs_owner_access_command(sqlite3_context *ctx, int argc, sqlite3_value **argv);
+void shfs_owner_command_accesses(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 
 /* --- walk.c --- */
 

@@ -314,19 +314,13 @@ static int process_records(struct shfs_ingest *ing, struct shfs_process *process
  */
 static int process_attribute(struct shfs_ingest *ing, struct shfs_process_cache *c)
 {
-	const struct shfs_owner *owner = &c->process.owner;
 	int r = shfs_task_owner(ing->index, c->process.task_id, &c->process.owner);
 
 	if (!r)
 		r = process_records(ing, &c->process);
 	if (!r)
-		r = shfs_sql_run(
-			ing->index,
-			"UPDATE task SET session_id = ?1, command_id = ?2, shell = ?4"
-			" WHERE task_id = ?3 AND (session_id IS NOT ?1"
-			" OR command_id IS NOT ?2 OR shell <> ?4)",
-			shfs_arg_id(owner->session_id), shfs_arg_id(owner->command_id),
-			shfs_arg_int(c->process.task_id), shfs_arg_int(owner->shell));
+		r = shfs_owner_set_of_task(ing->index, c->process.task_id,
+		                           &c->process.owner);
 	c->owned = !r;
 	return r;
 }

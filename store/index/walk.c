@@ -18,27 +18,21 @@ static int show(const struct walk *w, const struct shfs_access *a)
 	return a->op < SHFS_OP_PREIMAGE ? w->fn(a, w->arg) : 0;
 }
 
-/* Is this access of a shell nobody's? 1 or 0. */
-static int is_nobodys(struct shfs_index *index, int64_t access_id)
-{
-	int64_t command_id = 0;
-	int r = shfs_sql_int(index, &command_id,
-	                     "SELECT command_id FROM shell_access WHERE access_id = ?",
-	                     shfs_arg_int(access_id));
-
-	return r < 0 ? r : !command_id;
-}
-
+/* shell: only what is of no command. */
 static int walk_chunk(const struct walk *w, sqlite3_stmt *row, bool shell)
 {
+	struct shfs_last_owner last = { 0 };
+	struct shfs_owner owner = { 0 };
 	struct shfs_chunk_reader reader;
 	int r;
 
 	shfs_chunk_open(&reader, sqlite3_column_int64(row, 0),
 	                sqlite3_column_blob(row, 1), sqlite3_column_bytes(row, 1));
 	while ((r = shfs_chunk_next(&reader)) > 0) {
-		r = shell ? is_nobodys(w->index, reader.access.access_id) : 1;
-		if (r > 0)
+		r = shell ? shfs_owner_of_access(w->index, reader.access.access_id, &last,
+		                                 &owner)
+		          : 0;
+		if (!r && !owner.command_id)
 			r = show(w, &reader.access);
 		if (r)
 			return r;
@@ -46,7 +40,6 @@ static int walk_chunk(const struct walk *w, sqlite3_stmt *row, bool shell)
 	return r;
 }
 
-/* shell: only what is of no command. */
 static int walk_process(const struct walk *w, int64_t process_id, bool shell)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -95,31 +88,14 @@ int shfs_accesses_of_command(struct shfs_index *index, int64_t command_id,
                              shfs_access_fn fn, void *arg)
 {
 	struct walk w = { index, fn, arg };
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(index, &stmt,
-	                     "SELECT p.process_id FROM task t JOIN process p"
-	                     " ON p.process_id = t.task_id OR p.task_id = t.task_id"
-	                     " WHERE t.command_id = ?1 AND NOT t.shell"
-	                     " AND p.accesses > 0 ORDER BY p.process_id",
-	                     shfs_arg_int(command_id));
+	_cleanup_ids_ struct shfs_ids processes = { 0 }, accesses = { 0 };
+	int r = shfs_owner_processes(index, command_id, &processes)
+	                ?: shfs_owner_shell_accesses(index, command_id, &accesses);
 
-	for (; r > 0; r = shfs_sql_next(index, stmt)) {
-		r = walk_process(&w, sqlite3_column_int64(stmt, 0), false);
-		if (r)
-			return r;
-	}
-	if (r)
-		return r;
-	shfs_stmt_resetp(&stmt);
-	r = shfs_sql_get(index, &stmt,
-	                 "SELECT access_id FROM shell_access WHERE command_id = ?"
-	                 " ORDER BY access_id",
-	                 shfs_arg_int(command_id));
-	for (; r > 0; r = shfs_sql_next(index, stmt)) {
-		r = walk_one(&w, sqlite3_column_int64(stmt, 0));
-		if (r)
-			return r;
-	}
+	for (size_t i = 0; i < processes.n && !r; i++)
+		r = walk_process(&w, processes.ids[i], false);
+	for (size_t i = 0; i < accesses.n && !r; i++)
+		r = walk_one(&w, accesses.ids[i]);
 	return r;
 }
 
@@ -135,17 +111,12 @@ int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
                             shfs_access_fn fn, void *arg)
 {
 	struct walk w = { index, fn, arg };
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(index, &stmt,
-	                     "SELECT t.shell, t.command_id FROM process p JOIN task t"
-	                     " ON t.task_id = coalesce(p.task_id, p.process_id)"
-	                     " WHERE p.process_id = ?",
-	                     shfs_arg_int(process_id));
-	bool shell = r > 0 && sqlite3_column_int(stmt, 0);
+	struct shfs_owner owner;
+	int r = shfs_owner_of_process(index, process_id, &owner);
 
-	if (r < 0 || (r > 0 && !shell && sqlite3_column_int64(stmt, 1)))
+	if (r < 0 || (!owner.shell && owner.command_id))
 		return MIN(r, 0);
-	return walk_process(&w, process_id, shell);
+	return walk_process(&w, process_id, owner.shell);
 }
 
 int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,

@@ -19,11 +19,7 @@ CREATE VIEW v_command AS
 SELECT c.command_id, c.id, c.session_id, s.id AS session,
 	(SELECT host FROM boot b WHERE b.boot_id = s.boot_id) AS host,
 	c.number, c.text, c.hidden, c.redacted, c.cwd, c.begin_ns, c.end_ns, c.status,
-	(SELECT coalesce(sum(p.accesses), 0) FROM task t JOIN process p
-		ON p.process_id = t.task_id OR p.task_id = t.task_id
-		WHERE t.command_id = c.command_id AND NOT t.shell)
-	+ (SELECT count(*) FROM shell_access x WHERE x.command_id = c.command_id)
-		AS n_accesses,
+	command_accesses(c.command_id) AS n_accesses,
 	(SELECT count(DISTINCT a.file_id) FROM access a
 		WHERE a.command_id = c.command_id AND a.is_read) AS n_read,
 	(SELECT count(*) FROM (SELECT a.file_id FROM access a
@@ -89,12 +85,7 @@ SELECT v.file_id << 32 | v.n AS version_id, v.file_id,
 		WHEN 3 THEN 'renamed' WHEN 4 THEN 'linked' END AS source,
 	v.origin_version_id, version_access_id(v.data) AS access_id,
 	nullif(version_access_id(v.data) >> 32, 0) AS process_id,
-	(SELECT CASE WHEN t.shell THEN
-			(SELECT x.command_id FROM shell_access x
-				WHERE x.access_id = version_access_id(v.data))
-			ELSE t.command_id END
-		FROM process p JOIN task t ON t.task_id = coalesce(p.task_id, p.process_id)
-		WHERE p.process_id = version_access_id(v.data) >> 32) AS command_id,
+	access_command(version_access_id(v.data)) AS command_id,
 	version_time_ns(v.data) AS time_ns, version_source(v.data) / 16 AS carried
 FROM version v;
 
