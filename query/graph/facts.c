@@ -70,19 +70,6 @@ int shfs_graph_attribute(struct shfs_graph *g, struct shfs_version *v)
 	return MIN(shfs_facts_owner(g->facts, first->access_id, &v->command_id), 0);
 }
 
-static const char *source_of(const struct shfs_version_fact *f)
-{
-	static const char *const sources[] = {
-		[SHFS_SOURCE_WRITTEN] = "written",
-		[SHFS_SOURCE_FOUND] = "found",
-		[SHFS_SOURCE_RENAMED] = "renamed",
-		[SHFS_SOURCE_LINKED] = "linked",
-	};
-
-	return f->source < ARRAY_SIZE(sources) && sources[f->source] ? sources[f->source]
-	                                                             : "";
-}
-
 static int version_of(struct shfs_graph *g, const struct shfs_version_fact *f,
                       struct shfs_version *out)
 {
@@ -107,7 +94,7 @@ static int version_of(struct shfs_graph *g, const struct shfs_version_fact *f,
 
 	if (r <= 0)
 		return r;
-	strcpy(v.source, source_of(f));
+	strcpy(v.source, shfs_version_source_name(f->source) ?: "");
 	r = shfs_graph_attribute(g, &v);
 	if (r) {
 		free(v.path);

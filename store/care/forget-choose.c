@@ -108,13 +108,13 @@ static int add_uses(struct shfs_forget *f, int64_t file_id)
 {
 	struct shfs_arg id = shfs_arg_int(file_id);
 	int r = add_rows(f, &f->accesses,
-	                 "SELECT access_id FROM access WHERE file_id = ? AND op < 100",
+	                 "SELECT access_id FROM access WHERE file_id = ? AND is_shown",
 	                 id);
 
 	return r ? r
 	         : add_rows(
 			   f, &f->accesses,
-			   "SELECT access_id FROM access WHERE file2_id = ? AND op < 100",
+			   "SELECT access_id FROM access WHERE file2_id = ? AND is_shown",
 			   id);
 }
 
@@ -123,7 +123,7 @@ static int add_uses_of(struct shfs_forget *f, int64_t version_id)
 {
 	return add_rows(f, &f->accesses,
 	                "SELECT access_id FROM access WHERE file_id = ?1 >> 32"
-	                " AND op < 100 AND (seen_n = ?1 & 4294967295"
+	                " AND is_shown AND (seen_n = ?1 & 4294967295"
 	                " OR file2_id IS NULL AND made_n = ?1 & 4294967295)",
 	                shfs_arg_int(version_id));
 }
@@ -137,24 +137,26 @@ static int add_uses_of(struct shfs_forget *f, int64_t version_id)
 static int add_past(struct shfs_forget *f, int64_t file_id)
 {
 	_cleanup_ids_ struct shfs_ids past = { 0 };
-	int r = add_rows(f, &past,
-	                 "WITH RECURSIVE past(id, moved) AS (SELECT origin_version_id,"
-	                 " version_source(data) = 3 FROM version WHERE file_id = ?"
-	                 " AND origin_version_id IS NOT NULL UNION SELECT"
-	                 " v.origin_version_id, version_source(v.data) = 3 FROM past"
-	                 " JOIN version v ON v.file_id = past.id >> 32"
-	                 " AND v.n = past.id & 4294967295"
-	                 " WHERE v.origin_version_id IS NOT NULL"
-	                 " UNION SELECT past.id - 1, moved FROM past"
-	                 " JOIN version v ON v.file_id = past.id >> 32"
-	                 " AND v.n = past.id & 4294967295"
-	                 " JOIN file ON file.file_id = v.file_id"
-	                 " WHERE (moved OR state & 1) AND v.n > 1 AND "
-	                 "version_source(v.data) NOT IN (3, 4)"
-	                 " AND NOT EXISTS (SELECT 1 FROM access a"
-	                 " WHERE a.file_id = past.id >> 32 AND a.op IN (1, 4)"
-	                 " AND a.seen_n = v.n - 1)) SELECT DISTINCT id FROM past",
-	                 shfs_arg_int(file_id));
+	int r = add_rows(
+		f, &past,
+		"WITH RECURSIVE past(id, moved) AS (SELECT origin_version_id,"
+		" version_source(data) = 'renamed' FROM version WHERE file_id = ?"
+		" AND origin_version_id IS NOT NULL UNION SELECT"
+		" v.origin_version_id, version_source(v.data) = 'renamed' FROM past"
+		" JOIN version v ON v.file_id = past.id >> 32"
+		" AND v.n = past.id & 4294967295"
+		" WHERE v.origin_version_id IS NOT NULL"
+		" UNION SELECT past.id - 1, moved FROM past"
+		" JOIN version v ON v.file_id = past.id >> 32"
+		" AND v.n = past.id & 4294967295"
+		" JOIN file ON file.file_id = v.file_id"
+		" WHERE (moved OR state & 1) AND v.n > 1 AND "
+		"version_source(v.data) NOT IN ('renamed', 'linked')"
+		" AND NOT EXISTS (SELECT 1 FROM access a"
+		" WHERE a.file_id = past.id >> 32 AND op_name(a.op) IN ('rename', "
+	        "'unlink')"
+		" AND a.seen_n = v.n - 1)) SELECT DISTINCT id FROM past",
+		shfs_arg_int(file_id));
 
 	for (size_t i = 0; i < past.n && !r; i++) {
 		r = shfs_ids_add(&f->versions, past.ids[i]);

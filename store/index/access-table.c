@@ -12,6 +12,7 @@ enum column {
 	COL_ACCESS_ID,
 	COL_SEQ,
 	COL_OP,
+	COL_IS_SHOWN,
 	COL_IS_OPEN,
 	COL_FLAGS,
 	COL_IS_READ,
@@ -33,7 +34,8 @@ enum column {
 	COL_FLAWED,
 };
 #define COLUMNS                                                                          \
-	"CREATE TABLE access (access_id, seq, op, is_open, flags, is_read, is_written,"  \
+	"CREATE TABLE access (access_id, seq, op, is_shown, is_open, flags, is_read, "   \
+	"is_written,"                                                                    \
 	" directory, process_id, session_id, command_id, file_id, file2_id, text_id,"    \
 	" begin_ns, end_ns, moment_ns, seen_n, made_n, cut, torn, flawed)"
 
@@ -527,8 +529,9 @@ static int column_of_open(struct cursor *c, sqlite3_context *ctx, int column)
 {
 	switch (column) {
 	case COL_OP:
+	case COL_IS_SHOWN:
 	case COL_IS_OPEN:
-		sqlite3_result_int(ctx, column == COL_IS_OPEN);
+		sqlite3_result_int(ctx, column != COL_OP);
 		return 1;
 	case COL_FILE_ID:
 		sqlite3_result_int64(ctx, c->open.file_id);
@@ -568,6 +571,9 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int co
 		break;
 	case COL_OP:
 		sqlite3_result_int64(ctx, a->op);
+		break;
+	case COL_IS_SHOWN:
+		sqlite3_result_int(ctx, a->op < SHFS_OP_PREIMAGE);
 		break;
 	case COL_IS_OPEN:
 		sqlite3_result_int(ctx, !a->op);

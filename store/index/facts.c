@@ -355,7 +355,7 @@ int shfs_facts_argv(struct shfs_facts *f, int64_t process_id, struct shfs_buf *o
 }
 
 #define LAST                                                                             \
-	" AND made_n = ?1 & 4294967295 AND op < 100 AND command_id IS NOT NULL"          \
+	" AND made_n = ?1 & 4294967295 AND is_shown AND command_id IS NOT NULL"          \
 	" ORDER BY seq DESC LIMIT 1"
 
 int shfs_facts_last_made(struct shfs_facts *f, int64_t version_id, bool moved,

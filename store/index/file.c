@@ -96,6 +96,8 @@ enum state {
 	STATE_TOUCHED = 4,
 	STATE_BITS = 3,
 };
+_Static_assert(STATE_GONE == 1 && STATE_DIRECTORY == 2 && STATE_BITS == 3,
+               "as v_file, and questions here, in version.c and forget-choose.c have it");
 
 /* What the column data tells, in this order, after a byte of these: times as what they
  * differ from those of the latest version, but for the second. No data: none of it. */

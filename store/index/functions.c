@@ -194,6 +194,32 @@ static void name_key(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 		sqlite3_result_int(ctx, (int16_t)shfs_object_hash64(name, len));
 }
 
+/* --- op_name(op): of an access, as v_access has it; NULL: no view shows it --- */
+
+static void op_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	static const char *const names[] = {
+		[0] = "open",
+		[SHFS_OP_RENAME] = "rename",
+		[SHFS_OP_EXCHANGE] = "exchange",
+		[SHFS_OP_LINK] = "link",
+		[SHFS_OP_UNLINK] = "unlink",
+		[SHFS_OP_MKDIR] = "mkdir",
+		[SHFS_OP_RMDIR] = "rmdir",
+		[SHFS_OP_SYMLINK] = "symlink",
+		[SHFS_OP_MKNOD] = "mknod",
+		[SHFS_OP_CHMOD] = "chmod",
+		[SHFS_OP_CHOWN] = "chown",
+		[SHFS_OP_UTIMES] = "utimes",
+		[SHFS_OP_TRUNCATE] = "truncate",
+		[SHFS_OP_XATTR] = "xattr",
+	};
+	int64_t op = sqlite3_value_int64(argv[0]);
+
+	if (op >= 0 && op < (int64_t)ARRAY_SIZE(names))
+		sqlite3_result_text(ctx, names[op], -1, SQLITE_STATIC);
+}
+
 /* --- strings: string_text(value, value of the base) --- */
 
 static struct shfs_bytes bytes_of(sqlite3_value *value)
@@ -236,6 +262,7 @@ int shfs_functions_register(sqlite3 *db, struct shfs_index *index)
 		{ "path_dir", 1, path_dir },
 		{ "path_name", 1, path_name },
 		{ "name_key", 1, name_key },
+		{ "op_name", 1, op_name },
 		{ "string_text", 2, string_text },
 		{ "file_root_id", 1, shfs_file_root_id },
 		{ "file_last_ns", 1, shfs_file_last_ns },

@@ -205,6 +205,9 @@ enum shfs_version_source {
 	SHFS_SOURCE_CARRIED = 16, /* one of these, and came with the file by a rename */
 };
 
+/* "written", "found", "renamed", "linked", as v_version has it; NULL: it is none. */
+const char *shfs_version_source_name(enum shfs_version_source source);
+
 /* How many bytes at the begin of a command's id are those of another's too. */
 _must_check_ int shfs_command_id_shared(struct shfs_index *index, const char *id,
                                         size_t *out);

@@ -118,6 +118,19 @@ int shfs_version_fact_unpack(struct shfs_version_fact *out, const void *data,
 	return 0;
 }
 
+const char *shfs_version_source_name(enum shfs_version_source source)
+{
+	static const char *const names[] = {
+		[SHFS_SOURCE_WRITTEN] = "written",
+		[SHFS_SOURCE_FOUND] = "found",
+		[SHFS_SOURCE_RENAMED] = "renamed",
+		[SHFS_SOURCE_LINKED] = "linked",
+	};
+
+	source &= ~SHFS_SOURCE_CARRIED;
+	return source < ARRAY_SIZE(names) ? names[source] : NULL;
+}
+
 /* --- version_flags(data), ... --- */
 
 enum part {
@@ -130,15 +143,17 @@ enum part {
 	PART_SOURCE,
 	PART_ACCESS,
 	PART_TIME,
+	PART_IS_CARRIED,
 	PART_CARRIED,
 };
 
 static const char *const parts[] = {
-	[PART_FLAGS] = "version_flags",    [PART_MODE] = "version_mode",
-	[PART_SIZE] = "version_size",      [PART_MTIME] = "version_mtime_ns",
-	[PART_CTIME] = "version_ctime_ns", [PART_PHASH] = "version_phash",
-	[PART_SOURCE] = "version_source",  [PART_ACCESS] = "version_access_id",
-	[PART_TIME] = "version_time_ns",   [PART_CARRIED] = "version_carried",
+	[PART_FLAGS] = "version_flags",     [PART_MODE] = "version_mode",
+	[PART_SIZE] = "version_size",       [PART_MTIME] = "version_mtime_ns",
+	[PART_CTIME] = "version_ctime_ns",  [PART_PHASH] = "version_phash",
+	[PART_SOURCE] = "version_source",   [PART_ACCESS] = "version_access_id",
+	[PART_TIME] = "version_time_ns",    [PART_IS_CARRIED] = "version_is_carried",
+	[PART_CARRIED] = "version_carried",
 };
 
 /* The packed row of the version that a rename takes along. */
@@ -162,7 +177,7 @@ static void version_part(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 		return; /* NULL */
 	switch (part) {
 	case PART_FLAGS:
-		value = row.content.flags;
+		value = row.content.flags & (SHFS_CONTENT_PRUNED - 1);
 		break;
 	case PART_MODE:
 		value = row.content.mode;
@@ -180,8 +195,8 @@ static void version_part(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 		value = (int64_t)row.content.phash;
 		break;
 	case PART_SOURCE:
-		value = row.source;
-		break;
+		return sqlite3_result_text(ctx, shfs_version_source_name(row.source), -1,
+		                           SQLITE_STATIC);
 	case PART_ACCESS:
 		value = row.access_id;
 		if (!value)
@@ -189,6 +204,9 @@ static void version_part(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 		break;
 	case PART_TIME:
 		value = row.time_ns;
+		break;
+	case PART_IS_CARRIED:
+		value = !!(row.source & SHFS_SOURCE_CARRIED);
 		break;
 	case PART_CARRIED:
 		return result_carried(ctx, &row);

@@ -77,25 +77,20 @@ SELECT v.file_id << 32 | v.n AS version_id, v.file_id,
 	(SELECT d.path || '/' || f.name FROM file f JOIN directory d USING (directory_id)
 		WHERE f.file_id = v.file_id) AS path,
 	v.n, object_name(v.object) AS object, substr(v.object, 1, 3) AS object_key,
-	(version_flags(v.data) & 1073741823) | object_pruned(v.object) AS flags,
+	version_flags(v.data) | object_pruned(v.object) AS flags,
 	version_size(v.data) AS size,
 	version_mode(v.data) AS mode, version_mtime_ns(v.data) AS mtime_ns,
 	version_phash(v.data) AS phash,
-	CASE version_source(v.data) & 15 WHEN 1 THEN 'written' WHEN 2 THEN 'found'
-		WHEN 3 THEN 'renamed' WHEN 4 THEN 'linked' END AS source,
+	version_source(v.data) AS source,
 	v.origin_version_id, version_access_id(v.data) AS access_id,
 	nullif(version_access_id(v.data) >> 32, 0) AS process_id,
 	access_command(version_access_id(v.data)) AS command_id,
-	version_time_ns(v.data) AS time_ns, version_source(v.data) / 16 AS carried
+	version_time_ns(v.data) AS time_ns, version_is_carried(v.data) AS carried
 FROM version v;
 
 CREATE VIEW v_access AS
 SELECT a.access_id,
-	CASE a.op WHEN 0 THEN 'open' WHEN 1 THEN 'rename' WHEN 2 THEN 'exchange'
-		WHEN 3 THEN 'link' WHEN 4 THEN 'unlink' WHEN 5 THEN 'mkdir' WHEN 6 THEN 'rmdir'
-		WHEN 7 THEN 'symlink' WHEN 8 THEN 'mknod' WHEN 9 THEN 'chmod'
-		WHEN 10 THEN 'chown' WHEN 11 THEN 'utimes' WHEN 12 THEN 'truncate'
-		WHEN 13 THEN 'xattr' END AS op,
+	op_name(a.op) AS op,
 	a.is_open, a.flags, a.is_read, a.is_written, a.process_id, a.command_id, a.session_id,
 	(SELECT b.host FROM process p JOIN task t ON t.task_id = coalesce(p.task_id, p.process_id)
 		JOIN boot b ON b.boot_id = t.boot_id
@@ -114,7 +109,7 @@ SELECT a.access_id,
 	a.made_n, coalesce(a.file2_id, a.file_id) AS made_file_id,
 	coalesce(a.file2_id, a.file_id) << 32 | a.made_n AS made_version_id, a.seq AS seq_key
 FROM access a
-WHERE a.op < 100;
+WHERE a.is_shown;
 
 CREATE VIEW v_producer AS
 SELECT p.producer_id, b.host, p.kind, p.root, p.pid, b.boot AS boot_id, p.begin_ns,
