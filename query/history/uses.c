@@ -321,55 +321,45 @@ static bool needs_seen(const struct name *f, const struct event *e)
 /* What is known of the versions that it saw and made. */
 static int load_seen(struct names *all, struct event *e)
 {
-	struct shfs_version_look v;
-	int r = shfs_version_look(all->index, e->file_id, e->seen_n, &v);
+	struct shfs_version_fact v;
+	int r = shfs_version_look(all->index, e->seen_id, &v);
 
 	if (r <= 0)
 		return r;
-	e->seen_flags = v.flags;
-	e->seen_new = e->op == SHFS_OP_RENAME && e->seen_n == 1 && v.found &&
-	              v.time_ns >= e->owner_ns;
+	e->seen_flags = v.content.flags;
+	e->seen_new = e->op == SHFS_OP_RENAME && e->seen_n == 1 &&
+	              v.source == SHFS_SOURCE_FOUND && v.time_ns >= e->owner_ns;
 	return 0;
 }
 
 /* Is the version that of another access of the command, or of the process? */
-static int is_own(struct names *all, const struct event *e, int64_t command_id,
-                  int64_t process_id)
+static int is_own(struct names *all, const struct shfs_version_fact *v,
+                  int64_t command_id, int64_t process_id)
 {
-	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(all->index,
-	                       "SELECT command_id, process_id FROM v_version"
-	                       " WHERE file_id = ?1 AND n = ?2",
-	                       &rows);
+	int64_t owner;
+	int r = shfs_access_command(all->index, v->access_id, &owner);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, e->file2_id ?: e->file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, e->made_n);
-	if (!r)
-		r = shfs_rows_next(rows);
-	if (r <= 0)
+	if (r)
 		return r;
-	return shfs_rows_int(rows, 0) == command_id &&
-	       (command_id || shfs_rows_int(rows, 1) == process_id);
+	return owner == command_id && (command_id || v->process_id == process_id);
 }
 
 static int load_made(struct names *all, struct event *e, int64_t command_id,
                      int64_t process_id)
 {
-	struct shfs_version_look v;
-	int r = shfs_version_look(all->index, e->file2_id ?: e->file_id, e->made_n, &v);
+	struct shfs_version_fact v;
+	int r = shfs_version_look(all->index, e->made_id, &v);
 	bool made;
 
 	if (r <= 0)
 		return r;
 	made = v.access_id == e->access_id;
-	e->made_flags = v.flags;
+	e->made_flags = v.content.flags;
 	e->carried = v.carried;
 	/* the version before it */
 	if (!e->emptied && e->made_n > 1 && made && (!e->op || e->op == SHFS_OP_TRUNCATE))
 		e->past_id = e->made_id - 1;
-	r = made ? 1 : is_own(all, e, command_id, process_id);
+	r = made ? 1 : is_own(all, &v, command_id, process_id);
 	e->own = r > 0;
 	return MIN(r, 0);
 }

@@ -69,14 +69,15 @@ int shfs_forget_add(struct shfs_forget *f, enum shfs_forget_kind kind, int64_t i
 static int note_access(const struct shfs_access *a, void *arg)
 {
 	struct shfs_forget *f = arg;
-	struct shfs_version_look look;
+	struct shfs_version_fact made;
+	int64_t version_id = shfs_version_id(a->file_id, a->made_n);
 	int r = shfs_ids_add(&f->accesses, a->access_id);
 
 	if (r || !a->made_n || !shfs_access_is_written(a))
 		return r;
-	r = shfs_version_look(f->index, a->file_id, a->made_n, &look);
-	if (r > 0 && look.access_id == a->access_id)
-		return shfs_ids_add(&f->versions, shfs_version_id(a->file_id, a->made_n));
+	r = shfs_version_look(f->index, version_id, &made);
+	if (r > 0 && made.access_id == a->access_id)
+		return shfs_ids_add(&f->versions, version_id);
 	return MIN(r, 0);
 }
 
@@ -154,7 +155,7 @@ static int add_past(struct shfs_forget *f, int64_t file_id)
 		"version_source(v.data) NOT IN ('renamed', 'linked')"
 		" AND NOT EXISTS (SELECT 1 FROM access a"
 		" WHERE a.file_id = past.id >> 32 AND op_name(a.op) IN ('rename', "
-	        "'unlink')"
+		"'unlink')"
 		" AND a.seen_n = v.n - 1)) SELECT DISTINCT id FROM past",
 		shfs_arg_int(file_id));
 
@@ -228,18 +229,12 @@ static int row_key(sqlite3_stmt *stmt, int64_t *key)
 {
 	struct shfs_bytes path = { (const char *)sqlite3_column_text(stmt, 0),
 		                   sqlite3_column_bytes(stmt, 0) };
-	struct shfs_version_row row;
-	int r = shfs_version_unpack(sqlite3_column_blob(stmt, 2),
-	                            sqlite3_column_bytes(stmt, 2), &row);
+	struct shfs_version_fact version;
+	int r = shfs_version_columns(stmt, 2, &version);
 
-	if (r)
-		return r;
-	row.content.flags &= ~SHFS_CONTENT_OBJECT;
-	if (!shfs_object_unpack(sqlite3_column_blob(stmt, 3),
-	                        sqlite3_column_bytes(stmt, 3), &row.content.object))
-		row.content.flags |= SHFS_CONTENT_OBJECT;
-	*key = forget_key_of_content(path, &row.content);
-	return 0;
+	if (!r)
+		*key = forget_key_of_content(path, &version.content);
+	return r;
 }
 
 int64_t forget_key_of_object(const struct shfs_object_id *object)
@@ -284,22 +279,13 @@ static int find_all_same(struct shfs_forget *f)
 
 	f->same.n = f->gone.n = 0;
 	for (size_t i = 0; i < f->versions.n && !r; i++) {
-		int64_t id = f->versions.ids[i];
-		_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-		struct shfs_version_row row;
+		struct shfs_version_fact version;
 
-		r = shfs_sql_get(f->index, &stmt,
-		                 "SELECT data, object FROM version"
-		                 " WHERE file_id = ? AND n = ?",
-		                 shfs_arg_int(id >> 32), shfs_arg_int(id & UINT32_MAX));
-		if (r <= 0)
-			continue;
-		r = shfs_version_unpack(sqlite3_column_blob(stmt, 0),
-		                        sqlite3_column_bytes(stmt, 0), &row);
-		if (!r && !shfs_object_unpack(sqlite3_column_blob(stmt, 1),
-		                              sqlite3_column_bytes(stmt, 1),
-		                              &row.content.object))
-			r = find_same(f, &row.content);
+		r = shfs_version_look(f->index, f->versions.ids[i], &version);
+		if (r > 0)
+			r = version.content.flags & SHFS_CONTENT_OBJECT
+			            ? find_same(f, &version.content)
+			            : 0;
 	}
 	forget_sort(&f->same);
 	forget_sort(&f->gone);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* What ingest has numbered lies at the place of its number. */
-struct access_fact {
+struct packed_access {
 	int64_t begin_us, end_us;
 	uint32_t seq, file_id, file2_id, seen_n, made_n;
 	uint16_t flags;
@@ -32,7 +32,7 @@ struct file_fact {
 };
 
 /* Packed as in the table: what data and object hold follows in the buffer. */
-struct version_fact {
+struct packed_version {
 	size_t at;
 	int64_t origin_version_id;
 	uint32_t file_id;
@@ -270,7 +270,7 @@ static int add_shell_access(struct facts_all *all, sqlite3_value **row)
 /* There is room for it. */
 static int add_access(struct facts_all *all, struct range *p, const struct shfs_access *a)
 {
-	struct access_fact *x = ROWS(all->accesses, access_fact) + all->accesses.n;
+	struct packed_access *x = ROWS(all->accesses, packed_access) + all->accesses.n;
 
 	if (!p->n)
 		p->first = all->accesses.n;
@@ -279,7 +279,7 @@ static int add_access(struct facts_all *all, struct range *p, const struct shfs_
 	    a->flags > UINT16_MAX || a->op > UINT8_MAX)
 		return -ERANGE;
 	all->accesses.n++;
-	*x = (struct access_fact){
+	*x = (struct packed_access){
 		.seq = (uint32_t)a->seq,
 		.begin_us = a->begin_us,
 		.end_us = a->end_us,
@@ -341,7 +341,7 @@ static int add_version(struct facts_all *all, sqlite3_value **row)
 	int64_t file_id = sqlite3_value_int64(row[0]);
 	struct shfs_bytes data = bytes_of(row[2]), object = bytes_of(row[3]);
 	struct range *f;
-	struct version_fact *v;
+	struct packed_version *v;
 	int r = table_at(&all->of_file, file_id, (void **)&f);
 
 	if (!r)
@@ -353,7 +353,7 @@ static int add_version(struct facts_all *all, sqlite3_value **row)
 	if (sqlite3_value_int64(row[1]) != ++f->n || data.len > UINT8_MAX ||
 	    object.len > UINT8_MAX)
 		return -ERANGE;
-	*v = (struct version_fact){
+	*v = (struct packed_version){
 		.at = all->bytes.len,
 		.file_id = (uint32_t)file_id,
 		.data_len = (uint8_t)data.len,
@@ -449,10 +449,10 @@ int facts_all_load(struct shfs_index *index, struct facts_all **out)
 	if (!all)
 		return -ENOMEM;
 	all->index = index;
-	all->accesses.size = sizeof(struct access_fact);
+	all->accesses.size = sizeof(struct packed_access);
 	all->processes.size = sizeof(struct process_fact);
 	all->files.size = sizeof(struct file_fact);
-	all->versions.size = sizeof(struct version_fact);
+	all->versions.size = sizeof(struct packed_version);
 	all->directories.size = sizeof(size_t);
 	all->commands.size = sizeof(uint32_t);
 	all->of_process.size = all->of_file.size = sizeof(struct range);
@@ -493,7 +493,7 @@ void facts_all_free(struct facts_all *all)
 
 /* --- accesses --- */
 
-static int give(const struct access_fact *x, int64_t access_id, shfs_access_fn fn,
+static int give(const struct packed_access *x, int64_t access_id, shfs_access_fn fn,
                 void *arg)
 {
 	struct shfs_access a = {
@@ -513,12 +513,13 @@ static int give(const struct access_fact *x, int64_t access_id, shfs_access_fn f
 	return x->op < SHFS_OP_PREIMAGE ? fn(&a, arg) : 0;
 }
 
-static const struct access_fact *find_access(struct facts_all *all, int64_t access_id)
+static const struct packed_access *find_access(struct facts_all *all, int64_t access_id)
 {
 	struct range p = find_range(&all->of_process, access_id >> 32);
 	uint32_t n = (uint32_t)access_id;
 
-	return n && n <= p.n ? ROWS(all->accesses, access_fact) + p.first + n - 1 : NULL;
+	return n && n <= p.n ? ROWS(all->accesses, packed_access) + p.first + n - 1
+	                     : NULL;
 }
 
 static int take(const struct shfs_access *a, void *arg)
@@ -529,7 +530,7 @@ static int take(const struct shfs_access *a, void *arg)
 
 int facts_all_access(struct facts_all *all, int64_t access_id, struct shfs_access *out)
 {
-	const struct access_fact *x = find_access(all, access_id);
+	const struct packed_access *x = find_access(all, access_id);
 
 	return x ? give(x, access_id, take, out) : 0;
 }
@@ -572,7 +573,7 @@ static int each_of_process(struct facts_all *all, int64_t process_id, bool nobod
                            shfs_access_fn fn, void *arg)
 {
 	struct range p = find_range(&all->of_process, process_id);
-	const struct access_fact *x = ROWS(all->accesses, access_fact);
+	const struct packed_access *x = ROWS(all->accesses, packed_access);
 	int r = 0;
 
 	for (uint32_t n = 1; n <= p.n && !r; n++) {
@@ -618,7 +619,7 @@ int facts_all_of_command(struct facts_all *all, int64_t command_id, shfs_access_
 			r = each_of_process(all, id, false, fn, arg);
 	for (size_t i = find_pair(&all->shell_by_command, command_id);
 	     i < all->shell_by_command.n && x[i].key == command_id && !r; i++) {
-		const struct access_fact *a = find_access(all, x[i].value);
+		const struct packed_access *a = find_access(all, x[i].value);
 
 		r = a ? give(a, x[i].value, fn, arg) : 0;
 	}
@@ -639,14 +640,14 @@ int facts_all_of_nobody(struct facts_all *all, int64_t process_id, shfs_access_f
 
 /* --- by file --- */
 
-static bool is_open(struct facts_all *all, const struct access_fact *x)
+static bool is_open(struct facts_all *all, const struct packed_access *x)
 {
 	return !x->op && x->file_id < all->files.n;
 }
 
 static void count_opens(struct facts_all *all)
 {
-	const struct access_fact *x = all->accesses.rows;
+	const struct packed_access *x = all->accesses.rows;
 
 	for (size_t i = 0; i < all->accesses.n; i++)
 		if (is_open(all, &x[i]))
@@ -658,7 +659,7 @@ static void count_opens(struct facts_all *all)
 /* By counting; where a file's begin moves on to where they end. */
 static int sort_opens(struct facts_all *all)
 {
-	const struct access_fact *x = all->accesses.rows;
+	const struct packed_access *x = all->accesses.rows;
 
 	all->open_ends = calloc(all->files.n + 2, sizeof(*all->open_ends));
 	all->opens = calloc(all->accesses.n + 1, sizeof(*all->opens));
@@ -748,29 +749,32 @@ int facts_all_below(struct facts_all *all, const char *path, shfs_id_fn fn, void
 	return r;
 }
 
-static const struct version_fact *find_version(struct facts_all *all, int64_t version_id)
+static const struct packed_version *find_version(struct facts_all *all,
+                                                 int64_t version_id)
 {
 	struct range f = find_range(&all->of_file, version_id >> 32);
 	uint32_t n = (uint32_t)version_id;
 
-	return n && n <= f.n ? ROWS(all->versions, version_fact) + f.first + n - 1 : NULL;
+	return n && n <= f.n ? ROWS(all->versions, packed_version) + f.first + n - 1
+	                     : NULL;
 }
 
 int facts_all_version(struct facts_all *all, int64_t version_id,
                       struct shfs_version_fact *out)
 {
-	const struct version_fact *v = find_version(all, version_id);
-	const char *data = v ? all->bytes.data + v->at : NULL;
+	const struct packed_version *v = find_version(all, version_id);
+	struct shfs_bytes data, object;
 
 	if (!v)
 		return 0;
-	*out = (struct shfs_version_fact){
-		.version_id = version_id,
-		.origin_version_id = v->origin_version_id,
-	};
-	if (shfs_version_fact_unpack(out, data, v->data_len, data + v->data_len,
-	                             v->object_len))
+	data = (struct shfs_bytes){ all->bytes.data + v->at, v->data_len };
+	object = (struct shfs_bytes){ data.data + data.len, v->object_len };
+	if (shfs_version_unpack(data, object, out))
 		return -EBADMSG;
+	out->version_id = version_id;
+	out->file_id = version_id >> 32;
+	out->n = version_id & UINT32_MAX;
+	out->origin_version_id = v->origin_version_id;
 	out->command_id = owner(all, out->access_id);
 	return 1;
 }
@@ -788,14 +792,14 @@ int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact
 
 /* --- who made a version last --- */
 
-static void note_made(struct facts_all *all, const struct access_fact *x,
+static void note_made(struct facts_all *all, const struct packed_access *x,
                       int64_t access_id)
 {
-	const struct version_fact *v =
+	const struct packed_version *v =
 		find_version(all, shfs_version_id(x->file2_id ? x->file2_id : x->file_id,
 	                                          x->made_n));
 	int64_t *last = v ? all->last_made[!!x->file2_id] +
-	                                (v - ROWS(all->versions, version_fact))
+	                                (v - ROWS(all->versions, packed_version))
 	                  : NULL;
 
 	if (v && (!*last || find_access(all, *last)->seq < x->seq) &&
@@ -805,7 +809,7 @@ static void note_made(struct facts_all *all, const struct access_fact *x,
 
 static int list_made(struct facts_all *all)
 {
-	const struct access_fact *x = all->accesses.rows;
+	const struct packed_access *x = all->accesses.rows;
 
 	for (int i = 0; i < 2; i++) {
 		all->last_made[i] = calloc(all->versions.n + 1, sizeof(int64_t));
@@ -826,20 +830,20 @@ static int list_made(struct facts_all *all)
 int facts_all_last_made(struct facts_all *all, int64_t version_id, bool moved,
                         struct shfs_access *out)
 {
-	const struct version_fact *v = find_version(all, version_id);
+	const struct packed_version *v = find_version(all, version_id);
 	int r = all->last_made[1] ? 0 : list_made(all);
 	int64_t id;
 
 	if (r || !v)
 		return r;
-	id = all->last_made[moved][v - ROWS(all->versions, version_fact)];
+	id = all->last_made[moved][v - ROWS(all->versions, packed_version)];
 	return id ? give(find_access(all, id), id, take, out) : 0;
 }
 
 /* --- versions that are alike --- */
 
-static bool is_same(struct facts_all *all, const struct version_fact *v,
-                    const struct version_fact *w)
+static bool is_same(struct facts_all *all, const struct packed_version *v,
+                    const struct packed_version *w)
 {
 	const char *bytes = all->bytes.data;
 
@@ -848,7 +852,7 @@ static bool is_same(struct facts_all *all, const struct version_fact *v,
 	               v->object_len);
 }
 
-static uint32_t *same_head(struct facts_all *all, const struct version_fact *v)
+static uint32_t *same_head(struct facts_all *all, const struct packed_version *v)
 {
 	uint32_t hash;
 
@@ -858,7 +862,7 @@ static uint32_t *same_head(struct facts_all *all, const struct version_fact *v)
 
 static int list_same(struct facts_all *all)
 {
-	struct version_fact *v = all->versions.rows;
+	struct packed_version *v = all->versions.rows;
 
 	for (all->same_mask = 1; all->same_mask < all->versions.n;)
 		all->same_mask = all->same_mask << 1 | 1;
@@ -877,13 +881,13 @@ static int list_same(struct facts_all *all)
 
 int facts_all_same(struct facts_all *all, int64_t version_id, shfs_id_fn fn, void *arg)
 {
-	const struct version_fact *v = find_version(all, version_id), *w;
+	const struct packed_version *v = find_version(all, version_id), *w;
 	int r = !v || all->same ? 0 : list_same(all);
 
 	if (r || !v || v->object_len < sizeof(uint32_t))
 		return r;
 	for (uint32_t at = *same_head(all, v); at && !r; at = w->next_same) {
-		w = ROWS(all->versions, version_fact) + at - 1;
+		w = ROWS(all->versions, packed_version) + at - 1;
 		if (is_same(all, v, w))
 			r = fn(shfs_version_id(
 				       w->file_id,

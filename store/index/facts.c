@@ -100,29 +100,6 @@ static int ask(struct shfs_facts *f)
 
 /* --- versions --- */
 
-static int look_at_version(struct shfs_facts *f, int64_t version_id,
-                           struct shfs_version_fact *out)
-{
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(f->index, &stmt,
-	                     "SELECT data, object, origin_version_id FROM version"
-	                     " WHERE file_id = ? AND n = ?",
-	                     shfs_arg_int(version_id >> 32),
-	                     shfs_arg_int(version_id & UINT32_MAX));
-
-	if (r <= 0)
-		return r;
-	*out = (struct shfs_version_fact){
-		.version_id = version_id,
-		.origin_version_id = sqlite3_column_int64(stmt, 2),
-	};
-	return shfs_version_fact_unpack(out, sqlite3_column_blob(stmt, 0),
-	                                sqlite3_column_bytes(stmt, 0),
-	                                sqlite3_column_blob(stmt, 1),
-	                                sqlite3_column_bytes(stmt, 1))
-	               ?: 1;
-}
-
 int shfs_facts_version(struct shfs_facts *f, int64_t version_id,
                        struct shfs_version_fact *out)
 {
@@ -130,7 +107,7 @@ int shfs_facts_version(struct shfs_facts *f, int64_t version_id,
 
 	if (r || f->all)
 		return r ? r : facts_all_version(f->all, version_id, out);
-	r = look_at_version(f, version_id, out);
+	r = shfs_version_look(f->index, version_id, out);
 	return r > 0 ? shfs_facts_owner(f, out->access_id, &out->command_id) : r;
 }
 
@@ -302,15 +279,11 @@ int shfs_facts_access(struct shfs_facts *f, int64_t access_id, struct shfs_acces
 
 int shfs_facts_owner(struct shfs_facts *f, int64_t access_id, int64_t *command_id)
 {
-	struct shfs_last_owner last = { 0 };
-	struct shfs_owner owner = { 0 };
 	int r = ask(f);
 
 	if (r || f->all)
 		return r ? r : facts_all_owner(f->all, access_id, command_id);
-	r = shfs_owner_of_access(f->index, access_id, &last, &owner);
-	*command_id = owner.command_id;
-	return r ? r : 1;
+	return shfs_access_command(f->index, access_id, command_id) ?: 1;
 }
 
 int shfs_facts_program(struct shfs_facts *f, int64_t process_id, int64_t *program_id)

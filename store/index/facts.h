@@ -26,16 +26,6 @@ _must_check_ int shfs_facts_load(struct shfs_facts *facts);
 _must_check_ int shfs_facts_hold(struct shfs_facts *facts);
 void shfs_facts_release(struct shfs_facts *facts);
 
-/* A row of v_version; 0 is NULL. */
-struct shfs_version_fact {
-	int64_t version_id, file_id, n;
-	int64_t origin_version_id, access_id, process_id, command_id;
-	struct shfs_content content; /* object where flags have SHFS_CONTENT_OBJECT */
-	int64_t time_ns;
-	enum shfs_version_source source; /* without SHFS_SOURCE_CARRIED */
-	bool carried;
-};
-
 struct shfs_file_fact {
 	int64_t versions;
 	int64_t last_ns; /* INT64_MIN: no later than its latest version */

@@ -216,19 +216,15 @@ void shfs_file_get_state(int64_t state, struct shfs_file_fact *out)
 
 static int content_row(sqlite3_stmt *stmt, int col, struct shfs_file *f)
 {
-	struct shfs_version_row row;
-	int r = shfs_version_unpack(sqlite3_column_blob(stmt, col),
-	                            sqlite3_column_bytes(stmt, col), &row);
+	struct shfs_version_fact latest;
+	int r = shfs_version_columns(stmt, col, &latest);
 
 	if (r)
 		return r;
-	f->content = row.content;
-	f->source = row.source;
-	f->maker_id = row.access_id;
-	f->time_ns = row.time_ns;
-	(void)!shfs_object_unpack(sqlite3_column_blob(stmt, col + 1),
-	                          sqlite3_column_bytes(stmt, col + 1),
-	                          &f->content.object);
+	f->content = latest.content;
+	f->source = latest.source | (latest.carried ? SHFS_SOURCE_CARRIED : 0);
+	f->maker_id = latest.access_id;
+	f->time_ns = latest.time_ns;
 	return 0;
 }
 

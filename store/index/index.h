@@ -202,7 +202,8 @@ enum shfs_version_source {
 	SHFS_SOURCE_FOUND,
 	SHFS_SOURCE_RENAMED,
 	SHFS_SOURCE_LINKED,
-	SHFS_SOURCE_CARRIED = 16, /* one of these, and came with the file by a rename */
+	SHFS_SOURCE_CARRIED = 16, /* one of these, and came with the file by a rename;
+	                           * apart in struct shfs_version_fact */
 };
 
 /* "written", "found", "renamed", "linked", as v_version has it; NULL: it is none. */
@@ -212,14 +213,19 @@ const char *shfs_version_source_name(enum shfs_version_source source);
 _must_check_ int shfs_command_id_shared(struct shfs_index *index, const char *id,
                                         size_t *out);
 
-/* Some of a row of v_version. */
-struct shfs_version_look {
-	uint32_t flags;
-	bool found, carried; /* its source is that it was found */
-	int64_t access_id;   /* 0: NULL */
+/* A row of v_version; 0 is NULL. */
+struct shfs_version_fact {
+	int64_t version_id, file_id, n;
+	int64_t origin_version_id, access_id, process_id, command_id;
+	struct shfs_content content; /* object where flags have SHFS_CONTENT_OBJECT */
 	int64_t time_ns;
+	enum shfs_version_source source; /* without SHFS_SOURCE_CARRIED */
+	bool carried;
 };
 
-/* 1, 0: there is none, or a negative errno. */
-_must_check_ int shfs_version_look(struct shfs_index *index, int64_t file_id, int64_t n,
-                                   struct shfs_version_look *out);
+/* All but command_id: 1, 0: there is none, or a negative errno. */
+_must_check_ int shfs_version_look(struct shfs_index *index, int64_t version_id,
+                                   struct shfs_version_fact *out);
+/* The command that an access belongs to; 0: none. */
+_must_check_ int shfs_access_command(struct shfs_index *index, int64_t access_id,
+                                     int64_t *command_id);

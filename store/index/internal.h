@@ -537,13 +537,6 @@ _must_check_ int shfs_file_uses_find(sqlite3 *db, struct codecs *codecs,
 
 /* --- file.c, inode.c, version.c --- */
 
-/* What the table version has in a packed form. */
-struct shfs_version_row {
-	struct shfs_content content; /* not its object; of phash the low bits */
-	unsigned source;
-	int64_t access_id; /* that made it; 0: none */
-	int64_t time_ns;   /* when */
-};
 #define SHFS_VERSION_PACKED 80
 #define SHFS_PHASH_KEPT     24 /* bits; equal ones decide only where times agree too */
 
@@ -552,16 +545,17 @@ static inline int64_t shfs_phash_kept(const struct shfs_content *c)
 	return c->phash & ((1 << SHFS_PHASH_KEPT) - 1);
 }
 
-/* version-row.c. Returns the length. */
-size_t shfs_version_pack(const struct shfs_version_row *row,
+/* version-row.c. What the column data tells of a version: its content without the object
+ * (of phash the low bits), source, carried, access_id and time_ns. Returns the length. */
+size_t shfs_version_pack(const struct shfs_version_fact *version,
                          uint8_t out[static SHFS_VERSION_PACKED]);
-/* -EBADMSG. */
-_must_check_ int shfs_version_unpack(const void *data, size_t len,
-                                     struct shfs_version_row *out);
-/* Of *out, all that the columns data and object tell. -EBADMSG. */
-_must_check_ int shfs_version_fact_unpack(struct shfs_version_fact *out, const void *data,
-                                          size_t data_len, const void *object,
-                                          size_t object_len);
+/* What the columns data and object tell; version_id, origin_version_id and command_id are
+ * 0, and so is what follows from them. -EBADMSG. */
+_must_check_ int shfs_version_unpack(struct shfs_bytes data, struct shfs_bytes object,
+                                     struct shfs_version_fact *out);
+/* The same of the columns col and the one behind it. */
+_must_check_ int shfs_version_columns(sqlite3_stmt *stmt, int col,
+                                      struct shfs_version_fact *out);
 
 /*
  * Between which ctimes a file is known to hold its latest version: from the one it had

@@ -64,6 +64,16 @@ int shfs_owner_of_access(struct shfs_index *index, int64_t access_id,
 	return out->shell ? owner_by_itself(index, access_id, out) : 0;
 }
 
+int shfs_access_command(struct shfs_index *index, int64_t access_id, int64_t *command_id)
+{
+	struct shfs_last_owner last = { 0 };
+	struct shfs_owner owner = { 0 };
+	int r = shfs_owner_of_access(index, access_id, &last, &owner);
+
+	*command_id = owner.command_id;
+	return r;
+}
+
 static int add_ids(struct shfs_index *index, const char *sql, int64_t command_id,
                    struct shfs_ids *out)
 {
@@ -135,18 +145,16 @@ int shfs_owner_set_of_shell_access(struct shfs_index *index, int64_t access_id,
 
 void shfs_owner_access_command(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
-	struct shfs_last_owner last = { 0 };
-	struct shfs_owner owner = { 0 };
+	int64_t command_id = 0;
 	int r = sqlite3_value_type(argv[0]) == SQLITE_NULL
 	                ? 0
-	                : shfs_owner_of_access(sqlite3_user_data(ctx),
-	                                       sqlite3_value_int64(argv[0]), &last,
-	                                       &owner);
+	                : shfs_access_command(sqlite3_user_data(ctx),
+	                                      sqlite3_value_int64(argv[0]), &command_id);
 
 	if (r)
 		sqlite3_result_error_code(ctx, shfs_index_rc(r));
-	else if (owner.command_id)
-		sqlite3_result_int64(ctx, owner.command_id);
+	else if (command_id)
+		sqlite3_result_int64(ctx, command_id);
 }
 
 void shfs_owner_command_accesses(sqlite3_context *ctx, int argc, sqlite3_value **argv)

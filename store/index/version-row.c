@@ -32,18 +32,17 @@ static uint8_t *put_fixed(uint8_t *p, uint64_t value, int bytes)
 	return p;
 }
 
-size_t shfs_version_pack(const struct shfs_version_row *row,
+size_t shfs_version_pack(const struct shfs_version_fact *version,
                          uint8_t out[static SHFS_VERSION_PACKED])
 {
-	const struct shfs_content *c = &row->content;
+	const struct shfs_content *c = &version->content;
 	int64_t ctime = shfs_wrap_sub(c->ctime_ns, c->mtime_ns);
-	int64_t time = shfs_wrap_sub(row->time_ns, c->mtime_ns);
+	int64_t time = shfs_wrap_sub(version->time_ns, c->mtime_ns);
 	uint8_t *p = out;
 
-	*p++ = (row->source & HEAD_SOURCE) |
-	       (row->source & SHFS_SOURCE_CARRIED ? HEAD_CARRIED : 0) |
+	*p++ = (version->source & HEAD_SOURCE) | (version->carried ? HEAD_CARRIED : 0) |
 	       (c->mode != USUAL_MODE ? HEAD_MODE : 0) | (ctime ? HEAD_CTIME : 0) |
-	       (time ? HEAD_TIME : 0) | (row->access_id ? HEAD_ACCESS : 0);
+	       (time ? HEAD_TIME : 0) | (version->access_id ? HEAD_ACCESS : 0);
 	p = shfs_varint_put(p, c->flags);
 	if (c->mode != USUAL_MODE)
 		p = shfs_varint_put(p, c->mode);
@@ -55,22 +54,22 @@ size_t shfs_version_pack(const struct shfs_version_row *row,
 		p = shfs_varint_put(p, shfs_zigzag(ctime));
 	if (time)
 		p = shfs_varint_put(p, shfs_zigzag(time));
-	if (row->access_id) {
-		p = shfs_varint_put(p, (uint64_t)row->access_id >> 32);
-		p = shfs_varint_put(p, (uint32_t)row->access_id);
+	if (version->access_id) {
+		p = shfs_varint_put(p, (uint64_t)version->access_id >> 32);
+		p = shfs_varint_put(p, (uint32_t)version->access_id);
 	}
 	return p - out;
 }
 
-int shfs_version_unpack(const void *data, size_t len, struct shfs_version_row *out)
+static int get_data(struct shfs_bytes data, struct shfs_version_fact *out)
 {
-	struct shfs_cursor at = { data, (const uint8_t *)data + len };
+	struct shfs_cursor at = { (const uint8_t *)data.data,
+		                  (const uint8_t *)data.data + data.len };
 	unsigned head = shfs_cursor_u8(&at);
-	struct shfs_version_row row = { .source = head & HEAD_SOURCE };
-	struct shfs_content *c = &row.content;
+	struct shfs_content *c = &out->content;
 
-	if (head & HEAD_CARRIED)
-		row.source |= SHFS_SOURCE_CARRIED;
+	out->source = head & HEAD_SOURCE;
+	out->carried = head & HEAD_CARRIED;
 	c->flags = shfs_varint_get(&at);
 	c->mode = head & HEAD_MODE ? shfs_varint_get(&at) : USUAL_MODE;
 	c->size = shfs_varint_get(&at);
@@ -78,44 +77,49 @@ int shfs_version_unpack(const void *data, size_t len, struct shfs_version_row *o
 	for (int bit = 0; c->flags & SHFS_CONTENT_PHASH && bit < SHFS_PHASH_KEPT;
 	     bit += 8)
 		c->phash |= (uint64_t)shfs_cursor_u8(&at) << bit;
-	c->ctime_ns = row.time_ns = c->mtime_ns;
+	c->ctime_ns = out->time_ns = c->mtime_ns;
 	if (head & HEAD_CTIME)
 		c->ctime_ns =
 			shfs_wrap_add(c->mtime_ns, shfs_unzigzag(shfs_varint_get(&at)));
 	if (head & HEAD_TIME)
-		row.time_ns =
+		out->time_ns =
 			shfs_wrap_add(c->mtime_ns, shfs_unzigzag(shfs_varint_get(&at)));
 	if (head & HEAD_ACCESS) {
-		row.access_id = (int64_t)(shfs_varint_get(&at) << 32);
-		row.access_id |= (uint32_t)shfs_varint_get(&at);
+		out->access_id = (int64_t)(shfs_varint_get(&at) << 32);
+		out->access_id |= (uint32_t)shfs_varint_get(&at);
 	}
-	if (at.failed || at.p != at.end)
-		return -EBADMSG;
-	*out = row;
-	return 0;
+	out->process_id = out->access_id >> 32;
+	return at.failed || at.p != at.end ? -EBADMSG : 0;
 }
 
-int shfs_version_fact_unpack(struct shfs_version_fact *out, const void *data,
-                             size_t data_len, const void *object, size_t object_len)
+int shfs_version_unpack(struct shfs_bytes data, struct shfs_bytes object,
+                        struct shfs_version_fact *out)
 {
-	struct shfs_version_row row;
-	int r = shfs_version_unpack(data, data_len, &row);
+	struct shfs_content *c = &out->content;
+	int r;
 
+	*out = (struct shfs_version_fact){ 0 };
+	r = get_data(data, out);
 	if (r)
 		return r;
-	out->file_id = out->version_id >> 32;
-	out->n = out->version_id & UINT32_MAX;
-	out->content = row.content;
-	out->content.flags &= ~SHFS_CONTENT_OBJECT;
-	if (object_len && shfs_object_unpack(object, object_len, &out->content.object))
-		return -EBADMSG;
-	out->content.flags |= object_len ? SHFS_CONTENT_OBJECT : 0;
-	out->source = row.source & ~SHFS_SOURCE_CARRIED;
-	out->carried = row.source & SHFS_SOURCE_CARRIED;
-	out->access_id = row.access_id;
-	out->process_id = row.access_id >> 32;
-	out->time_ns = row.time_ns;
-	return 0;
+	c->flags &= ~SHFS_CONTENT_OBJECT;
+	if (!object.len)
+		return 0;
+	c->flags |= SHFS_CONTENT_OBJECT;
+	return shfs_object_unpack(object.data, object.len, &c->object) ? -EBADMSG : 0;
+}
+
+static struct shfs_bytes column_bytes(sqlite3_stmt *stmt, int col)
+{
+	const void *data = sqlite3_column_blob(stmt, col);
+
+	return (struct shfs_bytes){ data, sqlite3_column_bytes(stmt, col) };
+}
+
+int shfs_version_columns(sqlite3_stmt *stmt, int col, struct shfs_version_fact *out)
+{
+	return shfs_version_unpack(column_bytes(stmt, col), column_bytes(stmt, col + 1),
+	                           out);
 }
 
 const char *shfs_version_source_name(enum shfs_version_source source)
@@ -157,59 +161,60 @@ static const char *const parts[] = {
 };
 
 /* The packed row of the version that a rename takes along. */
-static void result_carried(sqlite3_context *ctx, struct shfs_version_row *row)
+static void result_carried(sqlite3_context *ctx, struct shfs_version_fact *version)
 {
 	uint8_t data[SHFS_VERSION_PACKED];
 
-	row->source |= SHFS_SOURCE_CARRIED;
-	sqlite3_result_blob(ctx, data, (int)shfs_version_pack(row, data),
+	version->carried = true;
+	sqlite3_result_blob(ctx, data, (int)shfs_version_pack(version, data),
 	                    SQLITE_TRANSIENT);
 }
 
 static void version_part(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	enum part part = (enum part)(intptr_t)sqlite3_user_data(ctx);
-	struct shfs_version_row row;
+	struct shfs_bytes data = { sqlite3_value_blob(argv[0]),
+		                   sqlite3_value_bytes(argv[0]) };
+	struct shfs_version_fact version = { 0 };
 	int64_t value = 0;
 
-	if (shfs_version_unpack(sqlite3_value_blob(argv[0]), sqlite3_value_bytes(argv[0]),
-	                        &row))
+	if (get_data(data, &version))
 		return; /* NULL */
 	switch (part) {
 	case PART_FLAGS:
-		value = row.content.flags & (SHFS_CONTENT_PRUNED - 1);
+		value = version.content.flags & (SHFS_CONTENT_PRUNED - 1);
 		break;
 	case PART_MODE:
-		value = row.content.mode;
+		value = version.content.mode;
 		break;
 	case PART_SIZE:
-		value = (int64_t)row.content.size;
+		value = (int64_t)version.content.size;
 		break;
 	case PART_MTIME:
-		value = row.content.mtime_ns;
+		value = version.content.mtime_ns;
 		break;
 	case PART_CTIME:
-		value = row.content.ctime_ns;
+		value = version.content.ctime_ns;
 		break;
 	case PART_PHASH:
-		value = (int64_t)row.content.phash;
+		value = (int64_t)version.content.phash;
 		break;
 	case PART_SOURCE:
-		return sqlite3_result_text(ctx, shfs_version_source_name(row.source), -1,
-		                           SQLITE_STATIC);
+		return sqlite3_result_text(ctx, shfs_version_source_name(version.source),
+		                           -1, SQLITE_STATIC);
 	case PART_ACCESS:
-		value = row.access_id;
+		value = version.access_id;
 		if (!value)
 			return; /* NULL */
 		break;
 	case PART_TIME:
-		value = row.time_ns;
+		value = version.time_ns;
 		break;
 	case PART_IS_CARRIED:
-		value = !!(row.source & SHFS_SOURCE_CARRIED);
+		value = version.carried;
 		break;
 	case PART_CARRIED:
-		return result_carried(ctx, &row);
+		return result_carried(ctx, &version);
 	}
 	sqlite3_result_int64(ctx, value);
 }

@@ -170,31 +170,38 @@ static struct shfs_arg object_arg(const struct shfs_content *c, uint8_t buf[stat
 	                                          shfs_object_pack(&c->object, buf) });
 }
 
-static struct shfs_arg data_arg(const struct shfs_version_row *row,
+static struct shfs_arg data_arg(const struct shfs_version_fact *version,
                                 uint8_t buf[static SHFS_VERSION_PACKED])
 {
-	return shfs_arg_blob(
-		(struct shfs_bytes){ (const char *)buf, shfs_version_pack(row, buf) });
+	return shfs_arg_blob((struct shfs_bytes){ (const char *)buf,
+	                                          shfs_version_pack(version, buf) });
 }
 
 static int version_write(struct shfs_ingest *ing, int64_t file_id, int64_t n,
-                         const struct shfs_version_row *row)
+                         const struct shfs_version_fact *version)
 {
 	uint8_t object[20], data[SHFS_VERSION_PACKED];
 
 	return shfs_sql_run(ing->index,
 	                    "UPDATE version SET data = ?, object = ?"
 	                    " WHERE file_id = ? AND n = ?",
-	                    data_arg(row, data), object_arg(&row->content, object),
-	                    shfs_arg_int(file_id), shfs_arg_int(n));
+	                    data_arg(version, data),
+	                    object_arg(&version->content, object), shfs_arg_int(file_id),
+	                    shfs_arg_int(n));
 }
 
 /* Writes what is known of the latest version now. */
 static int version_update(struct shfs_ingest *ing, const struct shfs_file *f)
 {
-	struct shfs_version_row row = { f->content, f->source, f->maker_id, f->time_ns };
+	struct shfs_version_fact latest = {
+		.content = f->content,
+		.source = f->source & ~SHFS_SOURCE_CARRIED,
+		.carried = f->source & SHFS_SOURCE_CARRIED,
+		.access_id = f->maker_id,
+		.time_ns = f->time_ns,
+	};
 
-	return version_write(ing, f->id, f->versions, &row);
+	return version_write(ing, f->id, f->versions, &latest);
 }
 
 static int attributes(struct shfs_ingest *ing, struct shfs_file *f,
@@ -275,13 +282,13 @@ static int count_object(struct shfs_ingest *ing, struct shfs_arg object)
 }
 
 /* A content without object was stored after all. */
-static int learn_object(struct shfs_ingest *ing, struct shfs_content *known,
-                        unsigned source, const struct shfs_content *c)
+static int learn_object(struct shfs_ingest *ing, struct shfs_content *known, bool carried,
+                        const struct shfs_content *c)
 {
 	uint8_t buf[20];
 	int r = count_object(ing, object_arg(c, buf));
 
-	if (!r && !(source & SHFS_SOURCE_CARRIED))
+	if (!r && !carried)
 		r = shfs_left_out_add(ing, known->flags, -1);
 	known->flags = c->flags;
 	known->object = c->object;
@@ -317,33 +324,33 @@ static int origin_learns(struct shfs_ingest *ing, int64_t *id,
                          const struct shfs_content *c)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	struct shfs_version_row row;
+	struct shfs_version_fact origin;
 	struct shfs_file *f = NULL;
-	int r = shfs_sql_get(ing->index, &stmt,
-	                     "SELECT o.file_id << 32 | o.n, o.data FROM version v"
-	                     " JOIN version o ON o.file_id = v.origin_version_id >> 32"
-	                     "  AND o.n = v.origin_version_id & 0xffffffff"
-	                     " WHERE v.file_id = ? AND v.n = ? AND o.object IS NULL",
-	                     shfs_arg_int(*id >> 32), shfs_arg_int((uint32_t)*id));
+	int r = shfs_sql_get(
+		ing->index, &stmt,
+		"SELECT o.file_id << 32 | o.n, o.data, o.object FROM version v"
+		" JOIN version o ON o.file_id = v.origin_version_id >> 32"
+		"  AND o.n = v.origin_version_id & 0xffffffff"
+		" WHERE v.file_id = ? AND v.n = ? AND o.object IS NULL",
+		shfs_arg_int(*id >> 32), shfs_arg_int((uint32_t)*id));
 
 	*id = 0;
 	if (r > 0)
-		r = shfs_version_unpack(sqlite3_column_blob(stmt, 1),
-		                        (size_t)sqlite3_column_bytes(stmt, 1), &row)
-		            ?: 1;
-	if (r <= 0 || !is_whole(&row.content) || row.content.size != c->size ||
-	    !(row.content.flags & SHFS_CONTENT_PHASH) || !same_phash(&row.content, c))
+		r = shfs_version_columns(stmt, 1, &origin) ?: 1;
+	if (r <= 0 || !is_whole(&origin.content) || origin.content.size != c->size ||
+	    !(origin.content.flags & SHFS_CONTENT_PHASH) ||
+	    !same_phash(&origin.content, c))
 		return MIN(r, 0);
 	*id = sqlite3_column_int64(stmt, 0);
 	/* This may write the row, as what was noted is taken in: so it is done before. */
 	r = latest_of(ing, *id, &f);
 	if (!r)
-		r = learn_object(ing, f ? &f->content : &row.content,
-		                 f ? f->source : row.source, c);
+		r = learn_object(ing, f ? &f->content : &origin.content,
+		                 f ? f->source & SHFS_SOURCE_CARRIED : origin.carried, c);
 	if (r)
 		return r;
 	return f ? version_update(ing, f)
-	         : version_write(ing, *id >> 32, (uint32_t)*id, &row);
+	         : version_write(ing, *id >> 32, (uint32_t)*id, &origin);
 }
 
 /* The content was seen again: learn what its version lacked, and those that this came
@@ -357,7 +364,7 @@ static int learn(struct shfs_ingest *ing, struct shfs_file *f,
 	know(ing, f, c);
 	if ((f->content.flags & SHFS_CONTENT_OBJECT) || !(c->flags & SHFS_CONTENT_OBJECT))
 		return 0;
-	r = learn_object(ing, &f->content, f->source, c);
+	r = learn_object(ing, &f->content, f->source & SHFS_SOURCE_CARRIED, c);
 	if (!r)
 		r = version_update(ing, f);
 	while (!r && id)
@@ -373,14 +380,19 @@ struct maker {
 static int insert_version(struct shfs_ingest *ing, const struct shfs_file *f,
                           const struct shfs_content *c, const struct maker *by)
 {
-	struct shfs_version_row row = { *c, by->source, by->access_id, by->time_ns };
+	struct shfs_version_fact version = {
+		.content = *c,
+		.source = by->source,
+		.access_id = by->access_id,
+		.time_ns = by->time_ns,
+	};
 	uint8_t object[20], data[SHFS_VERSION_PACKED];
 
 	return shfs_sql_run(ing->index,
 	                    "INSERT INTO version (file_id, n, data, object,"
 	                    " origin_version_id) VALUES (?, ?, ?, ?, ?)",
 	                    shfs_arg_int(f->id), shfs_arg_int(f->versions + 1),
-	                    data_arg(&row, data), object_arg(c, object),
+	                    data_arg(&version, data), object_arg(c, object),
 	                    shfs_arg_id(by->origin_version_id));
 }
 

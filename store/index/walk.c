@@ -250,27 +250,23 @@ int shfs_paths_of(struct shfs_index *index, const int64_t *file_ids, size_t n,
 
 /* --- versions --- */
 
-int shfs_version_look(struct shfs_index *index, int64_t file_id, int64_t n,
-                      struct shfs_version_look *out)
+int shfs_version_look(struct shfs_index *index, int64_t version_id,
+                      struct shfs_version_fact *out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	struct shfs_version_row row;
 	int r = shfs_sql_get(index, &stmt,
-	                     "SELECT data FROM version WHERE file_id = ? AND n = ?",
-	                     shfs_arg_int(file_id), shfs_arg_int(n));
+	                     "SELECT data, object, origin_version_id FROM version"
+	                     " WHERE file_id = ? AND n = ?",
+	                     shfs_arg_int(version_id >> 32),
+	                     shfs_arg_int(version_id & UINT32_MAX));
 
 	if (r > 0)
-		r = shfs_version_unpack(sqlite3_column_blob(stmt, 0),
-		                        sqlite3_column_bytes(stmt, 0), &row)
-		            ?: 1;
-	if (r > 0)
-		*out = (struct shfs_version_look){
-			.flags = row.content.flags,
-			.found = row.source == SHFS_SOURCE_FOUND ||
-			         row.source == (SHFS_SOURCE_FOUND | SHFS_SOURCE_CARRIED),
-			.carried = row.source & SHFS_SOURCE_CARRIED,
-			.access_id = row.access_id,
-			.time_ns = row.time_ns,
-		};
-	return r;
+		r = shfs_version_columns(stmt, 0, out) ?: 1;
+	if (r <= 0)
+		return r;
+	out->version_id = version_id;
+	out->file_id = version_id >> 32;
+	out->n = version_id & UINT32_MAX;
+	out->origin_version_id = sqlite3_column_int64(stmt, 2);
+	return 1;
 }

@@ -172,7 +172,7 @@ static int ask_facts(struct shfs_index *index, bool load, uint64_t *n)
 static int ask_rest(struct shfs_index *index, uint64_t *n)
 {
 	static const int64_t ids[] = { 1, 2, 3, 5 };
-	struct shfs_version_look look;
+	struct shfs_version_fact look;
 	int64_t uses = 0;
 	size_t shared = 0;
 	int r = shfs_accesses_of_command(index, 1, add_access, n);
@@ -184,7 +184,7 @@ static int ask_rest(struct shfs_index *index, uint64_t *n)
 	if (r >= 0)
 		r = shfs_paths_of(index, ids, ARRAY_SIZE(ids), add_path, n);
 	if (r >= 0)
-		r = shfs_version_look(index, 1, 1, &look);
+		r = shfs_version_look(index, (int64_t)1 << 32 | 1, &look);
 	if (r >= 0)
 		r = shfs_command_id_shared(index, "0123456789abcdef", &shared);
 	*n += uses + shared;

@@ -176,7 +176,7 @@ static void test_uses_counted(void **state)
 static void test_versions(void **state)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	struct shfs_version_look v;
+	struct shfs_version_fact v;
 	int r, n = 0;
 
 	assert_ok(shfs_rows_open(the_index,
@@ -184,18 +184,20 @@ static void test_versions(void **state)
 	                         " time_ns FROM v_version",
 	                         &rows));
 	for (; (r = shfs_rows_next(rows)) > 0; n++) {
-		assert_int_equal(shfs_version_look(the_index, shfs_rows_int(rows, 0),
-		                                   shfs_rows_int(rows, 1), &v),
-		                 1);
-		assert_int_equal(v.flags, shfs_rows_int(rows, 2));
-		assert_int_equal(v.found, !strcmp(shfs_rows_text(rows, 3), "found"));
+		int64_t id = shfs_rows_int(rows, 0) << 32 | shfs_rows_int(rows, 1);
+
+		assert_int_equal(shfs_version_look(the_index, id, &v), 1);
+		assert_int_equal(v.version_id, id);
+		assert_int_equal(v.content.flags, shfs_rows_int(rows, 2));
+		assert_string_equal(shfs_version_source_name(v.source),
+		                    shfs_rows_text(rows, 3));
 		assert_int_equal(v.carried, shfs_rows_int(rows, 4));
 		assert_int_equal(v.access_id, shfs_rows_int(rows, 5));
 		assert_int_equal(v.time_ns, shfs_rows_int(rows, 6));
 	}
 	assert_ok(r);
 	assert_true(n > 300);
-	assert_int_equal(shfs_version_look(the_index, 1, 77, &v), 0);
+	assert_int_equal(shfs_version_look(the_index, (int64_t)1 << 32 | 77, &v), 0);
 }
 
 /* --- facts: one by one, and all at once --- */
