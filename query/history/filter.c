@@ -2,6 +2,7 @@
 #include "query/history/filter.h"
 
 #include "query/base/model.h"
+#include "store/index/facts.h"
 
 #include <ctype.h>
 #include <errno.h>

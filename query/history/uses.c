@@ -3,6 +3,7 @@
 
 #include "common/path.h"
 #include "common/quote.h"
+#include "store/index/facts.h"
 
 #include <errno.h>
 #include <string.h>
