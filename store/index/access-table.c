@@ -39,34 +39,13 @@ enum column {
 	" directory, process_id, session_id, command_id, file_id, file2_id, text_id,"    \
 	" begin_ns, end_ns, moment_ns, seen_n, made_n, cut, torn, flawed)"
 
-enum question {
-	CHUNKS,    /* of a process; of all */
-	CHUNK_OF,  /* the one that may have an access */
-	FILE_RUNS, /* byfile.c's */
-	FILE_PAGES,
-	N_QUESTIONS
-};
-
-static const char *const questions[N_QUESTIONS] = {
-	[CHUNKS] = "SELECT chunk_id, data FROM chunk WHERE chunk_id >= ?1"
-		   " AND chunk_id <= ?2 ORDER BY chunk_id",
-	[CHUNK_OF] = "SELECT chunk_id, data FROM chunk WHERE chunk_id <= ?1"
-		     " ORDER BY chunk_id DESC LIMIT 1",
-};
-
-#define SPARE 4
-
 struct table {
 	sqlite3_vtab base;
 	struct shfs_index *index;
-	/* of closed cursors, to be used again: a subquery opens one for each row, and
-	 * questions may be asked between the rows of another */
-	sqlite3_stmt *spare[N_QUESTIONS][SPARE];
 };
 
 struct cursor {
 	sqlite3_vtab_cursor base;
-	sqlite3_stmt *stmts[N_QUESTIONS];
 	/* ranges of accesses that are read as they lie; then opens of files, which need
 	 * not be looked at for all that is asked for; then single ones */
 	struct shfs_ids processes, accesses;
@@ -74,25 +53,14 @@ struct cursor {
 	size_t next_process, next_open, next_access;
 	struct shfs_file_use open; /* one that was not looked at; access_id 0: the reader
 	                            * is at the row */
-	bool all, in_process, end;
-	struct shfs_chunk_reader reader; /* over the row that CHUNKS or CHUNK_OF is at */
-	int64_t reader_process;          /* single ones: whose chunk it reads; -1: none */
+	bool end;
+	struct shfs_reader reader;
 	struct shfs_last_owner owner;
 };
 
 static struct cursor *to_cursor(sqlite3_vtab_cursor *base)
 {
 	return container_of(base, struct cursor, base);
-}
-
-static struct table *table_of(struct cursor *c)
-{
-	return container_of(c->base.pVtab, struct table, base);
-}
-
-static struct shfs_index *index_of(struct cursor *c)
-{
-	return table_of(c)->index;
 }
 
 static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *argv,
@@ -114,12 +82,7 @@ static int table_connect(sqlite3 *db, void *aux, int argc, const char *const *ar
 
 static int table_disconnect(sqlite3_vtab *base)
 {
-	struct table *t = container_of(base, struct table, base);
-
-	for (int i = 0; i < N_QUESTIONS; i++)
-		for (int k = 0; k < SPARE; k++)
-			sqlite3_finalize(t->spare[i][k]);
-	sqlite3_free(t);
+	sqlite3_free(container_of(base, struct table, base));
 	return SQLITE_OK;
 }
 
@@ -209,37 +172,16 @@ static int cursor_open(sqlite3_vtab *base, sqlite3_vtab_cursor **out)
 
 	if (!c)
 		return SQLITE_NOMEM;
+	c->reader.index = container_of(base, struct table, base)->index;
 	*out = &c->base;
 	return SQLITE_OK;
-}
-
-static sqlite3_stmt *take_spare(struct cursor *c, enum question question)
-{
-	sqlite3_stmt **spare = table_of(c)->spare[question];
-
-	for (int k = 0; k < SPARE; k++)
-		if (spare[k])
-			return TAKE_PTR(spare[k]);
-	return NULL;
-}
-
-static void keep_spare(struct cursor *c, enum question question, sqlite3_stmt *stmt)
-{
-	sqlite3_stmt **spare = table_of(c)->spare[question];
-
-	sqlite3_reset(stmt);
-	for (int k = 0; k < SPARE && stmt; k++)
-		if (!spare[k])
-			spare[k] = TAKE_PTR(stmt);
-	sqlite3_finalize(stmt);
 }
 
 static int cursor_close(sqlite3_vtab_cursor *base)
 {
 	struct cursor *c = to_cursor(base);
 
-	for (int i = 0; i < N_QUESTIONS; i++)
-		keep_spare(c, i, c->stmts[i]);
+	shfs_reader_end(&c->reader);
 	shfs_ids_free(&c->processes);
 	free(c->opens.list);
 	shfs_ids_free(&c->accesses);
@@ -247,141 +189,48 @@ static int cursor_close(sqlite3_vtab_cursor *base)
 	return SQLITE_OK;
 }
 
-static int ask(struct cursor *c, enum question question, int64_t value,
-               sqlite3_stmt **out)
-{
-	int rc = SQLITE_OK;
-
-	if (!c->stmts[question])
-		c->stmts[question] = take_spare(c, question);
-	if (!c->stmts[question])
-		rc = sqlite3_prepare_v3(index_of(c)->db, questions[question], -1,
-		                        SQLITE_PREPARE_PERSISTENT, &c->stmts[question],
-		                        NULL);
-	if (rc)
-		return rc;
-	*out = c->stmts[question];
-	sqlite3_reset(*out);
-	return sqlite3_bind_int64(*out, 1, value);
-}
-
 /* --- from one to the next --- */
 
-static void reader_begin(struct cursor *c, sqlite3_stmt *stmt)
+/* What lies in ranges. 1, 0: no more, or a negative errno. */
+static int next_of_ranges(struct cursor *c)
 {
-	shfs_chunk_open(&c->reader, sqlite3_column_int64(stmt, 0),
-	                sqlite3_column_blob(stmt, 1), sqlite3_column_bytes(stmt, 1));
-}
+	int r;
 
-/* Of the process that is next, or of all. SQLITE_DONE: there is none. */
-static int begin_process(struct cursor *c)
-{
-	int64_t process_id = 0;
-	sqlite3_stmt *stmt;
-	int rc;
+	while (!(r = shfs_reader_next(&c->reader)) && c->next_process < c->processes.n) {
+		int64_t process_id = c->processes.ids[c->next_process++];
 
-	if (c->next_process == c->processes.n && !c->all)
-		return SQLITE_DONE;
-	if (!c->all)
-		process_id = c->processes.ids[c->next_process++];
-	rc = ask(c, CHUNKS, shfs_access_id(process_id, 0), &stmt);
-	if (!rc)
-		rc = sqlite3_bind_int64(stmt, 2,
-		                        c->all ? INT64_MAX
-		                               : shfs_access_id(process_id, UINT32_MAX));
-	c->all = false;
-	c->in_process = true;
-	c->reader = (struct shfs_chunk_reader){ 0 };
-	return rc;
-}
-
-static int next_of_process(struct cursor *c)
-{
-	int rc;
-
-	for (;;) {
-		int r = c->in_process && c->reader.at.p ? shfs_chunk_next(&c->reader) : 0;
-
+		r = shfs_reader_range(&c->reader, shfs_access_id(process_id, 0),
+		                      shfs_access_id(process_id, UINT32_MAX));
 		if (r)
-			return r > 0 ? SQLITE_ROW : shfs_index_rc(r);
-		rc = c->in_process ? sqlite3_step(c->stmts[CHUNKS]) : begin_process(c);
-		if (rc == SQLITE_ROW)
-			reader_begin(c, c->stmts[CHUNKS]);
-		else if (rc == SQLITE_DONE && c->in_process)
-			c->in_process = false;
-		else if (rc)
-			return rc;
+			return r;
 	}
-}
-
-static int seek(struct cursor *c, int64_t access_id)
-{
-	sqlite3_stmt *stmt = NULL;
-	int rc = ask(c, CHUNK_OF, access_id, &stmt);
-
-	c->reader_process = -1;
-	if (!rc)
-		rc = sqlite3_step(stmt);
-	if (rc == SQLITE_ROW) {
-		reader_begin(c, stmt);
-		c->reader_process = access_id >> 32;
-	}
-	return rc == SQLITE_ROW ? SQLITE_OK : rc;
-}
-
-/* Forward in the chunk that is being read. 1, 0: it is not there, or a negative errno. */
-static int skip_to(struct cursor *c, int64_t access_id)
-{
-	int r = 1;
-
-	if (c->reader_process != access_id >> 32 ||
-	    c->reader.access.access_id >= access_id)
-		return 0;
-	while (r > 0 && c->reader.access.access_id < access_id)
-		r = shfs_chunk_next(&c->reader);
 	return r;
-}
-
-/* SQLITE_DONE: it is not there. */
-static int look_at(struct cursor *c, int64_t id)
-{
-	int r = skip_to(c, id), rc;
-
-	if (!r) {
-		rc = seek(c, id);
-		if (rc)
-			return rc;
-		r = skip_to(c, id);
-	}
-	if (r < 0)
-		return shfs_index_rc(r);
-	return r && c->reader.access.access_id == id ? SQLITE_ROW : SQLITE_DONE;
 }
 
 /* What is not there any more was asked for by access_id: it gives no row. */
 static int next_single(struct cursor *c)
 {
-	int rc = SQLITE_DONE;
+	int r = 0;
 
-	while (rc == SQLITE_DONE && c->next_access < c->accesses.n)
-		rc = look_at(c, c->accesses.ids[c->next_access++]);
-	return rc;
+	while (!r && c->next_access < c->accesses.n)
+		r = shfs_reader_find(&c->reader, c->accesses.ids[c->next_access++]);
+	return r;
 }
 
 static int cursor_next(sqlite3_vtab_cursor *base)
 {
 	struct cursor *c = to_cursor(base);
-	int rc = next_of_process(c);
+	int r = next_of_ranges(c);
 
 	c->open.access_id = 0;
-	if (rc == SQLITE_DONE && c->next_open < c->opens.n) {
+	if (!r && c->next_open < c->opens.n) {
 		c->open = c->opens.list[c->next_open++];
 		return SQLITE_OK;
 	}
-	if (rc == SQLITE_DONE)
-		rc = next_single(c);
-	c->end = rc == SQLITE_DONE;
-	return rc == SQLITE_ROW || rc == SQLITE_DONE ? SQLITE_OK : rc;
+	if (!r)
+		r = next_single(c);
+	c->end = !r;
+	return shfs_index_rc(MIN(r, 0));
 }
 
 /* Each is there once: a rename is a use of both its paths. */
@@ -433,13 +282,8 @@ static int collect_uses(struct cursor *c, sqlite3_value *value, bool many, bool 
 
 	if (rc)
 		return rc;
-	for (enum question q = FILE_RUNS; q <= FILE_PAGES; q++)
-		if (!c->stmts[q])
-			c->stmts[q] = take_spare(c, q);
 	sort_ids(&files);
-	rc = shfs_index_rc(shfs_file_uses_find(index_of(c)->db, index_of(c)->codecs,
-	                                       &c->stmts[FILE_RUNS],
-	                                       &c->stmts[FILE_PAGES], &files,
+	rc = shfs_index_rc(shfs_file_uses_find(c->reader.index, &files,
 	                                       changes ? NULL : &c->opens, &c->accesses));
 	if (c->opens.n)
 		qsort(c->opens.list, c->opens.n, sizeof(*c->opens.list), compare_opens);
@@ -459,13 +303,15 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int way, const char *text, i
 	c->processes.n = c->opens.n = c->accesses.n = 0;
 	c->next_process = c->next_open = c->next_access = 0;
 	c->end = false;
-	c->all = way == ALL;
-	c->in_process = false;
-	c->reader_process = -1;
+	c->reader.in_range = false;
+	c->reader.process_id = -1;
 	c->owner = (struct shfs_last_owner){ 0 };
 	if (argc && !many && sqlite3_value_type(argv[0]) == SQLITE_NULL)
 		way = -1;
 	switch (way) {
+	case ALL:
+		rc = shfs_index_rc(shfs_reader_range(&c->reader, 0, INT64_MAX));
+		break;
 	case BY_ACCESS:
 		rc = shfs_index_rc(shfs_ids_add(&c->accesses, value));
 		break;
@@ -479,9 +325,10 @@ static int cursor_filter(sqlite3_vtab_cursor *base, int way, const char *text, i
 		break;
 	case BY_COMMAND:
 		rc = shfs_index_rc(
-			shfs_owner_processes(index_of(c), value, &c->processes));
+			shfs_owner_processes(c->reader.index, value, &c->processes));
 		if (!rc)
-			rc = shfs_index_rc(shfs_owner_shell_accesses(index_of(c), value,
+			rc = shfs_index_rc(shfs_owner_shell_accesses(c->reader.index,
+			                                             value,
 			                                             &c->accesses));
 		break;
 	default:
@@ -497,7 +344,7 @@ static int cursor_eof(sqlite3_vtab_cursor *base)
 
 static int64_t row_id(const struct cursor *c)
 {
-	return c->open.access_id ?: c->reader.access.access_id;
+	return c->open.access_id ?: c->reader.chunk.access.access_id;
 }
 
 static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
@@ -518,7 +365,7 @@ static void result_id(sqlite3_context *ctx, int64_t id)
 static int result_owner(sqlite3_context *ctx, struct cursor *c, bool command)
 {
 	struct shfs_owner owner = { 0 };
-	int r = shfs_owner_of_access(index_of(c), row_id(c), &c->owner, &owner);
+	int r = shfs_owner_of_access(c->reader.index, row_id(c), &c->owner, &owner);
 
 	result_id(ctx, command ? owner.command_id : owner.session_id);
 	return shfs_index_rc(r);
@@ -544,8 +391,8 @@ static int column_of_open(struct cursor *c, sqlite3_context *ctx, int column)
 static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int column)
 {
 	struct cursor *c = to_cursor(base);
-	const struct shfs_access *a = &c->reader.access;
-	int rc;
+	const struct shfs_access *a = &c->reader.chunk.access;
+	int r;
 
 	if (column == COL_ACCESS_ID) {
 		sqlite3_result_int64(ctx, row_id(c));
@@ -560,9 +407,9 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int co
 	if (c->open.access_id) {
 		if (column_of_open(c, ctx, column))
 			return SQLITE_OK;
-		rc = look_at(c, c->open.access_id);
-		if (rc != SQLITE_ROW)
-			return rc == SQLITE_DONE ? SQLITE_CORRUPT_VTAB : rc;
+		r = shfs_reader_find(&c->reader, c->open.access_id);
+		if (r <= 0)
+			return r ? shfs_index_rc(r) : SQLITE_CORRUPT_VTAB;
 		c->open.access_id = 0;
 	}
 	switch (column) {

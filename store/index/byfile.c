@@ -374,13 +374,13 @@ void shfs_file_uses_forget(struct shfs_ingest *ing)
 
 /* --- asking --- */
 
-#define RUNS "SELECT run_id FROM run"
+static const char runs_sql[] = "SELECT run_id FROM run";
 /* From the begin of a run, where a file would begin, to an end. The page before those
  * that begin with the file may end with it. */
-#define PAGES                                                                            \
-	"SELECT page_id, data FROM run_page WHERE page_id >= coalesce((SELECT"           \
-	" max(page_id) FROM run_page WHERE page_id >= ?1 AND page_id < ?2), ?2)"         \
-	" AND page_id < ?3 ORDER BY page_id"
+static const char pages_sql[] =
+	"SELECT page_id, data FROM run_page WHERE page_id >= coalesce((SELECT"
+	" max(page_id) FROM run_page WHERE page_id >= ?1 AND page_id < ?2), ?2)"
+	" AND page_id < ?3 ORDER BY page_id";
 
 /* What is looked for in a run, and how far it is: the files before next were found. */
 struct search {
@@ -388,7 +388,7 @@ struct search {
 	size_t next;
 	struct shfs_file_uses *opens;
 	struct shfs_ids *changes;
-	struct codecs *codecs;
+	struct shfs_index *index;
 };
 
 static int search_add(struct search *s, const struct shfs_file_use *u)
@@ -405,7 +405,7 @@ static int search_page(struct search *s, sqlite3_stmt *pages, int64_t *last)
 	uint8_t raw[RAW_MAX];
 	struct shfs_file_use u;
 	struct shfs_cursor c;
-	int r = page_open(s->codecs, pages, 1, raw, &c, &u);
+	int r = page_open(s->index->codecs, pages, 1, raw, &c, &u);
 
 	if (r)
 		return r;
@@ -424,13 +424,13 @@ static int search_page(struct search *s, sqlite3_stmt *pages, int64_t *last)
 
 /* Page after page while the next file is likely in the next one. 1: it is further away.
  */
-static int search_on(struct search *s, sqlite3 *db, sqlite3_stmt *pages)
+static int search_on(struct search *s, sqlite3_stmt *pages)
 {
 	int64_t first, last = 0;
 	bool sought = true; /* this page was looked for: not again */
-	int rc, r;
+	int r;
 
-	for (; (rc = sqlite3_step(pages)) == SQLITE_ROW; sought = false) {
+	for (; (r = shfs_sql_next(s->index, pages)) > 0; sought = false) {
 		first = sqlite3_column_int64(pages, 0) >> K_BITS & UINT32_MAX;
 		r = search_page(s, pages, &last);
 		if (r || s->next == s->files->n)
@@ -440,10 +440,10 @@ static int search_on(struct search *s, sqlite3 *db, sqlite3_stmt *pages)
 			return 1;
 	}
 	s->next = s->files->n;
-	return shfs_index_errno(db, rc);
+	return r;
 }
 
-static int search_run(struct search *s, sqlite3 *db, sqlite3_stmt *pages, int64_t run_id)
+static int search_run(struct search *s, sqlite3_stmt *pages, int64_t run_id)
 {
 	int64_t end = s->files->ids[s->files->n - 1] + 1;
 	int r = 1;
@@ -453,34 +453,28 @@ static int search_run(struct search *s, sqlite3 *db, sqlite3_stmt *pages, int64_
 		sqlite3_bind_int64(pages, 1, page_id(run_id, 0, 0));
 		sqlite3_bind_int64(pages, 2, page_id(run_id, s->files->ids[s->next], 0));
 		sqlite3_bind_int64(pages, 3, page_id(run_id, end, 0));
-		r = search_on(s, db, pages);
+		r = search_on(s, pages);
 	}
 	sqlite3_reset(pages);
 	return r;
 }
 
-static int prepare(sqlite3 *db, const char *sql, sqlite3_stmt **stmt)
-{
-	return *stmt ? SQLITE_OK
-	             : sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, stmt,
-	                                  NULL);
-}
-
-int shfs_file_uses_find(sqlite3 *db, struct codecs *codecs, sqlite3_stmt **runs,
-                        sqlite3_stmt **pages, const struct shfs_ids *files,
+int shfs_file_uses_find(struct shfs_index *index, const struct shfs_ids *files,
                         struct shfs_file_uses *opens, struct shfs_ids *changes)
 {
 	struct search s = {
-		.files = files, .opens = opens, .changes = changes, .codecs = codecs
+		.files = files, .opens = opens, .changes = changes, .index = index
 	};
-	int rc = prepare(db, RUNS, runs) ?: prepare(db, PAGES, pages), r = 0;
+	sqlite3_stmt *runs = NULL, *pages = NULL;
+	int r = 0;
 
-	if (rc)
-		return shfs_index_errno(db, rc);
 	if (!files->n)
 		return 0;
-	while (!r && (rc = sqlite3_step(*runs)) == SQLITE_ROW)
-		r = search_run(&s, db, *pages, sqlite3_column_int64(*runs, 0));
-	sqlite3_reset(*runs);
-	return r ? r : shfs_index_errno(db, rc);
+	r = shfs_stmt_take(index, runs_sql, &runs)
+	            ?: shfs_stmt_take(index, pages_sql, &pages);
+	while (!r && (r = shfs_sql_next(index, runs)) > 0)
+		r = search_run(&s, pages, sqlite3_column_int64(runs, 0));
+	shfs_stmt_give(index, runs_sql, runs);
+	shfs_stmt_give(index, pages_sql, pages);
+	return r;
 }

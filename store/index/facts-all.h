@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* index-facts-all.h - the facts of the whole index, in memory: for index-facts.c alone.
+/* facts-all.h - the facts of the whole index, in memory: for facts.c alone.
  */
 #pragma once
 
@@ -15,7 +15,7 @@ void facts_end_rows(sqlite3_context *ctx);
 _must_check_ int facts_all_load(struct shfs_index *index, struct facts_all **out);
 void facts_all_free(struct facts_all *all);
 
-/* As in index-facts.h. */
+/* As in facts.h. */
 int facts_all_version(struct facts_all *all, int64_t version_id,
                       struct shfs_version_fact *out);
 int facts_all_path(struct facts_all *all, int64_t file_id, char **out);

@@ -14,7 +14,6 @@ struct shfs_facts {
 	struct shfs_index *index;
 	struct facts_all *all; /* NULL: not yet */
 	size_t asked, few; /* how many questions; fewer than that are answered singly */
-	sqlite3_stmt *runs, *pages; /* byfile.c's */
 	bool held;
 };
 
@@ -40,8 +39,6 @@ void shfs_facts_free(struct shfs_facts *f)
 	if (!f)
 		return;
 	facts_all_free(f->all);
-	sqlite3_finalize(f->runs);
-	sqlite3_finalize(f->pages);
 	free(f);
 }
 
@@ -268,13 +265,21 @@ static int take(const struct shfs_access *a, void *arg)
 	return 1;
 }
 
+static int look_at_access(struct shfs_facts *f, int64_t access_id,
+                          struct shfs_access *out)
+{
+	_cleanup_reader_ struct shfs_reader reader = { .index = f->index };
+
+	return shfs_access_walk(&reader, access_id, take, out);
+}
+
 int shfs_facts_access(struct shfs_facts *f, int64_t access_id, struct shfs_access *out)
 {
 	int r = ask(f);
 
 	return r        ? r
 	       : f->all ? facts_all_access(f->all, access_id, out)
-	                : shfs_access_walk(f->index, access_id, take, out);
+	                : look_at_access(f, access_id, out);
 }
 
 int shfs_facts_owner(struct shfs_facts *f, int64_t access_id, int64_t *command_id)
@@ -345,7 +350,7 @@ int shfs_facts_last_made(struct shfs_facts *f, int64_t version_id, bool moved,
 		      : "SELECT access_id FROM access WHERE file_id = ?1 >> 32"
 			" AND file2_id IS NULL" LAST,
 		shfs_arg_int(version_id));
-	return r > 0 ? shfs_access_walk(f->index, access_id, take, out) : r;
+	return r > 0 ? look_at_access(f, access_id, out) : r;
 }
 
 static int each_process(struct shfs_facts *f, int64_t command_id, shfs_process_fn fn,
@@ -420,13 +425,13 @@ int shfs_facts_of_process(struct shfs_facts *f, int64_t process_id, shfs_access_
 static int each_open(struct shfs_facts *f, int64_t file_id, shfs_access_fn fn, void *arg)
 {
 	const struct shfs_ids files = { .ids = &file_id, .n = 1 };
+	_cleanup_reader_ struct shfs_reader reader = { .index = f->index };
 	_cleanup_ids_ struct shfs_ids changes = { 0 };
 	struct shfs_file_uses opens = { 0 };
-	int r = shfs_file_uses_find(f->index->db, f->index->codecs, &f->runs, &f->pages,
-	                            &files, &opens, &changes);
+	int r = shfs_file_uses_find(f->index, &files, &opens, &changes);
 
 	for (size_t i = 0; i < opens.n && !r; i++)
-		r = shfs_access_walk(f->index, opens.list[i].access_id, fn, arg);
+		r = shfs_access_walk(&reader, opens.list[i].access_id, fn, arg);
 	free(opens.list);
 	return r;
 }

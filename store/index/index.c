@@ -81,43 +81,68 @@ const char *shfs_index_error(struct shfs_index *index)
 
 struct shfs_stmt {
 	const char *sql;
-	sqlite3_stmt *stmt;
+	sqlite3_stmt *stmt;     /* of shfs_sql_get */
+	sqlite3_stmt *spare[4]; /* given back by shfs_stmt_give */
 	UT_hash_handle hh;
 };
 
-static int stmt_prepare(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
-{
-	struct shfs_stmt *s = calloc(1, sizeof(*s));
-	int rc;
-
-	if (!s)
-		return -ENOMEM;
-	s->sql = sql;
-	rc = sqlite3_prepare_v3(index->db, sql, -1, SQLITE_PREPARE_PERSISTENT, &s->stmt,
-	                        NULL);
-	if (rc) {
-		free(s);
-		return shfs_index_errno(index->db, rc);
-	}
-	HASH_ADD_PTR(index->stmts, sql, s);
-	if (!s->hh.tbl) {
-		sqlite3_finalize(s->stmt);
-		free(s);
-		return -ENOMEM;
-	}
-	*out = s->stmt;
-	return 0;
-}
-
-static int stmt_find(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
+/* NULL: no memory. */
+static struct shfs_stmt *stmts_of(struct shfs_index *index, const char *sql)
 {
 	struct shfs_stmt *s;
 
 	HASH_FIND_PTR(index->stmts, &sql, s);
+	if (s)
+		return s;
+	s = calloc(1, sizeof(*s));
 	if (!s)
-		return stmt_prepare(index, sql, out);
-	*out = s->stmt;
-	return 0;
+		return NULL;
+	s->sql = sql;
+	HASH_ADD_PTR(index->stmts, sql, s);
+	if (s->hh.tbl)
+		return s;
+	free(s);
+	return NULL;
+}
+
+static int stmt_prepare(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
+{
+	return shfs_index_errno(index->db,
+	                        sqlite3_prepare_v3(index->db, sql, -1,
+	                                           SQLITE_PREPARE_PERSISTENT, out, NULL));
+}
+
+static int stmt_find(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
+{
+	struct shfs_stmt *s = stmts_of(index, sql);
+	int r = !s ? -ENOMEM : s->stmt ? 0 : stmt_prepare(index, sql, &s->stmt);
+
+	if (!r)
+		*out = s->stmt;
+	return r;
+}
+
+int shfs_stmt_take(struct shfs_index *index, const char *sql, sqlite3_stmt **out)
+{
+	struct shfs_stmt *s = stmts_of(index, sql);
+
+	for (size_t i = 0; s && i < ARRAY_SIZE(s->spare); i++)
+		if (s->spare[i]) {
+			*out = TAKE_PTR(s->spare[i]);
+			return 0;
+		}
+	return s ? stmt_prepare(index, sql, out) : -ENOMEM;
+}
+
+void shfs_stmt_give(struct shfs_index *index, const char *sql, sqlite3_stmt *stmt)
+{
+	struct shfs_stmt *s = stmt ? stmts_of(index, sql) : NULL;
+
+	sqlite3_reset(stmt);
+	for (size_t i = 0; s && stmt && i < ARRAY_SIZE(s->spare); i++)
+		if (!s->spare[i])
+			s->spare[i] = TAKE_PTR(stmt);
+	sqlite3_finalize(stmt);
 }
 
 static void stmts_free(struct shfs_index *index)
@@ -127,6 +152,8 @@ static void stmts_free(struct shfs_index *index)
 	HASH_ITER (hh, index->stmts, s, next) {
 		HASH_DEL(index->stmts, s);
 		sqlite3_finalize(s->stmt);
+		for (size_t i = 0; i < ARRAY_SIZE(s->spare); i++)
+			sqlite3_finalize(s->spare[i]);
 		free(s);
 	}
 }

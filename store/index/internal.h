@@ -17,10 +17,11 @@
  *     version-row.c  them as they are stored
  *     chunk.c      accesses, packed
  *     byfile.c     which of them are of a file
+ *     reader.c     reading them
  *     access-table.c  them as a table of SQL
- *     walk.c       what queries ask most
- *     index-facts.c  what walks over the graph ask, one by one
- *     index-facts-all.c  all of it at once
+ *     walk.c       single questions of facts.h
+ *     facts.c      many questions, one by one
+ *     facts-all.c  all of it at once
  *     functions.c  what SQL can call
  *     gap.c        producers that died
  *     forget.c     what is taken out of the journal
@@ -136,6 +137,12 @@ _must_check_ int shfs_sql_next(struct shfs_index *index, sqlite3_stmt *stmt);
 _must_check_ int shfs_sql_int_args(struct shfs_index *index, int64_t *out,
                                    const char *sql, const struct shfs_arg *args,
                                    size_t n);
+
+/* A statement of the caller's own, for who may be called again before it is done. sql as
+ * above. Given back it is kept, to be taken again; NULL is fine. */
+_must_check_ int shfs_stmt_take(struct shfs_index *index, const char *sql,
+                                sqlite3_stmt **out);
+void shfs_stmt_give(struct shfs_index *index, const char *sql, sqlite3_stmt *stmt);
 
 static inline void shfs_stmt_resetp(sqlite3_stmt **stmt)
 {
@@ -421,12 +428,6 @@ _must_check_ int shfs_owner_set_of_shell_access(struct shfs_index *index,
 void shfs_owner_access_command(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 void shfs_owner_command_accesses(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 
-/* --- walk.c --- */
-
-/* One access, as in shfs_accesses_of_command. */
-_must_check_ int shfs_access_walk(struct shfs_index *index, int64_t access_id,
-                                  shfs_access_fn fn, void *arg);
-
 /* --- gap.c --- */
 
 /* The producers without END whose process is dead (as far as can be told from here), or
@@ -517,6 +518,34 @@ _must_check_ int shfs_chunk_add(struct shfs_ingest *ing, int64_t process_id,
 _must_check_ int shfs_chunks_flush(struct shfs_ingest *ing);
 void shfs_chunks_forget(struct shfs_ingest *ing);
 
+/* --- reader.c --- */
+
+/* Reads accesses. {index} before the first question. */
+struct shfs_reader {
+	struct shfs_index *index;
+	struct shfs_chunk_reader chunk; /* chunk.access: what next or find came to */
+	sqlite3_stmt *range, *single;
+	bool in_range;
+	int64_t process_id; /* whose chunk find has left open; -1: none */
+};
+/* Gives back what it took. */
+void shfs_reader_end(struct shfs_reader *reader);
+#define _cleanup_reader_ _cleanup_(shfs_reader_end)
+/* From now on next gives those with these numbers and between them, in their order: 1, 0
+ * behind the last, or a negative errno. */
+_must_check_ int shfs_reader_range(struct shfs_reader *reader, int64_t first_id,
+                                   int64_t last_id);
+_must_check_ int shfs_reader_next(struct shfs_reader *reader);
+/* One access: 1, 0: there is none, or a negative errno. Ends the range. The next one of
+ * the same chunk costs little. */
+_must_check_ int shfs_reader_find(struct shfs_reader *reader, int64_t access_id);
+
+/* --- walk.c --- */
+
+/* One access, as in shfs_accesses_of_command. */
+_must_check_ int shfs_access_walk(struct shfs_reader *reader, int64_t access_id,
+                                  shfs_access_fn fn, void *arg);
+
 /* --- byfile.c --- */
 
 _must_check_ int shfs_file_uses_append(struct shfs_file_uses *uses,
@@ -527,10 +556,8 @@ _must_check_ int shfs_file_use_add(struct shfs_ingest *ing, int64_t file_id,
 _must_check_ int shfs_file_uses_flush(struct shfs_ingest *ing);
 void shfs_file_uses_forget(struct shfs_ingest *ing);
 /* Adds the accesses of the files, which are sorted and no two the same, in no order:
- * opens, if they are wanted, and changes of names or attributes. The statements are kept
- * by the caller. */
-_must_check_ int shfs_file_uses_find(sqlite3 *db, struct codecs *codecs,
-                                     sqlite3_stmt **runs, sqlite3_stmt **pages,
+ * opens, if they are wanted, and changes of names or attributes. */
+_must_check_ int shfs_file_uses_find(struct shfs_index *index,
                                      const struct shfs_ids *files,
                                      struct shfs_file_uses *opens,
                                      struct shfs_ids *changes);

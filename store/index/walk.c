@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What queries ask most, read without a row of SQL for each answer. */
+/* The single questions of facts.h. */
 #include "store/index/internal.h"
 
 #include <errno.h>
@@ -7,116 +7,73 @@
 
 /* --- accesses --- */
 
-struct walk {
-	struct shfs_index *index;
-	shfs_access_fn fn;
-	void *arg;
-};
-
-static int show(const struct walk *w, const struct shfs_access *a)
+static int show(const struct shfs_access *a, shfs_access_fn fn, void *arg)
 {
-	return a->op < SHFS_OP_PREIMAGE ? w->fn(a, w->arg) : 0;
+	return a->op < SHFS_OP_PREIMAGE ? fn(a, arg) : 0;
 }
 
-/* shell: only what is of no command. */
-static int walk_chunk(const struct walk *w, sqlite3_stmt *row, bool shell)
+int shfs_access_walk(struct shfs_reader *reader, int64_t access_id, shfs_access_fn fn,
+                     void *arg)
+{
+	int r = shfs_reader_find(reader, access_id);
+
+	return r > 0 ? show(&reader->chunk.access, fn, arg) : r;
+}
+
+/* by_itself: only what is of no command, which each access says for itself. */
+static int walk_process(struct shfs_reader *reader, int64_t process_id, bool by_itself,
+                        shfs_access_fn fn, void *arg)
 {
 	struct shfs_last_owner last = { 0 };
 	struct shfs_owner owner = { 0 };
-	struct shfs_chunk_reader reader;
-	int r;
+	int r = shfs_reader_range(reader, shfs_access_id(process_id, 0),
+	                          shfs_access_id(process_id, UINT32_MAX));
 
-	shfs_chunk_open(&reader, sqlite3_column_int64(row, 0),
-	                sqlite3_column_blob(row, 1), sqlite3_column_bytes(row, 1));
-	while ((r = shfs_chunk_next(&reader)) > 0) {
-		r = shell ? shfs_owner_of_access(w->index, reader.access.access_id, &last,
-		                                 &owner)
-		          : 0;
+	while (!r && (r = shfs_reader_next(reader)) > 0) {
+		const struct shfs_access *a = &reader->chunk.access;
+
+		r = by_itself ? shfs_owner_of_access(reader->index, a->access_id, &last,
+		                                     &owner)
+		              : 0;
 		if (!r && !owner.command_id)
-			r = show(w, &reader.access);
-		if (r)
-			return r;
+			r = show(a, fn, arg);
 	}
 	return r;
-}
-
-static int walk_process(const struct walk *w, int64_t process_id, bool shell)
-{
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	int r = shfs_sql_get(w->index, &stmt,
-	                     "SELECT chunk_id, data FROM chunk WHERE chunk_id >= ?"
-	                     " AND chunk_id <= ? ORDER BY chunk_id",
-	                     shfs_arg_int(shfs_access_id(process_id, 0)),
-	                     shfs_arg_int(shfs_access_id(process_id, UINT32_MAX)));
-
-	for (; r > 0; r = shfs_sql_next(w->index, stmt)) {
-		r = walk_chunk(w, stmt, shell);
-		if (r)
-			return r;
-	}
-	return r;
-}
-
-static int walk_one(const struct walk *w, int64_t access_id)
-{
-	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
-	struct shfs_chunk_reader reader;
-	int r = shfs_sql_get(w->index, &stmt,
-	                     "SELECT chunk_id, data FROM chunk WHERE chunk_id <= ?"
-	                     " ORDER BY chunk_id DESC LIMIT 1",
-	                     shfs_arg_int(access_id));
-
-	if (r <= 0)
-		return r;
-	shfs_chunk_open(&reader, sqlite3_column_int64(stmt, 0),
-	                sqlite3_column_blob(stmt, 1), sqlite3_column_bytes(stmt, 1));
-	while ((r = shfs_chunk_next(&reader)) > 0 && reader.access.access_id < access_id)
-		;
-	return r > 0 && reader.access.access_id == access_id ? show(w, &reader.access)
-	                                                     : MIN(r, 0);
-}
-
-int shfs_access_walk(struct shfs_index *index, int64_t access_id, shfs_access_fn fn,
-                     void *arg)
-{
-	struct walk w = { index, fn, arg };
-
-	return walk_one(&w, access_id);
 }
 
 int shfs_accesses_of_command(struct shfs_index *index, int64_t command_id,
                              shfs_access_fn fn, void *arg)
 {
-	struct walk w = { index, fn, arg };
+	_cleanup_reader_ struct shfs_reader reader = { .index = index };
 	_cleanup_ids_ struct shfs_ids processes = { 0 }, accesses = { 0 };
 	int r = shfs_owner_processes(index, command_id, &processes)
 	                ?: shfs_owner_shell_accesses(index, command_id, &accesses);
 
 	for (size_t i = 0; i < processes.n && !r; i++)
-		r = walk_process(&w, processes.ids[i], false);
+		r = walk_process(&reader, processes.ids[i], false, fn, arg);
 	for (size_t i = 0; i < accesses.n && !r; i++)
-		r = walk_one(&w, accesses.ids[i]);
+		r = shfs_access_walk(&reader, accesses.ids[i], fn, arg);
 	return r;
 }
 
 int shfs_accesses_of_process(struct shfs_index *index, int64_t process_id,
                              shfs_access_fn fn, void *arg)
 {
-	struct walk w = { index, fn, arg };
+	_cleanup_reader_ struct shfs_reader reader = { .index = index };
 
-	return walk_process(&w, process_id, false);
+	return walk_process(&reader, process_id, false, fn, arg);
 }
 
 int shfs_accesses_of_nobody(struct shfs_index *index, int64_t process_id,
                             shfs_access_fn fn, void *arg)
 {
-	struct walk w = { index, fn, arg };
+	_cleanup_reader_ struct shfs_reader reader = { .index = index };
 	struct shfs_owner owner;
 	int r = shfs_owner_of_process(index, process_id, &owner);
 
 	if (r < 0 || (!owner.shell && owner.command_id))
 		return MIN(r, 0);
-	return walk_process(&w, process_id, owner.shell);
+	return walk_process(&reader, process_id, owner.shell, fn, arg);
 }
 
 int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,
@@ -125,13 +82,9 @@ int shfs_uses_count(struct shfs_index *index, const int64_t *file_ids, size_t n,
 	const struct shfs_ids files = { .ids = (int64_t *)file_ids, .n = n };
 	_cleanup_ids_ struct shfs_ids changes = { 0 };
 	struct shfs_file_uses opens = { 0 };
-	sqlite3_stmt *runs = NULL, *pages = NULL;
-	int r = shfs_file_uses_find(index->db, index->codecs, &runs, &pages, &files,
-	                            &opens, &changes);
+	int r = shfs_file_uses_find(index, &files, &opens, &changes);
 
 	*out = (int64_t)(opens.n + changes.n);
-	sqlite3_finalize(runs);
-	sqlite3_finalize(pages);
 	free(opens.list);
 	return r;
 }
