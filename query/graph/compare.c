@@ -130,7 +130,8 @@ static bool is_same_word(const char *a, const char *b)
 	return !strncmp(a, b, len) && (!b[len] || strchr(" \t\n;|&<>", b[len]));
 }
 
-/* Who wrote the content, past all who moved it or linked to it. *command_id 0: nobody. */
+/* The command that wrote the content, past all that moved it or linked to it. *command_id
+ * 0: none. */
 static int writer_of(struct shfs_comparison *c, const struct shfs_version *version,
                      int64_t *command_id)
 {

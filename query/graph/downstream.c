@@ -36,7 +36,7 @@ struct downstream {
 
 /* --- reads of a file --- */
 
-/* Those of one maker stand together. */
+/* Sorts so that the reads of one maker stand together. */
 static int compare_reads(const void *left, const void *right)
 {
 	const struct read *a = left, *b = right;

@@ -8,7 +8,8 @@
 
 /* --- versions --- */
 
-/* Who wrote a version that was there already, and when it was first used otherwise. */
+/* The writer of a version that was there already, and when that was first used otherwise.
+ */
 struct again {
 	struct shfs_graph *g;
 	int64_t n;

@@ -3,7 +3,7 @@
  * graph.h - versions of files, and who made one of the other: what upstream.h and
  * downstream.h find.
  *
- * A maker is a command, a job of a build tool that it ran (graph-jobs.c), or a process
+ * A maker is a command, a job of a build tool that it ran (jobs.c), or a process
  * that belongs to no command. Versions cannot go round in
  * circles; makers can (one long session of an editor), so whoever walks the graph marks
  * them. The graph owns all of it.

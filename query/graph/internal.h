@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* graph-internal.h - a graph in the making: for upstream.c, downstream.c, stale.c and
+/* internal.h - a graph in the making: for upstream.c, downstream.c, stale.c and
  * compare.c alone. */
 #pragma once
 
@@ -21,7 +21,7 @@ struct version_node {
 struct maker_key {
 	int64_t id;
 	int64_t is_process;
-	int64_t job; /* of the command: graph-jobs.c; 0: all that is none */
+	int64_t job; /* of the command: jobs.c; 0: all that is none */
 };
 
 /* A version that a maker read: when first, by time and in the order of the journal. */
@@ -103,7 +103,7 @@ struct shfs_graph {
 	struct shfs_graph_version *first_version, **last_version;
 	struct shfs_graph_maker *first_maker, **last_maker;
 	struct shfs_rows *command_rows, *file_rows, *compiled_rows;
-	struct shfs_id_table sources; /* graph-python.c's */
+	struct shfs_id_table sources; /* python.c's */
 	struct graph_reads reads;     /* of the maker that is being asked */
 };
 
@@ -129,7 +129,7 @@ _must_check_ int shfs_graph_program(struct shfs_graph *g, int64_t process_id,
 /* The same by the number of the program. */
 _must_check_ int shfs_graph_find_program(struct shfs_graph *g, int64_t program_id,
                                          struct program **out);
-/* Who did it; BY_ANOTHER also where it is not known. */
+/* Whose work a process does; BY_ANOTHER also where it is not known. */
 _must_check_ int shfs_graph_by(struct shfs_graph *g, int64_t process_id, enum by *out);
 
 /* What was there before an append, or before some bytes of the file were changed. */
@@ -152,7 +152,7 @@ void shfs_graph_sort_reads(struct graph_read *list, size_t n);
 
 /* --- the jobs of a build tool --- */
 
-/* Those of a command, which the graph owns; NULL where it has none, or in a graph in
+/* The jobs of a command, which the graph owns; NULL where it has none, or in a graph in
  * which commands are whole. */
 _must_check_ int shfs_graph_jobs(struct shfs_graph *g, int64_t command_id,
                                  struct graph_jobs **out);
@@ -177,7 +177,7 @@ _must_check_ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
 /* What the job first executed: a process_id. */
 int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job);
 
-/* --- the modules of Python (graph-python.c) --- */
+/* --- the modules of Python (python.c) --- */
 
 bool shfs_graph_is_compiled(const char *path);
 /* 1 and the version of the source that the file stood for at that time; 0: it is not
@@ -198,7 +198,7 @@ void shfs_graph_python_free(struct shfs_graph *g);
 /* 1 and *out, 0 where there is no such command or process. */
 _must_check_ int shfs_graph_maker(struct shfs_graph *g, struct maker_key key,
                                   struct maker_node **out);
-/* Who made v; id 0: nobody. */
+/* The maker of v; id 0: nobody. */
 _must_check_ int shfs_graph_maker_of(struct shfs_graph *g, const struct shfs_version *v,
                                      struct maker_key *key);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who imports a module mostly reads __pycache__/NAME.cpython-311.pyc, which Python has
- * made of NAME.py beside that directory and holds valid as long as that has its time and
- * size (PEP 3147). So that is a read of NAME.py as it was then.
+ * A program that imports a module mostly reads __pycache__/NAME.cpython-311.pyc, which
+ * Python has made of NAME.py beside that directory and holds valid as long as that has
+ * its time and size (PEP 3147). So that is a read of NAME.py as it was then.
  */
 #include "query/graph/internal.h"
 

@@ -306,9 +306,8 @@ static int writer_of(struct shfs_stale *s, const struct shfs_version_fact *v,
 	return r ? r : w->command_id != 0;
 }
 
-/* Who made it first, of what shfs or version control put back: *v is that version then. 1
- * or 0. Version control has contents of its own: what it brings to another path is one.
- */
+/* The first maker of what shfs or version control put back: *v is that version then. 1 or
+ * 0. Version control has contents of its own: what it brings to another path is one. */
 static int look_behind(struct shfs_stale *s, struct shfs_version_fact *v,
                        struct writer *w)
 {

@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Who first brought the version to its path; a directory there, with what was in it. */
+/* The access that first brought the version to its path; or a directory there, with what
+ * was in it. */
 #define MOVED                                                                            \
 	"SELECT command_id, process_id FROM v_access WHERE file2_id = ?1"                \
 	" AND is_open = 0 AND op = 'rename' AND made_n >= ?2 ORDER BY seq_key LIMIT 1"

@@ -336,7 +336,7 @@ static size_t add_removed_directories(const struct shfs_entry_view *view,
 	return found;
 }
 
-/* Those of one kind, what was asked for first. */
+/* The uses of one kind, what was asked for first. */
 static int show_kind(const struct shfs_entry_view *view, const struct shfs_use *uses,
                      size_t n, struct shfs_buf *out)
 {

@@ -435,7 +435,7 @@ static bool wants_writes(const struct shfs_filter_item *item)
 	return item->kind != SHFS_FILTER_READ;
 }
 
-/* Who used the versions, from these on: they are few. */
+/* The users of the versions, from these on: they are few. */
 static void list_users_of_versions(struct shfs_query *q,
                                    const struct shfs_filter_item *item)
 {

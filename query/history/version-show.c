@@ -297,7 +297,7 @@ static int show_maker(const struct shfs_version_view *view, struct shfs_buf *out
 	                 v->process_id);
 }
 
-/* Who first wrote the same content there again. */
+/* The command that first wrote the same content there again. */
 #define WRITTEN_AGAIN                                                                    \
 	"SELECT command_id, process_id FROM v_access WHERE file_id = ?1"                 \
 	" AND made_n = ?2 AND is_open ORDER BY end_ns LIMIT 1"

@@ -25,7 +25,7 @@ struct shfs_gone {
 	bool back;
 };
 
-/* Those of a file, by n; those of one version in their order. */
+/* All of a file, sorted by n; where there are several of one version, in their order. */
 struct shfs_gone_list {
 	struct shfs_gone *list;
 	size_t n, cap;

@@ -119,7 +119,7 @@ static int add_uses(struct shfs_forget *f, int64_t file_id)
 			   id);
 }
 
-/* Who used one version. */
+/* The accesses that used one version. */
 static int add_uses_of(struct shfs_forget *f, int64_t version_id)
 {
 	return add_rows(f, &f->accesses,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The accesses as a table of SQL named access: a row for each, unpacked from the chunks.
- * It is quick where access_id, process_id, command_id, file_id or file2_id are given.
+ * A question is quick where it gives access_id, process_id, command_id, file_id or
+ * file2_id.
  */
 #include "store/index/internal.h"
 
@@ -191,7 +192,7 @@ static int cursor_close(sqlite3_vtab_cursor *base)
 
 /* --- from one to the next --- */
 
-/* What lies in ranges. 1, 0: no more, or a negative errno. */
+/* The next access of the ranges: 1, 0: no more, or a negative errno. */
 static int next_of_ranges(struct cursor *c)
 {
 	int r;
@@ -207,7 +208,8 @@ static int next_of_ranges(struct cursor *c)
 	return r;
 }
 
-/* What is not there any more was asked for by access_id: it gives no row. */
+/* The next single access. A question by access_id may name one that is not there: that
+ * gives no row. */
 static int next_single(struct cursor *c)
 {
 	int r = 0;
@@ -371,7 +373,7 @@ static int result_owner(sqlite3_context *ctx, struct cursor *c, bool command)
 	return shfs_index_rc(r);
 }
 
-/* What is known of an open without looking at it: 1, or 0. */
+/* Answers what is known of an open without looking at it: 1, or 0. */
 static int column_of_open(struct cursor *c, sqlite3_context *ctx, int column)
 {
 	switch (column) {

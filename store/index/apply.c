@@ -388,7 +388,7 @@ static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 	}
 }
 
-/* Of a link, and of what is no file and was removed. */
+/* Is path2 a text, as of a link, and of what is no file and was removed? */
 static bool is_text(const struct shfs_rec_pathop *op)
 {
 	return op->op == SHFS_OP_SYMLINK ||
@@ -635,7 +635,7 @@ int shfs_apply_record(struct shfs_ingest *ing, const char *host, struct shfs_rec
 
 /* --- the records of a hook log --- */
 
-/* The same after a rebuild, and on every host. */
+/* The id is the same after a rebuild, and on every host. */
 static int public_id(struct shfs_bytes host, struct shfs_bytes boot, uint32_t pid,
                      uint64_t start_ticks, const uint64_t *more, size_t n,
                      char out[static 17])

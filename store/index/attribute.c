@@ -294,10 +294,10 @@ static int ran_at(struct shfs_index *index, int64_t boot_id, const struct comman
 }
 
 /*
- * The same for something that the shell itself did at boot_ns: pasted lines follow one
- * another within a millisecond, but nothing is done before a command has begun. late_ns:
- * it may have been earlier, by so much at most; that is in one command alone, or nobody
- * knows.
+ * What the session was at when the shell itself did something at boot_ns: pasted lines
+ * follow one another within a millisecond, but nothing is done before a command has
+ * begun. late_ns: it may have been earlier, by so much at most; that is in one command
+ * alone, or nobody knows.
  */
 static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot_id,
                       int64_t boot_ns, int64_t late_ns, int64_t *command_id)
@@ -427,7 +427,7 @@ static void judge(const struct task *t, const struct command *c,
 	}
 }
 
-/* Of the last processes that were forked before: had one this group? */
+/* Had one of the last processes that were forked before the command this group? */
 static int was_there_before(struct shfs_index *index, const struct task *t,
                             const struct command *c)
 {
@@ -620,8 +620,8 @@ static int marker_owner(struct shfs_index *index, const struct task *t,
 	return MIN(r, 0);
 }
 
-/* Of a process that no shell is above of. Pids come again, and an environment may be
- * anybody's: two that disagree tell nothing. */
+/* The owner of a process that no shell is above of. Pids come again, and an environment
+ * may be anybody's: two that disagree tell nothing. */
 static int adopted_owner(struct shfs_index *index, const struct task *t,
                          const struct task *top, struct shfs_owner *out)
 {

@@ -382,7 +382,7 @@ static const char pages_sql[] =
 	" max(page_id) FROM run_page WHERE page_id >= ?1 AND page_id < ?2), ?2)"
 	" AND page_id < ?3 ORDER BY page_id";
 
-/* What is looked for in a run, and how far it is: the files before next were found. */
+/* A search in a run, and how far it is: the files before next were found. */
 struct search {
 	const struct shfs_ids *files;
 	size_t next;

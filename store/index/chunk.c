@@ -48,7 +48,7 @@ uint8_t *shfs_varint_put(uint8_t *p, uint64_t value)
 
 /* --- one access --- */
 
-/* Of an open for reading; a change of names has none. */
+/* The flags of an open for reading; a change of names has none. */
 static uint32_t usual_flags(uint32_t op)
 {
 	return op ? 0 : SHFS_ACCESS_READ;
@@ -140,7 +140,7 @@ static int64_t add(int64_t a, uint64_t b)
 	return (int64_t)((uint64_t)a + b);
 }
 
-/* By a cursor of its own, which stays in registers. */
+/* The next access. The cursor is a local one, which stays in registers. */
 static void get(struct shfs_chunk_reader *r)
 {
 	struct shfs_cursor c = r->at;
@@ -199,7 +199,7 @@ int shfs_chunk_next(struct shfs_chunk_reader *r)
 
 /* --- writing --- */
 
-/* What a process did in this transaction and is not written yet. */
+/* The accesses of a process that this transaction has not written yet. */
 struct shfs_chunk {
 	int64_t process_id;
 	uint32_t first_n, n; /* of the first that is in data; the last number given */
@@ -255,7 +255,8 @@ static int chunk_get(struct shfs_ingest *ing, int64_t process_id, struct shfs_ch
 	return 0;
 }
 
-/* It is written with all of the transaction, in the order of the table. */
+/* Puts a full chunk aside: all of the transaction are written together, in the order of
+ * the table. */
 static int chunk_put_by(struct shfs_ingest *ing, struct shfs_chunk *c)
 {
 	struct shfs_packed_chunks *all = &ing->packed;

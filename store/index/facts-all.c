@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What ingest has numbered lies at the place of its number. */
+/* Rows that ingest has numbered lie at the place of their number. */
 struct packed_access {
 	int64_t begin_us, end_us;
 	uint32_t seq, file_id, file2_id, seen_n, made_n;
@@ -656,7 +656,8 @@ static void count_opens(struct facts_all *all)
 		all->open_ends[i] += all->open_ends[i - 1];
 }
 
-/* By counting; where a file's begin moves on to where they end. */
+/* Sorts them by counting: the place where a file's opens begin moves on to where they
+ * end. */
 static int sort_opens(struct facts_all *all)
 {
 	const struct packed_access *x = all->accesses.rows;

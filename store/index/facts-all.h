@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* facts-all.h - the facts of the whole index, in memory: for facts.c alone.
- */
+/* facts-all.h - the facts of the whole index, in memory: for facts.c alone. */
 #pragma once
 
 #include "store/index/internal.h"

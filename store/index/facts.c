@@ -196,13 +196,13 @@ int shfs_facts_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact
 	                : look_at_file(f, file_id, out);
 }
 
-/* Of directories: one, and those below it. */
+/* A condition on directories: one, and those below it. */
 #define BELOW "path = ?1 OR (path > ?1 || '/' AND path < ?1 || '0')"
 
-/* Of each, its state, its latest version, whose that is and what that had read. */
+/* A file's state, its latest version, whose that is and what that had read. */
 #define QUESTIONS_A_FILE 4
 
-/* As many as there are in so many directories on average. */
+/* The questions to come: of as many files as so many directories hold on average. */
 static int expect_below(struct shfs_facts *f, struct shfs_arg path)
 {
 	int64_t files = 0;

@@ -168,7 +168,7 @@ _must_check_ int shfs_facts_of_process(struct shfs_facts *facts, int64_t process
 _must_check_ int shfs_facts_opens_of_file(struct shfs_facts *facts, int64_t file_id,
                                           shfs_access_fn fn, void *arg);
 
-/* Those of a command, also what did nothing to files. */
+/* The processes of a command, also those that did nothing to files. */
 _must_check_ int shfs_facts_processes(struct shfs_facts *facts, int64_t command_id,
                                       shfs_process_fn fn, void *arg);
 

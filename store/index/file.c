@@ -284,7 +284,7 @@ static int file_find(struct shfs_ingest *ing, struct shfs_file *f)
 	return 0;
 }
 
-/* It is the one that was used last. */
+/* Notes that the file is the one that was used last. */
 static void append(struct shfs_ingest *ing, struct shfs_file *f)
 {
 	DL_APPEND(ing->oldest, f);

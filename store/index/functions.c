@@ -94,7 +94,7 @@ static void words(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 
 /* --- objects: object_name(blob), object_key(name) --- */
 
-/* As it is named outside of the index; NULL for NULL. */
+/* The object's name outside of the index; NULL for NULL. */
 static void object_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	struct shfs_object_id id;
@@ -118,7 +118,7 @@ uint32_t shfs_index_content_flags(struct shfs_index *index,
 	return (flags & ~SHFS_CONTENT_OBJECT) | SHFS_CONTENT_PRUNED;
 }
 
-/* Its flag, or 0. */
+/* SHFS_CONTENT_PRUNED if the object was pruned, or 0. */
 static void object_pruned(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	struct shfs_content c = { .flags = SHFS_CONTENT_OBJECT };
@@ -184,7 +184,7 @@ static void path_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	path_part(ctx, argv[0], true);
 }
 
-/* Few names of a directory have the same; it takes two bytes. */
+/* A number of two bytes that few names of a directory share. */
 static void name_key(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	const void *name = sqlite3_value_text(argv[0]);
@@ -229,7 +229,7 @@ static struct shfs_bytes bytes_of(sqlite3_value *value)
 	return (struct shfs_bytes){ data ?: "", sqlite3_value_bytes(value) };
 }
 
-/* NULL where it cannot be. */
+/* NULL where the bytes are damaged. */
 static void string_text(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };

@@ -17,7 +17,7 @@ struct here {
 	uint64_t pid_namespace;
 };
 
-/* It has ended, and its parent has not asked yet. */
+/* The process has ended, and its parent has not asked yet. */
 static bool is_zombie(int procfd)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -29,7 +29,7 @@ static bool is_zombie(int procfd)
 	return state && (!strncmp(state, ") Z", 3) || !strncmp(state, ") X", 3));
 }
 
-/* What cannot be told may be running. */
+/* A process of which nothing can be told may be running. */
 static bool is_running(uint32_t pid, uint64_t start_ticks)
 {
 	_cleanup_close_ int fd = shfs_proc_open(pid);
@@ -50,8 +50,9 @@ static bool is_column(sqlite3_stmt *stmt, int col, const char *value)
 }
 
 /*
- * Of a process that cannot be looked for (of another host, or of another pid namespace)
- * only the journal tells: where its host was booted again, or its project mounted again.
+ * Is a process dead that cannot be looked for (of another host, or of another pid
+ * namespace) only the journal tells: where its host was booted again, or its project
+ * mounted again.
  */
 static bool is_dead(const struct here *here, sqlite3_stmt *stmt)
 {

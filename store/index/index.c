@@ -343,7 +343,7 @@ enum state {
 	STATE_OLDER,
 };
 
-/* Whose database it is; an error where it is not for us to touch. */
+/* An enum state; an error where the database is not for us to touch. */
 static int examine(struct shfs_index *index)
 {
 	int64_t id = 0, version = 0, objects = 0;

@@ -14,9 +14,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Of one transaction, whichever comes first. The longer it is, the fewer times a file is
- * written; but who waits for it waits up to SHFS_BUSY_MS, and what a kill undoes is read
- * again.
+/* The limits of a transaction, whichever comes first. The longer it is, the fewer times a
+ * file is written; but who waits for it waits up to SHFS_BUSY_MS, and what a kill undoes
+ * is read again.
  */
 unsigned shfs_ingest_batch = 200000;
 unsigned shfs_ingest_batch_ms = 2000;
@@ -112,7 +112,7 @@ static int lock(struct shfs_ingest *ing)
 	return r;
 }
 
-/* What is kept in memory is true as long as nobody else writes. */
+/* The caches in memory are true as long as nobody else writes. */
 static int transaction_begin(struct shfs_ingest *ing)
 {
 	int64_t version = 0;
@@ -450,7 +450,7 @@ static int walk_files(struct walk *w, enum shfs_journal_kinds kind)
 	return r;
 }
 
-/* What one damaged or foreign file says must not keep the others out. */
+/* A damaged or foreign file must not keep the others out. */
 static bool is_files_fault(int r)
 {
 	return r == -EBADMSG || r == -EPROTONOSUPPORT || r == -ENOENT || r == -EFBIG ||
@@ -616,7 +616,8 @@ static void share_begin(struct source *list, size_t n)
 			list[i - 1].begin_ns = list[i].begin_ns;
 }
 
-/* By the begin of the instance, then by instance and number: the same in each rebuild. */
+/* Sorts by the begin of the instance, then by instance and number: so each rebuild has
+ * the same order. */
 static int segments_sort(struct shfs_ingest *ing, struct sources *s)
 {
 	size_t kept = 0;
@@ -721,7 +722,7 @@ static int segment_ingest(struct shfs_ingest *ing, const struct source *src)
 	return r ? r : commit_if_late(ing);
 }
 
-/* Who writes it is known before what it, or another one, tells. */
+/* The producer of a segment is known before what that, or another one, tells. */
 static int producer_ingest(struct shfs_ingest *ing, const struct source *src)
 {
 	struct shfs_segment *segment;
@@ -805,8 +806,8 @@ static int retry(struct shfs_ingest *ing, int64_t last_task_id)
 }
 
 /*
- * Who is dead now has written all that it ever will: what came after the first reading is
- * read, and if its END is not there, it has none.
+ * A producer that is dead now has written all that it ever will: what came after the
+ * first reading is read, and if its END is not there, it has none.
  */
 static int note_gaps(struct shfs_ingest *ing, const char *hook_dir, int *not_copied)
 {

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <utlist.h>
 
-/* Of a file on a disk. */
+/* The identity of a file on a disk. */
 struct inode_key {
 	uint64_t dev, ino;
 };

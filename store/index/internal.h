@@ -1,32 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * internal.h - what the files of libshfs-index share: SQL with typed arguments, the
- * state of one ingest, and who does what.
- *
- *     index.c      the database: open, schema, statements, errors, rebuild
- *     rows.c       reading the views
- *     ingest.c     the journal: order, transactions, how far it was read
- *     apply.c      one record to rows
- *     string.c     bytes that repeat
- *     process.c    PROCESS records to rows
- *     attribute.c  the commands that processes belong to
- *     owner.c      whose an access is, by that
- *     file.c       paths
- *     inode.c      those that name one file
- *     version.c    the contents that they held
- *     version-row.c  them as they are stored
- *     chunk.c      accesses, packed
- *     byfile.c     which of them are of a file
- *     reader.c     reading them
- *     access-table.c  them as a table of SQL
- *     walk.c       single questions of facts.h
- *     facts.c      many questions, one by one
- *     facts-all.c  all of it at once
- *     functions.c  what SQL can call
- *     gap.c        producers that died
- *     forget.c     what is taken out of the journal
- *     forget-choose.c  all that goes with what is told
- *     forget-plan.c  how
+ * internal.h - what the files of store/index and store/care share: SQL with typed
+ * arguments, the state of one ingest, and the functions of each file.
  */
 #pragma once
 
@@ -161,7 +136,7 @@ size_t shfs_object_pack(const struct shfs_object_id *id, uint8_t out[static 20])
 /* -EINVAL: it is none. */
 int shfs_object_unpack(const void *data, size_t len, struct shfs_object_id *out);
 
-/* What is before and behind the last slash of an absolute path; borrowed from it. */
+/* The parts before and behind the last slash of an absolute path; borrowed from it. */
 static inline void shfs_path_split(struct shfs_bytes path, struct shfs_bytes *dir,
                                    struct shfs_bytes *name)
 {
@@ -214,7 +189,7 @@ struct shfs_file_uses {
 	size_t n, cap;
 };
 
-/* What strings that begin alike are packed against. */
+/* The string that those which begin alike are packed against. */
 struct shfs_string_base {
 	uint32_t key;      /* the begin */
 	int64_t string_id; /* 0: none yet */
@@ -306,7 +281,7 @@ struct shfs_ingest {
 
 /* --- apply.c --- */
 
-/* What shfs_apply_* return for a record that cannot be believed: it counts as damage. */
+/* shfs_apply_* return it for a record that cannot be believed, which counts as damage. */
 #define SHFS_DROPPED 1
 
 /* Takes in one record of the segment or hook log that is being read. host: that of its
@@ -327,7 +302,7 @@ _must_check_ int shfs_producer_store(struct shfs_ingest *ing);
 _must_check_ int shfs_string_id(struct shfs_ingest *ing, struct shfs_bytes value,
                                 int64_t *out);
 void shfs_strings_forget(struct shfs_ingest *ing);
-/* Of a row that has a base. -EBADMSG. */
+/* Unpacks a row that has a base. -EBADMSG. */
 _must_check_ int shfs_string_unpack(struct codecs *codecs, struct shfs_bytes packed,
                                     struct shfs_bytes base, struct shfs_buf *out);
 
@@ -361,16 +336,17 @@ static inline int64_t shfs_sane_ns(uint64_t ns)
 	return MIN(ns, (uint64_t)INT64_MAX / 4);
 }
 
-/* Of a process, by the rules of docs/index.md. */
+/* The owner of a process, by the rules of docs/index.md. */
 _must_check_ int shfs_task_owner(struct shfs_index *index, int64_t task_id,
                                  struct shfs_owner *out);
-/* By how much the time of an access may be late. */
+/* How late the time of an access may be. */
 static inline int64_t shfs_late_ns(uint32_t access_flags)
 {
 	return access_flags & SHFS_ACCESS_LATE ? 40 * (SHFS_NSEC_PER_SEC / 1000) : 0;
 }
 
-/* What a registered shell did itself at this time of its boot, or by late_ns earlier. */
+/* The owner of what a registered shell did itself at this time of its boot, or by late_ns
+ * earlier. */
 _must_check_ int shfs_shell_owner(struct shfs_index *index, int64_t task_id,
                                   int64_t session_id, int64_t boot_ns, int64_t late_ns,
                                   struct shfs_owner *out);
@@ -417,7 +393,7 @@ _must_check_ int shfs_owner_shell_accesses(struct shfs_index *index, int64_t com
 /* How many these are, with those that no view shows. */
 _must_check_ int shfs_owner_count(struct shfs_index *index, int64_t command_id,
                                   int64_t *out);
-/* What attribute.c has found. */
+/* Both write what attribute.c has found. */
 _must_check_ int shfs_owner_set_of_task(struct shfs_index *index, int64_t task_id,
                                         const struct shfs_owner *owner);
 _must_check_ int shfs_owner_set_of_shell_access(struct shfs_index *index,
@@ -632,7 +608,7 @@ static inline int64_t shfs_file_latest(const struct shfs_file *f)
  * its inode is in it. Valid until shfs_files_forget or _trim. */
 _must_check_ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path,
                                struct shfs_file **out);
-/* It differs from the table, and is written by the next flush. */
+/* Notes that the file differs from the table: the next flush writes it. */
 void shfs_file_changed(struct shfs_ingest *ing, struct shfs_file *f);
 _must_check_ int shfs_files_flush(struct shfs_ingest *ing);
 void shfs_files_forget(struct shfs_ingest *ing);
@@ -715,7 +691,7 @@ _must_check_ int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file
  * restored. */
 _must_check_ int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *file,
                                          const struct shfs_content *now);
-/* What is at the path from now on is not known to be its latest version. */
+/* From now on it is not known whether the path holds its latest version. */
 void shfs_version_unknown(struct shfs_ingest *ing, struct shfs_file *file);
 
 /* Names change. seen: the number of the version that was moved, linked or removed; made:

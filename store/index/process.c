@@ -82,7 +82,7 @@ static int64_t seen_column(const struct shfs_record *rec)
 	return shfs_wrap_sub(shfs_sane_ns(rec->time.boot_ns), (int64_t)begin_ns);
 }
 
-/* Its first program is inserted next, with the same id. */
+/* Inserts a task. Its first program is inserted next, with the same id. */
 static int task_insert(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t *task_id)
 {
@@ -200,7 +200,7 @@ static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	                               : task_mark(ing, rec, *task_id);
 }
 
-/* What was told of it first counts, in whatever order the segments are read. */
+/* The earliest record of a program counts, in whatever order the segments are read. */
 static int process_find(struct shfs_ingest *ing, const struct shfs_record *rec,
                         int64_t task_id, int64_t exe, int64_t argv, int64_t cwd,
                         int64_t *out)
@@ -253,7 +253,7 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	return r;
 }
 
-/* It is most likely used next. */
+/* Keeps the process in the cache, as it is most likely used next. */
 int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	struct process_key key = { ing->producer.id, rec->seq };

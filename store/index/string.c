@@ -87,7 +87,8 @@ static int base_load(struct shfs_ingest *ing, struct shfs_string_base *base)
 	return r < 0 ? r : base->value.failed ? -ENOMEM : 0;
 }
 
-/* That of strings that begin like this one; its string_id is 0 where there is none. */
+/* The base of strings that begin like this one; its string_id is 0 where there is none.
+ */
 static int base_get(struct shfs_ingest *ing, struct shfs_bytes value,
                     struct shfs_string_base **out)
 {
@@ -131,7 +132,7 @@ static int insert(struct shfs_index *index, int64_t hash, int64_t base_id,
 	return r;
 }
 
-/* One that the base does not help is the base of the next. */
+/* A string that the base does not help is the base of the next. */
 static int add_long(struct shfs_ingest *ing, struct shfs_bytes value, int64_t hash,
                     int64_t *out)
 {

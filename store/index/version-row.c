@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a row of the table version says of its content, packed:
+ * The column data of the table version, packed:
  *
  *     head (the source, and enum head), flags, mode (if the head says so), size
  * (varints), mtime (8 bytes), 3 bytes of the partial hash if the flags say that there is

@@ -35,7 +35,7 @@ static bool same_object(const struct shfs_content *a, const struct shfs_content 
 	       a->object.nth == b->object.nth;
 }
 
-/* Of one that was stored, not all is left. */
+/* The low bits alone: of a hash that was stored, not all is left. */
 static bool same_phash(const struct shfs_content *a, const struct shfs_content *b)
 {
 	return shfs_phash_kept(a) == shfs_phash_kept(b);
@@ -49,7 +49,7 @@ static bool same_capture(const struct shfs_content *a, const struct shfs_content
 	       a->ctime_ns == b->ctime_ns && same_phash(a, b) && same_object(a, b);
 }
 
-/* As far as both tell. */
+/* May the hashes be the same, as far as both contents tell? */
 static bool may_be_same(const struct shfs_content *a, const struct shfs_content *b)
 {
 	return !(a->flags & b->flags & SHFS_CONTENT_PHASH) || same_phash(a, b);
@@ -536,7 +536,7 @@ static int earlier(struct shfs_ingest *ing, int64_t file_id, const struct shfs_c
 _Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
                "the SQL above names these bits");
 
-/* Of how many names of a file, one after the other, a past is looked at. */
+/* So many names of a file, one after the other, are looked at for its past. */
 #define NAMES_MAX 64
 
 /* The files from which one came to this path since then, added to the list. */

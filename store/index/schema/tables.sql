@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The tables of index.db. Only store/ names them; docs/index.md describes them. Who changes
--- them, or what ingest makes of the journal, raises SCHEMA_VERSION in store/index/index.c.
+-- The tables of index.db. Only store/ names them; docs/index.md describes them. A change of
+-- them, or of what ingest makes of the journal, raises SCHEMA_VERSION in store/index/index.c.
 
 -- How far each segment and hook log has been read; written with the rows it led to.
 CREATE TABLE segment_position (
@@ -78,7 +78,7 @@ CREATE TABLE string (
 	value BLOB NOT NULL
 ) STRICT;
 CREATE INDEX string_hash ON string (hash);
--- What strings that begin with these four bytes are packed against now.
+-- The string that those which begin with these four bytes are packed against now.
 CREATE TABLE string_base (key INTEGER PRIMARY KEY, string_id INTEGER NOT NULL) STRICT;
 
 CREATE TABLE session (
@@ -158,10 +158,10 @@ CREATE TABLE process (
 	accesses INTEGER NOT NULL       -- the last number given to one
 ) STRICT;
 CREATE INDEX process_task ON process (task_id) WHERE task_id IS NOT NULL;
--- That of accesses by nobody knows whom.
+-- The process of accesses by nobody knows whom.
 INSERT INTO process VALUES (0, NULL, 0, 0, 0, 0, 0, 0);
 
--- What the records of a producer without END call it.
+-- The names of processes in the records of a producer without END.
 CREATE TABLE process_ref (
 	producer_id INTEGER NOT NULL,
 	seq INTEGER NOT NULL,
@@ -205,7 +205,7 @@ CREATE INDEX version_origin ON version (origin_version_id)
 -- the first. An access_id is made so too.
 CREATE TABLE chunk (chunk_id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
 
--- Whose the accesses of a registered shell are, each by its own time.
+-- The owner of each access of a registered shell, by the access's own time.
 CREATE TABLE shell_access (
 	access_id INTEGER PRIMARY KEY,
 	session_id INTEGER,

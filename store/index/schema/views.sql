@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: MIT
--- What queries may ask: the contract, described in docs/index.md. What only decorates a row
+-- The contract for queries, described in docs/index.md. A column that only decorates a row
 -- (host, path2) is a scalar subquery: it costs nothing where it is not asked for, and the
 -- planner cannot begin with it.
 
@@ -14,7 +14,7 @@ SELECT s.session_id, s.id, b.host, b.boot AS boot_id, s.pid, s.start_ticks, s.sh
 	s.cwd, s.begin_ns, s.end_ns, s.commands
 FROM session s JOIN boot b USING (boot_id);
 
--- What is counted, is counted when it is asked for.
+-- The counts are made when they are asked for.
 CREATE VIEW v_command AS
 SELECT c.command_id, c.id, c.session_id, s.id AS session,
 	(SELECT host FROM boot b WHERE b.boot_id = s.boot_id) AS host,
@@ -42,7 +42,7 @@ SELECT p.process_id,
 	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
 FROM process p JOIN task t ON p.process_id = t.task_id OR p.task_id = t.task_id;
 
--- Those of no command, which are few; also shells.
+-- The processes of no command, which are few; also shells.
 CREATE VIEW v_loose_process AS
 SELECT p.process_id,
 	(SELECT host FROM boot b WHERE b.boot_id = t.boot_id) AS host,
@@ -116,7 +116,7 @@ SELECT p.producer_id, b.host, p.kind, p.root, p.pid, b.boot AS boot_id, p.begin_
 	p.end_ns, p.dead, p.records, p.lost
 FROM producer p JOIN boot b USING (boot_id);
 
--- Its end is the next begin of a recording of that project on that host.
+-- A gap ends with the next begin of a recording of that project on that host.
 CREATE VIEW v_gap AS
 SELECT p.producer_id, b.host, p.root, p.last_ns AS begin_ns,
 	(SELECT min(q.begin_ns) FROM producer q JOIN boot c USING (boot_id)
