@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Fixtures of the cases; harness.py has what they are made of.
 
-    user      root or ordinary: every case that uses it runs as both (mark `users` to choose)
+    user      root or ordinary: a case that uses it runs as both (mark `users` to choose, `either`
+              where nothing depends on it)
     sandbox   the user's HOME, store and environment; ends and checks all that the case started
     project   the directory of the case, not mounted yet
     mount     mount(dir=project, *options) -> Mount: shfs-fuse in the foreground
@@ -37,7 +38,8 @@ def backends_of(mark):
 def pytest_generate_tests(metafunc):
     marked = metafunc.definition.get_closest_marker
     users, backends = marked("users"), marked("backends")
-    names = users.args if users else ("root", "ordinary")
+    one = marked("either") and not marked("both") and not harness.ALL
+    names = users.args if users else ("ordinary",) if one else ("root", "ordinary")
     if backends:
         # whose events root is told is seen in the cases that are for root
         both = itertools.product(names, backends_of(backends))
@@ -47,6 +49,34 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("user", names, indirect=True)
     if marked("transports"):
         metafunc.parametrize("transport", ["", "dev"] if harness.TRANSPORT == "auto" else [""])
+
+
+def is_in_sample(item, usual):
+    """Not each of all: another backend or transport than the usual one is tried with the first of
+    the case's own parameters, and that transport as an ordinary user."""
+    params, ours = item.callspec.params, ("user", "backend", "transport")
+    transport = params.get("transport") == usual.get("transport")
+    if transport and params.get("backend") == usual.get("backend"):
+        return True
+    if any(params[name] != usual.get(name) for name in params if name not in ours):
+        return False
+    return transport or params.get("user") == "ordinary" or bool(item.get_closest_marker("users"))
+
+
+@pytest.hookimpl(trylast=True)  # behind -k: what is asked for is there
+def pytest_collection_modifyitems(config, items):
+    if harness.ALL:
+        return
+    usual, kept, left_out = {}, [], []
+    for item in items:
+        if hasattr(item, "callspec"):
+            first = usual.setdefault((item.path, item.originalname), item.callspec.params)
+            if not is_in_sample(item, first):
+                left_out.append(item)
+                continue
+        kept.append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
 
 
 @pytest.fixture(scope="session", autouse=True)

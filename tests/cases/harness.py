@@ -27,6 +27,7 @@ import pytest
 PREFIX = os.environ["SHFS_TEST_PREFIX"]
 WORK = os.path.join(os.environ["SHFS_TEST_DIR"], os.environ.get("PYTEST_XDIST_WORKER", "w"))
 BACKENDS = os.environ.get("SHFS_TEST_BACKENDS", "fuse bpf-tracepoints fanotify").split()
+ALL = "SHFS_TEST_ALL" in os.environ  # ./dev test --all: each user, backend and transport with all else
 TRANSPORT = os.environ.get("SHFS_TEST_TRANSPORT", "auto")  # or uring, dev
 ENABLE_URING = "/sys/module/fuse/parameters/enable_uring"
 PATIENCE = float(os.environ.get("SHFS_TEST_PATIENCE", "1"))

@@ -14,7 +14,7 @@ import pytest
 import harness
 from harness import ORDINARY, wait_until
 
-pytestmark = pytest.mark.backends
+pytestmark = [pytest.mark.backends, pytest.mark.either]
 # these look size and times up after the close: who writes again at once is taken for who wrote first
 WAITS = pytest.mark.backends(without=["fanotify", "bpf-tracepoints"])
 # this finds no file that has lost its name
@@ -85,6 +85,7 @@ def wait_for(sandbox, *names):
 
 
 @SHELLS
+@pytest.mark.both
 def test_c01_names_are_those_of_the_time(sandbox, mounted, shell, kind):
     """shournal resolves names late: bar_old alone is known."""
     line = "echo foo > bar; mv bar bar_old"
@@ -299,6 +300,7 @@ def test_c08_what_outlives_its_parent(sandbox, mounted, shell, kind):
     assert by["unseen"] == unseen
 
 
+@pytest.mark.both
 def test_c09_namespaces(sandbox, mounted, shell):
     """shournal loses what runs in mount and pid namespaces: unshare -m, bwrap, containers."""
     root = "" if sandbox.user.uid == 0 else "-Ur "
@@ -531,6 +533,7 @@ print("looked")
 """
 
 
+@pytest.mark.both
 def test_c17_secrets_of_the_environment(sandbox, project, shell):
     """shournal has them in a helper's arguments, which everybody can read."""
     sandbox.env["API_TOKEN"] = SECRET

@@ -13,7 +13,7 @@ import pytest
 from harness import wait_until
 from test_capture import rows
 
-pytestmark = pytest.mark.backends
+pytestmark = [pytest.mark.backends, pytest.mark.either]
 # these tell no writes, only closes
 WRITES = pytest.mark.backends(without=["fanotify", "bpf-tracepoints"])
 # and FUSE alone the closes of a descriptor that has copies
@@ -56,6 +56,7 @@ LINES = [
 
 
 @SHELLS
+@pytest.mark.both
 def test_each_kind_of_line(sandbox, shfs, mounted, shell, kind):
     sandbox.sh("mkdir sub; echo 'echo x > by-script; sh inner.sh' > script.sh")
     sandbox.sh("echo 'echo y > by-inner' > inner.sh")

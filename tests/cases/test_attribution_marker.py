@@ -12,6 +12,8 @@ import pytest
 
 from harness import wait_until
 
+pytestmark = pytest.mark.either
+
 SHELLS = pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
 
 # Leaves the terminal and its parents, and only then works: nobody has seen where it comes from.
@@ -74,6 +76,7 @@ def everything(shfs):
 
 
 @SHELLS
+@pytest.mark.both
 def test_daemon_never_seen_before(daemon, written, shfs, mounted, shell, kind):
     terminal = shell(kind)
     terminal.run("true first")
@@ -142,6 +145,7 @@ def test_shell_in_a_unit_of_systemd(daemon, written, shfs, mounted, shell, kind)
 
 
 @SHELLS
+@pytest.mark.both
 def test_process_of_another_parent(sandbox, written, shfs, mounted, shell, kind):
     """As at(1): somebody else runs it, with the environment that it was given."""
     terminal = shell(kind)

@@ -10,7 +10,7 @@ import pytest
 
 from harness import PREFIX, User, wait_until
 
-pytestmark = pytest.mark.backends
+pytestmark = [pytest.mark.backends, pytest.mark.either]
 # these tell no writes, only closes
 WRITES = pytest.mark.backends(without=["fanotify", "bpf-tracepoints"])
 # and no lines but of the shell of a terminal
@@ -63,6 +63,7 @@ def wait_for(sandbox, *names):
 
 
 @ALL_SHELLS
+@pytest.mark.both
 def test_the_simple_ones(shfs, mounted, shell, kind):
     lines = {
         "cp /etc/hostname simple": "simple",
@@ -337,6 +338,7 @@ def test_programs_that_no_library_sees(sandbox, shfs, mounted, shell, kind):
 
 
 @SHELLS
+@pytest.mark.both
 def test_namespaces_of_pids(sandbox, shfs, mounted, shell, kind):
     """The pids that a process has of its own are others than those that we see."""
     unshare = "unshare -p -f" if sandbox.user.uid == 0 else "unshare -U -r -p -f"

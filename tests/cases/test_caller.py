@@ -9,6 +9,8 @@ import pytest
 from harness import PATIENCE
 from twins import python
 
+pytestmark = pytest.mark.either
+
 # Threads of one process fault in a mapped file, map and unmap memory, and come and go with a first
 # access each: whoever waits for the memory map of this process while they wait for an answer never
 # gets it.
@@ -100,6 +102,7 @@ BUSY_MAP = r"""
 """
 
 
+@pytest.mark.both
 def test_caller_whose_threads_wait_for_us(sandbox, mounted):
     program = sandbox.compile("busy-map", BUSY_MAP)
     sandbox.sh("head -c 4194304 /dev/zero > mapped")

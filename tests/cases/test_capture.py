@@ -12,6 +12,8 @@ from test_mount_calls import tampered
 from test_mount_cli import status_of
 from twins import python
 
+pytestmark = pytest.mark.either
+
 OLD = bytes(range(256)) * 400  # more than is read in the caller's thread
 BEFORE = 0, 1_000_000_007_123_456_789  # atime, mtime of what was there before the mount
 
@@ -113,6 +115,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("size", [100, 1 << 20])  # read by the caller, and by an archiver
+@pytest.mark.both
 def test_what_was_there_before(sandbox, size):
     """The first thing that is ever done to a file is to change it."""
     check_what_was_there_before(sandbox, size)
@@ -159,6 +162,7 @@ UNREADABLE = {
 }
 
 
+@pytest.mark.both
 def test_files_without_permission(sandbox):
     """Whatever the permissions, they are the same afterwards."""
     for n in range(len(UNREADABLE)):
@@ -284,6 +288,7 @@ for i in range(6):
 # --- exactly what a close left ---
 
 
+@pytest.mark.both
 def test_each_close_is_a_version(sandbox, mounted):
     """One program, as fast as it can."""
     python(sandbox, """
@@ -624,6 +629,7 @@ def test_names_that_are_no_text(sandbox, mounted):
         assert sandbox.shfs("cat", "--", b"./" + name + b"@1", b"./" + name + b"@2").stdout_bytes == b"12"
 
 
+@pytest.mark.both
 def test_restore_gives_back_all(sandbox):
     """Bytes, permissions and time, as they were before shfs came."""
     prepare(sandbox, "f", OLD, 0o751)
@@ -650,6 +656,7 @@ chmod 751 t/f; touch -d '2003-03-03 03:03:03.123456789' t/f; cp -a t keep; rm -r
     assert sandbox.read("t/f") == b"anew\n" and sandbox.read("t/u/g") == b"2\n"
 
 
+@pytest.mark.both
 def test_attributes_are_of_the_content_that_was_there(sandbox, mounted):
     """Set while the next one is being written they are not those of the last."""
     python(sandbox, """

@@ -8,6 +8,8 @@ import pytest
 
 from analysis import SORT
 
+pytestmark = pytest.mark.either
+
 
 @pytest.fixture
 def study(work):
@@ -82,6 +84,7 @@ def test_what_it_shows(study, sandbox):
     ]
 
 
+@pytest.mark.both
 def test_the_same(study, sandbox):
     study.run("sed -i s/5/3/ config.yaml; touch data/in.csv")
     study.run("sh run.sh")

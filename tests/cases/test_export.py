@@ -22,6 +22,8 @@ from analysis import PROJECT
 from harness import contents
 from hostile import STEPS as HOSTILE, encoded
 
+pytestmark = pytest.mark.either
+
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -103,6 +105,7 @@ def same(sandbox, found, *names):
         assert found[name] == sandbox.read(b"./" + encoded(name)), name
 
 
+@pytest.mark.both
 def test_a_chain(study, sandbox, export):
     study.run("sh run.sh")
     study.run("sort -rn out.csv > top.txt")

@@ -13,6 +13,8 @@ from harness import wait_until
 from test_capture import contents
 from test_mount_cli import is_mounted, pids_of, status_of
 
+pytestmark = pytest.mark.either
+
 FAILURE = 1
 
 
@@ -44,6 +46,7 @@ def killed(sandbox, shfs, shell, project):
     return bash
 
 
+@pytest.mark.both
 def test_gap_is_told(killed, sandbox, shfs, project):
     [gap] = gaps(shfs, "status")
     assert gap["root"] == project and gap["begin"] and gap["end"] is None

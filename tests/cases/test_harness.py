@@ -8,6 +8,8 @@ import pytest
 
 import harness
 
+pytestmark = pytest.mark.either
+
 KINDS = ["bash", "zsh", "fish"]
 
 
@@ -36,6 +38,7 @@ def test_shell_survives_interrupt(shell, kind):
     assert sh.run("echo alive") == "alive"
 
 
+@pytest.mark.both
 def test_user_is_who_runs(sandbox, shell, user):
     assert sandbox.sh("id -u").stdout == f"{user.uid}\n"
     assert shell("bash", init=False).run("id -u; id -G") == f"{user.uid}\n{user.gid}" or user.uid == 0
@@ -81,6 +84,7 @@ def test_trouble_in_a_log_fails_the_case(user):
     box.close()
 
 
+@pytest.mark.both
 def test_leftover_processes_are_killed(user):
     box = harness.Sandbox(user, f"left-{user.name}")
     pid = int(box.sh("sleep 600 >/dev/null 2>&1 & echo $!").stdout)

@@ -24,6 +24,8 @@ import pytest
 import harness
 from harness import wait_until
 
+pytestmark = pytest.mark.either
+
 TOOLS = os.path.join(os.environ["SHFS_TEST_BUILD"], "tests/unit")
 SANITIZED = b"__asan_init" in open(f"{TOOLS}/helper_tool", "rb").read()
 
@@ -223,6 +225,7 @@ def only_as_root(sandbox):
 # --- what is told ---
 
 
+@pytest.mark.both
 def test_events_come_in_order_and_all_before_the_cookie(sandbox, helper):
     uid = sandbox.user.uid
     lines = recorder(sandbox, helper, f"close {uid} 7 a", f"2 rename {uid} 7 a b", f"exit {uid} 7", cookies="5\n9\n")
@@ -249,6 +252,7 @@ def test_nothing_of_others_is_told(sandbox, helper):
     helper.wait_log(r"left out 16 of others and 2 that were broken")
 
 
+@pytest.mark.both
 def test_root_is_told_of_all(sandbox, helper):
     only_as_root(sandbox)
     if sandbox.user.uid:
@@ -271,6 +275,7 @@ def test_paths_that_the_user_cannot_reach_are_not_told(sandbox, helper):
     assert lines[-2:] == [f"5 {uid} 7 locked ", "synced 1"]
 
 
+@pytest.mark.both
 def test_contents_are_read_by_the_users_own_right(sandbox, helper):
     only_as_root(sandbox)
     uid, project = sandbox.user.uid, sandbox.project
@@ -394,6 +399,7 @@ def test_garbage_ends_its_own_connection_alone(sandbox, helper):
     assert helper.log().count("sent garbage") == len(bad)
 
 
+@pytest.mark.both
 def test_another_version_is_told_what_to_do(sandbox, helper):
     root = os.open(sandbox.project, os.O_RDONLY)
     with Recorder(helper) as one:
@@ -449,6 +455,7 @@ def test_the_log_of_one_user_has_an_end(sandbox, helper):
     assert refused + sum(map(int, re.findall(r"(\d+) more lines are left out", helper.log()))) == number
 
 
+@pytest.mark.both
 def test_a_watch_sees_the_mounts_of_its_user(sandbox, where):
     """systemd gives the helper a mount namespace of its own: names would mean other things."""
     only_as_root(sandbox)
@@ -860,6 +867,7 @@ CAP_DAC_READ_SEARCH = 1 << 2
 KEPT = sum(1 << bit for bit in (2, 6, 7, 8, 12, 18, 19, 21, 24, 38, 39))
 
 
+@pytest.mark.both
 def test_it_keeps_no_right_that_is_not_needed(sandbox, helper):
     only_as_root(sandbox)
     user = sandbox.user
@@ -909,6 +917,7 @@ def told(sandbox, installed, driver, *works):
 
 
 @pytest.mark.parametrize("driver", ["module", "bpf", "bpf-tracepoints", "fanotify"])
+@pytest.mark.both
 def test_a_driver_tells_a_user_of_his_own_work_alone(sandbox, installed, driver):
     only_as_root(sandbox)
     uid, project = sandbox.user.uid, sandbox.project

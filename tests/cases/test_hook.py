@@ -17,6 +17,8 @@ import pytest
 import harness
 from test_mount_cli import pids_of
 
+pytestmark = pytest.mark.either
+
 KINDS = ["bash", "zsh", "fish"]
 PLAIN = """eval "$(shfs init bash | sed 's/^_shfs_lib=.*/_shfs_lib=/')"\n"""
 
@@ -310,6 +312,7 @@ def test_interrupted_and_stopped(sandbox, shell, kind):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
+@pytest.mark.both
 def test_session(sandbox, shell, kind):
     os.symlink(sandbox.project, os.path.join(sandbox.home, "link"))
     sh = start(shell, kind, before="umask 0\n")
@@ -389,6 +392,7 @@ def test_sourced_again(sandbox, shell, kind):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "plain zsh"])
+@pytest.mark.both
 def test_log_taken_away(sandbox, shell, kind):
     sh = start(shell, kind)
     sh.run("true")

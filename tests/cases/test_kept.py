@@ -11,6 +11,8 @@ import pytest
 from test_capture import BEFORE, contents, prepare, rows, versions
 from twins import python
 
+pytestmark = pytest.mark.either
+
 INCOMPLETE = 8  # enum shfs_content_flags
 LARGE = 2 << 20  # more than what is archived when it is only read
 
@@ -143,6 +145,7 @@ os.pwrite(fd, b"one two", 0); {how}; os.pwrite(fd, b"+", 3); os.close(fd)
 
 
 @pytest.mark.transports
+@pytest.mark.both
 def test_a_part_of_a_write(sandbox, mounted):
     """The kernel cuts it at pages, and a child that ends meanwhile closes what it has got."""
     python(sandbox, """

@@ -9,6 +9,8 @@ import pytest
 from test_capture import contents, rows, versions
 from twins import python
 
+pytestmark = pytest.mark.either
+
 
 def holds(sandbox, name):
     """What it holds now is its newest version, and not one that is only said to be."""
@@ -73,6 +75,7 @@ write(f, b"first"); fd = os.open(f, os.O_RDWR); {how}; {gone}; os.write(fd, b"la
         assert contents(sandbox, f"f{n}") == [b"first", b"new"], how
 
 
+@pytest.mark.both
 def test_exchanged(sandbox, mounted):
     """Both files are open as they change places, and later."""
     python(sandbox, """

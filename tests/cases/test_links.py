@@ -10,6 +10,8 @@ import pytest
 from test_capture import BEFORE, contents, prepare, rows, versions
 from twins import python
 
+pytestmark = pytest.mark.either
+
 
 def written(sandbox):
     """The names by which files were written; those of one file in order."""
@@ -52,6 +54,7 @@ for n in range(20):
     assert sorted(written(sandbox)) == sorted(f"{name}{n}" for n in range(20) for name in "aab")
 
 
+@pytest.mark.both
 def test_every_name_has_the_versions(sandbox):
     """Also those that nobody used; from the write by the other name on."""
     linked_before(sandbox, "a", "b")
@@ -165,6 +168,7 @@ def test_history_names_the_one_used(sandbox, mounted, shell):
 TMPFILE = "fd = os.open('.', os.O_TMPFILE | os.O_RDWR, 0o640); os.write(fd, b'made')\n"
 
 
+@pytest.mark.both
 def test_unnamed_then_named(sandbox, mounted):
     python(sandbox, TMPFILE + """
 os.link(f"/proc/self/fd/{fd}", "f", src_dir_fd=fd)

@@ -15,6 +15,8 @@ import pytest
 import harness
 from harness import wait_until
 
+pytestmark = pytest.mark.either
+
 FAILURE, USAGE, NOT_FOUND, REFUSED, UNAVAILABLE, NO_STORE = range(1, 7)
 
 
@@ -168,6 +170,7 @@ def test_umount_without_fusermount(sandbox, shfs, mounted_cli):
     assert is_mounted(mounted_cli)
 
 
+@pytest.mark.both
 def test_mount_without_device(shfs_where, project):
     result = shfs_where(NO_DEVICES, "mount", project, check=UNAVAILABLE)
     assert "/dev/fuse" in one_line(result) and "modprobe fuse" in one_line(result)
@@ -227,6 +230,7 @@ UNUSABLE = [unusable_file, unusable_foreign, unusable_open, unusable_newer]
 
 
 @pytest.mark.parametrize("make", UNUSABLE)
+@pytest.mark.both
 def test_unusable_store(sandbox, shfs, project, make):
     if make is unusable_foreign and os.geteuid() != 0:
         pytest.skip("needs root")
@@ -240,6 +244,7 @@ def test_unusable_store(sandbox, shfs, project, make):
     assert re.search(f"fail  the store .* cannot be used: .*{reason}", doctor.stdout), doctor
 
 
+@pytest.mark.both
 def test_read_only_store(shfs_where, sandbox, project):
     parent = sandbox.mkdir(os.path.join(sandbox.path, "readonly"), 0o555)
     where = [(parent, parent, "none", MS_BIND)]
@@ -304,6 +309,7 @@ def test_full_disk(small_store, sandbox, shfs, project):
 # --- mounting, listing, unmounting ---
 
 
+@pytest.mark.both
 def test_mount_says_what_it_does(shfs, project):
     result = shfs("mount", project)
     lines = result.stdout.splitlines()
@@ -333,6 +339,7 @@ def test_mount_several_one_bad(sandbox, shfs, project):
     assert not is_mounted(other) and not is_mounted(project)
 
 
+@pytest.mark.both
 def test_umount_all(sandbox, shfs, project):
     inner = sandbox.mkdir(os.path.join(project, "inner dir"))
     other = sandbox.mkdir(os.path.join(sandbox.home, "other"))
@@ -425,6 +432,7 @@ def test_umount_while_shells_stand_inside(sandbox, shfs, shell, mounted_cli):
     wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the daemon to end")
 
 
+@pytest.mark.both
 def test_umount_while_files_are_open(sandbox, shfs, mounted_cli):
     sandbox.write("busy\nfile", b"text")
     sandbox.write("other", b"text")
@@ -444,6 +452,7 @@ def test_umount_while_files_are_open(sandbox, shfs, mounted_cli):
     wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the daemon to end")
 
 
+@pytest.mark.both
 def test_lazy_umount_loses_nothing(sandbox, shfs, mounted_cli):
     """What is open goes on to be recorded until it is closed."""
     for i in range(3):
@@ -533,6 +542,7 @@ def test_hung_daemon(sandbox, shfs, project):
     shfs("sync")
 
 
+@pytest.mark.both
 def test_umount_of_a_hung_daemon(sandbox, shfs, mounted_cli):
     sandbox.allow_exit(-signal.SIGKILL)
     pid = daemon_pid(shfs, mounted_cli)
@@ -546,6 +556,7 @@ def test_umount_of_a_hung_daemon(sandbox, shfs, mounted_cli):
     wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "the daemon to end")
 
 
+@pytest.mark.both
 def test_dead_daemon(sandbox, shfs, mounted_cli):
     """Killed with its guardian, so that nobody takes the mount away, while a file is open."""
     sandbox.allow_exit(-signal.SIGKILL)
@@ -668,6 +679,7 @@ def test_status_shows_alerts_escaped(sandbox, shfs, mounted_cli):
     assert r"! not recording in /data\e[2J: disk gone" in status.stdout
 
 
+@pytest.mark.both
 def test_doctor_on_a_sound_machine(sandbox, shfs, mounted_cli):
     sandbox.write_outside(sandbox.home + "/.bashrc", 'eval "$(shfs init bash)"\n')
     doctor = shfs("doctor")

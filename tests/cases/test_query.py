@@ -11,6 +11,8 @@ import pytest
 from analysis import LINES, PROJECT
 from harness import PREFIX
 
+pytestmark = pytest.mark.either
+
 FIRST = PROJECT["config.yaml"]
 ID = re.compile(r"^[0-9a-f]{7,16}  ", re.M)
 
@@ -75,6 +77,7 @@ def test_stats(study, sandbox, shfs):
 # --- history ---
 
 
+@pytest.mark.both
 def test_history(study, sandbox):
     shown = study.run("shfs history | cat")
     found = entries(shown)
@@ -620,6 +623,7 @@ def test_restore_what_a_command_used(study, sandbox):
     assert sandbox.read("out.csv") == b"3\n6\n9\n"
 
 
+@pytest.mark.both
 def test_restore_loses_nothing(study, sandbox):
     sandbox.sh("umask 022; ln -s config.yaml link; mkdir dir")
     for target in "link", "dir/":

@@ -13,6 +13,8 @@ import pytest
 from analysis import PROJECT, SORT, lay_out
 from harness import Shell, contents, wait_until
 
+pytestmark = pytest.mark.either
+
 
 @pytest.fixture
 def study(work):
@@ -110,6 +112,7 @@ def test_what_comes_out_the_same_is_followed_no_further(study, sandbox):
     assert sandbox.read("top.txt") == b"21\n14\n7\n"
 
 
+@pytest.mark.both
 def test_they_are_recorded_as_if_they_had_been_typed(study, sandbox):
     study.run("sed -i s/3/5/ config.yaml")
     study.run("shfs rerun --yes")
@@ -432,6 +435,7 @@ def test_not_recorded(sandbox, mount, shell):
 # --- in a copy ---
 
 
+@pytest.mark.both
 def test_scratch(study, sandbox):
     study.run("sed -i s/3/5/ config.yaml")
     before = {name: sandbox.sh(f"stat -c '%Y %Z %i' {name}; cat {name}").stdout for name in ("out.csv", "top.txt")}

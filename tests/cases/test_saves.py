@@ -8,6 +8,8 @@ import pytest
 
 from test_capture import BEFORE, contents, rows
 
+pytestmark = pytest.mark.either
+
 PRINT = "printf 'two\\n'"
 MMAP = "import mmap; f = open('f', 'r+b'); m = mmap.mmap(f.fileno(), 0); m[0:3] = b'two'"
 GROW = "import mmap; f = open('f', 'r+b'); f.truncate(8192); m = mmap.mmap(f.fileno(), 0); f.close(); m[0:4] = b'two\\n'; m[8188:] = b'end\\n'"
@@ -171,6 +173,7 @@ def test_git(sandbox, mounted, shell):
 
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
+@pytest.mark.both
 def test_sqlite(sandbox, mounted, shell, journal):
     """A database after each command is one that can be opened, with what was in it then."""
     bash = shell()

@@ -14,6 +14,8 @@ import pytest
 from test_forget import places
 from test_hook import commands, log_paths, records, start
 
+pytestmark = pytest.mark.either
+
 KINDS = ["bash", "plain bash", "zsh", "plain zsh", "fish"]
 EXAMPLES = os.path.join(os.path.dirname(__file__), "..", "secrets")
 SECRET = b"hunter2-correct-horse"
@@ -58,6 +60,7 @@ def the_command(sandbox, grep):
     return command
 
 
+@pytest.mark.both
 def test_arguments_of_processes(sandbox, mounted, shell):
     """Nothing that was typed, executed, or run again leaves the secret in the store."""
     bash = shell("bash")
@@ -239,6 +242,7 @@ def modes(top):
     return found
 
 
+@pytest.mark.both
 def test_the_store_is_for_its_owner_alone(sandbox, shell):
     """Whatever the umask, at any moment."""
     found, over = [], threading.Event()
