@@ -39,8 +39,10 @@ def pytest_runtest_protocol(item):
 
 
 def pytest_collection_modifyitems(items):
-    """What takes minutes first, beside all else."""
-    items.sort(key=lambda item: not item.get_closest_marker("apart"))
+    """What takes minutes first, beside all else; then those that run one by one, meanwhile: each
+    waits until no other test runs, which is costly in the middle of others."""
+    marks = "apart", "alone"
+    items.sort(key=lambda item: [not item.get_closest_marker(mark) for mark in marks])
 
 
 @contextlib.contextmanager
