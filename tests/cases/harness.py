@@ -413,6 +413,7 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
         """Leaves the shell as a person does. Safe to call again."""
         if self.pty.closed:
             return
+        self.pty.ptyproc.delayafterclose = 0  # and not 0.1 s for each shell
         try:
             if not self.at_prompt:
                 self.send("\x03")
@@ -421,6 +422,7 @@ function test_begin --on-event fish_preexec; printf '\e]7777;begin\a'; end
             if self.pty.expect_exact([pexpect.EOF, self.READY], 5 * PATIENCE) == 1:
                 self.send("exit\r")  # there were jobs
                 self.pty.expect(pexpect.EOF, 5 * PATIENCE)
+            self.pty.isalive()  # waits for its end
         except (pexpect.TIMEOUT, pexpect.EOF, OSError):
             pass
         self.pty.close(force=True)
