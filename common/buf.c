@@ -122,11 +122,6 @@ void shfs_buf_u8(struct shfs_buf *b, uint8_t v)
 	add_le(b, v, 1);
 }
 
-void shfs_buf_u16(struct shfs_buf *b, uint16_t v)
-{
-	add_le(b, v, 2);
-}
-
 void shfs_buf_u32(struct shfs_buf *b, uint32_t v)
 {
 	add_le(b, v, 4);
@@ -183,19 +178,6 @@ uint32_t shfs_cursor_u32(struct shfs_cursor *c)
 uint64_t shfs_cursor_u64(struct shfs_cursor *c)
 {
 	return cursor_le(c, 8);
-}
-
-struct shfs_bytes shfs_cursor_bytes(struct shfs_cursor *c)
-{
-	size_t len = shfs_cursor_u32(c);
-	struct shfs_bytes out = { (const char *)c->p, len };
-
-	if (c->failed || (size_t)(c->end - c->p) < len) {
-		c->failed = true;
-		return (struct shfs_bytes){ "", 0 };
-	}
-	c->p += len;
-	return out;
 }
 
 void shfs_cursor_copy(struct shfs_cursor *c, void *out, size_t len)

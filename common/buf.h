@@ -33,7 +33,6 @@ void shfs_buf_printf(struct shfs_buf *b, const char *fmt, ...) _printf_(2, 3);
 
 /* Little-endian, whatever the machine. */
 void shfs_buf_u8(struct shfs_buf *b, uint8_t v);
-void shfs_buf_u16(struct shfs_buf *b, uint16_t v);
 void shfs_buf_u32(struct shfs_buf *b, uint32_t v);
 void shfs_buf_u64(struct shfs_buf *b, uint64_t v);
 /* A u32 length and the bytes. */
@@ -64,6 +63,4 @@ static inline uint8_t shfs_cursor_u8(struct shfs_cursor *c)
 uint16_t shfs_cursor_u16(struct shfs_cursor *c);
 uint32_t shfs_cursor_u32(struct shfs_cursor *c);
 uint64_t shfs_cursor_u64(struct shfs_cursor *c);
-/* Borrowed from the bytes under the cursor. */
-struct shfs_bytes shfs_cursor_bytes(struct shfs_cursor *c);
 void shfs_cursor_copy(struct shfs_cursor *c, void *out, size_t len);

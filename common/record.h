@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record.h - what a journal record says: every type, field and its encoding. Format
- * version 2; version 1 is still read.
+ * record.h - what a journal record says: every type, field and its encoding.
  *
  * A producer fills one of these structs; shfs_record_pack turns it into bytes of a batch,
  * and shfs_record_unpack turns untrusted bytes back (fuzzed). The frame around a batch
@@ -265,14 +264,6 @@ _must_check_ int shfs_record_pack(struct shfs_record_context *context,
  */
 _must_check_ int shfs_record_unpack(struct shfs_record_context *context,
                                     struct shfs_cursor *in, struct shfs_record *rec);
-
-/*
- * Version 1: decodes a payload of rec->type; sets the union alone, strings are borrowed
- * from the payload. -EBADMSG where it is too short, -ENOTSUP for a type that is not
- * known.
- */
-_must_check_ int shfs_record_decode1(const void *payload, size_t len,
-                                     struct shfs_record *rec);
 
 static inline struct shfs_bytes shfs_bytes_str(const char *s)
 {

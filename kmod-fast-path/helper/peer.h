@@ -11,8 +11,6 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define SHFS_PEER_GROUPS_MAX 65536 /* NGROUPS_MAX */
-
 struct shfs_peer {
 	uid_t uid;
 	gid_t gid;

@@ -437,7 +437,9 @@ int shfs_fail_collect(const struct shfs_store *store, const char *what, int erro
 		          "done with it; --despite-damage goes on all the same");
 		return SHFS_EXIT_REFUSED;
 	case -EPROTONOSUPPORT:
-		shfs_error("nothing is %s: a newer shfs wrote some of the journal", what);
+		shfs_error("nothing is %s: another version of shfs wrote some of the "
+		           "journal",
+		           what);
 		shfs_hint("use that version");
 		return SHFS_EXIT_REFUSED;
 	default:

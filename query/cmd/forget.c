@@ -122,7 +122,7 @@ static int fail(struct job *j, int error)
 		return SHFS_EXIT_FAILURE;
 	}
 	if (error == -EPROTONOSUPPORT)
-		return refuse("a newer shfs wrote some of the journal", "",
+		return refuse("another version of shfs wrote some of the journal", "",
 		              "use that version");
 	if (j->index)
 		return shfs_fail_index(j->index, error);

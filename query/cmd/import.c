@@ -59,7 +59,7 @@ static int fail(struct job *j, const char *entry, int error)
 		return refuse(j, entry,
 		              "it is damaged; nothing of the archive is in the journal");
 	case -EPROTONOSUPPORT:
-		return refuse(j, entry, "a newer shfs made it");
+		return refuse(j, entry, "another version of shfs made it");
 	case -EEXIST:
 		return refuse(j, entry,
 		              "it is there twice, or collides with another content");

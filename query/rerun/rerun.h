@@ -70,7 +70,6 @@ struct shfs_rerun {
 
 /* Starts as the borrowed members and 0. */
 void shfs_rerun_clear(struct shfs_rerun *rerun);
-#define _cleanup_rerun_ _cleanup_(shfs_rerun_clear)
 
 /* In the order in which they are to be run. stale is borrowed; NULL: it was named. */
 _must_check_ int shfs_rerun_add(struct shfs_rerun *rerun, int64_t command_id,

@@ -254,10 +254,10 @@ static int check_segment(struct reading *r)
 		          "it was just begun when something died");
 	else
 		check_say(flaw_at(r, SHFS_FLAW_SEGMENT, 0, 0), "%s",
-		          error == -EBADMSG ? "its begin is damaged"
-		          : error == -EPROTONOSUPPORT
-		                  ? "a newer shfs made it, or its begin is damaged"
-		                  : strerror(-error));
+		          error == -EBADMSG           ? "its begin is damaged"
+		          : error == -EPROTONOSUPPORT ? "another version of shfs made "
+		                                        "it, or its begin is damaged"
+		                                      : strerror(-error));
 	return 0;
 }
 

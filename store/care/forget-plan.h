@@ -45,8 +45,8 @@ _must_check_ int forget_plan_clear(struct shfs_store *store);
 /* An fd of the host's directory of the journal. */
 _must_check_ int forget_open_host(struct shfs_store *store, const char *host);
 
-/* What it was called before it was compressed is told alone. -EPROTONOSUPPORT: of a newer
- * shfs; 1: it cannot be read. */
+/* What it was called before it was compressed is told alone. -EPROTONOSUPPORT: of another
+ * format; 1: it cannot be read. */
 struct shfs_segment;
 _must_check_ int forget_open_segment(int dirfd, const char *name,
                                      struct shfs_segment **out);

@@ -30,7 +30,7 @@ struct shfs_forget_beside {
 
 /*
  * Carries it out. -EBUSY: something in the store is in use, or is forgotten, now.
- * -EOPNOTSUPP: some record, into a store on a network. -EPROTONOSUPPORT: a newer shfs
+ * -EOPNOTSUPP: some record, into a store on a network. -EPROTONOSUPPORT: another shfs
  * wrote some of the journal.
  */
 _must_check_ int shfs_forget_finish(struct shfs_store *store, const char *hook_dir,

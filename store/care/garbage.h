@@ -10,7 +10,8 @@ struct shfs_garbage {
 };
 
 /* For struct shfs_collect; arg: the above. -EBADMSG: some of the journal is damaged;
- * -ENOTEMPTY: a repair set some of it aside; -EPROTONOSUPPORT: a newer shfs wrote some.
+ * -ENOTEMPTY: a repair set some of it aside; -EPROTONOSUPPORT: another
+ * version of shfs wrote some.
  */
 _must_check_ int shfs_garbage_pick(void *arg, struct shfs_objects *out);
 

@@ -24,7 +24,7 @@ _must_check_ int shfs_import_new(struct shfs_store *store, bool dry_run,
 void shfs_import_free(struct shfs_import *import);
 
 /* A file of the journal. -EINVAL: no such name may be there; -EEXIST: it came before;
- * -EBADMSG: damaged; -EPROTONOSUPPORT: a newer shfs made it. */
+ * -EBADMSG: damaged; -EPROTONOSUPPORT: another version of shfs made it. */
 _must_check_ int shfs_import_file(struct shfs_import *import, const char *host,
                                   const char *name, const void *data, size_t len);
 

@@ -6,11 +6,6 @@
  *     segment: magic (8 bytes), then frames
  *     frame:   u32 magic, u32 payload length, payload: a batch of records (record.h),
  *              u64 XXH3-64 of all of it before
- *
- * Segments of shfs 0.1 have a frame for each record:
- *
- *     frame:   u32 magic, u32 payload length, u16 type, u16 zero, u64 sequence number,
- *              u64 real_ns, u64 boot_ns, payload, u64 XXH3-64 of all of it before
  */
 #pragma once
 
@@ -22,6 +17,3 @@
 #define SHFS_PAYLOAD_MAX       (16u << 20)
 #define SHFS_BATCH_BYTES       (64u << 10) /* a batch with so much takes no more */
 #define SHFS_SEGMENT_MAX       (1u << 30)
-
-#define SHFS_FRAME1_MAGIC 0x52464853u /* "SHFR" */
-#define SHFS_FRAME1_HEAD  36

@@ -93,7 +93,7 @@ struct shfs_segment;
 /*
  * Opens the segment name below dirfd, sealed or not, from byte offset of its uncompressed
  * bytes (0, or what shfs_segment_offset told before). -EBADMSG: not a segment;
- * -EPROTONOSUPPORT: of a newer format.
+ * -EPROTONOSUPPORT: of a format that is not known.
  */
 _must_check_ int shfs_segment_open(int dirfd, const char *name, uint64_t offset,
                                    struct shfs_segment **out);

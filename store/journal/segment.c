@@ -20,20 +20,8 @@
 #define VAIN_FIRST (256u << 20)
 #define VAIN_EACH  16u
 
-/* What the two formats have in different ways. */
-struct format {
-	uint32_t magic;
-	size_t head;
-};
-
-static const struct format formats[] = {
-	{ SHFS_FRAME1_MAGIC, SHFS_FRAME1_HEAD },
-	{ SHFS_FRAME_MAGIC, SHFS_FRAME_HEAD },
-};
-
 struct shfs_segment {
 	int fd; /* -1: all bytes are in window */
-	const struct format *format;
 
 	/* a sealed one */
 	ZSTD_DStream *unpacker;
@@ -236,9 +224,9 @@ static int frame_length(struct shfs_segment *s, size_t *len)
 	c = (struct shfs_cursor){ at_pos(s), at_pos(s) + SHFS_FRAME_HEAD, false };
 	magic = shfs_cursor_u32(&c);
 	payload = shfs_cursor_u32(&c);
-	if (magic != s->format->magic || payload > SHFS_PAYLOAD_MAX)
+	if (magic != SHFS_FRAME_MAGIC || payload > SHFS_PAYLOAD_MAX)
 		return -EBADMSG;
-	*len = s->format->head + payload + SHFS_FRAME_TAIL;
+	*len = SHFS_FRAME_HEAD + payload + SHFS_FRAME_TAIL;
 	return 1;
 }
 
@@ -355,10 +343,10 @@ static bool is_right_but_for_its_head(const struct shfs_segment *s,
 	_cleanup_buf_ struct shfs_buf b = { 0 };
 	struct shfs_cursor sum = { bytes + len - SHFS_FRAME_TAIL, bytes + len, false };
 
-	if (len < s->format->head + SHFS_FRAME_TAIL)
+	if (len < SHFS_FRAME_HEAD + SHFS_FRAME_TAIL)
 		return false;
-	shfs_buf_u32(&b, s->format->magic);
-	shfs_buf_u32(&b, (uint32_t)(len - s->format->head - SHFS_FRAME_TAIL));
+	shfs_buf_u32(&b, SHFS_FRAME_MAGIC);
+	shfs_buf_u32(&b, (uint32_t)(len - SHFS_FRAME_HEAD - SHFS_FRAME_TAIL));
 	shfs_buf_add(&b, bytes + 8, len - 8 - SHFS_FRAME_TAIL);
 	return !b.failed && XXH3_64bits(b.data, b.len) == shfs_cursor_u64(&sum);
 }
@@ -369,13 +357,14 @@ static bool is_right_but_for_its_head(const struct shfs_segment *s,
  */
 static bool is_torn(struct shfs_segment *s, const unsigned char *p, size_t have)
 {
+	static const uint32_t magic = SHFS_FRAME_MAGIC;
 	size_t len = 0;
 	int r;
 
 	if (is_zero(p, have))
 		return true;
 	if (have < SHFS_FRAME_HEAD)
-		return !memcmp(p, &s->format->magic, MIN(have, (size_t)4));
+		return !memcmp(p, &magic, MIN(have, sizeof(magic)));
 	r = frame_length(s, &len);
 	if (r != 1)
 		return false;
@@ -399,21 +388,6 @@ int shfs_segment_tail(struct shfs_segment *s, uint64_t *bytes)
 }
 
 /* --- records --- */
-
-/* Of the payload of a frame of format 1. */
-static int parse_record1(struct shfs_segment *s, size_t len, struct shfs_record *rec)
-{
-	struct shfs_cursor c = { at_pos(s), at_pos(s) + len, false };
-
-	c.p += 8;
-	*rec = (struct shfs_record){ .type = shfs_cursor_u16(&c),
-		                     .boot_resolution_ns = 1 };
-	shfs_cursor_u16(&c);
-	rec->seq = shfs_cursor_u64(&c);
-	rec->time.real_ns = shfs_cursor_u64(&c);
-	rec->time.boot_ns = shfs_cursor_u64(&c);
-	return shfs_record_decode1(c.p, len - SHFS_FRAME1_HEAD - SHFS_FRAME_TAIL, rec);
-}
 
 static void begin_batch(struct shfs_segment *s, size_t len)
 {
@@ -448,18 +422,8 @@ static int next_of_batch(struct shfs_segment *s, struct shfs_record *rec)
 
 static int next_of_frame(struct shfs_segment *s, size_t len, struct shfs_record *rec)
 {
-	uint64_t begin = s->pos;
-	int r;
-
-	if (s->format->magic == SHFS_FRAME_MAGIC) {
-		begin_batch(s, len);
-		return s->batch.p < s->batch.end ? next_of_batch(s, rec) : -ENOTSUP;
-	}
-	r = parse_record1(s, len, rec);
-	s->pos += len;
-	if (r == -EBADMSG)
-		count_damage(s, begin, s->pos);
-	return r;
+	begin_batch(s, len);
+	return s->batch.p < s->batch.end ? next_of_batch(s, rec) : -ENOTSUP;
 }
 
 /* 1: pos is at a right frame; 0: at the end. */
@@ -502,16 +466,13 @@ int shfs_segment_next(struct shfs_segment *s, struct shfs_record *rec)
 static int read_format(struct shfs_segment *s)
 {
 	ssize_t have = fill(s, SHFS_SEGMENT_MAGIC_LEN);
-	unsigned number;
 
 	if (have < SHFS_SEGMENT_MAGIC_LEN)
 		return have < 0 ? have : -EBADMSG;
 	if (memcmp(at_pos(s), SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN - 1))
 		return -EBADMSG;
-	number = at_pos(s)[SHFS_SEGMENT_MAGIC_LEN - 1];
-	if (number < 1 || number > ARRAY_SIZE(formats))
+	if (memcmp(at_pos(s), SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN))
 		return -EPROTONOSUPPORT;
-	s->format = &formats[number - 1];
 	s->pos = SHFS_SEGMENT_MAGIC_LEN;
 	return 0;
 }
@@ -519,7 +480,7 @@ static int read_format(struct shfs_segment *s)
 /* The first record says who writes; its strings are kept, as the window moves on. */
 static int read_producer(struct shfs_segment *s)
 {
-	struct shfs_record rec = { .type = SHFS_REC_PRODUCER };
+	struct shfs_record rec = { 0 };
 	struct shfs_record_context context = { 0 };
 	struct shfs_buf *kept = &s->producer_payload;
 	struct shfs_cursor c;
@@ -528,25 +489,19 @@ static int read_producer(struct shfs_segment *s)
 
 	if (r <= 0)
 		return r ? r : -EBADMSG;
-	shfs_buf_add(kept, at_pos(s) + s->format->head,
-	             len - s->format->head - SHFS_FRAME_TAIL);
+	shfs_buf_add(kept, at_pos(s) + SHFS_FRAME_HEAD,
+	             len - SHFS_FRAME_HEAD - SHFS_FRAME_TAIL);
 	if (kept->failed)
 		return -ENOMEM;
 	c = (struct shfs_cursor){ (unsigned char *)kept->data,
 		                  (unsigned char *)kept->data + kept->len, false };
-	if (s->format->magic == SHFS_FRAME_MAGIC) {
-		r = shfs_record_unpack(&context, &c, &rec);
-		shfs_record_context_free(&context);
-	} else {
-		r = at_pos(s)[8] == SHFS_REC_PRODUCER && !at_pos(s)[9]
-		            ? shfs_record_decode1(kept->data, kept->len, &rec)
-		            : -EBADMSG;
-	}
+	r = shfs_record_unpack(&context, &c, &rec);
+	shfs_record_context_free(&context);
 	if (r == -ENOMEM)
 		return r;
 	if (r || rec.type != SHFS_REC_PRODUCER)
 		return -EBADMSG;
-	if (rec.producer.version > SHFS_RECORD_VERSION)
+	if (rec.producer.version != SHFS_RECORD_VERSION)
 		return -EPROTONOSUPPORT;
 	s->producer = rec.producer;
 	return 0;
@@ -572,11 +527,9 @@ static int go_to(struct shfs_segment *s, uint64_t offset)
 	int r;
 
 	s->resume = offset;
-	if (s->format->magic == SHFS_FRAME_MAGIC && is_complete(s))
+	if (is_complete(s))
 		return count_frames(s, offset);
 	s->pos = MAX(offset, (uint64_t)SHFS_SEGMENT_MAGIC_LEN);
-	if (s->format->magic != SHFS_FRAME_MAGIC)
-		return 0;
 	r = check_frame(s, &len);
 	if (r < 0 ? r != -EBADMSG : r || !available(s))
 		return MIN(r, 0);

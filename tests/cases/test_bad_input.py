@@ -380,8 +380,9 @@ JOURNAL = {
     "garbage": ("fuse-00000000-00000000-000000.seg", text_of(os.urandom(5000), 0o600)),
     "garbage sealed": ("fuse-00000000-00000000-000000.seg.zst", text_of(os.urandom(5000), 0o600)),
     "newer format": ("fuse-00000000-00000000-000000.seg", text_of(b"shfsseg\x09" + bytes(100), 0o600)),
+    "older format": ("fuse-00000000-00000000-000000.seg", text_of(b"shfsseg\x01" + bytes(100), 0o600)),
     "directory": ("fuse-00000000-00000000-000000.seg", put_directory),
-    "unreadable": ("fuse-00000000-00000000-000000.seg", text_of(b"shfsseg\1", 0)),
+    "unreadable": ("fuse-00000000-00000000-000000.seg", text_of(b"shfsseg\2", 0)),
     "unreadable log": ("shell-00000000-1-1.log", text_of(b"\x1eS1\0", 0)),
     "torn log": ("shell-00000000-1-1.log", text_of(b"\x1eS1\0" b"1\0" + os.urandom(300), 0o600)),
     "log of zeros": ("shell-00000000-1-1.log", text_of(bytes(5000), 0o600)),
@@ -407,6 +408,16 @@ def test_foreign_files_in_the_journal(recorded, name):
     recorded.sh("echo three > file")
     mount.unmount()
     assert recorded.shfs("cat", "file@3").stdout == "three\n"
+
+
+@pytest.mark.users("ordinary")
+def test_a_segment_of_another_format(recorded):
+    """Named by those who would have to understand it; nothing is taken away meanwhile."""
+    [host] = glob.glob(recorded.store + "/journal/*")
+    recorded.write_outside(f"{host}/fuse-00000000-00000000-000000.seg", b"shfsseg\x01" + bytes(100), 0o600)
+    assert "another version of shfs made it" in recorded.shfs("check", check=False).stdout
+    for args in ["prune", "--keep-last", "1"], ["forget", "--yes", "file"]:
+        assert "another version of shfs wrote some of the journal" in recorded.shfs(*args, check=6).stderr
 
 
 def test_a_segment_that_vanishes(recorded):

@@ -366,9 +366,8 @@ def test_frozen(freezer, sandbox, mount):
 
 # --- stores of older versions ---
 
-# By make-store beside them, with shfs at these commits; what they hold is the same.
+# By make-store beside them, with shfs at these commits.
 STORES = {
-    "format-1": "d269b52^: a frame for each record, each object a file of its own",
     "format-2": "cfd1b16: batches in the journal, packs",
 }
 THERE = "/tmp/shfs-store/project"  # where it was recorded

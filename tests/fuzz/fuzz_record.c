@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * '1', a byte for the type and a payload of version 1; or '2' and a batch: what can be
- * read of it is stable when it is written and read again.
+ * '2' and a batch: what can be read of it is stable when it is written and read again.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -9,20 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-
-static void old_payload(const uint8_t *data, size_t size)
-{
-	struct shfs_record rec = { 0 };
-	int r;
-
-	if (!size)
-		return;
-	rec.type = data[0];
-	r = shfs_record_decode1(data + 1, size - 1, &rec);
-	FUZZ_ASSERT(r == 0 || r == -EBADMSG || r == -ENOTSUP);
-	if (!r && rec.type == SHFS_REC_ACCESS)
-		fuzz_touch(rec.access.path);
-}
 
 static void touch(const struct shfs_record *rec)
 {
@@ -67,8 +52,6 @@ void fuzz_record(const uint8_t *data, size_t size)
 	_cleanup_buf_ struct shfs_buf once = { 0 }, twice = { 0 };
 	size_t n;
 
-	if (size && data[0] == '1')
-		old_payload(data + 1, size - 1);
 	if (!size || data[0] != '2')
 		return;
 	n = rewrite(data + 1, size - 1, &once);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bytes of a segment. As no fuzzer guesses checksums, an input that begins with 'A'
- * (format 1) or 'B' says how to build one: pieces of a type (1 byte), a length (2) and a
- * payload or batch, where the type 255 is garbage between the frames.
+ * The bytes of a segment. As no fuzzer guesses checksums, an input that begins with 'B'
+ * says how to build one: pieces of a type (1 byte), a length (2) and a batch, where the
+ * type 255 is garbage between the frames.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -14,27 +14,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-static void add_sum(struct shfs_buf *b, size_t start)
-{
-	shfs_buf_u64(b, shfs_object_hash64(b->data + start, b->len - start));
-}
-
-static void add_frame1(struct shfs_buf *b, unsigned type, const uint8_t *payload,
-                       size_t len)
-{
-	size_t start = b->len;
-
-	shfs_buf_u32(b, SHFS_FRAME1_MAGIC);
-	shfs_buf_u32(b, (uint32_t)len);
-	shfs_buf_u16(b, (uint16_t)type);
-	shfs_buf_u16(b, 0);
-	shfs_buf_u64(b, b->len);
-	shfs_buf_u64(b, 1);
-	shfs_buf_u64(b, 2);
-	shfs_buf_add(b, payload, len);
-	add_sum(b, start);
-}
-
 static void add_frame(struct shfs_buf *b, const uint8_t *batch, size_t len)
 {
 	size_t start = b->len;
@@ -42,7 +21,7 @@ static void add_frame(struct shfs_buf *b, const uint8_t *batch, size_t len)
 	shfs_buf_u32(b, SHFS_FRAME_MAGIC);
 	shfs_buf_u32(b, (uint32_t)len);
 	shfs_buf_add(b, batch, len);
-	add_sum(b, start);
+	shfs_buf_u64(b, shfs_object_hash64(b->data + start, b->len - start));
 }
 
 static void add_record(struct shfs_buf *b, const struct shfs_record *rec)
@@ -72,52 +51,32 @@ static size_t sound_in_batch(const uint8_t *batch, size_t len)
 	return n;
 }
 
-static void begin(struct shfs_buf *b, bool old)
-{
-	/* a PRODUCER of version 1: that, six empty strings, 40 bytes of zeros */
-	static const uint8_t producer1[4 + 24 + 8 + 4 + 4 + 8 + 4 + 4] = { 1 };
-	struct shfs_record rec = { .type = SHFS_REC_PRODUCER,
-		                   .producer = { .version = SHFS_RECORD_VERSION } };
-
-	if (old) {
-		shfs_buf_add(b, "shfsseg\1", 8);
-		add_frame1(b, SHFS_REC_PRODUCER, producer1, sizeof(producer1));
-	} else {
-		shfs_buf_add(b, SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN);
-		add_record(b, &rec);
-	}
-}
-
 /* Returns how many records there are that a reader must find. */
-static size_t build(struct shfs_cursor *c, struct shfs_buf *b, bool old)
+static size_t build(struct shfs_cursor *c, struct shfs_buf *b)
 {
+	struct shfs_record producer = { .type = SHFS_REC_PRODUCER,
+		                        .producer = { .version = SHFS_RECORD_VERSION } };
 	struct shfs_record end = { .type = SHFS_REC_END };
 	size_t sound = 0;
 
-	begin(b, old);
+	shfs_buf_add(b, SHFS_SEGMENT_MAGIC, SHFS_SEGMENT_MAGIC_LEN);
+	add_record(b, &producer);
 	while (c->p < c->end) {
 		unsigned type = shfs_cursor_u8(c);
 		size_t len = shfs_cursor_u16(c);
-		struct shfs_record rec = { .type = type };
 
 		if (c->failed)
 			break;
 		len = MIN(len, (size_t)(c->end - c->p));
 		if (type == 255) {
 			shfs_buf_add(b, c->p, len);
-		} else if (old) {
-			add_frame1(b, type, c->p, len);
-			sound += shfs_record_decode1(c->p, len, &rec) == 0;
 		} else {
 			add_frame(b, c->p, len);
 			sound += sound_in_batch(c->p, len);
 		}
 		c->p += len;
 	}
-	if (old)
-		add_frame1(b, SHFS_REC_END, NULL, 0);
-	else
-		add_record(b, &end);
+	add_record(b, &end);
 	return sound + 2;
 }
 
@@ -155,9 +114,9 @@ static size_t read_all(const char *data, size_t len)
 
 void fuzz_build_segment(const uint8_t *data, size_t size, struct shfs_buf *out)
 {
-	struct shfs_cursor c = { data, data + size, false };
+	struct shfs_cursor c = { data + MIN(size, (size_t)1), data + size, false };
 
-	build(&c, out, size && shfs_cursor_u8(&c) == 'A');
+	build(&c, out);
 }
 
 void fuzz_segment(const uint8_t *data, size_t size)
@@ -165,11 +124,11 @@ void fuzz_segment(const uint8_t *data, size_t size)
 	_cleanup_buf_ struct shfs_buf b = { 0 };
 	struct shfs_cursor c = { data + 1, data + size, false };
 
-	if (!size || (data[0] != 'A' && data[0] != 'B')) {
+	if (!size || data[0] != 'B') {
 		read_all((const char *)data, size);
 		return;
 	}
-	size_t sound = build(&c, &b, data[0] == 'A');
+	size_t sound = build(&c, &b);
 
 	/* more, where the garbage is of another segment */
 	FUZZ_ASSERT(read_all(b.data, b.len) >= sound);

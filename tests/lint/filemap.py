@@ -69,7 +69,9 @@ def entries():
         folder, name = os.path.split(many.rstrip("/") if many else path)
         if path == MAP:
             continue
-        row = (name + "/", "") if many else (name, described(path))
+        if path.endswith(".break"):
+            name = "*.break"
+        row = (name + ("/" if many else ""), "" if many or name.startswith("*") else described(path))
         rows = found.setdefault(folder, [])
         if row not in rows:
             rows.append(row)
