@@ -7,6 +7,7 @@ import random
 import re
 import signal
 import subprocess
+import tempfile
 import time
 
 import harness
@@ -401,8 +402,16 @@ def check_all(sandbox, names="abc"):
                 if not v["incomplete"] and v["size"] and not is_right(data[: v["size"]]):
                     wrong.append((name, v))
                 data = data[v["size"] :]
-    assert not wrong, wrong[:5]
+    assert not wrong, f"{wrong[:5]}; {kept_store(sandbox)}"
     return found
+
+
+def kept_store(sandbox):
+    """Where a copy of a store with damaged contents is, and what a check says of them."""
+    where = tempfile.mkdtemp(prefix="shfs-damaged.")
+    subprocess.run(["cp", "-a", sandbox.store, f"{where}/store"], check=True)
+    flaws = sandbox.shfs("check", "--read-data", cwd="/", check=False, timeout=120).stdout
+    return f"the store is kept in {where}; check: {flaws}"
 
 
 POLICIES = (["prune", "--keep-last", "3"], ["prune", "--keep-last", "20", "--larger-than", "5K"], ["prune", "--max-size", "2M"], ["gc"])
