@@ -303,6 +303,36 @@ int content_read(struct shfs_store *store, const struct shfs_object_id *id,
 	return r == -ENOENT && damaged ? -EBADMSG : r;
 }
 
+/* left: frames that may still be looked at. */
+static int look(struct shfs_store *store, const struct shfs_object_id *id, unsigned *left)
+{
+	_cleanup_close_ int fd = -1;
+	uint64_t size;
+
+	for (unsigned skip = 0; skip < COLLISIONS_MAX; skip++) {
+		struct packed p = { 0 };
+		int r = (*left)-- ? packs_read(store, id, skip, &p) : -EBADMSG;
+
+		packed_free(&p);
+		if (r == -ENOENT)
+			break;
+		if (r || p.frame.kind != FRAME_DELTA)
+			return r;
+		r = look(store, &p.frame.base, left);
+		if (r != -ENOENT)
+			return r;
+	}
+	fd = loose_open(store, id, &size);
+	return MIN(fd, 0);
+}
+
+int content_look(struct shfs_store *store, const struct shfs_object_id *id)
+{
+	unsigned left = LINKS_READ;
+
+	return look(store, id, &left);
+}
+
 struct comparing {
 	const char *p;
 	size_t left;
@@ -365,7 +395,9 @@ int content_is(struct shfs_store *store, const struct shfs_object_id *id,
 /* Why it is not: it was lost, or pruned. */
 static int why_not_there(struct shfs_store *store, const struct shfs_object_id *id, int r)
 {
-	return r == -ENOENT && shfs_object_is_pruned(store, id) > 0 ? -ENODATA : r;
+	if ((r != -ENOENT && r != -EBADMSG) || shfs_object_is_pruned(store, id) <= 0)
+		return r;
+	return r == -ENOENT || content_look(store, id) == -ENOENT ? -ENODATA : r;
 }
 
 /* What is not there may have been written a moment ago, by a mount, or moved by a

@@ -42,6 +42,12 @@ static inline void content_free(struct content *c)
 _must_check_ int content_read(struct shfs_store *store, const struct shfs_object_id *id,
                               uint64_t max_bytes, struct content *out);
 
+/*
+ * -ENOENT: it is not there, or only as a delta of what is not there; else it is, be it
+ * damaged. A collection that was killed leaves such deltas, of what it was to take away.
+ */
+_must_check_ int content_look(struct shfs_store *store, const struct shfs_object_id *id);
+
 /* Is it these bytes? 1 and (but for the data) *out; 0: others; errors as above. */
 _must_check_ int content_is(struct shfs_store *store, const struct shfs_object_id *id,
                             const void *data, size_t len, struct content *out);

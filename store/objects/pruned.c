@@ -148,25 +148,12 @@ int shfs_object_is_pruned(struct shfs_store *store, const struct shfs_object_id 
 	return r;
 }
 
-static bool is_there(struct shfs_store *store, const struct shfs_object_id *id)
-{
-	_cleanup_packed_ struct packed p = { 0 };
-	_cleanup_close_ int fd = -1;
-	uint64_t size;
-	int r = packs_read(store, id, 0, &p);
-
-	if (r != -ENOENT)
-		return true;
-	fd = loose_open(store, id, &size);
-	return fd != -ENOENT;
-}
-
 int shfs_object_was_pruned(struct shfs_store *store, const struct shfs_object_id *id)
 {
 	int r = shfs_object_is_pruned(store, id);
 
 	if (r > 0)
-		r = packs_refresh(store) ?: !is_there(store, id);
+		r = packs_refresh(store) ?: content_look(store, id) == -ENOENT;
 	return r;
 }
 
@@ -228,7 +215,7 @@ static int drop_those_there(struct shfs_store *store, struct shfs_objects *all)
 	int r = packs_refresh(store);
 
 	for (size_t i = 0; i < all->n; i++)
-		if (r || !is_there(store, &all->ids[i]))
+		if (r || content_look(store, &all->ids[i]) == -ENOENT)
 			all->ids[n++] = all->ids[i];
 	all->n = n;
 	return r;

@@ -8,6 +8,8 @@
 #include "store/objects/inventory.h"
 #include "store/objects/lease.h"
 #include "store/objects/object.h"
+#include "store/objects/packs.h"
+#include "store/objects/pruned.h"
 
 #include <dirent.h>
 #include <pthread.h>
@@ -203,10 +205,94 @@ static void appended_to_what_goes(void **state)
 	shfs_store_close(producer);
 }
 
+/* --- what a collection leaves that is killed between two packs --- */
+
+static void noise(struct shfs_buf *b, char first)
+{
+	kit_noise(b, 30000, 1);
+	*b->data = first;
+}
+
+static struct shfs_object_id put_noise(struct shfs_store *store, char first,
+                                       const struct shfs_object_id *before)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+	struct shfs_object_id id;
+	struct shfs_put *put;
+
+	noise(&b, first);
+	assert_ok(shfs_object_put(store, b.data, b.len, 1, before, &put));
+	assert_ok(shfs_object_commit(store, &put, 1));
+	id = shfs_put_id(put);
+	shfs_put_free(put);
+	return id;
+}
+
+static int read_noise(struct shfs_store *store, const struct shfs_object_id *id,
+                      char first)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 }, out = { 0 };
+	struct shfs_store *late = open_again(store);
+	int r = shfs_object_read(late, id, 1 << 20, &out);
+
+	noise(&b, first);
+	if (!r)
+		r = out.len != b.len || memcmp(out.data, b.data, b.len);
+	shfs_store_close(late);
+	return r;
+}
+
+/* ids[1] is a delta of ids[0], each in a pack of its own. */
+static void put_two(struct shfs_store *store, struct shfs_object_id ids[static 2])
+{
+	uint64_t full = packs_full_bytes;
+
+	packs_full_bytes = 20000;
+	ids[0] = put_noise(store, 'a', NULL);
+	ids[1] = put_noise(store, 'b', &ids[0]);
+	packs_full_bytes = full;
+}
+
+static void remove_first_pack(struct shfs_store *store)
+{
+	_cleanup_buf_ struct shfs_buf name = { 0 };
+
+	shfs_buf_printf(&name, "packs/%s-0-000000.pack", store->host);
+	assert_ok(unlinkat(store->objects_fd, name.data, 0));
+	name.len -= strlen("pack");
+	shfs_buf_str(&name, "idx");
+	unlinkat(store->objects_fd, name.data, 0);
+}
+
+/* What it was to take away is pruned, be there some of it or not. */
+static void pruned_though_some_is_there(void **state)
+{
+	struct shfs_store *store = kit_store(), *late;
+	struct shfs_object_id ids[2];
+
+	put_two(store, ids);
+	assert_ok(pruned_add(store, ids, 2));
+	remove_first_pack(store);
+	late = open_again(store);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(shfs_object_was_pruned(late, &ids[i]), 1);
+	assert_int_equal(read_noise(store, &ids[0], 'a'), -ENODATA);
+	assert_int_equal(read_noise(store, &ids[1], 'b'), -ENODATA);
+	/* also by the list of the next collection, whatever that takes away */
+	assert_ok(pruned_add(late, &(struct shfs_object_id){ .hash = "other" }, 1));
+	assert_int_equal(read_noise(store, &ids[1], 'b'), -ENODATA);
+	put_noise(late, 'a', NULL);
+	assert_int_equal(shfs_object_was_pruned(late, &ids[1]), 0);
+	assert_ok(read_noise(store, &ids[1], 'b'));
+	shfs_store_close(late);
+	shfs_store_close(store);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(put_before_its_record),
 	cmocka_unit_test(put_while_it_goes),
 	cmocka_unit_test(appended_to_what_goes),
+	cmocka_unit_test(pruned_though_some_is_there),
 };
 
 int main(int argc, char **argv)
