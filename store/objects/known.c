@@ -75,3 +75,10 @@ bool known_has(struct known *known, const struct shfs_object_id *id, uint64_t ch
 	pthread_mutex_unlock(&known->lock);
 	return has;
 }
+
+void known_forget(struct known *known)
+{
+	pthread_mutex_lock(&known->lock);
+	memset(known->places, 0, sizeof(known->places));
+	pthread_mutex_unlock(&known->lock);
+}

@@ -23,3 +23,6 @@ uint64_t known_check(const struct known *known, const void *data, size_t len);
 /* The object was durable, and has the content with this check. */
 void known_add(struct known *known, const struct shfs_object_id *id, uint64_t check);
 bool known_has(struct known *known, const struct shfs_object_id *id, uint64_t check);
+
+/* A collection may have taken away what some of them are deltas of. */
+void known_forget(struct known *known);

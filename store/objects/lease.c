@@ -13,6 +13,7 @@
 
 #include "common/io.h"
 #include "store/objects/collect.h"
+#include "store/objects/known.h"
 #include "store/objects/packs.h"
 #include "store/objects/recent.h"
 
@@ -197,6 +198,7 @@ static int learn(struct shfs_store *store, struct leases *l, uint64_t generation
 	if (r)
 		return r;
 	recents_forget(store->recents);
+	known_forget(store->known);
 	l->seen = generation;
 	return 0;
 }

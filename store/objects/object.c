@@ -367,7 +367,8 @@ static int put_new(struct shfs_put *put, const void *data, size_t len, int level
 	return r;
 }
 
-/* An object that was seen to be this content, and is still there undamaged. */
+/* An object that was seen to be this content since the last collection, which may have
+ * taken its base away, and whose frame is undamaged. */
 static bool put_is_known(struct shfs_put *put)
 {
 	_cleanup_packed_ struct packed p = { 0 };

@@ -470,6 +470,37 @@ def test_beside_writers(sandbox, shfs, mounted_cli, load):
 
 
 @pytest.mark.users("ordinary")
+@pytest.mark.timeout(180)
+def test_killed_between_packs(sandbox, shfs, mounted_cli):
+    """What was to go is pruned, though it is left as a delta of what is gone; and it is recorded if it comes again."""
+
+    def write(*numbers):
+        for n in numbers:
+            sandbox.write("file", content("file", n))
+        shfs("sync")
+
+    sandbox.allow_exit(-signal.SIGKILL)
+    write(*range(1, 10))
+    shfs("prune", "--keep-last", "5", cwd="/")
+    write(*range(11, 20))
+    killed = 0
+    for n in range(1, 20):
+        strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=unlinkat", "-e", f"inject=unlinkat:signal=KILL:when={n}"]
+        process = sandbox.popen([*strace, SHFS, "prune", "--keep-last", "2"], cwd="/", stdout=subprocess.DEVNULL)
+        if process.wait(60) == 0:
+            break
+        killed += 1
+        check_all(sandbox, ["file"])
+        shfs("gc", cwd="/")
+        if n > 1:
+            write(*range(11, 20), 100 + n)
+            check_all(sandbox, ["file"])
+    assert killed >= 4
+    assert states(sandbox, "file")[1] == "pruned"
+    assert "no flaws" in shfs("check", "--read-data", cwd="/").stdout
+
+
+@pytest.mark.users("ordinary")
 def test_quota(sandbox, shfs, project):
     """Held by itself."""
     sandbox.write_outside(f"{sandbox.home}/.config/shfs/config.ini", "[store]\nmax-size = 3M\n")

@@ -288,11 +288,44 @@ static void pruned_though_some_is_there(void **state)
 	shfs_store_close(store);
 }
 
+/*
+ * 1. A mount puts a content, as a delta.
+ * 2. A collection condemns it and its base, takes the base away, and is killed.
+ * 3. Another one, which is to take nothing away, condemns it no more.
+ * 4. The mount puts the content again: it has not forgotten that it did before.
+ */
+static void put_again_after_a_kill(void **state)
+{
+	const struct lease_condemnation how = { .wait_ms = 1000 };
+	struct shfs_store *producer = kit_store(), *store = open_again(producer);
+	struct shfs_object_id ids[2], sorted[2], again;
+	struct lease_gate gate;
+
+	put_two(producer, ids);
+	memcpy(sorted, ids, sizeof(ids));
+	qsort(sorted, 2, sizeof(*sorted), shfs_object_compare);
+	assert_ok(lease_gate_open(store, &gate));
+	assert_ok(lease_gate_condemn(&gate, sorted, 2, &how));
+	remove_first_pack(store);
+	gate.condemned = false;
+	lease_gate_close(&gate);
+
+	assert_ok(lease_gate_open(store, &gate));
+	assert_ok(lease_gate_condemn(&gate, sorted, 0, &how));
+	lease_gate_close(&gate);
+
+	again = put_noise(producer, 'b', NULL);
+	assert_ok(read_noise(store, &again, 'b'));
+	shfs_store_close(store);
+	shfs_store_close(producer);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(put_before_its_record),
 	cmocka_unit_test(put_while_it_goes),
 	cmocka_unit_test(appended_to_what_goes),
 	cmocka_unit_test(pruned_though_some_is_there),
+	cmocka_unit_test(put_again_after_a_kill),
 };
 
 int main(int argc, char **argv)
