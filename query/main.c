@@ -4,6 +4,7 @@
 #include "query/history/version-spec.h"
 
 #include "common/buf.h"
+#include "common/debug.h"
 #include "common/quote.h"
 
 #include <errno.h>
@@ -64,6 +65,7 @@ const struct shfs_option shfs_common_options[] = {
 	{ "config", 0, "FILE", "use this configuration file" },
 	{ "color", 0, "WHEN", "auto, always or never" },
 	{ "no-pager", 0, NULL, "write to the terminal directly" },
+	{ "debug", 0, "AREAS", "tell what is decided ($SHFS_DEBUG)" },
 	{ "help", 'h', NULL, "explain the command" },
 	{ "version", 'V', NULL, "print the version" },
 	{ 0 },
@@ -104,6 +106,21 @@ static int config_option(struct shfs_context *ctx, const char *value)
 	return SHFS_EXIT_USAGE;
 }
 
+/* Also for the processes that are started from here. */
+static int choose_debug(const char *of, const char *areas)
+{
+	if (shfs_debug_choose(areas)) {
+		shfs_error("%s is a list of areas, with commas", of);
+		shfs_hint("areas: %s", shfs_debug_areas());
+		return SHFS_EXIT_USAGE;
+	}
+	if (areas && setenv("SHFS_DEBUG", areas, true)) {
+		shfs_no_memory();
+		return SHFS_EXIT_FAILURE;
+	}
+	return 0;
+}
+
 static int common_option(struct shfs_context *ctx, const struct shfs_command *command,
                          const struct shfs_option *opt, const char *value)
 {
@@ -113,6 +130,8 @@ static int common_option(struct shfs_context *ctx, const struct shfs_command *co
 		return config_option(ctx, value);
 	else if (!strcmp(opt->name, "no-pager"))
 		ctx->no_pager = true;
+	else if (!strcmp(opt->name, "debug"))
+		return choose_debug("--debug", value);
 	else if (strcmp(value, "auto") && strcmp(value, "always") &&
 	         strcmp(value, "never")) {
 		shfs_error("--color is auto, always or never");
@@ -419,7 +438,10 @@ int main(int argc, char **argv)
 	open_standard_fds();
 	signal(SIGXFSZ, SIG_IGN); /* an index beyond ulimit -f is an error, not the end */
 	setlocale(LC_ALL, "");
-	code = check_output(run(&ctx, argc, argv));
+	code = choose_debug("SHFS_DEBUG", NULL);
+	if (!code)
+		code = run(&ctx, argc, argv);
+	code = check_output(code);
 	shfs_context_clear(&ctx);
 	return code;
 }

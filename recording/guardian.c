@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recording/guardian.h"
 
+#include "common/debug.h"
 #include "common/quote.h"
 #include "store/capture/alert.h"
 
@@ -102,6 +103,7 @@ static void await_death(struct shfs_guardian *g)
 static void guard(struct shfs_guardian *g)
 {
 	await_death(g);
+	shfs_debug(RECORDING, "the process that recorded %s has died", g->root);
 	if (g->succeeds && g->succeeds(g)) {
 		(void)!shfs_spool_rescue(g->spool, &g->store, g->root);
 		return;

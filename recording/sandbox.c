@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "recording/sandbox.h"
 
+#include "common/debug.h"
+
 #include <errno.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -109,5 +112,7 @@ int shfs_sandbox_enter(unsigned needs)
 	if (!r)
 		r = seccomp_load(filter);
 	seccomp_release(filter);
+	shfs_debug(RECORDING, "seccomp filter (but for %#x): %s", needs,
+	           r ? strerrordesc_np(-r) : "on");
 	return r;
 }

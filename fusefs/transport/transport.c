@@ -2,6 +2,7 @@
 #include "fusefs/transport/internal.h"
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "common/proc.h"
 #include "fusefs/fs.h"
 #include "fusefs/takeover/heir.h"
@@ -602,6 +603,7 @@ static const char *reason_of(int error)
 /* Back to the device, in the middle of a start. */
 static void do_without_uring(struct shfs_transport *t, const char *reason)
 {
+	shfs_debug(TRANSPORT, "no io_uring: %s", reason);
 	t->reason = reason;
 	t->kind = SHFS_TRANSPORT_DEV;
 	t->wanted &= ~SHFS_FUSE_OVER_IO_URING;
@@ -695,6 +697,7 @@ int shfs_transport_start(struct shfs_transport *t)
 	}
 	if (t->kind == SHFS_TRANSPORT_URING)
 		begin_uring(t);
+	shfs_debug(TRANSPORT, "requests come by %s", shfs_transport_name(t));
 	if (t->kind == SHFS_TRANSPORT_URING)
 		return 0;
 	if (asked == SHFS_TRANSPORT_URING)

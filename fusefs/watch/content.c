@@ -2,10 +2,12 @@
 /* The content of a watched file: may it be archived, and how is it read? */
 #include "fusefs/watch/internal.h"
 
+#include "common/debug.h"
 #include "store/capture/log.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* All names of a file, each with its end. */
@@ -33,6 +35,13 @@ enum shfs_rule shfs_watch_rule(struct shfs_fs *fs, struct shfs_node *node,
 				shfs_project_rules_is_secret(&fs->rules, p, false);
 		rule = shfs_rule_of_both(rule, one);
 	}
+	shfs_debug(WATCH, "file %" PRIu64 ", %s: %s", node->ino,
+	           paths.len ? paths.data : "",
+	           watch->secret              ? "a secret"
+	           : rule == SHFS_RULE_IGNORE ? "is not to be archived"
+	           : rule == SHFS_RULE_ARCHIVE
+	                   ? "is archived when it is written"
+	                   : "is archived when it is read or written");
 	return watch->secret ? SHFS_RULE_IGNORE : rule;
 }
 
@@ -128,5 +137,8 @@ int shfs_watch_fd(struct shfs_fs *fs, struct shfs_node *node,
 
 	if (fd == -EACCES && lend)
 		fd = *opened = open_forbidden(fs, node);
+	if (fd < 0)
+		shfs_debug(WATCH, "file %" PRIu64 ": cannot be read: %s", node->ino,
+		           strerrordesc_np(-fd));
 	return fd;
 }

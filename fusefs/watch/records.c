@@ -2,7 +2,10 @@
 /* The records of a watched file. */
 #include "fusefs/watch/internal.h"
 
+#include "common/debug.h"
+
 #include <errno.h>
+#include <inttypes.h>
 
 static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle, uint64_t process,
                         uint32_t flags, struct shfs_time last, struct shfs_snapshot *made)
@@ -52,6 +55,10 @@ void shfs_watch_emit_preimage(struct shfs_fs *fs, struct shfs_node *node,
 		shfs_node_path_by(node, handle->name, &path);
 	else
 		shfs_node_path(node, NULL, &path);
+	shfs_debug(WATCH,
+	           "file %" PRIu64
+	           ": about to be changed by the process of record %" PRIu64,
+	           node->ino, process);
 	if (!path.failed) {
 		rec.preimage.path = (struct shfs_bytes){ path.data, path.len };
 		shfs_capture_emit(fs->capture, &rec, content);
@@ -67,6 +74,8 @@ void shfs_watch_emit_writers(struct shfs_fs *fs, struct shfs_handle *handle,
 	uint32_t anew = 0; /* nothing of what was there before is in it */
 	bool reads = handle->tells_read;
 
+	shfs_debug(WATCH, "file %" PRIu64 ": what %u writers left becomes a version",
+	           handle->node->ino, handle->n_writers);
 	for (unsigned i = 0; i < handle->n_writers; i++)
 		anew |= handle->writers[i].flags &
 		        (SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "kmod-fast-path/recorder/contents.h"
 
+#include "common/debug.h"
 #include "common/io.h"
 #include "store/objects/object.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/openat2.h>
 #include <pthread.h>
 #include <string.h>
@@ -389,13 +391,23 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
 	struct shfs_snapshot *snapshot;
 
 	outlast_writes(fd, file, !leased && !sure);
-	if (!is_as_told(fd, file))
+	if (!is_as_told(fd, file)) {
+		shfs_debug(RECORDER,
+		           "file %" PRIu64
+		           ": not read: it is not as the event tells any more",
+		           (uint64_t)file->ino);
 		return NULL;
+	}
 	snapshot = take(c, fd, before, care, depth, max_bytes, author);
 	if (!snapshot)
 		return NULL;
-	if (!is_as_told(fd, file) || (!leased && !sure))
+	if (!is_as_told(fd, file) || (!leased && !sure)) {
+		shfs_debug(RECORDER, "file %" PRIu64 ": incomplete: %s",
+		           (uint64_t)file->ino,
+		           leased || sure ? "it changed while it was read"
+		                          : "somebody may be writing to it");
 		shfs_snapshot_spoil(snapshot);
+	}
 	pthread_mutex_lock(&c->lock);
 	remember(c, file, snapshot);
 	pthread_mutex_unlock(&c->lock);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "kmod-fast-path/recorder/recorder.h"
 
+#include "common/debug.h"
 #include "common/path.h"
 #include "kmod-fast-path/recorder/paths.h"
 #include "kmod-fast-path/recorder/writers.h"
@@ -9,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 
 /* An event, ready to be recorded. Paths end with a NUL. */
@@ -135,8 +137,11 @@ static void correct_name(const struct shfs_recorder *r, struct happening *h)
 		h->file.nlink ? shfs_paths_other(r->paths, file_of(&h->file), h->path)
 			      : NULL;
 
-	if (other && !leads_to(r, h->path, h->file.ino))
-		snprintf(h->path, sizeof(h->path), "%s", other);
+	if (!other || leads_to(r, h->path, h->file.ino))
+		return;
+	shfs_debug(RECORDER, "%s: file %" PRIu64 " is called %s now", h->path,
+	           (uint64_t)h->file.ino, other);
+	snprintf(h->path, sizeof(h->path), "%s", other);
 }
 
 /* A file that a name led to when somebody looked, which another may have got by then. */
@@ -146,6 +151,8 @@ static void correct_file(const struct shfs_recorder *r, struct happening *h)
 
 	if (!was.ino || (was.ino == h->file.ino && was.dev == h->file.dev))
 		return;
+	shfs_debug(RECORDER, "%s: was file %" PRIu64 ", another has the name by now",
+	           h->path, was.ino);
 	h->moved_on = true;
 	h->file = (struct shfs_event_file){
 		.dev = was.dev,
@@ -665,10 +672,18 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 	h.moved_on = false;
 	correct(r, &h);
 	note_names(r, &h);
-	if (shfs_processes_is_shfs(r->processes, &event->process))
+	if (shfs_processes_is_shfs(r->processes, &event->process)) {
+		shfs_debug(RECORDER, "%s: event %u of a process of shfs is not recorded",
+		           h.path, (unsigned)event->type);
 		return;
+	}
 	h.content_fd = content_fd;
 	h.time = time_of(r, event);
 	h.process = shfs_processes_record(r->processes, &event->process);
+	shfs_debug(RECORDER,
+	           "%s: event %u, flags %#x, of process %u (record %" PRIu64
+	           "), file %" PRIu64,
+	           h.path, (unsigned)event->type, (unsigned)event->flags,
+	           (unsigned)event->process.pid, h.process, (uint64_t)h.file.ino);
 	note_file(r, &h);
 }

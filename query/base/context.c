@@ -5,6 +5,7 @@
 #include "query/base/mounts.h"
 #include "query/base/progress.h"
 
+#include "common/debug.h"
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
@@ -61,6 +62,7 @@ struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int
 	if (ctx->store)
 		return ctx->store;
 	r = shfs_store_open(name, create ? SHFS_STORE_CREATE : 0, &ctx->store);
+	shfs_debug(QUERY, "store %s: %s", name, r ? shfs_store_strerror(r) : "opened");
 	if (!r) {
 		ctx->store->on_dropped = warn_dropped;
 		return ctx->store;
@@ -149,9 +151,13 @@ static int take_in(struct shfs_context *ctx, const char *hook_dir)
 	uint64_t left_bytes;
 	int r;
 
+	shfs_debug(QUERY, "what is new is read first, for %s",
+	           ms == UINT_MAX ? "as long as it takes" : "a moment");
 	if (ms == UINT_MAX)
 		return shfs_index_ingest(ctx->index, hook_dir, NULL);
 	r = shfs_index_ingest_within(ctx->index, hook_dir, ms, &left_bytes);
+	shfs_debug(QUERY, "%" PRIu64 " bytes of the journal are not in the index",
+	           left_bytes);
 	if (r == 1)
 		warn_behind(left_bytes);
 	return MIN(r, 0);
@@ -169,6 +175,7 @@ static int freshen(struct shfs_context *ctx, int error)
 		r = take_in(ctx, hook_dir);
 	if (shfs_takes_nothing(r))
 		r = freshen_in_memory(ctx, hook_dir, r);
+	shfs_debug(QUERY, "what is new is taken in: %s", strerrordesc_np(-r));
 	if (begun)
 		shfs_progress_end();
 	if (r && ctx->index)
@@ -213,6 +220,8 @@ const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *cod
 		name = ctx->config_option ? strdup(ctx->config_option)
 		                          : shfs_path_config();
 		r = name ? shfs_config_read(&ctx->config, name, &message) : -ENOMEM;
+		shfs_debug(QUERY, "configuration %s: %s", name ? name : "",
+		           message ? message : strerrordesc_np(-r));
 	}
 	if (!ctx->config_read) {
 		shfs_no_memory();

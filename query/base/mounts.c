@@ -3,6 +3,7 @@
 #include "query/base/model.h"
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
@@ -622,6 +623,11 @@ static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *syn
 				question_end(&questions[i], &mounts->list[i], segments);
 		if (is_elsewhere(&mounts->list[i], store_path))
 			mounts->list[i].error = -EXDEV;
+		shfs_debug(QUERY, "mount %s: %s", mounts->list[i].dir,
+		           mounts->list[i].error == -EXDEV ? "records into another store"
+		           : mounts->list[i].error
+		                   ? strerrordesc_np(-mounts->list[i].error)
+		                   : "answered");
 		if (sync_errors)
 			sync_errors[i] = sync_error;
 	}

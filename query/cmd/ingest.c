@@ -5,6 +5,7 @@
 #include "query/care/prune.h"
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "common/io.h"
 #include "common/proc.h"
 #include "store/journal/runtime.h"
@@ -70,7 +71,7 @@ static int follower_lock(struct follower *f)
 }
 
 /* Nobody sees what it says: a line in a log of this host. */
-static void follower_log(const struct shfs_store *store, const char *what, int error)
+static void follower_line(const struct shfs_store *store, const char *line)
 {
 	_cleanup_close_ int fd = -1;
 	char name[sizeof(store->host) + 16];
@@ -80,7 +81,24 @@ static void follower_log(const struct shfs_store *store, const char *what, int e
 	fd = openat(store->log_fd, name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (fd < 0 || fstat(fd, &st) || st.st_size > LOG_MAX_BYTES)
 		return;
-	dprintf(fd, "%lld %s: %s\n", (long long)time(NULL), what, strerror(-error));
+	dprintf(fd, "%lld %s\n", (long long)time(NULL), line);
+}
+
+static void follower_log(const struct shfs_store *store, const char *what, int error)
+{
+	_cleanup_buf_ struct shfs_buf line = { 0 };
+
+	shfs_buf_printf(&line, "%s: %s", what, strerror(-error));
+	if (!line.failed)
+		follower_line(store, line.data);
+}
+
+static const struct shfs_store *debugged; /* while it is open */
+
+static void follower_debug(const char *line)
+{
+	if (debugged)
+		follower_line(debugged, line);
 }
 
 static void follower_dropped(const struct shfs_store *store, const char *file,
@@ -127,6 +145,8 @@ static void follower_ingest(struct follower *f)
 
 	if (shfs_store_open(f->store_path, 0, &store))
 		return; /* it was removed, or its disk is away: nobody to tell */
+	debugged = store;
+	shfs_debug_to(follower_debug);
 	r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
 	if (!r)
 		r = shfs_index_ingest(index, f->hook_dir, NULL);
@@ -135,6 +155,7 @@ static void follower_ingest(struct follower *f)
 	if (r && r != f->last_error)
 		follower_log(store, "the index is not up to date", r);
 	f->last_error = r;
+	debugged = NULL;
 }
 
 static bool same_mounts(const struct follower *f, const struct shfs_mounts *mounts)

@@ -214,6 +214,9 @@ void capture_clear_alert(struct shfs_capture *c);
 
 void capture_free_event(struct capture_event *event); /* without it, too */
 
+/* Why a content with these flags has no object, for debug.h. */
+const char *capture_why_not(uint32_t flags);
+
 /* Counts n events as lost. */
 void capture_lose(struct shfs_capture *c, uint64_t n, int error);
 

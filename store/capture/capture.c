@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/capture/capture-internal.h"
 
+#include "common/debug.h"
 #include "common/proc.h"
 #include "common/secrets.h"
 #include "store/capture/log.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -315,6 +317,7 @@ static void capture_push(struct shfs_capture *c, struct capture_event *event)
 
 void capture_lose(struct shfs_capture *c, uint64_t n, int error)
 {
+	shfs_debug(CAPTURE, "%" PRIu64 " records lost: %s", n, strerrordesc_np(-error));
 	if (!c->lost_pending)
 		c->lost_error = error;
 	if (!c->unsynced_error)
@@ -373,8 +376,13 @@ static int capture_await_room(struct shfs_capture *c, const struct capture_event
 
 	while ((err = capture_refuses(c, event)) == -ENOBUFS && !c->stalled) {
 		c->n_waiters++;
-		if (!capture_wait(c, &c->change, until))
+		if (!capture_wait(c, &c->change, until)) {
 			c->stalled = true;
+			shfs_debug(CAPTURE,
+			           "%zu events are queued: nobody waits for the "
+			           "store any more",
+			           c->n_events);
+		}
 		c->n_waiters--;
 	}
 	return err;

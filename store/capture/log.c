@@ -2,6 +2,7 @@
 #include "store/capture/log.h"
 
 #include "common/clock.h"
+#include "common/debug.h"
 #include "common/io.h"
 
 #include <fcntl.h>
@@ -14,6 +15,11 @@ static struct {
 	const char *name;
 } log_state = { PTHREAD_MUTEX_INITIALIZER, -1, -1, "" };
 
+static void log_debug(const char *line)
+{
+	shfs_log("%s", line);
+}
+
 void shfs_log_open(const struct shfs_store *store, const char *name, int fd)
 {
 	pthread_mutex_lock(&log_state.lock);
@@ -21,6 +27,7 @@ void shfs_log_open(const struct shfs_store *store, const char *name, int fd)
 	log_state.fd = fd;
 	log_state.name = name;
 	pthread_mutex_unlock(&log_state.lock);
+	shfs_debug_to(log_debug);
 }
 
 static int log_fd(void)

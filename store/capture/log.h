@@ -3,7 +3,7 @@
  * log.h - what a recording process has to say once nobody looks at its terminal.
  *
  * Lines go to log/<name>-<pid>.log of the store, which is made with the first of them, or
- * to standard error in the foreground. Thread-safe.
+ * to standard error in the foreground; so do those of common/debug.h. Thread-safe.
  */
 #pragma once
 

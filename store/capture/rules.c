@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/capture/rules.h"
 
+#include "common/debug.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -690,6 +692,7 @@ enum shfs_rule shfs_rules_match(const struct shfs_rules *rules, const char *path
 	_cleanup_free_ char *large = NULL;
 	char small[512], *copy = small;
 	size_t len = strlen(path);
+	enum shfs_rule rule;
 
 	if (len == 0)
 		return SHFS_RULE_ARCHIVE;
@@ -699,7 +702,10 @@ enum shfs_rule shfs_rules_match(const struct shfs_rules *rules, const char *path
 			return SHFS_RULE_IGNORE;
 	}
 	memcpy(copy, path, len + 1);
-	return match(rules, copy, len, directory);
+	rule = match(rules, copy, len, directory);
+	if (rule == SHFS_RULE_IGNORE)
+		shfs_debug(CAPTURE, "%s: a rule leaves out what it holds", path);
+	return rule;
 }
 
 bool shfs_rules_is_secret(const struct shfs_rules *rules, const char *path,

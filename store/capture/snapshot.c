@@ -2,11 +2,13 @@
 /* Snapshots, and the archivers that read and store what they are of. */
 #include "store/capture/capture-internal.h"
 
+#include "common/debug.h"
 #include "common/io.h"
 #include "store/objects/objects.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <utlist.h>
 
@@ -381,8 +383,18 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 		free(TAKE_PTR(job->data));
 
 	pthread_mutex_lock(&c->lock);
-	if (job_is_incomplete(job))
+	if (job_is_incomplete(job)) {
 		job->content.flags |= SHFS_CONTENT_INCOMPLETE;
+		shfs_debug(CAPTURE, "file %" PRIu64 ":%" PRIu64 ": incomplete: %s",
+		           (uint64_t)job->before.st_dev, (uint64_t)job->before.st_ino,
+		           job->changed
+		                   ? "it changed while it was read"
+		                   : "somebody may have changed it before it was read");
+	}
+	if (err < 0)
+		shfs_debug(CAPTURE, "file %" PRIu64 ":%" PRIu64 ": not read: %s",
+		           (uint64_t)job->before.st_dev, (uint64_t)job->before.st_ino,
+		           strerrordesc_np(-err));
 	snapshot_has_read(s);
 	if (err < 0) {
 		capture_finish_job(job, NULL);
@@ -497,6 +509,8 @@ static void job_run_store(struct capture_job *job)
 	c->n_storing--;
 	was = TAKE_PTR(job->snapshot->before);
 	if (err < 0) {
+		shfs_debug(CAPTURE, "%zu bytes are not put into the store: %s", job->len,
+		           strerrordesc_np(-err));
 		c->n_puts--;
 		if (capture_is_store_error(err))
 			capture_fail(c, err, job->len);
@@ -657,6 +671,15 @@ static struct shfs_content content_take(int fd, const struct stat *st,
 	return content;
 }
 
+static void debug_not_archived(const struct stat *st, uint32_t why, uint64_t max_bytes)
+{
+	shfs_debug(CAPTURE,
+	           "file %" PRIu64 ":%" PRIu64
+	           ", %lld bytes: not archived: %s (limit %" PRIu64 " bytes)",
+	           (uint64_t)st->st_dev, (uint64_t)st->st_ino, (long long)st->st_size,
+	           capture_why_not(why), max_bytes);
+}
+
 void shfs_snapshot_take(struct shfs_snapshot *s, int fd, enum shfs_depth depth,
                         uint64_t max_bytes, uint32_t skip)
 {
@@ -693,6 +716,7 @@ void shfs_snapshot_take(struct shfs_snapshot *s, int fd, enum shfs_depth depth,
 					: snapshot_archive(s, fd, &st, max_bytes, claim);
 			if (!why)
 				return;
+			debug_not_archived(&st, why, max_bytes);
 			depth = SHFS_DEPTH_FINGERPRINT;
 			skip |= why;
 		}
@@ -711,6 +735,10 @@ void shfs_snapshot_spoil(struct shfs_snapshot *s)
 	pthread_mutex_lock(&s->capture->lock);
 	s->spoiled = true;
 	s->content.flags |= SHFS_CONTENT_INCOMPLETE;
+	shfs_debug(CAPTURE,
+	           "a version of %" PRIu64 " bytes is incomplete: somebody changed "
+	           "the file meanwhile",
+	           s->content.size);
 	pthread_mutex_unlock(&s->capture->lock);
 }
 

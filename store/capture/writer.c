@@ -3,6 +3,7 @@
  * failures. */
 #include "store/capture/capture-internal.h"
 
+#include "common/debug.h"
 #include "common/io.h"
 #include "common/quote.h"
 #include "store/capture/alert.h"
@@ -12,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <malloc.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -80,8 +82,10 @@ bool capture_is_store_error(int error)
 
 void capture_fail(struct shfs_capture *c, int error, uint64_t bytes)
 {
-	if (!c->error)
+	if (!c->error) {
 		c->error = error;
+		shfs_debug(CAPTURE, "the store fails: %s", strerrordesc_np(-error));
+	}
 	c->error_bytes = MAX(c->error_bytes, bytes);
 	pthread_cond_signal(&c->written);
 	pthread_cond_broadcast(&c->work);
@@ -276,6 +280,37 @@ void capture_record_contents(struct shfs_record *rec, struct shfs_content *out[s
 	}
 }
 
+const char *capture_why_not(uint32_t flags)
+{
+	return flags & SHFS_CONTENT_SKIP_TYPE     ? "it is no regular file"
+	       : flags & SHFS_CONTENT_SKIP_RULE   ? "a rule"
+	       : flags & SHFS_CONTENT_SKIP_SIZE   ? "its size"
+	       : flags & SHFS_CONTENT_SKIP_USER   ? "another user's share is used up"
+	       : flags & SHFS_CONTENT_SKIP_BUDGET ? "too much is in flight"
+	       : flags & SHFS_CONTENT_SKIP_ERROR  ? "it could not be read or stored"
+	       : flags & SHFS_CONTENT_CHANGING    ? "it is being changed"
+	                                          : "nobody asked for it";
+}
+
+/* What becomes of one content of a record, by the record's path. */
+static void debug_content(const struct shfs_record *rec,
+                          const struct shfs_content *content)
+{
+	struct shfs_bytes path = rec->type == SHFS_REC_ACCESS   ? rec->access.path
+	                         : rec->type == SHFS_REC_PATHOP ? rec->pathop.path
+	                                                        : rec->preimage.path;
+	char object[44];
+
+	shfs_object_name(&content->object, object);
+	shfs_debug(CAPTURE, "%.*s: record %" PRIu64 ", %" PRIu64 " bytes%s: %s%s",
+	           (int)path.len, path.data, rec->seq, content->size,
+	           content->flags & SHFS_CONTENT_INCOMPLETE ? ", incomplete" : "",
+	           content->flags & SHFS_CONTENT_OBJECT ? "object " : "not archived: ",
+	           content->flags & SHFS_CONTENT_OBJECT
+	                   ? object
+	                   : capture_why_not(content->flags));
+}
+
 static void fill_contents(struct shfs_capture *c, struct capture_event *event)
 {
 	struct shfs_content *contents[2];
@@ -284,6 +319,10 @@ static void fill_contents(struct shfs_capture *c, struct capture_event *event)
 	for (int i = 0; i < 2; i++)
 		if (contents[i])
 			fill_content(c, contents[i], event->content[i]);
+	if (shfs_debug_on(CAPTURE))
+		for (int i = 0; i < 2; i++)
+			if (contents[i] && event->content[i])
+				debug_content(&event->rec, contents[i]);
 }
 
 static bool is_record_error(int error)
@@ -453,6 +492,7 @@ static int note_forgotten(struct shfs_capture *c, const struct shfs_object_id *i
 		if (!kept || shfs_object_compare(&all[i].id, &all[kept - 1].id) != 0)
 			all[kept++] = all[i];
 	c->n_forgotten = kept;
+	shfs_debug(CAPTURE, "%zu objects are to be forgotten", kept);
 	c->forgets++;
 	return 0;
 }
@@ -604,6 +644,7 @@ static void writer_recover(struct shfs_capture *c)
 		return;
 	c->error = 0;
 	c->error_bytes = 0;
+	shfs_debug(CAPTURE, "the store can be written again");
 	pthread_mutex_unlock(&c->lock);
 	capture_clear_alert(c);
 	reserve_make(c->store);

@@ -2,6 +2,8 @@
 /* To which command a process belongs. */
 #include "store/index/internal.h"
 
+#include "common/debug.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -636,6 +638,10 @@ static int adopted_owner(struct shfs_index *index, const struct task *t,
 		by_group = group_owner(index, t, &group);
 	if (by_group < 0)
 		return by_group;
+	shfs_debug(COMMAND,
+	           "process %" PRIu32 ": no shell above it (up to %" PRIu32
+	           "); by its group command %" PRId64 ", by its marker %" PRId64,
+	           t->pid, top->pid, group.command_id, marker.command_id);
 	if (by_group && by_marker && group.command_id != marker.command_id)
 		return 0;
 	*out = by_marker ? marker : group;
@@ -657,6 +663,11 @@ static int attribute(struct shfs_index *index, const struct task *t,
 	}
 	if (r < 0)
 		return r;
+	shfs_debug(COMMAND,
+	           "process %" PRIu32 " (task %" PRId64 ", from %" PRIu64
+	           "): session %" PRId64 ", command %" PRId64 "%s",
+	           t->pid, t->id, (uint64_t)t->start_ticks, owner.session_id,
+	           owner.command_id, owner.shell ? ", the shell itself" : "");
 	*out = owner;
 	return 0;
 }
@@ -686,6 +697,9 @@ int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_
 		return r;
 	if (!owner.command_id)
 		owner = (struct shfs_owner){ session_id, command_id, true };
+	shfs_debug(COMMAND,
+	           "the shell of session %" PRId64 " at %" PRId64 " ns: command %" PRId64,
+	           session_id, boot_ns, owner.command_id);
 	*out = owner;
 	return 0;
 }
@@ -839,6 +853,10 @@ static int news_apply_one(struct shfs_ingest *ing, const struct shfs_news *news)
 	                     shfs_arg_int(news->start_ticks - 4));
 
 	r = collect_ids(ing, stmt, r, &tasks);
+	shfs_debug(COMMAND,
+	           "session %" PRId64
+	           ": its hook log came late: %zu processes are looked at again",
+	           news->session_id, tasks.n);
 	return r ? r : revise_all(ing, &tasks, news->boot_ns - AGREE_NS);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/index/internal.h"
 
+#include "common/debug.h"
 #include "common/io.h"
 #include "common/path.h"
 #include "schema.h"
@@ -808,6 +809,8 @@ static int open_target(struct shfs_store *store, struct shfs_index **out)
 			return r;
 		sqlite3_sleep(LOOK_AGAIN_MS);
 	}
+	shfs_debug(INGEST, "the index cannot be read (%s): moved aside",
+	           strerrordesc_np(-r));
 	r = move_aside(store);
 	return r ? r : shfs_index_open(store, SHFS_INDEX_WRITE, out);
 }

@@ -5,12 +5,14 @@
  */
 #include "store/index/internal.h"
 
+#include "common/debug.h"
 #include "store/journal/hooklog.h"
 #include "store/journal/journal.h"
 #include "store/journal/runtime.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -427,6 +429,8 @@ static int visit(const struct shfs_journal_file *file, void *arg)
 
 	if (r <= 0)
 		return r;
+	shfs_debug(INGEST, "%s/%s: has news%s", file->host, file->name,
+	           file->sealed ? ", sealed" : "");
 	fd = keep_dir(w, file->dirfd);
 	return fd < 0 ? fd
 	              : sources_add(file->hook_log ? &w->logs : &w->segments, file, fd,
@@ -558,6 +562,14 @@ static int segment_unreadable(struct shfs_ingest *ing, const struct source *src)
 	return r ? r : position_store(ing, src->host, src->name, &next);
 }
 
+static void debug_skipped(const struct source *src, int error)
+{
+	shfs_debug(INGEST, "%s/%s: passed over: %s", src->host, src->name,
+	           error == -EBADMSG           ? "it is no segment, or just begun"
+	           : error == -EPROTONOSUPPORT ? "another version of shfs made it"
+	                                       : strerrordesc_np(-error));
+}
+
 /* Learns the segment's place in the order. 1: it has none, as it cannot be read. */
 static int segment_peek(struct shfs_ingest *ing, struct source *src)
 {
@@ -567,6 +579,8 @@ static int segment_peek(struct shfs_ingest *ing, struct source *src)
 	int64_t known = INT64_MAX;
 	int r = shfs_segment_open(src->dirfd, src->name, 0, &segment);
 
+	if (r)
+		debug_skipped(src, r);
 	if (r == -EBADMSG || r == -EFBIG)
 		return segment_unreadable(ing, src) ?: 1;
 	if (r)
@@ -668,6 +682,14 @@ static int segment_read(struct shfs_ingest *ing, const struct source *src,
 		damaged += dropped;
 		if (r == SHFS_DROPPED)
 			dropped = p->offset - before;
+		if (dropped)
+			shfs_debug(INGEST,
+			           "%s: record %" PRIu64 " at byte %" PRIu64
+			           ": %s, %" PRIu64 " bytes",
+			           src->name, rec.seq, before,
+			           r == SHFS_DROPPED ? "makes no sense and is dropped"
+			                             : "there is damage in front of it",
+			           dropped);
 		p->damaged += dropped;
 		ing->stats.damaged_bytes += dropped;
 		count_record(ing);
@@ -754,6 +776,9 @@ static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_
 
 	if (!r && hook_dir)
 		*not_copied = shfs_runtime_collect(ing->index->store, hook_dir);
+	if (*not_copied)
+		shfs_debug(INGEST, "hook logs in %s are not copied: %s", hook_dir,
+		           strerrordesc_np(-*not_copied));
 	if (!r)
 		r = walk_files(w, SHFS_JOURNAL_HOOK_LOGS);
 	for (size_t i = 0; i < w->logs.n && !r; i++)
@@ -817,6 +842,7 @@ static int note_gaps(struct shfs_ingest *ing, const char *hook_dir, int *not_cop
 
 	if (r || !dead.n)
 		return r;
+	shfs_debug(INGEST, "%zu producers have died: their ends are looked for", dead.n);
 	r = ingest_all(ing, &w, hook_dir, not_copied);
 	if (!r)
 		r = transaction_begin(ing);
@@ -858,6 +884,9 @@ static int ingest(struct shfs_ingest *ing, const char *hook_dir)
 	if (!r)
 		r = retry(ing, last_task_id);
 	end = r < 0 ? r : transaction_commit(ing, false);
+	shfs_debug(INGEST, "%" PRIu64 " records, %" PRIu64 " bytes of damage: %s",
+	           (uint64_t)ing->stats.records, (uint64_t)ing->stats.damaged_bytes,
+	           r == 1 ? "the time has passed" : strerrordesc_np(-MIN(end, 0)));
 	if (end && !sqlite3_get_autocommit(index->db))
 		sqlite3_exec(index->db, "ROLLBACK", NULL, NULL, NULL);
 	forget(ing);

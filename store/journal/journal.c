@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/journal/journal.h"
 
+#include "common/debug.h"
 #include "common/io.h"
 #include "common/proc.h"
 #include "store/journal/frame.h"
@@ -96,6 +97,9 @@ static int append_frame(struct shfs_journal *j)
 		return 0;
 	}
 	j->torn = ftruncate(j->fd, j->size);
+	shfs_debug(JOURNAL,
+	           "segment %" PRIu32 ": not written, cut back to %" PRIu64 " bytes: %s",
+	           j->id.segment, j->size, strerrordesc_np(-r));
 	return r;
 }
 
@@ -143,11 +147,14 @@ static int start_segment(struct shfs_journal *j)
 	if (!r && (fsync(j->fd) || fsync(j->store->journal_fd)))
 		r = -errno;
 	if (r) {
+		shfs_debug(JOURNAL, "%s: not begun: %s", name, strerrordesc_np(-r));
 		shfs_closep(&j->fd);
 		j->fd = -1;
 		unlinkat(j->store->journal_fd, name, 0);
 		return r;
 	}
+	shfs_debug(JOURNAL, "%s: begun, with records from %" PRIu64 " on", name,
+	           j->seq + 1);
 	if (j->told)
 		*j->told = j->id;
 	reserve_make(j->store);
@@ -317,8 +324,11 @@ static void seal(struct shfs_journal *j, uint32_t n)
 
 	segment_name(&j->id, n, name, sizeof(name));
 	if (shfs_read_file_at(j->store->journal_fd, name, SHFS_SEGMENT_MAX, &b) ||
-	    shfs_segment_seal(j->store->journal_fd, name, ".zst", &b))
+	    shfs_segment_seal(j->store->journal_fd, name, ".zst", &b)) {
+		shfs_debug(JOURNAL, "%s: stays unsealed", name);
 		return;
+	}
+	shfs_debug(JOURNAL, "%s: sealed, %zu bytes", name, b.len);
 	unlinkat(j->store->journal_fd, name, 0);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The reading half of journal.h: segments come from anywhere, so nothing in them is
  * believed. */
+#include "common/debug.h"
 #include "common/io.h"
 #include "store/journal/frame.h"
 #include "store/journal/journal.h"
@@ -8,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
@@ -266,6 +268,8 @@ static void count_damage(struct shfs_segment *s, uint64_t from, uint64_t to)
 	if (to <= from)
 		return;
 	s->damaged += to - from;
+	shfs_debug(JOURNAL, "byte %" PRIu64 " to %" PRIu64 " of a segment are damaged",
+	           from, to - 1);
 	if (s->on_damage)
 		s->on_damage(s->on_damage_arg, from, to);
 }

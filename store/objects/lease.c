@@ -11,6 +11,7 @@
  */
 #include "store/objects/lease.h"
 
+#include "common/debug.h"
 #include "common/io.h"
 #include "store/objects/collect.h"
 #include "store/objects/known.h"
@@ -19,6 +20,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -199,6 +201,8 @@ static int learn(struct shfs_store *store, struct leases *l, uint64_t generation
 		return r;
 	recents_forget(store->recents);
 	known_forget(store->known);
+	shfs_debug(OBJECTS, "collection %" PRIu64 " condemns %zu objects%s", generation,
+	           (size_t)l->n_condemned, l->forgets ? ", to be forgotten" : "");
 	l->seen = generation;
 	return 0;
 }

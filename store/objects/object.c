@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "store/objects/object.h"
 
+#include "common/debug.h"
 #include "common/io.h"
 #include "store/objects/content.h"
 #include "store/objects/known.h"
@@ -732,6 +733,19 @@ static void batch_end(struct batch *b, int error)
 	shfs_buf_free(&b->bytes);
 }
 
+static void debug_put(const struct shfs_put *put, int error)
+{
+	char name[44];
+
+	shfs_object_name(&put->id, name);
+	shfs_debug(OBJECTS, "%s, %zu bytes: %s", name, (size_t)put->len,
+	           error                            ? strerrordesc_np(-error)
+	           : put->there                     ? "was there"
+	           : put->loose                     ? "a file of its own"
+	           : put->frame.kind == FRAME_DELTA ? "a delta in the pack"
+	                                            : "whole in the pack");
+}
+
 int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts, size_t n)
 {
 	struct batch b = { .store = store, .puts = puts, .n = n };
@@ -750,6 +764,8 @@ int shfs_object_commit(struct shfs_store *store, struct shfs_put **puts, size_t 
 		b.written = calloc(n, sizeof(struct shfs_put *));
 		r = b.frames && b.written ? batch_write(&b) : -ENOMEM;
 	}
+	for (size_t i = 0; shfs_debug_on(OBJECTS) && i < n; i++)
+		debug_put(puts[i], r);
 	batch_end(&b, r);
 	return r;
 }

@@ -2,6 +2,7 @@
 /* Producing: the pack that is ours, and what is appended to it. */
 #include "store/objects/packs-internal.h"
 
+#include "common/debug.h"
 #include "common/io.h"
 #include "common/lock.h"
 #include "common/proc.h"
@@ -71,6 +72,7 @@ static int take_slot(struct shfs_store *store, struct packs *p)
 	}
 	if (p->lock_fd >= 0)
 		return 0;
+	shfs_debug(OBJECTS, "no lock of a pack is free: one that nobody continues");
 	p->lock_fd = -1;
 	if (getrandom(&p->slot, sizeof(p->slot), 0) != sizeof(p->slot))
 		return -EIO;
@@ -137,6 +139,8 @@ static int adopt(struct shfs_store *store, struct packs *p)
 	newest->durable_bytes = newest->scanned;
 	newest->own = true;
 	p->own = newest;
+	shfs_debug(OBJECTS, "%s: continued from byte %" PRIu64, newest->name,
+	           (uint64_t)newest->scanned);
 	return 0;
 }
 
@@ -260,6 +264,8 @@ static int catch_up(struct packs *p)
 	if (!p->own)
 		return 0;
 	if (!guard_own(p) || fstat(p->own_fd, &st) || !st.st_nlink) {
+		shfs_debug(OBJECTS, "%s: is being taken away, a new one is made",
+		           p->own->name);
 		drop_own(p); /* nobody would find what we append */
 		return 0;
 	}
@@ -353,6 +359,7 @@ static int make_own(struct shfs_store *store, struct packs *p)
 		p->own->scanned = PACK_HEAD_BYTES;
 	}
 	pthread_mutex_unlock(&p->lock);
+	shfs_debug(OBJECTS, "%s: %s", name, r ? strerrordesc_np(-r) : "begun");
 	if (!r)
 		return 0;
 	shfs_closep(&p->own_fd);

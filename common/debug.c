@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/debug.h"
+
+#include <errno.h>
+#include <stdarg.h>
+
+static const char *const names[] = {
+	[SHFS_DEBUG_CAPTURE] = "capture",     [SHFS_DEBUG_COMMAND] = "command",
+	[SHFS_DEBUG_INGEST] = "ingest",       [SHFS_DEBUG_JOURNAL] = "journal",
+	[SHFS_DEBUG_OBJECTS] = "objects",     [SHFS_DEBUG_QUERY] = "query",
+	[SHFS_DEBUG_RECORDER] = "recorder",   [SHFS_DEBUG_RECORDING] = "recording",
+	[SHFS_DEBUG_TRANSPORT] = "transport", [SHFS_DEBUG_WATCH] = "watch",
+};
+
+unsigned shfs_debug_mask;
+static void (*sink)(const char *line);
+
+const char *shfs_debug_areas(void)
+{
+	return "all, capture, command, ingest, journal, objects, query, recorder, "
+	       "recording, transport, watch";
+}
+
+/* The bits of the area with this name; 0: there is none. */
+static unsigned find_area(const char *name, size_t len)
+{
+	if (len == 3 && !memcmp(name, "all", 3))
+		return (1u << ARRAY_SIZE(names)) - 1;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (strlen(names[i]) == len && !memcmp(names[i], name, len))
+			return 1u << i;
+	return 0;
+}
+
+int shfs_debug_choose(const char *areas)
+{
+	unsigned mask = 0;
+
+	if (!areas)
+		areas = getenv("SHFS_DEBUG");
+	while (areas && *areas) {
+		size_t len = strcspn(areas, ",");
+		unsigned area = find_area(areas, len);
+
+		if (len && !area)
+			return -EINVAL;
+		mask |= area;
+		areas += len + (areas[len] == ',');
+	}
+	shfs_debug_mask = mask;
+	return 0;
+}
+
+void shfs_debug_to(void (*say)(const char *line))
+{
+	sink = say;
+}
+
+/* Names of files and commands may hold what a terminal obeys. */
+static void show(char *line)
+{
+	for (char *p = line; *p; p++)
+		if ((unsigned char)*p < ' ' || *p == 0x7f)
+			*p = '?';
+	if (sink)
+		sink(line);
+	else
+		dprintf(STDERR_FILENO, "shfs[%ld]: %s\n", (long)getpid(), line);
+}
+
+void shfs_debug_say(enum shfs_debug_area area, const char *fmt, ...)
+{
+	char line[500];
+	int n = snprintf(line, sizeof(line), "%s: ", names[area]), was = errno;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line + n, sizeof(line) - (size_t)n, fmt, ap);
+	va_end(ap);
+	show(line);
+	errno = was;
+}
