@@ -80,3 +80,18 @@ void shfs_debug_say(enum shfs_debug_area area, const char *fmt, ...)
 	show(line);
 	errno = was;
 }
+
+#ifdef SHFS_ASSERTS
+void shfs_assert_failed(const char *condition, const char *file, int line,
+                        const char *function)
+{
+	char text[500];
+
+	snprintf(text, sizeof(text), "%s:%d: %s: assertion failed: %s", file, line,
+	         function, condition);
+	dprintf(STDERR_FILENO, "shfs[%ld]: %s\n", (long)getpid(), text);
+	if (sink)
+		sink(text);
+	abort();
+}
+#endif

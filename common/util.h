@@ -24,6 +24,24 @@
 #define MIN(a, b)     ((a) < (b) ? (a) : (b))
 #define MAX(a, b)     ((a) > (b) ? (a) : (b))
 
+/*
+ * An invariant: what no input, no damage and no full disk can break, only a bug of ours.
+ * The developer build (SHFS_ASSERTS: each with a sanitizer) says what is broken and
+ * aborts; the release compiles it, and leaves it out.
+ */
+#ifdef SHFS_ASSERTS
+#define shfs_assert(condition)                                                           \
+	((condition) ? (void)0                                                           \
+	             : shfs_assert_failed(#condition, __FILE__, __LINE__, __func__))
+#else
+#define shfs_assert(condition) ((void)sizeof(!(condition)))
+#endif
+__attribute__((noreturn)) void shfs_assert_failed(const char *condition, const char *file,
+                                                  int line, const char *function);
+
+/* Somebody holds this mutex; the caller does, as nobody calls without. */
+#define shfs_assert_held(mutex) shfs_assert(pthread_mutex_trylock(mutex) != 0)
+
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* Hands an owned pointer or fd on: the variable no longer owns it. */

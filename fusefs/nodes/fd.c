@@ -13,14 +13,18 @@
 
 static void fd_unlist(struct shfs_tree *tree, struct node *node)
 {
+	shfs_assert_held(&tree->fds_lock);
 	if (node->pinned)
 		return;
+	shfs_assert(tree->fds && tree->n_fds);
 	DL_DELETE(tree->fds, node);
 	tree->n_fds--;
 }
 
 static void fd_list(struct shfs_tree *tree, struct node *node)
 {
+	shfs_assert_held(&tree->fds_lock);
+	shfs_assert(node->fd >= 0 && node != &tree->root);
 	DL_APPEND(tree->fds, node);
 	tree->n_fds++;
 }
@@ -104,6 +108,7 @@ int node_fd_give(struct shfs_tree *tree, struct node *node, int fd)
 void shfs_node_fd_done(struct shfs_tree *tree, struct shfs_node *node)
 {
 	pthread_mutex_lock(&tree->fds_lock);
+	shfs_assert(node_private(node)->users && node_private(node)->fd >= 0);
 	node_private(node)->users--;
 	pthread_mutex_unlock(&tree->fds_lock);
 }
@@ -128,6 +133,7 @@ void node_fd_drop(struct shfs_tree *tree, struct node *node)
 	int fd = -1;
 
 	pthread_mutex_lock(&tree->fds_lock);
+	shfs_assert(!node->users);
 	if (node->fd >= 0) {
 		fd_unlist(tree, node);
 		atomic_fetch_sub(&tree->n_pinned, node->pinned);
@@ -199,6 +205,7 @@ static int chain_up(struct shfs_tree *tree, struct node *node, struct node ***ou
 		if (node->name->gone)
 			return -ESTALE;
 	}
+	shfs_assert(n && chain[n - 1]->fd >= 0);
 	*out = TAKE_PTR(chain);
 	return (int)n;
 }

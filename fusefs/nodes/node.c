@@ -157,6 +157,7 @@ void node_place_update(struct node *node)
 
 	if (!place)
 		return;
+	shfs_assert(place->id == node->pub.id);
 	place->gone = node->name->gone;
 	place->parent = node->name->parent->pub.id;
 	snprintf(place->name, sizeof(place->name), "%s", node->name->text);
@@ -201,6 +202,7 @@ static void place_leave(struct shfs_tree *tree, struct node *node)
 		return;
 	shfs_tree_lock_read(tree);
 	pthread_mutex_lock(&tree->places_lock);
+	shfs_assert(node->n_open);
 	if (!--node->n_open && !S_ISDIR(node->pub.type))
 		place = TAKE_PTR(node->place);
 	pthread_mutex_unlock(&tree->places_lock);
@@ -283,6 +285,7 @@ static struct node *node_destroy(struct shfs_tree *tree, struct node *node)
 /* Shard lock held. Takes the node out of the table if it is not needed; true if so. */
 static bool node_reap(struct shard *shard, struct node *node)
 {
+	shfs_assert_held(&shard->lock);
 	if (node->refs || node->lookups)
 		return false;
 	if (!node->unhashed)
@@ -300,11 +303,13 @@ void shfs_node_unref(struct shfs_tree *tree, struct shfs_node *pub)
 		bool last;
 
 		pthread_mutex_lock(&shard->lock);
+		shfs_assert(node->refs);
 		node->refs--;
 		last = node_reap(shard, node);
 		pthread_mutex_unlock(&shard->lock);
 		if (!last)
 			break;
+		shfs_assert(!node->replaced);
 		node = node_destroy(tree, node);
 	}
 }
@@ -343,6 +348,7 @@ static void keep_replaced(struct shfs_tree *tree, struct node *node)
 	struct node *spare = NULL;
 
 	pthread_mutex_lock(&tree->replaced_lock);
+	shfs_assert(!node->replaced || (tree->replaced && tree->n_replaced));
 	if (node->replaced) {
 		DL_DELETE2(tree->replaced, node, prev_replaced, next_replaced);
 		tree->n_replaced--;

@@ -78,6 +78,7 @@ static struct program *program_ref(struct program *program)
 
 static void program_unref(struct program *program)
 {
+	shfs_assert(!program || program->refs);
 	if (!program || --program->refs)
 		return;
 	shfs_buf_free(&program->exe);

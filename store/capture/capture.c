@@ -23,6 +23,7 @@ bool capture_wait(struct shfs_capture *c, pthread_cond_t *cond, int64_t until_ns
 	struct timespec ts = { .tv_sec = until_ns / SHFS_NSEC_PER_SEC,
 		               .tv_nsec = until_ns % SHFS_NSEC_PER_SEC };
 
+	shfs_assert_held(&c->lock);
 	return pthread_cond_timedwait(cond, &c->lock, &ts) != ETIMEDOUT;
 }
 
@@ -60,6 +61,10 @@ static int capture_init_locks(struct shfs_capture *c)
 
 static void capture_free(struct shfs_capture *c)
 {
+	shfs_assert(!c->reads && !c->stores && !c->puts && !c->commits);
+	shfs_assert(!c->n_reads && !c->n_stores && !c->n_puts && !c->n_held);
+	shfs_assert(!c->head && !c->n_events && !c->event_bytes);
+	shfs_assert(!c->memory);
 	pthread_cond_destroy(&c->work);
 	pthread_cond_destroy(&c->written);
 	pthread_cond_destroy(&c->change);
@@ -292,6 +297,8 @@ void capture_note_crowd(struct shfs_capture *c)
 /* The number is given under the same lock as the place in the queue. */
 static void capture_push(struct shfs_capture *c, struct capture_event *event)
 {
+	shfs_assert_held(&c->lock);
+	shfs_assert(!event->next && !c->head == !c->tail && !c->head == !c->n_events);
 	event->rec.seq = ++c->seq;
 	if (event->rec.time.real_ns == 0)
 		event->rec.time = shfs_time_now();
@@ -317,6 +324,8 @@ static void capture_push(struct shfs_capture *c, struct capture_event *event)
 
 void capture_lose(struct shfs_capture *c, uint64_t n, int error)
 {
+	shfs_assert_held(&c->lock);
+	shfs_assert(n && error < 0);
 	shfs_debug(CAPTURE, "%" PRIu64 " records lost: %s", n, strerrordesc_np(-error));
 	if (!c->lost_pending)
 		c->lost_error = error;
@@ -353,6 +362,7 @@ void capture_tell_lost(struct shfs_capture *c)
 static int capture_refuses(const struct shfs_capture *c,
                            const struct capture_event *event)
 {
+	shfs_assert(!event || event->bytes >= sizeof(*event));
 	if (!event)
 		return -ENOMEM;
 	if (c->closing)

@@ -35,7 +35,9 @@ void shfs_snapshot_author(struct shfs_snapshot *s, uid_t uid)
 
 struct shfs_snapshot *shfs_snapshot_ref(struct shfs_snapshot *s)
 {
-	atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+	unsigned refs = atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+
+	shfs_assert(refs > 0);
 	return s;
 }
 
@@ -50,6 +52,7 @@ void shfs_snapshot_unref(struct shfs_snapshot *s)
 	while (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) {
 		struct shfs_snapshot *before = s->before;
 
+		shfs_assert(!s->unsettled && !s->reading && !s->job);
 		if (s->held)
 			capture_let_go(s);
 		free(s);
@@ -97,6 +100,7 @@ static struct shfs_content content_of_stat(const struct stat *st)
 
 static void tell_waiters(struct shfs_capture *c)
 {
+	shfs_assert_held(&c->lock);
 	if (c->n_waiters)
 		pthread_cond_broadcast(&c->change);
 }
@@ -135,6 +139,8 @@ static void snapshot_settle(struct shfs_snapshot *s, uint64_t claim,
                             enum shfs_depth depth, const struct shfs_content *content,
                             unsigned forgets)
 {
+	shfs_assert_held(&s->capture->lock);
+	shfs_assert(s->unsettled && claim <= s->claim);
 	if (s->claim == claim) {
 		s->forgets = forgets;
 		int64_t first_ns = snapshot_is_same(s, &s->content, content)
@@ -153,6 +159,7 @@ static void snapshot_settle(struct shfs_snapshot *s, uint64_t claim,
 
 static void snapshot_has_read(struct shfs_snapshot *s)
 {
+	shfs_assert(s->reading && s->reading <= s->unsettled);
 	s->reading--;
 	tell_waiters(s->capture);
 }
@@ -215,6 +222,7 @@ void capture_let_go(struct shfs_snapshot *s)
 	pthread_mutex_lock(&c->held_lock);
 	held = s->held;
 	if (held) {
+		shfs_assert(c->held && c->n_held);
 		DL_DELETE2(c->held, s, held_prev, held_next);
 		c->n_held--;
 		s->held = false;
@@ -248,6 +256,8 @@ void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id
 	struct shfs_content content = job->content;
 	struct shfs_capture *c = job->snapshot->capture;
 
+	shfs_assert(job->fd < 0 && !job->data && !job->put);
+	shfs_assert(c->memory >= job->reserved);
 	c->memory -= job->reserved;
 	tell_waiters(c);
 	if (c->reads) /* that wait for memory */
@@ -354,6 +364,7 @@ static void job_leave_reads(struct capture_job *job)
 
 	if (job->snapshot->job != job)
 		return;
+	shfs_assert(c->reads && c->n_reads);
 	DL_DELETE(c->reads, job);
 	c->n_reads--;
 	job->snapshot->job = NULL;
@@ -370,6 +381,7 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 	struct shfs_capture *c = s->capture;
 	int err = c->error;
 
+	shfs_assert(s->reading && !job->reserved && !job->data);
 	job_leave_reads(job);
 	job->reserved = (size_t)job->before.st_size + CAPTURE_JOB_BYTES;
 	c->memory += job->reserved;
@@ -434,6 +446,7 @@ bool capture_drop_secret(struct capture_job *job)
 	if (!capture_must_drop(job->snapshot, &id, job->len,
 	                       !shfs_put_stored_bytes(job->put)))
 		return false;
+	shfs_assert(c->n_puts);
 	job->dropped = true;
 	shfs_put_free(TAKE_PTR(job->put));
 	c->n_puts--;
@@ -450,6 +463,7 @@ static void job_has_put(struct capture_job *job, struct shfs_snapshot *before)
 	size_t kept = (size_t)MIN(shfs_put_memory(job->put) + CAPTURE_JOB_BYTES,
 	                          (uint64_t)job->reserved);
 
+	shfs_assert(kept <= job->reserved && job->reserved <= c->memory);
 	s->put = shfs_put_id(job->put);
 	s->is_put = true;
 	s->was_there =
@@ -491,6 +505,7 @@ static void job_run_store(struct capture_job *job)
 	bool follows = job_before(job, &before);
 	int err = c->error;
 
+	shfs_assert(c->n_stores && job->data);
 	DL_DELETE(c->stores, job);
 	c->n_stores--;
 	c->n_puts++;
@@ -506,6 +521,7 @@ static void job_run_store(struct capture_job *job)
 	free(TAKE_PTR(job->data));
 
 	pthread_mutex_lock(&c->lock);
+	shfs_assert(c->n_storing && c->n_puts);
 	c->n_storing--;
 	was = TAKE_PTR(job->snapshot->before);
 	if (err < 0) {
@@ -557,6 +573,7 @@ void *capture_archiver(void *arg)
 		else
 			await_work(c);
 	}
+	shfs_assert(c->n_up && c->n_archivers);
 	c->n_up--;
 	c->n_archivers--;
 	pthread_cond_signal(&c->written);

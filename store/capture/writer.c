@@ -59,6 +59,7 @@ static int64_t writer_deadline(const struct shfs_capture *c)
 /* The writer sleeps through what only adds to a batch that is not due. */
 void capture_wake_writer(struct shfs_capture *c)
 {
+	shfs_assert_held(&c->lock);
 	if (writer_can(c) && (!c->writer_timed || writer_is_due(c)))
 		pthread_cond_signal(&c->written);
 }
@@ -100,6 +101,7 @@ static void writer_lose(struct shfs_capture *c, struct capture_event *event, int
 			c->lost_error = -event->rec.lost.error;
 		c->lost_pending += event->rec.lost.count;
 	} else {
+		shfs_assert(c->stats.queued);
 		c->stats.queued--;
 		capture_lose(c, 1, error);
 	}
@@ -111,10 +113,12 @@ static struct capture_event *writer_pop(struct shfs_capture *c)
 {
 	struct capture_event *event = c->head;
 
+	shfs_assert(c->n_events && c->event_bytes >= event->bytes);
 	c->head = event->next;
 	if (!c->head)
 		c->tail = NULL;
 	c->n_events--;
+	shfs_assert(!c->head == !c->n_events);
 	c->event_bytes -= event->bytes;
 	capture_note_crowd(c);
 	return event;
@@ -123,6 +127,7 @@ static struct capture_event *writer_pop(struct shfs_capture *c)
 /* Puts an event back before all others. */
 static void writer_unpop(struct shfs_capture *c, struct capture_event *event)
 {
+	shfs_assert(!c->head || event->rec.seq < c->head->rec.seq);
 	event->next = c->head;
 	c->head = event;
 	if (!c->tail)
@@ -233,6 +238,7 @@ static void writer_commit(struct shfs_capture *c)
 			count_object(&c->stats, jobs[i], stored[i]);
 		capture_finish_job(jobs[i], done[i] ? &ids[i] : NULL);
 	}
+	shfs_assert(c->n_puts >= n);
 	c->n_puts -= n;
 	if (err < 0 && !c->error)
 		capture_fail(c, err, bytes);
@@ -371,6 +377,8 @@ static void batch_take(struct shfs_capture *c, struct batch *b)
 			pthread_mutex_lock(&c->lock);
 		}
 		b->events[b->n] = writer_pop(c);
+		shfs_assert(!b->n ||
+		            b->events[b->n]->rec.seq > b->records[b->n - 1]->seq);
 		fill_contents(c, b->events[b->n]);
 		b->records[b->n] = &b->events[b->n]->rec;
 	}
@@ -450,6 +458,7 @@ static int writer_write(struct shfs_capture *c)
 	batch_let_go(b);
 	told = batch_free_written(b);
 	pthread_mutex_lock(&c->lock);
+	shfs_assert(c->stats.queued >= told);
 	c->stats.records += told;
 	c->stats.queued -= told;
 	batch_give_up(c, b, !sync_err);
@@ -683,6 +692,7 @@ static void writer_renew(struct shfs_capture *c)
 	size_t n = 0;
 
 	(void)!writer_learn_forgotten(c); /* else they are claimed */
+	shfs_assert(!c->renewing);
 	c->renewing = true;
 	while (c->n_puts) {
 		if (c->puts)

@@ -35,6 +35,7 @@ struct shfs_journal {
 
 static void put_length(struct shfs_buf *frame, uint32_t len)
 {
+	shfs_assert(frame->len >= SHFS_FRAME_HEAD && len <= SHFS_PAYLOAD_MAX);
 	for (int i = 0; i < 4; i++)
 		frame->data[4 + i] = (char)(len >> 8 * i);
 }
@@ -57,6 +58,7 @@ static int make_frame(struct shfs_journal *j, const struct shfs_record *const *r
 	size_t len = SHFS_FRAME_HEAD;
 	int r = 0;
 
+	shfs_assert(max);
 	shfs_record_context_reset(&j->context);
 	b->len = 0;
 	shfs_buf_u32(b, SHFS_FRAME_MAGIC);
@@ -91,6 +93,7 @@ static int append_frame(struct shfs_journal *j)
 {
 	int r;
 
+	shfs_assert(j->fd >= 0 && j->frame.len > SHFS_FRAME_HEAD + SHFS_FRAME_TAIL);
 	r = shfs_write_all(j->fd, j->frame.data, j->frame.len);
 	if (!r) {
 		j->size += j->frame.len;
@@ -386,7 +389,10 @@ int shfs_journal_append(struct shfs_journal *j, const struct shfs_record *const 
 		if (!r)
 			r = append_frame(j);
 		if (!r) {
+			shfs_assert(part && part <= n - *appended);
+			shfs_assert(records[*appended]->seq > j->seq);
 			*appended += part;
+			shfs_assert(records[*appended - 1]->seq >= j->seq + part);
 			j->seq = records[*appended - 1]->seq;
 		}
 	}

@@ -58,6 +58,7 @@ const struct shfs_rec_producer *shfs_segment_producer(const struct shfs_segment 
 /* Of the next record of the batch. */
 static uint64_t batch_offset(const struct shfs_segment *s)
 {
+	shfs_assert(s->batch.p <= s->batch.end);
 	return s->pos + s->frame_len - SHFS_FRAME_TAIL - (s->batch.end - s->batch.p);
 }
 
@@ -101,6 +102,7 @@ static int make_room(struct shfs_segment *s, size_t need)
 
 	s->len -= skip;
 	s->base += skip;
+	shfs_assert(s->len <= s->cap || s->fd < 0);
 	if (skip && s->len)
 		memmove(s->window, s->window + skip, s->len);
 	if (cap > s->cap) {
@@ -203,6 +205,7 @@ static ssize_t fill(struct shfs_segment *s, size_t need)
 
 static const unsigned char *at_pos(const struct shfs_segment *s)
 {
+	shfs_assert(s->pos >= s->base && s->pos - s->base <= s->len);
 	return s->window + (s->pos - s->base);
 }
 
@@ -397,6 +400,7 @@ static void begin_batch(struct shfs_segment *s, size_t len)
 {
 	s->batch = (struct shfs_cursor){ at_pos(s) + SHFS_FRAME_HEAD,
 		                         at_pos(s) + len - SHFS_FRAME_TAIL, false };
+	shfs_assert(s->batch.p <= s->batch.end);
 	s->frame_len = len;
 	shfs_record_context_reset(&s->context);
 	if (s->batch.p == s->batch.end)

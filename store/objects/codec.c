@@ -65,6 +65,7 @@ static struct codec *codec_take(struct codecs *c)
 	pthread_mutex_lock(&c->lock);
 	codec = c->free;
 	if (codec) {
+		shfs_assert(c->n_free && c->bytes >= codec->bytes);
 		LL_DELETE(c->free, codec);
 		c->n_free--;
 		c->bytes -= codec->bytes;

@@ -121,6 +121,7 @@ static int prepare(struct shfs_store *store, struct leases *l)
 {
 	int r;
 
+	shfs_assert_held(&l->lock);
 	if (l->dirfd >= 0 && l->pid == getpid())
 		return 0;
 	close_all(l);
@@ -190,6 +191,7 @@ static int learn(struct shfs_store *store, struct leases *l, uint64_t generation
 {
 	int r;
 
+	shfs_assert_held(&l->lock);
 	if (l->seen == generation)
 		return 0;
 	r = read_condemned(l, generation);
@@ -267,6 +269,7 @@ void shfs_lease_keep(struct shfs_store *store)
 	struct leases *l = store->leases;
 
 	pthread_mutex_lock(&l->lock);
+	shfs_assert(l->n);
 	l->n++;
 	pthread_mutex_unlock(&l->lock);
 }

@@ -176,6 +176,7 @@ static int begin(struct shfs_store *store, struct packs *p)
 	pid_t pid = getpid();
 	int r = 0;
 
+	shfs_assert_held(&p->commit);
 	pthread_mutex_lock(&p->lock);
 	if (p->producer && p->pid != pid) {
 		forget_producer(p);
@@ -261,6 +262,8 @@ static int catch_up(struct packs *p)
 {
 	struct stat st;
 
+	shfs_assert_held(&p->lock);
+	shfs_assert(!p->own == (p->own_fd < 0));
 	if (!p->own)
 		return 0;
 	if (!guard_own(p) || fstat(p->own_fd, &st) || !st.st_nlink) {
@@ -325,6 +328,8 @@ static uint64_t own_bytes(struct packs *p)
 static void leave_own(struct packs *p)
 {
 	pthread_mutex_lock(&p->lock);
+	shfs_assert(p->own && p->own->own && p->own_fd >= 0);
+	shfs_assert(p->own->scanned >= p->own->index.covered);
 	if (p->own->scanned - p->own->index.covered >= INDEX_WORTH)
 		(void)!pack_write_index(p, p->own);
 	p->own->own = false;
@@ -400,6 +405,8 @@ int packs_append(struct shfs_store *store, const void *data, size_t len)
 	struct packs *p = store->packs;
 	int r;
 
+	shfs_assert_held(&p->commit);
+	shfs_assert(p->producer && p->pid == getpid());
 	if (own_bytes(p) + len > packs_full_bytes && own_bytes(p) > packs_full_bytes / 2)
 		leave_own(p);
 	if (len > PACK_BYTES_MAX / 2)
@@ -423,6 +430,8 @@ static int publish(struct packs *p, const struct packs_frame *frames, size_t n)
 {
 	int r = 0;
 
+	shfs_assert_held(&p->lock);
+	shfs_assert(p->own && p->append_at <= p->append_end);
 	for (size_t i = 0; !r && i < n; i++)
 		r = pack_table_add(&p->own->tail,
 		                   (struct pack_entry){
@@ -454,6 +463,7 @@ int packs_commit_end(struct shfs_store *store, int error,
 	}
 	if (p->own_fd >= 0 && p->locks)
 		flock(p->own_fd, LOCK_UN);
+	shfs_assert_held(&p->commit);
 	pthread_mutex_unlock(&p->commit);
 	return error;
 }

@@ -88,6 +88,7 @@ int pack_fd(struct packs *p, struct pack *pack)
 {
 	if (pack->fd >= 0)
 		return pack->fd;
+	shfs_assert(p->n_open <= OPEN_MAX && p->n_open <= p->n);
 	while (p->n_open >= OPEN_MAX) {
 		struct pack *victim = p->list[p->next_close++ % p->n];
 
@@ -429,6 +430,7 @@ static void pack_is_gone(struct packs *p, struct pack *pack)
 	pack->index = (struct pack_index){ 0 };
 	free(TAKE_PTR(pack->filter));
 	table_clear(&pack->tail);
+	shfs_assert(pack->fd < 0 || p->n_open);
 	if (pack->fd >= 0)
 		p->n_open--;
 	shfs_closep(&pack->fd);

@@ -97,6 +97,7 @@ static size_t weight(const struct recent *recent)
 
 static void drop(struct recents *r, struct recent *recent)
 {
+	shfs_assert(recent->kept && r->bytes >= weight(recent));
 	DL_DELETE(r->list, recent);
 	LL_DELETE2(*bucket_of(r, &recent->id), recent, also);
 	recent->kept = false;
@@ -114,6 +115,8 @@ static struct recent *reference(struct recents *r, struct recent *recent)
 {
 	if (!recent)
 		return NULL;
+	shfs_assert_held(&r->lock);
+	shfs_assert(recent->kept && recent->refs);
 	DL_DELETE(r->list, recent); /* the newest again */
 	DL_APPEND(r->list, recent);
 	atomic_fetch_add(&recent->refs, 1);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What developers are told: SHFS_DEBUG."""
+"""What developers are told: SHFS_DEBUG, and assertions, which the release has not."""
 
 import os
 import re
@@ -50,3 +50,14 @@ def test_an_unknown_area(sandbox):
         path = f"{PREFIX}/libexec/shfs/{program}"
         result = sandbox.run(path, sandbox.project, env={"SHFS_DEBUG": "x"}, check=False)
         assert result.status == 2 and AREAS in result.stderr
+
+
+@pytest.mark.users("ordinary")
+def test_assertions_are_for_developers(sandbox):
+    """They are in a program that has a sanitizer, and in no other."""
+    for program in "bin/shfs", "libexec/shfs/shfs-fuse", "libexec/shfs/shfs-watch":
+        with open(f"{PREFIX}/{program}", "rb") as file:
+            data = file.read()
+        developers = b"__asan_init" in data or b"__tsan_init" in data
+        assert (b"assertion failed" in data) == developers
+        assert (b"c->memory >= job->reserved" in data) == developers
