@@ -69,6 +69,7 @@ int shfs_index_rc(int r)
 	case -EINVAL:
 		return SQLITE_CORRUPT_VTAB;
 	default:
+		errno = -r; /* SQLite takes the system's error from there */
 		return SQLITE_IOERR;
 	}
 }
