@@ -612,14 +612,14 @@ def test_one_follower_as_long_as_mounts(sandbox, shfs, project):
     shfs("umount", other)
     wait_until(lambda: followers(sandbox) == [pid], "that of the second mount to see that there is one")
     shfs("umount", project)
-    wait_until(lambda: not followers(sandbox), "the follower to end")
+    wait_until(lambda: not followers(sandbox), "the follower to end", 30)
 
 
 def test_follower_ends_after_plain_unmount(sandbox, shfs, mounted_cli):
     wait_until(lambda: followers(sandbox), "the follower")
     sandbox.write("file", b"text")
     sandbox.unmount(mounted_cli)
-    wait_until(lambda: not followers(sandbox), "the follower to end")
+    wait_until(lambda: not followers(sandbox), "the follower to end", 30)
 
 
 def test_remount_at_once_keeps_a_follower(sandbox, shfs, project):
