@@ -151,7 +151,7 @@ static void index_tails(struct shfs_store *store, struct packs *p)
 		struct pack *pack = p->list[i];
 		int fd;
 
-		if (pack->scanned - pack->index.covered < SCAN_MAX)
+		if (pack->gone || pack->scanned - pack->index.covered < SCAN_MAX)
 			continue;
 		fd = pack_fd(p, pack);
 		if (fd >= 0 && !fdatasync(fd))

@@ -254,7 +254,7 @@ static int collect_entries(void *arg, const struct pack_entry *entries, size_t n
 }
 
 /* Whoever collects a pack has it locked alone: no index is left behind of one that is
- * gone, for another pack of that name. */
+ * gone, for another pack of that name. Nor is one written if that is there by now. */
 static int guard_pack(struct packs *p, const struct pack *pack)
 {
 	_cleanup_close_ int fd = openat(p->dirfd, pack->name,
@@ -263,7 +263,9 @@ static int guard_pack(struct packs *p, const struct pack *pack)
 
 	if (fd < 0 || (p->locks && flock(fd, LOCK_SH | LOCK_NB)) || fstat(fd, &st))
 		return -errno;
-	return st.st_nlink ? TAKE_FD(fd) : -ENOENT;
+	if (!st.st_nlink || pack->gone || (pack->ino && pack->ino != st.st_ino))
+		return -ENOENT;
+	return TAKE_FD(fd);
 }
 
 int pack_write_index(struct packs *p, struct pack *pack)

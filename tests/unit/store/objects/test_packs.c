@@ -573,6 +573,60 @@ static void index_lookups(void **state)
 			lookups(dir, sizes[i], spread);
 }
 
+/* Contents number from to below to. */
+static void put_noises(struct shfs_store *store, struct shfs_object_id id[static 5],
+                       unsigned from, unsigned to)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+
+	for (unsigned i = from; i < to; i++) {
+		kit_noise(&b, 600000, i + 1);
+		id[i] = put_one(store, b.data, b.len, 1);
+	}
+}
+
+static void assert_noises(struct shfs_store *store, const struct shfs_object_id *id,
+                          unsigned from, unsigned to)
+{
+	_cleanup_buf_ struct shfs_buf b = { 0 };
+
+	for (unsigned i = from; i < to; i++) {
+		kit_noise(&b, 600000, i + 1);
+		assert_holds(store, &id[i], b.data, b.len);
+	}
+}
+
+/*
+ * 1. A process reads contents in a pack. It is collected.
+ * 2. A mount begins another one of that name.
+ * 3. The process begins to produce: of the pack that is gone it writes no index.
+ * 4. The mount appends to its pack as much as the first one had.
+ */
+static void name_again(void **state)
+{
+	struct shfs_store *store = kit_store(), *reader = open_again(store), *late;
+	_cleanup_free_ char *path = NULL, *index = NULL;
+	struct shfs_object_id id[5];
+
+	put_noises(store, id, 0, 2);
+	assert_noises(reader, id, 0, 2);
+	path = kit_pack(store);
+	index = index_path(path);
+	shfs_store_close(store);
+	assert_ok(unlinkat(reader->objects_fd, index, 0));
+	assert_ok(unlinkat(reader->objects_fd, path, 0));
+
+	store = open_again(reader);
+	put_noises(store, id, 2, 3);
+	put_text(reader, 1);
+	put_noises(store, id, 3, 5);
+	late = open_again(reader);
+	assert_noises(late, id, 2, 5);
+	shfs_store_close(late);
+	shfs_store_close(reader);
+	shfs_store_close(store);
+}
+
 /* --- deltas --- */
 
 struct depths {
@@ -839,6 +893,7 @@ int main(int argc, char **argv)
 		TEST(bad_indexes),
 		TEST(two_producers_one_index),
 		TEST(index_lookups),
+		TEST(name_again),
 		TEST(chains_are_bounded),
 		TEST(bases_from_the_store),
 		TEST(bases_that_wait),
