@@ -144,8 +144,8 @@ static int raise_limits(void)
 		if (!shfs_proc_raise_limit(limits[i].resource) && limits[i].option)
 			return shfs_daemon_fail(
 				SHFS_EXIT_REFUSED,
-				"the limit of this shell (ulimit %s) would hold for all "
-				"who work in the mount; mount from a shell without it",
+				"the limit of this shell (ulimit %s) would apply to all "
+				"users of the mount; mount from a shell without it",
 				limits[i].option);
 	}
 	return 0;
@@ -280,8 +280,8 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 	int r = shfs_beneath_new(fs, &fs->beneath);
 
 	if (r)
-		shfs_log("names and attributes are kept for a second: changes beneath "
-		         "cannot be noticed: %s",
+		shfs_log("names and attributes are cached for a second: changes in the "
+		         "lower file system cannot be noticed: %s",
 		         strerror(-r));
 	r = shfs_passthrough_begin(fs, device_fd);
 	if (!r)
@@ -297,8 +297,7 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 		                    &pruner);
 	if (r)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE,
-		                        "the kernel does not talk to us: %s",
-		                        strerror(-r));
+		                        "the kernel sends no requests: %s", strerror(-r));
 	if (can_be_taken(fs))
 		shfs_heir_set_device(fs->heir, device_fd);
 	if (!foreground)
@@ -309,7 +308,8 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 	shfs_daemon_tell(SHFS_EXIT_OK);
 	fs->died = !wait_for_end(fs, signals) && shfs_mountpoint_is_dead(fs->mounted);
 	if (fs->died)
-		shfs_log("the kernel's connection was cut, and the mount is there");
+		shfs_log("the connection to the kernel was cut, but the mount is still "
+		         "there");
 	shfs_heir_set_device(fs->heir, -1);
 	shfs_pruner_free(pruner);
 	shfs_transport_stop(fs->transport);

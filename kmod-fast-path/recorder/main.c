@@ -213,7 +213,7 @@ static void receive_ahead(struct watch *w)
 	int r = shfs_connection_receive_ahead(w->connection);
 
 	if (r)
-		shfs_log("no thread receives ahead: %s", strerror(-r));
+		shfs_log("no thread to receive events: %s", strerror(-r));
 }
 
 static void return_to_helper(struct watch *w)
@@ -294,7 +294,7 @@ static void look_for_trouble(struct watch *w)
 {
 	static const char *const lines[][2] = {
 		[NO_HELPER] = { "nothing of ",
-		                " is recorded: shfs-helper has gone; start it again" },
+		                " is recorded: shfs-helper has ended; start it again" },
 		[RENAMED] = { "", " was renamed, and is recorded by its old name: shfs "
 		                  "umount that, and mount the new one" },
 		[REMOVED] = { "", " was removed, and its recording has ended with it; "

@@ -48,9 +48,9 @@ static void warn_dropped(const struct shfs_store *store, const char *file, uint6
 
 	shfs_quote_display(&name, file, strlen(file));
 	shfs_warn("%s, byte %" PRIu64 " to %" PRIu64
-	          ": what was damaged there is not kept",
+	          ": the damaged bytes there are not kept",
 	          name.data, from, to - 1);
-	shfs_hint("shfs check tells which versions are lost by it");
+	shfs_hint("shfs check lists the versions that are lost");
 }
 
 struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int *code)
@@ -86,10 +86,10 @@ static void fail_index(struct shfs_context *ctx, int error, int *code)
 	*code = SHFS_EXIT_FAILURE;
 	if (error == -EPROTONOSUPPORT) {
 		shfs_error("the index was made by a newer version of shfs");
-		shfs_hint("use that version, or make the index again: shfs reindex");
+		shfs_hint("use that version, or rebuild the index: shfs reindex");
 	} else if (error == -EBADMSG) {
 		shfs_error("the index is damaged");
-		shfs_hint("shfs reindex makes it again from the journal");
+		shfs_hint("shfs reindex rebuilds it from the journal");
 	} else if (error == -EREMOTE) {
 		shfs_error("the store is on a network, and this machine has no place for "
 		           "an index");
@@ -121,7 +121,7 @@ static void warn_behind(uint64_t left_bytes)
 		shfs_show_size(&size, left_bytes);
 	shfs_warn("the index is not up to date: this answer lacks %s of the journal",
 	          size.len ? size.data : "the last bit");
-	shfs_hint("shfs sync waits until all is in");
+	shfs_hint("shfs sync waits until the index is complete");
 	shfs_json_say_incomplete();
 }
 
@@ -179,7 +179,7 @@ static int freshen(struct shfs_context *ctx, int error)
 	if (begun)
 		shfs_progress_end();
 	if (r && ctx->index)
-		shfs_warn("what follows may not be up to date: %s", strerror(-r));
+		shfs_warn("the answer may not be up to date: %s", strerror(-r));
 	return ctx->index ? 0 : r;
 }
 
@@ -195,8 +195,8 @@ struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
 	 * which may lie on a mount itself */
 	shfs_mounts_sync(ctx->store->path);
 	if (shfs_forget_pending(ctx->store) > 0) {
-		shfs_warn("what was to be forgotten is not yet");
-		shfs_hint("shfs forget --resume goes on with it");
+		shfs_warn("an earlier shfs forget is not complete yet");
+		shfs_hint("shfs forget --resume completes it");
 	}
 	r = shfs_index_open_to_ask(ctx->store, &ctx->index);
 	if (!r || shfs_takes_nothing(r))

@@ -32,7 +32,7 @@ void shfs_no_memory(void)
 	if (getcwd(here, sizeof(here)) || errno == ERANGE) {
 		shfs_error("out of memory");
 	} else {
-		shfs_error("the current directory is not there any more: %s",
+		shfs_error("the current directory does not exist any more: %s",
 		           strerror(errno));
 		shfs_hint("cd \"$PWD\", or anywhere else");
 	}

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 
 #define TEXT_WIDTH 50 /* of a command in a message */
-#define NO_PROGRAM "(a program that had ended before it was looked at)"
+#define NO_PROGRAM "(a program that ended before shfs could look at it)"
 
 int shfs_fail_index(struct shfs_index *index, int error)
 {
@@ -21,7 +21,7 @@ int shfs_fail_index(struct shfs_index *index, int error)
 	if (error == -ENOMEM)
 		shfs_no_memory();
 	else if (error == -EBADMSG)
-		shfs_error("the index is damaged; make it again: shfs reindex");
+		shfs_error("the index is damaged; rebuild it: shfs reindex");
 	else
 		shfs_error("cannot read the index: %s",
 		           what && *what ? what : strerror(-error));
@@ -30,8 +30,8 @@ int shfs_fail_index(struct shfs_index *index, int error)
 
 int shfs_fail_pruned(void)
 {
-	shfs_error("the list of what was pruned from the store is damaged");
-	shfs_hint("shfs repair mends it");
+	shfs_error("the list of pruned objects is damaged");
+	shfs_hint("shfs repair repairs it");
 	return SHFS_EXIT_FAILURE;
 }
 
@@ -177,15 +177,14 @@ const char *shfs_version_why_not_archived(uint32_t flags)
 	if (flags & SHFS_CONTENT_SKIP_BUDGET)
 		return "more was written at once than could be archived";
 	if (flags & SHFS_CONTENT_SKIP_USER)
-		return "its user had written more that day than is archived of other "
-		       "users";
+		return "its user had used up what is archived for other users that day";
 	if (flags & SHFS_CONTENT_SKIP_ERROR)
 		return "it could not be read or stored";
 	if (flags & SHFS_CONTENT_SKIP_TYPE)
 		return "not a regular file";
 	if (flags & SHFS_CONTENT_INCOMPLETE)
 		return "it was changed again before it could be read";
-	return "it was read and never written, so only its fingerprint was kept";
+	return "it was read and never written, so only its fingerprint is recorded";
 }
 
 /* --- commands --- */
@@ -637,7 +636,7 @@ int shfs_fail_unseen(struct shfs_index *index, const char *path)
 		return shfs_fail_index(index, r);
 	if (r) {
 		shfs_error("%s has no versions", shown.data ? shown.data : "?");
-		shfs_hint("what was done to it: shfs history %s",
+		shfs_hint("shfs history %s shows what was done to it",
 		          shown.data ? shown.data : "");
 		return SHFS_EXIT_NOT_FOUND;
 	}

@@ -46,7 +46,7 @@ int shfs_fail_output(const char *path, int error)
 
 	shfs_quote_display(&shown, path, strlen(path));
 	shfs_error("%s: %s", shown.data ?: "",
-	           error == ELOOP ? "is behind a symbolic link of somebody else"
+	           error == ELOOP ? "is behind a symbolic link of another user"
 	                          : strerror(error));
 	if (error != EEXIST)
 		return SHFS_EXIT_FAILURE;

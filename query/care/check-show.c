@@ -38,7 +38,7 @@ static void show_losses(struct shfs_buf *out, const struct shfs_check *c, bool k
 
 		if (l->known != known)
 			continue;
-		shfs_buf_str(out, known ? "lost, as is known: " : "lost: ");
+		shfs_buf_str(out, known ? "lost (known before): " : "lost: ");
 		shfs_show_path(out, l->path);
 		shfs_buf_printf(out, "@%" PRIu64 "\n", l->n);
 	}
@@ -174,11 +174,11 @@ void shfs_check_progress_end(void)
 int shfs_check_fail(int error)
 {
 	if (error == -EBUSY) {
-		shfs_error("something records into the store, or takes something out of "
-		           "it, just now");
+		shfs_error("something is recording into the store, or removing something "
+		           "from it");
 		shfs_hint("shfs status shows what is mounted; else try again");
 		return SHFS_EXIT_REFUSED;
 	}
-	shfs_error("it could not be done: %s", strerror(-error));
+	shfs_error("the check could not be completed: %s", strerror(-error));
 	return SHFS_EXIT_FAILURE;
 }

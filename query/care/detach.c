@@ -52,7 +52,7 @@ int shfs_fail_detach(const char *shown, int error, const struct shfs_buf *said)
 {
 	if (error == -ENOENT) {
 		shfs_error("cannot unmount %s: fusermount3 is not installed", shown);
-		shfs_hint("install the package fuse3; shfs doctor tells more");
+		shfs_hint("install the package fuse3; see shfs doctor");
 		return SHFS_EXIT_UNAVAILABLE;
 	}
 	if (said->len) {

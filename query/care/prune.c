@@ -396,7 +396,7 @@ static int fail_unlocked(const struct shfs_store *store, const char *what)
 		shfs_error("nothing is %s: the store is on a network file system, where "
 		           "nothing can be locked",
 		           what);
-		shfs_hint("end all mounts on all machines, and say --offline");
+		shfs_hint("unmount everything on all machines, and use --offline");
 	}
 	return SHFS_EXIT_REFUSED;
 }
@@ -412,10 +412,10 @@ int shfs_fail_collect(const struct shfs_store *store, const char *what, int erro
 	case -EOPNOTSUPP:
 		return fail_unlocked(store, what);
 	case -EBADMSG:
-		shfs_error("nothing is %s: some of the journal is damaged, and may name "
-		           "what would go",
+		shfs_error("nothing is %s: a part of the journal is damaged, and may "
+		           "name an object that would go",
 		           what);
-		shfs_hint("--despite-damage goes on all the same");
+		shfs_hint("--despite-damage goes on anyway");
 		return SHFS_EXIT_REFUSED;
 	case -ENOSPC:
 	case -EDQUOT:
@@ -424,17 +424,16 @@ int shfs_fail_collect(const struct shfs_store *store, const char *what, int erro
 		          "anything goes");
 		return SHFS_EXIT_FAILURE;
 	case -ENOTRECOVERABLE:
-		shfs_error("nothing is %s: the list of what was pruned before is damaged",
-		           what);
-		shfs_hint("shfs repair mends it");
+		shfs_error("nothing is %s: the list of pruned objects is damaged", what);
+		shfs_hint("shfs repair repairs it");
 		return SHFS_EXIT_REFUSED;
 	case -ENOTEMPTY:
 		shfs_error(
 			"nothing is %s: what shfs repair set aside may name what would "
 			"go",
 			what);
-		shfs_hint("remove the directory quarantine of the store once you have "
-		          "done with it; --despite-damage goes on all the same");
+		shfs_hint("remove the directory quarantine of the store when you no "
+		          "longer need it; --despite-damage goes on anyway");
 		return SHFS_EXIT_REFUSED;
 	case -EPROTONOSUPPORT:
 		shfs_error("nothing is %s: another version of shfs wrote some of the "

@@ -232,7 +232,7 @@ static bool say(const struct store_stats *s, int64_t limit)
 	shfs_buf_str(&out, "versions of ");
 	shfs_show_size(&out, s->version_bytes);
 	shfs_buf_printf(&out,
-	                ", each content once %.1f times less, stored %.1f times less\n",
+	                ", deduplication saves a factor of %.1f, compression %.1f\n",
 	                ratio(s->version_bytes, s->content_bytes),
 	                ratio(s->content_bytes, s->stored_bytes));
 	list(&out, "Files that take most", s->files, MIN(s->n_files, (size_t)limit));

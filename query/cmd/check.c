@@ -33,7 +33,7 @@ static bool show_text(const struct shfs_check *c)
 	size_t n = c->n_flaws - c->n_harmless, lost = c->n_losses - c->n_known;
 
 	if (c->resumed_ns) {
-		shfs_buf_str(&out, "going on with the check of ");
+		shfs_buf_str(&out, "continuing the check of ");
 		shfs_time_show(&out, c->resumed_ns);
 		shfs_buf_char(&out, '\n');
 	}
@@ -60,8 +60,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	/* so the index tells more than the journal */
 	is_pending = shfs_forget_pending(store) > 0;
 	if (is_pending) {
-		shfs_warn("what was to be forgotten is not yet");
-		shfs_hint("shfs forget --resume goes on with it");
+		shfs_warn("an earlier shfs forget is not complete yet");
+		shfs_hint("shfs forget --resume completes it");
 	}
 	shfs_mounts_sync(store->path);
 	hook_dir = shfs_runtime_hook_dir(store->path);
@@ -88,7 +88,7 @@ static int option_part(const char *value)
 	if (sscanf(value, "%u/%u%c", &opts.part, &opts.parts, &rest) == 2 && opts.part &&
 	    opts.part <= opts.parts && strspn(value, "0123456789/") == strlen(value))
 		return 0;
-	shfs_error("--read-data-subset is N/T: the Nth of T parts, as 2/10");
+	shfs_error("--read-data-subset takes N/T: the Nth of T parts, such as 2/10");
 	return SHFS_EXIT_USAGE;
 }
 
@@ -108,8 +108,8 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 static const struct shfs_option options[] = {
 	{ "read-data", 0, NULL, "read and unpack all contents; compare the index, too" },
-	{ "read-data-subset", 0, "N/T", "the same, of the Nth of T parts of them" },
-	{ "restart", 0, NULL, "do not go on where an interrupted one was" },
+	{ "read-data-subset", 0, "N/T", "the same for the Nth of T parts of the files" },
+	{ "restart", 0, NULL, "do not continue an interrupted check" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };
@@ -117,12 +117,14 @@ static const struct shfs_option options[] = {
 const struct shfs_command shfs_cmd_check = {
 	.name = "check",
 	.args = "",
-	.summary = "Look whether the store is as it was written",
-	.description =
-		"Reads the journal, the heads of all contents and the index, and looks\n"
-		"whether each content that they name is there. Tells the file and the\n"
-		"byte of what is wrong, and the versions that are lost by it; the exit\n"
-		"code is then 1. Others may record meanwhile.",
+	.summary = "Check whether the store is as it was written",
+	.description = "Reads the journal, the headers of all contents and the index, "
+		       "and checks\n"
+		       "that each content that they name is there. Shows the file and "
+		       "the byte of\n"
+		       "each flaw, and the versions that are lost by it; the exit code "
+		       "is then 1.\n"
+		       "Recording may go on meanwhile.",
 	.alone = true,
 	.options = options,
 	.option = option,

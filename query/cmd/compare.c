@@ -275,7 +275,8 @@ static const char *first_words(const struct shfs_stage *stage)
 	case SHFS_DIFFERENT_INPUT:
 		return "what it read";
 	default:
-		return "what came out, of the same: it did not depend on its input alone";
+		return "the results, of the same input: the command depends on something "
+		       "else";
 	}
 }
 
@@ -396,7 +397,7 @@ static int fail_one(struct shfs_index *index, int64_t id)
 
 	if (shfs_command_load(index, id, &command) > 0)
 		shfs_command_show(&shown, index, &command);
-	shfs_error("both are of one run: %s", shown.data ?: "");
+	shfs_error("both are the same run: %s", shown.data ?: "");
 	shfs_hint("shfs diff compares two versions of a file");
 	return TROUBLE;
 }
@@ -415,7 +416,8 @@ static int find_both(struct shfs_index *index, char **operands, int64_t ids[2])
 		if (!is_process)
 			continue;
 		shfs_quote_display(&shown, operands[i], strlen(operands[i]));
-		shfs_error("%s was made by a process of no command", shown.data ?: "");
+		shfs_error("%s was made by a process without a command",
+		           shown.data ?: "");
 		shfs_hint("shfs diff compares the contents alone");
 		return SHFS_EXIT_NOT_FOUND;
 	}
@@ -480,11 +482,11 @@ const struct shfs_command shfs_cmd_compare = {
 	.name = "compare",
 	.args = "COMMAND|FILE[@N] COMMAND|FILE[@M]",
 	.summary = "Show where two runs began to differ, and what followed",
-	.description = "Compares two commands (FILE@N stands for the one that made this "
-		       "version),\n"
-		       "and those that made what they read, up the chain.\n"
-		       "Exit status: 0 the same, 1 different, 2 trouble; 3 no such "
-		       "command.",
+	.description =
+		"Compares two commands (FILE@N stands for the one that made this "
+		"version),\n"
+		"and the commands that made their inputs, up the chain.\n"
+		"Exit status: 0 the same, 1 different, 2 trouble; 3 no such command.",
 	.options = options,
 	.min_args = 2,
 	.max_args = 2,

@@ -89,7 +89,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 static const struct shfs_option options[] = {
 	{ "unified", 'U', "N", "show N lines around each change (default 3)" },
-	{ "brief", 'q', NULL, "only say whether they differ" },
+	{ "brief", 'q', NULL, "only report whether they differ" },
 	{ 0 },
 };
 

@@ -266,8 +266,9 @@ static void check_program(struct doctor *d)
 #ifdef SHFS_HAVE_MAP
 	const char *complete = "shfs " SHFS_VERSION " is complete";
 #else
-	const char *complete = "shfs " SHFS_VERSION " is complete, but for shfs map (it "
-			       "was built without npm's packages)";
+	const char *complete =
+		"shfs " SHFS_VERSION
+		" is complete, except for shfs map (it was built without npm's packages)";
 #endif
 
 	if (program && !access(program, X_OK))
@@ -425,13 +426,13 @@ static void check_room(struct doctor *d, const struct shfs_store *store)
 	bytes = (uint64_t)fs.f_bavail * fs.f_frsize;
 	shfs_show_size(&room, bytes);
 	if (bytes >= ROOM_BYTES && fs.f_favail)
-		say(d, LEVEL_OK, NULL, "%s free for it", room.data);
+		say(d, LEVEL_OK, NULL, "%s free for the store", room.data);
 	else if (bytes && fs.f_favail)
-		say(d, LEVEL_WARN, "make room on that disk", "only %s free for it",
+		say(d, LEVEL_WARN, "make room on that disk", "only %s free for the store",
 		    room.data);
 	else
 		say(d, LEVEL_FAIL, "make room on that disk",
-		    "no space left for it: nothing is recorded");
+		    "no space left for the store: nothing is recorded");
 }
 
 static void check_remote(struct doctor *d, const struct shfs_store *store)
@@ -521,11 +522,11 @@ static void say_secret(void *arg, const struct shfs_secret *secret)
 		fix = NULL;
 	if (secret->of)
 		say(d, LEVEL_WARN, fix,
-		    "the store has under another name what a file of secrets held: %s "
+		    "the store has the content of a secret file under another name: %s "
 		    "(of %s)",
 		    file.data ?: "", of.data ?: "");
 	else if (secret->path)
-		say(d, LEVEL_WARN, fix, "the store has what a file of secrets held: %s",
+		say(d, LEVEL_WARN, fix, "the store has the content of a secret file: %s",
 		    file.data ?: "");
 	else if (secret->command)
 		say(d, LEVEL_WARN, fix,
@@ -534,7 +535,7 @@ static void say_secret(void *arg, const struct shfs_secret *secret)
 	else
 		say(d, LEVEL_WARN, "shfs forget --no-command, with --grep or --since",
 		    "the store has what looks like a secret, in the arguments of a "
-		    "process of no command");
+		    "process without a command");
 }
 
 static void check_secrets(struct doctor *d, struct shfs_index *index)
@@ -551,7 +552,7 @@ static void check_secrets(struct doctor *d, struct shfs_index *index)
 		say(d, LEVEL_FAIL, NULL, "secrets cannot be looked for: %s",
 		    strerror(-r));
 	else if (s.n > SECRETS_SHOWN)
-		say(d, LEVEL_WARN, NULL, "and of %u more commands, processes or files",
+		say(d, LEVEL_WARN, NULL, "and from %u more commands, processes or files",
 		    s.n - SECRETS_SHOWN);
 	else if (!s.n)
 		say(d, LEVEL_OK, NULL, "nothing in the store looks like a secret");
@@ -633,7 +634,8 @@ static void check_mounts(struct doctor *d)
 			    "the mount %s records nothing: %s", dir.data,
 			    strerror(m->status.error));
 		else
-			say(d, LEVEL_OK, NULL, "the mount %s records", dir.data);
+			say(d, LEVEL_OK, NULL, "the mount %s works and records",
+			    dir.data);
 	}
 }
 
@@ -650,9 +652,9 @@ static void check_helper(struct doctor *d)
 	strcpy(address.sun_path, path);
 	if (!connect(fd, (struct sockaddr *)&address, sizeof(address)))
 		say(d, LEVEL_OK, NULL,
-		    "a helper runs: shfs mount can do without FUSE (--backend)");
+		    "a helper runs: shfs mount can record without FUSE (--backend)");
 	else if (errno == ENOENT)
-		say(d, LEVEL_OK, NULL, "mounts are by FUSE: no helper runs at %s", path);
+		say(d, LEVEL_OK, NULL, "mounts use FUSE: no helper runs at %s", path);
 	else
 		say(d, LEVEL_WARN, "sudo systemctl restart shfs-helper.socket",
 		    "the helper at %s cannot be reached: %s", path, strerror(errno));
@@ -711,7 +713,7 @@ static const struct shfs_option options[] = {
 const struct shfs_command shfs_cmd_doctor = {
 	.name = "doctor",
 	.args = "",
-	.summary = "Tell what this machine lacks, and how to fix it",
+	.summary = "Show what this machine lacks, and how to fix it",
 	.description = "The exit code is 1 where a line says \"fail\".",
 	.options = options,
 	.option = set_option,

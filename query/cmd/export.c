@@ -109,7 +109,7 @@ static int prepare(struct shfs_context *ctx, struct shfs_export *x,
 
 	x->path = opts.output;
 	if (!x->path && format->directory) {
-		shfs_error("%s is a directory: name it with -o DIR", format->name);
+		shfs_error("%s writes a directory: name it with -o DIR", format->name);
 		return SHFS_EXIT_USAGE;
 	}
 	if (format->runs || format->directory)
@@ -151,7 +151,7 @@ static int export_tar(struct shfs_context *ctx, int n, char **paths)
 
 	if (!opts.output && isatty(STDOUT_FILENO)) {
 		shfs_error(
-			"an archive is not for the terminal: name a file with -o FILE");
+			"an archive cannot go to the terminal: name a file with -o FILE");
 		return SHFS_EXIT_USAGE;
 	}
 	r = opts.output && strcmp(opts.output, "-") != 0 &&
@@ -217,7 +217,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 static const struct shfs_option options[] = {
 	{ "output", 'o', "FILE", "write to this file, or directory" },
-	{ "force", 'f', NULL, "overwrite it if it is there" },
+	{ "force", 'f', NULL, "overwrite the output if it exists" },
 	{ 0 },
 };
 
@@ -229,10 +229,11 @@ const struct shfs_command shfs_cmd_export = {
 		"FORMAT is sh (a script), make (a Makefile), snakemake (a Snakefile)\n"
 		"or cwl (a workflow), to make the files again in an empty directory;\n"
 		"dot, json, jsonl, csv, prov, prov-o: the graph; ro-crate,\n"
-		"workflow-crate: a directory with all contents. What no command made\n"
-		"that can be run again is taken from the store. tar is no format of\n"
-		"commands, but an archive of all that the store has, or has of the\n"
-		"files at or below each FILE, for shfs import.",
+		"workflow-crate: a directory with all contents. A file that no "
+		"repeatable\n"
+		"command made is taken from the store. tar writes no commands, but an\n"
+		"archive for shfs import, of the whole store or of what it has of the\n"
+		"files at or below each FILE.",
 	.alone = true,
 	.options = options,
 	.min_args = 1,

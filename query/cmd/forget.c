@@ -111,14 +111,15 @@ static int fail(struct job *j, int error)
 		              "something uses the index, just now",
 		              "", "try again");
 	if (error == -EINPROGRESS)
-		return refuse("some of it may still be recorded, by somebody who cannot "
-		              "be asked",
-		              "", "end that recording first: of a container, say");
+		return refuse("some of it may still be recorded, by a process that "
+		              "cannot be asked",
+		              "", "end that recording first (it may run in a container)");
 	if (error == -EOPNOTSUPP)
 		return refuse_unlocked(j);
 	if (error == -ENOSPC || error == -EDQUOT) {
-		shfs_error("it is not forgotten yet: %s", strerror(-error));
-		shfs_hint("shfs prune makes room where there is none; then forget again");
+		shfs_error("the forget is not complete: %s", strerror(-error));
+		shfs_hint("if the disk is full, make room with shfs prune; then forget "
+		          "again");
 		return SHFS_EXIT_FAILURE;
 	}
 	if (error == -EPROTONOSUPPORT)
@@ -376,7 +377,7 @@ static int check_any(const struct job *j)
 		return 0;
 	if (j->finished)
 		return -1;
-	shfs_error("nothing fits, so nothing is forgotten");
+	shfs_error("nothing matches, so nothing is forgotten");
 	return SHFS_EXIT_NOT_FOUND;
 }
 
@@ -478,7 +479,7 @@ static int ask(struct job *j)
 	if (code)
 		return code;
 	if (j->of_files && j->stats.elsewhere)
-		opts.everywhere = is_yes("Forget it there, too? [y/N] ");
+		opts.everywhere = is_yes("Forget these, too? [y/N] ");
 	if (is_yes("Forget this? It cannot be brought back. [y/N] "))
 		return SHFS_EXIT_OK;
 	shfs_error("nothing is forgotten");
@@ -526,8 +527,8 @@ static int do_it(struct job *j)
 	j->index = NULL;
 	r = shfs_forget_run(j->forget);
 	if (r && shfs_forget_pending(j->store) > 0) {
-		shfs_error("it is not complete: %s", strerror(-r));
-		shfs_hint("shfs forget --resume goes on with it");
+		shfs_error("the forget is not complete: %s", strerror(-r));
+		shfs_hint("shfs forget --resume completes it");
 		return SHFS_EXIT_FAILURE;
 	}
 	if (r)
@@ -545,7 +546,7 @@ static int finish(struct job *j)
 	r = shfs_forget_finish(j->store, j->hook_dir, &j->beside);
 	if (r)
 		return fail(j, r);
-	shfs_warn("what an earlier shfs forget had begun is complete now");
+	shfs_warn("an earlier, interrupted shfs forget is complete now");
 	j->finished = true;
 	return 0;
 }
@@ -609,8 +610,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_USAGE;
 	}
 	if (commands.no_command && !shfs_filter_fits_processes(&commands)) {
-		shfs_error("--no-command: a process of no command has no id, no session "
-		           "and no status");
+		shfs_error("--no-command: a process without a command has no id, session "
+		           "or status");
 		return SHFS_EXIT_USAGE;
 	}
 	if (!opts.yes && !opts.dry_run && !resume && !isatty(STDIN_FILENO)) {
@@ -657,10 +658,10 @@ static const struct shfs_option options[] = {
 	SHFS_FILTER_OPTIONS,
 	{ "no-command", 0, NULL,
 	  "processes of no command (of cron, an IDE), with their arguments" },
-	{ "everywhere", 0, NULL, "also where the same content has another name" },
-	{ "dry-run", 'n', NULL, "only say what would go, and how many bytes" },
+	{ "everywhere", 0, NULL, "also files with the same content under other names" },
+	{ "dry-run", 'n', NULL, "only show what would go, and how many bytes" },
 	{ "yes", 'y', NULL, "do not ask" },
-	{ "resume", 0, NULL, "only complete one that was interrupted" },
+	{ "resume", 0, NULL, "only complete an interrupted forget" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };
@@ -668,21 +669,21 @@ static const struct shfs_option options[] = {
 const struct shfs_command shfs_cmd_forget = {
 	.name = "forget",
 	.args = "[FILE[@N]]…",
-	.summary = "Take commands, files or versions out of the journal, for good",
+	.summary = "Remove commands, files or versions from the journal, for good",
 	.description =
-		"Conditions on commands (--grep, --since, …) mean these commands, all "
+		"Conditions on commands (--grep, --since, …) select commands, all that "
 		"they\n"
 		"did, and the versions that they made. A FILE (or all below a "
 		"directory)\n"
-		"means its versions and uses, whoever's; so do --name, --content, "
-		"--size\n"
-		"and --modified-*. Both mean what these commands did with these files.\n"
-		"--no-command means processes that belong to no command; --grep is of\n"
-		"their arguments then.\n"
-		"Contents that nothing names any more are removed. No file of yours is\n"
-		"touched. Mounts go on recording meanwhile; what is done with a file "
-		"that\n"
-		"is still there is recorded as ever.",
+		"selects its versions and uses by any program; so do --name, --content,\n"
+		"--size and --modified-*. Both kinds together select what these "
+		"commands\n"
+		"did with these files. --no-command selects processes that belong to no\n"
+		"command; --grep then searches their arguments.\n"
+		"Contents that nothing names any more are removed. Your files are not\n"
+		"touched. Mounts go on recording meanwhile; later uses of a file that "
+		"is\n"
+		"still there are recorded as usual.",
 	.alone = true,
 	.options = options,
 	.max_args = -1,

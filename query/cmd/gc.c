@@ -89,10 +89,11 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 }
 
 static const struct shfs_option options[] = {
-	{ "offline", 0, NULL, "nobody records: for a store on a network file system" },
+	{ "offline", 0, NULL,
+	  "you assert that no machine records (network file systems)" },
 	{ "despite-damage", 0, NULL,
-	  "also where some of the journal cannot be read, or is in the quarantine" },
-	{ "dry-run", 'n', NULL, "only say how much would go" },
+	  "even if a part of the journal is damaged or in the quarantine" },
+	{ "dry-run", 'n', NULL, "only show how much would go" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };
@@ -101,9 +102,9 @@ const struct shfs_command shfs_cmd_gc = {
 	.name = "gc",
 	.args = "",
 	.summary = "Remove objects from the store that nothing in the journal names",
-	.description = "They are left where a recording was killed between an object and "
-		       "its\n"
-		       "record. Mounts go on recording meanwhile.",
+	.description =
+		"A recording that is killed between storing an object and writing its\n"
+		"record leaves such objects. Mounts go on recording meanwhile.",
 	.alone = true,
 	.options = options,
 	.option = option,

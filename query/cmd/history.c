@@ -236,7 +236,7 @@ static int explain_nothing(struct shfs_index *index, int argc, char **argv)
 		return SHFS_EXIT_OK;
 	shfs_error("no command matches");
 	if (!filter.all && !n_paths)
-		shfs_hint("--all also has those that touched no files");
+		shfs_hint("--all also lists commands that touched no files");
 	return SHFS_EXIT_NOT_FOUND;
 }
 
@@ -286,10 +286,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 
 static const struct shfs_option options[] = {
 	SHFS_FILTER_OPTIONS,
-	{ "limit", 'n', "N", "at most N" },
+	{ "limit", 'n', "N", "show at most N" },
 	{ "reverse", 0, NULL, "oldest first" },
 	{ "all", 'a', NULL,
-	  "also what touched no files and did not fail, what no shell ran, files of "
+	  "also commands that touched no files, programs that no shell ran, files of "
 	  ".git" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
@@ -299,16 +299,16 @@ const struct shfs_command shfs_cmd_history = {
 	.name = "history",
 	.args = "[PATH…]",
 	.summary = "List commands, newest first, with the files that each read and wrote",
-	.description =
-		"With PATH, those that ran in it or touched it or something below it;\n"
-		"then also programs that no shell ran, such as editors.\n"
-		"All conditions must hold; of several PATHs, any. --name, --content, "
-		"--size\n"
-		"and --modified-* are about one file that was used: of --read and "
-		"--wrote,\n"
-		"if these are given.\n"
-		"Files in .git, __pycache__ and the like are summed up, unless\n"
-		"PATH names one of them.",
+	.description = "With PATH, lists those that ran in it or touched it or something "
+		       "below it,\n"
+		       "and also programs that no shell ran, such as editors.\n"
+		       "All conditions must hold, but only one of several PATHs. --name, "
+		       "--content,\n"
+		       "--size and --modified-* must all hold for one file that was "
+		       "used: for a\n"
+		       "file of --read or --wrote, if these are given.\n"
+		       "Files in .git, __pycache__ and the like are summed up, unless\n"
+		       "PATH names one of them.",
 	.alone = true,
 	.options = options,
 	.max_args = -1,

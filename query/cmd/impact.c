@@ -356,8 +356,8 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 }
 
 static const struct shfs_option options[] = {
-	{ "depth", 0, "N", "go on by at most N commands" },
-	{ "all", 'a', NULL, "also through the files of version control (.git)" },
+	{ "depth", 0, "N", "go forward at most N commands" },
+	{ "all", 'a', NULL, "also follow the files of version control (.git)" },
 	{ "dot", 0, NULL, "the graph for Graphviz" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
@@ -367,11 +367,11 @@ const struct shfs_command shfs_cmd_impact = {
 	.name = "impact",
 	.args = "FILE[@N]",
 	.summary =
-		"Show what was made from a file: by which commands, at how many removes",
-	.description =
-		"Goes downstream: the commands that read that version (without @N: any "
-		"version),\n"
-		"what they made from then on, the commands that read that, and so on.",
+		"Show what was made from a file, directly or not, and by which commands",
+	.description = "Goes downstream: the commands that read that version (without "
+		       "@N: any version),\n"
+		       "what they made after that, the commands that read these results, "
+		       "and so on.",
 	.alone = true,
 	.options = options,
 	.min_args = 1,

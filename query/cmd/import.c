@@ -61,20 +61,19 @@ static int fail(struct job *j, const char *entry, int error)
 	case -EPROTONOSUPPORT:
 		return refuse(j, entry, "another version of shfs made it");
 	case -EEXIST:
-		return refuse(j, entry,
-		              "it is there twice, or collides with another content");
+		return refuse(
+			j, entry,
+			"it is in the archive twice, or collides with another content");
 	case -EBUSY:
 		refuse(j, entry,
-		       "something records into the store, or is being taken out of it");
-		shfs_hint("shfs umount first; an interrupted shfs forget goes on with "
-		          "--resume");
+		       "something records into the store, or removes something from it");
+		shfs_hint("shfs umount first; or complete an interrupted shfs forget "
+		          "with --resume");
 		return SHFS_EXIT_REFUSED;
 	case -ENOTRECOVERABLE:
 		return shfs_fail_pruned();
 	case -EILSEQ:
-		return refuse(
-			j, entry,
-			"it goes on in another way than the hook log of that name here");
+		return refuse(j, entry, "it differs from the hook log of that name here");
 	default:
 		return refuse(j, entry, strerror(-error));
 	}
@@ -317,7 +316,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 }
 
 static const struct shfs_option options[] = {
-	{ "dry-run", 'n', NULL, "only look at all of it, and say what it would bring" },
+	{ "dry-run", 'n', NULL, "only check the archive, and show what it would add" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };
@@ -325,10 +324,11 @@ static const struct shfs_option options[] = {
 const struct shfs_command shfs_cmd_import = {
 	.name = "import",
 	.args = "ARCHIVE",
-	.summary = "Take in what shfs export tar wrote, of this store or of another",
+	.summary = "Import an archive that shfs export tar wrote",
 	.description =
-		"Everything is checked first. What is here already stays as it is;\n"
-		"what was forgotten here, and is in the archive, comes back. - is\n"
+		"Everything is checked first. What the store already has stays as it "
+		"is;\n"
+		"what was forgotten here and is in the archive comes back. - means\n"
 		"standard input.",
 	.options = options,
 	.min_args = 1,

@@ -387,7 +387,7 @@ static int follow(struct shfs_context *ctx)
 	free(f.hook_dir);
 	if (r >= 0)
 		return SHFS_EXIT_OK;
-	shfs_error("no ingest in the background: %s", strerror(-r));
+	shfs_error("no background ingest: %s", strerror(-r));
 	return SHFS_EXIT_FAILURE;
 }
 
@@ -401,17 +401,17 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 }
 
 static const struct shfs_option options[] = {
-	{ "follow", 0, NULL, "again and again, while something is mounted" },
+	{ "follow", 0, NULL, "repeat while something is mounted" },
 	{ 0 },
 };
 
 const struct shfs_command shfs_cmd_ingest = {
 	.name = "ingest",
 	.args = "",
-	.summary = "Take the journal into the index",
-	.description = "Every query does so first; with --follow it is what shfs mount "
-		       "starts in\n"
-		       "the background, once for each store.",
+	.summary = "Ingest the journal into the index",
+	.description =
+		"Every query does this first. shfs mount starts it with --follow in\n"
+		"the background, once for each store.",
 	.alone = true,
 	.options = options,
 	.hidden = true,

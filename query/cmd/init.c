@@ -304,7 +304,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	int code;
 
 	if (!shell) {
-		shfs_error("init knows bash, zsh and fish");
+		shfs_error("shfs init supports bash, zsh and fish");
 		return SHFS_EXIT_USAGE;
 	}
 	file = find_installed(shell->file);
@@ -316,7 +316,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	}
 	if (is_foreign(store)) {
 		shfs_error("the commands of this shell are not recorded: the store %s "
-		           "belongs to somebody else",
+		           "belongs to another user",
 		           store);
 		return SHFS_EXIT_NO_STORE;
 	}
@@ -329,7 +329,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 
 static const struct shfs_option options[] = {
 	{ "search-key", 0, "KEY",
-	  "let this key call shfs search: ctrl-r, alt-s, \"ctrl-x s\"" },
+	  "bind this key to shfs search: ctrl-r, alt-s, \"ctrl-x s\"" },
 	{ "print-path", 0, NULL, "print the path of the hook's code instead" },
 	{ 0 },
 };

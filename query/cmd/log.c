@@ -291,9 +291,9 @@ const struct shfs_command shfs_cmd_log = {
 	.args = "FILE[@N]",
 	.summary =
 		"List the versions of a file, newest first, and the command behind each",
-	.description = "With @N, that version and those before it.\n"
-		       "The time of a version that was found there is when it was last "
-		       "modified.",
+	.description =
+		"With @N, that version and those before it.\n"
+		"The time of a version that was there before is its modification time.",
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,

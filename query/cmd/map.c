@@ -570,7 +570,7 @@ static int check_page(void)
 static int open_output(FILE **file)
 {
 	if (!opts.output && isatty(STDOUT_FILENO)) {
-		shfs_error("a map is a page for a browser");
+		shfs_error("the map is a page for a browser, not for a terminal");
 		shfs_hint("write it to a file: shfs map -o map.html");
 		return SHFS_EXIT_USAGE;
 	}
@@ -667,24 +667,25 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 static const struct shfs_option options[] = {
 	{ "output", 'o', "FILE", "write to this file" },
-	{ "force", 'f', NULL, "overwrite it if it is there" },
+	{ "force", 'f', NULL, "overwrite the file if it exists" },
 	{ "no-contents", 0, NULL, "embed no contents of files" },
 	SHFS_FILTER_OPTIONS,
-	{ "limit", 'n', "N", "at most the latest N (20,000 unless told)" },
+	{ "limit", 'n', "N", "at most the latest N (default 20,000)" },
 	{ "all", 'a', NULL,
-	  "also what touched no files, what no shell ran, files of .git" },
+	  "also commands that touched no files, programs that no shell ran, files of "
+	  ".git" },
 	{ 0 },
 };
 
 const struct shfs_command shfs_cmd_map = {
 	.name = "map",
 	.args = "[PATH…]",
-	.summary = "Write a page for the browser: commands and files over time",
+	.summary = "Write an HTML page that shows commands and files over time",
 	.description =
 		"One HTML file that needs no network: sessions and their commands, the\n"
 		"files that they used, versions with their diffs, the graph of a file.\n"
-		"Which commands: as shfs history. It holds contents of files: keep it\n"
-		"as private as they are.",
+		"Select commands as for shfs history. The page holds contents of files:\n"
+		"keep it as private as they are.",
 	.options = options,
 	.max_args = -1,
 	.option = option,

@@ -132,8 +132,7 @@ static void start_follower(struct shfs_context *ctx)
 	if (!pid)
 		become_follower(store, config);
 	if (pid < 0)
-		shfs_warn("no ingest in the background, queries do it: %s",
-		          strerror(errno));
+		shfs_warn("no background ingest, so queries do it: %s", strerror(errno));
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 }
@@ -295,7 +294,8 @@ static int clear_dead(const char *path, const char *shown)
 	if (r)
 		return shfs_fail_detach(shown, r, &said);
 	printf("%s was dead: it is mounted anew\n"
-	       "  what has files open in the dead one has to open them again\n",
+	       "  programs that have files open in the dead mount have to open them "
+	       "again\n",
 	       shown);
 	return SHFS_EXIT_OK;
 }
@@ -321,8 +321,8 @@ static void warn_of_mounts(const char *path, const char *shown)
 		if (!strcmp(m->dir, path) || !shfs_path_is_below(m->dir, path))
 			continue;
 		shfs_show_directory(&inner, m->dir);
-		shfs_warn("%s is mounted already, inside %s: what happens there is "
-		          "recorded by both, and %s is to be unmounted first",
+		shfs_warn("%s is mounted already, inside %s: both record what happens "
+		          "there, and %s has to be unmounted first",
 		          inner.data, shown, shown);
 	}
 }
@@ -351,9 +351,10 @@ static int prepare(struct shfs_context *ctx, const char *dir)
 	if (!real)
 		return code;
 	if (is_home(real))
-		shfs_warn("%s is the home directory: all that any program does there is "
-		          "recorded, caches and mail, too; better mount a project",
-		          shown.data);
+		shfs_warn(
+			"%s is the home directory: everything that any program does "
+			"there is recorded, caches and mail, too; better mount a project",
+			shown.data);
 	warn_of_mounts(real, shown.data);
 	if (holds_store(ctx, real) && !is_watch())
 		shfs_warn("the store is inside %s: prune, gc and forget refuse to work "
@@ -403,8 +404,8 @@ static void explain(struct shfs_context *ctx, const char *program, int n, char *
 	const char *shell = shfs_hook_shell();
 
 	puts(program == watch
-	             ? "  without FUSE nothing waits for shfs; what is weaker then: "
-	               "shfs help mount"
+	             ? "  without FUSE nothing waits for shfs; man shfs-mount says what "
+	               "is weaker then"
 	             : "  fuse: needs no privilege, and nothing inside the directory "
 	               "can bypass it");
 	if (shfs_hook_of_ancestor(shfs_context_store_path(ctx)))
@@ -427,8 +428,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		return SHFS_EXIT_USAGE;
 	}
 	if (is_watch() && opts.allow_other) {
-		shfs_error("--allow-other is of a mount with FUSE: others may enter the "
-		           "directory as ever");
+		shfs_error("--allow-other is for mounts with FUSE: without it, others "
+		           "can enter the directory as before");
 		return SHFS_EXIT_USAGE;
 	}
 	if (opts.foreground) {
@@ -457,7 +458,7 @@ static const struct shfs_option options[] = {
 	{ "backend", 0, "NAME",
 	  "auto (the best that this machine offers), fuse, module, bpf or fanotify" },
 	{ "allow-other", 0, NULL, "let other users and root enter the mount" },
-	{ "foreground", 'f', NULL, "stay, and end with the mount" },
+	{ "foreground", 'f', NULL, "stay in the foreground, and end with the mount" },
 	{ 0 },
 };
 

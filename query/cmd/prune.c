@@ -88,8 +88,8 @@ static int prune(struct shfs_prune *p)
 		code = opts.json ? say_json(p) : say(p, &s);
 	if (!code && !p->dry && p->policy.max_bytes &&
 	    shfs_usage_total(&p->after) > p->policy.max_bytes) {
-		shfs_warn("the store is larger than that still%s",
-		          p->exhausted ? ": no more may go" : "");
+		shfs_warn("the store is still larger than that%s",
+		          p->exhausted ? ": nothing more may be pruned" : "");
 		code = SHFS_EXIT_REFUSED;
 	}
 	shfs_buf_free(&s.out);
@@ -210,23 +210,26 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 static const struct shfs_option options[] = {
 	{ "keep-last", 0, "N", "keep the last N versions of each file" },
-	{ "keep-within", 0, "TIME", "keep what was made since (30d, \"2 weeks ago\")" },
-	{ "keep-hourly", 0, "N", "keep the newest of each of the last N hours with any" },
-	{ "keep-daily", 0, "N", "the same by days" },
-	{ "keep-weekly", 0, "N", "the same by weeks" },
-	{ "keep-monthly", 0, "N", "the same by months" },
-	{ "keep-yearly", 0, "N", "the same by years" },
-	{ "older-than", 0, "TIME", "prune only what was made before this" },
+	{ "keep-within", 0, "TIME",
+	  "keep versions made since then (30d, \"2 weeks ago\")" },
+	{ "keep-hourly", 0, "N",
+	  "keep the newest version of each of the last N hours that have one" },
+	{ "keep-daily", 0, "N", "the same for days" },
+	{ "keep-weekly", 0, "N", "the same for weeks" },
+	{ "keep-monthly", 0, "N", "the same for months" },
+	{ "keep-yearly", 0, "N", "the same for years" },
+	{ "older-than", 0, "TIME", "prune only versions made before this" },
 	{ "larger-than", 0, "SIZE", "prune only contents of this size or larger" },
 	{ "max-size", 0, "SIZE",
-	  "prune the oldest, and only until the store takes this" },
+	  "prune the oldest, and only until the store has this size" },
 	{ "name", 0, "PATTERN", "prune only files of this name, such as '*.csv'" },
-	{ "content", 0, "FILE", "prune only what this file holds" },
+	{ "content", 0, "FILE", "prune only the content of this file" },
 	{ "size", 0, "SIZE", "prune only contents of this size: 10K, +10M, 10K..2M" },
 	{ "also-newest", 0, NULL, "also the newest version of files that exist" },
-	{ "offline", 0, NULL, "nobody records: for a store on a network file system" },
-	{ "despite-damage", 0, NULL, "also where some of the journal cannot be read" },
-	{ "dry-run", 'n', NULL, "only say what would go, and how many bytes" },
+	{ "offline", 0, NULL,
+	  "you assert that no machine records (network file systems)" },
+	{ "despite-damage", 0, NULL, "even if a part of the journal is damaged" },
+	{ "dry-run", 'n', NULL, "only show what would go, and how many bytes" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };
@@ -234,14 +237,14 @@ static const struct shfs_option options[] = {
 const struct shfs_command shfs_cmd_prune = {
 	.name = "prune",
 	.args = "[PATH…]",
-	.summary = "Take archived contents of old versions out of the store",
+	.summary = "Remove archived contents of old versions from the store",
 	.description =
-		"History still tells of these versions; what they held is gone. A "
-		"version\n"
-		"goes if no --keep-… keeps it, and all other options fit. The newest\n"
-		"version of a file that exists always stays. With PATH, of files there "
-		"or\n"
-		"below. Mounts go on recording meanwhile.",
+		"History still lists these versions; their contents are gone. A version\n"
+		"goes if no --keep-… keeps it, and it matches all other options. The "
+		"newest\n"
+		"version of a file that exists always stays. With PATH, only versions "
+		"of\n"
+		"files at or below it go. Mounts go on recording meanwhile.",
 	.alone = true,
 	.options = options,
 	.max_args = -1,

@@ -61,10 +61,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 const struct shfs_command shfs_cmd_reindex = {
 	.name = "reindex",
 	.args = "",
-	.summary = "Make the index again from the journal",
+	.summary = "Rebuild the index from the journal",
 	.description = "The old index stays in use until the new one is complete. "
 		       "Nothing is lost:\n"
-		       "the journal is the truth.",
+		       "the journal is the source of truth.",
 	.alone = true,
 	.run = run,
 };

@@ -31,8 +31,8 @@ static int check_others(struct shfs_store *store)
 	_cleanup_buf_ struct shfs_buf why = { 0 };
 
 	if (shfs_forget_pending(store) > 0)
-		return refuse("what was to be forgotten is not yet",
-		              "shfs forget --resume goes on with it");
+		return refuse("an earlier shfs forget is not complete yet",
+		              "shfs forget --resume completes it");
 	if (shfs_mounts_list(SHFS_MOUNTS_ASK, store->path, &mounts))
 		return 0; /* who records holds the store */
 	for (size_t i = 0; i < mounts.n; i++) {
@@ -77,7 +77,8 @@ static void show_done(struct shfs_buf *out, const struct shfs_repair *rp)
 
 	for (size_t i = 0; i < ARRAY_SIZE(done); i++)
 		if (done[i].n)
-			shfs_buf_printf(out, "%zu %s written anew with what is right\n",
+			shfs_buf_printf(out,
+			                "%zu %s written anew with the intact records\n",
 			                done[i].n,
 			                done[i].n == 1 ? done[i].one : done[i].many);
 	if (rp->unreadable)
@@ -172,7 +173,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 }
 
 static const struct shfs_option options[] = {
-	{ "dry-run", 'n', NULL, "only say what is wrong, and what is lost" },
+	{ "dry-run", 'n', NULL, "only show what is wrong, and what is lost" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };
@@ -180,13 +181,15 @@ static const struct shfs_option options[] = {
 const struct shfs_command shfs_cmd_repair = {
 	.name = "repair",
 	.args = "",
-	.summary = "Keep what can be kept of a damaged store",
+	.summary = "Save what can be saved of a damaged store",
 	.description =
-		"Reads everything, as shfs check --read-data. Damaged files are written\n"
-		"anew with what is right in them, the index is made again, and what is\n"
-		"damaged is kept in the directory quarantine of the store. Says which\n"
-		"versions are lost. Nothing may record into the store meanwhile: shfs\n"
-		"umount first.",
+		"Reads everything, as shfs check --read-data does. Damaged files are "
+		"written\n"
+		"anew with their intact parts, the index is rebuilt, and damaged bytes "
+		"are\n"
+		"kept in the directory quarantine of the store. Lists the versions that "
+		"are\n"
+		"lost. Nothing may record into the store meanwhile: shfs umount first.",
 	.alone = true,
 	.options = options,
 	.option = option,

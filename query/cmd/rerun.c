@@ -39,7 +39,7 @@ static void show_head(struct rerun *rerun, const struct shfs_rerun_step *step)
 	shfs_buf_printf(&out, "\n         %sin ", rerun->style->dim);
 	shfs_show_directory(&out, step->entry.command.cwd);
 	if (step->stale && step->stale->needed)
-		shfs_buf_str(&out, ", for what it made was removed");
+		shfs_buf_str(&out, ", because its result was removed");
 	shfs_buf_printf(&out, "%s\n", rerun->style->off);
 	(void)!shfs_show_flush(&out);
 }
@@ -51,7 +51,7 @@ static const char *outcome_words(enum shfs_rerun_outcome outcome)
 		[SHFS_RERUN_DIFFERENT] = "different",
 		[SHFS_RERUN_NEW] = "new",
 		[SHFS_RERUN_NOT_MADE] = "not made",
-		[SHFS_RERUN_UNCOMPARED] = "made; what was there is not archived",
+		[SHFS_RERUN_UNCOMPARED] = "made; the earlier content is not archived",
 	};
 
 	return words[outcome];
@@ -89,14 +89,15 @@ static void on_end(void *arg, const struct shfs_rerun_step *step)
 		shfs_command_show(&shown, rerun->plan.index, &step->entry.command);
 	fflush(stdout);
 	if (step->state == SHFS_RERUN_LEFT_OUT)
-		shfs_error("%s was not run: what it reads was not made",
+		shfs_error("%s was not run: an input of it was not made",
 		           shown.data ?: "");
 	else if (step->state == SHFS_RERUN_FAILED && shfs_runner_signal())
 		shfs_error("%s was interrupted", shown.data ?: "");
 	else if (step->state == SHFS_RERUN_FAILED && step->status)
 		shfs_error("%s ended with %d", shown.data ?: "", step->status);
 	else if (step->state == SHFS_RERUN_FAILED)
-		shfs_error("%s did not make all that it made then", shown.data ?: "");
+		shfs_error("%s did not make all of its recorded results",
+		           shown.data ?: "");
 	if (opts.json ||
 	    (step->state != SHFS_RERUN_RAN && step->state != SHFS_RERUN_FAILED))
 		return;
@@ -283,7 +284,7 @@ static int check_top(const struct rerun *rerun)
 	if (rerun->top && rerun->plan.base && strcmp(rerun->plan.base, "/") != 0 &&
 	    shfs_path_is_below(rerun->top, rerun->plan.base))
 		return fail_top(rerun->top,
-		                "is in the project, which is not to be touched");
+		                "is in the project, which must not be touched");
 	return 0;
 }
 
@@ -347,7 +348,7 @@ static int ask(const struct rerun *rerun)
 	if (opts.yes || opts.command)
 		return 0;
 	if (!isatty(STDIN_FILENO) || opts.json) {
-		shfs_error("these commands are run again only if that is confirmed");
+		shfs_error("these commands run again only after confirmation");
 		shfs_hint("--yes confirms, --dry-run shows them");
 		return SHFS_EXIT_REFUSED;
 	}
@@ -501,11 +502,11 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 }
 
 static const struct shfs_option options[] = {
-	{ "command", 0, "ID", "this command, whether or not it is stale" },
-	{ "scratch", 0, "[=DIR]", "in a copy, and leave the project as it is" },
+	{ "command", 0, "ID", "run this command, whether or not it is stale" },
+	{ "scratch", 0, "[=DIR]", "run in a copy, and leave the project as it is" },
 	{ "dry-run", 'n', NULL, "only show what would be run" },
 	{ "yes", 'y', NULL, "do not ask" },
-	{ "keep-going", 'k', NULL, "go on with what does not need what failed" },
+	{ "keep-going", 'k', NULL, "go on with commands that do not need a failed one" },
 	{ "force", 'f', NULL, "overwrite what was changed since, or is not recorded" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
@@ -514,15 +515,14 @@ static const struct shfs_option options[] = {
 const struct shfs_command shfs_cmd_rerun = {
 	.name = "rerun",
 	.args = "[PATH…]",
-	.summary = "Run again what stale results need, and compare what comes out",
-	.description =
-		"Runs the commands that shfs stale names, in order, each by its shell in "
-		"its\n"
-		"directory, and says whether each result is the same bytes as before. "
-		"Without\n"
-		"PATH: for all below the working directory. Refuses (exit status 4) what "
-		"could\n"
-		"not come out right, or would lose something.",
+	.summary = "Run the commands behind stale results again, and compare the outcome",
+	.description = "Runs the commands that shfs stale lists, in order, each by its "
+		       "shell in its\n"
+		       "directory, and shows whether each result has the same bytes as "
+		       "before. Without\n"
+		       "PATH: for everything below the working directory. Refuses (exit "
+		       "status 4) what\n"
+		       "could give a wrong result, or would lose something.",
 	.options = options,
 	.max_args = -1,
 	.option = option,

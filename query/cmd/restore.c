@@ -168,7 +168,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 	else
 		opts.wrote = true;
 	if (value && !*value) {
-		shfs_error("--%s wants a value that is not empty", opt->name);
+		shfs_error("--%s needs a value that is not empty", opt->name);
 		return SHFS_EXIT_USAGE;
 	}
 	return 0;
@@ -177,8 +177,8 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 static const struct shfs_option options[] = {
 	{ "to", 0, "PATH", "restore to another file, or into a directory" },
 	{ "force", 'f', NULL, "overwrite content that is not archived; replace links" },
-	{ "dry-run", 'n', NULL, "only say what would be done" },
-	{ "command", 0, "ID", "all files of a command, as it left them" },
+	{ "dry-run", 'n', NULL, "only show what would be done" },
+	{ "command", 0, "ID", "restore all files of a command, as it left them" },
 	{ "read", 0, NULL, "with --command: the files it read, as it saw them" },
 	{ "wrote", 0, NULL, "with --command: the files it wrote (this is the default)" },
 	{ 0 },
@@ -187,11 +187,12 @@ static const struct shfs_option options[] = {
 const struct shfs_command shfs_cmd_restore = {
 	.name = "restore",
 	.args = "FILE@N…",
-	.summary = "Put a version of a file back, so that nothing is lost by it",
-	.description =
-		"Refuses (exit status 4) to overwrite content that is not itself\n"
-		"archived, to follow symbolic links, and to replace what is no file.\n"
-		"Of several files all are restored, or none if one is refused.",
+	.summary = "Put a version of a file back, without losing anything",
+	.description = "Refuses (exit status 4) to overwrite content that is not itself\n"
+		       "archived, to follow symbolic links, and to replace anything but "
+		       "a regular\n"
+		       "file. Of several files, either all are restored, or none if one "
+		       "is refused.",
 	.alone = true,
 	.options = options,
 	.min_args = 0,

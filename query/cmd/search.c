@@ -313,15 +313,14 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 }
 
 static const struct shfs_option options[] = {
-	{ "commands", 'c', NULL, "commands alone" },
-	{ "files", 'f', NULL, "files alone" },
+	{ "commands", 'c', NULL, "search only commands" },
+	{ "files", 'f', NULL, "search only files" },
 	{ "all", 'a', NULL, "also files of .git and the like, and temporary ones" },
-	{ "interactive", 'i', NULL, "the screen, wherever the output goes" },
-	{ "list", 'l', NULL, "no screen: what matches, the best first" },
+	{ "interactive", 'i', NULL, "use the screen even if the output is no terminal" },
+	{ "list", 'l', NULL, "print a list of the matches, the best first" },
 	{ "limit", 'n', "N", "list at most N" },
-	{ "json", 0, NULL, "the list for programs: see docs/json.md" },
-	{ "shell", 0, "SHELL",
-	  "$SHFS_LINE is the line of this shell; writes its new one" },
+	{ "json", 0, NULL, "print the list for programs: see docs/json.md" },
+	{ "shell", 0, "SHELL", "take the line from $SHFS_LINE, and write its new text" },
 	{ 0 },
 };
 
@@ -332,8 +331,8 @@ const struct shfs_command shfs_cmd_search = {
 	.description =
 		"Terms are those of fzf: word, 'exact, ^begin, end$, !not, a | b.\n"
 		"Enter writes the command or the path, and runs nothing.\n"
-		"shfs init SHELL --search-key KEY has a key of the shell do so.\n"
-		"Where the input or the output is no terminal, a list.",
+		"shfs init SHELL --search-key KEY binds this to a key of the shell.\n"
+		"If the input or the output is no terminal, a list is printed.",
 	.options = options,
 	.max_args = -1,
 	.option = option,

@@ -67,8 +67,9 @@ const struct shfs_command shfs_cmd_select = {
 	.name = "select",
 	.args = "SQL",
 	.summary = "Answer a SELECT over the views of the index, as JSON",
-	.description = "docs/index.md describes the views. The index is asked as it is;\n"
-		       "shfs sync brings it up to date.",
+	.description =
+		"docs/index.md describes the views. The index is queried as it is;\n"
+		"shfs sync brings it up to date.",
 	.min_args = 1,
 	.max_args = 1,
 	.hidden = true,

@@ -199,8 +199,9 @@ static void show_times(struct show *s)
 		shfs_buf_str(&s->out, ")\n");
 	} else {
 		field(s, "end");
-		shfs_buf_str(&s->out,
-		             "not recorded: it runs still, or its shell was killed\n");
+		shfs_buf_str(
+			&s->out,
+			"not recorded: it is still running, or its shell was killed\n");
 	}
 }
 
@@ -604,8 +605,8 @@ static const struct shfs_option options[] = {
 const struct shfs_command shfs_cmd_show = {
 	.name = "show",
 	.args = "COMMAND|FILE[@N]",
-	.summary = "Show all that is known of a command: its processes, its files",
-	.description = "COMMAND is the beginning of its id, 4 digits or more, as history "
+	.summary = "Show everything known about a command: its processes, its files",
+	.description = "COMMAND is the beginning of an id, 4 digits or more, as history "
 		       "shows it.\n"
 		       "FILE@N stands for the command that made this version.",
 	.alone = true,

@@ -126,7 +126,7 @@ static int show_commands(struct listing *l, struct shfs_index *index,
 		shfs_buf_printf(out, "\n         %sin ", l->style->dim);
 		shfs_show_directory(out, run->entry->command.cwd);
 		if (run->needed)
-			shfs_buf_str(out, ", for what it made was removed");
+			shfs_buf_str(out, ", because its result was removed");
 		shfs_buf_printf(out, "%s\n", l->style->off);
 	}
 	shfs_buf_char(out, '\n');
@@ -277,11 +277,11 @@ const struct shfs_command shfs_cmd_stale = {
 	.args = "[PATH…]",
 	.summary =
 		"Show which results no longer match their inputs, and what to run again",
-	.description =
-		"A result is stale if a file that its command read holds another content "
-		"now,\n"
-		"or is stale itself. Without PATH: all below the working directory.\n"
-		"The exit code is 0 if nothing is stale, 1 if something is.",
+	.description = "A result is stale if a file that its command read holds another "
+		       "content now,\n"
+		       "or is stale itself. Without PATH: everything below the working "
+		       "directory.\n"
+		       "The exit code is 0 if nothing is stale, 1 if something is.",
 	.alone = true,
 	.options = options,
 	.max_args = -1,

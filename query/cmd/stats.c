@@ -483,10 +483,11 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 }
 
 static const struct shfs_option options[] = {
-	{ "since", 0, "TIME", "of this time and later (\"2 weeks ago\", yesterday)" },
-	{ "until", 0, "TIME", "of before this time" },
+	{ "since", 0, "TIME", "from this time on (\"2 weeks ago\", yesterday)" },
+	{ "until", 0, "TIME", "before this time" },
 	{ "limit", 'n', "N", "at most N in each list (10)" },
-	{ "store", 0, NULL, "what the store takes, and for which files, instead" },
+	{ "store", 0, NULL,
+	  "show the room that the store takes, and for which files, instead" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
 };
@@ -497,7 +498,8 @@ const struct shfs_command shfs_cmd_stats = {
 	.summary = "Count what was done: days, programs, slow commands, busy and large "
 		   "files",
 	.description =
-		"With PATH, of commands that ran in it or below, and of files there.\n"
+		"With PATH, counts only commands that ran in it or below, and files "
+		"there.\n"
 		"Files in .git, __pycache__ and the like are left out, unless PATH\n"
 		"names one of them.",
 	.alone = true,

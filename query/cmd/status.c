@@ -722,7 +722,7 @@ static const struct shfs_option options[] = {
 const struct shfs_command shfs_cmd_status = {
 	.name = "status",
 	.args = "",
-	.summary = "Tell what is mounted, what is stored, and what is wrong",
+	.summary = "Show what is mounted, what is stored, and what is wrong",
 	.description =
 		"Lines that begin with \"!\" need attention; the exit code is then 1.",
 	.options = options,

@@ -32,7 +32,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 const struct shfs_command shfs_cmd_sync = {
 	.name = "sync",
 	.args = "",
-	.summary = "Wait until all that happened is durable and in the index",
+	.summary = "Wait until everything that happened is durable and in the index",
 	.description = "Fails where a mount does not answer or has lost records.",
 	.hidden = true,
 	.alone = true,

@@ -62,7 +62,7 @@ static void list_holders(const struct shfs_holders *holders)
 			if (h->n_files > 1)
 				shfs_buf_printf(&line, " and %u more", h->n_files - 1);
 		} else {
-			shfs_buf_str(&line, "  stands in it");
+			shfs_buf_str(&line, "  has its working directory there");
 		}
 		if (!line.failed)
 			fprintf(stderr, "  %s\n", line.data);
@@ -76,7 +76,7 @@ static int fail_busy(const char *shown, const struct shfs_holders *holders)
 	shfs_error("%s is in use%s", shown,
 	           holders->n ? ":" : ", by processes that cannot be looked into");
 	list_holders(holders);
-	shfs_hint("shfs umount --lazy takes it away now and lets them finish");
+	shfs_hint("shfs umount --lazy unmounts it now and lets them finish");
 	return SHFS_EXIT_REFUSED;
 }
 
@@ -108,7 +108,7 @@ static void tell_holders(const struct shfs_holders *holders)
 		       who.data);
 	else
 		printf("  still using it: %s\n"
-		       "  that is recorded until they end\n",
+		       "  what they do is recorded until they end\n",
 		       who.data);
 }
 
@@ -236,8 +236,9 @@ static void wait_for_daemon(int pidfd, const struct shfs_mount *mount, const cha
 		return;
 	if (!shfs_holders_elsewhere(mount, &there) && there.n) {
 		show_holder(&who, &there.list[0]);
-		printf("  %s still has it, in another mount namespace (a container?):\n"
-		       "  it is recorded there until that ends\n",
+		printf("  %s still has the mount, in another mount namespace (a "
+		       "container?):\n"
+		       "  recording goes on there until that process ends\n",
 		       who.data);
 		return;
 	}
@@ -446,7 +447,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 
 static const struct shfs_option options[] = {
 	{ "all", 'a', NULL, "all that you have mounted with this store" },
-	{ "lazy", 'l', NULL, "also while files are open in it: they stay usable" },
+	{ "lazy", 'l', NULL, "unmount even while files are open: they stay usable" },
 	{ 0 },
 };
 
@@ -454,10 +455,9 @@ const struct shfs_command shfs_cmd_umount = {
 	.name = "umount",
 	.args = "[DIR…]",
 	.summary = "Stop recording in a directory",
-	.description =
-		"Waits until all that was recorded is in the store. A shell that stands "
-		"in the\n"
-		"directory does not hinder it; files that are open do (exit code 4).",
+	.description = "Waits until everything that was recorded is in the store. A "
+		       "shell in the\n"
+		       "directory does not prevent it; open files do (exit code 4).",
 	.options = options,
 	.max_args = -1,
 	.option = set_option,

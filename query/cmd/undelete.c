@@ -171,7 +171,7 @@ static int warn_attributes(struct shfs_index *index, int64_t file_id, const char
 	int r = shfs_leaving_attributes(index, file_id, leaving);
 
 	if (r > 0)
-		warn_lost(path, "extended attributes, which are not known");
+		warn_lost(path, "extended attributes, which are not recorded");
 	return MIN(r, 0);
 }
 
@@ -201,7 +201,7 @@ static int take(struct shfs_index *index, struct shfs_version *version, bool nam
 		if (!r)
 			r = add_name(index, version);
 		if (!r && leaving.linked)
-			warn_lost(version->path, "other names, which are not known");
+			warn_lost(version->path, "other names, which are not recorded");
 	}
 	return r ? MIN(r, 0) : shfs_restore_set_add(set, index, version, NULL);
 }
@@ -221,7 +221,7 @@ static int list_other(enum shfs_leaving_kind kind, const char *path,
 		shfs_buf_str(&line, " -> ");
 		shfs_quote_display(&line, text, strlen(text));
 	} else {
-		shfs_buf_str(&line, "  (no file: only its name is known)");
+		shfs_buf_str(&line, "  (no file: only its name is recorded)");
 	}
 	shfs_buf_str(&line, "\n    removed ");
 	shfs_time_show_relative(&line, leaving->time_ns);
@@ -322,9 +322,8 @@ static int restore_other(struct shfs_restorer *restorer, const struct other *o,
 		               : SHFS_EXIT_OK;
 	default:
 		shfs_show_path(message, o->path);
-		shfs_buf_str(message,
-		             " is not brought back: it was no file, and of it only"
-		             " the name is known");
+		shfs_buf_str(message, " is not brought back: it was no file, and only "
+		                      "its name is recorded");
 		return SHFS_EXIT_FAILURE;
 	}
 }
@@ -396,9 +395,8 @@ static int collect_operand(struct shfs_index *index, const char *operand,
 		" moved",
 		shown.data);
 	if (!opts.all || !opts.git)
-		shfs_hint(
-			"left out are temporary files of one command (--all has them) and"
-			" what is git's (--git)");
+		shfs_hint("temporary files of one command (--all) and files of git "
+		          "(--git) are left out");
 	return SHFS_EXIT_NOT_FOUND;
 }
 
@@ -453,7 +451,7 @@ static const struct shfs_option options[] = {
 	{ "list", 'l', NULL, "only list what can be brought back" },
 	{ "all", 'a', NULL, "also what one command made and removed again" },
 	{ "git", 0, NULL, "also in .git, and what git removed for another branch" },
-	{ "dry-run", 'n', NULL, "only say what would be done" },
+	{ "dry-run", 'n', NULL, "only show what would be done" },
 	{ 0 },
 };
 
@@ -461,8 +459,9 @@ const struct shfs_command shfs_cmd_undelete = {
 	.name = "undelete",
 	.args = "[FILE|DIRECTORY]…",
 	.summary = "Bring back files that were removed",
-	.description = "Each gets the content that it held last. What is there is never\n"
-		       "replaced, and files that were renamed are not brought back.",
+	.description =
+		"Each gets its last content. Existing files are never replaced, and\n"
+		"files that were renamed are not brought back.",
 	.alone = true,
 	.options = options,
 	.min_args = 0,

@@ -424,8 +424,8 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 static const struct shfs_option options[] = {
 	{ "depth", 0, "N", "go back at most N commands" },
 	{ "from", 0, "DIR", "does it depend on anything below DIR?" },
-	{ "programs", 0, NULL, "also the programs outside of what is recorded" },
-	{ "all", 'a', NULL, "also through the files of version control (.git)" },
+	{ "programs", 0, NULL, "also show programs outside the recorded directories" },
+	{ "all", 'a', NULL, "also follow the files of version control (.git)" },
 	{ "dot", 0, NULL, "the graph for Graphviz" },
 	{ "json", 0, NULL, "for programs: see docs/json.md" },
 	{ 0 },
@@ -435,12 +435,12 @@ const struct shfs_command shfs_cmd_why = {
 	.name = "why",
 	.args = "FILE[@N]",
 	.summary = "Show which commands made a file, from which versions of which files",
-	.description =
-		"Goes upstream to the sources: what no recorded command made. Each "
-		"command\n"
-		"is shown with what it had read before the version was done, and once.\n"
-		"With --from, the exit code is 0 if it depends on something below DIR, 1 "
-		"if not.",
+	.description = "Goes upstream to the sources, which no recorded command made. "
+		       "Each command\n"
+		       "is shown once, with what it read before the version was done.\n"
+		       "With --from, the exit code is 0 if FILE depends on something "
+		       "below DIR, 1 if\n"
+		       "not.",
 	.alone = true,
 	.options = options,
 	.min_args = 1,

@@ -94,13 +94,14 @@ const char *shfs_filter_text(const struct shfs_filter *filter,
 	{ "since", 0, "TIME",                                                            \
 	  "begun at this time or later (\"2 hours ago\", yesterday)" },                  \
 		{ "until", 0, "TIME", "begun before this time" },                        \
-		{ "grep", 'g', "TEXT", "the text of the command holds this" },           \
+		{ "grep", 'g', "TEXT", "the text of the command contains this" },        \
 		{ "regex", 0, "RE",                                                      \
 		  "the text matches this extended regular expression" },                 \
 		{ "cwd", 0, "DIR", "ran in this directory or below" },                   \
-		{ "command", 0, "ID", "the command with this id; any of several" },      \
-		{ "session", 0, "ID", "of this shell session" },                         \
-		{ "status", 0, "STATUS", "ended so: ok, fail, a number, or !number" },   \
+		{ "command", 0, "ID", "the command with this id (may be repeated)" },    \
+		{ "session", 0, "ID", "typed in this session" },                         \
+		{ "status", 0, "STATUS",                                                 \
+		  "ended with this: ok, fail, a number, or !number" },                   \
 		{ "failed", 0, NULL, "the same as --status fail" },                      \
 		{ "host", 0, "HOST", "ran on this host" },                               \
 		{ "read", 0, "PATH",                                                     \
@@ -109,13 +110,14 @@ const char *shfs_filter_text(const struct shfs_filter *filter,
 		  "wrote this file, something below it, or a pattern's files" },         \
 		{ "name", 0, "PATTERN", "used a file of this name, such as '*.csv'" },   \
 		{ "content", 0, "FILE",                                                  \
-		  "used what this file holds, wherever that lay" },                      \
+		  "used the content of this file, under any name" },                     \
 		{ "size", 0, "SIZE",                                                     \
 		  "used a file of this size: 10K, +10M, -1K, 10K..2M" },                 \
 		{ "modified-since", 0, "TIME",                                           \
-		  "used one that was modified at this time or later" },                  \
+		  "used a file last modified at this time or later" },                   \
 	{                                                                                \
-		"modified-until", 0, "TIME", "used one that was modified before it"      \
+		"modified-until", 0, "TIME",                                             \
+			"used a file last modified before this time"                     \
 	}
 
 /* Takes one of these options. 0; an exit code, after it has said what is wrong; or

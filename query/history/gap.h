@@ -24,7 +24,7 @@ void shfs_gaps_clear(struct shfs_gaps *gaps);
 
 /* the recording of ~/x ended unexpectedly after 2026-11-21 18:04:05 */
 void shfs_gap_show(struct shfs_buf *out, const struct shfs_gap *gap);
-#define SHFS_GAP_MEANS "what was written in its last moments may be missing"
+#define SHFS_GAP_MEANS "what happened in its last moments may be missing"
 
 /* An object: see docs/json.md. */
 void shfs_gap_json(struct shfs_json *json, const struct shfs_gap *gap);

@@ -327,7 +327,8 @@ static int check_command(struct check *c)
 	else if (command->redacted)
 		refuse(c, "cannot be run again: a secret in it was not kept");
 	else if (!command->ended)
-		refuse(c, "has no end: it runs still, or its shell was killed");
+		refuse(c, "has no recorded end: it is still running, or its shell was "
+		          "killed");
 	else if (!shfs_command_runs_again(command))
 		refuse(c,
 		       "waits for a person, or brings back what it has kept (an editor, "
@@ -514,7 +515,8 @@ static int check_backup(struct check *c, const struct shfs_rerun_result *result)
 	if (r)
 		return MIN(r, 0);
 	shfs_show_path(&name, result->use->path);
-	refuse(c, "would overwrite %s, a copy of what has changed since: a backup?",
+	refuse(c,
+	       "would overwrite %s, a copy of a file that has changed since: a backup?",
 	       name.data ?: "");
 	return 0;
 }
@@ -642,7 +644,7 @@ static int check_source(struct check *c, const struct shfs_rerun_need *need)
 	}
 	say_version(&name, c->rr, need->path, r ? v.version_id : 0);
 	if (!r)
-		refuse(c, "needs %s, of which no version is known", name.data ?: "");
+		refuse(c, "needs %s, of which no version is recorded", name.data ?: "");
 	else if (!(v.flags & SHFS_CONTENT_OBJECT) && !shfs_rerun_is_there(&v))
 		refuse(c, "needs %s, which is not archived: %s", name.data ?: "",
 		       shfs_version_why_not_archived(v.flags) ?: "unknown");

@@ -219,9 +219,9 @@ static int say_circle(struct shfs_workflow *wf)
 	shfs_step_show(&shown, wf, before[step->id]);
 	shfs_buf_str(&shown, " and ");
 	shfs_step_show(&shown, wf, step);
-	shfs_error("%s cannot be run one after the other: each used what came of the "
-	           "other",
-	           shown.data ?: "");
+	shfs_error(
+		"%s cannot be run one after the other: each used a result of the other",
+		shown.data ?: "");
 	return SHFS_EXIT_REFUSED;
 }
 

@@ -128,7 +128,7 @@ static int make_directory(struct shfs_restorer *restorer, int dirfd, const char 
 		_cleanup_buf_ struct shfs_buf shown = { 0 };
 
 		shfs_show_path(&shown, path);
-		shfs_warn("%s has mode 0700 now: what it had is not known",
+		shfs_warn("%s has mode 0700 now: its old mode is not recorded",
 		          shown.data ?: "");
 		if (restorer->options.partly)
 			*restorer->options.partly = true;
@@ -398,7 +398,7 @@ static int write_new(struct work *w)
 		return 0;
 	say_target(w);
 	shfs_buf_printf(w->message,
-	                " would lose extended attributes: %s; --force does without them",
+	                " would lose extended attributes: %s; --force drops them",
 	                w->left.data);
 	return SHFS_EXIT_REFUSED;
 }

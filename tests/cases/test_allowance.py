@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.users("root"), pytest.mark.backends()]
 
 OTHER = 12345
 MIB = 1 << 20
-WHY = "its user had written more that day than is archived of other users"
+WHY = "its user had used up what is archived for other users that day"
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ def test_each_process_has_a_name(sandbox, shfs, mounted, shell):
         assert name == "b" or all(p["exe"] for p in processes), processes
         shown = shfs("show", command["id"]).stdout.partition("processes\n")[2].partition("wrote\n")[0]
         assert not re.search(r"^ *\d+ *$", shown, re.M), shown
-        assert ("ended before it was looked at" in shown) == any(not p["exe"] for p in processes)
+        assert ("ended before shfs could look at it" in shown) == any(not p["exe"] for p in processes)
 
 
 def makers(shfs, name):

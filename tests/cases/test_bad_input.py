@@ -598,7 +598,7 @@ def test_index_locked_by_another(recorded):
     db.execute("ROLLBACK")
     db.close()
     assert "file@2" in result.stdout and "file@3" not in result.stdout
-    assert "what follows may not be up to date" in one_line(result)
+    assert "the answer may not be up to date" in one_line(result)
     assert "file@3" in recorded.shfs("log", "file").stdout
 
 

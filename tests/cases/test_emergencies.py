@@ -213,10 +213,10 @@ def test_names_and_attributes_that_are_not_known(sandbox, mount):
     told = sandbox.shfs("undelete", ".", check=1)
     assert told.stderr.count("moved/") == 1 and re.search("moved/. had other names", told.stderr)
     assert {line for line in told.stderr.splitlines() if "moved" not in line} == {
-        "shfs: warning: was/a had other names, which are not known",
-        "shfs: warning: was/b had other names, which are not known",
-        "shfs: warning: x had extended attributes, which are not known",
-        "shfs: warning: y had extended attributes, which are not known",
+        "shfs: warning: was/a had other names, which are not recorded",
+        "shfs: warning: was/b had other names, which are not recorded",
+        "shfs: warning: x had extended attributes, which are not recorded",
+        "shfs: warning: y had extended attributes, which are not recorded",
     }
     assert sandbox.sh("cat was/a was/b moved/a moved/b x alone").stdout == "hi\nhi\nho\nho\nx\nalone\n"
     sandbox.sh("rm x; echo y > x; rm x")
@@ -294,7 +294,7 @@ def test_backup_beside_a_result(work, sandbox):
     work.run("echo other > raw")
     assert list(stale(sandbox)) == [text] and stale(sandbox)[text] == ["sorted"]
     refused = sandbox.shfs("rerun", "--yes", check=4).stderr
-    assert "would overwrite kept, a copy of what has changed since" in refused and "mid," not in refused
+    assert "would overwrite kept, a copy of a file that has changed since" in refused and "mid," not in refused
     assert sandbox.read("kept") == b"precious\n"
     sandbox.shfs("rerun", "--yes", "--force")
     assert sandbox.read("sorted") == b"other\n"
@@ -475,7 +475,7 @@ def test_the_store_does_not_record_itself(sandbox, below):
 @pytest.mark.alone
 def test_hidden_by_one_and_another(sandbox):
     """All that are in the way are named."""
-    sandbox.allow_log("names and attributes are kept for a second")
+    sandbox.allow_log("names and attributes are cached for a second")
     deep = [f"{sandbox.project}/a", f"{sandbox.project}/a/b", f"{sandbox.project}/a/b/c"]
     for path in deep:
         sandbox.mkdir(path)
@@ -491,7 +491,7 @@ def test_hidden_by_one_and_another(sandbox):
 @pytest.mark.alone
 @pytest.mark.users("root")
 def test_mounted_inside_goes_first(sandbox):
-    sandbox.allow_log("names and attributes are kept for a second")
+    sandbox.allow_log("names and attributes are cached for a second")
     inner = sandbox.mkdir(f"{sandbox.project}/inside")
     sandbox.shfs("mount", sandbox.project, cwd="/")
     sandbox.shfs("mount", inner, cwd="/")
@@ -531,7 +531,7 @@ def test_dead_mount_is_mended(sandbox):
 @pytest.mark.users("root")
 def test_what_stands_on_a_dead_mount(sandbox):
     """No path leads there any more; it is not taken away unsaid."""
-    sandbox.allow_log("changes beneath cannot be noticed")
+    sandbox.allow_log("changes in the lower file system cannot be noticed")
     inner = sandbox.mkdir(f"{sandbox.project}/inside")
     sandbox.shfs("mount", sandbox.project)
     sandbox.shfs("mount", inner)
@@ -551,7 +551,7 @@ def test_another_namespace_holds_it(sandbox):
         assert holder.stdout.readline() == b"there\n"
         told = sandbox.shfs("umount", sandbox.project, cwd="/")
         # this one, or one of another case that runs now
-        assert re.search(r"\w+ \(\d+\) still has it, in another mount namespace", told.stdout)
+        assert re.search(r"\w+ \(\d+\) still has the mount, in another mount namespace", told.stdout)
         assert "being written" not in told.stderr
         holder.communicate(b"\n", timeout=20)
     harness.wait_until(lambda: not pids_of(sandbox, "shfs-fuse"), "it to end")

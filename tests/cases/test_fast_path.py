@@ -121,7 +121,7 @@ def test_the_helper_is_killed(sandbox, own_helper, mounted, shell):
     terminal.run("echo 1 > a")
     assert makers(sandbox, "a") == ["echo 1 > a"]
     own_helper.kill()
-    wait_for_problem(sandbox, "shfs-helper has gone; start it again")
+    wait_for_problem(sandbox, "shfs-helper has ended; start it again")
     wait_for_problem(sandbox, "records lost")
     assert f"nothing of {sandbox.project} is recorded" in terminal.run("true").replace("~", sandbox.home)
     result = sandbox.shfs("log", "a", check=False)

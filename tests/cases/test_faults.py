@@ -150,7 +150,7 @@ def test_nobody_waits_for_the_index(sandbox, shfs, project, how):
 @pytest.mark.users("root")  # others have no way to a directory in a mount of theirs
 def test_mount_in_a_mount(sandbox):
     """Nobody waits for himself, and nothing is lost; the outer one sees what the inner one writes, too."""
-    sandbox.allow_log("names and attributes are kept for a second")
+    sandbox.allow_log("names and attributes are cached for a second")
     outer, inside = sandbox.mount(), f"{sandbox.project}/inside"
     sandbox.sh("mkdir inside; echo 0 > inside/f")
     inner = sandbox.mount(inside)

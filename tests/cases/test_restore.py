@@ -287,7 +287,7 @@ def test_links_of_others_are_not_followed(sandbox, mounted, shfs):
         ["export", "ro-crate", "-o", theirs + "/new", "f"], ["export", "tar", "-f", "-o", theirs + ".txt"],
         ["export", "tar", "-o", theirs + "/new"], ["map", "-f", "-o", theirs + ".txt"],
     ):  # fmt: skip
-        assert "symbolic link of somebody else" in shfs(*argv, check=1).stderr, argv
+        assert "symbolic link of another user" in shfs(*argv, check=1).stderr, argv
     for to in theirs, theirs + "/", theirs + "/new", f"{sandbox.path}/own/new", f"{sandbox.path}/own":
         for more in [], ["--force"]:
             assert "symbolic link" in shfs("restore", "f@1", "--to", to, *more, check=4).stderr
