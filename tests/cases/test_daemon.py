@@ -491,7 +491,7 @@ def test_killed_after_a_directory_above_was_renamed(sandbox, shfs):
 @pytest.mark.parametrize("how", ["abort", "umount"])
 def test_cut_off_by_root(sandbox, shfs, mounted_cli, project, how):
     """The mount comes again, and nothing that was done before is lost."""
-    sandbox.allow_log("connection was cut")
+    sandbox.allow_log("connection to the kernel was cut")
     pid = int(told_by(sandbox, project)["pid"])
     sandbox.sh("echo 1 > f; echo 2 > f")
     device = subprocess.run(["findmnt", "-no", "MAJ:MIN", project], check=True, capture_output=True, text=True).stdout

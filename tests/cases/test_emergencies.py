@@ -628,7 +628,7 @@ def test_full_disk_is_pruned(sandbox, small_disk, tool):
         assert "collected: " in sandbox.shfs("gc", cwd="/").stdout
     else:
         forget = "forget", "--yes", f"{sandbox.project}/kept"
-        assert "shfs prune makes room" in sandbox.shfs(*forget, cwd="/", check=1).stderr
+        assert "make room with shfs prune" in sandbox.shfs(*forget, cwd="/", check=1).stderr
         assert "pruned: " in sandbox.shfs("prune", "--keep-last", "1", cwd="/").stdout
     after = sum(os.stat(p).st_size for p in glob.glob(f"{sandbox.store}/objects/packs/*.pack"))
     assert before > 4 << 20 and after < 1 << 20
