@@ -101,6 +101,14 @@ static int set_text(char **field, const char *value)
 	return 0;
 }
 
+static int set_yes(bool *field, const char *value)
+{
+	if (strcmp(value, "yes") && strcmp(value, "no"))
+		return -EINVAL;
+	*field = !strcmp(value, "yes");
+	return 0;
+}
+
 /* A pattern a line: a key given again, or a continued line, adds one. */
 static int add_line(char **field, const char *value)
 {
@@ -139,6 +147,8 @@ static int set_archive(struct shfs_config *cfg, const char *name, const char *va
 		return add_line(&cfg->ignore, value);
 	if (!strcmp(name, "archive-read"))
 		return add_line(&cfg->archive_read, value);
+	if (!strcmp(name, "private-keys"))
+		return set_yes(&cfg->private_keys, value);
 	if (!strcmp(name, "wait")) {
 		r = set_number(&n, value, 0, 600000);
 		if (!r)
@@ -223,10 +233,7 @@ static int set_secrets(struct shfs_config *cfg, const char *name, const char *va
 		                                 : add_line(&cfg->secrets, value);
 	if (strcmp(name, "redact") != 0)
 		return -ENOENT;
-	if (strcmp(value, "yes") && strcmp(value, "no"))
-		return -EINVAL;
-	cfg->redact = !strcmp(value, "yes");
-	return 0;
+	return set_yes(&cfg->redact, value);
 }
 
 static void add_quoted(struct shfs_buf *out, const char *before, const char *s)

@@ -32,6 +32,7 @@ struct shfs_config {
 	 * .gitignore. They are added behind the built-in ones. Never NULL. */
 	char *ignore;
 	char *archive_read;
+	bool private_keys;    /* [archive] private-keys: are archived; no */
 	uint32_t known_files; /* [mount] known-files: more are forgotten; 250000 */
 	enum shfs_transport_kind transport; /* [mount] transport: auto, dev, uring */
 	bool passthrough; /* [mount] passthrough: auto (where it can), off */

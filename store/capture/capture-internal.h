@@ -124,6 +124,7 @@ struct shfs_capture {
 	char *root;
 	struct shfs_redactor *redactor; /* or NULL */
 	pthread_mutex_t redactor_lock;  /* no other is taken with it */
+	bool private_keys;              /* they are archived */
 	int compression, alert_fd; /* alert_fd: an unnamed file with room for the alert */
 	struct shfs_allowance *allowance;
 	bool alerts; /* it is a mount: whoever restores sees his errors */
@@ -248,6 +249,9 @@ bool capture_drop_secret(struct capture_job *job);
 void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id);
 
 /* --- secrecy.c --- */
+
+/* Does it begin as a private key does? Without the lock. */
+bool capture_is_private_key(const char *data, size_t len);
 
 /* Must it be told as one that a rule excludes? Where its object is: so does capture_hide.
  */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contents that are secret by the name of a file: they are not archived under another
+ * Contents that are secret because they are private keys; and those that are secret by
+ * the name of a file: they are not archived under another
  * name either, and what was archived before the name was given is taken away.
  *
  * Which contents those are is known in memory alone: a hash of a short secret that lies
@@ -34,6 +35,8 @@
 #define WAIT_MS      2000                     /* for producers */
 #define PURGE_NAME   "purge"
 #define PURGE_MAX    (16u << 20)
+#define KEY_HEAD     4096 /* bytes in which the first line of a private key is */
+#define KEY_LINE     64   /* bytes of that line */
 
 struct capture_secret {
 	uint8_t hash[16];
@@ -49,6 +52,36 @@ struct capture_holders {
 	int64_t since_ns; /* CLOCK_MONOTONIC */
 	UT_hash_handle hh;
 };
+
+static bool begins_with(const char *line, size_t len, const char *what)
+{
+	return len >= strlen(what) && !memcmp(line, what, strlen(what));
+}
+
+static bool begins_key(const char *line, size_t len)
+{
+	static const char key[] = "PRIVATE KEY";
+
+	return begins_with(line, len, "PuTTY-User-Key-File-") ||
+	       begins_with(line, len, "AGE-SECRET-KEY-1") ||
+	       (begins_with(line, len, "-----BEGIN ") &&
+	        memmem(line, len, key, sizeof(key) - 1));
+}
+
+bool capture_is_private_key(const char *data, size_t len)
+{
+	const char *end = data + len, *line = data;
+
+	while (line < end && line - data < KEY_HEAD) {
+		const char *lf = memchr(line, '\n', (size_t)(end - line));
+		size_t n = (size_t)((lf ? lf : end) - line);
+
+		if (begins_key(line, MIN(n, (size_t)KEY_LINE)))
+			return true;
+		line = lf ? lf + 1 : end;
+	}
+	return false;
+}
 
 /* --- which contents; with the lock held --- */
 

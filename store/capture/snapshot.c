@@ -391,7 +391,9 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 		err = job_read(job, fd);
 	shfs_closep(&job->fd);
 	job->fd = -1;
-	if (err < 0)
+	job->dropped =
+		!err && !c->private_keys && capture_is_private_key(job->data, job->len);
+	if (err < 0 || job->dropped)
 		free(TAKE_PTR(job->data));
 
 	pthread_mutex_lock(&c->lock);
@@ -408,7 +410,7 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 		           (uint64_t)job->before.st_dev, (uint64_t)job->before.st_ino,
 		           strerrordesc_np(-err));
 	snapshot_has_read(s);
-	if (err < 0) {
+	if (err < 0 || job->dropped) {
 		capture_finish_job(job, NULL);
 	} else {
 		DL_APPEND(c->stores, job);

@@ -110,6 +110,48 @@ def test_150_secrets(sandbox, project):
     assert not any(v["object"] for v in log(sandbox, ".env"))
 
 
+KEYS = {
+    "deploykey": "-----BEGIN OPENSSH {}\\nplant0001\\n",
+    "srv.txt": "Bag Attributes\\n-----BEGIN {}\\nplant0002\\n",
+    "rsa": "-----BEGIN RSA {}\\nplant0003\\n",
+    "config.yaml": "-----BEGIN ENCRYPTED {}\\nplant0004\\n",
+    "sec.asc": "-----BEGIN PGP {} BLOCK-----\\nplant0005\\n",
+    "putty.txt": "PuTTY-User-Key-File-3: ssh-ed25519\\nplant0006\\n",
+    "age.txt": "# created: now\\nAGE-SECRET-KEY-1QQ\\nplant0007\\n",
+}
+PLAIN = {
+    "public": "-----BEGIN PUBLIC KEY-----\\nplant9000\\n",
+    "notes": "begins with -----BEGIN {}-----\\nplant9001\\n",
+    "cert": "-----BEGIN CERTIFICATE-----\\nplant9002 {}\\n",
+}
+
+
+@pytest.mark.backends()
+def test_private_keys(sandbox, project):
+    """They are secret whatever the name, also where they were there before, and in what is changed."""
+    lines = [f"printf -- '{text.format('PRIV' + 'ATE KEY')}' > {name}" for name, text in {**KEYS, **PLAIN}.items()]
+    sandbox.run("sh", sandbox.write_outside(sandbox.home + "/before", lines[0].replace("deploykey", "there") + "\n"), cwd=project)
+    mounted = sandbox.mount()
+    lines += ["cat there > /dev/null; echo plant0008 >> there; cp rsa copy; mv rsa moved; echo plant0009 >> moved"]
+    sandbox.run("sh", sandbox.write_outside(sandbox.home + "/run", "\n".join(lines) + "\n"), cwd=project)
+    sandbox.shfs("sync")
+    mounted.unmount()
+    assert found(sandbox.store) == [9000, 9001, 9002]
+    for name in [*KEYS, "there", "copy", "moved"]:
+        if name != "rsa":
+            assert {v["not_archived"] for v in log(sandbox, name)} == {"excluded by a rule"}, name
+
+
+@pytest.mark.users("ordinary")
+def test_private_keys_that_are_wanted(sandbox, project):
+    sandbox.write_outside(sandbox.home + "/.config/shfs/config.ini", "[archive]\nprivate-keys = yes\n")
+    mounted = sandbox.mount()
+    sandbox.sh("printf -- '-----BEGIN PRIV''ATE KEY-----\\nplant0001\\n' > k")
+    sandbox.shfs("sync")
+    mounted.unmount()
+    assert found(sandbox.store) == [1]
+
+
 @pytest.mark.users("ordinary")
 def test_after_others_were_taken_out(sandbox, mounted):
     """What is archived anew for that reason is still of the file that brought it."""

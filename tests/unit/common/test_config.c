@@ -88,6 +88,7 @@ static void every_key(void **state)
 	                                                "other-users = 7M\n"
 	                                                "wait = 0\n"
 	                                                "compression = 19\n"
+	                                                "private-keys = yes\n"
 	                                                "ignore = *.tmp\n"
 	                                                "  scratch/\n"
 	                                                "ignore = a b ; not;this\n"
@@ -107,6 +108,7 @@ static void every_key(void **state)
 	assert_int_equal(rd.cfg.other_users_bytes, 7 << 20);
 	assert_int_equal(rd.cfg.wait_ms, 0);
 	assert_int_equal(rd.cfg.compression, 19);
+	assert_true(rd.cfg.private_keys);
 	assert_string_equal(rd.cfg.ignore, "*.tmp\nscratch/\na b\n");
 	assert_string_equal(rd.cfg.archive_read, "*.tex\n");
 	assert_string_equal(rd.cfg.pager, "less -R");
@@ -127,6 +129,7 @@ static void errors_name_the_line(void **state)
 	refused("[archive]\nwait = 600001\n", 2, "bad value \"600001\" for wait");
 	refused("[archive]\nwait = -1\n", 2, "bad value \"-1\" for wait");
 	refused("[archive]\nwait = 1s\n", 2, "bad value \"1s\" for wait");
+	refused("[archive]\nprivate-keys = 1\n", 2, "bad value \"1\" for private-keys");
 	refused("[archive]\ncompression = 0\n", 2, "bad value \"0\" for compression");
 	refused("[archive]\ncompression = 20\n", 2, "bad value \"20\" for compression");
 	refused("[archive]\nmax-size = 16 MiB\n", 2, "bad value \"16 MiB\" for max-size");
