@@ -28,7 +28,7 @@ struct shfs_watch {
 	uint64_t generation;           /* of the store's objects, then */
 	enum shfs_rule coming;         /* of the name that it is about to get, if any */
 	int64_t author;                /* uid of who has changed it last; -1: not known */
-	bool secret;                   /* what it holds has had a secret name */
+	bool secret;                   /* the file has had a secret name */
 	bool changed; /* by us, since current was known (which is NULL then) */
 	bool fresh;   /* made by us and never written: nothing was there before */
 	struct timespec mtime;     /* as we saw it last: another tells a change beneath */

@@ -141,7 +141,7 @@ static void note_changed(struct shfs_watch *watch)
 	forget_current(watch);
 	watch->size = NO_STAMP;
 	watch->changed = true;
-	watch->fresh = watch->secret = false;
+	watch->fresh = false;
 }
 
 /* Has something else than we changed the file (through the directory beneath)? */

@@ -29,6 +29,7 @@ struct known {
 	uint64_t bytes;
 	int64_t mtime_ns, ctime_ns;
 	bool secret;                    /* it has a secret name */
+	int64_t born_ns;                /* of a file that has had one; 0: none */
 	uint64_t path_hash;             /* of the name that was told last; 0: none was */
 	struct shfs_snapshot *snapshot; /* a reference */
 	UT_hash_handle hh, hh_path;
@@ -179,6 +180,43 @@ void shfs_contents_gone(struct shfs_contents *c, const char *path)
 	pthread_mutex_unlock(&c->lock);
 }
 
+/* When it was made, as another file may get its number. 0: that is not known. */
+static int64_t born_ns(int fd)
+{
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &stx) ||
+	    !(stx.stx_mask & STATX_BTIME))
+		return 0;
+	return stx.stx_btime.tv_sec * SHFS_NSEC_PER_SEC + stx.stx_btime.tv_nsec;
+}
+
+static bool has_been_secret(struct shfs_contents *c, const struct shfs_event_file *file,
+                            int fd)
+{
+	const struct known *known;
+	int64_t was_ns;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	was_ns = known ? known->born_ns : 0;
+	pthread_mutex_unlock(&c->lock);
+	return was_ns && born_ns(fd) == was_ns;
+}
+
+static void note_secret(struct shfs_contents *c, const struct shfs_event_file *file,
+                        int fd)
+{
+	int64_t ns = born_ns(fd);
+	struct known *known;
+
+	pthread_mutex_lock(&c->lock);
+	known = find(c, file);
+	if (known)
+		known->born_ns = ns;
+	pthread_mutex_unlock(&c->lock);
+}
+
 /* It was written, and nobody could see what. */
 static void forget_file(struct shfs_contents *c, const struct shfs_event_file *file)
 {
@@ -186,7 +224,9 @@ static void forget_file(struct shfs_contents *c, const struct shfs_event_file *f
 
 	pthread_mutex_lock(&c->lock);
 	known = find(c, file);
-	if (known)
+	if (known && known->born_ns)
+		known->bytes = UINT64_MAX; /* no state is the same */
+	else if (known)
 		forget(c, known);
 	pthread_mutex_unlock(&c->lock);
 }
@@ -354,8 +394,8 @@ static bool is_what_is_told(const struct shfs_contents *c, const struct known *k
 {
 	if (why == SHFS_CONTENTS_WRITTEN)
 		return false;
-	return is_same_state(known, file) || (c->late && why == SHFS_CONTENTS_NAMED &&
-	                                      known->ctime_ns > file->ctime_ns);
+	return is_same_state(known, file) ||
+	       (c->late && why != SHFS_CONTENTS_READ && known->ctime_ns > file->ctime_ns);
 }
 
 /* What it held when it was last taken: a reference, or NULL. */
@@ -390,6 +430,8 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
 	bool leased = sure ? lease(fd, file) : lease_in_time(c, fd, file, at_ns);
 	struct shfs_snapshot *snapshot;
 
+	if (has_been_secret(c, file, fd))
+		care = CARE_SECRET;
 	outlast_writes(fd, file, !leased && !sure);
 	if (!is_as_told(fd, file)) {
 		shfs_debug(RECORDER,
@@ -411,6 +453,8 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
 	pthread_mutex_lock(&c->lock);
 	remember(c, file, snapshot);
 	pthread_mutex_unlock(&c->lock);
+	if (care == CARE_SECRET)
+		note_secret(c, file, fd);
 	return snapshot;
 }
 
@@ -418,8 +462,9 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
 static enum care care_for(struct shfs_contents *c, const char *path, enum shfs_rule rule,
                           enum shfs_contents_why why, bool was_secret)
 {
-	bool secret = rule == SHFS_RULE_IGNORE &&
-	              shfs_project_rules_is_secret(c->rules, path, false);
+	bool secret = why == SHFS_CONTENTS_RENAMED_SECRET ||
+	              (rule == SHFS_RULE_IGNORE &&
+	               shfs_project_rules_is_secret(c->rules, path, false));
 
 	return secret || (was_secret && why == SHFS_CONTENTS_WRITTEN) ? CARE_SECRET
 	       : rule == SHFS_RULE_IGNORE                             ? CARE_IGNORE
@@ -453,6 +498,10 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 	if (last && same && care == CARE_SECRET)
 		shfs_snapshot_conceal(last);
 	if (last && same && (kept || !keeps || care != CARE_KEEP)) {
+		if (care == CARE_SECRET)
+			fd = open_file(c, file, path, content_fd);
+		if (fd >= 0)
+			note_secret(c, file, fd);
 		note_name(c, file, path, care == CARE_SECRET);
 		return (struct shfs_held){ .snapshot = last };
 	}

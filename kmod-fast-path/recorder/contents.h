@@ -39,7 +39,8 @@ void shfs_contents_free(struct shfs_contents *contents); /* NULL is fine */
 /* Why a content is wanted. */
 enum shfs_contents_why {
 	SHFS_CONTENTS_READ, /* kept if it is a script or configuration, recognised else */
-	SHFS_CONTENTS_NAMED,   /* it has another name: kept */
+	SHFS_CONTENTS_NAMED,          /* it has another name: kept */
+	SHFS_CONTENTS_RENAMED_SECRET, /* so, and had a secret name: it stays secret */
 	SHFS_CONTENTS_WRITTEN, /* kept, and read also where size and mtime are as before
 	                        */
 };

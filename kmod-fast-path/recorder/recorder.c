@@ -460,13 +460,16 @@ static struct shfs_held content_unread(const struct shfs_recorder *r,
 static struct shfs_held content_at(struct shfs_recorder *r, const struct happening *h,
                                    const char *path)
 {
+	bool secret = shfs_project_rules_is_secret(&r->rules, h->path, false);
 	struct shfs_held held = { 0 };
 
 	if (h->moved_on)
 		held = content_unread(r, file_of(&h->file));
 	else if (S_ISREG(h->file.mode))
 		held = shfs_contents_take(r->contents, &h->file, path, h->content_fd,
-		                          h->time.real_ns, SHFS_CONTENTS_NAMED,
+		                          h->time.real_ns,
+		                          secret ? SHFS_CONTENTS_RENAMED_SECRET
+		                                 : SHFS_CONTENTS_NAMED,
 		                          h->file.uid);
 	return held;
 }
