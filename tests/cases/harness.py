@@ -462,7 +462,7 @@ class Sandbox:
             "XDG_RUNTIME_DIR": f"{self.path}/run",
             "SHFS_STORE": self.store,
             "SHFS_INDEX_WAIT": "all",
-            "ASAN_OPTIONS": f"{log}:detect_leaks=1",
+            "ASAN_OPTIONS": f"{log}:detect_leaks=1:handle_sigill=1",
             "UBSAN_OPTIONS": f"{log}:print_stacktrace=1",
             "TSAN_OPTIONS": f"{log}:second_deadlock_stack=1",
             "SHFS_TRANSPORT": TRANSPORT,
