@@ -441,7 +441,9 @@ class Sandbox:
         self.reports = os.path.join(self.path, "reports")
         for name, mode in ("", 0o755), ("reports", 0o777), ("run", 0o700), ("tmp", 0o700):
             self.mkdir(os.path.join(self.path, name), mode)
-        for name in "home", "home/project", "home/.config", "home/.local", "home/.local/share":
+        # fish reads all man pages where the last of these is not there
+        data = "home/.local", "home/.local/share", "home/.local/share/fish", "home/.local/share/fish/generated_completions"
+        for name in "home", "home/project", "home/.config", *data:
             self.mkdir(os.path.join(self.path, name), 0o755)
         self.env = self._environment()
 

@@ -180,7 +180,7 @@ def test_of_a_stranger(archive, sandbox, shfs, other):
         refused([first, (link(segment[0].name, kind, f"{sandbox.home}/x"), b"")], "no archive of shfs")
     refused([], "no archive of shfs")
     refused(rest, "no archive of shfs")
-    refused([("shfs/format", b"2\n"), *rest], "newer")
+    refused([("shfs/format", b"2\n"), *rest], "another version of shfs made it")
     refused([first, segment, segment], "twice")
     refused([first, (segment[0].name, segment[1][:-3] + b"xyz")], "damaged")
     refused([first, (segment[0].name, b"")], "damaged")

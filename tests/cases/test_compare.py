@@ -227,7 +227,7 @@ def test_hostile_names(work, sandbox):
 @pytest.mark.users("ordinary")
 def test_what_cannot_be_compared(study, sandbox):
     assert "was not made by a recorded command" in sandbox.shfs("compare", "model.awk", "out.csv", check=3).stderr or (
-        "of no command" in sandbox.shfs("compare", "model.awk", "out.csv", check=3).stderr
+        "without a command" in sandbox.shfs("compare", "model.awk", "out.csv", check=3).stderr
     )
     assert "no command's id begins" in sandbox.shfs("compare", "ffffffff", "out.csv", check=3).stderr
     sandbox.shfs("compare", "out.csv", check=2)

@@ -52,7 +52,9 @@ def test_root_removed(sandbox, project, shell):
     line = "echo x > project/f; rm -r project"
     terminal.run(line)
     wait_until(lambda: mount.process.poll() is not None, "the recording to end", 20)
-    assert f"{project} was removed, and its recording has ended with it" in terminal.run("true")
+    said = [terminal.run("true")]
+    wait_until(lambda: said.append(terminal.run("true")) or "was removed" in "".join(said), "the next prompt to say so", 20)
+    assert f"{project} was removed, and its recording has ended with it" in "".join(said)
     wait_for_problem(sandbox, "was removed")
     assert makers(sandbox, f"{project}/f") == [line]
     terminal.run("mkdir project")

@@ -354,7 +354,7 @@ def test_completion(study, sandbox):
     assert offered("why", "--from", "") == [":directories"]
     assert offered("impact", "con") == [":files"] and offered("stale", "con") == [":files"]
     assert offered("impact", "out.csv@")[0] == ":behind @" and len(offered("impact", "out.csv@")) == 2
-    assert [o.split("\t")[0] for o in offered("why", "--d")] == ["--depth", "--dot"]
+    assert [o.split("\t")[0] for o in offered("why", "--d")] == ["--depth", "--dot", "--debug"]
 
 
 # --- stale ---

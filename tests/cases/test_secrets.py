@@ -31,6 +31,7 @@ def examples(name):
             yield re.sub(r"\{\{|\}\}", "", line), re.sub(r"\{\{.*?\}\}", "[redacted]", line, flags=re.S)
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_typed(sandbox, shell, kind):
     """The examples, as comments."""
@@ -114,7 +115,7 @@ def test_doctor_names_contents_under_other_names(sandbox):
     mounted.unmount()
     configure(sandbox, "")
     checks = json.loads(sandbox.shfs("doctor", "--json", cwd="/").stdout)["checks"]
-    told = {re.search(r"held: \S*/(\w+) ", c["text"])[1] for c in checks if "under another name" in c["text"]}
+    told = {re.search(r"name: \S*/(\w+) ", c["text"])[1] for c in checks if "under another name" in c["text"]}
     assert told == {"sedX", "copy", "link", "away"}
     fix = f"shfs forget --everywhere {sandbox.project}/host.pem"
     assert {c["fix"] for c in checks if "under another name" in c["text"]} == {fix}
