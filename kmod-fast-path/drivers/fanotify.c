@@ -209,25 +209,62 @@ static void find_other_name(struct shfs_driver *d, struct close *c)
 	c->deleted = false;
 }
 
+static struct fan_object *object_of_close(struct shfs_driver *d, struct close *c)
+{
+	if (!c->object)
+		c->object = fan_object_of_fd(d, c->fd,
+		                             makedev(c->st.stx_dev_major,
+		                                     c->st.stx_dev_minor));
+	return c->object;
+}
+
+static void set_path(struct close *c, char *path, bool deleted)
+{
+	free(c->path);
+	c->path = path;
+	c->deleted = deleted;
+}
+
+/* What the first mount of its file system calls it, as names are told. NULL: it is gone. */
+static char *first_name(struct shfs_driver *d, struct close *c, bool *deleted)
+{
+	const struct fan_object *object = object_of_close(d, c);
+	_cleanup_close_ int fd = object ? fan_object_open(d, object) : -1;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) || st.st_ino != c->st.stx_ino)
+		return NULL;
+	*deleted = !st.st_nlink;
+	return fan_path_of(d, fd);
+}
+
 /* Seen through another mount, maybe in another namespace: what it is called here. */
 static bool find_here(struct shfs_driver *d, struct close *c)
 {
-	_cleanup_close_ int fd = -1;
-	struct stat st;
-	char *path;
+	bool deleted;
+	char *path = first_name(d, c, &deleted);
 
-	c->object = fan_object_of_fd(d, c->fd,
-	                             makedev(c->st.stx_dev_major, c->st.stx_dev_minor));
-	fd = c->object ? fan_object_open(d, c->object) : -1;
-	if (fd < 0 || fstat(fd, &st) || st.st_ino != c->st.stx_ino)
-		return false;
-	path = fan_path_of(d, fd);
 	if (!path)
 		return false;
-	free(c->path);
-	c->path = path;
-	c->deleted = !st.st_nlink;
+	set_path(c, path, deleted);
 	return fan_below(d, path);
+}
+
+/*
+ * A mount in the root may show a part of it a second time. Renames in it are told by its
+ * first path, so its closes are told by that, too.
+ */
+static void find_first_name(struct shfs_driver *d, struct close *c)
+{
+	const struct fan_object *object = object_of_close(d, c);
+	_cleanup_free_ char *path = NULL;
+	bool deleted;
+
+	if (!object || d->places[object->key.place].mount_id == c->st.stx_mnt_id)
+		return;
+	path = first_name(d, c, &deleted);
+	if (path && fan_below(d, path))
+		set_path(c, TAKE_PTR(path), deleted);
 }
 
 /* Is it seen through a mount that we know? */
@@ -244,10 +281,12 @@ static bool is_inside(struct shfs_driver *d, struct close *c)
 	dev_t dev = makedev(c->st.stx_dev_major, c->st.stx_dev_minor);
 
 	if (is_here(d, c)) {
-		if (fan_below(d, c->path))
-			return true;
-		refresh_root(d);
-		return d->root && fan_below(d, c->path);
+		if (!fan_below(d, c->path))
+			refresh_root(d);
+		if (!fan_below(d, c->path))
+			return false;
+		find_first_name(d, c);
+		return true;
 	}
 	for (size_t i = 0; i < d->n_places; i++)
 		if (d->places[i].mount_id && d->places[i].dev == dev)
@@ -284,10 +323,7 @@ static bool choose(struct shfs_driver *d, struct close *c)
 			fan_ignore_dir_of(d, c->path, &c->st);
 		return false;
 	}
-	if (!c->object)
-		c->object = fan_object_of_fd(d, c->fd,
-		                             makedev(c->st.stx_dev_major,
-		                                     c->st.stx_dev_minor));
+	object_of_close(d, c);
 	if (c->deleted && c->st.stx_nlink)
 		find_other_name(d, c);
 	return true;

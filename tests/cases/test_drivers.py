@@ -298,7 +298,8 @@ def is_that_file(root, events):
         assert os.stat(f"{root}/{e.path}").st_ino == e.ino, e
 
 
-def test_bind_mounts(watch, sandbox):
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+def test_bind_mounts(watch, sandbox, late):
     """What is outside seen below the root, a part of the root seen twice, and the root seen elsewhere."""
     home, root = sandbox.home, watch.root
     places = {f"{home}/data": f"{root}/other", f"{root}/sub": f"{root}/alias", root: f"{home}/elsewhere"}
@@ -314,14 +315,17 @@ def test_bind_mounts(watch, sandbox):
         for source, place in places.items():
             subprocess.run(["mount", "--bind", source, place], check=True)
             ends.callback(subprocess.run, ["umount", "-l", place], check=True)
-        events = watch.script(each_by_its_own(script))
+        events = watch.script(each_by_its_own(script), options=["--late"] if late else [])
         is_that_file(root, Events(e for e in events if e.path not in ("alias/a", "sub/a", "e", "other/in", "sub/f")))
     told = events.said(*FILES)
     # of what is seen twice, either name is right
     told = [tuple(part.replace("alias/", "sub/") for part in one) for one in told]
     assert not events.of("LOST")
+    written = ("CLOSE", "other/in")
+    if watch.driver == "fanotify" and written not in told:  # of what is outside it hears no rename
+        written = ("CLOSE", "other/moved")
     for one in (
-        ("CLOSE", "other/in"), ("CLOSE", "other/there"), ("CLOSE", "sub/a"), ("RENAME", "sub/a", "sub/b"), ("CLOSE", "sub/b"),
+        written, ("CLOSE", "other/there"), ("CLOSE", "sub/a"), ("RENAME", "sub/a", "sub/b"), ("CLOSE", "sub/b"),
         ("CLOSE", "sub/there"), ("CLOSE", "e"), ("CLOSE", "sub/f"), ("RENAME", "e", "g"), ("MAKE", "d"), ("CLOSE", "d/h"),
         ("UNLINK", "sub/f"),
     ):
