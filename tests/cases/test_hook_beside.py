@@ -439,6 +439,9 @@ def test_in_tmux(sandbox, shell):
             lambda: sorted(c for p in logs for c in commands(records(sandbox, p))) == [(b"false pane0", 1), (b"false pane1", 1)],
             "the commands",
         )
+        for pane in "1", "0":
+            sandbox.run(*tmux, "send-keys", "-t", f":.{pane}", "exit 0", "Enter", env=env)
+        harness.wait_until(lambda: sandbox.run(*tmux, "list-sessions", env=env, check=False).status, "tmux to end")
     finally:
         sandbox.run(*tmux, "kill-server", env=env, check=False)
 
