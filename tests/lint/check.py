@@ -10,6 +10,7 @@ import sqlite3
 import sys
 
 import filemap
+from filemap import read, tree_files
 import reliability
 
 FUNCTION_LINES = 100
@@ -58,17 +59,7 @@ def problem(path, line, text):
 
 
 def files(*suffixes):
-    for top, dirs, names in os.walk("."):
-        dirs[:] = [d for d in sorted(dirs) if not re.match(r"build|\.git$|__pycache__|node_modules", d)]
-        for name in sorted(set(names) - {".git"}):
-            path = os.path.normpath(os.path.join(top, name))
-            if not suffixes or path.endswith(suffixes):
-                yield path
-
-
-def read(path):
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        return file.read()
+    return (path for path in tree_files() if not suffixes or path.endswith(suffixes))
 
 
 @functools.cache
