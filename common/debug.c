@@ -4,21 +4,29 @@
 #include <errno.h>
 #include <stdarg.h>
 
-static const char *const names[] = {
-	[SHFS_DEBUG_CAPTURE] = "capture",     [SHFS_DEBUG_COMMAND] = "command",
-	[SHFS_DEBUG_INGEST] = "ingest",       [SHFS_DEBUG_JOURNAL] = "journal",
-	[SHFS_DEBUG_OBJECTS] = "objects",     [SHFS_DEBUG_QUERY] = "query",
-	[SHFS_DEBUG_RECORDER] = "recorder",   [SHFS_DEBUG_RECORDING] = "recording",
-	[SHFS_DEBUG_TRANSPORT] = "transport", [SHFS_DEBUG_WATCH] = "watch",
-};
+/* The names of the areas: they stand here alone. */
+#define AREAS(X)                                                                         \
+	X(CAPTURE, "capture")                                                            \
+	X(COMMAND, "command")                                                            \
+	X(INGEST, "ingest")                                                              \
+	X(JOURNAL, "journal")                                                            \
+	X(OBJECTS, "objects")                                                            \
+	X(QUERY, "query")                                                                \
+	X(RECORDER, "recorder")                                                          \
+	X(RECORDING, "recording")                                                        \
+	X(TRANSPORT, "transport")                                                        \
+	X(WATCH, "watch")
+#define ROW(area, name)    [SHFS_DEBUG_##area] = (name),
+#define LISTED(area, name) ", " name
+
+static const char *const names[] = { AREAS(ROW) };
 
 unsigned shfs_debug_mask;
 static void (*sink)(const char *line);
 
 const char *shfs_debug_areas(void)
 {
-	return "all, capture, command, ingest, journal, objects, query, recorder, "
-	       "recording, transport, watch";
+	return "all" AREAS(LISTED);
 }
 
 /* The bits of the area with this name; 0: there is none. */
