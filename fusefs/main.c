@@ -2,7 +2,6 @@
 /* shfs-fuse: mounts one directory, and serves it until it is unmounted. */
 #include "fusefs/fs.h"
 
-#include "common/debug.h"
 #include "common/io.h"
 #include "common/path.h"
 #include "common/proc.h"
@@ -60,9 +59,9 @@ static int parse_options(int argc, char **argv, struct options *out,
 	const char *transport = getenv("SHFS_TRANSPORT");
 	int c;
 
-	if (shfs_debug_choose(NULL))
-		return shfs_daemon_fail(SHFS_EXIT_USAGE, "SHFS_DEBUG is a list of: %s",
-		                        shfs_debug_areas());
+	c = shfs_daemon_choose_debug();
+	if (c)
+		return c;
 	if (transport && shfs_config_parse_transport(transport, &out->transport))
 		return shfs_daemon_fail(SHFS_EXIT_USAGE,
 		                        "SHFS_TRANSPORT is auto, dev or uring");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "recording/daemon.h"
 
+#include "common/debug.h"
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
@@ -16,6 +17,14 @@
 
 #define MMAP_BYTES     (32 << 20)
 #define HEAP_END_BYTES (16 << 20) /* that are free, and kept until all is quiet */
+
+int shfs_daemon_choose_debug(void)
+{
+	if (!shfs_debug_choose(NULL))
+		return 0;
+	return shfs_daemon_fail(SHFS_EXIT_USAGE, "SHFS_DEBUG is a list of: %s",
+	                        shfs_debug_areas());
+}
 
 int shfs_daemon_fail(int code, const char *fmt, ...)
 {

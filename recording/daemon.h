@@ -13,6 +13,9 @@
 #include "common/exit.h"
 #include "store/store.h"
 
+/* Turns on the areas of SHFS_DEBUG (common/debug.h). */
+_must_check_ int shfs_daemon_choose_debug(void);
+
 /* Says it, and returns the code. */
 _printf_(2, 3) int shfs_daemon_fail(int code, const char *fmt, ...);
 int shfs_daemon_fail_path(int code, const char *path, const char *what);

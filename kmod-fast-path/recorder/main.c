@@ -5,7 +5,6 @@
 #include "kmod-fast-path/recorder/connection.h"
 #include "kmod-fast-path/recorder/control.h"
 
-#include "common/debug.h"
 #include "common/io.h"
 #include "common/path.h"
 #include "common/quote.h"
@@ -78,9 +77,9 @@ static int parse_options(int argc, char **argv, struct options *out)
 	int c;
 
 	*out = (struct options){ .driver = "", .helper = getenv("SHFS_HELPER") };
-	if (shfs_debug_choose(NULL))
-		return shfs_daemon_fail(SHFS_EXIT_USAGE, "SHFS_DEBUG is a list of: %s",
-		                        shfs_debug_areas());
+	c = shfs_daemon_choose_debug();
+	if (c)
+		return c;
 	while ((c = getopt_long(argc, argv, "", longs, NULL)) >= 0) {
 		if (c == 's')
 			out->store = optarg;
