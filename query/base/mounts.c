@@ -221,7 +221,7 @@ const struct shfs_mount *shfs_mounts_around(const struct shfs_mounts *mounts,
 	return inner;
 }
 
-static const struct shfs_mount *find_id(const struct shfs_mounts *all, int id)
+const struct shfs_mount *shfs_mounts_find(const struct shfs_mounts *all, int id)
 {
 	for (size_t i = 0; i < all->n; i++)
 		if (all->list[i].mount_id == id)
@@ -254,7 +254,7 @@ const struct shfs_mount *shfs_mounts_lead(const struct shfs_mounts *all, const c
 
 	for (size_t i = 0; i < all->n && !next; i++)
 		if (!strcmp(all->list[i].dir, "/") &&
-		    !find_id(all, all->list[i].parent_id))
+		    !shfs_mounts_find(all, all->list[i].parent_id))
 			next = &all->list[i];
 	for (size_t steps = 0; next && steps <= all->n; steps++) {
 		at = next;
@@ -681,11 +681,8 @@ static int warn_unsynced(const struct shfs_mount *mount, int sync_error)
 static bool is_mounted(const struct shfs_mount *mount)
 {
 	_cleanup_mounts_ struct shfs_mounts now = { 0 };
-	bool is_there = read_mountinfo(false, &now) != 0;
 
-	for (size_t i = 0; i < now.n && !is_there; i++)
-		is_there = now.list[i].mount_id == mount->mount_id;
-	return is_there;
+	return read_mountinfo(false, &now) || shfs_mounts_find(&now, mount->mount_id);
 }
 
 /* The guardian of one that died a moment ago is about to. */
@@ -708,10 +705,8 @@ bool shfs_mount_goes(const struct shfs_mount *mount)
 int shfs_mounts_sync(const char *store_path)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
-	int r = read_mountinfo(false, &mounts), failed = 0;
+	int r = shfs_mounts_list(0, NULL, &mounts), failed = 0;
 
-	if (!r)
-		r = read_watches(&mounts);
 	if (r) {
 		shfs_warn("cannot look for mounts: %s", strerror(-r));
 		return 1;

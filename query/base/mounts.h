@@ -73,6 +73,8 @@ _must_check_ int shfs_mounts_serve(dev_t dev);
 /* Is a directory of this absolute path recorded without a FUSE layer? 1, 0. */
 _must_check_ int shfs_mounts_watch(const char *path);
 
+/* The mount with this id; NULL. */
+const struct shfs_mount *shfs_mounts_find(const struct shfs_mounts *mounts, int id);
 /* The mount at this absolute path (the one on top, where there are several), or the
  * innermost one that holds it. NULL. */
 const struct shfs_mount *shfs_mounts_at(const struct shfs_mounts *mounts,

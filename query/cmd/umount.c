@@ -138,13 +138,11 @@ static int check_hidden(const struct shfs_mount *mount, const char *shown)
 	_cleanup_mounts_ struct shfs_mounts all = { 0 };
 	_cleanup_buf_ struct shfs_buf order = { 0 };
 	const struct shfs_mount *there;
-	bool is_there = false;
 
-	if (shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all))
+	if (shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all) ||
+	    !shfs_mounts_find(&all, mount->mount_id)) /* it has gone */
 		return SHFS_EXIT_OK;
-	for (size_t i = 0; i < all.n; i++)
-		is_there = is_there || all.list[i].mount_id == mount->mount_id;
-	for (size_t i = 0; is_there && i < all.n; i++) {
+	for (size_t i = 0; i < all.n; i++) {
 		there = shfs_mounts_lead(&all, mount->dir);
 		if (!there || there->mount_id == mount->mount_id)
 			break;
