@@ -27,6 +27,7 @@
 
 static struct fuse_lowlevel_ops first; /* as for a request that was never sent before */
 
+/* note may be NULL. */
 static bool was_tried(fuse_req_t req, uint64_t *note)
 {
 	return shfs_transport_is_resent() &&
@@ -74,9 +75,8 @@ static bool reply_made(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 {
 	struct shfs_node *parent, *node;
 	struct statx stx;
-	uint64_t note;
 
-	if (!was_tried(req, &note) || look_up(req, parent_id, name, &parent, &stx, &node))
+	if (!was_tried(req, NULL) || look_up(req, parent_id, name, &parent, &stx, &node))
 		return false;
 	if (id && node->id != id) {
 		shfs_node_forget(shfs_req_fs(req)->tree, node->id, 1);
@@ -179,11 +179,10 @@ static void again_create(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 		shfs_heir_opened(shfs_req_fs(req)->heir, opened_before(req));
 	struct shfs_node *parent, *node;
 	struct statx stx;
-	uint64_t note;
 	int r;
 
 	/* a file of O_TMPFILE that was not opened by a server has gone with it */
-	if (!handle && (!was_tried(req, &note) || (fi->flags & O_TMPFILE) == O_TMPFILE ||
+	if (!handle && (!was_tried(req, NULL) || (fi->flags & O_TMPFILE) == O_TMPFILE ||
 	                stat_name(req, parent_id, name, &stx))) {
 		first.create(req, parent_id, name, mode, fi);
 		return;
@@ -210,9 +209,8 @@ static void again_create(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 static bool was_removed(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct statx stx;
-	uint64_t note;
 
-	return was_tried(req, &note) && stat_name(req, parent, name, &stx) == -ENOENT;
+	return was_tried(req, NULL) && stat_name(req, parent, name, &stx) == -ENOENT;
 }
 
 static void again_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -293,18 +291,16 @@ static void again_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t 
 static void again_setxattr(fuse_req_t req, fuse_ino_t id, const char *name,
                            const char *value, size_t size, int flags)
 {
-	uint64_t note;
 
-	if (was_tried(req, &note))
+	if (was_tried(req, NULL))
 		flags &= ~XATTR_CREATE;
 	first.setxattr(req, id, name, value, size, flags);
 }
 
 static void again_removexattr(fuse_req_t req, fuse_ino_t id, const char *name)
 {
-	uint64_t note;
 
-	if (was_tried(req, &note))
+	if (was_tried(req, NULL))
 		shfs_remove_xattr(req, id, name, true);
 	else
 		first.removexattr(req, id, name);

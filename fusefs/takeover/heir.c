@@ -236,7 +236,8 @@ bool shfs_heir_was_tried(const struct shfs_heir *heir, uint64_t unique, uint64_t
 	const struct shared *s = heir->shared;
 	size_t i = slot_of(unique);
 
-	*note = s->tries[i].note;
+	if (note)
+		*note = s->tries[i].note;
 	return atomic_load(&s->tries[i].unique) == unique;
 }
 

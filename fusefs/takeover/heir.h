@@ -75,8 +75,8 @@ struct shfs_place *shfs_heir_next_place(struct shfs_heir *heir, struct shfs_plac
 void shfs_heir_move(struct shfs_heir *heir, struct shfs_place *place, uint64_t parent,
                     const char *name);
 void shfs_heir_moved(struct shfs_heir *heir);
-/* What was being moved when the other server died gets its new place, if is_there says
- * that the file is there. */
+/* A file that was being moved when the other server died gets its new place, if is_there
+ * says that it is there. */
 void shfs_heir_settle_moves(struct shfs_heir *heir,
                             bool (*is_there)(const struct shfs_place *place, void *arg),
                             void *arg);
@@ -87,7 +87,7 @@ void shfs_heir_settle_moves(struct shfs_heir *heir,
  * A request that was not answered is sent again to the one that takes over. It is noted
  * with _try before what it asks for is done, together with what may be needed to tell
  * whether it was done; and with _failed after that has failed. _was_tried: it may have
- * been carried out.
+ * been carried out; *note is what was given to _try (note may be NULL).
  */
 void shfs_heir_try(struct shfs_heir *heir, uint64_t unique, uint64_t note);
 void shfs_heir_failed(struct shfs_heir *heir, uint64_t unique);
@@ -98,7 +98,8 @@ bool shfs_heir_was_tried(const struct shfs_heir *heir, uint64_t unique, uint64_t
 /* Adds an open file: the number by which the kernel knows it; 0: there are too many. */
 uint64_t shfs_heir_open(struct shfs_heir *heir, const struct shfs_open *as, void *opened);
 void shfs_heir_open_done(struct shfs_heir *heir, uint64_t fh);
-/* What shfs_heir_open was given for this number; NULL: it is not open (any more). */
+/* The open file with this number, as it was given to shfs_heir_open; NULL: it is not open
+ * (any more). */
 void *shfs_heir_opened(struct shfs_heir *heir, uint64_t fh);
 struct shfs_open *shfs_heir_open_of(struct shfs_heir *heir, uint64_t fh);
 /* The number of what this request has opened, for one that died; 0: nothing. */
