@@ -17,7 +17,7 @@
 
 enum { WATCH = 'w', DETACH = 'd' };
 
-/* What the guardian of a mount knows besides. */
+/* The guardian of a mount knows this besides. */
 struct mount {
 	struct shfs_fs *fs;
 	const struct shfs_again *again; /* NULL: it is not to come again */

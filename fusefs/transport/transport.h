@@ -21,7 +21,7 @@ struct shfs_fs;
 struct shfs_fuse_statx_out;
 struct shfs_transport;
 
-/* What it calls of the operations, besides those that libfuse calls. */
+/* The transport calls these functions of the operations; libfuse calls the others. */
 struct shfs_transport_calls {
 	/* First of each thread that serves requests: gives it a umask of its own. */
 	void (*begin_thread)(void);

@@ -86,7 +86,8 @@ void shfs_dirty_unmark(struct shfs_watch *watch, struct shfs_handle *handle);
 
 /* Has one of them written, and not only emptied the file? */
 bool shfs_dirty_is_written(const struct shfs_watch *watch);
-/* The same, and not for a while, and not the process that comes now either? */
+/* Has some open file written, none of them for SHFS_BUILTIN_NS, and none for the process
+ * of now? */
 bool shfs_dirty_is_silent(const struct shfs_watch *watch, const struct shfs_writer *now);
 /* Was a descriptor of one but this one closed? Was one of each? */
 bool shfs_dirty_is_some_flushed(const struct shfs_watch *watch,

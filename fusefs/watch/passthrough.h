@@ -38,7 +38,7 @@ struct shfs_handle;
 struct shfs_node;
 struct shfs_open;
 
-/* What the kernel may read and write without us. */
+/* The kernel may do this input and output of the mount without us. */
 enum shfs_passing_mode {
 	SHFS_PASSING_UNKNOWN,
 	SHFS_PASSING_NONE,
@@ -53,7 +53,7 @@ enum shfs_io {
 	SHFS_IO_JOINED,
 };
 
-/* Of an open file. */
+/* The passthrough keeps this of each open file. */
 struct shfs_passed {
 	enum shfs_io io;
 	int32_t backing_id;                          /* where io is not CACHED */

@@ -114,7 +114,8 @@ void shfs_handle_begin_io(struct shfs_fs *fs, struct shfs_handle *handle, int fl
 void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
                            const struct shfs_open *open, uint32_t tid);
 
-/* What is about to be called, so that its result tells whether the file was changed. */
+/* The call that is about to be made: with its result, this tells whether the file was
+ * changed. */
 enum shfs_change_kind {
 	SHFS_CHANGE_WRITE,
 	SHFS_CHANGE_MAPPED, /* what was stored to a mapping is written back */
@@ -146,8 +147,14 @@ struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handl
 void shfs_watch_end_change(struct shfs_fs *fs, struct shfs_change *change,
                            ssize_t result);
 
-/* The same for a request to WRITE at offset: maybe the first or a further one of several
- * that the kernel makes of one write(2). What is captured between them is INCOMPLETE. */
+/*
+ * Begins the change of a WRITE request at offset, as shfs_watch_begin_change. The kernel
+ * may make several requests of one write(2):
+ *
+ * 1. The first request has written its part.
+ * 2. Somebody reads or closes the file, and it is captured: that version is INCOMPLETE.
+ * 3. The next request comes, and goes on with the same write.
+ */
 struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle *handle,
                                           uint32_t tid, off_t offset);
 
@@ -166,7 +173,8 @@ void shfs_watch_release_all(struct shfs_fs *fs);
 
 /* --- files that are not open --- */
 
-/* The same for truncate(2) of fd; shfs_watch_end_change comes once it is recorded. */
+/* Begins the change of a truncate(2) of fd. The caller records it before it calls
+ * shfs_watch_end_change. */
 struct shfs_change shfs_watch_begin_truncate(struct shfs_fs *fs, struct shfs_node *node,
                                              int fd, uint32_t tid);
 /* Has it changed the file, by its result? Then *content is what that holds now, as

@@ -510,8 +510,8 @@ static void note_come(struct shfs_recorder *r, struct happening *h)
 	            "", NULL, NULL);
 }
 
-/* What a file holds that is renamed before it was closed is of those who have written it
- * until then. fanotify tells of nobody but who made it. */
+/* A file is renamed before it was closed: its content was made by those who have written
+ * to it until then. fanotify tells no writes, so there it is the one who created it. */
 static void record_unclosed(struct shfs_recorder *r, const struct happening *h,
                             const struct shfs_held *content)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What `shfs help`, `shfs COMMAND --help` and a bare `shfs` print. */
+/* Help texts: `shfs help`, `shfs COMMAND --help` and a bare `shfs` print them. */
 #include "query/base/context.h"
 
 #include "common/buf.h"

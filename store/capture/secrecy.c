@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contents that are secret because they are private keys; and those that are secret by
- * the name of a file: they are not archived under another
- * name either, and what was archived before the name was given is taken away.
+ * Contents that are secret because they are private keys; and contents that are secret by
+ * the name of a file. The latter are not archived under another name either, and what was
+ * archived before the name was given is taken away.
  *
  * Which contents those are is known in memory alone: a hash of a short secret that lies
  * on the disk would tell it. A content that was archived before a file of a secret name
