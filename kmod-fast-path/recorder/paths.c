@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #define NAMES_MAX 16384
+#define LOST_MAX  1024
 
 struct name {
 	char *path;
@@ -23,9 +24,18 @@ struct file {
 	UT_hash_handle hh;
 };
 
+/* A file that had names. */
+struct lost {
+	struct shfs_paths_file key;
+	struct shfs_time time;
+	UT_hash_handle hh;
+};
+
 struct shfs_paths {
 	struct name *names; /* by path; the oldest first */
 	struct file *files;
+	struct lost *lost; /* the oldest first */
+	struct shfs_time now;
 };
 
 struct shfs_paths *shfs_paths_new(void)
@@ -33,7 +43,54 @@ struct shfs_paths *shfs_paths_new(void)
 	return calloc(1, sizeof(struct shfs_paths));
 }
 
-static void drop(struct shfs_paths *n, struct name *name)
+void shfs_paths_at(struct shfs_paths *n, struct shfs_time time)
+{
+	n->now = time;
+}
+
+/* --- files without a name --- */
+
+static struct lost *find_lost(const struct shfs_paths *n, struct shfs_paths_file key)
+{
+	struct lost *lost;
+
+	HASH_FIND(hh, n->lost, &key, sizeof(key), lost);
+	return lost;
+}
+
+static void drop_lost(struct shfs_paths *n, struct lost *lost)
+{
+	if (!lost)
+		return;
+	HASH_DEL(n->lost, lost);
+	free(lost);
+}
+
+static void note_lost(struct shfs_paths *n, struct shfs_paths_file key)
+{
+	struct lost *lost = calloc(1, sizeof(*lost));
+
+	if (!lost)
+		return;
+	lost->key = key;
+	lost->time = n->now;
+	HASH_ADD(hh, n->lost, key, sizeof(lost->key), lost);
+	if (HASH_COUNT(n->lost) > LOST_MAX)
+		drop_lost(n, n->lost);
+}
+
+const struct shfs_time *shfs_paths_lost(const struct shfs_paths *n,
+                                        struct shfs_paths_file key)
+{
+	const struct lost *lost = find_lost(n, key);
+
+	return lost ? &lost->time : NULL;
+}
+
+/* --- names --- */
+
+/* Returns its file where that has no other name. */
+static struct file *take(struct shfs_paths *n, struct name *name)
 {
 	struct file *file = name->file;
 
@@ -41,16 +98,33 @@ static void drop(struct shfs_paths *n, struct name *name)
 	DL_DELETE(file->names, name);
 	free(name->path);
 	free(name);
-	if (file->names)
+	return file->names ? NULL : file;
+}
+
+static void forget_file(struct shfs_paths *n, struct file *file)
+{
+	if (!file)
 		return;
 	HASH_DEL(n->files, file);
 	free(file);
 }
 
+/* The file has the name no more. */
+static void drop(struct shfs_paths *n, struct name *name)
+{
+	struct file *file = take(n, name);
+
+	if (file)
+		note_lost(n, file->key);
+	forget_file(n, file);
+}
+
 void shfs_paths_forget(struct shfs_paths *n)
 {
 	while (n->names)
-		drop(n, n->names);
+		forget_file(n, take(n, n->names));
+	while (n->lost)
+		drop_lost(n, n->lost);
 }
 
 void shfs_paths_free(struct shfs_paths *n)
@@ -86,6 +160,7 @@ static struct file *get_file(struct shfs_paths *n, struct shfs_paths_file key)
 	if (!file)
 		return NULL;
 	file->key = key;
+	drop_lost(n, find_lost(n, key));
 	HASH_ADD(hh, n->files, key, sizeof(file->key), file);
 	return file;
 }
@@ -106,7 +181,7 @@ static void add(struct shfs_paths *n, char *path, struct shfs_paths_file key)
 	HASH_ADD_KEYPTR(hh, n->names, path, strlen(path), name);
 	DL_APPEND(file->names, name);
 	if (HASH_COUNT(n->names) > NAMES_MAX)
-		drop(n, n->names);
+		forget_file(n, take(n, n->names));
 }
 
 void shfs_paths_set(struct shfs_paths *n, const char *path, struct shfs_paths_file file)

@@ -3,9 +3,11 @@
  * paths.h - which file a name led to, by what was told up to now: a look at the file
  * system tells what it leads to by the time that one looks.
  *
- * Of the last 16,384 names. One thread.
+ * Of the last 16,384 names, and 1,024 files that have lost theirs. One thread.
  */
 #pragma once
+
+#include "common/clock.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +23,9 @@ struct shfs_paths_file {
 struct shfs_paths *shfs_paths_new(void);
 void shfs_paths_free(struct shfs_paths *names); /* NULL is fine */
 
+/* What is told from now on was then. */
+void shfs_paths_at(struct shfs_paths *names, struct shfs_time time);
+
 /* path leads to this file, and to no other any more. */
 void shfs_paths_set(struct shfs_paths *names, const char *path,
                     struct shfs_paths_file file);
@@ -32,6 +37,11 @@ struct shfs_paths_file shfs_paths_find(const struct shfs_paths *names, const cha
  * Borrowed. */
 const char *shfs_paths_other(const struct shfs_paths *names, struct shfs_paths_file file,
                              const char *path);
+
+/* When the file lost the last name that it had; NULL: it has one, or nothing is known of
+ * it. Borrowed. */
+const struct shfs_time *shfs_paths_lost(const struct shfs_paths *names,
+                                        struct shfs_paths_file file);
 
 /* path, and with tree all below it, leads nowhere; is called to; those two have changed
  * places. */

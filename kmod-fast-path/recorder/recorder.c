@@ -214,9 +214,22 @@ static void note_linked(struct shfs_recorder *r, const struct happening *h)
 		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
 }
 
+/* Just before what has changed the names, which may be told late: by its ctime. */
+static struct shfs_time before(const struct happening *h)
+{
+	struct shfs_time time = h->time;
+	int64_t late_ns = h->file.ctime_ns ? time.real_ns - h->file.ctime_ns : 0;
+
+	late_ns = MAX(late_ns, 0) + 1;
+	time.real_ns -= late_ns;
+	time.boot_ns -= (uint64_t)late_ns;
+	return time;
+}
+
 /* What the names lead to from now on. */
 static void note_names(struct shfs_recorder *r, const struct happening *h)
 {
+	shfs_paths_at(r->paths, before(h));
 	switch (h->event->type) {
 	case SHFS_EVENT_CLOSE:
 	case SHFS_EVENT_WRITE:
@@ -240,6 +253,21 @@ static void note_names(struct shfs_recorder *r, const struct happening *h)
 
 /* --- accesses --- */
 
+/*
+ * Who has a file open that has no name has opened it while it had one. So that is when an
+ * access began of which no more is known than its end or its first write.
+ */
+static struct shfs_time begin_of(const struct shfs_recorder *r, const struct happening *h,
+                                 const struct shfs_writer *writer)
+{
+	const struct shfs_time *lost =
+		h->file.nlink || h->event->flags & SHFS_EVENT_CREATED
+			? NULL
+			: shfs_paths_lost(r->paths, file_of(&h->file));
+
+	return lost && lost->real_ns < writer->begin.real_ns ? *lost : writer->begin;
+}
+
 static void emit_access(struct shfs_recorder *r, const struct happening *h,
                         const struct shfs_writer *writer, uint32_t flags,
                         const struct shfs_held *seen, const struct shfs_held *made)
@@ -252,7 +280,7 @@ static void emit_access(struct shfs_recorder *r, const struct happening *h,
 		.access = {
 			.process = writer->process,
 			.flags = flags,
-			.begin = writer->begin,
+			.begin = begin_of(r, h, writer),
 			.last = writer->last,
 			.path = bytes(h->path),
 			.dev = h->file.dev,

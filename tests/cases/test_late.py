@@ -75,6 +75,26 @@ write(f, b"first"); fd = os.open(f, os.O_RDWR); {how}; {gone}; os.write(fd, b"la
         assert contents(sandbox, f"f{n}") == [b"first", b"new"], how
 
 
+@pytest.mark.backends()
+@pytest.mark.users("ordinary")
+@pytest.mark.parametrize("replaced", ["mv new f", "rm f; mv new f", "rm f; cat new > f"])
+@pytest.mark.parametrize("gone", ["mv f away", "rm f"])
+@pytest.mark.parametrize("later", ["", "echo later >&3; "])
+def test_closed_when_its_name_has_gone_on(sandbox, mounted, replaced, gone, later):
+    """Each step is recorded before the next: when the file was opened may be unknown, but it was before it lost its name."""
+    for step in ("echo first > f; echo new > new", replaced, gone):
+        if step == replaced:
+            holder = sandbox.shell()
+            holder.run("exec 3<>f")
+            holder.run("read line <&3")
+        sandbox.sh(step)
+        mounted.settle()
+    holder.run(f"{later}exec 3>&-")
+    holder.close()
+    mounted.settle()
+    assert contents(sandbox, "f") == [b"first\n", b"new\n"]
+
+
 @pytest.mark.both
 def test_exchanged(sandbox, mounted):
     """Both files are open as they change places, and later."""

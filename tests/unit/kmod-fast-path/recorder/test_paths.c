@@ -49,6 +49,49 @@ static void several_names(void **state)
 	shfs_paths_free(n);
 }
 
+/* ns 0: it has a name, or nothing is known. */
+static void assert_lost(const struct shfs_paths *n, uint64_t ino, int64_t ns)
+{
+	const struct shfs_time *time = shfs_paths_lost(n, file(ino));
+
+	assert_int_equal(time ? time->real_ns : 0, ns);
+}
+
+static void lost(void **state)
+{
+	struct shfs_paths *n = shfs_paths_new();
+
+	for (uint64_t ino = 1; ino <= 4; ino++)
+		shfs_paths_set(n, (char[]){ (char)('a' + ino - 1), 0 }, file(ino));
+	shfs_paths_set(n, "dir/f", file(5));
+	shfs_paths_set(n, "a link", file(4));
+	shfs_paths_at(n, (struct shfs_time){ .real_ns = 10 });
+	shfs_paths_moved(n, "a", "b", false);
+	shfs_paths_exchanged(n, "b", "c");
+	shfs_paths_gone(n, "d", false);
+	shfs_paths_moved(n, "dir", "other", true);
+	for (uint64_t ino = 1; ino <= 6; ino++)
+		assert_lost(n, ino, ino == 2 ? 10 : 0);
+	shfs_paths_at(n, (struct shfs_time){ .real_ns = 20 });
+	shfs_paths_gone(n, "a link", false);
+	shfs_paths_gone(n, "other", true);
+	assert_lost(n, 4, 20);
+	assert_lost(n, 5, 20);
+	/* its number is another's */
+	shfs_paths_set(n, "new", file(2));
+	assert_lost(n, 2, 0);
+	shfs_paths_forget(n);
+	assert_lost(n, 4, 0);
+	for (uint64_t ino = 100; ino < 20000; ino++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "%d", (int)ino);
+		shfs_paths_set(n, name, file(ino));
+	}
+	assert_lost(n, 100, 0); /* not told any more is not lost */
+	shfs_paths_free(n);
+}
+
 static void directories(void **state)
 {
 	struct shfs_paths *n = shfs_paths_new();
@@ -98,6 +141,7 @@ int main(int argc, char **argv)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(renamed_and_removed),
 		cmocka_unit_test(several_names),
+		cmocka_unit_test(lost),
 		cmocka_unit_test(directories),
 		cmocka_unit_test(no_more_than_fit),
 	};
