@@ -76,6 +76,21 @@ int forget_open_segment(int dirfd, const char *name, struct shfs_segment **out)
 	return r == -EBADMSG || r == -ENOENT || r == -ELOOP || r == -EFBIG ? 1 : r;
 }
 
+static int check_format(const struct shfs_journal_file *file, void *arg)
+{
+	struct shfs_segment *segment;
+	int r = forget_open_segment(file->dirfd, file->name, &segment);
+
+	if (!r)
+		shfs_segment_close(segment);
+	return MIN(r, 0);
+}
+
+int forget_check_formats(struct shfs_store *store)
+{
+	return shfs_journal_walk(store, SHFS_JOURNAL_SEGMENTS, check_format, NULL);
+}
+
 /* --- beside those that record --- */
 
 /* Producers that hold the store do so from their first object on. */

@@ -39,6 +39,10 @@ void forget_plan_object(struct shfs_buf *plan, const struct shfs_object_id *id);
 _must_check_ int forget_plan_run(struct shfs_store *store, const char *hook_dir,
                                  struct forget_hold *hold, const struct shfs_buf *plan);
 
+/* -EPROTONOSUPPORT: a segment of the journal has another format, so that nobody can tell
+ * what it names. */
+_must_check_ int forget_check_formats(struct shfs_store *store);
+
 /* Removes segments of plans that were never made durable. */
 _must_check_ int forget_plan_clear(struct shfs_store *store);
 

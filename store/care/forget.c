@@ -681,6 +681,8 @@ int shfs_forget_open(struct shfs_store *store, const char *hook_dir,
 	f->store = store;
 	if (hook_dir && !(f->hook_dir = strdup(hook_dir)))
 		r = -ENOMEM;
+	if (!r)
+		r = forget_check_formats(store);
 	if (!r && beside)
 		r = forget_hold(store, beside, &f->hold);
 	if (!r && beside)

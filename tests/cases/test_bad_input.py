@@ -412,12 +412,14 @@ def test_foreign_files_in_the_journal(recorded, name):
 
 @pytest.mark.users("ordinary")
 def test_a_segment_of_another_format(recorded):
-    """It is named, and nothing is pruned meanwhile."""
+    """It is named, and nothing is pruned or forgotten meanwhile."""
     [host] = glob.glob(recorded.store + "/journal/*")
     recorded.write_outside(f"{host}/fuse-00000000-00000000-000000.seg", b"shfsseg\x01" + bytes(100), 0o600)
     assert "another version of shfs made it" in recorded.shfs("check", check=False).stdout
-    refused = recorded.shfs("prune", "--keep-last", "1", check=4).stderr
-    assert "another version of shfs wrote some of the journal" in refused
+    for words in (("prune", "--keep-last", "1"), ("forget", "--yes", "file")):
+        refused = recorded.shfs(*words, check=4).stderr
+        assert "another version of shfs wrote some of the journal" in refused
+    assert "not complete" not in recorded.shfs("log", "file").stderr
 
 
 def test_a_segment_that_vanishes(recorded):
