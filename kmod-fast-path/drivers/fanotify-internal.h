@@ -56,6 +56,7 @@ struct fan_name {
 	bool moves_out; /* of the root */
 	bool replaces;  /* another file had the new name */
 	bool exchanged; /* with the one before, as part of which it is told */
+	bool placed;    /* it is known whether it is below the root */
 	unsigned waits; /* for where it was */
 	size_t index;
 	struct fan_object *dir, *dir2, *child;

@@ -17,16 +17,17 @@
 #define FAN_EVENT_INFO_TYPE_NEW_DFID_NAME 12
 #endif
 
-#define NAME_EVENTS  (FAN_CREATE | FAN_DELETE | FAN_RENAME | FAN_ATTRIB | FAN_ONDIR)
-#define READ_BYTES   (64 << 10)
-#define LATE_NS      1000000000LL /* for an event behind what it tells, at most */
-#define BESIDE_MAX   256          /* names that others change meanwhile */
-#define TELL_TRIES   5
-#define TELL_WAIT_US 1000
-#define WAITS_MAX    100
-#define READ_TRIES   4
-#define NAMES_MAX    65536 /* that are read, and not told yet */
-#define TOUCHES_MAX  64
+#define NAME_EVENTS        (FAN_CREATE | FAN_DELETE | FAN_RENAME | FAN_ATTRIB | FAN_ONDIR)
+#define READ_BYTES         (64 << 10)
+#define LATE_NS            1000000000LL /* for an event behind what it tells, at most */
+#define BESIDE_MAX         256          /* names that others change meanwhile */
+#define TELL_TRIES         5
+#define TELL_WAIT_US       1000
+#define WAITS_MAX          100
+#define EXCHANGE_WAITS_MAX 3
+#define READ_TRIES         4
+#define NAMES_MAX          65536 /* that are read, and not told yet */
+#define TOUCHES_MAX        64
 
 /* What an event says, borrowed from the buffer. */
 struct told {
@@ -62,6 +63,24 @@ static void point(struct fan_object *object, int step)
 		object->waiting += (uint32_t)step;
 }
 
+/* Into the list of its child, by its index. */
+static void link_child(struct fan_name *n)
+{
+	struct fan_object *child = n->child;
+	struct fan_name **at;
+
+	if (!child)
+		return;
+	at = child->last && child->last->index < n->index ? &child->last->next
+	                                                  : &child->first;
+	while (*at && (*at)->index < n->index)
+		at = &(*at)->next;
+	n->next = *at;
+	*at = n;
+	if (!n->next)
+		child->last = n;
+}
+
 /* Takes n; false: no memory. */
 static bool append(struct shfs_driver *d, struct fan_name *n)
 {
@@ -79,13 +98,7 @@ static bool append(struct shfs_driver *d, struct fan_name *n)
 	point(n->dir, 1);
 	point(n->dir2, 1);
 	point(n->child, 1);
-	if (!n->child)
-		return true;
-	if (n->child->last)
-		n->child->last->next = n;
-	else
-		n->child->first = n;
-	n->child->last = n;
+	link_child(n);
 	return true;
 }
 
@@ -175,6 +188,14 @@ static char *look_up(struct shfs_driver *d, struct fan_object *dir)
 		dir->path_epoch = d->epoch;
 	}
 	return path;
+}
+
+static void look_up_both(struct shfs_driver *d, struct fan_name *n)
+{
+	if (!n->where)
+		n->where = look_up(d, n->dir);
+	if (n->dir2 && !n->where2)
+		n->where2 = look_up(d, n->dir2);
 }
 
 /* A directory that is gone: its end is among the names. */
@@ -332,24 +353,66 @@ static bool is_exchange(const struct fan_name *a, const struct fan_name *b)
 	       !strcmp(a->name, b->name2) && !strcmp(a->name2, b->name);
 }
 
+/* The last one before that the process has done; SIZE_MAX: none that is not told. */
+static size_t find_last_of(const struct shfs_driver *d, uint32_t pid, size_t before)
+{
+	size_t least = before > BESIDE_MAX ? before - BESIDE_MAX : 0;
+
+	for (size_t i = before; i-- > least;)
+		if (d->names[i] && d->names[i]->pid == pid)
+			return i;
+	return SIZE_MAX;
+}
+
+/* Moves the last one to i: others have done something meanwhile. */
+static void move_last_to(struct shfs_driver *d, size_t i)
+{
+	struct fan_name *n = d->names[d->n_names - 1];
+
+	unlink_child(n);
+	memmove(d->names + i + 1, d->names + i, (d->n_names - 1 - i) * sizeof(*d->names));
+	d->names[i] = n;
+	for (; i < d->n_names; i++)
+		if (d->names[i])
+			d->names[i]->index = d->first_name + i;
+	link_child(n);
+}
+
+static int add_renamed_dir(struct shfs_driver *d, struct fan_name *n)
+{
+	struct fan_name **dirs =
+		reallocarray(d->renamed_dirs, d->n_renamed_dirs + 1, sizeof(*dirs));
+	size_t i = d->n_renamed_dirs;
+
+	if (!dirs)
+		return -ENOMEM;
+	d->renamed_dirs = dirs;
+	for (; i && dirs[i - 1]->index > n->index; i--)
+		dirs[i] = dirs[i - 1];
+	dirs[i] = n;
+	d->n_renamed_dirs++;
+	d->epoch++;
+	return 0;
+}
+
+/* An exchange is told as two renames, with what others do in between; they are made
+ * neighbours. */
 static int add_rename(struct shfs_driver *d, const struct told *t)
 {
 	int r = add(d, t, FAN_NAME_RENAME);
-	struct fan_name *n, **dirs;
+	struct fan_name *n;
+	size_t first;
 
 	if (r < 0)
 		return r;
 	n = d->names[d->n_names - 1];
-	n->exchanged = d->n_names > 1 && is_exchange(d->names[d->n_names - 2], n);
-	if (!n->is_dir)
-		return 0;
-	dirs = reallocarray(d->renamed_dirs, d->n_renamed_dirs + 1, sizeof(*dirs));
-	if (!dirs)
-		return -ENOMEM;
-	d->renamed_dirs = dirs;
-	dirs[d->n_renamed_dirs++] = n;
-	d->epoch++;
-	return 0;
+	first = find_last_of(d, n->pid, d->n_names - 1);
+	n->exchanged = first != SIZE_MAX && is_exchange(d->names[first], n);
+	if (n->exchanged) {
+		move_last_to(d, first + 1);
+		look_up_both(d, n);
+	}
+	return n->is_dir ? add_renamed_dir(d, n) : 0;
 }
 
 /* An inode's count of links changed: behind a rename by the same process it is that of
@@ -357,14 +420,9 @@ static int add_rename(struct shfs_driver *d, const struct told *t)
 static bool note_replaced(struct shfs_driver *d, const struct told *t,
                           const struct fan_object *file)
 {
-	size_t i = d->n_names, least = i > BESIDE_MAX ? i - BESIDE_MAX : 0;
-	struct fan_name *n = NULL;
+	size_t last = find_last_of(d, t->pid, d->n_names);
+	struct fan_name *n = last == SIZE_MAX ? NULL : d->names[last];
 
-	while (i-- > least)
-		if (d->names[i] && d->names[i]->pid == t->pid)
-			break;
-	if (i + 1 > least)
-		n = d->names[i];
 	if (!n || n->kind != FAN_NAME_RENAME || n->child == file || n->exchanged)
 		return false;
 	n->replaces = true;
@@ -476,6 +534,14 @@ static bool is_elsewhere(struct shfs_driver *d, struct fan_name *n)
 	return !fan_below(d, from) && (!to || !fan_below(d, to));
 }
 
+/* Is it the first half of an exchange? */
+static bool is_followed(const struct shfs_driver *d, size_t i)
+{
+	const struct fan_name *next = i + 1 < d->n_names ? d->names[i + 1] : NULL;
+
+	return next && next->exchanged;
+}
+
 static void drop_elsewhere(struct shfs_driver *d, size_t first)
 {
 	size_t kept = 0;
@@ -483,8 +549,10 @@ static void drop_elsewhere(struct shfs_driver *d, size_t first)
 	for (size_t i = first; i < d->n_names; i++) {
 		struct fan_name *n = d->names[i];
 
-		if (!n->exchanged && is_elsewhere(d, n) &&
-		    !(i + 1 < d->n_names && d->names[i + 1]->exchanged)) {
+		if (!n || n->placed)
+			continue;
+		n->placed = true;
+		if (!n->exchanged && is_elsewhere(d, n) && !is_followed(d, i)) {
 			if (n->is_dir && n->kind == FAN_NAME_RENAME)
 				n->index = SIZE_MAX; /* below */
 			else
@@ -522,9 +590,8 @@ int fan_names_read(struct shfs_driver *d)
 		for (size_t k = before; k < d->n_names; k++) {
 			struct fan_name *n = d->names[k];
 
-			n->where = look_up(d, n->dir);
-			if (n->dir2)
-				n->where2 = look_up(d, n->dir2);
+			if (n)
+				look_up_both(d, n);
 		}
 		if (resolve_gone(d) && !r)
 			break;
@@ -536,12 +603,39 @@ int fan_names_read(struct shfs_driver *d)
 	return count;
 }
 
+/*
+ * May the second half of an exchange follow? 1. The kernel tells the first half. 2. This
+ * is read here. 3. The kernel tells the second half. Between these the old name leads to
+ * the other file already, which it does behind a rename only if it was made anew.
+ */
+static bool may_be_exchange(const struct shfs_driver *d, size_t i)
+{
+	const struct fan_name *n = d->names[i];
+	_cleanup_free_ char *from = NULL;
+	struct stat st;
+
+	if (n->kind != FAN_NAME_RENAME || n->exchanged || !n->where ||
+	    find_last_of(d, n->pid, d->n_names) != i)
+		return false;
+	from = join(n->where, n->name);
+	return from && !lstat(from, &st);
+}
+
+/* Is there more to be known of it by waiting? */
+static bool is_known(const struct shfs_driver *d, size_t i)
+{
+	const struct fan_name *n = d->names[i];
+
+	return !n || (n->where && (!n->dir2 || n->where2) && !may_be_exchange(d, i));
+}
+
 size_t fan_names_known(struct shfs_driver *d)
 {
 	for (size_t i = 0; i < d->n_names; i++) {
 		struct fan_name *n = d->names[i];
 
-		if (n && (!n->where || (n->dir2 && !n->where2)) && n->waits++ < WAITS_MAX)
+		if (!is_known(d, i) &&
+		    n->waits++ < (n->where ? EXCHANGE_WAITS_MAX : WAITS_MAX))
 			return n->index;
 	}
 	return end_index(d);
@@ -749,12 +843,9 @@ static void tell_names(struct shfs_driver *d, size_t end)
 
 static bool is_known_before(const struct shfs_driver *d, size_t end)
 {
-	for (size_t i = 0; i < d->n_names && d->first_name + i < end; i++) {
-		const struct fan_name *n = d->names[i];
-
-		if (n && (!n->where || (n->dir2 && !n->where2)))
+	for (size_t i = 0; i < d->n_names && d->first_name + i < end; i++)
+		if (!is_known(d, i))
 			return false;
-	}
 	return true;
 }
 

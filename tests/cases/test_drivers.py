@@ -240,6 +240,16 @@ def test_exchange(watch):
     assert "EXCHANGED" in events.of("RENAME")[0].flags
 
 
+def test_exchanges_beside_others(watch, sandbox):
+    """An exchange is two renames for fanotify, with what others do in between."""
+    sandbox.run("sh", "-c", "i=0; while [ $i -lt 300 ]; do : > a$i; mkdir b$i; i=$((i+1)); done", cwd=watch.root)
+    many = "import ctypes; [ctypes.CDLL(None).renameat2(-100, b'a%d' % n, -100, b'b%d' % n, 2) for n in range(300)]"
+    beside = "i=0; while [ $i -lt 1000 ]; do : > ../$n.$i; mv ../$n.$i ../$n; i=$((i+1)); done"
+    events = watch.script(f"for n in 1 2 3; do ({beside}) & done; python3 -c \"{many}\"; wait")
+    assert events.said("RENAME") == [("RENAME", f"a{n}", f"b{n}") for n in range(300)]
+    assert all("EXCHANGED" in e.flags for e in events.of("RENAME"))
+
+
 def test_replaced(watch):
     if watch.driver == "bpf-tracepoints":
         pytest.skip("it cannot know")
