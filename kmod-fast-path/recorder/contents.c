@@ -503,6 +503,8 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 		if (fd >= 0)
 			note_secret(c, file, fd);
 		note_name(c, file, path, care == CARE_SECRET);
+		if (file->nlink > 1)
+			shfs_snapshot_linked(last);
 		return (struct shfs_held){ .snapshot = last };
 	}
 	fd = open_file(c, file, path, content_fd);

@@ -129,6 +129,9 @@ void shfs_snapshot_take_secret(struct shfs_snapshot *snapshot, int fd,
  * there. */
 void shfs_snapshot_conceal(struct shfs_snapshot *snapshot);
 
+/* The file has got another name: the content is told as one of several names. */
+void shfs_snapshot_linked(struct shfs_snapshot *snapshot);
+
 /* The file has lost its last name. If it was there for a moment, and a file with a secret
  * name has the content, that goes, too. */
 void shfs_snapshot_gone(struct shfs_snapshot *snapshot);

@@ -83,6 +83,13 @@ int shfs_snapshot_depth(const struct shfs_snapshot *s)
 	return depth;
 }
 
+void shfs_snapshot_linked(struct shfs_snapshot *s)
+{
+	pthread_mutex_lock(&s->capture->lock);
+	s->content.flags |= SHFS_CONTENT_LINKED;
+	pthread_mutex_unlock(&s->capture->lock);
+}
+
 static struct shfs_content content_of_stat(const struct stat *st)
 {
 	return (struct shfs_content){
@@ -142,12 +149,15 @@ static void snapshot_settle(struct shfs_snapshot *s, uint64_t claim,
 	shfs_assert_held(&s->capture->lock);
 	shfs_assert(s->unsettled && claim <= s->claim);
 	if (s->claim == claim) {
-		s->forgets = forgets;
+		/* it may have got another name meanwhile */
+		uint32_t linked = s->content.flags & SHFS_CONTENT_LINKED;
 		int64_t first_ns = snapshot_is_same(s, &s->content, content)
 		                           ? s->content.ctime_ns
 		                           : content->ctime_ns;
 
+		s->forgets = forgets;
 		s->content = *content;
+		s->content.flags |= linked;
 		s->content.ctime_ns = first_ns;
 		if (s->spoiled)
 			s->content.flags |= SHFS_CONTENT_INCOMPLETE;

@@ -268,6 +268,18 @@ write("tmp", b"third")
 
 @pytest.mark.backends()
 @pytest.mark.users("ordinary")
+@pytest.mark.parametrize("change", ["", "chmod 600 old", "touch -r / old", "cat old"])
+def test_linked_and_changed(sandbox, mounted, change):
+    """What was known of it before it had two names does not hide that it has: what one gets, the other has."""
+    for step in ("echo first > new", "mv new old", "ln old b", change, "echo second > b", change, "echo third > old"):
+        sandbox.sh(step)
+        mounted.settle()
+    for name in "old", "b":
+        assert contents(sandbox, name) == [b"first\n", b"second\n", b"third\n"], name
+
+
+@pytest.mark.backends()
+@pytest.mark.users("ordinary")
 def test_renamed_before_it_is_closed(sandbox, mounted):
     """As by Python's NamedTemporaryFile: what it is called then was made by who wrote it."""
     sandbox.write("old", b"what was there")
