@@ -19,6 +19,7 @@ struct happening {
 	char path[SHFS_EVENT_PATH_MAX + 1], path2[SHFS_EVENT_PATH_MAX + 1];
 	struct shfs_event_file file; /* the event's, but for what it has wrong */
 	bool moved_on; /* what it held under this name cannot be read any more */
+	bool is_sure;  /* file is the one that the name led to then */
 	int content_fd;
 	struct shfs_time time;
 	uint64_t process;
@@ -144,12 +145,20 @@ static void correct_name(const struct shfs_recorder *r, struct happening *h)
 	snprintf(h->path, sizeof(h->path), "%s", other);
 }
 
+/* Is it known by another name than the one that is told, and has no more than one? */
+static bool is_another(const struct shfs_recorder *r, const struct happening *h)
+{
+	return h->file.nlink == 1 &&
+	       shfs_paths_other(r->paths, file_of(&h->file), h->path);
+}
+
 /* A file that a name led to when somebody looked, which another may have got by then. */
 static void correct_file(const struct shfs_recorder *r, struct happening *h)
 {
 	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
 
-	if (!was.ino || (was.ino == h->file.ino && was.dev == h->file.dev))
+	if (was.ino ? was.ino == h->file.ino && was.dev == h->file.dev
+	            : !is_another(r, h))
 		return;
 	shfs_debug(RECORDER, "%s: was file %" PRIu64 ", another has the name by now",
 	           h->path, was.ino);
@@ -181,8 +190,7 @@ static void correct(const struct shfs_recorder *r, struct happening *h)
 	}
 }
 
-/* Does this tell for sure which file it is of? A program's name for it does so only where
- * that was told before. */
+/* A program's name for a file tells which it is only where that was told before. */
 static bool is_sure(const struct shfs_recorder *r, const struct happening *h)
 {
 	return !(h->event->flags & SHFS_EVENT_INEXACT) ||
@@ -191,7 +199,7 @@ static bool is_sure(const struct shfs_recorder *r, const struct happening *h)
 
 static void note_moved(struct shfs_recorder *r, const struct happening *h)
 {
-	bool sure = is_sure(r, h), directory = S_ISDIR(h->file.mode);
+	bool directory = S_ISDIR(h->file.mode);
 
 	if (h->event->flags & SHFS_EVENT_EXCHANGED)
 		shfs_paths_exchanged(r->paths, h->path, h->path2);
@@ -199,18 +207,16 @@ static void note_moved(struct shfs_recorder *r, const struct happening *h)
 		shfs_paths_moved(r->paths, h->path, h->path2, directory);
 	else
 		shfs_paths_gone(r->paths, h->path, directory);
-	if (sure && *h->path2)
+	if (h->is_sure && *h->path2)
 		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
 }
 
 static void note_linked(struct shfs_recorder *r, const struct happening *h)
 {
-	bool sure = is_sure(r, h);
-
 	shfs_paths_gone(r->paths, h->path2, false);
-	if (sure && *h->path)
+	if (h->is_sure && *h->path)
 		shfs_paths_set(r->paths, h->path, file_of(&h->file));
-	if (sure)
+	if (h->is_sure)
 		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
 }
 
@@ -538,6 +544,12 @@ static void note_come(struct shfs_recorder *r, struct happening *h)
 	            "", NULL, NULL);
 }
 
+/* The name may lead to another file by now. */
+static bool is_by_name(const struct shfs_open_file *open, const struct happening *h)
+{
+	return open->path && !strcmp(open->path, h->path);
+}
+
 /* A file is renamed before it was closed: its content was made by those who have written
  * to it until then. fanotify tells no writes, so there it is the one who created it. */
 static void record_unclosed(struct shfs_recorder *r, const struct happening *h,
@@ -554,7 +566,7 @@ static void record_unclosed(struct shfs_recorder *r, const struct happening *h,
 	if (h->event->flags & SHFS_EVENT_CREATED)
 		emit_writers(r, h, &by_maker, content);
 	HASH_ITER (hh, r->open, open, next)
-		if (is_of(open, file_of(&h->file)))
+		if (is_of(open, file_of(&h->file)) && (h->is_sure || is_by_name(open, h)))
 			emit_writers(r, h, open, content);
 }
 
@@ -700,8 +712,10 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 		return;
 	h.event = event;
 	h.file = event->file;
+	h.time = time_of(r, event);
 	h.moved_on = false;
 	correct(r, &h);
+	h.is_sure = is_sure(r, &h);
 	note_names(r, &h);
 	if (shfs_processes_is_shfs(r->processes, &event->process)) {
 		shfs_debug(RECORDER, "%s: event %u of a process of shfs is not recorded",
@@ -709,7 +723,6 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 		return;
 	}
 	h.content_fd = content_fd;
-	h.time = time_of(r, event);
 	h.process = shfs_processes_record(r->processes, &event->process);
 	shfs_debug(RECORDER,
 	           "%s: event %u, flags %#x, of process %u (record %" PRIu64
