@@ -118,7 +118,6 @@ class Steps:
         else:
             known = self.files[st.st_ino] = File(fd, initial)
         known.names.add(path)
-        known.last_name = path
         self.look(known)
         return known
 
@@ -186,6 +185,10 @@ class Steps:
                 self.look(file)
             else:
                 self.must(file, why)
+
+    def drop_name(self, file, path):
+        file.names.discard(path)
+        file.last_name = path
 
     # --- steps ---
 
@@ -343,8 +346,8 @@ class Steps:
         if self.tell(self.pick()[0], f"rename {old} {new} {flags}") < 0:
             return
         if other and other is not file:
-            other.names.discard(new)
-        file.names.discard(old)
+            self.drop_name(other, new)
+        self.drop_name(file, old)
         self.move(file, old, new)
         if flags == RENAME_EXCHANGE:
             self.move(other, new, old)
@@ -355,7 +358,6 @@ class Steps:
         if not any(state.must for state in line):
             line += [State(s.content, s.size, s.step) for s in self.lines[old]]
         file.names.add(new)
-        file.last_name = new
         self.arrive(file, new)
 
     def arrive(self, file, path):
@@ -380,7 +382,7 @@ class Steps:
             return
         self.lose_name(file, path, "removed")
         if self.tell(self.pick()[0], f"unlink {path}") == 0:
-            file.names.discard(path)
+            self.drop_name(file, path)
 
     def step_touch(self):
         path = self.path()
@@ -430,14 +432,13 @@ class Steps:
                 opened.file.names.add(path)
                 self.arrive(opened.file, path)
             self.tell(worker, f"unlink {temporary}")
-            opened.file.names.discard(temporary)
-            opened.file.last_name = path
+            self.drop_name(opened.file, temporary)
         else:
             self.lose_name(other, path, "replaced")
             assert self.tell(worker, f"rename {temporary} {path} 0") == 0
             if other:
-                other.names.discard(path)
-            opened.file.names.discard(temporary)
+                self.drop_name(other, path)
+            self.drop_name(opened.file, temporary)
             self.move(opened.file, temporary, path)
         if way != "close first":
             self.close(worker, False, free[0], opened)
