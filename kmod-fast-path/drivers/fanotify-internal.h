@@ -209,10 +209,16 @@ void fan_names_free(struct shfs_driver *d);
 /* The full path (owned, replaced) that was called so after the names that were read, as
  * it was before the one with this index. */
 char *fan_names_rewind(struct shfs_driver *d, char *path, size_t index);
+/* The same for a name (owned) in the directory where (borrowed; NULL: unknown, as is the
+ * result). */
+char *fan_names_then(struct shfs_driver *d, const char *where, const char *name,
+                     size_t index);
 
 /* A name of a file, for when it gets another; as it is by now. */
 void fan_remember(struct shfs_driver *d, struct fan_object *file, const char *path);
 char *fan_remembered(const struct shfs_driver *d, const struct fan_object *file);
+
+/* --- fanotify-order.c --- */
 
 /*
  * Where among the names a close of this file belongs, and what the file was called then.

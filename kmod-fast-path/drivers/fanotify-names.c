@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fanotify: events of names, and their order among the closes. */
+/* fanotify: events of names, from the queue to their telling. */
 #include "kmod-fast-path/drivers/fanotify-internal.h"
 
 #include "common/clock.h"
@@ -27,7 +27,6 @@
 #define EXCHANGE_WAITS_MAX 3
 #define READ_TRIES         4
 #define NAMES_MAX          65536 /* that are read, and not told yet */
-#define TOUCHES_MAX        64
 
 /* What an event says, borrowed from the buffer. */
 struct told {
@@ -158,9 +157,8 @@ char *fan_names_rewind(struct shfs_driver *d, char *path, size_t index)
 	return path;
 }
 
-/* The name in its directory, as it was called then. NULL: unknown. */
-static char *path_then(struct shfs_driver *d, const char *where, const char *name,
-                       size_t index)
+char *fan_names_then(struct shfs_driver *d, const char *where, const char *name,
+                     size_t index)
 {
 	_cleanup_free_ char *dir = NULL;
 
@@ -242,8 +240,8 @@ static void resolve_renamed_dirs(struct shfs_driver *d)
 
 		free(r->from);
 		free(r->to);
-		r->from = path_then(d, r->where, r->name, r->index + 1);
-		r->to = path_then(d, r->where2, r->name2, r->index + 1);
+		r->from = fan_names_then(d, r->where, r->name, r->index + 1);
+		r->to = fan_names_then(d, r->where2, r->name2, r->index + 1);
 	}
 }
 
@@ -520,9 +518,9 @@ static int read_queue(struct shfs_driver *d)
 
 static bool is_elsewhere(struct shfs_driver *d, struct fan_name *n)
 {
-	_cleanup_free_ char *from = path_then(d, n->where, n->name, n->index + 1);
+	_cleanup_free_ char *from = fan_names_then(d, n->where, n->name, n->index + 1);
 	_cleanup_free_ char *to =
-		n->dir2 ? path_then(d, n->where2, n->name2, n->index + 1) : NULL;
+		n->dir2 ? fan_names_then(d, n->where2, n->name2, n->index + 1) : NULL;
 
 	if (!from || (n->dir2 && !to))
 		return false;
@@ -780,11 +778,11 @@ static void tell_rename(struct shfs_driver *d, struct fan_name *n, const char *f
 
 static void tell_name(struct shfs_driver *d, struct fan_name *n)
 {
-	_cleanup_free_ char *path = path_then(d, n->where, n->name, n->index);
+	_cleanup_free_ char *path = fan_names_then(d, n->where, n->name, n->index);
 	_cleanup_free_ char *to = NULL;
 
 	if (n->dir2)
-		to = path_then(d, n->where2, n->name2, n->index + 1);
+		to = fan_names_then(d, n->where2, n->name2, n->index + 1);
 	if (!path || (n->dir2 && !to)) {
 		/* in a directory of which nobody knows where it was */
 		if (fan_event(d, SHFS_EVENT_LOST, n->pid))
@@ -858,117 +856,6 @@ void fan_names_tell(struct shfs_driver *d, size_t end)
 			break;
 	}
 	tell_names(d, end);
-}
-
-/* --- closes among the names --- */
-
-/* Who did this had ended before the other began? */
-static bool is_before(struct shfs_driver *d, const struct fan_name *n,
-                      const struct fan_closer *closer)
-{
-	bool sure;
-	const struct shfs_life *life = shfs_connector_find(d->processes, n->pid, &sure);
-
-	return life && sure && life->exit_ns && life->exit_ns < closer->start_ns;
-}
-
-/* Or the other way round? */
-static bool is_behind(struct shfs_driver *d, const struct fan_name *n,
-                      const struct fan_closer *closer)
-{
-	bool sure;
-	const struct shfs_life *life = shfs_connector_find(d->processes, n->pid, &sure);
-
-	return life && sure && closer->exit_ns &&
-	       closer->exit_ns < life->process.start_ns;
-}
-
-static size_t collect(const struct fan_object *object, size_t least,
-                      const struct fan_name *touches[static TOUCHES_MAX])
-{
-	size_t count = 0;
-
-	for (const struct fan_name *n = object->first; n && count < TOUCHES_MAX;
-	     n = n->next)
-		if (n->index >= least &&
-		    (n->kind == FAN_NAME_RENAME || n->kind == FAN_NAME_CREATE))
-			touches[count++] = n;
-	return count;
-}
-
-/* Goes back over one that touched the file; false: the close is behind it. */
-static bool step_back(struct shfs_driver *d, const struct fan_name *n,
-                      struct fan_closer *closer)
-{
-	_cleanup_free_ char *from = path_then(d, n->where, n->name, n->index + 1);
-	_cleanup_free_ char *to =
-		n->dir2 ? path_then(d, n->where2, n->name2, n->index + 1) : NULL;
-
-	if (n->kind == FAN_NAME_CREATE)
-		return from && strcmp(from, *closer->path);
-	if (!from || !to || strcmp(to, *closer->path))
-		return true;
-	if (!fan_below(d, from) && !is_behind(d, n, closer))
-		return false;
-	free(*closer->path);
-	*closer->path = TAKE_PTR(from);
-	return true;
-}
-
-/* The same for a directory that was renamed, and the file may be in. */
-static bool step_back_dir(struct shfs_driver *d, const struct fan_name *dir,
-                          struct fan_closer *closer, bool *exchanged)
-{
-	const char *rest;
-	char *before;
-
-	*exchanged = false;
-	if (!dir->from || !dir->to || !shfs_path_is_below(*closer->path, dir->to))
-		return true;
-	if (is_before(d, dir, closer))
-		return false;
-	rest = shfs_path_relative(*closer->path, dir->to);
-	before = shfs_path_join(dir->from, rest);
-	if (!before || (!fan_below(d, before) && !is_behind(d, dir, closer))) {
-		free(before);
-		return false;
-	}
-	free(*closer->path);
-	*closer->path = before;
-	*exchanged = dir->exchanged;
-	return true;
-}
-
-size_t fan_names_place(struct shfs_driver *d, const struct fan_object *object,
-                       struct fan_closer *closer)
-{
-	const struct fan_name *touches[TOUCHES_MAX];
-	size_t least = d->first_name, n_touches = 0, n_dirs = d->n_renamed_dirs;
-
-	for (const struct fan_name *n = object ? object->first : NULL; n; n = n->next)
-		if ((n->kind == FAN_NAME_CREATE && !n->is_link) ||
-		    is_before(d, n, closer))
-			least = n->index + 1;
-	if (object)
-		n_touches = collect(object, least, touches);
-	while (n_touches || n_dirs) {
-		const struct fan_name *n = n_touches ? touches[n_touches - 1] : NULL;
-		const struct fan_name *dir = n_dirs ? d->renamed_dirs[n_dirs - 1] : NULL;
-		bool exchanged;
-
-		if (dir && dir->index < least) {
-			n_dirs = 0;
-		} else if (n && (!dir || n->index > dir->index)) {
-			if (!step_back(d, n, closer))
-				return n->index + 1;
-			n_touches--;
-		} else {
-			if (!step_back_dir(d, dir, closer, &exchanged))
-				return dir->index + 1;
-			n_dirs -= 1 + (exchanged && n_dirs > 1);
-		}
-	}
-	return least;
 }
 
 /* --- open and close --- */
