@@ -37,9 +37,11 @@ struct fan_key {
 struct fan_object {
 	struct fan_key key;
 	char *path;          /* of a directory: its full path; of a file: a name of it */
+	char *path_before;   /* of a file: the one that was remembered before that */
 	uint64_t path_epoch; /* in which it was looked up; of a file: n_moves */
 	int64_t ctime_ns;    /* when it was closed last; 0 unknown */
 	bool ctime_unsure;   /* it may have been written again with the same one */
+	bool named;          /* a file: it is known to have had a name */
 	bool gone;           /* a directory that was removed, from this path */
 	uint32_t creator;    /* pid that has made it, and has not closed it yet */
 	uint32_t executor;   /* pid that has opened it to execute it */

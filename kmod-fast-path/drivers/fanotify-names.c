@@ -305,7 +305,7 @@ static void look_at_child(struct shfs_driver *d, struct fan_name *n)
 		return;
 	if (n->kind != FAN_NAME_CREATE || n->is_dir)
 		return;
-	if (n->child->first || n->child->path)
+	if (n->child->first || n->child->named)
 		n->is_link = true;
 	else if (!statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &st) &&
 	         st.stx_mask & STATX_BTIME)
@@ -653,8 +653,13 @@ void fan_remember(struct shfs_driver *d, struct fan_object *file, const char *pa
 {
 	if (!file)
 		return;
+	if (path && file->path && strcmp(path, file->path) != 0) {
+		free(file->path_before);
+		file->path_before = TAKE_PTR(file->path);
+	}
 	free(file->path);
 	file->path = path ? strdup(path) : NULL;
+	file->named |= path != NULL;
 	file->path_epoch = d->n_moves;
 }
 
@@ -686,6 +691,27 @@ static void note_move(struct shfs_driver *d, const char *from, const char *to)
 	free(move->to);
 	move->from = from ? strdup(from) : NULL;
 	move->to = to ? strdup(to) : NULL;
+}
+
+static bool leads_to(const char *path, int fd)
+{
+	struct stat st, named;
+
+	return path && !fstat(fd, &st) && !lstat(path, &named) &&
+	       named.st_ino == st.st_ino && named.st_dev == st.st_dev;
+}
+
+/* The name that was remembered has gone: another one, if it has some. */
+static void remember_other(struct shfs_driver *d, struct fan_object *file)
+{
+	_cleanup_close_ int fd = fan_object_open(d, file);
+	_cleanup_free_ char *other = TAKE_PTR(file->path_before);
+
+	if (!leads_to(other, fd)) {
+		free(other);
+		other = fd < 0 ? NULL : fan_path_of(d, fd);
+	}
+	fan_remember(d, file, leads_to(other, fd) ? other : NULL);
 }
 
 /* A name that the file had before this one; NULL. */
@@ -802,7 +828,7 @@ static void tell_name(struct shfs_driver *d, struct fan_name *n)
 		if (fan_below(d, path))
 			tell_one(d, n, SHFS_EVENT_UNLINK, path, NULL);
 		if (n->child && n->child->path && !strcmp(n->child->path, path))
-			fan_remember(d, n->child, NULL);
+			remember_other(d, n->child);
 		break;
 	case FAN_NAME_RENAME:
 		if (!n->exchanged)

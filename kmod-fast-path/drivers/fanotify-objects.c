@@ -125,6 +125,7 @@ uint32_t fan_object_generation(const struct fan_object *object)
 static void object_free(struct fan_object *object)
 {
 	free(object->path);
+	free(object->path_before);
 	free(object);
 }
 

@@ -171,6 +171,10 @@ CASES = {
             ("UNLINK", "a"), ("CLOSE", "c"), ("UNLINK", "e/b"), ("UNLINK", "c"),
         ],
     ),
+    "linked again": (
+        "echo 1 > a; ln a b; rm b; ln a c",
+        [("CLOSE", "a"), ("LINK", "a", "b"), ("UNLINK", "b"), ("LINK", "a", "c")],
+    ),
     "called (deleted)": (
         "echo 1 > 'a (deleted)'; cat 'a (deleted)'; rm a*",
         [("CLOSE", "a (deleted)"), ("CLOSE", "a (deleted)"), ("UNLINK", "a (deleted)")],
