@@ -87,18 +87,6 @@ static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
 	return watch;
 }
 
-/* As watch_lock_ended, for a request that comes with the kernel's lock of the file, as
- * each write does: no write of another is under way. */
-static struct shfs_watch *watch_lock_whole(struct shfs_node *node,
-                                           const struct shfs_handle *but)
-{
-	struct shfs_watch *watch = watch_lock_ended(node, but);
-
-	if (watch)
-		watch->part.handle = NULL;
-	return watch;
-}
-
 void shfs_watch_free(struct shfs_watch *watch)
 {
 	shfs_snapshot_unref(watch->current);
@@ -142,6 +130,27 @@ static void note_changed(struct shfs_watch *watch)
 	watch->size = NO_STAMP;
 	watch->changed = true;
 	watch->fresh = false;
+}
+
+/* The writer does something else now: what was captured meanwhile was whole. Its handle
+ * tells that when it is settled. */
+static void end_part(struct shfs_watch *watch)
+{
+	if (watch->part.is_marked && watch->part.handle->is_dirty && !watch->changed)
+		note_changed(watch);
+	watch->part.handle = NULL;
+}
+
+/* As watch_lock_ended, for a request that comes with the kernel's lock of the file, as
+ * each write does: no write of another is under way. */
+static struct shfs_watch *watch_lock_whole(struct shfs_node *node,
+                                           const struct shfs_handle *but)
+{
+	struct shfs_watch *watch = watch_lock_ended(node, but);
+
+	if (watch && watch->part.handle)
+		end_part(watch);
+	return watch;
 }
 
 /* Has something else than we changed the file (through the directory beneath)? */
@@ -364,13 +373,14 @@ static void capture_change(struct shfs_fs *fs, struct shfs_node *node,
 	}
 }
 
-/* The writer does something else now: what was captured meanwhile was whole. Its handle
- * tells that when it is settled. */
-static void end_part(struct shfs_watch *watch)
+/* What was captured may be half of a write by this handle. Its writer tells the rest, by
+ * another request or by end_part; that somebody else has closed it does not end the
+ * write. */
+static bool is_half_written(const struct shfs_watch *watch,
+                            const struct shfs_handle *handle)
 {
-	if (watch->part.is_marked && watch->part.handle->is_dirty && !watch->changed)
-		note_changed(watch);
-	watch->part.handle = NULL;
+	return watch->part.handle == handle && watch->part.is_marked &&
+	       shfs_part_may_go_on(&watch->part);
 }
 
 /* Captures what the file holds, and records its writers; all: also those who may go on,
@@ -383,7 +393,8 @@ static void settle_some(struct shfs_fs *fs, struct shfs_node *node,
 	capture_change(fs, node, watch, ending);
 	shfs_dirty_sort(watch);
 	DL_FOREACH_SAFE (watch->dirty, handle, next) {
-		if (!all && handle != ending && !handle->flushed)
+		if (!all && handle != ending &&
+		    (!handle->flushed || is_half_written(watch, handle)))
 			continue;
 		shfs_watch_emit_writers(fs, handle, watch->current);
 		shfs_dirty_unmark(watch, handle);
@@ -658,8 +669,8 @@ struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle
 	bool goes_on = watch && shfs_part_goes_on(&watch->part, handle, tid, offset);
 	struct shfs_change change;
 
-	if (watch && !goes_on)
-		watch->part.handle = NULL;
+	if (watch && watch->part.handle && !goes_on)
+		end_part(watch);
 	change = begin_change(fs, handle, watch, tid, SHFS_CHANGE_WRITE, goes_on);
 	change.offset = offset;
 	return change;

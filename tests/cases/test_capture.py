@@ -365,6 +365,30 @@ os.close(w); os.unlink("rest"); os.truncate("{n}", 5)
             assert [len(v) for v in held] == ([len(OLD), 5] if size == len(OLD) else [len(OLD), size, 5]), (n, out)
 
 
+def test_no_part_of_a_write(sandbox, mounted):
+    """A write that more of may follow is captured meanwhile; then others close the file, and it is touched."""
+    python(sandbox, """
+def child(run):
+    go, ready = os.pipe(), os.pipe()
+    if not (pid := os.fork()):
+        run(ready[1], go[0]); os._exit(0)
+    return pid, ready[0], go[1]
+def other(ready, go):
+    fd = os.open("f", os.O_WRONLY); os.write(fd, b"other"); os.write(ready, b"."); os.read(go, 1); os.close(fd)
+def end(pid, ready, go):
+    os.write(go, b"."); os.waitpid(pid, 0)
+
+fd = os.open("f", os.O_RDWR | os.O_CREAT, 0o644)
+inherits = child(lambda ready, go: os.read(go, 1))
+writes = child(other); os.read(writes[1], 1)
+os.pwrite(fd, b"whole" * 8192, 0)
+end(*writes); end(*inherits)
+os.chmod("f", 0o600); os.close(fd)
+""")
+    last = versions(sandbox, "f")[-1]
+    assert not last["incomplete"] and sandbox.shfs("cat", f"f@{last['n']}").stdout_bytes == b"whole" * 8192
+
+
 def test_two_writers_of_one_file(sandbox, mounted):
     python(sandbox, """
 a = os.open("f", os.O_WRONLY | os.O_CREAT); b = os.open("f", os.O_WRONLY)
