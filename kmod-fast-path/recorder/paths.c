@@ -27,7 +27,8 @@ struct file {
 /* A file that had names. */
 struct lost {
 	struct shfs_paths_file key;
-	struct shfs_time time;
+	char *path; /* the told one's */
+	struct shfs_paths_lost told;
 	UT_hash_handle hh;
 };
 
@@ -63,66 +64,76 @@ static void drop_lost(struct shfs_paths *n, struct lost *lost)
 	if (!lost)
 		return;
 	HASH_DEL(n->lost, lost);
+	free(lost->path);
 	free(lost);
 }
 
-static void note_lost(struct shfs_paths *n, struct shfs_paths_file key)
+/* Takes path. */
+static void note_lost(struct shfs_paths *n, struct shfs_paths_file key, char *path)
 {
 	struct lost *lost = calloc(1, sizeof(*lost));
 
-	if (!lost)
+	if (!lost) {
+		free(path);
 		return;
+	}
 	lost->key = key;
-	lost->time = n->now;
+	lost->path = path;
+	lost->told = (struct shfs_paths_lost){ .path = path, .time = n->now };
 	HASH_ADD(hh, n->lost, key, sizeof(lost->key), lost);
 	if (HASH_COUNT(n->lost) > LOST_MAX)
 		drop_lost(n, n->lost);
 }
 
-const struct shfs_time *shfs_paths_lost(const struct shfs_paths *n,
-                                        struct shfs_paths_file key)
+const struct shfs_paths_lost *shfs_paths_lost(const struct shfs_paths *n,
+                                              struct shfs_paths_file key)
 {
 	const struct lost *lost = find_lost(n, key);
 
-	return lost ? &lost->time : NULL;
+	return lost ? &lost->told : NULL;
 }
 
 /* --- names --- */
 
-/* Returns its file where that has no other name. */
-static struct file *take(struct shfs_paths *n, struct name *name)
+/* Returns its path, owned. */
+static char *take(struct shfs_paths *n, struct name *name)
 {
 	struct file *file = name->file;
+	char *path = name->path;
 
 	HASH_DEL(n->names, name);
 	DL_DELETE(file->names, name);
-	free(name->path);
 	free(name);
-	return file->names ? NULL : file;
+	if (!file->names) {
+		HASH_DEL(n->files, file);
+		free(file);
+	}
+	return path;
 }
 
-static void forget_file(struct shfs_paths *n, struct file *file)
+/* Nothing is known of the name any more. */
+static void forget(struct shfs_paths *n, struct name *name)
 {
-	if (!file)
-		return;
-	HASH_DEL(n->files, file);
-	free(file);
+	free(take(n, name));
 }
 
 /* The file has the name no more. */
 static void drop(struct shfs_paths *n, struct name *name)
 {
-	struct file *file = take(n, name);
+	struct shfs_paths_file key = name->file->key;
+	bool is_last = !name->file->names->next;
+	char *path = take(n, name);
 
-	if (file)
-		note_lost(n, file->key);
-	forget_file(n, file);
+	if (is_last)
+		note_lost(n, key, path);
+	else
+		free(path);
 }
 
 void shfs_paths_forget(struct shfs_paths *n)
 {
 	while (n->names)
-		forget_file(n, take(n, n->names));
+		forget(n, n->names);
 	while (n->lost)
 		drop_lost(n, n->lost);
 }
@@ -181,7 +192,7 @@ static void add(struct shfs_paths *n, char *path, struct shfs_paths_file key)
 	HASH_ADD_KEYPTR(hh, n->names, path, strlen(path), name);
 	DL_APPEND(file->names, name);
 	if (HASH_COUNT(n->names) > NAMES_MAX)
-		forget_file(n, take(n, n->names));
+		forget(n, n->names);
 }
 
 void shfs_paths_set(struct shfs_paths *n, const char *path, struct shfs_paths_file file)

@@ -38,10 +38,15 @@ struct shfs_paths_file shfs_paths_find(const struct shfs_paths *names, const cha
 const char *shfs_paths_other(const struct shfs_paths *names, struct shfs_paths_file file,
                              const char *path);
 
-/* When the file lost the last name that it had; NULL: it has one, or nothing is known of
- * it. Borrowed. */
-const struct shfs_time *shfs_paths_lost(const struct shfs_paths *names,
-                                        struct shfs_paths_file file);
+/* The last name of a file that has none any more, and when it lost that. */
+struct shfs_paths_lost {
+	const char *path;
+	struct shfs_time time;
+};
+
+/* NULL: it has a name, or nothing is known of it. Borrowed. */
+const struct shfs_paths_lost *shfs_paths_lost(const struct shfs_paths *names,
+                                              struct shfs_paths_file file);
 
 /* path, and with tree all below it, leads nowhere; is called to; those two have changed
  * places. */

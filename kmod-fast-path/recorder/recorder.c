@@ -130,15 +130,24 @@ static bool leads_to(const struct shfs_recorder *r, const char *path, uint64_t i
 	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == ino;
 }
 
+/* Of an open file that has no name any more: the last one; NULL where that is not known.
+ */
+static const struct shfs_paths_lost *last_name(const struct shfs_recorder *r,
+                                               const struct happening *h)
+{
+	return h->file.nlink ? NULL : shfs_paths_lost(r->paths, file_of(&h->file));
+}
+
 /* An open file tells the name that it was opened by, which may be gone since, while it
- * has others. */
+ * has others, or had. */
 static void correct_name(const struct shfs_recorder *r, struct happening *h)
 {
-	const char *other =
-		h->file.nlink ? shfs_paths_other(r->paths, file_of(&h->file), h->path)
-			      : NULL;
+	const struct shfs_paths_lost *lost = last_name(r, h);
+	const char *other = lost ? lost->path
+	                         : shfs_paths_other(r->paths, file_of(&h->file), h->path);
 
-	if (!other || leads_to(r, h->path, h->file.ino))
+	if (!other || !strcmp(other, h->path) ||
+	    (!lost && (!h->file.nlink || leads_to(r, h->path, h->file.ino))))
 		return;
 	shfs_debug(RECORDER, "%s: file %" PRIu64 " is called %s now", h->path,
 	           (uint64_t)h->file.ino, other);
@@ -250,6 +259,8 @@ static void note_names(struct shfs_recorder *r, const struct happening *h)
 		note_linked(r, h);
 		break;
 	case SHFS_EVENT_UNLINK:
+		if (h->is_sure)
+			shfs_paths_set(r->paths, h->path, file_of(&h->file));
 		shfs_paths_gone(r->paths, h->path, S_ISDIR(h->file.mode));
 		break;
 	default:
@@ -266,12 +277,10 @@ static void note_names(struct shfs_recorder *r, const struct happening *h)
 static struct shfs_time begin_of(const struct shfs_recorder *r, const struct happening *h,
                                  const struct shfs_writer *writer)
 {
-	const struct shfs_time *lost =
-		h->file.nlink || h->event->flags & SHFS_EVENT_CREATED
-			? NULL
-			: shfs_paths_lost(r->paths, file_of(&h->file));
+	const struct shfs_paths_lost *lost = last_name(r, h);
 
-	return lost && lost->real_ns < writer->begin.real_ns ? *lost : writer->begin;
+	return lost && lost->time.real_ns < writer->begin.real_ns ? lost->time
+	                                                          : writer->begin;
 }
 
 static void emit_access(struct shfs_recorder *r, const struct happening *h,

@@ -52,9 +52,9 @@ static void several_names(void **state)
 /* ns 0: it has a name, or nothing is known. */
 static void assert_lost(const struct shfs_paths *n, uint64_t ino, int64_t ns)
 {
-	const struct shfs_time *time = shfs_paths_lost(n, file(ino));
+	const struct shfs_paths_lost *lost = shfs_paths_lost(n, file(ino));
 
-	assert_int_equal(time ? time->real_ns : 0, ns);
+	assert_int_equal(lost ? lost->time.real_ns : 0, ns);
 }
 
 static void lost(void **state)
@@ -76,6 +76,7 @@ static void lost(void **state)
 	shfs_paths_gone(n, "a link", false);
 	shfs_paths_gone(n, "other", true);
 	assert_lost(n, 4, 20);
+	assert_string_equal(shfs_paths_lost(n, file(4))->path, "a link");
 	assert_lost(n, 5, 20);
 	/* its number is another's */
 	shfs_paths_set(n, "new", file(2));
