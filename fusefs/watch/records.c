@@ -5,7 +5,19 @@
 #include "common/debug.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <sys/stat.h>
+
+/* path is relative to the root. */
+static uint32_t flag_replaced(const struct shfs_fs *fs, const struct shfs_buf *path)
+{
+	struct stat st;
+
+	return path->failed || fstatat(fs->root_fd, path->data, &st, AT_SYMLINK_NOFOLLOW)
+	               ? 0
+	               : SHFS_ACCESS_REPLACED;
+}
 
 static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle, uint64_t process,
                         uint32_t flags, struct shfs_time last, struct shfs_snapshot *made)
@@ -29,7 +41,7 @@ static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle, uint64_t
 
 	shfs_tree_lock_read(fs->tree);
 	if (!shfs_node_path_by(handle->node, handle->name, &path))
-		rec.access.flags |= SHFS_ACCESS_NAMELESS;
+		rec.access.flags |= SHFS_ACCESS_NAMELESS | flag_replaced(fs, &path);
 	if (!path.failed) {
 		rec.access.path = (struct shfs_bytes){ path.data, path.len };
 		shfs_capture_emit(fs->capture, &rec, content);

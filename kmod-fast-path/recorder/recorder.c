@@ -138,6 +138,13 @@ static const struct shfs_paths_lost *last_name(const struct shfs_recorder *r,
 	return h->file.nlink ? NULL : shfs_paths_lost(r->paths, file_of(&h->file));
 }
 
+static bool is_there(const struct shfs_recorder *r, const char *path)
+{
+	struct stat st;
+
+	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW);
+}
+
 /* An open file tells the name that it was opened by, which may be gone since, while it
  * has others, or had. */
 static void correct_name(const struct shfs_recorder *r, struct happening *h)
@@ -303,6 +310,8 @@ static void emit_access(struct shfs_recorder *r, const struct happening *h,
 		},
 	};
 
+	if (!h->file.nlink && is_there(r, h->path))
+		rec.access.flags |= SHFS_ACCESS_REPLACED;
 	if (seen && !seen->snapshot)
 		rec.access.seen = seen->value;
 	if (made && !made->snapshot)

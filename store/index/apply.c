@@ -196,7 +196,8 @@ static int note_links(struct shfs_ingest *ing, struct shfs_file *f,
 static bool is_replaced(const struct shfs_rec_access *in, const struct shfs_file *f)
 {
 	return in->flags & SHFS_ACCESS_NAMELESS &&
-	       (f->present || sane_time(in->begin).real_ns < f->since_ns);
+	       (f->present || in->flags & SHFS_ACCESS_REPLACED ||
+	        sane_time(in->begin).real_ns < f->since_ns);
 }
 
 /*

@@ -139,8 +139,10 @@ class Steps:
                 line.append(State(file.content, file.size, self.n))
 
     def visible(self, file):
-        """Its names; the versions of one that has none any more are at the last one."""
-        return list(file.names) or ([file.last_name] if file.last_name else [])
+        """Its names; the versions of one that has none any more are at the last one, until another file has that."""
+        if file.names or not file.last_name or self.named(file.last_name):
+            return list(file.names)
+        return [file.last_name]
 
     def must(self, file, why, by=None):
         """What it holds now is to be a version of each of its names; by: the process that ends its use."""
