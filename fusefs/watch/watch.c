@@ -465,7 +465,9 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 static void before_cut(struct shfs_fs *fs, struct shfs_node *node,
                        struct shfs_watch *watch, const struct shfs_handle *handle)
 {
-	if (watch->changed && !(handle && handle->is_dirty))
+	bool is_captured = watch->dirty && watch->current;
+
+	if ((watch->changed || is_captured) && !(handle && handle->is_dirty))
 		settle_open(fs, node, watch);
 }
 

@@ -389,6 +389,19 @@ os.chmod("f", 0o600); os.close(fd)
     assert not last["incomplete"] and sandbox.shfs("cat", f"f@{last['n']}").stdout_bytes == b"whole" * 8192
 
 
+def test_emptied_beside_an_open_writer(sandbox, mounted):
+    """Who wrote before has no part in what is written anew, though the file is still open."""
+    shells = dict(zip("abc", (sandbox.shell() for _ in range(3))))
+    for name, line in (
+        ("a", "exec 3>>f; echo first >&3"), ("b", "exec 3>>f; echo second >&3; exec 3>&-"), ("b", "exec 4<f; read x <&4"),
+        ("c", "exec 3>f"), ("a", "exec 3>&-"), ("b", "exec 4<&-"), ("c", "exec 3>&-"),
+    ):
+        shells[name].run(line)
+    for shell in shells.values():
+        shell.close()
+    assert contents(sandbox, "f") == [b"first\n", b"first\nsecond\n", b""]
+
+
 def test_two_writers_of_one_file(sandbox, mounted):
     python(sandbox, """
 a = os.open("f", os.O_WRONLY | os.O_CREAT); b = os.open("f", os.O_WRONLY)
