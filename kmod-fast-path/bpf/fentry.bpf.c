@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What is told where the kernel lets programs be attached to its functions: exact last
- * closes, and changes of names when they have succeeded.
+ * Events from functions of the kernel, where it lets programs be attached to them: exact
+ * last closes, and changes of names once they have succeeded.
  */
 #include "kmod-fast-path/bpf/shared.h"
 
@@ -10,7 +10,8 @@ static __always_inline bool is_regular(struct file *file)
 	return (file->f_inode->i_mode & S_IFMT) == S_IFREG;
 }
 
-/* Of security_file_release, or of __fput where there is none. */
+/* Attached to security_file_release, or to __fput where the kernel has no such
+ * function. */
 SEC("fentry/__fput")
 int BPF_PROG(on_close, struct file *file)
 {
@@ -41,9 +42,9 @@ int BPF_PROG(on_mmap, struct file *file, unsigned long prot, unsigned long flags
 	return 0;
 }
 
-/* --- names, when they have changed --- */
+/* --- changes of names --- */
 
-/* Flags of any file. */
+/* Event flags that say what kind of file it is. */
 static __always_inline u32 kind(struct inode *inode)
 {
 	return (inode->i_mode & S_IFMT) == S_IFDIR ? SHFS_EVENT_DIRECTORY_FILE : 0;
@@ -79,7 +80,8 @@ static __always_inline void tell_renamed(struct dentry *from, struct dentry *to,
 	         &place2);
 }
 
-/* Called once a rename has succeeded, when the names still are the old ones. */
+/* The kernel calls d_move once a rename has succeeded; both dentries still have their old
+ * names. */
 SEC("fentry/d_move")
 int BPF_PROG(on_move, struct dentry *from, struct dentry *to)
 {
@@ -94,7 +96,7 @@ int BPF_PROG(on_exchange, struct dentry *from, struct dentry *to)
 	return 0;
 }
 
-/* The same for unlink and rmdir. */
+/* The kernel calls d_delete once an unlink or rmdir has succeeded. */
 SEC("fentry/d_delete")
 int BPF_PROG(on_delete, struct dentry *dentry)
 {
@@ -102,7 +104,8 @@ int BPF_PROG(on_delete, struct dentry *dentry)
 	return 0;
 }
 
-/* What a call has returned, be it an int or (of vfs_mkdir, since 6.15) a pointer. */
+/* Has the call returned success? It returns an int or (vfs_mkdir, since 6.15) a
+ * pointer. */
 static __always_inline bool succeeded(void *ctx)
 {
 	u64 result = 0;
@@ -127,7 +130,7 @@ int BPF_PROG(on_mknod, void *idmap, struct inode *dir, struct dentry *dentry)
 	return 0;
 }
 
-/* By mknod(2): what is opened to be made is made without it. */
+/* mknod(2) of a regular file; open(2) with O_CREAT does not come here. */
 SEC("fexit/vfs_create")
 int BPF_PROG(on_create, void *idmap, struct inode *dir, struct dentry *dentry)
 {
@@ -136,7 +139,7 @@ int BPF_PROG(on_create, void *idmap, struct inode *dir, struct dentry *dentry)
 	return 0;
 }
 
-/* Since 6.19 it is not told the directory. */
+/* Since 6.19 vfs_create has no argument for the directory. */
 SEC("fexit/vfs_create")
 int BPF_PROG(on_create_by_dentry, void *idmap, struct dentry *dentry)
 {
@@ -192,7 +195,7 @@ int BPF_PROG(on_link, struct dentry *from, void *idmap, struct inode *dir,
 	return 0;
 }
 
-/* Also for ftruncate(2) and O_TRUNC, then with an open file. */
+/* Also runs for ftruncate(2) and O_TRUNC; these have an open file. */
 SEC("fexit/do_truncate")
 int BPF_PROG(on_truncate, void *idmap, struct dentry *dentry, long long length,
              unsigned int times, struct file *file)
@@ -214,7 +217,7 @@ int BPF_PROG(on_change, void *idmap, struct dentry *dentry, struct iattr *attr)
 	return 0;
 }
 
-/* Extended attributes; before 6.2 access control lists are set as such, too. */
+/* Sets an extended attribute; before 6.2 also an access control list. */
 SEC("fexit/vfs_setxattr")
 int BPF_PROG(on_setxattr, void *idmap, struct dentry *dentry)
 {
@@ -247,7 +250,7 @@ int BPF_PROG(on_remove_acl, void *idmap, struct dentry *dentry)
 	return 0;
 }
 
-/* --- what happens seldom --- */
+/* --- rare events --- */
 
 SEC("fentry/security_sb_mount")
 int on_mount(void *ctx)
@@ -263,11 +266,12 @@ int on_move_mount(void *ctx)
 	return 0;
 }
 
-/* After the files of the process were closed. Of proc_exit_connector, or cgroup_exit. */
+/* Runs after the files of the process were closed. Attached to proc_exit_connector, or to
+ * cgroup_exit. */
 SEC("fentry/proc_exit_connector")
 int BPF_PROG(on_exit, struct task_struct *task)
 {
-	/* the others are gone, or about to be: what they have closed was told */
+	/* the other threads are gone or about to be: their closes were reported */
 	if (task->signal->nr_threads <= 1 && watched() && claim_end(task))
 		note_exit(task);
 	return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * kernel.h - the parts of the kernel's structures that the programs here read. Offsets
- * are put in when a program is loaded, from the BTF of the kernel that runs; so no header
- * of any kernel is needed to build them, and none is: what is left out here does not
+ * kernel.h - the parts of the kernel's structures that these programs read. libbpf puts
+ * in the offsets when it loads a program, from the BTF of the running kernel. So no
+ * kernel header is needed to build them, and members that are left out here do not
  * matter.
  */
 #ifndef SHFS_BPF_KERNEL_H
@@ -33,7 +33,7 @@ typedef _Bool bool;
 
 #define NULL ((void *)0)
 
-/* What they are called in the kernel; the numbers are old and part of its interface. */
+/* The kernel's names for them; these numbers are old and part of its interface. */
 #define BPF_ANY               0
 #define BPF_NOEXIST           1
 #define BPF_F_NO_PREALLOC     1
@@ -53,11 +53,11 @@ typedef _Bool bool;
 #define FMODE_WRITE   0x2
 #define FMODE_OPENED  0x80000
 #define FMODE_CREATED 0x100000
-#define FLAG_EXEC     0x20 /* __FMODE_EXEC, of f_flags */
+#define FLAG_EXEC     0x20 /* __FMODE_EXEC, in f_flags */
 #define O_TRUNC       01000
 #define O_APPEND      02000
 #define AT_FDCWD      -100
-#define TS_COMPAT     2 /* of x86: a call of 32 bits, with numbers of its own */
+#define TS_COMPAT     2 /* x86: a 32-bit system call, with other numbers */
 
 #define MAY_WRITE           2
 #define MAP_TYPE            0xf
@@ -271,7 +271,7 @@ struct linux_binprm {
 	const char *interp;
 };
 
-/* Of x86 and arm64: what system calls are given. */
+/* The arguments of a system call, on x86 and arm64. */
 struct pt_regs {
 	unsigned long di, si, dx, r10, r8, r9, orig_ax;
 };
@@ -295,7 +295,8 @@ struct io_close {
 
 #pragma clang attribute pop
 
-/* What iterators get: a part of the kernel's interface, which needs no relocation. */
+/* The context of an iterator: a part of the kernel's interface, which needs no
+ * relocation. */
 struct bpf_iter__task_file {
 	void *meta;
 	struct task_struct *task;

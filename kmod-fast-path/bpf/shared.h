@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * shared.h - what both sets of programs do alike: who is watched, what is below the root,
- * and how it is told.
+ * shared.h - what both sets of BPF programs share: which processes are watched, which
+ * files are below the root, and how records are written to the ring.
  *
- * The fast case of each has loads through typed pointers, which the verifier makes safe
- * without a call; loops in it are unrolled, as 6.1 takes no others. What is rare (other
- * mounts, deep directories) has a slow case, that calls bpf_probe_read_kernel.
+ * Each task has a fast case with loads through typed pointers, which the verifier makes
+ * safe without a call. Its loops are unrolled, as Linux 6.1 accepts no others. Rare
+ * conditions (other mounts, deep directories) have a slow case, which calls
+ * bpf_probe_read_kernel.
  *
- * A function that is not static is verified once, and not for each call of it; it cannot
- * be given typed pointers.
+ * A function that is not static is verified once, not for each call of it; it cannot be
+ * given typed pointers.
  */
 #ifndef SHFS_BPF_SHARED_H
 #define SHFS_BPF_SHARED_H
@@ -26,10 +27,10 @@
 char LICENSE[] SEC("license") = "GPL";
 
 #define WAKE_BYTES (256 << 10)
-#define WAKE_NS    1000000    /* but no more often than that, for one file */
-#define NSEC_MASK  0x7fffffff /* since 6.13, bit 31 says that somebody has seen it */
+#define WAKE_NS    1000000    /* wakeups for one closed file come no more often */
+#define NSEC_MASK  0x7fffffff /* since 6.13, bit 31 is a flag: the time was read */
 #define KEY_MIX    0x9E3779B97F4A7C15ull
-#define VOLUME_INO 256 /* of the top of each volume of btrfs */
+#define VOLUME_INO 256 /* inode number of the top of each btrfs subvolume */
 
 const volatile struct shfs_bpf_config config;
 struct shfs_bpf_state state;
@@ -39,7 +40,7 @@ struct {
 	__uint(max_entries, SHFS_BPF_RING_SIZE);
 } ring SEC(".maps");
 
-/* Keys of directories whose path was told. */
+/* Keys of the directories whose path was sent. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 32768);
@@ -47,18 +48,18 @@ struct {
 	__type(value, u8);
 } told SEC(".maps");
 
-/* Which process does something, or did. */
+/* The process that does something, or did it. */
 struct who {
 	u32 pid, tid;
 	u64 start_ns;
 	u32 uid;
 };
 
-/* Of an open file that somebody has written to, by its address. */
+/* An open file that was written to; the map has it by the file's address. */
 struct written {
 	u64 id;
-	struct who who; /* the last */
-	u64 exec_id;    /* which program that runs */
+	struct who who; /* the last writer */
+	u64 exec_id;    /* the program that it runs */
 	u64 told_ns;
 	u32 flags;           /* enum shfs_event_flags */
 	s64 ctime_ns, bytes; /* of the file, when it was mapped */
@@ -71,14 +72,15 @@ struct {
 	__type(value, struct written);
 } files SEC(".maps");
 
-/* Of a length below that power of two: where the verifier sees it, as 6.1 forgets. */
+/* Bounds len below limit, a power of two, right where it is used: 6.1 forgets earlier
+ * bounds. */
 static __always_inline u32 within(u32 len, u32 limit)
 {
 	asm volatile("" : "+r"(len));
 	return len & (limit - 1);
 }
 
-/* The address alone: what a function that is not static takes. For slow cases. */
+/* The address alone, for slow cases: a function that is not static takes no pointer. */
 static __always_inline u64 address_of(const void *pointer)
 {
 	u64 address = 0;
@@ -87,7 +89,7 @@ static __always_inline u64 address_of(const void *pointer)
 	return address;
 }
 
-/* --- who --- */
+/* --- processes --- */
 
 static __always_inline bool watched(void)
 {
@@ -114,7 +116,7 @@ static __noinline u32 pid_of_level(u64 pid_address)
 	return (u64)upid.ns == state.namespace ? upid.nr : 0;
 }
 
-/* The id of a process, as the watcher knows it. */
+/* The process id in the pid namespace of the watcher. */
 static __always_inline u32 process_id(struct task_struct *task)
 {
 	if (!state.level)
@@ -137,7 +139,7 @@ static __always_inline void who_is(struct task_struct *task, struct who *who)
 	who->uid = task->cred->uid.val;
 }
 
-/* --- where --- */
+/* --- places --- */
 
 static __always_inline u64 mix(u64 key, u64 with)
 {
@@ -154,24 +156,25 @@ struct place {
 	u64 key; /* 0: not below the root */
 	const unsigned char *name;
 	u32 len;
-	bool slow;         /* the directory is to be told in the slow way */
-	u64 dentry, mount; /* then: the directory, and what it is on, 0: unknown */
+	bool slow;         /* the directory needs tell_slow */
+	u64 dentry, mount; /* if slow: the directory and its mount; mount 0: unknown */
 };
 
-/* A walk up from a directory, over mounts. It ends below the root, at the top of all, or
- * (neither) where another mount namespace is entered. */
+/* A walk up from a directory, over mounts. It ends at the root (below), at the top of all
+ * (top), or at a mount of another mount namespace (neither). */
 struct walk {
 	u64 dentry, mount, key;
 	bool below, top;
 };
 
-/* What another namespace has mounted is not below the root, wherever that is there. */
+/* A mount of another mount namespace counts as outside of the root, wherever it is
+ * mounted. */
 static __always_inline bool is_foreign(struct mount *mount)
 {
 	return (u64)BPF_CORE_READ(mount, mnt_ns) != state.mounts;
 }
 
-/* One step up; 1 where it ends. */
+/* Goes one step up; returns 1 where the walk ends. */
 static __always_inline long walk_step(struct walk *walk)
 {
 	struct dentry *dentry = (void *)walk->dentry, *parent;
@@ -189,7 +192,7 @@ static __always_inline long walk_step(struct walk *walk)
 		}
 		walk->dentry = (u64)BPF_CORE_READ(mount, mnt_mountpoint);
 		walk->mount = (u64)under;
-		walk->top = walk->dentry == state.root; /* which it covers */
+		walk->top = walk->dentry == state.root; /* it covers the root */
 		return walk->top;
 	}
 	parent = BPF_CORE_READ(dentry, d_parent);
@@ -212,7 +215,7 @@ static __always_inline u64 mount_of(u64 vfsmount)
 	return vfsmount ? vfsmount - bpf_core_field_offset(struct mount, mnt) : 0;
 }
 
-/* The directory of a file, where the fast way has not found the root. */
+/* Finds the directory of a file where the fast case did not reach the root. */
 __noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
 {
 	struct walk walk = { .mount = mount_of(vfsmount) };
@@ -220,7 +223,7 @@ __noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
 
 	if (!place)
 		return 0;
-	for (int i = 0; i < 2; i++) { /* a mount upon a file */
+	for (int i = 0; i < 2; i++) { /* a file may be mounted upon a file */
 		struct mount *mount = (void *)walk.mount, *under;
 
 		if (!mount || BPF_CORE_READ(mount, mnt.mnt_root) != dentry)
@@ -247,7 +250,7 @@ __noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
 	return 0;
 }
 
-/* The key of a directory that was seen to be below the root. */
+/* The key of a directory that find() saw below the root. */
 static __noinline u64 key_of(struct dentry *first, u64 root)
 {
 	u64 key = 0, ino = first->d_inode->i_ino;
@@ -260,12 +263,13 @@ static __noinline u64 key_of(struct dentry *first, u64 root)
 		key = mix(key, dir->d_name.hash);
 		dir = dir->d_parent;
 	}
-	return 0; /* it has been moved away meanwhile */
+	return 0; /* moved away meanwhile */
 }
 
 /*
- * Is it below the root, and where? The root itself is not. Most files are not: what they
- * need is looked at first, and nothing else. file: that of this dentry, where it is open.
+ * Is it below the root, and where? The root itself is not. Most files are not either:
+ * their case is checked first and needs nothing else. file: the open file of this dentry,
+ * or NULL.
  */
 static __always_inline bool find(struct dentry *dentry, struct file *file,
                                  struct place *place)
@@ -299,14 +303,15 @@ below:
 	return place->key;
 }
 
-/* --- telling --- */
+/* --- records --- */
 
 static __always_inline void count_lost(void)
 {
 	__sync_fetch_and_add(&state.lost, 1);
 }
 
-/* How to submit: wakes the reader for what is urgent, and before the ring gets full. */
+/* The flags to submit with: wakes the reader for urgent records, and before the ring is
+ * full. */
 static __always_inline u64 wake(u64 now, bool urgent)
 {
 	if (urgent && now - state.woken_ns > WAKE_NS) {
@@ -335,7 +340,7 @@ static __always_inline void begin(struct shfs_bpf_record *record, u16 type, u32 
 	record->name_len = record->name2_len = record->name2_at = 0;
 }
 
-/* The process with its parent and session. */
+/* Adds the parent, process group, session and terminal of the process. */
 static __always_inline void add_session(struct shfs_bpf_record *record,
                                         struct task_struct *task)
 {
@@ -398,7 +403,7 @@ static __always_inline void add_inode(struct shfs_bpf_record *record, struct ino
 	record->dev = inode->i_sb->s_dev;
 }
 
-/* A walk that tells the directories that it passes. */
+/* A walk that sends the directories that it passes. */
 struct tell {
 	struct walk walk;
 	struct who who;
@@ -416,7 +421,7 @@ static long tell_one(u32 i, void *arg)
 	long end = walk_step(&tell->walk), n = 0;
 
 	if (!end && key == tell->walk.key)
-		return 0; /* from a mount to where it is mounted */
+		return 0; /* the step went from a mount to its mount point */
 	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_MAX, 0);
 	if (!record) {
 		tell->failed = true;
@@ -439,7 +444,7 @@ static long tell_one(u32 i, void *arg)
 	return end;
 }
 
-/* Each level in a record of its own. */
+/* Sends each level of the path in a record of its own. */
 __noinline int tell_slow(u64 dentry, u64 mount, u64 key)
 {
 	struct tell tell = {
@@ -454,7 +459,7 @@ __noinline int tell_slow(u64 dentry, u64 mount, u64 key)
 	return tell.failed || !(tell.walk.below || tell.walk.top);
 }
 
-/* All in one record. 1: it finds no room in the ring; -1: they find none in it. */
+/* Sends all levels in one record. 1: the ring has no room; -1: the record has no room. */
 static __noinline long tell_fast(struct dentry *first, u64 key)
 {
 	struct shfs_bpf_record *record;
@@ -492,7 +497,7 @@ static __noinline long tell_fast(struct dentry *first, u64 key)
 	return -1;
 }
 
-/* Makes sure that the directory of this place is known. */
+/* Makes sure that the path of this directory was sent. */
 static __always_inline bool know(struct dentry *dentry, const struct place *place)
 {
 	u64 key = place->key;
@@ -525,7 +530,7 @@ static __always_inline void fill(struct shfs_bpf_record *record, u16 type, u32 f
 	record->name_len = place->len;
 }
 
-/* Tells something of a file with one name. */
+/* Sends an event of a file with one name. */
 static __always_inline void tell(u16 type, u32 flags, const struct who *who,
                                  struct dentry *dentry, struct inode *inode,
                                  const struct place *place, u64 id, bool urgent)
@@ -560,7 +565,7 @@ full:
 	count_lost();
 }
 
-/* Tells something of a file with two names: either may have no place below the root. */
+/* Sends an event with two names: either of them may be outside of the root (key 0). */
 static __always_inline void tell_two(u16 type, u32 flags, struct inode *inode,
                                      struct dentry *from, const struct place *place,
                                      struct dentry *to, const struct place *place2)
@@ -619,13 +624,14 @@ static __always_inline u32 open_flags(struct file *file)
 	return told_flags;
 }
 
-/* What overlayfs opens beneath, by the path of its own file (before 6.5). */
+/* Before 6.5, overlayfs opens the lower file with the path of its own file. */
 static __always_inline bool is_backing(struct file *file)
 {
 	return file->f_inode != file->f_path.dentry->d_inode;
 }
 
-/* A store to a map is not seen, but the first to a page sets the times of most files. */
+/* Remembers the times and size of a mapped file. A store to a map is not seen, but the
+ * first store to a page sets the times of most files. */
 static __always_inline void note_mapped(struct inode *inode, struct written *known)
 {
 	struct times times;
@@ -653,8 +659,8 @@ static __always_inline bool is_by(const struct written *known, struct task_struc
 	       known->who.pid == process_id(task);
 }
 
-/* Nothing new is to be told of who writes. The shell of a terminal may do so for another
- * line than before. */
+/* Is this writer recorded already? The shell of a terminal is reported again after a
+ * while: it may write for another command line. */
 static __always_inline bool is_told(const struct written *known, struct task_struct *task)
 {
 	return is_by(known, task) && known->exec_id == task->self_exec_id &&
@@ -670,14 +676,15 @@ static __always_inline void write_now(struct written *known, struct task_struct 
 		known->told_ns = bpf_ktime_get_boot_ns();
 }
 
-/* This process writes, maps or truncates through an open file. */
+/* Notes that this process writes, maps or truncates through an open file. */
 static __always_inline void note_written(struct file *file, u32 flags)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct written *known, first = {};
 	struct place place;
 	u64 address = (u64)file;
-	/* who opened it answers for what others write: programs with other rights */
+	/* also counted: writes of others (programs with other rights) to a file that the
+	 * user opened */
 	bool mine = watched() || file->f_cred->uid.val == config.uid;
 
 	known = bpf_map_lookup_elem(&files, &address);
@@ -717,7 +724,8 @@ static __always_inline void note_written(struct file *file, u32 flags)
 	     file->f_path.dentry, file->f_inode, &place, first.id, false);
 }
 
-/* Made by O_TMPFILE, it may have got a name since, which its open file does not know. */
+/* Finds the name of a file made by O_TMPFILE: linkat(2) may have given it one since, and
+ * its open file does not know that. */
 static __always_inline bool find_linked(struct dentry *dentry, struct inode *inode,
                                         struct file *file, struct place *place)
 {
@@ -742,8 +750,9 @@ static __always_inline bool find_linked(struct dentry *dentry, struct inode *ino
 }
 
 /*
- * The last reference to an open file goes, or (flags) what may be that. Of a file that
- * was written, the process is the last that did, whoever closes it.
+ * Reports the last close of an open file; flags: SHFS_EVENT_INEXACT if that is a guess.
+ * The process reported for a written file is its last writer, not the process that closes
+ * it.
  */
 static __always_inline void note_close(struct file *file, u32 mode, struct inode *inode,
                                        u32 flags)
@@ -814,7 +823,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 struct environment {
 	u64 at, end;
 	struct shfs_event_window window;
-	u32 said; /* flags */
+	u32 said; /* SHFS_EVENT_HIDDEN or SHFS_EVENT_SHOWN */
 };
 
 static long look_at_environment(u32 i, void *data)
@@ -836,7 +845,7 @@ static long look_at_environment(u32 i, void *data)
 	return 0;
 }
 
-/* SHFS_EVENT_HIDDEN, SHFS_EVENT_SHOWN or 0. */
+/* Looks for the marker: returns SHFS_EVENT_HIDDEN, SHFS_EVENT_SHOWN or 0. */
 static __always_inline u32 environment_says(struct task_struct *task)
 {
 	struct environment env = { .at = task->mm->env_start, .end = task->mm->env_end };
@@ -912,7 +921,8 @@ full:
 	return 0;
 }
 
-/* Processes whose end was told, or is about to be: two threads may each be the last. */
+/* Processes whose end was sent, or is about to be: two threads may each see themselves as
+ * the last. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -920,7 +930,7 @@ struct {
 	__type(value, u8);
 } ended SEC(".maps");
 
-/* Is this thread the one that tells the end of its process? */
+/* Is this thread the one that reports the end of its process? */
 static __always_inline bool claim_end(struct task_struct *task)
 {
 	u64 key = mix(task->group_leader->start_boottime, task->tgid);
@@ -946,10 +956,10 @@ static __always_inline void note_exit(struct task_struct *task)
 	bpf_ringbuf_submit(record, wake(record->time_ns, false));
 }
 
-/* --- what must be known before --- */
+/* --- before the first event --- */
 
-/* Finds, among the files of the process that reads this, the root and the pid namespace.
- */
+/* Finds the root and the pid namespace among the open files of the process that reads
+ * this iterator. */
 SEC("iter/task_file")
 int learn(struct bpf_iter__task_file *ctx)
 {

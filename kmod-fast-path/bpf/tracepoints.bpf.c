@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What can be told where the kernel refuses programs on its functions: by system calls as
- * they begin and end, and by the end of processes. A file is closed when a call is about
- * to give back its only reference; where that is a guess the event says so. Names are
- * told as the program gave them, from the directory that they began at.
+ * Events from tracepoints, where the kernel lets no programs be attached to its
+ * functions: from the begin and end of system calls, and from the end of processes. A
+ * close is reported when a call is about to drop the only reference to a file; where that
+ * is a guess, the event says so. Names are reported as the program gave them, with the
+ * directory that they are relative to.
  */
 #include "kmod-fast-path/bpf/shared.h"
 
-#define MAPS_MAX 8     /* of one process, that it may write through */
+#define MAPS_MAX 8     /* per process, shared and writable */
 #define FDS_MAX  65536 /* more than most limits allow */
 
 #define RENAME_EXCHANGE 2
@@ -17,7 +18,7 @@ extern void *bpf_rdonly_cast(void *object, __u32 type) __ksym;
 
 const volatile struct shfs_bpf_call calls[SHFS_BPF_CALLS];
 
-/* Files that a process has mapped to write to, shared. */
+/* Files that a process has mapped, shared and writable. */
 struct maps {
 	u64 file[MAPS_MAX], ino[MAPS_MAX];
 };
@@ -25,11 +26,11 @@ struct maps {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
-	__type(key, u32); /* of the process, in the first namespace */
+	__type(key, u32); /* pid in the first namespace */
 	__type(value, struct maps);
 } mapped SEC(".maps");
 
-/* Open files, by address, that cannot be written to, and are mapped. */
+/* Open files, by address, that are mapped but not writable. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -37,8 +38,8 @@ struct {
 	__type(value, u8);
 } mapped_to_read SEC(".maps");
 
-/* Files whose close io_uring has been asked for, by address, and their inode numbers: a
- * process that ends may still have them. */
+/* Files that io_uring was asked to close: their inode numbers, by address. A process that
+ * ends may still have them in its table. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -53,7 +54,7 @@ static __always_inline struct file *cast(u64 address)
 	return bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct file));
 }
 
-/* The address of an open file; 0: there is none. */
+/* The address of an open file; 0: fd is not open. */
 static __always_inline u64 file_of(u32 fd)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
@@ -98,7 +99,7 @@ __noinline int written_at(u64 address, u32 flags)
 	return 0;
 }
 
-/* A reference of this process goes; others may have been made by its maps. */
+/* Drops a reference of this process; its maps may hold others. */
 static __always_inline void close_one(u64 address, long by_maps)
 {
 	struct file *file = cast(address);
@@ -119,7 +120,7 @@ static __always_inline void close_one(u64 address, long by_maps)
 	}
 }
 
-/* How many of its own maps hold this file? */
+/* How many maps of this process hold the file? */
 static __always_inline long maps_of(struct maps *maps, u64 file)
 {
 	long n = 0;
@@ -139,7 +140,8 @@ static __always_inline struct maps *own_maps(void)
 	return bpf_map_lookup_elem(&mapped, &pid);
 }
 
-/* Tells of the files whose only reference was, or is (most), a map of this process. */
+/* Reports the close of mapped files that have at most this many references left: 1 where
+ * the map of this process still holds one. */
 __noinline int close_maps(long most)
 {
 	struct maps *maps = own_maps();
@@ -222,7 +224,7 @@ static __always_inline long number(struct pt_regs *regs)
 #endif
 }
 
-/* What this call is to us; kind is SHFS_BPF_NOTHING for most. */
+/* What the call is to this driver; kind is SHFS_BPF_NOTHING for most. */
 static __always_inline const volatile struct shfs_bpf_call *call_of(long id)
 {
 	u32 at = id;
@@ -288,7 +290,8 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 			close_one(file, 0);
 		return 0;
 	}
-	if (argument(regs, 2)) /* only marks them, or a table of its own */
+	if (argument(regs, 2)) /* close_range flags: marks them only, or unshares the
+	                        * table first */
 		return 0;
 	task = (void *)bpf_get_current_task_btf();
 	range.first = argument(regs, 0);
@@ -306,8 +309,8 @@ struct base {
 	u64 dentry, mount, key;
 };
 
-/* The directory that a path with this first character begins at. 0: it cannot be told;
- * -1: it is in another mount namespace, and not below the root. */
+/* Finds the directory that a path with this first character is relative to. 0: its path
+ * cannot be sent; -1: it is in another mount namespace, and not below the root. */
 __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
@@ -379,7 +382,7 @@ static __always_inline void begin_names(struct shfs_bpf_record *record,
 	record->mode = names->mode;
 }
 
-/* 0: told; 1: they need more room; -1: they cannot be told. */
+/* 0: sent; 1: the names need more room; -1: they cannot be sent. */
 static __always_inline int tell_names_of(const struct names *names, const u32 room,
                                          const bool two)
 {
@@ -446,7 +449,7 @@ static __always_inline void names_changed(struct pt_regs *regs,
 		return;
 	if (call->path2 >= 0) {
 		names.path2 = argument(regs, call->path2);
-		/* what a symbolic link says begins nowhere */
+		/* the target of a symbolic link is plain text */
 		if (call->type != SHFS_EVENT_MAKE &&
 		    !find_base(&names.base2, fd_argument(regs, call->fd2), names.path2))
 			return;
@@ -463,7 +466,7 @@ static __always_inline void names_changed(struct pt_regs *regs,
 
 /* --- calls that have ended --- */
 
-/* Of its own, as on_return's part of the stack must stay small (before 6.13). */
+/* A function of its own: the stack of on_return must stay small (before 6.13). */
 __noinline int file_changed(u64 address, u32 type)
 {
 	struct file *file = cast(address);
@@ -567,7 +570,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 	case SHFS_BPF_NAMES:
 		if (argument(regs, call->path)) {
 			names_changed(regs, call);
-		} else { /* utimensat(2) */
+		} else { /* utimensat(2) without a path */
 			address = file_of(fd_argument(regs, call->fd));
 			if (address)
 				file_changed(address, call->type);
@@ -583,9 +586,9 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 	return 0;
 }
 
-/* --- what ends with a process or its program --- */
+/* --- closes by exit and exec --- */
 
-/* Has io_uring been asked to close it, and has nobody written to it since? */
+/* Was io_uring asked to close it, and has nobody written to it since? */
 static __always_inline bool is_closing(u64 file)
 {
 	u64 *ino = bpf_map_lookup_elem(&closing, &file);
@@ -612,7 +615,7 @@ static long close_at_end(u32 i, void *arg)
 	return 0;
 }
 
-/* Where there is none, what O_CLOEXEC closes is not told. */
+/* On a kernel without this tracepoint, closes by O_CLOEXEC are not reported. */
 SEC("tp_btf/sched_prepare_exec")
 int BPF_PROG(on_prepare_exec, struct task_struct *task, struct linux_binprm *bprm)
 {
@@ -625,7 +628,7 @@ int BPF_PROG(on_prepare_exec, struct task_struct *task, struct linux_binprm *bpr
 	return 0;
 }
 
-/* The kernel has read a script, and nobody else has opened or closed it. */
+/* Reports the script that the kernel has read: no process has opened or closed it. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_script, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
@@ -658,8 +661,9 @@ int BPF_PROG(on_script, struct task_struct *task, int old_pid, struct linux_binp
 }
 
 /*
- * Threads end side by side, and each may find that another still has the table of files.
- * So the first that sees the end of all tells of all.
+ * Reports closes and the end of a process. Threads end side by side, and each may see
+ * another that still has the table of files. So the first thread that sees the end of all
+ * threads reports everything.
  */
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_exit, struct task_struct *task)

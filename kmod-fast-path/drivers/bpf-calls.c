@@ -74,7 +74,7 @@ static const struct {
 	{ SYS_mount, { SHFS_BPF_MOUNT, 0, -1, -1, -1, -1, -1, 0 } },
 	{ SYS_move_mount, { SHFS_BPF_MOUNT, 0, -1, -1, -1, -1, -1, 0 } },
 
-/* newer machines have those above alone */
+/* newer architectures have only the calls above */
 #ifdef SYS_open
 	{ SYS_dup2, { SHFS_BPF_CLOSE, 0, 1, -1, 0, -1, -1, 0 } },
 	{ SYS_open, { SHFS_BPF_OPEN, 0, -1, 1, -1, -1, -1, 0 } },
