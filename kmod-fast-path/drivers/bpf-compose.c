@@ -13,15 +13,15 @@
 
 struct directory {
 	uint64_t key, ino;
-	uint64_t volume; /* its device, where that is not the root's: of btrfs */
+	uint64_t volume; /* device of its btrfs subvolume; 0: that of the root */
 	char *path;      /* below the root; with top: absolute, without the first slash */
 	size_t len;
 	bool top;
-	bool doomed; /* the kernel had forgotten it when it was last looked at */
+	bool doomed; /* the kernel had forgotten it at the last trim */
 	UT_hash_handle hh;
 };
 
-/* A directory that is told in several records, by the thread that tells it. */
+/* A directory that a thread describes in several records. */
 struct part {
 	uint32_t tid;
 	uint64_t key;
@@ -58,7 +58,7 @@ int shfs_composer_new(const char *root_path, uint64_t root_dev, bool own_pids,
 
 	if (!c)
 		return -ENOMEM;
-	/* of "/" nothing is left: what is below begins with the slash */
+	/* "/" becomes "": paths below begin with the slash */
 	c->root_path = strdup(strcmp(root_path, "/") ? root_path : "");
 	if (!c->root_path) {
 		free(c);
@@ -121,7 +121,7 @@ static struct directory *find_directory(struct shfs_composer *c, uint64_t key)
 	return d;
 }
 
-/* Names, the deepest first, to a path. */
+/* Joins names, the deepest first, to a path. */
 static int join_names(const char *names, size_t len, struct shfs_buf *path)
 {
 	while (len) {
@@ -137,13 +137,14 @@ static int join_names(const char *names, size_t len, struct shfs_buf *path)
 	return path->failed ? -ENOMEM : 0;
 }
 
-/* Numbers of inodes are those of one volume. */
+/* The device of the subvolume: inode numbers are unique only within one. */
 static uint64_t volume_of(struct shfs_composer *c, const char *path)
 {
 	struct stat st;
 
 	if (!c->ops.look || c->ops.look(c->arg, path, &st) < 0)
-		return UINT64_MAX; /* gone: none of the root's, maybe */
+		return UINT64_MAX; /* gone: it may not have been of the root's
+		                    * subvolume */
 	return st.st_dev;
 }
 
@@ -183,7 +184,7 @@ static struct part *begin_part(struct shfs_composer *c,
 
 	HASH_FIND(hh, c->parts, &record->tid, sizeof(record->tid), part);
 	if (part)
-		forget_part(c, part); /* its end found no room */
+		forget_part(c, part); /* its last record had no room in the ring */
 	part = calloc(1, sizeof(*part));
 	if (!part)
 		return NULL;
@@ -262,7 +263,7 @@ static struct process *know_process(struct shfs_composer *c, uint32_t pid,
 	return p;
 }
 
-/* One that began before we did: as /proc has it, if it is still there. */
+/* Finds a process that began before the driver in /proc, if it still lives. */
 static struct process *ask_process(struct shfs_composer *c, uint32_t pid,
                                    uint64_t start_ns)
 {
@@ -287,7 +288,7 @@ static struct process *ask_process(struct shfs_composer *c, uint32_t pid,
 	return p;
 }
 
-/* As /proc/PID/stat tells the number of a device. */
+/* Converts a device number of the kernel to the form that /proc/PID/stat has. */
 static uint32_t device_number(uint32_t kernel)
 {
 	uint32_t major = kernel >> 20, minor = kernel & 0xfffff;
@@ -325,7 +326,7 @@ static void set_process(struct shfs_composer *c, const struct shfs_bpf_record *r
 	out->tty = p->tty;
 }
 
-/* A child is at first as its parent is. */
+/* Remembers a child: at first it has the ids of its parent. */
 static void set_child(struct shfs_composer *c, const struct shfs_bpf_record *record,
                       struct shfs_event *event)
 {
@@ -377,7 +378,7 @@ void shfs_compose_lost(struct shfs_composer *c, uint64_t lost)
 		return;
 	event = begin_event(c, SHFS_EVENT_LOST);
 	if (!event)
-		return; /* told by the next one */
+		return; /* the next event reports them */
 	event->lost.count = lost - c->lost;
 	event->time_ns = (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME);
 	c->sequence += event->lost.count;
@@ -401,7 +402,7 @@ static void set_file(struct shfs_composer *c, const struct shfs_bpf_record *reco
 	file->uid = record->owner;
 }
 
-/* Appends directory/name, at most PATH_MAX of it; how much that was. */
+/* Appends directory/name, at most PATH_MAX bytes; returns the number of bytes. */
 static size_t add_path(struct shfs_composer *c, struct shfs_event *event,
                        const struct directory *d, const char *name, size_t len)
 {
@@ -423,7 +424,7 @@ static size_t add_path(struct shfs_composer *c, struct shfs_event *event,
 
 /* --- paths that a program gave to a call --- */
 
-/* Removes empty and "." components, and ".." with what is before it. */
+/* Removes empty and "." components, and ".." together with the component before it. */
 static void normalize(struct shfs_buf *path)
 {
 	char *in = path->data, *out = path->data;
@@ -446,7 +447,7 @@ static void normalize(struct shfs_buf *path)
 	path->len = (size_t)(out - path->data);
 }
 
-/* A path from the top of all, without its first slash: what is it below the root? */
+/* Makes a path from the top of all, without its first slash, relative to the root. */
 static int below_root(struct shfs_composer *c, struct shfs_buf *path)
 {
 	const char *root = c->root_path + (*c->root_path == '/');
@@ -461,7 +462,7 @@ static int below_root(struct shfs_composer *c, struct shfs_buf *path)
 	return path->len ? 0 : -ENOENT;
 }
 
-/* Takes links out of what leads to the last name. */
+/* Resolves symbolic links in all components but the last. */
 static int without_links(struct shfs_composer *c, struct shfs_buf *path)
 {
 	_cleanup_buf_ struct shfs_buf real = { 0 };
@@ -474,7 +475,7 @@ static int without_links(struct shfs_composer *c, struct shfs_buf *path)
 	r = c->ops.real(c->arg, path->data, &real);
 	*name = '/';
 	if (r < 0)
-		return 0; /* gone since: it stays as it was given */
+		return 0; /* gone since: the path stays as it was given */
 	if (real.len)
 		shfs_buf_char(&real, '/');
 	shfs_buf_str(&real, name + 1);
@@ -486,7 +487,8 @@ static int without_links(struct shfs_composer *c, struct shfs_buf *path)
 	return 0;
 }
 
-/* Of a directory and a path given, the one below the root. -ENOENT: it is not. */
+/* The path below the root of what a program named: a path relative to a directory.
+ * -ENOENT: it is not below the root. */
 static int given_path(struct shfs_composer *c, uint64_t key, const char *text, size_t len,
                       struct shfs_buf *out)
 {
@@ -613,7 +615,7 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 	if (!has_two_paths(record)) {
 		size_t len = record->name2_len;
 
-		/* arguments: each ended by NUL, not only separated */
+		/* arguments must each end with NUL; the last one may lack it */
 		if (record->type == SHFS_EVENT_EXEC &&
 		    !record->text[record->name2_at + len - 1])
 			len--;

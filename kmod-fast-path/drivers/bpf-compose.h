@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * bpf-compose.h - makes events of what the BPF programs say: paths of directories and
- * names, processes in full of what was told of them before, SHFS_EVENT_LOST where records
- * are missing.
+ * bpf-compose.h - makes events of the records that the BPF programs write: it joins
+ * directories and names to paths, completes processes from earlier records, and reports
+ * SHFS_EVENT_LOST where records are missing.
  */
 #pragma once
 
@@ -15,38 +15,40 @@
 
 struct shfs_composer;
 
-/* Each may be NULL. */
+/* Calls that the composer makes; each may be NULL. */
 struct shfs_composer_ops {
-	/* Tells an event, borrowed. */
+	/* Reports an event; it is borrowed. */
 	void (*tell)(void *arg, struct shfs_event *event);
-	/* What a path below the root is, no link followed; st_dev: 0 of the root's.
-	 * -errno. */
+	/* Stats a path below the root without following links; st_dev is 0 on the root's
+	 * file system. -errno. */
 	int (*look)(void *arg, const char *path, struct stat *out);
-	/* Replaces a path below the root of a directory, in which links may be, by the
-	 * one without. -errno: it cannot be told. */
+	/* Replaces the path of a directory below the root by the one without symbolic
+	 * links. -errno: there is none. */
 	int (*real)(void *arg, const char *path, struct shfs_buf *out);
-	/* Has the kernel told this directory, and may it name it again? */
+	/* Does the kernel still remember that it sent this directory? Then it may use the
+	 * key again. */
 	bool (*is_told)(void *arg, uint64_t key);
 };
 
 /*
- * root_path: that of the root, absolute, as processes see it; root_dev: the number that
- * the kernel has for its file system. own_pids: ids of processes are those of this
- * process's namespace, so that /proc may be asked. arg is for the ops.
+ * root_path: the absolute path of the root, as processes see it; root_dev: the kernel's
+ * number of its file system. own_pids: process ids are those of this process's namespace,
+ * so /proc may be read. arg is passed to the ops.
  */
 _must_check_ int shfs_composer_new(const char *root_path, uint64_t root_dev,
                                    bool own_pids, const struct shfs_composer_ops *ops,
                                    void *arg, struct shfs_composer **out);
 void shfs_composer_free(struct shfs_composer *c); /* NULL is fine */
 
-/* Takes one record of so many bytes. -EBADMSG: it is none; -ENOMEM: an event is missing.
- */
+/* Takes one record of size bytes. -EBADMSG: it is malformed; -ENOMEM: an event is
+ * missing. */
 _must_check_ int shfs_compose(struct shfs_composer *c,
                               const struct shfs_bpf_record *record, size_t size);
 
-/* So many were lost until now, all records of before have been taken. */
+/* Reports that the kernel has lost this many records in total, once all earlier records
+ * were taken. */
 void shfs_compose_lost(struct shfs_composer *c, uint64_t lost);
 
-/* Forgets directories that the kernel has no longer in mind, once there are many. To be
- * called now and then, with all taken that was told before the call of last time. */
+/* Once there are many directories, forgets those that the kernel has forgotten. Call it
+ * now and then, when all records from before the previous call were taken. */
 void shfs_composer_trim(struct shfs_composer *c);

@@ -14,14 +14,14 @@
 #include <sys/stat.h>
 #include <uthash.h>
 
-#define PINS_MAX   16384 /* as many closes wait in the kernel at most */
+#define PINS_MAX   16384 /* the kernel queues at most so many closes */
 #define AT_ONCE    128
-#define CLOSING_NS 2000000 /* a close may be told so much before fanotify has it */
+#define CLOSING_NS 2000000 /* fanotify reports a close at most so much later */
 
 struct pin {
 	uint64_t ino;
 	int fd;
-	unsigned turn; /* in which it came */
+	unsigned turn; /* the turn in which it was read */
 	UT_hash_handle hh;
 };
 
@@ -29,8 +29,7 @@ struct shfs_pins {
 	int closes_fd;
 	dev_t dev;
 	unsigned turn, max;
-	struct pin *pins; /* by ino: while it is held no other file gets that; the oldest
-	                     first */
+	struct pin *pins; /* by ino: a held file keeps its number; the oldest pin first */
 };
 
 struct shfs_pins *shfs_pins_open(int root_fd)
@@ -74,7 +73,7 @@ void shfs_pins_close(struct shfs_pins *p)
 	free(p);
 }
 
-/* Takes the fd. */
+/* Takes ownership of file_fd. */
 static void add(struct shfs_pins *p, int file_fd)
 {
 	_cleanup_close_ int fd = file_fd;
@@ -102,7 +101,7 @@ static bool has_room(const struct shfs_pins *p)
 	return HASH_COUNT(p->pins) + AT_ONCE <= p->max;
 }
 
-/* false: that was all. */
+/* Reads a batch of closes; false: the queue is empty. */
 static bool read_some(struct shfs_pins *p)
 {
 	_Alignas(8) char data[AT_ONCE * sizeof(struct fanotify_event_metadata)];
@@ -110,7 +109,7 @@ static bool read_some(struct shfs_pins *p)
 	ssize_t n = read(p->closes_fd, data, sizeof(data));
 	size_t count = 0;
 
-	if (n < 0) /* else, one that could not be opened is gone from the queue */
+	if (n < 0) /* another error: the kernel dropped a file it could not open */
 		return errno != EAGAIN;
 	for (; FAN_EVENT_OK(e, n); e = FAN_EVENT_NEXT(e, n), count++)
 		if (e->fd >= 0) /* no overflow */
@@ -125,7 +124,7 @@ static const struct pin *find(const struct shfs_pins *p,
 	int generation;
 
 	HASH_FIND(hh, p->pins, &file->ino, sizeof(file->ino), pin);
-	/* the number may be that of a file of before, whose close was not queued */
+	/* an earlier file may have had this number, and its close was not queued */
 	if (pin && file->generation && !ioctl(pin->fd, FS_IOC_GETVERSION, &generation) &&
 	    (uint32_t)generation != file->generation)
 		return NULL;
@@ -143,7 +142,7 @@ int shfs_pins_find(struct shfs_pins *p, const struct shfs_event *event)
 		more = has_room(p) && read_some(p);
 	if (!pin)
 		return -1;
-	if (!has_room(p)) /* both tell of closes in almost the same order */
+	if (!has_room(p)) /* both queues have closes in almost the same order */
 		while (p->pins != pin)
 			drop(p, p->pins);
 	return fan_closes_pin(pin->fd);

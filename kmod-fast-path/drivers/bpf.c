@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two drivers of one make: "bpf" attaches programs to functions of the kernel,
- * "bpf-tracepoints" to tracepoints alone, where the first is refused. Each open driver
- * has programs, maps and a ring of its own, which end with it.
+ * The drivers "bpf" and "bpf-tracepoints": the first attaches BPF programs to functions
+ * of the kernel; the second needs only tracepoints, for kernels that refuse the first.
+ * Each open driver has programs, maps and a ring of its own, which end with it.
  *
- * What the programs say comes through the ring (bpf/record.h); bpf-compose.c makes events
- * of it. A file that was written is held by bpf-pins.c, or opened by a handle made of its
- * numbers, which finds it under any name, but not once it has none.
+ * The programs write records to the ring (bpf/record.h); bpf-compose.c makes events of
+ * them. A written file is held by bpf-pins.c, or opened by a file handle made of its
+ * inode number and generation: that finds it under any name, but not once it has none.
  */
 #include "common/clock.h"
 #include "common/util.h"
@@ -33,9 +33,9 @@
 
 #define TRIM_NS        (60 * 1000000000ll)
 #define BUSY_NS        1000000000ll /* a program that takes so long will not end */
-#define RECORDS_A_STEP 64           /* the kernel gets the room of so many back at once */
+#define RECORDS_A_STEP 64           /* the ring's room is given back after so many */
 
-/* How a file system makes a handle of an inode's number and generation. */
+/* How a file system makes a file handle of an inode's number and generation. */
 enum handle_form {
 	HANDLE_NONE,
 	HANDLE_INO32, /* ext4 and most others: ino, generation; 32 bits each */
@@ -57,20 +57,21 @@ struct shfs_driver {
 	struct shfs_bpf_state *state;
 
 	int root_fd, namespace_fd;
-	dev_t root_stat_dev; /* as stat(2) has it */
-	uint32_t own_pid;    /* as the watcher knows it; 0: not at all */
+	dev_t root_stat_dev; /* the st_dev of stat(2) */
+	uint32_t own_pid;    /* in the watcher's namespace; 0: it has none there */
 	char root_path[PATH_MAX];
 	enum handle_form handle_form;
 	struct handle root_handle;
 	struct shfs_pins *pins;
 
 	struct shfs_composer *composer;
-	shfs_event_sink sink; /* while draining */
+	shfs_event_sink sink; /* set while draining */
 	void *sink_arg;
 	int64_t trimmed_ns;
 
 	int ring_fd, told_fd;
-	unsigned long *consumer, *producer; /* positions; data lies behind the second */
+	unsigned long *consumer, *producer; /* positions; the data lies behind the
+	                                     * second */
 	const char *data;
 	size_t page;
 };
@@ -101,7 +102,7 @@ static void make_handle(const struct shfs_driver *d, uint64_t ino, uint32_t gene
 	}
 }
 
-/* Of the root's own handle: the form that gives it of the root's numbers. */
+/* Learns the form of handles: the one that makes the root's own handle of its numbers. */
 static void learn_handles(struct shfs_driver *d)
 {
 	static const struct {
@@ -145,8 +146,8 @@ static int open_below(const struct shfs_driver *d, const char *path, uint64_t fl
 	return (int)syscall(SYS_openat2, d->root_fd, path, &how, sizeof(how));
 }
 
-/* By its path, where that still is this very file: for file systems that never use a
- * number again while they are mounted, and those that have no generations, it is. */
+/* Finds the file by its path, if that still names it. The inode number is proof enough
+ * where the file system has no generations, or reuses no number while it is mounted. */
 static int pin_by_path(const struct shfs_driver *d, const struct shfs_event *event)
 {
 	_cleanup_close_ int fd = -1;
@@ -165,7 +166,7 @@ static int pin_by_path(const struct shfs_driver *d, const struct shfs_event *eve
 	return TAKE_FD(fd);
 }
 
-/* By what it is called now, or its numbers: as long as it has a name. */
+/* Finds the file by its handle, or else by its path: only while it has a name. */
 static int pin_by_name(const struct shfs_driver *d, const struct shfs_event *event)
 {
 	struct handle handle;
@@ -176,7 +177,7 @@ static int pin_by_name(const struct shfs_driver *d, const struct shfs_event *eve
 	return open_by_handle_at(d->root_fd, &handle.head, O_PATH | O_CLOEXEC);
 }
 
-/* O_PATH of the file of an event, or -1. */
+/* An O_PATH descriptor of the file of an event, or -1. */
 static int pin(struct shfs_driver *d, const struct shfs_event *event)
 {
 	int fd;
@@ -193,14 +194,14 @@ static int pin(struct shfs_driver *d, const struct shfs_event *event)
 	return fd;
 }
 
-/* --- what the composer asks --- */
+/* --- calls of the composer --- */
 
 static void tell(void *arg, struct shfs_event *event)
 {
 	struct shfs_driver *d = arg;
 	_cleanup_close_ int content = -1;
 
-	if (d->own_pid && event->process.pid == d->own_pid) /* it closes pins */
+	if (d->own_pid && event->process.pid == d->own_pid) /* caused by closing pins */
 		return;
 	content = pin(d, event);
 	if (content >= 0)
@@ -208,7 +209,7 @@ static void tell(void *arg, struct shfs_event *event)
 	d->sink(d->sink_arg, event, content);
 }
 
-/* st_dev: 0 of the root's. */
+/* As stat(2), but st_dev is 0 on the file system of the root. */
 static int look(void *arg, const char *path, struct stat *out)
 {
 	struct shfs_driver *d = arg;
@@ -265,7 +266,7 @@ static int map_ring(struct shfs_driver *d)
 	if (mapped == MAP_FAILED)
 		return -errno;
 	d->consumer = mapped;
-	/* the data twice, one behind the other: no record is ever in two pieces */
+	/* the data is mapped twice in a row: no record is ever in two pieces */
 	mapped = mmap(NULL, d->page + 2 * SHFS_BPF_RING_SIZE, PROT_READ, MAP_SHARED,
 	              d->ring_fd, (off_t)d->page);
 	if (mapped == MAP_FAILED)
@@ -283,7 +284,8 @@ static void unmap_ring(struct shfs_driver *d)
 		munmap(d->producer, d->page + 2 * SHFS_BPF_RING_SIZE);
 }
 
-/* The head of a record, once the program that makes it has ended. */
+/* Waits until the program that makes a record has ended, and returns the record's
+ * head. */
 static int await(const uint32_t *head, uint32_t *out)
 {
 	int64_t since = 0, now;
@@ -310,7 +312,7 @@ static int drain_ring(struct shfs_driver *d)
 		uint32_t head, size;
 
 		if (await((const uint32_t *)record, &head) < 0)
-			break; /* goes on there next time */
+			break; /* the next drain goes on here */
 		size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
 		if (!(head & BPF_RINGBUF_DISCARD_BIT))
 			r = shfs_compose(d->composer,
@@ -383,7 +385,7 @@ static bool has_tracepoint(const struct btf *btf, const char *name)
 	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
 }
 
-/* The first of these functions that the kernel has; NULL. */
+/* The first of these functions that the kernel has, or NULL. */
 static const char *first_function(const struct btf *btf, const char *const *names)
 {
 	while (*names && !has_function(btf, *names))
@@ -418,7 +420,7 @@ static int prepare_fentry(struct shfs_driver *d, const struct btf *btf,
 	r = choose(btf, d->fentry->progs.on_exit, exit, why);
 	if (r < 0)
 		return r;
-	/* of the rest, what a kernel has not cannot happen there */
+	/* programs for functions that this kernel lacks are not needed on it */
 	bpf_object__for_each_program(program, d->object)
 	{
 		const char *section = bpf_program__section_name(program);
@@ -493,7 +495,8 @@ static void driver_closep(struct shfs_driver **d)
 	driver_close(*d);
 }
 
-/* Lets the programs see the root and the namespace, among the files of this process. */
+/* Makes the programs learn the root and the pid namespace from the files of this
+ * process. */
 static int learn(struct shfs_driver *d)
 {
 	union bpf_iter_link_info info = { .task.pid = (uint32_t)getpid() };
@@ -505,7 +508,7 @@ static int learn(struct shfs_driver *d)
 	_cleanup_close_ int fd = -1;
 	char nothing[64];
 
-	if (!link) /* before 6.1: over all processes */
+	if (!link) /* before 6.1 an iterator runs over all processes */
 		link = bpf_program__attach_iter(program, NULL);
 	if (!link)
 		return -errno;
@@ -518,7 +521,7 @@ static int learn(struct shfs_driver *d)
 	return d->state->root && d->state->namespace ? 0 : -ENODATA;
 }
 
-/* May a mount be below the root, in the namespace of this process? */
+/* May there be a mount below the root, in the mount namespace of this process? */
 static bool has_other_mounts(const struct shfs_driver *d)
 {
 	size_t len = strcmp(d->root_path, "/") ? strlen(d->root_path) : 0;
@@ -531,7 +534,8 @@ static bool has_other_mounts(const struct shfs_driver *d)
 	while (getline(&line, &cap, mounts) > 0) {
 		char at[PATH_MAX + 1];
 
-		/* blanks are escaped in both ways of writing alike, or it is not sure */
+		/* a mount point with escapes is not compared: it counts as below the
+		 * root */
 		if (sscanf(line, "%*d %*d %*s %*s %4096s", at) != 1 || strchr(at, '\\'))
 			return true;
 		if (!strncmp(at, d->root_path, len) && at[len] == '/' && at[len + 1])
@@ -577,7 +581,7 @@ static bool is_own_namespace(const struct shfs_driver *d)
 	       theirs.st_ino == ours.st_ino;
 }
 
-/* A line for the user of why programs were refused. */
+/* Writes one line for the user about why programs were refused. */
 static void explain(int error, const char *what, struct shfs_buf *why)
 {
 	if (why->len)

@@ -26,9 +26,10 @@
 #define MESSAGE_MAX      256
 #define ROOM_BYTES       (32 << 20) /* of messages that wait */
 #define PROBE_MS         1000
-#define KTHREADD         2 /* whose children are the threads of the kernel */
+#define KTHREADD         2 /* the parent of all kernel threads */
 
-/* Of messages: what is in proc_event in all kernels; its enumeration has moved. */
+/* Kinds of messages, as in proc_event of all kernels: its enumeration has moved in the
+ * headers. */
 enum {
 	WHAT_NONE = 0,
 	WHAT_FORK = 1,
@@ -49,12 +50,13 @@ struct shfs_connector {
 	uint64_t sequence, turn;
 	int64_t boot_offset_ns; /* CLOCK_BOOTTIME - CLOCK_MONOTONIC */
 	struct shfs_life *lives;
-	struct shfs_life *ended, **ended_end; /* to be told */
+	struct shfs_life *ended, **ended_end; /* ended, but not reported yet */
 	struct shfs_life **mark;
-	struct shfs_life *gone, **gone_end; /* told, not yet forgotten */
+	struct shfs_life *gone, **gone_end; /* reported, not yet forgotten */
 	shfs_event_sink sink;
 	void *arg;
-	shfs_connector_program *program_of; /* NULL: nobody knows more */
+	shfs_connector_program *program_of; /* NULL: programs that are gone stay
+	                                     * unknown */
 	void *program_arg;
 	struct shfs_event_room room;
 };
@@ -68,9 +70,9 @@ static bool is_watched(const struct shfs_connector *c, const struct shfs_life *l
 }
 
 /*
- * Before or after a process changes its user: its files do not tell. While it was another
- * ordinary user's, or became root's, it is nobody's for a while. A process of root that
- * becomes the user's was about to.
+ * Called before and after a process changes its user, as its file events do not say which
+ * user it had. If it was another ordinary user's, or became root's, its events belong to
+ * nobody for a while. A process of root that becomes the user's was about to do so.
  */
 static void note_other(const struct shfs_connector *c, struct shfs_life *life,
                        bool was_watched)
@@ -101,7 +103,8 @@ static void life_ends(struct shfs_connector *c, struct shfs_life *life, uint64_t
 	c->ended_end = &life->next_end;
 }
 
-/* Who had this pid before has ended, even if that was not told. */
+/* Begins a new life. The process that had this pid before has ended, even if no message
+ * said so. */
 static struct shfs_life *life_begins(struct shfs_connector *c, uint32_t pid,
                                      uint64_t when_ns)
 {
@@ -127,8 +130,7 @@ static void forget(struct shfs_connector *c, struct shfs_life *life)
 
 	if (newest == life) {
 		HASH_DEL(c->lives, life);
-		if (life->older) /* which ended before, and is forgotten by its own turn
-		                  */
+		if (life->older) /* it ended earlier; its own turn forgets it */
 			HASH_ADD(hh, c->lives, process.pid, sizeof(life->process.pid),
 			         life->older);
 	} else {
@@ -153,8 +155,8 @@ static void users_of(int procfd, struct shfs_life *life)
 }
 
 /*
- * What else is told of a process. The start time that the kernel tells of a fork is some
- * microseconds late; that of /proc counts, which has its 10 ms.
+ * Reads what /proc has of a process. The kernel's message of a fork has a start time that
+ * is some microseconds late; /proc's counts, within its 10 ms.
  */
 static bool look(int procfd, struct shfs_life *life)
 {
@@ -166,7 +168,7 @@ static bool look(int procfd, struct shfs_life *life)
 		return false;
 	tick = stat.start_ticks * NS_PER_TICK;
 	if (id->start_ns && id->start_ns / NS_PER_TICK > stat.start_ticks + 1)
-		return false; /* another one, that has the pid now */
+		return false; /* another process has this pid now */
 	if (id->start_ns && id->start_ns + NS_PER_TICK < tick)
 		return false;
 	if (id->start_ns < tick)
@@ -180,7 +182,8 @@ static bool look(int procfd, struct shfs_life *life)
 	return true;
 }
 
-/* One that nobody told of: it lives since before this, or messages were lost. */
+/* Finds a process of which no message came: it began before the connector was opened, or
+ * messages were lost. */
 static struct shfs_life *find_in_proc(struct shfs_connector *c, uint32_t pid)
 {
 	_cleanup_close_ int procfd = shfs_proc_open(pid);
@@ -216,7 +219,7 @@ static int scan(struct shfs_connector *c)
 	return 0;
 }
 
-/* --- telling --- */
+/* --- events --- */
 
 static struct shfs_event *event(struct shfs_connector *c, unsigned type,
                                 const struct shfs_life *life, uint64_t time_ns)
@@ -253,8 +256,8 @@ static void set_program_file(struct shfs_event_file *file, const struct statx *s
 	};
 }
 
-/* Appends the arguments, unless what says whether they are hidden cannot be read any
- * more. Returns the flags of that. */
+/* Appends the arguments, unless the marker that says whether they are hidden is gone.
+ * Returns SHFS_EVENT_HIDDEN, SHFS_EVENT_SHOWN or 0. */
 static uint32_t read_arguments(int procfd, struct shfs_buf *out)
 {
 	_cleanup_buf_ struct shfs_buf marker = { 0 };
@@ -306,7 +309,7 @@ static void tell_lost(struct shfs_connector *c, uint64_t count)
 	tell(c);
 }
 
-/* --- what the kernel says --- */
+/* --- messages --- */
 
 static void inherit(struct shfs_life *child, const struct shfs_life *parent)
 {
@@ -430,7 +433,7 @@ static void heard(struct shfs_connector *c, const struct proc_event *e)
 	}
 }
 
-/* Messages were lost: what is not in /proc any more has ended, what is there is looked at
+/* Messages were lost: a process that is not in /proc has ended, the others are read
  * anew. */
 static int start_afresh(struct shfs_connector *c)
 {
@@ -458,7 +461,7 @@ static int start_afresh(struct shfs_connector *c)
 	return scan(c);
 }
 
-/* Of one batch; 0: no more, -ENOBUFS: some were lost. */
+/* Reads one batch of messages; 0: no more, -ENOBUFS: some were lost. */
 static int read_some(struct shfs_connector *c)
 {
 	static _Thread_local struct {
@@ -587,7 +590,8 @@ bool shfs_connector_is_kernel(const struct shfs_connector *c, uint32_t pid)
 
 /* --- open and close --- */
 
-/* Of what the kernel sends to all who listen, the rest never reaches the queue. */
+/* The kernel sends every message to all listeners; the filter keeps other kinds out of
+ * the queue. */
 static int filter(int fd)
 {
 	const unsigned what = offsetof(struct message, event);
@@ -646,8 +650,8 @@ static int open_socket(void)
 	return r < 0 ? r : TAKE_FD(fd);
 }
 
-/* The kernel says nothing to who asks in another namespace than the first: so it is tried
- * whether it tells of a child. */
+/* Does the kernel report a child of this process? It sends nothing to other pid
+ * namespaces than the first. */
 static bool tells(int fd)
 {
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
@@ -692,7 +696,7 @@ void shfs_connector_close(struct shfs_connector *c)
 		}
 	}
 	if (c->fd >= 0 && listen_to(c->fd, PROC_CN_MCAST_IGNORE) < 0) {
-		/* closing it does the same */
+		/* closing the socket does the same */
 	}
 	shfs_closep(&c->fd);
 	free(c);

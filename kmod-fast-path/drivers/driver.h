@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * driver.h - one way to learn from the kernel what happens below a directory: the module,
- * BPF (fentry, or tracepoints alone), fanotify. They run in the helper, as root.
+ * BPF (on functions, or on tracepoints alone), fanotify. Drivers run in the helper, as
+ * root.
  *
- * What a driver needs is tried, when it is opened, never guessed from a version. An open
- * driver watches one directory for one user, and tells events (common/event.h) in the
- * order in which they happened as far as it can know, each once, with the path in full:
- * SHFS_EVENT_BELOW never leaves a driver. What it had no room for it tells as
- * SHFS_EVENT_LOST. It filters in the kernel where it can, and here where it cannot: what
- * comes out is of the processes of that user (real and effective; of all users where that
+ * Whether a driver works is found out by opening it, never guessed from a version. An
+ * open driver watches one directory for one user. It reports each event (common/event.h)
+ * once, in the order in which they happened as far as it can know, with the full path:
+ * SHFS_EVENT_BELOW never leaves a driver. It reports events that it had no room for as
+ * SHFS_EVENT_LOST. It filters in the kernel where it can, and here where it cannot: all
+ * its events are of processes of that user (real and effective; of all users if the user
  * is root), and of files below the root.
  *
- * One thread for each open driver.
+ * One thread uses an open driver.
  */
 #pragma once
 
@@ -25,14 +26,14 @@ struct shfs_driver;
 
 struct shfs_watch_order {
 	int root_fd; /* of the directory, O_RDONLY; borrowed until close */
-	uid_t uid;   /* whose events; 0: of all */
-	pid_t pid;   /* of the watcher, in whose pid namespace ids are told; 0: this one's
-	              */
+	uid_t uid;   /* the user whose events are reported; 0: all users */
+	pid_t pid;   /* the watcher; process ids are those of its pid namespace; 0: of
+	              * this process's */
 };
 
 /*
- * content_fd: O_PATH of the file with SHFS_EVENT_PINNED, which is the very file also
- * where it has lost its name, borrowed for the call; -1 else. The event is borrowed too.
+ * content_fd: with SHFS_EVENT_PINNED an O_PATH descriptor of the file itself, even if it
+ * has lost its name; else -1. The descriptor and the event are borrowed for the call.
  */
 typedef void (*shfs_event_sink)(void *arg, const struct shfs_event *event,
                                 int content_fd);
@@ -40,24 +41,24 @@ typedef void (*shfs_event_sink)(void *arg, const struct shfs_event *event,
 struct shfs_driver_ops {
 	const char *name; /* "module", "bpf", "bpf-tracepoints", "fanotify" */
 
-	/* -errno: it does not work here, and why has a line without a full stop that a
-	 * user understands. */
+	/* -errno: it does not work here, and why has a line for the user, without a full
+	 * stop. */
 	int (*open)(const struct shfs_watch_order *order, struct shfs_driver **out,
 	            struct shfs_buf *why);
 
-	/* Becomes readable when there is something to drain; drain also every 10 ms while
-	 * poll says nothing: small numbers of events wake nobody. */
+	/* Becomes readable when there are events to drain. A few events make nothing
+	 * readable: drain also every 10 ms. */
 	int (*fd)(const struct shfs_driver *driver);
 
-	/* Tells all events of what had happened when this was called. -errno: the driver
-	 * is broken and is to be closed. */
+	/* Reports all events from before the call. -errno: the driver is broken, and must
+	 * be closed. */
 	int (*drain)(struct shfs_driver *driver, shfs_event_sink sink, void *arg);
 
 	void (*close)(struct shfs_driver *driver); /* NULL is fine */
 };
 
-/* All of this build, the best first; ends with NULL. */
+/* All drivers of this build, the best first; ends with NULL. */
 extern const struct shfs_driver_ops *const shfs_drivers[];
 
-/* By name; NULL. */
+/* Finds a driver by its name; NULL: there is none. */
 const struct shfs_driver_ops *shfs_driver_find(const char *name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * event-text.h - an event with its texts, as a driver in user space makes it.
+ * event-text.h - an event with its texts, as drivers in user space make it.
  */
 #pragma once
 
@@ -11,12 +11,12 @@
 
 struct shfs_event_room {
 	_Alignas(8) struct shfs_event event;
-	char text[2 * SHFS_EVENT_PATH_MAX]; /* behind it */
+	char text[2 * SHFS_EVENT_PATH_MAX]; /* follows the event */
 };
 
 _Static_assert(sizeof(struct shfs_event_room) <= SHFS_EVENT_SIZE_MAX, "fits");
 
-/* Sets the texts, cut where they are too long, and the size. */
+/* Sets both texts, cut where they are too long, and the size of the event. */
 static inline void shfs_event_set_text(struct shfs_event_room *room,
                                        struct shfs_bytes text, struct shfs_bytes text2)
 {

@@ -15,7 +15,7 @@ int fan_closes_open(unsigned limits, struct shfs_buf *why)
 	int fd;
 
 	shfs_proc_raise_limit(RLIMIT_NOFILE);
-	/* O_NONBLOCK: the kernel opens what was closed, which may be a FIFO */
+	/* O_NONBLOCK: the kernel opens the closed file, which may be a FIFO */
 	fd = fanotify_init(FAN_CLASS_NOTIF | FAN_CLOEXEC | FAN_NONBLOCK | limits,
 	                   O_RDONLY | O_CLOEXEC | O_LARGEFILE | O_NONBLOCK | O_NOATIME);
 
@@ -35,7 +35,7 @@ void fan_closes_ignore(int closes_fd, int fd)
 	char path[32];
 
 	path_of(fd, path);
-	/* one that is made and opened again is seen again: no harm */
+	/* the mark may go with the inode: then the file is seen again, no harm */
 	(void)fanotify_mark(closes_fd,
 	                    FAN_MARK_ADD | FAN_MARK_IGNORED_MASK |
 	                            FAN_MARK_IGNORED_SURV_MODIFY,

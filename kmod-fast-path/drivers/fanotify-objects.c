@@ -7,7 +7,7 @@
 
 #define OBJECTS_MAX 65536
 
-/* Kinds of handles that tell the inode number (linux/exportfs.h). */
+/* Kinds of handles that contain the inode number (linux/exportfs.h). */
 enum {
 	HANDLE_INO32_GEN = 1, /* ext4 and others: 8 bytes; tmpfs: 12 */
 	HANDLE_INO32_GEN_PARENT = 2,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fanotify: the mounts that are marked, and what is ignored below them. */
+/* fanotify: the mounts that are marked, and the directories that are ignored. */
 #include "kmod-fast-path/drivers/fanotify-internal.h"
 
 #include "common/path.h"
@@ -51,7 +51,7 @@ int fan_closes_mark(struct shfs_driver *d, int dir_fd)
 	               : 0;
 }
 
-/* Takes path. */
+/* Takes ownership of path. */
 static int add_place(struct shfs_driver *d, int fd, uint64_t mount_id, char *path)
 {
 	struct fan_place *places =
@@ -73,7 +73,7 @@ static int add_place(struct shfs_driver *d, int fd, uint64_t mount_id, char *pat
 	return 0;
 }
 
-/* What mountinfo has as \ooo. */
+/* Replaces the \ooo escapes of mountinfo. */
 static void unescape(char *s)
 {
 	char *to = s;
@@ -90,7 +90,7 @@ static void unescape(char *s)
 	*to = '\0';
 }
 
-/* As we reach what the watcher calls so. */
+/* The path by which this process reaches what the watcher calls path. */
 static char *path_for_us(const struct shfs_driver *d, const char *path)
 {
 	char *ours;
@@ -115,19 +115,20 @@ static void see_mount(struct shfs_driver *d, uint64_t mount_id, const char *path
 	}
 	ours = path_for_us(d, path);
 	fd = ours ? open(ours, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-	/* another one may be over it */
+	/* another mount may lie over it */
 	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &st) ||
 	    st.stx_mnt_id != mount_id) {
 		free(ours);
 		return;
 	}
-	/* one that cannot be watched tells nothing */
+	/* a mount that cannot be watched reports nothing */
 	if (add_place(d, fd, mount_id, ours) < 0 || fan_closes_mark(d, fd) < 0 ||
 	    fan_names_mark(d, fd) < 0)
 		return;
 }
 
-/* Not those with FUSE: who serves one may never answer, and hold up all else. */
+/* Reads the mounts below the root, except FUSE mounts: their server may never answer, and
+ * that would block everything else. */
 static void read_mounts(struct shfs_driver *d)
 {
 	_cleanup_fclose_ FILE *file = NULL;
@@ -206,7 +207,7 @@ void fan_places_free(struct shfs_driver *d)
 	free(d->places);
 }
 
-/* --- what is ignored --- */
+/* --- ignored directories --- */
 
 static uint64_t hash(const char *s, size_t len)
 {
@@ -217,8 +218,8 @@ static uint64_t hash(const char *s, size_t len)
 	return h | 1;
 }
 
-/* May nobody but root rename it, or one that it is in? So it comes below the root by root
- * alone. */
+/* May nobody but root rename the directory, or one above it? Then only root can move it
+ * below the root of the recording. */
 static bool is_fixed(const char *dir)
 {
 	_cleanup_free_ char *path = strdup(dir);
@@ -251,7 +252,7 @@ void fan_ignore_dir_of(struct shfs_driver *d, const char *path, const struct sta
 	if (*slot == h)
 		return;
 	dir = slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
-	/* by this path we know the same file? */
+	/* does this path still name the same file? */
 	if (!dir || lstat(path, &named) || named.st_ino != st->stx_ino ||
 	    named.st_dev != makedev(st->stx_dev_major, st->stx_dev_minor) ||
 	    !is_fixed(dir)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fanotify: which program each process runs. */
+/* fanotify: the program that each process runs. */
 #include "kmod-fast-path/drivers/fanotify-internal.h"
 
 #include "common/clock.h"
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/fanotify.h>
 
-/* Where programs are, if that is another file system than the root's. */
+/* Marks the file systems of the usual program directories, which may be others than the
+ * root's. */
 void fan_programs_mark(struct shfs_driver *d)
 {
 	static const char *const places[] = { "/usr/bin", "/usr/local/bin" };
@@ -17,10 +18,10 @@ void fan_programs_mark(struct shfs_driver *d)
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
 		struct statfs fs;
 
-		/* who serves one of FUSE may never answer */
+		/* the server of a FUSE mount may never answer */
 		if (statfs(places[i], &fs) || fs.f_type == FUSE_SUPER_MAGIC)
 			continue;
-		/* else programs from there may have no name */
+		/* if this fails, programs from there may stay unknown */
 		(void)fanotify_mark(d->closes_fd, FAN_MARK_ADD | FAN_MARK_FILESYSTEM,
 		                    FAN_OPEN_EXEC, AT_FDCWD, places[i]);
 	}
@@ -38,8 +39,8 @@ void fan_programs_note(struct shfs_driver *d, uint32_t pid, char *path)
 	};
 }
 
-/* The kernel opens it with each program that is linked to libraries: ld-linux-*.so.2,
- * ld-musl-*.so.1, ld-2.31.so */
+/* The dynamic linker: the kernel opens it with each program that needs libraries.
+ * ld-linux-*.so.2, ld-musl-*.so.1, ld-2.31.so */
 static bool is_linker(const char *path)
 {
 	const char *name = strrchr(path, '/');

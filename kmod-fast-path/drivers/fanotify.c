@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The fanotify driver: closes, and what is told of each. */
+/* The fanotify driver: closes, and the events made of them. */
 #include "kmod-fast-path/drivers/fanotify-closes.h"
 #include "kmod-fast-path/drivers/fanotify-internal.h"
 
@@ -139,7 +139,7 @@ static char *read_link(const struct shfs_driver *d, int fd)
 	return n < 0 || n == sizeof(target) ? NULL : strndup(target, (size_t)n);
 }
 
-/* Takes what the kernel puts behind the name of a file that has lost it. */
+/* Removes the mark that the kernel puts behind the name of a deleted file. */
 static bool take_off_deleted(char *path)
 {
 	static const char mark[] = " (deleted)";
@@ -186,7 +186,7 @@ static bool is_named(const char *path, const struct statx *st)
 	       named.st_dev == makedev(st->stx_dev_major, st->stx_dev_minor);
 }
 
-/* The file is there, but not by the name that it was opened by, or by none: O_TMPFILE. */
+/* Finds another name of a file whose own is gone, or that never had one: O_TMPFILE. */
 static void find_other_name(struct shfs_driver *d, struct close *c)
 {
 	const char *slash = strrchr(c->path, '/');
@@ -225,7 +225,8 @@ static void set_path(struct close *c, char *path, bool deleted)
 	c->deleted = deleted;
 }
 
-/* What the first mount of its file system calls it, as names are told. NULL: it is gone. */
+/* The path of the file below the first mount of its file system, where names are
+ * reported. NULL: it is gone. */
 static char *first_name(struct shfs_driver *d, struct close *c, bool *deleted)
 {
 	const struct fan_object *object = object_of_close(d, c);
@@ -238,7 +239,7 @@ static char *first_name(struct shfs_driver *d, struct close *c, bool *deleted)
 	return fan_path_of(d, fd);
 }
 
-/* Seen through another mount, maybe in another namespace: what it is called here. */
+/* Finds the path here of a file that was closed through another mount or namespace. */
 static bool find_here(struct shfs_driver *d, struct close *c)
 {
 	bool deleted;
@@ -267,7 +268,7 @@ static void find_first_name(struct shfs_driver *d, struct close *c)
 		set_path(c, TAKE_PTR(path), deleted);
 }
 
-/* Is it seen through a mount that we know? */
+/* Was it closed through a mount that is watched? */
 static bool is_here(struct shfs_driver *d, const struct close *c)
 {
 	if (fan_places_has_mount(d, c->st.stx_mnt_id))
@@ -294,7 +295,7 @@ static bool is_inside(struct shfs_driver *d, struct close *c)
 	return false;
 }
 
-/* false: nothing is to be told of it. */
+/* Finds out which file it is; false: it must not be reported. */
 static bool look(struct shfs_driver *d, struct close *c)
 {
 	if (statx(c->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &c->st))
@@ -314,7 +315,7 @@ static bool look(struct shfs_driver *d, struct close *c)
 	return true;
 }
 
-/* Told, or maybe told: it was moved out of the root since. */
+/* Is it to be reported? Maybe also when it was moved out of the root since. */
 static bool choose(struct shfs_driver *d, struct close *c)
 {
 	if (!c->inside && !d->n_moved_out) {
@@ -399,8 +400,8 @@ static unsigned flags_of_read(const struct close *c)
 }
 
 /*
- * A descriptor may be closed by the kernel, long after who had it: then the file is the
- * user's if it belongs to him, and was closed, as far as we know, by who had made it.
+ * A close by the kernel may come long after the descriptor was given up. Then, if the
+ * file belongs to the user, the process that made it counts as the closer.
  */
 static void find_closer(struct shfs_driver *d, struct close *c)
 {
@@ -409,8 +410,8 @@ static void find_closer(struct shfs_driver *d, struct close *c)
 		c->pid = c->object->creator;
 }
 
-/* Several of one process are one event while they wait: what was read may be what it had
- * written, or what it wrote over; a file that it made, it wrote first. */
+/* Reports the closes that one process made and the kernel merged. What it read may be
+ * what it wrote, or what it wrote over; a file that it made was written first. */
 static void tell_closes(struct shfs_driver *d, struct close *c)
 {
 	bool reads = c->mask & FAN_CLOSE_NOWRITE;
@@ -510,8 +511,7 @@ static int take_closes(struct shfs_driver *d)
 	return queued;
 }
 
-/* It was opened before it was executed: so that waits among the closes, if it was not
- * read before. */
+/* The program of a process that is gone. Its open is among the closes, read or not. */
 static const char *program_of(void *arg, const struct shfs_event_process *process)
 {
 	struct shfs_driver *d = arg;
@@ -527,7 +527,7 @@ static void drop_close(struct close *c)
 	free(c->path);
 }
 
-/* The next one; false: it is not to be told. */
+/* Takes the next close; false: it must not be reported. */
 static bool next_close(struct shfs_driver *d, struct close *out)
 {
 	const struct fan_close *next = &d->closes[d->first_close];
@@ -547,7 +547,7 @@ static bool next_close(struct shfs_driver *d, struct close *out)
 	return false;
 }
 
-/* And who had done what was read by then. */
+/* Reads names, and the processes that caused them. */
 static int read_names(struct shfs_driver *d)
 {
 	int r = fan_names_read(d);
@@ -574,7 +574,7 @@ static int drain_some_closes(struct shfs_driver *d, size_t most)
 	return MIN(r, 0);
 }
 
-/* Those that there are by now. */
+/* Reports the closes that there are by now. */
 static int drain_closes(struct shfs_driver *d)
 {
 	size_t left = d->n_closes, some;
@@ -594,8 +594,8 @@ static int drain_closes(struct shfs_driver *d)
 
 /* --- the driver --- */
 
-/* They wake who waits only where it was quiet: to be woken costs those who are watched,
- * and who is busy looks again soon. */
+/* Has the queues wake the poller, but only after a quiet drain: a wakeup costs the
+ * watched processes, and a busy reader drains again soon. */
 static void arm(struct shfs_driver *d)
 {
 	struct epoll_event e = { .events = EPOLLIN | EPOLLONESHOT };
@@ -626,7 +626,7 @@ static int drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 	r = read_names(d);
 	if (r < 0)
 		return r;
-	/* before each of these, there was nothing that is not waiting among the closes */
+	/* whatever happened before one of these names is already among the closes */
 	end = d->first_name + d->n_names;
 	r = drain_closes(d);
 	if (r < 0)
@@ -634,7 +634,7 @@ static int drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 	known = fan_names_known(d);
 	fan_names_tell(d, MIN(end, known));
 	tell_lost(d);
-	/* what waits is of processes that must not be forgotten meanwhile */
+	/* processes of names that still wait must not be forgotten */
 	if (known >= end)
 		shfs_connector_turn(d->processes, sink, arg);
 	fan_objects_trim(d);
@@ -670,7 +670,7 @@ static int open_closes(struct shfs_driver *d, struct shfs_buf *why)
 	return MIN(d->closes_fd, 0);
 }
 
-/* Each that waits holds a descriptor. */
+/* Limits the closes that wait: each holds a descriptor. */
 static int make_room(struct shfs_driver *d)
 {
 	d->room_closes =

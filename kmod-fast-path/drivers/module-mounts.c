@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is mounted below the root, for the module, which finds a file's place by directory
- * entries and ends at the top of each file system.
+ * Finds the mounts below the root for the module: it finds a file's path by directory
+ * entries, which end at the top of each file system.
  */
 #include "kmod-fast-path/drivers/module.h"
 
@@ -31,7 +31,7 @@ static void mounts_free(struct mounts *m)
 	}
 }
 
-/* "\040" of mountinfo, in place. */
+/* Replaces the escapes of mountinfo ("\040"), in place. */
 static void unescape(char *s)
 {
 	char *to = s;
@@ -49,8 +49,8 @@ static void unescape(char *s)
 	*to = 0;
 }
 
-/* 0 also where it cannot be known without asking who serves it: that may take for ever.
- */
+/* The device of a mount; 0 also where only its server could tell: that may never
+ * answer. */
 static __u64 device_of(int fd)
 {
 	struct statx st;
@@ -85,7 +85,7 @@ static int add(struct mounts *m, int root, const char *where)
 	return 0;
 }
 
-/* The fifth word of a line is where. */
+/* The mount point is the fifth word of a line. */
 static char *mount_point(char *line)
 {
 	char *rest = line, *word = NULL;

@@ -20,13 +20,13 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#define ENDED_MAX 256 /* processes whose end was told just now */
+#define ENDED_MAX 256 /* processes whose end was reported lately */
 
 struct ring {
 	struct shfs_device_ring *shared; /* NULL: there is no such CPU */
 	const char *data;
-	uint64_t head, tail; /* what is drained now */
-	uint64_t lost;       /* told */
+	uint64_t head, tail; /* of the current drain */
+	uint64_t lost;       /* reported so far */
 };
 
 struct shfs_driver {
@@ -117,7 +117,8 @@ static void module_close(struct shfs_driver *d)
 	free(d);
 }
 
-/* btrfs: a device for each subvolume. overlayfs: inode numbers of what lies beneath. */
+/* Does stat(2) show other numbers than the inode has? btrfs has a device for each
+ * subvolume, overlayfs the inode numbers of the file system below. */
 static bool is_mapped_fs(int root)
 {
 	struct statfs fs;
@@ -179,8 +180,8 @@ static int module_fd(const struct shfs_driver *d)
 /* --- drain --- */
 
 /*
- * Whatever took its time before this call lies before the head then: an event that is
- * being made is waited for.
+ * Waits for an event that is being made: so all events with a time before this call lie
+ * before the returned head.
  */
 static uint64_t settled_head(struct shfs_device_ring *shared)
 {
@@ -199,7 +200,7 @@ static void free_read(struct ring *ring)
 	__atomic_store_n(&ring->shared->tail, ring->tail, __ATOMIC_RELEASE);
 }
 
-/* The next event of a ring; NULL: that was all. */
+/* The next event of a ring; NULL: there is none. */
 static const struct shfs_event *peek(const struct shfs_driver *d, struct ring *ring)
 {
 	while (ring->tail != ring->head) {
@@ -233,7 +234,7 @@ static struct ring *oldest(const struct shfs_driver *d, uint64_t until)
 	return best;
 }
 
-/* Threads that end at once may each be the last. */
+/* Was the end of this process reported? Threads that end at once may each be the last. */
 static bool was_told(struct shfs_driver *d, const struct shfs_event *event)
 {
 	const struct shfs_event_process *p = &event->process;
@@ -255,7 +256,7 @@ static int take(struct shfs_driver *d, const struct shfs_event *event)
 	return ioctl(d->fd, SHFS_DEVICE_TAKE, &order) < 0 ? -errno : order.fd;
 }
 
-/* As stat(2) says, where that is another thing than the inode. */
+/* Sets the numbers that stat(2) shows, where the inode has others. */
 static void fix_identity(struct shfs_driver *d, struct shfs_event *event, int content_fd)
 {
 	char path[SHFS_EVENT_PATH_MAX + 1];
@@ -319,7 +320,7 @@ static void tell_lost(uint64_t count, unsigned cpu, shfs_event_sink sink, void *
 	sink(arg, &event, -1);
 }
 
-/* What was mounted there was not seen until now. */
+/* Reports a loss if there is a new mount: it was not watched until now. */
 static void look_at_mounts(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 {
 	struct pollfd changed = { .fd = d->mountinfo, .events = POLLPRI };
@@ -362,7 +363,7 @@ static int module_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 		ring->tail += event->size;
 		free_read(ring);
 	}
-	/* they found no room behind what was drained */
+	/* lost events come after those that were drained */
 	for (unsigned i = 0; i < d->rings_count; i++) {
 		if (!d->rings[i].shared)
 			continue;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* driver-module.h - the parts of driver-module.c to each other. */
+/* module.h - the parts of the module driver to each other. */
 #pragma once
 
 /*
- * Tells the module what is mounted below the root now: how many; -E2BIG: more than it
- * takes, the first of them are known. mountinfo: /proc/self/mountinfo, open.
+ * Passes the mounts below the root to the module, and returns their number; -E2BIG: there
+ * are more than it takes, and it has the first of them. mountinfo: /proc/self/mountinfo,
+ * open.
  */
 int shfs_module_mounts(int device, int root, int mountinfo);

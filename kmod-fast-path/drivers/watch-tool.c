@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For tests and by hand: shows what a driver tells while a command runs.
+ * For tests and by hand: shows the events of a driver while a command runs.
  *
  *   shfs-watch-tool DRIVER DIR [OPTION...] -- COMMAND [ARGUMENT...]
  *
  *   --uid N      watch that user (default: the caller; 0: all users)
  *   --as N       run the command as that user
- *   --hash       hash what pinned files hold when they are told: FNV-1a, 64 bits
+ *   --hash       hash the content of pinned files at their event: FNV-1a, 64 bits
  *   --late       drain nothing before the command has ended
- *   --quiet MS   so long without an event of a file is the end (default 200)
- *   --count      no lines of events, only how many of each type, at the end
- *   --usage      what draining cost, on standard error
+ *   --quiet MS   end after so long without an event of a file (default 200)
+ *   --count      print only the number of events of each type, at the end
+ *   --usage      print the cost of draining, to standard error
  *
  * One line for each event:
  *
  *   TYPE FLAGS PID "text" "text2" SIZE key=value...
  *
- * FLAGS are joined by "|", "-" where there are none; texts are JSON strings (NUL between
- * arguments is \u0000). Ends with the command's status; with 126 where it cannot watch
- * (why: on standard error), with 125 where the driver broke.
+ * FLAGS are joined by "|"; "-" where there are none. Texts are JSON strings (NUL between
+ * arguments is \u0000). Exits with the command's status; with 126 if it cannot watch
+ * (standard error says why), with 125 if the driver broke.
  */
 #include "common/clock.h"
 #include "common/quote.h"
@@ -91,7 +91,7 @@ struct watch {
 	const struct shfs_driver_ops *ops;
 	struct shfs_driver *driver;
 	uint64_t told[ARRAY_SIZE(types)], lost;
-	bool heard; /* something, by the last drain */
+	bool heard; /* the last drain had events */
 };
 
 static void add_flags(struct shfs_buf *line, unsigned value)
@@ -146,7 +146,7 @@ static size_t type_index(unsigned type)
 	return i;
 }
 
-/* "text", SIZE and the rest of the line */
+/* Adds "text", SIZE and the rest of the line. */
 static void add_body(struct shfs_buf *line, const struct shfs_event *event)
 {
 	bool is_file = event->type <= SHFS_EVENT_CHANGE ||
@@ -174,7 +174,7 @@ static void tell(void *arg, const struct shfs_event *event, int content_fd)
 	struct watch *w = arg;
 	size_t type = type_index(event->type);
 
-	/* other processes of the user may never be quiet */
+	/* processes do not count: others of the user may never be quiet */
 	w->heard |= event->type < SHFS_EVENT_FORK || event->type > SHFS_EVENT_EXIT;
 	w->told[type]++;
 	if (event->type == SHFS_EVENT_LOST)
@@ -288,7 +288,7 @@ static const struct option options[] = {
 	{ "usage", no_argument, NULL, 's' },       { 0 },
 };
 
-/* The arguments that are none of ours begin at optind. */
+/* Parses the options; the command's own arguments begin at optind. */
 static bool parse(struct watch *w, int argc, char **argv)
 {
 	int c;
