@@ -22,10 +22,10 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#define IDLE_MS  60000 /* systemd starts it again when somebody comes */
-#define END_MS   3000  /* for those that serve, to say so */
-#define KILL_MS  500   /* and to be gone, if they did not */
-#define FIRST_FD 3     /* that systemd passes */
+#define IDLE_MS  60000 /* systemd starts the helper again for the next connection */
+#define END_MS   3000  /* for serving processes to end by SIGTERM */
+#define KILL_MS  500   /* and by SIGKILL, if they did not */
+#define FIRST_FD 3     /* the first descriptor that systemd passes */
 
 enum { EXIT_USAGE = 2 };
 
@@ -104,7 +104,8 @@ static bool is_ours(int fd)
 	       type == SOCK_SEQPACKET;
 }
 
-/* Whoever may write there could put a socket of his own in the place of ours. */
+/* Refuses a directory that others may write to: they could replace the socket by their
+ * own. */
 static int check_directory(const char *path)
 {
 	_cleanup_free_ char *copy = strdup(path);
@@ -124,7 +125,7 @@ static int check_directory(const char *path)
 	return 0;
 }
 
-/* A socket that nobody listens to any more is taken away. */
+/* Removes a socket that no process listens to any more. */
 static int make_room(int fd, const struct sockaddr_un *address)
 {
 	struct stat st;
@@ -171,12 +172,12 @@ static int make_socket(const char *path)
 
 /* --- connections --- */
 
-/* In a process of its own, which takes its time to end with us. */
+/* Serves one connection in a process of its own, which ends with this one. */
 static void serve(struct helper *h, int socket, pid_t parent)
 {
 	close(h->listen_fd);
 	close(h->signal_fd);
-	/* also when nobody can tell it to */
+	/* also if this process cannot end it */
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (getppid() != parent)
 		_exit(1);
@@ -210,7 +211,8 @@ static void take_connection(struct helper *h)
 	if (socket < 0) {
 		if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
 			shfs_helper_log("no connection is taken: %s", strerror(errno));
-			poll(NULL, 0, 100); /* what there is too little of comes back */
+			poll(NULL, 0, 100); /* some resource is short: wait until it is
+			                     * back */
 		}
 		return;
 	}
@@ -253,7 +255,7 @@ static void reap(struct helper *h)
 	}
 }
 
-/* True: it was told to end. */
+/* true: a signal has asked to end. */
 static bool take_signals(struct helper *h)
 {
 	struct signalfd_siginfo info;
@@ -304,7 +306,7 @@ static int run(struct helper *h)
 
 /* --- the start --- */
 
-/* A listening socket of systemd's, or -1. */
+/* The listening socket that systemd has passed, or -1. */
 static int passed_socket(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");

@@ -6,8 +6,8 @@
 
 #include "kmod-fast-path/drivers/driver.h"
 
-#define SHFS_HELPER_USER_MAX  16  /* connections of one user; root: of all */
-#define SHFS_HELPER_TOTAL_MAX 256 /* of all together */
+#define SHFS_HELPER_USER_MAX  16  /* connections of one user; no limit for root */
+#define SHFS_HELPER_TOTAL_MAX 256 /* connections of all users */
 
-/* main, with these drivers, the best first. */
+/* The main function, with these drivers, the best first. */
 int shfs_helper_main(int argc, char **argv, const struct shfs_driver_ops *const *drivers);

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define USERS  256 /* those with one remainder count as one */
+#define USERS  256 /* users with the same remainder count as one */
 #define MS_NS  1000000LL
 #define LOG_NS (SHFS_HELPER_LOG_MS * MS_NS)
 
@@ -20,7 +20,7 @@ struct share {
 	atomic_uint lines, left_out, uid;
 };
 
-static struct share *shares; /* of all processes */
+static struct share *shares; /* shared by all processes */
 
 _printf_(1, 0) static void log_line(const char *fmt, va_list ap)
 {
@@ -59,7 +59,7 @@ static void tell_left_out(struct share *s)
 		                atomic_load(&s->uid), n);
 }
 
-/* Of those that come at the same moment one begins the new time. */
+/* Begins a new period if the last is over; one process of several at once does so. */
 static void begin_time(struct share *s)
 {
 	int64_t now_ns = shfs_clock_ns(CLOCK_MONOTONIC);

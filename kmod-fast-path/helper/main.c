@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* shfs-helper: what needs root to learn from the kernel what happens to a user's files.
- */
+/* shfs-helper: learns as root from the kernel what happens to a user's files. */
 #include "kmod-fast-path/helper/helper.h"
 
 int main(int argc, char **argv)

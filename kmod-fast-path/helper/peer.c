@@ -76,7 +76,7 @@ static int open_namespace(pid_t pid, const char *kind)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Of two that are open: 1 the same, 0 others. */
+/* Compares two namespaces that are open: 1: the same, 0: different. */
 static int is_same(int a, int b)
 {
 	struct stat x, y;
@@ -97,7 +97,7 @@ static int shares_pids(const struct shfs_peer *peer)
 	return is_same(ours, theirs);
 }
 
-/* Does it belong to the user namespace that this process is in? */
+/* Does the mount namespace belong to the user namespace of this process? */
 static bool is_roots(int mounts)
 {
 	_cleanup_close_ int owner = ioctl(mounts, NS_GET_USERNS);
@@ -129,15 +129,15 @@ int shfs_peer_enter(const struct shfs_peer *peer, const char **why)
 
 /* --- directories --- */
 
-/* With the file system identity of this process, which is the peer's, not with its real
- * one; and not by libc, whose substitute for old kernels looks at other ids. */
+/* faccessat2 with the file system identity of this process, which is the peer's, instead
+ * of its real one. libc's function is no help: on old kernels it looks at other ids. */
 static int may(int dirfd, const char *path, int mode, int flags)
 {
 	return syscall(SYS_faccessat2, dirfd, path, mode, AT_EACCESS | flags) ? -errno
 	                                                                      : 0;
 }
 
-/* Cuts the last name off; false: there was none. */
+/* Cuts off the last name; false: there was none. */
 static bool cut(char *dir)
 {
 	char *slash = strrchr(dir, '/');
@@ -148,8 +148,8 @@ static bool cut(char *dir)
 	return true;
 }
 
-/* What is not there any more is judged by what is left of the way to it. dir is changed.
- */
+/* Can the user reach the directory? A directory that is gone is judged by what is left of
+ * the way to it. dir is changed. */
 static bool walk(const struct shfs_reach *reach, char *dir)
 {
 	do {
@@ -249,7 +249,7 @@ bool shfs_reach_event(struct shfs_reach *reach, const struct shfs_event *event)
 		known = event->process.uid == reach->uid;
 		break;
 	default:
-		known = false; /* whose it would be is not known here */
+		known = false; /* such an event says nothing of its user */
 	}
 	reach->n_refused += !known;
 	return known;

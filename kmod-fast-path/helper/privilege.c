@@ -27,23 +27,24 @@
 #define CAPS_OPEN                                                                        \
 	(CAP(SYS_ADMIN) | CAP(DAC_READ_SEARCH) | CAP(BPF) | CAP(PERFMON) |               \
 	 CAP(SYS_RESOURCE) | CAP(NET_ADMIN) | CAP(SYS_PTRACE))
-/* another user, in his mount namespace */
+/* to become another user, in that user's mount namespace */
 #define CAPS_BECOME (CAP(SETUID) | CAP(SETGID) | CAP(SETPCAP) | CAP(SYS_CHROOT))
 
-/* What each driver needs while it drains. */
+/* The capabilities that each driver needs while it drains. */
 struct needs {
 	const char *driver;
 	uint64_t caps;
-	bool openat2; /* whose arguments no filter can see */
+	bool openat2; /* no filter can see its arguments */
 };
 
 static const struct needs serving[] = {
 	{ "module", 0, false },
-	/* lookups in maps, where the kernel wants it for those too; contents by handle */
+	/* look-ups in maps, where the kernel demands it for those too; contents by
+	 * handle */
 	{ "bpf", CAP(BPF) | CAP(PERFMON) | CAP(DAC_READ_SEARCH) | CAP(SYS_PTRACE), true },
 	{ "bpf-tracepoints",
 	  CAP(BPF) | CAP(PERFMON) | CAP(DAC_READ_SEARCH) | CAP(SYS_PTRACE), true },
-	/* marks, also of what is mounted later; to leave the connector */
+	/* marks, also of later mounts; to leave the connector */
 	{ "fanotify",
 	  CAP(SYS_ADMIN) | CAP(DAC_READ_SEARCH) | CAP(SYS_PTRACE) | CAP(NET_ADMIN),
 	  false },
@@ -88,8 +89,8 @@ static int set_caps(uint64_t permitted, uint64_t effective)
 	return syscall(SYS_capset, &head, data) ? -errno : 0;
 }
 
-/* Nothing but these, and of them what there is. Also what a program could have that this
- * process executed, if it could. */
+/* Keeps only these capabilities, as far as it has them. Also limits what a program could
+ * have that this process executed, if it could. */
 static int keep_caps(uint64_t wanted, uint64_t *kept)
 {
 	uint64_t had = 0;
@@ -115,7 +116,7 @@ void shfs_privilege_as_peer(bool on)
 
 	if (!(state.caps & beyond))
 		return;
-	/* rather no watch than one with rights that it must not have */
+	/* better no subscription than one with too many rights */
 	if (set_caps(state.caps, on ? state.caps & ~beyond : state.caps))
 		abort();
 }
@@ -162,7 +163,7 @@ static const struct {
 	{ FROM_BEGIN, SCMP_SYS(request_key) },
 	{ FROM_BEGIN, SCMP_SYS(userfaultfd) },
 	{ FROM_BEGIN, SCMP_SYS(io_uring_setup) },
-	/* the same, where a driver may use it to open */
+	/* calls that a driver may need to open */
 	{ FROM_SERVE, SCMP_SYS(mount) },
 	{ FROM_SERVE, SCMP_SYS(setns) },
 	{ FROM_SERVE, SCMP_SYS(unshare) },
@@ -186,7 +187,7 @@ static const struct {
 	{ FROM_SERVE, SCMP_SYS(kill) },
 	{ FROM_SERVE, SCMP_SYS(tkill) },
 #endif
-	/* the way back */
+	/* the way back to root */
 	{ FROM_SERVE, SCMP_SYS(setuid) },
 	{ FROM_SERVE, SCMP_SYS(setgid) },
 	{ FROM_SERVE, SCMP_SYS(setreuid) },
@@ -196,7 +197,7 @@ static const struct {
 	{ FROM_SERVE, SCMP_SYS(setfsuid) },
 	{ FROM_SERVE, SCMP_SYS(setfsgid) },
 	{ FROM_SERVE, SCMP_SYS(setgroups) },
-	/* what files are, and hold */
+	/* changing files */
 	{ FROM_SERVE, SCMP_SYS(creat) },
 	{ FROM_SERVE, SCMP_SYS(truncate) },
 	{ FROM_SERVE, SCMP_SYS(rename) },
@@ -228,7 +229,7 @@ static const struct {
 	{ FROM_SERVE, SCMP_SYS(fremovexattr) },
 };
 
-/* Orders to the BPF of the kernel that bring something new into it. */
+/* Commands of bpf(2) that bring something new into the kernel. */
 static const int denied_bpf[] = {
 	BPF_MAP_CREATE,    BPF_PROG_LOAD,   BPF_OBJ_PIN,      BPF_OBJ_GET,
 	BPF_PROG_ATTACH,   BPF_BTF_LOAD,    BPF_LINK_CREATE,  BPF_RAW_TRACEPOINT_OPEN,
@@ -262,7 +263,8 @@ static int deny_arguments(scmp_filter_ctx filter)
 		r = deny_if(filter, SCMP_SYS(openat), 2, O_CREAT, O_CREAT);
 	if (!r)
 		r = deny_if(filter, SCMP_SYS(open), 1, O_CREAT, O_CREAT);
-	/* threads are not processes; clone3 hides what it makes, libc does without */
+	/* threads are no processes; clone3 hides its arguments, and libc does without
+	 * it */
 	if (!r)
 		r = deny_if(filter, SCMP_SYS(clone), 0, CLONE_THREAD, 0);
 	if (!r)
@@ -270,7 +272,7 @@ static int deny_arguments(scmp_filter_ctx filter)
 	return r;
 }
 
-/* needs: NULL from the begin. */
+/* needs: NULL for FROM_BEGIN. */
 static int filter_calls(int from, const struct needs *needs)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
@@ -293,9 +295,10 @@ static int filter_calls(int from, const struct needs *needs)
 	return r;
 }
 
-/* --- --- */
+/* --- begin and serve --- */
 
-/* The kernel forgets both with each change of ids. */
+/* Forbids core dumps, tracing and new privileges. The kernel forgets the first two with
+ * each change of ids. */
 static int close_shutters(void)
 {
 	if (prctl(PR_SET_DUMPABLE, SANITIZED, 0, 0, 0) ||
@@ -321,7 +324,7 @@ static int become(const struct shfs_peer *peer)
 		return -errno;
 	setfsgid(peer->gid);
 	setfsuid(peer->uid);
-	/* they do not tell whether it was done */
+	/* neither call reports whether it worked */
 	if ((uid_t)setfsuid((uid_t)-1) != peer->uid ||
 	    (gid_t)setfsgid((gid_t)-1) != peer->gid)
 		return -EPERM;
@@ -341,7 +344,7 @@ int shfs_privilege_serve(const char *driver, const struct shfs_peer *peer)
 		r = keep_caps(needs->caps, &state.caps);
 	if (!r)
 		r = close_shutters();
-	/* forgotten too */
+	/* the kernel has forgotten this as well */
 	if (!r && at_its_death &&
 	    (prctl(PR_SET_PDEATHSIG, at_its_death, 0, 0, 0) || getppid() != parent))
 		r = -ESRCH;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * privilege.h - what root's rights are given up, and when.
+ * privilege.h - which rights of root are given up, and when.
  *
- *   begin    nothing but what some driver needs to open, and to become another;
- *            no new programs, no core dumps, no one that looks into this process
- *   serve    of one connection, once its driver is open: nothing but what that driver
- *            needs to go on; the user's file system identity; no file opened to be
- *            written, no sockets, no processes, no way back
+ *   begin    keeps only what some driver needs to open, and to become another user;
+ *            no new programs, no core dumps, no tracing of this process
+ *   serve    of one connection, once its driver is open: keeps only what that driver
+ *            needs to go on; has the user's file system identity; opens no file for
+ *            writing, makes no sockets and no processes; there is no way back
  *
- * What is not permitted in the first place (an ordinary user's helper, in tests) is not
- * missed.
+ * Rights that were not there in the first place (an ordinary user's helper, in tests) are
+ * not missed.
  */
 #pragma once
 
@@ -19,5 +19,5 @@ _must_check_ int shfs_privilege_begin(void);
 
 _must_check_ int shfs_privilege_serve(const char *driver, const struct shfs_peer *peer);
 
-/* While it is true, not even what serves reads beyond the rights of the peer. */
+/* While it is on, reads have only the rights of the peer. */
 void shfs_privilege_as_peer(bool on);

@@ -27,7 +27,7 @@ static void packet_free(struct shfs_queue_packet *p)
 	free(p);
 }
 
-/* A new one at the end, with this header. */
+/* Appends a new packet with this header. */
 static struct shfs_queue_packet *append(struct shfs_queue *q, const struct shfs_packet *h)
 {
 	struct shfs_queue_packet *p = calloc(1, sizeof(*p));
@@ -56,7 +56,7 @@ static bool fits(const struct shfs_queue_packet *p, size_t size, bool with_fd)
 	       (!with_fd || p->n_fds < SHFS_PACKET_FDS_MAX);
 }
 
-/* The last packet, if that has room, or a new one. */
+/* The last packet, if it has room for the event, or a new one. */
 static struct shfs_queue_packet *room_for(struct shfs_queue *q, size_t size, bool with_fd)
 {
 	struct shfs_packet header;
@@ -67,7 +67,7 @@ static struct shfs_queue_packet *room_for(struct shfs_queue *q, size_t size, boo
 	return append(q, &header);
 }
 
-/* Adds the event, and the fd, which is the packet's then. */
+/* Adds the event, and the fd, which the packet owns then. */
 static int add(struct shfs_queue *q, const struct shfs_event *event, int fd)
 {
 	struct shfs_queue_packet *p = room_for(q, event->size, fd >= 0);
@@ -78,7 +78,7 @@ static int add(struct shfs_queue *q, const struct shfs_event *event, int fd)
 		return -ENOMEM;
 	shfs_buf_add(&p->data, event, event->size);
 	if (p->data.failed) {
-		p->data.failed = false; /* what it had is there */
+		p->data.failed = false; /* the earlier contents are intact */
 		return -ENOMEM;
 	}
 	q->bytes += event->size;
@@ -89,7 +89,7 @@ static int add(struct shfs_queue *q, const struct shfs_event *event, int fd)
 	return 0;
 }
 
-/* Told before the next one that finds room, so that it is in its place. */
+/* Reports the loss before the next event that finds room, so that it is in its place. */
 static int tell_lost(struct shfs_queue *q)
 {
 	struct shfs_event lost = {
@@ -127,7 +127,7 @@ void shfs_queue_event(struct shfs_queue *q, const struct shfs_event *event,
 {
 	bool pinned = event->flags & SHFS_EVENT_PINNED;
 	_cleanup_close_ int fd = -1;
-	/* after a loss, not before there is room for more than the next few */
+	/* after a loss, wait until there is room for many events */
 	size_t most = q->lost ? SHFS_HELPER_QUEUE_MAX / 2 : SHFS_HELPER_QUEUE_MAX;
 
 	if (q->bytes + event->size > most || tell_lost(q)) {
@@ -156,7 +156,7 @@ int shfs_queue_control(struct shfs_queue *q, const struct shfs_packet *p)
 	return r;
 }
 
-/* May the fds of p go now? */
+/* May the descriptors of p be sent now? */
 static bool may_fly(struct shfs_queue *q, const struct shfs_queue_packet *p, int socket)
 {
 	int unread = 1;
@@ -169,8 +169,8 @@ static bool may_fly(struct shfs_queue *q, const struct shfs_queue_packet *p, int
 	return true;
 }
 
-/* Root's fds that nobody has received yet are too many, of whomever: rather than to wait
- * for others, the events go without. */
+/* Sends events without their descriptors: too many descriptors that root has sent, to any
+ * user, are not received yet. Waiting would depend on other users. */
 static int send_unpinned(struct shfs_queue *q, struct shfs_queue_packet *p, int socket)
 {
 	for (size_t at = sizeof(struct shfs_packet); at < p->data.len;) {

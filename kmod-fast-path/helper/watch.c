@@ -19,9 +19,9 @@
 
 #define ORDER_MS  10000 /* from the connection to the order */
 #define DRAIN_MS  10    /* driver.h */
-#define FLIGHT_MS 1     /* for a recorder to take the fds that are on the way to it */
+#define FLIGHT_MS 1     /* for a recorder to take the fds that were sent to it */
 #define SEND_EACH 128   /* events, while many are drained */
-#define LAST_MS   1000  /* for a recorder to take what is left, once the driver ended */
+#define LAST_MS   1000  /* for a recorder to take the rest, once the driver ended */
 
 struct watch {
 	int socket, signal_fd, root_fd;
@@ -32,7 +32,7 @@ struct watch {
 	struct shfs_reach reach;
 	struct shfs_packet_in *in;
 	unsigned n_unsent;
-	uint64_t n_broken; /* events that no driver may tell */
+	uint64_t n_broken; /* events that no driver may report */
 };
 
 void shfs_helper_refuse(int socket, int error, const char *why)
@@ -59,7 +59,7 @@ _printf_(3, 4) static int refuse(const struct watch *w, int error, const char *f
 
 /* --- the order --- */
 
-/* 1: a packet; 0: nobody orders anything. */
+/* 1: a packet; 0: the connection or the helper ends without an order. */
 static int wait_for_order(struct watch *w)
 {
 	struct pollfd fds[] = { { w->socket, POLLIN }, { w->signal_fd, POLLIN } };
@@ -75,7 +75,7 @@ static int wait_for_order(struct watch *w)
 	return r > 0;
 }
 
-/* The right to read the directory is that it was opened to be read. */
+/* A descriptor that was opened for reading proves the right to read the directory. */
 static int check_root(int fd)
 {
 	int flags = fcntl(fd, F_GETFL);
@@ -113,7 +113,7 @@ static int check_order(struct watch *w)
 
 /* --- which driver --- */
 
-/* Opens it. What is wrong with it is added to why. */
+/* Opens the driver, or appends to why what is wrong with it. */
 static int try_driver(struct watch *w, const struct shfs_driver_ops *ops,
                       struct shfs_buf *why)
 {
@@ -176,7 +176,7 @@ static int begin(struct watch *w, const struct shfs_driver_ops *const *drivers)
 	return shfs_queue_control(&w->queue, &ready);
 }
 
-/* --- the watch --- */
+/* --- the subscription --- */
 
 static void tell(void *arg, const struct shfs_event *event, int content_fd)
 {
@@ -192,7 +192,7 @@ static void tell(void *arg, const struct shfs_event *event, int content_fd)
 	if (content_fd >= 0 && !shfs_reach_content(&w->reach, content_fd))
 		content_fd = -1;
 	shfs_queue_event(&w->queue, event, content_fd);
-	/* a connection that is broken is seen when the drain is done */
+	/* the end of the drain notices a broken connection */
 	if (++w->n_unsent % SEND_EACH == 0)
 		(void)!shfs_queue_send(&w->queue, w->socket);
 }
@@ -211,7 +211,7 @@ static int answer(struct watch *w, int error, uint64_t cookie)
 	return shfs_queue_control(&w->queue, &synced);
 }
 
-/* One order of a recorder that watches. 1: go on, there may be more. */
+/* Takes one order of a recorder. 1: go on, there may be more. */
 static int take_order(struct watch *w, int *broken)
 {
 	int r = shfs_packet_receive(w->socket, w->in);
@@ -228,8 +228,8 @@ static int take_order(struct watch *w, int *broken)
 	return r ? r : !*broken;
 }
 
-/* Sends what goes at once. Sets what to wait for, and how long: nothing tells that fds
- * have been taken. */
+/* Sends what can be sent now. Sets what to wait for, and how long: nothing reports that
+ * fds were received. */
 static int send_some(struct watch *w, struct pollfd *socket, int *wait_ms)
 {
 	int r = shfs_queue_send(&w->queue, w->socket);
@@ -242,8 +242,8 @@ static int send_some(struct watch *w, struct pollfd *socket, int *wait_ms)
 }
 
 /*
- * Until somebody ends it: *broken is what ended the driver, or 0. -errno: there is nobody
- * to tell it to.
+ * Serves until one side ends it: *broken is the error that ended the driver, or 0.
+ * -errno: the recorder is gone.
  */
 static int serve(struct watch *w, int *broken)
 {
@@ -275,7 +275,7 @@ static int serve(struct watch *w, int *broken)
 	return 0;
 }
 
-/* What is left, and what ended the driver, for a recorder that takes it soon. */
+/* Sends what is left, and what ended the driver, to a recorder that reads it soon. */
 static void say_last(struct watch *w, int broken)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + LAST_MS * 1000000LL;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watch.h - one connection of the helper, from the order to the end. It has a
- * process of its own, so that nothing of one user is within reach of another's, what a
- * user's file system holds up is only his own watch, and all of it is given back whatever
- * happens.
+ * watch.h - one connection of the helper, from the order to the end. It has a process of
+ * its own: no user's data is within reach of another's, a file system that hangs holds up
+ * only its own user, and everything is given back whatever happens.
  */
 #pragma once
 
 #include "kmod-fast-path/drivers/driver.h"
 
 /*
- * Serves it until the recorder, the driver or a signal (SIGTERM, SIGINT) ends it; the
- * signals are blocked. Returns the exit status. shfs_privilege_begin was called before.
+ * Serves a connection until the recorder, the driver or a signal (SIGTERM, SIGINT) ends
+ * it; the signals are blocked. Returns the exit status. shfs_privilege_begin was called
+ * before.
  */
 int shfs_helper_watch(int socket, const struct shfs_driver_ops *const *drivers);
 
-/* Sends READY with the error, once, as far as that can be done at once. */
+/* Sends READY with the error, once, as far as that can be done without waiting. */
 void shfs_helper_refuse(int socket, int error, const char *why);

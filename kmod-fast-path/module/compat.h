@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* what differs between kernels, from 5.10 on, in one place. */
+/* differences between kernel versions, from 5.10 on, in one place. */
 #ifndef SHFS_MODULE_COMPAT_H
 #define SHFS_MODULE_COMPAT_H
 
@@ -13,8 +13,8 @@
 #define SHFS_KERNEL(a, b) (KERNEL_VERSION(a, b, 0) <= LINUX_VERSION_CODE)
 
 /*
- * Arguments of a traced function. Where the kernel saves them on each call,
- * which is cheap, nothing more is asked for.
+ * The arguments of a traced function. Saving all registers is only requested
+ * where the kernel does not save the arguments on each call, which is cheap.
  */
 #if !SHFS_KERNEL(5, 11)
 #define ftrace_regs pt_regs
@@ -32,8 +32,8 @@
 #endif
 
 /*
- * Calls of the VFS got the mount's user namespace (5.12), later its idmap, to
- * begin with.
+ * Calls of the VFS have the mount's user namespace (5.12), later its idmap, as
+ * their first argument.
  */
 #if SHFS_KERNEL(5, 12)
 #define SHFS_IDMAP 1
@@ -41,29 +41,34 @@
 #define SHFS_IDMAP 0
 #endif
 
-/* vfs_rename is told by a structure, as later ones of 5.10 do, too. */
+/*
+ * vfs_rename has its arguments in a structure, also in later releases of 5.10.
+ */
 #define SHFS_RENAMEDATA                                                                  \
 	(SHFS_KERNEL(5, 12) ||                                                           \
 	 (!SHFS_KERNEL(5, 11) && LINUX_VERSION_CODE >= KERNEL_VERSION(5, 10, 220)))
 
-/* vfs_create lost the directory. */
+/* vfs_create has no argument for the directory. */
 #if SHFS_KERNEL(6, 19)
 #define SHFS_CREATE_DENTRY 1
 #else
 #define SHFS_CREATE_DENTRY (SHFS_IDMAP + 1)
 #endif
 
-/* vfs_mkdir returns the dentry, which may be another. */
+/* vfs_mkdir returns the dentry, which may be another one. */
 #define SHFS_MKDIR_RETURNS_DENTRY SHFS_KERNEL(6, 15)
 
-/* What an attribute is set to: only here it may be changed by the call. */
+/* The value of an attribute: only in 6.0 the call may change it. */
 #if SHFS_KERNEL(6, 0) && !SHFS_KERNEL(6, 1)
 #define SHFS_XATTR_VALUE void *
 #else
 #define SHFS_XATTR_VALUE const void *
 #endif
 
-/* Access control lists have calls of their own; before, they are extended attributes. */
+/*
+ * Access control lists have calls of their own; before 6.2 they are extended
+ * attributes.
+ */
 #if SHFS_KERNEL(6, 2) && defined(CONFIG_FS_POSIX_ACL)
 #define SHFS_SETS_ACL 1
 #else
@@ -71,8 +76,8 @@
 #endif
 
 /*
- * Arguments are read by their number: where a kernel was given another function
- * than its version says, as stable ones are, this must not be built.
+ * Arguments are read by their number. So the build must fail if a function
+ * differs from what the kernel's version says, as in stable releases.
  */
 #define SHFS_PROTOTYPE(function, result, ...)                                            \
 	static_assert(__builtin_types_compatible_p(typeof(function), result(__VA_ARGS__)))
@@ -85,7 +90,7 @@
 #define SHFS_IDMAP_ARGUMENT
 #endif
 
-/* The inode that a lease is to be broken of; since 6.19 also of the directory. */
+/* The inode whose lease is to be broken; since 6.19 also the directory's. */
 #if SHFS_KERNEL(6, 19)
 #define SHFS_DELEGATED_ARGUMENT struct delegated_inode *
 #define SHFS_DELEGATED_DIRECTORY , struct delegated_inode *
@@ -115,8 +120,8 @@ static inline s64 shfs_mtime_ns(const struct inode *inode)
 }
 
 /*
- * The file beneath that overlayfs and the like open for one of theirs is no
- * file of its own: what is done to it was asked of the other.
+ * Is this a lower file that overlayfs or the like has opened for one of its
+ * files? Then the hooks have seen the call for the other file already.
  */
 static inline bool shfs_is_backing_file(const struct file *file)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* open files: who writes through them, and their end. */
+/* open files: their writers, and their last close. */
 #include <linux/hash.h>
 #include <linux/kdev_t.h>
 #include <linux/mman.h>
@@ -35,7 +35,7 @@ void shfs_fill_file(const struct shfs_watch *watch, struct shfs_event_file *file
 	file->pin = 0;
 }
 
-/* --- who wrote --- */
+/* --- writers --- */
 
 static struct hlist_head *bucket_of(struct shfs_watch *watch, const struct file *file)
 {
@@ -52,7 +52,7 @@ static struct shfs_writer *find_writer(struct shfs_watch *watch, const struct fi
 	return NULL;
 }
 
-/* Nobody else has the file any more. */
+/* Removes the writer of a file that is closed: no process has it any more. */
 static struct shfs_writer *take_writer(struct shfs_watch *watch, const struct file *file)
 {
 	struct shfs_writer *writer = find_writer(watch, file);
@@ -81,14 +81,14 @@ static bool is_by_current(const struct shfs_writer *writer)
 	       writer->process.start_ns == current->group_leader->start_boottime;
 }
 
-/* The shell of a terminal writes itself: for another line than before, maybe. */
+/* The shell of a terminal writes by itself: maybe for another command line. */
 static bool is_next_line(const struct shfs_writer *writer)
 {
 	return current->signal->leader && current->signal->tty &&
 	       ktime_get_boottime_ns() - READ_ONCE(writer->told_ns) > SHFS_EVENT_LINE_NS;
 }
 
-/* Nothing new is to be told of who writes. */
+/* Was this writer reported already? */
 static bool is_told(const struct shfs_writer *writer)
 {
 	return is_by_current(writer) && writer->exec_id == current->self_exec_id &&
@@ -105,8 +105,8 @@ static void write_now(const struct shfs_watch *watch, struct shfs_writer *writer
 }
 
 /*
- * Adds fresh, or takes over what another CPU has added meanwhile: fresh is
- * freed then.
+ * Adds fresh; or returns the writer that another CPU has added meanwhile, and
+ * frees fresh.
  */
 static struct shfs_writer *add_writer(struct shfs_watch *watch, struct shfs_writer *fresh)
 {
@@ -123,8 +123,8 @@ static struct shfs_writer *add_writer(struct shfs_watch *watch, struct shfs_writ
 }
 
 /*
- * Takes down that the current process writes. True: it did not before, and what
- * is to be told is in told.
+ * Notes that the current process writes. true: it is a new writer, and told is
+ * the writer to report.
  */
 static bool note_writer(struct shfs_watch *watch, const struct file *file, u32 flags,
 			struct shfs_writer *fresh, struct shfs_writer *told)
@@ -181,8 +181,8 @@ static u32 flags_of(const struct file *file, const struct shfs_writer *writer)
 	if (atomic_read(&inode->i_writecount) == 1)
 		flags |= SHFS_EVENT_LAST_WRITER;
 	/*
-	 * core dumps are written without asking; whoever else has the mapping may
-	 * write
+	 * core dumps are written without a permission check; other processes
+	 * that have the mapping may write
 	 */
 	if (!writer && (file->f_mode & FMODE_CREATED) && i_size_read(inode))
 		flags |= SHFS_EVENT_WRITTEN;
@@ -211,8 +211,8 @@ static void tell_write(struct shfs_watch *watch, const struct file *file,
 }
 
 /*
- * A file is of its opener, too: of a program with more rights that writes to
- * its output.
+ * Is the opener or the current process watched? The opener counts for a program
+ * with more rights that writes to its output.
  */
 static bool is_of(const struct shfs_watch *watch, const struct file *file)
 {

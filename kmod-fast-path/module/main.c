@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * shfs.ko: tells a reader what happens below a directory, see
- * device.h.
- */
+/* shfs.ko: reports to a reader what happens below a directory, see device.h. */
 #include <linux/miscdevice.h>
 #include <linux/module.h>
 
@@ -27,7 +24,7 @@ void shfs_ftrace_off(struct shfs_ftrace *ftrace)
 	if (ftrace->on)
 		unregister_ftrace_function(&ftrace->ops);
 	ftrace->on = false;
-	/* as ftrace_free_filter does, which 5.10 keeps for itself */
+	/* like ftrace_free_filter, which 5.10 does not export */
 	ftrace_set_filter(&ftrace->ops, NULL, 0, 1);
 }
 
@@ -66,7 +63,7 @@ static void __exit shfs_exit(void)
 {
 	misc_deregister(&misc);
 	unhook();
-	/* writers that are freed behind it */
+	/* waits for the writers that call_rcu() frees */
 	rcu_barrier();
 }
 

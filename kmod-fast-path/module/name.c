@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * what changes names and attributes: told when it has succeeded, with
- * the names as they were before. Each call is followed from its begin to its
- * end, with what is to be told kept meanwhile in one of a fixed number of
- * places.
+ * changes of names and attributes: reported once they have succeeded, with the
+ * names from before. Each call is followed from its begin to its end; one of a
+ * fixed number of slots keeps the event in the meantime.
  */
 #include <linux/bitmap.h>
 #include <linux/dcache.h>
@@ -15,12 +14,12 @@
 #include "shfs.h"
 
 #define CHANGES 128
-#define CALLS_MAX 128 /* of one kind at once */
+#define CALLS_MAX 128 /* followed at once, of one kind */
 
 struct change {
-	struct change *next; /* of the same call: for another watch */
+	struct change *next; /* of the same call, for another watch */
 	u64 serial; /* of the watch */
-	struct dentry *dentry; /* held by the caller of what is traced */
+	struct dentry *dentry; /* held by the traced function's caller */
 	u16 type;
 	u32 flags, len, len2;
 	struct shfs_event_file file;
@@ -35,7 +34,7 @@ static struct change *changes;
 static DECLARE_BITMAP(changes_used, CHANGES);
 static atomic64_t no_room;
 
-/* --- before: what is to be told --- */
+/* --- before the call: the event --- */
 
 static struct change *get_change(void)
 {
@@ -56,7 +55,7 @@ static void put_change(struct change *change)
 	clear_bit_unlock(change - changes, changes_used);
 }
 
-/* Where a name is: its length, 0 where it is not below the root. */
+/* Adds a path to the change, and returns its length; 0: not below the root. */
 static u32 add_path(struct shfs_watch *watch, struct change *change,
 		    struct dentry *dentry, bool *below)
 {
@@ -85,7 +84,7 @@ static u32 add_string(struct change *change, const char *string)
 struct what {
 	u16 type;
 	u32 flags;
-	struct dentry *dentry; /* what is told of */
+	struct dentry *dentry; /* the file of the event */
 	struct dentry *name, *name2; /* text, text2; NULL: none */
 	const char *string; /* text2 */
 };
@@ -121,7 +120,7 @@ static struct change *make_change(struct shfs_watch *watch, const struct what *w
 	return change;
 }
 
-/* As the entry handlers return: 1 if there is nothing to wait for. */
+/* Returns as an entry handler does: 1 if there is nothing to wait for. */
 static int begin(struct kretprobe_instance *instance, const struct what *what)
 {
 	struct call *call = (struct call *)instance->data;
@@ -145,7 +144,7 @@ static int begin(struct kretprobe_instance *instance, const struct what *what)
 	return call->first ? 0 : 1;
 }
 
-/* --- after: told --- */
+/* --- after the call: the report --- */
 
 static void finish_file(struct shfs_watch *watch, struct change *change)
 {
@@ -214,7 +213,7 @@ static int after_mkdir(struct kretprobe_instance *instance, struct pt_regs *regs
 #endif
 }
 
-/* --- what is followed --- */
+/* --- calls that are followed --- */
 
 #define ARGUMENT(type, n) ((type)regs_get_kernel_argument(regs, n))
 
@@ -235,7 +234,7 @@ static int on_rename(struct kretprobe_instance *instance, struct pt_regs *regs)
 	to = ARGUMENT(struct dentry *, 3);
 	flags = ARGUMENT(unsigned int, 5);
 #endif
-	/* two names of one file: nothing happens */
+	/* two names of one file: the call changes nothing */
 	if (d_inode(from) == d_inode(to))
 		return 1;
 	if (flags & RENAME_EXCHANGE)
@@ -302,7 +301,7 @@ static int on_symlink(struct kretprobe_instance *instance, struct pt_regs *regs)
 		    ARGUMENT(const char *, 2 + SHFS_IDMAP));
 }
 
-/* One that is open is file.c's. */
+/* truncate(2); the truncation of an open file is in file.c. */
 static int on_truncate(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	struct dentry *dentry = ARGUMENT(struct dentry *, SHFS_IDMAP);
@@ -333,7 +332,7 @@ static int on_change(struct kretprobe_instance *instance, struct pt_regs *regs)
 	return begin(instance, &what);
 }
 
-/* extended attributes, and access control lists */
+/* Extended attributes, and access control lists. */
 static int on_xattr(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	struct dentry *dentry = ARGUMENT(struct dentry *, SHFS_IDMAP);
@@ -347,8 +346,8 @@ static int on_xattr(struct kretprobe_instance *instance, struct pt_regs *regs)
 }
 
 /*
- * A directory, once it has been removed: vfs_rmdir is a part of its caller in
- * some kernels (5.10), where it cannot be followed.
+ * Reports a directory that was removed. Some kernels (5.10) inline vfs_rmdir,
+ * so that it cannot be followed.
  */
 static void notrace on_delete(unsigned long ip, unsigned long parent_ip,
 			      struct ftrace_ops *op, struct ftrace_regs *regs)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * where a file is below the root of a watch.
+ * the path of a file below the root of a watch.
  *
- * By dentries alone, up to the root's own: so it holds in every mount
- * namespace, and for a part of the root that is mounted elsewhere. What is
- * mounted below the root ends at a dentry that the reader has told of.
+ * Found by dentries alone, up to the root's own. So it is the same in every
+ * mount namespace, and for a part of the root that is mounted elsewhere. The
+ * walk also ends at the top of a file system that is mounted below the root:
+ * the reader has given its dentry.
  */
 #include <linux/dcache.h>
 #include <linux/fs.h>
@@ -23,7 +24,7 @@ static void put_name(struct shfs_text *text, const char *buffer, const char *nam
 	}
 	text->at -= len;
 	text->len += len;
-	/* a rename may be changing both: never more than there is */
+	/* a rename may change both: never copy more than there is */
 	for (char *to = text->at; len && *name; len--)
 		*to++ = *name++;
 }
@@ -76,7 +77,7 @@ static bool walk(struct shfs_watch *watch, const struct dentry *dentry, char *bu
 		if (parent == dentry)
 			return false;
 		put_separator(text, buffer);
-		/* the name before its length, as d_path() does */
+		/* read the name before its length, as d_path() does */
 		put_name(text, buffer, smp_load_acquire(&dentry->d_name.name),
 			 READ_ONCE(dentry->d_name.len));
 	}

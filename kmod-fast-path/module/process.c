@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* fork, exec and exit; who does what is told. */
+/* fork, exec and exit; the process of each event. */
 #include <linux/binfmts.h>
 #include <linux/kdev_t.h>
 #include <linux/mm_types.h>
@@ -77,8 +77,8 @@ static void on_fork(void *data, struct task_struct *parent, struct task_struct *
 }
 
 /*
- * They were just put there: what is not in memory is no argument of a moment
- * ago.
+ * The arguments were just written: bytes that are not in memory were changed
+ * since.
  */
 static u32 copy_arguments(const struct mm_struct *mm, char *to)
 {
@@ -92,8 +92,8 @@ static u32 copy_arguments(const struct mm_struct *mm, char *to)
 }
 
 /*
- * SHFS_EVENT_HIDDEN, SHFS_EVENT_SHOWN or 0. A program that ends at once is gone
- * before anybody can read its environment.
+ * Looks for the marker: returns SHFS_EVENT_HIDDEN, SHFS_EVENT_SHOWN or 0. It is
+ * read here because a program that ends at once takes its environment with it.
  */
 static u32 environment_says(const struct mm_struct *mm)
 {
@@ -152,7 +152,10 @@ static void on_exec(void *data, struct task_struct *task, pid_t old_pid,
 	shfs_leave();
 }
 
-/* Behind the last close of the process, before its parent knows. */
+/*
+ * Runs after the last close of the process, before its parent learns of the
+ * end.
+ */
 static void notrace on_exit(unsigned long ip, unsigned long parent_ip,
 			    struct ftrace_ops *op, struct ftrace_regs *regs)
 {
@@ -188,8 +191,8 @@ static struct {
 };
 
 /*
- * The first that is there; all of them come between closes and the parent's
- * knowing.
+ * The first of these that the kernel has is used. All of them run after the
+ * closes, and before the parent learns of the end.
  */
 static struct shfs_ftrace exits[] = {
 	{.name = "cgroup_exit"},

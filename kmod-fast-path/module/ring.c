@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* the events of a watch, for its reader: one ring for each CPU. */
+/* the events of a watch for its reader: one ring for each CPU. */
 #include <linux/kernel.h>
 #include <linux/log2.h>
 #include <linux/mm.h>
@@ -9,13 +9,13 @@
 
 #include "shfs.h"
 
-#define RINGS_BYTES (32u << 20) /* of all */
+#define RINGS_BYTES (32u << 20) /* for all CPUs */
 #define RING_BYTES_MAX (8u << 20)
 #define RING_BYTES_MIN (128u << 10)
 
 void shfs_event_begin(struct shfs_ring *ring)
 {
-	/* seen before the time is taken: the reader waits for what may be older */
+	/* busy before the time is taken: the reader waits for older events */
 	smp_store_mb(ring->shared->busy, 1);
 	ring->time_ns = ktime_get_boottime_ns();
 }
@@ -31,7 +31,7 @@ struct shfs_event *shfs_event_make(struct shfs_watch *watch, struct shfs_ring *r
 	u32 size = ALIGN(sizeof(struct shfs_event) + len + len2, 8);
 	u32 offset = ring->head & (watch->ring_bytes - 1);
 	u32 left = watch->ring_bytes - offset, skip = left < size ? left : 0;
-	/* the reader may have written anything there: never more than is free */
+	/* the reader may have written any tail: never use more than is free */
 	u64 used = ring->head - smp_load_acquire(&ring->shared->tail);
 	struct shfs_event *event;
 
@@ -67,10 +67,10 @@ void shfs_event_end(struct shfs_watch *watch, struct shfs_ring *ring,
 		/* the event is whole: the reader acquires the head */
 		smp_store_release(&ring->shared->head, ring->head);
 	}
-	/* behind the head: who sees the end of it sees that, too */
+	/* after the head: a reader that sees busy end sees the head, too */
 	smp_store_release(&ring->shared->busy, 0);
 	if (event && unlikely(wants_reader(watch, ring)) &&
-	    /* without a barrier: one who goes to sleep now looks again in 10 ms */
+	    /* no barrier: a sleeping reader looks again after 10 ms */
 	    waitqueue_active(&watch->wait))
 		wake_up_interruptible(&watch->wait);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * the parts of the module to each other.
+ * the interfaces between the parts of the module.
  *
  * The hooks run with preemption off, between shfs_enter() and shfs_leave():
  * nothing else makes an event on that CPU, and the watches that they see stay.
@@ -26,7 +26,9 @@
 #define SHFS_PINS 32768
 #define SHFS_WRITERS_BITS 12
 
-/* One of a watch; on its CPU alone, but for what is mapped. */
+/*
+ * A ring of a watch. Only its CPU uses it, but the reader maps the shared part.
+ */
 struct shfs_ring {
 	struct shfs_device_ring *shared;
 	char *data;
@@ -36,7 +38,7 @@ struct shfs_ring {
 };
 
 struct shfs_mount {
-	struct dentry *dentry; /* not held: compared, never looked into */
+	struct dentry *dentry; /* not held: only compared, never dereferenced */
 	struct super_block *sb;
 	u64 ino, dev;
 	char *text;
@@ -54,12 +56,12 @@ struct shfs_pin {
 	u32 generation, next;
 };
 
-/* An open file that was written, by whom the last time. */
+/* An open file that was written, with its last writer. */
 struct shfs_writer {
 	struct hlist_node node;
 	struct rcu_head rcu;
 	const struct file *file;
-	pid_t tgid; /* with process.start_ns: who */
+	pid_t tgid; /* identifies the process, with process.start_ns */
 	u64 exec_id, told_ns;
 	u64 id;
 	u32 flags; /* enum shfs_event_flags */
@@ -78,14 +80,15 @@ struct shfs_watch {
 	wait_queue_head_t wait;
 
 	u32 ring_bytes;
-	struct shfs_ring **rings; /* nr_cpu_ids; NULL where no CPU can be */
+	struct shfs_ring **rings; /* nr_cpu_ids; NULL for a CPU that cannot
+				   * exist */
 
-	spinlock_t writers_lock; /* changes of the table */
+	spinlock_t writers_lock; /* for changes of the table */
 	struct hlist_head writers[1 << SHFS_WRITERS_BITS];
 	u64 next_id;
 	atomic64_t untracked;
 
-	spinlock_t pins_lock; /* what follows */
+	spinlock_t pins_lock; /* for the members below */
 	struct shfs_pin *pins;
 	u32 free_pin, pin_count; /* SHFS_PINS: none is free */
 	u64 unpinned;
@@ -116,34 +119,37 @@ static inline void shfs_leave(void)
 	preempt_enable_notrace();
 }
 
-/* Does it belong to whom is watched? */
+/* Do the credentials belong to the watched user? */
 static inline bool shfs_is_of(const struct shfs_watch *watch, const struct cred *cred)
 {
 	return watch->all_users ||
 	       (uid_eq(cred->uid, watch->uid) && uid_eq(cred->euid, watch->uid));
 }
 
-/* 0: there are too many. Keeps the file until it is taken, or the watch ends.
+/*
+ * Keeps the file until it is taken, or the watch ends. 0: there are too many.
  */
 u64 shfs_pin(struct shfs_watch *watch, const struct path *path);
 
 /* --- ring.c --- */
 
-/* That of this CPU, with room for a path. */
+/* The ring of this CPU, which has room for a path. */
 static inline struct shfs_ring *shfs_ring_here(const struct shfs_watch *watch)
 {
 	return watch->rings[raw_smp_processor_id()];
 }
 
-/* How an event begins: its time. Must be followed by _end. */
+/* Begins an event by taking its time. shfs_event_end must follow. */
 void shfs_event_begin(struct shfs_ring *ring);
 
-/* Room for it, type and texts' lengths set, and the time; NULL: there is none.
+/*
+ * Returns room for the event, with type, text lengths and time set; NULL: there
+ * is none.
  */
 struct shfs_event *shfs_event_make(struct shfs_watch *watch, struct shfs_ring *ring,
 				   u16 type, u32 len, u32 len2);
 
-/* event: NULL where there is none after all. */
+/* Ends an event; NULL if none was made. */
 void shfs_event_end(struct shfs_watch *watch, struct shfs_ring *ring,
 		    struct shfs_event *event);
 
@@ -151,7 +157,7 @@ int shfs_rings_make(struct shfs_watch *watch);
 void shfs_rings_free(struct shfs_watch *watch);
 bool shfs_rings_want_reader(const struct shfs_watch *watch);
 
-/* Short texts are most: no call, no string instruction. */
+/* Most texts are short: this is neither a call nor a string instruction. */
 static inline void shfs_copy(char *to, const char *from, u32 len)
 {
 	for (; len >= sizeof(u64); len -= sizeof(u64)) {
@@ -166,13 +172,13 @@ static inline void shfs_copy(char *to, const char *from, u32 len)
 /* --- path.c --- */
 
 struct shfs_text {
-	char *at; /* in the buffer, up to its end */
+	char *at; /* begins here, ends with the buffer */
 	u32 len;
 	bool cut;
 	u64 dev; /* 0: the root's file system */
 };
 
-/* Where it is below the root; false: it is not. */
+/* Finds the path below the root; false: the file is not below it. */
 bool shfs_path(struct shfs_watch *watch, struct dentry *dentry, char *buffer,
 	       struct shfs_text *text);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* /dev/shfs: a watch for each open file of it. */
+/* /dev/shfs: each open file of it is a watch. */
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
@@ -16,11 +16,11 @@
 #define WATCHES_MAX 128
 
 LIST_HEAD(shfs_watches);
-static DEFINE_MUTEX(watches_lock); /* changes of the list, and of what a watch has */
+static DEFINE_MUTEX(watches_lock); /* for changes of the list and of watches */
 static unsigned int watch_count;
 static u64 last_serial;
 
-/* --- files that were written, until they are taken --- */
+/* --- pins: written files, until they are taken --- */
 
 static int make_pins(struct shfs_watch *watch)
 {
@@ -40,7 +40,7 @@ u64 shfs_pin(struct shfs_watch *watch, const struct path *path)
 	spin_lock(&watch->pins_lock);
 	if (watch->free_pin < SHFS_PINS) {
 		pin = &watch->pins[watch->free_pin];
-		/* never 0 */
+		/* an id is never 0 */
 		pin->generation++;
 		id = (u64)pin->generation << 32 | (watch->free_pin + 1);
 		watch->free_pin = pin->next;
@@ -54,7 +54,7 @@ u64 shfs_pin(struct shfs_watch *watch, const struct path *path)
 	return id;
 }
 
-/* The caller has the path then. */
+/* Removes the pin; the caller owns path then. */
 static bool unpin(struct shfs_watch *watch, u64 id, struct path *path)
 {
 	u32 i = (u32)id - 1;
@@ -294,7 +294,7 @@ static int add_watch(struct file *file, struct shfs_watch *watch)
 		watch_count++;
 		watch->serial = ++last_serial;
 		list_add_tail_rcu(&watch->node, &shfs_watches);
-		/* whole, for watch_of() */
+		/* complete before watch_of() can see it */
 		smp_store_release(&file->private_data, watch);
 	}
 	mutex_unlock(&watches_lock);
@@ -340,11 +340,11 @@ static long status(struct shfs_watch *watch, struct shfs_device_status __user *a
 
 static struct shfs_watch *watch_of(struct file *file)
 {
-	/* of add_watch() */
+	/* written by add_watch() */
 	return smp_load_acquire(&file->private_data);
 }
 
-/* misc_open() leaves the device there. */
+/* misc_open() has set private_data to the device. */
 static int device_open(struct inode *inode, struct file *file)
 {
 	file->private_data = NULL;

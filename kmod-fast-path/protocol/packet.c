@@ -13,7 +13,7 @@ union control {
 	char data[CMSG_SPACE(sizeof(int) * SHFS_PACKET_FDS_MAX)];
 };
 
-/* Fds that come are ours at once, whatever is wrong with the packet. */
+/* Takes ownership of the received fds at once, even if the packet is malformed. */
 static void take_fds(struct msghdr *msg, struct shfs_packet_in *in)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
@@ -47,8 +47,8 @@ int shfs_packet_receive(int socket, struct shfs_packet_in *in)
 		n = recvmsg(socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 		if (n >= 0 || (errno != EINTR && (errno != ECONNRESET || reset)))
 			break;
-		/* told once, where the other side left something unread, before what it
-		 * sent until then */
+		/* reported once, before earlier packets, if the other side has left
+		 * something unread */
 		reset |= errno == ECONNRESET;
 	}
 	if (n < 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * protocol.h - what the helper (root) and a recorder (a user) say to each other: packets
+ * protocol.h - what the helper (root) and a recorder (a user) send to each other: packets
  * of a SOCK_SEQPACKET socket, each beginning with struct shfs_packet, in host order.
  *
  *   recorder                         helper
@@ -10,10 +10,10 @@
  *   SYNC cookie                 -->
  *                               <--  EVENTS all that had happened before, SYNCED cookie
  *
- * There is one watch for each connection; it ends when either side closes. The helper
- * knows who asks by SO_PEERCRED, and that he may read the directory by the fd, which was
- * opened to read. It never waits for a recorder: what does not fit into
- * SHFS_HELPER_QUEUE_MAX is told as one SHFS_EVENT_LOST.
+ * Each connection has one subscription; it ends when either side closes. The helper knows
+ * the user by SO_PEERCRED. The fd, which was opened for reading, proves that the user may
+ * read the directory. The helper never waits for a recorder: events that do not fit into
+ * SHFS_HELPER_QUEUE_MAX are reported as one SHFS_EVENT_LOST.
  */
 #pragma once
 
@@ -25,9 +25,9 @@
 #define SHFS_PACKET_FDS_MAX   200         /* fds with one packet */
 
 enum shfs_packet_type {
-	SHFS_PACKET_WATCH = 1, /* driver: its name, or empty: the best that works */
+	SHFS_PACKET_WATCH = 1, /* driver: its name; empty: the best that works */
 	SHFS_PACKET_READY = 2,
-	SHFS_PACKET_EVENTS = 3, /* behind the packet: events, one behind another */
+	SHFS_PACKET_EVENTS = 3, /* events follow the packet, one after another */
 	SHFS_PACKET_SYNC = 4,
 	SHFS_PACKET_SYNCED = 5, /* error: what ended the driver; 0 */
 };

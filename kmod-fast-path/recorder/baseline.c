@@ -23,7 +23,7 @@ struct shfs_baseline {
 	atomic_bool ending;
 };
 
-/* path: below the root. */
+/* path: relative to the root. */
 static void keep(struct shfs_recorder *r, const char *path, int fd, const struct stat *st)
 {
 	const struct shfs_event_file file = {
@@ -70,7 +70,7 @@ static void look_at(struct shfs_recorder *r, const FTSENT *entry, const char *pa
 	}
 }
 
-/* Below it nothing is kept, and no secret is to be known. */
+/* Is nothing archived below this directory, and no secret to be learned there? */
 static bool is_passed_over(struct shfs_recorder *r, const char *path)
 {
 	return !shfs_project_rules_is_secret(&r->rules, path, true) &&

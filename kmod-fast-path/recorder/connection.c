@@ -23,14 +23,14 @@ static const char how_to_start[] =
 
 struct shfs_connection {
 	int socket;
-	pid_t pid; /* of the helper, where it is ours; 0 */
+	pid_t pid; /* of the helper, if this process started it; else 0 */
 	struct shfs_receiver
-		*receiver; /* NULL: packets are taken as they are asked for */
+		*receiver; /* NULL: packets are read when they are asked for */
 	char driver[sizeof(((struct shfs_packet *)0)->driver)];
 	char why[sizeof(((struct shfs_packet *)0)->why)];
-	bool has_packet; /* in is not all taken yet */
-	size_t at;       /* the next event of it */
-	size_t fd_at;    /* the next fd of it */
+	bool has_packet; /* in is not used up */
+	size_t at;       /* the next event of in */
+	size_t fd_at;    /* the next fd of in */
 	struct shfs_packet_in in;
 };
 
@@ -43,7 +43,8 @@ struct shfs_connection *shfs_connection_adopt(int socket)
 	return c;
 }
 
-/* Who listens sees all that is told of us: root, or nobody else than ourselves. */
+/* The helper learns everything about this user: so it must be root's, or the user's
+ * own. */
 static int check_listener(int socket)
 {
 	struct ucred cred;
@@ -96,7 +97,7 @@ int shfs_connection_open(const char *path, struct shfs_connection **out,
 	return r;
 }
 
-/* In the child, which may be one of many threads: nothing here allocates. */
+/* Runs in the child of a process that may have threads: it allocates nothing. */
 static void become_helper(const char *program, int socket)
 {
 	sigset_t none;
@@ -147,7 +148,7 @@ int shfs_connection_spawn(const char *program, struct shfs_connection **out,
 	return 0;
 }
 
-/* It ends with its connection; one that hangs is not waited for. */
+/* Reaps the helper, which ends with its connection; one that hangs is not waited for. */
 static void reap(pid_t pid)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + REAP_MS * 1000000LL;
@@ -232,7 +233,7 @@ int shfs_connection_watch(struct shfs_connection *c, int root_fd, const char *dr
 	}
 	shfs_packet_fill(&order, SHFS_PACKET_WATCH, 0, driver, NULL);
 	r = shfs_packet_send(c->socket, &order, sizeof(order), &root_fd, 1);
-	/* one that refused us may have said why before */
+	/* a helper that refused may have sent the reason before */
 	if (!r || r == -EPIPE || r == -ECONNRESET)
 		r = receive_soon(c);
 	if (!r && ready->type != SHFS_PACKET_READY)
@@ -282,10 +283,9 @@ int shfs_connection_sync(struct shfs_connection *c, uint64_t cookie)
 	return shfs_packet_send(c->socket, &order, sizeof(order), NULL, 0);
 }
 
-/* --- what is told --- */
+/* --- events --- */
 
-/* There is an fd for each event that is pinned; fewer only where this process may not
- * have more. */
+/* Each pinned event needs an fd; fewer came only if this process may not have more. */
 static int check_fds(const struct shfs_packet_in *in)
 {
 	const struct shfs_event *event;
@@ -299,7 +299,7 @@ static int check_fds(const struct shfs_packet_in *in)
 	return in->n_fds < pinned && in->fds_lost ? 0 : -EBADMSG;
 }
 
-/* 1: there is a packet of events or an answer. */
+/* 1: there is a packet of events, or an answer. */
 static int next_packet(struct shfs_connection *c)
 {
 	int r = c->receiver ? shfs_receiver_next(c->receiver, &c->in)

@@ -16,12 +16,11 @@
 #include <uthash.h>
 
 #define KNOWN_MAX 65536
-#define BEHIND_NS SHFS_NSEC_PER_SEC /* what is told so late waits for nobody */
+#define BEHIND_NS SHFS_NSEC_PER_SEC /* events later than this wait for no lease */
 #define LEASE_BYTES_MAX                                                                  \
-	(64u << 20) /* of a longer one, who writes next would wait long                  \
-	             */
+	(64u << 20) /* a longer file would hold up its next writer for long */
 
-/* What a file held when it was last seen. */
+/* The content of a file when it was last seen. */
 struct known {
 	struct {
 		uint64_t dev, ino;
@@ -29,8 +28,9 @@ struct known {
 	uint64_t bytes;
 	int64_t mtime_ns, ctime_ns;
 	bool secret;                    /* it has a secret name */
-	int64_t born_ns;                /* of a file that has had one; 0: none */
-	uint64_t path_hash;             /* of the name that was told last; 0: none was */
+	int64_t born_ns;                /* creation time of a file that had a secret
+	                                 * name; 0: it had none */
+	uint64_t path_hash;             /* of the last name in an event; 0: none */
 	struct shfs_snapshot *snapshot; /* a reference */
 	UT_hash_handle hh, hh_path;
 };
@@ -41,7 +41,7 @@ struct shfs_contents {
 	struct shfs_project_rules *rules;
 	int root_fd;
 	bool late;
-	/* CLOCK_MONOTONIC: before, no close is waited for */
+	/* CLOCK_MONOTONIC: before this time no close is waited for */
 	_Atomic int64_t wait_from_ns;
 	pthread_mutex_t lock;
 	struct known *known; /* the longest unused first */
@@ -66,7 +66,7 @@ int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *co
 	return 0;
 }
 
-/* --- what is known; with the lock held --- */
+/* --- remembered files; with the lock held --- */
 
 static void unname(struct shfs_contents *c, struct known *known)
 {
@@ -142,7 +142,7 @@ static struct known *find_path(struct shfs_contents *c, uint64_t hash)
 	return known;
 }
 
-/* It is at path, and another file that was is there no more. */
+/* Notes that the file is at path now, and an earlier file of that name is not. */
 static void note_name(struct shfs_contents *c, const struct shfs_event_file *file,
                       const char *path, bool secret)
 {
@@ -180,7 +180,7 @@ void shfs_contents_gone(struct shfs_contents *c, const char *path)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* When it was made, as another file may get its number. 0: that is not known. */
+/* The creation time of the file: another file may get its number. 0: unknown. */
 static int64_t born_ns(int fd)
 {
 	struct statx stx;
@@ -217,7 +217,7 @@ static void note_secret(struct shfs_contents *c, const struct shfs_event_file *f
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* It was written, and nobody could see what. */
+/* The file was written, and its new content could not be read. */
 static void forget_file(struct shfs_contents *c, const struct shfs_event_file *file)
 {
 	struct known *known;
@@ -225,7 +225,7 @@ static void forget_file(struct shfs_contents *c, const struct shfs_event_file *f
 	pthread_mutex_lock(&c->lock);
 	known = find(c, file);
 	if (known && known->born_ns)
-		known->bytes = UINT64_MAX; /* no state is the same */
+		known->bytes = UINT64_MAX; /* no state equals this one */
 	else if (known)
 		forget(c, known);
 	pthread_mutex_unlock(&c->lock);
@@ -233,7 +233,7 @@ static void forget_file(struct shfs_contents *c, const struct shfs_event_file *f
 
 /* --- reading a file --- */
 
-/* For an ordinary user to his own files: without a trace in their atime. */
+/* Opens a file without changing its atime, if it is the user's own. */
 static int open_noatime(int dirfd, const char *path, uint64_t resolve)
 {
 	struct open_how how = { .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC |
@@ -248,7 +248,7 @@ static int open_noatime(int dirfd, const char *path, uint64_t resolve)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* An fd of the event's file. -ESTALE: at its path is another one. */
+/* Opens the event's file. -ESTALE: its path leads to another file. */
 static int open_file(struct shfs_contents *c, const struct shfs_event_file *file,
                      const char *path, int content_fd)
 {
@@ -275,8 +275,8 @@ static bool is_as_told(int fd, const struct shfs_event_file *file)
 	       shfs_timespec_ns(st.st_mtim) == file->mtime_ns;
 }
 
-/* Who would change it waits for the lease, which ends with fd. false: somebody has it
- * open to write already. */
+/* Takes a read lease, which ends with fd: a process that opens the file to write waits
+ * for it. false: the file is open to write already. */
 static bool lease(int fd, const struct shfs_event_file *file)
 {
 	if (fcntl(fd, F_SETLEASE, F_RDLCK))
@@ -286,7 +286,7 @@ static bool lease(int fd, const struct shfs_event_file *file)
 	return true;
 }
 
-/* So long after a change its times tell of another one. */
+/* After this time, another change of the file gets other times. */
 static int64_t tick_ns(void)
 {
 	struct timespec tick;
@@ -303,15 +303,15 @@ static void outlast_tick(const struct shfs_event_file *file)
 		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);
 }
 
-/* Events wait behind this one, and there is not room for all of them. */
+/* Is the recorder so late that the kernel may run out of room for events? */
 static bool is_behind(int64_t at_ns)
 {
 	return shfs_clock_ns(CLOCK_REALTIME) - at_ns > BEHIND_NS;
 }
 
-/* A close may be told before it is done, which it is when who closes runs again: that is
- * waited for, at most half a second and a fifth of all time, as maybe somebody else
- * keeps the file open. */
+/* Waits until the file can be leased. The event of a close may come before the close is
+ * done; that needs the closing process to run again. Another process may keep the file
+ * open, so the wait is at most half a second, and a fifth of all time. */
 static bool lease_in_time(struct shfs_contents *c, int fd,
                           const struct shfs_event_file *file, int64_t at_ns)
 {
@@ -333,10 +333,9 @@ static bool lease_in_time(struct shfs_contents *c, int fd,
 	return leased;
 }
 
-/* From now on who changes the file changes its times, or waits for the lease; but for
- * unsure contents, which are INCOMPLETE anyway. A write has the time of its beginning,
- * however long it takes: who seeks for data waits for it (but on xfs, where who reads
- * does). */
+/* Makes sure that every later change shows in the file's times, or waits for the lease;
+ * not for unsure contents, which are INCOMPLETE anyway. A long write keeps the time of
+ * its beginning: lseek(SEEK_DATA) waits until it is done (on xfs, read does). */
 static void outlast_writes(int fd, const struct shfs_event_file *file, bool unsure)
 {
 	if (fcntl(fd, F_GETLEASE) == F_RDLCK)
@@ -346,7 +345,7 @@ static void outlast_writes(int fd, const struct shfs_event_file *file, bool unsu
 	(void)!lseek(fd, 0, SEEK_DATA);
 }
 
-/* What the event alone tells. */
+/* The content as the event alone describes it. */
 static struct shfs_content content_as_told(const struct shfs_event_file *file,
                                            uint32_t flags)
 {
@@ -360,7 +359,7 @@ static struct shfs_content content_as_told(const struct shfs_event_file *file,
 	};
 }
 
-/* What the name of a file makes of its content. */
+/* What the name of a file demands for its content. */
 enum care { CARE_KEEP, CARE_IGNORE, CARE_SECRET };
 
 static struct shfs_snapshot *take(struct shfs_contents *c, int fd,
@@ -386,8 +385,8 @@ static struct shfs_snapshot *take(struct shfs_contents *c, int fd,
 	return snapshot;
 }
 
-/* Is what is known what the event tells of? Where names and closes are not told in their
- * order, a file has its name with what is known of it by then. */
+/* Is the remembered content the one of the event? Drivers that report names and closes
+ * out of order: a new name may come with the content as it was remembered later. */
 static bool is_what_is_told(const struct shfs_contents *c, const struct known *known,
                             const struct shfs_event_file *file,
                             enum shfs_contents_why why)
@@ -398,7 +397,7 @@ static bool is_what_is_told(const struct shfs_contents *c, const struct known *k
 	       (c->late && why != SHFS_CONTENTS_READ && known->ctime_ns > file->ctime_ns);
 }
 
-/* What it held when it was last taken: a reference, or NULL. */
+/* The content that was taken last: a reference, or NULL. */
 static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
                                            const struct shfs_event_file *file,
                                            enum shfs_contents_why why, bool *same,
@@ -418,14 +417,14 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 	return snapshot;
 }
 
-/* Reads it, and sees that it is what the event tells of. NULL: it is not, any more. */
+/* Takes the content if it still is that of the event. NULL: it is not. */
 static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
                                           const struct shfs_event_file *file,
                                           int64_t at_ns, struct shfs_snapshot *before,
                                           enum care care, enum shfs_depth depth,
                                           uint64_t max_bytes, uid_t author)
 {
-	/* by its times, though somebody has it open to write */
+	/* its times prove it, even if a process has it open to write */
 	bool sure = !c->late && at_ns - file->mtime_ns >= tick_ns();
 	bool leased = sure ? lease(fd, file) : lease_in_time(c, fd, file, at_ns);
 	struct shfs_snapshot *snapshot;
@@ -458,7 +457,8 @@ static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
 	return snapshot;
 }
 
-/* A close may be told behind the rename that gave the file a secret name. */
+/* The care for a content. The event of its close may come after the rename that gave the
+ * file a secret name. */
 static enum care care_for(struct shfs_contents *c, const char *path, enum shfs_rule rule,
                           enum shfs_contents_why why, bool was_secret)
 {
@@ -471,8 +471,8 @@ static enum care care_for(struct shfs_contents *c, const char *path, enum shfs_r
 	                                                              : CARE_KEEP;
 }
 
-/* Is it in the store, by the limit that holds now? What was asked for before does not
- * tell: a rule or another limit may have kept it out. */
+/* Is the content in the store, by the limit of now? An earlier request does not prove
+ * that: a rule or another limit may have left it out. */
 static bool is_kept(const struct shfs_snapshot *snapshot, uint64_t max_bytes)
 {
 	return snapshot && !shfs_snapshot_is_forgotten(snapshot) &&
@@ -544,7 +544,7 @@ void shfs_contents_learn_secret(struct shfs_contents *c, int fd)
 	shfs_snapshot_unref(take(c, fd, NULL, CARE_SECRET, SHFS_DEPTH_FINGERPRINT, 0, 0));
 }
 
-/* What it holds is secret, though its name may be so no more. */
+/* Treats the content as secret, though its name may not be secret any more. */
 static void conceal(struct shfs_contents *c, int fd, const struct stat *st, bool secret)
 {
 	struct shfs_event_file file = { .ino = st->st_ino, .dev = st->st_dev };
@@ -552,7 +552,7 @@ static void conceal(struct shfs_contents *c, int fd, const struct stat *st, bool
 
 	pthread_mutex_lock(&c->lock);
 	known = find(c, &file);
-	file.dev = 0; /* of the root's file system: not every driver tells it */
+	file.dev = 0; /* of the root's file system: not every driver reports it */
 	known = known ? known : find(c, &file);
 	if (known && secret)
 		shfs_snapshot_conceal(known->snapshot);
@@ -560,7 +560,7 @@ static void conceal(struct shfs_contents *c, int fd, const struct stat *st, bool
 	shfs_contents_learn_secret(c, fd);
 }
 
-/* The file at path, relative to the root, which was at was. */
+/* Conceals the file at path, relative to the root, which was called was before. */
 static void conceal_moved(struct shfs_contents *c, const char *was, const char *path)
 {
 	bool secret = shfs_project_rules_is_secret(c->rules, path, false);

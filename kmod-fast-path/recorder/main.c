@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* shfs-watch: records what happens below one directory without a FUSE layer over it, as a
- * driver tells it (driver.h) that runs in the helper. */
+/* shfs-watch: records what happens below one directory without a FUSE layer over it, from
+ * the events of a driver (driver.h) that runs in the helper. */
 #include "kmod-fast-path/recorder/baseline.h"
 #include "kmod-fast-path/recorder/connection.h"
 #include "kmod-fast-path/recorder/control.h"
@@ -24,17 +24,17 @@
 #include <signal.h>
 #include <string.h>
 
-#define RETRY_MS  1000 /* to reach a helper that has gone */
-#define LOOK_MS   5000 /* for the directory, where nothing happens */
-#define SYNCS_MAX 64   /* who wait for the helper */
-#define TURN      64   /* events, then whoever asks gets his answer */
+#define RETRY_MS  1000 /* between attempts to reach a helper that is gone */
+#define LOOK_MS   5000 /* between looks at the directory, where nothing happens */
+#define SYNCS_MAX 64   /* syncs that wait for the helper */
+#define TURN      64   /* events between two looks at the control socket */
 
 struct options {
 	const char *store, *config, *driver, *helper, *dir;
 	bool foreground;
 };
 
-/* What the next prompt is told. */
+/* Trouble that the next prompt reports. */
 enum trouble {
 	NO_TROUBLE,
 	NO_HELPER,
@@ -42,19 +42,20 @@ enum trouble {
 	REMOVED,
 };
 
-/* All of this process. */
+/* The state of this process. */
 struct watch {
 	struct shfs_recorder recorder;
 	struct options options;
 	struct shfs_baseline *baseline;
-	struct shfs_connection *connection; /* NULL: the helper has gone */
-	char driver[32];                    /* the first that it was */
+	struct shfs_connection *connection; /* NULL: the helper is gone */
+	char driver[32];                    /* the first one that was used */
 	struct shfs_buf why;                /* why no other driver */
 	int listening, signals;
-	int ending;              /* who asked to end, to be told: an fd; -1 */
+	int ending;              /* the caller of "end", who waits for the answer: an
+	                          * fd; -1 */
 	uint64_t cookie, synced; /* of the last sync: asked for, answered */
-	int syncs[SYNCS_MAX];    /* who waits for which: cookie modulo that; -1 */
-	bool seals[SYNCS_MAX];   /* who wants that sealed */
+	int syncs[SYNCS_MAX];    /* the callers, by cookie modulo SYNCS_MAX; -1 */
+	bool seals[SYNCS_MAX];   /* the caller wants young segments */
 	enum trouble trouble;
 	bool ends;
 };
@@ -124,7 +125,7 @@ static bool may_start_helper(const struct watch *w)
 	return !geteuid() && !w->options.helper;
 }
 
-/* That of this machine; root may have one of its own. */
+/* Connects to the helper of this machine; root may start one of its own. */
 static int open_connection(struct watch *w)
 {
 	_cleanup_free_ char *program = shfs_path_installed("sbin", "shfs-helper");
@@ -152,7 +153,7 @@ static int reach_driver(struct watch *w, const char *driver)
 	return r;
 }
 
-/* The first of both that can be had. */
+/* Uses the first of two drivers that works. */
 static int reach_either(struct watch *w, const char *const drivers[static 2])
 {
 	_cleanup_free_ char *first = NULL;
@@ -167,8 +168,8 @@ static int reach_either(struct watch *w, const char *const drivers[static 2])
 	return r;
 }
 
-/* BPF is fentry where that is allowed, else tracepoints. auto is what is as exact as
- * can be without FUSE. */
+/* Backend bpf: on functions where the kernel allows that, else on tracepoints. auto: the
+ * most exact driver that there is without FUSE. */
 static int reach_helper(struct watch *w)
 {
 	const struct {
@@ -193,7 +194,7 @@ static void answer_error(int fd, int error)
 	shfs_control_answer(fd, text, (size_t)len);
 }
 
-/* What happens from now on is not seen, until it is back. */
+/* Records the loss: until the helper is back, no event is seen. */
 static void lose_helper(struct watch *w, int error)
 {
 	const struct shfs_event lost = { .type = SHFS_EVENT_LOST, .lost = { 1 } };
@@ -206,7 +207,7 @@ static void lose_helper(struct watch *w, int error)
 	shfs_log("the helper has gone: %s", strerror(-error));
 }
 
-/* What happens at full speed waits in our memory, which is more than the helper gives. */
+/* Lets a burst of events wait in this process, which has more room than the helper. */
 static void receive_ahead(struct watch *w)
 {
 	int r = shfs_connection_receive_ahead(w->connection);
@@ -256,9 +257,9 @@ static bool receive(struct watch *w)
 	return r > 0;
 }
 
-/* --- what is wrong --- */
+/* --- trouble --- */
 
-/* All is recorded by the name that the directory had at first. */
+/* Finds out what is wrong: everything is recorded by the directory's first name. */
 static enum trouble find_trouble(const struct watch *w)
 {
 	char link[32], name[PATH_MAX];
@@ -288,7 +289,7 @@ static void raise_alert(struct watch *w, const char *before, const char *after)
 		shfs_alert_raise(w->recorder.store, w->recorder.root, line.data, NULL);
 }
 
-/* What was removed ends. */
+/* Reports new trouble; if the directory was removed, the recording ends. */
 static void look_for_trouble(struct watch *w)
 {
 	static const char *const lines[][2] = {
@@ -314,7 +315,7 @@ static void look_for_trouble(struct watch *w)
 		         found == REMOVED ? "removed" : "renamed");
 }
 
-/* --- who asks --- */
+/* --- the control socket --- */
 
 static void begin_sync(struct watch *w, int fd, bool seal)
 {
@@ -398,7 +399,7 @@ static void serve(struct watch *w)
 	}
 }
 
-/* What had happened when it was asked to end is recorded. */
+/* Records what had happened when the end was asked for. */
 static void drain(struct watch *w)
 {
 	uint64_t last = ++w->cookie;
@@ -429,7 +430,7 @@ static int start_recorder(struct watch *w)
 	if (error)
 		return shfs_daemon_fail(SHFS_EXIT_FAILURE, "%s", strerror(-error));
 	w->signals = shfs_daemon_signals();
-	signal(SIGIO, SIG_IGN); /* the end of a lease: who wants the file waits */
+	signal(SIGIO, SIG_IGN); /* a lease is being broken: the opener waits */
 	error = shfs_recorder_begin(r);
 	if (error)
 		return shfs_daemon_fail(SHFS_EXIT_NO_STORE, "cannot begin a journal: %s",
@@ -450,7 +451,7 @@ static int run(struct watch *w)
 	snprintf(w->driver, sizeof(w->driver), "%s",
 	         shfs_connection_driver(w->connection));
 	w->recorder.driver = w->driver;
-	shfs_daemon_hide(); /* then nothing of /proc/self is ours to write */
+	shfs_daemon_hide(); /* afterwards this process cannot write to /proc/self */
 	shfs_daemon_bound_heap();
 	code = start_recorder(w);
 	if (code)
@@ -462,7 +463,7 @@ static int run(struct watch *w)
 	              w->options.foreground ? STDERR_FILENO : -1);
 	if (!w->options.foreground)
 		shfs_daemon_leave_terminal();
-	/* a helper of ours would be in it too, and be of no use */
+	/* a helper that this process starts would be in the sandbox too, and useless */
 	r = may_start_helper(w) ? 0 : shfs_sandbox_enter(SHFS_SANDBOX_SOCKETS);
 	if (r)
 		shfs_log("no seccomp filter: %s", strerror(-r));

@@ -176,7 +176,7 @@ static struct file *get_file(struct shfs_paths *n, struct shfs_paths_file key)
 	return file;
 }
 
-/* Takes path. */
+/* Takes ownership of path. */
 static void add(struct shfs_paths *n, char *path, struct shfs_paths_file key)
 {
 	struct name *name = path ? calloc(1, sizeof(*name)) : NULL;
@@ -223,10 +223,10 @@ const char *shfs_paths_other(const struct shfs_paths *n, struct shfs_paths_file 
 
 	if (!file || (name && name->file == file))
 		return NULL;
-	return file->names->prev->path; /* of the first that is the last */
+	return file->names->prev->path; /* the first one's prev is the last */
 }
 
-/* What comes behind dir in path, with its slash; NULL: it is not below. */
+/* The part of path behind dir, with its slash; NULL: it is not below dir. */
 static const char *rest_below(const char *path, const char *dir)
 {
 	size_t len = strlen(dir);
@@ -267,7 +267,7 @@ void shfs_paths_moved(struct shfs_paths *n, const char *from, const char *to, bo
 	shfs_paths_set(n, to, file);
 	if (!tree)
 		return;
-	/* those that are added are behind all that were there */
+	/* names that are added here come after all others */
 	for (name = n->names; name && count--; name = next) {
 		const char *rest = rest_below(name->path, from);
 		char *path = rest ? concat(to, rest) : NULL;

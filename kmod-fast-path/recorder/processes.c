@@ -15,11 +15,11 @@
 #define DEPTH_MAX 64
 #define TICK_NS   (SHFS_NSEC_PER_SEC / 100) /* of start_ticks */
 
-/* What runs in a process, and in those that it forks. */
+/* The program that a process runs, and its forks with it. */
 struct program {
 	unsigned refs;
 	struct shfs_buf exe, cwd, argv, marker;
-	int hidden; /* as of shfs_environ_hidden */
+	int hidden; /* as in shfs_environ_hidden */
 };
 
 struct key {
@@ -31,15 +31,15 @@ struct process {
 	struct key key, parent; /* parent.pid 0: unknown; start_ticks 0: likewise */
 	uint32_t pgid, sid, tty, uid;
 	struct program *program; /* a reference */
-	bool forked;             /* has executed nothing since */
+	bool forked;             /* it has executed nothing since its fork */
 	bool ended;
-	uint64_t seq; /* of its record with this program; 0 */
+	uint64_t seq; /* of its record with this program; 0: none */
 	UT_hash_handle hh;
 };
 
 struct shfs_processes {
 	struct shfs_capture *capture;
-	char *ours[2]; /* programs that read what others have written, to record it */
+	char *ours[2]; /* programs of shfs that read the files of others to record them */
 	struct process *known; /* the longest unused first */
 };
 
@@ -88,7 +88,7 @@ static void program_unref(struct program *program)
 	free(program);
 }
 
-/* Appends what the other has. */
+/* Copies from, if to is empty. */
 static void inherit(struct shfs_buf *to, const struct shfs_buf *from)
 {
 	if (!to->len && from->len)
@@ -100,7 +100,7 @@ static bool is_text(const struct shfs_buf *buf, const char *text)
 	return buf->len == strlen(text) && !memcmp(buf->data, text, buf->len);
 }
 
-/* An fd of /proc/PID, if that is still this very process. */
+/* A descriptor of /proc/PID, if that still is this very process. */
 static int open_process(const struct key *key, struct shfs_proc_stat *stat)
 {
 	int procfd = shfs_proc_open((uint32_t)key->pid);
@@ -146,7 +146,7 @@ static void make_room(struct shfs_processes *p)
 	forget(p, oldest ? oldest : p->known);
 }
 
-/* pid 0 is nobody. */
+/* pid 0 is no process. */
 static struct process *find(struct shfs_processes *p, const struct key *key)
 {
 	struct process *process;
@@ -171,7 +171,7 @@ static struct process *add(struct shfs_processes *p, const struct key *key)
 	return process;
 }
 
-/* Of one that no event has told: what /proc says now. NULL: it is gone. */
+/* Adds a process of which no event came, as /proc describes it now. NULL: it is gone. */
 static struct process *look(struct shfs_processes *p, struct key key)
 {
 	struct shfs_proc_stat stat;
@@ -210,7 +210,7 @@ static struct key key_of(const struct shfs_event_process *who)
 	return (struct key){ .start_ticks = who->start_ns / TICK_NS, .pid = who->pid };
 }
 
-/* Who did it, with what the event tells of its job. NULL: nobody knows. */
+/* The process of an event, updated with what the event says of its job. NULL: unknown. */
 static struct process *process_of(struct shfs_processes *p,
                                   const struct shfs_event_process *who)
 {
@@ -232,7 +232,7 @@ static struct process *process_of(struct shfs_processes *p,
 	return process;
 }
 
-/* --- what happens to them --- */
+/* --- events --- */
 
 static void note_fork(struct shfs_processes *p, const struct shfs_event *event)
 {
@@ -253,7 +253,8 @@ static void note_fork(struct shfs_processes *p, const struct shfs_event *event)
 	child->forked = true;
 }
 
-/* Of what was cut, the last word may be half a secret, which looks like none. */
+/* Adds the arguments; where they are cut, without the last word: it may be half a secret,
+ * which would not be recognised. */
 static void add_arguments(struct shfs_buf *out, const struct shfs_event *event)
 {
 	const char *argv = event->text + event->text_len;
@@ -267,8 +268,8 @@ static void add_arguments(struct shfs_buf *out, const struct shfs_event *event)
 		shfs_buf_add(out, SHFS_ARGV_CUT, sizeof(SHFS_ARGV_CUT) - 1);
 }
 
-/* /proc first, which may be of a later program already, or gone: the event knows the
- * arguments and whether they are hidden. */
+/* Notes an exec. /proc comes first, but it may be of a later program already, or gone:
+ * the event has the arguments and whether they are hidden. */
 static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 {
 	struct process *process = process_of(p, &event->process);
@@ -343,8 +344,8 @@ static struct shfs_bytes bytes(const struct shfs_buf *buf)
 	return (struct shfs_bytes){ buf->data, buf->len };
 }
 
-/* The arguments of what a line ran that stays out of the journal do so, too. Where no
- * environment says so, as behind env -i, it is as for the parent. */
+/* Hides the arguments of processes of a hidden command. If its environment says nothing,
+ * as behind env -i, a process is as its parent. */
 static void decide_hidden(struct shfs_processes *p, struct process *process)
 {
 	const struct process *parent;
@@ -380,8 +381,8 @@ static void emit(struct shfs_processes *p, struct process *process)
 
 	if (program->hidden > 0)
 		rec.process.argv.len = 0;
-	/* what a shell was started with says nothing of its own commands; a subshell is
-	 * on its terminal, other processes leave that to become daemons */
+	/* the marker that a shell was started with does not name the shell's own
+	 * commands; a subshell keeps the terminal, daemons give it up */
 	if (process->forked && process->tty)
 		rec.process.marker.len = 0;
 	process->seq = shfs_capture_emit(p->capture, &rec, NULL);
@@ -395,7 +396,7 @@ static struct process *parent_of(struct shfs_processes *p, struct process *proce
 		parent = find(p, &process->parent);
 	if (!parent && process->parent.pid)
 		parent = look(p, process->parent);
-	/* a younger one has its id by now */
+	/* the parent is gone, and a younger process has its pid */
 	if (!parent || parent->key.start_ticks > process->key.start_ticks)
 		return NULL;
 	process->parent = parent->key;
@@ -409,7 +410,7 @@ uint64_t shfs_processes_record(struct shfs_processes *p,
 	struct process *next = process;
 	int n = 0;
 
-	/* those in the chain are the last that make room for others */
+	/* while they wait in the chain, they are the last to be evicted */
 	for (; next && n < DEPTH_MAX && !next->seq; next = parent_of(p, next))
 		chain[n++] = next;
 	while (n--) {

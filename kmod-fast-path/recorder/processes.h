@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * processes.h - the user's processes, as events tell them: who made whom, and which
- * program each runs. Each that is asked for gets a record, after its ancestors, and
- * another one once it has executed another program.
+ * processes.h - the user's processes, from their events: the parent of each, and the
+ * program that it runs. A process that is asked for gets a record, after its ancestors,
+ * and another one once it has executed another program.
  *
- * Events come late: a process may have ended, or gone on to another program, when its own
- * are read. So what is told of a process is what its FORK and EXEC said, and what /proc
- * said when those were read. Of one that is older than the watch, /proc alone tells. A
- * parent is who forked, also where that has ended since.
+ * Events come late: a process may have ended, or executed another program, when its
+ * events are read. So a process is described by its FORK and EXEC, and by /proc at the
+ * time they were read; a process that is older than the recording by /proc alone. Its
+ * parent is the process that forked it, even if that has ended since.
  *
  * One thread.
  */
@@ -27,10 +27,10 @@ void shfs_processes_free(struct shfs_processes *processes); /* NULL is fine */
 void shfs_processes_note(struct shfs_processes *processes,
                          const struct shfs_event *event);
 
-/* Is it of the daemons that read what others left, to record it? */
+/* Is it a daemon of shfs that reads the files of others to record them? */
 bool shfs_processes_is_shfs(struct shfs_processes *processes,
                             const struct shfs_event_process *who);
 
-/* The sequence number of the record of who did something; 0 where nobody knows. */
+/* The sequence number of the process's record; 0 if it is unknown. */
 uint64_t shfs_processes_record(struct shfs_processes *processes,
                                const struct shfs_event_process *who);

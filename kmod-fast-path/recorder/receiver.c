@@ -11,7 +11,7 @@ struct waiting {
 	struct waiting *next;
 	size_t len, n_fds;
 	bool fds_lost;
-	int *fds; /* behind the data */
+	int *fds; /* they lie behind the data */
 	char data[];
 };
 
@@ -22,9 +22,9 @@ struct shfs_receiver {
 	pthread_cond_t room;
 	struct waiting *first, **end;
 	size_t bytes, n_fds;
-	int error; /* behind the last packet */
+	int error; /* comes after the last packet */
 	bool stops;
-	struct shfs_packet_in in; /* the thread's */
+	struct shfs_packet_in in; /* used by the thread alone */
 };
 
 static void waiting_free(struct waiting *w)
@@ -39,7 +39,7 @@ static void wake(int fd)
 	(void)!write(fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 }
 
-/* A copy, with the fds. NULL: no memory. */
+/* Copies the packet, and takes its fds. NULL: no memory. */
 static struct waiting *waiting_new(const struct shfs_packet_in *in)
 {
 	size_t at = (in->len + sizeof(int) - 1) / sizeof(int) * sizeof(int);
@@ -59,7 +59,7 @@ static struct waiting *waiting_new(const struct shfs_packet_in *in)
 
 /* --- the thread --- */
 
-/* With the lock held. */
+/* Keeps the packet; with the lock held. */
 static void keep(struct shfs_receiver *r)
 {
 	struct waiting *w;
@@ -81,7 +81,7 @@ static void keep(struct shfs_receiver *r)
 	r->n_fds += w->n_fds;
 }
 
-/* Until there is a packet. false: it is to end. */
+/* Waits for a packet. false: the thread must end. */
 static bool wait_for_packet(struct shfs_receiver *r)
 {
 	struct pollfd fds[] = { { r->socket, POLLIN }, { r->stop_fd, POLLIN } };
@@ -117,7 +117,7 @@ static void *receive(void *arg)
 	return NULL;
 }
 
-/* --- for who takes them --- */
+/* --- for the reader --- */
 
 int shfs_receiver_new(int socket, struct shfs_receiver **out)
 {
@@ -176,7 +176,7 @@ int shfs_receiver_fd(const struct shfs_receiver *r)
 	return r->ready_fd;
 }
 
-/* With the lock held. The first, if there is one. */
+/* Takes the first packet, if there is one; with the lock held. */
 static struct waiting *take_first(struct shfs_receiver *r)
 {
 	struct waiting *w = r->first;
@@ -200,7 +200,7 @@ int shfs_receiver_next(struct shfs_receiver *r, struct shfs_packet_in *in)
 	pthread_mutex_lock(&r->lock);
 	w = take_first(r);
 	error = r->error;
-	if (!w && !error) /* what comes now wakes again */
+	if (!w && !error) /* the next packet makes it readable again */
 		(void)!read(r->ready_fd, &(uint64_t){ 0 }, sizeof(uint64_t));
 	pthread_mutex_unlock(&r->lock);
 	if (!w)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * recorder.h - from the kernel's events to the journal: the same records as those of a
- * mount (fusefs/), made after the fact. What differs is told in docs/fast-path.md.
+ * mount (fusefs/), made after the fact. docs/fast-path.md says what differs.
  *
- * One thread, but for what the baseline does (baseline.h).
+ * One thread, besides that of the baseline (baseline.h).
  */
 #pragma once
 
@@ -24,8 +24,9 @@ struct shfs_recorder {
 	struct shfs_contents *contents;
 	struct shfs_processes *processes;
 	struct shfs_paths *paths;
-	struct shfs_open_file *open; /* files that somebody writes through */
-	char *root;                  /* the directory, absolute, when this began */
+	struct shfs_open_file *open; /* files that a process writes through */
+	char *root;                  /* the absolute path of the directory when the
+	                              * recording began */
 	int root_fd;                 /* O_RDONLY */
 	const char *driver;          /* its name */
 	char *hidden;                /* the store's path below the root; NULL */
@@ -34,7 +35,7 @@ struct shfs_recorder {
 	uint64_t lost; /* events that the kernel or the helper had no room for */
 };
 
-/* root, root_fd, store and driver are there. -errno. */
+/* Begins; the caller has set root, root_fd, store and driver. -errno. */
 _must_check_ int shfs_recorder_begin(struct shfs_recorder *recorder);
 void shfs_recorder_end(struct shfs_recorder *recorder);
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WRITERS_MAX 64 /* those that come then share the last place */
+#define WRITERS_MAX 64                      /* further writers share the last place */
 #define BUILTIN_NS  (SHFS_NSEC_PER_SEC / 5) /* between two commands that are typed */
 
 struct shfs_open_file *shfs_open_file_find(struct shfs_open_file *all, uint64_t id)
@@ -65,7 +65,7 @@ void shfs_open_file_hand_on(struct shfs_open_file *file)
 	file->handed_on = true;
 }
 
-/* Where there is no room the last one. NULL: there is no memory. */
+/* Adds a writer; with no room left, the last one is replaced. NULL: no memory. */
 static struct shfs_writer *add_writer(struct shfs_open_file *file)
 {
 	struct shfs_writer *grown = file->writers;
@@ -73,7 +73,7 @@ static struct shfs_writer *add_writer(struct shfs_open_file *file)
 
 	if (n == WRITERS_MAX)
 		return &file->writers[n - 1];
-	if (!(n & (n - 1))) /* a power of two: it is full, or there is none */
+	if (!(n & (n - 1))) /* a power of two: it is full, or empty */
 		grown = reallocarray(grown, n ? 2 * n : 1, sizeof(*grown));
 	if (!grown)
 		return NULL;
@@ -82,7 +82,8 @@ static struct shfs_writer *add_writer(struct shfs_open_file *file)
 	return &grown[n];
 }
 
-/* One that goes on: of a shell another line is one of its own. */
+/* Finds the writer that goes on. Another command line of a shell is a writer of its
+ * own. */
 static struct shfs_writer *find_writer(struct shfs_open_file *file, uint64_t process,
                                        const struct shfs_event_process *who)
 {
