@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * cmd.h - the table of subcommands and options, and what every command is given.
+ * cmd.h - the table of subcommands and options, and the context of a command.
  *
- * One table (query/main.c lists the commands, each cmd-*.c defines its own) makes the
- * parser, the help, the completions and the check of the man pages.
+ * One table (query/main.c lists the commands, each file of query/cmd/ defines its own)
+ * makes the parser, the help, the completions and the check of the man pages.
  */
 #pragma once
 
@@ -16,12 +16,12 @@
 struct shfs_option {
 	const char *name; /* long name, without dashes */
 	char letter;      /* short name, or 0 */
-	const char *arg;  /* metavariable ("N", "PATH"), or NULL for a flag; a value that
-	                     may be  left out: "[=DIR]" */
+	const char *arg;  /* metavariable ("N", "PATH"), or NULL for a flag; "[=DIR]":
+	                   * the value is optional */
 	const char *help; /* one line, no full stop */
 };
 
-struct shfs_context; /* what the common options and the environment say */
+struct shfs_context; /* the common options and the environment */
 
 struct shfs_command {
 	const char *name;
@@ -31,9 +31,10 @@ struct shfs_command {
 	const struct shfs_option *options; /* ends with a NULL name; may be NULL */
 	int min_args, max_args;            /* of operands; max -1: any number */
 	bool hidden;                       /* not in lists: for hooks and completions */
-	bool at_once; /* it answers by what is in the index in a moment, and says what is
-	                 not */
-	bool alone;   /* it runs no other program but the pager: so it may not */
+	bool at_once; /* answers after a moment from what is in the index, and says
+	               * what is missing */
+	bool alone;   /* runs no other program but the pager, so it may forbid itself
+	               * that */
 	/*
 	 * Called for each option in turn; value is NULL for a flag. Returns 0, or an exit
 	 * code after it has said what is wrong. NULL if there are no options.
@@ -55,14 +56,15 @@ extern const struct shfs_command shfs_cmd_cat, shfs_cmd_check, shfs_cmd_compare,
 
 /* --- the context --- */
 
-/* All of these open on first use, keep for the rest of the run, and on failure print the
- * one line that says what to do, set *code to the exit code and return NULL. */
+/* Each of these opens on first use and keeps the result until the program ends. On
+ * failure it prints one line that says what to do, sets *code to the exit code and
+ * returns NULL. */
 
 struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int *code);
 
-/* The index, after every live mount of ours has been told to flush (bounded) and the
- * journal has been ingested: an answer is never stale. A command that is at_once waits
- * for that for 0.2 s (SHFS_INDEX_WAIT); what is missing then is told. */
+/* The index, after the user's live mounts were asked to flush (bounded) and the journal
+ * was ingested: an answer is never stale. A command that is at_once waits for that for
+ * 0.2 s (SHFS_INDEX_WAIT), and says if something is missing then. */
 struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code);
 
 const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *code);
@@ -78,10 +80,9 @@ bool shfs_context_screen_color(struct shfs_context *ctx); /* of the terminal */
  */
 void shfs_context_pager(struct shfs_context *ctx);
 
-/* From now on no other program can be run, but the pager: what is read may be a
- * stranger's. Before it is; who cannot have the filter (recording/sandbox.h) goes on
- * without.
- */
+/* From now on no program but the pager can be run: the input may be a stranger's, so call
+ * it before reading that. Goes on if the filter (recording/sandbox.h) is not
+ * available. */
 void shfs_context_alone(struct shfs_context *ctx);
 
 /*
@@ -89,8 +90,8 @@ void shfs_context_alone(struct shfs_context *ctx);
  */
 
 void shfs_error(const char *fmt, ...) _printf_(1, 2);
-/* "out of memory"; or why there is no current directory, where a path is short of that.
- */
+/* Prints "out of memory"; or, if a path was NULL for that reason, why there is no current
+ * directory. */
 void shfs_no_memory(void);
 void shfs_warn(const char *fmt, ...) _printf_(1, 2);
 void shfs_hint(const char *fmt, ...) _printf_(1, 2); /* "  hint: ..." */
@@ -107,10 +108,10 @@ _must_check_ int shfs_time_option(const struct shfs_option *opt, const char *val
 /* A number above 0. */
 _must_check_ int shfs_count_option(const struct shfs_option *opt, const char *value,
                                    int64_t *n);
-/* Is it one of our own descriptors, by its name in /dev or /proc? */
+/* Does the path name a descriptor of this process, in /dev or /proc? */
 bool shfs_is_descriptor(const char *path);
-/* A file to be written, which is not overwritten unless forced; "-" or NULL: standard
- * output. mode: of a new one. */
+/* Opens a file for writing; an existing one is not overwritten unless forced. "-" or
+ * NULL: standard output. mode: of a new file. */
 _must_check_ int shfs_output_option(const char *path, bool force, mode_t mode,
                                     FILE **file);
 /* Says why path cannot be written. An exit code. */

@@ -80,7 +80,7 @@ struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int
 	return NULL;
 }
 
-/* Says why the index cannot be used. */
+/* Prints why the index cannot be used. */
 static void fail_index(struct shfs_context *ctx, int error, int *code)
 {
 	*code = SHFS_EXIT_FAILURE;
@@ -99,7 +99,8 @@ static void fail_index(struct shfs_context *ctx, int error, int *code)
 	}
 }
 
-/* The disk takes nothing (error): what is new goes to a copy of the index in memory. */
+/* Nothing can be written to the disk (error): ingests into a copy of the index in
+ * memory. */
 static int freshen_in_memory(struct shfs_context *ctx, const char *hook_dir, int error)
 {
 	_cleanup_index_ struct shfs_index *copy = NULL;
@@ -125,7 +126,7 @@ static void warn_behind(uint64_t left_bytes)
 	shfs_json_say_incomplete();
 }
 
-/* How long a command that is at_once waits; UINT_MAX: until all is in. */
+/* How long a command that is at_once waits; UINT_MAX: until everything is ingested. */
 static unsigned index_wait_ms(void)
 {
 	const char *text = getenv("SHFS_INDEX_WAIT");
@@ -144,7 +145,8 @@ static unsigned index_wait_ms(void)
 	return INDEX_WAIT_MS;
 }
 
-/* Who only looks waits for a moment; who goes by the answer waits for all. */
+/* Ingests: a command that only looks waits for a moment, the others until everything is
+ * ingested. */
 static int take_in(struct shfs_context *ctx, const char *hook_dir)
 {
 	unsigned ms = ctx->at_once ? index_wait_ms() : UINT_MAX;
@@ -163,8 +165,8 @@ static int take_in(struct shfs_context *ctx, const char *hook_dir)
 	return MIN(r, 0);
 }
 
-/* Takes in what is new; a failure leaves an older answer, and says so. Without an index,
- * and no room for one (error), one in memory is made. */
+/* Ingests what is new; on failure the older answer is used, with a warning. If the index
+ * could not be made (error), one is made in memory. */
 static int freshen(struct shfs_context *ctx, int error)
 {
 	_cleanup_free_ char *hook_dir = shfs_runtime_hook_dir(ctx->store->path);
@@ -191,8 +193,8 @@ struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
 		return ctx->index;
 	if (!shfs_context_store(ctx, false, code))
 		return NULL;
-	/* first: a process that asks one that hangs would go on to have the index mapped,
-	 * which may lie on a mount itself */
+	/* mounts first: a child that asks a mount that hangs would keep the index mapped,
+	 * and the index may lie on a mount itself */
 	shfs_mounts_sync(ctx->store->path);
 	if (shfs_forget_pending(ctx->store) > 0) {
 		shfs_warn("an earlier shfs forget is not complete yet");
@@ -268,7 +270,8 @@ void shfs_context_pager(struct shfs_context *ctx)
 	const struct shfs_config *config;
 	int code;
 
-	shfs_context_color(ctx); /* while standard output is what it was */
+	shfs_context_color(ctx); /* now, while standard output may still be the
+	                          * terminal */
 	if (ctx->no_pager || !isatty(STDOUT_FILENO))
 		return;
 	if (!command) {

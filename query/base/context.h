@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * context.h - what main.c tells context.c: the common options. Commands see cmd.h alone.
+ * context.h - the common options, which main.c gives to context.c. Commands see only
+ * cmd.h.
  */
 #pragma once
 
@@ -10,8 +11,8 @@ struct shfs_context {
 	/* of the command line; borrowed */
 	const char *store_option, *config_option, *color_option;
 	bool no_pager;
-	bool at_once; /* of the command */
-	/* made when first asked for */
+	bool at_once; /* as of the command */
+	/* made on first use */
 	char *store_path;
 	struct shfs_store *store;
 	struct shfs_index *index;
@@ -22,7 +23,7 @@ struct shfs_context {
 
 void shfs_context_clear(struct shfs_context *ctx);
 
-/* Before this program is forbidden to run others: as one may be asked for. */
+/* Call before the program forbids itself to run others: it may need a pager later. */
 void shfs_pager_prepare(void);
 /* Runs the pager on standard output until this program ends. */
 void shfs_pager_start(const char *command);
@@ -36,5 +37,5 @@ const struct shfs_command *shfs_command_by_name(const char *name);
 void shfs_help_overview(struct shfs_buf *out);
 void shfs_help_command(const struct shfs_command *command, struct shfs_buf *out);
 
-/* suggest.c: the name in names that word was probably meant to be, or NULL. */
+/* suggest.c: the name in names that the user probably meant by word, or NULL. */
 const char *shfs_suggest(const char *word, const char *const *names, size_t n);

@@ -8,7 +8,7 @@
 
 #define COLUMNS 80
 
-/* Columns of s, which is UTF-8 of ours. */
+/* Columns of s, which is one of our UTF-8 texts. */
 static int columns(const char *s)
 {
 	int n = 0;
@@ -18,7 +18,7 @@ static int columns(const char *s)
 	return n;
 }
 
-/* Text in lines of at most COLUMNS, all but the first indented. */
+/* Adds text in lines of at most COLUMNS, all but the first indented. */
 static void add_wrapped(struct shfs_buf *out, const char *text, int indent)
 {
 	int column = indent;

@@ -10,8 +10,8 @@
 
 #define ANCESTORS_MAX 256
 
-/* Where shells of this host may write: both places, as a shell keeps to the one that was
- * right when it started. */
+/* The two directories where shells of this host may write hook logs: a shell keeps to the
+ * one that was right when it started. */
 struct places {
 	int fds[2];
 };

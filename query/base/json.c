@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What stands before a member or an element: the comma, the place, the key. */
+/* Adds what precedes a member or an element: the comma, the line break, the key. */
 static void lead(struct shfs_json *j, const char *key)
 {
 	if (j->more)
@@ -70,7 +70,7 @@ void shfs_json_close(struct shfs_json *j)
 	shfs_buf_char(&j->out, '\n');
 }
 
-#define DEPTH_OF_LINES 3 /* nothing stands on a line of its own */
+#define DEPTH_OF_LINES 3 /* deeper than this, so that nothing is on a line of its own */
 
 void shfs_json_line(struct shfs_json *j)
 {
@@ -134,7 +134,7 @@ void shfs_json_str(struct shfs_json *j, const char *key, const char *text)
 		shfs_json_null(j, key);
 }
 
-/* printf takes much of the time where there are millions. */
+/* Like printf, which would take much of the time where there are millions of numbers. */
 static void add_int(struct shfs_buf *out, int64_t value)
 {
 	char digits[24], *p = digits + sizeof(digits);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * json.h - the one writer behind every --json, and the version of what it writes.
+ * json.h - the one writer behind every --json, and the version of its format.
  *
  * A document is an object: {"shfs": "history", "version": 1, ...}. The members are
- * documented in docs/json.md. Members and elements of the outermost level stand on lines
- * of their own; what is deeper follows on the same line. In an array, key is NULL.
+ * documented in docs/json.md. Members and elements of the outermost level are on lines of
+ * their own; deeper ones follow on the same line. In an array, key is NULL.
  */
 #pragma once
 
@@ -17,21 +17,21 @@
 struct shfs_json {
 	struct shfs_buf out;
 	int depth;
-	bool more; /* something came before on this level */
+	bool more; /* this level has a member already */
 };
 
-/* Each document that begins from now on says that the index lacks a part of the journal.
- */
+/* Each document that begins from now on says that the index lacks a part of the
+ * journal. */
 void shfs_json_say_incomplete(void);
 
 /* Begins a document of this kind ("history"). json starts as {0}. */
 void shfs_json_begin(struct shfs_json *json, const char *kind);
-/* Ends it, writes it to standard output and frees it. False: no memory, or the write
+/* Ends the document and writes it to standard output. False: no memory, or the write
  * failed. */
 _must_check_ bool shfs_json_end(struct shfs_json *json);
-/* Ends it in json->out, which the caller takes over; false is out.failed. */
+/* Ends the document in json->out, which the caller then owns; false is out.failed. */
 void shfs_json_close(struct shfs_json *json);
-/* A document of one line, an object, behind what there is in json->out. */
+/* Appends a document of one line, an object, to json->out. */
 void shfs_json_line(struct shfs_json *json);
 void shfs_json_line_end(struct shfs_json *json);
 /* Writes out what there is so far. */

@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 
-#define TEXT_WIDTH 50 /* of a command in a message */
+#define TEXT_WIDTH 50 /* of a command, in a message */
 #define NO_PROGRAM "(a program that ended before shfs could look at it)"
 
 int shfs_fail_index(struct shfs_index *index, int error)
@@ -47,7 +47,8 @@ static char *column_dup(struct shfs_rows *rows, int col)
 	return copy;
 }
 
-/* One row of a statement with one integer parameter: 1 with *rows at it, or 0. */
+/* Runs a statement with one integer parameter. 1: *rows is at its one row; 0: there is
+ * none. */
 static int row_by_int(struct shfs_index *index, const char *sql, int64_t value,
                       struct shfs_rows **rows)
 {
@@ -339,7 +340,7 @@ int shfs_command_find(struct shfs_index *index, const char *prefix, int64_t *com
 		return 0;
 	for (size_t i = 0; i <= strlen(prefix); i++)
 		low[i] = tolower((unsigned char)prefix[i]);
-	/* 'g' is behind every digit. */
+	/* 'g' is above every hex digit. */
 	r = shfs_rows_open(index,
 	                   "SELECT command_id, id, text FROM v_command"
 	                   " WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id",
@@ -422,7 +423,7 @@ void shfs_process_clear(struct shfs_process_row *p)
 
 /* --- paths --- */
 
-/* Resolves what exists of an absolute path, and keeps the rest. */
+/* Resolves the part of an absolute path that exists, and keeps the rest. */
 static char *resolve_prefix(const char *absolute)
 {
 	_cleanup_free_ char *head = strdup(absolute);
@@ -493,7 +494,7 @@ int shfs_operand_file(struct shfs_index *index, const char *operand, char **path
 		if (!r)
 			free(TAKE_PTR(other));
 	}
-	/* A link that pointed elsewhere in those days. */
+	/* the link pointed elsewhere at that time */
 	if (!r && (other = shfs_path_absolute(operand))) {
 		r = is_known(index, other);
 		if (!r)
@@ -538,14 +539,14 @@ int shfs_path_is_known(struct shfs_index *index, const char *path)
 	return r > 0 ? shfs_rows_int(rows, 0) != 0 : r;
 }
 
-/* --- what programs keep for themselves --- */
+/* --- bookkeeping of programs --- */
 
 static const char *const version_control[] = { ".git", ".hg", ".svn", ".bzr", ".jj" };
 static const char *const caches[] = { "__pycache__", ".mypy_cache", ".pytest_cache",
 	                              ".ruff_cache", ".tox",        ".ipynb_checkpoints",
 	                              ".ninja_log",  ".ninja_deps", ".snakemake" };
 
-/* Where the first component of path ends that is one of names; 0: there is none. */
+/* Where the first component of path that is in names ends; 0: there is none. */
 static size_t find_component(const char *path, const char *const *names, size_t n)
 {
 	const char *end;
@@ -557,7 +558,7 @@ static size_t find_component(const char *path, const char *const *names, size_t 
 			slashes++;
 		end = strchrnul(p + slashes, '/');
 		if (p[slashes] != '.' && p[slashes] != '_')
-			continue; /* none of them begins so */
+			continue; /* none of the names begins like that */
 		for (size_t i = 0; i < n; i++)
 			if (p[slashes] == names[i][0] &&
 			    (size_t)(end - p) == slashes + strlen(names[i]) &&
@@ -580,7 +581,7 @@ bool shfs_path_is_version_control(const char *path)
 
 /* --- a file that was never seen --- */
 
-/* Names beside the one that was meant. */
+/* Names in the directory that are compared. */
 #define NEIGHBOURS_MAX 1000
 
 /* The file in the same directory whose name is most like that of path. NULL: none. */
@@ -708,7 +709,7 @@ int shfs_fail_if_unknown(struct shfs_index *index, int n, char **operands)
 
 void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n)
 {
-	/* '0' is the byte behind '/'. */
+	/* '0' is the byte after '/'. */
 	shfs_buf_printf(sql, "(%s = ?%d OR (%s > ?%d || '/' AND %s < ?%d || '0'))", expr,
 	                n, expr, n, expr, n);
 }
@@ -732,7 +733,7 @@ void shfs_sql_files_below(struct shfs_buf *sql, const char *column, int n)
 	shfs_buf_str(sql, ")");
 }
 
-/* --- what is shown --- */
+/* --- showing --- */
 
 static const char *working_directory(void)
 {
@@ -785,7 +786,7 @@ void shfs_show_directory(struct shfs_buf *out, const char *path)
 	shfs_quote_display(out, path, strlen(path));
 }
 
-/* One column. */
+/* Takes one column. */
 static bool is_ascii(char c)
 {
 	return c >= ' ' && c < 0x7f;

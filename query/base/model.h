@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * model.h - rows of the views as structs, and the one way in which each of them is shown.
+ * model.h - rows of the views as structs, and the one way in which each is shown.
  *
- * Loaders return 1 and fill *out (to be cleared by the caller), 0 where there is no such
- * row, or a negative errno; shfs_fail_index turns the last into a message.
+ * Loaders return 1 and fill *out (cleared by the caller), 0 if there is no such row, or a
+ * negative errno, which shfs_fail_index turns into a message.
  */
 #pragma once
 
@@ -13,10 +13,11 @@
 #include "store/objects/object.h"
 
 /*
- * Says that reading the index failed (error is a negative errno); returns the exit code.
+ * Prints that reading the index failed (error is a negative errno); returns the exit
+ * code.
  */
 int shfs_fail_index(struct shfs_index *index, int error);
-/* That pruned_look found it damaged. An exit code. */
+/* Prints that pruned_look found the file of tombstones damaged. Returns an exit code. */
 int shfs_fail_pruned(void);
 
 /* --- versions --- */
@@ -25,7 +26,7 @@ struct shfs_version {
 	int64_t version_id, file_id, n;
 	int64_t origin_version_id, access_id, process_id, command_id; /* 0: none */
 	char *path;
-	struct shfs_object_id object; /* where flags have SHFS_CONTENT_OBJECT */
+	struct shfs_object_id object; /* if flags have SHFS_CONTENT_OBJECT */
 	uint32_t flags, mode;
 	uint64_t size, phash;
 	int64_t mtime_ns, time_ns;
@@ -33,7 +34,7 @@ struct shfs_version {
 	bool carried;
 };
 
-/* What a SELECT over v_version must begin with for shfs_version_from_row. */
+/* A SELECT over v_version begins with these columns, for shfs_version_from_row. */
 #define SHFS_VERSION_COLUMNS                                                             \
 	" version_id, file_id, n, origin_version_id, access_id, process_id, command_id," \
 	" path, object, flags, mode, size, phash, mtime_ns, time_ns, source, carried "
@@ -63,7 +64,7 @@ struct shfs_command_row {
 	size_t text_len;
 	int64_t begin_ns, end_ns, status;
 	bool ended, has_status, hidden;
-	bool redacted; /* secrets were taken out of text */
+	bool redacted; /* text had secrets */
 	int64_t n_accesses;
 };
 
@@ -71,7 +72,7 @@ struct shfs_command_row {
 	" command_id, id, session, host, cwd, text, begin_ns, end_ns, status, hidden,"   \
 	" redacted "
 
-/* The shell that it was typed into: "bash", "zsh", "fish"; unknown where that is so. */
+/* The shell that the command was typed into: "bash", "zsh", "fish"; or unknown. */
 _must_check_ int shfs_command_shell(struct shfs_index *index,
                                     const struct shfs_command_row *command,
                                     const char *unknown, char **shell);
@@ -84,16 +85,16 @@ _must_check_ int shfs_command_load(struct shfs_index *index, int64_t command_id,
 void shfs_command_clear(struct shfs_command_row *command);
 #define _cleanup_command_ _cleanup_(shfs_command_clear)
 
-/* The command whose id begins with prefix (at least 4 hex digits). Where there are
- * several: -ENOTUNIQ, and they have been listed with a message. */
+/* Finds the command whose id begins with prefix (at least 4 hex digits). -ENOTUNIQ: there
+ * are several, and a message has listed them. */
 _must_check_ int shfs_command_find(struct shfs_index *index, const char *prefix,
                                    int64_t *command_id);
 
-/* How many records the mounts of its time could not write. */
+/* The number of records that the mounts of its time could not write. */
 _must_check_ int shfs_command_lost(struct shfs_index *index,
                                    const struct shfs_command_row *command, int64_t *out);
 
-/* Did the command execute a program of that name, whatever directory it was in? */
+/* Did the command execute a program of that name, in whatever directory? */
 _must_check_ int shfs_command_executed(struct shfs_index *index, int64_t command_id,
                                        const char *name, size_t len);
 
@@ -125,53 +126,51 @@ void shfs_process_clear(struct shfs_process_row *process);
 /* --- paths --- */
 
 /*
- * The path by which the index knows what the user names, malloc'ed: absolute, links in
- * its directories resolved, as far as they exist. NULL: no memory.
+ * The index's path for what the user names, malloc'ed: absolute, with the links in its
+ * directories resolved as far as they exist. NULL: no memory.
  */
 char *shfs_operand_path(const char *operand);
 
-/* The same, but a link that the index does not know is followed too. 1, 0 where the index
- * knows no version of any of them (*path is set all the same), or a negative errno. */
+/* As shfs_operand_path, but a link that the index does not have is followed, too. 1; 0 if
+ * the index has no version of either (*path is set all the same); or a negative errno. */
 _must_check_ int shfs_operand_file(struct shfs_index *index, const char *operand,
                                    char **path);
 
-/* The other way: how a program is given a path of the index; relative where it is below
- * the working directory. malloc'ed; NULL: no memory. */
+/* The reverse: the operand for a path of the index; relative if it is below the working
+ * directory. malloc'ed; NULL: no memory. */
 char *shfs_path_operand(const char *path);
 
-/* Does the index know path, something below it, or a command that ran there? 1, 0, or a
+/* Does the index have path, something below it, or a command that ran there? 1, 0, or a
  * negative errno. */
 _must_check_ int shfs_path_is_known(struct shfs_index *index, const char *path);
 
-/* The paths of n operands, each of which the index must know. Returns an exit code; where
- * it is not 0, the reason has been said. The caller frees paths[i]. */
+/* The paths of n operands; the index must have each. Returns an exit code; if that is not
+ * 0, a message was printed. The caller frees paths[i]. */
 _must_check_ int shfs_operand_paths(struct shfs_index *index, size_t n, char **operands,
                                     char **paths);
 
 /*
- * The length of the beginning of path that is what a program keeps for itself: of version
- * control (.git), a cache (__pycache__), of a build tool (.ninja_log). 0: path is in
- * none.
+ * The length of the part of path that leads to bookkeeping of a program: of version
+ * control (.git), a cache (__pycache__), a build tool (.ninja_log). 0: there is none.
  */
 size_t shfs_path_bookkeeping(const char *path);
-/* Is it in one of version control? */
+/* Is the path in bookkeeping of version control? */
 bool shfs_path_is_version_control(const char *path);
 
-/* No version was found: "config.yaml: never seen", what may have been meant, and what to
- * look at; or that it is none of the files that have versions. Returns
- * SHFS_EXIT_NOT_FOUND. */
+/* No version was found: prints "config.yaml: never seen", similar names, and what to look
+ * at; or that such a file has no versions. Returns SHFS_EXIT_NOT_FOUND. */
 int shfs_fail_unseen(struct shfs_index *index, const char *path);
 
-/* Says so, and returns SHFS_EXIT_NOT_FOUND, if nothing was ever recorded; else 0. */
+/* If nothing was ever recorded, says so and returns SHFS_EXIT_NOT_FOUND; else 0. */
 int shfs_fail_if_empty(struct shfs_index *index);
 
-/* The same, and for each of n operands whose path was never seen. */
+/* As shfs_fail_if_empty, and for each of n operands whose path was never seen. */
 int shfs_fail_if_unknown(struct shfs_index *index, int n, char **operands);
 
 /* --- SQL conditions --- */
 
-/* Conditions on v_version, v_access: the version with this id; the file at the path in a
- * parameter. Both are texts of SQL. */
+/* SQL conditions on v_version, v_access: the version with this id; the file at the path
+ * in a parameter. */
 #define SHFS_SQL_VERSION_OF(v, id)                                                       \
 	" " v ".file_id = (" id ") >> 32 AND " v ".n = (" id ") & 4294967295 "
 #define SHFS_SQL_VERSION(id) SHFS_SQL_VERSION_OF("v_version", id)
@@ -181,19 +180,20 @@ int shfs_fail_if_unknown(struct shfs_index *index, int n, char **operands);
 	" AND +name = path_name(" path ")) "
 
 /*
- * A condition for "expr is the path in parameter ?n, or below it". The parameter must not
- * end in a slash; the root directory is "".
+ * Adds the condition "expr is the path in parameter ?n, or below it". The parameter must
+ * not end in a slash; the root directory is "".
  */
 void shfs_sql_below(struct shfs_buf *sql, const char *expr, int n);
-/* The same for a column with a file_id, by the index of paths. */
+/* As shfs_sql_below, for a column with a file_id; uses the index of paths. */
 void shfs_sql_files_below(struct shfs_buf *sql, const char *column, int n);
-/* The SELECT of these files alone. */
+/* Adds only the SELECT of these files. */
 void shfs_sql_list_files_below(struct shfs_buf *sql, int n);
 
-/* --- what is shown; each appends to out, escaped --- */
+/* --- showing: each appends to out, escaped --- */
 
 /*
- * Relative to the working directory where it is below that; else below "~" if it can be.
+ * Shows path relative to the working directory if it is below that; else with "~" if it
+ * can.
  */
 void shfs_show_path(struct shfs_buf *out, const char *path);
 /* config.yaml@3; n 0: the path alone. */
@@ -203,16 +203,16 @@ void shfs_show_directory(struct shfs_buf *out, const char *path);
 /* The first line, cut to width columns with an ellipsis. */
 void shfs_show_first_line(struct shfs_buf *out, const char *text, size_t len,
                           size_t width);
-/* Text that is escaped already; where it is wider than width columns, its end behind an
+/* Shows text that is escaped already; if it is wider than width columns, its end after an
  * ellipsis. */
 void shfs_show_tail(struct shfs_buf *out, const char *text, size_t width);
-/* What the process was called by, cut to width columns. */
+/* Shows how the process was called, cut to width columns. */
 void shfs_show_process(struct shfs_buf *out, const struct shfs_process_row *process,
                        size_t width);
 /* 812 B, 1.5 KiB. */
 void shfs_show_size(struct shfs_buf *out, uint64_t bytes);
 
-/* The shortest beginning of id, of 7 digits or more, that no other command has. */
+/* Shows the shortest beginning of id, at least 7 digits, that no other command has. */
 _must_check_ int shfs_show_id(struct shfs_index *index, struct shfs_buf *out,
                               const char *id);
 
@@ -223,17 +223,17 @@ void shfs_command_show(struct shfs_buf *out, struct shfs_index *index,
 /* Columns of the terminal, or 80. */
 size_t shfs_show_columns(void);
 
-/* Escape sequences; all "" where there is no colour. */
+/* Escape sequences; all are "" without colour. */
 struct shfs_style {
 	const char *id, *bad, *dim, *bold, *off;
 };
 const struct shfs_style *shfs_style_of(struct shfs_context *ctx);
 extern const struct shfs_style shfs_style_colors;
-/* Why the content of a version could not be copied out of the store: a negative errno. */
+/* Shows why a content could not be copied out of the store: error is a negative errno. */
 void shfs_show_content_error(struct shfs_buf *out, const struct shfs_version *version,
                              int error);
 
-/* Text that is escaped already; "" adds nothing. */
+/* Shows text that is escaped already in a dim colour; "" adds nothing. */
 void shfs_show_dim(struct shfs_buf *out, const struct shfs_style *style,
                    const char *text);
 

@@ -69,7 +69,7 @@ static bool is_shfs(struct libmnt_fs *fs)
 	return type && !strcmp(type, "fuse.shfs");
 }
 
-/* Is it a whole mount, and not a part of one that was bound elsewhere? */
+/* Is it a whole mount, not a part that was bound elsewhere? */
 static bool is_whole(struct libmnt_fs *fs)
 {
 	const char *root = mnt_fs_get_root(fs);
@@ -128,7 +128,7 @@ static int add_watch(struct shfs_mounts *mounts, const struct shfs_watch_name *n
 	if (r == -EAGAIN) /* it hangs */
 		shfs_buf_printf(&root, "(inode %ju of device %u:%u)",
 		                (uintmax_t)name->ino, major(name->dev), minor(name->dev));
-	else if (r) /* it has ended by now */
+	else if (r) /* it has ended since */
 		return 0;
 	grown = reallocarray(mounts->list, mounts->n + 1, sizeof(*grown));
 	if (!grown)
@@ -229,8 +229,7 @@ const struct shfs_mount *shfs_mounts_find(const struct shfs_mounts *all, int id)
 	return NULL;
 }
 
-/* The first one on the way to path that stands on this mount; NULL: the way stays in it.
- */
+/* The first mount on the way to path that is mounted on this one; NULL: there is none. */
 static const struct shfs_mount *next_on_the_way(const struct shfs_mounts *all,
                                                 const struct shfs_mount *at,
                                                 const char *path)
@@ -263,14 +262,14 @@ const struct shfs_mount *shfs_mounts_lead(const struct shfs_mounts *all, const c
 	return at;
 }
 
-/* --- what a daemon says of itself --- */
+/* --- the status of a daemon --- */
 
 static uint64_t parse_number(const char *text)
 {
 	return strtoull(text, NULL, 10);
 }
 
-/* A daemon may tell the number of an error, or nothing where all is well. */
+/* Parses the number of an error; a daemon sends nothing where all is well. */
 static int parse_error(const char *text)
 {
 	char *end;
@@ -281,7 +280,7 @@ static int parse_error(const char *text)
 	return *end || n > 4095 ? EIO : (int)n;
 }
 
-/* Takes back what the daemon does to a newline and a backslash. */
+/* Undoes the daemon's escapes of newline and backslash. */
 static void unescape(char *text)
 {
 	char *to = text;
@@ -345,9 +344,7 @@ static int parse_pair(struct shfs_mount_status *s, const char *key, char *value)
 	return 0;
 }
 
-/*
- * Lines key=value; text is cut up. Keys that this version does not know are passed over.
- */
+/* Parses lines key=value; text is cut up. Unknown keys are ignored. */
 static int parse_status(char *text, struct shfs_mount_status *out)
 {
 	char *line;
@@ -364,16 +361,16 @@ static int parse_status(char *text, struct shfs_mount_status *out)
 	return r;
 }
 
-/* --- asking: in a child, which may be stuck for ever --- */
+/* --- asking: in a child, which may hang forever --- */
 
 struct answer {
 	int error;      /* of asking for the status: a negative errno; 0 */
-	int sync_error; /* 1: not asked to, or of another store */
-	char segment[SHFS_SEGMENT_NAME_MAX]; /* that was begun; or empty */
+	int sync_error; /* 1: not asked to, or it has another store */
+	char segment[SHFS_SEGMENT_NAME_MAX]; /* the one that was begun; or empty */
 					     /* the text of the status follows */
 };
 
-/* What those that record into a store are to do. */
+/* The request to mounts and recorders that record into a store. */
 struct wish {
 	const char *store, *word; /* "sync" or "seal" */
 };
@@ -384,7 +381,7 @@ struct question {
 	struct shfs_buf answer;
 };
 
-/* By name, or by another name of the same directory. */
+/* Is it the same store, maybe by another path? */
 static bool is_same_store(const char *a, const char *b)
 {
 	struct stat st_a, st_b;
@@ -400,7 +397,8 @@ bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_pa
 	       is_same_store(mount->status.store, store_path);
 }
 
-/* Of a mount through an attribute of its root, of a watch through its socket. */
+/* Sends a word: to a mount through an attribute of its root, to a recorder through its
+ * socket. */
 static ssize_t ask_for(const struct shfs_mount *mount, const char *word, char *text,
                        size_t size)
 {
@@ -441,7 +439,8 @@ static int ask_sync(const struct shfs_mount *mount, const char *word,
 	return 0;
 }
 
-/* In the child. wish: also wait until all is durable, if it records into that. */
+/* Runs in the child. wish: also waits until everything is durable, if it records into
+ * that store. */
 static void ask(int out, const struct shfs_mount *mount, const struct wish *wish)
 {
 	static char text[ANSWER_MAX];
@@ -465,8 +464,8 @@ static void ask(int out, const struct shfs_mount *mount, const struct wish *wish
 		_exit(1);
 }
 
-/* A child that cannot end must hold nothing of ours: no pipe whose reader waits for its
- * end, no lock, no working directory. */
+/* The child may never end, so it must hold nothing of the parent: no pipe whose reader
+ * waits for its end, no lock, no working directory. */
 static void question_child(int out, pid_t parent, const struct shfs_mount *mount,
                            const struct wish *wish)
 {
@@ -512,7 +511,7 @@ static void question_read(struct question *q)
 		close(TAKE_FD(q->fd));
 }
 
-/* What is not answered by then keeps its fd. */
+/* Waits until until_ns; a question that is not answered by then keeps its fd. */
 static void questions_wait(struct question *questions, size_t n, int64_t until_ns)
 {
 	struct pollfd polls[n ? n : 1];
@@ -535,7 +534,8 @@ static void questions_wait(struct question *questions, size_t n, int64_t until_n
 	}
 }
 
-/* Never waits for a child that did not answer. segments: of shfs_mounts_seal, or NULL. */
+/* Takes the answer; never waits for a child that did not answer. segments: of
+ * shfs_mounts_seal, or NULL. */
 static int question_end(struct question *q, struct shfs_mount *mount,
                         struct shfs_buf *segments)
 {
@@ -562,9 +562,9 @@ static int question_end(struct question *q, struct shfs_mount *mount,
 	return answer.sync_error;
 }
 
-/* What the mounts of this store have as their source, or what none has if there is no
- * store; empty if that cannot be told: where others serve its file system, its numbers
- * need not be those that a daemon saw. */
+/* The source that mounts of this store have; "no store" if there is no store. Empty if it
+ * is unknown: on a file system that others serve, a daemon may have seen other
+ * numbers. */
 static void source_of_store(const char *store_path, char out[SHFS_STORE_SOURCE_MAX])
 {
 	int r = -EREMOTE;
@@ -575,14 +575,15 @@ static void source_of_store(const char *store_path, char out[SHFS_STORE_SOURCE_M
 		strcpy(out, r == -ENOENT ? "no store" : "");
 }
 
-/* A watch has no source, and tells where it records as it answers. */
+/* Does the recorder record into another store? It has no source, so only its answer says
+ * that. */
 static bool is_elsewhere(const struct shfs_mount *m, const char *store_path)
 {
 	return !m->error && shfs_mount_is_watch(m) && store_path &&
 	       !shfs_mount_is_of_store(m, store_path);
 }
 
-/* Why it is not asked, or 0. */
+/* Why the mount is not asked, or 0. */
 static int not_to_ask(const struct shfs_mount *m, const char *source)
 {
 	if (m->owner != geteuid())
@@ -593,9 +594,9 @@ static int not_to_ask(const struct shfs_mount *m, const char *source)
 	return 0;
 }
 
-/* Asks ours that record into store_path (NULL: all of ours). sync_errors: they are to
- * sync, and how that went, as struct answer has it, one for each; or NULL. segments: and
- * to seal, likewise. */
+/* Asks the user's mounts that record into store_path (NULL: all of the user's).
+ * sync_errors: asks them to sync; receives a result for each, as in struct answer; or
+ * NULL. segments: asks them to seal, too, and receives the names of the new segments. */
 static void ask_all(struct shfs_mounts *mounts, const char *store_path, int *sync_errors,
                     struct shfs_buf *segments)
 {
@@ -685,7 +686,7 @@ static bool is_mounted(const struct shfs_mount *mount)
 	return read_mountinfo(false, &now) || shfs_mounts_find(&now, mount->mount_id);
 }
 
-/* The guardian of one that died a moment ago is about to. */
+/* Will the dead mount go away? Its guardian may be about to remove it. */
 bool shfs_mount_goes(const struct shfs_mount *mount)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + GUARDIAN_NS;
@@ -731,7 +732,7 @@ void shfs_mounts_let_go(const char *store_path)
 	ask_all(&mounts, store_path, sync_errors, NULL);
 }
 
-/* Did it not do what it was to, if it was to? */
+/* Should it have sealed, and did not? */
 static bool is_unsealed(const struct shfs_mount *mount, int sync_error)
 {
 	if (mount->error == -EACCES || mount->error == -EXDEV ||

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mounts.h - the live mounts of shfs: who they are, how they are, and waiting for them.
+ * mounts.h - the live mounts of shfs: finds them, asks for their status, waits for them.
  *
- * They are found in /proc/self/mountinfo; those without a FUSE layer, which mount
- * nothing, by common/watches.h, through which they are asked, too. Daemons are asked
- * through extended
- * attributes of the mount's root, each by a child process of its own: a daemon that is
- * stuck may hold whoever asks it for ever, uninterruptibly, and that must not be us. So
- * everything here returns in bounded time, whatever the mounts do.
+ * Mounts are found in /proc/self/mountinfo. Recorders without a FUSE layer mount nothing:
+ * they are found and asked by common/watches.h. The daemon of a mount is asked through
+ * extended attributes of the mount's root, each by a child process of its own: a daemon
+ * that hangs may hold the process that asks it forever, uninterruptibly. So everything
+ * here returns in bounded time, whatever the mounts do.
  */
 #pragma once
 
@@ -16,32 +15,32 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* What a daemon tells of itself: user.shfs.status. Strings are malloc'ed. */
+/* The status of a daemon: user.shfs.status. Strings are malloc'ed. */
 struct shfs_mount_status {
 	char *root, *store;
-	char *backend, *backend_reason;     /* the latter: why it is no better one */
-	char *transport, *transport_reason; /* the latter: why it is not io_uring */
+	char *backend, *backend_reason;     /* reason: why it is not a better one */
+	char *transport, *transport_reason; /* reason: why it is not io_uring */
 	pid_t pid;
 	int64_t since_ns;
-	uint64_t restarts; /* after it had died */
+	uint64_t restarts; /* after the daemon had died */
 	int64_t restarted_ns;
 	uint64_t records, lost, queued, objects, object_bytes, stored_bytes;
-	uint64_t memory_bytes; /* of what waits, and to compress it */
+	uint64_t memory_bytes; /* of what waits, and for compressing it */
 	uint64_t skipped, incomplete;
 	int error;       /* why nothing can be recorded now: a positive errno; 0 */
 	int rules_error; /* why .shfsignore is not followed, likewise */
 };
 
 struct shfs_mount {
-	char *dir;     /* where it is mounted, as bytes */
-	char *source;  /* of it, as the table of mounts has it; NULL */
-	int mount_id;  /* negative: it is a watch, without a FUSE layer; */
-	int parent_id; /* of the mount that it was put on */
-	dev_t dev;     /* of the mount; of the directory of a watch, */
-	ino_t ino;     /* with this */
+	char *dir;     /* the mount point, as bytes */
+	char *source;  /* the source in the table of mounts; NULL */
+	int mount_id;  /* negative: a recorder without a FUSE layer */
+	int parent_id; /* of the mount that it is mounted on */
+	dev_t dev;     /* of the mount; of a recorder's directory, */
+	ino_t ino;     /* together with this */
 	uid_t owner;
-	/* 0: the daemon answered, and status holds what it said; -ETIMEDOUT: it hangs;
-	 * -ENOTCONN: it is dead; not asked: -EACCES: it is somebody else's; -EXDEV: it
+	/* 0: the daemon answered, and status holds its answer; -ETIMEDOUT: it hangs;
+	 * -ENOTCONN: it is dead; not asked: -EACCES: it is another user's; -EXDEV: it
 	 * records into another store; -ENODATA */
 	int error;
 	struct shfs_mount_status status;
@@ -57,13 +56,14 @@ enum shfs_mounts_flags {
 	SHFS_MOUNTS_ALL = 1 << 1, /* of any type; without ASK */
 };
 
-/* store_path: only those that record into that are asked; NULL: all. *out is to be
- * cleared by the caller. -ENOMEM, and what reading /proc may say. */
+/* Lists the mounts. store_path: asks only those that record into that store; NULL: all.
+ * The caller clears *out. -ENOMEM, or an error of reading /proc. */
 _must_check_ int shfs_mounts_list(enum shfs_mounts_flags flags, const char *store_path,
                                   struct shfs_mounts *out);
 void shfs_mounts_clear(struct shfs_mounts *mounts);
 
-/* Asks the daemon of one that was listed without, whichever store it records into. */
+/* Asks the daemon of a mount that was listed without ASK, whichever store it records
+ * into. */
 void shfs_mount_ask(struct shfs_mount *mount);
 #define _cleanup_mounts_ _cleanup_(shfs_mounts_clear)
 
@@ -82,19 +82,19 @@ const struct shfs_mount *shfs_mounts_at(const struct shfs_mounts *mounts,
 const struct shfs_mount *shfs_mounts_around(const struct shfs_mounts *mounts,
                                             const char *path);
 
-/* Of all mounts: the one that an absolute path leads into, as the kernel follows it;
- * NULL. What is mounted over a directory hides what was mounted inside before. */
+/* The mount that an absolute path leads into, as the kernel follows it, among all mounts;
+ * NULL. A mount over a directory hides the mounts that were made inside before. */
 const struct shfs_mount *shfs_mounts_lead(const struct shfs_mounts *all,
                                           const char *path);
 
-/* Where the mount of shfs is that a path leads into, allocated; NULL if it leads into
+/* Where the mount of shfs is that path leads into, allocated; NULL if it leads into
  * none. */
 char *shfs_mounts_over(const char *path);
 
-/* The mount did not answer, being dead: does its guardian take it away? */
+/* The mount is dead and did not answer: does its guardian remove it? */
 bool shfs_mount_goes(const struct shfs_mount *mount);
 
-/* Is it one without a FUSE layer? */
+/* Is it a recorder without a FUSE layer? */
 static inline bool shfs_mount_is_watch(const struct shfs_mount *mount)
 {
 	return mount->mount_id < 0;
@@ -104,20 +104,21 @@ static inline bool shfs_mount_is_watch(const struct shfs_mount *mount)
 bool shfs_mount_is_of_store(const struct shfs_mount *mount, const char *store_path);
 
 /*
- * Tells every live mount of ours that records into this store to make durable what
- * happened so far, all at once, bounded to 5 s in all. Each that could not is left out
- * with one warning. Returns how many those were.
+ * Asks the user's live mounts that record into this store to make durable what has
+ * happened so far; all at once, for at most 5 s. Prints a warning for each that could
+ * not. Returns the number of those.
  */
 int shfs_mounts_sync(const char *store_path);
 
-/* They close what was taken out of the store: its bytes are free only then. */
+/* The mounts close objects that were removed from the store: only then their bytes are
+ * free. */
 void shfs_mounts_let_go(const char *store_path);
 
 /*
- * As shfs_mounts_sync, and each has begun a new segment of its journal
- * (store/capture/capture.h): their names are appended to segments, each with a NUL. 0;
- * -EBUSY: one could not, and is named; or why its disk takes nothing
- * (shfs_takes_nothing).
+ * As shfs_mounts_sync, but each mount also begins a new segment of its journal
+ * (store/capture/capture.h). The names of the new segments are appended to segments, each
+ * with a NUL. 0; -EBUSY: a mount could not, and is named in *busy; or the error of a disk
+ * that cannot be written to (shfs_takes_nothing).
  */
 _must_check_ int shfs_mounts_seal(const char *store_path, struct shfs_buf *segments,
                                   char **busy);

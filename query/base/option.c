@@ -54,7 +54,7 @@ int shfs_fail_output(const char *path, int error)
 	return SHFS_EXIT_REFUSED;
 }
 
-/* Names of what is open already: links that lead nowhere. */
+/* Is it a name of an open descriptor? Such names are links that lead nowhere. */
 bool shfs_is_descriptor(const char *path)
 {
 	return !strncmp(path, "/dev/fd/", 8) || !strncmp(path, "/dev/std", 8) ||

@@ -14,18 +14,18 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* What the shell ends with if it cannot run a program. */
+/* the shell's exit status if it cannot run a program */
 #define STATUS_NOT_RUN 126
 
-#define COMMAND_MAX 4096 /* a pipe takes it at once */
+#define COMMAND_MAX 4096 /* a pipe takes this much at once */
 
-/* A child that becomes the pager once it is told which: this process may be forbidden to
- * run programs by then. */
+/* A child that becomes the pager once it gets the command: this process may have
+ * forbidden itself to run programs by then. */
 static struct {
 	pid_t pid;
 	int control, output;
 } prepared;
-static pid_t pager; /* it is one */
+static pid_t pager; /* the child, once it is the pager */
 static const int ends[] = { SIGINT, SIGHUP, SIGTERM, SIGQUIT };
 
 static int wait_for_pager(void)
@@ -38,7 +38,7 @@ static int wait_for_pager(void)
 	return status;
 }
 
-/* The reader has seen enough: no failure of ours. But a pager that never ran is. */
+/* The reader has seen enough: that is no failure, but a pager that never ran is. */
 static void on_sigpipe(int sig)
 {
 	int status = wait_for_pager();
@@ -48,7 +48,7 @@ static void on_sigpipe(int sig)
 	              : SHFS_EXIT_OK);
 }
 
-/* ^C ends this program, not the pager: it shows what there is until it is left. */
+/* ^C ends this program, not the pager: that shows the output until the user leaves it. */
 static void on_end(int sig)
 {
 	close(STDOUT_FILENO);
@@ -68,7 +68,7 @@ static void finish(void)
 
 static void run(const char *command, int input)
 {
-	/* as git has it: quit on one screen, raw colours, leave the screen as it is */
+	/* as git does: quit on one screen, raw colours, leave the screen as it is */
 	setenv("LESS", "FRX", 0);
 	setenv("LV", "-c", 0);
 	dup2(input, STDIN_FILENO);
@@ -92,7 +92,7 @@ static bool in_path(const char *name)
 	return false;
 }
 
-/* Its first word; what only a shell understands is left to the shell. */
+/* Can the first word of the command be run? Shell syntax is left to the shell. */
 static bool can_run(const char *command)
 {
 	_cleanup_free_ char *name = NULL;
@@ -121,7 +121,7 @@ static void handle_signals(void)
 		sigaction(ends[i], &action, NULL);
 }
 
-/* Of the terminal, which can be asked no more behind the pipe. */
+/* Passes on the width of the terminal: behind the pipe it cannot be asked. */
 static void note_columns(void)
 {
 	char text[24];
@@ -130,7 +130,7 @@ static void note_columns(void)
 	setenv("COLUMNS", text, true);
 }
 
-/* The child: runs what it is told to; without that it ends when its parent does. */
+/* The child: runs the command that it gets; without one it ends with its parent. */
 static void wait_for_command(int control, int input)
 {
 	struct sigaction ignored = { .sa_handler = SIG_IGN }, before[ARRAY_SIZE(ends)];
@@ -181,7 +181,7 @@ void shfs_pager_start(const char *command)
 		return;
 	}
 	fflush(NULL);
-	signal(SIGPIPE, SIG_IGN); /* should it have been killed */
+	signal(SIGPIPE, SIG_IGN); /* in case the pager was killed */
 	if (shfs_write_all(prepared.control, command, len)) {
 		signal(SIGPIPE, SIG_DFL);
 		return;

@@ -10,7 +10,7 @@ static struct {
 	pthread_t thread;
 	pthread_mutex_t mutex;
 	pthread_cond_t ended;
-	const char *what; /* NULL: nothing is under way */
+	const char *what; /* NULL: nothing is in progress */
 } progress = { .mutex = PTHREAD_MUTEX_INITIALIZER, .ended = PTHREAD_COND_INITIALIZER };
 
 static void *draw(void *arg)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* "Did you mean": the known word that is most like a mistyped one. */
+/* "Did you mean": the word that is most like a mistyped one. */
 #include "query/base/context.h"
 
 #include <string.h>
 
 #define WORD_MAX 32
 
-/* Optimal string alignment: inserted, lost, wrong and swapped letters count one each. */
+/* Optimal string alignment: an inserted, lost, wrong or swapped letter counts one. */
 static size_t distance(const char *a, const char *b)
 {
 	size_t n = strlen(a), m = strlen(b);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Seconds whose nanoseconds fit: the years 1678 to 2261. */
+/* Seconds whose nanoseconds fit into 64 bits: the years 1678 to 2261. */
 #define SECONDS_MAX (INT64_MAX / SHFS_NSEC_PER_SEC - 1)
 
 static time_t seconds_of(int64_t ns)
@@ -33,7 +33,7 @@ static void skip_blanks(const char **p)
 		(*p)++;
 }
 
-/* Steps over word where it stands there as a whole. */
+/* Skips word, if it is there as a whole. */
 static bool take_word(const char **p, const char *word)
 {
 	size_t len = strlen(word);
@@ -45,7 +45,7 @@ static bool take_word(const char **p, const char *word)
 	return true;
 }
 
-/* Steps over digits, at least min and at most max of them. */
+/* Skips digits, at least min and at most max of them. */
 static bool take_digits(const char **p, int min, int max, int64_t *out)
 {
 	int64_t n = 0;
@@ -59,7 +59,7 @@ static bool take_digits(const char **p, int min, int max, int64_t *out)
 	return true;
 }
 
-/* ".25" as nanoseconds; nothing there is 0. */
+/* Parses ".25" as nanoseconds; an empty string is 0. */
 static bool take_fraction(const char **p, int64_t *ns)
 {
 	int64_t unit = SHFS_NSEC_PER_SEC / 10;
@@ -97,7 +97,7 @@ static int parse_epoch(const char *p, int64_t *ns)
 
 static const struct unit {
 	const char *names[5];
-	int seconds, days, months; /* one of them */
+	int seconds, days, months; /* only one is not 0 */
 } units[] = {
 	{ { "s", "sec", "secs", "second", "seconds" }, .seconds = 1 },
 	{ { "m", "min", "mins", "minute", "minutes" }, .seconds = 60 },
@@ -164,7 +164,7 @@ static bool take_weekday(const char **p, struct tm *tm)
 	for (int day = 0; day < 7; day++) {
 		if (!take_word(p, names[day][0]) && !take_word(p, names[day][1]))
 			continue;
-		/* Today's own name is a week ago. */
+		/* The name of today's weekday means a week ago. */
 		tm->tm_mday -= (tm->tm_wday - day + 6) % 7 + 1;
 		return true;
 	}
@@ -187,7 +187,7 @@ static bool take_date(const char **p, struct tm *tm)
 	return true;
 }
 
-/* A day, as the change of tm from today. False: there is none, *p is where it was. */
+/* Parses a day, as a change of tm from today. False: there is none, *p is unchanged. */
 static bool take_day(const char **p, struct tm *tm)
 {
 	const char *start = *p;
@@ -201,7 +201,7 @@ static bool take_day(const char **p, struct tm *tm)
 	} else if (take_date(p, &day)) {
 		int wanted = day.tm_mday;
 
-		/* No 31st of April. */
+		/* There is no 31st of April. */
 		day.tm_isdst = -1;
 		if (mktime(&day) == -1 && day.tm_year > 71)
 			return false;
@@ -233,7 +233,7 @@ static bool take_clock(const char **p, struct tm *tm, int64_t *fraction_ns)
 	return hour < 24 && min < 60 && sec <= 60;
 }
 
-/* 1 and *seconds east of Greenwich, 0 where no zone is named, or -EINVAL. */
+/* 1 and *seconds east of Greenwich, 0 if no zone is named, or -EINVAL. */
 static int take_zone(const char **p, int64_t *seconds)
 {
 	int64_t hours, minutes;
@@ -258,7 +258,7 @@ static int take_zone(const char **p, int64_t *seconds)
 	return 1;
 }
 
-/* A day, a time of the day, or both; with both a zone may follow. */
+/* Parses a day, a time of day, or both; with both a zone may follow. */
 static int parse_moment(const char *p, int64_t now_ns, int64_t *ns)
 {
 	struct tm tm = local_of(now_ns);
@@ -339,7 +339,7 @@ static void ago(struct shfs_buf *out, int64_t n, const char *unit)
 
 void shfs_time_show_relative_at(struct shfs_buf *out, int64_t ns, int64_t now_ns)
 {
-	/* what a journal says may be any time */
+	/* the times of a journal may be anything */
 	uint64_t between = (uint64_t)now_ns - (uint64_t)ns;
 	int64_t seconds = (int64_t)(between / SHFS_NSEC_PER_SEC), days = seconds / 86400;
 

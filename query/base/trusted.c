@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LINKS_MAX 40 /* as the kernel's */
+#define LINKS_MAX 40 /* the kernel's limit */
 
-/* On the way: what is left of the path, from fd on. */
+/* A walk along a path: fd is the directory so far, rest the remaining path. */
 struct walk {
 	struct shfs_way way;
 	int fd, n_links;
@@ -26,7 +26,7 @@ static void walk_clear(struct walk *w)
 	free(w->path);
 }
 
-/* rest: malloc'ed, taken over. */
+/* Goes on with rest: malloc'ed, now owned by w. */
 static int set_rest(struct walk *w, char *rest)
 {
 	if (!rest)
@@ -40,7 +40,7 @@ static int set_rest(struct walk *w, char *rest)
 	return w->fd < 0 ? -errno : 0;
 }
 
-/* Behind a link, which is open as fd, the way goes on where that leads. */
+/* Goes on where the link leads that is open as fd. */
 static int follow(struct walk *w, int fd, uid_t owner)
 {
 	_cleanup_buf_ struct shfs_buf rest = { 0 };
@@ -70,7 +70,7 @@ static int open_part(struct walk *w, const char *part)
 	return fd < 0 ? -errno : fd;
 }
 
-/* One part of the path: a directory, or a link. */
+/* Steps into one part of the path: a directory, or a link. */
 static int step(struct walk *w, const char *part)
 {
 	_cleanup_close_ int fd = open_part(w, part);
@@ -89,7 +89,7 @@ static int step(struct walk *w, const char *part)
 	return 0;
 }
 
-/* The next part, which is cut off; NULL: there is none. */
+/* Cuts off the next part; NULL: there is none. */
 static char *next_part(struct walk *w)
 {
 	char *part = w->rest + strspn(w->rest, "/");
@@ -114,7 +114,7 @@ int shfs_trusted_directory(const char *path, struct shfs_way way, int *fd)
 	return r;
 }
 
-/* The last part: it is where the file is to be, or a link to that. 1: found. */
+/* The last part: the name of the file, or a link to it. 1: found. */
 static int step_last(struct walk *w, const char *part, char **name)
 {
 	struct stat st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * trusted.h - the way to a file that is to be written. A symbolic link on it that
- * somebody else made leads where they want: it is not followed. Those of root are.
+ * trusted.h - walks the path of a file that will be written, without following a symbolic
+ * link that another user made: it may lead anywhere. Links of root are followed.
  */
 #pragma once
 
@@ -10,14 +10,14 @@
 #include <stdbool.h>
 
 struct shfs_way {
-	bool no_own; /* nor are one's own links */
-	bool make;   /* directories that are missing */
+	bool no_own; /* do not follow the user's own links either */
+	bool make;   /* make missing directories */
 };
 
-/* Opens the directory at path, O_PATH. -ELOOP: behind a link that is not followed. */
+/* Opens the directory at path, O_PATH. -ELOOP: a link is not followed. */
 _must_check_ int shfs_trusted_directory(const char *path, struct shfs_way way, int *fd);
 
-/* Opens the directory of a file at path, that of what a link leads to which is followed.
- * name: malloc'ed; to be used with O_NOFOLLOW. */
+/* Opens the directory of the file at path; if path is a link that is followed, the
+ * directory of its target. name: malloc'ed; use it with O_NOFOLLOW. */
 _must_check_ int shfs_trusted_parent(const char *path, struct shfs_way way, int *dirfd,
                                      char **name);

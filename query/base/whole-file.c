@@ -42,7 +42,8 @@ int shfs_whole_file_begin(struct shfs_whole_file *f, const char *path, bool repl
 		r = name_temp(f);
 		if (r)
 			return r;
-		unlinkat(f->dirfd, f->temp, 0); /* of one that was killed, long ago */
+		unlinkat(f->dirfd, f->temp, 0); /* left by a process that was killed,
+		                                 * long ago */
 		f->fd = openat(f->dirfd, f->temp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
 		               mode);
 	}
@@ -51,7 +52,7 @@ int shfs_whole_file_begin(struct shfs_whole_file *f, const char *path, bool repl
 	return exists && fchmod(f->fd, st.st_mode & 07777) ? -errno : 0;
 }
 
-/* From none to one, so that it can be renamed. */
+/* Gives the file a first name, so that it can be renamed. */
 static int give_name(struct shfs_whole_file *f, const char *name)
 {
 	char self[32];
@@ -65,10 +66,10 @@ static int name_new(struct shfs_whole_file *f)
 	if (!f->temp)
 		return give_name(f, f->name);
 	if (!linkat(f->dirfd, f->temp, f->dirfd, f->name, 0))
-		return 0; /* close removes the other name */
+		return 0; /* shfs_whole_file_close removes the other name */
 	if (errno == EEXIST)
 		return -EEXIST;
-	/* a file system without links */
+	/* a file system without hard links */
 	if (!faccessat(f->dirfd, f->name, F_OK, AT_SYMLINK_NOFOLLOW))
 		return -EEXIST;
 	return renameat(f->dirfd, f->temp, f->dirfd, f->name) ? -errno : 0;

@@ -154,7 +154,7 @@ void shfs_check_progress(void *arg, uint64_t done, uint64_t total)
 	if (now < drawn_ns + DRAW_NS || !total || !isatty(STDERR_FILENO))
 		return;
 	drawn_ns = now;
-	shfs_progress_end(); /* this tells more */
+	shfs_progress_end(); /* the progress line of the check says more */
 	shfs_show_size(&b, done);
 	shfs_buf_str(&b, " of ");
 	shfs_show_size(&b, total);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* check-show.h - what is wrong with a store, for people and for programs. */
+/* check-show.h - shows the flaws of a store, to people and to programs. */
 #pragma once
 
 #include "query/base/json.h"
 
 #include "store/care/check.h"
 
-/* A line for each flaw, those that are harmless last; and one for each version that is
- * lost. */
+/* Adds a line for each flaw, harmless ones last; and one for each lost version. */
 void shfs_check_show(struct shfs_buf *out, const struct shfs_check *check);
 
-/* What was looked at, in a line. */
+/* Adds a line that says what was checked. */
 void shfs_check_show_counts(struct shfs_buf *out, const struct shfs_check *check);
 
 /* "flaws", "lost" and the counts. */
@@ -20,5 +19,5 @@ void shfs_check_json(struct shfs_json *json, const struct shfs_check *check);
 void shfs_check_progress(void *arg, uint64_t done, uint64_t total);
 void shfs_check_progress_end(void);
 
-/* Says why it could not be done. Returns an exit code. */
+/* Prints why the check failed. Returns an exit code. */
 int shfs_check_fail(int error);

@@ -40,7 +40,8 @@ static int run_fusermount(const char *dir, bool lazy, struct shfs_buf *said)
 	return shfs_ends_with(said->data, ": Device or resource busy\n") ? -EBUSY : -EIO;
 }
 
-/* umount2 tells the kernel's own error; who may not use it needs the set-id program. */
+/* umount2 gives the kernel's own error; a user who may not call it needs the set-uid
+ * program. */
 int shfs_detach(const char *dir, bool lazy, struct shfs_buf *said)
 {
 	if (!umount2(dir, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)))

@@ -28,7 +28,8 @@ void shfs_holders_clear(struct shfs_holders *holders)
 	*holders = (struct shfs_holders){ 0 };
 }
 
-/* Of an fd, by its file in fdinfo/. only_path: it cannot read or write; or NULL. */
+/* The mount of an fd, from its file in fdinfo/. only_path: it cannot read or write; or
+ * NULL. */
 static int read_mount_id(int dirfd, const char *name, bool *only_path)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -43,7 +44,7 @@ static int read_mount_id(int dirfd, const char *name, bool *only_path)
 	return line ? atoi(line + strlen("\nmnt_id:")) : -1;
 }
 
-/* Following a link of /proc with O_PATH asks nothing of the file system behind it. */
+/* Follows a link of /proc with O_PATH: this does not call the file system behind it. */
 static bool link_is_inside(int procfd, const char *name, const struct shfs_mount *mount)
 {
 	_cleanup_close_ int fd = openat(procfd, name, O_PATH | O_CLOEXEC);
@@ -88,7 +89,7 @@ static int look_at_fds(int procfd, const struct shfs_mount *mount, struct shfs_h
 		if (entry->d_name[0] == '.' ||
 		    read_mount_id(dirfd, entry->d_name, &only_path) != mount->mount_id)
 			continue;
-		if (only_path) { /* as a mount has it that was around this one */
+		if (only_path) { /* such as the daemon of a mount around this one has */
 			h->stands = true;
 			continue;
 		}
@@ -98,7 +99,8 @@ static int look_at_fds(int procfd, const struct shfs_mount *mount, struct shfs_h
 	return r;
 }
 
-/* A mapping stays when its fd is closed: address mode offset major:minor inode path */
+/* Reads the mappings, which stay when their fd is closed: address mode offset major:minor
+ * inode path */
 static int look_at_maps(int procfd, const struct shfs_mount *mount, struct shfs_holder *h)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -161,7 +163,7 @@ static int look_at_process(pid_t pid, const struct shfs_mount *mount,
 	return r;
 }
 
-/* Calls for each process but this one. */
+/* Calls look for each process but this one. */
 static int each_process(const struct shfs_mount *mount, struct shfs_holders *out,
                         int (*look)(pid_t pid, const struct shfs_mount *mount,
                                     struct shfs_holders *holders))

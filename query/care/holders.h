@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * holders.h - which processes keep a mount busy, and with what.
+ * holders.h - finds the processes that keep a mount busy, and what they hold.
  *
- * Only /proc is asked, nothing on the mount itself, so a daemon that is stuck does not
- * hold us. Processes of other users cannot be looked into, and are left out.
+ * Only /proc is read, nothing on the mount itself: a daemon that hangs cannot block the
+ * search. Processes of other users cannot be read, and are left out.
  */
 #pragma once
 
@@ -13,8 +13,8 @@ struct shfs_holder {
 	pid_t pid;
 	char comm[64];
 	bool stands; /* its working or root directory is inside, or an fd of O_PATH */
-	char *file;  /* one that it has open, maps or executes; NULL: none */
-	unsigned n_files; /* how many those are, at least */
+	char *file;  /* a file that it has open, maps or executes; NULL: none */
+	unsigned n_files; /* number of such files, at least */
 };
 
 struct shfs_holders {
@@ -24,7 +24,8 @@ struct shfs_holders {
 
 _must_check_ int shfs_holders_find(const struct shfs_mount *mount,
                                    struct shfs_holders *out);
-/* Who has it in another mount namespace: a process of each, or of some twice. */
+/* Finds processes in other mount namespaces where it is mounted, too: one for each
+ * namespace, maybe more. */
 _must_check_ int shfs_holders_elsewhere(const struct shfs_mount *mount,
                                         struct shfs_holders *out);
 void shfs_holders_clear(struct shfs_holders *holders);

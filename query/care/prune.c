@@ -11,11 +11,11 @@
 #include <string.h>
 #include <time.h>
 
-#define ROUNDS_MAX 16 /* others may write meanwhile */
+#define ROUNDS_MAX 16 /* needed if others write meanwhile */
 
 struct candidate {
 	struct shfs_object_id id;
-	int64_t time_ns; /* of the newest version that has it */
+	int64_t time_ns; /* of the newest version with this object */
 	uint64_t stored;
 	bool stays;
 };
@@ -24,19 +24,19 @@ struct picking {
 	struct shfs_prune *prune;
 	struct candidate *list;
 	size_t n, cap;
-	int64_t *meant; /* versions that the filter names, sorted */
+	int64_t *meant; /* the versions that the filter selects, sorted */
 	size_t n_meant, cap_meant;
-	/* the file whose versions come, the newest first */
+	/* the current file; its versions come newest first */
 	int64_t file_id, n_kept, kept[SHFS_KEEPS];
 	char last[SHFS_KEEPS][32];
 };
 
-/* --- what stays --- */
+/* --- which versions stay --- */
 
 static const char *const periods[SHFS_KEEPS] = { "%Y-%m-%d %H", "%Y-%m-%d", "%G-%V",
 	                                         "%Y-%m", "%Y" };
 
-/* Is it the newest of one of the last hours, days, … that have one? */
+/* Is it the newest version of one of the last hours, days, … that have one? */
 static bool is_kept_by_period(struct picking *p, int64_t time_ns)
 {
 	time_t s = time_ns / SHFS_NSEC_PER_SEC;
@@ -90,7 +90,7 @@ static bool goes(struct picking *p, struct shfs_rows *rows)
 		memset(p->kept, 0, sizeof(p->kept));
 		memset(p->last, 0, sizeof(p->last));
 	}
-	if (shfs_rows_int(rows, 6)) /* it is up to the version that it became */
+	if (shfs_rows_int(rows, 6)) /* the version that it became by a rename decides */
 		return true;
 	kept = is_kept(p, time_ns);
 	if (shfs_rows_int(rows, 5) && !o->also_newest)
@@ -193,7 +193,7 @@ static int compare_times(const void *a, const void *b)
 	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-/* One for each object; those of which no version stays. */
+/* Makes one entry for each object, and drops those of which a version stays. */
 static void merge(struct picking *p)
 {
 	size_t n = 0, kept = 0;
@@ -233,14 +233,14 @@ static int add_stored(void *arg, const struct shfs_stored *object)
 	return 0;
 }
 
-/* Those that are there; of these the oldest, as many as the store is too large by. What
- * leans on what goes takes more room than before: in later rounds more go than by that.
- */
+/* Chooses, of the objects in the store, the oldest until the store is small enough.
+ * Deltas against a removed object take more room afterwards, so each later round removes
+ * more. */
 static int choose(struct picking *p)
 {
 	struct shfs_prune *prune = p->prune;
 	uint64_t most = prune->policy.max_bytes, total, excess, sum = 0;
-	struct shfs_usage now; /* a try before may have made some room */
+	struct shfs_usage now; /* an earlier round may have made room */
 	size_t n = 0;
 	int r = shfs_store_usage(prune->store, &now);
 
@@ -302,7 +302,7 @@ static int pick(void *arg, struct shfs_objects *out)
 	_cleanup_(picking_free) struct picking p = { .prune = prune };
 	int r = 0;
 
-	if (prune->picks++) /* what was recorded meanwhile counts */
+	if (prune->picks++) /* count what was recorded meanwhile */
 		r = shfs_index_ingest(prune->index, prune->hook_dir, NULL);
 	if (!r)
 		r = find_meant(&p);
@@ -324,7 +324,7 @@ static int pick(void *arg, struct shfs_objects *out)
 	return r;
 }
 
-/* --- --- */
+/* --- running --- */
 
 static int run_once(struct shfs_prune *prune)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * prune.h - which archived contents of versions may go, by age, number, size, and what
- * the store may take; and their removal, while mounts record.
+ * prune.h - removes archived contents of old versions, by age, number, size and the limit
+ * of the store, while mounts record.
  */
 #pragma once
 
@@ -19,18 +19,18 @@ enum {
 };
 
 struct shfs_prune_policy {
-	/* versions of a file that stay; 0: by others alone */
+	/* versions of each file that stay; 0: only other rules keep versions */
 	int64_t keep_last, keep[SHFS_KEEPS];
 	int64_t keep_since_ns;
-	/* those that go are */
-	int64_t older_ns; /* made before it; 0: any */
+	/* only such versions are removed */
+	int64_t older_ns; /* made before this time; 0: any */
 	uint64_t larger;
-	const struct shfs_filter *files; /* resolved; NULL: of all files */
-	uint64_t max_bytes; /* no more go than the store has above this; 0: all */
-	bool also_newest;   /* also the newest of a file that is there */
+	const struct shfs_filter *files; /* resolved; NULL: all files */
+	uint64_t max_bytes; /* remove only until the store is this small; 0: all */
+	bool also_newest;   /* also the newest version of a file that exists */
 };
 
-/* A version that goes. */
+/* Reports a version that is removed. */
 typedef void (*shfs_prune_fn)(void *arg, const char *path, int64_t n, uint64_t size);
 
 struct shfs_prune {
@@ -41,17 +41,17 @@ struct shfs_prune {
 	bool dry, alone, despite_damage;
 	int wait_ms;
 	/* out */
-	uint64_t versions, objects, bytes; /* that go; bytes as they are stored */
+	uint64_t versions, objects, bytes; /* removed; bytes as stored */
 	struct shfs_usage before, after;
-	shfs_prune_fn show; /* of a dry one; or NULL */
+	shfs_prune_fn show; /* for a dry run; or NULL */
 	void *arg;
-	bool exhausted; /* no more may go */
+	bool exhausted; /* nothing more can be removed */
 	unsigned rounds, picks;
 };
 
-/* Errors: of shfs_collect; -EBADMSG, -EPROTONOSUPPORT: not all of the journal can be
- * read, so nothing is taken. */
+/* Errors: those of shfs_collect; -EBADMSG, -EPROTONOSUPPORT: a part of the journal cannot
+ * be read, so nothing is removed. */
 _must_check_ int shfs_prune_run(struct shfs_prune *prune);
 
-/* For an error of these and of shfs_collect: says why. Returns the exit code. */
+/* Prints an error of shfs_prune_run or shfs_collect. Returns the exit code. */
 int shfs_fail_collect(const struct shfs_store *store, const char *what, int error);

@@ -42,7 +42,7 @@ static int find_commands(struct finder *f)
 	return r;
 }
 
-/* Those of a command that has none itself. */
+/* Finds secrets in the arguments of processes whose commands have none themselves. */
 static int find_processes(struct finder *f)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -77,11 +77,11 @@ static bool is_secret(struct finder *f, const char *path, const char *root)
 	return below && *below && shfs_rules_is_secret(f->rules, below, false);
 }
 
-/* Of a version: its content is in the store. */
+/* Condition on a version: its content is in the store. */
 #define IS_HERE(v) " " v ".object IS NOT NULL AND NOT " v ".flags >> 30 & 1"
 
-/* What versions of the file ?1 were before, became since by a rename or link, and other
- * versions of the same content, from 5 bytes on: what is archived at other paths. */
+/* Other paths at which contents of the file ?1 are archived: earlier and later names of
+ * its versions (renames, links), and versions of equal content (of 5 bytes or more). */
 #define KIN                                                                              \
 	"WITH RECURSIVE kin(id) AS (SELECT version_id FROM v_version WHERE file_id = ?1" \
 	" UNION SELECT v.origin_version_id FROM kin JOIN v_version v"                    \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * secret.h - what looks like a secret and was recorded: before there was a pattern for
- * it, or by an older version.
+ * secret.h - finds recorded secrets: from before there was a pattern for them, or from an
+ * older version.
  */
 #pragma once
 
@@ -9,14 +9,14 @@
 #include "store/index/index.h"
 
 struct shfs_secret {
-	const char *
-		command; /* id of the command with it, or whose process had it; or NULL */
-	const char *path; /* of a file whose content is archived; or NULL */
-	const char *of;   /* and of one that is secret by its name, which has or had it;
-	                   * NULL:   path is */
+	const char *command; /* id of the command that has it, or whose process has; or
+	                      * NULL */
+	const char *path;    /* of a file whose content is archived; or NULL */
+	const char *of;      /* a file that is secret by its name, and has or had the same
+	                      * content; NULL: path is */
 };
 
-/* Tells of each command and each file once; of neither: a process of no command. A
+/* Reports each command and each file once; neither is set for a process of no command. A
  * negative errno. */
 _must_check_ int
 shfs_secrets_find(struct shfs_index *index, const struct shfs_config *config,

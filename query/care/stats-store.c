@@ -27,7 +27,7 @@ struct store_stats {
 	struct object *objects;
 	size_t n, cap;
 	uint64_t loose, deltas, content_bytes, stored_bytes;
-	uint64_t versions, version_bytes; /* whose content is there */
+	uint64_t versions, version_bytes; /* whose content is in the store */
 	struct place *files, *dirs;
 	size_t n_files, cap_files, n_dirs;
 };
@@ -68,7 +68,7 @@ static int compare_objects(const void *a, const void *b)
 	                           &((const struct object *)b)->id);
 }
 
-/* What lies twice takes its place twice, and is one. */
+/* An object that is stored twice counts once, with the size of both. */
 static void merge_objects(struct store_stats *s)
 {
 	size_t n = 0;
@@ -190,7 +190,7 @@ static int sum_dirs(struct store_stats *s)
 	return 0;
 }
 
-/* --- what is said --- */
+/* --- output --- */
 
 static double ratio(uint64_t a, uint64_t b)
 {

@@ -53,20 +53,20 @@ static void set_sort(struct set *s)
 	s->n = n;
 }
 
-/* Of one that is sorted. */
+/* Is id in the set? The set is sorted. */
 static bool set_has(const struct set *s, int64_t id)
 {
 	return s->n && bsearch(&id, s->ids, s->n, sizeof(id), compare);
 }
 
-/* --- which part --- */
+/* --- the part to export --- */
 
 struct part {
 	struct shfs_forget *forget;
-	struct shfs_index *index; /* of all of the store */
+	struct shfs_index *index; /* of the whole store */
 	int n;
 	char **paths;                          /* absolute */
-	struct set files, commands, processes; /* that stay */
+	struct set files, commands, processes; /* to be exported */
 };
 
 static bool is_below(const char *path, const char *dir)
@@ -94,8 +94,8 @@ static int find_files(struct part *p)
 	return r;
 }
 
-/* What has the content of one that stays by a rename or a link, and what it has it from:
- * their pasts are one. 1: there were more. */
+/* Adds files that share a history with the files of the set: a rename or link gave one
+ * the content of the other. 1: some were added. */
 static int find_relatives(struct part *p)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -213,13 +213,14 @@ static void part_clear(struct part *p)
 struct out {
 	struct shfs_store *store;
 	struct archive *tar;
-	int object; /* a file that holds one at a time */
+	int object; /* a temporary file for one object at a time */
 	uint64_t missing, damaged;
-	struct shfs_objects pruned; /* that the journal in it names */
-	struct shfs_buf alive;      /* segments of recordings that go on, a line each */
+	struct shfs_objects pruned; /* tombstones for objects of the exported journal */
+	struct shfs_buf alive;      /* segments of recordings that go on, one in each
+	                             * line */
 };
 
-/* libarchive's own numbers are not errnos. */
+/* A negative errno; libarchive's own numbers, which are no errnos, become EIO. */
 static int tar_error(struct out *o)
 {
 	int error = archive_errno(o->tar);
@@ -345,7 +346,7 @@ static int write_all(struct out *o, struct shfs_forget *forget, int fd)
 		return -ENOMEM;
 	if (archive_write_set_format_pax_restricted(o->tar) ||
 	    archive_write_add_filter_zstd(o->tar) ||
-	    archive_write_set_bytes_in_last_block(o->tar, 1) || /* also to a pipe */
+	    archive_write_set_bytes_in_last_block(o->tar, 1) || /* also for a pipe */
 	    archive_write_open_fd(o->tar, fd))
 		r = tar_error(o);
 	else

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RO-Crate 1.1: a directory with the contents and a description of them. As a Process Run
- * Crate it says what commands were run; as a Workflow Run Crate it also has a workflow in
- * CWL, which makes the results again of the sources in the crate.
+ * RO-Crate 1.1: a directory with contents and a description of them. As a Process Run
+ * Crate it describes the commands that were run; as a Workflow Run Crate it also has a
+ * workflow in CWL, which makes the results again from the sources in the crate.
  *
- * Of each path the latest version is below files/, others are earlier/PATH@N.
+ * The latest version of each path is below files/; earlier ones are earlier/PATH@N.
  */
 #include "query/export/export.h"
 
@@ -56,7 +56,7 @@ static int compare_name(const void *name, const void *file)
 	return strcmp(name, (*(struct shfs_workflow_file *const *)file)->name);
 }
 
-/* Those where there is a directory now. */
+/* Marks the files whose path is a directory of another file. */
 static int mark_replaced(struct shfs_export *x, struct shfs_workflow_file **sorted)
 {
 	size_t n = x->wf->files.n;
@@ -82,7 +82,7 @@ static int mark_replaced(struct shfs_export *x, struct shfs_workflow_file **sort
 	return 0;
 }
 
-/* x->earlier, by the ids of files. */
+/* Sets x->earlier, by the ids of files. */
 static int find_earlier(struct shfs_export *x)
 {
 	const struct shfs_files *files = &x->wf->files;
@@ -132,7 +132,7 @@ static int say(int error, const char *what)
 	return SHFS_EXIT_FAILURE;
 }
 
-/* Opens a new file in the crate, with the directories above it. */
+/* Makes a new file in the crate, and the directories above it. */
 static int create(const struct shfs_export *x, char *place)
 {
 	char *slash = strrchr(place, '/');
@@ -168,7 +168,7 @@ static int copy_file(const struct shfs_export *x, const struct shfs_workflow_fil
 	int r;
 
 	if (!shfs_export_is_archived(file) && x->workflow && is_source(file))
-		return 0; /* has been said */
+		return 0; /* the message was printed */
 	if (!shfs_export_is_archived(file)) {
 		shfs_show_version(&shown, file->version.path, file->version.n);
 		shfs_warn("%s is not archived: the crate has its name alone",
@@ -218,7 +218,7 @@ static int fill(struct shfs_export *x)
 	return x->file ? 0 : -ENOMEM;
 }
 
-/* --- the description: an object for each thing, which others name by its id --- */
+/* --- the description: an object for each thing; others refer to its id --- */
 
 static void add_reference(struct shfs_json *json, const char *key, const char *id)
 {
@@ -279,7 +279,7 @@ static void end_thing(struct shfs_export *x, struct shfs_json *json)
 	shfs_export_flush(x, &json->out);
 }
 
-/* As the profiles want it: with milliseconds, and the offset in numbers. */
+/* Adds a time as the profiles want it: with milliseconds, and the offset in digits. */
 static void add_time(struct shfs_json *json, const char *key, int64_t ns)
 {
 	struct shfs_buf text = { 0 };
@@ -400,7 +400,7 @@ static void add_file(struct shfs_export *x, struct shfs_json *json,
 	end_thing(x, json);
 }
 
-/* --- what was done --- */
+/* --- actions --- */
 
 static void add_status(struct shfs_json *json, const struct shfs_command_row *command)
 {
@@ -442,7 +442,7 @@ static void add_action(struct shfs_export *x, struct shfs_json *json,
 	end_thing(x, json);
 }
 
-/* The shells, each once. */
+/* Adds each shell once. */
 static void add_shells(struct shfs_export *x, struct shfs_json *json)
 {
 	static const char *const shells[] = { "bash", "zsh", "fish" };
@@ -582,7 +582,7 @@ static void describe(struct shfs_export *x)
 	x->out = json.out;
 }
 
-/* A new directory, or an empty one. */
+/* Makes the directory; an empty one may exist. */
 static int open_directory(struct shfs_export *x)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A workflow of the Common Workflow Language 1.2: a tool for each step. Files go from
- * step to step under the names f0, f1, …, each version by itself; the script of a tool
- * puts them where its command finds them, below w, and takes the results from there. So
- * names are in scripts alone, and a path may have several contents.
+ * A workflow of the Common Workflow Language 1.2: one tool for each step. Steps pass
+ * files on under the names f0, f1, …, each version by itself. The script of a tool puts
+ * them below w, where its command finds them, and takes the results from there. So only
+ * scripts have the original names, and one path may have several contents.
  */
 #include "query/export/export.h"
 
@@ -25,7 +25,7 @@ static void add_path(struct shfs_buf *out, const char *top,
 	out->failed |= path.failed;
 }
 
-/* The files, which are its arguments, to where they are meant to be. */
+/* Adds commands that put the files, given as arguments, into their places. */
 static void add_placing(struct shfs_buf *out, const struct shfs_files *files,
                         const char *top)
 {
@@ -168,7 +168,7 @@ static void add_tool(struct shfs_json *json, const struct shfs_export *x,
 	shfs_json_object_end(json);
 }
 
-/* Gives the results the names that they had. */
+/* Adds the tool that gives the results their original names. */
 static void add_collect(struct shfs_json *json, const struct shfs_files *targets)
 {
 	struct shfs_buf id = { 0 }, script = { 0 };
@@ -253,7 +253,7 @@ static void add_step(struct shfs_json *json, const struct shfs_export *x,
 	end_step(json);
 }
 
-/* The sources that a crate has. */
+/* Adds the sources that the crate contains. */
 static void add_sources(struct shfs_json *json, const struct shfs_export *x)
 {
 	shfs_json_object(json, "inputs");
@@ -305,7 +305,7 @@ static void add_workflow(struct shfs_json *json, const struct shfs_export *x)
 	shfs_json_object_end(json);
 }
 
-/* Names that a runner would see. */
+/* Checks the names that a runner would see. */
 static int check(const struct shfs_export *x)
 {
 	for (size_t i = 0; i < x->wf->files.n; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What keeps commands from doing elsewhere what they did, where it can be seen: words
- * that only their shell knew, files that are not recorded. */
+/* Finds reasons why commands may not do elsewhere what they did: words that only their
+ * shell knew, files that are not recorded. */
 #include "query/export/export.h"
 
 #include "common/path.h"
@@ -14,10 +14,10 @@
 struct doubt {
 	struct shfs_workflow *wf;
 	const struct shfs_step *step;
-	struct shfs_buf why; /* the first that was found, for behind the command */
+	struct shfs_buf why; /* the first reason, for a comment behind the command */
 };
 
-/* Of bash, zsh and fish: export runs no program that could be asked. */
+/* Builtins of bash, zsh and fish: export runs no program that could list them. */
 static const char *const builtins[] = {
 	".",        ":",          "[",        "abbr",     "alias",     "argparse",
 	"autoload", "bg",         "bind",     "bindkey",  "break",     "builtin",
@@ -57,7 +57,7 @@ static int doubt_program(struct doubt *d, const char *name)
 	return MIN(r, 0);
 }
 
-/* The first link on the way to path, below the base. */
+/* Finds the first link on the way to path, below the base. */
 static bool find_link(const char *base, char *path)
 {
 	for (char *p = path + strlen(base) + 1;; *p++ = '/') {
@@ -84,7 +84,7 @@ static int doubt_file(struct doubt *d, const char *name)
 	if (!path)
 		return -ENOMEM;
 	if (*name == '/' || shfs_path_is_below(base, path))
-		return 0; /* the latter to go there */
+		return 0; /* a directory above the base is only gone to */
 	if (!shfs_path_is_below(path, base)) {
 		if (lstat(path, &st))
 			return 0;
@@ -114,7 +114,7 @@ static int doubt_word(const struct shfs_word *word, void *arg)
 	return r ?: d->why.len != 0;
 }
 
-/* "< FILE", which is no word of a command. */
+/* Checks files of "< FILE", which is no word of a command. */
 static int doubt_inputs(struct doubt *d, const char *text)
 {
 	int r = 0;
@@ -136,7 +136,7 @@ static int doubt_inputs(struct doubt *d, const char *text)
 	return r;
 }
 
-/* 1: there are doubts, and they were said. */
+/* 1: there are doubts, and they were printed. */
 static int doubt_step(struct doubt *d)
 {
 	const char *text = d->step->entry->command.text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What several formats have in common. */
+/* Helpers that several export formats share. */
 #include "query/export/export.h"
 
 #include "common/clock.h"
@@ -15,7 +15,8 @@ void shfs_export_flush(struct shfs_export *x, struct shfs_buf *text)
 {
 	if (text->failed || text->len < FLUSH_SIZE)
 		return;
-	fwrite(text->data, 1, text->len, x->file); /* who closes it sees errors */
+	fwrite(text->data, 1, text->len, x->file); /* whoever closes the file checks
+	                                            * for errors */
 	text->len = 0;
 }
 
@@ -88,7 +89,7 @@ void shfs_export_seconds(struct shfs_buf *out, int64_t ns)
 	shfs_buf_printf(out, "%lld.%09ld", (long long)time.tv_sec, time.tv_nsec);
 }
 
-/* Is there a "&" that is neither "&&" nor of a redirection? */
+/* Is there a "&" that is neither part of "&&" nor of a redirection? */
 static bool has_job(const char *text)
 {
 	for (const char *p = text; (p = strchr(p, '&')); p++) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * export.h - the commands behind some versions, in the words of other programs.
+ * export.h - the commands behind some versions, in the language of other programs.
  *
- * A writer appends the text to out, or returns SHFS_EXIT_REFUSED after a message that
- * says which file or command its language has no words for, or a negative errno. One that
- * can say everything lets parts of it go with shfs_export_flush.
+ * A writer appends its text to out; or it returns a negative errno, or SHFS_EXIT_REFUSED
+ * after a message that names the file or command that the language cannot express. A
+ * writer that can express everything may write out parts with shfs_export_flush.
  */
 #pragma once
 
@@ -14,22 +14,23 @@ struct shfs_export {
 	struct shfs_workflow *wf;
 	const char *store; /* its path */
 	struct shfs_buf out;
-	FILE *file;                 /* for what is let go */
-	struct shfs_store *objects; /* of a format that runs, or is a directory */
-	/* of a crate */
+	FILE *file;                 /* where parts are written to */
+	struct shfs_store *objects; /* for a format that runs, or is a directory */
+	/* for a crate */
 	const char *path;
 	int directory;
-	bool workflow; /* it has one, which takes the sources from it */
-	bool *earlier; /* for each file: another has its place */
+	bool workflow; /* the crate has a workflow, which takes its sources from the
+	                * crate */
+	bool *earlier; /* for each file: a later version has its place */
 };
 
 struct shfs_export_format {
 	const char *name;
-	/* Made to be run: the steps have an order, and can be run elsewhere. May be
-	 * refused, so nothing is written before all of it is there. */
+	/* Made to be run: the steps have an order, and can be run elsewhere. It may be
+	 * refused, so nothing is written before the text is complete. */
 	bool runs;
-	bool directory; /* it is one, and writes it itself */
-	bool by_name;   /* each path has one content: as of shfs_workflow_new */
+	bool directory; /* the output is a directory, which the writer makes */
+	bool by_name;   /* each path has one content: see shfs_workflow_new */
 	int (*write)(struct shfs_export *x);
 };
 
@@ -38,29 +39,29 @@ extern const struct shfs_export_format shfs_export_csv, shfs_export_cwl, shfs_ex
 	shfs_export_prov_o, shfs_export_ro_crate, shfs_export_sh, shfs_export_snakemake,
 	shfs_export_workflow_crate;
 
-/* Lets go what has come together of the text, in out or another buffer. */
+/* Writes out the text so far, in out or another buffer. */
 void shfs_export_flush(struct shfs_export *x, struct shfs_buf *text);
 
-/* --- what several have in common --- */
+/* --- shared helpers --- */
 
 /* "4f2a91c03be81d22, 2026-11-21 09:18:36, ~/study" */
 void shfs_export_when(struct shfs_buf *out, const struct shfs_step *step);
-/* What it was left by: "left by 4f2a91c (vim config.yaml)"; may be nothing. */
+/* Adds where a source comes from: "left by 4f2a91c (vim config.yaml)"; or nothing. */
 void shfs_export_left_by(struct shfs_buf *out, const struct shfs_workflow_file *source);
-/* "a@1  b@3", escaped; behind a lead, if there are any. */
+/* Adds "a@1 b@3", escaped; shfs_export_list puts lead before them, if there are any. */
 void shfs_export_names(struct shfs_buf *out, const struct shfs_files *files);
 void shfs_export_list(struct shfs_buf *out, const char *lead,
                       const struct shfs_files *files);
-/* Its content can be had from the store. */
+/* Is its content in the store? */
 bool shfs_export_is_archived(const struct shfs_workflow_file *file);
-/* FILE@N by its absolute path, for a shell. */
+/* Adds FILE@N with its absolute path, quoted for a shell. */
 void shfs_export_spec(struct shfs_buf *out, const struct shfs_version *version);
-/* As stat -c %.9Y prints a time. */
+/* Adds a time as stat -c %.9Y prints it. */
 void shfs_export_seconds(struct shfs_buf *out, int64_t ns);
-/* "mkdir -p -- a b"; false: nothing is to be made. */
+/* Adds "mkdir -p -- a b"; false: no directory is to be made. */
 bool shfs_export_dirs(struct shfs_buf *out, const struct shfs_step *step);
-/* One line for bash, that does the step in the directory of the run. It fails where the
- * command does not end as it did; and ends when all that it began has ended. */
+/* Adds one line for bash that does the step in the directory of the run. It fails if the
+ * command does not end as it did, and ends when everything that it began has ended. */
 void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step);
 /* Warns of each command that may not do elsewhere what it did: 1; 0: nothing is seen. */
 _must_check_ int shfs_export_doubts(struct shfs_workflow *wf);
