@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The graph for Graphviz; and as a table. */
+/* The graph, for Graphviz and as a table. */
 #include "query/export/export.h"
 
 #include "common/quote.h"
@@ -65,8 +65,9 @@ const struct shfs_export_format shfs_export_dot = {
 
 /* --- csv: RFC 4180 --- */
 
-/* A spreadsheet takes a field that begins like this for a formula, quotes or not. What
- * begins with ' itself gets one more, so that it can be taken away. */
+/* A spreadsheet takes a field that begins like this for a formula, even in quotes. A
+ * leading ' is added; a field that begins with ' gets one more, so that the first can
+ * always be removed. */
 static bool is_formula(const char *text, size_t len)
 {
 	return len && memchr("=+-@\t\r\n'", text[0], 8);

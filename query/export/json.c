@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* JSON: one document, or a line for each file and step (docs/json.md). */
+/* JSON: one document, or one line for each file and step (docs/json.md). */
 #include "query/export/export.h"
 
 static void add_name(struct shfs_json *json, const char *key,

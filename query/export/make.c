@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Makefile for GNU make 4.3: a rule for each step, all its results in one grouped
- * target. make knows a file by its name alone, so each path can have one content only,
- * and some names cannot be written.
+ * A Makefile for GNU make 4.3: one rule for each step, with all its results in one
+ * grouped target. make knows a file only by its name, so each path can have only one
+ * content, and some names cannot be written.
  */
 #include "query/export/export.h"
 
@@ -19,7 +19,7 @@ static int refuse_name(const char *name)
 	return SHFS_EXIT_REFUSED;
 }
 
-/* Whether make has a way to write it, also beside other names. */
+/* Can make express this name, also next to others? */
 static bool can_write(const char *name)
 {
 	size_t len = strlen(name);
@@ -51,7 +51,7 @@ static int add_name(struct shfs_buf *out, const char *name, bool is_target)
 	return 0;
 }
 
-/* A line of a recipe. */
+/* Adds a line of a recipe. */
 static void add_recipe(struct shfs_buf *out, const struct shfs_buf *line)
 {
 	shfs_buf_char(out, '\t');
@@ -104,7 +104,7 @@ static int add_targets(struct shfs_buf *out, const struct shfs_step *step)
 			r = add_name(out, step->outputs.list[i]->name, true);
 			n++;
 		}
-	if (!r && !out->failed) /* the space in front of the first */
+	if (!r && !out->failed) /* without the space before the first name */
 		memmove(out->data + begin, out->data + begin + 1, out->len - begin);
 	out->len -= !r && !out->failed;
 	shfs_buf_str(out, n > 1 ? " &:" : ":");
@@ -135,7 +135,7 @@ static int add_step(struct shfs_export *x, const struct shfs_step *step)
 		shfs_export_left_by(&x->out, step->source);
 	else
 		shfs_buf_printf(&x->out, "%s", step->entry->command.id);
-	shfs_buf_str(&x->out, ".\n"); /* no backslash at its end */
+	shfs_buf_str(&x->out, ".\n"); /* the full stop: a name may end in a backslash */
 	r = add_rule(&x->out, step);
 	if (shfs_export_dirs(&line, step))
 		add_recipe(&x->out, &line);
@@ -165,7 +165,7 @@ static int add_head(struct shfs_export *x)
 	return r;
 }
 
-/* What a step takes away may be missing. */
+/* Adds rules for files that a step removes: they may be missing. */
 static int add_removed(struct shfs_export *x)
 {
 	int r = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * W3C PROV: PROV-JSON, and PROV-O as Turtle. A version is an entity, a command (or a
- * process of none) an activity, the user its agent.
+ * W3C PROV, as PROV-JSON and as PROV-O in Turtle. A version is an entity, a command (or a
+ * process that belongs to none) an activity, the user its agent.
  *
- * A derivation is said only where one content came of another for certain: what was
- * renamed or linked, and what was changed by a command that had read it. Otherwise it is
- * known what was used for what, and not which of it went where.
+ * A derivation is stated only where one content certainly came from another: by a rename
+ * or link, or by a command that had read the file and changed it. In other cases only the
+ * uses are known, not which input went into which result.
  */
 #include "query/export/export.h"
 
@@ -22,21 +22,22 @@
 struct activity {
 	const struct shfs_entry *entry;
 	int64_t begin_ns;
-	int64_t end_ns; /* of a job in the background: of the last that it made */
-	const struct activity *informs; /* the last that is known to be informed by it */
+	int64_t end_ns; /* of a background job: when its last result was made */
+	const struct activity *informs; /* the last activity that is linked as informed
+	                                 * by this one */
 	UT_hash_handle hh;
 };
 
 struct prov {
 	struct shfs_export *x;
 	struct activity *activities;
-	const struct shfs_step **reader; /* of each file: the last one seen */
+	const struct shfs_step **reader; /* for each file: the last reader */
 	struct shfs_buf agent;
 	struct shfs_json json;
 	size_t n_relations;
 };
 
-/* --- names: behind the namespace in Turtle, and qualified names of PROV-JSON --- */
+/* --- names: after the namespace in Turtle, and as qualified names of PROV-JSON --- */
 
 static void add_version(struct shfs_buf *out, const struct shfs_version *version)
 {
@@ -75,7 +76,7 @@ static void add_place(struct shfs_buf *out, const char *path)
 	shfs_quote_uri(out, path, strlen(path));
 }
 
-/* What it is called: a text that may hold any bytes. */
+/* Adds the name of the activity: a text that may contain any bytes. */
 static void add_label(struct shfs_buf *out, const struct shfs_entry *entry)
 {
 	if (entry->is_process)
@@ -86,9 +87,9 @@ static void add_label(struct shfs_buf *out, const struct shfs_entry *entry)
 		shfs_buf_add(out, entry->command.text, entry->command.text_len);
 }
 
-/* --- what there is to say --- */
+/* --- statements --- */
 
-/* Or renamed, say: the time of that is not that of its content. */
+/* Was it written? If it was renamed, say, its time is not that of its content. */
 static bool is_written(const struct shfs_workflow_file *file)
 {
 	return !strcmp(file->version.source, "written");
@@ -102,8 +103,8 @@ static struct activity *find_activity(struct prov *p, const struct shfs_entry *e
 	return a;
 }
 
-/* made_ns: of something that it made, or 0. What was first seen of a process, and the end
- * of a command with a job, may be on the wrong side of it. */
+/* made_ns: when a result was made, or 0. Extends the activity to include it: the first
+ * sight of a process may come later, and the end of a command with a job earlier. */
 static int note_activity(struct prov *p, const struct shfs_entry *entry, int64_t made_ns)
 {
 	struct activity *a = find_activity(p, entry);
@@ -177,8 +178,8 @@ static const struct shfs_workflow_file *file_of(const struct prov *p, int64_t ve
 	return file;
 }
 
-/* What a result of a step is derived from for certain: the same under another name, or
- * what the step had read of the same file. */
+/* The version that a result certainly comes from: the same content under another name, or
+ * the version of the same file that the step had read. */
 static const struct shfs_workflow_file *
 origin_of(const struct prov *p, const struct shfs_workflow_file *file, bool *revision)
 {
@@ -199,7 +200,8 @@ static void note_reader(struct prov *p, const struct shfs_step *step)
 		p->reader[step->inputs.list[i]->id] = step;
 }
 
-/* Who made an input, if it is the first input of the step that is known to be theirs. */
+/* The maker of an input, if this is the step's first input that this maker is known to
+ * have made. */
 static const struct shfs_entry *informant(struct prov *p, const struct shfs_step *step,
                                           const struct shfs_workflow_file *input)
 {
@@ -446,9 +448,9 @@ static int write_prov(struct shfs_export *x)
 	return 0;
 }
 
-/* --- PROV-O, in Turtle: all that is said of a thing in one place --- */
+/* --- PROV-O, in Turtle: all statements about a thing are in one place --- */
 
-/* "<urn:shfs:version:/a@1>" behind a predicate. */
+/* Adds "<urn:shfs:version:/a@1>" after a predicate. */
 static void link_version(struct shfs_buf *out, const char *predicate,
                          const struct shfs_version *version)
 {

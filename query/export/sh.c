@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A script for bash. Texts of commands are here-documents, so that nothing in them can
- * change what stands around them. */
+/* A script for bash. The texts of commands are here-documents, so that nothing in them
+ * can change the script around them. */
 #include "query/export/export.h"
 
 #include "common/clock.h"
@@ -117,7 +117,7 @@ static void add_source(struct shfs_export *x, const struct shfs_workflow_file *s
 	shfs_buf_char(&x->out, '\n');
 }
 
-/* A line that the text does not have. */
+/* Adds a line that does not occur in the text. */
 static void add_delimiter(struct shfs_buf *out, const char *text)
 {
 	_cleanup_buf_ struct shfs_buf end = { 0 };
@@ -162,7 +162,7 @@ static bool is_input(const struct shfs_step *step, const struct shfs_workflow_fi
 	return false;
 }
 
-/* What was there before, and was gone when the command wrote it anew. */
+/* Removes files that existed before, and were gone when the command wrote them anew. */
 static void add_removals(struct shfs_buf *out, const struct shfs_step *step)
 {
 	for (size_t i = 0; i < step->outputs.n; i++) {

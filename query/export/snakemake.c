@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A Snakefile: a rule for each step. As make, Snakemake knows a file by its name alone;
- * it makes directories of results by itself, and wants them all to stay.
+ * A Snakefile: one rule for each step. Like make, Snakemake knows a file only by its
+ * name; it makes the directories of results itself, and wants all results to stay.
  */
 #include "query/export/export.h"
 
@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* In a string of Python, braces doubled: Snakemake takes them for wildcards. */
+/* Adds a Python string with doubled braces: Snakemake takes single ones for wildcards. */
 static void add_string(struct shfs_buf *out, const char *text)
 {
 	_cleanup_buf_ struct shfs_buf json = { 0 };
@@ -33,7 +33,7 @@ static int refuse(const char *name, const char *why)
 	return SHFS_EXIT_REFUSED;
 }
 
-/* A name that is shown as it is, and that Snakemake does not complain of. */
+/* Adds a name that needs no escapes, and about which Snakemake does not complain. */
 static int add_name(struct shfs_buf *out, const char *name)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -64,7 +64,7 @@ static int add_inputs(struct shfs_buf *out, const struct shfs_step *step)
 	return r;
 }
 
-/* Is its directory there, or made by Snakemake, before the step? */
+/* Does the directory of the name exist before the step, or does Snakemake make it? */
 static bool has_dir(const struct shfs_step *step, const char *name)
 {
 	const char *slash = strrchr(name, '/');

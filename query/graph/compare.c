@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define MOVES_MAX 1000 /* of one content */
+#define MOVES_MAX 1000 /* steps from a content to its writer */
 
 struct stage_node {
 	struct shfs_stage s;
@@ -21,7 +21,7 @@ struct stage_node {
 
 struct shfs_comparison {
 	struct shfs_index *index;
-	struct shfs_graph *graph; /* for its questions alone */
+	struct shfs_graph *graph; /* only for its questions to the index */
 	struct stage_node *stages, *queue, **queue_end;
 	struct shfs_stage *first;
 };
@@ -97,7 +97,7 @@ static int load_stage(struct shfs_comparison *c, struct stage_node *node)
 	return r > 0 ? 0 : r ? r : -ENOENT;
 }
 
-/* Once for each two. */
+/* Adds a stage, once for each two commands. */
 static int add_stage(struct shfs_comparison *c, int64_t first, int64_t second)
 {
 	int64_t ids[2] = { first, second };
@@ -122,7 +122,7 @@ static int add_stage(struct shfs_comparison *c, int64_t first, int64_t second)
 	return load_stage(c, node);
 }
 
-/* The word that a command begins with. */
+/* Do both commands begin with the same word? */
 static bool is_same_word(const char *a, const char *b)
 {
 	size_t len = strcspn(a, " \t\n;|&<>");
@@ -130,8 +130,8 @@ static bool is_same_word(const char *a, const char *b)
 	return !strncmp(a, b, len) && (!b[len] || strchr(" \t\n;|&<>", b[len]));
 }
 
-/* The command that wrote the content, past all that moved it or linked to it. *command_id
- * 0: none. */
+/* Finds the command that wrote the content, before all renames and links. *command_id 0:
+ * none. */
 static int writer_of(struct shfs_comparison *c, const struct shfs_version *version,
                      int64_t *command_id)
 {
@@ -153,7 +153,8 @@ static int writer_of(struct shfs_comparison *c, const struct shfs_version *versi
 	return MIN(r, 0);
 }
 
-/* Do the makers of two contents come next? 1, 0, or a negative errno. */
+/* Adds the makers of two contents as a stage: 1; 0 if they are none; or a negative
+ * errno. */
 static int follow(struct shfs_comparison *c, const struct shfs_difference *d)
 {
 	_cleanup_command_ struct shfs_command_row a = { 0 }, b = { 0 };
@@ -175,11 +176,12 @@ static int follow(struct shfs_comparison *c, const struct shfs_difference *d)
 
 /* --- files --- */
 
-/* A version by its name: below the working directory of its command, so that the same
- * work in another directory compares. */
+/* A version by its name: relative to the working directory of its command, so that the
+ * same work in another directory compares. */
 struct item {
 	const char *name;
-	char *source; /* its path, where what was read stands for it; or NULL */
+	char *source; /* path of a Python module's source, if a compiled file was read;
+	               * or NULL */
 	int64_t version_id;
 };
 
@@ -193,7 +195,7 @@ static int compare_items(const void *a, const void *b)
 	return strcmp(((const struct item *)a)->name, ((const struct item *)b)->name);
 }
 
-/* What was moved, or linked to. */
+/* The version that was renamed or linked. */
 static int add_origin(struct shfs_index *index, const struct shfs_use *use,
                       struct item *out)
 {
@@ -205,7 +207,7 @@ static int add_origin(struct shfs_index *index, const struct shfs_use *use,
 	return MIN(r, 0);
 }
 
-/* Of a module that Python had kept when the command began. */
+/* The source of a Python module that was already compiled when the command began. */
 static int add_source(struct shfs_comparison *c, const struct shfs_entry *entry,
                       const struct shfs_use *use, struct item *out)
 {
@@ -251,7 +253,7 @@ static void items_free(struct items *items)
 	free(items->list);
 }
 
-/* What a module was read by itself for, too. */
+/* Drops the second entry of a module whose source was also read directly. */
 static void drop_repeated(struct items *items)
 {
 	size_t n = 0;
@@ -264,7 +266,7 @@ static void drop_repeated(struct items *items)
 	items->n = n;
 }
 
-/* What a command read, or left. */
+/* Lists what a command read, or what it left. */
 static int list_items(struct shfs_comparison *c, const struct shfs_entry *entry,
                       bool made, struct items *out)
 {
@@ -286,7 +288,7 @@ static int list_items(struct shfs_comparison *c, const struct shfs_entry *entry,
 	return r;
 }
 
-/* Contents of which only a fingerprint is kept are the same if that is. */
+/* Contents that have only a fingerprint are equal if the fingerprint is. */
 static bool is_same_content(const struct shfs_version *a, const struct shfs_version *b)
 {
 	if (a->version_id == b->version_id)
@@ -297,7 +299,7 @@ static bool is_same_content(const struct shfs_version *a, const struct shfs_vers
 	       a->size == b->size && a->mtime_ns == b->mtime_ns;
 }
 
-/* One that is NULL is not there. */
+/* Adds a file that differs; a or b is NULL if the file is missing on that side. */
 static int add_file(struct shfs_comparison *c, struct stage_node *node,
                     enum shfs_difference_kind kind, const struct item *a,
                     const struct item *b)
@@ -395,8 +397,8 @@ static int compare_shells(struct shfs_comparison *c, struct stage_node *node)
 	return 0;
 }
 
-/* What one of the two executed and the other did not: exe, or argv. The shell that runs
- * all is not meant: rerun has another one than who typed. */
+/* The exe or argv of programs that only one of the two commands executed. The shell that
+ * runs everything does not count: rerun uses another one than the user. */
 #define ALONE(column)                                                                    \
 	"SELECT DISTINCT " column " FROM v_process WHERE command_id = ?1 AND NOT shell"  \
 	" AND exe <> '' AND exe NOT GLOB '*/bash' AND exe NOT GLOB '*/zsh'"              \
@@ -442,8 +444,8 @@ static int add_alone(struct shfs_comparison *c, struct stage_node *node, int sid
 	return r;
 }
 
-/* Nothing but what came out differs: arguments can say more (what a variable of the shell
- * held), though they often differ without a consequence (names of temporary files). */
+/* Compares arguments if only results differ. They can explain more (the value of a shell
+ * variable), but often differ without effect (names of temporary files). */
 static int compare_arguments(struct shfs_comparison *c, struct stage_node *node)
 {
 	struct shfs_difference *results = node->s.differences;
@@ -459,7 +461,7 @@ static int compare_arguments(struct shfs_comparison *c, struct stage_node *node)
 
 static int compare_stage(struct shfs_comparison *c, struct stage_node *node)
 {
-	struct shfs_difference **results, *first; /* first: of these */
+	struct shfs_difference **results, *first; /* first: of the results */
 	int r = compare_texts(node) ?: compare_shells(c, node);
 
 	for (int side = 0; side < 2 && !r; side++)
@@ -473,7 +475,7 @@ static int compare_stage(struct shfs_comparison *c, struct stage_node *node)
 	first = *results;
 	if (!r && first && first == node->s.differences)
 		r = compare_arguments(c, node);
-	/* what came out follows from what went in */
+	/* different results follow from different inputs */
 	for (struct shfs_difference *d = first; d && node->s.differences != first;
 	     d = d->next)
 		d->explained = true;
@@ -489,7 +491,7 @@ static int64_t time_of(const struct stage_node *node)
 	return MAX(node->s.entry[0].command.begin_ns, node->s.entry[1].command.begin_ns);
 }
 
-/* What made something comes before who read it; the two that were asked about are the
+/* Sorts by time: makers come before readers; the two commands that were asked about are
  * last. */
 static int by_time(struct stage_node *a, struct stage_node *b)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * compare.h - two runs side by side: in which of the commands behind them they began to
+ * compare.h - compares two runs: in which of the commands behind them they began to
  * differ, and what followed from that.
  *
- * A stage is two commands, one of each run, that did the same work: the two that were
- * asked about; then, where both read a file with another content, the two that had made
- * these contents, if they begin with the same word. A difference is explained if an
- * earlier stage has it: another content that was read is, if its makers are a stage; a
- * result is, if anything else of its stage differs.
+ * A stage is two commands, one of each run, that did the same work. The first stage is
+ * the two commands that were asked about. Where both commands of a stage read a file with
+ * different contents, the makers of these contents are a stage, too, if they begin with
+ * the same word. A difference is explained if something earlier causes it: different
+ * inputs, if their makers are a stage; different results, if anything else of their stage
+ * differs.
  */
 #pragma once
 
@@ -17,11 +18,10 @@ enum shfs_difference_kind {
 	SHFS_DIFFERENT_TEXT,
 	SHFS_DIFFERENT_CWD,
 	SHFS_DIFFERENT_SHELL,
-	SHFS_DIFFERENT_PROGRAM, /* that one of them executed, outside of what is recorded
-	                         */
+	SHFS_DIFFERENT_PROGRAM, /* executed by one of them, outside of the project */
 	SHFS_DIFFERENT_INPUT,
-	SHFS_DIFFERENT_ARGUMENTS, /* of programs; looked at where nothing before differs
-	                           */
+	SHFS_DIFFERENT_ARGUMENTS, /* of programs; compared only if nothing before
+	                           * differs */
 	SHFS_DIFFERENT_STATUS,
 	SHFS_DIFFERENT_RESULT,
 };
@@ -32,9 +32,9 @@ const char *shfs_difference_word(enum shfs_difference_kind kind);
 struct shfs_difference {
 	enum shfs_difference_kind kind;
 	bool explained;
-	/* INPUT, RESULT: the versions; one without a path: there is none */
+	/* INPUT, RESULT: the versions; without a path: the file is missing */
 	struct shfs_version version[2];
-	/* PROGRAM, ARGUMENTS: of the one side alone; SHELL */
+	/* PROGRAM, ARGUMENTS: what only this side has; SHELL */
 	char *name[2];
 	struct shfs_difference *next;
 };
@@ -48,7 +48,7 @@ struct shfs_stage {
 
 struct shfs_comparison;
 
-/* Of two commands. */
+/* Compares two commands. */
 _must_check_ int shfs_compare(struct shfs_index *index, const int64_t command_id[2],
                               struct shfs_comparison **out);
 void shfs_comparison_free(struct shfs_comparison *comparison);
@@ -59,5 +59,6 @@ static inline void shfs_comparison_freep(struct shfs_comparison **comparison)
 }
 #define _cleanup_comparison_ _cleanup_(shfs_comparison_freep)
 
-/* The earliest first. The last are the two that were asked about. */
+/* The stages, the earliest first; the last one is the two commands that were asked
+ * about. */
 struct shfs_stage *shfs_comparison_stages(struct shfs_comparison *comparison);

@@ -9,11 +9,12 @@
 struct read {
 	int64_t n, begin_ns;
 	struct maker_key key;
-	enum by by; /* version control looks at files that do not go into what it brings
-	               back */
+	enum by by; /* version control looks at files that have no effect on the
+	             * contents it restores */
 };
 
-/* All reads of a file, by version: looked up once, however many versions it has. */
+/* All reads of a file, by version: the index is asked once, however many versions there
+ * are. */
 struct file_reads {
 	int64_t file_id;
 	struct read *list;
@@ -36,7 +37,7 @@ struct downstream {
 
 /* --- reads of a file --- */
 
-/* Sorts so that the reads of one maker stand together. */
+/* Sorts the reads of one maker next to each other. */
 static int compare_reads(const void *left, const void *right)
 {
 	const struct read *a = left, *b = right;
@@ -55,8 +56,8 @@ static int compare_reads(const void *left, const void *right)
 struct reads_of {
 	struct downstream *d;
 	struct file_reads *reads;
-	bool compiled;    /* what stands for the file is read */
-	struct read read; /* that is being added, for each job that it is of */
+	bool compiled;    /* the reads are of a compiled form of the file */
+	struct read read; /* template, added for each job that read the file */
 };
 
 static int append_job(int64_t job, void *arg)
@@ -156,7 +157,7 @@ static int reads_of(struct downstream *d, const struct shfs_version *v,
 	return 0;
 }
 
-/* The first that saw version n. */
+/* The index of the first read that saw version n. */
 static size_t first_read(const struct file_reads *f, int64_t n)
 {
 	size_t low = 0, high = f->n;
@@ -187,8 +188,8 @@ static int add_reader(struct version_node *node, struct maker_node *m)
 	return shfs_graph_add_input(m, node);
 }
 
-/* What m made of from. NULL: nobody that is in the graph, it is the same under a new
- * name. 1 if it was added. */
+/* Adds a version that m made from from. m NULL: the same content under a new name, and
+ * its maker is not in the graph. 1: it was added. */
 static int add_version(struct downstream *d, struct shfs_version *version,
                        struct maker_node *m, struct version_node *from)
 {
@@ -215,7 +216,7 @@ static int add_version(struct downstream *d, struct shfs_version *version,
 	return 1;
 }
 
-/* --- what a maker made --- */
+/* --- results of a maker --- */
 
 static int compare_gone(const void *left, const void *right)
 {
@@ -224,7 +225,7 @@ static int compare_gone(const void *left, const void *right)
 	return a->file_id < b->file_id ? -1 : a->file_id > b->file_id;
 }
 
-/* By file; of several of one the last. */
+/* Sorts by file, and keeps the last entry of each. */
 static void sort_gone(struct maker_node *m)
 {
 	size_t n = 0;
@@ -239,7 +240,7 @@ static void sort_gone(struct maker_node *m)
 	m->n_gone = n;
 }
 
-/* The last first. */
+/* Sorts the last one first. */
 static int compare_made(const void *left, const void *right)
 {
 	const struct made *a = left, *b = right;
@@ -253,7 +254,7 @@ static int make_room(void **list, size_t n, size_t size)
 {
 	void *more;
 
-	if (n & (n - 1)) /* it doubles */
+	if (n & (n - 1)) /* the list doubles */
 		return 0;
 	more = reallocarray(*list, MAX(2 * n, (size_t)4), size);
 	*list = more ? more : *list;
@@ -293,7 +294,7 @@ static int load_results(struct downstream *d, struct maker_node *m)
 	return r;
 }
 
-/* Did its maker remove it later? */
+/* Did the maker remove the file later? */
 static bool is_gone(const struct maker_node *m, int64_t file_id, int64_t end_ns)
 {
 	struct gone key = { .file_id = file_id };
@@ -304,7 +305,7 @@ static bool is_gone(const struct maker_node *m, int64_t file_id, int64_t end_ns)
 	return g && g->end_ns >= end_ns;
 }
 
-/* One that it wrote again is another's. */
+/* Adds a result; a version that m only wrote again belongs to another maker. */
 static int add_result(struct downstream *d, struct maker_node *m,
                       struct version_node *from, int64_t version_id)
 {
@@ -335,7 +336,7 @@ static int restored_from(struct downstream *d, int64_t version_id, int64_t *from
 	return r > 0 ? shfs_graph_restored_from(d->graph, &version, from) : r;
 }
 
-/* What it made since it began to read; of that what was not looked at yet. */
+/* Adds the results since m began to read, unless they were added before. */
 static int add_results(struct downstream *d, struct maker_node *m,
                        struct version_node *from, enum by by)
 {
@@ -351,7 +352,7 @@ static int add_results(struct downstream *d, struct maker_node *m,
 	return r;
 }
 
-/* --- what comes of a version --- */
+/* --- derivatives of a version --- */
 
 static int add_read(struct downstream *d, struct version_node *node,
                     const struct read *read)
@@ -365,7 +366,7 @@ static int add_read(struct downstream *d, struct version_node *node,
 	if (!shfs_graph_is_own(m, &node->v.version))
 		r = add_reader(node, m);
 	else if (node->v.via)
-		r = 0; /* made of others, and read for more */
+		r = 0; /* m made it from others, and reads it for more */
 	else
 		return 0;
 	if (r || read->begin_ns >= m->since_ns[by])
@@ -374,7 +375,7 @@ static int add_read(struct downstream *d, struct version_node *node,
 	return add_results(d, m, node, by);
 }
 
-/* The same under a new name, which is its maker's too. */
+/* Adds the same content under a new name; the maker stays. */
 static int add_carried(struct downstream *d, struct version_node *node,
                        struct shfs_version *version)
 {
@@ -389,7 +390,7 @@ static int add_carried(struct downstream *d, struct version_node *node,
 	return MIN(r, 0);
 }
 
-/* It was made from node, whether or not its maker read that. */
+/* Adds a version that was made from node, even if its maker did not read that. */
 static int add_derived(struct downstream *d, struct version_node *node,
                        int64_t version_id)
 {
@@ -413,7 +414,7 @@ static int add_derived(struct downstream *d, struct version_node *node,
 	return r < 0 ? r : add_result(d, m, node, version_id);
 }
 
-/* What was appended to it, or changed in it. */
+/* Adds the next version, if it was made by an append or by changing parts. */
 static int add_next(struct downstream *d, struct version_node *node)
 {
 	_cleanup_version_ struct shfs_version next = { 0 };
@@ -428,7 +429,7 @@ static int add_next(struct downstream *d, struct version_node *node)
 	return r ? MIN(r, 0) : add_derived(d, node, next.version_id);
 }
 
-/* Other versions, by what they are to be found by. */
+/* A search for other versions, and its result. */
 struct others {
 	struct downstream *d;
 	const struct shfs_version *of;
@@ -449,7 +450,7 @@ static int add_other(struct others *o, const struct shfs_version_fact *w)
 	return r;
 }
 
-/* Of a past that was carried, the end. */
+/* Takes the last of versions that were carried on by renames. */
 static int take_moved(int64_t version_id, void *arg)
 {
 	struct others *o = arg;
@@ -463,7 +464,7 @@ static int take_moved(int64_t version_id, void *arg)
 	return r < 0 || (r && next.carried) ? MIN(r, 0) : add_other(o, &w);
 }
 
-/* Brought back, maybe. */
+/* Takes a version that a restore or version control may have made. */
 static int take_again(int64_t version_id, void *arg)
 {
 	struct others *o = arg;
@@ -486,7 +487,7 @@ static int compare_other(const void *left, const void *right)
 	return (a->time_ns > b->time_ns) - (a->time_ns < b->time_ns);
 }
 
-/* What it was renamed or linked to. */
+/* Adds versions to which it was renamed or linked. */
 static int add_moved(struct downstream *d, struct version_node *node)
 {
 	struct others o = { .d = d, .of = &node->v.version };
@@ -500,7 +501,8 @@ static int add_moved(struct downstream *d, struct version_node *node)
 
 #define AGAIN_MAX 100
 
-/* Nothing comes of an empty file, and many are the same. */
+/* Adds versions that restored this content. Not of an empty file: nothing comes of it,
+ * and many are equal. */
 static int add_again(struct downstream *d, struct version_node *node)
 {
 	struct others o = { .d = d, .of = &node->v.version };
@@ -524,7 +526,7 @@ static int add_again(struct downstream *d, struct version_node *node)
 	return r;
 }
 
-/* Is the read by another maker, or of another version, than the one before it? */
+/* Does the read have another maker or version than the one before it? */
 static bool is_another(const struct file_reads *f, size_t i)
 {
 	const struct read *a = i ? &f->list[i - 1] : NULL, *b = &f->list[i];
@@ -555,7 +557,7 @@ static int expand(struct downstream *d, struct version_node *node)
 	return r ?: add_next(d, node) ?: add_moved(d, node) ?: add_again(d, node);
 }
 
-/* --- names that came and went within a command --- */
+/* --- temporary names within a command --- */
 
 static bool is_passing(const struct shfs_graph_version *v)
 {
@@ -566,7 +568,7 @@ static bool is_passing(const struct shfs_graph_version *v)
 	       (v->passing || is_gone(m, v->version.file_id, v->version.time_ns));
 }
 
-/* The lists lose those that led to nothing but what their maker made of them. */
+/* Removes versions from the lists that led only to other versions of the same maker. */
 static void prune(struct shfs_graph *g)
 {
 	struct shfs_graph_version **next = &g->first_version;

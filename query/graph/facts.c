@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What upstream.c, downstream.c and stale.c ask of the index. */
+/* Questions of upstream.c, downstream.c and stale.c to the index. */
 #include "query/graph/internal.h"
 #include "query/history/program.h"
 
@@ -8,8 +8,7 @@
 
 /* --- versions --- */
 
-/* The writer of a version that was there already, and when that was first used otherwise.
- */
+/* The writer that wrote a found version again, and the first other use of it. */
 struct again {
 	struct shfs_graph *g;
 	int64_t n;
@@ -37,7 +36,7 @@ static int look_for_writer(const struct shfs_access *a, void *arg)
 	return r;
 }
 
-/* Renamed, or linked. */
+/* It was renamed or linked. */
 static int look_at_moved(int64_t version_id, void *arg)
 {
 	struct again *again = arg;
@@ -270,7 +269,7 @@ static int program_of(struct shfs_graph *g, int64_t process_id, struct program *
 	return r > 0 ? shfs_graph_find_program(g, id, out) : r;
 }
 
-/* Many accesses in a row are of one process. */
+/* Keeps the last answer: many accesses in a row are of one process. */
 int shfs_graph_program(struct shfs_graph *g, int64_t process_id, struct program **out)
 {
 	struct program *p = NULL;
@@ -358,7 +357,7 @@ static int compare_seq(const void *a, const void *b)
 
 void shfs_graph_sort_reads(struct graph_read *list, size_t n)
 {
-	/* those of one process are in order */
+	/* accesses of one process are in order */
 	for (size_t i = 1; i < n; i++)
 		if (list[i - 1].seq > list[i].seq) {
 			qsort(list, n, sizeof(*list), compare_seq);
@@ -366,8 +365,8 @@ void shfs_graph_sort_reads(struct graph_read *list, size_t n)
 		}
 }
 
-/* Keeps the first of each version. slots: places in the list, plus 1; 2 to the power of
- * bits. */
+/* Keeps the first read of each version. slots: positions in the list, plus 1; there are 2
+ * to the power of bits. */
 static void drop_repeated(struct graph_reads *reads, uint32_t *slots, unsigned bits)
 {
 	struct graph_read *list = reads->list;

@@ -50,7 +50,7 @@ static void commands_free(struct shfs_graph *g)
 	shfs_rows_close(g->command_rows);
 }
 
-/* Of a command, the entry is borrowed. */
+/* Frees a maker; if that is a command, its entry is borrowed. */
 static void maker_free(struct maker_node *node)
 {
 	if (node->key.is_process)
@@ -234,7 +234,7 @@ int shfs_graph_add_input(struct maker_node *m, struct version_node *node)
 	return 0;
 }
 
-/* --- what is asked of one that is done --- */
+/* --- questions to a finished graph --- */
 
 struct shfs_graph_version *shfs_graph_versions(struct shfs_graph *g)
 {
@@ -283,7 +283,7 @@ static int compare_first(const void *a, const void *b)
 	return (x->first_ns > y->first_ns) - (x->first_ns < y->first_ns);
 }
 
-/* Are there versions of it? */
+/* Does the index have versions of the program? */
 static int is_recorded(struct shfs_graph *g, struct program *program)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;

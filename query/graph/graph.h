@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * graph.h - versions of files, and who made one of the other: what upstream.h and
- * downstream.h find.
+ * graph.h - versions of files, and the makers that made one from the other: the result of
+ * upstream.h and downstream.h.
  *
- * A maker is a command, a job of a build tool that it ran (jobs.c), or a process
- * that belongs to no command. Versions cannot go round in
- * circles; makers can (one long session of an editor), so whoever walks the graph marks
- * them. The graph owns all of it.
+ * A maker is a command, a job of a build tool that it ran (jobs.c), or a process that
+ * belongs to no command. Versions cannot form circles; makers can (one long session of an
+ * editor), so a function that walks the graph marks them. The graph owns everything in
+ * it.
  */
 #pragma once
 
@@ -14,18 +14,18 @@
 
 struct shfs_graph_version {
 	struct shfs_version version;
-	struct shfs_graph_maker *maker;       /* NULL: nobody that we know of */
+	struct shfs_graph_maker *maker;       /* NULL: no maker is recorded */
 	struct shfs_graph_version *next;      /* in the order of discovery */
 	struct shfs_graph_version *next_made; /* by the same maker */
-	/* on a shortest way, the next one nearer to where the search began; NULL: here */
+	/* the next version on a shortest way to where the search began; NULL: here */
 	struct shfs_graph_version *via;
-	struct shfs_graph_maker **readers; /* downstream alone */
+	struct shfs_graph_maker **readers; /* downstream only */
 	size_t n_readers, cap_readers;
-	size_t n_more; /* readers that were not looked at, for max_versions */
-	struct shfs_graph_version *carried, *next_carried; /* the same, renamed */
+	size_t n_more; /* readers that were left out because of max_versions */
+	struct shfs_graph_version *carried, *next_carried; /* the same content, renamed */
 	size_t number; /* 1, 2, … in the order of discovery */
-	bool passing;  /* downstream: its maker moved it on, or removed it */
-	bool cut;      /* downstream alone: too far, its readers were not looked for */
+	bool passing;  /* downstream: its maker renamed or removed it */
+	bool cut;      /* downstream only: too deep, its readers were not looked up */
 	bool mark;
 };
 
@@ -35,13 +35,13 @@ struct shfs_graph_maker {
 	struct shfs_graph_version **inputs; /* in the order of first use */
 	size_t n_inputs, cap_inputs;
 	size_t n_left_out; /* versions in .git and the like that are not in the graph */
-	size_t n_more;     /* those that would have been more than max_versions */
+	size_t n_more;     /* left out because of max_versions */
 	struct shfs_graph_version *made;
 	struct shfs_graph_maker *next;
-	bool cut;  /* upstream alone: too far, its inputs were not looked for */
-	bool mark; /* for whoever walks the graph */
-	/* upstream alone: reads that began later than this are no inputs; when the last
-	 * of what it made was done */
+	bool cut;  /* upstream only: too deep, its inputs were not looked up */
+	bool mark; /* for functions that walk the graph */
+	/* upstream only: reads that began later are no inputs; the end of its last result
+	 * in the graph */
 	int64_t until_ns;
 	struct shfs_graph_version *into;
 	size_t depth, number;
@@ -50,16 +50,16 @@ struct shfs_graph_maker {
 struct shfs_graph;
 
 struct shfs_graph_limits {
-	int64_t max_depth;   /* makers one behind the other; 0: all */
-	size_t max_versions; /* that are looked at, about; 0: all */
+	int64_t max_depth;   /* makers in a row; 0: no limit */
+	size_t max_versions; /* about so many are looked at; 0: no limit */
 	bool all;            /* also through .git and the like */
-	bool eager; /* read all of the index first, however little is asked for */
-	/* upstream alone: a version below this directory is all that is wanted (borrowed;
-	 * NULL: all are) */
+	bool eager;          /* read the whole index first, even for a small question */
+	/* upstream only: stop at a version below this directory (borrowed; NULL: no
+	 * limit) */
 	const char *until;
-	/* upstream alone; for who runs them again: all that a maker read, also when it
-	 * was done; and what was renamed is made by whoever did that, of what it was
-	 * before */
+	/* upstream only, for running commands again: inputs are all reads of a maker,
+	 * also those after its results; and a renamed version is made by the renaming
+	 * maker, from its earlier name */
 	bool whole;
 };
 
@@ -71,12 +71,12 @@ static inline void shfs_graph_freep(struct shfs_graph **graph)
 }
 #define _cleanup_graph_ _cleanup_(shfs_graph_freep)
 
-/* The first are those that the search began with. */
+/* The first versions are those that the search began with. */
 struct shfs_graph_version *shfs_graph_versions(struct shfs_graph *graph);
 struct shfs_graph_maker *shfs_graph_makers(struct shfs_graph *graph);
 
-/* Programs that the maker executed (before until_ns), of which there are no versions:
- * they lie outside of what is recorded. As shfs_access_fn. */
+/* Calls fn for programs that the maker executed (before until_ns) of which there are no
+ * versions: they lie outside of the project. As shfs_access_fn. */
 typedef int (*shfs_program_fn)(const char *path, void *arg);
 _must_check_ int shfs_graph_programs(struct shfs_graph *graph,
                                      const struct shfs_graph_maker *maker,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* id-table.h - what is found by a number above 0, quickly. {0} is empty. */
+/* id-table.h - a hash table from numbers above 0 to pointers. {0} is empty. */
 #pragma once
 
 #include "common/util.h"
@@ -12,7 +12,7 @@ struct shfs_id_table {
 		void *value;
 	} * slots;
 	size_t n;
-	unsigned bits; /* so many slots: 2 to that power; 0: none */
+	unsigned bits; /* the table has 2 to this power slots; 0: none */
 };
 
 static inline struct shfs_id_slot *shfs_id_table_slot(const struct shfs_id_table *t,
@@ -46,7 +46,7 @@ static inline int shfs_id_table_grow(struct shfs_id_table *t)
 	return 0;
 }
 
-/* One that is not there. */
+/* Adds an id that is not in the table. */
 _must_check_ static inline int shfs_id_table_add(struct shfs_id_table *t, int64_t id,
                                                  void *value)
 {

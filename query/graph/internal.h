@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* internal.h - a graph in the making: for upstream.c, downstream.c, stale.c and
- * compare.c alone. */
+/* internal.h - a graph under construction: only for upstream.c, downstream.c, stale.c and
+ * compare.c. */
 #pragma once
 
 #include "query/graph/graph.h"
@@ -13,38 +13,41 @@
 struct version_node {
 	struct shfs_graph_version v;
 	int64_t version_id;
-	struct maker_node *input_of; /* the last that it was added to */
-	int64_t made_ns; /* when what made it ended; INT64_MIN: not asked yet */
+	struct maker_node *input_of; /* the last maker that got it as an input */
+	int64_t made_ns; /* when its maker had finished it; INT64_MIN: not looked up
+	                  * yet */
 	size_t depth;    /* downstream: makers between it and the target */
 };
 
 struct maker_key {
 	int64_t id;
 	int64_t is_process;
-	int64_t job; /* of the command: jobs.c; 0: all that is none */
+	int64_t job; /* of the command (jobs.c); 0: everything outside of jobs */
 };
 
-/* A version that a maker read: when first, by time and in the order of the journal. */
+/* A version that a maker read: its first read, by time and in the order of the
+ * journal. */
 struct graph_read {
 	int64_t version_id, begin_ns, seq;
-	bool told; /* of a job: by who told it what to do, not by itself */
+	bool told; /* of a job: its build tool read it to know what to do */
 };
 struct graph_reads {
 	struct graph_read *list;
 	size_t n, cap;
 };
 
-/* Whose work it is: version control brings back contents that it has kept. */
+/* The program behind a read or write: version control restores contents that it has
+ * kept. */
 enum by {
 	BY_ANOTHER,
 	BY_VERSION_CONTROL,
 	BY_SHFS,
 };
 
-/* A command, for all of its jobs. */
+/* A command, shared by all of its jobs. */
 struct command_node {
 	struct shfs_entry entry; /* without its uses */
-	bool made;               /* a maker is of it */
+	bool made;               /* the graph has a maker of it */
 };
 
 struct maker_node {
@@ -53,20 +56,22 @@ struct maker_node {
 	struct graph_jobs *jobs; /* of the command; NULL: it has none */
 	bool queued;
 	struct maker_node *next;  /* in the queue */
-	struct graph_reads reads; /* upstream: later ones than were asked for so far */
-	bool by_time;             /* they are sorted by it, the last first */
-	enum by most;             /* upstream: whose they are */
-	bool not_restored;        /* upstream: some of what it made */
-	size_t asked_depth;       /* upstream: its depth when it was last asked */
-	struct shfs_graph_version *last_made; /* upstream: the last that was looked at */
-	struct version_node *last_read; /* downstream: the last that it was added to */
-	struct made *results;           /* downstream: what it made, the last first */
+	struct graph_reads reads; /* upstream: reads that are too late so far */
+	bool by_time;             /* reads are sorted by time, the last first */
+	enum by most;             /* upstream: the kinds of programs whose reads count */
+	bool not_restored;        /* upstream: some of its results were not restored */
+	size_t asked_depth;       /* upstream: its depth when it was expanded last */
+	struct shfs_graph_version *last_made; /* upstream: the last result that was
+	                                       * looked at */
+	struct version_node *last_read;       /* downstream: the last version that it was
+	                                       * added to as a reader */
+	struct made *results; /* downstream: its results, the last first */
 	size_t n_results;
-	struct gone *gone; /* downstream: which names it removed */
+	struct gone *gone; /* downstream: the names that it removed */
 	size_t n_gone;
-	bool asked; /* for its inputs, or its results, at least once */
+	bool asked; /* its inputs or results were looked up at least once */
 	int64_t since_ns[2];
-	size_t reached[2]; /* so many of its results */
+	size_t reached[2]; /* number of results that were looked at */
 	UT_hash_handle hh;
 };
 
@@ -74,14 +79,15 @@ struct program {
 	int64_t id;
 	char *exe;
 	enum by by;
-	bool looked_for, outside;                  /* no versions of it are known */
+	bool looked_for, outside;                  /* outside: the index has no
+	                                            * versions of it */
 	bool builds;                               /* it runs jobs */
 	bool listed;                               /* while a list is made */
 	bool classified, interactive, interpreter; /* by stale.c */
 	UT_hash_handle hh;
 };
 
-/* Nodes of versions, which are many. */
+/* A block of nodes of versions, as there are many. */
 struct version_block {
 	struct version_block *next;
 	size_t n;
@@ -94,101 +100,103 @@ struct shfs_graph {
 	struct shfs_graph_limits limits;
 	size_t n_versions, n_makers;
 	struct shfs_id_table versions;
-	struct version_block *blocks; /* the one that is being filled first */
+	struct version_block *blocks; /* the block that is being filled comes first */
 	struct maker_node *makers;
 	struct shfs_id_table jobs, commands; /* by command */
 	struct program *programs;
-	int64_t last_process; /* that program was last asked for */
+	int64_t last_process; /* the process whose program was looked up last */
 	struct program *last_program;
 	struct shfs_graph_version *first_version, **last_version;
 	struct shfs_graph_maker *first_maker, **last_maker;
 	struct shfs_rows *command_rows, *file_rows, *compiled_rows;
 	struct shfs_id_table sources; /* python.c's */
-	struct graph_reads reads;     /* of the maker that is being asked */
+	struct graph_reads reads;     /* of the maker that is being looked up */
 };
 
-/* Accesses that left nothing of what was there. */
+/* Flags of an access that kept nothing of the earlier content. */
 #define SHFS_WRITTEN_ANEW (SHFS_ACCESS_TRUNCATED | SHFS_ACCESS_CREATED)
 
 _must_check_ int shfs_graph_new(struct shfs_index *index,
                                 const struct shfs_graph_limits *limits,
                                 struct shfs_graph **out);
 
-/* --- what is asked of the index; 1, 0: there is none, or a negative errno --- */
+/* --- questions to the index; 1; 0: there is none; or a negative errno --- */
 
 _must_check_ int shfs_graph_version(struct shfs_graph *g, int64_t version_id,
                                     struct shfs_version *out);
-/* What was found there, but was written again, the same, before anybody had read it, is
- * by who wrote that. shfs_graph_version does it. */
+/* A version may have been found, and then written again with the same content before its
+ * first read: its maker is that writer. shfs_graph_version calls this. */
 _must_check_ int shfs_graph_attribute(struct shfs_graph *g, struct shfs_version *v);
-/* The graph owns it. */
+/* Finds a command; the graph owns it. */
 _must_check_ int shfs_graph_command(struct shfs_graph *g, int64_t command_id,
                                     struct command_node **out);
 _must_check_ int shfs_graph_program(struct shfs_graph *g, int64_t process_id,
                                     struct program **out);
-/* The same by the number of the program. */
+/* As shfs_graph_program, by the id of the program. */
 _must_check_ int shfs_graph_find_program(struct shfs_graph *g, int64_t program_id,
                                          struct program **out);
-/* Whose work a process does; BY_ANOTHER also where it is not known. */
+/* Does the process belong to version control? BY_ANOTHER also if that is unknown. */
 _must_check_ int shfs_graph_by(struct shfs_graph *g, int64_t process_id, enum by *out);
 
-/* What was there before an append, or before some bytes of the file were changed. */
+/* The version before an append, or before some bytes of the file were changed. */
 _must_check_ int shfs_graph_past(struct shfs_graph *g, const struct shfs_version *v,
                                  int64_t *version_id);
-/* What shfs restored, or version control checked out, is an earlier content again, of the
- * same path if it can be. */
+/* The earlier version that shfs restored, or version control checked out; one of the same
+ * path if there is one. */
 _must_check_ int shfs_graph_restored_from(struct shfs_graph *g,
                                           const struct shfs_version *v,
                                           int64_t *version_id);
 
-/* All of them, process by process; of a job 0, of the whole command. */
+/* Calls fn for all accesses, process by process; for job 0, of the whole command. */
 _must_check_ int shfs_graph_accesses(struct shfs_graph *g, struct maker_key key,
                                      shfs_access_fn fn, void *arg);
-/* Each version once, in the order of first use, by what is at most this. shfs itself
- * reads a file to compare it: that goes into nothing. */
+/* Lists each version that was read once, in the order of first use, by programs up to
+ * this kind. Reads of shfs itself, for comparing, do not count. */
 _must_check_ int shfs_graph_reads(struct shfs_graph *g, struct maker_key key,
                                   enum by most, struct graph_reads *out);
 void shfs_graph_sort_reads(struct graph_read *list, size_t n);
 
 /* --- the jobs of a build tool --- */
 
-/* The jobs of a command, which the graph owns; NULL where it has none, or in a graph in
- * which commands are whole. */
+/* The jobs of a command; the graph owns them. NULL: it has none, or the graph does not
+ * split commands. */
 _must_check_ int shfs_graph_jobs(struct shfs_graph *g, int64_t command_id,
                                  struct graph_jobs **out);
 void shfs_graph_jobs_free(struct shfs_graph *g);
 
-/* jobs may be NULL; 0: of none. */
+/* jobs may be NULL; 0: the process is in no job. */
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id);
 
 /* Is the process a build tool that runs jobs? jobs may be NULL. */
 bool shfs_graph_builds(const struct graph_jobs *jobs, int64_t process_id);
 
-/* All of the job, then what those read who told it what to do. */
+/* Calls fn for the accesses of the job, then for what its build tool read to know what to
+ * do. */
 _must_check_ int shfs_graph_job_accesses(struct shfs_graph *g,
                                          const struct graph_jobs *jobs, int64_t job,
                                          shfs_access_fn fn, void *arg);
 
-/* All jobs of the command that have it for an input, 0 for what is none. */
+/* Calls fn for all jobs of the command that have the access as an input; 0 for the
+ * rest. */
 _must_check_ int shfs_graph_readers(struct shfs_graph *g, int64_t command_id,
                                     const struct shfs_access *a, shfs_id_fn fn,
                                     void *arg);
 
-/* What the job first executed: a process_id. */
+/* The process_id of the first program of the job. */
 int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job);
 
 /* --- the modules of Python (python.c) --- */
 
 bool shfs_graph_is_compiled(const char *path);
-/* 1 and the version of the source that the file stood for at that time; 0: it is not
- * compiled, or there was none. path: NULL where it may be known from before. */
+/* 1 and the version of the source that the compiled file was made from at that time; 0:
+ * it is not compiled, or it has no source. path: NULL if it may be remembered. */
 _must_check_ int shfs_graph_compiled_from(struct shfs_graph *g, int64_t file_id,
                                           const char *path, int64_t at_ns,
                                           int64_t *version_id);
-/* The files that stand for the one at path. */
+/* Calls fn for the compiled files of the source at path. */
 _must_check_ int shfs_graph_each_compiled(struct shfs_graph *g, const char *path,
                                           shfs_id_fn fn, void *arg);
-/* 1, or 0 where there was none yet. */
+/* 1, or 0 if the file had no version then. */
 _must_check_ int shfs_graph_version_at(struct shfs_graph *g, int64_t file_id,
                                        int64_t at_ns, int64_t *version_id);
 void shfs_graph_python_free(struct shfs_graph *g);
@@ -198,18 +206,18 @@ void shfs_graph_python_free(struct shfs_graph *g);
 /* 1 and *out, 0 where there is no such command or process. */
 _must_check_ int shfs_graph_maker(struct shfs_graph *g, struct maker_key key,
                                   struct maker_node **out);
-/* The maker of v; id 0: nobody. */
+/* The maker of v; id 0: none. */
 _must_check_ int shfs_graph_maker_of(struct shfs_graph *g, const struct shfs_version *v,
                                      struct maker_key *key);
 
 struct version_node *shfs_graph_find(struct shfs_graph *g, int64_t version_id);
-/* Takes version over. NULL: no memory. */
+/* Takes ownership of version's contents. NULL: no memory. */
 struct version_node *shfs_graph_add(struct shfs_graph *g, struct shfs_version *version);
 void shfs_graph_attach(struct version_node *node, struct maker_node *m);
 _must_check_ int shfs_graph_add_input(struct maker_node *m, struct version_node *node);
 
 bool shfs_graph_is_full(const struct shfs_graph *g);
 bool shfs_graph_is_own(const struct maker_node *m, const struct shfs_version *v);
-/* Nobody made it, in the time of the maker: a new file that was renamed while it was
- * still open. The record of its writing has the name that it got. */
+/* Is v without a maker because m renamed the new file while it was open? The record of
+ * its writing has the new name. */
 bool shfs_graph_is_unfinished(const struct maker_node *m, const struct shfs_version *v);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The jobs of a build tool: the recipes that make and its like run know of one another by
- * files alone, so each is a maker of its own. A job is a child of the tool, with all that
- * came of it; where a tool runs another one, a child of the inner one; and those that
- * changed, or moved, what it had made: further lines of its recipe. It knows of what
- * its tool had read itself (the Makefile), or had others tell before the first recipe
- * made anything ($(shell cat VERSION)). What is left of the command is job 0: whoever may
- * have had the output of any job.
+ * The jobs of a build tool. The recipes that make and similar tools run depend on one
+ * another only through files, so each is a maker of its own.
+ *
+ * A job is a child of the tool, with all its descendants; if a tool runs another tool, a
+ * child of the inner one. A later job that changed or moved what the job had made is a
+ * further line of the same recipe, and belongs to it.
+ *
+ * The inputs of a job include what its tool had read itself (the Makefile), or had other
+ * programs read before the first recipe made anything ($(shell cat VERSION)). The rest of
+ * the command is job 0: it may have used the output of any job.
  */
 #include "query/graph/internal.h"
 
@@ -14,29 +17,29 @@
 #include <fnmatch.h>
 #include <string.h>
 
-/* A program that a process executed; all those of one process are a task. */
+/* A program that a process executed; all programs of one process are a task. */
 struct job_process {
 	struct shfs_process_fact f;
 	bool builds;              /* it is a build tool */
 	int64_t task;             /* the process_id of its first program */
-	int64_t job, tool;        /* such ones, or 0: of no build tool */
+	int64_t job, tool;        /* process ids, or 0: of no build tool */
 	struct job_process *next; /* of the same job; the list begins with its task */
-	/* where a job begins */
+	/* set where a job begins */
 	bool makes, makes_anew;
-	struct job_process *joined; /* an earlier one, which it is a part of */
-	/* where a task begins: who tells its jobs what to do */
-	int64_t made_ns; /* when the first of its jobs began that makes anything */
+	struct job_process *joined; /* an earlier job that it is a part of */
+	/* set where a task begins: processes that inform its jobs */
+	int64_t made_ns; /* begin of the first of its jobs that makes anything */
 	struct job_process *tellers, *next_teller;
 };
 
 struct graph_jobs {
-	struct job_process *list; /* tasks stand together, their programs in order */
+	struct job_process *list; /* programs of a task are adjacent, in order */
 	size_t n, cap;
 	struct shfs_id_table by_id;
-	bool rest_makes; /* job 0 */
+	bool rest_makes; /* job 0 makes something */
 };
 
-/* Of all commands without a build tool. */
+/* Shared by all commands without a build tool. */
 static struct graph_jobs none;
 
 static void jobs_free(struct graph_jobs *jobs)
@@ -54,12 +57,12 @@ void shfs_graph_jobs_free(struct shfs_graph *g)
 	free(g->jobs.slots);
 }
 
-/* --- which process is of which job --- */
+/* --- processes to jobs --- */
 
 struct loading {
 	struct shfs_graph *g;
 	struct graph_jobs *jobs;
-	bool builds; /* one of them does */
+	bool builds; /* one of them is a build tool */
 };
 
 static int add_process(const struct shfs_process_fact *fact, void *arg)
@@ -82,7 +85,7 @@ static int add_process(const struct shfs_process_fact *fact, void *arg)
 	return 0;
 }
 
-/* By process, and by what that executed. */
+/* Sorts by process, then by program. */
 static int compare_processes(const void *a, const void *b)
 {
 	const struct job_process *x = a, *y = b;
@@ -98,11 +101,12 @@ static int compare_processes(const void *a, const void *b)
 	return 0;
 }
 
-/* The last program of its parent, which began before it; NULL: that is not among them. */
+/* The last program of its parent that began before p; NULL: the parent is not in the
+ * list. */
 static const struct job_process *parent_of(const struct graph_jobs *jobs,
                                            const struct job_process *p)
 {
-	size_t low = 0, high = jobs->n; /* the first that lies behind it */
+	size_t low = 0, high = jobs->n; /* the first that is later */
 
 	while (low < high) {
 		size_t middle = low + (high - low) / 2;
@@ -128,13 +132,13 @@ static void find_job(const struct graph_jobs *jobs, struct job_process *p)
 {
 	const struct job_process *at = p, *parent, *first = find(jobs, p->task);
 
-	if (first != p) { /* hostile records may tell of different parents */
+	if (first != p) { /* damaged or hostile records may name different parents */
 		p->job = first->job;
 		p->tool = first->tool;
 		return;
 	}
 
-	/* or go round in circles */
+	/* or form a circle */
 	for (size_t i = 0; i < jobs->n && (parent = parent_of(jobs, at)); i++) {
 		if (parent->builds) {
 			p->job = at->task;
@@ -163,16 +167,18 @@ static int sort_out(struct graph_jobs *jobs)
 	return r;
 }
 
-/* --- which jobs are of one recipe --- */
+/* --- jobs of one recipe --- */
 
 struct joining {
 	struct graph_jobs *jobs;
-	struct shfs_id_table makers; /* by version: where the job begins that made it */
-	int64_t process_id;          /* that was last asked about, and its job's begin */
+	struct shfs_id_table makers; /* by version: the first program of the job that
+	                              * made it */
+	int64_t process_id;          /* the process of the last look-up; job is its
+	                              * result */
 	struct job_process *job;
 };
 
-/* Many accesses in a row are of one process. */
+/* Keeps the last answer: many accesses in a row are of one process. */
 static struct job_process *job_at(struct joining *j, const struct shfs_access *a)
 {
 	int64_t process_id = a->access_id >> 32;
@@ -202,8 +208,8 @@ static int note_maker(const struct shfs_access *a, void *arg)
 	                                         : shfs_id_table_add(&j->makers, id, job);
 }
 
-/* What the access changes, or moves, or what its job makes another version of; but many
- * recipes may add a line to the same log. */
+/* The version that the access changes or moves, or of which its job makes a new version.
+ * But many recipes may append a line to the same log. */
 static int64_t changed_by(const struct joining *j, const struct shfs_access *a,
                           const struct job_process *job)
 {
@@ -272,7 +278,7 @@ static int join_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs
 	return r;
 }
 
-/* --- who tells them what to do --- */
+/* --- processes that inform the jobs --- */
 
 static void add_teller(struct job_process *tool, struct job_process *p)
 {
@@ -345,7 +351,7 @@ int shfs_graph_jobs(struct shfs_graph *g, int64_t command_id, struct graph_jobs 
 	return r;
 }
 
-/* --- what is asked of them --- */
+/* --- questions --- */
 
 int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id)
 {
@@ -354,8 +360,8 @@ int64_t shfs_graph_job_of(const struct graph_jobs *jobs, int64_t process_id)
 	return p ? p->job : 0;
 }
 
-/* What earlier jobs have noted for the tool: that files have others in them. It is read
- * to know what to do again, and not how. */
+/* Is it a note of earlier jobs for the tool, about the dependencies between files? The
+ * tool reads it to know what to make again, not how. */
 static int is_note(struct shfs_graph *g, int64_t file_id)
 {
 	static const char *const names[] = { "*.d",
@@ -425,7 +431,8 @@ static bool is_below(const struct graph_jobs *jobs, const struct job_process *p,
 	return false;
 }
 
-/* Those that make something and whose tool this is, or the tool of that. */
+/* Calls fn for jobs that make something and belong to this tool, or to a tool that it
+ * ran. */
 static int each_job(const struct graph_jobs *jobs, const struct job_process *tool,
                     shfs_id_fn fn, void *arg)
 {
@@ -481,7 +488,7 @@ int64_t shfs_graph_job_program(const struct graph_jobs *jobs, int64_t job)
 	const struct job_process *p = find(jobs, job);
 	const struct job_process *end = jobs->list + jobs->n;
 
-	/* what the tool forked, before that executed anything */
+	/* skip what the tool forked, before that executed anything */
 	while (p && p->builds && p + 1 < end && p[1].task == job)
 		p++;
 	return p ? p->f.process_id : 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program that imports a module mostly reads __pycache__/NAME.cpython-311.pyc, which
- * Python has made of NAME.py beside that directory and holds valid as long as that has
- * its time and size (PEP 3147). So that is a read of NAME.py as it was then.
+ * Python modules: a program that imports one mostly reads
+ * __pycache__/NAME.cpython-311.pyc. Python has compiled that from NAME.py in the
+ * directory above, and uses it as long as NAME.py has the same time and size (PEP 3147).
+ * So its read counts as a read of NAME.py as it was then.
  */
 #include "query/graph/internal.h"
 
@@ -15,7 +16,8 @@
 	" AND name_key = name_key(path_name(?1)) AND +name = path_name(?1)"
 #define FIND_COMPILED "SELECT file_id, path FROM v_path WHERE dir = ?1"
 
-/* The bytes of path before DIRECTORY, and the module's name; false: it is none. */
+/* Splits the path of a compiled file into directory and module name; false: it is
+ * none. */
 static bool is_compiled(const char *path, size_t *dir_len, struct shfs_bytes *module)
 {
 	const char *name = basename(path), *tag;
@@ -40,7 +42,7 @@ bool shfs_graph_is_compiled(const char *path)
 	return is_compiled(path, &dir_len, &module);
 }
 
-/* 0: there is none. */
+/* Finds the source of a compiled file. 0: there is none. */
 static int find_source(struct shfs_graph *g, const char *path, int64_t *file_id)
 {
 	_cleanup_buf_ struct shfs_buf source = { 0 };

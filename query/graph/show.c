@@ -7,15 +7,15 @@
 #include <string.h>
 
 #define SEE_ABOVE   " (see above)"
-#define ID_WIDTH    7  /* of an id, or what stands for one; seldom more */
-#define HEAD_MIN    15 /* of an id and some of the command */
+#define ID_WIDTH    7  /* of an id, or a text in its place; seldom more */
+#define HEAD_MIN    15 /* for an id and some of the command */
 #define NAME_MIN    12
 #define ARROW_WIDTH 3
-#define LINE_MIN    40 /* of a name, an arrow, an id and what is said of it */
+#define LINE_MIN    40 /* for a name, an arrow, an id and a note */
 
 /* --- a tree --- */
 
-/* What is left of the line; half of it or more, or the tree is not drawn further. */
+/* The room left in the line, at least half of it; deeper trees are cut. */
 static size_t room(const struct shfs_tree *t)
 {
 	return t->columns - MIN(3 * t->level, t->columns / 2);
@@ -34,7 +34,7 @@ static const char *lack(const struct shfs_graph_version *v)
 	return "";
 }
 
-/* The name has what is left beside the words behind it, and most of that. */
+/* Adds the name in the room that the words after it leave, and at least most of it. */
 static size_t add_name(struct shfs_tree *t, const struct shfs_graph_version *v,
                        size_t words)
 {

@@ -8,31 +8,32 @@
 #include <errno.h>
 #include <string.h>
 
-/* For each read one is looked at, anywhere: what is asked then lies together. */
+/* A file. One is looked up for each read, in any order: so members of a look-up are
+ * adjacent. */
 struct file_node {
 	struct shfs_stale_file f;
-	int64_t made_ns; /* when its run was done with it */
+	int64_t made_ns; /* when its run had finished it */
 	/* of its latest version */
 	int64_t command_id, process_id;
 	struct shfs_object_id object;
-	/* the last run that read it, and which version */
+	/* the last run that read it, and the version */
 	const struct run_node *reader;
 	uint32_t seen_n;
-	bool named;        /* object is */
-	struct told *told; /* NULL: nobody asked */
+	bool named;        /* object is set */
+	struct told *told; /* NULL: not looked up */
 	bool known;
-	bool asked; /* it was asked about */
+	bool asked; /* the caller asked about it */
 	bool directory;
-	bool bookkeeping; /* in a directory that a program keeps for itself */
+	bool bookkeeping; /* in the bookkeeping of a program */
 } __attribute__((aligned(128)));
 
-/* They lie at the places of their numbers. */
+/* A block of files, indexed by their numbers. */
 #define BLOCK_FILES 256
 struct file_block {
 	struct file_node files[BLOCK_FILES];
 };
 
-/* Build tools that read the latest version of a file and ended well: their commands. */
+/* Commands of build tools that read the latest version of a file and ended well. */
 struct told {
 	const struct shfs_command_row **list; /* sorted */
 	size_t n, cap;
@@ -42,22 +43,22 @@ struct run_node {
 	struct shfs_stale_run r;
 	struct maker_key key;    /* a command, or a job of it */
 	struct graph_jobs *jobs; /* of the command; NULL: it has none */
-	int64_t until_ns; /* the end of the last of its results that were asked about */
+	int64_t until_ns; /* end of the last of its results that were asked about */
 	enum { RUN_NEW, RUN_OPEN, RUN_DONE } state;
-	size_t n_files;         /* that it made */
-	size_t at;              /* the input that it is at */
-	struct run_node *below; /* on the stack */
+	size_t n_files;         /* its results */
+	size_t at;              /* the input that is being looked at */
+	struct run_node *below; /* next on the stack */
 	struct run_node *queued;
 	UT_hash_handle hh;
 };
 
 struct shfs_stale {
-	struct shfs_graph *graph;   /* for its questions alone */
-	struct file_block **blocks; /* NULL: nothing there was asked for */
+	struct shfs_graph *graph;   /* only for its questions to the index */
+	struct file_block **blocks; /* NULL: nothing in the block was looked up */
 	size_t n_blocks;
 	struct run_node *runs;
 	struct shfs_stale_run *first, **last;
-	int64_t judged; /* the process that is_computed was last asked about */
+	int64_t judged; /* the process of the last is_computed */
 	bool computes;
 };
 
@@ -90,7 +91,7 @@ void shfs_stale_free(struct shfs_stale *s)
 	free(s);
 }
 
-/* --- what is no computation --- */
+/* --- programs that do not compute --- */
 
 static void classify(struct program *program)
 {
@@ -110,7 +111,7 @@ static void classify(struct program *program)
 		shfs_program_is_one_of(name, len, interpreters, ARRAY_SIZE(interpreters));
 }
 
-/* What somebody sat at: also an interpreter that was given neither a script nor input. */
+/* Did a person work in it? An interpreter without a script or input counts, too. */
 static bool is_interactive(const struct program *program, const char *argv, size_t len,
                            const struct shfs_command_row *c)
 {
@@ -165,10 +166,10 @@ int shfs_stale_is_copy(struct shfs_index *index, int64_t process_id,
 	if (r <= 0 || !may_copy(process.exe))
 		return MIN(r, 0);
 	name = basename(process.exe);
-	if (!shfs_program_is_copier(name, strlen(name))) /* busybox, called cp */
+	if (!shfs_program_is_copier(name, strlen(name))) /* busybox, run as cp */
 		name = basename(process.argv ?: "");
 	if (!shfs_program_is_copier(name, strlen(name)) &&
-	    strlen(process.argv ?: "") + 1 < process.argv_len) /* or "busybox cp" */
+	    strlen(process.argv ?: "") + 1 < process.argv_len) /* or as "busybox cp" */
 		name = process.argv + strlen(process.argv) + 1;
 	if (!shfs_program_is_copier(name, strlen(name)))
 		return 0;
@@ -198,7 +199,7 @@ static int judge(struct shfs_stale *s, int64_t process_id,
 	return r > 0 ? !is_interactive(program, argv.data, argv.len, command) : r;
 }
 
-/* Many files in a row are of one process. */
+/* Keeps the last answer: many files in a row are of one process. */
 static int is_computed(struct shfs_stale *s, int64_t process_id,
                        const struct shfs_command_row *command)
 {
@@ -251,7 +252,7 @@ struct writer {
 	int64_t command_id, process_id, end_ns;
 };
 
-/* One that wrote the same content again, or moved it there, later than what is in w. */
+/* Finds a writer of the same content, or a move to its path, later than w. */
 static int later_writer(struct shfs_stale *s, bool moved,
                         const struct shfs_version_fact *v, struct writer *w)
 {
@@ -266,7 +267,7 @@ static int later_writer(struct shfs_stale *s, bool moved,
 	return MIN(shfs_facts_owner(facts, a.access_id, &w->command_id), 0);
 }
 
-/* Was all of it made by its command, and not only appended or changed? */
+/* Did the command make all of it, not only append to it or change it? */
 static int is_made_anew(struct shfs_stale *s, const struct shfs_version_fact *v)
 {
 	struct shfs_facts *facts = s->graph->facts;
@@ -286,7 +287,7 @@ static int is_made_anew(struct shfs_stale *s, const struct shfs_version_fact *v)
 	return 1;
 }
 
-/* 1 and *w; 0: no command made it (but maybe a process), or not all of it. */
+/* 1 and *w; 0: no command made it (but maybe a process did), or not all of it. */
 static int writer_of(struct shfs_stale *s, const struct shfs_version_fact *v,
                      bool touched, struct writer *w)
 {
@@ -296,7 +297,7 @@ static int writer_of(struct shfs_stale *s, const struct shfs_version_fact *v,
 	*w = (struct writer){ .end_ns = INT64_MIN };
 	if (r > 0)
 		r = shfs_facts_access(s->graph->facts, v->access_id, &a);
-	/* what was found there may have been written again since */
+	/* a found version may have been written again since */
 	if (r < 0 || (!r && (v->access_id || !touched)))
 		return r;
 	if (r)
@@ -306,8 +307,9 @@ static int writer_of(struct shfs_stale *s, const struct shfs_version_fact *v,
 	return r ? r : w->command_id != 0;
 }
 
-/* The first maker of what shfs or version control put back: *v is that version then. 1 or
- * 0. Version control has contents of its own: what it brings to another path is one. */
+/* Finds the first maker of a content that shfs or version control restored: *v is that
+ * version then. 1 or 0. Version control brings contents of its own to other paths: there
+ * it is the maker. */
 static int look_behind(struct shfs_stale *s, struct shfs_version_fact *v,
                        struct writer *w)
 {
@@ -323,7 +325,7 @@ static int look_behind(struct shfs_stale *s, struct shfs_version_fact *v,
 			                   .time_ns = v->time_ns };
 
 		r = shfs_graph_by(s->graph, v->process_id, &own);
-		if (!r && own == BY_ANOTHER) /* it is its latest writer alone */
+		if (!r && own == BY_ANOTHER) /* only its latest writer is one */
 			return writer_of(s, v, false, w);
 		r = r ? r : shfs_graph_restored_from(s->graph, &at, &id);
 		if (r > 0)
@@ -341,7 +343,7 @@ static int look_behind(struct shfs_stale *s, struct shfs_version_fact *v,
 	return r ? r : w->command_id != 0;
 }
 
-/* Those that say by 1 what they found. */
+/* Does the program report a result, not a failure, by exit status 1? */
 static bool tells_by_status(const struct program *program)
 {
 	static const char *const tellers[] = {
@@ -352,7 +354,7 @@ static bool tells_by_status(const struct program *program)
 	return shfs_program_is_one_of(name, strlen(name), tellers, ARRAY_SIZE(tellers));
 }
 
-/* Where the same command line had made the file before, and ended well. */
+/* Versions among which an earlier run of the command line is looked for. */
 #define EARLIER_MAX 64
 
 static int had_ended_well(struct shfs_stale *s, const struct shfs_version_fact *v,
@@ -394,7 +396,8 @@ static int has_failed(struct shfs_stale *s, const struct shfs_version_fact *v,
 	return had_ended_well(s, v, c);
 }
 
-/* touched: something was done to it since that, its latest version, was made. */
+/* Finds the run that made the latest version. touched: the file was accessed since
+ * then. */
 static int find_run(struct shfs_stale *s, struct file_node *f,
                     const struct shfs_version_fact *latest, bool touched)
 {
@@ -471,7 +474,7 @@ static int make_block(struct shfs_stale *s, size_t at)
 	return 0;
 }
 
-/* 1, or 0 where it has no version. */
+/* 1, or 0 if the file has no version. */
 static int get_file(struct shfs_stale *s, int64_t file_id, struct file_node **out)
 {
 	size_t at = (uint32_t)file_id / BLOCK_FILES;
@@ -495,7 +498,7 @@ static bool is_same_content(const struct shfs_version_fact *a, const struct file
 	       !memcmp(&a->content.object, &b->object, sizeof(b->object));
 }
 
-/* Of job 0 is what all of the command read. */
+/* Does the process belong to the run? Job 0 includes everything that the command read. */
 static bool is_own(const struct run_node *run, int64_t command_id, int64_t process_id)
 {
 	return command_id == run->key.id &&
@@ -503,8 +506,8 @@ static bool is_own(const struct run_node *run, int64_t command_id, int64_t proce
 	        shfs_graph_job_of(run->jobs, process_id) == run->key.job);
 }
 
-/* What was read of f, where that is not the latest version: 1 if it is an input and *same
- * whether the content is, 0 if the run made it itself. */
+/* Looks at a read of an older version of f: 1 if it is an input, and *same if the content
+ * is still the same; 0 if the run made it itself. */
 static int look_at_older(struct shfs_stale *s, const struct run_node *run,
                          const struct file_node *f, int64_t version_id, bool *same)
 {
@@ -518,10 +521,9 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 }
 
 /*
- * A Makefile that is another now need not have another recipe for all that it builds.
- * Where the same command, which is nothing but the tool, was run again with it and ended
- * well, it has decided on each file that it would make: those that it left count as
- * right.
+ * A changed Makefile need not change each recipe. If the same command, which is nothing
+ * but the tool, was run again, read the Makefile and ended well, it has decided on each
+ * file that it makes: the files that it left count as right.
  */
 struct readers {
 	int64_t n, *access_ids;
@@ -540,7 +542,7 @@ static int add_reader(const struct shfs_access *a, void *arg)
 	return 0;
 }
 
-/* Did all of it? The status of others hides that of the tool. */
+/* Did all of the command end well? Other programs in it would hide the tool's status. */
 static bool ended_well(const struct shfs_command_row *c)
 {
 	const char *word = c->text + strspn(c->text, " \t");
@@ -603,7 +605,8 @@ static int load_told(struct shfs_stale *s, int64_t file_id, struct file_node *f)
 	return r;
 }
 
-/* 1, 0, or a negative errno. */
+/* Was the same command run again with the latest version of f? 1, 0, or a negative
+ * errno. */
 static int is_decided(struct shfs_stale *s, const struct run_node *run, int64_t file_id,
                       struct file_node *f)
 {
@@ -618,8 +621,9 @@ static int is_decided(struct shfs_stale *s, const struct run_node *run, int64_t 
 static int add_input(struct shfs_stale *s, struct run_node *run,
                      const struct graph_read *read);
 
-/* Of a link that the run itself made, and read, what it was made of. Links in a circle
- * are not from us: that ends at one that was met (Brent's algorithm). */
+/* Adds the origin of a link that the run itself made and read. Damaged or hostile links
+ * may form a circle: the search ends at a version that it met before (Brent's
+ * algorithm). */
 static int add_origin(struct shfs_stale *s, struct run_node *run,
                       const struct graph_read *read)
 {
@@ -641,7 +645,8 @@ static int add_origin(struct shfs_stale *s, struct run_node *run,
 	return r > 0 ? add_input(s, run, &origin) : r;
 }
 
-/* What a program keeps for itself is no input, but a module of Python. */
+/* Bookkeeping of a program is no input, except a compiled module of Python: adds its
+ * source. */
 static int add_source(struct shfs_stale *s, struct run_node *run,
                       const struct graph_read *read, const struct file_node *f)
 {
@@ -652,8 +657,9 @@ static int add_source(struct shfs_stale *s, struct run_node *run,
 	return r > 0 ? add_input(s, run, &source) : r;
 }
 
-/* What it made itself is no input, also where that were the bytes that had been there;
- * and a result that it had read before was edited. There is room for one more. */
+/* Adds an input. What the run made itself is none, even if it wrote the same bytes again;
+ * and a result that it had read before was edited in place. The list has room for one
+ * more. */
 static int add_input(struct shfs_stale *s, struct run_node *run,
                      const struct graph_read *read)
 {
@@ -697,7 +703,7 @@ static int add_input(struct shfs_stale *s, struct run_node *run,
 static int load_inputs(struct shfs_stale *s, struct run_node *run)
 {
 	const struct graph_reads *reads = &s->graph->reads;
-	int64_t until_ns = run->until_ns; /* a result may be found on the way */
+	int64_t until_ns = run->until_ns; /* a result may be found in the loop */
 	int r = shfs_graph_reads(s->graph, run->key, BY_ANOTHER, &s->graph->reads);
 
 	if (!r && reads->n)
@@ -710,7 +716,7 @@ static int load_inputs(struct shfs_stale *s, struct run_node *run)
 	return r;
 }
 
-/* --- the order, and what is stale --- */
+/* --- the order, and staleness --- */
 
 static struct run_node *run_of(const struct shfs_stale_file *f)
 {
@@ -731,7 +737,7 @@ static void finish(struct shfs_stale *s, struct run_node *run)
 	s->last = &run->r.next;
 }
 
-/* A run behind all that its inputs come from; of a circle, in any order. */
+/* Puts a run after all runs that made its inputs; runs in a circle come in any order. */
 static int visit(struct shfs_stale *s, struct run_node *top)
 {
 	int r = 0;
@@ -742,7 +748,7 @@ static int visit(struct shfs_stale *s, struct run_node *top)
 		if (top->state == RUN_NEW) {
 			top->state = RUN_OPEN;
 			r = load_inputs(s, top);
-			if (!top->n_files) /* all that it made was edited */
+			if (!top->n_files) /* all its results were edited */
 				top->at = top->r.n_inputs;
 		}
 		while (!next && top->at < top->r.n_inputs) {
@@ -761,7 +767,7 @@ static int visit(struct shfs_stale *s, struct run_node *top)
 	return r;
 }
 
-/* The makers of inputs that were removed since. */
+/* Adds the makers of inputs that were removed since. */
 static void add_needed(struct shfs_stale *s)
 {
 	struct run_node *queue = NULL;
@@ -790,10 +796,10 @@ static void add_needed(struct shfs_stale *s)
 	}
 }
 
-/* A command is run once, however many of its jobs are stale. */
+/* Joins the stale jobs of a command: it is run only once. */
 static int join_jobs(struct shfs_stale *s)
 {
-	struct shfs_id_table last = { 0 }; /* of each command */
+	struct shfs_id_table last = { 0 }; /* the last job of each command */
 	int r = 0;
 
 	for (struct shfs_stale_run *run = s->first; run && !r; run = run->next) {
@@ -814,7 +820,7 @@ static int join_jobs(struct shfs_stale *s)
 	return r;
 }
 
-/* --- what was asked about --- */
+/* --- the files in question --- */
 
 static int add_result(struct shfs_stale *s, int64_t file_id)
 {
@@ -835,7 +841,7 @@ static int take_file(int64_t file_id, void *arg)
 	return add_result(arg, file_id);
 }
 
-/* Only now it is known which of them were edited in place, or made of nothing. */
+/* Drops runs without inputs: only now it is known which files were edited in place. */
 static void drop_others(struct shfs_stale_run *run)
 {
 	if (!run->n_inputs && !run->failed)

@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * stale.h - which results no longer match their inputs, and which commands to run again.
+ * stale.h - finds results that no longer match their inputs, and the commands to run
+ * again.
  *
- * A result is the latest version of a file that is there, made by a command that read
- * other files before; each job of a build tool counts as a command of its own. It is
- * stale if one of these holds another content now than the command read, or if one of
- * these is stale itself; or if its command failed, while the same command line had made
- * it and ended well before. What told a build tool what to do (a Makefile) counts until
- * the same command, run again, has read it and ended well. What shfs put back is of who
- * made it first. No results, but as they are: what was edited in place or appended to,
- * what editors, notebooks and version control wrote, what was copied or moved by such a
- * program as was asked for, and what processes outside of any command made.
+ * A result is the latest version of an existing file, made by a command that had read
+ * other files; each job of a build tool counts as a command. A result is stale if one of
+ * these inputs has another content now than the command read, or is stale itself; or if
+ * its command failed, while the same command line had made it and ended well before.
+ * Files that told a build tool what to do (a Makefile) count until the same command, run
+ * again, has read them and ended well. A content that shfs restored belongs to its first
+ * maker.
+ *
+ * Not results: files that were edited in place or appended to, or written by editors,
+ * notebooks, version control or processes outside of any command; and copies or moves
+ * that the user asked for.
  */
 #pragma once
 
@@ -18,7 +21,8 @@
 
 struct shfs_stale_file {
 	struct shfs_stale_run *run;          /* that made it; NULL: it is no result */
-	struct shfs_stale_file *next_result; /* of the same run, that was asked about */
+	struct shfs_stale_file *next_result; /* of the same run, among those asked
+	                                      * about */
 	char *path;
 	int64_t n; /* its latest version */
 	bool present;
@@ -27,20 +31,20 @@ struct shfs_stale_file {
 struct shfs_stale_input {
 	struct shfs_stale_file *file;
 	uint32_t n;   /* the version that was read */
-	bool changed; /* the file holds another content now */
+	bool changed; /* the file has another content now */
 };
 
 struct shfs_stale_run {
-	const struct shfs_entry *entry; /* the command; without its uses and jobs */
+	const struct shfs_entry *entry; /* the command, without its uses and jobs */
 	struct shfs_stale_file *results;
 	struct shfs_stale_input *inputs;
 	size_t n_inputs;
-	bool stale;  /* for an input that changed, or is stale itself; or it failed */
-	bool failed; /* what it left is no result: it ends with 0 else */
-	bool needed; /* for it made an input, now removed, of one that is to be run */
+	bool stale;                  /* an input changed or is stale; or the run failed */
+	bool failed;                 /* it failed, though it ended with 0 before */
+	bool needed;                 /* it made a removed input of a run in this list */
 	struct shfs_stale_run *next; /* in an order in which they can be run */
-	/* of those that are to be run: another job of the same command, later in the
-	 * order; again: there is one before it */
+	/* for runs to be run again: the next job of the same command in this order;
+	 * again: an earlier job of the command is in the list */
 	struct shfs_stale_run *next_job;
 	bool again;
 };
@@ -58,12 +62,12 @@ static inline void shfs_stale_freep(struct shfs_stale **stale)
 }
 #define _cleanup_stale_ _cleanup_(shfs_stale_freep)
 
-/* All that were looked at, also those that need not be run. */
+/* All runs that were looked at, also those that need not be run again. */
 struct shfs_stale_run *shfs_stale_runs(struct shfs_stale *stale);
 
-/* Did the process copy what was to be copied: is it cp, and stands so in the command, or
- * was run by its shell itself (an alias, a function)? A copy is kept as it is, or it
- * would be none. What a script or a build tool copies is a step like others. 1, 0, or a
- * negative errno. */
+/* Was the process a copy that the user asked for: is it cp, typed as a command or run by
+ * the shell itself (an alias, a function)? Such a copy is kept as it is, or it would be
+ * no copy. A copy by a script or a build tool is a step like others. 1, 0, or a negative
+ * errno. */
 _must_check_ int shfs_stale_is_copy(struct shfs_index *index, int64_t process_id,
                                     const struct shfs_command_row *command);

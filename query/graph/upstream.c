@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* The access that first brought the version to its path; or a directory there, with what
- * was in it. */
+/* The access that first moved the version to its path; or the move of a directory
+ * there. */
 #define MOVED                                                                            \
 	"SELECT command_id, process_id FROM v_access WHERE file2_id = ?1"                \
 	" AND is_open = 0 AND op = 'rename' AND made_n >= ?2 ORDER BY seq_key LIMIT 1"
@@ -23,13 +23,14 @@ struct upstream {
 	struct shfs_graph *graph;
 	struct maker_node *queue, **queue_end;
 	struct shfs_id_table
-		walked; /* pasts, by version: the maker that they went into */
-	bool found;     /* what limits.until is about */
+		walked; /* earlier versions that were walked: version to maker */
+	bool found;     /* the search of limits.until has succeeded */
 };
 
-/* --- what was moved --- */
+/* --- moves --- */
 
-/* 1 with *rows at who moved it; 0: nobody that is known. */
+/* 1 with *rows at the command that moved a directory with the version; 0: none is
+ * recorded. */
 static int ask_directory(struct shfs_index *index, const struct shfs_version *version,
                          struct shfs_rows **rows)
 {
@@ -90,7 +91,7 @@ static int load_version(struct upstream *up, int64_t version_id, struct shfs_ver
 	return r > 0 ? shfs_upstream_attribute(up->graph, out) ?: 1 : r;
 }
 
-/* --- makers that are to be asked for their inputs --- */
+/* --- makers whose inputs must be looked up --- */
 
 static void enqueue(struct upstream *up, struct maker_node *m)
 {
@@ -135,7 +136,8 @@ static int load_made_ns(struct upstream *up, struct version_node *node)
 }
 
 /*
- * Its maker, if it has one, has to be asked (again) for what it read up to this version.
+ * Looks up the inputs of the version's maker (again), if it has one: all that it read
+ * until this version.
  */
 static int require(struct upstream *up, struct version_node *node, size_t depth)
 {
@@ -173,7 +175,7 @@ static int attach_maker(struct upstream *up, struct version_node *node)
 	return 0;
 }
 
-/* Takes version over. */
+/* Takes ownership of version's contents. */
 static int add_version(struct upstream *up, struct shfs_version *version, size_t depth,
                        struct version_node **out)
 {
@@ -199,8 +201,8 @@ static void note_found(struct upstream *up, const struct version_node *node)
 static int add_past(struct upstream *up, struct maker_node *m,
                     struct shfs_graph_version *into, const struct shfs_version *v);
 
-/* Of into, which m made; where m made this one itself, what that was made of. at_ns: when
- * m read it, or INT64_MIN. */
+/* Adds an input of into, which m made; if m made the input itself, the versions that it
+ * was made from. at_ns: when m read it, or INT64_MIN. */
 static int add_input(struct upstream *up, struct maker_node *m,
                      struct shfs_graph_version *into, int64_t version_id, int64_t at_ns)
 {
@@ -254,7 +256,7 @@ static int keep_later(struct maker_node *m, const struct graph_read *read)
 	return 0;
 }
 
-/* Mostly all. */
+/* Adds the reads until until_ns: mostly all. */
 static int add_first_reads(struct upstream *up, struct maker_node *m, enum by most)
 {
 	const struct graph_reads *reads = &up->graph->reads;
@@ -278,7 +280,8 @@ static int compare_time(const void *a, const void *b)
 	return (x->begin_ns < y->begin_ns) - (x->begin_ns > y->begin_ns);
 }
 
-/* However often a maker is asked, each is looked at once. */
+/* Adds reads that are now early enough. Each is looked at once, however often m is
+ * expanded. */
 static int add_later_reads(struct upstream *up, struct maker_node *m)
 {
 	struct graph_reads *reads = &m->reads;
@@ -311,8 +314,8 @@ static int note_walked(struct upstream *up, int64_t version_id, struct maker_nod
 	return 0;
 }
 
-/* The last version before v, which m made, that went into it and that another maker made:
- * an input of into. */
+/* Adds the last version before v that went into it and is not m's own: an input of
+ * into. */
 static int add_past(struct upstream *up, struct maker_node *m,
                     struct shfs_graph_version *into, const struct shfs_version *v)
 {
@@ -341,7 +344,7 @@ static int add_past(struct upstream *up, struct maker_node *m,
 	return r;
 }
 
-/* 1 if it was restored, and from what is known; else 0. */
+/* Adds the version that into was restored from: 1; 0 if it was not restored. */
 static int add_restored(struct upstream *up, struct maker_node *m,
                         struct version_node *into)
 {
@@ -353,7 +356,8 @@ static int add_restored(struct upstream *up, struct maker_node *m,
 	return r;
 }
 
-/* What is not counted: it need not have been read. */
+/* Adds earlier versions as inputs, without counting those left out: m may not have read
+ * them. */
 static int add_origins(struct upstream *up, struct maker_node *m)
 {
 	size_t left_out = m->m.n_left_out, more = m->m.n_more;
@@ -374,8 +378,8 @@ static int add_origins(struct upstream *up, struct maker_node *m)
 	return MIN(r, 0);
 }
 
-/* Where all that is asked for was brought back as it had been, version control has read
- * other files to see whether they changed: that goes into nothing either. */
+/* Adds the reads. If all results in question were restored, version control has read
+ * other files only to see whether they changed: these reads are no inputs. */
 static int add_reads(struct upstream *up, struct maker_node *m, bool anew)
 {
 	bool all = m->not_restored || up->graph->limits.all;
@@ -421,7 +425,8 @@ static int find_all(struct shfs_graph *graph, struct shfs_version *target,
 	*node = shfs_graph_find(graph, target->version_id);
 	if (!r)
 		r = *node ? require(&up, *node, 0) : add_version(&up, target, 0, node);
-	/* Ends: until_ns only rises and depth only falls, over finitely many versions. */
+	/* This ends: until_ns only rises and depth only falls, over finitely many
+	 * versions. */
 	while (!r && !up.found && (m = dequeue(&up)))
 		r = expand(&up, m);
 	free(up.walked.slots);

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-/* As diff(1) has them. */
+/* exit statuses of diff(1) */
 enum { DIFFERENT = 1, TROUBLE = 2 };
 
 void shfs_diff_side_clear(struct shfs_diff_side *s)
@@ -99,7 +99,7 @@ int shfs_diff_nothing(struct shfs_diff_side *s)
 	return TROUBLE;
 }
 
-/* diff -u, reading the two fds, which become 3 and 4 in it. */
+/* Starts diff -u; the two descriptors become 3 and 4 in it. */
 int shfs_diff_start(const struct shfs_diff_side side[2],
                     const struct shfs_diff_options *o, int out, pid_t *pid)
 {
@@ -118,7 +118,7 @@ int shfs_diff_start(const struct shfs_diff_side side[2],
 	argv[n++] = "/dev/fd/4";
 	if (context.failed || side[0].label.failed || side[1].label.failed)
 		return -ENOMEM;
-	/* Above 4, so that the one does not overwrite the other. */
+	/* above 4, so that neither is overwritten */
 	for (int i = 0; i < 2; i++)
 		fds[i] = fcntl(side[i].fd, F_DUPFD_CLOEXEC, 5);
 	r = fds[0] < 0 || fds[1] < 0 ? errno : posix_spawn_file_actions_init(&actions);
@@ -136,7 +136,7 @@ int shfs_diff_start(const struct shfs_diff_side side[2],
 	return -r;
 }
 
-/* What it ended with, as diff(1) has it. */
+/* The exit status of diff(1), or its equivalent. */
 static int wait_for_diff(pid_t pid)
 {
 	int status;
@@ -144,7 +144,7 @@ static int wait_for_diff(pid_t pid)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
-	/* Whoever ends the pager has seen enough. */
+	/* a user who ends the pager has seen enough */
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE)
 		return DIFFERENT;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : TROUBLE;

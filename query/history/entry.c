@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <string.h>
 
-/* Columns of the id and the blanks behind it; everything below stands behind them. */
+/* Columns of the id and its blanks; all further lines are indented so. */
 #define INDENT 9
-/* Of the words for uses ("changed"), and the blanks behind them. */
+/* Columns of a word for a use ("changed") and its blanks. */
 #define LABEL         9
 #define TEXT_MAX      4 /* lines of a command */
 #define USES_MAX      2 /* lines of one kind of use */
@@ -44,7 +44,7 @@ void shfs_entry_clear(struct shfs_entry *e)
 	shfs_uses_clear(&e->uses);
 }
 
-/* --- what was run --- */
+/* --- the command --- */
 
 static int show_id(struct shfs_index *index, const struct shfs_style *style,
                    const struct shfs_entry *e, struct shfs_buf *out)
@@ -60,7 +60,7 @@ static int show_id(struct shfs_index *index, const struct shfs_style *style,
 	return r;
 }
 
-/* The first lines of a command's text, all of which are cut. */
+/* Shows the first lines of a command's text, each cut to the columns. */
 static void show_text(const struct shfs_style *style,
                       const struct shfs_command_row *command, size_t max_lines,
                       size_t columns, struct shfs_buf *out)
@@ -76,7 +76,7 @@ static void show_text(const struct shfs_style *style,
 		const char *newline = memchr(line, '\n', end - line);
 		const char *stop = newline ? newline : end;
 
-		/* The last line that is shown says that more follow. */
+		/* the last line shows that more follow */
 		if (n == max_lines)
 			stop = end;
 		if (n > 1)
@@ -87,7 +87,7 @@ static void show_text(const struct shfs_style *style,
 	shfs_buf_str(out, style->off);
 }
 
-/* "cc -c a.c  of make -j8" */
+/* Shows "cc -c a.c of make -j8". */
 static int show_job(struct shfs_index *index, const struct shfs_style *style,
                     const struct shfs_entry *e, size_t columns, struct shfs_buf *out)
 {
@@ -145,7 +145,7 @@ static void comma(struct shfs_buf *out, size_t start)
 		shfs_buf_str(out, ", ");
 }
 
-/* "exit 1, 12 s, no end recorded" in as far as it is worth saying; may be nothing. */
+/* Shows "exit 1, 12 s, no end recorded", as far as it is of interest; maybe nothing. */
 static void show_command_end(const struct shfs_style *style,
                              const struct shfs_command_row *c, struct shfs_buf *out)
 {
@@ -212,16 +212,16 @@ static void show_circumstances(const struct shfs_entry_view *view,
 	out->failed |= before.failed || where.failed || after.failed;
 }
 
-/* --- what it used --- */
+/* --- its uses --- */
 
-/* Items in lines that are full; none stands alone over the edge. */
+/* A flow of items in full lines, in which no item crosses the edge. */
 struct flow {
 	struct shfs_buf *out;
-	size_t columns, used; /* used: of the present line */
+	size_t columns, used; /* used: of the current line */
 	int lines;
 };
 
-/* more: columns that the last line must keep for a word on what did not fit. */
+/* more: columns to keep free in the last line, for the number of the other items. */
 static bool flow_item(struct flow *f, const char *text, size_t more)
 {
 	size_t width = shfs_quote_width(text, strlen(text));
@@ -252,7 +252,7 @@ static void show_label(const struct shfs_style *style, const char *label,
 	                style->off);
 }
 
-/* One item of history: a use, and how many files of the same kind it stands for. */
+/* A use that is shown, and the number of files that it stands for. */
 struct item {
 	const struct shfs_use *use;
 	size_t with;
@@ -305,7 +305,7 @@ static bool is_asked(const struct shfs_entry_view *view, const struct shfs_use *
 	return false;
 }
 
-/* Among the removed directories items[0..n) the one that use was in. */
+/* The directory among the removed items[0..n) that contained the use. */
 static struct item *removed_with(struct item *items, size_t n, const struct shfs_use *use)
 {
 	for (size_t i = 0; i < n; i++)
@@ -315,8 +315,9 @@ static struct item *removed_with(struct item *items, size_t n, const struct shfs
 	return NULL;
 }
 
-/* With a directory that is gone goes all that was in it: the topmost say so. Returns how
- * many there are. Files stand before their directory, and it before the one around it. */
+/* Makes items of removed directories, only the topmost of each tree. Returns how many
+ * there are. In the list files come before their directory, and it before the one above
+ * it. */
 static size_t add_removed_directories(const struct shfs_entry_view *view,
                                       const struct shfs_use *uses, size_t n,
                                       struct item *items)
@@ -336,7 +337,7 @@ static size_t add_removed_directories(const struct shfs_entry_view *view,
 	return found;
 }
 
-/* The uses of one kind, what was asked for first. */
+/* Shows the uses of one kind; the paths that were asked for come first. */
 static int show_kind(const struct shfs_entry_view *view, const struct shfs_use *uses,
                      size_t n, struct shfs_buf *out)
 {
@@ -360,8 +361,8 @@ static int show_kind(const struct shfs_entry_view *view, const struct shfs_use *
 	return 0;
 }
 
-/* Files in the directories of this one's kind that programs keep for themselves; 0 if an
- * earlier use has said so. */
+/* Counts the files in the bookkeeping directories of this use's kind; 0 if an earlier use
+ * has counted them. */
 static bool count_bookkeeping(const struct shfs_uses *uses, size_t first, size_t *files)
 {
 	const struct shfs_use *use = &uses->list[first];
@@ -380,7 +381,7 @@ static bool count_bookkeeping(const struct shfs_uses *uses, size_t first, size_t
 	return true;
 }
 
-/* .git (12 files)  __pycache__ (1 file) */
+/* Shows ".git (12 files) __pycache__ (1 file)". */
 static void show_bookkeeping(const struct shfs_entry_view *view,
                              const struct shfs_uses *uses, struct shfs_buf *out)
 {
@@ -500,7 +501,7 @@ static void json_command(struct shfs_json *json, const struct shfs_command_row *
 		shfs_json_null(json, "status");
 }
 
-/* The same members, and its own. */
+/* Adds the same members, and those of a process. */
 static void json_process(struct shfs_json *json, const struct shfs_process_row *p)
 {
 	shfs_json_null(json, "id");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The options of filter.h: from words of the command line to conditions. */
+/* The options of filter.h: makes conditions of command line options. */
 #include "query/base/model.h"
 #include "query/history/filter.h"
 #include "query/history/version-spec.h"
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Options that are a filter as they stand. */
+/* Options that become one filter item unchanged. */
 static const struct {
 	const char *name;
 	enum shfs_filter_kind kind;
@@ -159,9 +159,9 @@ int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
 	return SHFS_EXIT_FAILURE;
 }
 
-/* --- the bytes of a file at hand --- */
+/* --- the bytes of a file --- */
 
-/* 1; 0: there is no such file. */
+/* Reads the file: 1; 0: there is no such file. */
 static int take_file(struct shfs_store *store, uint64_t max_bytes, const char *path,
                      struct shfs_content *out)
 {
@@ -181,7 +181,7 @@ static int take_file(struct shfs_store *store, uint64_t max_bytes, const char *p
 		r = shfs_object_find(store, bytes.data, bytes.len, &out->object);
 	if (r < 0 && r != -EFBIG)
 		return r;
-	/* where it is no object, it may have been seen and not archived */
+	/* if no object has these bytes, a version may have only a fingerprint */
 	out->flags = r > 0 ? SHFS_CONTENT_OBJECT : 0;
 	out->size = r == -EFBIG ? (uint64_t)st.st_size : bytes.len;
 	r = shfs_object_partial_hash(fd, out->size, &out->phash);

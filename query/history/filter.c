@@ -75,14 +75,14 @@ void shfs_query_free(struct shfs_query *q)
 struct shfs_filter_item {
 	enum shfs_filter_kind kind;
 	bool pattern;
-	bool broad; /* most commands use one of the files that it names */
-	bool many;  /* these are too many to be kept in a list */
+	bool broad; /* most commands use one of its files */
+	bool many;  /* its files are too many for a list */
 	char *text; /* NULL: value */
 	int64_t value;
-	/* of versions that are few: their ids */
+	/* the ids of versions, if they are few */
 	int64_t *hits;
 	size_t n_hits;
-	/* of a CONTENT, where nothing that is archived is it: what else is known of it */
+	/* of a CONTENT that is not archived: its fingerprint */
 	bool resolved, by_phash;
 	uint64_t size, phash;
 };
@@ -100,14 +100,14 @@ int shfs_filter_add_int(struct shfs_filter *f, enum shfs_filter_kind kind, int64
 	return add_item(f, (struct shfs_filter_item){ .kind = kind, .value = value });
 }
 
-/* Has it a character that GLOB understands? */
+/* Has the text a character that is special to GLOB? */
 static bool is_pattern(const char *text)
 {
 	return strpbrk(text, "*?[");
 }
 
-/* A pattern with a slash is below the working directory, whose own name is no pattern;
- * one without is for the last part of a path alone. */
+/* A pattern with a slash is relative to the working directory, whose own path is no
+ * pattern; one without a slash matches the last component of a path. */
 static char *whole_pattern(const char *text)
 {
 	_cleanup_free_ char *here = NULL;
@@ -172,7 +172,7 @@ int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const cha
 	}
 	if (!item.text)
 		return -errno;
-	/* What is below "/" begins with "/", not with "//". */
+	/* paths below "/" begin with "/", not with "//" */
 	if (!strcmp(item.text, "/"))
 		item.text[0] = '\0';
 	r = add_item(f, item);
@@ -276,14 +276,14 @@ void shfs_filter_free(struct shfs_filter *f)
 
 /* --- conditions --- */
 
-/* What differs between the two halves of the answer: commands, and processes that belong
- * to none. */
+/* The differences between the two halves of the answer: commands, and processes that
+ * belong to none. */
 struct half {
-	const char *row; /* the column that names it in v_access and v_version */
+	const char *row; /* the column of its id in v_access and v_version */
 	const char *id;  /* the same in its own view */
 	const char *begin;
 	const char *text;
-	const char *all;  /* the beginning of one more list of them */
+	const char *all;  /* begins one more list of them */
 	const char *busy; /* it has accesses that are shown with it */
 };
 
@@ -301,14 +301,14 @@ static const struct half processes = {
 	"c.first_ns",
 	"words(c.argv)",
 	" UNION ALL SELECT c.process_id FROM v_loose_process c",
-	/* A shell's process belongs to no command; what it did itself may. */
+	/* a shell's process belongs to no command, but its own accesses may */
 	" AND c.n_accesses > 0"
 	" AND EXISTS (SELECT 1 FROM v_access a WHERE a.process_id = c.process_id"
 	" AND a.command_id IS NULL)",
 };
 
-/* column is the file_id of what the item names: the path, something below it, or one that
- * matches; a pattern without a slash is one of names. */
+/* Adds a condition: column is the file_id of what the item names: the path, something
+ * below it, or a path that matches; a pattern without a slash matches names. */
 static void matches(struct shfs_buf *sql, const char *column,
                     const struct shfs_filter_item *item, int n)
 {
@@ -320,7 +320,7 @@ static void matches(struct shfs_buf *sql, const char *column,
 		                column, strchr(item->text, '/') ? "path" : "name", n);
 }
 
-/* Of one use after the other: is it of the files that a broad item names? */
+/* Adds a condition on one use: is it of the files that a broad item names? */
 static void is_below(struct shfs_buf *sql, const struct shfs_filter_item *item,
                      const char *path, const char *file_id, int n)
 {
@@ -330,7 +330,7 @@ static void is_below(struct shfs_buf *sql, const struct shfs_filter_item *item,
 		shfs_sql_files_below(sql, file_id, n);
 }
 
-/* "is_read AND ", as the item says. */
+/* Returns "is_read AND ", as the item demands. */
 static const char *how_used(const struct shfs_filter_item *item)
 {
 	return item->kind == SHFS_FILTER_READ    ? "is_read AND "
@@ -362,7 +362,7 @@ bool shfs_filter_is_of_versions(const struct shfs_filter *f)
 	return false;
 }
 
-/* " AND ..." of v_version v. */
+/* Adds " AND ..." for v_version v. */
 static void version_condition(struct shfs_query *q, const struct shfs_filter_item *item)
 {
 	struct shfs_buf *sql = &q->sql;
@@ -372,7 +372,7 @@ static void version_condition(struct shfs_query *q, const struct shfs_filter_ite
 		if (item->by_phash) {
 			int size = shfs_query_int(q, (int64_t)item->size);
 
-			/* of which the index has 24 bits */
+			/* the index has only 24 bits of it */
 			shfs_buf_printf(sql,
 			                " AND v.size = ?%d AND v.phash = ?%d"
 			                " AND v.object IS NULL",
@@ -407,8 +407,7 @@ static void version_condition(struct shfs_query *q, const struct shfs_filter_ite
 	}
 }
 
-/* All of them hold of one version, and so does what used says of its path; a name, too.
- */
+/* Adds all conditions on one version, and what used says of its path; a name, too. */
 static void version_conditions(const struct shfs_filter *f, struct shfs_query *q,
                                const struct shfs_filter_item *used)
 {
@@ -435,7 +434,7 @@ static bool wants_writes(const struct shfs_filter_item *item)
 	return item->kind != SHFS_FILTER_READ;
 }
 
-/* The users of the versions, from these on: they are few. */
+/* Lists the users of the versions, which are few. */
 static void list_users_of_versions(struct shfs_query *q,
                                    const struct shfs_filter_item *item)
 {
@@ -456,7 +455,7 @@ static void list_users_of_versions(struct shfs_query *q,
 	                wants_reads(item) ? ")" : "");
 }
 
-/* Does this command (or process) use one? Of many. */
+/* Adds a condition: does the command or process use one of many versions? */
 static void used_versions(const struct shfs_filter *f, struct shfs_query *q,
                           const struct half *h, const struct shfs_filter_item *item)
 {
@@ -521,15 +520,15 @@ int shfs_filter_split(struct shfs_filter *f, struct shfs_filter *files)
 	return r;
 }
 
-/* --- who used them --- */
+/* --- users of files --- */
 
 /*
- * Where few files are meant, those who used them are looked up once, for commands and
- * processes, and the rows are found by that. Where many are, each row is asked for one of
- * them, from the newest on: so the first come at once there too.
+ * If the item names few files, their users are looked up once, for commands and
+ * processes, and rows are found by that list. If it names many, each row is checked for
+ * one of them, from the newest on: so the first rows come at once there, too.
  *
- * A file that came to its path by a rename or a link was not opened there: whoever moved
- * it there counts, and those who wrote it at its old path.
+ * A file that came to its path by a rename or a link was not opened there: its users are
+ * the command that moved it there, and those that wrote it at its old path.
  */
 static void list_users(struct shfs_buf *sql, const struct shfs_filter_item *item, int n)
 {
@@ -581,7 +580,7 @@ static bool names_files_of(const struct shfs_filter_item *item)
 	       item->kind == SHFS_FILTER_USED;
 }
 
-/* Is it of versions that are told apart? */
+/* Does the item select versions of a file, not the file? */
 static bool by_versions(const struct shfs_filter *f, const struct shfs_filter_item *item)
 {
 	return (item->kind == SHFS_FILTER_READ || item->kind == SHFS_FILTER_WROTE ||
@@ -589,15 +588,17 @@ static bool by_versions(const struct shfs_filter *f, const struct shfs_filter_it
 	       shfs_filter_is_of_versions(f);
 }
 
-/* A condition of its own: a name is one of the version, if there are such conditions. */
+/* Is it a condition of its own? If there are conditions on versions, a name is one of
+ * these. */
 static bool stands_alone(const struct shfs_filter *f, const struct shfs_filter_item *item)
 {
 	return !is_of_versions(item) &&
 	       !(item->kind == SHFS_FILTER_NAME && shfs_filter_is_of_versions(f));
 }
 
-/* Those that ran there stand in the list too, as a row is not found by one of two ways;
- * of the others it is known that they have accesses. i: which item it is. */
+/* Adds the condition on users. Commands that ran in the directory are in the list, too,
+ * as a row cannot be found in two ways; the others in it are known to have accesses. i:
+ * index of the item. */
 static void used(const struct shfs_filter *f, struct shfs_query *q, const struct half *h,
                  const char *busy, size_t i)
 {
@@ -630,7 +631,7 @@ static void used(const struct shfs_filter *f, struct shfs_query *q, const struct
 	shfs_buf_str(sql, ")");
 }
 
-/* The lists that the conditions refer to. */
+/* Adds the lists to which the conditions refer. */
 static void lists(const struct shfs_filter *f, struct shfs_query *q)
 {
 	const char *before = "WITH ";
@@ -704,8 +705,8 @@ static bool names_files(const struct shfs_filter *f)
 	return false;
 }
 
-/* Is there a list of those that used the files that are named? Commands in it need not be
- * asked for accesses one by one. */
+/* Is there a list of the users of named files? Then its commands need no check for
+ * accesses. */
 static bool lists_users(const struct shfs_filter *f)
 {
 	for (size_t i = 0; i < f->n; i++)
@@ -714,7 +715,7 @@ static bool lists_users(const struct shfs_filter *f)
 	return names_files(f);
 }
 
-/* Of several any holds. */
+/* Adds the items of this kind: one of them must hold. */
 static void any_of(const struct shfs_filter *f, struct shfs_query *q,
                    const struct half *h, const char *busy, enum shfs_filter_kind kind)
 {
@@ -731,7 +732,7 @@ static void any_of(const struct shfs_filter *f, struct shfs_query *q,
 		shfs_buf_char(&q->sql, ')');
 }
 
-/* What failed has often touched no file because of that. */
+/* Does it ask for failures? A failed command often touched no file. */
 static bool asks_for_failures(const struct shfs_filter *f)
 {
 	for (size_t i = 0; i < f->n; i++)
@@ -741,7 +742,7 @@ static bool asks_for_failures(const struct shfs_filter *f)
 	return false;
 }
 
-/* All items are to hold; of paths and of commands, any. */
+/* Adds all conditions: each must hold; of paths and of commands, one must. */
 static void conditions(const struct shfs_filter *f, struct shfs_query *q,
                        const struct half *h)
 {
@@ -766,7 +767,7 @@ static void conditions(const struct shfs_filter *f, struct shfs_query *q,
 	any_of(f, q, h, busy, SHFS_FILTER_PATH);
 }
 
-/* Processes have no id, no status and are in no session. */
+/* Processes have no id, no status and no session. */
 bool shfs_filter_fits_processes(const struct shfs_filter *f)
 {
 	for (size_t i = 0; i < f->n; i++) {
@@ -792,12 +793,12 @@ static bool wants_processes(const struct shfs_filter *f)
 #define FEW_FILES  100
 #define FEW_USES   3000
 #define MANY_FILES 2000
-/* How many of the latest commands are looked at, and what they tell. */
+/* Size of the sample of latest commands, and the thresholds of hits in it. */
 #define SAMPLE    "50"
 #define OFTEN     10
 #define SOMETIMES 2
 
-/* Some of the files that are meant, sorted: all, where these are not MANY_FILES. */
+/* Some of the named files, sorted; all of them, unless they are MANY_FILES. */
 struct files {
 	int64_t ids[MANY_FILES];
 	size_t n;
@@ -853,7 +854,7 @@ static int count_users(struct shfs_index *index, struct files *files, int64_t *o
 	return r;
 }
 
-/* Of too many files to list them. */
+/* Counts users by path: there are too many files to list them. */
 static int count_users_by_path(struct shfs_index *index,
                                const struct shfs_filter_item *item, int64_t *out)
 {
@@ -872,8 +873,8 @@ static int count_users_by_path(struct shfs_index *index,
 	return MIN(r, 0);
 }
 
-/* Do so many of the latest commands use it that the first rows are found soon by looking
- * at one command after the other? Where there are many files, also if few do. */
+/* Measures an item: do so many of the latest commands use it that the first rows are
+ * found fast by looking at command after command? Also true if its files are many. */
 static int measure(struct shfs_index *index, struct shfs_filter_item *item)
 {
 	int64_t uses = FEW_USES, users = 0;
@@ -890,8 +891,8 @@ static int measure(struct shfs_index *index, struct shfs_filter_item *item)
 	return r;
 }
 
-/* The versions that are meant; where there are many, commands are asked for one of them.
- */
+/* Looks up the versions in question; if they are many, commands are checked for one of
+ * them. */
 static int measure_versions(const struct shfs_filter *f, struct shfs_index *index,
                             struct shfs_filter_item *item)
 {
@@ -948,8 +949,8 @@ int shfs_filter_query(const struct shfs_filter *f, struct shfs_query *q)
 		                      " WHERE 1");
 		conditions(f, q, &processes);
 	}
-	/* Of commands alone in the order of their index, so that the first come at once.
-	 */
+	/* commands alone come in the order of their index, so that the first come at
+	 * once */
 	shfs_buf_printf(&q->sql, " ORDER BY time%s%s, id%s", way, both ? ", kind" : "",
 	                way);
 	if (f->limit)

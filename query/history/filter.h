@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * filter.h - which commands, and which versions of files, are meant: the options that
- * queries share, as conditions on the views.
+ * filter.h - selects commands, and versions of files: the options that queries share, as
+ * conditions on the views.
  *
- * Text of the user only ever becomes a bound parameter.
+ * Text from the user only ever becomes a bound parameter.
  */
 #pragma once
 
 #include "common/buf.h"
 #include "query/base/cmd.h"
 
-/* --- a SELECT in the making: text, and the parameters it refers to --- */
+/* --- a SELECT under construction: text, and its parameters --- */
 
 struct shfs_query {
 	struct shfs_buf sql;
@@ -36,36 +36,36 @@ enum shfs_filter_kind {
 	SHFS_FILTER_GREP,    /* text */
 	SHFS_FILTER_REGEX,   /* text */
 	SHFS_FILTER_CWD,     /* a directory: ran there or below */
-	SHFS_FILTER_COMMAND, /* the beginning of its id; any of these */
-	SHFS_FILTER_SESSION, /* the same of its session */
+	SHFS_FILTER_COMMAND, /* the beginning of a command id; one of these */
+	SHFS_FILTER_SESSION, /* the beginning of a session id; one of these */
 	SHFS_FILTER_STATUS,  /* ns: the exit status */
 	SHFS_FILTER_NOT_STATUS,
 	SHFS_FILTER_HOST,
 	SHFS_FILTER_READ, /* a path or a pattern */
 	SHFS_FILTER_WROTE,
-	SHFS_FILTER_PATH, /* ran in, or touched something at or below; any of these */
-	SHFS_FILTER_NAME, /* a pattern: used a file of this name */
-	/* of the versions that it read or wrote */
-	SHFS_FILTER_CONTENT,  /* a file, or FILE@N: they hold what that holds */
+	SHFS_FILTER_PATH, /* ran in, or touched something at or below; one of these */
+	SHFS_FILTER_NAME, /* a pattern: used a file with such a name */
+	/* conditions on the versions that it read or wrote */
+	SHFS_FILTER_CONTENT,  /* a file, or FILE@N: they have the same content */
 	SHFS_FILTER_SIZE_MIN, /* bytes */
 	SHFS_FILTER_SIZE_MAX,
 	SHFS_FILTER_MODIFIED_SINCE, /* ns: their mtime */
 	SHFS_FILTER_MODIFIED_UNTIL, /* not including */
-	SHFS_FILTER_USED, /* used one of them, if READ and WROTE are not there */
+	SHFS_FILTER_USED,           /* used one of them; if there is no READ or WROTE */
 };
 
 struct shfs_filter {
 	struct shfs_filter_item *items;
 	size_t n, cap;
-	bool all; /* also commands that touched no files and did not fail, and processes
-	           * without a command */
-	bool no_command; /* only these processes, with or without accesses; a text is one
-	                  * of their arguments */
+	bool all;        /* also commands that touched no files and did not fail, and
+	                  * processes without a command */
+	bool no_command; /* only processes without a command, with or without accesses;
+	                  * a text is searched in their arguments */
 	bool reverse;    /* oldest first */
 	int64_t limit;   /* 0: none */
 };
 
-/* -ENOMEM; -EINVAL for what cannot be a value of that kind. */
+/* -ENOMEM; -EINVAL: no value of that kind. */
 _must_check_ int shfs_filter_add_int(struct shfs_filter *filter,
                                      enum shfs_filter_kind kind, int64_t value);
 _must_check_ int shfs_filter_add(struct shfs_filter *filter, enum shfs_filter_kind kind,
@@ -74,22 +74,23 @@ _must_check_ int shfs_filter_add(struct shfs_filter *filter, enum shfs_filter_ki
 _must_check_ int shfs_filter_add_status(struct shfs_filter *filter, const char *text);
 /* "10K", "+10M" (that or more), "-1K", "10K..2M". -EINVAL. */
 _must_check_ int shfs_filter_add_size(struct shfs_filter *filter, const char *text);
-/* Keeps the first n items. */
+/* Keeps only the first n items. */
 void shfs_filter_cut(struct shfs_filter *filter, size_t n);
 void shfs_filter_free(struct shfs_filter *filter);
 
-/* Does it ask for all that was done at a time, on a host, with some paths? */
+/* Does it select only by time, host and use of paths? */
 bool shfs_filter_is_of_place(const struct shfs_filter *filter);
 
-/* Are all conditions such that a process without a command can meet them? */
+/* Can a process without a command meet all conditions? */
 bool shfs_filter_fits_processes(const struct shfs_filter *filter);
 
-/* The last one's value; 0, NULL: there is none. */
+/* The value of the last such item; 0, NULL: there is none. */
 int64_t shfs_filter_int(const struct shfs_filter *filter, enum shfs_filter_kind kind);
 const char *shfs_filter_text(const struct shfs_filter *filter,
                              enum shfs_filter_kind kind);
 
-/* For the table of a command's options; FILE's bytes are looked up by _resolve. */
+/* Rows for the table of a command's options; shfs_filter_resolve reads the bytes of
+ * FILE. */
 #define SHFS_FILTER_OPTIONS                                                              \
 	{ "since", 0, "TIME",                                                            \
 	  "begun at this time or later (\"2 hours ago\", yesterday)" },                  \
@@ -120,37 +121,37 @@ const char *shfs_filter_text(const struct shfs_filter *filter,
 			"used a file last modified before this time"                     \
 	}
 
-/* Takes one of these options. 0; an exit code, after it has said what is wrong; or
- * SHFS_FILTER_OTHER: it is none of them. */
+/* Takes one of these options. 0; an exit code, after a message; or SHFS_FILTER_OTHER: it
+ * is none of these options. */
 #define SHFS_FILTER_OTHER (-1)
 _must_check_ int shfs_filter_option(struct shfs_filter *filter,
                                     const struct shfs_option *opt, const char *value);
 
-/* Looks up what options name. An exit code, after it has said what is wrong. */
+/* Looks up files and ids in the options. An exit code, after a message. */
 _must_check_ int shfs_filter_resolve(struct shfs_filter *filter, struct shfs_context *ctx,
                                      struct shfs_index *index);
 
-/* What FILE or FILE@N holds: its object, if flags say so; else its size and partial
+/* The content of FILE or FILE@N: its object, if flags have one; else its size and partial
  * hash. */
 _must_check_ int shfs_filter_content(struct shfs_context *ctx, struct shfs_index *index,
                                      const char *operand, struct shfs_content *out);
 
-/* Takes the conditions on files out: paths, names, contents, sizes, mtimes. */
+/* Moves the conditions on files to files: paths, names, contents, sizes, mtimes. */
 _must_check_ int shfs_filter_split(struct shfs_filter *filter, struct shfs_filter *files);
 
-/* What these are: of v_path p or, if it has a condition on versions, of v_version v, a
- * condition. */
+/* Do they need v_version v, or only v_path p? Adds them as a condition. */
 bool shfs_filter_is_of_versions(const struct shfs_filter *files);
 void shfs_filter_files(const struct shfs_filter *files, struct shfs_query *query,
                        const char *file_id);
 
-/* Looks how many files the paths name: that decides how the query goes about it, and not
- * what it answers. */
+/* Counts the files that the paths name: this changes how the query runs, not its
+ * answer. */
 _must_check_ int shfs_filter_measure(struct shfs_filter *f, struct shfs_index *index);
 
 /*
- * The statement: rows of (0, command_id, begin_ns), and of (1, process_id, first_ns) for
- * processes without a command where they are wanted, newest first unless reverse.
+ * Makes the statement: rows of (0, command_id, begin_ns), and of (1, process_id,
+ * first_ns) for processes without a command if they are wanted; newest first unless
+ * reverse.
  */
 _must_check_ int shfs_filter_query(const struct shfs_filter *filter,
                                    struct shfs_query *query);

@@ -6,7 +6,7 @@
 #include <fnmatch.h>
 #include <string.h>
 
-#define NAME_MAX_BYTES 32 /* all that are known are shorter */
+#define NAME_MAX_BYTES 32 /* longer than all names in the lists */
 
 bool shfs_program_is_one_of(const char *name, size_t len, const char *const *patterns,
                             size_t n)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* program.h - what a program is, as far as its name (without a directory) tells. */
+/* program.h - the kind of a program, as far as its name (without a directory) says. */
 #pragma once
 
 #include <stdbool.h>
@@ -9,11 +9,11 @@
 bool shfs_program_is_one_of(const char *name, size_t len, const char *const *patterns,
                             size_t n);
 
-/* Waits for a person. */
+/* Waits for a person? */
 bool shfs_program_is_editor(const char *name, size_t len);
-/* Brings back contents that it has kept: version control, and shfs. */
+/* Restores contents that it has kept: version control, and shfs? */
 bool shfs_program_keeps_contents(const char *name, size_t len);
-/* Runs what makes one file of others, each by itself: make, ninja. */
+/* Runs recipes that make one file of others, each by itself: make, ninja? */
 bool shfs_program_is_build_tool(const char *name, size_t len);
-/* Does nothing but copy or move files: cp, rsync. */
+/* Only copies or moves files: cp, rsync? */
 bool shfs_program_is_copier(const char *name, size_t len);

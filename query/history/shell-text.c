@@ -25,7 +25,7 @@ static bool is_word(const char *word, size_t len, const char *const *words)
 
 /* --- variables --- */
 
-/* Those that each shell sets by itself. */
+/* Is it a variable that each shell sets by itself? */
 static bool is_special(const char *name, size_t len)
 {
 	static const char *const names[] = {
@@ -42,7 +42,7 @@ static bool is_special(const char *name, size_t len)
 	return is_word(name, len, names);
 }
 
-/* Does the command that the word stands in give values to the names behind it? */
+/* Does the command of this word set the variables that follow it? */
 static bool is_behind_setter(const char *text, const char *word)
 {
 	static const char *const setters[] = {
@@ -92,7 +92,8 @@ static bool is_known(const char *text, const char *name, size_t len)
 	       is_assigned(text, name, len);
 }
 
-/* Where the shell would go on behind what begins at p and means nothing to it. */
+/* Skips what begins at p and has no special meaning; returns where the shell would go
+ * on. */
 static const char *skip_quoted(const char *p, bool in_double)
 {
 	bool escapes = p[0] == '$';
@@ -108,7 +109,7 @@ static const char *skip_quoted(const char *p, bool in_double)
 	return end + (*end != 0);
 }
 
-/* The end of the name that "$" or "${" begins at p, and *name; or NULL. */
+/* The end of the name after the "$" or "${" at p, and *name; or NULL. */
 static const char *variable_at(const char *p, const char **name)
 {
 	bool braces = p[1] == '{';
@@ -121,14 +122,14 @@ static const char *variable_at(const char *p, const char **name)
 		;
 	if (end == p || (*p >= '0' && *p <= '9'))
 		return NULL;
-	/* one that says what to take where there is none */
+	/* "${name:-value}" and the like have a value without the variable */
 	if (braces && (strchr("-=+?", *end) || (*end == ':' && strchr("-=+?", end[1]))))
 		return NULL;
 	*name = p;
 	return end;
 }
 
-/* Quotes as the shell sees them; within "$(…)" they begin anew. */
+/* The state of quotes; within "$(…)" they begin anew. */
 struct quotes {
 	bool in_double, outer[DEPTH_MAX];
 	size_t depth;
@@ -156,7 +157,7 @@ static bool is_literal_document(const char *p, const char *text)
 	return *p && strchr("'\"\\", *p);
 }
 
-/* The first name that has no value that we know of; or NULL. */
+/* The first variable without a value here; or NULL. */
 static const char *unknown_variable(const char *text, size_t *len)
 {
 	struct quotes q = { 0 };
@@ -187,7 +188,7 @@ static const char *unknown_variable(const char *text, size_t *len)
 
 /* --- jobs, and the terminal --- */
 
-/* Of the command that begins at text. */
+/* What the command at text needs of its shell. */
 static const char *needs_here(const char *text, bool has_input)
 {
 	static const char *const state[] = { "fg",   "bg",     "popd",    "dirs", "fc",
@@ -240,13 +241,13 @@ bool shfs_text_needs_shell(const char *text, struct shfs_buf *what)
 
 struct words {
 	const char *p;
-	bool is_command; /* the next word is one */
-	bool ended;      /* what comes is not understood */
+	bool is_command; /* the next word is a command */
+	bool ended;      /* the rest is not understood */
 };
 
 static const char *skip_part(const char *p, bool in_double, unsigned depth);
 
-/* From an opening quote, parenthesis or brace to behind its end. */
+/* Skips a group, from its opening quote, parenthesis or brace to behind its end. */
 static const char *skip_group(const char *p, char close, unsigned depth)
 {
 	for (p++; *p && *p != close; p = skip_part(p, close == '"', depth))
@@ -254,7 +255,7 @@ static const char *skip_group(const char *p, char close, unsigned depth)
 	return p + (*p != 0);
 }
 
-/* One character, or what stands for one: a quoted text, "$(…)". */
+/* Skips one character, or a unit in its place: a quoted text, "$(…)". */
 static const char *skip_part(const char *p, bool in_double, unsigned depth)
 {
 	if (*p == '\\' || (!in_double && (*p == '\'' || !strncmp(p, "$'", 2))))
@@ -305,7 +306,7 @@ static bool is_document(const char *p)
 	return !strncmp(p, "<<", 2) && p[2] != '<';
 }
 
-/* What a shell gives a meaning of its own. False: it is a word as any other. */
+/* Handles shell keywords. False: it is an ordinary word. */
 static bool take_keyword(struct words *w, const char *word, size_t len)
 {
 	static const char *const before[] = { "if",    "then",  "elif", "else", "do",

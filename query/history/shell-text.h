@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shell-text.h - what the text of a command takes from the shell that it was typed into,
- * as far as one can see without being that shell.
+ * shell-text.h - finds what a command needs from the shell that it was typed into, as far
+ * as its text shows.
  */
 #pragma once
 
 #include "common/buf.h"
 
-/* Says what (a variable, a job, the input from the terminal), for behind "it": true, or
- * false where nothing is seen. What is exported to us is there. */
+/* Adds what it needs (a variable, a job, the input from the terminal), to follow "it".
+ * False: nothing was found. Exported variables of this process do not count. */
 bool shfs_text_needs_shell(const char *text, struct shfs_buf *what);
 
 /* A word without quotes, variables and the like. */
 struct shfs_word {
-	const char *text; /* in that of the command: no NUL behind it */
+	const char *text; /* points into the command's text: no NUL follows */
 	size_t len;
-	bool is_command; /* it names what is to be run */
+	bool is_command; /* it names a program to run */
 };
 
-/* Each of them, up to what this does not understand (documents, case, functions); ends
- * with what fn returns, if that is not 0. */
+/* Calls fn for each word, until one is not understood (documents, case, functions) or fn
+ * returns something other than 0, which is returned. */
 int shfs_text_words(const char *text, int (*fn)(const struct shfs_word *word, void *arg),
                     void *arg);
 
-/* Adds why a command cannot be run again that runs this word, which is no program. */
+/* Adds why a command cannot be run again: it runs this word, which is no program. */
 void shfs_text_show_unknown(struct shfs_buf *out, const char *word, size_t len);

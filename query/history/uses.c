@@ -17,13 +17,13 @@ struct name {
 	struct name *from, *to; /* renamed or linked from; renamed away to */
 	struct name *next;      /* in the order of first use */
 	UT_hash_handle hh;
-	bool born;    /* was not there before the command */
-	bool old;     /* was */
+	bool born;    /* did not exist before the command */
+	bool old;     /* existed before */
 	bool created; /* by an open */
-	bool gone;    /* is not there now */
+	bool gone;    /* does not exist now */
 	bool read, written, renamed, linked, made, touched;
-	bool own;                /* made_n is a version that the command made */
-	int64_t went_id, went_n; /* the version that it became where it was renamed to */
+	bool own;                /* made_n is a version of this command */
+	int64_t went_id, went_n; /* the version that it became when it was renamed */
 	uint32_t went_flags;
 	size_t len;
 	char path[];
@@ -33,35 +33,33 @@ struct name {
 struct name_of_file {
 	int64_t file_id;
 	char *path;        /* NULL: the index has no such file */
-	struct name *name; /* NULL: not used yet */
+	struct name *name; /* NULL: not used so far */
 };
 
 struct names {
 	struct shfs_index *index;
 	struct name *table, *first, **last;
-	struct name_of_file *files; /* all that are used */
+	struct name_of_file *files; /* all files that are used */
 	size_t n_files;
-	uint32_t *slots; /* by a hash of the id: its place in files, from 1 on; 0: none */
-	unsigned bits;   /* so many slots: 2 to that power */
+	uint32_t *slots; /* by hash of the id: position in files plus 1; 0: none */
+	unsigned bits;   /* the table has 2 to this power slots */
 };
 
 /* One access. */
 struct event {
-	uint32_t op; /* as struct shfs_access has it */
+	uint32_t op; /* as in struct shfs_access */
 	char *path2; /* of a symbolic link */
 	int64_t begin_us, seq;
 	int64_t file_id, file2_id, access_id, owner_ns;
 	bool read, written, directory, created;
 	bool flawed; /* seen may be incomplete or not archived */
 	int64_t seen_id, made_id, seen_n, made_n;
-	int64_t past_id; /* what was there, if this appended to it or changed some of it
-	                  */
+	int64_t past_id; /* the version before, if this appended to it or changed parts */
 	uint32_t seen_flags, made_flags;
-	bool emptied; /* the open made it, or cut it to nothing */
+	bool emptied; /* the open created or truncated it */
 	bool carried;
-	bool own;      /* what it made is a version of this command */
-	bool seen_new; /* what it saw came to be within the command, by a file still open
-	                */
+	bool own;      /* the version that it made is this command's */
+	bool seen_new; /* it saw a content of a file that this command had still open */
 };
 
 static struct name *name_get(struct names *all, const char *path, bool *fresh)
@@ -88,7 +86,7 @@ static struct name *name_get(struct names *all, const char *path, bool *fresh)
 	return f;
 }
 
-/* Where the file is noted, or would be. */
+/* The slot where the file is, or would be. */
 static uint32_t *slot_of(struct names *all, int64_t file_id)
 {
 	size_t mask = ((size_t)1 << all->bits) - 1;
@@ -99,7 +97,7 @@ static uint32_t *slot_of(struct names *all, int64_t file_id)
 	return &all->slots[i];
 }
 
-/* NULL: no memory. */
+/* Finds or adds the name of a file. NULL: no memory. */
 static struct name *name_of_file(struct names *all, int64_t file_id, bool *fresh)
 {
 	struct name_of_file *f = &all->files[*slot_of(all, file_id) - 1];
@@ -128,11 +126,11 @@ static void names_free(struct names *all)
 }
 #define _cleanup_names_ _cleanup_(names_free)
 
-/* --- one access after the other --- */
+/* --- access by access --- */
 
 static void see(struct name *f, const struct event *e)
 {
-	/* What it wrote before is its own, no input. */
+	/* what it wrote itself is no input */
 	if (f->written || f->born || f->renamed || f->read)
 		return;
 	f->read = true;
@@ -141,7 +139,7 @@ static void see(struct name *f, const struct event *e)
 	f->use.read_flags = e->seen_flags;
 }
 
-/* Of several writers the one that opened last need not be the one that closed last. */
+/* With several writers, the last to open need not be the last to close. */
 static void leave_version(struct name *f, const struct event *e)
 {
 	f->own |= e->own && e->made_n == f->use.made_n;
@@ -160,7 +158,7 @@ static void on_open(struct name *f, const struct event *e)
 		f->born = true;
 	if (!e->created && !f->born)
 		f->old = true;
-	/* What is there is its own alone, whatever it may read. */
+	/* after this, reads see only its own content */
 	if (e->read && (e->seen_id || !e->emptied))
 		see(f, e);
 	if (e->past_id && !f->read && !f->written && !f->born && !f->renamed) {
@@ -171,7 +169,7 @@ static void on_open(struct name *f, const struct event *e)
 	if (e->written || e->created) {
 		f->written = true;
 		f->gone = false;
-		/* what came by a rename is not there any more */
+		/* a content that came by a rename is replaced */
 		f->renamed &= e->made_n <= f->use.made_n;
 		leave_version(f, e);
 	}
@@ -187,11 +185,12 @@ static void come(struct name *f, struct name *from, const struct event *e, bool 
 	leave_version(f, e);
 }
 
-/* What the command made for it is what it made; else it has moved. */
+/* Renames src to dst. A file that the command made for dst counts as made there, else as
+ * moved. */
 static void on_rename(struct name *src, struct name *dst, const struct event *e,
                       bool fresh)
 {
-	/* A file still open: its record has the name that it got, or comes later. */
+	/* the file is still open: its record has the new name, or comes later */
 	if (!src->old && (e->seen_new || (!e->seen_id && dst->created)))
 		src->born = src->written = true;
 	src->old |= !src->born;
@@ -217,7 +216,7 @@ static void on_rename(struct name *src, struct name *dst, const struct event *e,
 	}
 }
 
-/* The version that came along when the directory of the file was renamed. */
+/* Finds the version that came with the rename of its directory. */
 static int load_carried(struct names *all, const struct name *f, struct event *e)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -241,7 +240,7 @@ static int load_carried(struct names *all, const struct name *f, struct event *e
 	return MIN(r, 0);
 }
 
-/* With a directory goes what the command made in it. */
+/* Moves what the command made in a renamed directory. */
 static int move_contents(struct names *all, const char *from, const char *to)
 {
 	int r = 0;
@@ -313,13 +312,13 @@ static int on_symlink(struct name *f, const struct event *e, bool fresh)
 	return f->use.from ? 0 : -ENOMEM;
 }
 
-/* Most reads saw nothing of note. */
+/* Must the version that it saw be looked up? Most need not. */
 static bool needs_seen(const struct name *f, const struct event *e)
 {
 	return e->seen_n && e->flawed && !(f->read && !e->op);
 }
 
-/* What is known of the versions that it saw and made. */
+/* Loads the versions that it saw and made. */
 static int load_seen(struct names *all, struct event *e)
 {
 	struct shfs_version_fact v;
@@ -333,7 +332,7 @@ static int load_seen(struct names *all, struct event *e)
 	return 0;
 }
 
-/* Is the version that of another access of the command, or of the process? */
+/* Was the version made by another access of the command or process? */
 static int is_own(struct names *all, const struct shfs_version_fact *v,
                   int64_t command_id, int64_t process_id)
 {
@@ -431,7 +430,7 @@ static int on_event(struct names *all, struct event *e, int64_t command_id,
 struct events {
 	struct event *list;
 	size_t n, cap;
-	int64_t max; /* 0: all */
+	int64_t max; /* number of accesses; 0: all */
 };
 
 static void events_free(struct events *events)
@@ -442,7 +441,7 @@ static void events_free(struct events *events)
 }
 #define _cleanup_events_ _cleanup_(events_free)
 
-/* What the index says of the versions is NULL where there is none of that number. */
+/* The id of a version; 0 if there is none. */
 static int64_t version_id(int64_t file_id, int64_t n)
 {
 	return n ? file_id << 32 | n : 0;
@@ -478,8 +477,8 @@ static int events_add(const struct shfs_access *a, void *arg)
 }
 
 /*
- * In the order in which they began: the record of an open file is written when it is
- * closed, which may be after it was renamed or another had read it.
+ * Sorts by begin: the record of an open file is written when it is closed, which may be
+ * after it was renamed, or after another process had read it.
  */
 static int compare_events(const void *a, const void *b)
 {
@@ -490,7 +489,7 @@ static int compare_events(const void *a, const void *b)
 	return (x->seq > y->seq) - (x->seq < y->seq);
 }
 
-/* What one process did alone is in order already. */
+/* Sorts the events; those of one process alone are in order already. */
 static void sort_events(struct events *events)
 {
 	for (size_t i = 1; i < events->n; i++) {
@@ -511,7 +510,7 @@ static void note_file(struct names *all, int64_t file_id)
 	*slot = (uint32_t)all->n_files;
 }
 
-/* The files of the events, each once. */
+/* Lists each file of the events once. */
 static int list_files(struct names *all, const struct events *events)
 {
 	for (all->bits = 4; (size_t)1 << all->bits < 4 * events->n; all->bits++)
@@ -549,7 +548,7 @@ static int load_paths(struct names *all)
 	return shfs_paths_of(all->index, ids, all->n_files, add_path, all);
 }
 
-/* What a symbolic link says. */
+/* Loads the target of a symbolic link. */
 static int load_text(struct shfs_index *index, struct event *e)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -579,7 +578,7 @@ static int ask_number(struct shfs_index *index, const char *sql, int64_t id, int
 	return MIN(r, 0);
 }
 
-/* When the command, or the process, began. */
+/* The begin of the command, or of the process. */
 static int load_begin(struct shfs_index *index, int64_t command_id, int64_t process_id,
                       int64_t *out)
 {
@@ -593,7 +592,7 @@ static int load_begin(struct shfs_index *index, int64_t command_id, int64_t proc
 	                               process_id, out);
 }
 
-/* How many accesses there are beside those that were read. */
+/* Counts the accesses that were not read. */
 static int count_left_out(struct shfs_index *index, int64_t command_id,
                           int64_t process_id, int64_t max, int64_t *out)
 {
@@ -611,7 +610,8 @@ static int count_left_out(struct shfs_index *index, int64_t command_id,
 	return r;
 }
 
-/* They are sorted here, as SQLite takes longer for that than for all else. */
+/* Reads the accesses. They are sorted here: SQLite would spend most of its time on
+ * that. */
 static int read_events(struct shfs_index *index, int64_t command_id, int64_t process_id,
                        struct events *events, int64_t *left_out)
 {
@@ -641,7 +641,7 @@ static bool is_temporary(const struct name *f)
 	return f->born && f->gone;
 }
 
-/* Where what was at this name has gone in the end; NULL: it was removed. */
+/* The last name of what was at this name; NULL: it was removed. */
 static const struct name *destination(const struct name *f)
 {
 	size_t steps = 0;
@@ -652,7 +652,7 @@ static const struct name *destination(const struct name *f)
 	return f;
 }
 
-/* Where it came from, past names that are gone. */
+/* The first name, through names that are gone. */
 static const struct name *origin(const struct name *f)
 {
 	size_t steps = 0;
@@ -680,7 +680,7 @@ static enum shfs_use_kind kind_of(const struct name *f)
 	return f->read ? SHFS_USE_READ : SHFS_USE_TOUCHED;
 }
 
-/* It was renamed: told by the name that it has now, unless that has been written or
+/* Sums up a renamed name: the use is shown at its last name, unless that was written or
  * replaced since. */
 static int sum_up_gone(struct name *f)
 {
@@ -701,7 +701,7 @@ static int sum_up_gone(struct name *f)
 	return f->use.path && f->use.from ? 1 : -ENOMEM;
 }
 
-/* 1: it is to be shown; 0: its story is told elsewhere, or it is temporary. */
+/* 1: to be shown; 0: another name's use includes it, or it is temporary. */
 static int sum_up(struct name *f, struct shfs_uses *out)
 {
 	const struct name *from = origin(f);
@@ -712,8 +712,7 @@ static int sum_up(struct name *f, struct shfs_uses *out)
 	}
 	if (f->gone && destination(f))
 		return sum_up_gone(f);
-	/* Written under another name, and that was taken away: renamed, but for the word.
-	 */
+	/* written under another name, which was then removed: as good as renamed */
 	if (from && f->linked && is_temporary(from) && from->written) {
 		f->written = true;
 		f->linked = false;
@@ -722,7 +721,7 @@ static int sum_up(struct name *f, struct shfs_uses *out)
 	f->use.again = f->use.made_n && !f->own && f->written && !f->renamed;
 	f->use.born = f->born;
 	f->use.bookkeeping = shfs_path_bookkeeping(f->path);
-	/* An open of which nothing is known but that it was: neither read nor written. */
+	/* an open without a read or write */
 	if (f->use.kind == SHFS_USE_TOUCHED && !f->touched)
 		return 0;
 	if (from && (f->renamed || f->linked)) {
@@ -861,7 +860,7 @@ bool shfs_uses_make_dir(const struct shfs_uses *uses, const char *dir)
 	return false;
 }
 
-/* --- shown --- */
+/* --- showing --- */
 
 const char *shfs_use_word(enum shfs_use_kind kind)
 {

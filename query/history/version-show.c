@@ -8,10 +8,10 @@
 #include <string.h>
 
 #define INDENT      "    "
-#define TIME_WIDTH  21 /* with the blanks before it */
+#define TIME_WIDTH  21 /* with its blanks */
 #define SIZES_WIDTH 21 /* "  1023 KiB  +1023 KiB" */
 
-/* A version's name in what room there is: at least half of the line. */
+/* Shows a version's name in the room that others leave: at least half of the line. */
 static int show_name(const struct shfs_version_view *view, const char *path, int64_t n,
                      size_t others, struct shfs_buf *out)
 {
@@ -24,7 +24,7 @@ static int show_name(const struct shfs_version_view *view, const char *path, int
 	return 0;
 }
 
-/* --- who did it --- */
+/* --- the command --- */
 
 int shfs_doer_load(struct shfs_index *index, int64_t command_id, int64_t process_id,
                    struct shfs_entry *out)
@@ -35,7 +35,8 @@ int shfs_doer_load(struct shfs_index *index, int64_t command_id, int64_t process
 	return process_id ? shfs_process_load(index, process_id, &out->process) : 0;
 }
 
-/* One line, or none where it is not known. lead: "renamed from a.csv", or "". */
+/* Shows one line, or none if the command is unknown. lead: "renamed from a.csv", or
+ * "". */
 static int show_doer(const struct shfs_version_view *view, struct shfs_buf *out,
                      const char *lead, int64_t command_id, int64_t process_id)
 {
@@ -58,12 +59,12 @@ static int show_doer(const struct shfs_version_view *view, struct shfs_buf *out,
 	return r;
 }
 
-/* --- when the file went away, and came back --- */
+/* --- removal and return of the file --- */
 
 /*
- * Of the uses of a version those that took it from its path. Where the same doer then
- * made the next version that is how it saves, and not worth a word, unless the old one is
- * still there under another name. And those that made it again, with the same bytes.
+ * Uses that took a version from its path. If the same command then made the next version,
+ * that is how it saves, and is not shown, unless the old version still exists under
+ * another name. And uses that made the version again, with the same bytes.
  */
 #define SAME_DOER(x, y)                                                                  \
 	x ".command_id IS " y ".command_id AND (" x ".command_id IS NOT NULL OR " x      \
@@ -96,7 +97,7 @@ static int add_gone(struct shfs_gone_list *gone, struct shfs_rows *rows)
 		.process_id = shfs_rows_int(rows, 5),
 	};
 
-	/* of what was there as well it is not worth a word */
+	/* writing the same bytes again is no return if the file was not gone */
 	if (one.back && (!last || last->n != one.n || last->back))
 		return 0;
 	if (!MAKE_ROOM(gone->list, gone->n, gone->cap))
@@ -189,8 +190,7 @@ int shfs_version_before(struct shfs_index *index, const struct shfs_version *v,
 	return v->n > 1 ? shfs_version_load(index, v->version_id - 1, before) : 0;
 }
 
-/* The number of the first version of this file with the same content; 0: there is none
- * before it. */
+/* The first earlier version of this file with the same content; 0: there is none. */
 static int same_before(const struct shfs_version_view *view, const struct shfs_version *v,
                        int64_t *n)
 {
@@ -202,7 +202,7 @@ static int same_before(const struct shfs_version_view *view, const struct shfs_v
 	if (!(v->flags & SHFS_CONTENT_OBJECT) || (v->flags & SHFS_CONTENT_INCOMPLETE))
 		return 0;
 	shfs_object_name(&v->object, object);
-	/* "+": by the object, of which there are fewer rows than of the file. */
+	/* "+": look up by object, which has fewer rows than the file */
 	r = shfs_rows_open(
 		view->index,
 		"SELECT min(n) FROM v_version WHERE object_key = object_key(?1)"
@@ -259,8 +259,8 @@ static int show_notes(const struct shfs_version_view *view, struct shfs_buf *out
 	return r;
 }
 
-/* Another name that it had, as the words before the command. A file that its own maker
- * renamed into place is how programs save: not worth a word. */
+/* Adds the earlier name of the version, to precede the command. A file that its own maker
+ * renamed into place is how programs save: nothing is added. */
 static int origin_words(const struct shfs_version_view *view,
                         const struct shfs_version *v, const struct shfs_version *origin,
                         struct shfs_buf *out)
@@ -297,12 +297,12 @@ static int show_maker(const struct shfs_version_view *view, struct shfs_buf *out
 	                 v->process_id);
 }
 
-/* The command that first wrote the same content there again. */
+/* The command that first wrote the same content again. */
 #define WRITTEN_AGAIN                                                                    \
 	"SELECT command_id, process_id FROM v_access WHERE file_id = ?1"                 \
 	" AND made_n = ?2 AND is_open ORDER BY end_ns LIMIT 1"
 
-/* No command made it. */
+/* Shows a version that no command made. */
 static int show_found(const struct shfs_version_view *view, struct shfs_buf *out,
                       const struct shfs_version *v)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * version-show.h - a version of a file in some lines, as log has it: when it came, who
- * made it, and how it left its path.
+ * version-show.h - a version of a file in some lines, for log: when it came, its maker,
+ * and how it left its path.
  */
 #pragma once
 
@@ -17,45 +17,44 @@ _must_check_ int shfs_version_show(const struct shfs_version_view *view,
                                    const struct shfs_version *version,
                                    struct shfs_buf *out);
 
-/* How version n left its path: it was deleted, or renamed to path2. Or it came back after
- * that, with the same bytes. */
+/* How version n left its path: deleted, or renamed to path2. Or that it came back later,
+ * with the same bytes. */
 struct shfs_gone {
 	int64_t n, end_ns, command_id, process_id;
 	char *path2; /* NULL: deleted */
 	bool back;
 };
 
-/* All of a file, sorted by n; where there are several of one version, in their order. */
+/* All such events of a file, sorted by n; those of one version are in order. */
 struct shfs_gone_list {
 	struct shfs_gone *list;
 	size_t n, cap;
 };
 
-/* All of a file at once: to ask for each version takes the square of their number. out:
- * empty, and to be cleared in any case. */
+/* Loads all of a file at once: one look-up for each version would take quadratic time.
+ * out: empty; the caller clears it in any case. */
 _must_check_ int shfs_gone_load(struct shfs_index *index, int64_t file_id,
                                 struct shfs_gone_list *out);
 void shfs_gone_clear(struct shfs_gone_list *gone);
 #define _cleanup_gone_ _cleanup_(shfs_gone_clear)
 
-/* The first of version n; NULL: there is none. The others follow. */
+/* The first event of version n; NULL: there is none. The others follow it. */
 const struct shfs_gone *shfs_gone_find(const struct shfs_gone_list *gone, int64_t n);
-/* The next of the same version, or NULL. */
+/* The next event of the same version, or NULL. */
 const struct shfs_gone *shfs_gone_next(const struct shfs_gone_list *gone,
                                        const struct shfs_gone *one);
-/* The one before it, likewise. */
+/* The previous event of the same version, or NULL. */
 const struct shfs_gone *shfs_gone_before(const struct shfs_gone_list *gone,
                                          const struct shfs_gone *one);
 _must_check_ int shfs_version_show_gone(const struct shfs_version_view *view,
                                         const struct shfs_gone *one,
                                         struct shfs_buf *out);
 
-/* The version before it: 1, 0, or a negative errno. */
+/* The version before: 1, 0, or a negative errno. */
 _must_check_ int shfs_version_before(struct shfs_index *index,
                                      const struct shfs_version *version,
                                      struct shfs_version *out);
 
-/* Without what it used. Where there is no command, the process: 1, 0, a negative errno.
- */
+/* Loads the command, or else the process, without its uses: 1, 0, a negative errno. */
 _must_check_ int shfs_doer_load(struct shfs_index *index, int64_t command_id,
                                 int64_t process_id, struct shfs_entry *out);

@@ -11,7 +11,7 @@
 
 /* --- taking it apart --- */
 
-/* "FILE@{text}": the "@{" that belongs to the brace at the end is the last one. */
+/* The "@{" of "FILE@{text}": the last one belongs to the brace at the end. */
 static const char *find_braces(const char *operand, size_t len)
 {
 	const char *found = NULL;
@@ -23,7 +23,7 @@ static const char *find_braces(const char *operand, size_t len)
 	return found;
 }
 
-/* "FILE@12" */
+/* The "@" of "FILE@12". */
 static const char *find_number(const char *operand, size_t len)
 {
 	const char *p = operand + len;
@@ -87,8 +87,8 @@ void shfs_version_spec_clear(struct shfs_version_spec *spec)
 
 /* --- finding it --- */
 
-/* A version of path by a condition that has ?1 for the path, ?2 and ?3 for what it needs:
- * 1, 0 or a negative errno. */
+/* Finds a version of path by a condition with ?1 for the path, ?2 and ?3 for other
+ * values: 1, 0 or a negative errno. */
 static int one_version(struct shfs_index *index, const char *condition, const char *path,
                        int64_t a, int64_t b, struct shfs_version *out)
 {
@@ -145,7 +145,8 @@ static int by_number(struct shfs_index *index, const char *path, uint64_t n,
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-/* Clocks may jump, but numbers rise: what counts is that no version up to it is later. */
+/* Clocks may jump, but numbers rise: finds the last version before the first that is
+ * later. */
 #define AT_TIME                                                                          \
 	"?3 = 0 AND n < coalesce((SELECT min(w.n) FROM v_version w WHERE "               \
 	"w." SHFS_SQL_FILE("?1") "AND w.time_ns > ?2), n + 1)"
@@ -171,7 +172,8 @@ static int by_time(struct shfs_index *index, const char *path, int64_t time_ns,
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-/* What the command left at the path (renames and all), else the last it read there. */
+/* The version that the command left at the path (renames included), else the last that it
+ * read. */
 static int by_command(struct shfs_index *index, const char *path, int64_t command_id,
                       struct shfs_version *out)
 {
@@ -195,7 +197,7 @@ static int by_command(struct shfs_index *index, const char *path, int64_t comman
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-/* An id where there is such a command, else a time. */
+/* text is the id of a command, if there is such a command, else a time. */
 static int by_text(struct shfs_index *index, const char *path, const char *text,
                    struct shfs_version *out)
 {
@@ -274,7 +276,7 @@ int shfs_version_spec_find(struct shfs_index *index, const char *operand,
 
 /* --- commands --- */
 
-/* The command behind a version, or its process. */
+/* Finds the command that made a version, or its process. */
 static int find_maker(struct shfs_index *index, const char *operand, bool *is_process,
                       int64_t *id)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * version-spec.h - how a person names a version.
+ * version-spec.h - the names of versions on the command line.
  *
  *     FILE                the latest
- *     FILE@3              the third content that the path held
- *     FILE@{2 hours ago}  what it held then (any time that time.h understands)
+ *     FILE@3              the third content of the path
+ *     FILE@{2 hours ago}  its content at that time (any time that time.h understands)
  *     FILE@{4f2a91c}      what that command left there; what it read, if it left nothing
  *
- * A file whose own name ends like that is meant where the index knows the whole name and
- * not the part before the "@"; FILE@{now} is certain.
+ * A file whose own name ends like that is meant if the index has the whole name, and not
+ * the part before the "@"; FILE@{now} is unambiguous.
  */
 #pragma once
 
@@ -23,26 +23,26 @@ enum shfs_version_spec_kind {
 struct shfs_version_spec {
 	enum shfs_version_spec_kind kind;
 	char *path; /* as it was given */
-	uint64_t n; /* NUMBER; one too large to hold is UINT64_MAX */
-	char *text; /* BRACES: what was between them */
+	uint64_t n; /* NUMBER; UINT64_MAX if it does not fit */
+	char *text; /* BRACES: the text between them */
 };
 
-/* Takes the text apart. -EINVAL: no file, or nothing in the braces; -ENOMEM. */
+/* Parses the operand. -EINVAL: no file, or nothing in the braces; -ENOMEM. */
 _must_check_ int shfs_version_spec_parse(const char *operand,
                                          struct shfs_version_spec *out);
-/* Is it the beginning of one that the shell has cut at a blank ("FILE@{2")? */
+/* Is it the first part of a name that the shell has split at a blank ("FILE@{2")? */
 bool shfs_version_spec_is_cut(const char *operand);
 #define SHFS_SPEC_QUOTED "what has a blank in it is quoted: 'FILE@{2 hours ago}'"
 
 void shfs_version_spec_clear(struct shfs_version_spec *spec);
 #define _cleanup_version_spec_ _cleanup_(shfs_version_spec_clear)
 
-/* Finds the version; out is to be cleared. Returns an exit code: where it is not 0, the
- * reason has been said. */
+/* Finds the version; the caller clears out. Returns an exit code; if it is not 0, a
+ * message was printed. */
 _must_check_ int shfs_version_spec_find(struct shfs_index *index, const char *operand,
                                         struct shfs_version *out);
 
-/* The command with this id, or that made this version; or the process, if that was of no
- * command. Returns an exit code, as above. */
+/* Finds the command with this id, or the maker of this version: a command, or a process
+ * that belongs to none. Returns an exit code, as above. */
 _must_check_ int shfs_command_spec_find(struct shfs_index *index, const char *operand,
                                         bool *is_process, int64_t *id);
