@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is to be run again, and whether it can be. */
+/* Decides what has to be run again, and whether it can be. */
 #include "query/rerun/rerun.h"
 
 #include "common/clock.h"
@@ -17,11 +17,11 @@
 #include <sys/stat.h>
 
 #define COMPARE_MAX (256ULL << 20)
-#define REASONS_MAX 20 /* that are said */
+#define REASONS_MAX 20 /* messages for one command */
 
-/* Who makes a path first. */
+/* The first step that makes a path. */
 struct shfs_rerun_maker {
-	const char *path; /* borrowed of a use */
+	const char *path; /* borrowed from a use */
 	size_t step;
 	UT_hash_handle hh;
 };
@@ -133,7 +133,7 @@ struct shfs_rerun_result *shfs_rerun_result_of(struct shfs_rerun_step *step,
 	return NULL;
 }
 
-/* Is it run, and not before step? */
+/* Is the command run again, and not before step? */
 static bool comes_later(const struct shfs_rerun *rr, const struct shfs_rerun_step *step,
                         int64_t command_id)
 {
@@ -166,7 +166,7 @@ static bool need_of(const struct shfs_use *use, struct shfs_rerun_need *out)
 	}
 }
 
-/* What a later step makes was another content when this one read it. */
+/* A file that a later step makes had another content when this step read it. */
 bool shfs_rerun_need(const struct shfs_rerun *rr, const struct shfs_rerun_step *step,
                      const struct shfs_use *use, struct shfs_rerun_need *out,
                      struct shfs_rerun_step **maker)
@@ -246,7 +246,7 @@ int shfs_rerun_load_need(const struct shfs_rerun *rr, const struct shfs_rerun_st
 	return need->use->made_id ? origin_of(rr, need->use->made_id, out) : 0;
 }
 
-/* --- refusals --- */
+/* --- refusals of a command --- */
 
 struct check {
 	struct shfs_rerun *rr;
@@ -290,7 +290,7 @@ static int look_for_unknown(const struct shfs_word *word, void *arg)
 	if (!word->is_command || memchr(word->text, '/', word->len))
 		return 0;
 	r = shfs_runner_knows(unknown->step->shell, word->text, word->len);
-	if (!r) /* in a PATH that the text sets itself */
+	if (!r) /* it is in a PATH that the text sets itself */
 		r = shfs_command_executed(unknown->index,
 		                          unknown->step->entry.command.command_id,
 		                          word->text, word->len);
@@ -300,7 +300,7 @@ static int look_for_unknown(const struct shfs_word *word, void *arg)
 	return 1;
 }
 
-/* Aliases and functions are not recorded. */
+/* Refuses words that are no programs: aliases and functions are not recorded. */
 static int check_words(struct check *c)
 {
 	struct unknown unknown = { .index = c->rr->index, .step = c->step };
@@ -314,7 +314,7 @@ static int check_words(struct check *c)
 	return 0;
 }
 
-/* Of the text, and of the record. */
+/* Checks the text and the record of the command. */
 static int check_command(struct check *c)
 {
 	const struct shfs_command_row *command = &c->step->entry.command;
@@ -446,7 +446,7 @@ static bool is_own_work(const struct check *c, const struct shfs_rerun_result *r
 
 /* --- backups --- */
 
-/* Did another process of the command read it: is it a step on the way? */
+/* Did another process of the command read the copy: is it a step on the way? */
 static int is_read_again(struct shfs_index *index, const struct shfs_version *made)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -466,7 +466,8 @@ static int is_read_again(struct shfs_index *index, const struct shfs_version *ma
 	return r ? r : shfs_rows_next(rows);
 }
 
-/* What the copy was made of: nobody's but the command's own, or the same still? */
+/* Was the copy made of the command's own file, or does its original still hold the
+ * same? */
 static int is_of_same(struct check *c, const struct shfs_version *made)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -494,7 +495,8 @@ static int is_of_same(struct check *c, const struct shfs_version *made)
 	return r;
 }
 
-/* Whoever keeps config.bak does not want it brought up to date along with others. */
+/* Refuses to overwrite a backup: a user who keeps config.bak does not want it to follow
+ * the original. */
 static int check_backup(struct check *c, const struct shfs_rerun_result *result)
 {
 	_cleanup_version_ struct shfs_version made = { 0 };
@@ -544,7 +546,7 @@ static int check_result(struct check *c, struct shfs_rerun_result *result)
 	same = shfs_rerun_compare(c->rr, path, &result->before);
 	if (same < 0 && same != -ENODATA)
 		return same;
-	if (!same) /* nobody knows what is there */
+	if (!same) /* the current content may be nowhere else */
 		result->before.flags &= ~SHFS_CONTENT_OBJECT;
 	if (c->rr->options.force || (same > 0 && is_own_work(c, result, &result->before)))
 		return check_backup(c, result);
@@ -592,7 +594,8 @@ static int widen_by(struct shfs_rerun *rr, const struct shfs_rerun_step *step)
 	return 0;
 }
 
-/* The project of the first file that is used; or where the first command ran. */
+/* Finds the project of the first file that is used; or the directory of the first
+ * command. */
 static int find_base(struct shfs_rerun *rr)
 {
 	const struct shfs_entry *first = &rr->steps[0].entry;

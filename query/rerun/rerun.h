@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rerun.h - commands to be run again: what each needs and overwrites, whether that can be
- * done so that it is the same run and nothing is lost, and doing it.
+ * rerun.h - runs commands again: what each needs and overwrites, whether it can be run so
+ * that it is the same run and nothing is lost, and running it.
  *
- * In place a command finds what is there now, but no file that it made itself: those are
- * taken away first, as they were not there then. All of them must be archived and the
- * work of a command that is run again, and their project be recorded, unless forced. What
- * a command read has to be there; what it changed in place, or took away, as it was then.
+ * In place a command finds the files of now, except those that it made itself: these are
+ * removed first, as they were not there then. They must be archived and the work of a
+ * command that is run again, and their project must be recorded, unless forced. Files
+ * that a command read have to exist; files that it changed in place or removed have to be
+ * as they were then.
  *
  * In a scratch copy it finds the versions that it is given, and nothing else.
  */
@@ -19,15 +20,15 @@ enum shfs_rerun_outcome {
 	SHFS_RERUN_UNKNOWN, /* it was not run */
 	SHFS_RERUN_SAME,
 	SHFS_RERUN_DIFFERENT,
-	SHFS_RERUN_NEW, /* nothing was there to compare with */
+	SHFS_RERUN_NEW, /* there was nothing to compare with */
 	SHFS_RERUN_NOT_MADE,
-	SHFS_RERUN_UNCOMPARED, /* what was there is not archived */
+	SHFS_RERUN_UNCOMPARED, /* the earlier content is not archived */
 };
 
 struct shfs_rerun_result {
-	const struct shfs_use *use; /* of its step */
-	/* What it is compared with: what is there now; in a scratch copy of a command
-	 * that was named, what it made then. Without a path: nothing. */
+	const struct shfs_use *use; /* of the step's uses */
+	/* The version to compare with: the current one; in a scratch copy of a named
+	 * command, the version that it made then. Without a path: none. */
 	struct shfs_version before;
 	enum shfs_rerun_outcome outcome;
 };
@@ -36,88 +37,89 @@ enum shfs_rerun_state {
 	SHFS_RERUN_WAITS,
 	SHFS_RERUN_RAN,
 	SHFS_RERUN_FAILED,
-	SHFS_RERUN_UNNEEDED, /* what it reads came out the same */
-	SHFS_RERUN_LEFT_OUT, /* what it reads was not made */
+	SHFS_RERUN_UNNEEDED, /* its inputs came out the same */
+	SHFS_RERUN_LEFT_OUT, /* its inputs were not made */
 };
 
 struct shfs_rerun_step {
 	struct shfs_entry entry;
 	char *shell;
-	const struct shfs_stale_run *stale; /* NULL: it was named */
+	const struct shfs_stale_run *stale; /* NULL: the user named it */
 	struct shfs_rerun_result *results;
 	size_t n_results;
 	enum shfs_rerun_state state;
-	int status; /* of RAN and FAILED */
+	int status; /* with RAN and FAILED */
 };
 
 struct shfs_rerun_options {
 	const char *store_path;
-	const char *top; /* of the scratch copy, to be; NULL: in place */
+	const char *top; /* path of the scratch copy; NULL: in place */
 	bool force, keep_going;
-	bool to_stderr; /* what the commands print */
+	bool to_stderr; /* where output of the commands goes */
 };
 
 struct shfs_rerun {
-	struct shfs_index *index; /* borrowed, as all but the steps and their base */
+	struct shfs_index *index; /* borrowed, as all but steps and base */
 	struct shfs_store *store;
 	const struct shfs_config *config;
 	struct shfs_rerun_options options;
 	struct shfs_rerun_step *steps;
 	size_t n, cap;
-	char *base; /* what top stands for */
+	char *base; /* the directory that top is a copy of */
 	struct shfs_rerun_maker *makers;
 };
 
-/* Starts as the borrowed members and 0. */
+/* Clears it; it begins as the borrowed members and 0. */
 void shfs_rerun_clear(struct shfs_rerun *rerun);
 
-/* In the order in which they are to be run. stale is borrowed; NULL: it was named. */
+/* Adds a step, in the order in which they are run. stale is borrowed; NULL: the user
+ * named the command. */
 _must_check_ int shfs_rerun_add(struct shfs_rerun *rerun, int64_t command_id,
                                 const struct shfs_stale_run *stale);
 
-/* Of all that were added: 0; SHFS_EXIT_REFUSED after a message for each reason; or a
- * negative errno. Finds base, and what results are compared with. */
+/* Checks all steps: 0; SHFS_EXIT_REFUSED after a message for each reason; or a negative
+ * errno. Finds base, and the versions to compare results with. */
 _must_check_ int shfs_rerun_check(struct shfs_rerun *rerun);
 
-/* What is told while they are run. */
+/* Callbacks during the run. */
 struct shfs_rerun_watcher {
 	void (*begin)(void *arg, const struct shfs_rerun_step *step);
 	void (*end)(void *arg, const struct shfs_rerun_step *step);
 	void *arg;
 };
 
-/* 0: all that had to be run was, and ended well; 1: not; -EINTR: a signal came
+/* Runs the steps. 0: all that had to be run ended well; 1: not all; -EINTR: a signal came
  * (shfs_runner_signal); or a negative errno. */
 _must_check_ int shfs_rerun_run(struct shfs_rerun *rerun,
                                 const struct shfs_rerun_watcher *watcher);
 
-/* --- between rerun.c and rerun-run.c --- */
+/* --- between rerun.c and run.c --- */
 
-/* A file that a step needs: which version; the path is borrowed. */
+/* A file that a step needs, and its version; the path is borrowed. */
 struct shfs_rerun_need {
 	const struct shfs_use *use;
 	const char *path;
-	int64_t version_id; /* that it had then; 0: not known */
-	bool as_then;       /* no other will do */
+	int64_t version_id; /* the version then; 0: unknown */
+	bool as_then;       /* only this version will do */
 };
-/* False: use needs none, or an earlier step makes it: that is *maker then. */
+/* The need of a use. False: there is none, or an earlier step makes the file: *maker. */
 bool shfs_rerun_need(const struct shfs_rerun *rerun, const struct shfs_rerun_step *step,
                      const struct shfs_use *use, struct shfs_rerun_need *out,
                      struct shfs_rerun_step **maker);
-/* The first step that makes path, if that is before step; or NULL. */
+/* The first step that makes path, if it comes before step; or NULL. */
 struct shfs_rerun_step *shfs_rerun_maker(const struct shfs_rerun *rerun, const char *path,
                                          const struct shfs_rerun_step *step);
 struct shfs_rerun_result *shfs_rerun_result_of(struct shfs_rerun_step *step,
                                                const char *path);
-/* Where path is in the run; malloc'ed. */
+/* The place of path in the run; malloc'ed. */
 char *shfs_rerun_place(const struct shfs_rerun *rerun, const char *path);
-/* Does the file hold exactly what the version does? 1, 0; -ENODATA: that has no object.
- */
+/* Does the file have exactly the content of the version? 1, 0; -ENODATA: that has no
+ * object. */
 _must_check_ int shfs_rerun_compare(const struct shfs_rerun *rerun, const char *file,
                                     const struct shfs_version *version);
-/* Is it still at its path, by size and time? */
+/* Is the version still at its path, judged by size and time? */
 bool shfs_rerun_is_there(const struct shfs_version *version);
-/* The version of a need that a scratch copy is given: 1, 0 for none. */
+/* Loads the version that a scratch copy gets for a need: 1; 0: none. */
 _must_check_ int shfs_rerun_load_need(const struct shfs_rerun *rerun,
                                       const struct shfs_rerun_step *step,
                                       const struct shfs_rerun_need *need,

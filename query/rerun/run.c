@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs what rerun.c found fit to be run. */
+/* Runs the steps that rerun.c has checked. */
 #include "query/rerun/rerun.h"
 
 #include "common/clock.h"
@@ -21,13 +21,13 @@ struct run {
 	struct shfs_rerun *rr;
 	const struct shfs_rerun_watcher *watcher;
 	struct shfs_runner runner;
-	const char *shell; /* of the runner; NULL: none runs */
+	const char *shell; /* of the runner; NULL: none is running */
 	struct shfs_restorer *restorer;
 	struct shfs_restore_journal
-		*journal; /* forced, where nothing records: else NULL */
+		*journal; /* if forced and no mount records; else NULL */
 };
 
-/* --- is it needed, and can it be --- */
+/* --- is it needed, and can it be run --- */
 
 static bool is_changed(const struct shfs_rerun *rr, const struct shfs_rerun_step *step,
                        const struct shfs_stale_input *input)
@@ -60,7 +60,8 @@ static bool is_needed(const struct shfs_rerun *rr, const struct shfs_rerun_step 
 		struct shfs_rerun_step *other =
 			shfs_rerun_maker(rr, step->results[i].use->path, step);
 
-		if (other && other->state == SHFS_RERUN_RAN) /* it has overwritten it */
+		if (other && other->state == SHFS_RERUN_RAN) /* it has overwritten this
+		                                              * result */
 			return true;
 	}
 	return false;
@@ -82,9 +83,9 @@ static bool lacks_input(const struct shfs_rerun *rr, const struct shfs_rerun_ste
 	return false;
 }
 
-/* --- in place: what was not there then --- */
+/* --- in place: files that did not exist then --- */
 
-/* What rules and limits let it, of what would be gone for good. */
+/* Saves a content that would be lost, as far as rules and limits allow. */
 static int save(struct run *run, const struct shfs_rerun_result *result)
 {
 	const char *path = result->use->path, *name = strrchr(path, '/') + 1;
@@ -102,7 +103,8 @@ static int save(struct run *run, const struct shfs_rerun_result *result)
 	return r > 0 ? shfs_restore_journal_before(run->journal, name, fd) : r;
 }
 
-/* Files that were not there then; and directories that it made, the innermost first. */
+/* Adds files that did not exist then, and directories that it made, the innermost
+ * first. */
 static int clear_place(struct run *run, const struct shfs_rerun_step *step,
                        struct shfs_buf *away)
 {
@@ -124,7 +126,7 @@ static int clear_place(struct run *run, const struct shfs_rerun_step *step,
 	return r;
 }
 
-/* It may be long since all was checked. 1 after a message. */
+/* Checks results again: much time may have passed. 1 after a message. */
 static int check_still(struct run *run, const struct shfs_rerun_step *step)
 {
 	for (size_t i = 0; i < step->n_results && !run->rr->options.force; i++) {
@@ -144,7 +146,7 @@ static int check_still(struct run *run, const struct shfs_rerun_step *step)
 	return 0;
 }
 
-/* --- in a scratch copy: what was there then --- */
+/* --- in a scratch copy: files that existed then --- */
 
 static int make_dir(struct run *run, const struct shfs_uses *uses, const char *path,
                     bool parent)
@@ -174,7 +176,7 @@ static int make_dirs(struct run *run, const struct shfs_rerun_step *step)
 	return r;
 }
 
-/* What is not archived, and is still there: 0, 1 after a message. */
+/* Copies a file that is not archived but still exists: 0, 1 after a message. */
 static int copy_file(struct run *run, const char *path, const struct shfs_version *v)
 {
 	_cleanup_free_ char *place = shfs_rerun_place(run->rr, path);
@@ -231,7 +233,7 @@ static int put_needs(struct run *run, const struct shfs_rerun_step *step)
 	return r;
 }
 
-/* --- one after the other --- */
+/* --- step by step --- */
 
 static int judge(struct run *run, struct shfs_rerun_step *step)
 {
@@ -264,7 +266,7 @@ static int judge(struct run *run, struct shfs_rerun_step *step)
 	return 0;
 }
 
-/* The runner of this shell. */
+/* Starts the runner of this shell. */
 static int get_runner(struct run *run, const char *shell)
 {
 	struct shfs_runner_options options = {
@@ -313,7 +315,8 @@ static void warn_not_put_back(const struct shfs_rerun_result *result)
 	          name.data ?: "", name.data ?: "");
 }
 
-/* What it left of what was there is half made: that is in the store. */
+/* Restores contents after a failure: results may be half made. Only contents in the
+ * store. */
 static void roll_back(struct run *run, struct shfs_rerun_step *step)
 {
 	for (size_t i = 0; i < step->n_results && !run->rr->options.top; i++) {
@@ -332,7 +335,7 @@ static void roll_back(struct run *run, struct shfs_rerun_step *step)
 	}
 }
 
-/* As it ended then, or would have to. */
+/* The exit status of its recorded run, or 0 if that failed. */
 static int expected_status(const struct shfs_rerun_step *step)
 {
 	const struct shfs_command_row *c = &step->entry.command;

@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define NOT_FOUND  127 /* as shells have it */
+#define NOT_FOUND  127 /* as in shells */
 #define COPY_BYTES (1 << 20)
 
 /* --- signals --- */
@@ -35,7 +35,8 @@ static void on_signal(int sig)
 
 void shfs_runner_catch(void)
 {
-	struct sigaction action = { .sa_handler = on_signal }; /* calls are interrupted */
+	struct sigaction action = { .sa_handler = on_signal }; /* without SA_RESTART:
+	                                                        * calls are interrupted */
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigaction(signals[i], &action, NULL);
@@ -92,7 +93,7 @@ static void add_times(struct shfs_buf *rec)
 	add_clock(rec, CLOCK_BOOTTIME);
 }
 
-/* What cannot be written is not recorded, and the command runs all the same. */
+/* A record that cannot be written is lost; the command runs all the same. */
 static void record_end(struct log *log, struct shfs_buf *rec)
 {
 	add_number(rec, log->seq);
@@ -101,7 +102,7 @@ static void record_end(struct log *log, struct shfs_buf *rec)
 		(void)!shfs_write_all(log->fd, rec->data, rec->len);
 }
 
-/* The last pid that was handed out. */
+/* Adds the last pid that the kernel has assigned. */
 static void add_last_pid(struct shfs_buf *rec)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -317,11 +318,12 @@ static bool read_all(int fd, void *data, size_t len)
 	return true;
 }
 
-/* --- what is not to be there --- */
+/* --- files that are removed for a run --- */
 
 struct away {
 	const char *path; /* borrowed */
-	int fd;           /* what it was; -1: nothing, or a directory */
+	int fd;           /* of the removed file; -1: there was none, or it is a
+	                   * directory */
 };
 
 static int take_file(struct away *file)
@@ -332,7 +334,8 @@ static int take_file(struct away *file)
 	return unlink(file->path) ? -errno : 0;
 }
 
-/* A directory that is not empty stays: whoever minds will say so. */
+/* Removes it; a directory that is not empty stays, and its command will complain if need
+ * be. */
 static int take_away(struct away *file)
 {
 	if (file->path[strlen(file->path) - 1] != '/')
@@ -367,7 +370,7 @@ static int copy_file(int from, int to)
 	return fchmod(to, st.st_mode & 0777) || futimens(to, times) ? -errno : 0;
 }
 
-/* Unless there is another now. */
+/* Puts the file back, unless there is a new one. */
 static int put_back(const struct away *file)
 {
 	_cleanup_free_ char *dir = strdup(file->path);
@@ -389,7 +392,8 @@ static int put_back(const struct away *file)
 /* --- one command --- */
 
 struct request {
-	size_t cwd_len, text_len, away_len; /* of what is behind this, with NULs */
+	size_t cwd_len, text_len, away_len; /* lengths of the texts that follow, with
+	                                     * NULs */
 	int expected;
 };
 
@@ -433,7 +437,7 @@ static int serve_request(struct log *log, const char *shell,
 	return r;
 }
 
-/* False: nothing more is to come. */
+/* Runs one command. False: no more will come. */
 static bool serve(int fd, struct log *log, const char *shell)
 {
 	_cleanup_free_ char *bytes = NULL;
@@ -506,13 +510,13 @@ void shfs_runner_end(struct shfs_runner *runner)
 	*runner = (struct shfs_runner){ 0 };
 }
 
-/* Whoever asks twice gets no other answer. */
+/* Passes a signal on; the second one kills. */
 static void pass_on(const struct shfs_runner *runner, int told)
 {
 	kill(-runner->pid, told ? SIGKILL : caught);
 }
 
-/* Signals come while it waits, and at no other moment. */
+/* Waits for the answer. Only here can the signals arrive. */
 static void await_answer(const struct shfs_runner *runner)
 {
 	struct pollfd answer = { .fd = runner->fd, .events = POLLIN };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * runner.h - a process that runs texts of commands one after the other, each by a shell
- * of its own, and tells a hook log of each as the hook of a shell does: so what they do
- * is theirs, as if they had been typed.
+ * of its own. It writes each to a hook log, as the hook of a shell does: so accesses are
+ * attributed to the commands as if they had been typed.
  *
- * It is in a session of its own without a terminal: nobody can be asked anything. The
+ * It is in a session of its own without a terminal: no command can ask the user. The
  * shells read no files of the user (bash -c, zsh -f, fish --no-config).
  */
 #pragma once
@@ -23,31 +23,31 @@ struct shfs_runner {
 
 struct shfs_runner_options {
 	const char *shell;              /* "bash", "zsh", "fish" */
-	const char *store_path;         /* whose hook log is written; NULL: none */
-	struct shfs_redactor *redactor; /* for that; NULL: nothing is a secret */
-	bool to_stderr;                 /* what the commands print */
+	const char *store_path;         /* the store of the hook log; NULL: no hook log */
+	struct shfs_redactor *redactor; /* for the hook log; NULL: nothing is a secret */
+	bool to_stderr;                 /* where output of the commands goes */
 };
 
-/* *out is to be ended. A negative errno. */
+/* Starts a runner; the caller ends it. A negative errno. */
 _must_check_ int shfs_runner_begin(const struct shfs_runner_options *options,
                                    struct shfs_runner *out);
-/* Also one that is all 0. */
+/* Ends it; does nothing if it is all 0. */
 void shfs_runner_end(struct shfs_runner *runner);
 
 struct shfs_runner_command {
 	const char *text, *cwd;
 	size_t text_len;
-	int expected; /* it may end so, or with 0 */
-	/* Paths, each with a NUL: files that are taken away first, and put back if it
-	 * ends in another way and has made no others; one that ends in a slash: a
-	 * directory, taken away if it is empty. */
+	int expected; /* expected exit status, besides 0 */
+	/* Paths, each with a NUL: files that are removed first, and put back if the
+	 * command ends otherwise and has not made them. A path that ends in a slash is a
+	 * directory, removed if it is empty. */
 	struct shfs_buf away;
 };
 
 /*
- * Runs it, with all that it leaves in the background, and waits: *status as a shell has
- * it in $?. -EINTR: a signal of ours came (shfs_runner_signal), and the command was given
- * it and has ended. Else a negative errno.
+ * Runs the command, and waits for it and all that it leaves in the background: *status is
+ * as in $?. -EINTR: this process got a signal (shfs_runner_signal), which was passed on
+ * to the command, and that has ended. Else a negative errno.
  */
 _must_check_ int shfs_runner_run(struct shfs_runner *runner,
                                  const struct shfs_runner_command *command, int *status);
@@ -55,11 +55,12 @@ _must_check_ int shfs_runner_run(struct shfs_runner *runner,
 /* Is there a program of this name in PATH? */
 bool shfs_runner_has_program(const char *name);
 
-/* Does the shell (as above) know what the name stands for: a program, a builtin? 1, 0, or
- * a negative errno. The name is of letters, digits, and what needs no quotes. */
+/* Does the shell (as above) know the name: is it a program, a builtin? 1, 0, or a
+ * negative errno. The name has only letters, digits and characters that need no
+ * quotes. */
 _must_check_ int shfs_runner_knows(const char *shell, const char *name, size_t len);
 
-/* From now on SIGINT, SIGTERM and SIGHUP end the command that runs, or no further one
- * begins: the signal that came, or 0. */
+/* From now on SIGINT, SIGTERM and SIGHUP end the command that runs, and no further one
+ * begins. shfs_runner_signal: the signal that came, or 0. */
 void shfs_runner_catch(void);
 int shfs_runner_signal(void);

@@ -7,7 +7,7 @@
 
 struct shfs_step_edge {
 	struct shfs_step *to;
-	const char *path; /* because of this file; borrowed of a touch */
+	const char *path; /* the reason: this file; borrowed from a touch */
 	struct shfs_step_edge *next;
 };
 
@@ -53,7 +53,8 @@ static int add_edge(const struct shfs_touch *from, const struct shfs_touch *to)
 	return 0;
 }
 
-/* The end of those that may be done in any order: who reads one version, or makes it. */
+/* The end of a group: touches that may come in any order, as they read or make one
+ * version. */
 static size_t end_of_group(const struct shfs_workflow *wf, size_t begin, size_t end)
 {
 	const struct shfs_touch *first = &wf->touches[begin];
@@ -65,7 +66,7 @@ static size_t end_of_group(const struct shfs_workflow *wf, size_t begin, size_t 
 	return i;
 }
 
-/* Each group after the one before it. */
+/* Puts each group after the one before it. */
 static int order_path(struct shfs_workflow *wf, size_t begin, size_t end)
 {
 	size_t old = begin, next;
@@ -97,7 +98,7 @@ static bool is_directory(const struct shfs_touch *t)
 	return t->path[strlen(t->path) - 1] == '/';
 }
 
-/* Who made a directory first, before all who use it. */
+/* Puts the first maker of a directory before all users of it. */
 static int order_directory(struct shfs_workflow *wf, size_t begin, size_t end)
 {
 	struct shfs_touch *maker = &wf->touches[begin];
@@ -133,7 +134,8 @@ static struct shfs_workflow_file *file_of(struct shfs_workflow *wf, int64_t vers
 	return file;
 }
 
-/* Notes for each version of a path who else writes there, and who takes it away. */
+/* Notes for each version of a path which other step writes there, and which removes
+ * it. */
 static void note_path(struct shfs_workflow *wf, size_t begin, size_t end)
 {
 	struct shfs_step *first = NULL, *second = NULL;
@@ -159,7 +161,7 @@ static void note_path(struct shfs_workflow *wf, size_t begin, size_t end)
 	}
 }
 
-/* --- by time, and after what has to be before --- */
+/* --- by time, and after dependencies --- */
 
 struct heap {
 	struct shfs_step **list;
@@ -193,7 +195,8 @@ static struct shfs_step *heap_pop(struct heap *heap)
 	return first;
 }
 
-/* Each of the steps left comes after another of them: back from any into a circle. */
+/* Reports a circle: each remaining step comes after another one, so walking back leads
+ * into it. */
 static int say_circle(struct shfs_workflow *wf)
 {
 	_cleanup_free_ struct shfs_step **before = calloc(wf->n_steps, sizeof(*before));
@@ -239,7 +242,7 @@ static int compare_steps(const void *a, const void *b)
 	return is_before(*s, *t) ? -1 : is_before(*t, *s);
 }
 
-/* Those that a circle holds off, by time. */
+/* Appends the steps that a circle holds up, by time. */
 static void append_rest(struct shfs_workflow *wf, struct shfs_step **order, size_t n)
 {
 	size_t done = n;
@@ -277,9 +280,9 @@ static int sort_steps(struct shfs_workflow *wf, bool strict)
 	return 0;
 }
 
-/* --- what is there in the end --- */
+/* --- targets at the end --- */
 
-/* The last that happens to its path is that it is made, or read. */
+/* Checks that the last touch of a target's path makes or reads the target. */
 static int check_target(struct shfs_workflow *wf, size_t begin, size_t end)
 {
 	struct shfs_touch *last = &wf->touches[end - 1];

@@ -18,7 +18,7 @@ static int files_add(struct shfs_files *files, struct shfs_workflow_file *file)
 	return 0;
 }
 
-/* Takes name over; one that is there already is freed. */
+/* Takes ownership of name; it is freed if it is in the list. */
 static int names_add(struct shfs_names *names, char *name)
 {
 	if (!name)
@@ -78,7 +78,7 @@ void shfs_workflow_free(struct shfs_workflow *wf)
 	free(wf);
 }
 
-/* Takes version over. */
+/* Takes ownership of version's contents. */
 static int add_file(struct shfs_workflow *wf, struct shfs_version *version,
                     struct shfs_workflow_file **out)
 {
@@ -139,7 +139,7 @@ static int add_step(struct shfs_workflow *wf, struct shfs_step **out)
 	return 0;
 }
 
-/* --- which commands can be run again --- */
+/* --- commands that can be run again --- */
 
 #define BLANKS     " \t\n"
 #define SEPARATORS "\n;|&()`"
@@ -149,7 +149,7 @@ static bool is_assignment(const char *word, size_t len)
 	return memchr(word, '=', len) && *word != '=';
 }
 
-/* Does a command that begins here wait for a person, or bring back what was kept? */
+/* Does text begin with a command that waits for a person, or restores contents? */
 static bool begins_not_again(const char *text)
 {
 	static const char *const before[] = { "sudo", "command", "exec", "time", "env" };
@@ -170,7 +170,8 @@ static bool begins_not_again(const char *text)
 	       shfs_program_keeps_contents(word, len);
 }
 
-/* Quotes are not looked at: what is in them and looks like it makes a source, too. */
+/* Quotes are ignored: a quoted text that looks like such a command makes a source,
+ * too. */
 bool shfs_command_runs_again(const struct shfs_command_row *command)
 {
 	if (command->hidden || command->redacted || !command->text)
@@ -184,7 +185,7 @@ bool shfs_command_runs_again(const struct shfs_command_row *command)
 	}
 }
 
-/* --- directories: as files, with a slash behind --- */
+/* --- directories: as files, with a trailing slash --- */
 
 static char *directory_of(const char *path)
 {
@@ -202,7 +203,7 @@ static int touch_dir(struct shfs_workflow *wf, struct shfs_step *step, const cha
 	return path.failed ? -ENOMEM : add_touch(wf, step, path.data, 0, kind, false);
 }
 
-/* It comes after who made the directory, or one above it. */
+/* Puts the step after the maker of the directory, or of one above it. */
 static int touch_dirs(struct shfs_workflow *wf, struct shfs_step *step, const char *path)
 {
 	_cleanup_free_ char *dir = strdup(path);
@@ -220,14 +221,14 @@ struct builder {
 	struct maker_step {
 		struct shfs_graph_maker *maker;
 		struct shfs_step *step;
-		size_t n_inputs; /* of the maker, that the step has */
+		size_t n_inputs; /* inputs of the maker that the step has already */
 		UT_hash_handle hh;
 	} * table, *todo;
 	struct maker_step **queue;
 	size_t n_queued, cap_queue;
 };
 
-/* The path of a directory, or of the one that holds path. */
+/* Adds the path of a directory, or of the directory of path. */
 static int add_dir(struct shfs_workflow *wf, struct shfs_step *step,
                    const struct shfs_uses *uses, const char *path, bool parent)
 {
@@ -243,7 +244,7 @@ static int add_dir(struct shfs_workflow *wf, struct shfs_step *step,
 	return r || n == step->dirs.n ? r : touch_dirs(wf, step, step->dirs.list[n]);
 }
 
-/* A version that is needed, by who made it if that can be run. */
+/* Adds a version that is needed, with its maker if that can be run again. */
 static int need(struct builder *b, struct shfs_graph_version *v,
                 struct shfs_workflow_file **out);
 
@@ -300,7 +301,7 @@ static int get_step(struct builder *b, struct shfs_graph_maker *maker,
 	return 0;
 }
 
-/* Had its command read what the file held before? */
+/* Had the command read the earlier content of the file? */
 static bool is_changed_in_place(const struct shfs_graph_version *v)
 {
 	const struct shfs_graph_maker *m = v->maker;
@@ -351,8 +352,8 @@ static bool has_input(const struct shfs_step *step, int64_t version_id)
 	return false;
 }
 
-/* What it takes away, or links to: it has to be there, also where nobody needs what
- * becomes of it. */
+/* Adds a version that the step removes or links to: it has to exist, even if its result
+ * is not needed. */
 static int add_taken(struct builder *b, struct shfs_step *step, int64_t version_id,
                      bool removes)
 {
@@ -383,7 +384,7 @@ static int add_origin(struct builder *b, struct shfs_step *step,
 	return 0;
 }
 
-/* What the step had moved there, before it left something else. */
+/* Adds what the step had moved to the path before it left something else there. */
 static int add_moved(struct builder *b, struct shfs_step *step, int64_t version_id)
 {
 	bool carried = false;
@@ -439,7 +440,7 @@ static int add_use(struct builder *b, struct shfs_step *step, const struct shfs_
 	return add_output(b, step, use->made_id);
 }
 
-/* Its directories by absolute paths: the base is not known yet. */
+/* Adds its directories, as absolute paths: the base is not known yet. */
 static int add_dirs(struct shfs_workflow *wf, struct shfs_step *step,
                     const struct shfs_uses *uses)
 {
@@ -475,7 +476,8 @@ static int fill_step(struct builder *b, struct maker_step *m)
 	return r ? r : add_dirs(b->wf, step, &uses);
 }
 
-/* What a command takes away can have a past that is more input of a step from before. */
+/* Adds late inputs: the earlier version of a removed file may be an input of an earlier
+ * step. */
 static int add_late_inputs(struct builder *b)
 {
 	struct maker_step *m, *next;
@@ -545,7 +547,7 @@ static int add_root(struct shfs_workflow *wf, const struct shfs_version *version
 	return r > 0 ? names_add(&wf->roots, root) : r;
 }
 
-/* The project of the first target, or what holds all that is used. */
+/* Finds the project of the first target, or a directory that contains all files. */
 static int find_base(struct shfs_workflow *wf)
 {
 	struct shfs_version *first = &wf->targets.list[0]->version;
@@ -663,7 +665,7 @@ void shfs_step_show(struct shfs_buf *out, struct shfs_workflow *wf,
 	shfs_command_show(out, wf->index, &step->entry->command);
 }
 
-/* --- can it be run elsewhere --- */
+/* --- can it be run elsewhere? --- */
 
 static bool continues_name(char c)
 {
@@ -699,7 +701,7 @@ bool shfs_text_names_path(const char *text, const char *root)
 	       mentions(text, "${HOME}", below) || mentions(text, "\"$HOME\"", below);
 }
 
-/* Where a "cd" goes, if it can be told: the word without its quotes. */
+/* Adds the target of a "cd", as far as it is known: the word without its quotes. */
 static void add_cd_target(struct shfs_buf *out, const char *word)
 {
 	static const char *const homes[] = { "~", "$HOME", "${HOME}" };
@@ -729,7 +731,7 @@ static void add_cd_target(struct shfs_buf *out, const char *word)
 		out->data[--out->len] = 0;
 }
 
-/* Does it go to a directory above root, to name files from there? */
+/* Does the text go to a directory above root, and name files from there? */
 static bool goes_above(const char *text, const char *root)
 {
 	for (const char *p = text;; p++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * workflow.h - what has to be done to have some versions of files again: the commands
- * behind them, as the steps of one run in an empty directory.
+ * workflow.h - the commands that make some versions of files again, as the steps of one
+ * run in an empty directory.
  *
  * A step runs a command, with all that it read and wrote, or takes a source: a version
- * that no command made that can be run again (nobody, an editor, shfs, version control, a
- * command whose text was not kept).
+ * without a command that can be run again (its maker is unknown, an editor, shfs, version
+ * control, or a command whose text was not kept).
  */
 #pragma once
 
@@ -20,58 +20,58 @@ struct shfs_workflow_file {
 	struct shfs_version version;
 	const char *name;       /* its path below the base; borrowed of version */
 	struct shfs_step *step; /* that makes or takes it */
-	struct shfs_graph_maker *left_by; /* of a source: who made it, or NULL */
+	struct shfs_graph_maker *left_by; /* maker of a source, or NULL */
 	bool target;
 	bool needed; /* a target, or an input of a step */
 	bool made;   /* it is in the outputs of its step */
 	/* set by shfs_workflow_order */
 	struct shfs_step *removed_by; /* NULL: it stays */
-	struct shfs_step *rival;      /* another that writes to this path, or NULL */
-	size_t id;                    /* its place in files of the workflow */
+	struct shfs_step *rival;      /* another step that writes to this path, or NULL */
+	size_t id;                    /* index in files of the workflow */
 	UT_hash_handle hh;
 };
 
 struct shfs_files {
-	struct shfs_workflow_file **list; /* borrowed, but for those of the workflow */
+	struct shfs_workflow_file **list; /* borrowed, except those of the workflow */
 	size_t n, cap;
 };
 
 struct shfs_step {
-	size_t id; /* its place in steps of the workflow */
-	/* It takes this source; or NULL: it runs the command of entry. */
+	size_t id; /* index in steps of the workflow */
+	/* A step takes this source; NULL: it runs the command of entry. */
 	struct shfs_workflow_file *source;
 	const struct shfs_entry *entry;
-	char *cwd;   /* below the base; "" is the base */
+	char *cwd;   /* relative to the base; "" is the base */
 	char *shell; /* "bash", "zsh", "fish" */
 	struct shfs_files inputs, outputs;
 	struct shfs_names {
 		char **list;
 		size_t n, cap;
-	} dirs; /* that must be there, below the base: those it does not make */
-	/* Besides those that make its inputs: they make directories that it uses. */
+	} dirs; /* that must exist before, relative to the base */
+	/* Further steps to come after: they make directories that it uses. */
 	struct shfs_step **after;
 	size_t n_after;
 	size_t n_left_out;            /* inputs in .git and the like */
-	struct shfs_step_edge *edges; /* to the steps that come later */
+	struct shfs_step_edge *edges; /* to later steps */
 	size_t n_before;
 };
 
 struct shfs_workflow {
-	char *base; /* what the empty directory of a run stands for */
+	char *base; /* the directory that the run's empty directory stands for */
 	struct shfs_files targets, files;
 	struct shfs_names roots; /* the projects that the files are in */
 	struct shfs_step **steps;
 	size_t n_steps, cap_steps;
-	struct shfs_touch *touches; /* who reads, writes, removes what */
+	struct shfs_touch *touches; /* reads, writes and removals by steps */
 	size_t n_touches, cap_touches;
 	struct shfs_workflow_file *table;
 	struct shfs_graph *graph;
 	struct shfs_index *index;
-	bool by_name; /* as of shfs_workflow_new */
+	bool by_name; /* as in shfs_workflow_new */
 };
 
-/* by_name: a path is to have one content. So what a command changed in place (sed -i, >>)
- * is a source, as what one changes by hand. */
+/* by_name: each path has one content. So a file that a command changed in place (sed -i,
+ * >>) is a source, as one that was changed by hand. */
 _must_check_ int shfs_workflow_new(struct shfs_index *index,
                                    const struct shfs_version *targets, size_t n,
                                    bool by_name, struct shfs_workflow **out);
@@ -84,33 +84,33 @@ static inline void shfs_workflow_freep(struct shfs_workflow **wf)
 #define _cleanup_workflow_ _cleanup_(shfs_workflow_freep)
 
 /*
- * Puts the steps in an order in which they can be run: whoever needs a version after whom
- * it comes from, and before whoever overwrites or removes it; else by time. Where there
- * is none, or a result would not be there in the end: if strict SHFS_EXIT_REFUSED after a
- * message; else the rest goes by time.
+ * Puts the steps in an order in which they can be run. A step that needs a version comes
+ * after its maker, and before a step that overwrites or removes it; else by time. If
+ * there is no such order, or a result would be missing at the end: strict:
+ * SHFS_EXIT_REFUSED after a message; else the remaining steps go by time.
  */
 _must_check_ int shfs_workflow_order(struct shfs_workflow *wf, bool strict);
 
 /*
- * SHFS_EXIT_REFUSED after a message where a command names its project by its absolute
- * path: run elsewhere, it would use what is there. Warns of sources whose content may not
- * be had.
+ * SHFS_EXIT_REFUSED after a message if a command names its project by an absolute path:
+ * run elsewhere, it would use the files there. Warns of sources whose content may be
+ * missing.
  */
 _must_check_ int shfs_workflow_check(struct shfs_workflow *wf);
 
-/* Warns of files of the project (scripts, lists) that do so. */
+/* Warns of files of the project (scripts, lists) that name it so. */
 void shfs_workflow_look_at_contents(struct shfs_workflow *wf, struct shfs_store *store);
 
-/* Is there a text, and nobody in it that waits for a person (an editor), or brings back
- * what it has kept (version control, shfs)? */
+/* Does the command have a text in which nothing waits for a person (an editor) or
+ * restores contents (version control, shfs)? */
 bool shfs_command_runs_again(const struct shfs_command_row *command);
-/* Does the text name the path as such, or as one writes what is in a home? */
+/* Does the text contain the path, absolute or with a home directory's short form? */
 bool shfs_text_names_path(const char *text, const char *path);
 
-/* Cuts the directory base until path is below it. */
+/* Shortens the directory base until path is below it. */
 void shfs_base_widen(char *base, const char *path);
 
-/* A step for a message: "4f2a91c  sort …". */
+/* Shows a step in a message: "4f2a91c sort …". */
 void shfs_step_show(struct shfs_buf *out, struct shfs_workflow *wf,
                     const struct shfs_step *step);
 

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARGS_MAX                                                                         \
-	256 /* of git; where there are more, they are taken to be of another kind */
+#define ARGS_MAX 256 /* of git; with more of them, it is taken for another kind of call  \
+	              */
 
 static struct shfs_doer doer_of(struct shfs_rows *rows, int column)
 {
@@ -70,7 +70,7 @@ void shfs_leaving_clear(struct shfs_leaving *leaving)
 	free(TAKE_PTR(leaving->text));
 }
 
-/* One question about a path since then: a row, or none. */
+/* Asks about a path after seq: a row, or none. */
 static int ask_since(struct shfs_index *index, const char *sql, int64_t file_id,
                      int64_t seq, struct shfs_rows **rows)
 {
@@ -139,12 +139,12 @@ int shfs_leaving_mode(struct shfs_index *index, const char *path, mode_t *out)
 		r = shfs_rows_next(rows);
 	if (r <= 0 || shfs_rows_is_null(rows, 0))
 		return MIN(r, 0);
-	/* of a directory there is a sticky bit, and a group that is passed on */
+	/* a directory may have a sticky bit, and pass on its group */
 	*out = strtoul(shfs_rows_text(rows, 0), NULL, 8) & 03777;
 	return 1;
 }
 
-/* Was there something that came to the path unseen, and that its last life began with? */
+/* Did its last life begin with a version that was found, so that its maker is unknown? */
 static int was_found(struct shfs_index *index, int64_t file_id,
                      const struct shfs_leaving *leaving)
 {
@@ -161,7 +161,7 @@ static int was_found(struct shfs_index *index, int64_t file_id,
 	return r ? r : shfs_rows_next(rows);
 }
 
-/* What was closed after its name was gone counts, too: that is told later. */
+/* A file that was closed after its removal counts, too: its access is recorded later. */
 int shfs_leaving_of_one(struct shfs_index *index, int64_t file_id,
                         const struct shfs_leaving *leaving)
 {
@@ -201,8 +201,8 @@ static bool is_any(const char *arg, const char *const *list, size_t n)
 	return shfs_program_is_one_of(arg, strlen(arg), list, n);
 }
 
-/* An option that lets git throw away what it does not have; git takes short options
- * together and long ones shortened. In doubt it is one: so a file is offered. */
+/* Does the option let git remove contents that it does not have? git accepts combined
+ * short and abbreviated long options. In doubt it does: then the file is offered. */
 static bool is_forced(const char *arg)
 {
 	static const char *const forced[] = { "--force", "--discard-changes",
@@ -219,7 +219,7 @@ static bool is_forced(const char *arg)
 	return false;
 }
 
-/* Where git changes branches it removes only what it has, unless it is forced to. */
+/* When git changes branches it removes only files that it has, unless forced. */
 static bool is_for_another_branch(const char *const *args, size_t n)
 {
 	static const char *const verbs[] = { "checkout", "switch",      "merge",
@@ -257,7 +257,7 @@ int shfs_leaving_by_git(struct shfs_index *index, const struct shfs_leaving *lea
 
 /* --- directories --- */
 
-/* When the directory got the name that it has elsewhere; 0: it did not, or is back. */
+/* When the directory was last renamed away; 0: never, or it is back. */
 static int moved_at(struct shfs_index *index, const char *dir, int64_t *seq)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -279,7 +279,8 @@ static int moved_at(struct shfs_index *index, const char *dir, int64_t *seq)
 	return MIN(r, 0);
 }
 
-/* The last of dir and those above it. One after the other, it is asked of the same. */
+/* The last such rename of dir or a directory above it. Keeps the last answer, as files of
+ * one directory follow one another. */
 static int last_moved_at(struct shfs_index *index, const char *dir, int64_t *seq)
 {
 	static char *asked;
@@ -325,6 +326,6 @@ int shfs_leaving_moved_along(struct shfs_index *index, int64_t file_id, const ch
 	if (r < 0)
 		return r;
 	used = shfs_rows_int(rows, 0);
-	/* and it was there */
+	/* and the file was there */
 	return moved > used && (used > leaving->seq || !leaving->seq || n > leaving->n);
 }

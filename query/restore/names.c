@@ -9,14 +9,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A path since the last change of what it is a name of. */
+/* A path, and the last change of the file that it names. */
 struct name {
 	char *path;
 	UT_hash_handle hh;
-	int64_t since_seq, since_ns; /* of that change; when it was created by an open */
+	int64_t since_seq, since_ns; /* of that change; of its last creation by an open */
 	bool removed;
-	struct name *up;    /* towards the root of its set; NULL: that is it itself */
-	struct name *there; /* of a root: one of the set that is there */
+	struct name *up;    /* towards the root of its set; NULL: it is the root */
+	struct name *there; /* in a root: an existing name of the set */
 };
 
 struct shfs_names {
@@ -31,7 +31,8 @@ static int ask(struct shfs_index *index, const char *sql, int64_t file_id,
 	return r ? r : shfs_rows_bind_int(*rows, 1, file_id);
 }
 
-/* A removal that nothing came after does not count: until then it was that name. */
+/* Loads the last change. If the last access is a removal, the one before counts: until
+ * its removal the name was as that left it. */
 static int load_change(struct shfs_index *index, int64_t file_id, struct name *name)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -54,7 +55,8 @@ static int load_change(struct shfs_index *index, int64_t file_id, struct name *n
 	return MIN(r, 0);
 }
 
-/* Opens are told when they end: their beginning counts. */
+/* Loads the last creation by an open. Opens are recorded at their end; their begin
+ * counts. */
 static int load_creation(struct shfs_index *index, int64_t file_id, struct name *name)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;

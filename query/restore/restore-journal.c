@@ -24,8 +24,8 @@ struct shfs_restore_journal {
 	struct shfs_capture *capture; /* of root; NULL: not begun */
 	struct shfs_rules *rules;
 	char *root;
-	char *directory;  /* of the last enter */
-	uint64_t process; /* our PROCESS record */
+	char *directory;  /* the last one that was entered */
+	uint64_t process; /* the PROCESS record of this process */
 };
 
 int shfs_restore_journal_new(struct shfs_store *store, struct shfs_index *index,
@@ -59,20 +59,20 @@ void shfs_restore_journal_free(struct shfs_restore_journal *j)
 	free(j);
 }
 
-/* --- who we are --- */
+/* --- this process --- */
 
 static void proc_text(int procfd, const char *link, struct shfs_buf *out)
 {
 	int r = link ? shfs_proc_link(procfd, link, out)
 	             : shfs_proc_cmdline(procfd, ARGV_MAX, out);
 
-	/* Another user's process does not tell. */
+	/* other users' processes cannot be read */
 	if (r < 0)
 		out->len = 0;
 }
 
-/* Emits the processes from the topmost down to pid, so that each is known before its
- * child. Returns the sequence number of pid's record, 0 if lost. */
+/* Emits the processes from the topmost down to pid, each after its parent. Returns the
+ * sequence number of pid's record, 0 if lost. */
 static uint64_t emit_process(struct shfs_capture *capture, uint32_t pid, unsigned depth,
                              uint64_t *start_ticks)
 {
@@ -108,9 +108,9 @@ static uint64_t emit_process(struct shfs_capture *capture, uint32_t pid, unsigne
 	                         (struct shfs_snapshot *const[2]){ NULL, NULL });
 }
 
-/* --- where we are --- */
+/* --- projects --- */
 
-/* Is the directory served by one of our mounts? */
+/* Is the directory on a mount of this user? */
 static int is_mounted(int dirfd)
 {
 	struct stat st;
@@ -131,7 +131,7 @@ static char *directory_path(int dirfd)
 	return strdup(path);
 }
 
-/* The innermost project that holds path: 1 and *root, or 0. */
+/* Finds the innermost project that contains path: 1 and *root, or 0. */
 static int find_root(struct shfs_index *index, const char *path, char **root)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -213,7 +213,7 @@ int shfs_restore_journal_enter(struct shfs_restore_journal *j, int dirfd)
 	return 1;
 }
 
-/* --- what happens --- */
+/* --- changes --- */
 
 static char *relative_path(struct shfs_restore_journal *j, const char *name)
 {
@@ -250,7 +250,8 @@ static int sync_now(struct shfs_restore_journal *j)
 		until.tv_sec += SYNC_SECONDS;
 		while ((r = sem_timedwait(&s->done, &until)) && errno == EINTR)
 			;
-		/* Late is lost for us; s stays for the thread that may still tell. */
+		/* a late answer is ignored; s stays for the thread that may still send
+		 * it */
 		if (r)
 			return -ETIMEDOUT;
 		r = s->error > 0 ? -s->error : s->error;
@@ -321,7 +322,7 @@ int shfs_restore_journal_made(struct shfs_restore_journal *j, const char *name, 
 		return -ENOMEM;
 	if (fstat(fd, &st))
 		return -errno;
-	/* The content is in the store: only its name is looked up. */
+	/* the content is in the store: only its id is looked up */
 	r = snapshot(j, fd, path, UINT64_MAX, &made);
 	if (r)
 		return r;
@@ -346,7 +347,7 @@ int shfs_restore_journal_linked(struct shfs_restore_journal *j, const char *name
 	struct shfs_record rec = { .type = SHFS_REC_PATHOP };
 	struct stat st;
 
-	if (!below || !*below) /* of another project */
+	if (!below || !*below) /* it is in another project */
 		return shfs_restore_journal_made(j, name, fd, true);
 	if (!path)
 		return -ENOMEM;

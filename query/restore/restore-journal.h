@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * restore-journal.h - restore's own entry in the journal, where no mount makes it.
+ * restore-journal.h - records what restore does where no mount records it.
  *
- * A write below an active mount is seen by that mount like any other. Below a project
- * that is not mounted now, restore is itself a producer, of kind "restore".
+ * A write below an active mount is recorded by that mount. Below a project that is not
+ * mounted now, restore is itself a producer, of kind "restore".
  */
 #pragma once
 
@@ -22,21 +22,22 @@ _must_check_ int shfs_restore_journal_new(struct shfs_store *store,
 void shfs_restore_journal_free(struct shfs_restore_journal *journal);
 
 /*
- * Gets ready for files in the directory dirfd: 1 if changes in it are to be told here, 0
- * if a mount sees them or it is in no project, or a negative errno.
+ * Prepares for files in the directory dirfd: 1 if changes in it must be recorded here; 0
+ * if a mount records them or it is in no project; or a negative errno.
  */
 _must_check_ int shfs_restore_journal_enter(struct shfs_restore_journal *journal,
                                             int dirfd);
 
-/* What the file name held before, durable in the journal and (where rules and limits let
- * it) in the store when this returns. Only after an enter that returned 1, as below. */
+/* Records the content that the file name has before the change. When this returns it is
+ * durable in the journal and, as far as rules and limits allow, in the store. Call this
+ * and the functions below only after an enter that returned 1. */
 _must_check_ int shfs_restore_journal_before(struct shfs_restore_journal *journal,
                                              const char *name, int fd);
 
-/* name is new: another name of the file other (absolute) behind fd. */
+/* Records that name is new: another name of the file other (absolute) behind fd. */
 _must_check_ int shfs_restore_journal_linked(struct shfs_restore_journal *journal,
                                              const char *name, const char *other, int fd);
 
-/* name was replaced by the file behind fd, or is new. */
+/* Records that name was replaced by the file behind fd, or is new. */
 _must_check_ int shfs_restore_journal_made(struct shfs_restore_journal *journal,
                                            const char *name, int fd, bool created);

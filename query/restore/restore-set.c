@@ -29,7 +29,7 @@ int shfs_restore_set_add(struct shfs_restore_set *set, struct shfs_index *index,
 
 	if (r < 0)
 		return r;
-	/* A root that was a file's path is nobody's project. */
+	/* the root was a file, not a project */
 	if (!r || !*(below = shfs_path_relative(version->path, root)))
 		return shfs_restore_set_add_as(set, version, version->path);
 	return add(set, version, strdup(dir ? dir : root), strdup(below));
@@ -56,7 +56,7 @@ void shfs_restore_set_clear(struct shfs_restore_set *set)
 	memset(set, 0, sizeof(*set));
 }
 
-/* Without say_done only what goes wrong is said. */
+/* Restores one file; without say_done only failures are printed. */
 static int run_one(struct shfs_restorer *restorer, const struct shfs_restore_set *set,
                    const struct shfs_restore_item *item, bool say_done)
 {
@@ -73,7 +73,8 @@ static int run_one(struct shfs_restorer *restorer, const struct shfs_restore_set
 	return code;
 }
 
-/* The worst of all codes: refused, then failed. What failed before has been said. */
+/* Restores all files; returns the worst code: refused, then failed. Earlier failures were
+ * printed. */
 static int run_all(struct shfs_restore_set *set, struct shfs_store *store,
                    struct shfs_index *index, const struct shfs_config *config,
                    struct shfs_restore_options options, bool say_done)
@@ -115,7 +116,7 @@ int shfs_restore_set_run(struct shfs_restore_set *set, struct shfs_context *ctx,
 		return code;
 	}
 	if (code) {
-		/* What cannot be restored has been said: go on without it. */
+		/* the reasons were printed: go on with the other files */
 		shfs_hint("the others are restored");
 	}
 	done = run_all(set, store, index, config, options, true);

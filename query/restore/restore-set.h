@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * restore-set.h - the files that one command line restores: all that can be, or, where
- * one of them is refused, none.
+ * restore-set.h - the files that one command line restores: all of them or, if one is
+ * refused, none.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 struct shfs_restore_item {
 	struct shfs_version version; /* owned */
 	char *base, *below;          /* as in struct shfs_restore_target */
-	int code;                    /* what became of it, or would: an exit code */
+	int code;                    /* the result, or what it would be: an exit code */
 };
 
 struct shfs_restore_set {
@@ -20,19 +20,19 @@ struct shfs_restore_set {
 };
 
 /*
- * Takes version over (it is cleared). Its place is below the directory dir, by its path
- * in its project; dir NULL: where it was.
+ * Adds a file; version is moved (it is cleared). It is restored below the directory dir,
+ * at its path within its project; dir NULL: at its original path.
  */
 _must_check_ int shfs_restore_set_add(struct shfs_restore_set *set,
                                       struct shfs_index *index,
                                       struct shfs_version *version, const char *dir);
 
-/* The same, to be restored as the file path (absolute). */
+/* Adds a file that is restored as path (absolute). */
 _must_check_ int shfs_restore_set_add_as(struct shfs_restore_set *set,
                                          struct shfs_version *version, const char *path);
 void shfs_restore_set_clear(struct shfs_restore_set *set);
 #define _cleanup_restore_set_ _cleanup_(shfs_restore_set_clear)
 
-/* Restores them, says what became of each, and returns the exit code. */
+/* Restores them, prints the result of each, and returns the exit code. */
 int shfs_restore_set_run(struct shfs_restore_set *set, struct shfs_context *ctx,
                          struct shfs_index *index, struct shfs_restore_options options);

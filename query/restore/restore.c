@@ -25,26 +25,27 @@ struct shfs_restorer {
 	struct shfs_restore_journal *journal;
 };
 
-/* One file on its way back. */
+/* The restoring of one file. */
 struct work {
 	struct shfs_restorer *restorer;
 	const struct shfs_version *version;
 	struct shfs_buf *message;
-	bool journalled;  /* by us: no mount sees it */
-	char *path;       /* of the target, to be shown */
+	bool journalled;  /* by this process: no mount sees it */
+	char *path;       /* of the target, for messages */
 	const char *name; /* its last part, in path */
-	int dirfd;        /* -1: not there yet (dry run) */
+	int dirfd;        /* -1: it does not exist yet (dry run) */
 
-	/* what is there now */
+	/* the present file */
 	bool exists;
 	struct stat st;
 	int fd; /* of a regular file that can be read, else -1 */
 	bool same, archived;
-	struct shfs_buf known_as; /* "config.yaml@5" */
+	struct shfs_buf known_as; /* the version with its present content:
+	                           * "config.yaml@5" */
 
 	int tmp_fd;
-	char tmp[40];         /* its name, while it is there */
-	struct shfs_buf left; /* extended attributes that it could not be given */
+	char tmp[40];         /* its name, while it exists */
+	struct shfs_buf left; /* extended attributes that it did not get */
 };
 
 int shfs_restorer_new(struct shfs_store *store, struct shfs_index *index,
@@ -99,14 +100,15 @@ static int fail(struct work *w, const char *what, int error)
 	return SHFS_EXIT_FAILURE;
 }
 
-/* --- the way to the target --- */
+/* --- the directories above the target --- */
 
 static bool is_plain_part(const char *part)
 {
 	return *part && strcmp(part, ".") && strcmp(part, "..");
 }
 
-/* As it was when it was removed; nobody else is let in where that is not known. */
+/* Makes a directory with the mode of its last removal; if that is unknown, only for its
+ * owner. */
 static int make_directory(struct shfs_restorer *restorer, int dirfd, const char *part,
                           const char *path)
 {
@@ -136,8 +138,8 @@ static int make_directory(struct shfs_restorer *restorer, int dirfd, const char 
 	return 0;
 }
 
-/* Enters one directory, which is made where it is missing. Never a link. restorer: NULL,
- * or it is made where it is missing. */
+/* Enters a directory, never through a link. A missing one is made unless restorer is
+ * NULL. */
 static int enter(struct shfs_restorer *restorer, int dirfd, const char *part,
                  const char *path)
 {
@@ -161,8 +163,8 @@ static int open_base(const struct shfs_restore_target *target, bool make)
 	return r ? r : fd;
 }
 
-/* The directory of the target: an fd, or -ENOENT where it is missing and not to be made
- * (restorer is NULL), or -ENOTDIR also for a link. */
+/* Opens the directory of the target: an fd; -ENOENT: it is missing, and not to be made
+ * (restorer is NULL); -ENOTDIR: also for a link. */
 static int open_parent(struct shfs_restorer *restorer,
                        const struct shfs_restore_target *target)
 {
@@ -213,7 +215,7 @@ static int find_target(struct work *w, const struct shfs_restore_target *target)
 	return 0;
 }
 
-/* --- what is there --- */
+/* --- the present file --- */
 
 static bool same_state(const struct stat *a, const struct stat *b)
 {
@@ -224,8 +226,8 @@ static bool same_state(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* The version that names this object, of this path if there is one: it is what keeps the
- * object alive. 1 or 0. */
+/* Finds a version with this object, of this path if there is one: such a version keeps
+ * the object alive. 1 or 0. */
 static int find_version(struct work *w, const struct shfs_object_id *id)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -284,7 +286,7 @@ static int look_at_file(struct work *w)
 	w->fd = openat(w->dirfd, w->name,
 	               O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (w->fd < 0 && errno == EACCES)
-		return 0; /* not known to be archived */
+		return 0; /* it may not be archived */
 	if (w->fd < 0 || fstat(w->fd, &st))
 		return fail(w, "cannot read it", -errno);
 	if (!same_state(&st, &w->st))
@@ -355,7 +357,7 @@ static int copy_xattrs(struct work *w)
 	return fd < 0 ? -errno : shfs_xattr_copy(fd, w->tmp_fd, &w->left);
 }
 
-/* The owner stays who it was; where only root may see to that, others need not. */
+/* Keeps the owner if possible; if only root could, that need not succeed. */
 static int set_attributes(struct work *w)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
@@ -403,7 +405,7 @@ static int write_new(struct work *w)
 	return SHFS_EXIT_REFUSED;
 }
 
-/* --- in its place --- */
+/* --- moving into place --- */
 
 static bool is_unchanged(const struct work *w)
 {
@@ -414,7 +416,8 @@ static bool is_unchanged(const struct work *w)
 	return w->exists && same_state(&st, &w->st);
 }
 
-/* Where nothing was, nothing may have come: the kernel sees to that if it can. */
+/* Renames over the target. If that did not exist, nothing may have appeared: the kernel
+ * checks it if it can. */
 static int rename_over(struct work *w)
 {
 	if (!w->exists) {
@@ -433,7 +436,7 @@ static void sync_directory(const struct work *w)
 	_cleanup_close_ int fd =
 		openat(w->dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	/* A directory that cannot be read cannot be synced: the file itself is. */
+	/* a directory that cannot be read cannot be synced; the file itself is synced */
 	if (fd >= 0)
 		(void)!fsync(fd);
 }
@@ -462,7 +465,7 @@ static int put_in_place(struct work *w)
 	return 0;
 }
 
-/* The content is right: only its permission bits may not be. */
+/* Keeps the file: its content is right, only its permission bits may be wrong. */
 static int keep_content(struct work *w)
 {
 	mode_t mode = w->version->mode & 0777;
@@ -567,9 +570,9 @@ int shfs_restore(struct shfs_restorer *restorer, const struct shfs_version *vers
 	return r;
 }
 
-/* --- what is no file --- */
+/* --- links and directories --- */
 
-/* The place, where nothing may be. */
+/* Opens the place, where nothing may exist. */
 static int begin_other(struct work *w, const char *path)
 {
 	struct shfs_restore_target target = { "/", path + 1 };
@@ -629,7 +632,7 @@ int shfs_restore_directory(struct shfs_restorer *restorer, const char *path,
 	return end_other(&w, r, "a directory");
 }
 
-/* Content that is too long to be archived is not that of any version. */
+/* A content that is too long to be archived belongs to no version. */
 static int holds_version(struct shfs_restorer *restorer, int fd,
                          const struct shfs_version *version)
 {
@@ -644,7 +647,8 @@ static int holds_version(struct shfs_restorer *restorer, int fd,
 	return r > 0 ? is_object(&id, version) : r;
 }
 
-/* other, without following links: 1 and *fd where it holds the version, or 0. */
+/* Opens other without following links: 1 and *fd if it has the version's content, or
+ * 0. */
 static int open_other(struct shfs_restorer *restorer, const struct shfs_version *version,
                       const char *other, int *dirfd, int *fd)
 {
@@ -692,7 +696,7 @@ int shfs_restore_name(struct shfs_restorer *restorer, const struct shfs_version 
 	if (r)
 		return end_other(&w, r, "");
 	error = open_other(restorer, version, other, &dirfd, &fd);
-	/* what would be restored before */
+	/* it would be restored before this one */
 	if (error == -ENOENT && restorer->options.dry_run)
 		error = 1;
 	shfs_show_path(&what, other);

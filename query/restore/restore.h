@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * restore.h - puts an archived content back, so that nothing is lost by it.
+ * restore.h - restores an archived content so that nothing is lost by it.
  *
- * The content is written to a new file beside the target, checked against its hash, given
- * its permission bits (never set-id bits) and its time, and the owner, the access ACL and
- * the extended attributes of the file that it replaces, synced, and renamed over the
- * target: at each moment the target is the old file or the new one, whole. Directories
- * below the base are entered without following links, missing ones are made,
- * with the mode that they had when they were removed; 0700 where that is not known.
+ * 1. The content is written to a new file beside the target, and checked against its
+ *    hash.
+ * 2. The new file gets its permission bits (never set-id bits) and its time, and the
+ *    owner, the access ACL and the extended attributes of the file that it replaces.
+ * 3. It is synced, and renamed over the target: at each moment the target is the whole
+ *    old file or the whole new one.
  *
- * Refused is what would lose something: a target whose present content is not archived
- * (as some version of some path), or which has extended attributes that cannot be copied,
- * unless forced; one that changes meanwhile; and always one that is no regular file,
- * except that a symbolic link is itself replaced when forced.
+ * Directories below the base are entered without following links. Missing ones are made,
+ * with the mode that they had when they were removed, or 0700 if that is unknown.
+ *
+ * A restore that would lose something is refused unless forced: if the present content of
+ * the target is not archived (as some version of some path), or has extended attributes
+ * that cannot be copied. A target that changes meanwhile is always refused, and so is one
+ * that is no regular file; but force replaces a symbolic link itself.
  */
 #pragma once
 
@@ -23,9 +26,9 @@ struct shfs_restorer;
 
 struct shfs_restore_options {
 	bool force;
-	bool dry_run;     /* says what would be done */
-	bool only_absent; /* refuse whatever is there */
-	bool *partly;     /* is set where something is not as it was; or NULL */
+	bool dry_run;     /* only print what would be done */
+	bool only_absent; /* refuse any existing target */
+	bool *partly;     /* set if something is not as it was; or NULL */
 };
 
 _must_check_ int shfs_restorer_new(struct shfs_store *store, struct shfs_index *index,
@@ -41,26 +44,27 @@ static inline void shfs_restorer_freep(struct shfs_restorer **r)
 #define _cleanup_restorer_ _cleanup_(shfs_restorer_freep)
 
 struct shfs_restore_target {
-	const char *base;  /* an absolute path, links in it: trusted.h; made if missing */
-	const char *below; /* relative to it, normal: no part of it may be a link */
-	bool no_links;     /* nor may one's own in base be followed */
+	const char *base;  /* an absolute path, with links as in trusted.h; made if
+	                    * missing */
+	const char *below; /* relative to it, normal, without links in it */
+	bool no_links;     /* do not follow the user's own links in base either */
 };
 
 /*
- * Returns an exit code. What was done, or why nothing was, is appended to message: one
- * line without a newline, escaped.
+ * Restores the version. Returns an exit code. message gets what was done, or why nothing
+ * was: one line without a newline, escaped.
  */
 int shfs_restore(struct shfs_restorer *restorer, const struct shfs_version *version,
                  const struct shfs_restore_target *target, struct shfs_buf *message);
 
-/* The same for what is no file, where nothing is now: a symbolic link with this text; a
- * directory. */
+/* Restores what is no regular file, if nothing is there now: a symbolic link with this
+ * target; a directory. */
 int shfs_restore_link(struct shfs_restorer *restorer, const char *path, const char *text,
                       struct shfs_buf *message);
 int shfs_restore_directory(struct shfs_restorer *restorer, const char *path,
                            struct shfs_buf *message);
 
-/* The same for a file that becomes another name of the file other, which holds this
- * version; SHFS_EXIT_FAILURE, and message says why, where it cannot be that. */
+/* Makes the file another name of the file other, which has the content of this version.
+ * If it cannot be, SHFS_EXIT_FAILURE, and message says why. */
 int shfs_restore_name(struct shfs_restorer *restorer, const struct shfs_version *version,
                       const char *other, struct shfs_buf *message);

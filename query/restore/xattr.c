@@ -17,7 +17,7 @@ static bool is_of_content(const char *name)
 	       !strcmp(name, "security.evm");
 }
 
-/* *out: names that each end in NUL; malloc'ed. Returns their length. */
+/* *out: names that each end with NUL; malloc'ed. Returns their length. */
 static ssize_t list_names(const char *path, char **out)
 {
 	_cleanup_free_ char *names = malloc(XATTR_LIST_MAX);
@@ -32,7 +32,8 @@ static ssize_t list_names(const char *path, char **out)
 	return n;
 }
 
-/* A new file may have a label that it cannot be given, but has already. */
+/* Does the file have the value already? A new file may have got a label that it may not
+ * set. */
 static bool has_value(int fd, const char *name, const char *value, size_t len)
 {
 	_cleanup_free_ char *present = malloc(XATTR_SIZE_MAX);
@@ -74,8 +75,8 @@ static bool is_in(const char *names, ssize_t len, const char *name)
 	return false;
 }
 
-/* Last, as it may take the right to set others. What a new file got by the default ACL of
- * its directory is not what the old one had. */
+/* Copies the ACL last, as it may forbid setting others. An ACL that the new file got by
+ * default is removed if the old one had none. */
 static int copy_acl(const char *path, int to, bool has_acl)
 {
 	if (has_acl)

@@ -8,21 +8,21 @@
 #include <wchar.h>
 #include <wctype.h>
 
-#define GLYPHS_MAX 1024 /* of one query */
+#define GLYPHS_MAX 1024 /* in one query */
 
-/* What each character that fits is worth. */
+/* The score of each character that matches. */
 enum {
 	FITS = 16,
 	GAP = -3,       /* it does not follow at once, */
-	GAP_MORE = -1,  /* by so many more */
+	GAP_MORE = -1,  /* for each further character between */
 	RUN = 5,        /* it follows at once */
 	AT_WORD = 8,    /* a word begins here, */
-	AT_START = 10,  /* the text, or what follows a blank or a slash, */
+	AT_START = 10,  /* the text begins here, or follows a blank or a slash, */
 	AT_HUMP = 7,    /* a part of a name: theFile, v2 */
-	FIRST_TIMES = 2 /* where the first character of the term stands counts more */
+	FIRST_TIMES = 2 /* factor for the first character of a term */
 };
 
-/* A character of the query, in both cases, as UTF-8. */
+/* A character of the query as UTF-8, in both cases. */
 struct glyph {
 	char as[2][MB_LEN_MAX];
 	uint8_t len[2];
@@ -33,9 +33,9 @@ enum { FUZZY, PIECE };
 struct term {
 	int kind;
 	bool at_begin, at_end, negated;
-	bool alternative; /* to the one before */
+	bool alternative; /* to the term before */
 	size_t n;
-	struct glyph *glyphs; /* in the array of all */
+	struct glyph *glyphs; /* in the array of all glyphs */
 	uint64_t mask;
 };
 
@@ -104,7 +104,7 @@ static int bonus_at(const char *text, size_t i)
 
 /* --- a term against a text --- */
 
-/* The place of its characters from `begin` on, which all are there: their worth. */
+/* The score of the match that begins at `begin`; all characters are there. */
 static int weigh(const struct term *t, const char *text, size_t len, size_t begin,
                  bool *marked)
 {
@@ -135,7 +135,7 @@ static int weigh(const struct term *t, const char *text, size_t len, size_t begi
 	return MAX(score, 0);
 }
 
-/* The end of the piece that begins at text + begin, or 0. */
+/* The end of a match in one piece at text + begin, or 0. */
 static size_t piece_at(const struct term *t, const char *text, size_t len, size_t begin)
 {
 	size_t i = begin;
@@ -150,7 +150,8 @@ static size_t piece_at(const struct term *t, const char *text, size_t len, size_
 	return i;
 }
 
-/* Where it stands in one piece, best at the beginning of a word; false: nowhere. */
+/* Finds a match in one piece, at the beginning of a word if possible; false: there is
+ * none. */
 static bool find_piece(const struct term *t, const char *text, size_t len, size_t *begin)
 {
 	size_t first = 0, end = len;
@@ -176,7 +177,7 @@ static bool find_piece(const struct term *t, const char *text, size_t len, size_
 	return best >= 0;
 }
 
-/* Where its characters stand in this order, in the shortest way that ends first. */
+/* Finds the characters in their order: of the matches that end first, the shortest. */
 static bool find_scattered(const struct term *t, const char *text, size_t len,
                            size_t *begin)
 {
@@ -247,7 +248,7 @@ static bool add_glyph(struct shfs_fuzzy *f, struct term *t, const char **at)
 	wchar_t c = 0;
 
 	bytes = mbrtowc(&c, *at, left, &state);
-	if (bytes == 0 || bytes > left) { /* no character: this byte as it is */
+	if (bytes == 0 || bytes > left) { /* not a character: take this byte as it is */
 		bytes = 1;
 		c = 0;
 	}
@@ -277,7 +278,7 @@ static void add_other_case(struct glyph *g)
 	g->len[1] = bytes;
 }
 
-/* Reads one term, which begins at *at and is not empty; false: it is "|" alone. */
+/* Reads one term, which begins at *at and is not empty; false: it is only "|". */
 static bool add_term(struct shfs_fuzzy *f, const char **at)
 {
 	struct term *t = &f->terms[f->n_terms];
@@ -357,8 +358,8 @@ void shfs_fuzzy_free(struct shfs_fuzzy *f)
 	free(f);
 }
 
-/* What stands in front of the last term must be the same, and that term one of which more
- * means less. */
+/* The part before the last term must be equal, and the last term one that matches less if
+ * it is longer. */
 bool shfs_fuzzy_narrows(const char *query, const char *before)
 {
 	const char *blank = strrchr(query, ' ');

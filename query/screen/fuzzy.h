@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fuzzy.h - does a text fit what somebody typed, and how well? The terms are fzf's:
+ * fuzzy.h - does a text match a query, and how well? The terms are those of fzf:
  *
- *     one two    all must fit, in any order; "one | two": either
- *     term       its characters in this order, others may stand between them
+ *     one two    all must match, in any order; "one | two": either
+ *     term       its characters in this order, others may come between
  *     'term      in one piece
  *     ^term      at the beginning         term$   at the end
  *     !term      not in it, in one piece; also !^term, !term$
@@ -29,16 +29,16 @@ static inline void shfs_fuzzy_freep(struct shfs_fuzzy **f)
 }
 #define _cleanup_fuzzy_ _cleanup_(shfs_fuzzy_freep)
 
-/* Does all that fits `query` surely fit `before`, of which it may be the continuation? */
+/* Do all texts that match `query` also match `before`, which it may continue? */
 bool shfs_fuzzy_narrows(const char *query, const char *before);
 
-/* Which characters there are: kept with a text, it saves most looks at it. */
+/* The set of characters in a text: kept with it, it saves most comparisons. */
 uint64_t shfs_fuzzy_mask(const char *text, size_t len);
 
-/* -1: it does not fit; else the higher, the better. */
+/* -1: no match; else the higher, the better. */
 _must_check_ int shfs_fuzzy_match(const struct shfs_fuzzy *fuzzy, const char *text,
                                   size_t len, uint64_t mask);
 
-/* Sets the bytes of marked, of which there are len, that stand for what fits. */
+/* Sets the bytes of marked (len of them) that match. */
 void shfs_fuzzy_mark(const struct shfs_fuzzy *fuzzy, const char *text, size_t len,
                      bool *marked);

@@ -8,17 +8,17 @@
 #include <errno.h>
 #include <string.h>
 
-#define TEXT_MAX  4096 /* of one that is searched */
+#define TEXT_MAX  4096 /* bytes of a text that is searched */
 #define ROWS_MORE 256  /* between two looks at the clock */
 
-/* Newest first: a text that was seen before was run later. */
+/* Newest first: a later row with the same text is an earlier run. */
 #define COMMANDS                                                                         \
 	"SELECT command_id, begin_ns, text, status FROM v_command"                       \
 	" WHERE NOT hidden ORDER BY begin_ns DESC"
 #define FILES                                                                            \
 	"SELECT file_id, last_ns, path, versions, present FROM v_file f WHERE NOT "      \
 	"directory"
-/* Other than what a command made for itself, and took away again. */
+/* Excludes files that a command made and removed itself. */
 #define NO_TEMPORARY                                                                     \
 	" AND (present OR versions > 1 OR NOT EXISTS (SELECT 1 FROM v_access a"          \
 	"  JOIN v_version v ON v.file_id = a.file_id AND v.n = 1"                        \
@@ -37,21 +37,21 @@ struct shfs_haystack {
 	bool all;
 	struct shfs_rows *rows;
 	bool rows_are_files;
-	char *cwd, *home; /* with a slash behind them; may be NULL */
+	char *cwd, *home; /* with a trailing slash; may be NULL */
 	struct shfs_buf texts;
 	struct shfs_hay *list;
 	size_t n, cap;
-	uint32_t *table; /* of commands, by text: 1 + place in list; 0: none */
+	uint32_t *table; /* of commands, by text: index in list plus 1; 0: none */
 	size_t table_size, n_commands;
 
-	/* the last search: in the order of list, then of rank */
+	/* the last search: in the order of list, then by rank */
 	struct shfs_fuzzy *fuzzy;
 	char *query;
 	enum shfs_hay_kinds searched;
-	size_t n_searched; /* of list, that have been looked at; 0: begin anew */
+	size_t n_searched; /* entries of list that were searched; 0: none */
 	struct match *matches;
 	size_t n_matches, matches_cap;
-	uint32_t *ranked; /* places in matches */
+	uint32_t *ranked; /* indexes in matches */
 };
 
 /* --- loading --- */
@@ -124,7 +124,7 @@ static uint64_t hash_of(const char *text, size_t len)
 	return hash ^ hash >> 32;
 }
 
-/* The slot of a command with that text, or of none. */
+/* The slot of the command with this text, or a free one. */
 static uint32_t *slot_of(struct shfs_haystack *h, const char *text, size_t len)
 {
 	size_t i = hash_of(text, len) & (h->table_size - 1);
@@ -187,7 +187,7 @@ static int add_command(struct shfs_haystack *h)
 
 	if (r || !hay.len)
 		return r;
-	if (shfs_rows_bytes(h->rows, 2) > TEXT_MAX) /* who knows what follows */
+	if (shfs_rows_bytes(h->rows, 2) > TEXT_MAX) /* it may go on with anything */
 		return add(h, hay, text);
 	slot = slot_of(h, text, hay.len);
 	if (*slot) {
@@ -234,7 +234,7 @@ static int newer_first(const void *a, const void *b)
 	return (x->text > y->text) - (x->text < y->text);
 }
 
-/* The rows are at their end: the next ones, or the order of all. */
+/* The rows are exhausted: opens the next ones, or sorts everything. */
 static int next_rows(struct shfs_haystack *h)
 {
 	shfs_rows_close(TAKE_PTR(h->rows));
@@ -300,7 +300,7 @@ static void try(struct shfs_haystack *h, uint32_t i, enum shfs_hay_kinds kinds)
 		h->matches[h->n_matches++] = (struct match){ i, score };
 }
 
-/* By counting: matches are in the order of time, and stay so among equals. */
+/* Ranks by counting: matches are in the order of time, and equal ones stay so. */
 static int rank(struct shfs_haystack *h)
 {
 	_cleanup_free_ uint32_t *before = NULL;
@@ -325,7 +325,7 @@ static int rank(struct shfs_haystack *h)
 	return 0;
 }
 
-/* Whether the matches of the last search are all that can fit. */
+/* Can only matches of the last search match now? */
 static bool can_narrow(const struct shfs_haystack *h, const char *query,
                        enum shfs_hay_kinds kinds)
 {

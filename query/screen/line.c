@@ -24,7 +24,7 @@ void shfs_line_clear(struct shfs_line *line)
 	shfs_buf_free(&line->cut);
 }
 
-/* --- places --- */
+/* --- positions --- */
 
 static bool is_inside(const struct shfs_line *l, size_t at)
 {
@@ -86,7 +86,7 @@ static void insert(struct shfs_line *l, const char *text, size_t len)
 {
 	if (!len || l->text.len + len > LINE_MAX_BYTES)
 		return;
-	shfs_buf_add(&l->text, text, len); /* for the room */
+	shfs_buf_add(&l->text, text, len); /* this makes room */
 	if (l->text.failed)
 		return;
 	memmove(l->text.data + l->cursor + len, l->text.data + l->cursor,

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #define HEAD_ROWS   2
-#define REST_MS     30 /* without keys, before a text is made */
-#define TEXT_MIN    40 /* columns that a text is made for */
+#define REST_MS     30 /* a text is made after so long without keys */
+#define TEXT_MIN    40 /* a text is made for at least so many columns */
 #define SIZE_DIGITS 9  /* columns of a size */
 
 enum about { PATCH, SINCE, CONTENT, ABOUTS };
@@ -22,7 +22,7 @@ struct view {
 	const struct shfs_version *last;
 	struct shfs_split split;
 	enum about about;
-	int64_t shown_n; /* that the text is about; 0: none */
+	int64_t shown_n; /* of the version in the text; 0: none */
 };
 
 /* --- the list --- */
@@ -62,7 +62,7 @@ static int draw_version(const struct view *v, const struct shfs_version *version
 	return 0;
 }
 
-/* Numbers go down from the last one, and none is missing. */
+/* Numbers go down from the last one without gaps. */
 static int draw_list(const struct view *v)
 {
 	const struct shfs_split *split = &v->split;
@@ -121,7 +121,7 @@ static int draw(struct view *v)
 	return r;
 }
 
-/* --- the text beside it --- */
+/* --- the text beside the list --- */
 
 static int load_version(const struct view *v, int64_t n, struct shfs_version *out)
 {
@@ -156,7 +156,7 @@ static int make_text(struct view *v)
 	}
 	if (!r)
 		r = makers[v->about](&p, &version, &split->text);
-	if (r == -EINTR) /* to be made again */
+	if (r == -EINTR) /* interrupted: make it again */
 		return 0;
 	v->shown_n = chosen_n(v);
 	return r ?: split->text.failed ? -ENOMEM : 0;
@@ -166,7 +166,7 @@ static int make_text(struct view *v)
 
 enum { GO_ON, CHOSE, LEFT };
 
-/* Letters are free here: those of less. */
+/* Letters do not edit here: they mean what they mean in less. */
 static int meant(int key)
 {
 	static const struct {

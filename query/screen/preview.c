@@ -16,7 +16,7 @@
 #define VERSIONS_MAX 12
 #define SHOWN_MAX    (256 << 10) /* bytes of a text */
 #define COMPARED_MAX (64ULL << 20)
-#define BINARY_BYTES 8000 /* as git: a NUL among so many */
+#define BINARY_BYTES 8000 /* like git: a NUL in the first so many bytes */
 
 static void note(const struct shfs_preview *p, struct shfs_buf *out, const char *text)
 {
@@ -64,7 +64,7 @@ static void show_line(const struct shfs_preview *p, const char *line, size_t len
 	shfs_buf_printf(out, "%s\n", *color ? p->view.style->off : "");
 }
 
-/* The output of diff, but for its first two lines, which name what is compared. */
+/* Adds the output of diff without its first two lines, the labels. */
 static void show_diff(const struct shfs_preview *p, const struct shfs_buf *diff,
                       struct shfs_buf *out)
 {
@@ -84,7 +84,7 @@ static void show_diff(const struct shfs_preview *p, const struct shfs_buf *diff,
 		note(p, out, "no difference");
 }
 
-/* Reads what a diff says. -EINTR: a key came first. */
+/* Reads the output of diff. -EINTR: a key came first. */
 static int read_diff(const struct shfs_preview *p, int fd, struct shfs_buf *diff)
 {
 	char part[16384];
@@ -234,7 +234,7 @@ static int show_gone(const struct shfs_preview *p, const struct shfs_gone_list *
 	return r;
 }
 
-/* Each, the latest first, and that one in *latest. */
+/* Adds each version, the latest first, and returns that in *latest. */
 static int show_versions(const struct shfs_preview *p, int64_t file_id,
                          struct shfs_version *latest, struct shfs_buf *out)
 {

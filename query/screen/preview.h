@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * preview.h - what stands beside a list on a screen: texts for shfs_screen_put_lines.
+ * preview.h - the text beside a list on a screen, for shfs_screen_put_lines.
  *
- * Each appends to out, and returns 0 or a negative errno (-EINTR: a key was typed, before
- * it was done); what cannot be shown is said in the text.
+ * Each function appends to out, and returns 0 or a negative errno (-EINTR: a key was
+ * typed before it was done); if something cannot be shown, the text says so.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct shfs_preview {
 	struct shfs_version_view view;
 };
 
-/* What a command did; times: that its text was run. */
+/* The uses of a command; times: number of its runs. */
 _must_check_ int shfs_preview_command(const struct shfs_preview *p, int64_t command_id,
                                       unsigned int times, struct shfs_buf *out);
 
@@ -24,18 +24,17 @@ _must_check_ int shfs_preview_command(const struct shfs_preview *p, int64_t comm
 _must_check_ int shfs_preview_file(const struct shfs_preview *p, int64_t file_id,
                                    struct shfs_buf *out);
 
-/* What it changed of the version before it. A key that is typed meanwhile cuts it short.
- */
+/* The changes from the version before. A key interrupts it. */
 _must_check_ int shfs_preview_patch(const struct shfs_preview *p,
                                     const struct shfs_version *version,
                                     struct shfs_buf *out);
 
-/* What has changed since, up to the file as it is now. */
+/* The changes since the version, up to the file as it is now. */
 _must_check_ int shfs_preview_since(const struct shfs_preview *p,
                                     const struct shfs_version *version,
                                     struct shfs_buf *out);
 
-/* Its beginning, as text. */
+/* The beginning of the content, as text. */
 _must_check_ int shfs_preview_content(const struct shfs_preview *p,
                                       const struct shfs_version *version,
                                       struct shfs_buf *out);

@@ -19,24 +19,24 @@
 #include <termios.h>
 #include <wchar.h>
 
-#define REST_MS 25 /* for the rest of a character that has begun */
+#define REST_MS 25 /* to wait for the rest of a character */
 #define TAB     8
 
-/* Signals that are waited for together with keys, and blocked otherwise. */
+/* Signals that are waited for like keys, and blocked otherwise. */
 static const int waited[] = {
 	SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGWINCH
 };
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 
 struct shfs_screen {
-	WINDOW *keys; /* reading from it draws nothing */
+	WINDOW *keys; /* input only: reading from it draws nothing */
 	FILE *in, *out;
 	bool color, job;
-	sigset_t before; /* what was blocked */
+	sigset_t before; /* signals that were blocked before */
 	struct sigaction actions[ARRAY_SIZE(waited)], crash_actions[ARRAY_SIZE(crashes)];
 };
 
-/* What a handler must know: no part of it changes while the screen is open. */
+/* State for handlers: none of it changes while the screen is open. */
 static struct {
 	struct shfs_screen *screen; /* NULL: closed */
 	int tty, said, stderr_fd;
@@ -52,9 +52,9 @@ static void on_signal(int sig)
 	caught[sig] = 1;
 }
 
-/* --- the way back, whatever happens --- */
+/* --- leaving the screen, whatever happens --- */
 
-/* What was said meanwhile. Safe in a handler. */
+/* Prints what was written to standard error meanwhile. Safe in a handler. */
 static void restore_stderr(void)
 {
 	char part[512];
@@ -71,7 +71,7 @@ static void restore_stderr(void)
 	now.stderr_fd = now.said = -1;
 }
 
-/* Without curses, which may be what crashed. */
+/* Restores the terminal without curses, which may be what has crashed. */
 static void on_crash(int sig)
 {
 	struct shfs_screen *s = now.screen;
@@ -89,7 +89,7 @@ static void on_exit_close(void)
 	shfs_screen_close(now.screen);
 }
 
-/* Terminals that need a pause between such are none that anybody has. */
+/* Gets a sequence that leaves a mode; nobody has terminals that need pauses in it. */
 static void remember_leave(const char *name)
 {
 	const char *text = tigetstr((char *)name);
@@ -186,7 +186,7 @@ static int open_terminal(struct shfs_screen *s)
 	return SHFS_EXIT_UNAVAILABLE;
 }
 
-/* newterm may leave things behind where it fails. */
+/* Can curses use this terminal? newterm may leave something behind if it fails. */
 static bool can_show(const char *term, int fd)
 {
 	int error;
@@ -203,7 +203,7 @@ static int open_curses(struct shfs_screen *s)
 {
 	use_env(FALSE);
 	use_tioctl(TRUE);
-	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) /* as all that shfs prints */
+	if (strcmp(nl_langinfo(CODESET), "UTF-8") != 0) /* shfs prints UTF-8 only */
 		setlocale(LC_CTYPE, "C.UTF-8");
 	if (can_show(getenv("TERM"), now.tty) && newterm(NULL, s->out, s->in))
 		return 0;
@@ -219,7 +219,7 @@ int shfs_screen_open(bool color, bool job, struct shfs_screen **out)
 
 	if (!s)
 		return SHFS_EXIT_FAILURE;
-	/* in $(...) it would stop with the shell waiting for it */
+	/* in $(...) ^Z would stop it while the shell waits for it */
 	*s = (struct shfs_screen){ .color = color, .job = job && getpgrp() == getpid() };
 	code = open_terminal(s);
 	if (code) {
@@ -227,7 +227,7 @@ int shfs_screen_open(bool color, bool job, struct shfs_screen **out)
 		return code;
 	}
 	now.leave_len = 0;
-	catch_signals(s); /* before curses would */
+	catch_signals(s); /* before curses does */
 	code = open_curses(s);
 	if (code) {
 		release_signals(s);
@@ -257,7 +257,7 @@ void shfs_screen_close(struct shfs_screen *s)
 	release_signals(s);
 	restore_stderr();
 	delwin(s->keys);
-	free_screen(s); /* curses keeps its own: delscreen loses some of it */
+	free_screen(s); /* curses keeps its own: delscreen would lose some of it */
 }
 
 int shfs_screen_rows(const struct shfs_screen *s)
@@ -282,7 +282,7 @@ static int resize(void)
 	return SHFS_KEY_RESIZED;
 }
 
-/* As if we had never caught it: the way a shell learns how we ended. */
+/* Ends by the signal, as if it had not been caught: so the shell learns how it ended. */
 static void end_by(struct shfs_screen *s, int sig)
 {
 	sigset_t set;
@@ -295,7 +295,7 @@ static void end_by(struct shfs_screen *s, int sig)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Until somebody continues us. */
+/* Stops until somebody continues it. */
 static int stop(pid_t whom)
 {
 	struct sigaction stops = { .sa_handler = SIG_DFL }, ours;
@@ -358,7 +358,7 @@ static int named_key(wint_t c)
 	return SHFS_KEY_NONE;
 }
 
-/* A key that has been read or can be read, or NONE. */
+/* Reads a key that is there, or returns NONE. */
 static int read_key(struct shfs_screen *s, bool readable)
 {
 	wint_t c, next;
@@ -374,7 +374,7 @@ static int read_key(struct shfs_screen *s, bool readable)
 		return 0x7f;
 	if (c != 27)
 		return (int)c;
-	/* curses has waited for what may follow; it is a key with Alt */
+	/* curses has waited for more: a key with Alt */
 	wtimeout(s->keys, 0);
 	r = wget_wch(s->keys, &next);
 	return r == OK ? SHFS_KEY_ALT | (int)next : 27;
@@ -430,14 +430,13 @@ void shfs_screen_clear(struct shfs_screen *s)
 
 struct pen {
 	const struct shfs_screen *screen;
-	int row, column, width; /* where lines begin, and their columns */
+	int row, column, width; /* begin and width of lines */
 	bool wraps;
-	int line, skipped, rows; /* rows: that are drawn; line: the present one */
-	int used;                /* columns of the present line */
+	int line, skipped, rows; /* rows: that are drawn; line: the current one */
+	int used;                /* columns of the current line */
 	attr_t attr, base;
 	short pair;
-	wchar_t chars[CCHARW_MAX +
-	              1]; /* of the present cell: all but the first have no width */
+	wchar_t chars[CCHARW_MAX + 1]; /* one cell; only the first has a width */
 	int n_chars, cell_width;
 };
 
@@ -462,7 +461,7 @@ static void pen_newline(struct pen *p)
 	p->used = 0;
 }
 
-/* Returns whether there is room for it. */
+/* Is there room for so many columns? */
 static bool pen_room(struct pen *p, int width)
 {
 	if (p->used + width <= p->width)
@@ -481,7 +480,7 @@ static bool pen_char(struct pen *p, wchar_t c)
 		c = 0xfffd;
 		width = 1;
 	}
-	if (!width) { /* belongs to the one before */
+	if (!width) { /* combines with the character before */
 		if (p->n_chars && p->n_chars < CCHARW_MAX)
 			p->chars[p->n_chars++] = c;
 		return true;
@@ -495,7 +494,7 @@ static bool pen_char(struct pen *p, wchar_t c)
 	return true;
 }
 
-/* The numbers of "ESC [ 1 ; 31 m", which stands at text; returns its length. */
+/* Applies the numbers of "ESC [ 1 ; 31 m" at text; returns its length. */
 static size_t pen_style(struct pen *p, const char *text, size_t len)
 {
 	static const attr_t attrs[] = { [1] = A_BOLD, [2] = A_DIM, [4] = A_UNDERLINE };
@@ -522,7 +521,7 @@ static size_t pen_style(struct pen *p, const char *text, size_t len)
 	return i;
 }
 
-/* Stops where nothing more can be seen of a single line. */
+/* Draws text; stops at the end of a single visible line. */
 static void pen_text(struct pen *p, const char *text, size_t len)
 {
 	for (size_t i = 0, n; i < len; i += n) {

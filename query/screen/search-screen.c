@@ -11,10 +11,10 @@
 #include <string.h>
 
 #define SLICE_NS    (40 * SHFS_NSEC_PER_SEC / 1000) /* of loading, between keys */
-#define REST_MS     60 /* without keys, before a preview is made */
-#define PREVIEW_MIN 40 /* columns that it is made for */
+#define REST_MS     60 /* a preview is made after so long without keys */
+#define PREVIEW_MIN 40 /* a preview is made for at least so many columns */
 #define HEAD_ROWS   2
-#define AGE_COLUMNS 5 /* with the blanks behind it */
+#define AGE_COLUMNS 5 /* with the blanks after it */
 #define HIT         "\033[1;32m"
 #define OFF         "\033[m"
 
@@ -23,8 +23,8 @@ struct view {
 	struct shfs_split split;
 	struct shfs_line line;
 	enum shfs_hay_kinds kinds;
-	bool loading, changed; /* changed: to be searched again */
-	int64_t preview_id;    /* of what the text is about; 0: of nothing */
+	bool loading, changed; /* changed: a new search is needed */
+	int64_t preview_id;    /* of the entry in the preview; 0: none */
 	bool preview_is_file;
 };
 
@@ -44,7 +44,7 @@ static const struct shfs_hay *chosen(const struct view *v, size_t rank)
 	               : NULL;
 }
 
-/* What was chosen stays so while more is loaded. */
+/* Searches again; the chosen entry stays chosen while more is loaded. */
 static void find_again(struct view *v, const struct shfs_hay *before)
 {
 	const struct shfs_haystack *h = v->search->haystack;
@@ -88,7 +88,7 @@ static int load(struct view *v)
 
 /* --- the list --- */
 
-/* "3h", "2d": in three columns. */
+/* Adds "3h", "2d": in three columns. */
 static void show_age(struct shfs_buf *out, int64_t ns)
 {
 	static const struct {
@@ -114,13 +114,13 @@ static size_t char_before(const char *text, size_t at)
 	return at;
 }
 
-/* Where to begin so that the last hit can be seen; where there is none, the end of a
- * name. */
+/* Where to begin so that the last match is visible; without a match, so that the end of a
+ * name is. */
 static size_t first_seen(const struct shfs_hay *hay, const char *text, const bool *marked,
                          int width)
 {
 	size_t last = hay->len, at;
-	int used = 1; /* of the ellipsis */
+	int used = 1; /* the ellipsis */
 
 	while (last && !marked[last - 1])
 		last--;
@@ -189,8 +189,8 @@ static int draw_item(const struct view *v, size_t rank, int row)
 
 /* --- the rest of the screen --- */
 
-/* What was typed; of what does not fit, the part before the cursor. Returns its column.
- */
+/* Adds the typed line; if it does not fit, the part before the cursor. Returns its
+ * column. */
 static int show_line(const struct view *v, struct shfs_buf *out)
 {
 	const struct shfs_line *line = &v->line;
@@ -208,7 +208,7 @@ static int show_line(const struct view *v, struct shfs_buf *out)
 	return column;
 }
 
-/* Returns the column of the cursor. */
+/* Draws the head; returns the column of the cursor. */
 static int draw_head(struct view *v)
 {
 	static const char *const kinds[] = {
@@ -275,7 +275,7 @@ static int make_preview(struct view *v)
 		r = hay->is_file ? shfs_preview_file(&p, hay->id, &v->split.text)
 		                 : shfs_preview_command(&p, hay->id, hay->times,
 		                                        &v->split.text);
-	if (r == -EINTR) /* to be made again */
+	if (r == -EINTR) /* interrupted: make it again */
 		return 0;
 	if (hay) {
 		v->preview_id = hay->id;
@@ -286,7 +286,8 @@ static int make_preview(struct view *v)
 
 /* --- keys --- */
 
-/* These alone, or all again. The line of a shell has the name of a file at its end. */
+/* Shows only these kinds, or all again. A shell's line has the name of a file at its
+ * end. */
 static int turn_to(struct view *v, enum shfs_hay_kinds kinds)
 {
 	const char *line = v->search->query;
@@ -348,7 +349,7 @@ static int take_key(struct view *v, int key, int *end)
 	return type(v, key);
 }
 
-/* Until something was chosen, or nothing was. */
+/* Runs until something is chosen, or the user leaves. */
 static int loop(struct view *v, int *end)
 {
 	int r = 0;

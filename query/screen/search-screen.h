@@ -10,16 +10,17 @@ struct shfs_search {
 	struct shfs_haystack *haystack;
 	struct shfs_index *index;
 	struct shfs_store *store;
-	const char *query; /* to begin with */
+	const char *query; /* the initial query */
 	enum shfs_hay_kinds kinds;
-	/* query is the line of a shell: looking for files begins with its last word, and
-	 * nothing stops the program */
+	/* query is a shell's command line: a search for files begins with its last word,
+	 * and the program cannot be stopped */
 	bool is_line;
-	bool forget; /* set where what was chosen is to be forgotten; not of a line */
+	bool forget; /* set if the chosen entry is to be forgotten; not with is_line */
 };
 
-/* What was chosen, in *out: 0; or an exit code: not found, where nothing was. */
+/* Lets the user choose. 0 and *out is the choice; or an exit code: not found if there is
+ * none. */
 _must_check_ int shfs_search_choose(struct shfs_search *search, struct shfs_hay *out);
 
-/* The last word of a line of a shell, as far as blanks tell. */
+/* The last word of a shell's command line, split at blanks. */
 const char *shfs_last_word(const char *line);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define BESIDE_MIN 100 /* columns of a screen with the text beside the list */
-#define BELOW_MIN  14  /* rows of one with the text below */
+#define BELOW_MIN  14  /* rows of a screen with the text below the list */
 
 void shfs_split_clear(struct shfs_split *s)
 {
@@ -43,7 +43,7 @@ static void draw_border(const struct shfs_split *s)
 		                strlen(line), SHFS_LOOK_DIM);
 }
 
-/* The chosen line is one of those that are seen. */
+/* Scrolls until the chosen line is visible. */
 static void follow(struct shfs_split *s, size_t n)
 {
 	size_t rows = MAX(s->list.rows, 1);
