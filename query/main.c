@@ -21,7 +21,7 @@
 #define OPTIONS_MAX  48
 #define COMMANDS_MAX 40
 
-/* In the order of help. */
+/* In the order of the help. */
 const struct shfs_command *const shfs_commands[] = {
 	&shfs_cmd_mount,
 	&shfs_cmd_umount,
@@ -93,7 +93,8 @@ const struct shfs_command *shfs_command_by_name(const char *name)
 	return NULL;
 }
 
-/* One that is named must be there; the usual one need not. */
+/* Sets the configuration file. A file that is named must exist; the default one need
+ * not. */
 static int config_option(struct shfs_context *ctx, const char *value)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -106,7 +107,7 @@ static int config_option(struct shfs_context *ctx, const char *value)
 	return SHFS_EXIT_USAGE;
 }
 
-/* Also for the processes that are started from here. */
+/* Chooses debug areas, also for processes that this one starts. */
 static int choose_debug(const char *of, const char *areas)
 {
 	if (shfs_debug_choose(areas)) {
@@ -202,7 +203,7 @@ static void unknown_option(const struct parser *p, const struct shfs_command *co
 		          command ? command->name : "");
 }
 
-/* Whether the name in word, up to a "=", begins the names of several options. */
+/* Does the name in word, up to a "=", begin the names of several options? */
 static bool is_ambiguous(const struct parser *p, const char *word)
 {
 	size_t len = strcspn(word, "="), n = 0;
@@ -217,7 +218,7 @@ static bool is_ambiguous(const struct parser *p, const char *word)
 	return n > 1;
 }
 
-/* What getopt objects to in a word that begins with "--". */
+/* Reports what getopt rejected in a word that begins with "--". */
 static void bad_long_option(const struct parser *p, const struct shfs_command *command,
                             const char *word)
 {
@@ -242,13 +243,13 @@ static void bad_long_option(const struct parser *p, const struct shfs_command *c
 	unknown_option(p, command, word);
 }
 
-/* The table entry that getopt found, or NULL after a message. */
+/* The table entry of the option that getopt found, or NULL after a message. */
 static const struct shfs_option *parser_found(const struct parser *p,
                                               const struct shfs_command *command,
                                               int found, int index, char **argv)
 {
 	char letter[3] = { '-', (char)optopt };
-	/* of a long one optopt tells nothing, and getopt has stepped behind it */
+	/* for a long option optopt is 0, and getopt has stepped past the word */
 	const char *word = optopt ? letter : argv[optind - 1];
 
 	if (!found)
@@ -273,8 +274,8 @@ static int show_help(struct shfs_context *ctx, const struct shfs_command *comman
 }
 
 /*
- * Reads the options in front (command NULL) or of a command. Returns -1 to go on with the
- * operands from optind, or an exit code.
+ * Parses the options before the command (command NULL), or those of a command. Returns -1
+ * to go on with the operands from optind, or an exit code.
  */
 static int parse(struct shfs_context *ctx, const struct shfs_command *command, int argc,
                  char **argv)
@@ -377,8 +378,9 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return command->run(ctx, argc, argv);
 }
 
-/* Were they closed, a file of ours would be opened as one of them. Opened the wrong way
- * round, they still fail to be read and written. */
+/* Opens standard descriptors that are closed: else a file of shfs could get their
+ * numbers. They are opened the wrong way round, so that reading and writing still
+ * fail. */
 static void open_standard_fds(void)
 {
 	static const int modes[] = { O_WRONLY, O_RDONLY, O_RDONLY };
@@ -388,7 +390,7 @@ static void open_standard_fds(void)
 			_exit(SHFS_EXIT_FAILURE);
 }
 
-/* What a write long ago failed by is forgotten by then. */
+/* Checks standard output. The errno of an earlier failed write is not known any more. */
 static int check_output(int code)
 {
 	errno = 0;
@@ -406,20 +408,20 @@ static int check_output(int code)
 
 #define HEAP_BYTES ((size_t)256 << 20)
 #define HUGE_BYTES ((size_t)2 << 20)
-#define MMAP_BYTES (16 << 20) /* what is larger is mapped by itself */
+#define MMAP_BYTES (16 << 20) /* larger blocks would be mapped by themselves */
 
 /*
- * An ingest looks things up all over its memory, and spends a fourth of its time on
- * finding the pages of it. So the heap is given room in huge pages, where the kernel has
- * such on request. None of it is used before it is needed.
+ * Reserves room for the heap in huge pages, if the kernel has them on request: an ingest
+ * looks things up all over its memory, and would spend a fourth of its time on address
+ * translation. Pages are not used before they are needed.
  */
 static void reserve_heap(void)
 {
 	char *room;
 
-	if (!mallopt(M_TRIM_THRESHOLD, 2 * HEAP_BYTES)) /* another malloc */
+	if (!mallopt(M_TRIM_THRESHOLD, 2 * HEAP_BYTES)) /* another malloc is in use */
 		return;
-	mallopt(M_MMAP_MAX, 0); /* in the heap, however much it is */
+	mallopt(M_MMAP_MAX, 0); /* all blocks go to the heap, however large */
 	room = malloc(HEAP_BYTES);
 	if (room)
 		madvise(room + (-(uintptr_t)room & (HUGE_BYTES - 1)),

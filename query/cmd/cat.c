@@ -7,8 +7,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-/* The hash is known only at the end of a copy, and what standard output got cannot be
- * taken back: so the object is read once to be sure of it. */
+/* Reads the object once before copying it: its hash is known only at the end, when
+ * standard output already has the bytes. */
 static int copy_checked(struct shfs_store *store, const struct shfs_object_id *id)
 {
 	_cleanup_close_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* As diff(1) and shfs diff have them. */
+/* exit statuses of diff(1) and shfs diff */
 enum { DIFFERENT = 1, TROUBLE = 2 };
 
-#define SHOWN_MAX 5 /* contents of a stage that are shown; others are named */
+#define SHOWN_MAX 5 /* contents of a stage that are shown; others are only named */
 
 static bool json;
 
@@ -40,7 +40,7 @@ static bool is_same(struct shfs_comparison *comparison)
 
 /* --- text: what differs, in full --- */
 
-/* diff writes by itself. */
+/* Runs diff, which writes to standard output itself. */
 static int run_diff(struct compare *c, const struct shfs_diff_side side[2])
 {
 	int r;
@@ -205,7 +205,7 @@ static int show_commands(struct compare *c, const struct shfs_stage *stage)
 	               ?: show_command(c, &stage->entry[1], '+');
 }
 
-/* In one line each: "out.csv@1  out.csv@2". */
+/* Shows one line for each: "out.csv@1 out.csv@2". */
 static void show_names(struct compare *c, const struct shfs_difference *d)
 {
 	shfs_buf_printf(&c->out, "  %s%-7s%s", c->style->dim,
@@ -244,7 +244,7 @@ static void show_consequences(struct compare *c, const struct shfs_stage *stage)
 		                n - SHFS_TREE_LISTED, c->style->off);
 }
 
-/* The ids of both, and the text. */
+/* Shows the ids and texts of both commands. */
 static int show_later(struct compare *c, const struct shfs_stage *stage)
 {
 	int r;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shfs complete -- WORD...: what the last word of a command line can become, for the
- * completions of all shells. The words are those behind "shfs", up to the cursor, without
- * quotes. One candidate a line, then a tab and what it means. Other lines begin with ":":
+ * shfs complete -- WORD...: completes the last word of a command line, for the
+ * completions of all shells. The words are those after "shfs", up to the cursor, without
+ * quotes. Each candidate is one line, followed by a tab and its meaning. Other lines
+ * begin with ":":
  *
  *     :files          also names of files, which the shell knows best
- *     :files @        the same, with "@" behind them
- *     :file NAME      also this file, which is not there any more
+ *     :files @        the same, followed by "@"
+ *     :file NAME      also this file, which does not exist any more
  *     :directories    also names of directories
- *     :behind =       all this replaces only what stands behind the first "="
- *     :behind @       ... behind the last "@"
+ *     :behind =       candidates replace only what follows the first "="
+ *     :behind @       ... what follows the last "@"
  *
- * It is silent whatever happens, and fast: it reads the index as it is.
+ * It prints no errors, and is fast: it reads the index as it is.
  */
 #include "query/base/context.h"
 #include "query/base/model.h"
@@ -54,7 +55,7 @@ static void complete_commands(const char *cur)
 			candidate(cur, (*c)->name, (*c)->summary);
 }
 
-/* --- what the index knows --- */
+/* --- candidates from the index --- */
 
 static struct shfs_index *open_index(struct shfs_context *ctx)
 {
@@ -65,7 +66,7 @@ static struct shfs_index *open_index(struct shfs_context *ctx)
 	return ctx->index;
 }
 
-/* Rows of a statement whose parameters are a prefix of what is sought, and its end. */
+/* Rows of a statement with two parameters: a prefix, and the end of its range. */
 static struct shfs_rows *open_range(struct shfs_context *ctx, const char *sql,
                                     const char *prefix)
 {
@@ -80,7 +81,7 @@ static struct shfs_rows *open_range(struct shfs_context *ctx, const char *sql,
 	return TAKE_PTR(rows);
 }
 
-/* Rows of (id, time, text), the newest first. */
+/* Completes ids from rows of (id, time, text), the newest first. */
 static void complete_ids(struct shfs_context *ctx, const char *cur, const char *sql)
 {
 	_cleanup_rows_ struct shfs_rows *rows = open_range(ctx, sql, cur);
@@ -131,7 +132,7 @@ static void complete_hosts(struct shfs_context *ctx, const char *cur)
 		candidate(cur, shfs_rows_text(rows, 0), "");
 }
 
-/* cur is FILE@ and the beginning of a number; how many there are. */
+/* cur is FILE@ and the beginning of a number; returns the number of candidates. */
 static int complete_versions(struct shfs_context *ctx, const char *cur)
 {
 	const char *at = strrchr(cur, '@');
@@ -163,7 +164,7 @@ static int complete_versions(struct shfs_context *ctx, const char *cur)
 	return n;
 }
 
-/* Files that were removed, other than what a command made for itself. */
+/* Completes removed files, except those that a command made and removed itself. */
 static void complete_removed(struct shfs_context *ctx, const char *cur)
 {
 	static const char sql[] =
@@ -198,8 +199,8 @@ static void complete_removed(struct shfs_context *ctx, const char *cur)
 	}
 }
 
-/* Files that were in the directory that cur names, and are gone: those of one directory
- * are found fast. */
+/* Completes files that are gone from the directory in cur: those of one directory are
+ * found fast. */
 static void complete_gone(struct shfs_context *ctx, const char *cur)
 {
 	static const char sql[] =
@@ -228,7 +229,7 @@ static void complete_gone(struct shfs_context *ctx, const char *cur)
 static void complete_words(const char *cur, const char *kind)
 {
 	static const struct {
-		const char *kind; /* as the help calls it */
+		const char *kind; /* its kind in the help */
 		const char *words[13];
 	} kinds[] = {
 		{ "WHEN", { "auto", "always", "never" } },
@@ -294,7 +295,7 @@ static void complete_operand(struct shfs_context *ctx, const char *cur,
 	} else {
 		if (strstr(args, "COMMAND"))
 			complete_commands_run(ctx, cur);
-		if (strstr(args, "COMMAND") && !*cur) /* not all at once */
+		if (strstr(args, "COMMAND") && !*cur) /* not all commands at once */
 			return;
 		if (strstr(args, "FILE"))
 			complete_file(ctx, cur, strstr(args, "FILE@N"));
@@ -320,9 +321,9 @@ static const struct shfs_option *find_option(const struct shfs_option *options,
 
 struct line {
 	const struct shfs_command *command;
-	const struct shfs_option *waiting; /* for its value */
+	const struct shfs_option *waiting; /* the option that needs a value */
 	int n_operands;
-	bool only_operands; /* behind "--" */
+	bool only_operands; /* after "--" */
 };
 
 static const struct shfs_option *line_option(const struct line *line, const char *word,
@@ -335,7 +336,7 @@ static const struct shfs_option *line_option(const struct line *line, const char
 	return opt ? opt : find_option(shfs_common_options, word, len);
 }
 
-/* A word in front of the last. */
+/* Takes a word before the last. */
 static void line_add(struct line *line, struct shfs_context *ctx, const char *word)
 {
 	if (line->waiting) {
@@ -386,7 +387,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 
 	for (int i = 0; i < argc - 1; i++)
 		line_add(&line, ctx, argv[i]);
-	if (!line.command && line.n_operands) /* no command of ours */
+	if (!line.command && line.n_operands) /* there is no such command */
 		return SHFS_EXIT_OK;
 	if (line.waiting)
 		complete_value(ctx, cur, line.waiting);

@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-/* 1 would say that they differ; other troubles have the codes of every command, from 3
- * on. */
+/* 1 means that they differ, so trouble is 2; other failures have the exit codes of every
+ * command, from 3 on. */
 #define TROUBLE 2
 
 static struct shfs_diff_options opts;
 
-/* The latest archived one where nothing says which. */
+/* Finds the first version; if the operand names none, the latest archived one. */
 static int find_first(struct shfs_index *index, const char *operand,
                       struct shfs_version *out)
 {

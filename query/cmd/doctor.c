@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs doctor`: tell what this machine lacks, and how to fix it. */
+/* `shfs doctor`: report what this machine lacks, and how to fix it. */
 #include "query/base/context.h"
 #include "query/base/hook.h"
 #include "query/base/json.h"
@@ -34,7 +34,7 @@
 #define SECRETS_SHOWN 5
 #define RC_MAX        (4 << 20)
 
-/* The oldest kernel that Debian still keeps up. */
+/* The oldest kernel that Debian still supports. */
 #define KERNEL_MAJOR 5
 #define KERNEL_MINOR 10
 
@@ -56,13 +56,14 @@ static const char *const level_names[N_LEVELS] = { "ok", "warn", "fail" };
 struct doctor {
 	struct shfs_context *ctx;
 	const struct shfs_style *style;
-	const char *check; /* the one that runs now */
+	const char *check; /* the current check */
 	struct shfs_buf text;
 	struct shfs_json json;
 	unsigned counts[N_LEVELS];
 };
 
-/* fix: a line that says what to do, or NULL. User bytes are escaped by the caller. */
+/* Prints a result. fix: a line that says what to do, or NULL. The caller escapes user
+ * bytes. */
 static void _printf_(4, 5)
 	say(struct doctor *d, enum level level, const char *fix, const char *fmt, ...)
 {
@@ -94,7 +95,7 @@ static void _printf_(4, 5)
 
 /* --- programs --- */
 
-/* The first file of that name in PATH that may be executed, malloc'ed; NULL. */
+/* The first executable file of that name in PATH, malloc'ed; NULL. */
 static char *find_program(const char *name)
 {
 	const char *path = getenv("PATH");
@@ -113,8 +114,8 @@ static char *find_program(const char *name)
 	return NULL;
 }
 
-/* Runs a shell on a script of ours, without the user's settings; its exit status, or -1.
- * With -c, bash reads none, and zsh none but those of the system with -f. */
+/* Runs a shell on a script of ours, without the user's settings; returns its exit status,
+ * or -1. With -c, bash reads no files, and with -f zsh only the system's. */
 static int run_shell(const char *shell, const char *flag, const char *script,
                      const char *arg)
 {
@@ -172,7 +173,7 @@ static void check_device(struct doctor *d)
 		    "/dev/fuse cannot be opened: %s", strerror(errno));
 }
 
-/* Why the set-id bit of this program has no effect; NULL: it has. */
+/* Why the set-id bit of this program has no effect; NULL: it has one. */
 static const char *why_not_setuid(const char *program)
 {
 	struct statvfs fs;
@@ -191,7 +192,7 @@ static const char *why_not_setuid(const char *program)
 static void check_fusermount(struct doctor *d)
 {
 	_cleanup_free_ char *program = find_program("fusermount3");
-	enum level bad = geteuid() ? LEVEL_FAIL : LEVEL_WARN; /* root can do without */
+	enum level bad = geteuid() ? LEVEL_FAIL : LEVEL_WARN; /* root needs none */
 	const char *why;
 
 	if (!program) {
@@ -209,7 +210,7 @@ static void check_fusermount(struct doctor *d)
 		say(d, LEVEL_OK, NULL, "%s is set-user-id root", program);
 }
 
-/* A line of its own, not in a comment. */
+/* Does the text have this line, not in a comment? */
 static bool has_line(const char *text, const char *line)
 {
 	size_t len = strlen(line);
@@ -238,9 +239,7 @@ static void check_allow_other(struct doctor *d)
 		    "sudo and other users cannot enter your mounts");
 }
 
-/*
- * Fewer than all of its pids are seen from outside, and processes outside not from here.
- */
+/* Warns of a pid namespace: processes outside of it cannot be named from here. */
 static void check_namespace(struct doctor *d)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -316,7 +315,7 @@ static bool loads_hook(const char *text)
 	return false;
 }
 
-/* bash itself looks for no completions. */
+/* Checks the completion; bash needs another package for it. */
 static void check_completion(struct doctor *d, const char *shell)
 {
 	if (!strcmp(shell, "bash") &&
@@ -325,7 +324,7 @@ static void check_completion(struct doctor *d, const char *shell)
 		    "bash: TAB does not complete shfs without bash-completion");
 }
 
-/* The user's own shell must have the hook; of others it is good to know. */
+/* Checks a shell: the user's own must have the hook; for others it is only reported. */
 static void check_shell(struct doctor *d, const char *shell)
 {
 	_cleanup_free_ char *program = find_program(shell), *rc = rc_file(shell);
@@ -351,7 +350,7 @@ static void check_shell(struct doctor *d, const char *shell)
 
 static const struct loadable {
 	const char *shell, *file, *flag, *load, *package;
-	double ms; /* what is lost without it */
+	double ms; /* time that is lost without it */
 } loadables[] = {
 	{ "bash", "shfs-bash.so", "-c", "enable -f \"$1\" _shfs_hook", "bash-builtins",
 	  1 },
@@ -450,7 +449,7 @@ static void check_remote(struct doctor *d, const struct shfs_store *store)
 		    "it is on a network or FUSE file system, and prompts wait for it");
 }
 
-/* How many there are, or a negative errno. */
+/* Reports gaps. Returns their number, or a negative errno. */
 static int check_gaps(struct doctor *d, struct shfs_index *index)
 {
 	_cleanup_gaps_ struct shfs_gaps gaps = { 0 };
@@ -558,7 +557,8 @@ static void check_secrets(struct doctor *d, struct shfs_index *index)
 		say(d, LEVEL_OK, NULL, "nothing in the store looks like a secret");
 }
 
-/* Without ingesting: what is wrong with the machine must not keep the doctor. */
+/* Checks the index without ingesting: other trouble of this machine must not stop the
+ * doctor. */
 static void check_index(struct doctor *d, struct shfs_store *store)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
@@ -639,7 +639,7 @@ static void check_mounts(struct doctor *d)
 	}
 }
 
-/* Not having one is no fault: FUSE does without. */
+/* Checks the helper; missing it is no fault, as FUSE needs none. */
 static void check_helper(struct doctor *d)
 {
 	const char *path = getenv("SHFS_HELPER");

@@ -44,7 +44,7 @@ static int open_output(struct shfs_export *x)
 	return shfs_output_option(opts.output, opts.force, 0666, &x->file);
 }
 
-/* main sees to standard output. */
+/* Closes the output; main checks standard output. */
 static int close_output(struct shfs_export *x)
 {
 	bool failed;
@@ -127,7 +127,7 @@ static int write_tar(struct shfs_context *ctx, int n, char **paths, int fd, bool
 	return code;
 }
 
-/* To what is no file: a pipe, /dev/null. */
+/* Writes the tar to something that is no regular file: a pipe, /dev/null. */
 static int stream_tar(struct shfs_context *ctx, int n, char **paths)
 {
 	struct shfs_export x = { 0 };
@@ -141,7 +141,7 @@ static int stream_tar(struct shfs_context *ctx, int n, char **paths)
 	return code ?: closed;
 }
 
-/* Not the commands behind files, but what the store has of them. */
+/* Exports not the commands behind files, but everything in the store about them. */
 static int export_tar(struct shfs_context *ctx, int n, char **paths)
 {
 	_cleanup_(shfs_whole_file_close) struct shfs_whole_file file = { .fd = -1,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs forget`: take commands, files or versions out of the journal, for good. */
+/* `shfs forget`: remove commands, files or versions from the journal, for good. */
 #include "query/base/cmd.h"
 #include "query/base/mounts.h"
 #include "query/history/entry.h"
@@ -17,12 +17,13 @@
 
 #define SHOWN_MAX 20 /* commands and files that are listed for people */
 
-static struct shfs_filter commands, files; /* conditions on commands; on what they used */
+static struct shfs_filter commands, files; /* conditions on commands; on files that
+                                            * they used */
 static struct {
 	bool dry_run, yes, json, everywhere;
 } opts;
 
-/* One look at the journal: what is meant, and what goes with it. */
+/* One pass over the journal: what was asked for, and what goes with it. */
 struct job {
 	struct shfs_context *ctx;
 	struct shfs_store *store;
@@ -32,13 +33,13 @@ struct job {
 	struct shfs_forget *forget;
 	struct shfs_forget_beside beside;
 	struct shfs_index *index;
-	char *busy;       /* a mount that does not do what it is to */
-	bool of_commands; /* there are conditions on them */
-	bool of_files;    /* likewise, or files are named */
-	int64_t *ids;     /* the commands (or processes) that these mean, sorted */
+	char *busy;       /* a mount that does not do what was asked */
+	bool of_commands; /* there are conditions on commands */
+	bool of_files;    /* likewise on files, or files are named */
+	int64_t *ids;     /* the commands (or processes) that match, sorted */
 	size_t n_ids;
 	struct shfs_forget_stats stats;
-	bool show, finished; /* finished: one that was interrupted */
+	bool show, finished; /* finished: an interrupted one was completed */
 	size_t shown;
 	struct shfs_buf out;
 };
@@ -48,7 +49,7 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* --- who must not be at work --- */
+/* --- recordings that must not run --- */
 
 static int refuse(const char *what, const char *name, const char *hint)
 {
@@ -68,7 +69,7 @@ static int seal(void *arg, struct shfs_buf *segments)
 	return shfs_mounts_seal(j->store->path, segments, &j->busy);
 }
 
-/* A producer of another machine, or of a container, may be alive. */
+/* Checks for producers of another machine or container: they may be alive. */
 static int check_producers(struct job *j)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -131,7 +132,7 @@ static int fail(struct job *j, int error)
 	return SHFS_EXIT_FAILURE;
 }
 
-/* --- what is meant --- */
+/* --- the selection --- */
 
 static int compare(const void *a, const void *b)
 {
@@ -156,7 +157,8 @@ static int show_entry(struct job *j, bool is_process, int64_t id)
 	return MIN(r, 0);
 }
 
-/* All that they mean; whole: they go, and not only what they did with some files. */
+/* Takes all selected commands; whole: the commands themselves, not only their uses of
+ * some files. */
 static int take_commands(struct job *j, bool whole)
 {
 	_cleanup_query_ struct shfs_query q = { 0 };
@@ -208,7 +210,7 @@ static void show_file(struct job *j, const char *path, int64_t n)
 	shfs_buf_char(&j->out, '\n');
 }
 
-/* The uses of one version. */
+/* Takes the uses of one version. */
 static int take_uses(struct job *j, int64_t file_id, int64_t n)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -239,7 +241,7 @@ static int take_version(struct job *j, int64_t file_id, int64_t n, const char *p
 	return r ? r : take_uses(j, file_id, n);
 }
 
-/* Versions that fit, of commands that are meant. */
+/* Takes matching versions of selected commands. */
 static int take_versions(struct job *j)
 {
 	_cleanup_query_ struct shfs_query q = { 0 };
@@ -259,7 +261,7 @@ static int take_versions(struct job *j)
 	return r;
 }
 
-/* What commands that are meant did with files. */
+/* Takes the accesses of selected commands to files. */
 static int take_accesses(struct job *j)
 {
 	_cleanup_query_ struct shfs_query q = { 0 };
@@ -296,7 +298,7 @@ static int take_files(struct job *j)
 	return r;
 }
 
-/* FILE@N, or a path: 0 and it is in files, or among what goes; an exit code. */
+/* FILE@N, or a path: 0, and it is in files or in the selection; or an exit code. */
 static int take_operand(struct job *j, const char *operand)
 {
 	_cleanup_version_ struct shfs_version v = { 0 };
@@ -332,7 +334,7 @@ static int take_all(struct job *j)
 	return r || of_versions ? r : take_accesses(j);
 }
 
-/* --- one look --- */
+/* --- one pass --- */
 
 static void job_end(struct job *j)
 {
@@ -368,7 +370,7 @@ static int job_begin(struct job *j, bool to_forget)
 	return r ? fail(j, r) : code;
 }
 
-/* 0; an exit code, or -1: there is nothing left to do. */
+/* 0; an exit code, or -1: nothing is left to do. */
 static int check_any(const struct job *j)
 {
 	const struct shfs_forget_stats *s = &j->stats;
@@ -381,7 +383,7 @@ static int check_any(const struct job *j)
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-/* --- what is said --- */
+/* --- output --- */
 
 static int say_json(const struct job *j, bool done)
 {
@@ -427,7 +429,7 @@ static int say(struct job *j, FILE *to, const char *what)
 	return SHFS_EXIT_OK;
 }
 
-/* What else holds the contents of the files that are meant. */
+/* Reports other files and versions that have the same contents. */
 static int say_elsewhere(struct job *j, FILE *to)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
@@ -486,7 +488,7 @@ static int ask(struct job *j)
 	return SHFS_EXIT_REFUSED;
 }
 
-/* Shows it. 0: go on; an exit code, or -1: all is said. */
+/* Shows the selection. 0: go on; an exit code, or -1: done. */
 static int preview(struct job *j)
 {
 	int code;
@@ -521,7 +523,8 @@ static int do_it(struct job *j)
 	if (code)
 		return code;
 	if (opts.yes && j->of_files && j->stats.elsewhere && !opts.json)
-		code = say_elsewhere(j, stderr); /* afterwards nobody knows */
+		code = say_elsewhere(j, stderr); /* afterwards nothing shows where they
+		                                  * are */
 	if (code)
 		return code;
 	j->index = NULL;
@@ -536,7 +539,7 @@ static int do_it(struct job *j)
 	return opts.json ? say_json(j, true) : say(j, stdout, "forgotten");
 }
 
-/* One that was interrupted. */
+/* Completes an interrupted forget. */
 static int finish(struct job *j)
 {
 	int r = shfs_forget_pending(j->store);
@@ -555,7 +558,8 @@ static int finish(struct job *j)
 
 static bool resume;
 
-/* --content FILE is read before what counts as past: a mount would tell of it. */
+/* Reads --content FILE before the time up to which records count: a mount would record
+ * the read. */
 static int read_contents(struct job *j)
 {
 	size_t n = files.n;
@@ -590,7 +594,8 @@ static int forget(struct job *j)
 	return MAX(code, 0);
 }
 
-/* A hook keeps what was typed before there is a store: that is forgotten in a new one. */
+/* Does the hook have logs? It keeps what was typed before there is a store, and that must
+ * be forgotten in a new one. */
 static bool has_hook_logs(struct shfs_context *ctx)
 {
 	_cleanup_free_ char *path = NULL;

@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define USES_MAX 20000 /* accesses of one command that are summed up in a text */
+#define USES_MAX 20000 /* accesses of one command that are summed up in text output */
 
 static struct shfs_filter filter;
 static bool json;
@@ -41,7 +41,7 @@ static void free_paths(void)
 	free(TAKE_PTR(paths));
 }
 
-/* Whoever asks for something in .git wants to see what is in there. */
+/* Is something in .git asked for? Then its files are shown one by one. */
 static bool is_bookkeeping_asked(void)
 {
 	for (size_t i = 0; i < n_paths; i++)
@@ -78,7 +78,8 @@ struct output {
 	struct shfs_index *index;
 	struct shfs_entry_view view;
 	size_t n;
-	struct shfs_gaps gaps; /* that were asked for, in the order of the commands */
+	struct shfs_gaps gaps; /* in the time that was asked for, in the order of the
+	                        * commands */
 	size_t next_gap;
 	struct shfs_json json;
 	struct shfs_buf text;
@@ -129,7 +130,7 @@ static int load_gaps(struct output *o)
 	return r;
 }
 
-/* Lines between the commands, for those in front of what is of this time. */
+/* Puts the gaps that come before this time, as lines between the commands. */
 static void put_gaps(struct output *o, int64_t time_ns)
 {
 	const struct shfs_style *style = o->view.style;
@@ -220,13 +221,13 @@ static int put_rows(struct output *o, struct shfs_rows *rows)
 
 /* --- nothing --- */
 
-/* Nothing fits: because there is nothing at all, because a path was never seen, or
- * because of the other conditions, which is no failure. */
+/* Explains an empty answer: nothing was ever recorded, a path was never seen, or the
+ * other conditions match nothing, which is no failure. */
 static int explain_nothing(struct shfs_index *index, int argc, char **argv)
 {
 	int code = shfs_fail_if_unknown(index, argc, argv);
 
-	/* of options, too, but for patterns */
+	/* paths in options, too, except patterns */
 	for (size_t i = 0; i < n_paths && !code; i++)
 		if (!strpbrk(paths[i], "*?["))
 			code = shfs_fail_if_unknown(index, 1, &paths[i]);

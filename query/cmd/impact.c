@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `shfs impact`: show what was made from a file: by which commands, at how many
- * removes.
+ * `shfs impact`: show what was made from a file: by which commands, over how many steps.
  */
 #include "query/base/cmd.h"
 #include "query/graph/downstream.h"
@@ -18,12 +17,12 @@ static struct {
 
 /* --- the tree --- */
 
-/* What stands below a version, in this order. */
+/* The branches below a version, in this order. */
 enum branch {
-	BRANCH_RESULT,    /* that nobody read */
+	BRANCH_RESULT,    /* that no command read */
 	BRANCH_QUIET,     /* a command that made nothing */
-	BRANCH_ELSEWHERE, /* a command that is shown at another place */
-	BRANCH_ON,        /* a result of which more came */
+	BRANCH_ELSEWHERE, /* a command that is shown elsewhere */
+	BRANCH_ON,        /* a result from which more was made */
 	BRANCHES
 };
 
@@ -64,7 +63,8 @@ static int add_version_item(struct items *items, struct shfs_graph_version *v)
 	return add_item(items, goes_on(v) ? BRANCH_ON : BRANCH_RESULT, v, NULL);
 }
 
-/* Versions that were asked for have trees of their own, if anybody read them. */
+/* Is the version shown below another? Those that were asked for have trees of their own,
+ * if a command read them. */
 static bool stands_below(const struct shfs_graph_version *v)
 {
 	return v->maker && (v->via || !goes_on(v));
@@ -274,7 +274,7 @@ static int load_targets(struct shfs_rows *rows, struct targets *t)
 	return r;
 }
 
-/* All versions of its file, the latest first. */
+/* Adds all versions of the file, the latest first. */
 static int add_all(struct shfs_index *index, const struct shfs_version *one,
                    struct targets *t)
 {

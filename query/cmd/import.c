@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs import`: take in what shfs export tar wrote, of this store or of another. */
+/* `shfs import`: import an archive of shfs export tar, of this store or of another. */
 #include "query/base/cmd.h"
 #include "query/base/json.h"
 #include "query/base/model.h"
@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* An archive of shfs has none that are larger. */
+/* An archive of shfs has no larger entries. */
 #define ENTRY_MAX (UINT64_C(4) << 30)
 
 static struct {
@@ -32,7 +32,7 @@ struct job {
 	struct shfs_import *import;
 	const char *name; /* of the archive */
 	bool has_format;
-	FILE *file; /* the bytes of an entry, which may be many; and mapped */
+	FILE *file; /* the bytes of a large entry; mapped */
 	const char *data;
 	size_t len;
 };
@@ -86,12 +86,12 @@ static int tar_error(struct job *j, const char *entry)
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	const char *why = archive_error_string(j->tar) ?: "it cannot be read";
 
-	/* it may have names in it, as they are */
+	/* the message may contain names as they are */
 	shfs_quote_display(&shown, why, strlen(why));
 	return refuse(j, entry, shown.data ?: "");
 }
 
-/* A sparse file has holes; ours have none. */
+/* Writes an entry to the file. A sparse file has holes; those of shfs have none. */
 static int spool(struct job *j, const char *path)
 {
 	const void *piece;
@@ -146,7 +146,7 @@ static int take_format(struct job *j)
 	return j->len == 2 && *j->data == '1' ? 0 : -EPROTONOSUPPORT;
 }
 
-/* What comes behind prefix in path; NULL: it does not begin with that. */
+/* The part of path after prefix; NULL: it does not begin with that. */
 static const char *behind(const char *path, const char *prefix)
 {
 	size_t len = strlen(prefix);
@@ -214,7 +214,7 @@ static int take_all(struct job *j)
 {
 	struct archive_entry *entry;
 	int code = open_tar(j), r;
-	la_int64_t end = 0; /* of the last entry, but for what fills its block */
+	la_int64_t end = 0; /* end of the last entry, without the padding of its block */
 
 	while (!code && (r = archive_read_next_header(j->tar, &entry)) != ARCHIVE_EOF) {
 		code = r == ARCHIVE_OK ? take_entry(j, entry) : tar_error(j, NULL);
@@ -222,7 +222,7 @@ static int take_all(struct job *j)
 	}
 	if (!code && !j->has_format)
 		code = fail(j, NULL, -EINVAL);
-	/* libarchive does not miss the blocks of zeros that a tar ends with */
+	/* libarchive does not notice if the zero blocks at the end are missing */
 	if (!code && archive_filter_bytes(j->tar, 0) - end < BLOCK)
 		code = refuse(j, NULL, "it ends too early");
 	archive_read_free(j->tar);
@@ -231,7 +231,7 @@ static int take_all(struct job *j)
 	return code;
 }
 
-/* --- what is said --- */
+/* --- output --- */
 
 static int show_json(const struct shfs_import_stats *s)
 {
@@ -293,7 +293,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	r = shfs_import_new(store, opts.dry_run, &j.import);
 	if (r)
 		return fail(&j, NULL, r);
-	/* the archive is a stranger's */
+	/* a stranger may have made the archive */
 	r = shfs_sandbox_enter(SHFS_SANDBOX_LOCKS);
 	shfs_progress_begin("reading the archive");
 	code = r ? fail(&j, NULL, r) : take_all(&j);

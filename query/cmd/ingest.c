@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs ingest`: take the journal into the index. */
+/* `shfs ingest`: read the journal into the index. */
 #include "query/base/cmd.h"
 #include "query/base/mounts.h"
 #include "query/care/prune.h"
@@ -24,11 +24,11 @@
 #include <time.h>
 
 #define ROUND_MS      30000
-#define FIRST_WAIT_MS 10000 /* for a mount that is still being made */
-#define DRAIN_MS      60000 /* for a daemon to end after its mount is gone */
-#define COPY_MS       1000  /* hook logs are behind by no more than this */
+#define FIRST_WAIT_MS 10000 /* for a mount that is being made */
+#define DRAIN_MS      60000 /* for a daemon to end after its unmount */
+#define COPY_MS       1000  /* hook logs are copied within this time */
 #define LOG_MAX_BYTES (1 << 20)
-#define PRUNE_MS      15000 /* for mounts to let go of what may be pruned */
+#define PRUNE_MS      15000 /* for mounts to release objects before a prune */
 
 static struct {
 	bool follow;
@@ -44,33 +44,34 @@ static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
 /* --- in the background --- */
 
 /*
- * Between its rounds it has nothing of the store open and stands in no directory: the
- * store may lie inside a mount, which it must not keep busy.
+ * State of the background ingest. Between its rounds it has no file of the store open and
+ * its working directory is elsewhere: the store may be inside a mount, which it must not
+ * keep busy.
  */
 struct follower {
 	const char *store_path;
-	int mountinfo;  /* poll tells when the table of mounts changes */
+	int mountinfo;  /* poll reports changes of the table of mounts */
 	char *hook_dir; /* shfs_runtime_hook_dir */
-	int changes;    /* inotify of it: -1 where it is not there */
+	int changes;    /* inotify on it; -1: it does not exist */
 	int lock;
-	int *ids; /* of all mounts of shfs, when they were asked last */
+	int *ids; /* of all mounts of shfs, at the last look */
 	size_t n_ids;
 	/* the daemons of this store's mounts; n_daemons 0: nothing left to follow */
 	int *daemons;
 	size_t n_daemons;
-	int last_error;     /* told in the log already */
+	int last_error;     /* already in the log */
 	uint64_t max_bytes; /* of the store; 0: any */
 	int last_prune_error;
 };
 
-/* One follower a store. -EADDRINUSE: there is one already. */
+/* Locks the store: one background ingest each. -EADDRINUSE: another one runs. */
 static int follower_lock(struct follower *f)
 {
 	f->lock = shfs_store_lock(f->store_path, "ingest", 0);
 	return MIN(f->lock, 0);
 }
 
-/* Nobody sees what it says: a line in a log of this host. */
+/* Writes a line to a log of this host: it has no terminal. */
 static void follower_line(const struct shfs_store *store, const char *line)
 {
 	_cleanup_close_ int fd = -1;
@@ -112,7 +113,7 @@ static void follower_dropped(const struct shfs_store *store, const char *file,
 		follower_log(store, text.data, -EBADMSG);
 }
 
-/* Somewhat below what it may take, so that it is not pruned at each round. */
+/* Prunes to a bit below the limit, so that not every round prunes. */
 static void follower_prune(struct follower *f, struct shfs_store *store,
                            struct shfs_index *index)
 {
@@ -144,7 +145,7 @@ static void follower_ingest(struct follower *f)
 	int r;
 
 	if (shfs_store_open(f->store_path, 0, &store))
-		return; /* it was removed, or its disk is away: nobody to tell */
+		return; /* the store was removed, or its disk is gone: no log */
 	debugged = store;
 	shfs_debug_to(follower_debug);
 	r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
@@ -178,7 +179,7 @@ static void follower_forget(struct follower *f)
 	f->n_daemons = f->n_ids = 0;
 }
 
-/* The daemons are held by pidfds, so that a pid used again is not taken for one. */
+/* Remembers the daemons by pidfds, as a pid may be used again. */
 static int follower_remember(struct follower *f, const struct shfs_mounts *mounts)
 {
 	follower_forget(f);
@@ -206,7 +207,7 @@ static bool has_ended(int pidfd)
 	return poll(&p, 1, 0) == 1;
 }
 
-/* What is recorded last is written after the unmounting. */
+/* Waits for the daemons: they write their last records after the unmount. */
 static void wait_for_daemons(const struct follower *f)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + DRAIN_MS * 1000000LL;
@@ -221,8 +222,8 @@ static void wait_for_daemons(const struct follower *f)
 }
 
 /*
- * Looks again, where the table has changed: a daemon is asked only then, because one that
- * is stuck keeps who asks it for good. 1: there is something to follow.
+ * Looks at the mounts again, if their table has changed. Daemons are asked only then,
+ * because one that hangs would keep this process forever. 1: there is a mount to follow.
  */
 static int follower_look(struct follower *f)
 {
@@ -256,8 +257,8 @@ static int64_t now_ms(void)
 }
 
 /*
- * The directory in which hooks write where the store may hang is gone after a logout, and
- * it comes back: so what they write is copied soon, and it is watched anew each round.
+ * Watches the hooks' directory, used if the store may hang. It is removed at logout and
+ * may come back: so hook logs are copied soon, and the watch is renewed in each round.
  */
 static void follower_watch(struct follower *f)
 {
@@ -265,7 +266,7 @@ static void follower_watch(struct follower *f)
 
 	free(f->hook_dir);
 	f->hook_dir = shfs_runtime_hook_dir(f->store_path);
-	/* there before the first shell is */
+	/* before the first shell needs it */
 	if (f->hook_dir && shfs_store_may_hang(f->store_path))
 		(void)!shfs_mkdir_p_at(AT_FDCWD, f->hook_dir, 0700);
 	shfs_closep(&f->changes);
@@ -281,17 +282,17 @@ static void follower_copy(struct follower *f)
 	_cleanup_store_ struct shfs_store *store = NULL;
 	char events[4096];
 
-	/* all at once: what comes now is copied the next time */
+	/* all events at once: later ones are for the next copy */
 	while (read(f->changes, events, sizeof(events)) > 0)
 		;
 	if (shfs_store_open(f->store_path, 0, &store))
 		return;
-	/* The next round tells of what goes wrong. */
+	/* the next round reports errors */
 	(void)!shfs_runtime_collect(store, f->hook_dir);
 }
 
-/* Until then, or the table of mounts has changed, or a daemon ends, which need not have a
- * mount; copies what hooks write meanwhile. */
+/* Sleeps until then, or until the table of mounts changes, or a daemon ends (it need not
+ * have a mount); copies hook logs meanwhile. */
 static void follower_sleep(struct follower *f, int64_t until_ms)
 {
 	struct pollfd p[2 + f->n_daemons];
@@ -304,7 +305,7 @@ static void follower_sleep(struct follower *f, int64_t until_ms)
 			p[n++] = (struct pollfd){ f->daemons[i], POLLIN, 0 };
 	p[n] = (struct pollfd){ f->changes, POLLIN, 0 };
 	while ((ms = until_ms - now_ms()) > 0) {
-		/* what ends or is mounted now can wait as long as the hooks */
+		/* other changes can wait as long as the hooks */
 		if (poll(p, n + 1, (int)ms) <= 0 || !p[n].revents || poll(p, n, COPY_MS))
 			return;
 		follower_copy(f);
@@ -321,7 +322,7 @@ static int follower_wait_first(struct follower *f)
 	return r;
 }
 
-/* Until no mount of the store is left. */
+/* Runs rounds until no mount of the store is left. */
 static int follower_rounds(struct follower *f)
 {
 	int64_t due = 0;
@@ -329,9 +330,10 @@ static int follower_rounds(struct follower *f)
 
 	while ((r = follower_look(f)) > 0) {
 		if (now_ms() >= due) {
-			follower_watch(f); /* before what it would miss is copied */
+			follower_watch(f); /* before copying, so that nothing is missed */
 			follower_ingest(f);
-			malloc_trim(0); /* what a long one took; it may stay for weeks */
+			malloc_trim(0); /* free the memory of a long round; this
+			                 * process may live for weeks */
 			due = now_ms() + ROUND_MS;
 		}
 		follower_sleep(f, due);
@@ -341,8 +343,11 @@ static int follower_rounds(struct follower *f)
 }
 
 /*
- * A mount made while the last round ran has started a follower of its own, which found
- * the lock taken and left: so look once more without the lock.
+ * Runs under the lock, then looks once more without it:
+ * 1. The last round runs.
+ * 2. A mount is made, and starts another background ingest. That finds the lock taken,
+ *    and ends.
+ * 3. This process would end, too, and the new mount would have none.
  */
 static int follower_run(struct follower *f)
 {
@@ -373,7 +378,7 @@ static int follow(struct shfs_context *ctx)
 	f.store_path = shfs_context_store_path(ctx);
 	prctl(PR_SET_NAME, "shfs-ingest");
 	setpriority(PRIO_PROCESS, 0, 19);
-	/* it outlives the shell whose limits it has */
+	/* it outlives the shell with these limits */
 	shfs_proc_raise_limit(RLIMIT_FSIZE);
 	shfs_proc_raise_limit(RLIMIT_CPU);
 	if (chdir("/"))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Prints what a shell evaluates to load its hook. What the hook needs to know and could
- * find out only by forking is written into it.
+ * `shfs init`: print what a shell evaluates to load its hook, with everything that the
+ * hook could otherwise find out only by forking.
  */
 #include "query/base/cmd.h"
 
@@ -24,7 +24,7 @@ enum dialect { POSIX, FISH };
 
 static const struct shell {
 	const char *name, *file, *search;
-	const char *lib; /* the loadable, where there is one */
+	const char *lib; /* the loadable hook; NULL: there is none */
 	enum dialect dialect;
 } shells[] = {
 	{ "bash", "shfs.bash", "search.bash", "shfs-bash.so", POSIX },
@@ -59,7 +59,7 @@ static void assign(struct shfs_buf *out, enum dialect dialect, const char *name,
 	shfs_buf_char(out, '\n');
 }
 
-/* What the hook says of its session; nothing of it is needed for recording at all. */
+/* Assigns what the hook says of its session; recording works without any of it. */
 static void assign_session(struct shfs_buf *out, enum dialect dialect)
 {
 	char host[65], boot[37] = "", number[24] = "0";
@@ -76,7 +76,8 @@ static void assign_session(struct shfs_buf *out, enum dialect dialect)
 	assign(out, dialect, "_shfs_tty", ttyname(STDIN_FILENO));
 }
 
-/* fish cannot tell the time without another program: it adds this to the boot time. */
+/* fish cannot read the clock without another program: it adds this number to the boot
+ * time. */
 static void assign_clock(struct shfs_buf *out)
 {
 	struct shfs_time now = shfs_time_now();
@@ -88,7 +89,8 @@ static void assign_clock(struct shfs_buf *out)
 	assign(out, FISH, "_shfs_clock", seconds);
 }
 
-/* Hooks that do not look into the store look into a directory that may be new. */
+/* Copies an alert to the directory where the hook looks, if it does not look into the
+ * store. */
 static void bring_alert(const char *store, const char *state, const char *name)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 }, text = { 0 };
@@ -104,8 +106,8 @@ static void bring_alert(const char *store, const char *state, const char *name)
 		shfs_runtime_alert(store, name, text.data);
 }
 
-/* What a pattern begins with, in lower case; any: what stands for any character, and for
- * those that may be special. */
+/* Adds the beginning of a pattern, in lower case; any: replaces characters that may be
+ * special. */
 static void add_needle(struct shfs_buf *out, const char *pattern, char any)
 {
 	_cleanup_free_ char *needle = shfs_redact_needle(pattern);
@@ -123,7 +125,8 @@ static void add_needle(struct shfs_buf *out, const char *pattern, char any)
 	}
 }
 
-/* fish replaces all that matches: so that is the secret alone. */
+/* Adds a pattern of which fish replaces the whole match: so it matches only the
+ * secret. */
 static void add_fish_pattern(struct shfs_buf *out, const char *pattern)
 {
 	const char *end, *group = shfs_redact_group(pattern, &end);
@@ -139,7 +142,7 @@ static void add_fish_pattern(struct shfs_buf *out, const char *pattern)
 	shfs_buf_char(out, '\n');
 }
 
-/* For zsh, the needles are a glob, for the others a regular expression. */
+/* Assigns the patterns. For zsh the needles are a glob, else a regular expression. */
 static int assign_secrets(struct shfs_buf *out, const struct shell *shell,
                           const struct shfs_config *config)
 {
@@ -180,9 +183,9 @@ static int assign_places(struct shfs_buf *out, const struct shell *shell,
 	shfs_buf_printf(&alert, "%s/alert-%s", state ? state : "", host);
 	if (!dir || !state || alert.failed)
 		return -ENOMEM;
-	/* Where it cannot be made, the hook says so, once, and the shell goes on. */
+	/* if this fails, the hook says so, once, and the shell goes on */
 	(void)!shfs_mkdir_p_at(AT_FDCWD, dir, 0700);
-	/* A hook holds it open rather than look for it at each prompt. */
+	/* the hook holds it open, instead of looking it up at each prompt */
 	(void)!shfs_mkdir_p_at(AT_FDCWD, state, 0700);
 	bring_alert(store, state, strrchr(alert.data, '/') + 1);
 	assign(out, shell->dialect, "_shfs_dir", dir);
@@ -192,7 +195,7 @@ static int assign_places(struct shfs_buf *out, const struct shell *shell,
 	return 0;
 }
 
-/* su and sudo may keep $HOME: their shell must not leave files in another's store. */
+/* Does the store belong to another user? su and sudo may keep $HOME. */
 static bool is_foreign(const char *store)
 {
 	struct stat st;
@@ -216,7 +219,7 @@ static char *find_installed(const char *name)
 	return file;
 }
 
-/* The key for shfs search, which the hook has nothing to do with. */
+/* Adds the key for shfs search, which is independent of the hook. */
 static int add_search(struct shfs_buf *out, const struct shell *shell)
 {
 	_cleanup_free_ char *file = NULL;
@@ -250,7 +253,7 @@ static int print_code(const struct shell *shell, const char *store, const char *
 	return SHFS_EXIT_FAILURE;
 }
 
-/* "ctrl-r", "alt-s": one byte or two; a letter or digit, where it is not the first. */
+/* Adds a key, "ctrl-r" or "alt-s": one byte or two; and letters and digits after it. */
 static bool add_key(const char *name, size_t len)
 {
 	char c = len ? name[len - 1] : '\0';

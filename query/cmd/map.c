@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One HTML file: the page that map/ makes, with the data that docs/map.md describes. The
- * commands are written as they are found; what is kept until the end are the names of
- * files, the numbers of versions, and the contents, of which there are not many.
+ * `shfs export map`: one HTML file, with the page that map/ makes and the data that
+ * docs/map.md describes. Commands are written as they are found; names of files, numbers
+ * of versions, and contents are kept until the end: there are not many.
  */
 #include "query/base/time.h"
 #include "query/history/entry.h"
@@ -25,9 +25,9 @@
 
 /* Documented in docs/map.md and in shfs-map(1). */
 #define COMMANDS_MAX 20000
-#define USES_MAX     200      /* of one command that are shown */
-#define ACCESSES_MAX 20000    /* of one command that are summed up */
-#define VERSIONS_MAX 100000   /* of which more than the number is told */
+#define USES_MAX     200      /* uses of one command that are shown */
+#define ACCESSES_MAX 20000    /* accesses of one command that are summed up */
+#define VERSIONS_MAX 100000   /* versions with more than a number */
 #define CONTENT_MAX  65536    /* bytes of one content */
 #define CONTENTS_MAX 16777216 /* bytes of all */
 
@@ -37,7 +37,7 @@ static struct {
 	bool force, no_contents;
 } opts;
 
-/* --- numbers for what is named often, in the order of first use --- */
+/* --- numbers for names that occur often, in the order of first use --- */
 
 struct name {
 	char *text;
@@ -88,7 +88,7 @@ struct map {
 	struct seen *versions;
 	struct shfs_json contents;
 	int64_t n_contents, content_bytes, contents_left_out;
-	int64_t n, first_ns; /* commands; when the first of them began */
+	int64_t n, first_ns; /* number of commands; begin of the first one */
 	bool cut;
 };
 
@@ -115,8 +115,8 @@ static int put_bytes(struct map *m, const void *data, size_t len)
 	return !len || fwrite(data, len, 1, m->file) ? 0 : -EIO;
 }
 
-/* What could mean something to a reader of HTML or of scripts, as escapes of JSON. All of
- * it stands in strings there. */
+/* Writes JSON, with escapes for characters that HTML or scripts could interpret: all of
+ * them are in strings. */
 static int put_json(struct map *m, struct shfs_json *json)
 {
 	_cleanup_buf_ struct shfs_buf safe = { 0 };
@@ -145,7 +145,7 @@ static int64_t us(int64_t ns)
 
 /* --- commands --- */
 
-/* The version is to be told about. 0, or -ENOMEM. */
+/* Notes that the version needs an entry. 0, or -ENOMEM. */
 static int see(struct map *m, int64_t version_id, int64_t path)
 {
 	struct seen *seen;
@@ -169,7 +169,7 @@ static int add_use(struct map *m, const struct shfs_use *use)
 	uint32_t flags = use->read_flags | use->made_flags;
 	int64_t path = name_number(&m->paths, use->path), from = -1;
 
-	/* what a symbolic link says need not be a path */
+	/* the target of a symbolic link need not be a path */
 	if (use->from && *use->from == '/')
 		from = name_number(&m->paths, use->from);
 	if (path < 0 || see(m, use->made_id, path) || see(m, use->read_id, path))
@@ -345,7 +345,7 @@ static int add_names(struct map *m, const char *key, struct name *names)
 
 /* --- versions, contents --- */
 
-/* A row of v_version, of which the rest is not asked for as it takes longer to find. */
+/* A row of v_version with only the columns that are found fast. */
 #define VERSION_SQL                                                                      \
 	"SELECT n, time_ns, size, flags, source, object, origin_version_id"              \
 	" FROM v_version WHERE" SHFS_SQL_VERSION("?1")
@@ -379,7 +379,7 @@ static int add_content(struct map *m, struct shfs_rows *version, int64_t *number
 	r = shfs_object_read(m->store, &id, CONTENT_MAX, &text);
 	if (r == -ENOMEM || text.failed)
 		return -ENOMEM;
-	/* what is damaged, or no text, cannot be shown: the rest can */
+	/* a damaged or binary content cannot be shown, the rest can */
 	if (r || memchr(text.data ?: "", 0, text.len))
 		return 0;
 	*number = name_number(&m->objects, object);
@@ -441,7 +441,7 @@ static int add_version(struct map *m, struct shfs_rows *version, int64_t path,
 	return r ?: put_json(m, &m->json);
 }
 
-/* Those that were seen, in that order. */
+/* Adds the noted versions, in that order. */
 static int add_seen(struct map *m, struct name **reasons)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -518,7 +518,7 @@ static int add_data(struct map *m, struct shfs_rows *rows)
 	if (!r)
 		r = add_sessions(m);
 	if (!r)
-		r = add_versions(m); /* names more paths */
+		r = add_versions(m); /* this adds paths */
 	if (!r)
 		r = add_names(m, "paths", m->paths);
 	if (!r)
@@ -566,7 +566,7 @@ static int check_page(void)
 }
 #endif
 
-/* What was done is nobody else's: 0600. */
+/* Opens the output, with mode 0600: it is nobody else's business. */
 static int open_output(FILE **file)
 {
 	if (!opts.output && isatty(STDOUT_FILENO)) {
@@ -577,7 +577,7 @@ static int open_output(FILE **file)
 	return shfs_output_option(opts.output, opts.force, 0600, file);
 }
 
-/* Half a page is no page. */
+/* Closes the output; an incomplete page is removed. */
 static int close_output(struct map *m, int error)
 {
 	struct stat st;
@@ -605,7 +605,7 @@ static int write_map(struct map *m, struct shfs_rows *rows)
 		return SHFS_EXIT_OK;
 	if (r != -EIO)
 		return shfs_fail_index(m->index, r);
-	if (m->file != stdout) /* else main says so */
+	if (m->file != stdout) /* else main does */
 		shfs_error("cannot write the output: %s", strerror(saved ?: EIO));
 	return SHFS_EXIT_FAILURE;
 }

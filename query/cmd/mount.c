@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs mount`: record what happens in a directory, or list what is mounted. */
+/* `shfs mount`: record what happens in a directory, or list the mounts. */
 #include "query/base/context.h"
 #include "query/base/hook.h"
 #include "query/base/model.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-/* What may record; "fuse" and "auto", and those that shfs-watch knows. */
+/* The values of --backend: "fuse" and "auto", and the drivers of shfs-watch. */
 static const char *const backends[] = {
 	"auto", "fuse", "module", "bpf", "bpf-tracepoints", "fanotify"
 };
@@ -61,7 +61,7 @@ static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
 	return 0;
 }
 
-/* --- without DIR: what is mounted --- */
+/* --- without DIR: the list of mounts --- */
 
 static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 {
@@ -100,8 +100,8 @@ static int list_mounts(struct shfs_context *ctx)
 
 /* --- the background ingest --- */
 
-/* In a child: becomes `shfs ingest --follow`, tied to nothing of this session. It finds
- * out by itself whether another one serves this store already. */
+/* In a child: becomes `shfs ingest --follow`, independent of this session. It finds out
+ * itself whether another one serves this store. */
 static void become_follower(const char *store, const char *config)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -139,8 +139,8 @@ static void start_follower(struct shfs_context *ctx)
 
 /* --- mounting --- */
 
-/* The programs that record; each says itself what is wrong, in one line on standard
- * error, and ends with an exit code of ours. */
+/* The programs that record; on failure each prints one line, and exits with an exit code
+ * of shfs. */
 static const char fuse[] = "shfs-fuse", watch[] = "shfs-watch";
 
 static void fill_argv(struct shfs_context *ctx, const char *program, char *dir,
@@ -183,7 +183,7 @@ static int wait_for(pid_t pid)
 	return SHFS_EXIT_FAILURE;
 }
 
-/* In the place of this process. */
+/* Replaces this process by the daemon. */
 static int become_daemon(struct shfs_context *ctx, const char *program, char *dir)
 {
 	_cleanup_free_ char *path = shfs_path_installed("libexec", program);
@@ -214,7 +214,7 @@ static int run_daemon(struct shfs_context *ctx, const char *program, char *dir)
 	return wait_for(pid);
 }
 
-/* Has the administrator started what can do without FUSE? */
+/* Has the administrator started the helper? */
 static bool has_helper(void)
 {
 	const char *socket = getenv("SHFS_HELPER");
@@ -222,7 +222,7 @@ static bool has_helper(void)
 	return !access(socket ? socket : SHFS_HELPER_SOCKET, F_OK);
 }
 
-/* *program: what records. auto: what the helper offers, or says why it offers nothing. */
+/* Chooses *program, which records. auto: the one that uses the helper, if that works. */
 static int begin(struct shfs_context *ctx, char *dir, const char **program)
 {
 	int code;
@@ -251,9 +251,9 @@ static void print_backend(const char *dir)
 	fputs(mount && mount->status.backend ? mount->status.backend : "fuse", stdout);
 }
 
-/* --- what is there already --- */
+/* --- existing mounts --- */
 
-/* No path leads to what stands on a dead mount: it can only go with it. */
+/* Names the mounts on a dead mount: no path leads to them, so they go with it. */
 static void say_what_goes(const struct shfs_mount *dead)
 {
 	_cleanup_mounts_ struct shfs_mounts all = { 0 };
@@ -271,8 +271,8 @@ static void say_what_goes(const struct shfs_mount *dead)
 	}
 }
 
-/* A mount of ours whose process died, and which its guardian leaves there: it goes, so
- * that the new one has its place. */
+/* Removes a dead mount of this user that its guardian left, to make room for the new
+ * one. */
 static int clear_dead(const char *path, const char *shown)
 {
 	_cleanup_mounts_ struct shfs_mounts mounts = { 0 };
@@ -332,12 +332,12 @@ static bool holds_store(struct shfs_context *ctx, const char *path)
 	const char *store = shfs_context_store_path(ctx);
 	_cleanup_free_ char *real = store ? realpath(store, NULL) : NULL;
 
-	/* one that is not made yet may be one that cannot be made */
+	/* a store that does not exist yet may be one that cannot be made */
 	return real && shfs_path_is_below(real, path) && strcmp(real, path) != 0;
 }
 
-/* What a user may not have thought of is told, and mounted all the same. Returns an exit
- * code. */
+/* Warns of conditions that the user may have overlooked, but mounts all the same. Returns
+ * an exit code. */
 static int prepare(struct shfs_context *ctx, const char *dir)
 {
 	_cleanup_free_ char *path = shfs_path_absolute(dir), *real = NULL;
@@ -382,7 +382,7 @@ static int mount_one(struct shfs_context *ctx, char *dir, const char **program)
 	return SHFS_EXIT_OK;
 }
 
-/* What stands in it from before looks at what the mount covers. */
+/* Warns if the working directory of the shell is still below the mount. */
 static void explain_place(int n, char **dirs)
 {
 	_cleanup_free_ char *here = shfs_path_absolute(".");
@@ -398,7 +398,7 @@ static void explain_place(int n, char **dirs)
 	}
 }
 
-/* Once, however many directories were mounted. */
+/* Explains, once for all directories, what to do next. */
 static void explain(struct shfs_context *ctx, const char *program, int n, char **dirs)
 {
 	const char *shell = shfs_hook_shell();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs prune`: take archived contents of old versions out of the store. */
+/* `shfs prune`: remove archived contents of old versions from the store. */
 #include "query/care/prune.h"
 #include "query/base/cmd.h"
 #include "query/base/json.h"
@@ -96,7 +96,7 @@ static int prune(struct shfs_prune *p)
 	return code;
 }
 
-/* The files that are named. */
+/* Takes the named files. */
 static int take_operands(struct shfs_index *index, int argc, char **argv)
 {
 	for (int i = 0; i < argc; i++) {

@@ -34,7 +34,7 @@ static int check_others(struct shfs_store *store)
 		return refuse("an earlier shfs forget is not complete yet",
 		              "shfs forget --resume completes it");
 	if (shfs_mounts_list(SHFS_MOUNTS_ASK, store->path, &mounts))
-		return 0; /* who records holds the store */
+		return 0; /* a recorder holds the store */
 	for (size_t i = 0; i < mounts.n; i++) {
 		const struct shfs_mount *m = &mounts.list[i];
 
@@ -140,7 +140,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	int code = SHFS_EXIT_OK, r;
 	struct shfs_store *store;
 
-	/* what else is wrong with it, opening it tells */
+	/* opening the store reports other flaws */
 	if (!opts.dry_run && shfs_store_mend(shfs_context_store_path(ctx)) > 0)
 		shfs_warn("the file \"format\" of the store was damaged: it is written "
 		          "anew");

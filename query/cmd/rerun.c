@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs rerun`: run again what stale results need, and compare what comes out. */
+/* `shfs rerun`: run stale results' commands again, and compare the new results. */
 #include "query/rerun/rerun.h"
 #include "query/base/cmd.h"
 #include "query/graph/show.h"
@@ -27,7 +27,7 @@ struct rerun {
 	bool top_is_new;
 };
 
-/* --- what was found out, for people --- */
+/* --- the plan, for people --- */
 
 static void show_head(struct rerun *rerun, const struct shfs_rerun_step *step)
 {
@@ -106,7 +106,7 @@ static void on_end(void *arg, const struct shfs_rerun_step *step)
 			show_result(rerun, step, &step->results[i]);
 }
 
-/* What is there no more, and can be had. */
+/* Hints at files that are missing, and can be restored. */
 static void hint_lost(const struct rerun *rerun)
 {
 	for (size_t i = 0; i < rerun->plan.n; i++) {
@@ -263,7 +263,7 @@ static int make_temporary(struct rerun *rerun)
 	return SHFS_EXIT_FAILURE;
 }
 
-/* Its own, or empty. Only a run makes it. */
+/* Finds the directory of the copy: a new or an empty one. Only a run makes it. */
 static int find_top(struct rerun *rerun)
 {
 	struct stat st;
@@ -278,7 +278,7 @@ static int find_top(struct rerun *rerun)
 	return 0;
 }
 
-/* The copy must not be part of what it is a copy of. */
+/* Checks that the copy is not inside the directory that it copies. */
 static int check_top(const struct rerun *rerun)
 {
 	if (rerun->top && rerun->plan.base && strcmp(rerun->plan.base, "/") != 0 &&
@@ -288,7 +288,7 @@ static int check_top(const struct rerun *rerun)
 	return 0;
 }
 
-/* --- which commands --- */
+/* --- the commands --- */
 
 static int add_named(struct rerun *rerun)
 {
@@ -340,7 +340,7 @@ static int add_paths(struct rerun *rerun, int argc, char **argv)
 
 /* --- the run --- */
 
-/* Nobody has seen what a list that was found out holds. */
+/* Asks whether to run: the user has not seen a list that was computed. */
 static int ask(const struct rerun *rerun)
 {
 	char answer[16];
@@ -370,7 +370,7 @@ static int run_plan(struct rerun *rerun)
 	struct shfs_rerun_watcher watcher = { on_begin, on_end, rerun };
 	int r;
 
-	rerun->top_is_new = false; /* it is left there */
+	rerun->top_is_new = false; /* the copy is kept */
 	if (rerun->top && mkdir(rerun->top, 0777) && errno != EEXIST) {
 		shfs_error("cannot make the directory of the copy: %s", strerror(errno));
 		return SHFS_EXIT_FAILURE;
@@ -387,7 +387,7 @@ static int run_plan(struct rerun *rerun)
 	fflush(stdout);
 	if (r && !rerun->top)
 		hint_lost(rerun);
-	if (r == -EINTR) { /* as whoever sent it expects */
+	if (r == -EINTR) { /* end by the signal, as its sender expects */
 		signal(shfs_runner_signal(), SIG_DFL);
 		raise(shfs_runner_signal());
 	}

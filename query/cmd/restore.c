@@ -26,7 +26,8 @@ static bool is_directory(const char *path)
 	return (len && path[len - 1] == '/') || (!stat(path, &st) && S_ISDIR(st.st_mode));
 }
 
-/* What --to names, from where one really stands: links are not followed on the way. */
+/* The path of --to, from the real working directory: links on the way are not
+ * followed. */
 static char *destination(void)
 {
 	_cleanup_free_ char *cwd = NULL, *joined = NULL;
@@ -38,7 +39,7 @@ static char *destination(void)
 	return joined ? shfs_path_absolute(joined) : NULL;
 }
 
-/* --to names the file, or the directory to put it in by its own name. */
+/* Adds the version: --to is the new file, or a directory for it. */
 static int add_named(struct shfs_restore_set *set, struct shfs_index *index,
                      struct shfs_version *version)
 {
@@ -75,7 +76,7 @@ static int collect_named(struct shfs_restore_set *set, struct shfs_index *index,
 	return 0;
 }
 
-/* The version that is asked for of one use; 0: none. */
+/* The version to restore for a use; 0: none. */
 static int64_t wanted(const struct shfs_use *use)
 {
 	if (use->directory || use->kind == SHFS_USE_REMOVED)

@@ -153,7 +153,7 @@ static int list(const struct shfs_search *s)
 		r = put_all(&l, s->query);
 	shfs_buf_free(&l.out);
 	shfs_json_free(&l.json);
-	if (r == -EIO) /* main says it */
+	if (r == -EIO) /* main says so */
 		return SHFS_EXIT_FAILURE;
 	if (r)
 		return shfs_fail_index(s->index, r);
@@ -163,7 +163,7 @@ static int list(const struct shfs_search *s)
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-/* --- what was chosen --- */
+/* --- the choice --- */
 
 static void add_path(struct shfs_buf *out, const char *path)
 {
@@ -179,7 +179,7 @@ static void add_path(struct shfs_buf *out, const char *path)
 		shfs_quote_shell(out, name, strlen(name));
 }
 
-/* To whoever asked: bytes as they are, but for eyes. */
+/* Prints the choice: unchanged for programs, escaped on a terminal. */
 static int put_choice(const struct shfs_buf *text)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
@@ -194,7 +194,7 @@ static int put_choice(const struct shfs_buf *text)
 	return shfs_show_flush(&out) ? 0 : -EIO;
 }
 
-/* Shows what would go, and asks. */
+/* Shows what would be forgotten, and asks. */
 static int forget(struct shfs_search *s, const struct shfs_hay *hay)
 {
 	_cleanup_command_ struct shfs_command_row c = { 0 };
@@ -268,7 +268,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	shfs_buf_str(&query, opts.shell ? getenv("SHFS_LINE") ?: "" : "");
 	for (int i = 0; i < argc; i++)
 		shfs_buf_printf(&query, "%s%s", query.len ? " " : "", argv[i]);
-	/* on a screen the others can be turned to */
+	/* on a screen the user can turn to the other kinds */
 	r = query.failed
 	            ? -ENOMEM
 	            : shfs_haystack_open(s.index,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Answers a SELECT over the views, for tests and for who wants to know more than the
- * other commands tell: the index is no use to other programs, which lack its functions.
- */
+/* Answers a SELECT over the views, for tests and for questions beyond the other commands:
+ * the index is no use to other programs, which lack its functions. */
 #include "query/base/cmd.h"
 #include "query/base/context.h"
 #include "query/base/json.h"
@@ -39,7 +38,7 @@ static int put_rows(struct shfs_json *json, struct shfs_rows *rows)
 	return r ? r : shfs_json_end(json) ? 0 : -EIO;
 }
 
-/* It asks the index as it is, and does not bring it up to date first. */
+/* Queries the index as it is, without ingesting first. */
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	int code = SHFS_EXIT_OK, r;

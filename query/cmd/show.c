@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs show`: show all that is known of a command: its processes, its files. */
+/* `shfs show`: show everything recorded about a command: its processes, its files. */
 #include "query/base/cmd.h"
 #include "query/base/time.h"
 #include "query/history/entry.h"
@@ -13,7 +13,7 @@
 
 #define INDENT           "    "
 #define NAME_MAX_COLUMNS 44
-#define LATE_NS          SHFS_NSEC_PER_SEC /* sooner is the same moment */
+#define LATE_NS          SHFS_NSEC_PER_SEC /* less is the same moment */
 
 static bool json;
 
@@ -24,10 +24,10 @@ struct show {
 	struct shfs_entry entry;
 	struct shfs_process_row *processes; /* parents before their children */
 	int64_t *
-		until_ns; /* when each used a file last; 0: not after the command's end */
+		until_ns; /* last use of a file by each; 0: not after the command's end */
 	size_t n_processes;
-	struct shfs_process_row shell; /* all 0: not known */
-	int64_t lost;                  /* records of mounts that were there meanwhile */
+	struct shfs_process_row shell; /* all 0: unknown */
+	int64_t lost;                  /* records that mounts lost in that time */
 	struct shfs_buf out;
 };
 
@@ -42,9 +42,9 @@ static void show_clear(struct show *s)
 	shfs_buf_free(&s->out);
 }
 
-/* --- what is known --- */
+/* --- loading --- */
 
-/* Those that belong to the command, and the shell where it used files itself. */
+/* The processes of the command, and the shell if it used files itself. */
 #define PROCESSES                                                                        \
 	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_process WHERE process_id IN"               \
 	" (SELECT process_id FROM v_process WHERE command_id = ?1"                       \
@@ -71,7 +71,7 @@ static int load_processes(struct show *s, int64_t command_id)
 	return r;
 }
 
-/* What a process that was left running did since (a server, a background job). */
+/* Loads uses by processes that went on after the command (a server, a background job). */
 static int load_late(struct show *s, int64_t command_id)
 {
 	const struct shfs_command_row *c = &s->entry.command;
@@ -100,7 +100,7 @@ static int load_late(struct show *s, int64_t command_id)
 	return r;
 }
 
-/* As what it runs: whoever execs into another shell keeps its pid. */
+/* The shell's process: one that execs into another shell keeps its pid. */
 #define SHELL                                                                            \
 	"SELECT" SHFS_PROCESS_COLUMNS "FROM v_loose_process p WHERE EXISTS"              \
 	" (SELECT 1 FROM v_session s WHERE s.id = ?1 AND s.pid = p.pid"                  \
@@ -219,7 +219,7 @@ static void show_status(struct show *s)
 	shfs_buf_char(&s->out, '\n');
 }
 
-/* All of it, to be copied: not cut, each line behind the same blanks. */
+/* Shows the whole text, for copying: not cut, all lines with the same indentation. */
 static void show_text(struct show *s)
 {
 	const struct shfs_command_row *c = &s->entry.command;
@@ -280,7 +280,7 @@ static void show_process_head(struct show *s)
 
 /* --- the processes --- */
 
-/* The one before it in the list that was its parent, or -1. */
+/* The index of its parent, earlier in the list, or -1. */
 static ssize_t parent_of(const struct show *s, size_t child)
 {
 	const struct shfs_process_row *p = &s->processes[child];
@@ -306,7 +306,7 @@ static bool is_same_process(const struct shfs_process_row *a,
 	       !strcmp(a->host, b->host);
 }
 
-/* The shell, or what it forked and has not executed another program. */
+/* Is it the shell, or a fork of it that executed no other program? */
 static bool is_shell(const struct show *s, const struct shfs_process_row *p)
 {
 	return s->shell.argv_len && s->shell.argv_len == p->argv_len &&
@@ -314,7 +314,7 @@ static bool is_shell(const struct show *s, const struct shfs_process_row *p)
 	       !strcmp(s->shell.exe, p->exe);
 }
 
-/* Forked to open what the line redirects, before it became the program. */
+/* Was it forked to open redirections, before it executed the program? */
 static bool is_redirection(const struct show *s, size_t i)
 {
 	return is_shell(s, &s->processes[i]) && i + 1 < s->n_processes &&
@@ -369,7 +369,7 @@ static void show_children(struct show *s, const ssize_t *parents, ssize_t parent
 	}
 }
 
-/* Its accesses are the command's, though that was over. */
+/* Shows processes that went on after the end: their accesses belong to the command. */
 static void show_left_running(struct show *s)
 {
 	bool any = false;
@@ -470,7 +470,7 @@ static void show_temporary(struct show *s)
 	}
 }
 
-/* What programs keep for themselves (.git) comes behind the user's own. */
+/* Shows the files; bookkeeping of programs (.git) comes after the user's own. */
 static int show_files(struct show *s)
 {
 	const struct shfs_uses *uses = &s->entry.uses;

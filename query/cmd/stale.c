@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `shfs stale`: show which results no longer match their inputs, and what to run
- * again.
+ * `shfs stale`: show results that no longer match their inputs, and what to run again.
  */
 #include "query/graph/stale.h"
 #include "query/base/cmd.h"
@@ -40,7 +39,7 @@ static bool is_reason(const struct shfs_stale_input *input)
 /* --- text --- */
 
 struct listing {
-	struct shfs_buf out, name; /* that is being shown */
+	struct shfs_buf out, name; /* being shown */
 	const struct shfs_style *style;
 	size_t columns;
 };

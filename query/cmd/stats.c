@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * `shfs stats`: count what was done: days, programs, slow commands, busy and large
+ * `shfs stats`: count commands: by day, by program, the slowest; and busy and large
  * files.
  */
 #include "query/base/cmd.h"
@@ -36,7 +36,7 @@ struct stats {
 	struct shfs_json json;
 };
 
-/* --- what is asked --- */
+/* --- queries --- */
 
 static void where_time(struct shfs_query *q, const char *column)
 {
@@ -61,7 +61,7 @@ static void where_paths(const struct stats *s, struct shfs_query *q, const char 
 		shfs_buf_char(&q->sql, ')');
 }
 
-/* head, then the condition on commands, then tail. */
+/* Opens head, then the condition on commands, then tail. */
 static int ask_commands(const struct stats *s, const char *head, const char *tail,
                         struct shfs_rows **out)
 {
@@ -74,7 +74,7 @@ static int ask_commands(const struct stats *s, const char *head, const char *tai
 	return shfs_query_open(&q, s->index, out);
 }
 
-/* The same for versions. */
+/* As ask_commands, with a condition on versions. */
 static int ask_versions(const struct stats *s, const char *head, const char *tail,
                         struct shfs_rows **out)
 {
@@ -104,7 +104,7 @@ static void end_list(struct stats *s)
 		shfs_json_array_end(&s->json);
 }
 
-/* count: what stands before it, for people. */
+/* count: text before the name, for people. */
 static void put_file(struct stats *s, const char *count, const char *path, int64_t n)
 {
 	_cleanup_buf_ struct shfs_buf name = { 0 };
@@ -154,7 +154,8 @@ static int put_totals(struct stats *s)
 
 /* --- days, the latest first --- */
 
-/* day: a row of it, its commands, those that failed, the most of a day. */
+/* day: a row with the day, its commands, those that failed, and the maximum of all
+ * days. */
 static int put_day(struct stats *s, struct shfs_rows *day)
 {
 	int64_t commands = shfs_rows_int(day, 1), most = shfs_rows_int(day, 3);
@@ -197,7 +198,7 @@ static int put_days(struct stats *s)
 	return r;
 }
 
-/* --- what is used most --- */
+/* --- most used --- */
 
 struct word {
 	int64_t n;
@@ -214,7 +215,7 @@ static bool is_assignment(const char *text, size_t len)
 	return i && i < len && text[i] == '=';
 }
 
-/* The program of a command line: its first word that sets no variable and is not sudo. */
+/* The program of a command line: its first word that is no assignment and not sudo. */
 static size_t first_word(const char **text)
 {
 	for (;;) {
@@ -293,7 +294,7 @@ static int put_programs(struct stats *s)
 	return r;
 }
 
-/* --- what took longest --- */
+/* --- slowest --- */
 
 static int put_slow(struct stats *s, int64_t command_id, int64_t ns)
 {
@@ -335,7 +336,7 @@ static int put_slowest(struct stats *s)
 
 /* --- files --- */
 
-/* Rows of a path, its latest version, a number. bytes: that is a size. */
+/* Puts rows of a path, its latest version, a number. bytes: the number is a size. */
 static int put_files(struct stats *s, struct shfs_rows *rows, const char *key, bool bytes)
 {
 	int64_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs status`: tell what is mounted, what is stored, and what is wrong. */
+/* `shfs status`: report what is mounted, what is stored, and what is wrong. */
 #include "query/base/context.h"
 #include "query/base/hook.h"
 #include "query/base/json.h"
@@ -23,7 +23,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-#define MEASURE_NS (2 * SHFS_NSEC_PER_SEC) /* a large store on a slow disk */
+#define MEASURE_NS (2 * SHFS_NSEC_PER_SEC) /* large stores on slow disks take longer */
 #define ALERT_MAX  (64 << 10)
 #define GAPS_SHOWN 3
 
@@ -68,11 +68,12 @@ static const struct {
 
 struct status {
 	const char *store_path;
-	struct shfs_store *store; /* borrowed; NULL: cannot be used */
+	struct shfs_store *store; /* borrowed; NULL: it cannot be used */
 	uint64_t store_bytes, free_bytes;
-	bool at_least;      /* store_bytes: there was no time to measure all */
+	bool at_least;      /* store_bytes is a minimum: there was no time to measure
+	                     * all */
 	uint64_t max_bytes; /* [store] max-size; 0: any */
-	bool indexed;       /* totals and left_out are known */
+	bool indexed;       /* totals and left_out are set */
 	struct shfs_check_history checked;
 	int64_t totals[N_TOTALS], left_out[ARRAY_SIZE(reasons)];
 	struct shfs_gaps gaps;
@@ -106,7 +107,7 @@ static void add_problem(struct status *s, char *text)
 	grown[s->n_problems++] = text;
 }
 
-/* One line; user bytes are escaped by the caller. */
+/* Adds a problem, one line; the caller escapes user bytes. */
 static void _printf_(2, 3) problem(struct status *s, const char *fmt, ...)
 {
 	char *text;
@@ -153,7 +154,7 @@ static bool records_nothing(const struct status *s)
 	return false;
 }
 
-/* A mount's own error says the same as its alert. */
+/* Shows an alert, unless a mount's own error says the same. */
 static void show_alert(struct status *s, const char *line, size_t len, bool ours)
 {
 	static const char self[] = "shfs: ", fails[] = "not recording in ";
@@ -170,7 +171,7 @@ static void show_alert(struct status *s, const char *line, size_t len, bool ours
 		problem(s, "%s", shown.data);
 }
 
-/* A file that is there while something is wrong: a line for each project. */
+/* Reads an alert file, which has a line for each project in trouble. */
 static void read_alert(struct status *s, const char *name)
 {
 	bool ours = !strcmp(name + strlen("alert-"), s->store->host);
@@ -195,7 +196,7 @@ static void read_alerts(struct status *s)
 	if (!dir && fd >= 0)
 		close(fd);
 	while (dir && (entry = readdir(dir)))
-		/* and not what a write that was cut short left behind */
+		/* not a rest of an interrupted write */
 		if (!strncmp(entry->d_name, "alert-", 6) &&
 		    !strstr(entry->d_name, ".tmp-"))
 			read_alert(s, entry->d_name);
@@ -344,7 +345,7 @@ static void read_checked(struct status *s)
 		        s->checked.full_flaws, s->checked.full_flaws == 1 ? "" : "s");
 }
 
-/* Returns an exit code. */
+/* Collects everything. Returns an exit code. */
 static int find_out(struct shfs_context *ctx, struct status *s)
 {
 	int code = SHFS_EXIT_OK;
@@ -352,7 +353,8 @@ static int find_out(struct shfs_context *ctx, struct status *s)
 	s->store_path = shfs_context_store_path(ctx);
 	s->store = shfs_context_store(ctx, false, &code);
 	if (s->store)
-		read_index(ctx, s); /* it syncs the mounts: they count after that */
+		read_index(ctx, s); /* first: it syncs the mounts, which changes their
+		                     * counts */
 	list_mounts(s);
 	check_config(ctx, s);
 	s->hook = shfs_hook_of_ancestor(s->store_path);
@@ -460,7 +462,7 @@ static void show_checked(struct shfs_buf *out, const struct shfs_style *style,
 	shfs_buf_char(out, '\n');
 }
 
-/* Those of other users and of other stores say nothing to this one. */
+/* Shows the mounts, except those of other users and stores. */
 static void show_mounts(struct shfs_buf *out, const struct shfs_style *style,
                         const struct status *s)
 {
@@ -702,7 +704,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	bool shown;
 
 	if (!s.store && !has_own_mount(&s))
-		return code; /* there is nothing to tell but what was told */
+		return code; /* every problem was printed */
 	if (opts.json) {
 		shown = show_json(&s);
 	} else {

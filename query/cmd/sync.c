@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs sync`: wait until all that happened is durable and in the index. */
+/* `shfs sync`: wait until everything that happened is durable and in the index. */
 #include "query/base/cmd.h"
 #include "query/base/mounts.h"
 

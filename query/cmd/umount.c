@@ -21,8 +21,8 @@
 #include <sys/stat.h>
 
 #define DRAIN_MS      60000
-#define LINGER_MS     500 /* it ends sooner where nobody has it any more */
-#define BUSY_TRIES    8   /* a file may be open for a moment only */
+#define LINGER_MS     500 /* a lazily removed mount ends sooner if it is unused */
+#define BUSY_TRIES    8   /* a file may be open only for a moment */
 #define BUSY_PAUSE_US 50000
 #define HOLDERS_SHOWN 10
 
@@ -30,8 +30,8 @@ static struct {
 	bool lazy, all;
 } opts;
 
-/* What was taken away last, lazily: its process, which we may not look into, holds what
- * was mounted inside before it. */
+/* The last mount that was removed lazily: its process, which cannot be looked into, holds
+ * the mounts that were inside it. */
 static const char *lingers;
 
 static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
@@ -88,7 +88,7 @@ static bool only_stand(const struct shfs_holders *holders)
 	return holders->n > 0;
 }
 
-/* Who still uses what was taken away lazily. */
+/* Lists the users of a lazily removed mount. */
 static void tell_holders(const struct shfs_holders *holders)
 {
 	_cleanup_buf_ struct shfs_buf who = { 0 };
@@ -112,8 +112,8 @@ static void tell_holders(const struct shfs_holders *holders)
 		       who.data);
 }
 
-/* A lazy unmount would take away what stands on it as well; not what it hides, which was
- * mounted inside before. */
+/* Refuses a lazy unmount if other mounts stand on this one: they would go, too. Mounts
+ * that it hides, which were made inside before, would stay. */
 static int check_inside(const struct shfs_mount *mount, const char *shown)
 {
 	_cleanup_mounts_ struct shfs_mounts all = { 0 };
@@ -132,7 +132,7 @@ static int check_inside(const struct shfs_mount *mount, const char *shown)
 	return SHFS_EXIT_OK;
 }
 
-/* Its name leads to another one, which whoever took it away by that name would meet. */
+/* Refuses if another mount hides this one: unmounting by this path would remove that. */
 static int check_hidden(const struct shfs_mount *mount, const char *shown)
 {
 	_cleanup_mounts_ struct shfs_mounts all = { 0 };
@@ -140,7 +140,7 @@ static int check_hidden(const struct shfs_mount *mount, const char *shown)
 	const struct shfs_mount *there;
 
 	if (shfs_mounts_list(SHFS_MOUNTS_ALL, NULL, &all) ||
-	    !shfs_mounts_find(&all, mount->mount_id)) /* it has gone */
+	    !shfs_mounts_find(&all, mount->mount_id)) /* it is gone */
 		return SHFS_EXIT_OK;
 	for (size_t i = 0; i < all.n; i++) {
 		there = shfs_mounts_lead(&all, mount->dir);
@@ -160,7 +160,8 @@ static int check_hidden(const struct shfs_mount *mount, const char *shown)
 	return SHFS_EXIT_REFUSED;
 }
 
-/* Busy for a moment only, or for good? 0: unmounted. */
+/* Unmounts, with some tries if it is busy: it may be so for a moment only. 0:
+ * unmounted. */
 static int detach_patiently(const struct shfs_mount *mount, struct shfs_buf *said,
                             struct shfs_holders *holders)
 {
@@ -178,8 +179,8 @@ static int detach_patiently(const struct shfs_mount *mount, struct shfs_buf *sai
 	}
 }
 
-/* Nothing is lost by it where processes only stand inside, nor where the mount is dead.
- * In one that hangs, it may be our own question that keeps it busy. */
+/* May it be removed lazily? Nothing is lost if processes only stand inside, or the mount
+ * is dead. If it hangs, our own question may keep it busy. */
 static bool may_detach(const struct shfs_mount *mount, const struct shfs_holders *holders)
 {
 	bool is_held = lingers && shfs_path_is_below(mount->dir, lingers);
@@ -188,7 +189,8 @@ static bool may_detach(const struct shfs_mount *mount, const struct shfs_holders
 	       ((is_held || mount->error == -ETIMEDOUT) && !holders->n);
 }
 
-/* *lazily: it lives on until the last one has left it. Returns an exit code. */
+/* Removes the mount. *lazily: it lives on until its last user has left it. Returns an
+ * exit code. */
 static int take_away(const struct shfs_mount *mount, const char *shown, bool *lazily,
                      struct shfs_holders *holders)
 {
@@ -223,7 +225,7 @@ static bool has_ended(int pidfd, int ms)
 	return pidfd < 0 || poll(&p, 1, ms);
 }
 
-/* What is recorded last is written after the unmounting. */
+/* Waits for the daemon: it writes the last records after the unmount. */
 static void wait_for_daemon(int pidfd, const struct shfs_mount *mount, const char *shown,
                             bool lazily)
 {
@@ -246,7 +248,7 @@ static void wait_for_daemon(int pidfd, const struct shfs_mount *mount, const cha
 			shown);
 }
 
-/* The store of the mount, which may be another one than this command would use. */
+/* Ingests the mount's store, which may be another one than this command would use. */
 static void ingest(const char *store_path)
 {
 	_cleanup_store_ struct shfs_store *store = NULL;
@@ -278,7 +280,7 @@ static int check_owner(const struct shfs_mount *mount, const char *shown)
 	return SHFS_EXIT_REFUSED;
 }
 
-/* Asks it to end, and waits until it has. */
+/* Asks a recorder to end, and waits until it has. */
 static int end_watch(const struct shfs_mount *mount, const char *shown)
 {
 	const struct shfs_watch_name name = { mount->dev, mount->ino };
@@ -318,10 +320,10 @@ static int unmount(const struct shfs_mount *mount)
 		return code;
 	if (!mount->error && mount->status.store) {
 		pidfd = pidfd_open(mount->status.pid, 0);
-		/* the kernel drops what it has not told the daemon when it unmounts */
+		/* the kernel drops requests that the daemon has not got yet */
 		shfs_mounts_sync(mount->status.store);
 	}
-	if (chdir("/")) /* or this process might be what keeps it busy */
+	if (chdir("/")) /* this process itself may keep it busy */
 		shfs_warn("cannot leave the working directory: %s", strerror(errno));
 	code = take_away(mount, shown.data, &lazily, &holders);
 	if (code)
@@ -338,7 +340,7 @@ static int unmount(const struct shfs_mount *mount)
 	return SHFS_EXIT_OK;
 }
 
-/* --- which one is meant --- */
+/* --- the choice of mounts --- */
 
 static int fail_not_mounted(const struct shfs_mounts *mounts, const char *path)
 {
@@ -361,7 +363,7 @@ static int fail_not_mounted(const struct shfs_mounts *mounts, const char *path)
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-/* As it was typed first: resolving links asks the mount, which may hang. */
+/* Chooses by the path as typed first: resolving links asks the mount, which may hang. */
 static int choose(const struct shfs_mounts *mounts, const char *path, bool *chosen)
 {
 	const struct shfs_mount *mount = shfs_mounts_at(mounts, path);
@@ -397,7 +399,7 @@ static int choose_all(const struct shfs_mounts *mounts, int n, char **dirs, bool
 	return worst;
 }
 
-/* What was mounted last goes first: it stands on what was there, or hides it. */
+/* Unmounts the last mount first: it stands on earlier ones, or hides them. */
 static int unmount_chosen(struct shfs_mounts *mounts, const bool *chosen)
 {
 	int worst = SHFS_EXIT_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `shfs undelete`: bring back files that were removed. */
+/* `shfs undelete`: restore files that were removed. */
 #include "query/base/cmd.h"
 #include "query/base/time.h"
 #include "query/restore/leaving.h"
@@ -18,17 +18,17 @@ static struct {
 } opts = { .restore.only_absent = true };
 static bool partly; /* something does not get back all that it had */
 
-/* Would nobody want it back? 1 or 0. */
+/* Does nobody want the file back? 1 or 0. */
 static int is_unwanted(struct shfs_index *index, int64_t file_id,
                        const struct shfs_leaving *leaving)
 {
-	/* What one command made and removed was for itself. */
+	/* what one command made and removed was for itself */
 	int r = opts.all ? 0 : shfs_leaving_of_one(index, file_id, leaving);
 
 	return !r && !opts.git ? shfs_leaving_by_git(index, leaving) : r;
 }
 
-/* Can it be brought back, and would anybody want that? 1 or 0. */
+/* Can the file be restored, and may the user want that? 1 or 0. */
 static int is_candidate(struct shfs_index *index, const struct shfs_version *version,
                         struct shfs_leaving *leaving)
 {
@@ -41,14 +41,14 @@ static int is_candidate(struct shfs_index *index, const struct shfs_version *ver
 	r = shfs_leaving_load(index, version->file_id, leaving);
 	if (r < 0 || leaving->moved)
 		return MIN(r, 0);
-	/* since it was removed last, too */
+	/* also since its last removal */
 	r = shfs_leaving_moved_along(index, version->file_id, version->path, version->n,
 	                             leaving);
 	if (r || !leaving->removed)
 		return r < 0 ? r : !r;
 	r = shfs_leaving_kind(index, version->file_id, leaving, &kind);
 	if (r || (kind != SHFS_LEFT_FILE && kind != SHFS_LEFT_UNKNOWN))
-		return r; /* it was no file any more */
+		return r; /* it was no regular file at the end */
 	r = is_unwanted(index, version->file_id, leaving);
 	return r < 0 ? r : !r;
 }
@@ -88,7 +88,7 @@ static int list_one(struct shfs_index *index, const struct shfs_version *version
 	return shfs_show_flush(&line) ? 0 : -EIO;
 }
 
-/* Every file that had versions at path or below it, with its latest. */
+/* Opens rows of every file with versions at or below path, with its latest version. */
 static int open_files(struct shfs_index *index, const char *path, struct shfs_rows **rows)
 {
 	_cleanup_buf_ struct shfs_buf sql = { 0 };
@@ -105,11 +105,11 @@ static int open_files(struct shfs_index *index, const char *path, struct shfs_ro
 	return r ? r : shfs_rows_bind_str(*rows, 1, strcmp(path, "/") ? path : "");
 }
 
-/* What is no file, or had other names. */
+/* Something that is no regular file, or that had other names. */
 struct other {
 	enum shfs_leaving_kind kind;
 	char *path, *text;
-	struct shfs_version version; /* of a file */
+	struct shfs_version version; /* for a file */
 };
 
 static struct {
@@ -129,7 +129,7 @@ static int add_other(enum shfs_leaving_kind kind, const char *path, const char *
 	return o->path && o->text ? 0 : -ENOMEM;
 }
 
-/* Takes version over where it had other names: 1 or 0. */
+/* Takes version over if the file had other names: 1 or 0. */
 static int add_name(struct shfs_index *index, struct shfs_version *version)
 {
 	int r = shfs_names_add(&others.names, index, version->file_id, version->path);
@@ -155,7 +155,7 @@ static void clear_others(void)
 	shfs_names_free(&others.names);
 }
 
-/* What it had besides its content, and does not get back. */
+/* Warns that something besides the content cannot be restored. */
 static void warn_lost(const char *path, const char *what)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -190,7 +190,7 @@ static int take(struct shfs_index *index, struct shfs_version *version, bool nam
 	if (!found->git && shfs_path_is_version_control(version->path))
 		return 0;
 	r = is_candidate(index, version, &leaving);
-	/* One that was named is tried, so that it is said why it cannot be. */
+	/* a named file is tried, so that the reason is printed */
 	if (r < 0 || (!r && !(named && !opts.list)))
 		return r;
 	found->candidates++;
@@ -206,7 +206,7 @@ static int take(struct shfs_index *index, struct shfs_version *version, bool nam
 	return r ? MIN(r, 0) : shfs_restore_set_add(set, index, version, NULL);
 }
 
-/* --- what is no file --- */
+/* --- links and directories --- */
 
 static int list_other(enum shfs_leaving_kind kind, const char *path,
                       const struct shfs_leaving *leaving)
@@ -260,7 +260,7 @@ static int take_other(struct shfs_index *index, int64_t file_id, const char *pat
 	return r ? r : add_other(kind, path, leaving.text);
 }
 
-/* Each path before those below it. */
+/* Collects paths, each before those below it. */
 static int collect_others(struct shfs_index *index, const char *path, struct found *found)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -282,7 +282,8 @@ static int collect_others(struct shfs_index *index, const char *path, struct fou
 	return r;
 }
 
-/* Where it cannot be another name again, it gets a content of its own. */
+/* Restores a name; if that cannot be a name of the same file, it gets a content of its
+ * own. */
 static int restore_name(struct shfs_restorer *restorer, const struct other *o,
                         struct shfs_buf *message)
 {
@@ -316,7 +317,7 @@ static int restore_other(struct shfs_restorer *restorer, const struct other *o,
 		return restore_name(restorer, o, message);
 	case SHFS_LEFT_LINK:
 		return shfs_restore_link(restorer, o->path, o->text, message);
-	case SHFS_LEFT_DIRECTORY: /* a file in it may have brought it back */
+	case SHFS_LEFT_DIRECTORY: /* restoring a file in it may have made it */
 		return lstat(o->path, &st)
 		               ? shfs_restore_directory(restorer, o->path, message)
 		               : SHFS_EXIT_OK;

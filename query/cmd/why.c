@@ -28,7 +28,7 @@ static const char *source(const struct shfs_graph_version *v)
 
 struct branches {
 	struct shfs_tree *tree;
-	size_t left; /* that are to come */
+	size_t left; /* branches that are still to come */
 };
 
 static int count_program(const char *path, void *arg)
@@ -50,7 +50,7 @@ static int add_program(const char *path, void *arg)
 	return 0;
 }
 
-/* n: branches that follow. */
+/* n: number of branches that follow. */
 static int add_programs(struct shfs_tree *t, struct shfs_graph *graph,
                         const struct shfs_graph_maker *maker, size_t n)
 {
@@ -72,7 +72,7 @@ static void add_branch(struct shfs_tree *t, struct shfs_graph *graph,
 	shfs_tree_end(t, begun);
 }
 
-/* Sources first: what goes on is below them. */
+/* Adds inputs, sources first: the others have branches below them. */
 static void add_inputs(struct shfs_tree *t, struct shfs_graph *graph,
                        const struct shfs_graph_maker *maker)
 {
@@ -196,8 +196,8 @@ static int show_json(struct shfs_index *index, struct shfs_graph *graph)
 struct from {
 	struct shfs_graph *graph;
 	const char *dir;
-	struct shfs_graph_version *found; /* a version below it, or */
-	struct shfs_graph_maker *maker;   /* one that executed */
+	struct shfs_graph_version *found; /* a version below the directory, or */
+	struct shfs_graph_maker *maker;   /* a command that executed a program there */
 	char *program;
 };
 
@@ -211,7 +211,7 @@ static int program_from(const char *path, void *arg)
 	return f->program ? 1 : -ENOMEM;
 }
 
-/* 1, 0 for none, or a negative errno. */
+/* Searches: 1, 0: nothing, or a negative errno. */
 static int find_from(struct from *f)
 {
 	int r = 0;
@@ -227,14 +227,14 @@ static int find_from(struct from *f)
 	return r < 0 ? r : f->found || f->program;
 }
 
-/* The last of the way from the target: the version that was found, or what the command
- * with the program made. */
+/* The end of the way from the target: the version that was found, or the result of the
+ * command that ran the program. */
 static struct shfs_graph_version *end_of(const struct from *f)
 {
 	return f->found ? f->found : f->maker->into;
 }
 
-/* via leads the other way. The versions in order; freed by the caller. */
+/* The versions on the way in order, as via leads backwards; the caller frees it. */
 static struct shfs_graph_version **way_of(const struct from *f, size_t *n)
 {
 	struct shfs_graph_version **way;
@@ -313,7 +313,8 @@ static int show_from_json(const struct from *f, bool depends)
 	return shfs_json_end(&json) ? 0 : -EIO;
 }
 
-/* No, as far as is known: of a place that nothing was seen of nobody can tell. */
+/* Prints that there is no dependency, as far as is recorded: of an unseen place nothing
+ * is known. */
 static int say_no(struct shfs_index *index, const struct from *f)
 {
 	_cleanup_buf_ struct shfs_buf dir = { 0 }, name = { 0 };
