@@ -36,18 +36,16 @@ struct fan_key {
 /* A file or a directory, by its handle: that stays the same when it is renamed. */
 struct fan_object {
 	struct fan_key key;
-	char *path;          /* of a directory: its full path; of a file: one of its
-	                      * names */
-	uint64_t path_epoch; /* of a directory: d->epoch at the look-up; of a file:
-	                      * n_moves */
-	int64_t ctime_ns;    /* ctime at its last close; 0: unknown */
-	bool ctime_unsure;   /* a later write may have left the same ctime */
-	bool gone;           /* a directory that was removed; path was its last */
-	uint32_t creator;    /* pid that made it, and has not closed it yet */
-	uint32_t executor;   /* pid that opened it to execute it */
-	struct fan_name *first, *last; /* events of it that are not reported yet */
-	uint32_t waiting;              /* unreported names that point here */
-	UT_hash_handle hh;             /* the last used are at the end */
+	char *path;          /* of a directory: its full path; of a file: a name of it */
+	uint64_t path_epoch; /* in which it was looked up; of a file: n_moves */
+	int64_t ctime_ns;    /* when it was closed last; 0 unknown */
+	bool ctime_unsure;   /* it may have been written again with the same one */
+	bool gone;           /* a directory that was removed, from this path */
+	uint32_t creator;    /* pid that has made it, and has not closed it yet */
+	uint32_t executor;   /* pid that has opened it to execute it */
+	struct fan_name *first, *last; /* of it, among those that are not told yet */
+	uint32_t waiting;              /* names that are not told yet and point here */
+	UT_hash_handle hh;             /* those that were used last at the end */
 };
 
 /* An event of a name. */
@@ -57,8 +55,8 @@ struct fan_name {
 	bool is_dir, is_link;
 	bool moves_out; /* out of the root */
 	bool replaces;  /* another file had the new name */
-	bool exchanged; /* second half of an exchange; reported with the first */
-	unsigned waits; /* how often it waited for its directory's path */
+	bool exchanged; /* with the one before, as part of which it is told */
+	unsigned waits; /* for where it was */
 	size_t index;
 	struct fan_object *dir, *dir2, *child;
 	char *name, *name2;

@@ -19,13 +19,13 @@
 
 #define NAME_EVENTS  (FAN_CREATE | FAN_DELETE | FAN_RENAME | FAN_ATTRIB | FAN_ONDIR)
 #define READ_BYTES   (64 << 10)
-#define LATE_NS      1000000000LL /* at most, from a change to its event */
-#define BESIDE_MAX   256          /* names of other processes in between */
+#define LATE_NS      1000000000LL /* for an event behind what it tells, at most */
+#define BESIDE_MAX   256          /* names that others change meanwhile */
 #define TELL_TRIES   5
 #define TELL_WAIT_US 1000
 #define WAITS_MAX    100
 #define READ_TRIES   4
-#define NAMES_MAX    65536 /* read, and not reported yet */
+#define NAMES_MAX    65536 /* that are read, and not told yet */
 #define TOUCHES_MAX  64
 
 /* The contents of an event, borrowed from the buffer. */
@@ -62,7 +62,7 @@ static void point(struct fan_object *object, int step)
 		object->waiting += (uint32_t)step;
 }
 
-/* Takes ownership of n; false: no memory. */
+/* Takes n; false: no memory. */
 static bool append(struct shfs_driver *d, struct fan_name *n)
 {
 	if (d->n_names == d->room_names) {
@@ -139,7 +139,7 @@ char *fan_names_rewind(struct shfs_driver *d, char *path, size_t index)
 	return path;
 }
 
-/* The path of a name in its directory at that index. NULL: unknown. */
+/* The name in its directory, as it was called then. NULL: unknown. */
 static char *path_then(struct shfs_driver *d, const char *where, const char *name,
                        size_t index)
 {
@@ -171,7 +171,7 @@ static char *look_up(struct shfs_driver *d, struct fan_object *dir)
 	return path;
 }
 
-/* The last path of a directory that is gone: its DELETE is among the names. */
+/* A directory that is gone: its end is among the names. */
 static char *look_up_gone(const struct fan_object *dir)
 {
 	const struct fan_name *n = dir->last;
@@ -389,8 +389,8 @@ static int add_rename(struct shfs_driver *d, const struct told *t)
 	return n->is_dir ? add_renamed_dir(d, n) : 0;
 }
 
-/* The link count of a file changed: right after a rename by the same process, it is the
- * file that was replaced. false: there was no such rename. */
+/* An inode's count of links changed: behind a rename by the same process it is that of
+ * the file which had the name. false: there was none. */
 static bool note_replaced(struct shfs_driver *d, const struct told *t,
                           const struct fan_object *file)
 {
@@ -669,7 +669,7 @@ static void note_move(struct shfs_driver *d, const char *from, const char *to)
 	move->to = to ? strdup(to) : NULL;
 }
 
-/* Another name that the file had before this one; NULL. */
+/* A name that the file had before this one; NULL. */
 static char *other_name(struct shfs_driver *d, const struct fan_name *n, const char *path)
 {
 	_cleanup_free_ char *other = n->child ? fan_remembered(d, n->child) : NULL;
@@ -842,7 +842,7 @@ void fan_names_tell(struct shfs_driver *d, size_t end)
 
 /* --- closes among the names --- */
 
-/* Had the process of n ended before the closer began? */
+/* Who did this had ended before the other began? */
 static bool is_before(struct shfs_driver *d, const struct fan_name *n,
                       const struct fan_closer *closer)
 {
@@ -852,7 +852,7 @@ static bool is_before(struct shfs_driver *d, const struct fan_name *n,
 	return life && sure && life->exit_ns && life->exit_ns < closer->start_ns;
 }
 
-/* Had the closer ended before the process of n began? */
+/* Or the other way round? */
 static bool is_behind(struct shfs_driver *d, const struct fan_name *n,
                       const struct fan_closer *closer)
 {
@@ -876,7 +876,7 @@ static size_t collect(const struct fan_object *object, size_t least,
 	return count;
 }
 
-/* Steps back over a name of the file; false: the close comes after it. */
+/* Goes back over one that touched the file; false: the close is behind it. */
 static bool step_back(struct shfs_driver *d, const struct fan_name *n,
                       struct fan_closer *closer)
 {
@@ -895,8 +895,7 @@ static bool step_back(struct shfs_driver *d, const struct fan_name *n,
 	return true;
 }
 
-/* Steps back over a renamed directory that may hold the file; false: the close comes
- * after it. */
+/* The same for a directory that was renamed, and the file may be in. */
 static bool step_back_dir(struct shfs_driver *d, const struct fan_name *dir,
                           struct fan_closer *closer, bool *exchanged)
 {

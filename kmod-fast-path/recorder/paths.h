@@ -3,7 +3,7 @@
  * paths.h - the file that a name led to, according to the events so far. The file system
  * can only say what the name leads to now.
  *
- * It remembers the last 16,384 names. One thread.
+ * Of the last 16,384 names. One thread.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ struct shfs_paths_file {
 struct shfs_paths *shfs_paths_new(void);
 void shfs_paths_free(struct shfs_paths *names); /* NULL is fine */
 
-/* path leads to this file now, and to no other. */
+/* path leads to this file, and to no other any more. */
 void shfs_paths_set(struct shfs_paths *names, const char *path,
                     struct shfs_paths_file file);
 
@@ -34,8 +34,8 @@ struct shfs_paths_file shfs_paths_find(const struct shfs_paths *names, const cha
 const char *shfs_paths_other(const struct shfs_paths *names, struct shfs_paths_file file,
                              const char *path);
 
-/* path (with tree: also all below it) leads nowhere now; was renamed; the two have
- * changed places. */
+/* path, and with tree all below it, leads nowhere; is called to; those two have changed
+ * places. */
 void shfs_paths_gone(struct shfs_paths *names, const char *path, bool tree);
 void shfs_paths_moved(struct shfs_paths *names, const char *from, const char *to,
                       bool tree);

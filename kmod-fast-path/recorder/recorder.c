@@ -17,8 +17,8 @@
 struct happening {
 	const struct shfs_event *event;
 	char path[SHFS_EVENT_PATH_MAX + 1], path2[SHFS_EVENT_PATH_MAX + 1];
-	struct shfs_event_file file; /* as in the event, but corrected */
-	bool moved_on; /* the content that it had under this name can be read no more */
+	struct shfs_event_file file; /* the event's, but for what it has wrong */
+	bool moved_on; /* what it held under this name cannot be read any more */
 	int content_fd;
 	struct shfs_time time;
 	uint64_t process;
@@ -146,8 +146,7 @@ static void correct_name(const struct shfs_recorder *r, struct happening *h)
 	snprintf(h->path, sizeof(h->path), "%s", other);
 }
 
-/* Corrects the file of an event: the driver looked the name up when it may have led to
- * another file already. */
+/* A file that a name led to when somebody looked, which another may have got by then. */
 static void correct_file(const struct shfs_recorder *r, struct happening *h)
 {
 	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
@@ -185,8 +184,8 @@ static void correct(const struct shfs_recorder *r, struct happening *h)
 	}
 }
 
-/* Is it certain which file the event is of? With a name that a program gave, only if an
- * earlier event had that name. */
+/* Does this tell for sure which file it is of? A program's name for it does so only where
+ * that was told before. */
 static bool is_sure(const struct shfs_recorder *r, const struct happening *h)
 {
 	return !(h->event->flags & SHFS_EVENT_INEXACT) ||
@@ -216,7 +215,7 @@ static void note_linked(struct shfs_recorder *r, const struct happening *h)
 		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
 }
 
-/* Notes what the names lead to from now on. */
+/* What the names lead to from now on. */
 static void note_names(struct shfs_recorder *r, const struct happening *h)
 {
 	shfs_paths_at(r->paths, before(h));

@@ -21,7 +21,7 @@ struct shfs_option {
 	const char *help; /* one line, no full stop */
 };
 
-struct shfs_context; /* the common options and the environment */
+struct shfs_context; /* what the common options and the environment say */
 
 struct shfs_command {
 	const char *name;
@@ -31,10 +31,9 @@ struct shfs_command {
 	const struct shfs_option *options; /* ends with a NULL name; may be NULL */
 	int min_args, max_args;            /* of operands; max -1: any number */
 	bool hidden;                       /* not in lists: for hooks and completions */
-	bool at_once; /* answers after a moment from what is in the index, and says
-	               * what is missing */
-	bool alone;   /* runs no other program but the pager, so it may forbid itself
-	               * that */
+	bool at_once; /* it answers by what is in the index in a moment, and says what is
+	                 not */
+	bool alone;   /* it runs no other program but the pager: so it may not */
 	/*
 	 * Called for each option in turn; value is NULL for a flag. Returns 0, or an exit
 	 * code after it has said what is wrong. NULL if there are no options.

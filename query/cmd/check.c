@@ -57,7 +57,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 
 	if (!store)
 		return code;
-	/* if so, the index has more than the journal */
+	/* so the index tells more than the journal */
 	is_pending = shfs_forget_pending(store) > 0;
 	if (is_pending) {
 		shfs_warn("an earlier shfs forget is not complete yet");

@@ -61,7 +61,7 @@ static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
 	return 0;
 }
 
-/* --- without DIR: the list of mounts --- */
+/* --- without DIR: what is mounted --- */
 
 static void show_mount(struct shfs_buf *out, const struct shfs_mount *m)
 {

@@ -140,7 +140,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	int code = SHFS_EXIT_OK, r;
 	struct shfs_store *store;
 
-	/* opening the store reports other flaws */
+	/* what else is wrong with it, opening it tells */
 	if (!opts.dry_run && shfs_store_mend(shfs_context_store_path(ctx)) > 0)
 		shfs_warn("the file \"format\" of the store was damaged: it is written "
 		          "anew");

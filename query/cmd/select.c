@@ -38,7 +38,7 @@ static int put_rows(struct shfs_json *json, struct shfs_rows *rows)
 	return r ? r : shfs_json_end(json) ? 0 : -EIO;
 }
 
-/* Queries the index as it is, without ingesting first. */
+/* It asks the index as it is, and does not bring it up to date first. */
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	int code = SHFS_EXIT_OK, r;
