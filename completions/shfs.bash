@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# Completion of shfs for bash. What comes next is known by `shfs complete` (query/cmd/complete.c).
+# Completion of shfs for bash. The candidates come from `shfs complete` (query/cmd/complete.c).
 
-# Sets unquoted to what the shell makes of $1, which may have a quote that is not closed.
+# Sets unquoted to $1 without its quotes; the last quote may not be closed.
 _shfs_unquote()
 {
 	local rest=$1 quote='' char
@@ -25,8 +25,8 @@ _shfs_unquote()
 	done
 }
 
-# Sets words to those up to the cursor, as typed. COMP_WORDS is split also where COMP_WORDBREAKS
-# says, at "@" and "=": pieces with no blank between them are one word.
+# Sets words to the words up to the cursor, as typed. COMP_WORDS is also split at COMP_WORDBREAKS,
+# such as "@" and "=": pieces without a blank between them are one word.
 _shfs_words()
 {
 	local line=${COMP_LINE:0:COMP_POINT} rest i
@@ -57,8 +57,8 @@ _shfs_files()
 	COMPREPLY+=("${names[@]#"$standing"}")
 }
 
-# The same with an "@" behind files, which -o filenames would quote. $1 is what stands in front of
-# what will be replaced: maybe a quote.
+# Adds names of files followed by "@", which -o filenames would quote. $1 is the text before the
+# replaced part: maybe a quote.
 _shfs_files_at()
 {
 	local name names
@@ -79,7 +79,7 @@ _shfs_files_at()
 	done
 }
 
-# Shows each candidate of a list with what it means.
+# Shows each candidate of a list with its meaning.
 _shfs_meanings()
 {
 	local i width=0 text

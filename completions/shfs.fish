@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Completion of shfs for fish. What comes next is known by `shfs complete` (query/cmd/complete.c).
+# Completion of shfs for fish. The candidates come from `shfs complete` (query/cmd/complete.c).
 
-# The text of a word, which may have a quote that is not closed.
+# Prints a word without its quotes; the last quote may not be closed.
 function __shfs_unquote
     string unescape -- $argv[1]
     or string unescape -- $argv[1]\'

@@ -2,9 +2,9 @@
 /*
  * held.h - files that a compiled hook keeps open from one command to the next.
  *
- * Enter wakes a shell whose part of the kernel has gone cold: there a name that is looked
- * up costs ten times what it costs in a loop, and this is what a prompt waits for. What
- * is executed does not inherit them.
+ * Enter wakes a shell whose data in the kernel's caches has gone cold: there looking up a
+ * name takes ten times as long as in a loop, and the prompt waits for it. Programs that
+ * the shell executes do not inherit these files.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* The user's own descriptors are below. */
+/* Higher than the user's own descriptors. */
 #define HELD_MIN 200
 
 struct held {
@@ -24,7 +24,7 @@ struct held {
 	ino_t ino;
 };
 
-/* The user may have closed it, and have another file there now. */
+/* Is the file still open? The user may have closed it, and opened another one there. */
 static inline bool is_held(struct held *h, struct stat *st)
 {
 	if (h->fd && (fstat(h->fd, st) || st->st_dev != h->dev || st->st_ino != h->ino))
@@ -32,8 +32,8 @@ static inline bool is_held(struct held *h, struct stat *st)
 	return h->fd;
 }
 
-/* Takes fd over. Returns the one to use, and use_end: it is the same where it cannot be
- * held. */
+/* Takes ownership of fd. Returns the descriptor to use until use_end; that is fd if it
+ * cannot be held. */
 static inline int hold(struct held *h, int fd)
 {
 	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HELD_MIN);
@@ -65,7 +65,7 @@ static inline void let_go(struct held *h)
 	h->fd = 0;
 }
 
-/* A file of /proc, which is not asked whether it is still there. */
+/* Holds a file of /proc; such a file cannot be replaced, so that is not checked. */
 static inline int use_proc(struct held *h, const char *path)
 {
 	if (h->fd)
@@ -73,7 +73,7 @@ static inline int use_proc(struct held *h, const char *path)
 	return hold(h, open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY));
 }
 
-/* Lets go what does not have this name any more. */
+/* Closes the file if its name leads to another one, or to none. */
 static inline void check_name(struct held *h, const char *path)
 {
 	struct stat st, there;
@@ -83,7 +83,7 @@ static inline void check_name(struct held *h, const char *path)
 		let_go(h);
 }
 
-/* On a mount of ours it would keep that busy. */
+/* May the file be held? On a mount of shfs it would keep the mount busy. */
 static inline bool may_hold(int fd)
 {
 	struct statfs fs;

@@ -18,23 +18,23 @@
 #define ALERT_MAX 4096
 
 static struct {
-	pid_t pid; /* of the shell; 0: not started. A subshell has another one. */
+	pid_t pid; /* of the shell; 0: not started. A subshell has another pid. */
 	uint64_t start;
-	/* state: alert's directory */
+	/* state: the directory of alert */
 	char *log, *alert, *state, *host, *boot, *pidns, *tty;
-	bool greeted; /* this shell's S1 is in the log */
+	bool greeted; /* the log has the S1 of this shell */
 	uint64_t seq, number;
-	bool open;                /* the last command has its begin and no end yet */
-	bool unlimited;           /* files may grow; false if it is not known */
-	int told;                 /* the last trouble that was told of: errno */
-	struct text begun;        /* what the B1 of the last command says */
-	bool redacted;            /* and that is a B2 */
-	bool hides;               /* SHFS_HIDDEN says that it is hidden */
-	struct text record;       /* kept for its memory */
-	bool settled;             /* the shell stands where $PWD says */
-	struct timespec no_alert; /* the directory's time when there was none */
-	char shown[ALERT_MAX];    /* the alerts that were shown */
-	struct shfs_redactor *redactor; /* NULL: nothing is a secret */
+	bool open;                      /* the last command has a begin and no end yet */
+	bool unlimited;                 /* files may grow; false: unknown */
+	int told;                       /* errno of the last trouble that was reported */
+	struct text begun;              /* fields of the last command's B1 */
+	bool redacted;                  /* its record is a B2 */
+	bool hides;                     /* SHFS_HIDDEN is 1 */
+	struct text record;             /* kept to reuse its memory */
+	bool settled;                   /* the working directory is what $PWD says */
+	struct timespec no_alert;       /* time of the directory when it had no alert */
+	char shown[ALERT_MAX];          /* the alerts that were shown */
+	struct shfs_redactor *redactor; /* NULL: no patterns of secrets */
 } hook;
 
 static struct held held_log, held_state, held_loadavg, held_mounts;
@@ -89,7 +89,7 @@ void text_clear(struct text *t)
 	t->len = 0;
 }
 
-/* A field of a record. */
+/* Adds a field of a record. */
 static void add_field(struct text *t, const char *s)
 {
 	text_add(t, s, strlen(s) + 1);
@@ -97,7 +97,7 @@ static void add_field(struct text *t, const char *s)
 
 #define NUMBER_MAX 24
 
-/* The digits of n, at least width of them, in front of end. */
+/* Writes the digits of n, at least width of them, before end. */
 static char *digits(char *end, uint64_t n, int width)
 {
 	for (; n || width > 0; n /= 10, width--)
@@ -129,7 +129,7 @@ static void add_times(struct text *t)
 	add_clock(t, CLOCK_BOOTTIME);
 }
 
-/* --- what /proc and the shell know --- */
+/* --- facts from /proc and the shell --- */
 
 static ssize_t read_file(const char *path, char *out, size_t size)
 {
@@ -144,7 +144,8 @@ static ssize_t read_file(const char *path, char *out, size_t size)
 	return n;
 }
 
-/* Field 22 of /proc/self/stat; the name in field 2 may hold blanks and parentheses. */
+/* Reads field 22 of /proc/self/stat; the name in field 2 may have blanks and
+ * parentheses. */
 static uint64_t start_ticks(void)
 {
 	char stat[1024], *p = NULL;
@@ -156,7 +157,7 @@ static uint64_t start_ticks(void)
 	return p ? strtoull(p, NULL, 10) : 0;
 }
 
-/* The last field of /proc/loadavg. */
+/* Adds the last field of /proc/loadavg. */
 static void add_last_pid(struct text *t)
 {
 	int fd = use_proc(&held_loadavg, "/proc/loadavg");
@@ -186,9 +187,9 @@ static void add_cwd(struct text *t)
 	free(far);
 }
 
-/* --- the marker, which programs find in their environment --- */
+/* --- the marker in the environment of programs --- */
 
-/* 0: at the prompt. hidden: what is run is recorded without its arguments. */
+/* number 0: at the prompt. hidden: processes are recorded without their arguments. */
 static void mark_command(uint64_t number, bool hidden)
 {
 	char s[NUMBER_MAX] = "";
@@ -199,8 +200,9 @@ static void mark_command(uint64_t number, bool hidden)
 	shell_mark(digits(s + sizeof(s) - 1, number, 1));
 }
 
-/* Numbers go on where this shell was executed by itself (exec bash), and where the hook
- * of another install has counted. That one's command is ended by this one. */
+/* Sets the marker. The numbers continue where this shell was executed by itself (exec
+ * bash), and where the hook of another install has counted; a command that it began ends
+ * now. */
 static void mark_session(bool is_new)
 {
 	const char *before = shell_get("SHFS_SESSION");
@@ -232,7 +234,7 @@ static void mark_session(bool is_new)
 
 /* --- the log --- */
 
-/* Once for each kind of trouble, however long it lasts. */
+/* Reports trouble: once for each kind, however long it lasts. */
 static void trouble(int error)
 {
 	if (hook.told == error)
@@ -243,7 +245,7 @@ static void trouble(int error)
 	fflush(stderr); /* zsh buffers it, and forks */
 }
 
-/* A write beyond `ulimit -f` is an error, too, and not the end of the shell. */
+/* Writes everything. Beyond `ulimit -f` that is an error, and must not end the shell. */
 static bool write_all(int fd, const char *data, size_t len)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN }, before;
@@ -272,7 +274,8 @@ static uint64_t record_begin(struct text *t, const char *tag)
 	return hook.seq;
 }
 
-/* One write, but where the disk is full: then readers skip the half of a record. */
+/* Writes a record with one write. If the disk is full it is cut, and readers skip that
+ * part. */
 static bool record_write(struct text *t, uint64_t seq, int fd)
 {
 	add_number(t, seq);
@@ -289,7 +292,7 @@ static bool write_session(int fd)
 	struct text *t = &hook.record;
 	uint64_t seq = record_begin(t, "S1");
 
-	fchmod(fd, 0600); /* whatever the umask was */
+	fchmod(fd, 0600); /* despite the umask */
 	add_number(t, hook.pid);
 	add_number(t, hook.start);
 	add_field(t, hook.boot);
@@ -308,15 +311,15 @@ static bool write_begun(int fd)
 	uint64_t seq;
 
 	if (!hook.begun.len)
-		return true; /* another has it */
+		return true; /* another install's hook wrote the record */
 	seq = record_begin(t, hook.redacted ? "B2" : "B1");
 	text_add(t, hook.begun.data, hook.begun.len);
 	t->failed |= hook.begun.failed;
 	return record_write(t, seq, fd);
 }
 
-/* A log that is new, or was taken away meanwhile, begins with the session, and goes on
- * with the command that runs. */
+/* Opens the log. A new one, or one that was removed meanwhile, begins with the session,
+ * and continues with the running command. */
 static int log_begin(void)
 {
 	int fd = open(hook.log,
@@ -338,8 +341,8 @@ static int log_begin(void)
 	return may_hold(fd) ? hold(&held_log, fd) : fd;
 }
 
-/* -1: there was trouble. Then log_close. One that was removed since the last prompt is
- * noticed at the end of a command, and begun again. */
+/* Opens the log; log_close follows. -1: trouble. at_end: checks whether the log was
+ * removed since the last prompt, and begins it again. */
 static int log_open(bool at_end)
 {
 	struct stat st;
@@ -366,7 +369,7 @@ static bool is_fuse(const char *path)
 	return !statfs(path, &fs) && fs.f_type == FUSE_SUPER_MAGIC;
 }
 
-/* True also where it cannot be told. The first poll after a change tells of it. */
+/* Has the table of mounts changed since the last call? True if that is unknown. */
 static bool have_mounts_changed(void)
 {
 	bool was_held = held_mounts.fd;
@@ -379,9 +382,9 @@ static bool have_mounts_changed(void)
 	return changed;
 }
 
-/* A shell that stood in a project when it was mounted stands below the mount, unseen; one
- * that stood on it when it was unmounted is off it. Both go to what $PWD says, if that is
- * the same directory. */
+/* Moves the shell into the directory that $PWD names, if that is the same one, in two
+ * cases: the shell was in a project when it was mounted, and so is below the mount,
+ * unseen; or it was on a mount that was unmounted. */
 static void follow_mount(void)
 {
 	struct stat here, there;
@@ -406,13 +409,13 @@ static void follow_mount(void)
 		return;
 	}
 	if (chdir(pwd))
-		return; /* it is no worse than before */
+		return; /* not worse than before */
 }
 
 /* --- the commands --- */
 
-/* Without what is secret in it, malloc'ed; NULL: it is none. Where there is no memory to
- * know, nothing is kept of it. */
+/* The text without its secrets, malloc'ed; NULL: it has none. Without memory for the
+ * search the text is hidden. */
 static char *redact(const char *text, bool *hidden)
 {
 	char *redacted = NULL;
@@ -468,7 +471,7 @@ void hook_end(int status)
 	log_close(fd);
 }
 
-/* What is held may have been closed, or moved away with the store. */
+/* Checks the held files: the user may have closed one, or moved it with the store. */
 void hook_at_prompt(void)
 {
 	struct rlimit size;
@@ -499,8 +502,8 @@ static void show_line(const char *line, size_t len)
 	putc('\n', stderr);
 }
 
-/* Its directory has not changed since there was none. What has changed within the last
- * second may do so again without another time. */
+/* Was there no alert, and has its directory not changed since? Changes within one second
+ * may leave the same time. */
 static bool is_still_quiet(void)
 {
 	struct timespec now;
@@ -522,7 +525,7 @@ static bool is_still_quiet(void)
 	return quiet;
 }
 
-/* Each line again only if it was gone in between. */
+/* Shows new lines; a line that was shown comes again only if it was gone in between. */
 static void show_new(void)
 {
 	char text[sizeof(hook.shown)];
@@ -546,7 +549,7 @@ void hook_show_alert(void)
 		show_new();
 }
 
-/* --- the start --- */
+/* --- start --- */
 
 static bool set_text(char **to, const char *s)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * hook.h - what the compiled hooks have in common: the session, its log, the marker, the
+ * hook.h - the common part of the compiled hooks: the session, its log, the marker, the
  * alert and the mount. shfs-bash.c and shfs-zsh.c are each linked with hook.c.
  *
- * A prompt waits for this, in a shell whose caches have gone cold: what is touched here,
- * code or kernel, costs ten times what it costs in a loop. So nothing is asked twice,
- * what can wait is done when the prompt is there (hook_at_prompt), and printf is not
- * called.
+ * A prompt waits for this code, in a shell whose caches have gone cold: code and system
+ * calls take ten times as long as in a loop. So nothing is asked twice, what can wait is
+ * done when the prompt has been shown (hook_at_prompt), and printf is not called.
  *
- * It shares no code with the rest but common/redact.c: a shell is not the place for more.
+ * It shares only common/redact.c with the rest of shfs: a shell is not the place for
+ * more.
  */
 #pragma once
 
@@ -17,20 +17,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The shell's own names are in the same space. */
+/* hidden: the names of the shell are in the same space */
 #pragma GCC visibility push(hidden)
 
-/* --- the shell gives these --- */
+/* --- implemented for each shell --- */
 
 extern const char shell_kind[];
 
 /* The value of a variable, or NULL. Borrowed until the shell runs something. */
 const char *shell_get(const char *name);
-/* Nothing happens where it is read-only. */
+/* Exports a variable; does nothing if it is read-only. */
 void shell_export(const char *name, const char *value);
-/* SHFS_COMMAND, with every command and every prompt. */
+/* Sets SHFS_COMMAND, at each command and each prompt. */
 void shell_mark(const char *number);
-/* Is a line being executed that was typed? */
+/* Is a typed line being executed? */
 bool shell_is_executing(void);
 
 /* --- text --- */
@@ -46,32 +46,32 @@ void text_clear(struct text *t);
 
 /* --- the session --- */
 
-/* args: DIR ALERT HOST BOOT PIDNS TTY SECRETS. Again: a new log only if DIR is another
- * one. SECRETS: patterns, as of redact.h. Goes on with the command that runs, where the
- * hook of another install has begun it. */
+/* args: DIR ALERT HOST BOOT PIDNS TTY SECRETS. Starts the hook; when called again, only
+ * another DIR begins a new log. SECRETS: patterns, as in redact.h. Goes on with the
+ * running command if the hook of another install has begun it. */
 #define HOOK_START_ARGS 7
 bool hook_start(const char *const *args);
-/* Nothing is recorded until the next start, and nothing held. */
+/* Stops recording until the next start, and closes the held files. */
 void hook_stop(void);
 
-/* Is this the shell that was started, and not a subshell? */
+/* Is this the shell that was started, not a subshell? */
 bool hook_is_ours(void);
-/* By SHFS_DISABLE. */
+/* Is it disabled by SHFS_DISABLE? */
 bool hook_is_disabled(void);
-/* Has the last command its begin and no end yet? */
+/* Does the last command have a begin and no end yet? */
 bool hook_is_running(void);
 
-/* A command begins, with B1; B2 if secrets were taken out of text, which is not written
- * if hidden. */
+/* Begins a command, with B1; with B2 if text had secrets. If hidden the text is not
+ * written. */
 void hook_begin(const char *text, bool hidden);
-/* It is none that is recorded. */
+/* The command is not recorded. */
 void hook_forget(void);
-/* It has ended, with F1. */
+/* Ends the command, with F1. */
 void hook_end(int status);
-/* Before the prompt, and not if disabled. */
+/* Shows the alert, before the prompt; not if disabled. */
 void hook_show_alert(void);
-/* When the prompt has been shown, and nobody waits: looks after what is held. Without it,
- * all else takes longer. */
+/* Checks the held files, when the prompt has been shown and nobody waits. Without this
+ * call the other functions take longer. */
 void hook_at_prompt(void);
 
 #pragma GCC visibility pop

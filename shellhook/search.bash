@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2154
 #
-# search.bash - a key for `shfs search`: what is chosen comes to the line, and is not run.
-# The line goes there by the environment, which others cannot see.
+# search.bash - a key for `shfs search`: puts the choice on the command line, without running it.
+# The line is passed in the environment, which other users cannot read.
 #
 # Sourced by what `shfs init bash --search-key` prints, after it has set:
-#   _shfs_search_key  the key, as bind has it
+#   _shfs_search_key  the key, as for bind
 
 _shfs_search()
 {

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 #
-# search.zsh - a key for `shfs search`: what is chosen comes to the line, and is not run.
-# The line goes there by the environment, which others cannot see.
+# search.zsh - a key for `shfs search`: puts the choice on the command line, without running it.
+# The line is passed in the environment, which other users cannot read.
 #
 # Sourced by what `shfs init zsh --search-key` prints, after it has set:
-#   _shfs_search_key  the key, as bindkey has it
+#   _shfs_search_key  the key, as for bindkey
 
 _shfs_search() {
 	emulate -L zsh

@@ -4,31 +4,31 @@
  *
  *   PS0='${SHFS_PRE-}'
  *
- * SHFS_PRE is a dynamic variable: bash expands PS0 once before each line it executes, and
- * its value, always empty, writes the B1 record.
+ * SHFS_PRE is a dynamic variable. bash expands PS0 once before each line that it
+ * executes; computing the value of SHFS_PRE, always empty, writes the B1 record.
  *
- * So is PROMPT_COMMAND, which stays as the user has it: bash looks for it before each
- * prompt, and this look writes the F1 record if a command ran, before prompt commands
- * take time, and shows the alert. Where the variable has become another one, the record
- * is written after them.
+ * PROMPT_COMMAND is made dynamic, too, and keeps the user's value. bash reads it before
+ * each prompt; that writes the F1 record if a command ran, before prompt commands take
+ * time, and shows the alert. If the user replaces the variable, the record is written
+ * after them.
  *
  *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY SECRETS
  *
- * begins the session in DIR (again: only if DIR is another one).
+ * begins the session in DIR (when called again: only if DIR is another one).
  *
- * PS0 and PROMPT_COMMAND are put in place when a prompt has been shown, behind all prompt
- * commands, so others that install themselves at the first prompt find what they left.
+ * PS0 and PROMPT_COMMAND are set when a prompt has been shown, after all prompt commands:
+ * so programs that install themselves at the first prompt find what they expect.
  *
- * Records are those of store/journal/hooklog.h. What is typed is read where bash reads
- * it: its history has other newlines, and not every line.
+ * The records are described in store/journal/hooklog.h. The typed text is taken where
+ * bash reads it: its history has other newlines, and not every line.
  *
- * It is built against the headers of one bash and loaded only into versions that are
- * known to agree with them (shfs.bash).
+ * It is built with the headers of one bash, and loaded only into versions that are known
+ * to agree with them (shfs.bash).
  *
  * A shell may load it from several installs, of any versions and in any order; the last
- * one records. So nothing here ever calls into another one of us: bash would go round in
- * circles, as that one may call us. It is told by the name of its file. One that is not
- * the last any more steps aside: the builtin is another's.
+ * one records. So this code never calls that of another install: both could call each
+ * other forever. Code of another install is recognised by the name of its file. When this
+ * code is no longer the last, it steps aside: the builtin belongs to the other.
  */
 #include "shellhook/hook.h"
 
@@ -47,8 +47,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What bash exports and its installed headers leave out: input.h, bashhist.h, parser.h
- * and readline. */
+/* Symbols that bash exports, but its installed headers lack: input.h, bashhist.h,
+ * parser.h and readline. */
 enum stream_type { STREAM_NONE, STREAM_READLINE, STREAM_FILE };
 struct input {
 	enum stream_type type;
@@ -65,19 +65,19 @@ extern int current_command_first_line_saved;
 extern volatile int last_command_exit_value;
 extern int remember_on_history, command_oriented_history, history_control;
 extern int history_expansion, promptvars;
-extern char *ps0_prompt; /* what PS0 was at the last prompt */
+extern char *ps0_prompt; /* the value of PS0 at the last prompt */
 extern char history_expansion_char, history_subst_char;
 char *last_history_line(void);
 void with_input_from_stdin(void);
 void with_input_from_stream(FILE *stream, const char *name);
-#define HISTORY_IGNORES_DUPS 2 /* in history_control */
+#define HISTORY_IGNORES_DUPS 2 /* a bit of history_control */
 
 #define PS0_WORD "${SHFS_PRE-}"
 
 static struct {
-	int last_command; /* bash's number of it */
+	int last_command; /* its number in bash */
 	bool told_promptvars, told_ps0;
-	bool is_others; /* whoever looks at PROMPT_COMMAND now, it is not for a prompt */
+	bool is_others; /* reads of PROMPT_COMMAND now are not for a prompt */
 } places;
 
 /* The lines of the command that is being read, as typed. */
@@ -91,7 +91,7 @@ static struct {
 	int (*pre_input)(void);
 } reader;
 
-/* --- what hook.c asks for --- */
+/* --- functions for hook.c --- */
 
 const char shell_kind[] = "bash";
 
@@ -124,14 +124,14 @@ bool shell_is_executing(void)
 	return executing;
 }
 
-/* --- others of us --- */
+/* --- hooks of other installs --- */
 
 #define BUILTIN   "_shfs_hook"
 #define FILE_NAME "/shfs-bash.so"
 
 int _shfs_hook_builtin(WORD_LIST *list);
 
-/* Is this code of us, from another install? */
+/* Does this code belong to the hook of another install? */
 static bool is_of_another(const void *code)
 {
 	Dl_info info, own;
@@ -144,7 +144,7 @@ static bool is_of_another(const void *code)
 	       info.dli_fbase != own.dli_fbase;
 }
 
-/* Is this the shell that we record, and nobody has been loaded after us? */
+/* Is this the recorded shell, with no other hook loaded later? */
 static bool is_recording(void)
 {
 	char name[] = BUILTIN;
@@ -159,7 +159,7 @@ static bool is_recording(void)
 	return false;
 }
 
-/* --- what is typed --- */
+/* --- typed text --- */
 
 static void reader_detach(void);
 
@@ -171,7 +171,7 @@ static int read_char(void)
 		text_clear(&reader.typed);
 		if (!is_recording())
 			reader_detach();
-		/* as with lines pasted at once */
+		/* lines were pasted at once */
 		else if (hook_is_running() && !executing)
 			hook_end(last_command_exit_value);
 	}
@@ -189,7 +189,7 @@ static int read_char(void)
 	return c;
 }
 
-/* Bash looks one character ahead behind a backslash in a here-document. */
+/* Bash looks one character ahead after a backslash in a here-document. */
 static int unread_char(int c)
 {
 	if (c > 0 && reader.typed.len)
@@ -197,14 +197,14 @@ static int unread_char(int c)
 	return reader.ungetter(c);
 }
 
-/* With line editing, on_readline and on_prompt come before each line; without it, there
- * is no moment but those of the command before and of this one. */
+/* Is there line editing? Then on_readline and on_prompt run before each line; else only
+ * the end of the last command and the begin of this one are noticed. */
 static bool is_edited(void)
 {
 	return bash_input.type == STREAM_READLINE;
 }
 
-/* Bash's own functions again: whoever is in their place may call us. */
+/* Restores bash's own functions: other ones may call this code. */
 static bool input_reset(void)
 {
 	enum stream_type type = bash_input.type;
@@ -222,8 +222,8 @@ static bool input_reset(void)
 	return false;
 }
 
-/* Only where bash reads from the terminal; while a file or a string is read, its input is
- * on a stack where it cannot be reached. */
+/* Attaches to the input if bash reads from the terminal. While it reads a file or a
+ * string, the terminal's input is on a stack, out of reach. */
 static bool reader_attach(void)
 {
 	if (bash_input.getter == read_char ||
@@ -246,7 +246,7 @@ static void reader_detach(void)
 	bash_input.ungetter = reader.ungetter;
 }
 
-/* --- our places --- */
+/* --- PS0 and PROMPT_COMMAND --- */
 
 static void say_once(bool *told, const char *what)
 {
@@ -255,8 +255,8 @@ static void say_once(bool *told, const char *what)
 	*told = true;
 }
 
-/* Puts our word last into PS0, so that nothing else of it belongs to the command; takes
- * it out where it would be shown itself. */
+/* Puts the hook's word at the end of PS0, so that no other part of it belongs to the
+ * command; removes the word if it would be printed. */
 static void arm_ps0(void)
 {
 	const char *old = get_string_value("PS0"), *hit;
@@ -266,7 +266,7 @@ static void arm_ps0(void)
 	old = old ? old : "";
 	hit = promptvars ? strstr(old, PS0_WORD) : NULL;
 	if (hit && !hit[strlen(PS0_WORD)])
-		return; /* as nearly always */
+		return; /* the usual case */
 	var = find_variable("PS0");
 	for (const char *p = old; (hit = strstr(p, PS0_WORD)); p = old) {
 		text_add(&t, old, hit - old);
@@ -289,8 +289,8 @@ static void arm_ps0(void)
 	free(t.data);
 }
 
-/* Before each prompt, also an empty line's. Looks while a line is edited (completion) or
- * a command is executed are others'. */
+/* Runs before each prompt, also after an empty line. Reads while a line is edited
+ * (completion) or a command runs are not for a prompt. */
 static SHELL_VAR *value_of_prompt_command(SHELL_VAR *self)
 {
 	int error = errno;
@@ -298,7 +298,7 @@ static SHELL_VAR *value_of_prompt_command(SHELL_VAR *self)
 	if (executing || places.is_others)
 		return self;
 	if (!is_recording()) {
-		self->dynamic_value = NULL; /* room for whoever does */
+		self->dynamic_value = NULL; /* make room for the hook that records */
 		reader_detach();
 		return self;
 	}
@@ -311,7 +311,8 @@ static SHELL_VAR *value_of_prompt_command(SHELL_VAR *self)
 	return self;
 }
 
-/* It is an array: where it becomes one, bash forgets what is dynamic. */
+/* Makes the variable dynamic, as an array: bash drops dynamic values when it makes
+ * one. */
 static void watch_prompt_command(void)
 {
 	char name[] = "PROMPT_COMMAND";
@@ -325,14 +326,14 @@ static void watch_prompt_command(void)
 		return;
 	if (!var) {
 		var = make_new_array_variable(name);
-		VSETATTR(var, att_invisible); /* as one that is not set */
+		VSETATTR(var, att_invisible); /* like a variable that is not set */
 	} else if (!array_p(var) && !assoc_p(var) && !readonly_p(var)) {
 		var = convert_var_to_array(var);
 	}
 	var->dynamic_value = value_of_prompt_command;
 }
 
-/* Readline calls it when it begins to read a line. */
+/* Readline calls this when it begins to read a line. */
 static int on_readline(void)
 {
 	if (!executing && is_recording()) {
@@ -345,8 +346,8 @@ static int on_readline(void)
 	return reader.startup ? reader.startup() : 0;
 }
 
-/* And when it has shown the prompt: nobody waits now. The hook without a builtin, of an
- * install that has none, may have been loaded after us. */
+/* Readline calls this when it has shown the prompt: nobody waits now. An install without
+ * a builtin may have loaded its hook later. */
 static int on_prompt(void)
 {
 	if (get_string_value("_shfs_begun"))
@@ -359,7 +360,8 @@ static int on_prompt(void)
 	return reader.pre_input ? reader.pre_input() : 0;
 }
 
-/* May bash have replaced "!!" or its like in the line? Then history has what was run. */
+/* May bash have expanded "!!" or the like in the line? Then the history has what was
+ * run. */
 static bool may_be_expanded(const char *typed)
 {
 	char chars[] = { history_expansion_char, history_subst_char, '\0' };
@@ -368,8 +370,8 @@ static bool may_be_expanded(const char *typed)
 	       strpbrk(typed, chars);
 }
 
-/* Is the last entry of the history this command? One that only repeats the last is not
- * saved again. */
+/* Is the last entry of the history this command? With ignoredups a repeated command is
+ * not saved again. */
 static bool is_in_history(void)
 {
 	if (!remember_on_history)
@@ -379,7 +381,8 @@ static bool is_in_history(void)
 	        !get_string_value("HISTIGNORE"));
 }
 
-/* Borrowed until the next line is read. Empty only if it cannot be known. */
+/* The text of the command, borrowed until the next line is read. Empty only if it is
+ * unknown. */
 static const char *command_text(void)
 {
 	char *typed = reader.typed.data;
@@ -400,8 +403,8 @@ static const char *command_text(void)
 	return saved;
 }
 
-/* The user keeps it out of the history: by a blank in front of it, or by HISTIGNORE. For
- * the latter, bash knows: a line that it did not save, and that is not there already. */
+/* Does the user keep it out of the history, by a leading blank or by HISTIGNORE? The
+ * latter applies if bash did not save the line, and it is not the last entry. */
 static bool is_kept_out(const char *text)
 {
 	const char *ignore, *last;
@@ -409,7 +412,7 @@ static bool is_kept_out(const char *text)
 	if (*text == ' ' || *text == '\t')
 		return true;
 	if (!remember_on_history || current_command_first_line_saved)
-		return false; /* as nearly always */
+		return false; /* the usual case */
 	ignore = get_string_value("HISTIGNORE");
 	if (!ignore || !*ignore)
 		return false;
@@ -417,9 +420,9 @@ static bool is_kept_out(const char *text)
 	return !last || strcmp(last, text) != 0;
 }
 
-/* --- bash calls these --- */
+/* --- called by bash --- */
 
-/* The value of SHFS_PRE. Only the first look at it before a command is PS0's. */
+/* The value of SHFS_PRE. Only its first read before a command comes from PS0. */
 static SHELL_VAR *value_of_pre(SHELL_VAR *self)
 {
 	int error = errno;

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shfs-zsh.c - the hook of zsh as a module: what shfs.zsh does in functions, compiled.
+ * shfs-zsh.c - the hook of zsh as a module: the functions of shfs.zsh, compiled.
  *
  *   _shfs_hook start DIR ALERT HOST BOOT PIDNS TTY SECRETS
  *   _shfs_hook begin TEXT
  *   _shfs_hook end
  *
- * begin and end are all that the functions of preexec and precmd call (shfs.zsh). But to
- * call a function takes zsh longer than a record does: where it looks for them as its
- * hooks, this look begins and ends the command, and finds nothing to call.
+ * The functions of preexec and precmd only call begin and end (shfs.zsh). But calling a
+ * function takes zsh longer than writing a record. So this module watches zsh look up its
+ * hook functions: the look-up itself begins or ends the command, and finds no function.
  *
- * Records are those of store/journal/hooklog.h.
+ * The records are described in store/journal/hooklog.h.
  *
- * zsh takes any module that has the right names in it. This one is built against the
- * headers of one zsh, whose structures it uses, and refuses all others.
+ * zsh loads any module that has the right names. This one is built with the headers of
+ * one zsh, whose structures it uses, and refuses all others.
  */
 #include "shellhook/hook.h"
 
-/* As zsh's own modules, but without libcap, which one of them needs. */
+/* As in zsh's own modules, but without libcap, which one of them needs. */
 #define MODULE
 #define mod_import_function
 #define mod_import_variable
@@ -58,11 +58,11 @@
 #include <wchar.h>
 #include <wctype.h>
 
-/* --- what hook.c asks for --- */
+/* --- functions for hook.c --- */
 
 const char shell_kind[] = "zsh";
 
-/* Without zsh's own escapes, on its heap. */
+/* The text without zsh's own escapes, on its heap. */
 static char *plain(const char *s)
 {
 	return strchr(s, Meta) ? unmetafy(dupstring(s), NULL) : (char *)s;
@@ -87,8 +87,8 @@ void shell_export(const char *name, const char *value)
 	assignsparam((char *)name, ztrdup(value), 0);
 }
 
-/* What the environment has of SHFS_COMMAND, changed in place: glibc's setenv keeps every
- * value that it was ever given, and looks through them. */
+/* The entry of SHFS_COMMAND in the environment, changed in place: glibc's setenv keeps
+ * every value that it ever got, and searches them. */
 #define MARK "SHFS_COMMAND="
 static char mark[sizeof(MARK) + 20] = MARK;
 static bool is_in_environment;
@@ -119,7 +119,7 @@ void shell_mark(const char *number)
 		is_in_environment = !putenv(mark);
 }
 
-/* One module is all that a shell loads: nobody else begins commands. */
+/* False: a shell loads only one module, so no other hook begins commands. */
 bool shell_is_executing(void)
 {
 	return false;
@@ -142,13 +142,13 @@ static bool is_blank(const char *text)
 	wchar_t first;
 	size_t n;
 
-	if (!(*text & 0x80)) /* as nearly always */
+	if (!(*text & 0x80)) /* the usual case */
 		return *text == ' ' || *text == '\t';
 	n = mbrtowc(&first, text, strlen(text), &state);
 	return n && n < (size_t)-2 && iswblank(first);
 }
 
-/* A pattern that is none matches nothing, as for zsh itself. */
+/* Does HISTORY_IGNORE match? An invalid pattern matches nothing, as in zsh itself. */
 static bool is_ignored(char *text)
 {
 	char *ignore = getsparam("HISTORY_IGNORE");
@@ -163,7 +163,7 @@ static bool is_ignored(char *text)
 	return pattern && pattry(pattern, text);
 }
 
-/* text is empty where zsh was told to keep the line out of its history. */
+/* text is empty if zsh was told to keep the line out of its history. */
 static void begin(char *text)
 {
 	if (hook_is_disabled())
@@ -171,7 +171,7 @@ static void begin(char *text)
 	hook_begin(plain(text), !*text || is_blank(plain(text)) || is_ignored(text));
 }
 
-/* Zsh calls it when it waits for the first key. */
+/* Zsh calls this when it waits for the first key. */
 static void at_prompt(void)
 {
 	deltimedfn(at_prompt);
@@ -213,11 +213,11 @@ static int run(char *name, char **args, Options ops, int func)
 	return 0;
 }
 
-/* --- zsh looks for functions --- */
+/* --- look-ups of functions by zsh --- */
 
 static GetNodeFunc find_function;
 
-/* What $1 of preexec will be; other functions of preexec may change the history. */
+/* The future $1 of preexec; other functions of preexec may change the history. */
 static struct text typed;
 
 static void keep_typed(void)
@@ -230,7 +230,7 @@ static void keep_typed(void)
 	text_add(&typed, line, strlen(line) + 1);
 }
 
-/* What our functions would do. */
+/* Does what the function of that name would do; true: it need not be called. */
 static bool is_done(const char *name)
 {
 	if (!strcmp(name, "_shfs_preexec") && typed.len && hook_is_ours())
@@ -242,7 +242,7 @@ static bool is_done(const char *name)
 	return true;
 }
 
-/* In a hook, but not in a function that it called, nobody but zsh itself looks. */
+/* In a hook, outside of functions that it called, only zsh itself looks up functions. */
 static HashNode look_up(HashTable functions, const char *name)
 {
 	HashNode found = find_function(functions, name);
@@ -258,7 +258,7 @@ static HashNode look_up(HashTable functions, const char *name)
 	return found;
 }
 
-/* --- zsh calls these --- */
+/* --- called by zsh --- */
 
 static struct builtin builtins[] = {
 	BUILTIN("_shfs_hook", 0, run, 1, 1 + HOOK_START_ARGS, 0, NULL, NULL),
@@ -297,7 +297,7 @@ int boot_(Module m)
 	return 0;
 }
 
-/* It stays: the functions of the hook call it. */
+/* The module stays: the functions of the hook call it. */
 int cleanup_(Module m)
 {
 	return 1;

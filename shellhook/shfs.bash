@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash disable=SC2016,SC2128,SC2154,SC2178
 #
-# shfs.bash - tells the journal which commands are typed in this shell.
+# shfs.bash - the hook: records the commands that are typed in this shell.
 #
 # Sourced by what `shfs init bash` prints, after it has set:
-#   _shfs_dir    where this shell's log of commands goes
-#   _shfs_alert  a file that is there while something is wrong, with lines to show
+#   _shfs_dir    the directory for this shell's hook log
+#   _shfs_alert  a file that exists while something is wrong, with lines to show
 #   _shfs_lib    the loadable builtin (shfs-bash.c), or empty
-#   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
-#   _shfs_secrets  patterns of what is not to be written (common/redact.h), one a line; or empty
-#   _shfs_needles  what they begin with, in lower case: a pattern of its own
+#   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   facts for the log about this session
+#   _shfs_secrets  patterns of secrets (common/redact.h), one in each line; or empty
+#   _shfs_needles  a pattern that matches their beginnings, in lower case
 #
-# PS0 is expanded once before each line is executed, PROMPT_COMMAND is run before each
-# prompt: begin and end of a command. With the loadable builtin neither forks. Without it,
-# bash 5.3 does not fork either, older versions do. The DEBUG trap, HISTCONTROL and the
-# history are left alone. Names are prefixed and everything is a builtin by name, so that
-# neither aliases nor functions nor read-only variables of the user come between.
+# The begin of a command is noticed when PS0 is expanded, once before each line is executed;
+# its end when PROMPT_COMMAND is run before each prompt. With the loadable builtin neither
+# forks. Without it, bash 5.3 does not fork either, older versions do. The DEBUG trap,
+# HISTCONTROL and the history are left alone. Names have a prefix and builtins are called by
+# `builtin`, so that aliases, functions and read-only variables of the user do not interfere.
 
-# Once in a session, however often this is sourced or tried.
+# Prints a message once in a session, however often this file is sourced.
 _shfs_say()
 {
 	[[ ${_shfs_said-} == *"<$1>"* ]] || builtin printf 'shfs: %s\n' "$1" >&2
 	_shfs_said+="<$1>"
 }
 
-# Puts our word last into PS0, so that nothing else of it belongs to the command; takes it
-# out where it would be shown itself. printf -v, because it does not end the line that the
-# shell is in where PS0 is read-only.
+# Puts the hook's word at the end of PS0, so that no other part of it belongs to the command;
+# removes the word if it would be printed. printf -v is used because it does not abort the
+# current line if PS0 is read-only.
 _shfs_arm()
 {
 	local _rest=${PS0-}
@@ -49,10 +49,10 @@ _shfs_arm()
 	return 0
 }
 
-# Puts $1 last into PROMPT_COMMAND while the shell starts, where nobody who is still to
-# install himself minds, and first at the first prompt: that one sees the end before other
-# prompt commands take time. Nothing of ours stays the last: hooks by the DEBUG trap
-# (bash-preexec) would take it for what was typed. Before 5.1 it is not an array.
+# Puts $1 into PROMPT_COMMAND: last while the shell starts, so that programs which install
+# themselves later find what they expect; first at the first prompt, to notice the end of a
+# command before other prompt commands take time. It does not stay last: hooks that use the
+# DEBUG trap (bash-preexec) would take it for a typed command. Before 5.1 it is no array.
 _shfs_prompt_command()
 {
 	local _item _kept=()
@@ -81,10 +81,10 @@ _shfs_builtin()
 			"$_shfs_pidns" "$_shfs_tty" "$_shfs_secrets"
 }
 
-# --- the same in bash, where the builtin cannot be loaded ---
+# --- the same in bash, if the builtin cannot be loaded ---
 
-# _shfs_write TAG SEQ FIELD...: appends a record. printf with one format is one write,
-# up to the size of its buffer.
+# _shfs_write TAG SEQ FIELD...: appends a record. A single printf makes a single write, up to
+# the size of its buffer.
 _shfs_write()
 {
 	local _format='\036' _i
@@ -107,7 +107,7 @@ _shfs_now()
 	builtin read -r _ _ _ _ _lastpid </proc/loadavg
 }
 
-# The number before the next record's is kept free for it.
+# Writes the session with the sequence number before the next record's, which is kept free.
 _shfs_session()
 {
 	local _real _boot _lastpid
@@ -118,7 +118,8 @@ _shfs_session()
 		"$_real" "$_boot" "$_shfs_host" bash "$_shfs_tty" "$PWD" || _shfs_trouble
 }
 
-# Replaces the secrets in _line; then sets _tag. Bytes are characters in the locale C.
+# Replaces the secrets in _line; if there are any, sets _tag. In the locale C bytes are
+# characters.
 _shfs_redact()
 {
 	local LC_ALL=C _pattern _match _secret _before _kept _rest _fold _typed=$_line
@@ -144,9 +145,9 @@ _shfs_redact()
 	((_fold)) || builtin shopt -s nocasematch
 }
 
-# In PS0, mostly in a subshell; what must stay set has been set by PS0 itself. The last
-# line of the history is this command if it is a new one. Where it is not, it is a
-# repetition or was not to be saved; where that cannot be told apart, the text is left out.
+# Runs in PS0, mostly in a subshell; variables that must stay set are set by PS0 itself. If
+# the last line of the history is new, it is this command. If not, the command is a repetition
+# or was not to be saved; if it is unknown which, the text is left out.
 _shfs_begin()
 {
 	local - _real _boot _lastpid _line _cwd _hidden=0 _tag=B1 _matched=()
@@ -162,7 +163,7 @@ _shfs_begin()
 			${HISTCONTROL-}${HISTIGNORE:+ignoreboth} == *@(ignorespace|ignoreboth)* ]]; then
 		_hidden=1 _line=
 	fi
-	# Where this is no subshell, what the user matched stays.
+	# If this is no subshell, keep the user's BASH_REMATCH.
 	((_shfs_version < 503)) || _matched=("${BASH_REMATCH[@]}")
 	[[ -n $_shfs_needles && ${_line,,} =~ $_shfs_needles ]] && _shfs_redact
 	((_shfs_version < 503)) || BASH_REMATCH=("${_matched[@]}")
@@ -189,7 +190,7 @@ _shfs_trouble()
 	_shfs_say "the commands of this shell are not recorded: cannot write to $_shfs_log"
 }
 
-# Each line again only if it was gone in between.
+# Shows new lines; a line that was shown comes again only if it was gone in between.
 _shfs_show_alert()
 {
 	local _line _seen='' _new=''
@@ -205,9 +206,9 @@ _shfs_show_alert()
 	_shfs_shown=$_seen
 }
 
-# A shell that stood in a project when it was mounted stands below the mount, unseen; one
-# that stood on it when it was unmounted is off it. Both go to what $PWD says, if that is
-# the same directory.
+# Moves the shell into the directory that $PWD names, if that is the same one, in two cases:
+# the shell was in a project when it was mounted, and so is below the mount, unseen; or it was
+# on a mount that was unmounted.
 _shfs_follow_mount()
 {
 	local _inodes _old=${OLDPWD-}
@@ -218,7 +219,8 @@ _shfs_follow_mount()
 		builtin cd "$PWD" && OLDPWD=$_old
 }
 
-# $? is kept where a string of commands follows; but with set -e it would end the shell.
+# Runs before the prompt. Returns $? for other prompt commands in the same string; but not with
+# set -e, as that would end the shell.
 _shfs_finish()
 {
 	local _status=$? _flags=$-
@@ -243,8 +245,8 @@ _shfs_finish()
 	return 0
 }
 
-# The marker, which programs find in their environment. Numbers go on where this shell was
-# executed by itself (exec bash).
+# Sets the marker in the environment of programs. The numbers continue if this shell was executed
+# by itself (exec bash).
 _shfs_mark()
 {
 	[[ ${SHFS_SESSION-}- == "$1"-* && ${SHFS_COMMAND-} == +([0-9]) ]] &&
@@ -252,8 +254,8 @@ _shfs_mark()
 	export SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0 SHFS_HIDDEN=0
 }
 
-# What an install without the builtin has begun is over: its _shfs_finish stays where it is,
-# and does nothing.
+# Ends the recording of an install without the builtin: its _shfs_finish stays in
+# PROMPT_COMMAND, and does nothing.
 _shfs_end_plain()
 {
 	[[ -n ${_shfs_begun-} ]] || return 0
@@ -270,7 +272,7 @@ _shfs_plain()
 	# shellcheck disable=SC2086 # fields
 	builtin set -- $_stat
 	_shfs_start=${20} _shfs_log=$_shfs_dir/shell-${_shfs_boot:0:8}-$$-${20}.log
-	# An array is never exported: where these words reach another shell, they are nothing.
+	# An array is never exported: if these words reach another shell, they expand to nothing.
 	_shfs_none=('')
 	_shfs_ps0='${_shfs_none[_shfs_open=0${SHFS_DISABLE:+1}==0,'
 	_shfs_ps0+='SHFS_COMMAND=_shfs_number+=_shfs_open,_shfs_seq+=2,0]-}'
@@ -279,7 +281,7 @@ _shfs_plain()
 		_shfs_tell='SHFS_HIDDEN=$_hidden'
 		_shfs_look="_line=\${ $_history; } _cwd=\${ builtin pwd -P; }"
 	else
-		# what the subshell says is part of an assignment in this one
+		# the output of the subshell becomes part of an assignment in this shell
 		_shfs_ps0+='${_shfs_none+${_shfs_none[SHFS_HIDDEN=0$({ _shfs_begin; } 2>/dev/null),0]-}}'
 		_shfs_tell='builtin printf %s "$_hidden"'
 		_shfs_look="_line=\$($_history); builtin cd -P .; _cwd=\$PWD"
@@ -291,7 +293,7 @@ _shfs_plain()
 	_shfs_session
 }
 
-# --- the start ---
+# --- start ---
 
 _shfs_main()
 {

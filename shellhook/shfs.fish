@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: MIT
 #
-# shfs.fish - tells the journal which commands are typed in this shell.
+# shfs.fish - the hook: records the commands that are typed in this shell.
 #
 # Sourced by what `shfs init fish` prints, after it has set:
-#   _shfs_dir    where this shell's log of commands goes
-#   _shfs_alert  a file that is there while something is wrong, with lines to show
-#   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
-#   _shfs_secrets  regular expressions of what is not to be written, one a line; or empty
-#   _shfs_needles  what they begin with, as one more
+#   _shfs_dir    the directory for this shell's hook log
+#   _shfs_alert  a file that exists while something is wrong, with lines to show
+#   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   facts for the log about this session
+#   _shfs_secrets  regular expressions for secrets, one in each line; or empty
+#   _shfs_needles  a regular expression that matches their beginnings
 #   _shfs_clock  seconds from the boot time to the real time
 #
-# fish_preexec and fish_postexec are begin and end of a command. Hardly anything forks.
+# fish_preexec and fish_postexec notice the begin and the end of a command. Almost nothing forks.
 
-# Once in a session, however often this is sourced or tried.
+# Prints a message once in a session, however often this file is sourced.
 function _shfs_say
     contains -- $argv[1] $_shfs_said; and return
     set -ga _shfs_said $argv[1]
     echo "shfs: $argv[1]" >&2
 end
 
-# FIELD...: appends a record. A log that is new, or was taken away meanwhile, begins with
-# the session. fish shows the error of a redirection and of a write, whatever one says: so it
-# asks first, and after a write that failed has a program try.
+# FIELD...: appends a record. A new log, or one that was removed meanwhile, begins with the
+# session. fish always prints the errors of redirections and writes: so this checks first, and
+# after a failed write lets a program try.
 function _shfs_write
     test $argv[1] = S1 -o -s $_shfs_log; or _shfs_session
     set -g _shfs_seq (math $_shfs_seq + 1)
@@ -41,10 +41,11 @@ function _shfs_write
     return 1
 end
 
-# _shfs_now SHIFT: prints the real time, the boot time and the last pid. fish has no clock
-# but a coarse one, the boot time. A real time made of it tells no more, so it is shifted:
-# ingest takes one that agrees within 30 ms for exact. Behind another command so close that
-# this could not tell the two apart (pasted lines), a program is asked for the real time.
+# _shfs_now SHIFT: prints the real time, the boot time and the last pid. fish has only a coarse
+# clock, the boot time. A real time computed from that is no more exact, so it is shifted:
+# ingest would take a time that agrees within 30 ms for exact. If the last command was so
+# recent that its time could not be told from this one (pasted lines), a program gives the real
+# time.
 function _shfs_now
     set -l boot 0
     set -l lastpid 0
@@ -71,9 +72,9 @@ function _shfs_session
     umask $mask
 end
 
-# A shell that stood in a project when it was mounted stands below the mount, unseen; one
-# that stood on it when it was unmounted is off it. Both go to what $PWD says, if that is
-# the same directory. Only there, and where $PWD was replaced, a program is run for it.
+# Moves the shell into the directory that $PWD names, if that is the same one, in two cases:
+# the shell was in a project when it was mounted, and so is below the mount, unseen; or it was
+# on a mount that was unmounted. Only then, and if $PWD was replaced, this runs a program.
 function _shfs_follow_mount
     test . -ef $PWD; and return
     test -d $PWD; or return
@@ -82,7 +83,7 @@ function _shfs_follow_mount
     and builtin cd $PWD 2>/dev/null
 end
 
-# Prints the text with its secrets replaced; fails where it has none.
+# Prints the text with its secrets replaced; fails if it has none.
 function _shfs_redact
     test -n "$_shfs_needles"; or return
     string match -qir -- $_shfs_needles $argv[1]; or return
@@ -99,7 +100,7 @@ function _shfs_preexec --on-event fish_preexec
     set -l text $argv[1]
     set -l hidden 0
     set -l tag B1
-    # Blanks and comments are no command, but the event comes for them, too.
+    # blanks and comments are no command, but the event comes for them, too
     string match -qr '^\s*(#[^\n]*)?$' -- $text; and return
     _shfs_follow_mount
     if set -q fish_private_mode; or string match -qr '^[ \t]' -- $text
@@ -130,7 +131,7 @@ function _shfs_postexec --on-event fish_postexec
     _shfs_write F1 $_shfs_number $now $code
 end
 
-# The alert: each line again only if it was gone in between.
+# Shows the alert; a line that was shown comes again only if it was gone in between.
 function _shfs_prompt --on-event fish_prompt
     set -l seen
     if test -z "$SHFS_DISABLE" -a -e $_shfs_alert
@@ -143,8 +144,8 @@ function _shfs_prompt --on-event fish_prompt
     set -g _shfs_shown $seen
 end
 
-# The marker, which programs find in their environment. Numbers go on where this shell was
-# executed by itself (exec fish).
+# Sets the marker in the environment of programs. The numbers continue if this shell was executed
+# by itself (exec fish).
 function _shfs_mark
     string match -q -- "$argv[1]-*" "$SHFS_SESSION-"
     and string match -qr '^\d+$' -- $SHFS_COMMAND

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: MIT
 #
-# shfs.zsh - tells the journal which commands are typed in this shell.
+# shfs.zsh - the hook: records the commands that are typed in this shell.
 #
 # Sourced by what `shfs init zsh` prints, after it has set:
-#   _shfs_dir    where this shell's log of commands goes
-#   _shfs_alert  a file that is there while something is wrong, with lines to show
+#   _shfs_dir    the directory for this shell's hook log
+#   _shfs_alert  a file that exists while something is wrong, with lines to show
 #   _shfs_lib    the module (shfs-zsh.c), or empty
-#   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   what the log says of this session
-#   _shfs_secrets  patterns of what is not to be written (common/redact.h), one a line; or empty
-#   _shfs_needles  what they begin with, in lower case: a pattern of its own
+#   _shfs_host, _shfs_boot, _shfs_pidns, _shfs_tty   facts for the log about this session
+#   _shfs_secrets  patterns of secrets (common/redact.h), one in each line; or empty
+#   _shfs_needles  a pattern that matches their beginnings, in lower case
 #
-# preexec and precmd are begin and end of a command. Nothing forks. A prompt waits for them, and in
-# zsh calls of functions, redirections and looking up names is what takes time: so each is one
-# function on its usual way. The module, if it fits this zsh, does not even have them called, but sees
-# zsh look for them. Without it, the log stays open from one command to the next. A sticky emulation
-# (_shfs_functions) leaves the user's options, without a trace under xtrace.
+# preexec and precmd notice the begin and the end of a command. Nothing forks. A prompt waits for
+# them, and in zsh function calls, redirections and name look-ups take most of the time: so in the
+# usual case each is a single function. The module, if it fits this zsh, avoids even these calls: it
+# notices that zsh looks the functions up. Without the module, the log stays open from one command to
+# the next. A sticky emulation (_shfs_functions) keeps the user's options away, and prints nothing
+# under xtrace.
 
-# Once in a session, however often this is sourced or tried.
+# Prints a message once in a session, however often this file is sourced.
 _shfs_say() {
 	[[ $_shfs_said == *"<$1>"* ]] || builtin print -r -- "shfs: $1" >&2
 	_shfs_said+="<$1>"
@@ -33,9 +34,9 @@ _shfs_module() {
 			"$_shfs_secrets"
 }
 
-# --- the same in zsh, where the module cannot be loaded ---
+# --- the same in zsh, if the module cannot be loaded ---
 
-# The user may have closed it, and have another file there now.
+# Closes the log, unless the user has closed it, and opened another file there.
 _shfs_close() {
 	local -A file
 
@@ -50,7 +51,8 @@ _shfs_trouble() {
 	return 1
 }
 
-# On a mount of ours the log would keep that busy: there it is opened for each record.
+# May the log stay open? On a mount of shfs it would keep the mount busy, so there it is opened for
+# each record.
 _shfs_may_stay_open() {
 	local -A file
 	local -a mounts
@@ -61,8 +63,8 @@ _shfs_may_stay_open() {
 	[[ ${(M)mounts:#* $((file[device] >> 8 & 0xfff)):$((file[device] & 0xff | file[device] >> 12 & 0xfff00)) *} != *' - fuse'* ]]
 }
 
-# Opens the log. One that is new, or was taken away meanwhile, begins with the session, and goes
-# on with the command that runs.
+# Opens the log. A new one, or one that was removed meanwhile, begins with the session, and
+# continues with the running command.
 _shfs_open_log() {
 	local boot=0
 	local -a now
@@ -83,16 +85,16 @@ _shfs_open_log() {
 	((!_shfs_running)) || _shfs_append $_shfs_tag "$_shfs_begun"
 }
 
-# TAG FIELD...: a record, with one write. The usual ones are written without this call.
+# TAG FIELD...: writes a record with one write. Frequent records are written without this call.
 _shfs_append() {
 	((++_shfs_seq))
 	syswrite -o $_shfs_fd -- $'\x1e'$1$'\0'$_shfs_seq$'\0'"${(pj:\0:)@:2}"$'\0'$_shfs_seq$'\0\n' ||
 		_shfs_trouble
 }
 
-# A shell that stood in a project when it was mounted stands below the mount, unseen; one
-# that stood on it when it was unmounted is off it. Both go to what $PWD says, if that is
-# the same directory. zstat fails on a mount whose daemon is gone.
+# Moves the shell into the directory that $PWD names, if that is the same one, in two cases:
+# the shell was in a project when it was mounted, and so is below the mount, unseen; or it was
+# on a mount that was unmounted. zstat fails on a mount whose daemon is gone.
 _shfs_follow_mount() {
 	local old=$OLDPWD
 	local -A here there
@@ -102,13 +104,13 @@ _shfs_follow_mount() {
 	builtin cd -q -- $PWD 2>/dev/null && OLDPWD=$old
 }
 
-# A pattern that is none matches nothing, as for zsh itself.
+# Does HISTORY_IGNORE match? An invalid pattern matches nothing, as in zsh itself.
 _shfs_is_ignored() {
 	{ [[ $1 == ${~HISTORY_IGNORE} ]] } always { TRY_BLOCK_ERROR=0 } 2>/dev/null
 }
 
-# Replaces the secrets in text, the caller's; then _shfs_tag says so. Without the module regex,
-# nothing is kept of it. Bytes are characters in the locale C.
+# Replaces the secrets in the caller's variable text; if there are any, sets _shfs_tag. Without the
+# module regex no text is kept. In the locale C bytes are characters.
 _shfs_redact() {
 	emulate -L zsh
 	local LC_ALL=C pattern secret before kept rest typed=$text MATCH
@@ -139,8 +141,8 @@ _shfs_redact() {
 	[[ $text == "$typed" ]] || _shfs_tag=B2
 }
 
-# $1 is the line as typed; it is empty where zsh was told to keep it out of its history. A log that
-# was taken away is noticed at the end of the command.
+# $1 is the line as typed; it is empty if zsh was told to keep it out of its history. If the log was
+# removed, that is noticed at the end of the command.
 _shfs_preexec() {
 	local text=$1 hidden=0 boot=0 last=0
 	local -a now
@@ -191,7 +193,7 @@ _shfs_precmd() {
 	return 0
 }
 
-# Each line again only if it was gone in between.
+# Shows new lines; a line that was shown comes again only if it was gone in between.
 _shfs_show_alert() {
 	local line seen= new=
 
@@ -204,8 +206,8 @@ _shfs_show_alert() {
 	_shfs_shown=$seen
 }
 
-# The marker, which programs find in their environment. Numbers go on where this shell was
-# executed by itself (exec zsh).
+# Sets the marker in the environment of programs. The numbers continue if this shell was executed
+# by itself (exec zsh).
 _shfs_mark() {
 	[[ $SHFS_SESSION- == $1-* && $SHFS_COMMAND == <-> ]] && _shfs_number=$SHFS_COMMAND
 	typeset -gx SHFS_SESSION=$1${INVOCATION_ID:+-$INVOCATION_ID} SHFS_COMMAND=0 SHFS_HIDDEN=0
@@ -232,10 +234,10 @@ _shfs_plain() {
 	return 0
 }
 
-# --- the start ---
+# --- start ---
 
-# BEGIN END: bodies of functions. First at the end, so that others' hooks do not count; last before
-# the command.
+# BEGIN END: bodies of the functions. The end is noticed before other hooks run, so that they do not
+# count; the begin after them, right before the command.
 _shfs_functions() {
 	emulate zsh -o no_err_exit -o no_err_return -o unset -o no_xtrace -c '
 		functions[_shfs_preexec]=$1
