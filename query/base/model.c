@@ -31,7 +31,7 @@ int shfs_fail_index(struct shfs_index *index, int error)
 int shfs_fail_pruned(void)
 {
 	shfs_error("the list of pruned objects is damaged");
-	shfs_hint("shfs repair repairs it");
+	shfs_hint("run shfs repair");
 	return SHFS_EXIT_FAILURE;
 }
 

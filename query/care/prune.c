@@ -413,7 +413,7 @@ int shfs_fail_collect(const struct shfs_store *store, const char *what, int erro
 		return fail_unlocked(store, what);
 	case -EBADMSG:
 		shfs_error("nothing is %s: a part of the journal is damaged, and may "
-		           "name an object that would go",
+		           "name an object that would be removed",
 		           what);
 		shfs_hint("--despite-damage goes on anyway");
 		return SHFS_EXIT_REFUSED;
@@ -421,17 +421,16 @@ int shfs_fail_collect(const struct shfs_store *store, const char *what, int erro
 	case -EDQUOT:
 		shfs_error("not all is %s: %s", what, strerror(-error));
 		shfs_hint("the store's disk needs some room for what is written before "
-		          "anything goes");
+		          "anything is removed");
 		return SHFS_EXIT_FAILURE;
 	case -ENOTRECOVERABLE:
 		shfs_error("nothing is %s: the list of pruned objects is damaged", what);
-		shfs_hint("shfs repair repairs it");
+		shfs_hint("run shfs repair");
 		return SHFS_EXIT_REFUSED;
 	case -ENOTEMPTY:
-		shfs_error(
-			"nothing is %s: what shfs repair set aside may name what would "
-			"go",
-			what);
+		shfs_error("nothing is %s: the files that shfs repair set aside may name "
+		           "objects that would be removed",
+		           what);
 		shfs_hint("remove the directory quarantine of the store when you no "
 		          "longer need it; --despite-damage goes on anyway");
 		return SHFS_EXIT_REFUSED;

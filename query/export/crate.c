@@ -171,7 +171,7 @@ static int copy_file(const struct shfs_export *x, const struct shfs_workflow_fil
 		return 0; /* the message was printed */
 	if (!shfs_export_is_archived(file)) {
 		shfs_show_version(&shown, file->version.path, file->version.n);
-		shfs_warn("%s is not archived: the crate has its name alone",
+		shfs_warn("%s is not archived: the crate has only its name",
 		          shown.data ?: "");
 		return 0;
 	}

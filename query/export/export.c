@@ -231,8 +231,8 @@ static int refuse_rivals(struct shfs_workflow *wf, const struct shfs_workflow_fi
 	shfs_step_show(&shown, wf, file->step);
 	shfs_buf_str(&shown, " and of ");
 	shfs_step_show(&shown, wf, file->rival);
-	shfs_error("%s: %s knows files by their names alone", shown.data ?: "", program);
-	shfs_hint("shfs export sh can say it");
+	shfs_error("%s: %s knows files only by their names", shown.data ?: "", program);
+	shfs_hint("shfs export sh can express it");
 	return SHFS_EXIT_REFUSED;
 }
 

@@ -69,8 +69,9 @@ static int refuse_removed(struct shfs_workflow *wf, const struct shfs_workflow_f
 	shfs_quote_display(&shown, file->name, strlen(file->name));
 	shfs_buf_str(&shown, " is used by others than ");
 	shfs_step_show(&shown, wf, file->removed_by);
-	shfs_error("%s, which removes it: make has no order for that", shown.data ?: "");
-	shfs_hint("shfs export sh can say it");
+	shfs_error("%s, which removes it: make cannot order these steps",
+	           shown.data ?: "");
+	shfs_hint("shfs export sh can express it");
 	return SHFS_EXIT_REFUSED;
 }
 

@@ -186,7 +186,7 @@ static void add_command(struct shfs_export *x, const struct shfs_step *step)
 	shfs_export_list(out, "\n# reads: ", &step->inputs);
 	if (step->n_left_out)
 		shfs_buf_printf(
-			out, "\n# and %zu files of version control, which are not taken",
+			out, "\n# and %zu files of version control, which are left out",
 			step->n_left_out);
 	shfs_export_list(out, "\n# writes: ", &step->outputs);
 	shfs_buf_char(out, '\n');

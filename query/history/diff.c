@@ -74,8 +74,7 @@ int shfs_diff_now(const char *path, struct shfs_diff_side *s)
 	if (s->fd < 0 || fstat(s->fd, &st)) {
 		if (errno == ENOENT) {
 			shfs_error("%s does not exist now", name.data);
-			shfs_hint(
-				"compare two versions, or bring it back: shfs undelete");
+			shfs_hint("compare two versions, or restore it: shfs undelete");
 		} else {
 			shfs_error("cannot read %s: %s", name.data, strerror(errno));
 		}

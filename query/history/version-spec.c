@@ -120,7 +120,7 @@ static void say_range(const struct shfs_version *latest)
 
 	shfs_show_path(&name, latest->path);
 	if (latest->n == 1)
-		shfs_error("%s has version 1 alone", name.data);
+		shfs_error("%s has only version 1", name.data);
 	else
 		shfs_error("%s has versions 1 to %lld", name.data, (long long)latest->n);
 }
@@ -293,7 +293,7 @@ static int find_maker(struct shfs_index *index, const char *operand, bool *is_pr
 	shfs_show_version(&name, v.path, v.n);
 	shfs_error("%s was not made by a recorded command: %s",
 	           name.data ? name.data : "",
-	           v.n == 1 ? "it was there before" : "it changed while nothing watched");
+	           v.n == 1 ? "it existed before" : "it changed while nothing watched");
 	return SHFS_EXIT_NOT_FOUND;
 }
 

@@ -330,9 +330,8 @@ static int check_command(struct check *c)
 		refuse(c, "has no recorded end: it is still running, or its shell was "
 		          "killed");
 	else if (!shfs_command_runs_again(command))
-		refuse(c,
-		       "waits for a person, or brings back what it has kept (an editor, "
-		       "git, shfs)");
+		refuse(c, "waits for the user, or restores contents that it has kept (an "
+		          "editor, git, shfs)");
 	else if (shfs_text_needs_shell(command->text, &what))
 		refuse(c, "%s, which is not recorded", what.data ?: "");
 	else if (r >= 0)
@@ -376,7 +375,7 @@ static int check_need(struct check *c, const struct shfs_rerun_need *need)
 	shfs_show_path(&name, need->path);
 	say_version(&version, c->rr, need->path, need->version_id);
 	if (lstat(need->path, &st)) {
-		refuse(c, "needs %s, which is not there now", version.data ?: "");
+		refuse(c, "needs %s, which does not exist now", version.data ?: "");
 		return 0;
 	}
 	if (!need->as_then || need->use->directory)
@@ -387,11 +386,11 @@ static int check_need(struct check *c, const struct shfs_rerun_need *need)
 	if (r < 0 && r != -ENODATA)
 		return r;
 	if (r <= 0)
-		refuse(c, "%s %s, which held something else then (%s)",
+		refuse(c, "%s %s, which had another content then (%s)",
 		       need->use->kind == SHFS_USE_CHANGED ? "changes"
 		       : need->use->kind == SHFS_USE_READ
 		               ? "reads, and a later command makes,"
-		               : "takes away",
+		               : "removes",
 		       name.data ?: "", version.data ?: "");
 	return 0;
 }
@@ -561,7 +560,7 @@ static int check_in_place(struct check *c)
 
 	if (access(c->step->entry.command.cwd, X_OK)) {
 		shfs_show_directory(&cwd, c->step->entry.command.cwd);
-		refuse(c, "was run in %s, which is not there now", cwd.data ?: "");
+		refuse(c, "was run in %s, which does not exist now", cwd.data ?: "");
 		return 0;
 	}
 	for (size_t i = 0; i < uses->n && !r; i++) {
@@ -641,7 +640,7 @@ static int check_source(struct check *c, const struct shfs_rerun_need *need)
 		return r;
 	if (need->use->directory) {
 		shfs_show_path(&name, need->path);
-		refuse(c, "moves the directory %s, of which no copy can be made",
+		refuse(c, "moves the directory %s, which cannot be copied",
 		       name.data ?: "");
 		return 0;
 	}
@@ -694,8 +693,8 @@ static void refuse_unrecorded(struct check *c)
 {
 	if (!c->unrecorded || c->rr->options.force)
 		return;
-	shfs_error("the project is not recorded now: what is overwritten could not be "
-	           "brought back");
+	shfs_error("the project is not recorded now: overwritten contents could not be "
+	           "restored");
 	shfs_hint("shfs mount it first, or run in a copy: --scratch");
 	c->code = SHFS_EXIT_REFUSED;
 }

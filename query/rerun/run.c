@@ -309,10 +309,10 @@ static void warn_not_put_back(const struct shfs_rerun_result *result)
 	_cleanup_buf_ struct shfs_buf name = { 0 };
 
 	shfs_show_path(&name, result->use->path);
-	shfs_warn("%s stays as the failed command left it: what it held was not known to "
-	          "be "
-	          "archived (shfs log %s)",
-	          name.data ?: "", name.data ?: "");
+	shfs_warn(
+		"%s stays as the failed command left it: its earlier content may not be "
+		"archived (shfs log %s)",
+		name.data ?: "", name.data ?: "");
 }
 
 /* Restores contents after a failure: results may be half made. Only contents in the

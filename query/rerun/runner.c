@@ -411,7 +411,7 @@ static int run_request(struct log *log, const char *shell, const struct request 
 
 		if (error)
 			dprintf(STDERR_FILENO,
-			        "shfs: cannot put back what was there: %s\n",
+			        "shfs: cannot restore the earlier files: %s\n",
 			        strerror(-error));
 	}
 	return r;

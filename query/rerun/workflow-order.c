@@ -297,7 +297,7 @@ static int check_target(struct shfs_workflow *wf, size_t begin, size_t end)
 		     last->kind != SHFS_TOUCH_REMOVE))
 			continue;
 		shfs_show_version(&shown, file->version.path, file->version.n);
-		shfs_buf_printf(&shown, " is not there in the end: it is %s by ",
+		shfs_buf_printf(&shown, " does not exist at the end: it is %s by ",
 		                last->kind == SHFS_TOUCH_REMOVE ? "removed"
 		                                                : "overwritten");
 		shfs_step_show(&shown, wf, last->step);

@@ -774,8 +774,8 @@ static void warn_of_source(const struct shfs_version *version)
 
 	shfs_show_version(&shown, version->path, version->n);
 	if (!(version->flags & SHFS_CONTENT_OBJECT))
-		shfs_warn("%s is not archived: what is there is taken, if it is still "
-		          "that",
+		shfs_warn("%s is not archived: the file of that name is used, if it is "
+		          "still the same",
 		          shown.data ?: "");
 	else if (version->flags & SHFS_CONTENT_INCOMPLETE)
 		shfs_warn("%s is incomplete: it changed while it was captured",

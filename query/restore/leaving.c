@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARGS_MAX 256 /* of git; with more of them, it is taken for another kind of call  \
-	              */
+#define ARGS_MAX 256 /* a git command with more arguments is not analysed */
 
 static struct shfs_doer doer_of(struct shfs_rows *rows, int column)
 {

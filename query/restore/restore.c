@@ -448,7 +448,7 @@ static int put_in_place(struct work *w)
 	if (w->journalled && w->fd >= 0) {
 		r = shfs_restore_journal_before(w->restorer->journal, w->name, w->fd);
 		if (r)
-			return fail(w, "cannot record what it held", r);
+			return fail(w, "cannot record its present content", r);
 	}
 	r = rename_over(w);
 	if (r == -EEXIST)
@@ -461,7 +461,7 @@ static int put_in_place(struct work *w)
 		r = shfs_restore_journal_made(w->restorer->journal, w->name, w->tmp_fd,
 		                              !w->exists);
 	if (r)
-		shfs_warn("the restored file could not be journalled: %s", strerror(-r));
+		shfs_warn("the restored file could not be recorded: %s", strerror(-r));
 	return 0;
 }
 
@@ -495,12 +495,12 @@ static void say_done(struct work *w)
 	else if (S_ISLNK(w->st.st_mode))
 		shfs_buf_str(w->message, "; it was a symbolic link");
 	else
-		shfs_buf_str(w->message, "; what it held was not archived before");
+		shfs_buf_str(w->message, "; its content was not archived before");
 	if (w->left.len)
 		shfs_buf_printf(w->message, "; it lost extended attributes: %s",
 		                w->left.data);
 	if (w->st.st_nlink > 1 && !S_ISLNK(w->st.st_mode))
-		shfs_buf_printf(w->message, " (its %llu other names keep that)",
+		shfs_buf_printf(w->message, " (its %llu other names keep that content)",
 		                (unsigned long long)w->st.st_nlink - 1);
 }
 
@@ -520,7 +520,7 @@ static int replace(struct work *w)
 	}
 	r = shfs_restore_journal_enter(restorer->journal, w->dirfd);
 	if (r < 0)
-		return fail(w, "cannot journal the change", r);
+		return fail(w, "cannot record the change", r);
 	w->journalled = r;
 	r = write_new(w);
 	if (!r)
@@ -677,7 +677,7 @@ static int make_name(struct work *w, const char *other, int other_dirfd, int oth
 	r = journalled ? shfs_restore_journal_linked(journal, w->name, other, other_fd)
 	               : 0;
 	if (r)
-		shfs_warn("the restored name could not be journalled: %s", strerror(-r));
+		shfs_warn("the restored name could not be recorded: %s", strerror(-r));
 	return 0;
 }
 
@@ -704,9 +704,11 @@ int shfs_restore_name(struct shfs_restorer *restorer, const struct shfs_version 
 		error = make_name(&w, other, dirfd, fd) ?: 1;
 	if (error <= 0) {
 		say_target(&w);
-		shfs_buf_printf(message, " was another name of %s, and is not: %s",
+		shfs_buf_printf(message,
+		                " was another name of %s, and cannot be that again: %s",
 		                what.data ?: "",
-		                error ? strerror(-error) : "that holds something else");
+		                error ? strerror(-error)
+		                      : "that has another content now");
 		return end_other(&w, SHFS_EXIT_FAILURE, "");
 	}
 	shfs_buf_free(&what);

@@ -231,7 +231,7 @@ def test_other_name_that_cannot_be(sandbox, mount):
     there.unmount()
     sandbox.sh("echo other > b")
     told = sandbox.shfs("undelete", "a", check=1)
-    assert "a was another name of b, and is not: that holds something else" in told.stderr
+    assert "a was another name of b, and cannot be that again: that has another content now" in told.stderr
     assert sandbox.read("a") == b"hi\n" and sandbox.read("b") == b"other\n"
 
 

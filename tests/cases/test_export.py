@@ -233,10 +233,10 @@ def test_removed_and_made_anew(study, sandbox, sh):
 def test_what_is_not_there_in_the_end(study, sandbox, sh):
     study.run("echo 1 > a; cat a > b; sleep 0.1; echo 2 > a")
     run = sh.text("a@1", check=4)
-    assert "a@1 is not there in the end: it is overwritten by" in run.stderr
+    assert "a@1 does not exist at the end: it is overwritten by" in run.stderr
     study.run("sort -r a > c; rm a")
     run = sh.text("a@2", "c", check=4)
-    assert "a@2 is not there in the end: it is removed by" in run.stderr and "sort -r a" in run.stderr
+    assert "a@2 does not exist at the end: it is removed by" in run.stderr and "sort -r a" in run.stderr
     assert sh.run("c")["c"] == b"2\n"
 
 

@@ -221,7 +221,7 @@ def test_circles(work, sandbox):
     work.run("sort -r b > a")
     run = sandbox.shfs("rerun", "--yes", check=False)
     if run.status:  # whatever is refused, is for what was there is gone
-        assert run.status == 4 and "held something else then" in run.stderr
+        assert run.status == 4 and "had another content then" in run.stderr
         assert sandbox.read("a") == b"3\n2\n1\n"
     rerun(sandbox, "--scratch", "--command", command(sandbox, "sort a > b"))
 
@@ -327,15 +327,15 @@ def test_interrupted(work, sandbox):
 
 REFUSED = {
     "vim -es +wq config.yaml; cat data/in.csv > x": "waits for a person",
-    "cat data/in.csv > x; git --version": "brings back what it has kept",
+    "cat data/in.csv > x; git --version": "restores contents that it has kept",
     "cat data/in.csv > $x": "uses the variable x",
     'awk "/$pattern/" data/in.csv > x': "uses the variable pattern",
     "cat data/in.csv > x; cd -": "goes to where the shell was before",
     "read a; cat data/in.csv > x": "reads from the terminal",
-    "sed -i s/1/7/ data/in.csv": "changes data/in.csv, which held something else then (data/in.csv@",
-    "echo 5 >> data/in.csv": "changes data/in.csv, which held something else",
-    "cat gone > x": "needs gone@1, which is not there now",
-    "mv moved x": "needs moved, which is not there now",
+    "sed -i s/1/7/ data/in.csv": "changes data/in.csv, which had another content then (data/in.csv@",
+    "echo 5 >> data/in.csv": "changes data/in.csv, which had another content",
+    "cat gone > x": "needs gone@1, which does not exist now",
+    "mv moved x": "needs moved, which does not exist now",
     " cat data/in.csv > x": "its text was not kept",
 }
 
