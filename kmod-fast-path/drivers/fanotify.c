@@ -252,8 +252,8 @@ static bool find_here(struct shfs_driver *d, struct close *c)
 }
 
 /*
- * A mount in the root may show a part of it a second time. Renames in it are told by its
- * first path, so its closes are told by that, too.
+ * A mount in the root may show a part of it a second time. Renames there are reported
+ * with its first path, so closes are, too.
  */
 static void find_first_name(struct shfs_driver *d, struct close *c)
 {
@@ -517,7 +517,7 @@ static const char *program_of(void *arg, const struct shfs_event_process *proces
 	struct shfs_driver *d = arg;
 
 	if (take_closes(d) < 0)
-		return NULL; /* who drains them is told, too */
+		return NULL; /* the caller gets this error at the drain */
 	return fan_programs_find(d, process->pid, process->start_ns);
 }
 

@@ -130,8 +130,8 @@ static bool leads_to(const struct shfs_recorder *r, const char *path, uint64_t i
 	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == ino;
 }
 
-/* Corrects the name of an open file: it was opened by that, but may have only others
- * now. */
+/* An open file tells the name that it was opened by, which may be gone since, while it
+ * has others. */
 static void correct_name(const struct shfs_recorder *r, struct happening *h)
 {
 	const struct shfs_paths_lost *lost = last_name(r, h);
@@ -309,8 +309,8 @@ static uint32_t access_flags(const struct shfs_recorder *r,
 	return out;
 }
 
-/* Was the file written? By the driver, if it saw the writes, or by the file's size and
- * mtime. */
+/* Was the file written? The driver says so if it saw the writes; else size and mtime
+ * decide. */
 static bool is_written(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	if (event->flags &

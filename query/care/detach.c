@@ -40,8 +40,8 @@ static int run_fusermount(const char *dir, bool lazy, struct shfs_buf *said)
 	return shfs_ends_with(said->data, ": Device or resource busy\n") ? -EBUSY : -EIO;
 }
 
-/* umount2 gives the kernel's own error; a user who may not call it needs the set-uid
- * program. */
+/* umount2 gives the kernel's own error; without the right to call it, the set-uid
+ * program is needed. */
 int shfs_detach(const char *dir, bool lazy, struct shfs_buf *said)
 {
 	if (!umount2(dir, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)))

@@ -15,8 +15,7 @@ void shfs_export_flush(struct shfs_export *x, struct shfs_buf *text)
 {
 	if (text->failed || text->len < FLUSH_SIZE)
 		return;
-	fwrite(text->data, 1, text->len, x->file); /* whoever closes the file checks
-	                                            * for errors */
+	fwrite(text->data, 1, text->len, x->file); /* errors show at fclose */
 	text->len = 0;
 }
 

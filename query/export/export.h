@@ -63,21 +63,21 @@ bool shfs_export_dirs(struct shfs_buf *out, const struct shfs_step *step);
 /* Adds one line for bash that does the step in the directory of the run. It fails if the
  * command does not end as it did, and ends when everything that it began has ended. */
 void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step);
-/* Warns of each command that may not do elsewhere what it did: 1; 0: nothing is seen. */
+/* Warns of each command that may not do elsewhere what it did: 1; 0: there is none. */
 _must_check_ int shfs_export_doubts(struct shfs_workflow *wf);
-/* SHFS_EXIT_REFUSED after a message where a path has several contents. */
+/* SHFS_EXIT_REFUSED after a message if a path has several contents. */
 int shfs_export_check_contents(struct shfs_workflow *wf, const char *program);
-/* A member for a program that knows UTF-8 alone: text, or as it is shown. */
+/* Adds a member for programs that read only UTF-8: the text, or its escaped form. */
 void shfs_export_utf8(struct shfs_json *json, const char *key, const char *text,
                       size_t len);
-/* The same of a text that is freed. */
+/* As shfs_export_utf8; frees text. */
 void shfs_export_member(struct shfs_json *json, const char *key, struct shfs_buf *text);
-/* Who left or made it; NULL: nobody that we know of. */
+/* The command that left or made it; NULL: none is recorded. */
 const struct shfs_entry *shfs_export_maker(const struct shfs_workflow_file *file);
-/* "config.yaml@3" */
+/* Adds "config.yaml@3". */
 void shfs_export_label(struct shfs_buf *out, const struct shfs_workflow_file *file);
-/* Its URI in the crate. */
+/* Adds the URI of the file in the crate. */
 void shfs_crate_uri(struct shfs_buf *out, const struct shfs_export *x,
                     const struct shfs_workflow_file *file);
-/* The first of what others need of a step. */
+/* The first output of a step that other steps need. */
 const char *shfs_export_first_output(const struct shfs_step *step);
