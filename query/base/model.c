@@ -340,7 +340,7 @@ int shfs_command_find(struct shfs_index *index, const char *prefix, int64_t *com
 		return 0;
 	for (size_t i = 0; i <= strlen(prefix); i++)
 		low[i] = tolower((unsigned char)prefix[i]);
-	/* 'g' is above every hex digit. */
+	/* 'g' is behind every digit. */
 	r = shfs_rows_open(index,
 	                   "SELECT command_id, id, text FROM v_command"
 	                   " WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id",

@@ -202,7 +202,7 @@ static int same_before(const struct shfs_version_view *view, const struct shfs_v
 	if (!(v->flags & SHFS_CONTENT_OBJECT) || (v->flags & SHFS_CONTENT_INCOMPLETE))
 		return 0;
 	shfs_object_name(&v->object, object);
-	/* "+": look up by object, which has fewer rows than the file */
+	/* "+": by the object, of which there are fewer rows than of the file. */
 	r = shfs_rows_open(
 		view->index,
 		"SELECT min(n) FROM v_version WHERE object_key = object_key(?1)"

@@ -322,7 +322,7 @@ int shfs_restore_journal_made(struct shfs_restore_journal *j, const char *name, 
 		return -ENOMEM;
 	if (fstat(fd, &st))
 		return -errno;
-	/* the content is in the store: only its id is looked up */
+	/* The content is in the store: only its name is looked up. */
 	r = snapshot(j, fd, path, UINT64_MAX, &made);
 	if (r)
 		return r;
