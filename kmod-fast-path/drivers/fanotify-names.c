@@ -17,18 +17,18 @@
 #define FAN_EVENT_INFO_TYPE_NEW_DFID_NAME 12
 #endif
 
-#define NAME_EVENTS  (FAN_CREATE | FAN_DELETE | FAN_RENAME | FAN_ATTRIB | FAN_ONDIR)
-#define READ_BYTES   (64 << 10)
-#define LATE_NS      1000000000LL /* for an event behind what it tells, at most */
-#define BESIDE_MAX   256          /* names that others change meanwhile */
-#define TELL_TRIES   5
-#define TELL_WAIT_US 1000
-#define WAITS_MAX    100
-#define READ_TRIES   4
-#define NAMES_MAX    65536 /* that are read, and not told yet */
-#define TOUCHES_MAX  64
+#define NAME_EVENTS        (FAN_CREATE | FAN_DELETE | FAN_RENAME | FAN_ATTRIB | FAN_ONDIR)
+#define READ_BYTES         (64 << 10)
+#define LATE_NS            1000000000LL /* for an event behind what it tells, at most */
+#define BESIDE_MAX         256          /* names that others change meanwhile */
+#define TELL_TRIES         5
+#define TELL_WAIT_US       1000
+#define WAITS_MAX          100
+#define EXCHANGE_WAITS_MAX 3
+#define READ_TRIES         4
+#define NAMES_MAX          65536 /* that are read, and not told yet */
 
-/* The contents of an event, borrowed from the buffer. */
+/* What an event says, borrowed from the buffer. */
 struct told {
 	uint64_t mask;
 	uint32_t pid;
@@ -62,6 +62,24 @@ static void point(struct fan_object *object, int step)
 		object->waiting += (uint32_t)step;
 }
 
+/* Into the list of its child, by its index. */
+static void link_child(struct fan_name *n)
+{
+	struct fan_object *child = n->child;
+	struct fan_name **at;
+
+	if (!child)
+		return;
+	at = child->last && child->last->index < n->index ? &child->last->next
+	                                                  : &child->first;
+	while (*at && (*at)->index < n->index)
+		at = &(*at)->next;
+	n->next = *at;
+	*at = n;
+	if (!n->next)
+		child->last = n;
+}
+
 /* Takes n; false: no memory. */
 static bool append(struct shfs_driver *d, struct fan_name *n)
 {
@@ -83,7 +101,7 @@ static bool append(struct shfs_driver *d, struct fan_name *n)
 	return true;
 }
 
-/* Unlinks n from the list of its child; it may be anywhere in it. */
+/* Out of the list of its child, of which it may be any. */
 static void unlink_child(struct fan_name *n)
 {
 	struct fan_object *child = n->child;
@@ -139,9 +157,8 @@ char *fan_names_rewind(struct shfs_driver *d, char *path, size_t index)
 	return path;
 }
 
-/* The name in its directory, as it was called then. NULL: unknown. */
-static char *path_then(struct shfs_driver *d, const char *where, const char *name,
-                       size_t index)
+char *fan_names_then(struct shfs_driver *d, const char *where, const char *name,
+                     size_t index)
 {
 	_cleanup_free_ char *dir = NULL;
 
@@ -151,7 +168,7 @@ static char *path_then(struct shfs_driver *d, const char *where, const char *nam
 	return dir ? join(dir, name) : NULL;
 }
 
-/* The current path of a directory. NULL: it is gone. */
+/* What a directory is called now. NULL: it is gone. */
 static char *look_up(struct shfs_driver *d, struct fan_object *dir)
 {
 	_cleanup_close_ int fd = -1;
@@ -171,6 +188,14 @@ static char *look_up(struct shfs_driver *d, struct fan_object *dir)
 	return path;
 }
 
+static void look_up_both(struct shfs_driver *d, struct fan_name *n)
+{
+	if (!n->where)
+		n->where = look_up(d, n->dir);
+	if (n->dir2 && !n->where2)
+		n->where2 = look_up(d, n->dir2);
+}
+
 /* A directory that is gone: its end is among the names. */
 static char *look_up_gone(const struct fan_object *dir)
 {
@@ -181,13 +206,12 @@ static char *look_up_gone(const struct fan_object *dir)
 	return dir->gone && dir->path ? strdup(dir->path) : NULL;
 }
 
-/* Fills in the paths of directories that are gone. true: all are known; else the DELETE
- * of one may come with the next read. */
+/* True: all is known. That a directory is gone may be told only by the next look. */
 static bool resolve_gone(struct shfs_driver *d)
 {
 	bool known = true;
 
-	/* a directory is deleted after its entries: walk backwards */
+	/* the end of a directory comes after those of what it held */
 	for (size_t i = d->n_names; i-- > 0;) {
 		struct fan_name *n = d->names[i];
 
@@ -271,7 +295,7 @@ static struct told parse(struct shfs_driver *d, const struct fanotify_event_meta
 	return t;
 }
 
-/* Reads the attributes of the child, and whether the name is a further link to it. */
+/* What it is that has a name now; and whether it had one before. */
 static void look_at_child(struct shfs_driver *d, struct fan_name *n)
 {
 	_cleanup_close_ int fd = n->child ? fan_object_open(d, n->child) : -1;
@@ -403,7 +427,7 @@ static bool note_replaced(struct shfs_driver *d, const struct told *t,
 	return true;
 }
 
-/* Is it the event of a directory itself, which has lost its name? */
+/* Is it of a directory itself, which has no name any more? */
 static bool is_of_gone(struct shfs_driver *d, const struct told *t)
 {
 	_cleanup_close_ int fd = -1;
@@ -414,7 +438,7 @@ static bool is_of_gone(struct shfs_driver *d, const struct told *t)
 	return fd < 0;
 }
 
-/* Events were lost: remembered names may be wrong now. */
+/* What was known of names may be so no more. */
 static void lose(struct shfs_driver *d)
 {
 	d->lost++;
@@ -440,7 +464,7 @@ static int take(struct shfs_driver *d, const struct told *t)
 	}
 	if (is_of_gone(d, t) && note_replaced(d, t, t->dir))
 		return 0;
-	/* the kernel merges queued events that are alike */
+	/* several that are alike are one event while they wait */
 	if (t->mask & FAN_CREATE)
 		r = add(d, t, FAN_NAME_CREATE);
 	if (t->mask & FAN_ATTRIB && r >= 0)
@@ -450,7 +474,7 @@ static int take(struct shfs_driver *d, const struct told *t)
 	return r;
 }
 
-/* Events begin at multiples of 4. */
+/* Events lie at multiples of 4. */
 static int take_all(struct shfs_driver *d, const char *p, size_t len)
 {
 	struct fanotify_event_metadata e;
@@ -528,7 +552,7 @@ static void drop_elsewhere(struct shfs_driver *d, size_t first)
 		n->placed = true;
 		if (!n->exchanged && is_elsewhere(d, n) && !is_followed(d, i)) {
 			if (n->is_dir && n->kind == FAN_NAME_RENAME)
-				n->index = SIZE_MAX; /* set below */
+				n->index = SIZE_MAX; /* below */
 			else
 				drop(d, n);
 		}
@@ -615,7 +639,7 @@ size_t fan_names_known(struct shfs_driver *d)
 	return end_index(d);
 }
 
-/* --- reporting --- */
+/* --- telling --- */
 
 static struct shfs_bytes below(struct shfs_driver *d, const char *path)
 {
@@ -669,6 +693,27 @@ static void note_move(struct shfs_driver *d, const char *from, const char *to)
 	move->to = to ? strdup(to) : NULL;
 }
 
+static bool leads_to(const char *path, int fd)
+{
+	struct stat st, named;
+
+	return path && !fstat(fd, &st) && !lstat(path, &named) &&
+	       named.st_ino == st.st_ino && named.st_dev == st.st_dev;
+}
+
+/* The name that was remembered has gone: another one, if it has some. */
+static void remember_other(struct shfs_driver *d, struct fan_object *file)
+{
+	_cleanup_close_ int fd = fan_object_open(d, file);
+	_cleanup_free_ char *other = TAKE_PTR(file->path_before);
+
+	if (!leads_to(other, fd)) {
+		free(other);
+		other = fd < 0 ? NULL : fan_path_of(d, fd);
+	}
+	fan_remember(d, file, leads_to(other, fd) ? other : NULL);
+}
+
 /* A name that the file had before this one; NULL. */
 static char *other_name(struct shfs_driver *d, const struct fan_name *n, const char *path)
 {
@@ -705,8 +750,7 @@ static void tell_one(struct shfs_driver *d, const struct fan_name *n, unsigned t
                      const char *path, const char *path2)
 {
 	struct shfs_event *e = fan_event(d, type, n->pid);
-	bool says = type == SHFS_EVENT_MAKE; /* the target of a symbolic link is plain
-	                                      * text */
+	bool says = type == SHFS_EVENT_MAKE; /* what a symbolic link says is no path */
 
 	if (!e)
 		return;
@@ -766,7 +810,7 @@ static void tell_name(struct shfs_driver *d, struct fan_name *n)
 	if (n->dir2)
 		to = fan_names_then(d, n->where2, n->name2, n->index + 1);
 	if (!path || (n->dir2 && !to)) {
-		/* the path of its directory is unknown */
+		/* in a directory of which nobody knows where it was */
 		if (fan_event(d, SHFS_EVENT_LOST, n->pid))
 			d->lost++;
 		return;
@@ -831,124 +875,13 @@ static bool is_known_before(const struct shfs_driver *d, size_t end)
 
 void fan_names_tell(struct shfs_driver *d, size_t end)
 {
-	/* the event of a removed directory may come a moment after its end */
+	/* a directory goes a moment before that is told */
 	for (int i = 0; i < TELL_TRIES && !is_known_before(d, end); i++) {
 		usleep(TELL_WAIT_US);
 		if (fan_names_read(d) < 0)
 			break;
 	}
 	tell_names(d, end);
-}
-
-/* --- closes among the names --- */
-
-/* Who did this had ended before the other began? */
-static bool is_before(struct shfs_driver *d, const struct fan_name *n,
-                      const struct fan_closer *closer)
-{
-	bool sure;
-	const struct shfs_life *life = shfs_connector_find(d->processes, n->pid, &sure);
-
-	return life && sure && life->exit_ns && life->exit_ns < closer->start_ns;
-}
-
-/* Or the other way round? */
-static bool is_behind(struct shfs_driver *d, const struct fan_name *n,
-                      const struct fan_closer *closer)
-{
-	bool sure;
-	const struct shfs_life *life = shfs_connector_find(d->processes, n->pid, &sure);
-
-	return life && sure && closer->exit_ns &&
-	       closer->exit_ns < life->process.start_ns;
-}
-
-static size_t collect(const struct fan_object *object, size_t least,
-                      const struct fan_name *touches[static TOUCHES_MAX])
-{
-	size_t count = 0;
-
-	for (const struct fan_name *n = object->first; n && count < TOUCHES_MAX;
-	     n = n->next)
-		if (n->index >= least &&
-		    (n->kind == FAN_NAME_RENAME || n->kind == FAN_NAME_CREATE))
-			touches[count++] = n;
-	return count;
-}
-
-/* Goes back over one that touched the file; false: the close is behind it. */
-static bool step_back(struct shfs_driver *d, const struct fan_name *n,
-                      struct fan_closer *closer)
-{
-	_cleanup_free_ char *from = path_then(d, n->where, n->name, n->index + 1);
-	_cleanup_free_ char *to =
-		n->dir2 ? path_then(d, n->where2, n->name2, n->index + 1) : NULL;
-
-	if (n->kind == FAN_NAME_CREATE)
-		return from && strcmp(from, *closer->path);
-	if (!from || !to || strcmp(to, *closer->path))
-		return true;
-	if (!fan_below(d, from) && !is_behind(d, n, closer))
-		return false;
-	free(*closer->path);
-	*closer->path = TAKE_PTR(from);
-	return true;
-}
-
-/* The same for a directory that was renamed, and the file may be in. */
-static bool step_back_dir(struct shfs_driver *d, const struct fan_name *dir,
-                          struct fan_closer *closer, bool *exchanged)
-{
-	const char *rest;
-	char *before;
-
-	*exchanged = false;
-	if (!dir->from || !dir->to || !shfs_path_is_below(*closer->path, dir->to))
-		return true;
-	if (is_before(d, dir, closer))
-		return false;
-	rest = shfs_path_relative(*closer->path, dir->to);
-	before = shfs_path_join(dir->from, rest);
-	if (!before || (!fan_below(d, before) && !is_behind(d, dir, closer))) {
-		free(before);
-		return false;
-	}
-	free(*closer->path);
-	*closer->path = before;
-	*exchanged = dir->exchanged;
-	return true;
-}
-
-size_t fan_names_place(struct shfs_driver *d, const struct fan_object *object,
-                       struct fan_closer *closer)
-{
-	const struct fan_name *touches[TOUCHES_MAX];
-	size_t least = d->first_name, n_touches = 0, n_dirs = d->n_renamed_dirs;
-
-	for (const struct fan_name *n = object ? object->first : NULL; n; n = n->next)
-		if ((n->kind == FAN_NAME_CREATE && !n->is_link) ||
-		    is_before(d, n, closer))
-			least = n->index + 1;
-	if (object)
-		n_touches = collect(object, least, touches);
-	while (n_touches || n_dirs) {
-		const struct fan_name *n = n_touches ? touches[n_touches - 1] : NULL;
-		const struct fan_name *dir = n_dirs ? d->renamed_dirs[n_dirs - 1] : NULL;
-		bool exchanged;
-
-		if (dir && dir->index < least) {
-			n_dirs = 0;
-		} else if (n && (!dir || n->index > dir->index)) {
-			if (!step_back(d, n, closer))
-				return n->index + 1;
-			n_touches--;
-		} else {
-			if (!step_back_dir(d, dir, closer, &exchanged))
-				return dir->index + 1;
-			n_dirs -= 1 + (exchanged && n_dirs > 1);
-		}
-	}
-	return least;
 }
 
 /* --- open and close --- */

@@ -19,20 +19,21 @@ struct happening {
 	char path[SHFS_EVENT_PATH_MAX + 1], path2[SHFS_EVENT_PATH_MAX + 1];
 	struct shfs_event_file file; /* the event's, but for what it has wrong */
 	bool moved_on; /* what it held under this name cannot be read any more */
+	bool is_sure;  /* file is the one that the name led to then */
 	int content_fd;
 	struct shfs_time time;
 	uint64_t process;
 };
 
-/* Has the driver inexact times? fanotify reports when an event was read, or soon after
- * the ctime. */
+/* fanotify tells no times: they are those at which it was read, or soon after the ctime.
+ */
 static bool is_late(const struct shfs_recorder *r)
 {
 	return !strcmp(r->driver, "fanotify");
 }
 
-/* Does the driver look up size and times after the close? They may be those of a later
- * change. */
+/* A file's size and times are looked up after its close, and are not those that it left.
+ */
 static bool looks_late(const struct shfs_recorder *r)
 {
 	return is_late(r) || !strcmp(r->driver, "bpf-tracepoints");
@@ -83,8 +84,7 @@ void shfs_recorder_end(struct shfs_recorder *r)
 
 /* --- what is common to all events --- */
 
-/* The time of an event. Where times are not exact, they follow the order of the
- * events. */
+/* Where times are not exact, the order of the events is better known. */
 static struct shfs_time time_of(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	struct shfs_time now = shfs_time_now();
@@ -130,8 +130,23 @@ static bool leads_to(const struct shfs_recorder *r, const char *path, uint64_t i
 	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == ino;
 }
 
+/* Of an open file that has no name any more: the last one; NULL where that is not known.
+ */
+static const struct shfs_paths_lost *last_name(const struct shfs_recorder *r,
+                                               const struct happening *h)
+{
+	return h->file.nlink ? NULL : shfs_paths_lost(r->paths, file_of(&h->file));
+}
+
+static bool is_there(const struct shfs_recorder *r, const char *path)
+{
+	struct stat st;
+
+	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW);
+}
+
 /* An open file tells the name that it was opened by, which may be gone since, while it
- * has others. */
+ * has others, or had. */
 static void correct_name(const struct shfs_recorder *r, struct happening *h)
 {
 	const struct shfs_paths_lost *lost = last_name(r, h);
@@ -144,6 +159,13 @@ static void correct_name(const struct shfs_recorder *r, struct happening *h)
 	shfs_debug(RECORDER, "%s: file %" PRIu64 " is called %s now", h->path,
 	           (uint64_t)h->file.ino, other);
 	snprintf(h->path, sizeof(h->path), "%s", other);
+}
+
+/* Is it known by another name than the one that is told, and has no more than one? */
+static bool is_another(const struct shfs_recorder *r, const struct happening *h)
+{
+	return h->file.nlink == 1 &&
+	       shfs_paths_other(r->paths, file_of(&h->file), h->path);
 }
 
 /* A file that a name led to when somebody looked, which another may have got by then. */
@@ -184,8 +206,7 @@ static void correct(const struct shfs_recorder *r, struct happening *h)
 	}
 }
 
-/* Does this tell for sure which file it is of? A program's name for it does so only where
- * that was told before. */
+/* A program's name for a file tells which it is only where that was told before. */
 static bool is_sure(const struct shfs_recorder *r, const struct happening *h)
 {
 	return !(h->event->flags & SHFS_EVENT_INEXACT) ||
@@ -213,6 +234,18 @@ static void note_linked(struct shfs_recorder *r, const struct happening *h)
 		shfs_paths_set(r->paths, h->path, file_of(&h->file));
 	if (h->is_sure)
 		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
+}
+
+/* Just before what has changed the names, which may be told late: by its ctime. */
+static struct shfs_time before(const struct happening *h)
+{
+	struct shfs_time time = h->time;
+	int64_t late_ns = h->file.ctime_ns ? time.real_ns - h->file.ctime_ns : 0;
+
+	late_ns = MAX(late_ns, 0) + 1;
+	time.real_ns -= late_ns;
+	time.boot_ns -= (uint64_t)late_ns;
+	return time;
 }
 
 /* What the names lead to from now on. */
@@ -286,7 +319,7 @@ static void emit_access(struct shfs_recorder *r, const struct happening *h,
 	shfs_capture_emit(r->capture, &rec, content);
 }
 
-/* The flags of an access, as far as the event has them. */
+/* Of the open file; those of the event, where it has not told more. */
 static uint32_t access_flags(const struct shfs_recorder *r,
                              const struct shfs_event *event)
 {
@@ -309,8 +342,7 @@ static uint32_t access_flags(const struct shfs_recorder *r,
 	return out;
 }
 
-/* Was the file written? The driver says so if it saw the writes; else size and mtime
- * decide. */
+/* Really, as far as anybody can tell: by who saw the writes, or by what they left. */
 static bool is_written(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	if (event->flags &
@@ -321,8 +353,7 @@ static bool is_written(struct shfs_recorder *r, const struct shfs_event *event)
 	       shfs_contents_is_changed(r->contents, &event->file);
 }
 
-/* Emits an access for each writer. The last one comes first: it made the version, the
- * others had a part in it. */
+/* One for each writer, the last one first: that made it, the others had a part in it. */
 static void emit_writers(struct shfs_recorder *r, const struct happening *h,
                          const struct shfs_open_file *open, const struct shfs_held *made)
 {
@@ -375,8 +406,7 @@ static void note_close(struct shfs_recorder *r, const struct happening *h)
 		shfs_open_file_free(&r->open, open);
 }
 
-/* Another command comes to write: emits the accesses of the writers before, with what
- * they left. */
+/* What the file holds when another command comes to write is what those before left. */
 static void hand_on(struct shfs_recorder *r, const struct happening *h,
                     struct shfs_open_file *open)
 {
@@ -400,7 +430,7 @@ static void note_write(struct shfs_recorder *r, const struct happening *h)
 	shfs_open_file_note(open, h->event, h->process, h->time);
 }
 
-/* A writer ended, but others may go on to write: takes what it has left. */
+/* Of files that others may go on to write: what it has left. */
 static void note_exit(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	struct shfs_open_file *open, *next;
@@ -469,7 +499,7 @@ static bool is_being_written(const struct shfs_recorder *r, struct shfs_paths_fi
 	return false;
 }
 
-/* The content of a file that has another name now: it can be read no more. */
+/* Of a file that has gone on to another name: what it held is not to be read any more. */
 static struct shfs_held content_unread(const struct shfs_recorder *r,
                                        struct shfs_paths_file file)
 {
@@ -478,7 +508,7 @@ static struct shfs_held content_unread(const struct shfs_recorder *r,
 	};
 }
 
-/* The content of a renamed or linked file at its new path. */
+/* What it holds under the name that it has got. */
 static struct shfs_held content_at(struct shfs_recorder *r, const struct happening *h,
                                    const char *path)
 {
@@ -496,7 +526,7 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 	return held;
 }
 
-/* The content of the other file of an exchange: the event does not describe it. */
+/* What the other file of an exchange holds, of which nothing is told. */
 static struct shfs_held content_exchanged(struct shfs_recorder *r,
                                           const struct happening *h)
 {
@@ -520,7 +550,7 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 	                          SHFS_CONTENTS_NAMED, st.st_uid);
 }
 
-/* A file that was moved in from outside counts as made here. */
+/* A file that comes from outside is one that was made here. */
 static void note_come(struct shfs_recorder *r, struct happening *h)
 {
 	memcpy(h->path, h->path2, sizeof(h->path));
