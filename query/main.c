@@ -143,6 +143,23 @@ static int common_option(struct shfs_context *ctx, const struct shfs_command *co
 	return 0;
 }
 
+/* Puts the value where the table says, or hands it to the command. */
+static int own_option(const struct shfs_command *command, const struct shfs_option *opt,
+                      const char *value)
+{
+	if (opt->count)
+		return shfs_count_option(opt, value, opt->count);
+	if (opt->time_ns)
+		return shfs_time_option(opt, value, opt->time_ns);
+	if (opt->flag)
+		*opt->flag = true;
+	else if (opt->text)
+		*opt->text = value;
+	else
+		return command->option(opt, value);
+	return 0;
+}
+
 /* The options of a command and the common ones, as getopt wants them. */
 struct parser {
 	const struct shfs_option *options[OPTIONS_MAX];
@@ -306,7 +323,7 @@ static int parse(struct shfs_context *ctx, const struct shfs_command *command, i
 			}
 			code = common_option(ctx, command, opt, optarg);
 		} else {
-			code = command->option(ctx, opt, optarg);
+			code = own_option(command, opt, optarg);
 		}
 		if (code)
 			return code;

@@ -19,6 +19,11 @@ struct shfs_option {
 	const char *arg;  /* metavariable ("N", "PATH"), or NULL for a flag; "[=DIR]":
 	                   * the value is optional */
 	const char *help; /* one line, no full stop */
+	/* Where its value goes. If nowhere, the command's option() is called. */
+	bool *flag;        /* is made true */
+	int64_t *count;    /* a number above 0 */
+	int64_t *time_ns;  /* a time (time.h) */
+	const char **text; /* as it stands; borrowed */
 };
 
 struct shfs_context; /* what the common options and the environment say */
@@ -35,11 +40,11 @@ struct shfs_command {
 	                 not */
 	bool alone;   /* it runs no other program but the pager: so it may not */
 	/*
-	 * Called for each option in turn; value is NULL for a flag. Returns 0, or an exit
-	 * code after it has said what is wrong. NULL if there are no options.
+	 * Called for each option in turn whose value goes nowhere by the table; value is
+	 * NULL for a flag. Returns 0, or an exit code after it has said what is wrong.
+	 * NULL if there are no such options.
 	 */
-	int (*option)(struct shfs_context *ctx, const struct shfs_option *opt,
-	              const char *value);
+	int (*option)(const struct shfs_option *opt, const char *value);
 	/* argv holds the operands alone, argv[argc] is NULL. Returns an exit code. */
 	int (*run)(struct shfs_context *ctx, int argc, char **argv);
 };

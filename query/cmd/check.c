@@ -80,7 +80,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return SHFS_EXIT_FAILURE;
 }
 
-static int option_part(const char *value)
+static int option_part(const struct shfs_option *opt, const char *value)
 {
 	char rest;
 
@@ -92,25 +92,13 @@ static int option_part(const char *value)
 	return SHFS_EXIT_USAGE;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	if (!strcmp(opt->name, "read-data-subset"))
-		return option_part(value);
-	if (!strcmp(opt->name, "read-data"))
-		opts.read_data = true;
-	else if (!strcmp(opt->name, "restart"))
-		opts.restart = true;
-	else
-		json = true;
-	return 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "read-data", 0, NULL, "read and unpack all contents; compare the index, too" },
+	{ "read-data", 0, NULL, "read and unpack all contents; compare the index, too",
+	  .flag = &opts.read_data },
 	{ "read-data-subset", 0, "N/T", "the same for the Nth of T parts of the files" },
-	{ "restart", 0, NULL, "do not continue an interrupted check" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "restart", 0, NULL, "do not continue an interrupted check",
+	  .flag = &opts.restart },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	{ 0 },
 };
 
@@ -127,6 +115,6 @@ const struct shfs_command shfs_cmd_check = {
 		       "Recording may go on meanwhile.",
 	.alone = true,
 	.options = options,
-	.option = option,
+	.option = option_part,
 	.run = run,
 };

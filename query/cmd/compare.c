@@ -466,15 +466,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	json = true;
-	return 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	{ 0 },
 };
 
@@ -490,7 +483,6 @@ const struct shfs_command shfs_cmd_compare = {
 	.options = options,
 	.min_args = 2,
 	.max_args = 2,
-	.option = option,
 	.at_once = true,
 	.run = run,
 };

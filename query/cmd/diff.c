@@ -74,13 +74,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
+static int option(const struct shfs_option *opt, const char *value)
 {
-	if (opt->letter == 'q') {
-		opts.brief = true;
-		return 0;
-	}
 	if (!*value || strlen(value) > 6 || value[strspn(value, "0123456789")])
 		return shfs_bad_value(opt, value, "a number of lines");
 	opts.context = value;
@@ -89,7 +84,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 static const struct shfs_option options[] = {
 	{ "unified", 'U', "N", "show N lines around each change (default 3)" },
-	{ "brief", 'q', NULL, "only report whether they differ" },
+	{ "brief", 'q', NULL, "only report whether they differ", .flag = &opts.brief },
 	{ 0 },
 };
 

@@ -42,13 +42,6 @@ static struct {
 	bool json;
 } opts;
 
-static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
-                      const char *value)
-{
-	opts.json = true;
-	return 0;
-}
-
 enum level { LEVEL_OK, LEVEL_WARN, LEVEL_FAIL, N_LEVELS };
 
 static const char *const level_names[N_LEVELS] = { "ok", "warn", "fail" };
@@ -706,7 +699,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 }
 
 static const struct shfs_option options[] = {
-	{ "json", 0, NULL, "for programs" },
+	{ "json", 0, NULL, "for programs", .flag = &opts.json },
 	{ 0 },
 };
 
@@ -716,6 +709,5 @@ const struct shfs_command shfs_cmd_doctor = {
 	.summary = "Show what this machine lacks, and how to fix it",
 	.description = "The exit code is 1 where a line says \"fail\".",
 	.options = options,
-	.option = set_option,
 	.run = run,
 };

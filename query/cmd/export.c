@@ -205,19 +205,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	if (value)
-		opts.output = value;
-	else
-		opts.force = true;
-	return 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "output", 'o', "FILE", "write to this file, or directory" },
-	{ "force", 'f', NULL, "overwrite the output if it exists" },
+	{ "output", 'o', "FILE", "write to this file, or directory",
+	  .text = &opts.output },
+	{ "force", 'f', NULL, "overwrite the output if it exists", .flag = &opts.force },
 	{ 0 },
 };
 
@@ -238,6 +229,5 @@ const struct shfs_command shfs_cmd_export = {
 	.options = options,
 	.min_args = 1,
 	.max_args = -1,
-	.option = option,
 	.run = run,
 };

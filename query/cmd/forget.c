@@ -639,35 +639,23 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
+static int option(const struct shfs_option *opt, const char *value)
 {
-	int code = shfs_filter_option(&commands, opt, value);
-
-	if (!strcmp(opt->name, "no-command"))
-		commands.no_command = true;
-	else if (!strcmp(opt->name, "everywhere"))
-		opts.everywhere = true;
-	else if (!strcmp(opt->name, "dry-run"))
-		opts.dry_run = true;
-	else if (!strcmp(opt->name, "yes"))
-		opts.yes = true;
-	else if (!strcmp(opt->name, "resume"))
-		resume = true;
-	else if (!strcmp(opt->name, "json"))
-		opts.json = true;
-	return MAX(code, 0);
+	return shfs_filter_option(&commands, opt, value);
 }
 
 static const struct shfs_option options[] = {
 	SHFS_FILTER_OPTIONS,
 	{ "no-command", 0, NULL,
-	  "processes of no command (of cron, an IDE), with their arguments" },
-	{ "everywhere", 0, NULL, "also files with the same content under other names" },
-	{ "dry-run", 'n', NULL, "only show what would go, and how many bytes" },
-	{ "yes", 'y', NULL, "do not ask" },
-	{ "resume", 0, NULL, "only complete an interrupted forget" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	  "processes of no command (of cron, an IDE), with their arguments",
+	  .flag = &commands.no_command },
+	{ "everywhere", 0, NULL, "also files with the same content under other names",
+	  .flag = &opts.everywhere },
+	{ "dry-run", 'n', NULL, "only show what would go, and how many bytes",
+	  .flag = &opts.dry_run },
+	{ "yes", 'y', NULL, "do not ask", .flag = &opts.yes },
+	{ "resume", 0, NULL, "only complete an interrupted forget", .flag = &resume },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 

@@ -74,27 +74,14 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return r ? shfs_fail_collect(store, "collected", r) : say(objects, bytes);
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	if (!strcmp(opt->name, "dry-run"))
-		opts.dry_run = true;
-	else if (!strcmp(opt->name, "json"))
-		opts.json = true;
-	else if (!strcmp(opt->name, "offline"))
-		opts.alone = true;
-	else
-		opts.despite_damage = true;
-	return 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "offline", 0, NULL,
-	  "you assert that no machine records (network file systems)" },
+	{ "offline", 0, NULL, "you assert that no machine records (network file systems)",
+	  .flag = &opts.alone },
 	{ "despite-damage", 0, NULL,
-	  "even if a part of the journal is damaged or in the quarantine" },
-	{ "dry-run", 'n', NULL, "only show how much would go" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	  "even if a part of the journal is damaged or in the quarantine",
+	  .flag = &opts.despite_damage },
+	{ "dry-run", 'n', NULL, "only show how much would go", .flag = &opts.dry_run },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 
@@ -107,6 +94,5 @@ const struct shfs_command shfs_cmd_gc = {
 		"record leaves such objects. Mounts go on recording meanwhile.",
 	.alone = true,
 	.options = options,
-	.option = option,
 	.run = run,
 };

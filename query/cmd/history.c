@@ -52,23 +52,14 @@ static bool is_bookkeeping_asked(void)
 
 /* --- options --- */
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
+static int option(const struct shfs_option *opt, const char *value)
 {
 	int code = shfs_filter_option(&filter, opt, value);
 
-	if (!strcmp(opt->name, "json"))
-		json = true;
-	else if (!strcmp(opt->name, "all"))
-		filter.all = true;
-	else if (!strcmp(opt->name, "reverse"))
-		filter.reverse = true;
-	else if (!strcmp(opt->name, "limit"))
-		return shfs_count_option(opt, value, &filter.limit);
-	else if (!code && (!strcmp(opt->name, "read") || !strcmp(opt->name, "wrote")) &&
-	         add_path(value))
+	if (!code && (!strcmp(opt->name, "read") || !strcmp(opt->name, "wrote")) &&
+	    add_path(value))
 		return shfs_no_memory(), SHFS_EXIT_FAILURE;
-	return MAX(code, 0);
+	return code;
 }
 
 /* --- what is shown --- */
@@ -287,12 +278,13 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 
 static const struct shfs_option options[] = {
 	SHFS_FILTER_OPTIONS,
-	{ "limit", 'n', "N", "show at most N" },
-	{ "reverse", 0, NULL, "oldest first" },
+	{ "limit", 'n', "N", "show at most N", .count = &filter.limit },
+	{ "reverse", 0, NULL, "oldest first", .flag = &filter.reverse },
 	{ "all", 'a', NULL,
 	  "also commands that touched no files, programs that no shell ran, files of "
-	  ".git" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	  ".git",
+	  .flag = &filter.all },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	{ 0 },
 };
 

@@ -346,20 +346,13 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return r ? shfs_fail_index(index, r) : SHFS_EXIT_OK;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	opts.json |= !strcmp(opt->name, "json");
-	opts.dot |= !strcmp(opt->name, "dot");
-	opts.limits.all |= !strcmp(opt->name, "all");
-	return opt->arg ? shfs_count_option(opt, value, &opts.limits.max_depth) : 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "depth", 0, "N", "go forward at most N commands" },
-	{ "all", 'a', NULL, "also follow the files of version control (.git)" },
-	{ "dot", 0, NULL, "the graph for Graphviz" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "depth", 0, "N", "go forward at most N commands",
+	  .count = &opts.limits.max_depth },
+	{ "all", 'a', NULL, "also follow the files of version control (.git)",
+	  .flag = &opts.limits.all },
+	{ "dot", 0, NULL, "the graph for Graphviz", .flag = &opts.dot },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 
@@ -376,7 +369,6 @@ const struct shfs_command shfs_cmd_impact = {
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,
-	.option = option,
 	.at_once = true,
 	.run = run,
 };

@@ -305,19 +305,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code ? code : show(&stats);
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	if (!strcmp(opt->name, "dry-run"))
-		opts.dry_run = true;
-	else
-		opts.json = true;
-	return 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "dry-run", 'n', NULL, "only check the archive, and show what it would add" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "dry-run", 'n', NULL, "only check the archive, and show what it would add",
+	  .flag = &opts.dry_run },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 
@@ -333,6 +324,5 @@ const struct shfs_command shfs_cmd_import = {
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,
-	.option = option,
 	.run = run,
 };

@@ -34,13 +34,6 @@ static struct {
 	bool follow;
 } opts;
 
-static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
-                      const char *value)
-{
-	opts.follow = true;
-	return 0;
-}
-
 /* --- in the background --- */
 
 /*
@@ -406,7 +399,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 }
 
 static const struct shfs_option options[] = {
-	{ "follow", 0, NULL, "repeat while something is mounted" },
+	{ "follow", 0, NULL, "repeat while something is mounted", .flag = &opts.follow },
 	{ 0 },
 };
 
@@ -420,6 +413,5 @@ const struct shfs_command shfs_cmd_ingest = {
 	.alone = true,
 	.options = options,
 	.hidden = true,
-	.option = set_option,
 	.run = run,
 };

@@ -289,15 +289,6 @@ static int set_search_key(const struct shfs_option *opt, const char *value)
 	return 0;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	if (!strcmp(opt->name, "search-key"))
-		return set_search_key(opt, value);
-	print_path = true;
-	return 0;
-}
-
 static int run(struct shfs_context *ctx, int argc, char **argv)
 {
 	const struct shell *shell = shell_by_name(argv[0]);
@@ -333,7 +324,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 static const struct shfs_option options[] = {
 	{ "search-key", 0, "KEY",
 	  "bind this key to shfs search: ctrl-r, alt-s, \"ctrl-x s\"" },
-	{ "print-path", 0, NULL, "print the path of the hook's code instead" },
+	{ "print-path", 0, NULL, "print the path of the hook's code instead",
+	  .flag = &print_path },
 	{ 0 },
 };
 
@@ -347,6 +339,6 @@ const struct shfs_command shfs_cmd_init = {
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,
-	.option = option,
+	.option = set_search_key,
 	.run = run,
 };

@@ -267,22 +267,13 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return r ? shfs_fail_index(l.index, r) : SHFS_EXIT_OK;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	opts.patch |= !strcmp(opt->name, "patch");
-	opts.json |= !strcmp(opt->name, "json");
-	opts.reverse |= !strcmp(opt->name, "reverse");
-	opts.interactive |= !strcmp(opt->name, "interactive");
-	return opt->arg ? shfs_count_option(opt, value, &opts.limit) : 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "patch", 'p', NULL, "show what each version changed" },
-	{ "limit", 'n', "N", "at most N versions" },
-	{ "reverse", 0, NULL, "oldest first" },
-	{ "interactive", 'i', NULL, "step through them on a screen, with the changes" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "patch", 'p', NULL, "show what each version changed", .flag = &opts.patch },
+	{ "limit", 'n', "N", "at most N versions", .count = &opts.limit },
+	{ "reverse", 0, NULL, "oldest first", .flag = &opts.reverse },
+	{ "interactive", 'i', NULL, "step through them on a screen, with the changes",
+	  .flag = &opts.interactive },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 
@@ -297,7 +288,6 @@ const struct shfs_command shfs_cmd_log = {
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,
-	.option = option,
 	.at_once = true,
 	.run = run,
 };

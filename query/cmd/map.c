@@ -647,33 +647,23 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
+static int option(const struct shfs_option *opt, const char *value)
 {
-	int code = shfs_filter_option(&filter, opt, value);
-
-	if (!strcmp(opt->name, "output"))
-		opts.output = value;
-	else if (!strcmp(opt->name, "force"))
-		opts.force = true;
-	else if (!strcmp(opt->name, "no-contents"))
-		opts.no_contents = true;
-	else if (!strcmp(opt->name, "all"))
-		filter.all = true;
-	else if (!strcmp(opt->name, "limit"))
-		return shfs_count_option(opt, value, &filter.limit);
-	return MAX(code, 0);
+	return shfs_filter_option(&filter, opt, value);
 }
 
 static const struct shfs_option options[] = {
-	{ "output", 'o', "FILE", "write to this file" },
-	{ "force", 'f', NULL, "overwrite the file if it exists" },
-	{ "no-contents", 0, NULL, "embed no contents of files" },
+	{ "output", 'o', "FILE", "write to this file", .text = &opts.output },
+	{ "force", 'f', NULL, "overwrite the file if it exists", .flag = &opts.force },
+	{ "no-contents", 0, NULL, "embed no contents of files",
+	  .flag = &opts.no_contents },
 	SHFS_FILTER_OPTIONS,
-	{ "limit", 'n', "N", "at most the latest N (default 20,000)" },
+	{ "limit", 'n', "N", "at most the latest N (default 20,000)",
+	  .count = &filter.limit },
 	{ "all", 'a', NULL,
 	  "also commands that touched no files, programs that no shell ran, files of "
-	  ".git" },
+	  ".git",
+	  .flag = &filter.all },
 	{ 0 },
 };
 

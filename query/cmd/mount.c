@@ -36,7 +36,7 @@ static bool is_watch(void)
 	return !is_auto() && strcmp(opts.backend, "fuse") != 0;
 }
 
-static int set_backend(const char *name)
+static int set_backend(const struct shfs_option *opt, const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(backends); i++) {
 		if (!strcmp(backends[i], name)) {
@@ -46,19 +46,6 @@ static int set_backend(const char *name)
 	}
 	shfs_error("--backend is auto, fuse, module, bpf, bpf-tracepoints or fanotify");
 	return SHFS_EXIT_USAGE;
-}
-
-static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
-                      const char *value)
-{
-	if (!strcmp(opt->name, "foreground")) {
-		opts.foreground = true;
-	} else if (!strcmp(opt->name, "allow-other")) {
-		opts.allow_other = true;
-	} else {
-		return set_backend(value);
-	}
-	return 0;
 }
 
 /* --- without DIR: what is mounted --- */
@@ -457,8 +444,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 static const struct shfs_option options[] = {
 	{ "backend", 0, "NAME",
 	  "auto (the best that this machine offers), fuse, module, bpf or fanotify" },
-	{ "allow-other", 0, NULL, "let other users and root enter the mount" },
-	{ "foreground", 'f', NULL, "stay in the foreground, and end with the mount" },
+	{ "allow-other", 0, NULL, "let other users and root enter the mount",
+	  .flag = &opts.allow_other },
+	{ "foreground", 'f', NULL, "stay in the foreground, and end with the mount",
+	  .flag = &opts.foreground },
 	{ 0 },
 };
 
@@ -472,6 +461,6 @@ const struct shfs_command shfs_cmd_mount = {
 		"every use of them is recorded in the store until shfs umount DIR.",
 	.options = options,
 	.max_args = -1,
-	.option = set_option,
+	.option = set_backend,
 	.run = run,
 };

@@ -171,26 +171,10 @@ static int take_size(const struct shfs_option *opt, const char *value, uint64_t 
 	return SHFS_EXIT_USAGE;
 }
 
-static int flag(const struct shfs_option *opt)
-{
-	bool *flags[] = { &opts.dry_run, &opts.json, &opts.alone, &opts.despite_damage,
-		          &policy.also_newest };
-	static const char *const names[] = { "dry-run", "json", "offline",
-		                             "despite-damage", "also-newest" };
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (!strcmp(opt->name, names[i]))
-			*flags[i] = true;
-	return 0;
-}
-
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
+static int option(const struct shfs_option *opt, const char *value)
 {
 	const char *name = opt->name;
 
-	if (!opt->arg)
-		return flag(opt);
 	opts.any = true;
 	for (int i = 0; i < SHFS_KEEPS; i++)
 		if (!strcmp(name, keeps[i]))
@@ -205,7 +189,7 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 		return take_size(opt, value, &policy.larger);
 	if (!strcmp(name, "max-size"))
 		return take_size(opt, value, &policy.max_bytes);
-	return MAX(shfs_filter_option(&files, opt, value), 0);
+	return shfs_filter_option(&files, opt, value);
 }
 
 static const struct shfs_option options[] = {
@@ -225,12 +209,15 @@ static const struct shfs_option options[] = {
 	{ "name", 0, "PATTERN", "prune only files of this name, such as '*.csv'" },
 	{ "content", 0, "FILE", "prune only the content of this file" },
 	{ "size", 0, "SIZE", "prune only contents of this size: 10K, +10M, 10K..2M" },
-	{ "also-newest", 0, NULL, "also the newest version of files that exist" },
-	{ "offline", 0, NULL,
-	  "you assert that no machine records (network file systems)" },
-	{ "despite-damage", 0, NULL, "even if a part of the journal is damaged" },
-	{ "dry-run", 'n', NULL, "only show what would go, and how many bytes" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "also-newest", 0, NULL, "also the newest version of files that exist",
+	  .flag = &policy.also_newest },
+	{ "offline", 0, NULL, "you assert that no machine records (network file systems)",
+	  .flag = &opts.alone },
+	{ "despite-damage", 0, NULL, "even if a part of the journal is damaged",
+	  .flag = &opts.despite_damage },
+	{ "dry-run", 'n', NULL, "only show what would go, and how many bytes",
+	  .flag = &opts.dry_run },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 

@@ -162,19 +162,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	                                                              : SHFS_EXIT_OK;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	if (!strcmp(opt->name, "dry-run"))
-		opts.dry_run = true;
-	else
-		opts.json = true;
-	return 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "dry-run", 'n', NULL, "only show what is wrong, and what is lost" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "dry-run", 'n', NULL, "only show what is wrong, and what is lost",
+	  .flag = &opts.dry_run },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 
@@ -192,6 +183,5 @@ const struct shfs_command shfs_cmd_repair = {
 		"lost. Nothing may record into the store meanwhile: shfs umount first.",
 	.alone = true,
 	.options = options,
-	.option = option,
 	.run = run,
 };

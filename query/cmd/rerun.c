@@ -480,17 +480,11 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
+static int option(const struct shfs_option *opt, const char *value)
 {
-	opts.dry_run |= opt->letter == 'n';
-	opts.yes |= opt->letter == 'y';
-	opts.force |= opt->letter == 'f';
-	opts.keep_going |= opt->letter == 'k';
-	opts.json |= !strcmp(opt->name, "json");
-	if (!strcmp(opt->name, "command"))
+	if (!strcmp(opt->name, "command")) {
 		opts.command = value;
-	if (!strcmp(opt->name, "scratch")) {
+	} else {
 		opts.in_scratch = true;
 		opts.scratch = value;
 	}
@@ -504,11 +498,13 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 static const struct shfs_option options[] = {
 	{ "command", 0, "ID", "run this command, whether or not it is stale" },
 	{ "scratch", 0, "[=DIR]", "run in a copy, and leave the project as it is" },
-	{ "dry-run", 'n', NULL, "only show what would be run" },
-	{ "yes", 'y', NULL, "do not ask" },
-	{ "keep-going", 'k', NULL, "go on with commands that do not need a failed one" },
-	{ "force", 'f', NULL, "overwrite what was changed since, or is not recorded" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "dry-run", 'n', NULL, "only show what would be run", .flag = &opts.dry_run },
+	{ "yes", 'y', NULL, "do not ask", .flag = &opts.yes },
+	{ "keep-going", 'k', NULL, "go on with commands that do not need a failed one",
+	  .flag = &opts.keep_going },
+	{ "force", 'f', NULL, "overwrite what was changed since, or is not recorded",
+	  .flag = &opts.force },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 

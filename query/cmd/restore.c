@@ -153,22 +153,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code ? code : shfs_restore_set_run(&set, ctx, index, opts.restore);
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
+static int option(const struct shfs_option *opt, const char *value)
 {
-	if (!strcmp(opt->name, "to"))
-		opts.to = value;
-	else if (!strcmp(opt->name, "force"))
-		opts.restore.force = true;
-	else if (!strcmp(opt->name, "dry-run"))
-		opts.restore.dry_run = true;
-	else if (!strcmp(opt->name, "command"))
-		opts.command = value;
-	else if (!strcmp(opt->name, "read"))
-		opts.read = true;
-	else
-		opts.wrote = true;
-	if (value && !*value) {
+	*(strcmp(opt->name, "to") ? &opts.command : &opts.to) = value;
+	if (!*value) {
 		shfs_error("--%s needs a value that is not empty", opt->name);
 		return SHFS_EXIT_USAGE;
 	}
@@ -177,11 +165,15 @@ static int option(struct shfs_context *ctx, const struct shfs_option *opt,
 
 static const struct shfs_option options[] = {
 	{ "to", 0, "PATH", "restore to another file, or into a directory" },
-	{ "force", 'f', NULL, "overwrite content that is not archived; replace links" },
-	{ "dry-run", 'n', NULL, "only show what would be done" },
+	{ "force", 'f', NULL, "overwrite content that is not archived; replace links",
+	  .flag = &opts.restore.force },
+	{ "dry-run", 'n', NULL, "only show what would be done",
+	  .flag = &opts.restore.dry_run },
 	{ "command", 0, "ID", "restore all files of a command, as it left them" },
-	{ "read", 0, NULL, "with --command: the files it read, as it saw them" },
-	{ "wrote", 0, NULL, "with --command: the files it wrote (this is the default)" },
+	{ "read", 0, NULL, "with --command: the files it read, as it saw them",
+	  .flag = &opts.read },
+	{ "wrote", 0, NULL, "with --command: the files it wrote (this is the default)",
+	  .flag = &opts.wrote },
 	{ 0 },
 };
 

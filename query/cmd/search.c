@@ -283,43 +283,31 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return interactive ? choose(&s) : list(&s);
 }
 
-static int set_shell(const struct shfs_option *opt, const char *value)
+static int option(const struct shfs_option *opt, const char *value)
 {
+	if (!value) {
+		opts.kinds |=
+			!strcmp(opt->name, "files") ? SHFS_HAY_FILES : SHFS_HAY_COMMANDS;
+		return 0;
+	}
 	if (strcmp(value, "bash") && strcmp(value, "zsh") && strcmp(value, "fish"))
 		return shfs_bad_value(opt, value, "bash, zsh or fish");
 	opts.shell = value;
 	return 0;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	if (!strcmp(opt->name, "shell"))
-		return set_shell(opt, value);
-	if (!strcmp(opt->name, "limit"))
-		return shfs_count_option(opt, value, &opts.limit);
-	if (!strcmp(opt->name, "interactive"))
-		opts.interactive = true;
-	else if (!strcmp(opt->name, "list"))
-		opts.list = true;
-	else if (!strcmp(opt->name, "json"))
-		opts.json = true;
-	else if (!strcmp(opt->name, "all"))
-		opts.all = true;
-	else
-		opts.kinds |=
-			!strcmp(opt->name, "files") ? SHFS_HAY_FILES : SHFS_HAY_COMMANDS;
-	return 0;
-}
-
 static const struct shfs_option options[] = {
 	{ "commands", 'c', NULL, "search only commands" },
 	{ "files", 'f', NULL, "search only files" },
-	{ "all", 'a', NULL, "also files of .git and the like, and temporary ones" },
-	{ "interactive", 'i', NULL, "use the screen even if the output is no terminal" },
-	{ "list", 'l', NULL, "print a list of the matches, the best first" },
-	{ "limit", 'n', "N", "list at most N" },
-	{ "json", 0, NULL, "print the list for programs: see docs/json.md" },
+	{ "all", 'a', NULL, "also files of .git and the like, and temporary ones",
+	  .flag = &opts.all },
+	{ "interactive", 'i', NULL, "use the screen even if the output is no terminal",
+	  .flag = &opts.interactive },
+	{ "list", 'l', NULL, "print a list of the matches, the best first",
+	  .flag = &opts.list },
+	{ "limit", 'n', "N", "list at most N", .count = &opts.limit },
+	{ "json", 0, NULL, "print the list for programs: see docs/json.md",
+	  .flag = &opts.json },
 	{ "shell", 0, "SHELL", "take the line from $SHFS_LINE, and write its new text" },
 	{ 0 },
 };

@@ -590,15 +590,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return r ? shfs_fail_index(s.index, r) : SHFS_EXIT_OK;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	json = true;
-	return 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
 	{ 0 },
 };
 
@@ -613,7 +606,6 @@ const struct shfs_command shfs_cmd_show = {
 	.options = options,
 	.min_args = 1,
 	.max_args = 1,
-	.option = option,
 	.at_once = true,
 	.run = run,
 };

@@ -259,15 +259,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return r ? shfs_fail_index(index, r) : code;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	opts.json |= !strcmp(opt->name, "json");
-	return 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 
@@ -284,6 +277,5 @@ const struct shfs_command shfs_cmd_stale = {
 	.alone = true,
 	.options = options,
 	.max_args = -1,
-	.option = option,
 	.run = run,
 };

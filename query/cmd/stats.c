@@ -470,26 +470,15 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	int64_t *ns = !strcmp(opt->name, "since") ? &opts.since_ns : &opts.until_ns;
-
-	if (!opt->arg) {
-		*(strcmp(opt->name, "store") ? &opts.json : &opts.store) = true;
-		return 0;
-	}
-	return !strcmp(opt->name, "limit") ? shfs_count_option(opt, value, &opts.limit)
-	                                   : shfs_time_option(opt, value, ns);
-}
-
 static const struct shfs_option options[] = {
-	{ "since", 0, "TIME", "from this time on (\"2 weeks ago\", yesterday)" },
-	{ "until", 0, "TIME", "before this time" },
-	{ "limit", 'n', "N", "at most N in each list (10)" },
+	{ "since", 0, "TIME", "from this time on (\"2 weeks ago\", yesterday)",
+	  .time_ns = &opts.since_ns },
+	{ "until", 0, "TIME", "before this time", .time_ns = &opts.until_ns },
+	{ "limit", 'n', "N", "at most N in each list (10)", .count = &opts.limit },
 	{ "store", 0, NULL,
-	  "show the room that the store takes, and for which files, instead" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	  "show the room that the store takes, and for which files, instead",
+	  .flag = &opts.store },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 
@@ -506,7 +495,6 @@ const struct shfs_command shfs_cmd_stats = {
 	.alone = true,
 	.options = options,
 	.max_args = -1,
-	.option = option,
 	.at_once = true,
 	.run = run,
 };

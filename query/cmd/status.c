@@ -31,13 +31,6 @@ static struct {
 	bool json;
 } opts;
 
-static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
-                      const char *value)
-{
-	opts.json = true;
-	return 0;
-}
-
 /* The columns of v_stats, in this order. */
 enum total {
 	TOTAL_COMMANDS,
@@ -717,7 +710,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 }
 
 static const struct shfs_option options[] = {
-	{ "json", 0, NULL, "for programs" },
+	{ "json", 0, NULL, "for programs", .flag = &opts.json },
 	{ 0 },
 };
 
@@ -728,7 +721,6 @@ const struct shfs_command shfs_cmd_status = {
 	.description =
 		"Lines that begin with \"!\" need attention; the exit code is then 1.",
 	.options = options,
-	.option = set_option,
 	.at_once = true,
 	.run = run,
 };

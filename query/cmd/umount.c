@@ -34,13 +34,6 @@ static struct {
  * the mounts that were inside it. */
 static const char *lingers;
 
-static int set_option(struct shfs_context *ctx, const struct shfs_option *opt,
-                      const char *value)
-{
-	*(opt->letter == 'a' ? &opts.all : &opts.lazy) = true;
-	return 0;
-}
-
 /* --- what keeps it busy --- */
 
 static void show_holder(struct shfs_buf *out, const struct shfs_holder *h)
@@ -446,8 +439,10 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 }
 
 static const struct shfs_option options[] = {
-	{ "all", 'a', NULL, "all that you have mounted with this store" },
-	{ "lazy", 'l', NULL, "unmount even while files are open: they stay usable" },
+	{ "all", 'a', NULL, "all that you have mounted with this store",
+	  .flag = &opts.all },
+	{ "lazy", 'l', NULL, "unmount even while files are open: they stay usable",
+	  .flag = &opts.lazy },
 	{ 0 },
 };
 
@@ -460,6 +455,5 @@ const struct shfs_command shfs_cmd_umount = {
 		       "directory does not prevent it; open files do (exit code 4).",
 	.options = options,
 	.max_args = -1,
-	.option = set_option,
 	.run = run,
 };

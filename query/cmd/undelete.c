@@ -434,25 +434,14 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return partly ? MAX(code, SHFS_EXIT_FAILURE) : code;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
-{
-	if (opt->letter == 'l')
-		opts.list = true;
-	else if (opt->letter == 'n')
-		opts.restore.dry_run = true;
-	else if (opt->letter == 'a')
-		opts.all = true;
-	else
-		opts.git = true;
-	return 0;
-}
-
 static const struct shfs_option options[] = {
-	{ "list", 'l', NULL, "only list what can be brought back" },
-	{ "all", 'a', NULL, "also what one command made and removed again" },
-	{ "git", 0, NULL, "also in .git, and what git removed for another branch" },
-	{ "dry-run", 'n', NULL, "only show what would be done" },
+	{ "list", 'l', NULL, "only list what can be brought back", .flag = &opts.list },
+	{ "all", 'a', NULL, "also what one command made and removed again",
+	  .flag = &opts.all },
+	{ "git", 0, NULL, "also in .git, and what git removed for another branch",
+	  .flag = &opts.git },
+	{ "dry-run", 'n', NULL, "only show what would be done",
+	  .flag = &opts.restore.dry_run },
 	{ 0 },
 };
 
@@ -467,6 +456,5 @@ const struct shfs_command shfs_cmd_undelete = {
 	.options = options,
 	.min_args = 0,
 	.max_args = -1,
-	.option = option,
 	.run = run,
 };

@@ -406,29 +406,23 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return r ? shfs_fail_index(index, r) : code;
 }
 
-static int option(struct shfs_context *ctx, const struct shfs_option *opt,
-                  const char *value)
+static int option(const struct shfs_option *opt, const char *value)
 {
-	opts.json |= !strcmp(opt->name, "json");
-	opts.dot |= !strcmp(opt->name, "dot");
-	opts.programs |= !strcmp(opt->name, "programs");
-	opts.limits.all |= !strcmp(opt->name, "all");
-	if (!strcmp(opt->name, "from")) {
-		opts.from = value;
-		opts.limits.all |= shfs_path_is_version_control(value);
-	}
-	if (!strcmp(opt->name, "depth"))
-		return shfs_count_option(opt, value, &opts.limits.max_depth);
+	opts.from = value;
+	opts.limits.all |= shfs_path_is_version_control(value);
 	return 0;
 }
 
 static const struct shfs_option options[] = {
-	{ "depth", 0, "N", "go back at most N commands" },
+	{ "depth", 0, "N", "go back at most N commands",
+	  .count = &opts.limits.max_depth },
 	{ "from", 0, "DIR", "does it depend on anything below DIR?" },
-	{ "programs", 0, NULL, "also show programs outside the recorded directories" },
-	{ "all", 'a', NULL, "also follow the files of version control (.git)" },
-	{ "dot", 0, NULL, "the graph for Graphviz" },
-	{ "json", 0, NULL, "for programs: see docs/json.md" },
+	{ "programs", 0, NULL, "also show programs outside the recorded directories",
+	  .flag = &opts.programs },
+	{ "all", 'a', NULL, "also follow the files of version control (.git)",
+	  .flag = &opts.limits.all },
+	{ "dot", 0, NULL, "the graph for Graphviz", .flag = &opts.dot },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	{ 0 },
 };
 

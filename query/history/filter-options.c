@@ -138,14 +138,11 @@ static int add(struct shfs_filter *f, const struct shfs_option *opt, const char 
 		                                     "ok, fail, a status, or !status")
 		                    : r;
 	}
-	if (!strcmp(opt->name, "size")) {
-		r = shfs_filter_add_size(f, value);
-		return r == -EINVAL || r == -ERANGE
-		               ? shfs_bad_value(opt, value,
-		                                "a size such as 10K, +10M, -1K, 10K..2M")
-		               : r;
-	}
-	return SHFS_FILTER_OTHER;
+	r = shfs_filter_add_size(f, value); /* --size */
+	return r == -EINVAL || r == -ERANGE
+	               ? shfs_bad_value(opt, value,
+	                                "a size such as 10K, +10M, -1K, 10K..2M")
+	               : r;
 }
 
 int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
@@ -153,7 +150,7 @@ int shfs_filter_option(struct shfs_filter *f, const struct shfs_option *opt,
 {
 	int r = add(f, opt, value);
 
-	if (r >= SHFS_FILTER_OTHER)
+	if (r >= 0)
 		return r;
 	shfs_error("%s", strerror(-r));
 	return SHFS_EXIT_FAILURE;

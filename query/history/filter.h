@@ -121,9 +121,7 @@ const char *shfs_filter_text(const struct shfs_filter *filter,
 			"used a file last modified before this time"                     \
 	}
 
-/* Takes one of these options. 0; an exit code, after it has said what is wrong; or
- * SHFS_FILTER_OTHER: it is none of them. */
-#define SHFS_FILTER_OTHER (-1)
+/* Takes one of these options. An exit code, after it has said what is wrong. */
 _must_check_ int shfs_filter_option(struct shfs_filter *filter,
                                     const struct shfs_option *opt, const char *value);
 
