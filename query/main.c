@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* shfs, the command line: finds the command, reads its options, runs it. */
 #include "query/base/context.h"
+#include "query/base/model.h"
 #include "query/history/version-spec.h"
 
 #include "common/buf.h"
@@ -342,14 +343,14 @@ static int check_operands(const struct shfs_command *command, int argc, char **a
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 
-	if (argc < command->min_args) {
+	if (argc < command->operands.min) {
 		shfs_error("shfs %s wants %s", command->name,
 		           argc ? "more arguments" : "an argument");
 		shfs_hint("usage: shfs %s %s", command->name, command->args);
 		return SHFS_EXIT_USAGE;
 	}
-	if (command->max_args >= 0 && argc > command->max_args) {
-		const char *extra = argv[command->max_args];
+	if (command->operands.max >= 0 && argc > command->operands.max) {
+		const char *extra = argv[command->operands.max];
 
 		shfs_quote_display(&shown, extra, strlen(extra));
 		shfs_error("one argument too many: %s", shown.data);
@@ -360,6 +361,40 @@ static int check_operands(const struct shfs_command *command, int argc, char **a
 		return SHFS_EXIT_USAGE;
 	}
 	return 0;
+}
+
+static int run_on_store(struct shfs_context *ctx, const struct shfs_command *command,
+                        int argc, char **argv)
+{
+	int code = SHFS_EXIT_OK;
+	struct shfs_store *store = shfs_context_store(ctx, false, &code);
+
+	return store ? command->run_on_store(ctx, store, argc, argv) : code;
+}
+
+static int run_on_index(struct shfs_context *ctx, const struct shfs_command *command,
+                        int argc, char **argv)
+{
+	int r, code = SHFS_EXIT_OK;
+	struct shfs_index *index = shfs_context_index(ctx, &code);
+
+	if (!index)
+		return code == SHFS_EXIT_FAILURE && command->trouble ? command->trouble
+		                                                     : code;
+	r = command->run_on_index(ctx, index, argc, argv);
+	if (r == -EIO)
+		return SHFS_EXIT_FAILURE; /* check_output says that the output failed */
+	return r < 0 ? shfs_fail_index(index, r) : r;
+}
+
+static int run_command(struct shfs_context *ctx, const struct shfs_command *command,
+                       int argc, char **argv)
+{
+	if (command->run_on_index)
+		return run_on_index(ctx, command, argc, argv);
+	if (command->run_on_store)
+		return run_on_store(ctx, command, argc, argv);
+	return command->run(ctx, argc, argv);
 }
 
 static int run(struct shfs_context *ctx, int argc, char **argv)
@@ -392,7 +427,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	ctx->at_once = command->at_once;
 	if (command->alone)
 		shfs_context_alone(ctx);
-	return command->run(ctx, argc, argv);
+	code = command->check ? command->check(ctx, argc) : 0;
+	return code ? code : run_command(ctx, command, argc, argv);
 }
 
 /* Opens standard descriptors that are closed: else a file of shfs could get their

@@ -34,8 +34,11 @@ struct shfs_command {
 	const char *summary;               /* one line for the list of commands */
 	const char *description;           /* for --help; may hold newlines */
 	const struct shfs_option *options; /* ends with a NULL name; may be NULL */
-	int min_args, max_args;            /* of operands; max -1: any number */
-	bool hidden;                       /* not in lists: for hooks and completions */
+	struct {
+		int min, max; /* -1: any number */
+	} operands;
+	int trouble;  /* the exit code where the index cannot be opened; or 0 */
+	bool hidden;  /* not in lists: for hooks and completions */
 	bool at_once; /* it answers by what is in the index in a moment, and says what is
 	                 not */
 	bool alone;   /* it runs no other program but the pager: so it may not */
@@ -45,8 +48,20 @@ struct shfs_command {
 	 * NULL if there are no such options.
 	 */
 	int (*option)(const struct shfs_option *opt, const char *value);
-	/* argv holds the operands alone, argv[argc] is NULL. Returns an exit code. */
+	/* Called first: do the options and operands go together? Returns an exit code
+	 * after it has said what is wrong. May be NULL. */
+	int (*check)(struct shfs_context *ctx, int argc);
+	/*
+	 * One of these, by what it needs; where that cannot be opened, it is not called.
+	 * argv holds the operands alone, argv[argc] is NULL. Returns an exit code; with
+	 * the index also a negative errno, of which shfs_fail_index tells (of -EIO: main,
+	 * if the output failed).
+	 */
 	int (*run)(struct shfs_context *ctx, int argc, char **argv);
+	int (*run_on_store)(struct shfs_context *ctx, struct shfs_store *store, int argc,
+	                    char **argv);
+	int (*run_on_index)(struct shfs_context *ctx, struct shfs_index *index, int argc,
+	                    char **argv);
 };
 
 extern const struct shfs_command shfs_cmd_cat, shfs_cmd_check, shfs_cmd_compare,
@@ -70,6 +85,9 @@ struct shfs_store *shfs_context_store(struct shfs_context *ctx, bool create, int
  * was ingested: an answer is never stale. A command that is at_once waits for that for
  * 0.2 s (SHFS_INDEX_WAIT), and says if something is missing then. */
 struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code);
+
+/* The store of the index that is open. */
+struct shfs_store *shfs_context_opened(struct shfs_context *ctx);
 
 const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *code);
 

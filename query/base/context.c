@@ -209,6 +209,12 @@ struct shfs_index *shfs_context_index(struct shfs_context *ctx, int *code)
 	return NULL;
 }
 
+struct shfs_store *shfs_context_opened(struct shfs_context *ctx)
+{
+	shfs_assert(ctx->index);
+	return ctx->store;
+}
+
 const struct shfs_config *shfs_context_config(struct shfs_context *ctx, int *code)
 {
 	_cleanup_free_ char *name = NULL, *message = NULL;

@@ -43,20 +43,16 @@ static int cat_version(struct shfs_store *store, const struct shfs_version *vers
 	return SHFS_EXIT_FAILURE;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
-	int code = SHFS_EXIT_OK, worst = SHFS_EXIT_OK;
-	struct shfs_index *index = shfs_context_index(ctx, &code);
-	struct shfs_store *store = index ? shfs_context_store(ctx, false, &code) : NULL;
+	int code, worst = SHFS_EXIT_OK;
 
-	if (!store)
-		return code;
 	for (int i = 0; i < argc; i++) {
 		_cleanup_version_ struct shfs_version version = { 0 };
 
 		code = shfs_version_spec_find(index, argv[i], &version);
 		if (!code)
-			code = cat_version(store, &version);
+			code = cat_version(shfs_context_opened(ctx), &version);
 		if (code && !worst)
 			worst = code;
 	}
@@ -69,8 +65,7 @@ const struct shfs_command shfs_cmd_cat = {
 	.summary = "Print a version of a file, byte for byte",
 	.description = "Without @N, the latest version that the journal knows.\n"
 		       "Also FILE@{2 hours ago} and FILE@{COMMAND}.",
-	.min_args = 1,
-	.max_args = -1,
+	.operands = { 1, -1 },
 	.alone = true,
-	.run = run,
+	.run_on_index = run,
 };

@@ -47,18 +47,14 @@ static bool show_text(const struct shfs_check *c)
 	return shfs_show_flush(&out);
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
 {
 	_cleanup_check_ struct shfs_check check = { 0 };
 	_cleanup_free_ char *hook_dir = NULL;
-	int code = SHFS_EXIT_OK, r;
-	struct shfs_store *store = shfs_context_store(ctx, false, &code);
-	bool is_pending;
-
-	if (!store)
-		return code;
 	/* so the index tells more than the journal */
-	is_pending = shfs_forget_pending(store) > 0;
+	bool is_pending = shfs_forget_pending(store) > 0;
+	int r;
+
 	if (is_pending) {
 		shfs_warn("an earlier shfs forget is not complete yet");
 		shfs_hint("shfs forget --resume completes it");
@@ -116,5 +112,5 @@ const struct shfs_command shfs_cmd_check = {
 	.alone = true,
 	.options = options,
 	.option = option_part,
-	.run = run,
+	.run_on_store = run,
 };

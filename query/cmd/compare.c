@@ -445,22 +445,16 @@ static int answer(struct shfs_context *ctx, struct compare *c)
 	return is_same(c->comparison) ? 0 : DIFFERENT;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
-	struct compare c = { 0 };
+	struct compare c = { .index = index, .store = shfs_context_opened(ctx) };
 	int64_t ids[2];
-	int code = SHFS_EXIT_OK, r;
+	int r, code = find_both(index, argv, ids);
 
-	c.index = shfs_context_index(ctx, &code);
-	if (c.index)
-		c.store = shfs_context_store(ctx, false, &code);
-	if (!c.store)
-		return code == SHFS_EXIT_FAILURE ? TROUBLE : code;
-	code = find_both(c.index, argv, ids);
 	if (code)
 		return code;
-	r = shfs_compare(c.index, ids, &c.comparison);
-	code = r ? shfs_fail_index(c.index, r), TROUBLE : answer(ctx, &c);
+	r = shfs_compare(index, ids, &c.comparison);
+	code = r ? shfs_fail_index(index, r), TROUBLE : answer(ctx, &c);
 	shfs_comparison_free(c.comparison);
 	shfs_buf_free(&c.out);
 	return code;
@@ -481,8 +475,8 @@ const struct shfs_command shfs_cmd_compare = {
 		"and the commands that made their inputs, up the chain.\n"
 		"Exit status: 0 the same, 1 different, 2 trouble; 3 no such command.",
 	.options = options,
-	.min_args = 2,
-	.max_args = 2,
+	.operands = { 2, 2 },
 	.at_once = true,
-	.run = run,
+	.trouble = TROUBLE,
+	.run_on_index = run,
 };

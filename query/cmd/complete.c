@@ -395,7 +395,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		complete_option(ctx, &line, cur);
 	else if (!line.command)
 		complete_commands(cur);
-	else if (line.command->max_args < 0 || line.n_operands < line.command->max_args)
+	else if (line.command->operands.max < 0 || line.n_operands < line.command->operands.max)
 		complete_operand(ctx, cur, line.command, line.n_operands);
 	return SHFS_EXIT_OK;
 }
@@ -404,7 +404,7 @@ const struct shfs_command shfs_cmd_complete = {
 	.name = "complete",
 	.args = "[--] [WORD…]",
 	.summary = "Tell what the last word of a command line can become",
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.hidden = true,
 	.alone = true,
 	.at_once = true,

@@ -44,17 +44,13 @@ static int find_first(struct shfs_index *index, const char *operand,
 	return r < 0 ? shfs_fail_index(index, r) : 0;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
 	_cleanup_version_ struct shfs_version first = { 0 }, second = { 0 };
 	struct shfs_diff_side side[2] = { { .fd = -1 }, { .fd = -1 } };
-	int code = SHFS_EXIT_OK;
-	struct shfs_index *index = shfs_context_index(ctx, &code);
-	struct shfs_store *store = index ? shfs_context_store(ctx, false, &code) : NULL;
+	struct shfs_store *store = shfs_context_opened(ctx);
+	int code = find_first(index, argv[0], &first);
 
-	if (!store)
-		return code == SHFS_EXIT_FAILURE ? TROUBLE : code;
-	code = find_first(index, argv[0], &first);
 	if (!code && argc > 1)
 		code = shfs_version_spec_find(index, argv[1], &second);
 	if (code == SHFS_EXIT_FAILURE)
@@ -96,9 +92,9 @@ const struct shfs_command shfs_cmd_diff = {
 		"Without @N, the latest version that is archived.\n"
 		"Exit status: 0 the same, 1 different, 2 trouble; 3 no such version.",
 	.options = options,
-	.min_args = 1,
-	.max_args = 2,
+	.operands = { 1, 2 },
 	.option = option,
 	.at_once = true,
-	.run = run,
+	.trouble = TROUBLE,
+	.run_on_index = run,
 };

@@ -227,7 +227,6 @@ const struct shfs_command shfs_cmd_export = {
 		"files at or below each FILE.",
 	.alone = true,
 	.options = options,
-	.min_args = 1,
-	.max_args = -1,
+	.operands = { 1, -1 },
 	.run = run,
 };

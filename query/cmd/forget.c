@@ -679,7 +679,7 @@ const struct shfs_command shfs_cmd_forget = {
 		"still there are recorded as usual.",
 	.alone = true,
 	.options = options,
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.option = option,
 	.run = run,
 };

@@ -50,10 +50,8 @@ static int measure(struct shfs_store *store, struct shfs_garbage *g, uint64_t *o
 	return r;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
 {
-	int code = SHFS_EXIT_OK, r;
-	struct shfs_store *store = shfs_context_store(ctx, false, &code);
 	struct shfs_garbage g = { store, opts.despite_damage };
 	uint64_t objects = 0, bytes = 0;
 	struct shfs_collect how = {
@@ -64,9 +62,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		.objects = &objects,
 		.bytes = &bytes,
 	};
+	int r;
 
-	if (!store)
-		return code;
 	r = opts.dry_run ? measure(store, &g, &objects, &bytes)
 	                 : shfs_collect(store, &how);
 	if (objects && !opts.dry_run)
@@ -94,5 +91,5 @@ const struct shfs_command shfs_cmd_gc = {
 		"record leaves such objects. Mounts go on recording meanwhile.",
 	.alone = true,
 	.options = options,
-	.run = run,
+	.run_on_store = run,
 };

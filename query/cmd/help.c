@@ -28,6 +28,6 @@ const struct shfs_command shfs_cmd_help = {
 	.name = "help",
 	.args = "[COMMAND]",
 	.summary = "Explain a command",
-	.max_args = 1,
+	.operands = { 0, 1 },
 	.run = run,
 };

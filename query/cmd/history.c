@@ -232,28 +232,24 @@ static int explain_nothing(struct shfs_index *index, int argc, char **argv)
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
 	_cleanup_query_ struct shfs_query query = { 0 };
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	struct output o = { .ctx = ctx };
-	int r = 0, code = SHFS_EXIT_OK;
+	struct output o = { .ctx = ctx, .index = index };
+	int r = 0, code = shfs_filter_resolve(&filter, ctx, index);
 
-	o.index = shfs_context_index(ctx, &code);
-	if (!o.index)
-		return code;
-	code = shfs_filter_resolve(&filter, ctx, o.index);
 	if (code)
 		return code;
 	for (int i = 0; i < argc && !r; i++)
 		r = shfs_filter_add(&filter, SHFS_FILTER_PATH, argv[i])
 		            ?: add_path(argv[i]);
 	if (!r)
-		r = shfs_filter_measure(&filter, o.index);
+		r = shfs_filter_measure(&filter, index);
 	if (!r)
 		r = shfs_filter_query(&filter, &query);
 	if (!r)
-		r = shfs_query_open(&query, o.index, &rows);
+		r = shfs_query_open(&query, index, &rows);
 	if (!r)
 		r = load_gaps(&o);
 	if (!r && json)
@@ -265,15 +261,11 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	shfs_gaps_clear(&o.gaps);
 	shfs_buf_free(&o.text);
 	shfs_json_free(&o.json);
-	if (r == -EIO)
-		code = SHFS_EXIT_FAILURE; /* main says that the output failed */
-	else if (r)
-		code = shfs_fail_index(o.index, r);
-	else if (!o.n)
-		code = explain_nothing(o.index, argc, argv);
+	if (!r && !o.n)
+		r = explain_nothing(index, argc, argv);
 	shfs_filter_free(&filter);
 	free_paths();
-	return code;
+	return r;
 }
 
 static const struct shfs_option options[] = {
@@ -304,8 +296,8 @@ const struct shfs_command shfs_cmd_history = {
 		       "PATH names one of them.",
 	.alone = true,
 	.options = options,
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.option = option,
 	.at_once = true,
-	.run = run,
+	.run_on_index = run,
 };

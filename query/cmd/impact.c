@@ -315,21 +315,20 @@ static int answer(struct shfs_context *ctx, struct shfs_index *index,
 	return opts.json ? show_json(index, graph) : show_tree(ctx, index, graph, any);
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int check(struct shfs_context *ctx, int argc)
+{
+	if (!opts.dot || !opts.json)
+		return 0;
+	shfs_error("--dot does not go with --json");
+	return SHFS_EXIT_USAGE;
+}
+
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
 	_cleanup_version_ struct shfs_version one = { 0 };
 	struct targets all = { 0 };
-	struct shfs_index *index;
-	int r, code = SHFS_EXIT_OK;
+	int r, code = shfs_version_spec_find(index, argv[0], &one);
 
-	if (opts.dot && opts.json) {
-		shfs_error("--dot does not go with --json");
-		return SHFS_EXIT_USAGE;
-	}
-	index = shfs_context_index(ctx, &code);
-	if (!index)
-		return code;
-	code = shfs_version_spec_find(index, argv[0], &one);
 	if (code)
 		return code;
 	r = is_file(index, argv[0], &one);
@@ -341,9 +340,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	for (size_t i = 0; i < all.n; i++)
 		shfs_version_clear(&all.list[i]);
 	free(all.list);
-	if (r == -EIO)
-		return SHFS_EXIT_FAILURE; /* main says that the output failed */
-	return r ? shfs_fail_index(index, r) : SHFS_EXIT_OK;
+	return r;
 }
 
 static const struct shfs_option options[] = {
@@ -367,8 +364,8 @@ const struct shfs_command shfs_cmd_impact = {
 		       "and so on.",
 	.alone = true,
 	.options = options,
-	.min_args = 1,
-	.max_args = 1,
+	.operands = { 1, 1 },
 	.at_once = true,
-	.run = run,
+	.check = check,
+	.run_on_index = run,
 };

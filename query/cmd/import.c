@@ -322,7 +322,6 @@ const struct shfs_command shfs_cmd_import = {
 		"what was forgotten here and is in the archive comes back. - means\n"
 		"standard input.",
 	.options = options,
-	.min_args = 1,
-	.max_args = 1,
+	.operands = { 1, 1 },
 	.run = run,
 };

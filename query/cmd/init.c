@@ -337,8 +337,7 @@ const struct shfs_command shfs_cmd_init = {
 		       "command -v shfs >/dev/null && eval \"$(shfs init bash)\"\n"
 		       "In config.fish: type -q shfs; and shfs init fish | source",
 	.options = options,
-	.min_args = 1,
-	.max_args = 1,
+	.operands = { 1, 1 },
 	.option = set_search_key,
 	.run = run,
 };

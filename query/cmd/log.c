@@ -236,21 +236,22 @@ static int browse(struct log *l, const struct shfs_version *last)
 	return shfs_show_flush(&l->out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int check(struct shfs_context *ctx, int argc)
 {
-	_cleanup_version_ struct shfs_version last = { 0 };
-	struct log l = { .ctx = ctx };
-	int r, code = SHFS_EXIT_OK;
-
 	if (!opts.patch && !opts.interactive) /* these run diff */
 		shfs_context_alone(ctx);
-	l.index = shfs_context_index(ctx, &code);
-	l.store = l.index ? shfs_context_store(ctx, false, &code) : NULL;
-	if (!l.store)
-		return code;
+	return 0;
+}
+
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
+{
+	_cleanup_version_ struct shfs_version last = { 0 };
+	struct log l = { .ctx = ctx, .index = index, .store = shfs_context_opened(ctx) };
+	int r, code;
+
 	if (is_directory(argv[0]))
 		return SHFS_EXIT_NOT_FOUND;
-	code = shfs_version_spec_find(l.index, argv[0], &last);
+	code = shfs_version_spec_find(index, argv[0], &last);
 	if (!code && opts.interactive) {
 		code = browse(&l, &last);
 		shfs_buf_free(&l.out);
@@ -262,9 +263,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	shfs_gone_clear(&l.gone);
 	shfs_buf_free(&l.out);
 	shfs_json_free(&l.json);
-	if (r == -EIO || r == -ECANCELED) /* it was said, or main says it */
-		return SHFS_EXIT_FAILURE;
-	return r ? shfs_fail_index(l.index, r) : SHFS_EXIT_OK;
+	return r == -ECANCELED ? SHFS_EXIT_FAILURE : r; /* it was said */
 }
 
 static const struct shfs_option options[] = {
@@ -286,8 +285,8 @@ const struct shfs_command shfs_cmd_log = {
 		"With @N, that version and those before it.\n"
 		"The time of a version that was there before is its modification time.",
 	.options = options,
-	.min_args = 1,
-	.max_args = 1,
+	.operands = { 1, 1 },
 	.at_once = true,
-	.run = run,
+	.check = check,
+	.run_on_index = run,
 };

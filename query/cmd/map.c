@@ -548,7 +548,7 @@ static int put_page(struct map *m, struct shfs_rows *rows)
 	return r ?: fflush(m->file) ? -EIO : 0;
 }
 
-static int check_page(void)
+static int check(struct shfs_context *ctx, int argc)
 {
 	return 0;
 }
@@ -558,7 +558,7 @@ static int put_page(struct map *m, struct shfs_rows *rows)
 	return add_data(m, rows);
 }
 
-static int check_page(void)
+static int check(struct shfs_context *ctx, int argc)
 {
 	shfs_error("this shfs was built without the page of the map");
 	shfs_hint("install nodejs and npm, then run ./dev install again");
@@ -626,20 +626,16 @@ static int open_rows(struct map *m, int argc, char **argv, struct shfs_rows **ro
 	return r ?: shfs_query_open(&query, m->index, rows);
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	struct map m = { 0 };
-	int r, code = check_page();
+	struct map m = { .index = index, .store = shfs_context_opened(ctx) };
+	int r, code = shfs_filter_resolve(&filter, ctx, index)
+	                      ?: shfs_fail_if_unknown(index, argc, argv);
 
-	if (code || !(m.index = shfs_context_index(ctx, &code)) ||
-	    !(m.store = shfs_context_store(ctx, false, &code)))
-		return code;
-	code = shfs_filter_resolve(&filter, ctx, m.index)
-	               ?: shfs_fail_if_unknown(m.index, argc, argv);
 	r = code ? 0 : open_rows(&m, argc, argv, &rows);
 	if (r)
-		code = shfs_fail_index(m.index, r);
+		code = shfs_fail_index(index, r);
 	if (!code)
 		code = write_map(&m, rows);
 	map_free(&m);
@@ -677,8 +673,9 @@ const struct shfs_command shfs_cmd_map = {
 		"Select commands as for shfs history. The page holds contents of files:\n"
 		"keep it as private as they are.",
 	.options = options,
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.option = option,
 	.at_once = true,
-	.run = run,
+	.check = check,
+	.run_on_index = run,
 };

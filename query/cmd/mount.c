@@ -460,7 +460,7 @@ const struct shfs_command shfs_cmd_mount = {
 		"and\n"
 		"every use of them is recorded in the store until shfs umount DIR.",
 	.options = options,
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.option = set_backend,
 	.run = run,
 };

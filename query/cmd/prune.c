@@ -113,31 +113,33 @@ static int take_operands(struct shfs_index *index, int argc, char **argv)
 	return 0;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int check(struct shfs_context *ctx, int argc)
+{
+	if (opts.any || argc)
+		return 0;
+	shfs_error("prune what? Say what to keep, what is too old or too large, or name "
+	           "files");
+	shfs_hint("shfs help prune; --dry-run shows what would go");
+	return SHFS_EXIT_USAGE;
+}
+
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
 	struct shfs_prune p = {
+		.index = index,
+		.store = shfs_context_opened(ctx),
 		.dry = opts.dry_run,
 		.alone = opts.alone,
 		.despite_damage = opts.despite_damage,
 		.wait_ms = WAIT_MS,
 	};
 	_cleanup_free_ char *hook_dir = NULL;
-	int code = SHFS_EXIT_OK;
+	int code;
 
-	if (!opts.any && !argc) {
-		shfs_error("prune what? Say what to keep, what is too old or too large, "
-		           "or name files");
-		shfs_hint("shfs help prune; --dry-run shows what would go");
-		return SHFS_EXIT_USAGE;
-	}
-	p.index = shfs_context_index(ctx, &code);
-	p.store = p.index ? shfs_context_store(ctx, false, &code) : NULL;
-	if (!p.store)
-		return code;
 	p.hook_dir = hook_dir = shfs_runtime_hook_dir(p.store->path);
-	code = take_operands(p.index, argc, argv);
+	code = take_operands(index, argc, argv);
 	if (!code)
-		code = shfs_filter_resolve(&files, ctx, p.index);
+		code = shfs_filter_resolve(&files, ctx, index);
 	p.policy = policy;
 	p.policy.files = files.n ? &files : NULL;
 	if (!code)
@@ -234,7 +236,8 @@ const struct shfs_command shfs_cmd_prune = {
 		"files at or below it go. Mounts go on recording meanwhile.",
 	.alone = true,
 	.options = options,
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.option = option,
-	.run = run,
+	.check = check,
+	.run_on_index = run,
 };

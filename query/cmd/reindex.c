@@ -35,16 +35,13 @@ static int show(const struct shfs_ingest_stats *stats, int64_t took_ns)
 	return SHFS_EXIT_OK;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
 {
 	int64_t begin_ns = shfs_clock_ns(CLOCK_MONOTONIC);
-	int code = SHFS_EXIT_OK, r;
-	struct shfs_store *store = shfs_context_store(ctx, false, &code);
 	_cleanup_free_ char *hook_dir = NULL;
 	struct shfs_ingest_stats stats = { 0 };
+	int r;
 
-	if (!store)
-		return code;
 	shfs_mounts_sync(store->path);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	shfs_progress_begin("reading the journal");
@@ -66,5 +63,5 @@ const struct shfs_command shfs_cmd_reindex = {
 		       "Nothing is lost:\n"
 		       "the journal is the source of truth.",
 	.alone = true,
-	.run = run,
+	.run_on_store = run,
 };

@@ -132,22 +132,22 @@ static int fail_unreadable(const struct shfs_repair *rp)
 	              "(chmod -R u+rwX)");
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+/* What else is wrong with it, opening it tells. */
+static int check(struct shfs_context *ctx, int argc)
+{
+	if (!opts.dry_run && shfs_store_mend(shfs_context_store_path(ctx)) > 0)
+		shfs_warn("the file \"format\" of the store was damaged: it is written "
+		          "anew");
+	return 0;
+}
+
+static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
 {
 	static const struct shfs_check_options how = { .progress = shfs_check_progress };
 	_cleanup_repair_ struct shfs_repair rp = { 0 };
 	_cleanup_free_ char *hook_dir = NULL;
-	int code = SHFS_EXIT_OK, r;
-	struct shfs_store *store;
+	int r, code = opts.dry_run ? 0 : check_others(store);
 
-	/* what else is wrong with it, opening it tells */
-	if (!opts.dry_run && shfs_store_mend(shfs_context_store_path(ctx)) > 0)
-		shfs_warn("the file \"format\" of the store was damaged: it is written "
-		          "anew");
-	store = shfs_context_store(ctx, false, &code);
-	if (!store)
-		return code;
-	code = opts.dry_run ? 0 : check_others(store);
 	if (code)
 		return code;
 	hook_dir = shfs_runtime_hook_dir(store->path);
@@ -183,5 +183,6 @@ const struct shfs_command shfs_cmd_repair = {
 		"lost. Nothing may record into the store meanwhile: shfs umount first.",
 	.alone = true,
 	.options = options,
-	.run = run,
+	.check = check,
+	.run_on_store = run,
 };

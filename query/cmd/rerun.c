@@ -520,7 +520,7 @@ const struct shfs_command shfs_cmd_rerun = {
 		       "status 4) what\n"
 		       "could give a wrong result, or would lose something.",
 	.options = options,
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.option = option,
 	.run = run,
 };

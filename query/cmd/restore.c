@@ -125,7 +125,7 @@ static int collect_command(struct shfs_restore_set *set, struct shfs_index *inde
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-static int check_usage(int argc)
+static int check(struct shfs_context *ctx, int argc)
 {
 	if (opts.command && argc)
 		shfs_error("--command takes no files");
@@ -140,16 +140,12 @@ static int check_usage(int argc)
 	return SHFS_EXIT_USAGE;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
 	_cleanup_restore_set_ struct shfs_restore_set set = { .no_links = opts.to };
-	int code = check_usage(argc);
-	struct shfs_index *index = code ? NULL : shfs_context_index(ctx, &code);
+	int code = opts.command ? collect_command(&set, index)
+	                        : collect_named(&set, index, argc, argv);
 
-	if (!index)
-		return code;
-	code = opts.command ? collect_command(&set, index)
-	                    : collect_named(&set, index, argc, argv);
 	return code ? code : shfs_restore_set_run(&set, ctx, index, opts.restore);
 }
 
@@ -188,8 +184,8 @@ const struct shfs_command shfs_cmd_restore = {
 		       "is refused.",
 	.alone = true,
 	.options = options,
-	.min_args = 0,
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.option = option,
-	.run = run,
+	.check = check,
+	.run_on_index = run,
 };

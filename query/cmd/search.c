@@ -250,19 +250,17 @@ static bool is_interactive(void)
 	        isatty(STDOUT_FILENO));
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
 	_cleanup_haystack_ struct shfs_haystack *haystack = NULL;
 	_cleanup_buf_ struct shfs_buf query = { 0 };
-	struct shfs_search s = { .ctx = ctx, .is_line = opts.shell };
+	struct shfs_search s = { .ctx = ctx,
+		                 .index = index,
+		                 .store = shfs_context_opened(ctx),
+		                 .is_line = opts.shell };
 	bool interactive = is_interactive();
-	int r, code = SHFS_EXIT_OK;
+	int r, code = shfs_fail_if_empty(index);
 
-	s.index = shfs_context_index(ctx, &code);
-	s.store = s.index ? shfs_context_store(ctx, false, &code) : NULL;
-	if (!s.store)
-		return code;
-	code = shfs_fail_if_empty(s.index);
 	if (code)
 		return code;
 	shfs_buf_str(&query, opts.shell ? getenv("SHFS_LINE") ?: "" : "");
@@ -271,12 +269,12 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	/* on a screen the user can turn to the other kinds */
 	r = query.failed
 	            ? -ENOMEM
-	            : shfs_haystack_open(s.index,
+	            : shfs_haystack_open(index,
 	                                 interactive ? SHFS_HAY_COMMANDS | SHFS_HAY_FILES
 	                                             : kinds_wanted(),
 	                                 opts.all, &haystack);
 	if (r)
-		return shfs_fail_index(s.index, r);
+		return shfs_fail_index(index, r);
 	s.haystack = haystack;
 	s.query = query.data;
 	s.kinds = kinds_wanted();
@@ -322,8 +320,8 @@ const struct shfs_command shfs_cmd_search = {
 		"shfs init SHELL --search-key KEY binds this to a key of the shell.\n"
 		"If the input or the output is no terminal, a list is printed.",
 	.options = options,
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.option = option,
 	.at_once = true,
-	.run = run,
+	.run_on_index = run,
 };

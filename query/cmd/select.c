@@ -39,16 +39,13 @@ static int put_rows(struct shfs_json *json, struct shfs_rows *rows)
 }
 
 /* It asks the index as it is, and does not bring it up to date first. */
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
 {
-	int code = SHFS_EXIT_OK, r;
-	struct shfs_store *store = shfs_context_store(ctx, false, &code);
 	_cleanup_index_ struct shfs_index *index = NULL;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	_cleanup_json_ struct shfs_json json = { 0 };
+	int r;
 
-	if (!store)
-		return code;
 	r = shfs_index_open(store, SHFS_INDEX_READ, &index);
 	if (r) {
 		shfs_error("cannot use the index: %s", strerror(-r));
@@ -69,9 +66,8 @@ const struct shfs_command shfs_cmd_select = {
 	.description =
 		"docs/index.md describes the views. The index is queried as it is;\n"
 		"shfs sync brings it up to date.",
-	.min_args = 1,
-	.max_args = 1,
+	.operands = { 1, 1 },
 	.hidden = true,
 	.alone = true,
-	.run = run,
+	.run_on_store = run,
 };

@@ -562,17 +562,13 @@ static int json_all(struct show *s)
 	return shfs_json_end(&j) ? 0 : -EIO;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
-	struct show s = { 0 };
+	struct show s = { .index = index };
 	bool is_process;
 	int64_t id;
-	int r, code = SHFS_EXIT_OK;
+	int r, code = shfs_command_spec_find(index, argv[0], &is_process, &id);
 
-	s.index = shfs_context_index(ctx, &code);
-	if (!s.index)
-		return code;
-	code = shfs_command_spec_find(s.index, argv[0], &is_process, &id);
 	if (code)
 		return code;
 	r = load(&s, is_process, id);
@@ -585,9 +581,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		r = show_all(&s);
 	}
 	show_clear(&s);
-	if (r == -EIO)
-		return SHFS_EXIT_FAILURE; /* main says that the output failed */
-	return r ? shfs_fail_index(s.index, r) : SHFS_EXIT_OK;
+	return r;
 }
 
 static const struct shfs_option options[] = {
@@ -604,8 +598,7 @@ const struct shfs_command shfs_cmd_show = {
 		       "FILE@N stands for the command that made this version.",
 	.alone = true,
 	.options = options,
-	.min_args = 1,
-	.max_args = 1,
+	.operands = { 1, 1 },
 	.at_once = true,
-	.run = run,
+	.run_on_index = run,
 };

@@ -224,39 +224,34 @@ static int show_json(struct shfs_stale *stale)
 /* --- the command --- */
 
 static int answer(struct shfs_context *ctx, struct shfs_index *index, char *const *paths,
-                  size_t n, int *code)
+                  size_t n)
 {
 	_cleanup_stale_ struct shfs_stale *stale = NULL;
 	int r = shfs_stale_new(index, paths, n, &stale);
 
+	if (!r)
+		r = opts.json ? show_json(stale) : show_text(ctx, index, stale);
 	if (r)
 		return r;
-	*code = count(stale).stale ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
-	return opts.json ? show_json(stale) : show_text(ctx, index, stale);
+	return count(stale).stale ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
 	static char here[] = ".", *all[] = { here };
 	size_t n = argc ? argc : 1;
 	char **paths = calloc(n, sizeof(*paths));
-	int r = 0, code = SHFS_EXIT_OK;
-	struct shfs_index *index = paths ? shfs_context_index(ctx, &code) : NULL;
+	int r;
 
 	if (!paths)
-		return shfs_fail_index(NULL, -ENOMEM);
-	if (index)
-		code = shfs_fail_if_empty(index);
-	if (index && !code)
-		code = shfs_operand_paths(index, n, argc ? argv : all, paths);
-	if (index && !code)
-		r = answer(ctx, index, paths, n, &code);
+		return -ENOMEM;
+	r = shfs_fail_if_empty(index)
+	            ?: shfs_operand_paths(index, n, argc ? argv : all, paths)
+	            ?: answer(ctx, index, paths, n);
 	for (size_t i = 0; i < n; i++)
 		free(paths[i]);
 	free(paths);
-	if (r == -EIO)
-		return SHFS_EXIT_FAILURE; /* main says that the output failed */
-	return r ? shfs_fail_index(index, r) : code;
+	return r;
 }
 
 static const struct shfs_option options[] = {
@@ -276,6 +271,6 @@ const struct shfs_command shfs_cmd_stale = {
 		       "The exit code is 0 if nothing is stale, 1 if something is.",
 	.alone = true,
 	.options = options,
-	.max_args = -1,
-	.run = run,
+	.operands = { 0, -1 },
+	.run_on_index = run,
 };

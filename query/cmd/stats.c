@@ -434,40 +434,27 @@ static int take_paths(struct stats *s, int argc, char **argv)
 	return 0;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
-	struct stats s = { .ctx = ctx };
-	int r, code = SHFS_EXIT_OK;
+	struct stats s = { .ctx = ctx, .index = index };
+	int r;
 
-	s.index = shfs_context_index(ctx, &code);
-	if (!s.index)
-		return code;
-	if (opts.store) {
-		struct shfs_store *store = shfs_context_store(ctx, false, &code);
-
-		return store ? shfs_stats_store(ctx, s.index, store, opts.limit,
-		                                opts.json)
-		             : code;
-	}
-	r = take_paths(&s, argc, argv);
-	code = r ? shfs_fail_index(s.index, r)
-	         : shfs_fail_if_unknown(s.index, argc, argv);
-	if (!code) {
+	if (opts.store)
+		return shfs_stats_store(ctx, index, shfs_context_opened(ctx), opts.limit,
+		                        opts.json);
+	r = take_paths(&s, argc, argv) ?: shfs_fail_if_unknown(index, argc, argv);
+	if (!r) {
 		shfs_context_pager(ctx);
 		s.style = shfs_style_of(ctx);
 		s.columns = shfs_show_columns();
 		r = put_all(&s);
-		if (r == -EIO)
-			code = SHFS_EXIT_FAILURE; /* main says that the output failed */
-		else if (r)
-			code = shfs_fail_index(s.index, r);
 	}
 	for (char **path = s.paths; path && *path; path++)
 		free(*path);
 	free(s.paths);
 	shfs_buf_free(&s.out);
 	shfs_json_free(&s.json);
-	return code;
+	return r;
 }
 
 static const struct shfs_option options[] = {
@@ -494,7 +481,7 @@ const struct shfs_command shfs_cmd_stats = {
 		"names one of them.",
 	.alone = true,
 	.options = options,
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.at_once = true,
-	.run = run,
+	.run_on_index = run,
 };

@@ -7,17 +7,12 @@
 
 #include <string.h>
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
 {
-	int code = SHFS_EXIT_OK, failed;
-	struct shfs_store *store = shfs_context_store(ctx, false, &code);
 	_cleanup_free_ char *hook_dir = NULL;
 	_cleanup_index_ struct shfs_index *index = NULL;
-	int r;
+	int r, failed = shfs_mounts_sync(store->path);
 
-	if (!store)
-		return code;
-	failed = shfs_mounts_sync(store->path);
 	hook_dir = shfs_runtime_hook_dir(store->path);
 	r = shfs_index_open(store, SHFS_INDEX_WRITE, &index);
 	if (!r)
@@ -36,5 +31,5 @@ const struct shfs_command shfs_cmd_sync = {
 	.description = "Fails where a mount does not answer or has lost records.",
 	.hidden = true,
 	.alone = true,
-	.run = run,
+	.run_on_store = run,
 };

@@ -454,6 +454,6 @@ const struct shfs_command shfs_cmd_umount = {
 		       "shell in the\n"
 		       "directory does not prevent it; open files do (exit code 4).",
 	.options = options,
-	.max_args = -1,
+	.operands = { 0, -1 },
 	.run = run,
 };

@@ -401,20 +401,20 @@ static int collect_operand(struct shfs_index *index, const char *operand,
 	return SHFS_EXIT_NOT_FOUND;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int check(struct shfs_context *ctx, int argc)
+{
+	if (argc || opts.list)
+		return 0;
+	shfs_error("undelete what? Name a file or a directory, or use --list");
+	return SHFS_EXIT_USAGE;
+}
+
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
 	_cleanup_restore_set_ struct shfs_restore_set set = { 0 };
 	static char dot[] = ".", *here[] = { dot, NULL };
 	int code = SHFS_EXIT_OK, rest;
-	struct shfs_index *index;
 
-	if (!argc && !opts.list) {
-		shfs_error("undelete what? Name a file or a directory, or use --list");
-		return SHFS_EXIT_USAGE;
-	}
-	index = shfs_context_index(ctx, &code);
-	if (!index)
-		return code;
 	if (!argc) {
 		argv = here;
 		argc = 1;
@@ -454,7 +454,7 @@ const struct shfs_command shfs_cmd_undelete = {
 		"files that were renamed are not brought back.",
 	.alone = true,
 	.options = options,
-	.min_args = 0,
-	.max_args = -1,
-	.run = run,
+	.operands = { 0, -1 },
+	.check = check,
+	.run_on_index = run,
 };

@@ -374,22 +374,21 @@ static int answer(struct shfs_context *ctx, struct shfs_index *index,
 	return opts.json ? show_json(index, graph) : show_tree(ctx, index, graph);
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int check(struct shfs_context *ctx, int argc)
+{
+	if (!opts.dot || (!opts.json && !opts.from))
+		return 0;
+	shfs_error("--dot goes with neither --json nor --from");
+	return SHFS_EXIT_USAGE;
+}
+
+static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, char **argv)
 {
 	_cleanup_version_ struct shfs_version target = { 0 };
 	_cleanup_graph_ struct shfs_graph *graph = NULL;
 	_cleanup_free_ char *from = NULL;
-	int r, code = SHFS_EXIT_OK;
-	struct shfs_index *index;
+	int r, code = shfs_version_spec_find(index, argv[0], &target);
 
-	if (opts.dot && (opts.json || opts.from)) {
-		shfs_error("--dot goes with neither --json nor --from");
-		return SHFS_EXIT_USAGE;
-	}
-	index = shfs_context_index(ctx, &code);
-	if (!index)
-		return code;
-	code = shfs_version_spec_find(index, argv[0], &target);
 	if (code)
 		return code;
 	if (!opts.json && !opts.dot && !opts.from)
@@ -401,9 +400,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		r = shfs_upstream_new(index, &target, &opts.limits, &graph);
 	if (!r)
 		r = answer(ctx, index, graph, &code);
-	if (r == -EIO)
-		return SHFS_EXIT_FAILURE; /* main says that the output failed */
-	return r ? shfs_fail_index(index, r) : code;
+	return r ? r : code;
 }
 
 static int option(const struct shfs_option *opt, const char *value)
@@ -438,9 +435,9 @@ const struct shfs_command shfs_cmd_why = {
 		       "not.",
 	.alone = true,
 	.options = options,
-	.min_args = 1,
-	.max_args = 1,
+	.operands = { 1, 1 },
 	.option = option,
 	.at_once = true,
-	.run = run,
+	.check = check,
+	.run_on_index = run,
 };
