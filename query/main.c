@@ -171,7 +171,7 @@ struct parser {
 
 static void parser_add(struct parser *p, const struct shfs_option *options)
 {
-	for (; options && options->name && p->n < OPTIONS_MAX; options++) {
+	for (; options->name && p->n < OPTIONS_MAX; options++) {
 		p->options[p->n] = options;
 		p->longs[p->n++] = (struct option){
 			.name = options->name,

@@ -26,14 +26,16 @@ struct shfs_option {
 	const char **text; /* as it stands; borrowed */
 };
 
+#define SHFS_OPTIONS_MAX 31 /* of one command */
+
 struct shfs_context; /* what the common options and the environment say */
 
 struct shfs_command {
 	const char *name;
-	const char *args;                  /* "[PATH…]" */
-	const char *summary;               /* one line for the list of commands */
-	const char *description;           /* for --help; may hold newlines */
-	const struct shfs_option *options; /* ends with a NULL name; may be NULL */
+	const char *args;        /* "[PATH…]" */
+	const char *summary;     /* one line for the list of commands */
+	const char *description; /* for --help; may hold newlines */
+	struct shfs_option options[SHFS_OPTIONS_MAX + 1]; /* ends with a NULL name */
 	struct {
 		int min, max; /* -1: any number */
 	} operands;

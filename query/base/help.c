@@ -54,7 +54,7 @@ static void add_row(struct shfs_buf *out, const char *left, const char *right, i
 
 static void add_options(struct shfs_buf *out, const struct shfs_option *options)
 {
-	for (; options && options->name; options++) {
+	for (; options->name; options++) {
 		_cleanup_buf_ struct shfs_buf left = { 0 };
 
 		if (options->letter)
@@ -85,11 +85,11 @@ void shfs_help_overview(struct shfs_buf *out)
 void shfs_help_command(const struct shfs_command *command, struct shfs_buf *out)
 {
 	shfs_buf_printf(out, "usage: shfs %s%s%s%s\n\n%s.\n", command->name,
-	                command->options ? " [OPTION…]" : "", *command->args ? " " : "",
+	                command->options->name ? " [OPTION…]" : "", *command->args ? " " : "",
 	                command->args, command->summary);
 	if (command->description)
 		shfs_buf_printf(out, "\n%s\n", command->description);
-	if (command->options) {
+	if (command->options->name) {
 		shfs_buf_str(out, "\nOptions:\n");
 		add_options(out, command->options);
 	}

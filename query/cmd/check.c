@@ -88,16 +88,6 @@ static int option_part(const struct shfs_option *opt, const char *value)
 	return SHFS_EXIT_USAGE;
 }
 
-static const struct shfs_option options[] = {
-	{ "read-data", 0, NULL, "read and unpack all contents; compare the index, too",
-	  .flag = &opts.read_data },
-	{ "read-data-subset", 0, "N/T", "the same for the Nth of T parts of the files" },
-	{ "restart", 0, NULL, "do not continue an interrupted check",
-	  .flag = &opts.restart },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_check = {
 	.name = "check",
 	.args = "",
@@ -110,7 +100,14 @@ const struct shfs_command shfs_cmd_check = {
 		       "is then 1.\n"
 		       "Recording may go on meanwhile.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "read-data", 0, NULL, "read and unpack all contents; compare the index, too",
+	  .flag = &opts.read_data },
+	{ "read-data-subset", 0, "N/T", "the same for the Nth of T parts of the files" },
+	{ "restart", 0, NULL, "do not continue an interrupted check",
+	  .flag = &opts.restart },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
+	},
 	.option = option_part,
 	.run_on_store = run,
 };

@@ -460,11 +460,6 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return code;
 }
 
-static const struct shfs_option options[] = {
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_compare = {
 	.name = "compare",
 	.args = "COMMAND|FILE[@N] COMMAND|FILE[@M]",
@@ -474,7 +469,9 @@ const struct shfs_command shfs_cmd_compare = {
 		"version),\n"
 		"and the commands that made their inputs, up the chain.\n"
 		"Exit status: 0 the same, 1 different, 2 trouble; 3 no such command.",
-	.options = options,
+	.options = {
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
+	},
 	.operands = { 2, 2 },
 	.at_once = true,
 	.trouble = TROUBLE,

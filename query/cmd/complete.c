@@ -39,7 +39,7 @@ static void candidate(const char *cur, const char *word, const char *meaning)
 
 static void complete_options(const char *cur, const struct shfs_option *options)
 {
-	for (; options && options->name; options++) {
+	for (; options->name; options++) {
 		_cleanup_buf_ struct shfs_buf word = { 0 };
 
 		shfs_buf_printf(&word, "--%s", options->name);
@@ -307,7 +307,7 @@ static void complete_operand(struct shfs_context *ctx, const char *cur,
 static const struct shfs_option *find_option(const struct shfs_option *options,
                                              const char *word, size_t len)
 {
-	for (; options && options->name; options++) {
+	for (; options->name; options++) {
 		size_t n = strlen(options->name);
 
 		if (!strncmp(word, "--", 2) && len == n + 2 &&
@@ -395,7 +395,8 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		complete_option(ctx, &line, cur);
 	else if (!line.command)
 		complete_commands(cur);
-	else if (line.command->operands.max < 0 || line.n_operands < line.command->operands.max)
+	else if (line.command->operands.max < 0 ||
+	         line.n_operands < line.command->operands.max)
 		complete_operand(ctx, cur, line.command, line.n_operands);
 	return SHFS_EXIT_OK;
 }

@@ -78,12 +78,6 @@ static int option(const struct shfs_option *opt, const char *value)
 	return 0;
 }
 
-static const struct shfs_option options[] = {
-	{ "unified", 'U', "N", "show N lines around each change (default 3)" },
-	{ "brief", 'q', NULL, "only report whether they differ", .flag = &opts.brief },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_diff = {
 	.name = "diff",
 	.args = "FILE[@N] [FILE@M]",
@@ -91,7 +85,10 @@ const struct shfs_command shfs_cmd_diff = {
 	.description =
 		"Without @N, the latest version that is archived.\n"
 		"Exit status: 0 the same, 1 different, 2 trouble; 3 no such version.",
-	.options = options,
+	.options = {
+	{ "unified", 'U', "N", "show N lines around each change (default 3)" },
+	{ "brief", 'q', NULL, "only report whether they differ", .flag = &opts.brief },
+	},
 	.operands = { 1, 2 },
 	.option = option,
 	.at_once = true,

@@ -698,16 +698,13 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return shown && !d.counts[LEVEL_FAIL] ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;
 }
 
-static const struct shfs_option options[] = {
-	{ "json", 0, NULL, "for programs", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_doctor = {
 	.name = "doctor",
 	.args = "",
 	.summary = "Show what this machine lacks, and how to fix it",
 	.description = "The exit code is 1 where a line says \"fail\".",
-	.options = options,
+	.options = {
+	{ "json", 0, NULL, "for programs", .flag = &opts.json },
+	},
 	.run = run,
 };

@@ -205,13 +205,6 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static const struct shfs_option options[] = {
-	{ "output", 'o', "FILE", "write to this file, or directory",
-	  .text = &opts.output },
-	{ "force", 'f', NULL, "overwrite the output if it exists", .flag = &opts.force },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_export = {
 	.name = "export",
 	.args = "FORMAT [FILE[@N]]…",
@@ -226,7 +219,11 @@ const struct shfs_command shfs_cmd_export = {
 		"archive for shfs import, of the whole store or of what it has of the\n"
 		"files at or below each FILE.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "output", 'o', "FILE", "write to this file, or directory",
+	  .text = &opts.output },
+	{ "force", 'f', NULL, "overwrite the output if it exists", .flag = &opts.force },
+	},
 	.operands = { 1, -1 },
 	.run = run,
 };

@@ -644,21 +644,6 @@ static int option(const struct shfs_option *opt, const char *value)
 	return shfs_filter_option(&commands, opt, value);
 }
 
-static const struct shfs_option options[] = {
-	SHFS_FILTER_OPTIONS,
-	{ "no-command", 0, NULL,
-	  "processes of no command (of cron, an IDE), with their arguments",
-	  .flag = &commands.no_command },
-	{ "everywhere", 0, NULL, "also files with the same content under other names",
-	  .flag = &opts.everywhere },
-	{ "dry-run", 'n', NULL, "only show what would go, and how many bytes",
-	  .flag = &opts.dry_run },
-	{ "yes", 'y', NULL, "do not ask", .flag = &opts.yes },
-	{ "resume", 0, NULL, "only complete an interrupted forget", .flag = &resume },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_forget = {
 	.name = "forget",
 	.args = "[FILE[@N]]…",
@@ -678,7 +663,19 @@ const struct shfs_command shfs_cmd_forget = {
 		"is\n"
 		"still there are recorded as usual.",
 	.alone = true,
-	.options = options,
+	.options = {
+	SHFS_FILTER_OPTIONS,
+	{ "no-command", 0, NULL,
+	  "processes of no command (of cron, an IDE), with their arguments",
+	  .flag = &commands.no_command },
+	{ "everywhere", 0, NULL, "also files with the same content under other names",
+	  .flag = &opts.everywhere },
+	{ "dry-run", 'n', NULL, "only show what would go, and how many bytes",
+	  .flag = &opts.dry_run },
+	{ "yes", 'y', NULL, "do not ask", .flag = &opts.yes },
+	{ "resume", 0, NULL, "only complete an interrupted forget", .flag = &resume },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
 	.operands = { 0, -1 },
 	.option = option,
 	.run = run,

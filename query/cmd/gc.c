@@ -71,17 +71,6 @@ static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, cha
 	return r ? shfs_fail_collect(store, "collected", r) : say(objects, bytes);
 }
 
-static const struct shfs_option options[] = {
-	{ "offline", 0, NULL, "you assert that no machine records (network file systems)",
-	  .flag = &opts.alone },
-	{ "despite-damage", 0, NULL,
-	  "even if a part of the journal is damaged or in the quarantine",
-	  .flag = &opts.despite_damage },
-	{ "dry-run", 'n', NULL, "only show how much would go", .flag = &opts.dry_run },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_gc = {
 	.name = "gc",
 	.args = "",
@@ -90,6 +79,14 @@ const struct shfs_command shfs_cmd_gc = {
 		"A recording that is killed between storing an object and writing its\n"
 		"record leaves such objects. Mounts go on recording meanwhile.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "offline", 0, NULL, "you assert that no machine records (network file systems)",
+	  .flag = &opts.alone },
+	{ "despite-damage", 0, NULL,
+	  "even if a part of the journal is damaged or in the quarantine",
+	  .flag = &opts.despite_damage },
+	{ "dry-run", 'n', NULL, "only show how much would go", .flag = &opts.dry_run },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
 	.run_on_store = run,
 };

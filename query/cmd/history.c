@@ -268,18 +268,6 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return r;
 }
 
-static const struct shfs_option options[] = {
-	SHFS_FILTER_OPTIONS,
-	{ "limit", 'n', "N", "show at most N", .count = &filter.limit },
-	{ "reverse", 0, NULL, "oldest first", .flag = &filter.reverse },
-	{ "all", 'a', NULL,
-	  "also commands that touched no files, programs that no shell ran, files of "
-	  ".git",
-	  .flag = &filter.all },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_history = {
 	.name = "history",
 	.args = "[PATH…]",
@@ -295,7 +283,16 @@ const struct shfs_command shfs_cmd_history = {
 		       "Files in .git, __pycache__ and the like are summed up, unless\n"
 		       "PATH names one of them.",
 	.alone = true,
-	.options = options,
+	.options = {
+	SHFS_FILTER_OPTIONS,
+	{ "limit", 'n', "N", "show at most N", .count = &filter.limit },
+	{ "reverse", 0, NULL, "oldest first", .flag = &filter.reverse },
+	{ "all", 'a', NULL,
+	  "also commands that touched no files, programs that no shell ran, files of "
+	  ".git",
+	  .flag = &filter.all },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
+	},
 	.operands = { 0, -1 },
 	.option = option,
 	.at_once = true,

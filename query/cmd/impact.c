@@ -343,16 +343,6 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return r;
 }
 
-static const struct shfs_option options[] = {
-	{ "depth", 0, "N", "go forward at most N commands",
-	  .count = &opts.limits.max_depth },
-	{ "all", 'a', NULL, "also follow the files of version control (.git)",
-	  .flag = &opts.limits.all },
-	{ "dot", 0, NULL, "the graph for Graphviz", .flag = &opts.dot },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_impact = {
 	.name = "impact",
 	.args = "FILE[@N]",
@@ -363,7 +353,14 @@ const struct shfs_command shfs_cmd_impact = {
 		       "what they made after that, the commands that read these results, "
 		       "and so on.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "depth", 0, "N", "go forward at most N commands",
+	  .count = &opts.limits.max_depth },
+	{ "all", 'a', NULL, "also follow the files of version control (.git)",
+	  .flag = &opts.limits.all },
+	{ "dot", 0, NULL, "the graph for Graphviz", .flag = &opts.dot },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
 	.operands = { 1, 1 },
 	.at_once = true,
 	.check = check,

@@ -305,13 +305,6 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code ? code : show(&stats);
 }
 
-static const struct shfs_option options[] = {
-	{ "dry-run", 'n', NULL, "only check the archive, and show what it would add",
-	  .flag = &opts.dry_run },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_import = {
 	.name = "import",
 	.args = "ARCHIVE",
@@ -321,7 +314,11 @@ const struct shfs_command shfs_cmd_import = {
 		"is;\n"
 		"what was forgotten here and is in the archive comes back. - means\n"
 		"standard input.",
-	.options = options,
+	.options = {
+	{ "dry-run", 'n', NULL, "only check the archive, and show what it would add",
+	  .flag = &opts.dry_run },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
 	.operands = { 1, 1 },
 	.run = run,
 };

@@ -398,11 +398,6 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return shfs_context_index(ctx, &code) ? SHFS_EXIT_OK : code;
 }
 
-static const struct shfs_option options[] = {
-	{ "follow", 0, NULL, "repeat while something is mounted", .flag = &opts.follow },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_ingest = {
 	.name = "ingest",
 	.args = "",
@@ -411,7 +406,9 @@ const struct shfs_command shfs_cmd_ingest = {
 		"Every query does this first. shfs mount starts it with --follow in\n"
 		"the background, once for each store.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "follow", 0, NULL, "repeat while something is mounted", .flag = &opts.follow },
+	},
 	.hidden = true,
 	.run = run,
 };

@@ -321,14 +321,6 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static const struct shfs_option options[] = {
-	{ "search-key", 0, "KEY",
-	  "bind this key to shfs search: ctrl-r, alt-s, \"ctrl-x s\"" },
-	{ "print-path", 0, NULL, "print the path of the hook's code instead",
-	  .flag = &print_path },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_init = {
 	.name = "init",
 	.args = "SHELL",
@@ -336,7 +328,12 @@ const struct shfs_command shfs_cmd_init = {
 	.description = "In ~/.bashrc, likewise in ~/.zshrc:\n"
 		       "command -v shfs >/dev/null && eval \"$(shfs init bash)\"\n"
 		       "In config.fish: type -q shfs; and shfs init fish | source",
-	.options = options,
+	.options = {
+	{ "search-key", 0, "KEY",
+	  "bind this key to shfs search: ctrl-r, alt-s, \"ctrl-x s\"" },
+	{ "print-path", 0, NULL, "print the path of the hook's code instead",
+	  .flag = &print_path },
+	},
 	.operands = { 1, 1 },
 	.option = set_search_key,
 	.run = run,

@@ -266,16 +266,6 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return r == -ECANCELED ? SHFS_EXIT_FAILURE : r; /* it was said */
 }
 
-static const struct shfs_option options[] = {
-	{ "patch", 'p', NULL, "show what each version changed", .flag = &opts.patch },
-	{ "limit", 'n', "N", "at most N versions", .count = &opts.limit },
-	{ "reverse", 0, NULL, "oldest first", .flag = &opts.reverse },
-	{ "interactive", 'i', NULL, "step through them on a screen, with the changes",
-	  .flag = &opts.interactive },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_log = {
 	.name = "log",
 	.args = "FILE[@N]",
@@ -284,7 +274,14 @@ const struct shfs_command shfs_cmd_log = {
 	.description =
 		"With @N, that version and those before it.\n"
 		"The time of a version that was there before is its modification time.",
-	.options = options,
+	.options = {
+	{ "patch", 'p', NULL, "show what each version changed", .flag = &opts.patch },
+	{ "limit", 'n', "N", "at most N versions", .count = &opts.limit },
+	{ "reverse", 0, NULL, "oldest first", .flag = &opts.reverse },
+	{ "interactive", 'i', NULL, "step through them on a screen, with the changes",
+	  .flag = &opts.interactive },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
 	.operands = { 1, 1 },
 	.at_once = true,
 	.check = check,

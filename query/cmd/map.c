@@ -648,7 +648,16 @@ static int option(const struct shfs_option *opt, const char *value)
 	return shfs_filter_option(&filter, opt, value);
 }
 
-static const struct shfs_option options[] = {
+const struct shfs_command shfs_cmd_map = {
+	.name = "map",
+	.args = "[PATH…]",
+	.summary = "Write an HTML page that shows commands and files over time",
+	.description =
+		"One HTML file that needs no network: sessions and their commands, the\n"
+		"files that they used, versions with their diffs, the graph of a file.\n"
+		"Select commands as for shfs history. The page holds contents of files:\n"
+		"keep it as private as they are.",
+	.options = {
 	{ "output", 'o', "FILE", "write to this file", .text = &opts.output },
 	{ "force", 'f', NULL, "overwrite the file if it exists", .flag = &opts.force },
 	{ "no-contents", 0, NULL, "embed no contents of files",
@@ -660,19 +669,7 @@ static const struct shfs_option options[] = {
 	  "also commands that touched no files, programs that no shell ran, files of "
 	  ".git",
 	  .flag = &filter.all },
-	{ 0 },
-};
-
-const struct shfs_command shfs_cmd_map = {
-	.name = "map",
-	.args = "[PATH…]",
-	.summary = "Write an HTML page that shows commands and files over time",
-	.description =
-		"One HTML file that needs no network: sessions and their commands, the\n"
-		"files that they used, versions with their diffs, the graph of a file.\n"
-		"Select commands as for shfs history. The page holds contents of files:\n"
-		"keep it as private as they are.",
-	.options = options,
+	},
 	.operands = { 0, -1 },
 	.option = option,
 	.at_once = true,

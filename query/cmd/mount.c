@@ -441,16 +441,6 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return worst;
 }
 
-static const struct shfs_option options[] = {
-	{ "backend", 0, "NAME",
-	  "auto (the best that this machine offers), fuse, module, bpf or fanotify" },
-	{ "allow-other", 0, NULL, "let other users and root enter the mount",
-	  .flag = &opts.allow_other },
-	{ "foreground", 'f', NULL, "stay in the foreground, and end with the mount",
-	  .flag = &opts.foreground },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_mount = {
 	.name = "mount",
 	.args = "[DIR…]",
@@ -459,7 +449,14 @@ const struct shfs_command shfs_cmd_mount = {
 		"The directory is mounted over itself: its files stay where they are, "
 		"and\n"
 		"every use of them is recorded in the store until shfs umount DIR.",
-	.options = options,
+	.options = {
+	{ "backend", 0, "NAME",
+	  "auto (the best that this machine offers), fuse, module, bpf or fanotify" },
+	{ "allow-other", 0, NULL, "let other users and root enter the mount",
+	  .flag = &opts.allow_other },
+	{ "foreground", 'f', NULL, "stay in the foreground, and end with the mount",
+	  .flag = &opts.foreground },
+	},
 	.operands = { 0, -1 },
 	.option = set_backend,
 	.run = run,

@@ -194,7 +194,19 @@ static int option(const struct shfs_option *opt, const char *value)
 	return shfs_filter_option(&files, opt, value);
 }
 
-static const struct shfs_option options[] = {
+const struct shfs_command shfs_cmd_prune = {
+	.name = "prune",
+	.args = "[PATH…]",
+	.summary = "Remove archived contents of old versions from the store",
+	.description =
+		"History still lists these versions; their contents are gone. A version\n"
+		"goes if no --keep-… keeps it, and it matches all other options. The "
+		"newest\n"
+		"version of a file that exists always stays. With PATH, only versions "
+		"of\n"
+		"files at or below it go. Mounts go on recording meanwhile.",
+	.alone = true,
+	.options = {
 	{ "keep-last", 0, "N", "keep the last N versions of each file" },
 	{ "keep-within", 0, "TIME",
 	  "keep versions made since then (30d, \"2 weeks ago\")" },
@@ -220,22 +232,7 @@ static const struct shfs_option options[] = {
 	{ "dry-run", 'n', NULL, "only show what would go, and how many bytes",
 	  .flag = &opts.dry_run },
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
-const struct shfs_command shfs_cmd_prune = {
-	.name = "prune",
-	.args = "[PATH…]",
-	.summary = "Remove archived contents of old versions from the store",
-	.description =
-		"History still lists these versions; their contents are gone. A version\n"
-		"goes if no --keep-… keeps it, and it matches all other options. The "
-		"newest\n"
-		"version of a file that exists always stays. With PATH, only versions "
-		"of\n"
-		"files at or below it go. Mounts go on recording meanwhile.",
-	.alone = true,
-	.options = options,
+	},
 	.operands = { 0, -1 },
 	.option = option,
 	.check = check,

@@ -162,13 +162,6 @@ static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, cha
 	                                                              : SHFS_EXIT_OK;
 }
 
-static const struct shfs_option options[] = {
-	{ "dry-run", 'n', NULL, "only show what is wrong, and what is lost",
-	  .flag = &opts.dry_run },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_repair = {
 	.name = "repair",
 	.args = "",
@@ -182,7 +175,11 @@ const struct shfs_command shfs_cmd_repair = {
 		"are\n"
 		"lost. Nothing may record into the store meanwhile: shfs umount first.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "dry-run", 'n', NULL, "only show what is wrong, and what is lost",
+	  .flag = &opts.dry_run },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
 	.check = check,
 	.run_on_store = run,
 };

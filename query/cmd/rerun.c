@@ -495,19 +495,6 @@ static int option(const struct shfs_option *opt, const char *value)
 	return 0;
 }
 
-static const struct shfs_option options[] = {
-	{ "command", 0, "ID", "run this command, whether or not it is stale" },
-	{ "scratch", 0, "[=DIR]", "run in a copy, and leave the project as it is" },
-	{ "dry-run", 'n', NULL, "only show what would be run", .flag = &opts.dry_run },
-	{ "yes", 'y', NULL, "do not ask", .flag = &opts.yes },
-	{ "keep-going", 'k', NULL, "go on with commands that do not need a failed one",
-	  .flag = &opts.keep_going },
-	{ "force", 'f', NULL, "overwrite what was changed since, or is not recorded",
-	  .flag = &opts.force },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_rerun = {
 	.name = "rerun",
 	.args = "[PATH…]",
@@ -519,7 +506,17 @@ const struct shfs_command shfs_cmd_rerun = {
 		       "PATH: for everything below the working directory. Refuses (exit "
 		       "status 4) what\n"
 		       "could give a wrong result, or would lose something.",
-	.options = options,
+	.options = {
+	{ "command", 0, "ID", "run this command, whether or not it is stale" },
+	{ "scratch", 0, "[=DIR]", "run in a copy, and leave the project as it is" },
+	{ "dry-run", 'n', NULL, "only show what would be run", .flag = &opts.dry_run },
+	{ "yes", 'y', NULL, "do not ask", .flag = &opts.yes },
+	{ "keep-going", 'k', NULL, "go on with commands that do not need a failed one",
+	  .flag = &opts.keep_going },
+	{ "force", 'f', NULL, "overwrite what was changed since, or is not recorded",
+	  .flag = &opts.force },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
 	.operands = { 0, -1 },
 	.option = option,
 	.run = run,

@@ -159,20 +159,6 @@ static int option(const struct shfs_option *opt, const char *value)
 	return 0;
 }
 
-static const struct shfs_option options[] = {
-	{ "to", 0, "PATH", "restore to another file, or into a directory" },
-	{ "force", 'f', NULL, "overwrite content that is not archived; replace links",
-	  .flag = &opts.restore.force },
-	{ "dry-run", 'n', NULL, "only show what would be done",
-	  .flag = &opts.restore.dry_run },
-	{ "command", 0, "ID", "restore all files of a command, as it left them" },
-	{ "read", 0, NULL, "with --command: the files it read, as it saw them",
-	  .flag = &opts.read },
-	{ "wrote", 0, NULL, "with --command: the files it wrote (this is the default)",
-	  .flag = &opts.wrote },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_restore = {
 	.name = "restore",
 	.args = "FILE@N…",
@@ -183,7 +169,18 @@ const struct shfs_command shfs_cmd_restore = {
 		       "file. Of several files, either all are restored, or none if one "
 		       "is refused.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "to", 0, "PATH", "restore to another file, or into a directory" },
+	{ "force", 'f', NULL, "overwrite content that is not archived; replace links",
+	  .flag = &opts.restore.force },
+	{ "dry-run", 'n', NULL, "only show what would be done",
+	  .flag = &opts.restore.dry_run },
+	{ "command", 0, "ID", "restore all files of a command, as it left them" },
+	{ "read", 0, NULL, "with --command: the files it read, as it saw them",
+	  .flag = &opts.read },
+	{ "wrote", 0, NULL, "with --command: the files it wrote (this is the default)",
+	  .flag = &opts.wrote },
+	},
 	.operands = { 0, -1 },
 	.option = option,
 	.check = check,

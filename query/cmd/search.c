@@ -294,7 +294,16 @@ static int option(const struct shfs_option *opt, const char *value)
 	return 0;
 }
 
-static const struct shfs_option options[] = {
+const struct shfs_command shfs_cmd_search = {
+	.name = "search",
+	.args = "[QUERY…]",
+	.summary = "Search commands and files as you type",
+	.description =
+		"Terms are those of fzf: word, 'exact, ^begin, end$, !not, a | b.\n"
+		"Enter writes the command or the path, and runs nothing.\n"
+		"shfs init SHELL --search-key KEY binds this to a key of the shell.\n"
+		"If the input or the output is no terminal, a list is printed.",
+	.options = {
 	{ "commands", 'c', NULL, "search only commands" },
 	{ "files", 'f', NULL, "search only files" },
 	{ "all", 'a', NULL, "also files of .git and the like, and temporary ones",
@@ -307,19 +316,7 @@ static const struct shfs_option options[] = {
 	{ "json", 0, NULL, "print the list for programs: see docs/json.md",
 	  .flag = &opts.json },
 	{ "shell", 0, "SHELL", "take the line from $SHFS_LINE, and write its new text" },
-	{ 0 },
-};
-
-const struct shfs_command shfs_cmd_search = {
-	.name = "search",
-	.args = "[QUERY…]",
-	.summary = "Search commands and files as you type",
-	.description =
-		"Terms are those of fzf: word, 'exact, ^begin, end$, !not, a | b.\n"
-		"Enter writes the command or the path, and runs nothing.\n"
-		"shfs init SHELL --search-key KEY binds this to a key of the shell.\n"
-		"If the input or the output is no terminal, a list is printed.",
-	.options = options,
+	},
 	.operands = { 0, -1 },
 	.option = option,
 	.at_once = true,

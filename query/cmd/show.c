@@ -584,11 +584,6 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return r;
 }
 
-static const struct shfs_option options[] = {
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_show = {
 	.name = "show",
 	.args = "COMMAND|FILE[@N]",
@@ -597,7 +592,9 @@ const struct shfs_command shfs_cmd_show = {
 		       "shows it.\n"
 		       "FILE@N stands for the command that made this version.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &json },
+	},
 	.operands = { 1, 1 },
 	.at_once = true,
 	.run_on_index = run,

@@ -254,11 +254,6 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return r;
 }
 
-static const struct shfs_option options[] = {
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_stale = {
 	.name = "stale",
 	.args = "[PATH…]",
@@ -270,7 +265,9 @@ const struct shfs_command shfs_cmd_stale = {
 		       "directory.\n"
 		       "The exit code is 0 if nothing is stale, 1 if something is.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
 	.operands = { 0, -1 },
 	.run_on_index = run,
 };

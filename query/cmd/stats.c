@@ -457,18 +457,6 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return r;
 }
 
-static const struct shfs_option options[] = {
-	{ "since", 0, "TIME", "from this time on (\"2 weeks ago\", yesterday)",
-	  .time_ns = &opts.since_ns },
-	{ "until", 0, "TIME", "before this time", .time_ns = &opts.until_ns },
-	{ "limit", 'n', "N", "at most N in each list (10)", .count = &opts.limit },
-	{ "store", 0, NULL,
-	  "show the room that the store takes, and for which files, instead",
-	  .flag = &opts.store },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_stats = {
 	.name = "stats",
 	.args = "[PATH…]",
@@ -480,7 +468,16 @@ const struct shfs_command shfs_cmd_stats = {
 		"Files in .git, __pycache__ and the like are left out, unless PATH\n"
 		"names one of them.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "since", 0, "TIME", "from this time on (\"2 weeks ago\", yesterday)",
+	  .time_ns = &opts.since_ns },
+	{ "until", 0, "TIME", "before this time", .time_ns = &opts.until_ns },
+	{ "limit", 'n', "N", "at most N in each list (10)", .count = &opts.limit },
+	{ "store", 0, NULL,
+	  "show the room that the store takes, and for which files, instead",
+	  .flag = &opts.store },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
 	.operands = { 0, -1 },
 	.at_once = true,
 	.run_on_index = run,

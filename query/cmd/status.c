@@ -709,18 +709,15 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return shown ? code : SHFS_EXIT_FAILURE;
 }
 
-static const struct shfs_option options[] = {
-	{ "json", 0, NULL, "for programs", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_status = {
 	.name = "status",
 	.args = "",
 	.summary = "Show what is mounted, what is stored, and what is wrong",
 	.description =
 		"Lines that begin with \"!\" need attention; the exit code is then 1.",
-	.options = options,
+	.options = {
+	{ "json", 0, NULL, "for programs", .flag = &opts.json },
+	},
 	.at_once = true,
 	.run = run,
 };

@@ -438,14 +438,6 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return worst ? worst : r;
 }
 
-static const struct shfs_option options[] = {
-	{ "all", 'a', NULL, "all that you have mounted with this store",
-	  .flag = &opts.all },
-	{ "lazy", 'l', NULL, "unmount even while files are open: they stay usable",
-	  .flag = &opts.lazy },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_umount = {
 	.name = "umount",
 	.args = "[DIR…]",
@@ -453,7 +445,12 @@ const struct shfs_command shfs_cmd_umount = {
 	.description = "Waits until everything that was recorded is in the store. A "
 		       "shell in the\n"
 		       "directory does not prevent it; open files do (exit code 4).",
-	.options = options,
+	.options = {
+	{ "all", 'a', NULL, "all that you have mounted with this store",
+	  .flag = &opts.all },
+	{ "lazy", 'l', NULL, "unmount even while files are open: they stay usable",
+	  .flag = &opts.lazy },
+	},
 	.operands = { 0, -1 },
 	.run = run,
 };

@@ -434,17 +434,6 @@ static int run(struct shfs_context *ctx, struct shfs_index *index, int argc, cha
 	return partly ? MAX(code, SHFS_EXIT_FAILURE) : code;
 }
 
-static const struct shfs_option options[] = {
-	{ "list", 'l', NULL, "only list what can be brought back", .flag = &opts.list },
-	{ "all", 'a', NULL, "also what one command made and removed again",
-	  .flag = &opts.all },
-	{ "git", 0, NULL, "also in .git, and what git removed for another branch",
-	  .flag = &opts.git },
-	{ "dry-run", 'n', NULL, "only show what would be done",
-	  .flag = &opts.restore.dry_run },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_undelete = {
 	.name = "undelete",
 	.args = "[FILE|DIRECTORY]…",
@@ -453,7 +442,15 @@ const struct shfs_command shfs_cmd_undelete = {
 		"Each gets its last content. Existing files are never replaced, and\n"
 		"files that were renamed are not brought back.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "list", 'l', NULL, "only list what can be brought back", .flag = &opts.list },
+	{ "all", 'a', NULL, "also what one command made and removed again",
+	  .flag = &opts.all },
+	{ "git", 0, NULL, "also in .git, and what git removed for another branch",
+	  .flag = &opts.git },
+	{ "dry-run", 'n', NULL, "only show what would be done",
+	  .flag = &opts.restore.dry_run },
+	},
 	.operands = { 0, -1 },
 	.check = check,
 	.run_on_index = run,

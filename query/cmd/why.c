@@ -410,19 +410,6 @@ static int option(const struct shfs_option *opt, const char *value)
 	return 0;
 }
 
-static const struct shfs_option options[] = {
-	{ "depth", 0, "N", "go back at most N commands",
-	  .count = &opts.limits.max_depth },
-	{ "from", 0, "DIR", "does it depend on anything below DIR?" },
-	{ "programs", 0, NULL, "also show programs outside the recorded directories",
-	  .flag = &opts.programs },
-	{ "all", 'a', NULL, "also follow the files of version control (.git)",
-	  .flag = &opts.limits.all },
-	{ "dot", 0, NULL, "the graph for Graphviz", .flag = &opts.dot },
-	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
-	{ 0 },
-};
-
 const struct shfs_command shfs_cmd_why = {
 	.name = "why",
 	.args = "FILE[@N]",
@@ -434,7 +421,17 @@ const struct shfs_command shfs_cmd_why = {
 		       "below DIR, 1 if\n"
 		       "not.",
 	.alone = true,
-	.options = options,
+	.options = {
+	{ "depth", 0, "N", "go back at most N commands",
+	  .count = &opts.limits.max_depth },
+	{ "from", 0, "DIR", "does it depend on anything below DIR?" },
+	{ "programs", 0, NULL, "also show programs outside the recorded directories",
+	  .flag = &opts.programs },
+	{ "all", 'a', NULL, "also follow the files of version control (.git)",
+	  .flag = &opts.limits.all },
+	{ "dot", 0, NULL, "the graph for Graphviz", .flag = &opts.dot },
+	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
+	},
 	.operands = { 1, 1 },
 	.option = option,
 	.at_once = true,
