@@ -85,8 +85,8 @@ void shfs_help_overview(struct shfs_buf *out)
 void shfs_help_command(const struct shfs_command *command, struct shfs_buf *out)
 {
 	shfs_buf_printf(out, "usage: shfs %s%s%s%s\n\n%s.\n", command->name,
-	                command->options->name ? " [OPTION…]" : "", *command->args ? " " : "",
-	                command->args, command->summary);
+	                command->options->name ? " [OPTION…]" : "",
+	                *command->args ? " " : "", command->args, command->summary);
 	if (command->description)
 		shfs_buf_printf(out, "\n%s\n", command->description);
 	if (command->options->name) {
