@@ -52,10 +52,8 @@ static char *column_dup(struct shfs_rows *rows, int col)
 static int row_by_int(struct shfs_index *index, const char *sql, int64_t value,
                       struct shfs_rows **rows)
 {
-	int r = shfs_rows_open(index, sql, rows);
+	int r = shfs_rows_open_ints(index, sql, SHFS_INTS(value), rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(*rows, 1, value);
 	return r ? r : shfs_rows_next(*rows);
 }
 
@@ -111,14 +109,12 @@ int shfs_version_latest(struct shfs_index *index, const char *path,
                         struct shfs_version *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       "SELECT" SHFS_VERSION_COLUMNS
-	                       "FROM v_version WHERE " SHFS_SQL_FILE(
-				       "?1") "ORDER BY n DESC LIMIT 1",
-	                       &rows);
+	int r = shfs_rows_open_str(index,
+	                           "SELECT" SHFS_VERSION_COLUMNS
+	                           "FROM v_version WHERE " SHFS_SQL_FILE(
+					   "?1") "ORDER BY n DESC LIMIT 1",
+	                           path, &rows);
 
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, path);
 	if (!r)
 		r = shfs_rows_next(rows);
 	return r > 0 ? shfs_version_from_row(rows, out) : r;
@@ -268,13 +264,11 @@ int shfs_command_lost(struct shfs_index *index, const struct shfs_command_row *c
                       int64_t *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       "SELECT sum(lost) FROM v_producer WHERE host = ?1"
-	                       " AND begin_ns <= ?3 AND coalesce(end_ns, ?2) >= ?2",
-	                       &rows);
+	int r = shfs_rows_open_str(index,
+	                           "SELECT sum(lost) FROM v_producer WHERE host = ?1"
+	                           " AND begin_ns <= ?3 AND coalesce(end_ns, ?2) >= ?2",
+	                           c->host, &rows);
 
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, c->host);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 2, c->begin_ns);
 	if (!r)
@@ -316,10 +310,9 @@ int shfs_command_shell(struct shfs_index *index, const struct shfs_command_row *
                        const char *unknown, char **shell)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index, "SELECT shell FROM v_session WHERE id = ?1", &rows);
+	int r = shfs_rows_open_str(index, "SELECT shell FROM v_session WHERE id = ?1",
+	                           command->session ?: "", &rows);
 
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, command->session ?: "");
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r < 0)
@@ -341,12 +334,10 @@ int shfs_command_find(struct shfs_index *index, const char *prefix, int64_t *com
 	for (size_t i = 0; i <= strlen(prefix); i++)
 		low[i] = tolower((unsigned char)prefix[i]);
 	/* 'g' is behind every digit. */
-	r = shfs_rows_open(index,
-	                   "SELECT command_id, id, text FROM v_command"
-	                   " WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id",
-	                   &rows);
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, low);
+	r = shfs_rows_open_str(index,
+	                       "SELECT command_id, id, text FROM v_command"
+	                       " WHERE id >= ?1 AND id < ?1 || 'g' ORDER BY id",
+	                       low, &rows);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r <= 0)
@@ -463,11 +454,10 @@ char *shfs_operand_path(const char *operand)
 static int is_known(struct shfs_index *index, const char *path)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index, "SELECT 1 FROM v_file WHERE " SHFS_SQL_FILE("?1"),
-	                       &rows);
+	int r = shfs_rows_open_str(index,
+	                           "SELECT 1 FROM v_file WHERE " SHFS_SQL_FILE("?1"),
+	                           path, &rows);
 
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, path);
 	return r ? r : shfs_rows_next(rows);
 }
 
@@ -531,9 +521,7 @@ int shfs_path_is_known(struct shfs_index *index, const char *path)
 	shfs_buf_str(&sql, ")");
 	if (sql.failed)
 		return -ENOMEM;
-	r = shfs_rows_open(index, sql.data, &rows);
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, strcmp(path, "/") ? path : "");
+	r = shfs_rows_open_str(index, sql.data, strcmp(path, "/") ? path : "", &rows);
 	if (!r)
 		r = shfs_rows_next(rows);
 	return r > 0 ? shfs_rows_int(rows, 0) != 0 : r;

@@ -101,10 +101,8 @@ static bool is_secret(struct finder *f, const char *path, const char *root)
 static int find_kin(struct finder *f, int64_t file_id, const char *of)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(f->index, KIN, &rows);
+	int r = shfs_rows_open_ints(f->index, KIN, SHFS_INTS(file_id), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, file_id);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		const char *path = shfs_rows_text(rows, 0);
 

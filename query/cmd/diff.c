@@ -27,14 +27,12 @@ static int find_first(struct shfs_index *index, const char *operand,
 	shfs_version_spec_clear(&spec);
 	if (!code)
 		return 0;
-	r = shfs_rows_open(index,
-	                   "SELECT" SHFS_VERSION_COLUMNS
-	                   "FROM v_version WHERE " SHFS_SQL_FILE(
-				   "?1") "AND object IS NOT NULL"
-	                                 " ORDER BY n DESC LIMIT 1",
-	                   &rows);
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, out->path);
+	r = shfs_rows_open_str(index,
+	                       "SELECT" SHFS_VERSION_COLUMNS
+	                       "FROM v_version WHERE " SHFS_SQL_FILE(
+				       "?1") "AND object IS NOT NULL"
+	                                     " ORDER BY n DESC LIMIT 1",
+	                       out->path, &rows);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r > 0) {

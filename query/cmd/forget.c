@@ -214,17 +214,14 @@ static void show_file(struct job *j, const char *path, int64_t n)
 static int take_uses(struct job *j, int64_t file_id, int64_t n)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(j->index,
-	                       "SELECT access_id, command_id, process_id FROM v_access"
-	                       " WHERE (file_id = ?1 OR file2_id = ?1) AND"
-	                       " (seen_version_id = ?1 << 32 | ?2"
-	                       " OR made_version_id = ?1 << 32 | ?2)",
-	                       &rows);
+	int r = shfs_rows_open_ints(
+		j->index,
+		"SELECT access_id, command_id, process_id FROM v_access"
+		" WHERE (file_id = ?1 OR file2_id = ?1) AND"
+		" (seen_version_id = ?1 << 32 | ?2"
+		" OR made_version_id = ?1 << 32 | ?2)",
+		SHFS_INTS(file_id, n), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, n);
 	while (!r && (r = shfs_rows_next(rows)) > 0)
 		r = is_meant(j, shfs_rows_int(rows, 1), shfs_rows_int(rows, 2))
 		            ? shfs_forget_add(j->forget, SHFS_FORGET_ACCESS,

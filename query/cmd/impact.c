@@ -279,13 +279,11 @@ static int add_all(struct shfs_index *index, const struct shfs_version *one,
                    struct targets *t)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       "SELECT" SHFS_VERSION_COLUMNS
-	                       "FROM v_version WHERE file_id = ?1 ORDER BY n DESC",
-	                       &rows);
+	int r = shfs_rows_open_ints(index,
+	                            "SELECT" SHFS_VERSION_COLUMNS
+	                            "FROM v_version WHERE file_id = ?1 ORDER BY n DESC",
+	                            SHFS_INTS(one->file_id), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, one->file_id);
 	return r ? r : load_targets(rows, t);
 }
 

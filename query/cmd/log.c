@@ -170,13 +170,10 @@ static int put_all(struct log *l, const struct shfs_version *last)
 	shfs_buf_printf(&sql, VERSIONS, opts.reverse ? "" : "DESC");
 	r = sql.failed ? -ENOMEM : shfs_gone_load(l->index, last->file_id, &l->gone);
 	if (!r)
-		r = shfs_rows_open(l->index, sql.data, &rows);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, last->file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, last->n);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 3, opts.limit ? opts.limit : -1);
+		r = shfs_rows_open_ints(l->index, sql.data,
+		                        SHFS_INTS(last->file_id, last->n,
+		                                  opts.limit ? opts.limit : -1),
+		                        &rows);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		_cleanup_version_ struct shfs_version v = { 0 };
 

@@ -35,11 +35,9 @@ struct list {
 static int load_path(struct shfs_index *index, int64_t file_id, char **path)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index, "SELECT path FROM v_file WHERE file_id = ?1",
-	                       &rows);
+	int r = shfs_rows_open_ints(index, "SELECT path FROM v_file WHERE file_id = ?1",
+	                            SHFS_INTS(file_id), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, file_id);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r <= 0)

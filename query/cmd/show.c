@@ -55,10 +55,8 @@ static int load_processes(struct show *s, int64_t command_id)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	size_t cap = 0;
-	int r = shfs_rows_open(s->index, PROCESSES, &rows);
+	int r = shfs_rows_open_ints(s->index, PROCESSES, SHFS_INTS(command_id), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, command_id);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		if (!MAKE_ROOM(s->processes, s->n_processes, cap))
 			return -ENOMEM;
@@ -83,14 +81,11 @@ static int load_late(struct show *s, int64_t command_id)
 		return -ENOMEM;
 	if (!c->ended)
 		return 0;
-	r = shfs_rows_open(s->index,
-	                   "SELECT process_id, max(end_ns) FROM v_access"
-	                   " WHERE command_id = ?1 AND end_ns > ?2 GROUP BY process_id",
-	                   &rows);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, command_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, c->end_ns + LATE_NS);
+	r = shfs_rows_open_ints(
+		s->index,
+		"SELECT process_id, max(end_ns) FROM v_access"
+		" WHERE command_id = ?1 AND end_ns > ?2 GROUP BY process_id",
+		SHFS_INTS(command_id, c->end_ns + LATE_NS), &rows);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		for (size_t i = 0; i < s->n_processes; i++)
 			if (s->processes[i].process_id == shfs_rows_int(rows, 0))
@@ -110,10 +105,8 @@ static int load_late(struct show *s, int64_t command_id)
 static int load_shell(struct show *s)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(s->index, SHELL, &rows);
+	int r = shfs_rows_open_str(s->index, SHELL, s->entry.command.session, &rows);
 
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, s->entry.command.session);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r > 0)
@@ -145,12 +138,10 @@ static void field(struct show *s, const char *name)
 static int show_session(struct show *s)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(s->index,
-	                       "SELECT shell, pid, tty FROM v_session WHERE id = ?1",
-	                       &rows);
+	int r = shfs_rows_open_str(s->index,
+	                           "SELECT shell, pid, tty FROM v_session WHERE id = ?1",
+	                           s->entry.command.session, &rows);
 
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, s->entry.command.session);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r <= 0)

@@ -273,9 +273,7 @@ static int collect_others(struct shfs_index *index, const char *path, struct fou
 	shfs_buf_str(&sql, " ORDER BY p.path");
 	if (sql.failed)
 		return -ENOMEM;
-	r = shfs_rows_open(index, sql.data, &rows);
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, strcmp(path, "/") ? path : "");
+	r = shfs_rows_open_str(index, sql.data, strcmp(path, "/") ? path : "", &rows);
 	while (!r && (r = shfs_rows_next(rows)) > 0)
 		r = take_other(index, shfs_rows_int(rows, 0), shfs_rows_text(rows, 1),
 		               shfs_rows_int(rows, 2), found);

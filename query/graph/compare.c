@@ -425,12 +425,11 @@ static int add_alone(struct shfs_comparison *c, struct stage_node *node, int sid
 {
 	bool program = kind == SHFS_DIFFERENT_PROGRAM;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(c->index, program ? ALONE("exe") : ALONE("argv"), &rows);
+	int r = shfs_rows_open_ints(c->index, program ? ALONE("exe") : ALONE("argv"),
+	                            SHFS_INTS(node->command_id[side],
+	                                      node->command_id[!side]),
+	                            &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, node->command_id[side]);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, node->command_id[!side]);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		struct shfs_difference *d = add_difference(node, kind);
 		const char *text = shfs_rows_text(rows, 0);

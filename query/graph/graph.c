@@ -287,11 +287,10 @@ static int compare_first(const void *a, const void *b)
 static int is_recorded(struct shfs_graph *g, struct program *program)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(g->index,
-	                       "SELECT 1 FROM v_file WHERE " SHFS_SQL_FILE("?1"), &rows);
+	int r = shfs_rows_open_str(g->index,
+	                           "SELECT 1 FROM v_file WHERE " SHFS_SQL_FILE("?1"),
+	                           program->exe, &rows);
 
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, program->exe);
 	return r ? r : shfs_rows_next(rows);
 }
 

@@ -135,14 +135,12 @@ static int look_for_copier(const struct shfs_word *word, void *arg)
 static int is_of_shell(struct shfs_index *index, int64_t process_id)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(
+	int r = shfs_rows_open_ints(
 		index,
 		"SELECT 1 FROM v_process p JOIN v_session s USING (session_id)"
 		" WHERE p.process_id = ?1 AND p.ppid = s.pid",
-		&rows);
+		SHFS_INTS(process_id), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, process_id);
 	return r ? r : shfs_rows_next(rows);
 }
 

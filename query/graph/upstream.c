@@ -51,12 +51,9 @@ static int ask_directory(struct shfs_index *index, const struct shfs_version *ve
 static int ask_file(struct shfs_index *index, const struct shfs_version *version,
                     struct shfs_rows **rows)
 {
-	int r = shfs_rows_open(index, MOVED, rows);
+	int r = shfs_rows_open_ints(index, MOVED, SHFS_INTS(version->file_id, version->n),
+	                            rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(*rows, 1, version->file_id);
-	if (!r)
-		r = shfs_rows_bind_int(*rows, 2, version->n);
 	return r ? r : shfs_rows_next(*rows);
 }
 

@@ -814,9 +814,7 @@ static int list_files(struct shfs_index *index, const char *path, struct files *
 	shfs_buf_str(&sql, "SELECT file_id FROM (");
 	shfs_sql_list_files_below(&sql, 1);
 	shfs_buf_printf(&sql, ") LIMIT %d", MANY_FILES);
-	r = sql.failed ? -ENOMEM : shfs_rows_open(index, sql.data, &rows);
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, path);
+	r = sql.failed ? -ENOMEM : shfs_rows_open_str(index, sql.data, path, &rows);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		out->ids[out->n++] = shfs_rows_int(rows, 0);
 		r = 0;
@@ -864,9 +862,7 @@ static int count_users_by_path(struct shfs_index *index,
 
 	shfs_buf_str(&sql, "SELECT count(*) FROM (" LATEST ") c WHERE ");
 	used_one(&sql, &commands, "", item, 1);
-	r = sql.failed ? -ENOMEM : shfs_rows_open(index, sql.data, &rows);
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, item->text);
+	r = sql.failed ? -ENOMEM : shfs_rows_open_str(index, sql.data, item->text, &rows);
 	if (!r)
 		r = shfs_rows_next(rows);
 	*out = r > 0 ? shfs_rows_int(rows, 0) : 0;

@@ -220,13 +220,12 @@ static void on_rename(struct name *src, struct name *dst, const struct event *e,
 static int load_carried(struct names *all, const struct name *f, struct event *e)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(all->index,
-	                       "SELECT version_id, n, flags FROM v_version"
-	                       " WHERE " SHFS_SQL_FILE("?1") "AND origin_version_id = ?2",
-	                       &rows);
+	int r = shfs_rows_open_str(all->index,
+	                           "SELECT version_id, n, flags FROM v_version"
+	                           " WHERE " SHFS_SQL_FILE(
+					   "?1") "AND origin_version_id = ?2",
+	                           e->path2, &rows);
 
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, e->path2);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 2, f->use.made_id);
 	if (!r)
@@ -552,11 +551,10 @@ static int load_paths(struct names *all)
 static int load_text(struct shfs_index *index, struct event *e)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index, "SELECT path2 FROM v_access WHERE access_id = ?1",
-	                       &rows);
+	int r = shfs_rows_open_ints(index,
+	                            "SELECT path2 FROM v_access WHERE access_id = ?1",
+	                            SHFS_INTS(e->access_id), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, e->access_id);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r <= 0 || shfs_rows_is_null(rows, 0))
@@ -568,10 +566,8 @@ static int load_text(struct shfs_index *index, struct event *e)
 static int ask_number(struct shfs_index *index, const char *sql, int64_t id, int64_t *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index, sql, &rows);
+	int r = shfs_rows_open_ints(index, sql, SHFS_INTS(id), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, id);
 	if (!r)
 		r = shfs_rows_next(rows);
 	*out = r > 0 ? shfs_rows_int(rows, 0) : 0;
@@ -788,13 +784,11 @@ static int collect(struct names *all, struct shfs_uses *out)
 static int count_cuts(struct shfs_index *index, int64_t command_id, struct shfs_uses *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       "SELECT n_skipped, n_incomplete FROM v_command"
-	                       " WHERE command_id = ?1",
-	                       &rows);
+	int r = shfs_rows_open_ints(index,
+	                            "SELECT n_skipped, n_incomplete FROM v_command"
+	                            " WHERE command_id = ?1",
+	                            SHFS_INTS(command_id), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, command_id);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r > 0) {

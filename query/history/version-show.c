@@ -117,9 +117,8 @@ int shfs_gone_load(struct shfs_index *index, int64_t file_id, struct shfs_gone_l
 	shfs_buf_printf(&sql,
 	                GONE " UNION ALL " AGAIN " UNION ALL " AGAIN " ORDER BY 1, 7",
 	                "file2_id IS NULL AND file_id", "file2_id");
-	r = sql.failed ? -ENOMEM : shfs_rows_open(index, sql.data, &rows);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, file_id);
+	r = sql.failed ? -ENOMEM
+	               : shfs_rows_open_ints(index, sql.data, SHFS_INTS(file_id), &rows);
 	while (!r && (r = shfs_rows_next(rows)) > 0)
 		r = add_gone(out, rows);
 	return r;
@@ -203,13 +202,11 @@ static int same_before(const struct shfs_version_view *view, const struct shfs_v
 		return 0;
 	shfs_object_name(&v->object, object);
 	/* "+": by the object, of which there are fewer rows than of the file. */
-	r = shfs_rows_open(
+	r = shfs_rows_open_str(
 		view->index,
 		"SELECT min(n) FROM v_version WHERE object_key = object_key(?1)"
 		" AND object = ?1 AND +file_id = ?2 AND +n < ?3",
-		&rows);
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, object);
+		object, &rows);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 2, v->file_id);
 	if (!r)
@@ -308,12 +305,9 @@ static int show_found(const struct shfs_version_view *view, struct shfs_buf *out
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	const char *what;
-	int r = shfs_rows_open(view->index, WRITTEN_AGAIN, &rows);
+	int r = shfs_rows_open_ints(view->index, WRITTEN_AGAIN,
+	                            SHFS_INTS(v->file_id, v->n), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, v->file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, v->n);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r < 0)

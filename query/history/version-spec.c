@@ -102,9 +102,7 @@ static int one_version(struct shfs_index *index, const char *condition, const ch
 	                condition);
 	if (sql.failed)
 		return -ENOMEM;
-	r = shfs_rows_open(index, sql.data, &rows);
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, path);
+	r = shfs_rows_open_str(index, sql.data, path, &rows);
 	if (!r)
 		r = shfs_rows_bind_int(rows, 2, a);
 	if (!r)

@@ -25,18 +25,16 @@ static bool same_doer(struct shfs_doer a, struct shfs_doer b)
 int shfs_leaving_load(struct shfs_index *index, int64_t file_id, struct shfs_leaving *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(
+	int r = shfs_rows_open_ints(
 		index,
 		"SELECT op, command_id, process_id, begin_ns, seq_key, seen_n,"
 		" path2, flags"
 		" FROM v_access WHERE file_id = ?1 AND is_open = 0"
 		" AND op IN ('unlink', 'rename', 'rmdir')"
 		" ORDER BY seq_key DESC",
-		&rows);
+		SHFS_INTS(file_id), &rows);
 
 	*out = (struct shfs_leaving){ 0 };
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, file_id);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r <= 0)
@@ -73,12 +71,8 @@ void shfs_leaving_clear(struct shfs_leaving *leaving)
 static int ask_since(struct shfs_index *index, const char *sql, int64_t file_id,
                      int64_t seq, struct shfs_rows **rows)
 {
-	int r = shfs_rows_open(index, sql, rows);
+	int r = shfs_rows_open_ints(index, sql, SHFS_INTS(file_id, seq), rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(*rows, 1, file_id);
-	if (!r)
-		r = shfs_rows_bind_int(*rows, 2, seq);
 	return r ? r : shfs_rows_next(*rows);
 }
 
@@ -126,14 +120,12 @@ int shfs_leaving_attributes(struct shfs_index *index, int64_t file_id,
 int shfs_leaving_mode(struct shfs_index *index, const char *path, mode_t *out)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       "SELECT path2 FROM v_access WHERE " SHFS_SQL_FILE(
-				       "?1") " AND is_open = 0 AND op = 'rmdir'"
-	                                     " ORDER BY seq_key DESC LIMIT 1",
-	                       &rows);
+	int r = shfs_rows_open_str(index,
+	                           "SELECT path2 FROM v_access WHERE " SHFS_SQL_FILE(
+					   "?1") " AND is_open = 0 AND op = 'rmdir'"
+	                                         " ORDER BY seq_key DESC LIMIT 1",
+	                           path, &rows);
 
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, path);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r <= 0 || shfs_rows_is_null(rows, 0))
@@ -148,15 +140,12 @@ static int was_found(struct shfs_index *index, int64_t file_id,
                      const struct shfs_leaving *leaving)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       "SELECT 1 FROM v_version WHERE file_id = ?1 AND n > ?2"
-	                       " AND source = 'found' LIMIT 1",
-	                       &rows);
+	int r = shfs_rows_open_ints(
+		index,
+		"SELECT 1 FROM v_version WHERE file_id = ?1 AND n > ?2"
+		" AND source = 'found' LIMIT 1",
+		SHFS_INTS(file_id, leaving->earlier_n), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, leaving->earlier_n);
 	return r ? r : shfs_rows_next(rows);
 }
 
@@ -166,21 +155,17 @@ int shfs_leaving_of_one(struct shfs_index *index, int64_t file_id,
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	bool made = false;
-	int r = shfs_rows_open(index,
-	                       "SELECT command_id, process_id FROM v_access"
-	                       " WHERE file_id = ?1 AND (is_written"
-	                       " OR op IN ('mknod', 'symlink', 'mkdir'))"
-	                       " AND seq_key > ?2 AND begin_ns >= ?3 UNION ALL"
-	                       " SELECT command_id, process_id FROM v_access"
-	                       " WHERE file2_id = ?1 AND seq_key > ?2",
-	                       &rows);
+	int r = shfs_rows_open_ints(index,
+	                            "SELECT command_id, process_id FROM v_access"
+	                            " WHERE file_id = ?1 AND (is_written"
+	                            " OR op IN ('mknod', 'symlink', 'mkdir'))"
+	                            " AND seq_key > ?2 AND begin_ns >= ?3 UNION ALL"
+	                            " SELECT command_id, process_id FROM v_access"
+	                            " WHERE file2_id = ?1 AND seq_key > ?2",
+	                            SHFS_INTS(file_id, leaving->earlier_seq,
+	                                      leaving->earlier_ns),
+	                            &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, leaving->earlier_seq);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 3, leaving->earlier_ns);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		if (!same_doer(doer_of(rows, 0), leaving->by))
 			return 0;
@@ -260,17 +245,15 @@ int shfs_leaving_by_git(struct shfs_index *index, const struct shfs_leaving *lea
 static int moved_at(struct shfs_index *index, const char *dir, int64_t *seq)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(
+	int r = shfs_rows_open_str(
 		index,
 		"SELECT (SELECT max(seq_key) FROM v_access a WHERE a.file_id = p.file_id"
 		" AND directory AND op IN ('rename', 'exchange')),"
 		" (SELECT max(seq_key) FROM v_access a WHERE a.file2_id = p.file_id)"
 		" FROM v_path p WHERE " SHFS_SQL_FILE("?1"),
-		&rows);
+		dir, &rows);
 
 	*seq = 0;
-	if (!r)
-		r = shfs_rows_bind_str(rows, 1, dir);
 	if (!r)
 		r = shfs_rows_next(rows);
 	if (r > 0 && shfs_rows_int(rows, 0) >= shfs_rows_int(rows, 1))

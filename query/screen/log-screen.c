@@ -67,17 +67,14 @@ static int draw_list(const struct view *v)
 {
 	const struct shfs_split *split = &v->split;
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(v->index,
-	                       "SELECT" SHFS_VERSION_COLUMNS "FROM v_version"
-	                       " WHERE file_id = ?1 AND n <= ?2 ORDER BY n DESC LIMIT ?3",
-	                       &rows);
+	int r = shfs_rows_open_ints(
+		v->index,
+		"SELECT" SHFS_VERSION_COLUMNS "FROM v_version"
+		" WHERE file_id = ?1 AND n <= ?2 ORDER BY n DESC LIMIT ?3",
+		SHFS_INTS(v->last->file_id, v->last->n - (int64_t)split->top,
+	                  split->list.rows),
+		&rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, v->last->file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, v->last->n - (int64_t)split->top);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 3, split->list.rows);
 	for (int i = 0; !r && (r = shfs_rows_next(rows)) > 0; i++) {
 		_cleanup_version_ struct shfs_version version = { 0 };
 

@@ -243,14 +243,10 @@ static int show_versions(const struct shfs_preview *p, int64_t file_id,
 	int r = shfs_gone_load(p->view.index, file_id, &gone);
 
 	if (!r)
-		r = shfs_rows_open(p->view.index,
-		                   "SELECT" SHFS_VERSION_COLUMNS "FROM v_version"
-		                   " WHERE file_id = ?1 ORDER BY n DESC LIMIT ?2",
-		                   &rows);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, VERSIONS_MAX);
+		r = shfs_rows_open_ints(p->view.index,
+		                        "SELECT" SHFS_VERSION_COLUMNS "FROM v_version"
+		                        " WHERE file_id = ?1 ORDER BY n DESC LIMIT ?2",
+		                        SHFS_INTS(file_id, VERSIONS_MAX), &rows);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		_cleanup_version_ struct shfs_version v = { 0 };
 

@@ -109,6 +109,15 @@ struct shfs_rows;
  */
 _must_check_ int shfs_rows_open(struct shfs_index *index, const char *sql,
                                 struct shfs_rows **out);
+/* The same, with the values of ?1, ?2, …: SHFS_INTS(a, b); or a text as ?1. */
+_must_check_ int shfs_rows_open_ints(struct shfs_index *index, const char *sql,
+                                     const int64_t *values, int n,
+                                     struct shfs_rows **out);
+_must_check_ int shfs_rows_open_str(struct shfs_index *index, const char *sql,
+                                    const char *value, struct shfs_rows **out);
+#define SHFS_INTS(...)                                                                   \
+	(const int64_t[]){ __VA_ARGS__ },                                                \
+		(int)ARRAY_SIZE(((const int64_t[]){ __VA_ARGS__ }))
 void shfs_rows_close(struct shfs_rows *rows);
 
 static inline void shfs_rows_closep(struct shfs_rows **r)

@@ -105,6 +105,32 @@ int shfs_rows_bind_str(struct shfs_rows *rows, int n, const char *s)
 	return shfs_rows_bind_text(rows, n, s, strlen(s));
 }
 
+int shfs_rows_open_ints(struct shfs_index *index, const char *sql, const int64_t *values,
+                        int n, struct shfs_rows **out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, sql, &rows);
+
+	for (int i = 0; i < n && !r; i++)
+		r = shfs_rows_bind_int(rows, i + 1, values[i]);
+	if (!r)
+		*out = TAKE_PTR(rows);
+	return r;
+}
+
+int shfs_rows_open_str(struct shfs_index *index, const char *sql, const char *value,
+                       struct shfs_rows **out)
+{
+	_cleanup_rows_ struct shfs_rows *rows = NULL;
+	int r = shfs_rows_open(index, sql, &rows);
+
+	if (!r)
+		r = shfs_rows_bind_str(rows, 1, value);
+	if (!r)
+		*out = TAKE_PTR(rows);
+	return r;
+}
+
 int shfs_rows_next(struct shfs_rows *rows)
 {
 	int rc;
