@@ -449,19 +449,13 @@ static bool is_own_work(const struct check *c, const struct shfs_rerun_result *r
 static int is_read_again(struct shfs_index *index, const struct shfs_version *made)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(index,
-	                       "SELECT 1 FROM v_access WHERE file_id = ?1 AND seen_n = ?2"
-	                       " AND command_id = ?3 AND process_id <> ?4 AND is_read",
-	                       &rows);
+	int r = shfs_rows_open_ints(
+		index,
+		"SELECT 1 FROM v_access WHERE file_id = ?1 AND seen_n = ?2"
+		" AND command_id = ?3 AND process_id <> ?4 AND is_read",
+		SHFS_INTS(made->file_id, made->n, made->command_id, made->process_id),
+		&rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, made->file_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 2, made->n);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 3, made->command_id);
-	if (!r)
-		r = shfs_rows_bind_int(rows, 4, made->process_id);
 	return r ? r : shfs_rows_next(rows);
 }
 
@@ -470,14 +464,12 @@ static int is_read_again(struct shfs_index *index, const struct shfs_version *ma
 static int is_of_same(struct check *c, const struct shfs_version *made)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
-	int r = shfs_rows_open(
+	int r = shfs_rows_open_ints(
 		c->rr->index,
 		"SELECT seen_version_id FROM v_access WHERE process_id = ?1"
 		" AND is_read AND seen_n IS NOT NULL",
-		&rows);
+		SHFS_INTS(made->process_id), &rows);
 
-	if (!r)
-		r = shfs_rows_bind_int(rows, 1, made->process_id);
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		_cleanup_version_ struct shfs_version from = { 0 }, now = { 0 };
 
@@ -552,24 +544,34 @@ static int check_result(struct check *c, struct shfs_rerun_result *result)
 	return refuse_overwriting(c, result, &result->before, same);
 }
 
-static int check_in_place(struct check *c)
+/* All that it needs, until a call fails. */
+static int each_need(struct check *c,
+                     int (*call)(struct check *c, const struct shfs_rerun_need *need))
 {
 	const struct shfs_uses *uses = &c->step->entry.uses;
-	_cleanup_buf_ struct shfs_buf cwd = { 0 };
 	int r = 0;
+
+	for (size_t i = 0; i < uses->n && !r; i++) {
+		struct shfs_rerun_step *maker;
+		struct shfs_rerun_need need;
+
+		if (shfs_rerun_need(c->rr, c->step, &uses->list[i], &need, &maker))
+			r = call(c, &need);
+	}
+	return r;
+}
+
+static int check_in_place(struct check *c)
+{
+	_cleanup_buf_ struct shfs_buf cwd = { 0 };
+	int r;
 
 	if (access(c->step->entry.command.cwd, X_OK)) {
 		shfs_show_directory(&cwd, c->step->entry.command.cwd);
 		refuse(c, "was run in %s, which does not exist now", cwd.data ?: "");
 		return 0;
 	}
-	for (size_t i = 0; i < uses->n && !r; i++) {
-		struct shfs_rerun_step *maker;
-		struct shfs_rerun_need need;
-
-		if (shfs_rerun_need(c->rr, c->step, &uses->list[i], &need, &maker))
-			r = check_need(c, &need);
-	}
+	r = each_need(c, check_need);
 	for (size_t i = 0; i < c->step->n_results && !r; i++)
 		r = check_result(c, &c->step->results[i]);
 	return r;
@@ -669,21 +671,14 @@ static int load_before(struct check *c, struct shfs_rerun_result *result)
 
 static int check_scratch(struct check *c)
 {
-	const struct shfs_uses *uses = &c->step->entry.uses;
-	int r = 0;
+	int r;
 
 	if (c->step->entry.command.text &&
 	    shfs_text_names_path(c->step->entry.command.text, c->rr->base))
 		refuse(c,
 		       "names files by their absolute paths: run elsewhere, it would use "
 		       "those");
-	for (size_t i = 0; i < uses->n && !r; i++) {
-		struct shfs_rerun_step *maker;
-		struct shfs_rerun_need need;
-
-		if (shfs_rerun_need(c->rr, c->step, &uses->list[i], &need, &maker))
-			r = check_source(c, &need);
-	}
+	r = each_need(c, check_source);
 	for (size_t i = 0; i < c->step->n_results && !r; i++)
 		r = load_before(c, &c->step->results[i]);
 	return r;
