@@ -272,14 +272,22 @@ static int emit(struct shfs_restore_journal *j, struct shfs_record *rec,
 	return seq ? sync_now(j) : -EIO;
 }
 
-static int snapshot(struct shfs_restore_journal *j, int fd, const char *path,
-                    uint64_t max_bytes, struct shfs_snapshot **out)
+/* Of a file: what a record of it says. */
+static int snapshot(struct shfs_restore_journal *j, const char *name, int fd,
+                    uint64_t max_bytes, char **path, struct stat *st,
+                    struct shfs_snapshot **out)
 {
-	bool ignore = shfs_rules_match(j->rules, path, false) == SHFS_RULE_IGNORE;
+	bool ignore;
 
+	*path = relative_path(j, name);
+	if (!*path)
+		return -ENOMEM;
+	if (fstat(fd, st))
+		return -errno;
 	*out = shfs_snapshot_new(j->capture);
 	if (!*out)
 		return -ENOMEM;
+	ignore = shfs_rules_match(j->rules, *path, false) == SHFS_RULE_IGNORE;
 	shfs_snapshot_take(*out, fd, ignore ? SHFS_DEPTH_FINGERPRINT : SHFS_DEPTH_ARCHIVE,
 	                   max_bytes, ignore ? SHFS_CONTENT_SKIP_RULE : 0);
 	return 0;
@@ -287,17 +295,12 @@ static int snapshot(struct shfs_restore_journal *j, int fd, const char *path,
 
 int shfs_restore_journal_before(struct shfs_restore_journal *j, const char *name, int fd)
 {
-	_cleanup_free_ char *path = relative_path(j, name);
+	_cleanup_free_ char *path = NULL;
 	struct shfs_record rec = { .type = SHFS_REC_PREIMAGE };
 	struct shfs_snapshot *content;
 	struct stat st;
-	int r;
+	int r = snapshot(j, name, fd, j->config->archive_max_bytes, &path, &st, &content);
 
-	if (!path)
-		return -ENOMEM;
-	if (fstat(fd, &st))
-		return -errno;
-	r = snapshot(j, fd, path, j->config->archive_max_bytes, &content);
 	if (r)
 		return r;
 	rec.preimage = (struct shfs_rec_preimage){
@@ -312,18 +315,13 @@ int shfs_restore_journal_before(struct shfs_restore_journal *j, const char *name
 int shfs_restore_journal_made(struct shfs_restore_journal *j, const char *name, int fd,
                               bool created)
 {
-	_cleanup_free_ char *path = relative_path(j, name);
+	_cleanup_free_ char *path = NULL;
 	struct shfs_record rec = { .type = SHFS_REC_ACCESS };
 	struct shfs_snapshot *made;
 	struct stat st;
-	int r;
-
-	if (!path)
-		return -ENOMEM;
-	if (fstat(fd, &st))
-		return -errno;
 	/* The content is in the store: only its name is looked up. */
-	r = snapshot(j, fd, path, UINT64_MAX, &made);
+	int r = snapshot(j, name, fd, UINT64_MAX, &path, &st, &made);
+
 	if (r)
 		return r;
 	rec.access = (struct shfs_rec_access){

@@ -52,7 +52,7 @@ int shfs_restorer_new(struct shfs_store *store, struct shfs_index *index,
                       const struct shfs_config *config,
                       struct shfs_restore_options options, struct shfs_restorer **out)
 {
-	struct shfs_restorer *r = calloc(1, sizeof(*r));
+	_cleanup_free_ struct shfs_restorer *r = calloc(1, sizeof(*r));
 	int error;
 
 	if (!r)
@@ -62,12 +62,9 @@ int shfs_restorer_new(struct shfs_store *store, struct shfs_index *index,
 	r->config = config;
 	r->options = options;
 	error = shfs_restore_journal_new(store, index, config, &r->journal);
-	if (error) {
-		free(r);
-		return error;
-	}
-	*out = r;
-	return 0;
+	if (!error)
+		*out = TAKE_PTR(r);
+	return error;
 }
 
 void shfs_restorer_free(struct shfs_restorer *r)
@@ -76,6 +73,15 @@ void shfs_restorer_free(struct shfs_restorer *r)
 		return;
 	shfs_restore_journal_free(r->journal);
 	free(r);
+}
+
+static struct work work_of(struct shfs_restorer *restorer, struct shfs_buf *message)
+{
+	return (struct work){ .restorer = restorer,
+		              .message = message,
+		              .dirfd = -1,
+		              .fd = -1,
+		              .tmp_fd = -1 };
 }
 
 /* --- messages --- */
@@ -545,16 +551,10 @@ static void work_clear(struct work *w)
 int shfs_restore(struct shfs_restorer *restorer, const struct shfs_version *version,
                  const struct shfs_restore_target *target, struct shfs_buf *message)
 {
-	struct work w = {
-		.restorer = restorer,
-		.version = version,
-		.message = message,
-		.dirfd = -1,
-		.fd = -1,
-		.tmp_fd = -1,
-	};
+	struct work w = work_of(restorer, message);
 	int r;
 
+	w.version = version;
 	if (!(version->flags & SHFS_CONTENT_OBJECT)) {
 		shfs_show_version(message, version->path, version->n);
 		shfs_buf_printf(message, " is not archived: %s",
@@ -600,11 +600,7 @@ static int end_other(struct work *w, int r, const char *what)
 int shfs_restore_link(struct shfs_restorer *restorer, const char *path, const char *text,
                       struct shfs_buf *message)
 {
-	struct work w = { .restorer = restorer,
-		          .message = message,
-		          .dirfd = -1,
-		          .fd = -1,
-		          .tmp_fd = -1 };
+	struct work w = work_of(restorer, message);
 	_cleanup_buf_ struct shfs_buf what = { 0 };
 	int r = begin_other(&w, path);
 
@@ -618,11 +614,7 @@ int shfs_restore_link(struct shfs_restorer *restorer, const char *path, const ch
 int shfs_restore_directory(struct shfs_restorer *restorer, const char *path,
                            struct shfs_buf *message)
 {
-	struct work w = { .restorer = restorer,
-		          .message = message,
-		          .dirfd = -1,
-		          .fd = -1,
-		          .tmp_fd = -1 };
+	struct work w = work_of(restorer, message);
 	int r = begin_other(&w, path), error = 0;
 
 	if (!r && !restorer->options.dry_run)
@@ -684,11 +676,7 @@ static int make_name(struct work *w, const char *other, int other_dirfd, int oth
 int shfs_restore_name(struct shfs_restorer *restorer, const struct shfs_version *version,
                       const char *other, struct shfs_buf *message)
 {
-	struct work w = { .restorer = restorer,
-		          .message = message,
-		          .dirfd = -1,
-		          .fd = -1,
-		          .tmp_fd = -1 };
+	struct work w = work_of(restorer, message);
 	_cleanup_close_ int dirfd = -1, fd = -1;
 	_cleanup_buf_ struct shfs_buf what = { 0 };
 	int r = begin_other(&w, version->path), error;
