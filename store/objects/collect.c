@@ -208,6 +208,18 @@ static void idx_name(const char *pack, char out[static 128])
 	snprintf(out, 128, "%.*s.idx", (int)(strlen(pack) - strlen(".pack")), pack);
 }
 
+static int remove_pack(struct collection *c, struct old_pack *old)
+{
+	char idx[128];
+
+	idx_name(old->name, idx);
+	if ((unlinkat(c->dirfd, idx, 0) && errno != ENOENT) ||
+	    (unlinkat(c->dirfd, old->name, 0) && errno != ENOENT))
+		return -errno;
+	close(TAKE_FD(old->fd));
+	return 0;
+}
+
 /* What was in them is durable elsewhere. */
 static int remove_copied(struct collection *c)
 {
@@ -215,15 +227,13 @@ static int remove_copied(struct collection *c)
 
 	for (; c->n_removed < c->n_copied; c->n_removed++) {
 		struct old_pack *old = &c->old[c->n_removed];
-		char idx[128];
+		int r;
 
 		if (old->fd < 0) /* it is in use, and stays */
 			continue;
-		idx_name(old->name, idx);
-		if ((unlinkat(c->dirfd, idx, 0) && errno != ENOENT) ||
-		    (unlinkat(c->dirfd, old->name, 0) && errno != ENOENT))
-			return -errno;
-		close(TAKE_FD(old->fd));
+		r = remove_pack(c, old);
+		if (r)
+			return r;
 	}
 	return any && fsync(c->dirfd) ? -errno : 0;
 }
@@ -552,7 +562,7 @@ static int remove_whole(struct collection *c)
 
 	for (size_t i = 0; i < c->n_old && !c->keep && !c->old[i].kept; i++) {
 		struct old_pack *old = &c->old[i];
-		char idx[128];
+		int r;
 
 		c->found_needed = false;
 		if (old->leans || inventory_pack(c->dirfd, old->name, is_needed, c) ||
@@ -562,11 +572,9 @@ static int remove_whole(struct collection *c)
 			close(TAKE_FD(old->fd));
 			continue;
 		}
-		idx_name(old->name, idx);
-		if ((unlinkat(c->dirfd, idx, 0) && errno != ENOENT) ||
-		    (unlinkat(c->dirfd, old->name, 0) && errno != ENOENT))
-			return -errno;
-		close(TAKE_FD(old->fd));
+		r = remove_pack(c, old);
+		if (r)
+			return r;
 		*old->name = '\0';
 		any = true;
 	}
