@@ -12,10 +12,8 @@ int shfs_write_all(int fd, const void *data, size_t len)
 	const char *p = data;
 
 	while (len) {
-		ssize_t n = write(fd, p, len);
+		ssize_t n = TEMP_FAILURE_RETRY(write(fd, p, len));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : -EIO;
 		p += n;
@@ -29,10 +27,9 @@ ssize_t shfs_pread_full(int fd, void *data, size_t len, off_t offset)
 	size_t done = 0;
 
 	while (done < len) {
-		ssize_t n = pread(fd, (char *)data + done, len - done, offset + done);
+		ssize_t n = TEMP_FAILURE_RETRY(
+			pread(fd, (char *)data + done, len - done, offset + done));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return -errno;
 		if (!n)
@@ -48,10 +45,8 @@ int shfs_read_fd(int fd, size_t max_bytes, struct shfs_buf *out)
 	size_t total = 0;
 
 	for (;;) {
-		ssize_t n = read(fd, chunk, sizeof(chunk));
+		ssize_t n = TEMP_FAILURE_RETRY(read(fd, chunk, sizeof(chunk)));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
 			return -errno;
 		if (!n)
