@@ -79,15 +79,11 @@ static int parse_options(int argc, char **argv, struct options *out,
 		else if (c == 't' &&
 		         !shfs_config_parse_transport(optarg, &out->transport))
 			out->transport_name = optarg;
-		else if (c != 'g' || !shfs_again_read(again, optarg)) {
-			fputs(usage, c == 'h' ? stdout : stderr);
-			return c == 'h' ? -1 : SHFS_EXIT_USAGE;
-		}
+		else if (c != 'g' || !shfs_again_read(again, optarg))
+			return shfs_daemon_show_usage(usage, c == 'h');
 	}
-	if (optind + 1 != argc) {
-		fputs(usage, stderr);
-		return SHFS_EXIT_USAGE;
-	}
+	if (optind + 1 != argc)
+		return shfs_daemon_show_usage(usage, false);
 	out->dir = argv[optind];
 	return 0;
 }

@@ -26,6 +26,12 @@ int shfs_daemon_choose_debug(void)
 	                        shfs_debug_areas());
 }
 
+int shfs_daemon_show_usage(const char *usage, bool asked)
+{
+	fputs(usage, asked ? stdout : stderr);
+	return asked ? -1 : SHFS_EXIT_USAGE;
+}
+
 int shfs_daemon_fail(int code, const char *fmt, ...)
 {
 	va_list ap;

@@ -16,6 +16,9 @@
 /* Turns on the areas of SHFS_DEBUG (common/debug.h). */
 _must_check_ int shfs_daemon_choose_debug(void);
 
+/* asked: on standard output, and -1 is returned; else as an error. */
+int shfs_daemon_show_usage(const char *usage, bool asked);
+
 /* Says it, and returns the code. */
 _printf_(2, 3) int shfs_daemon_fail(int code, const char *fmt, ...);
 int shfs_daemon_fail_path(int code, const char *path, const char *what);

@@ -92,15 +92,11 @@ static int parse_options(int argc, char **argv, struct options *out)
 			out->helper = optarg;
 		else if (c == 'f')
 			out->foreground = true;
-		else {
-			fputs(usage, c == 'h' ? stdout : stderr);
-			return c == 'h' ? -1 : SHFS_EXIT_USAGE;
-		}
+		else
+			return shfs_daemon_show_usage(usage, c == 'h');
 	}
-	if (optind + 1 != argc) {
-		fputs(usage, stderr);
-		return SHFS_EXIT_USAGE;
-	}
+	if (optind + 1 != argc)
+		return shfs_daemon_show_usage(usage, false);
 	out->dir = argv[optind];
 	return 0;
 }
