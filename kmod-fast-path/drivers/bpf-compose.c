@@ -360,6 +360,21 @@ static struct shfs_event *begin_event(struct shfs_composer *c, unsigned type)
 	return event;
 }
 
+/* With what each record tells. */
+static struct shfs_event *begin_recorded(struct shfs_composer *c,
+                                         const struct shfs_bpf_record *record)
+{
+	struct shfs_event *event = begin_event(c, record->type);
+
+	if (!event)
+		return NULL;
+	event->flags = record->flags & (SHFS_BPF_SESSION - 1);
+	event->cpu = record->cpu;
+	event->time_ns = record->time_ns;
+	set_process(c, record, &event->process);
+	return event;
+}
+
 static void end_event(struct shfs_composer *c, struct shfs_event *event)
 {
 	while (c->event.len % 8)
@@ -559,14 +574,10 @@ static int take_given(struct shfs_composer *c, const struct shfs_bpf_record *rec
 	}
 	if (!is_below2 && (!is_below || record->type == SHFS_EVENT_LINK))
 		return 0;
-	event = begin_event(c, record->type);
+	event = begin_recorded(c, record);
 	if (!event)
 		return -ENOMEM;
-	event->flags = record->flags & (SHFS_BPF_SESSION - 1);
-	event->cpu = record->cpu;
-	event->time_ns = record->time_ns;
 	event->file.mode = record->mode;
-	set_process(c, record, &event->process);
 	if (record->type != SHFS_EVENT_UNLINK)
 		set_looked(c, event, is_below2 ? path2.data : (two ? NULL : path.data));
 	if (is_below)
@@ -645,13 +656,9 @@ int shfs_compose(struct shfs_composer *c, const struct shfs_bpf_record *record,
 	if (record->flags & SHFS_BPF_GIVEN)
 		return take_given(c, record);
 
-	event = begin_event(c, record->type);
+	event = begin_recorded(c, record);
 	if (!event)
 		return -ENOMEM;
-	event->flags = record->flags & (SHFS_BPF_SESSION - 1);
-	event->cpu = record->cpu;
-	event->time_ns = record->time_ns;
-	set_process(c, record, &event->process);
 	if (record->type == SHFS_EVENT_FORK) {
 		set_child(c, record, event);
 	} else if (record->type != SHFS_EVENT_EXIT) {
