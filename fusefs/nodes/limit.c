@@ -78,7 +78,7 @@ static void *run(void *arg)
 int shfs_pruner_new(struct shfs_tree *tree, struct shfs_transport *transport,
                     size_t max_nodes, struct shfs_pruner **out)
 {
-	struct shfs_pruner *p = calloc(1, sizeof(*p));
+	_cleanup_free_ struct shfs_pruner *p = calloc(1, sizeof(*p));
 	int r;
 
 	if (!p)
@@ -87,12 +87,9 @@ int shfs_pruner_new(struct shfs_tree *tree, struct shfs_transport *transport,
 	p->transport = transport;
 	p->max = max_nodes;
 	r = -pthread_create(&p->thread, NULL, run, p);
-	if (r) {
-		free(p);
-		return r;
-	}
-	*out = p;
-	return 0;
+	if (!r)
+		*out = TAKE_PTR(p);
+	return r;
 }
 
 void shfs_pruner_free(struct shfs_pruner *p)

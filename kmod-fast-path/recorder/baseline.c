@@ -111,19 +111,16 @@ static void *run(void *arg)
 
 int shfs_baseline_begin(struct shfs_recorder *recorder, struct shfs_baseline **out)
 {
-	struct shfs_baseline *b = calloc(1, sizeof(*b));
+	_cleanup_free_ struct shfs_baseline *b = calloc(1, sizeof(*b));
 	int r;
 
 	if (!b)
 		return -ENOMEM;
 	b->recorder = recorder;
 	r = -pthread_create(&b->thread, NULL, run, b);
-	if (r) {
-		free(b);
-		return r;
-	}
-	*out = b;
-	return 0;
+	if (!r)
+		*out = TAKE_PTR(b);
+	return r;
 }
 
 void shfs_baseline_end(struct shfs_baseline *b)
