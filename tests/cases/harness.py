@@ -39,6 +39,15 @@ ORDINARY = os.environ.get("SHFS_TEST_USER", "shfs-test") + "-" + os.path.basenam
 TROUBLE = re.compile(r"\b(error|errors|fail|fails|failed|cannot|lost|assert\w*)\b|Sanitizer", re.I)
 
 
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
 def wait_until(condition, what, seconds=10):
     """Polls; fails the test after so many (patient) seconds. Returns what condition returned."""
     end = time.monotonic() + seconds * PATIENCE

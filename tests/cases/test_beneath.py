@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from harness import wait_until
+from harness import stopped, wait_until
 from test_capture import rows
 
 KEPT = 1.3  # seconds: longer than what is kept where changes would not be noticed
@@ -27,15 +27,6 @@ def beneath(sandbox, project):
     sandbox.sh("find . -ls; cat d/f d/g d/sub/s; ls d e")
     yield lambda name: f"/proc/self/fd/{fd}/{name}"
     os.close(fd)
-
-
-@contextlib.contextmanager
-def stopped(pid):
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def outcome(sandbox, text):

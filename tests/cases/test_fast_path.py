@@ -10,7 +10,7 @@ import signal
 import pytest
 
 import harness
-from harness import wait_until
+from harness import stopped, wait_until
 from test_forget import places
 
 pytestmark = pytest.mark.backends(without=["fuse"])
@@ -140,18 +140,10 @@ def test_the_helper_is_killed(sandbox, own_helper, mounted, shell):
 
 FLOOD = """
 import os
+import signal
 for i in range(300000):
     os.close(os.open(f"flood{i % 20000}", os.O_WRONLY | os.O_CREAT))
 """
-
-
-@contextlib.contextmanager
-def stopped(pid):
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.users("ordinary")

@@ -5,24 +5,14 @@
  * type 255 is garbage between the frames.
  */
 #include "tests/fuzz/fuzz.h"
+#include "tests/unit/frames.h"
 
-#include "store/journal/frame.h"
 #include "store/journal/journal.h"
 #include "store/objects/object.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-
-static void add_frame(struct shfs_buf *b, const uint8_t *batch, size_t len)
-{
-	size_t start = b->len;
-
-	shfs_buf_u32(b, SHFS_FRAME_MAGIC);
-	shfs_buf_u32(b, (uint32_t)len);
-	shfs_buf_add(b, batch, len);
-	shfs_buf_u64(b, shfs_object_hash64(b->data + start, b->len - start));
-}
 
 static void add_record(struct shfs_buf *b, const struct shfs_record *rec)
 {
@@ -31,7 +21,7 @@ static void add_record(struct shfs_buf *b, const struct shfs_record *rec)
 
 	FUZZ_ASSERT(shfs_record_pack(&context, rec, &batch) == 0);
 	shfs_record_context_free(&context);
-	add_frame(b, (uint8_t *)batch.data, batch.len);
+	add_frame(b, batch.data, batch.len);
 }
 
 /* How many records a reader must find. */

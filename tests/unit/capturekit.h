@@ -14,6 +14,8 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
+#define MANY (16 << 20)
+
 /* --- system calls --- */
 
 /* Reads of these inodes wait while they are set. */
@@ -157,12 +159,31 @@ static inline _unused_ int kit_file(struct kit *k, const char *name, size_t len,
 	return fd;
 }
 
+static inline _unused_ struct shfs_snapshot *kit_archive(struct kit *k, int fd)
+{
+	struct shfs_snapshot *s = shfs_snapshot_new(k->capture);
+
+	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	return s;
+}
+
 static inline _unused_ ino_t kit_inode(int fd)
 {
 	struct stat st;
 
 	assert_ok(fstat(fd, &st));
 	return st.st_ino;
+}
+
+/* An archiver hangs in reading this new file of 100000 bytes, until kit_gate is 0. */
+static inline _unused_ int kit_hang(struct kit *k, const char *name, uint64_t seed,
+                                    struct shfs_snapshot **s)
+{
+	int fd = kit_file(k, name, 100000, seed);
+
+	kit_gate = kit_inode(fd);
+	*s = kit_archive(k, fd);
+	return fd;
 }
 
 static inline _unused_ void kit_assert_object(struct kit *k, const struct shfs_content *c,

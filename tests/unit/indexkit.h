@@ -205,28 +205,35 @@ static _unused_ void kit_write(struct kit *k, uint64_t process, const char *path
 	kit_access(k, process, path, ms, ms, SHFS_ACCESS_WRITTEN, NULL, &made);
 }
 
-static _unused_ void kit_pathop(struct kit *k, uint64_t process, enum shfs_pathop op,
-                                const char *path, const char *path2, double ms,
-                                const struct shfs_content *content,
-                                const struct shfs_content *victim, bool directory)
+/* what: the fields that are not given beside it. */
+static _unused_ void kit_pathop_of(struct kit *k, uint64_t process, enum shfs_pathop op,
+                                   const char *path, const char *path2, double ms,
+                                   const struct shfs_content *content,
+                                   const struct shfs_content *victim,
+                                   struct shfs_rec_pathop what)
 {
-	struct shfs_record rec = {
-		.type = SHFS_REC_PATHOP,
-		.time = kit_time(k, ms),
-		.pathop = {
-			.process = process,
-			.op = op,
-			.directory = directory,
-			.path = shfs_bytes_str(path),
-			.path2 = shfs_bytes_str(path2),
-		},
-	};
+	struct shfs_record rec = { .type = SHFS_REC_PATHOP,
+		                   .time = kit_time(k, ms),
+		                   .pathop = what };
 
+	rec.pathop.process = process;
+	rec.pathop.op = op;
+	rec.pathop.path = shfs_bytes_str(path);
+	rec.pathop.path2 = shfs_bytes_str(path2);
 	if (content)
 		rec.pathop.content = *content;
 	if (victim)
 		rec.pathop.victim = *victim;
 	kit_append(k, &rec);
+}
+
+static _unused_ void kit_pathop(struct kit *k, uint64_t process, enum shfs_pathop op,
+                                const char *path, const char *path2, double ms,
+                                const struct shfs_content *content,
+                                const struct shfs_content *victim, bool directory)
+{
+	kit_pathop_of(k, process, op, path, path2, ms, content, victim,
+	              (struct shfs_rec_pathop){ .directory = directory });
 }
 
 /* Of a file that has several names, or will. */
@@ -235,22 +242,8 @@ static _unused_ void kit_inode_op(struct kit *k, uint64_t process, enum shfs_pat
                                   const struct shfs_content *content,
                                   const struct shfs_content *victim)
 {
-	struct shfs_record rec = {
-		.type = SHFS_REC_PATHOP,
-		.time = kit_time(k, ms),
-		.pathop = {
-			.process = process,
-			.op = op,
-			.path = shfs_bytes_str(path),
-			.path2 = shfs_bytes_str(path2),
-			.content = content ? *content : (struct shfs_content){ 0 },
-			.victim = victim ? *victim : (struct shfs_content){ 0 },
-			.dev = 1,
-			.ino = k->ino,
-		},
-	};
-
-	kit_append(k, &rec);
+	kit_pathop_of(k, process, op, path, path2, ms, content, victim,
+	              (struct shfs_rec_pathop){ .dev = 1, .ino = k->ino });
 }
 
 static _unused_ void kit_rename(struct kit *k, uint64_t process, const char *from,
@@ -394,6 +387,14 @@ static _unused_ struct shfs_ingest_stats kit_ingest(struct kit *k)
 	assert_ok(shfs_index_open(k->store, SHFS_INDEX_WRITE, &index));
 	assert_ok(shfs_index_ingest(index, NULL, &stats));
 	return stats;
+}
+
+/* Nothing more happens: it is asked. */
+static _unused_ int kit_finish(struct kit *k, struct shfs_index **index)
+{
+	kit_umount(k);
+	kit_ingest(k);
+	return shfs_index_open(k->store, SHFS_INDEX_READ, index);
 }
 
 static void kit_add_row(struct kit *k, struct shfs_rows *rows, int columns)

@@ -55,9 +55,7 @@ static int setup(void **state)
 	kit_write(&k, p, "ab/y", 7100, text("y"));
 	p = kit_process(&k, 900, 8000, 1, 0, .exe = "/usr/bin/editor");
 	kit_write(&k, p, "a/x", 8100, text("z"));
-	kit_umount(&k);
-	kit_ingest(&k);
-	return shfs_index_open(k.store, SHFS_INDEX_READ, &the_index);
+	return kit_finish(&k, &the_index);
 }
 
 static int teardown(void **state)

@@ -6,8 +6,6 @@
 
 #include <sys/wait.h>
 
-#define MANY (16 << 20)
-
 static void number_name(char out[static 32], const char *prefix, unsigned n)
 {
 	snprintf(out, 32, "%s%u", prefix, n);
@@ -95,10 +93,7 @@ static void order_holds_for_slow_contents(void **state)
 	int fd;
 
 	kit_begin(&k, kit_store(), 0, 0);
-	fd = kit_file(&k, "slow", 100000, 1);
-	kit_gate = kit_inode(fd);
-	s = shfs_snapshot_new(k.capture);
-	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	fd = kit_hang(&k, "slow", 1, &s);
 	kit_emit_preimage(&k, "first", NULL);
 	kit_emit_preimage(&k, "slow", s);
 	kit_emit_preimage(&k, "last", NULL);
@@ -241,10 +236,7 @@ static void overflow_is_counted(void **state)
 	int fd;
 
 	kit_begin(&k, kit_store(), 50, 0);
-	fd = kit_file(&k, "slow", 100000, 1);
-	kit_gate = kit_inode(fd);
-	s = shfs_snapshot_new(k.capture);
-	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	fd = kit_hang(&k, "slow", 1, &s);
 	kit_emit_preimage(&k, "slow", s); /* nothing passes it */
 	shfs_snapshot_unref(s);
 	for (unsigned i = 1; i < 80; i++) {
@@ -290,10 +282,7 @@ static void overflow_of_bytes(void **state)
 	int fd;
 
 	kit_begin(&k, kit_store(), 0, 0);
-	fd = kit_file(&k, "slow", 100000, 1);
-	kit_gate = kit_inode(fd);
-	s = shfs_snapshot_new(k.capture);
-	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	fd = kit_hang(&k, "slow", 1, &s);
 	kit_emit_preimage(&k, "slow", s);
 	shfs_snapshot_unref(s);
 	kit_noise(&path, 1 << 20, 1);
@@ -507,8 +496,7 @@ static void fails_and_recovers(struct kit *k, int error, void (*worsen)(struct k
 
 	/* nothing waits, and who is told a number can name it later */
 	begin = kit_now_ms();
-	s = shfs_snapshot_new(k->capture);
-	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	s = kit_archive(k, fd);
 	assert_true(shfs_snapshot_wait(s, 2000));
 	assert_int_equal(kit_emit_preimage(k, "dropped", s), 0);
 	shfs_snapshot_unref(s);
@@ -521,8 +509,7 @@ static void fails_and_recovers(struct kit *k, int error, void (*worsen)(struct k
 	kit_until(kit_stats(k).error == 0);
 	kit_until(!alert_is_there(k));
 	sync_now(k); /* may tell the loss */
-	s = shfs_snapshot_new(k->capture);
-	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	s = kit_archive(k, fd);
 	assert_true(kit_emit_preimage(k, "again", s) > process);
 	shfs_snapshot_unref(s);
 	assert_int_equal(sync_now(k), 0);
@@ -618,8 +605,7 @@ static void object_without_room(void **state)
 		shfs_unit_skip("may not mount a small file system");
 	kit_begin(&k, kit_store_at(dir), 0, 0);
 	fd = kit_file(&k, "f", 6 << 20, 1);
-	s = shfs_snapshot_new(k.capture);
-	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	s = kit_archive(&k, fd);
 	kit_emit_preimage(&k, "too large", s);
 	kit_until(kit_stats(&k).error == -ENOSPC);
 	assert_true(shfs_snapshot_depth(s) < SHFS_DEPTH_ARCHIVE);

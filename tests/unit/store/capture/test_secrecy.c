@@ -4,7 +4,6 @@
 
 #include <stdatomic.h>
 
-#define MANY (16 << 20)
 #define LEN  5000
 #define SEED 1
 

@@ -4,8 +4,6 @@
 
 #include "store/capture/capture-internal.h"
 
-#define MANY (16 << 20)
-
 /* Takes fd at this depth and returns what the journal then says. */
 static struct shfs_content take(struct kit *k, int fd, enum shfs_depth depth,
                                 uint64_t max_bytes, uint32_t skip)
@@ -221,8 +219,7 @@ static void references(void **state)
 	fd = kit_file(&k, "f", 500000, 1);
 	never = shfs_snapshot_new(k.capture);
 	assert_true(shfs_snapshot_wait(never, 0));
-	s = shfs_snapshot_new(k.capture);
-	shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	s = kit_archive(&k, fd);
 	assert_ptr_equal(shfs_snapshot_ref(s), s);
 	shfs_snapshot_unref(s); /* dropped while it is being read */
 	shfs_snapshot_unref(s);
@@ -250,8 +247,7 @@ static void wait_until_read(void **state)
 
 		snprintf(name, sizeof(name), "f%u", i);
 		fd = kit_file(&k, name, 20000 + i, i);
-		s = shfs_snapshot_new(k.capture);
-		shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+		s = kit_archive(&k, fd);
 		kit_emit_preimage(&k, name, s);
 		assert_true(shfs_snapshot_wait(s, 10000));
 		assert_int_equal(pwrite(fd, "changed", 7, 10000), 7);
@@ -275,11 +271,8 @@ static void wait_until_read(void **state)
 /* An archiver hangs in reading the file "it" of so many bytes. */
 static int hang(struct kit *k, struct shfs_snapshot **s)
 {
-	int fd = kit_file(k, "it", 100000, 5);
+	int fd = kit_hang(k, "it", 5, s);
 
-	kit_gate = kit_inode(fd);
-	*s = shfs_snapshot_new(k->capture);
-	shfs_snapshot_take(*s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
 	kit_until(kit_waiting == 1);
 	return fd;
 }
@@ -353,8 +346,7 @@ static void change_within_a_tick(void **state)
 		fd = kit_file(&k, "it", 20000, 5);
 		begin = shfs_clock_ns(CLOCK_REALTIME);
 		kit_gate = kit_inode(fd);
-		s = shfs_snapshot_new(k.capture);
-		shfs_snapshot_take(s, fd, SHFS_DEPTH_ARCHIVE, MANY, 0);
+		s = kit_archive(&k, fd);
 		while (!kit_waiting)
 			;
 		assert_false(shfs_snapshot_wait(s, 0));
@@ -444,8 +436,7 @@ static void wait_reads_itself(void **state)
 	kit_begin(&k, kit_store(), 0, 1);
 	fd = hang(&k, &stuck);
 	other = kit_file(&k, "other", 200000, 6);
-	s = shfs_snapshot_new(k.capture);
-	shfs_snapshot_take(s, other, SHFS_DEPTH_ARCHIVE, MANY, 0);
+	s = kit_archive(&k, other);
 	assert_true(shfs_snapshot_wait(s, 100));
 	assert_ok(ftruncate(other, 0));
 	kit_emit_preimage(&k, "other", s);

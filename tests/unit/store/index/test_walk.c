@@ -40,9 +40,7 @@ static int setup(void **state)
 	kit_end(&k, 2, 4000, 502, 0);
 	p = kit_process(&k, 900, 8000, 1, 0, .exe = "/usr/bin/editor");
 	kit_write(&k, p, "d2/f40", 8100, kit_content(&k, "z", 8100));
-	kit_umount(&k);
-	kit_ingest(&k);
-	return shfs_index_open(k.store, SHFS_INDEX_READ, &the_index);
+	return kit_finish(&k, &the_index);
 }
 
 static int teardown(void **state)

@@ -112,6 +112,14 @@ static void collect(const struct kit *k)
 	assert_ok(shfs_runtime_collect(k->store, k->dir));
 }
 
+/* With the log of a shell that runs. */
+static void setup_live(struct kit *k, char *name)
+{
+	setup(k);
+	live_name(k, name);
+	append_session(k, name, k->namespace, "1700000000.5");
+}
+
 static void places(void **state)
 {
 	_cleanup_free_ char *a = NULL, *b = NULL, *again = NULL;
@@ -134,9 +142,7 @@ static void grows(void **state)
 	char name[80];
 	struct kit k;
 
-	setup(&k);
-	live_name(&k, name);
-	append_session(&k, name, k.namespace, "1700000000.5");
+	setup_live(&k, name);
 	collect(&k);
 	assert_same(&k, name);
 	kit_noise(&noise, 50001, 1);
@@ -179,9 +185,7 @@ static void goes_on_after_a_crash(void **state)
 	char name[80];
 	struct kit k;
 
-	setup(&k);
-	live_name(&k, name);
-	append_session(&k, name, k.namespace, "1700000000.5");
+	setup_live(&k, name);
 	kit_noise(&noise, 3000, 2);
 	append(k.from, name, noise.data, noise.len);
 	for (off_t cut = 0; cut < 3000; cut += 217) {

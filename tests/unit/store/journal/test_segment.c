@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Reading segments: positions, damage, other formats. */
+#include "tests/unit/frames.h"
 #include "tests/unit/journalkit.h"
-
-#include "store/journal/frame.h"
-#include "store/objects/object.h"
 
 #include <zstd.h>
 
@@ -353,16 +351,6 @@ static void offsets_in_batches(void **state)
 }
 
 /* --- formats that are not ours --- */
-
-static void add_frame(struct shfs_buf *b, const void *batch, size_t len)
-{
-	size_t start = b->len;
-
-	shfs_buf_u32(b, SHFS_FRAME_MAGIC);
-	shfs_buf_u32(b, (uint32_t)len);
-	shfs_buf_add(b, batch, len);
-	shfs_buf_u64(b, shfs_object_hash64(b->data + start, b->len - start));
-}
 
 static void add_record(struct shfs_buf *b, const struct shfs_record *rec)
 {
