@@ -38,8 +38,7 @@ static int load(struct shfs_store *store, struct shfs_buf *text)
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Takes a line from *rest. False: there are no more; what is none of ours is passed over.
- */
+/* Takes the next valid line from *rest and skips others. Returns false at the end. */
 static bool next(char **rest, struct archived *out)
 {
 	char *line;

@@ -15,5 +15,6 @@
 #define SHFS_FRAME_HEAD        8           /* bytes before the payload */
 #define SHFS_FRAME_TAIL        8
 #define SHFS_PAYLOAD_MAX       (16u << 20)
-#define SHFS_BATCH_BYTES       (64u << 10) /* a batch with so much takes no more */
-#define SHFS_SEGMENT_MAX       (1u << 30)
+#define SHFS_BATCH_BYTES                                                                 \
+	(64u << 10) /* a batch that has reached this size takes no more */
+#define SHFS_SEGMENT_MAX (1u << 30)

@@ -10,18 +10,19 @@
 
 #define HOOKLOG_MAX_BYTES (1u << 30)
 #define FIELDS_MAX        16
-#define BLANK             "\x1eX1" /* and a NUL, blanks, LF */
+#define BLANK             "\x1eX1" /* then a NUL, blanks and LF */
 #define TAG_BYTES         sizeof("S1")
 
 struct shfs_hooklog {
 	struct shfs_buf text;
 	uint64_t base; /* offset in the file of the first byte of text */
-	size_t pos;    /* in text: behind the last whole record */
-	size_t begin;  /* of that */
+	size_t pos;    /* offset in text of the end of the last whole record */
+	size_t begin;  /* offset in text of the begin of that record */
 	uint64_t damaged;
 };
 
-/* The fields of each record between RS and LF, tag and both sequence numbers included. */
+/* Number of fields of each record between RS and LF, with the tag and both sequence
+ * numbers. */
 static const struct {
 	char tag[4];
 	enum shfs_record_type type;
@@ -209,7 +210,8 @@ static int parse_finish(const struct shfs_bytes *f, struct shfs_record *rec)
 	return 0;
 }
 
-/* The next field from *p on: the bytes up to a NUL. false where none ends before end. */
+/* Gets the next field from *p on: the bytes up to a NUL. Returns false if no field ends
+ * before end. */
 static bool next_field(const char **p, const char *end, struct shfs_bytes *out)
 {
 	const char *nul = memchr(*p, '\0', end - *p);
@@ -231,8 +233,8 @@ static int layout_of(struct shfs_bytes tag)
 }
 
 /*
- * Parses a record that starts at p. 1: whole and right, *next is behind it; 0: it is not
- * whole; -EBADMSG: it is not a record.
+ * Parses a record that starts at p. 1: it is whole and valid, and *next is its end; 0: it
+ * is not whole; -EBADMSG: it is not a record.
  */
 static int parse_record(const char *p, const char *end, const char **next,
                         struct shfs_record *rec)
@@ -273,7 +275,7 @@ void shfs_hooklog_blank(char *record, size_t len)
 	record[len - 1] = '\n';
 }
 
-/* Behind the blank that begins at p; NULL: none does. */
+/* Returns the end of the blank record that begins at p; NULL: there is none at p. */
 static const char *behind_blank(const char *p, const char *end)
 {
 	if ((size_t)(end - p) <= sizeof(BLANK) || memcmp(p, BLANK, sizeof(BLANK)))
@@ -292,8 +294,8 @@ int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec)
 {
 	const char *end = log->text.data + log->text.len, *next;
 	const char *start = log->text.data + log->pos, *p = start;
-	size_t blanks = 0; /* bytes of them from start on */
-	bool whole = true; /* nothing from start on may still be a record */
+	size_t blanks = 0; /* bytes of blank records from start on */
+	bool whole = true; /* false: bytes from start on may still become a record */
 
 	while (p && p < end) {
 		bool blank = (next = behind_blank(p, end));
@@ -309,14 +311,13 @@ int shfs_hooklog_next(struct shfs_hooklog *log, struct shfs_record *rec)
 			blanks = 0;
 			continue;
 		}
-		if (blank) { /* or bytes of two fields, once that in front is whole */
+		if (blank) { /* or part of a record that is not whole yet */
 			blanks += (size_t)(next - p);
 			p = next;
 			continue;
 		}
-		/* What is not whole may still be being written, or was cut off by a full
-		 * disk and a later record follows: only a whole record behind it tells.
-		 */
+		/* A record that is not whole is still being written, or was cut off by a
+		 * full disk. Only a whole record behind it shows the latter. */
 		whole = whole && r;
 		p = memchr(p + 1, '\x1e', end - p - 1);
 	}

@@ -26,11 +26,11 @@ struct shfs_journal {
 	uint64_t rotate_bytes;
 	struct shfs_journal_identity id, *told;
 	int fd;
-	uint64_t size; /* of the current segment: all of it whole records */
-	uint64_t seq;  /* last one written */
-	bool torn;     /* behind size there is what a failed append left */
+	uint64_t size; /* bytes of the current segment that are whole frames */
+	uint64_t seq;  /* of the last record written */
+	bool torn;     /* a failed append has left bytes behind size */
 	struct shfs_record_context context;
-	struct shfs_buf frame; /* the one that is being made */
+	struct shfs_buf frame; /* the frame that is being made */
 };
 
 static void put_length(struct shfs_buf *frame, uint32_t len)
@@ -49,7 +49,7 @@ static void segment_name(const struct shfs_journal_identity *id, uint32_t n, cha
 
 /*
  * Makes a frame of the first records, at least of one; *n is how many. A record that
- * cannot be told ends it, and is the error if it is the first.
+ * cannot be packed ends the frame; if it is the first, its error is returned.
  */
 static int make_frame(struct shfs_journal *j, const struct shfs_record *const *records,
                       size_t max, size_t *n)
@@ -71,7 +71,7 @@ static int make_frame(struct shfs_journal *j, const struct shfs_record *const *r
 			break;
 		len = b->len;
 	}
-	if (r == -ENOMEM) { /* the next frame may find some */
+	if (r == -ENOMEM) { /* the next frame may find memory */
 		shfs_record_context_free(&j->context);
 		j->context = (struct shfs_record_context){ 0 };
 		shfs_buf_free(b);
@@ -86,8 +86,8 @@ static int make_frame(struct shfs_journal *j, const struct shfs_record *const *r
 }
 
 /*
- * Appends the frame. What a failed write left is cut back: its checksum comes last, so no
- * reader has taken any of it.
+ * Appends the frame. The bytes of a failed write are cut off again: a frame's checksum
+ * comes last, so no reader has taken any of them.
  */
 static int append_frame(struct shfs_journal *j)
 {
@@ -246,7 +246,7 @@ int shfs_journal_open(struct shfs_store *store,
 	return 0;
 }
 
-/* It may have died when it had begun a segment and not told that yet. */
+/* The dead process may have begun one more segment than its identity says. */
 int shfs_journal_resume(struct shfs_store *store, const char *root,
                         const struct shfs_journal_identity *identity, uint64_t seq,
                         struct shfs_journal **out)
@@ -381,7 +381,7 @@ int shfs_journal_append(struct shfs_journal *j, const struct shfs_record *const 
 	r = cut_torn(j);
 	if (!r && j->size >= j->rotate_bytes) {
 		r = shfs_journal_sync(j);
-		if (!r) /* no room for a new one: go on in the old one */
+		if (!r) /* no room for a new segment: go on in the old one */
 			(void)!shfs_journal_rotate(j);
 	}
 	while (!r && *appended < n) {

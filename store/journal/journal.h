@@ -9,9 +9,8 @@
  * <boot> and <instance> are the first 8 hex digits of each. The layout is in
  * docs/journal.md: a frame holds a batch of records and one checksum.
  *
- * A reader may read while the writer appends: a frame that is not whole yet is the end
- * for now. Damage in the middle is skipped to the next frame that proves right, and
- * counted.
+ * A reader may read while the writer appends: it stops at a frame that is not whole yet.
+ * Damage in the middle is skipped to the next valid frame, and counted.
  */
 #pragma once
 
@@ -24,7 +23,7 @@
 
 struct shfs_journal;
 
-/* Which instance it is, and which segment it writes. */
+/* Identifies an instance, and the segment that it writes. */
 struct shfs_journal_identity {
 	char kind[16];
 	char boot_id[37];
@@ -36,7 +35,7 @@ struct shfs_journal_identity {
 struct shfs_journal_options {
 	const char *kind;                   /* "fuse" */
 	const char *root;                   /* absolute path of the project */
-	uint64_t rotate_bytes;              /* a new segment after so many; 0: 16 MiB */
+	uint64_t rotate_bytes;              /* size of a full segment; 0: 16 MiB */
 	struct shfs_journal_identity *told; /* kept up to date; or NULL */
 };
 
@@ -45,16 +44,16 @@ _must_check_ int shfs_journal_open(struct shfs_store *store,
                                    const struct shfs_journal_options *options,
                                    struct shfs_journal **out);
 
-/* Goes on with the instance of a process that has died, in a new segment. seq: the last
- * one that is in the others. */
+/* Continues the instance of a process that has died, in a new segment. seq: the last
+ * sequence number in the instance's other segments. */
 _must_check_ int shfs_journal_resume(struct shfs_store *store, const char *root,
                                      const struct shfs_journal_identity *identity,
                                      uint64_t seq, struct shfs_journal **out);
 
-/* Frees it as it is. NULL is fine. */
+/* Frees the journal, without END or sync. NULL is fine. */
 void shfs_journal_free(struct shfs_journal *journal);
 
-/* The last sequence number in the instance's segment that is being written; 0: none. */
+/* Returns the last sequence number in the segment that the instance writes; 0: none. */
 uint64_t shfs_journal_last_seq(const struct shfs_store *store,
                                const struct shfs_journal_identity *identity);
 
@@ -63,20 +62,20 @@ int shfs_journal_close(struct shfs_journal *journal);
 
 /*
  * Appends n records with the sequence numbers they carry (which must rise), in one
- * segment. Not durable before shfs_journal_sync. On an error the first *appended are in
- * it and the segment is sound: of a write that failed (-ENOSPC, -EIO) nothing stays; of
- * a record that cannot be told (-EINVAL, -EMSGSIZE), those in front of it do.
+ * segment. Not durable before shfs_journal_sync. On an error the first *appended records
+ * are in the segment, which is sound: a write that failed (-ENOSPC, -EIO) leaves nothing;
+ * a record that cannot be packed (-EINVAL, -EMSGSIZE) leaves the records before it.
  */
 _must_check_ int shfs_journal_append(struct shfs_journal *journal,
                                      const struct shfs_record *const *records, size_t n,
                                      size_t *appended);
 _must_check_ int shfs_journal_sync(struct shfs_journal *journal);
 
-/* Makes all durable and begins a new segment: nothing is added to the ones before any
- * more. On an error the present one is gone on with. */
+/* Makes all records durable and begins a new segment: nothing is added to earlier ones
+ * any more. On an error the journal goes on in the present segment. */
 _must_check_ int shfs_journal_rotate(struct shfs_journal *journal);
 
-/* The name of the present one. */
+/* Gets the name of the present segment. */
 #define SHFS_SEGMENT_NAME_MAX 256
 void shfs_journal_segment(const struct shfs_journal *journal,
                           char out[static SHFS_SEGMENT_NAME_MAX]);
@@ -92,46 +91,47 @@ struct shfs_segment;
 
 /*
  * Opens the segment name below dirfd, sealed or not, from byte offset of its uncompressed
- * bytes (0, or what shfs_segment_offset told before). -EBADMSG: not a segment;
- * -EPROTONOSUPPORT: of a format that is not known.
+ * bytes (0, or one that shfs_segment_offset returned). -EBADMSG: not a segment;
+ * -EPROTONOSUPPORT: a format that this version does not know.
  */
 _must_check_ int shfs_segment_open(int dirfd, const char *name, uint64_t offset,
                                    struct shfs_segment **out);
 void shfs_segment_close(struct shfs_segment *segment);
 
 /*
- * The next record: 1 and *rec (its strings are valid until the next call), or 0 at the
- * end. Records of a type that this version does not know are passed over. The PRODUCER
+ * Returns 1 and the next record in *rec (its strings are valid until the next call), or 0
+ * at the end. Records of a type that this version does not know are skipped. The PRODUCER
  * record comes first when reading from 0; shfs_segment_producer gives it at any offset.
  */
 _must_check_ int shfs_segment_next(struct shfs_segment *segment, struct shfs_record *rec);
 const struct shfs_rec_producer *shfs_segment_producer(const struct shfs_segment *segment);
-/* Behind the last record, also where that is in the middle of a batch. */
+/* Returns the offset of the end of the last record read, which may be in the middle of a
+ * batch. */
 uint64_t shfs_segment_offset(const struct shfs_segment *segment);
 uint64_t
 shfs_segment_damaged(const struct shfs_segment *segment); /* bytes skipped so far */
 
-/* fn is told of all that is passed over as damage. */
+/* Has fn called for each range of bytes that is skipped as damage. */
 void shfs_segment_on_damage(struct shfs_segment *segment,
                             void (*fn)(void *arg, uint64_t from, uint64_t to), void *arg);
 
-/* What is behind the last record, once all were read: a write that was cut short (or is
- * at work), or damage. Of a sealed one: damage, if it ends too early. */
+/* Says what is behind the last record, once all records were read: a write that was cut
+ * short (or is going on), or damage. A sealed segment that ends too early is damaged. */
 enum shfs_tail { SHFS_TAIL_NONE, SHFS_TAIL_TORN, SHFS_TAIL_DAMAGED };
 _must_check_ int shfs_segment_tail(struct shfs_segment *segment, uint64_t *bytes);
 
 /* Reads records out of memory as a segment's file would hold them (fuzzing, tests). */
 _must_check_ int shfs_segment_from_memory(const void *data, size_t len,
                                           struct shfs_segment **out);
-/* The same of a compressed one, which is whole. -EBADMSG. */
+/* Reads records out of the memory of a sealed segment. -EBADMSG: it is not whole. */
 _must_check_ int shfs_segment_from_sealed(const void *data, size_t len,
                                           struct shfs_segment **out);
 
 /*
  * Calls visit for each segment or hook log (its name ends in ".log"), or both, of each
  * host, in byte order of host and name; a sealed segment is visited once, by its name
- * without ".zst". size_bytes is that of the file (of a sealed segment: UINT64_MAX, it
- * will not grow). Stops when visit returns non-zero, and returns that.
+ * without ".zst". size_bytes is the size of the file (of a sealed segment: UINT64_MAX, as
+ * it will not grow). Stops when visit returns non-zero, and returns that.
  */
 enum shfs_journal_kinds {
 	SHFS_JOURNAL_SEGMENTS = 1 << 0,

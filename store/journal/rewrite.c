@@ -12,7 +12,7 @@
 
 struct shfs_rewrite {
 	struct shfs_buf out;
-	size_t frame; /* where in out the frame that is being made begins; 0: none is */
+	size_t frame; /* offset in out of the frame that is being made; 0: none is */
 	struct shfs_record_context context;
 };
 
@@ -99,7 +99,7 @@ int shfs_rewrite_install(int dirfd, const char *name)
 		return -errno;
 	if (fsync(dirfd))
 		return -errno;
-	/* What it was before it was sealed. */
+	/* A segment that was not sealed before has its file under another name. */
 	if (faccessat(dirfd, sealed, F_OK, AT_SYMLINK_NOFOLLOW) ||
 	    (unlinkat(dirfd, name, 0) && errno != ENOENT) || fsync(dirfd))
 		return -errno;

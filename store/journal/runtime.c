@@ -14,8 +14,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HEAD_BYTES    512   /* has the time of the first S1 */
-#define SESSION_BYTES 16384 /* has all of it */
+#define HEAD_BYTES    512   /* enough for the time of the first S1 */
+#define SESSION_BYTES 16384 /* enough for all of the first S1 */
 #define COPIES_MAX    1000
 
 /* --- where --- */
@@ -39,7 +39,7 @@ char *shfs_runtime_hook_dir(const char *store_path)
 
 /* --- logs --- */
 
-/* Is the pid in the name of this log one that we know by the same number? */
+/* Was this log written in our pid namespace, where the pid in its name is valid? */
 static bool is_of_namespace(int log)
 {
 	char head[SESSION_BYTES];
@@ -58,7 +58,7 @@ static bool is_of_namespace(int log)
 	return same;
 }
 
-/* Has the shell of this log ended? false also where that cannot be told. */
+/* Has the shell of this log ended? false also if that cannot be found out. */
 static bool has_ended(int log, const char *name)
 {
 	_cleanup_close_ int procfd = -1;
@@ -81,7 +81,8 @@ static bool has_ended(int log, const char *name)
 	return r ? r == -ENOENT || r == -ESRCH : stat.start_ticks != ticks;
 }
 
-/* No field but the last ends so, as paths are absolute. */
+/* Returns the length of the first record. Only the last field can end in NUL LF: a field
+ * behind the NUL would begin with LF, and paths are absolute. */
 static size_t first_record(const char *bytes, size_t len)
 {
 	const char *end = memmem(bytes, len, "\0\n", 2);
@@ -90,9 +91,9 @@ static size_t first_record(const char *bytes, size_t len)
 }
 
 /*
- * Is what the copy holds the beginning of the log? Not if the log was taken away and its
- * shell began another one: that one has another time in its first record. Behind that the
- * copy may have blanks, for what another host has forgotten.
+ * Is the copy the beginning of the log? Not if the log was removed and its shell began
+ * another one: that one has another time in its first record. Only the first record is
+ * compared: the copy may have blanks behind it where another host has forgotten records.
  */
 static int is_beginning(int log, int copy, off_t *size)
 {
@@ -114,7 +115,8 @@ static int is_beginning(int log, int copy, off_t *size)
 	return n == m && !memcmp(a, b, n);
 }
 
-/* "shell-x.log", and "shell-x.1.log" for what its shell began anew. */
+/* Makes the name of a copy: "shell-x.log", or "shell-x.1.log" if the shell began its log
+ * anew. */
 static void copy_name(const char *name, unsigned number, char out[static 300])
 {
 	size_t stem = strlen(name) - strlen(".log");
@@ -125,7 +127,7 @@ static void copy_name(const char *name, unsigned number, char out[static 300])
 		snprintf(out, 300, "%s", name);
 }
 
-/* The fd of the copy, which is made if need be. */
+/* Returns the fd of the copy, which is created if need be. */
 static int open_copy(int dirfd, const char *name, int log, off_t *size)
 {
 	for (unsigned i = 0; i < COPIES_MAX; i++) {
@@ -163,9 +165,10 @@ static int write_at(int fd, const char *data, size_t len, off_t at)
 }
 
 /*
- * Bytes only ever go where they are in the log: who copies at the same time writes the
- * same ones, so no lock is needed, and the size of the copy tells where to go on. Returns
- * whether there was something to copy.
+ * Copies the rest of the log. Each byte has the same offset in the copy as in the log:
+ * another process that copies at the same time writes the same bytes, so no lock is
+ * needed, and the size of the copy is where to go on. Returns whether there was something
+ * to copy.
  */
 static int copy_rest(int log, int copy, off_t at)
 {
@@ -184,7 +187,7 @@ static int copy_rest(int log, int copy, off_t at)
 	return n < 0 ? (int)n : any;
 }
 
-/* A FIFO must not block, nor a link lead away. */
+/* Opens a log without blocking on a FIFO or following a link. */
 static int open_log(int dirfd, const char *name)
 {
 	int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -209,7 +212,8 @@ static int collect_one(int from, int to, const char *name)
 
 	if (log < 0)
 		return log == -ENOENT || log == -EINVAL || log == -ELOOP ? 0 : log;
-	ended = has_ended(log, name); /* first: what a shell wrote last is to be seen */
+	ended = has_ended(log,
+	                  name); /* before the copy, so that it gets the last record */
 	copy = open_copy(to, name, log, &size);
 	if (copy < 0)
 		return copy;
@@ -218,7 +222,7 @@ static int collect_one(int from, int to, const char *name)
 		return -errno;
 	if (r < 0)
 		return r;
-	/* Another one may have copied the end, and not have synced it yet. */
+	/* Another process may have copied the end, but not have synced it yet. */
 	if (ended && !fsync(copy) && !fsync(to))
 		unlinkat(from, name, 0);
 	return 0;
@@ -232,7 +236,7 @@ static bool is_log(const char *name)
 	       !strcmp(name + n - 4, ".log");
 }
 
-/* journal/<host>, which a query may be the first to need. */
+/* Opens journal/<host>, and creates it if a query is the first to need it. */
 static int open_journal(struct shfs_store *store, const char *host)
 {
 	char path[80];
@@ -253,7 +257,7 @@ static int open_journal(struct shfs_store *store, const char *host)
 	return fd < 0 ? -errno : fd;
 }
 
-/* fd: of its logs; taken over. */
+/* Takes ownership of fd, the directory of the host's logs. */
 static int collect_host(struct shfs_store *store, int fd, const char *host)
 {
 	DIR *d = fdopendir(fd);

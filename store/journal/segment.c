@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The reading half of journal.h: segments come from anywhere, so nothing in them is
- * believed. */
+/* The reading half of journal.h: a segment may come from anywhere, so nothing in it is
+ * trusted. */
 #include "common/debug.h"
 #include "common/io.h"
 #include "store/journal/frame.h"
@@ -17,32 +17,32 @@
 
 #define READ_BYTES (256 << 10)
 
-/* Bytes of what was no frame that are looked at: so many, and for each byte that was
- * passed so many more. Damage costs less by far. */
+/* The most bytes of invalid frames that are read: VAIN_FIRST, and VAIN_EACH for each byte
+ * of the segment before pos. Real damage needs far fewer. */
 #define VAIN_FIRST (256u << 20)
 #define VAIN_EACH  16u
 
 struct shfs_segment {
 	int fd; /* -1: all bytes are in window */
 
-	/* a sealed one */
+	/* of a sealed segment */
 	ZSTD_DStream *unpacker;
 	unsigned char *packed;
-	ZSTD_inBuffer in; /* of packed */
+	ZSTD_inBuffer in; /* into packed */
 	uint64_t packed_offset;
-	bool ended; /* nothing comes behind what is in window */
-	bool whole; /* it ended where it should */
+	bool ended; /* nothing follows the bytes in window */
+	bool whole; /* the compressed stream ended where it should */
 
 	unsigned char *window; /* bytes of the segment from offset base on */
 	size_t len, cap;
 	uint64_t base, pos; /* offsets in the segment: of the window, of the next frame */
-	uint64_t resume;    /* what ends up to here was taken before */
-	uint64_t vain;      /* bytes looked at that were no frame */
+	uint64_t resume;    /* records that end up to here were read before */
+	uint64_t vain;      /* bytes read that were no valid frame */
 	uint64_t damaged;
 	void (*on_damage)(void *arg, uint64_t from, uint64_t to); /* or NULL */
 	void *on_damage_arg;
 
-	struct shfs_cursor batch; /* what is left of that in the frame at pos */
+	struct shfs_cursor batch; /* the rest of the batch in the frame at pos */
 	size_t frame_len;
 	struct shfs_record_context context;
 
@@ -55,7 +55,7 @@ const struct shfs_rec_producer *shfs_segment_producer(const struct shfs_segment 
 	return &s->producer;
 }
 
-/* Of the next record of the batch. */
+/* Returns the offset of the next record of the batch. */
 static uint64_t batch_offset(const struct shfs_segment *s)
 {
 	shfs_assert(s->batch.p <= s->batch.end);
@@ -94,7 +94,7 @@ void shfs_segment_close(struct shfs_segment *s)
 
 /* --- bytes --- */
 
-/* Room for need bytes from pos on; what is in front of pos goes. */
+/* Makes room for need bytes from pos on; bytes before pos are dropped. */
 static int make_room(struct shfs_segment *s, size_t need)
 {
 	size_t skip = MIN(s->pos - s->base, (uint64_t)s->len);
@@ -116,7 +116,7 @@ static int make_room(struct shfs_segment *s, size_t need)
 	return 0;
 }
 
-/* Reads what follows the window into it. */
+/* Reads the bytes that follow the window into it. */
 static int read_plain(struct shfs_segment *s)
 {
 	ssize_t n = shfs_pread_full(s->fd, s->window + s->len, s->cap - s->len,
@@ -128,8 +128,8 @@ static int read_plain(struct shfs_segment *s)
 }
 
 /*
- * The same of a sealed segment, as far as it can be unpacked: one that is cut short or
- * damaged ends there, as does one that unpacks to more than a segment has.
+ * Reads the bytes of a sealed segment that follow the window. The segment ends where it
+ * is cut short or damaged, or larger than a segment may be.
  */
 static int read_sealed(struct shfs_segment *s)
 {
@@ -159,7 +159,7 @@ static int read_sealed(struct shfs_segment *s)
 	return 0;
 }
 
-/* What can be had only in order is read up to pos. */
+/* Reads a sealed segment up to pos, as it can be unpacked only in order. */
 static int skip_sealed(struct shfs_segment *s)
 {
 	int r = 0;
@@ -209,7 +209,7 @@ static const unsigned char *at_pos(const struct shfs_segment *s)
 	return s->window + (s->pos - s->base);
 }
 
-/* Will nothing be added behind what is there? */
+/* Can nothing be appended to the segment any more? */
 static bool is_complete(const struct shfs_segment *s)
 {
 	return s->fd < 0 || s->unpacker;
@@ -217,7 +217,7 @@ static bool is_complete(const struct shfs_segment *s)
 
 /* --- frames --- */
 
-/* 1: the length of the frame at pos, by its head alone; 0: the file ends; -EBADMSG. */
+/* Reads the length of the frame at pos from its head: 1; 0: the file ends; -EBADMSG. */
 static int frame_length(struct shfs_segment *s, size_t *len)
 {
 	ssize_t have = fill(s, SHFS_FRAME_HEAD);
@@ -236,9 +236,9 @@ static int frame_length(struct shfs_segment *s, size_t *len)
 }
 
 /*
- * Looks at the frame at pos. 1: whole and right (*len is its length); 0: the file ends
- * before it does; -EBADMSG: not a frame, or one of very many that were none: who fills a
- * segment with heads does not keep us busy.
+ * Checks the frame at pos. 1: it is whole and valid (*len is its length); 0: the file
+ * ends before it does; -EBADMSG: it is not a frame, or too many bytes were checked in
+ * vain: a segment filled with forged heads must not keep us busy.
  */
 static int check_frame(struct shfs_segment *s, size_t *len)
 {
@@ -278,8 +278,9 @@ static void count_damage(struct shfs_segment *s, uint64_t from, uint64_t to)
 }
 
 /*
- * pos is at a right frame, start at what was none: skips what is between them. But that
- * may have been a frame that was still being written, and by now both are there.
+ * Skips from start, where no valid frame was, to pos, where one is. Looks at start again
+ * before: the frame there may have been completed meanwhile, by the write that also
+ * appended the one at pos.
  */
 static int skip_damage(struct shfs_segment *s, uint64_t start, size_t *len)
 {
@@ -302,8 +303,8 @@ static int skip_damage(struct shfs_segment *s, uint64_t start, size_t *len)
 	return r == -EBADMSG ? 0 : r;
 }
 
-/* Moves pos to the next frame that proves right; 0 where there is none (pos is then
- * unchanged, as the rest may still be being written). */
+/* Moves pos to the next valid frame: 1. 0: there is none; pos is then unchanged, as the
+ * rest may still be being written. */
 static int resync(struct shfs_segment *s, size_t *len)
 {
 	uint64_t start = s->pos;
@@ -327,7 +328,7 @@ static int resync(struct shfs_segment *s, size_t *len)
 	}
 	if (have < 0)
 		return have;
-	if (is_complete(s)) { /* what is behind its last frame is damage */
+	if (is_complete(s)) { /* bytes behind its last frame are damage */
 		s->pos = s->base + s->len;
 		count_damage(s, start, s->pos);
 	} else {
@@ -343,7 +344,7 @@ static bool is_zero(const unsigned char *p, size_t n)
 	return !n || (!*p && !memcmp(p, p + 1, n - 1));
 }
 
-/* Would these be a right frame, if the head said so? */
+/* Would these bytes be a valid frame if their head were intact? */
 static bool is_right_but_for_its_head(const struct shfs_segment *s,
                                       const unsigned char *bytes, size_t len)
 {
@@ -359,8 +360,8 @@ static bool is_right_but_for_its_head(const struct shfs_segment *s,
 }
 
 /*
- * A write that was cut short leaves the first bytes of a frame, or room for it without
- * all of its bytes: then its checksum, which comes last, is zero.
+ * Is this what a write that was cut short leaves? That is the first bytes of a frame, or
+ * its full length with some bytes missing: then its checksum, which comes last, is zero.
  */
 static bool is_torn(struct shfs_segment *s, const unsigned char *p, size_t have)
 {
@@ -413,8 +414,8 @@ static void end_batch(struct shfs_segment *s)
 	s->pos += s->frame_len;
 }
 
-/* The next record of the batch, as shfs_record_unpack says; -EEXIST for one that was
- * taken before. What cannot be understood takes what follows it in the batch with it. */
+/* Unpacks the next record of the batch, with the result of shfs_record_unpack; -EEXIST:
+ * it was read before. A record that cannot be unpacked ends the batch. */
 static int next_of_batch(struct shfs_segment *s, struct shfs_record *rec)
 {
 	uint64_t begin = batch_offset(s), end;
@@ -434,16 +435,17 @@ static int next_of_frame(struct shfs_segment *s, size_t len, struct shfs_record 
 	return s->batch.p < s->batch.end ? next_of_batch(s, rec) : -ENOTSUP;
 }
 
-/* 1: pos is at a right frame; 0: at the end. */
+/* Moves pos to the next valid frame. 1: it is there; 0: at the end. */
 static int next_frame(struct shfs_segment *s, size_t *len)
 {
 	uint64_t vain = s->vain;
 	int r = check_frame(s, len);
 
-	/* Not whole yet, or its length is damaged: a right frame behind it tells. */
+	/* The frame is not whole yet, or its length is damaged. A valid frame behind it
+	 * shows the latter. */
 	if (r == -EBADMSG || !r)
 		r = resync(s, len);
-	if (!r) /* the same is looked at again, once there is more */
+	if (!r) /* the same bytes are checked again once there are more */
 		s->vain = vain;
 	return r;
 }
@@ -485,7 +487,7 @@ static int read_format(struct shfs_segment *s)
 	return 0;
 }
 
-/* The first record says who writes; its strings are kept, as the window moves on. */
+/* Reads the PRODUCER record; its strings are kept, as the window moves on. */
 static int read_producer(struct shfs_segment *s)
 {
 	struct shfs_record rec = { 0 };
@@ -515,7 +517,7 @@ static int read_producer(struct shfs_segment *s)
 	return 0;
 }
 
-/* From the beginning on, to the frame that has offset in it. */
+/* Moves from the first frame to the one that contains offset. */
 static int count_frames(struct shfs_segment *s, uint64_t offset)
 {
 	size_t len = 0;
@@ -527,8 +529,8 @@ static int count_frames(struct shfs_segment *s, uint64_t offset)
 	return r == -EBADMSG ? 0 : MIN(r, 0);
 }
 
-/* An offset mostly is one where a frame begins or will begin; but it may have been told
- * in the middle of a batch. */
+/* Moves to an offset. Mostly a frame begins or will begin there; but it may lie in the
+ * middle of a batch. */
 static int go_to(struct shfs_segment *s, uint64_t offset)
 {
 	size_t len = 0;
@@ -664,7 +666,7 @@ static int name_list_add(struct name_list *l, const char *name)
 	return 0;
 }
 
-/* wanted: which names; NULL: all. */
+/* Lists the names for which wanted returns true; NULL: all. */
 static int list_dir(int dirfd, bool (*wanted)(const char *name, int kinds), int kinds,
                     struct name_list *out)
 {
@@ -705,8 +707,8 @@ static int visit_name(const char *host, int dirfd, char *name, const char *next,
 		return r == -ENOENT ? 0 : r;
 	if (!S_ISREG(st.st_mode))
 		return 0;
-	/* Between the rename and the unlink of a seal both are there: one visit is
-	 * enough. */
+	/* Between the rename and the unlink of sealing, both files exist: only one is
+	 * visited. */
 	if (next && !strncmp(next, name, strlen(name)) &&
 	    !strcmp(next + strlen(name), ".zst"))
 		return 0;
@@ -751,7 +753,8 @@ int shfs_journal_walk(struct shfs_store *store, enum shfs_journal_kinds kinds,
 			openat(journal, hosts.names[i],
 		               O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-		/* no directory: not ours; but who collects must not miss one of them */
+		/* A file that is no directory is not ours. Other errors are returned, as
+		 * a collection of objects must not miss a host. */
 		if (fd >= 0)
 			r = walk_host(hosts.names[i], fd, kinds, visit, arg);
 		else if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP)
