@@ -16,7 +16,7 @@
 
 /* --- where --- */
 
-/* Somebody else may have made it, in a directory where all may. */
+/* Opens a directory if it is ours alone: another user may have made it, in /var/tmp. */
 static int open_own(int dirfd, const char *name)
 {
 	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -30,7 +30,7 @@ static int open_own(int dirfd, const char *name)
 	return -EACCES;
 }
 
-/* base: taken over. */
+/* Takes ownership of base. */
 static int open_below(char *base, const char *name, char **path)
 {
 	_cleanup_free_ char *own = base;
@@ -81,7 +81,7 @@ static int read_number(int dirfd, uint64_t *out)
 	struct stat st;
 	int r;
 
-	/* whether there is one now, and not a while ago */
+	/* a network file system may otherwise say what was there a while ago */
 	(void)!shfs_stat_now(dirfd, "", &st);
 	r = shfs_read_file_at(dirfd, REWRITTEN, sizeof(*out), &bytes);
 	*out = 0;
@@ -92,7 +92,7 @@ static int read_number(int dirfd, uint64_t *out)
 
 int place_announce(struct shfs_store *store)
 {
-	uint64_t number; /* not the next one: two hosts may do so at once */
+	uint64_t number; /* random, not counted: two hosts may announce at once */
 
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return -EIO;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define NAME         "reserve" /* in state/ */
-#define ROOM_TO_MAKE 16        /* times its size, that are free */
+#define ROOM_TO_MAKE 16        /* it is made if so many times its size are free */
 
 void reserve_make(struct shfs_store *store)
 {
@@ -24,7 +24,7 @@ void reserve_make(struct shfs_store *store)
 		return;
 	fd = openat(store->state_fd, NAME, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
 	            0600);
-	/* where no room can be kept, its name is of no use */
+	/* a file without reserved room is of no use */
 	if (fd >= 0 && fallocate(fd, 0, 0, SHFS_RESERVE_BYTES))
 		unlinkat(store->state_fd, NAME, 0);
 }

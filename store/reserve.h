@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * reserve.h - room for prune, gc and forget on a disk that is full: a file of the store
- * (state/reserve) that they give up first, as what they write comes before what goes.
+ * reserve.h - room for prune, gc and forget on a full disk: a file of the store
+ * (state/reserve) that they delete first, as they must write before they can remove.
  *
- * A recording that had no room waits for twice as much (store/capture/writer.c): what was
- * given up is not enough for it to go on.
+ * A recording that stopped for lack of room goes on only when twice as much is free
+ * (store/capture/writer.c), so it does not take the room that was given up.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 
 #define SHFS_RESERVE_BYTES (1u << 20)
 
-/* Makes it, where it is not there and its disk has room for sixteen of them. */
+/* Makes the reserve, if there is none and the disk has room for sixteen of them. */
 void reserve_make(struct shfs_store *store);
 
-/* False: there was none. */
+/* Deletes the reserve. False: there was none. */
 bool reserve_give_up(struct shfs_store *store);

@@ -27,9 +27,10 @@
 
 #define STORE_FORMAT "1\n"
 #define LOCK_POLL_MS 10
-#define NAMES_MAX    256 /* what is opened by path below the store is no longer */
+#define NAMES_MAX    256 /* longest path below the store that is opened */
 
-/* Opens a directory of the store, made first if asked to; 0700 whatever the umask. */
+/* Opens a directory of the store, and first makes it if create; 0700 whatever the umask.
+ */
 static int open_dir(int dirfd, const char *name, bool create)
 {
 	int fd;
@@ -57,8 +58,8 @@ static int check_owner(int dirfd, bool create)
 	return st.st_mode & 022 ? -EACCES : 0;
 }
 
-/* The names that lead to a new store outlast a power cut. What cannot be opened, or does
- * not know fsync, was not made by us. */
+/* Syncs the directories above a new store, so that their names survive a power cut.
+ * Errors are ignored: a directory that cannot be opened or synced was not made by us. */
 static void sync_above(const char *path)
 {
 	_cleanup_free_ char *above = strdup(path);
@@ -89,7 +90,8 @@ static bool is_in_use(int dirfd)
 	       !faccessat(dirfd, "index.db", F_OK, 0);
 }
 
-/* -EBADMSG: it holds no number, or is gone and what lies beside it is not. */
+/* Checks the file "format". -EBADMSG: it holds no number, or is missing from a store that
+ * is in use. */
 static int read_format(int dirfd)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -136,16 +138,16 @@ static int open_dirs(struct shfs_store *s, bool create)
 	    (r = s->state_fd = open_dir(s->dirfd, "state", create)) < 0 ||
 	    (r = s->log_fd = open_dir(s->dirfd, "log", create)) < 0)
 		return r;
-	/* A store that other hosts wrote has no directory for this one yet: a query can
-	 * do without creating anything, so it gets the parent, in which none of its names
-	 * are. */
+	/* A store that only other hosts have written has no directory for this one. A
+	 * query creates nothing: it gets the parent, which has no segments. */
 	r = s->journal_fd = open_dir(journal, s->host, create);
 	if (r == -ENOENT)
 		s->journal_fd = r = TAKE_FD(journal);
 	return MIN(r, 0);
 }
 
-/* Without a place there is no index, but a journal. */
+/* Finds the directory of the index. Without one, the store is used with its journal only.
+ */
 static int find_index(struct shfs_store *s)
 {
 	struct statfs fs;
@@ -297,7 +299,8 @@ int shfs_store_source(int dirfd, const char *path, char out[static SHFS_STORE_SO
 	return 0;
 }
 
-/* The nearest directory that is there decides for a store not made yet. */
+/* Calls statfs for path, or for its nearest existing parent if path does not exist yet.
+ */
 static bool stat_nearest(const char *path, struct statfs *out)
 {
 	_cleanup_free_ char *p = strdup(path);
@@ -335,7 +338,8 @@ char *shfs_store_journal_dir(const char *base)
 	return journal ? shfs_path_join(journal, host) : NULL;
 }
 
-/* What has the layout of a store and does not keep a prompt waiting. */
+/* Returns a directory with the layout of a store that does not keep a prompt waiting: the
+ * store itself, or the runtime directory. */
 static char *hook_base(const char *store_path)
 {
 	char *runtime =

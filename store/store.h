@@ -25,12 +25,12 @@ struct shfs_store {
 	int journal_fd; /* journal/<host>/ */
 	int state_fd;   /* state/: small files, one fact each; what a hook looks at */
 	int log_fd;     /* log/ */
-	/* where index.db is (store/place.h): the store's own but on a network, or
-	 * NULL and an error */
+	/* directory of index.db (store/place.h): the store itself unless it is on a
+	 * network; NULL: there is none, and index_fd is the error */
 	char *index_path;
 	int index_fd;
-	/* Called for what is damaged in a file (below the store) and not in the one that
-	 * takes its place; NULL: nobody. */
+	/* Called for each damaged range of a file (relative to the store) that is left
+	 * out when the file is written anew; or NULL. */
 	void (*on_dropped)(const struct shfs_store *store, const char *file,
 	                   uint64_t from, uint64_t to);
 	/* of objects/; they lock themselves */
@@ -43,16 +43,16 @@ struct shfs_store {
 };
 
 /*
- * Opens the store at path (made by shfs_path_store). Refuses one that belongs to somebody
- * else (-EPERM), that others may write to (-EACCES), or that a newer version made
+ * Opens the store at path (made by shfs_path_store). Refuses a store that belongs to
+ * another user (-EPERM), that others may write to (-EACCES), or that has another format
  * (-EPROTONOSUPPORT, by the number in its file "format"; -EBADMSG: that is damaged).
- * -ENOENT without CREATE where there is none, or no more than what a hook makes.
+ * -ENOENT without CREATE: there is no store, or only the directories that a hook makes.
  */
 _must_check_ int shfs_store_open(const char *path, enum shfs_store_flags flags,
                                  struct shfs_store **out);
 void shfs_store_close(struct shfs_store *store);
 
-/* Writes a damaged file "format" anew: 1. 0: it is sound. Else as shfs_store_open. */
+/* Writes a damaged file "format" anew: 1. 0: it is sound. Errors as shfs_store_open. */
 _must_check_ int shfs_store_mend(const char *path);
 
 static inline void shfs_store_closep(struct shfs_store **s)
@@ -65,42 +65,43 @@ static inline void shfs_store_closep(struct shfs_store **s)
 const char *shfs_store_strerror(int error);
 
 /*
- * What the table of mounts has as the source of a mount that records into the store at
- * this path (relative to dirfd, or "" for that itself), so that its mounts are known
- * without asking them: "shfs:" with device and inode number. -errno of stat(2).
+ * Makes the source that a mount has in the table of mounts: "shfs:" with device and inode
+ * number of the store at path (relative to dirfd, or "" for dirfd itself). By it the
+ * mounts of a store are found without asking them. -errno of stat(2).
  */
 #define SHFS_STORE_SOURCE_MAX 48
 _must_check_ int shfs_store_source(int dirfd, const char *path,
                                    char out[static SHFS_STORE_SOURCE_MAX]);
 
-/* The lock (common/lock.h) on doing what, a word, with this store on this host. */
+/* Takes the lock (common/lock.h) of an activity (one word) on this store and host. */
 _must_check_ int shfs_store_lock(const char *path, const char *what, int wait_ms);
 
 /*
- * Who records holds the store shared, as long as it has it open; who takes something away
- * (store/care/forget.h) has it alone. Nothing is locked on a network file system. Waits
- * up to wait_ms; -EBUSY.
+ * Locks the store: a producer shares it as long as it has it open; a process that removes
+ * records (store/care/forget.h) excludes others. Nothing is locked on a network file
+ * system. shfs_store_share waits up to wait_ms; -EBUSY.
  */
 _must_check_ int shfs_store_share(struct shfs_store *store, int wait_ms);
 _must_check_ int shfs_store_exclude(struct shfs_store *store);
 void shfs_store_unshare(struct shfs_store *store);
 
 /*
- * May a look at the store wait for another machine or program? It may on a network file
- * system (NFS, SMB, Lustre, ...) and on FUSE: below one of our own mounts, too. By statfs
- * f_type.
+ * May access to the store wait for another machine or program? It may on a network file
+ * system (NFS, SMB, Lustre, ...) and on FUSE, so also in one of our own mounts. Decided
+ * by statfs f_type.
  */
 bool shfs_store_may_hang(const char *path);
 
-/* The same but for FUSE: may other hosts use it too? */
+/* Is the store on a network file system (FUSE excepted), so that other hosts may use it
+ * too? */
 bool shfs_store_is_on_network(const char *path);
 
-/* Where hooks write the logs of this host, and look for alerts: journal/<host> and state
- * of the store; if that may hang and there is one, of shfs_runtime_dir
- * (store/journal/runtime.h). malloc'ed; NULL: no memory. */
+/* Return where hooks write the logs of this host, and where they look for alerts:
+ * journal/<host> and state in the store, or in shfs_runtime_dir (store/journal/runtime.h)
+ * if the store may hang and there is one. malloc'ed; NULL: no memory. */
 char *shfs_store_hook_dir(const char *store_path);
 char *shfs_store_hook_state_dir(const char *store_path);
 
-/* The directory of this host's journal below base, which has the layout of a store.
+/* Returns the path of this host's journal below base, which has the layout of a store.
  * malloc'ed; NULL: no memory. */
 char *shfs_store_journal_dir(const char *base);
