@@ -8,15 +8,15 @@
 #include <zstd.h>
 
 #define PIECE_BYTES (128 << 10)
-#define LONG_BYTES  (1u << 20) /* from here on, matches are also searched from afar */
-#define KEPT_MAX    2          /* contexts: as many as there are archivers */
-#define KEPT_BYTES  (8u << 20) /* of one; it has grown for a large content */
+#define LONG_BYTES  (1u << 20) /* a larger base is also searched for distant matches */
+#define KEPT_MAX    2          /* contexts; as many as there are archivers */
+#define KEPT_BYTES  (8u << 20) /* a context that has grown larger is not kept */
 
 static const unsigned char magic[CODEC_MAGIC_BYTES] = { 0x28, 0xb5, 0x2f, 0xfd };
 
 struct codec {
 	struct codec *next;
-	size_t bytes; /* while it is free */
+	size_t bytes; /* of the context, while it is free */
 	ZSTD_CCtx *to;
 	ZSTD_DCtx *from;
 };
@@ -25,7 +25,7 @@ struct codecs {
 	pthread_mutex_t lock;
 	struct codec *free;
 	unsigned n_free;
-	size_t bytes; /* of these */
+	size_t bytes; /* of all free contexts */
 };
 
 struct codecs *codecs_new(void)
@@ -120,7 +120,7 @@ static int log2_of(size_t n)
 	return log;
 }
 
-/* The base is in reach from all of the content. */
+/* Makes the window large enough for the base and the content. */
 static void set_parameters(ZSTD_CCtx *to, size_t len, int level, const void *base,
                            size_t base_len)
 {

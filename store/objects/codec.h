@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * codec.h - contents, to the stored bytes of a frame and back. Some contexts of zstd
- * are kept for the next call. Thread-safe.
+ * codec.h - compresses contents to the stored bytes of a frame and back. Some contexts of
+ * zstd are kept for the next call. Thread-safe.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-/* An allocated buffer: head bytes of room, then what is stored. In front of a zstd
- * frame's stored bytes lie the four bytes of its magic number, which are not stored. */
+/* An allocated buffer: head bytes of room, then the stored bytes. The last four bytes of
+ * the room hold the magic number of a zstd frame, which is not stored in packs. */
 struct coded {
 	unsigned char *bytes;
 	size_t head, len; /* len: stored bytes */
@@ -29,23 +29,23 @@ struct codecs;
 struct codecs *codecs_new(void); /* NULL: no memory */
 void codecs_free(struct codecs *codecs);
 
-/* Bytes of the contexts that are kept. */
+/* Returns the bytes of the contexts that are kept. */
 size_t codecs_bytes(struct codecs *codecs);
 
-/* base: what comes before the content, or NULL. 0 and *out, 1: it does not become smaller
- * than max bytes; -ENOMEM. */
+/* Compresses a content. base: the content that it is a delta of, or NULL. 0 and *out; 1:
+ * it does not become smaller than max bytes; -ENOMEM. */
 _must_check_ int codec_compress(struct codecs *codecs, const void *data, size_t len,
                                 int level, const void *base, size_t base_len, size_t head,
                                 size_t max, struct coded *out);
 
-/* stored has the room of CODEC_MAGIC_BYTES before it, which is overwritten. To exactly
- * size bytes at out. -EBADMSG. */
+/* Decompresses to exactly size bytes at out. The CODEC_MAGIC_BYTES before stored are
+ * overwritten. -EBADMSG. */
 _must_check_ int codec_decompress(struct codecs *codecs, unsigned char *stored,
                                   size_t len, const void *base, size_t base_len,
                                   void *out, size_t size);
 
 typedef int (*codec_piece_fn)(void *arg, const void *data, size_t len);
 
-/* The same without a base, piece by piece: memory is bounded. */
+/* Decompresses a content without a base piece by piece, in bounded memory. */
 _must_check_ int codec_each_piece(unsigned char *stored, size_t len, uint64_t size,
                                   codec_piece_fn fn, void *arg);

@@ -20,46 +20,46 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LEVEL       6 /* of zstd, for what is stored anew */
+#define LEVEL       6 /* of zstd, for contents that are stored anew */
 #define WRITE_BYTES (4u << 20)
 #define NEW_SUFFIX  ".new" /* of a pack that is not complete */
-#define PACK_MS     5000   /* a commit into a pack is waited for so long */
+#define PACK_MS     5000   /* time to wait for a commit into a pack */
 #define POLL_MS     2
-#define TRIES       3 /* where there is no room */
+#define TRIES       3 /* if there is no room */
 
 struct old_pack;
 
 struct collection {
-	unsigned errors; /* packs_read_errors, before */
+	unsigned errors; /* packs_read_errors at the begin */
 	struct shfs_store *store;
-	const struct shfs_object_id *ids; /* that go; sorted */
+	const struct shfs_object_id *ids; /* the objects to remove; sorted */
 	size_t n;
 	int dirfd;                         /* objects/packs */
-	struct old_pack *old;              /* that are written anew */
+	struct old_pack *old;              /* packs to write anew */
 	size_t n_old, n_copied, n_removed; /* so far */
-	/* in the pack that is looked at */
+	/* of the pack that is examined */
 	bool found, found_leaning, found_needed;
 	uint64_t kept;
-	struct lean *lean; /* deltas of what goes */
+	struct lean *lean; /* deltas of objects to remove */
 	size_t n_lean, cap_lean;
-	struct shfs_objects needed; /* what goes, and those that stay are read by */
-	bool tight;     /* each old pack is done with before the next one is read */
-	int no_room;    /* an error: some is left for the want of it */
+	struct shfs_objects needed; /* objects to remove that deltas which stay need */
+	bool tight;     /* each old pack is removed before the next one is read */
+	int no_room;    /* error: some packs are left for lack of room */
 	size_t skipped; /* packs that were in use all the time */
-	/* Names are not used again: others may still know what had them. So the slot is a
-	 * random number, which no producer has. */
+	/* Names of packs are not used again, as other processes may remember the old pack
+	 * of a name. So the slot is a random number, which no producer has. */
 	uint32_t slot, next;
 
 	int from; /* the pack that is read */
 	const char *now;
-	uint64_t end; /* of the last frame there */
+	uint64_t end; /* of its last frame so far */
 	bool (*keep)(void *arg, const char *pack, uint64_t offset); /* or NULL */
-	int failed; /* what went wrong as a frame was copied */
+	int failed; /* the error of copying a frame */
 	void *arg;
-	/* the one that is written; fd -1: none */
+	/* the pack that is written; fd -1: none */
 	int fd;
 	char name[128];
-	struct shfs_buf bytes; /* that are not written yet */
+	struct shfs_buf bytes; /* not written yet */
 	uint64_t size;
 	struct pack_entry *entries;
 	size_t n_entries, cap;
@@ -84,9 +84,9 @@ static bool leans(const struct collection *c, const struct frame *f)
 
 struct old_pack {
 	char name[128];
-	bool leans;    /* a delta that stays in it is of something that goes */
-	uint64_t kept; /* bytes of what stays as it is */
-	int fd;        /* locked: nobody appends to it; -1 */
+	bool leans;    /* it has a delta that stays, of an object to remove */
+	uint64_t kept; /* bytes of frames that stay as they are */
+	int fd;        /* holds a lock, so that nobody appends; -1: not open */
 };
 
 struct lean {
@@ -132,7 +132,7 @@ static int look_at_pack(void *arg, const char *name)
 	r = strlen(name) < sizeof(c->old->name)
 	            ? inventory_pack(c->dirfd, name, is_concerned, c)
 	            : 0;
-	if (r == -EIO) /* what cannot be read stays, if there is nothing to take away */
+	if (r == -EIO) /* a pack that cannot be read stays, if it has nothing to remove */
 		r = 0;
 	if (r < 0 || (!c->found && !c->found_leaning))
 		return MIN(r, 0);
@@ -146,8 +146,8 @@ static int remove_rest(void *arg, const char *name)
 	return unlinkat(c->dirfd, name, 0) && errno != ENOENT ? -errno : 0;
 }
 
-/* What goes, and is there as long as one that stays is not read by it, be it through
- * others that go. */
+/* Finds the objects to remove that deltas which stay need, be it through other objects to
+ * remove. */
 static int find_needed(struct collection *c)
 {
 	size_t before = SIZE_MAX;
@@ -175,7 +175,8 @@ static int compare_kept(const void *a, const void *b)
 	return (x->kept > y->kept) - (x->kept < y->kept);
 }
 
-/* Those of which the least stays come first: they need the least room. */
+/* Finds the packs to write anew. The ones of which the least stays come first: they need
+ * the least room. */
 static int look_at_packs(struct collection *c)
 {
 	int r = inventory_names(c->dirfd, ".pack" NEW_SUFFIX, remove_rest, c);
@@ -192,7 +193,7 @@ static int look_at_packs(struct collection *c)
 	return r;
 }
 
-/* --- the packs that take their place --- */
+/* --- the packs that replace them --- */
 
 static int flush(struct collection *c)
 {
@@ -220,7 +221,7 @@ static int remove_pack(struct collection *c, struct old_pack *old)
 	return 0;
 }
 
-/* What was in them is durable elsewhere. */
+/* Removes the old packs whose frames are durable elsewhere. */
 static int remove_copied(struct collection *c)
 {
 	bool any = c->n_removed < c->n_copied;
@@ -229,7 +230,7 @@ static int remove_copied(struct collection *c)
 		struct old_pack *old = &c->old[c->n_removed];
 		int r;
 
-		if (old->fd < 0) /* it is in use, and stays */
+		if (old->fd < 0) /* in use: it stays */
 			continue;
 		r = remove_pack(c, old);
 		if (r)
@@ -244,7 +245,8 @@ static void new_name(struct collection *c)
 	         c->store->host, c->slot, c->next++);
 }
 
-/* Not over another's: where no rename sees to that (NFS), by a second name. */
+/* Renames without replacing another pack. A file system that cannot do so (NFS) gets a
+ * second name for the file instead. */
 static int rename_new(int dirfd, const char *from, const char *to)
 {
 	if (!renameat2(dirfd, from, dirfd, to, RENAME_NOREPLACE))
@@ -280,10 +282,10 @@ static int finish_pack(struct collection *c)
 	if (!r)
 		r = name_pack(c, temp);
 	idx_name(c->name, idx);
-	if (!r) /* last: an index is believed, whatever pack has its name */
+	if (!r) /* last: an index is trusted for any pack of its name */
 		r = pack_index_write(c->dirfd, idx, c->size, c->entries, c->n_entries);
 	if (has_no_room(r) && !faccessat(c->dirfd, c->name, F_OK, 0))
-		r = 0; /* without one, all of the pack is read */
+		r = 0; /* readers scan a pack without an index */
 	shfs_closep(&c->fd);
 	c->fd = -1;
 	c->n_entries = 0;
@@ -314,7 +316,7 @@ static int note_entry(struct collection *c, const struct shfs_object_id *id)
 	return 0;
 }
 
-/* len bytes of a frame, from memory or (bytes NULL) from the pack that is read. */
+/* Adds a frame of len bytes, from memory or (bytes NULL) from the pack that is read. */
 static int add_frame(struct collection *c, const struct shfs_object_id *id,
                      const void *bytes, uint64_t offset, size_t len)
 {
@@ -342,7 +344,7 @@ static int add_frame(struct collection *c, const struct shfs_object_id *id,
 	return c->bytes.len >= WRITE_BYTES ? flush(c) : 0;
 }
 
-/* --- what was a delta of something that goes --- */
+/* --- deltas of objects to remove --- */
 
 static int add_loose(struct collection *c, const struct shfs_object_id *id,
                      const struct content *v, const struct coded *coded)
@@ -413,7 +415,8 @@ static void tell(struct collection *c, uint64_t from, uint64_t to)
 		c->store->on_dropped(c->store, file, from, to);
 }
 
-/* What lies between two frames and is not kept; of what goes nothing is told. */
+/* Reports damage between the last frame and `to`, which is not kept. A torn write or a
+ * frame of an object to remove is not reported. */
 static int pass_gap(struct collection *c, uint64_t to, bool at_end)
 {
 	uint64_t from = c->end;
@@ -422,7 +425,7 @@ static int pass_gap(struct collection *c, uint64_t to, bool at_end)
 	struct frame f;
 	ssize_t n;
 
-	if (to == from || c->keep) /* repair has told it */
+	if (to == from || c->keep) /* repair has reported it */
 		return 0;
 	bytes = malloc(len);
 	if (!bytes)
@@ -445,7 +448,7 @@ static int pass_end(struct collection *c)
 	return pass_gap(c, MAX((uint64_t)st.st_size, c->end), true);
 }
 
-/* Deltas that stay, of something that goes: they are decoded while that is there. */
+/* Stores a delta that stays anew, without its base, while the base still exists. */
 static int keep_leaning(void *arg, const struct frame *f, uint64_t offset)
 {
 	struct collection *c = arg;
@@ -455,9 +458,9 @@ static int keep_leaning(void *arg, const struct frame *f, uint64_t offset)
 	if (!leans(c, f) || goes(c, &f->id))
 		return 0;
 	r = content_read(c->store, &f->id, DELTA_LEN_MAX, &v);
-	if (r == -EBADMSG || r == -ENOENT) { /* it is damaged anyway, */
+	if (r == -EBADMSG || r == -ENOENT) { /* damaged, or not readable now */
 		if (!c->keep && c->errors != packs_read_errors(c->store))
-			return -EIO; /* or cannot be read now */
+			return -EIO;
 		tell(c, offset, offset + frame_head_bytes(f->kind) + f->stored);
 		return 0;
 	}
@@ -480,7 +483,7 @@ static int keep_frame(void *arg, const struct frame *f, uint64_t offset)
 	return c->failed;
 }
 
-/* -ENOENT: another collection, before, took it. */
+/* Opens an old pack. -ENOENT: an earlier collection has removed it. */
 static int open_pack(struct collection *c, const char *name)
 {
 	int fd = openat(c->dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -488,7 +491,7 @@ static int open_pack(struct collection *c, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* From now on nobody appends to it: its producer begins another. 1; 0: it is in use. */
+/* Locks the pack, so that its producer begins another one: 1. 0: it is in use. */
 static int lock_pack(struct collection *c, struct old_pack *old)
 {
 	old->fd = open_pack(c, old->name);
@@ -542,8 +545,8 @@ static int note_staying(void *arg, const struct frame *f, uint64_t offset)
 	return c->found_needed;
 }
 
-/* Looks again with the lock of the pack held: its producer may have appended since. What
- * is damaged is not passed over. */
+/* Does nothing stay of the pack? Its lock is held, as its producer may have appended
+ * since it was first examined. Damaged bytes stay. */
 static bool goes_whole(struct collection *c, const struct old_pack *old)
 {
 	uint64_t end;
@@ -555,7 +558,7 @@ static bool goes_whole(struct collection *c, const struct old_pack *old)
 	       (uint64_t)st.st_size == c->end;
 }
 
-/* Packs of which nothing stays need no room to go, and make some. */
+/* Removes packs of which nothing stays: that needs no room, and makes some. */
 static int remove_whole(struct collection *c)
 {
 	bool any = false;
@@ -581,7 +584,9 @@ static int remove_whole(struct collection *c)
 	return any && fsync(c->dirfd) ? -errno : 0;
 }
 
-/* What is not whole yet goes, and what it was to take the place of stays. */
+/* Drops the new pack that is not complete, and keeps the old packs that it was to
+ * replace.
+ */
 static void give_up_pack(struct collection *c, size_t n_given_up)
 {
 	char temp[160];
@@ -617,7 +622,7 @@ static int copy_pack(struct collection *c, struct old_pack *old)
 		r = pass_end(c);
 	c->from = -1;
 	if (r == -EIO && c->keep && !c->failed)
-		r = 0; /* what can be read of it is kept */
+		r = 0; /* the frames that can be read are kept */
 	return r;
 }
 
@@ -630,7 +635,7 @@ static int copy_packs(struct collection *c)
 {
 	int r = copy_leaning(c);
 
-	if (!r) /* before anything goes */
+	if (!r) /* before any pack is removed */
 		r = finish_pack(c);
 	for (size_t i = 0; !r && i < c->n_old; i++) {
 		if (*c->old[i].name)
@@ -649,13 +654,13 @@ static int copy_packs(struct collection *c)
 	return r ? r : finish_now(c);
 }
 
-/* Where even what was a delta of something that goes cannot be stored anew, that stays,
- * for now. */
+/* Keeps the objects that deltas need, for now, because there is no room to store these
+ * deltas anew. */
 static int keep_needed(struct collection *c, struct shfs_object_id *ids)
 {
 	size_t n = 0;
 
-	give_up_pack(c, c->n_old); /* and its locks, as all is locked anew */
+	give_up_pack(c, c->n_old); /* and all locks, as packs are locked anew */
 	c->n_removed = c->n_copied = 0;
 	for (size_t i = 0; i < c->n; i++)
 		if (!shfs_objects_has(&c->needed, &ids[i]))
@@ -806,7 +811,7 @@ int shfs_objects_measure(struct shfs_store *store, const struct shfs_object_id *
 
 /* --- beside producers --- */
 
-/* Keeps those that are in both, or (in_b false) not in the other; all sorted. */
+/* Keeps the ids of a that are in b, or (in_b false) that are not; both are sorted. */
 static size_t intersect(struct shfs_object_id *a, size_t n,
                         const struct shfs_object_id *b, size_t m, bool in_b)
 {
@@ -829,7 +834,8 @@ static int pick(const struct shfs_collect *how, struct shfs_objects *out)
 	return r;
 }
 
-/* Those that were picked before and after every record of then was written. */
+/* Condemns the picked objects, and keeps those that are picked again once all records
+ * that were under way are in the journal. */
 static int settle(struct shfs_store *store, const struct shfs_collect *how,
                   struct lease_gate *gate, struct shfs_objects *o)
 {
@@ -889,7 +895,7 @@ int shfs_collect(struct shfs_store *store, const struct shfs_collect *how)
 	if (r)
 		return r;
 	r = collect_once(store, how);
-	/* what went by then has made some */
+	/* the objects removed so far have made some room */
 	for (int i = 0; i < TRIES && has_no_room(r); i++) {
 		reserve_give_up(store);
 		r = collect_once(store, how);

@@ -11,20 +11,20 @@
 
 #define LINKS_MAX    128        /* of a chain that is read */
 #define KEPT_MAX     (8u << 20) /* bytes of its frames that are not read twice */
-#define LINKS_READ   512        /* of all chains that a content is looked for in */
-#define LOOKS        3          /* of one that is not there */
+#define LINKS_READ   512        /* of all chains that are tried for one content */
+#define LOOKS        3          /* for an object that is not found */
 #define STREAM_BYTES (1u << 20) /* a larger content is not copied through memory */
 
 /* --- contents in packs --- */
 
-/* The frames from the one that is wanted to the one that needs no other. */
+/* The frames of a delta: from the wanted frame to one that has no base in a pack. */
 struct chain {
 	struct packed links[LINKS_MAX];
 	unsigned n;
-	uint8_t skips[LINKS_MAX]; /* which of the frames of its name each one is */
+	uint8_t skips[LINKS_MAX]; /* for each link: how many frames of its name to skip */
 	unsigned links_read;
 	size_t kept;
-	char *base; /* what the last one is a delta of, where that is loose */
+	char *base; /* the loose object that the last link is a delta of; or NULL */
 	size_t base_len;
 };
 
@@ -46,7 +46,7 @@ static void chain_freep(struct chain **c)
 static int loose_read(struct shfs_store *store, const struct shfs_object_id *id,
                       uint64_t max_bytes, struct content *out);
 
-/* The base of the last link is loose. */
+/* Reads the base of the last link, a loose object. */
 static int chain_end_loose(struct shfs_store *store, struct chain *c,
                            const struct shfs_object_id *id)
 {
@@ -60,7 +60,7 @@ static int chain_end_loose(struct shfs_store *store, struct chain *c,
 	return 0;
 }
 
-/* Is the last link one that was there before? It would need itself. */
+/* Is the last link in the chain already, so that it needs itself? */
 static bool chain_is_ring(const struct chain *c)
 {
 	const struct packed *last = &c->links[c->n - 1];
@@ -71,7 +71,7 @@ static bool chain_is_ring(const struct chain *c)
 	return false;
 }
 
-/* Reads the frames, behind those that it has. */
+/* Reads the rest of the chain's frames. */
 static int chain_read(struct shfs_store *store, const struct shfs_object_id *wanted,
                       uint64_t max_bytes, struct chain *c)
 {
@@ -85,7 +85,7 @@ static int chain_read(struct shfs_store *store, const struct shfs_object_id *wan
 
 		if (c->n && (r == -ENOENT || r == -EBADMSG))
 			return chain_end_loose(store, c, &id);
-		c->n++; /* also what is allocated of one that could not be read */
+		c->n++; /* also after an error, so that the link is freed */
 		if (r)
 			return r;
 		if (link->frame.size > (c->n > 1 ? DELTA_LEN_MAX : max_bytes))
@@ -95,13 +95,13 @@ static int chain_read(struct shfs_store *store, const struct shfs_object_id *wan
 		if (link->frame.size > DELTA_LEN_MAX || chain_is_ring(c))
 			return -EBADMSG;
 		c->kept += link->frame.stored;
-		if (c->kept > KEPT_MAX && c->n > 1) { /* it is read again */
+		if (c->kept > KEPT_MAX && c->n > 1) { /* chain_decode reads it again */
 			packed_free(link);
 			link->bytes = NULL;
 		}
 		id = link->frame.base;
 	}
-	return -EBADMSG; /* longer than any that is written */
+	return -EBADMSG; /* longer than any chain that is written */
 }
 
 int content_decode(struct shfs_store *store, const struct frame *f, unsigned char *stored,
@@ -110,8 +110,8 @@ int content_decode(struct shfs_store *store, const struct frame *f, unsigned cha
 	char *data;
 	int r = 0;
 
-	/* A frame of a few bytes that claims gigabytes is not believed: zstd's best is
-	 * some 128 KiB for 3 bytes. */
+	/* A frame of a few bytes that claims gigabytes is forged: the best that zstd can
+	 * do is some 128 KiB for 3 bytes. */
 	if (f->size > ((uint64_t)f->stored + 1) << 16)
 		return -EBADMSG;
 	data = malloc(f->size + 1);
@@ -138,7 +138,7 @@ static bool has_hash(const struct shfs_object_id *id, const void *data, size_t l
 	return !memcmp(hash, id->hash, sizeof(hash));
 }
 
-/* From the last link to the first. */
+/* Decodes the chain from the last link to the first. */
 static int chain_decode(struct shfs_store *store, struct chain *c, char **out)
 {
 	_cleanup_free_ char *base = TAKE_PTR(c->base);
@@ -193,7 +193,7 @@ static int chain_content(struct shfs_store *store, const struct shfs_object_id *
 	return r;
 }
 
-/* Another frame of the last one's name comes next. */
+/* Drops the last link, so that the next frame of its name is tried. */
 static void chain_step_back(struct chain *c)
 {
 	struct packed *link = &c->links[--c->n];
@@ -205,8 +205,8 @@ static void chain_step_back(struct chain *c)
 	memset(c->skips + c->n + 1, 0, LINKS_MAX - c->n - 1);
 }
 
-/* The skip+1'th frame of the name. Of its bases, too, another frame may be a better one:
- * what took the place of a damaged object is not always the one that is found first. */
+/* Reads the object by the skip+1'th frame of its name. For its bases, too, further frames
+ * are tried: the frame that replaced a damaged one is not always found first. */
 static int packed_read(struct shfs_store *store, const struct shfs_object_id *id,
                        unsigned skip, uint64_t max_bytes, struct content *out,
                        unsigned *links_read)
@@ -282,7 +282,7 @@ static int loose_read(struct shfs_store *store, const struct shfs_object_id *id,
 
 /* --- both --- */
 
-/* There may be several frames of a name: one that took the place of a damaged one. */
+/* Tries all frames of the name: one of them may have replaced a damaged one. */
 int content_read(struct shfs_store *store, const struct shfs_object_id *id,
                  uint64_t max_bytes, struct content *out)
 {
@@ -303,7 +303,7 @@ int content_read(struct shfs_store *store, const struct shfs_object_id *id,
 	return r == -ENOENT && damaged ? -EBADMSG : r;
 }
 
-/* left: frames that may still be looked at. */
+/* *left: frames that may still be looked at. */
 static int look(struct shfs_store *store, const struct shfs_object_id *id, unsigned *left)
 {
 	_cleanup_close_ int fd = -1;
@@ -349,7 +349,7 @@ static int piece_compare(void *arg, const void *data, size_t len)
 	return 0;
 }
 
-/* A large one, which is not read into memory. */
+/* Does the loose object have this content? Compared without reading it into memory. */
 static int loose_is(struct shfs_store *store, const struct shfs_object_id *id,
                     const void *data, size_t len)
 {
@@ -378,7 +378,7 @@ int content_is(struct shfs_store *store, const struct shfs_object_id *id,
 		*out = found;
 	if (r && r != -EBADMSG)
 		return r;
-	/* It differs: another content, or this one damaged? Its own hash tells. */
+	/* The object is in a pack, or differs. It may be damaged: its hash shows that. */
 	found = (struct content){ 0 };
 	r = content_read(store, id, MAX((uint64_t)len, DELTA_LEN_MAX), &found);
 	if (r)
@@ -392,7 +392,7 @@ int content_is(struct shfs_store *store, const struct shfs_object_id *id,
 
 /* --- reading, for all --- */
 
-/* Why it is not: it was lost, or pruned. */
+/* Returns -ENODATA in place of r if the object was pruned, not lost. */
 static int why_not_there(struct shfs_store *store, const struct shfs_object_id *id, int r)
 {
 	if ((r != -ENOENT && r != -EBADMSG) || shfs_object_is_pruned(store, id) <= 0)
@@ -400,8 +400,8 @@ static int why_not_there(struct shfs_store *store, const struct shfs_object_id *
 	return r == -ENOENT || content_look(store, id) == -ENOENT ? -ENODATA : r;
 }
 
-/* What is not there may have been written a moment ago, by a mount, or moved by a
- * collection; maybe while we look. */
+/* Reads an object, and looks again if it is not found: a mount may just have written it,
+ * or a collection may be moving it. */
 static int read_fresh(struct shfs_store *store, const struct shfs_object_id *id,
                       uint64_t max_bytes, struct content *out)
 {
@@ -462,7 +462,7 @@ static int copy_loose(struct shfs_store *store, const struct shfs_object_id *id,
 	return fd < 0 ? fd : loose_each_piece(fd, piece_write, c);
 }
 
-/* What has no base and is large goes piece by piece. */
+/* Copies an object; a large one without a base piece by piece. */
 static int copy(struct shfs_store *store, const struct shfs_object_id *id,
                 struct copying *c)
 {
@@ -498,7 +498,7 @@ int shfs_object_copy(struct shfs_store *store, const struct shfs_object_id *id, 
 	}
 	if (!r) {
 		XXH128_canonicalFromHash(&hash, XXH3_128bits_digest(c.hash));
-		/* (a test's hash is not this one, and names its objects itself) */
+		/* (a test may have replaced the hash that names objects) */
 		if (shfs_object_hash == shfs_object_hash_xxh3 &&
 		    memcmp(hash.digest, id->hash, 16))
 			r = -EBADMSG;

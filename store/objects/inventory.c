@@ -76,7 +76,8 @@ static int each_head(struct heads *h, pack_frame_fn fn, void *arg)
 	return r;
 }
 
-/* Up to where the index went; 0: there is none to be used. */
+/* Calls fn for the frames in the index. *covered: the end of these; 0: no usable index.
+ */
 static int by_index(int dirfd, const char *name, int fd, pack_frame_fn fn, void *arg,
                     uint64_t *covered)
 {
@@ -123,7 +124,7 @@ int inventory_pack(int dirfd, const char *name, pack_frame_fn fn, void *arg)
 struct inventory {
 	struct shfs_store *store;
 	int dirfd;
-	const char *dir; /* of loose ones */
+	const char *dir; /* of loose objects */
 	shfs_stored_fn fn;
 	void *arg;
 };

@@ -6,7 +6,7 @@
 #include <sys/random.h>
 #include <xxhash.h>
 
-#define PLACES 32768 /* the newest of each is remembered: 768 KiB */
+#define PLACES 32768 /* each remembers its newest object: 768 KiB */
 
 struct place {
 	uint8_t hash[16];
@@ -51,7 +51,7 @@ static struct place *place_of(struct known *known, const struct shfs_object_id *
 	return &known->places[(id->hash[0] | id->hash[1] << 8) % PLACES];
 }
 
-/* Of several contents of one hash the first alone. */
+/* Remembers only the first of several contents with the same hash. */
 void known_add(struct known *known, const struct shfs_object_id *id, uint64_t check)
 {
 	struct place *place = place_of(known, id);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * known.h - which objects hold what this process has stored, or compared byte by byte:
- * the same content again need not be read and compared again. Bounded; thread-safe.
+ * known.h - remembers objects whose content this process has stored, or compared byte by
+ * byte, so that the same content is not read and compared again. Bounded; thread-safe.
  *
- * An object's name is a hash that somebody may have made two contents for. So beside it
- * stands another, of a seed that nobody else knows.
+ * An object is named by a hash, for which an attacker may have made two contents. So a
+ * second hash is remembered, with a seed that is secret.
  */
 #pragma once
 
@@ -17,12 +17,12 @@ struct known;
 struct known *known_new(void); /* NULL: no memory, or no random numbers */
 void known_free(struct known *known);
 
-/* The second hash of a content. */
+/* Returns the second hash of a content. */
 uint64_t known_check(const struct known *known, const void *data, size_t len);
 
-/* The object was durable, and has the content with this check. */
+/* Remembers a durable object and the second hash of its content. */
 void known_add(struct known *known, const struct shfs_object_id *id, uint64_t check);
 bool known_has(struct known *known, const struct shfs_object_id *id, uint64_t check);
 
-/* A collection may have taken away what some of them are deltas of. */
+/* Forgets all objects: a collection may have removed the bases of some. */
 void known_forget(struct known *known);

@@ -2,10 +2,10 @@
 /*
  * In collect/ of the store:
  *
- *     generation       u64; how many there were
- *     lease-0 lease-1  flock'ed, shared, by who holds a lease of an even or odd one
+ *     generation       u64; the present generation
+ *     lease-0 lease-1  flock'ed, shared, by holders of a lease of an even or odd one
  *     condemned        u64 generation, and the ids; sorted
- *     forgotten        u64 generation: those that are condemned in it are to be forgotten
+ *     forgotten        u64 generation, whose condemned objects are to be forgotten
  *     claims           ids
  *     lock             flock'ed by the collector
  */
@@ -29,9 +29,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define POLL_MS       2
-#define BEGIN_TRIES   5000 /* each meets a new generation, or the moment of a drain */
-#define CLAIMS_ROOM   (1 << 16) /* bytes that are there though the disk is full */
+#define POLL_MS 2
+#define BEGIN_TRIES                                                                      \
+	5000 /* each fails by a new generation, or by a drain at that moment */
+#define CLAIMS_ROOM   (1 << 16) /* bytes reserved in case the disk gets full */
 #define CONDEMNED_MAX (1u << 30)
 
 struct leases {
@@ -39,10 +40,10 @@ struct leases {
 	pid_t pid;
 	bool locks; /* flock may be used */
 	int dirfd, generation, claims, fds[2];
-	unsigned n;    /* things under way */
-	uint64_t held; /* of this generation, if n */
-	uint64_t seen; /* the condemned are those of this one */
-	bool forgets;  /* and are to be forgotten */
+	unsigned n;    /* puts and records under way */
+	uint64_t held; /* generation of the lease that is held; valid if n */
+	uint64_t seen; /* generation of the condemned */
+	bool forgets;  /* the condemned are to be forgotten */
 	struct shfs_object_id *condemned;
 	_Atomic size_t n_condemned;
 };
@@ -72,7 +73,7 @@ static int open_file(int dirfd, const char *name, int flags)
 	return fd < 0 ? -errno : fd;
 }
 
-/* 0 in a store where nothing was ever collected. */
+/* Reads the generation: 0 in a store where nothing was ever collected. */
 static int read_generation(int fd, uint64_t *out)
 {
 	ssize_t n = shfs_pread_full(fd, out, sizeof(*out), 0);
@@ -135,7 +136,7 @@ static int prepare(struct shfs_store *store, struct leases *l)
 	    (r = read_generation(l->generation, &l->seen)) < 0)
 		close_all(l);
 	else
-		l->seen--; /* nothing is known */
+		l->seen--; /* nothing has been read of this generation */
 	return MIN(r, 0);
 }
 
@@ -186,7 +187,8 @@ static int read_forgets(struct leases *l, uint64_t generation)
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Lock held. Objects were removed, or will be, that this process thinks are there. */
+/* Lock held. Reads the condemned objects of a new generation, and drops all that this
+ * process remembers of objects, as they may have been removed. */
 static int learn(struct shfs_store *store, struct leases *l, uint64_t generation)
 {
 	int r;
@@ -217,7 +219,8 @@ static int learn_now(struct shfs_store *store, struct leases *l)
 	return r ? r : learn(store, l, g);
 }
 
-/* Lock held. The shared lock of the present generation, beside one that is held. */
+/* Lock held. Takes the shared lock of the present generation; one of an earlier
+ * generation stays held. */
 static int acquire(struct shfs_store *store, struct leases *l, uint64_t *held)
 {
 	for (int i = 0; i < BEGIN_TRIES; i++) {
@@ -233,7 +236,7 @@ static int acquire(struct shfs_store *store, struct leases *l, uint64_t *held)
 			pause_ms(POLL_MS);
 			continue;
 		}
-		/* A collection that begins now waits for us. */
+		/* From here on a collection that begins waits for us. */
 		r = read_generation(l->generation, &now);
 		if (r || now == g) {
 			r = r ? r : learn(store, l, g);
@@ -324,8 +327,8 @@ uint64_t shfs_lease_generation(struct shfs_store *store)
 	uint64_t g = 0;
 
 	pthread_mutex_lock(&l->lock);
-	/* on a network file system it might keep a user waiting, and who collects there
-	 * says that nobody records */
+	/* not on a network file system, which might keep the user waiting: there nobody
+	 * records while objects are collected */
 	if (!prepare(store, l) && l->locks && read_generation(l->generation, &g))
 		g = 0;
 	pthread_mutex_unlock(&l->lock);
@@ -408,13 +411,14 @@ int lease_gate_shut(struct shfs_store *store, struct lease_gate *g)
 	int r = lease_gate_open(store, g);
 
 	if (!r)
-		r = set_generation(g, g->generation + 1); /* one may have been killed */
+		/* a collector may have been killed: nothing is condemned any more */
+		r = set_generation(g, g->generation + 1);
 	if (r)
 		lease_gate_close(g);
 	return r;
 }
 
-/* Nobody holds a lease of those generations, for a moment. */
+/* Waits until nobody holds a lease of the generations with this parity. */
 static int drain(struct lease_gate *g, uint64_t generation, int wait_ms)
 {
 	int fd = g->leases[generation & 1];
@@ -458,7 +462,7 @@ static int write_condemned(struct lease_gate *g, const struct shfs_object_id *id
 int lease_gate_condemn(struct lease_gate *g, const struct shfs_object_id *ids, size_t n,
                        const struct lease_condemnation *how)
 {
-	/* Who still holds one of an earlier collection, which gave up. */
+	/* Waits for holders of a lease that an earlier collection gave up waiting for. */
 	int r = drain(g, g->generation + 1, how->wait_ms);
 
 	if (!r)

@@ -22,7 +22,7 @@ enum encoding {
 	ENCODING_ZSTD = 1,
 };
 
-/* "ab/cdef..." */
+/* Makes the path of the object: "ab/cdef..." */
 static void loose_path(const struct shfs_object_id *id, char out[static 46])
 {
 	char name[44];
@@ -120,7 +120,8 @@ int loose_each_piece(int fd, loose_piece_fn fn, void *arg)
 
 /* --- writing --- */
 
-/* A file of a name that nobody else uses; a dead process with this id may have. */
+/* Creates a file under a name of this process; a dead process with the same pid may have
+ * left one. */
 static int open_temp(struct shfs_store *store, struct loose_file *file)
 {
 	static _Atomic unsigned counter;

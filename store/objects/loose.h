@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * loose.h - objects with a file of their own, objects/ab/cdef...: those that are large,
- * and what was stored before there were packs. An object that can be opened by name is
+ * loose.h - objects with a file of their own, objects/ab/cdef...: large ones, and those
+ * that were stored before there were packs. An object that can be opened by name is
  * complete.
  */
 #pragma once
@@ -30,7 +30,7 @@ _must_check_ int loose_write(struct shfs_store *store, const struct shfs_object_
 _must_check_ int loose_name(struct shfs_store *store, const struct loose_file *file,
                             const struct shfs_object_id *id);
 
-/* The file keeps the name of the object alone, if it has got that. */
+/* Closes the file; it is deleted unless it was given the object's name. */
 void loose_drop(struct shfs_store *store, struct loose_file *file);
 
 /* Makes the name durable. */
@@ -39,12 +39,12 @@ _must_check_ int loose_sync_name(struct shfs_store *store,
 
 int loose_remove(struct shfs_store *store, const struct shfs_object_id *id);
 
-/* An fd of the object and the size of its content. -ENOENT, -EBADMSG. */
+/* Opens the object: returns an fd, and the size of its content. -ENOENT, -EBADMSG. */
 _must_check_ int loose_open(struct shfs_store *store, const struct shfs_object_id *id,
                             uint64_t *size);
 
 typedef int (*loose_piece_fn)(void *arg, const void *data, size_t len);
 
-/* Hands the content of a loose object on piece by piece: never more than the size in its
- * head, and all of it. -EBADMSG, or what fn returns if that is not 0. */
+/* Calls fn for the content of a loose object piece by piece, exactly as many bytes as its
+ * head says. -EBADMSG, or the result of fn if that is not 0. */
 _must_check_ int loose_each_piece(int fd, loose_piece_fn fn, void *arg);

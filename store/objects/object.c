@@ -102,29 +102,28 @@ int shfs_object_partial_hash(int fd, uint64_t size, uint64_t *out)
 
 /* --- putting --- */
 
-#define DELTA_LEN_MIN 128        /* a smaller content has nothing to win */
-#define DELTA_SURE    8          /* a delta of this part of its content needs no rival */
-#define FEATURES_OF   (1u << 20) /* bytes */
+#define DELTA_LEN_MIN 128        /* a smaller content gains nothing as a delta */
+#define DELTA_SURE    8          /* a delta so many times smaller is taken at once */
+#define FEATURES_OF   (1u << 20) /* bytes that features are made of */
 
 struct shfs_put {
 	struct shfs_store *store; /* borrowed */
 	bool leased;
 	struct shfs_object_id id;
 	uint64_t check;   /* of the content, see known.h */
-	size_t len;       /* of it */
-	uint64_t stored;  /* bytes; 0 where it was there already */
-	bool there;       /* nothing to write */
-	bool just_there;  /* since the commit under way; it may fail */
+	size_t len;       /* of the content */
+	uint64_t stored;  /* bytes */
+	bool there;       /* the object exists: nothing to write */
+	bool just_there;  /* found by the commit under way, which may fail */
 	bool heal;        /* the object of that name is damaged: replace it */
-	bool there_loose; /* in a file of its own */
-	bool loose;       /* it gets such a file */
+	bool there_loose; /* the existing object is loose */
+	bool loose;       /* the new object is loose */
 	struct loose_file file;
-	struct frame frame; /* of the pack, if it is not loose: with coded */
+	struct frame frame; /* if it is not loose: its head, for coded */
 	struct coded coded;
-	struct pack *
-		unsynced; /* must be durable first: the content lies there, or its base */
+	struct pack *unsynced; /* holds the content or its base: must be durable first */
 	struct recent *self;
-	struct recent *base; /* of a delta: while that is no object yet */
+	struct recent *base; /* base of a delta, which may not be an object yet */
 };
 
 static bool same_id(const struct shfs_object_id *a, const struct shfs_object_id *b)
@@ -133,7 +132,7 @@ static bool same_id(const struct shfs_object_id *a, const struct shfs_object_id 
 }
 
 /*
- * Finds the name for these bytes, from id->nth on. 1: they are there, as *found says; 0:
+ * Finds the name for these bytes, from id->nth on. 1: an object holds them, *found; 0:
  * *id is free, or taken by a damaged object (*heal).
  */
 static int find_place(struct shfs_store *store, const void *data, size_t len,
@@ -142,7 +141,7 @@ static int find_place(struct shfs_store *store, const void *data, size_t len,
 	for (; id->nth < COLLISIONS_MAX; id->nth++) {
 		int r;
 
-		if (lease_condemns(store, id)) /* another name, then */
+		if (lease_condemns(store, id)) /* it gets another name */
 			continue;
 		r = content_is(store, id, data, len, found);
 		*heal = r == -EBADMSG;
@@ -171,12 +170,12 @@ int shfs_object_find(struct shfs_store *store, const void *data, size_t len,
 	return r;
 }
 
-/* --- what a delta is made against --- */
+/* --- the base of a delta --- */
 
 struct base {
 	struct recent *recent;
 	struct shfs_object_id id;
-	char *read; /* where it is not a recent one; owned */
+	char *read; /* data, if it is not of a recent; owned */
 	const char *data;
 	size_t len;
 	unsigned depth;
@@ -209,7 +208,7 @@ static void base_of_recent(struct shfs_store *store, struct base *b,
 		.depth = recent->depth,
 		.chain_bytes = recent->chain_bytes,
 	};
-	recent_state(store->recents, recent, &b->id); /* it may become another yet */
+	recent_state(store->recents, recent, &b->id); /* a commit may change the id */
 }
 
 static void base_of_object(struct shfs_store *store, struct base *b,
@@ -230,7 +229,7 @@ static void base_of_object(struct shfs_store *store, struct base *b,
 	};
 }
 
-/* The content before this one, else one that looks like it. */
+/* Finds a base: the file's content before this one, else a similar content. */
 static void base_find(struct shfs_store *store, const struct shfs_object_id *before,
                       size_t len, const uint32_t features[static RECENT_FEATURES],
                       struct base *out)
@@ -268,7 +267,7 @@ static int raw_code(const void *data, size_t len, struct coded *out)
 	return 0;
 }
 
-/* Without a base, in less than max bytes. 1: it cannot be. */
+/* Encodes without a base, in less than max bytes. 1: not possible. */
 static int encode_alone(struct shfs_put *put, const void *data, size_t len, int level,
                         size_t max)
 {
@@ -302,7 +301,7 @@ static int encode_alone(struct shfs_put *put, const void *data, size_t len, int 
 	return 0;
 }
 
-/* As a delta, if that is clearly smaller. 1: it is not. */
+/* Encodes as a delta, if that is clearly smaller. 1: it is not. */
 static int encode_delta(struct shfs_put *put, const void *data, size_t len, int level,
                         struct base *base)
 {
@@ -348,8 +347,8 @@ static int put_new(struct shfs_put *put, const void *data, size_t len, int level
 	int r = 1;
 
 	recent_features(data, MIN(len, (size_t)FEATURES_OF), features);
-	/* What takes the place of a damaged object leans on no other: that might lean on
-	 * it. */
+	/* An object that replaces a damaged one is no delta: its base might be a delta of
+	 * the damaged one. */
 	if (len >= DELTA_LEN_MIN && len <= DELTA_LEN_MAX && !put->heal)
 		base_find(put->store, before, len, features, &base);
 	if (base.data) {
@@ -368,8 +367,8 @@ static int put_new(struct shfs_put *put, const void *data, size_t len, int level
 	return r;
 }
 
-/* An object that was seen to be this content since the last collection, which may have
- * taken its base away, and whose frame is undamaged. */
+/* Is there an intact frame of the object, and was its content seen to be this one since
+ * the last collection (which may have removed its base)? */
 static bool put_is_known(struct shfs_put *put)
 {
 	_cleanup_packed_ struct packed p = { 0 };
@@ -383,7 +382,7 @@ static bool put_is_known(struct shfs_put *put)
 	return true;
 }
 
-/* Is it there? 1: yes, and nothing needs to be written. 0: its name is found. */
+/* Is the content stored already? 1: nothing needs to be written. 0: its name is found. */
 static int put_find(struct shfs_put *put, const void *data)
 {
 	struct content found;
@@ -398,7 +397,7 @@ static int put_find(struct shfs_put *put, const void *data)
 		put->there = true;
 		put->there_loose = found.loose;
 		put->unsynced = found.unsynced;
-		/* what the next one may be a delta against */
+		/* the next content may be a delta of it */
 		put->self = recents_find(put->store->recents, &put->id);
 	}
 	return r;
@@ -450,12 +449,12 @@ uint64_t shfs_put_stored_bytes(const struct shfs_put *put)
 
 uint64_t shfs_put_memory(const struct shfs_put *put)
 {
-	/* what recents have dropped meanwhile is kept by us */
+	/* self counts: recents may have dropped it, and only the put keeps it */
 	return (put->coded.bytes ? put->coded.head + put->coded.len : 0) +
 	       (put->self ? put->self->len : 0);
 }
 
-/* What was prepared is not needed, or was written. */
+/* Frees the encoded bytes, which are not needed or were written. */
 static void put_drop_bytes(struct shfs_put *put)
 {
 	loose_drop(put->store, &put->file);
@@ -490,7 +489,8 @@ struct batch {
 	struct shfs_buf bytes; /* of frames */
 	struct packs_frame *frames;
 	size_t n_frames;
-	struct shfs_put **written; /* that this batch writes, with their final names */
+	struct shfs_put *
+		*written; /* puts that this batch writes, with their final names */
 	size_t n_written;
 };
 
@@ -500,7 +500,7 @@ static int piece_append(void *arg, const void *data, size_t len)
 	return ((struct shfs_buf *)arg)->failed ? -ENOMEM : 0;
 }
 
-/* What was put, again. */
+/* Decodes the content of the put. */
 static int put_content(struct shfs_put *put, char **out)
 {
 	struct content base = { 0 };
@@ -562,8 +562,8 @@ static int is_same_put(struct shfs_put *other, const char *data, size_t len)
 	return r ? r : !memcmp(content, data, len);
 }
 
-/* Somebody else was first since the put, or another of this batch: with this content, or
- * with another? */
+/* Finds a name for a put whose name was taken since, by another process or by another put
+ * of this batch, with this content or with another. */
 static int find_name(struct batch *b, struct shfs_put *put)
 {
 	_cleanup_free_ char *data = NULL;
@@ -591,8 +591,8 @@ static int find_name(struct batch *b, struct shfs_put *put)
 	return r ? r : -EEXIST;
 }
 
-/* The base of a delta is an object now, or in this batch before it; else it goes alone.
- */
+/* Settles the base of a delta: an object by now, or earlier in this batch. Otherwise the
+ * content is encoded without a base. */
 static int settle_base(struct shfs_put *put)
 {
 	_cleanup_free_ char *data = NULL;
@@ -616,7 +616,7 @@ static int settle_base(struct shfs_put *put)
 		r = -errno;
 		loose_drop(put->store, &alone.file);
 	}
-	if (r) /* it is still the delta */
+	if (r) /* the put stays the delta */
 		return r;
 	alone.base = NULL;
 	put_drop_bytes(put);
@@ -631,7 +631,7 @@ static int name_loose(struct batch *b, struct shfs_put *put)
 	if (put->heal)
 		loose_remove(b->store, &put->id);
 	r = loose_name(b->store, &put->file, &put->id);
-	if (r == -EEXIST) /* a program that does not know of packs */
+	if (r == -EEXIST) /* made by a version of shfs without packs */
 		r = -EAGAIN;
 	return r;
 }
@@ -644,7 +644,7 @@ static void batch_add_frame(struct batch *b, struct shfs_put *put)
 	shfs_buf_add(&b->bytes, put->coded.bytes, put->coded.head + put->coded.len);
 }
 
-/* Gives the put its name, among those of the batch. */
+/* Gives the put its final name, and adds it to the batch. */
 static int batch_add(struct batch *b, struct shfs_put *put)
 {
 	int r = 0;
@@ -671,8 +671,8 @@ static int batch_add(struct batch *b, struct shfs_put *put)
 	return b->bytes.failed ? -ENOMEM : 0;
 }
 
-/* What was there already, and what deltas are of: who wrote it may not have come so far
- * as to sync it. */
+/* Syncs existing objects and bases of deltas: the process that wrote them may not have
+ * synced them yet. */
 static int sync_others(struct batch *b)
 {
 	bool done[256] = { false };

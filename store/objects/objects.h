@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-/* Zeros: none. It owns ids. */
+/* Initialised by zeros. Owns ids. */
 struct shfs_objects {
 	struct shfs_object_id *ids;
 	size_t n, cap;
@@ -15,17 +15,17 @@ struct shfs_objects {
 /* Orders ids, for qsort and bsearch. */
 int shfs_object_compare(const void *a, const void *b);
 
-/* At the end. */
+/* Appends an id. */
 _must_check_ int shfs_objects_add(struct shfs_objects *objects,
                                   const struct shfs_object_id *id);
-/* All that the record names. */
+/* Appends all objects that the record names. */
 _must_check_ int shfs_objects_add_of(struct shfs_objects *objects,
                                      struct shfs_record *record);
-/* In order, each once: before these, which are of a sorted one. */
+/* Sorts, and drops duplicates. The functions below need a sorted set. */
 void shfs_objects_sort(struct shfs_objects *objects);
 bool shfs_objects_has(const struct shfs_objects *objects,
                       const struct shfs_object_id *id);
-/* Its place; SIZE_MAX: it has none. */
+/* Returns the index of id; SIZE_MAX: it is not in the set. */
 size_t shfs_objects_find(const struct shfs_objects *objects,
                          const struct shfs_object_id *id);
 

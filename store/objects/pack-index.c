@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The index at a pack's end: written, and searched. */
+/* Writes and searches the index of a pack. */
 #include "store/objects/pack.h"
 
 #include "common/io.h"
@@ -86,8 +86,8 @@ static int read_block(int fd, const struct pack_index *index, uint64_t no,
 }
 
 /*
- * The first block that may hold the prefix. Hashes are spread evenly, so the first guess
- * is close; whoever chooses hashes makes it a search by halves.
+ * Finds the first block that may hold the prefix. Hashes are spread evenly, so the first
+ * guess is close; chosen hashes only make it a binary search.
  */
 static int find_block(int fd, const struct pack_index *index, uint64_t prefix,
                       struct block *out)
@@ -102,7 +102,7 @@ static int find_block(int fd, const struct pack_index *index, uint64_t prefix,
 			return r;
 		if (out->entries[out->n - 1].prefix < prefix) {
 			if (guess == high)
-				return 0; /* there is none */
+				return 0; /* no block may hold it */
 			low = guess + 1;
 			guess = steps < 3 ? low : low + (high - low) / 2;
 		} else if (guess == low || out->entries[0].prefix < prefix) {

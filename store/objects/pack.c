@@ -12,8 +12,8 @@
 #define WINDOW_BYTES (4u << 20)  /* more than the longest frame */
 #define SECTOR_BYTES 4096u       /* around one that cannot be read */
 
-/* Bytes that are hashed in vain: so many, and for each byte that was passed so many more.
- * Heads that are none, by accident, cost less by far. */
+/* The most bytes that are hashed in vain: VAIN_FIRST, and VAIN_EACH for each byte
+ * scanned. Bytes that look like a head by accident need far fewer. */
 #define VAIN_FIRST (4u << 20)
 #define VAIN_EACH  4u
 
@@ -102,14 +102,14 @@ uint64_t pack_prefix(const struct shfs_object_id *id)
 	return prefix;
 }
 
-/* --- what is no frame --- */
+/* --- bytes that are no frame --- */
 
 static bool is_zero(const unsigned char *p, size_t n)
 {
 	return !n || (!*p && !memcmp(p, p + 1, n - 1));
 }
 
-/* Would all of these be a frame, if the head said so? */
+/* Would these bytes be a frame if their head were intact? */
 static bool is_frame_but_for_its_head(const unsigned char *p, size_t n)
 {
 	_cleanup_free_ unsigned char *copy = malloc(n + 1);
@@ -147,7 +147,7 @@ bool pack_is_torn(const unsigned char *p, size_t n, bool at_end)
 	len = frame_head_bytes(f.kind) + f.stored;
 	if (len > n)
 		return !is_frame_but_for_its_head(p, n);
-	/* room for it, but not its bytes: after a power cut */
+	/* after a power cut the file may have its length, but not its bytes */
 	return at_end && f.kind != FRAME_RAW && f.stored >= 16 &&
 	       is_zero(p + len - 16, 16);
 }
@@ -182,14 +182,14 @@ ssize_t pack_read_around(int fd, unsigned char *bytes, size_t len, uint64_t offs
 struct scan {
 	int fd;
 	unsigned char *bytes;
-	size_t room, n, at; /* bytes of the file from base on: n of them, up to at done */
+	size_t room, n, at; /* n bytes of the file from base on; done up to at */
 	uint64_t from, base;
-	uint64_t vain; /* bytes hashed that were no frame */
+	uint64_t vain; /* bytes hashed in vain */
 	bool last;     /* the file ends with them */
 	bool unreadable;
 };
 
-/* What is not done yet, and what follows. */
+/* Moves the bytes that are not done to the front, and reads on behind them. */
 static int scan_read(struct scan *s)
 {
 	size_t room = s->room ? MIN(s->room * 4, (size_t)WINDOW_BYTES) : WINDOW_FIRST;
@@ -212,7 +212,7 @@ static int scan_read(struct scan *s)
 	return (int)MIN(n, (ssize_t)0);
 }
 
-/* Is this a frame? Who fills a pack with heads does not keep the search busy. */
+/* Is this an intact frame? A pack filled with forged heads must not keep us busy. */
 static bool scan_believes(struct scan *s, size_t len)
 {
 	uint64_t passed = s->base + s->at - s->from;
@@ -225,8 +225,8 @@ static bool scan_believes(struct scan *s, size_t len)
 	return false;
 }
 
-/* Goes to the next intact frame. Its length; 0: it needs bytes behind those that are
- * there, or there is none. */
+/* Moves to the next intact frame. Returns its length; 0: there is none in the bytes that
+ * were read. */
 static size_t scan_find(struct scan *s, struct frame *f)
 {
 	for (;; s->at++) {

@@ -20,7 +20,7 @@
 enum frame_kind {
 	FRAME_RAW,
 	FRAME_ZSTD,
-	FRAME_DELTA, /* zstd, with the content of base before it */
+	FRAME_DELTA, /* zstd, with the content of base as its prefix */
 };
 
 struct frame {
@@ -28,9 +28,8 @@ struct frame {
 	struct shfs_object_id id, base;
 	uint64_t size;      /* of the content */
 	uint32_t stored;    /* bytes behind the head */
-	uint32_t chain_kib; /* of a delta: all contents that must be decoded for this one
-	                     */
-	uint8_t depth;      /* and how many deltas they are */
+	uint32_t chain_kib; /* of a delta: size of all contents to decode for this one */
+	uint8_t depth;      /* of a delta: number of deltas to decode */
 };
 
 size_t frame_head_bytes(enum frame_kind kind);
@@ -38,32 +37,32 @@ size_t frame_head_bytes(enum frame_kind kind);
 /* Fills in the head of a frame whose stored bytes lie behind the room for it. */
 void frame_seal(const struct frame *f, unsigned char *bytes);
 
-/* The head of a frame from at least FRAME_HEAD_BYTES. -EBADMSG: it is none; -EAGAIN: it
- * is longer than n. */
+/* Parses the head of a frame from at least FRAME_HEAD_BYTES. -EBADMSG: it is no head;
+ * -EAGAIN: it is longer than n. */
 _must_check_ int frame_parse(const unsigned char *bytes, size_t n, struct frame *out);
 
-/* Are these, head and stored bytes, as they were sealed? */
+/* Is this frame (head and stored bytes) as it was sealed? */
 bool frame_is_intact(const unsigned char *bytes, size_t len);
 
-/* Of what is no frame: is it what a write leaves that was cut short? n: all of it, or at
- * least the longest frame's length; at_end: of the pack. */
+/* Are these bytes, which are no frame, left by a write that was cut short? n: all of
+ * them, or at least the longest frame's length; at_end: they are the end of the pack. */
 bool pack_is_torn(const unsigned char *bytes, size_t n, bool at_end);
 
-/* The number that a content is looked up by. */
+/* Returns the number by which an object is looked up. */
 uint64_t pack_prefix(const struct shfs_object_id *id);
 
 typedef int (*pack_frame_fn)(void *arg, const struct frame *f, uint64_t offset);
 
 /*
- * Calls fn for each intact frame from offset on. What is damaged is passed over. *end is
- * where the last intact one ends (or from): what lies behind it may still be written.
- * Stops with what fn returns if that is not 0. -EIO, once all else was read: there is
- * something that cannot be.
+ * Calls fn for each intact frame from offset `from` on. Damage is skipped. *end is where
+ * the last intact frame ends (or from): bytes behind it may still be being written. Stops
+ * when fn returns non-zero, and returns that. -EIO, once all else was read: some bytes
+ * cannot be read.
  */
 _must_check_ int pack_scan(int fd, uint64_t from, pack_frame_fn fn, void *arg,
                            uint64_t *end);
 
-/* Up to len bytes at offset; what the disk cannot read of them are zeros. */
+/* Reads up to len bytes at offset; bytes that the disk cannot read are zeros. */
 _must_check_ ssize_t pack_read_around(int fd, unsigned char *bytes, size_t len,
                                       uint64_t offset);
 
@@ -79,14 +78,14 @@ struct pack_index {
 	uint64_t n;       /* entries */
 };
 
-/* An fd. -ENOENT, -EBADMSG. */
+/* Opens an index: returns an fd. -ENOENT, -EBADMSG. */
 _must_check_ int pack_index_open(int dirfd, const char *name, struct pack_index *out);
 
-/* The offsets of up to max entries, ascending; their count. -EBADMSG. */
+/* Gets the offsets of up to max entries, ascending; returns how many. -EBADMSG. */
 _must_check_ int pack_index_find(int fd, const struct pack_index *index, uint64_t prefix,
                                  uint32_t *offsets, size_t max);
 
-/* All entries, block by block. -EBADMSG. */
+/* Calls fn for all entries, block by block. -EBADMSG. */
 _must_check_ int pack_index_each(int fd, const struct pack_index *index,
                                  int (*fn)(void *arg, const struct pack_entry *entries,
                                            size_t n),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Producing: the pack that is ours, and what is appended to it. */
+/* Producing: chooses this process' own pack, and appends to it. */
 #include "store/objects/packs-internal.h"
 
 #include "common/debug.h"
@@ -18,16 +18,16 @@
 #include <time.h>
 
 #define SLOTS_MAX   256        /* producers of one host at a time */
-#define TAIL_MAX    (1 << 16)  /* entries in memory before there is an index again */
-#define SCAN_MAX    (1 << 20)  /* bytes without an index that nobody minds */
-#define INDEX_WORTH (64 << 10) /* and that are worth one */
+#define TAIL_MAX    (1 << 16)  /* entries in memory before the index is written again */
+#define SCAN_MAX    (1 << 20)  /* bytes of any pack that may lack an index */
+#define INDEX_WORTH (64 << 10) /* bytes of our full pack that are worth an index */
 #define WAIT_MS     1000       /* for other producers' appends */
-#define FORGET_MS   60000      /* for who takes something away */
+#define FORGET_MS   60000      /* for a process that removes records */
 
 /*
- * The first of our slots. On a network there are no locks, and hosts may have one name:
- * so it is told by those among whom a lock of common/lock.h counts, the processes of this
- * boot in this namespace of the network.
+ * Chooses the first slot to try. On a network file system nothing is flock'ed, and hosts
+ * may have the same name: so the slot depends on what limits a lock of common/lock.h, the
+ * boot and the network namespace.
  */
 static int first_slot(const struct packs *p, uint32_t *out)
 {
@@ -49,8 +49,8 @@ static int first_slot(const struct packs *p, uint32_t *out)
 	return 0;
 }
 
-/* Of all producers on this host one has the slot. Where no lock can be had, or there are
- * too many producers, a number of our own will do, and nobody continues its pack. */
+/* Takes a slot, which one producer of this host can have. Without a lock, or with too
+ * many producers, a random slot is taken, whose pack nobody continues. */
 static int take_slot(struct shfs_store *store, struct packs *p)
 {
 	char source[SHFS_STORE_SOURCE_MAX], name[80];
@@ -62,7 +62,7 @@ static int take_slot(struct shfs_store *store, struct packs *p)
 		r = first_slot(p, &first);
 	if (r)
 		return r;
-	if (!p->locks) /* it may be mounted twice here, and be of two devices */
+	if (!p->locks) /* without the device: the store may be mounted twice here */
 		of = strchr(source, '-') + 1;
 	for (p->slot = first; p->slot < first + SLOTS_MAX; p->slot++) {
 		snprintf(name, sizeof(name), "pack-%" PRIu32 "-%s", p->slot, of);
@@ -87,7 +87,7 @@ static void pack_name(const struct shfs_store *store, const struct packs *p, uin
 	         p->slot, no);
 }
 
-/* The number of a pack of ours; -1: it is another's. */
+/* Returns the number of a pack of our slot; -1: it belongs to another producer. */
 static int64_t own_number(const struct shfs_store *store, const struct packs *p,
                           const char *name)
 {
@@ -117,18 +117,19 @@ static int adopt(struct shfs_store *store, struct packs *p)
 		newest = p->list[i];
 	}
 	p->next = (uint32_t)(last + 1);
-	/* One without its magic was just being made: offset 0 is none of a frame. */
+	/* A pack without its magic was being made: a frame must not get offset 0. */
 	if (!newest || newest->gone || newest->settled || newest->unreadable ||
 	    newest->scanned >= packs_full_bytes || newest->scanned < PACK_HEAD_BYTES)
 		return 0;
-	/* An index of more than the pack has would be believed once that has grown. */
+	/* An index that covers more than the pack has is not used now, but would be
+	 * trusted once the pack has grown. */
 	if (!newest->index.covered && pack_remove_index(p, newest))
 		return 0;
 	p->own_fd = openat(p->dirfd, newest->name,
 	                   O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (p->own_fd < 0)
-		return 0; /* a new one, then */
-	/* Its last writer may have been killed before he synced. */
+		return 0; /* a new pack is made */
+	/* Its last writer may have been killed before it synced. */
 	if (newest->scanned > newest->durable_bytes && fdatasync(p->own_fd))
 		r = -errno;
 	if (r) {
@@ -144,7 +145,7 @@ static int adopt(struct shfs_store *store, struct packs *p)
 	return 0;
 }
 
-/* Makes indexes where they are missing. Not having one is no error. */
+/* Makes missing indexes. Errors are ignored: a pack needs no index. */
 static void index_tails(struct shfs_store *store, struct packs *p)
 {
 	for (size_t i = 0; i < p->n; i++) {
@@ -170,7 +171,7 @@ static void forget_producer(struct packs *p)
 	p->producer = false;
 }
 
-/* With the commit lock held. A child of a producer is another one. */
+/* Commit lock held. A forked child of a producer becomes a producer of its own. */
 static int begin(struct shfs_store *store, struct packs *p)
 {
 	pid_t pid = getpid();
@@ -180,7 +181,7 @@ static int begin(struct shfs_store *store, struct packs *p)
 	pthread_mutex_lock(&p->lock);
 	if (p->producer && p->pid != pid) {
 		forget_producer(p);
-		shfs_closep(&p->dirfd); /* whose flock is the parent's too */
+		shfs_closep(&p->dirfd); /* its flock is shared with the parent */
 		p->dirfd = -1;
 	}
 	if (!p->producer) {
@@ -225,8 +226,8 @@ int packs_begin(struct shfs_store *store)
 
 /* --- committing --- */
 
-/* Who holds it only appends; one that was stopped meanwhile is not waited for for ever.
- */
+/* Waits for other producers, which hold the lock only to append; but not for ever, as one
+ * may have been stopped. */
 static void lock_directory(struct packs *p)
 {
 	for (int ms = 0; p->locks && ms < WAIT_MS; ms++) {
@@ -242,13 +243,14 @@ static void unlock_directory(struct packs *p)
 		flock(p->dirfd, LOCK_UN);
 }
 
-/* Until the end of the commit nobody collects our pack; false: somebody just does. */
+/* Keeps our pack from being collected until the end of the commit. False: it is just
+ * being collected. */
 static bool guard_own(struct packs *p)
 {
 	return !p->locks || !flock(p->own_fd, LOCK_SH | LOCK_NB);
 }
 
-/* Lock held. */
+/* Lock held. The next batch goes into a new pack. */
 static void drop_own(struct packs *p)
 {
 	p->own->own = false;
@@ -257,7 +259,8 @@ static void drop_own(struct packs *p)
 	p->own_fd = -1;
 }
 
-/* Lock held. Somebody else appended to our pack: there is no lock, then. */
+/* Lock held. Scans frames that another process appended to our pack, which happens only
+ * where there are no locks. */
 static int catch_up(struct packs *p)
 {
 	struct stat st;
@@ -269,7 +272,7 @@ static int catch_up(struct packs *p)
 	if (!guard_own(p) || fstat(p->own_fd, &st) || !st.st_nlink) {
 		shfs_debug(OBJECTS, "%s: is being taken away, a new one is made",
 		           p->own->name);
-		drop_own(p); /* nobody would find what we append */
+		drop_own(p); /* nobody would find frames that we append */
 		return 0;
 	}
 	return (uint64_t)st.st_size > p->own->scanned ? pack_scan_tail(p, p->own) : 0;
@@ -282,7 +285,7 @@ void packs_let_go(struct shfs_store *store)
 
 	pthread_mutex_lock(&p->commit);
 	pthread_mutex_lock(&p->lock);
-	if (p->producer && p->locks) { /* on a network that might wait for a server */
+	if (p->producer && p->locks) { /* on a network it might wait for a server */
 		packs_find_gone(p);
 		if (p->own && !fstat(p->own_fd, &st) && !st.st_nlink)
 			drop_own(p);
@@ -324,7 +327,7 @@ static uint64_t own_bytes(struct packs *p)
 	return bytes;
 }
 
-/* Our pack is full, or takes no more: the next batch goes into a new one. */
+/* Our pack is full, or takes no more: the next batch goes into a new pack. */
 static void leave_own(struct packs *p)
 {
 	pthread_mutex_lock(&p->lock);
@@ -373,7 +376,8 @@ static int make_own(struct shfs_store *store, struct packs *p)
 	return r;
 }
 
-/* Takes back what was appended, as far as that is certain to be ours. */
+/* Cuts off the batch, unless the pack is larger than at_most: then another process has
+ * appended behind it. */
 static void take_back(struct packs *p, uint64_t at_most)
 {
 	struct stat st;
@@ -425,7 +429,7 @@ void packs_commit_written(struct shfs_store *store)
 	unlock_directory(store->packs);
 }
 
-/* Lock held. The frames of the batch are known to all from now on. */
+/* Lock held. Makes the frames of the batch visible to all threads. */
 static int publish(struct packs *p, const struct packs_frame *frames, size_t n)
 {
 	int r = 0;
@@ -449,7 +453,8 @@ int packs_commit_end(struct shfs_store *store, int error,
 
 	if (!error && p->appended && fdatasync(p->own_fd)) {
 		error = -errno;
-		/* The kernel may hold for written what is not: nobody shall read it. */
+		/* The kernel may report unwritten pages as written: nobody may read them.
+		 */
 		take_back(p, p->append_end);
 		leave_own(p);
 	} else if (!error && p->appended) {

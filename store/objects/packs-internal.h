@@ -16,31 +16,32 @@ struct pack_table {
 
 struct pack {
 	char name[PACK_NAME_BYTES];
-	int fd;                  /* for reading, where it is held open */
+	int fd;                  /* for reading; -1: not open */
 	struct pack_index index; /* covered 0: none */
 	uint8_t *filter;         /* a bit for each prefix in the index; NULL: not made */
 	unsigned filter_shift;
-	struct pack_table tail; /* what lies behind the index */
-	uint64_t scanned;       /* up to here it is known */
-	uint64_t durable_bytes; /* up to here it is on the disk for sure */
+	struct pack_table tail; /* frames behind those of the index */
+	uint64_t scanned;       /* frames up to here are in the index or the tail */
+	uint64_t durable_bytes; /* frames up to here are surely on the disk */
 	bool settled;           /* nobody will append to it */
-	bool unreadable;        /* some of it: what the tail has is not all there is */
+	bool unreadable;        /* the tail lacks frames that could not be read */
 	bool own;               /* we append to it */
 	bool gone;              /* it was collected */
 	ino_t ino;              /* 0: not known yet */
 };
 
 struct packs {
-	pthread_mutex_t lock;   /* of all but commits */
-	pthread_mutex_t commit; /* of what follows; taken before lock */
-	int own_fd;             /* the end of the pack that we append to; -1 */
-	int lock_fd;            /* our slot; -1 */
+	pthread_mutex_t lock; /* guards the fields behind `appended` */
+	pthread_mutex_t
+		commit; /* guards the fields up to `appended`; taken before lock */
+	int own_fd;     /* the pack that we append to; -1 */
+	int lock_fd;    /* our slot; -1 */
 	struct pack *own;
 	uint32_t slot, next; /* the number of the pack after ours */
 	bool locks;          /* flock may be used */
-	bool looks_again;    /* for what was not found */
-	uint64_t append_at;  /* where the batch begins */
-	uint64_t append_end; /* and ends: behind it others may have appended */
+	bool looks_again;    /* for an object that was not found */
+	uint64_t append_at;  /* begin of the batch */
+	uint64_t append_end; /* its end: others may have appended behind it */
 	bool appended;
 
 	/* under lock */
@@ -49,39 +50,40 @@ struct packs {
 	bool producer;
 	struct timespec dir_mtime;
 	int64_t dir_seen_ns;
-	struct pack **list; /* as they were found; each stays until the end */
+	struct pack **list; /* in the order in which they were found; none is freed */
 	size_t n;
 	unsigned n_open, next_close;
 	unsigned read_errors;
 };
 
-/* The rest is called with packs->lock held. */
+/* The functions below are called with packs->lock held. */
 
 _must_check_ int pack_table_add(struct pack_table *t, struct pack_entry e);
 
-/* For reading; stays the pack's. */
+/* Returns an fd for reading, which the pack owns. */
 _must_check_ int pack_fd(struct packs *p, struct pack *pack);
 
-/* Learns of what lies behind what is known. */
+/* Adds the frames behind `scanned` to the tail. */
 _must_check_ int pack_scan_tail(struct packs *p, struct pack *pack);
 
-/* The tail goes into the index. The pack is durable that far. -ENOENT: it is gone. */
+/* Moves the tail into the index. The pack must be durable up to `scanned`. -ENOENT: the
+ * pack is gone. */
 _must_check_ int pack_write_index(struct packs *p, struct pack *pack);
 
-/* 0 also where there is none. */
+/* Removes the index. 0 also if there is none. */
 _must_check_ int pack_remove_index(struct packs *p, const struct pack *pack);
 
-/* Opens the directory, made first if asked to. -ENOENT. */
+/* Opens the directory, and makes it if create. -ENOENT. */
 _must_check_ int packs_open_dir(struct shfs_store *store, struct packs *p, bool create);
 
-/* A pack that was not known. */
+/* Adds a pack that is not in the list. */
 _must_check_ int packs_add(struct packs *p, const char *name, struct pack **out);
 
-/* Closes those that were collected. */
+/* Closes packs that were collected. */
 void packs_find_gone(struct packs *p);
 
-/* Learns what others wrote. */
+/* Finds packs and frames that others wrote. */
 _must_check_ int packs_learn(struct shfs_store *store, struct packs *p);
 
-/* No longer a producer. Without the lock. */
+/* Ends being a producer. Called without the lock. */
 void packs_end(struct packs *p);

@@ -13,8 +13,8 @@
 
 #define OPEN_MAX       8   /* packs that are held open for reading */
 #define CANDIDATES_MAX 128 /* frames with one prefix */
-#define TAIL_WORTH     256 /* entries in memory that an index is looked for instead of */
-#define TAIL_MUCH      (1 << 16) /* and at each look, though the pack still grows */
+#define TAIL_WORTH     256 /* a tail of so many entries may be replaced by an index */
+#define TAIL_MUCH      (1 << 16) /* and of so many also while the pack grows */
 #define DIR_TICK_NS    (SHFS_NSEC_PER_SEC / 10)
 
 uint64_t packs_full_bytes = 64u << 20;
@@ -112,7 +112,7 @@ static int add_frame(void *arg, const struct frame *f, uint64_t offset)
 
 	if (offset > PACK_BYTES_MAX)
 		return -EFBIG;
-	if (!offset) /* not of a pack that we wrote */
+	if (!offset) /* no pack of shfs has a frame there; 0 marks a free entry */
 		return 0;
 	return pack_table_add(&pack->tail, (struct pack_entry){ pack_prefix(&f->id),
 	                                                        (uint32_t)offset });
@@ -126,12 +126,13 @@ int pack_scan_tail(struct packs *p, struct pack *pack)
 	if (fd < 0)
 		return fd;
 	r = pack_scan(fd, pack->scanned, add_frame, pack, &end);
-	pack->scanned = end; /* also after an error: those are in the table */
+	pack->scanned =
+		end; /* also after an error: frames up to there are in the table */
 	pack->unreadable = pack->unreadable || r == -EIO;
 	return r == -EFBIG ? 0 : r;
 }
 
-/* The index is not to be believed: all of the pack is scanned instead. */
+/* Drops an index that is wrong: all of the pack is scanned instead. */
 static int pack_drop_index(struct packs *p, struct pack *pack)
 {
 	pack->index = (struct pack_index){ 0 };
@@ -142,7 +143,7 @@ static int pack_drop_index(struct packs *p, struct pack *pack)
 	return pack_scan_tail(p, pack);
 }
 
-/* Opens the index, and notes if it is another one than we know. */
+/* Opens the index, and notes its size if it was replaced. */
 static int pack_open_index(struct packs *p, struct pack *pack)
 {
 	char name[PACK_NAME_BYTES];
@@ -153,7 +154,7 @@ static int pack_open_index(struct packs *p, struct pack *pack)
 	fd = pack_index_open(p->dirfd, name, &now);
 	if (fd < 0)
 		return fd;
-	if (now.covered < pack->index.covered) { /* what it lacks is not in memory */
+	if (now.covered < pack->index.covered) { /* missing entries are not in memory */
 		close(fd);
 		return -EBADMSG;
 	}
@@ -177,8 +178,8 @@ static int filter_add(void *arg, const struct pack_entry *entries, size_t n)
 }
 
 /*
- * Producers mostly look for what is not there. A bit for each eighth of a prefix that is
- * answers most of that without reading the index: a byte for each object in the store.
+ * Makes the filter: producers mostly look for objects that do not exist, and it answers
+ * most of these without reading the index. It has 8 bits, or more, for each entry.
  */
 static int pack_make_filter(struct pack *pack, int fd)
 {
@@ -189,7 +190,7 @@ static int pack_make_filter(struct pack *pack, int fd)
 		bits++;
 	pack->filter = calloc(1, (1ull << bits) / 8);
 	if (!pack->filter)
-		return 0; /* it goes without */
+		return 0; /* the filter is not needed */
 	pack->filter_shift = 64 - bits;
 	r = pack_index_each(fd, &pack->index, filter_add, pack);
 	if (r)
@@ -204,7 +205,7 @@ static bool filter_has(const struct pack *pack, uint64_t prefix)
 	return !pack->filter || pack->filter[bit / 8] & 1 << bit % 8;
 }
 
-/* Offsets of frames with this prefix, the newest last. */
+/* Gets the offsets of frames with this prefix, the newest last. */
 static int pack_find(struct packs *p, struct pack *pack, uint64_t prefix,
                      uint32_t offsets[static CANDIDATES_MAX])
 {
@@ -253,8 +254,15 @@ static int collect_entries(void *arg, const struct pack_entry *entries, size_t n
 	return 0;
 }
 
-/* Whoever collects a pack has it locked alone: no index is left behind of one that is
- * gone, for another pack of that name. Nor is one written if that is there by now. */
+/*
+ * Locks a pack, shared, to write its index. Otherwise:
+ *
+ * 1. The collector, which locks the pack alone, removes the pack and its index.
+ * 2. This process writes the index.
+ * 3. Another pack gets the name, and that index is taken for its own.
+ *
+ * -ENOENT: the name has another pack by now.
+ */
 static int guard_pack(struct packs *p, const struct pack *pack)
 {
 	_cleanup_close_ int fd = openat(p->dirfd, pack->name,
@@ -283,7 +291,7 @@ int pack_write_index(struct packs *p, struct pack *pack)
 	if (pack->unreadable)
 		return -EIO;
 	if (pack->index.n && fd < 0) {
-		/* What it has is not in memory: without it all is scanned. */
+		/* Its entries are not in memory: without the index all is scanned. */
 		if (fd != -EBADMSG && fd != -ENOENT)
 			return fd;
 		r = pack_drop_index(p, pack);
@@ -297,7 +305,7 @@ int pack_write_index(struct packs *p, struct pack *pack)
 		return -ENOMEM;
 	if (pack->index.n)
 		r = pack_index_each(fd, &pack->index, collect_entries, &all);
-	/* Another producer may have put some of the tail into it. */
+	/* Another producer may have put some of the tail into the index. */
 	covered = MAX(covered, pack->index.covered);
 	for (size_t i = 0; i < pack->tail.size; i++)
 		if (pack->tail.entries[i].offset &&
@@ -357,7 +365,7 @@ int packs_add(struct packs *p, const char *name, struct pack **out)
 	return 0;
 }
 
-/* Its producer may have written an index since: what that has needs no memory. */
+/* Drops the tail if the pack's producer has written an index since. */
 static void pack_take_index(struct packs *p, struct pack *pack, uint64_t size)
 {
 	char name[PACK_NAME_BYTES];
@@ -376,7 +384,8 @@ static void pack_take_index(struct packs *p, struct pack *pack, uint64_t size)
 	pack->durable_bytes = MAX(pack->durable_bytes, now.covered);
 }
 
-/* Who looks for what is said to be there wants to know what the server has. */
+/* Stats a pack. To look again for an object that should exist, a network's server is
+ * asked, not a cache. */
 static int look(struct packs *p, const char *name, struct stat *out)
 {
 	if (p->looks_again)
@@ -385,7 +394,7 @@ static int look(struct packs *p, const char *name, struct stat *out)
 	                                                                         : 0;
 }
 
-/* Learns of what was appended to the pack. */
+/* Finds frames that were appended to the pack. */
 static int pack_refresh(struct packs *p, struct pack *pack)
 {
 	struct stat st;
@@ -425,7 +434,7 @@ int packs_open_dir(struct shfs_store *store, struct packs *p, bool create)
 	return p->dirfd < 0 ? -errno : 0;
 }
 
-/* What it held is elsewhere, or nowhere. */
+/* Notes that the pack was collected: its objects are elsewhere, or were removed. */
 static void pack_is_gone(struct packs *p, struct pack *pack)
 {
 	pack->gone = true;
@@ -469,7 +478,7 @@ static int read_directory(struct packs *p)
 		shfs_closep(&fd);
 		return r;
 	}
-	packs_find_gone(p); /* first: the name may be another's now */
+	packs_find_gone(p); /* first: another pack may have the name now */
 	while (!r && (e = shfs_readdir(dir, &r)))
 		if (is_pack(e->d_name) && !find_pack(p, e->d_name))
 			r = packs_add(p, e->d_name, &pack);
@@ -477,7 +486,8 @@ static int read_directory(struct packs *p)
 	return r;
 }
 
-/* A directory that changed within the last tick of its clock may have changed again. */
+/* Lists the directory if its mtime is new, or so recent that it may have changed again
+ * within the same tick of its clock. */
 static int find_new_packs(struct packs *p)
 {
 	int64_t now = shfs_clock_ns(CLOCK_REALTIME);
@@ -508,7 +518,7 @@ int packs_learn(struct shfs_store *store, struct packs *p)
 		r = find_new_packs(p);
 	for (size_t i = 0; !r && i < p->n; i++) {
 		r = pack_refresh(p, p->list[i]);
-		if (r == -EIO) { /* what can be read of it is known */
+		if (r == -EIO) { /* frames that can be read are in the tail */
 			p->read_errors++;
 			r = 0;
 		}
@@ -518,7 +528,7 @@ int packs_learn(struct shfs_store *store, struct packs *p)
 
 /* --- finding --- */
 
-/* The frame at offset. -EBADMSG: there is none that is intact. */
+/* Reads the frame at offset. -EBADMSG: there is no intact one. */
 static int read_frame(struct packs *p, struct pack *pack, uint32_t offset,
                       struct packed *out)
 {
@@ -533,7 +543,7 @@ static int read_frame(struct packs *p, struct pack *pack, uint32_t offset,
 		return fd;
 	if (fstat(fd, &st))
 		return -errno;
-	if (!st.st_nlink) { /* what stays of it is elsewhere */
+	if (!st.st_nlink) { /* collected: objects that stay are elsewhere */
 		pack_is_gone(p, pack);
 		return -ENOENT;
 	}
@@ -667,9 +677,9 @@ int packs_sync(struct shfs_store *store, struct pack *pack)
 	upto = pack->scanned;
 	fd = openat(p->dirfd, pack->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	pthread_mutex_unlock(&p->lock);
-	if (fd < 0 && errno == ENOENT) /* collected: what stays is durable elsewhere */
+	if (fd < 0 && errno == ENOENT) /* collected: objects that stay are durable */
 		return 0;
-	/* its name too: who made it may not have come so far */
+	/* the name too: its producer may not have synced the directory yet */
 	if (fd < 0 || fdatasync(fd) || fsync(p->dirfd) || fstat(fd, &st))
 		r = -errno;
 	else if ((cut = (uint64_t)st.st_size < upto)) /* its producer failed */

@@ -15,13 +15,13 @@
 #define MAGIC    "shfsprn\1"
 #define HEAD     8
 #define ID_BYTES 20 /* hash, u32 nth */
-#define SUM      8  /* of all before it, at the end */
+#define SUM      8  /* checksum of all ids, at the end */
 #define NAME     "pruned"
 
 struct pruned {
 	pthread_mutex_t lock;
 	struct stat of;  /* the file that is mapped */
-	int64_t seen_ns; /* when that was looked at */
+	int64_t seen_ns; /* when the file was looked at */
 	const char *map;
 	size_t len, n; /* bytes; ids, SIZE_MAX: it is damaged */
 };
@@ -53,7 +53,7 @@ void pruned_free(struct pruned *p)
 	free(p);
 }
 
-/* The ids in a list that is right. */
+/* Returns the number of ids in a list; SIZE_MAX: it is damaged. */
 static size_t count(const void *list, size_t len)
 {
 	struct shfs_cursor sum;
@@ -86,7 +86,7 @@ static int map(struct pruned *p, int fd, const struct stat *st)
 	return p->n == SIZE_MAX ? -EBADMSG : 0;
 }
 
-/* Lock held. The file is only ever replaced. */
+/* Lock held. Maps the file again if it was replaced; it is never changed in place. */
 static int look_again(struct shfs_store *store, struct pruned *p)
 {
 	_cleanup_close_ int fd = -1;
@@ -208,7 +208,8 @@ int pruned_look(struct shfs_store *store)
 	return r == -EBADMSG ? -ENOTRECOVERABLE : r;
 }
 
-/* Those that were put again, and may be lost later, are there. */
+/* Drops objects that exist: they were put again, and if lost later they were not pruned.
+ */
 static int drop_those_there(struct shfs_store *store, struct shfs_objects *all)
 {
 	size_t n = 0;

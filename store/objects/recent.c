@@ -5,15 +5,15 @@
 #include <string.h>
 #include <utlist.h>
 
-#define WINDOW       48   /* bytes that a feature is of, about */
-#define SAMPLE_SHIFT 59   /* one position of 32 gives one */
+#define WINDOW       48   /* bytes that a feature is made of, about */
+#define SAMPLE_SHIFT 59   /* one position of 32 gives a feature */
 #define PLACES       8192 /* features that are remembered */
-#define VOTES_MIN    2    /* in common, to be similar */
+#define VOTES_MIN    2    /* features that similar contents have in common */
 #define BUCKETS      4096
 
 struct place {
 	uint32_t feature;
-	struct recent *recent; /* borrowed: one that is kept */
+	struct recent *recent; /* borrowed; it is kept */
 };
 
 struct recents {
@@ -42,7 +42,7 @@ static void gear_init(void)
 	}
 }
 
-/* Keeps the smallest ones, ascending, each once. */
+/* Keeps the smallest features, ascending, each once. */
 static void keep_smallest(uint32_t f[static RECENT_FEATURES], unsigned *n,
                           uint32_t feature)
 {
@@ -92,7 +92,7 @@ static struct recent **bucket_of(struct recents *r, const struct shfs_object_id 
 
 static size_t weight(const struct recent *recent)
 {
-	return sizeof(*recent) + recent->len + 32; /* of the allocations */
+	return sizeof(*recent) + recent->len + 32; /* overhead of the allocations */
 }
 
 static void drop(struct recents *r, struct recent *recent)
@@ -117,7 +117,7 @@ static struct recent *reference(struct recents *r, struct recent *recent)
 		return NULL;
 	shfs_assert_held(&r->lock);
 	shfs_assert(recent->kept && recent->refs);
-	DL_DELETE(r->list, recent); /* the newest again */
+	DL_DELETE(r->list, recent); /* it becomes the newest again */
 	DL_APPEND(r->list, recent);
 	atomic_fetch_add(&recent->refs, 1);
 	return recent;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * recent.h - contents that were put a moment ago, in memory: what the next one may be a
- * delta against. Bounded; thread-safe.
+ * recent.h - keeps recently put contents in memory, as bases for deltas. Bounded;
+ * thread-safe.
  */
 #pragma once
 
@@ -16,20 +16,20 @@
 
 enum recent_state {
 	RECENT_PENDING,   /* no object yet */
-	RECENT_NAMED,     /* it is one if the commit under way succeeds */
+	RECENT_NAMED,     /* an object if the commit under way succeeds */
 	RECENT_COMMITTED, /* id names a durable object */
-	RECENT_DEAD,      /* it will be none */
+	RECENT_DEAD,      /* it will not become an object */
 };
 
-/* A reference keeps it in memory; all but the state and the id stays as it is. */
+/* A content. A reference keeps it in memory; all but its state and id are constant. */
 struct recent {
 	atomic_uint refs;
 	struct recent *prev, *next; /* of recents, the oldest first */
-	struct recent *also;        /* of those whose hashes begin alike */
+	struct recent *also;        /* the next one in the same bucket of by_id */
 	char *data;
 	size_t len;
 	uint32_t features[RECENT_FEATURES];
-	uint64_t chain_bytes; /* sum of what must be decoded for it */
+	uint64_t chain_bytes; /* bytes that must be decoded for it */
 	unsigned depth;
 	bool kept; /* in recents */
 	/* under the lock of recents */
@@ -41,35 +41,38 @@ struct recents;
 
 struct recents *recents_new(void); /* NULL: no memory */
 void recents_free(struct recents *recents);
-size_t recents_bytes(struct recents *recents); /* of what it keeps */
+size_t recents_bytes(struct recents *recents); /* of all that are kept */
 
 /*
- * What a content is recognised by, though parts of it change: the smallest of the hashes
- * of its pieces. All zero for one without.
+ * Computes the features of a content, by which a similar one is found: the smallest
+ * hashes of its pieces. All zero: it has none.
  */
 void recent_features(const void *data, size_t len, uint32_t out[static RECENT_FEATURES]);
 
-/* A copy of the content, PENDING. A reference; NULL: too large, or no memory. */
+/* Adds a copy of the content, PENDING, and returns a reference; NULL: too large, or no
+ * memory. */
 struct recent *recents_add(struct recents *recents, const struct shfs_object_id *id,
                            const void *data, size_t len,
                            const uint32_t features[static RECENT_FEATURES],
                            unsigned depth, uint64_t chain_bytes);
 
-/* The one with this id, or the most similar one; a reference, or NULL. */
+/* Find the content with this id, or the most similar one; return a reference, or NULL. */
 struct recent *recents_find(struct recents *recents, const struct shfs_object_id *id);
 struct recent *recents_similar(struct recents *recents,
                                const uint32_t features[static RECENT_FEATURES]);
 
-/* A commit is about to give it this id. */
+/* Notes the id that a commit under way gives to the content. */
 void recent_name(struct recents *recents, struct recent *recent,
                  const struct shfs_object_id *id);
-/* And has ended; one that is committed stays so. A dead one is found no more. */
+/* Notes the state after the commit; COMMITTED is final. A DEAD content is not found any
+ * more. */
 void recent_settle(struct recents *recents, struct recent *recent,
                    enum recent_state state);
 enum recent_state recent_state(struct recents *recents, const struct recent *recent,
                                struct shfs_object_id *id);
 
-/* Objects may be gone: what is one already is found no more. */
+/* After a collection: committed contents are not found any more, as their objects may
+ * have been removed. */
 void recents_forget(struct recents *recents);
 
 void recent_unref(struct recent *recent); /* NULL is fine */

@@ -13,7 +13,7 @@
 struct walk {
 	struct shfs_usage *usage;
 	int dirfd, depth;
-	uint64_t *kind; /* NULL: at the top */
+	uint64_t *kind; /* counter of this directory; NULL: at the top */
 };
 
 static uint64_t *kind_of(struct shfs_usage *u, const char *name)
@@ -32,7 +32,7 @@ static int add(void *arg, const char *name)
 	struct stat st;
 
 	if (w->kind == &w->usage->other && !strcmp(name, "reserve"))
-		return 0; /* nothing is in it, and it goes where room is short */
+		return 0; /* the reserve is empty, and deleted if room is short */
 	if (fstatat(w->dirfd, name, &st, AT_SYMLINK_NOFOLLOW))
 		return errno == ENOENT ? 0 : -errno;
 	below.kind = w->kind ? w->kind : kind_of(w->usage, name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* usage.h - what a store takes on its disk, by kind. */
+/* usage.h - measures how many bytes a store takes on its disk, by kind. */
 #pragma once
 
 #include "store/store.h"
