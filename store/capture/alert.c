@@ -37,7 +37,7 @@ static void alert_name(const struct shfs_store *store,
 
 /* --- all lines as one file --- */
 
-/* In the order of names, so that everybody makes the same of the same lines. */
+/* Lists them in the order of names, so that each process makes the same file of them. */
 static int list_troubles(const struct shfs_store *store, struct dirent ***out)
 {
 	char prefix[SHFS_ALERT_NAME_MAX];
@@ -51,7 +51,8 @@ static int list_troubles(const struct shfs_store *store, struct dirent ***out)
 		const char *name = list[i]->d_name;
 		size_t len = strlen(prefix);
 
-		/* and not what a write that was cut short left behind */
+		/* exactly so long: a write that was cut short may have left other files
+		 */
 		if (!strncmp(name, prefix, len) && strlen(name) == len + 16)
 			list[kept++] = list[i];
 		else
@@ -72,7 +73,7 @@ static int read_troubles(const struct shfs_store *store, struct shfs_buf *out)
 	for (int i = 0; i < n; i++) {
 		_cleanup_buf_ struct shfs_buf line = { 0 };
 
-		/* one that is gone again has nothing to say */
+		/* a line may have been removed since it was listed */
 		if (!shfs_read_file_at(store->state_fd, list[i]->d_name, LINE_BYTES,
 		                       &line) &&
 		    line.len && out->len + line.len < ALERT_MAX) {
@@ -95,7 +96,7 @@ static bool is_shown(const struct shfs_store *store, const char *name,
 	       shown.len == text->len && !memcmp(shown.data, text->data, text->len);
 }
 
-/* mine: the name of a trouble, which can be linked where there is no room to write. */
+/* mine: the name of a trouble file, which is linked if there is no room to write. */
 static void publish(const struct shfs_store *store, const struct shfs_buf *text,
                     const char *mine)
 {
@@ -112,8 +113,8 @@ static void publish(const struct shfs_store *store, const struct shfs_buf *text,
 }
 
 /*
- * Whoever changes a line looks again at all of them after the whole was written, so the
- * last one to write it has seen the last change.
+ * Each process that changes a line reads all lines again after it has written the whole,
+ * so the last writer of the whole has seen the last change.
  */
 static void publish_all(const struct shfs_store *store, const char *mine)
 {
@@ -171,7 +172,7 @@ void shfs_alert_raise(const struct shfs_store *store, const char *root, const ch
 	alert_name(store, shown);
 	if (is_shown(store, name, &text) && !faccessat(store->state_fd, shown, F_OK, 0))
 		return;
-	/* First where nothing can hang. */
+	/* The runtime directory comes first: the store may hang. */
 	shfs_runtime_alert(store->path, shown, line);
 	if (shfs_write_file_at(store->state_fd, name, 0600, line, text.len) && reserve)
 		use_reserve(store, name, line, reserve);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define USERS_MAX 256 /* those that come when there is no room share the last place */
+#define USERS_MAX 256 /* further users share the last entry */
 #define DAY_NS    (86400 * SHFS_NSEC_PER_SEC)
 
 struct shfs_allowance {
@@ -19,8 +19,8 @@ struct shfs_allowance {
 	struct user {
 		uid_t uid;
 		double left;   /* bytes */
-		int64_t at_ns; /* when that was so */
-		bool told;     /* that it is used up, since it was full last */
+		int64_t at_ns; /* when so much was left */
+		bool told;     /* it was logged as used up, since it was full last */
 	} users[USERS_MAX];
 };
 

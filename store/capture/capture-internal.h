@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * capture-internal.h - what capture.c (events), writer.c (the writer's thread) and
- * snapshot.c (snapshots, the archivers' threads) share. One lock guards all of it; nobody
- * reads or writes a file while holding it.
+ * snapshot.c (snapshots, the archivers' threads) share. One lock guards all of it; no
+ * thread reads or writes a file while holding it.
  *
  * An archive job goes through three lists: reads (its file is still to be read), stores
  * (its bytes are still to be put into an object), puts (its object is still to be
- * committed). Archivers take it up to puts, the writer commits. It commits objects as
- * they come, not when the turn of their event has come, so archivers that wait for room
+ * committed). Archivers take it up to puts, the writer commits it. The writer commits
+ * objects as they come, not in the order of events, so that archivers that wait for room
  * in puts never wait for themselves.
  */
 #pragma once
@@ -27,15 +27,15 @@
 #define CAPTURE_READS_MAX       128         /* jobs that hold an fd of a user's file */
 #define CAPTURE_PUTS_MAX        512         /* uncommitted objects: an fd each */
 #define CAPTURE_MEMORY_MAX      (40u << 20) /* bytes read and not committed yet */
-#define CAPTURE_JOB_BYTES       1024        /* of a job, besides those of its file */
+#define CAPTURE_JOB_BYTES       1024 /* memory of a job, besides its file's bytes */
 #define CAPTURE_INLINE_MAX      (16u << 10) /* files up to this are read by the caller */
 #define CAPTURE_BATCH           4096        /* events that share a sync */
-#define CAPTURE_COMMIT          256         /* objects that do */
+#define CAPTURE_COMMIT          256         /* objects that share a sync */
 #define CAPTURE_TAKE            256 /* events taken off the queue with the lock held */
 #define CAPTURE_BATCH_NS        (SHFS_NSEC_PER_SEC / 5)
 #define CAPTURE_RETRY_NS        SHFS_NSEC_PER_SEC
 #define CAPTURE_QUIET_NS        (3 * SHFS_NSEC_PER_SEC)
-#define CAPTURE_LEASE_NS        (SHFS_NSEC_PER_SEC / 2) /* a collection waits so long */
+#define CAPTURE_LEASE_NS        (SHFS_NSEC_PER_SEC / 2) /* most that a collection waits */
 #define CAPTURE_TICK_NS                                                                  \
 	(SHFS_NSEC_PER_SEC / 50) /* of a local file system: 10 ms at most */
 #define CAPTURE_NICE        5
@@ -55,7 +55,7 @@ struct capture_job {
 	struct shfs_snapshot *snapshot; /* a reference */
 	uint64_t claim;                 /* of the snapshot, when the job was made */
 	int fd;                         /* while in reads, else -1 */
-	struct stat before;             /* the state that is wanted */
+	struct stat before;             /* the file's state that is to be archived */
 	uint64_t max_bytes;
 	bool changed; /* the file was in another state once it had been read */
 	bool touched; /* ... but in its times alone, and reading again gave the same */
@@ -64,42 +64,42 @@ struct capture_job {
 	size_t len;
 	size_t reserved; /* bytes counted in capture->memory, until the end */
 	struct shfs_put *put;
-	bool dropped;     /* what was put is secret */
-	unsigned forgets; /* as the snapshot has it */
-	bool leased;    /* for its object: the snapshot's, if that becomes its content */
-	int64_t put_ns; /* CLOCK_MONOTONIC */
+	bool dropped;     /* the content is secret */
+	unsigned forgets; /* see struct shfs_snapshot */
+	bool leased;      /* it holds a lease, which the snapshot gets with the object */
+	int64_t put_ns;   /* CLOCK_MONOTONIC */
 };
 
 struct shfs_snapshot {
 	atomic_uint refs;
-	atomic_bool touched; /* its times may have been set since they were looked at */
+	atomic_bool touched; /* the file's times may have been set since they were read */
 	struct shfs_capture *capture;
 	/* under capture->lock */
 	uint64_t claim;     /* counts takes: the result of the last one stays */
 	int depth;          /* known or under way; -1 */
-	int told;           /* that was, when an event with it was emitted last; -1 */
+	int told;           /* depth when the last event with it was emitted; -1 */
 	unsigned reading;   /* takes that still need the file as it is */
 	unsigned unsettled; /* takes whose result is not in content yet */
 	int64_t late_ns; /* CLOCK_REALTIME when a wait gave up: the file may have changed
 	                    since; 0 */
-	bool spoiled;    /* its content is INCOMPLETE, whatever comes */
+	bool spoiled;    /* its content is INCOMPLETE for good */
 	bool counted;    /* in the statistics */
 	bool is_put;     /* put names its object, which may not be committed yet */
 	struct shfs_object_id put;
-	bool was_there; /* ... and another file's before */
+	bool was_there; /* the object existed before, of another file */
 	bool secret;    /* its file has a secret name */
-	bool gone;      /* that name is gone */
-	bool holds;     /* it is one of the holders of its content */
-	bool held; /* its object is in no record yet: it has a lease, and is in a list */
+	bool gone;      /* its file has lost its last name */
+	bool holds;     /* it counts in the struct capture_holders of its content */
+	bool held; /* no record names its object yet: it has a lease, and is in a list */
 	struct shfs_snapshot *held_prev, *held_next;
-	struct shfs_snapshot *before; /* what the file held before; a reference */
+	struct shfs_snapshot *before; /* of the file's content before; a reference */
 	struct capture_job *job;      /* while it is in reads; borrowed */
-	uid_t author;                 /* whose allowance it is archived by */
-	unsigned forgets; /* of the capture, before its object was looked for */
+	uid_t author;                 /* its allowance is used for the content */
+	unsigned forgets; /* capture->forgets before its object was looked for */
 	struct shfs_content content;
 };
 
-/* done or sealed: the latter is of shfs_capture_seal. */
+/* A shfs_capture_sync (done is set) or a shfs_capture_seal (sealed is). */
 struct capture_sync {
 	struct capture_sync *next;
 	void (*done)(void *arg, int error);
@@ -111,7 +111,7 @@ struct capture_sync {
 struct capture_secret;
 struct capture_holders;
 
-/* An object that was forgotten, by which of the forgets that this capture knows of. */
+/* An object that was forgotten. forget: the number of that forget in this capture. */
 struct capture_forgotten {
 	struct shfs_object_id id;
 	unsigned forget;
@@ -124,10 +124,10 @@ struct shfs_capture {
 	char *root;
 	struct shfs_redactor *redactor; /* or NULL */
 	pthread_mutex_t redactor_lock;  /* no other is taken with it */
-	bool private_keys;              /* they are archived */
+	bool private_keys;              /* archive private keys */
 	int compression, alert_fd; /* alert_fd: an unnamed file with room for the alert */
 	struct shfs_allowance *allowance;
-	bool alerts; /* it is a mount: whoever restores sees his errors */
+	bool alerts; /* errors raise alerts: not for shfs restore, which prints them */
 	uint32_t wait_ms;
 	size_t queue_max, reads_max, puts_max;
 	pthread_t writer, archivers[CAPTURE_THREADS_MAX];
@@ -136,66 +136,66 @@ struct shfs_capture {
 	pthread_mutex_t lock;
 	pthread_cond_t work;    /* archivers: a job, room, the end */
 	pthread_cond_t written; /* the writer: something to write, the end */
-	pthread_cond_t change;  /* who waits for a read or for memory */
+	pthread_cond_t change;  /* takers: a file was read, memory or room became free */
 
 	/* events, in the order of their sequence numbers */
 	struct capture_event *head, *tail;
 	size_t n_events, event_bytes;
 	uint64_t seq; /* last one given out */
 	struct capture_sync *syncs;
-	uint64_t lost_pending; /* told by no LOST record yet */
-	int lost_error;        /* what began lost_pending */
+	uint64_t lost_pending; /* losses that are in no LOST record yet */
+	int lost_error;        /* error of the first of them */
 	_Atomic uint64_t losses;
-	int unsynced_error; /* a loss that no sync has told yet */
+	int unsynced_error; /* error of a loss that no sync has reported yet */
 
 	/* jobs; n_puts also counts those that are being put or committed */
 	struct capture_job *reads, *stores, *puts;
-	struct capture_job *commits; /* those that are being committed */
-	size_t n_storing;            /* that are being put */
+	struct capture_job *commits; /* being committed */
+	size_t n_storing;            /* jobs that are being put */
 	size_t n_reads, n_stores, n_puts, memory;
-	pthread_mutex_t held_lock; /* of these; taken behind lock */
+	pthread_mutex_t held_lock; /* guards held and n_held; taken after lock */
 	struct shfs_snapshot *held;
 	atomic_size_t n_held;
 	struct capture_forgotten *forgotten; /* sorted by id */
 	size_t n_forgotten;
-	uint64_t forgotten_in; /* the generation of the last ones */
-	atomic_uint forgets;   /* how often some were */
-	bool renewing;         /* a collection waits for what is put to be committed */
+	uint64_t forgotten_in; /* generation of the last forgotten objects */
+	atomic_uint forgets;   /* how often objects were forgotten */
+	bool renewing;         /* a collection waits until all puts are committed */
 	unsigned n_up;         /* archivers that do not wait for work */
 	unsigned n_waiters;    /* on change: for room, or until a file has been read */
 	atomic_bool crowded;   /* the queue is more than half full */
 
-	/* secrecy.c's */
-	struct capture_secret *secrets;  /* contents; the oldest first */
-	struct capture_holders *holders; /* of those that are new; the oldest first */
-	struct shfs_objects purge;       /* that are to go */
+	/* of secrecy.c */
+	struct capture_secret *secrets;  /* secret contents; the oldest first */
+	struct capture_holders *holders; /* of new contents; the oldest first */
+	struct shfs_objects purge;       /* secret objects to remove */
 	pthread_t purger;
-	pthread_cond_t purging; /* there are some; the end */
+	pthread_cond_t purging; /* the purger: an object to remove, the end */
 	bool has_purger;
 
 	struct shfs_capture_stats stats;
 	int error;            /* why the store cannot be written; 0 */
-	uint64_t error_bytes; /* what there was no room for */
-	int64_t used_ns;      /* since then memory has not been given back; 0: it has */
+	uint64_t error_bytes; /* so many bytes found no room */
+	int64_t used_ns;      /* last use of memory that is not given back; 0: all is */
 	bool writer_timed;    /* the writer sleeps until its batch is due */
 	bool stalled;         /* no event was taken off the full queue for wait_ms */
 	bool closing;
-	unsigned n_started, n_archivers; /* threads: that have begun; that run */
+	unsigned n_started, n_archivers; /* threads that have begun; archivers that run */
 };
 
-/* The strings of a record that producers may emit; -1: they may not. */
+/* Lists the strings of a record; -1: producers may not emit records of its type. */
 int capture_record_strings(struct shfs_record *rec, struct shfs_bytes *out[static 4]);
-/* Copies them to where there is room for all, one behind another: there they lie then. */
+/* Copies the strings to `to`, one behind another, and points them there. */
 void capture_move_strings(struct shfs_bytes *const strings[static 4], int n, char *to);
-/* Its two contents; NULL: it has not so many. */
+/* Gets the up to two contents of a record; NULL: it has no such content. */
 void capture_record_contents(struct shfs_record *rec, struct shfs_content *out[static 2]);
 
 int64_t capture_now(void); /* CLOCK_MONOTONIC */
 
-/* Waits on cond until then, with the lock held. false: it is later. */
+/* Waits on cond, with the lock held. false: until_ns has passed. */
 bool capture_wait(struct shfs_capture *c, pthread_cond_t *cond, int64_t until_ns);
 
-/* What each thread does first. */
+/* Sets up the calling thread; each thread calls it first. */
 void capture_thread_begin(struct shfs_capture *c, const char *name);
 
 /* Threads; arg is the capture. */
@@ -203,69 +203,71 @@ void *capture_archiver(void *arg);
 void *capture_writer(void *arg);
 void *capture_purger(void *arg);
 
-/* What an earlier producer did not come to take away. */
+/* Resumes the removal of secret objects that an earlier producer has left. */
 _must_check_ int capture_purge_resume(struct shfs_capture *c);
-/* The last of it, once all threads have ended. */
+/* Removes the rest of them, once all threads have ended. */
 void capture_purge_end(struct shfs_capture *c);
 
-/* Takes the alert away and reserves room for the next one. Without the lock. */
+/* Clears the alert and reserves room for the next one. Called without the lock. */
 void capture_clear_alert(struct shfs_capture *c);
 
-/* --- the rest is called with the lock held --- */
+/* --- the functions below are called with the lock held --- */
 
 void capture_free_event(struct capture_event *event); /* without it, too */
 
-/* Why a content with these flags has no object, for debug.h. */
+/* Says why a content with these flags has no object, for debug.h. */
 const char *capture_why_not(uint32_t flags);
 
 /* Counts n events as lost. */
 void capture_lose(struct shfs_capture *c, uint64_t n, int error);
 
-/* Events came or went. */
+/* Sets crowded, after events were queued or taken off. */
 void capture_note_crowd(struct shfs_capture *c);
 
-/* Queues a LOST record if there is a loss to tell. */
+/* Queues a LOST record if there are losses that are in none. */
 void capture_tell_lost(struct shfs_capture *c);
 
-/* Is error one of the store, not of this one content? */
+/* Is this an error of the store, not only of one content? */
 bool capture_is_store_error(int error);
 
-/* The store failed when asked for so many bytes: the writer deals with it. */
+/* Notes that the store failed to write so many bytes; the writer deals with it. */
 void capture_fail(struct shfs_capture *c, int error, uint64_t bytes);
 
-/* Call when something may have become ready to be written. */
+/* Wakes the writer, when an event may have become ready to be written. */
 void capture_wake_writer(struct shfs_capture *c);
 
-/* May its object be gone, as it was forgotten? */
+/* Was the snapshot's object forgotten, so that it may be removed? */
 bool capture_is_forgotten(const struct shfs_snapshot *snapshot);
 
-/* Its object is in the journal, or will never be. */
+/* Ends the snapshot's lease: a record names its object now, or will never do so. */
 void capture_let_go(struct shfs_snapshot *snapshot);
 
-/* If what was put is secret, it is no object, and the job is done: true. */
+/* Drops the put and finishes the job if the content is secret: true. */
 bool capture_drop_secret(struct capture_job *job);
 
-/* The job is done, with its object or (NULL) without; frees it. */
+/* Finishes the job, with its object or (NULL) without; frees it. */
 void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id);
 
 /* --- secrecy.c --- */
 
-/* Does it begin as a private key does? Without the lock. */
+/* Does the content begin like a private key? Called without the lock. */
 bool capture_is_private_key(const char *data, size_t len);
 
-/* Must it be told as one that a rule excludes? Where its object is: so does capture_hide.
- */
+/* Is the content secret? Then records have it as one that a rule left out, without its
+ * object: capture_hide makes it so. */
 bool capture_is_secret(const struct shfs_snapshot *snapshot);
 void capture_hide(struct shfs_content *content);
 
-/* Its file, which held before (or NULL), is one of those that hold what was put. */
+/* Notes that the snapshot's file holds the content that was put. before: the file's
+ * snapshot before, or NULL. */
 void capture_note_holder(struct shfs_snapshot *snapshot, struct shfs_snapshot *before);
 
-/* Its content of size bytes is about to be this object, or (there) is one already: must
- * it not? */
+/* Must the content of size bytes not become (or, if there, stay) this object, as it is
+ * secret? */
 bool capture_must_drop(struct shfs_snapshot *snapshot, const struct shfs_object_id *id,
                        uint64_t size, bool there);
 
-/* Its content of size bytes has become this object: does that go? */
+/* Notes that the content of size bytes has become this object, and has that removed if it
+ * is secret. */
 void capture_note_object(struct shfs_snapshot *snapshot, const struct shfs_object_id *id,
                          uint64_t size);

@@ -34,7 +34,7 @@ void capture_thread_begin(struct shfs_capture *c, const char *name)
 	pid_t tid = gettid();
 
 	pthread_setname_np(pthread_self(), name);
-	/* Users wait for some of this work, so it is only a little behind theirs. */
+	/* Users wait for some of this work, so its priority is only a little lower. */
 	setpriority(PRIO_PROCESS, tid, getpriority(PRIO_PROCESS, tid) + CAPTURE_NICE);
 	pthread_mutex_lock(&c->lock);
 	c->n_started++;
@@ -114,7 +114,7 @@ static int capture_new(struct shfs_store *store,
 	return 0;
 }
 
-/* Ends the threads that there are, in the order in which work flows. */
+/* Ends the threads that have begun, in the order in which work flows. */
 static void capture_end_threads(struct shfs_capture *c, bool writer)
 {
 	pthread_mutex_lock(&c->lock);
@@ -127,7 +127,7 @@ static void capture_end_threads(struct shfs_capture *c, bool writer)
 		pthread_join(c->archivers[i], NULL);
 	if (writer)
 		pthread_join(c->writer, NULL);
-	while (c->held) /* snapshots may outlive it */
+	while (c->held) /* snapshots may outlive the capture */
 		capture_let_go(c->held);
 	if (c->has_purger)
 		pthread_join(c->purger, NULL);
@@ -141,7 +141,8 @@ static int capture_start_threads(struct shfs_capture *c, unsigned n)
 	int err;
 
 	/*
-	 * Signals are for the program's own threads; instead of SIGXFSZ there is EFBIG.
+	 * Signals are left to the program's own threads. SIGXFSZ is blocked, so that a
+	 * write beyond a limit fails with EFBIG.
 	 */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -160,8 +161,8 @@ static int capture_start_threads(struct shfs_capture *c, unsigned n)
 
 	pthread_mutex_lock(&c->lock);
 	c->n_archivers -= n - c->n_threads;
-	/* Once this returns, the threads need no system call of their beginning any more:
-	 * the program may put a seccomp filter on. */
+	/* The caller may install a seccomp filter once this returns, so the threads must
+	 * have made the system calls of their start. */
 	while (c->n_started < writer + c->has_purger + c->n_threads)
 		pthread_cond_wait(&c->change, &c->lock);
 	pthread_mutex_unlock(&c->lock);
@@ -188,7 +189,7 @@ int shfs_capture_open(struct shfs_store *store,
 	err = shfs_journal_open(store, &journal, &c->journal);
 	if (!err)
 		err = shfs_object_begin(store);
-	/* The journal could be begun: what was wrong with this project's is over. */
+	/* The journal could be begun, so an earlier alert of this project is obsolete. */
 	if (!err)
 		capture_clear_alert(c);
 	if (!err && capture_purge_resume(c))
@@ -295,7 +296,7 @@ void capture_note_crowd(struct shfs_capture *c)
 		atomic_store_explicit(&c->crowded, crowded, memory_order_relaxed);
 }
 
-/* The number is given under the same lock as the place in the queue. */
+/* Queues an event; its sequence number is given under the same lock. */
 static void capture_push(struct shfs_capture *c, struct capture_event *event)
 {
 	shfs_assert_held(&c->lock);
@@ -359,7 +360,7 @@ void capture_tell_lost(struct shfs_capture *c)
 	capture_push(c, event);
 }
 
-/* Why the event cannot be queued, or 0. */
+/* Returns the error for which the event cannot be queued, or 0. */
 static int capture_refuses(const struct shfs_capture *c,
                            const struct capture_event *event)
 {
@@ -377,8 +378,9 @@ static int capture_refuses(const struct shfs_capture *c,
 }
 
 /*
- * Lock held, and let go meanwhile. Users are slowed down to what the store takes; but
- * one that takes nothing for so long is not waited for again until it does.
+ * Lock held, and let go meanwhile. Waits for room in the queue, so that users are no
+ * faster than the store. A store that took nothing for wait_ms is not waited for again
+ * until it does.
  */
 static int capture_await_room(struct shfs_capture *c, const struct capture_event *event)
 {
@@ -416,8 +418,8 @@ void shfs_capture_throttle(struct shfs_capture *c)
 	pthread_mutex_unlock(&c->lock);
 }
 
-/* Of a process: its arguments without their secrets, and cut. Where there is no memory to
- * know, there are none. */
+/* Makes the event of a process, with redacted and cut arguments. If there is no memory to
+ * redact them, they are left out. */
 static struct capture_event *process_event_new(struct shfs_capture *c,
                                                const struct shfs_record *rec)
 {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * capture.h - the way from "something happened" to a durable record, off the caller's
- * path.
+ * capture.h - makes durable records of a producer's events, in threads of its own.
  *
- * A producer (the mount, restore, later the kernel reader) calls shfs_capture_emit for
- * each event; the order of these calls is the order of the journal. An event may refer to
+ * A producer (a mount, a recorder, restore) calls shfs_capture_emit for each event; the
+ * order of these calls is the order of the journal. An event may refer to
  * snapshots: contents that are still being read and archived by the capture's own
  * threads. One writer thread takes events off the queue in order, waits for their
  * snapshots, commits the objects of a batch, then appends the batch and syncs: objects
  * are durable before the record that names them. A batch is due after 200 ms or with 4096
- * events; it takes what has come until then.
+ * events.
  *
  * Memory is bounded: beyond queue_max events or bytes in flight, emit waits for room, so
- * that users are no faster than the store (shfs_capture_throttle does so earlier and
- * where nobody else is held up); where none comes within config.wait_ms, it drops the
- * event and counts it (a LOST record follows as soon as one fits), and so those that
- * follow until there is some. When the store fails (full, read-only), events are dropped
- * and counted likewise (PROCESS records wait, so that a sequence number that was given
- * out stays good), the failure is kept in the statistics and in state/alert-<host>, and
- * the writer tries again each second. Nothing here ever fails the user's I/O; one emit
- * blocks it for config.wait_ms at most. All functions are thread-safe.
+ * that users are no faster than the store (shfs_capture_throttle does so earlier, where
+ * nobody else is held up). If there is no room within config.wait_ms, emit drops the
+ * event and counts it, and likewise further events until there is room; a LOST record
+ * follows as soon as one fits. When the store fails (full, read-only), events are dropped
+ * and counted likewise (PROCESS records wait, so that later records can name them by
+ * their sequence numbers), the failure is kept in the statistics and in
+ * state/alert-<host>, and the writer tries again each second. The user's I/O never fails
+ * because of a capture; one emit blocks it for config.wait_ms at most. All functions are
+ * thread-safe.
  */
 #pragma once
 
@@ -33,11 +33,11 @@
 struct shfs_capture;
 struct shfs_snapshot;
 
-/* Of the arguments of a process so much is recorded; who reads them reads more, so that a
- * secret at the cut is known for one. */
+/* SHFS_ARGV_MAX bytes of a process's arguments are recorded. Callers read SHFS_ARGV_READ
+ * bytes, so that a secret at the cut is recognised. */
 #define SHFS_ARGV_MAX  (64u << 10)
 #define SHFS_ARGV_READ (SHFS_ARGV_MAX + (16u << 10))
-#define SHFS_ARGV_CUT  "\0[cut]" /* what is behind arguments of which more follow */
+#define SHFS_ARGV_CUT  "\0[cut]" /* appended to arguments that were cut */
 
 struct shfs_capture_options {
 	const struct shfs_config *config; /* copied */
@@ -47,7 +47,8 @@ struct shfs_capture_options {
 	struct shfs_spool *spool;         /* borrowed; or NULL */
 };
 
-/* Starts the threads (so: after a fork into the background). */
+/* Opens a capture and starts its threads; so it comes after a fork into the background.
+ */
 _must_check_ int shfs_capture_open(struct shfs_store *store,
                                    const struct shfs_capture_options *options,
                                    struct shfs_capture **out);
@@ -66,26 +67,26 @@ enum shfs_depth {
 	SHFS_DEPTH_ARCHIVE,     /* and the content */
 };
 
-/* A new one, nothing known yet, one reference. NULL: no memory. */
+/* Makes a snapshot of which nothing is known yet, with one reference. NULL: no memory. */
 struct shfs_snapshot *shfs_snapshot_new(struct shfs_capture *capture);
 struct shfs_snapshot *shfs_snapshot_ref(struct shfs_snapshot *snapshot);
 void shfs_snapshot_unref(struct shfs_snapshot *snapshot); /* NULL is fine */
 
-/* The file held before until now: what is alike is stored once. Before the first take. */
+/* Says that the file held the content of `before` until now, so that the new content is
+ * stored as a delta of that. Called before the first take. */
 void shfs_snapshot_follow(struct shfs_snapshot *snapshot, struct shfs_snapshot *before);
 
-/* Who wrote the content: if that is not the store's owner, no more of his is archived
- * than his allowance (store/capture/allowance.h); what is beyond is FINGERPRINT with
- * SKIP_USER. Before the first take. */
+/* Says which user wrote the content. Contents of users other than the store's owner are
+ * archived within their allowance (store/capture/allowance.h); beyond it they become
+ * FINGERPRINT with SKIP_USER. Called before the first take. */
 void shfs_snapshot_author(struct shfs_snapshot *snapshot, uid_t uid);
 
 /*
- * Makes the snapshot know at least depth of the file behind fd, which is dup'ed where
- * needed and stays the caller's; it must be readable (for STAT any fd will do). STAT and
- * FINGERPRINT are done at once in this thread; ARCHIVE is handed to an archiver, and the
- * file must not change (in size, content or mtime) until shfs_snapshot_wait has returned.
- * A no-op where that depth is known or under way; a deeper call deepens it. skip:
- * SHFS_CONTENT_SKIP_* to note, or 0.
+ * Takes the snapshot of the file behind fd to at least depth. fd is borrowed; it must be
+ * readable (for STAT any fd will do). STAT and FINGERPRINT are done at once in this
+ * thread; ARCHIVE is handed to an archiver, and the file must not change (in size,
+ * content or mtime) until shfs_snapshot_wait has returned. Does nothing if that depth is
+ * known or under way. skip: SHFS_CONTENT_SKIP_* to note, or 0.
  *
  * A file beyond max_bytes becomes FINGERPRINT with SKIP_SIZE; one that is not regular
  * STAT with SKIP_TYPE. Failures to read become SKIP_ERROR: there is nothing for the
@@ -96,51 +97,48 @@ void shfs_snapshot_author(struct shfs_snapshot *snapshot, uid_t uid);
 void shfs_snapshot_take(struct shfs_snapshot *snapshot, int fd, enum shfs_depth depth,
                         uint64_t max_bytes, uint32_t skip);
 
-/* The depth known or under way; -1 for none. Less than was asked for where the file was
- * too large or could not be archived: a take may then get further than the one before. */
+/* Returns the depth known or under way; -1: none. It is less than was asked for if the
+ * file was too large or could not be archived: another take may then get further. */
 int shfs_snapshot_depth(const struct shfs_snapshot *snapshot);
 
-/* Would a take tell more than is known or under way? */
+/* Would a take give more than is known or under way? */
 bool shfs_snapshot_wants(const struct shfs_snapshot *snapshot, enum shfs_depth depth,
                          uint64_t max_bytes);
 
-/* Was an event emitted that tells of it what is known or under way? */
+/* Was an event with the snapshot emitted at its present depth? */
 bool shfs_snapshot_is_told(const struct shfs_snapshot *snapshot);
 
-/* Was its object forgotten since it was taken? Then records tell of it without. */
+/* Was its object forgotten since it was taken? Then records have it without its object.
+ */
 bool shfs_snapshot_is_forgotten(const struct shfs_snapshot *snapshot);
 
-/* The times of the file are about to be set by somebody who does not change its bytes. */
+/* Says that the times of the file are about to be set without a change of its bytes. */
 void shfs_snapshot_touch(struct shfs_snapshot *snapshot);
 
-/* What is being read, or was, is of no one moment: it is INCOMPLETE. */
+/* Marks the content INCOMPLETE: the file changed while it was read. */
 void shfs_snapshot_spoil(struct shfs_snapshot *snapshot);
 
 /*
- * A file with a secret name (shfs_rules_is_secret): STAT, with SKIP_RULE. Up to max_bytes
- * of it are read, so that its content is not archived under another name either, unless
- * that was before.
+ * Takes a file with a secret name (shfs_rules_is_secret): STAT, with SKIP_RULE. If it has
+ * no more than max_bytes it is read, so that its content is not archived under another
+ * name either, unless that was archived before.
  */
 void shfs_snapshot_take_secret(struct shfs_snapshot *snapshot, int fd,
                                uint64_t max_bytes);
 
-/* The file has got a secret name: the content is told as one that a rule excludes, also
- * by records that are not written yet, and goes from the store if this file brought it
- * there. */
+/* Says that the file has got a secret name: records, also those that are not written yet,
+ * have the content as left out by a rule. Its object is removed if this file brought it
+ * to the store. */
 void shfs_snapshot_conceal(struct shfs_snapshot *snapshot);
 
-/* The file has got another name: the content is told as one of several names. */
-void shfs_snapshot_linked(struct shfs_snapshot *snapshot);
-
-/* The file has lost its last name. If it was there for a moment, and a file with a secret
- * name has the content, that goes, too. */
+/* Says that the file has lost its last name. If it existed only for a moment, and a file
+ * with a secret name has the same content, the object is removed. */
 void shfs_snapshot_gone(struct shfs_snapshot *snapshot);
 
 /*
- * Returns once the file's bytes have been read (it may then change), at the latest after
- * timeout_ms: then the content is marked INCOMPLETE if it turns out to have changed under
- * the read and false is returned. Never waits for compression or for the disk of the
- * store.
+ * Waits until the file's bytes have been read (it may then change). false: timeout_ms has
+ * passed; the content will be INCOMPLETE if it turns out to have changed during the read.
+ * Never waits for compression or for the disk of the store.
  */
 bool shfs_snapshot_wait(struct shfs_snapshot *snapshot, unsigned timeout_ms);
 
@@ -148,40 +146,39 @@ bool shfs_snapshot_wait(struct shfs_snapshot *snapshot, unsigned timeout_ms);
 
 /*
  * Queues a PROCESS, ACCESS, PATHOP or PREIMAGE record; its strings are copied (the
- * arguments of a process without secrets, up to SHFS_ARGV_MAX), rec->seq
- * and rec->time are set here (time only where real_ns is 0). content[0] fills seen
- * (ACCESS) or content (PATHOP, PREIMAGE); content[1] fills made (ACCESS) or victim
- * (PATHOP). Snapshots are referenced, not taken over; NULL leaves the field as it is in
- * rec. Returns the sequence number, by which later records name a PROCESS; 0 if lost.
+ * arguments of a process redacted, up to SHFS_ARGV_MAX). Sets rec->seq, and rec->time if
+ * its real_ns is 0. content[0] fills seen (ACCESS) or content (PATHOP, PREIMAGE);
+ * content[1] fills made (ACCESS) or victim (PATHOP). Snapshots are referenced, the caller
+ * keeps its own; NULL leaves the field as it is in rec. Returns the sequence number, by
+ * which later records name a PROCESS; 0: the event is lost.
  */
 uint64_t shfs_capture_emit(struct shfs_capture *capture, struct shfs_record *rec,
                            struct shfs_snapshot *const content[2]);
 
-/* An event, or a content of one, that could not even be told is counted as lost. */
+/* Counts an event (or a content of one) as lost that could not even be emitted. */
 void shfs_capture_lose(struct shfs_capture *capture, int error);
 
-/* Grows with each loss: what was recorded before, and since another number, is in the
- * journal or will be. */
+/* Returns a number that grows with each loss. As long as it stays the same, all that was
+ * emitted is in the journal or will be. */
 uint64_t shfs_capture_losses(struct shfs_capture *capture);
 
 /*
- * Waits until the queue is less than half full, as emit does for room: at once where it
- * is, config.wait_ms at most, and not again while nothing is taken off it. For who is
- * about to do what ends in events, before he takes locks: emit is called with locks that
- * others wait for.
+ * Waits until the queue is less than half full, for config.wait_ms at most, and not again
+ * while nothing is taken off it. To be called before an operation that ends in events,
+ * and before it takes locks: emit itself is called with locks that others wait for.
  */
 void shfs_capture_throttle(struct shfs_capture *capture);
 
 /* Calls done(arg, error) from the writer thread once everything emitted before is durable
- * (0), or some of it since the last sync is known to be lost (its negative errno:
- * -ENOBUFS where the queue was full). done must not call back. -ENOMEM. */
+ * (0), or some of it was lost since the last sync (a negative errno; -ENOBUFS: the queue
+ * was full). done must not call back. -ENOMEM. */
 _must_check_ int shfs_capture_sync(struct shfs_capture *capture,
                                    void (*done)(void *arg, int error), void *arg);
 
 /*
- * As shfs_capture_sync, and begins a new segment of the journal behind all that, whose
- * name is told. What is being forgotten now (store/objects/lease.h) no record names from
- * then on, though a snapshot of before has it. error: nothing was begun.
+ * Syncs as shfs_capture_sync, then begins a new segment of the journal, whose name is
+ * passed to sealed. From then on no record names an object that is being forgotten now
+ * (store/objects/lease.h), though an older snapshot has it. error: nothing was begun.
  */
 _must_check_ int
 shfs_capture_seal(struct shfs_capture *capture,
@@ -192,7 +189,7 @@ struct shfs_capture_stats {
 	uint64_t objects, object_bytes,
 		stored_bytes;         /* new objects; before and after compression */
 	uint64_t skipped, incomplete; /* contents in the journal with such a flag */
-	uint64_t memory_bytes; /* of what waits for the store, and to compress it */
-	int error;             /* why the journal stands still now: a negative errno; 0 */
+	uint64_t memory_bytes; /* of contents that wait for the store, and compressors */
+	int error;             /* why nothing is written now: a negative errno; or 0 */
 };
 void shfs_capture_get_stats(struct shfs_capture *capture, struct shfs_capture_stats *out);

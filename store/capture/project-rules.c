@@ -12,9 +12,10 @@
 
 #define IGNORE_FILE      ".shfsignore"
 #define IGNORE_MAX_BYTES (1 << 20)
-#define RACY_NS          (SHFS_NSEC_PER_SEC / 50) /* what file systems' clocks lag behind */
+#define RACY_NS          (SHFS_NSEC_PER_SEC / 50) /* most that files' times lag behind */
 
-/* No field but these is used: equal stamps are equal bytes. Zeros: there is no file. */
+/* Makes a stamp of the fields that matter: equal stamps are equal bytes. Zeros: there is
+ * no file. */
 static struct statx stamp_of(const struct statx *stx)
 {
 	return (struct statx){
@@ -26,7 +27,7 @@ static struct statx stamp_of(const struct statx *stx)
 	};
 }
 
-/* Nothing but a plain file of a sane size: anything else may keep us waiting. */
+/* Reads a regular file of a sane size only: anything else may keep us waiting. */
 static int read_ignore_file(struct shfs_project_rules *p, struct shfs_buf *text)
 {
 	_cleanup_close_ int fd = openat(p->root_fd, IGNORE_FILE,
@@ -40,7 +41,7 @@ static int read_ignore_file(struct shfs_project_rules *p, struct shfs_buf *text)
 	return shfs_read_fd(fd, IGNORE_MAX_BYTES, text);
 }
 
-/* Lock held for writing. */
+/* Lock held for writing. Reads .shfsignore and makes the rules anew. */
 static void load(struct shfs_project_rules *p)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -58,7 +59,8 @@ static void load(struct shfs_project_rules *p)
 	p->rules = rules;
 }
 
-/* Changed so shortly before it was read that another change may have the same times. */
+/* Was the file read so shortly after its change that another change may have the same
+ * times? */
 static bool is_racy(const struct shfs_project_rules *p)
 {
 	const struct statx_timestamp *t = &p->stamp.stx_ctime;

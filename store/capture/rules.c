@@ -6,17 +6,17 @@
 #include <errno.h>
 #include <string.h>
 
-/* --- what is built in; docs/config.md says why --- */
+/* --- built-in patterns; docs/config.md says why --- */
 
 /* clang-format off */
 static const char builtin_ignore[] =
-	/* made again by their tools at any time */
+	/* their tools can make them again at any time */
 	"**/.git/objects/\n**/.git/lfs/\n**/.hg/store/\n**/.svn/pristine/\n"
 	"**/.jj/repo/store/\n"
 	"__pycache__/\n*.py[cod]\n.cache/\n.mypy_cache/\n.pytest_cache/\n.ruff_cache/\n"
 	".ipynb_checkpoints/\n.snakemake/\n.nextflow/\n.tox/\n.nox/\n.ccache/\n"
 	"node_modules/\n.Rproj.user/\n.direnv/\n.Trash-*/\n"
-	/* there for moments: editors, NFS, FUSE */
+	/* temporary files of editors, NFS and FUSE */
 	".nfs*\n.fuse_hidden*\n.*.sw[a-p]\n.*.un~\n*~\n\\#*#\n.#*\n4913\n.goutputstream-*\n";
 
 static const char builtin_secrets[] =
@@ -37,8 +37,8 @@ static const char builtin_secrets[] =
 	".authinfo\n.smbcredentials\nrclone.conf\nssh_host_*_key\n**/.git/config\n"
 	"**/.config/git/credentials\n";
 
-/* What programs and people put behind the name of a file for a copy of it, or for what is
- * about to take its place. */
+/* Endings that programs and people append to the name of a file for a copy of it, or for
+ * a file that is about to replace it. */
 static const char *const copy_endings[] = {
 	".~", "~", "-", ".bak", "-bak", "_bak", ".backup", "-backup", "_backup", ".old",
 	"-old", "_old", ".orig", ".save", ".saved", ".prev", ".copy", " copy", " (copy)",
@@ -69,7 +69,7 @@ static const char builtin_archive_read[] =
 
 static bool class_named(const char *name, size_t len, unsigned char c, bool *in)
 {
-	/* gitignore knows ASCII alone, whatever the locale. */
+	/* gitignore knows ASCII only, whatever the locale. */
 	bool lower = c >= 'a' && c <= 'z', upper = c >= 'A' && c <= 'Z';
 	bool digit = c >= '0' && c <= '9', graph = c > ' ' && c < 0x7f;
 	const struct {
@@ -101,8 +101,9 @@ static bool class_named(const char *name, size_t len, unsigned char c, bool *in)
 }
 
 /*
- * [[:name:]] at p (which is at the inner '['): 1 with *in and *next behind it, 0 if it is
- * an ordinary '[', -1 if the pattern is malformed and matches nothing.
+ * Parses [[:name:]], with p at the inner '['. 1: *in says whether c is in the class,
+ * *next is behind it; 0: it is an ordinary '['; -1: the pattern is malformed and matches
+ * nothing.
  */
 static int glob_class_name(const char *p, unsigned char c, bool *in, const char **next)
 {
@@ -118,12 +119,12 @@ static int glob_class_name(const char *p, unsigned char c, bool *in, const char 
 	return 1;
 }
 
-/* [...] at *p: is c in it? *p moves behind it. Malformed: no. */
+/* Is c in the [...] at *p? Moves *p behind it. False if it is malformed. */
 static bool glob_class(const char **p, unsigned char c)
 {
 	const char *q = *p + 1;
 	bool negated = *q == '!' || *q == '^', found = false;
-	unsigned char low = 0; /* what a '-' that follows would begin at; 0: nothing */
+	unsigned char low = 0; /* begin of a range if a '-' follows; 0: none */
 
 	if (negated)
 		q++;
@@ -155,7 +156,7 @@ static bool glob_class(const char **p, unsigned char c)
 	return found != negated && c != '/';
 }
 
-/* Does the one pattern element at *p match c? *p moves behind it. */
+/* Does the one pattern element at *p match c? Moves *p behind it. */
 static bool glob_one(const char **p, char c)
 {
 	switch (**p) {
@@ -174,14 +175,14 @@ static bool glob_one(const char **p, char c)
 	return *(*p)++ == c;
 }
 
-/* A place to come back to: behind stars at pattern, which so far took what is before
- * text. */
+/* A position to come back to: pattern is behind stars, which so far match the text before
+ * `text`. */
 struct glob_retry {
 	const char *pattern, *text;
-	bool by_component; /* "**" and a slash: the rest begins where a component does */
+	bool by_component; /* "**" and a slash: text must begin at a component */
 };
 
-/* Reads the stars at *p. true: they match slashes too ("**" between slashes). */
+/* Reads the stars at *p. True: they match slashes too ("**" between slashes). */
 static bool glob_stars(const char *start, const char **p, struct glob_retry *retry)
 {
 	const char *stars = *p, *q = stars + strspn(stars, "*");
@@ -195,7 +196,7 @@ static bool glob_stars(const char *start, const char **p, struct glob_retry *ret
 	return deep;
 }
 
-/* Lets the stars of retry take more; false if they cannot. */
+/* Lets the stars of retry match more; false if they cannot. */
 static bool glob_extend(struct glob_retry *retry, bool deep)
 {
 	const char *t = retry->text;
@@ -214,9 +215,8 @@ static bool glob_extend(struct glob_retry *retry, bool deep)
 }
 
 /*
- * Going back to the last "*" and the last "**" is enough: whatever an earlier one could
- * take more of, the later one takes as well. So the time is polynomial, also for patterns
- * that were made to be slow.
+ * Goes back only to the last "*" and the last "**": the later one can match all that an
+ * earlier one could. So the time is polynomial, even for malicious patterns.
  */
 static bool glob_match(const char *pattern, const char *text)
 {
@@ -268,14 +268,14 @@ enum pattern_kind {
 
 struct pattern {
 	char *text;
-	size_t len, prefix_len; /* prefix_len: bytes at the start that are plain */
+	size_t len, prefix_len; /* prefix_len: bytes before the first glob character */
 	enum pattern_kind kind;
 	bool negated, directory_only;
 };
 
 /* Most patterns are names and suffixes: these are looked up, not tried one by one. */
 struct lookup {
-	const char *key; /* the name; of a suffix its part from the last dot */
+	const char *key; /* the name; of a suffix the part from its last dot on */
 	size_t order;    /* index of the pattern */
 };
 
@@ -290,7 +290,7 @@ struct pattern_list {
 
 struct shfs_rules {
 	struct pattern_list ignore, archive_read;
-	struct pattern_list secret; /* of ignore, those that are for secrets */
+	struct pattern_list secret; /* the patterns of ignore that are for secrets */
 };
 
 static size_t plain_length(const char *s)
@@ -298,7 +298,7 @@ static size_t plain_length(const char *s)
 	return strcspn(s, "*?[\\");
 }
 
-/* Cuts blanks at the end that no backslash protects. */
+/* Cuts off blanks at the end that no backslash protects. */
 static void trim_line(char *line)
 {
 	char *blanks = NULL;
@@ -317,7 +317,7 @@ static void trim_line(char *line)
 		*blanks = '\0';
 }
 
-/* line: one pattern, trimmed; taken over. */
+/* Parses line, one trimmed pattern, and takes ownership of it. */
 static void pattern_parse(char *line, struct pattern *out)
 {
 	char *text = line;
@@ -396,7 +396,7 @@ static int lookup_compare(const void *a, const void *b)
 	return order ? order : (x->order > y->order) - (x->order < y->order);
 }
 
-/* Sorts the patterns into the three ways to find them. */
+/* Sorts the patterns into names, suffixes and others. */
 static int list_finish(struct pattern_list *list)
 {
 	list->names = calloc(list->n + 1, sizeof(*list->names));
@@ -431,7 +431,7 @@ static void list_free(struct pattern_list *list)
 	free(list->others);
 }
 
-/* What is asked: a path and its last component, both NUL-terminated. */
+/* The path to match and its last component, both NUL-terminated. */
 struct subject {
 	const char *path, *name;
 	size_t path_len, name_len;
@@ -451,8 +451,8 @@ static bool pattern_matches(const struct pattern *p, const struct subject *s)
 	case PATTERN_NAME_GLOB:
 		return glob_match(p->text, s->name);
 	case PATTERN_PATH:
-		/* The plain part is cut off first: "a**" + "/b" then starts with stars,
-		 * which gitignore takes as between slashes. */
+		/* The plain prefix is cut off first: the rest of "a**" + "/b" then starts
+		 * with stars, which gitignore takes for stars between slashes. */
 		return p->prefix_len <= s->path_len &&
 		       memcmp(p->text, s->path, p->prefix_len) == 0 &&
 		       glob_match(p->text + p->prefix_len, s->path + p->prefix_len);
@@ -460,13 +460,13 @@ static bool pattern_matches(const struct pattern *p, const struct subject *s)
 	return false;
 }
 
-/* The last pattern of key's group that matches, as index + 1; 0: none. */
+/* Finds the last pattern with this key that matches, as index + 1; 0: none. */
 static size_t lookup_last(const struct pattern_list *list, const struct lookup *table,
                           size_t n, const char *key, const struct subject *s)
 {
 	size_t low = 0, high = n;
 
-	while (low < high) { /* to the end of the group */
+	while (low < high) { /* to the last entry with this key */
 		size_t middle = low + (high - low) / 2;
 
 		if (strcmp(table[middle].key, key) <= 0)
@@ -480,7 +480,7 @@ static size_t lookup_last(const struct pattern_list *list, const struct lookup *
 	return 0;
 }
 
-/* The last pattern that matches, or NULL. */
+/* Finds the last pattern that matches, or NULL. */
 static const struct pattern *list_find(const struct pattern_list *list,
                                        const struct subject *s)
 {
@@ -503,8 +503,8 @@ static const struct pattern *list_find(const struct pattern_list *list,
 }
 
 /*
- * Does fn say so of the path, or of a directory above it? path is changed for the time of
- * the call: each slash in turn ends it.
+ * Is fn true for the path, or for a directory above it? path is changed during the call:
+ * each slash in turn becomes a NUL.
  */
 static bool any_part(char *path, size_t len, bool directory,
                      bool (*fn)(const void *arg, const struct subject *s),
@@ -533,7 +533,7 @@ static bool any_part(char *path, size_t len, bool directory,
 	}
 }
 
-/* Does the list choose it? */
+/* Does the list choose the path? */
 static bool list_chooses(const void *list, const struct subject *s)
 {
 	const struct pattern *found = list_find(list, s);
@@ -541,7 +541,7 @@ static bool list_chooses(const void *list, const struct subject *s)
 	return found && !found->negated;
 }
 
-/* --- what is secret by its name, and copies of that --- */
+/* --- files that are secret by their names, and their copies --- */
 
 /* A part of a name. */
 struct piece {
@@ -549,7 +549,7 @@ struct piece {
 	size_t len;
 };
 
-/* Cuts an ending of a copy off: one of the list, or a number. */
+/* Cuts off an ending of a copy: one of the list, or a number. */
 static bool cut_ending(struct piece *p)
 {
 	size_t n = p->len;
@@ -571,7 +571,8 @@ static bool cut_ending(struct piece *p)
 	return true;
 }
 
-/* Cuts what editors and rsync put around it: #NAME#, .#NAME, .NAME.swp, .NAME.XXXXXX */
+/* Cuts off what editors and rsync put around a name: #NAME#, .#NAME, .NAME.swp,
+ * .NAME.XXXXXX */
 static bool cut_around(struct piece *p)
 {
 	size_t front = 1, behind = 0, len = p->len;
@@ -592,7 +593,7 @@ static bool cut_around(struct piece *p)
 	return true;
 }
 
-/* Would it be secret, if piece were its name? */
+/* Would the file be secret if piece were its name? */
 static bool is_secret_as(const struct shfs_rules *rules, const struct subject *s,
                          const struct piece *piece)
 {
@@ -606,7 +607,7 @@ static bool is_secret_as(const struct shfs_rules *rules, const struct subject *s
 		.directory = s->directory,
 	};
 
-	if (!path) /* rather a content too few than a secret too many */
+	if (!path) /* better to miss a content than to archive a secret */
 		return true;
 	memcpy(path, s->path, at);
 	memcpy(path + at, piece->text, piece->len);
@@ -614,7 +615,7 @@ static bool is_secret_as(const struct shfs_rules *rules, const struct subject *s
 	return list_chooses(&rules->secret, &as) && list_chooses(&rules->ignore, &as);
 }
 
-/* Or once endings are cut off? */
+/* Would the file be secret if piece were its name, or piece without endings of a copy? */
 static bool is_secret_cut(const struct shfs_rules *rules, const struct subject *s,
                           struct piece piece)
 {
@@ -698,7 +699,7 @@ enum shfs_rule shfs_rules_match(const struct shfs_rules *rules, const char *path
 		return SHFS_RULE_ARCHIVE;
 	if (len >= sizeof(small)) {
 		copy = large = malloc(len + 1);
-		if (!large) /* rather a content too few than a secret too many */
+		if (!large) /* better to miss a content than to archive a secret */
 			return SHFS_RULE_IGNORE;
 	}
 	memcpy(copy, path, len + 1);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * rules.h - which files are archived.
+ * rules.h - decides which files are archived.
  *
  * Patterns are those of gitignore(5), for paths relative to the project's root: "#"
- * comments, "!" takes back, a trailing slash for directories, "*", "?", "[...]", "**", an
- * anchored pattern where there is a slash before its end; the last that matches decides,
- * and nothing below an ignored directory can be taken back. Checked in CI against git
- * check-ignore.
+ * comments, "!" for exceptions, a trailing slash for directories, "*", "?", "[...]",
+ * "**", anchored patterns (with a slash before the end). The last pattern that matches
+ * decides, and there are no exceptions below an ignored directory. Checked in CI against
+ * git check-ignore.
  *
- * What a rule leaves out is recorded all the same (SHFS_CONTENT_SKIP_RULE), only not
- * archived. Immutable once built, so thread-safe.
+ * A file that a rule leaves out is recorded all the same (SHFS_CONTENT_SKIP_RULE), only
+ * not archived. Immutable once built, so thread-safe.
  */
 #pragma once
 
@@ -18,12 +18,12 @@
 #include <stdbool.h>
 
 enum shfs_rule {
-	SHFS_RULE_ARCHIVE,      /* archive what is written; what is read: fingerprint */
-	SHFS_RULE_ARCHIVE_READ, /* archive also what is read: scripts, configuration */
-	SHFS_RULE_IGNORE, /* never archive: caches, secrets, what the user excluded */
+	SHFS_RULE_ARCHIVE,      /* archive if written; fingerprint if only read */
+	SHFS_RULE_ARCHIVE_READ, /* archive also if only read: scripts, configuration */
+	SHFS_RULE_IGNORE,       /* never archive: caches, secrets, the user's patterns */
 };
 
-/* Of a file with two names: it is archived if either is to be. */
+/* Returns the rule of a file with two names: it is archived if either name is. */
 static inline enum shfs_rule shfs_rule_of_both(enum shfs_rule a, enum shfs_rule b)
 {
 	return a == SHFS_RULE_IGNORE || (b != SHFS_RULE_IGNORE && b > a) ? b : a;
@@ -32,8 +32,9 @@ static inline enum shfs_rule shfs_rule_of_both(enum shfs_rule a, enum shfs_rule 
 struct shfs_rules;
 
 /*
- * Built-in patterns, then the config's, then shfsignore (the text of ROOT/.shfsignore, or
- * NULL). Borrowed for the call. -ENOMEM.
+ * Builds the rules of the built-in patterns, then those of config, then those of
+ * shfsignore (the text of ROOT/.shfsignore, or NULL). Both are borrowed for the call.
+ * -ENOMEM.
  */
 _must_check_ int shfs_rules_new(const struct shfs_config *config, const char *shfsignore,
                                 struct shfs_rules **out);
@@ -43,7 +44,7 @@ void shfs_rules_free(struct shfs_rules *rules);
 enum shfs_rule shfs_rules_match(const struct shfs_rules *rules, const char *path,
                                 bool directory);
 
-/* Of what is to be ignored: is it secret by its name, by a built-in pattern that the user
- * has not taken back? So are copies: server.key.bak, .netrc~, .#id_rsa. */
+/* Is this ignored file secret by its name, that is by a built-in pattern without an
+ * exception of the user? So are copies: server.key.bak, .netrc~, .#id_rsa. */
 bool shfs_rules_is_secret(const struct shfs_rules *rules, const char *path,
                           bool directory);

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Contents that are secret because they are private keys; and contents that are secret by
- * the name of a file. The latter are not archived under another name either, and what was
- * archived before the name was given is taken away.
+ * Keeps secrets out of the store: private keys, and contents of files with secret names.
+ * The latter are not archived under another name either, and an object that was archived
+ * before the file got its secret name is removed.
  *
- * Which contents those are is known in memory alone: a hash of a short secret that lies
- * on the disk would tell it. A content that was archived before a file of a secret name
- * held it is shared: a template that was copied, which stays; or what a program wrote
- * under other names first, and copied, which goes once the last of those has gone within
- * a minute.
+ * Secret contents are remembered in memory only: a hash on the disk would reveal a short
+ * secret. A content that was archived before a file with a secret name held it is shared.
+ * It may be a template that was copied: it stays. Or a program wrote it under other names
+ * first: it is removed if the last of these names is gone within a minute.
  *
- * What is in the store already is taken away by a thread of its own, as by shfs prune.
- * The ids of what is to go stand in state/purge until it is gone.
+ * A thread of its own removes objects, as shfs prune does. Their ids are in state/purge
+ * until they are removed.
  */
 #include "store/capture/capture-internal.h"
 
@@ -30,8 +29,8 @@
 
 #define SECRETS_MAX  65536
 #define HOLDERS_MAX  16384
-#define BYTES_MIN    5 /* what is shorter ("{}", a line) many files have */
-#define TEMPORARY_NS (60 * SHFS_NSEC_PER_SEC) /* a file that lives shorter was one */
+#define BYTES_MIN    5 /* shorter contents ("{}", an empty line) are in many files */
+#define TEMPORARY_NS (60 * SHFS_NSEC_PER_SEC) /* most that a temporary file exists */
 #define WAIT_MS      2000                     /* for producers */
 #define PURGE_NAME   "purge"
 #define PURGE_MAX    (16u << 20)
@@ -40,12 +39,11 @@
 
 struct capture_secret {
 	uint8_t hash[16];
-	bool shared; /* it is ordinary as long as another file has it */
+	bool shared; /* not secret as long as another file has it */
 	UT_hash_handle hh;
 };
 
-/* The files with ordinary names that hold a content which came to the store a moment ago.
- */
+/* Counts the files with ordinary names that hold a content which is new in the store. */
 struct capture_holders {
 	uint8_t hash[16];
 	unsigned n;
@@ -83,7 +81,7 @@ bool capture_is_private_key(const char *data, size_t len)
 	return false;
 }
 
-/* --- which contents; with the lock held --- */
+/* --- secret contents; with the lock held --- */
 
 static struct capture_holders *find_holders(const struct shfs_capture *c,
                                             const uint8_t hash[16])
@@ -105,7 +103,8 @@ static bool is_past(const struct capture_holders *holders)
 	return capture_now() - holders->since_ns >= TEMPORARY_NS;
 }
 
-/* What is forgotten for want of memory stays in the store. */
+/* Adds holders. Old ones are dropped to bound memory: their contents stay in the store.
+ */
 static struct capture_holders *new_holders(struct shfs_capture *c, const uint8_t hash[16])
 {
 	struct capture_holders *holders;
@@ -144,18 +143,18 @@ void capture_note_holder(struct shfs_snapshot *s, struct shfs_snapshot *before)
 	if (before && before->holds && !shfs_object_compare(&before->put, &s->put)) {
 		s->holds = true;
 		before->holds = false;
-		if (s->gone) /* before it was put */
+		if (s->gone) /* the file has gone before its content was put */
 			end_holding(s);
 		return;
 	}
 	if (!holders && !s->was_there)
 		holders = new_holders(s->capture, s->put.hash);
-	s->holds = holders && !s->gone; /* it may be gone before it is put */
+	s->holds = holders && !s->gone; /* the file may have gone before */
 	if (s->holds)
 		holders->n++;
 }
 
-/* Have those that held it gone as soon as temporary files do? */
+/* Were all files that held the content temporary? */
 static bool was_temporary(const struct shfs_capture *c, const uint8_t hash[16])
 {
 	const struct capture_holders *holders = find_holders(c, hash);
@@ -201,8 +200,9 @@ static bool is_listed(const struct shfs_capture *c, const uint8_t hash[16])
 	return secret && !secret->shared;
 }
 
-/* Of a snapshot whose content is an object, or about to be one: what its file's name, or
- * the end of that, makes of the content. */
+/* Notes a content as secret if the snapshot's file has a secret name, or was temporary
+ * and another file with a secret name has the content. id is its object, or about to be.
+ */
 static void judge(struct shfs_snapshot *s, const struct shfs_object_id *id, uint64_t size)
 {
 	struct shfs_capture *c = s->capture;
@@ -265,7 +265,7 @@ void capture_hide(struct shfs_content *content)
 	content->object = (struct shfs_object_id){ 0 };
 }
 
-/* --- what producers tell --- */
+/* --- calls of producers --- */
 
 void shfs_snapshot_conceal(struct shfs_snapshot *s)
 {
@@ -287,7 +287,7 @@ void shfs_snapshot_gone(struct shfs_snapshot *s)
 	pthread_mutex_unlock(&s->capture->lock);
 }
 
-/* Lock held. */
+/* Lock held. Is a job of another file about to make an object of this content? */
 static bool is_in_lists(struct shfs_capture *c, const void *data, size_t len,
                         const uint8_t hash[16])
 {
@@ -305,8 +305,8 @@ static bool is_in_lists(struct shfs_capture *c, const void *data, size_t len,
 	return false;
 }
 
-/* Lock held, and let go meanwhile. Is it about to be an object, of another file? What is
- * being put is waited for. */
+/* Lock held, and let go meanwhile. Is the content of another file about to become an
+ * object? Puts under way are waited for. */
 static bool is_under_way(struct shfs_capture *c, const void *data, size_t len,
                          const uint8_t hash[16])
 {
@@ -321,7 +321,8 @@ static bool is_under_way(struct shfs_capture *c, const void *data, size_t len,
 	return found;
 }
 
-/* Lock held, and let go meanwhile. Is it an object that another file has? */
+/* Lock held, and let go meanwhile. Is there an object of the content, of another file?
+ * One that only temporary files had is removed. */
 static bool is_elsewhere(struct shfs_capture *c, const void *data, size_t len,
                          struct shfs_object_id *id)
 {
@@ -336,8 +337,9 @@ static bool is_elsewhere(struct shfs_capture *c, const void *data, size_t len,
 	return false;
 }
 
-/* What other files have had may be gone by now; of what is under way that is judged once
- * it is there, by what is noted here without letting go of the lock. */
+/* Notes the content of a file with a secret name. A content that is under way for another
+ * file is judged once it is an object, by the note, which is made before the lock is let
+ * go. */
 static void learn(struct shfs_capture *c, const void *data, size_t len)
 {
 	struct shfs_object_id id;
@@ -369,7 +371,7 @@ void shfs_snapshot_take_secret(struct shfs_snapshot *s, int fd, uint64_t max_byt
 
 /* --- state/purge --- */
 
-/* Locked, so that what is added meanwhile is not taken out. */
+/* Opens the file and locks it, so that purge_done does not drop ids added meanwhile. */
 static int purge_open(struct shfs_store *store)
 {
 	int fd = openat(store->state_fd, PURGE_NAME,
@@ -420,7 +422,7 @@ static int purge_note(struct shfs_store *store, const struct shfs_objects *ids)
 	return fd < 0 ? fd : purge_write(fd, ids);
 }
 
-/* Those are gone. */
+/* Drops the ids of removed objects from the file. */
 static int purge_done(struct shfs_store *store, const struct shfs_objects *gone)
 {
 	_cleanup_close_ int fd = purge_open(store);
@@ -450,7 +452,7 @@ int capture_purge_resume(struct shfs_capture *c)
 	return purge_parse(text.data, &c->purge);
 }
 
-/* --- taking away --- */
+/* --- removing --- */
 
 static int pick(void *arg, struct shfs_objects *out)
 {
@@ -462,7 +464,7 @@ static int pick(void *arg, struct shfs_objects *out)
 	return r;
 }
 
-/* Lock held, and let go meanwhile. */
+/* Lock held, and let go meanwhile. Removes the objects in c->purge. */
 static int purge(struct shfs_capture *c)
 {
 	_cleanup_objects_ struct shfs_objects ids = { 0 };
@@ -487,7 +489,7 @@ static int purge(struct shfs_capture *c)
 		r = shfs_collect(c->store, &how);
 	if (!r && objects == ids.n)
 		r = purge_done(c->store, &ids);
-	else if (!r) /* a record of a moment ago had one */
+	else if (!r) /* a record under way has claimed one */
 		r = -EBUSY;
 	pthread_mutex_lock(&c->lock);
 	for (size_t i = 0; r && i < ids.n; i++)
@@ -503,7 +505,8 @@ void *capture_purger(void *arg)
 	capture_thread_begin(c, "shfs-purge");
 	pthread_mutex_lock(&c->lock);
 	while (!c->closing) {
-		if (r && r != -EBUSY) { /* the end tries once more, and the next one */
+		if (r &&
+		    r != -EBUSY) { /* tried again at the end, and by the next producer */
 			shfs_log("cannot take a secret out of the store: %s",
 			         strerror(-r));
 			while (!c->closing)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Snapshots, and the archivers that read and store what they are of. */
+/* Snapshots, and the archivers that read and store their contents. */
 #include "store/capture/capture-internal.h"
 
 #include "common/debug.h"
@@ -12,8 +12,8 @@
 #include <string.h>
 #include <utlist.h>
 
-#define CROWD     16 /* stores for each archiver that is up, before another is called */
-#define GATHER_NS 1000000 /* stores that come meanwhile wake nobody */
+#define CROWD     16 /* stores for each working archiver before another one is woken */
+#define GATHER_NS 1000000 /* a woken archiver waits so long for more stores */
 
 struct shfs_snapshot *shfs_snapshot_new(struct shfs_capture *capture)
 {
@@ -67,7 +67,7 @@ void shfs_snapshot_follow(struct shfs_snapshot *s, struct shfs_snapshot *before)
 	pthread_mutex_lock(&s->capture->lock);
 	if (s->depth < 0 && !s->before && s != before)
 		s->before = after = shfs_snapshot_ref(before);
-	/* one step back is as far as anybody looks */
+	/* only one step back is needed */
 	after = after && !after->unsettled ? TAKE_PTR(after->before) : NULL;
 	pthread_mutex_unlock(&s->capture->lock);
 	shfs_snapshot_unref(after);
@@ -127,7 +127,7 @@ static int64_t in_ms(unsigned ms)
 	return capture_now() + ms * (SHFS_NSEC_PER_SEC / 1000);
 }
 
-/* Two takes of the same content, as far as each tells. */
+/* Are these the same content, as far as both takes know? */
 static bool snapshot_is_same(const struct shfs_snapshot *s, const struct shfs_content *a,
                              const struct shfs_content *b)
 {
@@ -139,8 +139,9 @@ static bool snapshot_is_same(const struct shfs_snapshot *s, const struct shfs_co
 }
 
 /*
- * The result of one take. A later take of the same snapshot knows better, but for the
- * ctime: a rename may have come between, whose record tells of this content, too.
+ * Sets the result of one take, unless a later take has begun. The ctime of the first take
+ * stays if the content is the same: a rename may have come between, whose record has this
+ * content, too.
  */
 static void snapshot_settle(struct shfs_snapshot *s, uint64_t claim,
                             enum shfs_depth depth, const struct shfs_content *content,
@@ -182,7 +183,7 @@ bool capture_is_forgotten(const struct shfs_snapshot *s)
 	if (s->forgets == c->forgets || !c->n_forgotten ||
 	    !(s->content.flags & SHFS_CONTENT_OBJECT))
 		return false;
-	/* an id comes first in what is searched */
+	/* an id is the first member of a struct capture_forgotten */
 	found = bsearch(&s->content.object, c->forgotten, c->n_forgotten,
 	                sizeof(*c->forgotten), shfs_object_compare);
 	return found && found->forget > s->forgets;
@@ -242,7 +243,7 @@ void capture_let_go(struct shfs_snapshot *s)
 		shfs_lease_end(c->store);
 }
 
-/* The lease of the job becomes the snapshot's, if its object does. */
+/* Hands the job's lease to the snapshot if that gets the job's object, else ends it. */
 static void job_hand_over_lease(struct capture_job *job)
 {
 	struct shfs_snapshot *s = job->snapshot;
@@ -270,7 +271,7 @@ void capture_finish_job(struct capture_job *job, const struct shfs_object_id *id
 	shfs_assert(c->memory >= job->reserved);
 	c->memory -= job->reserved;
 	tell_waiters(c);
-	if (c->reads) /* that wait for memory */
+	if (c->reads) /* they may wait for memory */
 		pthread_cond_signal(&c->work);
 	if (id) {
 		content.flags |= SHFS_CONTENT_OBJECT;
@@ -313,10 +314,10 @@ static int job_read_bytes(struct capture_job *job, int fd, size_t size)
 }
 
 /*
- * Reads the file and sees whether it is still in the state that was asked for; if not,
- * reads once more. A rename or chmod right after the close changes the ctime alone, and
- * utimes (shfs_snapshot_touch) the mtime too; then the second reading shows whether the
- * bytes stay.
+ * Reads the file, and once more if it is no longer in the state that is to be archived. A
+ * rename or chmod right after the close changes only the ctime, and utimes
+ * (shfs_snapshot_touch) the mtime too; then the second reading shows whether the bytes
+ * have stayed the same.
  */
 static int job_read(struct capture_job *job, int fd)
 {
@@ -345,7 +346,7 @@ static int job_read(struct capture_job *job, int fd)
 			job->touched =
 				same && shfs_object_hash64(job->data, job->len) == first;
 	}
-	now.st_nlink = before->st_nlink; /* a name may have gone since it was asked for */
+	now.st_nlink = before->st_nlink; /* a name may have been removed since */
 	job->content = content_of_stat(&now);
 	job->content.flags |= SHFS_CONTENT_PHASH;
 	job->content.size = job->len;
@@ -354,8 +355,8 @@ static int job_read(struct capture_job *job, int fd)
 }
 
 /*
- * Lock held. May the bytes that were read be other than those that a close left? Within
- * one tick of the file system's clock a change leaves no trace.
+ * Lock held. May the bytes that were read differ from those that a close left? A change
+ * within one tick of the file system's clock leaves no trace in the times.
  */
 static bool job_is_incomplete(const struct capture_job *job)
 {
@@ -367,7 +368,7 @@ static bool job_is_incomplete(const struct capture_job *job)
 	       late_ns - shfs_timespec_ns(job->before.st_ctim) < CAPTURE_TICK_NS;
 }
 
-/* Lock held. The job is in no list afterwards. */
+/* Lock held. Takes the job off the list reads. */
 static void job_leave_reads(struct capture_job *job)
 {
 	struct shfs_capture *c = job->snapshot->capture;
@@ -382,8 +383,8 @@ static void job_leave_reads(struct capture_job *job)
 
 /*
  * Lock held, and let go meanwhile. Reads the job's file in this thread, through fd, and
- * hands the job on to stores. read: false if that is not worth it, as the store has
- * failed.
+ * hands the job on to stores. read: false if the store has failed, so that reading is in
+ * vain.
  */
 static void job_run_read(struct capture_job *job, int fd, bool read)
 {
@@ -425,13 +426,14 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 	} else {
 		DL_APPEND(c->stores, job);
 		c->n_stores++;
-		/* who is up looks again */
+		/* working archivers look again by themselves */
 		if (!c->n_up || c->n_stores > CROWD * c->n_up)
 			pthread_cond_signal(&c->work);
 	}
 }
 
-/* Lock held. What the file held before, if that is an object, or about to be one. */
+/* Lock held. Gets the object of the file's content before, or the one it is about to be.
+ */
 static bool job_before(const struct capture_job *job, struct shfs_object_id *out)
 {
 	const struct shfs_snapshot *before = job->snapshot->before;
@@ -442,7 +444,7 @@ static bool job_before(const struct capture_job *job, struct shfs_object_id *out
 	return true;
 }
 
-/* Lock held. Did the file itself hold it before, and brought it to the store? */
+/* Lock held. Did the file itself bring the content to the store before? */
 static bool brought_before(const struct shfs_snapshot *before,
                            const struct shfs_object_id *id)
 {
@@ -467,7 +469,8 @@ bool capture_drop_secret(struct capture_job *job)
 	return true;
 }
 
-/* Lock held. What is prepared for the commit takes memory until then. */
+/* Lock held. Hands the job with its put on to puts; the put takes memory until it is
+ * committed. */
 static void job_has_put(struct capture_job *job, struct shfs_snapshot *before)
 {
 	struct shfs_snapshot *s = job->snapshot;
@@ -492,13 +495,13 @@ static void job_has_put(struct capture_job *job, struct shfs_snapshot *before)
 	capture_wake_writer(c);
 }
 
-/* What it takes to store it, besides its bytes: what it is compressed to, and against. */
+/* Returns the memory to compress the job's bytes: for the result, and for the base. */
 static size_t job_work_bytes(const struct capture_job *job)
 {
 	return 2 * job->len;
 }
 
-/* Lock held. Where memory is short, large contents are stored one by one. */
+/* Lock held. May another job be stored? If memory is short, only one at a time. */
 static bool may_store(const struct shfs_capture *c)
 {
 	if (!c->stores || c->error)
@@ -547,14 +550,14 @@ static void job_run_store(struct capture_job *job)
 		job_has_put(job, was);
 	}
 	shfs_snapshot_unref(was);
-	/* There is memory again. */
+	/* memory has become free */
 	tell_waiters(c);
 	if (c->reads || c->stores)
 		pthread_cond_signal(&c->work);
 }
 
-/* Lock held, and let go meanwhile. Files are read at once, as users wait for it; what has
- * been read can wait for more. */
+/* Lock held, and let go meanwhile. Reads are begun at once, as users wait for them;
+ * stores wait a moment for more. */
 static void await_work(struct shfs_capture *c)
 {
 	c->n_up--;
@@ -567,7 +570,7 @@ static void await_work(struct shfs_capture *c)
 	pthread_mutex_lock(&c->lock);
 }
 
-/* Reading comes first, as users wait for it, until the memory for it is full. */
+/* Reads files first, as users wait for that, until the memory for them is full. */
 void *capture_archiver(void *arg)
 {
 	struct shfs_capture *c = arg;
@@ -605,7 +608,7 @@ bool shfs_snapshot_is_told(const struct shfs_snapshot *s)
 	return told;
 }
 
-/* Lock held. Would a take tell more than is known? */
+/* Lock held. Would a take give more than is known? */
 static bool snapshot_wants(const struct shfs_snapshot *s, enum shfs_depth depth,
                            uint64_t max_bytes)
 {
@@ -627,7 +630,7 @@ bool shfs_snapshot_wants(const struct shfs_snapshot *s, enum shfs_depth depth,
 	return wants;
 }
 
-/* Hands the job to the archivers; false if there are too many or no fd is left. */
+/* Hands the job to the archivers; false: there are too many jobs, or no fd is left. */
 static bool job_enqueue(struct capture_job *job, int fd)
 {
 	struct shfs_capture *c = job->snapshot->capture;
@@ -652,7 +655,7 @@ static bool job_enqueue(struct capture_job *job, int fd)
 	return room;
 }
 
-/* Sees to it that the content is archived, or returns why not. */
+/* Has the content archived: 0; else returns the SKIP flag. */
 static uint32_t snapshot_archive(struct shfs_snapshot *s, int fd, const struct stat *st,
                                  uint64_t max_bytes, uint64_t claim)
 {
@@ -670,8 +673,8 @@ static uint32_t snapshot_archive(struct shfs_snapshot *s, int fd, const struct s
 	if (st->st_size > CAPTURE_INLINE_MAX && job_enqueue(job, fd))
 		return 0;
 
-	/* A small file is read sooner than handed over; and who comes when too much is in
-	 * flight reads for himself, which slows him down to what the store takes. */
+	/* A small file is read faster than handed over. And if too much is in flight, the
+	 * caller reads the file itself, which slows it down to the speed of the store. */
 	until = in_ms(c->wait_ms);
 	pthread_mutex_lock(&c->lock);
 	while (c->memory >= CAPTURE_MEMORY_MAX && wait_for_change(c, until))
@@ -685,7 +688,7 @@ static uint32_t snapshot_archive(struct shfs_snapshot *s, int fd, const struct s
 	return room ? 0 : SHFS_CONTENT_SKIP_BUDGET;
 }
 
-/* What can be said of the file without an archiver. */
+/* Takes STAT or FINGERPRINT, which needs no archiver. */
 static struct shfs_content content_take(int fd, const struct stat *st,
                                         enum shfs_depth depth)
 {
@@ -780,7 +783,7 @@ bool shfs_snapshot_wait(struct shfs_snapshot *s, unsigned timeout_ms)
 	if (s->reading) {
 		int64_t until = in_ms(timeout_ms);
 
-		/* No archiver has begun: better to read than to wait for one. */
+		/* If no archiver has begun, this thread reads the file itself. */
 		while (s->reading) {
 			if (s->job && c->memory < CAPTURE_MEMORY_MAX)
 				job_run_read(s->job, s->job->fd, !c->error);

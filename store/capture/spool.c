@@ -7,19 +7,19 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SLOT                                                                             \
-	64 /* bytes; entries are whole ones, and so is what is left behind the last */
+#define SLOT 64 /* bytes; sizes of entries, and the rest behind the last, are multiples  \
+	         */
 
 struct entry {
 	size_t size;
-	bool is_end; /* of the memory; no record: the next one is at its beginning */
+	bool is_end; /* no record: the next entry is at the begin of the memory */
 	bool has[2];
-	struct shfs_record rec; /* its strings are in text: mapped at one place in both */
+	struct shfs_record rec; /* its strings are in text: both map it at one address */
 	char text[];
 };
 
-/* Offsets count from the beginning, not of the ring but of time. What lies between tail
- * and head is whole, at any moment. */
+/* Offsets count all bytes that were ever written. The entries between tail and head are
+ * whole at any moment. */
 struct shfs_spool {
 	struct shfs_journal_identity identity;
 	atomic_uint_least64_t head, tail;
@@ -54,7 +54,8 @@ static struct entry *entry_at(struct shfs_spool *spool, uint64_t offset)
 
 /* --- the producer --- */
 
-/* An empty one begins at its beginning again, so that little of it is ever touched. */
+/* Drops entries that are done. An empty ring begins at its start again, so that few of
+ * its pages are ever used. */
 static void drop_done(struct shfs_spool *spool)
 {
 	uint64_t tail = spool->tail, head = spool->head;
@@ -75,7 +76,7 @@ static void drop_done(struct shfs_spool *spool)
 	}
 }
 
-/* Where so many bytes follow one another. NULL: nowhere. */
+/* Finds room for so many contiguous bytes. NULL: there is none. */
 static struct entry *find_room(struct shfs_spool *spool, size_t size)
 {
 	uint64_t head = spool->head;
@@ -146,7 +147,7 @@ static void forget_contents(struct entry *e)
 			*contents[i] = unknown;
 }
 
-/* Those behind seq. To be freed. */
+/* Collects the records behind seq; malloc'ed. */
 static const struct shfs_record **collect(struct shfs_spool *spool, uint64_t seq,
                                           size_t *n)
 {
@@ -191,7 +192,7 @@ int shfs_spool_rescue(struct shfs_spool *spool, struct shfs_store *store,
 
 	if (!spool->identity.kind[0])
 		return 0;
-	/* a batch that was written may not have been noted as done */
+	/* a batch may have been written but not noted as done */
 	last = MAX(spool->done, shfs_journal_last_seq(store, &spool->identity));
 	if (spool->last_missed > last)
 		missed = spool->n_missed;

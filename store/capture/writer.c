@@ -19,11 +19,12 @@
 #include <sys/stat.h>
 #include <utlist.h>
 
-/* As little room as this is as good as none; and it is more than a collection gives up.
+/* Room that a failed store must have again: more than a collection gives up of its
+ * reserve.
  */
 #define RECOVERY_BYTES (2 * SHFS_RESERVE_BYTES)
 
-/* --- what can be written, and when; with the lock held --- */
+/* --- which events can be written, and when; with the lock held --- */
 
 static bool event_is_settled(const struct capture_event *event)
 {
@@ -56,7 +57,7 @@ static int64_t writer_deadline(const struct shfs_capture *c)
 	return oldest + CAPTURE_BATCH_NS;
 }
 
-/* The writer sleeps through what only adds to a batch that is not due. */
+/* Does not wake the writer for events that only add to a batch that is not due. */
 void capture_wake_writer(struct shfs_capture *c)
 {
 	shfs_assert_held(&c->lock);
@@ -73,7 +74,7 @@ bool capture_is_store_error(int error)
 	case -EMFILE:
 	case -ENFILE:
 	case -EFBIG:
-	case -EBADMSG: /* what it is a delta of is damaged */
+	case -EBADMSG: /* the base of the delta is damaged */
 	case -EEXIST:  /* too many contents of one hash */
 		return false;
 	default:
@@ -93,7 +94,7 @@ void capture_fail(struct shfs_capture *c, int error, uint64_t bytes)
 	pthread_cond_broadcast(&c->change);
 }
 
-/* The event will not be in the journal. */
+/* Frees an event that will not be in the journal, and counts it as lost. */
 static void writer_lose(struct shfs_capture *c, struct capture_event *event, int error)
 {
 	if (event->rec.type == SHFS_REC_LOST) {
@@ -138,8 +139,8 @@ static void writer_unpop(struct shfs_capture *c, struct capture_event *event)
 }
 
 /*
- * Drops what is queued. PROCESS records stay, unless all go: accesses after the failure
- * will name them by numbers that were already given out.
+ * Drops the queued events. PROCESS records stay unless all is set: accesses after the
+ * failure will name them by their sequence numbers.
  */
 static void writer_drop(struct shfs_capture *c, bool all)
 {
@@ -153,7 +154,7 @@ static void writer_drop(struct shfs_capture *c, bool all)
 		else
 			LL_PREPEND(kept, event);
 	}
-	while (kept) { /* the last one comes first */
+	while (kept) { /* in reverse order */
 		struct capture_event *event = kept;
 
 		LL_DELETE(kept, event);
@@ -164,7 +165,8 @@ static void writer_drop(struct shfs_capture *c, bool all)
 /* --- committing objects --- */
 
 /*
- * Without the lock. done[i] says which objects are there; returns the error of the store.
+ * Without the lock. done[i]: the object of puts[i] is durable. Returns the error of the
+ * store.
  */
 static int commit_puts(struct shfs_store *store, struct shfs_put **puts, size_t n,
                        bool *done)
@@ -175,7 +177,7 @@ static int commit_puts(struct shfs_store *store, struct shfs_put **puts, size_t 
 		done[i] = err >= 0;
 	if (err >= 0 || capture_is_store_error(err))
 		return MIN(err, 0);
-	for (size_t i = 0; i < n; i++) { /* one of them is to blame */
+	for (size_t i = 0; i < n; i++) { /* only some of them fail */
 		err = shfs_object_commit(store, &puts[i], 1);
 		if (capture_is_store_error(err))
 			return err;
@@ -187,7 +189,7 @@ static int commit_puts(struct shfs_store *store, struct shfs_put **puts, size_t 
 static void count_object(struct shfs_capture_stats *stats, const struct capture_job *job,
                          uint64_t stored_bytes)
 {
-	if (!stored_bytes) /* it was there before */
+	if (!stored_bytes) /* the object existed before */
 		return;
 	stats->objects++;
 	stats->object_bytes += job->len;
@@ -227,7 +229,7 @@ static void writer_commit(struct shfs_capture *c)
 			ids[i] = shfs_put_id(puts[i]);
 			stored[i] = shfs_put_stored_bytes(puts[i]);
 			jobs[i]->leased = true;
-			shfs_lease_keep(c->store); /* for the put's */
+			shfs_lease_keep(c->store); /* replaces the put's lease */
 		}
 		shfs_put_free(puts[i]);
 	}
@@ -298,7 +300,7 @@ const char *capture_why_not(uint32_t flags)
 	                                          : "nobody asked for it";
 }
 
-/* What becomes of one content of a record, by the record's path. */
+/* Reports for debugging what becomes of one content of a record. */
 static void debug_content(const struct shfs_record *rec,
                           const struct shfs_content *content)
 {
@@ -352,13 +354,13 @@ static int append_records(struct shfs_journal *journal,
 		if (singly)
 			err = shfs_journal_append(journal, &records[i], 1, &one);
 		if (singly && err < 0 && !is_record_error(err))
-			singly = false; /* so it is for the rest */
+			singly = false; /* the store fails, also for the rest */
 		each[i] = err;
 	}
 	return is_record_error(err) ? 0 : err;
 }
 
-/* What is written together. */
+/* The events that are written together. */
 struct batch {
 	struct capture_event *events[CAPTURE_BATCH];
 	const struct shfs_record *records[CAPTURE_BATCH];
@@ -372,7 +374,7 @@ static void batch_take(struct shfs_capture *c, struct batch *b)
 {
 	for (b->n = 0; b->n < CAPTURE_BATCH && c->head && event_is_settled(c->head);
 	     b->n++) {
-		if (b->n && b->n % CAPTURE_TAKE == 0) { /* let others in */
+		if (b->n && b->n % CAPTURE_TAKE == 0) { /* lets other threads in */
 			pthread_mutex_unlock(&c->lock);
 			pthread_mutex_lock(&c->lock);
 		}
@@ -389,7 +391,7 @@ static void batch_take(struct shfs_capture *c, struct batch *b)
 		pthread_cond_broadcast(&c->change);
 }
 
-/* Their objects are named by records that are written. */
+/* Ends the leases of objects that written records name. */
 static void batch_let_go(struct batch *b)
 {
 	for (size_t i = 0; i < b->n; i++)
@@ -398,7 +400,8 @@ static void batch_let_go(struct batch *b)
 				capture_let_go(b->events[i]->content[k]);
 }
 
-/* Without the lock. Frees what is in the journal; returns how many of it were events. */
+/* Without the lock. Frees the events that are in the journal; returns how many of them
+ * are no LOST records. */
 static size_t batch_free_written(struct batch *b)
 {
 	size_t told = 0;
@@ -412,17 +415,17 @@ static size_t batch_free_written(struct batch *b)
 	return told;
 }
 
-/* Lock held. What is not in the journal is put back or lost. */
+/* Lock held. Puts the events that are not in the journal back, or counts them as lost. */
 static void batch_give_up(struct shfs_capture *c, struct batch *b, bool synced)
 {
-	while (b->n-- > 0) { /* backwards: what is put back keeps its order */
+	while (b->n-- > 0) { /* backwards, so that events put back keep their order */
 		struct capture_event *event = b->events[b->n];
 		int err = b->each[b->n];
 
 		if (!event)
 			continue;
-		/* After a failed sync the record may be in the file all the same; nobody
-		 * can tell. */
+		/* A PROCESS record is put back only if it is surely not in the file:
+		 * after a failed sync it may be. */
 		if (synced && !is_record_error(err) &&
 		    event->rec.type == SHFS_REC_PROCESS)
 			writer_unpop(c, event);
@@ -431,14 +434,15 @@ static void batch_give_up(struct shfs_capture *c, struct batch *b, bool synced)
 	}
 }
 
-/* Lock held. What is not queued is in the journal, or counted as lost. */
+/* Lock held. Notes in the spool that records which are not queued are in the journal, or
+ * counted as lost. */
 static void note_done(struct shfs_capture *c)
 {
 	if (c->spool)
 		shfs_spool_done(c->spool, c->head ? c->head->rec.seq - 1 : c->seq);
 }
 
-/* Lock held, and let go meanwhile. */
+/* Lock held, and let go meanwhile. Writes a batch. */
 static int writer_write(struct shfs_capture *c)
 {
 	struct batch batch, *b = &batch;
@@ -470,9 +474,9 @@ static int writer_write(struct shfs_capture *c)
 	return err;
 }
 
-/* --- what is forgotten --- */
+/* --- forgotten objects --- */
 
-/* By id; of one that comes twice, the later forget first. */
+/* Orders by id; for equal ids, the later forget comes first. */
 static int compare_forgotten(const void *a, const void *b)
 {
 	const struct capture_forgotten *x = a, *y = b;
@@ -506,7 +510,7 @@ static int note_forgotten(struct shfs_capture *c, const struct shfs_object_id *i
 	return 0;
 }
 
-/* Lock held, and let go meanwhile. */
+/* Lock held, and let go meanwhile. Reads which objects are being forgotten. */
 static int writer_learn_forgotten(struct shfs_capture *c)
 {
 	struct shfs_object_id *ids = NULL;
@@ -531,7 +535,7 @@ static int writer_learn_forgotten(struct shfs_capture *c)
 
 /* --- syncs --- */
 
-/* Lock held, and let go meanwhile. */
+/* Lock held, and let go meanwhile. Begins a new segment for shfs_capture_seal. */
 static void writer_seal(struct shfs_capture *c, const struct capture_sync *sync,
                         int error)
 {
@@ -547,8 +551,8 @@ static void writer_seal(struct shfs_capture *c, const struct capture_sync *sync,
 	pthread_mutex_lock(&c->lock);
 }
 
-/* Lock held. Tells those whose events are all written or lost; the lock is let go
- * meanwhile if there are any, and true is returned. */
+/* Lock held. Completes the syncs whose events are all written or lost. True: there were
+ * any, and the lock was let go meanwhile. */
 static bool writer_tell_syncs(struct shfs_capture *c)
 {
 	int store_error = c->error, error = c->error ? c->error : c->unsynced_error;
@@ -566,7 +570,8 @@ static bool writer_tell_syncs(struct shfs_capture *c)
 	any = ready;
 	if (any) {
 		pthread_mutex_unlock(&c->lock);
-		packs_let_go(c->store); /* who asks may have collected some */
+		packs_let_go(
+			c->store); /* the caller of a sync may have collected packs */
 		pthread_mutex_lock(&c->lock);
 	}
 	LL_FOREACH_SAFE (ready, sync, next) {
@@ -621,7 +626,8 @@ void capture_clear_alert(struct shfs_capture *c)
 
 /* --- while the store fails --- */
 
-/* Is there room again? Where that cannot be asked, the journal will tell. */
+/* Is there room again? 0 also if that cannot be asked: writing the journal will show it.
+ */
 static int writer_probe(struct shfs_store *store, uint64_t bytes)
 {
 	_cleanup_close_ int fd =
@@ -635,20 +641,21 @@ static int writer_probe(struct shfs_store *store, uint64_t bytes)
 	return -errno;
 }
 
-/* Lock held, and let go meanwhile. Writes what waits, and the count of what was lost. */
+/* Lock held, and let go meanwhile. Writes the events that wait, and the number of losses,
+ * if the store has room again. */
 static void writer_recover(struct shfs_capture *c)
 {
 	uint64_t bytes = MAX(c->error_bytes, (uint64_t)RECOVERY_BYTES);
 	int err;
 
 	pthread_mutex_unlock(&c->lock);
-	packs_let_go(c->store); /* that may be all the room there is */
+	packs_let_go(c->store); /* that may free the room that is needed */
 	err = writer_probe(c->store, bytes);
 	pthread_mutex_lock(&c->lock);
 	if (err < 0 && !c->closing)
 		return;
 	capture_tell_lost(c);
-	/* At the end, a journal that has room for the loss alone still tells it. */
+	/* At the end the LOST record is tried even without room for more. */
 	if (writer_write(c) < 0 || err < 0)
 		return;
 	c->error = 0;
@@ -660,13 +667,13 @@ static void writer_recover(struct shfs_capture *c)
 	pthread_mutex_lock(&c->lock);
 }
 
-/* Lock held, and let go meanwhile. One round of a store that cannot be written. */
+/* Lock held, and let go meanwhile. Does one round while the store cannot be written. */
 static void writer_failed(struct shfs_capture *c)
 {
 	int64_t until = capture_now() + CAPTURE_RETRY_NS;
 	int error = c->error;
 
-	writer_commit(c); /* gives the objects up */
+	writer_commit(c); /* gives up the puts */
 	writer_drop(c, false);
 	pthread_mutex_unlock(&c->lock);
 	alert_raise(c, error);
@@ -683,15 +690,15 @@ static void writer_failed(struct shfs_capture *c)
 
 /* --- while a collection waits --- */
 
-/* Lock held, and let go meanwhile. All that is put is committed, and what no record names
- * yet is claimed. */
+/* Lock held, and let go meanwhile. Commits all puts, claims the objects that no record
+ * names yet, and renews the lease. */
 static void writer_renew(struct shfs_capture *c)
 {
 	struct shfs_snapshot *s;
 	struct shfs_object_id *ids;
 	size_t n = 0;
 
-	(void)!writer_learn_forgotten(c); /* else they are claimed */
+	(void)!writer_learn_forgotten(c); /* after an error forgotten ones are claimed */
 	shfs_assert(!c->renewing);
 	c->renewing = true;
 	while (c->n_puts) {
@@ -707,7 +714,8 @@ static void writer_renew(struct shfs_capture *c)
 			ids[n++] = s->content.object;
 	pthread_mutex_unlock(&c->held_lock);
 	if (ids)
-		(void)!shfs_lease_renew(c->store, ids, n); /* else it waits on */
+		(void)!shfs_lease_renew(c->store, ids,
+		                        n); /* tried again after an error */
 	free(ids);
 	c->renewing = false;
 	pthread_cond_broadcast(&c->work);
@@ -715,8 +723,8 @@ static void writer_renew(struct shfs_capture *c)
 
 /* --- the thread --- */
 
-/* Lock held, and let go meanwhile. What contents took for a moment goes back to the
- * system: by itself the heap keeps the most that it ever was. */
+/* Lock held, and let go meanwhile. Gives unused memory back to the system, which the heap
+ * would keep. */
 static void writer_tidy(struct shfs_capture *c)
 {
 	c->used_ns = 0;
@@ -725,7 +733,7 @@ static void writer_tidy(struct shfs_capture *c)
 	pthread_mutex_lock(&c->lock);
 }
 
-/* Lock held, and let go meanwhile. */
+/* Lock held, and let go meanwhile. Waits until there may be something to do. */
 static void writer_sleep(struct shfs_capture *c)
 {
 	int64_t now = capture_now(), until = INT64_MAX;

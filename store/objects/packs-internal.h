@@ -31,9 +31,9 @@ struct pack {
 };
 
 struct packs {
-	pthread_mutex_t lock; /* guards the fields behind `appended` */
+	pthread_mutex_t lock; /* guards all else, and packs */
 	pthread_mutex_t
-		commit; /* guards the fields up to `appended`; taken before lock */
+		commit; /* guards what follows, up to appended; taken before lock */
 	int own_fd;     /* the pack that we append to; -1 */
 	int lock_fd;    /* our slot; -1 */
 	struct pack *own;
