@@ -7,8 +7,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SLOT 64 /* bytes; sizes of entries, and the rest behind the last, are multiples  \
-	         */
+#define SLOT 64 /* bytes; entries begin at multiples of it */
 
 struct entry {
 	size_t size;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What is in the frames of a pack: each is unpacked once, and then all that are deltas of
- * it, and of these, while it is in memory. So what is held is little, whatever lies
- * between two versions of a file.
+ * Checks the contents of a pack's frames. Each frame is unpacked once, and while it is in
+ * memory, all deltas of it and of these. So few contents are in memory, however far apart
+ * the versions of a file lie in the pack.
  */
 #include "store/care/check-objects.h"
 
@@ -16,27 +16,27 @@
 #define HELD_MAX                                                                         \
 	(8u << 20) /* bytes of contents that wait for others; then they are read again   \
 	            */
-#define LARGE_BYTES (8u << 20) /* one thread at a time has larger ones */
+#define LARGE_BYTES (8u << 20) /* only one thread at a time has a larger content */
 
 /* A content, and the deltas of it that are not read yet. */
 struct level {
 	struct shfs_object_id id;
-	char *data; /* NULL: it is to be read again */
+	char *data; /* NULL: it must be read again */
 	size_t len;
-	size_t next, end; /* in by_base */
+	size_t next, end; /* its deltas that are left, in by_base */
 };
 
 struct contents {
 	struct walk *w;
-	uint32_t *by_base; /* the deltas, by what they are deltas of, as they lie */
+	uint32_t *by_base; /* all deltas, sorted by base, then by offset */
 	size_t n;
 	struct level *levels;
 	size_t depth, cap;
-	size_t held; /* bytes of these */
-	bool large;  /* it holds scan->large */
+	size_t held; /* bytes of their data */
+	bool large;  /* scan->large is locked */
 };
 
-/* --- what is a delta of what --- */
+/* --- deltas and their bases --- */
 
 static int compare_bases(const void *a, const void *b, void *arg)
 {
@@ -65,7 +65,7 @@ static struct found *delta_at(const struct contents *c, size_t i)
 	return &c->w->frames.list[c->by_base[i]];
 }
 
-/* The deltas of a content, from *from to *to. */
+/* Finds the deltas of a content: from *from to *to in by_base. */
 static void deltas_of(const struct contents *c, const struct shfs_object_id *id,
                       size_t *from, size_t *to)
 {
@@ -114,7 +114,7 @@ static void keep_data(struct contents *c, struct level *l, char *data, size_t le
 	c->held += len;
 }
 
-/* All but the last wait: the first ones for the longest time. */
+/* Frees data of levels but the last: of the first ones first, as they wait longest. */
 static void hold_less(struct contents *c)
 {
 	for (size_t i = 0;
@@ -122,7 +122,7 @@ static void hold_less(struct contents *c)
 		forget_data(c, &c->levels[i]);
 }
 
-/* Takes data over. */
+/* Pushes a level; takes ownership of data. */
 static int push(struct contents *c, const struct shfs_object_id *id, char *data,
                 size_t len)
 {
@@ -152,7 +152,7 @@ static void pop(struct contents *c)
 
 /* --- frames --- */
 
-/* By its name, wherever it is. */
+/* Reads a base by its name, wherever it is. */
 static int read_base(struct contents *c, const struct shfs_object_id *id, char **data,
                      size_t *len)
 {
@@ -169,7 +169,7 @@ static int read_base(struct contents *c, const struct shfs_object_id *id, char *
 	return r == -EBADMSG || r == -EFBIG || r == -EIO ? -ENOENT : r;
 }
 
-/* One that is too large for memory; it has no base. */
+/* Hashes a frame that is too large for memory; it has no base. */
 static int stream_frame(const struct frame *f, unsigned char *bytes, uint8_t hash[16])
 {
 	struct object_hash *h = object_hash_new();
@@ -181,8 +181,8 @@ static int stream_frame(const struct frame *f, unsigned char *bytes, uint8_t has
 	return r;
 }
 
-/* Its head and what is stored; -ENOENT: it is not there any more; -EIO, and the size of
- * what cannot be read. */
+/* Gets the head and the stored bytes of a frame. -ENOENT: it is not there any more; -EIO:
+ * it cannot be read; frame->stored is set. */
 static int get_frame(struct walk *w, const struct found *f, struct frame *frame,
                      unsigned char **bytes)
 {
@@ -208,8 +208,8 @@ static int get_frame(struct walk *w, const struct found *f, struct frame *frame,
 	return 0;
 }
 
-/* -EBADMSG: it is not what its name says. *out is NULL for one of which nothing is a
- * delta. */
+/* Unpacks a frame and checks its hash. -EBADMSG: it is not the content of its name. *out
+ * is NULL if it has no deltas. */
 static int unpack(struct contents *c, const struct frame *f, unsigned char *bytes,
                   const struct level *base, char **out)
 {
@@ -237,7 +237,7 @@ static int unpack(struct contents *c, const struct frame *f, unsigned char *byte
 	return r;
 }
 
-/* A frame, and a level for what are deltas of it. */
+/* Reads a frame, and pushes a level for its deltas. */
 static int read_frame(struct contents *c, struct found *f)
 {
 	const struct level *base = c->depth ? &c->levels[c->depth - 1] : NULL;
@@ -253,8 +253,8 @@ static int read_frame(struct contents *c, struct found *f)
 	if (r == -EBADMSG || r == -EIO) {
 		f->state = LOST;
 		w->flawed = true;
-		/* what could not be read now may be found right when it is written anew
-		 */
+		/* a frame that cannot be read now may be good when the pack is written
+		 * anew */
 		check_unit_flaw(
 			w->rd->scan, w->unit,
 			r == -EIO ? SHFS_FLAW_FRAME : SHFS_FLAW_CONTENT, f->offset,
@@ -272,14 +272,15 @@ static int read_frame(struct contents *c, struct found *f)
 	return data ? push(c, &f->id, data, frame.size) : 0;
 }
 
-/* What they are deltas of cannot be read: neither can they, which check.c tells. */
+/* Skips deltas whose base cannot be read, so that they cannot be, either; check.c reports
+ * them. */
 static void pass_over(struct contents *c, size_t from, size_t to)
 {
 	while (from < to)
 		delta_at(c, from++)->read = true;
 }
 
-/* The next delta of the content on top. */
+/* Reads the next delta of the content on top. */
 static int read_next(struct contents *c)
 {
 	struct level *l = &c->levels[c->depth - 1];
@@ -303,7 +304,7 @@ static int read_next(struct contents *c)
 	return r ? r : read_frame(c, delta_at(c, l->next++));
 }
 
-/* One whose base is not in this pack, or not right there. */
+/* Reads the base of a delta that is not in this pack, or damaged in it. */
 static int read_base_of(struct contents *c, const struct found *f)
 {
 	char *data;

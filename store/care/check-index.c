@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index.db: is it sound, and does it say what the journal says? The latter is asked by
- * an index that is made of the whole journal: each row of each view, without the numbers
- * that only say in which order rows came, must be in both.
+ * Checks index.db: is it sound, and does it agree with the journal? For the latter, a new
+ * index is made of the whole journal: each row of each view, without the numbers that
+ * depend on the order of rows, must be in both.
  */
 #include "store/care/index-check.h"
 
@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 
 #define INDEX_NAME "index.db"
-#define TOLD_MAX   20 /* of what differs in one view */
+#define TOLD_MAX   20 /* differences of one view that are reported */
 #define TRIES      3
 
 /* --- is it sound? --- */
@@ -38,7 +38,7 @@ static int check_pages(struct check_run *run, struct shfs_index *index)
 	return r;
 }
 
-/* What it has read of the journal is there. */
+/* Does the journal have all that the index has read? */
 static int check_positions(struct check_run *run, struct shfs_index *index)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -64,7 +64,7 @@ static int check_positions(struct check_run *run, struct shfs_index *index)
 		if (!plain && !path.failed &&
 		    !faccessat(run->store->dirfd, path.data, F_OK, AT_SYMLINK_NOFOLLOW))
 			continue;
-		run->damaged = true; /* or never was on the disk, at a power cut */
+		run->damaged = true; /* or a power cut kept it from the disk */
 		check_say(check_flaw(run, SHFS_FLAW_INDEX, 0, 0, INDEX_NAME),
 		          "it has read %" PRId64 " bytes of journal/%s/%s, which are not "
 		          "there any more",
@@ -114,10 +114,10 @@ int check_index(struct check_run *run, struct shfs_index **out)
 	return r;
 }
 
-/* --- does it say what the journal says? --- */
+/* --- does it agree with the journal? --- */
 
-/* The first column names the row. Some have counts and numbers that all differ where the
- * journal has lost one record: these are not compared then. */
+/* The views to compare; the first column names the row. Counts and numbers of many rows
+ * differ if the journal has lost one record: they are not compared then. */
 static const struct {
 	const char *what, *sql;
 	bool counted;
@@ -166,7 +166,7 @@ static int64_t row_hash(sqlite3_stmt *stmt, bool named, struct shfs_buf *b)
 	return (int64_t)shfs_object_hash64(b->data, b->len);
 }
 
-/* The hashes of all rows, in order. */
+/* Gets the hashes of all rows, sorted. */
 static int view_hashes(struct shfs_index *index, size_t view, bool named,
                        struct shfs_ids *out)
 {
@@ -184,7 +184,7 @@ static int view_hashes(struct shfs_index *index, size_t view, bool named,
 	return r;
 }
 
-/* Rows of index that the others have not. */
+/* Reports rows of index that are not among the others. */
 static int tell_rows(struct check_run *run, struct shfs_index *index, size_t view,
                      const struct shfs_ids *others, const char *how)
 {
@@ -231,7 +231,7 @@ static int compare_view(struct check_run *run, struct shfs_index *index,
 		return r;
 	if (!r && run->out->n_flaws == before)
 		r = tell_rows(run, truth, view, &ours, "it lacks %s %s");
-	if (!r && run->out->n_flaws == before) /* the same ones, but not as often */
+	if (!r && run->out->n_flaws == before) /* the same rows, but more often */
 		check_say(check_flaw(run, SHFS_FLAW_INDEX, 0, 0, INDEX_NAME),
 		          "a %s is in it more than once", views[view].what);
 	return r;
@@ -256,7 +256,7 @@ static int count_uses(struct shfs_index *index, const char *sql, struct shfs_ids
 	return r;
 }
 
-/* What the runs find of each file is what a look at all accesses finds. */
+/* Do the sorted runs have the same accesses of each file as the table of accesses? */
 static int check_runs(struct check_run *run, struct shfs_index *index)
 {
 	_cleanup_ids_ struct shfs_ids uses = { 0 };
@@ -307,7 +307,7 @@ static int compare_all(struct check_run *run, struct shfs_index *index,
 	return r;
 }
 
-/* From now on as it is, whatever others take in. */
+/* Begins a transaction, so that the index stays the same for us while others ingest. */
 static int hold(struct shfs_index *index)
 {
 	int64_t n;
@@ -350,15 +350,15 @@ int check_index_against_journal(struct check_run *run, struct shfs_index *index)
 			r = compare_all(run, index, shfs_draft_index(draft));
 		let_go(index);
 		shfs_draft_close(draft);
-		if (shfs_takes_nothing(r)) /* it cannot be compared */
+		if (shfs_takes_nothing(r)) /* the index cannot be compared */
 			return 0;
 		if (r || run->out->index_compared)
 			return r;
 	}
-	return 0; /* too much is recorded just now */
+	return 0; /* not compared: too much is being recorded */
 }
 
-/* --- which versions --- */
+/* --- versions of lost objects --- */
 
 int check_named_by_index(struct check_run *run, struct shfs_index *index)
 {

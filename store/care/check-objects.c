@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Packs and loose objects: a few threads take file after file. */
+/* Checks packs and loose objects: a few threads take file after file. */
 #include "store/care/check-objects.h"
 
 #include "common/clock.h"
@@ -178,7 +178,8 @@ static uint64_t part_of(const struct unit *u, unsigned parts)
 	return shfs_object_hash64(u->name, strlen(u->name)) % parts + 1;
 }
 
-/* Which are to be read, and where an earlier one was interrupted. */
+/* Chooses the files to read: those of the wanted part, from where an earlier check was
+ * interrupted. */
 static void choose(struct scan *s)
 {
 	const struct shfs_check_options *o = s->run->options;
@@ -214,7 +215,7 @@ static int list_units(struct scan *s)
 
 /* --- at work --- */
 
-/* With the lock held. */
+/* Lock held. Notes that a file was read. */
 static int unit_done(struct scan *s, struct unit *u, bool flawed)
 {
 	struct check_run *run = s->run;
@@ -286,7 +287,7 @@ static void work_together(struct scan *s)
 		pthread_join(threads[--n], NULL);
 }
 
-/* --- which contents are there --- */
+/* --- existing contents --- */
 
 static int compare_found(const void *a, const void *b)
 {

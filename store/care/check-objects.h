@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * check-objects.h - what the files of the check share that look at objects.
+ * check-objects.h - shared by the files that check objects.
  *
  *     check-objects.c   all files below objects/, and the threads that take one by one
- *     check-pack.c      a pack: its frames, what lies between them, its index
- *     check-contents.c  what is in its frames
+ *     check-pack.c      a pack: its frames, the gaps between them, its index
+ *     check-contents.c  the contents of its frames
  */
 #pragma once
 
@@ -20,9 +20,9 @@ struct found {
 	struct shfs_object_id id, base;
 	uint32_t offset; /* of a frame */
 	bool delta;
-	bool read;     /* what is in it */
-	uint8_t state; /* with what it is a delta of; LOST from the begin: it is not what
-	                  its name says */
+	bool read;     /* the content was read */
+	uint8_t state; /* including its bases; LOST from the begin: the content is not
+	                  that of its name */
 };
 enum { UNKNOWN, ASKED, GOOD, LOST };
 
@@ -32,36 +32,36 @@ struct found_list {
 };
 _must_check_ int found_add(struct found_list *list, const struct found *found);
 
-/* A file to be looked at. */
+/* A file to be checked. */
 struct unit {
 	char *name; /* below objects/ */
 	uint64_t bytes;
 	bool pack, done;
-	bool read; /* all of it, now */
+	bool read; /* all of it is read by this check */
 };
 
 struct scan {
 	struct check_run *run;
 	int packs_fd;
-	pthread_mutex_t large; /* held by who unpacks large contents; taken before lock */
-	pthread_mutex_t lock;  /* of all below, and of run->out */
-	struct unit *units;    /* by name */
+	pthread_mutex_t large; /* held to unpack a large content; taken before lock */
+	pthread_mutex_t lock;  /* guards all below, and run->out */
+	struct unit *units;    /* sorted by name */
 	size_t n, cap, next, settled;
 	struct found_list found;
 	int64_t saved_ns;
 	int error;
 };
 
-/* What one thread has. */
+/* The buffers of one thread. */
 struct reader {
 	struct scan *scan;
 	unsigned char *window; /* of the file that is read */
 	size_t len;
 	uint64_t base;
-	unsigned char *frame; /* one out of order: room for FRAME_MAX */
+	unsigned char *frame; /* FRAME_MAX bytes, for a frame that is read out of order */
 };
 
-/* A pack. */
+/* A pack that is checked. */
 struct walk {
 	struct reader *rd;
 	struct unit *unit;
@@ -74,30 +74,30 @@ struct walk {
 	} * gaps;
 	size_t n_gaps;
 	bool flawed;
-	/* its index, as it was before */
+	/* its index, as it was before the frames were read */
 	int index_fd; /* or an error */
 	struct pack_index index;
 };
 
-/* bytes 0: the whole file. */
+/* Reports a flaw of a file. bytes 0: the whole file. */
 void _printf_(7, 8)
 	check_unit_flaw(struct scan *s, const struct unit *unit, enum shfs_flaw_kind kind,
                         uint64_t offset, uint64_t bytes,
                         const struct shfs_object_id *object, const char *text, ...);
 
-/* An error that tells of this process, and not of what it reads. */
+/* Is this an error of our process (such as no memory), not of the file that it reads? */
 bool check_is_ours(int error);
 
-/* 1: there is a flaw. */
+/* Checks a pack. 1: there is a flaw. */
 _must_check_ int check_pack(struct reader *rd, struct unit *unit);
 
-/* Up to need bytes at offset, from the window of the reader. What cannot be read are
- * zeros. */
+/* Gets up to need bytes at offset, from the window of the reader. Bytes that cannot be
+ * read are zeros. */
 _must_check_ ssize_t check_get(struct walk *w, uint64_t offset, size_t need,
                                unsigned char **out);
 
-/* For pieces; arg is the struct object_hash. */
+/* Adds a piece to the hash; arg is the struct object_hash. */
 int check_hash_piece(void *arg, const void *data, size_t len);
 
-/* Unpacks all frames. */
+/* Unpacks and checks all frames. */
 _must_check_ int check_contents(struct walk *w);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A pack: from frame to frame by their heads. What is no frame is damage, or torn. */
+/* Checks a pack, from frame to frame. Bytes that are no frame are damaged, or torn. */
 #include "store/care/check-objects.h"
 
 #include "common/io.h"
@@ -32,8 +32,8 @@ ssize_t check_get(struct walk *w, uint64_t offset, size_t need, unsigned char **
 	return (ssize_t)MIN((uint64_t)need, end - MIN(offset, end));
 }
 
-/* The length of the frame at offset; 0: there is none. It is intact, if data is read;
- * else it looks like one. */
+/* Returns the length of the frame at offset; 0: there is none. If data is read, the frame
+ * was checked; otherwise only its head was. */
 static ssize_t frame_at(struct walk *w, uint64_t offset, struct frame *f,
                         unsigned char **bytes)
 {
@@ -63,7 +63,7 @@ static int note_frame(struct walk *w, const struct frame *f, uint64_t offset)
 	return found_add(&w->frames, &found);
 }
 
-/* --- what is no frame --- */
+/* --- bytes that are no frame --- */
 
 static int stop_here(void *arg, const struct frame *f, uint64_t offset)
 {
@@ -71,7 +71,7 @@ static int stop_here(void *arg, const struct frame *f, uint64_t offset)
 	return 1;
 }
 
-/* Where the next intact frame begins, or the end. */
+/* Finds where the next intact frame begins, or the end. */
 static int next_intact(struct walk *w, uint64_t from, uint64_t *out)
 {
 	uint64_t end;
@@ -83,7 +83,8 @@ static int next_intact(struct walk *w, uint64_t from, uint64_t *out)
 	return r == 1 || r == -EIO ? 0 : r;
 }
 
-/* Only its head was looked at, and it may have lied about the length. */
+/* Checks the last frame, of which only the head was looked at: its length may be wrong.
+ * If so, it belongs to the gap. */
 static int look_at_last(struct walk *w, uint64_t *from)
 {
 	_cleanup_free_ unsigned char *bytes = NULL;
@@ -124,7 +125,7 @@ static void tell_gap(struct walk *w, uint64_t from, uint64_t to)
 	struct frame f;
 	struct stat st;
 
-	/* somebody writes there */
+	/* the pack is being written */
 	if (to == w->size && (fstat(w->fd, &st) || (uint64_t)st.st_size != w->size))
 		return;
 	if (n < 0) {
@@ -191,7 +192,8 @@ static bool is_in_gap(const struct walk *w, uint64_t offset)
 	return false;
 }
 
-/* The first byte of the pack at which the two differ; UINT64_MAX: nowhere. */
+/* Returns the first offset in the pack at which the index and the frames differ;
+ * UINT64_MAX: none. */
 static uint64_t find_difference(const struct walk *w, const struct entries *e)
 {
 	size_t i = 0, k = 0;
@@ -287,7 +289,7 @@ static int walk_frames(struct walk *w)
 
 	if (n < 0)
 		return (int)n;
-	if (n < PACK_HEAD_BYTES) /* it is just being made */
+	if (n < PACK_HEAD_BYTES) /* the pack is being made */
 		return 0;
 	if (memcmp(bytes, PACK_MAGIC, PACK_HEAD_BYTES)) {
 		check_unit_flaw(w->rd->scan, w->unit, SHFS_FLAW_FRAME, 0, PACK_HEAD_BYTES,
@@ -325,12 +327,12 @@ int check_pack(struct reader *rd, struct unit *unit)
 	int r = open_pack(&w);
 
 	rd->base = rd->len = 0;
-	if (r == -ENOENT) { /* meanwhile */
+	if (r == -ENOENT) { /* removed meanwhile */
 		r = 0;
 	} else if (check_is_ours(r)) {
-		/* of it nothing is known */
+		/* nothing is known of the pack */
 	} else if (r) {
-		/* of no bytes: it is no file, and would be set aside */
+		/* a flaw of 0 bytes would be a path that is no file, and set aside */
 		check_unit_flaw(rd->scan, unit, SHFS_FLAW_FRAME, 0,
 		                r == -ELOOP ? 0 : MAX(unit->bytes, (uint64_t)1), NULL,
 		                "it cannot be read: %s", strerror(-r));

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Two small files below state/, of lines:
+ * Reads and writes two small files below state/, of lines:
  *
- *     check    full NS FLAWS       the last time that all data was read
- *              now NS PART PARTS   one that is not at its end (0 0: of all)
- *              at NAME             it has read all up to this file
- *              bad NAME            and found something there
- *     damage   object ID           lost; a repair has told it
+ *     check    full NS FLAWS       the last check that has read all data
+ *              now NS PART PARTS   a check that was interrupted (0 0: of all data)
+ *              at NAME             the last file that it has read
+ *              bad NAME            a file in which it has found a flaw
+ *     damage   object ID           lost, as a repair has reported
  *              log FILE OFFSET BYTES
  */
 #include "store/care/index-check.h"
@@ -41,7 +41,7 @@ static void list_free(char **list, size_t n)
 	free(list);
 }
 
-/* Calls fn for each line; a file that is not there has none. */
+/* Calls fn for each line; a missing file has none. */
 static int each_line(struct shfs_store *store, const char *name,
                      int (*fn)(void *arg, char *line), void *arg)
 {
@@ -123,7 +123,8 @@ int check_state_save(struct shfs_store *store, const struct check_state *s)
 	r = b.failed ? -ENOMEM
 	             : shfs_write_file_at(store->state_fd, STATE_NAME, 0600,
 	                                  b.data ? b.data : "", b.len);
-	/* it can be checked all the same: what is interrupted begins anew then */
+	/* the check goes on all the same; if it is interrupted, the next one begins anew
+	 */
 	return shfs_takes_nothing(r) ? 0 : r;
 }
 
@@ -137,7 +138,7 @@ int shfs_check_history(struct shfs_store *store, struct shfs_check_history *out)
 	return r;
 }
 
-/* --- what is known to be lost --- */
+/* --- losses that were reported --- */
 
 void check_known_free(struct check_known *k)
 {

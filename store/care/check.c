@@ -154,7 +154,7 @@ static int name_contents(struct check_run *run, struct shfs_record *rec)
 {
 	int r = shfs_objects_add_of(&run->named, rec);
 
-	/* the same ones come again and again */
+	/* the same objects are named again and again */
 	if (!r && run->named.n == run->named.cap && run->named.n > run->out->named * 2) {
 		shfs_objects_sort(&run->named);
 		run->out->named = run->named.n;
@@ -162,7 +162,7 @@ static int name_contents(struct check_run *run, struct shfs_record *rec)
 	return r;
 }
 
-/* What is behind the last record may be whole by now. */
+/* Looks at the tail again: a record that was being written may be whole by now. */
 static int tail_twice(struct reading *r, struct shfs_segment *s, uint64_t *bytes)
 {
 	int tail = shfs_segment_tail(s, bytes);
@@ -173,7 +173,7 @@ static int tail_twice(struct reading *r, struct shfs_segment *s, uint64_t *bytes
 	nanosleep(&(struct timespec){ .tv_nsec = LOOK_AGAIN_MS * 1000000L }, NULL);
 	if (fstatat(r->file->dirfd, r->file->name, &st, AT_SYMLINK_NOFOLLOW) ||
 	    (uint64_t)st.st_size != r->size)
-		return SHFS_TAIL_NONE; /* it is being written, or was sealed */
+		return SHFS_TAIL_NONE; /* the segment is being written, or was sealed */
 	return tail;
 }
 
@@ -209,7 +209,8 @@ static int check_records(struct reading *r, struct shfs_segment *s)
 	return MIN(tail, 0);
 }
 
-/* One that is just being made, or was never more, has a piece of what is there first. */
+/* Is this segment, which cannot be opened, only the begin of one? It is being made, or
+ * its producer died then. */
 static bool is_begun(const struct reading *r)
 {
 	_cleanup_close_ int fd = openat(r->file->dirfd, r->file->name,
@@ -222,7 +223,7 @@ static bool is_begun(const struct reading *r)
 		return false;
 	while (i < n && !bytes[i])
 		i++;
-	if (i == n) /* nothing, or room for it */
+	if (i == n) /* no bytes, or zeros */
 		return true;
 	if (n < 16)
 		return !memcmp(bytes, "shfsseg\2SHFB", (size_t)MIN(n, 12));
@@ -324,9 +325,9 @@ static int visit(const struct shfs_journal_file *file, void *arg)
 	return file->hook_log ? check_hook_log(&r) : check_segment(&r);
 }
 
-/* --- what is named and not there --- */
+/* --- missing objects that records name --- */
 
-/* By its name, as who asks for the version does. */
+/* Reads an object by its name, as a user of the version would. */
 static int read_by_name(struct check_run *run, const struct shfs_object_id *id)
 {
 	_cleanup_close_ int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -360,7 +361,7 @@ static int find_missing(struct check_run *run)
 		if (shfs_objects_has(&run->there, id) ||
 		    shfs_objects_has(&run->pruned, id))
 			continue;
-		r = read_by_name(run, id); /* it may have come meanwhile */
+		r = read_by_name(run, id); /* it may have been stored meanwhile */
 		if (!r)
 			continue;
 		if (r == -ENOMEM || r == -EMFILE)
@@ -435,7 +436,7 @@ static int finish(struct check_run *run)
 	return check_state_save(run->store, s);
 }
 
-/* The journal first: what it names was there before it was named. */
+/* Checks the journal first: the objects that it names were there before. */
 static int look(struct check_run *run)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
@@ -449,7 +450,7 @@ static int look(struct check_run *run)
 			run->damaged = true;
 	if (!r)
 		r = check_index(run, &index);
-	/* Damaged records may have led to rows that nothing else tells of. */
+	/* The index may have rows of records that are damaged now. */
 	if (!r && index && (run->options->read_data || run->damaged))
 		r = check_index_against_journal(run, index);
 	if (!r && index)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What goes: from what is told to all rows that go with it. */
+/* Chooses the rows to forget: those that were given, and all that belong to them. */
 #include "store/care/forget-choose.h"
 
 #include <stdlib.h>
@@ -32,7 +32,7 @@ bool forget_has(const struct shfs_ids *list, int64_t id)
 	return list->n && bsearch(&id, list->ids, list->n, sizeof(id), compare);
 }
 
-/* The first column of all rows. */
+/* Adds the first column of all rows. */
 #define add_rows(f, out, sql, ...) add_rows_args(f, out, sql, SHFS_ARGS(__VA_ARGS__))
 static int add_rows_args(struct shfs_forget *f, struct shfs_ids *out, const char *sql,
                          const struct shfs_arg *args, size_t n)
@@ -48,7 +48,7 @@ static int add_rows_args(struct shfs_forget *f, struct shfs_ids *out, const char
 	return r;
 }
 
-/* --- what is told --- */
+/* --- given rows --- */
 
 int shfs_forget_add(struct shfs_forget *f, enum shfs_forget_kind kind, int64_t id)
 {
@@ -63,9 +63,10 @@ int shfs_forget_add(struct shfs_forget *f, enum shfs_forget_kind kind, int64_t i
 	return shfs_ids_add(lists[kind], id);
 }
 
-/* --- what goes with it --- */
+/* --- rows that belong to them --- */
 
-/* Of a command: also the version that it made. What it only renamed was made before. */
+/* Adds an access of a command, and the version that the access made; not one that it only
+ * renamed. */
 static int note_access(const struct shfs_access *a, void *arg)
 {
 	struct shfs_forget *f = arg;
@@ -119,7 +120,7 @@ static int add_uses(struct shfs_forget *f, int64_t file_id)
 			   id);
 }
 
-/* The accesses that used one version. */
+/* Adds the accesses that used one version. */
 static int add_uses_of(struct shfs_forget *f, int64_t version_id)
 {
 	return add_rows(f, &f->accesses,
@@ -130,10 +131,11 @@ static int add_uses_of(struct shfs_forget *f, int64_t version_id)
 }
 
 /*
- * What it was before it came to this path by a rename or link (of an editor's temporary
- * file, say), and who used it there: the version that came, and those that the same file
- * held at that path before, back to where another one left the path or came to it. A file
- * that is there still, and was only linked, keeps its past.
+ * Adds what the file was before it came to this path by a rename or link (say, an
+ * editor's temporary file), and the accesses of it there. That is: the version that came,
+ * and those that the same file held at the other path before, back to where another file
+ * left that path or came to it. A file that was only linked and still exists there keeps
+ * its past.
  */
 static int add_past(struct shfs_forget *f, int64_t file_id)
 {
@@ -184,7 +186,7 @@ static int add_files(struct shfs_forget *f)
 	return r;
 }
 
-/* What is the same content by a rename or a link. */
+/* Adds the versions that have the same content by a rename or a link. */
 static int add_copies(struct shfs_forget *f)
 {
 	size_t n = f->versions.n;
@@ -204,7 +206,8 @@ int64_t forget_key_of_path(struct shfs_bytes path)
 	return (int64_t)shfs_object_hash64(path.data, path.len);
 }
 
-/* A content of a path: by its object; one without, by what else is known of it. */
+/* Returns a key for a content at a path, made of its object; without one, of its size and
+ * mtime. */
 int64_t forget_key_of_content(struct shfs_bytes path, const struct shfs_content *c)
 {
 	struct {
@@ -247,7 +250,7 @@ int64_t forget_key_of_object(const struct shfs_object_id *object)
 
 /* --- the same contents at other paths --- */
 
-/* What is shorter ("{}", a line) many files have. */
+/* Shorter contents ("{}", an empty line) are in many files. */
 #define SAME_MIN 5
 
 static int find_same(struct shfs_forget *f, const struct shfs_content *content)
@@ -308,7 +311,7 @@ static int look_everywhere(struct shfs_forget *f)
 	return r ? r : find_all_same(f);
 }
 
-/* The keys of a file's versions: of those that go, and of those that stay. */
+/* Gets the keys of a file's versions: of those to forget, and of those that stay. */
 static int file_keys(struct shfs_forget *f, int64_t file_id, struct shfs_ids *stay)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -364,7 +367,7 @@ static int note_path(int64_t file_id, const char *path, void *arg)
 	return shfs_ids_add(&f->paths, forget_key_of_path(shfs_bytes_str(path)));
 }
 
-/* A shell that is recorded stays, for the commands that are its. */
+/* Keeps recorded shells, as their other commands stay. */
 static int keep_shells(struct shfs_forget *f)
 {
 	size_t n = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* forget-choose.h - between the parts of forget.h: what goes (forget-choose.c), and the
- * records that it was made of (forget.c). */
+/* forget-choose.h - shared by the parts of forget.h: forget-choose.c chooses the rows to
+ * forget, forget.c finds the records that these were made of. */
 #pragma once
 
 #include "store/care/forget-plan.h"
@@ -11,35 +11,36 @@
 struct shfs_forget {
 	struct shfs_store *store; /* borrowed */
 	char *hook_dir;
-	struct forget_hold hold; /* not where it is only measured */
+	struct forget_hold hold; /* not held if it is only measured */
 	struct shfs_draft *draft;
 	struct shfs_index *index; /* of the draft */
 	struct shfs_trace trace;
 
-	/* Ids; sorted, once all are there. */
+	/* Ids to forget; sorted, once all are there. */
 	struct shfs_ids commands, processes, accesses, versions, files;
-	/* Keys of paths, and of contents at their paths, that go. */
+	/* Keys of paths, and of contents at their paths, to forget. */
 	struct shfs_ids paths, contents;
 
-	struct shfs_objects objects; /* that records which go or change had */
-	struct shfs_ids known; /* keys of contents with one of these, in what stays */
-	bool *named;           /* by what stays; one for each object */
-	bool *changed;         /* one for each file of the trace */
-	bool everywhere;       /* the same contents at other paths go, too */
-	struct shfs_ids same;  /* versions that hold them, and stay */
-	struct shfs_ids gone;  /* keys of objects that no version that stays has */
+	struct shfs_objects objects; /* of records that are removed or changed */
+	struct shfs_ids known; /* keys of contents with these objects in other records */
+	bool *named;           /* for each object: a record that stays names it */
+	bool *changed;         /* for each file of the trace: it is written anew */
+	bool everywhere;       /* forget the same contents at other paths, too */
+	struct shfs_ids same;  /* versions with the same contents that stay */
+	struct shfs_ids gone;  /* keys of objects that no remaining version has */
 	size_t n_loose;        /* processes of no command */
 };
 
-/* Sets of numbers: of one that is sorted, each once. */
+/* Sets of numbers: forget_sort also drops duplicates; forget_has needs a sorted set. */
 void forget_sort(struct shfs_ids *list);
 bool forget_has(const struct shfs_ids *list, int64_t id);
 
 int64_t forget_key_of_path(struct shfs_bytes path);
-/* A content of a path: by its object; one without, by what else is known of it. */
+/* Returns a key for a content at a path, made of its object; without one, of its size and
+ * mtime. */
 int64_t forget_key_of_content(struct shfs_bytes path, const struct shfs_content *content);
 
 int64_t forget_key_of_object(const struct shfs_object_id *object);
 
-/* Adds to what is told all that goes with it, and sorts the lists. */
+/* Adds all rows that belong to the given ones, and sorts the lists. */
 _must_check_ int forget_complete(struct shfs_forget *f);

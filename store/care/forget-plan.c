@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The plan: a file "forget" in the store, of lines.
+ * Writes and carries out the plan: a file "forget" in the store, of lines.
  *
- *     segment HOST NAME            NAME.zst.new takes its place
- *     blank HOST OFFSET LEN NAME   a record of a hook log
- *     object ID                    goes, if nothing names it
+ *     segment HOST NAME            replace it by NAME.zst.new
+ *     blank HOST OFFSET LEN NAME   overwrite a record of a hook log
+ *     object ID                    remove it, if no record names it
  *
  * Each step can be done again.
  */
@@ -30,7 +30,7 @@
 #define PLAN_NAME "forget"
 #define PLAN_HEAD "shfs forget 1\n"
 #define PLAN_MAX  (1u << 30)
-#define WAIT_MS   15000 /* for producers to let go of what goes */
+#define WAIT_MS   15000 /* for producers to renew their leases */
 
 /* --- writing it --- */
 
@@ -91,9 +91,9 @@ int forget_check_formats(struct shfs_store *store)
 	return shfs_journal_walk(store, SHFS_JOURNAL_SEGMENTS, check_format, NULL);
 }
 
-/* --- beside those that record --- */
+/* --- beside producers --- */
 
-/* Producers that hold the store do so from their first object on. */
+/* A producer shares the store from its first object on. */
 int forget_hold(struct shfs_store *store, const struct shfs_forget_beside *beside,
                 struct forget_hold *hold)
 {
@@ -130,7 +130,7 @@ void forget_release(struct shfs_store *store, struct forget_hold *hold)
 	hold->held = false;
 }
 
-/* of it: of the same producer, whichever its number. */
+/* Is the segment in hold->young? of_it: or another segment of its producer? */
 static bool is_among(const struct forget_hold *hold, const char *segment, bool of_it)
 {
 	const char *dash = strrchr(segment, '-'),
@@ -160,7 +160,7 @@ struct plan {
 	char **lines;
 	size_t n;
 	struct shfs_objects objects;
-	bool *named; /* by the journal; one for each object */
+	bool *named; /* for each object: the journal names it */
 };
 
 static void plan_free(struct plan *p)
@@ -170,7 +170,7 @@ static void plan_free(struct plan *p)
 	free(p->named);
 }
 
-/* The lines, which stay in text, and the objects. */
+/* Parses the lines, which stay in text, and the objects. */
 static int plan_parse(struct plan *p, char *text)
 {
 	size_t n = 1;
@@ -196,7 +196,7 @@ static int plan_parse(struct plan *p, char *text)
 	return r;
 }
 
-/* Behind the host, which is cut off. */
+/* Cuts off the host, and returns the rest behind it. */
 static char *cut_host(char *rest)
 {
 	char *blank = strchr(rest, ' ');
@@ -215,7 +215,7 @@ static int install_segment(struct shfs_store *store, char *host)
 	return dirfd < 0 ? dirfd : shfs_rewrite_install(dirfd, name);
 }
 
-/* Is there still a record, and maybe a part of it overwritten? */
+/* Reads the record at offset, if there still is one, maybe partly overwritten. */
 static int read_record(int fd, uint64_t offset, struct shfs_buf *out)
 {
 	ssize_t n = shfs_pread_full(fd, out->data, out->len, (off_t)offset);
@@ -238,7 +238,7 @@ static int overwrite(int fd, uint64_t offset, const char *bytes, size_t len)
 	return fdatasync(fd) ? -errno : 0;
 }
 
-/* only: if these bytes are there; NULL: in any case. */
+/* Overwrites a record. only: if these bytes are there; NULL: in any case. */
 static int blank_at(int dirfd, const char *name, uint64_t offset, size_t len,
                     const struct shfs_buf *only)
 {
@@ -260,7 +260,7 @@ static int blank_at(int dirfd, const char *name, uint64_t offset, size_t len,
 	return overwrite(fd, offset, bytes.data, len);
 }
 
-/* The log that this one is a copy of: shell-x.log of shell-x.1.log, too. */
+/* Gets the name of the log that was copied: shell-x.log, also for shell-x.1.log. */
 static void original_name(const char *copy, char out[static 300])
 {
 	size_t stem = strcspn(copy, ".");
@@ -268,7 +268,7 @@ static void original_name(const char *copy, char out[static 300])
 	snprintf(out, 300, "%.*s.log", (int)stem, copy);
 }
 
-/* This host may have had that name. */
+/* Opens the directory of hook logs, if this host may have had that name. */
 static int open_hooks(const char *hook_dir, const char *host)
 {
 	_cleanup_free_ char *beside = strdup(hook_dir);
@@ -282,7 +282,8 @@ static int open_hooks(const char *hook_dir, const char *host)
 	return dir ? open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
 }
 
-/* First where it is copied from: else it would be copied again. */
+/* Overwrites a record first in the log, then in its copy: otherwise it would be copied
+ * again. */
 static int blank_record(struct shfs_store *store, const char *hook_dir, char *host)
 {
 	uint64_t offset, len;
@@ -357,7 +358,7 @@ static int pick_unnamed(void *arg, struct shfs_objects *out)
 	return r;
 }
 
-/* They learn what is condemned as they are asked. */
+/* Has the producers seal their segments, by which they learn what is condemned. */
 static int tell(void *arg)
 {
 	struct forget_hold *hold = arg;
@@ -418,7 +419,7 @@ static int carry_out(struct shfs_store *store, const char *hook_dir,
 		r = shfs_index_rebuild(store, hook_dir, NULL);
 	if (!r)
 		r = shfs_index_clean(store);
-	/* now that no row names them */
+	/* last: no row names these objects any more */
 	if (!r)
 		r = remove_objects(&p, hold);
 	return r ? r : remove_plan(store);
@@ -443,8 +444,14 @@ int shfs_forget_finish(struct shfs_store *store, const char *hook_dir,
 	return r;
 }
 
-/* What was sealed just now is read to its end, so that nobody goes on reading in the
- * middle of what takes its place, if this is killed before the index is made again. */
+/*
+ * Ingests the segments that were sealed just now to their ends. Otherwise:
+ *
+ * 1. Ingest has read such a segment up to some offset.
+ * 2. The segment is replaced by a shorter one.
+ * 3. This process is killed before it has made the index again.
+ * 4. Ingest goes on at the same offset of the new segment.
+ */
 static void read_sealed(struct shfs_store *store, const char *hook_dir)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
@@ -469,8 +476,8 @@ int forget_plan_run(struct shfs_store *store, const char *hook_dir,
 	return r ? r : carry_out(store, hook_dir, hold);
 }
 
-/* What was to be put in the place of a file, also half written; not a file of that name,
- * as archives may have them. */
+/* Is this a file that was to replace another one, be it half written? An archive may have
+ * brought segments and logs with such a name: these are not. */
 static bool is_left_over(const char *name)
 {
 	return (strstr(name, ".seg" SHFS_REWRITE_SUFFIX) ||

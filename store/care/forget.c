@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What goes: from rows of the index back to the records that they were made of. */
+/* Finds the records to forget: those that the chosen rows of the index were made of. */
 #include "store/care/forget-choose.h"
 
 #include "common/io.h"
@@ -19,7 +19,7 @@ enum verdict {
 	KEEP,
 	CHANGE,
 	DROP,
-	RESCUE, /* as a PREIMAGE: what the file held, which nobody else tells */
+	RESCUE, /* make it a PREIMAGE of the file's content, which no other record has */
 };
 
 struct key {
@@ -27,7 +27,7 @@ struct key {
 	UT_hash_handle hh;
 };
 
-/* 1: it is new. */
+/* Adds a key; 1: it is new. */
 static int key_add(struct key **set, int64_t value)
 {
 	struct key *key;
@@ -61,8 +61,8 @@ struct reading {
 	struct shfs_forget *f;
 	struct shfs_bytes root;
 	struct shfs_buf path, path2; /* of the record */
-	int64_t row;                 /* that it led to */
-	struct key *rescued;         /* contents at their paths */
+	int64_t row;                 /* made of the record */
+	struct key *rescued;         /* keys of contents at their paths */
 	bool failed;                 /* no memory */
 };
 
@@ -124,7 +124,7 @@ static size_t object_place(const struct shfs_forget *f, const struct shfs_conten
 	                                      : SIZE_MAX;
 }
 
-/* The content that a file held before the record's change, and where. */
+/* Gets the content that a file held before the record's change, and its path. */
 static const struct shfs_content *held_before(const struct reading *s,
                                               const struct shfs_record *rec,
                                               struct shfs_bytes *path)
@@ -146,7 +146,7 @@ static const struct shfs_content *held_before(const struct reading *s,
 	return c && c->flags & SHFS_CONTENT_OBJECT && !content_goes(s, c) ? c : NULL;
 }
 
-/* Of a record that goes. With known: those that stay have been asked. */
+/* Drops or rescues a record to forget. known: the records that stay have been read. */
 static enum verdict drop(struct reading *s, struct shfs_record *rec, bool known)
 {
 	struct shfs_content content;
@@ -159,7 +159,7 @@ static enum verdict drop(struct reading *s, struct shfs_record *rec, bool known)
 	if (!c || !known)
 		return DROP;
 	content = *c;
-	content.flags &= ~SHFS_CONTENT_LINKED; /* its inode may be another's */
+	content.flags &= ~SHFS_CONTENT_LINKED; /* its inode may be reused */
 	absolute(s, path, &s->path);
 	key = forget_key_of_content(bytes_of(&s->path), &content);
 	if (forget_has(&s->f->known, key))
@@ -199,7 +199,7 @@ static enum verdict judge(struct reading *s, struct shfs_record *rec, bool known
 
 /* --- segments --- */
 
-/* Called for each record with what is to become of it; rec is as it will be. */
+/* Called for each record with its verdict; rec is as it will be, was as it is. */
 typedef int (*record_fn)(struct reading *s, size_t file, struct shfs_record *rec,
                          enum verdict verdict, const struct shfs_record *was, void *arg);
 
@@ -238,7 +238,7 @@ static int read_file(struct shfs_forget *f, size_t file, bool known, record_fn f
 	return r;
 }
 
-/* changed: only those that change. */
+/* Reads all segments; changed: only those that change. */
 static int read_files(struct shfs_forget *f, bool changed, bool known, record_fn fn,
                       void *arg)
 {
@@ -250,7 +250,7 @@ static int read_files(struct shfs_forget *f, bool changed, bool known, record_fn
 	return r;
 }
 
-/* First: which segments change, and which objects may go. */
+/* Step 1 finds the segments that change, and the objects that may be removed. */
 static int find_changes(struct reading *s, size_t file, struct shfs_record *rec,
                         enum verdict verdict, const struct shfs_record *was, void *arg)
 {
@@ -262,7 +262,7 @@ static int find_changes(struct reading *s, size_t file, struct shfs_record *rec,
 	return shfs_objects_add_of(&s->f->objects, &copy);
 }
 
-/* Then: which of these objects, and at which paths, are told by what stays. */
+/* Step 2 finds which of these objects the records that stay name, and at which paths. */
 static int find_known(struct reading *s, size_t file, struct shfs_record *rec,
                       enum verdict verdict, const struct shfs_record *was, void *arg)
 {
@@ -288,7 +288,7 @@ static int find_known(struct reading *s, size_t file, struct shfs_record *rec,
 	return r;
 }
 
-/* At last, of those that change: what becomes of them. */
+/* Step 3 finds the objects of rescued records, in the segments that change. */
 static int find_rescued(struct reading *s, size_t file, struct shfs_record *rec,
                         enum verdict verdict, const struct shfs_record *was, void *arg)
 {
@@ -333,7 +333,7 @@ static int read_journal(struct shfs_forget *f)
 	return r;
 }
 
-/* May somebody add to the segment? 1; 0; or a negative errno. */
+/* May a producer still append to the segment? 1; 0; or a negative errno. */
 static int is_being_written(struct shfs_forget *f, const struct shfs_trace_file *t)
 {
 	_cleanup_close_ int dirfd = forget_open_host(f->store, t->host);
@@ -402,7 +402,7 @@ static void tell_damage(void *arg, uint64_t from, uint64_t to)
 	d->store->on_dropped(d->store, d->file, from, to);
 }
 
-/* Of a segment that is written anew: what is no record goes with it. */
+/* Reports the damage of a segment that is written anew, which is dropped. */
 static int tell_dropped(struct shfs_store *store, int dirfd,
                         const struct shfs_trace_file *t)
 {
@@ -450,7 +450,7 @@ static int write_segments(struct shfs_forget *f, struct shfs_buf *plan)
 	return r;
 }
 
-/* The commands in a hook log: their begins, and the ends that belong to these. */
+/* Finds the commands to forget in a hook log: their BEGIN and FINISH records. */
 static int find_blanks(struct shfs_forget *f, const struct shfs_trace_file *t,
                        struct shfs_hooklog *log,
                        void (*fn)(const struct shfs_trace_file *t, uint64_t offset,
@@ -510,16 +510,16 @@ int shfs_forget_run(struct shfs_forget *f)
 		forget_plan_object(&plan, &f->objects.ids[i]);
 	if (r)
 		return r;
-	/* The index is made again beside the other, too. */
+	/* The draft goes first: the index that is made again takes as much room. */
 	shfs_draft_close(TAKE_PTR(f->draft));
 	return forget_plan_run(f->store, f->hook_dir, &f->hold, &plan);
 }
 
-/* --- handing out the rest --- */
+/* --- handing out what stays --- */
 
 struct handing_out {
 	struct shfs_rewrite *segment;
-	bool has_files; /* the segment tells of some */
+	bool has_files; /* the segment has records of files */
 	struct shfs_objects objects;
 };
 

@@ -14,7 +14,7 @@
 
 struct naming {
 	bool despite_damage;
-	struct shfs_objects *named; /* NULL: only look */
+	struct shfs_objects *named; /* NULL: only check the journal */
 };
 
 static int visit(const struct shfs_journal_file *file, void *arg)
@@ -37,7 +37,7 @@ static int visit(const struct shfs_journal_file *file, void *arg)
 	return r;
 }
 
-/* quarantine/<time>/journal/<host>/<segment>: is there one? dirfd is taken. */
+/* Is there a quarantine/<time>/journal/<host>/<segment>? Takes ownership of dirfd. */
 static int find_segment(int dirfd, unsigned depth)
 {
 	DIR *dir = dirfd < 0 ? NULL : fdopendir(dirfd);
@@ -66,7 +66,8 @@ static int find_segment(int dirfd, unsigned depth)
 	return r;
 }
 
-/* What a repair set aside may have been the only one to name a content. */
+/* Looks for segments that a repair has set aside: they may name objects that no other
+ * segment does. */
 static int look_aside(struct shfs_store *store)
 {
 	return find_segment(openat(store->dirfd, REPAIR_ASIDE,

@@ -27,26 +27,27 @@
 #define LOG_MAX     INT32_MAX
 #define LOG_SUFFIX  ".new"
 
-/* It lies beside its place, as shfs_rewrite_save or stage_log put it there. */
+/* A file that is staged, by shfs_rewrite_save or stage_log: it lies beside the one that
+ * it is to replace. */
 struct staged {
 	char *host, *name;
-	bool hook_log, known; /* known: it brings nothing new */
-	bool alive;           /* its recording went on */
-	bool has_archived; /* what names that, and its last record in the archive, is */
+	bool hook_log, known; /* known: it has nothing new */
+	bool alive;           /* its recording had not ended */
+	bool has_archived;    /* archived is set */
 	struct archived archived;
 };
 
 struct shfs_import {
 	struct shfs_store *store;
-	struct lease_gate gate; /* until the journal names what was put */
+	struct lease_gate gate; /* held until the journal names the put objects */
 	bool dry_run;
 	bool has_pruned, has_alive;
-	bool alone; /* nobody records into the store until we are done */
+	bool alone; /* the store is locked: nobody records into it */
 	struct staged *files;
 	size_t n_files, cap_files;
 	struct shfs_objects came, named, pruned;
 	struct shfs_put *puts[BATCH_MAX];
-	struct shfs_object_id put_ids[BATCH_MAX]; /* as they were called */
+	struct shfs_object_id put_ids[BATCH_MAX]; /* their names in the archive */
 	size_t n_puts, put_bytes;
 	struct shfs_import_stats stats;
 };
@@ -158,7 +159,7 @@ int shfs_import_object(struct shfs_import *m, const char *name, const void *data
 	return r;
 }
 
-/* Without their bytes. */
+/* Does the store have this object? Its bytes are not read. */
 static bool is_there(struct shfs_import *m, const struct shfs_object_id *id)
 {
 	_cleanup_buf_ struct shfs_buf none = { 0 };
@@ -176,8 +177,8 @@ int shfs_import_pruned(struct shfs_import *m, const void *data, size_t len)
 	return pruned_parse(data, len, &m->named, &m->pruned);
 }
 
-/* What the archive names and nobody has was pruned, as it says or as is known here
- * (pruned is what is new of it then), or was lost. */
+/* Counts the missing objects that the archive names. Those that the archive has as pruned
+ * are not lost: m->pruned becomes the ones that are new here. */
 static int find_missing(struct shfs_import *m)
 {
 	struct shfs_objects pruned = { 0 };
@@ -203,14 +204,14 @@ static int find_missing(struct shfs_import *m)
 
 /* --- segments --- */
 
-/* Two of the same name: of the same instance, by one writer. */
+/* Two segments with the same name and instance, by one writer. */
 struct merge {
 	struct shfs_import *import;
 	struct shfs_segment *here, *there;
 	struct shfs_record ours, theirs;
-	int has_ours, has_theirs; /* 1, 0: no more */
-	uint64_t last_seq;        /* of theirs */
-	bool brings;              /* there is something that is not here */
+	int has_ours, has_theirs; /* 1; 0: no more */
+	uint64_t last_seq;        /* of the other segment */
+	bool brings;              /* it has something that is not here */
 	struct shfs_rewrite *out;
 };
 
@@ -228,7 +229,7 @@ static int next_theirs(struct merge *m)
 	                         : m->has_theirs;
 }
 
-/* The PREIMAGE that stands for a record which was taken out tells less than that. */
+/* Has a more than b? A PREIMAGE that replaced a forgotten record has less than that. */
 static bool tells_more(const struct shfs_record *a, const struct shfs_record *b)
 {
 	return a->type != SHFS_REC_PREIMAGE && b->type == SHFS_REC_PREIMAGE;
@@ -286,7 +287,8 @@ static bool is_same_instance(const struct merge *m)
 	       a->segment == b->segment;
 }
 
-/* What is here may not grow while it is replaced. */
+/* Stages the merged segment. A segment here must not grow while it is replaced, so the
+ * store is locked. */
 static int stage_segment(struct merge *m, int dirfd, struct staged *f)
 {
 	struct shfs_import *import = m->import;
@@ -298,7 +300,7 @@ static int stage_segment(struct merge *m, int dirfd, struct staged *f)
 	if (m->here && !import->alone && !import->dry_run) {
 		r = shfs_store_exclude(import->store);
 		import->alone = !r;
-		return r ? r : 1; /* it is read again */
+		return r ? r : 1; /* the caller reads it again */
 	}
 	return shfs_rewrite_save(m->out, dirfd, f->name);
 }
@@ -309,7 +311,7 @@ static int merge_segment(struct shfs_import *import, int dirfd, struct staged *f
 	struct merge m = { .import = import };
 	int r = forget_open_segment(dirfd, f->name, &m.here);
 
-	if (r == 1) /* there is none, or none that can be read */
+	if (r == 1) /* there is no segment here, or it cannot be read */
 		m.here = NULL;
 	if (r >= 0)
 		r = shfs_segment_from_memory(data, len, &m.there);
@@ -344,13 +346,13 @@ static int stage_log(int dirfd, struct staged *f, const void *data, size_t len)
 		return r;
 	r = shfs_hooklog_next(log, &rec);
 	if (r >= 0)
-		r = r || !len ? 0 : -EBADMSG; /* there may be damage, but not alone */
+		r = r || !len ? 0 : -EBADMSG; /* damage is fine beside a valid record */
 	shfs_hooklog_close(log);
 	staged_name(f, name);
 	return r ? r : shfs_write_file_at(dirfd, name, 0600, data, len);
 }
 
-/* The end of the record that begins at p; NULL: none does. */
+/* Returns the end of the record that begins at p; NULL: there is none. */
 static const char *record_end(const char *p, const char *end)
 {
 	const char *next =
@@ -361,7 +363,7 @@ static const char *record_end(const char *p, const char *end)
 	return p < end && *p == '\x1e' && end[-1] == '\n' ? end : NULL;
 }
 
-/* Fills the blanks of a with what b has there. */
+/* Fills the blanks of a with the bytes that b has there. */
 static void fill_blanks(struct shfs_buf *a, const struct shfs_buf *b)
 {
 	size_t len = MIN(a->len, b->len);
@@ -377,7 +379,7 @@ static void fill_blanks(struct shfs_buf *a, const struct shfs_buf *b)
 	}
 }
 
-/* A shell may have it open: it stays the same file. */
+/* Writes the bytes into the log itself, not a new file: a shell may have it open. */
 static int fill_log(int dirfd, const char *name, const struct shfs_buf *all)
 {
 	_cleanup_close_ int fd =
@@ -393,7 +395,7 @@ static int fill_log(int dirfd, const char *name, const struct shfs_buf *all)
 	return fd < 0 || fdatasync(fd) ? -errno : 0;
 }
 
-/* try: only see whether it can be done. */
+/* Merges a hook log. try: only checks whether that is possible. */
 static int merge_log(int dirfd, struct staged *f, bool try)
 {
 	_cleanup_buf_ struct shfs_buf ours = { 0 }, theirs = { 0 }, all = { 0 };
@@ -441,7 +443,7 @@ static bool is_host(const char *host)
 	return len && len <= 64 && *host != '.';
 }
 
-/* -EEXIST: it came before. */
+/* Notes a file of the archive. -EEXIST: it came before. */
 static int file_new(struct shfs_import *m, const char *host, const char *name,
                     struct staged **out)
 {
@@ -495,7 +497,7 @@ int shfs_import_file(struct shfs_import *m, const char *host, const char *name,
 	return r > 0 ? merge_segment(m, dirfd, f, data, len) : r;
 }
 
-/* --- recordings that went on --- */
+/* --- recordings that had not ended --- */
 
 static int find_alive(struct shfs_import *m, const char *line, size_t len)
 {
@@ -529,7 +531,7 @@ int shfs_import_alive(struct shfs_import *m, const char *lines, size_t len)
 	return r;
 }
 
-/* The last record of each is in one of its segments. */
+/* Adds the archived recordings; the last record of each is in one of its segments. */
 static int add_archived(struct shfs_import *m)
 {
 	_cleanup_free_ struct archived *list = calloc(m->n_files + 1, sizeof(*list));
@@ -554,7 +556,7 @@ static int add_archived(struct shfs_import *m)
 	return m->dry_run ? 0 : archived_add(m->store, list, n);
 }
 
-/* --- all in its place --- */
+/* --- installing --- */
 
 static int install(struct shfs_import *m, struct staged *f, bool try)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * index-check.h - what the files of the check share.
+ * index-check.h - shared by the files of the check.
  *
- *     check.c          the journal, the whole of it, and what it names
+ *     check.c          the check as a whole; the journal and the objects that it names
  *     check-objects.c  packs and loose objects (check-objects.h)
  *     check-index.c    index.db, and which versions are lost
  *     check-state.c    state/check: how far the data was read; state/damage
@@ -16,19 +16,20 @@
 /* Where a repair sets aside what is damaged, below the store. */
 #define REPAIR_ASIDE "quarantine"
 
-/* state/check: */
+/* The contents of state/check. */
 struct check_state {
 	struct shfs_check_history history;
 	unsigned part, parts;
 	char *position; /* the last file that was read whole; NULL: none */
-	char **bad;     /* those before it with a flaw */
+	char **bad;     /* files before it with a flaw */
 	size_t n_bad;
 };
 
-/* state/damage: what a repair could not bring back, and has told. */
+/* The contents of state/damage: losses that a repair could not undo, and has reported. */
 struct check_known {
 	struct shfs_objects objects;
-	char **logs; /* "FILE OFFSET BYTES" of hook logs, where nothing is changed */
+	char **logs; /* "FILE OFFSET BYTES" of hook logs, which a repair does not change
+	              */
 	size_t n_logs;
 };
 
@@ -39,29 +40,29 @@ struct check_run {
 	struct shfs_check *out;
 	struct check_state state;
 	struct check_known known;
-	struct shfs_objects named; /* by journal or index */
+	struct shfs_objects named; /* by the journal or the index */
 	struct shfs_objects there;
 	struct shfs_objects lost;
 	struct shfs_objects pruned;
-	bool damaged; /* the journal */
+	bool damaged; /* the journal is damaged */
 };
 
-/* file is a format. */
+/* Adds a flaw; file is a printf format. */
 struct shfs_flaw *check_flaw(struct check_run *run, enum shfs_flaw_kind kind,
                              uint64_t offset, uint64_t bytes, const char *file, ...)
 	_printf_(5, 6);
-/* What is said with a flaw, which may be NULL. */
+/* Sets the text of a flaw, which may be NULL. */
 void check_say(struct shfs_flaw *flaw, const char *text, ...) _printf_(2, 3);
 
 _must_check_ int check_objects(struct check_run *run);
 
-/* Opens and looks at index.db; *out is NULL where it cannot be used. */
+/* Opens and checks index.db; *out is NULL if it cannot be used. */
 _must_check_ int check_index(struct check_run *run, struct shfs_index **out);
-/* Does it say what the journal says? */
+/* Checks whether the index agrees with the journal. */
 _must_check_ int check_index_against_journal(struct check_run *run,
                                              struct shfs_index *index);
 _must_check_ int check_named_by_index(struct check_run *run, struct shfs_index *index);
-/* The versions of what is lost. index NULL: one is made of the journal. */
+/* Finds the versions of lost objects. index NULL: one is made of the journal. */
 _must_check_ int check_losses(struct check_run *run, struct shfs_index *index);
 
 _must_check_ int check_state_load(struct shfs_store *store, struct check_state *out);

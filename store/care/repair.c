@@ -20,19 +20,19 @@
 #include <time.h>
 
 #define CHUNK_BYTES  4096u
-#define BEGIN_BYTES  (64u << 10)  /* a PRODUCER record is no longer */
+#define BEGIN_BYTES  (64u << 10)  /* longest PRODUCER record */
 #define SEALED_HEAD  ((size_t)32) /* of zstd: the frame and its first block */
-#define HEALED_BYTES 4096u        /* of it, in which a flipped bit is looked for */
+#define HEALED_BYTES 4096u        /* bytes in which a flipped bit is looked for */
 
 struct repair {
 	struct shfs_store *store;
 	struct shfs_repair *out;
 	struct check_known known;
-	char **packs; /* that are written anew */
+	char **packs; /* to write anew */
 	size_t n_packs;
 };
 
-/* --- what is set aside --- */
+/* --- setting aside --- */
 
 static int make_place(struct repair *rp, const char *file, uint64_t offset, bool part,
                       char **out)
@@ -57,7 +57,7 @@ static int make_place(struct repair *rp, const char *file, uint64_t offset, bool
 	return *out ? 0 : -ENOMEM;
 }
 
-/* What cannot be read are zeros. */
+/* Copies bytes; those that cannot be read become zeros. */
 static int copy_bytes(int from, int to, uint64_t offset, uint64_t len)
 {
 	char chunk[CHUNK_BYTES];
@@ -83,7 +83,8 @@ static int copy_bytes(int from, int to, uint64_t offset, uint64_t len)
 	return fdatasync(to) ? -errno : 0;
 }
 
-/* bytes 0: all of it. A file that is not there, or no file, has nothing to copy. */
+/* Copies bytes of a file aside; bytes 0: all of it. A missing file, or one that is not
+ * regular, has nothing to copy. */
 static int copy_from(struct repair *rp, int dirfd, const char *file, uint64_t offset,
                      uint64_t bytes)
 {
@@ -150,7 +151,7 @@ static int copy_records(struct shfs_segment *s, int dirfd, const char *name)
 	return r;
 }
 
-/* Is there a right frame behind the begin? */
+/* Is the first frame of the segment valid? */
 static bool begins_right(const unsigned char *p, size_t n)
 {
 	uint64_t len = SHFS_FRAME_HEAD;
@@ -165,8 +166,7 @@ static bool begins_right(const unsigned char *p, size_t n)
 	return shfs_object_hash64(p + 8, len) == shfs_cursor_u64(&c);
 }
 
-/* One of format 2 whose begin is damaged: its first letters, or one bit of its first
- * frame. */
+/* Heals a segment of format 2 whose magic, or one bit of its first frame, is damaged. */
 static int heal_begin(struct shfs_buf *b, struct shfs_segment **out)
 {
 	unsigned char *p = (unsigned char *)b->data;
@@ -184,7 +184,7 @@ static int heal_begin(struct shfs_buf *b, struct shfs_segment **out)
 	return shfs_segment_from_memory(b->data, b->len, out);
 }
 
-/* One bit of the head of a compressed one is damaged. */
+/* Heals a sealed segment of which one bit of the head is damaged. */
 static int heal_sealed(struct shfs_buf *b, struct shfs_segment **out)
 {
 	int r = -EBADMSG;
@@ -197,7 +197,7 @@ static int heal_sealed(struct shfs_buf *b, struct shfs_segment **out)
 	return r;
 }
 
-/* 1: nothing of it can be read. */
+/* Opens a damaged segment. 1: nothing of it can be read. */
 static int open_segment(int dirfd, const char *name, bool sealed,
                         struct shfs_segment **out)
 {
@@ -214,7 +214,7 @@ static int open_segment(int dirfd, const char *name, bool sealed,
 	return r && r != -ENOMEM ? 1 : r;
 }
 
-/* The directory and the name without .zst. */
+/* Opens the directory of a segment, and gets its name without .zst. */
 static int open_directory(struct repair *rp, const char *file, char name[static 300])
 {
 	const char *slash = strrchr(file, '/');
@@ -254,7 +254,7 @@ static int mend_segment(struct repair *rp, const char *file)
 	return r ? r : shfs_rewrite_install(dirfd, name);
 }
 
-/* Shells may write to it, so nothing in it is changed. */
+/* Notes the damage of a hook log, which is not changed, as its shell may write to it. */
 static int note_log(struct repair *rp, const struct shfs_flaw *f)
 {
 	struct check_known *k = &rp->known;
@@ -271,7 +271,7 @@ static int note_log(struct repair *rp, const struct shfs_flaw *f)
 
 /* --- packs --- */
 
-/* Frames with a wrong content are left out. */
+/* Keeps all frames of a pack but those with a wrong content. */
 static bool keeps(void *arg, const char *pack, uint64_t offset)
 {
 	const struct repair *rp = arg;
@@ -286,7 +286,7 @@ static bool keeps(void *arg, const char *pack, uint64_t offset)
 	return true;
 }
 
-/* file: the pack, or its index */
+/* Notes a pack to be written anew; file: the pack, or its index. */
 static int note_pack(struct repair *rp, const char *file)
 {
 	const char *name = strrchr(file, '/') + 1;
@@ -325,7 +325,7 @@ static int mend_mode(struct repair *rp, const char *file)
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st))
-		return 0; /* the next check tells */
+		return 0; /* the next check reports it */
 	rp->out->modes += !fchmod(fd, st.st_mode & 0700);
 	return 0;
 }
@@ -364,7 +364,7 @@ static int mend(struct repair *rp, size_t i)
 			return move_aside(rp, f->file); /* it is no file */
 		if (!packed) {
 			rp->out->loose++;
-			/* also where it can be read now: check found it there then */
+			/* also if it can be read now: the check has found it damaged */
 			if (f->has_object)
 				r = shfs_objects_add(&rp->known.objects, &f->object);
 			return r ? r : move_aside(rp, f->file);
@@ -397,7 +397,7 @@ static int mend_index(struct repair *rp, const char *hook_dir)
 
 	if (!journal && !is_flawed(c, SHFS_FLAW_INDEX))
 		return 0;
-	/* It may know what the journal has lost. */
+	/* The index may have what the journal has lost. */
 	r = copy_index(rp, "index.db");
 	if (!r)
 		r = copy_index(rp, "index.db-wal");
@@ -409,7 +409,8 @@ static int mend_index(struct repair *rp, const char *hook_dir)
 	return r;
 }
 
-/* What is told from now on as known: also that which was before, and still is so. */
+/* Notes the losses, those of earlier repairs that are still lost included; later checks
+ * report them as known. */
 static int note_known(struct repair *rp)
 {
 	const struct shfs_check *c = &rp->out->found;
@@ -429,7 +430,7 @@ static int note_known(struct repair *rp)
 	return r ? r : check_known_save(rp->store, &rp->known);
 }
 
-/* What cannot be read is not damaged for that. */
+/* Refuses to repair files that we may not read: they need not be damaged. */
 static int check_readable(const struct repair *rp)
 {
 	for (size_t i = 0; i < rp->out->found.n_flaws; i++) {
@@ -458,7 +459,7 @@ static int mend_all(struct repair *rp, const char *hook_dir)
 	return r ? r : note_known(rp);
 }
 
-/* The flaws of the last check are gone. */
+/* Notes that the flaws of the last check are mended. */
 static int note_mended(struct shfs_store *store)
 {
 	struct check_state s = { 0 };

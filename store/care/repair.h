@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * repair.h - keeps what can be kept of a damaged store. All data is read first (check.h).
- * What is damaged is copied or moved to quarantine/<time>/ in the store, and nothing of
- * it is deleted; what is right goes on in new files. The index is made again. What could
- * not be brought back is noted in state/damage, as told.
+ * repair.h - repairs a damaged store. All data is read first (check.h). Damaged bytes are
+ * copied or moved to quarantine/<time>/ in the store, nothing of them is deleted; the
+ * intact rest is written to new files. The index is made again. Losses are noted in
+ * state/damage as reported.
  *
- * Killed at any time it can be run again.
+ * If it is killed, it can be run again.
  */
 #pragma once
 
@@ -14,14 +14,14 @@
 struct shfs_repair {
 	struct shfs_check found;              /* what was wrong */
 	char *aside;                          /* a directory below the store */
-	bool any;                             /* there is something in it */
+	bool any;                             /* the directory is not empty */
 	size_t segments, packs, loose, modes; /* mended, written anew, moved away */
-	size_t unreadable; /* files of the journal, moved away: nothing of them is left */
+	size_t unreadable; /* files of the journal of which nothing can be read; moved */
 	bool indexed;
 };
 
-/* dry_run: only looks. -EBUSY: something records into the store; -EACCES: some of it may
- * not be read (found tells of it), and nothing was changed. */
+/* Repairs the store. dry_run: only checks. -EBUSY: a producer records into the store;
+ * -EACCES: we may not read some of it (see found), and nothing was changed. */
 _must_check_ int shfs_repair_run(struct shfs_store *store, const char *hook_dir,
                                  const struct shfs_check_options *options, bool dry_run,
                                  struct shfs_repair *out);
