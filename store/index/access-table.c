@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The accesses as a table of SQL named access: a row for each, unpacked from the chunks.
- * A question is quick where it gives access_id, process_id, command_id, file_id or
- * file2_id.
+ * The table access of SQL: a row for each access, unpacked from the chunks. A query is
+ * fast if it gives access_id, process_id, command_id, file_id or file2_id.
  */
 #include "store/index/internal.h"
 
@@ -47,13 +46,13 @@ struct table {
 
 struct cursor {
 	sqlite3_vtab_cursor base;
-	/* ranges of accesses that are read as they lie; then opens of files, which need
-	 * not be looked at for all that is asked for; then single ones */
+	/* to be read in this order: ranges of accesses; opens of files, which are not
+	 * unpacked for all columns; single accesses */
 	struct shfs_ids processes, accesses;
 	struct shfs_file_uses opens;
 	size_t next_process, next_open, next_access;
-	struct shfs_file_use open; /* one that was not looked at; access_id 0: the reader
-	                            * is at the row */
+	struct shfs_file_use open; /* an open that was not unpacked; access_id 0: the
+	                            * reader is at the row */
 	bool end;
 	struct shfs_reader reader;
 	struct shfs_last_owner owner;
@@ -87,12 +86,12 @@ static int table_disconnect(sqlite3_vtab *base)
 	return SQLITE_OK;
 }
 
-/* --- which way to go --- */
+/* --- choosing a way --- */
 
 enum way {
 	ALL,
 	BY_ACCESS,
-	BY_CHANGE2, /* of names or attributes, by one of the paths */
+	BY_CHANGE2, /* changes of names or attributes, by one of the paths */
 	BY_CHANGE,
 	BY_PROCESS,
 	BY_FILE,
@@ -107,13 +106,13 @@ static const struct {
 	[ALL] = { -1, 1e9, 10000000 },
 	[BY_ACCESS] = { COL_ACCESS_ID, 5, 1 },
 	[BY_CHANGE2] = { COL_FILE2_ID, 20, 3 },
-	[BY_CHANGE] = { COL_FILE_ID, 21, 3 }, /* and is_open = 0 */
+	[BY_CHANGE] = { COL_FILE_ID, 21, 3 }, /* needs is_open = 0, too */
 	[BY_PROCESS] = { COL_PROCESS_ID, 40, 30 },
 	[BY_FILE] = { COL_FILE_ID, 60, 30 },
 	[BY_COMMAND] = { COL_COMMAND_ID, 80, 200 },
 };
 
-#define MANY 64 /* with the way: of all values of an IN at once */
+#define MANY 64 /* added to the way: takes all values of an IN at once */
 
 /* The files of a directory lie next to each other in each run. */
 static bool takes_many(enum way way)
@@ -131,7 +130,7 @@ static int find_equal(const sqlite3_index_info *info, int column)
 	return -1;
 }
 
-/* is_open = 0, and not some other value: only that is asked for. */
+/* Does the query ask for is_open = 0? */
 static bool wants_changes(sqlite3_index_info *info)
 {
 	int i = find_equal(info, COL_IS_OPEN);
@@ -153,7 +152,8 @@ static int table_best_index(sqlite3_vtab *base, sqlite3_index_info *info)
 			continue;
 		best = way;
 		info->aConstraintUsage[i].argvIndex = 1;
-		/* a path may be either of the two; what was packed may be damaged */
+		/* SQLite checks the others again: a path may be either of the two, and a
+		 * packed row may be damaged */
 		info->aConstraintUsage[i].omit = way == BY_PROCESS || way == BY_ACCESS;
 		many = takes_many(way) && sqlite3_vtab_in(info, i, 1);
 	}
@@ -192,7 +192,7 @@ static int cursor_close(sqlite3_vtab_cursor *base)
 
 /* --- from one to the next --- */
 
-/* The next access of the ranges: 1, 0: no more, or a negative errno. */
+/* Moves to the next access of the ranges: 1; 0: no more; or a negative errno. */
 static int next_of_ranges(struct cursor *c)
 {
 	int r;
@@ -208,8 +208,7 @@ static int next_of_ranges(struct cursor *c)
 	return r;
 }
 
-/* The next single access. A question by access_id may name one that is not there: that
- * gives no row. */
+/* Moves to the next single access. An access_id that does not exist gives no row. */
 static int next_single(struct cursor *c)
 {
 	int r = 0;
@@ -235,7 +234,7 @@ static int cursor_next(sqlite3_vtab_cursor *base)
 	return shfs_index_rc(MIN(r, 0));
 }
 
-/* Each is there once: a rename is a use of both its paths. */
+/* Sorts, and drops duplicates: a rename is a use of both its paths. */
 static void sort_ids(struct shfs_ids *list)
 {
 	size_t n = 0;
@@ -255,7 +254,7 @@ static int compare_opens(const void *a, const void *b)
 	return (x->access_id > y->access_id) - (x->access_id < y->access_id);
 }
 
-/* Numbers that no file can have are left out. */
+/* Adds a value of the query; numbers that no file can have are left out. */
 static int collect_value(struct shfs_ids *files, sqlite3_value *value)
 {
 	int64_t id = sqlite3_value_int64(value);
@@ -357,7 +356,7 @@ static int cursor_rowid(sqlite3_vtab_cursor *base, sqlite3_int64 *out)
 
 /* --- columns --- */
 
-/* 0 is NULL. */
+/* Returns an id; 0 becomes NULL. */
 static void result_id(sqlite3_context *ctx, int64_t id)
 {
 	if (id)
@@ -373,7 +372,7 @@ static int result_owner(sqlite3_context *ctx, struct cursor *c, bool command)
 	return shfs_index_rc(r);
 }
 
-/* Answers what is known of an open without looking at it: 1, or 0. */
+/* Returns a column of an open that is known without unpacking it: 1; 0: it is not. */
 static int column_of_open(struct cursor *c, sqlite3_context *ctx, int column)
 {
 	switch (column) {
@@ -480,7 +479,7 @@ static int cursor_column(sqlite3_vtab_cursor *base, sqlite3_context *ctx, int co
 
 int shfs_access_table_register(sqlite3 *db, struct shfs_index *index)
 {
-	/* Without xCreate it is there under its name, and cannot be made under others. */
+	/* Without xCreate the table exists under its own name only. */
 	static const sqlite3_module module = {
 		.xConnect = table_connect,
 		.xDisconnect = table_disconnect,

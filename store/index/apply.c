@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One record of the journal to rows of the index. */
+/* Makes rows of the index of a record of the journal. */
 #include "store/index/internal.h"
 
 #include "store/objects/object.h"
@@ -9,15 +9,15 @@
 #include <string.h>
 
 #define PATH_BYTES    65536
-#define PID_MAX_LIMIT 4194304 /* the kernel's */
+#define PID_MAX_LIMIT 4194304 /* of the kernel */
 
 /* --- the clock --- */
 
 /*
- * Records tell how far real time is from boot time. The real time is read first, so where
- * the writer was held up in between the difference is too small: the largest of a slot is
- * the best. It is written at once, as what follows is attributed by it; after the first
- * few records of a slot there is hardly a larger one.
+ * Notes the difference of real time and boot time in a record. The real time is read
+ * first, so if the writer was held up in between the difference is too small: the largest
+ * one of a slot is the best. It is written at once, as later records are attributed by
+ * it; after the first few records of a slot there is hardly a larger one.
  */
 static int clock_note(struct shfs_ingest *ing, int64_t boot_id, struct shfs_time t)
 {
@@ -39,7 +39,7 @@ static int clock_note(struct shfs_ingest *ing, int64_t boot_id, struct shfs_time
 	                    shfs_arg_int(offset));
 }
 
-/* Times come from a file; arithmetic on them must not overflow. */
+/* Bounds the times of a record, so that arithmetic on them does not overflow. */
 static struct shfs_time sane_time(struct shfs_time t)
 {
 	t.real_ns = MAX(0, MIN(t.real_ns, INT64_MAX / 4));
@@ -49,7 +49,7 @@ static struct shfs_time sane_time(struct shfs_time t)
 
 /* --- accesses --- */
 
-/* An access in the making, and whose it is. */
+/* An access in the making, and its owner. */
 struct use {
 	struct shfs_access access;
 	struct shfs_process process;
@@ -63,7 +63,7 @@ static void count_content(struct shfs_access *a, const struct shfs_content *c)
 	a->torn += !!(c->flags & SHFS_CONTENT_INCOMPLETE);
 }
 
-/* Up, so that what came after a moment is not before it. */
+/* Rounds up to microseconds, so that an event after a moment does not come before it. */
 static int64_t us_up(int64_t ns)
 {
 	return ns / 1000 + (ns % 1000 > 0);
@@ -92,7 +92,7 @@ static int access_insert(struct shfs_ingest *ing, struct use *u, int64_t begin_n
 	return r;
 }
 
-/* The process, whose it is by that, and the id that it gets. */
+/* Finds the process of an access, its owner, and the access's id. */
 static int find_owner(struct shfs_ingest *ing, uint64_t process_seq, struct use *u)
 {
 	int r = shfs_process_find(ing, process_seq, &u->process);
@@ -107,7 +107,7 @@ static int find_owner(struct shfs_ingest *ing, uint64_t process_seq, struct use 
 
 /* --- paths --- */
 
-/* No NUL, no empty component, no "." and no "..": such a record is not from us. */
+/* Has the path no NUL, no empty component, no "." and no ".."? shfs records no others. */
 static bool plausible_path(struct shfs_bytes p)
 {
 	size_t start = 0;
@@ -154,7 +154,7 @@ static int file_of(struct shfs_ingest *ing, struct shfs_bytes rel, struct shfs_b
 
 /* --- the records of a segment --- */
 
-/* A use that began before the path went away does not bring it back. */
+/* Marks the path as present, unless the use began before the path was removed. */
 static void mark_present(struct shfs_ingest *ing, struct shfs_file *f, int64_t begin_ns)
 {
 	if (f->present || begin_ns <= f->last_ns)
@@ -163,7 +163,7 @@ static void mark_present(struct shfs_ingest *ing, struct shfs_file *f, int64_t b
 	shfs_file_changed(ing, f);
 }
 
-/* Another file that was at the path may still be written to. */
+/* Notes that a new file is at the path; the one before it may still be written to. */
 static void note_created(struct shfs_ingest *ing, const struct shfs_rec_access *in,
                          struct shfs_file *f)
 {
@@ -175,8 +175,8 @@ static void note_created(struct shfs_ingest *ing, const struct shfs_rec_access *
 	shfs_file_changed(ing, f);
 }
 
-/* now: the content was looked at when the record was made, so that it tells whether there
- * are other names still. */
+/* Notes the names of a file. now: the content was looked at when the record was made, so
+ * that it shows whether there are other names still. */
 static int note_links(struct shfs_ingest *ing, struct shfs_file *f,
                       const struct shfs_content *c, bool now, uint64_t dev, uint64_t ino)
 {
@@ -191,8 +191,8 @@ static int note_links(struct shfs_ingest *ing, struct shfs_file *f,
 
 #define FLAWED (SHFS_CONTENT_SKIPPED | SHFS_CONTENT_INCOMPLETE)
 
-/* The file has lost its path to another, which may be gone, too: what it holds is no
- * later state of that path. */
+/* Has the file lost its path to another one (which may be gone, too)? Then its content is
+ * no later state of that path. */
 static bool is_replaced(const struct shfs_rec_access *in, const struct shfs_file *f)
 {
 	return in->flags & SHFS_ACCESS_NAMELESS &&
@@ -201,8 +201,9 @@ static bool is_replaced(const struct shfs_rec_access *in, const struct shfs_file
 }
 
 /*
- * What it saw: of the name that the file had when it was opened, if that is another path
- * by now. One access has one path, so who wrote, too, is not known to have seen that.
+ * Sets the version that the access saw: that of the file's name when it was opened, which
+ * may be another path by now. As an access has one path, one that also wrote does not get
+ * a version of another path.
  */
 static int apply_seen(struct shfs_ingest *ing, const struct shfs_rec_access *in,
                       struct shfs_file *f, struct shfs_access *a)
@@ -215,13 +216,13 @@ static int apply_seen(struct shfs_ingest *ing, const struct shfs_rec_access *in,
 		return r;
 	a->file_id = sight.file_id;
 	a->seen_n = sight.n;
-	/* of an earlier version it is not known here */
+	/* for an earlier version this is not known here */
 	a->flawed = sight.n && (sight.file_id != f->id || sight.n != f->versions ||
 	                        f->content.flags & FLAWED);
 	return 0;
 }
 
-/* What it saw and what it left; names that it has. */
+/* Sets the versions that the access saw and left, and notes the file's names. */
 static int apply_contents(struct shfs_ingest *ing, const struct shfs_rec_access *in,
                           int64_t told_ns, struct shfs_file *f, struct shfs_access *a)
 {
@@ -237,7 +238,7 @@ static int apply_contents(struct shfs_ingest *ing, const struct shfs_rec_access 
 		r = note_links(ing, f, written ? &in->made : &in->seen, written, in->dev,
 		               in->ino);
 	} else if (!f->last_ns) {
-		f->present = false; /* it never had a name */
+		f->present = false; /* the file never had a name */
 		shfs_file_changed(ing, f);
 	}
 	if (!r && in->flags & SHFS_ACCESS_READ) {
@@ -246,13 +247,13 @@ static int apply_contents(struct shfs_ingest *ing, const struct shfs_rec_access 
 	}
 	if (!r && written)
 		count_content(a, &in->made);
-	/* what a file that was replaced held later was never at this path */
+	/* a later content of a file that was replaced was never at this path */
 	if (!r && written && !is_replaced(in, f))
 		r = shfs_version_made(ing, f, &in->made, a->access_id, last.real_ns,
 		                      &a->made_n);
 	if (nameless)
-		f->last_ns = last_ns; /* that of its path, which is another's by then */
-	else if (a->made_n)           /* others may have written after this one */
+		f->last_ns = last_ns; /* the path belongs to another file by then */
+	else if (a->made_n)           /* others may have written after this access */
 		f->last_ns = MAX(f->last_ns, MIN(in->made.ctime_ns, told_ns));
 	if (f->last_ns != last_ns)
 		shfs_file_changed(ing, f);
@@ -295,7 +296,7 @@ static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec
 		                     &u.access.seen_n);
 	if (r)
 		return r;
-	shfs_version_unknown(ing, f); /* it is about to change */
+	shfs_version_unknown(ing, f); /* the file is about to change */
 	count_content(&u.access, &in->content);
 	if (!u.access.cut && !u.access.torn)
 		return 0;
@@ -304,8 +305,8 @@ static int apply_preimage(struct shfs_ingest *ing, const struct shfs_record *rec
 	return r ? r : access_insert(ing, &u, rec->time.real_ns, 0);
 }
 
-/* The record's content has the ctime that the change has set; else its own time is about
- * that. */
+/* Returns the ctime that the change has set: that of the record's content, else about the
+ * time of the record. */
 static int64_t ctime_of_op(const struct shfs_name_change *c)
 {
 	const struct shfs_content *after = &c->op->content;
@@ -313,7 +314,7 @@ static int64_t ctime_of_op(const struct shfs_name_change *c)
 	return after->flags & SHFS_CONTENT_KNOWN ? after->ctime_ns : c->real_ns;
 }
 
-/* Operations that leave the names of files alone. */
+/* Applies an operation that does not change names. */
 static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
 	struct shfs_file *f = c->file;
@@ -358,7 +359,7 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 	}
 }
 
-/* Of a file that is removed, as far as it was told: 1 or 0. */
+/* Has the removed file other names, as far as is known? 1 or 0. */
 static int has_other_names(struct shfs_ingest *ing, const struct shfs_name_change *c)
 {
 	struct shfs_file *const *names;
@@ -389,7 +390,7 @@ static int apply_name_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 	}
 }
 
-/* Is path2 a text, as of a link, and of what is no file and was removed? */
+/* Is path2 a text (such as the target of a symlink), not a path? */
 static bool is_text(const struct shfs_rec_pathop *op)
 {
 	return op->op == SHFS_OP_SYMLINK ||
@@ -507,7 +508,8 @@ int shfs_producer_store(struct shfs_ingest *ing)
 	return r;
 }
 
-/* host: of the journal's directory, which the hook logs beside it go by too. */
+/* Inserts a producer. host: the name of the journal's directory, as for the hook logs
+ * beside it. */
 static int producer_insert(struct shfs_ingest *ing, struct shfs_bytes host,
                            const struct shfs_record *rec, int64_t *out)
 {
@@ -564,7 +566,7 @@ static int apply_producer(struct shfs_ingest *ing, const char *host,
 	return MIN(r, 0);
 }
 
-/* No record comes after it, so nothing names processes any more. */
+/* Applies END. No record comes after it, so the names of processes are dropped. */
 static int apply_end(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	int r = shfs_sql_run(ing->index,
@@ -578,8 +580,8 @@ static int apply_end(struct shfs_ingest *ing, const struct shfs_record *rec)
 	                        shfs_arg_int(ing->producer.id));
 }
 
-/* What another mount of this store passes on to this one is in the journal already, as
- * of the process that does it. */
+/* Applies a use of a file. One that another mount of this store passed on is left out:
+ * that mount has recorded it for the process that does it. */
 static int apply_use(struct shfs_ingest *ing, const struct shfs_record *rec,
                      uint64_t process,
                      int (*apply)(struct shfs_ingest *, const struct shfs_record *))
@@ -595,7 +597,7 @@ static int apply_use(struct shfs_ingest *ing, const struct shfs_record *rec,
 
 static int apply_event(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
-	/* A segment that was cut back after a failed write may give a record again. */
+	/* A segment that was cut back after a failed write may have a record twice. */
 	if (rec->seq && rec->seq <= ing->producer.last_seq)
 		return 0;
 	ing->producer.last_seq = MAX(rec->seq, ing->producer.last_seq);
@@ -636,7 +638,7 @@ int shfs_apply_record(struct shfs_ingest *ing, const char *host, struct shfs_rec
 
 /* --- the records of a hook log --- */
 
-/* The id is the same after a rebuild, and on every host. */
+/* Makes an id that is the same after a rebuild, and on every host. */
 static int public_id(struct shfs_bytes host, struct shfs_bytes boot, uint32_t pid,
                      uint64_t start_ticks, const uint64_t *more, size_t n,
                      char out[static 17])
@@ -696,7 +698,8 @@ static int apply_session(struct shfs_ingest *ing, const char *host,
 	             : shfs_news_add(ing, session_id, rec->time.boot_ns, s->start_ticks);
 }
 
-/* A begin without a finish before it (the hook was hindered) ends what ran. */
+/* Ends the command that ran, if the next one begins without a finish (the hook was
+ * hindered). */
 static int close_open_command(struct shfs_ingest *ing, int64_t end_ns)
 {
 	return shfs_sql_run(
@@ -755,7 +758,7 @@ static int apply_begin(struct shfs_ingest *ing, const struct shfs_record *rec)
 			shfs_arg_int(rec->boot_resolution_ns), shfs_arg_int(b->last_pid));
 	if (r)
 		return r;
-	if (!sqlite3_changes(ing->index->db)) /* the same record twice: it was copied */
+	if (!sqlite3_changes(ing->index->db)) /* a copy of a record that was read */
 		return MIN(0, shfs_sql_int(ing->index, &ing->row,
 		                           "SELECT command_id FROM command WHERE id = ?",
 		                           shfs_arg_text(shfs_bytes_str(id))));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* To which command a process belongs. */
+/* Attributes processes to commands. */
 #include "store/index/internal.h"
 
 #include "common/debug.h"
@@ -10,23 +10,23 @@
 #include <string.h>
 
 #define TICK_NS         (SHFS_NSEC_PER_SEC / 100) /* of /proc/PID/stat, everywhere */
-#define AGREE_NS        30000000 /* a coarse boot time is taken as exact so far */
-#define EXACT_NS        1000000  /* and is then known to this much at worst, */
-#define LIKELY_NS       100000   /* mostly to this much */
+#define AGREE_NS        30000000 /* most that coarse boot time and real time differ */
+#define EXACT_NS        1000000  /* error of the sharpened time at worst, */
+#define LIKELY_NS       100000   /* and mostly */
 #define DEPTH_MAX       256
-#define PIDS_PER_SECOND 100000 /* more are hardly handed out */
-#define FEW_PIDS        64     /* one part in so many of all that there are */
+#define PIDS_PER_SECOND 100000 /* most that are handed out */
+#define FEW_PIDS        64     /* few: less than this part of all pids */
 #define SEEN_BEFORE     4096   /* processes */
 
 /* --- times --- */
 
-/* Times of records are bytes from a file: nothing below may overflow. */
+/* Times of records are not trusted: nothing below may overflow. */
 static int64_t ticks_ns(uint64_t ticks)
 {
 	return MIN(ticks, (uint64_t)INT64_MAX / 4 / TICK_NS) * TICK_NS;
 }
 
-/* Real time minus boot time, as records nearest to boot_ns had it. 1, or 0: no record. */
+/* Gets real time minus boot time from the records nearest to boot_ns: 1; 0: no record. */
 static int clock_offset(struct shfs_index *index, int64_t boot_id, int64_t boot_ns,
                         int64_t *out)
 {
@@ -46,8 +46,8 @@ static int clock_offset(struct shfs_index *index, int64_t boot_id, int64_t boot_
 
 /* --- boundaries of commands --- */
 
-/* A moment between lo and hi of the boot, hardly before likely, and the last pid handed
- * out before it. */
+/* The begin or end of a command: a boot time between lo and hi, hardly before likely, and
+ * the last pid handed out before it. */
 struct boundary {
 	int64_t lo, hi, likely;
 	uint32_t last_pid;
@@ -82,8 +82,8 @@ static struct command command_row(sqlite3_stmt *stmt)
 	};
 }
 
-/* Where the boot time is coarse, the real time makes it exact, unless the two disagree
- * (somebody set the clock). */
+/* Makes a coarse boot time exact by the real time, unless the two disagree (the clock was
+ * set). */
 static int sharpen(struct shfs_index *index, int64_t boot_id, int64_t real_ns,
                    int64_t resolution, struct boundary *b)
 {
@@ -184,7 +184,8 @@ static int task_parent(struct shfs_index *index, const struct task *t, struct ta
 	return r;
 }
 
-/* The session whose shell is this process. A hook need not know its pid namespace. */
+/* Finds the session whose shell is this process. A hook may not know its pid namespace.
+ */
 static int session_of(struct shfs_index *index, const struct task *t, uint32_t pid,
                       uint64_t start_ticks, int64_t *out)
 {
@@ -200,7 +201,7 @@ static int session_of(struct shfs_index *index, const struct task *t, uint32_t p
 enum current {
 	BEFORE_FIRST, /* no command had begun */
 	COMMAND,
-	PROMPT, /* one had ended, none had begun */
+	PROMPT, /* a command had ended, the next one had not begun */
 };
 
 static uint32_t circle(const struct task *t)
@@ -209,7 +210,7 @@ static uint32_t circle(const struct task *t)
 }
 
 /*
- * Pids are handed out in a circle: was pid handed out after last_pid, by the shorter way?
+ * Was pid handed out after last_pid? Pids wrap around: the shorter way counts.
  */
 static bool pid_after(const struct task *t, uint32_t pid, uint32_t last_pid)
 {
@@ -220,9 +221,9 @@ static bool pid_after(const struct task *t, uint32_t pid, uint32_t last_pid)
 }
 
 /*
- * Was t forked after b? Its start time is known to a tick: beyond one tick on either side
- * time decides, within it the pid does. Without one, a boundary in the very tick of the
- * start is taken so that t is inside the command.
+ * Was t forked after b? Its start time is known to a tick. Beyond one tick on either side
+ * the time decides, within it the pid. Without a pid, a boundary in the tick of the start
+ * counts so that t is inside the command.
  */
 static bool forked_after(const struct task *t, const struct boundary *b)
 {
@@ -237,7 +238,7 @@ static bool forked_after(const struct task *t, const struct boundary *b)
 	return b->begin ? b->lo < start + TICK_NS : b->hi < start;
 }
 
-/* The commands of a session that began before this, the latest first. */
+/* Selects the commands of a session that began before boot_ns, the latest first. */
 static int commands_before(struct shfs_index *index, int64_t session_id, int64_t boot_ns,
                            sqlite3_stmt **out)
 {
@@ -248,7 +249,7 @@ static int commands_before(struct shfs_index *index, int64_t session_id, int64_t
 	                    shfs_arg_int(session_id), shfs_arg_int(boot_ns + AGREE_NS));
 }
 
-/* What the session was at when t was forked. An enum current. */
+/* Finds the current command of the session when t was forked; returns an enum current. */
 static int current_at_fork(struct shfs_index *index, int64_t session_id,
                            const struct task *t, int64_t *command_id)
 {
@@ -278,7 +279,8 @@ static int current_at_fork(struct shfs_index *index, int64_t session_id,
 	return r ? r : BEFORE_FIRST;
 }
 
-/* Did the command run at boot_ns, or by late_ns earlier? *over: it had ended by then. */
+/* Did the command run at boot_ns, or up to late_ns earlier? *over: it had ended by then.
+ */
 static int ran_at(struct shfs_index *index, int64_t boot_id, const struct command *c,
                   int64_t boot_ns, int64_t late_ns, bool *over)
 {
@@ -296,10 +298,10 @@ static int ran_at(struct shfs_index *index, int64_t boot_id, const struct comman
 }
 
 /*
- * What the session was at when the shell itself did something at boot_ns: pasted lines
- * follow one another within a millisecond, but nothing is done before a command has
- * begun. late_ns: it may have been earlier, by so much at most; that is in one command
- * alone, or nobody knows.
+ * Finds the current command of the session when the shell itself did something at
+ * boot_ns. Pasted lines follow one another within a millisecond, but the shell does
+ * nothing before a command has begun. late_ns: it may have been up to so much earlier; if
+ * more than one command ran in that time, it is not known which.
  */
 static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot_id,
                       int64_t boot_ns, int64_t late_ns, int64_t *command_id)
@@ -315,7 +317,7 @@ static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot
 		if (ran < 0)
 			return ran;
 		if (*command_id && !c.ended)
-			break; /* it was over when the next one began */
+			break; /* the command was over when the next one began */
 		if (ran && *command_id) {
 			*command_id = 0;
 			return PROMPT;
@@ -333,9 +335,9 @@ static int current_at(struct shfs_index *index, int64_t session_id, int64_t boot
 /* --- climbing --- */
 
 /*
- * From p up to a registered shell; the process below that decides. Before its first
- * command (its rc files) a shell is itself part of what its parents run. 1: *owner is
- * final; 0: the way up ends at *top, which has no recorded parent.
+ * Climbs from p up to a registered shell; the process just below the shell decides.
+ * Before its first command (in its rc files) a shell itself belongs to a command of its
+ * parents. 1: *owner is final; 0: the way up ends at *top, which has no recorded parent.
  */
 static int climb(struct shfs_index *index, const struct task *p, struct task *top,
                  struct shfs_owner *owner)
@@ -371,10 +373,11 @@ static int climb(struct shfs_index *index, const struct task *p, struct task *to
 	return r < 0 ? r : owner->session_id != 0;
 }
 
-/* --- the process group, where the way up is broken --- */
+/* --- the process group, if the way up is broken --- */
 
 /*
- * Was the pid handed out during the command, if its pids did not go round? -1: unknown.
+ * Was the pid handed out during the command, if pids did not wrap around in it? -1:
+ * unknown.
  */
 static int within(const struct task *t, uint32_t pid, uint32_t begin, uint32_t end)
 {
@@ -388,22 +391,23 @@ static int within(const struct task *t, uint32_t pid, uint32_t begin, uint32_t e
 	return distance >= 1 && distance <= length;
 }
 
-/* Can all pids have been handed out in that time? Then they tell nothing of it. */
+/* Can pids have wrapped around in that time? Then they decide nothing. */
 static bool may_go_round(const struct task *t, int64_t begin_ns, int64_t end_ns)
 {
 	return end_ns - begin_ns >= circle(t) * (SHFS_NSEC_PER_SEC / PIDS_PER_SECOND);
 }
 
-/* Commands that may have made t's group: how many of which the pids say so, how many that
- * all pids may have gone round in, and how many of which nothing is known. */
+/* Counts the commands that may have made t's group: those that fit by their pids, long
+ * ones, in which pids may have wrapped around, and unknown ones. */
 struct makers {
 	int fit, long_ones, unknown;
-	bool may_be_another; /* pids may have gone round in the one that fits */
+	bool may_be_another; /* pids may have wrapped around in the one that fits */
 	struct command only; /* the last one that fits, */
-	uint32_t end_pid;    /* and the last pid of it */
+	uint32_t end_pid;    /* and its last pid */
 };
 
-/* One more command. Without an end of its own it ends where the next begins, or at t. */
+/* Counts one more command. Without an end of its own it ends where the next begins, or at
+ * t. */
 static void judge(const struct task *t, const struct command *c,
                   const struct command *next, struct makers *m)
 {
@@ -429,7 +433,7 @@ static void judge(const struct task *t, const struct command *c,
 	}
 }
 
-/* Had one of the last processes that were forked before the command this group? */
+/* Was one of the last processes that were forked before the command in this group? */
 static int was_there_before(struct shfs_index *index, const struct task *t,
                             const struct command *c)
 {
@@ -460,11 +464,11 @@ static int is_forked_in(struct shfs_index *index, const struct task *t,
 }
 
 /*
- * A command that pids may have gone round in may have handed out any number. If there is
- * one, the command that fits is still the one, where t was forked in it too, it handed
- * out few numbers, this and that of t among them, and nobody is known to have had the
- * group before. Else a group of an earlier command would have one of these few numbers by
- * chance, would have done nothing lately, and fork in just this command.
+ * Did the command that fits make t's group, though a long command may have handed out any
+ * pid? Yes, if t was forked in the command too, the command handed out few pids, those of
+ * t and of its group among them, and no process is known to have been in the group
+ * before. Otherwise an older group would have one of these few numbers by chance, would
+ * have done nothing lately, and would fork in just this command.
  */
 static int is_made_by(struct shfs_index *index, const struct task *t,
                       const struct makers *m)
@@ -488,9 +492,10 @@ static int is_made_by(struct shfs_index *index, const struct task *t,
 }
 
 /*
- * The first process of t's job has the number pgid, which is not given out again while
- * the group lives. Of all commands before t in shells of t's terminal, exactly
- * one must have handed it out: two, or one of which nothing is known, decide nothing.
+ * Finds the owner by the process group. The first process of t's job had the pid pgid,
+ * which is not handed out again while the group lives. Of all commands before t in shells
+ * of t's terminal, exactly one must have handed it out: with two, or with one that is
+ * unknown, nothing is decided.
  */
 static int group_owner(struct shfs_index *index, const struct task *t,
                        struct shfs_owner *owner)
@@ -541,7 +546,7 @@ static int group_owner(struct shfs_index *index, const struct task *t,
 	return r;
 }
 
-/* --- the marker, where the process was adopted --- */
+/* --- the marker, if the process was adopted --- */
 
 static int marker_of(struct shfs_index *index, const struct task *t, char out[static 128])
 {
@@ -558,8 +563,8 @@ static int marker_of(struct shfs_index *index, const struct task *t, char out[st
 	return MIN(r, 0);
 }
 
-/* The command that a marker names, or the prompt before command 0. It must be one alone:
- * numbers may begin again. */
+/* Finds the command that a marker names, or the prompt before command 0. There must be
+ * only one: numbers may begin again. */
 static int named_owner(struct shfs_index *index, const struct task *t, const char *marker,
                        struct shfs_owner *owner)
 {
@@ -597,7 +602,7 @@ static int named_owner(struct shfs_index *index, const struct task *t, const cha
 	return 1;
 }
 
-/* The nearest ancestor that has a marker decides, or t itself. */
+/* Finds the owner by the marker of t, or of its nearest ancestor that has one. */
 static int marker_owner(struct shfs_index *index, const struct task *t,
                         struct shfs_owner *owner)
 {
@@ -622,8 +627,8 @@ static int marker_owner(struct shfs_index *index, const struct task *t,
 	return MIN(r, 0);
 }
 
-/* The owner of a process that no shell is above of. Pids come again, and an environment
- * may be anybody's: two that disagree tell nothing. */
+/* Finds the owner of a process without a shell above it, by group and marker. Pids are
+ * reused, and any process may set a marker: if the two disagree, nothing is decided. */
 static int adopted_owner(struct shfs_index *index, const struct task *t,
                          const struct task *top, struct shfs_owner *out)
 {
@@ -706,7 +711,7 @@ int shfs_shell_owner(struct shfs_index *index, int64_t task_id, int64_t session_
 
 /* --- attributing again --- */
 
-/* Each access of a shell, from a time on, by that time. */
+/* Attributes each access of a shell, from a time on, by the access's time. */
 static int revise_accesses(struct shfs_index *index, const struct task *t,
                            const struct shfs_owner *owner, int64_t since_boot_ns)
 {
@@ -734,8 +739,8 @@ static int revise_accesses(struct shfs_index *index, const struct task *t,
 	return r;
 }
 
-/* Accesses go by their process, but those of a shell; and all of it, where it was not
- * known to be one. */
+/* Accesses have the owner of their process, but each access of a shell has its own: all
+ * of them are revised if the process was not known to be a shell. */
 int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id, int64_t since_boot_ns)
 {
 	struct shfs_owner owner;
@@ -803,14 +808,14 @@ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t *task_id, unsigned max
 /* --- news of hook logs --- */
 
 /*
- * What a hook log tells of a session after its processes were taken in (it came late,
- * from another host) may change whose they are: those that were forked since, and what
- * the shell itself did since. In the usual order there are none.
+ * News: records of a hook log that came after the processes of its session were ingested
+ * (from another host, say). They may change the owners of processes that were forked
+ * since, and of what the shell itself did since. Usually there are none.
  */
 struct shfs_news {
 	int64_t session_id;
-	int64_t boot_ns;     /* from then on */
-	int64_t start_ticks; /* of the first process that can be concerned */
+	int64_t boot_ns;     /* of the first access that can change */
+	int64_t start_ticks; /* of the first process that can change */
 	UT_hash_handle hh;
 };
 

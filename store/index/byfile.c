@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which accesses are of a file. What a transaction adds is written as one sorted run, and
- * runs of about the same size are merged when there are many: so nothing is ever written
- * in the middle of a large table, and few places have to be looked at.
+ * Finds the accesses of a file, in sorted runs. The additions of a transaction are
+ * written as one sorted run, and runs of about the same size are merged when there are
+ * many: so nothing is ever written in the middle of a large table, and few runs are
+ * searched.
  *
- * A run is pages, whose page_id are in order: run_id, the first file in it, a number. A
- * page is the length of its entries, and these packed by zstd; or 0, and they as they
- * are. An entry tells what differs from the one before in its page: file, whether it
- * changes names or attributes (lowest bit), process, number of the access.
+ * A run has pages with ascending page_ids: run_id, the first file in the page, a number.
+ * A page is the length of its entries, and the entries packed by zstd; or 0, and the
+ * entries as they are. An entry has the differences from the one before in its page:
+ * file, whether it changes names or attributes (lowest bit), process, number of the
+ * access.
  */
 #include "store/index/internal.h"
 
@@ -17,14 +19,14 @@
 #include <string.h>
 
 #define PAGE_BYTES  4040 /* fill a page of the database */
-#define ROOM        240  /* of these, as what follows may be packed less well */
+#define ROOM        240  /* left free, as later entries may be packed less well */
 #define RAW_MAX     16384
 #define PACK_MIN    256
 #define LEVEL       3
 #define ENTRY_MAX   32
 #define MERGE_RUNS  16        /* of one size */
-#define SIZE_FIRST  4096      /* entries: below that all sizes are one */
-#define ENTRIES_MAX (1 << 24) /* of runs that are merged again */
+#define SIZE_FIRST  4096      /* entries; smaller runs count as one size */
+#define ENTRIES_MAX (1 << 24) /* larger runs are not merged again */
 #define K_BITS      16
 #define RUN_SHIFT   (32 + K_BITS)
 #define RUN_MAX     ((1 << 15) - 1)
@@ -36,7 +38,7 @@ static int64_t page_id(int64_t run_id, int64_t file_id, int64_t k)
 
 /* --- pages --- */
 
-/* Unpacked to where there is room for RAW_MAX bytes. */
+/* Opens a page; raw has room for RAW_MAX unpacked bytes. */
 static int page_open(struct codecs *codecs, sqlite3_stmt *row, int col, uint8_t *raw,
                      struct shfs_cursor *c, struct shfs_file_use *u)
 {
@@ -60,7 +62,7 @@ static int page_open(struct codecs *codecs, sqlite3_stmt *row, int col, uint8_t 
 	return r;
 }
 
-/* 1, 0 at the end, or -EBADMSG. */
+/* Reads the next entry: 1; 0: the end; or -EBADMSG. */
 static int page_next(struct shfs_cursor *c, struct shfs_file_use *u)
 {
 	uint64_t file, process, n;
@@ -97,11 +99,11 @@ struct run_writer {
 	struct shfs_index *index;
 	int64_t run_id, entries, first_file, k;
 	struct shfs_file_use last;
-	size_t len, full; /* full: so many bytes are about a page when they are packed */
+	size_t len, full; /* full: so many bytes make about a page when packed */
 	uint8_t data[RAW_MAX];
 };
 
-/* The first number that is free behind one in use. */
+/* Begins a run with the next free number. */
 static int run_begin(struct run_writer *w, struct shfs_index *index)
 {
 	int r;
@@ -132,7 +134,7 @@ static int run_insert_page(struct run_writer *w, size_t len, const uint8_t *data
 				    (struct shfs_bytes){ (const char *)page, p - page }));
 }
 
-/* How many bytes the next page may have follows from how well this one was packed. */
+/* Writes a page. How well it was packed decides how many bytes the next one may have. */
 static int run_write_page(struct run_writer *w)
 {
 	_cleanup_coded_ struct coded coded = { 0 };
@@ -300,7 +302,8 @@ static unsigned size_of(int64_t entries)
 	return size;
 }
 
-/* 1: some were merged, and others may be many now. */
+/* Merges runs of one size. 1: there were many, and there may be many of another size now.
+ */
 static int merge_one_size(struct shfs_index *index)
 {
 	int64_t ids[16][MERGE_RUNS];
@@ -328,7 +331,7 @@ static int merge_one_size(struct shfs_index *index)
 	return merge(index, ids[full], MERGE_RUNS) ?: 1;
 }
 
-/* --- what an ingest adds --- */
+/* --- additions of an ingest --- */
 
 int shfs_file_uses_append(struct shfs_file_uses *uses, struct shfs_file_use use)
 {
@@ -372,17 +375,17 @@ void shfs_file_uses_forget(struct shfs_ingest *ing)
 	ing->uses = (struct shfs_file_uses){ 0 };
 }
 
-/* --- asking --- */
+/* --- searching --- */
 
 static const char runs_sql[] = "SELECT run_id FROM run";
-/* From the begin of a run, where a file would begin, to an end. The page before those
- * that begin with the file may end with it. */
+/* Selects the pages of a run from where a file would begin to an end. The page before
+ * those that begin with the file may end with it, too. */
 static const char pages_sql[] =
 	"SELECT page_id, data FROM run_page WHERE page_id >= coalesce((SELECT"
 	" max(page_id) FROM run_page WHERE page_id >= ?1 AND page_id < ?2), ?2)"
 	" AND page_id < ?3 ORDER BY page_id";
 
-/* A search in a run, and how far it is: the files before next were found. */
+/* A search in a run; the files before next are done. */
 struct search {
 	const struct shfs_ids *files;
 	size_t next;
@@ -398,7 +401,7 @@ static int search_add(struct search *s, const struct shfs_file_use *u)
 	return s->opens ? shfs_file_uses_append(s->opens, *u) : 0;
 }
 
-/* *last: the last file in the page that was looked at. */
+/* Searches one page; *last: the last file in it. */
 static int search_page(struct search *s, sqlite3_stmt *pages, int64_t *last)
 {
 	const struct shfs_ids *files = s->files;
@@ -422,12 +425,12 @@ static int search_page(struct search *s, sqlite3_stmt *pages, int64_t *last)
 	return r;
 }
 
-/* Page after page while the next file is likely in the next one. 1: it is further away.
- */
+/* Searches page after page, as long as the next file is likely in the next one. 1: it is
+ * further away. */
 static int search_on(struct search *s, sqlite3_stmt *pages)
 {
 	int64_t first, last = 0;
-	bool sought = true; /* this page was looked for: not again */
+	bool sought = true; /* the query has found this page for the next file */
 	int r;
 
 	for (; (r = shfs_sql_next(s->index, pages)) > 0; sought = false) {

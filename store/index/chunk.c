@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Accesses, packed: a chunk has those of one process in the order of the journal, each
- * told by what differs from the one before. All numbers are varints (7 bits a byte, the
+ * Packs accesses: a chunk has accesses of one process in the order of the journal, each
+ * as the differences from the one before. All numbers are varints (7 bits a byte, the
  * lowest first), signed ones in zigzag.
  *
  *     chunk:   the seq before the first, its begin and its moment, then accesses
- *     access:  head, what the head says
+ *     access:  head, then the fields that the head announces
  */
 #include "store/index/internal.h"
 
@@ -13,17 +13,17 @@
 #include <string.h>
 
 #define CHUNK_BYTES 950 /* four fill a page */
-#define ACCESS_MAX  96  /* bytes of one */
+#define ACCESS_MAX  96  /* bytes of an access */
 
 enum head {
 	HAS_SEEN = 1 << 0,
 	HAS_MADE = 1 << 1,
-	HAS_MOMENT = 1 << 2, /* it is not that of the begin */
-	HAS_FLAGS = 1 << 3,  /* they are not the usual */
-	HAS_OP = 1 << 4,     /* it is no open */
+	HAS_MOMENT = 1 << 2, /* not usual_moment */
+	HAS_FLAGS = 1 << 3,  /* not usual_flags */
+	HAS_OP = 1 << 4,     /* not an open */
 	HAS_MORE = 1 << 5,   /* a byte of enum more */
 	SAME_FILE = 1 << 6,
-	OTHER_SEQ = 1 << 7, /* it is not the next */
+	OTHER_SEQ = 1 << 7, /* not the next one */
 };
 
 enum more {
@@ -33,7 +33,7 @@ enum more {
 	MORE_CUT = 1 << 3,
 	MORE_TORN = 1 << 4,
 	MORE_FLAWED = 1 << 5,
-	MORE_CUT_ONE = 1 << 6, /* and how often need not be told */
+	MORE_CUT_ONE = 1 << 6, /* the count is 1, and left out */
 };
 
 /* --- varints --- */
@@ -48,14 +48,14 @@ uint8_t *shfs_varint_put(uint8_t *p, uint64_t value)
 
 /* --- one access --- */
 
-/* The flags of an open for reading; a change of names has none. */
+/* Returns the flags of an open for reading; a change of names has none. */
 static uint32_t usual_flags(uint32_t op)
 {
 	return op ? 0 : SHFS_ACCESS_READ;
 }
 
-/* Where the clocks of one process are told apart by begin alone, the moment is that; who
- * wrote did so shortly before the end. */
+/* Returns the moment that follows from the other times: that of the begin, or for a
+ * writer, which writes shortly before it closes, that of the end. */
 static int64_t usual_moment(const struct shfs_access *first, const struct shfs_access *a)
 {
 	int64_t us = shfs_access_is_written(a) ? a->end_us : a->begin_us;
@@ -134,13 +134,13 @@ static inline void get_more(struct shfs_cursor *c, struct shfs_access *a)
 		a->torn = shfs_varint_get(c);
 }
 
-/* Bytes of a damaged index: sums must not overflow. */
+/* Adds without overflow: the index may be damaged. */
 static int64_t add(int64_t a, uint64_t b)
 {
 	return (int64_t)((uint64_t)a + b);
 }
 
-/* The next access. The cursor is a local one, which stays in registers. */
+/* Unpacks the next access. The cursor is a local copy, so that it stays in registers. */
 static void get(struct shfs_chunk_reader *r)
 {
 	struct shfs_cursor c = r->at;
@@ -148,7 +148,7 @@ static void get(struct shfs_chunk_reader *r)
 	struct shfs_access *a = &r->access;
 	int64_t moment = 0;
 
-	/* one by one: that is quicker than all of it at once */
+	/* field by field: that is faster than clearing all of it at once */
 	a->file2_id = a->text_id = a->seen_n = a->made_n = 0;
 	a->op = a->cut = a->torn = 0;
 	a->directory = a->flawed = false;
@@ -202,15 +202,15 @@ int shfs_chunk_next(struct shfs_chunk_reader *r)
 /* The accesses of a process that this transaction has not written yet. */
 struct shfs_chunk {
 	int64_t process_id;
-	uint32_t first_n, n; /* of the first that is in data; the last number given */
+	uint32_t first_n, n; /* number of the first access in data; last number given */
 	struct shfs_access first, last;
 	size_t len;
 	uint8_t data[CHUNK_BYTES + ACCESS_MAX];
 	UT_hash_handle hh;
 };
 
-/* The last number given to an access of the process: of one of this transaction, 0 unless
- * its accesses were written already. */
+/* Gets the last number given to an access of the process; 0 for a process of this
+ * transaction, unless its accesses were written already. */
 static int last_number(struct shfs_ingest *ing, int64_t process_id, int64_t *out)
 {
 	int r;
@@ -255,8 +255,8 @@ static int chunk_get(struct shfs_ingest *ing, int64_t process_id, struct shfs_ch
 	return 0;
 }
 
-/* Puts a full chunk aside: all of the transaction are written together, in the order of
- * the table. */
+/* Puts a full chunk aside: all chunks of the transaction are written together, in the
+ * order of the table. */
 static int chunk_put_by(struct shfs_ingest *ing, struct shfs_chunk *c)
 {
 	struct shfs_packed_chunks *all = &ing->packed;

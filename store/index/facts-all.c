@@ -6,7 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Rows that ingest has numbered lie at the place of their number. */
+/* The whole index in memory. A row that ingest has numbered has its number as its index.
+ */
 struct packed_access {
 	int64_t begin_us, end_us;
 	uint32_t seq, file_id, file2_id, seen_n, made_n;
@@ -31,13 +32,13 @@ struct file_fact {
 	bool known;
 };
 
-/* Packed as in the table: what data and object hold follows in the buffer. */
+/* A version, packed as in the table: the columns data and object follow in the buffer. */
 struct packed_version {
 	size_t at;
 	int64_t origin_version_id;
 	uint32_t file_id;
 	uint8_t data_len, object_len;
-	uint32_t next_same; /* whose object is the same, or looks alike; plus 1 */
+	uint32_t next_same; /* index + 1 of the next with the same hash of its object */
 };
 
 struct pair {
@@ -49,7 +50,7 @@ struct range {
 	uint32_t first, n;
 };
 
-/* A list whose places count from 0. */
+/* A list of rows, with indexes from 0 on. */
 struct table {
 	void *rows;
 	size_t n, cap, size;
@@ -59,15 +60,15 @@ struct facts_all {
 	struct shfs_index *index;
 	struct table processes, files, directories, commands;
 	struct table accesses, of_process, versions, of_file;
-	/* pairs, sorted: the commands of accesses of shells, and the other way round; the
-	 * versions that have an origin, by that */
+	/* sorted pairs: the commands of accesses of shells, and the reverse; the versions
+	 * that have an origin, by the origin */
 	struct table shell, shell_by_command, origins;
-	struct shfs_buf names, bytes; /* paths too; of versions */
+	struct shfs_buf names, bytes; /* names and paths; packed versions */
 	int64_t *opens;               /* access_ids, by file */
-	uint32_t *open_ends; /* of each file in opens; they begin where others end */
-	/* by place of a version, access_ids: what wrote it last, what moved it there */
+	uint32_t *open_ends; /* end of each file in opens, and begin of the next one */
+	/* for each version, access_ids: what wrote it last, what moved it there */
 	int64_t *last_made[2];
-	uint32_t *same; /* by a hash of the object: place of a version, plus 1 */
+	uint32_t *same; /* by a hash of the object: index of a version, plus 1 */
 	size_t same_mask;
 };
 
@@ -90,12 +91,12 @@ static int table_reserve(struct table *t, size_t n)
 	return 0;
 }
 
-/* The row with this number, and all before it. */
+/* Gets the row with this number; the table grows to it. */
 static int table_at(struct table *t, int64_t id, void **out)
 {
 	int r;
 
-	/* a hole of this size, and it is not by number that it is to be found */
+	/* with so large a hole, rows are not found by their numbers */
 	if (id < 0 || id >= UINT32_MAX || (size_t)id > 2 * t->n + (1 << 20))
 		return -ERANGE;
 	if ((size_t)id >= t->n) {
@@ -118,7 +119,7 @@ static int table_add(struct table *t, void **out)
 	return r;
 }
 
-/* NULL: there is none. */
+/* Returns the row with this number; NULL: there is none. */
 static void *find_row(const struct table *t, int64_t id)
 {
 	return id >= 0 && (size_t)id < t->n ? (char *)t->rows + id * t->size : NULL;
@@ -145,7 +146,7 @@ static struct file_fact *find_file(struct facts_all *all, int64_t id)
 
 /* --- reading all --- */
 
-/* row: its columns, as asked for. */
+/* Called for each row; row: its columns, as selected. */
 typedef int (*row_fn)(struct facts_all *all, sqlite3_value **row);
 
 struct reader {
@@ -202,7 +203,8 @@ static size_t keep_text(struct facts_all *all, sqlite3_value *value)
 	return at;
 }
 
-/* All of a table in the order of its key; a call for each row costs less than a step. */
+/* Selects all of a table in the order of its key. A function call for each row costs less
+ * than sqlite3_step. */
 #define ALL(columns, table) "SELECT take_row(?1, " columns ") FROM " table " NOT INDEXED"
 
 #define TASKS       ALL("task_id, command_id, shell, pid, ppid, start_ticks", "task")
@@ -229,7 +231,7 @@ static int add_task(struct facts_all *all, sqlite3_value **row)
 	return 0;
 }
 
-/* A program that a process executed later is its task's. */
+/* Adds a program run; one that a process executed later belongs to its task. */
 static int add_process(struct facts_all *all, sqlite3_value **row)
 {
 	struct process_fact *p, *task;
@@ -267,7 +269,7 @@ static int add_shell_access(struct facts_all *all, sqlite3_value **row)
 	               ?: add_pair(&all->shell_by_command, command_id, access_id);
 }
 
-/* There is room for it. */
+/* Adds an access; the caller has made room for it. */
 static int add_access(struct facts_all *all, struct range *p, const struct shfs_access *a)
 {
 	struct packed_access *x = ROWS(all->accesses, packed_access) + all->accesses.n;
@@ -367,7 +369,8 @@ static int add_version(struct facts_all *all, sqlite3_value **row)
 	                            : 0;
 }
 
-/* In the order of their numbers, as processes are prepended from the last one on. */
+/* Links the processes of each command, in the order of their numbers: they are prepended
+ * from the last one on. */
 static int list_processes(struct facts_all *all)
 {
 	struct process_fact *p = all->processes.rows;
@@ -406,7 +409,7 @@ static void sort_pairs(struct table *t)
 		qsort(t->rows, t->n, sizeof(struct pair), compare_pairs);
 }
 
-/* The first that has the key, or a later one. */
+/* Finds the first pair with this key, or with a larger one. */
 static size_t find_pair(const struct table *t, int64_t key)
 {
 	const struct pair *pairs = t->rows;
@@ -427,7 +430,7 @@ static int load(struct facts_all *all)
 {
 	int r;
 
-	shfs_buf_char(&all->names, '\0'); /* nothing lies at 0 */
+	shfs_buf_char(&all->names, '\0'); /* offset 0 stands for no name */
 	r = each_row(all, TASKS, add_task)
 	            ?: each_row(all, PROCESSES, add_process)
 	            ?: each_row(all, SHELL, add_shell_access)
@@ -535,7 +538,7 @@ int facts_all_access(struct facts_all *all, int64_t access_id, struct shfs_acces
 	return x ? give(x, access_id, take, out) : 0;
 }
 
-/* 0: of none. */
+/* Returns the command of an access of a shell; 0: none. */
 static int64_t shell_command(struct facts_all *all, int64_t access_id)
 {
 	size_t i = find_pair(&all->shell, access_id);
@@ -544,7 +547,7 @@ static int64_t shell_command(struct facts_all *all, int64_t access_id)
 	return i < all->shell.n && x->key == access_id ? x->value : 0;
 }
 
-/* The command of an access, as owner.c has it; 0: of none. */
+/* Returns the command of an access, as owner.c does; 0: none. */
 static int64_t owner(struct facts_all *all, int64_t access_id)
 {
 	const struct process_fact *p = find_process(all, access_id >> 32);
@@ -568,7 +571,7 @@ int facts_all_program(struct facts_all *all, int64_t process_id, int64_t *progra
 	return 1;
 }
 
-/* nobodys: only what is of no command. */
+/* Calls fn for the accesses of a process; nobodys: only for those of no command. */
 static int each_of_process(struct facts_all *all, int64_t process_id, bool nobodys,
                            shfs_access_fn fn, void *arg)
 {
@@ -585,7 +588,7 @@ static int each_of_process(struct facts_all *all, int64_t process_id, bool nobod
 	return r;
 }
 
-/* A process_id; 0: none. */
+/* Returns the first process_id of a command; 0: none. */
 static uint32_t first_of_command(struct facts_all *all, int64_t command_id)
 {
 	const uint32_t *head = find_row(&all->commands, command_id);
@@ -656,8 +659,8 @@ static void count_opens(struct facts_all *all)
 		all->open_ends[i] += all->open_ends[i - 1];
 }
 
-/* Sorts them by counting: the place where a file's opens begin moves on to where they
- * end. */
+/* Sorts the opens by file, by counting: the begin of each file's opens moves on until it
+ * is their end. */
 static int sort_opens(struct facts_all *all)
 {
 	const struct packed_access *x = all->accesses.rows;
@@ -791,7 +794,7 @@ int facts_all_file(struct facts_all *all, int64_t file_id, struct shfs_file_fact
 	return 1;
 }
 
-/* --- who made a version last --- */
+/* --- the access that last made a version --- */
 
 static void note_made(struct facts_all *all, const struct packed_access *x,
                       int64_t access_id)
@@ -841,7 +844,7 @@ int facts_all_last_made(struct facts_all *all, int64_t version_id, bool moved,
 	return id ? give(find_access(all, id), id, take, out) : 0;
 }
 
-/* --- versions that are alike --- */
+/* --- versions with the same object --- */
 
 static bool is_same(struct facts_all *all, const struct packed_version *v,
                     const struct packed_version *w)

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* facts-all.h - the facts of the whole index, in memory: for facts.c alone. */
+/* facts-all.h - the facts of the whole index in memory, for facts.c only. */
 #pragma once
 
 #include "store/index/internal.h"
 
 struct facts_all;
 
-/* A function of SQL, an aggregate: what reads the tables. */
+/* An aggregate function of SQL, which reads the tables. */
 void facts_take_row(sqlite3_context *ctx, int n, sqlite3_value **values);
 void facts_end_rows(sqlite3_context *ctx);
 
-/* -ERANGE: numbers are not given one after the other, as ingest does. */
+/* Loads the whole index. -ERANGE: numbers of rows have large holes, unlike those of
+ * ingest.
+ */
 _must_check_ int facts_all_load(struct shfs_index *index, struct facts_all **out);
 void facts_all_free(struct facts_all *all);
 

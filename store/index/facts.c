@@ -6,14 +6,14 @@
 #include <errno.h>
 #include <string.h>
 
-/* One question takes as long as reading so many accesses. */
+/* A query takes as long as reading so many accesses. */
 #define ACCESSES_PER_QUESTION 250
 #define FEW                   500
 
 struct shfs_facts {
 	struct shfs_index *index;
-	struct facts_all *all; /* NULL: not yet */
-	size_t asked, few; /* how many questions; fewer than that are answered singly */
+	struct facts_all *all; /* NULL: not loaded */
+	size_t asked, few;     /* number of questions; beyond few, all is loaded */
 	bool held;
 };
 
@@ -59,7 +59,7 @@ void shfs_facts_release(struct shfs_facts *f)
 	f->held = false;
 }
 
-/* Their pages are read once: they need not be kept. */
+/* Loads the whole index; pages are read once, so the cache need not keep them. */
 int shfs_facts_load(struct shfs_facts *f)
 {
 	sqlite3 *db = f->index->db;
@@ -79,11 +79,11 @@ int shfs_facts_load(struct shfs_facts *f)
 	if (alone)
 		sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
 	sqlite3_exec(db, restore, NULL, NULL, NULL);
-	/* then one by one */
+	/* otherwise each question is a query */
 	return r == -ERANGE || r == -ENOMEM ? 0 : r;
 }
 
-/* So many questions are to come. */
+/* Says that n questions follow. */
 static int expect(struct shfs_facts *f, size_t n)
 {
 	f->asked += n;
@@ -196,13 +196,15 @@ int shfs_facts_file(struct shfs_facts *f, int64_t file_id, struct shfs_file_fact
 	                : look_at_file(f, file_id, out);
 }
 
-/* A condition on directories: one, and those below it. */
+/* A condition for a directory and those below it. */
 #define BELOW "path = ?1 OR (path > ?1 || '/' AND path < ?1 || '0')"
 
-/* A file's state, its latest version, whose that is and what that had read. */
+/* Questions: a file's state, its latest version, that one's owner and what it had read.
+ */
 #define QUESTIONS_A_FILE 4
 
-/* The questions to come: of as many files as so many directories hold on average. */
+/* Estimates the questions that follow, by the average number of files in the directories
+ * at path and below. */
 static int expect_below(struct shfs_facts *f, struct shfs_arg path)
 {
 	int64_t files = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Paths: the rows of files and directories, and what is known of each name. */
+/* Paths: reads, caches and writes the rows of files and directories. */
 #include "store/index/internal.h"
 
 #include <errno.h>
@@ -89,7 +89,7 @@ static void directories_forget(struct shfs_ingest *ing)
 
 /* --- from the table --- */
 
-/* Below the number of versions. */
+/* The low bits of the column state; above them is the number of versions. */
 enum state {
 	STATE_GONE = 1,
 	STATE_DIRECTORY = 2,
@@ -99,15 +99,15 @@ enum state {
 _Static_assert(STATE_GONE == 1 && STATE_DIRECTORY == 2 && STATE_BITS == 3,
                "as v_file, and questions here, in version.c and forget-choose.c have it");
 
-/* What the column data tells, in this order, after a byte of these: times as what they
- * differ from those of the latest version, but for the second. No data: none of it. */
+/* The column data: a byte of these flags, then the fields in this order. Times are
+ * differences from those of the latest version, but for DATA_LAST. No data: no flags. */
 enum data {
 	DATA_ROOT = 1 << 0,
-	DATA_LAST = 1 << 1, /* 8 bytes; and since when, 0: always */
+	DATA_LAST = 1 << 1, /* 8 bytes; then since_ns, 0: always */
 	DATA_MTIME = 1 << 2,
 	DATA_CTIME_FIRST = 1 << 3,
 	DATA_CTIME_LAST = 1 << 4, /* differs from the first */
-	DATA_KNOWN = 1 << 5,      /* by whom, and in which record */
+	DATA_KNOWN = 1 << 5,      /* by which producer, and in which record */
 	DATA_DEV = 1 << 6,
 	DATA_NAMED = 1 << 7,
 };
@@ -274,7 +274,7 @@ static int file_find(struct shfs_ingest *ing, struct shfs_file *f)
 		return r;
 	f->directory_id = d->id;
 	f->name_at = f->len - name.len;
-	/* In a directory that is new, all files that are known are in memory. */
+	/* All files of a directory that this transaction made are in memory. */
 	r = d->made == ing->round ? 0 : file_load(ing, f, name);
 	if (r)
 		return MIN(r, 0);
@@ -284,7 +284,7 @@ static int file_find(struct shfs_ingest *ing, struct shfs_file *f)
 	return 0;
 }
 
-/* Notes that the file is the one that was used last. */
+/* Moves the file to the end of the list, as the one used last. */
 static void append(struct shfs_ingest *ing, struct shfs_file *f)
 {
 	DL_APPEND(ing->oldest, f);
@@ -363,7 +363,7 @@ static int file_store(struct shfs_ingest *ing, struct shfs_file *f)
 	return r;
 }
 
-/* Sorted by what lies here, as the files themselves are scattered in memory. */
+/* A changed file, with a copy of the sort key, as files are scattered in memory. */
 struct dirty_file {
 	int64_t id;
 	struct shfs_file *file;
@@ -388,7 +388,7 @@ static int list_dirty(struct shfs_ingest *ing, struct dirty_file **list, size_t 
 	return 0;
 }
 
-/* In the order of the table, where those that lie in one page are next to each other. */
+/* Writes the files in the order of the table, so that each page is written once. */
 int shfs_files_flush(struct shfs_ingest *ing)
 {
 	_cleanup_free_ struct dirty_file *list = NULL;
@@ -435,7 +435,7 @@ void shfs_files_trim(struct shfs_ingest *ing)
 	}
 }
 
-/* --- versions that were left out --- */
+/* --- versions without an object --- */
 
 int shfs_left_out_flush(struct shfs_ingest *ing)
 {

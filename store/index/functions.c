@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions that SQL can call beside SQLite's own. */
+/* The functions of SQL that shfs adds to SQLite's own. */
 #include "store/index/internal.h"
 
 #include "store/index/facts-all.h"
@@ -27,8 +27,8 @@ static void fail_regcomp(sqlite3_context *ctx, int code, const regex_t *re)
 	sqlite3_result_error(ctx, message, -1);
 }
 
-/* NULL: an error was reported. A constant pattern is compiled once: it stays with the
- * statement as its auxiliary data. */
+/* Compiles a pattern; NULL: an error was reported. A constant pattern is compiled once,
+ * as auxiliary data of the statement. */
 static const regex_t *compile(sqlite3_context *ctx, sqlite3_value *pattern)
 {
 	regex_t *re = sqlite3_get_auxdata(ctx, 0);
@@ -51,7 +51,7 @@ static const regex_t *compile(sqlite3_context *ctx, sqlite3_value *pattern)
 		return NULL;
 	}
 	sqlite3_set_auxdata(ctx, 0, re, regex_destroy);
-	/* SQLite may have freed it at once when it found no memory. */
+	/* SQLite frees it at once if it has no memory. */
 	re = sqlite3_get_auxdata(ctx, 0);
 	if (!re)
 		sqlite3_result_error_nomem(ctx);
@@ -94,7 +94,7 @@ static void words(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 
 /* --- objects: object_name(blob), object_key(name) --- */
 
-/* The object's name outside of the index; NULL for NULL. */
+/* Returns the object's name outside of the index; NULL for NULL. */
 static void object_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	struct shfs_object_id id;
@@ -118,7 +118,7 @@ uint32_t shfs_index_content_flags(struct shfs_index *index,
 	return (flags & ~SHFS_CONTENT_OBJECT) | SHFS_CONTENT_PRUNED;
 }
 
-/* SHFS_CONTENT_PRUNED if the object was pruned, or 0. */
+/* Returns SHFS_CONTENT_PRUNED if the object was pruned, or 0. */
 static void object_pruned(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	struct shfs_content c = { .flags = SHFS_CONTENT_OBJECT };
@@ -130,7 +130,7 @@ static void object_pruned(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	sqlite3_result_int(ctx, (int)(flags & SHFS_CONTENT_PRUNED));
 }
 
-/* The beginning of the hash, by which the index finds it. */
+/* Returns the beginning of the hash, by which the index finds the object. */
 static void object_key(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	const char *name = (const char *)sqlite3_value_text(argv[0]);
@@ -184,7 +184,7 @@ static void path_name(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	path_part(ctx, argv[0], true);
 }
 
-/* A number of two bytes that few names of a directory share. */
+/* Returns a number of two bytes that few names of a directory share. */
 static void name_key(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	const void *name = sqlite3_value_text(argv[0]);
@@ -229,7 +229,7 @@ static struct shfs_bytes bytes_of(sqlite3_value *value)
 	return (struct shfs_bytes){ data ?: "", sqlite3_value_bytes(value) };
 }
 
-/* NULL where the bytes are damaged. */
+/* Returns the unpacked string; NULL if the bytes are damaged. */
 static void string_text(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Producers that ended without saying so: what they saw last may not be in the journal.
- */
+/* Finds gaps: producers that ended without an END record, so that their last records may
+ * be missing. */
 #include "store/index/internal.h"
 
 #include "common/io.h"
@@ -17,7 +17,7 @@ struct here {
 	uint64_t pid_namespace;
 };
 
-/* The process has ended, and its parent has not asked yet. */
+/* Has the process ended, without its parent having waited for it? */
 static bool is_zombie(int procfd)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -29,7 +29,7 @@ static bool is_zombie(int procfd)
 	return state && (!strncmp(state, ") Z", 3) || !strncmp(state, ") X", 3));
 }
 
-/* A process of which nothing can be told may be running. */
+/* Is the process running? True also if that cannot be found out. */
 static bool is_running(uint32_t pid, uint64_t start_ticks)
 {
 	_cleanup_close_ int fd = shfs_proc_open(pid);
@@ -50,9 +50,9 @@ static bool is_column(sqlite3_stmt *stmt, int col, const char *value)
 }
 
 /*
- * Is a process dead that cannot be looked for (of another host, or of another pid
- * namespace) only the journal tells: where its host was booted again, or its project
- * mounted again.
+ * Is the producer's process dead? One of another host, or of another pid namespace,
+ * cannot be looked for: it is if a later record shows that its host was booted again, or
+ * its project recorded again.
  */
 static bool is_dead(const struct here *here, sqlite3_stmt *stmt)
 {
@@ -65,7 +65,7 @@ static bool is_dead(const struct here *here, sqlite3_stmt *stmt)
 	return !is_running(sqlite3_column_int64(stmt, 4), sqlite3_column_int64(stmt, 5));
 }
 
-/* Did it go on where it recorded, when it was archived? 1, 0. */
+/* Had the producer not ended where it recorded, when an archive was made of it? 1, 0. */
 static int was_archived(struct shfs_ingest *ing, int64_t producer_id)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -104,7 +104,7 @@ int shfs_gaps_find(struct shfs_ingest *ing, struct shfs_ids *out)
 		"  AND q.begin_ns > max(p.begin_ns, p.last_ns)"
 		"  AND (q.boot_id <> p.boot_id OR (q.root = p.root AND q.kind = p.kind)))"
 		" FROM producer p JOIN boot b USING (boot_id)"
-		/* who restores waits for each record, and sees what fails */
+		/* shfs restore waits for each record, and reports errors */
 		" WHERE p.end_ns IS NULL AND p.dead = 0 AND p.kind <> 'restore'");
 	for (; r > 0; r = shfs_sql_next(ing->index, stmt)) {
 		int64_t id = sqlite3_column_int64(stmt, 0);

@@ -69,7 +69,7 @@ int shfs_index_rc(int r)
 	case -EINVAL:
 		return SQLITE_CORRUPT_VTAB;
 	default:
-		errno = -r; /* SQLite takes the system's error from there */
+		errno = -r; /* SQLite reads the system's error from errno */
 		return SQLITE_IOERR;
 	}
 }
@@ -88,7 +88,7 @@ struct shfs_stmt {
 	UT_hash_handle hh;
 };
 
-/* NULL: no memory. */
+/* Returns the entry of a statement; NULL: no memory. */
 static struct shfs_stmt *stmts_of(struct shfs_index *index, const char *sql)
 {
 	struct shfs_stmt *s;
@@ -160,7 +160,8 @@ static void stmts_free(struct shfs_index *index)
 	}
 }
 
-/* Bytes are borrowed: every statement is stepped or bound anew before they go away. */
+/* Binds an argument. Bytes are borrowed: the statement is stepped or bound anew before
+ * they are freed. */
 static int bind_arg(sqlite3_stmt *stmt, int n, const struct shfs_arg *arg)
 {
 	const char *data = arg->bytes.len ? arg->bytes.data : "";
@@ -232,7 +233,8 @@ static int exec(struct shfs_index *index, const char *sql)
 	                        sqlite3_exec(index->db, sql, NULL, NULL, NULL));
 }
 
-/* A value that a PRAGMA or a count tells; not cached, as opening asks it once. */
+/* Gets the value of a PRAGMA or a count; the statement is not cached, as it is run once.
+ */
 static int ask(struct shfs_index *index, const char *sql, int64_t *out)
 {
 	sqlite3_stmt *stmt = NULL;
@@ -250,7 +252,7 @@ static int ask(struct shfs_index *index, const char *sql, int64_t *out)
 
 /* --- opening --- */
 
-/* SQLite makes its further files with the mode of the first. */
+/* Makes the file of the database, whose mode SQLite takes for its other files. */
 static int make_file(struct shfs_store *store, const char *name)
 {
 	_cleanup_close_ int fd = openat(store->index_fd, name,
@@ -278,7 +280,7 @@ static int configure(struct shfs_index *index)
 	sqlite3_busy_timeout(db, SHFS_BUSY_MS);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-	/* ours has none */
+	/* this database has no triggers */
 	sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DML, 0, NULL);
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DQS_DDL, 0, NULL);
@@ -287,7 +289,9 @@ static int configure(struct shfs_index *index)
 	                                    ?: shfs_access_table_register(db, index));
 }
 
-/* For SQLite: nobody writes to it, and there is no log beside it. */
+/* Makes a name that says to SQLite that nobody writes to the file, and that it has no
+ * log.
+ */
 static int print_immutable(const char *path, struct shfs_buf *out)
 {
 	shfs_buf_str(out, "file:");
@@ -345,7 +349,7 @@ enum state {
 	STATE_OLDER,
 };
 
-/* An enum state; an error where the database is not for us to touch. */
+/* Returns an enum state; or an error if the database must not be changed by us. */
 static int examine(struct shfs_index *index)
 {
 	int64_t id = 0, version = 0, objects = 0;
@@ -366,7 +370,7 @@ static int examine(struct shfs_index *index)
 	return version < SCHEMA_VERSION ? STATE_OLDER : STATE_CURRENT;
 }
 
-/* Everything of an older schema goes: the next ingest makes it again. */
+/* Drops everything of an older schema: the next ingest makes it again. */
 static int drop_all(struct shfs_index *index)
 {
 	int r;
@@ -388,8 +392,8 @@ static int drop_all(struct shfs_index *index)
 	return r;
 }
 
-/* In one transaction, so that a crash leaves the old state or the new one, and two
- * processes that do it at once do it once. */
+/* Makes the schema in one transaction, so that a crash leaves the old state or the new
+ * one, and only one of two processes makes it. */
 static int make_schema(struct shfs_index *index, bool anew)
 {
 	char numbers[96];
@@ -420,7 +424,7 @@ static int make_schema(struct shfs_index *index, bool anew)
 	return r;
 }
 
-/* In one transaction, as another process may be making the schema just now. */
+/* Examines in one transaction, as another process may be making the schema just now. */
 static int examine_at_once(struct shfs_index *index)
 {
 	int r = exec(index, "BEGIN"), state;
@@ -432,7 +436,9 @@ static int examine_at_once(struct shfs_index *index)
 	return state >= 0 && r ? r : state;
 }
 
-/* 1: it is the index's journal mode now; 0: it could not be, and that is no error. */
+/* Switches the database to a write-ahead log. 1: done; 0: not possible, which is no
+ * error.
+ */
 static int switch_to_log(struct shfs_index *index)
 {
 	sqlite3_stmt *stmt;
@@ -448,7 +454,7 @@ static int switch_to_log(struct shfs_index *index)
 	return rc ? shfs_index_errno(index->db, rc) : is_log;
 }
 
-/* SQLite itself does not wait where two processes switch a new index to it at once. */
+/* Switches to the log, and waits if two processes do so at once: SQLite does not. */
 static int use_log(struct shfs_index *index)
 {
 	for (int ms = 0;; ms += 10) {
@@ -462,7 +468,8 @@ static int use_log(struct shfs_index *index)
 	}
 }
 
-/* Nothing of before stays in its files; who reads is not waited for. */
+/* Empties the index, so that nothing old stays in its files; does not wait for readers.
+ */
 static int begin_anew(struct shfs_index *index, uint64_t number)
 {
 	int r = exec(index, "PRAGMA secure_delete = ON");
@@ -505,7 +512,7 @@ static int prepare_reading(struct shfs_index *index)
 	return exec(index, "PRAGMA temp_store = MEMORY");
 }
 
-/* SQLite cannot open the log that another process takes away just then: once more. */
+/* Opens for writing, again if it fails: another process may be removing the log. */
 static int open_writing(struct shfs_store *store, struct shfs_index **out)
 {
 	for (int ms = 0;; ms += 10) {
@@ -523,7 +530,7 @@ static int open_writing(struct shfs_store *store, struct shfs_index **out)
 	}
 }
 
-/* Is there something in SQLite's log? */
+/* Is SQLite's log not empty? */
 static bool has_log(struct shfs_store *store)
 {
 	struct stat st;
@@ -532,8 +539,9 @@ static bool has_log(struct shfs_store *store)
 	       st.st_size;
 }
 
-/* To read, where there is no room for the files of SQLite's log: as it is, or, with what
- * is in the log, for ourselves alone (its shared memory is ours then, and no file). */
+/* Opens for reading if there is no room for the files of SQLite's log: as an immutable
+ * file; or, if the log is not empty, locked for us alone (its shared memory is then in
+ * our own memory, not a file). */
 static int open_frozen(struct shfs_store *store, struct shfs_index **out)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;
@@ -588,7 +596,8 @@ int shfs_index_open(struct shfs_store *store, enum shfs_index_flags flags,
 	                                : open_reading(store, out);
 }
 
-/* Why can it not be written? SQLite says ENOENT of a log that it cannot make. */
+/* Finds out why the index cannot be written: SQLite says ENOENT of a log that it cannot
+ * make. */
 static int why_not(struct shfs_store *store, int error)
 {
 	if (error != -ENOENT)
@@ -609,9 +618,9 @@ int shfs_index_open_to_ask(struct shfs_store *store, struct shfs_index **out)
 }
 
 /*
- * All pages in one transaction: other processes that have the index open go on with the
- * new rows. (A rename over the file would leave them with the old file, and one of them
- * would delete the new file's log when it closes.)
+ * Copies all pages in one transaction: other processes that have the index open go on
+ * with the new rows. (A rename over the file would leave them with the old file, and one
+ * of them would delete the new file's log when it closes.)
  */
 static int copy_over(struct shfs_index *from, struct shfs_index *to)
 {
@@ -666,7 +675,7 @@ int shfs_index_open_in_memory(struct shfs_store *store, struct shfs_index *from,
 
 	if (!r && from)
 		r = place_is_stale(store, &number);
-	if (r > 0) /* it is of another journal */
+	if (r > 0) /* stale: its records were forgotten on another host */
 		r = 0, from = NULL;
 	if (!r && from)
 		r = check_size(from);
@@ -699,12 +708,12 @@ void shfs_index_close(struct shfs_index *index)
 /* --- rebuilding --- */
 
 /*
- * The new index grows in a file of its own, which nobody reads: no durability is needed,
- * it is thrown away after a crash. Hosts that share a store have one each.
+ * The new index grows in a file of its own, which no other process reads: it need not be
+ * durable, and is deleted after a crash. Hosts that share a store have one each.
  */
 struct shfs_draft {
 	struct shfs_store *store;
-	int lock; /* two at once on this host wait for each other */
+	int lock; /* only one draft at a time on this host */
 	char name[sizeof("index.db.new-") + 64];
 	struct shfs_index *index;
 };
@@ -743,7 +752,7 @@ static int draft_begin(struct shfs_draft *d)
 
 	if (r)
 		return r;
-	unlinkat(d->store->index_fd, d->name, 0); /* what a crash left */
+	unlinkat(d->store->index_fd, d->name, 0); /* a crash may have left one */
 	r = open_database(d->store, d->name, true, false, &d->index);
 	if (!r)
 		r = exec(d->index,
@@ -775,14 +784,14 @@ int shfs_draft_open(struct shfs_store *store, const char *hook_dir,
 	return 0;
 }
 
-/* The nth that was set aside. */
+/* Makes the name of the nth index that was set aside. */
 static void damaged_name(unsigned n, char out[static sizeof(DAMAGED_NAME) + 12])
 {
 	sprintf(out, n ? DAMAGED_NAME ".%u" : DAMAGED_NAME, n);
 }
 
-/* What is in the index's place and cannot be read (it may be a newer shfs's, or another
- * program's) is kept aside. Its log must not be taken for that of its successor. */
+/* Sets aside a file that is in the index's place and cannot be read (of a newer shfs, or
+ * of another program). Its log must not become that of its successor. */
 static int move_aside(struct shfs_store *store)
 {
 	char name[sizeof(DAMAGED_NAME) + 12];
@@ -798,8 +807,8 @@ static int move_aside(struct shfs_store *store)
 	return 0;
 }
 
-/* Nobody else moves it away now: who does holds the lock of the rebuild, as we do. It is
- * looked at twice, as the name of a good one is not taken away for one wrong look. */
+/* Opens the index that is to be replaced. No other process sets it aside now, as we hold
+ * the lock of the draft. It is set aside only if two attempts to open it fail. */
 static int open_target(struct shfs_store *store, struct shfs_index **out)
 {
 	int r = -EBADMSG;
@@ -830,7 +839,7 @@ int shfs_index_rebuild(struct shfs_store *store, const char *hook_dir,
 	return r;
 }
 
-/* Of what was set aside, that which once was an index: it has what is to be forgotten. */
+/* Removes the files set aside that once were an index: they may have forgotten rows. */
 static int remove_damaged(struct shfs_store *store)
 {
 	char name[sizeof(DAMAGED_NAME) + 12];
@@ -854,7 +863,7 @@ static int remove_damaged(struct shfs_store *store)
 	}
 }
 
-/* Its log may hold pages of before; readers that are at work are waited for. */
+/* Empties the log, which may hold old pages; waits for readers that are at work. */
 int shfs_index_clean(struct shfs_store *store)
 {
 	_cleanup_index_ struct shfs_index *index = NULL;

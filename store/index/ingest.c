@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Takes new records of the journal into the index: order, transactions, how far it was
- * read.
+ * Ingests new records of the journal into the index: their order, transactions, and how
+ * far each file was read.
  */
 #include "store/index/internal.h"
 
@@ -17,19 +17,18 @@
 #include <sys/stat.h>
 
 /* The limits of a transaction, whichever comes first. The longer it is, the fewer times a
- * file is written; but who waits for it waits up to SHFS_BUSY_MS, and what a kill undoes
- * is read again.
- */
+ * row is written; but others wait for it no longer than SHFS_BUSY_MS, and records that a
+ * kill undoes are read again. */
 unsigned shfs_ingest_batch = 200000;
 unsigned shfs_ingest_batch_ms = 2000;
 
-/* A log of so many pages is copied into the database, by the transaction that makes it so
- * long. Where transaction follows transaction they change the same pages again and again,
- * so each of them is copied once for several. */
+/* Length of SQLite's log, in pages, at which a transaction copies it into the database.
+ * If further transactions follow at once, they change the same pages again, so the limit
+ * is higher and a page is copied once for several of them. */
 #define LOG_PAGES      1000
 #define LOG_PAGES_MORE 65536
 
-#define RETRY_TASKS 1000 /* looked at again between two looks at the clock */
+#define RETRY_TASKS 1000 /* processes attributed again between two looks at the clock */
 
 int shfs_ids_add(struct shfs_ids *list, int64_t id)
 {
@@ -41,7 +40,7 @@ int shfs_ids_add(struct shfs_ids *list, int64_t id)
 
 /* --- transactions --- */
 
-/* Has the time passed that the caller has? */
+/* Is the caller's time over? */
 static bool is_over(const struct shfs_ingest *ing)
 {
 	return ing->until_ns && shfs_clock_ns(CLOCK_MONOTONIC) >= ing->until_ns;
@@ -92,8 +91,8 @@ static int state_store(struct shfs_ingest *ing)
 	                    shfs_arg_int(ing->retry_due));
 }
 
-/* Waits for the one who writes now: until the time has passed, or else as long as that
- * one goes on. */
+/* Waits for another writer: until the caller's time is over, or as long as that writer
+ * goes on. */
 static int lock(struct shfs_ingest *ing)
 {
 	int64_t seq = -1, before, left_ms = SHFS_BUSY_MS;
@@ -114,7 +113,9 @@ static int lock(struct shfs_ingest *ing)
 	return r;
 }
 
-/* The caches in memory are true as long as nobody else writes. */
+/* Begins a transaction. The caches in memory are valid unless another process has
+ * written.
+ */
 static int transaction_begin(struct shfs_ingest *ing)
 {
 	int64_t version = 0;
@@ -138,7 +139,7 @@ static int transaction_begin(struct shfs_ingest *ing)
 	return r < 0 ? r : state_load(ing);
 }
 
-/* more: the next one follows at once. */
+/* Commits; more: the next transaction follows at once. */
 static int transaction_commit(struct shfs_ingest *ing, bool more)
 {
 	int r;
@@ -173,13 +174,13 @@ static bool is_late(const struct shfs_ingest *ing)
 	                               shfs_ingest_batch_ms * (SHFS_NSEC_PER_SEC / 1000);
 }
 
-/* A transaction has one record at least, however long that takes. */
+/* Has the transaction reached a limit? It has one record at least. */
 static bool is_full(const struct shfs_ingest *ing)
 {
 	return ing->pending && (ing->pending >= shfs_ingest_batch || is_late(ing));
 }
 
-/* Between two files of the journal. 1: the time has passed. */
+/* Commits a full transaction between two files of the journal. 1: the time is over. */
 static int commit_if_late(struct shfs_ingest *ing)
 {
 	int r = 0;
@@ -189,7 +190,7 @@ static int commit_if_late(struct shfs_ingest *ing)
 	return r ? r : is_over(ing);
 }
 
-/* In the midst of one. 1: the time has passed. */
+/* Commits a full transaction within a file. 1: the time is over. */
 static int commit_full(struct shfs_ingest *ing)
 {
 	int r = transaction_commit(ing, true);
@@ -261,7 +262,7 @@ void shfs_trace_free(struct shfs_trace *t)
 	*t = (struct shfs_trace){ 0 };
 }
 
-/* A file may be gone on with. */
+/* Finds the entry of a file, or adds it: the file may have been read in part before. */
 static int trace_file(struct shfs_ingest *ing, const char *host, const char *name,
                       bool hook_log)
 {
@@ -294,13 +295,13 @@ static int trace_row(struct shfs_ingest *ing)
 
 /* --- files of the journal --- */
 
-/* A segment or hook log with something new in it. */
+/* A segment or hook log with new records. */
 struct source {
 	char *host, *name;
-	int dirfd; /* of the list's */
+	int dirfd; /* borrowed from the list */
 	bool sealed;
-	uint64_t size_bytes; /* read up to here */
-	uint64_t left_bytes; /* of it, on the disk */
+	uint64_t size_bytes; /* it is to be read up to here */
+	uint64_t left_bytes; /* bytes on the disk that were not read */
 	/* the order of segments */
 	unsigned char instance[16];
 	int64_t begin_ns; /* of the instance */
@@ -318,9 +319,9 @@ struct walk {
 	struct sources logs, segments;
 	struct shfs_ids dirs; /* fds */
 	struct stat dir;      /* of the last of them */
-	/* the known positions, in the order in which the walk comes by their files */
+	/* positions in the index, in the order in which the walk visits their files */
 	sqlite3_stmt *positions;
-	int more; /* as shfs_sql_next says */
+	int more; /* result of shfs_sql_next */
 };
 
 static void source_free(struct source *one)
@@ -345,7 +346,7 @@ static void walk_free(struct walk *w)
 	shfs_ids_free(&w->dirs);
 }
 
-/* The walk only lends its directory: one fd of our own for each. */
+/* Keeps an fd of our own for each directory, as the walk closes its fd. */
 static int keep_dir(struct walk *w, int dirfd)
 {
 	struct stat st;
@@ -385,7 +386,7 @@ static int sources_add(struct sources *s, const struct shfs_journal_file *file, 
 	return one->host && one->name ? 0 : -ENOMEM;
 }
 
-/* How the row in front lies to the file: as strcmp says. */
+/* Compares the current row of positions with the file, as strcmp does. */
 static int position_compare(const struct walk *w, const struct shfs_journal_file *file)
 {
 	const char *host = (const char *)sqlite3_column_text(w->positions, 0);
@@ -396,10 +397,10 @@ static int position_compare(const struct walk *w, const struct shfs_journal_file
 }
 
 /*
- * Is there something in the file that was not read? left_bytes: how much of what it takes
- * on the disk, which of a compressed one that was read in part is all. A journal has many
- * files, and hardly one of them has news: so no question for each, but one walk beside
- * the other. A file that is out of order counts as news, which is only slower.
+ * Does the file have bytes that were not read? *left_bytes: how many on the disk (of a
+ * sealed segment that was read in part: all). A journal has many files, and few of them
+ * have news: so there is no query for each, but a merge of the walk and the positions. A
+ * file that is out of order counts as news, which is only slower.
  */
 static int has_news(struct walk *w, const struct shfs_journal_file *file,
                     uint64_t *left_bytes)
@@ -454,7 +455,7 @@ static int walk_files(struct walk *w, enum shfs_journal_kinds kind)
 	return r;
 }
 
-/* A damaged or foreign file must not keep the others out. */
+/* Is this an error of one file, which must not keep other files out? */
 static bool is_files_fault(int r)
 {
 	return r == -EBADMSG || r == -EPROTONOSUPPORT || r == -ENOENT || r == -EFBIG ||
@@ -492,7 +493,7 @@ static int hook_log_read(struct shfs_ingest *ing, const struct source *src,
 	return r < 0 ? r : is_full(ing);
 }
 
-/* 1: there is more, but the transaction is full. The log stays open for that. */
+/* Reads a hook log. 1: there is more, but the transaction is full; the log stays open. */
 static int hook_log_batch(struct shfs_ingest *ing, const struct source *src,
                           struct shfs_hooklog **log)
 {
@@ -543,7 +544,7 @@ static int begin_of_instance(struct shfs_ingest *ing, const struct source *src,
 	return MIN(r, 0);
 }
 
-/* Nothing in it can be read: all of it is damage, until more of it is there. */
+/* Notes a segment of which nothing can be read as damaged, until it grows. */
 static int segment_unreadable(struct shfs_ingest *ing, const struct source *src)
 {
 	struct position p, next = { .done = src->sealed };
@@ -570,7 +571,7 @@ static void debug_skipped(const struct source *src, int error)
 	                                       : strerrordesc_np(-error));
 }
 
-/* Learns the segment's place in the order. 1: it has none, as it cannot be read. */
+/* Finds the segment's position in the order. 1: it has none, as it cannot be read. */
 static int segment_peek(struct shfs_ingest *ing, struct source *src)
 {
 	struct shfs_segment *segment;
@@ -618,7 +619,7 @@ static int compare_order(const void *a, const void *b)
 	return c ? c : strcmp(x->name, y->name);
 }
 
-/* All segments of an instance get the earliest begin that one of them tells. */
+/* Gives all segments of an instance the earliest begin of them. */
 static void share_begin(struct source *list, size_t n)
 {
 	qsort(list, n, sizeof(*list), compare_instance);
@@ -630,8 +631,8 @@ static void share_begin(struct source *list, size_t n)
 			list[i - 1].begin_ns = list[i].begin_ns;
 }
 
-/* Sorts by the begin of the instance, then by instance and number: so each rebuild has
- * the same order. */
+/* Sorts segments by the begin of their instance, then by instance and number, so that
+ * each rebuild has the same order. */
 static int segments_sort(struct shfs_ingest *ing, struct sources *s)
 {
 	size_t kept = 0;
@@ -656,7 +657,7 @@ static int segments_sort(struct shfs_ingest *ing, struct sources *s)
 	return 0;
 }
 
-/* 1: there is more, but the transaction is full. */
+/* Reads a segment. 1: there is more, but the transaction is full. */
 static int segment_read(struct shfs_ingest *ing, const struct source *src,
                         struct shfs_segment *segment, struct position *p)
 {
@@ -668,7 +669,7 @@ static int segment_read(struct shfs_ingest *ing, const struct source *src,
 		uint64_t before = p->offset, dropped;
 
 		r = shfs_segment_next(segment, &rec);
-		/* What came after the walk may be of commands that are not read yet. */
+		/* Later records may belong to commands that were not read. */
 		if (r <= 0 || shfs_segment_offset(segment) > src->size_bytes)
 			break;
 		ing->row = 0;
@@ -711,7 +712,7 @@ static int segment_batch(struct shfs_ingest *ing, const struct source *src,
 	if (r || p.done)
 		return r;
 	if (!p.owner_id)
-		p.damaged = 0; /* it could not be opened before */
+		p.damaged = 0; /* the segment could not be opened before */
 	if (!*segment || *read_to != p.offset) {
 		shfs_segment_close(TAKE_PTR(*segment));
 		r = shfs_segment_open(src->dirfd, src->name, p.offset, segment);
@@ -744,7 +745,7 @@ static int segment_ingest(struct shfs_ingest *ing, const struct source *src)
 	return r ? r : commit_if_late(ing);
 }
 
-/* The producer of a segment is known before what that, or another one, tells. */
+/* Inserts the producer of a segment, before records of this or other segments. */
 static int producer_ingest(struct shfs_ingest *ing, const struct source *src)
 {
 	struct shfs_segment *segment;
@@ -765,9 +766,14 @@ static int producer_ingest(struct shfs_ingest *ing, const struct source *src)
 /* --- the whole --- */
 
 /*
- * The sizes of segments are noted before hook logs are copied and read to their ends: a
- * command's begin is written before the command starts, so each record up to these sizes
- * finds its command. 1: the time has passed.
+ * Ingests all files. 1: the time is over.
+ *
+ * 1. The sizes of segments are noted.
+ * 2. Hook logs are copied, and read to their ends.
+ * 3. Segments are read up to these sizes.
+ *
+ * A shell writes a command's begin before the command starts, so each record up to these
+ * sizes finds its command.
  */
 static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_dir,
                       int *not_copied)
@@ -783,7 +789,7 @@ static int ingest_all(struct shfs_ingest *ing, struct walk *w, const char *hook_
 		r = walk_files(w, SHFS_JOURNAL_HOOK_LOGS);
 	for (size_t i = 0; i < w->logs.n && !r; i++)
 		r = hook_log_ingest(ing, &w->logs.list[i]);
-	/* What they told anew is applied before accesses are attributed by it. */
+	/* News of hook logs are applied before accesses are attributed by them. */
 	if (!r)
 		r = shfs_news_apply(ing);
 	if (!r)
@@ -802,10 +808,10 @@ static int retry_note(struct shfs_ingest *ing, int64_t task_id)
 	                    shfs_arg_int(task_id));
 }
 
-/* Processes whose ancestors were recorded after them, or in the next batch: so those of
- * this ingest, which are after last_task_id, are looked at by the next one, too. It is
- * due from the first record until it has been done, whoever does it. 1: the time has
- * passed. */
+/* Attributes processes again that found no session: their ancestors may have been
+ * recorded after them, or in the next batch. So those of this ingest, after last_task_id,
+ * are attributed by the next one, too. This is due from the first record until an ingest
+ * has done it. 1: the time is over. */
 static int retry(struct shfs_ingest *ing, int64_t last_task_id)
 {
 	int64_t mark = 0, due = 0;
@@ -831,8 +837,11 @@ static int retry(struct shfs_ingest *ing, int64_t last_task_id)
 }
 
 /*
- * A producer that is dead now has written all that it ever will: what came after the
- * first reading is read, and if its END is not there, it has none.
+ * Notes the gaps.
+ *
+ * 1. Dead producers without END are found. They write nothing any more.
+ * 2. All that came since the first reading is read.
+ * 3. A producer whose END is still missing has none.
  */
 static int note_gaps(struct shfs_ingest *ing, const char *hook_dir, int *not_copied)
 {
@@ -849,7 +858,7 @@ static int note_gaps(struct shfs_ingest *ing, const char *hook_dir, int *not_cop
 	return r ? r : shfs_gaps_note(ing, &dead);
 }
 
-/* How much of the journal is not in the index. */
+/* Measures how much of the journal is not in the index. */
 static int measure_left(struct shfs_ingest *ing, uint64_t *out_bytes)
 {
 	_cleanup_(walk_free) struct walk w = { .ing = ing };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Files with several names. A change of one name, or of the attributes, sets the ctime
- * that all names see. It is noted once, for all names, and a name takes it in when it is
- * looked at: at the next record of its path, or before the commit. So a change costs the
+ * that all names have. It is noted once, in the inode, and applied to a name when that is
+ * next used: at the next record of its path, or before the commit. So a change costs the
  * same however many names there are.
  *
- * What a name takes in depends on what it was known to be when the change was noted. That
- * is what it is still known to be, as nobody has looked at it since.
+ * How a change applies to a name depends on the state of the name when the change was
+ * noted. The name still has this state, as it was not used since.
  */
 #include "store/index/internal.h"
 
@@ -18,7 +18,7 @@ struct inode_key {
 	uint64_t dev, ino;
 };
 
-/* The latest ctime that changes from number at on have set. */
+/* The latest ctime that the changes from number `at` on have set. */
 struct ctime_set {
 	uint64_t at;
 	int64_t ns;
@@ -27,24 +27,24 @@ struct ctime_set {
 struct shfs_inode {
 	struct inode_key key;
 	UT_hash_handle hh;
-	struct shfs_file **names; /* NULL: it was taken away */
+	struct shfs_file **names; /* NULL: the name was removed */
 	size_t n, cap, gone;
 	bool sorted; /* by the id of the file */
 
-	/* Changes, counted from 0 on; each name knows how many of them it has taken in.
-	 * All were told by one producer, which had lost nothing after lost_seq. */
+	/* Changes, counted from 0 on; each name has the number of those applied to it.
+	 * All are of one producer, which has lost nothing after lost_seq. */
 	uint64_t changes;
 	int64_t producer_id;
 	uint64_t lost_seq;
-	struct ctime_set *ctimes; /* those that a later one does not exceed */
+	struct ctime_set *ctimes; /* only those that no later one exceeds */
 	size_t n_ctimes, cap_ctimes;
-	uint64_t times;      /* so many changes up to the last that has set times */
-	uint64_t attributes; /* and of attributes, which are these */
+	uint64_t times;      /* number of changes up to the last one of times */
+	uint64_t attributes; /* and up to the last one of attributes, to those in now */
 	struct shfs_content now;
-	struct shfs_inode *prev, *next; /* of those with changes */
+	struct shfs_inode *prev, *next; /* inodes with changes */
 };
 
-/* --- what has changed --- */
+/* --- changes --- */
 
 static int64_t ctime_since(const struct shfs_inode *inode, uint64_t at)
 {
@@ -118,7 +118,7 @@ int shfs_inodes_settle(struct shfs_ingest *ing)
 	return r;
 }
 
-/* Can one name take in both this change and those that were noted before it, at once? */
+/* Can this change be applied together with those that were noted before it? */
 static bool goes_with(const struct shfs_ingest *ing, const struct shfs_inode *inode,
                       const struct shfs_inode_change *change)
 {
@@ -258,7 +258,7 @@ int shfs_inode_of(struct shfs_ingest *ing, struct shfs_file *f)
 	struct shfs_inode *inode;
 	int r = f->inode ? 0 : inode_get(ing, f->dev, f->ino, &inode);
 
-	/* it is among those of the table, or was said to be one since */
+	/* it is among the names of the table, or became one since */
 	return r || f->inode ? r : add_name(inode, f);
 }
 

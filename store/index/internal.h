@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * internal.h - what the files of store/index and store/care share: SQL with typed
+ * internal.h - shared by the files of store/index and store/care: SQL with typed
  * arguments, the state of one ingest, and the functions of each file.
  */
 #pragma once
@@ -30,16 +30,17 @@ struct codecs;
 struct shfs_index {
 	sqlite3 *db;
 	struct shfs_store *store; /* borrowed */
-	struct codecs *codecs;    /* of strings and runs */
+	struct codecs *codecs;    /* for strings and runs */
 	struct shfs_stmt *stmts;  /* prepared statements, by the address of their text */
 	sqlite3_stmt *kept[16];   /* of closed shfs_rows, to be used again */
 	size_t next_kept;
-	int read_only;            /* why nothing is written to it, or 0 */
-	struct shfs_trace *trace; /* of its ingest; NULL: none is wanted */
+	int read_only;            /* error for which it is not written, or 0 */
+	struct shfs_trace *trace; /* filled by its ingest; or NULL */
 };
 
-/* An index beside the other, made of the whole journal; nobody else has it open. NULL is
- * fine to close. Two at once on this host wait for each other; -EBUSY. */
+/* A draft: a new index beside the other, made of the whole journal, which no other
+ * process has open. Only one at a time on this host: a second one waits; -EBUSY. Closing
+ * NULL is fine. */
 struct shfs_draft;
 _must_check_ int shfs_draft_open(struct shfs_store *store, const char *hook_dir,
                                  struct shfs_trace *trace,
@@ -48,12 +49,13 @@ _must_check_ int shfs_draft_open(struct shfs_store *store, const char *hook_dir,
 struct shfs_index *shfs_draft_index(struct shfs_draft *draft);
 void shfs_draft_close(struct shfs_draft *draft);
 
-/* Before the database is closed. */
+/* Finalizes the kept statements, before the database is closed. */
 void shfs_rows_drop_kept(struct shfs_index *index);
 
-/* SQLite's result as a negative errno; 0 for OK, ROW and DONE. */
+/* Returns a result of SQLite as a negative errno; 0 for OK, ROW and DONE. */
 int shfs_index_errno(sqlite3 *db, int rc);
-/* The other way, for what SQLite calls: 0 or a negative errno as its result. */
+/* Returns 0 or a negative errno as a result of SQLite, for functions that SQLite calls.
+ */
 int shfs_index_rc(int r);
 
 struct shfs_arg {
@@ -67,7 +69,7 @@ static inline struct shfs_arg shfs_arg_int(int64_t value)
 	return (struct shfs_arg){ .type = SHFS_ARG_INT, .value = value };
 }
 
-/* 0 is NULL. */
+/* An argument with an id; 0 becomes NULL. */
 static inline struct shfs_arg shfs_arg_id(int64_t id)
 {
 	return (struct shfs_arg){ .type = id ? SHFS_ARG_INT : SHFS_ARG_NULL,
@@ -87,8 +89,8 @@ static inline struct shfs_arg shfs_arg_blob(struct shfs_bytes bytes)
 /*
  * Both prepare sql once (it must be a literal: its address is the key) and bind the
  * arguments in order. _run steps to the end. _get steps once: 1 and the statement at its
- * row, or 0; *out is to be reset by the caller in either case (_cleanup_stmt_), and the
- * same sql must not be asked again before.
+ * row, or 0; in either case the caller resets *out (_cleanup_stmt_), and must not use the
+ * same sql before.
  */
 _must_check_ int shfs_sql_run_args(struct shfs_index *index, const char *sql,
                                    const struct shfs_arg *args, size_t n);
@@ -103,18 +105,18 @@ _must_check_ int shfs_sql_get_args(struct shfs_index *index, sqlite3_stmt **out,
 	shfs_sql_run_args(index, sql, SHFS_ARGS(__VA_ARGS__))
 #define shfs_sql_get(index, out, sql, ...)                                               \
 	shfs_sql_get_args(index, out, sql, SHFS_ARGS(__VA_ARGS__))
-/* The further rows of a _get: 1, 0 or a negative errno. */
+/* Moves to the next row of a _get: 1; 0; or a negative errno. */
 _must_check_ int shfs_sql_next(struct shfs_index *index, sqlite3_stmt *stmt);
 
-/* The first column of the first row; *out stays as it is where there is none. 1 or 0. */
+/* Gets the first column of the first row: 1. 0: there is no row; *out stays as it is. */
 #define shfs_sql_int(index, out, sql, ...)                                               \
 	shfs_sql_int_args(index, out, sql, SHFS_ARGS(__VA_ARGS__))
 _must_check_ int shfs_sql_int_args(struct shfs_index *index, int64_t *out,
                                    const char *sql, const struct shfs_arg *args,
                                    size_t n);
 
-/* A statement of the caller's own, for who may be called again before it is done. sql as
- * above. Given back it is kept, to be taken again; NULL is fine. */
+/* Takes a statement for the caller alone, which may be called again before it is done
+ * with it. sql as above. shfs_stmt_give keeps it for the next take; NULL is fine. */
 _must_check_ int shfs_stmt_take(struct shfs_index *index, const char *sql,
                                 sqlite3_stmt **out);
 void shfs_stmt_give(struct shfs_index *index, const char *sql, sqlite3_stmt *stmt);
@@ -126,17 +128,17 @@ static inline void shfs_stmt_resetp(sqlite3_stmt **stmt)
 }
 #define _cleanup_stmt_ _cleanup_(shfs_stmt_resetp)
 
-/* Make the table access and the functions of SQL known to db. A SQLite result. */
+/* Register the table access and the functions of SQL with db; return a SQLite result. */
 int shfs_access_table_register(sqlite3 *db, struct shfs_index *index);
 int shfs_version_functions_register(sqlite3 *db);
 int shfs_functions_register(sqlite3 *db, struct shfs_index *index);
 
-/* An object's name as the table version has it: its length in out. */
+/* Packs an object's id as the table version has it; returns the length. */
 size_t shfs_object_pack(const struct shfs_object_id *id, uint8_t out[static 20]);
-/* -EINVAL: it is none. */
+/* Unpacks an object's id. -EINVAL: it is none. */
 int shfs_object_unpack(const void *data, size_t len, struct shfs_object_id *out);
 
-/* The parts before and behind the last slash of an absolute path; borrowed from it. */
+/* Splits an absolute path at its last slash; both parts are borrowed from it. */
 static inline void shfs_path_split(struct shfs_bytes path, struct shfs_bytes *dir,
                                    struct shfs_bytes *name)
 {
@@ -164,13 +166,13 @@ static inline void shfs_ids_free(struct shfs_ids *list)
 /* The session and the command of a process or an access; 0: none. */
 struct shfs_owner {
 	int64_t session_id, command_id;
-	bool shell; /* it is a registered shell: each access goes by its own time */
+	bool shell; /* a registered shell: each access is attributed by its own time */
 };
 
 struct shfs_process {
 	int64_t process_id, task_id;
 	struct shfs_owner owner;
-	bool records; /* a mount of this store: what it does is done for others */
+	bool records; /* a producer of this store: it acts for other processes */
 };
 
 struct shfs_string {
@@ -179,19 +181,19 @@ struct shfs_string {
 	char value[240];
 };
 
-/* An access that is of a file. */
+/* An access of a file. */
 struct shfs_file_use {
 	int64_t file_id, access_id;
-	bool change; /* of names or attributes: it is no open */
+	bool change; /* a change of names or attributes, not an open */
 };
 struct shfs_file_uses {
 	struct shfs_file_use *list;
 	size_t n, cap;
 };
 
-/* The string that those which begin alike are packed against. */
+/* The base with which strings with the same begin are packed. */
 struct shfs_string_base {
-	uint32_t key;      /* the begin */
+	uint32_t key;      /* the first bytes */
 	int64_t string_id; /* 0: none yet */
 	struct shfs_buf value;
 };
@@ -200,37 +202,37 @@ struct shfs_string_base {
 struct shfs_packed_chunks {
 	struct shfs_packed_chunk {
 		int64_t chunk_id;
-		size_t at, len; /* in data */
+		size_t at, len; /* offset and length in data */
 	} * list;
 	size_t n, cap;
 	struct shfs_buf data;
 };
 
 /*
- * Which row each record of the journal led to: the access_id, of PROCESS the process_id,
- * of a begin the command_id; 0: none.
+ * The row that each record of the journal led to: the access_id; of PROCESS the
+ * process_id; of BEGIN the command_id; 0: none.
  */
 struct shfs_trace {
 	struct shfs_trace_file {
 		char *host, *name;
 		bool hook_log;
-		struct shfs_ids rows; /* one for each record, in their order */
+		struct shfs_ids rows; /* one for each record, in order */
 	} * list;
 	size_t n, cap;
-	struct shfs_trace_file *now; /* that is being read */
+	struct shfs_trace_file *now; /* the file that is being read */
 };
 void shfs_trace_free(struct shfs_trace *trace);
 
 struct shfs_ingest {
 	struct shfs_index *index;
-	int64_t row; /* that the record led to, for the trace */
+	int64_t row; /* made of the record, for the trace */
 	struct shfs_ingest_stats stats;
 
-	int64_t until_ns; /* monotonic: nothing more is begun then; 0: never */
+	int64_t until_ns; /* end of the caller's time, monotonic; 0: none */
 	bool in_transaction;
 	bool retry_due;       /* in the table state */
 	size_t pending;       /* records in this transaction */
-	int64_t begin_ns;     /* of it, monotonic */
+	int64_t begin_ns;     /* of the transaction, monotonic */
 	int64_t data_version; /* changes when another process has written */
 
 	/* the table state, as it is after this transaction */
@@ -239,11 +241,11 @@ struct shfs_ingest {
 	} totals;
 	struct shfs_left_out {
 		uint32_t flags;
-		int64_t versions; /* more of them */
+		int64_t versions; /* number to add */
 	} left_out[16];
 	size_t n_left_out;
 
-	/* the producer whose segment is being read; id 0: none that can be used */
+	/* the producer whose segment is being read; id 0: none, or not valid */
 	struct {
 		int64_t id, boot_id, root_id;
 		uint64_t pid_namespace, last_seq, lost_seq, records, lost;
@@ -256,9 +258,9 @@ struct shfs_ingest {
 		int64_t session_id, boot_id;
 	} session;
 
-	/* file.c: by path; in the order of last use; those that are to be written */
+	/* file.c: by path; in the order of last use; changed ones */
 	struct shfs_file *files, *oldest, *dirty;
-	/* inode.c: by dev and ino; with changes that not all names have taken in */
+	/* inode.c: by dev and ino; those with changes not yet applied to all names */
 	struct shfs_inode *inodes, *changed_inodes;
 	struct shfs_directory *dirs;
 	int64_t next_file_id;
@@ -266,39 +268,39 @@ struct shfs_ingest {
 	bool flushed_early;      /* some chunks of this transaction are written already */
 	unsigned round;          /* counts transactions */
 	struct shfs_process_cache *procs;  /* process.c: by producer and seq */
-	struct shfs_chunk *chunks, *chunk; /* chunk.c: by process; the one used last */
+	struct shfs_chunk *chunks, *chunk; /* chunk.c: by process; the last used one */
 	struct shfs_packed_chunks packed;
 	struct shfs_file_uses uses;      /* byfile.c: of this transaction */
-	struct shfs_string strings[512]; /* string.c: some that were asked for lately */
+	struct shfs_string strings[512]; /* string.c: recently used ones */
 	struct shfs_string_base bases[64];
-	struct shfs_news *news; /* attribute.c: what hook logs told anew */
+	struct shfs_news *news; /* attribute.c: news of hook logs */
 
 	/* the clock slot that is being filled */
 	int64_t clock_boot_id, clock_slot, clock_offset_ns;
 
-	struct shfs_buf path, path2; /* absolute forms of a record's */
+	struct shfs_buf path, path2; /* absolute paths of the record */
 };
 
 /* --- apply.c --- */
 
-/* shfs_apply_* return it for a record that cannot be believed, which counts as damage. */
+/* Result of shfs_apply_* for an implausible record, which counts as damage. */
 #define SHFS_DROPPED 1
 
-/* Takes in one record of the segment or hook log that is being read. host: that of its
+/* Applies one record of the segment or hook log that is being read. host: the name of its
  * directory in the journal. */
 _must_check_ int shfs_apply_record(struct shfs_ingest *ing, const char *host,
                                    struct shfs_record *rec);
 _must_check_ int shfs_apply_hook_record(struct shfs_ingest *ing, const char *host,
                                         struct shfs_record *rec);
 
-/* Makes a known producer the current one (id 0 where there is none), and writes what
- * was counted for it. */
+/* shfs_producer_load makes a producer of the index the current one (id 0: none);
+ * shfs_producer_store writes the counts of the current one. */
 _must_check_ int shfs_producer_load(struct shfs_ingest *ing, int64_t producer_id);
 _must_check_ int shfs_producer_store(struct shfs_ingest *ing);
 
 /* --- string.c --- */
 
-/* The id of the row for these bytes in the table string. */
+/* Gets the id of the row for these bytes in the table string; adds one if need be. */
 _must_check_ int shfs_string_id(struct shfs_ingest *ing, struct shfs_bytes value,
                                 int64_t *out);
 void shfs_strings_forget(struct shfs_ingest *ing);
@@ -308,20 +310,21 @@ _must_check_ int shfs_string_unpack(struct codecs *codecs, struct shfs_bytes pac
 
 /* --- process.c --- */
 
-/* As the table task has a pid namespace: that of nearly all is 0, which takes no room. */
+/* Returns the column pid_namespace of the table task: 0, which takes no room, for the
+ * initial namespace of a host. */
 static inline int64_t shfs_namespace_column(uint64_t pid_namespace)
 {
 	return (int64_t)(pid_namespace ^ 0xeffffffc); /* PROC_PID_INIT_INO */
 }
 
-/* Takes a PROCESS record of the current producer in. */
+/* Adds the process of a PROCESS record of the current producer. */
 _must_check_ int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec);
 
-/* The process that the current producer's record seq told of; 1, or 0 and *out zeroed. */
+/* Finds the process of the current producer's record seq: 1; or 0, and *out is zeroed. */
 _must_check_ int shfs_process_find(struct shfs_ingest *ing, uint64_t seq,
                                    struct shfs_process *out);
 
-/* The owner of what the process did at this time of its boot, or by late_ns earlier. */
+/* Finds the owner of what the process did at this boot time, or up to late_ns earlier. */
 _must_check_ int shfs_process_owner(struct shfs_ingest *ing,
                                     const struct shfs_process *process, uint64_t boot_ns,
                                     int64_t late_ns, struct shfs_owner *out);
@@ -330,91 +333,92 @@ void shfs_processes_forget(struct shfs_ingest *ing); /* frees the cache */
 
 /* --- attribute.c --- */
 
-/* Times of records are bytes from a file: no arithmetic on them may overflow. */
+/* Bounds a time of a record, which is not trusted, so that arithmetic does not overflow.
+ */
 static inline int64_t shfs_sane_ns(uint64_t ns)
 {
 	return MIN(ns, (uint64_t)INT64_MAX / 4);
 }
 
-/* The owner of a process, by the rules of docs/index.md. */
+/* Finds the owner of a process, by the rules of docs/index.md. */
 _must_check_ int shfs_task_owner(struct shfs_index *index, int64_t task_id,
                                  struct shfs_owner *out);
-/* How late the time of an access may be. */
+/* Returns how late the time of an access may be. */
 static inline int64_t shfs_late_ns(uint32_t access_flags)
 {
 	return access_flags & SHFS_ACCESS_LATE ? 40 * (SHFS_NSEC_PER_SEC / 1000) : 0;
 }
 
-/* The owner of what a registered shell did itself at this time of its boot, or by late_ns
- * earlier. */
+/* Finds the owner of what a registered shell itself did at this boot time, or up to
+ * late_ns earlier. */
 _must_check_ int shfs_shell_owner(struct shfs_index *index, int64_t task_id,
                                   int64_t session_id, int64_t boot_ns, int64_t late_ns,
                                   struct shfs_owner *out);
-/* Attributes a process and its accesses again. For a shell, only what it did since then
- * can have changed. The chunks must have been flushed. */
+/* Attributes a process and its accesses again; for a shell, only accesses since
+ * since_boot_ns. The chunks must have been flushed. */
 _must_check_ int shfs_task_revise(struct shfs_ingest *ing, int64_t task_id,
                                   int64_t since_boot_ns);
 
-/* Notes that a hook log told something new of a session, from boot_ns on; start_ticks of
- * a session that was not known, else UINT64_MAX. */
+/* Notes that a hook log has news of a session, from boot_ns on. start_ticks: of a session
+ * that is new, else UINT64_MAX. */
 _must_check_ int shfs_news_add(struct shfs_ingest *ing, int64_t session_id,
                                uint64_t boot_ns, uint64_t start_ticks);
-/* Attributes again all that the news may change. Before each commit. */
+/* Attributes again all that the news may change. Called before each commit. */
 _must_check_ int shfs_news_apply(struct shfs_ingest *ing);
 void shfs_news_forget(struct shfs_ingest *ing);
-/* Looks again at processes that found no session, up to max of those after *task_id,
+/* Attributes processes again that found no session, up to max of those after *task_id,
  * which becomes the last of them. 1: there may be more. */
 _must_check_ int shfs_attribute_retry(struct shfs_ingest *ing, int64_t *task_id,
                                       unsigned max);
 
 /* --- owner.c --- */
 
-/* The owner of a process, which all its programs share: 1, or 0 where there is no such
- * process and *out is zeroed. owner.shell: each of its accesses has an owner of its own.
+/* Gets the owner of a process, which all its programs share: 1; 0: there is no such
+ * process, and *out is zeroed. out->shell: each of its accesses has an owner of its own.
  */
 _must_check_ int shfs_owner_of_process(struct shfs_index *index, int64_t process_id,
                                        struct shfs_owner *out);
-/* The owner of a process that was asked for last, as many accesses in a row are of one.
- * {0} before the first question. */
+/* Caches the owner of the last process, as many accesses in a row are of one. Initialised
+ * by {0}. */
 struct shfs_last_owner {
 	int64_t process_id;
 	struct shfs_owner owner;
 };
-/* Whose an access is. */
+/* Gets the owner of an access. */
 _must_check_ int shfs_owner_of_access(struct shfs_index *index, int64_t access_id,
                                       struct shfs_last_owner *last,
                                       struct shfs_owner *out);
-/* The other way: the accesses of a command are those of these processes, and these. Both
- * are appended in the order of their numbers. */
+/* Get the accesses of a command: all of these processes, and these single ones. Both are
+ * appended in the order of their numbers. */
 _must_check_ int shfs_owner_processes(struct shfs_index *index, int64_t command_id,
                                       struct shfs_ids *out);
 _must_check_ int shfs_owner_shell_accesses(struct shfs_index *index, int64_t command_id,
                                            struct shfs_ids *out);
-/* How many these are, with those that no view shows. */
+/* Counts the accesses of a command, with those that no view shows. */
 _must_check_ int shfs_owner_count(struct shfs_index *index, int64_t command_id,
                                   int64_t *out);
-/* Both write what attribute.c has found. */
+/* Write the owners that attribute.c has found. */
 _must_check_ int shfs_owner_set_of_task(struct shfs_index *index, int64_t task_id,
                                         const struct shfs_owner *owner);
 _must_check_ int shfs_owner_set_of_shell_access(struct shfs_index *index,
                                                 int64_t access_id,
                                                 const struct shfs_owner *owner);
-/* Functions of SQL: access_command(access_id), NULL for none;
- * command_accesses(command_id), how many there are. */
+/* Functions of SQL: access_command(access_id), NULL: none; command_accesses(command_id),
+ * the number of its accesses. */
 void shfs_owner_access_command(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 void shfs_owner_command_accesses(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 
 /* --- gap.c --- */
 
-/* The producers without END whose process is dead (as far as can be told from here), or
- * that were archived while they recorded, and that are not noted yet: their ids. */
+/* Gets the ids of the producers without END that are not noted yet, and whose process is
+ * dead (as far as this host can see), or that had not ended when they were archived. */
 _must_check_ int shfs_gaps_find(struct shfs_ingest *ing, struct shfs_ids *out);
-/* Notes them, but for those whose END was read meanwhile. */
+/* Notes these as ended, except those whose END was read meanwhile. */
 _must_check_ int shfs_gaps_note(struct shfs_ingest *ing, const struct shfs_ids *dead);
 
 /* --- chunk.c --- */
 
-/* Numbers that two parts make, a file's or process's and one within it. */
+/* Ids of two parts: the number of a file or process, and a number within it. */
 static inline int64_t shfs_access_id(int64_t process_id, uint32_t n)
 {
 	return process_id << 32 | n;
@@ -425,10 +429,10 @@ static inline int64_t shfs_version_id(int64_t file_id, int64_t n)
 	return n ? file_id << 32 | n : 0;
 }
 
-#define SHFS_OP_PREIMAGE 100 /* one that was cut or torn counts for its command */
+#define SHFS_OP_PREIMAGE 100 /* its cut and torn count for its command */
 
-/* Times of records may be any number; a difference wraps, so that the sum gives them
- * back. */
+/* Subtracts with wrap-around, as times of records may be any number; shfs_wrap_add is the
+ * inverse. */
 static inline int64_t shfs_wrap_sub(int64_t a, int64_t b)
 {
 	return (int64_t)((uint64_t)a - (uint64_t)b);
@@ -448,7 +452,7 @@ static inline uint64_t shfs_varint_get(struct shfs_cursor *c)
 {
 	uint64_t value = 0;
 
-	if (c->end - c->p >= 2) { /* most are short */
+	if (c->end - c->p >= 2) { /* most varints have one or two bytes */
 		if (c->p[0] < 0x80)
 			return *c->p++;
 		if (c->p[1] < 0x80) {
@@ -477,48 +481,49 @@ static inline int64_t shfs_unzigzag(uint64_t value)
 
 struct shfs_chunk_reader {
 	struct shfs_cursor at;
-	struct shfs_access first, access; /* access: after next returned 1 */
+	struct shfs_access first, access; /* access: set if next returned 1 */
 };
 void shfs_chunk_open(struct shfs_chunk_reader *r, int64_t chunk_id, const void *data,
                      size_t len);
-/* 1, 0 at the end, or -EBADMSG. */
+/* Unpacks the next access: 1; 0: the end; or -EBADMSG. */
 _must_check_ int shfs_chunk_next(struct shfs_chunk_reader *r);
 
-/* The id that the next access of the process gets; process_id 0: an unknown one. */
+/* Gets the id for the next access of the process; process_id 0: an unknown process. */
 _must_check_ int shfs_chunk_next_id(struct shfs_ingest *ing, int64_t process_id,
                                     int64_t *out);
-/* Adds it, with that id, and with the seq it has. */
+/* Adds the access, with that id. */
 _must_check_ int shfs_chunk_add(struct shfs_ingest *ing, int64_t process_id,
                                 const struct shfs_access *access);
-/* Before the table access is asked, and before each commit. */
+/* Writes the chunks; called before queries of the table access, and before each commit.
+ */
 _must_check_ int shfs_chunks_flush(struct shfs_ingest *ing);
 void shfs_chunks_forget(struct shfs_ingest *ing);
 
 /* --- reader.c --- */
 
-/* Reads accesses. {index} before the first question. */
+/* Reads accesses. Initialised by { .index }. */
 struct shfs_reader {
 	struct shfs_index *index;
-	struct shfs_chunk_reader chunk; /* chunk.access: what next or find came to */
+	struct shfs_chunk_reader chunk; /* chunk.access: the result of next or find */
 	sqlite3_stmt *range, *single;
 	bool in_range;
-	int64_t process_id; /* whose chunk find has left open; -1: none */
+	int64_t process_id; /* of the chunk that find has left open; -1: none */
 };
-/* Gives back what it took. */
+/* Gives back the reader's statements. */
 void shfs_reader_end(struct shfs_reader *reader);
 #define _cleanup_reader_ _cleanup_(shfs_reader_end)
-/* From now on next gives those with these numbers and between them, in their order: 1, 0
- * behind the last, or a negative errno. */
+/* Sets the range: from now on shfs_reader_next returns the accesses from first_id to
+ * last_id, in order: 1; 0: the end; or a negative errno. */
 _must_check_ int shfs_reader_range(struct shfs_reader *reader, int64_t first_id,
                                    int64_t last_id);
 _must_check_ int shfs_reader_next(struct shfs_reader *reader);
-/* One access: 1, 0: there is none, or a negative errno. Ends the range. The next one of
- * the same chunk costs little. */
+/* Finds one access: 1; 0: there is none; or a negative errno. Ends the range. A further
+ * one of the same chunk costs little. */
 _must_check_ int shfs_reader_find(struct shfs_reader *reader, int64_t access_id);
 
 /* --- walk.c --- */
 
-/* One access, as in shfs_accesses_of_command. */
+/* Calls fn for one access, as shfs_accesses_of_command does. */
 _must_check_ int shfs_access_walk(struct shfs_reader *reader, int64_t access_id,
                                   shfs_access_fn fn, void *arg);
 
@@ -528,11 +533,11 @@ _must_check_ int shfs_file_uses_append(struct shfs_file_uses *uses,
                                        struct shfs_file_use use);
 _must_check_ int shfs_file_use_add(struct shfs_ingest *ing, int64_t file_id,
                                    int64_t access_id, bool change);
-/* Before each commit. */
+/* Writes the uses of this transaction; called before each commit. */
 _must_check_ int shfs_file_uses_flush(struct shfs_ingest *ing);
 void shfs_file_uses_forget(struct shfs_ingest *ing);
-/* Adds the accesses of the files, which are sorted and no two the same, in no order:
- * opens, if they are wanted, and changes of names or attributes. */
+/* Adds the accesses of the files (sorted, without duplicates), in no order: opens, if
+ * they are wanted, and changes of names or attributes. */
 _must_check_ int shfs_file_uses_find(struct shfs_index *index,
                                      const struct shfs_ids *files,
                                      struct shfs_file_uses *opens,
@@ -541,128 +546,130 @@ _must_check_ int shfs_file_uses_find(struct shfs_index *index,
 /* --- file.c, inode.c, version.c --- */
 
 #define SHFS_VERSION_PACKED 80
-#define SHFS_PHASH_KEPT     24 /* bits; equal ones decide only where times agree too */
+#define SHFS_PHASH_KEPT     24 /* bits; they decide only together with times */
 
 static inline int64_t shfs_phash_kept(const struct shfs_content *c)
 {
 	return c->phash & ((1 << SHFS_PHASH_KEPT) - 1);
 }
 
-/* version-row.c. What the column data tells of a version: its content without the object
- * (of phash the low bits), source, carried, access_id and time_ns. Returns the length. */
+/* version-row.c. Packs the column data of a version: its content without the object (of
+ * phash the low bits), source, carried, access_id and time_ns. Returns the length. */
 size_t shfs_version_pack(const struct shfs_version_fact *version,
                          uint8_t out[static SHFS_VERSION_PACKED]);
-/* What the columns data and object tell; version_id, origin_version_id and command_id are
- * 0, and so is what follows from them. -EBADMSG. */
+/* Unpacks the columns data and object; version_id, origin_version_id and command_id
+ * become 0, and so do fields that depend on them. -EBADMSG. */
 _must_check_ int shfs_version_unpack(struct shfs_bytes data, struct shfs_bytes object,
                                      struct shfs_version_fact *out);
-/* The same of the columns col and the one behind it. */
+/* Unpacks data and object of the columns col and col + 1. */
 _must_check_ int shfs_version_columns(sqlite3_stmt *stmt, int col,
                                       struct shfs_version_fact *out);
 
 /*
- * Between which ctimes a file is known to hold its latest version: from the one it had
- * when that was last found by its bytes, to the one that the last change of its names or
- * attributes has set. Such a change counts if its producer (by) has seen the content
- * itself before (in the record seq), and lost no record since: then nobody wrote in
+ * The range of ctimes at which a file is known to hold its latest version: from the ctime
+ * it had when that was last found by its bytes, to the one that the last change of its
+ * names or attributes has set. Such a change counts if its producer (by) has seen the
+ * content before (in the record seq), and has lost no record since: then nobody wrote in
  * between.
  */
 struct shfs_known {
 	int64_t ctime_first_ns, ctime_last_ns;
 	int64_t mtime_ns;
-	bool touched; /* its times were set meanwhile: mtime_ns says nothing */
-	bool named;   /* only that dev and ino are at the path, not what they hold */
-	int64_t by;   /* producer_id; 0: nobody has */
+	bool touched; /* its times were set meanwhile: mtime_ns is of no use */
+	bool named;   /* only dev and ino at the path are known, not their content */
+	int64_t by;   /* producer_id; 0: none */
 	uint64_t seq;
 };
 
-/* A path and what it holds, as the table file has it; cached, written back at commit. */
+/* A path and its state, as the table file has it; cached, written back at commit. */
 struct shfs_file {
 	int64_t id, versions, last_ns;
 	int64_t since_ns;                /* its file replaced another; 0: none */
 	int64_t directory_id, root_id;   /* root_id 0: the directory's */
 	bool present, directory, stored; /* stored: the table has it */
-	bool dirty;                      /* by shfs_file_changed */
-	unsigned round;                  /* the transaction in which it was used last */
+	bool dirty;                      /* set by shfs_file_changed */
+	unsigned round;                  /* transaction of its last use */
 	struct shfs_file *prev, *next, *next_dirty;
 	struct shfs_content content; /* of the latest version */
-	unsigned source;             /* of that too, as are the next two */
+	unsigned source;             /* of the latest version, as the next two */
 	int64_t maker_id, time_ns;
 	struct shfs_known known;
-	uint64_t dev, ino;        /* where it was seen with several names; else 0 */
-	struct shfs_inode *inode; /* NULL: it was not asked for */
-	size_t inode_at;          /* among its names */
-	uint64_t changes;         /* of those of inode, how many it has taken in */
+	uint64_t dev, ino;        /* if it was seen with several names; else 0 */
+	struct shfs_inode *inode; /* NULL: not looked for yet */
+	size_t inode_at;          /* index among the names of inode */
+	uint64_t changes;         /* number of inode's changes applied to it */
 	UT_hash_handle hh;
 	size_t len, name_at;
 	char path[];
 };
 
-/* The id of its latest version; 0: none. */
+/* Returns the id of its latest version; 0: none. */
 static inline int64_t shfs_file_latest(const struct shfs_file *f)
 {
 	return shfs_version_id(f->id, f->versions);
 }
 
-/* The file at an absolute path, made where it is new; all that was noted for the names of
- * its inode is in it. Valid until shfs_files_forget or _trim. */
+/* Gets the file at an absolute path, made if it is new; all changes noted in its inode
+ * are applied to it. Valid until shfs_files_forget or _trim. */
 _must_check_ int shfs_file_get(struct shfs_ingest *ing, struct shfs_bytes path,
                                struct shfs_file **out);
 /* Notes that the file differs from the table: the next flush writes it. */
 void shfs_file_changed(struct shfs_ingest *ing, struct shfs_file *f);
 _must_check_ int shfs_files_flush(struct shfs_ingest *ing);
 void shfs_files_forget(struct shfs_ingest *ing);
-/* Functions of SQL of the column data; NULL where it does not tell. */
+/* Functions of SQL on the column data; NULL: it does not have the field. */
 void shfs_file_root_id(sqlite3_context *ctx, int argc, sqlite3_value **argv);
 void shfs_file_last_ns(sqlite3_context *ctx, int argc, sqlite3_value **argv);
-/* What the columns state and data tell; false, and INT64_MIN: not the time, it is that of
- * the latest version. */
+/* Unpack the columns state and data. shfs_file_get_last_ns returns false, and INT64_MIN,
+ * if the time is that of the latest version. */
 void shfs_file_get_state(int64_t state, struct shfs_file_fact *out);
 bool shfs_file_get_last_ns(const void *data, size_t len, int64_t *out);
-/* At the begin of a transaction: forgets those that were not used lately, where there are
- * many. */
+/* Drops files that were not used lately from memory, if there are many. Called at the
+ * begin of a transaction. */
 void shfs_files_trim(struct shfs_ingest *ing);
-/* Adds to the versions without object of these flags. */
+/* Adds n to the number of versions without an object with these flags. */
 _must_check_ int shfs_left_out_add(struct shfs_ingest *ing, uint32_t flags, int64_t n);
 _must_check_ int shfs_left_out_flush(struct shfs_ingest *ing);
 
 /* A change of one name of a file, or of its attributes, as all of its names see it. */
 struct shfs_inode_change {
-	int64_t ctime_ns;               /* INT64_MIN: nothing is said of it */
+	int64_t ctime_ns;               /* INT64_MIN: not known */
 	bool times;                     /* its times were set */
-	const struct shfs_content *now; /* whole, with the attributes that it has since;
-	                                 * NULL: they did not change */
+	const struct shfs_content *now; /* the content with its new attributes; NULL:
+	                                 * these did not change */
 };
-/* Notes the change for all names; f, which has taken in all before, has it in already. */
+/* Notes the change for all names. It is already applied to f, as are all changes before.
+ */
 _must_check_ int shfs_inode_note(struct shfs_ingest *ing, struct shfs_file *f,
                                  const struct shfs_inode_change *change);
-/* f, or each name, takes in what was noted. All of them before each commit. */
+/* Apply the noted changes to f, or to all names of all inodes (before each commit). */
 _must_check_ int shfs_inode_settle(struct shfs_ingest *ing, struct shfs_file *f);
 _must_check_ int shfs_inodes_settle(struct shfs_ingest *ing);
-/* Finds the names of f's inode, where that was not done; f becomes one of them. */
+/* Finds the names of f's inode, unless that was done; f becomes one of them. */
 _must_check_ int shfs_inode_of(struct shfs_ingest *ing, struct shfs_file *f);
-/* f has taken in what was noted, and is no name of its inode any more. */
+/* Applies the noted changes to f, and removes f from the names of its inode. */
 _must_check_ int shfs_inode_leave(struct shfs_ingest *ing, struct shfs_file *f);
-/* All names of f's inode by their ids, f among them, and NULL for some that have gone;
- * not all of them are present. Valid until a name comes or goes. */
+/* Gets all names of f's inode, sorted by id, f among them, and NULL for some that were
+ * removed; not all of them are present. Valid until a name is added or removed. */
 _must_check_ int shfs_inode_names(struct shfs_ingest *ing, struct shfs_file *f,
                                   struct shfs_file *const **list, size_t *n);
-/* Before f goes from memory; before all do. Nothing must be noted, or all is undone. */
+/* Called before f, or all files, are dropped from memory. No changes may be noted any
+ * more, unless all is undone. */
 void shfs_inode_forget(struct shfs_ingest *ing, struct shfs_file *f);
 void shfs_inodes_forget(struct shfs_ingest *ing);
 
-/* f, which its producer knew when it told of the change, takes it in. */
+/* Applies the change to f, whose content its producer knew at that time. */
 _must_check_ int shfs_version_change(struct shfs_ingest *ing, struct shfs_file *f,
                                      const struct shfs_inode_change *change);
 
-/* The file has, or had a moment ago, several names: the paths that were said to be the
- * same file get each other's versions from now on. */
+/* Notes that the file has, or had a moment ago, several names: the paths of the same dev
+ * and ino get each other's versions from now on. */
 _must_check_ int shfs_version_linked(struct shfs_ingest *ing, struct shfs_file *file,
                                      uint64_t dev, uint64_t ino);
 
-/* Each gives the number of the version that a content of this file is, 0 where it is none
- * (not KNOWN, or not of a regular file), and numbers it where it is new: what the file
- * holds now (before a change), what access_id left. */
+/* Return the number of the version with this content of the file, and number it if it is
+ * new; 0: it is no version (not KNOWN, or not of a regular file). _now: the content
+ * before a change; _made: the content that access_id left. */
 _must_check_ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *file,
                                   const struct shfs_content *content, int64_t real_ns,
                                   int64_t *out);
@@ -671,10 +678,9 @@ _must_check_ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *fi
                                    int64_t real_ns, int64_t *out);
 
 /*
- * The same for what a reader saw that opened the file at begin_ns. It may be told long
- * after: what is known to have changed since then is newer, whatever is told when. So it
- * may be an earlier version of the file, or one of a name that the file had then; n is 0
- * if it is of neither.
+ * Finds the version that a reader saw which opened the file at begin_ns. Its record may
+ * come long after, when the file has changed. So it may be an earlier version of the
+ * file, or one of an earlier name of the file; n is 0 if it is neither.
  */
 struct shfs_sight {
 	int64_t file_id, n;
@@ -683,19 +689,19 @@ _must_check_ int shfs_version_seen(struct shfs_ingest *ing, struct shfs_file *fi
                                    const struct shfs_content *content, int64_t begin_ns,
                                    struct shfs_sight *out);
 
-/* The producer saw names or attributes of the file change, its times too if times is set:
- * that set its ctime to ctime_ns, or to a time shortly before. */
+/* Notes that the producer saw a change of names or attributes of the file, with times
+ * also of its times, which set its ctime to ctime_ns or to a time shortly before. */
 _must_check_ int shfs_version_metadata(struct shfs_ingest *ing, struct shfs_file *file,
                                        int64_t ctime_ns, bool times);
-/* The mode or the times of the file were set, and not its bytes: so its version is
- * restored. */
+/* Notes new attributes of the file, whose bytes did not change, in its version: shfs
+ * restore sets them. */
 _must_check_ int shfs_version_attributes(struct shfs_ingest *ing, struct shfs_file *file,
                                          const struct shfs_content *now);
-/* From now on it is not known whether the path holds its latest version. */
+/* Notes that the path may no longer hold its latest version. */
 void shfs_version_unknown(struct shfs_ingest *ing, struct shfs_file *file);
 
-/* Names change. seen: the number of the version that was moved, linked or removed; made:
- * that of path2's; 0 for directories and where nothing is known. */
+/* A change of names. seen: number of the version that was moved, linked or removed; made:
+ * that of path2; 0 for directories and if it is not known. */
 struct shfs_name_change {
 	struct shfs_file *file, *file2;
 	const struct shfs_rec_pathop *op;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whose an access is, as attribute.c found it.
+ * Reads and writes the owners of accesses, as attribute.c has found them.
  *
- * The programs of a process have its owner (the table task), and their accesses have that
- * too; but what a registered shell did itself goes by its own time, so each of its
- * accesses has a row of its own (the table shell_access). facts-all.c follows the same
- * rule in memory.
+ * The programs of a process have its owner (the table task), and so have their accesses.
+ * But an access of a registered shell itself is attributed by its own time, so each of
+ * them has a row of its own (the table shell_access). facts-all.c follows the same rule
+ * in memory.
  */
 #include "store/index/internal.h"
 

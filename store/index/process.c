@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of processes: one for each program that a process ran. */
+/* Writes the rows of processes: one for each program run. */
 #include "store/index/internal.h"
 
 #include "common/clock.h"
@@ -57,7 +57,7 @@ static int cache_add(struct shfs_ingest *ing, struct process_key key,
 	return -ENOMEM;
 }
 
-/* 0: it has none. */
+/* Gets the marker; 0: the process has none. */
 static int get_marker(struct shfs_ingest *ing, const struct shfs_record *rec,
                       int64_t *marker_id)
 {
@@ -66,7 +66,7 @@ static int get_marker(struct shfs_ingest *ing, const struct shfs_record *rec,
 	               : 0;
 }
 
-/* As the table task has it. */
+/* Returns the column parent_start_ticks of the table task. */
 static struct shfs_arg parent_start(const struct shfs_rec_process *p)
 {
 	return p->parent_start_ticks
@@ -74,7 +74,8 @@ static struct shfs_arg parent_start(const struct shfs_rec_process *p)
 	               : shfs_arg_id(0);
 }
 
-/* From the begin of the process on, which takes fewer bytes than the time itself. */
+/* Returns the column seen_ns: the time since the begin of the process takes fewer bytes.
+ */
 static int64_t seen_column(const struct shfs_record *rec)
 {
 	uint64_t begin_ns = rec->process.start_ticks * (SHFS_NSEC_PER_SEC / 100);
@@ -121,7 +122,8 @@ static int task_revise(struct shfs_ingest *ing, int64_t task_id)
 	return r;
 }
 
-/* An earlier look at the same process saw more of where it came from. */
+/* Updates a task by an earlier record of the same process, which knew its parents better.
+ */
 static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
                        int64_t task_id)
 {
@@ -143,7 +145,8 @@ static int task_update(struct shfs_ingest *ing, const struct shfs_record *rec,
 	return r ? r : task_revise(ing, task_id);
 }
 
-/* A later program has a marker: the subshell that executed it had none. */
+/* Sets the marker of a task whose later program has one: its first program, a subshell,
+ * had none. */
 static int task_mark(struct shfs_ingest *ing, const struct shfs_record *rec,
                      int64_t task_id)
 {
@@ -159,9 +162,9 @@ static int task_mark(struct shfs_ingest *ing, const struct shfs_record *rec,
 }
 
 /*
- * A number can come again within a tick of the clock. A process that loses its parent
- * gets one that began earlier: if the later look tells of a later one, it is another
- * process.
+ * Finds the task of a record. A pid can be reused within a tick of the clock. A process
+ * that loses its parent gets an older one: so if a later record has a younger parent, it
+ * is of another process.
  */
 static int task_find(struct shfs_ingest *ing, const struct shfs_record *rec,
                      sqlite3_stmt **stmt)
@@ -200,7 +203,8 @@ static int task_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	                               : task_mark(ing, rec, *task_id);
 }
 
-/* The earliest record of a program counts, in whatever order the segments are read. */
+/* Finds the row of a program run; its earliest record counts, in whatever order segments
+ * are read. */
 static int process_find(struct shfs_ingest *ing, const struct shfs_record *rec,
                         int64_t task_id, int64_t exe, int64_t argv, int64_t cwd,
                         int64_t *out)
@@ -253,7 +257,7 @@ static int process_get(struct shfs_ingest *ing, const struct shfs_record *rec,
 	return r;
 }
 
-/* Keeps the process in the cache, as it is most likely used next. */
+/* Also keeps the process in the cache, as it is most likely used next. */
 int shfs_process_add(struct shfs_ingest *ing, const struct shfs_record *rec)
 {
 	struct process_key key = { ing->producer.id, rec->seq };
@@ -294,7 +298,8 @@ static int process_load(struct shfs_ingest *ing, struct process_key key,
 	return cache_add(ing, key, &process, out) ?: 1;
 }
 
-/* Is it a producer here itself? But one that restores does that on its own account. */
+/* Is the process a producer of this store, so that what it does is done for others? Not
+ * shfs restore, which acts for itself. */
 static int process_records(struct shfs_ingest *ing, struct shfs_process *process)
 {
 	int64_t one;
@@ -310,7 +315,7 @@ static int process_records(struct shfs_ingest *ing, struct shfs_process *process
 }
 
 /*
- * At its first use all of the ancestors are recorded, so this is the time to attribute.
+ * Attributes a process at its first use, when all its ancestors are recorded.
  */
 static int process_attribute(struct shfs_ingest *ing, struct shfs_process_cache *c)
 {

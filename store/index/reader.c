@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads accesses from the chunks in which they lie: a range of them, or single ones. */
+/* Reads accesses from their chunks: a range of them, or single ones. */
 #include "store/index/internal.h"
 
 static const char range_sql[] = "SELECT chunk_id, data FROM chunk WHERE chunk_id >= ?1"
 				" AND chunk_id <= ?2 ORDER BY chunk_id";
-/* The chunk that may have the access. */
+/* Selects the chunk that may have the access. */
 static const char single_sql[] = "SELECT chunk_id, data FROM chunk WHERE chunk_id <= ?1"
 				 " ORDER BY chunk_id DESC LIMIT 1";
 
@@ -54,7 +54,7 @@ int shfs_reader_next(struct shfs_reader *reader)
 	return r;
 }
 
-/* Forward in the chunk that is open. 1; 0: it is further on, or not there. */
+/* Moves forward in the open chunk. 1; 0: the access is further on, or does not exist. */
 static int skip_to(struct shfs_reader *reader, int64_t access_id)
 {
 	int r = 1;

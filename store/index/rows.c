@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads rows of a view, for those who ask in SQL. */
+/* Reads rows of views, for queries in SQL. */
 #include "store/index/internal.h"
 
 #include <errno.h>
@@ -11,8 +11,7 @@ struct shfs_rows {
 	bool has_row, done;
 };
 
-/* A statement that was closed and is asked for again need not be compiled again, which
- * takes longer than most questions. */
+/* Takes a closed statement again, as compiling takes longer than most queries. */
 static sqlite3_stmt *take_kept(struct shfs_index *index, const char *sql)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(index->kept); i++)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes that repeat: programs, arguments, directories, markers. Each is there once, found
- * by its hash. Arguments of one program are much alike, so a long string is packed by
- * zstd against one that begins alike, its base, which is not packed itself.
+ * Strings that repeat: programs, arguments, directories, markers. Each is stored once,
+ * found by its hash. Arguments of one program are similar, so a long string is packed by
+ * zstd with a base: a string with the same begin, which is not packed itself.
  */
 #include "store/index/internal.h"
 
@@ -14,9 +14,9 @@
 #define PACK_MIN  48 /* bytes; below that zstd has no room to save anything */
 #define BASE_MAX  4000
 #define LEVEL     3
-#define KEY_BYTES 4 /* these are alike */
+#define KEY_BYTES 4 /* at the begin; equal in a string and its base */
 
-/* The table has 32 bits of it. */
+/* Returns the 32 bits of the hash that the table has. */
 static int64_t column_of(uint64_t hash)
 {
 	return (int32_t)hash;
@@ -24,7 +24,7 @@ static int64_t column_of(uint64_t hash)
 
 /* --- packed --- */
 
-/* The length, then what zstd made of it. 1: it stays as it is. */
+/* Packs a string: its length, then its zstd frame. 1: it stays as it is. */
 static int pack(struct shfs_index *index, struct shfs_bytes value,
                 const struct shfs_string_base *base, struct shfs_buf *out)
 {
@@ -67,7 +67,7 @@ int shfs_string_unpack(struct codecs *codecs, struct shfs_bytes packed,
 	return r;
 }
 
-/* --- what long strings are packed against --- */
+/* --- bases of long strings --- */
 
 static int base_load(struct shfs_ingest *ing, struct shfs_string_base *base)
 {
@@ -87,7 +87,7 @@ static int base_load(struct shfs_ingest *ing, struct shfs_string_base *base)
 	return r < 0 ? r : base->value.failed ? -ENOMEM : 0;
 }
 
-/* The base of strings that begin like this one; its string_id is 0 where there is none.
+/* Gets the base of strings that begin like this one; its string_id is 0 if there is none.
  */
 static int base_get(struct shfs_ingest *ing, struct shfs_bytes value,
                     struct shfs_string_base **out)
@@ -132,7 +132,7 @@ static int insert(struct shfs_index *index, int64_t hash, int64_t base_id,
 	return r;
 }
 
-/* A string that the base does not help is the base of the next. */
+/* Adds a long string. If the base does not make it smaller, it becomes the next base. */
 static int add_long(struct shfs_ingest *ing, struct shfs_bytes value, int64_t hash,
                     int64_t *out)
 {
@@ -151,7 +151,7 @@ static int add_long(struct shfs_ingest *ing, struct shfs_bytes value, int64_t ha
 	return r || value.len > BASE_MAX ? r : base_set(ing, base, *out, value);
 }
 
-/* Is this row's string that? */
+/* Has this row the string `value`? */
 static int is_same(struct shfs_index *index, sqlite3_stmt *stmt, struct shfs_bytes value)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -191,7 +191,7 @@ static int find(struct shfs_index *index, struct shfs_bytes value, int64_t hash,
 	return r;
 }
 
-/* Most are short, and asked for again and again. */
+/* Most strings are short, and needed again and again: these are cached. */
 int shfs_string_id(struct shfs_ingest *ing, struct shfs_bytes value, int64_t *out)
 {
 	uint64_t hash = shfs_object_hash64(value.len ? value.data : "", value.len);

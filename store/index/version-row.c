@@ -19,7 +19,7 @@
 enum head {
 	HEAD_SOURCE = 7,
 	HEAD_CARRIED = 1 << 3,
-	HEAD_MODE = 1 << 4, /* it is not the usual */
+	HEAD_MODE = 1 << 4, /* not the usual one */
 	HEAD_CTIME = 1 << 5,
 	HEAD_TIME = 1 << 6,
 	HEAD_ACCESS = 1 << 7,
@@ -160,7 +160,7 @@ static const char *const parts[] = {
 	[PART_CARRIED] = "version_carried",
 };
 
-/* The packed row of the version that a rename takes along. */
+/* Returns the packed row of a version that a rename carries. */
 static void result_carried(sqlite3_context *ctx, struct shfs_version_fact *version)
 {
 	uint8_t data[SHFS_VERSION_PACKED];

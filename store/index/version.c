@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Numbers the contents that files held, in the order in which their bytes were made. */
+/* Numbers the versions of files, in the order in which their bytes were made. */
 #include "store/index/internal.h"
 
 #include "store/objects/object.h"
@@ -8,13 +8,13 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Has the producer seen which file is at this path, and missed nothing since? */
+/* Has the producer seen which file is at this path, and lost no record since? */
 static bool is_named(const struct shfs_ingest *ing, const struct shfs_file *f)
 {
 	return f->known.by == ing->producer.id && f->known.seq > ing->producer.lost_seq;
 }
 
-/* And also that it holds the latest version? */
+/* Has the producer also seen that the file holds the latest version? */
 static bool is_known(const struct shfs_ingest *ing, const struct shfs_file *f)
 {
 	return is_named(ing, f) && !f->known.named;
@@ -22,7 +22,7 @@ static bool is_known(const struct shfs_ingest *ing, const struct shfs_file *f)
 
 /* --- contents --- */
 
-/* A content that can be a version. */
+/* Can the content be a version? */
 static bool is_content(const struct shfs_content *c)
 {
 	return (c->flags & SHFS_CONTENT_KNOWN) && !(c->flags & SHFS_CONTENT_SKIP_TYPE) &&
@@ -35,21 +35,21 @@ static bool same_object(const struct shfs_content *a, const struct shfs_content 
 	       a->object.nth == b->object.nth;
 }
 
-/* The low bits alone: of a hash that was stored, not all is left. */
+/* Compares the low bits only: the index does not store the whole hash. */
 static bool same_phash(const struct shfs_content *a, const struct shfs_content *b)
 {
 	return shfs_phash_kept(a) == shfs_phash_kept(b);
 }
 
-/* The same snapshot in two records: the only way in which incomplete contents are equal,
- * for nobody knows what the file held then. */
+/* Are these the same snapshot in two records? Only then are incomplete contents equal, as
+ * it is not known what the file held. */
 static bool same_capture(const struct shfs_content *a, const struct shfs_content *b)
 {
 	return a->flags == b->flags && a->size == b->size && a->mtime_ns == b->mtime_ns &&
 	       a->ctime_ns == b->ctime_ns && same_phash(a, b) && same_object(a, b);
 }
 
-/* May the hashes be the same, as far as both contents tell? */
+/* May the contents be the same, by the hashes that both have? */
 static bool may_be_same(const struct shfs_content *a, const struct shfs_content *b)
 {
 	return !(a->flags & b->flags & SHFS_CONTENT_PHASH) || same_phash(a, b);
@@ -61,9 +61,9 @@ static bool is_whole(const struct shfs_content *c)
 }
 
 /*
- * Any change of a file sets its ctime, also one that sets the mtime back. So a file is
- * unchanged if its ctime is one that it had while the content was known to be this one:
- * that of the version, or one of those that known changes of its names and attributes
+ * Is the file unchanged? Any change sets the ctime, also one that sets the mtime back. So
+ * a file is unchanged if its ctime is one that it had while it was known to hold this
+ * content: that of the version, or one that recorded changes of its names and attributes
  * have set.
  */
 static bool is_unchanged(const struct shfs_file *f, const struct shfs_content *c)
@@ -76,7 +76,7 @@ static bool is_unchanged(const struct shfs_file *f, const struct shfs_content *c
 	       (k->touched || c->mtime_ns == k->mtime_ns);
 }
 
-/* Is this what the file's latest version holds? Never, where that is not proven. */
+/* Is this certainly the content of the file's latest version? */
 static bool holds(const struct shfs_file *f, const struct shfs_content *c)
 {
 	const struct shfs_content *now = &f->content;
@@ -92,7 +92,7 @@ static bool holds(const struct shfs_file *f, const struct shfs_content *c)
 	return now->size == c->size && may_be_same(now, c) && is_unchanged(f, c);
 }
 
-/* The same after a change of the content: only the bytes can tell. */
+/* Has a write left the content as it was? Only the bytes decide. */
 static bool left_the_same(const struct shfs_file *f, const struct shfs_content *c)
 {
 	const struct shfs_content *now = &f->content;
@@ -104,15 +104,15 @@ static bool left_the_same(const struct shfs_file *f, const struct shfs_content *
 	        (now->flags & c->flags & SHFS_CONTENT_OBJECT) && same_object(now, c));
 }
 
-/* --- what a mount knows of a file --- */
+/* --- what a producer knows of a file --- */
 
-/* The producer has seen, or made, this content here. */
+/* Notes that the producer has seen, or made, this content here. */
 static void know(struct shfs_ingest *ing, struct shfs_file *f,
                  const struct shfs_content *c)
 {
 	struct shfs_known *k = &f->known;
 
-	/* A record that comes late tells of an earlier time. */
+	/* A late record may have an earlier ctime. */
 	if (!is_unchanged(f, c) && c->ctime_ns > k->ctime_last_ns) {
 		k->ctime_first_ns = k->ctime_last_ns = c->ctime_ns;
 		k->mtime_ns = c->mtime_ns;
@@ -127,7 +127,7 @@ static void know(struct shfs_ingest *ing, struct shfs_file *f,
 	}
 }
 
-/* The producer has seen this file get a name, whatever it holds. */
+/* Notes that the producer has seen this file get a name, whatever it holds. */
 static void know_name(struct shfs_ingest *ing, struct shfs_file *f)
 {
 	if (is_known(ing, f))
@@ -140,7 +140,7 @@ static void know_name(struct shfs_ingest *ing, struct shfs_file *f)
 
 /* --- files with several names --- */
 
-/* Another path that names this file. */
+/* Is g another path of the same file? */
 static bool is_other_name(const struct shfs_file *f, const struct shfs_file *g)
 {
 	return g && g != f && g->present;
@@ -190,7 +190,7 @@ static int version_write(struct shfs_ingest *ing, int64_t file_id, int64_t n,
 	                    shfs_arg_int(n));
 }
 
-/* Writes what is known of the latest version now. */
+/* Updates the row of the latest version. */
 static int version_update(struct shfs_ingest *ing, const struct shfs_file *f)
 {
 	struct shfs_version_fact latest = {
@@ -230,7 +230,7 @@ int shfs_version_change(struct shfs_ingest *ing, struct shfs_file *f,
 	return change->now ? attributes(ing, f, change->now) : 0;
 }
 
-/* All names of the file take it in, as far as it is known what they hold. */
+/* Applies the change to all names of the file that are known to hold its content. */
 static int change_names(struct shfs_ingest *ing, struct shfs_file *f,
                         const struct shfs_inode_change *change)
 {
@@ -267,7 +267,7 @@ void shfs_version_unknown(struct shfs_ingest *ing, struct shfs_file *f)
 	f->known.named = false;
 }
 
-/* Before the version is there that has the object. */
+/* Counts an object, before the version with it is inserted. */
 static int count_object(struct shfs_ingest *ing, struct shfs_arg object)
 {
 	int64_t one;
@@ -281,7 +281,7 @@ static int count_object(struct shfs_ingest *ing, struct shfs_arg object)
 	return MIN(r, 0);
 }
 
-/* A content without object was stored after all. */
+/* Notes the object of a content that had none. */
 static int learn_object(struct shfs_ingest *ing, struct shfs_content *known, bool carried,
                         const struct shfs_content *c)
 {
@@ -296,7 +296,7 @@ static int learn_object(struct shfs_ingest *ing, struct shfs_content *known, boo
 	return r;
 }
 
-/* What the cache has of the file whose latest version this is, if it is one's. */
+/* Finds the cached file whose latest version this is; NULL: none. */
 static int latest_of(struct shfs_ingest *ing, int64_t version_id, struct shfs_file **out)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -319,7 +319,8 @@ static int latest_of(struct shfs_ingest *ing, int64_t version_id, struct shfs_fi
 	return r;
 }
 
-/* The version that this one came from learns its content. *id becomes that, or 0. */
+/* Completes the content of the version that this one came from; *id becomes that version,
+ * or 0. */
 static int origin_learns(struct shfs_ingest *ing, int64_t *id,
                          const struct shfs_content *c)
 {
@@ -342,7 +343,7 @@ static int origin_learns(struct shfs_ingest *ing, int64_t *id,
 	    !same_phash(&origin.content, c))
 		return MIN(r, 0);
 	*id = sqlite3_column_int64(stmt, 0);
-	/* This may write the row, as what was noted is taken in: so it is done before. */
+	/* First, as it may write the row: noted changes are applied. */
 	r = latest_of(ing, *id, &f);
 	if (!r)
 		r = learn_object(ing, f ? &f->content : &origin.content,
@@ -353,8 +354,8 @@ static int origin_learns(struct shfs_ingest *ing, int64_t *id,
 	         : version_write(ing, *id >> 32, (uint32_t)*id, &origin);
 }
 
-/* The content was seen again: learn what its version lacked, and those that this came
- * from by a rename or a link. */
+/* The content was seen again: completes its version, and those that it came from by a
+ * rename or a link. */
 static int learn(struct shfs_ingest *ing, struct shfs_file *f,
                  const struct shfs_content *c)
 {
@@ -425,8 +426,8 @@ static int add_version(struct shfs_ingest *ing, struct shfs_file *f,
 	return 0;
 }
 
-/* g is another name of a file that held before (NULL: nobody knows): did it hold that,
- * too? It did not get the name of another file meanwhile. */
+/* Did g, another name of a file that held `before` (NULL: unknown), hold that, too? Not
+ * if another file got that name meanwhile. */
 static bool is_still_same(const struct shfs_ingest *ing, const struct shfs_file *g,
                           const struct shfs_content *before)
 {
@@ -435,8 +436,8 @@ static bool is_still_same(const struct shfs_ingest *ing, const struct shfs_file 
 	return holds(g, before);
 }
 
-/* f held before what its other names held; now they hold what it does. NULL: nobody knows
- * what f held, but that it has been the file that the others name. */
+/* Gives the other names of f, which held `before` as f did, its new content c. before
+ * NULL: it is not known what f held, only that it is the file of the other names. */
 static int others_follow(struct shfs_ingest *ing, struct shfs_file *f,
                          const struct shfs_content *before, const struct shfs_content *c,
                          struct maker by)
@@ -460,9 +461,11 @@ static int others_follow(struct shfs_ingest *ing, struct shfs_file *f,
 	return r;
 }
 
-/* --- the three ways to see a content --- */
+/* --- contents that were found, made or seen --- */
 
-/* Nobody here made it; or it was made by another name of the file. */
+/* Numbers a content that no recorded access made; or one made by another name of the
+ * file.
+ */
 static int found(struct shfs_ingest *ing, struct shfs_file *f,
                  const struct shfs_content *c, int64_t real_ns)
 {
@@ -506,9 +509,9 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 }
 
 /*
- * The latest of the file's versions with this content. Where there is no object, its
- * times decide: a ctime is of one content alone, and one that is later goes with the same
- * mtime (known changes of it are in the version).
+ * Finds the latest of the file's versions with this content. Without an object, the times
+ * decide: equal ctimes mean one content, and a later ctime must come with the same mtime
+ * (recorded changes of the mtime are in the version).
  */
 static int earlier(struct shfs_ingest *ing, int64_t file_id, const struct shfs_content *c,
                    int64_t *out)
@@ -536,10 +539,10 @@ static int earlier(struct shfs_ingest *ing, int64_t file_id, const struct shfs_c
 _Static_assert(SHFS_CONTENT_PHASH == 4 && SHFS_CONTENT_INCOMPLETE == 8,
                "the SQL above names these bits");
 
-/* So many names of a file, one after the other, are looked at for its past. */
+/* The most earlier names of a file that are searched. */
 #define NAMES_MAX 64
 
-/* The files from which one came to this path since then, added to the list. */
+/* Adds the paths from which a file came to this path since since_ns. */
 static int origins_since(struct shfs_ingest *ing, int64_t file_id, int64_t since_ns,
                          struct shfs_ids *list)
 {
@@ -562,7 +565,8 @@ static int origins_since(struct shfs_ingest *ing, int64_t file_id, int64_t since
 	return MIN(r, 0);
 }
 
-/* The version with this content at a name that the file had since then, and has no more.
+/* Finds the version with this content at an earlier name that the file had since
+ * since_ns.
  */
 static int earlier_name(struct shfs_ingest *ing, const struct shfs_file *f,
                         const struct shfs_content *c, int64_t since_ns,
@@ -584,9 +588,9 @@ static int earlier_name(struct shfs_ingest *ing, const struct shfs_file *f,
 }
 
 /*
- * Is a content that was seen known to be newer than the latest version? Not where the
- * file was opened before that came to its path. Else it is, unless the clocks may be
- * those of two hosts: then the file's own time has to tell.
+ * Is a content that was seen newer than the latest version? Not if the file was opened
+ * before the latest version came to the path. Otherwise it is, unless the clocks may be
+ * those of two hosts: then the file's own time decides.
  */
 static bool is_newer(const struct shfs_ingest *ing, const struct shfs_file *f,
                      const struct shfs_content *c, int64_t begin_ns)
@@ -618,7 +622,7 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
                       int64_t *out)
 {
 	struct shfs_content before = f->content;
-	bool is_other = !f->versions || f->known.named; /* than f->content */
+	bool is_other = !f->versions || f->known.named; /* not f->content */
 	struct maker by = {
 		.source = SHFS_SOURCE_WRITTEN,
 		.access_id = access_id,
@@ -638,8 +642,8 @@ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *f,
 
 /* --- names --- */
 
-/* One file on its way to another name: what it held when it left, and the end of its
- * path below the one that is named in the record ("" for that itself). */
+/* A file that moves to another name: its content then, and the rest of its path below the
+ * path in the record ("" for that path itself). */
 struct move {
 	struct shfs_file held; /* a copy; its path is not in it */
 	struct shfs_buf rest;
@@ -682,8 +686,8 @@ static int leave(struct shfs_ingest *ing, struct shfs_file *f, int64_t real_ns)
 	return r;
 }
 
-/* The paths known to be below a directory: in it, or in those from "dir/" up to "dir0",
- * as '0' is the byte behind '/'. */
+/* Adds the recorded paths below a directory: in it, or in directories from "dir/" up to
+ * "dir0", as '0' is the byte after '/'. */
 static int below(struct shfs_ingest *ing, const struct shfs_file *dir, struct moves *m)
 {
 	_cleanup_stmt_ sqlite3_stmt *stmt = NULL;
@@ -714,7 +718,7 @@ static int below(struct shfs_ingest *ing, const struct shfs_file *dir, struct mo
 	return r;
 }
 
-/* All that goes with this name leaves it. */
+/* Takes the file, and with tree all below it, off its path. */
 static int collect(struct shfs_ingest *ing, struct shfs_file *f, bool tree,
                    int64_t real_ns, struct moves *m)
 {
@@ -743,7 +747,7 @@ static int collect(struct shfs_ingest *ing, struct shfs_file *f, bool tree,
 	return 0;
 }
 
-/* A path without a past takes that of the file over, numbers and makers and all. */
+/* Gives a path without versions those of the file, with their numbers and makers. */
 static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
                  struct shfs_file *to)
 {
@@ -765,7 +769,7 @@ static int carry(struct shfs_ingest *ing, const struct shfs_file *from,
 	return 0;
 }
 
-/* A file is now at another path too. */
+/* Notes that a file is now at another path, too. */
 static int place_name(struct shfs_ingest *ing, const struct shfs_file *from,
                       struct shfs_file *to, const struct maker *by)
 {
@@ -785,7 +789,8 @@ static int place_name(struct shfs_ingest *ing, const struct shfs_file *from,
 	return r;
 }
 
-/* And what it held; what it holds, if it is being changed, is told once it is closed. */
+/* Places a file and its content at another path. changing: it is being written, so its
+ * content is recorded only when it is closed. */
 static int place(struct shfs_ingest *ing, const struct shfs_file *from,
                  struct shfs_file *to, const struct maker *by, bool changing)
 {
@@ -804,7 +809,7 @@ static int place(struct shfs_ingest *ing, const struct shfs_file *from,
 	return r;
 }
 
-/* content: what the record says of the file itself. */
+/* Places all moved files. content: that of the record, for the file itself. */
 static int place_all(struct shfs_ingest *ing, const struct moves *m,
                      const struct shfs_file *dest, struct maker by,
                      const struct shfs_content *content)
@@ -835,7 +840,7 @@ static struct maker mover(const struct shfs_name_change *c)
 		               .time_ns = c->real_ns };
 }
 
-/* Both paths have the versions of what they held before. */
+/* Makes sure that both paths have versions of their contents before the change. */
 static int settle(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
 	int64_t victim;
@@ -869,7 +874,7 @@ int shfs_version_rename(struct shfs_ingest *ing, struct shfs_name_change *c)
 	return r;
 }
 
-/* The record says of path alone whether it is a directory: the other may be one too. */
+/* The record says only of path whether it is a directory; path2 may be one, too. */
 int shfs_version_exchange(struct shfs_ingest *ing, struct shfs_name_change *c)
 {
 	_cleanup_moves_ struct moves there = { 0 }, back = { 0 };
@@ -911,7 +916,8 @@ int shfs_version_link(struct shfs_ingest *ing, struct shfs_name_change *c)
 		r = shfs_version_linked(ing, c->file, c->op->dev, c->op->ino);
 	if (!r)
 		r = shfs_version_metadata(ing, c->file, c->real_ns, false);
-	/* While it is written, nobody knows what it holds: both get what is left. */
+	/* While the file is written, its content is unknown: both paths get it at the
+	 * close. */
 	if (changing)
 		shfs_version_unknown(ing, c->file);
 	know_name(ing, c->file);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The single questions of facts.h. */
+/* Answers the single questions of facts.h. */
 #include "store/index/internal.h"
 
 #include <errno.h>
@@ -20,7 +20,8 @@ int shfs_access_walk(struct shfs_reader *reader, int64_t access_id, shfs_access_
 	return r > 0 ? show(&reader->chunk.access, fn, arg) : r;
 }
 
-/* by_itself: only what is of no command, which each access says for itself. */
+/* Calls fn for the accesses of a process; by_itself: only for those of no command, which
+ * is looked up for each. */
 static int walk_process(struct shfs_reader *reader, int64_t process_id, bool by_itself,
                         shfs_access_fn fn, void *arg)
 {
@@ -121,10 +122,10 @@ int shfs_command_id_shared(struct shfs_index *index, const char *id, size_t *out
 
 #define NEAR 24
 
-/* Files of a directory lie next to each other: it is asked for once. */
+/* The last directory: files of one directory come one after the other. */
 struct directory {
 	int64_t id;
-	struct shfs_buf path; /* and behind it the name */
+	struct shfs_buf path; /* followed by the name of a file */
 	size_t len;
 };
 
@@ -163,8 +164,7 @@ static int give_path(struct shfs_index *index, struct directory *d, sqlite3_stmt
 	return d->path.failed ? -ENOMEM : fn(file_id, d->path.data, arg);
 }
 
-/* Files that are near are read one after the other, from the first that is not near the
- * one before. */
+/* Reads the paths of files whose ids are near each other in one query. */
 static int paths(struct shfs_index *index, struct directory *d, const int64_t *ids,
                  size_t n, shfs_path_fn fn, void *arg)
 {

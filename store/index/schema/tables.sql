@@ -13,20 +13,20 @@ CREATE TABLE segment_position (
 	PRIMARY KEY (host, name)
 ) STRICT, WITHOUT ROWID;
 
--- One row. Processes after retry_task_id that found no session are looked at again, if
--- retry_due; the totals are kept up by ingest.
+-- One row. Processes after retry_task_id that found no session are attributed again, if
+-- retry_due; ingest keeps the totals up to date.
 CREATE TABLE state (
 	retry_task_id INTEGER NOT NULL,
-	accesses INTEGER NOT NULL,      -- shown ones
-	seq INTEGER NOT NULL,           -- the last given to an access
-	files INTEGER NOT NULL,         -- that have versions
+	accesses INTEGER NOT NULL,      -- those that views show
+	seq INTEGER NOT NULL,           -- of the last access
+	files INTEGER NOT NULL,         -- with versions
 	versions INTEGER NOT NULL,      -- not counting carried ones
 	objects INTEGER NOT NULL,       -- distinct
 	retry_due INTEGER NOT NULL
 ) STRICT;
 INSERT INTO state VALUES (0, 0, 0, 0, 0, 0, 0);
 
--- Versions without an object, not counting carried ones, by what their flags say.
+-- Versions without an object, not counting carried ones, by their flags.
 CREATE TABLE left_out (flags INTEGER PRIMARY KEY, versions INTEGER NOT NULL) STRICT;
 
 CREATE TABLE boot (
@@ -37,7 +37,7 @@ CREATE TABLE boot (
 	UNIQUE (host, boot)
 ) STRICT;
 
--- Real time minus boot time, as records of segments had it; one slot is 2^32 ns.
+-- Real time minus boot time in records of segments; one slot is 2^32 ns.
 CREATE TABLE clock (
 	boot_id INTEGER NOT NULL,
 	slot INTEGER NOT NULL,
@@ -70,15 +70,15 @@ CREATE INDEX producer_root ON producer (root, begin_ns);
 CREATE INDEX producer_pid ON producer (boot_id, pid);
 CREATE INDEX producer_open ON producer (dead) WHERE end_ns IS NULL;
 
--- Bytes that repeat: programs, arguments, roots. hash is the lower half of their XXH3-64.
+-- Strings that repeat: programs, arguments, roots. hash is the lower half of their XXH3-64.
 CREATE TABLE string (
 	string_id INTEGER PRIMARY KEY,
 	hash INTEGER NOT NULL,
-	base_id INTEGER,                -- a string that value is packed against (string.c)
+	base_id INTEGER,                -- the base with which value is packed (string.c)
 	value BLOB NOT NULL
 ) STRICT;
 CREATE INDEX string_hash ON string (hash);
--- The string that those which begin with these four bytes are packed against now.
+-- The present base of strings that begin with these four bytes.
 CREATE TABLE string_base (key INTEGER PRIMARY KEY, string_id INTEGER NOT NULL) STRICT;
 
 CREATE TABLE session (
@@ -94,7 +94,7 @@ CREATE TABLE session (
 	begin_ns INTEGER NOT NULL,
 	end_ns INTEGER NOT NULL,
 	commands INTEGER NOT NULL DEFAULT 0,
-	command_id INTEGER              -- the last begun
+	command_id INTEGER              -- of the last BEGIN
 ) STRICT;
 CREATE INDEX session_shell ON session (boot_id, pid, start_ticks);
 
@@ -105,7 +105,7 @@ CREATE TABLE command (
 	number INTEGER NOT NULL,
 	text TEXT NOT NULL,
 	hidden INTEGER NOT NULL,
-	redacted INTEGER NOT NULL,      -- secrets were taken out of text
+	redacted INTEGER NOT NULL,      -- text is redacted
 	cwd TEXT NOT NULL,
 	status INTEGER,
 	-- the boundaries, as the hook wrote them: clocks, resolution, last pid (0 unknown)
@@ -123,12 +123,12 @@ CREATE INDEX command_cwd ON command (cwd);
 CREATE INDEX command_session ON command (session_id, begin_boot_ns);
 CREATE INDEX command_number ON command (session_id, number);
 
--- A process by its identity; the links are those of its earliest record. task_id is the
--- process_id of its first program.
+-- A process; its parent, group and session are those of its earliest record. task_id is the
+-- process_id of its first program run.
 CREATE TABLE task (
 	task_id INTEGER PRIMARY KEY,
 	boot_id INTEGER NOT NULL,
-	pid_namespace INTEGER NOT NULL, -- xor that of a host
+	pid_namespace INTEGER NOT NULL, -- xor the initial one of a host
 	pid INTEGER NOT NULL,
 	start_ticks INTEGER NOT NULL,
 	ppid INTEGER NOT NULL,
@@ -136,8 +136,8 @@ CREATE TABLE task (
 	pgid INTEGER NOT NULL,          -- minus pid
 	sid INTEGER NOT NULL,
 	seen_ns INTEGER NOT NULL,       -- its earliest record, after its begin
-	marker_id INTEGER,              -- a string: of the first of its programs that has one
-	shell INTEGER NOT NULL,         -- 1: a registered one, see shell_access
+	marker_id INTEGER,              -- a string: that of its first program with one
+	shell INTEGER NOT NULL,         -- 1: a registered shell, see shell_access
 	session_id INTEGER,
 	command_id INTEGER
 ) STRICT;
@@ -146,7 +146,7 @@ CREATE INDEX task_shell ON task (boot_id, sid) WHERE shell = 1;
 CREATE INDEX task_command ON task (command_id) WHERE command_id IS NOT NULL;
 CREATE INDEX task_nobody ON task (boot_id) WHERE command_id IS NULL;
 
--- A program that a process executed. task_id is NULL where it is the first.
+-- A program run. task_id is NULL if it is the first one of its process.
 CREATE TABLE process (
 	process_id INTEGER PRIMARY KEY,
 	task_id INTEGER,
@@ -155,10 +155,10 @@ CREATE TABLE process (
 	cwd_id INTEGER NOT NULL,
 	uid INTEGER NOT NULL,
 	first_ns INTEGER NOT NULL,
-	accesses INTEGER NOT NULL       -- the last number given to one
+	accesses INTEGER NOT NULL       -- number of the last one
 ) STRICT;
 CREATE INDEX process_task ON process (task_id) WHERE task_id IS NOT NULL;
--- The process of accesses by nobody knows whom.
+-- The process of accesses whose process is unknown.
 INSERT INTO process VALUES (0, NULL, 0, 0, 0, 0, 0, 0);
 
 -- The names of processes in the records of a producer without END.
@@ -181,18 +181,18 @@ CREATE TABLE file (
 	directory_id INTEGER NOT NULL,
 	name TEXT NOT NULL,
 	state INTEGER NOT NULL,         -- 1 gone, 2 directory, 4 touched; 8 * the highest n
-	data BLOB,                      -- root, times, who knows it (file.c); NULL: the usual
+	data BLOB,                      -- root, times, producer that knows it (file.c); NULL: defaults
 	ino INTEGER                     -- of a file that was seen with several names
 ) STRICT;
 CREATE INDEX file_name ON file (directory_id, name_key(name));
 CREATE INDEX file_inode ON file (ino) WHERE ino IS NOT NULL;
 
--- A content of a file. Its version_id is file_id * 2^32 + n.
+-- A version of a file. Its version_id is file_id * 2^32 + n.
 CREATE TABLE version (
 	file_id INTEGER NOT NULL,
 	n INTEGER NOT NULL,
-	data BLOB NOT NULL,             -- all else that is known of it (version-row.c)
-	object BLOB,                    -- its hash, and 4 bytes more where contents collide
+	data BLOB NOT NULL,             -- all other fields (version-row.c)
+	object BLOB,                    -- its hash, and 4 more bytes if contents collide
 	origin_version_id INTEGER,
 	PRIMARY KEY (file_id, n)
 ) STRICT, WITHOUT ROWID;
@@ -202,10 +202,10 @@ CREATE INDEX version_origin ON version (origin_version_id)
 	WHERE origin_version_id IS NOT NULL;
 
 -- Accesses of one process, packed (chunk.c): chunk_id is process_id * 2^32 + the number of
--- the first. An access_id is made so too.
+-- the first. An access_id is made likewise.
 CREATE TABLE chunk (chunk_id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;
 
--- The owner of each access of a registered shell, by the access's own time.
+-- The owner of each access of a registered shell, by the time of the access.
 CREATE TABLE shell_access (
 	access_id INTEGER PRIMARY KEY,
 	session_id INTEGER,
@@ -214,6 +214,6 @@ CREATE TABLE shell_access (
 CREATE INDEX shell_access_command ON shell_access (command_id)
 	WHERE command_id IS NOT NULL;
 
--- Which accesses are of a file, in sorted runs of pages (byfile.c).
+-- The accesses of each file, in sorted runs of pages (byfile.c).
 CREATE TABLE run (run_id INTEGER PRIMARY KEY, entries INTEGER NOT NULL) STRICT;
 CREATE TABLE run_page (page_id INTEGER PRIMARY KEY, data BLOB NOT NULL) STRICT;

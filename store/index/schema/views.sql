@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
--- The contract for queries, described in docs/index.md. A column that only decorates a row
--- (host, path2) is a scalar subquery: it costs nothing where it is not asked for, and the
+-- The contract for queries, described in docs/index.md. A column that only adds to a row
+-- (host, path2) is a scalar subquery: it costs nothing if it is not selected, and the
 -- planner cannot begin with it.
 
 -- The strings, unpacked.
@@ -14,7 +14,7 @@ SELECT s.session_id, s.id, b.host, b.boot AS boot_id, s.pid, s.start_ticks, s.sh
 	s.cwd, s.begin_ns, s.end_ns, s.commands
 FROM session s JOIN boot b USING (boot_id);
 
--- The counts are made when they are asked for.
+-- The counts are computed only if they are selected.
 CREATE VIEW v_command AS
 SELECT c.command_id, c.id, c.session_id, s.id AS session,
 	(SELECT host FROM boot b WHERE b.boot_id = s.boot_id) AS host,
@@ -42,7 +42,7 @@ SELECT p.process_id,
 	t.command_id, t.session_id, p.first_ns, t.shell, p.accesses AS n_accesses
 FROM process p JOIN task t ON p.process_id = t.task_id OR p.task_id = t.task_id;
 
--- The processes of no command, which are few; also shells.
+-- The processes of no command, which are few, and shells.
 CREATE VIEW v_loose_process AS
 SELECT p.process_id,
 	(SELECT host FROM boot b WHERE b.boot_id = t.boot_id) AS host,
