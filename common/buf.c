@@ -82,7 +82,7 @@ void shfs_buf_int(struct shfs_buf *b, int64_t v)
 	shfs_buf_add(b, digits + at, sizeof(digits) - at);
 }
 
-#define PRINTF_ROOM 40 /* mostly enough */
+#define PRINTF_ROOM 40 /* enough for most texts */
 
 void shfs_buf_printf(struct shfs_buf *b, const char *fmt, ...)
 {

@@ -2,8 +2,8 @@
 /*
  * buf.h - a growing byte buffer, and a bounded cursor to read one back.
  *
- * A struct shfs_buf starts as {0} and owns data; shfs_buf_free gives it back. An append
- * that finds no memory sets failed and changes nothing more, so a chain of appends is
+ * A struct shfs_buf starts as {0} and owns data, which shfs_buf_free frees. An append
+ * without memory sets failed, and later appends change nothing, so a chain of appends is
  * checked once, at its end. Not thread-safe; each buffer belongs to one thread at a time.
  */
 #pragma once
@@ -35,13 +35,13 @@ void shfs_buf_printf(struct shfs_buf *b, const char *fmt, ...) _printf_(2, 3);
 void shfs_buf_u8(struct shfs_buf *b, uint8_t v);
 void shfs_buf_u32(struct shfs_buf *b, uint32_t v);
 void shfs_buf_u64(struct shfs_buf *b, uint64_t v);
-/* A u32 length and the bytes. */
+/* Appends a u32 length and the bytes. */
 void shfs_buf_bytes(struct shfs_buf *b, const void *data, size_t len);
 
 /* Takes the string out of the buffer, which is then empty. NULL if an append failed. */
 char *shfs_buf_take(struct shfs_buf *b);
 
-/* Bytes borrowed from somewhere; not NUL-terminated unless said so. */
+/* Borrowed bytes; not NUL-terminated unless stated. */
 struct shfs_bytes {
 	const char *data;
 	size_t len;

@@ -5,7 +5,7 @@
 
 #define USEC 1000
 #define NEAR                                                                             \
-	(2 * USEC) /* what reading one clock after the other makes of their distance */
+	(2 * USEC) /* error of the clocks' distance from reading one after the other */
 
 static int64_t whole(int64_t ns)
 {

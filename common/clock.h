@@ -2,9 +2,9 @@
 /*
  * clock.h - the two clocks of every record.
  *
- * real_ns is what people read (an attribute: it may jump); boot_ns (CLOCK_BOOTTIME) never
- * runs backwards within a boot and is comparable with the start times in /proc/PID/stat,
- * so attribution uses it alone.
+ * real_ns is shown to users (only an attribute: it may jump). boot_ns (CLOCK_BOOTTIME)
+ * never runs backwards within a boot, and compares with the start times in
+ * /proc/PID/stat: so attribution uses only boot_ns.
  */
 #pragma once
 
@@ -27,13 +27,14 @@ static inline int64_t shfs_clock_ns(clockid_t id)
 }
 
 /*
- * Both, as records have them: in whole microseconds, rounded up, and with a distance that
- * changes only where the clocks do. So the real time is some microseconds late at most,
- * and never early.
+ * Returns both clocks as records have them: in whole microseconds, rounded up, and with a
+ * difference that changes only if the clocks do. So the real time is a few microseconds
+ * late at most, and never early.
  */
 struct shfs_time shfs_time_now(void);
 
-/* Of a file: one that has no room (before 1677, after 2262) is the nearest that has. */
+/* Converts a time of a file. One that does not fit (before 1677, after 2262) becomes the
+ * nearest that does. */
 static inline int64_t shfs_time_ns(int64_t sec, int64_t nsec)
 {
 	int64_t ns;
@@ -49,7 +50,7 @@ static inline int64_t shfs_timespec_ns(struct timespec ts)
 	return shfs_time_ns(ts.tv_sec, ts.tv_nsec);
 }
 
-/* The other way round; nanoseconds are never below 0. */
+/* Converts back to a timespec; its nanoseconds are never negative. */
 static inline struct timespec shfs_ns_timespec(int64_t ns)
 {
 	int64_t rest = ns % SHFS_NSEC_PER_SEC;

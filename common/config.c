@@ -109,7 +109,7 @@ static int set_yes(bool *field, const char *value)
 	return 0;
 }
 
-/* A pattern a line: a key given again, or a continued line, adds one. */
+/* Adds a pattern as a line: a key given again, or a continued line, adds one more. */
 static int add_line(char **field, const char *value)
 {
 	struct shfs_buf b = { 0 };
@@ -242,7 +242,7 @@ static void add_quoted(struct shfs_buf *out, const char *before, const char *s)
 	shfs_quote_display(out, s, strlen(s));
 }
 
-/* libinih's handler: 1 to go on. It is called in the order of the lines. */
+/* The handler of libinih, called in the order of lines. Returns 1 to go on. */
 static int on_key(void *arg, const char *section, const char *name, const char *value)
 {
 	struct reading *rd = arg;
@@ -276,14 +276,15 @@ static int on_key(void *arg, const char *section, const char *name, const char *
 	return 0;
 }
 
-/* libinih asks for lines one by one, so the line of the first bad key is known. */
+/* The lines, given to libinih one by one, so that the line of the first bad key is known.
+ */
 struct lines {
 	const char *next, *end;
 	struct reading *rd;
 	int line;
 };
 
-/* What libinih would cut without a word. */
+/* Returns what is wrong with a line that libinih would cut silently, or NULL. */
 static const char *line_fault(const char *line, size_t len, size_t size)
 {
 	if (memchr(line, '\0', len))
@@ -344,7 +345,7 @@ int shfs_config_read(struct shfs_config *cfg, const char *path, char **message)
 	}
 	lines.next = text.data;
 	lines.end = text.data + text.len;
-	/* r: the first line that libinih or the handler objected to; -2: no memory */
+	/* r: the first line that libinih or the handler rejected; -2: no memory */
 	r = ini_parse_stream(next_line, &lines, on_key, &rd);
 	if (!r && !rd.error)
 		return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * config.h - what the user may set in config.ini, and its defaults.
+ * config.h - the settings of config.ini, and their defaults.
  *
- * Only the programs' main files read it and hand the values down. docs/config.md and
+ * Only the programs' main files read them, and pass the values on. docs/config.md and
  * shfs-config(5) list every key.
  */
 #pragma once
@@ -23,19 +23,19 @@ struct shfs_config {
 		archive_max_bytes; /* [archive] max-size: written files; default 16 MiB */
 	uint64_t read_max_bytes; /* [archive] max-read-size: read scripts, config; default
 	                            1 MiB */
-	uint64_t other_users_bytes; /* [archive] other-users: of each of them, a day;
+	uint64_t other_users_bytes; /* [archive] other-users: of each of them a day;
 	                               default 1 GiB */
-	uint32_t wait_ms; /* [archive] wait: a change waits for a capture no longer; 2000
+	uint32_t wait_ms; /* [archive] wait: longest wait of a change for a capture; 2000
 	                   */
 	int compression;  /* [archive] compression: zstd level; default 3 */
 	/* [archive] ignore, archive-read: patterns separated by newlines, as in
 	 * .gitignore. They are added behind the built-in ones. Never NULL. */
 	char *ignore;
 	char *archive_read;
-	bool private_keys;    /* [archive] private-keys: are archived; no */
-	uint32_t known_files; /* [mount] known-files: more are forgotten; 250000 */
+	bool private_keys;    /* [archive] private-keys: archive them; no */
+	uint32_t known_files; /* [mount] known-files: most remembered; 250000 */
 	enum shfs_transport_kind transport; /* [mount] transport: auto, dev, uring */
-	bool passthrough; /* [mount] passthrough: auto (where it can), off */
+	bool passthrough; /* [mount] passthrough: auto (if possible), off */
 	uint64_t
 		store_max_bytes; /* [store] max-size: older contents are pruned; 0: any */
 	char *pager;             /* [query] pager; NULL: unset */
@@ -49,23 +49,24 @@ _must_check_ int shfs_config_init(struct shfs_config *cfg);
 void shfs_config_free(struct shfs_config *cfg);
 
 /*
- * Reads an INI file over the values there are. A file that is not there is fine. Sizes
+ * Reads an INI file, which overrides the present values. A missing file is fine. Sizes
  * take K, M, G (powers of 1024). On an unknown key or a bad value: -EINVAL, and *message
- * is a malloc'ed line "FILE:LINE: what is wrong", made safe to show (also for -errno of
+ * is a malloc'ed line "FILE:LINE: what is wrong", safe to show (also for errors of
  * reading). cfg keeps the values read so far and stays usable.
  */
 _must_check_ int shfs_config_read(struct shfs_config *cfg, const char *path,
                                   char **message);
 
-/* What is larger was never archived, we take it: max-size may have been higher once. */
+/* Returns the size above which we assume that no content was archived: max-size may have
+ * been higher before. */
 static inline uint64_t shfs_config_archived_max(const struct shfs_config *cfg)
 {
 	return MAX(cfg->archive_max_bytes, 256ULL << 20);
 }
 
-/* Of its name. -EINVAL. */
+/* Parses the name of a transport. -EINVAL. */
 _must_check_ int shfs_config_parse_transport(const char *text,
                                              enum shfs_transport_kind *out);
 
-/* "16M" to bytes: digits, then K, M, G, T or nothing. -EINVAL, -ERANGE. */
+/* Parses a size such as "16M": digits, then K, M, G, T or nothing. -EINVAL, -ERANGE. */
 _must_check_ int shfs_config_parse_size(const char *text, uint64_t *bytes);

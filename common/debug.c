@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 
-/* The names of the areas: they stand here alone. */
+/* The names of all areas. */
 #define AREAS(X)                                                                         \
 	X(CAPTURE, "capture")                                                            \
 	X(COMMAND, "command")                                                            \
@@ -29,7 +29,7 @@ const char *shfs_debug_areas(void)
 	return "all" AREAS(LISTED);
 }
 
-/* The bits of the area with this name; 0: there is none. */
+/* Returns the bits of the area with this name; 0: there is none. */
 static unsigned find_area(const char *name, size_t len)
 {
 	if (len == 3 && !memcmp(name, "all", 3))
@@ -64,7 +64,7 @@ void shfs_debug_to(void (*say)(const char *line))
 	sink = say;
 }
 
-/* Names of files and commands may hold what a terminal obeys. */
+/* Prints a line without control characters, which names may hold. */
 static void show(char *line)
 {
 	for (char *p = line; *p; p++)

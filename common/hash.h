@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* hash.h - uthash for those that outlive a lack of memory: an element that there is none
- * for is not added, and its hh.tbl is NULL then. */
+/* hash.h - uthash that survives a lack of memory: then an element is not added, and its
+ * hh.tbl is NULL. */
 #pragma once
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-/* Behind all others: of several, so that no memory is needed. */
+/* Moves an element behind all others. There must be several: so no memory is needed. */
 #define SHFS_HASH_MOVE_LAST(head, field, len, element)                                   \
 	do {                                                                             \
 		unsigned was = (head)->hh.tbl->noexpand;                                 \

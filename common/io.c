@@ -187,7 +187,7 @@ int shfs_stat_now(int dirfd, const char *name, struct stat *out)
 	int flags = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH;
 	struct statx stx;
 
-	/* the kernel knows it from now on */
+	/* this updates the kernel's cache, which fstatat reads */
 	if (statx(dirfd, name, flags | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &stx))
 		return -errno;
 	return fstatat(dirfd, name, out, flags) ? -errno : 0;

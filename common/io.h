@@ -24,7 +24,7 @@ _must_check_ ssize_t shfs_pread_full(int fd, void *data, size_t len, off_t offse
 /* Appends the whole file to out; -EFBIG beyond max_bytes. */
 _must_check_ int shfs_read_fd(int fd, size_t max_bytes, struct shfs_buf *out);
 
-/* The same by name, relative to dirfd (AT_FDCWD allowed). Follows links. */
+/* Appends the whole file `name`, relative to dirfd (AT_FDCWD allowed). Follows links. */
 _must_check_ int shfs_read_file_at(int dirfd, const char *name, size_t max_bytes,
                                    struct shfs_buf *out);
 
@@ -35,29 +35,30 @@ _must_check_ int shfs_read_file_at(int dirfd, const char *name, size_t max_bytes
 _must_check_ int shfs_write_file_at(int dirfd, const char *name, mode_t mode,
                                     const void *data, size_t len);
 
-/* Is it on a file system that another machine or program serves (NFS, SMB, Lustre, FUSE)?
- * A look at it may hang, and others may change it unseen. By statfs f_type. network: FUSE
- * is none. */
+/* Is this a file system that another machine or program serves (NFS, SMB, Lustre, FUSE)?
+ * Access to it may hang, and other machines may change it unseen. By statfs f_type.
+ * shfs_is_network: not FUSE. */
 bool shfs_fd_is_served(int fd);
 bool shfs_is_served(const struct statfs *fs);
 bool shfs_is_network(const struct statfs *fs);
 
-/* stat(2) of name below dirfd ("": of that itself), no link: as the server has it now,
- * not as it was a while ago. */
+/* Stats name below dirfd ("": dirfd itself), without following a link, as the server has
+ * it now, not from a cache. */
 _must_check_ int shfs_stat_now(int dirfd, const char *name, struct stat *out);
 
-/* The next entry. NULL: there is none left (*r is 0), or it failed (a negative errno). */
+/* Returns the next entry. NULL: there is none left (*r is 0), or an error (a negative
+ * errno). */
 _must_check_ struct dirent *shfs_readdir(DIR *dir, int *r);
 
-/* False also where it cannot be read. */
+/* Is the directory empty? False also if it cannot be read. */
 bool shfs_is_empty_directory(const char *path);
 
 /* mkdir -p relative to dirfd; each directory made has this mode. Existing ones are left
  * alone. */
 _must_check_ int shfs_mkdir_p_at(int dirfd, const char *path, mode_t mode);
 
-/* Does the error (negative) say that the disk takes nothing: it is full, a quota is used
- * up, or it is read-only? */
+/* Does the error (negative) mean that nothing can be written: the disk is full or
+ * read-only, or a quota is used up? */
 static inline bool shfs_takes_nothing(int error)
 {
 	return error == -ENOSPC || error == -EDQUOT || error == -EROFS;

@@ -36,8 +36,8 @@ char *shfs_path_join(const char *dir, const char *name)
 	return shfs_buf_take(&b);
 }
 
-/* $variable/shfs, or ~/fallback/shfs: the XDG base directory rules (relative values do
- * not count). */
+/* Returns $variable/shfs, or ~/fallback/shfs, by the XDG base directory rules (relative
+ * values are ignored). */
 static char *xdg_dir(const char *variable, const char *fallback)
 {
 	const char *value = getenv(variable);
@@ -89,7 +89,8 @@ char *shfs_path_runtime(void)
 	return is_private(usual) ? shfs_path_join(usual, "shfs") : NULL;
 }
 
-/* The working directory as the user sees it: $PWD where it is the same directory. */
+/* Returns the working directory as the user sees it: $PWD if that is the same directory.
+ */
 static char *working_dir(void)
 {
 	const char *pwd = getenv("PWD");
@@ -152,8 +153,8 @@ const char *shfs_path_relative(const char *path, const char *dir)
 	return path[len] == '/' ? path + len + 1 : NULL;
 }
 
-/* Where a kind of file lies, seen from the directory of the program: installed, then
- * built. */
+/* Where a kind of file lies, relative to the directory of the program: if installed, then
+ * if only built. */
 static const struct {
 	const char *kind, *beside[4], *configured;
 } places[] = {

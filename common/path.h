@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * path.h - where things live, and plain work on path strings.
+ * path.h - paths of the store, the configuration and installed files, and work on paths.
  *
  * All results are malloc'ed strings that the caller frees; NULL means no memory, unless
  * said so.
@@ -11,41 +11,42 @@
 
 #include <stdbool.h>
 
-/* The store: override if non-NULL, else $SHFS_STORE, else $XDG_DATA_HOME/shfs, else
+/* Returns the path of the store: override if non-NULL, else $SHFS_STORE, else
+ * $XDG_DATA_HOME/shfs, else
  * ~/.local/share/shfs (home from $HOME, else the password database). Made absolute, not
  * resolved; it need not exist. */
 char *shfs_path_store(const char *override);
 
-/* $XDG_CONFIG_HOME/shfs/config.ini, else ~/.config/shfs/config.ini. */
+/* Returns $XDG_CONFIG_HOME/shfs/config.ini, else ~/.config/shfs/config.ini. */
 char *shfs_path_config(void);
 
-/* $XDG_CACHE_HOME/shfs, else ~/.cache/shfs. */
+/* Returns $XDG_CACHE_HOME/shfs, else ~/.cache/shfs. */
 char *shfs_path_cache(void);
 
-/* $XDG_RUNTIME_DIR/shfs, else /run/user/UID/shfs; NULL where neither directory is there.
- * One that is not this user's, or that others may write to (su keeps the variable), does
- * not count. */
+/* Returns $XDG_RUNTIME_DIR/shfs, else /run/user/UID/shfs; NULL if neither directory
+ * exists. A directory that is not this user's, or that others may write to, is ignored
+ * (su keeps the variable). */
 char *shfs_path_runtime(void);
 
-/* Absolute form of path without touching the file system: cwd put before it where needed
- * (from $PWD if that is the cwd, so that links the user sees stay), "." and ".." and
- * doubled slashes taken out. */
+/* Returns path made absolute, without access to the file system: the cwd is put before it
+ * if needed (from $PWD if that is the cwd, so that links in it stay); ".", ".." and
+ * doubled slashes are removed. */
 char *shfs_path_absolute(const char *path);
 
-/* dir + "/" + name with one slash. name absolute: a copy of name. */
+/* Joins dir and name with one slash. If name is absolute: a copy of name. */
 char *shfs_path_join(const char *dir, const char *name);
 
-/* Is path the directory dir, or below it? Both absolute and normal. "/" holds all. */
+/* Is path the directory dir, or below it? Both are absolute and normalised. */
 bool shfs_path_is_below(const char *path, const char *dir);
 
-/* path without dir and the slash ("" for dir itself), borrowed from path; NULL if not
- * below. */
+/* Returns path without dir and the slash ("" for dir itself), borrowed from path; NULL:
+ * it is not below dir. */
 const char *shfs_path_relative(const char *path, const char *dir);
 
 /*
- * A file of this installation: kind "libexec" or "lib", then a name
- * ("shfs-fuse", "shfs-bash.so", "shfs.bash"). Looked for beside the running program (so a
- * tree can be moved or run from the build), then where it was configured to be installed.
- * NULL, errno ENOENT, if it is in neither.
+ * Returns a file of this installation: kind "libexec" or "lib", then a name ("shfs-fuse",
+ * "shfs-bash.so", "shfs.bash"). Looks beside the running program (so that a tree can be
+ * moved, or run from the build), then in the configured directory. NULL, errno ENOENT: it
+ * is in neither.
  */
 char *shfs_path_installed(const char *kind, const char *name);

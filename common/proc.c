@@ -21,7 +21,7 @@ int shfs_proc_open(uint32_t pid)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Numbers of fields as proc(5) counts them. */
+/* Numbers of fields as in proc(5). */
 enum {
 	PPID = 4,
 	PGID,
@@ -42,8 +42,8 @@ enum {
 #define ENVIRON_MAX   (1 << 20)
 #define DIGITS        "0123456789"
 
-/* The numbers behind the state, without their signs; those that an older kernel does not
- * tell stay. By hand, as this is on the way of each open and strtoull is slow. */
+/* Parses the numbers behind the state, without their signs; fields that an older kernel
+ * does not have stay. Without strtoull, which is slow: each open calls this. */
 static int parse_fields(const char *p, uint64_t fields[static ENV_END + 1])
 {
 	int n = PPID;
@@ -196,8 +196,8 @@ bool shfs_proc_is_marked(const struct shfs_proc_mark *mark)
 {
 	char none;
 
-	/* of a map that is used by nobody any more 0 bytes are read; of others whole
-	 * entries only, so no lock of it is taken for this */
+	/* A read of one byte returns 0 if the map is not used any more, else EINVAL, as
+	 * pagemap has only whole entries. It takes no lock of the map. */
 	if (mark->mapfd >= 0 && (pread(mark->mapfd, &none, 1, 0) >= 0 || errno != EINVAL))
 		return false;
 	return !syscall(SYS_pidfd_send_signal, mark->pidfd, 0, NULL, 0) || errno == EPERM;
@@ -247,8 +247,8 @@ int shfs_proc_link(int procfd, const char *name, struct shfs_buf *out)
 	return out->failed ? -ENOMEM : 0;
 }
 
-/* The value of a variable, borrowed; {NULL, 0} where it is not set. Of several, programs
- * see the first. */
+/* Returns the value of a variable, borrowed; {NULL, 0}: it is not set. The first of
+ * several counts, as for programs. */
 static struct shfs_bytes get_variable(struct shfs_bytes env, const char *name)
 {
 	size_t len = strlen(name);
@@ -265,7 +265,7 @@ static struct shfs_bytes get_variable(struct shfs_bytes env, const char *name)
 	return (struct shfs_bytes){ NULL, 0 };
 }
 
-/* How many bytes of value, from there on, are such characters. */
+/* Returns how many bytes of value, from `from` on, are such characters. */
 static size_t field(struct shfs_bytes value, size_t from, const char *characters)
 {
 	size_t n = from;
@@ -292,8 +292,7 @@ void shfs_environ_marker(struct shfs_bytes env, struct shfs_buf *out)
 	}
 	if (!number.len || number.len > 20 || field(number, 0, DIGITS) < number.len)
 		return;
-	/* a service that was given the environment of a shell runs in a unit of its own
-	 */
+	/* a service with the environment of a shell runs in a systemd unit of its own */
 	if (unit.len ? session.len - end != unit.len + 1 ||
 	                       memcmp(session.data + end + 1, unit.data, unit.len)
 	             : session.len != end)

@@ -5,7 +5,7 @@
 #include <wchar.h>
 
 /* Decodes one UTF-8 sequence (RFC 3629: no surrogates, no overlong forms). Returns its
- * length, or 0 where the bytes are not one. */
+ * length, or 0 if it is not valid. */
 static size_t decode(const char *s, size_t len, uint32_t *code)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -28,8 +28,8 @@ static size_t decode(const char *s, size_t len, uint32_t *code)
 	return n;
 }
 
-/* Would showing it change how other text is shown? C0, DEL, C1, line separators, bidi
- * controls and the invisible ones that names can hide behind. */
+/* Would the character change how other text is shown, or is it invisible? C0, DEL, C1,
+ * line separators, bidi controls, and invisible ones that disguise names. */
 static bool is_control(uint32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c ||
@@ -52,13 +52,13 @@ static void escape_code(struct shfs_buf *out, uint32_t c)
 		shfs_buf_printf(out, "\\u{%x}", c);
 }
 
-/* ASCII that needs no escape. */
+/* Is this ASCII that needs no escape? */
 static bool is_plain_byte(char c)
 {
 	return (c >= ' ') & (c < 0x7f) & (c != '"') & (c != '\\');
 }
 
-/* The compiler takes a block at once, where it is not unrolled before. */
+/* The compiler vectorises this loop if it is not unrolled by hand. */
 size_t shfs_quote_plain(const char *s, size_t len)
 {
 	enum { BLOCK = 16 };
@@ -108,14 +108,14 @@ void shfs_quote_text(struct shfs_buf *out, const char *s, size_t len)
 	display(out, s, len, "\n\t");
 }
 
-/* Needs no quotes in any shell. */
+/* Does the string need no quotes in any shell? */
 static bool is_plain(const char *s, size_t len)
 {
 	static const char safe[] =
 		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 		"_@%+=:,./-";
 
-	if (!len || *s == '=') /* zsh takes =ls for the path of ls */
+	if (!len || *s == '=') /* zsh expands =ls to the path of ls */
 		return false;
 	for (size_t i = 0; i < len; i++)
 		if (!s[i] || !strchr(safe, s[i]))
@@ -152,7 +152,8 @@ static void quote_dollar(struct shfs_buf *out, const char *s, size_t len)
 			shfs_buf_str(out, c == '\n' ? "\\n" : "\\t");
 		} else {
 			/*
-			 * Octal of three digits cannot swallow what follows, as \x would.
+			 * Three octal digits end by themselves; \x would take further
+			 * hex digits.
 			 */
 			n = MAX(n, (size_t)1);
 			for (size_t i = 0; i < n; i++)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each record is written and read by the same function, which names its fields once: a
- * coder goes in one of the two directions. docs/journal.md shows the layout.
+ * Packs and unpacks records. The same function does both, so that it names the fields
+ * once: a coder either writes or reads. docs/journal.md shows the layout.
  */
 #include "common/record.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define FIXED_MAX 512 /* bytes of a record that are not in its strings, at most */
+#define FIXED_MAX 512 /* most bytes of a record without its strings */
 
 struct coder {
 	struct shfs_record_context *context;
@@ -16,17 +16,17 @@ struct coder {
 	struct shfs_cursor *in; /* reading */
 };
 
-/* In the first byte of a record. */
+/* The bits of the first byte of a record. */
 enum head {
-	HEAD_TYPE = 7,      /* 0: it follows */
-	HEAD_LONG = 1 << 3, /* the length of what is behind the head follows */
+	HEAD_TYPE = 7,      /* 0: the type follows */
+	HEAD_LONG = 1 << 3, /* the length of the rest behind the head follows */
 	HEAD_GAP = 1 << 4,
 	HEAD_CLOCK = 1 << 5,
 	HEAD_PROCESS = 1 << 6,
-	HEAD_NS = 1 << 7, /* its times are in nanoseconds, not microseconds */
+	HEAD_NS = 1 << 7, /* times are in nanoseconds, not microseconds */
 };
 
-/* In the first byte of the rest of an ACCESS. */
+/* The bits of the first byte of the rest of an ACCESS. */
 enum shape {
 	SHAPE_LAST = 1 << 0,
 	SHAPE_CLOCKS = 1 << 1,
@@ -34,17 +34,17 @@ enum shape {
 	SHAPE_NEAR = 1 << 3,
 	SHAPE_SEEN = 1 << 4,
 	SHAPE_MADE = 1 << 5,
-	SHAPE_FILE = 1 << 6, /* one that was told in this batch before */
-	SHAPE_SAME = 1 << 7, /* what was seen is what was told last of that file */
+	SHAPE_FILE = 1 << 6, /* the file is in this batch already: its number follows */
+	SHAPE_SAME = 1 << 7, /* seen is the last content of that file in this batch */
 };
 
-#define FILES_MAX 1024 /* told again by their number */
+#define FILES_MAX 1024 /* of a batch, that have a number */
 #define SLOTS     (2 * FILES_MAX)
 
 #define PATH_BYTES_MAX 65536
 
 struct shfs_record_file {
-	size_t path, path_len; /* in the context's names */
+	size_t path, path_len; /* offset and length in the context's names */
 	uint64_t dev, ino;
 	struct shfs_content content;
 };
@@ -53,14 +53,14 @@ struct shfs_record_files {
 	size_t n;
 	struct shfs_buf names;
 	struct shfs_record_file list[FILES_MAX];
-	uint16_t slots[SLOTS]; /* writing: number + 1 of the last one with that path */
+	uint16_t slots[SLOTS]; /* writing: number + 1 of the last file with that path */
 };
 
 /* --- numbers --- */
 
 static void put_varint(struct shfs_buf *b, uint64_t v)
 {
-	if (b->failed) /* there may be no room */
+	if (b->failed) /* the buffer may have no room */
 		return;
 	for (; v >= 0x80; v >>= 7)
 		b->data[b->len++] = (char)(v | 0x80);
@@ -118,7 +118,7 @@ static uint32_t x_u32(struct coder *c, uint32_t v)
 	return (uint32_t)x_u64(c, v);
 }
 
-/* v, told by its distance from base, which may wrap around. */
+/* Codes v by its difference from base, which may wrap around. */
 static uint64_t x_near(struct coder *c, uint64_t base, uint64_t v)
 {
 	return base + unzigzag(x_u64(c, zigzag(v - base)));
@@ -139,7 +139,7 @@ static void x_raw(struct coder *c, void *v, size_t len)
 	}
 }
 
-/* Eight bytes: what looks the same each time is found by the compression. */
+/* Codes v in eight bytes, so that compression finds equal ones. */
 static uint64_t x_fixed64(struct coder *c, uint64_t v)
 {
 	if (c->in)
@@ -159,7 +159,8 @@ static size_t common_prefix(const struct shfs_buf *a, const struct shfs_bytes *b
 	return n;
 }
 
-/* Against the last one of its kind, which is kept in last. */
+/* Codes a string by its difference from the last one of its kind, which is kept in last.
+ */
 static struct shfs_bytes x_text(struct coder *c, struct shfs_buf *last,
                                 struct shfs_bytes v)
 {
@@ -197,7 +198,7 @@ static struct shfs_content x_content(struct coder *c, struct shfs_content v)
 	if (c->in)
 		v = zero;
 	if (!(v.flags & SHFS_CONTENT_KNOWN)) {
-		/* why nothing is known */
+		/* only the flags that say why nothing is known */
 		v.flags &= SHFS_CONTENT_SKIPPED | SHFS_CONTENT_CHANGING;
 		return v;
 	}
@@ -300,7 +301,7 @@ static uint32_t hash_path(struct shfs_bytes path)
 	return h >> 40;
 }
 
-/* The slot of the path: that of its last file, or a free one. */
+/* Finds the slot of the path: that of its last file, or a free one. */
 static uint16_t *find_slot(struct shfs_record_files *files, struct shfs_bytes path)
 {
 	uint32_t i = hash_path(path) % SLOTS;
@@ -317,7 +318,8 @@ static uint16_t *find_slot(struct shfs_record_files *files, struct shfs_bytes pa
 	}
 }
 
-/* Both directions keep the same list. NULL: it is full, or there is no memory. */
+/* Adds a file to the list, which is the same for writing and reading. NULL: it is full,
+ * or there is no memory. */
 static struct shfs_record_file *add_file(struct coder *c, const struct shfs_rec_access *a)
 {
 	struct shfs_record_files *files = c->context->files;
@@ -336,7 +338,7 @@ static struct shfs_record_file *add_file(struct coder *c, const struct shfs_rec_
 	return f;
 }
 
-/* Writing: the file of the access, if it was told before. */
+/* Writing: finds the file of the access, if it is in this batch already. */
 static struct shfs_record_file *known_file(struct shfs_record_files *files,
                                            const struct shfs_rec_access *a)
 {
@@ -387,7 +389,7 @@ static unsigned access_shape(const struct shfs_record_context *last,
 	return shape;
 }
 
-/* Deltas of times are multiples of unit. */
+/* Codes v by its difference from base, which is a multiple of unit. */
 static uint64_t x_ns(struct coder *c, uint64_t unit, uint64_t base, uint64_t v)
 {
 	int64_t units = c->in ? 0 : (int64_t)(v - base) / (int64_t)unit;
@@ -395,7 +397,9 @@ static uint64_t x_ns(struct coder *c, uint64_t unit, uint64_t base, uint64_t v)
 	return base + unit * x_near(c, 0, (uint64_t)units);
 }
 
-/* clocks: the two are not as far apart as in the time of the record. */
+/* Codes a time. clocks: the difference of the two clocks is not that of the record's
+ * time.
+ */
 static struct shfs_time x_time(struct coder *c, uint64_t unit, bool clocks, uint64_t base,
                                struct shfs_time t)
 {
@@ -408,7 +412,7 @@ static struct shfs_time x_time(struct coder *c, uint64_t unit, bool clocks, uint
 	return t;
 }
 
-/* A file that was told before, by its number. NULL: there is none. */
+/* Codes a file that is in this batch already, by its number. NULL: there is none. */
 static struct shfs_record_file *
 x_known_file(struct coder *c, struct shfs_record_file *known, struct shfs_rec_access *a)
 {
@@ -486,7 +490,7 @@ static void x_pathop(struct coder *c, unsigned head, struct shfs_rec_pathop *o)
 	o->directory = x_u32(c, o->directory);
 	o->process = x_process_of(c, head, o->process);
 	o->path = x_text(c, &last->path, o->path);
-	/* mostly in the same directory */
+	/* path2 is mostly in the same directory as path */
 	last->path2.len = 0;
 	shfs_buf_add(&last->path2, o->path.data, o->path.len);
 	o->path2 = x_text(c, &last->path2, o->path2);
@@ -512,7 +516,7 @@ static void x_lost(struct coder *c, struct shfs_rec_lost *l)
 	l->error = (int32_t)x_near32(c, 0, (uint32_t)l->error);
 }
 
-/* false: not of a type that stands in segments. */
+/* Codes the fields of a record. False: its type is not one of segments. */
 static bool x_body(struct coder *c, unsigned head, struct shfs_record *rec)
 {
 	switch (rec->type) {
@@ -541,7 +545,7 @@ static bool x_body(struct coder *c, unsigned head, struct shfs_record *rec)
 	}
 }
 
-/* Whose it is; 0 where the type does not say. */
+/* Returns the process of a record; `otherwise`: its type has none. */
 static uint64_t process_of(const struct shfs_record *rec, uint64_t otherwise)
 {
 	switch (rec->type) {
@@ -578,7 +582,8 @@ static bool context_failed(const struct shfs_record_context *context)
 	       context->argv.failed || context->marker.failed;
 }
 
-/* Is it of whole microseconds, and so far from the ends that no distance overflows? */
+/* Is the time in whole microseconds, and so far from the limits that no difference
+ * overflows? */
 static bool is_whole(struct shfs_time t)
 {
 	return t.boot_ns % 1000 == 0 && t.real_ns % 1000 == 0 && t.real_ns >= 0 &&
@@ -593,7 +598,7 @@ static bool has_whole_times(const struct shfs_record *rec)
 	return is_whole(rec->time);
 }
 
-/* What is too large to be part of the context. */
+/* Allocates the part of the context that is too large for the struct. */
 static int context_begin(struct shfs_record_context *context)
 {
 	if (!context->files)
@@ -628,7 +633,7 @@ int shfs_record_pack(struct shfs_record_context *context, const struct shfs_reco
 	return out->failed || context_failed(context) ? -ENOMEM : 0;
 }
 
-/* type: of the record in front of the cursor; end: where it ends, if it says so. */
+/* Reads the head: the record's type, and where it ends if it has a length. */
 static void unpack_head(struct coder *c, struct shfs_record *rec, unsigned *head)
 {
 	*head = shfs_cursor_u8(c->in);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * record.h - what a journal record says: every type, field and its encoding.
+ * record.h - the records of the journal: every type and field, and its encoding.
  *
  * A producer fills one of these structs; shfs_record_pack turns it into bytes of a batch,
  * and shfs_record_unpack turns untrusted bytes back (fuzzed). The frame around a batch
  * (length, checksum) is the journal's: store/journal/journal.h. docs/journal.md shows the
  * layout byte by byte.
  *
- * Growth: a record may be longer than its known fields say, if it tells its length; types
- * that are not known are skipped. A change that cannot be made so raises
- * SHFS_RECORD_VERSION.
+ * Growth: a record with a length may have more fields than a reader knows; unknown types
+ * are skipped. Any other change raises SHFS_RECORD_VERSION.
  *
  * Strings are bytes: names and commands may hold anything but NUL. Decoded strings are
  * borrowed and are not NUL-terminated.
@@ -24,17 +23,17 @@
 #define SHFS_RECORD_VERSION 2
 
 enum shfs_record_type {
-	SHFS_REC_PRODUCER = 1, /* who writes: first in every segment */
+	SHFS_REC_PRODUCER = 1, /* the producer: first in every segment */
 	SHFS_REC_PROCESS = 2,  /* a process, before the first record that names it */
 	SHFS_REC_ACCESS =
-		3, /* a process had a file open; written when that use has ended */
+		3, /* a process had a file open; written when the access has ended */
 	SHFS_REC_PATHOP = 4, /* a change to names or modes: rename, unlink, chmod, ... */
 	SHFS_REC_PREIMAGE = 5, /* what a file held before its first change */
 	SHFS_REC_LOST = 6,     /* records that could not be written, counted */
 	SHFS_REC_END =
 		7, /* the producer stopped in good order; last of its last segment */
 	/*
-	 * the hook's records: text in the hook log (store/journal/hooklog.h), never in a
+	 * records of the hook: text in the hook log (store/journal/hooklog.h), never in a
 	 * segment
 	 */
 	SHFS_REC_SESSION = 16,
@@ -46,16 +45,16 @@ enum shfs_record_type {
  * hash. */
 struct shfs_object_id {
 	uint8_t hash[16]; /* canonical (big-endian) */
-	uint32_t nth;     /* 0; more only where contents collide */
+	uint32_t nth;     /* 0; more only if contents collide */
 };
 
 enum shfs_content_flags {
-	SHFS_CONTENT_KNOWN = 1 << 0,  /* the fields below say something */
+	SHFS_CONTENT_KNOWN = 1 << 0,  /* the fields of the content are valid */
 	SHFS_CONTENT_OBJECT = 1 << 1, /* archived: object names it */
 	SHFS_CONTENT_PHASH = 1 << 2,  /* phash is set */
 	SHFS_CONTENT_INCOMPLETE =
 		1 << 3, /* changed while it was read: not exactly what a close left */
-	/* why there is no object, although it would have been archived otherwise */
+	/* why there is no object */
 	SHFS_CONTENT_SKIP_SIZE = 1 << 8, /* larger than the limit */
 	SHFS_CONTENT_SKIP_RULE = 1
 	                         << 9, /* a rule (.shfsignore, config, secrets) says no */
@@ -64,10 +63,9 @@ enum shfs_content_flags {
 	SHFS_CONTENT_SKIP_TYPE = 1 << 12,  /* not a regular file */
 	SHFS_CONTENT_LINKED = 1 << 13,     /* the file had several names */
 	SHFS_CONTENT_CHANGING = 1 << 14,   /* not KNOWN, as it was being changed */
-	SHFS_CONTENT_SKIP_USER =
-		1 << 15, /* another user, who has used up what is archived of him */
+	SHFS_CONTENT_SKIP_USER = 1 << 15,  /* another user's allowance is used up */
 };
-/* In no record: the index says it of a content whose object was taken away on purpose
+/* In no record: the index sets it for a content whose object was pruned
  * (store/objects/pruned.h); object still names it. */
 #define SHFS_CONTENT_PRUNED (1u << 30)
 #define SHFS_CONTENT_NAMED  (SHFS_CONTENT_OBJECT | SHFS_CONTENT_PRUNED)
@@ -77,9 +75,9 @@ enum shfs_content_flags {
 	 SHFS_CONTENT_SKIP_ERROR | SHFS_CONTENT_SKIP_TYPE | SHFS_CONTENT_SKIP_USER)
 
 /*
- * What a file held at one moment. Two contents are the same version of a path when their
- * objects are equal; where one of them has no object, when size, phash, mtime and ctime
- * are (docs/index.md says what is allowed for).
+ * A content: what a file held at one moment. Two contents are the same version of a path
+ * if their objects are equal; if one has no object, if size, phash, mtime and ctime are
+ * equal (docs/index.md has the exceptions).
  */
 struct shfs_content {
 	uint32_t flags; /* enum shfs_content_flags */
@@ -110,7 +108,7 @@ struct shfs_rec_producer {
 struct shfs_rec_process {
 	uint32_t pid, ppid, pgid, sid, uid, tty_nr;
 	uint64_t start_ticks;        /* /proc/PID/stat field 22 */
-	uint64_t parent_start_ticks; /* of ppid at that time; 0 where it was gone */
+	uint64_t parent_start_ticks; /* of ppid at that time; 0: it was gone */
 	struct shfs_bytes exe, cwd;
 	struct shfs_bytes argv;   /* separated by NUL, cut at 64 KiB */
 	struct shfs_bytes marker; /* BOOT-PID-START-NUMBER: the command of a shell that
@@ -118,7 +116,7 @@ struct shfs_rec_process {
 };
 
 enum shfs_access_flags {
-	SHFS_ACCESS_READ = 1 << 0,    /* really read, or open for reading alone */
+	SHFS_ACCESS_READ = 1 << 0,    /* really read, or open for reading only */
 	SHFS_ACCESS_WRITTEN = 1 << 1, /* really changed: written or truncated */
 	SHFS_ACCESS_CREATED = 1 << 2, /* this open made the file */
 	SHFS_ACCESS_TRUNCATED = 1 << 3,
@@ -135,8 +133,8 @@ enum shfs_access_flags {
 };
 
 /*
- * One for each process that used one open file. A version made by several writers is in
- * one record for each, with the same content.
+ * An access: one for each process that used one open file. A version of several writers
+ * is in one record for each, with the same content.
  */
 struct shfs_rec_access {
 	uint64_t process; /* sequence number of its SHFS_REC_PROCESS, same producer; 0
@@ -144,28 +142,28 @@ struct shfs_rec_access {
 	uint32_t flags;   /* enum shfs_access_flags */
 	struct shfs_time begin; /* open */
 	struct shfs_time last;  /* last write by this process, else = begin */
-	struct shfs_bytes path; /* when the use ended; relative to root */
+	struct shfs_bytes path; /* when the access ended; relative to root */
 	uint64_t dev, ino;
-	struct shfs_content seen; /* what it read; KNOWN only with READ */
-	struct shfs_content made; /* what it left; KNOWN only with WRITTEN */
+	struct shfs_content seen; /* the content it read; KNOWN only with READ */
+	struct shfs_content made; /* the content it left; KNOWN only with WRITTEN */
 };
 
 enum shfs_pathop {
-	SHFS_OP_RENAME =
-		1, /* path -> path2; content: moved file, victim: what path2 held */
+	SHFS_OP_RENAME = 1, /* path -> path2; content: of the moved file, victim: of path2
+	                       before */
 	SHFS_OP_EXCHANGE =
 		2,        /* path <-> path2; content: now at path2, victim: now at path */
 	SHFS_OP_LINK = 3, /* path2 is a new name of path */
-	SHFS_OP_UNLINK = 4, /* victim: what it held, where this was the last name or it
-	                       was known; path2: what a symbolic link said */
+	SHFS_OP_UNLINK = 4, /* victim: its content, if this was the last name or it was
+	                       known; path2: the target of a symbolic link */
 	SHFS_OP_MKDIR = 5,
 	SHFS_OP_RMDIR = 6,   /* path2: its mode in octal digits */
-	SHFS_OP_SYMLINK = 7, /* path is a link to the text path2 */
+	SHFS_OP_SYMLINK = 7, /* path2: the target of the link */
 	SHFS_OP_MKNOD = 8,
 	SHFS_OP_CHMOD = 9, /* content.mode is the new one */
 	SHFS_OP_CHOWN = 10,
 	SHFS_OP_UTIMES = 11,
-	SHFS_OP_TRUNCATE = 12, /* truncate(2), no open file; content: what it left */
+	SHFS_OP_TRUNCATE = 12, /* truncate(2), no open file; content: the one it left */
 	SHFS_OP_XATTR = 13,
 };
 
@@ -180,7 +178,7 @@ struct shfs_rec_pathop {
 };
 
 struct shfs_rec_preimage {
-	uint64_t process; /* the one about to change it */
+	uint64_t process; /* that is about to change the file */
 	struct shfs_bytes path;
 	uint64_t dev, ino;
 	struct shfs_content content;
@@ -188,10 +186,10 @@ struct shfs_rec_preimage {
 
 struct shfs_rec_lost {
 	uint64_t count; /* records since the last SHFS_REC_LOST */
-	int32_t error;  /* errno that began it */
+	int32_t error;  /* errno of the first loss */
 };
 
-/* --- the hook's --- */
+/* --- records of the hook --- */
 
 struct shfs_rec_session {
 	struct shfs_bytes host, boot_id, shell, tty, cwd;
@@ -203,13 +201,13 @@ struct shfs_rec_session {
 struct shfs_rec_begin {
 	uint64_t number;   /* 1, 2, ... within the session */
 	uint32_t last_pid; /* last pid the kernel handed out before; 0 unknown */
-	uint32_t hidden;   /* 1: typed with a leading blank, the text was kept out */
-	bool redacted;     /* secrets were taken out of text */
+	uint32_t hidden;   /* 1: typed with a leading blank, the text is not recorded */
+	bool redacted;     /* text is redacted */
 	struct shfs_bytes cwd, text;
 };
 
 struct shfs_rec_finish {
-	uint64_t number; /* of its begin */
+	uint64_t number; /* of the command's BEGIN */
 	uint32_t last_pid;
 	int32_t status; /* $? */
 };
@@ -219,8 +217,7 @@ struct shfs_record {
 	enum shfs_record_type type;
 	uint64_t seq;          /* rises within a producer or a hook log, from 1 */
 	struct shfs_time time; /* when it happened; boot_ns may be coarse in a hook log */
-	uint32_t boot_resolution_ns; /* 1, or 10000000 where boot_ns came from
-	                                /proc/uptime */
+	uint32_t boot_resolution_ns; /* 1, or 10000000 if boot_ns is from /proc/uptime */
 	union {
 		struct shfs_rec_producer producer;
 		struct shfs_rec_process process;
@@ -235,8 +232,8 @@ struct shfs_record {
 };
 
 /*
- * Records stand in batches: each is told by what differs from those before it in the same
- * batch, which is the context. Begins as {0} and is reset at the beginning of each batch.
+ * The context of a record in a batch: records are packed as differences from those before
+ * them in the same batch. Begins as {0} and is reset at the beginning of each batch.
  * Opaque.
  */
 struct shfs_record_context {
@@ -245,23 +242,23 @@ struct shfs_record_context {
 	uint32_t pid, mode;
 	bool whole; /* all times so far were whole microseconds */
 	struct shfs_buf path, path2, exe, cwd, argv, marker;
-	struct shfs_record_files *files; /* told in this batch */
+	struct shfs_record_files *files; /* in this batch so far */
 };
 
 void shfs_record_context_reset(struct shfs_record_context *context);
 void shfs_record_context_free(struct shfs_record_context *context);
 
 /*
- * Appends a record to the batch in out. -EINVAL for a hook's record (nothing is changed);
- * -ENOMEM: give the batch up.
+ * Appends a record to the batch in out. -EINVAL: it is a record of the hook (nothing is
+ * changed); -ENOMEM: the batch must be given up.
  */
 _must_check_ int shfs_record_pack(struct shfs_record_context *context,
                                   const struct shfs_record *rec, struct shfs_buf *out);
 
 /*
- * Takes the next record of a batch. Its strings are valid until the next call for this
+ * Unpacks the next record of a batch. Its strings are valid until the next call for this
  * context, or as long as the batch is. -EBADMSG: it is damaged, and so is the rest of the
- * batch; -ENOTSUP: of a type that this version does not know (in has passed it); -ENOMEM.
+ * batch; -ENOTSUP: this version does not know its type (it is skipped); -ENOMEM.
  */
 _must_check_ int shfs_record_unpack(struct shfs_record_context *context,
                                     struct shfs_cursor *in, struct shfs_record *rec);
@@ -271,5 +268,6 @@ static inline struct shfs_bytes shfs_bytes_str(const char *s)
 	return (struct shfs_bytes){ s ? s : "", s ? __builtin_strlen(s) : 0 };
 }
 
-/* The contents in a record that have an object or may have one, NULL behind the last. */
+/* Lists the contents in a record that have an object or may have one, NULL behind the
+ * last. */
 void shfs_record_contents(struct shfs_record *rec, struct shfs_content *out[static 3]);

@@ -8,20 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD       3           /* bytes of a pattern that are looked for */
+#define HEAD       3           /* first bytes of a pattern, by which it is looked up */
 #define BUCKETS    1024        /* a power of two */
-#define WINDOW     (16u << 10) /* a secret is found in so many bytes behind its head */
-#define TRIES_MAX  4096        /* of regular expressions, in one text */
+#define WINDOW     (16u << 10) /* bytes behind a head in which a secret is searched */
+#define TRIES_MAX  4096        /* matches of regular expressions tried in one text */
 #define NEEDLE_MAX 64
 
-/* What a regular expression of libc's takes no more than milliseconds to compile with. */
+/* Limits with which libc compiles a regular expression in milliseconds. */
 #define NESTED_MAX   16
 #define REPEATED_MAX 65536 /* the numbers in braces, multiplied */
 
 struct pattern {
-	char needle[NEEDLE_MAX]; /* what a match begins with */
+	char needle[NEEDLE_MAX]; /* a match begins with it */
 	size_t needle_len;
-	bool folded, at_word; /* either case; only where a word begins */
+	bool folded, at_word; /* in either case; only at the begin of a word */
 	char *rest;           /* the regular expression behind the needle */
 	regex_t regex;        /* of rest */
 	enum { UNUSED, COMPILED, BAD } state;
@@ -55,7 +55,8 @@ static unsigned char fold(char c)
 	return (unsigned char)(c >= 'A' && c <= 'Z' ? c + 32 : c);
 }
 
-/* Letters alone differ in this bit, and what else does only costs time. */
+/* Returns the bucket, whatever the case. Other characters that differ in this bit share a
+ * bucket, too, which only costs time. */
 static size_t bucket_of(const char *p)
 {
 	size_t hash = (unsigned char)p[0] | 0x20;
@@ -70,7 +71,7 @@ static bool is_special(char c)
 	return c && strchr("\\.[]()*+?{}|^$", c);
 }
 
-/* The plain characters at *p. */
+/* Takes the plain characters at *p as the needle. */
 static void take_needle(struct pattern *pattern, const char **p)
 {
 	while (**p && pattern->needle_len < NEEDLE_MAX) {
@@ -87,7 +88,7 @@ static void take_needle(struct pattern *pattern, const char **p)
 	}
 }
 
-/* Behind the [...] at p. */
+/* Returns the end of the [...] at p. */
 static const char *behind_bracket(const char *p)
 {
 	p += p[1] == '^' ? 2 : 1;
@@ -101,7 +102,7 @@ static const char *behind_bracket(const char *p)
 	return *p ? p + 1 : p;
 }
 
-/* Behind the character, or what stands for one, at p. */
+/* Returns the end of the character, or of the element for one, at p. */
 static const char *behind_one(const char *p)
 {
 	return *p == '[' ? behind_bracket(p) : p + (*p == '\\' && p[1] ? 2 : 1);
@@ -140,7 +141,7 @@ const char *shfs_redact_group(const char *p, const char **end)
 	return group;
 }
 
-/* The larger number of the braces at p. */
+/* Returns the larger number of the braces at p. */
 static unsigned long repeats(const char *p)
 {
 	char *end;
@@ -150,7 +151,8 @@ static unsigned long repeats(const char *p)
 	return from > to ? from : to ? to : 1;
 }
 
-/* What would take a time without bound, or is another thing to PCRE. NULL: nothing. */
+/* Returns what is wrong with an expression that could take unbounded time, or that PCRE
+ * reads differently; NULL: nothing. */
 static const char *unbounded(const char *p)
 {
 	bool repetition = false;
@@ -178,7 +180,7 @@ static const char *unbounded(const char *p)
 	return NULL;
 }
 
-/* Returns what is wrong, or NULL. */
+/* Parses a pattern; returns what is wrong with it, or NULL. */
 static const char *parse(struct pattern *pattern, const char *text, size_t len)
 {
 	char *copy = strndup(text, len);
@@ -201,7 +203,8 @@ static const char *parse(struct pattern *pattern, const char *text, size_t len)
 	return fault;
 }
 
-/* Bytes are characters in the locale C, and so nothing that is no text is passed over. */
+/* Compiles in the locale C, in which each byte is a character, so that invalid text is
+ * matched, too. */
 static int compile(struct pattern *pattern)
 {
 	locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0), before;
@@ -304,7 +307,7 @@ void shfs_redactor_free(struct shfs_redactor *r)
 	free(r);
 }
 
-/* --- where they match --- */
+/* --- matching --- */
 
 static bool is_word(char c)
 {
@@ -351,7 +354,8 @@ static bool is_blank(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* A secret that is the rest of an argument, but for what a shell takes for its end. */
+/* Returns the end of a secret that goes on to the end of an argument, as a shell ends it.
+ */
 static size_t end_of_argument(const struct search *s, struct span secret)
 {
 	size_t i = secret.begin;
@@ -407,7 +411,7 @@ static int search(struct search *s)
 	int r = 0;
 
 	for (size_t at = 0; at + HEAD <= s->len && !r; at++) {
-		/* Somebody tries to keep it busy. */
+		/* A malicious text: its rest is redacted. */
 		if (s->tries > TRIES_MAX)
 			return add_span(s, at, s->len);
 		r = look(s, at);
@@ -415,7 +419,7 @@ static int search(struct search *s)
 	return r;
 }
 
-/* --- what is put in their place --- */
+/* --- replacing --- */
 
 static int by_begin(const void *a, const void *b)
 {
@@ -424,7 +428,7 @@ static int by_begin(const void *a, const void *b)
 	return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* One after another, none inside another. */
+/* Sorts the spans, and merges those that overlap. */
 static void merge(struct search *s)
 {
 	size_t n = 1;
@@ -460,7 +464,7 @@ static int replace(struct search *s, const char *text, char **out, size_t *out_l
 	return 1;
 }
 
-/* For who reads them as one line. */
+/* Joins arguments by blanks, for patterns, which match in one line. */
 static char *join(const char *text, size_t len)
 {
 	char *joined = malloc(len + 1);

@@ -23,7 +23,7 @@ static const struct {
 	{ "<text>", "([^[:space:]\"'$`\\\\<>][^[:space:]\"'`]*)" },
 };
 
-/* The macro at p, or -1. */
+/* Returns the number of the macro at p, or -1. */
 static int macro_at(const char *p)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(macros); i++)

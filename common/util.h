@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * util.h - what every file needs: scope-bound cleanup, checked results, small macros.
+ * util.h - basics of every file: scope-bound cleanup, checked results, small macros.
  *
  * Results are int: 0 or a count, or a negative errno. An out-parameter comes last and is
  * written only on success.
@@ -25,9 +25,9 @@
 #define MAX(a, b)     ((a) > (b) ? (a) : (b))
 
 /*
- * An invariant: what no input, no damage and no full disk can break, only a bug of ours.
- * The developer build (SHFS_ASSERTS: each with a sanitizer) says what is broken and
- * aborts; the release compiles it, and leaves it out.
+ * Asserts an invariant, which no input, no damage and no full disk can break, only a bug
+ * of ours. The developer build (SHFS_ASSERTS: each build with a sanitizer) prints the
+ * condition and aborts; the release compiles it, but does not evaluate it.
  */
 #ifdef SHFS_ASSERTS
 #define shfs_assert(condition)                                                           \
@@ -39,12 +39,12 @@
 __attribute__((noreturn)) void shfs_assert_failed(const char *condition, const char *file,
                                                   int line, const char *function);
 
-/* Somebody holds this mutex; the caller does, as nobody calls without. */
+/* Asserts that this mutex is held (by any thread, which is the caller by convention). */
 #define shfs_assert_held(mutex) shfs_assert(pthread_mutex_trylock(mutex) != 0)
 
 #define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
-/* Hands an owned pointer or fd on: the variable no longer owns it. */
+/* Moves the ownership of a pointer or fd: the variable no longer owns it. */
 #define TAKE_PTR(p)                                                                      \
 	({                                                                               \
 		typeof(p) p_ = (p);                                                      \
@@ -58,7 +58,9 @@ __attribute__((noreturn)) void shfs_assert_failed(const char *condition, const c
 		fd_;                                                                     \
 	})
 
-/* Room for one more in a list of n that may hold cap. False: no memory. */
+/* Makes room for one more entry in a list of n entries with room for cap. False: no
+ * memory.
+ */
 #define MAKE_ROOM(list, n, cap)                                                          \
 	({                                                                               \
 		void *grown_ = shfs_grow(list, n, &(cap), sizeof(*(list)));              \
@@ -78,7 +80,7 @@ static inline void *shfs_grow(void *list, size_t n, size_t *cap, size_t size)
 	return list;
 }
 
-/* For qsort and bsearch of int64_t, upwards. */
+/* Compares for qsort and bsearch of int64_t, ascending. */
 static inline int shfs_compare_int64(const void *a, const void *b)
 {
 	const int64_t *x = a, *y = b;
@@ -98,7 +100,7 @@ static inline void shfs_freep(void *p)
 	free(*(void **)p);
 }
 
-/* Closes *fd when it is one, and keeps errno. */
+/* Closes *fd unless it is negative, and keeps errno. */
 void shfs_closep(int *fd);
 
 static inline void shfs_fclosep(FILE **f)

@@ -24,7 +24,7 @@ static socklen_t address_of(const struct shfs_watch_name *name,
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* Nobody keeps the other waiting for long. */
+/* Opens a socket with time-outs, so that no side makes the other wait for long. */
 static int open_socket(void)
 {
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -79,7 +79,8 @@ int shfs_watches_accept(int listening, char word[static SHFS_WATCH_WORD_MAX])
 	return TAKE_FD(fd);
 }
 
-/* A line of /proc/net/unix ends with the name, and "@" for the NUL before it. */
+/* Parses a line of /proc/net/unix: it ends with the name, with "@" for the NUL before it.
+ */
 static bool parse(const char *line, struct shfs_watch_name *out)
 {
 	const char *name = strstr(line, " @shfs-");
@@ -94,7 +95,8 @@ static bool parse(const char *line, struct shfs_watch_name *out)
 	return true;
 }
 
-/* Connections that were accepted have the name of their listener. */
+/* Is the name in the list already? Accepted connections have the name of their listener.
+ */
 static bool is_listed(const struct shfs_watch_name *names, size_t n,
                       const struct shfs_watch_name *name)
 {
@@ -139,7 +141,7 @@ int shfs_watches_ask(const struct shfs_watch_name *name, const char *word)
 	limit_wait(fd);
 	if (connect(fd, (struct sockaddr *)&address, len))
 		return -errno;
-	/* who took the name of one of ours must not be believed */
+	/* another user may have taken the name of a recorder of ours */
 	if (!is_of(fd, geteuid()))
 		return -EACCES;
 	if (send(fd, word, strlen(word), MSG_NOSIGNAL) < 0)

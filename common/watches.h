@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * watches.h - recordings without a mount: how they are found and asked.
+ * watches.h - finds and asks recordings without a mount.
  *
- * Each listens on a socket whose name, in the abstract namespace (unix(7)), is made of
- * the user and of the device and inode number of its directory: so of two that would
- * record one directory, one learns of the other, and the name is gone with its process.
- * All of them are listed by /proc/net/unix (so: those of the same network namespace).
+ * Each recorder listens on a socket whose name, in the abstract namespace (unix(7)), is
+ * made of the user and of the device and inode number of its directory. So a second
+ * recorder of a directory finds the name taken, and the name ends with its process.
+ * /proc/net/unix lists all of them (in the same network namespace).
  *
- * Asking: a packet with a word, answered by a packet:
+ * A question is a packet with a word, answered by a packet:
  *   root     the path of the directory
  *   status   lines key=value, as user.shfs.status of a mount
  *   sync     "ok" once all that happened before is durable; else the number of an errno
- *   seal     the same, and the answer is the name of the segment that was begun then
+ *   seal     as sync, but the answer is the name of the segment that was begun then
  *   end      "ok"; then it ends, and closes the connection when all is durable
  */
 #pragma once
@@ -20,8 +20,8 @@
 
 #include <sys/types.h>
 
-/* Where the helper listens (kmod-fast-path/protocol/protocol.h); SHFS_HELPER in the
- * environment says otherwise. */
+/* Where the helper listens (kmod-fast-path/protocol/protocol.h), unless the environment
+ * has SHFS_HELPER. */
 #define SHFS_HELPER_SOCKET "/run/shfs/helper.sock"
 
 #define SHFS_WATCH_ANSWER_MAX 65536
@@ -32,22 +32,24 @@ struct shfs_watch_name {
 	ino_t ino;
 };
 
-/* Takes the name of the directory behind root_fd: a socket to accept from. -EADDRINUSE:
- * it is recorded already. */
+/* Takes the name of the directory behind root_fd: returns a socket to accept from.
+ * -EADDRINUSE: the directory is recorded already. */
 _must_check_ int shfs_watches_listen(int root_fd);
 
-/* The next question: the fd to answer on. word ends with a NUL. -EACCES: not one of ours
- * asked; it, and all other errors, are no reason to stop. */
+/* Accepts the next question: returns the fd to answer on. word ends with a NUL. -EACCES:
+ * another user asked; no error is a reason to stop. */
 _must_check_ int shfs_watches_accept(int listening,
                                      char word[static SHFS_WATCH_WORD_MAX]);
 
-/* Those of this user. *out: to be freed by the caller. */
+/* Lists the recorders of this user. *out: malloc'ed. */
 _must_check_ int shfs_watches_list(struct shfs_watch_name **out, size_t *n);
 
-/* Asks one: an fd on which the answer comes. -ECONNREFUSED: it has ended. -EACCES: it is
- * not one of ours, whatever its name is. */
+/* Asks a recorder: returns an fd on which the answer comes. -ECONNREFUSED: it has ended.
+ * -EACCES: it belongs to another user. */
 _must_check_ int shfs_watches_ask(const struct shfs_watch_name *name, const char *word);
 
-/* The same, and waits for the answer, a second at most (-EAGAIN): appended to out. */
+/* Asks a recorder, waits for the answer, a second at most (-EAGAIN), and appends it to
+ * out.
+ */
 _must_check_ int shfs_watches_answer(const struct shfs_watch_name *name, const char *word,
                                      struct shfs_buf *out);
