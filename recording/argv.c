@@ -14,7 +14,7 @@
 #define READERS  4
 #define FAREWELL SHFS_NSEC_PER_SEC
 
-/* Belongs to who asked; from abandoned on to its reader. */
+/* A question. It belongs to the asking thread; once abandoned, to its reader. */
 struct shfs_argv {
 	int procfd;
 	enum { QUEUED, READING, READ } state;
@@ -33,7 +33,8 @@ struct shfs_argv_readers {
 	pthread_mutex_t lock; /* no other is taken with it */
 	pthread_cond_t work, change;
 	struct shfs_argv *queue;
-	unsigned n, n_started, n_stuck; /* readers; stuck: at an abandoned one */
+	unsigned n, n_started,
+		n_stuck; /* readers; stuck: reading for an abandoned question */
 	bool closing;
 	struct reader list[READERS];
 };
@@ -51,7 +52,7 @@ static void argv_free(struct shfs_argv *argv)
 	free(argv);
 }
 
-/* With the lock held, which is not while it reads. */
+/* Lock held, and let go while it reads. */
 static void read_next(struct shfs_argv_readers *r)
 {
 	struct shfs_argv *argv = r->queue;
@@ -134,8 +135,8 @@ int shfs_argv_readers_new(struct shfs_argv_readers **out)
 		err = pthread_create(&reader->thread, NULL, run, reader);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	/* The program may fork, or put a seccomp filter on, as soon as this returns: no
-	 * thread is at its beginning then, where it holds locks of the libraries. */
+	/* The program may fork, or install a seccomp filter, once this returns. So all
+	 * threads must have started: a starting thread holds locks of the libraries. */
 	pthread_mutex_lock(&r->lock);
 	while (r->n_started < r->n)
 		pthread_cond_wait(&r->change, &r->lock);
@@ -171,7 +172,7 @@ void shfs_argv_readers_free(struct shfs_argv_readers *r)
 		;
 	n_left = count_running(r);
 	pthread_mutex_unlock(&r->lock);
-	/* they use it, should they ever come back before the process ends */
+	/* stuck threads use it if they go on before the process ends */
 	if (n_left)
 		return;
 	for (unsigned i = 0; i < r->n; i++)

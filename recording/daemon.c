@@ -16,7 +16,7 @@
 #include <sys/signalfd.h>
 
 #define MMAP_BYTES     (32 << 20)
-#define HEAP_END_BYTES (16 << 20) /* that are free, and kept until all is quiet */
+#define HEAP_END_BYTES (16 << 20) /* free bytes that are kept until all is quiet */
 
 int shfs_daemon_choose_debug(void)
 {
@@ -77,12 +77,12 @@ void shfs_daemon_hide(void)
 
 void shfs_daemon_bound_heap(void)
 {
-	/* of each heap the kernel keeps the most that it ever was: with one for each of
-	 * the threads that read contents, that is many times what they take together */
+	/* A heap never shrinks below its free end. With one heap for each thread that
+	 * reads contents, all heaps would take many times what the threads need. */
 	mallopt(M_ARENA_MAX, 1);
-	/* else glibc raises it to twice what it has seen freed */
-	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES); /* as glibc at most; smaller takes time */
-	mallopt(M_TRIM_THRESHOLD, HEAP_END_BYTES); /* so does this */
+	/* otherwise glibc raises the threshold to the largest block that was freed */
+	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);     /* a smaller one is slower */
+	mallopt(M_TRIM_THRESHOLD, HEAP_END_BYTES); /* a smaller one is slower */
 }
 
 int shfs_daemon_open_store(const char *override, const char *root,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * daemon.h - what the programs that record have in common as programs: how they begin,
- * what they say then, how they leave the terminal. A library of its own, as it prints,
- * forks and sets signals; for the main of a program, before it has threads.
+ * daemon.h - the start of the programs that record: messages, fork, leaving the terminal.
+ * A library of its own, as it prints, forks and sets signals; for the main of a program,
+ * before it has threads.
  *
- * Functions that fail have said so on standard error, in one line, and return an exit
- * code of exit.h; 0: all is well.
+ * A function that fails has printed one line on standard error, and returns an exit code
+ * of exit.h; 0: success.
  */
 #pragma once
 
@@ -16,45 +16,44 @@
 /* Turns on the areas of SHFS_DEBUG (common/debug.h). */
 _must_check_ int shfs_daemon_choose_debug(void);
 
-/* asked: on standard output, and -1 is returned; else as an error. */
-int shfs_daemon_show_usage(const char *usage, bool asked);
-
-/* Says it, and returns the code. */
+/* Prints the message, and returns the code. */
 _printf_(2, 3) int shfs_daemon_fail(int code, const char *fmt, ...);
 int shfs_daemon_fail_path(int code, const char *path, const char *what);
 
-/* The directory to be recorded: *root is its real path, to be freed; *fd, to be closed,
- * is opened with mode (O_RDONLY or O_PATH) besides. done: "mounted", say, which "/" is
- * not. */
+/* Opens the directory to be recorded: *root is its real path, malloc'ed; *fd is opened
+ * with mode (O_RDONLY or O_PATH), for the caller to close. done: "mounted", say, for the
+ * message that "/" cannot be. */
 _must_check_ int shfs_daemon_open_root(const char *dir, int mode, const char *done,
                                        char **root, int *fd);
 
-/* What others wrote passes through the memory: from here on no core is dumped, and no
- * debugger is let in. */
+/* Prevents core dumps and debuggers from here on, as contents of other users pass through
+ * the memory. */
 void shfs_daemon_hide(void);
 
-/* It runs for weeks: the heap is not to keep the most that contents ever took. */
+/* Bounds the heap, which otherwise would keep the most memory that contents ever took. */
 void shfs_daemon_bound_heap(void);
 
-/* The store of this user, made if there is none. root: what is to be recorded. override:
- * --store; NULL. *out is to be closed, also after a failure; NULL: it was not opened. */
+/* Opens the store of this user, made if there is none. root: the directory to be
+ * recorded. override: --store, or NULL. The caller closes *out, also after a failure;
+ * NULL: it was not opened. */
 _must_check_ int shfs_daemon_open_store(const char *override, const char *root,
                                         struct shfs_store **out);
 
-/* *out is to be freed, also after a failure. A broken configuration is told, and what
- * could be read of it holds; one that was asked for (override: --config) is a failure. */
+/* Reads the configuration. The caller frees *out, also after a failure. An invalid
+ * configuration is reported, and used as far as it could be read; but one that was asked
+ * for (override: --config) is a failure. */
 _must_check_ int shfs_daemon_read_config(const char *override, struct shfs_config *out);
 
 /* Returns in a child with a session of its own. Its parent waits until it is ready, or
  * has ended, and ends with its code. */
 _must_check_ int shfs_daemon_fork(void);
-/* Tells the parent how it went, once; without one, does nothing. */
+/* Reports the exit code to the parent, once; does nothing without a parent. */
 void shfs_daemon_tell(int code);
-/* Somebody else has told it. */
+/* Notes that another process has reported to the parent. */
 void shfs_daemon_told(void);
-/* Standard input, output and error are /dev/null from now on. */
+/* Makes standard input, output and error /dev/null. */
 void shfs_daemon_leave_terminal(void);
 
-/* SIGTERM, SIGINT and SIGHUP come by this signalfd from now on, which is to be closed;
- * what a full log or a limit would raise is an error of the call instead. -errno. */
+/* Returns a signalfd for SIGTERM, SIGINT and SIGHUP, which the caller closes. Signals of
+ * a full log or a limit are ignored, so that the call fails instead. -errno. */
 _must_check_ int shfs_daemon_signals(void);

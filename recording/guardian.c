@@ -17,9 +17,9 @@
 #include <sys/wait.h>
 
 #define FD_KEPT (STDERR_FILENO + 1)
-#define DISMISS '\0' /* the end of the file means that the other died */
+#define DISMISS '\0' /* without it, end of file means that the process died */
 
-static int orders = -1; /* the end of who is guarded */
+static int orders = -1; /* the guarded process's end of the socket */
 
 void shfs_guardian_alert(const struct shfs_guardian *g)
 {
@@ -34,7 +34,8 @@ void shfs_guardian_alert(const struct shfs_guardian *g)
 		shfs_alert_raise(&g->store, g->root, text.data, NULL);
 }
 
-/* Only what it needs: no terminal, and nothing that keeps a file system busy. */
+/* Closes all but what the guardian needs: no terminal, and nothing that keeps a file
+ * system busy. */
 static void let_go(struct shfs_guardian *g)
 {
 	int *kept[] = { &g->orders, &g->guarded, &g->store.state_fd,
@@ -43,7 +44,7 @@ static void let_go(struct shfs_guardian *g)
 
 	for (int fd = 0; fd <= STDERR_FILENO && null >= 0; fd++)
 		dup2(null, fd);
-	/* to the lowest places, by way of some that are free */
+	/* first to free numbers above, then to the lowest numbers */
 	for (int i = 0; i < n; i++)
 		*kept[i] = fcntl(*kept[i], F_DUPFD, FD_KEPT + n);
 	for (int i = 0; i < n; i++)
@@ -51,15 +52,15 @@ static void let_go(struct shfs_guardian *g)
 	close_range(FD_KEPT + (unsigned)n, ~0u, 0);
 }
 
-/* As fork(2), but that from now on both have the same fds: what one opens the other has,
- * too, and keeps when that one dies. */
+/* Forks as fork(2), but with a shared table of fds: an fd that one process opens is open
+ * in the other, too, and stays open when the first dies. */
 static pid_t fork_with_fds(void)
 {
 	struct clone_args args = {
 		.flags = CLONE_FILES | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID,
 		.exit_signal = SIGCHLD,
 	};
-	int *tid; /* where libc has the number of this thread */
+	int *tid; /* where libc keeps this thread's id */
 
 	if (prctl(PR_GET_TID_ADDRESS, &tid))
 		return -1;
@@ -82,7 +83,7 @@ static void obey(struct shfs_guardian *g)
 		g->order(g, order);
 }
 
-/* Until none of its threads is at anything any more. */
+/* Waits until all threads of the guarded process have ended. */
 static void await_death(struct shfs_guardian *g)
 {
 	struct pollfd fds[2] = {
@@ -99,7 +100,7 @@ static void await_death(struct shfs_guardian *g)
 	}
 }
 
-/* Returns where it is to take the place of the one that died. */
+/* Guards the process. Returns only if the guardian is to take its place. */
 static void guard(struct shfs_guardian *g)
 {
 	await_death(g);
@@ -109,7 +110,7 @@ static void guard(struct shfs_guardian *g)
 		return;
 	}
 	g->died(g);
-	/* where that fails, it is told that the recording ended without an end */
+	/* if this fails, the missing END record shows the gap */
 	(void)!shfs_spool_rescue(g->spool, &g->store, g->root);
 	if (g->last)
 		g->last(g);
@@ -140,7 +141,8 @@ int shfs_guardian_start(const struct shfs_guardian *guardian,
 		return -error;
 	}
 	if (pid == 0) {
-		setsid(); /* ^C at a mount in the foreground is not for it */
+		setsid(); /* ^C at a mount in the foreground must not reach the guardian
+		           */
 		signal(SIGHUP, SIG_IGN);
 		g.orders = fds[0];
 		g.store = *store;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * guardian.h - a process of its own that outlives one that records: where that ends
- * without having said so, it writes what the journal still lacks (spool.h), and starts
- * the recording again, or tells at the next prompt that it has stopped.
+ * guardian.h - the guardian: a process that outlives a process that records. If that
+ * dies, the guardian writes the records that the journal lacks (spool.h), and starts the
+ * recording again, or has the next prompt show that it has stopped.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 #include "store/store.h"
 
 /*
- * In the guardian's process. Of the fds of the one that made it none is there; but where
- * it may take its place (succeeds), both have the same all the time.
+ * The state of the guardian's process. It has no fds of the process that made it; but if
+ * it may take its place (succeeds), both share all fds at any time.
  */
 struct shfs_guardian {
 	const char *root;
@@ -33,13 +33,13 @@ struct shfs_guardian {
 	int guarded; /* a pidfd */
 };
 
-/* Starts it: while there is one thread. One for each process. -errno. Returns 1 in the
- * guardian, once that is to take the place of the process that it guarded. */
+/* Starts the guardian; only while there is one thread, and once in a process. -errno.
+ * Returns 1 in the guardian, if that is to take the place of the process it guarded. */
 _must_check_ int shfs_guardian_start(const struct shfs_guardian *guardian,
                                      const struct shfs_store *store);
-/* Any but NUL. */
+/* Sends a byte, not NUL, to the guardian. */
 void shfs_guardian_order(char order);
-/* What the next prompt shows: the recording has stopped. */
+/* Raises the alert that the recording has stopped, for the next prompt. */
 void shfs_guardian_alert(const struct shfs_guardian *guardian);
-/* All is well: the guardian ends. */
+/* Ends the guardian, as the process ends regularly. */
 void shfs_guardian_dismiss(void);

@@ -13,14 +13,14 @@
 
 static const struct {
 	int call;
-	unsigned but; /* for whom not */
+	unsigned but; /* needs for which it is allowed */
 } denied[] = {
 	/* programs */
 	{ SCMP_SYS(execve), 0 },
 	{ SCMP_SYS(execveat), 0 },
 	{ SCMP_SYS(fork), 0 },
 	{ SCMP_SYS(vfork), 0 },
-#ifndef __SANITIZE_ADDRESS__ /* its search for leaks traces us */
+#ifndef __SANITIZE_ADDRESS__ /* its leak check uses ptrace */
 	{ SCMP_SYS(ptrace), 0 },
 #endif
 	/* the network */
@@ -48,8 +48,8 @@ static const struct {
 	{ SCMP_SYS(fspick), 0 },
 	{ SCMP_SYS(open_tree), 0 },
 	{ SCMP_SYS(mount_setattr), 0 },
-	/* what goes through a ring is not seen here: those that there are were limited as
-	 * they were made (transport-uring.c) */
+	/* the filter does not see what goes through a ring: existing rings were limited
+	 * when they were made (fusefs/transport/uring.c) */
 	{ SCMP_SYS(io_uring_setup), 0 },
 	{ SCMP_SYS(io_uring_register), 0 },
 	/* the kernel */
@@ -81,8 +81,8 @@ void shfs_sandbox_drop_resource(void)
 	(void)!syscall(SYS_capset, &head, data);
 }
 
-/* What arguments tell: sockets of this host alone, and no namespace of its own (threads
- * have a umask of their own). */
+/* Denies calls by their arguments: allows only sockets of this host, and unshare(2) only
+ * of the umask (CLONE_FS), no namespaces. */
 static int deny_arguments(scmp_filter_ctx filter, unsigned needs)
 {
 	int r = 0;

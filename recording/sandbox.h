@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * sandbox.h - takes from a process that records, or that parses the bytes of strangers,
- * what it never needs once it serves: other programs, the network, other processes,
- * mounts. In the library of daemon.h.
+ * sandbox.h - a seccomp filter for processes that record, or that parse untrusted bytes.
+ * It denies what they never need: other programs, the network, other processes, mounts.
+ * In the library of daemon.h.
  */
 #pragma once
 
 #include "common/util.h"
 
-/* Before there are threads: as root, the right to go beyond quotas, reserved blocks and
- * limits, which would be everybody's who writes through us. */
+/* As root, drops the right to go beyond quotas, reserved blocks and limits, which all
+ * users who write through us would have. Called before there are threads. */
 void shfs_sandbox_drop_resource(void);
 
 enum {
-	SHFS_SANDBOX_SOCKETS = 1, /* it goes on to connect and to accept, on this host */
-	SHFS_SANDBOX_LOCKS = 2,   /* it goes on to take locks (common/lock.h) */
+	SHFS_SANDBOX_SOCKETS = 1, /* connect and accept, on this host */
+	SHFS_SANDBOX_LOCKS = 2,   /* take locks (common/lock.h) */
 };
 
-/* For all threads, those that run already too. -errno. */
+/* Installs the filter for all threads, also those that run already. needs: the above.
+ * -errno. */
 _must_check_ int shfs_sandbox_enter(unsigned needs);

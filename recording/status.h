@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * status.h - what a recording process says of itself, for `shfs status`
- * (query/base/mounts.c reads it): lines KEY=VALUE. What it does not know of is passed
- * over.
+ * status.h - the status of a recording process, for `shfs status`: lines KEY=VALUE
+ * (query/base/mounts.c reads them, and skips unknown keys).
  */
 #pragma once
 
@@ -20,8 +19,8 @@ struct shfs_status {
 	uint64_t waiting_bytes; /* in memory, before they reached it */
 };
 
-/* All but what only one kind of recording has. */
+/* Writes the lines that all kinds of recordings have. */
 void shfs_status_write(struct shfs_buf *out, const struct shfs_status *status);
 
-/* One more line, whatever is in the text. */
+/* Writes one more line, whatever is in the text. */
 void shfs_status_line(struct shfs_buf *out, const char *key, const char *text);
