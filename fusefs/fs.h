@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * fs.h - one mount: what all parts of shfs-fuse share. It knows none of them.
+ * fs.h - one mount: the state that all parts of shfs-fuse share. It includes none of
+ * them.
  *
- * Made by main.c before the first request and unchanged after it, but for what its parts
- * guard themselves. Locks, in the order in which they may be taken: the content of a file
- * (watch.c), the tree (node.h), then those of the table of nodes, of the callers, of the
- * capture. That of the readers of arguments (argv.c) is taken alone.
+ * main.c makes it before the first request. It does not change afterwards, except for the
+ * fields that parts guard by their own locks. Locks, in the order in which they may be
+ * taken: the content of a file (watch.c), the tree (node.h), then those of the table of
+ * nodes, of the callers, of the capture. The lock of the readers of arguments (argv.c) is
+ * taken alone.
  *
- * A request never waits, but for a moment, for what its caller's threads may keep until
- * they are answered: their memory map. So /proc/PID/cmdline, environ, maps and the like
- * are read by the threads of argv.c alone, or not at all.
+ * A request waits no longer than a moment for the memory map of its caller, which the
+ * caller's other threads may hold until they are answered. So only the threads of argv.c
+ * read /proc/PID/cmdline, environ, maps and the like.
  */
 #pragma once
 
@@ -37,23 +39,24 @@ struct shfs_fs {
 	struct shfs_config config;
 	struct shfs_capture *capture;
 	struct shfs_spool *spool; /* for the guardian */
-	struct shfs_heir *heir;   /* for the one that takes over */
+	struct shfs_heir *heir;   /* for a server that takes over */
 	struct shfs_callers *callers;
 	struct shfs_tree *tree;
 	struct shfs_transport *transport;
 	struct shfs_passthrough *passthrough;
-	struct shfs_beneath *beneath; /* NULL: changes beneath cannot be noticed */
-	char *root;                   /* the mounted directory, absolute */
-	int root_fd;                  /* of the directory beneath the mount (O_PATH) */
-	int proc_fd;                  /* /proc/self/fd */
+	struct shfs_beneath
+		*beneath; /* NULL: changes of the lower files are not noticed */
+	char *root;       /* the mounted directory, absolute */
+	int root_fd;      /* of the lower directory (O_PATH) */
+	int proc_fd;      /* /proc/self/fd */
 	bool served;      /* root_fd is on a network or the like: shfs_fd_is_served */
 	bool privileged;  /* serves all users: takes on the caller's identity */
 	int64_t since_ns; /* CLOCK_REALTIME */
 	struct shfs_again *again;
-	int device;     /* of the mount, where it was another's that died; -1 */
-	char *moved_to; /* and where that is by now */
-	dev_t mounted;  /* the number of the mount; 0: not known */
-	bool died;      /* the mount, without having been taken away */
+	int device;     /* of a mount that is taken over from a dead server; -1 */
+	char *moved_to; /* the present path of that mount */
+	dev_t mounted;  /* device number of the mount; 0: not known */
+	bool died;      /* the connection ended without an unmount */
 
 	struct shfs_project_rules rules;
 
@@ -61,5 +64,5 @@ struct shfs_fs {
 	struct shfs_handle *handles;        /* all open files */
 	struct shfs_directory *directories; /* all open directories */
 	atomic_size_t n_open;               /* of both */
-	size_t max_open; /* so that names can be reached with all of them open */
+	size_t max_open; /* leaves fds to reach names when so many are open */
 };

@@ -28,7 +28,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 
-#define FD_RESERVE   512 /* for what is no user's file */
+#define FD_RESERVE   512 /* for fds that are no users' files */
 #define FD_CACHE_MAX 16384
 #define DETACH_MS    5000 /* after SIGTERM, for files that are still open */
 
@@ -88,7 +88,8 @@ static int parse_options(int argc, char **argv, struct options *out,
 	return 0;
 }
 
-/* How the guardian is to call us, from anywhere. *config is for as long as that. */
+/* Notes how the guardian is to start us again, from any directory; *config must live as
+ * long. */
 static int note_options(struct shfs_fs *fs, const struct options *options, char **config)
 {
 	struct shfs_again *again = fs->again;
@@ -122,14 +123,15 @@ static int note_options(struct shfs_fs *fs, const struct options *options, char 
 /* --- the parts of a mount --- */
 
 /*
- * What the caller's shell was limited to would hold for all who work in the mount. A
- * limit that cannot be raised, and that would fail their writes or end us, is refused.
+ * Raises the limits of the caller's shell, which would hold for all users of the mount.
+ * Refuses to mount with a limit that cannot be raised, and that would fail writes or end
+ * us.
  */
 static int raise_limits(void)
 {
 	static const struct {
 		int resource;
-		const char *option; /* of ulimit; NULL: a low one is only slower */
+		const char *option; /* of ulimit; NULL: a low limit is only slower */
 	} limits[] = {
 		{ RLIMIT_FSIZE, "-f" }, { RLIMIT_CPU, "-t" },    { RLIMIT_AS, "-v" },
 		{ RLIMIT_DATA, "-d" },  { RLIMIT_NOFILE, NULL },
@@ -146,9 +148,9 @@ static int raise_limits(void)
 	return 0;
 }
 
-/* As many files as we may. Each open file may lose its name, and is then held by another
- * fd (node.h), so half but a reserve are for those; what they do not use, for the cache
- * of nodes. */
+/* Raises the limit of fds, and shares them out. Each open file may lose its name and is
+ * then held by a second fd (node.h): so, but for a reserve, half of the fds are for open
+ * files. Those that they do not use are for the cache of nodes. */
 static void share_out_fds(size_t *for_nodes, size_t *for_handles)
 {
 	struct rlimit limit;
@@ -162,7 +164,7 @@ static void share_out_fds(size_t *for_nodes, size_t *for_handles)
 	                                             : MIN(*for_handles, FD_CACHE_MAX);
 }
 
-/* Threads start here, so: in the process that stays. */
+/* Starts the capture, which starts threads: so in the process that stays. */
 static int start_capture(struct shfs_fs *fs)
 {
 	struct shfs_capture_options options = {
@@ -236,8 +238,8 @@ static void free_fs(struct shfs_fs *fs)
 /* --- serving --- */
 
 /*
- * Until the mount has gone, or a signal says to end (true); then files still open have a
- * moment.
+ * Waits until the mount is gone, or a signal asks to end (true); then waits a moment for
+ * files that are still open.
  */
 static bool wait_for_end(struct shfs_fs *fs, int signals)
 {
@@ -251,10 +253,10 @@ static bool wait_for_end(struct shfs_fs *fs, int signals)
 		n = poll(fds, 2, timeout);
 		if (n < 0 && errno == EINTR)
 			continue;
-		/* a second signal does not wait any more */
+		/* a second signal ends at once */
 		if (n <= 0 || fds[0].revents || timeout >= 0)
 			return timeout >= 0;
-		/* first, as a second one that came before would be lost in it */
+		/* before the detach, so that a second signal during it is not lost */
 		(void)!read(signals, &(struct signalfd_siginfo){ 0 },
 		            sizeof(struct signalfd_siginfo));
 		shfs_mountpoint_detach();
@@ -262,7 +264,8 @@ static bool wait_for_end(struct shfs_fs *fs, int signals)
 	}
 }
 
-/* Our own store, asked for by its path, would wait for us. */
+/* Can the mount be taken over? Not if the store is in it: a successor that opens it by
+ * its path would wait for itself. */
 static bool can_be_taken(const struct shfs_fs *fs)
 {
 	return fs->again->n_args && shfs_transport_can_be_taken(fs->transport) &&
@@ -281,7 +284,7 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 	r = shfs_passthrough_begin(fs, device_fd);
 	if (!r)
 		r = shfs_transport_start(fs->transport);
-	if (r == -ENODEV) /* it was unmounted at once */
+	if (r == -ENODEV) /* unmounted already */
 		return 0;
 	if (r == -EOPNOTSUPP)
 		return shfs_daemon_fail(SHFS_EXIT_UNAVAILABLE,
@@ -314,7 +317,7 @@ static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground
 	return 0;
 }
 
-static int lock = -1; /* of the mount point; let go of when it is mounted */
+static int lock = -1; /* of the mount point; released when it is mounted */
 
 static void let_go_of_lock(void)
 {
@@ -322,7 +325,7 @@ static void let_go_of_lock(void)
 	lock = -1;
 }
 
-/* Returns in the one that serves. -errno. */
+/* Starts the guardian. Returns in the process that serves. -errno. */
 static int start_guardian(struct shfs_fs *fs)
 {
 	int r;
@@ -332,7 +335,7 @@ static int start_guardian(struct shfs_fs *fs)
 		r = fs->spool ? shfs_mountpoint_guard(fs) : -ENOMEM;
 		if (r <= 0)
 			return r;
-		/* it has died, and we are to go on in its place */
+		/* we are the guardian, and take the place of the dead server */
 		lock = -1;
 		shfs_daemon_told();
 		shfs_spool_free(TAKE_PTR(fs->spool));
@@ -400,11 +403,11 @@ static int run(struct shfs_fs *fs, const struct options *options)
 	if (!code)
 		code = serve(fs, signals, fuse_session_fd(session), options->foreground);
 out:
-	/* first, as it answers those who wait for a sync, and threads wait for that */
+	/* first, as it answers requests for a sync, for which threads wait */
 	shfs_capture_close(TAKE_PTR(fs->capture));
 	if (fs->transport)
 		shfs_transport_join(fs->transport);
-	fuse_session_unmount(session); /* it has gone; lets go of the device */
+	fuse_session_unmount(session); /* the mount is gone; this closes the device */
 	fuse_session_destroy(session);
 	shfs_transport_free(fs->transport);
 	return code;
@@ -454,7 +457,7 @@ int main(int argc, char **argv)
 	if (!code)
 		code = run(&fs, &options);
 	let_go_of_lock();
-	/* its guardian is to try again, or to take it away */
+	/* without dismissing the guardian, which tries again, or unmounts */
 	if (fs.died || (code && fs.device >= 0))
 		_exit(code);
 	free_fs(&fs);

@@ -20,9 +20,9 @@ enum { WATCH = 'w', DETACH = 'd' };
 /* The guardian of a mount knows this besides. */
 struct mount {
 	struct shfs_fs *fs;
-	const struct shfs_again *again; /* NULL: it is not to come again */
-	dev_t dev;                      /* its number; 0: it is not there */
-	char *where;                    /* it was seen last; malloc'ed, or NULL */
+	const struct shfs_again *again; /* NULL: it is not to be mounted again */
+	dev_t dev;                      /* its device number; 0: it is not mounted */
+	char *where;                    /* its last known path; malloc'ed, or NULL */
 };
 
 static int wait_for(pid_t pid)
@@ -68,7 +68,7 @@ static int by_number(const void *a, const void *b)
 	return (*one > *two) - (*one < *two);
 }
 
-/* Of what the dead one had open. */
+/* Closes all fds of the dead server but these. */
 static void close_but(int *kept, size_t n)
 {
 	unsigned next = STDERR_FILENO + 1;
@@ -84,7 +84,7 @@ static void close_but(int *kept, size_t n)
 	close_range(next, ~0u, 0);
 }
 
-/* Where the mount is still there, and goes on by the device. */
+/* Can the guardian take over? Yes if the mount still exists and its device is known. */
 static bool can_succeed(struct mount *m)
 {
 	if (shfs_heir_device(m->fs->heir) < 0 || !m->again || !m->dev)
@@ -93,7 +93,8 @@ static bool can_succeed(struct mount *m)
 	return m->where && shfs_again_count(m->fs->again, shfs_clock_ns(CLOCK_REALTIME));
 }
 
-/* Else all else goes first, so that nobody waits for an answer any more. */
+/* Takes over. If it cannot, all fds of the dead server are closed first, so that no
+ * process waits for an answer any more. */
 static bool succeeds(struct shfs_guardian *g)
 {
 	struct mount *m = g->data;
@@ -126,7 +127,7 @@ static void order(struct shfs_guardian *g, char what)
 		m->dev = 0;
 	if (what == DETACH) {
 		detach(g);
-		/* what was asked to end is not to come again */
+		/* a mount that was asked to end is not made again */
 		m->again = NULL;
 	}
 }
@@ -146,12 +147,12 @@ static void become(const struct shfs_again *again, const char *where)
 	args[n++] = where;
 	args[n] = NULL;
 	signal(SIGHUP, SIG_DFL);
-	/* also where a newer one has taken its place by now */
+	/* our own program, also if a newer one was installed over it */
 	execv("/proc/self/exe", (char **)args);
 	_exit(127);
 }
 
-/* Over the directory wherever that is now. False: it could not. */
+/* Mounts again over the directory, wherever that is now. False: it failed. */
 static bool mount_again(const struct mount *m)
 {
 	struct shfs_again again;
@@ -165,7 +166,7 @@ static bool mount_again(const struct mount *m)
 	pid = fork();
 	if (pid == 0)
 		become(&again, m->where);
-	/* it ends when the mount is there, or cannot be */
+	/* the child ends when it has mounted, or failed to */
 	return pid > 0 && wait_for(pid) == 0;
 }
 
@@ -173,7 +174,7 @@ static void last(struct shfs_guardian *g)
 {
 	struct mount *m = g->data;
 
-	/* it is not there where somebody has taken it away, and files were still open */
+	/* dev is 0 if it was unmounted while files were still open */
 	if (m->dev && !(m->where && mount_again(m)))
 		shfs_guardian_alert(g);
 	free(m->where);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mount-guardian.h - the guardian of a mount: when the daemon dies, it takes over, or
- * takes the mount away and makes it again.
+ * mount-guardian.h - the guardian of a mount: when the server dies, it takes over, or
+ * unmounts and mounts again.
  */
 #pragma once
 
@@ -10,14 +10,14 @@
 struct shfs_fs;
 
 /*
- * Starts a guardian (recording/guardian.h) that also takes the mount away when this
- * process ends without having been unmounted, so that nobody is left with a directory
- * that answers ENOTCONN, and makes it again (again.h). While there is one thread. -errno.
- * 1: in the guardian, which is to serve the mount now: by fs.device, with what is in
- * fs.heir and is open.
+ * Starts a guardian (recording/guardian.h). If this process dies, and it cannot take
+ * over, it unmounts, so that the directory does not fail with ENOTCONN, and mounts again
+ * (again.h). Called while there is one thread. -errno. Returns 1 in a guardian that takes
+ * over: it is to serve the mount on fs.device, with the state in fs.heir and the open
+ * fds.
  */
 _must_check_ int shfs_mountpoint_guard(struct shfs_fs *fs);
-/* Tells it which mount is ours: once it is there. */
+/* Tells the guardian, once we have mounted, which mount is ours. */
 void shfs_mountpoint_guarded(void);
-/* Asks it to detach the mount now; files that are open stay usable. */
+/* Asks the guardian to detach the mount now; open files stay usable. */
 void shfs_mountpoint_detach(void);

@@ -77,10 +77,11 @@ void shfs_daemon_hide(void)
 
 void shfs_daemon_bound_heap(void)
 {
-	/* A heap never shrinks below its free end. With one heap for each thread that
-	 * reads contents, all heaps would take many times what the threads need. */
+	/* A heap keeps the most memory that it ever had. With one heap for each thread
+	 * that reads contents, they would take many times what the threads need together.
+	 */
 	mallopt(M_ARENA_MAX, 1);
-	/* otherwise glibc raises the threshold to the largest block that was freed */
+	/* otherwise glibc raises the thresholds by the largest block that was freed */
 	mallopt(M_MMAP_THRESHOLD, MMAP_BYTES);     /* a smaller one is slower */
 	mallopt(M_TRIM_THRESHOLD, HEAP_END_BYTES); /* a smaller one is slower */
 }

@@ -16,19 +16,19 @@
 struct shfs_guardian {
 	const char *root;
 	struct shfs_spool *spool;
-	/* a byte that shfs_guardian_order sent; may be NULL */
+	/* called for a byte of shfs_guardian_order; may be NULL */
 	void (*order)(struct shfs_guardian *guardian, char order);
-	/* that process has died: ends what it held */
+	/* called when the process has died: ends what it held */
 	void (*died)(struct shfs_guardian *guardian);
-	/* and last, all that it left is written; may be NULL. May raise the alert. */
+	/* called last, when all its records are written; may raise the alert; or NULL */
 	void (*last)(struct shfs_guardian *guardian);
-	/* May be NULL. Else before all of these: true, where it takes its place. It is to
-	 * close what the dead one had open, and is not wanted any more. */
+	/* Called first when the process has died; or NULL. True: the guardian takes its
+	 * place. Closes fds of the dead process that are not needed any more. */
 	bool (*succeeds)(struct shfs_guardian *guardian);
 
-	void *data; /* of who made it, for these functions; borrowed */
+	void *data; /* of the caller, for these functions; borrowed */
 
-	struct shfs_store store; /* guardian.c's, as are the others */
+	struct shfs_store store; /* of guardian.c, as the next ones */
 	int orders;
 	int guarded; /* a pidfd */
 };

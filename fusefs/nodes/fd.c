@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reaching the file of a node. */
+/* Reaches the lower file of a node: cached fds, opening by name. */
 #include "fusefs/nodes/internal.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static size_t fds_shrink(struct shfs_tree *tree, size_t keep)
 	return closed;
 }
 
-/* The fds of removed files go as the kernel forgets them, which lags behind. */
+/* Waits until fds of removed files are closed: the kernel forgets these files late. */
 static bool await_unpinned(struct shfs_tree *tree, size_t n_pinned)
 {
 	for (int i = 0; i < AWAIT_MS; i++) {
@@ -67,7 +67,7 @@ bool shfs_tree_spare_fds(struct shfs_tree *tree)
 	return closed || (n_pinned && await_unpinned(tree, n_pinned));
 }
 
-/* The cached fd, with one user more, or -1. */
+/* Takes the cached fd, with one more user, or returns -1. */
 int node_fd_take(struct shfs_tree *tree, struct node *node)
 {
 	int fd;
@@ -86,7 +86,8 @@ int node_fd_take(struct shfs_tree *tree, struct node *node)
 }
 
 /*
- * Gives the node its fd (taken over; another thread may have been first), and takes it.
+ * Gives the node its fd, takes ownership of it, and takes the node's fd: that of another
+ * thread, if that was first.
  */
 int node_fd_give(struct shfs_tree *tree, struct node *node, int fd)
 {
@@ -140,7 +141,7 @@ void node_fd_drop(struct shfs_tree *tree, struct node *node)
 		fd = TAKE_FD(node->fd);
 	}
 	pthread_mutex_unlock(&tree->fds_lock);
-	/* takes its time where that was all that was left of a large file */
+	/* slow if this frees a large file */
 	shfs_closep(&fd);
 }
 
@@ -163,7 +164,7 @@ int node_open_by_fd(struct shfs_tree *tree, int path_fd, int flags)
 	return openat_spare(tree, tree->proc_fd, name, flags);
 }
 
-/* Opens name below dirfd if it is the node's file. */
+/* Opens name below dirfd, if it is the node's file. */
 int node_open_checked(struct shfs_tree *tree, const struct node *node, int dirfd,
                       const char *name, int flags)
 {
@@ -181,8 +182,9 @@ int node_open_checked(struct shfs_tree *tree, const struct node *node, int dirfd
 }
 
 /*
- * Tree lock held. The nodes from node up to the first whose fd is cached, which is last
- * in the array, with its fd taken. Trees may be deeper than any path or stack.
+ * Tree lock held. Lists the nodes from node up to the first with a cached fd, which is
+ * last in the array, with its fd taken. Without recursion: trees may be deeper than the
+ * stack.
  */
 static int chain_up(struct shfs_tree *tree, struct node *node, struct node ***out)
 {
@@ -250,7 +252,7 @@ int shfs_node_adopt_fd(struct shfs_tree *tree, struct shfs_node *node, int fd)
 	return path_fd < 0 ? path_fd : node_fd_give(tree, node_private(node), path_fd);
 }
 
-/* By its name, without an fd of its own: most files are opened once. */
+/* Opens a file by its name, without caching an fd: most files are opened once. */
 static int open_by_name(struct shfs_tree *tree, struct node *node, int flags)
 {
 	int dirfd, fd = -ESTALE;
@@ -275,7 +277,7 @@ int shfs_node_open(struct shfs_tree *tree, struct shfs_node *pub, int flags)
 	int path_fd = node_fd_take(tree, node), fd;
 
 	if (path_fd < 0) {
-		/* a lease of somebody below is not waited for with the tree locked */
+		/* O_NONBLOCK: must not wait for a lease (fcntl) with the tree locked */
 		fd = open_by_name(tree, node, flags | O_NONBLOCK);
 		if (fd != -ESTALE && fd != -EWOULDBLOCK)
 			return fd;

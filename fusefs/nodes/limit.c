@@ -13,10 +13,10 @@
 #include <time.h>
 
 #define BATCH         512
-#define FORGET_NS     20000000 /* what the kernel was asked to forget comes back by then */
-#define PAUSE_MS      50       /* to look again, and while nothing is gained */
+#define FORGET_NS     20000000 /* time for the kernel to send FORGET */
+#define PAUSE_MS      50       /* before looking again, and if nothing was forgotten */
 #define PAUSE_MAX_MS  10000
-#define TRIM_AFTER_MS 2000 /* once there is no coming and going */
+#define TRIM_AFTER_MS 2000 /* after the number of nodes has stopped changing */
 
 struct shfs_pruner {
 	struct shfs_tree *tree;
@@ -24,10 +24,10 @@ struct shfs_pruner {
 	size_t max;
 	pthread_t thread;
 	atomic_bool ending;
-	bool refused; /* this kernel cannot be asked */
+	bool refused; /* this kernel does not support it */
 };
 
-/* Asks for enough to be forgotten that it is not for the next few files alone. */
+/* Asks the kernel to forget so many names that it does not help only for a few files. */
 static void prune(struct shfs_pruner *p)
 {
 	size_t size = shfs_tree_size(p->tree), goal = p->max - p->max / 8, n;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The names of files. */
+/* The names of files, and which thread uses which. */
 #include "fusefs/nodes/internal.h"
 
 #include "common/clock.h"
@@ -9,11 +9,11 @@
 #include <string.h>
 #include <utlist.h>
 
-/* Names of one file that are kept, as long as nobody uses them. */
+/* Most unused names that are remembered of one file. */
 #define NAMES_MAX 8
-/* Who was told to look again has done so by then, or never will. */
+/* Time in which a thread that was told ESTALE looks the name up again. */
 #define ASKED_NS SHFS_NSEC_PER_SEC
-/* Who has looked a name up does what it wanted it for by then. */
+/* Time in which a thread uses a name that it has looked up. */
 #define FOUND_NS SHFS_NSEC_PER_SEC
 
 void node_name_free(struct shfs_tree *tree, struct shfs_name *name)
@@ -24,7 +24,7 @@ void node_name_free(struct shfs_tree *tree, struct shfs_name *name)
 	free(name);
 }
 
-/* Tree lock held. */
+/* Tree lock held. Finds a name of the node. */
 static struct shfs_name *name_find(struct node *node, const struct shfs_node *parent,
                                    const char *text)
 {
@@ -48,7 +48,8 @@ static bool is_spare(const struct node *node, const struct shfs_name *name)
 	       !atomic_load(&name->refs);
 }
 
-/* Tree lock held for writing. Frees what is gone, and the oldest of too many. */
+/* Tree lock held for writing. Frees names that are gone, and the oldest if there are too
+ * many. */
 static void names_shrink(struct shfs_tree *tree, struct node *node)
 {
 	struct shfs_name **at = &node->first.next, *name;
@@ -63,7 +64,7 @@ static void names_shrink(struct shfs_tree *tree, struct node *node)
 	}
 }
 
-/* Tree lock held for writing. One more name of it, in front of the older ones. */
+/* Tree lock held for writing. Adds a name, in front of the older ones. */
 static struct shfs_name *name_add(struct shfs_tree *tree, struct node *node,
                                   struct shfs_node *parent, const char *text)
 {
@@ -83,7 +84,7 @@ static struct shfs_name *name_add(struct shfs_tree *tree, struct node *node,
 	return name;
 }
 
-/* The same, in place of one that is gone. */
+/* Tree lock held for writing. Sets a name in place of one that is gone. */
 static struct shfs_name *name_set(struct shfs_tree *tree, struct shfs_name *name,
                                   struct shfs_node *parent, const char *text)
 {
@@ -103,8 +104,8 @@ static struct shfs_name *name_set(struct shfs_tree *tree, struct shfs_name *name
 }
 
 /*
- * Tree lock held for writing. Without memory for it the old name stays, which is looked
- * at before it is believed.
+ * Tree lock held for writing. Notes a name of the node. Without memory the old name
+ * stays; names are checked at each use.
  */
 static void node_named(struct shfs_tree *tree, struct node *node,
                        struct shfs_node *parent, const char *text, bool use)
@@ -139,9 +140,9 @@ bool node_is_at(struct shfs_tree *tree, struct node *node, struct shfs_node *par
 	return gone;
 }
 
-/* --- who uses which --- */
+/* --- seekers --- */
 
-/* seekers_lock held. What is known of this thread and node; NULL. */
+/* seekers_lock held. Finds the entry of this thread and node; NULL: none. */
 static struct seeker *seeker_find(struct shfs_tree *tree, uint64_t node, uint32_t tid)
 {
 	struct seeker *set = tree->seekers[tid % SEEKER_SETS];
@@ -152,7 +153,8 @@ static struct seeker *seeker_find(struct shfs_tree *tree, uint64_t node, uint32_
 	return NULL;
 }
 
-/* The same, or one in place of the oldest; NULL: all were asked just now. */
+/* seekers_lock held. Finds the entry, or makes one in place of the oldest; NULL: all were
+ * told to look again just now. */
 static struct seeker *seeker_add(struct shfs_tree *tree, uint64_t node, uint32_t tid)
 {
 	struct seeker *set = tree->seekers[tid % SEEKER_SETS];
@@ -216,7 +218,8 @@ void shfs_node_found(struct shfs_tree *tree, struct shfs_node *pub,
 	shfs_tree_unlock(tree);
 }
 
-/* seekers_lock held. Was it told to look again a moment ago? It has, by now. */
+/* seekers_lock held. Was the thread told to look again a moment ago? Then it has done so.
+ */
 static bool seeker_asked(struct shfs_tree *tree, uint32_t tid)
 {
 	struct seeker *set = tree->seekers[tid % SEEKER_SETS];
@@ -232,7 +235,7 @@ static bool seeker_asked(struct shfs_tree *tree, uint32_t tid)
 	return asked;
 }
 
-/* seekers_lock held. False: too many are to look again at once. */
+/* seekers_lock held. Notes that the thread is told to look again. False: too many are. */
 static bool seeker_ask(struct shfs_tree *tree, uint64_t node, uint32_t tid)
 {
 	struct seeker *seeker = seeker_add(tree, node, tid);
@@ -246,9 +249,9 @@ static bool seeker_ask(struct shfs_tree *tree, uint64_t node, uint32_t tid)
 }
 
 /*
- * Told once, it looks the name up again and comes back, maybe to another file, if that
- * has the name by now; who gets there without a name (/proc/PID/fd) comes back as it was.
- * Told twice, it would give up.
+ * A thread that is told ESTALE once looks the name up again and comes back, maybe to
+ * another file that has the name by now. One that uses no name (/proc/PID/fd) just comes
+ * back. Told ESTALE twice, the open would fail.
  */
 bool shfs_node_name_is_sure(struct shfs_tree *tree, struct shfs_node *pub, uint32_t tid)
 {
@@ -269,7 +272,7 @@ void shfs_tree_told_stale(struct shfs_tree *tree, uint32_t tid)
 	pthread_mutex_unlock(&tree->seekers_lock);
 }
 
-/* Tree lock held. */
+/* Tree lock held. Returns the name by which thread tid found the file. */
 static struct shfs_name *name_found_by(struct shfs_tree *tree, struct node *node,
                                        uint32_t tid)
 {
@@ -312,7 +315,7 @@ void shfs_name_unref(struct shfs_name *name)
 
 /* --- paths --- */
 
-/* Written from the end, as the chain goes up. */
+/* Appends a path; written from its end, as the chain leads upwards. */
 static void path_of(const struct shfs_name *last, const char *below, struct shfs_buf *out)
 {
 	size_t len = below ? strlen(below) + 1 : 0, start = out->len, at;
@@ -389,7 +392,7 @@ void shfs_node_moved(struct shfs_tree *tree, struct shfs_node *pub,
 			 *there = name_find(node, new_parent, new_text);
 
 	if (there && there != name)
-		there->gone = true; /* long since */
+		there->gone = true; /* unnoticed so far */
 	if (name)
 		name_set(tree, name, new_parent, new_text);
 	node_named(tree, node, new_parent, new_text, true);
@@ -409,7 +412,7 @@ void shfs_node_linked(struct shfs_tree *tree, struct shfs_node *pub,
 	pthread_mutex_unlock(&shard->lock);
 }
 
-/* Tree lock held. Is the file still there by this name? */
+/* Tree lock held. Does the file still have this name? */
 static bool name_is_there(struct shfs_tree *tree, const struct node *node,
                           const struct shfs_name *name)
 {

@@ -12,11 +12,12 @@
 #include <utlist.h>
 
 #define FOREIGN_BIT (UINT64_C(1) << 63)
-/* Ids that are tried for one file before the next free one is given. */
+/* Ids that are tried for one file before it gets the next free one. */
 #define PROBES 8
-/* Nodes that left the table, kept for requests that still use them. */
+/* Most nodes that left the table and are kept for requests that still use them. */
 #define REPLACED_MAX 256
-#define RETIRED_MAX  4096 /* and those that the kernel has given back; see there */
+#define RETIRED_MAX  4096 /* most forgotten nodes of an inherited tree; shfs_node_forget \
+	                   */
 
 /* --- identity --- */
 
@@ -32,7 +33,7 @@ uint64_t shfs_statx_dev(const struct statx *stx)
 	return makedev(stx->stx_dev_major, stx->stx_dev_minor);
 }
 
-/* The kernel keeps 32 bits of it. 0 stands for unknown. */
+/* Returns 32 bits of the time of birth, as many as the kernel keeps. 0: unknown. */
 static uint32_t generation_of(const struct statx *stx)
 {
 	uint32_t h;
@@ -45,7 +46,7 @@ static uint32_t generation_of(const struct statx *stx)
 	return h ? h : 1;
 }
 
-/* dev and ino alone tell the file as long as it is pinned by something. */
+/* Is this the node's file? dev and ino are enough while the file is kept by an fd. */
 static bool is_same_file(const struct shfs_node *node, const struct statx *stx)
 {
 	return node->ino == stx->stx_ino && node->dev == shfs_statx_dev(stx) &&
@@ -78,7 +79,8 @@ static uint64_t id_of(const struct shfs_tree *tree, uint64_t dev, uint64_t ino)
 
 /* --- the table --- */
 
-/* The ids that are probed for one file share their shard: the low bits do not count. */
+/* Returns the shard of an id. The low bits do not count, so that all ids that are tried
+ * for one file share a shard. */
 struct shard *tree_shard(struct shfs_tree *tree, uint64_t id)
 {
 	return &tree->shards[(id / PROBES) % N_SHARDS];
@@ -93,9 +95,9 @@ static struct node *shard_find(struct shard *shard, uint64_t id)
 }
 
 /*
- * The node of (dev, ino), or NULL and in *id one that is free for it. Only foreign ids
- * can be taken by another file; all of theirs are looked at, as those before may have
- * gone.
+ * Finds the node of (dev, ino); or NULL, and *id is a free id for it. Only ids of other
+ * devices can be taken by another file; all ids to try are looked at, as the earlier ones
+ * may have become free.
  */
 static struct node *shard_find_file(struct shard *shard, uint64_t dev, uint64_t ino,
                                     uint64_t *id)
@@ -149,7 +151,7 @@ void shfs_node_ref(struct shfs_tree *tree, struct shfs_node *node)
 	pthread_mutex_unlock(&shard->lock);
 }
 
-/* --- those that a successor has to know --- */
+/* --- places, for a successor --- */
 
 void node_place_update(struct node *node)
 {
@@ -163,7 +165,7 @@ void node_place_update(struct node *node)
 	snprintf(place->name, sizeof(place->name), "%s", node->name->text);
 }
 
-/* Tree lock held, and places_lock. */
+/* Tree lock and places_lock held. Makes the place of a node. */
 static void place_make(struct shfs_tree *tree, struct node *node)
 {
 	struct shfs_place *place =
@@ -223,7 +225,7 @@ void shfs_node_closed(struct shfs_tree *tree, struct shfs_node *node)
 	shfs_node_unref(tree, node);
 }
 
-/* Its id is another file's now: there must not be two places of it. */
+/* Drops the place of a node whose id another file has now: an id must have one place. */
 static void place_drop(struct shfs_tree *tree, struct node *node)
 {
 	struct shfs_place *place;
@@ -261,9 +263,9 @@ static void count_node(struct shfs_tree *tree, int change)
 		eventfd_write(tree->size_fd, 1);
 }
 
-/* Nobody else can reach it any more. Returns the parent by its first name, and the
- * reference with it. That of another name is a directory, which has one name alone: this
- * goes no deeper. */
+/* Frees a node that no thread can reach any more. Returns the parent of its first name,
+ * with the reference. Parents of other names are released here; as directories have only
+ * one name, this recursion ends at once. */
 static struct node *node_destroy(struct shfs_tree *tree, struct node *node)
 {
 	struct node *parent = node->first.parent;
@@ -282,7 +284,7 @@ static struct node *node_destroy(struct shfs_tree *tree, struct node *node)
 	return parent;
 }
 
-/* Shard lock held. Takes the node out of the table if it is not needed; true if so. */
+/* Shard lock held. Takes the node out of the table if it is not needed any more: true. */
 static bool node_reap(struct shard *shard, struct node *node)
 {
 	shfs_assert_held(&shard->lock);
@@ -293,7 +295,7 @@ static bool node_reap(struct shard *shard, struct node *node)
 	return true;
 }
 
-/* Parents follow their last child; a loop, as trees may be deep. */
+/* Also releases parents after their last child; in a loop, as trees may be deep. */
 void shfs_node_unref(struct shfs_tree *tree, struct shfs_node *pub)
 {
 	struct node *node = node_private(pub);
@@ -341,8 +343,8 @@ static struct node *node_new(struct shfs_tree *tree, struct node *parent,
 	return node;
 }
 
-/* A request may have found it by its id a moment ago. Takes a reference over: where it is
- * kept already (given back, and then its inode number is another file's), from now on. */
+/* Keeps a node that left the table, as a request may have found it by its id a moment
+ * ago. Takes ownership of a reference. A node that is kept already is kept anew. */
 static void keep_replaced(struct shfs_tree *tree, struct node *node)
 {
 	struct node *spare = NULL;
@@ -368,8 +370,8 @@ static void keep_replaced(struct shfs_tree *tree, struct node *node)
 }
 
 /*
- * Of an inherited tree we do not know all lookups that the kernel gives back: while it
- * looks a file up anew, it drops what it knew of it. So such a node stays for a while.
+ * Gives back n lookups. Of an inherited tree we do not know all lookups: while the kernel
+ * looks a file up anew, it gives back its old ones. So such a node is kept for a while.
  */
 void shfs_node_forget(struct shfs_tree *tree, uint64_t id, uint64_t n)
 {
@@ -399,9 +401,9 @@ void shfs_node_forget(struct shfs_tree *tree, uint64_t id, uint64_t n)
 }
 
 /*
- * Adds made to the table, unless the file is there: then that node is it. One that is of
- * an earlier file with this inode number leaves the table, and the kernel's lookups of it
- * go to the new one, as the kernel will give both back by one id.
+ * Adds the node `made` to the table, unless the file has a node: *out is that. A node of
+ * an earlier file with this inode number leaves the table, and its lookups are moved to
+ * the new node, as the kernel gives back both by the same id.
  */
 static int table_add(struct shfs_tree *tree, struct node *made, struct node **out)
 {
@@ -444,7 +446,7 @@ static int table_add(struct shfs_tree *tree, struct node *made, struct node **ou
 	return r;
 }
 
-/* What shard_find_file finds without making a node first. */
+/* Finds the node of a file, before a new one is made. */
 static struct node *table_look_up(struct shfs_tree *tree, const struct statx *stx)
 {
 	uint64_t dev = shfs_statx_dev(stx), id = id_of(tree, dev, stx->stx_ino);
@@ -463,7 +465,8 @@ static struct node *table_look_up(struct shfs_tree *tree, const struct statx *st
 	return node;
 }
 
-/* The node of this file, with one lookup more; is_new: made, with this name. */
+/* Gets the node of this file, with one more lookup; is_new: it was made, with this name.
+ */
 static int table_enter(struct shfs_tree *tree, struct shfs_node *parent, const char *name,
                        const struct statx *stx, struct node **out, bool *is_new)
 {
@@ -472,7 +475,7 @@ static int table_enter(struct shfs_tree *tree, struct shfs_node *parent, const c
 
 	*is_new = false;
 	if (is_root(tree, shfs_statx_dev(stx), stx->stx_ino))
-		return -ELOOP; /* a bind mount of the root below itself */
+		return -ELOOP; /* the root is bind-mounted below itself */
 	*out = table_look_up(tree, stx);
 	if (*out)
 		return 0;
@@ -632,9 +635,9 @@ int shfs_tree_new(int root_fd, int proc_fd, size_t max_fds,
 	return 0;
 }
 
-/* --- what was another server's --- */
+/* --- inheriting from another server --- */
 
-/* The kernel's lookups of it are not known: it is kept. */
+/* Number of lookups of an inherited node: the real one is not known, so it is kept. */
 #define LOOKUPS_INHERITED (1ull << 40)
 
 static struct node *node_of_place(struct shfs_tree *tree, struct node *parent,
@@ -684,8 +687,8 @@ static struct shfs_place *place_find(const struct inheritance *in, uint64_t id)
 	return found ? *found : NULL;
 }
 
-/* Makes the node of a place, and those above first; a loop, as trees may be deep. NULL:
- * one of them is not known. */
+/* Makes the node of a place, and first those above it; in a loop, as trees may be deep.
+ * NULL: one of them is missing. */
 static struct node *inherit_one(const struct inheritance *in, struct shfs_place *place)
 {
 	struct shfs_tree *tree = in->tree;
@@ -759,7 +762,7 @@ int shfs_tree_inherit(struct shfs_tree *tree, struct shfs_heir *heir, bool is_ta
 	return 0;
 }
 
-/* All nodes go, in any order. */
+/* Detaches names from their parents, as all nodes are freed in any order. */
 static void names_orphan(struct node *node)
 {
 	struct shfs_name *name;
@@ -811,8 +814,8 @@ int shfs_tree_size_fd(const struct shfs_tree *tree)
 }
 
 /*
- * As a clock's hand goes round: what was looked up since it passed here last is passed
- * over once more. All that was looked at goes behind the rest.
+ * Picks idle nodes, like the clock algorithm: a node that was looked up since the hand
+ * passed it last is skipped once more. All examined nodes go behind the rest.
  */
 static size_t shard_idle(struct shard *shard, uint64_t *ids, size_t max)
 {
@@ -892,7 +895,7 @@ struct list {
 	size_t n, cap;
 };
 
-/* With the lock of the tree held: those of the shard, with a reference. */
+/* Tree lock held. Lists the nodes of the shard below the directory, with a reference. */
 static void list_below(struct shard *shard, const struct shfs_node *directory,
                        struct list *list)
 {
