@@ -16,6 +16,10 @@
 /* Turns on the areas of SHFS_DEBUG (common/debug.h). */
 _must_check_ int shfs_daemon_choose_debug(void);
 
+/* Prints the usage: on standard output if it was asked for, and returns -1; else as an
+ * error, and returns its code. */
+int shfs_daemon_show_usage(const char *usage, bool asked);
+
 /* Prints the message, and returns the code. */
 _printf_(2, 3) int shfs_daemon_fail(int code, const char *fmt, ...);
 int shfs_daemon_fail_path(int code, const char *path, const char *what);

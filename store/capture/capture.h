@@ -131,6 +131,9 @@ void shfs_snapshot_take_secret(struct shfs_snapshot *snapshot, int fd,
  * to the store. */
 void shfs_snapshot_conceal(struct shfs_snapshot *snapshot);
 
+/* Says that the file has got another name: the content is recorded as one of several. */
+void shfs_snapshot_linked(struct shfs_snapshot *snapshot);
+
 /* Says that the file has lost its last name. If it existed only for a moment, and a file
  * with a secret name has the same content, the object is removed. */
 void shfs_snapshot_gone(struct shfs_snapshot *snapshot);
