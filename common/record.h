@@ -129,7 +129,8 @@ enum shfs_access_flags {
 	SHFS_ACCESS_SHARED = 1 << 8, /* several processes had the open file: which of them
 	                                wrote is not known */
 	SHFS_ACCESS_LATE = 1 << 9,   /* it was at last, or up to 40 ms before */
-	SHFS_ACCESS_REPLACED = 1 << 10, /* NAMELESS, and another file has the path by then */
+	SHFS_ACCESS_REPLACED =
+		1 << 10, /* NAMELESS, and another file has the path by then */
 };
 
 /*

@@ -278,6 +278,21 @@ def test_linked_and_changed(sandbox, mounted, change):
         assert contents(sandbox, name) == [b"first\n", b"second\n", b"third\n"], name
 
 
+def test_linked_to_a_name_that_a_reader_has_open(sandbox, mounted):
+    """What the reader saw tells nothing of the file that has its name now, and is still written to."""
+    reader, writer = sandbox.shell(), sandbox.shell()
+    sandbox.sh("echo first > a")
+    reader.run("exec 3<a; read line <&3")
+    sandbox.sh("rm a")
+    for line in ("exec 4>b; echo second >&4", "ln b a"):
+        writer.run(line)
+    reader.run("exec 3<&-")
+    writer.run("echo third >&4; exec 4>&-")
+    reader.close()
+    writer.close()
+    assert contents(sandbox, "a") == [b"first\n", b"second\n", b"second\nthird\n"]
+
+
 @pytest.mark.backends()
 @pytest.mark.users("ordinary")
 def test_renamed_before_it_is_closed(sandbox, mounted):
