@@ -16,8 +16,8 @@
 #define PROBES 8
 /* Most nodes that left the table and are kept for requests that still use them. */
 #define REPLACED_MAX 256
-#define RETIRED_MAX  4096 /* most forgotten nodes of an inherited tree; shfs_node_forget \
-	                   */
+/* Most forgotten nodes of an inherited tree: see shfs_node_forget. */
+#define RETIRED_MAX 4096
 
 /* --- identity --- */
 

@@ -680,8 +680,8 @@ _must_check_ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *fi
 /*
  * Finds the version that a reader saw which opened the file at begin_ns. Its record may
  * come long after, when the file has changed. So it may be an earlier version of the
- * file, or one of an earlier name of the file; n is 0 if it is neither. begin_ns 0: another
- * file has the path by now, of which the content tells nothing.
+ * file, or one of an earlier name of the file; n is 0 if it is neither. begin_ns 0:
+ * another file has the path by now, of which the content tells nothing.
  */
 struct shfs_sight {
 	int64_t file_id, n;
