@@ -26,7 +26,7 @@ static void reply_attr(fuse_req_t req, const struct shfs_node *node,
 	fuse_reply_attr(req, &st, shfs_attr_timeout(node, stx));
 }
 
-/* Where it is open; with the lock of the handles. */
+/* Finds an open file of the node; with the lock of the handles. */
 static const struct shfs_handle *find_open(const struct shfs_fs *fs,
                                            const struct shfs_node *node)
 {
@@ -38,8 +38,8 @@ static const struct shfs_handle *find_open(const struct shfs_fs *fs,
 	return NULL;
 }
 
-/* It has lost its name beneath; or a directory on the way there its permissions, and we
- * are no root: neither matters to who has it open. */
+/* Does the error mean that the lower file cannot be reached by its name: that is gone, or
+ * a directory above it may not be entered by us? Neither matters if the file is open. */
 static bool is_out_of_reach(int r)
 {
 	return r == -ESTALE || r == -EACCES;
@@ -60,8 +60,9 @@ int shfs_adopt_open(struct shfs_fs *fs, struct shfs_node *node)
 	return shfs_node_adopt_fd(fs->tree, node, fd);
 }
 
-/* The node of an id, and its fd until shfs_node_fd_done: before the reply, with which the
- * kernel may forget the node. false: failed, and replied. */
+/* Gets the node of an id, and its fd, which is held until shfs_node_fd_done. That comes
+ * before the reply, as the kernel may then forget the node. false: failed, and replied.
+ */
 static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *fd)
 {
 	*node = shfs_req_node(req, id);
@@ -78,7 +79,7 @@ static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *f
 	return *fd >= 0;
 }
 
-/* Of one that is out of reach while it is open; else r. */
+/* Stats a file that is out of reach but open; returns r if it is not. */
 static int stat_open(struct shfs_fs *fs, const struct shfs_node *node, int r,
                      struct statx *out)
 {
@@ -117,7 +118,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 /* --- setattr --- */
 
-/* flags: of the content, for what is known without a snapshot of it */
+/* Records a change. flags: of the content, if it has no snapshot. */
 static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
                           const struct statx *stx, uint32_t flags,
                           struct shfs_snapshot *content)
@@ -158,7 +159,7 @@ static int set_open_size(fuse_req_t req, struct shfs_handle *handle, off_t size)
 	return r;
 }
 
-/* truncate(2); recorded before anybody can change the file again. */
+/* Does a truncate(2), and records it before anyone can change the file again. */
 static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
@@ -221,7 +222,7 @@ static int set_touch(fuse_req_t req, struct shfs_node *node, int fd,
 		r = fchmodat(fs->proc_fd, shfs_fd_name(fd).name, attr->st_mode, 0)
 		            ? -errno
 		            : 0;
-	/* so does an owner who changes the group, where it is not executable */
+	/* an owner who changes the group clears it too, if it is not executable */
 	if (!r && (to_set & SET_OWNER) && !fstat(fd, &st) && S_ISREG(st.st_mode) &&
 	    shfs_is_set_gid_alone(st.st_mode))
 		shfs_identity_assume(req, &identity);
@@ -249,7 +250,7 @@ static void record_touch(fuse_req_t req, struct shfs_node *node, int to_set,
 		record_change(req, node, SHFS_OP_UTIMES, stx, flags, NULL);
 }
 
-/* Mode, owner and times; recorded before anybody can change the content. */
+/* Sets mode, owner and times, and records that before anyone can change the content. */
 static int touch(fuse_req_t req, struct shfs_node *node, int fd, const struct stat *attr,
                  int to_set)
 {
@@ -336,7 +337,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t id)
 
 /* --- extended attributes --- */
 
-/* What a call by path needs: there is none by an O_PATH fd. */
+/* A path of an O_PATH fd, for calls on extended attributes, which need a path. */
 struct proc_path {
 	char path[40];
 };
@@ -355,7 +356,7 @@ static bool is_control(fuse_ino_t id, const char *name)
 	       !strncmp(name, SHFS_XATTR_PREFIX, strlen(SHFS_XATTR_PREFIX));
 }
 
-/* Replies with what get or list gave: n bytes, or how many there would be. */
+/* Replies with the result of get or list: n bytes, or only their number. */
 static void reply_xattr(fuse_req_t req, const char *value, size_t size, ssize_t n)
 {
 	if (n < 0)
@@ -366,7 +367,7 @@ static void reply_xattr(fuse_req_t req, const char *value, size_t size, ssize_t 
 		fuse_reply_xattr(req, (size_t)n);
 }
 
-/* The names that only a privileged caller sees (listxattr(2)) leave the list. */
+/* Removes the names from the list that only a privileged caller sees (listxattr(2)). */
 static ssize_t drop_trusted(char *list, ssize_t n)
 {
 	ssize_t kept = 0;
@@ -405,7 +406,8 @@ static void get_xattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t si
 	reply_xattr(req, value, size, n);
 }
 
-/* The kernel asks for the capabilities of each file before it is first written to. */
+/* Is this a request for the capabilities of a file that has none? The kernel asks for
+ * them before a file is first written. */
 static bool has_no_capability(fuse_req_t req, fuse_ino_t id, const char *name)
 {
 	const struct shfs_node *node;
@@ -431,7 +433,8 @@ static void op_listxattr(fuse_req_t req, fuse_ino_t id, size_t size)
 	get_xattr(req, id, NULL, size);
 }
 
-/* value NULL: removes it. may_be_gone: it may have been removed. */
+/* Sets an extended attribute; value NULL: removes it. may_be_gone: it may have been
+ * removed already. */
 static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const char *value,
                       size_t size, int flags, bool may_be_gone)
 {
@@ -450,12 +453,12 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	if (!begin(req, id, &node, &fd))
 		return;
 	atomic_store(&node->incapable, false);
-	/* an ACL set by an owner who is not in the group takes the set-gid bit */
+	/* an ACL set by an owner who is not in the group clears the set-gid bit */
 	if (!strcmp(name, "system.posix_acl_access") && !fstat(fd, &st) &&
 	    (st.st_mode & S_ISGID))
 		shfs_identity_assume(req, &identity);
-	/* should we die, who takes over has to know it: told ESTALE, the kernel would ask
-	 * anew, by another request */
+	/* if we die, a successor must know the node: told ESTALE, the kernel would repeat
+	 * the call by another request */
 	shfs_node_opened(fs->tree, node);
 	shfs_req_try(req, 0);
 	r = value ? setxattr(proc_path(fd).path, name, value, size, flags)
@@ -467,7 +470,7 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	shfs_identity_restore(&identity);
 	shfs_node_fd_done(fs->tree, node);
 	if (!r) {
-		/* its blocks; the kernel knows of the ctime */
+		/* the number of blocks changes; the kernel updates the ctime itself */
 		shfs_transport_invalidate(fs->transport, id, false);
 		process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 		record.directory = S_ISDIR(node->type);
@@ -529,7 +532,7 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
 	}
 	if (!begin(req, id, &node, &path_fd))
 		return;
-	/* not the handle's: the kernel may ask on a directory, or without any */
+	/* not that of a handle: the request may be for a directory, or have no handle */
 	fd = shfs_node_open(fs->tree, node, O_RDONLY);
 	shfs_node_fd_done(fs->tree, node);
 	if (fd < 0) {
@@ -542,7 +545,7 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
 	if (r < 0)
 		r = -errno;
 	if (cmd == FS_IOC_SETFLAGS || cmd == FS_IOC_FSSETXATTR)
-		/* its ctime, which may be set although it fails */
+		/* the ctime, which may be set even if the call fails */
 		shfs_transport_invalidate(fs->transport, id, false);
 	if (r < 0)
 		shfs_req_fail(req, r);

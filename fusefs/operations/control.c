@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The extended attributes by which shfs asks a mount: user.shfs.sync, seal and status.
+ * Answers the extended attributes by which shfs asks a mount: user.shfs.sync, seal and
+ * status.
  */
 #include "fusefs/operations/operations.h"
 #include "fusefs/takeover/again.h"
@@ -13,7 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Enough for any answer; what the kernel is told where it asks for the size. */
+/* Largest answer; also the reply to a request for the size. */
 #define ANSWER_MAX 4096
 
 static void reply(fuse_req_t req, const struct shfs_buf *answer, size_t size)
@@ -28,14 +29,14 @@ static void reply(fuse_req_t req, const struct shfs_buf *answer, size_t size)
 		fuse_reply_buf(req, answer->data, answer->len);
 }
 
-/* Answered by the writer, or by an interrupt: whichever comes first. */
+/* A sync request, answered by the writer or by an interrupt, whichever comes first. */
 struct sync {
 	fuse_req_t req;
-	size_t size; /* of the answer, at most */
+	size_t size; /* most bytes of the answer */
 	_Atomic enum { SYNC_NEW, SYNC_WAITS, SYNC_ENDED } state;
 };
 
-/* False: the other has done it. */
+/* Changes the state from `from` to `to`. False: the other thread was first. */
 static bool sync_step(struct sync *sync, int from, int to)
 {
 	return atomic_compare_exchange_strong(&sync->state, &from, to);
@@ -45,7 +46,7 @@ static void sync_interrupted(fuse_req_t req, void *arg)
 {
 	struct sync *sync = arg;
 
-	/* while it is new we are called with the request locked: no reply here */
+	/* while it is SYNC_NEW, libfuse has the request locked: no reply here */
 	if (!sync_step(sync, SYNC_NEW, SYNC_ENDED) &&
 	    sync_step(sync, SYNC_WAITS, SYNC_ENDED))
 		shfs_req_fail(req, -EINTR);
@@ -53,7 +54,7 @@ static void sync_interrupted(fuse_req_t req, void *arg)
 
 static void sync_reply(struct sync *sync, int error, const char *text)
 {
-	/* from here on no interrupt knows sync */
+	/* from here on no interrupt uses sync */
 	fuse_req_interrupt_func(sync->req, NULL, NULL);
 	if (error)
 		shfs_req_fail(sync->req, error);
@@ -63,7 +64,7 @@ static void sync_reply(struct sync *sync, int error, const char *text)
 		fuse_reply_buf(sync->req, text, strlen(text));
 }
 
-/* From the writer's thread, once all is durable, and before lies in other segments. */
+/* Called by the writer's thread once all is durable, and a new segment was begun. */
 static void seal_done(void *arg, int error, const char *segment)
 {
 	struct sync *sync = arg;
@@ -73,13 +74,13 @@ static void seal_done(void *arg, int error, const char *segment)
 	free(sync);
 }
 
-/* Once all is durable. */
+/* Called by the writer's thread once all is durable. */
 static void sync_done(void *arg, int error)
 {
 	seal_done(arg, error, "ok");
 }
 
-/* Closes that have returned may still have a RELEASE on its way. */
+/* Syncs, after the RELEASE requests of files that were closed before have been served. */
 static void sync_all(fuse_req_t req, size_t size, bool seal)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
@@ -140,7 +141,7 @@ static void status(struct shfs_fs *fs, struct shfs_buf *out)
 		                fs->again->count, fs->again->last_ns);
 }
 
-/* It is the business of whose mount it is, and of root. */
+/* May the caller ask the mount? Only its user and root may. */
 static bool may_ask(fuse_req_t req)
 {
 	uid_t uid = fuse_req_ctx(req)->uid;

@@ -10,19 +10,19 @@
 #include <string.h>
 #include <utlist.h>
 
-#define SETTLED_NS 20000000 /* no file system's clock ticks less often */
+#define SETTLED_NS 20000000 /* longest tick of file systems' clocks */
 
 struct shfs_directory {
 	DIR *dir;
 	uint64_t fh;            /* in fs.heir */
 	struct shfs_node *node; /* referenced */
-	struct dirent *next;    /* read, but there was no room for it */
-	off_t offset;           /* where dir stands */
+	struct dirent *next;    /* read, but not yet returned for lack of room */
+	off_t offset;           /* position of dir */
 	pthread_mutex_t lock;
 	struct shfs_directory *prev_open, *next_open; /* of the mount's */
 };
 
-/* As handle_of. */
+/* Returns the open directory of a request, as handle_of. */
 static struct shfs_directory *directory_of(fuse_req_t req,
                                            const struct fuse_file_info *fi)
 {
@@ -47,7 +47,7 @@ static void directory_free(struct shfs_fs *fs, struct shfs_directory *d)
 	free(d);
 }
 
-/* Takes fd over. */
+/* Makes an open directory; takes ownership of fd. */
 static int directory_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
                          struct shfs_directory **out)
 {
@@ -108,9 +108,9 @@ void shfs_directories_release_all(struct shfs_fs *fs)
 }
 
 /*
- * Does it have the entries that it had when it was opened last? Then the kernel may go on
- * with those that it has cached; unless it has forgotten the files, and would look up one
- * after the other what it reads with attributes otherwise.
+ * Has the directory the same entries as when it was last opened? Then the kernel may use
+ * its cached entries. Not if it has forgotten the files: then it would look them up one
+ * by one, while reading gives it entries with attributes.
  */
 static bool is_as_listed(struct shfs_fs *fs, struct shfs_node *node,
                          const struct shfs_directory *d)
@@ -120,9 +120,9 @@ static bool is_as_listed(struct shfs_fs *fs, struct shfs_node *node,
 
 	if (fstat(dirfd(d->dir), &st))
 		return false;
-	/* others beneath may set its mtime to what it was */
+	/* not the mtime, which others may set back in the lower file system */
 	ctime_ns = shfs_time_ns(st.st_ctim.tv_sec, st.st_ctim.tv_nsec);
-	/* what changes right now may change again without a new one */
+	/* a directory that changes now may change again with the same ctime */
 	listed_ns = atomic_exchange(&node->listed_ns,
 	                            now_ns - ctime_ns > SETTLED_NS ? ctime_ns : 0);
 	return listed_ns && listed_ns == ctime_ns &&
@@ -165,7 +165,7 @@ static void op_releasedir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *
 
 	if (d)
 		directory_free(shfs_req_fs(req), d);
-	else /* as op_release */
+	else /* as in op_release */
 		shfs_heir_open_done(shfs_req_fs(req)->heir, fi->fh);
 	fuse_reply_err(req, 0);
 }
@@ -187,7 +187,7 @@ static bool is_dot(const char *name)
 	return !strcmp(name, ".") || !strcmp(name, "..");
 }
 
-/* What is needed of an entry: its node with a lookup (plus), or no more than its type. */
+/* Fills in an entry: with plus a node with a lookup, else only its type. */
 static void fill(struct shfs_fs *fs, struct shfs_directory *d, const struct dirent *ent,
                  bool plus, struct fuse_entry_param *out)
 {

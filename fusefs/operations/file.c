@@ -14,9 +14,9 @@
 #include <time.h>
 
 #define LEASE_NS 5000000
-#define COPY_MAX (64u << 20) /* the caller cannot be killed meanwhile */
+#define COPY_MAX (64u << 20) /* bounds the time in which the caller cannot be killed */
 
-/* Where there is none (any more): replies ESTALE. */
+/* Returns the handle of a request; NULL: there is none, and ESTALE was replied. */
 static struct shfs_handle *handle_of(fuse_req_t req, const struct fuse_file_info *fi)
 {
 	struct shfs_handle *handle = shfs_req_opened(req, fi);
@@ -29,8 +29,9 @@ static struct shfs_handle *handle_of(fuse_req_t req, const struct fuse_file_info
 int shfs_lower_flags(int flags)
 {
 	/*
-	 * O_DIRECT: data goes through memory of ours that is not aligned. O_APPEND: what
-	 * is written back from a mapping has its place; others say so with each write.
+	 * No O_DIRECT: data goes through our memory, which is not aligned. No O_APPEND:
+	 * data written back from a mapping has an offset; other writes are appended one
+	 * by one.
 	 */
 	return flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_NOFOLLOW | O_DIRECT |
 	                 O_APPEND | SHFS_O_EXEC);
@@ -41,8 +42,9 @@ bool shfs_is_all_open(struct shfs_fs *fs)
 	return fs->n_open >= fs->max_open;
 }
 
-/* Looked at again and again, as who is being killed has to go at once: a signal for this
- * thread would be lost if it came just before the system call. */
+/* Opens a file that has a lease, by trying again and again, so that a caller that is
+ * being killed ends at once: a signal to this thread, instead, would be lost if it came
+ * just before the system call. */
 int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags)
 {
 	int fd;
@@ -58,7 +60,8 @@ int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags)
 	}
 }
 
-/* So that what is written can be read again at the close, if the user may read it. */
+/* Opens also for reading, if the user may read it, so that the content can be read at the
+ * close. */
 static int open_readable(fuse_req_t req, struct shfs_node *node, int flags)
 {
 	int as_well = (flags & ~O_ACCMODE) | O_RDWR, fd = -EPERM;
@@ -75,12 +78,12 @@ static int open_lower(fuse_req_t req, struct shfs_node *node, int flags)
 {
 	int fd = open_readable(req, node, shfs_lower_flags(flags));
 
-	/* one that is open, by /proc/PID/fd, in a directory that may not be entered */
+	/* an open file, opened by /proc/PID/fd, in a directory that may not be entered */
 	if (fd == -EACCES && shfs_adopt_open(shfs_req_fs(req), node) >= 0) {
 		fd = open_readable(req, node, shfs_lower_flags(flags));
 		shfs_node_fd_done(shfs_req_fs(req)->tree, node);
 	}
-	/* a file that can only be appended to (chattr +a) */
+	/* an append-only file (chattr +a) */
 	if (fd == -EPERM && (flags & O_APPEND))
 		fd = open_readable(req, node, shfs_lower_flags(flags) | O_APPEND);
 	return fd;
@@ -139,7 +142,7 @@ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
 	return 0;
 }
 
-/* libfuse does not know of backing ids. */
+/* Makes the reply ourselves, as libfuse does not know backing ids. */
 static struct shfs_fuse_open_out open_reply(const struct shfs_handle *handle,
                                             const struct fuse_file_info *fi)
 {
@@ -158,7 +161,7 @@ static bool begin_io(fuse_req_t req, struct shfs_handle *handle,
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	struct shfs_fs *fs = shfs_req_fs(req);
 
-	/* else it was opened for a server before us, whose reply was not read */
+	/* otherwise the dead server opened it, but its reply was not read */
 	if (!handle->fh) {
 		shfs_handle_begin_io(fs, handle, fi->flags, ctx->uid, ctx->gid);
 		handle->fh =
@@ -244,7 +247,7 @@ int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
 	return fuse_reply_buf(req, (const char *)&out, sizeof(out));
 }
 
-/* With the flags that do something to the file left out. */
+/* Returns the flags of open(2) without those that change the file. */
 static int flags_to_resume(int flags)
 {
 	return flags & ~(O_TRUNC | O_CREAT | O_EXCL);
@@ -344,7 +347,7 @@ static void op_read(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
 	fuse_reply_buf(req, data, (size_t)n);
 }
 
-/* As much as can be written; an error only if that is nothing. */
+/* Writes as much as possible; an error only if nothing was written. */
 static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset,
                            bool append)
 {
@@ -366,7 +369,7 @@ static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset,
 	return (ssize_t)done;
 }
 
-/* there: so many of the first bytes are at the file's end already. */
+/* Appends. there: number of first bytes that are at the file's end already. */
 static ssize_t append(fuse_req_t req, int fd, const char *data, size_t size, size_t there)
 {
 	struct stat st;
@@ -423,7 +426,7 @@ static void op_flush(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 		return;
 	fd = fs->served ? dup(handle->fd) : -1;
 
-	/* there a close tells of errors that came late */
+	/* a close reports late errors of a network file system */
 	if (fd >= 0 && close(fd))
 		r = -errno;
 	shfs_watch_flush(fs, handle, shfs_req_tid(req));
@@ -436,7 +439,7 @@ static void op_release(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 	if (handle)
 		shfs_watch_release(shfs_req_fs(req), handle);
-	else /* a server before us has released it, or we could not go on with it */
+	else /* the dead server has released it, or we could not resume it */
 		shfs_heir_open_done(shfs_req_fs(req)->heir, fi->fh);
 	fuse_reply_err(req, 0);
 }
@@ -471,12 +474,12 @@ static void op_fallocate(fuse_req_t req, fuse_ino_t id, int mode, off_t offset,
 	shfs_identity_assume_to_write(req, handle->fd, &identity);
 	r = fallocate(handle->fd, mode, offset, length) ? -errno : 0;
 	shfs_watch_end_change(fs, &change, r);
-	if (r) /* the kernel takes it for unchanged: its size, and its times */
+	if (r) /* the kernel would keep its cached size and times */
 		shfs_transport_invalidate(fs->transport, id, false);
 	shfs_req_result(req, r);
 }
 
-/* The answer for a file without a hole. */
+/* Returns the answer for a file without holes. */
 static off_t seek_data(int fd, off_t offset, int whence)
 {
 	struct stat st;
@@ -490,8 +493,8 @@ static off_t seek_data(int fd, off_t offset, int whence)
 	return whence == SEEK_HOLE ? st.st_size : offset;
 }
 
-/* What is stored to a mapping comes late, and may lie where there is a hole beneath: who
- * copies the file would miss it. */
+/* Answers lseek. Data stored to a mapping comes late, and may lie in a hole of the lower
+ * file: then a program that copies the file would miss it, so holes are not reported. */
 static void op_lseek(fuse_req_t req, fuse_ino_t id, off_t offset, int whence,
                      struct fuse_file_info *fi)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caller's identity and umask, taken on by a thread while it makes a file for
- * another user.
+ * Gives a thread the caller's identity and umask while it makes or writes a file for that
+ * user.
  */
 #include "fusefs/operations/operations.h"
 
@@ -10,13 +10,14 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-/* This thread's alone: glibc would set those of all. */
+/* Sets the groups of this thread only; glibc would set those of all threads. */
 static void set_groups(const gid_t *groups, size_t n)
 {
 	(void)!syscall(SYS_setgroups, n, groups);
 }
 
-/* Not by fuse_req_getgroups: it looks for them beyond what it has read. */
+/* Sets the caller's groups. Not by fuse_req_getgroups, which searches beyond the bytes
+ * that it has read. */
 static void set_callers_groups(fuse_req_t req)
 {
 	_cleanup_buf_ struct shfs_buf status = { 0 };
@@ -24,7 +25,7 @@ static void set_callers_groups(fuse_req_t req)
 	_cleanup_free_ gid_t *groups = NULL;
 	size_t n = 0;
 
-	if (at) /* two bytes each, at least */
+	if (at) /* each group takes two bytes or more */
 		groups = calloc(strcspn(at, "\n") / 2 + 1, sizeof(gid_t));
 	while (groups) {
 		at += strspn(at, " \t");
@@ -48,7 +49,7 @@ void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id)
 	if (id->groups)
 		set_callers_groups(req);
 	setfsgid(ctx->gid);
-	setfsuid(ctx->uid); /* last: with it go the capabilities */
+	setfsuid(ctx->uid); /* last, as it drops the capabilities */
 }
 
 void shfs_identity_assume_to_write(fuse_req_t req, int fd, struct shfs_identity *id)

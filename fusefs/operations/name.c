@@ -25,7 +25,7 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent_id, const char *name)
 	shfs_beneath_watch(fs->beneath, parent);
 	r = shfs_node_lookup(fs->tree, parent, name, &stx, &node);
 	if (r == -ENOENT) {
-		/* the kernel may remember that there is nothing */
+		/* the kernel may cache that the name does not exist */
 		fuse_reply_entry(req,
 		                 &(struct fuse_entry_param){
 					 .entry_timeout =
@@ -53,7 +53,7 @@ static void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_dat
 	fuse_reply_none(req);
 }
 
-/* --- things that are made --- */
+/* --- making files --- */
 
 struct making {
 	struct shfs_node *parent;
@@ -152,7 +152,7 @@ static bool is_nameless(int flags)
 	return (flags & O_TMPFILE) == O_TMPFILE;
 }
 
-/* Makes the file anew: its fd, or a negative errno (-EEXIST). */
+/* Creates a new file: returns its fd, or a negative errno (-EEXIST). */
 static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *name,
                         mode_t mode, int flags)
 {
@@ -163,12 +163,13 @@ static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *na
 	if (dirfd < 0)
 		return dirfd;
 	if (is_nameless(flags)) {
-		flags = O_TMPFILE | (flags & O_EXCL); /* it may never get one */
+		flags = O_TMPFILE |
+		        (flags & O_EXCL); /* O_EXCL: it may never get a name */
 		name = ".";
 	} else {
 		flags = shfs_lower_flags(flags) | O_CREAT | O_EXCL | O_NOFOLLOW;
 	}
-	flags = (flags & ~O_ACCMODE) | O_RDWR | O_CLOEXEC; /* to read it at the close */
+	flags = (flags & ~O_ACCMODE) | O_RDWR | O_CLOEXEC; /* it is read at the close */
 	shfs_identity_assume(req, &identity);
 	shfs_req_try(req, 0);
 	fd = openat(dirfd, name, flags, mode);
@@ -179,7 +180,7 @@ static int create_lower(fuse_req_t req, struct shfs_node *parent, const char *na
 	return fd;
 }
 
-/* A new file as a handle; the node has one lookup more. */
+/* Creates a new file, and a handle for it; the node has one more lookup. */
 static int create_new(fuse_req_t req, struct shfs_node *parent, const char *name,
                       mode_t mode, int flags, struct statx *stx, struct shfs_node **node,
                       struct shfs_handle **handle)
@@ -235,8 +236,8 @@ static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mo
 	if (!parent)
 		return;
 	r = create_new(req, parent, name, mode, fi->flags, &stx, &node, &handle);
-	/* It came into being before us. The kernel has not seen it, and would not ask
-	 * whether the caller may open it: told ESTALE, it looks again. */
+	/* Another process was first. The kernel does not know the file, and would not
+	 * check whether the caller may open it: told ESTALE, it looks the name up. */
 	if (r == -EEXIST && !(fi->flags & O_EXCL))
 		r = -ESTALE;
 	if (r)
@@ -245,7 +246,7 @@ static void op_create(fuse_req_t req, fuse_ino_t parent_id, const char *name, mo
 		shfs_reply_created(req, parent, node, &stx, handle, fi);
 }
 
-/* secret: by that name. */
+/* Returns the rule of a name; *secret: is it a secret name? */
 static enum shfs_rule name_rule(struct shfs_fs *fs, struct shfs_node *parent,
                                 const char *name, bool directory, bool *secret)
 {
@@ -262,14 +263,14 @@ static enum shfs_rule name_rule(struct shfs_fs *fs, struct shfs_node *parent,
 	return rule;
 }
 
-/* The flags of a content that is not known: the file is being written. */
+/* Returns the flags of a content without a snapshot, as the file is being written. */
 static uint32_t flags_without(const struct shfs_node *node,
                               const struct shfs_snapshot *content)
 {
 	return node && S_ISREG(node->type) && !content ? SHFS_CONTENT_CHANGING : 0;
 }
 
-/* It has got a secret name; before that is recorded. */
+/* Conceals a content whose file has got a secret name, before that is recorded. */
 static void conceal(struct shfs_snapshot *content)
 {
 	if (content)
@@ -350,9 +351,9 @@ static void op_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent_id, const c
 		shfs_reply_entry(req, parent, node, &stx);
 }
 
-/* --- names that go --- */
+/* --- removing names --- */
 
-/* Is all that is left in it what was removed while it was open, as NFS has it? */
+/* Has the directory only files left that were removed while open (.nfs* of NFS)? */
 static bool holds_removed(int dirfd, const char *name)
 {
 	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -371,8 +372,8 @@ static bool holds_removed(int dirfd, const char *name)
 	return all;
 }
 
-/* We may close a file a moment later than who had it open: that must not keep its
- * directory. */
+/* Waits until such files are gone: we may close a file a moment later than the caller
+ * did, and that must not prevent the removal of its directory. */
 static bool await_removed(struct shfs_fs *fs, int dirfd, const char *name, int *ms)
 {
 	if (!fs->served || *ms >= REMOVED_MS || !holds_removed(dirfd, name))
@@ -382,7 +383,7 @@ static bool await_removed(struct shfs_fs *fs, int dirfd, const char *name, int *
 	return true;
 }
 
-/* The mode of a directory, the text of a symbolic link: undelete makes them again. */
+/* Adds the mode of a directory, or the target of a symbolic link, for shfs undelete. */
 static void tell_rest(const struct statx *stx, int dirfd, const char *name,
                       char text[static PATH_MAX], struct shfs_rec_pathop *record)
 {
@@ -422,7 +423,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 	if (!directory)
 		content[1] = shfs_watch_last_content(fs, node);
-	fd = shfs_node_fd(fs->tree, node); /* by which it is reached then */
+	fd = shfs_node_fd(fs->tree, node); /* reaches it when the name is gone */
 	dirfd = shfs_node_fd(fs->tree, parent);
 	r = MIN(dirfd, 0);
 	if (!r)
@@ -470,8 +471,8 @@ struct moving {
 	const char *name, *new_name;
 	unsigned flags;
 	struct shfs_node *node, *victim; /* each with a lookup; victim: may be NULL */
-	bool secret[2];                  /* the new name of each */
-	bool victim_ends;                /* it has no other name */
+	bool secret[2];                  /* is the new name of each secret? */
+	bool victim_ends;                /* the victim has no other name */
 	struct shfs_snapshot *content[2];
 };
 
@@ -489,9 +490,9 @@ static int moving_find(fuse_req_t req, struct moving *m)
 	return r == -ENOENT ? 0 : r;
 }
 
-/* What takes the place of a content, as well as that one, must be there to be brought
- * back. A file that merely moves keeps its past; unless it gets a name by which it will
- * not be archived any more, or the first one by which it is. */
+/* Captures the contents of a rename. If the file replaces another one, both contents are
+ * archived. A file that only moves keeps its past; it is archived if it gets a name by
+ * which it will not be archived any more, or the first one by which it is. */
 static void moving_capture(struct shfs_fs *fs, struct moving *m)
 {
 	bool directory = S_ISDIR(m->node->type),
@@ -502,9 +503,9 @@ static void moving_capture(struct shfs_fs *fs, struct moving *m)
 		       there = name_rule(fs, m->parent, m->name, other_is, &m->secret[1]);
 
 	if (below)
-		shfs_watch_settle_all(fs); /* what was closed below, by its old name */
-	/* who has closed it read it by its old name, and the kernel does not wait for
-	 * that to be told */
+		shfs_watch_settle_all(fs); /* files closed below, by their old names */
+	/* a reader that has closed the file read it by its old name, but its RELEASE may
+	 * still be on its way */
 	if (shfs_watch_is_read(fs, below ? NULL : m->node) ||
 	    (exchange && shfs_watch_is_read(fs, m->victim)))
 		shfs_transport_quiesce(fs->transport);
@@ -566,8 +567,8 @@ static int moving_run(fuse_req_t req, struct moving *m, uint64_t process)
 	return r;
 }
 
-/* The kernel takes along what it was told to believe for long: not to where a change
- * beneath would not be noticed. */
+/* The kernel keeps its long time-outs of a file that moves: so drop them if it moves to a
+ * directory where changes by others would not be noticed. */
 static void moving_doubt(struct shfs_fs *fs, struct shfs_node *node,
                          const struct shfs_node *new_parent)
 {
@@ -578,7 +579,7 @@ static void moving_doubt(struct shfs_fs *fs, struct shfs_node *node,
 	shfs_transport_expire_names(fs->transport);
 }
 
-/* A content becomes a secret by the name that it gets. */
+/* Conceals contents whose files get a secret name. */
 static void moving_conceal(struct shfs_fs *fs, struct moving *m)
 {
 	if (m->secret[0] || S_ISDIR(m->node->type))
@@ -612,14 +613,14 @@ static void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 	if (!m.new_parent)
 		return;
 	shfs_beneath_watch(fs->beneath,
-	                   m.new_parent); /* the kernel takes its belief along */
+	                   m.new_parent); /* the kernel keeps its time-outs */
 	process = shfs_caller_process(fs->callers, shfs_req_tid(req));
 	r = moving_find(req, &m);
 	if (!r && m.victim && (flags & RENAME_NOREPLACE))
 		r = -EEXIST;
 	if (!r) {
 		moving_capture(fs, &m);
-		if (m.victim) /* by which it is reached then */
+		if (m.victim) /* reaches it when the name is gone */
 			victim_fd = shfs_node_fd(fs->tree, m.victim);
 		r = moving_run(req, &m, process);
 	}

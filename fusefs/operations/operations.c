@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#define PROC_STATUS_MAX (1 << 20) /* a caller may be in 65536 groups */
+#define PROC_STATUS_MAX (1 << 20) /* enough for 65536 groups */
 
 const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *status)
 {
@@ -22,7 +22,7 @@ const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *
 	if (!shfs_req_tid(req) ||
 	    shfs_read_file_at(AT_FDCWD, path, PROC_STATUS_MAX, status))
 		return NULL;
-	/* newlines in the name of a program are escaped there */
+	/* in this file, newlines in the name of a program are escaped */
 	for (at = status->data; at; at = strchr(at, '\n')) {
 		at += *at == '\n';
 		if (!strncmp(at, field, strlen(field)))
@@ -65,7 +65,7 @@ void shfs_req_result(fuse_req_t req, int result)
 bool shfs_req_is_killed(fuse_req_t req)
 {
 	_cleanup_buf_ struct shfs_buf status = { 0 };
-	/* whatever signal ends a process, each of its threads is sent this one */
+	/* whatever signal kills a process, each of its threads gets SIGKILL */
 	const char *pending = shfs_req_status(req, "SigPnd:", &status);
 
 	return pending && (strtoull(pending, NULL, 16) & (1ull << (SIGKILL - 1)));
@@ -101,14 +101,14 @@ bool shfs_has_names(const struct statx *stx)
 
 double shfs_attr_timeout(const struct shfs_node *node, const struct statx *stx)
 {
-	/* what we write to our own store comes from beneath, and a query is next */
+	/* the store changes by our own writes to the lower files, and a query reads it */
 	if (node->hidden || atomic_load(&node->suspect) || atomic_load(&node->moving))
 		return 0;
-	/* a write takes them, and the kernel would not ask */
+	/* a write clears these bits, without a request of the kernel */
 	if (S_ISREG(stx->stx_mode) && (stx->stx_mode & (S_ISUID | S_ISGID)))
 		return 0;
-	/* one of several names may not be beneath the mount, and the file changed by that
-	 */
+	/* a file with several names may have one outside of the mount, and be changed by
+	 * that */
 	if (!atomic_load(&node->lasting) || shfs_has_names(stx) ||
 	    (S_ISDIR(node->type) && !shfs_beneath_is_watched(node)))
 		return SHFS_TIMEOUT;
@@ -133,10 +133,10 @@ void shfs_fill_entry(const struct shfs_node *parent, struct shfs_node *node,
 		.attr_timeout = shfs_attr_timeout(node, stx),
 		.entry_timeout = lasting ? SHFS_TIMEOUT_LONG : SHFS_TIMEOUT,
 	};
-	/* nothing is asked about a link that is followed */
+	/* the kernel asks nothing about a symbolic link that it follows */
 	if (S_ISLNK(node->type))
 		out->entry_timeout = SHFS_TIMEOUT;
-	/* which of its names is used is to be seen each time */
+	/* the name that is used must be looked up each time */
 	if (node->hidden || shfs_has_names(stx))
 		out->entry_timeout = 0;
 	shfs_stat_from_statx(stx, &out->attr);
@@ -214,7 +214,7 @@ static int inherit(struct shfs_fs *fs, bool is_taken)
 
 static void begin_thread(void)
 {
-	/* cannot fail but for memory; then two threads may disturb each other's umask */
+	/* fails only without memory; then two threads may disturb each other's umask */
 	(void)!unshare(CLONE_FS);
 }
 
@@ -231,7 +231,7 @@ static void want(struct fuse_conn_info *conn, unsigned capability)
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
-	/* Never FUSE_CAP_WRITEBACK_CACHE: what was acknowledged is beneath us already. */
+	/* Never FUSE_CAP_WRITEBACK_CACHE: an acknowledged write is in the lower file. */
 	conn->want = 0;
 	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_DONT_MASK |
 	                   FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |

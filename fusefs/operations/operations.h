@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * operations.h - the file system's operations, as libfuse calls them, and what they
- * share.
+ * operations.h - the file system's operations, as libfuse calls them, and their shared
+ * functions.
  *
  *     file.c      open files: read, write, close
  *     name.c      lookup, create, rename, unlink, ...
@@ -9,7 +9,7 @@
  *     dir.c       reading directories
  *     statx.c     times of birth
  *     control.c   user.shfs.sync and user.shfs.status
- *     resent.c    those that were sent before, to a server that died
+ *     resent.c    requests that were sent before, to a server that died
  */
 #pragma once
 
@@ -23,21 +23,22 @@
 
 #define SHFS_XATTR_PREFIX "user.shfs."
 
-/* Seconds for which the kernel believes what it was told: where changes by others would
- * be noticed (beneath.h), and elsewhere; and that there is nothing of a name. */
+/* Seconds for which the kernel may cache names and attributes: if changes by others would
+ * be noticed (beneath.h), and otherwise (also that a name does not exist). */
 #define SHFS_TIMEOUT_LONG (24 * 60 * 60.0)
 #define SHFS_TIMEOUT      1.0
 
-/* Makes the table; a part fills in its own. */
+/* Makes the table of operations; each part adds its own. */
 void shfs_ops_init(struct fuse_lowlevel_ops *ops);
 void shfs_ops_add_file(struct fuse_lowlevel_ops *ops);
 void shfs_ops_add_name(struct fuse_lowlevel_ops *ops);
 void shfs_ops_add_attr(struct fuse_lowlevel_ops *ops);
 void shfs_ops_add_dir(struct fuse_lowlevel_ops *ops);
-/* Last: before an operation it is asked whether that was done already. */
+/* Adds, as the last part, the check whether a request was carried out before. */
 void shfs_ops_add_resent(struct fuse_lowlevel_ops *ops);
 
-/* Closes those still open, after the last request; as shfs_watch_release_all. */
+/* Closes directories that are still open, after the last request; as
+ * shfs_watch_release_all. */
 void shfs_directories_release_all(struct shfs_fs *fs);
 
 /* For shfs_transport_new. */
@@ -53,9 +54,11 @@ static inline uint32_t shfs_req_tid(fuse_req_t req)
 	return (uint32_t)fuse_req_ctx(req)->pid;
 }
 
-/* The node of an id. NULL: the kernel and we disagree. */
+/* Returns the node of an id; NULL: there is none, which is an error of the kernel or
+ * ours. */
 struct shfs_node *shfs_fs_node(struct shfs_fs *fs, fuse_ino_t id);
-/* The same; where it is NULL, ESTALE was replied (req is gone). */
+/* Returns the node of an id; NULL: there is none, and ESTALE was replied (req is gone).
+ */
 struct shfs_node *shfs_req_node(fuse_req_t req, fuse_ino_t id);
 
 /* Replies -error. */
@@ -63,50 +66,54 @@ void shfs_req_fail(fuse_req_t req, int error);
 /* Replies 0 or -error. */
 void shfs_req_result(fuse_req_t req, int result);
 
-/* What /proc says of the caller behind field ("Groups:"), in status. NULL: unknown. */
+/* Returns the text behind field ("Groups:") in the caller's /proc status, which is read
+ * into status. NULL: unknown. */
 const char *shfs_req_status(fuse_req_t req, const char *field, struct shfs_buf *status);
 
-/* Is the caller being killed? Then what it asked for is of no use any more. */
+/* Is the caller being killed, so that its request is of no use any more? */
 bool shfs_req_is_killed(fuse_req_t req);
 
 /*
- * While a file is made for somebody else, this thread has that user's identity and umask,
- * so that owner, group, mode and default ACL come out as they would without us. Without
+ * While a file is made for another user, this thread has that user's identity and umask,
+ * so that owner, group, mode and default ACL are as they would be without us. Without
  * privilege only the umask matters. identity.c
  */
 struct shfs_identity {
 	bool assumed, groups;
 };
 void shfs_identity_assume(fuse_req_t req, struct shfs_identity *id);
-/* While the file behind fd is written, without the groups where they do not matter: so
- * quotas and reserved blocks are the caller's, and set-id bits go. */
+/* Assumes the caller's identity while the file behind fd is written (without the groups
+ * where they do not matter), so that the caller's quotas and reserved blocks count, and
+ * set-id bits are cleared. */
 void shfs_identity_assume_to_write(fuse_req_t req, int fd, struct shfs_identity *id);
 void shfs_identity_restore(struct shfs_identity *id);
 #define _cleanup_identity_ _cleanup_(shfs_identity_restore)
 
-/* After a file was found: if that was by a new name, the kernel asks for the old one. */
+/* Called after a file was found: if that was by a new name, has the kernel look up the
+ * old one again. */
 void shfs_expire_moved(struct shfs_fs *fs);
 
 /* Has the file several names? */
 bool shfs_has_names(const struct statx *stx);
 void shfs_stat_from_statx(const struct statx *stx, struct stat *out);
 
-/* Replies with an entry; where the kernel does not take it, the lookup is given back. */
+/* Replies with an entry; if the kernel does not take it, the lookup is given back. */
 void shfs_reply_entry(fuse_req_t req, const struct shfs_node *parent,
                       struct shfs_node *node, const struct statx *stx);
 void shfs_fill_entry(const struct shfs_node *parent, struct shfs_node *node,
                      const struct statx *stx, struct fuse_entry_param *out);
 double shfs_attr_timeout(const struct shfs_node *node, const struct statx *stx);
 
-/* The open file or directory of a request. NULL: a server before us had it open, and we
- * cannot. */
+/* Returns the open file or directory of a request. NULL: it was open in a dead server,
+ * and we could not resume it. */
 static inline void *shfs_req_opened(fuse_req_t req, const struct fuse_file_info *fi)
 {
 	return shfs_heir_opened(shfs_req_fs(req)->heir, fi->fh);
 }
 
-/* Around a call that must not be done twice, whose result (0, or more, or -errno) is
- * returned: if we die before the reply, resent.c asks whether it was done. */
+/* Called before and after a call that must not be done twice; shfs_req_tried returns its
+ * result (0 or more, or -errno). If we die before the reply, resent.c finds out whether
+ * it was done. */
 static inline void shfs_req_try(fuse_req_t req, uint64_t note)
 {
 	shfs_heir_try(shfs_req_fs(req)->heir, shfs_transport_unique(), note);
@@ -119,37 +126,39 @@ static inline int shfs_req_tried(fuse_req_t req, int result)
 	return result;
 }
 
-/* Go on with what a server before us had open; before the first request. */
+/* Resume files and directories that a dead server had open; before the first request. */
 void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_t fh);
 void *shfs_directory_resume(struct shfs_fs *fs, const struct shfs_open *open,
                             uint64_t fh);
 
 /* --- file.c --- */
 
-/* Opens the node for the caller: a handle, or a negative errno. */
+/* Opens the node for the caller: *out is a handle; or a negative errno. */
 _must_check_ int shfs_open_node(fuse_req_t req, struct shfs_node *node, int flags,
                                 struct shfs_handle **out);
-/* shfs_node_open, which may wait for a lease of somebody below. */
+/* Opens as shfs_node_open, but waits for a lease (fcntl(2)) on the lower file. */
 _must_check_ int shfs_open_waiting(fuse_req_t req, struct shfs_node *node, int flags);
 /* Are so many files open that no more may be opened (-ENFILE)? */
 bool shfs_is_all_open(struct shfs_fs *fs);
-/* Replies with it, and how the kernel is to use it, as fuse_reply_open and _create. */
+/* Replies with the handle, and how the kernel is to use it, as fuse_reply_open and
+ * _create.
+ */
 int shfs_reply_open(fuse_req_t req, struct shfs_handle *handle,
                     struct fuse_file_info *fi);
 int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
                       struct shfs_handle *handle, struct fuse_file_info *fi);
-/* Writes, and replies. there: so many of the first bytes of data need not be written. */
+/* Writes, and replies. there: number of first bytes of data that are written already. */
 void shfs_write(fuse_req_t req, const char *data, size_t size, off_t offset,
                 const struct fuse_file_info *fi, size_t there);
-/* ftruncate(2) of the file beneath, for the caller. */
+/* Truncates the lower file for the caller. */
 _must_check_ int shfs_truncate(fuse_req_t req, int fd, off_t size);
-/* Flags for the file beneath. */
+/* Returns the flags to open the lower file with. */
 int shfs_lower_flags(int flags);
 
 /* --- name.c --- */
 
-/* Replies with a file that was made: where the kernel does not take it, its lookup is
- * given back and the handle released. */
+/* Replies with a file that was made: if the kernel does not take it, its lookup is given
+ * back and the handle released. */
 void shfs_reply_created(fuse_req_t req, const struct shfs_node *parent,
                         struct shfs_node *node, const struct statx *stx,
                         struct shfs_handle *handle, struct fuse_file_info *fi);
@@ -157,13 +166,13 @@ void shfs_reply_created(fuse_req_t req, const struct shfs_node *parent,
 /* --- records of names and attributes --- */
 
 /*
- * With the tree lock held: records op by the caller on name below node (NULL: on node
- * itself), unless it is hidden. content as in shfs_capture_emit.
+ * Tree lock held. Records op by the caller on name below node (NULL: on node itself),
+ * unless it is hidden. content as in shfs_capture_emit.
  */
 void shfs_emit_pathop(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
                       const struct shfs_node *node, const char *name,
                       struct shfs_snapshot *const content[2]);
-/* The same with a path of its own as path2. */
+/* Tree lock held. Records op with a path of its own as path2. */
 void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
                        const struct shfs_node *node, const char *name,
                        const struct shfs_node *node2, const char *name2,
@@ -171,13 +180,15 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
 
 /* --- attr.c --- */
 
-/* Removes an extended attribute, and replies. may_be_gone: it may have been removed. */
+/* Removes an extended attribute, and replies. may_be_gone: it may have been removed
+ * already.
+ */
 void shfs_remove_xattr(fuse_req_t req, fuse_ino_t id, const char *name, bool may_be_gone);
 
-/* An fd as shfs_node_fd, of one that is open: where that cannot reach it any more. */
+/* Gets an fd as shfs_node_fd does, of an open file that cannot be reached by its name. */
 _must_check_ int shfs_adopt_open(struct shfs_fs *fs, struct shfs_node *node);
 
-/* As shfs_node_stat, also of one that is open and cannot be reached any more. */
+/* Stats as shfs_node_stat, also an open file that cannot be reached by its name. */
 _must_check_ int shfs_stat_node(struct shfs_fs *fs, struct shfs_node *node,
                                 struct statx *out);
 
@@ -186,8 +197,8 @@ _must_check_ int shfs_stat_node(struct shfs_fs *fs, struct shfs_node *node,
 struct fuse_out_header;
 struct shfs_fuse_statx_out;
 
-/* Is this a request for more of a file's attributes than libfuse knows? Then out and, but
- * for an error in there, reply are the answer. */
+/* Is this a request for attributes that libfuse does not know? Then out and (unless it
+ * has an error) reply are the answer. */
 bool shfs_statx_answer(struct shfs_fs *fs, const void *request, size_t size,
                        struct fuse_out_header *out, struct shfs_fuse_statx_out *reply);
 

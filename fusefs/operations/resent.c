@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that were sent before, to a server that died (docs/takeover.md): was it
- * carried out, all but its reply? Then it is answered here, and the operation never sees
- * it; else it is a request as any other.
+ * Answers requests that were sent before, to a server that died (docs/takeover.md), if
+ * that has carried them out but not replied. Others are served as usual.
  *
  * 1. An operation notes its request just before the call beneath (shfs_req_try).
  * 2. The server dies, before its reply was read.
  * 3. The kernel sends the request again, to the one that takes over.
  *
- * Whether the call of a noted request was done, is told by the file system: the kernel
- * lets one request at a time change the names of a directory, or write to a file. So what
- * was to be made and is there was made by it, and what was to be removed and is gone was
- * removed.
+ * The file system shows whether the call of a noted request was done: the kernel lets
+ * only one request at a time change the names of a directory, or write to a file. So a
+ * file that was to be made and exists was made by this request, and a name that was to be
+ * removed and is gone was removed by it.
  */
 #include "fusefs/operations/operations.h"
 
@@ -25,16 +24,17 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-static struct fuse_lowlevel_ops first; /* as for a request that was never sent before */
+static struct fuse_lowlevel_ops
+	first; /* operations for requests sent for the first time */
 
-/* note may be NULL. */
+/* Was the request tried before? Gets its note, which may be NULL. */
 static bool was_tried(fuse_req_t req, uint64_t *note)
 {
 	return shfs_transport_is_resent() &&
 	       shfs_heir_was_tried(shfs_req_fs(req)->heir, shfs_transport_unique(), note);
 }
 
-/* The number of what this request has opened; 0: nothing. */
+/* Returns the number of the file that this request has opened; 0: none. */
 static uint64_t opened_before(fuse_req_t req)
 {
 	return shfs_transport_is_resent() ? shfs_heir_opened_by(shfs_req_fs(req)->heir,
@@ -42,7 +42,7 @@ static uint64_t opened_before(fuse_req_t req)
 	                                  : 0;
 }
 
-/* The file of that name, with one more lookup, and its directory. */
+/* Looks up the file of that name, with one more lookup, and its directory. */
 static int look_up(fuse_req_t req, fuse_ino_t parent_id, const char *name,
                    struct shfs_node **parent, struct statx *stx, struct shfs_node **node)
 {
@@ -52,7 +52,7 @@ static int look_up(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	               : -ESTALE;
 }
 
-/* statx(2) of that name, without a node for it. */
+/* Stats that name, without a node for it. */
 static int stat_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
                      struct statx *stx)
 {
@@ -67,9 +67,9 @@ static int stat_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	return r;
 }
 
-/* --- what is made --- */
+/* --- making --- */
 
-/* id: of the file that has got the name; 0: any. True: it was made, and is replied. */
+/* Replies with a file that was made: true. id: of the file with the new name; 0: any. */
 static bool reply_made(fuse_req_t req, fuse_ino_t parent_id, const char *name,
                        fuse_ino_t id)
 {
@@ -106,15 +106,15 @@ static void again_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
 		first.symlink(req, target, parent, name);
 }
 
-/* Asked before the node of id is: this server may not know that file yet, and told ESTALE
- * the kernel would find that there is something of that name. */
+/* Checks before it looks for the node of id: this server may not know that file yet, and
+ * told ESTALE the kernel would find that the name exists. */
 static void again_link(fuse_req_t req, fuse_ino_t id, fuse_ino_t parent, const char *name)
 {
 	if (!reply_made(req, parent, name, id))
 		first.link(req, id, parent, name);
 }
 
-/* --- what is opened --- */
+/* --- opening --- */
 
 static void again_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
@@ -126,7 +126,7 @@ static void again_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 			                fi);
 		return;
 	}
-	/* told ESTALE twice for want of its name, the caller would give up */
+	/* told ESTALE a second time, for the name, the open would fail */
 	if (shfs_transport_is_resent())
 		shfs_tree_told_stale(shfs_req_fs(req)->tree, shfs_req_tid(req));
 	first.open(req, id, fi);
@@ -149,7 +149,7 @@ static void again_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *
 	fuse_reply_open(req, fi);
 }
 
-/* shfs_open_node, of one that was made with a mode by which its owner may not open it. */
+/* Opens a file that was made, also with a mode by which its owner may not open it. */
 static int open_made(fuse_req_t req, struct shfs_node *node, int flags,
                      const struct statx *stx, struct shfs_handle **handle)
 {
@@ -181,7 +181,9 @@ static void again_create(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	struct statx stx;
 	int r;
 
-	/* a file of O_TMPFILE that was not opened by a server has gone with it */
+	/* a file of O_TMPFILE that is not among the open files is gone with the dead
+	 * server
+	 */
 	if (!handle && (!was_tried(req, NULL) || (fi->flags & O_TMPFILE) == O_TMPFILE ||
 	                stat_name(req, parent_id, name, &stx))) {
 		first.create(req, parent_id, name, mode, fi);
@@ -204,7 +206,7 @@ static void again_create(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	shfs_reply_created(req, parent, node, &stx, handle, fi);
 }
 
-/* --- what is removed, or moved --- */
+/* --- removing and moving --- */
 
 static bool was_removed(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
@@ -229,7 +231,7 @@ static void again_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 		first.rmdir(req, parent, name);
 }
 
-/* The inode number of what was to be moved was noted: is it there? */
+/* The inode number of the file to move was noted: has the file the new name? */
 static void again_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
                          fuse_ino_t new_parent, const char *new_name, unsigned flags)
 {
@@ -245,11 +247,11 @@ static void again_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 		first.rename(req, parent, name, new_parent, new_name, flags);
 }
 
-/* --- what is changed --- */
+/* --- changing --- */
 
 /*
- * How much of what was to be appended when the file ended at offset is there: all, a part
- * or nothing. Where the file may not be read, its size says that.
+ * Returns how many bytes were appended at offset, where the file ended before: all, a
+ * part or none. If the file may not be read, its size decides.
  */
 static size_t appended_before(int fd, const char *data, size_t size, off_t offset)
 {
@@ -279,7 +281,7 @@ static void again_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t 
 	const struct shfs_handle *handle = shfs_req_opened(req, fi);
 	uint64_t end;
 
-	/* what has a place of its own can be written there once more */
+	/* a write at an offset can be repeated */
 	if (handle && !fi->writepage && (fi->flags & O_APPEND) && was_tried(req, &end))
 		shfs_write(req, data, size, offset, fi,
 		           appended_before(handle->fd, data, size, (off_t)end));
@@ -287,7 +289,7 @@ static void again_write(fuse_req_t req, fuse_ino_t id, const char *data, size_t 
 		first.write(req, id, data, size, offset, fi);
 }
 
-/* If it was set, it is set once more. */
+/* Sets the attribute once more, if it was set. */
 static void again_setxattr(fuse_req_t req, fuse_ino_t id, const char *name,
                            const char *value, size_t size, int flags)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libfuse 3.14 does not know FUSE_STATX, the only request by which the kernel (since 6.6)
- * learns a file's time of birth. It is answered here, before libfuse sees it.
+ * Answers FUSE_STATX, by which the kernel (since 6.6) learns a file's time of birth, and
+ * which libfuse 3.14 does not know.
  */
 #include "fusefs/operations/operations.h"
 #include "fusefs/transport/protocol.h"

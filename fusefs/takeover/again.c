@@ -10,7 +10,7 @@
 
 bool shfs_again_count(struct shfs_again *again, int64_t now_ns)
 {
-	/* a clock that was set back begins anew as well */
+	/* the count begins anew also if the clock was set back */
 	if (now_ns - again->recent_ns >= RECENT_NS || now_ns < again->recent_ns) {
 		again->recent_ns = now_ns;
 		again->recent = 0;

@@ -25,13 +25,13 @@ struct shared {
 		atomic_ullong unique;
 		uint64_t note;
 	} tries[N_TRIES];
-	atomic_int device;             /* and 1 */
-	atomic_uint n_places, n_opens; /* that were ever used */
+	atomic_int device;             /* the fd plus 1 */
+	atomic_uint n_places, n_opens; /* numbers that were ever used */
 	struct shfs_place places[N_PLACES];
 	struct shfs_open opens[SHFS_HEIR_OPENS];
 };
 
-/* Indices that are free again. */
+/* Indexes that are free again. */
 struct stack {
 	uint32_t *list;
 	uint32_t n, cap;
@@ -41,7 +41,7 @@ struct shfs_heir {
 	struct shared *shared;
 	pthread_mutex_t lock;
 	struct stack places, opens;
-	void **opened; /* of each open */
+	void **opened; /* for each open file */
 };
 
 static void push(struct stack *stack, uint32_t index)
@@ -51,14 +51,14 @@ static void push(struct stack *stack, uint32_t index)
 	if (stack->n == stack->cap) {
 		grown = reallocarray(stack->list, cap, sizeof(*grown));
 		if (!grown)
-			return; /* that one is never used again */
+			return; /* this index is not used again */
 		stack->list = grown;
 		stack->cap = cap;
 	}
 	stack->list[stack->n++] = index;
 }
 
-/* One that was used before, or the next; max: there is none. */
+/* Returns an index that is free again, or the next one; max: there is none. */
 static uint32_t pop(struct stack *stack, atomic_uint *n_used, uint32_t max)
 {
 	if (stack->n)
@@ -206,9 +206,10 @@ void shfs_heir_settle_moves(struct shfs_heir *heir,
 	shfs_heir_moved(heir);
 }
 
-/* --- what was tried --- */
+/* --- tried requests --- */
 
-/* Those of requests that are served at the same time differ, but for luck. */
+/* Returns the slot of a request. Requests that are served at the same time mostly have
+ * different ones. */
 static size_t slot_of(uint64_t unique)
 {
 	return (size_t)(unique * 0x9e3779b97f4a7c15u >> 32) % N_TRIES;
@@ -241,7 +242,7 @@ bool shfs_heir_was_tried(const struct shfs_heir *heir, uint64_t unique, uint64_t
 	return atomic_load(&s->tries[i].unique) == unique;
 }
 
-/* --- what is open --- */
+/* --- open files --- */
 
 static uint32_t index_of(uint64_t fh)
 {
