@@ -43,8 +43,8 @@ struct node {
 	unsigned n_open;          /* places_lock, which also guards n_open */
 
 	struct shfs_name *name;         /* by which the file is reached */
-	struct shfs_name *_Atomic lone; /* the one that was its only one, and that the
-	                                   kernel may still believe */
+	struct shfs_name *_Atomic lone; /* a former only name, which the kernel
+	                                   may still have cached */
 	struct shfs_name first;         /* head of the list of all names */
 
 	int fd;

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 
-/* As much as the kernel may send at once. */
+/* The largest request of the kernel. */
 #define REQUEST_MAX (SHFS_MAX_WRITE + 4096)
 
 void shfs_dev_work(struct shfs_worker *worker)

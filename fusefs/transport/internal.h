@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * internal.h - what the files of the transport share.
+ * internal.h - shared by the files of the transport.
  *
  *     transport.c   the handshake, threads, their start and end
  *     dev.c         requests read from /dev/fuse
  *     uring.c       requests that come over io_uring
  *
- * Threads of a queue take requests from it, each one at a time. A request may block for
- * as long as another program likes, and that may be for another request. So there are
- * spare threads: where all threads of a queue have been at the same requests for a
- * moment, a spare one joins them for good.
+ * Threads of a queue take requests from it, each one at a time. A request may block as
+ * long as another program likes, which may itself wait for another request. So there are
+ * spare threads: if all threads of a queue have been at the same requests for a moment, a
+ * spare one joins them for good.
  */
 #pragma once
 
@@ -23,9 +23,9 @@
 #define SHFS_QUEUE_OFFLINE (-2)
 
 struct shfs_queue {
-	int cpu;             /* of its callers; or one of the above */
-	const uint16_t *ids; /* the kernel's numbers for it, which are several for all */
-	unsigned n;          /* CPUs that are offline */
+	int cpu;             /* of its callers; or one of the values above */
+	const uint16_t *ids; /* the kernel's numbers of the queue: several for that */
+	unsigned n;          /* of all offline CPUs */
 	atomic_int n_idle;   /* threads that wait for a request */
 	_Atomic enum { SHFS_QUEUE_CALM, SHFS_QUEUE_SHORT, SHFS_QUEUE_WATCHED } state;
 };
@@ -35,15 +35,15 @@ struct shfs_ring; /* uring.c */
 struct shfs_worker {
 	struct shfs_transport *transport;
 	struct shfs_ring *ring;             /* NULL: reads the device only */
-	_Atomic(struct shfs_queue *) queue; /* NULL: a spare one */
+	_Atomic(struct shfs_queue *) queue; /* NULL: a spare thread */
 	pthread_t thread;
 	bool is_started;
 	pthread_t stirrer; /* transport.c */
 	bool is_stirred;
-	atomic_int statfd;     /* its stat in /proc, where it reads the device; or 0 */
+	atomic_int statfd;     /* its stat in /proc, if it reads the device; or 0 */
 	atomic_uint turn;      /* odd: at a request */
-	atomic_uint looks;     /* how often it was asked to look, and had nothing to do */
-	atomic_bool is_parked; /* waits for replies from elsewhere, and can take none */
+	atomic_uint looks;     /* how often it was woken and had nothing to do */
+	atomic_bool is_parked; /* waits for a reply of another thread; takes no request */
 };
 
 struct shfs_transport {
@@ -54,13 +54,13 @@ struct shfs_transport {
 	const char *reason;            /* why it is not io_uring */
 	int ended_fd;
 	int bell;       /* an eventfd */
-	bool answered;  /* INIT */
-	bool is_taken;  /* it was, to another server */
+	bool answered;  /* INIT was answered */
+	bool is_taken;  /* INIT was answered by another server */
 	uint32_t minor; /* of the kernel's protocol */
 	uint64_t offered, wanted;
 	struct shfs_fuse_init_out init;
 
-	struct shfs_queue *queues; /* the first is the device's */
+	struct shfs_queue *queues; /* the first is that of the device */
 	uint16_t *queue_ids;
 	unsigned n_queues;
 	struct shfs_worker *workers; /* the last are spare ones */
@@ -79,50 +79,51 @@ struct shfs_transport {
 		SHFS_STAGE_DROPPED, /* without having served */
 	} stage;
 	unsigned n_reports; /* of workers, in this stage */
-	int error;          /* the first of them */
+	int error;          /* the first error reported */
 
 	struct {
-		pthread_mutex_t lock; /* libfuse's are taken with it */
+		pthread_mutex_t lock; /* locks of libfuse are taken with it */
 		atomic_uint n;
 		struct shfs_interrupt {
 			uint64_t unique;
 			int64_t ns;
 		} list[16];
-	} interrupts; /* of requests that nobody is known to be at */
+	} interrupts; /* of requests that no worker is known to serve */
 };
 
-/* The worker that this thread is; NULL: none. */
+/* The worker of this thread; NULL: none. */
 extern _Thread_local struct shfs_worker *shfs_self;
 
 /* --- transport.c --- */
 
-/* After an error of the device or a ring: false where there will be no more requests.
- * Else it is tried again, a moment later where something lacks: a thread that ended would
- * leave callers waiting for ever. */
+/* Decides after an error of the device or a ring. False: there will be no more requests.
+ * Otherwise the caller tries again; if resources lack, this waits a moment first. A
+ * thread that ended would leave callers waiting for ever. */
 bool shfs_transport_goes_on(int error);
 
-/* Around each request. Where that is not answered at its end, the worker may not be free
- * for another; once it is, it calls _free. */
+/* Called before and after each request. If it is not answered at its end, the worker may
+ * not be free for another one; once it is, it calls _free. */
 void shfs_worker_begin(struct shfs_worker *worker);
 void shfs_worker_end(struct shfs_worker *worker, bool is_free);
 void shfs_worker_free(struct shfs_worker *worker);
 
-/* Gives a request to libfuse, or answers it. */
+/* Serves a request: gives it to libfuse, or answers it. */
 void shfs_transport_serve(struct shfs_transport *t, void *request, size_t size);
 
 /* --- dev.c --- */
 
-/* Serves until the mount is gone, or the end is asked for. */
+/* Serves requests until the mount is gone, or the transport is stopped. */
 void shfs_dev_work(struct shfs_worker *worker);
 
 /* --- uring.c --- */
 
-/* Adds the queues that the kernel wants to the device's. Or why there is no io_uring. */
+/* Adds the queues that the kernel wants: NULL; or returns why there is no io_uring. */
 const char *shfs_uring_probe(struct shfs_transport *t);
 
-/* In the thread that uses it. After this it needs nothing but io_uring_enter(2). */
+/* Makes a ring, in the thread that uses it. Afterwards that needs only io_uring_enter(2).
+ */
 _must_check_ int shfs_ring_new(struct shfs_transport *t, struct shfs_ring **out);
-/* When its thread has ended. NULL is fine. */
+/* Frees the ring, when its thread has ended. NULL is fine. */
 void shfs_ring_free(struct shfs_ring *ring);
 
 /* Offers buffers of that size to the kernel, for requests of this queue.
@@ -130,22 +131,21 @@ void shfs_ring_free(struct shfs_ring *ring);
 _must_check_ int shfs_ring_join(struct shfs_ring *ring, const struct shfs_queue *queue,
                                 size_t payload);
 
-/* While the kernel waits for all queues to be joined: has it give up. */
+/* Has the kernel give up io_uring, while it waits for all queues to be joined. */
 void shfs_ring_refuse(struct shfs_ring *ring);
 
-/* Serves until the mount is gone, or the end is asked for. */
+/* Serves requests until the mount is gone, or the transport is stopped. */
 void shfs_ring_work(struct shfs_worker *worker);
 
-/* Has those who wait in their rings look whether there is a request, a reply, or the end.
+/* Wakes all threads that wait in their rings, to look for a request, a reply, or the end.
  */
 void shfs_uring_ring(struct shfs_transport *t);
 
-/* Takes a reply to a request of a ring. 0: it is none. */
+/* Takes a reply to a request of a ring. 0: the request is not of a ring. */
 _must_check_ ssize_t shfs_ring_reply(struct shfs_transport *t, const struct iovec *iov,
                                      int count);
 /* As shfs_transport_reply_space. */
 void *shfs_ring_space(struct shfs_ring *ring, size_t size);
 
-/* Brings an interrupt to the request, which is not lost if libfuse does not know it yet.
- */
+/* Passes an interrupt to its request; it is kept if libfuse does not know that yet. */
 void shfs_ring_interrupt(struct shfs_transport *t, uint64_t unique);

@@ -33,7 +33,7 @@ static bool is_ours(struct libmnt_fs *fs)
 bool shfs_mountpoint_is_ours(const char *path, dev_t *dev)
 {
 	struct libmnt_table *table = read_mounts();
-	/* the one on top */
+	/* the topmost mount */
 	struct libmnt_fs *fs = mnt_table_find_target(table, path, MNT_ITER_BACKWARD);
 	bool ours = fs && is_ours(fs);
 
@@ -57,11 +57,11 @@ bool shfs_mountpoint_is_dead(dev_t dev)
 {
 	struct statx stx;
 
-	/* umount -f cuts the connection before it takes the mount away */
+	/* umount -f cuts the connection before it removes the mount */
 	for (int ms = 0; ms <= GOING_MS; ms += GOING_NAP_MS) {
 		_cleanup_free_ char *where = dev ? shfs_mountpoint_of(dev) : NULL;
 
-		/* or it is another one by now, that has got the number */
+		/* a mount that answers is another one, which has got the number */
 		if (!where ||
 		    !statx(AT_FDCWD, where, AT_STATX_FORCE_SYNC, STATX_BASIC_STATS,
 		           &stx) ||
@@ -109,7 +109,7 @@ int shfs_mountpoint_check(const char *path, struct shfs_buf *message)
 		                      "distributions have it (shfs doctor)");
 		return SHFS_EXIT_UNAVAILABLE;
 	}
-	/* fusermount3 mounts without it, and then cannot unmount */
+	/* without it fusermount3 can mount, but not unmount */
 	if (getuid() && access("/etc/mtab", F_OK)) {
 		shfs_buf_str(message, "this machine has no /etc/mtab; as root: "
 		                      "ln -s ../proc/self/mounts /etc/mtab");
@@ -118,7 +118,7 @@ int shfs_mountpoint_check(const char *path, struct shfs_buf *message)
 	return 0;
 }
 
-/* The first line of what libfuse and fusermount3 had to say. */
+/* Appends the first line that libfuse or fusermount3 has printed. */
 static void add_first_line(int fd, struct shfs_buf *message)
 {
 	char text[512];
@@ -155,7 +155,7 @@ static int explain(int said, const char *path, struct shfs_buf *message)
 int shfs_mountpoint_mount(struct fuse_session *session, const char *path,
                           struct shfs_buf *message)
 {
-	/* Both write to standard error: one line is made of that. */
+	/* Both print on standard error, of which the first line becomes the message. */
 	_cleanup_close_ int said = memfd_create("shfs-mount", MFD_CLOEXEC);
 	_cleanup_close_ int err = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
 	int r;

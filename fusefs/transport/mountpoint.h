@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * mountpoint.h - puts the file system over its directory, and takes it away.
+ * mountpoint.h - mounts the file system over its directory, and unmounts it.
  *
- * Functions that fail have written one line that says what to do to message, and return
+ * A function that fails has written one line to message that says what to do, and returns
  * an exit code.
  */
 #pragma once
@@ -17,22 +17,22 @@
 /* Is there a mount of ours at exactly this path? *dev: its device. */
 bool shfs_mountpoint_is_ours(const char *path, dev_t *dev);
 
-/* Where the mount of this device is now: a directory above it may have been renamed.
- * malloc'ed; NULL: nowhere. */
+/* Returns the present path of the mount of this device (a directory above may have been
+ * renamed), malloc'ed; NULL: it is not mounted. */
 char *shfs_mountpoint_of(dev_t dev);
 
-/* Once the kernel has ended the connection: is the mount of this device left, dead? So it
- * is where root cut the connection (/sys/fs/fuse), or umount -f that found it busy. */
+/* Is the mount of this device left dead, after the kernel has ended the connection? It is
+ * if root has cut the connection (/sys/fs/fuse), or umount -f found the mount busy. */
 bool shfs_mountpoint_is_dead(dev_t dev);
 
 /*
- * Taken before the check and held until the mount is there, so that of two mounts at once
- * one sees the other: an fd to close. Negative: somebody has kept it for seconds; go on
- * without it.
+ * Takes the lock of the mount point: returns an fd to close. It is taken before the check
+ * and held until it is mounted, so that one of two concurrent mounts finds the other.
+ * Negative: another process has held it for seconds; go on without it.
  */
 int shfs_mountpoint_lock(int root_fd);
 
-/* Can a FUSE file system be mounted here at all, on this directory? */
+/* Checks whether a FUSE file system can be mounted on this machine and directory. */
 _must_check_ int shfs_mountpoint_check(const char *path, struct shfs_buf *message);
 
 _must_check_ int shfs_mountpoint_mount(struct fuse_session *session, const char *path,

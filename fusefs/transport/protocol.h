@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * protocol.h - what kernels say to us since the FUSE protocol 7.39, which neither
- * libfuse 3.14 nor the headers of Debian 12 know. The names are our own, so that newer
- * headers may have theirs.
+ * protocol.h - the FUSE protocol since 7.39, as far as neither libfuse 3.14 nor the
+ * headers of Debian 12 know it. The names are our own, so that newer headers can define
+ * theirs.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #define SHFS_FUSE_NOTIFY_INC_EPOCH 8  /* 7.44, Linux 6.16 */
 #define SHFS_FUSE_NOTIFY_PRUNE     9  /* 7.45, Linux 6.18 */
 
-/* Set in the unique of an INTERRUPT, beside that of the request it is for. */
+/* Set in the unique of an INTERRUPT, which otherwise is that of its request. */
 #define SHFS_FUSE_INTERRUPT_BIT 1ull
 
 /* Set in the unique of a request that was sent before, to a server that died. */
@@ -43,7 +43,7 @@ struct shfs_fuse_statx_out {
 	uint64_t spare3[14];
 };
 
-/* Then come count node ids. */
+/* Followed by count node ids. */
 struct shfs_fuse_prune_out {
 	uint32_t count, padding;
 	uint64_t spare;
@@ -62,7 +62,7 @@ struct shfs_fuse_init_out {
 	uint32_t max_write, time_gran;
 	uint16_t max_pages, map_alignment;
 	uint32_t flags2;
-	uint32_t max_stack_depth; /* with PASSTHROUGH: file systems beneath, and this */
+	uint32_t max_stack_depth; /* with PASSTHROUGH: lower file systems, and this one */
 	uint16_t request_timeout, unused[11];
 };
 
@@ -82,27 +82,27 @@ struct shfs_fuse_backing_map {
 	uint64_t padding;
 };
 
-/* Of the device; the former returns a backing_id, and needs CAP_SYS_ADMIN. */
+/* ioctls of the device; BACKING_OPEN returns a backing_id, and needs CAP_SYS_ADMIN. */
 #define SHFS_FUSE_BACKING_OPEN  _IOW(FUSE_DEV_IOC_MAGIC, 1, struct shfs_fuse_backing_map)
 #define SHFS_FUSE_BACKING_CLOSE _IOW(FUSE_DEV_IOC_MAGIC, 2, uint32_t)
 
 /* --- io_uring: requests without /dev/fuse --- */
 
 enum {
-	SHFS_FUSE_URING_REGISTER = 1,     /* a buffer; completes with a request in it */
-	SHFS_FUSE_URING_COMMIT_AND_FETCH, /* its reply; completes with the next one */
+	SHFS_FUSE_URING_REGISTER = 1,     /* offers a buffer; completes with a request */
+	SHFS_FUSE_URING_COMMIT_AND_FETCH, /* replies; completes with the next request */
 };
 
-/* In the command of the submission. */
+/* The command in a submission. */
 struct shfs_fuse_uring_command {
 	uint64_t flags;
-	uint64_t commit_id; /* which request is replied to */
-	uint16_t qid;       /* the queue, which is a CPU */
+	uint64_t commit_id; /* of the request that is answered */
+	uint16_t qid;       /* number of the queue, which is that of a CPU */
 	uint8_t padding[6];
 };
 
-/* The first part of a buffer. The second, of the size of the largest request, is for what
- * follows the headers, both ways. */
+/* The first part of a buffer. The second part, as large as the largest request, is for
+ * the data behind the headers, of requests and replies. */
 struct shfs_fuse_uring_header {
 	union {
 		struct fuse_in_header in;

@@ -21,7 +21,7 @@
 #define DEV_MIN 2
 #define DEV_MAX 8
 #define RING_WORKERS                                                                     \
-	2 /* a queue: the second takes what comes while the first is at one */
+	2 /* for a queue: the second takes requests while the first serves one */
 #define SPARES     24
 #define WAKE       SIGUSR1 /* makes system calls return */
 #define GRACE_NS   2000000
@@ -40,7 +40,7 @@ static void nap(long ns)
 bool shfs_transport_goes_on(int error)
 {
 	switch (error) {
-	case ENODEV: /* it is unmounted */
+	case ENODEV: /* unmounted */
 	case ECONNABORTED:
 	case ENOTCONN:
 	case EPERM:
@@ -51,7 +51,7 @@ bool shfs_transport_goes_on(int error)
 	case EINTR:
 	case EAGAIN:
 	case EBUSY:
-	case ENOENT: /* the request was taken back meanwhile */
+	case ENOENT: /* the request was interrupted meanwhile */
 		return true;
 	default:
 		nap(GRACE_NS);
@@ -62,11 +62,11 @@ bool shfs_transport_goes_on(int error)
 /* --- the handshake --- */
 
 /*
- * What libfuse 3.14 does not know, is told here in words that it knows.
+ * Translates parts of the protocol that libfuse 3.14 does not know.
  *
- * FUSE_HANDLE_KILLPRIV_V2, without which the kernel asks for security.capability before
- * every write. We do as it says (see identity.c), so it is put into the first reply,
- * which is INIT's, where the kernel offers it. And others that are wanted.
+ * FUSE_HANDLE_KILLPRIV_V2: without it the kernel asks for security.capability before
+ * every write. We do what it demands (see identity.c), so it is added to the reply to
+ * INIT, if the kernel offers it; and so are other wanted flags.
  *
  * FUSE_TMPFILE: it has the arguments of FUSE_CREATE, with O_TMPFILE among the flags.
  *
@@ -86,7 +86,7 @@ static void note_init(struct shfs_transport *t, const struct fuse_in_header *hea
 		t->offered |= (uint64_t)init->flags2 << 32;
 }
 
-/* Adds what libfuse could not say to the reply to INIT. */
+/* Adds flags that libfuse does not know to the reply to INIT. */
 static void complete_init(struct shfs_transport *t, struct iovec *iov, int count)
 {
 	struct fuse_out_header *header = iov[0].iov_base;
@@ -107,8 +107,8 @@ static void complete_init(struct shfs_transport *t, struct iovec *iov, int count
 	iov[1] = (struct iovec){ &t->init, sizeof(t->init) };
 }
 
-/* libfuse could not yet find the request that this is an interrupt of. The kernel knows
- * which requests of the device are not answered, and sends it again. */
+/* Is this libfuse's reply to an interrupt whose request it has not found yet? The kernel
+ * sends the interrupt again, if the request came from the device and is not answered. */
 static bool is_late_interrupt(const struct fuse_out_header *reply)
 {
 	return reply->error == -EAGAIN && (reply->unique & SHFS_FUSE_INTERRUPT_BIT);
@@ -134,14 +134,14 @@ static ssize_t send_reply(int fd, struct iovec *iov, int count, void *userdata)
 		if (n)
 			return n;
 	}
-	/* without an answer the caller would wait for ever */
+	/* tried again, as without a reply the caller would wait for ever */
 	do
 		n = writev(fd, iov, count);
 	while (n < 0 && errno != ENOENT && shfs_transport_goes_on(errno));
 	return n;
 }
 
-/* libfuse asks for it, but nothing is ever read by it. */
+/* A read function that libfuse demands, but never calls. */
 static ssize_t read_nothing(int fd, void *buf, size_t size, void *userdata)
 {
 	errno = EINVAL;
@@ -164,12 +164,12 @@ static bool serve_statx(struct shfs_transport *t, const void *request, size_t si
 
 	if (!t->calls->answer(t->fs, request, size, &header, &reply))
 		return false;
-	/* fails only for a mount that has gone */
+	/* fails only if the mount is gone */
 	(void)!send_reply(fuse_session_fd(t->session), iov, header.error ? 1 : 2, t->fs);
 	return true;
 }
 
-/* Those that are recorded, and that somebody waits for. */
+/* Does the request end in records, and does its caller wait for it? */
 static bool ends_in_records(uint32_t opcode)
 {
 	static const uint32_t opcodes[] = {
@@ -283,8 +283,8 @@ static unsigned progress(const struct shfs_transport *t, const struct shfs_queue
 	return sum;
 }
 
-/* All threads of the queue are at requests. Are they soon at others, or one at none? Else
- * it is stuck. */
+/* Is the queue stuck? All its threads serve requests; it is not if one of them soon
+ * serves another one, or none. */
 static bool is_stuck(struct shfs_transport *t, struct shfs_queue *q)
 {
 	for (;;) {
@@ -299,7 +299,7 @@ static bool is_stuck(struct shfs_transport *t, struct shfs_queue *q)
 			continue;
 		}
 		atomic_store(&q->state, SHFS_QUEUE_CALM);
-		/* or has the last one found work just before? */
+		/* a thread may have become idle meanwhile */
 		if (atomic_load(&q->n_idle) > 0 ||
 		    !set_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_WATCHED))
 			return false;
@@ -314,7 +314,7 @@ static struct shfs_queue *find_short(struct shfs_transport *t)
 	return NULL;
 }
 
-/* The queue that needs one more thread, as soon as there is one. NULL: the end. */
+/* Waits for a queue that needs one more thread, and returns it. NULL: the end. */
 static struct shfs_queue *await_need(struct shfs_transport *t)
 {
 	struct shfs_queue *q = NULL;
@@ -346,7 +346,7 @@ static void report(struct shfs_transport *t, int error)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* The first error that these many reported. */
+/* Waits for n reports, and returns the first error. */
 static int await_reports(struct shfs_transport *t, unsigned n)
 {
 	int error;
@@ -361,7 +361,7 @@ static int await_reports(struct shfs_transport *t, unsigned n)
 	return error;
 }
 
-/* False: it came to the end instead. */
+/* Waits for a stage. False: the end came instead. */
 static bool await_stage(struct shfs_transport *t, int stage)
 {
 	bool has_come;
@@ -369,14 +369,15 @@ static bool await_stage(struct shfs_transport *t, int stage)
 	pthread_mutex_lock(&t->lock);
 	while (t->stage < (unsigned)stage)
 		pthread_cond_wait(&t->change, &t->lock);
-	/* also where it is over by now: the end waits for all that are counted */
+	/* true also if the stage is over by now: the end waits for all that were counted
+	 */
 	has_come = t->stage != SHFS_STAGE_DROPPED;
 	pthread_mutex_unlock(&t->lock);
 	return has_come;
 }
 
-/* Callers wait on the CPU that they called from: who answers there needs no other to be
- * woken. It may not be one of ours; then this fails. */
+/* Moves this thread to the CPU of its callers: a reply from there wakes no other CPU.
+ * Fails if we may not use that CPU. */
 static void go_to_cpu(int cpu)
 {
 	cpu_set_t cpus;
@@ -415,7 +416,7 @@ static void serve_queue(struct shfs_worker *w, struct shfs_queue *q)
 	atomic_fetch_sub(&q->n_idle, 1);
 }
 
-/* The last one tells. */
+/* Counts a thread that ends; the last one makes ended_fd readable. */
 static void leave(struct shfs_transport *t)
 {
 	if (atomic_fetch_sub(&t->n_running, 1) != 1)
@@ -441,10 +442,16 @@ static void work_at_first(struct shfs_worker *w)
 }
 
 /*
- * The kernel gives a buffer that is new to a queue no request that waits there already:
- * only who has answered one gets the next. So one is sent after it, from the CPU of the
- * queue, by a thread of its own: should another request take the buffer and be stuck too,
- * this one waits among the others until the next spare thread comes.
+ * Sends a request to a queue that a spare thread has joined. Otherwise:
+ *
+ * 1. Requests wait in the queue, as all its threads are stuck.
+ * 2. A spare thread offers a new buffer.
+ * 3. The kernel gives it no waiting request, only a new one: waiting requests are given
+ * to buffers whose request was answered.
+ *
+ * The request is sent from the CPU of the queue, by a thread of its own: if another
+ * request takes the buffer and is stuck too, this one waits until the next spare thread
+ * comes.
  */
 static void *stir(void *arg)
 {
@@ -512,7 +519,7 @@ static unsigned n_dev_workers(const struct shfs_transport *t)
 	return (unsigned)MIN(MAX(n, DEV_MIN), DEV_MAX);
 }
 
-/* Makes the workers: for each queue, and spare ones. */
+/* Makes the workers of each queue, and spare ones. */
 static int make_workers(struct shfs_transport *t)
 {
 	unsigned n_dev = n_dev_workers(t), n = 0;
@@ -543,7 +550,7 @@ static void drop_workers(struct shfs_transport *t)
 	t->stage = SHFS_STAGE_PREPARE;
 }
 
-/* Starts those made; they wait for the next stage. */
+/* Starts the workers; they wait for the next stage. */
 static int start_workers(struct shfs_transport *t)
 {
 	int r = make_workers(t);
@@ -562,7 +569,7 @@ static int start_workers(struct shfs_transport *t)
 	return r;
 }
 
-/* Has them join their queues, and serve them. */
+/* Has the workers join their queues, and serve them. */
 static int let_workers_serve(struct shfs_transport *t)
 {
 	int r;
@@ -600,7 +607,7 @@ static const char *reason_of(int error)
 	}
 }
 
-/* Back to the device, in the middle of a start. */
+/* Goes back to the device, during the start. */
 static void do_without_uring(struct shfs_transport *t, const char *reason)
 {
 	shfs_debug(TRANSPORT, "no io_uring: %s", reason);
@@ -610,7 +617,7 @@ static void do_without_uring(struct shfs_transport *t, const char *reason)
 	t->n_queues = 1;
 }
 
-/* Before INIT: rings are there, and only offers are still to be made. */
+/* Prepares io_uring before INIT: makes the rings, so that only offers remain. */
 static void prepare_uring(struct shfs_transport *t)
 {
 	int r;
@@ -627,7 +634,8 @@ static void prepare_uring(struct shfs_transport *t)
 		do_without_uring(t, reason_of(r));
 }
 
-/* Once the kernel has said that it can, it waits for us to do it or to fail. */
+/* Begins io_uring, once the kernel has offered it: it waits until we join all queues, or
+ * fail. */
 static void begin_uring(struct shfs_transport *t)
 {
 	int r;
@@ -642,8 +650,8 @@ static void begin_uring(struct shfs_transport *t)
 		do_without_uring(t, reason_of(r));
 }
 
-/* What the kernel believes was told by another; and what others changed beneath meanwhile
- * nobody has noticed. */
+/* Drops all that the kernel has cached: it is from the dead server, and nobody has
+ * noticed changes of the lower files meanwhile. */
 static void doubt_all(struct shfs_transport *t)
 {
 	struct shfs_place *place = NULL;
@@ -653,8 +661,8 @@ static void doubt_all(struct shfs_transport *t)
 		shfs_transport_invalidate(t, place->id, false);
 }
 
-/* What was not answered is to be sent again: before anything is read, or that would be,
- * too. */
+/* Asks the kernel to send requests again that were not answered. Called before any
+ * request is read, as that would be sent again, too. */
 static void ask_again(struct shfs_transport *t)
 {
 	struct fuse_out_header notice = { .len = sizeof(notice),
@@ -683,7 +691,7 @@ int shfs_transport_start(struct shfs_transport *t)
 	enum shfs_transport_kind asked = t->kind;
 	int r = make_queues(t);
 
-	sigaction(WAKE, &action, NULL); /* without SA_RESTART */
+	sigaction(WAKE, &action, NULL); /* no SA_RESTART: calls return */
 	if (r)
 		return r;
 	if (asked == SHFS_TRANSPORT_DEV)
@@ -773,8 +781,9 @@ void shfs_transport_take(struct shfs_transport *t)
 }
 
 /*
- * What was in a ring goes with it. And names that the kernel knows must be looked up
- * anew, as we know none of them: that is what an epoch is for (7.44).
+ * Can the mount be taken over? Not with io_uring: requests in a ring are lost with it.
+ * And the kernel must support epochs (7.44), to look all names up anew, as a successor
+ * knows none of them.
  */
 bool shfs_transport_can_be_taken(const struct shfs_transport *t)
 {
@@ -813,7 +822,7 @@ void shfs_transport_stop(struct shfs_transport *t)
 {
 	fuse_session_exit(t->session);
 	set_stage(t, SHFS_STAGE_END);
-	/* again, should one have been about to read */
+	/* again and again, as a thread may have been about to read */
 	while (atomic_load(&t->n_running) > atomic_load(&t->n_waiting)) {
 		for (unsigned i = 0; i < t->n_workers; i++)
 			pthread_kill(t->workers[i].thread, WAKE);
@@ -855,7 +864,7 @@ static bool has_looked(const struct shfs_worker *w, struct sight before)
 	return atomic_load(&w->looks) != before.looks;
 }
 
-/* It waits for the device to give it a request; or cannot be asked. */
+/* Does the worker wait for a request of the device? True also if that is not known. */
 static bool is_waiting(const struct shfs_worker *w)
 {
 	struct shfs_proc_stat stat;
@@ -864,8 +873,8 @@ static bool is_waiting(const struct shfs_worker *w)
 	return !fd || shfs_proc_reread_stat(fd, &stat) || stat.waiting;
 }
 
-/* Has it answered all that it had been given when it was looked at? Where it is at none,
- * it may have been given one and not know it yet. */
+/* Has the worker answered all requests that it had at the sight `before`? A worker that
+ * serves none may have been given one without having noticed. */
 static bool is_done(const struct shfs_worker *w, struct sight before)
 {
 	const struct shfs_queue *q = w->queue;
@@ -880,7 +889,7 @@ static bool is_done(const struct shfs_worker *w, struct sight before)
 	return turns > 1 || has_looked(w, before);
 }
 
-/* A thread of it had nothing to do, so nothing waited for a thread. */
+/* Had a thread of the queue nothing to do, so that no request waited in it? */
 static bool was_empty(const struct shfs_transport *t, const struct shfs_queue *q,
                       const struct sight *before)
 {
@@ -903,7 +912,8 @@ static bool is_quiet(struct shfs_transport *t, const struct sight *before)
 	return true;
 }
 
-/* Another worker that waits here itself is at no request that anybody waits for. */
+/* Does not wait for workers that wait here themselves: no caller needs their requests
+ * first. */
 void shfs_transport_quiesce(struct shfs_transport *t)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + QUIESCE_NS;
@@ -931,7 +941,7 @@ void *shfs_transport_reply_space(size_t size)
 	                                    : NULL;
 }
 
-/* Since Linux 6.18. */
+/* Needs Linux 6.18. */
 int shfs_transport_forget(struct shfs_transport *t, const uint64_t *ids, size_t n)
 {
 	struct {

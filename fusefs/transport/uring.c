@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel has a queue for each CPU, and wants buffers for all of them. It puts the
- * requests of a CPU's callers into those that it has of that queue, one into each, and
- * takes the reply from there. So one system call answers a request and waits for the
- * next.
+ * Requests over io_uring. The kernel has a queue for each CPU, and needs buffers for all
+ * of them. It puts each request of a CPU's callers into a buffer of that queue, and takes
+ * the reply from there. So one system call answers a request and waits for the next.
  *
- * Each thread has a ring of its own with one buffer: whoever is at a request can be given
- * no other, which would then wait for the first one. FORGET and INTERRUPT still come from
- * the device.
+ * Each thread has a ring of its own with one buffer: so a thread that serves a request is
+ * given no other one, which would wait for the first. FORGET and INTERRUPT still come
+ * from the device.
  *
- * What a ring may be used for is told the kernel as it is made (limit_ring); the seccomp
- * filter does not see what goes through it.
+ * A ring is limited when it is made (limit_ring), as the seccomp filter does not see what
+ * goes through it.
  */
 #include "fusefs/transport/internal.h"
 
@@ -28,7 +27,7 @@
 #include <sys/syscall.h>
 
 #define SQ_SIZE      4
-#define FRONT        4096 /* of a buffer: the headers, as the kernel and libfuse want them */
+#define FRONT        4096 /* bytes of a buffer for headers, of the kernel and of libfuse */
 #define CPUS_MAX     4096
 #define FORGOTTEN_NS SHFS_NSEC_PER_SEC
 #define NO_QUEUE     UINT16_MAX
@@ -36,12 +35,12 @@
 struct entry {
 	struct shfs_fuse_uring_header *header; /* in front of the payload */
 	char *payload;
-	size_t size; /* of that */
+	size_t size; /* of the payload */
 	uint16_t queue;
 	uint64_t commit_id;
-	_Atomic uint64_t unique; /* of the request that it holds; 0 */
-	atomic_bool is_replied;  /* and the reply is in it */
-	bool waits;              /* for the reply, which did not come at once */
+	_Atomic uint64_t unique; /* of the request in it; 0: none */
+	atomic_bool is_replied;  /* the reply is in it */
+	bool waits;              /* for a reply that did not come at once */
 };
 
 struct shfs_ring {
@@ -50,14 +49,14 @@ struct shfs_ring {
 	bool is_made;
 	struct entry *entries;
 	atomic_uint n_entries;
-	struct entry *at; /* whose request its thread is at */
+	struct entry *at; /* with the request that the thread serves */
 	unsigned n_waiting;
 	bool is_ended;
 };
 
-/* --- what the kernel wants --- */
+/* --- the queues of the kernel --- */
 
-/* "0-3,6": marks these, and returns how many they are. */
+/* Reads a list of CPUs such as "0-3,6": marks them, and returns how many they are. */
 static unsigned read_cpus(const char *path, bool cpus[static CPUS_MAX])
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
@@ -79,7 +78,8 @@ static unsigned read_cpus(const char *path, bool cpus[static CPUS_MAX])
 	return n;
 }
 
-/* The queues are numbered as the CPUs are. Those of CPUs that are offline are one to us.
+/* Makes the queues, which are numbered like the CPUs. Those of all offline CPUs become
+ * one.
  */
 static int make_queues(struct shfs_transport *t, unsigned n, const bool *online)
 {
@@ -132,7 +132,7 @@ const char *shfs_uring_probe(struct shfs_transport *t)
 
 /* --- a ring --- */
 
-/* liburing 2.3 has these, and does not export them. */
+/* Calls io_uring_register(2); liburing 2.3 does not export this. */
 static int register_with(struct shfs_ring *ring, unsigned what, void *arg, unsigned n)
 {
 	long r = syscall(SYS_io_uring_register, ring->ring.ring_fd, what, arg, n);
@@ -142,7 +142,7 @@ static int register_with(struct shfs_ring *ring, unsigned what, void *arg, unsig
 
 enum { FILE_DEVICE, FILE_BELL };
 
-/* From here on it takes FUSE's commands for one file, and listens to the bell. */
+/* Limits the ring to FUSE's commands for one file, and to polling the bell. */
 static int limit_ring(struct shfs_ring *ring)
 {
 	struct io_uring_restriction allowed[] = {
@@ -161,7 +161,7 @@ static int limit_ring(struct shfs_ring *ring)
 	return r;
 }
 
-/* From here on it needs no descriptor. */
+/* Enables the ring, and registers it, so that it needs no descriptor. */
 static int enable_ring(struct shfs_ring *ring)
 {
 	int r = io_uring_register_ring_fd(&ring->ring);
@@ -225,7 +225,7 @@ static struct io_uring_sqe *next_submission(struct shfs_ring *ring)
 	return sqe;
 }
 
-/* To the kernel, with the next system call. */
+/* Queues a command, which the next system call submits. */
 static void command(struct shfs_ring *ring, uint32_t what, struct entry *e,
                     const struct iovec *buffer)
 {
@@ -251,7 +251,7 @@ static void listen_to_bell(struct shfs_ring *ring)
 	sqe->user_data = 0;
 }
 
-/* Nobody reads it: it is the writing that is heard. */
+/* Writes to the bell; nobody reads it, but each write wakes the pollers. */
 void shfs_uring_ring(struct shfs_transport *t)
 {
 	while (eventfd_write(t->bell, 1) && shfs_transport_goes_on(errno))
@@ -267,7 +267,7 @@ static int make_entry(struct entry *e, uint16_t queue, size_t size)
 
 	if (memory == MAP_FAILED)
 		return -errno;
-	/* what is never used of it costs nothing */
+	/* no huge pages: unused pages then cost nothing */
 	madvise(memory, FRONT + size, MADV_NOHUGEPAGE);
 	e->header = (void *)memory;
 	e->payload = memory + FRONT;
@@ -290,7 +290,7 @@ static int offer(struct shfs_ring *ring, struct entry *e)
 	return MIN(r, 0);
 }
 
-/* An offer that is refused completes at once. */
+/* Returns the error of an offer that was refused, which completes at once. */
 static int first_error(struct shfs_ring *ring)
 {
 	struct io_uring_cqe *cqe;
@@ -333,7 +333,7 @@ void shfs_ring_refuse(struct shfs_ring *ring)
 
 /* --- replies --- */
 
-/* Who holds that request; from any thread. */
+/* Finds the buffer with that request; called from any thread. */
 static struct entry *find_entry(struct shfs_transport *t, uint64_t unique)
 {
 	for (unsigned i = 0; i < t->n_workers; i++) {
@@ -348,7 +348,8 @@ static struct entry *find_entry(struct shfs_transport *t, uint64_t unique)
 	return NULL;
 }
 
-/* From another thread, the buffer is its own thread's again as soon as that is done. */
+/* Puts the reply into the buffer. If this is not the buffer's own thread, that may use
+ * the buffer again at once. */
 static ssize_t put_reply(struct entry *e, const struct iovec *iov, int count)
 {
 	const struct fuse_out_header *header = iov[0].iov_base;
@@ -359,7 +360,7 @@ static ssize_t put_reply(struct entry *e, const struct iovec *iov, int count)
 			errno = EMSGSIZE;
 			return -1;
 		}
-		/* it may be there already: shfs_ring_space */
+		/* the data may be there already: shfs_ring_space */
 		if (iov[i].iov_base != e->payload + size)
 			memmove(e->payload + size, iov[i].iov_base, iov[i].iov_len);
 		size += iov[i].iov_len;
@@ -395,9 +396,9 @@ void *shfs_ring_space(struct shfs_ring *ring, size_t size)
 /* --- interrupts --- */
 
 /*
- * An interrupt may be read from the device before its request is read from a ring. The
- * kernel would send one that came over the device again; so we keep these ourselves for
- * a moment, for whoever comes to be at the request.
+ * Keeps an interrupt for a moment, as it may be read from the device before its request
+ * is read from a ring: the worker that gets the request takes it. (The kernel sends an
+ * interrupt again only for a request of the device.)
  */
 static void remember_interrupt(struct shfs_transport *t, uint64_t unique)
 {
@@ -412,7 +413,8 @@ static void remember_interrupt(struct shfs_transport *t, uint64_t unique)
 		(struct shfs_interrupt){ unique, shfs_clock_ns(CLOCK_MONOTONIC) };
 }
 
-/* Was it there? Old ones go too: of requests that had been answered. */
+/* Was there an interrupt of this request? Also drops old ones, of requests that were
+ * answered. */
 static bool recall_interrupt(struct shfs_transport *t, uint64_t unique)
 {
 	int64_t now = shfs_clock_ns(CLOCK_MONOTONIC);
@@ -453,7 +455,8 @@ void shfs_ring_interrupt(struct shfs_transport *t, uint64_t unique)
 {
 	pthread_mutex_lock(&t->interrupts.lock);
 	remember_interrupt(t, unique);
-	/* else whoever begins it sees that there is one: it looks after it has said so */
+	/* otherwise the worker that begins the request finds the interrupt: it looks for
+	 * one after it has set unique */
 	if (find_entry(t, unique) && recall_interrupt(t, unique))
 		pass_interrupt(t, unique);
 	pthread_mutex_unlock(&t->interrupts.lock);
@@ -471,7 +474,7 @@ static void look_for_interrupt(struct shfs_transport *t, uint64_t unique)
 
 /* --- requests --- */
 
-/* Puts the parts of a request together, in front of its payload. */
+/* Assembles the headers of a request in front of its payload. */
 static char *assemble(struct entry *e, size_t *size)
 {
 	const struct shfs_fuse_uring_header *header = e->header;
@@ -545,7 +548,7 @@ static void serve(struct shfs_worker *w, struct entry *e)
 	shfs_worker_end(w, ring->n_waiting < ring->n_entries);
 }
 
-/* Replies that have come meanwhile. */
+/* Sends the replies that other threads have made meanwhile. */
 static void send_late_replies(struct shfs_worker *w)
 {
 	struct shfs_ring *ring = w->ring;
@@ -563,7 +566,7 @@ static void send_late_replies(struct shfs_worker *w)
 	}
 }
 
-/* The buffer did not come back with a request. */
+/* Notes that a buffer came back without a request. */
 static void note_failure(struct shfs_ring *ring, struct entry *e, int error)
 {
 	switch (error) {
@@ -599,12 +602,12 @@ static void reap(struct shfs_worker *w)
 		} else if (!fuse_session_exited(ring->transport->session)) {
 			serve(w, e);
 			served = true;
-		} /* else it ends with the mount */
+		} /* otherwise the ring ends with the mount */
 	}
 	if (!rang)
 		return;
 	send_late_replies(w);
-	/* while it served one, others may have waited for it */
+	/* only if it served none: meanwhile other requests may have waited for it */
 	if (!served && !w->is_parked)
 		atomic_fetch_add(&w->looks, 1);
 }
