@@ -65,12 +65,12 @@ struct shfs_transport {
 	unsigned n_queues;
 	struct shfs_worker *workers; /* the last are spare ones */
 	unsigned n_workers;
-	atomic_uint n_running; /* those with a queue */
-	atomic_uint n_waiting; /* of them: with a reply that comes from elsewhere */
+	atomic_uint n_running; /* workers with a queue */
+	atomic_uint n_waiting; /* of these: waiting for a reply of another thread */
 
-	pthread_mutex_t lock; /* of the rest; no other is taken with it */
+	pthread_mutex_t lock; /* guards the rest; no other is taken with it */
 	pthread_cond_t change;
-	pthread_cond_t call; /* of one spare thread */
+	pthread_cond_t call; /* calls one spare thread */
 	enum {
 		SHFS_STAGE_PREPARE, /* until INIT */
 		SHFS_STAGE_JOIN,    /* their queues */

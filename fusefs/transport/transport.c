@@ -299,7 +299,7 @@ static bool is_stuck(struct shfs_transport *t, struct shfs_queue *q)
 			continue;
 		}
 		atomic_store(&q->state, SHFS_QUEUE_CALM);
-		/* a thread may have become idle meanwhile */
+		/* the last idle thread may have taken a request just before this */
 		if (atomic_load(&q->n_idle) > 0 ||
 		    !set_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_WATCHED))
 			return false;

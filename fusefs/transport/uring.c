@@ -27,7 +27,7 @@
 #include <sys/syscall.h>
 
 #define SQ_SIZE      4
-#define FRONT        4096 /* bytes of a buffer for headers, of the kernel and of libfuse */
+#define FRONT        4096 /* bytes of a buffer for headers, of kernel and libfuse */
 #define CPUS_MAX     4096
 #define FORGOTTEN_NS SHFS_NSEC_PER_SEC
 #define NO_QUEUE     UINT16_MAX

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is asked of all files that the mount has open. */
+/* Questions and requests about all files that the mount has open. */
 #include "fusefs/fs.h"
 #include "fusefs/watch/watch.h"
 

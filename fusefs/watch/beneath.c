@@ -20,11 +20,11 @@
 	(FAN_MODIFY | FAN_ATTRIB | FAN_CREATE | FAN_DELETE | FAN_MOVED_FROM |            \
 	 FAN_MOVED_TO | FAN_DELETE_SELF | FAN_ONDIR | FAN_EVENT_ON_CHILD)
 
-/* Each mark keeps a directory in the kernel's memory, and counts for its user. */
+/* Most marks. Each keeps a directory in the kernel's memory, and counts for its user. */
 #define MARKS_MAX 16384
 #define EVENTS    65536   /* bytes */
 #define PAUSE_NS  5000000 /* so that events come in batches, merged by the kernel */
-#define IDLE      16      /* times as long as it takes to look for what they are about */
+#define IDLE      16      /* pause: so many times as long as handling the events takes */
 #define AGAIN_NS  SHFS_NSEC_PER_SEC
 
 #define NSEC_PER_MSEC 1000000
@@ -36,7 +36,7 @@ struct marked {
 	unsigned char handle[]; /* key_len bytes: type and handle */
 };
 
-/* A name that somebody else has changed; "." is the directory itself. */
+/* A name that another process has changed; "." is the directory itself. */
 struct change {
 	UT_hash_handle hh;
 	int64_t noted_ns; /* CLOCK_MONOTONIC */
@@ -49,13 +49,14 @@ struct shfs_beneath {
 	struct shfs_fs *fs;
 	int fanotify_fd, stop_fd;
 	pthread_t thread;
-	pthread_mutex_t lock; /* of marked */
+	pthread_mutex_t lock; /* guards marked */
 	struct marked *marked;
-	/* the thread's */
-	struct change *changes; /* the first noted first */
-	bool leads_elsewhere;   /* the change that is_changed found last */
-	bool expires;           /* a name leads elsewhere, and the kernel would not ask */
-	int64_t all_ns; /* when it was noted that what has changed is not known; or 0 */
+	/* of the thread */
+	struct change *changes; /* the oldest first */
+	bool leads_elsewhere;   /* of the change that is_changed found last */
+	bool expires;           /* a name that the kernel has cached leads elsewhere */
+	int64_t all_ns; /* when events were lost, so that anything may have changed; or 0
+	                 */
 };
 
 /* --- marks --- */
@@ -70,7 +71,7 @@ static unsigned key_len(const struct file_handle *handle)
 	return (unsigned)sizeof(handle->handle_type) + handle->handle_bytes;
 }
 
-/* Lock held. A handle from its type on: its bytes follow. */
+/* Lock held. Finds a directory by its handle, whose bytes follow the struct. */
 static struct marked *find_marked(struct shfs_beneath *b,
                                   const struct file_handle *handle)
 {
@@ -80,8 +81,8 @@ static struct marked *find_marked(struct shfs_beneath *b,
 	return marked;
 }
 
-/* Files that the kernel writes for others beneath us (passthrough.h) are closed by them
- * too, after we have heard that they are. */
+/* Returns the events to listen to. With passthrough the kernel closes lower files for
+ * other processes, after we have closed them: so closes are not among the events then. */
 static uint64_t events_of(struct shfs_beneath *b)
 {
 	return CHANGES |
@@ -121,7 +122,8 @@ static int mark(struct shfs_beneath *b, struct shfs_node *directory, int fd)
 	if (name_to_handle_at(fd, "", &key.head, &mount_id, AT_EMPTY_PATH))
 		return -errno;
 	pthread_mutex_lock(&b->lock);
-	if (!find_marked(b, &key.head)) /* one that the kernel has forgotten */
+	if (!find_marked(b,
+	                 &key.head)) /* also again, if the kernel has dropped the mark */
 		r = add_marked(b, &key.head, directory->id, fd);
 	pthread_mutex_unlock(&b->lock);
 	return r;
@@ -144,7 +146,7 @@ void shfs_beneath_watch(struct shfs_beneath *b, struct shfs_node *directory)
 
 void shfs_beneath_ignore(struct shfs_beneath *b, int fd, bool ignore)
 {
-	if (b) /* without it there is no more than an attribute asked for too often */
+	if (b) /* an error only costs requests for attributes */
 		(void)!fanotify_mark(b->fanotify_fd,
 		                     FAN_MARK_IGNORED_MASK |
 		                             FAN_MARK_IGNORED_SURV_MODIFY |
@@ -194,13 +196,13 @@ static void forget_changes(struct shfs_beneath *b, int64_t noted_until_ns)
 		b->all_ns = 0;
 }
 
-/* One event, where it is aligned: what is read of several is not. */
+/* A copy of one event, which is aligned; events in the buffer are not. */
 union event {
 	struct fanotify_event_metadata head;
 	char bytes[1024]; /* handle and name are 128 and 256 at most */
 };
 
-/* Has somebody else changed something? */
+/* Takes an event. True: another process has changed something. */
 static bool take_event(struct shfs_beneath *b, const union event *e, int64_t now_ns)
 {
 	const struct fanotify_event_metadata *event = &e->head;
@@ -261,8 +263,8 @@ static void invalidate(uint64_t id, void *arg)
 	shfs_transport_invalidate(b->fs->transport, id, false);
 }
 
-/* Who has it open may go on to ask for the attributes of what was there: so the name has
- * to be asked for. */
+/* Drops what the kernel has cached of a node. A process that has it open could go on to
+ * use the attributes of the file that was there: so names expire, too. */
 static void visit(const struct shfs_node *node, bool is_used, void *arg)
 {
 	struct shfs_beneath *b = arg;
@@ -271,7 +273,7 @@ static void visit(const struct shfs_node *node, bool is_used, void *arg)
 	invalidate(node->id, b);
 }
 
-/* The names, and the directories that they are in. */
+/* Reports the changed names, and their directories. */
 static void tell_changes(struct shfs_beneath *b)
 {
 	struct change *change, *next;
@@ -292,7 +294,7 @@ static bool is_due(const struct shfs_beneath *b, int64_t noted_until_ns)
 	       (b->changes && b->changes->noted_ns <= noted_until_ns);
 }
 
-/* Everything there is to read; true if others have changed something. */
+/* Reads all events; true: other processes have changed something. */
 static bool read_events(struct shfs_beneath *b, int64_t now_ns)
 {
 	char events[EVENTS];
@@ -309,8 +311,12 @@ static bool read_events(struct shfs_beneath *b, int64_t now_ns)
 }
 
 /*
- * What was changed is told at once, and a second later again: a reply with what was there
- * before may have been on its way to a kernel that did not know the file yet.
+ * Reports each change at once, and again a second later. Otherwise:
+ *
+ * 1. A request reads a file's attributes.
+ * 2. Another process changes the file. The change is reported; the kernel, which does not
+ *    know the file yet, has nothing to drop.
+ * 3. The reply to the request comes, and the kernel caches the old attributes.
  */
 static void *run(void *arg)
 {
@@ -334,7 +340,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* --- the life of it --- */
+/* --- begin and end --- */
 
 int shfs_beneath_new(struct shfs_fs *fs, struct shfs_beneath **out)
 {
@@ -361,8 +367,8 @@ int shfs_beneath_new(struct shfs_fs *fs, struct shfs_beneath **out)
 		free(b);
 		return r;
 	}
-	/* It is in no directory of ours. It is not watched before it is used: the kernel
-	 * has to know its permissions before it is asked to forget them. */
+	/* The root is in no directory of ours. It is not watched before it is used: the
+	 * kernel must know its permissions before it is asked to forget them. */
 	atomic_store(&shfs_tree_root(fs->tree)->lasting, true);
 	*out = b;
 	return 0;

@@ -28,12 +28,12 @@ struct known {
 	struct shfs_proc_stat stat;
 	uint64_t seq;
 	bool is_shell;
-	bool hidden; /* its arguments stay out of the journal */
+	bool hidden; /* its arguments are not recorded */
 	UT_hash_handle hh;
 };
 
-/* A thread that called, and the record of what it ran then. Only refs ever changes. It is
- * recognised by its mark; where it can have none (statfd is there), by what stat says. */
+/* A thread that has called, and the record of the program it ran then. Only refs changes.
+ * It is recognised by its mark; or, if it can have none, by its stat (statfd). */
 struct thread {
 	atomic_uint refs;
 	uint32_t tid;
@@ -48,12 +48,13 @@ struct thread {
 struct shfs_callers {
 	struct shfs_capture *capture;
 	struct shfs_argv_readers *readers;
-	bool blind;           /* /proc tells of others */
-	pthread_mutex_t lock; /* of both tables; the longest unused are first in them */
+	bool blind; /* /proc is that of another pid namespace */
+	pthread_mutex_t
+		lock; /* guards both tables; the longest unused entries come first */
 	struct thread *threads;
-	size_t max_threads; /* each holds two fds, at most */
+	size_t max_threads; /* each holds up to two fds */
 	struct known *known;
-	unsigned n_looks; /* at who closes, by threads of their own */
+	unsigned n_looks; /* threads that look at closing processes */
 	pthread_cond_t looked;
 };
 
@@ -163,7 +164,7 @@ static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
 	k->hidden = hidden;
 }
 
-/* The record of the process with the program that it runs; 0: there is none. */
+/* Returns the record of the process with its present program; 0: there is none. */
 static uint64_t find_program(struct shfs_callers *c, const struct shfs_proc_stat *stat,
                              bool *is_shell)
 {
@@ -175,7 +176,7 @@ static uint64_t find_program(struct shfs_callers *c, const struct shfs_proc_stat
 	return k->seq;
 }
 
-/* sh, bash, zsh-5.9, /usr/bin/fish, busybox; and what else ends like these. */
+/* Is the program a shell, by its name: sh, bash, zsh-5.9, /usr/bin/fish, busybox, ...? */
 static bool is_shell_program(const struct shfs_buf *exe)
 {
 	const char *slash = exe->len ? strrchr(exe->data, '/') : NULL;
@@ -188,7 +189,7 @@ static bool is_shell_program(const struct shfs_buf *exe)
 
 /* --- looking at processes; without the lock --- */
 
-/* All that a record tells of a process. */
+/* The fields of a process's record. */
 struct sight {
 	int procfd;
 	struct shfs_proc_stat stat;
@@ -207,41 +208,42 @@ static void sight_clear(struct sight *s)
 	shfs_argv_text_free(&s->text);
 }
 
-/* Of a process of which procfd and stat are there. */
+/* Looks at a process; procfd and stat are set. */
 static void look(struct shfs_callers *c, struct sight *s)
 {
 	struct stat st;
 
 	s->asked = shfs_argv_ask(c->readers, s->procfd);
-	/* neither is there for a kernel thread, or where /proc hides it */
+	/* empty for a kernel thread, or if /proc hides them */
 	(void)!shfs_proc_link(s->procfd, "exe", &s->exe);
 	(void)!shfs_proc_link(s->procfd, "cwd", &s->cwd);
 	s->uid = fstat(s->procfd, &st) ? 0 : st.st_uid;
 }
 
-/* What was asked for; unless the process, which is not the caller, went on to another
- * program in the meantime. */
+/* Takes the arguments that were asked for; unless the process, if it is not the blocked
+ * caller, has executed another program meanwhile. */
 static void finish_look(struct shfs_callers *c, struct sight *s, int64_t until_ns,
                         bool is_blocked)
 {
 	struct shfs_proc_stat now;
 
-	s->text.hidden = SHFS_HIDDEN_UNSAID; /* unless it is read */
+	s->text.hidden = SHFS_HIDDEN_UNSAID; /* if it cannot be read */
 	shfs_argv_take(c->readers, TAKE_PTR(s->asked), until_ns, &s->text);
 	if (!is_blocked && (shfs_proc_read_stat(s->procfd, &now) ||
 	                    !shfs_proc_same_program(&now, &s->stat))) {
 		shfs_argv_text_free(&s->text);
 		s->text = (struct shfs_argv_text){ .hidden = SHFS_HIDDEN_UNSAID };
 	}
-	/* What a shell was started with says nothing of its own commands. A subshell of
-	 * it is on its terminal; other processes leave that to become daemons. */
+	/* A shell's own environment does not name its commands, so a subshell's marker is
+	 * wrong. A forked process on a terminal is taken for a subshell; other processes
+	 * leave the terminal to become daemons. */
 	if (s->stat.forked && s->stat.tty_nr)
 		s->text.marker.len = 0;
 }
 
 /*
- * Looks at the ancestors that are not in the journal, from the parent in sights[0] on, as
- * far as the next that is. Returns how many.
+ * Looks at the ancestors that are not recorded yet, from the parent in sights[0] up to
+ * the next one that is. Returns how many.
  */
 static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
                              struct sight sights[static DEPTH_MAX])
@@ -273,9 +275,8 @@ static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
 
 /* --- recording --- */
 
-/* With the lock held. Was it run by a line that stays out of the journal? Where its
- * environment does not say so, as behind env -i, what it executed before knows, and its
- * parent. */
+/* Lock held. Does the process belong to a hidden command? If its environment does not say
+ * (as with env -i), it is as for its previous program, or its parent. */
 static bool is_hidden(struct shfs_callers *c, const struct sight *s)
 {
 	const struct shfs_proc_stat parent = { .pid = s->stat.ppid,
@@ -289,7 +290,7 @@ static bool is_hidden(struct shfs_callers *c, const struct sight *s)
 	return (before && before->hidden) || (above && above->hidden);
 }
 
-/* With the lock held. */
+/* Lock held. Records the process. */
 static uint64_t emit(struct shfs_callers *c, const struct sight *s)
 {
 	bool hidden = is_hidden(c, s);
@@ -318,9 +319,8 @@ static uint64_t emit(struct shfs_callers *c, const struct sight *s)
 }
 
 /*
- * The calling process, after its ancestors, the oldest first: each names its parent. Two
- * threads may have looked at the same process at once: what the other one has recorded
- * meanwhile stands.
+ * Records the calling process after its ancestors, the oldest first, as each names its
+ * parent. If another thread has recorded one of them meanwhile, that record is used.
  */
 static uint64_t record(struct shfs_callers *c, struct sight *caller, bool *is_shell)
 {
@@ -350,8 +350,8 @@ static uint64_t record(struct shfs_callers *c, struct sight *caller, bool *is_sh
 	return seq;
 }
 
-/* Goes on from a thread to its process: that has the same program, but its leader, after
- * which it is called, may have ended before the others. */
+/* Goes on from a thread to its process, which has the same program. Its leader, which
+ * gives it its pid, may have ended before the other threads. */
 static int go_to_leader(struct sight *s)
 {
 	struct shfs_proc_stat thread = s->stat;
@@ -371,7 +371,7 @@ static int go_to_leader(struct sight *s)
 	return r;
 }
 
-/* The record of the process that the thread belongs to. procfd is taken. */
+/* Returns the record of the thread's process. Takes ownership of procfd. */
 static uint64_t process_of(struct shfs_callers *c, int procfd, struct thread *t)
 {
 	_cleanup_(sight_clear) struct sight s = { .procfd = procfd, .stat = t->stat };
@@ -391,7 +391,7 @@ static uint64_t process_of(struct shfs_callers *c, int procfd, struct thread *t)
 
 /* --- threads --- */
 
-/* NULL: it is gone, or cannot be recorded. */
+/* Makes the entry of a thread; NULL: it is gone, or cannot be recorded. */
 static struct thread *thread_new(struct shfs_callers *c, uint32_t tid)
 {
 	int procfd = shfs_proc_open(tid);
@@ -430,7 +430,7 @@ static struct thread *find_thread(struct shfs_callers *c, uint32_t tid)
 	return t;
 }
 
-/* Keeps t, in place of what is there of the same thread. */
+/* Keeps t, in place of an older entry of the same thread. */
 static void keep_thread(struct shfs_callers *c, struct thread *t)
 {
 	struct thread *old;
@@ -459,7 +459,7 @@ static bool is_known(const struct thread *t)
 	       shfs_proc_same_program(&now, &t->stat);
 }
 
-/* Referenced; NULL: it is not known. */
+/* Returns the entry of a thread, with a reference; NULL: there is none. */
 static struct thread *thread_of(struct shfs_callers *c, uint32_t tid)
 {
 	struct thread *t;
@@ -521,13 +521,13 @@ bool shfs_caller_may_have_written(uint32_t tid, int64_t changed_ns)
 	if (stat.n_threads <= 1 && changed_ns - now.real_ns + (int64_t)now.boot_ns <
 	                                   (int64_t)(stat.start_ticks * TICK_NS))
 		return false;
-	/* its exec would wait for us */
+	/* it may be in an exec, which would wait for us */
 	if (!stat.ending && !stat.image[0])
 		return true;
 	return shfs_proc_bytes_written(tid) != 0;
 }
 
-/* --- who closes --- */
+/* --- closing processes --- */
 
 bool shfs_caller_is_at_hand(struct shfs_callers *c, uint32_t tid)
 {
@@ -536,7 +536,8 @@ bool shfs_caller_is_at_hand(struct shfs_callers *c, uint32_t tid)
 	return t && t->statfd < 0 && shfs_proc_is_marked(&t->mark);
 }
 
-/* Of the one who waits and the thread that looks, the last frees it. */
+/* A look at a closing process; freed by the last of the waiting and the looking thread.
+ */
 struct look_at {
 	struct shfs_callers *c;
 	uint32_t tid;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * caller.h - who sends a request: a thread's id, made the record of its process.
+ * caller.h - finds the process that sends a request: from a thread's id to the record of
+ * its process.
  *
- * The kernel tells the id of the calling thread, and the caller is blocked in its request
- * meanwhile, so /proc is true. Each process is recorded once, after its ancestors, and
- * again when it has executed another program, or the same one again. What is known is
- * checked at each use, by marks that never mean another thread or another program
- * (proc.h), or where there can be none through an fd of its stat: a reused id is a new
- * one.
+ * The kernel gives the id of the calling thread, which is blocked in its request
+ * meanwhile, so /proc is valid. Each process is recorded once, after its ancestors, and
+ * again after each exec. An entry is checked at each use, by a mark that never fits
+ * another thread or program (proc.h), or if there can be none by an fd of its stat: so a
+ * reused id is a new thread.
  *
- * A caller's other threads may hold its memory map until we answer them. So what is read
- * here of /proc is only what does not wait for that map; arguments are argv.h's. Where
- * they could not be read within a moment, the record has none.
+ * A caller's other threads may hold its memory map until we answer them. So only files of
+ * /proc are read here that do not wait for that map; argv.h reads the arguments. If they
+ * cannot be read within a moment, the record has none.
  *
- * Where /proc is that of another pid namespace than ours, nobody is known.
+ * If /proc is that of another pid namespace than ours, callers are unknown.
  *
  * Thread-safe. Nothing of /proc is read with the lock held.
  */
@@ -23,32 +23,33 @@
 
 struct shfs_callers;
 
-/* Starts the threads of argv.h (so: after a fork into the background). */
+/* Starts the threads of argv.h (so after a fork into the background). */
 _must_check_ int shfs_callers_new(struct shfs_capture *capture,
                                   struct shfs_callers **out);
 void shfs_callers_free(struct shfs_callers *callers);
 
-/* The sequence number of the PROCESS record; 0 where the kernel did not tell (a caller in
- * another pid namespace), or it is gone. */
+/* Returns the sequence number of the caller's PROCESS record; 0: it is in another pid
+ * namespace, or gone. */
 uint64_t shfs_caller_process(struct shfs_callers *callers, uint32_t tid);
 
-/* The same, and which job of a shell it belongs to. */
+/* The job of a shell to which a process belongs. */
 struct shfs_job {
 	uint32_t group;     /* of processes; 0 with process 0 */
-	bool leads_group;   /* may be a shell that somebody types into, */
-	bool leads_session; /* and that of a terminal, most likely */
-	bool is_shell;      /* of the name of its program */
-	bool is_forked;     /* and has executed none yet: it may at any time */
+	bool leads_group;   /* it may be an interactive shell, */
+	bool leads_session; /* most likely that of a terminal */
+	bool is_shell;      /* by the name of its program */
+	bool is_forked;     /* it has executed nothing since, but may do so at any time */
 };
 uint64_t shfs_caller_job(struct shfs_callers *callers, uint32_t tid,
                          struct shfs_job *job);
 
-/* Is it one of which all is known, without a look at /proc? */
+/* Is the thread known, so that /proc need not be read? */
 bool shfs_caller_is_at_hand(struct shfs_callers *callers, uint32_t tid);
 
 /*
- * The same of one who closes, whose process may be about to execute a program: all that
- * /proc tells of it then waits for that, and that waits for us. false: so it is, maybe.
+ * A process that closes a file. It may be in an exec: reading its /proc then waits for
+ * the exec, which waits for our answer. shfs_caller_closes returns false if that may be
+ * so.
  */
 struct shfs_closer {
 	uint64_t process;
@@ -58,10 +59,11 @@ struct shfs_closer {
 bool shfs_caller_closes(struct shfs_callers *callers, uint32_t tid, int64_t changed_ns,
                         struct shfs_closer *out);
 
-/* tid, if that is the thread that it was at that time (CLOCK_BOOTTIME); or 0. */
+/* Returns tid, if that is still the thread that it was at boot_ns (CLOCK_BOOTTIME); or 0.
+ */
 uint32_t shfs_caller_still(uint32_t tid, uint64_t boot_ns);
 
-/* Might the process of tid have written to what it closes now, changed last at changed_ns
- * (CLOCK_REALTIME)? Not what was changed last before it came into being, and not if it
- * has written nothing at all. */
+/* May the process of tid have written to the file that it closes now, which was last
+ * changed at changed_ns (CLOCK_REALTIME)? Not if the process is younger than that, or has
+ * written nothing at all. */
 bool shfs_caller_may_have_written(uint32_t tid, int64_t changed_ns);

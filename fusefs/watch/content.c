@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The content of a watched file: may it be archived, and how is it read? */
+/* The content of a watched file: whether it may be archived, and how it is read. */
 #include "fusefs/watch/internal.h"
 
 #include "common/debug.h"
@@ -10,7 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* All names of a file, each with its end. */
+/* Lists the paths of all names of a file, each with a NUL. */
 static void list_paths(struct shfs_fs *fs, const struct shfs_node *node,
                        struct shfs_buf *paths)
 {
@@ -45,7 +45,7 @@ enum shfs_rule shfs_watch_rule(struct shfs_fs *fs, struct shfs_node *node,
 	return watch->secret ? SHFS_RULE_IGNORE : rule;
 }
 
-/* To read it without a trace in its atime, where that is permitted. */
+/* Opens a file for reading without setting its atime, if permitted. */
 static int open_quietly(struct shfs_fs *fs, struct shfs_node *node)
 {
 	int fd = shfs_node_open(fs->tree, node, O_RDONLY | O_NOATIME);
@@ -75,7 +75,7 @@ static void conceal(struct shfs_node *node)
 	if (watch->current)
 		shfs_snapshot_conceal(watch->current);
 	if (watch->asked < SHFS_DEPTH_ARCHIVE)
-		watch->asked = -1; /* who reads it next makes it known */
+		watch->asked = -1; /* so that the next reader's open takes it */
 	pthread_mutex_unlock(&watch->lock);
 }
 
@@ -106,8 +106,9 @@ static int readable_fd(struct shfs_fs *fs, struct shfs_node *node,
 }
 
 /*
- * Its owner may change a file that nobody may read, by chmod at the latest: to keep what
- * it held, the permission is lent for a moment. Permissions are set with the watch locked
+ * Opens a file that its owner may not read. The owner can change it all the same (by
+ * chmod, if need be), so its content must be kept: the permission to read is set for a
+ * moment. Other changes of permissions wait for the watch's lock
  * (shfs_watch_begin_touch).
  */
 static int open_forbidden(struct shfs_fs *fs, struct shfs_node *node)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The open files that have changed a file since it was last captured. */
+/* Dirty handles: the open files that have changed a file since its last capture. */
 #include "fusefs/watch/internal.h"
 
 #include <utlist.h>
@@ -21,8 +21,9 @@ void shfs_dirty_unmark(struct shfs_watch *watch, struct shfs_handle *handle)
 }
 
 /*
- * All its descriptors are closed, and what was stored to a mapping has come a moment ago.
- * If that was at its end, RELEASE is on its way: nothing else tells that it was.
+ * Is a mapping of the handle about to end, maybe? All its descriptors are closed, and
+ * stores to the mapping were written back a moment ago. If that was at the unmapping,
+ * RELEASE is on its way; nothing else would show it.
  */
 static bool is_ending(const struct shfs_handle *handle, uint64_t now_ns)
 {

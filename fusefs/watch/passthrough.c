@@ -27,14 +27,14 @@
 
 struct shfs_passthrough {
 	atomic_int mode;   /* enum shfs_passing_mode */
-	int device;        /* the mount's; borrowed */
-	uint64_t dev;      /* where writes may be passed */
-	atomic_bool tried; /* they are told by the mtime there */
+	int device;        /* of the mount; borrowed */
+	uint64_t dev;      /* file system on which writes may be passed */
+	atomic_bool tried; /* each write there has an mtime of its own */
 };
 
-/* --- what may be passed --- */
+/* --- the mode --- */
 
-/* Of a file that was changed just now: does each change have an mtime of its own? */
+/* Does each change of this file, which was changed just now, get an mtime of its own? */
 static bool has_fine_times(int fd)
 {
 	static const struct timespec now[2] = { { 0, UTIME_OMIT }, { 0, UTIME_NOW } };
@@ -52,7 +52,8 @@ static bool has_fine_times(int fd)
 	return true;
 }
 
-/* As it is where a network file system or an old format does not spoil it. */
+/* Does this kernel give each change an mtime of its own on file systems of this type? A
+ * file system with an old format may still not have it. */
 static bool has_kernel_fine_times(long type)
 {
 	_cleanup_close_ int fd = memfd_create("shfs-times", MFD_CLOEXEC);
@@ -77,7 +78,7 @@ static void backing_close(int device_fd, int32_t id)
 	ioctl(device_fd, SHFS_FUSE_BACKING_CLOSE, &backing_id);
 }
 
-/* By trying: an administrator of a container has not the right. */
+/* May we pass files? Found out by trying, as root in a container may not. */
 static bool is_permitted(int device_fd)
 {
 	_cleanup_close_ int fd = memfd_create("shfs-backing", MFD_CLOEXEC);
@@ -138,10 +139,10 @@ static bool is_to_write(int flags)
 }
 
 /*
- * Of a small file that is read once there is no request for its content. Of one that is
- * read again the cache of the mount saves a request for each time: after reads that it
- * has passed the kernel asks for the attributes anew. A large one is not to be cached
- * twice.
+ * Does it pay to pass a reader? Yes for a small file that is read once: no request for
+ * its content is needed. Not for one that is read again: after passed reads the kernel
+ * asks for the attributes each time, which the cache of the mount saves. Yes for a large
+ * file, which should not be cached twice.
  */
 static bool pays_to_pass(const struct shfs_passing *passing, int fd)
 {
@@ -151,7 +152,8 @@ static bool pays_to_pass(const struct shfs_passing *passing, int fd)
 	       (st.st_size >= LARGE || !passing->was_read);
 }
 
-/* Tried with the first file that is made or emptied. */
+/* Is each write to the file shown by its mtime? Tried with the first file that is made or
+ * emptied. */
 static bool are_writes_told(struct shfs_fs *fs, int fd)
 {
 	struct stat st = { 0 };
@@ -160,7 +162,7 @@ static bool are_writes_told(struct shfs_fs *fs, int fd)
 	if (fs->passthrough->tried)
 		return true;
 	fine = !fstat(fd, &st) && has_fine_times(fd);
-	/* the kernel is about to be told the time that it had */
+	/* restores the mtime, which the reply is about to give to the kernel */
 	(void)!futimens(fd, (struct timespec[]){ { .tv_nsec = UTIME_OMIT }, st.st_mtim });
 	if (!fine)
 		atomic_store(&fs->passthrough->mode, SHFS_PASSING_READS);
@@ -168,8 +170,8 @@ static bool are_writes_told(struct shfs_fs *fs, int fd)
 	return fine;
 }
 
-/* Whether set-id bits go may depend on the groups of the writer, which open_as has not.
- */
+/* May it depend on the writer's groups, which open_as does not set, whether a write
+ * clears set-id bits? */
 static bool groups_matter(int fd, const struct shfs_passing_wish *wish)
 {
 	struct stat st;
@@ -177,7 +179,7 @@ static bool groups_matter(int fd, const struct shfs_passing_wish *wish)
 	return wish->uid && !fstat(fd, &st) && shfs_is_set_gid_alone(st.st_mode);
 }
 
-/* Would the file be passed, if there were no other open? */
+/* Would this open be passed if it were the only one? */
 static bool is_wanted(struct shfs_fs *fs, const struct shfs_passing *passing,
                       const struct shfs_handle *handle,
                       const struct shfs_passing_wish *wish)
@@ -186,8 +188,8 @@ static bool is_wanted(struct shfs_fs *fs, const struct shfs_passing *passing,
 		return false;
 	if (!is_to_write(wish->flags))
 		return pays_to_pass(passing, handle->fd);
-	/* What is read through it would not be known, nor what is mapped. And the kernel
-	 * would go on to append where fcntl(2) or RWF_NOAPPEND says that it is not to. */
+	/* Not O_RDWR: we would not know whether it reads, or maps. Not O_APPEND: the
+	 * kernel would go on to append after fcntl(2) or with RWF_NOAPPEND. */
 	return (wish->flags & O_ACCMODE) == O_WRONLY && !(wish->flags & O_APPEND) &&
 	       wish->emptied && wish->alone &&
 	       shfs_passthrough_mode(fs) == SHFS_PASSING_ALL &&
@@ -195,8 +197,8 @@ static bool is_wanted(struct shfs_fs *fs, const struct shfs_passing *passing,
 	       !groups_matter(handle->fd, wish) && are_writes_told(fs, handle->fd);
 }
 
-/* The kernel writes with the rights that we have here: set-id bits go, and reserved
- * blocks stay, as the caller's rights say. */
+/* Opens the backing file with the caller's identity: the kernel uses it for the writes,
+ * so the caller's rights decide on set-id bits and reserved blocks. */
 static int32_t open_as(struct shfs_fs *fs, int fd, const struct shfs_passing_wish *wish)
 {
 	int32_t id;
@@ -278,7 +280,7 @@ void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
                          struct shfs_handle *handle, const struct shfs_open *open)
 {
 	handle->passed.io = (enum shfs_io)open->io;
-	passing->was_cached = true; /* by others, by now */
+	passing->was_cached = true; /* others may have opened it since */
 	if (handle->passed.io != SHFS_IO_CACHED) {
 		passing->backing_id = open->backing_id;
 		passing->uid = open->uid;
@@ -288,9 +290,8 @@ void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
 }
 
 /*
- * What the kernel has cached of it goes while nobody can use that. The next one who opens
- * it could do that as well, but while others write through the cache already: what they
- * are about to write is in there.
+ * Drops the kernel's cache of the file while no open file uses it. The next open must not
+ * do so: others may write through the cache by then, and it has their data.
  */
 static void drop_cache(struct shfs_fs *fs, struct shfs_passing *passing,
                        const struct shfs_node *node)
@@ -362,8 +363,8 @@ void shfs_passing_stamp(struct shfs_passing *passing)
 	shfs_passing_is_changed(passing);
 }
 
-/* Nothing is removed by this, but for that the lock of the file is waited for, which a
- * write holds from before it sets the mtime to its end. */
+/* Removes an extended attribute that does not exist, only to wait for the lock of the
+ * file, which a write holds from before it sets the mtime to its end. */
 void shfs_passing_finish_writes(const struct shfs_passing *passing)
 {
 	if (passing->blind)

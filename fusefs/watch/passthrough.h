@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * passthrough.h - reads and writes that the kernel does on the file beneath by itself.
+ * passthrough.h - reads and writes that the kernel does itself on the lower file.
  *
- * Where the kernel and our privilege allow it (Linux 6.9, CAP_SYS_ADMIN), an open may be
- * passed: its reads, writes and mappings go to the file beneath without us. The kernel
- * wants all opens of a file to be of one kind while there are any:
+ * If the kernel and our privilege allow it (Linux 6.9, CAP_SYS_ADMIN), an open may be
+ * passed: its reads, writes and mappings go to the lower file without us. The kernel
+ * demands that all concurrent opens of a file are of one kind:
  *
- *     CACHED    through the page cache of the mount; we see each write, and a read of
- *               what is not cached
- *     PASSED    we see none
- *     JOINED    while others are passed: we see each read and write, nothing is cached,
- *               mappings are of the file beneath
+ *     CACHED    through the page cache of the mount; we see each write, and reads that
+ * are not cached PASSED    we see neither reads nor writes JOINED    while others are
+ * passed: we see each read and write, nothing is cached, mappings are of the lower file
  *
  * The first open of a file decides, and later ones follow: readers are PASSED, writers
  * JOINED. The first is PASSED if it only reads and that pays (passthrough.c), or if it
- * writes a file that it has made or emptied itself, alone. Nothing is overwritten unseen
- * by such a writer, and its process is known, unless it hands the descriptor on. That is
- * noticed when others close it, and recorded (SHFS_ACCESS_SHARED). Shells hand
- * descriptors on, so a shell is never passed.
+ * only writes a file that it has made or emptied itself. Such a writer overwrites nothing
+ * unseen, and its process is known, unless it hands the descriptor on. That is noticed
+ * when others close it, and recorded (SHFS_ACCESS_SHARED). Shells hand descriptors on, so
+ * a shell is never passed.
  *
  * An open file is blind if the file may be changed through it unseen: a PASSED writer, or
  * a JOINED one that may map the file to write. The change is noticed by the file's size
@@ -38,7 +36,7 @@ struct shfs_handle;
 struct shfs_node;
 struct shfs_open;
 
-/* The kernel may do this input and output of the mount without us. */
+/* The input and output that the kernel may do without us. */
 enum shfs_passing_mode {
 	SHFS_PASSING_UNKNOWN,
 	SHFS_PASSING_NONE,
@@ -47,30 +45,30 @@ enum shfs_passing_mode {
 };
 
 enum shfs_io {
-	SHFS_IO_NONE, /* not open for the kernel yet */
+	SHFS_IO_NONE, /* open was not replied yet */
 	SHFS_IO_CACHED,
 	SHFS_IO_PASSED,
 	SHFS_IO_JOINED,
 };
 
-/* The passthrough keeps this of each open file. */
+/* State of an open file for the passthrough. */
 struct shfs_passed {
 	enum shfs_io io;
-	int32_t backing_id;                          /* where io is not CACHED */
-	bool is_blind;                               /* it changes the file unseen */
-	bool is_mappable;                            /* by a mapping, if at all */
-	struct shfs_handle *prev_blind, *next_blind; /* of the file's */
+	int32_t backing_id;                          /* if io is not CACHED */
+	bool is_blind;                               /* it may change the file unseen */
+	bool is_mappable;                            /* but only by a mapping */
+	struct shfs_handle *prev_blind, *next_blind; /* list of the file */
 };
 
-/* Before the first request. device_fd is that of the mount, borrowed. */
+/* Begins, before the first request. device_fd is that of the mount, borrowed. */
 _must_check_ int shfs_passthrough_begin(struct shfs_fs *fs, int device_fd);
 void shfs_passthrough_end(struct shfs_fs *fs);
 
-/* What may be passed here, as is found out with the first use. */
+/* Returns what may be passed here; found out at the first use. */
 enum shfs_passing_mode shfs_passthrough_mode(struct shfs_fs *fs);
 
-/* Is it a set-gid file that its group may not execute? Then a write takes the bit, unless
- * the writer is in that group. */
+/* Is it a set-gid file that its group may not execute? Then a write clears the bit,
+ * unless the writer is in that group. */
 static inline bool shfs_is_set_gid_alone(mode_t mode)
 {
 	return (mode & (S_ISGID | S_IXGRP)) == S_ISGID;
@@ -79,46 +77,46 @@ static inline bool shfs_is_set_gid_alone(mode_t mode)
 /* --- of one file; its watch is locked --- */
 
 struct shfs_passing {
-	unsigned n_cached, n_passed; /* open files; those JOINED are passed too */
-	int32_t backing_id;          /* with n_passed; one for all */
-	bool was_read;               /* by an open before */
-	bool was_cached;             /* the kernel may have some of it still */
-	bool was_joined;             /* and somebody may have changed it since */
-	uint32_t uid, gid;           /* whose rights its writes have */
+	unsigned n_cached, n_passed; /* open files; JOINED ones count as passed */
+	int32_t backing_id;          /* if n_passed; one for all */
+	bool was_read;               /* by an earlier open */
+	bool was_cached;             /* the kernel may still have some of it cached */
+	bool was_joined;             /* it may have been changed since it was cached */
+	uint32_t uid, gid;           /* identity with which the kernel writes */
 	struct shfs_handle *blind;   /* list */
-	struct timespec mtime;       /* as a blind one, or we, left it */
+	struct timespec mtime;       /* the last stamp */
 	off_t size;
 };
 
-/* What an open would like to be. */
+/* The properties of an open that decide how it is used. */
 struct shfs_passing_wish {
 	uint32_t uid, gid;
 	int flags;    /* of open(2) */
-	bool emptied; /* the file was made or truncated by it */
-	bool alone;   /* its process does not hand it on */
+	bool emptied; /* the open made or truncated the file */
+	bool alone;   /* its process does not hand the descriptor on */
 };
 
-/* Decides how handle is used, notes it there and here, and that it is there. */
+/* Decides how handle is used, and notes that in both structs. */
 void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
                         struct shfs_handle *handle, const struct shfs_passing_wish *wish);
-/* The same, where the kernel was told so by a server before us. */
+/* Notes how handle is used, as a dead server has told the kernel. */
 void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
                          struct shfs_handle *handle, const struct shfs_open *open);
-/* It is gone. */
+/* Notes that handle is closed. */
 void shfs_passing_leave(struct shfs_fs *fs, struct shfs_passing *passing,
                         struct shfs_handle *handle);
 
-/* May another one write the file, and not be held up at it? */
+/* May another open file write the file without us, so that it cannot be made to wait? */
 bool shfs_passing_beside(const struct shfs_passing *passing,
                          const struct shfs_handle *handle);
 
-/* Is the file another than it was at the last stamp? */
+/* Has the file changed since the last stamp? */
 bool shfs_passing_is_other(const struct shfs_passing *passing);
-/* The same, and it is stamped then. */
+/* Has the file changed since the last stamp? Stamps it anew. */
 bool shfs_passing_is_changed(struct shfs_passing *passing);
-/* The file is as we have left it ourselves. */
+/* Stamps the file: notes its present size and mtime. */
 void shfs_passing_stamp(struct shfs_passing *passing);
 
-/* Returns when the writes have ended that had begun before: they are told by the mtime
- * from their beginning on. */
+/* Waits until writes that have begun before have ended: the mtime shows a write from its
+ * beginning on. */
 void shfs_passing_finish_writes(const struct shfs_passing *passing);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The records of a watched file. */
+/* Emits the records of a watched file. */
 #include "fusefs/watch/internal.h"
 
 #include "common/debug.h"
@@ -83,7 +83,7 @@ void shfs_watch_emit_preimage(struct shfs_fs *fs, struct shfs_node *node,
 void shfs_watch_emit_writers(struct shfs_fs *fs, struct shfs_handle *handle,
                              struct shfs_snapshot *made)
 {
-	uint32_t anew = 0; /* nothing of what was there before is in it */
+	uint32_t anew = 0; /* flags that say that no older content is in the file */
 	bool reads = handle->tells_read;
 
 	shfs_debug(WATCH, "file %" PRIu64 ": what %u writers left becomes a version",
@@ -91,7 +91,8 @@ void shfs_watch_emit_writers(struct shfs_fs *fs, struct shfs_handle *handle,
 	for (unsigned i = 0; i < handle->n_writers; i++)
 		anew |= handle->writers[i].flags &
 		        (SHFS_ACCESS_CREATED | SHFS_ACCESS_TRUNCATED);
-	/* the one that wrote last made it, the others had a part in it */
+	/* the last writer comes first: it made the content, the others had a part in it
+	 */
 	for (unsigned i = 0; i < handle->n_writers; i++) {
 		unsigned turn = (handle->last_writer + i) % handle->n_writers;
 		const struct shfs_writer *w = &handle->writers[turn];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Whether a call has changed its file: by its result, and where it failed by the file. */
+/* Decides whether a call has changed its file: by its result, or if it failed by the
+ * file. */
 #include "fusefs/watch/internal.h"
 
 #include <errno.h>
@@ -28,15 +29,15 @@ bool shfs_change_is_done(const struct shfs_change *change, ssize_t result)
 	case SHFS_CHANGE_WRITE:
 	case SHFS_CHANGE_MAPPED:
 	case SHFS_CHANGE_COPY:
-		/* with O_DSYNC only the way to the disk may have failed */
+		/* with O_DSYNC the data may be written, and only the sync have failed */
 		return result > 0 ||
 		       (result < 0 && (fcntl(change->fd, F_GETFL) & O_DSYNC));
 	case SHFS_CHANGE_TRUNCATE:
 	case SHFS_CHANGE_ALLOCATE:
-		/* what was allocated before there was no more room stays */
+		/* room that was allocated before it ran out stays */
 		return !result || has_other_size(change);
 	case SHFS_CHANGE_EMPTY:
-		/* a part of the range may be empty, unless it was refused from the first
+		/* a part of the range may be empty, unless the call was refused at once
 		 */
 		return !result || result == -ENOSPC || result == -EDQUOT ||
 		       result == -EIO || result == -EINTR || result == -ENOMEM;

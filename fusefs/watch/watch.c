@@ -24,7 +24,7 @@ static bool is_watched(const struct shfs_node *node)
 	return S_ISREG(node->type) && !node->hidden;
 }
 
-/* The node's watch, locked. NULL: no memory, or not watched. */
+/* Locks and returns the node's watch. NULL: no memory, or not watched. */
 static struct shfs_watch *watch_lock(struct shfs_node *node)
 {
 	struct shfs_watch *watch, *none = NULL;
@@ -54,7 +54,7 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 	return watch;
 }
 
-/* There is no watch: for want of memory, if it should be there. */
+/* Counts a loss if the node should have a watch, for which there was no memory. */
 static void lose_unwatched(struct shfs_fs *fs, const struct shfs_node *node)
 {
 	if (is_watched(node))
@@ -66,7 +66,8 @@ static void watch_unlock(struct shfs_watch *watch)
 	pthread_mutex_unlock(&watch->lock);
 }
 
-/* As watch_lock, once no mapping of another handle is about to end. */
+/* As watch_lock, but first waits while a mapping of another handle may be about to end.
+ */
 static struct shfs_watch *watch_lock_ended(struct shfs_node *node,
                                            const struct shfs_handle *but)
 {
@@ -123,7 +124,7 @@ static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)
 	watch->before = NULL;
 }
 
-/* What it holds is not known from now on, until it is captured. */
+/* Notes a change: the content is not known until it is captured. */
 static void note_changed(struct shfs_watch *watch)
 {
 	forget_current(watch);
@@ -161,7 +162,7 @@ static bool is_changed_beneath(const struct shfs_watch *watch, const struct stat
 	        watch->mtime.tv_nsec != st->st_mtim.tv_nsec);
 }
 
-/* The file is that of st: what was known of another content is of that one alone. */
+/* Notes size and mtime of the file, and forgets the content if others have changed it. */
 static void stamp(struct shfs_watch *watch, const struct stat *st)
 {
 	if (is_changed_beneath(watch, st)) {
@@ -186,8 +187,8 @@ static void take_unreadable(struct shfs_fs *fs, struct shfs_node *node,
 	shfs_node_fd_done(fs->tree, node);
 }
 
-/* The record of the content may have been lost, if any was since; its object may be gone,
- * if any have been removed. */
+/* Forgets current if its record may have been lost, or its object removed, since it was
+ * taken. */
 static void doubt_current(struct shfs_watch *watch, uint64_t losses, uint64_t generation)
 {
 	if (watch->current &&
@@ -198,7 +199,8 @@ static void doubt_current(struct shfs_watch *watch, uint64_t losses, uint64_t ge
 	watch->generation = generation;
 }
 
-/* Is it known, or about to be? What could not be archived is tried again. */
+/* Is current taken to this depth, or being so? A content that could not be archived is
+ * tried again. */
 static bool is_taken(const struct shfs_watch *watch, enum shfs_depth depth,
                      uint64_t max_bytes)
 {
@@ -207,7 +209,8 @@ static bool is_taken(const struct shfs_watch *watch, enum shfs_depth depth,
 	return watch->current && !shfs_snapshot_wants(watch->current, depth, max_bytes);
 }
 
-/* Makes current known to that depth, as far as the rules allow; max_bytes: to archive. */
+/* Takes current to this depth, as far as the rules allow; max_bytes: largest to archive.
+ */
 static void take_current(struct shfs_fs *fs, struct shfs_node *node,
                          struct shfs_watch *watch, const struct shfs_handle *handle,
                          enum shfs_depth depth, uint64_t max_bytes)
@@ -240,7 +243,7 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 		take_unreadable(fs, node, watch->current);
 		return;
 	}
-	/* who has changed it beneath is not known: its owner, as a rule */
+	/* an unknown process has changed the lower file: mostly its owner's */
 	if (!fstat(fd, &st))
 		shfs_snapshot_author(watch->current, watch->author < 0
 		                                             ? st.st_uid
@@ -260,7 +263,8 @@ static void archive_current(struct shfs_fs *fs, struct shfs_node *node,
 	             fs->config.archive_max_bytes);
 }
 
-/* What a reader has seen: scripts and configuration are kept, others recognised. */
+/* Takes the content that a reader has seen: scripts and configuration are archived,
+ * others only fingerprinted. */
 static void identify_current(struct shfs_fs *fs, struct shfs_node *node,
                              struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -273,7 +277,7 @@ static void identify_current(struct shfs_fs *fs, struct shfs_node *node,
 		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
 }
 
-/* A reader may store a secret elsewhere: its fingerprint is known before he sees it. */
+/* Takes a secret before a reader sees it, as that may write it to another file. */
 static void know_secret(struct shfs_fs *fs, struct shfs_node *node,
                         struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -281,7 +285,9 @@ static void know_secret(struct shfs_fs *fs, struct shfs_node *node,
 		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
 }
 
-/* Notices a change beneath since the file was seen last. handle: of it, or NULL. */
+/* Notices a change of the lower file by others since the last look. handle: of it, or
+ * NULL.
+ */
 static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
                           struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -299,14 +305,20 @@ static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
 }
 
 /*
- * What the kernel has cached is what the file holds: all changes but those beneath go
- * through it. Who may read and write has it dropped, so that it is seen whether they
- * really read; but only where nobody else has it open. What others are about to write is
- * in there: who read it again meanwhile would go on to see what was there before. And who
- * reads it may wait for us with what is to be dropped locked, and would wait for ever if
- * we were killed at it. For the first reason it is dropped at once, and not by the kernel
- * as it hears of the open: others may write by then. Beside others, they are taken to
- * read, as who opens a file to read it. What has become stale must go, whoever reads it.
+ * Decides whether an open may use what the kernel has cached of the file, and drops that
+ * if need be. The cache is valid unless others have changed the lower file (it is stale).
+ *
+ * An open for reading and writing has the cache dropped, so that we see whether it really
+ * reads; but only if the file has no other open:
+ *
+ * 1. The cache may have data that others are about to write. If it were read again
+ *    meanwhile, the reader would go on to see the old content.
+ *
+ * 2. A reader may wait for us while it holds a page that is to be dropped. If we were
+ *    killed meanwhile, it would wait for ever.
+ *
+ * For the first reason it is dropped here, not by the kernel after our reply: others may
+ * write by then. If there are other opens, this one counts as a reader.
  */
 static bool keeps_cache(struct shfs_fs *fs, struct shfs_watch *watch,
                         struct shfs_handle *handle, int flags)
@@ -334,8 +346,8 @@ static bool is_mapped_blind(const struct shfs_watch *watch)
 	return false;
 }
 
-/* Of a file that may be written meanwhile, and told by its mtime: what it holds at some
- * moment from now on. */
+/* Archives a file that may be written meanwhile, which its mtime shows: its content at
+ * some moment from now on. */
 static void archive_moving(struct shfs_fs *fs, struct shfs_node *node,
                            struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -355,7 +367,7 @@ static void archive_moving(struct shfs_fs *fs, struct shfs_node *node,
 		shfs_snapshot_spoil(watch->current);
 }
 
-/* Captures what the file holds. */
+/* Captures the content of the file, if it has changed. */
 static void capture_change(struct shfs_fs *fs, struct shfs_node *node,
                            struct shfs_watch *watch, struct shfs_handle *handle)
 {
@@ -383,8 +395,8 @@ static bool is_half_written(const struct shfs_watch *watch,
 	       shfs_part_may_go_on(&watch->part);
 }
 
-/* Captures what the file holds, and records its writers; all: also those who may go on,
- * whose descriptor was not closed and is not ending. */
+/* Captures the content of the file, and records its writers: those whose descriptor was
+ * closed, or is `ending`; all: also those that may go on to write. */
 static void settle_some(struct shfs_fs *fs, struct shfs_node *node,
                         struct shfs_watch *watch, struct shfs_handle *ending, bool all)
 {
@@ -420,7 +432,7 @@ static void settle_if_closed(struct shfs_fs *fs, struct shfs_node *node,
 		settle(fs, node, watch, NULL);
 }
 
-/* A log that grows is not archived each time that somebody looks at it. */
+/* Is the file small? A large log that grows is not archived each time that it is read. */
 static bool is_small(const struct shfs_fs *fs, int fd)
 {
 	struct stat st;
@@ -428,7 +440,7 @@ static bool is_small(const struct shfs_fs *fs, int fd)
 	return !fstat(fd, &st) && (uint64_t)st.st_size <= fs->config.read_max_bytes;
 }
 
-/* The file is about to change. True: its content is to be told. */
+/* Archives the content of a file that is about to change. True: no record has it yet. */
 static bool keep_current(struct shfs_fs *fs, struct shfs_node *node,
                          struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -437,8 +449,8 @@ static bool keep_current(struct shfs_fs *fs, struct shfs_node *node,
 }
 
 /*
- * Nothing is overwritten unseen: before a change by tid, through handle, as writer, if
- * any.
+ * Archives and records the content before a change by tid (through handle, as writer, if
+ * there is one), so that nothing is overwritten unseen.
  */
 static void before_change(struct shfs_fs *fs, struct shfs_node *node,
                           struct shfs_watch *watch, struct shfs_handle *handle,
@@ -460,8 +472,8 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
 }
 
-/* The same before it is truncated: what others, who have it open still, have written
- * would be in no version. */
+/* Captures before a truncation what others have written that still have the file open, as
+ * it would be in no version otherwise. */
 static void before_cut(struct shfs_fs *fs, struct shfs_node *node,
                        struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -474,8 +486,9 @@ static void before_cut(struct shfs_fs *fs, struct shfs_node *node,
 /* --- open files --- */
 
 /*
- * A blind one has changed the file since the watch was locked last. Where there are
- * several (one that writes, others that may map it), it is not known which.
+ * Notes that a blind handle has changed the file since the watch was last locked. If
+ * there are several (one that writes, others that may map the file), it is not known
+ * which.
  */
 static void notice_blind(struct shfs_watch *watch)
 {
@@ -557,11 +570,11 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	return handle;
 }
 
-/* It may store to a mapping unseen: so what the file holds is kept now. */
+/* Archives the content of a file now that handle may change unseen, by a mapping. */
 static void expect_mapping(struct shfs_fs *fs, struct shfs_watch *watch,
                            struct shfs_handle *handle)
 {
-	/* the kernel would believe the times that it was told before */
+	/* otherwise the kernel would use the times that it has cached */
 	atomic_store(&handle->node->moving, true);
 	shfs_transport_invalidate(fs->transport, handle->node->id, false);
 	if (watch->changed)
@@ -573,8 +586,8 @@ static void expect_mapping(struct shfs_fs *fs, struct shfs_watch *watch,
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
 }
 
-/* As watch_lock. Those that the file is passed to may be at their end, so that who may
- * map it to write need not join them. */
+/* As watch_lock, but an open for reading and writing waits a moment while the file is
+ * passed: the passed opens may end, so that it need not join them. */
 static struct shfs_watch *watch_lock_to_join(struct shfs_node *node, int flags)
 {
 	struct shfs_watch *watch = watch_lock(node);
@@ -621,7 +634,7 @@ void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
 		return;
 	shfs_passing_resume(fs, &watch->passing, handle, open);
 	if (open->wrote && !watch->changed)
-		watch->fresh = true; /* it may hold a part of a write */
+		watch->fresh = true; /* the content may have only a part of a write */
 	watch_unlock(watch);
 	if (!open->wrote)
 		return;
@@ -629,7 +642,7 @@ void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
 	shfs_watch_end_change(fs, &change, 1);
 }
 
-/* goes_on: with a write that has begun. */
+/* Begins a change; goes_on: the request continues a write(2). */
 static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
                                        struct shfs_watch *watch, uint32_t tid,
                                        enum shfs_change_kind kind, bool goes_on)
@@ -657,7 +670,7 @@ static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *h
 struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
                                            uint32_t tid, enum shfs_change_kind kind)
 {
-	/* what is written back from a mapping comes without the kernel's lock */
+	/* for data written back from a mapping the kernel does not hold its lock */
 	struct shfs_watch *watch = tid ? watch_lock_whole(handle->node, handle)
 	                               : watch_lock_ended(handle->node, handle);
 
@@ -678,7 +691,7 @@ struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle
 	return change;
 }
 
-/* The watched file was changed, or a part of it. */
+/* Notes that the call has changed the watched file, or a part of it. */
 static void change_is_done(struct shfs_change *change, ssize_t result)
 {
 	static const uint32_t flags[] = {
@@ -716,7 +729,7 @@ void shfs_watch_end_change(struct shfs_fs *fs, struct shfs_change *change, ssize
 		change_is_done(change, result);
 	if (change->is_first && !change->done)
 		atomic_store(&shfs_heir_open_of(fs->heir, handle->fh)->wrote, false);
-	/* what failed may have set the mtime */
+	/* a call that failed may have set the mtime */
 	if (handle && watch->size != NO_STAMP && !fstat(handle->fd, &st) &&
 	    st.st_size == watch->size)
 		watch->mtime = st.st_mtim;
@@ -748,7 +761,8 @@ void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t t
 	watch_unlock(watch);
 }
 
-/* It was captured while it was mapped: what was stored since then left no trace. */
+/* Marks a file as changed that was captured while it was mapped: later stores to the
+ * mapping leave no trace. */
 static void end_mapping(struct shfs_watch *watch, struct shfs_handle *handle)
 {
 	handle->flags |= SHFS_ACCESS_SHARED;
@@ -758,7 +772,8 @@ static void end_mapping(struct shfs_watch *watch, struct shfs_handle *handle)
 		note_changed(watch);
 }
 
-/* What a reader saw, if it is still there, or was left by a writer meanwhile. */
+/* Takes the content that a reader saw, if the file still has it, or else the one that a
+ * writer has left meanwhile. */
 static void release_reader(struct shfs_fs *fs, struct shfs_handle *handle,
                            struct shfs_watch *watch)
 {
@@ -859,7 +874,7 @@ struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *n
 
 	if (!watch)
 		return NULL;
-	/* else it was archived when it was written */
+	/* a content without an IGNORE rule was archived when it was written */
 	archive |= coming != SHFS_RULE_IGNORE &&
 	           shfs_watch_rule(fs, node, watch) == SHFS_RULE_IGNORE;
 	watch->coming = coming;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who writes through an open file: of several, the one that comes next. */
+/* Notes which processes write through an open file. */
 #include "fusefs/watch/internal.h"
 
 #include "fusefs/transport/transport.h"
@@ -8,14 +8,14 @@
 #include <sys/stat.h>
 
 #define CHECKED_NS SHFS_NSEC_PER_SEC
-#define LINE_NS    30000 /* between two lines that are pasted */
+#define LINE_NS    30000 /* shortest time between two pasted lines */
 #define PAGE       4096
-/* Between two requests of one call, on a busy machine: where it is hardly the last one;
- * where it looks so by chance. */
+/* Longest time between two requests of one write(2), on a busy machine: if more requests
+ * surely follow; if it only looks so, maybe by chance. */
 #define PART_NS        (2 * SHFS_NSEC_PER_SEC)
 #define PART_UNSURE_NS (SHFS_NSEC_PER_SEC / 10)
 
-/* The same process comes again: may it be a shell that does the next line itself? */
+/* The same process writes again: may it be a shell that executes its next line itself? */
 static bool is_next_line(const struct shfs_handle *handle, const struct shfs_writer *last,
                          const struct shfs_writer *next)
 {
@@ -58,8 +58,9 @@ struct shfs_writer shfs_handle_writer_now(struct shfs_fs *fs,
 	return w;
 }
 
-/* Only the log of a shell tells its lines apart, so each gets a record of its own. Where
- * there are too many, the two that are closest to one another are one. */
+/* Notes a line of a shell. Only the hook log shows where lines begin and end, so each
+ * gets a record of its own. If there are too many, the two that are closest become one.
+ */
 static void note_line(struct shfs_handle *handle, const struct shfs_writer *w)
 {
 	struct shfs_line *line = handle->lines;
@@ -81,8 +82,8 @@ static void note_line(struct shfs_handle *handle, const struct shfs_writer *w)
 	line[handle->n_lines++] = (struct shfs_line){ w->process, w->last };
 }
 
-/* Has it made or emptied the file for the program that it has executed since, as a shell
- * does (command > file)? Then it is that program's. */
+/* Has the writer made or emptied the file for a program that it has executed since, as a
+ * shell does (command > file)? Then that counts as the program's. */
 static bool is_made_for(const struct shfs_handle *handle, const struct shfs_writer *w,
                         const struct shfs_writer *now)
 {
@@ -129,7 +130,7 @@ void shfs_handle_note_sharer(struct shfs_fs *fs, struct shfs_handle *handle, uin
 		writer = shfs_handle_writer_now(fs, handle, tid);
 	if (writer.process && writer.process == handle->opener)
 		return;
-	/* one that is about to execute another program has others write, as a rule */
+	/* a process in an exec mostly leaves the writing to other processes */
 	if (!shfs_caller_closes(fs->callers, tid, shfs_timespec_ns(st.st_ctim), &closer))
 		return;
 	writer.process = closer.process;
@@ -145,9 +146,9 @@ void shfs_handle_note_sharer(struct shfs_fs *fs, struct shfs_handle *handle, uin
 /* --- parts of a write --- */
 
 /*
- * A write(2) is several requests where it is larger than one may be, or begins in a page
- * that the kernel has not cached: that page is a request of its own. So one that more
- * may follow is as large as one may be, or ends where a page does.
+ * Notes a write request. A write(2) becomes several requests if it is larger than one may
+ * be, or if it begins in a page that the kernel has not cached, which is a request of its
+ * own. So more may follow a request of the largest size, or one that ends with a page.
  */
 void shfs_part_note(struct shfs_part *part, const struct shfs_handle *handle,
                     uint32_t tid, off_t offset, size_t len)
