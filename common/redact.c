@@ -163,10 +163,10 @@ static const char *unbounded(const char *p)
 		bool another = strchr("*+?{", *p);
 
 		if (another && repetition)
-			return "what is repeated cannot be repeated at once";
+			return "a repetition cannot be repeated";
 		repetition = another;
 		if (*p == '\\' && p[1] >= '1' && p[1] <= '9')
-			return "it cannot refer to what was matched";
+			return "it cannot refer back to a match";
 		depth += *p == '(';
 		depth -= *p == ')';
 		if (depth > NESTED_MAX)

@@ -229,7 +229,7 @@ const char *shfs_store_strerror(int error)
 	case ENOENT:
 		return "there is none; shfs mount makes it";
 	case EPERM:
-		return "it belongs to somebody else; choose another with --store or "
+		return "it belongs to another user; choose another with --store or "
 		       "SHFS_STORE";
 	case EACCES:
 		return "others may write to it; run chmod go-rwx on it";

@@ -166,7 +166,7 @@ static int open_made(fuse_req_t req, struct shfs_node *node, int flags,
 		r = shfs_open_node(req, node, flags, handle);
 		if (fchmodat(fs->proc_fd, shfs_fd_name(fd).name, stx->stx_mode & ALLPERMS,
 		             0))
-			shfs_log("cannot take back the permission to write: %m");
+			shfs_log("cannot restore the permissions of a file: %m");
 	}
 	shfs_node_fd_done(fs->tree, node);
 	return r;

@@ -669,7 +669,7 @@ static void ask_again(struct shfs_transport *t)
 		                          .error = SHFS_FUSE_NOTIFY_RESEND };
 
 	if (write(fuse_session_fd(t->session), &notice, sizeof(notice)) < 0)
-		shfs_log("what was under way cannot be asked for: %m");
+		shfs_log("requests that were not answered cannot be sent again: %m");
 }
 
 static int begin_dev(struct shfs_transport *t)

@@ -126,7 +126,7 @@ const char *shfs_uring_probe(struct shfs_transport *t)
 		return "switched off in /sys/module/fuse/parameters/enable_uring";
 	n = read_cpus("/sys/devices/system/cpu/possible", possible);
 	if (!n || !read_cpus("/sys/devices/system/cpu/online", online))
-		return "cannot tell the number of CPUs";
+		return "the number of CPUs is unknown";
 	return make_queues(t, n, online) ? "out of memory" : NULL;
 }
 
@@ -576,7 +576,7 @@ static void note_failure(struct shfs_ring *ring, struct entry *e, int error)
 		ring->is_ended = true; /* the mount is gone */
 		break;
 	default:
-		shfs_log("a reply was not taken: %s", strerror(-error));
+		shfs_log("the kernel did not take a reply: %s", strerror(-error));
 		ring->is_ended = offer(ring, e) != 0;
 	}
 }

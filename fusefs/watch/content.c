@@ -125,7 +125,7 @@ static int open_forbidden(struct shfs_fs *fs, struct shfs_node *node)
 		opened = open_quietly(fs, node);
 		if (fchmodat(fs->proc_fd, shfs_fd_name(fd).name, st.st_mode & ALLPERMS,
 		             0))
-			shfs_log("cannot take back the permission to read: %m");
+			shfs_log("cannot restore the permissions of a file: %m");
 	}
 	shfs_node_fd_done(fs->tree, node);
 	return opened;

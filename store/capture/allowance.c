@@ -88,7 +88,7 @@ bool shfs_allowance_is_left(struct shfs_allowance *a, uid_t uid, int64_t now_ns)
 	user->told |= tell;
 	pthread_mutex_unlock(&a->lock);
 	if (tell)
-		shfs_log("of user %u no more contents are archived for now: see "
+		shfs_log("contents of user %u are not archived for now: see "
 		         "other-users in shfs-config(5)",
 		         (unsigned)uid);
 	return is_left;

@@ -193,7 +193,7 @@ int shfs_capture_open(struct shfs_store *store,
 	if (!err)
 		capture_clear_alert(c);
 	if (!err && capture_purge_resume(c))
-		shfs_log("cannot see which secrets are to go from the store");
+		shfs_log("cannot read which secrets are to be removed from the store");
 	if (!err)
 		err = capture_start_threads(c, MIN(threads, CAPTURE_THREADS_MAX));
 	if (err < 0) {

@@ -219,7 +219,7 @@ static void judge(struct shfs_snapshot *s, const struct shfs_object_id *id, uint
 static void purge_later(struct shfs_capture *c, const struct shfs_object_id *id)
 {
 	if (shfs_objects_add(&c->purge, id))
-		shfs_log("cannot take a secret out of the store: no memory");
+		shfs_log("cannot remove a secret from the store: no memory");
 	pthread_cond_signal(&c->purging);
 }
 
@@ -507,7 +507,7 @@ void *capture_purger(void *arg)
 	while (!c->closing) {
 		if (r &&
 		    r != -EBUSY) { /* tried again at the end, and by the next producer */
-			shfs_log("cannot take a secret out of the store: %s",
+			shfs_log("cannot remove a secret from the store: %s",
 			         strerror(-r));
 			while (!c->closing)
 				pthread_cond_wait(&c->purging, &c->lock);
@@ -534,8 +534,9 @@ void capture_purge_end(struct shfs_capture *c)
 		r = purge(c);
 	pthread_mutex_unlock(&c->lock);
 	if (r)
-		shfs_log("a secret is in the store until the next recording begins: %s",
-		         strerror(-r));
+		shfs_log(
+			"a secret stays in the store until the next recording begins: %s",
+			strerror(-r));
 	while (c->holders)
 		drop_holders(c, c->holders);
 	HASH_ITER (hh, c->secrets, secret, next) {

@@ -412,9 +412,8 @@ static void job_run_read(struct capture_job *job, int fd, bool read)
 		job->content.flags |= SHFS_CONTENT_INCOMPLETE;
 		shfs_debug(CAPTURE, "file %" PRIu64 ":%" PRIu64 ": incomplete: %s",
 		           (uint64_t)job->before.st_dev, (uint64_t)job->before.st_ino,
-		           job->changed
-		                   ? "it changed while it was read"
-		                   : "somebody may have changed it before it was read");
+		           job->changed ? "it changed while it was read"
+		                        : "it may have changed before it was read");
 	}
 	if (err < 0)
 		shfs_debug(CAPTURE, "file %" PRIu64 ":%" PRIu64 ": not read: %s",
@@ -768,8 +767,8 @@ void shfs_snapshot_spoil(struct shfs_snapshot *s)
 	s->spoiled = true;
 	s->content.flags |= SHFS_CONTENT_INCOMPLETE;
 	shfs_debug(CAPTURE,
-	           "a version of %" PRIu64 " bytes is incomplete: somebody changed "
-	           "the file meanwhile",
+	           "a version of %" PRIu64 " bytes is incomplete: the file "
+	           "was changed meanwhile",
 	           s->content.size);
 	pthread_mutex_unlock(&s->capture->lock);
 }

@@ -290,10 +290,10 @@ void capture_record_contents(struct shfs_record *rec, struct shfs_content *out[s
 
 const char *capture_why_not(uint32_t flags)
 {
-	return flags & SHFS_CONTENT_SKIP_TYPE     ? "it is no regular file"
+	return flags & SHFS_CONTENT_SKIP_TYPE     ? "it is not a regular file"
 	       : flags & SHFS_CONTENT_SKIP_RULE   ? "a rule"
 	       : flags & SHFS_CONTENT_SKIP_SIZE   ? "its size"
-	       : flags & SHFS_CONTENT_SKIP_USER   ? "another user's share is used up"
+	       : flags & SHFS_CONTENT_SKIP_USER   ? "another user's allowance is used up"
 	       : flags & SHFS_CONTENT_SKIP_BUDGET ? "too much is in flight"
 	       : flags & SHFS_CONTENT_SKIP_ERROR  ? "it could not be read or stored"
 	       : flags & SHFS_CONTENT_CHANGING    ? "it is being changed"

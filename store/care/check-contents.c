@@ -259,9 +259,8 @@ static int read_frame(struct contents *c, struct found *f)
 			w->rd->scan, w->unit,
 			r == -EIO ? SHFS_FLAW_FRAME : SHFS_FLAW_CONTENT, f->offset,
 			frame_head_bytes(frame.kind) + frame.stored, &f->id, "%s",
-			r == -EIO
-				? "it cannot be read"
-				: "what is stored there is not the content of its name");
+			r == -EIO ? "it cannot be read"
+				  : "the stored bytes are not the content of its name");
 	}
 	if (r)
 		return r == -EBADMSG || r == -EIO || r == -ENOENT ? 0 : r;

@@ -334,7 +334,7 @@ int check_index_against_journal(struct check_run *run, struct shfs_index *index)
 			r = shfs_index_ingest(index, run->hook_dir, NULL);
 		if (!shfs_takes_nothing(r) && is_indexs_fault(r)) {
 			check_say(check_flaw(run, SHFS_FLAW_INDEX, 0, 0, INDEX_NAME),
-			          "it takes nothing in: %s", why_unusable(r));
+			          "nothing can be ingested into it: %s", why_unusable(r));
 			return 0;
 		}
 		if (!r)

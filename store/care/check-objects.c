@@ -90,7 +90,7 @@ static int check_loose(struct reader *rd, struct unit *unit)
 	snprintf(name, sizeof(name), "%.2s%s", unit->name, unit->name + 3);
 	if (shfs_object_parse(name, &found.id)) {
 		check_unit_flaw(rd->scan, unit, SHFS_FLAW_UNCHECKED, 0, 0, NULL,
-		                "it is no object");
+		                "it is not an object");
 		return 0;
 	}
 	fd = loose_open(rd->scan->run->store, &found.id, &size);

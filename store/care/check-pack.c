@@ -137,10 +137,10 @@ static void tell_gap(struct walk *w, uint64_t from, uint64_t to)
 		return;
 	} else if (n >= FRAME_HEAD_BYTES && !frame_parse(bytes, (size_t)n, &f)) {
 		check_unit_flaw(s, w->unit, SHFS_FLAW_FRAME, from, to - from, &f.id,
-		                "its check does not agree");
+		                "its checksum does not match");
 	} else {
 		check_unit_flaw(s, w->unit, SHFS_FLAW_FRAME, from, to - from, NULL,
-		                "there is no frame");
+		                "these bytes are not a frame");
 	}
 	w->flawed = true;
 }
@@ -243,7 +243,7 @@ static int check_lookup(struct walk *w)
 		                r == -EBADMSG || !r ? "it is damaged" : strerror(-r));
 	else if (at != UINT64_MAX)
 		check_unit_flaw(w->rd->scan, &idx, SHFS_FLAW_LOOKUP, 0, 0, NULL,
-		                "it is not that of its pack, at byte %llu there",
+		                "it does not match its pack, at byte %llu of that",
 		                (unsigned long long)at);
 	else
 		return 0;
@@ -293,7 +293,7 @@ static int walk_frames(struct walk *w)
 		return 0;
 	if (memcmp(bytes, PACK_MAGIC, PACK_HEAD_BYTES)) {
 		check_unit_flaw(w->rd->scan, w->unit, SHFS_FLAW_FRAME, 0, PACK_HEAD_BYTES,
-		                NULL, "it does not begin as a pack");
+		                NULL, "it does not begin like a pack");
 		w->flawed = true;
 	}
 	while (!r && at < w->size) {

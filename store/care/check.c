@@ -116,8 +116,9 @@ static int check_modes(struct check_run *run)
 			continue;
 		check_say(check_flaw(run, SHFS_FLAW_MODE, 0, 0, "%s",
 		                     e->fts_path[skip] ? e->fts_path + skip + 1 : "."),
-		          st->st_mode & 077 ? "its mode is %04o: others can reach it"
-		                            : "it is somebody else's (mode %04o)",
+		          st->st_mode & 077
+		                  ? "its mode is %04o: other users can access it"
+		                  : "it belongs to another user (mode %04o)",
 		          st->st_mode & 07777);
 	}
 	fts_close(fts);
@@ -147,7 +148,7 @@ static struct shfs_flaw *flaw_at(const struct reading *r, enum shfs_flaw_kind ki
 static void note_damage(void *arg, uint64_t from, uint64_t to)
 {
 	check_say(flaw_at(arg, SHFS_FLAW_RECORD, from, to - from),
-	          "there are no records that agree with their checksum");
+	          "these bytes are not records with a valid checksum");
 }
 
 static int name_contents(struct check_run *run, struct shfs_record *rec)
@@ -252,7 +253,7 @@ static int check_segment(struct reading *r)
 		return 0;
 	if (error == -EBADMSG && is_begun(r))
 		check_say(flaw_at(r, SHFS_FLAW_TORN, 0, r->size),
-		          "it was just begun when something died");
+		          "its producer died when it had just begun it");
 	else
 		check_say(flaw_at(r, SHFS_FLAW_SEGMENT, 0, 0), "%s",
 		          error == -EBADMSG           ? "its begin is damaged"
@@ -279,7 +280,7 @@ static void flaw_of_log(struct reading *r, uint64_t offset, uint64_t bytes)
 {
 	struct shfs_flaw *f = flaw_at(r, SHFS_FLAW_RECORD, offset, bytes);
 
-	check_say(f, "there are no records of a hook");
+	check_say(f, "these bytes are not records of a hook");
 	if (is_known(&r->run->known, f))
 		f->harmless = true;
 }
@@ -342,7 +343,7 @@ static int check_pruned(struct check_run *run)
 	if (!r || r == -ENOMEM)
 		return r;
 	check_say(check_flaw(run, SHFS_FLAW_PRUNED, 0, 0, "pruned"), "%s",
-	          r == -EBADMSG ? "this list of what was pruned is damaged"
+	          r == -EBADMSG ? "this list of pruned objects is damaged"
 	                        : strerror(-r));
 	return 0;
 }
@@ -369,7 +370,7 @@ static int find_missing(struct check_run *run)
 		shfs_object_name(id, name);
 		f = check_flaw(run, SHFS_FLAW_MISSING, 0, 0, "objects");
 		check_say(f,
-		          r == -ENOENT ? "the content %s is not there"
+		          r == -ENOENT ? "the content %s is missing"
 		                       : "the content %s is damaged",
 		          name);
 		if (f) {

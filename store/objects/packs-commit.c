@@ -72,7 +72,7 @@ static int take_slot(struct shfs_store *store, struct packs *p)
 	}
 	if (p->lock_fd >= 0)
 		return 0;
-	shfs_debug(OBJECTS, "no lock of a pack is free: one that nobody continues");
+	shfs_debug(OBJECTS, "no slot is free: a pack is made that nobody continues");
 	p->lock_fd = -1;
 	if (getrandom(&p->slot, sizeof(p->slot), 0) != sizeof(p->slot))
 		return -EIO;
@@ -270,7 +270,7 @@ static int catch_up(struct packs *p)
 	if (!p->own)
 		return 0;
 	if (!guard_own(p) || fstat(p->own_fd, &st) || !st.st_nlink) {
-		shfs_debug(OBJECTS, "%s: is being taken away, a new one is made",
+		shfs_debug(OBJECTS, "%s is being collected: a new pack is made",
 		           p->own->name);
 		drop_own(p); /* nobody would find frames that we append */
 		return 0;

@@ -210,7 +210,7 @@ def unusable_foreign(sandbox):
     os.mkdir(sandbox.store, 0o755)
     if sandbox.user.uid == os.geteuid():
         os.chown(sandbox.store, 1, 1)
-    return "belongs to somebody else"
+    return "belongs to another user"
 
 
 def unusable_open(sandbox):

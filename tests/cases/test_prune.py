@@ -464,7 +464,7 @@ def test_beside_writers(sandbox, shfs, mounted_cli, load):
     shfs("gc", cwd="/")
     assert json.loads(shfs("gc", "--dry-run", "--json", cwd="/").stdout)["objects"] == 0
     assert not glob.glob(f"{sandbox.store}/objects/packs/*.new")
-    assert "is not there" not in shfs("check", "--read-data", check=False, cwd="/").stdout
+    assert "is missing" not in shfs("check", "--read-data", check=False, cwd="/").stdout
     check_all(sandbox)
     print(tried)
 
