@@ -16,8 +16,7 @@
 #define PROBES 8
 /* Most nodes that left the table and are kept for requests that still use them. */
 #define REPLACED_MAX 256
-/* Most forgotten nodes of an inherited tree: see shfs_node_forget. */
-#define RETIRED_MAX 4096
+#define RETIRED_MAX  4096 /* nodes that shfs_node_forget keeps for a while */
 
 /* --- identity --- */
 

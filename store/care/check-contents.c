@@ -13,9 +13,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define HELD_MAX                                                                         \
-	(8u << 20) /* bytes of contents that wait for others; then they are read again   \
-	            */
+#define HELD_MAX    (8u << 20) /* bytes of waiting contents; more are read again */
 #define LARGE_BYTES (8u << 20) /* only one thread at a time has a larger content */
 
 /* A content, and the deltas of it that are not read yet. */

@@ -11,9 +11,7 @@
 #include "store/objects/lease.h"
 #include "store/objects/object.h"
 
-#define SHFS_BUSY_MS                                                                     \
-	10000 /* who writes is waited for so long, if nothing else is said               \
-	       */
+#define SHFS_BUSY_MS 10000 /* default wait for another writer */
 
 #define HASH_NONFATAL_OOM            1
 #define HASH_FUNCTION(key, len, out) ((out) = (unsigned)shfs_object_hash64(key, len))
