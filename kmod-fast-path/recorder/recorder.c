@@ -642,11 +642,15 @@ static void note_made(struct shfs_recorder *r, const struct happening *h)
 	            h->path, h->path2, NULL, NULL);
 }
 
+/*
+ * Times that were set are those of the same content, if nobody can have written to the
+ * file meanwhile. fanotify tells no writes, so there the content is read again.
+ */
 static void note_changed(struct shfs_recorder *r, const struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content = { 0 };
 
-	if (!h->moved_on)
+	if (!h->moved_on && !is_late(r) && !is_being_written(r, file_of(&h->file)))
 		shfs_contents_touch(r->contents, &h->file);
 	content = content_at(r, h, h->path);
 	emit_pathop(r, h, SHFS_OP_CHMOD, h->path, "", &content, NULL);
