@@ -714,12 +714,27 @@ static void remember_other(struct shfs_driver *d, struct fan_object *file)
 	fan_remember(d, file, leads_to(other, fd) ? other : NULL);
 }
 
+/* May the name have been one of the file? Not if another file has it. */
+static bool may_be_name(const char *name, const char *path, int fd)
+{
+	struct stat st;
+
+	return name && strcmp(name, path) != 0 &&
+	       (fd < 0 || leads_to(name, fd) || lstat(name, &st));
+}
+
 /* A name that the file had before this one; NULL. */
 static char *other_name(struct shfs_driver *d, const struct fan_name *n, const char *path)
 {
-	_cleanup_free_ char *other = n->child ? fan_remembered(d, n->child) : NULL;
+	struct fan_object *file = n->child;
+	_cleanup_close_ int fd = file ? fan_object_open(d, file) : -1;
+	_cleanup_free_ char *name = file ? fan_remembered(d, file) : NULL;
 
-	return other && strcmp(other, path) ? TAKE_PTR(other) : NULL;
+	if (may_be_name(name, path, fd))
+		return TAKE_PTR(name);
+	return file && may_be_name(file->path_before, path, fd)
+	               ? strdup(file->path_before)
+	               : NULL;
 }
 
 static char *link_target(struct shfs_driver *d, const struct fan_name *n)

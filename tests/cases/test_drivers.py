@@ -175,6 +175,10 @@ CASES = {
         "echo 1 > a; ln a b; rm b; ln a c",
         [("CLOSE", "a"), ("LINK", "a", "b"), ("UNLINK", "b"), ("LINK", "a", "c")],
     ),
+    "linked, and replaced": (
+        "echo 1 > a; ln a b; echo 2 > c; mv c a; ln b d",
+        [("CLOSE", "a"), ("LINK", "a", "b"), ("CLOSE", "c"), ("RENAME", "c", "a"), ("LINK", "b", "d")],
+    ),
     "called (deleted)": (
         "echo 1 > 'a (deleted)'; cat 'a (deleted)'; rm a*",
         [("CLOSE", "a (deleted)"), ("CLOSE", "a (deleted)"), ("UNLINK", "a (deleted)")],
