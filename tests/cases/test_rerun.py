@@ -326,7 +326,7 @@ def test_interrupted(work, sandbox):
 
 
 REFUSED = {
-    "vim -es +wq config.yaml; cat data/in.csv > x": "waits for a person",
+    "vim -es +wq config.yaml; cat data/in.csv > x": "waits for the user",
     "cat data/in.csv > x; git --version": "restores contents that it has kept",
     "cat data/in.csv > $x": "uses the variable x",
     'awk "/$pattern/" data/in.csv > x': "uses the variable pattern",
