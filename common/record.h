@@ -161,7 +161,8 @@ enum shfs_pathop {
 	SHFS_OP_RMDIR = 6,   /* path2: its mode in octal digits */
 	SHFS_OP_SYMLINK = 7, /* path2: the target of the link */
 	SHFS_OP_MKNOD = 8,
-	SHFS_OP_CHMOD = 9, /* content.mode is the new one */
+	SHFS_OP_CHMOD = 9, /* content: mode and times after it; victim: before it, or not
+	                      KNOWN; also with CHOWN, UTIMES, and XATTR (victim alone) */
 	SHFS_OP_CHOWN = 10,
 	SHFS_OP_UTIMES = 11,
 	SHFS_OP_TRUNCATE = 12, /* truncate(2), no open file; content: the one it left */

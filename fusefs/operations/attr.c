@@ -118,10 +118,24 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 
 /* --- setattr --- */
 
-/* Records a change. flags: of the content, if it has no snapshot. */
+/* What statx tells of a file, with these flags of the content, too. */
+static struct shfs_content content_of(const struct statx *stx, uint32_t flags)
+{
+	return (struct shfs_content){
+		.flags = SHFS_CONTENT_KNOWN | flags |
+		         (shfs_has_names(stx) ? SHFS_CONTENT_LINKED : 0),
+		.mode = stx->stx_mode,
+		.size = stx->stx_size,
+		.mtime_ns = shfs_time_ns(stx->stx_mtime.tv_sec, stx->stx_mtime.tv_nsec),
+		.ctime_ns = shfs_time_ns(stx->stx_ctime.tv_sec, stx->stx_ctime.tv_nsec),
+	};
+}
+
+/* Records a change. before: what the file was, for the operations that tell it. content:
+ * NULL: after tells it. */
 static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
-                          const struct statx *stx, uint32_t flags,
-                          struct shfs_snapshot *content)
+                          const struct shfs_content *before,
+                          const struct shfs_content *after, struct shfs_snapshot *content)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_rec_pathop record = {
@@ -129,16 +143,8 @@ static void record_change(fuse_req_t req, struct shfs_node *node, uint32_t op,
 		.directory = S_ISDIR(node->type),
 		.dev = node->dev,
 		.ino = node->ino,
-		.content = {
-			.flags = SHFS_CONTENT_KNOWN | flags |
-			         (shfs_has_names(stx) ? SHFS_CONTENT_LINKED : 0),
-			.mode = stx->stx_mode,
-			.size = stx->stx_size,
-			.mtime_ns = shfs_time_ns(stx->stx_mtime.tv_sec,
-			                         stx->stx_mtime.tv_nsec),
-			.ctime_ns = shfs_time_ns(stx->stx_ctime.tv_sec,
-			                         stx->stx_ctime.tv_nsec),
-		},
+		.content = *after,
+		.victim = before ? *before : (struct shfs_content){ 0 },
 	};
 	struct shfs_snapshot *contents[2] = { content, NULL };
 	uint64_t process = shfs_caller_process(fs->callers, shfs_req_tid(req));
@@ -165,6 +171,7 @@ static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
 	struct shfs_fs *fs = shfs_req_fs(req);
 	_cleanup_close_ int fd = shfs_open_waiting(req, node, O_WRONLY);
 	struct shfs_snapshot *content = NULL;
+	struct shfs_content after;
 	struct shfs_change change;
 	struct statx stx;
 	int r;
@@ -174,8 +181,10 @@ static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
 	change = shfs_watch_begin_truncate(fs, node, fd, shfs_req_tid(req));
 	r = shfs_truncate(req, fd, size);
 	if (shfs_watch_has_truncated(fs, node, &change, r, &content) &&
-	    !shfs_node_statx(fd, "", &stx))
-		record_change(req, node, SHFS_OP_TRUNCATE, &stx, 0, content);
+	    !shfs_node_statx(fd, "", &stx)) {
+		after = content_of(&stx, 0);
+		record_change(req, node, SHFS_OP_TRUNCATE, NULL, &after, content);
+	}
 	shfs_watch_end_change(fs, &change, r);
 	shfs_snapshot_unref(content);
 	return r;
@@ -240,14 +249,15 @@ static int set_touch(fuse_req_t req, struct shfs_node *node, int fd,
 }
 
 static void record_touch(fuse_req_t req, struct shfs_node *node, int to_set,
-                         const struct statx *stx, uint32_t flags)
+                         const struct shfs_content *before,
+                         const struct shfs_content *after)
 {
 	if (to_set & FUSE_SET_ATTR_MODE)
-		record_change(req, node, SHFS_OP_CHMOD, stx, flags, NULL);
+		record_change(req, node, SHFS_OP_CHMOD, before, after, NULL);
 	if (to_set & SET_OWNER)
-		record_change(req, node, SHFS_OP_CHOWN, stx, flags, NULL);
+		record_change(req, node, SHFS_OP_CHOWN, before, after, NULL);
 	if (to_set & SET_TIMES)
-		record_change(req, node, SHFS_OP_UTIMES, stx, flags, NULL);
+		record_change(req, node, SHFS_OP_UTIMES, before, after, NULL);
 }
 
 /* Sets mode, owner and times, and records that before anyone can change the content. */
@@ -257,14 +267,21 @@ static int touch(fuse_req_t req, struct shfs_node *node, int fd, const struct st
 	bool changing;
 	struct shfs_watch *watch = shfs_watch_begin_touch(shfs_req_fs(req), node,
 	                                                  to_set & SET_TIMES, &changing);
+	uint32_t flags = changing ? SHFS_CONTENT_INCOMPLETE : 0;
+	struct shfs_content before, after;
 	struct statx stx;
-	int r = set_touch(req, node, fd, attr, to_set);
+	int r = shfs_node_statx(fd, "", &stx);
 
+	if (!r) {
+		before = content_of(&stx, flags);
+		r = set_touch(req, node, fd, attr, to_set);
+	}
 	if (!r)
 		r = shfs_node_statx(fd, "", &stx);
-	if (!r)
-		record_touch(req, node, to_set, &stx,
-		             changing ? SHFS_CONTENT_INCOMPLETE : 0);
+	if (!r) {
+		after = content_of(&stx, flags);
+		record_touch(req, node, to_set, &before, &after);
+	}
 	shfs_watch_end_touch(watch, fd);
 	return r;
 }
@@ -440,6 +457,7 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 {
 	struct shfs_rec_pathop record = { .op = SHFS_OP_XATTR };
 	struct shfs_identity identity = { 0 };
+	struct statx stx;
 	struct stat st;
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *node;
@@ -460,6 +478,8 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	/* if we die, a successor must know the node: told ESTALE, the kernel would repeat
 	 * the call by another request */
 	shfs_node_opened(fs->tree, node);
+	if (!shfs_node_statx(fd, "", &stx))
+		record.victim = content_of(&stx, 0);
 	shfs_req_try(req, 0);
 	r = value ? setxattr(proc_path(fd).path, name, value, size, flags)
 	          : removexattr(proc_path(fd).path, name);

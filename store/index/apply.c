@@ -343,7 +343,8 @@ static int apply_plain_op(struct shfs_ingest *ing, struct shfs_name_change *c)
 	case SHFS_OP_CHOWN:
 	case SHFS_OP_UTIMES:
 	case SHFS_OP_XATTR:
-		if (c->op->content.flags & SHFS_CONTENT_KNOWN)
+		r = shfs_version_same(ing, f, &c->op->victim);
+		if (!r && c->op->content.flags & SHFS_CONTENT_KNOWN)
 			r = note_links(ing, f, &c->op->content, true, c->op->dev,
 			               c->op->ino);
 		if (!r)

@@ -675,6 +675,11 @@ _must_check_ int shfs_version_made(struct shfs_ingest *ing, struct shfs_file *fi
                                    const struct shfs_content *content, int64_t access_id,
                                    int64_t real_ns, int64_t *out);
 
+/* Notes that the producer has seen this content, if the file certainly holds it as its
+ * latest version. */
+_must_check_ int shfs_version_same(struct shfs_ingest *ing, struct shfs_file *file,
+                                   const struct shfs_content *content);
+
 /*
  * Finds the version that a reader saw which opened the file at begin_ns. Its record may
  * come long after, when the file has changed. So it may be an earlier version of the

@@ -508,6 +508,12 @@ int shfs_version_now(struct shfs_ingest *ing, struct shfs_file *f,
 	return r;
 }
 
+int shfs_version_same(struct shfs_ingest *ing, struct shfs_file *f,
+                      const struct shfs_content *c)
+{
+	return is_content(c) && holds(f, c) ? learn(ing, f, c) : 0;
+}
+
 /*
  * Finds the latest of the file's versions with this content. Without an object, the times
  * decide: equal ctimes mean one content, and a later ctime must come with the same mtime

@@ -177,3 +177,17 @@ def test_unchanged_is_the_same_version(data, sandbox, shfs, project):
     shfs("sync")
     assert versions(shfs, data) == [(1, True), (2, True)]
     assert contents(sandbox, "data")[0] == b"a" * 4000
+
+
+def test_touched_while_it_is_read(data, sandbox, shfs, project):
+    """What a reader saw is told when it closes the file, after what others did to its attributes."""
+    for _ in range(2):
+        shfs("mount", project, cwd="/")
+        sandbox.sh("exec 3< data; cat <&3 > /dev/null; setfattr -n user.k -v 1 data; chmod 600 data; touch data; exec 3<&-")
+        sandbox.sh("exec 3< data; cat <&3 > /dev/null; mv data x; mv x data; exec 3<&-")
+        shfs("umount", project, cwd="/")
+    shfs("mount", project, cwd="/")
+    sandbox.sh("cat data > /dev/null; echo more >> data")
+    shfs("sync")
+    assert versions(shfs, data) == [(1, True), (2, True)]
+    assert contents(sandbox, "data")[0] == b"a" * 4000
