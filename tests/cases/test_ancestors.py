@@ -160,7 +160,9 @@ def test_c04_created_and_deleted_at_once(sandbox, mounted, shell, kind):
     command = the(sandbox, line)
     assert command["temporary"] == [{"path": f"{sandbox.project}/brief", "n": 1}]
     assert "brief@1" in sandbox.shfs("show", command["id"]).stdout
-    [version] = ask(sandbox, "log", "brief")["versions"]
+    versions = ask(sandbox, "log", "brief")["versions"]
+    assert len(versions) == 1, versions
+    [version] = versions
     assert version["command"]["text"] == line and version["gone"][0]["command"]["text"] == line
     sandbox.shfs("restore", "brief@1")
     assert sandbox.read("brief") == b"alpha\n"
