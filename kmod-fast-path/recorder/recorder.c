@@ -168,13 +168,25 @@ static bool is_another(const struct shfs_recorder *r, const struct happening *h)
 	       shfs_paths_other(r->paths, file_of(&h->file), h->path);
 }
 
-/* A file that a name led to when somebody looked, which another may have got by then. */
+/* How far two clocks of the kernel may be apart. */
+#define CLOCKS_APART_NS 1000000
+
+/* Has something happened to the file since it got this name? Then it may be another one,
+ * which has got the name later. */
+static bool is_changed_since(const struct happening *h)
+{
+	return (h->event->type == SHFS_EVENT_RENAME ||
+	        h->event->type == SHFS_EVENT_LINK) &&
+	       h->file.ctime_ns > h->time.real_ns + CLOCKS_APART_NS;
+}
+
+/* The name was looked up after the event: another file may have had it by then. */
 static void correct_file(const struct shfs_recorder *r, struct happening *h)
 {
 	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
 
 	if (was.ino ? was.ino == h->file.ino && was.dev == h->file.dev
-	            : !is_another(r, h))
+	            : !is_another(r, h) && !is_changed_since(h))
 		return;
 	shfs_debug(RECORDER, "%s: was file %" PRIu64 ", another has the name by now",
 	           h->path, was.ino);
@@ -609,10 +621,36 @@ static void note_rename(struct shfs_recorder *r, struct happening *h)
 	}
 }
 
+/* A further name of a file that was there before the recording, and of which no other
+ * name is known: the process has made the name, and not the content. */
+static void note_name_of_old(struct shfs_recorder *r, struct happening *h)
+{
+	_cleanup_(held_clear) struct shfs_held content = content_at(r, h, h->path2);
+	struct shfs_snapshot *contents[2] = { content.snapshot, NULL };
+	struct shfs_record rec = {
+		.type = SHFS_REC_PREIMAGE,
+		.time = h->time,
+		.preimage = {
+			.process = h->process,
+			.path = bytes(h->path2),
+			.content = content.value,
+			.dev = h->file.dev,
+			.ino = h->file.ino,
+		},
+	};
+
+	emit_pathop(r, h, SHFS_OP_MKNOD, h->path2, "", NULL, NULL);
+	shfs_capture_emit(r->capture, &rec, contents);
+}
+
 static void note_link(struct shfs_recorder *r, struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content = { 0 };
 
+	if (!*h->path && h->file.mtime_ns < r->since_ns) {
+		note_name_of_old(r, h);
+		return;
+	}
 	if (!*h->path) {
 		note_come(r, h);
 		return;

@@ -614,6 +614,57 @@ static void what_has_moved_on_is_not_what_is_there(void **state)
 	scene_end(&s);
 }
 
+/* A file of which nothing was recorded: it may be the one that was renamed, unless it has
+ * changed since. */
+static void changed_since_it_may_be_another(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	const struct shfs_record *rec;
+	union event e;
+
+	scene_begin(&s);
+	late_scene(&s, "bpf-tracepoints");
+	write_now(&s, "b", 5000, 1);
+	tell_names(&s, SHFS_EVENT_RENAME, "a", "b", "b", SHFS_EVENT_INEXACT);
+	fill(&s, &e, SHFS_EVENT_RENAME, PID, "c", "b");
+	fill_file(&s, &e, "b");
+	e.event.flags = SHFS_EVENT_INEXACT;
+	happens_now(&e);
+	tell(&s, &e);
+	j = scene_journal(&s);
+	rec = &j->recs[j->n - 2];
+	assert_int_equal(rec[0].pathop.op, SHFS_OP_RENAME);
+	assert_false(rec[0].pathop.content.flags & SHFS_CONTENT_KNOWN);
+	kit_assert_object(&s.kit, &rec[1].pathop.content, 5000, 1);
+	scene_end(&s);
+}
+
+static void a_link_has_not_written_an_old_file(void **state)
+{
+	struct scene s;
+	_cleanup_free_ struct kit_journal *j = NULL;
+	unsigned n_made = 0;
+
+	scene_begin(&s);
+	s.r.since_ns = shfs_clock_ns(CLOCK_REALTIME) - 3600 * 1000000000LL;
+	write_now(&s, "old", 5000, 1);
+	set_mtime(&s, "old");
+	write_now(&s, "new", 5000, 2);
+	tell_names(&s, SHFS_EVENT_LINK, "", "old", "old", 0);
+	tell_names(&s, SHFS_EVENT_LINK, "", "new", "new", 0);
+	j = scene_journal(&s);
+	for (unsigned i = 0; i < j->n; i++)
+		n_made += j->recs[i].type == SHFS_REC_PATHOP &&
+		          j->recs[i].pathop.op == SHFS_OP_MKNOD;
+	assert_int_equal(n_made, 1);
+	assert_int_equal(kit_find(j, "old")->type, SHFS_REC_PREIMAGE);
+	kit_assert_object(&s.kit, &kit_find(j, "old")->preimage.content, 5000, 1);
+	assert_int_equal(kit_find(j, "new")->type, SHFS_REC_ACCESS);
+	kit_assert_object(&s.kit, &kit_find(j, "new")->access.made, 5000, 2);
+	scene_end(&s);
+}
+
 static void an_exchange_tells_of_both(void **state)
 {
 	struct scene s;
@@ -688,6 +739,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(another_program_is_another_record),
 		cmocka_unit_test(a_close_goes_to_the_name_that_is_left),
 		cmocka_unit_test(what_has_moved_on_is_not_what_is_there),
+		cmocka_unit_test(changed_since_it_may_be_another),
+		cmocka_unit_test(a_link_has_not_written_an_old_file),
 		cmocka_unit_test(an_exchange_tells_of_both),
 		cmocka_unit_test(losses_are_told),
 		cmocka_unit_test(the_store_is_not_recorded),
