@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of store/journal/journal.c. */
+/* Tests of store/journal/segment-writer.c. */
 #include "tests/unit/journalkit.h"
 
 #include "common/proc.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The writing half of journal.h: one writer of each segment. */
 #include "store/journal/journal.h"
 
 #include "common/debug.h"
