@@ -25,7 +25,7 @@ struct mount {
 	char *where;                    /* its last known path; malloc'ed, or NULL */
 };
 
-static int wait_for(pid_t pid)
+static int wait_for_child(pid_t pid)
 {
 	int status;
 
@@ -35,7 +35,7 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
-static void unmount(const char *where)
+static void unmount_lazily(const char *where)
 {
 	pid_t pid;
 
@@ -48,7 +48,7 @@ static void unmount(const char *where)
 		_exit(127);
 	}
 	if (pid > 0)
-		wait_for(pid);
+		wait_for_child(pid);
 }
 
 static void detach(struct shfs_guardian *g)
@@ -58,10 +58,10 @@ static void detach(struct shfs_guardian *g)
 	free(m->where);
 	m->where = m->dev ? shfs_mountpoint_of(m->dev) : NULL;
 	if (m->where)
-		unmount(m->where);
+		unmount_lazily(m->where);
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_ints(const void *a, const void *b)
 {
 	const int *one = a, *two = b;
 
@@ -73,7 +73,7 @@ static void close_but(int *kept, size_t n)
 {
 	unsigned next = STDERR_FILENO + 1;
 
-	qsort(kept, n, sizeof(*kept), by_number);
+	qsort(kept, n, sizeof(*kept), compare_ints);
 	for (size_t i = 0; i < n; i++) {
 		if (kept[i] < (int)next)
 			continue;
@@ -119,7 +119,7 @@ static bool succeeds(struct shfs_guardian *g)
 	return true;
 }
 
-static void order(struct shfs_guardian *g, char what)
+static void handle_order(struct shfs_guardian *g, char what)
 {
 	struct mount *m = g->data;
 
@@ -132,7 +132,7 @@ static void order(struct shfs_guardian *g, char what)
 	}
 }
 
-static void become(const struct shfs_again *again, const char *where)
+static void exec_mount(const struct shfs_again *again, const char *where)
 {
 	const char *args[SHFS_AGAIN_ARGS + 5];
 	char counts[SHFS_AGAIN_TEXT_MAX];
@@ -153,7 +153,7 @@ static void become(const struct shfs_again *again, const char *where)
 }
 
 /* Mounts again over the directory, wherever that is now. False: it failed. */
-static bool mount_again(const struct mount *m)
+static bool mount_root_again(const struct mount *m)
 {
 	struct shfs_again again;
 	pid_t pid;
@@ -165,9 +165,9 @@ static bool mount_again(const struct mount *m)
 		return false;
 	pid = fork();
 	if (pid == 0)
-		become(&again, m->where);
+		exec_mount(&again, m->where);
 	/* the child ends when it has mounted, or failed to */
-	return pid > 0 && wait_for(pid) == 0;
+	return pid > 0 && wait_for_child(pid) == 0;
 }
 
 static void last(struct shfs_guardian *g)
@@ -175,7 +175,7 @@ static void last(struct shfs_guardian *g)
 	struct mount *m = g->data;
 
 	/* dev is 0 if it was unmounted while files were still open */
-	if (m->dev && !(m->where && mount_again(m)))
+	if (m->dev && !(m->where && mount_root_again(m)))
 		shfs_guardian_alert(g);
 	free(m->where);
 }
@@ -186,7 +186,7 @@ int shfs_mountpoint_guard(struct shfs_fs *fs)
 	const struct shfs_guardian guardian = {
 		.root = fs->root,
 		.spool = fs->spool,
-		.order = order,
+		.order = handle_order,
 		.died = detach,
 		.last = last,
 		.succeeds = fs->again->n_args ? succeeds : NULL,

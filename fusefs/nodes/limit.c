@@ -28,7 +28,7 @@ struct shfs_pruner {
 };
 
 /* Asks the kernel to forget so many names that it does not help only for a few files. */
-static void prune(struct shfs_pruner *p)
+static void forget_idle_nodes(struct shfs_pruner *p)
 {
 	size_t size = shfs_tree_size(p->tree), goal = p->max - p->max / 8, n;
 	uint64_t ids[BATCH];
@@ -47,7 +47,7 @@ static bool is_crowded(const struct shfs_pruner *p)
 	return !p->refused && shfs_tree_size(p->tree) > p->max;
 }
 
-static void *run(void *arg)
+static void *run_pruner(void *arg)
 {
 	struct shfs_pruner *p = arg;
 	struct pollfd fd = { .fd = shfs_tree_size_fd(p->tree), .events = POLLIN };
@@ -60,7 +60,7 @@ static void *run(void *arg)
 		bool crowded = is_crowded(p);
 
 		if (crowded) {
-			prune(p);
+			forget_idle_nodes(p);
 			nanosleep(&(struct timespec){ .tv_nsec = FORGET_NS }, NULL);
 		}
 		pause = crowded ? MIN(2 * pause, PAUSE_MAX_MS) : PAUSE_MS;
@@ -86,7 +86,7 @@ int shfs_pruner_new(struct shfs_tree *tree, struct shfs_transport *transport,
 	p->tree = tree;
 	p->transport = transport;
 	p->max = max_nodes;
-	r = -pthread_create(&p->thread, NULL, run, p);
+	r = -pthread_create(&p->thread, NULL, run_pruner, p);
 	if (!r)
 		*out = TAKE_PTR(p);
 	return r;

@@ -370,7 +370,8 @@ static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset,
 }
 
 /* Appends. there: number of first bytes that are at the file's end already. */
-static ssize_t append(fuse_req_t req, int fd, const char *data, size_t size, size_t there)
+static ssize_t append_lower(fuse_req_t req, int fd, const char *data, size_t size,
+                            size_t there)
 {
 	struct stat st;
 	ssize_t n;
@@ -401,7 +402,7 @@ void shfs_write(fuse_req_t req, const char *data, size_t size, off_t offset,
 	if (!mapped)
 		shfs_identity_assume_to_write(req, handle->fd, &identity);
 	n = !mapped && (fi->flags & O_APPEND)
-	            ? append(req, handle->fd, data, size, there)
+	            ? append_lower(req, handle->fd, data, size, there)
 	            : write_lower(handle->fd, data, size, offset, false);
 	shfs_watch_end_change(fs, &change, n);
 	if (n < 0)

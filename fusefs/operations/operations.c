@@ -154,8 +154,9 @@ void shfs_reply_entry(fuse_req_t req, const struct shfs_node *parent,
 		shfs_node_forget(tree, id, 1);
 }
 
-static void emit(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
-                 const struct shfs_buf *path, struct shfs_snapshot *const content[2])
+static void emit_path_operation(struct shfs_fs *fs, uint64_t process,
+                                struct shfs_rec_pathop *op, const struct shfs_buf *path,
+                                struct shfs_snapshot *const content[2])
 {
 	struct shfs_record rec = { .type = SHFS_REC_PATHOP };
 
@@ -178,7 +179,7 @@ void shfs_emit_pathop(struct shfs_fs *fs, uint64_t process, struct shfs_rec_path
 	if (node->hidden)
 		return;
 	shfs_node_path(node, name, &path);
-	emit(fs, process, op, &path, content);
+	emit_path_operation(fs, process, op, &path, content);
 }
 
 void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
@@ -194,7 +195,7 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
 	shfs_node_path(node2, name2, &path2);
 	path.failed |= path2.failed;
 	op->path2 = (struct shfs_bytes){ path2.data, path2.len };
-	emit(fs, process, op, &path, content);
+	emit_path_operation(fs, process, op, &path, content);
 }
 
 static void *resume(const struct shfs_open *open, uint64_t fh, void *arg)
@@ -203,7 +204,7 @@ static void *resume(const struct shfs_open *open, uint64_t fh, void *arg)
 	                                      : shfs_directory_resume(arg, open, fh);
 }
 
-static int inherit(struct shfs_fs *fs, bool is_taken)
+static int inherit_nodes(struct shfs_fs *fs, bool is_taken)
 {
 	int r = shfs_tree_inherit(fs->tree, fs->heir, is_taken);
 
@@ -220,7 +221,7 @@ static void begin_thread(void)
 
 const struct shfs_transport_calls shfs_ops_calls = {
 	.begin_thread = begin_thread,
-	.inherit = inherit,
+	.inherit = inherit_nodes,
 	.answer = shfs_statx_answer,
 };
 

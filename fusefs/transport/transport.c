@@ -114,7 +114,7 @@ static bool is_late_interrupt(const struct fuse_out_header *reply)
 	return reply->error == -EAGAIN && (reply->unique & SHFS_FUSE_INTERRUPT_BIT);
 }
 
-static ssize_t send_reply(int fd, struct iovec *iov, int count, void *userdata)
+static ssize_t write_session_reply(int fd, struct iovec *iov, int count, void *userdata)
 {
 	struct shfs_transport *t = ((struct shfs_fs *)userdata)->transport;
 	const struct fuse_out_header *header = iov[0].iov_base;
@@ -150,7 +150,7 @@ static ssize_t read_nothing(int fd, void *buf, size_t size, void *userdata)
 
 static const struct fuse_custom_io custom_io = {
 	.read = read_nothing,
-	.writev = send_reply,
+	.writev = write_session_reply,
 };
 
 static bool serve_statx(struct shfs_transport *t, const void *request, size_t size)
@@ -165,7 +165,8 @@ static bool serve_statx(struct shfs_transport *t, const void *request, size_t si
 	if (!t->calls->answer(t->fs, request, size, &header, &reply))
 		return false;
 	/* fails only if the mount is gone */
-	(void)!send_reply(fuse_session_fd(t->session), iov, header.error ? 1 : 2, t->fs);
+	(void)!write_session_reply(fuse_session_fd(t->session), iov, header.error ? 1 : 2,
+	                           t->fs);
 	return true;
 }
 
@@ -237,14 +238,14 @@ static void set_stage(struct shfs_transport *t, int stage)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static bool set_state(struct shfs_queue *q, int from, int to)
+static bool set_queue_state(struct shfs_queue *q, int from, int to)
 {
 	return atomic_compare_exchange_strong(&q->state, &from, to);
 }
 
 static void call_spare(struct shfs_transport *t, struct shfs_queue *q)
 {
-	if (!set_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_SHORT))
+	if (!set_queue_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_SHORT))
 		return;
 	pthread_mutex_lock(&t->lock);
 	pthread_cond_signal(&t->call);
@@ -301,7 +302,7 @@ static bool is_stuck(struct shfs_transport *t, struct shfs_queue *q)
 		atomic_store(&q->state, SHFS_QUEUE_CALM);
 		/* the last idle thread may have taken a request just before this */
 		if (atomic_load(&q->n_idle) > 0 ||
-		    !set_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_WATCHED))
+		    !set_queue_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_WATCHED))
 			return false;
 	}
 }
@@ -309,7 +310,7 @@ static bool is_stuck(struct shfs_transport *t, struct shfs_queue *q)
 static struct shfs_queue *find_short(struct shfs_transport *t)
 {
 	for (unsigned i = 0; i < t->n_queues; i++)
-		if (set_state(&t->queues[i], SHFS_QUEUE_SHORT, SHFS_QUEUE_WATCHED))
+		if (set_queue_state(&t->queues[i], SHFS_QUEUE_SHORT, SHFS_QUEUE_WATCHED))
 			return &t->queues[i];
 	return NULL;
 }
@@ -417,7 +418,7 @@ static void serve_queue(struct shfs_worker *w, struct shfs_queue *q)
 }
 
 /* Counts a thread that ends; the last one makes ended_fd readable. */
-static void leave(struct shfs_transport *t)
+static void leave_transport(struct shfs_transport *t)
 {
 	if (atomic_fetch_sub(&t->n_running, 1) != 1)
 		return;
@@ -438,7 +439,7 @@ static void work_at_first(struct shfs_worker *w)
 	if (!await_stage(t, SHFS_STAGE_SERVE))
 		return;
 	serve_queue(w, w->queue);
-	leave(t);
+	leave_transport(t);
 }
 
 /*
@@ -483,10 +484,10 @@ static void work_when_needed(struct shfs_worker *w)
 	} else {
 		atomic_fetch_sub(&q->n_idle, 1);
 	}
-	leave(t);
+	leave_transport(t);
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
 	struct shfs_worker *w = shfs_self = arg;
 	struct shfs_transport *t = w->transport;
@@ -559,7 +560,7 @@ static int start_workers(struct shfs_transport *t)
 		struct shfs_worker *w = &t->workers[i];
 
 		w->transport = t;
-		r = -pthread_create(&w->thread, NULL, work, w);
+		r = -pthread_create(&w->thread, NULL, run_worker, w);
 		w->is_started = !r;
 	}
 	if (!r)
@@ -583,7 +584,7 @@ static int let_workers_serve(struct shfs_transport *t)
 	return r;
 }
 
-static int make_queues(struct shfs_transport *t)
+static int make_device_queue(struct shfs_transport *t)
 {
 	t->queues = calloc(1, sizeof(*t->queues));
 	if (!t->queues)
@@ -689,7 +690,7 @@ int shfs_transport_start(struct shfs_transport *t)
 {
 	struct sigaction action = { .sa_handler = on_wake };
 	enum shfs_transport_kind asked = t->kind;
-	int r = make_queues(t);
+	int r = make_device_queue(t);
 
 	sigaction(WAKE, &action, NULL); /* no SA_RESTART: calls return */
 	if (r)
@@ -875,7 +876,7 @@ static bool is_waiting(const struct shfs_worker *w)
 
 /* Has the worker answered all requests that it had at the sight `before`? A worker that
  * serves none may have been given one without having noticed. */
-static bool is_done(const struct shfs_worker *w, struct sight before)
+static bool has_answered_requests(const struct shfs_worker *w, struct sight before)
 {
 	const struct shfs_queue *q = w->queue;
 	unsigned turns = atomic_load(&w->turn) - before.turn;
@@ -904,7 +905,7 @@ static bool was_empty(const struct shfs_transport *t, const struct shfs_queue *q
 static bool is_quiet(struct shfs_transport *t, const struct sight *before)
 {
 	for (unsigned i = 0; i < t->n_workers; i++)
-		if (!is_done(&t->workers[i], before[i]))
+		if (!has_answered_requests(&t->workers[i], before[i]))
 			return false;
 	for (unsigned i = 0; i < t->n_queues; i++)
 		if (!was_empty(t, &t->queues[i], before))

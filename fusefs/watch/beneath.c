@@ -53,7 +53,7 @@ struct shfs_beneath {
 	struct marked *marked;
 	/* of the thread */
 	struct change *changes; /* the oldest first */
-	bool leads_elsewhere;   /* of the change that is_changed found last */
+	bool leads_elsewhere;   /* of the change that is_name_changed found last */
 	bool expires;           /* a name that the kernel has cached leads elsewhere */
 	int64_t all_ns; /* when events were lost, so that anything may have changed; or 0
 	                 */
@@ -237,7 +237,7 @@ static bool take_event(struct shfs_beneath *b, const union event *e, int64_t now
 	return true;
 }
 
-static bool is_changed(uint64_t parent, const char *name, void *arg)
+static bool is_name_changed(uint64_t parent, const char *name, void *arg)
 {
 	struct shfs_beneath *b = arg;
 	struct change *change;
@@ -265,7 +265,7 @@ static void invalidate(uint64_t id, void *arg)
 
 /* Drops what the kernel has cached of a node. A process that has it open could go on to
  * use the attributes of the file that was there: so names expire, too. */
-static void visit(const struct shfs_node *node, bool is_used, void *arg)
+static void invalidate_node(const struct shfs_node *node, bool is_used, void *arg)
 {
 	struct shfs_beneath *b = arg;
 
@@ -279,7 +279,7 @@ static void tell_changes(struct shfs_beneath *b)
 	struct change *change, *next;
 
 	b->expires = false;
-	shfs_tree_suspect(b->fs->tree, is_changed, visit, b);
+	shfs_tree_suspect(b->fs->tree, is_name_changed, invalidate_node, b);
 	if (b->expires)
 		shfs_transport_expire_names(b->fs->transport);
 	if (b->all_ns)
@@ -295,7 +295,7 @@ static bool is_due(const struct shfs_beneath *b, int64_t noted_until_ns)
 }
 
 /* Reads all events; true: other processes have changed something. */
-static bool read_events(struct shfs_beneath *b, int64_t now_ns)
+static bool read_beneath_events(struct shfs_beneath *b, int64_t now_ns)
 {
 	char events[EVENTS];
 	union event event;
@@ -318,7 +318,7 @@ static bool read_events(struct shfs_beneath *b, int64_t now_ns)
  *    know the file yet, has nothing to drop.
  * 3. The reply to the request comes, and the kernel caches the old attributes.
  */
-static void *run(void *arg)
+static void *report_changes(void *arg)
 {
 	struct shfs_beneath *b = arg;
 	struct pollfd fds[2] = {
@@ -330,7 +330,7 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), "beneath");
 	do {
 		now_ns = shfs_clock_ns(CLOCK_MONOTONIC);
-		if (read_events(b, now_ns) || is_due(b, now_ns - AGAIN_NS))
+		if (read_beneath_events(b, now_ns) || is_due(b, now_ns - AGAIN_NS))
 			tell_changes(b);
 		forget_changes(b, now_ns - AGAIN_NS);
 		busy_ns = shfs_clock_ns(CLOCK_MONOTONIC) - now_ns;
@@ -360,7 +360,7 @@ int shfs_beneath_new(struct shfs_fs *fs, struct shfs_beneath **out)
 	                               O_RDONLY);
 	r = b->stop_fd < 0 || b->fanotify_fd < 0 ? -errno : 0;
 	if (!r)
-		r = -pthread_create(&b->thread, NULL, run, b);
+		r = -pthread_create(&b->thread, NULL, report_changes, b);
 	if (r) {
 		shfs_closep(&b->stop_fd);
 		shfs_closep(&b->fanotify_fd);

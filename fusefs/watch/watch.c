@@ -19,7 +19,7 @@
 static void notice_blind(struct shfs_watch *watch);
 static void forget_current(struct shfs_watch *watch);
 
-static bool is_watched(const struct shfs_node *node)
+static bool is_node_watched(const struct shfs_node *node)
 {
 	return S_ISREG(node->type) && !node->hidden;
 }
@@ -29,7 +29,7 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 {
 	struct shfs_watch *watch, *none = NULL;
 
-	if (!is_watched(node))
+	if (!is_node_watched(node))
 		return NULL;
 	watch = atomic_load(&node->watch);
 	if (!watch) {
@@ -57,7 +57,7 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 /* Counts a loss if the node should have a watch, for which there was no memory. */
 static void lose_unwatched(struct shfs_fs *fs, const struct shfs_node *node)
 {
-	if (is_watched(node))
+	if (is_node_watched(node))
 		shfs_capture_lose(fs->capture, -ENOMEM);
 }
 
@@ -125,7 +125,7 @@ static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)
 }
 
 /* Notes a change: the content is not known until it is captured. */
-static void note_changed(struct shfs_watch *watch)
+static void note_content_changed(struct shfs_watch *watch)
 {
 	forget_current(watch);
 	watch->size = NO_STAMP;
@@ -138,7 +138,7 @@ static void note_changed(struct shfs_watch *watch)
 static void end_part(struct shfs_watch *watch)
 {
 	if (watch->part.is_marked && watch->part.handle->is_dirty && !watch->changed)
-		note_changed(watch);
+		note_content_changed(watch);
 	watch->part.handle = NULL;
 }
 
@@ -397,8 +397,8 @@ static bool is_half_written(const struct shfs_watch *watch,
 
 /* Captures the content of the file, and records its writers: those whose descriptor was
  * closed, or is `ending`; all: also those that may go on to write. */
-static void settle_some(struct shfs_fs *fs, struct shfs_node *node,
-                        struct shfs_watch *watch, struct shfs_handle *ending, bool all)
+static void settle_handles(struct shfs_fs *fs, struct shfs_node *node,
+                           struct shfs_watch *watch, struct shfs_handle *ending, bool all)
 {
 	struct shfs_handle *handle, *next;
 
@@ -413,23 +413,23 @@ static void settle_some(struct shfs_fs *fs, struct shfs_node *node,
 	}
 }
 
-static void settle(struct shfs_fs *fs, struct shfs_node *node, struct shfs_watch *watch,
-                   struct shfs_handle *ending)
+static void settle_closed(struct shfs_fs *fs, struct shfs_node *node,
+                          struct shfs_watch *watch, struct shfs_handle *ending)
 {
-	settle_some(fs, node, watch, ending, false);
+	settle_handles(fs, node, watch, ending, false);
 }
 
 static void settle_open(struct shfs_fs *fs, struct shfs_node *node,
                         struct shfs_watch *watch)
 {
-	settle_some(fs, node, watch, NULL, true);
+	settle_handles(fs, node, watch, NULL, true);
 }
 
 static void settle_if_closed(struct shfs_fs *fs, struct shfs_node *node,
                              struct shfs_watch *watch)
 {
 	if (watch->dirty && shfs_dirty_is_all_flushed(watch))
-		settle(fs, node, watch, NULL);
+		settle_closed(fs, node, watch, NULL);
 }
 
 /* Is the file small? A large log that grows is not archived each time that it is read. */
@@ -458,9 +458,9 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 {
 	if (watch->changed) {
 		if (handle && shfs_handle_is_handed_on(handle, writer))
-			settle(fs, node, watch, handle);
+			settle_closed(fs, node, watch, handle);
 		else if (shfs_dirty_is_some_flushed(watch, handle))
-			settle(fs, node, watch, NULL);
+			settle_closed(fs, node, watch, NULL);
 		else
 			return;
 	}
@@ -508,7 +508,7 @@ static void notice_blind(struct shfs_watch *watch)
 		shfs_dirty_mark(watch, handle);
 	}
 	if (!watch->changed)
-		note_changed(watch);
+		note_content_changed(watch);
 }
 
 struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
@@ -546,7 +546,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	handle->reads = (flags & O_ACCMODE) != O_WRONLY;
 	handle->tells_read = (flags & O_ACCMODE) == O_RDONLY;
 	if (created) {
-		note_changed(watch);
+		note_content_changed(watch);
 		watch->fresh = true;
 		shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_CREATED);
 		shfs_dirty_mark(watch, handle);
@@ -704,7 +704,7 @@ static void change_is_done(struct shfs_change *change, ssize_t result)
 
 	change->done = true;
 	if (!watch->changed)
-		note_changed(watch);
+		note_content_changed(watch);
 	if (!handle)
 		return;
 	shfs_handle_note_writer(handle, &change->writer, flags[change->kind]);
@@ -757,7 +757,7 @@ void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t t
 	handle->flushed = handle->closed = true;
 	handle->closed_ns = shfs_time_now().boot_ns;
 	if (handle->is_dirty && shfs_passing_beside(&watch->passing, handle))
-		settle(fs, handle->node, watch, NULL);
+		settle_closed(fs, handle->node, watch, NULL);
 	watch_unlock(watch);
 }
 
@@ -769,7 +769,7 @@ static void end_mapping(struct shfs_watch *watch, struct shfs_handle *handle)
 	shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_MAPPED);
 	shfs_dirty_mark(watch, handle);
 	if (!watch->changed)
-		note_changed(watch);
+		note_content_changed(watch);
 }
 
 /* Takes the content that a reader saw, if the file still has it, or else the one that a
@@ -798,7 +798,7 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 		if (handle->tells_read)
 			release_reader(fs, handle, watch);
 		if (handle->is_dirty)
-			settle(fs, handle->node, watch, handle);
+			settle_closed(fs, handle->node, watch, handle);
 		else if (handle->tells_read)
 			shfs_watch_emit_writers(fs, handle, NULL);
 		watch->n_writable -= handle->writable;
@@ -823,7 +823,7 @@ static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *n
                                          struct shfs_watch *watch, bool archive)
 {
 	if (watch->changed && shfs_dirty_is_all_flushed(watch))
-		settle(fs, node, watch, NULL);
+		settle_closed(fs, node, watch, NULL);
 	if (watch->changed)
 		return NULL;
 	check_beneath(fs, node, watch, NULL);
