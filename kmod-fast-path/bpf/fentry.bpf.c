@@ -5,11 +5,6 @@
  */
 #include "kmod-fast-path/bpf/shared.h"
 
-static __always_inline bool is_regular(struct file *file)
-{
-	return (file->f_inode->i_mode & S_IFMT) == S_IFREG;
-}
-
 /* Attached to security_file_release, or to __fput where the kernel has no such
  * function. */
 SEC("fentry/__fput")

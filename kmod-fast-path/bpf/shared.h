@@ -624,6 +624,11 @@ static __always_inline u32 open_flags(struct file *file)
 	return told_flags;
 }
 
+static __always_inline bool is_regular(const struct file *file)
+{
+	return (file->f_inode->i_mode & S_IFMT) == S_IFREG;
+}
+
 /* Before 6.5, overlayfs opens the lower file with the path of its own file. */
 static __always_inline bool is_backing(struct file *file)
 {

@@ -55,7 +55,7 @@ static __always_inline struct file *cast(u64 address)
 }
 
 /* The address of an open file; 0: fd is not open. */
-static __always_inline u64 file_of(u32 fd)
+static __always_inline u64 file_of_fd(u32 fd)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct fdtable *table;
@@ -78,11 +78,6 @@ static __always_inline long references(struct file *file)
 	if (bpf_core_field_exists(now->f_ref))
 		return BPF_CORE_READ(now, f_ref.refcnt.counter) + 1;
 	return BPF_CORE_READ(before, f_count.counter);
-}
-
-static __always_inline bool is_regular(const struct file *file)
-{
-	return (file->f_inode->i_mode & S_IFMT) == S_IFREG;
 }
 
 __noinline int close_at(u64 address, u32 flags)
@@ -215,7 +210,7 @@ static __always_inline u64 argument(struct pt_regs *regs, int i)
 #endif
 }
 
-static __always_inline long number(struct pt_regs *regs)
+static __always_inline long syscall_number(struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_x86)
 	return regs->orig_ax;
@@ -253,7 +248,7 @@ struct range {
 static long close_in_range(u32 i, void *arg)
 {
 	struct range *range = arg;
-	u64 file = file_of(range->first + i);
+	u64 file = file_of_fd(range->first + i);
 
 	if (file)
 		close_one(file, 0);
@@ -283,9 +278,9 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 	if (call->kind == SHFS_BPF_CLOSE) {
 		if (call->fd2 >= 0 &&
 		    ((u32)argument(regs, call->fd2) == (u32)argument(regs, call->fd) ||
-		     !file_of(argument(regs, call->fd2))))
+		     !file_of_fd(argument(regs, call->fd2))))
 			return 0;
-		file = file_of(argument(regs, call->fd));
+		file = file_of_fd(argument(regs, call->fd));
 		if (file)
 			close_one(file, 0);
 		return 0;
@@ -329,7 +324,7 @@ __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 		base->dentry = (u64)BPF_CORE_READ(task, fs, pwd.dentry);
 		base->mount = mount_of((u64)BPF_CORE_READ(task, fs, pwd.mnt));
 	} else {
-		address = file_of(fd);
+		address = file_of_fd(fd);
 		if (!address)
 			return 0;
 		file = cast(address);
@@ -351,7 +346,7 @@ __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 	return 1;
 }
 
-static __always_inline bool find_base(struct base *base, u64 fd, u64 path)
+static __always_inline bool find_path_base(struct base *base, u64 fd, u64 path)
 {
 	u8 first = 0;
 	int r = 0;
@@ -445,13 +440,14 @@ static __always_inline void names_changed(struct pt_regs *regs,
 	u64 flags = call->flags < 0 ? 0 : argument(regs, call->flags);
 
 	names.path = argument(regs, call->path);
-	if (!find_base(&names.base, fd_argument(regs, call->fd), names.path))
+	if (!find_path_base(&names.base, fd_argument(regs, call->fd), names.path))
 		return;
 	if (call->path2 >= 0) {
 		names.path2 = argument(regs, call->path2);
 		/* the target of a symbolic link is plain text */
 		if (call->type != SHFS_EVENT_MAKE &&
-		    !find_base(&names.base2, fd_argument(regs, call->fd2), names.path2))
+		    !find_path_base(&names.base2, fd_argument(regs, call->fd2),
+		                    names.path2))
 			return;
 	}
 	if (call->type == SHFS_EVENT_RENAME && (flags & RENAME_EXCHANGE))
@@ -498,7 +494,7 @@ static __always_inline void opened(struct pt_regs *regs,
 	}
 	if (!(flags & O_TRUNC))
 		return;
-	address = file_of(fd);
+	address = file_of_fd(fd);
 	if (!address)
 		return;
 	file = cast(address);
@@ -510,7 +506,7 @@ static __always_inline void opened(struct pt_regs *regs,
 static __always_inline void mapped_file(struct pt_regs *regs)
 {
 	u32 type = argument(regs, 3) & MAP_TYPE;
-	u64 address = file_of(argument(regs, 4));
+	u64 address = file_of_fd(argument(regs, 4));
 	struct place place;
 	struct file *file;
 	u8 one = 1;
@@ -533,7 +529,7 @@ static __always_inline void mapped_file(struct pt_regs *regs)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_return, struct pt_regs *regs, long result)
 {
-	const volatile struct shfs_bpf_call *call = call_of(number(regs));
+	const volatile struct shfs_bpf_call *call = call_of(syscall_number(regs));
 	struct file *file;
 	u64 address;
 
@@ -552,7 +548,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 	case SHFS_BPF_WRITE:
 		if (!result && !(call->traits & SHFS_BPF_RETURNS_ZERO))
 			break;
-		address = file_of(argument(regs, call->fd));
+		address = file_of_fd(argument(regs, call->fd));
 		if (!address)
 			break;
 		file = cast(address);
@@ -563,7 +559,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 			                   : SHFS_EVENT_WRITTEN);
 		break;
 	case SHFS_BPF_CHANGE_FD:
-		address = file_of(argument(regs, call->fd));
+		address = file_of_fd(argument(regs, call->fd));
 		if (address)
 			file_changed(address, call->type);
 		break;
@@ -571,7 +567,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 		if (argument(regs, call->path)) {
 			names_changed(regs, call);
 		} else { /* utimensat(2) without a path */
-			address = file_of(fd_argument(regs, call->fd));
+			address = file_of_fd(fd_argument(regs, call->fd));
 			if (address)
 				file_changed(address, call->type);
 		}
@@ -609,7 +605,7 @@ static long close_at_end(u32 i, void *arg)
 		return 1;
 	if (!(bits >> (i & 63) & 1))
 		return 0;
-	file = file_of(i);
+	file = file_of_fd(i);
 	if (file && !is_closing(file))
 		close_one(file, maps_of(own_maps(), file));
 	return 0;
@@ -703,7 +699,7 @@ int BPF_PROG(on_uring_file, struct io_kiocb *request, int fd)
 
 	if (!uring_writes(request->opcode) || !watched())
 		return 0;
-	address = file_of(fd);
+	address = file_of_fd(fd);
 	if (!address)
 		return 0;
 	file = cast(address);
@@ -720,7 +716,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *request)
 
 	if (request->opcode != 19 /* CLOSE */ || !watched())
 		return 0;
-	file = file_of(BPF_CORE_READ(close, fd));
+	file = file_of_fd(BPF_CORE_READ(close, fd));
 	if (!file)
 		return 0;
 	close_one(file, 0);

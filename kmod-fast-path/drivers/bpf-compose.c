@@ -239,7 +239,7 @@ void shfs_composer_trim(struct shfs_composer *c)
 
 /* --- processes --- */
 
-static struct process *find_process(struct shfs_composer *c, uint32_t pid)
+static struct process *find_composer_process(struct shfs_composer *c, uint32_t pid)
 {
 	struct process *p;
 
@@ -250,7 +250,7 @@ static struct process *find_process(struct shfs_composer *c, uint32_t pid)
 static struct process *know_process(struct shfs_composer *c, uint32_t pid,
                                     uint64_t start_ns)
 {
-	struct process *p = find_process(c, pid);
+	struct process *p = find_composer_process(c, pid);
 
 	if (!p) {
 		p = calloc(1, sizeof(*p));
@@ -314,7 +314,7 @@ static void set_process(struct shfs_composer *c, const struct shfs_bpf_record *r
 			p->tty = device_number(record->tty);
 		}
 	} else {
-		p = find_process(c, record->pid);
+		p = find_composer_process(c, record->pid);
 		if (!p || p->start_ns != record->start_ns)
 			p = ask_process(c, record->pid, record->start_ns);
 	}
@@ -401,8 +401,9 @@ void shfs_compose_lost(struct shfs_composer *c, uint64_t lost)
 	end_event(c, event);
 }
 
-static void set_file(struct shfs_composer *c, const struct shfs_bpf_record *record,
-                     struct shfs_event_file *file)
+static void set_file_of_record(struct shfs_composer *c,
+                               const struct shfs_bpf_record *record,
+                               struct shfs_event_file *file)
 {
 	file->id = record->id;
 	if (record->dev != c->root_dev)
@@ -418,8 +419,8 @@ static void set_file(struct shfs_composer *c, const struct shfs_bpf_record *reco
 }
 
 /* Appends directory/name, at most PATH_MAX bytes; returns the number of bytes. */
-static size_t add_path(struct shfs_composer *c, struct shfs_event *event,
-                       const struct directory *d, const char *name, size_t len)
+static size_t append_event_path(struct shfs_composer *c, struct shfs_event *event,
+                                const struct directory *d, const char *name, size_t len)
 {
 	size_t before = c->event.len;
 
@@ -615,8 +616,8 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 		event->text_len = record->name_len;
 	} else if (record->directory) {
 		d = find_directory(c, record->directory);
-		event->text_len =
-			(uint16_t)add_path(c, event, d, record->text, record->name_len);
+		event->text_len = (uint16_t)append_event_path(c, event, d, record->text,
+		                                              record->name_len);
 		event->file.parent = d ? d->ino : 0;
 		if (d && !event->file.dev)
 			event->file.dev = d->volume;
@@ -635,8 +636,9 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 	} else if (record->directory2) {
 		d2 = find_directory(c, record->directory2);
 		event->text2_len =
-			(uint16_t)add_path(c, event, d2, record->text + record->name2_at,
-		                           record->name2_len);
+			(uint16_t)append_event_path(c, event, d2,
+		                                    record->text + record->name2_at,
+		                                    record->name2_len);
 		if (!d)
 			event->file.parent = d2 ? d2->ino : 0;
 	}
@@ -662,13 +664,14 @@ int shfs_compose(struct shfs_composer *c, const struct shfs_bpf_record *record,
 	if (record->type == SHFS_EVENT_FORK) {
 		set_child(c, record, event);
 	} else if (record->type != SHFS_EVENT_EXIT) {
-		set_file(c, record, &event->file);
+		set_file_of_record(c, record, &event->file);
 		set_texts(c, record, event);
 	}
 	if (c->event.failed)
 		return -ENOMEM;
 	end_event(c, event);
-	if (record->type == SHFS_EVENT_EXIT && (p = find_process(c, record->pid)))
+	if (record->type == SHFS_EVENT_EXIT &&
+	    (p = find_composer_process(c, record->pid)))
 		forget_process(c, p);
 	return 0;
 }

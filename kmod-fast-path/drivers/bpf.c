@@ -135,8 +135,8 @@ static void learn_handles(struct shfs_driver *d)
 	d->handle_form = HANDLE_NONE;
 }
 
-static int open_below(const struct shfs_driver *d, const char *path, uint64_t flags,
-                      uint64_t resolve)
+static int open_in_root(const struct shfs_driver *d, const char *path, uint64_t flags,
+                        uint64_t resolve)
 {
 	struct open_how how = {
 		.flags = flags | O_PATH | O_CLOEXEC,
@@ -158,7 +158,7 @@ static int pin_by_path(const struct shfs_driver *d, const struct shfs_event *eve
 		return -1;
 	memcpy(path, event->text, event->text_len);
 	path[event->text_len] = '\0';
-	fd = open_below(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
+	fd = open_in_root(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
 	    st.st_ino != event->file.ino ||
 	    shfs_timespec_ns(st.st_ctim) < event->file.ctime_ns)
@@ -196,7 +196,7 @@ static int pin(struct shfs_driver *d, const struct shfs_event *event)
 
 /* --- calls of the composer --- */
 
-static void tell(void *arg, struct shfs_event *event)
+static void report_composed_event(void *arg, struct shfs_event *event)
 {
 	struct shfs_driver *d = arg;
 	_cleanup_close_ int content = -1;
@@ -210,11 +210,11 @@ static void tell(void *arg, struct shfs_event *event)
 }
 
 /* As stat(2), but st_dev is 0 on the file system of the root. */
-static int look(void *arg, const char *path, struct stat *out)
+static int stat_in_root(void *arg, const char *path, struct stat *out)
 {
 	struct shfs_driver *d = arg;
 	_cleanup_close_ int fd =
-		open_below(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+		open_in_root(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 
 	if (fd < 0 || fstat(fd, out))
 		return -errno;
@@ -226,7 +226,7 @@ static int look(void *arg, const char *path, struct stat *out)
 static int real(void *arg, const char *path, struct shfs_buf *out)
 {
 	struct shfs_driver *d = arg;
-	_cleanup_close_ int fd = open_below(d, path, O_DIRECTORY, RESOLVE_NO_XDEV);
+	_cleanup_close_ int fd = open_in_root(d, path, O_DIRECTORY, RESOLVE_NO_XDEV);
 	size_t len = strcmp(d->root_path, "/") ? strlen(d->root_path) : 0;
 	char link[32], target[PATH_MAX];
 	ssize_t n;
@@ -244,7 +244,7 @@ static int real(void *arg, const char *path, struct shfs_buf *out)
 	return 0;
 }
 
-static bool is_told(void *arg, uint64_t key)
+static bool is_dir_reported(void *arg, uint64_t key)
 {
 	struct shfs_driver *d = arg;
 	uint8_t value;
@@ -252,7 +252,9 @@ static bool is_told(void *arg, uint64_t key)
 	return !bpf_map_lookup_elem(d->told_fd, &key, &value);
 }
 
-static const struct shfs_composer_ops composer_ops = { tell, look, real, is_told };
+static const struct shfs_composer_ops composer_ops = { report_composed_event,
+	                                               stat_in_root, real,
+	                                               is_dir_reported };
 
 /* --- the ring --- */
 
@@ -393,8 +395,8 @@ static const char *first_function(const struct btf *btf, const char *const *name
 	return *names;
 }
 
-static int choose(const struct btf *btf, struct bpf_program *program,
-                  const char *const *names, struct shfs_buf *why)
+static int choose_function(const struct btf *btf, struct bpf_program *program,
+                           const char *const *names, struct shfs_buf *why)
 {
 	const char *name = first_function(btf, names);
 
@@ -414,10 +416,10 @@ static int prepare_fentry(struct shfs_driver *d, const struct btf *btf,
 	struct bpf_program *program;
 	int r;
 
-	r = choose(btf, d->fentry->progs.on_close, close, why);
+	r = choose_function(btf, d->fentry->progs.on_close, close, why);
 	if (r < 0)
 		return r;
-	r = choose(btf, d->fentry->progs.on_exit, exit, why);
+	r = choose_function(btf, d->fentry->progs.on_exit, exit, why);
 	if (r < 0)
 		return r;
 	/* programs for functions that this kernel lacks are not needed on it */
@@ -497,7 +499,7 @@ static void driver_closep(struct shfs_driver **d)
 
 /* Makes the programs learn the root and the pid namespace from the files of this
  * process. */
-static int learn(struct shfs_driver *d)
+static int learn_root(struct shfs_driver *d)
 {
 	union bpf_iter_link_info info = { .task.pid = (uint32_t)getpid() };
 	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &info,
@@ -582,7 +584,7 @@ static bool is_own_namespace(const struct shfs_driver *d)
 }
 
 /* Writes one line for the user about why programs were refused. */
-static void explain(int error, const char *what, struct shfs_buf *why)
+static void explain_bpf_error(int error, const char *what, struct shfs_buf *why)
 {
 	if (why->len)
 		return;
@@ -590,12 +592,12 @@ static void explain(int error, const char *what, struct shfs_buf *why)
 	                strerror(error == -EACCES ? EPERM : -error));
 }
 
-static int load(struct shfs_driver *d, const char *what, struct shfs_buf *why)
+static int load_programs(struct shfs_driver *d, const char *what, struct shfs_buf *why)
 {
 	int r = bpf_object__load_skeleton(d->skeleton);
 
 	if (r < 0)
-		explain(r, what, why);
+		explain_bpf_error(r, what, why);
 	return r;
 }
 
@@ -608,7 +610,7 @@ static int attach(struct shfs_driver *d, const char *what, struct shfs_buf *why)
 	bpf_program__set_autoattach(program, false);
 	r = bpf_object__attach_skeleton(d->skeleton);
 	if (r < 0)
-		explain(r, what, why);
+		explain_bpf_error(r, what, why);
 	return r;
 }
 
@@ -630,10 +632,10 @@ static int open_loaded(struct shfs_driver *d, const struct shfs_watch_order *ord
 	r = open_order(d, order, why);
 	if (r < 0)
 		return r;
-	r = load(d, what, why);
+	r = load_programs(d, what, why);
 	if (r < 0)
 		return r;
-	r = learn(d);
+	r = learn_root(d);
 	if (r < 0)
 		return r;
 	d->state->other_mounts = has_other_mounts(d);
@@ -648,9 +650,9 @@ static int open_loaded(struct shfs_driver *d, const struct shfs_watch_order *ord
 	return r < 0 ? r : attach(d, what, why);
 }
 
-static int open_driver(const struct shfs_watch_order *order,
-                       open_programs_fn *open_programs, const char *what,
-                       struct shfs_driver **out, struct shfs_buf *why)
+static int open_bpf_driver(const struct shfs_watch_order *order,
+                           open_programs_fn *open_programs, const char *what,
+                           struct shfs_driver **out, struct shfs_buf *why)
 {
 	_cleanup_(driver_closep) struct shfs_driver *d = calloc(1, sizeof(*d));
 	int r;
@@ -662,7 +664,7 @@ static int open_driver(const struct shfs_watch_order *order,
 	libbpf_set_print(getenv("SHFS_BPF_DEBUG") ? print_all : print_nothing);
 	r = open_loaded(d, order, open_programs, what, why);
 	if (r < 0) {
-		explain(r, what, why);
+		explain_bpf_error(r, what, why);
 		return r;
 	}
 	*out = TAKE_PTR(d);
@@ -675,13 +677,13 @@ static int open_driver(const struct shfs_watch_order *order,
 static int fentry_open(const struct shfs_watch_order *order, struct shfs_driver **out,
                        struct shfs_buf *why)
 {
-	return open_driver(order, open_fentry, ON_FUNCTIONS, out, why);
+	return open_bpf_driver(order, open_fentry, ON_FUNCTIONS, out, why);
 }
 
 static int tracepoints_open(const struct shfs_watch_order *order,
                             struct shfs_driver **out, struct shfs_buf *why)
 {
-	int r = open_driver(order, open_tracepoints, ON_TRACEPOINTS, out, why);
+	int r = open_bpf_driver(order, open_tracepoints, ON_TRACEPOINTS, out, why);
 
 	if (!r)
 		(*out)->pins = shfs_pins_open((*out)->root_fd);

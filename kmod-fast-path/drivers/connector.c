@@ -63,7 +63,7 @@ struct shfs_connector {
 
 /* --- the table --- */
 
-static bool is_watched(const struct shfs_connector *c, const struct shfs_life *life)
+static bool is_life_watched(const struct shfs_connector *c, const struct shfs_life *life)
 {
 	return !c->uid || (life->known && !life->mixed && life->real == c->uid &&
 	                   life->effective == c->uid);
@@ -81,7 +81,7 @@ static void note_other(const struct shfs_connector *c, struct shfs_life *life,
 	               (!life->real || life->real == c->uid) &&
 	               (!life->effective || life->effective == c->uid);
 
-	if (!is_watched(c, life) && (was_watched || !by_root))
+	if (!is_life_watched(c, life) && (was_watched || !by_root))
 		life->other_until = c->turn + 2;
 }
 
@@ -124,7 +124,7 @@ static struct shfs_life *life_begins(struct shfs_connector *c, uint32_t pid,
 	return life;
 }
 
-static void forget(struct shfs_connector *c, struct shfs_life *life)
+static void forget_life(struct shfs_connector *c, struct shfs_life *life)
 {
 	struct shfs_life *newest = life_of(c, life->process.pid);
 
@@ -158,7 +158,7 @@ static void users_of(int procfd, struct shfs_life *life)
  * Reads what /proc has of a process. The kernel's message of a fork has a start time that
  * is some microseconds late; /proc's counts, within its 10 ms.
  */
-static bool look(int procfd, struct shfs_life *life)
+static bool read_life(int procfd, struct shfs_life *life)
 {
 	struct shfs_event_process *id = &life->process;
 	struct shfs_proc_stat stat;
@@ -195,14 +195,14 @@ static struct shfs_life *find_in_proc(struct shfs_connector *c, uint32_t pid)
 	life = life_begins(c, pid, stat.start_ticks * NS_PER_TICK);
 	if (!life)
 		return NULL;
-	look(procfd, life);
+	read_life(procfd, life);
 	users_of(procfd, life);
 	life->threads = MAX(stat.n_threads, 1u);
 	life->process.uid = life->effective;
 	return life;
 }
 
-static int scan(struct shfs_connector *c)
+static int scan_proc(struct shfs_connector *c)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
@@ -236,7 +236,7 @@ static struct shfs_event *event(struct shfs_connector *c, unsigned type,
 	return e;
 }
 
-static void tell(struct shfs_connector *c)
+static void report_room_event(struct shfs_connector *c)
 {
 	if (c->sink)
 		c->sink(c->arg, &c->room.event, -1);
@@ -271,12 +271,13 @@ static uint32_t read_arguments(int procfd, struct shfs_buf *out)
 	return hidden ? SHFS_EVENT_HIDDEN : SHFS_EVENT_SHOWN;
 }
 
-static void tell_exec(struct shfs_connector *c, struct shfs_life *life, uint64_t when_ns)
+static void report_exec_of_life(struct shfs_connector *c, struct shfs_life *life,
+                                uint64_t when_ns)
 {
 	static const char deleted[] = " (deleted)";
 	_cleanup_close_ int procfd = shfs_proc_open(life->process.pid);
 	_cleanup_buf_ struct shfs_buf exe = { 0 }, arguments = { 0 };
-	bool there = procfd >= 0 && look(procfd, life);
+	bool there = procfd >= 0 && read_life(procfd, life);
 	const char *program = NULL;
 	struct shfs_event *e;
 	struct statx st;
@@ -299,19 +300,19 @@ static void tell_exec(struct shfs_connector *c, struct shfs_life *life, uint64_t
 	}
 	shfs_event_set_text(&c->room, (struct shfs_bytes){ exe.data, exe.len },
 	                    (struct shfs_bytes){ arguments.data, arguments.len });
-	tell(c);
+	report_room_event(c);
 }
 
-static void tell_lost(struct shfs_connector *c, uint64_t count)
+static void report_lost_messages(struct shfs_connector *c, uint64_t count)
 {
 	event(c, SHFS_EVENT_LOST, NULL, (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME))
 		->lost.count = count;
-	tell(c);
+	report_room_event(c);
 }
 
 /* --- messages --- */
 
-static void inherit(struct shfs_life *child, const struct shfs_life *parent)
+static void inherit_life(struct shfs_life *child, const struct shfs_life *parent)
 {
 	child->real = parent->real;
 	child->effective = parent->effective;
@@ -337,24 +338,24 @@ static void forked(struct shfs_connector *c, uint32_t parent_pid, uint32_t child
 	if (!child)
 		return;
 	if (parent)
-		inherit(child, parent);
-	if (!child->known || is_watched(c, child))
+		inherit_life(child, parent);
+	if (!child->known || is_life_watched(c, child))
 		procfd = shfs_proc_open(child_pid);
 	if (!child->known && procfd >= 0) {
 		users_of(procfd, child);
 		child->process.uid = child->effective;
 	}
-	if (!is_watched(c, child))
+	if (!is_life_watched(c, child))
 		return;
 	if (procfd >= 0)
-		look(procfd, child);
-	if (!parent || !is_watched(c, parent))
+		read_life(procfd, child);
+	if (!parent || !is_life_watched(c, parent))
 		return;
 	child->told = true;
 	e = event(c, SHFS_EVENT_FORK, parent, when_ns);
 	e->child.pid = child_pid;
 	e->child.start_ns = child->process.start_ns;
-	tell(c);
+	report_room_event(c);
 }
 
 static void executed(struct shfs_connector *c, uint32_t pid, uint64_t when_ns)
@@ -367,10 +368,10 @@ static void executed(struct shfs_connector *c, uint32_t pid, uint64_t when_ns)
 		return;
 	life->threads = 1;
 	life->mixed = false;
-	if (!is_watched(c, life))
+	if (!is_life_watched(c, life))
 		return;
 	life->told = true;
-	tell_exec(c, life, when_ns);
+	report_exec_of_life(c, life, when_ns);
 }
 
 static void user_set(struct shfs_connector *c, uint32_t pid, uint32_t tid, uid_t real,
@@ -381,7 +382,7 @@ static void user_set(struct shfs_connector *c, uint32_t pid, uint32_t tid, uid_t
 
 	if (!life)
 		return;
-	was_watched = is_watched(c, life);
+	was_watched = is_life_watched(c, life);
 	note_other(c, life, false);
 	if (tid != pid) {
 		life->mixed |= real != life->real || effective != life->effective;
@@ -447,22 +448,22 @@ static int start_afresh(struct shfs_connector *c)
 
 		if (life->exit_ns)
 			continue;
-		if (procfd < 0 || !look(procfd, life) ||
+		if (procfd < 0 || !read_life(procfd, life) ||
 		    shfs_proc_read_stat(procfd, &stat) < 0) {
 			life_ends(c, life, now_ns);
 			continue;
 		}
-		was_watched = is_watched(c, life);
+		was_watched = is_life_watched(c, life);
 		note_other(c, life, false);
 		users_of(procfd, life);
 		note_other(c, life, was_watched);
 		life->threads = MAX(stat.n_threads, 1u);
 	}
-	return scan(c);
+	return scan_proc(c);
 }
 
 /* Reads one batch of messages; 0: no more, -ENOBUFS: some were lost. */
-static int read_some(struct shfs_connector *c)
+static int read_messages_batch(struct shfs_connector *c)
 {
 	static _Thread_local struct {
 		_Alignas(8) char data[MESSAGE_MAX];
@@ -503,14 +504,14 @@ int shfs_connector_read(struct shfs_connector *c, shfs_event_sink sink, void *ar
 	c->boot_offset_ns =
 		shfs_clock_ns(CLOCK_BOOTTIME) - shfs_clock_ns(CLOCK_MONOTONIC);
 	for (;;) {
-		r = read_some(c);
+		r = read_messages_batch(c);
 		if (!r)
 			return 0;
 		if (r > 0)
 			continue;
 		if (r != -ENOBUFS)
 			return r;
-		tell_lost(c, 1);
+		report_lost_messages(c, 1);
 		r = start_afresh(c);
 		if (r < 0)
 			return r;
@@ -533,7 +534,7 @@ void shfs_connector_turn(struct shfs_connector *c, shfs_event_sink sink, void *a
 		c->gone = life->next_end;
 		if (!c->gone)
 			c->gone_end = &c->gone;
-		forget(c, life);
+		forget_life(c, life);
 	}
 	for (life = c->gone; life; life = life->next_end)
 		life->turns = 1;
@@ -546,7 +547,7 @@ void shfs_connector_turn(struct shfs_connector *c, shfs_event_sink sink, void *a
 			c->ended_end = &c->ended;
 		if (life->told) {
 			event(c, SHFS_EVENT_EXIT, life, life->exit_ns);
-			tell(c);
+			report_room_event(c);
 		}
 		life->next_end = NULL;
 		*c->gone_end = life;
@@ -569,7 +570,7 @@ const struct shfs_life *shfs_connector_find(const struct shfs_connector *c, uint
 	if (!life)
 		return NULL;
 	for (older = life; older; older = older->older)
-		if (older->other_until > c->turn || !is_watched(c, older))
+		if (older->other_until > c->turn || !is_life_watched(c, older))
 			return NULL;
 	return life;
 }
@@ -628,7 +629,7 @@ static int listen_to(int fd, enum proc_cn_mcast_op op)
 	return send(fd, &m, m.header.nlmsg_len, 0) < 0 ? -errno : 0;
 }
 
-static int open_socket(void)
+static int open_connector_socket(void)
 {
 	struct sockaddr_nl address = { .nl_family = AF_NETLINK,
 		                       .nl_groups = CN_IDX_PROC };
@@ -712,7 +713,7 @@ int shfs_connector_open(uid_t uid, struct shfs_connector **out, struct shfs_buf 
 	c->uid = uid;
 	c->ended_end = &c->ended;
 	c->gone_end = &c->gone;
-	c->fd = open_socket();
+	c->fd = open_connector_socket();
 	r = c->fd;
 	if (r < 0)
 		shfs_buf_printf(why, "the kernel tells nothing of processes: %s",
@@ -723,7 +724,7 @@ int shfs_connector_open(uid_t uid, struct shfs_connector **out, struct shfs_buf 
 		r = -EOPNOTSUPP;
 	}
 	if (r >= 0) {
-		r = scan(c);
+		r = scan_proc(c);
 		if (r >= 0)
 			r = shfs_connector_read(c, NULL, NULL);
 		if (r < 0)

@@ -38,7 +38,7 @@ struct told {
 
 /* --- lists --- */
 
-static void name_free(struct fan_name *n)
+static void fan_name_free(struct fan_name *n)
 {
 	if (!n)
 		return;
@@ -81,7 +81,7 @@ static void link_child(struct fan_name *n)
 }
 
 /* Takes n; false: no memory. */
-static bool append(struct shfs_driver *d, struct fan_name *n)
+static bool append_name(struct shfs_driver *d, struct fan_name *n)
 {
 	if (d->n_names == d->room_names) {
 		size_t room = d->room_names ? d->room_names * 2 : 256;
@@ -118,7 +118,7 @@ static void unlink_child(struct fan_name *n)
 		child->last = child->last->next;
 }
 
-static void drop(struct shfs_driver *d, struct fan_name *n)
+static void drop_name_event(struct shfs_driver *d, struct fan_name *n)
 {
 	unlink_child(n);
 	point(n->dir, -1);
@@ -126,12 +126,12 @@ static void drop(struct shfs_driver *d, struct fan_name *n)
 	point(n->child, -1);
 	d->n_moved_out -= n->moves_out;
 	d->names[n->index - d->first_name] = NULL;
-	name_free(n);
+	fan_name_free(n);
 }
 
 /* --- paths --- */
 
-static char *join(const char *dir, const char *name)
+static char *join_child_name(const char *dir, const char *name)
 {
 	return strcmp(name, ".") ? shfs_path_join(dir, name) : strdup(dir);
 }
@@ -165,11 +165,11 @@ char *fan_names_then(struct shfs_driver *d, const char *where, const char *name,
 	if (!where)
 		return NULL;
 	dir = fan_names_rewind(d, strdup(where), index);
-	return dir ? join(dir, name) : NULL;
+	return dir ? join_child_name(dir, name) : NULL;
 }
 
 /* What a directory is called now. NULL: it is gone. */
-static char *look_up(struct shfs_driver *d, struct fan_object *dir)
+static char *look_up_dir(struct shfs_driver *d, struct fan_object *dir)
 {
 	_cleanup_close_ int fd = -1;
 	char *path;
@@ -188,21 +188,21 @@ static char *look_up(struct shfs_driver *d, struct fan_object *dir)
 	return path;
 }
 
-static void look_up_both(struct shfs_driver *d, struct fan_name *n)
+static void look_up_dirs(struct shfs_driver *d, struct fan_name *n)
 {
 	if (!n->where)
-		n->where = look_up(d, n->dir);
+		n->where = look_up_dir(d, n->dir);
 	if (n->dir2 && !n->where2)
-		n->where2 = look_up(d, n->dir2);
+		n->where2 = look_up_dir(d, n->dir2);
 }
 
 /* A directory that is gone: its end is among the names. */
-static char *look_up_gone(const struct fan_object *dir)
+static char *look_up_gone_dir(const struct fan_object *dir)
 {
 	const struct fan_name *n = dir->last;
 
 	if (n && n->kind == FAN_NAME_DELETE && n->where)
-		return join(n->where, n->name);
+		return join_child_name(n->where, n->name);
 	return dir->gone && dir->path ? strdup(dir->path) : NULL;
 }
 
@@ -218,14 +218,14 @@ static bool resolve_gone(struct shfs_driver *d)
 		if (!n)
 			continue;
 		if (!n->where)
-			n->where = look_up_gone(n->dir);
+			n->where = look_up_gone_dir(n->dir);
 		if (n->dir2 && !n->where2)
-			n->where2 = look_up_gone(n->dir2);
+			n->where2 = look_up_gone_dir(n->dir2);
 		known &= n->where && (!n->dir2 || n->where2);
 		if (n->kind == FAN_NAME_DELETE && n->is_dir && n->child && n->where &&
 		    !n->child->gone) {
 			free(n->child->path);
-			n->child->path = join(n->where, n->name);
+			n->child->path = join_child_name(n->where, n->name);
 			n->child->path_epoch = d->epoch;
 			n->child->gone = true;
 		}
@@ -266,8 +266,9 @@ static struct fan_object *object_in(struct shfs_driver *d,
 	                  handle->handle_bytes);
 }
 
-static struct told parse(struct shfs_driver *d, const struct fanotify_event_metadata *e,
-                         const char *p)
+static struct told parse_name_event(struct shfs_driver *d,
+                                    const struct fanotify_event_metadata *e,
+                                    const char *p)
 {
 	struct told t = { .mask = e->mask, .pid = (uint32_t)e->pid };
 	const char *end = p + e->event_len;
@@ -315,7 +316,7 @@ static void look_at_child(struct shfs_driver *d, struct fan_name *n)
 		n->is_link = n->st.st_nlink > 1;
 }
 
-static int add(struct shfs_driver *d, const struct told *t, unsigned kind)
+static int add_name_event(struct shfs_driver *d, const struct told *t, unsigned kind)
 {
 	struct fan_name *n = calloc(1, sizeof(*n));
 
@@ -332,13 +333,13 @@ static int add(struct shfs_driver *d, const struct told *t, unsigned kind)
 		n->name2 = strdup(t->name2);
 	}
 	if (!n->name || (n->dir2 && !n->name2)) {
-		name_free(n);
+		fan_name_free(n);
 		return -ENOMEM;
 	}
 	if (kind != FAN_NAME_DELETE)
 		look_at_child(d, n);
-	if (!append(d, n)) {
-		name_free(n);
+	if (!append_name(d, n)) {
+		fan_name_free(n);
 		return -ENOMEM;
 	}
 	return 0;
@@ -395,9 +396,9 @@ static int add_renamed_dir(struct shfs_driver *d, struct fan_name *n)
 
 /* An exchange is told as two renames, with what others do in between; they are made
  * neighbours. */
-static int add_rename(struct shfs_driver *d, const struct told *t)
+static int add_rename_event(struct shfs_driver *d, const struct told *t)
 {
-	int r = add(d, t, FAN_NAME_RENAME);
+	int r = add_name_event(d, t, FAN_NAME_RENAME);
 	struct fan_name *n;
 	size_t first;
 
@@ -408,7 +409,7 @@ static int add_rename(struct shfs_driver *d, const struct told *t)
 	n->exchanged = first != SIZE_MAX && is_exchange(d->names[first], n);
 	if (n->exchanged) {
 		move_last_to(d, first + 1);
-		look_up_both(d, n);
+		look_up_dirs(d, n);
 	}
 	return n->is_dir ? add_renamed_dir(d, n) : 0;
 }
@@ -439,7 +440,7 @@ static bool is_of_gone(struct shfs_driver *d, const struct told *t)
 }
 
 /* What was known of names may be so no more. */
-static void lose(struct shfs_driver *d)
+static void lose_names(struct shfs_driver *d)
 {
 	d->lost++;
 	d->epoch++;
@@ -447,16 +448,16 @@ static void lose(struct shfs_driver *d)
 	fan_ignore_none(d);
 }
 
-static int take(struct shfs_driver *d, const struct told *t)
+static int take_name_event(struct shfs_driver *d, const struct told *t)
 {
 	int r = 0;
 
 	if (t->mask & FAN_Q_OVERFLOW || d->n_names >= NAMES_MAX) {
-		lose(d);
+		lose_names(d);
 		return 0;
 	}
 	if (t->mask & FAN_RENAME)
-		return t->dir && t->dir2 ? add_rename(d, t) : 0;
+		return t->dir && t->dir2 ? add_rename_event(d, t) : 0;
 	if (!t->dir) {
 		if (t->child)
 			note_replaced(d, t, t->child);
@@ -466,16 +467,16 @@ static int take(struct shfs_driver *d, const struct told *t)
 		return 0;
 	/* several that are alike are one event while they wait */
 	if (t->mask & FAN_CREATE)
-		r = add(d, t, FAN_NAME_CREATE);
+		r = add_name_event(d, t, FAN_NAME_CREATE);
 	if (t->mask & FAN_ATTRIB && r >= 0)
-		r = add(d, t, FAN_NAME_CHANGE);
+		r = add_name_event(d, t, FAN_NAME_CHANGE);
 	if (t->mask & FAN_DELETE && r >= 0)
-		r = add(d, t, FAN_NAME_DELETE);
+		r = add_name_event(d, t, FAN_NAME_DELETE);
 	return r;
 }
 
 /* Events lie at multiples of 4. */
-static int take_all(struct shfs_driver *d, const char *p, size_t len)
+static int take_name_events(struct shfs_driver *d, const char *p, size_t len)
 {
 	struct fanotify_event_metadata e;
 	int count = 0;
@@ -487,8 +488,8 @@ static int take_all(struct shfs_driver *d, const char *p, size_t len)
 		memcpy(&e, p, sizeof(e));
 		if (e.event_len < sizeof(e) || e.event_len > len)
 			return -EBADMSG;
-		t = parse(d, &e, p);
-		r = take(d, &t);
+		t = parse_name_event(d, &e, p);
+		r = take_name_event(d, &t);
 		if (r < 0)
 			return r;
 	}
@@ -509,14 +510,14 @@ static int read_queue(struct shfs_driver *d)
 			d->names_read_ns = now_ns;
 			return count;
 		}
-		r = n < 0 ? -errno : take_all(d, data, (size_t)n);
+		r = n < 0 ? -errno : take_name_events(d, data, (size_t)n);
 		if (r < 0)
 			return r;
 		count += r;
 	}
 }
 
-static bool is_elsewhere(struct shfs_driver *d, struct fan_name *n)
+static bool is_outside_root(struct shfs_driver *d, struct fan_name *n)
 {
 	_cleanup_free_ char *from = fan_names_then(d, n->where, n->name, n->index + 1);
 	_cleanup_free_ char *to =
@@ -540,7 +541,7 @@ static bool is_followed(const struct shfs_driver *d, size_t i)
 	return next && next->exchanged;
 }
 
-static void drop_elsewhere(struct shfs_driver *d, size_t first)
+static void drop_outside_root(struct shfs_driver *d, size_t first)
 {
 	size_t kept = 0;
 
@@ -550,11 +551,11 @@ static void drop_elsewhere(struct shfs_driver *d, size_t first)
 		if (!n || n->placed)
 			continue;
 		n->placed = true;
-		if (!n->exchanged && is_elsewhere(d, n) && !is_followed(d, i)) {
+		if (!n->exchanged && is_outside_root(d, n) && !is_followed(d, i)) {
 			if (n->is_dir && n->kind == FAN_NAME_RENAME)
 				n->index = SIZE_MAX; /* below */
 			else
-				drop(d, n);
+				drop_name_event(d, n);
 		}
 	}
 	for (size_t i = 0; i < d->n_renamed_dirs; i++)
@@ -566,7 +567,7 @@ static void drop_elsewhere(struct shfs_driver *d, size_t first)
 
 		if (n && n->index == SIZE_MAX) {
 			n->index = d->first_name + i;
-			drop(d, n);
+			drop_name_event(d, n);
 		}
 	}
 	while (d->n_names > first && !d->names[d->n_names - 1])
@@ -589,7 +590,7 @@ int fan_names_read(struct shfs_driver *d)
 			struct fan_name *n = d->names[k];
 
 			if (n)
-				look_up_both(d, n);
+				look_up_dirs(d, n);
 		}
 		if (resolve_gone(d) && !r)
 			break;
@@ -597,7 +598,7 @@ int fan_names_read(struct shfs_driver *d)
 	if (d->n_renamed_dirs != n_dirs)
 		resolve_renamed_dirs(d);
 	if (d->n_names > first)
-		drop_elsewhere(d, first);
+		drop_outside_root(d, first);
 	return count;
 }
 
@@ -615,12 +616,12 @@ static bool may_be_exchange(const struct shfs_driver *d, size_t i)
 	if (n->kind != FAN_NAME_RENAME || n->exchanged || !n->where ||
 	    find_last_of(d, n->pid, d->n_names) != i)
 		return false;
-	from = join(n->where, n->name);
+	from = join_child_name(n->where, n->name);
 	return from && !lstat(from, &st);
 }
 
 /* Is there more to be known of it by waiting? */
-static bool is_known(const struct shfs_driver *d, size_t i)
+static bool is_name_resolved(const struct shfs_driver *d, size_t i)
 {
 	const struct fan_name *n = d->names[i];
 
@@ -632,7 +633,7 @@ size_t fan_names_known(struct shfs_driver *d)
 	for (size_t i = 0; i < d->n_names; i++) {
 		struct fan_name *n = d->names[i];
 
-		if (!is_known(d, i) &&
+		if (!is_name_resolved(d, i) &&
 		    n->waits++ < (n->where ? EXCHANGE_WAITS_MAX : WAITS_MAX))
 			return n->index;
 	}
@@ -641,7 +642,7 @@ size_t fan_names_known(struct shfs_driver *d)
 
 /* --- telling --- */
 
-static struct shfs_bytes below(struct shfs_driver *d, const char *path)
+static struct shfs_bytes path_in_root(struct shfs_driver *d, const char *path)
 {
 	const char *relative = path ? fan_below(d, path) : NULL;
 
@@ -693,7 +694,7 @@ static void note_move(struct shfs_driver *d, const char *from, const char *to)
 	move->to = to ? strdup(to) : NULL;
 }
 
-static bool leads_to(const char *path, int fd)
+static bool path_leads_to_fd(const char *path, int fd)
 {
 	struct stat st, named;
 
@@ -707,11 +708,11 @@ static void remember_other(struct shfs_driver *d, struct fan_object *file)
 	_cleanup_close_ int fd = fan_object_open(d, file);
 	_cleanup_free_ char *other = TAKE_PTR(file->path_before);
 
-	if (!leads_to(other, fd)) {
+	if (!path_leads_to_fd(other, fd)) {
 		free(other);
 		other = fd < 0 ? NULL : fan_path_of(d, fd);
 	}
-	fan_remember(d, file, leads_to(other, fd) ? other : NULL);
+	fan_remember(d, file, path_leads_to_fd(other, fd) ? other : NULL);
 }
 
 /* May the name have been one of the file? Not if another file has it. */
@@ -720,7 +721,7 @@ static bool may_be_name(const char *name, const char *path, int fd)
 	struct stat st;
 
 	return name && strcmp(name, path) != 0 &&
-	       (fd < 0 || leads_to(name, fd) || lstat(name, &st));
+	       (fd < 0 || path_leads_to_fd(name, fd) || lstat(name, &st));
 }
 
 /* A name that the file had before this one; NULL. */
@@ -746,7 +747,7 @@ static char *link_target(struct shfs_driver *d, const struct fan_name *n)
 	return len < 0 ? NULL : strndup(target, (size_t)len);
 }
 
-static void set_file(struct shfs_event *e, const struct fan_name *n)
+static void set_file_of_name(struct shfs_event *e, const struct fan_name *n)
 {
 	fan_file_of_stat(&e->file, &n->st);
 	if (!e->file.ino && n->child)
@@ -761,32 +762,32 @@ static void set_file(struct shfs_event *e, const struct fan_name *n)
 	}
 }
 
-static void tell_one(struct shfs_driver *d, const struct fan_name *n, unsigned type,
-                     const char *path, const char *path2)
+static void report_event_of_name(struct shfs_driver *d, const struct fan_name *n,
+                                 unsigned type, const char *path, const char *path2)
 {
 	struct shfs_event *e = fan_event(d, type, n->pid);
 	bool says = type == SHFS_EVENT_MAKE; /* what a symbolic link says is no path */
 
 	if (!e)
 		return;
-	set_file(e, n);
-	shfs_event_set_text(&d->room, below(d, path),
+	set_file_of_name(e, n);
+	shfs_event_set_text(&d->room, path_in_root(d, path),
 	                    says && path2 ? (struct shfs_bytes){ path2, strlen(path2) }
-	                                  : below(d, path2));
+	                                  : path_in_root(d, path2));
 	fan_tell(d, -1);
 }
 
-static void tell_create(struct shfs_driver *d, struct fan_name *n, const char *path)
+static void report_create(struct shfs_driver *d, struct fan_name *n, const char *path)
 {
 	_cleanup_free_ char *other = NULL;
 
 	if (n->is_link) {
 		other = other_name(d, n, path);
-		tell_one(d, n, SHFS_EVENT_LINK, other, path);
+		report_event_of_name(d, n, SHFS_EVENT_LINK, other, path);
 	} else if (n->is_dir || (n->st.st_mode && !S_ISREG(n->st.st_mode))) {
 		if (S_ISLNK(n->st.st_mode))
 			other = link_target(d, n);
-		tell_one(d, n, SHFS_EVENT_MAKE, path, other);
+		report_event_of_name(d, n, SHFS_EVENT_MAKE, path, other);
 	} else if (n->child) {
 		n->child->creator = n->pid;
 	}
@@ -794,8 +795,8 @@ static void tell_create(struct shfs_driver *d, struct fan_name *n, const char *p
 		fan_remember(d, n->child, path);
 }
 
-static void tell_rename(struct shfs_driver *d, struct fan_name *n, const char *from,
-                        const char *to)
+static void report_rename(struct shfs_driver *d, struct fan_name *n, const char *from,
+                          const char *to)
 {
 	struct fan_name *with = n->index + 1 < end_index(d)
 	                                ? d->names[n->index + 1 - d->first_name]
@@ -806,18 +807,18 @@ static void tell_rename(struct shfs_driver *d, struct fan_name *n, const char *f
 
 	if (!e)
 		return;
-	set_file(e, n);
+	set_file_of_name(e, n);
 	if (n->replaces)
 		e->flags |= SHFS_EVENT_REPLACED;
 	if (n->child && n->child->creator == n->pid)
 		e->flags |= SHFS_EVENT_CREATED;
 	if (with && with->exchanged)
 		e->flags |= SHFS_EVENT_EXCHANGED;
-	shfs_event_set_text(&d->room, below(d, from), below(d, to));
+	shfs_event_set_text(&d->room, path_in_root(d, from), path_in_root(d, to));
 	fan_tell(d, -1);
 }
 
-static void tell_name(struct shfs_driver *d, struct fan_name *n)
+static void report_name(struct shfs_driver *d, struct fan_name *n)
 {
 	_cleanup_free_ char *path = fan_names_then(d, n->where, n->name, n->index);
 	_cleanup_free_ char *to = NULL;
@@ -833,21 +834,21 @@ static void tell_name(struct shfs_driver *d, struct fan_name *n)
 	switch (n->kind) {
 	case FAN_NAME_CREATE:
 		if (fan_below(d, path))
-			tell_create(d, n, path);
+			report_create(d, n, path);
 		break;
 	case FAN_NAME_CHANGE:
 		if (fan_below(d, path))
-			tell_one(d, n, SHFS_EVENT_CHANGE, path, NULL);
+			report_event_of_name(d, n, SHFS_EVENT_CHANGE, path, NULL);
 		break;
 	case FAN_NAME_DELETE:
 		if (fan_below(d, path))
-			tell_one(d, n, SHFS_EVENT_UNLINK, path, NULL);
+			report_event_of_name(d, n, SHFS_EVENT_UNLINK, path, NULL);
 		if (n->child && n->child->path && !strcmp(n->child->path, path))
 			remember_other(d, n->child);
 		break;
 	case FAN_NAME_RENAME:
 		if (!n->exchanged)
-			tell_rename(d, n, path, to);
+			report_rename(d, n, path, to);
 		if (!n->is_dir)
 			fan_remember(d, n->child, to);
 		else
@@ -856,14 +857,14 @@ static void tell_name(struct shfs_driver *d, struct fan_name *n)
 	}
 }
 
-static void tell_names(struct shfs_driver *d, size_t end)
+static void report_names(struct shfs_driver *d, size_t end)
 {
 	size_t n_told = MIN(end, end_index(d)), n_dirs = 0;
 
 	n_told = n_told > d->first_name ? n_told - d->first_name : 0;
 	for (size_t i = 0; i < n_told; i++)
 		if (d->names[i])
-			tell_name(d, d->names[i]);
+			report_name(d, d->names[i]);
 	while (n_dirs < d->n_renamed_dirs &&
 	       d->renamed_dirs[n_dirs]->index < d->first_name + n_told)
 		n_dirs++;
@@ -873,17 +874,17 @@ static void tell_names(struct shfs_driver *d, size_t end)
 		        d->n_renamed_dirs * sizeof(*d->renamed_dirs));
 	for (size_t i = 0; i < n_told; i++)
 		if (d->names[i])
-			drop(d, d->names[i]);
+			drop_name_event(d, d->names[i]);
 	d->n_names -= n_told;
 	if (n_told)
 		memmove(d->names, d->names + n_told, d->n_names * sizeof(*d->names));
 	d->first_name += n_told;
 }
 
-static bool is_known_before(const struct shfs_driver *d, size_t end)
+static bool are_names_resolved(const struct shfs_driver *d, size_t end)
 {
 	for (size_t i = 0; i < d->n_names && d->first_name + i < end; i++)
-		if (!is_known(d, i))
+		if (!is_name_resolved(d, i))
 			return false;
 	return true;
 }
@@ -891,12 +892,12 @@ static bool is_known_before(const struct shfs_driver *d, size_t end)
 void fan_names_tell(struct shfs_driver *d, size_t end)
 {
 	/* a directory goes a moment before that is told */
-	for (int i = 0; i < TELL_TRIES && !is_known_before(d, end); i++) {
+	for (int i = 0; i < TELL_TRIES && !are_names_resolved(d, end); i++) {
 		usleep(TELL_WAIT_US);
 		if (fan_names_read(d) < 0)
 			break;
 	}
-	tell_names(d, end);
+	report_names(d, end);
 }
 
 /* --- open and close --- */
@@ -925,7 +926,7 @@ int fan_names_open(struct shfs_driver *d, struct shfs_buf *why)
 void fan_names_free(struct shfs_driver *d)
 {
 	for (size_t i = 0; i < d->n_names; i++)
-		name_free(d->names[i]);
+		fan_name_free(d->names[i]);
 	for (size_t i = 0; i < FAN_MOVES; i++) {
 		free(d->moves[i].from);
 		free(d->moves[i].to);

@@ -61,8 +61,8 @@ static int open_device(struct shfs_buf *why)
 	return fd;
 }
 
-static int watch(int device, const struct shfs_watch_order *order,
-                 struct shfs_device_watch *answer, struct shfs_buf *why)
+static int order_device_watch(int device, const struct shfs_watch_order *order,
+                              struct shfs_device_watch *answer, struct shfs_buf *why)
 {
 	int r;
 
@@ -127,8 +127,8 @@ static bool is_mapped_fs(int root)
 	       fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-static int start(struct shfs_driver *d, const struct shfs_watch_order *order,
-                 struct shfs_buf *why)
+static int start_module_watch(struct shfs_driver *d, const struct shfs_watch_order *order,
+                              struct shfs_buf *why)
 {
 	struct shfs_device_watch answer;
 	int r;
@@ -136,7 +136,7 @@ static int start(struct shfs_driver *d, const struct shfs_watch_order *order,
 	d->fd = open_device(why);
 	if (d->fd < 0)
 		return d->fd;
-	r = watch(d->fd, order, &answer, why);
+	r = order_device_watch(d->fd, order, &answer, why);
 	if (r < 0)
 		return r;
 	d->root = order->root_fd;
@@ -163,7 +163,7 @@ static int module_open(const struct shfs_watch_order *order, struct shfs_driver 
 	if (!d)
 		return -ENOMEM;
 	d->fd = d->mountinfo = -1;
-	r = start(d, order, why);
+	r = start_module_watch(d, order, why);
 	if (r < 0) {
 		module_close(d);
 		return r;
@@ -249,7 +249,7 @@ static bool was_told(struct shfs_driver *d, const struct shfs_event *event)
 	return false;
 }
 
-static int take(struct shfs_driver *d, const struct shfs_event *event)
+static int take_pinned_file(struct shfs_driver *d, const struct shfs_event *event)
 {
 	struct shfs_device_take order = { .pin = event->file.pin };
 
@@ -283,8 +283,8 @@ static bool has_file(const struct shfs_event *event)
 	return event->type <= SHFS_EVENT_CHANGE;
 }
 
-static void tell(struct shfs_driver *d, const struct shfs_event *event,
-                 shfs_event_sink sink, void *arg)
+static void report_ring_event(struct shfs_driver *d, const struct shfs_event *event,
+                              shfs_event_sink sink, void *arg)
 {
 	_cleanup_close_ int content_fd = -1;
 	struct shfs_event *copy = (struct shfs_event *)d->copy;
@@ -298,7 +298,7 @@ static void tell(struct shfs_driver *d, const struct shfs_event *event,
 	}
 	memcpy(copy, event, MIN(event->size, sizeof(d->copy)));
 	if (copy->flags & SHFS_EVENT_PINNED) {
-		content_fd = take(d, copy);
+		content_fd = take_pinned_file(d, copy);
 		if (content_fd < 0)
 			copy->flags &= ~(unsigned)SHFS_EVENT_PINNED;
 	}
@@ -307,7 +307,8 @@ static void tell(struct shfs_driver *d, const struct shfs_event *event,
 	sink(arg, copy, content_fd);
 }
 
-static void tell_lost(uint64_t count, unsigned cpu, shfs_event_sink sink, void *arg)
+static void report_ring_loss(uint64_t count, unsigned cpu, shfs_event_sink sink,
+                             void *arg)
 {
 	struct shfs_event event = {
 		.size = sizeof(event),
@@ -330,7 +331,7 @@ static void look_at_mounts(struct shfs_driver *d, shfs_event_sink sink, void *ar
 		return;
 	d->mounts = shfs_module_mounts(d->fd, d->root, d->mountinfo);
 	if (d->mounts < 0 || d->mounts > before)
-		tell_lost(1, 0, sink, arg);
+		report_ring_loss(1, 0, sink, arg);
 }
 
 static int look_at_status(struct shfs_driver *d, shfs_event_sink sink, void *arg)
@@ -344,7 +345,7 @@ static int look_at_status(struct shfs_driver *d, shfs_event_sink sink, void *arg
 	d->unseen = status.unseen;
 	d->untracked = status.untracked;
 	if (lost)
-		tell_lost(lost, 0, sink, arg);
+		report_ring_loss(lost, 0, sink, arg);
 	return 0;
 }
 
@@ -359,7 +360,7 @@ static int module_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 	while ((ring = oldest(d, until))) {
 		const struct shfs_event *event = peek(d, ring);
 
-		tell(d, event, sink, arg);
+		report_ring_event(d, event, sink, arg);
 		ring->tail += event->size;
 		free_read(ring);
 	}
@@ -369,7 +370,7 @@ static int module_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 			continue;
 		lost = __atomic_load_n(&d->rings[i].shared->lost, __ATOMIC_RELAXED);
 		if (lost != d->rings[i].lost)
-			tell_lost(lost - d->rings[i].lost, i, sink, arg);
+			report_ring_loss(lost - d->rings[i].lost, i, sink, arg);
 		d->rings[i].lost = lost;
 	}
 	look_at_mounts(d, sink, arg);
