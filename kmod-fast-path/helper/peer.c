@@ -77,7 +77,7 @@ static int open_namespace(pid_t pid, const char *kind)
 }
 
 /* Compares two namespaces that are open: 1: the same, 0: different. */
-static int is_same(int a, int b)
+static int is_same_namespace(int a, int b)
 {
 	struct stat x, y;
 
@@ -94,7 +94,7 @@ static int shares_pids(const struct shfs_peer *peer)
 		peer->pid ? open_namespace(peer->pid, "pid") : -ESRCH;
 	_cleanup_close_ int ours = open_namespace(0, "pid");
 
-	return is_same(ours, theirs);
+	return is_same_namespace(ours, theirs);
 }
 
 /* Does the mount namespace belong to the user namespace of this process? */
@@ -103,7 +103,7 @@ static bool is_roots(int mounts)
 	_cleanup_close_ int owner = ioctl(mounts, NS_GET_USERNS);
 	_cleanup_close_ int ours = open_namespace(0, "user");
 
-	return is_same(ours, owner) == 1;
+	return is_same_namespace(ours, owner) == 1;
 }
 
 int shfs_peer_enter(const struct shfs_peer *peer, const char **why)
@@ -117,7 +117,7 @@ int shfs_peer_enter(const struct shfs_peer *peer, const char **why)
 	}
 	theirs = open_namespace(peer->pid, "mnt");
 	ours = open_namespace(0, "mnt");
-	r = is_same(ours, theirs);
+	r = is_same_namespace(ours, theirs);
 	if (r == 1)
 		return 0;
 	*why = "the watcher is in a mount namespace of its own, which is not root's";
@@ -150,7 +150,7 @@ static bool cut(char *dir)
 
 /* Can the user reach the directory? A directory that is gone is judged by what is left of
  * the way to it. dir is changed. */
-static bool walk(const struct shfs_reach *reach, char *dir)
+static bool can_reach_dir(const struct shfs_reach *reach, char *dir)
 {
 	do {
 		const char *name = *dir ? dir : ".";
@@ -177,7 +177,7 @@ static bool has_dots(const char *dir)
 	return false;
 }
 
-static size_t slot_of(const char *dir, size_t len)
+static size_t reach_cache_slot(const char *dir, size_t len)
 {
 	uint32_t hash = 2166136261u;
 
@@ -191,7 +191,7 @@ static bool reaches(struct shfs_reach *reach, const char *path, size_t len)
 	_cleanup_free_ char *dir = NULL;
 	const char *slash = memrchr(path, '/', len);
 	size_t dir_len = slash ? (size_t)(slash - path) : 0,
-	       slot = slot_of(path, dir_len);
+	       slot = reach_cache_slot(path, dir_len);
 	struct shfs_buf *known = &reach->cache[slot].dir;
 	int64_t now = shfs_clock_ns(CLOCK_MONOTONIC);
 
@@ -204,7 +204,7 @@ static bool reaches(struct shfs_reach *reach, const char *path, size_t len)
 	if (!dir || strlen(dir) < dir_len || has_dots(dir))
 		return false;
 	shfs_privilege_as_peer(true);
-	if (!walk(reach, dir)) {
+	if (!can_reach_dir(reach, dir)) {
 		shfs_privilege_as_peer(false);
 		return false;
 	}

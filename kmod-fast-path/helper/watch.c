@@ -134,8 +134,9 @@ static int try_driver(struct watch *w, const struct shfs_driver_ops *ops,
 	return r;
 }
 
-static int open_driver(struct watch *w, const struct shfs_driver_ops *const *drivers,
-                       struct shfs_buf *why)
+static int open_first_driver(struct watch *w,
+                             const struct shfs_driver_ops *const *drivers,
+                             struct shfs_buf *why)
 {
 	const char *name = w->in->packet.driver;
 	int r = *name ? -ENOENT : -EOPNOTSUPP;
@@ -151,7 +152,8 @@ static int open_driver(struct watch *w, const struct shfs_driver_ops *const *dri
 	return refuse(w, r, "%s", why->data ? why->data : strerror(-r));
 }
 
-static int begin(struct watch *w, const struct shfs_driver_ops *const *drivers)
+static int begin_subscription(struct watch *w,
+                              const struct shfs_driver_ops *const *drivers)
 {
 	_cleanup_buf_ struct shfs_buf why = { 0 };
 	const char *not_there;
@@ -160,7 +162,7 @@ static int begin(struct watch *w, const struct shfs_driver_ops *const *drivers)
 
 	if (r)
 		return refuse(w, r, "%s", not_there);
-	r = open_driver(w, drivers, &why);
+	r = open_first_driver(w, drivers, &why);
 	if (r)
 		return r;
 	r = shfs_privilege_serve(w->ops->name, &w->peer);
@@ -178,7 +180,7 @@ static int begin(struct watch *w, const struct shfs_driver_ops *const *drivers)
 
 /* --- the subscription --- */
 
-static void tell(void *arg, const struct shfs_event *event, int content_fd)
+static void queue_driver_event(void *arg, const struct shfs_event *event, int content_fd)
 {
 	struct watch *w = arg;
 
@@ -197,12 +199,12 @@ static void tell(void *arg, const struct shfs_event *event, int content_fd)
 		(void)!shfs_queue_send(&w->queue, w->socket);
 }
 
-static int drain(struct watch *w)
+static int drain_driver(struct watch *w)
 {
-	return w->ops->drain(w->driver, tell, w);
+	return w->ops->drain(w->driver, queue_driver_event, w);
 }
 
-static int answer(struct watch *w, int error, uint64_t cookie)
+static int answer_sync(struct watch *w, int error, uint64_t cookie)
 {
 	struct shfs_packet synced;
 
@@ -223,8 +225,8 @@ static int take_order(struct watch *w, int *broken)
 	if (!alone || shfs_packet_check(w->in->data, w->in->len) ||
 	    w->in->packet.type != SHFS_PACKET_SYNC)
 		return -EBADMSG;
-	*broken = drain(w);
-	r = *broken ? 0 : answer(w, 0, w->in->packet.cookie);
+	*broken = drain_driver(w);
+	r = *broken ? 0 : answer_sync(w, 0, w->in->packet.cookie);
 	return r ? r : !*broken;
 }
 
@@ -245,7 +247,7 @@ static int send_some(struct watch *w, struct pollfd *socket, int *wait_ms)
  * Serves until one side ends it: *broken is the error that ended the driver, or 0.
  * -errno: the recorder is gone.
  */
-static int serve(struct watch *w, int *broken)
+static int serve_subscription(struct watch *w, int *broken)
 {
 	struct pollfd fds[] = {
 		{ w->socket, POLLIN },
@@ -261,7 +263,7 @@ static int serve(struct watch *w, int *broken)
 			return r;
 		if (poll(fds, ARRAY_SIZE(fds), wait_ms) < 0 && errno != EINTR)
 			return -errno;
-		*broken = drain(w);
+		*broken = drain_driver(w);
 		if (fds[1].revents)
 			return *broken ? 0 : (*broken = -ESHUTDOWN, 0);
 		for (r = 1; r > 0 && !*broken && fds[0].events & POLLIN &&
@@ -279,7 +281,7 @@ static int serve(struct watch *w, int *broken)
 static void say_last(struct watch *w, int broken)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + LAST_MS * 1000000LL;
-	int r = answer(w, broken, 0);
+	int r = answer_sync(w, broken, 0);
 
 	while (!r && (r = shfs_queue_send(&w->queue, w->socket)) &&
 	       (r == -EAGAIN || r == -EBUSY) && shfs_clock_ns(CLOCK_MONOTONIC) < until) {
@@ -308,7 +310,7 @@ static void say_how_it_ended(const struct watch *w, int r, int broken)
 	                   w->n_broken, w->queue.n_unpinned);
 }
 
-static int watch(struct watch *w, const struct shfs_driver_ops *const *drivers)
+static int run_subscription(struct watch *w, const struct shfs_driver_ops *const *drivers)
 {
 	int r, broken = 0;
 
@@ -316,11 +318,11 @@ static int watch(struct watch *w, const struct shfs_driver_ops *const *drivers)
 		return 1;
 	r = check_order(w);
 	if (!r)
-		r = begin(w, drivers);
+		r = begin_subscription(w, drivers);
 	shfs_packet_close_fds(w->in, 0);
 	if (r)
 		return 1;
-	r = serve(w, &broken);
+	r = serve_subscription(w, &broken);
 	if (broken)
 		say_last(w, broken);
 	say_how_it_ended(w, r, broken);
@@ -342,7 +344,7 @@ int shfs_helper_watch(int socket, const struct shfs_driver_ops *const *drivers)
 		shfs_helper_log("a connection cannot be served: %s",
 		                strerror(r ? -r : errno));
 	else
-		status = watch(&w, drivers);
+		status = run_subscription(&w, drivers);
 	if (w.ops)
 		w.ops->close(w.driver);
 	shfs_queue_free(&w.queue);
