@@ -54,7 +54,7 @@ static void synced(void *arg, int error)
 	sealed(arg, error, "ok");
 }
 
-static void begin_sync(struct shfs_recorder *r, int fd, bool seal)
+static void begin_capture_sync(struct shfs_recorder *r, int fd, bool seal)
 {
 	struct sync *sync = malloc(sizeof(*sync));
 	int error;
@@ -72,10 +72,10 @@ static void begin_sync(struct shfs_recorder *r, int fd, bool seal)
 
 void shfs_control_sync(struct shfs_recorder *r, int fd)
 {
-	begin_sync(r, fd, false);
+	begin_capture_sync(r, fd, false);
 }
 
 void shfs_control_seal(struct shfs_recorder *r, int fd)
 {
-	begin_sync(r, fd, true);
+	begin_capture_sync(r, fd, true);
 }

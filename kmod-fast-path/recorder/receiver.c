@@ -60,7 +60,7 @@ static struct waiting *waiting_new(const struct shfs_packet_in *in)
 /* --- the thread --- */
 
 /* Keeps the packet; with the lock held. */
-static void keep(struct shfs_receiver *r)
+static void keep_packet(struct shfs_receiver *r)
 {
 	struct waiting *w;
 
@@ -96,7 +96,7 @@ static bool wait_for_packet(struct shfs_receiver *r)
 	return !stops;
 }
 
-static void *receive(void *arg)
+static void *receive_packets(void *arg)
 {
 	struct shfs_receiver *r = arg;
 	int got = 0;
@@ -107,7 +107,7 @@ static void *receive(void *arg)
 			continue;
 		pthread_mutex_lock(&r->lock);
 		if (got > 0)
-			keep(r);
+			keep_packet(r);
 		else
 			r->error = got;
 		got = r->error;
@@ -135,7 +135,7 @@ int shfs_receiver_new(int socket, struct shfs_receiver **out)
 	if (r->ready_fd < 0 || r->stop_fd < 0)
 		error = -errno;
 	if (!error)
-		error = -pthread_create(&r->thread, NULL, receive, r);
+		error = -pthread_create(&r->thread, NULL, receive_packets, r);
 	if (error) {
 		shfs_closep(&r->ready_fd);
 		shfs_closep(&r->stop_fd);

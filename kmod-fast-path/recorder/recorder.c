@@ -27,7 +27,7 @@ struct happening {
 
 /* fanotify tells no times: they are those at which it was read, or soon after the ctime.
  */
-static bool is_late(const struct shfs_recorder *r)
+static bool is_driver_late(const struct shfs_recorder *r)
 {
 	return !strcmp(r->driver, "fanotify");
 }
@@ -36,7 +36,7 @@ static bool is_late(const struct shfs_recorder *r)
  */
 static bool looks_late(const struct shfs_recorder *r)
 {
-	return is_late(r) || !strcmp(r->driver, "bpf-tracepoints");
+	return is_driver_late(r) || !strcmp(r->driver, "bpf-tracepoints");
 }
 
 int shfs_recorder_begin(struct shfs_recorder *r)
@@ -85,12 +85,13 @@ void shfs_recorder_end(struct shfs_recorder *r)
 /* --- what is common to all events --- */
 
 /* Where times are not exact, the order of the events is better known. */
-static struct shfs_time time_of(struct shfs_recorder *r, const struct shfs_event *event)
+static struct shfs_time event_time(struct shfs_recorder *r,
+                                   const struct shfs_event *event)
 {
 	struct shfs_time now = shfs_time_now();
 	uint64_t boot_ns = event->time_ns;
 
-	if (is_late(r))
+	if (is_driver_late(r))
 		boot_ns = r->last_ns = MAX(boot_ns, r->last_ns);
 	return (struct shfs_time){
 		.real_ns = now.real_ns - (int64_t)(now.boot_ns - boot_ns),
@@ -98,7 +99,7 @@ static struct shfs_time time_of(struct shfs_recorder *r, const struct shfs_event
 	};
 }
 
-static bool is_hidden(const struct shfs_recorder *r, const char *path)
+static bool is_in_store(const struct shfs_recorder *r, const char *path)
 {
 	size_t len = r->hidden ? strlen(r->hidden) : 0;
 
@@ -106,7 +107,7 @@ static bool is_hidden(const struct shfs_recorder *r, const char *path)
 	       (!path[len] || path[len] == '/');
 }
 
-static struct shfs_bytes bytes(const char *text)
+static struct shfs_bytes string_bytes(const char *text)
 {
 	return (struct shfs_bytes){ text, strlen(text) };
 }
@@ -118,12 +119,12 @@ static void held_clear(struct shfs_held *held)
 
 /* --- which file it is --- */
 
-static struct shfs_paths_file file_of(const struct shfs_event_file *file)
+static struct shfs_paths_file paths_file_of(const struct shfs_event_file *file)
 {
 	return (struct shfs_paths_file){ file->dev, file->ino };
 }
 
-static bool leads_to(const struct shfs_recorder *r, const char *path, uint64_t ino)
+static bool name_leads_to(const struct shfs_recorder *r, const char *path, uint64_t ino)
 {
 	struct stat st;
 
@@ -135,10 +136,10 @@ static bool leads_to(const struct shfs_recorder *r, const char *path, uint64_t i
 static const struct shfs_paths_lost *last_name(const struct shfs_recorder *r,
                                                const struct happening *h)
 {
-	return h->file.nlink ? NULL : shfs_paths_lost(r->paths, file_of(&h->file));
+	return h->file.nlink ? NULL : shfs_paths_lost(r->paths, paths_file_of(&h->file));
 }
 
-static bool is_there(const struct shfs_recorder *r, const char *path)
+static bool name_exists(const struct shfs_recorder *r, const char *path)
 {
 	struct stat st;
 
@@ -150,11 +151,12 @@ static bool is_there(const struct shfs_recorder *r, const char *path)
 static void correct_name(const struct shfs_recorder *r, struct happening *h)
 {
 	const struct shfs_paths_lost *lost = last_name(r, h);
-	const char *other = lost ? lost->path
-	                         : shfs_paths_other(r->paths, file_of(&h->file), h->path);
+	const char *other =
+		lost ? lost->path
+		     : shfs_paths_other(r->paths, paths_file_of(&h->file), h->path);
 
 	if (!other || !strcmp(other, h->path) ||
-	    (!lost && (!h->file.nlink || leads_to(r, h->path, h->file.ino))))
+	    (!lost && (!h->file.nlink || name_leads_to(r, h->path, h->file.ino))))
 		return;
 	shfs_debug(RECORDER, "%s: file %" PRIu64 " is called %s now", h->path,
 	           (uint64_t)h->file.ino, other);
@@ -162,10 +164,10 @@ static void correct_name(const struct shfs_recorder *r, struct happening *h)
 }
 
 /* Is it known by another name than the one that is told, and has no more than one? */
-static bool is_another(const struct shfs_recorder *r, const struct happening *h)
+static bool has_another_name(const struct shfs_recorder *r, const struct happening *h)
 {
 	return h->file.nlink == 1 &&
-	       shfs_paths_other(r->paths, file_of(&h->file), h->path);
+	       shfs_paths_other(r->paths, paths_file_of(&h->file), h->path);
 }
 
 /* A file that a name led to when somebody looked, which another may have got by then. */
@@ -174,7 +176,7 @@ static void correct_file(const struct shfs_recorder *r, struct happening *h)
 	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
 
 	if (was.ino ? was.ino == h->file.ino && was.dev == h->file.dev
-	            : !is_another(r, h))
+	            : !has_another_name(r, h))
 		return;
 	shfs_debug(RECORDER, "%s: was file %" PRIu64 ", another has the name by now",
 	           h->path, was.ino);
@@ -187,7 +189,7 @@ static void correct_file(const struct shfs_recorder *r, struct happening *h)
 	};
 }
 
-static void correct(const struct shfs_recorder *r, struct happening *h)
+static void correct_event(const struct shfs_recorder *r, struct happening *h)
 {
 	switch (h->event->type) {
 	case SHFS_EVENT_CLOSE:
@@ -224,20 +226,20 @@ static void note_moved(struct shfs_recorder *r, const struct happening *h)
 	else
 		shfs_paths_gone(r->paths, h->path, directory);
 	if (h->is_sure && *h->path2)
-		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
+		shfs_paths_set(r->paths, h->path2, paths_file_of(&h->file));
 }
 
 static void note_linked(struct shfs_recorder *r, const struct happening *h)
 {
 	shfs_paths_gone(r->paths, h->path2, false);
 	if (h->is_sure && *h->path)
-		shfs_paths_set(r->paths, h->path, file_of(&h->file));
+		shfs_paths_set(r->paths, h->path, paths_file_of(&h->file));
 	if (h->is_sure)
-		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
+		shfs_paths_set(r->paths, h->path2, paths_file_of(&h->file));
 }
 
 /* Just before what has changed the names, which may be told late: by its ctime. */
-static struct shfs_time before(const struct happening *h)
+static struct shfs_time time_before(const struct happening *h)
 {
 	struct shfs_time time = h->time;
 	int64_t late_ns = h->file.ctime_ns ? time.real_ns - h->file.ctime_ns : 0;
@@ -251,13 +253,13 @@ static struct shfs_time before(const struct happening *h)
 /* What the names lead to from now on. */
 static void note_names(struct shfs_recorder *r, const struct happening *h)
 {
-	shfs_paths_at(r->paths, before(h));
+	shfs_paths_at(r->paths, time_before(h));
 	switch (h->event->type) {
 	case SHFS_EVENT_CLOSE:
 	case SHFS_EVENT_WRITE:
 		/* the name of a script is looked up */
 		if (h->file.nlink && !(h->event->flags & SHFS_EVENT_EXECUTED))
-			shfs_paths_set(r->paths, h->path, file_of(&h->file));
+			shfs_paths_set(r->paths, h->path, paths_file_of(&h->file));
 		break;
 	case SHFS_EVENT_RENAME:
 		note_moved(r, h);
@@ -267,7 +269,7 @@ static void note_names(struct shfs_recorder *r, const struct happening *h)
 		break;
 	case SHFS_EVENT_UNLINK:
 		if (h->is_sure)
-			shfs_paths_set(r->paths, h->path, file_of(&h->file));
+			shfs_paths_set(r->paths, h->path, paths_file_of(&h->file));
 		shfs_paths_gone(r->paths, h->path, S_ISDIR(h->file.mode));
 		break;
 	default:
@@ -281,8 +283,9 @@ static void note_names(struct shfs_recorder *r, const struct happening *h)
  * Who has a file open that has no name has opened it while it had one. So that is when an
  * access began of which no more is known than its end or its first write.
  */
-static struct shfs_time begin_of(const struct shfs_recorder *r, const struct happening *h,
-                                 const struct shfs_writer *writer)
+static struct shfs_time access_begin(const struct shfs_recorder *r,
+                                     const struct happening *h,
+                                     const struct shfs_writer *writer)
 {
 	const struct shfs_paths_lost *lost = last_name(r, h);
 
@@ -290,9 +293,10 @@ static struct shfs_time begin_of(const struct shfs_recorder *r, const struct hap
 	                                                          : writer->begin;
 }
 
-static void emit_access(struct shfs_recorder *r, const struct happening *h,
-                        const struct shfs_writer *writer, uint32_t flags,
-                        const struct shfs_held *seen, const struct shfs_held *made)
+static void emit_access_of_writer(struct shfs_recorder *r, const struct happening *h,
+                                  const struct shfs_writer *writer, uint32_t flags,
+                                  const struct shfs_held *seen,
+                                  const struct shfs_held *made)
 {
 	struct shfs_snapshot *content[2] = { seen ? seen->snapshot : NULL,
 		                             made ? made->snapshot : NULL };
@@ -302,15 +306,15 @@ static void emit_access(struct shfs_recorder *r, const struct happening *h,
 		.access = {
 			.process = writer->process,
 			.flags = flags,
-			.begin = begin_of(r, h, writer),
+			.begin = access_begin(r, h, writer),
 			.last = writer->last,
-			.path = bytes(h->path),
+			.path = string_bytes(h->path),
 			.dev = h->file.dev,
 			.ino = h->file.ino,
 		},
 	};
 
-	if (!h->file.nlink && is_there(r, h->path))
+	if (!h->file.nlink && name_exists(r, h->path))
 		rec.access.flags |= SHFS_ACCESS_REPLACED;
 	if (seen && !seen->snapshot)
 		rec.access.seen = seen->value;
@@ -334,7 +338,7 @@ static uint32_t access_flags(const struct shfs_recorder *r,
 		{ SHFS_EVENT_SHARED, SHFS_ACCESS_SHARED },
 	};
 	uint32_t out = (event->file.nlink ? 0 : SHFS_ACCESS_NAMELESS) |
-	               (is_late(r) ? SHFS_ACCESS_LATE : 0);
+	               (is_driver_late(r) ? SHFS_ACCESS_LATE : 0);
 
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		if (event->flags & flags[i].event)
@@ -343,7 +347,7 @@ static uint32_t access_flags(const struct shfs_recorder *r,
 }
 
 /* Really, as far as anybody can tell: by who saw the writes, or by what they left. */
-static bool is_written(struct shfs_recorder *r, const struct shfs_event *event)
+static bool has_written_file(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	if (event->flags &
 	    (SHFS_EVENT_WRITTEN | SHFS_EVENT_CREATED | SHFS_EVENT_TRUNCATED))
@@ -361,9 +365,10 @@ static void emit_writers(struct shfs_recorder *r, const struct happening *h,
 	uint32_t flags = access_flags(r, h->event) | SHFS_ACCESS_WRITTEN;
 
 	for (unsigned i = 0; i < open->n_writers; i++)
-		emit_access(r, h, &open->writers[(open->last + i) % open->n_writers],
-		            i || open->handed_on ? flags & ~of_opener : flags, NULL,
-		            made);
+		emit_access_of_writer(r, h,
+		                      &open->writers[(open->last + i) % open->n_writers],
+		                      i || open->handed_on ? flags & ~of_opener : flags,
+		                      NULL, made);
 }
 
 static void record_writers(struct shfs_recorder *r, const struct happening *h,
@@ -390,15 +395,15 @@ static void record_reader(struct shfs_recorder *r, const struct happening *h)
 		shfs_contents_take(r->contents, &h->file, h->path, h->content_fd,
 	                           h->time.real_ns, SHFS_CONTENTS_READ, h->file.uid);
 
-	emit_access(r, h, &reader, access_flags(r, h->event) | SHFS_ACCESS_READ, &seen,
-	            NULL);
+	emit_access_of_writer(r, h, &reader, access_flags(r, h->event) | SHFS_ACCESS_READ,
+	                      &seen, NULL);
 }
 
 static void note_close(struct shfs_recorder *r, const struct happening *h)
 {
 	struct shfs_open_file *open = shfs_open_file_find(r->open, h->event->file.id);
 
-	if (open || is_written(r, h->event))
+	if (open || has_written_file(r, h->event))
 		record_writers(r, h, open);
 	else if (h->event->flags & SHFS_EVENT_READABLE)
 		record_reader(r, h);
@@ -455,8 +460,8 @@ static void emit_pathop(struct shfs_recorder *r, const struct happening *h,
 			.process = h->process,
 			.op = op,
 			.directory = S_ISDIR(h->file.mode),
-			.path = bytes(path),
-			.path2 = bytes(path2),
+			.path = string_bytes(path),
+			.path2 = string_bytes(path2),
 			.dev = h->file.dev,
 			.ino = h->file.ino,
 		},
@@ -484,17 +489,17 @@ static void note_gone(struct shfs_recorder *r, const struct happening *h)
 	            directory ? NULL : &victim);
 }
 
-static bool is_of(const struct shfs_open_file *open, struct shfs_paths_file file)
+static bool is_open_of(const struct shfs_open_file *open, struct shfs_paths_file file)
 {
 	return open->file.ino == file.ino && open->file.dev == file.dev;
 }
 
-static bool is_being_written(const struct shfs_recorder *r, struct shfs_paths_file file)
+static bool has_open_writer(const struct shfs_recorder *r, struct shfs_paths_file file)
 {
 	const struct shfs_open_file *open, *next;
 
 	HASH_ITER (hh, r->open, open, next)
-		if (is_of(open, file))
+		if (is_open_of(open, file))
 			return true;
 	return false;
 }
@@ -504,7 +509,7 @@ static struct shfs_held content_unread(const struct shfs_recorder *r,
                                        struct shfs_paths_file file)
 {
 	return (struct shfs_held){
-		.value.flags = is_being_written(r, file) ? SHFS_CONTENT_CHANGING : 0,
+		.value.flags = has_open_writer(r, file) ? SHFS_CONTENT_CHANGING : 0,
 	};
 }
 
@@ -516,7 +521,7 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 	struct shfs_held held = { 0 };
 
 	if (h->moved_on)
-		held = content_unread(r, file_of(&h->file));
+		held = content_unread(r, paths_file_of(&h->file));
 	else if (S_ISREG(h->file.mode))
 		held = shfs_contents_take(r->contents, &h->file, path, h->content_fd,
 		                          h->time.real_ns,
@@ -584,7 +589,8 @@ static void record_unclosed(struct shfs_recorder *r, const struct happening *h,
 	if (h->event->flags & SHFS_EVENT_CREATED)
 		emit_writers(r, h, &by_maker, content);
 	HASH_ITER (hh, r->open, open, next)
-		if (is_of(open, file_of(&h->file)) && (h->is_sure || is_by_name(open, h)))
+		if (is_open_of(open, paths_file_of(&h->file)) &&
+		    (h->is_sure || is_by_name(open, h)))
 			emit_writers(r, h, open, content);
 }
 
@@ -609,7 +615,7 @@ static void note_rename(struct shfs_recorder *r, struct happening *h)
 	}
 }
 
-static void note_link(struct shfs_recorder *r, struct happening *h)
+static void note_new_link(struct shfs_recorder *r, struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content = { 0 };
 
@@ -631,7 +637,7 @@ static void note_truncate(struct shfs_recorder *r, const struct happening *h)
 	emit_pathop(r, h, SHFS_OP_TRUNCATE, h->path, "", &content, NULL);
 }
 
-static void note_made(struct shfs_recorder *r, const struct happening *h)
+static void note_creation(struct shfs_recorder *r, const struct happening *h)
 {
 	mode_t mode = h->file.mode;
 
@@ -646,17 +652,18 @@ static void note_made(struct shfs_recorder *r, const struct happening *h)
  * Times that were set are those of the same content, if nobody can have written to the
  * file meanwhile. fanotify tells no writes, so there the content is read again.
  */
-static void note_changed(struct shfs_recorder *r, const struct happening *h)
+static void note_attributes(struct shfs_recorder *r, const struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content = { 0 };
 
-	if (!h->moved_on && !is_late(r) && !is_being_written(r, file_of(&h->file)))
+	if (!h->moved_on && !is_driver_late(r) &&
+	    !has_open_writer(r, paths_file_of(&h->file)))
 		shfs_contents_touch(r->contents, &h->file);
 	content = content_at(r, h, h->path);
 	emit_pathop(r, h, SHFS_OP_CHMOD, h->path, "", &content, NULL);
 }
 
-static void note_lost(struct shfs_recorder *r, const struct shfs_event *event)
+static void note_lost_events(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	struct shfs_record rec = {
 		.type = SHFS_REC_LOST,
@@ -672,7 +679,7 @@ static void note_lost(struct shfs_recorder *r, const struct shfs_event *event)
 
 /* --- all of them --- */
 
-static void note_file(struct shfs_recorder *r, struct happening *h)
+static void note_file_event(struct shfs_recorder *r, struct happening *h)
 {
 	const struct shfs_event *event = h->event;
 
@@ -687,7 +694,7 @@ static void note_file(struct shfs_recorder *r, struct happening *h)
 		note_rename(r, h);
 		break;
 	case SHFS_EVENT_LINK:
-		note_link(r, h);
+		note_new_link(r, h);
 		break;
 	case SHFS_EVENT_UNLINK:
 		note_gone(r, h);
@@ -696,10 +703,10 @@ static void note_file(struct shfs_recorder *r, struct happening *h)
 		note_truncate(r, h);
 		break;
 	case SHFS_EVENT_MAKE:
-		note_made(r, h);
+		note_creation(r, h);
 		break;
 	case SHFS_EVENT_CHANGE:
-		note_changed(r, h);
+		note_attributes(r, h);
 		break;
 	default:
 		break;
@@ -719,7 +726,7 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 	static _Thread_local struct happening h;
 
 	if (event->type == SHFS_EVENT_LOST) {
-		note_lost(r, event);
+		note_lost_events(r, event);
 		return;
 	}
 	if (event->type >= SHFS_EVENT_FORK) {
@@ -730,13 +737,13 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 	}
 	copy_text(h.path, event->text, event->text_len);
 	copy_text(h.path2, event->text + event->text_len, event->text2_len);
-	if (is_hidden(r, h.path) || is_hidden(r, h.path2))
+	if (is_in_store(r, h.path) || is_in_store(r, h.path2))
 		return;
 	h.event = event;
 	h.file = event->file;
-	h.time = time_of(r, event);
+	h.time = event_time(r, event);
 	h.moved_on = false;
-	correct(r, &h);
+	correct_event(r, &h);
 	h.is_sure = is_sure(r, &h);
 	note_names(r, &h);
 	if (shfs_processes_is_shfs(r->processes, &event->process)) {
@@ -751,5 +758,5 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 	           "), file %" PRIu64,
 	           h.path, (unsigned)event->type, (unsigned)event->flags,
 	           (unsigned)event->process.pid, h.process, (uint64_t)h.file.ino);
-	note_file(r, &h);
+	note_file_event(r, &h);
 }
