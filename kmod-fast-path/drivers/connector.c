@@ -716,10 +716,10 @@ int shfs_connector_open(uid_t uid, struct shfs_connector **out, struct shfs_buf 
 	c->fd = open_connector_socket();
 	r = c->fd;
 	if (r < 0)
-		shfs_buf_printf(why, "the kernel tells nothing of processes: %s",
+		shfs_buf_printf(why, "the kernel does not report processes: %s",
 		                strerror(-r));
 	if (r >= 0 && !tells(c->fd)) {
-		shfs_buf_str(why, "the kernel tells nothing of processes "
+		shfs_buf_str(why, "the kernel does not report processes "
 		                  "(CONFIG_PROC_EVENTS, or inside a container)");
 		r = -EOPNOTSUPP;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fanotify: events of names, from the queue to their telling. */
+/* fanotify: events of names, from the queue to their report. */
 #include "kmod-fast-path/drivers/fanotify-internal.h"
 
 #include "common/clock.h"
@@ -19,17 +19,17 @@
 
 #define NAME_EVENTS        (FAN_CREATE | FAN_DELETE | FAN_RENAME | FAN_ATTRIB | FAN_ONDIR)
 #define READ_BYTES         (64 << 10)
-#define LATE_NS            1000000000LL /* for an event behind what it tells, at most */
-#define BESIDE_MAX         256          /* names that others change meanwhile */
+#define LATE_NS            1000000000LL /* longest delay of an event after its change */
+#define BESIDE_MAX         256          /* names that other processes change meanwhile */
 #define TELL_TRIES         5
 #define TELL_WAIT_US       1000
 #define WAITS_MAX          100
 #define EXCHANGE_WAITS_MAX 3
 #define READ_TRIES         4
-#define NAMES_MAX          65536 /* that are read, and not told yet */
+#define NAMES_MAX          65536 /* unreported */
 
-/* What an event says, borrowed from the buffer. */
-struct told {
+/* A parsed event of the kernel. The names are borrowed from the buffer. */
+struct name_event {
 	uint64_t mask;
 	uint32_t pid;
 	struct fan_object *dir, *dir2, *child;
@@ -62,7 +62,7 @@ static void point(struct fan_object *object, int step)
 		object->waiting += (uint32_t)step;
 }
 
-/* Into the list of its child, by its index. */
+/* Adds n to the list of its child, which is in the order of the indices. */
 static void link_child(struct fan_name *n)
 {
 	struct fan_object *child = n->child;
@@ -80,7 +80,7 @@ static void link_child(struct fan_name *n)
 		child->last = n;
 }
 
-/* Takes n; false: no memory. */
+/* Adds n, whose owner is the list then. false: no memory. */
 static bool append_name(struct shfs_driver *d, struct fan_name *n)
 {
 	if (d->n_names == d->room_names) {
@@ -101,7 +101,7 @@ static bool append_name(struct shfs_driver *d, struct fan_name *n)
 	return true;
 }
 
-/* Out of the list of its child, of which it may be any. */
+/* Removes n from the list of its child. */
 static void unlink_child(struct fan_name *n)
 {
 	struct fan_object *child = n->child;
@@ -168,7 +168,7 @@ char *fan_names_then(struct shfs_driver *d, const char *where, const char *name,
 	return dir ? join_child_name(dir, name) : NULL;
 }
 
-/* What a directory is called now. NULL: it is gone. */
+/* Returns the present path of a directory. NULL: it is gone. */
 static char *look_up_dir(struct shfs_driver *d, struct fan_object *dir)
 {
 	_cleanup_close_ int fd = -1;
@@ -196,7 +196,7 @@ static void look_up_dirs(struct shfs_driver *d, struct fan_name *n)
 		n->where2 = look_up_dir(d, n->dir2);
 }
 
-/* A directory that is gone: its end is among the names. */
+/* Returns the last path of a directory that is gone, if its removal was read already. */
 static char *look_up_gone_dir(const struct fan_object *dir)
 {
 	const struct fan_name *n = dir->last;
@@ -206,12 +206,13 @@ static char *look_up_gone_dir(const struct fan_object *dir)
 	return dir->gone && dir->path ? strdup(dir->path) : NULL;
 }
 
-/* True: all is known. That a directory is gone may be told only by the next look. */
+/* Finds the paths of the directories that are gone. False: the removal of one was not
+ * read yet. */
 static bool resolve_gone(struct shfs_driver *d)
 {
 	bool known = true;
 
-	/* the end of a directory comes after those of what it held */
+	/* a directory is removed after its contents, and needs its path before them */
 	for (size_t i = d->n_names; i-- > 0;) {
 		struct fan_name *n = d->names[i];
 
@@ -266,11 +267,11 @@ static struct fan_object *object_in(struct shfs_driver *d,
 	                  handle->handle_bytes);
 }
 
-static struct told parse_name_event(struct shfs_driver *d,
-                                    const struct fanotify_event_metadata *e,
-                                    const char *p)
+static struct name_event parse_name_event(struct shfs_driver *d,
+                                          const struct fanotify_event_metadata *e,
+                                          const char *p)
 {
-	struct told t = { .mask = e->mask, .pid = (uint32_t)e->pid };
+	struct name_event t = { .mask = e->mask, .pid = (uint32_t)e->pid };
 	const char *end = p + e->event_len;
 
 	p += e->metadata_len;
@@ -296,7 +297,7 @@ static struct told parse_name_event(struct shfs_driver *d,
 	return t;
 }
 
-/* What it is that has a name now; and whether it had one before. */
+/* Finds out what the file with the name is, and whether it had another name before. */
 static void look_at_child(struct shfs_driver *d, struct fan_name *n)
 {
 	_cleanup_close_ int fd = n->child ? fan_object_open(d, n->child) : -1;
@@ -316,7 +317,8 @@ static void look_at_child(struct shfs_driver *d, struct fan_name *n)
 		n->is_link = n->st.st_nlink > 1;
 }
 
-static int add_name_event(struct shfs_driver *d, const struct told *t, unsigned kind)
+static int add_name_event(struct shfs_driver *d, const struct name_event *t,
+                          unsigned kind)
 {
 	struct fan_name *n = calloc(1, sizeof(*n));
 
@@ -352,7 +354,8 @@ static bool is_exchange(const struct fan_name *a, const struct fan_name *b)
 	       !strcmp(a->name, b->name2) && !strcmp(a->name2, b->name);
 }
 
-/* The last one before that the process has done; SIZE_MAX: none that is not told. */
+/* Returns the index in names of the last event of the process before that one; SIZE_MAX:
+ * there is none. */
 static size_t find_last_of(const struct shfs_driver *d, uint32_t pid, size_t before)
 {
 	size_t least = before > BESIDE_MAX ? before - BESIDE_MAX : 0;
@@ -363,7 +366,7 @@ static size_t find_last_of(const struct shfs_driver *d, uint32_t pid, size_t bef
 	return SIZE_MAX;
 }
 
-/* Moves the last one to i: others have done something meanwhile. */
+/* Moves the last name to i, before the names that other processes changed meanwhile. */
 static void move_last_to(struct shfs_driver *d, size_t i)
 {
 	struct fan_name *n = d->names[d->n_names - 1];
@@ -394,9 +397,9 @@ static int add_renamed_dir(struct shfs_driver *d, struct fan_name *n)
 	return 0;
 }
 
-/* An exchange is told as two renames, with what others do in between; they are made
- * neighbours. */
-static int add_rename_event(struct shfs_driver *d, const struct told *t)
+/* Adds a rename. The kernel reports an exchange as two renames, maybe with events of
+ * other processes between them: these two are made neighbours. */
+static int add_rename_event(struct shfs_driver *d, const struct name_event *t)
 {
 	int r = add_name_event(d, t, FAN_NAME_RENAME);
 	struct fan_name *n;
@@ -414,9 +417,9 @@ static int add_rename_event(struct shfs_driver *d, const struct told *t)
 	return n->is_dir ? add_renamed_dir(d, n) : 0;
 }
 
-/* An inode's count of links changed: behind a rename by the same process it is that of
- * the file which had the name. false: there was none. */
-static bool note_replaced(struct shfs_driver *d, const struct told *t,
+/* Notes that the number of links of the file changed. If the last event of this process
+ * was a rename, the file had the new name before. false: it was another event. */
+static bool note_replaced(struct shfs_driver *d, const struct name_event *t,
                           const struct fan_object *file)
 {
 	size_t last = find_last_of(d, t->pid, d->n_names);
@@ -428,8 +431,8 @@ static bool note_replaced(struct shfs_driver *d, const struct told *t,
 	return true;
 }
 
-/* Is it of a directory itself, which has no name any more? */
-static bool is_of_gone(struct shfs_driver *d, const struct told *t)
+/* Is this an event of a directory itself ("."), and the directory gone? */
+static bool is_of_gone(struct shfs_driver *d, const struct name_event *t)
 {
 	_cleanup_close_ int fd = -1;
 
@@ -439,7 +442,7 @@ static bool is_of_gone(struct shfs_driver *d, const struct told *t)
 	return fd < 0;
 }
 
-/* What was known of names may be so no more. */
+/* Notes that events were lost: remembered names may be wrong. */
 static void lose_names(struct shfs_driver *d)
 {
 	d->lost++;
@@ -448,7 +451,7 @@ static void lose_names(struct shfs_driver *d)
 	fan_ignore_none(d);
 }
 
-static int take_name_event(struct shfs_driver *d, const struct told *t)
+static int take_name_event(struct shfs_driver *d, const struct name_event *t)
 {
 	int r = 0;
 
@@ -465,7 +468,7 @@ static int take_name_event(struct shfs_driver *d, const struct told *t)
 	}
 	if (is_of_gone(d, t) && note_replaced(d, t, t->dir))
 		return 0;
-	/* several that are alike are one event while they wait */
+	/* the kernel merges events of the same name while they wait */
 	if (t->mask & FAN_CREATE)
 		r = add_name_event(d, t, FAN_NAME_CREATE);
 	if (t->mask & FAN_ATTRIB && r >= 0)
@@ -475,14 +478,14 @@ static int take_name_event(struct shfs_driver *d, const struct told *t)
 	return r;
 }
 
-/* Events lie at multiples of 4. */
+/* Takes all events of the buffer. They lie at multiples of 4 bytes. */
 static int take_name_events(struct shfs_driver *d, const char *p, size_t len)
 {
 	struct fanotify_event_metadata e;
 	int count = 0;
 
 	for (; len >= sizeof(e); p += e.event_len, len -= e.event_len, count++) {
-		struct told t;
+		struct name_event t;
 		int r;
 
 		memcpy(&e, p, sizeof(e));
@@ -533,7 +536,7 @@ static bool is_outside_root(struct shfs_driver *d, struct fan_name *n)
 	return !fan_below(d, from) && (!to || !fan_below(d, to));
 }
 
-/* Is it the first half of an exchange? */
+/* Is names[i] the first half of an exchange? */
 static bool is_followed(const struct shfs_driver *d, size_t i)
 {
 	const struct fan_name *next = i + 1 < d->n_names ? d->names[i + 1] : NULL;
@@ -553,7 +556,7 @@ static void drop_outside_root(struct shfs_driver *d, size_t first)
 		n->placed = true;
 		if (!n->exchanged && is_outside_root(d, n) && !is_followed(d, i)) {
 			if (n->is_dir && n->kind == FAN_NAME_RENAME)
-				n->index = SIZE_MAX; /* below */
+				n->index = SIZE_MAX; /* dropped by the last loop */
 			else
 				drop_name_event(d, n);
 		}
@@ -603,9 +606,14 @@ int fan_names_read(struct shfs_driver *d)
 }
 
 /*
- * May the second half of an exchange follow? 1. The kernel tells the first half. 2. This
- * is read here. 3. The kernel tells the second half. Between these the old name leads to
- * the other file already, which it does behind a rename only if it was made anew.
+ * May the second half of an exchange follow?
+ *
+ * 1. The kernel queues the first half.
+ * 2. This process reads it.
+ * 3. The kernel queues the second half.
+ *
+ * At step 2 the old name leads to the other file already. After a rename it leads to a
+ * file only if one was created with that name since.
  */
 static bool may_be_exchange(const struct shfs_driver *d, size_t i)
 {
@@ -620,7 +628,7 @@ static bool may_be_exchange(const struct shfs_driver *d, size_t i)
 	return from && !lstat(from, &st);
 }
 
-/* Is there more to be known of it by waiting? */
+/* Is names[i] as complete as it can get by waiting? */
 static bool is_name_resolved(const struct shfs_driver *d, size_t i)
 {
 	const struct fan_name *n = d->names[i];
@@ -640,7 +648,7 @@ size_t fan_names_known(struct shfs_driver *d)
 	return end_index(d);
 }
 
-/* --- telling --- */
+/* --- reporting --- */
 
 static struct shfs_bytes path_in_root(struct shfs_driver *d, const char *path)
 {
@@ -702,7 +710,7 @@ static bool path_leads_to_fd(const char *path, int fd)
 	       named.st_ino == st.st_ino && named.st_dev == st.st_dev;
 }
 
-/* The name that was remembered has gone: another one, if it has some. */
+/* The remembered name is gone: remembers another one, if the file has one. */
 static void remember_other(struct shfs_driver *d, struct fan_object *file)
 {
 	_cleanup_close_ int fd = fan_object_open(d, file);
@@ -715,7 +723,7 @@ static void remember_other(struct shfs_driver *d, struct fan_object *file)
 	fan_remember(d, file, path_leads_to_fd(other, fd) ? other : NULL);
 }
 
-/* May the name have been one of the file? Not if another file has it. */
+/* May the file have had this name? Not if another file has it now. */
 static bool may_be_name(const char *name, const char *path, int fd)
 {
 	struct stat st;
@@ -724,7 +732,7 @@ static bool may_be_name(const char *name, const char *path, int fd)
 	       (fd < 0 || path_leads_to_fd(name, fd) || lstat(name, &st));
 }
 
-/* A name that the file had before this one; NULL. */
+/* Returns a name that the file had before path; NULL: none is known. */
 static char *other_name(struct shfs_driver *d, const struct fan_name *n, const char *path)
 {
 	struct fan_object *file = n->child;
@@ -766,14 +774,14 @@ static void report_event_of_name(struct shfs_driver *d, const struct fan_name *n
                                  unsigned type, const char *path, const char *path2)
 {
 	struct shfs_event *e = fan_event(d, type, n->pid);
-	bool says = type == SHFS_EVENT_MAKE; /* what a symbolic link says is no path */
+	bool is_text = type == SHFS_EVENT_MAKE; /* path2: the target of a symbolic link */
 
 	if (!e)
 		return;
 	set_file_of_name(e, n);
 	shfs_event_set_text(&d->room, path_in_root(d, path),
-	                    says && path2 ? (struct shfs_bytes){ path2, strlen(path2) }
-	                                  : path_in_root(d, path2));
+	                    is_text && path2 ? (struct shfs_bytes){ path2, strlen(path2) }
+	                                     : path_in_root(d, path2));
 	fan_tell(d, -1);
 }
 
@@ -826,7 +834,7 @@ static void report_name(struct shfs_driver *d, struct fan_name *n)
 	if (n->dir2)
 		to = fan_names_then(d, n->where2, n->name2, n->index + 1);
 	if (!path || (n->dir2 && !to)) {
-		/* in a directory of which nobody knows where it was */
+		/* the directory was never located */
 		if (fan_event(d, SHFS_EVENT_LOST, n->pid))
 			d->lost++;
 		return;
@@ -859,26 +867,26 @@ static void report_name(struct shfs_driver *d, struct fan_name *n)
 
 static void report_names(struct shfs_driver *d, size_t end)
 {
-	size_t n_told = MIN(end, end_index(d)), n_dirs = 0;
+	size_t n_reported = MIN(end, end_index(d)), n_dirs = 0;
 
-	n_told = n_told > d->first_name ? n_told - d->first_name : 0;
-	for (size_t i = 0; i < n_told; i++)
+	n_reported = n_reported > d->first_name ? n_reported - d->first_name : 0;
+	for (size_t i = 0; i < n_reported; i++)
 		if (d->names[i])
 			report_name(d, d->names[i]);
 	while (n_dirs < d->n_renamed_dirs &&
-	       d->renamed_dirs[n_dirs]->index < d->first_name + n_told)
+	       d->renamed_dirs[n_dirs]->index < d->first_name + n_reported)
 		n_dirs++;
 	d->n_renamed_dirs -= n_dirs;
 	if (n_dirs)
 		memmove(d->renamed_dirs, d->renamed_dirs + n_dirs,
 		        d->n_renamed_dirs * sizeof(*d->renamed_dirs));
-	for (size_t i = 0; i < n_told; i++)
+	for (size_t i = 0; i < n_reported; i++)
 		if (d->names[i])
 			drop_name_event(d, d->names[i]);
-	d->n_names -= n_told;
-	if (n_told)
-		memmove(d->names, d->names + n_told, d->n_names * sizeof(*d->names));
-	d->first_name += n_told;
+	d->n_names -= n_reported;
+	if (n_reported)
+		memmove(d->names, d->names + n_reported, d->n_names * sizeof(*d->names));
+	d->first_name += n_reported;
 }
 
 static bool are_names_resolved(const struct shfs_driver *d, size_t end)
@@ -891,7 +899,7 @@ static bool are_names_resolved(const struct shfs_driver *d, size_t end)
 
 void fan_names_tell(struct shfs_driver *d, size_t end)
 {
-	/* a directory goes a moment before that is told */
+	/* a directory is gone a moment before the kernel reports that */
 	for (int i = 0; i < TELL_TRIES && !are_names_resolved(d, end); i++) {
 		usleep(TELL_WAIT_US);
 		if (fan_names_read(d) < 0)
@@ -918,7 +926,7 @@ int fan_names_open(struct shfs_driver *d, struct shfs_buf *why)
 	                            O_RDONLY | O_CLOEXEC | O_LARGEFILE);
 	if (d->names_fd >= 0)
 		return 0;
-	shfs_buf_printf(why, "fanotify does not tell names here (Linux 5.17 does): %s",
+	shfs_buf_printf(why, "fanotify does not report names here (Linux 5.17 does): %s",
 	                strerror(errno));
 	return -errno;
 }

@@ -177,7 +177,7 @@ int fan_places_open(struct shfs_driver *d, const struct shfs_watch_order *order,
 	if (r >= 0)
 		r = fan_names_mark(d, d->root_fd);
 	if (r < 0)
-		shfs_buf_printf(why, "the file system does not tell of its files: %s",
+		shfs_buf_printf(why, "the file system does not report its files: %s",
 		                strerror(-r));
 	else
 		read_mount_places(d);
