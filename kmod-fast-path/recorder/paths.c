@@ -14,7 +14,7 @@
 struct name {
 	char *path;
 	struct file *file;
-	struct name *prev, *next; /* of the same file, the oldest first */
+	struct name *prev, *next; /* names of the same file, the oldest first */
 	UT_hash_handle hh;
 };
 
@@ -27,7 +27,7 @@ struct file {
 /* A file that had names. */
 struct lost {
 	struct shfs_paths_file key;
-	char *path; /* the told one's */
+	char *path; /* that told.path borrows */
 	struct shfs_paths_lost told;
 	UT_hash_handle hh;
 };
@@ -113,13 +113,13 @@ static char *detach_file_name(struct shfs_paths *n, struct name *name)
 	return path;
 }
 
-/* Nothing is known of the name any more. */
+/* Forgets what the name leads to. */
 static void forget_file_name(struct shfs_paths *n, struct name *name)
 {
 	free(detach_file_name(n, name));
 }
 
-/* The file has the name no more. */
+/* Notes that the file has lost the name. */
 static void drop_file_name(struct shfs_paths *n, struct name *name)
 {
 	struct shfs_paths_file key = name->file->key;

@@ -17,23 +17,23 @@
 struct happening {
 	const struct shfs_event *event;
 	char path[SHFS_EVENT_PATH_MAX + 1], path2[SHFS_EVENT_PATH_MAX + 1];
-	struct shfs_event_file file; /* the event's, but for what it has wrong */
-	bool moved_on; /* what it held under this name cannot be read any more */
-	bool is_sure;  /* file is the one that the name led to then */
+	struct shfs_event_file file; /* the event's, with corrections */
+	bool moved_on; /* what the file held under this name cannot be read any more */
+	bool is_sure;  /* file is the one that the name led to at the event */
 	int content_fd;
 	struct shfs_time time;
 	uint64_t process;
 };
 
-/* fanotify tells no times: they are those at which it was read, or soon after the ctime.
- */
+/* Are the times of events late? fanotify has none: they are those at which its queue was
+ * read, or soon after the ctime. */
 static bool is_driver_late(const struct shfs_recorder *r)
 {
 	return !strcmp(r->driver, "fanotify");
 }
 
-/* A file's size and times are looked up after its close, and are not those that it left.
- */
+/* Does the driver look up a file's size and times after its close? They may not be those
+ * that the close left. */
 static bool looks_late(const struct shfs_recorder *r)
 {
 	return is_driver_late(r) || !strcmp(r->driver, "bpf-tracepoints");
@@ -84,7 +84,8 @@ void shfs_recorder_end(struct shfs_recorder *r)
 
 /* --- what is common to all events --- */
 
-/* Where times are not exact, the order of the events is better known. */
+/* The time of the event. If times are not exact, the order of the events is trusted more.
+ */
 static struct shfs_time event_time(struct shfs_recorder *r,
                                    const struct shfs_event *event)
 {
@@ -131,8 +132,8 @@ static bool name_leads_to(const struct shfs_recorder *r, const char *path, uint6
 	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == ino;
 }
 
-/* Of an open file that has no name any more: the last one; NULL where that is not known.
- */
+/* The last name of an open file that has none any more; NULL: it has a name, or that is
+ * unknown. */
 static const struct shfs_paths_lost *last_name(const struct shfs_recorder *r,
                                                const struct happening *h)
 {
@@ -146,8 +147,8 @@ static bool name_exists(const struct shfs_recorder *r, const char *path)
 	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW);
 }
 
-/* An open file tells the name that it was opened by, which may be gone since, while it
- * has others, or had. */
+/* Corrects the name of an open file. The event has the name that it was opened by, which
+ * may be gone since: then the file's present name or, without one, its last is taken. */
 static void correct_name(const struct shfs_recorder *r, struct happening *h)
 {
 	const struct shfs_paths_lost *lost = last_name(r, h);
@@ -163,14 +164,15 @@ static void correct_name(const struct shfs_recorder *r, struct happening *h)
 	snprintf(h->path, sizeof(h->path), "%s", other);
 }
 
-/* Is it known by another name than the one that is told, and has no more than one? */
+/* Has the file a single name, and is that remembered as another than the event's? */
 static bool has_another_name(const struct shfs_recorder *r, const struct happening *h)
 {
 	return h->file.nlink == 1 &&
 	       shfs_paths_other(r->paths, paths_file_of(&h->file), h->path);
 }
 
-/* A file that a name led to when somebody looked, which another may have got by then. */
+/* Corrects the file of an event whose driver looked it up by its name later: another file
+ * may have got the name by then. */
 static void correct_file(const struct shfs_recorder *r, struct happening *h)
 {
 	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
@@ -208,7 +210,8 @@ static void correct_event(const struct shfs_recorder *r, struct happening *h)
 	}
 }
 
-/* A program's name for a file tells which it is only where that was told before. */
+/* Is the event's file the one that its name led to? If it was looked up later, only if an
+ * earlier event has told which file the name leads to. */
 static bool is_sure(const struct shfs_recorder *r, const struct happening *h)
 {
 	return !(h->event->flags & SHFS_EVENT_INEXACT) ||
@@ -238,7 +241,7 @@ static void note_linked(struct shfs_recorder *r, const struct happening *h)
 		shfs_paths_set(r->paths, h->path2, paths_file_of(&h->file));
 }
 
-/* Just before what has changed the names, which may be told late: by its ctime. */
+/* The moment before the change of a name. Its event may be late: the ctime counts. */
 static struct shfs_time time_before(const struct happening *h)
 {
 	struct shfs_time time = h->time;
@@ -250,7 +253,7 @@ static struct shfs_time time_before(const struct happening *h)
 	return time;
 }
 
-/* What the names lead to from now on. */
+/* Notes what the names lead to after the event. */
 static void note_names(struct shfs_recorder *r, const struct happening *h)
 {
 	shfs_paths_at(r->paths, time_before(h));
@@ -280,8 +283,9 @@ static void note_names(struct shfs_recorder *r, const struct happening *h)
 /* --- accesses --- */
 
 /*
- * Who has a file open that has no name has opened it while it had one. So that is when an
- * access began of which no more is known than its end or its first write.
+ * The begin of an access. If the file has no name any more, it was opened while it had
+ * one: so an access of which only its end or first write is known began before the name
+ * was lost.
  */
 static struct shfs_time access_begin(const struct shfs_recorder *r,
                                      const struct happening *h,
@@ -323,7 +327,7 @@ static void emit_access_of_writer(struct shfs_recorder *r, const struct happenin
 	shfs_capture_emit(r->capture, &rec, content);
 }
 
-/* Of the open file; those of the event, where it has not told more. */
+/* The flags of an access, from those of the event. */
 static uint32_t access_flags(const struct shfs_recorder *r,
                              const struct shfs_event *event)
 {
@@ -346,7 +350,8 @@ static uint32_t access_flags(const struct shfs_recorder *r,
 	return out;
 }
 
-/* Really, as far as anybody can tell: by who saw the writes, or by what they left. */
+/* Was the file really written? That is known from a driver that sees writes, or else from
+ * what they changed. */
 static bool has_written_file(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	if (event->flags &
@@ -357,7 +362,8 @@ static bool has_written_file(struct shfs_recorder *r, const struct shfs_event *e
 	       shfs_contents_is_changed(r->contents, &event->file);
 }
 
-/* One for each writer, the last one first: that made it, the others had a part in it. */
+/* Emits an access for each writer. The last writer made the content and comes first; the
+ * others had a part in it. */
 static void emit_writers(struct shfs_recorder *r, const struct happening *h,
                          const struct shfs_open_file *open, const struct shfs_held *made)
 {
@@ -411,7 +417,8 @@ static void note_close(struct shfs_recorder *r, const struct happening *h)
 		shfs_open_file_free(&r->open, open);
 }
 
-/* What the file holds when another command comes to write is what those before left. */
+/* Records the writers until now, as another command begins to write: what the file holds
+ * is theirs. */
 static void hand_on(struct shfs_recorder *r, const struct happening *h,
                     struct shfs_open_file *open)
 {
@@ -435,7 +442,7 @@ static void note_write(struct shfs_recorder *r, const struct happening *h)
 	shfs_open_file_note(open, h->event, h->process, h->time);
 }
 
-/* Of files that others may go on to write: what it has left. */
+/* Takes what the process left in files that other processes may go on to write. */
 static void note_exit(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	struct shfs_open_file *open, *next;
@@ -504,7 +511,7 @@ static bool has_open_writer(const struct shfs_recorder *r, struct shfs_paths_fil
 	return false;
 }
 
-/* Of a file that has gone on to another name: what it held is not to be read any more. */
+/* The content of a file that has got another name since: it cannot be read any more. */
 static struct shfs_held content_unread(const struct shfs_recorder *r,
                                        struct shfs_paths_file file)
 {
@@ -513,7 +520,7 @@ static struct shfs_held content_unread(const struct shfs_recorder *r,
 	};
 }
 
-/* What it holds under the name that it has got. */
+/* Takes the content of the file under its new name. */
 static struct shfs_held content_at(struct shfs_recorder *r, const struct happening *h,
                                    const char *path)
 {
@@ -531,7 +538,8 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 	return held;
 }
 
-/* What the other file of an exchange holds, of which nothing is told. */
+/* Takes the content of the other file of an exchange, which the event does not describe.
+ */
 static struct shfs_held content_exchanged(struct shfs_recorder *r,
                                           const struct happening *h)
 {
@@ -555,7 +563,7 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 	                          SHFS_CONTENTS_NAMED, st.st_uid);
 }
 
-/* A file that comes from outside is one that was made here. */
+/* Records a file that was moved or linked from outside, as one that was made here. */
 static void note_come(struct shfs_recorder *r, struct happening *h)
 {
 	memcpy(h->path, h->path2, sizeof(h->path));
@@ -567,14 +575,13 @@ static void note_come(struct shfs_recorder *r, struct happening *h)
 	            "", NULL, NULL);
 }
 
-/* The name may lead to another file by now. */
 static bool is_by_name(const struct shfs_open_file *open, const struct happening *h)
 {
 	return open->path && !strcmp(open->path, h->path);
 }
 
-/* A file is renamed before it was closed: its content was made by those who have written
- * to it until then. fanotify tells no writes, so there it is the one who created it. */
+/* Records the writers of a file that is renamed while it is open: they made its content.
+ * fanotify reports no writes: there the process that created the file is the writer. */
 static void record_unclosed(struct shfs_recorder *r, const struct happening *h,
                             const struct shfs_held *content)
 {
@@ -649,8 +656,8 @@ static void note_creation(struct shfs_recorder *r, const struct happening *h)
 }
 
 /*
- * Times that were set are those of the same content, if nobody can have written to the
- * file meanwhile. fanotify tells no writes, so there the content is read again.
+ * Records a change of mode, owner or times. The content is the same if no process can
+ * have written to the file meanwhile. fanotify reports no writes: there it is read again.
  */
 static void note_attributes(struct shfs_recorder *r, const struct happening *h)
 {
@@ -677,7 +684,7 @@ static void note_lost_events(struct shfs_recorder *r, const struct shfs_event *e
 	shfs_capture_emit(r->capture, &rec, NULL);
 }
 
-/* --- all of them --- */
+/* --- all events --- */
 
 static void note_file_event(struct shfs_recorder *r, struct happening *h)
 {
