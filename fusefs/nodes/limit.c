@@ -42,11 +42,6 @@ static void forget_idle_nodes(struct shfs_pruner *p)
 	}
 }
 
-static bool is_crowded(const struct shfs_pruner *p)
-{
-	return !p->refused && shfs_tree_size(p->tree) > p->max;
-}
-
 static void *run_pruner(void *arg)
 {
 	struct shfs_pruner *p = arg;
@@ -57,7 +52,7 @@ static void *run_pruner(void *arg)
 
 	pthread_setname_np(pthread_self(), "prune");
 	while (!atomic_load(&p->ending)) {
-		bool crowded = is_crowded(p);
+		bool crowded = !p->refused && shfs_tree_size(p->tree) > p->max;
 
 		if (crowded) {
 			forget_idle_nodes(p);

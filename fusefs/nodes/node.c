@@ -45,18 +45,13 @@ static uint32_t generation_of(const struct statx *stx)
 	return h ? h : 1;
 }
 
-/* Is this the node's file? dev and ino are enough while the file is kept by an fd. */
-static bool is_same_file(const struct shfs_node *node, const struct statx *stx)
-{
-	return node->ino == stx->stx_ino && node->dev == shfs_statx_dev(stx) &&
-	       node->type == (stx->stx_mode & S_IFMT);
-}
-
 bool node_is_same_birth(const struct shfs_node *node, const struct statx *stx)
 {
 	uint32_t generation = generation_of(stx);
 
-	return is_same_file(node, stx) &&
+	/* dev and ino are enough while the file is kept by an fd */
+	return node->ino == stx->stx_ino && node->dev == shfs_statx_dev(stx) &&
+	       node->type == (stx->stx_mode & S_IFMT) &&
 	       (!generation || !node->generation || generation == node->generation);
 }
 

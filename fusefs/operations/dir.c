@@ -74,17 +74,6 @@ static int directory_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
 	return 0;
 }
 
-static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
-                          struct shfs_directory **out)
-{
-	int fd;
-
-	if (shfs_is_all_open(fs))
-		return -ENFILE;
-	fd = shfs_node_open(fs->tree, node, O_RDONLY | O_DIRECTORY);
-	return fd < 0 ? fd : directory_new(fs, node, fd, out);
-}
-
 void *shfs_directory_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_t fh)
 {
 	struct shfs_node *node = shfs_node_find(fs->tree, open->node);
@@ -134,12 +123,15 @@ static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *node = shfs_req_node(req, id);
 	struct shfs_directory *d;
-	int r;
+	int fd, r;
 
 	if (!node)
 		return;
 	shfs_beneath_watch(fs->beneath, node);
-	r = directory_open(fs, node, &d);
+	fd = shfs_is_all_open(fs)
+	             ? -ENFILE
+	             : shfs_node_open(fs->tree, node, O_RDONLY | O_DIRECTORY);
+	r = fd < 0 ? fd : directory_new(fs, node, fd, &d);
 	if (r) {
 		shfs_req_fail(req, r);
 		return;

@@ -247,15 +247,10 @@ int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
 	return fuse_reply_buf(req, (const char *)&out, sizeof(out));
 }
 
-/* Returns the flags of open(2) without those that change the file. */
-static int flags_to_resume(int flags)
-{
-	return flags & ~(O_TRUNC | O_CREAT | O_EXCL);
-}
-
 void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_t fh)
 {
 	struct shfs_node *node = shfs_node_find(fs->tree, open->node);
+	int flags = open->flags & ~(O_TRUNC | O_CREAT | O_EXCL); /* done already */
 	struct shfs_handle *handle;
 	uint32_t tid;
 
@@ -264,8 +259,7 @@ void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_
 		return NULL;
 	}
 	tid = shfs_caller_still(open->tid, open->boot_ns);
-	handle = shfs_handle_new(fs, node, open->fd, flags_to_resume(open->flags), false,
-	                         tid, open->uid);
+	handle = shfs_handle_new(fs, node, open->fd, flags, false, tid, open->uid);
 	if (!handle)
 		return NULL;
 	handle->fh = fh;

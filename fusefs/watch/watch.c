@@ -96,20 +96,15 @@ void shfs_watch_free(struct shfs_watch *watch)
 	free(watch);
 }
 
-static void drop_current(struct shfs_watch *watch)
-{
-	shfs_snapshot_unref(watch->current);
-	watch->current = NULL;
-	watch->asked = -1;
-}
-
 static void forget_current(struct shfs_watch *watch)
 {
 	if (watch->asked == SHFS_DEPTH_ARCHIVE) {
 		shfs_snapshot_unref(watch->before);
 		watch->before = TAKE_PTR(watch->current);
 	}
-	drop_current(watch);
+	shfs_snapshot_unref(watch->current);
+	watch->current = NULL;
+	watch->asked = -1;
 }
 
 static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)

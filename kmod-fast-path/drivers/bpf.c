@@ -278,14 +278,6 @@ static int map_ring(struct shfs_driver *d)
 	return 0;
 }
 
-static void unmap_ring(struct shfs_driver *d)
-{
-	if (d->consumer)
-		munmap(d->consumer, d->page);
-	if (d->producer)
-		munmap(d->producer, d->page + 2 * SHFS_BPF_RING_SIZE);
-}
-
 /* Waits until the program that makes a record has ended, and returns the record's
  * head. */
 static int await(const uint32_t *head, uint32_t *out)
@@ -387,24 +379,18 @@ static bool has_tracepoint(const struct btf *btf, const char *name)
 	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
 }
 
-/* The first of these functions that the kernel has, or NULL. */
-static const char *first_function(const struct btf *btf, const char *const *names)
-{
-	while (*names && !has_function(btf, *names))
-		names++;
-	return *names;
-}
-
+/* Attaches the program to the first of these functions that the kernel has. */
 static int choose_function(const struct btf *btf, struct bpf_program *program,
                            const char *const *names, struct shfs_buf *why)
 {
-	const char *name = first_function(btf, names);
+	const char *const *name = names;
 
-	if (!name) {
-		shfs_buf_printf(why, "the kernel has no function %s", names[0]);
-		return -EOPNOTSUPP;
-	}
-	return bpf_program__set_attach_target(program, 0, name);
+	while (*name && !has_function(btf, *name))
+		name++;
+	if (*name)
+		return bpf_program__set_attach_target(program, 0, *name);
+	shfs_buf_printf(why, "the kernel has no function %s", names[0]);
+	return -EOPNOTSUPP;
 }
 
 static int prepare_fentry(struct shfs_driver *d, const struct btf *btf,
@@ -482,7 +468,10 @@ static void driver_close(struct shfs_driver *d)
 {
 	if (!d)
 		return;
-	unmap_ring(d);
+	if (d->consumer)
+		munmap(d->consumer, d->page);
+	if (d->producer)
+		munmap(d->producer, d->page + 2 * SHFS_BPF_RING_SIZE);
 	shfs_pins_close(d->pins);
 	shfs_composer_free(d->composer);
 	fentry_bpf__destroy(d->fentry);
@@ -592,15 +581,6 @@ static void explain_bpf_error(int error, const char *what, struct shfs_buf *why)
 	                strerror(error == -EACCES ? EPERM : -error));
 }
 
-static int load_programs(struct shfs_driver *d, const char *what, struct shfs_buf *why)
-{
-	int r = bpf_object__load_skeleton(d->skeleton);
-
-	if (r < 0)
-		explain_bpf_error(r, what, why);
-	return r;
-}
-
 static int attach(struct shfs_driver *d, const char *what, struct shfs_buf *why)
 {
 	struct bpf_program *program;
@@ -632,9 +612,11 @@ static int open_loaded(struct shfs_driver *d, const struct shfs_watch_order *ord
 	r = open_order(d, order, why);
 	if (r < 0)
 		return r;
-	r = load_programs(d, what, why);
-	if (r < 0)
+	r = bpf_object__load_skeleton(d->skeleton);
+	if (r < 0) {
+		explain_bpf_error(r, what, why);
 		return r;
+	}
 	r = learn_root(d);
 	if (r < 0)
 		return r;

@@ -303,13 +303,6 @@ static void report_exec_of_life(struct shfs_connector *c, struct shfs_life *life
 	report_room_event(c);
 }
 
-static void report_lost_messages(struct shfs_connector *c, uint64_t count)
-{
-	event(c, SHFS_EVENT_LOST, NULL, (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME))
-		->lost.count = count;
-	report_room_event(c);
-}
-
 /* --- messages --- */
 
 static void inherit_life(struct shfs_life *child, const struct shfs_life *parent)
@@ -511,7 +504,9 @@ int shfs_connector_read(struct shfs_connector *c, shfs_event_sink sink, void *ar
 			continue;
 		if (r != -ENOBUFS)
 			return r;
-		report_lost_messages(c, 1);
+		event(c, SHFS_EVENT_LOST, NULL, (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME))
+			->lost.count = 1;
+		report_room_event(c);
 		r = start_afresh(c);
 		if (r < 0)
 			return r;

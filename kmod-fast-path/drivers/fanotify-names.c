@@ -442,21 +442,16 @@ static bool is_of_gone(struct shfs_driver *d, const struct name_event *t)
 	return fd < 0;
 }
 
-/* Notes that events were lost: remembered names may be wrong. */
-static void lose_names(struct shfs_driver *d)
-{
-	d->lost++;
-	d->epoch++;
-	d->n_moves += FAN_MOVES + 1;
-	fan_ignore_none(d);
-}
-
 static int take_name_event(struct shfs_driver *d, const struct name_event *t)
 {
 	int r = 0;
 
 	if (t->mask & FAN_Q_OVERFLOW || d->n_names >= NAMES_MAX) {
-		lose_names(d);
+		d->lost++;
+		/* remembered names may be wrong */
+		d->epoch++;
+		d->n_moves += FAN_MOVES + 1;
+		fan_ignore_none(d);
 		return 0;
 	}
 	if (t->mask & FAN_RENAME)

@@ -86,24 +86,21 @@ static uint32_t handle_word(const struct fan_object *object, size_t i)
 	return value;
 }
 
-static uint64_t long_word(const struct fan_object *object)
-{
-	return handle_word(object, 0) | (uint64_t)handle_word(object, 1) << 32;
-}
-
 uint64_t fan_object_ino(const struct fan_object *object)
 {
+	uint64_t second = handle_word(object, 1);
+
 	switch (object->key.type) {
 	case HANDLE_INO32_GEN:
 	case HANDLE_INO32_GEN_PARENT:
 		if (object->key.bytes == 12) /* tmpfs: generation, and 64 bits */
-			return handle_word(object, 1) | (uint64_t)handle_word(object, 2)
-			                                        << 32;
+			return second | (uint64_t)handle_word(object, 2) << 32;
 		return object->key.bytes >= 8 ? handle_word(object, 0) : 0;
 	case HANDLE_BTRFS ... HANDLE_BTRFS_PARENT_ROOT:
 	case HANDLE_INO64_GEN:
 	case HANDLE_INO64_GEN_PARENT:
-		return object->key.bytes >= 12 ? long_word(object) : 0;
+		return object->key.bytes >= 12 ? handle_word(object, 0) | second << 32
+		                               : 0;
 	default:
 		return 0;
 	}

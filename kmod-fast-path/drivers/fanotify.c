@@ -665,12 +665,6 @@ static void close_driver(struct shfs_driver *d)
 	free(d);
 }
 
-static int open_closes(struct shfs_driver *d, struct shfs_buf *why)
-{
-	d->closes_fd = fan_closes_open(FAN_UNLIMITED_MARKS, why);
-	return MIN(d->closes_fd, 0);
-}
-
 /* Limits the closes that wait: each holds a descriptor. */
 static int alloc_closes(struct shfs_driver *d)
 {
@@ -727,9 +721,10 @@ static int open_queues(struct shfs_driver *d, const struct shfs_watch_order *ord
 	refresh_root(d);
 	if (!d->root)
 		return -ENOENT;
-	r = open_closes(d, why);
-	if (r >= 0)
-		r = alloc_closes(d);
+	d->closes_fd = fan_closes_open(FAN_UNLIMITED_MARKS, why);
+	if (d->closes_fd < 0)
+		return d->closes_fd;
+	r = alloc_closes(d);
 	if (r >= 0)
 		r = fan_names_open(d, why);
 	if (r >= 0)

@@ -323,15 +323,6 @@ static bool parse_tool_options(struct watch *w, int argc, char **argv)
 	return true;
 }
 
-static const struct shfs_driver_ops *find_driver(const char *name)
-{
-	const struct shfs_driver_ops *ops = shfs_driver_find(name);
-
-	if (!ops)
-		errx(EXIT_REFUSED, "no such driver: %s", name);
-	return ops;
-}
-
 int main(int argc, char **argv)
 {
 	struct watch w = { .uid = getuid(), .run_as = -1, .quiet_ms = 200 };
@@ -345,7 +336,9 @@ int main(int argc, char **argv)
 	if (argc - optind < 3)
 		errx(EXIT_REFUSED, "usage: shfs-watch-tool DRIVER DIR [OPTION...] -- "
 		                   "COMMAND [ARGUMENT...]");
-	w.ops = find_driver(argv[0]);
+	w.ops = shfs_driver_find(argv[0]);
+	if (!w.ops)
+		errx(EXIT_REFUSED, "no such driver: %s", argv[0]);
 	root = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		err(EXIT_REFUSED, "%s", argv[1]);

@@ -51,19 +51,15 @@ static struct shfs_queue_packet *append_packet(struct shfs_queue *q,
 	return p;
 }
 
-static bool fits(const struct shfs_queue_packet *p, size_t size, bool with_fd)
-{
-	return p && p->is_events && p->data.len + size <= SHFS_PACKET_MAX &&
-	       (!with_fd || p->n_fds < SHFS_PACKET_FDS_MAX);
-}
-
 /* The last packet, if it has room for the event, or a new one. */
 static struct shfs_queue_packet *room_for(struct shfs_queue *q, size_t size, bool with_fd)
 {
+	struct shfs_queue_packet *last = q->last;
 	struct shfs_packet header;
 
-	if (fits(q->last, size, with_fd))
-		return q->last;
+	if (last && last->is_events && last->data.len + size <= SHFS_PACKET_MAX &&
+	    (!with_fd || last->n_fds < SHFS_PACKET_FDS_MAX))
+		return last;
 	shfs_packet_fill(&header, SHFS_PACKET_EVENTS, 0, NULL, NULL);
 	return append_packet(q, &header);
 }

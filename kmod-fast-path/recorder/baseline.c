@@ -50,13 +50,11 @@ static void record_found_file(struct shfs_recorder *r, const char *path, int fd,
 	shfs_snapshot_unref(held.snapshot);
 }
 
-static void archive_found_file(struct shfs_recorder *r, const FTSENT *entry,
-                               const char *path)
+static void archive_found_file(struct shfs_recorder *r, const char *path)
 {
+	bool secret = shfs_project_rules_is_secret(&r->rules, path, false);
 	_cleanup_close_ int fd = -1;
 	struct stat st;
-
-	bool secret = shfs_project_rules_is_secret(&r->rules, path, false);
 
 	if (!secret &&
 	    shfs_project_rules_match(&r->rules, path) != SHFS_RULE_ARCHIVE_READ)
@@ -79,11 +77,6 @@ static bool is_passed_over(struct shfs_recorder *r, const char *path)
 	       shfs_project_rules_match(&r->rules, path) == SHFS_RULE_IGNORE;
 }
 
-static bool is_store_dir(const struct shfs_recorder *r, const char *path)
-{
-	return r->hidden && !strcmp(path, r->hidden);
-}
-
 static void *walk_project(void *arg)
 {
 	struct shfs_baseline *b = arg;
@@ -97,14 +90,15 @@ static void *walk_project(void *arg)
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 	(void)!syscall(SYS_ioprio_set, IOPRIO_THREAD, 0, IOPRIO_IDLE);
 	while (fts && !atomic_load(&b->ending) && (entry = fts_read(fts))) {
+		const char *path = entry->fts_path + skip;
+
 		if (entry->fts_pathlen < skip)
 			continue;
 		if (entry->fts_info == FTS_D &&
-		    (is_store_dir(r, entry->fts_path + skip) ||
-		     is_passed_over(r, entry->fts_path + skip)))
+		    ((r->hidden && !strcmp(path, r->hidden)) || is_passed_over(r, path)))
 			fts_set(fts, entry, FTS_SKIP);
 		else if (entry->fts_info == FTS_F || entry->fts_info == FTS_NSOK)
-			archive_found_file(r, entry, entry->fts_path + skip);
+			archive_found_file(r, path);
 	}
 	if (fts)
 		fts_close(fts);

@@ -212,14 +212,6 @@ static void receive_ahead(struct watch *w)
 		shfs_log("no thread to receive events: %s", strerror(-r));
 }
 
-static void return_to_helper(struct watch *w)
-{
-	if (reach_helper(w))
-		return;
-	receive_ahead(w);
-	shfs_log("the helper is back");
-}
-
 static void end_sync(struct watch *w, uint64_t cookie)
 {
 	int *fd = &w->syncs[cookie % SYNCS_MAX];
@@ -385,8 +377,10 @@ static void serve_recording(struct watch *w)
 			continue;
 		if (fds[0].revents)
 			return;
-		if (!w->connection)
-			return_to_helper(w);
+		if (!w->connection && !reach_helper(w)) {
+			receive_ahead(w);
+			shfs_log("the helper is back");
+		}
 		if (more || fds[2].revents)
 			more = receive_events(w);
 		look_for_trouble(w);

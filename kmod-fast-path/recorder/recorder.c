@@ -417,18 +417,6 @@ static void note_close(struct shfs_recorder *r, const struct happening *h)
 		shfs_open_file_free(&r->open, open);
 }
 
-/* Records the writers until now, as another command begins to write: what the file holds
- * is theirs. */
-static void hand_on(struct shfs_recorder *r, const struct happening *h,
-                    struct shfs_open_file *open)
-{
-	_cleanup_(held_clear) struct shfs_held made =
-		shfs_contents_last(r->contents, &h->file);
-
-	emit_writers(r, h, open, &made);
-	shfs_open_file_hand_on(open);
-}
-
 static void note_write(struct shfs_recorder *r, const struct happening *h)
 {
 	struct shfs_open_file *open = NULL;
@@ -437,8 +425,15 @@ static void note_write(struct shfs_recorder *r, const struct happening *h)
 		open = shfs_open_file_get(&r->open, h->event, h->path);
 	if (!open)
 		return;
-	if (shfs_open_file_is_handed_on(open, h->event))
-		hand_on(r, h, open);
+	if (shfs_open_file_is_handed_on(open, h->event)) {
+		/* another command begins to write: the file holds what those before left
+		 */
+		_cleanup_(held_clear) struct shfs_held made =
+			shfs_contents_last(r->contents, &h->file);
+
+		emit_writers(r, h, open, &made);
+		shfs_open_file_hand_on(open);
+	}
 	shfs_open_file_note(open, h->event, h->process, h->time);
 }
 
@@ -575,11 +570,6 @@ static void note_come(struct shfs_recorder *r, struct happening *h)
 	            "", NULL, NULL);
 }
 
-static bool is_by_name(const struct shfs_open_file *open, const struct happening *h)
-{
-	return open->path && !strcmp(open->path, h->path);
-}
-
 /* Records the writers of a file that is renamed while it is open: they made its content.
  * fanotify reports no writes: there the process that created the file is the writer. */
 static void record_unclosed(struct shfs_recorder *r, const struct happening *h,
@@ -597,7 +587,7 @@ static void record_unclosed(struct shfs_recorder *r, const struct happening *h,
 		emit_writers(r, h, &by_maker, content);
 	HASH_ITER (hh, r->open, open, next)
 		if (is_open_of(open, paths_file_of(&h->file)) &&
-		    (h->is_sure || is_by_name(open, h)))
+		    (h->is_sure || (open->path && !strcmp(open->path, h->path))))
 			emit_writers(r, h, open, content);
 }
 
