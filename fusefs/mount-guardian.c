@@ -51,7 +51,7 @@ static void unmount_lazily(const char *where)
 		wait_for_child(pid);
 }
 
-static void detach(struct shfs_guardian *g)
+static void detach_dead_mount(struct shfs_guardian *g)
 {
 	struct mount *m = g->data;
 
@@ -85,7 +85,7 @@ static void close_but(int *kept, size_t n)
 }
 
 /* Can the guardian take over? Yes if the mount still exists and its device is known. */
-static bool can_succeed(struct mount *m)
+static bool can_take_over(struct mount *m)
 {
 	if (shfs_heir_device(m->fs->heir) < 0 || !m->again || !m->dev)
 		return false;
@@ -95,7 +95,7 @@ static bool can_succeed(struct mount *m)
 
 /* Takes over. If it cannot, all fds of the dead server are closed first, so that no
  * process waits for an answer any more. */
-static bool succeeds(struct shfs_guardian *g)
+static bool succeed_server(struct shfs_guardian *g)
 {
 	struct mount *m = g->data;
 	struct shfs_fs *fs = m->fs;
@@ -105,7 +105,7 @@ static bool succeeds(struct shfs_guardian *g)
 	size_t n = ARRAY_SIZE(ours), n_opens = shfs_heir_n_opens(fs->heir);
 	_cleanup_free_ int *kept = calloc(n + 1 + n_opens, sizeof(*kept));
 
-	if (!kept || !can_succeed(m)) {
+	if (!kept || !can_take_over(m)) {
 		close_but(ours, n);
 		return false;
 	}
@@ -126,7 +126,7 @@ static void handle_order(struct shfs_guardian *g, char what)
 	if (what == WATCH && !shfs_mountpoint_is_ours(g->root, &m->dev))
 		m->dev = 0;
 	if (what == DETACH) {
-		detach(g);
+		detach_dead_mount(g);
 		/* a mount that was asked to end is not made again */
 		m->again = NULL;
 	}
@@ -170,7 +170,7 @@ static bool mount_root_again(const struct mount *m)
 	return pid > 0 && wait_for_child(pid) == 0;
 }
 
-static void last(struct shfs_guardian *g)
+static void remount_or_alert(struct shfs_guardian *g)
 {
 	struct mount *m = g->data;
 
@@ -187,9 +187,9 @@ int shfs_mountpoint_guard(struct shfs_fs *fs)
 		.root = fs->root,
 		.spool = fs->spool,
 		.order = handle_order,
-		.died = detach,
-		.last = last,
-		.succeeds = fs->again->n_args ? succeeds : NULL,
+		.died = detach_dead_mount,
+		.last = remount_or_alert,
+		.succeeds = fs->again->n_args ? succeed_server : NULL,
 		.data = &mount,
 	};
 

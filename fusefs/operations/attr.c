@@ -262,8 +262,8 @@ static void record_touch(fuse_req_t req, struct shfs_node *node, int to_set,
 }
 
 /* Sets mode, owner and times, and records that before anyone can change the content. */
-static int touch(fuse_req_t req, struct shfs_node *node, int fd, const struct stat *attr,
-                 int to_set)
+static int touch_node(fuse_req_t req, struct shfs_node *node, int fd,
+                      const struct stat *attr, int to_set)
 {
 	bool changing;
 	struct shfs_watch *watch = shfs_watch_begin_touch(shfs_req_fs(req), node,
@@ -303,7 +303,7 @@ static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_
 		r = handle ? set_open_size(req, handle, attr->st_size)
 		           : truncate_node(req, node, attr->st_size);
 	if (!r && (to_set & SET_TOUCH))
-		r = touch(req, node, fd, attr, to_set);
+		r = touch_node(req, node, fd, attr, to_set);
 	if (!r)
 		r = shfs_node_statx(fd, "", &stx);
 	shfs_node_fd_done(fs->tree, node);

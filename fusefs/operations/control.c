@@ -17,7 +17,7 @@
 /* Largest answer; also the reply to a request for the size. */
 #define ANSWER_MAX 4096
 
-static void reply(fuse_req_t req, const struct shfs_buf *answer, size_t size)
+static void reply_answer(fuse_req_t req, const struct shfs_buf *answer, size_t size)
 {
 	if (answer->failed)
 		shfs_req_fail(req, -ENOMEM);
@@ -162,7 +162,7 @@ void shfs_control_get(fuse_req_t req, const char *name, size_t size)
 		sync_all(req, size, true);
 	} else if (!strcmp(name, "status")) {
 		write_mount_status(shfs_req_fs(req), &answer);
-		reply(req, &answer, size);
+		reply_answer(req, &answer, size);
 	} else {
 		shfs_req_fail(req, -ENODATA);
 	}

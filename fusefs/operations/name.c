@@ -384,8 +384,8 @@ static bool await_removed(struct shfs_fs *fs, int dirfd, const char *name, int *
 }
 
 /* Adds the mode of a directory, or the target of a symbolic link, for shfs undelete. */
-static void tell_rest(const struct statx *stx, int dirfd, const char *name,
-                      char text[static PATH_MAX], struct shfs_rec_pathop *record)
+static void add_mode_or_target(const struct statx *stx, int dirfd, const char *name,
+                               char text[static PATH_MAX], struct shfs_rec_pathop *record)
 {
 	ssize_t n = 0;
 
@@ -427,7 +427,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	dirfd = shfs_node_fd(fs->tree, parent);
 	r = MIN(dirfd, 0);
 	if (!r)
-		tell_rest(&stx, dirfd, name, rest, &record);
+		add_mode_or_target(&stx, dirfd, name, rest, &record);
 	while (!r) {
 		shfs_tree_lock_write(fs->tree);
 		shfs_req_try(req, 0);

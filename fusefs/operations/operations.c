@@ -198,7 +198,7 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
 	emit_path_operation(fs, process, op, &path, content);
 }
 
-static void *resume(const struct shfs_open *open, uint64_t fh, void *arg)
+static void *resume_open(const struct shfs_open *open, uint64_t fh, void *arg)
 {
 	return open->what == SHFS_OPENED_FILE ? shfs_file_resume(arg, open, fh)
 	                                      : shfs_directory_resume(arg, open, fh);
@@ -209,7 +209,7 @@ static int inherit_nodes(struct shfs_fs *fs, bool is_taken)
 	int r = shfs_tree_inherit(fs->tree, fs->heir, is_taken);
 
 	if (!r && is_taken)
-		shfs_heir_each_open(fs->heir, resume, fs);
+		shfs_heir_each_open(fs->heir, resume_open, fs);
 	return r;
 }
 
@@ -225,7 +225,7 @@ const struct shfs_transport_calls shfs_ops_calls = {
 	.answer = shfs_statx_answer,
 };
 
-static void want(struct fuse_conn_info *conn, unsigned capability)
+static void want_capability(struct fuse_conn_info *conn, unsigned capability)
 {
 	conn->want |= conn->capable & capability;
 }
@@ -234,11 +234,12 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
 	/* Never FUSE_CAP_WRITEBACK_CACHE: an acknowledged write is in the lower file. */
 	conn->want = 0;
-	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_DONT_MASK |
-	                   FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
-	                   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
-	                   FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_CACHE_SYMLINKS |
-	                   FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
+	want_capability(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC |
+	                              FUSE_CAP_DONT_MASK | FUSE_CAP_READDIRPLUS |
+	                              FUSE_CAP_READDIRPLUS_AUTO |
+	                              FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
+	                              FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_CACHE_SYMLINKS |
+	                              FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
 	conn->max_write = SHFS_MAX_WRITE;
 	conn->max_readahead = 1 << 20;
 	conn->max_background = 256;

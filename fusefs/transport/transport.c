@@ -32,7 +32,7 @@
 _Thread_local struct shfs_worker *shfs_self;
 static _Thread_local uint64_t unique_now;
 
-static void nap(long ns)
+static void sleep_ns(long ns)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 }
@@ -54,7 +54,7 @@ bool shfs_transport_goes_on(int error)
 	case ENOENT: /* the request was interrupted meanwhile */
 		return true;
 	default:
-		nap(GRACE_NS);
+		sleep_ns(GRACE_NS);
 		return true;
 	}
 }
@@ -274,7 +274,7 @@ void shfs_worker_end(struct shfs_worker *w, bool is_free)
 	atomic_fetch_add(&w->turn, 1);
 }
 
-static unsigned progress(const struct shfs_transport *t, const struct shfs_queue *q)
+static unsigned count_turns(const struct shfs_transport *t, const struct shfs_queue *q)
 {
 	unsigned sum = 0;
 
@@ -289,13 +289,13 @@ static unsigned progress(const struct shfs_transport *t, const struct shfs_queue
 static bool is_stuck(struct shfs_transport *t, struct shfs_queue *q)
 {
 	for (;;) {
-		unsigned before = progress(t, q);
+		unsigned before = count_turns(t, q);
 
-		nap(STUCK_NS);
+		sleep_ns(STUCK_NS);
 		if (fuse_session_exited(t->session))
 			return false;
 		if (atomic_load(&q->n_idle) <= 0) {
-			if (progress(t, q) == before)
+			if (count_turns(t, q) == before)
 				return true;
 			continue;
 		}
@@ -338,7 +338,7 @@ static struct shfs_queue *await_need(struct shfs_transport *t)
 
 /* --- threads --- */
 
-static void report(struct shfs_transport *t, int error)
+static void report_start(struct shfs_transport *t, int error)
 {
 	pthread_mutex_lock(&t->lock);
 	t->n_reports++;
@@ -435,7 +435,7 @@ static void work_at_first(struct shfs_worker *w)
 
 	if (r && w->ring)
 		shfs_ring_refuse(w->ring);
-	report(t, r);
+	report_start(t, r);
 	if (!await_stage(t, SHFS_STAGE_SERVE))
 		return;
 	serve_queue(w, w->queue);
@@ -454,7 +454,7 @@ static void work_at_first(struct shfs_worker *w)
  * request takes the buffer and is stuck too, this one waits until the next spare thread
  * comes.
  */
-static void *stir(void *arg)
+static void *stir_queue(void *arg)
 {
 	struct shfs_worker *w = arg;
 	struct statx stx;
@@ -479,7 +479,7 @@ static void work_when_needed(struct shfs_worker *w)
 	atomic_store(&q->state, SHFS_QUEUE_CALM);
 	if (!join_queue(w, q)) {
 		w->is_stirred = q->cpu != SHFS_QUEUE_DEVICE &&
-		                !pthread_create(&w->stirrer, NULL, stir, w);
+		                !pthread_create(&w->stirrer, NULL, stir_queue, w);
 		serve_queue(w, q);
 	} else {
 		atomic_fetch_sub(&q->n_idle, 1);
@@ -494,7 +494,7 @@ static void *run_worker(void *arg)
 
 	pthread_setname_np(pthread_self(), w->queue ? "fuse" : "fuse-spare");
 	t->calls->begin_thread();
-	report(t, is_ring_wanted(w) ? shfs_ring_new(t, &w->ring) : 0);
+	report_start(t, is_ring_wanted(w) ? shfs_ring_new(t, &w->ring) : 0);
 	if (await_stage(t, SHFS_STAGE_JOIN)) {
 		if (w->queue)
 			work_at_first(w);
@@ -828,7 +828,7 @@ void shfs_transport_stop(struct shfs_transport *t)
 		for (unsigned i = 0; i < t->n_workers; i++)
 			pthread_kill(t->workers[i].thread, WAKE);
 		shfs_uring_ring(t);
-		nap(GRACE_NS);
+		sleep_ns(GRACE_NS);
 	}
 }
 
@@ -929,7 +929,7 @@ void shfs_transport_quiesce(struct shfs_transport *t)
 			                    atomic_load(&t->workers[i].looks) };
 	while (!is_quiet(t, before) && shfs_clock_ns(CLOCK_MONOTONIC) < until) {
 		shfs_uring_ring(t);
-		nap(GLANCE_NS);
+		sleep_ns(GLANCE_NS);
 	}
 	if (shfs_self)
 		atomic_fetch_add(&shfs_self->turn, 1);

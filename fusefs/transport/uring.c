@@ -276,7 +276,7 @@ static int make_entry(struct entry *e, uint16_t queue, size_t size)
 	return 0;
 }
 
-static int offer(struct shfs_ring *ring, struct entry *e)
+static int offer_entry(struct shfs_ring *ring, struct entry *e)
 {
 	struct iovec buffer[] = {
 		{ e->header, sizeof(*e->header) },
@@ -317,7 +317,7 @@ int shfs_ring_join(struct shfs_ring *ring, const struct shfs_queue *queue, size_
 			atomic_store(&ring->n_entries, i + 1);
 	}
 	for (unsigned i = 0; i < queue->n && !r; i++) {
-		r = offer(ring, &ring->entries[i]);
+		r = offer_entry(ring, &ring->entries[i]);
 		if (!r)
 			r = first_error(ring);
 	}
@@ -328,7 +328,7 @@ void shfs_ring_refuse(struct shfs_ring *ring)
 {
 	struct entry none = { .queue = NO_QUEUE };
 
-	(void)!offer(ring, &none);
+	(void)!offer_entry(ring, &none);
 }
 
 /* --- replies --- */
@@ -475,7 +475,7 @@ static void look_for_interrupt(struct shfs_transport *t, uint64_t unique)
 /* --- requests --- */
 
 /* Assembles the headers of a request in front of its payload. */
-static char *assemble(struct entry *e, size_t *size)
+static char *assemble_request(struct entry *e, size_t *size)
 {
 	const struct shfs_fuse_uring_header *header = e->header;
 	size_t op = header->in.len - sizeof(header->in) - header->payload_size;
@@ -532,7 +532,7 @@ static void serve_entry(struct shfs_worker *w, struct entry *e)
 	atomic_store(&e->is_replied, false);
 	atomic_store(&e->unique, e->header->in.unique);
 	ring->at = e;
-	request = assemble(e, &size);
+	request = assemble_request(e, &size);
 	if (request) {
 		look_for_interrupt(ring->transport, e->unique);
 		shfs_transport_serve(ring->transport, request, size);
@@ -577,7 +577,7 @@ static void note_failure(struct shfs_ring *ring, struct entry *e, int error)
 		break;
 	default:
 		shfs_log("the kernel did not take a reply: %s", strerror(-error));
-		ring->is_ended = offer(ring, e) != 0;
+		ring->is_ended = offer_entry(ring, e) != 0;
 	}
 }
 

@@ -323,7 +323,8 @@ static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
  * Records the calling process after its ancestors, the oldest first, as each names its
  * parent. If another thread has recorded one of them meanwhile, that record is used.
  */
-static uint64_t record(struct shfs_callers *c, struct sight *caller, bool *is_shell)
+static uint64_t record_ancestry(struct shfs_callers *c, struct sight *caller,
+                                bool *is_shell)
 {
 	struct sight sights[DEPTH_MAX];
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ARGV_WAIT;
@@ -387,7 +388,7 @@ static uint64_t record_thread(struct shfs_callers *c, int procfd, struct thread 
 	pthread_mutex_lock(&c->lock);
 	seq = find_caller_record(c, &s.stat, &t->is_shell);
 	pthread_mutex_unlock(&c->lock);
-	return seq ? seq : record(c, &s, &t->is_shell);
+	return seq ? seq : record_ancestry(c, &s, &t->is_shell);
 }
 
 /* --- threads --- */

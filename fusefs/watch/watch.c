@@ -159,7 +159,7 @@ static bool is_changed_beneath(const struct shfs_watch *watch, const struct stat
 
 /* Notes size and mtime of the file, and forgets the content if another process has
  * changed the lower file. */
-static void stamp(struct shfs_watch *watch, const struct stat *st)
+static void note_stamp(struct shfs_watch *watch, const struct stat *st)
 {
 	if (is_changed_beneath(watch, st)) {
 		forget_current(watch);
@@ -228,7 +228,7 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 	fd = shfs_watch_fd(fs, node, handle, depth == SHFS_DEPTH_ARCHIVE && !ignored,
 	                   &opened);
 	if (fd >= 0 && !fstat(fd, &st))
-		stamp(watch, &st);
+		note_stamp(watch, &st);
 	if (!watch->current)
 		begin_current(fs, watch);
 	if (!watch->current)
@@ -294,7 +294,7 @@ static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
 	if (!handle)
 		fd = shfs_node_fd(fs->tree, node);
 	if (fd >= 0 && !fstat(fd, &st))
-		stamp(watch, &st);
+		note_stamp(watch, &st);
 	if (!handle && fd >= 0)
 		shfs_node_fd_done(fs->tree, node);
 }

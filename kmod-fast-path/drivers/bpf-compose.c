@@ -441,7 +441,7 @@ static size_t append_event_path(struct shfs_composer *c, struct shfs_event *even
 /* --- paths that a program gave to a call --- */
 
 /* Removes empty and "." components, and ".." together with the component before it. */
-static void normalize(struct shfs_buf *path)
+static void normalize_path(struct shfs_buf *path)
 {
 	char *in = path->data, *out = path->data;
 
@@ -522,7 +522,7 @@ static int given_path(struct shfs_composer *c, uint64_t key, const char *text, s
 	shfs_buf_add(out, text, len);
 	if (out->failed)
 		return -ENOMEM;
-	normalize(out);
+	normalize_path(out);
 	r = below_root(c, out);
 	if (r < 0)
 		return r;

@@ -178,7 +178,7 @@ static int pin_by_name(const struct shfs_driver *d, const struct shfs_event *eve
 }
 
 /* An O_PATH descriptor of the file of an event, or -1. */
-static int pin(struct shfs_driver *d, const struct shfs_event *event)
+static int pin_event_file(struct shfs_driver *d, const struct shfs_event *event)
 {
 	int fd;
 
@@ -203,7 +203,7 @@ static void report_composed_event(void *arg, struct shfs_event *event)
 
 	if (d->own_pid && event->process.pid == d->own_pid) /* caused by closing pins */
 		return;
-	content = pin(d, event);
+	content = pin_event_file(d, event);
 	if (content >= 0)
 		event->flags |= SHFS_EVENT_PINNED;
 	d->sink(d->sink_arg, event, content);
@@ -223,7 +223,7 @@ static int stat_in_root(void *arg, const char *path, struct stat *out)
 	return 0;
 }
 
-static int real(void *arg, const char *path, struct shfs_buf *out)
+static int resolve_in_root(void *arg, const char *path, struct shfs_buf *out)
 {
 	struct shfs_driver *d = arg;
 	_cleanup_close_ int fd = open_in_root(d, path, O_DIRECTORY, RESOLVE_NO_XDEV);
@@ -253,7 +253,7 @@ static bool is_dir_reported(void *arg, uint64_t key)
 }
 
 static const struct shfs_composer_ops composer_ops = { report_composed_event,
-	                                               stat_in_root, real,
+	                                               stat_in_root, resolve_in_root,
 	                                               is_dir_reported };
 
 /* --- the ring --- */
@@ -280,7 +280,7 @@ static int map_ring(struct shfs_driver *d)
 
 /* Waits until the program that makes a record has ended, and returns the record's
  * head. */
-static int await(const uint32_t *head, uint32_t *out)
+static int await_record(const uint32_t *head, uint32_t *out)
 {
 	int64_t since = 0, now;
 
@@ -305,7 +305,7 @@ static int drain_ring(struct shfs_driver *d)
 		const char *record = d->data + (at & (SHFS_BPF_RING_SIZE - 1));
 		uint32_t head, size;
 
-		if (await((const uint32_t *)record, &head) < 0)
+		if (await_record((const uint32_t *)record, &head) < 0)
 			break; /* the next drain goes on here */
 		size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
 		if (!(head & BPF_RINGBUF_DISCARD_BIT))
@@ -581,7 +581,7 @@ static void explain_bpf_error(int error, const char *what, struct shfs_buf *why)
 	                strerror(error == -EACCES ? EPERM : -error));
 }
 
-static int attach(struct shfs_driver *d, const char *what, struct shfs_buf *why)
+static int attach_programs(struct shfs_driver *d, const char *what, struct shfs_buf *why)
 {
 	struct bpf_program *program;
 	int r;
@@ -629,7 +629,7 @@ static int open_loaded(struct shfs_driver *d, const struct shfs_watch_order *ord
 		d->own_pid = (uint32_t)getpid();
 	r = shfs_composer_new(d->root_path, d->state->root_dev, d->own_pid, &composer_ops,
 	                      d, &d->composer);
-	return r < 0 ? r : attach(d, what, why);
+	return r < 0 ? r : attach_programs(d, what, why);
 }
 
 static int open_bpf_driver(const struct shfs_watch_order *order,

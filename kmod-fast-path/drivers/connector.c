@@ -221,8 +221,8 @@ static int scan_proc(struct shfs_connector *c)
 
 /* --- events --- */
 
-static struct shfs_event *event(struct shfs_connector *c, unsigned type,
-                                const struct shfs_life *life, uint64_t time_ns)
+static struct shfs_event *begin_life_event(struct shfs_connector *c, unsigned type,
+                                           const struct shfs_life *life, uint64_t time_ns)
 {
 	struct shfs_event *e = &c->room.event;
 
@@ -282,7 +282,7 @@ static void report_exec_of_life(struct shfs_connector *c, struct shfs_life *life
 	struct shfs_event *e;
 	struct statx st;
 
-	e = event(c, SHFS_EVENT_EXEC, life, when_ns);
+	e = begin_life_event(c, SHFS_EVENT_EXEC, life, when_ns);
 	if (there && !statx(procfd, "exe", 0, STATX_BASIC_STATS, &st))
 		set_program_file(&e->file, &st);
 	else
@@ -317,8 +317,8 @@ static void inherit_life(struct shfs_life *child, const struct shfs_life *parent
 	child->process.uid = parent->effective;
 }
 
-static void forked(struct shfs_connector *c, uint32_t parent_pid, uint32_t child_pid,
-                   uint64_t when_ns)
+static void note_fork_message(struct shfs_connector *c, uint32_t parent_pid,
+                              uint32_t child_pid, uint64_t when_ns)
 {
 	struct shfs_life *parent = life_of(c, parent_pid), *child;
 	_cleanup_close_ int procfd = -1;
@@ -345,13 +345,13 @@ static void forked(struct shfs_connector *c, uint32_t parent_pid, uint32_t child
 	if (!parent || !is_life_watched(c, parent))
 		return;
 	child->told = true;
-	e = event(c, SHFS_EVENT_FORK, parent, when_ns);
+	e = begin_life_event(c, SHFS_EVENT_FORK, parent, when_ns);
 	e->child.pid = child_pid;
 	e->child.start_ns = child->process.start_ns;
 	report_room_event(c);
 }
 
-static void executed(struct shfs_connector *c, uint32_t pid, uint64_t when_ns)
+static void note_exec_message(struct shfs_connector *c, uint32_t pid, uint64_t when_ns)
 {
 	struct shfs_life *life = life_of(c, pid);
 
@@ -396,7 +396,7 @@ static void thread_ended(struct shfs_connector *c, uint32_t pid, uint64_t when_n
 		life_ends(c, life, when_ns);
 }
 
-static void heard(struct shfs_connector *c, const struct proc_event *e)
+static void take_message(struct shfs_connector *c, const struct proc_event *e)
 {
 	uint64_t when_ns = e->timestamp_ns + (uint64_t)c->boot_offset_ns;
 
@@ -410,11 +410,11 @@ static void heard(struct shfs_connector *c, const struct proc_event *e)
 				life->threads++;
 			break;
 		}
-		forked(c, (uint32_t)e->event_data.fork.parent_tgid,
-		       (uint32_t)e->event_data.fork.child_tgid, when_ns);
+		note_fork_message(c, (uint32_t)e->event_data.fork.parent_tgid,
+		                  (uint32_t)e->event_data.fork.child_tgid, when_ns);
 		break;
 	case WHAT_EXEC:
-		executed(c, (uint32_t)e->event_data.exec.process_tgid, when_ns);
+		note_exec_message(c, (uint32_t)e->event_data.exec.process_tgid, when_ns);
 		break;
 	case WHAT_UID:
 		user_set(c, (uint32_t)e->event_data.id.process_tgid,
@@ -483,7 +483,7 @@ static int read_messages_batch(struct shfs_connector *c)
 		if (messages[i].msg_len < sizeof(*m) || from[i].nl_pid)
 			continue;
 		memcpy(&e, m->event, MIN(sizeof(e), messages[i].msg_len - sizeof(*m)));
-		heard(c, &e);
+		take_message(c, &e);
 	}
 	return n;
 }
@@ -504,7 +504,8 @@ int shfs_connector_read(struct shfs_connector *c, shfs_event_sink sink, void *ar
 			continue;
 		if (r != -ENOBUFS)
 			return r;
-		event(c, SHFS_EVENT_LOST, NULL, (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME))
+		begin_life_event(c, SHFS_EVENT_LOST, NULL,
+		                 (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME))
 			->lost.count = 1;
 		report_room_event(c);
 		r = start_afresh(c);
@@ -541,7 +542,7 @@ void shfs_connector_turn(struct shfs_connector *c, shfs_event_sink sink, void *a
 		if (!c->ended)
 			c->ended_end = &c->ended;
 		if (life->told) {
-			event(c, SHFS_EVENT_EXIT, life, life->exit_ns);
+			begin_life_event(c, SHFS_EVENT_EXIT, life, life->exit_ns);
 			report_room_event(c);
 		}
 		life->next_end = NULL;
@@ -588,7 +589,7 @@ bool shfs_connector_is_kernel(const struct shfs_connector *c, uint32_t pid)
 
 /* The kernel sends every message to all listeners; the filter keeps other kinds out of
  * the queue. */
-static int filter(int fd)
+static int filter_messages(int fd)
 {
 	const unsigned what = offsetof(struct message, event);
 	struct sock_filter code[] = {
@@ -637,7 +638,7 @@ static int open_connector_socket(void)
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) &&
 	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)))
 		return -errno;
-	r = filter(fd);
+	r = filter_messages(fd);
 	if (r < 0)
 		return r;
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)))
@@ -648,7 +649,7 @@ static int open_connector_socket(void)
 
 /* Does the kernel report a child of this process? It sends nothing to other pid
  * namespaces than the first. */
-static bool tells(int fd)
+static bool are_processes_reported(int fd)
 {
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
 	int64_t end = shfs_clock_ns(CLOCK_MONOTONIC) + PROBE_MS * 1000000LL;
@@ -713,7 +714,7 @@ int shfs_connector_open(uid_t uid, struct shfs_connector **out, struct shfs_buf 
 	if (r < 0)
 		shfs_buf_printf(why, "the kernel does not report processes: %s",
 		                strerror(-r));
-	if (r >= 0 && !tells(c->fd)) {
+	if (r >= 0 && !are_processes_reported(c->fd)) {
 		shfs_buf_str(why, "the kernel does not report processes "
 		                  "(CONFIG_PROC_EVENTS, or inside a container)");
 		r = -EOPNOTSUPP;

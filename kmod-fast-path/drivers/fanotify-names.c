@@ -56,7 +56,7 @@ static size_t end_index(const struct shfs_driver *d)
 	return d->first_name + d->n_names;
 }
 
-static void point(struct fan_object *object, int step)
+static void count_waiting(struct fan_object *object, int step)
 {
 	if (object)
 		object->waiting += (uint32_t)step;
@@ -94,9 +94,9 @@ static bool append_name(struct shfs_driver *d, struct fan_name *n)
 	}
 	n->index = end_index(d);
 	d->names[d->n_names++] = n;
-	point(n->dir, 1);
-	point(n->dir2, 1);
-	point(n->child, 1);
+	count_waiting(n->dir, 1);
+	count_waiting(n->dir2, 1);
+	count_waiting(n->child, 1);
 	link_child(n);
 	return true;
 }
@@ -121,9 +121,9 @@ static void unlink_child(struct fan_name *n)
 static void drop_name_event(struct shfs_driver *d, struct fan_name *n)
 {
 	unlink_child(n);
-	point(n->dir, -1);
-	point(n->dir2, -1);
-	point(n->child, -1);
+	count_waiting(n->dir, -1);
+	count_waiting(n->dir2, -1);
+	count_waiting(n->child, -1);
 	d->n_moved_out -= n->moves_out;
 	d->names[n->index - d->first_name] = NULL;
 	fan_name_free(n);

@@ -193,7 +193,7 @@ void fan_places_free(struct shfs_driver *d)
 
 /* --- ignored directories --- */
 
-static uint64_t hash(const char *s, size_t len)
+static uint64_t hash_dir(const char *s, size_t len)
 {
 	uint64_t h = 0xcbf29ce484222325;
 
@@ -231,7 +231,7 @@ void fan_ignore_dir_of(struct shfs_driver *d, const char *path, const struct sta
 
 	if (!d->ignores || !slash || *path != '/')
 		return;
-	h = hash(path, (size_t)(slash - path));
+	h = hash_dir(path, (size_t)(slash - path));
 	slot = &d->not_ignored[(h >> 1) % FAN_ELSEWHERE_SLOTS];
 	if (*slot == h)
 		return;

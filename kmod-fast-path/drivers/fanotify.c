@@ -597,7 +597,7 @@ static int drain_closes(struct shfs_driver *d)
 
 /* Has the queues wake the poller, but only after a quiet drain: a wakeup costs the
  * watched processes, and a busy reader drains again soon. */
-static void arm(struct shfs_driver *d)
+static void arm_queues(struct shfs_driver *d)
 {
 	struct epoll_event e = { .events = EPOLLIN | EPOLLONESHOT };
 
@@ -639,7 +639,7 @@ static int drain_fanotify(struct shfs_driver *d, shfs_event_sink sink, void *arg
 	if (known >= end)
 		shfs_connector_turn(d->processes, sink, arg);
 	fan_objects_trim(d);
-	arm(d);
+	arm_queues(d);
 	return 0;
 }
 

@@ -201,7 +201,7 @@ static void free_read(struct ring *ring)
 }
 
 /* The next event of a ring; NULL: there is none. */
-static const struct shfs_event *peek(const struct shfs_driver *d, struct ring *ring)
+static const struct shfs_event *peek_event(const struct shfs_driver *d, struct ring *ring)
 {
 	while (ring->tail != ring->head) {
 		const struct shfs_event *event =
@@ -216,14 +216,15 @@ static const struct shfs_event *peek(const struct shfs_driver *d, struct ring *r
 }
 
 /* The ring with the oldest event that is not younger than until. */
-static struct ring *oldest(const struct shfs_driver *d, uint64_t until)
+static struct ring *oldest_ring(const struct shfs_driver *d, uint64_t until)
 {
 	struct ring *best = NULL;
 	uint64_t best_ns = until;
 
 	for (unsigned i = 0; i < d->rings_count; i++) {
 		struct ring *ring = &d->rings[i];
-		const struct shfs_event *event = ring->shared ? peek(d, ring) : NULL;
+		const struct shfs_event *event =
+			ring->shared ? peek_event(d, ring) : NULL;
 
 		if (event && event->time_ns <= best_ns &&
 		    (!best || event->time_ns < best_ns)) {
@@ -235,7 +236,7 @@ static struct ring *oldest(const struct shfs_driver *d, uint64_t until)
 }
 
 /* Was the end of this process reported? Threads that end at once may each be the last. */
-static bool was_told(struct shfs_driver *d, const struct shfs_event *event)
+static bool was_exit_reported(struct shfs_driver *d, const struct shfs_event *event)
 {
 	const struct shfs_event_process *p = &event->process;
 
@@ -289,7 +290,7 @@ static void report_ring_event(struct shfs_driver *d, const struct shfs_event *ev
 	_cleanup_close_ int content_fd = -1;
 	struct shfs_event *copy = (struct shfs_event *)d->copy;
 
-	if (was_told(d, event))
+	if (was_exit_reported(d, event))
 		return;
 	if (!(event->flags & SHFS_EVENT_PINNED) &&
 	    !(d->is_mapped_fs && has_file(event))) {
@@ -357,8 +358,8 @@ static int module_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 	for (unsigned i = 0; i < d->rings_count; i++)
 		if (d->rings[i].shared)
 			d->rings[i].head = settled_head(d->rings[i].shared);
-	while ((ring = oldest(d, until))) {
-		const struct shfs_event *event = peek(d, ring);
+	while ((ring = oldest_ring(d, until))) {
+		const struct shfs_event *event = peek_event(d, ring);
 
 		report_ring_event(d, event, sink, arg);
 		ring->tail += event->size;

@@ -264,7 +264,7 @@ static int run_watched_command(struct watch *w, char **argv)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void summarize(const struct watch *w)
+static void print_summary(const struct watch *w)
 {
 	struct rusage usage;
 
@@ -350,6 +350,6 @@ int main(int argc, char **argv)
 		errx(EXIT_REFUSED, "%s: %s", argv[0], why.data ? why.data : "?");
 	status = run_watched_command(&w, argv + 2);
 	w.ops->close(w.driver);
-	summarize(&w);
+	print_summary(&w);
 	return status;
 }

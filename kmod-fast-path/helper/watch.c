@@ -43,7 +43,8 @@ void shfs_helper_refuse(int socket, int error, const char *why)
 	(void)!shfs_packet_send(socket, &ready, sizeof(ready), NULL, 0);
 }
 
-_printf_(3, 4) static int refuse(const struct watch *w, int error, const char *fmt, ...)
+_printf_(3, 4) static int refuse_order(const struct watch *w, int error, const char *fmt,
+                                       ...)
 {
 	char why[512];
 	va_list ap;
@@ -69,9 +70,9 @@ static int wait_for_order(struct watch *w)
 		return 0;
 	r = r ? shfs_packet_receive(w->socket, w->in) : 0;
 	if (!r && !fds[0].revents)
-		refuse(w, -ETIMEDOUT, "no order came within %d s", ORDER_MS / 1000);
+		refuse_order(w, -ETIMEDOUT, "no order came within %d s", ORDER_MS / 1000);
 	else if (r < 0 && r != -ECONNRESET)
-		refuse(w, r, "the order is not a packet of shfs");
+		refuse_order(w, r, "the order is not a packet of shfs");
 	return r > 0;
 }
 
@@ -94,18 +95,19 @@ static int check_order(struct watch *w)
 	int r = shfs_packet_check(in->data, in->len);
 
 	if (r == -EPROTONOSUPPORT)
-		return refuse(w, r,
-		              "the helper is of another version of shfs (%d, asked by "
-		              "%d); restart it: systemctl restart shfs-helper",
-		              SHFS_EVENT_VERSION, in->packet.version);
+		return refuse_order(
+			w, r,
+			"the helper is of another version of shfs (%d, asked by "
+			"%d); restart it: systemctl restart shfs-helper",
+			SHFS_EVENT_VERSION, in->packet.version);
 	if (r || in->packet.type != SHFS_PACKET_WATCH)
-		return refuse(w, -EBADMSG, "the order is not a packet of shfs");
+		return refuse_order(w, -EBADMSG, "the order is not a packet of shfs");
 	if (in->n_fds != 1 || in->fds_lost)
-		return refuse(w, -EBADMSG, "the order comes without its directory");
+		return refuse_order(w, -EBADMSG, "the order comes without its directory");
 	r = check_root(in->fds[0]);
 	if (r)
-		return refuse(w, r, "the directory was not opened to be read: %s",
-		              strerror(-r));
+		return refuse_order(w, r, "the directory was not opened to be read: %s",
+		                    strerror(-r));
 	w->root_fd = in->fds[0];
 	in->n_fds = 0;
 	return 0;
@@ -149,7 +151,7 @@ static int open_first_driver(struct watch *w,
 	if (!why->len)
 		shfs_buf_str(why, *name ? "this helper has no driver of that name"
 		                        : "this helper has no driver");
-	return refuse(w, r, "%s", why->data ? why->data : strerror(-r));
+	return refuse_order(w, r, "%s", why->data ? why->data : strerror(-r));
 }
 
 static int begin_subscription(struct watch *w,
@@ -161,14 +163,14 @@ static int begin_subscription(struct watch *w,
 	int r = shfs_peer_enter(&w->peer, &not_there);
 
 	if (r)
-		return refuse(w, r, "%s", not_there);
+		return refuse_order(w, r, "%s", not_there);
 	r = open_first_driver(w, drivers, &why);
 	if (r)
 		return r;
 	r = shfs_privilege_serve(w->ops->name, &w->peer);
 	if (r)
-		return refuse(w, r, "the helper cannot give up its rights: %s",
-		              strerror(-r));
+		return refuse_order(w, r, "the helper cannot give up its rights: %s",
+		                    strerror(-r));
 	w->reach.uid = w->peer.uid;
 	w->reach.root_fd = w->root_fd;
 	shfs_packet_fill(&ready, SHFS_PACKET_READY, 0, w->ops->name, why.data);

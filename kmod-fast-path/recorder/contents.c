@@ -68,7 +68,7 @@ int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *co
 
 /* --- remembered files; with the lock held --- */
 
-static void unname(struct shfs_contents *c, struct known *known)
+static void forget_name(struct shfs_contents *c, struct known *known)
 {
 	if (known->path_hash)
 		HASH_DELETE(hh_path, c->by_path, known);
@@ -77,7 +77,7 @@ static void unname(struct shfs_contents *c, struct known *known)
 
 static void forget_content(struct shfs_contents *c, struct known *known)
 {
-	unname(c, known);
+	forget_name(c, known);
 	HASH_DEL(c->known, known);
 	shfs_snapshot_unref(known->snapshot);
 	free(known);
@@ -155,11 +155,11 @@ static void note_name(struct shfs_contents *c, const struct shfs_event_file *fil
 	was = find_path(c, hash);
 	if (was && was != known) {
 		shfs_snapshot_gone(was->snapshot);
-		unname(c, was);
+		forget_name(c, was);
 	}
 	if (known) {
 		known->secret = secret;
-		unname(c, known);
+		forget_name(c, known);
 		known->path_hash = hash;
 		HASH_ADD(hh_path, c->by_path, path_hash, sizeof(hash), known);
 		if (!known->hh_path.tbl)
@@ -176,7 +176,7 @@ void shfs_contents_gone(struct shfs_contents *c, const char *path)
 	known = find_path(c, shfs_object_hash64(path, strlen(path)));
 	if (known) {
 		shfs_snapshot_gone(known->snapshot);
-		unname(c, known);
+		forget_name(c, known);
 	}
 	pthread_mutex_unlock(&c->lock);
 }
@@ -268,7 +268,7 @@ static int open_event_file(struct shfs_contents *c, const struct shfs_event_file
 	return -ESTALE;
 }
 
-static bool is_as_told(int fd, const struct shfs_event_file *file)
+static bool is_unchanged_since_event(int fd, const struct shfs_event_file *file)
 {
 	struct stat st;
 
@@ -278,7 +278,7 @@ static bool is_as_told(int fd, const struct shfs_event_file *file)
 
 /* Takes a read lease, which ends with fd: a process that opens the file to write waits
  * for it. false: the file is open to write already. */
-static bool lease(int fd, const struct shfs_event_file *file)
+static bool lease_file(int fd, const struct shfs_event_file *file)
 {
 	if (fcntl(fd, F_SETLEASE, F_RDLCK))
 		return errno != EAGAIN;
@@ -318,17 +318,18 @@ static bool lease_in_time(struct shfs_contents *c, int fd,
 {
 	int64_t began_ns = shfs_clock_ns(CLOCK_MONOTONIC);
 	int64_t span_ns = SHFS_NSEC_PER_SEC / 1000;
-	bool leased = lease(fd, file);
+	bool leased = lease_file(fd, file);
 
 	if (leased || is_recorder_behind(at_ns))
 		return leased;
 	if (!c->late || began_ns < c->wait_from_ns) {
 		outlast_tick(file);
-		return lease(fd, file);
+		return lease_file(fd, file);
 	}
-	for (int i = 0; i < 9 && !leased && is_as_told(fd, file); i++, span_ns *= 2) {
+	for (int i = 0; i < 9 && !leased && is_unchanged_since_event(fd, file);
+	     i++, span_ns *= 2) {
 		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);
-		leased = lease(fd, file);
+		leased = lease_file(fd, file);
 	}
 	c->wait_from_ns = 5 * shfs_clock_ns(CLOCK_MONOTONIC) - 4 * began_ns;
 	return leased;
@@ -389,9 +390,9 @@ static struct shfs_snapshot *capture_content(struct shfs_contents *c, int fd,
 
 /* Is the remembered content the one of the event? Drivers that report names and closes
  * out of order: a new name may come with the content as it was remembered later. */
-static bool is_what_is_told(const struct shfs_contents *c, const struct known *known,
-                            const struct shfs_event_file *file,
-                            enum shfs_contents_why why)
+static bool is_content_of_event(const struct shfs_contents *c, const struct known *known,
+                                const struct shfs_event_file *file,
+                                enum shfs_contents_why why)
 {
 	if (why == SHFS_CONTENTS_WRITTEN)
 		return false;
@@ -412,7 +413,7 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 	known = find_content(c, file);
 	if (known) {
 		snapshot = shfs_snapshot_ref(known->snapshot);
-		*same = is_what_is_told(c, known, file, why);
+		*same = is_content_of_event(c, known, file, why);
 		*secret = known->secret && is_same_state(known, file);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -420,35 +421,33 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 }
 
 /* Takes the content if it still is that of the event. NULL: it is not. */
-static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
-                                          const struct shfs_event_file *file,
-                                          int64_t at_ns, struct shfs_snapshot *before,
-                                          enum care care, enum shfs_depth depth,
-                                          uint64_t max_bytes, uid_t author)
+static struct shfs_snapshot *
+capture_event_file(struct shfs_contents *c, int fd, const struct shfs_event_file *file,
+                   int64_t at_ns, struct shfs_snapshot *before, enum care care,
+                   enum shfs_depth depth, uint64_t max_bytes, uid_t author)
 {
 	/* its times prove it, even if a process has it open to write */
 	bool sure = !c->late && at_ns - file->mtime_ns >= tick_ns();
-	bool leased = sure ? lease(fd, file) : lease_in_time(c, fd, file, at_ns);
+	bool leased = sure ? lease_file(fd, file) : lease_in_time(c, fd, file, at_ns);
 	struct shfs_snapshot *snapshot;
 
 	if (has_been_secret(c, file, fd))
 		care = CARE_SECRET;
 	outlast_writes(fd, file, !leased && !sure);
-	if (!is_as_told(fd, file)) {
+	if (!is_unchanged_since_event(fd, file)) {
 		shfs_debug(RECORDER,
-		           "file %" PRIu64
-		           ": not read: it is not as the event tells any more",
+		           "file %" PRIu64 ": not read: it has changed since the event",
 		           (uint64_t)file->ino);
 		return NULL;
 	}
 	snapshot = capture_content(c, fd, before, care, depth, max_bytes, author);
 	if (!snapshot)
 		return NULL;
-	if (!is_as_told(fd, file) || (!leased && !sure)) {
+	if (!is_unchanged_since_event(fd, file) || (!leased && !sure)) {
 		shfs_debug(RECORDER, "file %" PRIu64 ": incomplete: %s",
 		           (uint64_t)file->ino,
 		           leased || sure ? "it changed while it was read"
-		                          : "somebody may be writing to it");
+		                          : "another process may be writing to it");
 		shfs_snapshot_spoil(snapshot);
 	}
 	pthread_mutex_lock(&c->lock);
@@ -512,9 +511,10 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 	fd = open_event_file(c, file, path, content_fd);
 	if (fd >= 0)
 		held.snapshot =
-			take_as_told(c, fd, file, at_ns, kept ? last : NULL, care,
-		                     keeps ? SHFS_DEPTH_ARCHIVE : SHFS_DEPTH_FINGERPRINT,
-		                     max_bytes, author);
+			capture_event_file(c, fd, file, at_ns, kept ? last : NULL, care,
+		                           keeps ? SHFS_DEPTH_ARCHIVE
+		                                 : SHFS_DEPTH_FINGERPRINT,
+		                           max_bytes, author);
 	shfs_snapshot_unref(last);
 	note_name(c, file, path, care == CARE_SECRET);
 	if (!held.snapshot && why == SHFS_CONTENTS_WRITTEN)
@@ -531,9 +531,9 @@ struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
                                      const struct shfs_event_file *file)
 {
 	struct shfs_held held = {
-		.snapshot = take_as_told(c, fd, file, shfs_clock_ns(CLOCK_REALTIME), NULL,
-		                         CARE_KEEP, SHFS_DEPTH_ARCHIVE,
-		                         c->config->read_max_bytes, file->uid),
+		.snapshot = capture_event_file(c, fd, file, shfs_clock_ns(CLOCK_REALTIME),
+		                               NULL, CARE_KEEP, SHFS_DEPTH_ARCHIVE,
+		                               c->config->read_max_bytes, file->uid),
 	};
 
 	if (!held.snapshot)

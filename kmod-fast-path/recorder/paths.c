@@ -250,7 +250,7 @@ void shfs_paths_gone(struct shfs_paths *n, const char *path, bool tree)
 			drop_file_name(n, name);
 }
 
-static char *concat(const char *a, const char *b)
+static char *concat_paths(const char *a, const char *b)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 };
 
@@ -273,7 +273,7 @@ void shfs_paths_moved(struct shfs_paths *n, const char *from, const char *to, bo
 	/* names that are added here come after all others */
 	for (name = n->names; name && count--; name = next) {
 		const char *rest = rest_below(name->path, from);
-		char *path = rest ? concat(to, rest) : NULL;
+		char *path = rest ? concat_paths(to, rest) : NULL;
 
 		next = name->hh.next;
 		file = name->file->key;

@@ -34,7 +34,7 @@ static void waiting_free(struct waiting *w)
 	free(w);
 }
 
-static void wake(int fd)
+static void raise_eventfd(int fd)
 {
 	(void)!write(fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 }
@@ -112,7 +112,7 @@ static void *receive_packets(void *arg)
 			r->error = got;
 		got = r->error;
 		pthread_mutex_unlock(&r->lock);
-		wake(r->ready_fd);
+		raise_eventfd(r->ready_fd);
 	}
 	return NULL;
 }
@@ -158,7 +158,7 @@ void shfs_receiver_free(struct shfs_receiver *r)
 	r->stops = true;
 	pthread_cond_signal(&r->room);
 	pthread_mutex_unlock(&r->lock);
-	wake(r->stop_fd);
+	raise_eventfd(r->stop_fd);
 	pthread_join(r->thread, NULL);
 	while ((w = r->first)) {
 		r->first = w->next;
