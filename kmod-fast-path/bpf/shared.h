@@ -141,7 +141,7 @@ static __always_inline void who_is(struct task_struct *task, struct who *who)
 
 /* --- places --- */
 
-static __always_inline u64 mix(u64 key, u64 with)
+static __always_inline u64 mix_key(u64 key, u64 with)
 {
 	return (key ^ with) * KEY_MIX;
 }
@@ -200,7 +200,7 @@ static __always_inline long walk_step(struct walk *walk)
 		walk->top = true;
 		return 1;
 	}
-	walk->key = mix(walk->key, BPF_CORE_READ(dentry, d_name.hash));
+	walk->key = mix_key(walk->key, BPF_CORE_READ(dentry, d_name.hash));
 	walk->dentry = (u64)parent;
 	return 0;
 }
@@ -246,11 +246,11 @@ __noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
 	bpf_loop(SHFS_BPF_DEPTH_MAX, walk_one, &walk, 0);
 	if (walk.below)
 		place->key =
-			key_end(mix(walk.key, BPF_CORE_READ(parent, d_inode, i_ino)));
+			key_end(mix_key(walk.key, BPF_CORE_READ(parent, d_inode, i_ino)));
 	return 0;
 }
 
-/* The key of a directory that find() saw below the root. */
+/* The key of a directory that find_dentry_place() saw below the root. */
 static __noinline u64 key_of(struct dentry *first, u64 root)
 {
 	u64 key = 0, ino = first->d_inode->i_ino;
@@ -259,8 +259,8 @@ static __noinline u64 key_of(struct dentry *first, u64 root)
 #pragma clang loop unroll(full)
 	for (int i = 0; i < SHFS_BPF_LEVELS; i++) {
 		if ((u64)dir == root)
-			return key_end(mix(key, ino));
-		key = mix(key, dir->d_name.hash);
+			return key_end(mix_key(key, ino));
+		key = mix_key(key, dir->d_name.hash);
 		dir = dir->d_parent;
 	}
 	return 0; /* moved away meanwhile */
@@ -271,8 +271,8 @@ static __noinline u64 key_of(struct dentry *first, u64 root)
  * their case is checked first and needs nothing else. file: the open file of this dentry,
  * or NULL.
  */
-static __always_inline bool find(struct dentry *dentry, struct file *file,
-                                 struct place *place)
+static __always_inline bool find_dentry_place(struct dentry *dentry, struct file *file,
+                                              struct place *place)
 {
 	struct dentry *first = dentry->d_parent, *dir = first, *parent;
 	u64 root = state.root;
@@ -312,7 +312,7 @@ static __always_inline void count_lost(void)
 
 /* The flags to submit with: wakes the reader for urgent records, and before the ring is
  * full. */
-static __always_inline u64 wake(u64 now, bool urgent)
+static __always_inline u64 wake_flags(u64 now, bool urgent)
 {
 	if (urgent && now - state.woken_ns > WAKE_NS) {
 		state.woken_ns = now;
@@ -324,8 +324,8 @@ static __always_inline u64 wake(u64 now, bool urgent)
 	return BPF_RB_NO_WAKEUP;
 }
 
-static __always_inline void begin(struct shfs_bpf_record *record, u16 type, u32 flags,
-                                  const struct who *who)
+static __always_inline void begin_record(struct shfs_bpf_record *record, u16 type,
+                                         u32 flags, const struct who *who)
 {
 	record->type = type;
 	record->cpu = bpf_get_smp_processor_id();
@@ -404,7 +404,7 @@ static __always_inline void add_inode(struct shfs_bpf_record *record, struct ino
 }
 
 /* A walk that sends the directories that it passes. */
-struct tell {
+struct sending {
 	struct walk walk;
 	struct who who;
 	u64 key, ino;
@@ -412,26 +412,26 @@ struct tell {
 	bool failed;
 };
 
-static long tell_one(u32 i, void *arg)
+static long send_level(u32 i, void *arg)
 {
-	struct tell *tell = arg;
-	struct dentry *dentry = (void *)tell->walk.dentry;
+	struct sending *sending = arg;
+	struct dentry *dentry = (void *)sending->walk.dentry;
 	struct shfs_bpf_record *record;
-	u64 key = tell->walk.key;
-	long end = walk_step(&tell->walk), n = 0;
+	u64 key = sending->walk.key;
+	long end = walk_step(&sending->walk), n = 0;
 
-	if (!end && key == tell->walk.key)
+	if (!end && key == sending->walk.key)
 		return 0; /* the step went from a mount to its mount point */
 	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_MAX, 0);
 	if (!record) {
-		tell->failed = true;
+		sending->failed = true;
 		return 1;
 	}
-	begin(record, SHFS_EVENT_DIRECTORY, tell->flags, &tell->who);
-	record->directory = tell->key;
-	record->ino = tell->ino;
+	begin_record(record, SHFS_EVENT_DIRECTORY, sending->flags, &sending->who);
+	record->directory = sending->key;
+	record->ino = sending->ino;
 	if (end) {
-		record->flags |= SHFS_BPF_LAST | (tell->walk.top ? SHFS_BPF_TOP : 0);
+		record->flags |= SHFS_BPF_LAST | (sending->walk.top ? SHFS_BPF_TOP : 0);
 	} else {
 		if (BPF_CORE_READ(dentry, d_inode, i_ino) == VOLUME_INO)
 			record->flags |= SHFS_BPF_VOLUME;
@@ -439,28 +439,28 @@ static long tell_one(u32 i, void *arg)
 		                              BPF_CORE_READ(dentry, d_name.name));
 	}
 	record->name_len = n > 0 ? n : 0;
-	tell->flags = 0;
+	sending->flags = 0;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return end;
 }
 
 /* Sends each level of the path in a record of its own. */
-__noinline int tell_slow(u64 dentry, u64 mount, u64 key)
+__noinline int send_path_slow(u64 dentry, u64 mount, u64 key)
 {
-	struct tell tell = {
+	struct sending sending = {
 		.walk = { .dentry = dentry, .mount = mount },
 		.key = key,
 		.ino = BPF_CORE_READ((struct dentry *)dentry, d_inode, i_ino),
 		.flags = SHFS_BPF_FIRST,
 	};
 
-	who_is((void *)bpf_get_current_task_btf(), &tell.who);
-	bpf_loop(SHFS_BPF_DEPTH_MAX, tell_one, &tell, 0);
-	return tell.failed || !(tell.walk.below || tell.walk.top);
+	who_is((void *)bpf_get_current_task_btf(), &sending.who);
+	bpf_loop(SHFS_BPF_DEPTH_MAX, send_level, &sending, 0);
+	return sending.failed || !(sending.walk.below || sending.walk.top);
 }
 
 /* Sends all levels in one record. 1: the ring has no room; -1: the record has no room. */
-static __noinline long tell_fast(struct dentry *first, u64 key)
+static __noinline long send_path_fast(struct dentry *first, u64 key)
 {
 	struct shfs_bpf_record *record;
 	struct dentry *dir = first;
@@ -472,7 +472,7 @@ static __noinline long tell_fast(struct dentry *first, u64 key)
 	if (!record)
 		return 1;
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	begin(record, SHFS_EVENT_DIRECTORY, SHFS_BPF_FIRST | SHFS_BPF_LAST, &who);
+	begin_record(record, SHFS_EVENT_DIRECTORY, SHFS_BPF_FIRST | SHFS_BPF_LAST, &who);
 	record->directory = key;
 	record->ino = dir->d_inode->i_ino;
 #pragma clang loop unroll(full)
@@ -498,7 +498,8 @@ static __noinline long tell_fast(struct dentry *first, u64 key)
 }
 
 /* Makes sure that the path of this directory was sent. */
-static __always_inline bool know(struct dentry *dentry, const struct place *place)
+static __always_inline bool ensure_path_sent(struct dentry *dentry,
+                                             const struct place *place)
 {
 	u64 key = place->key;
 	long r = -1;
@@ -507,10 +508,10 @@ static __always_inline bool know(struct dentry *dentry, const struct place *plac
 	if (bpf_map_lookup_elem(&told, &key))
 		return true;
 	if (!place->slow)
-		r = tell_fast(dentry->d_parent, key);
+		r = send_path_fast(dentry->d_parent, key);
 	if (r < 0)
-		r = place->slow ? tell_slow(place->dentry, place->mount, key)
-		                : tell_slow(address_of(dentry->d_parent), 0, key);
+		r = place->slow ? send_path_slow(place->dentry, place->mount, key)
+		                : send_path_slow(address_of(dentry->d_parent), 0, key);
 	if (r) {
 		count_lost();
 		return false;
@@ -519,11 +520,12 @@ static __always_inline bool know(struct dentry *dentry, const struct place *plac
 	return true;
 }
 
-static __always_inline void fill(struct shfs_bpf_record *record, u16 type, u32 flags,
-                                 const struct who *who, struct inode *inode,
-                                 const struct place *place, u64 id)
+static __always_inline void fill_record(struct shfs_bpf_record *record, u16 type,
+                                        u32 flags, const struct who *who,
+                                        struct inode *inode, const struct place *place,
+                                        u64 id)
 {
-	begin(record, type, flags, who);
+	begin_record(record, type, flags, who);
 	add_inode(record, inode);
 	record->id = id;
 	record->directory = place->key;
@@ -531,21 +533,21 @@ static __always_inline void fill(struct shfs_bpf_record *record, u16 type, u32 f
 }
 
 /* Sends an event of a file with one name. */
-static __always_inline void tell(u16 type, u32 flags, const struct who *who,
-                                 struct dentry *dentry, struct inode *inode,
-                                 const struct place *place, u64 id, bool urgent)
+static __always_inline void send_event(u16 type, u32 flags, const struct who *who,
+                                       struct dentry *dentry, struct inode *inode,
+                                       const struct place *place, u64 id, bool urgent)
 {
 	struct shfs_bpf_record *record;
 	u32 len = place->len;
 
-	if (!know(dentry, place))
+	if (!ensure_path_sent(dentry, place))
 		return;
 	if (len < SHFS_BPF_NAME_SHORT) {
 		record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_SHORT,
 		                             0);
 		if (!record)
 			goto full;
-		fill(record, type, flags, who, inode, place, id);
+		fill_record(record, type, flags, who, inode, place, id);
 		bpf_probe_read_kernel(record->text, within(len, SHFS_BPF_NAME_SHORT),
 		                      place->name);
 	} else {
@@ -553,27 +555,30 @@ static __always_inline void tell(u16 type, u32 flags, const struct who *who,
 		                             0);
 		if (!record)
 			goto full;
-		fill(record, type, flags, who, inode, place, id);
+		fill_record(record, type, flags, who, inode, place, id);
 		bpf_probe_read_kernel(record->text, within(len, SHFS_BPF_NAME_MAX),
 		                      place->name);
 	}
 	if (type == SHFS_EVENT_WRITE)
 		add_session(record, (void *)bpf_get_current_task_btf());
-	bpf_ringbuf_submit(record, wake(record->time_ns, urgent));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, urgent));
 	return;
 full:
 	count_lost();
 }
 
 /* Sends an event with two names: either of them may be outside of the root (key 0). */
-static __always_inline void tell_two(u16 type, u32 flags, struct inode *inode,
-                                     struct dentry *from, const struct place *place,
-                                     struct dentry *to, const struct place *place2)
+static __always_inline void send_event_of_two(u16 type, u32 flags, struct inode *inode,
+                                              struct dentry *from,
+                                              const struct place *place,
+                                              struct dentry *to,
+                                              const struct place *place2)
 {
 	struct shfs_bpf_record *record;
 	struct who who;
 
-	if ((place->key && !know(from, place)) || (place2->key && !know(to, place2)))
+	if ((place->key && !ensure_path_sent(from, place)) ||
+	    (place2->key && !ensure_path_sent(to, place2)))
 		return;
 	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + 2 * SHFS_BPF_NAME_MAX, 0);
 	if (!record) {
@@ -581,7 +586,7 @@ static __always_inline void tell_two(u16 type, u32 flags, struct inode *inode,
 		return;
 	}
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	fill(record, type, flags, &who, inode, place, 0);
+	fill_record(record, type, flags, &who, inode, place, 0);
 	record->directory2 = place2->key;
 	record->name_len = 0;
 	if (place->key) {
@@ -596,7 +601,7 @@ static __always_inline void tell_two(u16 type, u32 flags, struct inode *inode,
 		                      within(place2->len, SHFS_BPF_NAME_MAX),
 		                      place2->name);
 	}
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 }
 
 /* --- open files --- */
@@ -712,7 +717,7 @@ static __always_inline void note_written(struct file *file, u32 flags)
 	} else if (!mine) {
 		return;
 	}
-	if (!find(file->f_path.dentry, file, &place) || is_backing(file))
+	if (!find_dentry_place(file->f_path.dentry, file, &place) || is_backing(file))
 		return;
 	if (!known) {
 		first.id = __sync_fetch_and_add(&state.next_id, 1) + 1;
@@ -725,8 +730,8 @@ static __always_inline void note_written(struct file *file, u32 flags)
 			return;
 		}
 	}
-	tell(SHFS_EVENT_WRITE, first.flags | open_flags(file), &first.who,
-	     file->f_path.dentry, file->f_inode, &place, first.id, false);
+	send_event(SHFS_EVENT_WRITE, first.flags | open_flags(file), &first.who,
+	           file->f_path.dentry, file->f_inode, &place, first.id, false);
 }
 
 /* Finds the name of a file made by O_TMPFILE: linkat(2) may have given it one since, and
@@ -775,7 +780,7 @@ static __always_inline void note_close(struct file *file, u32 mode, struct inode
 	if (!known && !watched())
 		return;
 	dentry = file->f_path.dentry;
-	if (!find(dentry, file, &place) || is_backing(file)) {
+	if (!find_dentry_place(dentry, file, &place) || is_backing(file)) {
 		if (known)
 			bpf_map_delete_elem(&files, &address);
 		return;
@@ -792,8 +797,8 @@ static __always_inline void note_close(struct file *file, u32 mode, struct inode
 	} else {
 		who_is((void *)bpf_get_current_task_btf(), &who);
 	}
-	tell(SHFS_EVENT_CLOSE, flags | open_flags(file), &who, dentry, inode, &place, id,
-	     id);
+	send_event(SHFS_EVENT_CLOSE, flags | open_flags(file), &who, dentry, inode,
+	           &place, id, id);
 }
 
 /* --- processes --- */
@@ -812,11 +817,11 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	}
 	who_is(parent, &who);
-	begin(record, SHFS_EVENT_FORK, 0, &who);
+	begin_record(record, SHFS_EVENT_FORK, 0, &who);
 	add_session(record, parent);
 	record->ino = process_id(child);
 	record->id = child->start_boottime;
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 	return 0;
 }
 
@@ -866,7 +871,7 @@ static __always_inline void fill_exec(struct shfs_bpf_record *record,
 	struct who who;
 
 	who_is(task, &who);
-	begin(record, SHFS_EVENT_EXEC, environment_says(task), &who);
+	begin_record(record, SHFS_EVENT_EXEC, environment_says(task), &who);
 	add_session(record, task);
 	add_inode(record, bprm->file->f_inode);
 	record->id = 0;
@@ -898,7 +903,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 			                         within(len, EXEC_ARGV_SHORT),
 			                         (void *)argv))
 				record->name2_len = len;
-			bpf_ringbuf_submit(record, wake(record->time_ns, true));
+			bpf_ringbuf_submit(record, wake_flags(record->time_ns, true));
 			return 0;
 		}
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
@@ -919,7 +924,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 	if (!bpf_probe_read_user(record->text + SHFS_EVENT_PATH_MAX,
 	                         within(len, SHFS_EVENT_ARGV_MAX), (void *)argv))
 		record->name2_len = len;
-	bpf_ringbuf_submit(record, wake(record->time_ns, true));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, true));
 	return 0;
 full:
 	count_lost();
@@ -938,7 +943,7 @@ struct {
 /* Is this thread the one that reports the end of its process? */
 static __always_inline bool claim_end(struct task_struct *task)
 {
-	u64 key = mix(task->group_leader->start_boottime, task->tgid);
+	u64 key = mix_key(task->group_leader->start_boottime, task->tgid);
 	u8 one = 1;
 
 	return !task->signal->live.counter &&
@@ -956,9 +961,9 @@ static __always_inline void note_exit(struct task_struct *task)
 		return;
 	}
 	who_is(task, &who);
-	begin(record, SHFS_EVENT_EXIT, 0, &who);
+	begin_record(record, SHFS_EVENT_EXIT, 0, &who);
 	add_session(record, task);
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 }
 
 /* --- before the first event --- */

@@ -337,10 +337,10 @@ __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 	if (!walk.below && !walk.top)
 		return -1;
 	dentry = (void *)base->dentry;
-	base->key = key_end(mix(walk.key, BPF_CORE_READ(dentry, d_inode, i_ino)));
+	base->key = key_end(mix_key(walk.key, BPF_CORE_READ(dentry, d_inode, i_ino)));
 	if (bpf_map_lookup_elem(&told, &base->key))
 		return 1;
-	if (tell_slow(base->dentry, base->mount, base->key))
+	if (send_path_slow(base->dentry, base->mount, base->key))
 		return 0;
 	bpf_map_update_elem(&told, &base->key, &one, BPF_ANY);
 	return 1;
@@ -370,15 +370,15 @@ static __always_inline void begin_names(struct shfs_bpf_record *record,
 	struct who who;
 
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	begin(record, names->type, names->flags | SHFS_BPF_GIVEN | SHFS_EVENT_INEXACT,
-	      &who);
+	begin_record(record, names->type,
+	             names->flags | SHFS_BPF_GIVEN | SHFS_EVENT_INEXACT, &who);
 	record->directory = names->base.key;
 	record->directory2 = names->base2.key;
 	record->mode = names->mode;
 }
 
 /* 0: sent; 1: the names need more room; -1: they cannot be sent. */
-static __always_inline int tell_names_of(const struct names *names, const u32 room,
+static __always_inline int send_names_of(const struct names *names, const u32 room,
                                          const bool two)
 {
 	struct shfs_bpf_record *record;
@@ -404,24 +404,24 @@ static __always_inline int tell_names_of(const struct names *names, const u32 ro
 		record->name2_at = room;
 		record->name2_len = n2 - 1;
 	}
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 	return 0;
 }
 
-__noinline int tell_names(struct names *names)
+__noinline int send_names(struct names *names)
 {
 	int r;
 
 	if (!names)
 		return 0;
 	if (names->path2) {
-		r = tell_names_of(names, SHFS_BPF_NAME_MAX, true);
+		r = send_names_of(names, SHFS_BPF_NAME_MAX, true);
 		if (r > 0)
-			r = tell_names_of(names, SHFS_EVENT_PATH_MAX, true);
+			r = send_names_of(names, SHFS_EVENT_PATH_MAX, true);
 	} else {
-		r = tell_names_of(names, SHFS_BPF_NAME_SHORT, false);
+		r = send_names_of(names, SHFS_BPF_NAME_SHORT, false);
 		if (r > 0)
-			r = tell_names_of(names, SHFS_EVENT_PATH_MAX, false);
+			r = send_names_of(names, SHFS_EVENT_PATH_MAX, false);
 	}
 	if (r)
 		count_lost();
@@ -457,7 +457,7 @@ static __always_inline void names_changed(struct pt_regs *regs,
 		names.flags |= SHFS_EVENT_DIRECTORY_FILE;
 		names.mode = S_IFDIR;
 	}
-	tell_names(&names);
+	send_names(&names);
 }
 
 /* --- calls that have ended --- */
@@ -470,10 +470,10 @@ __noinline int file_changed(u64 address, u32 type)
 	struct place place;
 	struct who who;
 
-	if (!find(dentry, file, &place))
+	if (!find_dentry_place(dentry, file, &place))
 		return 0;
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	tell(type, 0, &who, dentry, file->f_inode, &place, 0, false);
+	send_event(type, 0, &who, dentry, file->f_inode, &place, 0, false);
 	return 0;
 }
 
@@ -517,7 +517,7 @@ static __always_inline void mapped_file(struct pt_regs *regs)
 	if (!is_regular(file))
 		return;
 	if (!(file->f_mode & FMODE_WRITE)) {
-		if (find(file->f_path.dentry, file, &place))
+		if (find_dentry_place(file->f_path.dentry, file, &place))
 			bpf_map_update_elem(&mapped_to_read, &address, &one, BPF_ANY);
 	} else if (type == MAP_SHARED || type == MAP_SHARED_VALIDATE) {
 		written_at(address, SHFS_EVENT_MAPPED);
@@ -652,7 +652,7 @@ int BPF_PROG(on_script, struct task_struct *task, int old_pid, struct linux_binp
 	begin_names(record, &names);
 	n = bpf_probe_read_kernel_str(record->text, SHFS_EVENT_PATH_MAX, bprm->filename);
 	record->name_len = n > 0 ? n - 1 : 0;
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 	return 0;
 }
 
