@@ -598,14 +598,6 @@ static int take_given(struct shfs_composer *c, const struct shfs_bpf_record *rec
 
 /* --- records --- */
 
-static bool is_sound(const struct shfs_bpf_record *record, size_t size)
-{
-	size_t room = size - sizeof(*record);
-
-	return size >= sizeof(*record) && record->name_len <= room &&
-	       record->name2_at <= room && record->name2_len <= room - record->name2_at;
-}
-
 static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *record,
                       struct shfs_event *event)
 {
@@ -647,10 +639,12 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 int shfs_compose(struct shfs_composer *c, const struct shfs_bpf_record *record,
                  size_t size)
 {
+	size_t room = size - sizeof(*record);
 	struct shfs_event *event;
 	struct process *p;
 
-	if (size < sizeof(*record) || !is_sound(record, size))
+	if (size < sizeof(*record) || record->name_len > room ||
+	    record->name2_at > room || record->name2_len > room - record->name2_at)
 		return -EBADMSG;
 	shfs_compose_lost(c, record->lost);
 	if (record->type == SHFS_EVENT_DIRECTORY)
