@@ -651,8 +651,8 @@ static void begin_uring(struct shfs_transport *t)
 		do_without_uring(t, reason_of(r));
 }
 
-/* Drops all that the kernel has cached: it is from the dead server, and nobody has
- * noticed changes of the lower files meanwhile. */
+/* Drops all that the kernel has cached from the dead server: the lower files may have
+ * changed unnoticed meanwhile. */
 static void doubt_all(struct shfs_transport *t)
 {
 	struct shfs_place *place = NULL;

@@ -251,7 +251,7 @@ static void listen_to_bell(struct shfs_ring *ring)
 	sqe->user_data = 0;
 }
 
-/* Writes to the bell; nobody reads it, but each write wakes the pollers. */
+/* Writes to the bell. It is never read: each write wakes the pollers. */
 void shfs_uring_ring(struct shfs_transport *t)
 {
 	while (eventfd_write(t->bell, 1) && shfs_transport_goes_on(errno))

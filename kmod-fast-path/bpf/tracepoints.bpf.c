@@ -584,7 +584,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 
 /* --- closes by exit and exec --- */
 
-/* Was io_uring asked to close it, and has nobody written to it since? */
+/* Was io_uring asked to close the file, and was it not written to since? */
 static __always_inline bool is_closing(u64 file)
 {
 	u64 *ino = bpf_map_lookup_elem(&closing, &file);

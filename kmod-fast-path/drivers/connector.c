@@ -72,7 +72,7 @@ static bool is_life_watched(const struct shfs_connector *c, const struct shfs_li
 /*
  * Called before and after a process changes its user, as its file events do not say which
  * user it had. If it was another ordinary user's, or became root's, its events belong to
- * nobody for a while. A process of root that becomes the user's was about to do so.
+ * no user for a while. A process of root that becomes the user's was about to do so.
  */
 static void note_other(const struct shfs_connector *c, struct shfs_life *life,
                        bool was_watched)

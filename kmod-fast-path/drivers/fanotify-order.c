@@ -6,7 +6,7 @@
 
 #define TOUCHES_MAX 64
 
-/* Who did this had ended before the other began? */
+/* Had the process that changed the name ended before the closing process began? */
 static bool ended_before_closer(struct shfs_driver *d, const struct fan_name *n,
                                 const struct fan_closer *closer)
 {
@@ -16,7 +16,7 @@ static bool ended_before_closer(struct shfs_driver *d, const struct fan_name *n,
 	return life && sure && life->exit_ns && life->exit_ns < closer->start_ns;
 }
 
-/* Or the other way round? */
+/* Had the closing process ended before the process that changed the name began? */
 static bool began_after_closer(struct shfs_driver *d, const struct fan_name *n,
                                const struct fan_closer *closer)
 {
@@ -27,6 +27,7 @@ static bool began_after_closer(struct shfs_driver *d, const struct fan_name *n,
 	       closer->exit_ns < life->process.start_ns;
 }
 
+/* Collects the renames of the file and its new names, from index least on. */
 static size_t collect_touches(const struct fan_object *object, size_t least,
                               const struct fan_name *touches[static TOUCHES_MAX])
 {
@@ -40,7 +41,7 @@ static size_t collect_touches(const struct fan_object *object, size_t least,
 	return count;
 }
 
-/* Goes back over one that touched the file; false: the close is behind it. */
+/* Steps back over a change of a name of the file; false: the close came after it. */
 static bool step_back(struct shfs_driver *d, const struct fan_name *n,
                       struct fan_closer *closer)
 {
@@ -59,7 +60,7 @@ static bool step_back(struct shfs_driver *d, const struct fan_name *n,
 	return true;
 }
 
-/* The same for a directory that was renamed, and the file may be in. */
+/* The same for a renamed directory that the file may be in. */
 static bool step_back_dir(struct shfs_driver *d, const struct fan_name *dir,
                           struct fan_closer *closer, bool *exchanged)
 {

@@ -202,7 +202,7 @@ static uint64_t hash_dir(const char *s, size_t len)
 	return h | 1;
 }
 
-/* May nobody but root rename the directory, or one above it? Then only root can move it
+/* May only root rename the directory or one above it? Then no other user can move it
  * below the root of the recording. */
 static bool is_fixed(const char *dir)
 {

@@ -51,8 +51,7 @@ struct watch {
 	char driver[32];                    /* the first one that was used */
 	struct shfs_buf why;                /* why no other driver */
 	int listening, signals;
-	int ending;              /* the caller of "end", who waits for the answer: an
-	                          * fd; -1 */
+	int ending; /* fd of the caller of "end" that waits for the answer; -1 */
 	uint64_t cookie, synced; /* of the last sync: asked for, answered */
 	int syncs[SYNCS_MAX];    /* the callers, by cookie modulo SYNCS_MAX; -1 */
 	bool seals[SYNCS_MAX];   /* the caller wants young segments */
