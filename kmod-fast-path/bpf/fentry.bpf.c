@@ -14,7 +14,7 @@ int BPF_PROG(on_close, struct file *file)
 	u32 mode = file->f_mode;
 
 	if ((mode & FMODE_OPENED) && (inode->i_mode & S_IFMT) == S_IFREG)
-		note_close(file, mode, inode, 0);
+		send_close(file, mode, inode, 0);
 	return 0;
 }
 
@@ -164,7 +164,7 @@ int BPF_PROG(on_symlink, void *idmap, struct inode *dir, struct dentry *dentry,
 	}
 	who_is((void *)bpf_get_current_task_btf(), &who);
 	fill_record(record, SHFS_EVENT_MAKE, 0, &who, inode, &place, 0);
-	bpf_probe_read_kernel(record->text, within(place.len, SHFS_BPF_NAME_MAX),
+	bpf_probe_read_kernel(record->text, bound_len(place.len, SHFS_BPF_NAME_MAX),
 	                      place.name);
 	n = bpf_probe_read_kernel_str(record->text + SHFS_BPF_NAME_MAX,
 	                              SHFS_EVENT_PATH_MAX, target);
@@ -269,6 +269,6 @@ int BPF_PROG(on_exit, struct task_struct *task)
 {
 	/* the other threads are gone or about to be: their closes were reported */
 	if (task->signal->nr_threads <= 1 && watched() && claim_end(task))
-		note_exit(task);
+		send_exit(task);
 	return 0;
 }

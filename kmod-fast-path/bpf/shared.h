@@ -74,14 +74,14 @@ struct {
 
 /* Bounds len below limit, a power of two, right where it is used: 6.1 forgets earlier
  * bounds. */
-static __always_inline u32 within(u32 len, u32 limit)
+static __always_inline u32 bound_len(u32 len, u32 limit)
 {
 	asm volatile("" : "+r"(len));
 	return len & (limit - 1);
 }
 
 /* The address alone, for slow cases: a function that is not static takes no pointer. */
-static __always_inline u64 address_of(const void *pointer)
+static __always_inline u64 pointer_value(const void *pointer)
 {
 	u64 address = 0;
 
@@ -169,7 +169,7 @@ struct walk {
 
 /* A mount of another mount namespace counts as outside of the root, wherever it is
  * mounted. */
-static __always_inline bool is_foreign(struct mount *mount)
+static __always_inline bool is_foreign_mount(struct mount *mount)
 {
 	return (u64)BPF_CORE_READ(mount, mnt_ns) != state.mounts;
 }
@@ -186,8 +186,8 @@ static __always_inline long walk_step(struct walk *walk)
 	}
 	if (mount && BPF_CORE_READ(mount, mnt.mnt_root) == dentry) {
 		under = BPF_CORE_READ(mount, mnt_parent);
-		if (is_foreign(mount) || !under || under == mount) {
-			walk->top = !is_foreign(mount);
+		if (is_foreign_mount(mount) || !under || under == mount) {
+			walk->top = !is_foreign_mount(mount);
 			return 1;
 		}
 		walk->dentry = (u64)BPF_CORE_READ(mount, mnt_mountpoint);
@@ -229,7 +229,7 @@ __noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
 		if (!mount || BPF_CORE_READ(mount, mnt.mnt_root) != dentry)
 			break;
 		under = BPF_CORE_READ(mount, mnt_parent);
-		if (under == mount || is_foreign(mount))
+		if (under == mount || is_foreign_mount(mount))
 			break;
 		dentry = BPF_CORE_READ(mount, mnt_mountpoint);
 		walk.mount = (u64)under;
@@ -251,7 +251,7 @@ __noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
 }
 
 /* The key of a directory that find_dentry_place() saw below the root. */
-static __noinline u64 key_of(struct dentry *first, u64 root)
+static __noinline u64 dir_key(struct dentry *first, u64 root)
 {
 	u64 key = 0, ino = first->d_inode->i_ino;
 	struct dentry *dir = first;
@@ -292,12 +292,12 @@ static __always_inline bool find_dentry_place(struct dentry *dentry, struct file
 		dir = parent;
 	}
 	place->key = 0;
-	find_slow(address_of(dentry), file ? (u64)BPF_CORE_READ(file, f_path.mnt) : 0,
+	find_slow(pointer_value(dentry), file ? (u64)BPF_CORE_READ(file, f_path.mnt) : 0,
 	          place);
 	return place->key;
 below:
 	place->slow = false;
-	place->key = key_of(first, root);
+	place->key = dir_key(first, root);
 	place->name = dentry->d_name.name;
 	place->len = dentry->d_name.len;
 	return place->key;
@@ -511,7 +511,7 @@ static __always_inline bool ensure_path_sent(struct dentry *dentry,
 		r = send_path_fast(dentry->d_parent, key);
 	if (r < 0)
 		r = place->slow ? send_path_slow(place->dentry, place->mount, key)
-		                : send_path_slow(address_of(dentry->d_parent), 0, key);
+		                : send_path_slow(pointer_value(dentry->d_parent), 0, key);
 	if (r) {
 		count_lost();
 		return false;
@@ -548,7 +548,7 @@ static __always_inline void send_event(u16 type, u32 flags, const struct who *wh
 		if (!record)
 			goto full;
 		fill_record(record, type, flags, who, inode, place, id);
-		bpf_probe_read_kernel(record->text, within(len, SHFS_BPF_NAME_SHORT),
+		bpf_probe_read_kernel(record->text, bound_len(len, SHFS_BPF_NAME_SHORT),
 		                      place->name);
 	} else {
 		record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_MAX,
@@ -556,7 +556,7 @@ static __always_inline void send_event(u16 type, u32 flags, const struct who *wh
 		if (!record)
 			goto full;
 		fill_record(record, type, flags, who, inode, place, id);
-		bpf_probe_read_kernel(record->text, within(len, SHFS_BPF_NAME_MAX),
+		bpf_probe_read_kernel(record->text, bound_len(len, SHFS_BPF_NAME_MAX),
 		                      place->name);
 	}
 	if (type == SHFS_EVENT_WRITE)
@@ -591,14 +591,15 @@ static __always_inline void send_event_of_two(u16 type, u32 flags, struct inode 
 	record->name_len = 0;
 	if (place->key) {
 		record->name_len = place->len;
-		bpf_probe_read_kernel(record->text, within(place->len, SHFS_BPF_NAME_MAX),
+		bpf_probe_read_kernel(record->text,
+		                      bound_len(place->len, SHFS_BPF_NAME_MAX),
 		                      place->name);
 	}
 	if (place2->key) {
 		record->name2_len = place2->len;
 		record->name2_at = SHFS_BPF_NAME_MAX;
 		bpf_probe_read_kernel(record->text + SHFS_BPF_NAME_MAX,
-		                      within(place2->len, SHFS_BPF_NAME_MAX),
+		                      bound_len(place2->len, SHFS_BPF_NAME_MAX),
 		                      place2->name);
 	}
 	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
@@ -678,7 +679,8 @@ static __always_inline bool is_told(const struct written *known, struct task_str
 	        bpf_ktime_get_boot_ns() - known->told_ns < SHFS_EVENT_LINE_NS);
 }
 
-static __always_inline void write_now(struct written *known, struct task_struct *task)
+static __always_inline void note_last_write(struct written *known,
+                                            struct task_struct *task)
 {
 	who_is(task, &known->who);
 	known->exec_id = task->self_exec_id;
@@ -712,7 +714,7 @@ static __always_inline void note_written(struct file *file, u32 flags)
 			return;
 		if (!is_by(known, task))
 			known->flags |= SHFS_EVENT_SHARED;
-		write_now(known, task);
+		note_last_write(known, task);
 		first = *known;
 	} else if (!mine) {
 		return;
@@ -721,7 +723,7 @@ static __always_inline void note_written(struct file *file, u32 flags)
 		return;
 	if (!known) {
 		first.id = __sync_fetch_and_add(&state.next_id, 1) + 1;
-		write_now(&first, task);
+		note_last_write(&first, task);
 		first.flags = flags;
 		if (flags & SHFS_EVENT_MAPPED)
 			note_mapped(file->f_inode, &first);
@@ -764,7 +766,7 @@ static __always_inline bool find_linked(struct dentry *dentry, struct inode *ino
  * The process reported for a written file is its last writer, not the process that closes
  * it.
  */
-static __always_inline void note_close(struct file *file, u32 mode, struct inode *inode,
+static __always_inline void send_close(struct file *file, u32 mode, struct inode *inode,
                                        u32 flags)
 {
 	struct written *known = NULL;
@@ -856,7 +858,7 @@ static long look_at_environment(u32 i, void *data)
 }
 
 /* Looks for the marker: returns SHFS_EVENT_HIDDEN, SHFS_EVENT_SHOWN or 0. */
-static __always_inline u32 environment_says(struct task_struct *task)
+static __always_inline u32 environment_flags(struct task_struct *task)
 {
 	struct environment env = { .at = task->mm->env_start, .end = task->mm->env_end };
 
@@ -871,7 +873,7 @@ static __always_inline void fill_exec(struct shfs_bpf_record *record,
 	struct who who;
 
 	who_is(task, &who);
-	begin_record(record, SHFS_EVENT_EXEC, environment_says(task), &who);
+	begin_record(record, SHFS_EVENT_EXEC, environment_flags(task), &who);
 	add_session(record, task);
 	add_inode(record, bprm->file->f_inode);
 	record->id = 0;
@@ -900,7 +902,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 			record->name_len = n - 1;
 			record->name2_at = EXEC_NAME_SHORT;
 			if (!bpf_probe_read_user(record->text + EXEC_NAME_SHORT,
-			                         within(len, EXEC_ARGV_SHORT),
+			                         bound_len(len, EXEC_ARGV_SHORT),
 			                         (void *)argv))
 				record->name2_len = len;
 			bpf_ringbuf_submit(record, wake_flags(record->time_ns, true));
@@ -922,7 +924,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 		record->flags |= SHFS_EVENT_CUT;
 	}
 	if (!bpf_probe_read_user(record->text + SHFS_EVENT_PATH_MAX,
-	                         within(len, SHFS_EVENT_ARGV_MAX), (void *)argv))
+	                         bound_len(len, SHFS_EVENT_ARGV_MAX), (void *)argv))
 		record->name2_len = len;
 	bpf_ringbuf_submit(record, wake_flags(record->time_ns, true));
 	return 0;
@@ -950,7 +952,7 @@ static __always_inline bool claim_end(struct task_struct *task)
 	       !bpf_map_update_elem(&ended, &key, &one, BPF_NOEXIST);
 }
 
-static __always_inline void note_exit(struct task_struct *task)
+static __always_inline void send_exit(struct task_struct *task)
 {
 	struct shfs_bpf_record *record;
 	struct who who;

@@ -84,7 +84,7 @@ __noinline int close_at(u64 address, u32 flags)
 {
 	struct file *file = cast(address);
 
-	note_close(file, file->f_mode, file->f_inode, flags);
+	send_close(file, file->f_mode, file->f_inode, flags);
 	return 0;
 }
 
@@ -678,7 +678,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		return 0;
 	close_maps(1);
 	bpf_map_delete_elem(&mapped, &pid);
-	note_exit(task);
+	send_exit(task);
 	return 0;
 }
 
