@@ -42,8 +42,8 @@ static const char usage[] =
 	"usage: shfs-fuse --store DIR [--config FILE] [--allow-other] "
 	"[--transport auto|dev|uring] [--no-passthrough] [--foreground] DIR\n";
 
-static int parse_options(int argc, char **argv, struct options *out,
-                         struct shfs_again *again)
+static int parse_mount_options(int argc, char **argv, struct options *out,
+                               struct shfs_again *again)
 {
 	static const struct option longs[] = {
 		{ "store", required_argument, NULL, 's' },
@@ -272,7 +272,7 @@ static bool can_be_taken(const struct shfs_fs *fs)
 	       !shfs_path_is_below(fs->store->path, fs->root);
 }
 
-static int serve(struct shfs_fs *fs, int signals, int device_fd, bool foreground)
+static int serve_mount(struct shfs_fs *fs, int signals, int device_fd, bool foreground)
 {
 	struct shfs_pruner *pruner = NULL;
 	int r = shfs_beneath_new(fs, &fs->beneath);
@@ -364,7 +364,7 @@ static int mount_or_take(struct shfs_fs *fs, struct fuse_session *session)
 	return code;
 }
 
-static int run(struct shfs_fs *fs, const struct options *options)
+static int run_mount(struct shfs_fs *fs, const struct options *options)
 {
 	_cleanup_close_ int signals = -1;
 	struct fuse_session *session;
@@ -401,7 +401,8 @@ static int run(struct shfs_fs *fs, const struct options *options)
 		shfs_transport_want_passthrough(fs->transport);
 	shfs_log_open(fs->store, "fuse", options->foreground ? STDERR_FILENO : -1);
 	if (!code)
-		code = serve(fs, signals, fuse_session_fd(session), options->foreground);
+		code = serve_mount(fs, signals, fuse_session_fd(session),
+		                   options->foreground);
 out:
 	/* first, as it answers requests for a sync, for which threads wait */
 	shfs_capture_close(TAKE_PTR(fs->capture));
@@ -422,7 +423,7 @@ int main(int argc, char **argv)
 	_cleanup_buf_ struct shfs_buf message = { 0 };
 	struct options options = { 0 };
 	_cleanup_free_ char *config = NULL;
-	int code = parse_options(argc, argv, &options, &again);
+	int code = parse_mount_options(argc, argv, &options, &again);
 
 	if (code)
 		return MAX(code, 0);
@@ -455,7 +456,7 @@ int main(int argc, char **argv)
 	if (!code && !options.foreground)
 		code = shfs_daemon_fork();
 	if (!code)
-		code = run(&fs, &options);
+		code = run_mount(&fs, &options);
 	let_go_of_lock();
 	/* without dismissing the guardian, which tries again, or unmounts */
 	if (fs.died || (code && fs.device >= 0))

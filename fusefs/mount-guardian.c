@@ -25,7 +25,7 @@ struct mount {
 	char *where;                    /* its last known path; malloc'ed, or NULL */
 };
 
-static int wait_for(pid_t pid)
+static int wait_for_child(pid_t pid)
 {
 	int status;
 
@@ -35,7 +35,7 @@ static int wait_for(pid_t pid)
 	return status;
 }
 
-static void unmount(const char *where)
+static void unmount_lazily(const char *where)
 {
 	pid_t pid;
 
@@ -48,20 +48,20 @@ static void unmount(const char *where)
 		_exit(127);
 	}
 	if (pid > 0)
-		wait_for(pid);
+		wait_for_child(pid);
 }
 
-static void detach(struct shfs_guardian *g)
+static void detach_dead_mount(struct shfs_guardian *g)
 {
 	struct mount *m = g->data;
 
 	free(m->where);
 	m->where = m->dev ? shfs_mountpoint_of(m->dev) : NULL;
 	if (m->where)
-		unmount(m->where);
+		unmount_lazily(m->where);
 }
 
-static int by_number(const void *a, const void *b)
+static int compare_ints(const void *a, const void *b)
 {
 	const int *one = a, *two = b;
 
@@ -73,7 +73,7 @@ static void close_but(int *kept, size_t n)
 {
 	unsigned next = STDERR_FILENO + 1;
 
-	qsort(kept, n, sizeof(*kept), by_number);
+	qsort(kept, n, sizeof(*kept), compare_ints);
 	for (size_t i = 0; i < n; i++) {
 		if (kept[i] < (int)next)
 			continue;
@@ -85,7 +85,7 @@ static void close_but(int *kept, size_t n)
 }
 
 /* Can the guardian take over? Yes if the mount still exists and its device is known. */
-static bool can_succeed(struct mount *m)
+static bool can_take_over(struct mount *m)
 {
 	if (shfs_heir_device(m->fs->heir) < 0 || !m->again || !m->dev)
 		return false;
@@ -95,7 +95,7 @@ static bool can_succeed(struct mount *m)
 
 /* Takes over. If it cannot, all fds of the dead server are closed first, so that no
  * process waits for an answer any more. */
-static bool succeeds(struct shfs_guardian *g)
+static bool succeed_server(struct shfs_guardian *g)
 {
 	struct mount *m = g->data;
 	struct shfs_fs *fs = m->fs;
@@ -105,7 +105,7 @@ static bool succeeds(struct shfs_guardian *g)
 	size_t n = ARRAY_SIZE(ours), n_opens = shfs_heir_n_opens(fs->heir);
 	_cleanup_free_ int *kept = calloc(n + 1 + n_opens, sizeof(*kept));
 
-	if (!kept || !can_succeed(m)) {
+	if (!kept || !can_take_over(m)) {
 		close_but(ours, n);
 		return false;
 	}
@@ -119,20 +119,20 @@ static bool succeeds(struct shfs_guardian *g)
 	return true;
 }
 
-static void order(struct shfs_guardian *g, char what)
+static void handle_order(struct shfs_guardian *g, char what)
 {
 	struct mount *m = g->data;
 
 	if (what == WATCH && !shfs_mountpoint_is_ours(g->root, &m->dev))
 		m->dev = 0;
 	if (what == DETACH) {
-		detach(g);
+		detach_dead_mount(g);
 		/* a mount that was asked to end is not made again */
 		m->again = NULL;
 	}
 }
 
-static void become(const struct shfs_again *again, const char *where)
+static void exec_mount(const struct shfs_again *again, const char *where)
 {
 	const char *args[SHFS_AGAIN_ARGS + 5];
 	char counts[SHFS_AGAIN_TEXT_MAX];
@@ -153,7 +153,7 @@ static void become(const struct shfs_again *again, const char *where)
 }
 
 /* Mounts again over the directory, wherever that is now. False: it failed. */
-static bool mount_again(const struct mount *m)
+static bool mount_root_again(const struct mount *m)
 {
 	struct shfs_again again;
 	pid_t pid;
@@ -165,17 +165,17 @@ static bool mount_again(const struct mount *m)
 		return false;
 	pid = fork();
 	if (pid == 0)
-		become(&again, m->where);
+		exec_mount(&again, m->where);
 	/* the child ends when it has mounted, or failed to */
-	return pid > 0 && wait_for(pid) == 0;
+	return pid > 0 && wait_for_child(pid) == 0;
 }
 
-static void last(struct shfs_guardian *g)
+static void remount_or_alert(struct shfs_guardian *g)
 {
 	struct mount *m = g->data;
 
 	/* dev is 0 if it was unmounted while files were still open */
-	if (m->dev && !(m->where && mount_again(m)))
+	if (m->dev && !(m->where && mount_root_again(m)))
 		shfs_guardian_alert(g);
 	free(m->where);
 }
@@ -186,10 +186,10 @@ int shfs_mountpoint_guard(struct shfs_fs *fs)
 	const struct shfs_guardian guardian = {
 		.root = fs->root,
 		.spool = fs->spool,
-		.order = order,
-		.died = detach,
-		.last = last,
-		.succeeds = fs->again->n_args ? succeeds : NULL,
+		.order = handle_order,
+		.died = detach_dead_mount,
+		.last = remount_or_alert,
+		.succeeds = fs->again->n_args ? succeed_server : NULL,
 		.data = &mount,
 	};
 

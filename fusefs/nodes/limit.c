@@ -28,7 +28,7 @@ struct shfs_pruner {
 };
 
 /* Asks the kernel to forget so many names that it does not help only for a few files. */
-static void prune(struct shfs_pruner *p)
+static void forget_idle_nodes(struct shfs_pruner *p)
 {
 	size_t size = shfs_tree_size(p->tree), goal = p->max - p->max / 8, n;
 	uint64_t ids[BATCH];
@@ -42,12 +42,7 @@ static void prune(struct shfs_pruner *p)
 	}
 }
 
-static bool is_crowded(const struct shfs_pruner *p)
-{
-	return !p->refused && shfs_tree_size(p->tree) > p->max;
-}
-
-static void *run(void *arg)
+static void *run_pruner(void *arg)
 {
 	struct shfs_pruner *p = arg;
 	struct pollfd fd = { .fd = shfs_tree_size_fd(p->tree), .events = POLLIN };
@@ -57,10 +52,10 @@ static void *run(void *arg)
 
 	pthread_setname_np(pthread_self(), "prune");
 	while (!atomic_load(&p->ending)) {
-		bool crowded = is_crowded(p);
+		bool crowded = !p->refused && shfs_tree_size(p->tree) > p->max;
 
 		if (crowded) {
-			prune(p);
+			forget_idle_nodes(p);
 			nanosleep(&(struct timespec){ .tv_nsec = FORGET_NS }, NULL);
 		}
 		pause = crowded ? MIN(2 * pause, PAUSE_MAX_MS) : PAUSE_MS;
@@ -86,7 +81,7 @@ int shfs_pruner_new(struct shfs_tree *tree, struct shfs_transport *transport,
 	p->tree = tree;
 	p->transport = transport;
 	p->max = max_nodes;
-	r = -pthread_create(&p->thread, NULL, run, p);
+	r = -pthread_create(&p->thread, NULL, run_pruner, p);
 	if (!r)
 		*out = TAKE_PTR(p);
 	return r;

@@ -316,7 +316,8 @@ void shfs_name_unref(struct shfs_name *name)
 /* --- paths --- */
 
 /* Appends a path; written from its end, as the chain leads upwards. */
-static void path_of(const struct shfs_name *last, const char *below, struct shfs_buf *out)
+static void append_name_path(const struct shfs_name *last, const char *below,
+                             struct shfs_buf *out)
 {
 	size_t len = below ? strlen(below) + 1 : 0, start = out->len, at;
 
@@ -344,7 +345,7 @@ static void path_of(const struct shfs_name *last, const char *below, struct shfs
 
 void shfs_node_path(const struct shfs_node *pub, const char *name, struct shfs_buf *out)
 {
-	path_of(node_private_const(pub)->name, name, out);
+	append_name_path(node_private_const(pub)->name, name, out);
 }
 
 void shfs_node_paths(const struct shfs_node *pub, struct shfs_buf *out)
@@ -355,7 +356,7 @@ void shfs_node_paths(const struct shfs_node *pub, struct shfs_buf *out)
 	LL_FOREACH (&node->first, name) {
 		if (name->gone && name != node->name)
 			continue;
-		path_of(name, NULL, out);
+		append_name_path(name, NULL, out);
 		shfs_buf_char(out, 0);
 	}
 }
@@ -370,7 +371,7 @@ bool shfs_node_path_by(const struct shfs_node *pub, const struct shfs_name *name
 {
 	if (name->gone)
 		name = node_private_const(pub)->name;
-	path_of(name, NULL, out);
+	append_name_path(name, NULL, out);
 	return !name->gone;
 }
 

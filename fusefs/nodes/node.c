@@ -45,18 +45,13 @@ static uint32_t generation_of(const struct statx *stx)
 	return h ? h : 1;
 }
 
-/* Is this the node's file? dev and ino are enough while the file is kept by an fd. */
-static bool is_same_file(const struct shfs_node *node, const struct statx *stx)
-{
-	return node->ino == stx->stx_ino && node->dev == shfs_statx_dev(stx) &&
-	       node->type == (stx->stx_mode & S_IFMT);
-}
-
 bool node_is_same_birth(const struct shfs_node *node, const struct statx *stx)
 {
 	uint32_t generation = generation_of(stx);
 
-	return is_same_file(node, stx) &&
+	/* dev and ino are enough while the file is kept by an fd */
+	return node->ino == stx->stx_ino && node->dev == shfs_statx_dev(stx) &&
+	       node->type == (stx->stx_mode & S_IFMT) &&
 	       (!generation || !node->generation || generation == node->generation);
 }
 
@@ -404,7 +399,7 @@ void shfs_node_forget(struct shfs_tree *tree, uint64_t id, uint64_t n)
  * an earlier file with this inode number leaves the table, and its lookups are moved to
  * the new node, as the kernel gives back both by the same id.
  */
-static int table_add(struct shfs_tree *tree, struct node *made, struct node **out)
+static int add_to_table(struct shfs_tree *tree, struct node *made, struct node **out)
 {
 	uint64_t id = id_of(tree, made->pub.dev, made->pub.ino);
 	struct shard *shard = tree_shard(tree, id);
@@ -481,7 +476,7 @@ static int table_enter(struct shfs_tree *tree, struct shfs_node *parent, const c
 	made = node_new(tree, node_private(parent), name, stx);
 	if (!made)
 		return -ENOMEM;
-	r = table_add(tree, made, out);
+	r = add_to_table(tree, made, out);
 	*is_new = !r && *out == made;
 	if (*is_new && S_ISDIR(made->pub.type))
 		place_want(tree, made);
@@ -543,8 +538,8 @@ int shfs_node_enter_nameless(struct shfs_tree *tree, struct shfs_node *parent, i
 	return 0;
 }
 
-static int stat_name(struct shfs_tree *tree, struct shfs_node *parent, const char *name,
-                     struct statx *stx)
+int shfs_node_stat_child(struct shfs_tree *tree, struct shfs_node *parent,
+                         const char *name, struct statx *stx)
 {
 	int fd = shfs_node_fd(tree, parent), r;
 
@@ -558,7 +553,7 @@ static int stat_name(struct shfs_tree *tree, struct shfs_node *parent, const cha
 int shfs_node_lookup(struct shfs_tree *tree, struct shfs_node *parent, const char *name,
                      struct statx *stx, struct shfs_node **out)
 {
-	int r = stat_name(tree, parent, name, stx);
+	int r = shfs_node_stat_child(tree, parent, name, stx);
 
 	return r ? r : shfs_node_enter(tree, parent, name, stx, out);
 }
@@ -588,7 +583,7 @@ int shfs_node_lookup_known(struct shfs_tree *tree, struct shfs_node *parent,
                            const char *name, uint32_t tid, struct statx *stx,
                            struct shfs_node **out)
 {
-	int r = stat_name(tree, parent, name, stx);
+	int r = shfs_node_stat_child(tree, parent, name, stx);
 
 	if (!r && !is_known_at(tree, parent, name, tid, stx))
 		r = -ESTALE;
@@ -881,7 +876,7 @@ void shfs_tree_suspect(struct shfs_tree *tree,
 	shfs_tree_unlock(tree);
 }
 
-static bool is_below(const struct node *node, const struct shfs_node *directory)
+static bool is_node_below(const struct node *node, const struct shfs_node *directory)
 {
 	for (const struct shfs_name *n = node->name; n->parent; n = n->parent->name)
 		if (&n->parent->pub == directory)
@@ -895,14 +890,14 @@ struct list {
 };
 
 /* Tree lock held. Lists the nodes of the shard below the directory, with a reference. */
-static void list_below(struct shard *shard, const struct shfs_node *directory,
-                       struct list *list)
+static void list_nodes_below(struct shard *shard, const struct shfs_node *directory,
+                             struct list *list)
 {
 	struct node *node, *next;
 
 	pthread_mutex_lock(&shard->lock);
 	HASH_ITER (hh, shard->nodes, node, next) {
-		if (!atomic_load(&node->pub.watch) || !is_below(node, directory) ||
+		if (!atomic_load(&node->pub.watch) || !is_node_below(node, directory) ||
 		    !MAKE_ROOM(list->nodes, list->n, list->cap))
 			continue;
 		node->refs++;
@@ -918,7 +913,7 @@ void shfs_tree_visit_below(struct shfs_tree *tree, const struct shfs_node *direc
 
 	shfs_tree_lock_read(tree);
 	for (size_t i = 0; i < N_SHARDS; i++)
-		list_below(&tree->shards[i], directory, &list);
+		list_nodes_below(&tree->shards[i], directory, &list);
 	shfs_tree_unlock(tree);
 	for (size_t i = 0; i < list.n; i++) {
 		visit(&list.nodes[i]->pub, arg);

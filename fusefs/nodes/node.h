@@ -95,6 +95,10 @@ size_t shfs_tree_idle(struct shfs_tree *tree, uint64_t *ids, size_t max);
  */
 struct shfs_node *shfs_node_find(struct shfs_tree *tree, uint64_t id);
 
+/* Calls shfs_node_statx of a name in the directory. */
+_must_check_ int shfs_node_stat_child(struct shfs_tree *tree, struct shfs_node *parent,
+                                      const char *name, struct statx *stx);
+
 /*
  * Looks name up below parent for the kernel: gets the node with one more lookup, and its
  * statx(2). -ENOENT, -ENAMETOOLONG, ...

@@ -63,7 +63,8 @@ int shfs_adopt_open(struct shfs_fs *fs, struct shfs_node *node)
 /* Gets the node of an id, and its fd, which is held until shfs_node_fd_done. That comes
  * before the reply, as the kernel may then forget the node. false: failed, and replied.
  */
-static bool begin(fuse_req_t req, fuse_ino_t id, struct shfs_node **node, int *fd)
+static bool begin_node_request(fuse_req_t req, fuse_ino_t id, struct shfs_node **node,
+                               int *fd)
 {
 	*node = shfs_req_node(req, id);
 	if (!*node)
@@ -166,7 +167,7 @@ static int set_open_size(fuse_req_t req, struct shfs_handle *handle, off_t size)
 }
 
 /* Does a truncate(2), and records it before anyone can change the file again. */
-static int set_size(fuse_req_t req, struct shfs_node *node, off_t size)
+static int truncate_node(fuse_req_t req, struct shfs_node *node, off_t size)
 {
 	struct shfs_fs *fs = shfs_req_fs(req);
 	_cleanup_close_ int fd = shfs_open_waiting(req, node, O_WRONLY);
@@ -261,8 +262,8 @@ static void record_touch(fuse_req_t req, struct shfs_node *node, int to_set,
 }
 
 /* Sets mode, owner and times, and records that before anyone can change the content. */
-static int touch(fuse_req_t req, struct shfs_node *node, int fd, const struct stat *attr,
-                 int to_set)
+static int touch_node(fuse_req_t req, struct shfs_node *node, int fd,
+                      const struct stat *attr, int to_set)
 {
 	bool changing;
 	struct shfs_watch *watch = shfs_watch_begin_touch(shfs_req_fs(req), node,
@@ -295,14 +296,14 @@ static void op_setattr(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_
 	struct statx stx;
 	int fd, r = 0;
 
-	if (!begin(req, id, &node, &fd))
+	if (!begin_node_request(req, id, &node, &fd))
 		return;
 	handle = fi ? shfs_req_opened(req, fi) : NULL;
 	if (to_set & FUSE_SET_ATTR_SIZE)
 		r = handle ? set_open_size(req, handle, attr->st_size)
-		           : set_size(req, node, attr->st_size);
+		           : truncate_node(req, node, attr->st_size);
 	if (!r && (to_set & SET_TOUCH))
-		r = touch(req, node, fd, attr, to_set);
+		r = touch_node(req, node, fd, attr, to_set);
 	if (!r)
 		r = shfs_node_statx(fd, "", &stx);
 	shfs_node_fd_done(fs->tree, node);
@@ -321,7 +322,7 @@ static void op_readlink(fuse_req_t req, fuse_ino_t id)
 	ssize_t n;
 	int fd;
 
-	if (!begin(req, id, &node, &fd))
+	if (!begin_node_request(req, id, &node, &fd))
 		return;
 	n = readlinkat(fd, "", target, sizeof(target) - 1);
 	if (n < 0)
@@ -342,7 +343,7 @@ static void op_statfs(fuse_req_t req, fuse_ino_t id)
 	struct statvfs st;
 	int fd, r;
 
-	if (!begin(req, id, &node, &fd))
+	if (!begin_node_request(req, id, &node, &fd))
 		return;
 	r = fstatvfs(fd, &st) ? -errno : 0;
 	shfs_node_fd_done(fs->tree, node);
@@ -367,7 +368,7 @@ static struct proc_path proc_path(int fd)
 	return out;
 }
 
-static bool is_control(fuse_ino_t id, const char *name)
+static bool is_control_name(fuse_ino_t id, const char *name)
 {
 	return id == SHFS_NODE_ROOT &&
 	       !strncmp(name, SHFS_XATTR_PREFIX, strlen(SHFS_XATTR_PREFIX));
@@ -411,7 +412,7 @@ static void get_xattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t si
 		shfs_req_fail(req, -ENOMEM);
 		return;
 	}
-	if (!begin(req, id, &node, &fd))
+	if (!begin_node_request(req, id, &node, &fd))
 		return;
 	n = name ? getxattr(proc_path(fd).path, name, value, size)
 	         : listxattr(proc_path(fd).path, value, size);
@@ -437,7 +438,7 @@ static bool has_no_capability(fuse_req_t req, fuse_ino_t id, const char *name)
 
 static void op_getxattr(fuse_req_t req, fuse_ino_t id, const char *name, size_t size)
 {
-	if (is_control(id, name))
+	if (is_control_name(id, name))
 		shfs_control_get(req, name, size);
 	else if (has_no_capability(req, id, name))
 		shfs_req_fail(req, -ENODATA);
@@ -464,11 +465,11 @@ static void set_xattr(fuse_req_t req, fuse_ino_t id, const char *name, const cha
 	uint64_t process;
 	int fd, r;
 
-	if (is_control(id, name)) {
+	if (is_control_name(id, name)) {
 		shfs_req_fail(req, -EPERM);
 		return;
 	}
-	if (!begin(req, id, &node, &fd))
+	if (!begin_node_request(req, id, &node, &fd))
 		return;
 	atomic_store(&node->incapable, false);
 	/* an ACL set by an owner who is not in the group clears the set-gid bit */
@@ -550,7 +551,7 @@ static void op_ioctl(fuse_req_t req, fuse_ino_t id, unsigned cmd, void *arg,
 		shfs_req_fail(req, -ENOTTY);
 		return;
 	}
-	if (!begin(req, id, &node, &path_fd))
+	if (!begin_node_request(req, id, &node, &path_fd))
 		return;
 	/* not that of a handle: the request may be for a directory, or have no handle */
 	fd = shfs_node_open(fs->tree, node, O_RDONLY);

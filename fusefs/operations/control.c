@@ -17,7 +17,7 @@
 /* Largest answer; also the reply to a request for the size. */
 #define ANSWER_MAX 4096
 
-static void reply(fuse_req_t req, const struct shfs_buf *answer, size_t size)
+static void reply_answer(fuse_req_t req, const struct shfs_buf *answer, size_t size)
 {
 	if (answer->failed)
 		shfs_req_fail(req, -ENOMEM);
@@ -75,7 +75,7 @@ static void seal_done(void *arg, int error, const char *segment)
 }
 
 /* Called by the writer's thread once all is durable. */
-static void sync_done(void *arg, int error)
+static void reply_sync_done(void *arg, int error)
 {
 	seal_done(arg, error, "ok");
 }
@@ -107,12 +107,12 @@ static void sync_all(fuse_req_t req, size_t size, bool seal)
 		return;
 	}
 	r = seal ? shfs_capture_seal(fs->capture, seal_done, sync)
-	         : shfs_capture_sync(fs->capture, sync_done, sync);
+	         : shfs_capture_sync(fs->capture, reply_sync_done, sync);
 	if (r)
-		sync_done(sync, r);
+		reply_sync_done(sync, r);
 }
 
-static void status(struct shfs_fs *fs, struct shfs_buf *out)
+static void write_mount_status(struct shfs_fs *fs, struct shfs_buf *out)
 {
 	static const char *const passing[] = {
 		[SHFS_PASSING_NONE] = "off",
@@ -161,8 +161,8 @@ void shfs_control_get(fuse_req_t req, const char *name, size_t size)
 	} else if (!strcmp(name, "seal")) {
 		sync_all(req, size, true);
 	} else if (!strcmp(name, "status")) {
-		status(shfs_req_fs(req), &answer);
-		reply(req, &answer, size);
+		write_mount_status(shfs_req_fs(req), &answer);
+		reply_answer(req, &answer, size);
 	} else {
 		shfs_req_fail(req, -ENODATA);
 	}

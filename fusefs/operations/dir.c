@@ -23,8 +23,8 @@ struct shfs_directory {
 };
 
 /* Returns the open directory of a request, as handle_of. */
-static struct shfs_directory *directory_of(fuse_req_t req,
-                                           const struct fuse_file_info *fi)
+static struct shfs_directory *request_directory(fuse_req_t req,
+                                                const struct fuse_file_info *fi)
 {
 	struct shfs_directory *d = shfs_req_opened(req, fi);
 
@@ -72,17 +72,6 @@ static int directory_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
 	}
 	*out = d;
 	return 0;
-}
-
-static int directory_open(struct shfs_fs *fs, struct shfs_node *node,
-                          struct shfs_directory **out)
-{
-	int fd;
-
-	if (shfs_is_all_open(fs))
-		return -ENFILE;
-	fd = shfs_node_open(fs->tree, node, O_RDONLY | O_DIRECTORY);
-	return fd < 0 ? fd : directory_new(fs, node, fd, out);
 }
 
 void *shfs_directory_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_t fh)
@@ -134,12 +123,15 @@ static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 	struct shfs_fs *fs = shfs_req_fs(req);
 	struct shfs_node *node = shfs_req_node(req, id);
 	struct shfs_directory *d;
-	int r;
+	int fd, r;
 
 	if (!node)
 		return;
 	shfs_beneath_watch(fs->beneath, node);
-	r = directory_open(fs, node, &d);
+	fd = shfs_is_all_open(fs)
+	             ? -ENFILE
+	             : shfs_node_open(fs->tree, node, O_RDONLY | O_DIRECTORY);
+	r = fd < 0 ? fd : directory_new(fs, node, fd, &d);
 	if (r) {
 		shfs_req_fail(req, r);
 		return;
@@ -173,7 +165,7 @@ static void op_releasedir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *
 static void op_fsyncdir(fuse_req_t req, fuse_ino_t id, int datasync,
                         struct fuse_file_info *fi)
 {
-	struct shfs_directory *d = directory_of(req, fi);
+	struct shfs_directory *d = request_directory(req, fi);
 	int fd;
 
 	if (!d)
@@ -188,8 +180,8 @@ static bool is_dot(const char *name)
 }
 
 /* Fills in an entry: with plus a node with a lookup, else only its type. */
-static void fill(struct shfs_fs *fs, struct shfs_directory *d, const struct dirent *ent,
-                 bool plus, struct fuse_entry_param *out)
+static void fill_entry(struct shfs_fs *fs, struct shfs_directory *d,
+                       const struct dirent *ent, bool plus, struct fuse_entry_param *out)
 {
 	struct shfs_node *node;
 	struct statx stx;
@@ -205,8 +197,8 @@ static void fill(struct shfs_fs *fs, struct shfs_directory *d, const struct dire
 	}
 }
 
-static size_t add(fuse_req_t req, char *at, size_t room, const struct dirent *ent,
-                  const struct fuse_entry_param *entry, bool plus)
+static size_t add_dirent(fuse_req_t req, char *at, size_t room, const struct dirent *ent,
+                         const struct fuse_entry_param *entry, bool plus)
 {
 	if (plus)
 		return fuse_add_direntry_plus(req, at, room, ent->d_name, entry,
@@ -235,8 +227,8 @@ static ssize_t read_entries(fuse_req_t req, struct shfs_directory *d, char *data
 			d->next = readdir(d->dir);
 		if (!d->next)
 			return errno && !used ? -errno : (ssize_t)used;
-		fill(fs, d, d->next, plus, &entry);
-		n = add(req, data + used, size - used, d->next, &entry, plus);
+		fill_entry(fs, d, d->next, plus, &entry);
+		n = add_dirent(req, data + used, size - used, d->next, &entry, plus);
 		if (n > size - used) {
 			if (entry.ino)
 				shfs_node_forget(fs->tree, entry.ino, 1);
@@ -248,10 +240,10 @@ static ssize_t read_entries(fuse_req_t req, struct shfs_directory *d, char *data
 	}
 }
 
-static void read_directory(fuse_req_t req, size_t size, off_t offset,
-                           struct fuse_file_info *fi, bool plus)
+static void reply_entries(fuse_req_t req, size_t size, off_t offset,
+                          struct fuse_file_info *fi, bool plus)
 {
-	struct shfs_directory *d = directory_of(req, fi);
+	struct shfs_directory *d = request_directory(req, fi);
 	_cleanup_free_ char *data = d ? malloc(size) : NULL;
 	ssize_t n;
 
@@ -273,13 +265,13 @@ static void read_directory(fuse_req_t req, size_t size, off_t offset,
 static void op_readdir(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
                        struct fuse_file_info *fi)
 {
-	read_directory(req, size, offset, fi, false);
+	reply_entries(req, size, offset, fi, false);
 }
 
 static void op_readdirplus(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
                            struct fuse_file_info *fi)
 {
-	read_directory(req, size, offset, fi, true);
+	reply_entries(req, size, offset, fi, true);
 }
 
 void shfs_ops_add_dir(struct fuse_lowlevel_ops *ops)

@@ -247,15 +247,10 @@ int shfs_reply_create(fuse_req_t req, const struct fuse_entry_param *entry,
 	return fuse_reply_buf(req, (const char *)&out, sizeof(out));
 }
 
-/* Returns the flags of open(2) without those that change the file. */
-static int flags_to_resume(int flags)
-{
-	return flags & ~(O_TRUNC | O_CREAT | O_EXCL);
-}
-
 void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_t fh)
 {
 	struct shfs_node *node = shfs_node_find(fs->tree, open->node);
+	int flags = open->flags & ~(O_TRUNC | O_CREAT | O_EXCL); /* done already */
 	struct shfs_handle *handle;
 	uint32_t tid;
 
@@ -264,8 +259,7 @@ void *shfs_file_resume(struct shfs_fs *fs, const struct shfs_open *open, uint64_
 		return NULL;
 	}
 	tid = shfs_caller_still(open->tid, open->boot_ns);
-	handle = shfs_handle_new(fs, node, open->fd, flags_to_resume(open->flags), false,
-	                         tid, open->uid);
+	handle = shfs_handle_new(fs, node, open->fd, flags, false, tid, open->uid);
 	if (!handle)
 		return NULL;
 	handle->fh = fh;
@@ -370,7 +364,8 @@ static ssize_t write_lower(int fd, const char *data, size_t size, off_t offset,
 }
 
 /* Appends. there: number of first bytes that are at the file's end already. */
-static ssize_t append(fuse_req_t req, int fd, const char *data, size_t size, size_t there)
+static ssize_t append_lower(fuse_req_t req, int fd, const char *data, size_t size,
+                            size_t there)
 {
 	struct stat st;
 	ssize_t n;
@@ -401,7 +396,7 @@ void shfs_write(fuse_req_t req, const char *data, size_t size, off_t offset,
 	if (!mapped)
 		shfs_identity_assume_to_write(req, handle->fd, &identity);
 	n = !mapped && (fi->flags & O_APPEND)
-	            ? append(req, handle->fd, data, size, there)
+	            ? append_lower(req, handle->fd, data, size, there)
 	            : write_lower(handle->fd, data, size, offset, false);
 	shfs_watch_end_change(fs, &change, n);
 	if (n < 0)

@@ -76,7 +76,7 @@ static int make_lower(int dirfd, const struct making *m)
 	}
 }
 
-static void make(fuse_req_t req, fuse_ino_t parent_id, struct making *m)
+static void make_new_file(fuse_req_t req, fuse_ino_t parent_id, struct making *m)
 {
 	_cleanup_identity_ struct shfs_identity identity = { 0 };
 	struct shfs_fs *fs = shfs_req_fs(req);
@@ -119,7 +119,7 @@ static void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 		.record = { .op = SHFS_OP_MKDIR, .directory = 1 },
 	};
 
-	make(req, parent, &m);
+	make_new_file(req, parent, &m);
 }
 
 static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
@@ -132,7 +132,7 @@ static void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t
 		.record = { .op = SHFS_OP_MKNOD },
 	};
 
-	make(req, parent, &m);
+	make_new_file(req, parent, &m);
 }
 
 static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
@@ -144,7 +144,7 @@ static void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent,
 		.record = { .op = SHFS_OP_SYMLINK, .path2 = shfs_bytes_str(target) },
 	};
 
-	make(req, parent, &m);
+	make_new_file(req, parent, &m);
 }
 
 static bool is_nameless(int flags)
@@ -271,7 +271,7 @@ static uint32_t flags_without(const struct shfs_node *node,
 }
 
 /* Conceals a content whose file has got a secret name, before that is recorded. */
-static void conceal(struct shfs_snapshot *content)
+static void conceal_renamed(struct shfs_snapshot *content)
 {
 	if (content)
 		shfs_snapshot_conceal(content);
@@ -311,7 +311,7 @@ static int link_run(fuse_req_t req, struct shfs_node *node, struct shfs_node *pa
 	if (!r) {
 		record.nameless = shfs_node_is_nameless(node);
 		if (secret)
-			conceal(content[0]);
+			conceal_renamed(content[0]);
 		shfs_emit_pathop2(fs, process, &record, node, NULL, parent, name,
 		                  content);
 		had_one = !shfs_node_statx(fd, "", &stx) && stx.stx_nlink == 2;
@@ -384,8 +384,8 @@ static bool await_removed(struct shfs_fs *fs, int dirfd, const char *name, int *
 }
 
 /* Adds the mode of a directory, or the target of a symbolic link, for shfs undelete. */
-static void tell_rest(const struct statx *stx, int dirfd, const char *name,
-                      char text[static PATH_MAX], struct shfs_rec_pathop *record)
+static void add_mode_or_target(const struct statx *stx, int dirfd, const char *name,
+                               char text[static PATH_MAX], struct shfs_rec_pathop *record)
 {
 	ssize_t n = 0;
 
@@ -427,7 +427,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	dirfd = shfs_node_fd(fs->tree, parent);
 	r = MIN(dirfd, 0);
 	if (!r)
-		tell_rest(&stx, dirfd, name, rest, &record);
+		add_mode_or_target(&stx, dirfd, name, rest, &record);
 	while (!r) {
 		shfs_tree_lock_write(fs->tree);
 		shfs_req_try(req, 0);
@@ -549,7 +549,7 @@ static int moving_run(fuse_req_t req, struct moving *m, uint64_t process)
 	if (!r) {
 		for (int i = 0; i < 2; i++)
 			if (m->secret[i])
-				conceal(m->content[i]);
+				conceal_renamed(m->content[i]);
 		shfs_emit_pathop2(fs, process, &record, m->parent, m->name, m->new_parent,
 		                  m->new_name, m->content);
 		if (m->victim && exchange)

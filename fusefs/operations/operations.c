@@ -154,8 +154,9 @@ void shfs_reply_entry(fuse_req_t req, const struct shfs_node *parent,
 		shfs_node_forget(tree, id, 1);
 }
 
-static void emit(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
-                 const struct shfs_buf *path, struct shfs_snapshot *const content[2])
+static void emit_path_operation(struct shfs_fs *fs, uint64_t process,
+                                struct shfs_rec_pathop *op, const struct shfs_buf *path,
+                                struct shfs_snapshot *const content[2])
 {
 	struct shfs_record rec = { .type = SHFS_REC_PATHOP };
 
@@ -178,7 +179,7 @@ void shfs_emit_pathop(struct shfs_fs *fs, uint64_t process, struct shfs_rec_path
 	if (node->hidden)
 		return;
 	shfs_node_path(node, name, &path);
-	emit(fs, process, op, &path, content);
+	emit_path_operation(fs, process, op, &path, content);
 }
 
 void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pathop *op,
@@ -194,21 +195,21 @@ void shfs_emit_pathop2(struct shfs_fs *fs, uint64_t process, struct shfs_rec_pat
 	shfs_node_path(node2, name2, &path2);
 	path.failed |= path2.failed;
 	op->path2 = (struct shfs_bytes){ path2.data, path2.len };
-	emit(fs, process, op, &path, content);
+	emit_path_operation(fs, process, op, &path, content);
 }
 
-static void *resume(const struct shfs_open *open, uint64_t fh, void *arg)
+static void *resume_open(const struct shfs_open *open, uint64_t fh, void *arg)
 {
 	return open->what == SHFS_OPENED_FILE ? shfs_file_resume(arg, open, fh)
 	                                      : shfs_directory_resume(arg, open, fh);
 }
 
-static int inherit(struct shfs_fs *fs, bool is_taken)
+static int inherit_nodes(struct shfs_fs *fs, bool is_taken)
 {
 	int r = shfs_tree_inherit(fs->tree, fs->heir, is_taken);
 
 	if (!r && is_taken)
-		shfs_heir_each_open(fs->heir, resume, fs);
+		shfs_heir_each_open(fs->heir, resume_open, fs);
 	return r;
 }
 
@@ -220,24 +221,19 @@ static void begin_thread(void)
 
 const struct shfs_transport_calls shfs_ops_calls = {
 	.begin_thread = begin_thread,
-	.inherit = inherit,
+	.inherit = inherit_nodes,
 	.answer = shfs_statx_answer,
 };
-
-static void want(struct fuse_conn_info *conn, unsigned capability)
-{
-	conn->want |= conn->capable & capability;
-}
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
 {
 	/* Never FUSE_CAP_WRITEBACK_CACHE: an acknowledged write is in the lower file. */
-	conn->want = 0;
-	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_DONT_MASK |
-	                   FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
-	                   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
-	                   FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_CACHE_SYMLINKS |
-	                   FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
+	conn->want = conn->capable &
+	             (FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_DONT_MASK |
+	              FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
+	              FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_IOCTL_DIR |
+	              FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_CACHE_SYMLINKS |
+	              FUSE_CAP_EXPIRE_ONLY | FUSE_CAP_POSIX_ACL);
 	conn->max_write = SHFS_MAX_WRITE;
 	conn->max_readahead = 1 << 20;
 	conn->max_background = 256;

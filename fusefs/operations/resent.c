@@ -43,8 +43,9 @@ static uint64_t opened_before(fuse_req_t req)
 }
 
 /* Looks up the file of that name, with one more lookup, and its directory. */
-static int look_up(fuse_req_t req, fuse_ino_t parent_id, const char *name,
-                   struct shfs_node **parent, struct statx *stx, struct shfs_node **node)
+static int look_up_named(fuse_req_t req, fuse_ino_t parent_id, const char *name,
+                         struct shfs_node **parent, struct statx *stx,
+                         struct shfs_node **node)
 {
 	*parent = shfs_fs_node(shfs_req_fs(req), parent_id);
 	return *parent ? shfs_node_lookup(shfs_req_fs(req)->tree, *parent, name, stx,
@@ -53,18 +54,13 @@ static int look_up(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 }
 
 /* Stats that name, without a node for it. */
-static int stat_name(fuse_req_t req, fuse_ino_t parent_id, const char *name,
-                     struct statx *stx)
+static int stat_child_by_id(fuse_req_t req, fuse_ino_t parent_id, const char *name,
+                            struct statx *stx)
 {
-	struct shfs_tree *tree = shfs_req_fs(req)->tree;
 	struct shfs_node *parent = shfs_fs_node(shfs_req_fs(req), parent_id);
-	int dirfd = parent ? shfs_node_fd(tree, parent) : -ESTALE, r;
 
-	if (dirfd < 0)
-		return dirfd;
-	r = shfs_node_statx(dirfd, name, stx);
-	shfs_node_fd_done(tree, parent);
-	return r;
+	return parent ? shfs_node_stat_child(shfs_req_fs(req)->tree, parent, name, stx)
+	              : -ESTALE;
 }
 
 /* --- making --- */
@@ -76,7 +72,8 @@ static bool reply_made(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	struct shfs_node *parent, *node;
 	struct statx stx;
 
-	if (!was_tried(req, NULL) || look_up(req, parent_id, name, &parent, &stx, &node))
+	if (!was_tried(req, NULL) ||
+	    look_up_named(req, parent_id, name, &parent, &stx, &node))
 		return false;
 	if (id && node->id != id) {
 		shfs_node_forget(shfs_req_fs(req)->tree, node->id, 1);
@@ -185,11 +182,11 @@ static void again_create(fuse_req_t req, fuse_ino_t parent_id, const char *name,
 	 * server
 	 */
 	if (!handle && (!was_tried(req, NULL) || (fi->flags & O_TMPFILE) == O_TMPFILE ||
-	                stat_name(req, parent_id, name, &stx))) {
+	                stat_child_by_id(req, parent_id, name, &stx))) {
 		first.create(req, parent_id, name, mode, fi);
 		return;
 	}
-	r = look_up(req, parent_id, name, &parent, &stx, &node);
+	r = look_up_named(req, parent_id, name, &parent, &stx, &node);
 	if (r) {
 		shfs_req_fail(req, r);
 		return;
@@ -212,7 +209,8 @@ static bool was_removed(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct statx stx;
 
-	return was_tried(req, NULL) && stat_name(req, parent, name, &stx) == -ENOENT;
+	return was_tried(req, NULL) &&
+	       stat_child_by_id(req, parent, name, &stx) == -ENOENT;
 }
 
 static void again_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
@@ -240,8 +238,8 @@ static void again_rename(fuse_req_t req, fuse_ino_t parent, const char *name,
 
 	if (was_tried(req, &moved) &&
 	    ((flags & RENAME_EXCHANGE) ||
-	     stat_name(req, parent, name, &stx) == -ENOENT) &&
-	    !stat_name(req, new_parent, new_name, &stx) && stx.stx_ino == moved)
+	     stat_child_by_id(req, parent, name, &stx) == -ENOENT) &&
+	    !stat_child_by_id(req, new_parent, new_name, &stx) && stx.stx_ino == moved)
 		shfs_req_result(req, 0);
 	else
 		first.rename(req, parent, name, new_parent, new_name, flags);

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-static struct shfs_fuse_time time_of(struct statx_timestamp t)
+static struct shfs_fuse_time fuse_time_of(struct statx_timestamp t)
 {
 	return (struct shfs_fuse_time){ .sec = t.tv_sec, .nsec = t.tv_nsec };
 }
@@ -27,10 +27,10 @@ static struct shfs_fuse_statx_out reply_of(const struct shfs_node *node,
 		.ino = stx->stx_ino,
 		.size = stx->stx_size,
 		.blocks = stx->stx_blocks,
-		.atime = time_of(stx->stx_atime),
-		.btime = time_of(stx->stx_btime),
-		.ctime = time_of(stx->stx_ctime),
-		.mtime = time_of(stx->stx_mtime),
+		.atime = fuse_time_of(stx->stx_atime),
+		.btime = fuse_time_of(stx->stx_btime),
+		.ctime = fuse_time_of(stx->stx_ctime),
+		.mtime = fuse_time_of(stx->stx_mtime),
 		.rdev_major = stx->stx_rdev_major,
 		.rdev_minor = stx->stx_rdev_minor,
 	};

@@ -44,7 +44,7 @@ struct shfs_heir {
 	void **opened; /* for each open file */
 };
 
-static void push(struct stack *stack, uint32_t index)
+static void push_index(struct stack *stack, uint32_t index)
 {
 	uint32_t cap = stack->cap ? 2 * stack->cap : 64, *grown;
 
@@ -59,7 +59,7 @@ static void push(struct stack *stack, uint32_t index)
 }
 
 /* Returns an index that is free again, or the next one; max: there is none. */
-static uint32_t pop(struct stack *stack, atomic_uint *n_used, uint32_t max)
+static uint32_t pop_index(struct stack *stack, atomic_uint *n_used, uint32_t max)
 {
 	if (stack->n)
 		return stack->list[--stack->n];
@@ -105,10 +105,10 @@ void shfs_heir_take(struct shfs_heir *heir)
 	heir->places.n = heir->opens.n = 0;
 	for (uint32_t i = s->n_places; i--;)
 		if (!s->places[i].is_used)
-			push(&heir->places, i);
+			push_index(&heir->places, i);
 	for (uint32_t i = s->n_opens; i--;)
 		if (s->opens[i].what == SHFS_OPENED_NONE)
-			push(&heir->opens, i);
+			push_index(&heir->opens, i);
 }
 
 void shfs_heir_set_device(struct shfs_heir *heir, int fd)
@@ -143,7 +143,7 @@ struct shfs_place *shfs_heir_place(struct shfs_heir *heir)
 	uint32_t index;
 
 	pthread_mutex_lock(&heir->lock);
-	index = pop(&heir->places, &s->n_places, N_PLACES);
+	index = pop_index(&heir->places, &s->n_places, N_PLACES);
 	pthread_mutex_unlock(&heir->lock);
 	return index < N_PLACES ? &s->places[index] : NULL;
 }
@@ -152,7 +152,7 @@ void shfs_heir_place_done(struct shfs_heir *heir, struct shfs_place *place)
 {
 	pthread_mutex_lock(&heir->lock);
 	atomic_store(&place->is_used, false);
-	push(&heir->places, (uint32_t)(place - heir->shared->places));
+	push_index(&heir->places, (uint32_t)(place - heir->shared->places));
 	pthread_mutex_unlock(&heir->lock);
 }
 
@@ -210,7 +210,7 @@ void shfs_heir_settle_moves(struct shfs_heir *heir,
 
 /* Returns the slot of a request. Requests that are served at the same time mostly have
  * different ones. */
-static size_t slot_of(uint64_t unique)
+static size_t request_slot(uint64_t unique)
 {
 	return (size_t)(unique * 0x9e3779b97f4a7c15u >> 32) % N_TRIES;
 }
@@ -218,7 +218,7 @@ static size_t slot_of(uint64_t unique)
 void shfs_heir_try(struct shfs_heir *heir, uint64_t unique, uint64_t note)
 {
 	struct shared *s = heir->shared;
-	size_t i = slot_of(unique);
+	size_t i = request_slot(unique);
 
 	atomic_store(&s->tries[i].unique, 0);
 	s->tries[i].note = note;
@@ -227,7 +227,7 @@ void shfs_heir_try(struct shfs_heir *heir, uint64_t unique, uint64_t note)
 
 void shfs_heir_failed(struct shfs_heir *heir, uint64_t unique)
 {
-	atomic_ullong *tried = &heir->shared->tries[slot_of(unique)].unique;
+	atomic_ullong *tried = &heir->shared->tries[request_slot(unique)].unique;
 
 	atomic_compare_exchange_strong(tried, &(unsigned long long){ unique }, 0);
 }
@@ -235,7 +235,7 @@ void shfs_heir_failed(struct shfs_heir *heir, uint64_t unique)
 bool shfs_heir_was_tried(const struct shfs_heir *heir, uint64_t unique, uint64_t *note)
 {
 	const struct shared *s = heir->shared;
-	size_t i = slot_of(unique);
+	size_t i = request_slot(unique);
 
 	if (note)
 		*note = s->tries[i].note;
@@ -272,7 +272,7 @@ uint64_t shfs_heir_open(struct shfs_heir *heir, const struct shfs_open *as, void
 	uint32_t index;
 
 	pthread_mutex_lock(&heir->lock);
-	index = pop(&heir->opens, &s->n_opens, SHFS_HEIR_OPENS);
+	index = pop_index(&heir->opens, &s->n_opens, SHFS_HEIR_OPENS);
 	pthread_mutex_unlock(&heir->lock);
 	if (index == SHFS_HEIR_OPENS)
 		return 0;
@@ -303,7 +303,7 @@ void shfs_heir_open_done(struct shfs_heir *heir, uint64_t fh)
 	pthread_mutex_lock(&heir->lock);
 	heir->opened[index_of(fh)] = NULL;
 	atomic_store(&open->what, SHFS_OPENED_NONE);
-	push(&heir->opens, index_of(fh));
+	push_index(&heir->opens, index_of(fh));
 	pthread_mutex_unlock(&heir->lock);
 }
 

@@ -18,12 +18,12 @@
 #define GOING_MS     200
 #define GOING_NAP_MS 10
 
-static struct libmnt_table *read_mounts(void)
+static struct libmnt_table *read_mount_table(void)
 {
 	return mnt_new_table_from_file("/proc/self/mountinfo");
 }
 
-static bool is_ours(struct libmnt_fs *fs)
+static bool is_shfs_mount(struct libmnt_fs *fs)
 {
 	const char *type = mnt_fs_get_fstype(fs);
 
@@ -32,10 +32,10 @@ static bool is_ours(struct libmnt_fs *fs)
 
 bool shfs_mountpoint_is_ours(const char *path, dev_t *dev)
 {
-	struct libmnt_table *table = read_mounts();
+	struct libmnt_table *table = read_mount_table();
 	/* the topmost mount */
 	struct libmnt_fs *fs = mnt_table_find_target(table, path, MNT_ITER_BACKWARD);
-	bool ours = fs && is_ours(fs);
+	bool ours = fs && is_shfs_mount(fs);
 
 	if (ours)
 		*dev = mnt_fs_get_devno(fs);
@@ -45,9 +45,9 @@ bool shfs_mountpoint_is_ours(const char *path, dev_t *dev)
 
 char *shfs_mountpoint_of(dev_t dev)
 {
-	struct libmnt_table *table = read_mounts();
+	struct libmnt_table *table = read_mount_table();
 	struct libmnt_fs *fs = mnt_table_find_devno(table, dev, MNT_ITER_FORWARD);
-	char *where = fs && is_ours(fs) ? strdup(mnt_fs_get_target(fs)) : NULL;
+	char *where = fs && is_shfs_mount(fs) ? strdup(mnt_fs_get_target(fs)) : NULL;
 
 	mnt_unref_table(table);
 	return where;
@@ -135,7 +135,7 @@ static void add_first_line(int fd, struct shfs_buf *message)
 	shfs_quote_display(message, line, strlen(line));
 }
 
-static int explain(int said, const char *path, struct shfs_buf *message)
+static int explain_mount_error(int said, const char *path, struct shfs_buf *message)
 {
 	char text[512] = "";
 
@@ -165,5 +165,5 @@ int shfs_mountpoint_mount(struct fuse_session *session, const char *path,
 	r = fuse_session_mount(session, path);
 	if (err >= 0)
 		dup2(err, STDERR_FILENO);
-	return r ? explain(said, path, message) : 0;
+	return r ? explain_mount_error(said, path, message) : 0;
 }

@@ -32,7 +32,7 @@
 _Thread_local struct shfs_worker *shfs_self;
 static _Thread_local uint64_t unique_now;
 
-static void nap(long ns)
+static void sleep_ns(long ns)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = ns }, NULL);
 }
@@ -54,7 +54,7 @@ bool shfs_transport_goes_on(int error)
 	case ENOENT: /* the request was interrupted meanwhile */
 		return true;
 	default:
-		nap(GRACE_NS);
+		sleep_ns(GRACE_NS);
 		return true;
 	}
 }
@@ -114,7 +114,7 @@ static bool is_late_interrupt(const struct fuse_out_header *reply)
 	return reply->error == -EAGAIN && (reply->unique & SHFS_FUSE_INTERRUPT_BIT);
 }
 
-static ssize_t send_reply(int fd, struct iovec *iov, int count, void *userdata)
+static ssize_t write_session_reply(int fd, struct iovec *iov, int count, void *userdata)
 {
 	struct shfs_transport *t = ((struct shfs_fs *)userdata)->transport;
 	const struct fuse_out_header *header = iov[0].iov_base;
@@ -150,7 +150,7 @@ static ssize_t read_nothing(int fd, void *buf, size_t size, void *userdata)
 
 static const struct fuse_custom_io custom_io = {
 	.read = read_nothing,
-	.writev = send_reply,
+	.writev = write_session_reply,
 };
 
 static bool serve_statx(struct shfs_transport *t, const void *request, size_t size)
@@ -165,7 +165,8 @@ static bool serve_statx(struct shfs_transport *t, const void *request, size_t si
 	if (!t->calls->answer(t->fs, request, size, &header, &reply))
 		return false;
 	/* fails only if the mount is gone */
-	(void)!send_reply(fuse_session_fd(t->session), iov, header.error ? 1 : 2, t->fs);
+	(void)!write_session_reply(fuse_session_fd(t->session), iov, header.error ? 1 : 2,
+	                           t->fs);
 	return true;
 }
 
@@ -237,14 +238,14 @@ static void set_stage(struct shfs_transport *t, int stage)
 	pthread_mutex_unlock(&t->lock);
 }
 
-static bool set_state(struct shfs_queue *q, int from, int to)
+static bool set_queue_state(struct shfs_queue *q, int from, int to)
 {
 	return atomic_compare_exchange_strong(&q->state, &from, to);
 }
 
 static void call_spare(struct shfs_transport *t, struct shfs_queue *q)
 {
-	if (!set_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_SHORT))
+	if (!set_queue_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_SHORT))
 		return;
 	pthread_mutex_lock(&t->lock);
 	pthread_cond_signal(&t->call);
@@ -273,7 +274,7 @@ void shfs_worker_end(struct shfs_worker *w, bool is_free)
 	atomic_fetch_add(&w->turn, 1);
 }
 
-static unsigned progress(const struct shfs_transport *t, const struct shfs_queue *q)
+static unsigned count_turns(const struct shfs_transport *t, const struct shfs_queue *q)
 {
 	unsigned sum = 0;
 
@@ -288,20 +289,20 @@ static unsigned progress(const struct shfs_transport *t, const struct shfs_queue
 static bool is_stuck(struct shfs_transport *t, struct shfs_queue *q)
 {
 	for (;;) {
-		unsigned before = progress(t, q);
+		unsigned before = count_turns(t, q);
 
-		nap(STUCK_NS);
+		sleep_ns(STUCK_NS);
 		if (fuse_session_exited(t->session))
 			return false;
 		if (atomic_load(&q->n_idle) <= 0) {
-			if (progress(t, q) == before)
+			if (count_turns(t, q) == before)
 				return true;
 			continue;
 		}
 		atomic_store(&q->state, SHFS_QUEUE_CALM);
 		/* the last idle thread may have taken a request just before this */
 		if (atomic_load(&q->n_idle) > 0 ||
-		    !set_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_WATCHED))
+		    !set_queue_state(q, SHFS_QUEUE_CALM, SHFS_QUEUE_WATCHED))
 			return false;
 	}
 }
@@ -309,7 +310,7 @@ static bool is_stuck(struct shfs_transport *t, struct shfs_queue *q)
 static struct shfs_queue *find_short(struct shfs_transport *t)
 {
 	for (unsigned i = 0; i < t->n_queues; i++)
-		if (set_state(&t->queues[i], SHFS_QUEUE_SHORT, SHFS_QUEUE_WATCHED))
+		if (set_queue_state(&t->queues[i], SHFS_QUEUE_SHORT, SHFS_QUEUE_WATCHED))
 			return &t->queues[i];
 	return NULL;
 }
@@ -337,7 +338,7 @@ static struct shfs_queue *await_need(struct shfs_transport *t)
 
 /* --- threads --- */
 
-static void report(struct shfs_transport *t, int error)
+static void report_start(struct shfs_transport *t, int error)
 {
 	pthread_mutex_lock(&t->lock);
 	t->n_reports++;
@@ -417,7 +418,7 @@ static void serve_queue(struct shfs_worker *w, struct shfs_queue *q)
 }
 
 /* Counts a thread that ends; the last one makes ended_fd readable. */
-static void leave(struct shfs_transport *t)
+static void leave_transport(struct shfs_transport *t)
 {
 	if (atomic_fetch_sub(&t->n_running, 1) != 1)
 		return;
@@ -434,11 +435,11 @@ static void work_at_first(struct shfs_worker *w)
 
 	if (r && w->ring)
 		shfs_ring_refuse(w->ring);
-	report(t, r);
+	report_start(t, r);
 	if (!await_stage(t, SHFS_STAGE_SERVE))
 		return;
 	serve_queue(w, w->queue);
-	leave(t);
+	leave_transport(t);
 }
 
 /*
@@ -453,7 +454,7 @@ static void work_at_first(struct shfs_worker *w)
  * request takes the buffer and is stuck too, this one waits until the next spare thread
  * comes.
  */
-static void *stir(void *arg)
+static void *stir_queue(void *arg)
 {
 	struct shfs_worker *w = arg;
 	struct statx stx;
@@ -478,22 +479,22 @@ static void work_when_needed(struct shfs_worker *w)
 	atomic_store(&q->state, SHFS_QUEUE_CALM);
 	if (!join_queue(w, q)) {
 		w->is_stirred = q->cpu != SHFS_QUEUE_DEVICE &&
-		                !pthread_create(&w->stirrer, NULL, stir, w);
+		                !pthread_create(&w->stirrer, NULL, stir_queue, w);
 		serve_queue(w, q);
 	} else {
 		atomic_fetch_sub(&q->n_idle, 1);
 	}
-	leave(t);
+	leave_transport(t);
 }
 
-static void *work(void *arg)
+static void *run_worker(void *arg)
 {
 	struct shfs_worker *w = shfs_self = arg;
 	struct shfs_transport *t = w->transport;
 
 	pthread_setname_np(pthread_self(), w->queue ? "fuse" : "fuse-spare");
 	t->calls->begin_thread();
-	report(t, is_ring_wanted(w) ? shfs_ring_new(t, &w->ring) : 0);
+	report_start(t, is_ring_wanted(w) ? shfs_ring_new(t, &w->ring) : 0);
 	if (await_stage(t, SHFS_STAGE_JOIN)) {
 		if (w->queue)
 			work_at_first(w);
@@ -559,7 +560,7 @@ static int start_workers(struct shfs_transport *t)
 		struct shfs_worker *w = &t->workers[i];
 
 		w->transport = t;
-		r = -pthread_create(&w->thread, NULL, work, w);
+		r = -pthread_create(&w->thread, NULL, run_worker, w);
 		w->is_started = !r;
 	}
 	if (!r)
@@ -583,7 +584,7 @@ static int let_workers_serve(struct shfs_transport *t)
 	return r;
 }
 
-static int make_queues(struct shfs_transport *t)
+static int make_device_queue(struct shfs_transport *t)
 {
 	t->queues = calloc(1, sizeof(*t->queues));
 	if (!t->queues)
@@ -650,8 +651,8 @@ static void begin_uring(struct shfs_transport *t)
 		do_without_uring(t, reason_of(r));
 }
 
-/* Drops all that the kernel has cached: it is from the dead server, and nobody has
- * noticed changes of the lower files meanwhile. */
+/* Drops all that the kernel has cached from the dead server: the lower files may have
+ * changed unnoticed meanwhile. */
 static void doubt_all(struct shfs_transport *t)
 {
 	struct shfs_place *place = NULL;
@@ -689,7 +690,7 @@ int shfs_transport_start(struct shfs_transport *t)
 {
 	struct sigaction action = { .sa_handler = on_wake };
 	enum shfs_transport_kind asked = t->kind;
-	int r = make_queues(t);
+	int r = make_device_queue(t);
 
 	sigaction(WAKE, &action, NULL); /* no SA_RESTART: calls return */
 	if (r)
@@ -827,7 +828,7 @@ void shfs_transport_stop(struct shfs_transport *t)
 		for (unsigned i = 0; i < t->n_workers; i++)
 			pthread_kill(t->workers[i].thread, WAKE);
 		shfs_uring_ring(t);
-		nap(GRACE_NS);
+		sleep_ns(GRACE_NS);
 	}
 }
 
@@ -875,7 +876,7 @@ static bool is_waiting(const struct shfs_worker *w)
 
 /* Has the worker answered all requests that it had at the sight `before`? A worker that
  * serves none may have been given one without having noticed. */
-static bool is_done(const struct shfs_worker *w, struct sight before)
+static bool has_answered_requests(const struct shfs_worker *w, struct sight before)
 {
 	const struct shfs_queue *q = w->queue;
 	unsigned turns = atomic_load(&w->turn) - before.turn;
@@ -904,7 +905,7 @@ static bool was_empty(const struct shfs_transport *t, const struct shfs_queue *q
 static bool is_quiet(struct shfs_transport *t, const struct sight *before)
 {
 	for (unsigned i = 0; i < t->n_workers; i++)
-		if (!is_done(&t->workers[i], before[i]))
+		if (!has_answered_requests(&t->workers[i], before[i]))
 			return false;
 	for (unsigned i = 0; i < t->n_queues; i++)
 		if (!was_empty(t, &t->queues[i], before))
@@ -928,7 +929,7 @@ void shfs_transport_quiesce(struct shfs_transport *t)
 			                    atomic_load(&t->workers[i].looks) };
 	while (!is_quiet(t, before) && shfs_clock_ns(CLOCK_MONOTONIC) < until) {
 		shfs_uring_ring(t);
-		nap(GLANCE_NS);
+		sleep_ns(GLANCE_NS);
 	}
 	if (shfs_self)
 		atomic_fetch_add(&shfs_self->turn, 1);

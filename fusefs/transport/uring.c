@@ -81,7 +81,7 @@ static unsigned read_cpus(const char *path, bool cpus[static CPUS_MAX])
 /* Makes the queues, which are numbered like the CPUs. Those of all offline CPUs become
  * one.
  */
-static int make_queues(struct shfs_transport *t, unsigned n, const bool *online)
+static int make_ring_queues(struct shfs_transport *t, unsigned n, const bool *online)
 {
 	struct shfs_queue *queues = calloc(n + 2, sizeof(*queues)), *offline;
 	uint16_t *ids = calloc(n, sizeof(*ids)), *id = ids;
@@ -127,7 +127,7 @@ const char *shfs_uring_probe(struct shfs_transport *t)
 	n = read_cpus("/sys/devices/system/cpu/possible", possible);
 	if (!n || !read_cpus("/sys/devices/system/cpu/online", online))
 		return "the number of CPUs is unknown";
-	return make_queues(t, n, online) ? "out of memory" : NULL;
+	return make_ring_queues(t, n, online) ? "out of memory" : NULL;
 }
 
 /* --- a ring --- */
@@ -226,8 +226,8 @@ static struct io_uring_sqe *next_submission(struct shfs_ring *ring)
 }
 
 /* Queues a command, which the next system call submits. */
-static void command(struct shfs_ring *ring, uint32_t what, struct entry *e,
-                    const struct iovec *buffer)
+static void queue_command(struct shfs_ring *ring, uint32_t what, struct entry *e,
+                          const struct iovec *buffer)
 {
 	struct io_uring_sqe *sqe = next_submission(ring);
 	struct shfs_fuse_uring_command *arg = (void *)sqe->cmd;
@@ -251,7 +251,7 @@ static void listen_to_bell(struct shfs_ring *ring)
 	sqe->user_data = 0;
 }
 
-/* Writes to the bell; nobody reads it, but each write wakes the pollers. */
+/* Writes to the bell. It is never read: each write wakes the pollers. */
 void shfs_uring_ring(struct shfs_transport *t)
 {
 	while (eventfd_write(t->bell, 1) && shfs_transport_goes_on(errno))
@@ -276,7 +276,7 @@ static int make_entry(struct entry *e, uint16_t queue, size_t size)
 	return 0;
 }
 
-static int offer(struct shfs_ring *ring, struct entry *e)
+static int offer_entry(struct shfs_ring *ring, struct entry *e)
 {
 	struct iovec buffer[] = {
 		{ e->header, sizeof(*e->header) },
@@ -285,7 +285,7 @@ static int offer(struct shfs_ring *ring, struct entry *e)
 
 	int r;
 
-	command(ring, SHFS_FUSE_URING_REGISTER, e, buffer);
+	queue_command(ring, SHFS_FUSE_URING_REGISTER, e, buffer);
 	r = io_uring_submit(&ring->ring);
 	return MIN(r, 0);
 }
@@ -317,7 +317,7 @@ int shfs_ring_join(struct shfs_ring *ring, const struct shfs_queue *queue, size_
 			atomic_store(&ring->n_entries, i + 1);
 	}
 	for (unsigned i = 0; i < queue->n && !r; i++) {
-		r = offer(ring, &ring->entries[i]);
+		r = offer_entry(ring, &ring->entries[i]);
 		if (!r)
 			r = first_error(ring);
 	}
@@ -328,7 +328,7 @@ void shfs_ring_refuse(struct shfs_ring *ring)
 {
 	struct entry none = { .queue = NO_QUEUE };
 
-	(void)!offer(ring, &none);
+	(void)!offer_entry(ring, &none);
 }
 
 /* --- replies --- */
@@ -475,7 +475,7 @@ static void look_for_interrupt(struct shfs_transport *t, uint64_t unique)
 /* --- requests --- */
 
 /* Assembles the headers of a request in front of its payload. */
-static char *assemble(struct entry *e, size_t *size)
+static char *assemble_request(struct entry *e, size_t *size)
 {
 	const struct shfs_fuse_uring_header *header = e->header;
 	size_t op = header->in.len - sizeof(header->in) - header->payload_size;
@@ -489,13 +489,13 @@ static char *assemble(struct entry *e, size_t *size)
 	return request;
 }
 
-static void send_reply(struct shfs_ring *ring, struct entry *e)
+static void commit_reply(struct shfs_ring *ring, struct entry *e)
 {
 	atomic_store(&e->unique, 0);
-	command(ring, SHFS_FUSE_URING_COMMIT_AND_FETCH, e, NULL);
+	queue_command(ring, SHFS_FUSE_URING_COMMIT_AND_FETCH, e, NULL);
 }
 
-static void refuse(struct entry *e)
+static void refuse_request(struct entry *e)
 {
 	struct fuse_out_header header = {
 		.len = sizeof(header),
@@ -521,7 +521,7 @@ static void note_waiting(struct shfs_worker *w, int change)
 	atomic_store(&w->is_parked, ring->n_waiting == ring->n_entries);
 }
 
-static void serve(struct shfs_worker *w, struct entry *e)
+static void serve_entry(struct shfs_worker *w, struct entry *e)
 {
 	struct shfs_ring *ring = w->ring;
 	size_t size;
@@ -532,19 +532,19 @@ static void serve(struct shfs_worker *w, struct entry *e)
 	atomic_store(&e->is_replied, false);
 	atomic_store(&e->unique, e->header->in.unique);
 	ring->at = e;
-	request = assemble(e, &size);
+	request = assemble_request(e, &size);
 	if (request) {
 		look_for_interrupt(ring->transport, e->unique);
 		shfs_transport_serve(ring->transport, request, size);
 	} else {
-		refuse(e);
+		refuse_request(e);
 	}
 	ring->at = NULL;
 	e->waits = !atomic_load(&e->is_replied);
 	if (e->waits)
 		note_waiting(w, 1);
 	else
-		send_reply(ring, e);
+		commit_reply(ring, e);
 	shfs_worker_end(w, ring->n_waiting < ring->n_entries);
 }
 
@@ -562,7 +562,7 @@ static void send_late_replies(struct shfs_worker *w)
 		if (ring->n_waiting == ring->n_entries)
 			shfs_worker_free(w);
 		note_waiting(w, -1);
-		send_reply(ring, e);
+		commit_reply(ring, e);
 	}
 }
 
@@ -577,11 +577,11 @@ static void note_failure(struct shfs_ring *ring, struct entry *e, int error)
 		break;
 	default:
 		shfs_log("the kernel did not take a reply: %s", strerror(-error));
-		ring->is_ended = offer(ring, e) != 0;
+		ring->is_ended = offer_entry(ring, e) != 0;
 	}
 }
 
-static void reap(struct shfs_worker *w)
+static void reap_completions(struct shfs_worker *w)
 {
 	struct shfs_ring *ring = w->ring;
 	bool rang = false, served = false;
@@ -600,7 +600,7 @@ static void reap(struct shfs_worker *w)
 		} else if (res < 0) {
 			note_failure(ring, e, res);
 		} else if (!fuse_session_exited(ring->transport->session)) {
-			serve(w, e);
+			serve_entry(w, e);
 			served = true;
 		} /* otherwise the ring ends with the mount */
 	}
@@ -623,7 +623,7 @@ void shfs_ring_work(struct shfs_worker *w)
 
 		if (r < 0 && !shfs_transport_goes_on(-r))
 			break;
-		reap(w);
+		reap_completions(w);
 	}
 	io_uring_submit(&ring->ring); /* the last reply */
 	if (ring->n_waiting)

@@ -53,7 +53,7 @@ struct shfs_beneath {
 	struct marked *marked;
 	/* of the thread */
 	struct change *changes; /* the oldest first */
-	bool leads_elsewhere;   /* of the change that is_changed found last */
+	bool leads_elsewhere;   /* of the change that is_name_changed found last */
 	bool expires;           /* a name that the kernel has cached leads elsewhere */
 	int64_t all_ns; /* when events were lost, so that anything may have changed; or 0
 	                 */
@@ -114,7 +114,7 @@ static int add_marked(struct shfs_beneath *b, const struct file_handle *handle,
 	return -ENOMEM;
 }
 
-static int mark(struct shfs_beneath *b, struct shfs_node *directory, int fd)
+static int mark_directory(struct shfs_beneath *b, struct shfs_node *directory, int fd)
 {
 	struct handle_key key = { .head.handle_bytes = MAX_HANDLE_SZ };
 	int mount_id, r = 0;
@@ -138,8 +138,9 @@ void shfs_beneath_watch(struct shfs_beneath *b, struct shfs_node *directory)
 	fd = shfs_node_fd(b->fs->tree, directory);
 	if (fd < 0)
 		return;
-	r = directory->dev == shfs_tree_root(b->fs->tree)->dev ? mark(b, directory, fd)
-	                                                       : -EXDEV;
+	r = directory->dev == shfs_tree_root(b->fs->tree)->dev
+	            ? mark_directory(b, directory, fd)
+	            : -EXDEV;
 	shfs_node_fd_done(b->fs->tree, directory);
 	atomic_store(&directory->watched, r ? SHFS_WATCHED_NEVER : SHFS_WATCHED);
 }
@@ -237,7 +238,7 @@ static bool take_event(struct shfs_beneath *b, const union event *e, int64_t now
 	return true;
 }
 
-static bool is_changed(uint64_t parent, const char *name, void *arg)
+static bool is_name_changed(uint64_t parent, const char *name, void *arg)
 {
 	struct shfs_beneath *b = arg;
 	struct change *change;
@@ -256,7 +257,7 @@ static bool is_changed(uint64_t parent, const char *name, void *arg)
 	return change;
 }
 
-static void invalidate(uint64_t id, void *arg)
+static void invalidate_id(uint64_t id, void *arg)
 {
 	struct shfs_beneath *b = arg;
 
@@ -265,27 +266,27 @@ static void invalidate(uint64_t id, void *arg)
 
 /* Drops what the kernel has cached of a node. A process that has it open could go on to
  * use the attributes of the file that was there: so names expire, too. */
-static void visit(const struct shfs_node *node, bool is_used, void *arg)
+static void invalidate_node(const struct shfs_node *node, bool is_used, void *arg)
 {
 	struct shfs_beneath *b = arg;
 
 	b->expires |= b->leads_elsewhere && is_used && S_ISREG(node->type);
-	invalidate(node->id, b);
+	invalidate_id(node->id, b);
 }
 
 /* Reports the changed names, and their directories. */
-static void tell_changes(struct shfs_beneath *b)
+static void report_changes(struct shfs_beneath *b)
 {
 	struct change *change, *next;
 
 	b->expires = false;
-	shfs_tree_suspect(b->fs->tree, is_changed, visit, b);
+	shfs_tree_suspect(b->fs->tree, is_name_changed, invalidate_node, b);
 	if (b->expires)
 		shfs_transport_expire_names(b->fs->transport);
 	if (b->all_ns)
-		invalidate(SHFS_NODE_ROOT, b);
+		invalidate_id(SHFS_NODE_ROOT, b);
 	HASH_ITER (hh, b->changes, change, next)
-		invalidate(change->parent, b);
+		invalidate_id(change->parent, b);
 }
 
 static bool is_due(const struct shfs_beneath *b, int64_t noted_until_ns)
@@ -295,7 +296,7 @@ static bool is_due(const struct shfs_beneath *b, int64_t noted_until_ns)
 }
 
 /* Reads all events; true: other processes have changed something. */
-static bool read_events(struct shfs_beneath *b, int64_t now_ns)
+static bool read_beneath_events(struct shfs_beneath *b, int64_t now_ns)
 {
 	char events[EVENTS];
 	union event event;
@@ -318,7 +319,7 @@ static bool read_events(struct shfs_beneath *b, int64_t now_ns)
  *    know the file yet, has nothing to drop.
  * 3. The reply to the request comes, and the kernel caches the old attributes.
  */
-static void *run(void *arg)
+static void *run_beneath(void *arg)
 {
 	struct shfs_beneath *b = arg;
 	struct pollfd fds[2] = {
@@ -330,8 +331,8 @@ static void *run(void *arg)
 	pthread_setname_np(pthread_self(), "beneath");
 	do {
 		now_ns = shfs_clock_ns(CLOCK_MONOTONIC);
-		if (read_events(b, now_ns) || is_due(b, now_ns - AGAIN_NS))
-			tell_changes(b);
+		if (read_beneath_events(b, now_ns) || is_due(b, now_ns - AGAIN_NS))
+			report_changes(b);
 		forget_changes(b, now_ns - AGAIN_NS);
 		busy_ns = shfs_clock_ns(CLOCK_MONOTONIC) - now_ns;
 		poll(fds, 1, (int)((PAUSE_NS + IDLE * busy_ns) / NSEC_PER_MSEC));
@@ -360,7 +361,7 @@ int shfs_beneath_new(struct shfs_fs *fs, struct shfs_beneath **out)
 	                               O_RDONLY);
 	r = b->stop_fd < 0 || b->fanotify_fd < 0 ? -errno : 0;
 	if (!r)
-		r = -pthread_create(&b->thread, NULL, run, b);
+		r = -pthread_create(&b->thread, NULL, run_beneath, b);
 	if (r) {
 		shfs_closep(&b->stop_fd);
 		shfs_closep(&b->fanotify_fd);

@@ -9,7 +9,7 @@
  * distinguishes our own changes from those of others. A file that others have changed
  * becomes suspect (node.h), and the kernel drops its attributes, so that it asks again;
  * told ESTALE, it looks the name up. That takes none of the kernel's locks, so a server
- * that is killed meanwhile blocks nobody.
+ * that is killed meanwhile blocks no process.
  *
  * Not noticed are changes on a network file system by another machine, so nothing is
  * marked there; changes of a file by a name in another directory (a file with several

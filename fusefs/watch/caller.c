@@ -124,7 +124,8 @@ void shfs_callers_free(struct shfs_callers *c)
 
 /* --- processes in the journal; with the lock held --- */
 
-static struct known *find_known(struct shfs_callers *c, const struct shfs_proc_stat *stat)
+static struct known *find_caller(struct shfs_callers *c,
+                                 const struct shfs_proc_stat *stat)
 {
 	struct known *k, key = { .key = { stat->start_ticks, stat->pid } };
 
@@ -135,10 +136,10 @@ static struct known *find_known(struct shfs_callers *c, const struct shfs_proc_s
 	return k;
 }
 
-static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
-                     uint64_t seq, bool is_shell, bool hidden)
+static void remember_caller(struct shfs_callers *c, const struct shfs_proc_stat *stat,
+                            uint64_t seq, bool is_shell, bool hidden)
 {
-	struct known *k = find_known(c, stat);
+	struct known *k = find_caller(c, stat);
 
 	if (!k) {
 		if (HASH_COUNT(c->known) >= KNOWN_MAX) {
@@ -165,10 +166,10 @@ static void remember(struct shfs_callers *c, const struct shfs_proc_stat *stat,
 }
 
 /* Returns the record of the process with its present program; 0: there is none. */
-static uint64_t find_program(struct shfs_callers *c, const struct shfs_proc_stat *stat,
-                             bool *is_shell)
+static uint64_t find_caller_record(struct shfs_callers *c,
+                                   const struct shfs_proc_stat *stat, bool *is_shell)
 {
-	struct known *k = find_known(c, stat);
+	struct known *k = find_caller(c, stat);
 
 	if (!k || !shfs_proc_same_program(&k->stat, stat))
 		return 0;
@@ -209,7 +210,7 @@ static void sight_clear(struct sight *s)
 }
 
 /* Looks at a process; procfd and stat are set. */
-static void look(struct shfs_callers *c, struct sight *s)
+static void look_at_caller(struct shfs_callers *c, struct sight *s)
 {
 	struct stat st;
 
@@ -260,13 +261,13 @@ static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
 		}
 		child->parent_start = s.stat.start_ticks;
 		pthread_mutex_lock(&c->lock);
-		known = find_known(c, &s.stat);
+		known = find_caller(c, &s.stat);
 		pthread_mutex_unlock(&c->lock);
 		if (known) {
 			sight_clear(&s);
 			break;
 		}
-		look(c, &s);
+		look_at_caller(c, &s);
 		sights[n] = s;
 		child = &sights[n++];
 	}
@@ -277,7 +278,7 @@ static int look_at_ancestors(struct shfs_callers *c, struct sight *child,
 
 /* Lock held. Does the process belong to a hidden command? If its environment does not say
  * (as with env -i), it is as for its previous program, or its parent. */
-static bool is_hidden(struct shfs_callers *c, const struct sight *s)
+static bool is_caller_hidden(struct shfs_callers *c, const struct sight *s)
 {
 	const struct shfs_proc_stat parent = { .pid = s->stat.ppid,
 		                               .start_ticks = s->parent_start };
@@ -285,15 +286,15 @@ static bool is_hidden(struct shfs_callers *c, const struct sight *s)
 
 	if (s->text.hidden != SHFS_HIDDEN_UNSAID)
 		return s->text.hidden;
-	before = find_known(c, &s->stat);
-	above = find_known(c, &parent);
+	before = find_caller(c, &s->stat);
+	above = find_caller(c, &parent);
 	return (before && before->hidden) || (above && above->hidden);
 }
 
 /* Lock held. Records the process. */
-static uint64_t emit(struct shfs_callers *c, const struct sight *s)
+static uint64_t emit_caller(struct shfs_callers *c, const struct sight *s)
 {
-	bool hidden = is_hidden(c, s);
+	bool hidden = is_caller_hidden(c, s);
 	struct shfs_record rec = {
 		.type = SHFS_REC_PROCESS,
 		.process = {
@@ -314,7 +315,7 @@ static uint64_t emit(struct shfs_callers *c, const struct sight *s)
 	uint64_t seq = shfs_capture_emit(c->capture, &rec, NULL);
 
 	if (seq)
-		remember(c, &s->stat, seq, is_shell_program(&s->exe), hidden);
+		remember_caller(c, &s->stat, seq, is_shell_program(&s->exe), hidden);
 	return seq;
 }
 
@@ -322,14 +323,15 @@ static uint64_t emit(struct shfs_callers *c, const struct sight *s)
  * Records the calling process after its ancestors, the oldest first, as each names its
  * parent. If another thread has recorded one of them meanwhile, that record is used.
  */
-static uint64_t record(struct shfs_callers *c, struct sight *caller, bool *is_shell)
+static uint64_t record_ancestry(struct shfs_callers *c, struct sight *caller,
+                                bool *is_shell)
 {
 	struct sight sights[DEPTH_MAX];
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + ARGV_WAIT;
 	uint64_t seq;
 	int n;
 
-	look(c, caller);
+	look_at_caller(c, caller);
 	n = look_at_ancestors(c, caller, sights);
 	finish_look(c, caller, until, true);
 	for (int i = 0; i < n; i++)
@@ -337,11 +339,11 @@ static uint64_t record(struct shfs_callers *c, struct sight *caller, bool *is_sh
 
 	pthread_mutex_lock(&c->lock);
 	for (int i = n - 1; i >= 0; i--)
-		if (!find_known(c, &sights[i].stat))
-			emit(c, &sights[i]);
-	seq = find_program(c, &caller->stat, is_shell);
+		if (!find_caller(c, &sights[i].stat))
+			emit_caller(c, &sights[i]);
+	seq = find_caller_record(c, &caller->stat, is_shell);
 	if (!seq) {
-		seq = emit(c, caller);
+		seq = emit_caller(c, caller);
 		*is_shell = is_shell_program(&caller->exe);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -372,7 +374,7 @@ static int go_to_leader(struct sight *s)
 }
 
 /* Returns the record of the thread's process. Takes ownership of procfd. */
-static uint64_t process_of(struct shfs_callers *c, int procfd, struct thread *t)
+static uint64_t record_thread(struct shfs_callers *c, int procfd, struct thread *t)
 {
 	_cleanup_(sight_clear) struct sight s = { .procfd = procfd, .stat = t->stat };
 	uint64_t seq;
@@ -384,9 +386,9 @@ static uint64_t process_of(struct shfs_callers *c, int procfd, struct thread *t)
 		t->statfd = -1;
 	}
 	pthread_mutex_lock(&c->lock);
-	seq = find_program(c, &s.stat, &t->is_shell);
+	seq = find_caller_record(c, &s.stat, &t->is_shell);
 	pthread_mutex_unlock(&c->lock);
-	return seq ? seq : record(c, &s, &t->is_shell);
+	return seq ? seq : record_ancestry(c, &s, &t->is_shell);
 }
 
 /* --- threads --- */
@@ -408,7 +410,7 @@ static struct thread *thread_new(struct shfs_callers *c, uint32_t tid)
 	if (t->statfd < 0 || shfs_proc_reread_stat(t->statfd, &t->stat))
 		shfs_closep(&procfd);
 	else
-		t->seq = process_of(c, procfd, t);
+		t->seq = record_thread(c, procfd, t);
 	if (t->seq)
 		return t;
 	thread_unref(t);
@@ -449,7 +451,7 @@ static void keep_thread(struct shfs_callers *c, struct thread *t)
 }
 
 /* Is it still the same thread, running the same program? */
-static bool is_known(const struct thread *t)
+static bool is_thread_unchanged(const struct thread *t)
 {
 	struct shfs_proc_stat now;
 
@@ -467,7 +469,7 @@ static struct thread *thread_of(struct shfs_callers *c, uint32_t tid)
 	if (!tid || c->blind)
 		return NULL;
 	t = find_thread(c, tid);
-	if (t && is_known(t))
+	if (t && is_thread_unchanged(t))
 		return t;
 	thread_unref(t);
 	t = thread_new(c, tid);

@@ -65,7 +65,7 @@ bool shfs_watch_is_secret(struct shfs_fs *fs, const struct shfs_node *node)
 	return false;
 }
 
-static void conceal(struct shfs_node *node)
+static void conceal_node(struct shfs_node *node)
 {
 	struct shfs_watch *watch = atomic_load(&node->watch);
 
@@ -82,7 +82,7 @@ static void conceal(struct shfs_node *node)
 static void conceal_below(struct shfs_node *node, void *fs)
 {
 	if (shfs_watch_is_secret(fs, node))
-		conceal(node);
+		conceal_node(node);
 }
 
 void shfs_watch_conceal(struct shfs_fs *fs, struct shfs_node *node)
@@ -90,7 +90,7 @@ void shfs_watch_conceal(struct shfs_fs *fs, struct shfs_node *node)
 	if (S_ISDIR(node->type))
 		shfs_tree_visit_below(fs->tree, node, conceal_below, fs);
 	else
-		conceal(node);
+		conceal_node(node);
 }
 
 static int readable_fd(struct shfs_fs *fs, struct shfs_node *node,

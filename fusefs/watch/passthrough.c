@@ -215,9 +215,9 @@ static int32_t open_as(struct shfs_fs *fs, int fd, const struct shfs_passing_wis
 	return id;
 }
 
-static enum shfs_io choose(struct shfs_fs *fs, struct shfs_passing *passing,
-                           const struct shfs_handle *handle,
-                           const struct shfs_passing_wish *wish)
+static enum shfs_io choose_io(struct shfs_fs *fs, struct shfs_passing *passing,
+                              const struct shfs_handle *handle,
+                              const struct shfs_passing_wish *wish)
 {
 	int32_t id;
 
@@ -243,8 +243,8 @@ static enum shfs_io choose(struct shfs_fs *fs, struct shfs_passing *passing,
 	return SHFS_IO_PASSED;
 }
 
-static void enter(struct shfs_fs *fs, struct shfs_passing *passing,
-                  struct shfs_handle *handle, int flags)
+static void enter_io(struct shfs_fs *fs, struct shfs_passing *passing,
+                     struct shfs_handle *handle, int flags)
 {
 	passing->was_read |= (flags & O_ACCMODE) != O_WRONLY;
 	if (handle->passed.io == SHFS_IO_CACHED) {
@@ -272,8 +272,8 @@ static void enter(struct shfs_fs *fs, struct shfs_passing *passing,
 void shfs_passing_enter(struct shfs_fs *fs, struct shfs_passing *passing,
                         struct shfs_handle *handle, const struct shfs_passing_wish *wish)
 {
-	handle->passed.io = choose(fs, passing, handle, wish);
-	enter(fs, passing, handle, wish->flags);
+	handle->passed.io = choose_io(fs, passing, handle, wish);
+	enter_io(fs, passing, handle, wish->flags);
 }
 
 void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
@@ -286,7 +286,7 @@ void shfs_passing_resume(struct shfs_fs *fs, struct shfs_passing *passing,
 		passing->uid = open->uid;
 		passing->gid = open->gid;
 	}
-	enter(fs, passing, handle, open->flags);
+	enter_io(fs, passing, handle, open->flags);
 }
 
 /*

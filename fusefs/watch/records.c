@@ -19,8 +19,9 @@ static uint32_t flag_replaced(const struct shfs_fs *fs, const struct shfs_buf *p
 	               : SHFS_ACCESS_REPLACED;
 }
 
-static void emit_access(struct shfs_fs *fs, struct shfs_handle *handle, uint64_t process,
-                        uint32_t flags, struct shfs_time last, struct shfs_snapshot *made)
+static void emit_access_of_handle(struct shfs_fs *fs, struct shfs_handle *handle,
+                                  uint64_t process, uint32_t flags, struct shfs_time last,
+                                  struct shfs_snapshot *made)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 };
 	struct shfs_snapshot *content[2] = {
@@ -102,14 +103,16 @@ void shfs_watch_emit_writers(struct shfs_fs *fs, struct shfs_handle *handle,
 			flags |= SHFS_ACCESS_READ;
 			reads = false;
 		}
-		emit_access(fs, handle, w->process, handle->flags | flags, w->last, made);
+		emit_access_of_handle(fs, handle, w->process, handle->flags | flags,
+		                      w->last, made);
 	}
 	for (unsigned i = 0; i < handle->n_lines; i++)
-		emit_access(fs, handle, handle->lines[i].process,
-		            handle->flags | SHFS_ACCESS_WRITTEN, handle->lines[i].last,
-		            made);
+		emit_access_of_handle(fs, handle, handle->lines[i].process,
+		                      handle->flags | SHFS_ACCESS_WRITTEN,
+		                      handle->lines[i].last, made);
 	if (reads)
-		emit_access(fs, handle, handle->opener, handle->flags | SHFS_ACCESS_READ,
-		            handle->begin, NULL);
+		emit_access_of_handle(fs, handle, handle->opener,
+		                      handle->flags | SHFS_ACCESS_READ, handle->begin,
+		                      NULL);
 	handle->tells_read = false;
 }

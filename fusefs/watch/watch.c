@@ -19,7 +19,7 @@
 static void notice_blind(struct shfs_watch *watch);
 static void forget_current(struct shfs_watch *watch);
 
-static bool is_watched(const struct shfs_node *node)
+static bool is_node_watched(const struct shfs_node *node)
 {
 	return S_ISREG(node->type) && !node->hidden;
 }
@@ -29,7 +29,7 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 {
 	struct shfs_watch *watch, *none = NULL;
 
-	if (!is_watched(node))
+	if (!is_node_watched(node))
 		return NULL;
 	watch = atomic_load(&node->watch);
 	if (!watch) {
@@ -57,7 +57,7 @@ static struct shfs_watch *watch_lock(struct shfs_node *node)
 /* Counts a loss if the node should have a watch, for which there was no memory. */
 static void lose_unwatched(struct shfs_fs *fs, const struct shfs_node *node)
 {
-	if (is_watched(node))
+	if (is_node_watched(node))
 		shfs_capture_lose(fs->capture, -ENOMEM);
 }
 
@@ -96,20 +96,15 @@ void shfs_watch_free(struct shfs_watch *watch)
 	free(watch);
 }
 
-static void drop_current(struct shfs_watch *watch)
-{
-	shfs_snapshot_unref(watch->current);
-	watch->current = NULL;
-	watch->asked = -1;
-}
-
 static void forget_current(struct shfs_watch *watch)
 {
 	if (watch->asked == SHFS_DEPTH_ARCHIVE) {
 		shfs_snapshot_unref(watch->before);
 		watch->before = TAKE_PTR(watch->current);
 	}
-	drop_current(watch);
+	shfs_snapshot_unref(watch->current);
+	watch->current = NULL;
+	watch->asked = -1;
 }
 
 static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)
@@ -124,8 +119,8 @@ static void begin_current(struct shfs_fs *fs, struct shfs_watch *watch)
 	watch->before = NULL;
 }
 
-/* Notes a change: the content is not known until it is captured. */
-static void note_changed(struct shfs_watch *watch)
+/* Notes that the content changed: it is unknown until it is captured. */
+static void note_content_changed(struct shfs_watch *watch)
 {
 	forget_current(watch);
 	watch->size = NO_STAMP;
@@ -133,17 +128,17 @@ static void note_changed(struct shfs_watch *watch)
 	watch->fresh = false;
 }
 
-/* The writer does something else now: what was captured meanwhile was whole. Its handle
- * tells that when it is settled. */
+/* Notes that the last write is over: its writer does something else now. If its parts
+ * were captured meanwhile, the file counts as changed again. */
 static void end_part(struct shfs_watch *watch)
 {
 	if (watch->part.is_marked && watch->part.handle->is_dirty && !watch->changed)
-		note_changed(watch);
+		note_content_changed(watch);
 	watch->part.handle = NULL;
 }
 
-/* As watch_lock_ended, for a request that comes with the kernel's lock of the file, as
- * each write does: no write of another is under way. */
+/* As watch_lock_ended, for a request during which the kernel holds its lock of the file,
+ * as for each write: so no other write is under way. */
 static struct shfs_watch *watch_lock_whole(struct shfs_node *node,
                                            const struct shfs_handle *but)
 {
@@ -154,7 +149,7 @@ static struct shfs_watch *watch_lock_whole(struct shfs_node *node,
 	return watch;
 }
 
-/* Has something else than we changed the file (through the directory beneath)? */
+/* Has another process changed the lower file? */
 static bool is_changed_beneath(const struct shfs_watch *watch, const struct stat *st)
 {
 	return watch->size != NO_STAMP &&
@@ -162,8 +157,9 @@ static bool is_changed_beneath(const struct shfs_watch *watch, const struct stat
 	        watch->mtime.tv_nsec != st->st_mtim.tv_nsec);
 }
 
-/* Notes size and mtime of the file, and forgets the content if others have changed it. */
-static void stamp(struct shfs_watch *watch, const struct stat *st)
+/* Notes size and mtime of the file, and forgets the content if another process has
+ * changed the lower file. */
+static void note_stamp(struct shfs_watch *watch, const struct stat *st)
 {
 	if (is_changed_beneath(watch, st)) {
 		forget_current(watch);
@@ -174,7 +170,7 @@ static void stamp(struct shfs_watch *watch, const struct stat *st)
 	watch->size = st->st_size;
 }
 
-/* --- contents; all with the watch locked --- */
+/* --- contents; the watch is locked in all of these --- */
 
 static void take_unreadable(struct shfs_fs *fs, struct shfs_node *node,
                             struct shfs_snapshot *snapshot)
@@ -187,8 +183,8 @@ static void take_unreadable(struct shfs_fs *fs, struct shfs_node *node,
 	shfs_node_fd_done(fs->tree, node);
 }
 
-/* Forgets current if its record may have been lost, or its object removed, since it was
- * taken. */
+/* Forgets current if, since it was taken, its record may have been lost or its object
+ * removed. */
 static void doubt_current(struct shfs_watch *watch, uint64_t losses, uint64_t generation)
 {
 	if (watch->current &&
@@ -199,7 +195,7 @@ static void doubt_current(struct shfs_watch *watch, uint64_t losses, uint64_t ge
 	watch->generation = generation;
 }
 
-/* Is current taken to this depth, or being so? A content that could not be archived is
+/* Is current taken to this depth, or about to be? A content that could not be archived is
  * tried again. */
 static bool is_taken(const struct shfs_watch *watch, enum shfs_depth depth,
                      uint64_t max_bytes)
@@ -209,8 +205,8 @@ static bool is_taken(const struct shfs_watch *watch, enum shfs_depth depth,
 	return watch->current && !shfs_snapshot_wants(watch->current, depth, max_bytes);
 }
 
-/* Takes current to this depth, as far as the rules allow; max_bytes: largest to archive.
- */
+/* Takes current to this depth, as far as the rules allow. max_bytes: the largest content
+ * to archive. */
 static void take_current(struct shfs_fs *fs, struct shfs_node *node,
                          struct shfs_watch *watch, const struct shfs_handle *handle,
                          enum shfs_depth depth, uint64_t max_bytes)
@@ -232,7 +228,7 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 	fd = shfs_watch_fd(fs, node, handle, depth == SHFS_DEPTH_ARCHIVE && !ignored,
 	                   &opened);
 	if (fd >= 0 && !fstat(fd, &st))
-		stamp(watch, &st);
+		note_stamp(watch, &st);
 	if (!watch->current)
 		begin_current(fs, watch);
 	if (!watch->current)
@@ -243,7 +239,7 @@ static void take_current(struct shfs_fs *fs, struct shfs_node *node,
 		take_unreadable(fs, node, watch->current);
 		return;
 	}
-	/* an unknown process has changed the lower file: mostly its owner's */
+	/* what an unknown process wrote to the lower file is taken for its owner's */
 	if (!fstat(fd, &st))
 		shfs_snapshot_author(watch->current, watch->author < 0
 		                                             ? st.st_uid
@@ -263,8 +259,8 @@ static void archive_current(struct shfs_fs *fs, struct shfs_node *node,
 	             fs->config.archive_max_bytes);
 }
 
-/* Takes the content that a reader has seen: scripts and configuration are archived,
- * others only fingerprinted. */
+/* Takes the content that a reader has seen. Scripts and configuration are archived, other
+ * files only fingerprinted. */
 static void identify_current(struct shfs_fs *fs, struct shfs_node *node,
                              struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -277,7 +273,8 @@ static void identify_current(struct shfs_fs *fs, struct shfs_node *node,
 		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
 }
 
-/* Takes a secret before a reader sees it, as that may write it to another file. */
+/* Takes the content of a secret before a reader sees it, as the reader may write it to
+ * another file. */
 static void know_secret(struct shfs_fs *fs, struct shfs_node *node,
                         struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -285,9 +282,7 @@ static void know_secret(struct shfs_fs *fs, struct shfs_node *node,
 		take_current(fs, node, watch, handle, SHFS_DEPTH_FINGERPRINT, 0);
 }
 
-/* Notices a change of the lower file by others since the last look. handle: of it, or
- * NULL.
- */
+/* Notices a change of the lower file by another process. handle: of the file, or NULL. */
 static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
                           struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -299,26 +294,28 @@ static void check_beneath(struct shfs_fs *fs, struct shfs_node *node,
 	if (!handle)
 		fd = shfs_node_fd(fs->tree, node);
 	if (fd >= 0 && !fstat(fd, &st))
-		stamp(watch, &st);
+		note_stamp(watch, &st);
 	if (!handle && fd >= 0)
 		shfs_node_fd_done(fs->tree, node);
 }
 
 /*
- * Decides whether an open may use what the kernel has cached of the file, and drops that
- * if need be. The cache is valid unless others have changed the lower file (it is stale).
+ * Decides whether an open may use what the kernel has cached of the file, and drops the
+ * cache if need be. The cache is valid unless the lower file was changed by another
+ * process (it is stale).
  *
- * An open for reading and writing has the cache dropped, so that we see whether it really
- * reads; but only if the file has no other open:
+ * For an open for reading and writing the cache is dropped, so that its reads become
+ * requests; but only if the file is not open otherwise, for two reasons:
  *
- * 1. The cache may have data that others are about to write. If it were read again
- *    meanwhile, the reader would go on to see the old content.
+ * - The cache may hold data of another writer that is not written back yet. If it were
+ *   read again before, the reader would keep the old content.
  *
- * 2. A reader may wait for us while it holds a page that is to be dropped. If we were
- *    killed meanwhile, it would wait for ever.
+ * - A reader may hold a page that is to be dropped, and wait for this process. If the
+ *   process were killed meanwhile, the reader would wait forever.
  *
- * For the first reason it is dropped here, not by the kernel after our reply: others may
- * write by then. If there are other opens, this one counts as a reader.
+ * For the first reason, too, the cache is dropped here, not by the kernel after the
+ * reply: another process may write by then. If the file is open otherwise, this open
+ * counts as a reader.
  */
 static bool keeps_cache(struct shfs_fs *fs, struct shfs_watch *watch,
                         struct shfs_handle *handle, int flags)
@@ -346,8 +343,8 @@ static bool is_mapped_blind(const struct shfs_watch *watch)
 	return false;
 }
 
-/* Archives a file that may be written meanwhile, which its mtime shows: its content at
- * some moment from now on. */
+/* Archives a file that may be written meanwhile: its content at some moment from now on.
+ * The mtime shows whether it was written. */
 static void archive_moving(struct shfs_fs *fs, struct shfs_node *node,
                            struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -385,9 +382,9 @@ static void capture_change(struct shfs_fs *fs, struct shfs_node *node,
 	}
 }
 
-/* What was captured may be half of a write by this handle. Its writer tells the rest, by
- * another request or by end_part; that somebody else has closed it does not end the
- * write. */
+/* May the captured content have only a part of a write by this handle? Another request of
+ * the writer, or end_part, ends that; a close of the handle by another process does not.
+ */
 static bool is_half_written(const struct shfs_watch *watch,
                             const struct shfs_handle *handle)
 {
@@ -395,10 +392,10 @@ static bool is_half_written(const struct shfs_watch *watch,
 	       shfs_part_may_go_on(&watch->part);
 }
 
-/* Captures the content of the file, and records its writers: those whose descriptor was
- * closed, or is `ending`; all: also those that may go on to write. */
-static void settle_some(struct shfs_fs *fs, struct shfs_node *node,
-                        struct shfs_watch *watch, struct shfs_handle *ending, bool all)
+/* Captures the content of the file, and records the writers of its handles that are
+ * flushed, or `ending`; all: also of those through which writes may go on. */
+static void settle_handles(struct shfs_fs *fs, struct shfs_node *node,
+                           struct shfs_watch *watch, struct shfs_handle *ending, bool all)
 {
 	struct shfs_handle *handle, *next;
 
@@ -413,23 +410,23 @@ static void settle_some(struct shfs_fs *fs, struct shfs_node *node,
 	}
 }
 
-static void settle(struct shfs_fs *fs, struct shfs_node *node, struct shfs_watch *watch,
-                   struct shfs_handle *ending)
+static void settle_closed(struct shfs_fs *fs, struct shfs_node *node,
+                          struct shfs_watch *watch, struct shfs_handle *ending)
 {
-	settle_some(fs, node, watch, ending, false);
+	settle_handles(fs, node, watch, ending, false);
 }
 
 static void settle_open(struct shfs_fs *fs, struct shfs_node *node,
                         struct shfs_watch *watch)
 {
-	settle_some(fs, node, watch, NULL, true);
+	settle_handles(fs, node, watch, NULL, true);
 }
 
 static void settle_if_closed(struct shfs_fs *fs, struct shfs_node *node,
                              struct shfs_watch *watch)
 {
 	if (watch->dirty && shfs_dirty_is_all_flushed(watch))
-		settle(fs, node, watch, NULL);
+		settle_closed(fs, node, watch, NULL);
 }
 
 /* Is the file small? A large log that grows is not archived each time that it is read. */
@@ -449,8 +446,8 @@ static bool keep_current(struct shfs_fs *fs, struct shfs_node *node,
 }
 
 /*
- * Archives and records the content before a change by tid (through handle, as writer, if
- * there is one), so that nothing is overwritten unseen.
+ * Archives and records the content before thread tid changes the file, so that nothing is
+ * overwritten unseen. handle and writer: those of the change; NULL: the file is not open.
  */
 static void before_change(struct shfs_fs *fs, struct shfs_node *node,
                           struct shfs_watch *watch, struct shfs_handle *handle,
@@ -458,9 +455,9 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 {
 	if (watch->changed) {
 		if (handle && shfs_handle_is_handed_on(handle, writer))
-			settle(fs, node, watch, handle);
+			settle_closed(fs, node, watch, handle);
 		else if (shfs_dirty_is_some_flushed(watch, handle))
-			settle(fs, node, watch, NULL);
+			settle_closed(fs, node, watch, NULL);
 		else
 			return;
 	}
@@ -472,8 +469,8 @@ static void before_change(struct shfs_fs *fs, struct shfs_node *node,
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
 }
 
-/* Captures before a truncation what others have written that still have the file open, as
- * it would be in no version otherwise. */
+/* Captures before a truncation what was written through other handles that are still
+ * open, as no version would have it otherwise. */
 static void before_cut(struct shfs_fs *fs, struct shfs_node *node,
                        struct shfs_watch *watch, const struct shfs_handle *handle)
 {
@@ -487,8 +484,8 @@ static void before_cut(struct shfs_fs *fs, struct shfs_node *node,
 
 /*
  * Notes that a blind handle has changed the file since the watch was last locked. If
- * there are several (one that writes, others that may map the file), it is not known
- * which.
+ * there are several (one that writes, others that may map the file), any may have done
+ * so.
  */
 static void notice_blind(struct shfs_watch *watch)
 {
@@ -508,7 +505,7 @@ static void notice_blind(struct shfs_watch *watch)
 		shfs_dirty_mark(watch, handle);
 	}
 	if (!watch->changed)
-		note_changed(watch);
+		note_content_changed(watch);
 }
 
 struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, int fd,
@@ -546,7 +543,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 	handle->reads = (flags & O_ACCMODE) != O_WRONLY;
 	handle->tells_read = (flags & O_ACCMODE) == O_RDONLY;
 	if (created) {
-		note_changed(watch);
+		note_content_changed(watch);
 		watch->fresh = true;
 		shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_CREATED);
 		shfs_dirty_mark(watch, handle);
@@ -574,7 +571,7 @@ struct shfs_handle *shfs_handle_new(struct shfs_fs *fs, struct shfs_node *node, 
 static void expect_mapping(struct shfs_fs *fs, struct shfs_watch *watch,
                            struct shfs_handle *handle)
 {
-	/* otherwise the kernel would use the times that it has cached */
+	/* so that the kernel does not use cached times */
 	atomic_store(&handle->node->moving, true);
 	shfs_transport_invalidate(fs->transport, handle->node->id, false);
 	if (watch->changed)
@@ -586,8 +583,8 @@ static void expect_mapping(struct shfs_fs *fs, struct shfs_watch *watch,
 		shfs_snapshot_wait(watch->current, fs->config.wait_ms);
 }
 
-/* As watch_lock, but an open for reading and writing waits a moment while the file is
- * passed: the passed opens may end, so that it need not join them. */
+/* As watch_lock, but for an open for reading and writing waits a moment while the file is
+ * passed: the passed opens may end, and need not be joined. */
 static struct shfs_watch *watch_lock_to_join(struct shfs_node *node, int flags)
 {
 	struct shfs_watch *watch = watch_lock(node);
@@ -634,7 +631,7 @@ void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
 		return;
 	shfs_passing_resume(fs, &watch->passing, handle, open);
 	if (open->wrote && !watch->changed)
-		watch->fresh = true; /* the content may have only a part of a write */
+		watch->fresh = true; /* the file may have only a part of a write */
 	watch_unlock(watch);
 	if (!open->wrote)
 		return;
@@ -642,7 +639,7 @@ void shfs_handle_resume_io(struct shfs_fs *fs, struct shfs_handle *handle,
 	shfs_watch_end_change(fs, &change, 1);
 }
 
-/* Begins a change; goes_on: the request continues a write(2). */
+/* Begins a change. goes_on: the request continues a write(2). */
 static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
                                        struct shfs_watch *watch, uint32_t tid,
                                        enum shfs_change_kind kind, bool goes_on)
@@ -670,7 +667,7 @@ static struct shfs_change begin_change(struct shfs_fs *fs, struct shfs_handle *h
 struct shfs_change shfs_watch_begin_change(struct shfs_fs *fs, struct shfs_handle *handle,
                                            uint32_t tid, enum shfs_change_kind kind)
 {
-	/* for data written back from a mapping the kernel does not hold its lock */
+	/* the kernel does not hold its lock when it writes back data of a mapping */
 	struct shfs_watch *watch = tid ? watch_lock_whole(handle->node, handle)
 	                               : watch_lock_ended(handle->node, handle);
 
@@ -691,7 +688,7 @@ struct shfs_change shfs_watch_begin_write(struct shfs_fs *fs, struct shfs_handle
 	return change;
 }
 
-/* Notes that the call has changed the watched file, or a part of it. */
+/* Notes that the call has changed the watched file, wholly or in part. */
 static void change_is_done(struct shfs_change *change, ssize_t result)
 {
 	static const uint32_t flags[] = {
@@ -704,7 +701,7 @@ static void change_is_done(struct shfs_change *change, ssize_t result)
 
 	change->done = true;
 	if (!watch->changed)
-		note_changed(watch);
+		note_content_changed(watch);
 	if (!handle)
 		return;
 	shfs_handle_note_writer(handle, &change->writer, flags[change->kind]);
@@ -757,23 +754,23 @@ void shfs_watch_flush(struct shfs_fs *fs, struct shfs_handle *handle, uint32_t t
 	handle->flushed = handle->closed = true;
 	handle->closed_ns = shfs_time_now().boot_ns;
 	if (handle->is_dirty && shfs_passing_beside(&watch->passing, handle))
-		settle(fs, handle->node, watch, NULL);
+		settle_closed(fs, handle->node, watch, NULL);
 	watch_unlock(watch);
 }
 
-/* Marks a file as changed that was captured while it was mapped: later stores to the
- * mapping leave no trace. */
+/* Marks a file as changed again that was captured while it was mapped: later stores to
+ * the mapping leave no trace. */
 static void end_mapping(struct shfs_watch *watch, struct shfs_handle *handle)
 {
 	handle->flags |= SHFS_ACCESS_SHARED;
 	shfs_handle_note_writer(handle, &handle->self, SHFS_ACCESS_MAPPED);
 	shfs_dirty_mark(watch, handle);
 	if (!watch->changed)
-		note_changed(watch);
+		note_content_changed(watch);
 }
 
-/* Takes the content that a reader saw, if the file still has it, or else the one that a
- * writer has left meanwhile. */
+/* Takes the content that the reader saw, if the file still has it. If the reader began
+ * while the file was being changed, that is the present content. */
 static void release_reader(struct shfs_fs *fs, struct shfs_handle *handle,
                            struct shfs_watch *watch)
 {
@@ -798,7 +795,7 @@ void shfs_watch_release(struct shfs_fs *fs, struct shfs_handle *handle)
 		if (handle->tells_read)
 			release_reader(fs, handle, watch);
 		if (handle->is_dirty)
-			settle(fs, handle->node, watch, handle);
+			settle_closed(fs, handle->node, watch, handle);
 		else if (handle->tells_read)
 			shfs_watch_emit_writers(fs, handle, NULL);
 		watch->n_writable -= handle->writable;
@@ -823,7 +820,7 @@ static struct shfs_snapshot *content_now(struct shfs_fs *fs, struct shfs_node *n
                                          struct shfs_watch *watch, bool archive)
 {
 	if (watch->changed && shfs_dirty_is_all_flushed(watch))
-		settle(fs, node, watch, NULL);
+		settle_closed(fs, node, watch, NULL);
 	if (watch->changed)
 		return NULL;
 	check_beneath(fs, node, watch, NULL);
@@ -874,7 +871,7 @@ struct shfs_snapshot *shfs_watch_content(struct shfs_fs *fs, struct shfs_node *n
 
 	if (!watch)
 		return NULL;
-	/* a content without an IGNORE rule was archived when it was written */
+	/* unless by rule IGNORE, the content was archived when it was written */
 	archive |= coming != SHFS_RULE_IGNORE &&
 	           shfs_watch_rule(fs, node, watch) == SHFS_RULE_IGNORE;
 	watch->coming = coming;

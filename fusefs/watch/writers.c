@@ -16,8 +16,9 @@
 #define PART_UNSURE_NS (SHFS_NSEC_PER_SEC / 10)
 
 /* The same process writes again: may it be a shell that executes its next line itself? */
-static bool is_next_line(const struct shfs_handle *handle, const struct shfs_writer *last,
-                         const struct shfs_writer *next)
+static bool is_next_command_line(const struct shfs_handle *handle,
+                                 const struct shfs_writer *last,
+                                 const struct shfs_writer *next)
 {
 	return next->process == last->process && next->job.leads_group && handle->wrote &&
 	       handle->flushed && next->last.boot_ns - last->last.boot_ns > LINE_NS;
@@ -33,7 +34,7 @@ bool shfs_handle_is_handed_on(const struct shfs_handle *handle,
 	if (next->job.group != last->job.group)
 		return (handle->wrote && handle->flushed) ||
 		       handle->n_writers == SHFS_WRITERS_MAX;
-	return is_next_line(handle, last, next) && next->job.leads_session &&
+	return is_next_command_line(handle, last, next) && next->job.leads_session &&
 	       next->last.boot_ns - last->last.boot_ns > SHFS_BUILTIN_NS;
 }
 
@@ -100,7 +101,7 @@ void shfs_handle_note_writer(struct shfs_handle *handle, const struct shfs_write
 	       !is_made_for(handle, &handle->writers[i], now))
 		i++;
 	if (i < handle->n_writers) {
-		if (is_next_line(handle, &handle->writers[i], now))
+		if (is_next_command_line(handle, &handle->writers[i], now))
 			note_line(handle, &handle->writers[i]);
 		flags |= handle->writers[i].flags;
 	} else {

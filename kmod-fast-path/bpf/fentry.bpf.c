@@ -5,11 +5,6 @@
  */
 #include "kmod-fast-path/bpf/shared.h"
 
-static __always_inline bool is_regular(struct file *file)
-{
-	return (file->f_inode->i_mode & S_IFMT) == S_IFREG;
-}
-
 /* Attached to security_file_release, or to __fput where the kernel has no such
  * function. */
 SEC("fentry/__fput")
@@ -19,7 +14,7 @@ int BPF_PROG(on_close, struct file *file)
 	u32 mode = file->f_mode;
 
 	if ((mode & FMODE_OPENED) && (inode->i_mode & S_IFMT) == S_IFREG)
-		note_close(file, mode, inode, 0);
+		send_close(file, mode, inode, 0);
 	return 0;
 }
 
@@ -45,24 +40,24 @@ int BPF_PROG(on_mmap, struct file *file, unsigned long prot, unsigned long flags
 /* --- changes of names --- */
 
 /* Event flags that say what kind of file it is. */
-static __always_inline u32 kind(struct inode *inode)
+static __always_inline u32 kind_flag(struct inode *inode)
 {
 	return (inode->i_mode & S_IFMT) == S_IFDIR ? SHFS_EVENT_DIRECTORY_FILE : 0;
 }
 
-static __always_inline void tell_named(u16 type, struct dentry *dentry)
+static __always_inline void send_named(u16 type, struct dentry *dentry)
 {
 	struct inode *inode = dentry->d_inode;
 	struct place place;
 	struct who who;
 
-	if (!inode || !watched() || !find(dentry, NULL, &place))
+	if (!inode || !watched() || !find_dentry_place(dentry, NULL, &place))
 		return;
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	tell(type, kind(inode), &who, dentry, inode, &place, 0, false);
+	send_event(type, kind_flag(inode), &who, dentry, inode, &place, 0, false);
 }
 
-static __always_inline void tell_renamed(struct dentry *from, struct dentry *to,
+static __always_inline void send_renamed(struct dentry *from, struct dentry *to,
                                          u32 flags)
 {
 	struct place place, place2;
@@ -71,13 +66,13 @@ static __always_inline void tell_renamed(struct dentry *from, struct dentry *to,
 
 	if (!inode || !watched())
 		return;
-	below = find(from, NULL, &place);
-	if (!find(to, NULL, &place2) && !below)
+	below = find_dentry_place(from, NULL, &place);
+	if (!find_dentry_place(to, NULL, &place2) && !below)
 		return;
 	if (to->d_inode && !(flags & SHFS_EVENT_EXCHANGED))
 		flags |= SHFS_EVENT_REPLACED;
-	tell_two(SHFS_EVENT_RENAME, flags | kind(inode), inode, from, &place, to,
-	         &place2);
+	send_event_of_two(SHFS_EVENT_RENAME, flags | kind_flag(inode), inode, from,
+	                  &place, to, &place2);
 }
 
 /* The kernel calls d_move once a rename has succeeded; both dentries still have their old
@@ -85,14 +80,14 @@ static __always_inline void tell_renamed(struct dentry *from, struct dentry *to,
 SEC("fentry/d_move")
 int BPF_PROG(on_move, struct dentry *from, struct dentry *to)
 {
-	tell_renamed(from, to, 0);
+	send_renamed(from, to, 0);
 	return 0;
 }
 
 SEC("fentry/d_exchange")
 int BPF_PROG(on_exchange, struct dentry *from, struct dentry *to)
 {
-	tell_renamed(from, to, SHFS_EVENT_EXCHANGED);
+	send_renamed(from, to, SHFS_EVENT_EXCHANGED);
 	return 0;
 }
 
@@ -100,7 +95,7 @@ int BPF_PROG(on_exchange, struct dentry *from, struct dentry *to)
 SEC("fentry/d_delete")
 int BPF_PROG(on_delete, struct dentry *dentry)
 {
-	tell_named(SHFS_EVENT_UNLINK, dentry);
+	send_named(SHFS_EVENT_UNLINK, dentry);
 	return 0;
 }
 
@@ -118,7 +113,7 @@ SEC("fexit/vfs_mkdir")
 int BPF_PROG(on_mkdir, void *idmap, struct inode *dir, struct dentry *dentry)
 {
 	if (succeeded(ctx))
-		tell_named(SHFS_EVENT_MAKE, dentry);
+		send_named(SHFS_EVENT_MAKE, dentry);
 	return 0;
 }
 
@@ -126,7 +121,7 @@ SEC("fexit/vfs_mknod")
 int BPF_PROG(on_mknod, void *idmap, struct inode *dir, struct dentry *dentry)
 {
 	if (succeeded(ctx))
-		tell_named(SHFS_EVENT_MAKE, dentry);
+		send_named(SHFS_EVENT_MAKE, dentry);
 	return 0;
 }
 
@@ -135,7 +130,7 @@ SEC("fexit/vfs_create")
 int BPF_PROG(on_create, void *idmap, struct inode *dir, struct dentry *dentry)
 {
 	if (succeeded(ctx))
-		tell_named(SHFS_EVENT_MAKE, dentry);
+		send_named(SHFS_EVENT_MAKE, dentry);
 	return 0;
 }
 
@@ -144,7 +139,7 @@ SEC("fexit/vfs_create")
 int BPF_PROG(on_create_by_dentry, void *idmap, struct dentry *dentry)
 {
 	if (succeeded(ctx))
-		tell_named(SHFS_EVENT_MAKE, dentry);
+		send_named(SHFS_EVENT_MAKE, dentry);
 	return 0;
 }
 
@@ -158,8 +153,8 @@ int BPF_PROG(on_symlink, void *idmap, struct inode *dir, struct dentry *dentry,
 	struct who who;
 	long n;
 
-	if (!succeeded(ctx) || !inode || !watched() || !find(dentry, NULL, &place) ||
-	    !know(dentry, &place))
+	if (!succeeded(ctx) || !inode || !watched() ||
+	    !find_dentry_place(dentry, NULL, &place) || !ensure_path_sent(dentry, &place))
 		return 0;
 	record = bpf_ringbuf_reserve(
 		&ring, sizeof(*record) + SHFS_BPF_NAME_MAX + SHFS_EVENT_PATH_MAX, 0);
@@ -168,14 +163,14 @@ int BPF_PROG(on_symlink, void *idmap, struct inode *dir, struct dentry *dentry,
 		return 0;
 	}
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	fill(record, SHFS_EVENT_MAKE, 0, &who, inode, &place, 0);
-	bpf_probe_read_kernel(record->text, within(place.len, SHFS_BPF_NAME_MAX),
+	fill_record(record, SHFS_EVENT_MAKE, 0, &who, inode, &place, 0);
+	bpf_probe_read_kernel(record->text, bound_len(place.len, SHFS_BPF_NAME_MAX),
 	                      place.name);
 	n = bpf_probe_read_kernel_str(record->text + SHFS_BPF_NAME_MAX,
 	                              SHFS_EVENT_PATH_MAX, target);
 	record->name2_at = SHFS_BPF_NAME_MAX;
 	record->name2_len = n > 0 ? n - 1 : 0;
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 	return 0;
 }
 
@@ -186,12 +181,13 @@ int BPF_PROG(on_link, struct dentry *from, void *idmap, struct inode *dir,
 	struct inode *inode = from->d_inode;
 	struct place place, place2;
 
-	if (!succeeded(ctx) || !inode || !watched() || !find(to, NULL, &place2))
+	if (!succeeded(ctx) || !inode || !watched() ||
+	    !find_dentry_place(to, NULL, &place2))
 		return 0;
-	find(from, NULL, &place);
+	find_dentry_place(from, NULL, &place);
 	if (!from->d_hash.pprev) /* made by O_TMPFILE: it had no name */
 		place.key = place.len = 0;
-	tell_two(SHFS_EVENT_LINK, 0, inode, from, &place, to, &place2);
+	send_event_of_two(SHFS_EVENT_LINK, 0, inode, from, &place, to, &place2);
 	return 0;
 }
 
@@ -205,7 +201,7 @@ int BPF_PROG(on_truncate, void *idmap, struct dentry *dentry, long long length,
 	if (file)
 		note_written(file, SHFS_EVENT_WRITTEN | SHFS_EVENT_TRUNCATED);
 	else
-		tell_named(SHFS_EVENT_TRUNCATE, dentry);
+		send_named(SHFS_EVENT_TRUNCATE, dentry);
 	return 0;
 }
 
@@ -213,7 +209,7 @@ SEC("fexit/notify_change")
 int BPF_PROG(on_change, void *idmap, struct dentry *dentry, struct iattr *attr)
 {
 	if (!(attr->ia_valid & ATTR_SIZE) && succeeded(ctx))
-		tell_named(SHFS_EVENT_CHANGE, dentry);
+		send_named(SHFS_EVENT_CHANGE, dentry);
 	return 0;
 }
 
@@ -222,7 +218,7 @@ SEC("fexit/vfs_setxattr")
 int BPF_PROG(on_setxattr, void *idmap, struct dentry *dentry)
 {
 	if (succeeded(ctx))
-		tell_named(SHFS_EVENT_CHANGE, dentry);
+		send_named(SHFS_EVENT_CHANGE, dentry);
 	return 0;
 }
 
@@ -230,7 +226,7 @@ SEC("fexit/vfs_removexattr")
 int BPF_PROG(on_removexattr, void *idmap, struct dentry *dentry)
 {
 	if (succeeded(ctx))
-		tell_named(SHFS_EVENT_CHANGE, dentry);
+		send_named(SHFS_EVENT_CHANGE, dentry);
 	return 0;
 }
 
@@ -238,7 +234,7 @@ SEC("fexit/vfs_set_acl")
 int BPF_PROG(on_set_acl, void *idmap, struct dentry *dentry)
 {
 	if (succeeded(ctx))
-		tell_named(SHFS_EVENT_CHANGE, dentry);
+		send_named(SHFS_EVENT_CHANGE, dentry);
 	return 0;
 }
 
@@ -246,7 +242,7 @@ SEC("fexit/vfs_remove_acl")
 int BPF_PROG(on_remove_acl, void *idmap, struct dentry *dentry)
 {
 	if (succeeded(ctx))
-		tell_named(SHFS_EVENT_CHANGE, dentry);
+		send_named(SHFS_EVENT_CHANGE, dentry);
 	return 0;
 }
 
@@ -273,6 +269,6 @@ int BPF_PROG(on_exit, struct task_struct *task)
 {
 	/* the other threads are gone or about to be: their closes were reported */
 	if (task->signal->nr_threads <= 1 && watched() && claim_end(task))
-		note_exit(task);
+		send_exit(task);
 	return 0;
 }

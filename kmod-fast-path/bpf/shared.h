@@ -74,14 +74,14 @@ struct {
 
 /* Bounds len below limit, a power of two, right where it is used: 6.1 forgets earlier
  * bounds. */
-static __always_inline u32 within(u32 len, u32 limit)
+static __always_inline u32 bound_len(u32 len, u32 limit)
 {
 	asm volatile("" : "+r"(len));
 	return len & (limit - 1);
 }
 
 /* The address alone, for slow cases: a function that is not static takes no pointer. */
-static __always_inline u64 address_of(const void *pointer)
+static __always_inline u64 pointer_value(const void *pointer)
 {
 	u64 address = 0;
 
@@ -141,7 +141,7 @@ static __always_inline void who_is(struct task_struct *task, struct who *who)
 
 /* --- places --- */
 
-static __always_inline u64 mix(u64 key, u64 with)
+static __always_inline u64 mix_key(u64 key, u64 with)
 {
 	return (key ^ with) * KEY_MIX;
 }
@@ -169,7 +169,7 @@ struct walk {
 
 /* A mount of another mount namespace counts as outside of the root, wherever it is
  * mounted. */
-static __always_inline bool is_foreign(struct mount *mount)
+static __always_inline bool is_foreign_mount(struct mount *mount)
 {
 	return (u64)BPF_CORE_READ(mount, mnt_ns) != state.mounts;
 }
@@ -186,8 +186,8 @@ static __always_inline long walk_step(struct walk *walk)
 	}
 	if (mount && BPF_CORE_READ(mount, mnt.mnt_root) == dentry) {
 		under = BPF_CORE_READ(mount, mnt_parent);
-		if (is_foreign(mount) || !under || under == mount) {
-			walk->top = !is_foreign(mount);
+		if (is_foreign_mount(mount) || !under || under == mount) {
+			walk->top = !is_foreign_mount(mount);
 			return 1;
 		}
 		walk->dentry = (u64)BPF_CORE_READ(mount, mnt_mountpoint);
@@ -200,7 +200,7 @@ static __always_inline long walk_step(struct walk *walk)
 		walk->top = true;
 		return 1;
 	}
-	walk->key = mix(walk->key, BPF_CORE_READ(dentry, d_name.hash));
+	walk->key = mix_key(walk->key, BPF_CORE_READ(dentry, d_name.hash));
 	walk->dentry = (u64)parent;
 	return 0;
 }
@@ -229,7 +229,7 @@ __noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
 		if (!mount || BPF_CORE_READ(mount, mnt.mnt_root) != dentry)
 			break;
 		under = BPF_CORE_READ(mount, mnt_parent);
-		if (under == mount || is_foreign(mount))
+		if (under == mount || is_foreign_mount(mount))
 			break;
 		dentry = BPF_CORE_READ(mount, mnt_mountpoint);
 		walk.mount = (u64)under;
@@ -246,12 +246,12 @@ __noinline int find_slow(u64 address, u64 vfsmount, struct place *place)
 	bpf_loop(SHFS_BPF_DEPTH_MAX, walk_one, &walk, 0);
 	if (walk.below)
 		place->key =
-			key_end(mix(walk.key, BPF_CORE_READ(parent, d_inode, i_ino)));
+			key_end(mix_key(walk.key, BPF_CORE_READ(parent, d_inode, i_ino)));
 	return 0;
 }
 
-/* The key of a directory that find() saw below the root. */
-static __noinline u64 key_of(struct dentry *first, u64 root)
+/* The key of a directory that find_dentry_place() saw below the root. */
+static __noinline u64 dir_key(struct dentry *first, u64 root)
 {
 	u64 key = 0, ino = first->d_inode->i_ino;
 	struct dentry *dir = first;
@@ -259,8 +259,8 @@ static __noinline u64 key_of(struct dentry *first, u64 root)
 #pragma clang loop unroll(full)
 	for (int i = 0; i < SHFS_BPF_LEVELS; i++) {
 		if ((u64)dir == root)
-			return key_end(mix(key, ino));
-		key = mix(key, dir->d_name.hash);
+			return key_end(mix_key(key, ino));
+		key = mix_key(key, dir->d_name.hash);
 		dir = dir->d_parent;
 	}
 	return 0; /* moved away meanwhile */
@@ -271,8 +271,8 @@ static __noinline u64 key_of(struct dentry *first, u64 root)
  * their case is checked first and needs nothing else. file: the open file of this dentry,
  * or NULL.
  */
-static __always_inline bool find(struct dentry *dentry, struct file *file,
-                                 struct place *place)
+static __always_inline bool find_dentry_place(struct dentry *dentry, struct file *file,
+                                              struct place *place)
 {
 	struct dentry *first = dentry->d_parent, *dir = first, *parent;
 	u64 root = state.root;
@@ -292,12 +292,12 @@ static __always_inline bool find(struct dentry *dentry, struct file *file,
 		dir = parent;
 	}
 	place->key = 0;
-	find_slow(address_of(dentry), file ? (u64)BPF_CORE_READ(file, f_path.mnt) : 0,
+	find_slow(pointer_value(dentry), file ? (u64)BPF_CORE_READ(file, f_path.mnt) : 0,
 	          place);
 	return place->key;
 below:
 	place->slow = false;
-	place->key = key_of(first, root);
+	place->key = dir_key(first, root);
 	place->name = dentry->d_name.name;
 	place->len = dentry->d_name.len;
 	return place->key;
@@ -312,7 +312,7 @@ static __always_inline void count_lost(void)
 
 /* The flags to submit with: wakes the reader for urgent records, and before the ring is
  * full. */
-static __always_inline u64 wake(u64 now, bool urgent)
+static __always_inline u64 wake_flags(u64 now, bool urgent)
 {
 	if (urgent && now - state.woken_ns > WAKE_NS) {
 		state.woken_ns = now;
@@ -324,8 +324,8 @@ static __always_inline u64 wake(u64 now, bool urgent)
 	return BPF_RB_NO_WAKEUP;
 }
 
-static __always_inline void begin(struct shfs_bpf_record *record, u16 type, u32 flags,
-                                  const struct who *who)
+static __always_inline void begin_record(struct shfs_bpf_record *record, u16 type,
+                                         u32 flags, const struct who *who)
 {
 	record->type = type;
 	record->cpu = bpf_get_smp_processor_id();
@@ -404,7 +404,7 @@ static __always_inline void add_inode(struct shfs_bpf_record *record, struct ino
 }
 
 /* A walk that sends the directories that it passes. */
-struct tell {
+struct sending {
 	struct walk walk;
 	struct who who;
 	u64 key, ino;
@@ -412,26 +412,26 @@ struct tell {
 	bool failed;
 };
 
-static long tell_one(u32 i, void *arg)
+static long send_level(u32 i, void *arg)
 {
-	struct tell *tell = arg;
-	struct dentry *dentry = (void *)tell->walk.dentry;
+	struct sending *sending = arg;
+	struct dentry *dentry = (void *)sending->walk.dentry;
 	struct shfs_bpf_record *record;
-	u64 key = tell->walk.key;
-	long end = walk_step(&tell->walk), n = 0;
+	u64 key = sending->walk.key;
+	long end = walk_step(&sending->walk), n = 0;
 
-	if (!end && key == tell->walk.key)
+	if (!end && key == sending->walk.key)
 		return 0; /* the step went from a mount to its mount point */
 	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_MAX, 0);
 	if (!record) {
-		tell->failed = true;
+		sending->failed = true;
 		return 1;
 	}
-	begin(record, SHFS_EVENT_DIRECTORY, tell->flags, &tell->who);
-	record->directory = tell->key;
-	record->ino = tell->ino;
+	begin_record(record, SHFS_EVENT_DIRECTORY, sending->flags, &sending->who);
+	record->directory = sending->key;
+	record->ino = sending->ino;
 	if (end) {
-		record->flags |= SHFS_BPF_LAST | (tell->walk.top ? SHFS_BPF_TOP : 0);
+		record->flags |= SHFS_BPF_LAST | (sending->walk.top ? SHFS_BPF_TOP : 0);
 	} else {
 		if (BPF_CORE_READ(dentry, d_inode, i_ino) == VOLUME_INO)
 			record->flags |= SHFS_BPF_VOLUME;
@@ -439,28 +439,28 @@ static long tell_one(u32 i, void *arg)
 		                              BPF_CORE_READ(dentry, d_name.name));
 	}
 	record->name_len = n > 0 ? n : 0;
-	tell->flags = 0;
+	sending->flags = 0;
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return end;
 }
 
 /* Sends each level of the path in a record of its own. */
-__noinline int tell_slow(u64 dentry, u64 mount, u64 key)
+__noinline int send_path_slow(u64 dentry, u64 mount, u64 key)
 {
-	struct tell tell = {
+	struct sending sending = {
 		.walk = { .dentry = dentry, .mount = mount },
 		.key = key,
 		.ino = BPF_CORE_READ((struct dentry *)dentry, d_inode, i_ino),
 		.flags = SHFS_BPF_FIRST,
 	};
 
-	who_is((void *)bpf_get_current_task_btf(), &tell.who);
-	bpf_loop(SHFS_BPF_DEPTH_MAX, tell_one, &tell, 0);
-	return tell.failed || !(tell.walk.below || tell.walk.top);
+	who_is((void *)bpf_get_current_task_btf(), &sending.who);
+	bpf_loop(SHFS_BPF_DEPTH_MAX, send_level, &sending, 0);
+	return sending.failed || !(sending.walk.below || sending.walk.top);
 }
 
 /* Sends all levels in one record. 1: the ring has no room; -1: the record has no room. */
-static __noinline long tell_fast(struct dentry *first, u64 key)
+static __noinline long send_path_fast(struct dentry *first, u64 key)
 {
 	struct shfs_bpf_record *record;
 	struct dentry *dir = first;
@@ -472,7 +472,7 @@ static __noinline long tell_fast(struct dentry *first, u64 key)
 	if (!record)
 		return 1;
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	begin(record, SHFS_EVENT_DIRECTORY, SHFS_BPF_FIRST | SHFS_BPF_LAST, &who);
+	begin_record(record, SHFS_EVENT_DIRECTORY, SHFS_BPF_FIRST | SHFS_BPF_LAST, &who);
 	record->directory = key;
 	record->ino = dir->d_inode->i_ino;
 #pragma clang loop unroll(full)
@@ -498,7 +498,8 @@ static __noinline long tell_fast(struct dentry *first, u64 key)
 }
 
 /* Makes sure that the path of this directory was sent. */
-static __always_inline bool know(struct dentry *dentry, const struct place *place)
+static __always_inline bool ensure_path_sent(struct dentry *dentry,
+                                             const struct place *place)
 {
 	u64 key = place->key;
 	long r = -1;
@@ -507,10 +508,10 @@ static __always_inline bool know(struct dentry *dentry, const struct place *plac
 	if (bpf_map_lookup_elem(&told, &key))
 		return true;
 	if (!place->slow)
-		r = tell_fast(dentry->d_parent, key);
+		r = send_path_fast(dentry->d_parent, key);
 	if (r < 0)
-		r = place->slow ? tell_slow(place->dentry, place->mount, key)
-		                : tell_slow(address_of(dentry->d_parent), 0, key);
+		r = place->slow ? send_path_slow(place->dentry, place->mount, key)
+		                : send_path_slow(pointer_value(dentry->d_parent), 0, key);
 	if (r) {
 		count_lost();
 		return false;
@@ -519,11 +520,12 @@ static __always_inline bool know(struct dentry *dentry, const struct place *plac
 	return true;
 }
 
-static __always_inline void fill(struct shfs_bpf_record *record, u16 type, u32 flags,
-                                 const struct who *who, struct inode *inode,
-                                 const struct place *place, u64 id)
+static __always_inline void fill_record(struct shfs_bpf_record *record, u16 type,
+                                        u32 flags, const struct who *who,
+                                        struct inode *inode, const struct place *place,
+                                        u64 id)
 {
-	begin(record, type, flags, who);
+	begin_record(record, type, flags, who);
 	add_inode(record, inode);
 	record->id = id;
 	record->directory = place->key;
@@ -531,49 +533,52 @@ static __always_inline void fill(struct shfs_bpf_record *record, u16 type, u32 f
 }
 
 /* Sends an event of a file with one name. */
-static __always_inline void tell(u16 type, u32 flags, const struct who *who,
-                                 struct dentry *dentry, struct inode *inode,
-                                 const struct place *place, u64 id, bool urgent)
+static __always_inline void send_event(u16 type, u32 flags, const struct who *who,
+                                       struct dentry *dentry, struct inode *inode,
+                                       const struct place *place, u64 id, bool urgent)
 {
 	struct shfs_bpf_record *record;
 	u32 len = place->len;
 
-	if (!know(dentry, place))
+	if (!ensure_path_sent(dentry, place))
 		return;
 	if (len < SHFS_BPF_NAME_SHORT) {
 		record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_SHORT,
 		                             0);
 		if (!record)
 			goto full;
-		fill(record, type, flags, who, inode, place, id);
-		bpf_probe_read_kernel(record->text, within(len, SHFS_BPF_NAME_SHORT),
+		fill_record(record, type, flags, who, inode, place, id);
+		bpf_probe_read_kernel(record->text, bound_len(len, SHFS_BPF_NAME_SHORT),
 		                      place->name);
 	} else {
 		record = bpf_ringbuf_reserve(&ring, sizeof(*record) + SHFS_BPF_NAME_MAX,
 		                             0);
 		if (!record)
 			goto full;
-		fill(record, type, flags, who, inode, place, id);
-		bpf_probe_read_kernel(record->text, within(len, SHFS_BPF_NAME_MAX),
+		fill_record(record, type, flags, who, inode, place, id);
+		bpf_probe_read_kernel(record->text, bound_len(len, SHFS_BPF_NAME_MAX),
 		                      place->name);
 	}
 	if (type == SHFS_EVENT_WRITE)
 		add_session(record, (void *)bpf_get_current_task_btf());
-	bpf_ringbuf_submit(record, wake(record->time_ns, urgent));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, urgent));
 	return;
 full:
 	count_lost();
 }
 
 /* Sends an event with two names: either of them may be outside of the root (key 0). */
-static __always_inline void tell_two(u16 type, u32 flags, struct inode *inode,
-                                     struct dentry *from, const struct place *place,
-                                     struct dentry *to, const struct place *place2)
+static __always_inline void send_event_of_two(u16 type, u32 flags, struct inode *inode,
+                                              struct dentry *from,
+                                              const struct place *place,
+                                              struct dentry *to,
+                                              const struct place *place2)
 {
 	struct shfs_bpf_record *record;
 	struct who who;
 
-	if ((place->key && !know(from, place)) || (place2->key && !know(to, place2)))
+	if ((place->key && !ensure_path_sent(from, place)) ||
+	    (place2->key && !ensure_path_sent(to, place2)))
 		return;
 	record = bpf_ringbuf_reserve(&ring, sizeof(*record) + 2 * SHFS_BPF_NAME_MAX, 0);
 	if (!record) {
@@ -581,22 +586,23 @@ static __always_inline void tell_two(u16 type, u32 flags, struct inode *inode,
 		return;
 	}
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	fill(record, type, flags, &who, inode, place, 0);
+	fill_record(record, type, flags, &who, inode, place, 0);
 	record->directory2 = place2->key;
 	record->name_len = 0;
 	if (place->key) {
 		record->name_len = place->len;
-		bpf_probe_read_kernel(record->text, within(place->len, SHFS_BPF_NAME_MAX),
+		bpf_probe_read_kernel(record->text,
+		                      bound_len(place->len, SHFS_BPF_NAME_MAX),
 		                      place->name);
 	}
 	if (place2->key) {
 		record->name2_len = place2->len;
 		record->name2_at = SHFS_BPF_NAME_MAX;
 		bpf_probe_read_kernel(record->text + SHFS_BPF_NAME_MAX,
-		                      within(place2->len, SHFS_BPF_NAME_MAX),
+		                      bound_len(place2->len, SHFS_BPF_NAME_MAX),
 		                      place2->name);
 	}
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 }
 
 /* --- open files --- */
@@ -622,6 +628,11 @@ static __always_inline u32 open_flags(struct file *file)
 			told_flags |= SHFS_EVENT_EXECUTED;
 	}
 	return told_flags;
+}
+
+static __always_inline bool is_regular(const struct file *file)
+{
+	return (file->f_inode->i_mode & S_IFMT) == S_IFREG;
 }
 
 /* Before 6.5, overlayfs opens the lower file with the path of its own file. */
@@ -668,7 +679,8 @@ static __always_inline bool is_told(const struct written *known, struct task_str
 	        bpf_ktime_get_boot_ns() - known->told_ns < SHFS_EVENT_LINE_NS);
 }
 
-static __always_inline void write_now(struct written *known, struct task_struct *task)
+static __always_inline void note_last_write(struct written *known,
+                                            struct task_struct *task)
 {
 	who_is(task, &known->who);
 	known->exec_id = task->self_exec_id;
@@ -702,16 +714,16 @@ static __always_inline void note_written(struct file *file, u32 flags)
 			return;
 		if (!is_by(known, task))
 			known->flags |= SHFS_EVENT_SHARED;
-		write_now(known, task);
+		note_last_write(known, task);
 		first = *known;
 	} else if (!mine) {
 		return;
 	}
-	if (!find(file->f_path.dentry, file, &place) || is_backing(file))
+	if (!find_dentry_place(file->f_path.dentry, file, &place) || is_backing(file))
 		return;
 	if (!known) {
 		first.id = __sync_fetch_and_add(&state.next_id, 1) + 1;
-		write_now(&first, task);
+		note_last_write(&first, task);
 		first.flags = flags;
 		if (flags & SHFS_EVENT_MAPPED)
 			note_mapped(file->f_inode, &first);
@@ -720,8 +732,8 @@ static __always_inline void note_written(struct file *file, u32 flags)
 			return;
 		}
 	}
-	tell(SHFS_EVENT_WRITE, first.flags | open_flags(file), &first.who,
-	     file->f_path.dentry, file->f_inode, &place, first.id, false);
+	send_event(SHFS_EVENT_WRITE, first.flags | open_flags(file), &first.who,
+	           file->f_path.dentry, file->f_inode, &place, first.id, false);
 }
 
 /* Finds the name of a file made by O_TMPFILE: linkat(2) may have given it one since, and
@@ -754,7 +766,7 @@ static __always_inline bool find_linked(struct dentry *dentry, struct inode *ino
  * The process reported for a written file is its last writer, not the process that closes
  * it.
  */
-static __always_inline void note_close(struct file *file, u32 mode, struct inode *inode,
+static __always_inline void send_close(struct file *file, u32 mode, struct inode *inode,
                                        u32 flags)
 {
 	struct written *known = NULL;
@@ -770,7 +782,7 @@ static __always_inline void note_close(struct file *file, u32 mode, struct inode
 	if (!known && !watched())
 		return;
 	dentry = file->f_path.dentry;
-	if (!find(dentry, file, &place) || is_backing(file)) {
+	if (!find_dentry_place(dentry, file, &place) || is_backing(file)) {
 		if (known)
 			bpf_map_delete_elem(&files, &address);
 		return;
@@ -787,8 +799,8 @@ static __always_inline void note_close(struct file *file, u32 mode, struct inode
 	} else {
 		who_is((void *)bpf_get_current_task_btf(), &who);
 	}
-	tell(SHFS_EVENT_CLOSE, flags | open_flags(file), &who, dentry, inode, &place, id,
-	     id);
+	send_event(SHFS_EVENT_CLOSE, flags | open_flags(file), &who, dentry, inode,
+	           &place, id, id);
 }
 
 /* --- processes --- */
@@ -807,11 +819,11 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	}
 	who_is(parent, &who);
-	begin(record, SHFS_EVENT_FORK, 0, &who);
+	begin_record(record, SHFS_EVENT_FORK, 0, &who);
 	add_session(record, parent);
 	record->ino = process_id(child);
 	record->id = child->start_boottime;
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 	return 0;
 }
 
@@ -846,7 +858,7 @@ static long look_at_environment(u32 i, void *data)
 }
 
 /* Looks for the marker: returns SHFS_EVENT_HIDDEN, SHFS_EVENT_SHOWN or 0. */
-static __always_inline u32 environment_says(struct task_struct *task)
+static __always_inline u32 environment_flags(struct task_struct *task)
 {
 	struct environment env = { .at = task->mm->env_start, .end = task->mm->env_end };
 
@@ -861,7 +873,7 @@ static __always_inline void fill_exec(struct shfs_bpf_record *record,
 	struct who who;
 
 	who_is(task, &who);
-	begin(record, SHFS_EVENT_EXEC, environment_says(task), &who);
+	begin_record(record, SHFS_EVENT_EXEC, environment_flags(task), &who);
 	add_session(record, task);
 	add_inode(record, bprm->file->f_inode);
 	record->id = 0;
@@ -890,10 +902,10 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 			record->name_len = n - 1;
 			record->name2_at = EXEC_NAME_SHORT;
 			if (!bpf_probe_read_user(record->text + EXEC_NAME_SHORT,
-			                         within(len, EXEC_ARGV_SHORT),
+			                         bound_len(len, EXEC_ARGV_SHORT),
 			                         (void *)argv))
 				record->name2_len = len;
-			bpf_ringbuf_submit(record, wake(record->time_ns, true));
+			bpf_ringbuf_submit(record, wake_flags(record->time_ns, true));
 			return 0;
 		}
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
@@ -912,9 +924,9 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 		record->flags |= SHFS_EVENT_CUT;
 	}
 	if (!bpf_probe_read_user(record->text + SHFS_EVENT_PATH_MAX,
-	                         within(len, SHFS_EVENT_ARGV_MAX), (void *)argv))
+	                         bound_len(len, SHFS_EVENT_ARGV_MAX), (void *)argv))
 		record->name2_len = len;
-	bpf_ringbuf_submit(record, wake(record->time_ns, true));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, true));
 	return 0;
 full:
 	count_lost();
@@ -933,14 +945,14 @@ struct {
 /* Is this thread the one that reports the end of its process? */
 static __always_inline bool claim_end(struct task_struct *task)
 {
-	u64 key = mix(task->group_leader->start_boottime, task->tgid);
+	u64 key = mix_key(task->group_leader->start_boottime, task->tgid);
 	u8 one = 1;
 
 	return !task->signal->live.counter &&
 	       !bpf_map_update_elem(&ended, &key, &one, BPF_NOEXIST);
 }
 
-static __always_inline void note_exit(struct task_struct *task)
+static __always_inline void send_exit(struct task_struct *task)
 {
 	struct shfs_bpf_record *record;
 	struct who who;
@@ -951,9 +963,9 @@ static __always_inline void note_exit(struct task_struct *task)
 		return;
 	}
 	who_is(task, &who);
-	begin(record, SHFS_EVENT_EXIT, 0, &who);
+	begin_record(record, SHFS_EVENT_EXIT, 0, &who);
 	add_session(record, task);
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 }
 
 /* --- before the first event --- */

@@ -55,7 +55,7 @@ static __always_inline struct file *cast(u64 address)
 }
 
 /* The address of an open file; 0: fd is not open. */
-static __always_inline u64 file_of(u32 fd)
+static __always_inline u64 file_of_fd(u32 fd)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct fdtable *table;
@@ -80,16 +80,11 @@ static __always_inline long references(struct file *file)
 	return BPF_CORE_READ(before, f_count.counter);
 }
 
-static __always_inline bool is_regular(const struct file *file)
-{
-	return (file->f_inode->i_mode & S_IFMT) == S_IFREG;
-}
-
 __noinline int close_at(u64 address, u32 flags)
 {
 	struct file *file = cast(address);
 
-	note_close(file, file->f_mode, file->f_inode, flags);
+	send_close(file, file->f_mode, file->f_inode, flags);
 	return 0;
 }
 
@@ -215,7 +210,7 @@ static __always_inline u64 argument(struct pt_regs *regs, int i)
 #endif
 }
 
-static __always_inline long number(struct pt_regs *regs)
+static __always_inline long syscall_number(struct pt_regs *regs)
 {
 #if defined(__TARGET_ARCH_x86)
 	return regs->orig_ax;
@@ -253,7 +248,7 @@ struct range {
 static long close_in_range(u32 i, void *arg)
 {
 	struct range *range = arg;
-	u64 file = file_of(range->first + i);
+	u64 file = file_of_fd(range->first + i);
 
 	if (file)
 		close_one(file, 0);
@@ -283,9 +278,9 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 	if (call->kind == SHFS_BPF_CLOSE) {
 		if (call->fd2 >= 0 &&
 		    ((u32)argument(regs, call->fd2) == (u32)argument(regs, call->fd) ||
-		     !file_of(argument(regs, call->fd2))))
+		     !file_of_fd(argument(regs, call->fd2))))
 			return 0;
-		file = file_of(argument(regs, call->fd));
+		file = file_of_fd(argument(regs, call->fd));
 		if (file)
 			close_one(file, 0);
 		return 0;
@@ -329,7 +324,7 @@ __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 		base->dentry = (u64)BPF_CORE_READ(task, fs, pwd.dentry);
 		base->mount = mount_of((u64)BPF_CORE_READ(task, fs, pwd.mnt));
 	} else {
-		address = file_of(fd);
+		address = file_of_fd(fd);
 		if (!address)
 			return 0;
 		file = cast(address);
@@ -342,16 +337,16 @@ __noinline int find_base_of(struct base *base, u32 first, u64 fd)
 	if (!walk.below && !walk.top)
 		return -1;
 	dentry = (void *)base->dentry;
-	base->key = key_end(mix(walk.key, BPF_CORE_READ(dentry, d_inode, i_ino)));
+	base->key = key_end(mix_key(walk.key, BPF_CORE_READ(dentry, d_inode, i_ino)));
 	if (bpf_map_lookup_elem(&told, &base->key))
 		return 1;
-	if (tell_slow(base->dentry, base->mount, base->key))
+	if (send_path_slow(base->dentry, base->mount, base->key))
 		return 0;
 	bpf_map_update_elem(&told, &base->key, &one, BPF_ANY);
 	return 1;
 }
 
-static __always_inline bool find_base(struct base *base, u64 fd, u64 path)
+static __always_inline bool find_path_base(struct base *base, u64 fd, u64 path)
 {
 	u8 first = 0;
 	int r = 0;
@@ -375,15 +370,15 @@ static __always_inline void begin_names(struct shfs_bpf_record *record,
 	struct who who;
 
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	begin(record, names->type, names->flags | SHFS_BPF_GIVEN | SHFS_EVENT_INEXACT,
-	      &who);
+	begin_record(record, names->type,
+	             names->flags | SHFS_BPF_GIVEN | SHFS_EVENT_INEXACT, &who);
 	record->directory = names->base.key;
 	record->directory2 = names->base2.key;
 	record->mode = names->mode;
 }
 
 /* 0: sent; 1: the names need more room; -1: they cannot be sent. */
-static __always_inline int tell_names_of(const struct names *names, const u32 room,
+static __always_inline int send_names_of(const struct names *names, const u32 room,
                                          const bool two)
 {
 	struct shfs_bpf_record *record;
@@ -409,24 +404,24 @@ static __always_inline int tell_names_of(const struct names *names, const u32 ro
 		record->name2_at = room;
 		record->name2_len = n2 - 1;
 	}
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 	return 0;
 }
 
-__noinline int tell_names(struct names *names)
+__noinline int send_names(struct names *names)
 {
 	int r;
 
 	if (!names)
 		return 0;
 	if (names->path2) {
-		r = tell_names_of(names, SHFS_BPF_NAME_MAX, true);
+		r = send_names_of(names, SHFS_BPF_NAME_MAX, true);
 		if (r > 0)
-			r = tell_names_of(names, SHFS_EVENT_PATH_MAX, true);
+			r = send_names_of(names, SHFS_EVENT_PATH_MAX, true);
 	} else {
-		r = tell_names_of(names, SHFS_BPF_NAME_SHORT, false);
+		r = send_names_of(names, SHFS_BPF_NAME_SHORT, false);
 		if (r > 0)
-			r = tell_names_of(names, SHFS_EVENT_PATH_MAX, false);
+			r = send_names_of(names, SHFS_EVENT_PATH_MAX, false);
 	}
 	if (r)
 		count_lost();
@@ -445,13 +440,14 @@ static __always_inline void names_changed(struct pt_regs *regs,
 	u64 flags = call->flags < 0 ? 0 : argument(regs, call->flags);
 
 	names.path = argument(regs, call->path);
-	if (!find_base(&names.base, fd_argument(regs, call->fd), names.path))
+	if (!find_path_base(&names.base, fd_argument(regs, call->fd), names.path))
 		return;
 	if (call->path2 >= 0) {
 		names.path2 = argument(regs, call->path2);
 		/* the target of a symbolic link is plain text */
 		if (call->type != SHFS_EVENT_MAKE &&
-		    !find_base(&names.base2, fd_argument(regs, call->fd2), names.path2))
+		    !find_path_base(&names.base2, fd_argument(regs, call->fd2),
+		                    names.path2))
 			return;
 	}
 	if (call->type == SHFS_EVENT_RENAME && (flags & RENAME_EXCHANGE))
@@ -461,7 +457,7 @@ static __always_inline void names_changed(struct pt_regs *regs,
 		names.flags |= SHFS_EVENT_DIRECTORY_FILE;
 		names.mode = S_IFDIR;
 	}
-	tell_names(&names);
+	send_names(&names);
 }
 
 /* --- calls that have ended --- */
@@ -474,10 +470,10 @@ __noinline int file_changed(u64 address, u32 type)
 	struct place place;
 	struct who who;
 
-	if (!find(dentry, file, &place))
+	if (!find_dentry_place(dentry, file, &place))
 		return 0;
 	who_is((void *)bpf_get_current_task_btf(), &who);
-	tell(type, 0, &who, dentry, file->f_inode, &place, 0, false);
+	send_event(type, 0, &who, dentry, file->f_inode, &place, 0, false);
 	return 0;
 }
 
@@ -498,7 +494,7 @@ static __always_inline void opened(struct pt_regs *regs,
 	}
 	if (!(flags & O_TRUNC))
 		return;
-	address = file_of(fd);
+	address = file_of_fd(fd);
 	if (!address)
 		return;
 	file = cast(address);
@@ -510,7 +506,7 @@ static __always_inline void opened(struct pt_regs *regs,
 static __always_inline void mapped_file(struct pt_regs *regs)
 {
 	u32 type = argument(regs, 3) & MAP_TYPE;
-	u64 address = file_of(argument(regs, 4));
+	u64 address = file_of_fd(argument(regs, 4));
 	struct place place;
 	struct file *file;
 	u8 one = 1;
@@ -521,7 +517,7 @@ static __always_inline void mapped_file(struct pt_regs *regs)
 	if (!is_regular(file))
 		return;
 	if (!(file->f_mode & FMODE_WRITE)) {
-		if (find(file->f_path.dentry, file, &place))
+		if (find_dentry_place(file->f_path.dentry, file, &place))
 			bpf_map_update_elem(&mapped_to_read, &address, &one, BPF_ANY);
 	} else if (type == MAP_SHARED || type == MAP_SHARED_VALIDATE) {
 		written_at(address, SHFS_EVENT_MAPPED);
@@ -533,7 +529,7 @@ static __always_inline void mapped_file(struct pt_regs *regs)
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_return, struct pt_regs *regs, long result)
 {
-	const volatile struct shfs_bpf_call *call = call_of(number(regs));
+	const volatile struct shfs_bpf_call *call = call_of(syscall_number(regs));
 	struct file *file;
 	u64 address;
 
@@ -552,7 +548,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 	case SHFS_BPF_WRITE:
 		if (!result && !(call->traits & SHFS_BPF_RETURNS_ZERO))
 			break;
-		address = file_of(argument(regs, call->fd));
+		address = file_of_fd(argument(regs, call->fd));
 		if (!address)
 			break;
 		file = cast(address);
@@ -563,7 +559,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 			                   : SHFS_EVENT_WRITTEN);
 		break;
 	case SHFS_BPF_CHANGE_FD:
-		address = file_of(argument(regs, call->fd));
+		address = file_of_fd(argument(regs, call->fd));
 		if (address)
 			file_changed(address, call->type);
 		break;
@@ -571,7 +567,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 		if (argument(regs, call->path)) {
 			names_changed(regs, call);
 		} else { /* utimensat(2) without a path */
-			address = file_of(fd_argument(regs, call->fd));
+			address = file_of_fd(fd_argument(regs, call->fd));
 			if (address)
 				file_changed(address, call->type);
 		}
@@ -588,7 +584,7 @@ int BPF_PROG(on_return, struct pt_regs *regs, long result)
 
 /* --- closes by exit and exec --- */
 
-/* Was io_uring asked to close it, and has nobody written to it since? */
+/* Was io_uring asked to close the file, and was it not written to since? */
 static __always_inline bool is_closing(u64 file)
 {
 	u64 *ino = bpf_map_lookup_elem(&closing, &file);
@@ -609,7 +605,7 @@ static long close_at_end(u32 i, void *arg)
 		return 1;
 	if (!(bits >> (i & 63) & 1))
 		return 0;
-	file = file_of(i);
+	file = file_of_fd(i);
 	if (file && !is_closing(file))
 		close_one(file, maps_of(own_maps(), file));
 	return 0;
@@ -656,7 +652,7 @@ int BPF_PROG(on_script, struct task_struct *task, int old_pid, struct linux_binp
 	begin_names(record, &names);
 	n = bpf_probe_read_kernel_str(record->text, SHFS_EVENT_PATH_MAX, bprm->filename);
 	record->name_len = n > 0 ? n - 1 : 0;
-	bpf_ringbuf_submit(record, wake(record->time_ns, false));
+	bpf_ringbuf_submit(record, wake_flags(record->time_ns, false));
 	return 0;
 }
 
@@ -682,7 +678,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 		return 0;
 	close_maps(1);
 	bpf_map_delete_elem(&mapped, &pid);
-	note_exit(task);
+	send_exit(task);
 	return 0;
 }
 
@@ -703,7 +699,7 @@ int BPF_PROG(on_uring_file, struct io_kiocb *request, int fd)
 
 	if (!uring_writes(request->opcode) || !watched())
 		return 0;
-	address = file_of(fd);
+	address = file_of_fd(fd);
 	if (!address)
 		return 0;
 	file = cast(address);
@@ -720,7 +716,7 @@ int BPF_PROG(on_uring_submit, struct io_kiocb *request)
 
 	if (request->opcode != 19 /* CLOSE */ || !watched())
 		return 0;
-	file = file_of(BPF_CORE_READ(close, fd));
+	file = file_of_fd(BPF_CORE_READ(close, fd));
 	if (!file)
 		return 0;
 	close_one(file, 0);

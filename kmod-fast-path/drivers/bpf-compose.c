@@ -239,7 +239,7 @@ void shfs_composer_trim(struct shfs_composer *c)
 
 /* --- processes --- */
 
-static struct process *find_process(struct shfs_composer *c, uint32_t pid)
+static struct process *find_composer_process(struct shfs_composer *c, uint32_t pid)
 {
 	struct process *p;
 
@@ -250,7 +250,7 @@ static struct process *find_process(struct shfs_composer *c, uint32_t pid)
 static struct process *know_process(struct shfs_composer *c, uint32_t pid,
                                     uint64_t start_ns)
 {
-	struct process *p = find_process(c, pid);
+	struct process *p = find_composer_process(c, pid);
 
 	if (!p) {
 		p = calloc(1, sizeof(*p));
@@ -314,7 +314,7 @@ static void set_process(struct shfs_composer *c, const struct shfs_bpf_record *r
 			p->tty = device_number(record->tty);
 		}
 	} else {
-		p = find_process(c, record->pid);
+		p = find_composer_process(c, record->pid);
 		if (!p || p->start_ns != record->start_ns)
 			p = ask_process(c, record->pid, record->start_ns);
 	}
@@ -401,8 +401,9 @@ void shfs_compose_lost(struct shfs_composer *c, uint64_t lost)
 	end_event(c, event);
 }
 
-static void set_file(struct shfs_composer *c, const struct shfs_bpf_record *record,
-                     struct shfs_event_file *file)
+static void set_file_of_record(struct shfs_composer *c,
+                               const struct shfs_bpf_record *record,
+                               struct shfs_event_file *file)
 {
 	file->id = record->id;
 	if (record->dev != c->root_dev)
@@ -418,8 +419,8 @@ static void set_file(struct shfs_composer *c, const struct shfs_bpf_record *reco
 }
 
 /* Appends directory/name, at most PATH_MAX bytes; returns the number of bytes. */
-static size_t add_path(struct shfs_composer *c, struct shfs_event *event,
-                       const struct directory *d, const char *name, size_t len)
+static size_t append_event_path(struct shfs_composer *c, struct shfs_event *event,
+                                const struct directory *d, const char *name, size_t len)
 {
 	size_t before = c->event.len;
 
@@ -440,7 +441,7 @@ static size_t add_path(struct shfs_composer *c, struct shfs_event *event,
 /* --- paths that a program gave to a call --- */
 
 /* Removes empty and "." components, and ".." together with the component before it. */
-static void normalize(struct shfs_buf *path)
+static void normalize_path(struct shfs_buf *path)
 {
 	char *in = path->data, *out = path->data;
 
@@ -521,7 +522,7 @@ static int given_path(struct shfs_composer *c, uint64_t key, const char *text, s
 	shfs_buf_add(out, text, len);
 	if (out->failed)
 		return -ENOMEM;
-	normalize(out);
+	normalize_path(out);
 	r = below_root(c, out);
 	if (r < 0)
 		return r;
@@ -597,14 +598,6 @@ static int take_given(struct shfs_composer *c, const struct shfs_bpf_record *rec
 
 /* --- records --- */
 
-static bool is_sound(const struct shfs_bpf_record *record, size_t size)
-{
-	size_t room = size - sizeof(*record);
-
-	return size >= sizeof(*record) && record->name_len <= room &&
-	       record->name2_at <= room && record->name2_len <= room - record->name2_at;
-}
-
 static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *record,
                       struct shfs_event *event)
 {
@@ -615,8 +608,8 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 		event->text_len = record->name_len;
 	} else if (record->directory) {
 		d = find_directory(c, record->directory);
-		event->text_len =
-			(uint16_t)add_path(c, event, d, record->text, record->name_len);
+		event->text_len = (uint16_t)append_event_path(c, event, d, record->text,
+		                                              record->name_len);
 		event->file.parent = d ? d->ino : 0;
 		if (d && !event->file.dev)
 			event->file.dev = d->volume;
@@ -635,8 +628,9 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 	} else if (record->directory2) {
 		d2 = find_directory(c, record->directory2);
 		event->text2_len =
-			(uint16_t)add_path(c, event, d2, record->text + record->name2_at,
-		                           record->name2_len);
+			(uint16_t)append_event_path(c, event, d2,
+		                                    record->text + record->name2_at,
+		                                    record->name2_len);
 		if (!d)
 			event->file.parent = d2 ? d2->ino : 0;
 	}
@@ -645,10 +639,12 @@ static void set_texts(struct shfs_composer *c, const struct shfs_bpf_record *rec
 int shfs_compose(struct shfs_composer *c, const struct shfs_bpf_record *record,
                  size_t size)
 {
+	size_t room = size - sizeof(*record);
 	struct shfs_event *event;
 	struct process *p;
 
-	if (size < sizeof(*record) || !is_sound(record, size))
+	if (size < sizeof(*record) || record->name_len > room ||
+	    record->name2_at > room || record->name2_len > room - record->name2_at)
 		return -EBADMSG;
 	shfs_compose_lost(c, record->lost);
 	if (record->type == SHFS_EVENT_DIRECTORY)
@@ -662,13 +658,14 @@ int shfs_compose(struct shfs_composer *c, const struct shfs_bpf_record *record,
 	if (record->type == SHFS_EVENT_FORK) {
 		set_child(c, record, event);
 	} else if (record->type != SHFS_EVENT_EXIT) {
-		set_file(c, record, &event->file);
+		set_file_of_record(c, record, &event->file);
 		set_texts(c, record, event);
 	}
 	if (c->event.failed)
 		return -ENOMEM;
 	end_event(c, event);
-	if (record->type == SHFS_EVENT_EXIT && (p = find_process(c, record->pid)))
+	if (record->type == SHFS_EVENT_EXIT &&
+	    (p = find_composer_process(c, record->pid)))
 		forget_process(c, p);
 	return 0;
 }

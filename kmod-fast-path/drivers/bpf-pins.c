@@ -54,7 +54,7 @@ struct shfs_pins *shfs_pins_open(int root_fd)
 	return NULL;
 }
 
-static void drop(struct shfs_pins *p, struct pin *pin)
+static void drop_pin(struct shfs_pins *p, struct pin *pin)
 {
 	HASH_DEL(p->pins, pin);
 	close(pin->fd);
@@ -68,13 +68,13 @@ void shfs_pins_close(struct shfs_pins *p)
 	if (!p)
 		return;
 	HASH_ITER (hh, p->pins, pin, next)
-		drop(p, pin);
+		drop_pin(p, pin);
 	shfs_closep(&p->closes_fd);
 	free(p);
 }
 
 /* Takes ownership of file_fd. */
-static void add(struct shfs_pins *p, int file_fd)
+static void add_pin(struct shfs_pins *p, int file_fd)
 {
 	_cleanup_close_ int fd = file_fd;
 	struct pin *pin;
@@ -88,7 +88,7 @@ static void add(struct shfs_pins *p, int file_fd)
 		return;
 	HASH_FIND(hh, p->pins, &st.st_ino, sizeof(st.st_ino), pin);
 	if (pin)
-		drop(p, pin);
+		drop_pin(p, pin);
 	pin = calloc(1, sizeof(*pin));
 	if (!pin)
 		return;
@@ -102,7 +102,7 @@ static bool has_room(const struct shfs_pins *p)
 }
 
 /* Reads a batch of closes; false: the queue is empty. */
-static bool read_some(struct shfs_pins *p)
+static bool read_closes_batch(struct shfs_pins *p)
 {
 	_Alignas(8) char data[AT_ONCE * sizeof(struct fanotify_event_metadata)];
 	const struct fanotify_event_metadata *e = (const void *)data;
@@ -113,12 +113,12 @@ static bool read_some(struct shfs_pins *p)
 		return errno != EAGAIN;
 	for (; FAN_EVENT_OK(e, n); e = FAN_EVENT_NEXT(e, n), count++)
 		if (e->fd >= 0) /* no overflow */
-			add(p, e->fd);
+			add_pin(p, e->fd);
 	return count == AT_ONCE;
 }
 
-static const struct pin *find(const struct shfs_pins *p,
-                              const struct shfs_event_file *file)
+static const struct pin *find_pin(const struct shfs_pins *p,
+                                  const struct shfs_event_file *file)
 {
 	struct pin *pin;
 	int generation;
@@ -138,13 +138,13 @@ int shfs_pins_find(struct shfs_pins *p, const struct shfs_event *event)
 
 	if (!p || event->file.dev)
 		return -1;
-	while (!(pin = find(p, &event->file)) && more)
-		more = has_room(p) && read_some(p);
+	while (!(pin = find_pin(p, &event->file)) && more)
+		more = has_room(p) && read_closes_batch(p);
 	if (!pin)
 		return -1;
 	if (!has_room(p)) /* both queues have closes in almost the same order */
 		while (p->pins != pin)
-			drop(p, p->pins);
+			drop_pin(p, p->pins);
 	return fan_closes_pin(pin->fd);
 }
 
@@ -161,7 +161,7 @@ void shfs_pins_begin(struct shfs_pins *p)
 {
 	if (!p)
 		return;
-	while (has_room(p) && read_some(p))
+	while (has_room(p) && read_closes_batch(p))
 		;
 	p->turn++;
 }
@@ -175,6 +175,6 @@ void shfs_pins_end(struct shfs_pins *p)
 	HASH_ITER (hh, p->pins, pin, next) {
 		if (pin->turn == p->turn)
 			break;
-		drop(p, pin);
+		drop_pin(p, pin);
 	}
 }

@@ -135,8 +135,8 @@ static void learn_handles(struct shfs_driver *d)
 	d->handle_form = HANDLE_NONE;
 }
 
-static int open_below(const struct shfs_driver *d, const char *path, uint64_t flags,
-                      uint64_t resolve)
+static int open_in_root(const struct shfs_driver *d, const char *path, uint64_t flags,
+                        uint64_t resolve)
 {
 	struct open_how how = {
 		.flags = flags | O_PATH | O_CLOEXEC,
@@ -158,7 +158,7 @@ static int pin_by_path(const struct shfs_driver *d, const struct shfs_event *eve
 		return -1;
 	memcpy(path, event->text, event->text_len);
 	path[event->text_len] = '\0';
-	fd = open_below(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
+	fd = open_in_root(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS);
 	if (fd < 0 || fstat(fd, &st) || !S_ISREG(st.st_mode) ||
 	    st.st_ino != event->file.ino ||
 	    shfs_timespec_ns(st.st_ctim) < event->file.ctime_ns)
@@ -178,7 +178,7 @@ static int pin_by_name(const struct shfs_driver *d, const struct shfs_event *eve
 }
 
 /* An O_PATH descriptor of the file of an event, or -1. */
-static int pin(struct shfs_driver *d, const struct shfs_event *event)
+static int pin_event_file(struct shfs_driver *d, const struct shfs_event *event)
 {
 	int fd;
 
@@ -196,25 +196,25 @@ static int pin(struct shfs_driver *d, const struct shfs_event *event)
 
 /* --- calls of the composer --- */
 
-static void tell(void *arg, struct shfs_event *event)
+static void report_composed_event(void *arg, struct shfs_event *event)
 {
 	struct shfs_driver *d = arg;
 	_cleanup_close_ int content = -1;
 
 	if (d->own_pid && event->process.pid == d->own_pid) /* caused by closing pins */
 		return;
-	content = pin(d, event);
+	content = pin_event_file(d, event);
 	if (content >= 0)
 		event->flags |= SHFS_EVENT_PINNED;
 	d->sink(d->sink_arg, event, content);
 }
 
 /* As stat(2), but st_dev is 0 on the file system of the root. */
-static int look(void *arg, const char *path, struct stat *out)
+static int stat_in_root(void *arg, const char *path, struct stat *out)
 {
 	struct shfs_driver *d = arg;
 	_cleanup_close_ int fd =
-		open_below(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+		open_in_root(d, path, O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 
 	if (fd < 0 || fstat(fd, out))
 		return -errno;
@@ -223,10 +223,10 @@ static int look(void *arg, const char *path, struct stat *out)
 	return 0;
 }
 
-static int real(void *arg, const char *path, struct shfs_buf *out)
+static int resolve_in_root(void *arg, const char *path, struct shfs_buf *out)
 {
 	struct shfs_driver *d = arg;
-	_cleanup_close_ int fd = open_below(d, path, O_DIRECTORY, RESOLVE_NO_XDEV);
+	_cleanup_close_ int fd = open_in_root(d, path, O_DIRECTORY, RESOLVE_NO_XDEV);
 	size_t len = strcmp(d->root_path, "/") ? strlen(d->root_path) : 0;
 	char link[32], target[PATH_MAX];
 	ssize_t n;
@@ -244,7 +244,7 @@ static int real(void *arg, const char *path, struct shfs_buf *out)
 	return 0;
 }
 
-static bool is_told(void *arg, uint64_t key)
+static bool is_dir_reported(void *arg, uint64_t key)
 {
 	struct shfs_driver *d = arg;
 	uint8_t value;
@@ -252,7 +252,9 @@ static bool is_told(void *arg, uint64_t key)
 	return !bpf_map_lookup_elem(d->told_fd, &key, &value);
 }
 
-static const struct shfs_composer_ops composer_ops = { tell, look, real, is_told };
+static const struct shfs_composer_ops composer_ops = { report_composed_event,
+	                                               stat_in_root, resolve_in_root,
+	                                               is_dir_reported };
 
 /* --- the ring --- */
 
@@ -276,17 +278,9 @@ static int map_ring(struct shfs_driver *d)
 	return 0;
 }
 
-static void unmap_ring(struct shfs_driver *d)
-{
-	if (d->consumer)
-		munmap(d->consumer, d->page);
-	if (d->producer)
-		munmap(d->producer, d->page + 2 * SHFS_BPF_RING_SIZE);
-}
-
 /* Waits until the program that makes a record has ended, and returns the record's
  * head. */
-static int await(const uint32_t *head, uint32_t *out)
+static int await_record(const uint32_t *head, uint32_t *out)
 {
 	int64_t since = 0, now;
 
@@ -311,7 +305,7 @@ static int drain_ring(struct shfs_driver *d)
 		const char *record = d->data + (at & (SHFS_BPF_RING_SIZE - 1));
 		uint32_t head, size;
 
-		if (await((const uint32_t *)record, &head) < 0)
+		if (await_record((const uint32_t *)record, &head) < 0)
 			break; /* the next drain goes on here */
 		size = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
 		if (!(head & BPF_RINGBUF_DISCARD_BIT))
@@ -385,24 +379,18 @@ static bool has_tracepoint(const struct btf *btf, const char *name)
 	return btf__find_by_name_kind(btf, type, BTF_KIND_TYPEDEF) > 0;
 }
 
-/* The first of these functions that the kernel has, or NULL. */
-static const char *first_function(const struct btf *btf, const char *const *names)
+/* Attaches the program to the first of these functions that the kernel has. */
+static int choose_function(const struct btf *btf, struct bpf_program *program,
+                           const char *const *names, struct shfs_buf *why)
 {
-	while (*names && !has_function(btf, *names))
-		names++;
-	return *names;
-}
+	const char *const *name = names;
 
-static int choose(const struct btf *btf, struct bpf_program *program,
-                  const char *const *names, struct shfs_buf *why)
-{
-	const char *name = first_function(btf, names);
-
-	if (!name) {
-		shfs_buf_printf(why, "the kernel has no function %s", names[0]);
-		return -EOPNOTSUPP;
-	}
-	return bpf_program__set_attach_target(program, 0, name);
+	while (*name && !has_function(btf, *name))
+		name++;
+	if (*name)
+		return bpf_program__set_attach_target(program, 0, *name);
+	shfs_buf_printf(why, "the kernel has no function %s", names[0]);
+	return -EOPNOTSUPP;
 }
 
 static int prepare_fentry(struct shfs_driver *d, const struct btf *btf,
@@ -414,10 +402,10 @@ static int prepare_fentry(struct shfs_driver *d, const struct btf *btf,
 	struct bpf_program *program;
 	int r;
 
-	r = choose(btf, d->fentry->progs.on_close, close, why);
+	r = choose_function(btf, d->fentry->progs.on_close, close, why);
 	if (r < 0)
 		return r;
-	r = choose(btf, d->fentry->progs.on_exit, exit, why);
+	r = choose_function(btf, d->fentry->progs.on_exit, exit, why);
 	if (r < 0)
 		return r;
 	/* programs for functions that this kernel lacks are not needed on it */
@@ -480,7 +468,10 @@ static void driver_close(struct shfs_driver *d)
 {
 	if (!d)
 		return;
-	unmap_ring(d);
+	if (d->consumer)
+		munmap(d->consumer, d->page);
+	if (d->producer)
+		munmap(d->producer, d->page + 2 * SHFS_BPF_RING_SIZE);
 	shfs_pins_close(d->pins);
 	shfs_composer_free(d->composer);
 	fentry_bpf__destroy(d->fentry);
@@ -497,7 +488,7 @@ static void driver_closep(struct shfs_driver **d)
 
 /* Makes the programs learn the root and the pid namespace from the files of this
  * process. */
-static int learn(struct shfs_driver *d)
+static int learn_root(struct shfs_driver *d)
 {
 	union bpf_iter_link_info info = { .task.pid = (uint32_t)getpid() };
 	LIBBPF_OPTS(bpf_iter_attach_opts, options, .link_info = &info,
@@ -582,7 +573,7 @@ static bool is_own_namespace(const struct shfs_driver *d)
 }
 
 /* Writes one line for the user about why programs were refused. */
-static void explain(int error, const char *what, struct shfs_buf *why)
+static void explain_bpf_error(int error, const char *what, struct shfs_buf *why)
 {
 	if (why->len)
 		return;
@@ -590,16 +581,7 @@ static void explain(int error, const char *what, struct shfs_buf *why)
 	                strerror(error == -EACCES ? EPERM : -error));
 }
 
-static int load(struct shfs_driver *d, const char *what, struct shfs_buf *why)
-{
-	int r = bpf_object__load_skeleton(d->skeleton);
-
-	if (r < 0)
-		explain(r, what, why);
-	return r;
-}
-
-static int attach(struct shfs_driver *d, const char *what, struct shfs_buf *why)
+static int attach_programs(struct shfs_driver *d, const char *what, struct shfs_buf *why)
 {
 	struct bpf_program *program;
 	int r;
@@ -608,7 +590,7 @@ static int attach(struct shfs_driver *d, const char *what, struct shfs_buf *why)
 	bpf_program__set_autoattach(program, false);
 	r = bpf_object__attach_skeleton(d->skeleton);
 	if (r < 0)
-		explain(r, what, why);
+		explain_bpf_error(r, what, why);
 	return r;
 }
 
@@ -630,10 +612,12 @@ static int open_loaded(struct shfs_driver *d, const struct shfs_watch_order *ord
 	r = open_order(d, order, why);
 	if (r < 0)
 		return r;
-	r = load(d, what, why);
-	if (r < 0)
+	r = bpf_object__load_skeleton(d->skeleton);
+	if (r < 0) {
+		explain_bpf_error(r, what, why);
 		return r;
-	r = learn(d);
+	}
+	r = learn_root(d);
 	if (r < 0)
 		return r;
 	d->state->other_mounts = has_other_mounts(d);
@@ -645,12 +629,12 @@ static int open_loaded(struct shfs_driver *d, const struct shfs_watch_order *ord
 		d->own_pid = (uint32_t)getpid();
 	r = shfs_composer_new(d->root_path, d->state->root_dev, d->own_pid, &composer_ops,
 	                      d, &d->composer);
-	return r < 0 ? r : attach(d, what, why);
+	return r < 0 ? r : attach_programs(d, what, why);
 }
 
-static int open_driver(const struct shfs_watch_order *order,
-                       open_programs_fn *open_programs, const char *what,
-                       struct shfs_driver **out, struct shfs_buf *why)
+static int open_bpf_driver(const struct shfs_watch_order *order,
+                           open_programs_fn *open_programs, const char *what,
+                           struct shfs_driver **out, struct shfs_buf *why)
 {
 	_cleanup_(driver_closep) struct shfs_driver *d = calloc(1, sizeof(*d));
 	int r;
@@ -662,7 +646,7 @@ static int open_driver(const struct shfs_watch_order *order,
 	libbpf_set_print(getenv("SHFS_BPF_DEBUG") ? print_all : print_nothing);
 	r = open_loaded(d, order, open_programs, what, why);
 	if (r < 0) {
-		explain(r, what, why);
+		explain_bpf_error(r, what, why);
 		return r;
 	}
 	*out = TAKE_PTR(d);
@@ -675,13 +659,13 @@ static int open_driver(const struct shfs_watch_order *order,
 static int fentry_open(const struct shfs_watch_order *order, struct shfs_driver **out,
                        struct shfs_buf *why)
 {
-	return open_driver(order, open_fentry, ON_FUNCTIONS, out, why);
+	return open_bpf_driver(order, open_fentry, ON_FUNCTIONS, out, why);
 }
 
 static int tracepoints_open(const struct shfs_watch_order *order,
                             struct shfs_driver **out, struct shfs_buf *why)
 {
-	int r = open_driver(order, open_tracepoints, ON_TRACEPOINTS, out, why);
+	int r = open_bpf_driver(order, open_tracepoints, ON_TRACEPOINTS, out, why);
 
 	if (!r)
 		(*out)->pins = shfs_pins_open((*out)->root_fd);

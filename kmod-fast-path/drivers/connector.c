@@ -63,7 +63,7 @@ struct shfs_connector {
 
 /* --- the table --- */
 
-static bool is_watched(const struct shfs_connector *c, const struct shfs_life *life)
+static bool is_life_watched(const struct shfs_connector *c, const struct shfs_life *life)
 {
 	return !c->uid || (life->known && !life->mixed && life->real == c->uid &&
 	                   life->effective == c->uid);
@@ -72,7 +72,7 @@ static bool is_watched(const struct shfs_connector *c, const struct shfs_life *l
 /*
  * Called before and after a process changes its user, as its file events do not say which
  * user it had. If it was another ordinary user's, or became root's, its events belong to
- * nobody for a while. A process of root that becomes the user's was about to do so.
+ * no user for a while. A process of root that becomes the user's was about to do so.
  */
 static void note_other(const struct shfs_connector *c, struct shfs_life *life,
                        bool was_watched)
@@ -81,7 +81,7 @@ static void note_other(const struct shfs_connector *c, struct shfs_life *life,
 	               (!life->real || life->real == c->uid) &&
 	               (!life->effective || life->effective == c->uid);
 
-	if (!is_watched(c, life) && (was_watched || !by_root))
+	if (!is_life_watched(c, life) && (was_watched || !by_root))
 		life->other_until = c->turn + 2;
 }
 
@@ -124,7 +124,7 @@ static struct shfs_life *life_begins(struct shfs_connector *c, uint32_t pid,
 	return life;
 }
 
-static void forget(struct shfs_connector *c, struct shfs_life *life)
+static void forget_life(struct shfs_connector *c, struct shfs_life *life)
 {
 	struct shfs_life *newest = life_of(c, life->process.pid);
 
@@ -158,7 +158,7 @@ static void users_of(int procfd, struct shfs_life *life)
  * Reads what /proc has of a process. The kernel's message of a fork has a start time that
  * is some microseconds late; /proc's counts, within its 10 ms.
  */
-static bool look(int procfd, struct shfs_life *life)
+static bool read_life(int procfd, struct shfs_life *life)
 {
 	struct shfs_event_process *id = &life->process;
 	struct shfs_proc_stat stat;
@@ -195,14 +195,14 @@ static struct shfs_life *find_in_proc(struct shfs_connector *c, uint32_t pid)
 	life = life_begins(c, pid, stat.start_ticks * NS_PER_TICK);
 	if (!life)
 		return NULL;
-	look(procfd, life);
+	read_life(procfd, life);
 	users_of(procfd, life);
 	life->threads = MAX(stat.n_threads, 1u);
 	life->process.uid = life->effective;
 	return life;
 }
 
-static int scan(struct shfs_connector *c)
+static int scan_proc(struct shfs_connector *c)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
@@ -221,8 +221,8 @@ static int scan(struct shfs_connector *c)
 
 /* --- events --- */
 
-static struct shfs_event *event(struct shfs_connector *c, unsigned type,
-                                const struct shfs_life *life, uint64_t time_ns)
+static struct shfs_event *begin_life_event(struct shfs_connector *c, unsigned type,
+                                           const struct shfs_life *life, uint64_t time_ns)
 {
 	struct shfs_event *e = &c->room.event;
 
@@ -236,7 +236,7 @@ static struct shfs_event *event(struct shfs_connector *c, unsigned type,
 	return e;
 }
 
-static void tell(struct shfs_connector *c)
+static void report_room_event(struct shfs_connector *c)
 {
 	if (c->sink)
 		c->sink(c->arg, &c->room.event, -1);
@@ -271,17 +271,18 @@ static uint32_t read_arguments(int procfd, struct shfs_buf *out)
 	return hidden ? SHFS_EVENT_HIDDEN : SHFS_EVENT_SHOWN;
 }
 
-static void tell_exec(struct shfs_connector *c, struct shfs_life *life, uint64_t when_ns)
+static void report_exec_of_life(struct shfs_connector *c, struct shfs_life *life,
+                                uint64_t when_ns)
 {
 	static const char deleted[] = " (deleted)";
 	_cleanup_close_ int procfd = shfs_proc_open(life->process.pid);
 	_cleanup_buf_ struct shfs_buf exe = { 0 }, arguments = { 0 };
-	bool there = procfd >= 0 && look(procfd, life);
+	bool there = procfd >= 0 && read_life(procfd, life);
 	const char *program = NULL;
 	struct shfs_event *e;
 	struct statx st;
 
-	e = event(c, SHFS_EVENT_EXEC, life, when_ns);
+	e = begin_life_event(c, SHFS_EVENT_EXEC, life, when_ns);
 	if (there && !statx(procfd, "exe", 0, STATX_BASIC_STATS, &st))
 		set_program_file(&e->file, &st);
 	else
@@ -299,19 +300,12 @@ static void tell_exec(struct shfs_connector *c, struct shfs_life *life, uint64_t
 	}
 	shfs_event_set_text(&c->room, (struct shfs_bytes){ exe.data, exe.len },
 	                    (struct shfs_bytes){ arguments.data, arguments.len });
-	tell(c);
-}
-
-static void tell_lost(struct shfs_connector *c, uint64_t count)
-{
-	event(c, SHFS_EVENT_LOST, NULL, (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME))
-		->lost.count = count;
-	tell(c);
+	report_room_event(c);
 }
 
 /* --- messages --- */
 
-static void inherit(struct shfs_life *child, const struct shfs_life *parent)
+static void inherit_life(struct shfs_life *child, const struct shfs_life *parent)
 {
 	child->real = parent->real;
 	child->effective = parent->effective;
@@ -323,8 +317,8 @@ static void inherit(struct shfs_life *child, const struct shfs_life *parent)
 	child->process.uid = parent->effective;
 }
 
-static void forked(struct shfs_connector *c, uint32_t parent_pid, uint32_t child_pid,
-                   uint64_t when_ns)
+static void note_fork_message(struct shfs_connector *c, uint32_t parent_pid,
+                              uint32_t child_pid, uint64_t when_ns)
 {
 	struct shfs_life *parent = life_of(c, parent_pid), *child;
 	_cleanup_close_ int procfd = -1;
@@ -337,27 +331,27 @@ static void forked(struct shfs_connector *c, uint32_t parent_pid, uint32_t child
 	if (!child)
 		return;
 	if (parent)
-		inherit(child, parent);
-	if (!child->known || is_watched(c, child))
+		inherit_life(child, parent);
+	if (!child->known || is_life_watched(c, child))
 		procfd = shfs_proc_open(child_pid);
 	if (!child->known && procfd >= 0) {
 		users_of(procfd, child);
 		child->process.uid = child->effective;
 	}
-	if (!is_watched(c, child))
+	if (!is_life_watched(c, child))
 		return;
 	if (procfd >= 0)
-		look(procfd, child);
-	if (!parent || !is_watched(c, parent))
+		read_life(procfd, child);
+	if (!parent || !is_life_watched(c, parent))
 		return;
 	child->told = true;
-	e = event(c, SHFS_EVENT_FORK, parent, when_ns);
+	e = begin_life_event(c, SHFS_EVENT_FORK, parent, when_ns);
 	e->child.pid = child_pid;
 	e->child.start_ns = child->process.start_ns;
-	tell(c);
+	report_room_event(c);
 }
 
-static void executed(struct shfs_connector *c, uint32_t pid, uint64_t when_ns)
+static void note_exec_message(struct shfs_connector *c, uint32_t pid, uint64_t when_ns)
 {
 	struct shfs_life *life = life_of(c, pid);
 
@@ -367,10 +361,10 @@ static void executed(struct shfs_connector *c, uint32_t pid, uint64_t when_ns)
 		return;
 	life->threads = 1;
 	life->mixed = false;
-	if (!is_watched(c, life))
+	if (!is_life_watched(c, life))
 		return;
 	life->told = true;
-	tell_exec(c, life, when_ns);
+	report_exec_of_life(c, life, when_ns);
 }
 
 static void user_set(struct shfs_connector *c, uint32_t pid, uint32_t tid, uid_t real,
@@ -381,7 +375,7 @@ static void user_set(struct shfs_connector *c, uint32_t pid, uint32_t tid, uid_t
 
 	if (!life)
 		return;
-	was_watched = is_watched(c, life);
+	was_watched = is_life_watched(c, life);
 	note_other(c, life, false);
 	if (tid != pid) {
 		life->mixed |= real != life->real || effective != life->effective;
@@ -402,7 +396,7 @@ static void thread_ended(struct shfs_connector *c, uint32_t pid, uint64_t when_n
 		life_ends(c, life, when_ns);
 }
 
-static void heard(struct shfs_connector *c, const struct proc_event *e)
+static void take_message(struct shfs_connector *c, const struct proc_event *e)
 {
 	uint64_t when_ns = e->timestamp_ns + (uint64_t)c->boot_offset_ns;
 
@@ -416,11 +410,11 @@ static void heard(struct shfs_connector *c, const struct proc_event *e)
 				life->threads++;
 			break;
 		}
-		forked(c, (uint32_t)e->event_data.fork.parent_tgid,
-		       (uint32_t)e->event_data.fork.child_tgid, when_ns);
+		note_fork_message(c, (uint32_t)e->event_data.fork.parent_tgid,
+		                  (uint32_t)e->event_data.fork.child_tgid, when_ns);
 		break;
 	case WHAT_EXEC:
-		executed(c, (uint32_t)e->event_data.exec.process_tgid, when_ns);
+		note_exec_message(c, (uint32_t)e->event_data.exec.process_tgid, when_ns);
 		break;
 	case WHAT_UID:
 		user_set(c, (uint32_t)e->event_data.id.process_tgid,
@@ -447,22 +441,22 @@ static int start_afresh(struct shfs_connector *c)
 
 		if (life->exit_ns)
 			continue;
-		if (procfd < 0 || !look(procfd, life) ||
+		if (procfd < 0 || !read_life(procfd, life) ||
 		    shfs_proc_read_stat(procfd, &stat) < 0) {
 			life_ends(c, life, now_ns);
 			continue;
 		}
-		was_watched = is_watched(c, life);
+		was_watched = is_life_watched(c, life);
 		note_other(c, life, false);
 		users_of(procfd, life);
 		note_other(c, life, was_watched);
 		life->threads = MAX(stat.n_threads, 1u);
 	}
-	return scan(c);
+	return scan_proc(c);
 }
 
 /* Reads one batch of messages; 0: no more, -ENOBUFS: some were lost. */
-static int read_some(struct shfs_connector *c)
+static int read_messages_batch(struct shfs_connector *c)
 {
 	static _Thread_local struct {
 		_Alignas(8) char data[MESSAGE_MAX];
@@ -489,7 +483,7 @@ static int read_some(struct shfs_connector *c)
 		if (messages[i].msg_len < sizeof(*m) || from[i].nl_pid)
 			continue;
 		memcpy(&e, m->event, MIN(sizeof(e), messages[i].msg_len - sizeof(*m)));
-		heard(c, &e);
+		take_message(c, &e);
 	}
 	return n;
 }
@@ -503,14 +497,17 @@ int shfs_connector_read(struct shfs_connector *c, shfs_event_sink sink, void *ar
 	c->boot_offset_ns =
 		shfs_clock_ns(CLOCK_BOOTTIME) - shfs_clock_ns(CLOCK_MONOTONIC);
 	for (;;) {
-		r = read_some(c);
+		r = read_messages_batch(c);
 		if (!r)
 			return 0;
 		if (r > 0)
 			continue;
 		if (r != -ENOBUFS)
 			return r;
-		tell_lost(c, 1);
+		begin_life_event(c, SHFS_EVENT_LOST, NULL,
+		                 (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME))
+			->lost.count = 1;
+		report_room_event(c);
 		r = start_afresh(c);
 		if (r < 0)
 			return r;
@@ -533,7 +530,7 @@ void shfs_connector_turn(struct shfs_connector *c, shfs_event_sink sink, void *a
 		c->gone = life->next_end;
 		if (!c->gone)
 			c->gone_end = &c->gone;
-		forget(c, life);
+		forget_life(c, life);
 	}
 	for (life = c->gone; life; life = life->next_end)
 		life->turns = 1;
@@ -545,8 +542,8 @@ void shfs_connector_turn(struct shfs_connector *c, shfs_event_sink sink, void *a
 		if (!c->ended)
 			c->ended_end = &c->ended;
 		if (life->told) {
-			event(c, SHFS_EVENT_EXIT, life, life->exit_ns);
-			tell(c);
+			begin_life_event(c, SHFS_EVENT_EXIT, life, life->exit_ns);
+			report_room_event(c);
 		}
 		life->next_end = NULL;
 		*c->gone_end = life;
@@ -569,7 +566,7 @@ const struct shfs_life *shfs_connector_find(const struct shfs_connector *c, uint
 	if (!life)
 		return NULL;
 	for (older = life; older; older = older->older)
-		if (older->other_until > c->turn || !is_watched(c, older))
+		if (older->other_until > c->turn || !is_life_watched(c, older))
 			return NULL;
 	return life;
 }
@@ -592,7 +589,7 @@ bool shfs_connector_is_kernel(const struct shfs_connector *c, uint32_t pid)
 
 /* The kernel sends every message to all listeners; the filter keeps other kinds out of
  * the queue. */
-static int filter(int fd)
+static int filter_messages(int fd)
 {
 	const unsigned what = offsetof(struct message, event);
 	struct sock_filter code[] = {
@@ -628,7 +625,7 @@ static int listen_to(int fd, enum proc_cn_mcast_op op)
 	return send(fd, &m, m.header.nlmsg_len, 0) < 0 ? -errno : 0;
 }
 
-static int open_socket(void)
+static int open_connector_socket(void)
 {
 	struct sockaddr_nl address = { .nl_family = AF_NETLINK,
 		                       .nl_groups = CN_IDX_PROC };
@@ -641,7 +638,7 @@ static int open_socket(void)
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)) &&
 	    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)))
 		return -errno;
-	r = filter(fd);
+	r = filter_messages(fd);
 	if (r < 0)
 		return r;
 	if (bind(fd, (struct sockaddr *)&address, sizeof(address)))
@@ -652,7 +649,7 @@ static int open_socket(void)
 
 /* Does the kernel report a child of this process? It sends nothing to other pid
  * namespaces than the first. */
-static bool tells(int fd)
+static bool are_processes_reported(int fd)
 {
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
 	int64_t end = shfs_clock_ns(CLOCK_MONOTONIC) + PROBE_MS * 1000000LL;
@@ -712,18 +709,18 @@ int shfs_connector_open(uid_t uid, struct shfs_connector **out, struct shfs_buf 
 	c->uid = uid;
 	c->ended_end = &c->ended;
 	c->gone_end = &c->gone;
-	c->fd = open_socket();
+	c->fd = open_connector_socket();
 	r = c->fd;
 	if (r < 0)
-		shfs_buf_printf(why, "the kernel tells nothing of processes: %s",
+		shfs_buf_printf(why, "the kernel does not report processes: %s",
 		                strerror(-r));
-	if (r >= 0 && !tells(c->fd)) {
-		shfs_buf_str(why, "the kernel tells nothing of processes "
+	if (r >= 0 && !are_processes_reported(c->fd)) {
+		shfs_buf_str(why, "the kernel does not report processes "
 		                  "(CONFIG_PROC_EVENTS, or inside a container)");
 		r = -EOPNOTSUPP;
 	}
 	if (r >= 0) {
-		r = scan(c);
+		r = scan_proc(c);
 		if (r >= 0)
 			r = shfs_connector_read(c, NULL, NULL);
 		if (r < 0)

@@ -6,7 +6,7 @@
  *
  * The user of a process is followed from its parent on; /proc is believed only for
  * processes that lived when the connector was opened. So the user of a process is known
- * even if it ended before anybody looked.
+ * even if it ended before /proc was read.
  *
  * FORK and EXEC are reported as they are read, EXIT once the files that the process
  * closed are reported: the caller says when. If a program is gone when its EXEC is read,

@@ -25,7 +25,7 @@ int fan_closes_open(unsigned limits, struct shfs_buf *why)
 	return -errno;
 }
 
-static void path_of(int fd, char path[static 32])
+static void proc_path_of_fd(int fd, char path[static 32])
 {
 	snprintf(path, 32, "/proc/self/fd/%d", fd);
 }
@@ -34,7 +34,7 @@ void fan_closes_ignore(int closes_fd, int fd)
 {
 	char path[32];
 
-	path_of(fd, path);
+	proc_path_of_fd(fd, path);
 	/* the mark may go with the inode: then the file is seen again, no harm */
 	(void)fanotify_mark(closes_fd,
 	                    FAN_MARK_ADD | FAN_MARK_IGNORED_MASK |
@@ -46,6 +46,6 @@ int fan_closes_pin(int fd)
 {
 	char path[32];
 
-	path_of(fd, path);
+	proc_path_of_fd(fd, path);
 	return open(path, O_PATH | O_CLOEXEC);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* fanotify: events of names, from the queue to their telling. */
+/* fanotify: events of names, from the queue to their report. */
 #include "kmod-fast-path/drivers/fanotify-internal.h"
 
 #include "common/clock.h"
@@ -19,17 +19,17 @@
 
 #define NAME_EVENTS        (FAN_CREATE | FAN_DELETE | FAN_RENAME | FAN_ATTRIB | FAN_ONDIR)
 #define READ_BYTES         (64 << 10)
-#define LATE_NS            1000000000LL /* for an event behind what it tells, at most */
-#define BESIDE_MAX         256          /* names that others change meanwhile */
+#define LATE_NS            1000000000LL /* longest delay of an event after its change */
+#define BESIDE_MAX         256          /* names that other processes change meanwhile */
 #define TELL_TRIES         5
 #define TELL_WAIT_US       1000
 #define WAITS_MAX          100
 #define EXCHANGE_WAITS_MAX 3
 #define READ_TRIES         4
-#define NAMES_MAX          65536 /* that are read, and not told yet */
+#define NAMES_MAX          65536 /* unreported */
 
-/* What an event says, borrowed from the buffer. */
-struct told {
+/* A parsed event of the kernel. The names are borrowed from the buffer. */
+struct name_event {
 	uint64_t mask;
 	uint32_t pid;
 	struct fan_object *dir, *dir2, *child;
@@ -38,7 +38,7 @@ struct told {
 
 /* --- lists --- */
 
-static void name_free(struct fan_name *n)
+static void fan_name_free(struct fan_name *n)
 {
 	if (!n)
 		return;
@@ -56,13 +56,13 @@ static size_t end_index(const struct shfs_driver *d)
 	return d->first_name + d->n_names;
 }
 
-static void point(struct fan_object *object, int step)
+static void count_waiting(struct fan_object *object, int step)
 {
 	if (object)
 		object->waiting += (uint32_t)step;
 }
 
-/* Into the list of its child, by its index. */
+/* Adds n to the list of its child, which is in the order of the indices. */
 static void link_child(struct fan_name *n)
 {
 	struct fan_object *child = n->child;
@@ -80,8 +80,8 @@ static void link_child(struct fan_name *n)
 		child->last = n;
 }
 
-/* Takes n; false: no memory. */
-static bool append(struct shfs_driver *d, struct fan_name *n)
+/* Adds n, whose owner is the list then. false: no memory. */
+static bool append_name(struct shfs_driver *d, struct fan_name *n)
 {
 	if (d->n_names == d->room_names) {
 		size_t room = d->room_names ? d->room_names * 2 : 256;
@@ -94,14 +94,14 @@ static bool append(struct shfs_driver *d, struct fan_name *n)
 	}
 	n->index = end_index(d);
 	d->names[d->n_names++] = n;
-	point(n->dir, 1);
-	point(n->dir2, 1);
-	point(n->child, 1);
+	count_waiting(n->dir, 1);
+	count_waiting(n->dir2, 1);
+	count_waiting(n->child, 1);
 	link_child(n);
 	return true;
 }
 
-/* Out of the list of its child, of which it may be any. */
+/* Removes n from the list of its child. */
 static void unlink_child(struct fan_name *n)
 {
 	struct fan_object *child = n->child;
@@ -118,20 +118,20 @@ static void unlink_child(struct fan_name *n)
 		child->last = child->last->next;
 }
 
-static void drop(struct shfs_driver *d, struct fan_name *n)
+static void drop_name_event(struct shfs_driver *d, struct fan_name *n)
 {
 	unlink_child(n);
-	point(n->dir, -1);
-	point(n->dir2, -1);
-	point(n->child, -1);
+	count_waiting(n->dir, -1);
+	count_waiting(n->dir2, -1);
+	count_waiting(n->child, -1);
 	d->n_moved_out -= n->moves_out;
 	d->names[n->index - d->first_name] = NULL;
-	name_free(n);
+	fan_name_free(n);
 }
 
 /* --- paths --- */
 
-static char *join(const char *dir, const char *name)
+static char *join_child_name(const char *dir, const char *name)
 {
 	return strcmp(name, ".") ? shfs_path_join(dir, name) : strdup(dir);
 }
@@ -165,11 +165,11 @@ char *fan_names_then(struct shfs_driver *d, const char *where, const char *name,
 	if (!where)
 		return NULL;
 	dir = fan_names_rewind(d, strdup(where), index);
-	return dir ? join(dir, name) : NULL;
+	return dir ? join_child_name(dir, name) : NULL;
 }
 
-/* What a directory is called now. NULL: it is gone. */
-static char *look_up(struct shfs_driver *d, struct fan_object *dir)
+/* Returns the present path of a directory. NULL: it is gone. */
+static char *look_up_dir(struct shfs_driver *d, struct fan_object *dir)
 {
 	_cleanup_close_ int fd = -1;
 	char *path;
@@ -188,44 +188,45 @@ static char *look_up(struct shfs_driver *d, struct fan_object *dir)
 	return path;
 }
 
-static void look_up_both(struct shfs_driver *d, struct fan_name *n)
+static void look_up_dirs(struct shfs_driver *d, struct fan_name *n)
 {
 	if (!n->where)
-		n->where = look_up(d, n->dir);
+		n->where = look_up_dir(d, n->dir);
 	if (n->dir2 && !n->where2)
-		n->where2 = look_up(d, n->dir2);
+		n->where2 = look_up_dir(d, n->dir2);
 }
 
-/* A directory that is gone: its end is among the names. */
-static char *look_up_gone(const struct fan_object *dir)
+/* Returns the last path of a directory that is gone, if its removal was read already. */
+static char *look_up_gone_dir(const struct fan_object *dir)
 {
 	const struct fan_name *n = dir->last;
 
 	if (n && n->kind == FAN_NAME_DELETE && n->where)
-		return join(n->where, n->name);
+		return join_child_name(n->where, n->name);
 	return dir->gone && dir->path ? strdup(dir->path) : NULL;
 }
 
-/* True: all is known. That a directory is gone may be told only by the next look. */
+/* Finds the paths of the directories that are gone. False: the removal of one was not
+ * read yet. */
 static bool resolve_gone(struct shfs_driver *d)
 {
 	bool known = true;
 
-	/* the end of a directory comes after those of what it held */
+	/* a directory is removed after its contents, and needs its path before them */
 	for (size_t i = d->n_names; i-- > 0;) {
 		struct fan_name *n = d->names[i];
 
 		if (!n)
 			continue;
 		if (!n->where)
-			n->where = look_up_gone(n->dir);
+			n->where = look_up_gone_dir(n->dir);
 		if (n->dir2 && !n->where2)
-			n->where2 = look_up_gone(n->dir2);
+			n->where2 = look_up_gone_dir(n->dir2);
 		known &= n->where && (!n->dir2 || n->where2);
 		if (n->kind == FAN_NAME_DELETE && n->is_dir && n->child && n->where &&
 		    !n->child->gone) {
 			free(n->child->path);
-			n->child->path = join(n->where, n->name);
+			n->child->path = join_child_name(n->where, n->name);
 			n->child->path_epoch = d->epoch;
 			n->child->gone = true;
 		}
@@ -266,10 +267,11 @@ static struct fan_object *object_in(struct shfs_driver *d,
 	                  handle->handle_bytes);
 }
 
-static struct told parse(struct shfs_driver *d, const struct fanotify_event_metadata *e,
-                         const char *p)
+static struct name_event parse_name_event(struct shfs_driver *d,
+                                          const struct fanotify_event_metadata *e,
+                                          const char *p)
 {
-	struct told t = { .mask = e->mask, .pid = (uint32_t)e->pid };
+	struct name_event t = { .mask = e->mask, .pid = (uint32_t)e->pid };
 	const char *end = p + e->event_len;
 
 	p += e->metadata_len;
@@ -295,7 +297,7 @@ static struct told parse(struct shfs_driver *d, const struct fanotify_event_meta
 	return t;
 }
 
-/* What it is that has a name now; and whether it had one before. */
+/* Finds out what the file with the name is, and whether it had another name before. */
 static void look_at_child(struct shfs_driver *d, struct fan_name *n)
 {
 	_cleanup_close_ int fd = n->child ? fan_object_open(d, n->child) : -1;
@@ -315,7 +317,8 @@ static void look_at_child(struct shfs_driver *d, struct fan_name *n)
 		n->is_link = n->st.st_nlink > 1;
 }
 
-static int add(struct shfs_driver *d, const struct told *t, unsigned kind)
+static int add_name_event(struct shfs_driver *d, const struct name_event *t,
+                          unsigned kind)
 {
 	struct fan_name *n = calloc(1, sizeof(*n));
 
@@ -332,13 +335,13 @@ static int add(struct shfs_driver *d, const struct told *t, unsigned kind)
 		n->name2 = strdup(t->name2);
 	}
 	if (!n->name || (n->dir2 && !n->name2)) {
-		name_free(n);
+		fan_name_free(n);
 		return -ENOMEM;
 	}
 	if (kind != FAN_NAME_DELETE)
 		look_at_child(d, n);
-	if (!append(d, n)) {
-		name_free(n);
+	if (!append_name(d, n)) {
+		fan_name_free(n);
 		return -ENOMEM;
 	}
 	return 0;
@@ -351,7 +354,8 @@ static bool is_exchange(const struct fan_name *a, const struct fan_name *b)
 	       !strcmp(a->name, b->name2) && !strcmp(a->name2, b->name);
 }
 
-/* The last one before that the process has done; SIZE_MAX: none that is not told. */
+/* Returns the index in names of the last event of the process before that one; SIZE_MAX:
+ * there is none. */
 static size_t find_last_of(const struct shfs_driver *d, uint32_t pid, size_t before)
 {
 	size_t least = before > BESIDE_MAX ? before - BESIDE_MAX : 0;
@@ -362,7 +366,7 @@ static size_t find_last_of(const struct shfs_driver *d, uint32_t pid, size_t bef
 	return SIZE_MAX;
 }
 
-/* Moves the last one to i: others have done something meanwhile. */
+/* Moves the last name to i, before the names that other processes changed meanwhile. */
 static void move_last_to(struct shfs_driver *d, size_t i)
 {
 	struct fan_name *n = d->names[d->n_names - 1];
@@ -393,11 +397,11 @@ static int add_renamed_dir(struct shfs_driver *d, struct fan_name *n)
 	return 0;
 }
 
-/* An exchange is told as two renames, with what others do in between; they are made
- * neighbours. */
-static int add_rename(struct shfs_driver *d, const struct told *t)
+/* Adds a rename. The kernel reports an exchange as two renames, maybe with events of
+ * other processes between them: these two are made neighbours. */
+static int add_rename_event(struct shfs_driver *d, const struct name_event *t)
 {
-	int r = add(d, t, FAN_NAME_RENAME);
+	int r = add_name_event(d, t, FAN_NAME_RENAME);
 	struct fan_name *n;
 	size_t first;
 
@@ -408,14 +412,14 @@ static int add_rename(struct shfs_driver *d, const struct told *t)
 	n->exchanged = first != SIZE_MAX && is_exchange(d->names[first], n);
 	if (n->exchanged) {
 		move_last_to(d, first + 1);
-		look_up_both(d, n);
+		look_up_dirs(d, n);
 	}
 	return n->is_dir ? add_renamed_dir(d, n) : 0;
 }
 
-/* An inode's count of links changed: behind a rename by the same process it is that of
- * the file which had the name. false: there was none. */
-static bool note_replaced(struct shfs_driver *d, const struct told *t,
+/* Notes that the number of links of the file changed. If the last event of this process
+ * was a rename, the file had the new name before. false: it was another event. */
+static bool note_replaced(struct shfs_driver *d, const struct name_event *t,
                           const struct fan_object *file)
 {
 	size_t last = find_last_of(d, t->pid, d->n_names);
@@ -427,8 +431,8 @@ static bool note_replaced(struct shfs_driver *d, const struct told *t,
 	return true;
 }
 
-/* Is it of a directory itself, which has no name any more? */
-static bool is_of_gone(struct shfs_driver *d, const struct told *t)
+/* Is this an event of a directory itself ("."), and the directory gone? */
+static bool is_of_gone(struct shfs_driver *d, const struct name_event *t)
 {
 	_cleanup_close_ int fd = -1;
 
@@ -438,25 +442,20 @@ static bool is_of_gone(struct shfs_driver *d, const struct told *t)
 	return fd < 0;
 }
 
-/* What was known of names may be so no more. */
-static void lose(struct shfs_driver *d)
-{
-	d->lost++;
-	d->epoch++;
-	d->n_moves += FAN_MOVES + 1;
-	fan_ignore_none(d);
-}
-
-static int take(struct shfs_driver *d, const struct told *t)
+static int take_name_event(struct shfs_driver *d, const struct name_event *t)
 {
 	int r = 0;
 
 	if (t->mask & FAN_Q_OVERFLOW || d->n_names >= NAMES_MAX) {
-		lose(d);
+		d->lost++;
+		/* remembered names may be wrong */
+		d->epoch++;
+		d->n_moves += FAN_MOVES + 1;
+		fan_ignore_none(d);
 		return 0;
 	}
 	if (t->mask & FAN_RENAME)
-		return t->dir && t->dir2 ? add_rename(d, t) : 0;
+		return t->dir && t->dir2 ? add_rename_event(d, t) : 0;
 	if (!t->dir) {
 		if (t->child)
 			note_replaced(d, t, t->child);
@@ -464,31 +463,31 @@ static int take(struct shfs_driver *d, const struct told *t)
 	}
 	if (is_of_gone(d, t) && note_replaced(d, t, t->dir))
 		return 0;
-	/* several that are alike are one event while they wait */
+	/* the kernel merges events of the same name while they wait */
 	if (t->mask & FAN_CREATE)
-		r = add(d, t, FAN_NAME_CREATE);
+		r = add_name_event(d, t, FAN_NAME_CREATE);
 	if (t->mask & FAN_ATTRIB && r >= 0)
-		r = add(d, t, FAN_NAME_CHANGE);
+		r = add_name_event(d, t, FAN_NAME_CHANGE);
 	if (t->mask & FAN_DELETE && r >= 0)
-		r = add(d, t, FAN_NAME_DELETE);
+		r = add_name_event(d, t, FAN_NAME_DELETE);
 	return r;
 }
 
-/* Events lie at multiples of 4. */
-static int take_all(struct shfs_driver *d, const char *p, size_t len)
+/* Takes all events of the buffer. They lie at multiples of 4 bytes. */
+static int take_name_events(struct shfs_driver *d, const char *p, size_t len)
 {
 	struct fanotify_event_metadata e;
 	int count = 0;
 
 	for (; len >= sizeof(e); p += e.event_len, len -= e.event_len, count++) {
-		struct told t;
+		struct name_event t;
 		int r;
 
 		memcpy(&e, p, sizeof(e));
 		if (e.event_len < sizeof(e) || e.event_len > len)
 			return -EBADMSG;
-		t = parse(d, &e, p);
-		r = take(d, &t);
+		t = parse_name_event(d, &e, p);
+		r = take_name_event(d, &t);
 		if (r < 0)
 			return r;
 	}
@@ -509,14 +508,14 @@ static int read_queue(struct shfs_driver *d)
 			d->names_read_ns = now_ns;
 			return count;
 		}
-		r = n < 0 ? -errno : take_all(d, data, (size_t)n);
+		r = n < 0 ? -errno : take_name_events(d, data, (size_t)n);
 		if (r < 0)
 			return r;
 		count += r;
 	}
 }
 
-static bool is_elsewhere(struct shfs_driver *d, struct fan_name *n)
+static bool is_outside_root(struct shfs_driver *d, struct fan_name *n)
 {
 	_cleanup_free_ char *from = fan_names_then(d, n->where, n->name, n->index + 1);
 	_cleanup_free_ char *to =
@@ -532,7 +531,7 @@ static bool is_elsewhere(struct shfs_driver *d, struct fan_name *n)
 	return !fan_below(d, from) && (!to || !fan_below(d, to));
 }
 
-/* Is it the first half of an exchange? */
+/* Is names[i] the first half of an exchange? */
 static bool is_followed(const struct shfs_driver *d, size_t i)
 {
 	const struct fan_name *next = i + 1 < d->n_names ? d->names[i + 1] : NULL;
@@ -540,7 +539,7 @@ static bool is_followed(const struct shfs_driver *d, size_t i)
 	return next && next->exchanged;
 }
 
-static void drop_elsewhere(struct shfs_driver *d, size_t first)
+static void drop_outside_root(struct shfs_driver *d, size_t first)
 {
 	size_t kept = 0;
 
@@ -550,11 +549,11 @@ static void drop_elsewhere(struct shfs_driver *d, size_t first)
 		if (!n || n->placed)
 			continue;
 		n->placed = true;
-		if (!n->exchanged && is_elsewhere(d, n) && !is_followed(d, i)) {
+		if (!n->exchanged && is_outside_root(d, n) && !is_followed(d, i)) {
 			if (n->is_dir && n->kind == FAN_NAME_RENAME)
-				n->index = SIZE_MAX; /* below */
+				n->index = SIZE_MAX; /* dropped by the last loop */
 			else
-				drop(d, n);
+				drop_name_event(d, n);
 		}
 	}
 	for (size_t i = 0; i < d->n_renamed_dirs; i++)
@@ -566,7 +565,7 @@ static void drop_elsewhere(struct shfs_driver *d, size_t first)
 
 		if (n && n->index == SIZE_MAX) {
 			n->index = d->first_name + i;
-			drop(d, n);
+			drop_name_event(d, n);
 		}
 	}
 	while (d->n_names > first && !d->names[d->n_names - 1])
@@ -589,7 +588,7 @@ int fan_names_read(struct shfs_driver *d)
 			struct fan_name *n = d->names[k];
 
 			if (n)
-				look_up_both(d, n);
+				look_up_dirs(d, n);
 		}
 		if (resolve_gone(d) && !r)
 			break;
@@ -597,14 +596,19 @@ int fan_names_read(struct shfs_driver *d)
 	if (d->n_renamed_dirs != n_dirs)
 		resolve_renamed_dirs(d);
 	if (d->n_names > first)
-		drop_elsewhere(d, first);
+		drop_outside_root(d, first);
 	return count;
 }
 
 /*
- * May the second half of an exchange follow? 1. The kernel tells the first half. 2. This
- * is read here. 3. The kernel tells the second half. Between these the old name leads to
- * the other file already, which it does behind a rename only if it was made anew.
+ * May the second half of an exchange follow?
+ *
+ * 1. The kernel queues the first half.
+ * 2. This process reads it.
+ * 3. The kernel queues the second half.
+ *
+ * At step 2 the old name leads to the other file already. After a rename it leads to a
+ * file only if one was created with that name since.
  */
 static bool may_be_exchange(const struct shfs_driver *d, size_t i)
 {
@@ -615,12 +619,12 @@ static bool may_be_exchange(const struct shfs_driver *d, size_t i)
 	if (n->kind != FAN_NAME_RENAME || n->exchanged || !n->where ||
 	    find_last_of(d, n->pid, d->n_names) != i)
 		return false;
-	from = join(n->where, n->name);
+	from = join_child_name(n->where, n->name);
 	return from && !lstat(from, &st);
 }
 
-/* Is there more to be known of it by waiting? */
-static bool is_known(const struct shfs_driver *d, size_t i)
+/* Is names[i] as complete as it can get by waiting? */
+static bool is_name_resolved(const struct shfs_driver *d, size_t i)
 {
 	const struct fan_name *n = d->names[i];
 
@@ -632,16 +636,16 @@ size_t fan_names_known(struct shfs_driver *d)
 	for (size_t i = 0; i < d->n_names; i++) {
 		struct fan_name *n = d->names[i];
 
-		if (!is_known(d, i) &&
+		if (!is_name_resolved(d, i) &&
 		    n->waits++ < (n->where ? EXCHANGE_WAITS_MAX : WAITS_MAX))
 			return n->index;
 	}
 	return end_index(d);
 }
 
-/* --- telling --- */
+/* --- reporting --- */
 
-static struct shfs_bytes below(struct shfs_driver *d, const char *path)
+static struct shfs_bytes path_in_root(struct shfs_driver *d, const char *path)
 {
 	const char *relative = path ? fan_below(d, path) : NULL;
 
@@ -693,7 +697,7 @@ static void note_move(struct shfs_driver *d, const char *from, const char *to)
 	move->to = to ? strdup(to) : NULL;
 }
 
-static bool leads_to(const char *path, int fd)
+static bool path_leads_to_fd(const char *path, int fd)
 {
 	struct stat st, named;
 
@@ -701,29 +705,29 @@ static bool leads_to(const char *path, int fd)
 	       named.st_ino == st.st_ino && named.st_dev == st.st_dev;
 }
 
-/* The name that was remembered has gone: another one, if it has some. */
+/* The remembered name is gone: remembers another one, if the file has one. */
 static void remember_other(struct shfs_driver *d, struct fan_object *file)
 {
 	_cleanup_close_ int fd = fan_object_open(d, file);
 	_cleanup_free_ char *other = TAKE_PTR(file->path_before);
 
-	if (!leads_to(other, fd)) {
+	if (!path_leads_to_fd(other, fd)) {
 		free(other);
 		other = fd < 0 ? NULL : fan_path_of(d, fd);
 	}
-	fan_remember(d, file, leads_to(other, fd) ? other : NULL);
+	fan_remember(d, file, path_leads_to_fd(other, fd) ? other : NULL);
 }
 
-/* May the name have been one of the file? Not if another file has it. */
+/* May the file have had this name? Not if another file has it now. */
 static bool may_be_name(const char *name, const char *path, int fd)
 {
 	struct stat st;
 
 	return name && strcmp(name, path) != 0 &&
-	       (fd < 0 || leads_to(name, fd) || lstat(name, &st));
+	       (fd < 0 || path_leads_to_fd(name, fd) || lstat(name, &st));
 }
 
-/* A name that the file had before this one; NULL. */
+/* Returns a name that the file had before path; NULL: none is known. */
 static char *other_name(struct shfs_driver *d, const struct fan_name *n, const char *path)
 {
 	struct fan_object *file = n->child;
@@ -746,7 +750,7 @@ static char *link_target(struct shfs_driver *d, const struct fan_name *n)
 	return len < 0 ? NULL : strndup(target, (size_t)len);
 }
 
-static void set_file(struct shfs_event *e, const struct fan_name *n)
+static void set_file_of_name(struct shfs_event *e, const struct fan_name *n)
 {
 	fan_file_of_stat(&e->file, &n->st);
 	if (!e->file.ino && n->child)
@@ -761,32 +765,32 @@ static void set_file(struct shfs_event *e, const struct fan_name *n)
 	}
 }
 
-static void tell_one(struct shfs_driver *d, const struct fan_name *n, unsigned type,
-                     const char *path, const char *path2)
+static void report_event_of_name(struct shfs_driver *d, const struct fan_name *n,
+                                 unsigned type, const char *path, const char *path2)
 {
 	struct shfs_event *e = fan_event(d, type, n->pid);
-	bool says = type == SHFS_EVENT_MAKE; /* what a symbolic link says is no path */
+	bool is_text = type == SHFS_EVENT_MAKE; /* path2: the target of a symbolic link */
 
 	if (!e)
 		return;
-	set_file(e, n);
-	shfs_event_set_text(&d->room, below(d, path),
-	                    says && path2 ? (struct shfs_bytes){ path2, strlen(path2) }
-	                                  : below(d, path2));
+	set_file_of_name(e, n);
+	shfs_event_set_text(&d->room, path_in_root(d, path),
+	                    is_text && path2 ? (struct shfs_bytes){ path2, strlen(path2) }
+	                                     : path_in_root(d, path2));
 	fan_tell(d, -1);
 }
 
-static void tell_create(struct shfs_driver *d, struct fan_name *n, const char *path)
+static void report_create(struct shfs_driver *d, struct fan_name *n, const char *path)
 {
 	_cleanup_free_ char *other = NULL;
 
 	if (n->is_link) {
 		other = other_name(d, n, path);
-		tell_one(d, n, SHFS_EVENT_LINK, other, path);
+		report_event_of_name(d, n, SHFS_EVENT_LINK, other, path);
 	} else if (n->is_dir || (n->st.st_mode && !S_ISREG(n->st.st_mode))) {
 		if (S_ISLNK(n->st.st_mode))
 			other = link_target(d, n);
-		tell_one(d, n, SHFS_EVENT_MAKE, path, other);
+		report_event_of_name(d, n, SHFS_EVENT_MAKE, path, other);
 	} else if (n->child) {
 		n->child->creator = n->pid;
 	}
@@ -794,8 +798,8 @@ static void tell_create(struct shfs_driver *d, struct fan_name *n, const char *p
 		fan_remember(d, n->child, path);
 }
 
-static void tell_rename(struct shfs_driver *d, struct fan_name *n, const char *from,
-                        const char *to)
+static void report_rename(struct shfs_driver *d, struct fan_name *n, const char *from,
+                          const char *to)
 {
 	struct fan_name *with = n->index + 1 < end_index(d)
 	                                ? d->names[n->index + 1 - d->first_name]
@@ -806,18 +810,18 @@ static void tell_rename(struct shfs_driver *d, struct fan_name *n, const char *f
 
 	if (!e)
 		return;
-	set_file(e, n);
+	set_file_of_name(e, n);
 	if (n->replaces)
 		e->flags |= SHFS_EVENT_REPLACED;
 	if (n->child && n->child->creator == n->pid)
 		e->flags |= SHFS_EVENT_CREATED;
 	if (with && with->exchanged)
 		e->flags |= SHFS_EVENT_EXCHANGED;
-	shfs_event_set_text(&d->room, below(d, from), below(d, to));
+	shfs_event_set_text(&d->room, path_in_root(d, from), path_in_root(d, to));
 	fan_tell(d, -1);
 }
 
-static void tell_name(struct shfs_driver *d, struct fan_name *n)
+static void report_name(struct shfs_driver *d, struct fan_name *n)
 {
 	_cleanup_free_ char *path = fan_names_then(d, n->where, n->name, n->index);
 	_cleanup_free_ char *to = NULL;
@@ -825,7 +829,7 @@ static void tell_name(struct shfs_driver *d, struct fan_name *n)
 	if (n->dir2)
 		to = fan_names_then(d, n->where2, n->name2, n->index + 1);
 	if (!path || (n->dir2 && !to)) {
-		/* in a directory of which nobody knows where it was */
+		/* the directory was never located */
 		if (fan_event(d, SHFS_EVENT_LOST, n->pid))
 			d->lost++;
 		return;
@@ -833,21 +837,21 @@ static void tell_name(struct shfs_driver *d, struct fan_name *n)
 	switch (n->kind) {
 	case FAN_NAME_CREATE:
 		if (fan_below(d, path))
-			tell_create(d, n, path);
+			report_create(d, n, path);
 		break;
 	case FAN_NAME_CHANGE:
 		if (fan_below(d, path))
-			tell_one(d, n, SHFS_EVENT_CHANGE, path, NULL);
+			report_event_of_name(d, n, SHFS_EVENT_CHANGE, path, NULL);
 		break;
 	case FAN_NAME_DELETE:
 		if (fan_below(d, path))
-			tell_one(d, n, SHFS_EVENT_UNLINK, path, NULL);
+			report_event_of_name(d, n, SHFS_EVENT_UNLINK, path, NULL);
 		if (n->child && n->child->path && !strcmp(n->child->path, path))
 			remember_other(d, n->child);
 		break;
 	case FAN_NAME_RENAME:
 		if (!n->exchanged)
-			tell_rename(d, n, path, to);
+			report_rename(d, n, path, to);
 		if (!n->is_dir)
 			fan_remember(d, n->child, to);
 		else
@@ -856,47 +860,47 @@ static void tell_name(struct shfs_driver *d, struct fan_name *n)
 	}
 }
 
-static void tell_names(struct shfs_driver *d, size_t end)
+static void report_names(struct shfs_driver *d, size_t end)
 {
-	size_t n_told = MIN(end, end_index(d)), n_dirs = 0;
+	size_t n_reported = MIN(end, end_index(d)), n_dirs = 0;
 
-	n_told = n_told > d->first_name ? n_told - d->first_name : 0;
-	for (size_t i = 0; i < n_told; i++)
+	n_reported = n_reported > d->first_name ? n_reported - d->first_name : 0;
+	for (size_t i = 0; i < n_reported; i++)
 		if (d->names[i])
-			tell_name(d, d->names[i]);
+			report_name(d, d->names[i]);
 	while (n_dirs < d->n_renamed_dirs &&
-	       d->renamed_dirs[n_dirs]->index < d->first_name + n_told)
+	       d->renamed_dirs[n_dirs]->index < d->first_name + n_reported)
 		n_dirs++;
 	d->n_renamed_dirs -= n_dirs;
 	if (n_dirs)
 		memmove(d->renamed_dirs, d->renamed_dirs + n_dirs,
 		        d->n_renamed_dirs * sizeof(*d->renamed_dirs));
-	for (size_t i = 0; i < n_told; i++)
+	for (size_t i = 0; i < n_reported; i++)
 		if (d->names[i])
-			drop(d, d->names[i]);
-	d->n_names -= n_told;
-	if (n_told)
-		memmove(d->names, d->names + n_told, d->n_names * sizeof(*d->names));
-	d->first_name += n_told;
+			drop_name_event(d, d->names[i]);
+	d->n_names -= n_reported;
+	if (n_reported)
+		memmove(d->names, d->names + n_reported, d->n_names * sizeof(*d->names));
+	d->first_name += n_reported;
 }
 
-static bool is_known_before(const struct shfs_driver *d, size_t end)
+static bool are_names_resolved(const struct shfs_driver *d, size_t end)
 {
 	for (size_t i = 0; i < d->n_names && d->first_name + i < end; i++)
-		if (!is_known(d, i))
+		if (!is_name_resolved(d, i))
 			return false;
 	return true;
 }
 
 void fan_names_tell(struct shfs_driver *d, size_t end)
 {
-	/* a directory goes a moment before that is told */
-	for (int i = 0; i < TELL_TRIES && !is_known_before(d, end); i++) {
+	/* a directory is gone a moment before the kernel reports that */
+	for (int i = 0; i < TELL_TRIES && !are_names_resolved(d, end); i++) {
 		usleep(TELL_WAIT_US);
 		if (fan_names_read(d) < 0)
 			break;
 	}
-	tell_names(d, end);
+	report_names(d, end);
 }
 
 /* --- open and close --- */
@@ -917,7 +921,7 @@ int fan_names_open(struct shfs_driver *d, struct shfs_buf *why)
 	                            O_RDONLY | O_CLOEXEC | O_LARGEFILE);
 	if (d->names_fd >= 0)
 		return 0;
-	shfs_buf_printf(why, "fanotify does not tell names here (Linux 5.17 does): %s",
+	shfs_buf_printf(why, "fanotify does not report names here (Linux 5.17 does): %s",
 	                strerror(errno));
 	return -errno;
 }
@@ -925,7 +929,7 @@ int fan_names_open(struct shfs_driver *d, struct shfs_buf *why)
 void fan_names_free(struct shfs_driver *d)
 {
 	for (size_t i = 0; i < d->n_names; i++)
-		name_free(d->names[i]);
+		fan_name_free(d->names[i]);
 	for (size_t i = 0; i < FAN_MOVES; i++) {
 		free(d->moves[i].from);
 		free(d->moves[i].to);

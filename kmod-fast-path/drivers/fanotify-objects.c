@@ -78,7 +78,7 @@ int fan_object_open(struct shfs_driver *d, const struct fan_object *object)
 	return fd < 0 ? -errno : fd;
 }
 
-static uint32_t word(const struct fan_object *object, size_t i)
+static uint32_t handle_word(const struct fan_object *object, size_t i)
 {
 	uint32_t value;
 
@@ -86,23 +86,21 @@ static uint32_t word(const struct fan_object *object, size_t i)
 	return value;
 }
 
-static uint64_t long_word(const struct fan_object *object)
-{
-	return word(object, 0) | (uint64_t)word(object, 1) << 32;
-}
-
 uint64_t fan_object_ino(const struct fan_object *object)
 {
+	uint64_t second = handle_word(object, 1);
+
 	switch (object->key.type) {
 	case HANDLE_INO32_GEN:
 	case HANDLE_INO32_GEN_PARENT:
 		if (object->key.bytes == 12) /* tmpfs: generation, and 64 bits */
-			return word(object, 1) | (uint64_t)word(object, 2) << 32;
-		return object->key.bytes >= 8 ? word(object, 0) : 0;
+			return second | (uint64_t)handle_word(object, 2) << 32;
+		return object->key.bytes >= 8 ? handle_word(object, 0) : 0;
 	case HANDLE_BTRFS ... HANDLE_BTRFS_PARENT_ROOT:
 	case HANDLE_INO64_GEN:
 	case HANDLE_INO64_GEN_PARENT:
-		return object->key.bytes >= 12 ? long_word(object) : 0;
+		return object->key.bytes >= 12 ? handle_word(object, 0) | second << 32
+		                               : 0;
 	default:
 		return 0;
 	}
@@ -113,10 +111,11 @@ uint32_t fan_object_generation(const struct fan_object *object)
 	switch (object->key.type) {
 	case HANDLE_INO32_GEN:
 	case HANDLE_INO32_GEN_PARENT:
-		return object->key.bytes == 12 ? word(object, 0) : word(object, 1);
+		return object->key.bytes == 12 ? handle_word(object, 0)
+		                               : handle_word(object, 1);
 	case HANDLE_INO64_GEN:
 	case HANDLE_INO64_GEN_PARENT:
-		return object->key.bytes >= 12 ? word(object, 2) : 0;
+		return object->key.bytes >= 12 ? handle_word(object, 2) : 0;
 	default:
 		return 0;
 	}

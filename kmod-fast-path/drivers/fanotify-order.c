@@ -6,9 +6,9 @@
 
 #define TOUCHES_MAX 64
 
-/* Who did this had ended before the other began? */
-static bool is_before(struct shfs_driver *d, const struct fan_name *n,
-                      const struct fan_closer *closer)
+/* Had the process that changed the name ended before the closing process began? */
+static bool ended_before_closer(struct shfs_driver *d, const struct fan_name *n,
+                                const struct fan_closer *closer)
 {
 	bool sure;
 	const struct shfs_life *life = shfs_connector_find(d->processes, n->pid, &sure);
@@ -16,9 +16,9 @@ static bool is_before(struct shfs_driver *d, const struct fan_name *n,
 	return life && sure && life->exit_ns && life->exit_ns < closer->start_ns;
 }
 
-/* Or the other way round? */
-static bool is_behind(struct shfs_driver *d, const struct fan_name *n,
-                      const struct fan_closer *closer)
+/* Had the closing process ended before the process that changed the name began? */
+static bool began_after_closer(struct shfs_driver *d, const struct fan_name *n,
+                               const struct fan_closer *closer)
 {
 	bool sure;
 	const struct shfs_life *life = shfs_connector_find(d->processes, n->pid, &sure);
@@ -27,8 +27,9 @@ static bool is_behind(struct shfs_driver *d, const struct fan_name *n,
 	       closer->exit_ns < life->process.start_ns;
 }
 
-static size_t collect(const struct fan_object *object, size_t least,
-                      const struct fan_name *touches[static TOUCHES_MAX])
+/* Collects the renames of the file and its new names, from index least on. */
+static size_t collect_touches(const struct fan_object *object, size_t least,
+                              const struct fan_name *touches[static TOUCHES_MAX])
 {
 	size_t count = 0;
 
@@ -40,7 +41,7 @@ static size_t collect(const struct fan_object *object, size_t least,
 	return count;
 }
 
-/* Goes back over one that touched the file; false: the close is behind it. */
+/* Steps back over a change of a name of the file; false: the close came after it. */
 static bool step_back(struct shfs_driver *d, const struct fan_name *n,
                       struct fan_closer *closer)
 {
@@ -52,14 +53,14 @@ static bool step_back(struct shfs_driver *d, const struct fan_name *n,
 		return from && strcmp(from, *closer->path);
 	if (!from || !to || strcmp(to, *closer->path))
 		return true;
-	if (!fan_below(d, from) && !is_behind(d, n, closer))
+	if (!fan_below(d, from) && !began_after_closer(d, n, closer))
 		return false;
 	free(*closer->path);
 	*closer->path = TAKE_PTR(from);
 	return true;
 }
 
-/* The same for a directory that was renamed, and the file may be in. */
+/* The same for a renamed directory that the file may be in. */
 static bool step_back_dir(struct shfs_driver *d, const struct fan_name *dir,
                           struct fan_closer *closer, bool *exchanged)
 {
@@ -69,11 +70,11 @@ static bool step_back_dir(struct shfs_driver *d, const struct fan_name *dir,
 	*exchanged = false;
 	if (!dir->from || !dir->to || !shfs_path_is_below(*closer->path, dir->to))
 		return true;
-	if (is_before(d, dir, closer))
+	if (ended_before_closer(d, dir, closer))
 		return false;
 	rest = shfs_path_relative(*closer->path, dir->to);
 	before = shfs_path_join(dir->from, rest);
-	if (!before || (!fan_below(d, before) && !is_behind(d, dir, closer))) {
+	if (!before || (!fan_below(d, before) && !began_after_closer(d, dir, closer))) {
 		free(before);
 		return false;
 	}
@@ -91,10 +92,10 @@ size_t fan_names_place(struct shfs_driver *d, const struct fan_object *object,
 
 	for (const struct fan_name *n = object ? object->first : NULL; n; n = n->next)
 		if ((n->kind == FAN_NAME_CREATE && !n->is_link) ||
-		    is_before(d, n, closer))
+		    ended_before_closer(d, n, closer))
 			least = n->index + 1;
 	if (object)
-		n_touches = collect(object, least, touches);
+		n_touches = collect_touches(object, least, touches);
 	while (n_touches || n_dirs) {
 		const struct fan_name *n = n_touches ? touches[n_touches - 1] : NULL;
 		const struct fan_name *dir = n_dirs ? d->renamed_dirs[n_dirs - 1] : NULL;

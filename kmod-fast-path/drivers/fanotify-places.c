@@ -3,6 +3,7 @@
 #include "kmod-fast-path/drivers/fanotify-internal.h"
 
 #include "common/path.h"
+#include "kmod-fast-path/drivers/mountinfo.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +53,7 @@ int fan_closes_mark(struct shfs_driver *d, int dir_fd)
 }
 
 /* Takes ownership of path. */
-static int add_place(struct shfs_driver *d, int fd, uint64_t mount_id, char *path)
+static int add_mount_place(struct shfs_driver *d, int fd, uint64_t mount_id, char *path)
 {
 	struct fan_place *places =
 		reallocarray(d->places, d->n_places + 1, sizeof(*places));
@@ -71,23 +72,6 @@ static int add_place(struct shfs_driver *d, int fd, uint64_t mount_id, char *pat
 		                                    .fsid = fs.f_fsid,
 		                                    .seen = true };
 	return 0;
-}
-
-/* Replaces the \ooo escapes of mountinfo. */
-static void unescape(char *s)
-{
-	char *to = s;
-
-	for (; *s; s++) {
-		if (*s == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] && s[3]) {
-			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
-			               (s[3] - '0'));
-			s += 3;
-		} else {
-			*to++ = *s;
-		}
-	}
-	*to = '\0';
 }
 
 /* The path by which this process reaches what the watcher calls path. */
@@ -122,14 +106,14 @@ static void see_mount(struct shfs_driver *d, uint64_t mount_id, const char *path
 		return;
 	}
 	/* a mount that cannot be watched reports nothing */
-	if (add_place(d, fd, mount_id, ours) < 0 || fan_closes_mark(d, fd) < 0 ||
+	if (add_mount_place(d, fd, mount_id, ours) < 0 || fan_closes_mark(d, fd) < 0 ||
 	    fan_names_mark(d, fd) < 0)
 		return;
 }
 
 /* Reads the mounts below the root, except FUSE mounts: their server may never answer, and
  * that would block everything else. */
-static void read_mounts(struct shfs_driver *d)
+static void read_mount_places(struct shfs_driver *d)
 {
 	_cleanup_fclose_ FILE *file = NULL;
 	_cleanup_free_ char *line = NULL;
@@ -147,7 +131,7 @@ static void read_mounts(struct shfs_driver *d)
 		char *path = NULL;
 
 		if (sscanf(line, "%llu %*s %*s %*s %ms", &id, &path) == 2) {
-			unescape(path);
+			unescape_mountinfo(path);
 			if (strcmp(path, d->root) && shfs_path_is_below(path, d->root) &&
 			    !strstr(line, " - fuse"))
 				see_mount(d, id, path);
@@ -164,7 +148,7 @@ void fan_places_refresh(struct shfs_driver *d)
 	struct pollfd poll_fd = { .fd = d->mounts_fd, .events = POLLPRI };
 
 	if (poll(&poll_fd, 1, 0) > 0)
-		read_mounts(d);
+		read_mount_places(d);
 }
 
 int fan_places_open(struct shfs_driver *d, const struct shfs_watch_order *order,
@@ -187,16 +171,16 @@ int fan_places_open(struct shfs_driver *d, const struct shfs_watch_order *order,
 		shfs_buf_str(why, "the kernel does not number mounts (Linux 5.8 does)");
 		return -EOPNOTSUPP;
 	}
-	r = add_place(d, d->root_fd, st.stx_mnt_id, NULL);
+	r = add_mount_place(d, d->root_fd, st.stx_mnt_id, NULL);
 	if (r >= 0)
 		r = fan_closes_mark(d, d->root_fd);
 	if (r >= 0)
 		r = fan_names_mark(d, d->root_fd);
 	if (r < 0)
-		shfs_buf_printf(why, "the file system does not tell of its files: %s",
+		shfs_buf_printf(why, "the file system does not report its files: %s",
 		                strerror(-r));
 	else
-		read_mounts(d);
+		read_mount_places(d);
 	return r;
 }
 
@@ -209,7 +193,7 @@ void fan_places_free(struct shfs_driver *d)
 
 /* --- ignored directories --- */
 
-static uint64_t hash(const char *s, size_t len)
+static uint64_t hash_dir(const char *s, size_t len)
 {
 	uint64_t h = 0xcbf29ce484222325;
 
@@ -218,7 +202,7 @@ static uint64_t hash(const char *s, size_t len)
 	return h | 1;
 }
 
-/* May nobody but root rename the directory, or one above it? Then only root can move it
+/* May only root rename the directory or one above it? Then no other user can move it
  * below the root of the recording. */
 static bool is_fixed(const char *dir)
 {
@@ -247,7 +231,7 @@ void fan_ignore_dir_of(struct shfs_driver *d, const char *path, const struct sta
 
 	if (!d->ignores || !slash || *path != '/')
 		return;
-	h = hash(path, (size_t)(slash - path));
+	h = hash_dir(path, (size_t)(slash - path));
 	slot = &d->not_ignored[(h >> 1) % FAN_ELSEWHERE_SLOTS];
 	if (*slot == h)
 		return;

@@ -63,7 +63,7 @@ void fan_tell(struct shfs_driver *d, int content_fd)
 	d->sink(d->arg, &d->room.event, content_fd);
 }
 
-static void tell_lost(struct shfs_driver *d)
+static void report_lost_events(struct shfs_driver *d)
 {
 	struct shfs_event *e = &d->room.event;
 
@@ -115,7 +115,7 @@ static void file_of_close(struct shfs_event_file *file, const struct close *c)
 
 /* --- paths --- */
 
-static const char *below(const char *path, const char *root)
+static const char *path_below_root(const char *path, const char *root)
 {
 	const char *relative = root ? shfs_path_relative(path, root) : NULL;
 
@@ -124,9 +124,9 @@ static const char *below(const char *path, const char *root)
 
 const char *fan_below(struct shfs_driver *d, const char *path)
 {
-	const char *relative = below(path, d->root);
+	const char *relative = path_below_root(path, d->root);
 
-	return relative ? relative : below(path, d->old_root);
+	return relative ? relative : path_below_root(path, d->old_root);
 }
 
 static char *read_link(const struct shfs_driver *d, int fd)
@@ -178,7 +178,7 @@ static void refresh_root(struct shfs_driver *d)
 
 /* --- closes: what they are of --- */
 
-static bool is_named(const char *path, const struct statx *st)
+static bool path_leads_to_statx(const char *path, const struct statx *st)
 {
 	struct stat named;
 
@@ -197,7 +197,7 @@ static void find_other_name(struct shfs_driver *d, struct close *c)
 	if (!slash || strcmp(slash, number) || !c->object)
 		return;
 	other = fan_remembered(d, c->object);
-	if (!other || !is_named(other, &c->st)) {
+	if (!other || !path_leads_to_statx(other, &c->st)) {
 		free(other);
 		fd = fan_object_open(d, c->object);
 		other = fd < 0 ? NULL : fan_path_of(d, fd);
@@ -277,7 +277,7 @@ static bool is_here(struct shfs_driver *d, const struct close *c)
 	return fan_places_has_mount(d, c->st.stx_mnt_id);
 }
 
-static bool is_inside(struct shfs_driver *d, struct close *c)
+static bool is_close_inside(struct shfs_driver *d, struct close *c)
 {
 	dev_t dev = makedev(c->st.stx_dev_major, c->st.stx_dev_minor);
 
@@ -296,7 +296,7 @@ static bool is_inside(struct shfs_driver *d, struct close *c)
 }
 
 /* Finds out which file it is; false: it must not be reported. */
-static bool look(struct shfs_driver *d, struct close *c)
+static bool identify_file(struct shfs_driver *d, struct close *c)
 {
 	if (statx(c->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_MNT_ID, &c->st))
 		return false;
@@ -309,14 +309,14 @@ static bool look(struct shfs_driver *d, struct close *c)
 		return false;
 	if (!c->st.stx_nlink)
 		c->deleted = take_off_deleted(c->path);
-	else if (!is_named(c->path, &c->st))
+	else if (!path_leads_to_statx(c->path, &c->st))
 		c->deleted = take_off_deleted(c->path);
-	c->inside = is_inside(d, c);
+	c->inside = is_close_inside(d, c);
 	return true;
 }
 
 /* Is it to be reported? Maybe also when it was moved out of the root since. */
-static bool choose(struct shfs_driver *d, struct close *c)
+static bool choose_close(struct shfs_driver *d, struct close *c)
 {
 	if (!c->inside && !d->n_moved_out) {
 		if (c->mask & FAN_CLOSE_NOWRITE && !(c->mask & FAN_CLOSE_WRITE) &&
@@ -336,7 +336,7 @@ static bool choose(struct shfs_driver *d, struct close *c)
  * Has it been written while it was open? By the time of its last change: other than at
  * its last close, or, where that is not known, since we watch. In doubt, it has.
  */
-static bool is_written(struct shfs_driver *d, const struct close *c)
+static bool was_file_written(struct shfs_driver *d, const struct close *c)
 {
 	struct fan_object *object = c->object;
 	int64_t ctime_ns = statx_ns(c->st.stx_ctime);
@@ -351,7 +351,8 @@ static bool is_written(struct shfs_driver *d, const struct close *c)
 	return written;
 }
 
-static void tell_close(struct shfs_driver *d, const struct close *c, unsigned flags)
+static void report_close_of_file(struct shfs_driver *d, const struct close *c,
+                                 unsigned flags)
 {
 	struct shfs_event *e = fan_event(d, SHFS_EVENT_CLOSE, c->pid);
 	_cleanup_close_ int content_fd = -1;
@@ -385,7 +386,7 @@ static unsigned flags_of_write(struct shfs_driver *d, const struct close *c)
 		flags |= SHFS_EVENT_CREATED;
 		c->object->creator = 0;
 	}
-	if (is_written(d, c))
+	if (was_file_written(d, c))
 		return flags | SHFS_EVENT_WRITTEN | SHFS_EVENT_INEXACT;
 	return flags | SHFS_EVENT_READABLE;
 }
@@ -412,7 +413,7 @@ static void find_closer(struct shfs_driver *d, struct close *c)
 
 /* Reports the closes that one process made and the kernel merged. What it read may be
  * what it wrote, or what it wrote over; a file that it made was written first. */
-static void tell_closes(struct shfs_driver *d, struct close *c)
+static void report_closes(struct shfs_driver *d, struct close *c)
 {
 	bool reads = c->mask & FAN_CLOSE_NOWRITE;
 	unsigned flags = 0;
@@ -423,16 +424,16 @@ static void tell_closes(struct shfs_driver *d, struct close *c)
 	if (c->mask & FAN_CLOSE_WRITE)
 		flags = flags_of_write(d, c);
 	if (reads && !(flags & SHFS_EVENT_CREATED))
-		tell_close(d, c, flags_of_read(c));
+		report_close_of_file(d, c, flags_of_read(c));
 	if (flags)
-		tell_close(d, c, flags);
+		report_close_of_file(d, c, flags);
 	if (reads && flags & SHFS_EVENT_CREATED)
-		tell_close(d, c, flags_of_read(c));
+		report_close_of_file(d, c, flags_of_read(c));
 	if (reads && c->object && c->object->executor == c->pid)
 		c->object->executor = 0;
 }
 
-static void tell_in_place(struct shfs_driver *d, struct close *c)
+static void report_close_in_order(struct shfs_driver *d, struct close *c)
 {
 	struct fan_closer closer = { .deleted = c->deleted, .path = &c->path };
 	const struct shfs_life *life;
@@ -446,14 +447,14 @@ static void tell_in_place(struct shfs_driver *d, struct close *c)
 		}
 		fan_names_tell(d, fan_names_place(d, c->object, &closer));
 	}
-	tell_closes(d, c);
+	report_closes(d, c);
 	if (c->object && c->st.stx_nlink && !c->deleted && fan_below(d, c->path))
 		fan_remember(d, c->object, c->path);
 }
 
 /* --- closes: reading --- */
 
-static void keep(struct shfs_driver *d, struct fan_close c)
+static void keep_close(struct shfs_driver *d, struct fan_close c)
 {
 	d->closes[(d->first_close + d->n_closes++) % d->room_closes] = c;
 }
@@ -477,7 +478,7 @@ static int read_closes(struct shfs_driver *d)
 		}
 		if (e->mask & FAN_OPEN_EXEC && e->fd >= 0)
 			fan_programs_note(d, pid, read_link(d, e->fd));
-		keep(d, (struct fan_close){ e->fd, pid, e->mask });
+		keep_close(d, (struct fan_close){ e->fd, pid, e->mask });
 	}
 	return seen;
 }
@@ -505,14 +506,14 @@ static int take_closes(struct shfs_driver *d)
 		if (r == -EMFILE || r == -ENFILE || r == -ENOMEM)
 			return r;
 		if (r < 0) /* a file that cannot be opened: gone, or leased */
-			keep(d, (struct fan_close){ .fd = -1 });
+			keep_close(d, (struct fan_close){ .fd = -1 });
 		left -= MAX(r, 1);
 	}
 	return queued;
 }
 
 /* The program of a process that is gone. Its open is among the closes, read or not. */
-static const char *program_of(void *arg, const struct shfs_event_process *process)
+static const char *find_ended_program(void *arg, const struct shfs_event_process *process)
 {
 	struct shfs_driver *d = arg;
 
@@ -541,7 +542,7 @@ static bool next_close(struct shfs_driver *d, struct close *out)
 			fan_objects_forget_users(d);
 		return false;
 	}
-	if (look(d, out))
+	if (identify_file(d, out))
 		return true;
 	drop_close(out);
 	return false;
@@ -567,8 +568,8 @@ static int drain_some_closes(struct shfs_driver *d, size_t most)
 	if (count)
 		r = read_names(d);
 	for (size_t i = 0; i < count; i++) {
-		if (r >= 0 && choose(d, &closes[i]))
-			tell_in_place(d, &closes[i]);
+		if (r >= 0 && choose_close(d, &closes[i]))
+			report_close_in_order(d, &closes[i]);
 		drop_close(&closes[i]);
 	}
 	return MIN(r, 0);
@@ -596,7 +597,7 @@ static int drain_closes(struct shfs_driver *d)
 
 /* Has the queues wake the poller, but only after a quiet drain: a wakeup costs the
  * watched processes, and a busy reader drains again soon. */
-static void arm(struct shfs_driver *d)
+static void arm_queues(struct shfs_driver *d)
 {
 	struct epoll_event e = { .events = EPOLLIN | EPOLLONESHOT };
 
@@ -606,7 +607,7 @@ static void arm(struct shfs_driver *d)
 	epoll_ctl(d->poll_fd, EPOLL_CTL_MOD, d->names_fd, &e);
 }
 
-static int drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
+static int drain_fanotify(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 {
 	size_t end, known;
 	int r;
@@ -633,12 +634,12 @@ static int drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 		return r;
 	known = fan_names_known(d);
 	fan_names_tell(d, MIN(end, known));
-	tell_lost(d);
+	report_lost_events(d);
 	/* processes of names that still wait must not be forgotten */
 	if (known >= end)
 		shfs_connector_turn(d->processes, sink, arg);
 	fan_objects_trim(d);
-	arm(d);
+	arm_queues(d);
 	return 0;
 }
 
@@ -664,14 +665,8 @@ static void close_driver(struct shfs_driver *d)
 	free(d);
 }
 
-static int open_closes(struct shfs_driver *d, struct shfs_buf *why)
-{
-	d->closes_fd = fan_closes_open(FAN_UNLIMITED_MARKS, why);
-	return MIN(d->closes_fd, 0);
-}
-
 /* Limits the closes that wait: each holds a descriptor. */
-static int make_room(struct shfs_driver *d)
+static int alloc_closes(struct shfs_driver *d)
 {
 	d->room_closes =
 		MAX(shfs_proc_share_of_fds(2, FAN_CLOSES_MAX), (size_t)CLOSES_AT_ONCE);
@@ -706,8 +701,8 @@ static int same_pid_namespace(pid_t pid)
 	return ours.st_ino == theirs.st_ino ? 0 : -EOPNOTSUPP;
 }
 
-static int open_all(struct shfs_driver *d, const struct shfs_watch_order *order,
-                    struct shfs_buf *why)
+static int open_queues(struct shfs_driver *d, const struct shfs_watch_order *order,
+                       struct shfs_buf *why)
 {
 	struct timespec tick;
 	int r = order->pid ? same_pid_namespace(order->pid) : 0;
@@ -726,9 +721,10 @@ static int open_all(struct shfs_driver *d, const struct shfs_watch_order *order,
 	refresh_root(d);
 	if (!d->root)
 		return -ENOENT;
-	r = open_closes(d, why);
-	if (r >= 0)
-		r = make_room(d);
+	d->closes_fd = fan_closes_open(FAN_UNLIMITED_MARKS, why);
+	if (d->closes_fd < 0)
+		return d->closes_fd;
+	r = alloc_closes(d);
 	if (r >= 0)
 		r = fan_names_open(d, why);
 	if (r >= 0)
@@ -737,13 +733,13 @@ static int open_all(struct shfs_driver *d, const struct shfs_watch_order *order,
 		r = fan_places_open(d, order, why);
 	if (r >= 0) {
 		fan_programs_mark(d);
-		shfs_connector_ask(d->processes, program_of, d);
+		shfs_connector_ask(d->processes, find_ended_program, d);
 	}
 	return r < 0 ? r : open_poll(d);
 }
 
-static int open_driver(const struct shfs_watch_order *order, struct shfs_driver **out,
-                       struct shfs_buf *why)
+static int open_fanotify_driver(const struct shfs_watch_order *order,
+                                struct shfs_driver **out, struct shfs_buf *why)
 {
 	struct shfs_driver *d = calloc(1, sizeof(*d));
 	int r;
@@ -755,7 +751,7 @@ static int open_driver(const struct shfs_watch_order *order, struct shfs_driver 
 	d->root_fd = order->root_fd;
 	d->closes_fd = d->names_fd = d->mounts_fd = d->poll_fd = d->self_fds = -1;
 	d->ignores = true;
-	r = open_all(d, order, why);
+	r = open_queues(d, order, why);
 	if (r < 0) {
 		if (!why->len)
 			shfs_buf_str(why, strerror(-r));
@@ -773,8 +769,8 @@ static int poll_fd(const struct shfs_driver *d)
 
 const struct shfs_driver_ops shfs_driver_fanotify = {
 	.name = "fanotify",
-	.open = open_driver,
+	.open = open_fanotify_driver,
 	.fd = poll_fd,
-	.drain = drain,
+	.drain = drain_fanotify,
 	.close = close_driver,
 };

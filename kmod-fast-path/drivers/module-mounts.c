@@ -7,6 +7,7 @@
 
 #include "common/path.h"
 #include "common/util.h"
+#include "kmod-fast-path/drivers/mountinfo.h"
 #include "kmod-fast-path/module/device.h"
 
 #include <errno.h>
@@ -31,24 +32,6 @@ static void mounts_free(struct mounts *m)
 	}
 }
 
-/* Replaces the escapes of mountinfo ("\040"), in place. */
-static void unescape(char *s)
-{
-	char *to = s;
-
-	for (; *s; s++) {
-		unsigned value;
-
-		if (*s == '\\' && sscanf(s + 1, "%3o", &value) == 1) {
-			*to++ = (char)value;
-			s += 3;
-		} else {
-			*to++ = *s;
-		}
-	}
-	*to = 0;
-}
-
 /* The device of a mount; 0 also where only its server could tell: that may never
  * answer. */
 static __u64 device_of(int fd)
@@ -60,7 +43,7 @@ static __u64 device_of(int fd)
 	return makedev(st.stx_dev_major, st.stx_dev_minor);
 }
 
-static int add(struct mounts *m, int root, const char *where)
+static int add_device_mount(struct mounts *m, int root, const char *where)
 {
 	_cleanup_free_ char *text = strdup(where);
 	struct shfs_device_mount *mount;
@@ -93,11 +76,11 @@ static char *mount_point(char *line)
 	for (int i = 0; i < 5; i++)
 		word = strsep(&rest, " ");
 	if (word)
-		unescape(word);
+		unescape_mountinfo(word);
 	return word;
 }
 
-static int read_mounts(struct mounts *m, int root, int mountinfo)
+static int list_device_mounts(struct mounts *m, int root, int mountinfo)
 {
 	_cleanup_fclose_ FILE *f = NULL;
 	_cleanup_close_ int fd = -1;
@@ -124,7 +107,7 @@ static int read_mounts(struct mounts *m, int root, int mountinfo)
 		const char *below = where ? shfs_path_relative(where, top) : NULL;
 
 		if (below && *below)
-			r = add(m, root, below);
+			r = add_device_mount(m, root, below);
 	}
 	return r;
 }
@@ -135,7 +118,7 @@ int shfs_module_mounts(int device, int root, int mountinfo)
 	struct shfs_device_mounts order = { .mounts = (uintptr_t)m.list };
 	int r;
 
-	r = read_mounts(&m, root, mountinfo);
+	r = list_device_mounts(&m, root, mountinfo);
 	order.count = m.count;
 	if (!r && ioctl(device, SHFS_DEVICE_MOUNTS, &order) < 0)
 		r = -errno;

@@ -61,8 +61,8 @@ static int open_device(struct shfs_buf *why)
 	return fd;
 }
 
-static int watch(int device, const struct shfs_watch_order *order,
-                 struct shfs_device_watch *answer, struct shfs_buf *why)
+static int order_device_watch(int device, const struct shfs_watch_order *order,
+                              struct shfs_device_watch *answer, struct shfs_buf *why)
 {
 	int r;
 
@@ -127,8 +127,8 @@ static bool is_mapped_fs(int root)
 	       fs.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
-static int start(struct shfs_driver *d, const struct shfs_watch_order *order,
-                 struct shfs_buf *why)
+static int start_module_watch(struct shfs_driver *d, const struct shfs_watch_order *order,
+                              struct shfs_buf *why)
 {
 	struct shfs_device_watch answer;
 	int r;
@@ -136,7 +136,7 @@ static int start(struct shfs_driver *d, const struct shfs_watch_order *order,
 	d->fd = open_device(why);
 	if (d->fd < 0)
 		return d->fd;
-	r = watch(d->fd, order, &answer, why);
+	r = order_device_watch(d->fd, order, &answer, why);
 	if (r < 0)
 		return r;
 	d->root = order->root_fd;
@@ -163,7 +163,7 @@ static int module_open(const struct shfs_watch_order *order, struct shfs_driver 
 	if (!d)
 		return -ENOMEM;
 	d->fd = d->mountinfo = -1;
-	r = start(d, order, why);
+	r = start_module_watch(d, order, why);
 	if (r < 0) {
 		module_close(d);
 		return r;
@@ -201,7 +201,7 @@ static void free_read(struct ring *ring)
 }
 
 /* The next event of a ring; NULL: there is none. */
-static const struct shfs_event *peek(const struct shfs_driver *d, struct ring *ring)
+static const struct shfs_event *peek_event(const struct shfs_driver *d, struct ring *ring)
 {
 	while (ring->tail != ring->head) {
 		const struct shfs_event *event =
@@ -216,14 +216,15 @@ static const struct shfs_event *peek(const struct shfs_driver *d, struct ring *r
 }
 
 /* The ring with the oldest event that is not younger than until. */
-static struct ring *oldest(const struct shfs_driver *d, uint64_t until)
+static struct ring *oldest_ring(const struct shfs_driver *d, uint64_t until)
 {
 	struct ring *best = NULL;
 	uint64_t best_ns = until;
 
 	for (unsigned i = 0; i < d->rings_count; i++) {
 		struct ring *ring = &d->rings[i];
-		const struct shfs_event *event = ring->shared ? peek(d, ring) : NULL;
+		const struct shfs_event *event =
+			ring->shared ? peek_event(d, ring) : NULL;
 
 		if (event && event->time_ns <= best_ns &&
 		    (!best || event->time_ns < best_ns)) {
@@ -235,7 +236,7 @@ static struct ring *oldest(const struct shfs_driver *d, uint64_t until)
 }
 
 /* Was the end of this process reported? Threads that end at once may each be the last. */
-static bool was_told(struct shfs_driver *d, const struct shfs_event *event)
+static bool was_exit_reported(struct shfs_driver *d, const struct shfs_event *event)
 {
 	const struct shfs_event_process *p = &event->process;
 
@@ -249,7 +250,7 @@ static bool was_told(struct shfs_driver *d, const struct shfs_event *event)
 	return false;
 }
 
-static int take(struct shfs_driver *d, const struct shfs_event *event)
+static int take_pinned_file(struct shfs_driver *d, const struct shfs_event *event)
 {
 	struct shfs_device_take order = { .pin = event->file.pin };
 
@@ -283,13 +284,13 @@ static bool has_file(const struct shfs_event *event)
 	return event->type <= SHFS_EVENT_CHANGE;
 }
 
-static void tell(struct shfs_driver *d, const struct shfs_event *event,
-                 shfs_event_sink sink, void *arg)
+static void report_ring_event(struct shfs_driver *d, const struct shfs_event *event,
+                              shfs_event_sink sink, void *arg)
 {
 	_cleanup_close_ int content_fd = -1;
 	struct shfs_event *copy = (struct shfs_event *)d->copy;
 
-	if (was_told(d, event))
+	if (was_exit_reported(d, event))
 		return;
 	if (!(event->flags & SHFS_EVENT_PINNED) &&
 	    !(d->is_mapped_fs && has_file(event))) {
@@ -298,7 +299,7 @@ static void tell(struct shfs_driver *d, const struct shfs_event *event,
 	}
 	memcpy(copy, event, MIN(event->size, sizeof(d->copy)));
 	if (copy->flags & SHFS_EVENT_PINNED) {
-		content_fd = take(d, copy);
+		content_fd = take_pinned_file(d, copy);
 		if (content_fd < 0)
 			copy->flags &= ~(unsigned)SHFS_EVENT_PINNED;
 	}
@@ -307,7 +308,8 @@ static void tell(struct shfs_driver *d, const struct shfs_event *event,
 	sink(arg, copy, content_fd);
 }
 
-static void tell_lost(uint64_t count, unsigned cpu, shfs_event_sink sink, void *arg)
+static void report_ring_loss(uint64_t count, unsigned cpu, shfs_event_sink sink,
+                             void *arg)
 {
 	struct shfs_event event = {
 		.size = sizeof(event),
@@ -330,7 +332,7 @@ static void look_at_mounts(struct shfs_driver *d, shfs_event_sink sink, void *ar
 		return;
 	d->mounts = shfs_module_mounts(d->fd, d->root, d->mountinfo);
 	if (d->mounts < 0 || d->mounts > before)
-		tell_lost(1, 0, sink, arg);
+		report_ring_loss(1, 0, sink, arg);
 }
 
 static int look_at_status(struct shfs_driver *d, shfs_event_sink sink, void *arg)
@@ -344,7 +346,7 @@ static int look_at_status(struct shfs_driver *d, shfs_event_sink sink, void *arg
 	d->unseen = status.unseen;
 	d->untracked = status.untracked;
 	if (lost)
-		tell_lost(lost, 0, sink, arg);
+		report_ring_loss(lost, 0, sink, arg);
 	return 0;
 }
 
@@ -356,10 +358,10 @@ static int module_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 	for (unsigned i = 0; i < d->rings_count; i++)
 		if (d->rings[i].shared)
 			d->rings[i].head = settled_head(d->rings[i].shared);
-	while ((ring = oldest(d, until))) {
-		const struct shfs_event *event = peek(d, ring);
+	while ((ring = oldest_ring(d, until))) {
+		const struct shfs_event *event = peek_event(d, ring);
 
-		tell(d, event, sink, arg);
+		report_ring_event(d, event, sink, arg);
 		ring->tail += event->size;
 		free_read(ring);
 	}
@@ -369,7 +371,7 @@ static int module_drain(struct shfs_driver *d, shfs_event_sink sink, void *arg)
 			continue;
 		lost = __atomic_load_n(&d->rings[i].shared->lost, __ATOMIC_RELAXED);
 		if (lost != d->rings[i].lost)
-			tell_lost(lost - d->rings[i].lost, i, sink, arg);
+			report_ring_loss(lost - d->rings[i].lost, i, sink, arg);
 		d->rings[i].lost = lost;
 	}
 	look_at_mounts(d, sink, arg);

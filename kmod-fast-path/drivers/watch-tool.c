@@ -127,7 +127,7 @@ static void add_hash(struct shfs_buf *line, int content_fd)
 	shfs_buf_printf(line, " hash=%016" PRIx64, hash);
 }
 
-static void add_file(struct shfs_buf *line, const struct shfs_event_file *file)
+static void append_file_fields(struct shfs_buf *line, const struct shfs_event_file *file)
 {
 	shfs_buf_printf(line,
 	                " id=%llu dev=%llu ino=%llu parent=%llu generation=%u mode=%o "
@@ -159,7 +159,7 @@ static void add_body(struct shfs_buf *line, const struct shfs_event *event)
 	shfs_quote_json(line, event->text + event->text_len, event->text2_len);
 	shfs_buf_printf(line, " %llu", is_file ? event->file.bytes : 0);
 	if (is_file)
-		add_file(line, &event->file);
+		append_file_fields(line, &event->file);
 	else if (event->type == SHFS_EVENT_FORK)
 		shfs_buf_printf(line, " child=%u child_start=%llu", event->child.pid,
 		                event->child.start_ns);
@@ -167,7 +167,7 @@ static void add_body(struct shfs_buf *line, const struct shfs_event *event)
 		shfs_buf_printf(line, " count=%llu", event->lost.count);
 }
 
-static void tell(void *arg, const struct shfs_event *event, int content_fd)
+static void print_event(void *arg, const struct shfs_event *event, int content_fd)
 {
 	const struct shfs_event_process *p = &event->process;
 	_cleanup_buf_ struct shfs_buf line = { 0 };
@@ -197,12 +197,12 @@ static void tell(void *arg, const struct shfs_event *event, int content_fd)
 	puts(line.data);
 }
 
-static void drain(struct watch *w)
+static void drain_events(struct watch *w)
 {
 	int r;
 
 	w->heard = false;
-	r = w->ops->drain(w->driver, tell, w);
+	r = w->ops->drain(w->driver, print_event, w);
 	if (r < 0)
 		errx(EXIT_BROKEN, "%s: %s", w->ops->name, strerror(-r));
 }
@@ -222,7 +222,7 @@ static void drain_until_quiet(struct watch *w)
 	for (;;) {
 		int64_t now = shfs_clock_ns(CLOCK_MONOTONIC);
 
-		drain(w);
+		drain_events(w);
 		if (w->heard)
 			since = now;
 		else if (now - since >= w->quiet_ms * 1000000LL)
@@ -231,7 +231,7 @@ static void drain_until_quiet(struct watch *w)
 	}
 }
 
-static pid_t start(const struct watch *w, char **argv)
+static pid_t start_watched_command(const struct watch *w, char **argv)
 {
 	pid_t pid = fork();
 
@@ -251,20 +251,20 @@ static pid_t start(const struct watch *w, char **argv)
 	_exit(127);
 }
 
-static int run(struct watch *w, char **argv)
+static int run_watched_command(struct watch *w, char **argv)
 {
-	pid_t pid = start(w, argv);
+	pid_t pid = start_watched_command(w, argv);
 	int status;
 
 	while (!waitpid(pid, &status, w->late ? 0 : WNOHANG)) {
-		drain(w);
+		drain_events(w);
 		wait_for_events(w);
 	}
 	drain_until_quiet(w);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static void summarize(const struct watch *w)
+static void print_summary(const struct watch *w)
 {
 	struct rusage usage;
 
@@ -289,7 +289,7 @@ static const struct option options[] = {
 };
 
 /* Parses the options; the command's own arguments begin at optind. */
-static bool parse(struct watch *w, int argc, char **argv)
+static bool parse_tool_options(struct watch *w, int argc, char **argv)
 {
 	int c;
 
@@ -323,15 +323,6 @@ static bool parse(struct watch *w, int argc, char **argv)
 	return true;
 }
 
-static const struct shfs_driver_ops *find(const char *name)
-{
-	const struct shfs_driver_ops *ops = shfs_driver_find(name);
-
-	if (!ops)
-		errx(EXIT_REFUSED, "no such driver: %s", name);
-	return ops;
-}
-
 int main(int argc, char **argv)
 {
 	struct watch w = { .uid = getuid(), .run_as = -1, .quiet_ms = 200 };
@@ -339,13 +330,15 @@ int main(int argc, char **argv)
 	_cleanup_close_ int root = -1;
 	int status;
 
-	if (!parse(&w, argc, argv))
+	if (!parse_tool_options(&w, argc, argv))
 		return EXIT_REFUSED;
 	argv += optind; /* DRIVER DIR COMMAND... */
 	if (argc - optind < 3)
 		errx(EXIT_REFUSED, "usage: shfs-watch-tool DRIVER DIR [OPTION...] -- "
 		                   "COMMAND [ARGUMENT...]");
-	w.ops = find(argv[0]);
+	w.ops = shfs_driver_find(argv[0]);
+	if (!w.ops)
+		errx(EXIT_REFUSED, "no such driver: %s", argv[0]);
 	root = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (root < 0)
 		err(EXIT_REFUSED, "%s", argv[1]);
@@ -355,8 +348,8 @@ int main(int argc, char **argv)
 	                     &w.driver, &why);
 	if (status < 0)
 		errx(EXIT_REFUSED, "%s: %s", argv[0], why.data ? why.data : "?");
-	status = run(&w, argv + 2);
+	status = run_watched_command(&w, argv + 2);
 	w.ops->close(w.driver);
-	summarize(&w);
+	print_summary(&w);
 	return status;
 }

@@ -53,7 +53,7 @@ static const char usage[] =
 	"       shfs-helper --connection FD\n"
 	"systemd starts it when it is asked: systemctl enable --now shfs-helper.socket\n";
 
-static int parse_options(int argc, char **argv, struct options *out)
+static int parse_helper_options(int argc, char **argv, struct options *out)
 {
 	static const struct option longs[] = {
 		{ "foreground", no_argument, NULL, 'f' },
@@ -94,7 +94,7 @@ static int parse_options(int argc, char **argv, struct options *out)
 
 /* --- the socket --- */
 
-static bool is_ours(int fd)
+static bool is_seqpacket_socket(int fd)
 {
 	int domain = 0, type = 0;
 	socklen_t len = sizeof(int);
@@ -126,7 +126,7 @@ static int check_directory(const char *path)
 }
 
 /* Removes a socket that no process listens to any more. */
-static int make_room(int fd, const struct sockaddr_un *address)
+static int remove_dead_socket(int fd, const struct sockaddr_un *address)
 {
 	struct stat st;
 
@@ -160,7 +160,7 @@ static int make_socket(const char *path)
 	strcpy(address.sun_path, path);
 	r = check_directory(path);
 	if (!r)
-		r = make_room(fd, &address);
+		r = remove_dead_socket(fd, &address);
 	if (r)
 		return r;
 	umask(0111);
@@ -173,7 +173,7 @@ static int make_socket(const char *path)
 /* --- connections --- */
 
 /* Serves one connection in a process of its own, which ends with this one. */
-static void serve(struct helper *h, int socket, pid_t parent)
+static void serve_connection(struct helper *h, int socket, pid_t parent)
 {
 	close(h->listen_fd);
 	close(h->signal_fd);
@@ -193,7 +193,7 @@ static size_t count_of(const struct helper *h, uid_t uid)
 	return n;
 }
 
-static void refuse(int socket, const struct ucred *peer, int error, const char *why)
+static void refuse_peer(int socket, const struct ucred *peer, int error, const char *why)
 {
 	shfs_helper_refuse(socket, error, why);
 	shfs_helper_log_of(peer->uid, "user %u, process %d: refused: %s",
@@ -219,23 +219,24 @@ static void take_connection(struct helper *h)
 	if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &len))
 		return;
 	if (peer.uid && count_of(h, peer.uid) >= SHFS_HELPER_USER_MAX) {
-		refuse(socket, &peer, -EUSERS, "this user has too many watches");
+		refuse_peer(socket, &peer, -EUSERS, "this user has too many watches");
 		return;
 	}
 	if (h->n == SHFS_HELPER_TOTAL_MAX) {
-		refuse(socket, &peer, -EUSERS, "there are too many watches");
+		refuse_peer(socket, &peer, -EUSERS, "there are too many watches");
 		return;
 	}
 	pid = fork();
 	if (!pid)
-		serve(h, TAKE_FD(socket), parent);
+		serve_connection(h, TAKE_FD(socket), parent);
 	if (pid < 0)
-		refuse(socket, &peer, -errno, "there is no process for another watch");
+		refuse_peer(socket, &peer, -errno,
+		            "there is no process for another watch");
 	else
 		h->children[h->n++] = (struct child){ pid, peer.uid };
 }
 
-static void reap(struct helper *h)
+static void reap_children(struct helper *h)
 {
 	int status;
 	pid_t pid;
@@ -263,11 +264,11 @@ static bool take_signals(struct helper *h)
 
 	while (read(h->signal_fd, &info, sizeof(info)) == sizeof(info))
 		ends |= info.ssi_signo != SIGCHLD;
-	reap(h);
+	reap_children(h);
 	return ends;
 }
 
-static void end_by(struct helper *h, int signal, int wait_ms)
+static void end_children_by(struct helper *h, int signal, int wait_ms)
 {
 	struct pollfd fd = { h->signal_fd, POLLIN };
 
@@ -279,7 +280,7 @@ static void end_by(struct helper *h, int signal, int wait_ms)
 	}
 }
 
-static int run(struct helper *h)
+static int run_helper(struct helper *h)
 {
 	struct pollfd fds[] = { { h->listen_fd, POLLIN }, { h->signal_fd, POLLIN } };
 	bool idle, left_out;
@@ -298,8 +299,8 @@ static int run(struct helper *h)
 		if (n > 0 && fds[0].revents)
 			take_connection(h);
 	}
-	end_by(h, SIGTERM, END_MS);
-	end_by(h, SIGKILL, KILL_MS);
+	end_children_by(h, SIGTERM, END_MS);
+	end_children_by(h, SIGKILL, KILL_MS);
 	(void)shfs_helper_log_left_out(true);
 	return 0;
 }
@@ -345,7 +346,7 @@ static int serve_one(int socket, const struct shfs_driver_ops *const *drivers)
 {
 	sigset_t set;
 
-	if (!is_ours(socket)) {
+	if (!is_seqpacket_socket(socket)) {
 		shfs_helper_log("--connection %d: not a connected socket of packets",
 		                socket);
 		return EXIT_USAGE;
@@ -368,7 +369,7 @@ static int serve_all(const struct options *o,
 		fputs(usage, stderr);
 		return EXIT_USAGE;
 	}
-	if (h.activated && !is_ours(h.listen_fd)) {
+	if (h.activated && !is_seqpacket_socket(h.listen_fd)) {
 		shfs_helper_log("the socket of the unit is not one of packets");
 		return EXIT_USAGE;
 	}
@@ -384,7 +385,7 @@ static int serve_all(const struct options *o,
 		return 1;
 	if (!h.activated)
 		shfs_helper_log("listens at %s", o->socket);
-	status = run(&h);
+	status = run_helper(&h);
 	if (!h.activated)
 		unlink(o->socket);
 	close(h.listen_fd);
@@ -395,7 +396,7 @@ static int serve_all(const struct options *o,
 int shfs_helper_main(int argc, char **argv, const struct shfs_driver_ops *const *drivers)
 {
 	struct options o;
-	int r = parse_options(argc, argv, &o);
+	int r = parse_helper_options(argc, argv, &o);
 
 	if (r)
 		return r < 0 ? 0 : r;

@@ -50,7 +50,7 @@ void shfs_helper_log_share(void)
 	shares = memory == MAP_FAILED ? NULL : memory;
 }
 
-static void tell_left_out(struct share *s)
+static void log_left_out(struct share *s)
 {
 	unsigned n = atomic_exchange(&s->left_out, 0);
 
@@ -69,7 +69,7 @@ static void begin_time(struct share *s)
 	    !atomic_compare_exchange_strong(&s->since_ns, &since_ns, now_ns))
 		return;
 	atomic_store(&s->lines, 0);
-	tell_left_out(s);
+	log_left_out(s);
 }
 
 void shfs_helper_log_of(uid_t uid, const char *fmt, ...)
@@ -98,7 +98,7 @@ bool shfs_helper_log_left_out(bool all)
 		if (!atomic_load(&shares[i].left_out))
 			continue;
 		if (all)
-			tell_left_out(&shares[i]);
+			log_left_out(&shares[i]);
 		else
 			begin_time(&shares[i]);
 		more |= atomic_load(&shares[i].left_out) != 0;

@@ -77,7 +77,7 @@ static int open_namespace(pid_t pid, const char *kind)
 }
 
 /* Compares two namespaces that are open: 1: the same, 0: different. */
-static int is_same(int a, int b)
+static int is_same_namespace(int a, int b)
 {
 	struct stat x, y;
 
@@ -94,7 +94,7 @@ static int shares_pids(const struct shfs_peer *peer)
 		peer->pid ? open_namespace(peer->pid, "pid") : -ESRCH;
 	_cleanup_close_ int ours = open_namespace(0, "pid");
 
-	return is_same(ours, theirs);
+	return is_same_namespace(ours, theirs);
 }
 
 /* Does the mount namespace belong to the user namespace of this process? */
@@ -103,7 +103,7 @@ static bool is_roots(int mounts)
 	_cleanup_close_ int owner = ioctl(mounts, NS_GET_USERNS);
 	_cleanup_close_ int ours = open_namespace(0, "user");
 
-	return is_same(ours, owner) == 1;
+	return is_same_namespace(ours, owner) == 1;
 }
 
 int shfs_peer_enter(const struct shfs_peer *peer, const char **why)
@@ -117,7 +117,7 @@ int shfs_peer_enter(const struct shfs_peer *peer, const char **why)
 	}
 	theirs = open_namespace(peer->pid, "mnt");
 	ours = open_namespace(0, "mnt");
-	r = is_same(ours, theirs);
+	r = is_same_namespace(ours, theirs);
 	if (r == 1)
 		return 0;
 	*why = "the watcher is in a mount namespace of its own, which is not root's";
@@ -131,14 +131,14 @@ int shfs_peer_enter(const struct shfs_peer *peer, const char **why)
 
 /* faccessat2 with the file system identity of this process, which is the peer's, instead
  * of its real one. libc's function is no help: on old kernels it looks at other ids. */
-static int may(int dirfd, const char *path, int mode, int flags)
+static int check_access(int dirfd, const char *path, int mode, int flags)
 {
 	return syscall(SYS_faccessat2, dirfd, path, mode, AT_EACCESS | flags) ? -errno
 	                                                                      : 0;
 }
 
 /* Cuts off the last name; false: there was none. */
-static bool cut(char *dir)
+static bool cut_last_name(char *dir)
 {
 	char *slash = strrchr(dir, '/');
 
@@ -150,19 +150,19 @@ static bool cut(char *dir)
 
 /* Can the user reach the directory? A directory that is gone is judged by what is left of
  * the way to it. dir is changed. */
-static bool walk(const struct shfs_reach *reach, char *dir)
+static bool can_reach_dir(const struct shfs_reach *reach, char *dir)
 {
 	do {
 		const char *name = *dir ? dir : ".";
 		struct stat st;
 
-		if (!may(reach->root_fd, name, X_OK, AT_SYMLINK_NOFOLLOW))
+		if (!check_access(reach->root_fd, name, X_OK, AT_SYMLINK_NOFOLLOW))
 			return true;
 		if (errno != EACCES && errno != EPERM)
 			continue;
 		if (!fstatat(reach->root_fd, name, &st, AT_SYMLINK_NOFOLLOW))
 			return st.st_uid == reach->uid;
-	} while (cut(dir));
+	} while (cut_last_name(dir));
 	return false;
 }
 
@@ -177,7 +177,7 @@ static bool has_dots(const char *dir)
 	return false;
 }
 
-static size_t slot_of(const char *dir, size_t len)
+static size_t reach_cache_slot(const char *dir, size_t len)
 {
 	uint32_t hash = 2166136261u;
 
@@ -186,12 +186,12 @@ static size_t slot_of(const char *dir, size_t len)
 	return hash % SHFS_REACH_CACHE;
 }
 
-static bool reaches(struct shfs_reach *reach, const char *path, size_t len)
+static bool can_reach_path(struct shfs_reach *reach, const char *path, size_t len)
 {
 	_cleanup_free_ char *dir = NULL;
 	const char *slash = memrchr(path, '/', len);
 	size_t dir_len = slash ? (size_t)(slash - path) : 0,
-	       slot = slot_of(path, dir_len);
+	       slot = reach_cache_slot(path, dir_len);
 	struct shfs_buf *known = &reach->cache[slot].dir;
 	int64_t now = shfs_clock_ns(CLOCK_MONOTONIC);
 
@@ -204,7 +204,7 @@ static bool reaches(struct shfs_reach *reach, const char *path, size_t len)
 	if (!dir || strlen(dir) < dir_len || has_dots(dir))
 		return false;
 	shfs_privilege_as_peer(true);
-	if (!walk(reach, dir)) {
+	if (!can_reach_dir(reach, dir)) {
 		shfs_privilege_as_peer(false);
 		return false;
 	}
@@ -223,13 +223,13 @@ void shfs_reach_free(struct shfs_reach *reach)
 		shfs_buf_free(&reach->cache[i].dir);
 }
 
-static bool paths_are_reached(struct shfs_reach *reach, const struct shfs_event *event)
+static bool can_reach_paths(struct shfs_reach *reach, const struct shfs_event *event)
 {
-	if (!reaches(reach, event->text, event->text_len))
+	if (!can_reach_path(reach, event->text, event->text_len))
 		return false;
 	if (event->type != SHFS_EVENT_RENAME && event->type != SHFS_EVENT_LINK)
 		return true;
-	return reaches(reach, event->text + event->text_len, event->text2_len);
+	return can_reach_path(reach, event->text + event->text_len, event->text2_len);
 }
 
 bool shfs_reach_event(struct shfs_reach *reach, const struct shfs_event *event)
@@ -240,8 +240,7 @@ bool shfs_reach_event(struct shfs_reach *reach, const struct shfs_event *event)
 		return true;
 	switch (event->type) {
 	case SHFS_EVENT_CLOSE ... SHFS_EVENT_CHANGE:
-		known = event->process.uid == reach->uid &&
-		        paths_are_reached(reach, event);
+		known = event->process.uid == reach->uid && can_reach_paths(reach, event);
 		break;
 	case SHFS_EVENT_FORK:
 	case SHFS_EVENT_EXEC:
@@ -263,7 +262,7 @@ bool shfs_reach_content(const struct shfs_reach *reach, int content_fd)
 	if (!reach->uid || (!fstat(content_fd, &st) && st.st_uid == reach->uid))
 		return true;
 	shfs_privilege_as_peer(true);
-	r = may(content_fd, "", R_OK, AT_EMPTY_PATH);
+	r = check_access(content_fd, "", R_OK, AT_EMPTY_PATH);
 	shfs_privilege_as_peer(false);
 	return !r;
 }

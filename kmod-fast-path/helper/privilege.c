@@ -244,7 +244,7 @@ static int deny_if(scmp_filter_ctx filter, int call, unsigned arg, uint64_t mask
 	return seccomp_rule_add_array(filter, SCMP_ACT_ERRNO(EPERM), call, 1, &cmp);
 }
 
-static int deny_arguments(scmp_filter_ctx filter)
+static int deny_bpf_and_writes(scmp_filter_ctx filter)
 {
 	int r = 0;
 
@@ -285,7 +285,7 @@ static int filter_calls(int from, const struct needs *needs)
 			r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
 			                     denied[i].call, 0);
 	if (!r && needs)
-		r = deny_arguments(filter);
+		r = deny_bpf_and_writes(filter);
 	if (!r && needs && !needs->openat2)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(openat2),
 		                     0);
@@ -316,7 +316,7 @@ int shfs_privilege_begin(void)
 	return r ? r : filter_calls(FROM_BEGIN, NULL);
 }
 
-static int become(const struct shfs_peer *peer)
+static int become_peer(const struct shfs_peer *peer)
 {
 	if (geteuid())
 		return peer->uid == geteuid() ? 0 : -EPERM;
@@ -339,7 +339,7 @@ int shfs_privilege_serve(const char *driver, const struct shfs_peer *peer)
 
 	if (prctl(PR_GET_PDEATHSIG, &at_its_death, 0, 0, 0))
 		return -errno;
-	r = become(peer);
+	r = become_peer(peer);
 	if (!r)
 		r = keep_caps(needs->caps, &state.caps);
 	if (!r)

@@ -28,7 +28,8 @@ static void packet_free(struct shfs_queue_packet *p)
 }
 
 /* Appends a new packet with this header. */
-static struct shfs_queue_packet *append(struct shfs_queue *q, const struct shfs_packet *h)
+static struct shfs_queue_packet *append_packet(struct shfs_queue *q,
+                                               const struct shfs_packet *h)
 {
 	struct shfs_queue_packet *p = calloc(1, sizeof(*p));
 
@@ -50,25 +51,22 @@ static struct shfs_queue_packet *append(struct shfs_queue *q, const struct shfs_
 	return p;
 }
 
-static bool fits(const struct shfs_queue_packet *p, size_t size, bool with_fd)
-{
-	return p && p->is_events && p->data.len + size <= SHFS_PACKET_MAX &&
-	       (!with_fd || p->n_fds < SHFS_PACKET_FDS_MAX);
-}
-
 /* The last packet, if it has room for the event, or a new one. */
 static struct shfs_queue_packet *room_for(struct shfs_queue *q, size_t size, bool with_fd)
 {
+	struct shfs_queue_packet *last = q->last;
 	struct shfs_packet header;
 
-	if (fits(q->last, size, with_fd))
-		return q->last;
+	if (last && last->is_events && last->data.len + size <= SHFS_PACKET_MAX &&
+	    (!with_fd || last->n_fds < SHFS_PACKET_FDS_MAX))
+		return last;
 	shfs_packet_fill(&header, SHFS_PACKET_EVENTS, 0, NULL, NULL);
-	return append(q, &header);
+	return append_packet(q, &header);
 }
 
 /* Adds the event, and the fd, which the packet owns then. */
-static int add(struct shfs_queue *q, const struct shfs_event *event, int fd)
+static int add_event_to_packet(struct shfs_queue *q, const struct shfs_event *event,
+                               int fd)
 {
 	struct shfs_queue_packet *p = room_for(q, event->size, fd >= 0);
 
@@ -90,7 +88,7 @@ static int add(struct shfs_queue *q, const struct shfs_event *event, int fd)
 }
 
 /* Reports the loss before the next event that finds room, so that it is in its place. */
-static int tell_lost(struct shfs_queue *q)
+static int queue_loss(struct shfs_queue *q)
 {
 	struct shfs_event lost = {
 		.size = sizeof(lost),
@@ -98,14 +96,14 @@ static int tell_lost(struct shfs_queue *q)
 		.time_ns = (uint64_t)shfs_clock_ns(CLOCK_BOOTTIME),
 		.lost = { q->lost },
 	};
-	int r = q->lost ? add(q, &lost, -1) : 0;
+	int r = q->lost ? add_event_to_packet(q, &lost, -1) : 0;
 
 	if (!r)
 		q->lost = 0;
 	return r;
 }
 
-static void lose(struct shfs_queue *q, uint64_t n)
+static void count_lost_events(struct shfs_queue *q, uint64_t n)
 {
 	q->lost += n;
 	q->n_lost += n;
@@ -119,7 +117,7 @@ static int add_unpinned(struct shfs_queue *q, const struct shfs_event *event)
 		return -ENOMEM;
 	memcpy(copy, event, event->size);
 	copy->flags &= ~(__u32)SHFS_EVENT_PINNED;
-	return add(q, copy, -1);
+	return add_event_to_packet(q, copy, -1);
 }
 
 void shfs_queue_event(struct shfs_queue *q, const struct shfs_event *event,
@@ -130,8 +128,8 @@ void shfs_queue_event(struct shfs_queue *q, const struct shfs_event *event,
 	/* after a loss, wait until there is room for many events */
 	size_t most = q->lost ? SHFS_HELPER_QUEUE_MAX / 2 : SHFS_HELPER_QUEUE_MAX;
 
-	if (q->bytes + event->size > most || tell_lost(q)) {
-		lose(q, 1);
+	if (q->bytes + event->size > most || queue_loss(q)) {
+		count_lost_events(q, 1);
 		return;
 	}
 	if (pinned && content_fd >= 0 && q->n_fds < SHFS_QUEUE_FDS_MAX)
@@ -139,9 +137,9 @@ void shfs_queue_event(struct shfs_queue *q, const struct shfs_event *event,
 	if (fd < 0 && pinned) {
 		q->n_unpinned++;
 		if (add_unpinned(q, event))
-			lose(q, 1);
-	} else if (add(q, event, fd)) {
-		lose(q, 1);
+			count_lost_events(q, 1);
+	} else if (add_event_to_packet(q, event, fd)) {
+		count_lost_events(q, 1);
 	} else {
 		fd = -1;
 	}
@@ -149,9 +147,9 @@ void shfs_queue_event(struct shfs_queue *q, const struct shfs_event *event,
 
 int shfs_queue_control(struct shfs_queue *q, const struct shfs_packet *p)
 {
-	int r = tell_lost(q);
+	int r = queue_loss(q);
 
-	if (!r && !append(q, p))
+	if (!r && !append_packet(q, p))
 		r = -ENOMEM;
 	return r;
 }
@@ -193,7 +191,7 @@ int shfs_queue_send(struct shfs_queue *q, int socket)
 	int r;
 
 	if (q->lost && q->bytes <= SHFS_HELPER_QUEUE_MAX / 2)
-		(void)!tell_lost(q);
+		(void)!queue_loss(q);
 	while ((p = q->first)) {
 		if (p->n_fds && !may_fly(q, p, socket))
 			return -EBUSY;

@@ -43,7 +43,8 @@ void shfs_helper_refuse(int socket, int error, const char *why)
 	(void)!shfs_packet_send(socket, &ready, sizeof(ready), NULL, 0);
 }
 
-_printf_(3, 4) static int refuse(const struct watch *w, int error, const char *fmt, ...)
+_printf_(3, 4) static int refuse_order(const struct watch *w, int error, const char *fmt,
+                                       ...)
 {
 	char why[512];
 	va_list ap;
@@ -69,9 +70,9 @@ static int wait_for_order(struct watch *w)
 		return 0;
 	r = r ? shfs_packet_receive(w->socket, w->in) : 0;
 	if (!r && !fds[0].revents)
-		refuse(w, -ETIMEDOUT, "no order came within %d s", ORDER_MS / 1000);
+		refuse_order(w, -ETIMEDOUT, "no order came within %d s", ORDER_MS / 1000);
 	else if (r < 0 && r != -ECONNRESET)
-		refuse(w, r, "the order is not a packet of shfs");
+		refuse_order(w, r, "the order is not a packet of shfs");
 	return r > 0;
 }
 
@@ -94,18 +95,19 @@ static int check_order(struct watch *w)
 	int r = shfs_packet_check(in->data, in->len);
 
 	if (r == -EPROTONOSUPPORT)
-		return refuse(w, r,
-		              "the helper is of another version of shfs (%d, asked by "
-		              "%d); restart it: systemctl restart shfs-helper",
-		              SHFS_EVENT_VERSION, in->packet.version);
+		return refuse_order(
+			w, r,
+			"the helper is of another version of shfs (%d, asked by "
+			"%d); restart it: systemctl restart shfs-helper",
+			SHFS_EVENT_VERSION, in->packet.version);
 	if (r || in->packet.type != SHFS_PACKET_WATCH)
-		return refuse(w, -EBADMSG, "the order is not a packet of shfs");
+		return refuse_order(w, -EBADMSG, "the order is not a packet of shfs");
 	if (in->n_fds != 1 || in->fds_lost)
-		return refuse(w, -EBADMSG, "the order comes without its directory");
+		return refuse_order(w, -EBADMSG, "the order comes without its directory");
 	r = check_root(in->fds[0]);
 	if (r)
-		return refuse(w, r, "the directory was not opened to be read: %s",
-		              strerror(-r));
+		return refuse_order(w, r, "the directory was not opened to be read: %s",
+		                    strerror(-r));
 	w->root_fd = in->fds[0];
 	in->n_fds = 0;
 	return 0;
@@ -134,8 +136,9 @@ static int try_driver(struct watch *w, const struct shfs_driver_ops *ops,
 	return r;
 }
 
-static int open_driver(struct watch *w, const struct shfs_driver_ops *const *drivers,
-                       struct shfs_buf *why)
+static int open_first_driver(struct watch *w,
+                             const struct shfs_driver_ops *const *drivers,
+                             struct shfs_buf *why)
 {
 	const char *name = w->in->packet.driver;
 	int r = *name ? -ENOENT : -EOPNOTSUPP;
@@ -148,10 +151,11 @@ static int open_driver(struct watch *w, const struct shfs_driver_ops *const *dri
 	if (!why->len)
 		shfs_buf_str(why, *name ? "this helper has no driver of that name"
 		                        : "this helper has no driver");
-	return refuse(w, r, "%s", why->data ? why->data : strerror(-r));
+	return refuse_order(w, r, "%s", why->data ? why->data : strerror(-r));
 }
 
-static int begin(struct watch *w, const struct shfs_driver_ops *const *drivers)
+static int begin_subscription(struct watch *w,
+                              const struct shfs_driver_ops *const *drivers)
 {
 	_cleanup_buf_ struct shfs_buf why = { 0 };
 	const char *not_there;
@@ -159,14 +163,14 @@ static int begin(struct watch *w, const struct shfs_driver_ops *const *drivers)
 	int r = shfs_peer_enter(&w->peer, &not_there);
 
 	if (r)
-		return refuse(w, r, "%s", not_there);
-	r = open_driver(w, drivers, &why);
+		return refuse_order(w, r, "%s", not_there);
+	r = open_first_driver(w, drivers, &why);
 	if (r)
 		return r;
 	r = shfs_privilege_serve(w->ops->name, &w->peer);
 	if (r)
-		return refuse(w, r, "the helper cannot give up its rights: %s",
-		              strerror(-r));
+		return refuse_order(w, r, "the helper cannot give up its rights: %s",
+		                    strerror(-r));
 	w->reach.uid = w->peer.uid;
 	w->reach.root_fd = w->root_fd;
 	shfs_packet_fill(&ready, SHFS_PACKET_READY, 0, w->ops->name, why.data);
@@ -178,7 +182,7 @@ static int begin(struct watch *w, const struct shfs_driver_ops *const *drivers)
 
 /* --- the subscription --- */
 
-static void tell(void *arg, const struct shfs_event *event, int content_fd)
+static void queue_driver_event(void *arg, const struct shfs_event *event, int content_fd)
 {
 	struct watch *w = arg;
 
@@ -197,12 +201,12 @@ static void tell(void *arg, const struct shfs_event *event, int content_fd)
 		(void)!shfs_queue_send(&w->queue, w->socket);
 }
 
-static int drain(struct watch *w)
+static int drain_driver(struct watch *w)
 {
-	return w->ops->drain(w->driver, tell, w);
+	return w->ops->drain(w->driver, queue_driver_event, w);
 }
 
-static int answer(struct watch *w, int error, uint64_t cookie)
+static int answer_sync(struct watch *w, int error, uint64_t cookie)
 {
 	struct shfs_packet synced;
 
@@ -223,8 +227,8 @@ static int take_order(struct watch *w, int *broken)
 	if (!alone || shfs_packet_check(w->in->data, w->in->len) ||
 	    w->in->packet.type != SHFS_PACKET_SYNC)
 		return -EBADMSG;
-	*broken = drain(w);
-	r = *broken ? 0 : answer(w, 0, w->in->packet.cookie);
+	*broken = drain_driver(w);
+	r = *broken ? 0 : answer_sync(w, 0, w->in->packet.cookie);
 	return r ? r : !*broken;
 }
 
@@ -245,7 +249,7 @@ static int send_some(struct watch *w, struct pollfd *socket, int *wait_ms)
  * Serves until one side ends it: *broken is the error that ended the driver, or 0.
  * -errno: the recorder is gone.
  */
-static int serve(struct watch *w, int *broken)
+static int serve_subscription(struct watch *w, int *broken)
 {
 	struct pollfd fds[] = {
 		{ w->socket, POLLIN },
@@ -261,7 +265,7 @@ static int serve(struct watch *w, int *broken)
 			return r;
 		if (poll(fds, ARRAY_SIZE(fds), wait_ms) < 0 && errno != EINTR)
 			return -errno;
-		*broken = drain(w);
+		*broken = drain_driver(w);
 		if (fds[1].revents)
 			return *broken ? 0 : (*broken = -ESHUTDOWN, 0);
 		for (r = 1; r > 0 && !*broken && fds[0].events & POLLIN &&
@@ -279,7 +283,7 @@ static int serve(struct watch *w, int *broken)
 static void say_last(struct watch *w, int broken)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + LAST_MS * 1000000LL;
-	int r = answer(w, broken, 0);
+	int r = answer_sync(w, broken, 0);
 
 	while (!r && (r = shfs_queue_send(&w->queue, w->socket)) &&
 	       (r == -EAGAIN || r == -EBUSY) && shfs_clock_ns(CLOCK_MONOTONIC) < until) {
@@ -308,7 +312,7 @@ static void say_how_it_ended(const struct watch *w, int r, int broken)
 	                   w->n_broken, w->queue.n_unpinned);
 }
 
-static int watch(struct watch *w, const struct shfs_driver_ops *const *drivers)
+static int run_subscription(struct watch *w, const struct shfs_driver_ops *const *drivers)
 {
 	int r, broken = 0;
 
@@ -316,11 +320,11 @@ static int watch(struct watch *w, const struct shfs_driver_ops *const *drivers)
 		return 1;
 	r = check_order(w);
 	if (!r)
-		r = begin(w, drivers);
+		r = begin_subscription(w, drivers);
 	shfs_packet_close_fds(w->in, 0);
 	if (r)
 		return 1;
-	r = serve(w, &broken);
+	r = serve_subscription(w, &broken);
 	if (broken)
 		say_last(w, broken);
 	say_how_it_ended(w, r, broken);
@@ -342,7 +346,7 @@ int shfs_helper_watch(int socket, const struct shfs_driver_ops *const *drivers)
 		shfs_helper_log("a connection cannot be served: %s",
 		                strerror(r ? -r : errno));
 	else
-		status = watch(&w, drivers);
+		status = run_subscription(&w, drivers);
 	if (w.ops)
 		w.ops->close(w.driver);
 	shfs_queue_free(&w.queue);

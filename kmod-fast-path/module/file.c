@@ -37,16 +37,18 @@ void shfs_fill_file(const struct shfs_watch *watch, struct shfs_event_file *file
 
 /* --- writers --- */
 
-static struct hlist_head *bucket_of(struct shfs_watch *watch, const struct file *file)
+static struct hlist_head *writers_bucket(struct shfs_watch *watch,
+					 const struct file *file)
 {
 	return &watch->writers[hash_ptr(file, SHFS_WRITERS_BITS)];
 }
 
-static struct shfs_writer *find_writer(struct shfs_watch *watch, const struct file *file)
+static struct shfs_writer *find_file_writer(struct shfs_watch *watch,
+					    const struct file *file)
 {
 	struct shfs_writer *writer;
 
-	hlist_for_each_entry_rcu(writer, bucket_of(watch, file), node)
+	hlist_for_each_entry_rcu(writer, writers_bucket(watch, file), node)
 		if (writer->file == file)
 			return writer;
 	return NULL;
@@ -55,7 +57,7 @@ static struct shfs_writer *find_writer(struct shfs_watch *watch, const struct fi
 /* Removes the writer of a file that is closed: no process has it any more. */
 static struct shfs_writer *take_writer(struct shfs_watch *watch, const struct file *file)
 {
-	struct shfs_writer *writer = find_writer(watch, file);
+	struct shfs_writer *writer = find_file_writer(watch, file);
 
 	if (writer) {
 		spin_lock(&watch->writers_lock);
@@ -82,17 +84,17 @@ static bool is_by_current(const struct shfs_writer *writer)
 }
 
 /* The shell of a terminal writes by itself: maybe for another command line. */
-static bool is_next_line(const struct shfs_writer *writer)
+static bool is_next_shell_line(const struct shfs_writer *writer)
 {
 	return current->signal->leader && current->signal->tty &&
 	       ktime_get_boottime_ns() - READ_ONCE(writer->told_ns) > SHFS_EVENT_LINE_NS;
 }
 
 /* Was this writer reported already? */
-static bool is_told(const struct shfs_writer *writer)
+static bool is_writer_reported(const struct shfs_writer *writer)
 {
 	return is_by_current(writer) && writer->exec_id == current->self_exec_id &&
-	       !is_next_line(writer);
+	       !is_next_shell_line(writer);
 }
 
 static void write_now(const struct shfs_watch *watch, struct shfs_writer *writer)
@@ -108,17 +110,18 @@ static void write_now(const struct shfs_watch *watch, struct shfs_writer *writer
  * Adds fresh; or returns the writer that another CPU has added meanwhile, and
  * frees fresh.
  */
-static struct shfs_writer *add_writer(struct shfs_watch *watch, struct shfs_writer *fresh)
+static struct shfs_writer *add_file_writer(struct shfs_watch *watch,
+					   struct shfs_writer *fresh)
 {
 	struct shfs_writer *writer;
 
-	writer = find_writer(watch, fresh->file);
+	writer = find_file_writer(watch, fresh->file);
 	if (writer) {
 		kfree(fresh);
 		return writer;
 	}
 	fresh->id = ++watch->next_id;
-	hlist_add_head_rcu(&fresh->node, bucket_of(watch, fresh->file));
+	hlist_add_head_rcu(&fresh->node, writers_bucket(watch, fresh->file));
 	return fresh;
 }
 
@@ -133,11 +136,11 @@ static bool note_writer(struct shfs_watch *watch, const struct file *file, u32 f
 	bool is_new = false;
 
 	spin_lock(&watch->writers_lock);
-	writer = fresh ? add_writer(watch, fresh) : find_writer(watch, file);
+	writer = fresh ? add_file_writer(watch, fresh) : find_file_writer(watch, file);
 	if (writer) {
 		is_new = writer == fresh;
 		writer->flags |= flags;
-		if (!is_new && !is_told(writer)) {
+		if (!is_new && !is_writer_reported(writer)) {
 			if (!is_by_current(writer))
 				writer->flags |= SHFS_EVENT_SHARED;
 			write_now(watch, writer);
@@ -191,8 +194,8 @@ static u32 flags_of(const struct file *file, const struct shfs_writer *writer)
 	return flags;
 }
 
-static void tell_write(struct shfs_watch *watch, const struct file *file,
-		       const struct shfs_text *text, const struct shfs_writer *writer)
+static void report_write(struct shfs_watch *watch, const struct file *file,
+			 const struct shfs_text *text, const struct shfs_writer *writer)
 {
 	struct shfs_ring *ring = shfs_ring_here(watch);
 	struct shfs_event *event;
@@ -214,19 +217,20 @@ static void tell_write(struct shfs_watch *watch, const struct file *file,
  * Is the opener or the current process watched? The opener counts for a program
  * with more rights that writes to its output.
  */
-static bool is_of(const struct shfs_watch *watch, const struct file *file)
+static bool is_use_watched(const struct shfs_watch *watch, const struct file *file)
 {
 	return shfs_is_of(watch, current_cred()) || shfs_is_of(watch, file->f_cred);
 }
 
 static void write_in(struct shfs_watch *watch, struct file *file, u32 flags)
 {
-	struct shfs_writer *writer = find_writer(watch, file), told;
+	struct shfs_writer *writer = find_file_writer(watch, file), told;
 	struct shfs_text text;
 
-	if (writer && is_told(writer) && (READ_ONCE(writer->flags) & flags) == flags)
+	if (writer && is_writer_reported(writer) &&
+	    (READ_ONCE(writer->flags) & flags) == flags)
 		return;
-	if (!is_of(watch, file) ||
+	if (!is_use_watched(watch, file) ||
 	    !shfs_path(watch, file->f_path.dentry, shfs_ring_here(watch)->text, &text))
 		return;
 	if (!writer) {
@@ -237,7 +241,7 @@ static void write_in(struct shfs_watch *watch, struct file *file, u32 flags)
 		writer = NULL;
 	}
 	if (note_writer(watch, file, flags, writer, &told))
-		tell_write(watch, file, &text, &told);
+		report_write(watch, file, &text, &told);
 }
 
 static void write_to(struct file *file, u32 flags)
@@ -275,8 +279,8 @@ static void notrace on_mmap(unsigned long ip, unsigned long parent_ip,
 		write_to(file, SHFS_EVENT_MAPPED);
 }
 
-static void notrace on_truncate(unsigned long ip, unsigned long parent_ip,
-				struct ftrace_ops *op, struct ftrace_regs *regs)
+static void notrace on_file_truncate(unsigned long ip, unsigned long parent_ip,
+				     struct ftrace_ops *op, struct ftrace_regs *regs)
 {
 	struct file *file = (struct file *)shfs_ftrace_argument(regs, 3 + SHFS_IDMAP);
 
@@ -284,8 +288,8 @@ static void notrace on_truncate(unsigned long ip, unsigned long parent_ip,
 		write_to(file, SHFS_EVENT_WRITTEN | SHFS_EVENT_TRUNCATED);
 }
 
-static void tell_close(struct shfs_watch *watch, const struct file *file,
-		       const struct shfs_text *text, const struct shfs_writer *writer)
+static void report_close(struct shfs_watch *watch, const struct file *file,
+			 const struct shfs_text *text, const struct shfs_writer *writer)
 {
 	struct shfs_ring *ring = shfs_ring_here(watch);
 	struct shfs_event *event;
@@ -326,9 +330,9 @@ static void close_in(struct shfs_watch *watch, const struct file *file)
 
 	if (file->f_mode & FMODE_WRITE)
 		writer = take_writer(watch, file);
-	if ((writer || is_of(watch, file)) &&
+	if ((writer || is_use_watched(watch, file)) &&
 	    shfs_path(watch, file->f_path.dentry, shfs_ring_here(watch)->text, &text))
-		tell_close(watch, file, &text, writer);
+		report_close(watch, file, &text, writer);
 	if (writer)
 		kfree_rcu(writer, rcu);
 }
@@ -366,7 +370,7 @@ int shfs_file_hook(void)
 	if (!r)
 		r = shfs_ftrace_on(&mmap_hook, on_mmap);
 	if (!r)
-		r = shfs_ftrace_on(&truncate_hook, on_truncate);
+		r = shfs_ftrace_on(&truncate_hook, on_file_truncate);
 	if (!r && shfs_ftrace_on(&fput_hook, on_fput))
 		r = shfs_ftrace_on(&release_hook, on_fput);
 	if (r)

@@ -56,8 +56,8 @@ static void put_change(struct change *change)
 }
 
 /* Adds a path to the change, and returns its length; 0: not below the root. */
-static u32 add_path(struct shfs_watch *watch, struct change *change,
-		    struct dentry *dentry, bool *below)
+static u32 add_change_path(struct shfs_watch *watch, struct change *change,
+			   struct dentry *dentry, bool *below)
 {
 	struct shfs_text text;
 	u32 room = sizeof(change->text) - change->len;
@@ -73,7 +73,7 @@ static u32 add_path(struct shfs_watch *watch, struct change *change,
 	return text.len;
 }
 
-static u32 add_string(struct change *change, const char *string)
+static u32 add_change_string(struct change *change, const char *string)
 {
 	u32 len = strnlen(string, SHFS_EVENT_PATH_MAX);
 
@@ -105,11 +105,11 @@ static struct change *make_change(struct shfs_watch *watch, const struct what *w
 	change->len = 0;
 	change->len2 = 0;
 	memset(&change->file, 0, sizeof(change->file));
-	change->len = add_path(watch, change, what->name, &below);
+	change->len = add_change_path(watch, change, what->name, &below);
 	if (what->name2)
-		change->len2 = add_path(watch, change, what->name2, &below);
+		change->len2 = add_change_path(watch, change, what->name2, &below);
 	else if (what->string)
-		change->len2 = add_string(change, what->string);
+		change->len2 = add_change_string(change, what->string);
 	if (!below) {
 		put_change(change);
 		return NULL;
@@ -121,7 +121,7 @@ static struct change *make_change(struct shfs_watch *watch, const struct what *w
 }
 
 /* Returns as an entry handler does: 1 if there is nothing to wait for. */
-static int begin(struct kretprobe_instance *instance, const struct what *what)
+static int begin_call(struct kretprobe_instance *instance, const struct what *what)
 {
 	struct call *call = (struct call *)instance->data;
 	struct shfs_watch *watch;
@@ -163,7 +163,7 @@ static void finish_file(struct shfs_watch *watch, struct change *change)
 		change->flags |= SHFS_EVENT_DIRECTORY_FILE;
 }
 
-static void tell(struct shfs_watch *watch, struct change *change)
+static void report_change(struct shfs_watch *watch, struct change *change)
 {
 	struct shfs_ring *ring = shfs_ring_here(watch);
 	struct shfs_event *event;
@@ -180,7 +180,7 @@ static void tell(struct shfs_watch *watch, struct change *change)
 	shfs_event_end(watch, ring, event);
 }
 
-static void end(struct kretprobe_instance *instance, bool done)
+static void end_call(struct kretprobe_instance *instance, bool done)
 {
 	struct call *call = (struct call *)instance->data;
 	struct change *change, *next;
@@ -191,7 +191,7 @@ static void end(struct kretprobe_instance *instance, bool done)
 		next = change->next;
 		shfs_for_each_watch(watch)
 			if (done && watch->serial == change->serial)
-				tell(watch, change);
+				report_change(watch, change);
 		put_change(change);
 	}
 	shfs_leave();
@@ -199,14 +199,14 @@ static void end(struct kretprobe_instance *instance, bool done)
 
 static int after(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
-	end(instance, (int)regs_return_value(regs) == 0);
+	end_call(instance, (int)regs_return_value(regs) == 0);
 	return 0;
 }
 
 static int after_mkdir(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 #if SHFS_MKDIR_RETURNS_DENTRY
-	end(instance, !IS_ERR((void *)regs_return_value(regs)));
+	end_call(instance, !IS_ERR((void *)regs_return_value(regs)));
 	return 0;
 #else
 	return after(instance, regs);
@@ -217,7 +217,7 @@ static int after_mkdir(struct kretprobe_instance *instance, struct pt_regs *regs
 
 #define ARGUMENT(type, n) ((type)regs_get_kernel_argument(regs, n))
 
-static int on_rename(struct kretprobe_instance *instance, struct pt_regs *regs)
+static int enter_rename(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	struct what what = {.type = SHFS_EVENT_RENAME};
 	struct dentry *from, *to;
@@ -244,10 +244,10 @@ static int on_rename(struct kretprobe_instance *instance, struct pt_regs *regs)
 	what.dentry = from;
 	what.name = from;
 	what.name2 = to;
-	return begin(instance, &what);
+	return begin_call(instance, &what);
 }
 
-static int on_link(struct kretprobe_instance *instance, struct pt_regs *regs)
+static int enter_link(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	struct dentry *to = ARGUMENT(struct dentry *, 2 + SHFS_IDMAP);
 	struct what what = {
@@ -257,10 +257,10 @@ static int on_link(struct kretprobe_instance *instance, struct pt_regs *regs)
 		.name2 = to,
 	};
 
-	return begin(instance, &what);
+	return begin_call(instance, &what);
 }
 
-static int on_unlink(struct kretprobe_instance *instance, struct pt_regs *regs)
+static int enter_unlink(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	struct dentry *dentry = ARGUMENT(struct dentry *, 1 + SHFS_IDMAP);
 	struct what what = {
@@ -269,11 +269,11 @@ static int on_unlink(struct kretprobe_instance *instance, struct pt_regs *regs)
 		.name = dentry,
 	};
 
-	return begin(instance, &what);
+	return begin_call(instance, &what);
 }
 
-static int make(struct kretprobe_instance *instance, struct dentry *dentry,
-		const char *string)
+static int begin_make(struct kretprobe_instance *instance, struct dentry *dentry,
+		      const char *string)
 {
 	struct what what = {
 		.type = SHFS_EVENT_MAKE,
@@ -282,27 +282,27 @@ static int make(struct kretprobe_instance *instance, struct dentry *dentry,
 		.string = string,
 	};
 
-	return begin(instance, &what);
+	return begin_call(instance, &what);
 }
 
-static int on_make(struct kretprobe_instance *instance, struct pt_regs *regs)
+static int enter_make(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
-	return make(instance, ARGUMENT(struct dentry *, 1 + SHFS_IDMAP), NULL);
+	return begin_make(instance, ARGUMENT(struct dentry *, 1 + SHFS_IDMAP), NULL);
 }
 
-static int on_create(struct kretprobe_instance *instance, struct pt_regs *regs)
+static int enter_create(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
-	return make(instance, ARGUMENT(struct dentry *, SHFS_CREATE_DENTRY), NULL);
+	return begin_make(instance, ARGUMENT(struct dentry *, SHFS_CREATE_DENTRY), NULL);
 }
 
-static int on_symlink(struct kretprobe_instance *instance, struct pt_regs *regs)
+static int enter_symlink(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
-	return make(instance, ARGUMENT(struct dentry *, 1 + SHFS_IDMAP),
-		    ARGUMENT(const char *, 2 + SHFS_IDMAP));
+	return begin_make(instance, ARGUMENT(struct dentry *, 1 + SHFS_IDMAP),
+			  ARGUMENT(const char *, 2 + SHFS_IDMAP));
 }
 
 /* truncate(2); the truncation of an open file is in file.c. */
-static int on_truncate(struct kretprobe_instance *instance, struct pt_regs *regs)
+static int enter_truncate(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	struct dentry *dentry = ARGUMENT(struct dentry *, SHFS_IDMAP);
 	struct what what = {
@@ -313,10 +313,10 @@ static int on_truncate(struct kretprobe_instance *instance, struct pt_regs *regs
 
 	if (ARGUMENT(struct file *, 3 + SHFS_IDMAP))
 		return 1;
-	return begin(instance, &what);
+	return begin_call(instance, &what);
 }
 
-static int on_change(struct kretprobe_instance *instance, struct pt_regs *regs)
+static int enter_setattr(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	struct dentry *dentry = ARGUMENT(struct dentry *, SHFS_IDMAP);
 	unsigned int set = ARGUMENT(struct iattr *, 1 + SHFS_IDMAP)->ia_valid;
@@ -329,11 +329,11 @@ static int on_change(struct kretprobe_instance *instance, struct pt_regs *regs)
 	if ((set & ATTR_SIZE) ||
 	    !(set & (ATTR_MODE | ATTR_UID | ATTR_GID | ATTR_ATIME | ATTR_MTIME)))
 		return 1;
-	return begin(instance, &what);
+	return begin_call(instance, &what);
 }
 
 /* Extended attributes, and access control lists. */
-static int on_xattr(struct kretprobe_instance *instance, struct pt_regs *regs)
+static int enter_xattr(struct kretprobe_instance *instance, struct pt_regs *regs)
 {
 	struct dentry *dentry = ARGUMENT(struct dentry *, SHFS_IDMAP);
 	struct what what = {
@@ -342,7 +342,7 @@ static int on_xattr(struct kretprobe_instance *instance, struct pt_regs *regs)
 		.name = dentry,
 	};
 
-	return begin(instance, &what);
+	return begin_call(instance, &what);
 }
 
 /*
@@ -371,7 +371,7 @@ static void notrace on_delete(unsigned long ip, unsigned long parent_ip,
 		change = make_change(watch, &what);
 		if (!change)
 			continue;
-		tell(watch, change);
+		report_change(watch, change);
 		put_change(change);
 	}
 	shfs_leave();
@@ -425,20 +425,20 @@ SHFS_PROTOTYPE(vfs_remove_acl, int, SHFS_IDMAP_ARGUMENT struct dentry *, const c
 #endif
 
 static struct kretprobe follow[] = {
-	FOLLOW("vfs_rename", on_rename, after),
-	FOLLOW("vfs_link", on_link, after),
-	FOLLOW("vfs_unlink", on_unlink, after),
-	FOLLOW("vfs_mkdir", on_make, after_mkdir),
-	FOLLOW("vfs_mknod", on_make, after),
-	FOLLOW("vfs_create", on_create, after),
-	FOLLOW("vfs_symlink", on_symlink, after),
-	FOLLOW("do_truncate", on_truncate, after),
-	FOLLOW("notify_change", on_change, after),
-	FOLLOW("vfs_setxattr", on_xattr, after),
-	FOLLOW("vfs_removexattr", on_xattr, after),
+	FOLLOW("vfs_rename", enter_rename, after),
+	FOLLOW("vfs_link", enter_link, after),
+	FOLLOW("vfs_unlink", enter_unlink, after),
+	FOLLOW("vfs_mkdir", enter_make, after_mkdir),
+	FOLLOW("vfs_mknod", enter_make, after),
+	FOLLOW("vfs_create", enter_create, after),
+	FOLLOW("vfs_symlink", enter_symlink, after),
+	FOLLOW("do_truncate", enter_truncate, after),
+	FOLLOW("notify_change", enter_setattr, after),
+	FOLLOW("vfs_setxattr", enter_xattr, after),
+	FOLLOW("vfs_removexattr", enter_xattr, after),
 #if SHFS_SETS_ACL
-	FOLLOW("vfs_set_acl", on_xattr, after),
-	FOLLOW("vfs_remove_acl", on_xattr, after),
+	FOLLOW("vfs_set_acl", enter_xattr, after),
+	FOLLOW("vfs_remove_acl", enter_xattr, after),
 #endif
 };
 

@@ -52,8 +52,8 @@ static const struct shfs_mount *find_mount(const struct shfs_mounts *mounts,
 	return NULL;
 }
 
-static bool walk(struct shfs_watch *watch, const struct dentry *dentry, char *buffer,
-		 struct shfs_text *text)
+static bool walk_to_root(struct shfs_watch *watch, const struct dentry *dentry,
+			 char *buffer, struct shfs_text *text)
 {
 	const struct shfs_mounts *mounts = rcu_dereference(watch->mounts);
 	const struct dentry *root = watch->root.dentry, *parent;
@@ -92,7 +92,7 @@ bool shfs_path(struct shfs_watch *watch, struct dentry *dentry, char *buffer,
 
 	do {
 		seq = read_seqbegin(&rename_lock);
-		below = walk(watch, dentry, buffer, text);
+		below = walk_to_root(watch, dentry, buffer, text);
 	} while (read_seqretry(&rename_lock, seq) && --tries);
 	return below;
 }

@@ -115,7 +115,7 @@ static u32 environment_says(const struct mm_struct *mm)
 	return said;
 }
 
-static void tell_exec(struct shfs_watch *watch, const struct linux_binprm *bprm)
+static void report_exec(struct shfs_watch *watch, const struct linux_binprm *bprm)
 {
 	struct shfs_ring *ring = shfs_ring_here(watch);
 	u32 len = min_t(size_t, strlen(bprm->filename), SHFS_EVENT_PATH_MAX);
@@ -148,7 +148,7 @@ static void on_exec(void *data, struct task_struct *task, pid_t old_pid,
 	shfs_enter();
 	shfs_for_each_watch(watch)
 		if (shfs_is_of(watch, current_cred()))
-			tell_exec(watch, bprm);
+			report_exec(watch, bprm);
 	shfs_leave();
 }
 

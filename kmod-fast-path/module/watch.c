@@ -87,7 +87,8 @@ static void free_pins(struct shfs_watch *watch)
 	vfree(watch->pins);
 }
 
-static long take(struct shfs_watch *watch, struct shfs_device_take __user *argument)
+static long open_pinned_file(struct shfs_watch *watch,
+			     struct shfs_device_take __user *argument)
 {
 	struct shfs_device_take order;
 	struct file *file;
@@ -198,7 +199,7 @@ static long set_mounts(struct shfs_watch *watch,
 
 /* --- a watch --- */
 
-static void free_watch(struct shfs_watch *watch)
+static void destroy_watch(struct shfs_watch *watch)
 {
 	if (!watch)
 		return;
@@ -275,13 +276,13 @@ static struct shfs_watch *make_watch(const struct shfs_device_watch *order)
 		return watch ? watch : ERR_PTR(-ENOMEM);
 	r = fill_watch(watch, order);
 	if (r) {
-		free_watch(watch);
+		destroy_watch(watch);
 		return ERR_PTR(r);
 	}
 	return watch;
 }
 
-static int add_watch(struct file *file, struct shfs_watch *watch)
+static int attach_watch(struct file *file, struct shfs_watch *watch)
 {
 	int r = 0;
 
@@ -301,7 +302,7 @@ static int add_watch(struct file *file, struct shfs_watch *watch)
 	return r;
 }
 
-static long start(struct file *file, struct shfs_device_watch __user *argument)
+static long start_watch(struct file *file, struct shfs_device_watch __user *argument)
 {
 	struct shfs_device_watch order;
 	struct shfs_watch *watch;
@@ -316,13 +317,14 @@ static long start(struct file *file, struct shfs_device_watch __user *argument)
 	order.ring_bytes = watch->ring_bytes;
 	r = copy_to_user(argument, &order, sizeof(order)) ? -EFAULT : 0;
 	if (!r)
-		r = add_watch(file, watch);
+		r = attach_watch(file, watch);
 	if (r)
-		free_watch(watch);
+		destroy_watch(watch);
 	return r;
 }
 
-static long status(struct shfs_watch *watch, struct shfs_device_status __user *argument)
+static long copy_watch_status(struct shfs_watch *watch,
+			      struct shfs_device_status __user *argument)
 {
 	struct shfs_device_status status = {
 		.unseen = shfs_name_unseen(),
@@ -340,7 +342,7 @@ static long status(struct shfs_watch *watch, struct shfs_device_status __user *a
 
 static struct shfs_watch *watch_of(struct file *file)
 {
-	/* written by add_watch() */
+	/* written by attach_watch() */
 	return smp_load_acquire(&file->private_data);
 }
 
@@ -357,16 +359,16 @@ static long device_ioctl(struct file *file, unsigned int request, unsigned long 
 	void __user *pointer = (void __user *)argument;
 
 	if (request == SHFS_DEVICE_WATCH)
-		return start(file, pointer);
+		return start_watch(file, pointer);
 	if (!watch)
 		return -ENODEV;
 	switch (request) {
 	case SHFS_DEVICE_TAKE:
-		return take(watch, pointer);
+		return open_pinned_file(watch, pointer);
 	case SHFS_DEVICE_MOUNTS:
 		return set_mounts(watch, pointer);
 	case SHFS_DEVICE_STATUS:
-		return status(watch, pointer);
+		return copy_watch_status(watch, pointer);
 	}
 	return -ENOTTY;
 }
@@ -411,7 +413,7 @@ static int device_release(struct inode *inode, struct file *file)
 	watch_count--;
 	mutex_unlock(&watches_lock);
 	synchronize_rcu();
-	free_watch(watch);
+	destroy_watch(watch);
 	return 0;
 }
 

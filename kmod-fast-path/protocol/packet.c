@@ -131,19 +131,10 @@ const struct shfs_event *shfs_packet_next_event(const void *data, size_t len, si
 	return event;
 }
 
-static int check_events(const void *data, size_t len)
-{
-	size_t at = sizeof(struct shfs_packet);
-
-	while (at < len)
-		if (!shfs_packet_next_event(data, len, &at))
-			return -EBADMSG;
-	return 0;
-}
-
 int shfs_packet_check(const void *data, size_t len)
 {
 	const struct shfs_packet *packet = data;
+	size_t at = sizeof(*packet);
 
 	if (len >= sizeof(packet->version) && packet->version != SHFS_EVENT_VERSION)
 		return -EPROTONOSUPPORT;
@@ -158,7 +149,10 @@ int shfs_packet_check(const void *data, size_t len)
 	case SHFS_PACKET_SYNCED:
 		return len == sizeof(*packet) ? 0 : -EBADMSG;
 	case SHFS_PACKET_EVENTS:
-		return check_events(data, len);
+		while (at < len)
+			if (!shfs_packet_next_event(data, len, &at))
+				return -EBADMSG;
+		return 0;
 	default:
 		return -EBADMSG;
 	}

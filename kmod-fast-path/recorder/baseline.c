@@ -24,7 +24,8 @@ struct shfs_baseline {
 };
 
 /* path: relative to the root. */
-static void keep(struct shfs_recorder *r, const char *path, int fd, const struct stat *st)
+static void record_found_file(struct shfs_recorder *r, const char *path, int fd,
+                              const struct stat *st)
 {
 	const struct shfs_event_file file = {
 		.ino = st->st_ino,
@@ -49,12 +50,11 @@ static void keep(struct shfs_recorder *r, const char *path, int fd, const struct
 	shfs_snapshot_unref(held.snapshot);
 }
 
-static void look_at(struct shfs_recorder *r, const FTSENT *entry, const char *path)
+static void archive_found_file(struct shfs_recorder *r, const char *path)
 {
+	bool secret = shfs_project_rules_is_secret(&r->rules, path, false);
 	_cleanup_close_ int fd = -1;
 	struct stat st;
-
-	bool secret = shfs_project_rules_is_secret(&r->rules, path, false);
 
 	if (!secret &&
 	    shfs_project_rules_match(&r->rules, path) != SHFS_RULE_ARCHIVE_READ)
@@ -66,7 +66,7 @@ static void look_at(struct shfs_recorder *r, const FTSENT *entry, const char *pa
 		if (secret)
 			shfs_contents_learn_secret(r->contents, fd);
 		else
-			keep(r, path, fd, &st);
+			record_found_file(r, path, fd, &st);
 	}
 }
 
@@ -77,12 +77,7 @@ static bool is_passed_over(struct shfs_recorder *r, const char *path)
 	       shfs_project_rules_match(&r->rules, path) == SHFS_RULE_IGNORE;
 }
 
-static bool is_hidden(const struct shfs_recorder *r, const char *path)
-{
-	return r->hidden && !strcmp(path, r->hidden);
-}
-
-static void *run(void *arg)
+static void *walk_project(void *arg)
 {
 	struct shfs_baseline *b = arg;
 	struct shfs_recorder *r = b->recorder;
@@ -95,14 +90,15 @@ static void *run(void *arg)
 	setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
 	(void)!syscall(SYS_ioprio_set, IOPRIO_THREAD, 0, IOPRIO_IDLE);
 	while (fts && !atomic_load(&b->ending) && (entry = fts_read(fts))) {
+		const char *path = entry->fts_path + skip;
+
 		if (entry->fts_pathlen < skip)
 			continue;
 		if (entry->fts_info == FTS_D &&
-		    (is_hidden(r, entry->fts_path + skip) ||
-		     is_passed_over(r, entry->fts_path + skip)))
+		    ((r->hidden && !strcmp(path, r->hidden)) || is_passed_over(r, path)))
 			fts_set(fts, entry, FTS_SKIP);
 		else if (entry->fts_info == FTS_F || entry->fts_info == FTS_NSOK)
-			look_at(r, entry, entry->fts_path + skip);
+			archive_found_file(r, path);
 	}
 	if (fts)
 		fts_close(fts);
@@ -117,7 +113,7 @@ int shfs_baseline_begin(struct shfs_recorder *recorder, struct shfs_baseline **o
 	if (!b)
 		return -ENOMEM;
 	b->recorder = recorder;
-	r = -pthread_create(&b->thread, NULL, run, b);
+	r = -pthread_create(&b->thread, NULL, walk_project, b);
 	if (!r)
 		*out = TAKE_PTR(b);
 	return r;

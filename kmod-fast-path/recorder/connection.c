@@ -149,7 +149,7 @@ int shfs_connection_spawn(const char *program, struct shfs_connection **out,
 }
 
 /* Reaps the helper, which ends with its connection; one that hangs is not waited for. */
-static void reap(pid_t pid)
+static void reap_helper(pid_t pid)
 {
 	int64_t until = shfs_clock_ns(CLOCK_MONOTONIC) + REAP_MS * 1000000LL;
 	pid_t r;
@@ -179,7 +179,7 @@ void shfs_connection_close(struct shfs_connection *c)
 	shfs_receiver_free(c->receiver);
 	close(c->socket);
 	if (c->pid)
-		reap(c->pid);
+		reap_helper(c->pid);
 	free(c);
 }
 

@@ -68,16 +68,16 @@ int shfs_contents_new(struct shfs_capture *capture, const struct shfs_config *co
 
 /* --- remembered files; with the lock held --- */
 
-static void unname(struct shfs_contents *c, struct known *known)
+static void forget_name(struct shfs_contents *c, struct known *known)
 {
 	if (known->path_hash)
 		HASH_DELETE(hh_path, c->by_path, known);
 	known->path_hash = 0;
 }
 
-static void forget(struct shfs_contents *c, struct known *known)
+static void forget_content(struct shfs_contents *c, struct known *known)
 {
-	unname(c, known);
+	forget_name(c, known);
 	HASH_DEL(c->known, known);
 	shfs_snapshot_unref(known->snapshot);
 	free(known);
@@ -90,12 +90,13 @@ void shfs_contents_free(struct shfs_contents *c)
 	if (!c)
 		return;
 	HASH_ITER (hh, c->known, known, next)
-		forget(c, known);
+		forget_content(c, known);
 	pthread_mutex_destroy(&c->lock);
 	free(c);
 }
 
-static struct known *find(struct shfs_contents *c, const struct shfs_event_file *file)
+static struct known *find_content(struct shfs_contents *c,
+                                  const struct shfs_event_file *file)
 {
 	struct known *known, at = { .key = { file->dev, file->ino } };
 
@@ -112,14 +113,14 @@ static bool is_same_state(const struct known *known, const struct shfs_event_fil
 	return known->bytes == file->bytes && known->mtime_ns == file->mtime_ns;
 }
 
-static void remember(struct shfs_contents *c, const struct shfs_event_file *file,
-                     struct shfs_snapshot *snapshot)
+static void remember_content(struct shfs_contents *c, const struct shfs_event_file *file,
+                             struct shfs_snapshot *snapshot)
 {
-	struct known *known = find(c, file);
+	struct known *known = find_content(c, file);
 
 	if (!known) {
 		if (HASH_COUNT(c->known) >= KNOWN_MAX)
-			forget(c, c->known);
+			forget_content(c, c->known);
 		known = calloc(1, sizeof(*known));
 		if (!known)
 			return;
@@ -150,15 +151,15 @@ static void note_name(struct shfs_contents *c, const struct shfs_event_file *fil
 	struct known *known, *was;
 
 	pthread_mutex_lock(&c->lock);
-	known = find(c, file);
+	known = find_content(c, file);
 	was = find_path(c, hash);
 	if (was && was != known) {
 		shfs_snapshot_gone(was->snapshot);
-		unname(c, was);
+		forget_name(c, was);
 	}
 	if (known) {
 		known->secret = secret;
-		unname(c, known);
+		forget_name(c, known);
 		known->path_hash = hash;
 		HASH_ADD(hh_path, c->by_path, path_hash, sizeof(hash), known);
 		if (!known->hh_path.tbl)
@@ -175,7 +176,7 @@ void shfs_contents_gone(struct shfs_contents *c, const char *path)
 	known = find_path(c, shfs_object_hash64(path, strlen(path)));
 	if (known) {
 		shfs_snapshot_gone(known->snapshot);
-		unname(c, known);
+		forget_name(c, known);
 	}
 	pthread_mutex_unlock(&c->lock);
 }
@@ -198,7 +199,7 @@ static bool has_been_secret(struct shfs_contents *c, const struct shfs_event_fil
 	int64_t was_ns;
 
 	pthread_mutex_lock(&c->lock);
-	known = find(c, file);
+	known = find_content(c, file);
 	was_ns = known ? known->born_ns : 0;
 	pthread_mutex_unlock(&c->lock);
 	return was_ns && born_ns(fd) == was_ns;
@@ -211,7 +212,7 @@ static void note_secret(struct shfs_contents *c, const struct shfs_event_file *f
 	struct known *known;
 
 	pthread_mutex_lock(&c->lock);
-	known = find(c, file);
+	known = find_content(c, file);
 	if (known)
 		known->born_ns = ns;
 	pthread_mutex_unlock(&c->lock);
@@ -223,11 +224,11 @@ static void forget_file(struct shfs_contents *c, const struct shfs_event_file *f
 	struct known *known;
 
 	pthread_mutex_lock(&c->lock);
-	known = find(c, file);
+	known = find_content(c, file);
 	if (known && known->born_ns)
 		known->bytes = UINT64_MAX; /* no state equals this one */
 	else if (known)
-		forget(c, known);
+		forget_content(c, known);
 	pthread_mutex_unlock(&c->lock);
 }
 
@@ -249,8 +250,8 @@ static int open_noatime(int dirfd, const char *path, uint64_t resolve)
 }
 
 /* Opens the event's file. -ESTALE: its path leads to another file. */
-static int open_file(struct shfs_contents *c, const struct shfs_event_file *file,
-                     const char *path, int content_fd)
+static int open_event_file(struct shfs_contents *c, const struct shfs_event_file *file,
+                           const char *path, int content_fd)
 {
 	char name[40];
 	struct stat st;
@@ -267,7 +268,7 @@ static int open_file(struct shfs_contents *c, const struct shfs_event_file *file
 	return -ESTALE;
 }
 
-static bool is_as_told(int fd, const struct shfs_event_file *file)
+static bool is_unchanged_since_event(int fd, const struct shfs_event_file *file)
 {
 	struct stat st;
 
@@ -277,7 +278,7 @@ static bool is_as_told(int fd, const struct shfs_event_file *file)
 
 /* Takes a read lease, which ends with fd: a process that opens the file to write waits
  * for it. false: the file is open to write already. */
-static bool lease(int fd, const struct shfs_event_file *file)
+static bool lease_file(int fd, const struct shfs_event_file *file)
 {
 	if (fcntl(fd, F_SETLEASE, F_RDLCK))
 		return errno != EAGAIN;
@@ -304,7 +305,7 @@ static void outlast_tick(const struct shfs_event_file *file)
 }
 
 /* Is the recorder so late that the kernel may run out of room for events? */
-static bool is_behind(int64_t at_ns)
+static bool is_recorder_behind(int64_t at_ns)
 {
 	return shfs_clock_ns(CLOCK_REALTIME) - at_ns > BEHIND_NS;
 }
@@ -317,17 +318,18 @@ static bool lease_in_time(struct shfs_contents *c, int fd,
 {
 	int64_t began_ns = shfs_clock_ns(CLOCK_MONOTONIC);
 	int64_t span_ns = SHFS_NSEC_PER_SEC / 1000;
-	bool leased = lease(fd, file);
+	bool leased = lease_file(fd, file);
 
-	if (leased || is_behind(at_ns))
+	if (leased || is_recorder_behind(at_ns))
 		return leased;
 	if (!c->late || began_ns < c->wait_from_ns) {
 		outlast_tick(file);
-		return lease(fd, file);
+		return lease_file(fd, file);
 	}
-	for (int i = 0; i < 9 && !leased && is_as_told(fd, file); i++, span_ns *= 2) {
+	for (int i = 0; i < 9 && !leased && is_unchanged_since_event(fd, file);
+	     i++, span_ns *= 2) {
 		nanosleep(&(struct timespec){ .tv_nsec = span_ns }, NULL);
-		leased = lease(fd, file);
+		leased = lease_file(fd, file);
 	}
 	c->wait_from_ns = 5 * shfs_clock_ns(CLOCK_MONOTONIC) - 4 * began_ns;
 	return leased;
@@ -362,9 +364,10 @@ static struct shfs_content content_as_told(const struct shfs_event_file *file,
 /* What the name of a file demands for its content. */
 enum care { CARE_KEEP, CARE_IGNORE, CARE_SECRET };
 
-static struct shfs_snapshot *take(struct shfs_contents *c, int fd,
-                                  struct shfs_snapshot *before, enum care care,
-                                  enum shfs_depth depth, uint64_t max_bytes, uid_t author)
+static struct shfs_snapshot *capture_content(struct shfs_contents *c, int fd,
+                                             struct shfs_snapshot *before, enum care care,
+                                             enum shfs_depth depth, uint64_t max_bytes,
+                                             uid_t author)
 {
 	struct shfs_snapshot *snapshot = shfs_snapshot_new(c->capture);
 
@@ -387,9 +390,9 @@ static struct shfs_snapshot *take(struct shfs_contents *c, int fd,
 
 /* Is the remembered content the one of the event? Drivers that report names and closes
  * out of order: a new name may come with the content as it was remembered later. */
-static bool is_what_is_told(const struct shfs_contents *c, const struct known *known,
-                            const struct shfs_event_file *file,
-                            enum shfs_contents_why why)
+static bool is_content_of_event(const struct shfs_contents *c, const struct known *known,
+                                const struct shfs_event_file *file,
+                                enum shfs_contents_why why)
 {
 	if (why == SHFS_CONTENTS_WRITTEN)
 		return false;
@@ -407,10 +410,10 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 	const struct known *known;
 
 	pthread_mutex_lock(&c->lock);
-	known = find(c, file);
+	known = find_content(c, file);
 	if (known) {
 		snapshot = shfs_snapshot_ref(known->snapshot);
-		*same = is_what_is_told(c, known, file, why);
+		*same = is_content_of_event(c, known, file, why);
 		*secret = known->secret && is_same_state(known, file);
 	}
 	pthread_mutex_unlock(&c->lock);
@@ -418,39 +421,37 @@ static struct shfs_snapshot *last_snapshot(struct shfs_contents *c,
 }
 
 /* Takes the content if it still is that of the event. NULL: it is not. */
-static struct shfs_snapshot *take_as_told(struct shfs_contents *c, int fd,
-                                          const struct shfs_event_file *file,
-                                          int64_t at_ns, struct shfs_snapshot *before,
-                                          enum care care, enum shfs_depth depth,
-                                          uint64_t max_bytes, uid_t author)
+static struct shfs_snapshot *
+capture_event_file(struct shfs_contents *c, int fd, const struct shfs_event_file *file,
+                   int64_t at_ns, struct shfs_snapshot *before, enum care care,
+                   enum shfs_depth depth, uint64_t max_bytes, uid_t author)
 {
 	/* its times prove it, even if a process has it open to write */
 	bool sure = !c->late && at_ns - file->mtime_ns >= tick_ns();
-	bool leased = sure ? lease(fd, file) : lease_in_time(c, fd, file, at_ns);
+	bool leased = sure ? lease_file(fd, file) : lease_in_time(c, fd, file, at_ns);
 	struct shfs_snapshot *snapshot;
 
 	if (has_been_secret(c, file, fd))
 		care = CARE_SECRET;
 	outlast_writes(fd, file, !leased && !sure);
-	if (!is_as_told(fd, file)) {
+	if (!is_unchanged_since_event(fd, file)) {
 		shfs_debug(RECORDER,
-		           "file %" PRIu64
-		           ": not read: it is not as the event tells any more",
+		           "file %" PRIu64 ": not read: it has changed since the event",
 		           (uint64_t)file->ino);
 		return NULL;
 	}
-	snapshot = take(c, fd, before, care, depth, max_bytes, author);
+	snapshot = capture_content(c, fd, before, care, depth, max_bytes, author);
 	if (!snapshot)
 		return NULL;
-	if (!is_as_told(fd, file) || (!leased && !sure)) {
+	if (!is_unchanged_since_event(fd, file) || (!leased && !sure)) {
 		shfs_debug(RECORDER, "file %" PRIu64 ": incomplete: %s",
 		           (uint64_t)file->ino,
 		           leased || sure ? "it changed while it was read"
-		                          : "somebody may be writing to it");
+		                          : "another process may be writing to it");
 		shfs_snapshot_spoil(snapshot);
 	}
 	pthread_mutex_lock(&c->lock);
-	remember(c, file, snapshot);
+	remember_content(c, file, snapshot);
 	pthread_mutex_unlock(&c->lock);
 	if (care == CARE_SECRET)
 		note_secret(c, file, fd);
@@ -473,7 +474,7 @@ static enum care care_for(struct shfs_contents *c, const char *path, enum shfs_r
 
 /* Is the content in the store, by the limit of now? An earlier request does not prove
  * that: a rule or another limit may have left it out. */
-static bool is_kept(const struct shfs_snapshot *snapshot, uint64_t max_bytes)
+static bool is_archived(const struct shfs_snapshot *snapshot, uint64_t max_bytes)
 {
 	return snapshot && !shfs_snapshot_is_forgotten(snapshot) &&
 	       !shfs_snapshot_wants(snapshot, SHFS_DEPTH_ARCHIVE, max_bytes);
@@ -490,7 +491,7 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 	                                               : c->config->read_max_bytes;
 	bool same = false, was_secret = false;
 	struct shfs_snapshot *last = last_snapshot(c, file, why, &same, &was_secret);
-	bool kept = is_kept(last, max_bytes);
+	bool kept = is_archived(last, max_bytes);
 	enum care care = care_for(c, path, rule, why, was_secret);
 	struct shfs_held held = { 0 };
 	_cleanup_close_ int fd = -1;
@@ -499,7 +500,7 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 		shfs_snapshot_conceal(last);
 	if (last && same && (kept || !keeps || care != CARE_KEEP)) {
 		if (care == CARE_SECRET)
-			fd = open_file(c, file, path, content_fd);
+			fd = open_event_file(c, file, path, content_fd);
 		if (fd >= 0)
 			note_secret(c, file, fd);
 		note_name(c, file, path, care == CARE_SECRET);
@@ -507,12 +508,13 @@ struct shfs_held shfs_contents_take(struct shfs_contents *c,
 			shfs_snapshot_linked(last);
 		return (struct shfs_held){ .snapshot = last };
 	}
-	fd = open_file(c, file, path, content_fd);
+	fd = open_event_file(c, file, path, content_fd);
 	if (fd >= 0)
 		held.snapshot =
-			take_as_told(c, fd, file, at_ns, kept ? last : NULL, care,
-		                     keeps ? SHFS_DEPTH_ARCHIVE : SHFS_DEPTH_FINGERPRINT,
-		                     max_bytes, author);
+			capture_event_file(c, fd, file, at_ns, kept ? last : NULL, care,
+		                           keeps ? SHFS_DEPTH_ARCHIVE
+		                                 : SHFS_DEPTH_FINGERPRINT,
+		                           max_bytes, author);
 	shfs_snapshot_unref(last);
 	note_name(c, file, path, care == CARE_SECRET);
 	if (!held.snapshot && why == SHFS_CONTENTS_WRITTEN)
@@ -529,9 +531,9 @@ struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
                                      const struct shfs_event_file *file)
 {
 	struct shfs_held held = {
-		.snapshot = take_as_told(c, fd, file, shfs_clock_ns(CLOCK_REALTIME), NULL,
-		                         CARE_KEEP, SHFS_DEPTH_ARCHIVE,
-		                         c->config->read_max_bytes, file->uid),
+		.snapshot = capture_event_file(c, fd, file, shfs_clock_ns(CLOCK_REALTIME),
+		                               NULL, CARE_KEEP, SHFS_DEPTH_ARCHIVE,
+		                               c->config->read_max_bytes, file->uid),
 	};
 
 	if (!held.snapshot)
@@ -541,19 +543,21 @@ struct shfs_held shfs_contents_found(struct shfs_contents *c, int fd,
 
 void shfs_contents_learn_secret(struct shfs_contents *c, int fd)
 {
-	shfs_snapshot_unref(take(c, fd, NULL, CARE_SECRET, SHFS_DEPTH_FINGERPRINT, 0, 0));
+	shfs_snapshot_unref(
+		capture_content(c, fd, NULL, CARE_SECRET, SHFS_DEPTH_FINGERPRINT, 0, 0));
 }
 
 /* Treats the content as secret, though its name may not be secret any more. */
-static void conceal(struct shfs_contents *c, int fd, const struct stat *st, bool secret)
+static void conceal_content(struct shfs_contents *c, int fd, const struct stat *st,
+                            bool secret)
 {
 	struct shfs_event_file file = { .ino = st->st_ino, .dev = st->st_dev };
 	struct known *known;
 
 	pthread_mutex_lock(&c->lock);
-	known = find(c, &file);
+	known = find_content(c, &file);
 	file.dev = 0; /* of the root's file system: not every driver reports it */
-	known = known ? known : find(c, &file);
+	known = known ? known : find_content(c, &file);
 	if (known && secret)
 		shfs_snapshot_conceal(known->snapshot);
 	pthread_mutex_unlock(&c->lock);
@@ -571,7 +575,7 @@ static void conceal_moved(struct shfs_contents *c, const char *was, const char *
 		return;
 	fd = open_noatime(c->root_fd, path, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
 	if (fd >= 0 && !fstat(fd, &st))
-		conceal(c, fd, &st, secret);
+		conceal_content(c, fd, &st, secret);
 }
 
 void shfs_contents_conceal_below(struct shfs_contents *c, const char *was,
@@ -610,7 +614,7 @@ void shfs_contents_look(struct shfs_contents *c, const struct shfs_event_file *f
 
 	if (shfs_project_rules_match(c->rules, path) == SHFS_RULE_IGNORE)
 		return;
-	fd = open_file(c, file, path, -1);
+	fd = open_event_file(c, file, path, -1);
 	if (fd < 0 || fstat(fd, &st))
 		return;
 	now.bytes = (uint64_t)st.st_size;
@@ -625,7 +629,7 @@ struct shfs_held shfs_contents_last(struct shfs_contents *c,
 	struct known *known;
 
 	pthread_mutex_lock(&c->lock);
-	known = find(c, file);
+	known = find_content(c, file);
 	if (known && is_same_state(known, file))
 		held.snapshot = shfs_snapshot_ref(known->snapshot);
 	else
@@ -640,7 +644,7 @@ bool shfs_contents_is_changed(struct shfs_contents *c, const struct shfs_event_f
 	bool changed;
 
 	pthread_mutex_lock(&c->lock);
-	known = find(c, file);
+	known = find_content(c, file);
 	changed = !known || !is_same_state(known, file);
 	pthread_mutex_unlock(&c->lock);
 	return changed;
@@ -651,7 +655,7 @@ void shfs_contents_touch(struct shfs_contents *c, const struct shfs_event_file *
 	struct known *known;
 
 	pthread_mutex_lock(&c->lock);
-	known = find(c, file);
+	known = find_content(c, file);
 	if (known && known->bytes == file->bytes)
 		known->mtime_ns = file->mtime_ns;
 	pthread_mutex_unlock(&c->lock);

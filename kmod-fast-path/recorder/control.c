@@ -36,7 +36,7 @@ struct sync {
 	int fd;
 };
 
-static void sealed(void *arg, int error, const char *segment)
+static void answer_sealed(void *arg, int error, const char *segment)
 {
 	struct sync *sync = arg;
 	char text[16];
@@ -49,12 +49,12 @@ static void sealed(void *arg, int error, const char *segment)
 	free(sync);
 }
 
-static void synced(void *arg, int error)
+static void answer_synced(void *arg, int error)
 {
-	sealed(arg, error, "ok");
+	answer_sealed(arg, error, "ok");
 }
 
-static void begin_sync(struct shfs_recorder *r, int fd, bool seal)
+static void begin_capture_sync(struct shfs_recorder *r, int fd, bool seal)
 {
 	struct sync *sync = malloc(sizeof(*sync));
 	int error;
@@ -64,18 +64,18 @@ static void begin_sync(struct shfs_recorder *r, int fd, bool seal)
 		return;
 	}
 	sync->fd = fd;
-	error = seal ? shfs_capture_seal(r->capture, sealed, sync)
-	             : shfs_capture_sync(r->capture, synced, sync);
+	error = seal ? shfs_capture_seal(r->capture, answer_sealed, sync)
+	             : shfs_capture_sync(r->capture, answer_synced, sync);
 	if (error)
-		synced(sync, error);
+		answer_synced(sync, error);
 }
 
 void shfs_control_sync(struct shfs_recorder *r, int fd)
 {
-	begin_sync(r, fd, false);
+	begin_capture_sync(r, fd, false);
 }
 
 void shfs_control_seal(struct shfs_recorder *r, int fd)
 {
-	begin_sync(r, fd, true);
+	begin_capture_sync(r, fd, true);
 }

@@ -51,8 +51,7 @@ struct watch {
 	char driver[32];                    /* the first one that was used */
 	struct shfs_buf why;                /* why no other driver */
 	int listening, signals;
-	int ending;              /* the caller of "end", who waits for the answer: an
-	                          * fd; -1 */
+	int ending; /* fd of the caller of "end" that waits for the answer; -1 */
 	uint64_t cookie, synced; /* of the last sync: asked for, answered */
 	int syncs[SYNCS_MAX];    /* the callers, by cookie modulo SYNCS_MAX; -1 */
 	bool seals[SYNCS_MAX];   /* the caller wants young segments */
@@ -64,7 +63,7 @@ static const char usage[] =
 	"usage: shfs-watch --store DIR [--config FILE] [--driver NAME] "
 	"[--helper SOCKET] [--foreground] DIR\n";
 
-static int parse_options(int argc, char **argv, struct options *out)
+static int parse_recorder_options(int argc, char **argv, struct options *out)
 {
 	static const struct option longs[] = {
 		{ "store", required_argument, NULL, 's' },
@@ -212,14 +211,6 @@ static void receive_ahead(struct watch *w)
 		shfs_log("no thread to receive events: %s", strerror(-r));
 }
 
-static void return_to_helper(struct watch *w)
-{
-	if (reach_helper(w))
-		return;
-	receive_ahead(w);
-	shfs_log("the helper is back");
-}
-
 static void end_sync(struct watch *w, uint64_t cookie)
 {
 	int *fd = &w->syncs[cookie % SYNCS_MAX];
@@ -232,7 +223,7 @@ static void end_sync(struct watch *w, uint64_t cookie)
 }
 
 /* true: there may be more. */
-static bool receive(struct watch *w)
+static bool receive_events(struct watch *w)
 {
 	struct shfs_told told;
 	int r = 1;
@@ -313,7 +304,7 @@ static void look_for_trouble(struct watch *w)
 
 /* --- the control socket --- */
 
-static void begin_sync(struct watch *w, int fd, bool seal)
+static void begin_client_sync(struct watch *w, int fd, bool seal)
 {
 	int *slot = &w->syncs[++w->cookie % SYNCS_MAX];
 	int r = w->connection ? shfs_connection_sync(w->connection, w->cookie)
@@ -327,7 +318,7 @@ static void begin_sync(struct watch *w, int fd, bool seal)
 	w->seals[w->cookie % SYNCS_MAX] = seal;
 }
 
-static void tell_status(struct watch *w, int fd)
+static void answer_status(struct watch *w, int fd)
 {
 	_cleanup_buf_ struct shfs_buf text = { 0 };
 	const struct shfs_control_driver driver = {
@@ -342,7 +333,7 @@ static void tell_status(struct watch *w, int fd)
 	shfs_control_answer(fd, text.data, text.len);
 }
 
-static void answer(struct watch *w)
+static void answer_client(struct watch *w)
 {
 	char word[SHFS_WATCH_WORD_MAX];
 	int fd = shfs_watches_accept(w->listening, word);
@@ -352,11 +343,11 @@ static void answer(struct watch *w)
 	if (!strcmp(word, "root")) {
 		shfs_control_answer(fd, w->recorder.root, strlen(w->recorder.root));
 	} else if (!strcmp(word, "status")) {
-		tell_status(w, fd);
+		answer_status(w, fd);
 	} else if (!strcmp(word, "sync")) {
-		begin_sync(w, fd, false);
+		begin_client_sync(w, fd, false);
 	} else if (!strcmp(word, "seal")) {
-		begin_sync(w, fd, true);
+		begin_client_sync(w, fd, true);
 	} else if (!strcmp(word, "end") && w->ending < 0) {
 		w->ending = fd;
 		w->ends = true;
@@ -367,7 +358,7 @@ static void answer(struct watch *w)
 
 /* --- serving --- */
 
-static void serve(struct watch *w)
+static void serve_recording(struct watch *w)
 {
 	bool more = false;
 
@@ -385,18 +376,20 @@ static void serve(struct watch *w)
 			continue;
 		if (fds[0].revents)
 			return;
-		if (!w->connection)
-			return_to_helper(w);
+		if (!w->connection && !reach_helper(w)) {
+			receive_ahead(w);
+			shfs_log("the helper is back");
+		}
 		if (more || fds[2].revents)
-			more = receive(w);
+			more = receive_events(w);
 		look_for_trouble(w);
 		if (fds[1].revents)
-			answer(w);
+			answer_client(w);
 	}
 }
 
 /* Records what had happened when the end was asked for. */
-static void drain(struct watch *w)
+static void record_last_events(struct watch *w)
 {
 	uint64_t last = ++w->cookie;
 	struct pollfd p;
@@ -406,7 +399,7 @@ static void drain(struct watch *w)
 		return;
 	p = (struct pollfd){ .fd = shfs_connection_fd(w->connection), .events = POLLIN };
 	while (w->connection && w->synced != last && (more || poll(&p, 1, RETRY_MS) > 0))
-		more = receive(w);
+		more = receive_events(w);
 }
 
 static void guardian_died(struct shfs_guardian *g)
@@ -437,7 +430,7 @@ static int start_recorder(struct watch *w)
 	return 0;
 }
 
-static int run(struct watch *w)
+static int run_recording(struct watch *w)
 {
 	int code, r = reach_helper(w);
 
@@ -465,14 +458,14 @@ static int run(struct watch *w)
 		shfs_log("no seccomp filter: %s", strerror(-r));
 	receive_ahead(w);
 	shfs_daemon_tell(SHFS_EXIT_OK);
-	serve(w);
-	drain(w);
+	serve_recording(w);
+	record_last_events(w);
 	if (w->trouble && w->trouble != REMOVED)
 		shfs_alert_clear(w->recorder.store, w->recorder.root);
 	return SHFS_EXIT_OK;
 }
 
-static void free_watch(struct watch *w)
+static void free_recording(struct watch *w)
 {
 	shfs_baseline_end(w->baseline);
 	shfs_connection_close(w->connection);
@@ -495,7 +488,7 @@ int main(int argc, char **argv)
 		                  .listening = -1,
 		                  .signals = -1,
 		                  .ending = -1 };
-	int code = parse_options(argc, argv, &w.options);
+	int code = parse_recorder_options(argc, argv, &w.options);
 
 	if (code)
 		return MAX(code, 0);
@@ -514,8 +507,8 @@ int main(int argc, char **argv)
 	if (!code && !w.options.foreground)
 		code = shfs_daemon_fork();
 	if (!code)
-		code = run(&w);
-	free_watch(&w);
+		code = run_recording(&w);
+	free_recording(&w);
 	shfs_daemon_tell(code);
 	shfs_guardian_dismiss();
 	return code;

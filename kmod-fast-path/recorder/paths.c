@@ -14,7 +14,7 @@
 struct name {
 	char *path;
 	struct file *file;
-	struct name *prev, *next; /* of the same file, the oldest first */
+	struct name *prev, *next; /* names of the same file, the oldest first */
 	UT_hash_handle hh;
 };
 
@@ -27,7 +27,7 @@ struct file {
 /* A file that had names. */
 struct lost {
 	struct shfs_paths_file key;
-	char *path; /* the told one's */
+	char *path; /* that told.path borrows */
 	struct shfs_paths_lost told;
 	UT_hash_handle hh;
 };
@@ -51,7 +51,8 @@ void shfs_paths_at(struct shfs_paths *n, struct shfs_time time)
 
 /* --- files without a name --- */
 
-static struct lost *find_lost(const struct shfs_paths *n, struct shfs_paths_file key)
+static struct lost *find_nameless_file(const struct shfs_paths *n,
+                                       struct shfs_paths_file key)
 {
 	struct lost *lost;
 
@@ -59,7 +60,7 @@ static struct lost *find_lost(const struct shfs_paths *n, struct shfs_paths_file
 	return lost;
 }
 
-static void drop_lost(struct shfs_paths *n, struct lost *lost)
+static void drop_nameless_file(struct shfs_paths *n, struct lost *lost)
 {
 	if (!lost)
 		return;
@@ -69,7 +70,8 @@ static void drop_lost(struct shfs_paths *n, struct lost *lost)
 }
 
 /* Takes path. */
-static void note_lost(struct shfs_paths *n, struct shfs_paths_file key, char *path)
+static void note_nameless_file(struct shfs_paths *n, struct shfs_paths_file key,
+                               char *path)
 {
 	struct lost *lost = calloc(1, sizeof(*lost));
 
@@ -82,13 +84,13 @@ static void note_lost(struct shfs_paths *n, struct shfs_paths_file key, char *pa
 	lost->told = (struct shfs_paths_lost){ .path = path, .time = n->now };
 	HASH_ADD(hh, n->lost, key, sizeof(lost->key), lost);
 	if (HASH_COUNT(n->lost) > LOST_MAX)
-		drop_lost(n, n->lost);
+		drop_nameless_file(n, n->lost);
 }
 
 const struct shfs_paths_lost *shfs_paths_lost(const struct shfs_paths *n,
                                               struct shfs_paths_file key)
 {
-	const struct lost *lost = find_lost(n, key);
+	const struct lost *lost = find_nameless_file(n, key);
 
 	return lost ? &lost->told : NULL;
 }
@@ -96,7 +98,7 @@ const struct shfs_paths_lost *shfs_paths_lost(const struct shfs_paths *n,
 /* --- names --- */
 
 /* Returns its path, owned. */
-static char *take(struct shfs_paths *n, struct name *name)
+static char *detach_file_name(struct shfs_paths *n, struct name *name)
 {
 	struct file *file = name->file;
 	char *path = name->path;
@@ -111,21 +113,21 @@ static char *take(struct shfs_paths *n, struct name *name)
 	return path;
 }
 
-/* Nothing is known of the name any more. */
-static void forget(struct shfs_paths *n, struct name *name)
+/* Forgets what the name leads to. */
+static void forget_file_name(struct shfs_paths *n, struct name *name)
 {
-	free(take(n, name));
+	free(detach_file_name(n, name));
 }
 
-/* The file has the name no more. */
-static void drop(struct shfs_paths *n, struct name *name)
+/* Notes that the file has lost the name. */
+static void drop_file_name(struct shfs_paths *n, struct name *name)
 {
 	struct shfs_paths_file key = name->file->key;
 	bool is_last = !name->file->names->next;
-	char *path = take(n, name);
+	char *path = detach_file_name(n, name);
 
 	if (is_last)
-		note_lost(n, key, path);
+		note_nameless_file(n, key, path);
 	else
 		free(path);
 }
@@ -133,9 +135,9 @@ static void drop(struct shfs_paths *n, struct name *name)
 void shfs_paths_forget(struct shfs_paths *n)
 {
 	while (n->names)
-		forget(n, n->names);
+		forget_file_name(n, n->names);
 	while (n->lost)
-		drop_lost(n, n->lost);
+		drop_nameless_file(n, n->lost);
 }
 
 void shfs_paths_free(struct shfs_paths *n)
@@ -145,7 +147,7 @@ void shfs_paths_free(struct shfs_paths *n)
 	free(n);
 }
 
-static struct name *find(const struct shfs_paths *n, const char *path)
+static struct name *find_file_name(const struct shfs_paths *n, const char *path)
 {
 	struct name *name;
 
@@ -153,7 +155,8 @@ static struct name *find(const struct shfs_paths *n, const char *path)
 	return name;
 }
 
-static struct file *find_file(const struct shfs_paths *n, struct shfs_paths_file key)
+static struct file *find_named_file(const struct shfs_paths *n,
+                                    struct shfs_paths_file key)
 {
 	struct file *file;
 
@@ -161,9 +164,9 @@ static struct file *find_file(const struct shfs_paths *n, struct shfs_paths_file
 	return file;
 }
 
-static struct file *get_file(struct shfs_paths *n, struct shfs_paths_file key)
+static struct file *get_named_file(struct shfs_paths *n, struct shfs_paths_file key)
 {
-	struct file *file = find_file(n, key);
+	struct file *file = find_named_file(n, key);
 
 	if (file)
 		return file;
@@ -171,16 +174,16 @@ static struct file *get_file(struct shfs_paths *n, struct shfs_paths_file key)
 	if (!file)
 		return NULL;
 	file->key = key;
-	drop_lost(n, find_lost(n, key));
+	drop_nameless_file(n, find_nameless_file(n, key));
 	HASH_ADD(hh, n->files, key, sizeof(file->key), file);
 	return file;
 }
 
 /* Takes ownership of path. */
-static void add(struct shfs_paths *n, char *path, struct shfs_paths_file key)
+static void add_file_name(struct shfs_paths *n, char *path, struct shfs_paths_file key)
 {
 	struct name *name = path ? calloc(1, sizeof(*name)) : NULL;
-	struct file *file = name ? get_file(n, key) : NULL;
+	struct file *file = name ? get_named_file(n, key) : NULL;
 
 	if (!file) {
 		free(path);
@@ -192,25 +195,25 @@ static void add(struct shfs_paths *n, char *path, struct shfs_paths_file key)
 	HASH_ADD_KEYPTR(hh, n->names, path, strlen(path), name);
 	DL_APPEND(file->names, name);
 	if (HASH_COUNT(n->names) > NAMES_MAX)
-		forget(n, n->names);
+		forget_file_name(n, n->names);
 }
 
 void shfs_paths_set(struct shfs_paths *n, const char *path, struct shfs_paths_file file)
 {
-	struct name *name = find(n, path);
+	struct name *name = find_file_name(n, path);
 
 	if (!file.ino)
 		return;
 	if (name && !memcmp(&name->file->key, &file, sizeof(file)))
 		return;
 	if (name)
-		drop(n, name);
-	add(n, strdup(path), file);
+		drop_file_name(n, name);
+	add_file_name(n, strdup(path), file);
 }
 
 struct shfs_paths_file shfs_paths_find(const struct shfs_paths *n, const char *path)
 {
-	const struct name *name = find(n, path);
+	const struct name *name = find_file_name(n, path);
 
 	return name ? name->file->key : (struct shfs_paths_file){ 0 };
 }
@@ -218,8 +221,8 @@ struct shfs_paths_file shfs_paths_find(const struct shfs_paths *n, const char *p
 const char *shfs_paths_other(const struct shfs_paths *n, struct shfs_paths_file key,
                              const char *path)
 {
-	const struct file *file = find_file(n, key);
-	const struct name *name = find(n, path);
+	const struct file *file = find_named_file(n, key);
+	const struct name *name = find_file_name(n, path);
 
 	if (!file || (name && name->file == file))
 		return NULL;
@@ -236,18 +239,18 @@ static const char *rest_below(const char *path, const char *dir)
 
 void shfs_paths_gone(struct shfs_paths *n, const char *path, bool tree)
 {
-	struct name *name = find(n, path), *next;
+	struct name *name = find_file_name(n, path), *next;
 
 	if (name)
-		drop(n, name);
+		drop_file_name(n, name);
 	if (!tree)
 		return;
 	HASH_ITER (hh, n->names, name, next)
 		if (rest_below(name->path, path))
-			drop(n, name);
+			drop_file_name(n, name);
 }
 
-static char *concat(const char *a, const char *b)
+static char *concat_paths(const char *a, const char *b)
 {
 	_cleanup_buf_ struct shfs_buf path = { 0 };
 
@@ -270,14 +273,14 @@ void shfs_paths_moved(struct shfs_paths *n, const char *from, const char *to, bo
 	/* names that are added here come after all others */
 	for (name = n->names; name && count--; name = next) {
 		const char *rest = rest_below(name->path, from);
-		char *path = rest ? concat(to, rest) : NULL;
+		char *path = rest ? concat_paths(to, rest) : NULL;
 
 		next = name->hh.next;
 		file = name->file->key;
 		if (!rest)
 			continue;
-		drop(n, name);
-		add(n, path, file);
+		drop_file_name(n, name);
+		add_file_name(n, path, file);
 	}
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * paths.h - which file a name led to, by what was told up to now: a look at the file
- * system tells what it leads to by the time that one looks.
+ * paths.h - which file a name led to at an event. That is learned from the events before
+ * it: the file system itself only shows what the name leads to by now.
  *
- * Of the last 16,384 names, and 1,024 files that have lost theirs. One thread.
+ * Remembers the last 16,384 names, and 1,024 files that have lost theirs. For one thread.
  */
 #pragma once
 
@@ -23,18 +23,18 @@ struct shfs_paths_file {
 struct shfs_paths *shfs_paths_new(void);
 void shfs_paths_free(struct shfs_paths *names); /* NULL is fine */
 
-/* What is told from now on was then. */
+/* Sets the time of the following calls. */
 void shfs_paths_at(struct shfs_paths *names, struct shfs_time time);
 
-/* path leads to this file, and to no other any more. */
+/* Notes that path leads to this file, and to no other any more. */
 void shfs_paths_set(struct shfs_paths *names, const char *path,
                     struct shfs_paths_file file);
 
-/* ino is 0 where it is not known. */
+/* The file that path leads to; its ino is 0: unknown. */
 struct shfs_paths_file shfs_paths_find(const struct shfs_paths *names, const char *path);
 
-/* The name that the file got last, if it has some, and path is none of them; else NULL.
- * Borrowed. */
+/* The latest name of the file, borrowed. NULL: the file has no remembered name, or path
+ * is one of its names. */
 const char *shfs_paths_other(const struct shfs_paths *names, struct shfs_paths_file file,
                              const char *path);
 
@@ -44,16 +44,17 @@ struct shfs_paths_lost {
 	struct shfs_time time;
 };
 
-/* NULL: it has a name, or nothing is known of it. Borrowed. */
+/* Borrowed. NULL: the file has a name, or is unknown. */
 const struct shfs_paths_lost *shfs_paths_lost(const struct shfs_paths *names,
                                               struct shfs_paths_file file);
 
-/* path, and with tree all below it, leads nowhere; is called to; those two have changed
- * places. */
+/* Notes that path was removed, and with tree all below it. */
 void shfs_paths_gone(struct shfs_paths *names, const char *path, bool tree);
+/* Notes that from was renamed to to, and with tree all below it. */
 void shfs_paths_moved(struct shfs_paths *names, const char *from, const char *to,
                       bool tree);
+/* Notes that the two paths, and all below them, were exchanged. */
 void shfs_paths_exchanged(struct shfs_paths *names, const char *a, const char *b);
 
-/* Something was not told: all may be otherwise. */
+/* Forgets all names and files: events were lost, so any may be wrong. */
 void shfs_paths_forget(struct shfs_paths *names);

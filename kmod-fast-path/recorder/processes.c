@@ -89,13 +89,13 @@ static void program_unref(struct program *program)
 }
 
 /* Copies from, if to is empty. */
-static void inherit(struct shfs_buf *to, const struct shfs_buf *from)
+static void inherit_text(struct shfs_buf *to, const struct shfs_buf *from)
 {
 	if (!to->len && from->len)
 		shfs_buf_add(to, from->data, from->len);
 }
 
-static bool is_text(const struct shfs_buf *buf, const char *text)
+static bool buf_equals(const struct shfs_buf *buf, const char *text)
 {
 	return buf->len == strlen(text) && !memcmp(buf->data, text, buf->len);
 }
@@ -115,7 +115,7 @@ static int open_process(const struct key *key, struct shfs_proc_stat *stat)
 
 /* --- the table --- */
 
-static void forget(struct shfs_processes *p, struct process *process)
+static void drop_process(struct shfs_processes *p, struct process *process)
 {
 	HASH_DEL(p->known, process);
 	program_unref(process->program);
@@ -129,13 +129,13 @@ void shfs_processes_free(struct shfs_processes *p)
 	if (!p)
 		return;
 	HASH_ITER (hh, p->known, process, next)
-		forget(p, process);
+		drop_process(p, process);
 	for (size_t i = 0; i < ARRAY_SIZE(p->ours); i++)
 		free(p->ours[i]);
 	free(p);
 }
 
-static void make_room(struct shfs_processes *p)
+static void evict_process(struct shfs_processes *p)
 {
 	struct process *oldest = p->known;
 
@@ -143,11 +143,12 @@ static void make_room(struct shfs_processes *p)
 		return;
 	for (int i = 0; i < EVICT_TRY && oldest && !oldest->ended; i++)
 		oldest = oldest->hh.next;
-	forget(p, oldest ? oldest : p->known);
+	drop_process(p, oldest ? oldest : p->known);
 }
 
 /* pid 0 is no process. */
-static struct process *find(struct shfs_processes *p, const struct key *key)
+static struct process *find_remembered_process(struct shfs_processes *p,
+                                               const struct key *key)
 {
 	struct process *process;
 
@@ -159,20 +160,20 @@ static struct process *find(struct shfs_processes *p, const struct key *key)
 	return process;
 }
 
-static struct process *add(struct shfs_processes *p, const struct key *key)
+static struct process *remember_process(struct shfs_processes *p, const struct key *key)
 {
 	struct process *process = calloc(1, sizeof(*process));
 
 	if (!process)
 		return NULL;
-	make_room(p);
+	evict_process(p);
 	process->key = *key;
 	HASH_ADD(hh, p->known, key, sizeof(process->key), process);
 	return process;
 }
 
 /* Adds a process of which no event came, as /proc describes it now. NULL: it is gone. */
-static struct process *look(struct shfs_processes *p, struct key key)
+static struct process *read_process(struct shfs_processes *p, struct key key)
 {
 	struct shfs_proc_stat stat;
 	_cleanup_close_ int procfd = open_process(&key, &stat);
@@ -182,10 +183,10 @@ static struct process *look(struct shfs_processes *p, struct key key)
 	if (procfd < 0)
 		return NULL;
 	key.start_ticks = stat.start_ticks;
-	process = find(p, &key);
+	process = find_remembered_process(p, &key);
 	if (process)
 		return process;
-	process = add(p, &key);
+	process = remember_process(p, &key);
 	if (!process)
 		return NULL;
 	process->parent.pid = stat.ppid;
@@ -211,16 +212,17 @@ static struct key key_of(const struct shfs_event_process *who)
 }
 
 /* The process of an event, updated with what the event says of its job. NULL: unknown. */
-static struct process *process_of(struct shfs_processes *p,
-                                  const struct shfs_event_process *who)
+static struct process *update_process(struct shfs_processes *p,
+                                      const struct shfs_event_process *who)
 {
 	struct key key = key_of(who);
-	struct process *process = who->pid && who->start_ns ? find(p, &key) : NULL;
+	struct process *process =
+		who->pid && who->start_ns ? find_remembered_process(p, &key) : NULL;
 
 	if (!process && who->pid)
-		process = look(p, key);
+		process = read_process(p, key);
 	if (!process && who->pid && who->start_ns)
-		process = add(p, &key);
+		process = remember_process(p, &key);
 	if (!process)
 		return NULL;
 	process->pgid = who->pgid ? who->pgid : process->pgid;
@@ -236,12 +238,12 @@ static struct process *process_of(struct shfs_processes *p,
 
 static void note_fork(struct shfs_processes *p, const struct shfs_event *event)
 {
-	struct process *parent = process_of(p, &event->process), *child;
+	struct process *parent = update_process(p, &event->process), *child;
 	struct key key = { event->child.start_ns / TICK_NS, event->child.pid };
 
-	if (!parent || !key.pid || find(p, &key))
+	if (!parent || !key.pid || find_remembered_process(p, &key))
 		return;
-	child = add(p, &key);
+	child = remember_process(p, &key);
 	if (!child)
 		return;
 	child->parent = parent->key;
@@ -272,7 +274,7 @@ static void add_arguments(struct shfs_buf *out, const struct shfs_event *event)
  * the event has the arguments and whether they are hidden. */
 static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 {
-	struct process *process = process_of(p, &event->process);
+	struct process *process = update_process(p, &event->process);
 	struct program *program = process ? program_new() : NULL, *before;
 	struct shfs_proc_stat stat;
 	_cleanup_close_ int procfd = -1;
@@ -286,12 +288,12 @@ static void note_exec(struct shfs_processes *p, const struct shfs_event *event)
 		(void)!shfs_proc_link(procfd, "cwd", &program->cwd);
 		(void)!shfs_proc_marker(procfd, &program->marker, &program->hidden);
 	} else if (before) {
-		inherit(&program->marker, &before->marker);
+		inherit_text(&program->marker, &before->marker);
 	}
 	if (!program->exe.len)
 		shfs_buf_add(&program->exe, event->text, event->text_len);
 	if (before)
-		inherit(&program->cwd, &before->cwd);
+		inherit_text(&program->cwd, &before->cwd);
 	if (event->flags & (SHFS_EVENT_HIDDEN | SHFS_EVENT_SHOWN))
 		program->hidden = !!(event->flags & SHFS_EVENT_HIDDEN);
 	if (before && program->hidden == SHFS_HIDDEN_UNSAID && before->hidden > 0)
@@ -317,7 +319,7 @@ void shfs_processes_note(struct shfs_processes *p, const struct shfs_event *even
 	} else if (event->type == SHFS_EVENT_EXIT) {
 		struct key key = key_of(&event->process);
 
-		process = find(p, &key);
+		process = find_remembered_process(p, &key);
 		if (process)
 			process->ended = true;
 	}
@@ -330,16 +332,16 @@ bool shfs_processes_is_shfs(struct shfs_processes *p,
 
 	if (who->pid == (uint32_t)getpid())
 		return true;
-	process = process_of(p, who);
+	process = update_process(p, who);
 	for (size_t i = 0; process && process->program && i < ARRAY_SIZE(p->ours); i++)
-		if (p->ours[i] && is_text(&process->program->exe, p->ours[i]))
+		if (p->ours[i] && buf_equals(&process->program->exe, p->ours[i]))
 			return true;
 	return false;
 }
 
 /* --- records --- */
 
-static struct shfs_bytes bytes(const struct shfs_buf *buf)
+static struct shfs_bytes buf_bytes(const struct shfs_buf *buf)
 {
 	return (struct shfs_bytes){ buf->data, buf->len };
 }
@@ -352,12 +354,13 @@ static void decide_hidden(struct shfs_processes *p, struct process *process)
 
 	if (!process->program || process->program->hidden != SHFS_HIDDEN_UNSAID)
 		return;
-	parent = process->parent.pid ? find(p, &process->parent) : NULL;
+	parent =
+		process->parent.pid ? find_remembered_process(p, &process->parent) : NULL;
 	if (parent && parent->program && parent->program->hidden > 0)
 		process->program->hidden = 1;
 }
 
-static void emit(struct shfs_processes *p, struct process *process)
+static void emit_process_record(struct shfs_processes *p, struct process *process)
 {
 	static const struct program none;
 	const struct program *program = process->program ? process->program : &none;
@@ -372,10 +375,10 @@ static void emit(struct shfs_processes *p, struct process *process)
 			.tty_nr = process->tty,
 			.start_ticks = process->key.start_ticks,
 			.parent_start_ticks = process->parent.start_ticks,
-			.exe = bytes(&program->exe),
-			.cwd = bytes(&program->cwd),
-			.argv = bytes(&program->argv),
-			.marker = bytes(&program->marker),
+			.exe = buf_bytes(&program->exe),
+			.cwd = buf_bytes(&program->cwd),
+			.argv = buf_bytes(&program->argv),
+			.marker = buf_bytes(&program->marker),
 		},
 	};
 
@@ -388,14 +391,14 @@ static void emit(struct shfs_processes *p, struct process *process)
 	process->seq = shfs_capture_emit(p->capture, &rec, NULL);
 }
 
-static struct process *parent_of(struct shfs_processes *p, struct process *process)
+static struct process *find_parent(struct shfs_processes *p, struct process *process)
 {
 	struct process *parent = NULL;
 
 	if (process->parent.pid && process->parent.start_ticks)
-		parent = find(p, &process->parent);
+		parent = find_remembered_process(p, &process->parent);
 	if (!parent && process->parent.pid)
-		parent = look(p, process->parent);
+		parent = read_process(p, process->parent);
 	/* the parent is gone, and a younger process has its pid */
 	if (!parent || parent->key.start_ticks > process->key.start_ticks)
 		return NULL;
@@ -406,16 +409,16 @@ static struct process *parent_of(struct shfs_processes *p, struct process *proce
 uint64_t shfs_processes_record(struct shfs_processes *p,
                                const struct shfs_event_process *who)
 {
-	struct process *process = process_of(p, who), *chain[DEPTH_MAX];
+	struct process *process = update_process(p, who), *chain[DEPTH_MAX];
 	struct process *next = process;
 	int n = 0;
 
 	/* while they wait in the chain, they are the last to be evicted */
-	for (; next && n < DEPTH_MAX && !next->seq; next = parent_of(p, next))
+	for (; next && n < DEPTH_MAX && !next->seq; next = find_parent(p, next))
 		chain[n++] = next;
 	while (n--) {
 		decide_hidden(p, chain[n]);
-		emit(p, chain[n]);
+		emit_process_record(p, chain[n]);
 	}
 	return process ? process->seq : 0;
 }

@@ -34,7 +34,7 @@ static void waiting_free(struct waiting *w)
 	free(w);
 }
 
-static void wake(int fd)
+static void raise_eventfd(int fd)
 {
 	(void)!write(fd, &(uint64_t){ 1 }, sizeof(uint64_t));
 }
@@ -60,7 +60,7 @@ static struct waiting *waiting_new(const struct shfs_packet_in *in)
 /* --- the thread --- */
 
 /* Keeps the packet; with the lock held. */
-static void keep(struct shfs_receiver *r)
+static void keep_packet(struct shfs_receiver *r)
 {
 	struct waiting *w;
 
@@ -96,7 +96,7 @@ static bool wait_for_packet(struct shfs_receiver *r)
 	return !stops;
 }
 
-static void *receive(void *arg)
+static void *receive_packets(void *arg)
 {
 	struct shfs_receiver *r = arg;
 	int got = 0;
@@ -107,12 +107,12 @@ static void *receive(void *arg)
 			continue;
 		pthread_mutex_lock(&r->lock);
 		if (got > 0)
-			keep(r);
+			keep_packet(r);
 		else
 			r->error = got;
 		got = r->error;
 		pthread_mutex_unlock(&r->lock);
-		wake(r->ready_fd);
+		raise_eventfd(r->ready_fd);
 	}
 	return NULL;
 }
@@ -135,7 +135,7 @@ int shfs_receiver_new(int socket, struct shfs_receiver **out)
 	if (r->ready_fd < 0 || r->stop_fd < 0)
 		error = -errno;
 	if (!error)
-		error = -pthread_create(&r->thread, NULL, receive, r);
+		error = -pthread_create(&r->thread, NULL, receive_packets, r);
 	if (error) {
 		shfs_closep(&r->ready_fd);
 		shfs_closep(&r->stop_fd);
@@ -158,7 +158,7 @@ void shfs_receiver_free(struct shfs_receiver *r)
 	r->stops = true;
 	pthread_cond_signal(&r->room);
 	pthread_mutex_unlock(&r->lock);
-	wake(r->stop_fd);
+	raise_eventfd(r->stop_fd);
 	pthread_join(r->thread, NULL);
 	while ((w = r->first)) {
 		r->first = w->next;

@@ -17,26 +17,26 @@
 struct happening {
 	const struct shfs_event *event;
 	char path[SHFS_EVENT_PATH_MAX + 1], path2[SHFS_EVENT_PATH_MAX + 1];
-	struct shfs_event_file file; /* the event's, but for what it has wrong */
-	bool moved_on; /* what it held under this name cannot be read any more */
-	bool is_sure;  /* file is the one that the name led to then */
+	struct shfs_event_file file; /* the event's, with corrections */
+	bool moved_on; /* what the file held under this name cannot be read any more */
+	bool is_sure;  /* file is the one that the name led to at the event */
 	int content_fd;
 	struct shfs_time time;
 	uint64_t process;
 };
 
-/* fanotify tells no times: they are those at which it was read, or soon after the ctime.
- */
-static bool is_late(const struct shfs_recorder *r)
+/* Are the times of events late? fanotify has none: they are those at which its queue was
+ * read, or soon after the ctime. */
+static bool is_driver_late(const struct shfs_recorder *r)
 {
 	return !strcmp(r->driver, "fanotify");
 }
 
-/* A file's size and times are looked up after its close, and are not those that it left.
- */
+/* Does the driver look up a file's size and times after its close? They may not be those
+ * that the close left. */
 static bool looks_late(const struct shfs_recorder *r)
 {
-	return is_late(r) || !strcmp(r->driver, "bpf-tracepoints");
+	return is_driver_late(r) || !strcmp(r->driver, "bpf-tracepoints");
 }
 
 int shfs_recorder_begin(struct shfs_recorder *r)
@@ -84,13 +84,15 @@ void shfs_recorder_end(struct shfs_recorder *r)
 
 /* --- what is common to all events --- */
 
-/* Where times are not exact, the order of the events is better known. */
-static struct shfs_time time_of(struct shfs_recorder *r, const struct shfs_event *event)
+/* The time of the event. If times are not exact, the order of the events is trusted more.
+ */
+static struct shfs_time event_time(struct shfs_recorder *r,
+                                   const struct shfs_event *event)
 {
 	struct shfs_time now = shfs_time_now();
 	uint64_t boot_ns = event->time_ns;
 
-	if (is_late(r))
+	if (is_driver_late(r))
 		boot_ns = r->last_ns = MAX(boot_ns, r->last_ns);
 	return (struct shfs_time){
 		.real_ns = now.real_ns - (int64_t)(now.boot_ns - boot_ns),
@@ -98,7 +100,7 @@ static struct shfs_time time_of(struct shfs_recorder *r, const struct shfs_event
 	};
 }
 
-static bool is_hidden(const struct shfs_recorder *r, const char *path)
+static bool is_in_store(const struct shfs_recorder *r, const char *path)
 {
 	size_t len = r->hidden ? strlen(r->hidden) : 0;
 
@@ -106,7 +108,7 @@ static bool is_hidden(const struct shfs_recorder *r, const char *path)
 	       (!path[len] || path[len] == '/');
 }
 
-static struct shfs_bytes bytes(const char *text)
+static struct shfs_bytes string_bytes(const char *text)
 {
 	return (struct shfs_bytes){ text, strlen(text) };
 }
@@ -118,54 +120,55 @@ static void held_clear(struct shfs_held *held)
 
 /* --- which file it is --- */
 
-static struct shfs_paths_file file_of(const struct shfs_event_file *file)
+static struct shfs_paths_file paths_file_of(const struct shfs_event_file *file)
 {
 	return (struct shfs_paths_file){ file->dev, file->ino };
 }
 
-static bool leads_to(const struct shfs_recorder *r, const char *path, uint64_t ino)
+static bool name_leads_to(const struct shfs_recorder *r, const char *path, uint64_t ino)
 {
 	struct stat st;
 
 	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == ino;
 }
 
-/* Of an open file that has no name any more: the last one; NULL where that is not known.
- */
+/* The last name of an open file that has none any more; NULL: it has a name, or that is
+ * unknown. */
 static const struct shfs_paths_lost *last_name(const struct shfs_recorder *r,
                                                const struct happening *h)
 {
-	return h->file.nlink ? NULL : shfs_paths_lost(r->paths, file_of(&h->file));
+	return h->file.nlink ? NULL : shfs_paths_lost(r->paths, paths_file_of(&h->file));
 }
 
-static bool is_there(const struct shfs_recorder *r, const char *path)
+static bool name_exists(const struct shfs_recorder *r, const char *path)
 {
 	struct stat st;
 
 	return !fstatat(r->root_fd, path, &st, AT_SYMLINK_NOFOLLOW);
 }
 
-/* An open file tells the name that it was opened by, which may be gone since, while it
- * has others, or had. */
+/* Corrects the name of an open file. The event has the name that it was opened by, which
+ * may be gone since: then the file's present name or, without one, its last is taken. */
 static void correct_name(const struct shfs_recorder *r, struct happening *h)
 {
 	const struct shfs_paths_lost *lost = last_name(r, h);
-	const char *other = lost ? lost->path
-	                         : shfs_paths_other(r->paths, file_of(&h->file), h->path);
+	const char *other =
+		lost ? lost->path
+		     : shfs_paths_other(r->paths, paths_file_of(&h->file), h->path);
 
 	if (!other || !strcmp(other, h->path) ||
-	    (!lost && (!h->file.nlink || leads_to(r, h->path, h->file.ino))))
+	    (!lost && (!h->file.nlink || name_leads_to(r, h->path, h->file.ino))))
 		return;
 	shfs_debug(RECORDER, "%s: file %" PRIu64 " is called %s now", h->path,
 	           (uint64_t)h->file.ino, other);
 	snprintf(h->path, sizeof(h->path), "%s", other);
 }
 
-/* Is it known by another name than the one that is told, and has no more than one? */
-static bool is_another(const struct shfs_recorder *r, const struct happening *h)
+/* Has the file a single name, and is that remembered as another than the event's? */
+static bool has_another_name(const struct shfs_recorder *r, const struct happening *h)
 {
 	return h->file.nlink == 1 &&
-	       shfs_paths_other(r->paths, file_of(&h->file), h->path);
+	       shfs_paths_other(r->paths, paths_file_of(&h->file), h->path);
 }
 
 /* How far two clocks of the kernel may be apart. */
@@ -180,13 +183,14 @@ static bool is_changed_since(const struct happening *h)
 	       h->file.ctime_ns > h->time.real_ns + CLOCKS_APART_NS;
 }
 
-/* The name was looked up after the event: another file may have had it by then. */
+/* Corrects the file of an event whose driver looked it up by its name later: another file
+ * may have got the name by then. */
 static void correct_file(const struct shfs_recorder *r, struct happening *h)
 {
 	struct shfs_paths_file was = shfs_paths_find(r->paths, h->path);
 
 	if (was.ino ? was.ino == h->file.ino && was.dev == h->file.dev
-	            : !is_another(r, h) && !is_changed_since(h))
+	            : !has_another_name(r, h) && !is_changed_since(h))
 		return;
 	shfs_debug(RECORDER, "%s: was file %" PRIu64 ", another has the name by now",
 	           h->path, was.ino);
@@ -199,7 +203,7 @@ static void correct_file(const struct shfs_recorder *r, struct happening *h)
 	};
 }
 
-static void correct(const struct shfs_recorder *r, struct happening *h)
+static void correct_event(const struct shfs_recorder *r, struct happening *h)
 {
 	switch (h->event->type) {
 	case SHFS_EVENT_CLOSE:
@@ -218,7 +222,8 @@ static void correct(const struct shfs_recorder *r, struct happening *h)
 	}
 }
 
-/* A program's name for a file tells which it is only where that was told before. */
+/* Is the event's file the one that its name led to? If it was looked up later, only if an
+ * earlier event has told which file the name leads to. */
 static bool is_sure(const struct shfs_recorder *r, const struct happening *h)
 {
 	return !(h->event->flags & SHFS_EVENT_INEXACT) ||
@@ -236,20 +241,20 @@ static void note_moved(struct shfs_recorder *r, const struct happening *h)
 	else
 		shfs_paths_gone(r->paths, h->path, directory);
 	if (h->is_sure && *h->path2)
-		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
+		shfs_paths_set(r->paths, h->path2, paths_file_of(&h->file));
 }
 
 static void note_linked(struct shfs_recorder *r, const struct happening *h)
 {
 	shfs_paths_gone(r->paths, h->path2, false);
 	if (h->is_sure && *h->path)
-		shfs_paths_set(r->paths, h->path, file_of(&h->file));
+		shfs_paths_set(r->paths, h->path, paths_file_of(&h->file));
 	if (h->is_sure)
-		shfs_paths_set(r->paths, h->path2, file_of(&h->file));
+		shfs_paths_set(r->paths, h->path2, paths_file_of(&h->file));
 }
 
-/* Just before what has changed the names, which may be told late: by its ctime. */
-static struct shfs_time before(const struct happening *h)
+/* The moment before the change of a name. Its event may be late: the ctime counts. */
+static struct shfs_time time_before(const struct happening *h)
 {
 	struct shfs_time time = h->time;
 	int64_t late_ns = h->file.ctime_ns ? time.real_ns - h->file.ctime_ns : 0;
@@ -260,16 +265,16 @@ static struct shfs_time before(const struct happening *h)
 	return time;
 }
 
-/* What the names lead to from now on. */
+/* Notes what the names lead to after the event. */
 static void note_names(struct shfs_recorder *r, const struct happening *h)
 {
-	shfs_paths_at(r->paths, before(h));
+	shfs_paths_at(r->paths, time_before(h));
 	switch (h->event->type) {
 	case SHFS_EVENT_CLOSE:
 	case SHFS_EVENT_WRITE:
 		/* the name of a script is looked up */
 		if (h->file.nlink && !(h->event->flags & SHFS_EVENT_EXECUTED))
-			shfs_paths_set(r->paths, h->path, file_of(&h->file));
+			shfs_paths_set(r->paths, h->path, paths_file_of(&h->file));
 		break;
 	case SHFS_EVENT_RENAME:
 		note_moved(r, h);
@@ -279,7 +284,7 @@ static void note_names(struct shfs_recorder *r, const struct happening *h)
 		break;
 	case SHFS_EVENT_UNLINK:
 		if (h->is_sure)
-			shfs_paths_set(r->paths, h->path, file_of(&h->file));
+			shfs_paths_set(r->paths, h->path, paths_file_of(&h->file));
 		shfs_paths_gone(r->paths, h->path, S_ISDIR(h->file.mode));
 		break;
 	default:
@@ -290,11 +295,13 @@ static void note_names(struct shfs_recorder *r, const struct happening *h)
 /* --- accesses --- */
 
 /*
- * Who has a file open that has no name has opened it while it had one. So that is when an
- * access began of which no more is known than its end or its first write.
+ * The begin of an access. If the file has no name any more, it was opened while it had
+ * one: so an access of which only its end or first write is known began before the name
+ * was lost.
  */
-static struct shfs_time begin_of(const struct shfs_recorder *r, const struct happening *h,
-                                 const struct shfs_writer *writer)
+static struct shfs_time access_begin(const struct shfs_recorder *r,
+                                     const struct happening *h,
+                                     const struct shfs_writer *writer)
 {
 	const struct shfs_paths_lost *lost = last_name(r, h);
 
@@ -302,9 +309,10 @@ static struct shfs_time begin_of(const struct shfs_recorder *r, const struct hap
 	                                                          : writer->begin;
 }
 
-static void emit_access(struct shfs_recorder *r, const struct happening *h,
-                        const struct shfs_writer *writer, uint32_t flags,
-                        const struct shfs_held *seen, const struct shfs_held *made)
+static void emit_access_of_writer(struct shfs_recorder *r, const struct happening *h,
+                                  const struct shfs_writer *writer, uint32_t flags,
+                                  const struct shfs_held *seen,
+                                  const struct shfs_held *made)
 {
 	struct shfs_snapshot *content[2] = { seen ? seen->snapshot : NULL,
 		                             made ? made->snapshot : NULL };
@@ -314,15 +322,15 @@ static void emit_access(struct shfs_recorder *r, const struct happening *h,
 		.access = {
 			.process = writer->process,
 			.flags = flags,
-			.begin = begin_of(r, h, writer),
+			.begin = access_begin(r, h, writer),
 			.last = writer->last,
-			.path = bytes(h->path),
+			.path = string_bytes(h->path),
 			.dev = h->file.dev,
 			.ino = h->file.ino,
 		},
 	};
 
-	if (!h->file.nlink && is_there(r, h->path))
+	if (!h->file.nlink && name_exists(r, h->path))
 		rec.access.flags |= SHFS_ACCESS_REPLACED;
 	if (seen && !seen->snapshot)
 		rec.access.seen = seen->value;
@@ -331,7 +339,7 @@ static void emit_access(struct shfs_recorder *r, const struct happening *h,
 	shfs_capture_emit(r->capture, &rec, content);
 }
 
-/* Of the open file; those of the event, where it has not told more. */
+/* The flags of an access, from those of the event. */
 static uint32_t access_flags(const struct shfs_recorder *r,
                              const struct shfs_event *event)
 {
@@ -346,7 +354,7 @@ static uint32_t access_flags(const struct shfs_recorder *r,
 		{ SHFS_EVENT_SHARED, SHFS_ACCESS_SHARED },
 	};
 	uint32_t out = (event->file.nlink ? 0 : SHFS_ACCESS_NAMELESS) |
-	               (is_late(r) ? SHFS_ACCESS_LATE : 0);
+	               (is_driver_late(r) ? SHFS_ACCESS_LATE : 0);
 
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		if (event->flags & flags[i].event)
@@ -354,8 +362,9 @@ static uint32_t access_flags(const struct shfs_recorder *r,
 	return out;
 }
 
-/* Really, as far as anybody can tell: by who saw the writes, or by what they left. */
-static bool is_written(struct shfs_recorder *r, const struct shfs_event *event)
+/* Was the file really written? That is known from a driver that sees writes, or else from
+ * what they changed. */
+static bool has_written_file(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	if (event->flags &
 	    (SHFS_EVENT_WRITTEN | SHFS_EVENT_CREATED | SHFS_EVENT_TRUNCATED))
@@ -365,7 +374,8 @@ static bool is_written(struct shfs_recorder *r, const struct shfs_event *event)
 	       shfs_contents_is_changed(r->contents, &event->file);
 }
 
-/* One for each writer, the last one first: that made it, the others had a part in it. */
+/* Emits an access for each writer. The last writer made the content and comes first; the
+ * others had a part in it. */
 static void emit_writers(struct shfs_recorder *r, const struct happening *h,
                          const struct shfs_open_file *open, const struct shfs_held *made)
 {
@@ -373,9 +383,10 @@ static void emit_writers(struct shfs_recorder *r, const struct happening *h,
 	uint32_t flags = access_flags(r, h->event) | SHFS_ACCESS_WRITTEN;
 
 	for (unsigned i = 0; i < open->n_writers; i++)
-		emit_access(r, h, &open->writers[(open->last + i) % open->n_writers],
-		            i || open->handed_on ? flags & ~of_opener : flags, NULL,
-		            made);
+		emit_access_of_writer(r, h,
+		                      &open->writers[(open->last + i) % open->n_writers],
+		                      i || open->handed_on ? flags & ~of_opener : flags,
+		                      NULL, made);
 }
 
 static void record_writers(struct shfs_recorder *r, const struct happening *h,
@@ -402,31 +413,20 @@ static void record_reader(struct shfs_recorder *r, const struct happening *h)
 		shfs_contents_take(r->contents, &h->file, h->path, h->content_fd,
 	                           h->time.real_ns, SHFS_CONTENTS_READ, h->file.uid);
 
-	emit_access(r, h, &reader, access_flags(r, h->event) | SHFS_ACCESS_READ, &seen,
-	            NULL);
+	emit_access_of_writer(r, h, &reader, access_flags(r, h->event) | SHFS_ACCESS_READ,
+	                      &seen, NULL);
 }
 
 static void note_close(struct shfs_recorder *r, const struct happening *h)
 {
 	struct shfs_open_file *open = shfs_open_file_find(r->open, h->event->file.id);
 
-	if (open || is_written(r, h->event))
+	if (open || has_written_file(r, h->event))
 		record_writers(r, h, open);
 	else if (h->event->flags & SHFS_EVENT_READABLE)
 		record_reader(r, h);
 	if (open)
 		shfs_open_file_free(&r->open, open);
-}
-
-/* What the file holds when another command comes to write is what those before left. */
-static void hand_on(struct shfs_recorder *r, const struct happening *h,
-                    struct shfs_open_file *open)
-{
-	_cleanup_(held_clear) struct shfs_held made =
-		shfs_contents_last(r->contents, &h->file);
-
-	emit_writers(r, h, open, &made);
-	shfs_open_file_hand_on(open);
 }
 
 static void note_write(struct shfs_recorder *r, const struct happening *h)
@@ -437,12 +437,19 @@ static void note_write(struct shfs_recorder *r, const struct happening *h)
 		open = shfs_open_file_get(&r->open, h->event, h->path);
 	if (!open)
 		return;
-	if (shfs_open_file_is_handed_on(open, h->event))
-		hand_on(r, h, open);
+	if (shfs_open_file_is_handed_on(open, h->event)) {
+		/* another command begins to write: the file holds what those before left
+		 */
+		_cleanup_(held_clear) struct shfs_held made =
+			shfs_contents_last(r->contents, &h->file);
+
+		emit_writers(r, h, open, &made);
+		shfs_open_file_hand_on(open);
+	}
 	shfs_open_file_note(open, h->event, h->process, h->time);
 }
 
-/* Of files that others may go on to write: what it has left. */
+/* Takes what the process left in files that other processes may go on to write. */
 static void note_exit(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	struct shfs_open_file *open, *next;
@@ -467,8 +474,8 @@ static void emit_pathop(struct shfs_recorder *r, const struct happening *h,
 			.process = h->process,
 			.op = op,
 			.directory = S_ISDIR(h->file.mode),
-			.path = bytes(path),
-			.path2 = bytes(path2),
+			.path = string_bytes(path),
+			.path2 = string_bytes(path2),
 			.dev = h->file.dev,
 			.ino = h->file.ino,
 		},
@@ -496,31 +503,31 @@ static void note_gone(struct shfs_recorder *r, const struct happening *h)
 	            directory ? NULL : &victim);
 }
 
-static bool is_of(const struct shfs_open_file *open, struct shfs_paths_file file)
+static bool is_open_of(const struct shfs_open_file *open, struct shfs_paths_file file)
 {
 	return open->file.ino == file.ino && open->file.dev == file.dev;
 }
 
-static bool is_being_written(const struct shfs_recorder *r, struct shfs_paths_file file)
+static bool has_open_writer(const struct shfs_recorder *r, struct shfs_paths_file file)
 {
 	const struct shfs_open_file *open, *next;
 
 	HASH_ITER (hh, r->open, open, next)
-		if (is_of(open, file))
+		if (is_open_of(open, file))
 			return true;
 	return false;
 }
 
-/* Of a file that has gone on to another name: what it held is not to be read any more. */
+/* The content of a file that has got another name since: it cannot be read any more. */
 static struct shfs_held content_unread(const struct shfs_recorder *r,
                                        struct shfs_paths_file file)
 {
 	return (struct shfs_held){
-		.value.flags = is_being_written(r, file) ? SHFS_CONTENT_CHANGING : 0,
+		.value.flags = has_open_writer(r, file) ? SHFS_CONTENT_CHANGING : 0,
 	};
 }
 
-/* What it holds under the name that it has got. */
+/* Takes the content of the file under its new name. */
 static struct shfs_held content_at(struct shfs_recorder *r, const struct happening *h,
                                    const char *path)
 {
@@ -528,7 +535,7 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 	struct shfs_held held = { 0 };
 
 	if (h->moved_on)
-		held = content_unread(r, file_of(&h->file));
+		held = content_unread(r, paths_file_of(&h->file));
 	else if (S_ISREG(h->file.mode))
 		held = shfs_contents_take(r->contents, &h->file, path, h->content_fd,
 		                          h->time.real_ns,
@@ -538,7 +545,8 @@ static struct shfs_held content_at(struct shfs_recorder *r, const struct happeni
 	return held;
 }
 
-/* What the other file of an exchange holds, of which nothing is told. */
+/* Takes the content of the other file of an exchange, which the event does not describe.
+ */
 static struct shfs_held content_exchanged(struct shfs_recorder *r,
                                           const struct happening *h)
 {
@@ -562,7 +570,7 @@ static struct shfs_held content_exchanged(struct shfs_recorder *r,
 	                          SHFS_CONTENTS_NAMED, st.st_uid);
 }
 
-/* A file that comes from outside is one that was made here. */
+/* Records a file that was moved or linked from outside, as one that was made here. */
 static void note_come(struct shfs_recorder *r, struct happening *h)
 {
 	memcpy(h->path, h->path2, sizeof(h->path));
@@ -574,14 +582,8 @@ static void note_come(struct shfs_recorder *r, struct happening *h)
 	            "", NULL, NULL);
 }
 
-/* The name may lead to another file by now. */
-static bool is_by_name(const struct shfs_open_file *open, const struct happening *h)
-{
-	return open->path && !strcmp(open->path, h->path);
-}
-
-/* A file is renamed before it was closed: its content was made by those who have written
- * to it until then. fanotify tells no writes, so there it is the one who created it. */
+/* Records the writers of a file that is renamed while it is open: they made its content.
+ * fanotify reports no writes: there the process that created the file is the writer. */
 static void record_unclosed(struct shfs_recorder *r, const struct happening *h,
                             const struct shfs_held *content)
 {
@@ -596,7 +598,8 @@ static void record_unclosed(struct shfs_recorder *r, const struct happening *h,
 	if (h->event->flags & SHFS_EVENT_CREATED)
 		emit_writers(r, h, &by_maker, content);
 	HASH_ITER (hh, r->open, open, next)
-		if (is_of(open, file_of(&h->file)) && (h->is_sure || is_by_name(open, h)))
+		if (is_open_of(open, paths_file_of(&h->file)) &&
+		    (h->is_sure || (open->path && !strcmp(open->path, h->path))))
 			emit_writers(r, h, open, content);
 }
 
@@ -632,7 +635,7 @@ static void note_name_of_old(struct shfs_recorder *r, struct happening *h)
 		.time = h->time,
 		.preimage = {
 			.process = h->process,
-			.path = bytes(h->path2),
+			.path = string_bytes(h->path2),
 			.content = content.value,
 			.dev = h->file.dev,
 			.ino = h->file.ino,
@@ -643,7 +646,7 @@ static void note_name_of_old(struct shfs_recorder *r, struct happening *h)
 	shfs_capture_emit(r->capture, &rec, contents);
 }
 
-static void note_link(struct shfs_recorder *r, struct happening *h)
+static void note_new_link(struct shfs_recorder *r, struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content = { 0 };
 
@@ -669,7 +672,7 @@ static void note_truncate(struct shfs_recorder *r, const struct happening *h)
 	emit_pathop(r, h, SHFS_OP_TRUNCATE, h->path, "", &content, NULL);
 }
 
-static void note_made(struct shfs_recorder *r, const struct happening *h)
+static void note_creation(struct shfs_recorder *r, const struct happening *h)
 {
 	mode_t mode = h->file.mode;
 
@@ -681,20 +684,21 @@ static void note_made(struct shfs_recorder *r, const struct happening *h)
 }
 
 /*
- * Times that were set are those of the same content, if nobody can have written to the
- * file meanwhile. fanotify tells no writes, so there the content is read again.
+ * Records a change of mode, owner or times. The content is the same if no process can
+ * have written to the file meanwhile. fanotify reports no writes: there it is read again.
  */
-static void note_changed(struct shfs_recorder *r, const struct happening *h)
+static void note_attributes(struct shfs_recorder *r, const struct happening *h)
 {
 	_cleanup_(held_clear) struct shfs_held content = { 0 };
 
-	if (!h->moved_on && !is_late(r) && !is_being_written(r, file_of(&h->file)))
+	if (!h->moved_on && !is_driver_late(r) &&
+	    !has_open_writer(r, paths_file_of(&h->file)))
 		shfs_contents_touch(r->contents, &h->file);
 	content = content_at(r, h, h->path);
 	emit_pathop(r, h, SHFS_OP_CHMOD, h->path, "", &content, NULL);
 }
 
-static void note_lost(struct shfs_recorder *r, const struct shfs_event *event)
+static void note_lost_events(struct shfs_recorder *r, const struct shfs_event *event)
 {
 	struct shfs_record rec = {
 		.type = SHFS_REC_LOST,
@@ -708,9 +712,9 @@ static void note_lost(struct shfs_recorder *r, const struct shfs_event *event)
 	shfs_capture_emit(r->capture, &rec, NULL);
 }
 
-/* --- all of them --- */
+/* --- all events --- */
 
-static void note_file(struct shfs_recorder *r, struct happening *h)
+static void note_file_event(struct shfs_recorder *r, struct happening *h)
 {
 	const struct shfs_event *event = h->event;
 
@@ -725,7 +729,7 @@ static void note_file(struct shfs_recorder *r, struct happening *h)
 		note_rename(r, h);
 		break;
 	case SHFS_EVENT_LINK:
-		note_link(r, h);
+		note_new_link(r, h);
 		break;
 	case SHFS_EVENT_UNLINK:
 		note_gone(r, h);
@@ -734,10 +738,10 @@ static void note_file(struct shfs_recorder *r, struct happening *h)
 		note_truncate(r, h);
 		break;
 	case SHFS_EVENT_MAKE:
-		note_made(r, h);
+		note_creation(r, h);
 		break;
 	case SHFS_EVENT_CHANGE:
-		note_changed(r, h);
+		note_attributes(r, h);
 		break;
 	default:
 		break;
@@ -757,7 +761,7 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 	static _Thread_local struct happening h;
 
 	if (event->type == SHFS_EVENT_LOST) {
-		note_lost(r, event);
+		note_lost_events(r, event);
 		return;
 	}
 	if (event->type >= SHFS_EVENT_FORK) {
@@ -768,13 +772,13 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 	}
 	copy_text(h.path, event->text, event->text_len);
 	copy_text(h.path2, event->text + event->text_len, event->text2_len);
-	if (is_hidden(r, h.path) || is_hidden(r, h.path2))
+	if (is_in_store(r, h.path) || is_in_store(r, h.path2))
 		return;
 	h.event = event;
 	h.file = event->file;
-	h.time = time_of(r, event);
+	h.time = event_time(r, event);
 	h.moved_on = false;
-	correct(r, &h);
+	correct_event(r, &h);
 	h.is_sure = is_sure(r, &h);
 	note_names(r, &h);
 	if (shfs_processes_is_shfs(r->processes, &event->process)) {
@@ -789,5 +793,5 @@ void shfs_recorder_event(void *arg, const struct shfs_event *event, int content_
 	           "), file %" PRIu64,
 	           h.path, (unsigned)event->type, (unsigned)event->flags,
 	           (unsigned)event->process.pid, h.process, (uint64_t)h.file.ino);
-	note_file(r, &h);
+	note_file_event(r, &h);
 }

@@ -44,8 +44,8 @@ void shfs_open_file_free(struct shfs_open_file **all, struct shfs_open_file *fil
 	free(file);
 }
 
-static bool is_same(const struct shfs_event_process *a,
-                    const struct shfs_event_process *b)
+static bool are_same_process(const struct shfs_event_process *a,
+                             const struct shfs_event_process *b)
 {
 	return a->pid == b->pid && a->start_ns == b->start_ns;
 }
@@ -66,7 +66,7 @@ void shfs_open_file_hand_on(struct shfs_open_file *file)
 }
 
 /* Adds a writer; with no room left, the last one is replaced. NULL: no memory. */
-static struct shfs_writer *add_writer(struct shfs_open_file *file)
+static struct shfs_writer *add_open_writer(struct shfs_open_file *file)
 {
 	struct shfs_writer *grown = file->writers;
 	unsigned n = file->n_writers;
@@ -84,14 +84,14 @@ static struct shfs_writer *add_writer(struct shfs_open_file *file)
 
 /* Finds the writer that goes on. Another command line of a shell is a writer of its
  * own. */
-static struct shfs_writer *find_writer(struct shfs_open_file *file, uint64_t process,
-                                       const struct shfs_event_process *who)
+static struct shfs_writer *find_open_writer(struct shfs_open_file *file, uint64_t process,
+                                            const struct shfs_event_process *who)
 {
 	struct shfs_writer *last = &file->writers[file->last];
 
 	if (!file->n_writers || last->process == process)
 		return NULL;
-	if (last->emptied && is_same(who, &last->who)) {
+	if (last->emptied && are_same_process(who, &last->who)) {
 		last->process = process;
 		return last;
 	}
@@ -104,10 +104,10 @@ static struct shfs_writer *find_writer(struct shfs_open_file *file, uint64_t pro
 void shfs_open_file_note(struct shfs_open_file *file, const struct shfs_event *event,
                          uint64_t process, struct shfs_time time)
 {
-	struct shfs_writer *writer = find_writer(file, process, &event->process);
+	struct shfs_writer *writer = find_open_writer(file, process, &event->process);
 
 	if (!writer) {
-		writer = add_writer(file);
+		writer = add_open_writer(file);
 		if (!writer)
 			return;
 		*writer = (struct shfs_writer){ .process = process, .begin = time };
@@ -121,7 +121,8 @@ void shfs_open_file_note(struct shfs_open_file *file, const struct shfs_event *e
 
 bool shfs_open_file_note_exit(struct shfs_open_file *file, const struct shfs_event *event)
 {
-	if (!file->n_writers || !is_same(&file->writers[file->last].who, &event->process))
+	if (!file->n_writers ||
+	    !are_same_process(&file->writers[file->last].who, &event->process))
 		return false;
 	file->ended = true;
 	return true;

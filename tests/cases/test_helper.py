@@ -964,6 +964,6 @@ def test_file_systems_that_fanotify_cannot_watch(sandbox, installed, kind):
             os.mkdir(project)
         os.chown(project, sandbox.user.uid, -1)
         run = sandbox.shfs("mount", "--backend=fanotify", project, check=5, cwd="/")
-        assert run.stderr.count("\n") == 1 and "the file system does not tell of its files" in run.stderr
+        assert run.stderr.count("\n") == 1 and "the file system does not report its files" in run.stderr
         assert "(fuse" in sandbox.shfs("mount", project, cwd="/").stdout
         sandbox.shfs("umount", project, cwd="/")
