@@ -18,7 +18,7 @@ static const char *plural(uint64_t n)
 	return n == 1 ? "" : "s";
 }
 
-static int show(const struct shfs_ingest_stats *stats, int64_t took_ns)
+static int show_reindex(const struct shfs_ingest_stats *stats, int64_t took_ns)
 {
 	_cleanup_buf_ struct shfs_buf took = { 0 };
 
@@ -35,7 +35,8 @@ static int show(const struct shfs_ingest_stats *stats, int64_t took_ns)
 	return SHFS_EXIT_OK;
 }
 
-static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, char **argv)
+static int run_reindex(struct shfs_context *ctx, struct shfs_store *store, int argc,
+                       char **argv)
 {
 	int64_t begin_ns = shfs_clock_ns(CLOCK_MONOTONIC);
 	_cleanup_free_ char *hook_dir = NULL;
@@ -48,7 +49,7 @@ static int run(struct shfs_context *ctx, struct shfs_store *store, int argc, cha
 	r = shfs_index_rebuild(store, hook_dir, &stats);
 	shfs_progress_end();
 	if (!r)
-		return show(&stats, shfs_clock_ns(CLOCK_MONOTONIC) - begin_ns);
+		return show_reindex(&stats, shfs_clock_ns(CLOCK_MONOTONIC) - begin_ns);
 	shfs_error("cannot make the index: %s", strerror(-r));
 	if (r == -EBUSY)
 		shfs_hint("another shfs reindex may be at work");
@@ -63,5 +64,5 @@ const struct shfs_command shfs_cmd_reindex = {
 		       "Nothing is lost:\n"
 		       "the journal is the source of truth.",
 	.alone = true,
-	.run_on_store = run,
+	.run_on_store = run_reindex,
 };

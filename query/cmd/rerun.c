@@ -29,7 +29,7 @@ struct rerun {
 
 /* --- the plan, for people --- */
 
-static void show_head(struct rerun *rerun, const struct shfs_rerun_step *step)
+static void show_step_head(struct rerun *rerun, const struct shfs_rerun_step *step)
 {
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
@@ -77,10 +77,10 @@ static void show_result(struct rerun *rerun, const struct shfs_rerun_step *step,
 static void on_begin(void *arg, const struct shfs_rerun_step *step)
 {
 	if (!opts.json)
-		show_head(arg, step);
+		show_step_head(arg, step);
 }
 
-static void on_end(void *arg, const struct shfs_rerun_step *step)
+static void show_step_end(void *arg, const struct shfs_rerun_step *step)
 {
 	struct rerun *rerun = arg;
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
@@ -222,7 +222,7 @@ static void json_step(struct shfs_json *json, const struct shfs_rerun_step *step
 	shfs_json_object_end(json);
 }
 
-static int show_json(const struct rerun *rerun)
+static int json_rerun(const struct rerun *rerun)
 {
 	_cleanup_json_ struct shfs_json json = { 0 };
 
@@ -247,7 +247,7 @@ static int fail_top(const char *top, const char *what)
 	return SHFS_EXIT_REFUSED;
 }
 
-static int make_temporary(struct rerun *rerun)
+static int make_scratch_dir(struct rerun *rerun)
 {
 	const char *tmp = getenv("TMPDIR");
 
@@ -269,7 +269,7 @@ static int find_top(struct rerun *rerun)
 	struct stat st;
 
 	if (!opts.scratch)
-		return make_temporary(rerun);
+		return make_scratch_dir(rerun);
 	rerun->top = shfs_operand_path(opts.scratch);
 	if (!rerun->top)
 		return shfs_fail_index(NULL, -ENOMEM);
@@ -290,7 +290,7 @@ static int check_top(const struct rerun *rerun)
 
 /* --- the commands --- */
 
-static int add_named(struct rerun *rerun)
+static int add_named_command(struct rerun *rerun)
 {
 	_cleanup_buf_ struct shfs_buf shown = { 0 };
 	int64_t id;
@@ -341,7 +341,7 @@ static int add_paths(struct rerun *rerun, int argc, char **argv)
 /* --- the run --- */
 
 /* Asks whether to run: the user has not seen a list that was computed. */
-static int ask(const struct rerun *rerun)
+static int confirm_rerun(const struct rerun *rerun)
 {
 	char answer[16];
 
@@ -353,7 +353,7 @@ static int ask(const struct rerun *rerun)
 		return SHFS_EXIT_REFUSED;
 	}
 	for (size_t i = 0; i < rerun->plan.n; i++)
-		show_head((struct rerun *)rerun, &rerun->plan.steps[i]);
+		show_step_head((struct rerun *)rerun, &rerun->plan.steps[i]);
 	printf("\nRun %s? [y/N] ",
 	       rerun->plan.n == 1 ? "this command" : "these commands");
 	fflush(stdout);
@@ -367,7 +367,7 @@ static int ask(const struct rerun *rerun)
 
 static int run_plan(struct rerun *rerun)
 {
-	struct shfs_rerun_watcher watcher = { on_begin, on_end, rerun };
+	struct shfs_rerun_watcher watcher = { on_begin, show_step_end, rerun };
 	int r;
 
 	rerun->top_is_new = false; /* the copy is kept */
@@ -380,7 +380,7 @@ static int run_plan(struct rerun *rerun)
 		shfs_error("cannot go on: %s", strerror(-r));
 		return SHFS_EXIT_FAILURE;
 	}
-	if (opts.json && show_json(rerun))
+	if (opts.json && json_rerun(rerun))
 		return SHFS_EXIT_FAILURE; /* main says so */
 	if (!opts.json)
 		show_sum(rerun);
@@ -397,13 +397,13 @@ static int run_plan(struct rerun *rerun)
 static int show_dry(struct rerun *rerun)
 {
 	if (opts.json)
-		return show_json(rerun) ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
+		return json_rerun(rerun) ? SHFS_EXIT_FAILURE : SHFS_EXIT_OK;
 	for (size_t i = 0; i < rerun->plan.n; i++)
-		show_head(rerun, &rerun->plan.steps[i]);
+		show_step_head(rerun, &rerun->plan.steps[i]);
 	return SHFS_EXIT_OK;
 }
 
-static int check(struct rerun *rerun)
+static int check_rerun(struct rerun *rerun)
 {
 	int r = shfs_rerun_check(&rerun->plan);
 
@@ -412,7 +412,7 @@ static int check(struct rerun *rerun)
 	return r ? r : check_top(rerun);
 }
 
-static int carry_out(struct rerun *rerun)
+static int carry_out_rerun(struct rerun *rerun)
 {
 	int code;
 
@@ -426,18 +426,18 @@ static int carry_out(struct rerun *rerun)
 			return code;
 		rerun->plan.options.top = rerun->top;
 	}
-	code = check(rerun);
+	code = check_rerun(rerun);
 	if (opts.dry_run) {
 		int shown = show_dry(rerun);
 
 		return code ? code : shown;
 	}
 	if (!code)
-		code = ask(rerun);
+		code = confirm_rerun(rerun);
 	return code ? code : run_plan(rerun);
 }
 
-static int open_all(struct shfs_context *ctx, struct rerun *rerun)
+static int open_rerun(struct shfs_context *ctx, struct rerun *rerun)
 {
 	int code = SHFS_EXIT_OK;
 
@@ -458,7 +458,7 @@ static int open_all(struct shfs_context *ctx, struct rerun *rerun)
 	return 0;
 }
 
-static int run(struct shfs_context *ctx, int argc, char **argv)
+static int run_rerun(struct shfs_context *ctx, int argc, char **argv)
 {
 	struct rerun rerun = { 0 };
 	int code;
@@ -467,11 +467,12 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 		shfs_error("--command takes no files");
 		return SHFS_EXIT_USAGE;
 	}
-	code = open_all(ctx, &rerun);
+	code = open_rerun(ctx, &rerun);
 	if (!code)
-		code = opts.command ? add_named(&rerun) : add_paths(&rerun, argc, argv);
+		code = opts.command ? add_named_command(&rerun)
+		                    : add_paths(&rerun, argc, argv);
 	if (!code)
-		code = carry_out(&rerun);
+		code = carry_out_rerun(&rerun);
 	if (rerun.top_is_new)
 		rmdir(rerun.top);
 	shfs_rerun_clear(&rerun.plan);
@@ -480,7 +481,7 @@ static int run(struct shfs_context *ctx, int argc, char **argv)
 	return code;
 }
 
-static int option(const struct shfs_option *opt, const char *value)
+static int set_rerun_option(const struct shfs_option *opt, const char *value)
 {
 	if (!strcmp(opt->name, "command")) {
 		opts.command = value;
@@ -518,6 +519,6 @@ const struct shfs_command shfs_cmd_rerun = {
 	{ "json", 0, NULL, "for programs: see docs/json.md", .flag = &opts.json },
 	},
 	.operands = { 0, -1 },
-	.option = option,
-	.run = run,
+	.option = set_rerun_option,
+	.run = run_rerun,
 };
