@@ -100,7 +100,7 @@ static bool has_job(const char *text)
 	return false;
 }
 
-static void add_command(struct shfs_buf *out, const struct shfs_step *step)
+static void add_shell_command(struct shfs_buf *out, const struct shfs_step *step)
 {
 	const struct shfs_command_row *command = &step->entry->command;
 	bool fish = !strcmp(step->shell, "fish"), job = has_job(command->text);
@@ -156,10 +156,10 @@ void shfs_export_step(struct shfs_buf *out, const struct shfs_step *step)
 		shfs_buf_str(out, "cd -- ");
 		quote(out, step->cwd);
 		shfs_buf_str(out, " && { ");
-		add_command(out, step);
+		add_shell_command(out, step);
 		shfs_buf_str(out, "; }");
 	} else {
-		add_command(out, step);
+		add_shell_command(out, step);
 	}
 }
 

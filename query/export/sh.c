@@ -73,7 +73,7 @@ static bool has_copies(const struct shfs_workflow *wf)
 	return false;
 }
 
-static void add_head(struct shfs_export *x)
+static void add_script_head(struct shfs_export *x)
 {
 	shfs_buf_str(&x->out,
 	             "#!/usr/bin/env bash\n"
@@ -93,7 +93,8 @@ static void add_head(struct shfs_export *x)
 	shfs_buf_str(&x->out, begin);
 }
 
-static void add_source(struct shfs_export *x, const struct shfs_workflow_file *source)
+static void add_script_source(struct shfs_export *x,
+                              const struct shfs_workflow_file *source)
 {
 	const struct shfs_version *v = &source->version;
 	_cleanup_buf_ struct shfs_buf note = { 0 };
@@ -176,7 +177,7 @@ static void add_removals(struct shfs_buf *out, const struct shfs_step *step)
 	}
 }
 
-static void add_command(struct shfs_export *x, const struct shfs_step *step)
+static void add_script_command(struct shfs_export *x, const struct shfs_step *step)
 {
 	const struct shfs_command_row *command = &step->entry->command;
 	struct shfs_buf *out = &x->out;
@@ -206,17 +207,17 @@ static int write_sh(struct shfs_export *x)
 {
 	bool sources = false;
 
-	add_head(x);
+	add_script_head(x);
 	for (size_t i = 0; i < x->wf->n_steps; i++) {
 		const struct shfs_step *step = x->wf->steps[i];
 
 		if (!step->source) {
-			add_command(x, step);
+			add_script_command(x, step);
 		} else {
 			if (!sources)
 				shfs_buf_str(&x->out, "\n# what no command made that can "
 				                      "be run again\n");
-			add_source(x, step->source);
+			add_script_source(x, step->source);
 		}
 		sources = step->source;
 	}
