@@ -20,7 +20,7 @@ void shfs_step_free_edges(struct shfs_step *step)
 	step->edges = NULL;
 }
 
-static int64_t number(const struct shfs_touch *t)
+static int64_t number_of_touch(const struct shfs_touch *t)
 {
 	return t->version_id & UINT32_MAX;
 }
@@ -31,7 +31,8 @@ static int compare_touches(const void *a, const void *b)
 	int r = strcmp(s->path, t->path);
 
 	if (!r)
-		r = (number(s) > number(t)) - (number(s) < number(t));
+		r = (number_of_touch(s) > number_of_touch(t)) -
+		    (number_of_touch(s) < number_of_touch(t));
 	if (!r)
 		r = (s->kind > t->kind) - (s->kind < t->kind);
 	return r ? r : (s->step->id > t->step->id) - (s->step->id < t->step->id);
@@ -60,7 +61,7 @@ static size_t end_of_group(const struct shfs_workflow *wf, size_t begin, size_t 
 	const struct shfs_touch *first = &wf->touches[begin];
 	size_t i = begin + 1;
 
-	while (i < end && number(&wf->touches[i]) == number(first) &&
+	while (i < end && number_of_touch(&wf->touches[i]) == number_of_touch(first) &&
 	       wf->touches[i].kind == first->kind)
 		i++;
 	return i;
@@ -81,19 +82,20 @@ static int order_path(struct shfs_workflow *wf, size_t begin, size_t end)
 	return r;
 }
 
-static int64_t time_of(const struct shfs_step *step)
+static int64_t time_of_step(const struct shfs_step *step)
 {
 	return step->entry ? step->entry->command.begin_ns : INT64_MIN;
 }
 
-static bool is_before(const struct shfs_step *a, const struct shfs_step *b)
+static bool is_step_before(const struct shfs_step *a, const struct shfs_step *b)
 {
 	if (a->source && b->source)
 		return strcmp(a->source->name, b->source->name) < 0;
-	return time_of(a) != time_of(b) ? time_of(a) < time_of(b) : a->id < b->id;
+	return time_of_step(a) != time_of_step(b) ? time_of_step(a) < time_of_step(b)
+	                                          : a->id < b->id;
 }
 
-static bool is_directory(const struct shfs_touch *t)
+static bool is_directory_touch(const struct shfs_touch *t)
 {
 	return t->path[strlen(t->path) - 1] == '/';
 }
@@ -104,7 +106,7 @@ static int order_directory(struct shfs_workflow *wf, size_t begin, size_t end)
 	struct shfs_touch *maker = &wf->touches[begin];
 
 	for (size_t i = begin; i < end && wf->touches[i].kind == SHFS_TOUCH_WRITE; i++)
-		if (is_before(wf->touches[i].step, maker->step))
+		if (is_step_before(wf->touches[i].step, maker->step))
 			maker = &wf->touches[i];
 	for (size_t i = begin; i < end && maker->kind == SHFS_TOUCH_WRITE; i++) {
 		struct shfs_step *step = wf->touches[i].step;
@@ -136,7 +138,7 @@ static struct shfs_workflow_file *file_of(struct shfs_workflow *wf, int64_t vers
 
 /* Notes for each version of a path which other step writes there, and which removes
  * it. */
-static void note_path(struct shfs_workflow *wf, size_t begin, size_t end)
+static void note_touches_of_path(struct shfs_workflow *wf, size_t begin, size_t end)
 {
 	struct shfs_step *first = NULL, *second = NULL;
 
@@ -172,7 +174,7 @@ static void heap_push(struct heap *heap, struct shfs_step *step)
 {
 	size_t i = heap->n++;
 
-	for (; i && is_before(step, heap->list[(i - 1) / 2]); i = (i - 1) / 2)
+	for (; i && is_step_before(step, heap->list[(i - 1) / 2]); i = (i - 1) / 2)
 		heap->list[i] = heap->list[(i - 1) / 2];
 	heap->list[i] = step;
 }
@@ -184,9 +186,9 @@ static struct shfs_step *heap_pop(struct heap *heap)
 
 	while ((child = 2 * i + 1) < heap->n) {
 		if (child + 1 < heap->n &&
-		    is_before(heap->list[child + 1], heap->list[child]))
+		    is_step_before(heap->list[child + 1], heap->list[child]))
 			child++;
-		if (!is_before(heap->list[child], last))
+		if (!is_step_before(heap->list[child], last))
 			break;
 		heap->list[i] = heap->list[child];
 		i = child;
@@ -239,7 +241,7 @@ static int compare_steps(const void *a, const void *b)
 {
 	struct shfs_step *const *s = a, *const *t = b;
 
-	return is_before(*s, *t) ? -1 : is_before(*t, *s);
+	return is_step_before(*s, *t) ? -1 : is_step_before(*t, *s);
 }
 
 /* Appends the steps that a circle holds up, by time. */
@@ -316,11 +318,11 @@ int shfs_workflow_order(struct shfs_workflow *wf, bool strict)
 		for (end = i + 1; end < wf->n_touches &&
 		                  !strcmp(wf->touches[i].path, wf->touches[end].path);)
 			end++;
-		if (is_directory(&wf->touches[i])) {
+		if (is_directory_touch(&wf->touches[i])) {
 			r = order_directory(wf, i, end);
 			continue;
 		}
-		note_path(wf, i, end);
+		note_touches_of_path(wf, i, end);
 		r = order_path(wf, i, end);
 		if (!r && strict)
 			r = check_target(wf, i, end);
