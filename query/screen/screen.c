@@ -47,7 +47,7 @@ static struct {
 
 static volatile sig_atomic_t caught[NSIG];
 
-static void on_signal(int sig)
+static void catch_signal(int sig)
 {
 	caught[sig] = 1;
 }
@@ -109,7 +109,7 @@ static void remember_leave(const char *name)
 
 static void catch_signals(struct shfs_screen *s)
 {
-	struct sigaction action = { .sa_handler = on_signal };
+	struct sigaction action = { .sa_handler = catch_signal };
 	sigset_t set;
 
 	sigemptyset(&set);
@@ -283,7 +283,7 @@ static int resize(void)
 }
 
 /* Ends by the signal, as if it had not been caught: so the shell learns how it ended. */
-static void end_by(struct shfs_screen *s, int sig)
+static void end_by_signal(struct shfs_screen *s, int sig)
 {
 	sigset_t set;
 
@@ -319,7 +319,7 @@ static int take_signal(struct shfs_screen *s)
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		if (caught[ends[i]])
-			end_by(s, ends[i]);
+			end_by_signal(s, ends[i]);
 	if (caught[SIGTSTP]) {
 		caught[SIGTSTP] = 0;
 		return stop(getpid());
