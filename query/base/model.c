@@ -451,7 +451,7 @@ char *shfs_operand_path(const char *operand)
 	return absolute ? resolve_prefix(absolute) : NULL;
 }
 
-static int is_known(struct shfs_index *index, const char *path)
+int shfs_file_is_recorded(struct shfs_index *index, const char *path)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
 	int r = shfs_rows_open_str(index,
@@ -477,16 +477,16 @@ int shfs_operand_file(struct shfs_index *index, const char *operand, char **path
 {
 	_cleanup_free_ char *first = shfs_operand_path(operand);
 	_cleanup_free_ char *other = NULL;
-	int r = first ? is_known(index, first) : -ENOMEM;
+	int r = first ? shfs_file_is_recorded(index, first) : -ENOMEM;
 
 	if (!r && (other = realpath(operand, NULL))) {
-		r = is_known(index, other);
+		r = shfs_file_is_recorded(index, other);
 		if (!r)
 			free(TAKE_PTR(other));
 	}
 	/* the link pointed elsewhere at that time */
 	if (!r && (other = shfs_path_absolute(operand))) {
-		r = is_known(index, other);
+		r = shfs_file_is_recorded(index, other);
 		if (!r)
 			free(TAKE_PTR(other));
 	}

@@ -56,7 +56,7 @@ void shfs_check_show(struct shfs_buf *out, const struct shfs_check *c)
 
 static void show_checked_count(struct shfs_buf *out, uint64_t n, const char *one)
 {
-	shfs_buf_printf(out, "%" PRIu64 " %s%s", n, one, n == 1 ? "" : "s");
+	shfs_buf_printf(out, "%" PRIu64 " %s%s", n, one, shfs_plural(n));
 }
 
 void shfs_check_show_counts(struct shfs_buf *out, const struct shfs_check *c)

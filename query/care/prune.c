@@ -70,13 +70,6 @@ static bool is_kept_by_policy(struct picking *p, int64_t time_ns)
 	return is_kept_by_period(p, time_ns) || kept;
 }
 
-static int compare_ids(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static bool is_version_to_prune(struct picking *p, struct shfs_rows *rows)
 {
 	const struct shfs_prune_policy *o = &p->prune->policy;
@@ -98,7 +91,7 @@ static bool is_version_to_prune(struct picking *p, struct shfs_rows *rows)
 	return !kept && (!o->older_ns || time_ns < o->older_ns) &&
 	       (uint64_t)shfs_rows_int(rows, 3) >= o->larger &&
 	       (!o->files || (p->n_meant && bsearch(&id, p->meant, p->n_meant, sizeof(id),
-	                                            compare_ids)));
+	                                            shfs_compare_int64)));
 }
 
 /* --- all versions --- */
@@ -151,7 +144,7 @@ static int find_meant(struct picking *p)
 		r = 0;
 	}
 	if (p->n_meant)
-		qsort(p->meant, p->n_meant, sizeof(*p->meant), compare_ids);
+		qsort(p->meant, p->n_meant, sizeof(*p->meant), shfs_compare_int64);
 	return r;
 }
 

@@ -41,7 +41,7 @@ static bool show_check(const struct shfs_check *c)
 	shfs_check_show_counts(&out, c);
 	if (n)
 		shfs_buf_printf(&out, "%zu flaw%s, %zu version%s lost\n", n,
-		                n == 1 ? "" : "s", lost, lost == 1 ? "" : "s");
+		                shfs_plural(n), lost, shfs_plural(lost));
 	else
 		shfs_buf_str(&out, "no flaws\n");
 	return shfs_show_flush(&out);

@@ -44,11 +44,6 @@ struct job {
 	struct shfs_buf out;
 };
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 /* --- recordings that must not run --- */
 
 static int refuse_forget(const char *what, const char *name, const char *hint)
@@ -137,13 +132,6 @@ static int explain_forget_failure(struct job *j, int error)
 
 /* --- the selection --- */
 
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static int show_entry(struct job *j, bool is_process, int64_t id)
 {
 	_cleanup_entry_ struct shfs_entry e = { .is_process = is_process };
@@ -193,7 +181,7 @@ static int take_commands(struct job *j, bool whole)
 		j->ids[j->n_ids++] = id;
 	}
 	if (j->n_ids)
-		qsort(j->ids, j->n_ids, sizeof(*j->ids), compare);
+		qsort(j->ids, j->n_ids, sizeof(*j->ids), shfs_compare_int64);
 	return r;
 }
 
@@ -201,8 +189,8 @@ static bool is_meant(const struct job *j, int64_t command_id, int64_t process_id
 {
 	int64_t id = commands.no_command ? process_id : command_id;
 
-	return !j->of_commands ||
-	       (j->n_ids && bsearch(&id, j->ids, j->n_ids, sizeof(id), compare));
+	return !j->of_commands || (j->n_ids && bsearch(&id, j->ids, j->n_ids, sizeof(id),
+	                                               shfs_compare_int64));
 }
 
 static void show_file(struct job *j, const char *path, int64_t n)
@@ -403,7 +391,8 @@ static int json_forget(const struct job *j, bool done)
 
 static void show_forget_counts(struct shfs_buf *out, const struct shfs_forget_stats *s)
 {
-	shfs_buf_printf(out, "%" PRIu64 " command%s, ", s->commands, plural(s->commands));
+	shfs_buf_printf(out, "%" PRIu64 " command%s, ", s->commands,
+	                shfs_plural(s->commands));
 	if (s->processes)
 		shfs_buf_printf(out, "%" PRIu64 " process%s of no command, ",
 		                s->processes, s->processes == 1 ? "" : "es");
@@ -411,7 +400,7 @@ static void show_forget_counts(struct shfs_buf *out, const struct shfs_forget_st
 	                "%" PRIu64 " access%s, %" PRIu64 " version%s; %" PRIu64
 	                " content%s, ",
 	                s->accesses, s->accesses == 1 ? "" : "es", s->versions,
-	                plural(s->versions), s->objects, plural(s->objects));
+	                shfs_plural(s->versions), s->objects, shfs_plural(s->objects));
 	shfs_show_size(out, s->bytes);
 }
 
@@ -459,7 +448,7 @@ static int say_elsewhere(struct job *j, FILE *to)
 	if (r || out.failed)
 		return explain_forget_failure(j, r ? r : -ENOMEM);
 	fprintf(to, "%sthe same content stays in %zu version%s elsewhere\n",
-	        out.data ? out.data : "", n, plural(n));
+	        out.data ? out.data : "", n, shfs_plural(n));
 	return SHFS_EXIT_OK;
 }
 

@@ -30,7 +30,7 @@ static int show_gc_result(uint64_t objects, uint64_t bytes)
 	}
 	shfs_buf_printf(&out, "%s: %" PRIu64 " object%s that nothing names, ",
 	                opts.dry_run ? "would be collected" : "collected", objects,
-	                objects == 1 ? "" : "s");
+	                shfs_plural(objects));
 	shfs_show_size(&out, bytes);
 	shfs_buf_char(&out, '\n');
 	return shfs_show_flush(&out) ? SHFS_EXIT_OK : SHFS_EXIT_FAILURE;

@@ -62,8 +62,7 @@ static int show_prune(const struct shfs_prune *p, struct shown *s)
 	                "%s: the contents of %" PRIu64 " version%s; %" PRIu64
 	                " object%s, ",
 	                p->dry ? "would be pruned" : "pruned", p->versions,
-	                p->versions == 1 ? "" : "s", p->objects,
-	                p->objects == 1 ? "" : "s");
+	                shfs_plural(p->versions), p->objects, shfs_plural(p->objects));
 	shfs_show_size(out, p->bytes);
 	shfs_buf_str(out, p->dry ? "\nthe store takes " : "\nthe store took ");
 	shfs_show_size(out, shfs_usage_total(&p->before));

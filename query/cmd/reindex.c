@@ -13,11 +13,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *plural(uint64_t n)
-{
-	return n == 1 ? "" : "s";
-}
-
 static int show_reindex(const struct shfs_ingest_stats *stats, int64_t took_ns)
 {
 	_cleanup_buf_ struct shfs_buf took = { 0 };
@@ -25,13 +20,14 @@ static int show_reindex(const struct shfs_ingest_stats *stats, int64_t took_ns)
 	shfs_time_show_duration(&took, took_ns);
 	printf("%" PRIu64 " record%s: %" PRIu64 " command%s, %" PRIu64
 	       " access%s, %" PRIu64 " version%s (%s)\n",
-	       stats->records, plural(stats->records), stats->commands,
-	       plural(stats->commands), stats->accesses, stats->accesses == 1 ? "" : "es",
-	       stats->versions, plural(stats->versions), took.data);
+	       stats->records, shfs_plural(stats->records), stats->commands,
+	       shfs_plural(stats->commands), stats->accesses,
+	       stats->accesses == 1 ? "" : "es", stats->versions,
+	       shfs_plural(stats->versions), took.data);
 	if (stats->damaged_bytes)
 		shfs_warn("%" PRIu64
 		          " byte%s of the journal are damaged and were passed over",
-		          stats->damaged_bytes, plural(stats->damaged_bytes));
+		          stats->damaged_bytes, shfs_plural(stats->damaged_bytes));
 	return SHFS_EXIT_OK;
 }
 

@@ -87,7 +87,7 @@ static void show_done(struct shfs_buf *out, const struct shfs_repair *rp)
 			out,
 			"%zu file%s of the journal could not be read at all: what "
 			"only %s told is lost, and the next gc removes its contents\n",
-			rp->unreadable, rp->unreadable == 1 ? "" : "s",
+			rp->unreadable, shfs_plural(rp->unreadable),
 			rp->unreadable == 1 ? "it" : "they");
 	if (rp->loose)
 		shfs_buf_printf(out, "%zu damaged content%s set aside\n", rp->loose,

@@ -158,7 +158,7 @@ static void show_sum(const struct rerun *rerun)
 	_cleanup_buf_ struct shfs_buf out = { 0 };
 
 	shfs_buf_printf(&out, "%s%zu command%s run", rerun->style->dim, ran,
-	                ran == 1 ? "" : "s");
+	                shfs_plural(ran));
 	if (unneeded)
 		shfs_buf_printf(&out, ", %zu not needed: nothing it reads changed",
 		                unneeded);

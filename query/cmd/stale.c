@@ -150,7 +150,7 @@ static int show_stale_results(struct listing *l, struct shfs_index *index,
 	if (n.stale)
 		r = show_commands_to_run(l, index, stale);
 	shfs_buf_printf(&l->out, "%s%zu of %zu result%s stale%s\n", l->style->dim,
-	                n.stale, n.results, n.results == 1 ? "" : "s", l->style->off);
+	                n.stale, n.results, shfs_plural(n.results), l->style->off);
 	return r ? r : shfs_show_flush(&l->out) ? 0 : -EIO;
 }
 

@@ -341,8 +341,7 @@ static void read_checked(struct status *s)
 		note_problem(s,
 		             "the last check found %" PRIu64
 		             " flaw%s: shfs check --read-data shows them",
-		             s->checked.full_flaws,
-		             s->checked.full_flaws == 1 ? "" : "s");
+		             s->checked.full_flaws, shfs_plural(s->checked.full_flaws));
 }
 
 /* Collects everything. Returns an exit code. */

@@ -5,6 +5,7 @@
 #include "query/base/mounts.h"
 
 #include "common/io.h"
+#include "common/path.h"
 #include "common/quote.h"
 #include "store/care/forget.h"
 #include "store/journal/runtime.h"
@@ -26,13 +27,6 @@ struct set {
 	size_t n, cap;
 };
 
-static int compare(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return (x > y) - (x < y);
-}
-
 static int set_add(struct set *s, int64_t id)
 {
 	if (!MAKE_ROOM(s->ids, s->n, s->cap))
@@ -46,7 +40,7 @@ static void set_sort(struct set *s)
 	size_t n = 0;
 
 	if (s->n)
-		qsort(s->ids, s->n, sizeof(*s->ids), compare);
+		qsort(s->ids, s->n, sizeof(*s->ids), shfs_compare_int64);
 	for (size_t i = 0; i < s->n; i++)
 		if (!n || s->ids[i] != s->ids[n - 1])
 			s->ids[n++] = s->ids[i];
@@ -56,7 +50,7 @@ static void set_sort(struct set *s)
 /* Is id in the set? The set is sorted. */
 static bool set_has(const struct set *s, int64_t id)
 {
-	return s->n && bsearch(&id, s->ids, s->n, sizeof(id), compare);
+	return s->n && bsearch(&id, s->ids, s->n, sizeof(id), shfs_compare_int64);
 }
 
 /* --- the part to export --- */
@@ -69,14 +63,6 @@ struct part {
 	struct set files, commands, processes; /* to be exported */
 };
 
-static bool is_below(const char *path, const char *dir)
-{
-	size_t len = strlen(dir);
-
-	return !strncmp(path, dir, len) &&
-	       (!path[len] || path[len] == '/' || (len && dir[len - 1] == '/'));
-}
-
 static int find_files_of_paths(struct part *p)
 {
 	_cleanup_rows_ struct shfs_rows *rows = NULL;
@@ -85,7 +71,7 @@ static int find_files_of_paths(struct part *p)
 	while (!r && (r = shfs_rows_next(rows)) > 0) {
 		r = 0;
 		for (int i = 0; i < p->n && !r; i++)
-			if (is_below(shfs_rows_text(rows, 1), p->paths[i])) {
+			if (shfs_path_is_below(shfs_rows_text(rows, 1), p->paths[i])) {
 				r = set_add(&p->files, shfs_rows_int(rows, 0));
 				break;
 			}

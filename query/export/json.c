@@ -2,21 +2,14 @@
 /* JSON: one document, or one line for each file and step (docs/json.md). */
 #include "query/export/export.h"
 
-static void add_name(struct shfs_json *json, const char *key,
-                     const struct shfs_version *version)
-{
-	shfs_json_object(json, key);
-	shfs_json_str(json, "path", version->path);
-	shfs_json_int(json, "n", version->n);
-	shfs_json_object_end(json);
-}
+#include "query/graph/show.h"
 
 static void add_json_names(struct shfs_json *json, const char *key,
                            const struct shfs_files *files)
 {
 	shfs_json_array(json, key);
 	for (size_t i = 0; i < files->n; i++)
-		add_name(json, NULL, &files->list[i]->version);
+		shfs_json_version_name(json, NULL, &files->list[i]->version);
 	shfs_json_array_end(json);
 }
 

@@ -171,14 +171,6 @@ static bool has_known_end(const struct activity *a)
 	return !a->entry->is_process && a->entry->command.ended;
 }
 
-static const struct shfs_workflow_file *file_of(const struct prov *p, int64_t version_id)
-{
-	struct shfs_workflow_file *file;
-
-	HASH_FIND(hh, p->x->wf->table, &version_id, sizeof(version_id), file);
-	return file;
-}
-
 /* The version that a result certainly comes from: the same content under another name, or
  * the version of the same file that the step had read. */
 static const struct shfs_workflow_file *
@@ -189,11 +181,13 @@ find_prov_origin(const struct prov *p, const struct shfs_workflow_file *file,
 	const struct shfs_workflow_file *before = NULL;
 
 	for (int64_t i = 1; i < v->n && !before; i++)
-		before = file_of(p, v->version_id - i);
+		before = shfs_workflow_file_of(p->x->wf, v->version_id - i);
 	*revision = before && p->reader[before->id] == file->step;
 	if (*revision)
 		return before;
-	return v->origin_version_id ? file_of(p, v->origin_version_id) : NULL;
+	return v->origin_version_id
+	               ? shfs_workflow_file_of(p->x->wf, v->origin_version_id)
+	               : NULL;
 }
 
 static void note_reader(struct prov *p, const struct shfs_step *step)

@@ -122,7 +122,7 @@ void shfs_tree_count(struct shfs_tree *t, const char *what, size_t n, bool last)
 
 	if (!n)
 		return;
-	shfs_buf_printf(&words, "%zu %s%s", n, what, n == 1 ? "" : "s");
+	shfs_buf_printf(&words, "%zu %s%s", n, what, shfs_plural(n));
 	if (words.failed)
 		t->error = -ENOMEM;
 	else
@@ -145,7 +145,7 @@ void shfs_tree_continue(struct shfs_tree *t, const struct shfs_graph_version *v)
 void shfs_tree_sum(struct shfs_tree *t, size_t commands, size_t n, const char *what)
 {
 	shfs_buf_printf(&t->out, "\n%s%zu command%s, %zu %s%s%s\n", t->style->dim,
-	                commands, commands == 1 ? "" : "s", n, what, n == 1 ? "" : "s",
+	                commands, shfs_plural(commands), n, what, shfs_plural(n),
 	                t->style->off);
 }
 

@@ -263,7 +263,7 @@ static void item_words(const struct item *item, struct shfs_buf *out)
 	shfs_use_show(out, item->use);
 	if (item->with)
 		shfs_buf_printf(out, " (with %zu file%s)", item->with,
-		                item->with == 1 ? "" : "s");
+		                shfs_plural(item->with));
 }
 
 static void show_use_items(const struct shfs_entry_view *view, const struct item *items,
@@ -398,7 +398,7 @@ static void show_bookkeeping(const struct shfs_entry_view *view,
 		path = strndup(use->path, use->bookkeeping);
 		if (path)
 			shfs_show_path(&words, path);
-		shfs_buf_printf(&words, " (%zu file%s)", files, files == 1 ? "" : "s");
+		shfs_buf_printf(&words, " (%zu file%s)", files, shfs_plural(files));
 		if (!flow.lines++)
 			show_entry_label(view->style, "also", out);
 		out->failed |= !path || words.failed;
@@ -429,7 +429,7 @@ static int show_uses_by_kind(const struct shfs_entry_view *view,
 	if (!uses->n && uses->n_temporary)
 		shfs_buf_printf(&notes, "%s%zu temporary file%s, made and gone again\n",
 		                indent, uses->n_temporary,
-		                uses->n_temporary == 1 ? "" : "s");
+		                shfs_plural(uses->n_temporary));
 	shfs_uses_show_cuts(&notes, uses, view->all, indent);
 	if (uses->left_out)
 		shfs_buf_printf(&notes, "%sand %lld more uses of files\n", indent,

@@ -128,14 +128,6 @@ static int order_directory(struct shfs_workflow *wf, size_t begin, size_t end)
 	return 0;
 }
 
-static struct shfs_workflow_file *file_of(struct shfs_workflow *wf, int64_t version_id)
-{
-	struct shfs_workflow_file *file;
-
-	HASH_FIND(hh, wf->table, &version_id, sizeof(version_id), file);
-	return file;
-}
-
 /* Notes for each version of a path which other step writes there, and which removes
  * it. */
 static void note_touches_of_path(struct shfs_workflow *wf, size_t begin, size_t end)
@@ -144,7 +136,8 @@ static void note_touches_of_path(struct shfs_workflow *wf, size_t begin, size_t 
 
 	for (size_t i = begin; i < end; i++) {
 		struct shfs_touch *t = &wf->touches[i];
-		struct shfs_workflow_file *file = file_of(wf, t->version_id);
+		struct shfs_workflow_file *file =
+			shfs_workflow_file_of(wf, t->version_id);
 
 		if (t->kind == SHFS_TOUCH_REMOVE && file)
 			file->removed_by = t->step;
@@ -156,7 +149,8 @@ static void note_touches_of_path(struct shfs_workflow *wf, size_t begin, size_t 
 			second = t->step;
 	}
 	for (size_t i = begin; i < end && second; i++) {
-		struct shfs_workflow_file *file = file_of(wf, wf->touches[i].version_id);
+		struct shfs_workflow_file *file =
+			shfs_workflow_file_of(wf, wf->touches[i].version_id);
 
 		if (file && file->step)
 			file->rival = file->step == first ? second : first;
@@ -292,7 +286,8 @@ static int check_target(struct shfs_workflow *wf, size_t begin, size_t end)
 
 	for (size_t i = begin; i < end; i++) {
 		struct shfs_touch *t = &wf->touches[i];
-		struct shfs_workflow_file *file = file_of(wf, t->version_id);
+		struct shfs_workflow_file *file =
+			shfs_workflow_file_of(wf, t->version_id);
 
 		if (!file || !file->target ||
 		    (last->version_id == t->version_id &&

@@ -98,13 +98,22 @@ static int add_workflow_file(struct shfs_workflow *wf, struct shfs_version *vers
 	return file->hh.tbl ? 0 : -ENOMEM;
 }
 
+struct shfs_workflow_file *shfs_workflow_file_of(struct shfs_workflow *wf,
+                                                 int64_t version_id)
+{
+	struct shfs_workflow_file *file;
+
+	HASH_FIND(hh, wf->table, &version_id, sizeof(version_id), file);
+	return file;
+}
+
 static int get_workflow_file(struct shfs_workflow *wf, int64_t version_id,
                              struct shfs_workflow_file **out)
 {
 	_cleanup_version_ struct shfs_version version = { 0 };
 	int r;
 
-	HASH_FIND(hh, wf->table, &version_id, sizeof(version_id), *out);
+	*out = shfs_workflow_file_of(wf, version_id);
 	if (*out)
 		return 0;
 	r = shfs_version_load(wf->index, version_id, &version);
