@@ -404,7 +404,7 @@ static void explain_next_steps(struct shfs_context *ctx, const char *program, in
 	printf("  hint: %s\n", shfs_hook_line(shell));
 }
 
-static int run_mount(struct shfs_context *ctx, int argc, char **argv)
+static int run_mount_command(struct shfs_context *ctx, int argc, char **argv)
 {
 	int worst = SHFS_EXIT_OK, n_mounted = 0;
 	const char *program = fuse;
@@ -460,5 +460,5 @@ const struct shfs_command shfs_cmd_mount = {
 	},
 	.operands = { 0, -1 },
 	.option = set_backend,
-	.run = run_mount,
+	.run = run_mount_command,
 };

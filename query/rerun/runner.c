@@ -81,7 +81,7 @@ static void add_log_clock(struct shfs_buf *rec, clockid_t id)
 	add_log_field(rec, text);
 }
 
-static void begin_log_record(struct log *log, struct shfs_buf *rec, const char *tag)
+static void begin_run_record(struct log *log, struct shfs_buf *rec, const char *tag)
 {
 	shfs_buf_char(rec, '\x1e');
 	add_log_field(rec, tag);
@@ -95,7 +95,7 @@ static void add_log_times(struct shfs_buf *rec)
 }
 
 /* A record that cannot be written is lost; the command runs all the same. */
-static void end_log_record(struct log *log, struct shfs_buf *rec)
+static void end_run_record(struct log *log, struct shfs_buf *rec)
 {
 	add_log_number(rec, log->seq);
 	shfs_buf_char(rec, '\n');
@@ -130,7 +130,7 @@ static void log_session(struct log *log, const char *shell)
 	if (shfs_proc_pid_namespace(&pid_namespace))
 		pid_namespace = 0;
 	shfs_proc_host(host);
-	begin_log_record(log, &rec, "S1");
+	begin_run_record(log, &rec, "S1");
 	add_log_number(&rec, log->self.pid);
 	add_log_number(&rec, log->self.start_ticks);
 	add_log_field(&rec, log->boot);
@@ -140,10 +140,10 @@ static void log_session(struct log *log, const char *shell)
 	add_log_field(&rec, shell);
 	add_log_field(&rec, ""); /* no terminal */
 	add_log_cwd(&rec);
-	end_log_record(log, &rec);
+	end_run_record(log, &rec);
 }
 
-static int open_hook_log(struct log *log, const struct shfs_runner_options *o)
+static int open_run_log(struct log *log, const struct shfs_runner_options *o)
 {
 	_cleanup_free_ char *dir = shfs_store_hook_dir(o->store_path), *path = NULL;
 	_cleanup_close_ int self = shfs_proc_open(getpid());
@@ -179,26 +179,26 @@ static void log_command_begin(struct log *log, const char *text)
 	size_t len;
 	int r = shfs_redact(log->redactor, text, strlen(text), false, &redacted, &len);
 
-	begin_log_record(log, &rec, r > 0 ? "B2" : "B1");
+	begin_run_record(log, &rec, r > 0 ? "B2" : "B1");
 	add_log_number(&rec, ++log->number);
 	add_log_times(&rec);
 	add_log_last_pid(&rec);
 	add_log_field(&rec, r < 0 ? "1" : "0");
 	add_log_cwd(&rec);
 	add_log_field(&rec, r < 0 ? "" : redacted ?: text);
-	end_log_record(log, &rec);
+	end_run_record(log, &rec);
 }
 
 static void log_finish(struct log *log, int status)
 {
 	_cleanup_buf_ struct shfs_buf rec = { 0 };
 
-	begin_log_record(log, &rec, "F1");
+	begin_run_record(log, &rec, "F1");
 	add_log_number(&rec, log->number);
 	add_log_times(&rec);
 	add_log_last_pid(&rec);
 	add_log_number(&rec, status);
-	end_log_record(log, &rec);
+	end_run_record(log, &rec);
 }
 
 /* --- the runner --- */
@@ -466,7 +466,7 @@ static void runner_child(int fd, const struct shfs_runner_options *o)
 	close(null);
 	if (o->to_stderr)
 		dup2(STDERR_FILENO, STDOUT_FILENO);
-	started = o->store_path ? open_hook_log(&log, o) : 0;
+	started = o->store_path ? open_run_log(&log, o) : 0;
 	if (!shfs_write_all(fd, &started, sizeof(started)) && !started)
 		while (serve_run_request(fd, &log, o->shell))
 			;

@@ -74,7 +74,7 @@ static int load_creation(struct shfs_index *index, int64_t file_id, struct name 
 	return MIN(r, 0);
 }
 
-static struct name *find_file_name(struct shfs_names *names, const char *path)
+static struct name *find_name_by_path(struct shfs_names *names, const char *path)
 {
 	struct name *name = NULL;
 
@@ -93,7 +93,7 @@ static void free_name(struct name *name)
 static int get_name(struct shfs_names *names, struct shfs_index *index, int64_t file_id,
                     const char *path, struct name **out)
 {
-	struct name *name = find_file_name(names, path);
+	struct name *name = find_name_by_path(names, path);
 	struct stat st;
 	int r;
 
@@ -183,7 +183,7 @@ int shfs_names_add(struct shfs_names **names, struct shfs_index *index, int64_t 
 
 const char *shfs_names_other(struct shfs_names *names, const char *path)
 {
-	struct name *name = find_file_name(names, path),
+	struct name *name = find_name_by_path(names, path),
 		    *there = name ? root_of(name)->there : NULL;
 
 	return there && there != name ? there->path : NULL;
@@ -191,7 +191,7 @@ const char *shfs_names_other(struct shfs_names *names, const char *path)
 
 void shfs_names_is_there(struct shfs_names *names, const char *path)
 {
-	struct name *name = find_file_name(names, path);
+	struct name *name = find_name_by_path(names, path);
 
 	if (name)
 		root_of(name)->there = name;

@@ -79,7 +79,7 @@ static inline size_t glyph_at(const struct glyph *g, const char *text, size_t le
 	return 0;
 }
 
-static bool is_word_byte(unsigned char c)
+static bool is_fuzzy_word_byte(unsigned char c)
 {
 	return isalnum(c) || c >= 0x80;
 }
@@ -91,11 +91,11 @@ static int bonus_at(const char *text, size_t i)
 	if (!i)
 		return AT_START;
 	before = (unsigned char)text[i - 1];
-	if (!is_word_byte(c))
+	if (!is_fuzzy_word_byte(c))
 		return 0;
 	if (before == '/' || isspace(before))
 		return AT_START;
-	if (!is_word_byte(before))
+	if (!is_fuzzy_word_byte(before))
 		return AT_WORD;
 	return (islower(before) && isupper(c)) || (!isdigit(before) && isdigit(c))
 	               ? AT_HUMP
