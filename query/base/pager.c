@@ -121,15 +121,6 @@ static void handle_signals(void)
 		sigaction(ends[i], &action, NULL);
 }
 
-/* Passes on the width of the terminal: behind the pipe it cannot be asked. */
-static void note_columns(void)
-{
-	char text[24];
-
-	snprintf(text, sizeof(text), "%zu", shfs_show_columns());
-	setenv("COLUMNS", text, true);
-}
-
 /* The child: runs the command that it gets; without one it ends with its parent. */
 static void wait_for_command(int control, int input)
 {
@@ -172,6 +163,7 @@ void shfs_pager_prepare(void)
 void shfs_pager_start(const char *command)
 {
 	size_t len = strlen(command);
+	char columns[24];
 
 	shfs_pager_prepare();
 	if (prepared.pid <= 0 || !can_run(command))
@@ -188,7 +180,9 @@ void shfs_pager_start(const char *command)
 	}
 	close(prepared.control);
 	pager = prepared.pid;
-	note_columns();
+	/* behind the pipe a program cannot ask the terminal for its width */
+	snprintf(columns, sizeof(columns), "%zu", shfs_show_columns());
+	setenv("COLUMNS", columns, true);
 	dup2(prepared.output, STDOUT_FILENO);
 	if (isatty(STDERR_FILENO))
 		dup2(prepared.output, STDERR_FILENO);

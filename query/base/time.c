@@ -11,14 +11,9 @@
 /* Seconds whose nanoseconds fit into 64 bits: the years 1678 to 2261. */
 #define SECONDS_MAX (INT64_MAX / SHFS_NSEC_PER_SEC - 1)
 
-static time_t seconds_of(int64_t ns)
-{
-	return shfs_ns_timespec(ns).tv_sec;
-}
-
 static struct tm local_of(int64_t ns)
 {
-	time_t t = seconds_of(ns);
+	time_t t = shfs_ns_timespec(ns).tv_sec;
 	struct tm tm = { 0 };
 
 	localtime_r(&t, &tm);

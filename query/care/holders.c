@@ -123,16 +123,6 @@ static int look_at_maps(int procfd, const struct shfs_mount *mount, struct shfs_
 	return r;
 }
 
-static int inspect_process(int procfd, const struct shfs_mount *mount,
-                           struct shfs_holder *h)
-{
-	int r = look_at_fds(procfd, mount, h);
-
-	h->stands = h->stands || link_is_inside(procfd, "cwd", mount) ||
-	            link_is_inside(procfd, "root", mount);
-	return r ? r : look_at_maps(procfd, mount, h);
-}
-
 static int add_holder(struct shfs_holders *holders, struct shfs_holder *h)
 {
 	struct shfs_holder *grown =
@@ -157,7 +147,11 @@ static int look_at_process(pid_t pid, const struct shfs_mount *mount,
 	if (procfd < 0 || shfs_proc_read_stat(procfd, &stat))
 		return 0; /* it has ended */
 	memcpy(h.comm, stat.comm, sizeof(h.comm));
-	r = inspect_process(procfd, mount, &h);
+	r = look_at_fds(procfd, mount, &h);
+	h.stands = h.stands || link_is_inside(procfd, "cwd", mount) ||
+	           link_is_inside(procfd, "root", mount);
+	if (!r)
+		r = look_at_maps(procfd, mount, &h);
 	if (!r && (h.stands || h.n_files))
 		r = add_holder(holders, &h);
 	free(h.file);

@@ -201,12 +201,6 @@ static int show_command(struct compare *c, const struct shfs_entry *entry, char 
 	return r;
 }
 
-static int show_stage_commands(struct compare *c, const struct shfs_stage *stage)
-{
-	return show_command(c, &stage->entry[0], '-')
-	               ?: show_command(c, &stage->entry[1], '+');
-}
-
 /* Shows one line for each: "out.csv@1 out.csv@2". */
 static void show_names(struct compare *c, const struct shfs_difference *d)
 {
@@ -289,7 +283,8 @@ static int show_comparison(struct compare *c)
 
 	while (!stage->n_unexplained && stage->next)
 		stage = stage->next;
-	r = show_stage_commands(c, stage);
+	r = show_command(c, &stage->entry[0], '-')
+	            ?: show_command(c, &stage->entry[1], '+');
 	if (!stage->differences) {
 		shfs_buf_printf(&c->out, "\n%sthe same%s\n", c->style->dim,
 		                c->style->off);
@@ -310,15 +305,6 @@ static int show_comparison(struct compare *c)
 
 /* --- JSON --- */
 
-static void json_status(struct shfs_json *j, const char *key,
-                        const struct shfs_command_row *command)
-{
-	if (command->has_status)
-		shfs_json_int(j, key, command->status);
-	else
-		shfs_json_null(j, key);
-}
-
 static void json_side(struct shfs_json *j, const struct shfs_stage *stage,
                       const struct shfs_difference *d, int side)
 {
@@ -336,7 +322,10 @@ static void json_side(struct shfs_json *j, const struct shfs_stage *stage,
 		shfs_json_str(j, key, command->cwd);
 		break;
 	case SHFS_DIFFERENT_STATUS:
-		json_status(j, key, command);
+		if (command->has_status)
+			shfs_json_int(j, key, command->status);
+		else
+			shfs_json_null(j, key);
 		break;
 	case SHFS_DIFFERENT_INPUT:
 	case SHFS_DIFFERENT_RESULT:

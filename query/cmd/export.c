@@ -92,16 +92,6 @@ static int export(struct shfs_export *x, const struct shfs_export_format *format
 	return r ? r : code ? code : doubts ? SHFS_EXIT_NOT_FOUND : 0;
 }
 
-static int find_targets(struct shfs_index *index, int n, char **names,
-                        struct shfs_version *targets)
-{
-	int code = 0;
-
-	for (int i = 0; i < n && !code; i++)
-		code = shfs_version_spec_find(index, names[i], &targets[i]);
-	return code;
-}
-
 static int prepare_export(struct shfs_context *ctx, struct shfs_export *x,
                           const struct shfs_export_format *format)
 {
@@ -191,7 +181,8 @@ static int run_export(struct shfs_context *ctx, int argc, char **argv)
 	targets = calloc(n, sizeof(*targets));
 	if (!targets)
 		return shfs_fail_index(index, -ENOMEM);
-	code = find_targets(index, n, argv + 1, targets);
+	for (int i = 0; i < n && !code; i++)
+		code = shfs_version_spec_find(index, argv[i + 1], &targets[i]);
 	r = code ? 0 : shfs_workflow_new(index, targets, n, format->by_name, &wf);
 	x.wf = wf;
 	if (!code && !r)

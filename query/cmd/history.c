@@ -34,13 +34,6 @@ static int add_highlighted_path(const char *operand)
 	return 0;
 }
 
-static void free_paths(void)
-{
-	while (n_paths)
-		free(paths[--n_paths]);
-	free(TAKE_PTR(paths));
-}
-
 /* Is something in .git asked for? Then its files are shown one by one. */
 static bool is_bookkeeping_asked(void)
 {
@@ -265,7 +258,9 @@ static int run_history(struct shfs_context *ctx, struct shfs_index *index, int a
 	if (!r && !o.n)
 		r = explain_nothing(index, argc, argv);
 	shfs_filter_free(&filter);
-	free_paths();
+	while (n_paths)
+		free(paths[--n_paths]);
+	free(TAKE_PTR(paths));
 	return r;
 }
 

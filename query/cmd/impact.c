@@ -179,13 +179,6 @@ static void add_impact_summary(struct shfs_tree *t, struct shfs_graph *graph)
 		shfs_tree_sum(t, makers, results, "result");
 }
 
-static void show_nothing(struct shfs_tree *t, const struct shfs_graph_version *v,
-                         bool any)
-{
-	shfs_show_version(&t->out, v->version.path, any ? 0 : v->version.n);
-	shfs_buf_str(&t->out, ": no recorded command has read it\n");
-}
-
 static int show_impact_tree(struct shfs_context *ctx, struct shfs_index *index,
                             struct shfs_graph *graph, bool any)
 {
@@ -205,8 +198,12 @@ static int show_impact_tree(struct shfs_context *ctx, struct shfs_index *index,
 		shfs_tree_line(&t, v, "", false);
 		show_below(&t, v);
 	}
-	if (!shown)
-		show_nothing(&t, shfs_graph_versions(graph), any);
+	if (!shown) {
+		const struct shfs_version *first = &shfs_graph_versions(graph)->version;
+
+		shfs_show_version(&t.out, first->path, any ? 0 : first->n);
+		shfs_buf_str(&t.out, ": no recorded command has read it\n");
+	}
 	add_impact_summary(&t, graph);
 	return shfs_tree_finish(&t);
 }

@@ -278,16 +278,6 @@ static int find_top(struct rerun *rerun)
 	return 0;
 }
 
-/* Checks that the copy is not inside the directory that it copies. */
-static int check_top(const struct rerun *rerun)
-{
-	if (rerun->top && rerun->plan.base && strcmp(rerun->plan.base, "/") != 0 &&
-	    shfs_path_is_below(rerun->top, rerun->plan.base))
-		return fail_top(rerun->top,
-		                "is in the project, which must not be touched");
-	return 0;
-}
-
 /* --- the commands --- */
 
 static int add_named_command(struct rerun *rerun)
@@ -409,7 +399,11 @@ static int check_rerun(struct rerun *rerun)
 
 	if (r < 0)
 		return shfs_fail_index(rerun->plan.index, r);
-	return r ? r : check_top(rerun);
+	if (!r && rerun->top && rerun->plan.base && strcmp(rerun->plan.base, "/") != 0 &&
+	    shfs_path_is_below(rerun->top, rerun->plan.base))
+		return fail_top(rerun->top,
+		                "is in the project, which must not be touched");
+	return r;
 }
 
 static int carry_out_rerun(struct rerun *rerun)

@@ -241,13 +241,6 @@ static int choose_search_result(struct shfs_search *s)
 
 /* --- the command --- */
 
-static bool wants_search_screen(void)
-{
-	return opts.interactive || opts.shell ||
-	       (!opts.list && !opts.json && isatty(STDIN_FILENO) &&
-	        isatty(STDOUT_FILENO));
-}
-
 static int run_search(struct shfs_context *ctx, struct shfs_index *index, int argc,
                       char **argv)
 {
@@ -257,7 +250,9 @@ static int run_search(struct shfs_context *ctx, struct shfs_index *index, int ar
 		                 .index = index,
 		                 .store = shfs_context_opened(ctx),
 		                 .is_line = opts.shell };
-	bool interactive = wants_search_screen();
+	bool interactive = opts.interactive || opts.shell ||
+	                   (!opts.list && !opts.json && isatty(STDIN_FILENO) &&
+	                    isatty(STDOUT_FILENO));
 	int r, code = shfs_fail_if_empty(index);
 
 	if (code)

@@ -293,20 +293,6 @@ static int write_object(const struct shfs_object_id *id, void *arg)
 	return r ? r : write_pieces(o);
 }
 
-static int write_format_entry(struct out *o)
-{
-	int r = begin_entry(o, "shfs/format", 2);
-
-	return r ? r : write_data(o, "1\n", 2);
-}
-
-static int write_alive(struct out *o)
-{
-	int r = o->alive.len ? begin_entry(o, "shfs/alive", (int64_t)o->alive.len) : 0;
-
-	return r || !o->alive.len ? r : write_data(o, o->alive.data, o->alive.len);
-}
-
 static int write_pruned(struct out *o)
 {
 	_cleanup_buf_ struct shfs_buf list = { 0 };
@@ -336,11 +322,12 @@ static int write_archive(struct out *o, struct shfs_forget *forget, int fd)
 	    archive_write_open_fd(o->tar, fd))
 		r = tar_errno(o);
 	else
-		r = write_format_entry(o);
+		r = begin_entry(o, "shfs/format", 2) ?: write_data(o, "1\n", 2);
 	if (!r)
 		r = shfs_forget_hand_out(forget, &to);
-	if (!r)
-		r = write_alive(o);
+	if (!r && o->alive.len)
+		r = begin_entry(o, "shfs/alive", (int64_t)o->alive.len)
+		            ?: write_data(o, o->alive.data, o->alive.len);
 	if (!r)
 		r = write_pruned(o);
 	if (!r && archive_write_close(o->tar))

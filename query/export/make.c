@@ -86,15 +86,6 @@ static int check_inputs(struct shfs_workflow *wf, const struct shfs_step *step)
 	return 0;
 }
 
-static int check_make_inputs(struct shfs_workflow *wf)
-{
-	int r = shfs_export_check_contents(wf, "make");
-
-	for (size_t i = 0; i < wf->n_steps && !r; i++)
-		r = check_inputs(wf, wf->steps[i]);
-	return r;
-}
-
 static int add_rule_targets(struct shfs_buf *out, const struct shfs_step *step)
 {
 	size_t n = 0, begin = out->len;
@@ -185,8 +176,10 @@ static int add_removed(struct shfs_export *x)
 
 static int write_make(struct shfs_export *x)
 {
-	int r = check_make_inputs(x->wf);
+	int r = shfs_export_check_contents(x->wf, "make");
 
+	for (size_t i = 0; i < x->wf->n_steps && !r; i++)
+		r = check_inputs(x->wf, x->wf->steps[i]);
 	if (!r)
 		r = add_makefile_head(x);
 	for (size_t i = 0; i < x->wf->n_steps && !r; i++)

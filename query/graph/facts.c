@@ -227,22 +227,17 @@ static enum by by_of(const char *exe)
 	               : BY_ANOTHER;
 }
 
-static bool is_build_tool(const char *exe)
-{
-	const char *name = basename(exe);
-
-	return shfs_program_is_build_tool(name, strlen(name));
-}
-
 static int load_program(struct shfs_graph *g, int64_t id, struct program **out)
 {
 	struct program *p = calloc(1, sizeof(*p));
 	int r = p ? shfs_facts_exe(g->facts, id, &p->exe) : -ENOMEM;
 
 	if (r > 0) {
+		const char *name = basename(p->exe);
+
 		p->id = id;
 		p->by = by_of(p->exe);
-		p->builds = is_build_tool(p->exe);
+		p->builds = shfs_program_is_build_tool(name, strlen(name));
 		HASH_ADD(hh, g->programs, id, sizeof(id), p);
 		*out = p;
 		if (p->hh.tbl)

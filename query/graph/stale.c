@@ -491,13 +491,6 @@ static int get_file_node(struct shfs_stale *s, int64_t file_id, struct file_node
 
 /* --- inputs --- */
 
-static bool is_content_of_file(const struct shfs_version_fact *a,
-                               const struct file_node *b)
-{
-	return (a->content.flags & SHFS_CONTENT_NAMED) && b->named &&
-	       !memcmp(&a->content.object, &b->object, sizeof(b->object));
-}
-
 /* Does the process belong to the run? Job 0 includes everything that the command read. */
 static bool is_process_of_run(const struct run_node *run, int64_t command_id,
                               int64_t process_id)
@@ -517,7 +510,8 @@ static int look_at_older(struct shfs_stale *s, const struct run_node *run,
 
 	if (r <= 0 || is_process_of_run(run, seen.command_id, seen.process_id))
 		return MIN(r, 0);
-	*same = is_content_of_file(&seen, f);
+	*same = (seen.content.flags & SHFS_CONTENT_NAMED) && f->named &&
+	        !memcmp(&seen.content.object, &f->object, sizeof(f->object));
 	return 1;
 }
 

@@ -258,14 +258,6 @@ struct item {
 	size_t with;
 };
 
-static void item_words(const struct item *item, struct shfs_buf *out)
-{
-	shfs_use_show(out, item->use);
-	if (item->with)
-		shfs_buf_printf(out, " (with %zu file%s)", item->with,
-		                shfs_plural(item->with));
-}
-
 static void show_use_items(const struct shfs_entry_view *view, const struct item *items,
                            size_t n, struct shfs_buf *out)
 {
@@ -277,7 +269,10 @@ static void show_use_items(const struct shfs_entry_view *view, const struct item
 		_cleanup_buf_ struct shfs_buf words = { 0 };
 		size_t left = n - i - 1;
 
-		item_words(&items[i], &words);
+		shfs_use_show(&words, items[i].use);
+		if (items[i].with)
+			shfs_buf_printf(&words, " (with %zu file%s)", items[i].with,
+			                shfs_plural(items[i].with));
 		out->failed |= words.failed;
 		if (words.failed || !flow_item(&flow, words.data,
 		                               left ? snprintf(NULL, 0, MORE, left) : 0))

@@ -101,12 +101,6 @@ int shfs_filter_add_int(struct shfs_filter *f, enum shfs_filter_kind kind, int64
 	                                                        .value = value });
 }
 
-/* Has the text a character that is special to GLOB? */
-static bool is_pattern(const char *text)
-{
-	return strpbrk(text, "*?[");
-}
-
 /* A pattern with a slash is relative to the working directory, whose own path is no
  * pattern; one without a slash matches the last component of a path. */
 static char *whole_pattern(const char *text)
@@ -157,7 +151,7 @@ int shfs_filter_add(struct shfs_filter *f, enum shfs_filter_kind kind, const cha
 		break;
 	case SHFS_FILTER_READ:
 	case SHFS_FILTER_WROTE:
-		item.pattern = is_pattern(text);
+		item.pattern = strpbrk(text, "*?["); /* of GLOB */
 		item.text = item.pattern ? whole_pattern(text) : shfs_operand_path(text);
 		break;
 	case SHFS_FILTER_NAME:

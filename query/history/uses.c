@@ -265,13 +265,6 @@ static int move_contents(struct names *all, const char *from, const char *to)
 	return r;
 }
 
-static void apply_link(struct name *src, struct name *dst, const struct event *e,
-                       bool fresh)
-{
-	come(dst, src, e, fresh);
-	dst->linked = true;
-}
-
 static void on_exchange(struct name *a, struct name *b, const struct event *e)
 {
 	come(b, a, e, false);
@@ -377,10 +370,12 @@ static int on_two(struct names *all, const struct event *e, struct name *f)
 		apply_rename(f, g, e, fresh);
 		return e->directory ? move_contents(all, f->path, g->path) : 0;
 	}
-	if (e->op == SHFS_OP_LINK)
-		apply_link(f, g, e, fresh);
-	else
+	if (e->op != SHFS_OP_LINK) {
 		on_exchange(f, g, e);
+		return 0;
+	}
+	come(g, f, e, fresh);
+	g->linked = true;
 	return 0;
 }
 

@@ -375,15 +375,6 @@ static int run_step_text(struct run *run, struct shfs_rerun_step *step)
 	return judge_results(run, step);
 }
 
-static int run_step(struct run *run, struct shfs_rerun_step *step)
-{
-	int r = run_step_text(run, step);
-
-	if (step->state == SHFS_RERUN_FAILED && (!r || r == -EINTR))
-		roll_back(run, step);
-	return r;
-}
-
 static int do_step(struct run *run, struct shfs_rerun_step *step)
 {
 	int r = 0;
@@ -394,7 +385,9 @@ static int do_step(struct run *run, struct shfs_rerun_step *step)
 		step->state = SHFS_RERUN_UNNEEDED;
 	} else {
 		run->watcher->begin(run->watcher->arg, step);
-		r = run_step(run, step);
+		r = run_step_text(run, step);
+		if (step->state == SHFS_RERUN_FAILED && (!r || r == -EINTR))
+			roll_back(run, step);
 	}
 	if (!r || r == -EINTR)
 		run->watcher->end(run->watcher->arg, step);

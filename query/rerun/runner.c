@@ -327,22 +327,18 @@ struct away {
 	                   * directory */
 };
 
-static int take_file_away(struct away *file)
-{
-	file->fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (file->fd < 0)
-		return errno == ENOENT ? 0 : -errno;
-	return unlink(file->path) ? -errno : 0;
-}
-
 /* Removes it; a directory that is not empty stays, and its command will complain if need
  * be. */
 static int take_path_away(struct away *file)
 {
-	if (file->path[strlen(file->path) - 1] != '/')
-		return take_file_away(file);
-	(void)!rmdir(file->path);
-	return 0;
+	if (file->path[strlen(file->path) - 1] == '/') {
+		(void)!rmdir(file->path);
+		return 0;
+	}
+	file->fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (file->fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return unlink(file->path) ? -errno : 0;
 }
 
 static int send_file_bytes(int from, int to)
@@ -511,12 +507,6 @@ void shfs_runner_end(struct shfs_runner *runner)
 	*runner = (struct shfs_runner){ 0 };
 }
 
-/* Passes a signal on; the second one kills. */
-static void pass_on(const struct shfs_runner *runner, int told)
-{
-	kill(-runner->pid, told ? SIGKILL : caught);
-}
-
 /* Waits for the answer. Only here can the signals arrive. */
 static void await_answer(const struct shfs_runner *runner)
 {
@@ -530,19 +520,12 @@ static void await_answer(const struct shfs_runner *runner)
 	sigprocmask(SIG_BLOCK, &ours, &before);
 	do {
 		if (n_caught > told) {
-			pass_on(runner, told);
+			/* passes it on; the second one kills */
+			kill(-runner->pid, told ? SIGKILL : caught);
 			told = n_caught;
 		}
 	} while (ppoll(&answer, 1, NULL, &before) < 0 && errno == EINTR);
 	sigprocmask(SIG_SETMASK, &before, NULL);
-}
-
-static int read_status(struct shfs_runner *runner, int *status)
-{
-	await_answer(runner);
-	if (!read_all(runner->fd, status, sizeof(*status)))
-		return caught ? -EINTR : -EPIPE;
-	return caught ? -EINTR : MIN(*status, 0);
 }
 
 static int send_all(int fd, const char *data, size_t len)
@@ -577,5 +560,10 @@ int shfs_runner_run(struct shfs_runner *runner, const struct shfs_runner_command
 	r = message.failed || command->away.failed
 	            ? -ENOMEM
 	            : send_all(runner->fd, message.data, message.len);
-	return r ? r : read_status(runner, status);
+	if (r)
+		return r;
+	await_answer(runner);
+	if (!read_all(runner->fd, status, sizeof(*status)))
+		return caught ? -EINTR : -EPIPE;
+	return caught ? -EINTR : MIN(*status, 0);
 }

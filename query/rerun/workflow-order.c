@@ -224,13 +224,6 @@ static int say_circle(struct shfs_workflow *wf)
 	return SHFS_EXIT_REFUSED;
 }
 
-static void renumber(struct shfs_workflow *wf, struct shfs_step **order)
-{
-	memcpy(wf->steps, order, wf->n_steps * sizeof(*order));
-	for (size_t i = 0; i < wf->n_steps; i++)
-		wf->steps[i]->id = i;
-}
-
 static int compare_steps(const void *a, const void *b)
 {
 	struct shfs_step *const *s = a, *const *t = b;
@@ -272,7 +265,9 @@ static int sort_steps(struct shfs_workflow *wf, bool strict)
 	if (n < wf->n_steps && strict)
 		return say_circle(wf);
 	append_rest(wf, order, n);
-	renumber(wf, order);
+	memcpy(wf->steps, order, wf->n_steps * sizeof(*order));
+	for (size_t i = 0; i < wf->n_steps; i++)
+		wf->steps[i]->id = i;
 	return 0;
 }
 

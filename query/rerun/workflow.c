@@ -274,14 +274,6 @@ static int add_source_step(struct builder *b, struct shfs_workflow_file *file,
 	                     file->version.version_id, SHFS_TOUCH_WRITE, true);
 }
 
-static int enqueue_maker_step(struct builder *b, struct maker_step *m)
-{
-	if (!MAKE_ROOM(b->queue, b->n_queued, b->cap_queue))
-		return -ENOMEM;
-	b->queue[b->n_queued++] = m;
-	return 0;
-}
-
 static int get_step(struct builder *b, struct shfs_graph_maker *maker,
                     struct shfs_step **out)
 {
@@ -300,10 +292,11 @@ static int get_step(struct builder *b, struct shfs_graph_maker *maker,
 			return -ENOMEM;
 		}
 		r = add_workflow_step(b->wf, &m->step);
-		if (!r)
-			r = enqueue_maker_step(b, m);
 		if (r)
 			return r;
+		if (!MAKE_ROOM(b->queue, b->n_queued, b->cap_queue))
+			return -ENOMEM;
+		b->queue[b->n_queued++] = m;
 		m->step->entry = &maker->entry;
 	}
 	*out = m->step;

@@ -325,18 +325,12 @@ static int rank(struct shfs_haystack *h)
 	return 0;
 }
 
-/* Can only matches of the last search match now? */
-static bool can_narrow(const struct shfs_haystack *h, const char *query,
-                       enum shfs_hay_kinds kinds)
-{
-	return h->n_searched && h->query && h->searched == kinds &&
-	       shfs_fuzzy_narrows(query, h->query);
-}
-
 int shfs_haystack_search(struct shfs_haystack *h, const char *query,
                          enum shfs_hay_kinds kinds)
 {
-	bool narrow = can_narrow(h, query, kinds);
+	/* only matches of the last search can match now */
+	bool narrow = h->n_searched && h->query && h->searched == kinds &&
+	              shfs_fuzzy_narrows(query, h->query);
 	struct shfs_fuzzy *fuzzy;
 	char *copy = strdup(query);
 	size_t n = 0;

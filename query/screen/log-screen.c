@@ -120,11 +120,6 @@ static int draw_log_screen(struct view *v)
 
 /* --- the text beside the list --- */
 
-static int load_listed_version(const struct view *v, int64_t n, struct shfs_version *out)
-{
-	return shfs_version_load(v->index, v->last->file_id << 32 | n, out);
-}
-
 static int make_text(struct view *v)
 {
 	static int (*const makers[])(const struct shfs_preview *,
@@ -146,7 +141,7 @@ static int make_text(struct view *v)
 	split->text.len = 0;
 	split->scrolled = 0;
 	v->shown_n = 0;
-	r = load_listed_version(v, chosen_n(v), &version);
+	r = shfs_version_load(v->index, v->last->file_id << 32 | chosen_n(v), &version);
 	if (r > 0) {
 		r = shfs_version_show(&p.view, &version, &split->text);
 		shfs_buf_char(&split->text, '\n');

@@ -142,11 +142,6 @@ static bool take_content(const struct shfs_preview *p, const struct shfs_version
 	return false;
 }
 
-static bool take_nothing(struct shfs_diff_side *side)
-{
-	return !shfs_diff_nothing(side);
-}
-
 static bool take_present(const struct shfs_preview *p, const char *path,
                          struct shfs_diff_side *side, struct shfs_buf *out)
 {
@@ -176,7 +171,8 @@ int shfs_preview_patch(const struct shfs_preview *p, const struct shfs_version *
 
 	if (r < 0)
 		return r;
-	if (before.n ? take_content(p, &before, &side[0], out) : take_nothing(&side[0]))
+	if (before.n ? take_content(p, &before, &side[0], out)
+	             : !shfs_diff_nothing(&side[0]))
 		r = take_content(p, v, &side[1], out) ? show_content_diff(p, side, out)
 		                                      : 0;
 	else
