@@ -74,7 +74,7 @@ static void show_result(struct rerun *rerun, const struct shfs_rerun_step *step,
 	(void)!shfs_show_flush(&out);
 }
 
-static void on_begin(void *arg, const struct shfs_rerun_step *step)
+static void show_step_begin(void *arg, const struct shfs_rerun_step *step)
 {
 	if (!opts.json)
 		show_step_head(arg, step);
@@ -357,7 +357,7 @@ static int confirm_rerun(const struct rerun *rerun)
 
 static int run_plan(struct rerun *rerun)
 {
-	struct shfs_rerun_watcher watcher = { on_begin, show_step_end, rerun };
+	struct shfs_rerun_watcher watcher = { show_step_begin, show_step_end, rerun };
 	int r;
 
 	rerun->top_is_new = false; /* the copy is kept */

@@ -64,15 +64,6 @@ static void list_holders(const struct shfs_holders *holders)
 		fprintf(stderr, "  and %zu more\n", holders->n - HOLDERS_SHOWN);
 }
 
-static int fail_busy(const char *shown, const struct shfs_holders *holders)
-{
-	shfs_error("%s is in use%s", shown,
-	           holders->n ? ":" : ", by processes that cannot be looked into");
-	list_holders(holders);
-	shfs_hint("shfs umount --lazy unmounts it now and lets them finish");
-	return SHFS_EXIT_REFUSED;
-}
-
 static bool only_stand(const struct shfs_holders *holders)
 {
 	for (size_t i = 0; i < holders->n; i++)
@@ -199,8 +190,14 @@ static int detach_mount(const struct shfs_mount *mount, const char *shown, bool 
 	code = check_inside(mount, shown);
 	if (code)
 		return code;
-	if (!opts.lazy && !may_detach(mount, holders))
-		return fail_busy(shown, holders);
+	if (!opts.lazy && !may_detach(mount, holders)) {
+		shfs_error("%s is in use%s", shown,
+		           holders->n ? ":"
+		                      : ", by processes that cannot be looked into");
+		list_holders(holders);
+		shfs_hint("shfs umount --lazy unmounts it now and lets them finish");
+		return SHFS_EXIT_REFUSED;
+	}
 	shfs_buf_free(&said);
 	r = shfs_detach(mount->dir, true, &said);
 	if (r)

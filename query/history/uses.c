@@ -265,15 +265,7 @@ static int move_contents(struct names *all, const char *from, const char *to)
 	return r;
 }
 
-static void on_exchange(struct name *a, struct name *b, const struct event *e)
-{
-	come(b, a, e, false);
-	b->renamed = true;
-	a->from = b;
-	a->renamed = true;
-}
-
-static void on_remove(struct name *f, const struct event *e)
+static void apply_remove(struct name *f, const struct event *e)
 {
 	f->old |= !f->born;
 	f->gone = true;
@@ -357,7 +349,7 @@ static int load_made(struct names *all, struct event *e, int64_t command_id,
 	return MIN(r, 0);
 }
 
-static int on_two(struct names *all, const struct event *e, struct name *f)
+static int apply_two_names(struct names *all, const struct event *e, struct name *f)
 {
 	bool fresh;
 	struct name *g = name_of_file(all, e->file2_id, &fresh);
@@ -370,17 +362,20 @@ static int on_two(struct names *all, const struct event *e, struct name *f)
 		apply_rename(f, g, e, fresh);
 		return e->directory ? move_contents(all, f->path, g->path) : 0;
 	}
-	if (e->op != SHFS_OP_LINK) {
-		on_exchange(f, g, e);
-		return 0;
+	if (e->op == SHFS_OP_LINK) {
+		come(g, f, e, fresh);
+		g->linked = true;
+	} else { /* they were exchanged */
+		come(g, f, e, false);
+		g->renamed = true;
+		f->from = g;
+		f->renamed = true;
 	}
-	come(g, f, e, fresh);
-	g->linked = true;
 	return 0;
 }
 
-static int on_event(struct names *all, struct event *e, int64_t command_id,
-                    int64_t process_id)
+static int apply_use_event(struct names *all, struct event *e, int64_t command_id,
+                           int64_t process_id)
 {
 	bool fresh;
 	struct name *f = name_of_file(all, e->file_id, &fresh);
@@ -403,10 +398,10 @@ static int on_event(struct names *all, struct event *e, int64_t command_id,
 	case SHFS_OP_RENAME:
 	case SHFS_OP_LINK:
 	case SHFS_OP_EXCHANGE:
-		return on_two(all, e, f);
+		return apply_two_names(all, e, f);
 	case SHFS_OP_UNLINK:
 	case SHFS_OP_RMDIR:
-		on_remove(f, e);
+		apply_remove(f, e);
 		return 0;
 	case SHFS_OP_MKDIR:
 	case SHFS_OP_MKNOD:
@@ -808,7 +803,7 @@ int shfs_uses_load(struct shfs_index *index, int64_t command_id, int64_t process
 	if (!r)
 		r = list_files_of_events(&all, &events) ?: load_paths(&all);
 	for (size_t i = 0; i < events.n && !r; i++)
-		r = on_event(&all, &events.list[i], command_id, process_id);
+		r = apply_use_event(&all, &events.list[i], command_id, process_id);
 	if (!r)
 		r = collect_used_names(&all, &uses) ?: collect_temporary(&all, &uses);
 	if (!r && command_id && !max)

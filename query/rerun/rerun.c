@@ -349,13 +349,6 @@ static int check_command(struct check *c)
 
 /* --- in place --- */
 
-static bool is_in_live_mount(struct check *c, const char *path)
-{
-	const struct shfs_mount *m = shfs_mounts_around(&c->mounts, path);
-
-	return m && !m->error && !m->status.error;
-}
-
 static void say_version(struct shfs_buf *out, const struct shfs_rerun *rr,
                         const char *path, int64_t version_id)
 {
@@ -523,11 +516,12 @@ static int check_backup(struct check *c, const struct shfs_rerun_result *result)
 static int check_result(struct check *c, struct shfs_rerun_result *result)
 {
 	const char *path = result->use->path;
+	const struct shfs_mount *mount = shfs_mounts_around(&c->mounts, path);
 	_cleanup_buf_ struct shfs_buf name = { 0 };
 	struct stat st;
 	int r, same;
 
-	if (!is_in_live_mount(c, path))
+	if (!mount || mount->error || mount->status.error)
 		c->unrecorded = true;
 	if (lstat(path, &st))
 		return errno == ENOENT ? 0 : -errno;

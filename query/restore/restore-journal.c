@@ -110,14 +110,6 @@ static uint64_t emit_process(struct shfs_capture *capture, uint32_t pid, unsigne
 
 /* --- projects --- */
 
-/* Is the directory on a mount of this user? */
-static int is_on_mount(int dirfd)
-{
-	struct stat st;
-
-	return fstat(dirfd, &st) ? -errno : shfs_mounts_serve(st.st_dev);
-}
-
 static char *path_of_directory(int dirfd)
 {
 	char link[64], path[PATH_MAX];
@@ -190,9 +182,10 @@ static int begin_root(struct shfs_restore_journal *j, char *root)
 int shfs_restore_journal_enter(struct shfs_restore_journal *j, int dirfd)
 {
 	_cleanup_free_ char *directory = NULL, *root = NULL;
-	int r = is_on_mount(dirfd);
+	struct stat st;
+	int r = fstat(dirfd, &st) ? -errno : shfs_mounts_serve(st.st_dev);
 
-	if (r)
+	if (r) /* an error, or it is on a mount of this user */
 		return MIN(r, 0);
 	directory = path_of_directory(dirfd);
 	if (!directory)
