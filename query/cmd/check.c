@@ -52,7 +52,7 @@ static int run_check(struct shfs_context *ctx, struct shfs_store *store, int arg
 {
 	_cleanup_check_ struct shfs_check check = { 0 };
 	_cleanup_free_ char *hook_dir = NULL;
-	/* so the index tells more than the journal */
+	/* then the index has rows that the journal does not have any more */
 	bool is_pending = shfs_forget_pending(store) > 0;
 	int r;
 

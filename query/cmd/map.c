@@ -567,7 +567,7 @@ static int check_map_options(struct shfs_context *ctx, int argc)
 }
 #endif
 
-/* Opens the output, with mode 0600: it is nobody else's business. */
+/* Opens the output, with mode 0600: only the user may read it. */
 static int open_map_output(FILE **file)
 {
 	if (!opts.output && isatty(STDOUT_FILENO)) {

@@ -134,7 +134,7 @@ static int fail_unreadable(const struct shfs_repair *rp)
 		"(chmod -R u+rwX)");
 }
 
-/* What else is wrong with it, opening it tells. */
+/* Only the file "format": what else is wrong with the store, its opening reports. */
 static int mend_format_file(struct shfs_context *ctx, int argc)
 {
 	if (!opts.dry_run && shfs_store_mend(shfs_context_store_path(ctx)) > 0)

@@ -38,7 +38,7 @@ static int json_selected_rows(struct shfs_json *json, struct shfs_rows *rows)
 	return r ? r : shfs_json_end(json) ? 0 : -EIO;
 }
 
-/* It asks the index as it is, and does not bring it up to date first. */
+/* Asks the index as it is, without an ingest before. */
 static int run_select(struct shfs_context *ctx, struct shfs_store *store, int argc,
                       char **argv)
 {

@@ -18,7 +18,7 @@ static struct {
 } opts = { .restore.only_absent = true };
 static bool partly; /* something does not get back all that it had */
 
-/* Does nobody want the file back? 1 or 0. */
+/* Was the file removed on purpose: by the command that made it, or by git? 1 or 0. */
 static int is_unwanted(struct shfs_index *index, int64_t file_id,
                        const struct shfs_leaving *leaving)
 {

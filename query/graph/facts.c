@@ -36,7 +36,7 @@ static int look_for_writer(const struct shfs_access *a, void *arg)
 	return r;
 }
 
-/* It was renamed or linked. */
+/* Notes when the version was renamed or linked: that is a use, too. */
 static int look_at_moved(int64_t version_id, void *arg)
 {
 	struct again *again = arg;

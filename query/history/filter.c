@@ -403,7 +403,8 @@ static void version_condition(struct shfs_query *q, const struct shfs_filter_ite
 	}
 }
 
-/* Adds all conditions on one version, and what used says of its path; a name, too. */
+/* Adds all conditions on one version: of those on its path only that of used, and those
+ * on its name. */
 static void version_conditions(const struct shfs_filter *f, struct shfs_query *q,
                                const struct shfs_filter_item *used)
 {

@@ -265,7 +265,7 @@ static int emit_record(struct shfs_restore_journal *j, struct shfs_record *rec,
 	return seq ? sync_now(j) : -EIO;
 }
 
-/* Of a file: what a record of it says. */
+/* Takes the path, attributes and content of a file, as its record needs them. */
 static int snapshot(struct shfs_restore_journal *j, const char *name, int fd,
                     uint64_t max_bytes, char **path, struct stat *st,
                     struct shfs_snapshot **out)

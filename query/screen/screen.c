@@ -89,7 +89,7 @@ static void on_exit_close(void)
 	shfs_screen_close(now.screen);
 }
 
-/* Gets a sequence that leaves a mode; nobody has terminals that need pauses in it. */
+/* Gets a sequence that leaves a mode; no terminal in use needs pauses in it. */
 static void remember_leave(const char *name)
 {
 	const char *text = tigetstr((char *)name);
@@ -295,7 +295,7 @@ static void end_by_signal(struct shfs_screen *s, int sig)
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* Stops until somebody continues it. */
+/* Stops the process until SIGCONT continues it. */
 static int stop(pid_t whom)
 {
 	struct sigaction stops = { .sa_handler = SIG_DFL }, ours;
