@@ -252,8 +252,7 @@ static void check_namespace(struct doctor *d)
 	if (pids && sscanf(pids + 7, "%u %u", &outer, &inner) == 2)
 		report_finding(d, LEVEL_WARN, NULL,
 		               "in a pid namespace: processes outside of it are recorded "
-		               "without a "
-		               "name");
+		               "without a name");
 }
 
 static void check_program(struct doctor *d)
@@ -528,8 +527,7 @@ static void say_secret(void *arg, const struct shfs_secret *secret)
 	if (secret->of)
 		report_finding(d, LEVEL_WARN, fix,
 		               "the store has the content of a secret file under another "
-		               "name: %s "
-		               "(of %s)",
+		               "name: %s (of %s)",
 		               file.data ?: "", of.data ?: "");
 	else if (secret->path)
 		report_finding(d, LEVEL_WARN, fix,

@@ -719,7 +719,7 @@ static struct run_node *run_of(const struct shfs_stale_file *f)
 	return f->run ? container_of(f->run, struct run_node, r) : NULL;
 }
 
-static void settle_staleness(struct shfs_stale *s, struct run_node *run)
+static void decide_staleness(struct shfs_stale *s, struct run_node *run)
 {
 	for (size_t i = 0; i < run->r.n_inputs && run->n_files; i++) {
 		const struct shfs_stale_input *input = &run->r.inputs[i];
@@ -756,7 +756,7 @@ static int order_run(struct shfs_stale *s, struct run_node *top)
 			next->below = top;
 			top = next;
 		} else {
-			settle_staleness(s, top);
+			decide_staleness(s, top);
 			top = top->below;
 		}
 	}

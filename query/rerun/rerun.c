@@ -679,8 +679,7 @@ static int check_scratch(struct check *c)
 	if (c->step->entry.command.text &&
 	    shfs_text_names_path(c->step->entry.command.text, c->rr->base))
 		refuse_rerun(c, "names files by their absolute paths: run elsewhere, it "
-		                "would use "
-		                "those");
+		                "would use those");
 	r = each_need(c, check_source);
 	for (size_t i = 0; i < c->step->n_results && !r; i++)
 		r = load_before(c, &c->step->results[i]);
